@@ -1,0 +1,16 @@
+/* Levels, named channels (TORCH_LOGS' names) and the callback they go to.
+ * The library never writes to stderr itself: tools install the callback. Thread-safe. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+
+#include "reprise/log.h"
+
+/* One formatted line (no newline) at a level; dropped when below the level. */
+void base_log(rp_log_level level, const char *fmt, ...) RP_PRINTF(2, 3);
+/* One line on a channel; dropped unless the channel is on. `debug` lines need "+name". */
+bool base_log_on(rp_log_channel ch, bool debug);
+void base_log_ch(rp_log_channel ch, bool debug, const char *fmt, ...) RP_PRINTF(3, 4);
+
+#endif

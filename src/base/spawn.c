@@ -1,0 +1,146 @@
+/* Runs a program and waits for it. The program is looked up in PATH here, so a
+ * process without PATH starts nothing. Children get an empty stdin, default
+ * signal handling and no descriptor of ours but the output pipe. Thread-safe. */
+#include "base/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/sys.h"
+
+extern char **environ;
+
+static _Atomic uint64_t n_spawned;
+
+uint64_t base_spawn_count(void) {
+    return atomic_load(&n_spawned);
+}
+
+static bool is_program(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
+}
+
+char *base_find_program(const char *name) {
+    if (!*name) return NULL;
+    if (strchr(name, '/')) return is_program(name) ? base_strdup(name) : NULL;
+    const char *dir = base_env_get(BASE_ENV_PATH);
+    base_buf b;
+    base_buf_init(&b, 0);
+    bool found = false;
+    while (dir && !found && !b.failed) {
+        size_t n = strcspn(dir, ":");
+        base_buf_clear(&b);
+        base_buf_printf(&b, "%.*s/%s", n ? (int)n : 1, n ? dir : ".", name);
+        found = !b.failed && is_program(b.data);
+        dir = dir[n] ? dir + n + 1 : NULL;
+    }
+    char *path = found ? base_buf_take(&b) : NULL;
+    base_buf_done(&b);
+    return path;
+}
+
+static rp_status fail_start(rp_error *err, const char *path, int code) {
+    return rp_fail(err, base_errno_status(code) == RP_NOMEM ? RP_NOMEM : RP_IO,
+                   "cannot start '%s': %s", path, base_errno_text(code));
+}
+
+/* Child side of the setup: stdin empty, both outputs into write_fd. */
+static int add_actions(posix_spawn_file_actions_t *actions, int write_fd) {
+    int code = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, write_fd, 1);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, write_fd, 2);
+    return code;
+}
+
+static int set_signals(posix_spawnattr_t *attr) {
+    sigset_t none, all;
+    (void)sigemptyset(&none);
+    (void)sigfillset(&all);
+    int code = posix_spawnattr_setsigmask(attr, &none);
+    if (!code) code = posix_spawnattr_setsigdefault(attr, &all);
+    if (!code)
+        code = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    return code;
+}
+
+static rp_status start(const char *path, const char *const *argv, int write_fd, pid_t *out_pid,
+                       rp_error *err) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    int code = base_sys_fails() ? errno : posix_spawn_file_actions_init(&actions);
+    if (code) return fail_start(err, path, code);
+    code = posix_spawnattr_init(&attr);
+    if (!code) {
+        code = set_signals(&attr);
+        if (!code) code = add_actions(&actions, write_fd);
+        /* posix_spawn takes char *const *; it does not write through it */
+        if (!code)
+            code = posix_spawn(out_pid, path, &actions, &attr, (char *const *)(uintptr_t)argv,
+                               environ);
+        (void)posix_spawnattr_destroy(&attr);
+    }
+    (void)posix_spawn_file_actions_destroy(&actions);
+    if (code) return fail_start(err, path, code);
+    atomic_fetch_add(&n_spawned, 1);
+    return RP_OK;
+}
+
+/* Reads until the child closes its side; bytes beyond the buffer's ceiling are dropped. */
+static rp_status drain(int fd, const char *path, base_buf *out, rp_error *err) {
+    for (;;) {
+        char part[4096];
+        ssize_t n = base_sys_fails() ? -1 : read(fd, part, sizeof part);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0)
+            return rp_fail(err, RP_IO, "cannot read the output of '%s': %s", path,
+                           base_errno_text(errno));
+        if (n == 0) return RP_OK;
+        if (out) base_buf_add(out, part, (size_t)n);
+    }
+}
+
+static rp_status wait_for(pid_t pid, const char *path, int *out_exit, rp_error *err) {
+    int state = 0;
+    while (waitpid(pid, &state, 0) < 0) {
+        if (errno == EINTR) continue;
+        return rp_fail(err, RP_IO, "cannot wait for '%s': %s", path, base_errno_text(errno));
+    }
+    *out_exit = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
+    return RP_OK;
+}
+
+static rp_status run(const char *path, const char *const *argv, base_buf *out, int *out_exit,
+                     rp_error *err) {
+    int fds[2];
+    pid_t pid = -1;
+    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, path, errno);
+    rp_status st = start(path, argv, fds[1], &pid, err);
+    (void)close(fds[1]);
+    if (st == RP_OK) st = drain(fds[0], path, out, err);
+    (void)close(fds[0]); /* after a failed read the child sees a closed pipe and ends */
+    if (pid > 0) {
+        int exit_code = 0;
+        rp_status waited = wait_for(pid, path, &exit_code, err);
+        if (st == RP_OK) st = waited;
+        if (st == RP_OK) *out_exit = exit_code;
+    }
+    return st;
+}
+
+rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit, rp_error *err) {
+    char *path = base_find_program(argv[0]);
+    if (!path) return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
+    rp_status st = run(path, argv, out, out_exit, err);
+    base_free(path);
+    return st;
+}
