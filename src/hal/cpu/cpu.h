@@ -1,0 +1,39 @@
+/* The cpu back end's parts, private to the folder. */
+#ifndef HAL_CPU_CPU_H
+#define HAL_CPU_CPU_H
+
+#include <stdatomic.h>
+
+#include "hal/cpu/pool.h"
+#include "hal/device.h"
+
+enum { CPU_ALIGN = 64, CPU_MAX_THREADS = 256 };
+
+typedef struct cpu_device {
+    hal_device base;
+    cpu_pool *pool;
+    uint32_t n_threads;
+    atomic_flag busy; /* one thread at a time uses the queue */
+    void **scratch;   /* one a thread, scratch_size bytes each */
+    size_t scratch_size;
+} cpu_device;
+
+/* Around everything that uses scratch or pool. RP_INTERNAL when another thread is inside. */
+rp_status cpu_queue_enter(cpu_device *d, rp_error *err) RP_MUST_USE;
+void cpu_queue_leave(cpu_device *d);
+/* Gives every thread at least size bytes of scratch. */
+rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) RP_MUST_USE;
+/* Runs a list on the pool. Allocates nothing. */
+rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
+
+/* Members of the operation table that live in their own files. */
+rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
+rp_status cpu_module_symbol(hal_module *m, const char *name, hal_host_fn *out, rp_error *err);
+void cpu_module_free(hal_module *m);
+rp_status cpu_graph_build(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                          const char *label, hal_graph **out, rp_error *err);
+rp_status cpu_graph_launch(hal_graph *g, rp_error *err);
+size_t cpu_graph_bytes(const hal_graph *g);
+void cpu_graph_free(hal_graph *g);
+
+#endif

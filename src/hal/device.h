@@ -1,0 +1,37 @@
+/* For the authors of back ends: what every device does alike. Each operation of a back end that
+ * succeeds is reported here, so that counters, ranges and log are the same on every device. */
+#ifndef HAL_DEVICE_H
+#define HAL_DEVICE_H
+
+#include "hal/hal.h"
+
+/* Prepares the embedded part; undone by hal_device_done. */
+rp_status hal_device_init(hal_device *d, const hal_device_ops *ops, rp_error *err) RP_MUST_USE;
+void hal_device_done(hal_device *d); /* NULL and zeroed are fine */
+
+/* Counts and logs. The first two by the thread that uses the queue; none allocates. */
+void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n);
+void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes);
+void hal_note_build(hal_device *d, const char *label);
+void hal_note_module(hal_device *d, const char *path);
+
+/* Memory that the back end hands out: zeroed by base, aligned, registered as a range, counted. */
+rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
+                           rp_error *err) RP_MUST_USE;
+void hal_memory_release(hal_device *d, void *p, size_t size); /* NULL is fine */
+
+/* Bytes that a copy of a launch list with its arrays takes; false on overflow. */
+bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out);
+/* Copies list with its arg and dim arrays into dst (of that many bytes, 16-byte aligned). Names stay
+ * borrowed. */
+hal_launch *hal_list_copy(void *dst, const hal_launch *list, uint32_t n);
+
+/* Parts of a device, in their own files. */
+hal_ranges *hal_ranges_new(void);
+void hal_ranges_free(hal_ranges *r);
+hal_log *hal_log_new(void);
+void hal_log_free(hal_log *log);
+/* One line "verb text"; nothing unless recording is on. Thread-safe. */
+void hal_log_line(hal_log *log, const char *verb, const char *text);
+
+#endif

@@ -1,0 +1,110 @@
+/* What every device shares: opening by name, counters, copies of launch lists.
+ * Back ends report to the hal_note_ functions, which are the only writers of counters and log.
+ * Knows no device besides the names in its table. */
+#include "hal/hal.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "hal/device.h"
+
+rp_status hal_device_init(hal_device *d, const hal_device_ops *ops, rp_error *err) {
+    d->ops = ops;
+    d->counters = (hal_counters){0};
+    d->ranges = hal_ranges_new();
+    d->log = hal_log_new();
+    if (d->ranges && d->log) return RP_OK;
+    hal_device_done(d);
+    return rp_fail(err, RP_NOMEM, "no memory for device %s", ops->name);
+}
+
+void hal_device_done(hal_device *d) {
+    if (!d) return;
+    hal_ranges_free(d->ranges);
+    hal_log_free(d->log);
+    d->ranges = NULL;
+    d->log = NULL;
+}
+
+static rp_status open_null(uint32_t n_threads, hal_device **out, rp_error *err) {
+    (void)n_threads;
+    return hal_null_open(out, err);
+}
+
+static const struct {
+    const char *name;
+    rp_status (*open)(uint32_t n_threads, hal_device **out, rp_error *err);
+} known[] = {{"cpu", hal_cpu_open}, {"null", open_null}};
+
+rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_error *err) {
+    if (!name || !*name) name = "cpu";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) return known[i].open(n_threads, out, err);
+    base_str s = base_str_of(name);
+    if (base_str_eq(s, "cuda") || base_str_prefix(s, "cuda:"))
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "device %s: this library has no CUDA back end; use --device cpu", name);
+    return rp_fail(err, RP_CONFIG, "unknown device '%s'; known are cpu, null and cuda:N", name);
+}
+
+void hal_close(hal_device *d) {
+    if (!d) return;
+    assert(d->counters.live_bytes == 0 && "device memory outlives its device");
+    d->ops->free(d);
+}
+
+const hal_counters *hal_device_counters(const hal_device *d) {
+    return &d->counters;
+}
+
+void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n) {
+    d->counters.launches += n;
+    for (uint32_t i = 0; i < n; i++) {
+        d->counters.attention_calls += list[i].attention;
+        hal_log_line(d->log, "launch", list[i].name);
+    }
+}
+
+void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes) {
+    d->counters.graph_launches++;
+    d->counters.graph_nodes += n_nodes;
+    hal_log_line(d->log, "graph_launch", label);
+}
+
+void hal_note_build(hal_device *d, const char *label) {
+    d->counters.graph_builds++;
+    hal_log_line(d->log, "graph_build", label);
+}
+
+void hal_note_module(hal_device *d, const char *path) {
+    const char *slash = strrchr(path, '/');
+    d->counters.module_loads++;
+    hal_log_line(d->log, "module_load", slash ? slash + 1 : path);
+}
+
+bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out) {
+    size_t sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t one = sizeof(hal_launch) + list[i].n_arg * sizeof(void *) +
+                     list[i].n_dim * sizeof(long long);
+        if (!base_add_size(sum, one, &sum)) return false;
+    }
+    *out = sum;
+    return true;
+}
+
+hal_launch *hal_list_copy(void *dst, const hal_launch *list, uint32_t n) {
+    hal_launch *copy = dst;
+    char *at = (char *)(copy + n); /* arrays of 8-byte things behind the records */
+    for (uint32_t i = 0; i < n; i++) {
+        copy[i] = list[i];
+        size_t args = list[i].n_arg * sizeof(void *), dims = list[i].n_dim * sizeof(long long);
+        if (args) copy[i].arg = memcpy(at, list[i].arg, args);
+        at += args;
+        if (dims) copy[i].dim = memcpy(at, list[i].dim, dims);
+        at += dims;
+    }
+    return copy;
+}

@@ -1,0 +1,121 @@
+/* Devices as the rest of the program sees them: memory, modules, launches, graphs.
+ *
+ * A back end implements hal_device_ops. Thread rule: a device may be shared; a queue (there is one
+ * a device here) is used by one thread at a time. The launch log at this border is the witness for
+ * launches, captures and replays: all counters are read from it. */
+#ifndef HAL_HAL_H
+#define HAL_HAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct hal_device hal_device;
+typedef struct hal_module hal_module;
+typedef struct hal_graph hal_graph;
+
+/* Host kernel: see gen/gen.h. On other devices: a function handle of the module. */
+typedef void (*hal_host_fn)(void *const *arg, const long long *dim, long long begin, long long end,
+                            void *scratch);
+
+/* A call of host code inside a launch list (custom ops): runs on the submitting thread alone. */
+typedef rp_status (*hal_host_call)(void *user, void *const *arg, const long long *dim, rp_error *err);
+
+typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL } hal_launch_kind;
+
+/* One concrete launch. Arrays are borrowed until ops->launch returns; ops->graph_build copies them. */
+typedef struct hal_launch {
+    hal_launch_kind kind;
+    const char *name;
+    hal_host_fn fn;        /* HAL_KERNEL */
+    hal_host_call call;    /* HAL_HOST_CALL */
+    void *user;
+    void *const *arg;
+    const long long *dim;
+    long long items;       /* work items */
+    long long grain;       /* smallest share worth giving to a thread, >= 1 */
+    uint32_t n_arg;
+    uint32_t n_dim; /* entries of dim that a graph copies; 0: dim is borrowed until the graph is freed */
+    uint32_t attention : 1; /* for the log: an attention launch */
+    uint32_t no_barrier : 1; /* independent of the next launch: no barrier between them */
+} hal_launch;
+
+/* What happened at this border since the device was opened. */
+typedef struct hal_counters {
+    uint64_t launches;        /* launches (kernels, host calls) one by one, outside graphs */
+    uint64_t attention_calls; /* of those, attention */
+    uint64_t graph_builds;    /* captures */
+    uint64_t graph_launches;  /* replays */
+    uint64_t graph_nodes;     /* launches inside replays */
+    uint64_t module_loads;
+    uint64_t allocs, frees;
+    uint64_t live_bytes, peak_bytes;
+} hal_counters;
+
+typedef struct hal_device_info {
+    char name[64];
+    uint32_t n_threads; /* cpu */
+    size_t alignment;
+} hal_device_info;
+
+typedef struct hal_device_ops {
+    const char *name;
+    void (*free)(hal_device *d);
+    void (*info)(hal_device *d, hal_device_info *out);
+    /* Zeroed, aligned memory. */
+    rp_status (*alloc)(hal_device *d, size_t size, void **out, rp_error *err);
+    void (*release)(hal_device *d, void *p, size_t size);
+    /* Code object from a file (cpu: shared object). */
+    rp_status (*module_load)(hal_device *d, const char *path, hal_module **out, rp_error *err);
+    rp_status (*module_symbol)(hal_module *m, const char *name, hal_host_fn *out, rp_error *err);
+    void (*module_free)(hal_module *m);
+    /* Runs the launches in order, with a barrier after each unless no_barrier; returns when done (cpu)
+     * or queued. scratch_size: bytes of thread-local scratch the largest needs. The first error of
+     * a host call stops the list: nothing behind the next barrier runs. */
+    rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                        rp_error *err);
+    /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. */
+    rp_status (*graph_build)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                             const char *label, hal_graph **out, rp_error *err);
+    rp_status (*graph_launch)(hal_graph *g, rp_error *err);
+    size_t (*graph_bytes)(const hal_graph *g);
+    void (*graph_free)(hal_graph *g);
+    rp_status (*synchronize)(hal_device *d, rp_error *err);
+} hal_device_ops;
+
+/* Backends embed this first. */
+typedef struct hal_ranges hal_ranges;
+typedef struct hal_log hal_log;
+
+struct hal_device {
+    const hal_device_ops *ops;
+    hal_counters counters;
+    hal_ranges *ranges;
+    hal_log *log;
+};
+
+/* Parameters of a device: n_threads 0 = one a granted core. */
+rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
+rp_status hal_null_open(hal_device **out, rp_error *err) RP_MUST_USE;
+/* By name: "cpu", "null"; "cuda:N" is RP_UNSUPPORTED with its reason where the library has no such back end. */
+rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
+void hal_close(hal_device *d); /* NULL is fine; all modules, graphs and memory must be gone */
+const hal_counters *hal_device_counters(const hal_device *d);
+
+/* Registered address ranges, for the pointer audit: device memory from ops->alloc is registered;
+ * mapped weights are added by their owner. Ranges are disjoint; what is static text. */
+rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what, rp_error *err) RP_MUST_USE;
+void hal_range_remove(hal_device *d, const void *p);
+/* RP_INTERNAL naming launch and argument when an arg pointer lies in no registered range. */
+rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
+
+/* The log: last events (8192 at most) as text lines, oldest first: "graph_launch decode_b1",
+ * "launch red_fused_...", "graph_build L", "module_load F". Switching it on empties it; it stays off when
+ * there is no memory for it. hal_log_at is NULL beyond the end. */
+void hal_log_record(hal_device *d, bool on);
+size_t hal_log_count(const hal_device *d);
+const char *hal_log_at(const hal_device *d, size_t i);
+
+#endif

@@ -1,0 +1,63 @@
+/* The launch log: the last LOG_LINES events at the device border as text.
+ * All memory is taken when recording is switched on, so that a recorded step allocates nothing.
+ * Off, it costs one relaxed load an event. Thread-safe; reading is for when the device rests. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "hal/device.h"
+
+enum { LOG_LINES = 8192, LOG_WIDTH = 96 };
+
+typedef char log_text[LOG_WIDTH];
+
+struct hal_log {
+    pthread_mutex_t lock;
+    atomic_bool on;
+    log_text *line;
+    size_t n; /* events since recording began */
+};
+
+hal_log *hal_log_new(void) {
+    hal_log *log = base_alloc(sizeof *log);
+    if (log) (void)pthread_mutex_init(&log->lock, NULL);
+    return log;
+}
+
+void hal_log_free(hal_log *log) {
+    if (!log) return;
+    (void)pthread_mutex_destroy(&log->lock);
+    base_free(log->line);
+    base_free(log);
+}
+
+void hal_log_record(hal_device *d, bool on) {
+    hal_log *log = d->log;
+    (void)pthread_mutex_lock(&log->lock);
+    if (on && !atomic_load(&log->on)) {
+        if (!log->line) log->line = base_alloc_array(LOG_LINES, LOG_WIDTH);
+        log->n = 0;
+    }
+    atomic_store(&log->on, on && log->line);
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
+void hal_log_line(hal_log *log, const char *verb, const char *text) {
+    if (!atomic_load_explicit(&log->on, memory_order_relaxed)) return;
+    (void)pthread_mutex_lock(&log->lock);
+    (void)snprintf(log->line[log->n++ % LOG_LINES], LOG_WIDTH, "%s %s", verb, text ? text : "?");
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
+size_t hal_log_count(const hal_device *d) {
+    size_t n = d->log->n;
+    return n < LOG_LINES ? n : LOG_LINES;
+}
+
+const char *hal_log_at(const hal_device *d, size_t i) {
+    const hal_log *log = d->log;
+    size_t count = hal_log_count(d);
+    if (i >= count) return NULL;
+    return log->line[(log->n - count + i) % LOG_LINES];
+}

@@ -1,0 +1,149 @@
+/* The address ranges that launches may point into, the audit against them, and host memory that
+ * registers itself. Kept sorted and disjoint, so a lookup is a binary search. Thread-safe. Knows
+ * nothing of lifetimes beyond add and remove. */
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "hal/device.h"
+
+typedef struct range {
+    uintptr_t begin, end;
+    const char *what; /* static text of the owner */
+} range;
+
+struct hal_ranges {
+    pthread_mutex_t lock;
+    range *v;
+    size_t n, cap;
+};
+
+hal_ranges *hal_ranges_new(void) {
+    hal_ranges *r = base_alloc(sizeof *r);
+    if (r) (void)pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+void hal_ranges_free(hal_ranges *r) {
+    if (!r) return;
+    (void)pthread_mutex_destroy(&r->lock);
+    base_free(r->v);
+    base_free(r);
+}
+
+/* Index of the first range that begins above at. */
+static size_t upper(const hal_ranges *r, uintptr_t at) {
+    size_t lo = 0, hi = r->n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (r->v[mid].begin <= at) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+static rp_status insert(hal_ranges *r, range x, rp_error *err) {
+    size_t i = upper(r, x.begin);
+    if ((i > 0 && r->v[i - 1].end > x.begin) || (i < r->n && r->v[i].begin < x.end)) {
+        const range *y = i > 0 && r->v[i - 1].end > x.begin ? &r->v[i - 1] : &r->v[i];
+        return rp_fail(err, RP_INTERNAL,
+                       "range %s of %" PRIuPTR " bytes overlaps the registered range %s", x.what,
+                       x.end - x.begin, y->what);
+    }
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? r->cap * 2 : 16;
+        range *v = base_realloc_array(r->v, cap, sizeof *v);
+        if (!v) return rp_fail(err, RP_NOMEM, "no memory for %zu address ranges", cap);
+        r->v = v;
+        r->cap = cap;
+    }
+    memmove(r->v + i + 1, r->v + i, (r->n - i) * sizeof *r->v);
+    r->v[i] = x;
+    r->n++;
+    return RP_OK;
+}
+
+static rp_status add_locked(hal_ranges *r, const void *p, size_t size, const char *what,
+                            rp_error *err) {
+    uintptr_t at = (uintptr_t)p;
+    if (size == 0) size = 1; /* an empty block still has an address of its own */
+    if (!p || at + size < at)
+        return rp_fail(err, RP_INTERNAL, "range %s: no valid address range", what);
+    return insert(r, (range){at, at + size, what}, err);
+}
+
+static void remove_locked(hal_ranges *r, const void *p) {
+    size_t i = upper(r, (uintptr_t)p);
+    if (i == 0 || r->v[i - 1].begin != (uintptr_t)p) return;
+    memmove(r->v + i - 1, r->v + i, (r->n - i) * sizeof *r->v);
+    r->n--;
+}
+
+rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what,
+                        rp_error *err) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    rp_status st = add_locked(d->ranges, p, size, what, err);
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    return st;
+}
+
+void hal_range_remove(hal_device *d, const void *p) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    remove_locked(d->ranges, p);
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+}
+
+rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
+                           rp_error *err) {
+    void *p = base_alloc_aligned(size, align);
+    if (!p)
+        return rp_fail(err, RP_NOMEM, "device %s: no memory for %zu bytes", d->ops->name, size);
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    rp_status st = add_locked(d->ranges, p, size, what, err);
+    if (st == RP_OK) {
+        hal_counters *c = &d->counters;
+        c->allocs++;
+        c->live_bytes += size;
+        if (c->live_bytes > c->peak_bytes) c->peak_bytes = c->live_bytes;
+    }
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    if (st == RP_OK) *out = p;
+    else base_free(p);
+    return st;
+}
+
+void hal_memory_release(hal_device *d, void *p, size_t size) {
+    if (!p) return;
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    assert(d->counters.live_bytes >= size);
+    remove_locked(d->ranges, p);
+    d->counters.frees++;
+    d->counters.live_bytes -= size;
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    base_free(p);
+}
+
+static bool contains(const hal_ranges *r, const void *p) {
+    size_t i = upper(r, (uintptr_t)p);
+    return i > 0 && r->v[i - 1].end > (uintptr_t)p;
+}
+
+static rp_status audit_one(const hal_ranges *r, const hal_launch *l, uint32_t idx, rp_error *err) {
+    for (uint32_t a = 0; a < l->n_arg; a++)
+        if (!contains(r, l->arg[a]))
+            return rp_fail(err, RP_INTERNAL,
+                           "launch %u (%s): argument %u (%p) lies in no registered range", idx,
+                           l->name ? l->name : "?", a, l->arg[a]);
+    return RP_OK;
+}
+
+rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
+    hal_ranges *r = d->ranges;
+    rp_status st = RP_OK;
+    (void)pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < n && st == RP_OK; i++) st = audit_one(r, &list[i], i, err);
+    (void)pthread_mutex_unlock(&r->lock);
+    return st;
+}
