@@ -8,12 +8,7 @@
 extern "C" {
 #endif
 
-typedef enum rp_log_level {
-    RP_LOG_ERROR,
-    RP_LOG_WARNING,
-    RP_LOG_INFO,
-    RP_LOG_DEBUG
-} rp_log_level;
+typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DEBUG } rp_log_level;
 
 /* name as in TORCH_LOGS, what it prints */
 #define RP_LOG_CHANNELS(X)                                                    \

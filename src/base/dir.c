@@ -65,8 +65,7 @@ static int by_name(const void *a, const void *b) {
 static bool entry_is_dir(DIR *dir, const struct dirent *d) {
     struct stat info;
     if (d->d_type != DT_UNKNOWN) return d->d_type == DT_DIR;
-    return fstatat(dirfd(dir), d->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISDIR(info.st_mode);
+    return fstatat(dirfd(dir), d->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
 }
 
 static rp_status read_entries(const char *path, base_arena *arena, entry **out, size_t *out_n,

@@ -61,7 +61,7 @@ rp_status base_file_read(const char *path, size_t max_size, char **out, size_t *
                          rp_error *err) {
     rp_status st;
     int fd = -1;
-    struct stat info;
+    struct stat info = {0};
     base_buf b;
     base_buf_init(&b, 0);
     RP_TRY_OUT(open_file(path, O_RDONLY, &fd, &info, err));
@@ -82,7 +82,7 @@ out:
 
 rp_status base_file_map(const char *path, base_mapping *out, rp_error *err) {
     int fd;
-    struct stat info;
+    struct stat info = {0};
     RP_TRY(open_file(path, O_RDONLY, &fd, &info, err));
     rp_status st = RP_OK;
     base_mapping m = {0};
@@ -90,8 +90,7 @@ rp_status base_file_map(const char *path, base_mapping *out, rp_error *err) {
         st = rp_fail(err, RP_INVALID, "'%s' is not a regular file", path);
     } else if (info.st_size > 0) {
         m.size = (size_t)info.st_size;
-        void *p =
-            base_sys_fails() ? MAP_FAILED : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
+        void *p = base_sys_fails() ? MAP_FAILED : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
         if (p == MAP_FAILED)
             st = fail_path(err, "map", path);
         else
@@ -118,8 +117,7 @@ void base_mapping_drop(const base_mapping *m, size_t offset, size_t size) {
         (void)madvise((void *)(uintptr_t)(m->data + first), end - first, MADV_DONTNEED);
 }
 
-static rp_status write_all(int fd, const char *path, const char *data, size_t size,
-                           rp_error *err) {
+static rp_status write_all(int fd, const char *path, const char *data, size_t size, rp_error *err) {
     while (size) {
         ssize_t n = base_sys_fails() ? -1 : write(fd, data, size);
         if (n < 0 && errno == EINTR) continue;
@@ -155,6 +153,6 @@ out:
 }
 
 bool base_file_exists(const char *path) {
-    struct stat info;
+    struct stat info = {0};
     return !base_sys_fails() && stat(path, &info) == 0;
 }

@@ -9,7 +9,8 @@
 /* Runs argv[0] (looked up in PATH) with an empty stdin, waits. *out_exit is the exit status or
  * 128 + signal. out (may be NULL) receives stdout and stderr together. RP_NOT_FOUND when there is
  * no such program, RP_IO when it could not be started. */
-rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
+rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,
+                     rp_error *err) RP_MUST_USE;
 /* Processes started since process start (witness of the warm law). */
 uint64_t base_spawn_count(void);
 /* Full path of a program in PATH, owned by the caller; NULL if none. */

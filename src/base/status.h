@@ -7,20 +7,23 @@
 /* Records the failure in err (first failure wins; err may be NULL) and returns code. */
 rp_status base_fail(rp_error *err, rp_status code, const char *file, int line, const char *fmt, ...)
     RP_PRINTF(5, 6);
-#define rp_fail(err, code, ...) base_fail((err), (code), __FILE__, __LINE__, __VA_ARGS__)
+/* The value is spelled out so that compilers and analyzers see that it is code, which
+ * is therefore evaluated twice. */
+#define rp_fail(err, code, ...) \
+    (base_fail((err), (code), __FILE__, __LINE__, __VA_ARGS__), (rp_status)(code))
 
 /* For functions that own nothing: return at the first failure. */
-#define RP_TRY(call)                          \
-    do {                                      \
-        rp_status rp_try_st_ = (call);        \
+#define RP_TRY(call)                                \
+    do {                                            \
+        rp_status rp_try_st_ = (call);              \
         if (rp_try_st_ != RP_OK) return rp_try_st_; \
     } while (0)
 
 /* For functions that own something: `rp_status st` declared, one `out:` label. */
-#define RP_TRY_OUT(call)            \
-    do {                            \
-        st = (call);                \
-        if (st != RP_OK) goto out;  \
+#define RP_TRY_OUT(call)           \
+    do {                           \
+        st = (call);               \
+        if (st != RP_OK) goto out; \
     } while (0)
 
 #endif

@@ -1,0 +1,170 @@
+# reprise: one non-recursive Makefile. `make help` lists the targets.
+#
+# CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/)
+# WERROR=1  warnings are errors (make check sets it)
+# BLESS=1   file tests rewrite their expectations
+#
+# A new .c file under src/, tools/, test/*/ or examples/ is picked up by the wildcards below.
+
+CONFIG ?= release
+B := $(if $(filter release,$(CONFIG)),build,build/$(CONFIG))
+CC := $(if $(filter fuzz,$(CONFIG)),clang,$(if $(filter default,$(origin CC)),gcc,$(CC)))
+PREFIX ?= /usr/local
+VERSION := 0.1.0
+FUZZ_SECONDS ?= 60
+
+# ---- sources ------------------------------------------------------------------------------------
+# ROOMS="base ir" builds those rooms alone.
+ROOMS ?= *
+ALL_SRC  := $(sort $(wildcard $(foreach r,$(ROOMS),src/$(r)/*.c src/$(r)/*/*.c)))
+CMD_SRC  := $(filter src/serve/%,$(ALL_SRC)) $(sort $(wildcard tools/*.c))
+LIB_SRC  := $(filter-out $(CMD_SRC),$(ALL_SRC))
+# Files that are carried inside the library as rp_embed_<name>, see src/base/embed.h.
+EMBED    := $(sort $(wildcard src/*/embed/* src/gen/templates/* src/*/*.rules))
+# Sources that decide what is compiled: their hash is part of every cache key.
+KEY_SRC  := $(sort $(foreach r,ir model trace split pass kir gen lower plan compile,\
+              $(wildcard src/$(r)/*.* src/$(r)/*/*.*)))
+SUPPORT  := $(sort $(wildcard test/support/*.c))
+FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
+TEST_SRC := $(filter-out $(SUPPORT) $(FUZZ_SRC),$(sort $(wildcard test/*/*.c)))
+EX_SRC   := $(sort $(wildcard examples/*.c))
+BENCH_SRC := $(sort $(wildcard bench/*.c))
+FORMATTED := $(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tools/*.[ch] test/*/*.[ch] \
+               examples/*.c bench/*.[ch]))
+
+obj   = $(patsubst %.c,$(B)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC)) $(B)/obj/embed.o
+TESTS := $(patsubst test/%.c,$(B)/test/%,$(TEST_SRC))
+FUZZ_REPLAY := $(patsubst test/fuzz/%.c,$(B)/test/fuzz/%,$(FUZZ_SRC))
+EXAMPLES := $(patsubst %.c,$(B)/%,$(EX_SRC))
+BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_SRC))
+
+# ---- flags --------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
+        -Wpointer-arith -Wwrite-strings -Wimplicit-fallthrough $(if $(WERROR),-Werror)
+SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN_tsan := -fsanitize=thread
+SAN_cover := --coverage
+SAN_fuzz := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+OPT_release := -O2 -DNDEBUG
+OPT_debug := -Og
+OPT_asan := -O1
+OPT_tsan := -O1
+OPT_cover := -O0
+OPT_fuzz := -O1
+# Results are defined operation by operation, so the compiler may never contract a*b+c.
+CFLAGS += -std=c11 -g $(OPT_$(CONFIG)) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
+          -fPIC -fvisibility=hidden -pthread
+CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc
+LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed
+LIBS := -ljansson -lpcre2-8 -lutf8proc -lxxhash -lzstd -ldl -lm
+CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
+
+# ---- build --------------------------------------------------------------------------------------
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu fuzz fmt lint cover dist \
+        install clean help compile_commands setup setup-check programs FORCE
+
+all: $(B)/libreprise.a $(if $(wildcard tools/main.c),$(B)/reprise)
+
+# Goals that promise to work on a bare machine install what is missing before anything compiles.
+NEEDS_SETUP := $(if $(filter run test test-quick,$(MAKECMDGOALS)),setup) \
+               $(if $(filter check fuzz,$(MAKECMDGOALS)),setup-check)
+setup:
+	@scripts/setup.sh
+setup-check:
+	@scripts/setup.sh check
+
+$(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
+	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)"
+$(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
+	@mkdir -p $(@D)
+	$(CC) -c $< -o $@
+
+# For tests: every object as it is, hidden names included.
+$(B)/libreprise-internal.a: $(LIB_OBJ) $(call obj,$(filter src/serve/%,$(CMD_SRC)))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# For users: one object in which only the rp_ names are left.
+$(B)/libreprise.a: $(LIB_OBJ)
+	$(LD) -r -o $(B)/reprise.o $^
+	objcopy --localize-hidden $(B)/reprise.o
+	@rm -f $@
+	$(AR) rcs $@ $(B)/reprise.o
+
+# The command and the examples link the users' library: the public names must suffice.
+$(B)/reprise: $(call obj,$(CMD_SRC)) $(B)/libreprise.a
+	$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
+$(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(call obj,$(SUPPORT)) $(B)/libreprise-internal.a
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+# A fuzz target is a program that replays its corpus, except under CONFIG=fuzz.
+$(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-internal.a \
+                $(if $(filter fuzz,$(CONFIG)),,$(B)/obj/test/fuzz/replay/main.o)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
+
+programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES)
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+
+# ---- use ----------------------------------------------------------------------------------------
+PROMPT ?= Give me one short sentence about the sea.
+run: all
+	@scripts/fetch-model.sh >/dev/null
+	$(B)/reprise run smollm2 "$(PROMPT)"
+
+test: programs
+	@test/run.sh $(B)
+test-quick: programs
+	@QUICK=1 test/run.sh $(B)
+test-gpu: programs
+	@test/run.sh $(B) gpu
+check: lint
+	$(MAKE) CONFIG=asan WERROR=1 programs
+	@test/run.sh build/asan programs
+bench: bench-cpu
+bench-cpu bench-gpu: all $(BENCHES)
+	@bench/run.sh $(@:bench-%=%) $(B)
+fuzz:
+	$(MAKE) CONFIG=fuzz $(patsubst test/fuzz/%.c,build/fuzz/test/fuzz/%,$(FUZZ_SRC))
+	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+cover:
+	$(MAKE) CONFIG=cover programs
+	@test/run.sh build/cover programs
+	@scripts/cover.sh build/cover
+
+fmt:
+	clang-format-14 -i $(FORMATTED)
+# One stamp per file, so that only what changed is looked at again.
+TIDY := $(patsubst %.c,$(B)/tidy/%.ok,$(filter src/% tools/%,$(ALL_SRC) $(CMD_SRC)))
+$(B)/tidy/%.ok: %.c .clang-tidy | $(NEEDS_SETUP)
+	@mkdir -p $(@D)
+	@clang-tidy-14 --quiet $< -- $(CPPFLAGS) -std=c11 2>/dev/null && touch $@
+lint: $(TIDY) $(B)/libreprise.a
+	clang-format-14 --dry-run -Werror $(FORMATTED)
+	@scripts/lint.sh $(B)
+
+dist: programs
+	@scripts/dist.sh $(B) $(VERSION)
+install: all
+	@scripts/install.sh $(B) $(VERSION) "$(DESTDIR)$(PREFIX)"
+compile_commands:
+	@for f in $(ALL_SRC) $(filter tools/%,$(CMD_SRC)) $(TEST_SRC) $(EX_SRC); do \
+	  printf '{"directory":"%s","file":"%s","command":"%s"},\n' "$(CURDIR)" $$f \
+	    "$(CC) $(subst ",\\\",$(CPPFLAGS)) -Itest $(CFLAGS) -c $$f"; done \
+	  | sed '1s/^/[/; $$s/,$$/]/' > compile_commands.json
+clean:
+	rm -rf build compile_commands.json
+help:
+	@scripts/help.sh

@@ -1,0 +1,67 @@
+#!/bin/bash
+# run.sh BUILD [programs|gpu]: runs every test and ends with "N passed, N failed, N skipped".
+#
+#   BUILD/test/*/*    cmocka programs (a skip prints "skip: reason" first) and corpus replays
+#   test/*/run.sh     suites over the built command; lines PASS name / FAIL name: why / SKIP name: why
+#   BUILD/examples/*  each must end with 0
+#
+# "programs" leaves the suites out, "gpu" runs only BUILD/test/gpu/* and test/gpu/run.sh.
+# QUICK=1 leaves out suites and every program with "slow" in its name.
+# A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
+# REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too). ONLY=pattern selects.
+set -u
+cd "$(dirname "$0")/.."
+B=$(realpath --relative-to=. "$1") what=${2-all}
+: "${TIMEOUT:=180}" "${SUITE_TIMEOUT:=540}" "${JOBS:=2}" "${ONLY:=}"
+export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT
+unset REPRISE_LOGS REPRISE_DEBUG XDG_CACHE_HOME
+log=$B/log
+rm -rf "$log" "$B/tmp"
+mkdir -p "$log" "$B/tmp"
+
+if [ -z "${REPRISE_TEST_MODEL-}" ] && [ -z "${QUICK-}" ]; then
+    if model=$(scripts/fetch-model.sh 2>"$log/fetch"); then
+        export REPRISE_TEST_MODEL=$model
+    else
+        echo "no model: $(tail -n 1 "$log/fetch")" >&2
+    fi
+fi
+
+# one NAME LIMIT COMMAND...: runs it in its own folder, keeps output, exit code and seconds.
+one() {
+    local name=$1 limit=$2 start=$SECONDS
+    shift 2
+    export REPRISE_TEST_TMP=$PWD/$B/tmp/$name
+    export REPRISE_CACHE_DIR=$REPRISE_TEST_TMP/cache TMPDIR=$REPRISE_TEST_TMP
+    mkdir -p "$REPRISE_TEST_TMP" "$(dirname "$log/$name")"
+    timeout -k 5 "$limit" "$@" >"$log/$name.out" 2>&1 </dev/null
+    echo "exit $? $limit" >>"$log/$name.out"
+    echo "$name $((SECONDS - start))" >>"$log/times"
+    rm -rf "$REPRISE_TEST_TMP"
+}
+export -f one
+export log
+
+programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/*" 2>/dev/null | sort)
+suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
+case $what in
+programs) suites= ;;
+gpu) programs=$(find "$B/test/gpu" -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null) ;;
+esac
+if [ -n "${QUICK-}" ]; then
+    suites=
+    programs=$(grep -v slow <<<"$programs")
+fi
+if [ -n "$ONLY" ]; then
+    programs=$(grep -e "$ONLY" <<<"$programs")
+    suites=$(grep -e "$ONLY" <<<"$suites")
+fi
+
+# Programs side by side, suites one after the other: some of those measure.
+for p in $programs; do
+    # replayed corpora are arguments: test/fuzz/corpus/NAME
+    echo "${p#"$B"/} $TIMEOUT $p$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
+done | xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _
+for s in $suites; do one "$(dirname "$s")" "$SUITE_TIMEOUT" bash "$s"; done
+
+find "$log" -name '*.out' | LC_ALL=C sort | xargs -r awk -v root="$log/" -f test/summary.awk
