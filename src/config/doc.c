@@ -1,0 +1,188 @@
+/* Help and reference pages from the tables: `reprise help config`, docs/config.md, docs/env.md.
+ *
+ * A test compares the committed pages with these texts, so what is documented is what exists. */
+#include <string.h>
+
+#include "base/env.h"
+#include "config/table.h"
+
+/* fields.def flattened: headings between fields. */
+static const struct doc_row {
+    const char *section;
+    int id;
+} rows[] = {
+#define SECTION(title) {(title), -1},
+#define FIELD(kind, id_, name, extra, deflt, key, status, help) {NULL, CONFIG_ID_##id_},
+#include "config/fields.def"
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+static bool optional(const config_field *f) {
+    return strcmp(f->deflt, "null") == 0;
+}
+
+static const char *shown_default(const config_field *f) {
+    if (f->kind == CONFIG_KIND_STR && !f->deflt[0]) return "\"\"";
+    return f->deflt;
+}
+
+static rp_status finish(base_buf *b, char **out, rp_error *err) {
+    char *text = base_buf_take(b);
+    base_buf_done(b);
+    if (!text) return rp_fail(err, RP_NOMEM, "no memory for a page of help");
+    *out = text;
+    return RP_OK;
+}
+
+/* Words of text in lines of at most `width`, each after `indent` spaces. */
+static void wrap(base_buf *b, const char *text, int indent, int width) {
+    int column = 0;
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        if (column && column + 1 + n > width) {
+            base_buf_putc(b, '\n');
+            column = 0;
+        }
+        if (!column) {
+            base_buf_printf(b, "%*s", indent, "");
+            column = indent;
+        } else {
+            base_buf_putc(b, ' ');
+            column++;
+        }
+        base_buf_add(b, text, (size_t)n);
+        column += n;
+        text += n;
+        while (*text == ' ') text++;
+    }
+    base_buf_putc(b, '\n');
+}
+
+static void help_field(base_buf *b, const config_field *f) {
+    char expected[256];
+    config_value_expected(f, expected, sizeof expected);
+    base_buf_printf(b, "  %s=%s\n", f->name, shown_default(f));
+    wrap(b, f->help, 6, 96);
+    if (f->status == CONFIG_DERIVED) {
+        base_buf_printf(b, "      Computed; set %s.\n", f->status_reason);
+        return;
+    }
+    base_buf_printf(b, "      Takes %s%s.\n", expected, optional(f) ? ", or null" : "");
+    if (f->status == CONFIG_UNSUP)
+        base_buf_printf(b, "      Not supported away from its default: %s.\n", f->status_reason);
+    if (f->status == CONFIG_HARMLESS)
+        base_buf_printf(b, "      Accepted without effect: %s.\n", f->status_reason);
+}
+
+rp_status rp_config_help_text(char **out, rp_error *err) {
+    base_buf b;
+    if (!out) return rp_fail(err, RP_INVALID, "rp_config_help_text: out must be given");
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "Settings, with their defaults. Set them with --compilation-config '{\"level\":3}' "
+                      "or\n-cc.key=value; lists are [1,2,4] or 1,2,4, and -cc.key+=8 appends.\n");
+    for (int i = 0; i < N_ROWS; i++) {
+        if (rows[i].section) base_buf_printf(&b, "\n%s\n", rows[i].section);
+        else
+            help_field(&b, &config_table[rows[i].id]);
+    }
+    base_buf_puts(&b, "\nOther names\n");
+    for (size_t i = 0; i < config_n_aliases; i++)
+        base_buf_printf(&b, "  %s is %s\n", config_aliases[i].name, config_aliases[i].target);
+    return finish(&b, out, err);
+}
+
+/* A table cell: '|' would end it. */
+static void cell(base_buf *b, const char *text) {
+    for (; *text; text++) {
+        if (*text == '|') base_buf_putc(b, '\\');
+        base_buf_putc(b, *text);
+    }
+}
+
+static void doc_field(base_buf *b, const config_field *f) {
+    char expected[256];
+    config_value_expected(f, expected, sizeof expected);
+    base_buf_printf(b, "| `%s` | ", f->name);
+    cell(b, f->status == CONFIG_DERIVED ? "computed" : expected);
+    base_buf_printf(b, " | `%s` | ", shown_default(f));
+    cell(b, f->help);
+    if (f->status == CONFIG_UNSUP) {
+        base_buf_puts(b, ". Not supported away from its default: ");
+        cell(b, f->status_reason);
+    }
+    if (f->status == CONFIG_HARMLESS) {
+        base_buf_puts(b, ". Accepted without effect: ");
+        cell(b, f->status_reason);
+    }
+    base_buf_puts(b, " | ");
+    if (f->key == CONFIG_KEY_PIECE) base_buf_puts(b, "plan and piece");
+    else if (f->key == CONFIG_KEY_OUTER)
+        base_buf_puts(b, "plan");
+    else {
+        base_buf_puts(b, "no: ");
+        cell(b, f->key_reason);
+    }
+    base_buf_puts(b, " |\n");
+}
+
+static const char intro[] =
+    "# Configuration\n"
+    "\n"
+    "This page is made from `src/config/fields.def`. `reprise help config` prints the same table;\n"
+    "`BLESS=1 make test` rewrites this page.\n"
+    "\n"
+    "```\n"
+    "reprise run MODEL \"prompt\" --compilation-config '{\"level\":3,\"pass_config\":{\"eliminate_noops\":true}}'\n"
+    "reprise run MODEL \"prompt\" -cc.cudagraph_mode=FULL -cc.cudagraph_capture_sizes=1,2,4 -cc.custom_ops+=+rms_norm\n"
+    "```\n"
+    "\n"
+    "Nested objects and dotted keys are equal, dashes in a key equal underscores, enum values are\n"
+    "accepted in any case, `null` takes a setting back to \"not given\". An unknown key is an error\n"
+    "that names the nearest known one. The last column says whether a setting enters the key of a\n"
+    "cached plan, the key of each compiled piece, or why it does not.\n";
+
+rp_status rp_config_doc_markdown(char **out, rp_error *err) {
+    base_buf b;
+    if (!out) return rp_fail(err, RP_INVALID, "rp_config_doc_markdown: out must be given");
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, intro);
+    for (int i = 0; i < N_ROWS; i++) {
+        if (rows[i].section)
+            base_buf_printf(&b,
+                            "\n## %s\n\n| setting | takes | default | meaning | in the key |\n"
+                            "|---|---|---|---|---|\n",
+                            rows[i].section);
+        else
+            doc_field(&b, &config_table[rows[i].id]);
+    }
+    base_buf_puts(&b, "\n## Other names\n\n| name | is |\n|---|---|\n");
+    for (size_t i = 0; i < config_n_aliases; i++)
+        base_buf_printf(&b, "| `%s` | `%s` |\n", config_aliases[i].name, config_aliases[i].target);
+    base_buf_puts(&b, "\n## Written by a run, not set\n\n| name | why |\n|---|---|\n");
+    for (size_t i = 0; i < config_n_readonly; i++)
+        base_buf_printf(&b, "| `%s` | %s |\n", config_readonly[i].name, config_readonly[i].target);
+    return finish(&b, out, err);
+}
+
+rp_status rp_env_doc_markdown(char **out, rp_error *err) {
+    base_buf b;
+    size_t n;
+    if (!out) return rp_fail(err, RP_INVALID, "rp_env_doc_markdown: out must be given");
+    const base_env_info *env = base_env_table(&n);
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "# Environment variables\n"
+                      "\n"
+                      "This page is made from `src/base/env.def`. `reprise help env` prints the same "
+                      "table;\n"
+                      "`BLESS=1 make test` rewrites this page.\n"
+                      "\n"
+                      "| variable | default | meaning |\n"
+                      "|---|---|---|\n");
+    for (size_t i = 0; i < n; i++) {
+        base_buf_printf(&b, "| `%s` | %s%s%s | ", env[i].name, env[i].deflt[0] ? "`" : "",
+                        env[i].deflt, env[i].deflt[0] ? "`" : "");
+        cell(&b, env[i].help);
+        base_buf_puts(&b, " |\n");
+    }
+    return finish(&b, out, err);
+}

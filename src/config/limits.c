@@ -1,0 +1,185 @@
+/* Batch limits, then everything that is counted against them: the capture ladder, compile sizes and
+ * compile ranges. Runs after the mode is final. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "config/ladder.h"
+#include "config/resolve.h"
+#include "config/table.h"
+
+#define TYPED(cfg, id) ((cfg)->typed[CONFIG_ID_##id] != NULL)
+
+static rp_status resolve_batch(rp_compilation_config *cfg, const rp_model_facts *facts,
+                               rp_error *err) {
+    bool cuda = strncmp(cfg->device, "cuda", 4) == 0;
+    config_oint *seqs = &cfg->max_num_seqs, *tokens = &cfg->max_num_batched_tokens;
+    if (seqs->set && tokens->set && tokens->v < seqs->v)
+        return rp_fail(err, RP_CONFIG,
+                       "max_num_batched_tokens=%lld is less than max_num_seqs=%lld: each request "
+                       "needs a token in a step; raise the first or lower the second",
+                       (long long)tokens->v, (long long)seqs->v);
+    if (!tokens->set) {
+        *tokens = (config_oint){true, cuda ? 16384 : 512};
+        if (seqs->set && tokens->v < seqs->v) tokens->v = seqs->v;
+    }
+    if (!seqs->set) {
+        *seqs = (config_oint){true, cuda ? 512 : 64};
+        if (seqs->v > tokens->v) seqs->v = tokens->v;
+    }
+    config_oint *len = &cfg->max_model_len;
+    if (facts->max_model_len > 0) {
+        if (len->set && len->v > facts->max_model_len)
+            return rp_fail(err, RP_CONFIG,
+                           "max_model_len=%lld exceeds the %lld positions that the model was "
+                           "trained for; lower it",
+                           (long long)len->v, (long long)facts->max_model_len);
+        if (!len->set) *len = (config_oint){true, facts->max_model_len};
+    }
+    return RP_OK;
+}
+
+static void ints_take(config_ints *slot, config_ints *from) {
+    base_free(slot->v);
+    *slot = *from;
+    *from = (config_ints){0};
+}
+
+static rp_status ints_copy(const config_ints *from, config_ints *out, rp_error *err) {
+    config_ints list = {.set = true};
+    for (size_t i = 0; i < from->n; i++) {
+        rp_status st = config_ints_add(&list, from->v[i], err);
+        if (st == RP_OK) continue;
+        base_free(list.v);
+        return st;
+    }
+    ints_take(out, &list);
+    return RP_OK;
+}
+
+/* Sizes that were given for graphs that there will not be. */
+static rp_status note_unused_sizes(rp_compilation_config *cfg, rp_error *err) {
+    if (cfg->cudagraph_mode.v != RP_CUDAGRAPH_NONE || cfg->enforce_eager) return RP_OK;
+    if (TYPED(cfg, cudagraph_capture_sizes) && (cfg->cudagraph_capture_sizes.n ||
+                                                cfg->cudagraph_capture_sizes.word))
+        RP_TRY(config_overrule(cfg, true, "cudagraph_mode is NONE", err, "cudagraph_capture_sizes"));
+    if (TYPED(cfg, max_cudagraph_capture_size) && cfg->max_cudagraph_capture_size.v)
+        RP_TRY(config_overrule(cfg, true, "cudagraph_mode is NONE", err,
+                               "max_cudagraph_capture_size=%lld",
+                               (long long)cfg->max_cudagraph_capture_size.v));
+    return RP_OK;
+}
+
+/* Fills graph_bs, decode_capture_sizes, mixed_capture_sizes; cudagraph_capture_sizes becomes their
+ * union in tokens and max_cudagraph_capture_size its largest. */
+static rp_status resolve_ladder(rp_compilation_config *cfg, rp_error *err) {
+    rp_status st = RP_OK;
+    config_ladder ladder = {0};
+    config_ints all = {.set = true};
+    int64_t query_len = 1 + cfg->num_speculative_tokens;
+    RP_TRY(note_unused_sizes(cfg, err));
+    if (!cfg->cuda_graph_sizes.n)
+        RP_TRY(config_value_reset(&config_table[CONFIG_ID_cuda_graph_sizes], &cfg->cuda_graph_sizes,
+                                  err));
+    config_ladder_in in = {
+        .mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v,
+        .max_num_seqs = cfg->max_num_seqs.v,
+        .max_num_batched_tokens = cfg->max_num_batched_tokens.v,
+        .query_len = query_len,
+        .capture_sizes = &cfg->cudagraph_capture_sizes,
+        .cuda_graph_sizes = &cfg->cuda_graph_sizes,
+        .max_capture_size = cfg->max_cudagraph_capture_size,
+        .interactivity = cfg->performance_mode == CONFIG_PERF_INTERACTIVITY,
+    };
+    RP_TRY(config_ladder_build(&in, &ladder, err));
+    for (size_t i = 0; i < ladder.n_notes; i++)
+        RP_TRY_OUT(config_overrule(cfg, TYPED(cfg, cudagraph_capture_sizes), ladder.notes[i].reason,
+                                   err, "%s", ladder.notes[i].what));
+    for (size_t i = 0; i < ladder.decode.n; i++)
+        RP_TRY_OUT(config_ints_add(&all, ladder.decode.v[i] * query_len, err));
+    for (size_t i = 0; i < ladder.tokens.n; i++)
+        RP_TRY_OUT(config_ints_add(&all, ladder.tokens.v[i], err));
+    config_ints_sort(&all);
+    cfg->max_cudagraph_capture_size = (config_oint){true, all.n ? all.v[all.n - 1] : 0};
+    RP_TRY_OUT(ints_copy(ladder.decode.n ? &ladder.decode : &ladder.tokens, &cfg->graph_bs, err));
+    ints_take(&cfg->cudagraph_capture_sizes, &all);
+    ints_take(&cfg->decode_capture_sizes, &ladder.decode);
+    ints_take(&cfg->mixed_capture_sizes, &ladder.tokens);
+out:
+    base_free(all.v);
+    config_ladder_done(&ladder);
+    return st;
+}
+
+/* A size that a graph of another size would serve could never run. */
+static rp_status check_compile_size(const rp_compilation_config *cfg, int64_t size, rp_error *err) {
+    const config_sizes *graphs = &cfg->cudagraph_capture_sizes;
+    if (size > cfg->max_num_batched_tokens.v)
+        return rp_fail(err, RP_CONFIG,
+                       "compile_sizes: %lld exceeds max_num_batched_tokens=%lld; drop it or raise "
+                       "the limit",
+                       (long long)size, (long long)cfg->max_num_batched_tokens.v);
+    int64_t padded = config_size_padded(graphs->v, graphs->n, size);
+    if (padded > size)
+        return rp_fail(err, RP_CONFIG,
+                       "compile_sizes: %lld would be padded to %lld, a captured size; use %lld, or "
+                       "add %lld to cudagraph_capture_sizes",
+                       (long long)size, (long long)padded, (long long)padded, (long long)size);
+    return RP_OK;
+}
+
+static rp_status resolve_compile_sizes(rp_compilation_config *cfg, rp_error *err) {
+    rp_status st = RP_OK;
+    config_sizes *sizes = &cfg->compile_sizes;
+    config_ints list = {.set = true};
+    if (sizes->set && cfg->level < RP_LEVEL_DYNAMO_ONCE) {
+        if (sizes->n || sizes->word)
+            RP_TRY(config_overrule(cfg, true, "it compiles nothing", err, "compile_sizes at level %d",
+                                   cfg->level));
+        ints_take(sizes, &list);
+    }
+    for (size_t i = 0; i < sizes->n; i++) {
+        RP_TRY_OUT(check_compile_size(cfg, sizes->v[i], err));
+        RP_TRY_OUT(config_ints_add(&list, sizes->v[i], err));
+    }
+    for (size_t i = 0; sizes->word && i < cfg->cudagraph_capture_sizes.n; i++)
+        RP_TRY_OUT(config_ints_add(&list, cfg->cudagraph_capture_sizes.v[i], err));
+    config_ints_sort(&list);
+    list.set = true;
+    ints_take(sizes, &list);
+out:
+    base_free(list.v);
+    return st;
+}
+
+/* Ends of ranges: those inside 1..max, and max. */
+static rp_status resolve_ranges(rp_compilation_config *cfg, rp_error *err) {
+    rp_status st = RP_OK;
+    config_ints *ends = &cfg->compile_ranges_endpoints, list = {.set = true};
+    int64_t max = cfg->max_num_batched_tokens.v;
+    bool compiles = cfg->level >= RP_LEVEL_DYNAMO_ONCE;
+    for (size_t i = 0; compiles && i < ends->n; i++) {
+        if (ends->v[i] > 1 && ends->v[i] < max) RP_TRY_OUT(config_ints_add(&list, ends->v[i], err));
+        else if (ends->v[i] != max)
+            RP_TRY_OUT(config_overrule(cfg, true, "it is not inside 1..max_num_batched_tokens", err,
+                                       "compile_ranges_endpoints: %lld", (long long)ends->v[i]));
+    }
+    if (compiles) RP_TRY_OUT(config_ints_add(&list, max, err));
+    config_ints_sort(&list);
+    ints_take(ends, &list);
+out:
+    base_free(list.v);
+    return st;
+}
+
+rp_status config_resolve_limits(rp_compilation_config *cfg, const rp_model_facts *facts,
+                                rp_error *err) {
+    RP_TRY(resolve_batch(cfg, facts, err));
+    RP_TRY(resolve_ladder(cfg, err));
+    RP_TRY(resolve_compile_sizes(cfg, err));
+    RP_TRY(resolve_ranges(cfg, err));
+    rp_cudagraph_mode mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
+    if (cfg->cudagraph_copy_inputs && !rp_cudagraph_requires_piecewise_compilation(mode))
+        return config_overrule(cfg, true, "only PIECEWISE graphs copy inputs", err,
+                               "cudagraph_copy_inputs=true");
+    return RP_OK;
+}

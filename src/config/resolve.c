@@ -1,0 +1,272 @@
+/* From what was typed to what will run: levels, modes, backend, splitting, attention.
+ *
+ * Each rule either leaves a setting alone, fills it in, or overrules it with a note that says why.
+ * Nothing is overruled silently, and nothing here depends on the machine but its environment. */
+#include "config/resolve.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "config/table.h"
+
+#define TYPED(cfg, id) ((cfg)->typed[CONFIG_ID_##id] != NULL)
+
+rp_status config_overrule(rp_compilation_config *cfg, bool typed, const char *reason, rp_error *err,
+                          const char *what, ...) {
+    char text[256];
+    va_list ap;
+    va_start(ap, what);
+    (void)vsnprintf(text, sizeof text, what, ap);
+    va_end(ap);
+    base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "%s: %s", text, reason);
+    return config_note_add(cfg, reason, err, "%s", text);
+}
+
+static const char *mode_name(const rp_compilation_config *cfg) {
+    return rp_cudagraph_mode_name((rp_cudagraph_mode)cfg->cudagraph_mode.v);
+}
+
+/* A device graph mode lower than asked for. */
+static rp_status downgrade(rp_compilation_config *cfg, rp_cudagraph_mode to, const char *reason,
+                           rp_error *err) {
+    const char *from = mode_name(cfg);
+    cfg->cudagraph_mode = (config_oenum){true, (int)to};
+    cfg->graph_note = true;
+    return config_overrule(cfg, TYPED(cfg, cudagraph_mode), reason, err,
+                           "cudagraph_mode=%s becomes %s", from, rp_cudagraph_mode_name(to));
+}
+
+/* The user's own settings that enforce_eager takes away, named one by one. */
+static rp_status apply_eager(rp_compilation_config *cfg, rp_error *err) {
+    static const config_id overridden[] = {
+        CONFIG_ID_level,
+        CONFIG_ID_optimization_level,
+        CONFIG_ID_cudagraph_mode,
+        CONFIG_ID_use_cudagraph,
+        CONFIG_ID_cudagraph_capture_sizes,
+        CONFIG_ID_cuda_graph_sizes,
+        CONFIG_ID_max_cudagraph_capture_size,
+        CONFIG_ID_compile_sizes,
+        CONFIG_ID_compile_ranges_endpoints,
+    };
+    if (!cfg->enforce_eager) return RP_OK;
+    for (size_t i = 0; i < sizeof overridden / sizeof overridden[0]; i++) {
+        config_id id = overridden[i];
+        const config_field *f = &config_table[id];
+        const void *slot = config_slot(cfg, (int)id);
+        bool same = config_value_is_default(f, slot) && id != CONFIG_ID_use_cudagraph;
+        bool none = id == CONFIG_ID_cudagraph_mode && cfg->cudagraph_mode.v == RP_CUDAGRAPH_NONE;
+        bool off = id == CONFIG_ID_optimization_level || id == CONFIG_ID_use_cudagraph
+                       ? config_value_is_off(f, slot)
+                       : false;
+        if (!cfg->typed[id] || same || none || off) continue;
+        char *text = config_value_text(f, slot);
+        if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of %s", f->name);
+        rp_status st = config_overrule(cfg, true, "enforce_eager overrides it", err, "%s=%.96s",
+                                       cfg->typed[id], text);
+        base_free(text);
+        RP_TRY(st);
+    }
+    cfg->level = RP_LEVEL_NO_COMPILATION;
+    cfg->optimization_level = (config_oint){0};
+    cfg->cudagraph_mode = (config_oenum){true, RP_CUDAGRAPH_NONE};
+    RP_TRY(config_value_reset(&config_table[CONFIG_ID_compile_sizes], &cfg->compile_sizes, err));
+    return config_value_reset(&config_table[CONFIG_ID_compile_ranges_endpoints],
+                              &cfg->compile_ranges_endpoints, err);
+}
+
+/* -O fills in level and mode; level 3 alone means PIECEWISE. */
+static void apply_levels(rp_compilation_config *cfg) {
+    static const rp_cudagraph_mode preset[] = {RP_CUDAGRAPH_NONE, RP_CUDAGRAPH_PIECEWISE,
+                                               RP_CUDAGRAPH_FULL_AND_PIECEWISE,
+                                               RP_CUDAGRAPH_FULL_AND_PIECEWISE};
+    config_oint o = cfg->optimization_level;
+    if (cfg->enforce_eager) return;
+    if (o.set && !TYPED(cfg, level)) cfg->level = o.v == 0 ? 0 : RP_LEVEL_PIECEWISE;
+    if (!cfg->use_cudagraph) cfg->cudagraph_mode = (config_oenum){true, RP_CUDAGRAPH_NONE};
+    if (cfg->cudagraph_mode.set) return;
+    rp_cudagraph_mode mode = RP_CUDAGRAPH_NONE;
+    if (cfg->level == RP_LEVEL_PIECEWISE) mode = o.set ? preset[o.v] : RP_CUDAGRAPH_PIECEWISE;
+    cfg->cudagraph_mode = (config_oenum){true, (int)mode};
+}
+
+static rp_status set_backend(rp_compilation_config *cfg, const char *name, rp_error *err) {
+    char *copy = base_strdup(name);
+    if (!copy) return rp_fail(err, RP_NOMEM, "no memory for a backend name");
+    base_free(cfg->backend);
+    cfg->backend = copy;
+    return RP_OK;
+}
+
+static rp_status resolve_backend(rp_compilation_config *cfg, rp_error *err) {
+    bool inductor = strcasecmp(cfg->backend, "inductor") == 0;
+    bool eager = strcasecmp(cfg->backend, "eager") == 0;
+    bool given = cfg->backend[0] != '\0';
+    if (cfg->level == RP_LEVEL_PIECEWISE && given && !inductor && !eager)
+        return rp_fail(err, RP_CONFIG, "backend=%.64s: level 3 takes only inductor and eager",
+                       cfg->backend);
+    if (cfg->level == RP_LEVEL_DYNAMO_AS_IS && inductor)
+        return rp_fail(err, RP_CONFIG,
+                       "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
+    if (cfg->level == RP_LEVEL_NO_COMPILATION) {
+        if (given && !eager)
+            RP_TRY(config_overrule(cfg, true, "level 0 compiles nothing", err, "backend=%.64s",
+                                   cfg->backend));
+        return set_backend(cfg, "eager", err);
+    }
+    if (!given) inductor = cfg->level >= RP_LEVEL_DYNAMO_ONCE && cfg->use_inductor;
+    if (!given || inductor || eager) return set_backend(cfg, inductor ? "inductor" : "eager", err);
+    return RP_OK;
+}
+
+static rp_status resolve_custom_ops(rp_compilation_config *cfg, rp_error *err) {
+    config_strs *rules = &cfg->custom_ops;
+    for (size_t i = 0; i < rules->n; i++)
+        if (!strcmp(rules->v[i], "all") || !strcmp(rules->v[i], "none")) return RP_OK;
+    char *word = base_strdup(!strcmp(cfg->backend, "inductor") ? "none" : "all");
+    char **grown = word ? base_realloc_array(rules->v, rules->n + 1, sizeof *grown) : NULL;
+    if (!grown) {
+        base_free(word);
+        return rp_fail(err, RP_NOMEM, "no memory for custom_ops");
+    }
+    rules->v = grown;
+    rules->v[rules->n++] = word;
+    rules->set = true;
+    return RP_OK;
+}
+
+/* The list only means something where the graph is split. */
+static rp_status resolve_splitting(rp_compilation_config *cfg, rp_error *err) {
+    static const char *const deflt = "aiter.unified_attention_with_output,aiter.mla_attention";
+    const config_field *f = &config_table[CONFIG_ID_splitting_ops];
+    json_t *value = NULL;
+    if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set) return RP_OK;
+    if (cfg->splitting_ops.n)
+        RP_TRY(config_overrule(cfg, true, "only level 3 splits the graph", err,
+                               "splitting_ops at level %d", cfg->level));
+    RP_TRY(config_value_parse(f, cfg->level == RP_LEVEL_PIECEWISE ? deflt : "", &value, err));
+    rp_status st = config_value_set(f, &cfg->splitting_ops, value, err);
+    json_decref(value);
+    return st;
+}
+
+/* Modes that need pieces where there are none. */
+static rp_status couple_mode(rp_compilation_config *cfg, rp_error *err) {
+    rp_cudagraph_mode mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
+    if (!rp_cudagraph_requires_piecewise_compilation(mode)) return RP_OK;
+    if (cfg->level < RP_LEVEL_PIECEWISE)
+        return downgrade(cfg,
+                         mode == RP_CUDAGRAPH_FULL_AND_PIECEWISE ? RP_CUDAGRAPH_FULL_DECODE_ONLY
+                                                                 : RP_CUDAGRAPH_NONE,
+                         "PIECEWISE graphs need level 3", err);
+    if (cfg->splitting_ops.n) return RP_OK;
+    return downgrade(cfg,
+                     mode == RP_CUDAGRAPH_FULL_AND_PIECEWISE ? RP_CUDAGRAPH_FULL : RP_CUDAGRAPH_NONE,
+                     "splitting_ops is empty, so attention is inside the one piece", err);
+}
+
+/* What is left of a mode whose decode part cannot be FULL. */
+static rp_cudagraph_mode without_full(const rp_compilation_config *cfg) {
+    return cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.n ? RP_CUDAGRAPH_PIECEWISE
+                                                                    : RP_CUDAGRAPH_NONE;
+}
+
+static rp_status couple_attention(rp_compilation_config *cfg, rp_attention_support support,
+                                  rp_error *err) {
+    rp_cudagraph_mode mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
+    bool split = cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.n > 0;
+    if (rp_cudagraph_mixed_mode(mode) == RP_CUDAGRAPH_FULL && support != RP_ATTENTION_ALWAYS) {
+        if (support == RP_ATTENTION_NEVER)
+            return rp_fail(err, RP_UNSUPPORTED,
+                           "cudagraph_mode=FULL: this attention cannot be captured; use "
+                           "cudagraph_mode=%s",
+                           rp_cudagraph_mode_name(without_full(cfg)));
+        RP_TRY(downgrade(cfg,
+                         split ? RP_CUDAGRAPH_FULL_AND_PIECEWISE : RP_CUDAGRAPH_FULL_DECODE_ONLY,
+                         "this attention can be captured for decode only", err));
+        mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
+    }
+    if (rp_cudagraph_decode_mode(mode) != RP_CUDAGRAPH_FULL) return RP_OK;
+    if (support == RP_ATTENTION_NEVER)
+        return downgrade(cfg, without_full(cfg), "this attention cannot be captured", err);
+    if (cfg->num_speculative_tokens > 0 && support < RP_ATTENTION_UNIFORM_BATCH)
+        return downgrade(cfg, without_full(cfg),
+                         "this attention can be captured for one token a request only", err);
+    return RP_OK;
+}
+
+/* Fusions that were not given are on where code is generated. */
+static void resolve_passes(rp_compilation_config *cfg) {
+    config_obool *const passes[] = {&cfg->pass_eliminate_noops, &cfg->pass_fuse_norm_quant,
+                                    &cfg->pass_fuse_act_quant, &cfg->pass_fuse_rope_kvcache,
+                                    &cfg->pass_enable_qk_norm_rope_fusion};
+    bool on = cfg->level >= RP_LEVEL_DYNAMO_ONCE &&
+              !(cfg->optimization_level.set && cfg->optimization_level.v == 0);
+    for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
+        if (!passes[i]->set) *passes[i] = (config_obool){true, on};
+}
+
+static rp_status apply_environment(rp_compilation_config *cfg, rp_error *err) {
+    const config_field *f = &config_table[CONFIG_ID_compile_cache_save_format];
+    const char *format = base_env_get(BASE_ENV_CACHE_FORMAT);
+    const char *dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
+    if (!cfg->compile_cache_save_format.set) {
+        json_t *value = NULL;
+        rp_error why = {0};
+        RP_TRY(config_value_parse(f, format ? format : "binary", &value, err));
+        rp_status st = config_value_set(f, &cfg->compile_cache_save_format, value, &why);
+        json_decref(value);
+        if (st != RP_OK)
+            return rp_fail(err, st, "REPRISE_COMPILE_CACHE_SAVE_FORMAT sets %s", why.text);
+    }
+    if (dump) {
+        char *copy = base_strdup(dump);
+        if (!copy) return rp_fail(err, RP_NOMEM, "no memory for a path");
+        base_free(cfg->debug_dump_path);
+        cfg->debug_dump_path = copy;
+    }
+    return RP_OK;
+}
+
+/* A downgrade is an error under require_graph. */
+static rp_status check_require_graph(const rp_compilation_config *cfg, rp_error *err) {
+    if (!cfg->require_graph) return RP_OK;
+    for (size_t i = 0; cfg->graph_note && i < cfg->n_notes; i++)
+        if (strncmp(cfg->notes[i].what, "cudagraph_mode=", 15) == 0)
+            return rp_fail(err, RP_CONFIG, "require_graph: %s: %s", cfg->notes[i].what,
+                           cfg->notes[i].reason);
+    if (cfg->cudagraph_mode.v == RP_CUDAGRAPH_NONE)
+        return rp_fail(err, RP_CONFIG,
+                       "require_graph: %s; give a cudagraph_mode, as in --level 3",
+                       cfg->enforce_eager    ? "enforce_eager switches graphs off"
+                       : !cfg->use_cudagraph ? "use_cudagraph=false switches graphs off"
+                                             : "cudagraph_mode is NONE");
+    return RP_OK;
+}
+
+rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *facts, rp_error *err) {
+    static const rp_model_facts unknown = RP_MODEL_FACTS_INIT;
+    if (!cfg) return rp_fail(err, RP_INVALID, "rp_config_resolve: configuration must be given");
+    if (facts && facts->size != sizeof *facts)
+        return rp_fail(err, RP_INVALID, "rp_model_facts has size %zu, expected %zu; use "
+                       "RP_MODEL_FACTS_INIT", facts->size, sizeof *facts);
+    if (cfg->resolved) return RP_OK;
+    if (!facts) facts = &unknown;
+    RP_TRY(config_check(cfg, err));
+    RP_TRY(apply_eager(cfg, err));
+    apply_levels(cfg);
+    RP_TRY(resolve_backend(cfg, err));
+    RP_TRY(resolve_custom_ops(cfg, err));
+    RP_TRY(resolve_splitting(cfg, err));
+    RP_TRY(couple_mode(cfg, err));
+    RP_TRY(couple_attention(cfg, facts->attention, err));
+    resolve_passes(cfg);
+    RP_TRY(config_resolve_limits(cfg, facts, err));
+    RP_TRY(apply_environment(cfg, err));
+    RP_TRY(check_require_graph(cfg, err));
+    cfg->resolved = true;
+    return RP_OK;
+}
