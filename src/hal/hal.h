@@ -21,7 +21,8 @@ typedef void (*hal_host_fn)(void *const *arg, const long long *dim, long long be
                             void *scratch);
 
 /* A call of host code inside a launch list (custom ops): runs on the submitting thread alone. */
-typedef rp_status (*hal_host_call)(void *user, void *const *arg, const long long *dim, rp_error *err);
+typedef rp_status (*hal_host_call)(void *user, void *const *arg, const long long *dim,
+                                   rp_error *err);
 
 typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL } hal_launch_kind;
 
@@ -29,16 +30,17 @@ typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL } hal_launch_kind;
 typedef struct hal_launch {
     hal_launch_kind kind;
     const char *name;
-    hal_host_fn fn;        /* HAL_KERNEL */
-    hal_host_call call;    /* HAL_HOST_CALL */
+    hal_host_fn fn;     /* HAL_KERNEL */
+    hal_host_call call; /* HAL_HOST_CALL */
     void *user;
     void *const *arg;
     const long long *dim;
-    long long items;       /* work items */
-    long long grain;       /* smallest share worth giving to a thread, >= 1 */
+    long long items; /* work items */
+    long long grain; /* smallest share worth giving to a thread, >= 1 */
     uint32_t n_arg;
-    uint32_t n_dim; /* entries of dim that a graph copies; 0: dim is borrowed until the graph is freed */
-    uint32_t attention : 1; /* for the log: an attention launch */
+    uint32_t
+        n_dim; /* entries of dim that a graph copies; 0: dim is borrowed until the graph is freed */
+    uint32_t attention : 1;  /* for the log: an attention launch */
     uint32_t no_barrier : 1; /* independent of the next launch: no barrier between them */
 } hal_launch;
 
@@ -100,13 +102,15 @@ struct hal_device {
 rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
 rp_status hal_null_open(hal_device **out, rp_error *err) RP_MUST_USE;
 /* By name: "cpu", "null"; "cuda:N" is RP_UNSUPPORTED with its reason where the library has no such back end. */
-rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
+rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out,
+                   rp_error *err) RP_MUST_USE;
 void hal_close(hal_device *d); /* NULL is fine; all modules, graphs and memory must be gone */
 const hal_counters *hal_device_counters(const hal_device *d);
 
 /* Registered address ranges, for the pointer audit: device memory from ops->alloc is registered;
  * mapped weights are added by their owner. Ranges are disjoint; what is static text. */
-rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what, rp_error *err) RP_MUST_USE;
+rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what,
+                        rp_error *err) RP_MUST_USE;
 void hal_range_remove(hal_device *d, const void *p);
 /* RP_INTERNAL naming launch and argument when an arg pointer lies in no registered range. */
 rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;

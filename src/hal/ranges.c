@@ -38,8 +38,10 @@ static size_t upper(const hal_ranges *r, uintptr_t at) {
     size_t lo = 0, hi = r->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (r->v[mid].begin <= at) lo = mid + 1;
-        else hi = mid;
+        if (r->v[mid].begin <= at)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
     return lo;
 }
@@ -98,8 +100,7 @@ void hal_range_remove(hal_device *d, const void *p) {
 rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
                            rp_error *err) {
     void *p = base_alloc_aligned(size, align);
-    if (!p)
-        return rp_fail(err, RP_NOMEM, "device %s: no memory for %zu bytes", d->ops->name, size);
+    if (!p) return rp_fail(err, RP_NOMEM, "device %s: no memory for %zu bytes", d->ops->name, size);
     (void)pthread_mutex_lock(&d->ranges->lock);
     rp_status st = add_locked(d->ranges, p, size, what, err);
     if (st == RP_OK) {
@@ -109,8 +110,10 @@ rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char 
         if (c->live_bytes > c->peak_bytes) c->peak_bytes = c->live_bytes;
     }
     (void)pthread_mutex_unlock(&d->ranges->lock);
-    if (st == RP_OK) *out = p;
-    else base_free(p);
+    if (st == RP_OK)
+        *out = p;
+    else
+        base_free(p);
     return st;
 }
 

@@ -24,7 +24,8 @@ void cpu_queue_leave(cpu_device *d);
 /* Gives every thread at least size bytes of scratch. */
 rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) RP_MUST_USE;
 /* Runs a list on the pool. Allocates nothing. */
-rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
+rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n,
+                       rp_error *err) RP_MUST_USE;
 
 /* Members of the operation table that live in their own files. */
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);

@@ -28,8 +28,7 @@ rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) {
     if (size <= d->scratch_size) return RP_OK;
     for (uint32_t t = 0; t < d->n_threads; t++) {
         void *p = base_alloc_aligned(size, CPU_ALIGN);
-        if (!p)
-            return rp_fail(err, RP_NOMEM, "no memory for %zu bytes of scratch a thread", size);
+        if (!p) return rp_fail(err, RP_NOMEM, "no memory for %zu bytes of scratch a thread", size);
         base_free(d->scratch[t]);
         d->scratch[t] = p;
     }

@@ -12,8 +12,8 @@ typedef struct list_run {
     const hal_launch *list;
     uint32_t n;
     rp_error *err;
-    rp_status st;              /* thread 0 */
-    _Atomic uint32_t stop_at;  /* leave after this barrier of the run; 0 = none */
+    rp_status st;             /* thread 0 */
+    _Atomic uint32_t stop_at; /* leave after this barrier of the run; 0 = none */
 } list_run;
 
 static inline long long chunks_of(const hal_launch *l) {
@@ -56,8 +56,10 @@ static void walk(void *user, uint32_t t) {
         if (t != 0) {
             if (!solo) run_share(r, l, t);
         } else if (r->st == RP_OK) {
-            if (!solo) run_share(r, l, t);
-            else r->st = run_solo(r, l);
+            if (!solo)
+                run_share(r, l, t);
+            else
+                r->st = run_solo(r, l);
             /* The others leave where all meet next, so that none is left waiting. */
             if (r->st != RP_OK)
                 atomic_store_explicit(&r->stop_at, passed + 1, memory_order_relaxed);

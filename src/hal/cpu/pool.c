@@ -25,16 +25,16 @@ static const cpu_patience meet_patience = {100 * 1000, 1000 * 1000},
                           meet_patience_crowded = {2 * 1000, 200 * 1000};
 
 typedef struct worker {
-    cpu_cell done;               /* jobs finished */
-    cpu_cell round[MAX_ROUNDS];  /* barrier: written by one other thread each */
-    uint32_t barriers;           /* barriers passed; own */
+    cpu_cell done;              /* jobs finished */
+    cpu_cell round[MAX_ROUNDS]; /* barrier: written by one other thread each */
+    uint32_t barriers;          /* barriers passed; own */
     uint32_t idx;
     pthread_t thread;
     cpu_pool *pool;
 } worker;
 
 struct cpu_pool {
-    cpu_cell job; /* jobs started */
+    cpu_cell job;   /* jobs started */
     cpu_pool_fn fn; /* NULL: leave */
     void *user;
     uint32_t n, n_started, n_rounds;
@@ -83,8 +83,10 @@ uint32_t cpu_pool_size(const cpu_pool *p) {
 static rp_status start_thread(worker *w, rp_error *err) {
     int code = base_sys_fails() ? EAGAIN : pthread_create(&w->thread, NULL, worker_main, w);
     if (code)
-        return rp_fail(err, RP_DEVICE, "thread %u of the cpu pool could not be started: %s; use "
-                       "fewer --threads", w->idx, base_errno_text(code));
+        return rp_fail(err, RP_DEVICE,
+                       "thread %u of the cpu pool could not be started: %s; use "
+                       "fewer --threads",
+                       w->idx, base_errno_text(code));
     char name[16];
     (void)snprintf(name, sizeof name, "reprise-%u", w->idx % 1000);
     (void)pthread_setname_np(w->thread, name);

@@ -61,8 +61,8 @@ static void null_module_free(hal_module *m) {
     base_free(m);
 }
 
-static rp_status null_launch(hal_device *d, const hal_launch *list, uint32_t n,
-                             size_t scratch_size, rp_error *err) {
+static rp_status null_launch(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                             rp_error *err) {
     (void)scratch_size, (void)err;
     hal_note_launch(d, list, n);
     return RP_OK;
@@ -127,7 +127,9 @@ rp_status hal_null_open(hal_device **out, rp_error *err) {
     hal_device *d = base_alloc(sizeof *d);
     if (!d) return rp_fail(err, RP_NOMEM, "no memory for device null");
     rp_status st = hal_device_init(d, &null_ops, err);
-    if (st == RP_OK) *out = d;
-    else base_free(d);
+    if (st == RP_OK)
+        *out = d;
+    else
+        base_free(d);
     return st;
 }

@@ -1,0 +1,492 @@
+/* What every device has to pass: memory, ranges, audit, modules, launches, graphs, counters, log.
+ * A device that runs nothing skips the tests of results. Add a device to devices[]. */
+#include "support/check.h"
+
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/spawn.h"
+#include "hal/hal.h"
+
+typedef struct fixture {
+    const char *name;
+    uint32_t n_threads;
+    bool runs; /* executes what it is given */
+    hal_device *d;
+} fixture;
+
+static fixture devices[] = {{"cpu", 1, true, NULL},
+                            {"cpu", 2, true, NULL},
+                            {"cpu", 5, true, NULL},
+                            {"null", 0, false, NULL}};
+
+enum { N = 1000 };
+
+static int open_device(void **state) {
+    fixture *f = *state;
+    rp_error err = {0};
+    return hal_open(f->name, f->n_threads, &f->d, &err) == RP_OK ? 0 : -1;
+}
+
+static int close_device(void **state) {
+    fixture *f = *state;
+    hal_close(f->d);
+    f->d = NULL;
+    return 0;
+}
+
+static void *get_memory(hal_device *d, size_t size) {
+    void *p = NULL;
+    rp_error err = {0};
+    assert_int_equal(d->ops->alloc(d, size, &p, &err), RP_OK);
+    return p;
+}
+
+/* out[i] = in[i] + dim[0] */
+static void add_kernel(void *const *arg, const long long *dim, long long begin, long long end,
+                       void *scratch) {
+    const int64_t *in = arg[0];
+    int64_t *out = arg[1];
+    (void)scratch;
+    for (long long i = begin; i < end; i++) out[i] = in[i] + dim[0];
+}
+
+/* out[i] = in[N-1-i]: needs what other threads wrote before. */
+static void reverse_kernel(void *const *arg, const long long *dim, long long begin, long long end,
+                           void *scratch) {
+    const int64_t *in = arg[0];
+    int64_t *out = arg[1];
+    (void)dim, (void)scratch;
+    for (long long i = begin; i < end; i++) out[i] = in[N - 1 - i];
+}
+
+/* Fills scratch and fails loudly if it is too small or misaligned. */
+static void scratch_kernel(void *const *arg, const long long *dim, long long begin, long long end,
+                           void *scratch) {
+    int64_t *out = arg[0];
+    memset(scratch, 0x5a, (size_t)dim[0]);
+    for (long long i = begin; i < end; i++) out[i] = ((uintptr_t)scratch & 63) == 0;
+}
+
+static rp_status count_call(void *user, void *const *arg, const long long *dim, rp_error *err) {
+    (void)arg, (void)dim, (void)err;
+    ++*(int *)user;
+    return RP_OK;
+}
+
+static rp_status failing_call(void *user, void *const *arg, const long long *dim, rp_error *err) {
+    (void)user, (void)arg, (void)dim;
+    if (err) {
+        err->code = RP_CANCELLED;
+        (void)snprintf(err->text, sizeof err->text, "op said no");
+    }
+    return RP_CANCELLED;
+}
+
+static hal_launch kernel(hal_host_fn fn, void *const *arg, uint32_t n_arg, const long long *dim,
+                         long long items, long long grain) {
+    return (hal_launch){.kind = HAL_KERNEL,
+                        .name = "k",
+                        .fn = fn,
+                        .arg = arg,
+                        .dim = dim,
+                        .items = items,
+                        .grain = grain,
+                        .n_arg = n_arg,
+                        .n_dim = 1};
+}
+
+static void memory_is_zeroed_aligned_and_counted(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    hal_device_info info;
+    d->ops->info(d, &info);
+    assert_string_equal(info.name, ((fixture *)*state)->name);
+    unsigned char *p = get_memory(d, 5000), *q = get_memory(d, 0);
+    assert_int_equal((uintptr_t)p % info.alignment, 0);
+    for (int i = 0; i < 5000; i++) assert_int_equal(p[i], 0);
+    assert_int_equal(hal_device_counters(d)->live_bytes, 5000);
+    assert_int_equal(hal_device_counters(d)->allocs, 2);
+    d->ops->release(d, p, 5000);
+    d->ops->release(d, q, 0);
+    d->ops->release(d, NULL, 0);
+    assert_int_equal(hal_device_counters(d)->live_bytes, 0);
+    assert_int_equal(hal_device_counters(d)->peak_bytes, 5000);
+    assert_int_equal(hal_device_counters(d)->frees, 2);
+}
+
+static void audit_names_launch_and_argument(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    rp_error err = {0};
+    char *p = get_memory(d, 64);
+    static char mapped[128], foreign[8];
+    void *good[] = {p, p + 63}, *bad[] = {p, mapped + 5};
+    hal_launch l[] = {kernel(add_kernel, good, 2, NULL, 1, 1),
+                      kernel(add_kernel, bad, 2, NULL, 1, 1)};
+    l[1].name = "second";
+    assert_int_equal(hal_audit(d, l, 1, &err), RP_OK);
+    assert_int_equal(hal_audit(d, l, 2, &err), RP_INTERNAL);
+    assert_non_null(strstr(err.text, "launch 1 (second): argument 1"));
+    assert_int_equal(hal_range_add(d, mapped, sizeof mapped, "weights", NULL), RP_OK);
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_OK);
+    bad[1] = mapped + sizeof mapped; /* one beyond the end */
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
+    bad[1] = foreign;
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
+    bad[1] = NULL;
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
+    bad[1] = mapped;
+    hal_range_remove(d, mapped);
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
+    d->ops->release(d, p, 64);
+    assert_int_equal(hal_audit(d, l, 1, NULL), RP_INTERNAL);
+}
+
+static void overlapping_ranges_are_refused(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    static char m[300];
+    rp_error err = {0};
+    assert_int_equal(hal_range_add(d, m + 100, 100, "mid", &err), RP_OK);
+    assert_int_equal(hal_range_add(d, m, 100, "low", &err), RP_OK);
+    assert_int_equal(hal_range_add(d, m + 200, 100, "high", &err), RP_OK);
+    assert_int_equal(hal_range_add(d, m + 150, 10, "inner", &err), RP_INTERNAL);
+    assert_non_null(strstr(err.text, "overlaps the registered range mid"));
+    hal_range_remove(d, m + 100);
+    assert_int_equal(hal_range_add(d, m + 99, 2, "edge", NULL), RP_INTERNAL);
+    assert_int_equal(hal_range_add(d, m + 199, 2, "edge", NULL), RP_INTERNAL);
+    assert_int_equal(hal_range_add(d, m + 100, 100, "mid", NULL), RP_OK);
+}
+
+static void launches_run_in_order_whatever_the_shares(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    if (!f->runs) SKIP_TEST("device %s runs nothing", f->name);
+    static const long long counts[] = {1, 2, 3, 7, 16, 17, 999, N}, grains[] = {1, 2, 5, 64, 5000};
+    int64_t *a = get_memory(d, N * 8), *b = get_memory(d, N * 8);
+    void *ab[] = {a, b}, *ba[] = {b, a};
+    long long one = 1;
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (size_t g = 0; g < sizeof grains / sizeof *grains; g++) {
+            memset(a, 0, N * 8);
+            memset(b, 0, N * 8);
+            hal_launch l[40];
+            for (int i = 0; i < 40; i += 2) {
+                l[i] = kernel(add_kernel, ab, 2, &one, counts[c], grains[g]);
+                l[i + 1] = kernel(add_kernel, ba, 2, &one, counts[c], grains[g]);
+            }
+            assert_int_equal(d->ops->launch(d, l, 40, 0, NULL), RP_OK);
+            for (int i = 0; i < N; i++) assert_int_equal(a[i], i < counts[c] ? 40 : 0);
+        }
+    d->ops->release(d, a, N * 8);
+    d->ops->release(d, b, N * 8);
+}
+
+/* Mixes of solo and shared launches, host calls and no_barrier against a one-by-one run. */
+static void barriers_hold_in_random_lists(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    if (!f->runs) SKIP_TEST("device %s runs nothing", f->name);
+    enum { BUFS = 4, LEN = 12 };
+    int64_t *buf[BUFS], want[BUFS][N];
+    void *pair[BUFS][BUFS][2];
+    for (int i = 0; i < BUFS; i++) buf[i] = get_memory(d, N * 8);
+    for (int i = 0; i < BUFS; i++)
+        for (int j = 0; j < BUFS; j++) pair[i][j][0] = buf[i], pair[i][j][1] = buf[j];
+    uint32_t seed = 12345;
+    long long three = 3;
+    int calls = 0, want_calls = 0;
+    for (int round = 0; round < 300; round++) {
+        hal_launch l[LEN];
+        for (int i = 0; i < BUFS; i++)
+            for (int k = 0; k < N; k++) buf[i][k] = want[i][k] = i * 100000 + k;
+        for (int i = 0; i < LEN; i++) {
+            seed = seed * 1664525 + 1013904223;
+            uint32_t r = seed >> 8, src = r % BUFS, dst = (src + 1 + r / 4 % (BUFS - 1)) % BUFS;
+            hal_host_fn fn = r & 64 ? add_kernel : reverse_kernel;
+            l[i] = kernel(fn, pair[src][dst], 2, &three, N, r & 128 ? N : 1 + r / 256 % 90);
+            if (r / 1024 % 8 == 0)
+                l[i] = (hal_launch){.kind = HAL_HOST_CALL, .call = count_call, .user = &calls};
+            /* Independent: the one before touches none of these two buffers. */
+            if (i && !(i > 1 && l[i - 2].no_barrier) && l[i].arg && l[i - 1].arg &&
+                l[i - 1].arg[0] != l[i].arg[1] && l[i - 1].arg[1] != l[i].arg[0] &&
+                l[i - 1].arg[1] != l[i].arg[1])
+                l[i - 1].no_barrier = 1;
+            if (l[i].kind == HAL_HOST_CALL)
+                want_calls++;
+            else
+                fn((void *const[]){want[src], want[dst]}, &three, 0, N, NULL);
+        }
+        assert_int_equal(d->ops->launch(d, l, LEN, 0, NULL), RP_OK);
+        for (int i = 0; i < BUFS; i++) assert_memory_equal(buf[i], want[i], N * 8);
+    }
+    assert_int_equal(calls, want_calls);
+    for (int i = 0; i < BUFS; i++) d->ops->release(d, buf[i], N * 8);
+}
+
+static void graph_replays_what_was_built(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    int64_t *a = get_memory(d, N * 8), *b = get_memory(d, N * 8);
+    void *ab[] = {a, b}, *rev[] = {b, a};
+    long long five = 5;
+    char label[] = "decode_b1";
+    hal_launch l[] = {kernel(add_kernel, ab, 2, &five, N, 10),
+                      kernel(reverse_kernel, rev, 2, &five, N, 10)};
+    hal_graph *g = NULL;
+    assert_int_equal(d->ops->graph_build(d, l, 2, 0, label, &g, NULL), RP_OK);
+    /* The graph keeps its own copies. */
+    memset(l, 0xee, sizeof l);
+    memset(label, 'x', sizeof label - 1);
+    ab[0] = rev[1] = NULL;
+    five = -1;
+    assert_true(d->ops->graph_bytes(g) >= 2 * sizeof(hal_launch) + 4 * sizeof(void *));
+    a[0] = 7;
+    hal_log_record(d, true);
+    uint64_t before = base_alloc_count();
+    for (int i = 0; i < 10; i++) assert_int_equal(d->ops->graph_launch(g, NULL), RP_OK);
+    assert_int_equal(base_alloc_count(), before);
+    assert_int_equal(d->ops->synchronize(d, NULL), RP_OK);
+    const hal_counters *c = hal_device_counters(d);
+    assert_int_equal(c->graph_builds, 1);
+    assert_int_equal(c->graph_launches, 10);
+    assert_int_equal(c->graph_nodes, 20);
+    assert_int_equal(c->launches, 0);
+    assert_int_equal(hal_log_count(d), 10);
+    assert_string_equal(hal_log_at(d, 9), "graph_launch decode_b1");
+    assert_null(hal_log_at(d, 10));
+    if (f->runs) {
+        assert_int_equal(a[0], 57); /* even number of reversals, 5 added each time */
+        assert_int_equal(a[N - 1], 50);
+    } else {
+        assert_int_equal(a[0], 7);
+    }
+    d->ops->graph_free(g);
+    d->ops->graph_free(NULL);
+    d->ops->release(d, a, N * 8);
+    d->ops->release(d, b, N * 8);
+}
+
+static void empty_lists_are_fine(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    hal_graph *g = NULL;
+    assert_int_equal(d->ops->launch(d, NULL, 0, 0, NULL), RP_OK);
+    assert_int_equal(d->ops->graph_build(d, NULL, 0, 0, NULL, &g, NULL), RP_OK);
+    assert_int_equal(d->ops->graph_launch(g, NULL), RP_OK);
+    d->ops->graph_free(g);
+    hal_launch none = kernel(add_kernel, NULL, 0, NULL, 0, 1); /* no items: fn is not called */
+    assert_int_equal(d->ops->launch(d, &none, 1, 0, NULL), RP_OK);
+}
+
+static void scratch_is_private_and_large_enough(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    int64_t *out = get_memory(d, N * 8);
+    void *arg[] = {out};
+    for (long long size = 64; size <= 300000; size = size * 3 + 1) {
+        hal_launch l = kernel(scratch_kernel, arg, 1, &size, N, 1);
+        memset(out, 0, N * 8);
+        assert_int_equal(d->ops->launch(d, &l, 1, (size_t)size, NULL), RP_OK);
+        uint64_t before = base_alloc_count();
+        assert_int_equal(d->ops->launch(d, &l, 1, (size_t)size, NULL), RP_OK);
+        assert_int_equal(base_alloc_count(), before);
+        for (int i = 0; f->runs && i < N; i++) assert_int_equal(out[i], 1);
+    }
+    d->ops->release(d, out, N * 8);
+}
+
+static void host_call_error_stops_the_list(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    if (!f->runs) SKIP_TEST("device %s runs nothing", f->name);
+    int64_t *a = get_memory(d, N * 8), *b = get_memory(d, N * 8);
+    void *ab[] = {a, b};
+    long long one = 1;
+    int calls = 0;
+    hal_launch count = {.kind = HAL_HOST_CALL, .name = "count", .call = count_call, .user = &calls};
+    hal_launch fail = {.kind = HAL_HOST_CALL, .name = "fail", .call = failing_call};
+    hal_launch wide = kernel(add_kernel, ab, 2, &one, N, 1);
+    hal_launch l[] = {wide, count, fail, count, wide, wide, count};
+    for (int round = 0; round < 200; round++) {
+        /* The failing call at every place, with and without shared launches before it. */
+        hal_launch m[7];
+        memcpy(m, l, sizeof l);
+        int at = round % 7;
+        m[2] = count;
+        m[at] = fail;
+        calls = 0;
+        rp_error err = {0};
+        assert_int_equal(d->ops->launch(d, m, 7, 0, &err), RP_CANCELLED);
+        assert_string_equal(err.text, "op said no");
+        int want = 0;
+        for (int i = 0; i < at; i++) want += m[i].kind == HAL_HOST_CALL;
+        assert_int_equal(calls, want);
+        /* The device goes on working. */
+        memset(b, 0, N * 8);
+        assert_int_equal(d->ops->launch(d, &wide, 1, 0, NULL), RP_OK);
+        assert_int_equal(b[0], 1);
+        assert_int_equal(b[N - 1], 1);
+    }
+    d->ops->release(d, a, N * 8);
+    d->ops->release(d, b, N * 8);
+}
+
+static void launches_are_counted_and_logged(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    int64_t *a = get_memory(d, N * 8);
+    void *aa[] = {a, a};
+    long long one = 1;
+    hal_launch l[] = {kernel(add_kernel, aa, 2, &one, N, 1), kernel(add_kernel, aa, 2, &one, 1, 1)};
+    l[0].name = "red_fused_mean_3";
+    l[1].name = "attn";
+    l[1].attention = 1;
+    assert_int_equal(d->ops->launch(d, l, 2, 0, NULL), RP_OK);
+    assert_int_equal(hal_log_count(d), 0); /* off */
+    hal_log_record(d, true);
+    assert_int_equal(d->ops->launch(d, l, 2, 0, NULL), RP_OK);
+    assert_int_equal(hal_log_count(d), 2);
+    assert_string_equal(hal_log_at(d, 0), "launch red_fused_mean_3");
+    assert_string_equal(hal_log_at(d, 1), "launch attn");
+    for (int i = 0; i < 5000; i++) assert_int_equal(d->ops->launch(d, l, 2, 0, NULL), RP_OK);
+    assert_int_equal(hal_log_count(d), 8192); /* the oldest are gone */
+    assert_string_equal(hal_log_at(d, 8191), "launch attn");
+    hal_log_record(d, false);
+    assert_int_equal(hal_device_counters(d)->launches, 2 * 5002);
+    assert_int_equal(hal_device_counters(d)->attention_calls, 5002);
+    assert_int_equal(hal_device_counters(d)->graph_launches, 0);
+    d->ops->release(d, a, N * 8);
+}
+
+static void modules_load_and_give_symbols(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    static const char source[] =
+        "void twice(void *const *arg, const long long *dim, long long begin, long long end,"
+        " void *scratch) { long long *p = arg[0]; (void)dim; (void)scratch;"
+        " for (long long i = begin; i < end; i++) p[i] *= 2; }\n";
+    char dir[] = "/tmp/hal_device_XXXXXX", src[64], so[64];
+    rp_error err = {0};
+    if (!base_find_program("cc"))
+        SKIP_TEST("no cc on this machine, so there is no code object to load");
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(src, sizeof src, "%s/k.c", dir);
+    (void)snprintf(so, sizeof so, "%s/k.so", dir);
+    assert_int_equal(base_file_write_atomic(src, source, sizeof source - 1, &err), RP_OK);
+    int code = -1;
+    const char *argv[] = {"cc", "-shared", "-fPIC", "-o", so, src, NULL};
+    assert_int_equal(base_spawn(argv, NULL, &code, &err), RP_OK);
+    assert_int_equal(code, 0);
+    hal_module *m = NULL;
+    hal_host_fn fn = NULL;
+    assert_int_equal(d->ops->module_load(d, so, &m, &err), RP_OK);
+    assert_int_equal(d->ops->module_symbol(m, "twice", &fn, &err), RP_OK);
+    int64_t *a = get_memory(d, N * 8);
+    void *arg[] = {a};
+    for (int i = 0; i < N; i++) a[i] = i;
+    hal_launch l = {.name = "twice", .fn = fn, .arg = arg, .items = N, .grain = 1, .n_arg = 1};
+    assert_int_equal(d->ops->launch(d, &l, 1, 0, &err), RP_OK);
+    for (int i = 0; f->runs && i < N; i++) assert_int_equal(a[i], 2 * i);
+    if (f->runs) {
+        assert_int_equal(d->ops->module_symbol(m, "thrice", &fn, &err), RP_DEVICE);
+        assert_non_null(strstr(err.text, "thrice"));
+        hal_module *none = NULL;
+        assert_int_equal(d->ops->module_load(d, src, &none, NULL), RP_DEVICE); /* no object */
+        assert_int_equal(d->ops->module_load(d, "nowhere.so", &none, NULL), RP_DEVICE);
+        assert_null(none);
+    }
+    assert_int_equal(hal_device_counters(d)->module_loads, 1);
+    d->ops->module_free(m);
+    d->ops->module_free(NULL);
+    d->ops->release(d, a, N * 8);
+    assert_int_equal(base_path_remove(dir, NULL), RP_OK);
+}
+
+/* Opens, uses and closes a device while the n-th allocation or thread start fails. */
+static rp_status use_device(const fixture *f, rp_error *err) {
+    hal_device *d = NULL;
+    hal_graph *g = NULL;
+    hal_module *m = NULL;
+    void *p = NULL;
+    long long one = 1;
+    rp_status st = hal_open(f->name, f->n_threads, &d, err);
+    if (st != RP_OK) return st;
+    st = d->ops->alloc(d, 4096, &p, err);
+    void *arg[] = {p, p};
+    hal_launch l = kernel(add_kernel, arg, 2, &one, 100, 1);
+    if (st == RP_OK) st = d->ops->launch(d, &l, 1, 100, err);
+    if (st == RP_OK) st = d->ops->graph_build(d, &l, 1, 1000, "g", &g, err);
+    if (st == RP_OK) st = d->ops->graph_launch(g, err);
+    if (st == RP_OK && !f->runs) st = d->ops->module_load(d, "any", &m, err);
+    d->ops->module_free(m);
+    d->ops->graph_free(g);
+    d->ops->release(d, p, 4096);
+    hal_close(d);
+    return st;
+}
+
+static void every_failure_is_clean(void **state) {
+    fixture *f = *state;
+    size_t live = base_live();
+    for (int kind = 0; kind < 2; kind++) {
+        bool (*fail_nth)(uint64_t) = kind ? base_sys_fail_nth : base_alloc_fail_nth;
+        bool fired = true;
+        for (uint64_t n = 1; fired; n++) {
+            rp_error err = {0};
+            (void)fail_nth(n);
+            rp_status st = use_device(f, &err);
+            fired = fail_nth(0);
+            if (st != RP_OK) assert_true(err.text[0] != 0);
+            if (!fired) assert_int_equal(st, RP_OK);
+            assert_int_equal(base_live(), live);
+            assert_true(n < 100);
+        }
+    }
+}
+
+static void names_are_resolved(void **state) {
+    (void)state;
+    hal_device *d = NULL;
+    rp_error err = {0};
+    assert_int_equal(hal_open("cuda:0", 0, &d, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "cuda:0"));
+    err = (rp_error){0};
+    assert_int_equal(hal_open("tpu", 0, &d, &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "'tpu'"));
+    assert_int_equal(hal_open("cpu", 100000, &d, NULL), RP_CONFIG);
+    assert_null(d);
+    hal_close(NULL);
+    assert_int_equal(hal_open("cpu", 0, &d, NULL), RP_OK);
+    hal_device_info info;
+    d->ops->info(d, &info);
+    assert_in_range(info.n_threads, 1, 256);
+    hal_close(d);
+}
+
+#define EACH(fn)                                                                 \
+    {#fn " (cpu, 1 thread)", fn, open_device, close_device, &devices[0]},        \
+        {#fn " (cpu, 2 threads)", fn, open_device, close_device, &devices[1]},   \
+        {#fn " (cpu, 5 threads)", fn, open_device, close_device, &devices[2]}, { \
+#fn " (null)", fn, open_device, close_device, &devices[3]                \
+    }
+#define EACH_CLOSED(fn)                                       \
+    {#fn " (cpu, 5 threads)", fn, NULL, NULL, &devices[2]}, { \
+#fn " (null)", fn, NULL, NULL, &devices[3]            \
+    }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        EACH(memory_is_zeroed_aligned_and_counted),
+        EACH(audit_names_launch_and_argument),
+        EACH(overlapping_ranges_are_refused),
+        EACH(launches_run_in_order_whatever_the_shares),
+        EACH(barriers_hold_in_random_lists),
+        EACH(graph_replays_what_was_built),
+        EACH(empty_lists_are_fine),
+        EACH(scratch_is_private_and_large_enough),
+        EACH(host_call_error_stops_the_list),
+        EACH(launches_are_counted_and_logged),
+        EACH(modules_load_and_give_symbols),
+        EACH_CLOSED(every_failure_is_clean),
+        cmocka_unit_test(names_are_resolved),
+    };
+    return cmocka_run_group_tests_name("hal_device", tests, NULL, NULL);
+}
