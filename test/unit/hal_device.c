@@ -365,8 +365,9 @@ static void modules_load_and_give_symbols(void **state) {
         " for (long long i = begin; i < end; i++) p[i] *= 2; }\n";
     char dir[] = "/tmp/hal_device_XXXXXX", src[64], so[64];
     rp_error err = {0};
-    if (!base_find_program("cc"))
-        SKIP_TEST("no cc on this machine, so there is no code object to load");
+    char *cc = base_find_program("cc");
+    base_free(cc);
+    if (!cc) SKIP_TEST("no cc on this machine, so there is no code object to load");
     assert_non_null(mkdtemp(dir));
     (void)snprintf(src, sizeof src, "%s/k.c", dir);
     (void)snprintf(so, sizeof so, "%s/k.so", dir);
