@@ -31,29 +31,23 @@ EX_SRC   := $(sort $(wildcard examples/*.c))
 BENCH_SRC := $(sort $(wildcard bench/*.c))
 FORMATTED := $(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tools/*.[ch] test/*/*.[ch] \
                examples/*.c bench/*.[ch]))
-
-obj   = $(patsubst %.c,$(B)/obj/%.o,$(1))
-LIB_OBJ := $(call obj,$(LIB_SRC)) $(B)/obj/embed.o
-TESTS := $(patsubst test/%.c,$(B)/test/%,$(TEST_SRC))
-FUZZ_REPLAY := $(patsubst test/fuzz/%.c,$(B)/test/fuzz/%,$(FUZZ_SRC))
-EXAMPLES := $(patsubst %.c,$(B)/%,$(EX_SRC))
-BENCHES := $(patsubst %.c,$(B)/%,$(BENCH_SRC))
+LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/embed.o
+TESTS := $(TEST_SRC:%.c=$(B)/%)
+FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(B)/%)
+EXAMPLES := $(EX_SRC:%.c=$(B)/%)
+BENCHES := $(BENCH_SRC:%.c=$(B)/%)
 
 # ---- flags --------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
         -Wpointer-arith -Wwrite-strings -Wimplicit-fallthrough $(if $(WERROR),-Werror)
-SAN_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-SAN_tsan := -fsanitize=thread
+SAN_asan  := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SAN_tsan  := -fsanitize=thread
 SAN_cover := --coverage
-SAN_fuzz := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+SAN_fuzz  := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 OPT_release := -O2 -DNDEBUG
-OPT_debug := -Og
-OPT_asan := -O1
-OPT_tsan := -O1
-OPT_cover := -O0
-OPT_fuzz := -O1
+OPT_debug   := -Og
 # Results are defined operation by operation, so the compiler may never contract a*b+c.
-CFLAGS += -std=c11 -g $(OPT_$(CONFIG)) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
+CFLAGS += -std=c11 -g $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
           -fPIC -fvisibility=hidden -pthread
 CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc
 LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed
@@ -64,17 +58,14 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu fuzz fmt lint cover dist \
-        install clean help compile_commands setup setup-check programs FORCE
+        install clean help compile_commands setup programs FORCE
 
 all: $(B)/libreprise.a $(if $(wildcard tools/main.c),$(B)/reprise)
 
 # Goals that promise to work on a bare machine install what is missing before anything compiles.
-NEEDS_SETUP := $(if $(filter run test test-quick,$(MAKECMDGOALS)),setup) \
-               $(if $(filter check fuzz,$(MAKECMDGOALS)),setup-check)
+NEEDS_SETUP := $(if $(filter run test test-quick check fuzz lint,$(MAKECMDGOALS)),setup)
 setup:
-	@scripts/setup.sh
-setup-check:
-	@scripts/setup.sh check
+	@scripts/setup.sh $(filter check fuzz lint,$(MAKECMDGOALS))
 
 $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
@@ -83,11 +74,10 @@ $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)"
 $(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
-	@mkdir -p $(@D)
 	$(CC) -c $< -o $@
 
 # For tests: every object as it is, hidden names included.
-$(B)/libreprise-internal.a: $(LIB_OBJ) $(call obj,$(filter src/serve/%,$(CMD_SRC)))
+$(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/serve/%,$(CMD_SRC)))
 	@rm -f $@
 	$(AR) rcs $@ $^
 
@@ -99,13 +89,12 @@ $(B)/libreprise.a: $(LIB_OBJ)
 	$(AR) rcs $@ $(B)/reprise.o
 
 # The command and the examples link the users' library: the public names must suffice.
-$(B)/reprise: $(call obj,$(CMD_SRC)) $(B)/libreprise.a
+$(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/libreprise.a
 	$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
 $(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
-
-$(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(call obj,$(SUPPORT)) $(B)/libreprise-internal.a
+$(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 # A fuzz target is a program that replays its corpus, except under CONFIG=fuzz.
@@ -115,39 +104,31 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 	$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
 
 programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES)
-
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
 # ---- use ----------------------------------------------------------------------------------------
 PROMPT ?= Give me one short sentence about the sea.
 run: all
-	@scripts/fetch-model.sh >/dev/null
-	$(B)/reprise run smollm2 "$(PROMPT)"
+	@$(B)/reprise run smollm2 "$(PROMPT)"
 
-test: programs
-	@test/run.sh $(B)
-test-quick: programs
-	@QUICK=1 test/run.sh $(B)
-test-gpu: programs
-	@test/run.sh $(B) gpu
+test test-quick test-gpu: programs
+	@test/run.sh $(B) $(@:test-%=%)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
-	@test/run.sh build/asan programs
-bench: bench-cpu
-bench-cpu bench-gpu: all $(BENCHES)
-	@bench/run.sh $(@:bench-%=%) $(B)
+	@TIMEOUT=600 test/run.sh build/asan programs
+bench bench-cpu bench-gpu: all $(BENCHES)
+	@bench/run.sh $(or $(filter cpu gpu,$(@:bench-%=%)),cpu) $(B)
 fuzz:
-	$(MAKE) CONFIG=fuzz $(patsubst test/fuzz/%.c,build/fuzz/test/fuzz/%,$(FUZZ_SRC))
+	$(MAKE) CONFIG=fuzz $(FUZZ_SRC:%.c=build/fuzz/%)
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 cover:
 	$(MAKE) CONFIG=cover programs
 	@test/run.sh build/cover programs
 	@scripts/cover.sh build/cover
-
 fmt:
 	clang-format-14 -i $(FORMATTED)
 # One stamp per file, so that only what changed is looked at again.
-TIDY := $(patsubst %.c,$(B)/tidy/%.ok,$(filter src/% tools/%,$(ALL_SRC) $(CMD_SRC)))
+TIDY := $(patsubst %.c,$(B)/tidy/%.ok,$(sort $(ALL_SRC) $(CMD_SRC)))
 $(B)/tidy/%.ok: %.c .clang-tidy | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
 	@clang-tidy-14 --quiet $< -- $(CPPFLAGS) -std=c11 2>/dev/null && touch $@
@@ -155,15 +136,10 @@ lint: $(TIDY) $(B)/libreprise.a
 	clang-format-14 --dry-run -Werror $(FORMATTED)
 	@scripts/lint.sh $(B)
 
-dist: programs
-	@scripts/dist.sh $(B) $(VERSION)
-install: all
-	@scripts/install.sh $(B) $(VERSION) "$(DESTDIR)$(PREFIX)"
+dist install: programs
+	@scripts/$@.sh $(B) $(VERSION) "$(DESTDIR)$(PREFIX)"
 compile_commands:
-	@for f in $(ALL_SRC) $(filter tools/%,$(CMD_SRC)) $(TEST_SRC) $(EX_SRC); do \
-	  printf '{"directory":"%s","file":"%s","command":"%s"},\n' "$(CURDIR)" $$f \
-	    "$(CC) $(subst ",\\\",$(CPPFLAGS)) -Itest $(CFLAGS) -c $$f"; done \
-	  | sed '1s/^/[/; $$s/,$$/]/' > compile_commands.json
+	@scripts/compile-commands.sh '$(CC) $(CPPFLAGS) -Itest $(CFLAGS)' $(FORMATTED:%.h=)
 clean:
 	rm -rf build compile_commands.json
 help:

@@ -3,7 +3,7 @@
 # KEY FILES (names and bytes). OUT is touched only when its text changes.
 set -eu
 out=$1 files=$2 keys=$3
-mkdir -p "$(dirname "$out")"
+mkdir -p "$(dirname "$out")" "$(dirname "$out")/../obj"
 hash=$( (for f in $keys; do sha256sum "$f"; done) | LC_ALL=C sort | sha256sum | cut -d' ' -f1)
 {
     printf '.section .note.GNU-stack,"",@progbits\n.section .rodata\n'

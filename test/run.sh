@@ -1,17 +1,17 @@
 #!/bin/bash
-# run.sh BUILD [programs|gpu]: runs every test and ends with "N passed, N failed, N skipped".
+# run.sh BUILD [test|test-quick|programs|gpu]: runs every test and ends with "N passed, N failed, N skipped".
 #
 #   BUILD/test/*/*    cmocka programs (a skip prints "skip: reason" first) and corpus replays
 #   test/*/run.sh     suites over the built command; lines PASS name / FAIL name: why / SKIP name: why
 #   BUILD/examples/*  each must end with 0
 #
-# "programs" leaves the suites out, "gpu" runs only BUILD/test/gpu/* and test/gpu/run.sh.
-# QUICK=1 leaves out suites and every program with "slow" in its name.
+# "programs" leaves the suites out; "quick" also the model and every program with "slow" in its name;
+# "gpu" runs only BUILD/test/gpu/* and test/gpu/run.sh.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
 # REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too). ONLY=pattern selects.
 set -u
 cd "$(dirname "$0")/.."
-B=$(realpath --relative-to=. "$1") what=${2-all}
+B=$(realpath --relative-to=. "$1") what=${2-test}
 : "${TIMEOUT:=180}" "${SUITE_TIMEOUT:=540}" "${JOBS:=2}" "${ONLY:=}"
 export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT
 unset REPRISE_LOGS REPRISE_DEBUG XDG_CACHE_HOME
@@ -19,7 +19,7 @@ log=$B/log
 rm -rf "$log" "$B/tmp"
 mkdir -p "$log" "$B/tmp"
 
-if [ -z "${REPRISE_TEST_MODEL-}" ] && [ -z "${QUICK-}" ]; then
+if [ -z "${REPRISE_TEST_MODEL-}" ] && [ "$what" != quick ]; then
     if model=$(scripts/fetch-model.sh 2>"$log/fetch"); then
         export REPRISE_TEST_MODEL=$model
     else
@@ -46,12 +46,9 @@ programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 case $what in
 programs) suites= ;;
+quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
 gpu) programs=$(find "$B/test/gpu" -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null) ;;
 esac
-if [ -n "${QUICK-}" ]; then
-    suites=
-    programs=$(grep -v slow <<<"$programs")
-fi
 if [ -n "$ONLY" ]; then
     programs=$(grep -e "$ONLY" <<<"$programs")
     suites=$(grep -e "$ONLY" <<<"$suites")

@@ -81,7 +81,7 @@ out:
 }
 
 rp_status base_file_map(const char *path, base_mapping *out, rp_error *err) {
-    int fd;
+    int fd = -1;
     struct stat info = {0};
     RP_TRY(open_file(path, O_RDONLY, &fd, &info, err));
     rp_status st = RP_OK;

@@ -1,0 +1,27 @@
+#!/bin/sh
+# banned.sh: functions and comment forms that the library does not use.
+cd "$(dirname "$0")/.." || exit 1
+files=$(find src tools include -name '*.[ch]' ! -path 'src/gen/templates/*' ! -path '*/embed/*' | LC_ALL=C sort)
+LC_ALL=C awk '
+FNR == 1 { in_comment = 0 }
+{
+    line = $0
+    gsub(/\\./, "", line)                 # escaped characters
+    gsub(/"[^"]*"/, "\"\"", line)         # strings
+    gsub(/\/\*[^*]*(\*+[^*\/][^*]*)*\*+\//, "", line)
+    if (in_comment) { if (!sub(/^.*\*\//, "", line)) next; in_comment = 0 }
+    if (sub(/\/\*.*/, "", line)) in_comment = 1
+    if (line ~ /\/\//) say("// comment")
+    if (line ~ /(^|[^A-Za-z0-9_>.])(sprintf|vsprintf|strcpy|strcat|strtok|atoi|atol|atof|strtol|strtoul|gets|alloca|system|popen)[ ]*\(/) say("banned function")
+    if (FILENAME ~ /^src\//) {
+        if (FILENAME != "src/base/alloc.c" && line ~ /(^|[^A-Za-z0-9_>.])(malloc|calloc|realloc|free|strdup|strndup|aligned_alloc|posix_memalign)[ ]*\(/) say("allocate through base/alloc.h")
+        if (line ~ /(^|[^A-Za-z0-9_>.])(printf|puts|putchar|perror|abort|exit|_exit)[ ]*\(/ || line ~ /f(printf|puts|write)[ ]*\([^;]*std(err|out)/) say("the library does not print or exit")
+        if (FILENAME != "src/base/env.c" && line ~ /(^|[^A-Za-z0-9_])(secure_)?getenv[ ]*\(/) say("read the environment through base/env.h")
+    }
+}
+function say(what) {
+    print FILENAME ":" FNR ": " what ": " $0
+    bad = 1
+}
+END { exit bad }
+' $files

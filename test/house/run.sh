@@ -1,0 +1,52 @@
+#!/bin/bash
+# The checks of `make check` catch what they are for: each is run on a copy with one fault planted.
+# They need the sources, so they are left out of a distributed folder.
+[ -d src/base ] || { echo "SKIP house: this folder carries no sources"; exit 0; }
+copy=$REPRISE_TEST_TMP/copy
+mkdir -p "$copy"
+
+# expect NAME SCRIPT TEXT: SCRIPT must refuse the copy with a line that holds TEXT.
+expect() {
+    local out
+    if out=$(cd "$copy" && "scripts/$2" ${4-} 2>&1); then
+        echo "FAIL $1: $2 accepted it"
+    elif grep -qF -- "$3" <<<"$out"; then
+        echo "PASS $1"
+    else
+        echo "FAIL $1: $2 said ${out:0:200}"
+    fi
+}
+fresh() {
+    rm -rf "$copy"
+    mkdir -p "$copy"/{src/base,src/ir,src/pass,src/serve,tools,include,docs,examples}
+    cp -r scripts ARCHITECTURE.md "$copy"
+    cp src/base/env.def "$copy/src/base"
+    cp docs/env.md "$copy/docs"
+    echo "$2" > "$copy/$1"
+}
+
+fresh src/ir/x.c '#include "base/str.h"'
+(cd "$copy" && scripts/layers.sh && scripts/banned.sh && scripts/env-doc.sh check) &&
+    echo "PASS clean" || echo "FAIL clean: a clean copy is refused"
+fresh src/ir/x.c '#include "pass/pass.h"'
+expect layer_upward layers.sh "ir may not use pass"
+fresh src/base/x.c '#include "config/config.h"'
+expect layer_base layers.sh "base may not use config"
+fresh tools/x.c '#include "base/str.h"'
+expect layer_tools layers.sh "tools may not use base"
+fresh src/serve/x.c '#include "ir/graph.h"'
+expect layer_serve layers.sh "serve may not use ir"
+fresh src/pass/x.c '#include "fuse.h"'
+expect layer_rooted layers.sh "is not rooted"
+fresh src/ir/x.c ''
+mkdir "$copy/src/attic"
+echo 'int x;' > "$copy/src/attic/x.c"
+expect layer_unknown layers.sh 'the room "attic" is not in the table'
+for call in 'free(p);' 'strcpy(a, b);' 'x = getenv("A");' 'fprintf(stderr, "x");' 'abort();' 'y(); // why'; do
+    fresh src/ir/x.c "$call"
+    expect "banned ${call%%[( ]*}" banned.sh "src/ir/x.c:1"
+done
+fresh src/ir/x.c '/* free(p) in a comment, */ char *s = "abort()"; d->free(d);'
+(cd "$copy" && scripts/banned.sh) && echo "PASS banned allows" || echo "FAIL banned allows: text and members are no calls"
+fresh src/base/env.def 'ENV(X, "REPRISE_NEW", "1", "a new one")'
+expect env_doc env-doc.sh "REPRISE_NEW" check
