@@ -1,0 +1,187 @@
+/* The block manager.
+ *
+ * Invariants: every block but the null block is either on the free stack or in exactly one table of
+ * an open sequence; the tail of a table beyond its blocks is the null block; reserving is all or
+ * nothing. Blocks are not shared between sequences. */
+#include "engine/kv_blocks.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+struct engine_kv {
+    engine_kv_options o;
+    int32_t *free_blocks; /* a stack */
+    uint32_t n_free;
+    uint32_t *free_seqs; /* a stack */
+    uint32_t n_free_seqs;
+    bool *open;
+    uint32_t *n_blocks;  /* [max_seqs] */
+    int32_t *tables;     /* [max_seqs, max_blocks] */
+    uint8_t *seen;       /* for the check */
+};
+
+static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
+    const engine_kv_options *o = &kv->o;
+    size_t cells;
+
+    if (!base_mul_size(o->max_seqs, o->max_blocks, &cells))
+        return rp_fail(err, RP_INVALID, "%u sequences of %u blocks are too many", o->max_seqs,
+                       o->max_blocks);
+    kv->free_blocks = base_alloc_array(o->n_blocks, sizeof *kv->free_blocks);
+    kv->free_seqs = base_alloc_array(o->max_seqs, sizeof *kv->free_seqs);
+    kv->open = base_alloc_array(o->max_seqs, sizeof *kv->open);
+    kv->n_blocks = base_alloc_array(o->max_seqs, sizeof *kv->n_blocks);
+    kv->tables = base_alloc_array(cells, sizeof *kv->tables);
+    kv->seen = base_alloc_array(o->n_blocks, 1);
+    if (!kv->free_blocks || !kv->free_seqs || !kv->open || !kv->n_blocks || !kv->tables || !kv->seen)
+        return rp_fail(err, RP_NOMEM, "tables of %u KV blocks", o->n_blocks);
+    return RP_OK;
+}
+
+rp_status engine_kv_new(const engine_kv_options *o, engine_kv **out, rp_error *err) {
+    rp_status st;
+    engine_kv *kv = NULL;
+
+    if (o->n_blocks < 2 || o->max_seqs < 1 || o->max_blocks < 1 ||
+        o->n_blocks > (uint32_t)INT32_MAX / (o->block_size ? o->block_size : ENGINE_KV_BLOCK))
+        return rp_fail(err, RP_INVALID,
+                       "KV cache of %u blocks (one is reserved), %u sequences of %u blocks cannot work",
+                       o->n_blocks, o->max_seqs, o->max_blocks);
+    kv = base_alloc(sizeof *kv);
+    if (!kv) return rp_fail(err, RP_NOMEM, "KV block manager");
+    kv->o = *o;
+    if (kv->o.block_size == 0) kv->o.block_size = ENGINE_KV_BLOCK;
+    RP_TRY_OUT(kv_alloc(kv, err));
+    /* Low numbers on top, so that a lone sequence fills the cache from its start. */
+    for (uint32_t b = o->n_blocks; b-- > 1;) kv->free_blocks[kv->n_free++] = (int32_t)b;
+    for (uint32_t s = o->max_seqs; s-- > 0;) kv->free_seqs[kv->n_free_seqs++] = s;
+    *out = kv;
+    kv = NULL;
+out:
+    engine_kv_free(kv);
+    return st;
+}
+
+void engine_kv_free(engine_kv *kv) {
+    if (!kv) return;
+    base_free(kv->free_blocks);
+    base_free(kv->free_seqs);
+    base_free(kv->open);
+    base_free(kv->n_blocks);
+    base_free(kv->tables);
+    base_free(kv->seen);
+    base_free(kv);
+}
+
+bool engine_kv_open(engine_kv *kv, uint32_t *out_seq) {
+    if (kv->n_free_seqs == 0) return false;
+    *out_seq = kv->free_seqs[--kv->n_free_seqs];
+    kv->open[*out_seq] = true;
+    return true;
+}
+
+static int32_t *table_of(const engine_kv *kv, uint32_t seq) {
+    return kv->tables + (size_t)seq * kv->o.max_blocks;
+}
+
+void engine_kv_close(engine_kv *kv, uint32_t seq) {
+    int32_t *t = table_of(kv, seq);
+
+    assert(seq < kv->o.max_seqs && kv->open[seq]);
+    while (kv->n_blocks[seq] > 0) {
+        uint32_t i = --kv->n_blocks[seq];
+
+        kv->free_blocks[kv->n_free++] = t[i];
+        t[i] = ENGINE_KV_NULL_BLOCK;
+    }
+    kv->open[seq] = false;
+    kv->free_seqs[kv->n_free_seqs++] = seq;
+}
+
+uint32_t engine_kv_blocks_for(const engine_kv *kv, uint32_t n_tokens) {
+    return n_tokens / kv->o.block_size + (n_tokens % kv->o.block_size != 0);
+}
+
+uint32_t engine_kv_missing(const engine_kv *kv, uint32_t seq, uint32_t n_tokens) {
+    uint32_t need = engine_kv_blocks_for(kv, n_tokens);
+
+    return need > kv->n_blocks[seq] ? need - kv->n_blocks[seq] : 0;
+}
+
+bool engine_kv_reserve(engine_kv *kv, uint32_t seq, uint32_t n_tokens) {
+    uint32_t missing = engine_kv_missing(kv, seq, n_tokens);
+    int32_t *t = table_of(kv, seq);
+
+    assert(kv->open[seq]);
+    if (missing > kv->n_free || kv->n_blocks[seq] + missing > kv->o.max_blocks) return false;
+    while (missing-- > 0) t[kv->n_blocks[seq]++] = kv->free_blocks[--kv->n_free];
+    return true;
+}
+
+const int32_t *engine_kv_table(const engine_kv *kv, uint32_t seq, uint32_t *out_n) {
+    *out_n = kv->n_blocks[seq];
+    return table_of(kv, seq);
+}
+
+int32_t engine_kv_slot(const engine_kv *kv, uint32_t seq, uint32_t position) {
+    uint32_t i = position / kv->o.block_size;
+
+    if (i >= kv->n_blocks[seq]) return -1;
+    return table_of(kv, seq)[i] * (int32_t)kv->o.block_size + (int32_t)(position % kv->o.block_size);
+}
+
+uint32_t engine_kv_n_usable(const engine_kv *kv) {
+    return kv->o.n_blocks - 1;
+}
+
+uint32_t engine_kv_n_free(const engine_kv *kv) {
+    return kv->n_free;
+}
+
+uint32_t engine_kv_block_size(const engine_kv *kv) {
+    return kv->o.block_size;
+}
+
+uint32_t engine_kv_max_blocks(const engine_kv *kv) {
+    return kv->o.max_blocks;
+}
+
+uint32_t engine_kv_max_tokens(const engine_kv *kv) {
+    uint32_t n = engine_kv_n_usable(kv) < kv->o.max_blocks ? engine_kv_n_usable(kv) : kv->o.max_blocks;
+
+    return n * kv->o.block_size;
+}
+
+static rp_status check_block(const engine_kv *kv, int32_t b, const char *where, rp_error *err) {
+    if (b <= 0 || (uint32_t)b >= kv->o.n_blocks)
+        return rp_fail(err, RP_INTERNAL, "KV block %d %s is outside 1..%u", b, where, kv->o.n_blocks - 1);
+    if (kv->seen[b]) return rp_fail(err, RP_INTERNAL, "KV block %d %s has two owners", b, where);
+    kv->seen[b] = 1;
+    return RP_OK;
+}
+
+rp_status engine_kv_check(const engine_kv *kv, rp_error *err) {
+    uint32_t owned = 0, open = 0;
+
+    memset(kv->seen, 0, kv->o.n_blocks);
+    for (uint32_t i = 0; i < kv->n_free; i++)
+        RP_TRY(check_block(kv, kv->free_blocks[i], "on the free stack", err));
+    for (uint32_t s = 0; s < kv->o.max_seqs; s++) {
+        const int32_t *t = table_of(kv, s);
+
+        if (!kv->open[s] && kv->n_blocks[s])
+            return rp_fail(err, RP_INTERNAL, "closed sequence %u holds %u KV blocks", s, kv->n_blocks[s]);
+        open += kv->open[s];
+        owned += kv->n_blocks[s];
+        for (uint32_t i = 0; i < kv->n_blocks[s]; i++) RP_TRY(check_block(kv, t[i], "in a table", err));
+        for (uint32_t i = kv->n_blocks[s]; i < kv->o.max_blocks; i++)
+            if (t[i] != ENGINE_KV_NULL_BLOCK)
+                return rp_fail(err, RP_INTERNAL, "table of sequence %u names block %d past its end", s, t[i]);
+    }
+    if (owned + kv->n_free != engine_kv_n_usable(kv) || open + kv->n_free_seqs != kv->o.max_seqs)
+        return rp_fail(err, RP_INTERNAL, "%u KV blocks owned and %u free of %u", owned, kv->n_free,
+                       engine_kv_n_usable(kv));
+    return RP_OK;
+}

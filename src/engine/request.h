@@ -1,0 +1,91 @@
+/* One request: its tokens, how to sample, when to stop. One thread at a time. */
+#ifndef ENGINE_REQUEST_H
+#define ENGINE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct engine_sampling {
+    double temperature; /* 0: greedy, and nothing below counts */
+    double top_p;       /* 1: off */
+    double min_p;       /* 0: off */
+    int32_t top_k;      /* 0 or -1: off */
+    bool logprobs;      /* log probability of each chosen token, from unmodified logits */
+    uint64_t seed;
+} engine_sampling;
+#define ENGINE_SAMPLING_GREEDY {.temperature = 0, .top_p = 1, .min_p = 0}
+
+/* RP_CONFIG names the value out of range. */
+rp_status engine_sampling_check(const engine_sampling *s, rp_error *err) RP_MUST_USE;
+
+typedef enum engine_finish {
+    ENGINE_FINISH_NONE,
+    ENGINE_FINISH_STOP,   /* a stop token or the stop hook */
+    ENGINE_FINISH_LENGTH, /* max_tokens, or no position left */
+    ENGINE_FINISH_ABORT
+} engine_finish;
+/* "", "stop", "length", "abort". */
+const char *engine_finish_name(engine_finish f);
+
+typedef enum engine_request_state { ENGINE_NEW, ENGINE_WAITING, ENGINE_RUNNING, ENGINE_FINISHED } engine_request_state;
+
+typedef struct engine_request engine_request;
+/* Called after each output token (the last of r->output); true ends the request with STOP. */
+typedef bool (*engine_stop_fn)(void *user, const engine_request *r);
+
+typedef struct engine_request_options {
+    uint64_t id;
+    const int32_t *prompt; /* copied */
+    uint32_t n_prompt;
+    uint32_t max_tokens;   /* 0: only computes the prompt */
+    engine_sampling sampling;
+    const int32_t *stop_ids; /* copied; EOS among them unless it is to be ignored */
+    uint32_t n_stop_ids;
+    bool all_logits;       /* logits of every position, not of the last alone */
+    engine_stop_fn stop;   /* (optional) stop strings, streaming */
+    void *user;
+} engine_request_options;
+
+/* Read by all, written by the scheduler alone. */
+struct engine_request {
+    uint64_t id;
+    int32_t *prompt, *output;
+    float *logprobs;       /* [n_output], NULL unless sampling.logprobs */
+    uint32_t n_prompt, n_output, max_output;
+    uint32_t max_tokens;
+    uint32_t n_computed;   /* positions whose keys and values are in the cache */
+    uint32_t n_logits_done; /* all_logits: positions whose logits were handed out */
+    engine_sampling sampling;
+    int32_t *stop_ids;
+    uint32_t n_stop_ids;
+    bool all_logits, aborting;
+    engine_stop_fn stop;
+    void *user;
+    engine_request_state state;
+    engine_finish finish;
+    uint32_t seq;          /* KV sequence while RUNNING */
+    uint32_t n_preempted;
+    uint64_t arrival;      /* order of adding */
+    engine_request *next;  /* waiting or finished list */
+};
+
+/* RP_INVALID for an empty prompt, RP_CONFIG for sampling values out of range. */
+rp_status engine_request_new(const engine_request_options *o, engine_request **out,
+                             rp_error *err) RP_MUST_USE;
+/* The scheduler must not hold r any more. NULL is fine. */
+void engine_request_free(engine_request *r);
+
+uint32_t engine_request_len(const engine_request *r); /* prompt and output */
+int32_t engine_request_token(const engine_request *r, uint32_t position);
+
+/* ---- for the scheduler ---- */
+
+/* Room for n output tokens, so that a step never allocates. */
+rp_status engine_request_reserve(engine_request *r, uint32_t n, rp_error *err) RP_MUST_USE;
+/* Appends a token and decides whether the request ends. */
+engine_finish engine_request_append(engine_request *r, int32_t token, float logprob);
+
+#endif

@@ -1,0 +1,30 @@
+/* From logits to tokens. One thread at a time per sampler; no allocation after new. */
+#ifndef ENGINE_SAMPLER_H
+#define ENGINE_SAMPLER_H
+
+#include "engine/scheduler.h"
+
+typedef struct engine_sampler engine_sampler;
+
+rp_status engine_sampler_new(uint32_t vocab_size, engine_sampler **out, rp_error *err) RP_MUST_USE;
+void engine_sampler_free(engine_sampler *s); /* NULL is fine */
+
+/* Chooses from logits[vocab_size]. Greedy: the first of the largest. Else, in vLLM's order:
+ * temperature, min_p, top_k, top_p, and one draw that depends on p->seed and step alone (step: output
+ * tokens so far). *out_logprob is of the unmodified logits, 0 unless p->logprobs. RP_INTERNAL names a
+ * logit that is NaN or infinite (-inf is allowed: never chosen). */
+rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
+                              uint64_t step, int32_t *out_token, float *out_logprob,
+                              rp_error *err) RP_MUST_USE;
+/* Every entry of a batch that samples, from its last logit row. logits: [rows, stride] in the order
+ * of the step's rows. tokens and logprobs: [batch->n], as engine_sched_commit takes them. */
+rp_status engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
+                               size_t stride, int32_t *tokens, float *logprobs,
+                               rp_error *err) RP_MUST_USE;
+/* The k largest, ties by lower id; k is cut to the vocabulary. Returns how many. */
+uint32_t engine_sampler_top(engine_sampler *s, const float *logits, uint32_t k, int32_t *out_ids,
+                            float *out_logits);
+/* Log probability of a token under unmodified logits. */
+double engine_sampler_logprob(const engine_sampler *s, const float *logits, int32_t token);
+
+#endif

@@ -1,0 +1,354 @@
+/* The scheduler.
+ *
+ * Invariants: `running` is in order of arrival and every running request is older than every waiting
+ * one, so the oldest is never preempted and always proceeds; a prompt's blocks are reserved when it
+ * is admitted, so only decoding can run out; a preempted request loses its blocks and computes its
+ * prompt and output again. A request is in exactly one of waiting, running, finished. */
+#include "engine/scheduler.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct request_list {
+    engine_request *head, *tail;
+    uint32_t n;
+} request_list;
+
+struct engine_sched {
+    engine_sched_options o;
+    engine_kv *kv;
+    request_list waiting, finished;
+    engine_request **running;
+    uint32_t n_running;
+    engine_batch batch;
+    bool in_flight;
+    uint64_t arrivals;
+    engine_sched_stats stats;
+};
+
+static void push_back(request_list *l, engine_request *r) {
+    r->next = NULL;
+    if (l->tail)
+        l->tail->next = r;
+    else
+        l->head = r;
+    l->tail = r;
+    l->n++;
+}
+
+static void push_front(request_list *l, engine_request *r) {
+    r->next = l->head;
+    l->head = r;
+    if (!l->tail) l->tail = r;
+    l->n++;
+}
+
+static engine_request *pop_front(request_list *l) {
+    engine_request *r = l->head;
+
+    if (!r) return NULL;
+    l->head = r->next;
+    if (!l->head) l->tail = NULL;
+    r->next = NULL;
+    l->n--;
+    return r;
+}
+
+static void unlink_request(request_list *l, engine_request *r) {
+    engine_request *prev = NULL;
+
+    for (engine_request *p = l->head; p && p != r; p = p->next) prev = p;
+    if (prev)
+        prev->next = r->next;
+    else
+        l->head = r->next;
+    if (l->tail == r) l->tail = prev;
+    r->next = NULL;
+    l->n--;
+}
+
+rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_sched **out,
+                           rp_error *err) {
+    engine_sched *s;
+    uint32_t rows = o->max_logits ? o->max_logits : o->max_num_batched_tokens;
+
+    if (o->max_num_seqs < 1 || o->max_num_batched_tokens < o->max_num_seqs || o->max_model_len < 2)
+        return rp_fail(err, RP_CONFIG,
+                       "max_num_batched_tokens %u must be at least max_num_seqs %u, and max_model_len %u "
+                       "at least 2",
+                       o->max_num_batched_tokens, o->max_num_seqs, o->max_model_len);
+    if (rows < o->max_num_seqs)
+        return rp_fail(err, RP_CONFIG, "%u logit rows are fewer than max_num_seqs %u", rows,
+                       o->max_num_seqs);
+    s = base_alloc(sizeof *s);
+    if (!s) return rp_fail(err, RP_NOMEM, "scheduler");
+    s->o = *o;
+    s->o.max_logits = rows;
+    s->kv = kv;
+    s->running = base_alloc_array(o->max_num_seqs, sizeof *s->running);
+    s->batch.entry = base_alloc_array(o->max_num_seqs, sizeof *s->batch.entry);
+    if (!s->running || !s->batch.entry) {
+        engine_sched_free(s);
+        return rp_fail(err, RP_NOMEM, "scheduler of %u sequences", o->max_num_seqs);
+    }
+    *out = s;
+    return RP_OK;
+}
+
+static void finish(engine_sched *s, engine_request *r, engine_finish why) {
+    r->finish = why;
+    r->state = ENGINE_FINISHED;
+    push_back(&s->finished, r);
+    s->stats.finished++;
+}
+
+/* Takes the i-th running request out and frees its blocks. */
+static engine_request *leave_running(engine_sched *s, uint32_t i) {
+    engine_request *r = s->running[i];
+
+    engine_kv_close(s->kv, r->seq);
+    s->n_running--;
+    memmove(&s->running[i], &s->running[i + 1], (s->n_running - i) * sizeof *s->running);
+    return r;
+}
+
+void engine_sched_free(engine_sched *s) {
+    if (!s) return;
+    while (s->n_running) finish(s, leave_running(s, s->n_running - 1), ENGINE_FINISH_ABORT);
+    while (s->waiting.head) finish(s, pop_front(&s->waiting), ENGINE_FINISH_ABORT);
+    base_free(s->running);
+    base_free(s->batch.entry);
+    base_free(s);
+}
+
+static rp_status check_ids(const engine_sched *s, const engine_request *r, rp_error *err) {
+    for (uint32_t i = 0; i < r->n_prompt; i++)
+        if (r->prompt[i] < 0 || (s->o.vocab_size && (uint32_t)r->prompt[i] >= s->o.vocab_size))
+            return rp_fail(err, RP_INVALID,
+                           "token id %d at position %u of the prompt is outside the vocabulary of %u",
+                           r->prompt[i], i, s->o.vocab_size);
+    return RP_OK;
+}
+
+rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) {
+    uint32_t kv_len = engine_kv_max_tokens(s->kv), room, want = r->max_tokens > 0;
+
+    assert(r->state == ENGINE_NEW);
+    if (r->n_prompt >= s->o.max_model_len + (want ? 0u : 1u))
+        return rp_fail(err, RP_INVALID,
+                       "prompt of %u tokens leaves no room in max_model_len %u; shorten it or raise "
+                       "max_model_len",
+                       r->n_prompt, s->o.max_model_len);
+    if (r->n_prompt > kv_len || r->n_prompt + want > kv_len)
+        return rp_fail(err, RP_INVALID,
+                       "prompt of %u tokens never fits the KV cache of %u tokens (%u blocks of %u); "
+                       "shorten it or enlarge the cache",
+                       r->n_prompt, kv_len, engine_kv_n_usable(s->kv), engine_kv_block_size(s->kv));
+    RP_TRY(check_ids(s, r, err));
+    room = (s->o.max_model_len < kv_len ? s->o.max_model_len : kv_len) - r->n_prompt;
+    RP_TRY(engine_request_reserve(r, r->max_tokens < room ? r->max_tokens : room, err));
+    r->arrival = s->arrivals++;
+    r->state = ENGINE_WAITING;
+    push_back(&s->waiting, r);
+    return RP_OK;
+}
+
+static uint32_t remaining(const engine_request *r) {
+    return engine_request_len(r) - r->n_computed;
+}
+
+static bool is_decode(const engine_request *r) {
+    return r->n_output > 0 && remaining(r) == 1;
+}
+
+static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
+    engine_batch *b = &s->batch;
+    engine_batch_entry *e = &b->entry[b->n++];
+    bool last = r->n_computed + n_tokens == engine_request_len(r);
+    uint32_t first = r->n_logits_done > r->n_computed ? r->n_logits_done : r->n_computed;
+
+    *e = (engine_batch_entry){.req = r,
+                              .seq = r->seq,
+                              .start = r->n_computed,
+                              .n_tokens = n_tokens,
+                              .prefill = !is_decode(r),
+                              .samples = last && r->max_output > 0};
+    e->n_logits = e->samples ? 1 : 0;
+    /* After a preemption logits already handed out are not asked for again. */
+    if (r->all_logits && r->n_computed + n_tokens > first) e->n_logits = r->n_computed + n_tokens - first;
+    b->num_tokens += n_tokens;
+    b->num_logits += e->n_logits;
+    if (n_tokens > b->max_query_len) b->max_query_len = n_tokens;
+    if (e->prefill)
+        b->n_prefills++;
+    else
+        b->n_decodes++;
+}
+
+/* The newest running request gives up its blocks. */
+static void preempt_newest(engine_sched *s) {
+    engine_request *r = leave_running(s, s->n_running - 1);
+
+    r->n_computed = 0;
+    r->n_preempted++;
+    r->state = ENGINE_WAITING;
+    push_front(&s->waiting, r);
+    s->stats.preemptions++;
+}
+
+/* Decodes in order of arrival; true when someone had to be preempted. */
+static bool schedule_decodes(engine_sched *s) {
+    bool preempted = false;
+
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        engine_request *r = s->running[i];
+
+        if (!is_decode(r)) continue;
+        if (s->batch.num_tokens == s->o.max_num_batched_tokens) break;
+        while (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
+            preempted = true;
+            preempt_newest(s);
+            if (s->n_running == i) return true; /* it was r itself */
+        }
+        add_entry(s, r, 1);
+    }
+    return preempted;
+}
+
+/* Tokens of r's prompt that this step takes. */
+static uint32_t chunk_of(const engine_sched *s, const engine_request *r) {
+    uint32_t n = remaining(r);
+    uint32_t budget = s->o.max_num_batched_tokens - s->batch.num_tokens;
+    uint32_t rows = s->o.max_logits - s->batch.num_logits;
+
+    if (n > budget) n = budget;
+    if (s->o.prefill_chunk && n > s->o.prefill_chunk) n = s->o.prefill_chunk;
+    if (r->all_logits) {
+        if (n > rows) n = rows;
+    } else if (rows == 0 && n == remaining(r)) {
+        n--;
+    }
+    return n;
+}
+
+static void schedule_prefills(engine_sched *s) {
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        engine_request *r = s->running[i];
+        uint32_t n = is_decode(r) ? 0 : chunk_of(s, r);
+
+        if (n > 0) add_entry(s, r, n);
+    }
+}
+
+/* Admits from the front of the queue while there is room; a block a running request is held back,
+ * or the newcomer would be preempted within a few steps. */
+static void admit(engine_sched *s) {
+    while (s->waiting.head && s->n_running < s->o.max_num_seqs) {
+        engine_request *r = s->waiting.head;
+        uint32_t need = engine_kv_blocks_for(s->kv, engine_request_len(r) + (r->max_output > 0));
+
+        if (need + s->n_running > engine_kv_n_free(s->kv) && s->n_running > 0) break;
+        if (chunk_of(s, r) == 0 || !engine_kv_open(s->kv, &r->seq)) break;
+        if (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
+            engine_kv_close(s->kv, r->seq);
+            break;
+        }
+        (void)pop_front(&s->waiting);
+        r->state = ENGINE_RUNNING;
+        s->running[s->n_running++] = r;
+        add_entry(s, r, chunk_of(s, r));
+    }
+}
+
+static void drop_aborted(engine_sched *s) {
+    for (uint32_t i = s->n_running; i-- > 0;)
+        if (s->running[i]->aborting) finish(s, leave_running(s, i), ENGINE_FINISH_ABORT);
+}
+
+rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) {
+    engine_batch_entry *entry = s->batch.entry;
+
+    drop_aborted(s);
+    s->batch = (engine_batch){.entry = entry};
+    if (!schedule_decodes(s)) {
+        schedule_prefills(s);
+        admit(s);
+    } else {
+        schedule_prefills(s);
+    }
+    /* Only when every running request was preempted: start again with an empty cache. */
+    if (s->batch.n == 0 && s->n_running == 0) admit(s);
+    s->in_flight = s->batch.n > 0;
+    if (s->n_running > s->stats.most_running) s->stats.most_running = s->n_running;
+    if (s->batch.n == 0 && !engine_sched_idle(s))
+        return rp_fail(err, RP_INTERNAL, "no step for %u running and %u waiting requests, %u of %u KV "
+                       "blocks free", s->n_running, s->waiting.n, engine_kv_n_free(s->kv),
+                       engine_kv_n_usable(s->kv));
+    *out = s->batch.n ? &s->batch : NULL;
+    return RP_OK;
+}
+
+static void commit_entry(engine_batch_entry *e, int32_t token, float logprob) {
+    engine_request *r = e->req;
+
+    r->n_computed += e->n_tokens;
+    if (r->all_logits && r->n_logits_done < r->n_computed) r->n_logits_done = r->n_computed;
+    if (e->samples)
+        (void)engine_request_append(r, token, logprob);
+    else if (r->n_computed == engine_request_len(r))
+        r->finish = ENGINE_FINISH_LENGTH; /* max_tokens 0 */
+}
+
+void engine_sched_commit(engine_sched *s, const int32_t *tokens, const float *logprobs) {
+    assert(s->in_flight);
+    for (uint32_t i = 0; i < s->batch.n; i++) {
+        engine_batch_entry *e = &s->batch.entry[i];
+
+        if (!e->req->aborting)
+            commit_entry(e, e->samples ? tokens[i] : -1, e->samples && logprobs ? logprobs[i] : 0);
+    }
+    s->in_flight = false;
+    s->stats.steps++;
+    drop_aborted(s);
+    for (uint32_t i = 0; i < s->n_running;) {
+        engine_finish why = s->running[i]->finish;
+
+        if (why == ENGINE_FINISH_NONE)
+            i++;
+        else
+            finish(s, leave_running(s, i), why);
+    }
+}
+
+void engine_sched_abort(engine_sched *s, engine_request *r) {
+    if (r->state == ENGINE_WAITING) {
+        unlink_request(&s->waiting, r);
+        finish(s, r, ENGINE_FINISH_ABORT);
+    } else if (r->state == ENGINE_RUNNING) {
+        r->aborting = true;
+        if (!s->in_flight) drop_aborted(s);
+    }
+}
+
+engine_request *engine_sched_take_finished(engine_sched *s) {
+    return pop_front(&s->finished);
+}
+
+bool engine_sched_idle(const engine_sched *s) {
+    return s->n_running == 0 && s->waiting.n == 0;
+}
+
+void engine_sched_get_stats(const engine_sched *s, engine_sched_stats *out) {
+    *out = s->stats;
+    out->waiting = s->waiting.n;
+    out->running = s->n_running;
+}
+
+graph_step_shape engine_batch_shape(const engine_batch *b) {
+    return (graph_step_shape){.num_tokens = (int32_t)b->num_tokens,
+                              .num_reqs = (int32_t)b->n,
+                              .max_query_len = (int32_t)b->max_query_len,
+                              .num_logits = (int32_t)b->num_logits};
+}

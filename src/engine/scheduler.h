@@ -1,0 +1,72 @@
+/* Continuous batching: which tokens of which requests run in the next step.
+ *
+ * One thread at a time: next, run the step, commit, next, ... Nothing allocates between
+ * engine_sched_add and the end of the request. */
+#ifndef ENGINE_SCHEDULER_H
+#define ENGINE_SCHEDULER_H
+
+#include "engine/kv_blocks.h"
+#include "engine/request.h"
+#include "graph/dispatcher.h"
+
+typedef struct engine_sched_options {
+    uint32_t max_num_seqs;
+    uint32_t max_num_batched_tokens; /* at least max_num_seqs */
+    uint32_t max_model_len;
+    uint32_t prefill_chunk; /* most prompt tokens of one request in one step; 0: no other limit */
+    uint32_t max_logits;    /* logit rows of one step; 0: max_num_batched_tokens */
+    uint32_t vocab_size;    /* prompt ids are checked against it; 0: not */
+} engine_sched_options;
+
+/* What one request does in a step: positions start .. start + n_tokens - 1. */
+typedef struct engine_batch_entry {
+    engine_request *req;
+    uint32_t seq;      /* KV sequence */
+    uint32_t start, n_tokens;
+    uint32_t n_logits; /* its last n_logits positions need logits */
+    bool prefill;
+    bool samples;      /* the last of them is sampled from */
+} engine_batch_entry;
+
+/* Decodes come first. Borrowed from the scheduler until the next call of next. */
+typedef struct engine_batch {
+    engine_batch_entry *entry;
+    uint32_t n; /* requests */
+    uint32_t num_tokens, max_query_len, num_logits;
+    uint32_t n_prefills, n_decodes;
+} engine_batch;
+
+typedef struct engine_sched_stats {
+    uint64_t steps, preemptions, finished;
+    uint32_t waiting, running, most_running;
+} engine_sched_stats;
+
+typedef struct engine_sched engine_sched;
+
+/* kv is borrowed for the life of the scheduler and must have max_num_seqs sequences. */
+rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_sched **out,
+                           rp_error *err) RP_MUST_USE;
+/* Requests still held are marked ABORT and given back their blocks, but not freed. NULL is fine. */
+void engine_sched_free(engine_sched *s);
+
+/* Queues r (state NEW); the caller keeps ownership and frees it once it is FINISHED. Its output is
+ * cut to what max_model_len and the KV cache can hold. RP_INVALID, with the numbers, for a prompt
+ * that can never fit. */
+rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) RP_MUST_USE;
+/* The next step; *out is NULL when nothing is left to do. Without a commit in between the same
+ * positions are scheduled again. */
+rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) RP_MUST_USE;
+/* The step is done: tokens[i] (and logprobs[i], may be NULL) belong to entry i and count where it
+ * samples. Finished requests leave and give back their blocks. */
+void engine_sched_commit(engine_sched *s, const int32_t *tokens, const float *logprobs);
+/* Ends r at once, or at the commit when it is part of a step under way. */
+void engine_sched_abort(engine_sched *s, engine_request *r);
+/* Oldest finished request not yet taken, or NULL. */
+engine_request *engine_sched_take_finished(engine_sched *s);
+bool engine_sched_idle(const engine_sched *s); /* nothing waits or runs */
+void engine_sched_get_stats(const engine_sched *s, engine_sched_stats *out);
+
+/* The sizes of a batch, for the dispatcher. */
+graph_step_shape engine_batch_shape(const engine_batch *b);
+
+#endif
