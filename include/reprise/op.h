@@ -1,0 +1,43 @@
+/* Registration of custom ops, as torch's direct_register_custom_op does for vLLM. */
+#ifndef REPRISE_OP_H
+#define REPRISE_OP_H
+
+#include "reprise/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RP_MAX_RANK 6
+
+/* A concrete tensor: dense row-major, borrowed. */
+typedef struct rp_buffer {
+    rp_dtype dtype;
+    uint32_t rank;
+    int64_t dim[RP_MAX_RANK];
+    void *data;
+} rp_buffer;
+
+/* Runs the op on host memory. args: operands in order, then the result. Called from one
+ * thread at a time per step; must not keep the pointers. */
+typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_error *err);
+
+typedef struct rp_op_desc {
+    size_t size;            /* sizeof(rp_op_desc), so that it can grow */
+    const char *name;       /* "namespace::name" */
+    uint64_t mutates;       /* bit i: operand i is written */
+    /* Operand whose shape and dtype the result has, or -1 for a result given by the call's
+     * shape and dtype. */
+    int32_t result_like;
+    bool splitting;         /* a splitting op by default */
+    rp_op_fn cpu;           /* NULL: not on this device */
+    void *user;
+} rp_op_desc;
+
+/* Copies desc. RP_INVALID when the name has no namespace or is taken. Thread-safe. */
+RP_API rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) RP_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,273 @@
+/* Attributes: checking, defaults, canonical form, hash and copy.
+ *
+ * Every node holds all its attributes, defaults included, sorted by key, so that nodes that mean the
+ * same compare equal and the text form needs no knowledge of defaults. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/eval.h"
+#include "ir/node.h"
+
+static const struct {
+    const char *name;
+    ir_attr_type type;
+} table[] = {
+#define ATTR_ROW(id, text, type) [IR_ATTR_##id] = {text, IR_ATTR_TYPE_##type},
+    IR_ATTR_LIST(ATTR_ROW)
+#undef ATTR_ROW
+};
+
+const char *ir_attr_key_name(ir_attr_key key) {
+    return (unsigned)key < IR_ATTR_COUNT_ ? table[key].name : "?";
+}
+
+ir_attr_type ir_attr_key_type(ir_attr_key key) {
+    return (unsigned)key < IR_ATTR_COUNT_ ? table[key].type : IR_ATTR_TYPE_INT;
+}
+
+ir_attr_key ir_attr_key_find(const char *name) {
+    for (unsigned i = 0; i < IR_ATTR_COUNT_; i++)
+        if (strcmp(table[i].name, name) == 0) return (ir_attr_key)i;
+    return IR_ATTR_COUNT_;
+}
+
+const ir_attr *ir_attr_get(const ir_node *n, ir_attr_key key) {
+    for (uint32_t i = 0; i < n->n_attrs; i++)
+        if (n->attrs[i].key == key) return &n->attrs[i];
+    return NULL;
+}
+
+int64_t ir_attr_int(const ir_node *n, ir_attr_key key, int64_t deflt) {
+    const ir_attr *a = ir_attr_get(n, key);
+    return a ? a->u.i : deflt;
+}
+
+double ir_attr_float(const ir_node *n, ir_attr_key key, double deflt) {
+    const ir_attr *a = ir_attr_get(n, key);
+    return a ? a->u.f : deflt;
+}
+
+static bool valid_dims(const ir_dims *t, const ir_dim *d, uint32_t n) {
+    int64_t lo, hi;
+    for (uint32_t i = 0; i < n; i++) {
+        if (d[i] == IR_DIM_BAD) return false;
+        ir_dim_bounds(t, d[i], &lo, &hi);
+        if (lo == INT64_MIN && hi == INT64_MAX) return false; /* no such handle, or no size */
+    }
+    return true;
+}
+
+/* The value by itself: ranges that hold for every op. */
+static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a, rp_error *err) {
+    const char *key = table[a->key].name;
+    const ir_dims *t = ir_graph_dims(g);
+    switch (table[a->key].type) {
+    case IR_ATTR_TYPE_INTS:
+    case IR_ATTR_TYPE_DIMS:
+        if (a->n > IR_MAX_RANK)
+            return rp_fail(err, RP_INVALID, "%s: %s has %u entries; a tensor has at most %d axes",
+                           op, key, a->n, IR_MAX_RANK);
+        if (table[a->key].type == IR_ATTR_TYPE_DIMS && !valid_dims(t, a->u.dims, a->n))
+            return rp_fail(err, RP_INVALID, "%s: %s holds an invalid size", op, key);
+        return RP_OK;
+    case IR_ATTR_TYPE_DIM:
+        if (valid_dims(t, &a->u.dim, 1)) return RP_OK;
+        return rp_fail(err, RP_INVALID, "%s: %s is an invalid size", op, key);
+    case IR_ATTR_TYPE_DTYPE:
+        if (a->u.i >= 0 && a->u.i < RP_DTYPE_COUNT_ && a->u.i != RP_DTYPE_TOKEN) return RP_OK;
+        return rp_fail(err, RP_INVALID, "%s: %s is not an element type", op, key);
+    case IR_ATTR_TYPE_STR:
+        if (a->u.s && ir_custom_name_ok(a->u.s)) return RP_OK;
+        return rp_fail(err, RP_INVALID, "%s: %s is not of the form namespace::name", op, key);
+    case IR_ATTR_TYPE_BOOL:
+        if (a->u.i == 0 || a->u.i == 1) return RP_OK;
+        return rp_fail(err, RP_INVALID, "%s: %s is neither true nor false", op, key);
+    case IR_ATTR_TYPE_INT:
+    case IR_ATTR_TYPE_FLOAT:
+        break;
+    }
+    return RP_OK;
+}
+
+static ir_attr *find(ir_attr *a, uint32_t n, ir_attr_key key) {
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i].key == key) return &a[i];
+    return NULL;
+}
+
+/* Inserts in key order; the caller knows that key is absent. */
+static void insert(ir_attr *a, uint32_t *n, ir_attr value) {
+    uint32_t i = (*n)++;
+    for (; i > 0 && a[i - 1].key > value.key; i--) a[i] = a[i - 1];
+    a[i] = value;
+}
+
+static void set_default(ir_attr *a, uint32_t *n, uint32_t mask, ir_attr value) {
+    if ((mask >> value.key & 1) && !find(a, *n, value.key)) insert(a, n, value);
+}
+
+/* axis from the front, for ops whose axis counts over the first operand. */
+static rp_status front_axis(const ir_graph *g, const char *op, const ir_ref *in, uint32_t n_in,
+                            ir_attr *axis, rp_error *err) {
+    if (n_in == 0) return RP_OK;
+    int64_t rank = ir_node_at(g, in[0])->shape.rank, v = axis->u.i;
+    if (v < -rank || v >= rank)
+        return rp_fail(err, RP_INVALID, "%s: axis %lld out of range for %s", op, (long long)v,
+                       ir_type_of(g, in[0]).s);
+    axis->u.i = v < 0 ? v + rank : v;
+    return RP_OK;
+}
+
+static rp_status round_const(const ir_attr *dtype, ir_attr *value, rp_error *err) {
+    rp_dtype t = (rp_dtype)dtype->u.i;
+    double v = value->u.f, r;
+    if (rp_dtype_is_quant(t))
+        return rp_fail(err, RP_INVALID, "const: no constants of block format %s", rp_dtype_name(t));
+    r = ir_round(t, v);
+    if (!rp_dtype_is_float(t) && r != v)
+        return rp_fail(err, RP_INVALID, "const: %.17g is not a value of %s", v, rp_dtype_name(t));
+    value->u.f = r != r ? (double)NAN : r == 0 && !rp_dtype_is_float(t) ? 0.0 : r;
+    return RP_OK;
+}
+
+static rp_status add_defaults(const ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in,
+                              ir_attr *a, uint32_t *n, rp_error *err) {
+    const ir_op_info *info = ir_op_table(op);
+    ir_attr *axis = find(a, *n, IR_ATTR_AXIS);
+    if (axis && op != IR_iota) RP_TRY(front_axis(g, info->name, in, n_in, axis, err));
+    set_default(a, n, info->attr_mask, (ir_attr){.key = IR_ATTR_KEEP, .u.i = 0});
+    set_default(a, n, info->attr_mask, (ir_attr){.key = IR_ATTR_TRANS_B, .u.i = 0});
+    if (op == IR_slice && axis) {
+        int64_t x = axis->u.i;
+        set_default(a, n, info->attr_mask,
+                    (ir_attr){.key = IR_ATTR_START, .u.dim = ir_dim_const(ir_graph_dims(g), 0)});
+        set_default(a, n, info->attr_mask,
+                    (ir_attr){.key = IR_ATTR_STOP, .u.dim = ir_node_at(g, in[0])->shape.dim[x]});
+    }
+    const ir_attr *hd = find(a, *n, IR_ATTR_HEAD_DIM);
+    if (op == IR_attention && hd && hd->u.i > 0) {
+        ir_attr scale = {.key = IR_ATTR_SCALE, .u.f = (float)(1.0 / sqrt((double)hd->u.i))};
+        set_default(a, n, info->attr_mask, scale);
+    }
+    const ir_attr *dt = find(a, *n, IR_ATTR_DTYPE);
+    ir_attr *value = find(a, *n, IR_ATTR_VALUE);
+    if (op == IR_const && dt && value) RP_TRY(round_const(dt, value, err));
+    if (op == IR_custom) return RP_OK; /* dtype and shape only where the op asks for them */
+    for (unsigned k = 0; k < IR_ATTR_COUNT_; k++)
+        if ((info->attr_mask >> k & 1) && !find(a, *n, (ir_attr_key)k))
+            return rp_fail(err, RP_INVALID, "%s: attribute '%s' is missing", info->name,
+                           table[k].name);
+    return RP_OK;
+}
+
+rp_status ir_attrs_normalise(const ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in,
+                             const ir_attr *attrs, uint32_t n_attrs, ir_attr *out, uint32_t *n_out,
+                             rp_error *err) {
+    const ir_op_info *info = ir_op_table(op);
+    *n_out = 0;
+    if (info->attr_mask == 0 && n_attrs == 0) return RP_OK;
+    for (uint32_t i = 0; i < n_attrs; i++) {
+        ir_attr a = attrs[i];
+        if ((unsigned)a.key >= IR_ATTR_COUNT_ || !(info->attr_mask >> a.key & 1))
+            return rp_fail(err, RP_INVALID, "%s: takes no attribute '%s'", info->name,
+                           ir_attr_key_name(a.key));
+        if (find(out, *n_out, a.key))
+            return rp_fail(err, RP_INVALID, "%s: attribute '%s' is given twice", info->name,
+                           table[a.key].name);
+        RP_TRY(check_value(g, info->name, &a, err));
+        if (table[a.key].type == IR_ATTR_TYPE_FLOAT && a.u.f != a.u.f) a.u.f = (double)NAN;
+        insert(out, n_out, a);
+    }
+    return add_defaults(g, op, in, n_in, out, n_out, err);
+}
+
+static bool value_equal(const ir_attr *a, const ir_attr *b) {
+    switch (table[a->key].type) {
+    case IR_ATTR_TYPE_INTS:
+        return a->n == b->n && (a->n == 0 || memcmp(a->u.ints, b->u.ints, a->n * sizeof *a->u.ints) == 0);
+    case IR_ATTR_TYPE_DIMS:
+        return a->n == b->n && (a->n == 0 || memcmp(a->u.dims, b->u.dims, a->n * sizeof *a->u.dims) == 0);
+    case IR_ATTR_TYPE_FLOAT:
+        return memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0; /* -0 and 0 differ, NaN equals NaN */
+    case IR_ATTR_TYPE_STR:
+        return strcmp(a->u.s, b->u.s) == 0;
+    case IR_ATTR_TYPE_DIM:
+        return a->u.dim == b->u.dim;
+    case IR_ATTR_TYPE_INT:
+    case IR_ATTR_TYPE_BOOL:
+    case IR_ATTR_TYPE_DTYPE:
+        break;
+    }
+    return a->u.i == b->u.i;
+}
+
+bool ir_attrs_equal(const ir_attr *a, const ir_attr *b, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (a[i].key != b[i].key || !value_equal(&a[i], &b[i])) return false;
+    return true;
+}
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ (h >> 29);
+}
+
+uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
+    uint64_t h = n, bits;
+    for (uint32_t i = 0; i < n; i++) {
+        h = mix(h, a[i].key);
+        switch (table[a[i].key].type) {
+        case IR_ATTR_TYPE_INTS:
+            for (uint32_t j = 0; j < a[i].n; j++) h = mix(h, (uint64_t)a[i].u.ints[j]);
+            break;
+        case IR_ATTR_TYPE_DIMS:
+            for (uint32_t j = 0; j < a[i].n; j++) h = mix(h, a[i].u.dims[j]);
+            break;
+        case IR_ATTR_TYPE_FLOAT:
+            memcpy(&bits, &a[i].u.f, sizeof bits);
+            h = mix(h, bits);
+            break;
+        case IR_ATTR_TYPE_STR:
+            for (const char *s = a[i].u.s; *s; s++) h = mix(h, (unsigned char)*s);
+            break;
+        case IR_ATTR_TYPE_DIM:
+            h = mix(h, a[i].u.dim);
+            break;
+        case IR_ATTR_TYPE_INT:
+        case IR_ATTR_TYPE_BOOL:
+        case IR_ATTR_TYPE_DTYPE:
+            h = mix(h, (uint64_t)a[i].u.i);
+            break;
+        }
+    }
+    return h;
+}
+
+static bool copy_value(base_arena *arena, ir_attr *a) {
+    if (table[a->key].type == IR_ATTR_TYPE_STR) {
+        a->u.s = base_arena_str(arena, a->u.s);
+        return a->u.s != NULL;
+    }
+    if (table[a->key].type == IR_ATTR_TYPE_INTS && a->n > 0) {
+        int64_t *p = base_arena_array(arena, a->n, sizeof *p);
+        if (p) memcpy(p, a->u.ints, a->n * sizeof *p);
+        a->u.ints = p;
+        return p != NULL;
+    }
+    if (table[a->key].type == IR_ATTR_TYPE_DIMS && a->n > 0) {
+        ir_dim *p = base_arena_array(arena, a->n, sizeof *p);
+        if (p) memcpy(p, a->u.dims, a->n * sizeof *p);
+        a->u.dims = p;
+        return p != NULL;
+    }
+    return true;
+}
+
+const ir_attr *ir_attrs_copy(base_arena *arena, const ir_attr *a, uint32_t n) {
+    ir_attr *copy = base_arena_array(arena, n, sizeof *copy);
+    if (!copy) return NULL;
+    memcpy(copy, a, n * sizeof *copy);
+    for (uint32_t i = 0; i < n; i++)
+        if (!copy_value(arena, &copy[i])) return NULL;
+    return copy;
+}

@@ -1,0 +1,147 @@
+/* Registry of custom ops and the names under which users know splitting ops.
+ *
+ * Descriptors sit in a fixed table that only grows: a reader sees the count first (acquire), then
+ * entries that never change, so lookups need no lock. Nothing is ever unregistered. */
+#include "ir/custom.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "ir/node.h"
+
+#define MAX_CUSTOM 256
+#define MAX_CANONICAL (IR_MAX_NAME + 1)
+
+typedef struct entry {
+    rp_op_desc desc;
+    char name[MAX_CANONICAL];
+} entry;
+
+static entry table[MAX_CUSTOM];
+static atomic_uint n_table;
+static atomic_flag table_lock = ATOMIC_FLAG_INIT;
+/* The two built-in ones, then every registered op that splits by default. */
+static const char *defaults[MAX_CUSTOM + 2] = {"reprise::attention", "reprise::mla_attention"};
+static atomic_uint n_defaults = 2;
+
+/* Names of other systems for what is one op here. */
+static const struct {
+    const char *name, *canonical;
+} alias[] = {
+    {"aiter::unified_attention_with_output", "reprise::attention"},
+    {"aiter::unified_attention", "reprise::attention"},
+    {"aiter::mla_attention", "reprise::mla_attention"},
+    {"vllm::unified_attention_with_output", "reprise::attention"},
+    {"vllm::unified_attention", "reprise::attention"},
+    {"vllm::unified_mla_attention_with_output", "reprise::mla_attention"},
+    {"vllm::unified_mla_attention", "reprise::mla_attention"},
+    {"vllm::unified_kv_cache_update", "reprise::kv_store"},
+    {"vllm::unified_mla_kv_cache_update", "reprise::mla_kv_store"},
+    {"vllm::mamba_mixer2", "reprise::mamba_mixer2"},
+    {"vllm::mamba_mixer", "reprise::mamba_mixer"},
+    {"vllm::short_conv", "reprise::short_conv"},
+    {"vllm::linear_attention", "reprise::linear_attention"},
+    {"vllm::qwen_gdn_attention_core", "reprise::gdn_attention_core"},
+    {"vllm::gdn_attention_core_xpu", "reprise::gdn_attention_core"},
+    {"vllm::olmo_hybrid_gdn_full_forward", "reprise::gdn_full_forward"},
+    {"vllm::sparse_attn_indexer", "reprise::sparse_attn_indexer"},
+    {"vllm::rocm_aiter_sparse_attn_indexer", "reprise::sparse_attn_indexer"},
+    {"vllm::deepseek_v4_attention", "reprise::deepseek_v4_attention"},
+    {"vllm::hpc_rope_norm_forward", "reprise::hpc_rope_norm_forward"},
+};
+
+const rp_op_desc *ir_custom_find(const char *name) {
+    unsigned n = atomic_load_explicit(&n_table, memory_order_acquire);
+    for (unsigned i = 0; i < n; i++)
+        if (strcmp(table[i].name, name) == 0) return &table[i].desc;
+    return NULL;
+}
+
+static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
+    if (!d || d->size < sizeof *d || !d->name)
+        return rp_fail(err, RP_INVALID, "rp_op_register: set size to sizeof(rp_op_desc), and name");
+    if (!ir_custom_name_ok(d->name))
+        return rp_fail(err, RP_INVALID,
+                       "custom op name '%.80s' is not of the form namespace::name (letters, digits, _ . -)",
+                       d->name);
+    if (strncmp(d->name, "reprise::", 9) == 0 && ir_op_find(d->name + 9) != IR_OP_COUNT_)
+        return rp_fail(err, RP_INVALID, "custom op name '%s' is a built-in op's; choose another", d->name);
+    if (d->result_like >= 64)
+        return rp_fail(err, RP_INVALID, "custom op %s: result_like %d; an op has at most 64 operands",
+                       d->name, d->result_like);
+    return RP_OK;
+}
+
+static rp_status add_locked(const rp_op_desc *d, rp_error *err) {
+    unsigned n = atomic_load(&n_table), m = atomic_load(&n_defaults);
+    if (ir_custom_find(d->name))
+        return rp_fail(err, RP_INVALID, "custom op '%s' is registered already", d->name);
+    if (n == MAX_CUSTOM)
+        return rp_fail(err, RP_UNSUPPORTED, "more than %d custom ops", MAX_CUSTOM);
+    entry *e = &table[n];
+    e->desc = *d;
+    memcpy(e->name, d->name, strlen(d->name) + 1);
+    e->desc.name = e->name;
+    if (d->splitting) {
+        defaults[m] = e->name;
+        atomic_store_explicit(&n_defaults, m + 1, memory_order_release);
+    }
+    atomic_store_explicit(&n_table, n + 1, memory_order_release);
+    return RP_OK;
+}
+
+rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
+    RP_TRY(check_desc(desc, err));
+    while (atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire)) {
+    }
+    rp_status st = add_locked(desc, err);
+    atomic_flag_clear_explicit(&table_lock, memory_order_release);
+    return st;
+}
+
+bool ir_splitting_name(const char *name, char *out, size_t size) {
+    char s[MAX_CANONICAL];
+    size_t n = strlen(name), sep = 0, skip = 2;
+    if (n > 8 && strcmp(name + n - 8, ".default") == 0) n -= 8;
+    const char *colons = strstr(name, "::");
+    if (colons && colons < name + n) {
+        sep = (size_t)(colons - name);
+    } else {
+        const char *dot = memchr(name, '.', n);
+        sep = dot ? (size_t)(dot - name) : 0;
+        skip = 1;
+    }
+    if (sep == 0 || sep + skip >= n || n + 2 > sizeof s) return false;
+    memcpy(s, name, sep);
+    memcpy(s + sep, "::", 2);
+    memcpy(s + sep + 2, name + sep + skip, n - sep - skip);
+    s[n - skip + 2] = 0;
+    const char *canonical = s;
+    for (size_t i = 0; i < sizeof alias / sizeof alias[0]; i++)
+        if (strcmp(alias[i].name, s) == 0) canonical = alias[i].canonical;
+    n = strlen(canonical);
+    if (n + 1 > size) return false;
+    memcpy(out, canonical, n + 1);
+    return true;
+}
+
+bool ir_is_splitting(const ir_node *n, const char *const *ops, uint32_t n_ops) {
+    char want[MAX_CANONICAL], own[MAX_CANONICAL];
+    const ir_attr *name = n->op == IR_custom ? ir_attr_get(n, IR_ATTR_NAME) : NULL;
+    const char *op = ir_op_table(n->op)->name;
+    /* A registered op may carry an alias's name; both sides become canonical. */
+    if (name) {
+        if (!ir_splitting_name(name->u.s, own, sizeof own)) return false;
+    } else {
+        memcpy(own, "reprise::", 9);
+        memcpy(own + 9, op, strlen(op) + 1);
+    }
+    for (uint32_t i = 0; i < n_ops; i++)
+        if (ir_splitting_name(ops[i], want, sizeof want) && strcmp(want, own) == 0) return true;
+    return false;
+}
+
+const char *const *ir_default_splitting_ops(uint32_t *n) {
+    *n = atomic_load_explicit(&n_defaults, memory_order_acquire);
+    return defaults;
+}

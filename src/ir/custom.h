@@ -1,0 +1,22 @@
+/* Registry of custom ops `namespace::name`, and the alias table of splitting-op names. */
+#ifndef IR_CUSTOM_H
+#define IR_CUSTOM_H
+
+#include "ir/graph.h"
+#include "reprise/op.h"
+
+/* NULL when not registered. Borrowed for the life of the process. */
+const rp_op_desc *ir_custom_find(const char *name);
+/* Whether a node is a splitting op under a list of names (splitting_ops). Matches a registered name or
+ * an alias ("aiter.unified_attention_with_output", "vllm::unified_attention_with_output",
+ * "reprise::attention"; a trailing ".default" is ignored; '.' and '::' are the same separator). Any built-in op
+ * can be named as "reprise::<op>"; a name without namespace never matches. */
+bool ir_is_splitting(const ir_node *n, const char *const *ops, uint32_t n_ops);
+/* The canonical form of a splitting op's name ("reprise::attention" of "aiter.unified_attention_with_output"),
+ * NUL-terminated; false when it has no namespace or does not fit. An unknown name is its own. */
+bool ir_splitting_name(const char *name, char *out, size_t size);
+/* The default list, as canonical names: the attention ops, and registered ops that split by
+ * default, in order of registration. The array stays valid; it may grow behind *n. Thread-safe. */
+const char *const *ir_default_splitting_ops(uint32_t *n);
+
+#endif

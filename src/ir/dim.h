@@ -1,0 +1,70 @@
+/* Symbolic sizes: affine forms over symbols, with floor-division and remainder by constants.
+ *
+ * A dim is a handle into the table of its graph; equal forms have equal handles (they are
+ * normalised and interned), so == compares. Symbols carry a range [min, max] and a divisor. What the
+ * bounded engine cannot decide is "unknown", never searched for. */
+#ifndef IR_DIM_H
+#define IR_DIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+typedef uint32_t ir_dim;
+typedef struct ir_dims ir_dims; /* the table; owned by a graph's arena */
+
+typedef struct ir_symbol {
+    const char *name;
+    int64_t min, max, divisor; /* value in [min, max], multiple of divisor */
+} ir_symbol;
+
+typedef enum ir_tri { IR_FALSE, IR_TRUE, IR_UNKNOWN } ir_tri;
+
+ir_dims *ir_dims_new(base_arena *arena); /* NULL when memory is exhausted */
+
+/* Constructors. All return IR_DIM_BAD when memory is exhausted or on overflow; IR_DIM_BAD as
+ * an operand gives IR_DIM_BAD. */
+#define IR_DIM_BAD UINT32_MAX
+ir_dim ir_dim_const(ir_dims *t, int64_t v);
+/* Same name again gives the same symbol; its range must then be equal. */
+ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int64_t divisor);
+ir_dim ir_dim_add(ir_dims *t, ir_dim a, ir_dim b);
+ir_dim ir_dim_sub(ir_dims *t, ir_dim a, ir_dim b);
+ir_dim ir_dim_mul_const(ir_dims *t, ir_dim a, int64_t k);
+/* One side must be constant, else IR_DIM_BAD. */
+ir_dim ir_dim_mul(ir_dims *t, ir_dim a, ir_dim b);
+ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k); /* k > 0 */
+ir_dim ir_dim_mod(ir_dims *t, ir_dim a, int64_t k);      /* k > 0 */
+
+bool ir_dim_is_const(const ir_dims *t, ir_dim d, int64_t *out);
+void ir_dim_bounds(const ir_dims *t, ir_dim d, int64_t *min, int64_t *max);
+ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b);
+ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b);
+ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k);
+
+/* Greatest constant that divides every coefficient and the constant: |v| of a constant, 6 of 12*T+6. d
+ * is that times ir_dim_floordiv(d, it). 1 for an invalid handle. */
+int64_t ir_dim_factor(const ir_dims *t, ir_dim d);
+
+/* Symbols in order of first use. */
+uint32_t ir_dims_symbol_count(const ir_dims *t);
+const ir_symbol *ir_dims_symbol(const ir_dims *t, uint32_t i);
+/* Index of the symbol called name, or UINT32_MAX. */
+uint32_t ir_dims_find(const ir_dims *t, const char *name);
+/* Whether d mentions symbol i. */
+bool ir_dim_uses(const ir_dims *t, ir_dim d, uint32_t i);
+
+/* Value with values[i] for symbol i. */
+int64_t ir_dim_eval(const ir_dims *t, ir_dim d, const int64_t *values);
+/* Text: "T", "2*T+3", "(T+15)//16", "T%4"; parse accepts what print writes. Symbols must exist. */
+void ir_dim_print(const ir_dims *t, ir_dim d, base_buf *out);
+/* As a C expression over an array `dim` indexed by symbol: "(dim[0]*2LL+3LL)". */
+void ir_dim_print_c(const ir_dims *t, ir_dim d, const char *array, base_buf *out);
+/* Reads a dim at *text and moves *text past it. */
+rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err) RP_MUST_USE;
+/* The same form in another table (symbols are matched by name and created when missing). */
+ir_dim ir_dim_import(ir_dims *dst, const ir_dims *src, ir_dim d);
+
+#endif

@@ -1,0 +1,71 @@
+/* Inside of the dim engine: shared by dim.c (forms, interning, normal form), dim_query.c and
+ * dim_text.c. Nobody else includes this. */
+#ifndef IR_DIM_FORM_H
+#define IR_DIM_FORM_H
+
+#include "ir/dim.h"
+
+/* What an affine form is over. inner and k belong to the last two. */
+typedef enum dim_atom_kind { DIM_SYMBOL, DIM_FLOORDIV, DIM_MOD } dim_atom_kind;
+
+typedef struct dim_atom {
+    dim_atom_kind kind;
+    uint32_t sym;
+    ir_dim inner;
+    int64_t k;
+    int64_t lo, hi, div; /* value in [lo, hi], multiple of div */
+    uint32_t nest;       /* divisions inside divisions */
+} dim_atom;
+
+typedef struct dim_term {
+    uint32_t atom;
+    int64_t coef; /* never 0 */
+} dim_term;
+
+/* An interned form: c + sum of terms, terms in canonical order. */
+typedef struct dim_node {
+    int64_t c;
+    uint32_t n;
+    const dim_term *t;
+    int64_t lo, hi;
+    uint64_t hash;
+} dim_node;
+
+/* Constants, coefficients and divisors beyond this are an overflow. */
+#define DIM_LIMIT (INT64_C(1) << 61)
+/* The engine is bounded: a form with more terms or deeper divisions becomes IR_DIM_BAD. */
+#define DIM_MAX_NEST 8
+#define DIM_MAX_TERMS 16
+typedef struct dim_form {
+    int64_t c;
+    uint32_t n;
+    dim_term t[DIM_MAX_TERMS];
+} dim_form;
+
+struct ir_dims {
+    base_arena *arena;
+    ir_symbol *sym;
+    uint32_t n_sym, cap_sym;
+    dim_atom *atom;
+    uint32_t n_atom, cap_atom;
+    dim_node *node;
+    uint32_t n_node, cap_node;
+    uint32_t *slot; /* open addressing over node; UINT32_MAX = free */
+    uint32_t n_slot;
+};
+
+bool dim_valid(const ir_dims *t, ir_dim d);
+/* Copies d's form; d must be valid. */
+void dim_load(const ir_dims *t, ir_dim d, dim_form *out);
+/* f += k * g; false on overflow or too many terms. */
+bool dim_addmul(const ir_dims *t, dim_form *f, const dim_form *g, int64_t k);
+/* Joins k*(x//k) + x%k to x and k*(x//k) to x where x is a multiple of k. */
+bool dim_join(const ir_dims *t, dim_form *f);
+/* Sound bounds of a form; INT64_MIN and INT64_MAX stand for no bound. */
+void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *hi);
+/* Greatest known divisor of the terms without the constant; 0 when there are no terms. */
+int64_t dim_form_gcd(const ir_dims *t, const dim_form *f);
+int64_t dim_gcd(int64_t a, int64_t b);
+int64_t dim_floor(int64_t a, int64_t k);
+
+#endif

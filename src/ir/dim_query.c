@@ -1,0 +1,162 @@
+/* Questions about dims: bounds, equality, order, divisibility, value.
+ *
+ * Answers are sound for every value of the symbols within their ranges; what interval and divisor
+ * reasoning does not decide is IR_UNKNOWN. Nothing here changes the table. */
+#include <string.h>
+
+#include "ir/dim_form.h"
+
+static int64_t sat_add(int64_t a, int64_t b) {
+    int64_t r;
+    if (a == INT64_MIN || b == INT64_MIN) return INT64_MIN;
+    if (a == INT64_MAX || b == INT64_MAX) return INT64_MAX;
+    if (__builtin_add_overflow(a, b, &r)) return a < 0 ? INT64_MIN : INT64_MAX;
+    return r;
+}
+
+static int64_t sat_mul(int64_t a, int64_t k) {
+    int64_t r;
+    if (a == INT64_MIN || a == INT64_MAX || __builtin_mul_overflow(a, k, &r))
+        return k == 0 ? 0 : ((a < 0) == (k < 0) ? INT64_MAX : INT64_MIN);
+    return r;
+}
+
+/* Sum of the terms' intervals, as if atoms were independent. */
+static void plain_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *hi) {
+    *lo = *hi = f->c;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const dim_atom *a = &t->atom[f->t[i].atom];
+        int64_t coef = f->t[i].coef;
+        *lo = sat_add(*lo, sat_mul(coef > 0 ? a->lo : a->hi, coef));
+        *hi = sat_add(*hi, sat_mul(coef > 0 ? a->hi : a->lo, coef));
+    }
+}
+
+/* k*(x//k) lies in [x-k+1, x]: with it 16*((T+15)//16) is known to be at least T. Also
+ * x%k in [0, x] where x >= 0, which plain bounds miss when x appears again. */
+void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *hi) {
+    dim_form g = {.c = f->c};
+    int64_t slack_lo = 0, slack_hi = 0, lo2, hi2;
+    bool replaced = false;
+    plain_bounds(t, f, lo, hi);
+    for (uint32_t i = 0; i < f->n; i++) {
+        const dim_atom *a = &t->atom[f->t[i].atom];
+        int64_t coef = f->t[i].coef;
+        dim_form part = {.n = 1, .t = {f->t[i]}};
+        if (a->kind == DIM_FLOORDIV && coef % a->k == 0) {
+            int64_t q = coef / a->k, s = sat_mul(a->k - 1, q);
+            dim_load(t, a->inner, &part);
+            if (!dim_addmul(t, &g, &part, q)) return;
+            if (q > 0) slack_lo = sat_add(slack_lo, sat_mul(s, -1));
+            else slack_hi = sat_add(slack_hi, sat_mul(s, -1));
+            replaced = true;
+        } else if (!dim_addmul(t, &g, &part, 1)) {
+            return;
+        }
+    }
+    if (!replaced) return;
+    plain_bounds(t, &g, &lo2, &hi2);
+    lo2 = sat_add(lo2, slack_lo);
+    hi2 = sat_add(hi2, slack_hi);
+    if (lo2 > *lo) *lo = lo2;
+    if (hi2 < *hi) *hi = hi2;
+}
+
+bool ir_dim_is_const(const ir_dims *t, ir_dim d, int64_t *out) {
+    if (!dim_valid(t, d) || t->node[d].n != 0) return false;
+    if (out) *out = t->node[d].c;
+    return true;
+}
+
+void ir_dim_bounds(const ir_dims *t, ir_dim d, int64_t *min, int64_t *max) {
+    bool ok = dim_valid(t, d);
+    *min = ok ? t->node[d].lo : INT64_MIN;
+    *max = ok ? t->node[d].hi : INT64_MAX;
+}
+
+/* *f = a - b in normal form; false when it cannot be formed. */
+static bool difference(const ir_dims *t, ir_dim a, ir_dim b, dim_form *f) {
+    dim_form g;
+    if (!dim_valid(t, a) || !dim_valid(t, b)) return false;
+    dim_load(t, a, f);
+    dim_load(t, b, &g);
+    return dim_addmul(t, f, &g, -1) && dim_join(t, f);
+}
+
+ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b) {
+    dim_form f;
+    int64_t lo, hi;
+    if (a == b) return dim_valid(t, a) ? IR_TRUE : IR_UNKNOWN;
+    if (!difference(t, a, b, &f)) return IR_UNKNOWN;
+    if (f.n == 0) return f.c == 0 ? IR_TRUE : IR_FALSE;
+    dim_form_bounds(t, &f, &lo, &hi);
+    if (lo > 0 || hi < 0) return IR_FALSE;
+    if (lo == 0 && hi == 0) return IR_TRUE;
+    if (f.c % dim_form_gcd(t, &f) != 0) return IR_FALSE;
+    return IR_UNKNOWN;
+}
+
+ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b) {
+    dim_form f;
+    int64_t lo, hi;
+    if (!difference(t, b, a, &f)) return IR_UNKNOWN;
+    dim_form_bounds(t, &f, &lo, &hi);
+    return lo >= 0 ? IR_TRUE : hi < 0 ? IR_FALSE : IR_UNKNOWN;
+}
+
+ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k) {
+    dim_form f;
+    if (!dim_valid(t, a) || k < 1) return IR_UNKNOWN;
+    dim_load(t, a, &f);
+    int64_t g = dim_gcd(dim_form_gcd(t, &f), k);
+    if (f.c % g != 0) return IR_FALSE;
+    return g == k ? (f.c % k == 0 ? IR_TRUE : IR_FALSE) : IR_UNKNOWN;
+}
+
+int64_t ir_dim_factor(const ir_dims *t, ir_dim d) {
+    if (!dim_valid(t, d)) return 1;
+    int64_t g = dim_gcd(0, t->node[d].c);
+    for (uint32_t i = 0; i < t->node[d].n; i++) g = dim_gcd(g, t->node[d].t[i].coef);
+    return g;
+}
+
+uint32_t ir_dims_symbol_count(const ir_dims *t) {
+    return t->n_sym;
+}
+
+const ir_symbol *ir_dims_symbol(const ir_dims *t, uint32_t i) {
+    return i < t->n_sym ? &t->sym[i] : NULL;
+}
+
+uint32_t ir_dims_find(const ir_dims *t, const char *name) {
+    for (uint32_t i = 0; i < t->n_sym; i++)
+        if (strcmp(t->sym[i].name, name) == 0) return i;
+    return UINT32_MAX;
+}
+
+bool ir_dim_uses(const ir_dims *t, ir_dim d, uint32_t i) {
+    if (!dim_valid(t, d)) return false;
+    for (uint32_t j = 0; j < t->node[d].n; j++) {
+        const dim_atom *a = &t->atom[t->node[d].t[j].atom];
+        if (a->kind == DIM_SYMBOL ? a->sym == i : ir_dim_uses(t, a->inner, i)) return true;
+    }
+    return false;
+}
+
+int64_t ir_dim_eval(const ir_dims *t, ir_dim d, const int64_t *values) {
+    if (!dim_valid(t, d)) return -1;
+    uint64_t sum = (uint64_t)t->node[d].c; /* unsigned: symbol values come from callers */
+    for (uint32_t j = 0; j < t->node[d].n; j++) {
+        const dim_atom *a = &t->atom[t->node[d].t[j].atom];
+        int64_t v;
+        if (a->kind == DIM_SYMBOL) {
+            v = values[a->sym];
+        } else {
+            v = ir_dim_eval(t, a->inner, values);
+            int64_t q = dim_floor(v, a->k);
+            v = a->kind == DIM_FLOORDIV ? q : (int64_t)((uint64_t)v - (uint64_t)q * (uint64_t)a->k);
+        }
+        sum += (uint64_t)v * (uint64_t)t->node[d].t[j].coef;
+    }
+    return (int64_t)sum;
+}

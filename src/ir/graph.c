@@ -1,0 +1,378 @@
+/* The graph: nodes in chunks in an arena, a hash table over pure nodes, leaves, outputs.
+ *
+ * Nodes never move and are never changed once added. Equal pure nodes are one node; params and states
+ * are told apart by name, inputs by being created. Nothing is folded or simplified here, that is
+ * the passes' work. */
+#include "ir/graph.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "ir/custom.h"
+#include "ir/node.h"
+
+#define CHUNK 256u
+
+typedef struct cell {
+    ir_node node;
+    uint32_t hash;
+} cell;
+
+typedef struct leaf_list {
+    ir_ref *ref;
+    uint32_t n, cap;
+} leaf_list;
+
+struct ir_graph {
+    base_arena *arena;
+    const char *name;
+    ir_dims *dims;
+    cell **chunk;
+    uint32_t n_chunk, cap_chunk;
+    uint32_t n;
+    ir_ref *slot; /* open addressing over mergeable nodes; IR_NONE = free */
+    uint32_t n_slot, n_used;
+    leaf_list leaf[3];
+    ir_ref *out;
+    uint32_t n_out;
+    bool finished;
+};
+
+static cell *cell_at(const ir_graph *g, ir_ref r) {
+    return &g->chunk[r / CHUNK][r % CHUNK];
+}
+
+/* Graph names come from user functions and files: what does not print becomes '_'. */
+static char *clean_name(base_arena *arena, const char *name) {
+    size_t len = strlen(name);
+    char *s = base_arena_strn(arena, *name ? name : "graph", len == 0 ? 5 : len > IR_MAX_NAME ? IR_MAX_NAME : len);
+    if (!s) return NULL;
+    for (char *p = s; *p; p++)
+        if (!ir_name_char(*p)) *p = '_';
+    if (!isalpha((unsigned char)*s)) *s = '_';
+    return s;
+}
+
+static bool rehash(ir_graph *g, uint32_t n_slot) {
+    ir_ref *slot = base_arena_array(g->arena, n_slot, sizeof *slot);
+    if (!slot) return false;
+    memset(slot, 0xff, n_slot * sizeof *slot);
+    for (uint32_t i = 0; i < g->n_slot; i++) {
+        if (g->slot[i] == IR_NONE) continue;
+        uint32_t s = cell_at(g, g->slot[i])->hash & (n_slot - 1);
+        while (slot[s] != IR_NONE) s = (s + 1) & (n_slot - 1);
+        slot[s] = g->slot[i];
+    }
+    g->slot = slot;
+    g->n_slot = n_slot;
+    return true;
+}
+
+ir_graph *ir_graph_new(const char *name) {
+    base_arena *arena = base_arena_new();
+    ir_graph *g = arena ? base_arena_alloc(arena, sizeof *g) : NULL;
+    if (g) {
+        g->arena = arena;
+        g->name = clean_name(arena, name);
+        g->dims = ir_dims_new(arena);
+    }
+    if (!g || !g->name || !g->dims || !rehash(g, 256)) {
+        base_arena_free(arena);
+        return NULL;
+    }
+    return g;
+}
+
+void ir_graph_free(ir_graph *g) {
+    if (g) base_arena_free(g->arena);
+}
+
+const char *ir_graph_name(const ir_graph *g) {
+    return g->name;
+}
+
+base_arena *ir_graph_arena(ir_graph *g) {
+    return g->arena;
+}
+
+ir_dims *ir_graph_dims(const ir_graph *g) {
+    return g->dims;
+}
+
+uint32_t ir_graph_count(const ir_graph *g) {
+    return g->n;
+}
+
+const ir_node *ir_node_at(const ir_graph *g, ir_ref r) {
+    return r < g->n ? &cell_at(g, r)->node : NULL;
+}
+
+uint32_t ir_leaf_count(const ir_graph *g, ir_leaf kind) {
+    return g->leaf[kind].n;
+}
+
+ir_ref ir_leaf_at(const ir_graph *g, ir_leaf kind, uint32_t i) {
+    return i < g->leaf[kind].n ? g->leaf[kind].ref[i] : IR_NONE;
+}
+
+uint32_t ir_output_count(const ir_graph *g) {
+    return g->n_out;
+}
+
+ir_ref ir_output_at(const ir_graph *g, uint32_t i) {
+    return i < g->n_out ? g->out[i] : IR_NONE;
+}
+
+uint64_t ir_node_writes(const ir_node *n) {
+    if (n->op == IR_kv_store) return 1;
+    if (n->op == IR_attention) return UINT64_C(1) << 6;
+    if (n->op != IR_custom) return 0;
+    const ir_attr *name = ir_attr_get(n, IR_ATTR_NAME);
+    const rp_op_desc *d = name ? ir_custom_find(name->u.s) : NULL;
+    return d ? d->mutates : 0;
+}
+
+bool ir_node_is_effect(const ir_node *n) {
+    if (ir_op_table(n->op)->kind != IR_KIND_EFFECT) return false;
+    return n->op != IR_custom || ir_node_writes(n) != 0;
+}
+
+static bool mergeable(const ir_node *n) {
+    return n->op != IR_empty && n->op != IR_input && !ir_node_is_effect(n);
+}
+
+static uint32_t node_hash(const ir_node *n) {
+    uint64_t h = ir_attrs_hash(n->attrs, n->n_attrs) + n->op;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        h = (h ^ n->in[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    for (const char *s = n->name; s && *s; s++)
+        h = (h ^ (unsigned char)*s) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 32) ^ (uint32_t)h;
+}
+
+static bool node_equal(const ir_node *a, const ir_node *b) {
+    if (a->op != b->op || a->n_in != b->n_in || a->n_attrs != b->n_attrs) return false;
+    if (a->name && strcmp(a->name, b->name) != 0) return false;
+    if (a->n_in > 0 && memcmp(a->in, b->in, a->n_in * sizeof *a->in) != 0) return false;
+    return ir_attrs_equal(a->attrs, b->attrs, a->n_attrs);
+}
+
+static ir_ref find(const ir_graph *g, const ir_node *n, uint32_t hash) {
+    for (uint32_t s = hash & (g->n_slot - 1); g->slot[s] != IR_NONE; s = (s + 1) & (g->n_slot - 1)) {
+        const cell *c = cell_at(g, g->slot[s]);
+        if (c->hash == hash && node_equal(n, &c->node)) return g->slot[s];
+    }
+    return IR_NONE;
+}
+
+ir_ref ir_graph_find(const ir_graph *g, ir_ref r) {
+    const cell *c = cell_at(g, r);
+    return mergeable(&c->node) ? find(g, &c->node, c->hash) : IR_NONE;
+}
+
+static rp_status no_memory(const ir_graph *g, rp_error *err) {
+    return rp_fail(err, RP_NOMEM, "graph %s: out of memory after %u nodes", g->name, g->n);
+}
+
+/* Room for one more node and its table slot. */
+static rp_status reserve(ir_graph *g, rp_error *err) {
+    if (g->n >= IR_MAX_NODES)
+        return rp_fail(err, RP_UNSUPPORTED, "graph %s: more than %u nodes", g->name, IR_MAX_NODES);
+    if ((g->n_used + 1) * 2 > g->n_slot && !rehash(g, g->n_slot * 2)) return no_memory(g, err);
+    if (g->n < g->n_chunk * CHUNK) return RP_OK;
+    if (g->n_chunk == g->cap_chunk) {
+        uint32_t cap = g->cap_chunk ? g->cap_chunk * 2 : 8;
+        cell **p = base_arena_array(g->arena, cap, sizeof *p);
+        if (!p) return no_memory(g, err);
+        if (g->n_chunk > 0) memcpy(p, g->chunk, g->n_chunk * sizeof *p);
+        g->chunk = p;
+        g->cap_chunk = cap;
+    }
+    g->chunk[g->n_chunk] = base_arena_array(g->arena, CHUNK, sizeof(cell));
+    if (!g->chunk[g->n_chunk]) return no_memory(g, err);
+    g->n_chunk++;
+    return RP_OK;
+}
+
+/* Appends a complete node whose parts live in the arena. */
+static ir_ref append(ir_graph *g, const ir_node *n, uint32_t hash) {
+    ir_ref r = g->n++;
+    *cell_at(g, r) = (cell){*n, hash};
+    if (mergeable(n)) {
+        uint32_t s = hash & (g->n_slot - 1);
+        while (g->slot[s] != IR_NONE) s = (s + 1) & (g->n_slot - 1);
+        g->slot[s] = r;
+        g->n_used++;
+    }
+    return r;
+}
+
+static rp_status check_open(const ir_graph *g, rp_error *err) {
+    if (!g->finished) return RP_OK;
+    return rp_fail(err, RP_INVALID, "graph %s is finished; build a new one", g->name);
+}
+
+static bool leaf_reserve(ir_graph *g, leaf_list *l) {
+    if (l->n < l->cap) return true;
+    uint32_t cap = l->cap ? l->cap * 2 : 16;
+    ir_ref *p = base_arena_array(g->arena, cap, sizeof *p);
+    if (!p) return false;
+    if (l->n > 0) memcpy(p, l->ref, l->n * sizeof *p);
+    l->ref = p;
+    l->cap = cap;
+    return true;
+}
+
+static bool same_shape(const ir_shape *a, const ir_shape *b) {
+    return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]) == 0;
+}
+
+static rp_status check_leaf(const ir_graph *g, ir_leaf kind, const ir_node *n, rp_error *err) {
+    const char *what = ir_op_table(n->op)->name;
+    if (!n->name || !ir_name_ok(n->name))
+        return rp_fail(err, RP_INVALID,
+                       "%s name '%.80s' must be letters, digits, _ . - / with a letter or _ first",
+                       what, n->name ? n->name : "");
+    RP_TRY(ir_check_shape(g, what, n->dtype, &n->shape, err));
+    if (n->dtype == RP_DTYPE_TOKEN && kind != IR_LEAF_INPUT)
+        return rp_fail(err, RP_INVALID, "%s '%s' cannot be a token", what, n->name);
+    return RP_OK;
+}
+
+rp_status ir_add_leaf(ir_graph *g, ir_leaf kind, const char *name, rp_dtype dtype, ir_shape shape,
+                      ir_ref *out, rp_error *err) {
+    static const ir_op op[] = {IR_input, IR_param, IR_state};
+    ir_node n = {.op = op[kind], .dtype = dtype, .shape = shape, .name = name};
+    RP_TRY(check_open(g, err));
+    RP_TRY(check_leaf(g, kind, &n, err));
+    for (uint32_t i = n.shape.rank; i < IR_MAX_RANK; i++) n.shape.dim[i] = 0;
+    uint32_t hash = node_hash(&n);
+    ir_ref old = kind == IR_LEAF_INPUT ? IR_NONE : find(g, &n, hash);
+    for (uint32_t i = 0; kind == IR_LEAF_INPUT && i < g->leaf[kind].n; i++)
+        if (strcmp(ir_node_at(g, g->leaf[kind].ref[i])->name, name) == 0)
+            return rp_fail(err, RP_INVALID, "input '%s' exists already", name);
+    if (old != IR_NONE) {
+        const ir_node *o = ir_node_at(g, old);
+        if (o->dtype != dtype || !same_shape(&o->shape, &shape))
+            return rp_fail(err, RP_INVALID, "%s '%s' is %s already, not %s", ir_op_table(n.op)->name,
+                           name, ir_type_of(g, old).s, ir_shape_text(g, dtype, &shape).s);
+        *out = old;
+        return RP_OK;
+    }
+    RP_TRY(reserve(g, err));
+    n.name = base_arena_str(g->arena, name);
+    if (!n.name || !leaf_reserve(g, &g->leaf[kind])) return no_memory(g, err);
+    *out = g->leaf[kind].ref[g->leaf[kind].n++] = append(g, &n, hash);
+    return RP_OK;
+}
+
+static rp_status check_operands(const ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in,
+                                uint32_t n_attrs, rp_error *err) {
+    const ir_op_info *info = ir_op_table(op);
+    if ((unsigned)op >= IR_OP_COUNT_ || op == IR_input || op == IR_param || op == IR_state)
+        return rp_fail(err, RP_INVALID, "op %d is not one that is added by operands", (int)op);
+    if (info->arity >= 0 && n_in != (uint32_t)info->arity)
+        return rp_fail(err, RP_INVALID, "%s: takes %d operand%s, not %u", info->name, info->arity,
+                       info->arity == 1 ? "" : "s", n_in);
+    uint32_t most = op == IR_custom ? 64 : IR_MAX_OPERANDS;
+    if (n_in > most)
+        return rp_fail(err, RP_INVALID, "%s: %u operands; %u are the most", info->name, n_in, most);
+    if (n_attrs > IR_MAX_ATTRS)
+        return rp_fail(err, RP_INVALID, "%s: %u attributes; %d are the most", info->name, n_attrs,
+                       IR_MAX_ATTRS);
+    for (uint32_t i = 0; i < n_in; i++)
+        if (in[i] >= g->n)
+            return rp_fail(err, RP_INVALID, "%s: operand %u does not exist", info->name, i);
+    return RP_OK;
+}
+
+rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const ir_attr *attrs,
+                 uint32_t n_attrs, ir_ref *out, rp_error *err) {
+    ir_attr a[IR_MAX_ATTRS];
+    ir_node n = {.op = op, .n_in = n_in, .in = in, .attrs = a};
+    RP_TRY(check_open(g, err));
+    RP_TRY(check_operands(g, op, in, n_in, n_attrs, err));
+    RP_TRY(ir_attrs_normalise(g, op, in, n_in, attrs, n_attrs, a, &n.n_attrs, err));
+    bool merge = mergeable(&n);
+    uint32_t hash = merge ? node_hash(&n) : 0;
+    ir_ref old = merge ? find(g, &n, hash) : IR_NONE;
+    if (old != IR_NONE) {
+        *out = old;
+        return RP_OK;
+    }
+    RP_TRY(ir_infer(g, &n, &n.dtype, &n.shape, err));
+    RP_TRY(reserve(g, err));
+    if (n_in > 0) {
+        ir_ref *copy = base_arena_array(g->arena, n_in, sizeof *copy);
+        if (!copy) return no_memory(g, err);
+        memcpy(copy, in, n_in * sizeof *copy);
+        n.in = copy;
+    } else {
+        n.in = NULL;
+    }
+    n.attrs = n.n_attrs > 0 ? ir_attrs_copy(g->arena, a, n.n_attrs) : NULL;
+    if (n.n_attrs > 0 && !n.attrs) return no_memory(g, err);
+    *out = append(g, &n, hash);
+    return RP_OK;
+}
+
+rp_status ir_add1(ir_graph *g, ir_op op, ir_ref a, ir_ref *out, rp_error *err) {
+    return ir_add(g, op, &a, 1, NULL, 0, out, err);
+}
+
+rp_status ir_add2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, ir_ref *out, rp_error *err) {
+    ir_ref in[2] = {a, b};
+    return ir_add(g, op, in, 2, NULL, 0, out, err);
+}
+
+rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out, rp_error *err) {
+    ir_attr a[2] = {{.key = IR_ATTR_DTYPE, .u.i = dtype}, {.key = IR_ATTR_VALUE, .u.f = v}};
+    return ir_add(g, IR_const, NULL, 0, a, 2, out, err);
+}
+
+rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n, rp_error *err) {
+    RP_TRY(check_open(g, err));
+    for (uint32_t i = 0; i < n; i++)
+        if (outputs[i] >= g->n)
+            return rp_fail(err, RP_INVALID, "graph %s: output %u does not exist", g->name, i);
+    if (n > 0) {
+        g->out = base_arena_array(g->arena, n, sizeof *g->out);
+        if (!g->out) return no_memory(g, err);
+        memcpy(g->out, outputs, n * sizeof *g->out);
+    }
+    g->n_out = n;
+    g->finished = true;
+    return RP_OK;
+}
+
+/* Dims of an attribute named in dst's table; the array goes to buf. */
+static bool import_attr(ir_graph *dst, const ir_graph *src, ir_attr *a, ir_dim buf[IR_MAX_RANK]) {
+    ir_attr_type type = ir_attr_key_type(a->key);
+    if (type == IR_ATTR_TYPE_DIM) {
+        a->u.dim = ir_dim_import(dst->dims, src->dims, a->u.dim);
+        return a->u.dim != IR_DIM_BAD;
+    }
+    if (type != IR_ATTR_TYPE_DIMS) return true;
+    for (uint32_t i = 0; i < a->n; i++) {
+        buf[i] = ir_dim_import(dst->dims, src->dims, a->u.dims[i]);
+        if (buf[i] == IR_DIM_BAD) return false;
+    }
+    a->u.dims = buf;
+    return true;
+}
+
+rp_status ir_copy_node(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *map, ir_ref *out,
+                       rp_error *err) {
+    const ir_node *n = ir_node_at(src, r);
+    ir_ref in[IR_MAX_OPERANDS];
+    ir_attr a[IR_MAX_ATTRS];
+    ir_dim dims[IR_MAX_ATTRS][IR_MAX_RANK];
+    if (!n) return rp_fail(err, RP_INVALID, "graph %s has no node %u", src->name, r);
+    for (uint32_t i = 0; i < n->n_in; i++) in[i] = map[n->in[i]];
+    for (uint32_t i = 0; i < n->n_attrs; i++) {
+        a[i] = n->attrs[i];
+        if (!import_attr(dst, src, &a[i], dims[i]))
+            return rp_fail(err, RP_NOMEM, "graph %s: a size cannot be carried over", dst->name);
+    }
+    return ir_add(dst, n->op, in, n->n_in, a, n->n_attrs, out, err);
+}

@@ -1,0 +1,181 @@
+/* Graph IR: append-only nodes in an arena, pure nodes hash-consed when built.
+ *
+ * A node is named by its ir_ref; operands have smaller refs, so index order is a topological
+ * order. A graph is built by one thread and immutable after ir_graph_finish. Block-quantised
+ * weights are params of a block-format dtype. Effects are nodes of kind EFFECT, never merged, ordered
+ * by explicit token operands. */
+#ifndef IR_GRAPH_H
+#define IR_GRAPH_H
+
+#include "ir/dim.h"
+#include "reprise/dtype.h"
+
+typedef uint32_t ir_ref;
+#define IR_NONE UINT32_MAX
+#define IR_MAX_RANK 6
+#define IR_MAX_ATTRS 6
+
+/* Kinds in ops.def. */
+typedef enum ir_kind {
+    IR_KIND_LEAF,        /* input, param, state, const, iota */
+    IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast */
+    IR_KIND_ELEMENTWISE, /* numpy broadcasting over operands */
+    IR_KIND_REDUCE,      /* over axis, kept or dropped */
+    IR_KIND_MOVE,        /* concat, gather */
+    IR_KIND_CONTRACT,    /* matmul */
+    IR_KIND_QUANT,       /* quantize, dequant */
+    IR_KIND_EFFECT       /* kv_store, attention, custom with mutation */
+} ir_kind;
+
+typedef enum ir_op {
+#define OP(name, kind, arity, attrs, expr) IR_##name,
+#include "ir/ops.def"
+#undef OP
+    IR_OP_COUNT_
+} ir_op;
+
+/* Attribute keys; printed in this (alphabetical) order. */
+#define IR_ATTR_LIST(X)          \
+    X(AXES, "axes", INTS)        \
+    X(AXIS, "axis", INT)         \
+    X(DTYPE, "dtype", DTYPE)     \
+    X(HEADS, "heads", INT)       \
+    X(HEAD_DIM, "head_dim", INT) \
+    X(KEEP, "keep", BOOL)        \
+    X(KV_HEADS, "kv_heads", INT) \
+    X(NAME, "name", STR)         \
+    X(SCALE, "scale", FLOAT)     \
+    X(SHAPE, "shape", DIMS)      \
+    X(START, "start", DIM)       \
+    X(STOP, "stop", DIM)         \
+    X(TRANS_B, "trans_b", BOOL)  \
+    X(VALUE, "value", FLOAT)
+
+typedef enum ir_attr_key {
+#define IR_ATTR_ENUM(id, text, type) IR_ATTR_##id,
+    IR_ATTR_LIST(IR_ATTR_ENUM)
+#undef IR_ATTR_ENUM
+        IR_ATTR_COUNT_
+} ir_attr_key;
+
+typedef enum ir_attr_type {
+    IR_ATTR_TYPE_INT,
+    IR_ATTR_TYPE_INTS,
+    IR_ATTR_TYPE_FLOAT,
+    IR_ATTR_TYPE_BOOL,
+    IR_ATTR_TYPE_STR,
+    IR_ATTR_TYPE_DTYPE,
+    IR_ATTR_TYPE_DIM,
+    IR_ATTR_TYPE_DIMS
+} ir_attr_type;
+
+typedef struct ir_attr {
+    ir_attr_key key;
+    uint32_t n; /* length of ints / dims */
+    union {
+        int64_t i; /* INT, BOOL, DTYPE */
+        double f;
+        const char *s;
+        const int64_t *ints;
+        ir_dim dim;
+        const ir_dim *dims;
+    } u;
+} ir_attr;
+
+typedef struct ir_shape {
+    uint32_t rank;
+    ir_dim dim[IR_MAX_RANK];
+} ir_shape;
+
+typedef struct ir_node {
+    ir_op op;
+    rp_dtype dtype;
+    uint32_t n_in;
+    const ir_ref *in;
+    ir_shape shape;
+    uint32_t n_attrs;
+    const ir_attr *attrs; /* sorted by key */
+    const char *name;     /* input, param, state: its name; else NULL */
+} ir_node;
+
+typedef struct ir_op_info {
+    const char *name;
+    ir_kind kind;
+    int arity;              /* -1 = any number */
+    uint32_t attr_mask;     /* bit per permitted key */
+    const char *expr;       /* C and CUDA C expression over a, b, c (elementwise), else "" */
+} ir_op_info;
+const ir_op_info *ir_op_table(ir_op op);
+/* IR_OP_COUNT_ when there is no such op. */
+ir_op ir_op_find(const char *name);
+
+typedef struct ir_graph ir_graph;
+
+/* Names and types of attribute keys; IR_ATTR_COUNT_ when there is no such key. */
+const char *ir_attr_key_name(ir_attr_key key);
+ir_attr_type ir_attr_key_type(ir_attr_key key);
+ir_attr_key ir_attr_key_find(const char *name);
+
+/* name is copied. NULL when memory is exhausted. */
+ir_graph *ir_graph_new(const char *name);
+void ir_graph_free(ir_graph *g);
+const char *ir_graph_name(const ir_graph *g);
+base_arena *ir_graph_arena(ir_graph *g);
+ir_dims *ir_graph_dims(const ir_graph *g);
+uint32_t ir_graph_count(const ir_graph *g);
+const ir_node *ir_node_at(const ir_graph *g, ir_ref r);
+
+/* Inputs, params and states in order of creation; outputs in order of ir_graph_return. */
+typedef enum ir_leaf { IR_LEAF_INPUT, IR_LEAF_PARAM, IR_LEAF_STATE } ir_leaf;
+uint32_t ir_leaf_count(const ir_graph *g, ir_leaf kind);
+ir_ref ir_leaf_at(const ir_graph *g, ir_leaf kind, uint32_t i);
+uint32_t ir_output_count(const ir_graph *g);
+ir_ref ir_output_at(const ir_graph *g, uint32_t i);
+
+/* Builders. Each checks dtypes, ranks and sizes with the op's shape rule and reports what does not
+ * fit ("matmul: k of f32[T,576] and f32[960,512] differ"). Pure nodes equal to an earlier one give
+ * that one. */
+rp_status ir_add_leaf(ir_graph *g, ir_leaf kind, const char *name, rp_dtype dtype, ir_shape shape,
+                      ir_ref *out, rp_error *err) RP_MUST_USE;
+/* attrs need not be sorted; strings and arrays are copied. */
+rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const ir_attr *attrs,
+                 uint32_t n_attrs, ir_ref *out, rp_error *err) RP_MUST_USE;
+/* Shorthands over ir_add. */
+rp_status ir_add1(ir_graph *g, ir_op op, ir_ref a, ir_ref *out, rp_error *err) RP_MUST_USE;
+rp_status ir_add2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, ir_ref *out, rp_error *err) RP_MUST_USE;
+rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out, rp_error *err) RP_MUST_USE;
+/* Whether n may write or must not be merged: an op of kind EFFECT, but not a custom op that
+ * mutates nothing. */
+bool ir_node_is_effect(const ir_node *n);
+/* Bit i: operand i is written by n. */
+uint64_t ir_node_writes(const ir_node *n);
+/* Appends outputs; may be called once. Then the graph is immutable. */
+rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n, rp_error *err) RP_MUST_USE;
+
+/* Attribute lookup: NULL when absent; the typed forms give deflt then. */
+const ir_attr *ir_attr_get(const ir_node *n, ir_attr_key key);
+int64_t ir_attr_int(const ir_node *n, ir_attr_key key, int64_t deflt);
+double ir_attr_float(const ir_node *n, ir_attr_key key, double deflt);
+
+/* Invariants of a whole graph; RP_INVALID names the node. */
+rp_status ir_verify(const ir_graph *g, rp_error *err) RP_MUST_USE;
+
+/* Text form, docs/ir.md. print(parse(print(g))) == print(g). */
+void ir_print(const ir_graph *g, base_buf *out);
+rp_status ir_print_string(const ir_graph *g, char **out, rp_error *err) RP_MUST_USE;
+/* Errors carry "line N: ". RP_INVALID for bad text. */
+rp_status ir_parse(const char *text, size_t len, ir_graph **out, rp_error *err) RP_MUST_USE;
+/* "f32[T,576]" of a node or shape. */
+void ir_type_print(const ir_graph *g, rp_dtype dtype, const ir_shape *shape, base_buf *out);
+/* The same for messages: cut with "..." where it is long; never fails. */
+typedef struct ir_type_text {
+    char s[96];
+} ir_type_text;
+ir_type_text ir_type_of(const ir_graph *g, ir_ref r);
+
+/* A node of src rebuilt in dst: operands through map (map[ref of src] = ref of dst),
+ * dims imported, attributes copied. Not for leaves. */
+rp_status ir_copy_node(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *map, ir_ref *out,
+                       rp_error *err) RP_MUST_USE;
+
+#endif

@@ -1,0 +1,41 @@
+/* Inside of the graph: what graph.c, attr.c, shape.c and verify.c share. */
+#ifndef IR_NODE_H
+#define IR_NODE_H
+
+#include "ir/graph.h"
+
+#define IR_MAX_NODES (1u << 20)
+#define IR_MAX_OPERANDS 1024u
+#define IR_MAX_NAME 255u
+
+/* Sorts, checks, completes with defaults and makes canonical (axes counted from the front, a constant
+ * rounded to its dtype). out has room for IR_MAX_ATTRS; arrays and strings stay the caller's. */
+rp_status ir_attrs_normalise(const ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in,
+                             const ir_attr *attrs, uint32_t n_attrs, ir_attr *out, uint32_t *n_out,
+                             rp_error *err) RP_MUST_USE;
+bool ir_attrs_equal(const ir_attr *a, const ir_attr *b, uint32_t n);
+uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n);
+/* Copies arrays and strings to the arena; NULL when memory is exhausted. n > 0. */
+const ir_attr *ir_attrs_copy(base_arena *arena, const ir_attr *a, uint32_t n);
+
+/* The node that hash-consing knows as equal to node r; IR_NONE when r is never merged. */
+ir_ref ir_graph_find(const ir_graph *g, ir_ref r);
+
+/* The op's shape rule: dtype and shape of a node whose op, operands and attributes are set. */
+rp_status ir_infer(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
+                   rp_error *err) RP_MUST_USE;
+/* Rule for effects (shape_effect.c). */
+rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
+                          rp_error *err) RP_MUST_USE;
+/* Whether a shape is permitted for a dtype: rank, non-negative sizes, whole blocks. */
+rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, const ir_shape *shape,
+                         rp_error *err) RP_MUST_USE;
+ir_type_text ir_shape_text(const ir_graph *g, rp_dtype dtype, const ir_shape *shape);
+ir_type_text ir_dim_text(const ir_graph *g, ir_dim d);
+/* What names are made of: letters, digits and _ . - / ; with a letter or _ first, at most IR_MAX_NAME. */
+bool ir_name_char(char c);
+bool ir_name_ok(const char *name);
+/* "namespace::name": two such names, joined. */
+bool ir_custom_name_ok(const char *name);
+
+#endif

@@ -1,0 +1,168 @@
+/* Shape rules of effects: kv_store, attention, custom.
+ *
+ * What an effect writes must be memory of its own: a state, an `empty`, an input, or what an earlier
+ * effect wrote. Trailing operands beyond the fixed ones only order. */
+#include "ir/custom.h"
+#include "ir/node.h"
+
+typedef struct rule {
+    const ir_graph *g;
+    ir_dims *dims;
+    const ir_node *n;
+    const char *op;
+    rp_error *err;
+} rule;
+
+#define TYPE(r, i) ir_type_of((r)->g, (r)->n->in[i]).s
+
+static const ir_node *operand(const rule *r, uint32_t i) {
+    return ir_node_at(r->g, r->n->in[i]);
+}
+
+static bool same(const rule *r, ir_dim a, ir_dim b) {
+    return a == b || ir_dim_eq(r->dims, a, b) == IR_TRUE;
+}
+
+static bool is_const(const rule *r, ir_dim d, int64_t v) {
+    int64_t x;
+    return ir_dim_is_const(r->dims, d, &x) && x == v;
+}
+
+/* Operands from `first` on are tokens or results of effects. */
+static rp_status check_tokens(const rule *r, uint32_t first, const char *usage) {
+    if (r->n->n_in < first)
+        return rp_fail(r->err, RP_INVALID, "%s: %u operands; wants %s", r->op, r->n->n_in, usage);
+    for (uint32_t i = first; i < r->n->n_in; i++) {
+        const ir_node *x = operand(r, i);
+        if (x->dtype != RP_DTYPE_TOKEN && ir_op_table(x->op)->kind != IR_KIND_EFFECT)
+            return rp_fail(r->err, RP_INVALID, "%s: operand %u orders, so it must be a token, not %s",
+                           r->op, i, TYPE(r, i));
+    }
+    return RP_OK;
+}
+
+static rp_status want_type(const rule *r, uint32_t i, const char *name, rp_dtype t, uint32_t rank) {
+    const ir_node *x = operand(r, i);
+    if (x->dtype == t && x->shape.rank == rank) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: %s must be %s with %u axes, not %s", r->op, name,
+                   rp_dtype_name(t), rank, TYPE(r, i));
+}
+
+static rp_status want_cache(const rule *r, uint32_t i, const char *name) {
+    const ir_node *x = operand(r, i);
+    if (x->op == IR_state && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: %s must be a state of f32, f16 or bf16 [blocks,kv_heads,block,head_dim], not %s",
+                   r->op, name, TYPE(r, i));
+}
+
+static rp_status want_writable(const rule *r, uint32_t i) {
+    const ir_node *x = operand(r, i);
+    if (x->op == IR_state || x->op == IR_empty || x->op == IR_input || ir_node_is_effect(x)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: operand %u is written, so it must be a state, an input, empty or an effect's "
+                   "result, not %s", r->op, i, ir_op_table(x->op)->name);
+}
+
+static rp_status infer_kv_store(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+    RP_TRY(check_tokens(r, 3, "state, x, slots"));
+    RP_TRY(want_cache(r, 0, "operand 0"));
+    RP_TRY(want_type(r, 1, "x", RP_DTYPE_F32, 2));
+    RP_TRY(want_type(r, 2, "slots", RP_DTYPE_I32, 1));
+    const ir_shape *s = &operand(r, 0)->shape, *x = &operand(r, 1)->shape;
+    if (!same(r, x->dim[1], ir_dim_mul(r->dims, s->dim[1], s->dim[3])))
+        return rp_fail(r->err, RP_INVALID, "kv_store: rows of %s do not fill kv_heads x head_dim of %s",
+                       TYPE(r, 1), TYPE(r, 0));
+    if (!same(r, x->dim[0], operand(r, 2)->shape.dim[0]))
+        return rp_fail(r->err, RP_INVALID, "kv_store: %s needs one slot a row, got %s", TYPE(r, 1),
+                       TYPE(r, 2));
+    *dtype = RP_DTYPE_TOKEN;
+    *shape = (ir_shape){0};
+    return RP_OK;
+}
+
+static rp_status check_cache(const rule *r, uint32_t i, int64_t kv_heads, int64_t head_dim) {
+    const ir_node *k = operand(r, 1), *x = operand(r, i);
+    if (!is_const(r, x->shape.dim[1], kv_heads) || !is_const(r, x->shape.dim[3], head_dim))
+        return rp_fail(r->err, RP_INVALID, "attention: cache %s is not of %lld kv heads of %lld",
+                       TYPE(r, i), (long long)kv_heads, (long long)head_dim);
+    if (x->dtype != k->dtype || !same(r, x->shape.dim[0], k->shape.dim[0]) ||
+        !same(r, x->shape.dim[2], k->shape.dim[2]))
+        return rp_fail(r->err, RP_INVALID, "attention: caches %s and %s differ", TYPE(r, 1), TYPE(r, 2));
+    return RP_OK;
+}
+
+static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+    int64_t heads = ir_attr_int(r->n, IR_ATTR_HEADS, 0), hd = ir_attr_int(r->n, IR_ATTR_HEAD_DIM, 0);
+    int64_t kv = ir_attr_int(r->n, IR_ATTR_KV_HEADS, 0);
+    RP_TRY(check_tokens(r, 7, "q, k, v, seqs, positions, block_tables, out"));
+    RP_TRY(want_type(r, 0, "q", RP_DTYPE_F32, 2));
+    RP_TRY(want_cache(r, 1, "k"));
+    RP_TRY(want_cache(r, 2, "v"));
+    RP_TRY(want_type(r, 3, "seqs", RP_DTYPE_I32, 1));
+    RP_TRY(want_type(r, 4, "positions", RP_DTYPE_I32, 1));
+    RP_TRY(want_type(r, 5, "block_tables", RP_DTYPE_I32, 2));
+    RP_TRY(want_type(r, 6, "out", RP_DTYPE_F32, 2));
+    RP_TRY(want_writable(r, 6));
+    if (heads < 1 || kv < 1 || hd < 1 || heads > 65536 || hd > 65536 || heads % kv != 0)
+        return rp_fail(r->err, RP_INVALID, "attention: %lld heads of %lld over %lld kv heads do not divide",
+                       (long long)heads, (long long)hd, (long long)kv);
+    const ir_shape *q = &operand(r, 0)->shape, *out = &operand(r, 6)->shape;
+    if (!is_const(r, q->dim[1], heads * hd) || !same(r, out->dim[0], q->dim[0]) ||
+        !same(r, out->dim[1], q->dim[1]))
+        return rp_fail(r->err, RP_INVALID, "attention: q %s and out %s must be f32[rows,%lld]", TYPE(r, 0),
+                       TYPE(r, 6), (long long)(heads * hd));
+    RP_TRY(check_cache(r, 1, kv, hd));
+    RP_TRY(check_cache(r, 2, kv, hd));
+    for (uint32_t i = 3; i < 5; i++)
+        if (!same(r, operand(r, i)->shape.dim[0], q->dim[0]))
+            return rp_fail(r->err, RP_INVALID, "attention: %s needs one entry a row of %s", TYPE(r, i),
+                           TYPE(r, 0));
+    *dtype = RP_DTYPE_F32;
+    *shape = *q;
+    return RP_OK;
+}
+
+static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+    const ir_attr *name = ir_attr_get(r->n, IR_ATTR_NAME);
+    const ir_attr *dt = ir_attr_get(r->n, IR_ATTR_DTYPE), *sh = ir_attr_get(r->n, IR_ATTR_SHAPE);
+    if (!name) return rp_fail(r->err, RP_INVALID, "custom: attribute 'name' is missing");
+    const rp_op_desc *d = ir_custom_find(name->u.s);
+    if (!d)
+        return rp_fail(r->err, RP_NOT_FOUND, "custom: '%s' is not registered; call rp_op_register first",
+                       name->u.s);
+    for (uint32_t i = 0; i < 64; i++) {
+        if (!(d->mutates >> i & 1)) continue;
+        if (i >= r->n->n_in)
+            return rp_fail(r->err, RP_INVALID, "custom: %s mutates operand %u of %u", d->name, i,
+                           r->n->n_in);
+        RP_TRY(want_writable(r, i));
+    }
+    if (d->result_like >= 0) {
+        if ((uint32_t)d->result_like >= r->n->n_in)
+            return rp_fail(r->err, RP_INVALID, "custom: the result of %s is like operand %d of %u",
+                           d->name, d->result_like, r->n->n_in);
+        if (dt || sh)
+            return rp_fail(r->err, RP_INVALID,
+                           "custom: the result of %s is like operand %d; it takes no dtype or shape",
+                           d->name, d->result_like);
+        *dtype = operand(r, (uint32_t)d->result_like)->dtype;
+        *shape = operand(r, (uint32_t)d->result_like)->shape;
+        return RP_OK;
+    }
+    if (!dt || !sh)
+        return rp_fail(r->err, RP_INVALID, "custom: the result of %s needs attributes dtype and shape",
+                       d->name);
+    *dtype = (rp_dtype)dt->u.i;
+    *shape = (ir_shape){.rank = sh->n};
+    for (uint32_t i = 0; i < sh->n; i++) shape->dim[i] = sh->u.dims[i];
+    return RP_OK;
+}
+
+rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
+                          rp_error *err) {
+    rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
+    if (n->op == IR_kv_store) return infer_kv_store(&r, dtype, shape);
+    if (n->op == IR_attention) return infer_attention(&r, dtype, shape);
+    return infer_custom(&r, dtype, shape);
+}
