@@ -1,0 +1,47 @@
+/* Incremental detokeniser. A token may end inside of a character; what it began is kept until
+ * the next token completes or breaks it. Equal to decoding all ids at once and replacing bad
+ * UTF-8 by U+FFFD, once per maximal subpart. */
+#include "model/detok.h"
+
+#include <string.h>
+
+#include "model/utf8.h"
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+void model_detok_init(model_detok *d, const model_tokenizer *t, bool special) {
+    *d = (model_detok){.tokenizer = t, .special = special};
+    base_buf_init(&d->bytes, 0);
+}
+
+void model_detok_done(model_detok *d) {
+    base_buf_done(&d->bytes);
+    *d = (model_detok){0};
+}
+
+rp_status model_detok_push(model_detok *d, uint32_t id, base_buf *out, rp_error *err) {
+    size_t at = 0, len = 0;
+    base_buf_clear(&d->bytes);
+    base_buf_add(&d->bytes, d->held, d->n_held);
+    RP_TRY(model_tokenizer_bytes(d->tokenizer, id, d->special, &d->bytes, err));
+    d->n_held = 0;
+    while (at < d->bytes.len) {
+        const char *p = d->bytes.data + at;
+        switch (model_utf8_step(p, d->bytes.len - at, &len)) {
+        case MODEL_UTF8_CHAR: base_buf_add(out, p, len); break;
+        case MODEL_UTF8_BAD: base_buf_puts(out, REPLACEMENT); break;
+        case MODEL_UTF8_INCOMPLETE: /* at most three bytes */
+            memcpy(d->held, p, len);
+            d->n_held = len;
+            break;
+        }
+        at += len;
+    }
+    return base_buf_status(out, err);
+}
+
+rp_status model_detok_flush(model_detok *d, base_buf *out, rp_error *err) {
+    if (d->n_held > 0) base_buf_puts(out, REPLACEMENT);
+    d->n_held = 0;
+    return base_buf_status(out, err);
+}

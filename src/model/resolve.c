@@ -1,0 +1,92 @@
+/* Model names. A name never hides a file: `smollm2` is the name, `./smollm2` a path. */
+#include "model/resolve.h"
+
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/fetch.h"
+
+#define FORMS                                                                                 \
+    "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, "           \
+    "smollm2-135m, llama-1b or llama-8b"
+
+char *model_named_path(const char *spec, const char *cache_dir) {
+    const model_package *p = model_package_find(spec);
+    if (!p || !cache_dir) return NULL;
+    base_buf path;
+    base_buf_init(&path, 0);
+    base_buf_printf(&path, "%s/models/%s", cache_dir, p->file);
+    return base_buf_take(&path);
+}
+
+static rp_status fetch_missing(const model_package *p, const char *path,
+                               const model_resolve_options *o, rp_error *err) {
+    rp_status st;
+    rp_error why = {0};
+    base_buf dir;
+    base_buf_init(&dir, 0);
+    base_buf_printf(&dir, "%s/models", o->cache_dir);
+    RP_TRY_OUT(base_buf_status(&dir, err));
+    RP_TRY_OUT(base_dir_make(dir.data, err));
+    st = model_fetch(p, path, o, &why);
+    if (st != RP_OK)
+        st = rp_fail(err, st,
+                     "cannot fetch '%s': %s: put the file there yourself (%s) or name a .gguf file",
+                     p->name, why.text, path);
+out:
+    base_buf_done(&dir);
+    return st;
+}
+
+static rp_status open_package(const model_package *p, const model_resolve_options *o,
+                              model_source **out, rp_error *err) {
+    rp_status st = RP_OK;
+    if (!o->cache_dir)
+        return rp_fail(err, RP_NOT_FOUND,
+                       "'%s' is fetched into the cache folder, and there is none: give --cache-dir",
+                       p->name);
+    char *path = model_named_path(p->name, o->cache_dir);
+    if (!path) return rp_fail(err, RP_NOMEM, "no memory for a path");
+    if (!base_file_exists(path)) {
+        if (o->offline) {
+            st = rp_fail(err, RP_NOT_FOUND, "'%s' was not fetched yet and fetching is off: put it "
+                         "at '%s'",
+                         p->name, path);
+            goto out;
+        }
+        RP_TRY_OUT(fetch_missing(p, path, o, err));
+    }
+    RP_TRY_OUT(model_source_open_gguf(path, out, err));
+out:
+    base_free(path);
+    return st;
+}
+
+static bool ends_in_gguf(const char *spec) {
+    size_t n = strlen(spec);
+    return n > 5 && strcasecmp(spec + n - 5, ".gguf") == 0;
+}
+
+rp_status model_resolve(const char *spec, const model_resolve_options *o, model_source **out,
+                        rp_error *err) {
+    static const char *const names[] = {"smollm2", "synthetic:tiny", "synthetic:smollm2-135m",
+                                        "synthetic:llama-1b", "synthetic:llama-8b"};
+    struct stat info;
+    if (strncmp(spec, MODEL_SYNTH_PREFIX, strlen(MODEL_SYNTH_PREFIX)) == 0)
+        return model_source_open_synthetic(spec, out, err);
+    const model_package *p = model_package_find(spec);
+    if (p) return open_package(p, o, out, err);
+    bool found = stat(spec, &info) == 0;
+    if (found && S_ISDIR(info.st_mode))
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "'%s' is a folder: models in safetensors format are not supported yet, "
+                       "convert it to .gguf; " FORMS,
+                       spec);
+    if (found || ends_in_gguf(spec)) return model_source_open_gguf(spec, out, err);
+    const char *near = base_str_nearest(spec, names, sizeof names / sizeof names[0]);
+    return rp_fail(err, RP_NOT_FOUND, "no model '%.120s'%s%s%s: " FORMS, spec,
+                   near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
+}

@@ -1,0 +1,25 @@
+/* From what a user types to an open model. */
+#ifndef MODEL_RESOLVE_H
+#define MODEL_RESOLVE_H
+
+#include "model/weights.h"
+
+/* Called when a phase of fetching starts and ends (done == total); total is in bytes. */
+typedef void (*model_progress_fn)(void *user, const char *phase, uint64_t done, uint64_t total);
+
+typedef struct model_resolve_options {
+    const char *cache_dir; /* models/ lies in it; NULL: names cannot be fetched */
+    bool offline;          /* fetch nothing */
+    model_progress_fn progress; /* may be NULL */
+    void *user;
+} model_resolve_options;
+
+/* spec: a .gguf file, the name `smollm2`, or "synthetic:...". RP_NOT_FOUND lists these forms;
+ * RP_UNSUPPORTED for a folder; RP_IO when fetching failed. */
+rp_status model_resolve(const char *spec, const model_resolve_options *o, model_source **out,
+                        rp_error *err) RP_MUST_USE;
+/* Path of the file that a name stands for, whether it was fetched or not: owned by the caller
+ * (base_free), NULL when spec is no such name or memory is exhausted. */
+char *model_named_path(const char *spec, const char *cache_dir);
+
+#endif
