@@ -1,0 +1,83 @@
+/* What kernels rendered from kernel IR need beside prelude.h: the helper names of ops.def that
+ * are not there, saturation, and floor division. */
+#ifndef RP_KERNEL_H
+#define RP_KERNEL_H
+
+RP_INLINE float rp_absf(float x) { return rp_fabsf(x); }
+
+/* Half to even. */
+RP_INLINE float rp_roundf(float x) { return rp_round_even(x); }
+
+/* Keeps the sign of zero, inf and NaN. */
+RP_INLINE float rp_floorf(float x)
+{
+    float a = rp_fabsf(x);
+    float s = a < 8388608.0f ? x : 0.0f; /* above, every float is whole */
+    float t = (float)(rp_i32)s;
+    t = t > s ? t - 1.0f : t;
+    return a < 8388608.0f ? rp_copysignf(t, x) : x;
+}
+
+/* One rounding. Without the instruction: the product is exact in double, the sum is rounded to odd there,
+ * so rounding it to single again cannot go wrong. */
+RP_INLINE float rp_fmaf(float a, float b, float c)
+{
+#ifdef __FMA__
+    return __builtin_fmaf(a, b, c);
+#else
+    double p = (double)a * (double)b, d = (double)c, s = p + d;
+    double t = s - p, e = (p - (s - t)) + (d - t);
+    rp_u64 u = rp_bits64(s), up = (e > 0.0) == (s > 0.0) ? 1u : (rp_u64)-1;
+    rp_u64 inexact = e > 0.0 || e < 0.0, even = !(u & 1u);
+    rp_u64 finite = (u & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
+    return (float)rp_from_bits64(inexact && even && finite ? u + up : u);
+#endif
+}
+
+/* The fixed tree over 16 lanes; NaN wins in the last two. */
+#define RK_FOLD(op)                                          \
+    for (int i = 0; i < 8; i++) l[i] = op(l[i], l[i + 8]);   \
+    for (int i = 0; i < 4; i++) l[i] = op(l[i], l[i + 4]);   \
+    for (int i = 0; i < 2; i++) l[i] = op(l[i], l[i + 2]);   \
+    return op(l[0], l[1]);
+#define RK_ADD(a, b) ((a) + (b))
+#define RK_MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define RK_MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+RP_INLINE float rk_sum16(float *l) { RK_FOLD(RK_ADD) }
+RP_INLINE float rk_max16(float *l) { RK_FOLD(RK_MAX) }
+RP_INLINE float rk_min16(float *l) { RK_FOLD(RK_MIN) }
+
+RP_INLINE rp_i32 rk_clamp(rp_i32 v, rp_i32 lo, rp_i32 hi)
+{
+    v = v < lo ? lo : v;
+    return v > hi ? hi : v;
+}
+
+/* Truncates, saturates; NaN gives 0. */
+RP_INLINE rp_i32 rk_to_i32(float x)
+{
+    float in = x >= -2147483648.0f && x < 2147483648.0f ? x : 0.0f;
+    rp_i32 r = (rp_i32)in;
+    r = x >= 2147483648.0f ? 2147483647 : r;
+    return x < -2147483648.0f ? -2147483647 - 1 : r;
+}
+
+RP_INLINE rp_i32 rk_sat(long long v)
+{
+    v = v < -2147483648LL ? -2147483648LL : v;
+    return (rp_i32)(v > 2147483647LL ? 2147483647LL : v);
+}
+
+RP_INLINE long long rk_floordiv(long long a, long long b)
+{
+    long long q = a / b;
+    return a % b < 0 ? q - 1 : q;
+}
+
+RP_INLINE long long rk_mod(long long a, long long b)
+{
+    long long m = a % b;
+    return m < 0 ? m + b : m;
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* Renders kernel IR as C (host) and CUDA C, one translation unit a piece.
+ *
+ * A generated host function is
+ *   void NAME(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)
+ * with dim[i] the value of symbol i and [begin, end) its share of the work items. */
+#ifndef GEN_GEN_H
+#define GEN_GEN_H
+
+#include "gen/isa.h"
+#include "kir/kir.h"
+
+typedef void (*gen_host_fn)(void *const *arg, const long long *dim, long long begin, long long end,
+                            void *scratch);
+
+/* Text of the prelude for an instruction set (macros and embedded prelude). */
+void gen_c_prelude(gen_isa isa, base_buf *out);
+/* A KERNEL becomes a global function; a FRAGMENT becomes
+ *   static inline void NAME(void *const *arg, const long long *dim, long long p0, ..., T *restrict scratch_0, ...)
+ * whose SCRATCH buffers are parameters of the caller, in order. *scratch_size: bytes of thread-local
+ * scratch a KERNEL needs (64-byte aligned parts). */
+rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) RP_MUST_USE;
+/* The same for CUDA C: extern "C" __global__, one thread block of `threads` a work item or a
+ * grid-stride loop over items; same results as the host for pointwise kernels and reductions. */
+void gen_cuda_prelude(base_buf *out);
+rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
+
+#endif

@@ -1,0 +1,356 @@
+/* Expressions and plain statements, equal in C and CUDA C.
+ *
+ * Every value becomes a const named by its ref (i for indices, v for data), constants become
+ * literals. Ranges from the kernel IR decide where saturation and floor division can be left out. */
+#include "gen/render.h"
+
+#include "base/alloc.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_error *err) {
+    kir_ref open[KIR_MAX_DEPTH];
+    uint32_t n_open = 0;
+
+    *r = (gen_render){.f = f, .out = out};
+    RP_TRY(kir_verify(f, err));
+    r->partner = base_alloc_array(f->n_insts + 1, sizeof *r->partner);
+    r->nested = base_alloc_array(f->n_insts + 1, sizeof *r->nested);
+    if (!r->partner || !r->nested) {
+        gen_render_done(r);
+        return rp_fail(err, RP_NOMEM, "kernel %s: renderer", f->name);
+    }
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        kir_op op = f->insts[at].op;
+        kir_shape shape = kir_op_table(op)->shape;
+        if (shape == KIR_SHAPE_BEGIN) {
+            if (op == KIR_LOOP || op == KIR_REDUCE) {
+                for (uint32_t i = 0; i < n_open; i++) r->nested[open[i]] = true;
+            }
+            open[n_open++] = at;
+        } else if (shape == KIR_SHAPE_END) {
+            r->partner[open[--n_open]] = at;
+        }
+    }
+    return RP_OK;
+}
+
+void gen_render_done(gen_render *r) {
+    base_free(r->partner);
+    base_free(r->nested);
+}
+
+static void indent(gen_render *r) {
+    for (uint32_t i = 0; i < r->depth; i++) base_buf_puts(r->out, "    ");
+}
+
+void gen_line(gen_render *r, const char *fmt, ...) {
+    va_list ap;
+
+    indent(r);
+    va_start(ap, fmt);
+    base_buf_vprintf(r->out, fmt, ap);
+    va_end(ap);
+    base_buf_putc(r->out, '\n');
+}
+
+static void float_text(gen_render *r, double v, char *buf, size_t size) {
+    const char *sign = signbit(v) ? "-" : "";
+
+    if (isnan(v)) snprintf(buf, size, r->cuda ? "RP_NAN" : "__builtin_nanf(\"\")");
+    else if (isinf(v)) snprintf(buf, size, "(%sRP_INF)", sign);
+    else if (v == rint(v) && fabs(v) < 1e7) snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
+    else snprintf(buf, size, *sign ? "(%af)" : "%af", v);
+}
+
+const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {
+    const kir_inst *in = &r->f->insts[ref];
+    long long i = (long long)in->u.i;
+
+    if (in->op == KIR_CONST_I) {
+        if (i == INT64_MIN) snprintf(buf, size, "(-9223372036854775807LL - 1)");
+        else snprintf(buf, size, i < 0 ? "(%lldLL)" : "%lldLL", i);
+    } else if (in->op == KIR_CONST_F) {
+        float_text(r, in->u.f, buf, size);
+    } else if (in->op == KIR_PARAM) {
+        snprintf(buf, size, "p%lld", i);
+    } else {
+        snprintf(buf, size, "%c%u", in->cls == KIR_INDEX ? 'i' : 'v', ref);
+    }
+    return buf;
+}
+
+void gen_put(gen_render *r, kir_ref ref) {
+    char name[GEN_NAME_SIZE];
+    base_buf_puts(r->out, gen_text(r, ref, name, sizeof name));
+}
+
+const char *gen_class_type(kir_class c) {
+    return c == KIR_INDEX ? "long long" : c == KIR_F32 ? "float" : "rp_i32";
+}
+
+const char *gen_elem_type(rp_dtype t) {
+    switch (t) {
+    case RP_DTYPE_F32: return "float";
+    case RP_DTYPE_F16: case RP_DTYPE_BF16: return "rp_u16";
+    case RP_DTYPE_I32: return "rp_i32";
+    case RP_DTYPE_I16: return "rp_i16";
+    case RP_DTYPE_I8: return "rp_i8";
+    default: return "rp_u8";
+    }
+}
+
+bool gen_buf_aliases(const kir_func *f, uint32_t buf) {
+    const kir_buf *b = &f->bufs[buf];
+
+    if (b->space != KIR_ARG) return false;
+    for (uint32_t i = 0; i < f->n_bufs; i++) {
+        const kir_buf *o = &f->bufs[i];
+        if (i != buf && o->space == KIR_ARG && o->slot == b->slot && o->offset == b->offset &&
+            (o->written || b->written)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t gen_slots(const kir_func *f) {
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->n_bufs; i++) {
+        if (f->bufs[i].space == KIR_ARG && f->bufs[i].slot >= n) n = f->bufs[i].slot + 1;
+    }
+    return n;
+}
+
+void gen_expr(gen_render *r, const char *expr, const kir_ref in[3]) {
+    const char *p = expr;
+
+    while (*p) {
+        if (isalpha((unsigned char)*p) || *p == '_') {
+            size_t n = 1;
+            while (isalnum((unsigned char)p[n]) || p[n] == '_') n++;
+            if (n == 1 && *p >= 'a' && *p <= 'c') gen_put(r, in[*p - 'a']);
+            else base_buf_add(r->out, p, n);
+            p += n;
+        } else if (isdigit((unsigned char)*p)) {
+            /* A number with its suffix: the f of 1.0f is no name. */
+            while (isalnum((unsigned char)*p) || *p == '.') base_buf_putc(r->out, *p++);
+        } else {
+            base_buf_putc(r->out, *p++);
+        }
+    }
+}
+
+static bool fits_i32(kir_range r) { return r.lo >= INT32_MIN && r.hi <= INT32_MAX; }
+static bool fits_u32(kir_range r) { return r.lo >= 0 && r.hi <= UINT32_MAX; }
+
+/* Unsigned division needs no correction of the sign, 32 bits are cheaper than 64. */
+static void put_divmod(gen_render *r, const kir_inst *in) {
+    kir_range a = r->f->ranges[in->in[0]], b = r->f->ranges[in->in[1]];
+    char x[GEN_NAME_SIZE], y[GEN_NAME_SIZE];
+    bool div = in->op == KIR_IDIV;
+
+    gen_text(r, in->in[0], x, sizeof x);
+    gen_text(r, in->in[1], y, sizeof y);
+    if (a.lo < 0) {
+        base_buf_printf(r->out, "%s(%s, %s)", div ? "rk_floordiv" : "rk_mod", x, y);
+    } else {
+        const char *type = fits_u32(a) && fits_u32(b) ? "rp_u32" : "rp_u64";
+        base_buf_printf(r->out, "(long long)((%s)%s %c (%s)%s)", type, x, div ? '/' : '%', type, y);
+    }
+}
+
+static void put_infix(gen_render *r, const kir_inst *in, const char *op) {
+    gen_put(r, in->in[0]);
+    base_buf_printf(r->out, " %s ", op);
+    gen_put(r, in->in[1]);
+}
+
+static void put_minmax(gen_render *r, const kir_inst *in, const char *op) {
+    put_infix(r, in, op);
+    base_buf_puts(r->out, " ? ");
+    gen_put(r, in->in[0]);
+    base_buf_puts(r->out, " : ");
+    gen_put(r, in->in[1]);
+}
+
+/* In 32 bits where possible: the mask of a vectorised select has the width of the data then. */
+static void put_less(gen_render *r, const kir_inst *in) {
+    bool narrow = fits_i32(r->f->ranges[in->in[0]]) && fits_i32(r->f->ranges[in->in[1]]);
+    const char *cast = narrow ? "(rp_i32)" : "";
+
+    base_buf_puts(r->out, cast);
+    gen_put(r, in->in[0]);
+    base_buf_printf(r->out, " < %s", cast);
+    gen_put(r, in->in[1]);
+}
+
+static void put_index(gen_render *r, const kir_inst *in) {
+    switch (in->op) {
+    case KIR_IADD: put_infix(r, in, "+"); break;
+    case KIR_ISUB: put_infix(r, in, "-"); break;
+    case KIR_IMUL: put_infix(r, in, "*"); break;
+    case KIR_IDIV: case KIR_IMOD: put_divmod(r, in); break;
+    case KIR_IMIN: put_minmax(r, in, "<"); break;
+    case KIR_IMAX: put_minmax(r, in, ">"); break;
+    case KIR_ILT: put_less(r, in); break;
+    case KIR_IAND: put_infix(r, in, "&&"); break;
+    case KIR_ISELECT: gen_expr(r, "a ? b : c", in->in); break;
+    default: gen_put(r, in->in[0]); break; /* TO_INDEX */
+    }
+}
+
+/* i32 sums, differences and products saturate unless their range shows that they cannot leave i32. */
+static void put_alu_i32(gen_render *r, const kir_inst *in) {
+    const char *expr = ir_op_table(in->u.alu)->expr;
+    bool exact = kir_alu_exact(r->f, in);
+
+    switch (in->u.alu) {
+    case IR_add: gen_expr(r, exact ? "a + b" : "rk_sat((long long)a + b)", in->in); break;
+    case IR_sub: gen_expr(r, exact ? "a - b" : "rk_sat((long long)a - b)", in->in); break;
+    case IR_mul: gen_expr(r, exact ? "a * b" : "rk_sat((long long)a * b)", in->in); break;
+    case IR_neg: gen_expr(r, exact ? "-a" : "rk_sat(-(long long)a)", in->in); break;
+    case IR_abs: gen_expr(r, exact ? "a < 0 ? -a : a" : "rk_sat(a < 0 ? -(long long)a : a)", in->in); break;
+    case IR_max: gen_expr(r, "a > b ? a : b", in->in); break;
+    case IR_min: gen_expr(r, "a < b ? a : b", in->in); break;
+    case IR_not: gen_expr(r, "a == 0", in->in); break;
+    case IR_eq: gen_expr(r, "a == b", in->in); break;
+    case IR_ne: gen_expr(r, "a != b", in->in); break;
+    case IR_lt: gen_expr(r, "a < b", in->in); break;
+    case IR_le: gen_expr(r, "a <= b", in->in); break;
+    case IR_gt: gen_expr(r, "a > b", in->in); break;
+    case IR_ge: gen_expr(r, "a >= b", in->in); break;
+    case IR_and: gen_expr(r, "a && b", in->in); break;
+    case IR_or: gen_expr(r, "a || b", in->in); break;
+    case IR_where: gen_expr(r, "a != 0 ? b : c", in->in); break;
+    default: gen_expr(r, expr, in->in); break;
+    }
+}
+
+static void put_clamped(gen_render *r, rp_dtype t, const char *value) {
+    kir_range to = kir_dtype_range(t);
+
+    if (t == RP_DTYPE_I32) base_buf_puts(r->out, value);
+    else base_buf_printf(r->out, "rk_clamp(%s, %lld, %lld)", value, (long long)to.lo, (long long)to.hi);
+}
+
+static void put_round(gen_render *r, const kir_inst *in) {
+    char x[GEN_NAME_SIZE], trunc[GEN_NAME_SIZE + 16];
+    rp_dtype t = in->u.dtype;
+
+    gen_text(r, in->in[0], x, sizeof x);
+    if (t == RP_DTYPE_F16 || t == RP_DTYPE_BF16) {
+        base_buf_printf(r->out, "%s(%s)", t == RP_DTYPE_F16 ? "rp_round_f16" : "rp_round_bf16", x);
+    } else if (t == RP_DTYPE_F32) {
+        base_buf_puts(r->out, x);
+    } else if (t == RP_DTYPE_BOOL) {
+        base_buf_printf(r->out, in->cls == KIR_F32 ? "%s != 0.0f ? 1.0f : 0.0f" : "%s != 0", x);
+    } else if (in->cls == KIR_I32) {
+        put_clamped(r, t, x);
+    } else {
+        snprintf(trunc, sizeof trunc, "rk_to_i32(%s)", x);
+        base_buf_puts(r->out, "(float)");
+        put_clamped(r, t, trunc);
+    }
+}
+
+static void put_load(gen_render *r, const kir_inst *in) {
+    const kir_buf *b = &r->f->bufs[in->u.buf];
+    const char *wrap = b->dtype == RP_DTYPE_F16    ? "rp_f16_to_f32("
+                       : b->dtype == RP_DTYPE_BF16 ? "rp_bf16_to_f32("
+                                                   : "";
+
+    base_buf_printf(r->out, "%sb_%s[", wrap, b->name);
+    gen_put(r, in->in[0]);
+    base_buf_puts(r->out, *wrap ? "])" : "]");
+}
+
+static void put_data(gen_render *r, const kir_inst *in) {
+    kir_range a = in->n_in ? r->f->ranges[in->in[0]] : KIR_RANGE_ALL;
+
+    switch (in->op) {
+    case KIR_FROM_INDEX:
+        if (in->cls == KIR_F32) gen_expr(r, fits_i32(a) ? "(float)(rp_i32)a" : "(float)a", in->in);
+        else gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_sat(a)", in->in);
+        break;
+    case KIR_ALU:
+        if (in->cls == KIR_I32) put_alu_i32(r, in);
+        else gen_expr(r, ir_op_table(in->u.alu)->expr, in->in);
+        break;
+    case KIR_SELECT: gen_expr(r, "a ? b : c", in->in); break;
+    case KIR_CVT:
+        if (in->cls == KIR_F32) gen_expr(r, "(float)a", in->in);
+        else gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_to_i32(a)", in->in);
+        break;
+    case KIR_ROUND_TO: put_round(r, in); break;
+    case KIR_SHR:
+        gen_put(r, in->in[0]);
+        base_buf_printf(r->out, " >> %d", (int)in->u.i);
+        break;
+    case KIR_BAND:
+        gen_put(r, in->in[0]);
+        base_buf_printf(r->out, " & 0x%x", (unsigned)(uint32_t)in->u.i);
+        break;
+    default: put_load(r, in); break;
+    }
+}
+
+static void put_store(gen_render *r, const kir_inst *in) {
+    const kir_buf *b = &r->f->bufs[in->u.buf];
+    kir_range to = kir_dtype_range(b->dtype), have = r->f->ranges[in->in[1]];
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, in->in[1], v, sizeof v);
+    base_buf_printf(r->out, "b_%s[", b->name);
+    gen_put(r, in->in[0]);
+    base_buf_puts(r->out, "] = ");
+    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32) base_buf_puts(r->out, v);
+    else if (b->dtype == RP_DTYPE_F16) base_buf_printf(r->out, "rp_f32_to_f16(%s)", v);
+    else if (b->dtype == RP_DTYPE_BF16) base_buf_printf(r->out, "rp_f32_to_bf16(%s)", v);
+    else if (have.lo >= to.lo && have.hi <= to.hi) base_buf_printf(r->out, "(%s)%s", gen_elem_type(b->dtype), v);
+    else {
+        base_buf_printf(r->out, "(%s)", gen_elem_type(b->dtype));
+        put_clamped(r, b->dtype, v);
+    }
+}
+
+void gen_statement(gen_render *r, kir_ref at) {
+    const kir_inst *in = &r->f->insts[at];
+    char name[GEN_NAME_SIZE];
+
+    if (kir_is_global(in->op)) return;
+    indent(r);
+    if (in->op == KIR_STORE) {
+        put_store(r, in);
+    } else {
+        base_buf_printf(r->out, "const %s %s = ", gen_class_type(in->cls),
+                        gen_text(r, at, name, sizeof name));
+        if (in->cls == KIR_INDEX) put_index(r, in);
+        else put_data(r, in);
+    }
+    base_buf_puts(r->out, ";\n");
+}
+
+void gen_dims(gen_render *r) {
+    for (kir_ref at = 0; at < r->f->n_insts; at++) {
+        if (r->f->insts[at].op != KIR_DIM) continue;
+        indent(r);
+        base_buf_printf(r->out, "const long long i%u = ", at);
+        ir_dim_print_c(r->f->dims, r->f->insts[at].u.dim, "dim", r->out);
+        base_buf_puts(r->out, ";\n");
+    }
+}
+
+const char *gen_neutral(kir_reduce how, kir_class c, bool cuda) {
+    (void)cuda;
+    switch (how) {
+    case KIR_PROD: return c == KIR_F32 ? "1.0f" : "1";
+    case KIR_MAX: return c == KIR_F32 ? "-RP_INF" : "-2147483647 - 1";
+    case KIR_MIN: return c == KIR_F32 ? "RP_INF" : "2147483647";
+    default: return c == KIR_F32 ? "0.0f" : "0";
+    }
+}

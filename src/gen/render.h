@@ -1,0 +1,42 @@
+/* Private to the room: what the C and the CUDA renderer share. */
+#ifndef GEN_RENDER_H
+#define GEN_RENDER_H
+
+#include "kir/inst.h"
+
+typedef struct gen_render {
+    const kir_func *f;
+    base_buf *out;
+    kir_ref *partner; /* beside insts: the end of each begin */
+    bool *nested;     /* beside insts: a begin with another loop inside */
+    uint32_t depth;   /* of indentation */
+    bool cuda;
+} gen_render;
+
+/* Verifies f and fills the side arrays. */
+rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
+void gen_render_done(gen_render *r);
+
+/* One line with indentation and newline. */
+void gen_line(gen_render *r, const char *fmt, ...) RP_PRINTF(2, 3);
+/* A value as an operand: a name or a literal. */
+void gen_put(gen_render *r, kir_ref ref);
+const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size);
+#define GEN_NAME_SIZE 48
+/* C type of a class and of a buffer's elements. */
+const char *gen_class_type(kir_class c);
+const char *gen_elem_type(rp_dtype t);
+/* The statement of an instruction that opens and closes nothing. */
+void gen_statement(gen_render *r, kir_ref at);
+/* `expr` with the names a, b, c replaced by operands. */
+void gen_expr(gen_render *r, const char *expr, const kir_ref in[3]);
+/* Dims of the function, at its top. */
+void gen_dims(gen_render *r);
+/* Another buffer of the same address is written, so neither may be restrict. */
+bool gen_buf_aliases(const kir_func *f, uint32_t buf);
+/* One argument slot more than the largest used. */
+uint32_t gen_slots(const kir_func *f);
+/* Starting value of a reduction over class c. */
+const char *gen_neutral(kir_reduce how, kir_class c, bool cuda);
+
+#endif

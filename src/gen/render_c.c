@@ -1,0 +1,271 @@
+/* Kernel IR as C for the host compiler.
+ *
+ * Blocks become C blocks, so scopes carry over. A float SUM, MAX or MIN keeps `float l[16]` and runs a
+ * 16-wide inner loop plus a tail: gcc and clang keep the lanes in vector registers, and the
+ * order of additions is the one that kir.h fixes. */
+#include "gen/gen.h"
+#include "gen/render.h"
+
+#include "base/embed.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+BASE_EMBED(prelude_h);
+BASE_EMBED(kernel_h);
+
+void gen_c_prelude(gen_isa isa, base_buf *out) {
+    int number = isa > GEN_ISA_AVX512 ? GEN_ISA_AVX512 : (int)isa;
+
+    base_buf_printf(out, "#ifndef RP_ISA\n#define RP_ISA %d\n#endif\n", number);
+    base_buf_add(out, rp_embed_prelude_h, rp_embed_prelude_h_size);
+    base_buf_add(out, rp_embed_kernel_h, rp_embed_kernel_h_size);
+}
+
+static void put_range(gen_render *r, kir_ref from, kir_ref to);
+
+static void open_block(gen_render *r, const char *head) {
+    gen_line(r, "%s", head);
+    r->depth++;
+}
+
+static void close_block(gen_render *r) {
+    r->depth--;
+    gen_line(r, "}");
+}
+
+/* The 16 lanes l<at>, all at the starting value. */
+static void put_lanes(gen_render *r, kir_ref at, const char *start) {
+    gen_line(r, "float l%u[16];", at);
+    gen_line(r, "for (int k%u = 0; k%u < 16; k%u++) l%u[k%u] = %s;", at, at, at, at, at, start);
+}
+
+static void put_lane_update(gen_render *r, kir_ref at, const char *lane, kir_ref value) {
+    char v[GEN_NAME_SIZE];
+    kir_reduce how = r->f->insts[at].u.reduce;
+
+    gen_text(r, value, v, sizeof v);
+    if (how == KIR_SUM) {
+        gen_line(r, "l%u[%s] = l%u[%s] + %s;", at, lane, at, lane, v);
+    } else {
+        gen_line(r, "l%u[%s] = (l%u[%s] %c %s || l%u[%s] != l%u[%s]) ? l%u[%s] : %s;", at, lane, at,
+                 lane, how == KIR_MAX ? '>' : '<', v, at, lane, at, lane, at, lane, v);
+    }
+}
+
+static void put_tree(gen_render *r, kir_ref at, kir_ref end) {
+    kir_reduce how = r->f->insts[at].u.reduce;
+    const char *name = how == KIR_SUM ? "rk_sum16" : how == KIR_MAX ? "rk_max16" : "rk_min16";
+
+    gen_line(r, "v%u = %s(l%u);", end, name, at);
+}
+
+static void put_counter(gen_render *r, kir_ref at, const char *value) {
+    gen_line(r, "const long long i%u = %s;", at, value);
+}
+
+/* A body without inner loops: written twice, 16 elements wide and for the rest. */
+static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const kir_range extent = r->f->ranges[r->f->insts[at].in[0]];
+    kir_ref value = r->f->insts[end].in[0];
+    char head[160], lane[24], counter[48];
+    bool has_wide = extent.hi >= 16, constant = extent.lo == extent.hi;
+
+    snprintf(lane, sizeof lane, "k%u", at);
+    snprintf(counter, sizeof counter, has_wide ? "c%u + k%u" : "k%u", at, at);
+    if (has_wide) {
+        gen_line(r, "long long c%u = 0;", at);
+        snprintf(head, sizeof head, "for (; c%u + 16 <= %s; c%u += 16) {", at, n, at);
+        open_block(r, head);
+        snprintf(head, sizeof head, "for (int k%u = 0; k%u < 16; k%u++) {", at, at, at);
+        open_block(r, head);
+        put_counter(r, at, counter);
+        put_range(r, at + 1, end);
+        put_lane_update(r, at, lane, value);
+        close_block(r);
+        close_block(r);
+    }
+    if (constant && extent.lo % 16 == 0) return;
+    if (constant) {
+        snprintf(head, sizeof head, "for (int k%u = 0; k%u < %d; k%u++) {", at, at, (int)(extent.lo % 16), at);
+    } else if (has_wide) {
+        snprintf(head, sizeof head, "for (int k%u = 0; k%u < (int)(%s - c%u); k%u++) {", at, at, n, at, at);
+    } else {
+        snprintf(head, sizeof head, "for (int k%u = 0; k%u < (int)%s; k%u++) {", at, at, n, at);
+    }
+    open_block(r, head);
+    put_counter(r, at, counter);
+    put_range(r, at + 1, end);
+    put_lane_update(r, at, lane, value);
+    close_block(r);
+}
+
+static void open_loop(gen_render *r, kir_ref at, const char *from, const char *to) {
+    char head[160];
+    snprintf(head, sizeof head, "for (long long i%u = %s; i%u < %s; i%u++) {", at, from, at, to, at);
+    open_block(r, head);
+}
+
+static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    char lane[24];
+
+    put_lanes(r, at, gen_neutral(r->f->insts[at].u.reduce, KIR_F32, false));
+    if (r->nested[at]) {
+        snprintf(lane, sizeof lane, "i%u & 15", at);
+        open_loop(r, at, "0", n);
+        put_range(r, at + 1, end);
+        put_lane_update(r, at, lane, r->f->insts[end].in[0]);
+        close_block(r);
+    } else {
+        put_wide_reduce(r, at, end, n);
+    }
+    put_tree(r, at, end);
+}
+
+/* Integer reductions have no order; PROD has one. */
+static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    kir_ref value = r->f->insts[end].in[0];
+    kir_class cls = r->f->insts[value].cls;
+    kir_reduce how = r->f->insts[at].u.reduce;
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, value, v, sizeof v);
+    gen_line(r, "%s a%u = %s;", gen_class_type(cls), at, gen_neutral(how, cls, false));
+    open_loop(r, at, "0", n);
+    put_range(r, at + 1, end);
+    if (how == KIR_SUM || how == KIR_PROD) {
+        const char *op = how == KIR_SUM ? "+" : "*";
+        if (cls == KIR_F32) gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
+        else gen_line(r, "a%u = (rp_i32)((rp_u32)a%u %s (rp_u32)%s);", at, at, op, v);
+    } else {
+        gen_line(r, "a%u = %s %c a%u ? %s : a%u;", at, v, how == KIR_MAX ? '>' : '<', at, v, at);
+    }
+    close_block(r);
+    gen_line(r, "v%u = a%u;", end, at);
+}
+
+static void put_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    kir_ref value = r->f->insts[end].in[0];
+    kir_class cls = r->f->insts[value].cls;
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, value, v, sizeof v);
+    gen_line(r, "%s a%u = 0;", gen_class_type(cls), at);
+    gen_line(r, "long long w%u = 0;", at);
+    open_loop(r, at, "0", n);
+    put_range(r, at + 1, end);
+    gen_line(r, "if (i%u == 0 || %s > a%u || (%s != %s && a%u == a%u)) {", at, v, at, v, v, at, at);
+    gen_line(r, "    a%u = %s;", at, v);
+    gen_line(r, "    w%u = i%u;", at, at);
+    gen_line(r, "}");
+    close_block(r);
+    gen_line(r, "v%u = (rp_i32)w%u;", end, at);
+}
+
+static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
+    const kir_inst *in = &r->f->insts[at];
+    char n[GEN_NAME_SIZE];
+
+    gen_text(r, in->in[0], n, sizeof n);
+    gen_line(r, "%s v%u;", gen_class_type(r->f->insts[end].cls), end);
+    open_block(r, "{");
+    if (in->u.reduce == KIR_ARGMAX) put_argmax(r, at, end, n);
+    else if (in->u.reduce == KIR_PROD || r->f->insts[end].cls == KIR_I32) put_plain_reduce(r, at, end, n);
+    else put_lane_reduce(r, at, end, n);
+    close_block(r);
+}
+
+static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
+    const kir_inst *in = &r->f->insts[at];
+    char n[GEN_NAME_SIZE], head[GEN_NAME_SIZE + 16];
+
+    gen_text(r, in->in[0], n, sizeof n);
+    switch (in->op) {
+    case KIR_REDUCE: put_reduce(r, at, end); return;
+    case KIR_PAR: open_loop(r, at, "begin", "end"); break;
+    case KIR_LOOP: open_loop(r, at, "0", n); break;
+    default:
+        snprintf(head, sizeof head, "if (%s) {", n);
+        open_block(r, head);
+        break;
+    }
+    put_range(r, at + 1, end);
+    close_block(r);
+}
+
+static void put_range(gen_render *r, kir_ref from, kir_ref to) {
+    for (kir_ref at = from; at < to; at++) {
+        if (kir_op_table(r->f->insts[at].op)->shape == KIR_SHAPE_BEGIN) {
+            put_begin(r, at, r->partner[at]);
+            at = r->partner[at];
+        } else {
+            gen_statement(r, at);
+        }
+    }
+}
+
+static const char *constness(const kir_buf *b) { return b->written ? "" : "const "; }
+
+static int64_t scratch_bytes(const kir_buf *b) {
+    return (b->size * (int64_t)rp_dtype_block_bytes(b->dtype) + 63) & ~INT64_C(63);
+}
+
+/* Pointers of the buffers; gives the bytes of scratch that they need. */
+static int64_t put_pointers(gen_render *r) {
+    int64_t at = 0;
+
+    for (uint32_t i = 0; i < r->f->n_bufs; i++) {
+        const kir_buf *b = &r->f->bufs[i];
+        const char *type = gen_elem_type(b->dtype), *c = constness(b);
+        if (b->space == KIR_ARG) {
+            gen_line(r, "%s%s *%s b_%s = (%s%s *)((char *)arg[%u] + %" PRId64 ");", c, type,
+                     gen_buf_aliases(r->f, i) ? "const" : "restrict const", b->name, c, type, b->slot,
+                     b->offset);
+        } else if (r->f->form == KIR_KERNEL) {
+            gen_line(r,
+                     "%s%s *restrict const b_%s = (%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64
+                     ", 64);",
+                     c, type, b->name, c, type, at);
+            at += scratch_bytes(b);
+        }
+    }
+    return at;
+}
+
+static void put_head(gen_render *r) {
+    const kir_func *f = r->f;
+
+    if (f->form == KIR_KERNEL) {
+        gen_line(r, "__attribute__((visibility(\"default\")))");
+        gen_line(r, "void %s(void *const *arg, const long long *dim, long long begin, long long end,", f->name);
+        gen_line(r, "    void *scratch)");
+    } else {
+        base_buf_printf(r->out, "RP_INLINE void %s(void *const *arg, const long long *dim", f->name);
+        for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", long long p%u", i);
+        for (uint32_t i = 0; i < f->n_bufs; i++) {
+            const kir_buf *b = &f->bufs[i];
+            if (b->space != KIR_SCRATCH) continue;
+            base_buf_printf(r->out, ",\n    %s%s *restrict b_%s", constness(b), gen_elem_type(b->dtype), b->name);
+        }
+        base_buf_puts(r->out, ")\n");
+    }
+    open_block(r, "{");
+}
+
+rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
+    gen_render r;
+    int64_t scratch;
+
+    RP_TRY(gen_render_init(&r, f, out, err));
+    put_head(&r);
+    scratch = put_pointers(&r);
+    gen_line(&r, f->form == KIR_KERNEL ? "(void)arg, (void)dim, (void)scratch;" : "(void)arg, (void)dim;");
+    gen_dims(&r);
+    put_range(&r, 0, f->n_insts);
+    close_block(&r);
+    base_buf_putc(out, '\n');
+    gen_render_done(&r);
+    RP_TRY(base_buf_status(out, err));
+    if (scratch_size) *scratch_size = scratch;
+    return RP_OK;
+}

@@ -1,0 +1,452 @@
+/* The functions of kir_cases.h: one for each feature that lowering uses. */
+#include "support/kir_cases.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* A kernel with the symbol T in [1, 64]. */
+static kir_func *new_kernel(const char *name, ir_dim *t) {
+    base_arena *arena = base_arena_new();
+    ir_dims *dims = ir_dims_new(arena);
+    kir_func *f;
+
+    (void)ir_dim_symbol(dims, "T", 1, 64, 1);
+    f = kir_new(name, KIR_KERNEL, dims);
+    base_arena_free(arena);
+    *t = ir_dim_symbol(f->dims, "T", 1, 64, 1);
+    return f;
+}
+
+static uint32_t arg(kir_func *f, const char *name, rp_dtype t, uint32_t slot) {
+    return kir_add_buf(f, name, KIR_ARG, t, slot, 0, 0);
+}
+
+static kir_ref at(kir_func *f, kir_ref row, int64_t stride, kir_ref col) {
+    return kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, row, kir_const_i(f, stride)), col);
+}
+
+static kir_ref par_t(kir_func *f, ir_dim t, int64_t times) {
+    ir_dim n = ir_dim_mul_const(f->dims, t, times);
+    return kir_begin(f, KIR_PAR, kir_dim(f, f->dims, n));
+}
+
+static kir_ref loop(kir_func *f, int64_t n) { return kir_begin(f, KIR_LOOP, kir_const_i(f, n)); }
+static kir_ref alu1(kir_func *f, ir_op op, kir_ref a) { return kir_alu(f, op, a, KIR_NONE, KIR_NONE); }
+static kir_ref alu2(kir_func *f, ir_op op, kir_ref a, kir_ref b) { return kir_alu(f, op, a, b, KIR_NONE); }
+
+static kir_func *make_pointwise(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    kir_ref i = par_t(f, t, 64), v = kir_load(f, x, i);
+
+    kir_store(f, y, i, alu2(f, IR_mul, alu2(f, IR_mul, v, alu1(f, IR_sigmoid, v)), kir_load(f, w, i)));
+    kir_end(f);
+    return f;
+}
+
+static kir_func *make_broadcast(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), b = arg(f, "b", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    kir_ref i = par_t(f, t, 96);
+    kir_ref row = kir_bin(f, KIR_IDIV, i, kir_const_i(f, 96)), col = kir_bin(f, KIR_IMOD, i, kir_const_i(f, 96));
+
+    kir_store(f, y, i, alu2(f, IR_add, kir_load(f, x, at(f, row, 96, col)), kir_load(f, b, col)));
+    kir_end(f);
+    return f;
+}
+
+/* y = x * rsqrt(mean(x*x) + eps) * w over rows of n elements (a dim form when n is 0). */
+static kir_func *make_norm_n(const char *name, int64_t n) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    ir_dim odd = ir_dim_add(f->dims, ir_dim_mul_const(f->dims, t, 4), ir_dim_const(f->dims, 9));
+    kir_ref extent = n ? kir_const_i(f, n) : kir_dim(f, f->dims, odd);
+    kir_ref row = par_t(f, t, 1), base, i, v, sum, scale;
+
+    base = kir_bin(f, KIR_IMUL, row, extent);
+    i = kir_begin_reduce(f, KIR_SUM, extent);
+    v = kir_load(f, x, kir_bin(f, KIR_IADD, base, i));
+    sum = kir_yield(f, alu2(f, IR_mul, v, v));
+    scale = alu2(f, IR_div, sum, kir_from_index(f, KIR_F32, extent));
+    scale = alu1(f, IR_rsqrt, alu2(f, IR_add, scale, kir_const_f(f, 1e-5)));
+    i = kir_begin(f, KIR_LOOP, extent);
+    v = alu2(f, IR_mul, kir_load(f, x, kir_bin(f, KIR_IADD, base, i)), scale);
+    kir_store(f, y, kir_bin(f, KIR_IADD, base, i), alu2(f, IR_mul, v, kir_load(f, w, i)));
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+static kir_func *make_norm(const char *name) { return make_norm_n(name, 576); }
+static kir_func *make_norm_tail(const char *name) { return make_norm_n(name, 103); }
+static kir_func *make_norm_short(const char *name) { return make_norm_n(name, 5); }
+static kir_func *make_norm_dim(const char *name) { return make_norm_n(name, 0); }
+
+/* Softmax of rows of 80 through scratch. */
+static kir_func *make_softmax(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    uint32_t s = kir_add_buf(f, "e", KIR_SCRATCH, RP_DTYPE_F32, 0, 0, 80);
+    kir_ref row = par_t(f, t, 1), n = kir_const_i(f, 80), i, top, sum, e;
+
+    i = kir_begin_reduce(f, KIR_MAX, n);
+    top = kir_yield(f, kir_load(f, x, at(f, row, 80, i)));
+    i = kir_begin_reduce(f, KIR_SUM, n);
+    e = alu1(f, IR_exp, alu2(f, IR_sub, kir_load(f, x, at(f, row, 80, i)), top));
+    kir_store(f, s, i, e);
+    sum = kir_yield(f, e);
+    i = loop(f, 80);
+    kir_store(f, y, at(f, row, 80, i), alu2(f, IR_div, kir_load(f, s, i), sum));
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+/* Blocks of 32 as two int8 planes and a scale, 68 bytes a block of one argument. */
+static kir_func *make_quantise(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0);
+    uint32_t d = kir_add_buf(f, "d", KIR_ARG, RP_DTYPE_F32, 1, 0, 0);
+    uint32_t hi = kir_add_buf(f, "hi", KIR_ARG, RP_DTYPE_I8, 1, 4, 0);
+    uint32_t lo = kir_add_buf(f, "lo", KIR_ARG, RP_DTYPE_U8, 1, 36, 0);
+    kir_ref b = par_t(f, t, 3), n = kir_const_i(f, 32), i, top, by, zero = kir_const_f(f, 0.0), q, h;
+
+    i = kir_begin_reduce(f, KIR_MAX, n);
+    top = kir_yield(f, alu1(f, IR_abs, kir_load(f, x, at(f, b, 32, i))));
+    top = alu2(f, IR_div, top, kir_const_f(f, 32767.0));
+    by = kir_alu(f, IR_where, alu2(f, IR_eq, top, zero), kir_const_f(f, 1.0), top);
+    kir_store(f, d, kir_bin(f, KIR_IMUL, b, kir_const_i(f, 17)), top);
+    i = kir_begin(f, KIR_LOOP, n);
+    q = alu1(f, IR_round, alu2(f, IR_div, kir_load(f, x, at(f, b, 32, i)), by));
+    q = kir_cvt(f, KIR_I32, kir_round_to(f, RP_DTYPE_I16, q));
+    h = kir_shr(f, q, 8);
+    kir_store(f, hi, at(f, b, 68, i), h);
+    kir_store(f, lo, at(f, b, 68, i), kir_band(f, q, 255));
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+/* Rows of 24 to kv[slot] as f16; negative slots are skipped. */
+static kir_func *make_scatter(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), s = arg(f, "slots", RP_DTYPE_I32, 1), kv = arg(f, "kv", RP_DTYPE_F16, 2);
+    kir_ref row = par_t(f, t, 1), to = kir_to_index(f, kir_load(f, s, row)), i;
+
+    kir_begin_if(f, kir_bin(f, KIR_ILT, kir_const_i(f, -1), to));
+    i = loop(f, 24);
+    kir_store(f, kv, at(f, to, 24, i), kir_load(f, x, at(f, row, 24, i)));
+    kir_end(f);
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+static kir_func *make_gather(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t table = arg(f, "table", RP_DTYPE_BF16, 0), ids = arg(f, "ids", RP_DTYPE_I32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    kir_ref row = par_t(f, t, 1), from = kir_to_index(f, kir_load(f, ids, row)), i;
+
+    from = kir_bin(f, KIR_IMAX, kir_bin(f, KIR_IMIN, from, kir_const_i(f, 9)), kir_const_i(f, 0));
+    i = loop(f, 40);
+    kir_store(f, y, at(f, row, 40, i), kir_load(f, table, at(f, from, 40, i)));
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+/* The halves of a row swapped with a sign, as rope does, then one more column. */
+static kir_func *make_concat(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), z = arg(f, "z", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    kir_ref row = par_t(f, t, 1), i = loop(f, 65), lower, inside, from, v;
+
+    lower = kir_bin(f, KIR_ILT, i, kir_const_i(f, 32));
+    inside = kir_bin(f, KIR_ILT, i, kir_const_i(f, 64));
+    from = kir_bin(f, KIR_IMOD, kir_bin(f, KIR_IADD, i, kir_const_i(f, 32)), kir_const_i(f, 64));
+    v = kir_load(f, x, at(f, row, 64, from));
+    v = kir_select(f, lower, alu1(f, IR_neg, v), v);
+    v = kir_select(f, inside, v, kir_load(f, z, row));
+    kir_store(f, y, at(f, row, 65, i), v);
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
+static kir_func *make_half(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F16, 0), y = arg(f, "y", RP_DTYPE_BF16, 1), z = arg(f, "z", RP_DTYPE_F16, 2);
+    kir_ref i = par_t(f, t, 32), v = kir_load(f, x, i);
+
+    v = kir_round_to(f, RP_DTYPE_F16, alu2(f, IR_mul, v, kir_const_f(f, 1.1)));
+    kir_store(f, z, i, alu2(f, IR_add, v, kir_const_f(f, 0.3)));
+    kir_store(f, y, i, kir_round_to(f, RP_DTYPE_BF16, alu2(f, IR_sub, v, kir_const_f(f, 0x1p-20))));
+    kir_end(f);
+    return f;
+}
+
+static kir_func *make_argmax(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_I32, 1), k = arg(f, "k", RP_DTYPE_I32, 2);
+    kir_ref row = par_t(f, t, 1), n = kir_const_i(f, 37), i, best, whole;
+
+    i = kir_begin_reduce(f, KIR_ARGMAX, n);
+    best = kir_yield(f, kir_load(f, x, at(f, row, 37, i)));
+    kir_store(f, y, kir_bin(f, KIR_IMUL, row, kir_const_i(f, 2)), best);
+    i = kir_begin_reduce(f, KIR_ARGMAX, n);
+    whole = kir_yield(f, kir_load(f, k, at(f, row, 37, i)));
+    kir_store(f, y, at(f, row, 2, kir_const_i(f, 1)), whole);
+    kir_end(f);
+    return f;
+}
+
+/* Every reduction of floats (special values too) and of integers. */
+static kir_func *make_reductions(const char *name) {
+    static const kir_reduce all[] = {KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), k = arg(f, "k", RP_DTYPE_I32, 1);
+    uint32_t y = arg(f, "y", RP_DTYPE_F32, 2), z = arg(f, "z", RP_DTYPE_I32, 3);
+    kir_ref row = par_t(f, t, 1);
+
+    for (int r = 0; r < 4; r++) {
+        kir_ref i = kir_begin_reduce(f, all[r], kir_const_i(f, 45));
+        kir_ref v = kir_yield(f, kir_load(f, x, at(f, row, 45, i)));
+        kir_store(f, y, at(f, row, 4, kir_const_i(f, r)), v);
+        i = kir_begin_reduce(f, all[r], kir_const_i(f, 45));
+        v = kir_yield(f, kir_load(f, k, at(f, row, 45, i)));
+        kir_store(f, z, at(f, row, 4, kir_const_i(f, r)), v);
+    }
+    kir_end(f);
+    return f;
+}
+
+/* Each elementwise op on ordinary and special values: y[op * 64 + i]. */
+static kir_func *make_ops(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i), b = kir_load(f, w, i);
+    int64_t row = 0;
+
+    for (int op = 0; op < IR_OP_COUNT_; op++) {
+        const ir_op_info *info = ir_op_table((ir_op)op);
+        if (info->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_alu(f, (ir_op)op, a, info->arity > 1 ? b : KIR_NONE,
+                          info->arity > 2 ? alu2(f, IR_add, a, b) : KIR_NONE));
+    }
+    kir_end(f);
+    return f;
+}
+
+static kir_func *make_int_ops(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_I32, 0), w = arg(f, "w", RP_DTYPE_I32, 1), y = arg(f, "y", RP_DTYPE_I32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i), b = kir_load(f, w, i);
+    static const ir_op ops[] = {IR_add, IR_sub, IR_mul, IR_neg, IR_abs, IR_max, IR_min, IR_eq, IR_ne, IR_lt,
+                                IR_le, IR_gt, IR_ge, IR_and, IR_or, IR_not, IR_where};
+    int64_t row = 0;
+
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
+        int arity = ir_op_table(ops[o])->arity;
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_alu(f, ops[o], a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
+    }
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_shr(f, a, 3));
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_band(f, a, 0x3f0));
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_cvt(f, KIR_I32, kir_cvt(f, KIR_F32, a)));
+    kir_end(f);
+    return f;
+}
+
+/* f32 to every integer type, and small integers back: bytes of slot 1. */
+static kir_func *make_casts(const char *name) {
+    static const rp_dtype to[] = {RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8, RP_DTYPE_U8, RP_DTYPE_BOOL};
+    static const char *const names[] = {"i32", "i16", "i8", "u8", "bool_"};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 2), out[5];
+    int64_t offset = 0;
+    kir_ref i, v, small;
+
+    for (int k = 0; k < 5; k++) {
+        out[k] = kir_add_buf(f, names[k], KIR_ARG, to[k], 1, offset, 0);
+        offset += 64 * (int64_t)rp_dtype_block_bytes(to[k]);
+    }
+    small = arg(f, "small", RP_DTYPE_I8, 3);
+    i = kir_begin(f, KIR_PAR, kir_const_i(f, 64));
+    v = alu2(f, IR_mul, kir_load(f, x, i), kir_const_f(f, 300.0));
+    for (int k = 0; k < 5; k++) {
+        kir_store(f, out[k], i, v);
+        kir_store(f, y, kir_bin(f, KIR_IADD, i, kir_const_i(f, 64 * k)), kir_round_to(f, to[k], v));
+    }
+    kir_store(f, y, kir_bin(f, KIR_IADD, i, kir_const_i(f, 320)), kir_load(f, small, i));
+    kir_end(f);
+    return f;
+}
+
+/* y[t, n] = sum over k of x[t, k] * w[n, k], n in a loop; and a reduction inside a reduction. */
+static kir_func *make_nested(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1);
+    uint32_t y = arg(f, "y", RP_DTYPE_F32, 2), z = arg(f, "z", RP_DTYPE_F32, 3);
+    kir_ref row = par_t(f, t, 1), n = loop(f, 12), k, v, outer;
+
+    k = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 40));
+    v = kir_yield(f, alu2(f, IR_mul, kir_load(f, x, at(f, row, 40, k)), kir_load(f, w, at(f, n, 40, k))));
+    kir_store(f, y, at(f, row, 12, n), v);
+    kir_end(f);
+    outer = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 12));
+    k = kir_begin_reduce(f, KIR_MAX, kir_const_i(f, 40));
+    v = kir_yield(f, alu2(f, IR_mul, kir_load(f, x, at(f, row, 40, k)), kir_load(f, w, at(f, outer, 40, k))));
+    kir_store(f, z, row, kir_yield(f, v));
+    kir_end(f);
+    return f;
+}
+
+/* Transposes [T, 3, 8] to [3, T, 8] by division of the item. */
+static kir_func *make_permute(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    kir_ref i = par_t(f, t, 24), eight = kir_const_i(f, 8), tt = kir_dim(f, f->dims, t);
+    kir_ref inner = kir_bin(f, KIR_IMOD, i, eight), rest = kir_bin(f, KIR_IDIV, i, eight);
+    kir_ref row = kir_bin(f, KIR_IMOD, rest, tt), head = kir_bin(f, KIR_IDIV, rest, tt);
+
+    kir_store(f, y, i, kir_load(f, x, at(f, row, 24, at(f, head, 8, inner))));
+    kir_end(f);
+    return f;
+}
+
+kir_func *kir_case_fragment(void) {
+    kir_func *f = kir_new("epilogue", KIR_FRAGMENT, NULL);
+    uint32_t bias = arg(f, "bias", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    uint32_t acc = kir_add_buf(f, "acc", KIR_SCRATCH, RP_DTYPE_F32, 0, 0, 24);
+    kir_ref row = kir_param(f, 0), j = kir_begin(f, KIR_LOOP, kir_const_i(f, 24));
+    kir_ref v = alu2(f, IR_add, kir_load(f, acc, j), kir_load(f, bias, j));
+
+    kir_store(f, y, at(f, row, 24, j), alu2(f, IR_max, v, kir_const_f(f, 0.0)));
+    kir_end(f);
+    return f;
+}
+
+#define T KIR_CASE_T
+#define F32(n) {RP_DTYPE_F32, n, KIR_FILL_RANDOM, 0}
+#define OUT(t, n) {RP_DTYPE_##t, n, KIR_FILL_NONE, 0}
+#define SPECIAL(t, n) {RP_DTYPE_##t, n, KIR_FILL_SPECIAL, 0}
+#define INDEX(n, hi) {RP_DTYPE_I32, n, KIR_FILL_INDEX, hi}
+
+const kir_case kir_cases[] = {
+    {"poi_silu", make_pointwise, T * 64, {F32(T * 64), F32(T * 64), OUT(F32, T * 64)}},
+    {"poi_broadcast", make_broadcast, T * 96, {F32(T * 96), F32(96), OUT(F32, T * 96)}},
+    {"red_norm", make_norm, T, {F32(T * 576), F32(576), OUT(F32, T * 576)}},
+    {"red_norm_tail", make_norm_tail, T, {F32(T * 103), F32(103), OUT(F32, T * 103)}},
+    {"red_norm_short", make_norm_short, T, {F32(T * 5), F32(5), OUT(F32, T * 5)}},
+    {"red_norm_dim", make_norm_dim, T, {F32(T * 37), F32(37), OUT(F32, T * 37)}},
+    {"red_softmax", make_softmax, T, {F32(T * 80), OUT(F32, T * 80)}},
+    {"red_quantise", make_quantise, T * 3, {F32(T * 96), OUT(I8, T * 3 * 68)}},
+    {"scatter", make_scatter, T, {F32(T * 24), INDEX(T, 10), OUT(F16, 10 * 24)}},
+    {"gather", make_gather, T, {{RP_DTYPE_BF16, 400, KIR_FILL_RANDOM, 0}, INDEX(T, 30), OUT(F32, T * 40)}},
+    {"concat", make_concat, T, {F32(T * 64), F32(T), OUT(F32, T * 65)}},
+    {"half", make_half, T * 32, {SPECIAL(F16, T * 32), OUT(BF16, T * 32), OUT(F16, T * 32)}},
+    {"red_argmax", make_argmax, T, {SPECIAL(F32, T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
+    {"red_all", make_reductions, T, {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
+    {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
+    {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 20)}},
+    {"casts", make_casts, 64, {SPECIAL(F32, 64), OUT(I8, 64 * 9), OUT(F32, 64 * 6), SPECIAL(I8, 64)}},
+    {"nested", make_nested, T, {F32(T * 40), F32(480), OUT(F32, T * 12), OUT(F32, T)}},
+    {"permute", make_permute, T * 24, {F32(T * 24), OUT(F32, T * 24)}},
+};
+const uint32_t kir_n_cases = sizeof kir_cases / sizeof *kir_cases;
+
+static uint32_t next(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+static float ordinary(uint64_t *seed) { return (float)((int32_t)(next(seed) % 200001) - 100000) * 3e-5f; }
+
+static float special_f32(uint64_t *seed) {
+    static const float values[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 0.5f, 1.5f, 2.5f, -0.5f,
+                                   1e-40f, -3e-39f, 1e30f, 3e38f, 65504.0f, 65520.0f, 7e-6f, 8388609.0f, 88.9f};
+    uint32_t k = next(seed) % 40;
+    return k < 20 ? values[k] : ordinary(seed) * (k < 30 ? 1.0f : 40.0f);
+}
+
+static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
+    for (int64_t i = 0; i < a->n; i++) {
+        uint32_t r = next(seed);
+        if (a->fill == KIR_FILL_INDEX) ((int32_t *)p)[i] = (int32_t)(r % (uint32_t)(a->hi + 1)) - 1;
+        else if (a->dtype == RP_DTYPE_F32) ((float *)p)[i] = a->fill == KIR_FILL_SPECIAL ? special_f32(seed) : ordinary(seed);
+        else if (a->dtype == RP_DTYPE_F16) ((uint16_t *)p)[i] = (uint16_t)r;
+        else if (a->dtype == RP_DTYPE_BF16) ((uint16_t *)p)[i] = (uint16_t)(0x3f00 + r % 256);
+        else if (a->dtype == RP_DTYPE_I8) ((int8_t *)p)[i] = (int8_t)r;
+        else ((int32_t *)p)[i] = r % 3 ? (int32_t)(r % 2001) - 1000 : r % 2 ? INT32_MAX - (int32_t)(r % 5) : INT32_MIN + (int32_t)(r % 5);
+    }
+}
+
+bool kir_case_data_init(kir_case_data *d, const kir_case *c) {
+    uint64_t seed = 12345;
+
+    memset(d, 0, sizeof *d);
+    for (int i = 0; i < KIR_CASE_SLOTS; i++) {
+        d->size[i] = (size_t)c->arg[i].n * rp_dtype_block_bytes(c->arg[i].dtype);
+        d->arg[i] = base_alloc_aligned(d->size[i] + 64, 64);
+        if (!d->arg[i]) return false;
+        if (c->arg[i].fill == KIR_FILL_NONE) memset(d->arg[i], 0x55, d->size[i]);
+        else fill(&c->arg[i], d->arg[i], &seed);
+        memset((char *)d->arg[i] + d->size[i], 0xa5, 64); /* a write beyond the end shows */
+    }
+    return true;
+}
+
+void kir_case_data_done(kir_case_data *d) {
+    for (int i = 0; i < KIR_CASE_SLOTS; i++) base_free(d->arg[i]);
+}
+
+static bool is_nan(rp_dtype t, const char *p) {
+    uint32_t u = 0;
+    if (t == RP_DTYPE_F32) return memcpy(&u, p, 4), (u & 0x7fffffff) > 0x7f800000;
+    if (t == RP_DTYPE_F16) return memcpy(&u, p, 2), (u & 0x7fff) > 0x7c00;
+    if (t == RP_DTYPE_BF16) return memcpy(&u, p, 2), (u & 0x7fff) > 0x7f80;
+    return false;
+}
+
+int kir_case_compare(const kir_case *c, const kir_case_data *want, const kir_case_data *got, const char *what) {
+    int bad = 0;
+
+    for (int s = 0; s < KIR_CASE_SLOTS; s++) {
+        rp_dtype t = c->arg[s].dtype;
+        size_t n = rp_dtype_block_bytes(t);
+        const char *w = want->arg[s], *g = got->arg[s];
+        for (size_t i = 0; i * n < want->size[s] + 64; i++) {
+            if (memcmp(w + i * n, g + i * n, n) == 0) continue;
+            if (is_nan(t, w + i * n) && is_nan(t, g + i * n)) continue;
+            if (bad++ < 4) {
+                uint32_t a = 0, b = 0;
+                memcpy(&a, w + i * n, n);
+                memcpy(&b, g + i * n, n);
+                fprintf(stderr, "%s, %s: slot %d [%zu]: 0x%x, expected 0x%x\n", c->name, what, s, i, b, a);
+            }
+        }
+    }
+    return bad;
+}
