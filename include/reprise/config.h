@@ -99,7 +99,8 @@ typedef struct rp_model_facts {
     int64_t max_model_len; /* what the model was trained for */
     rp_attention_support attention;
 } rp_model_facts;
-#define RP_MODEL_FACTS_INIT {sizeof(rp_model_facts), 0, 0, RP_ATTENTION_ALWAYS}
+#define RP_MODEL_FACTS_INIT \
+    { sizeof(rp_model_facts), 0, 0, RP_ATTENTION_ALWAYS }
 
 /* Applies the coupling rules, once; facts may be NULL. RP_CONFIG for what cannot work, with the
  * values; RP_UNSUPPORTED for a setting whose machinery does not exist. A second call is RP_OK and

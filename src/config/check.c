@@ -13,15 +13,18 @@ static rp_status check_machinery(rp_compilation_config *cfg, int id, rp_error *e
     const config_field *f = &config_table[id];
     const void *slot = config_slot(cfg, id);
     rp_status st = RP_OK;
-    if (!cfg->typed[id] || (f->status != CONFIG_UNSUP && f->status != CONFIG_HARMLESS)) return RP_OK;
+    char shown[CONFIG_SHOWN];
+    if (!cfg->typed[id] || (f->status != CONFIG_UNSUP && f->status != CONFIG_HARMLESS))
+        return RP_OK;
     if (config_value_is_default(f, slot) || config_value_is_off(f, slot)) return RP_OK;
     char *text = config_value_text(f, slot);
     if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of %s", f->name);
     if (f->status == CONFIG_UNSUP)
-        st = rp_fail(err, RP_UNSUPPORTED, "%s=%.96s is not supported: %s; leave it at %s", f->name,
-                     text, f->status_reason, f->deflt);
+        st = rp_fail(err, RP_UNSUPPORTED, "%s=%s is not supported: %s; leave it at %s", f->name,
+                     config_shown(text, shown), f->status_reason, f->deflt);
     else
-        st = config_note_add(cfg, f->status_reason, err, "%s=%.96s", f->name, text);
+        st = config_note_add(cfg, f->status_reason, err, "%s=%s", f->name,
+                             config_shown(text, shown));
     base_free(text);
     return st;
 }
@@ -44,12 +47,14 @@ static rp_status check_pairs(const rp_compilation_config *cfg, rp_error *err) {
 
 static rp_status check_device(const rp_compilation_config *cfg, rp_error *err) {
     const char *d = cfg->device;
+    char shown[CONFIG_SHOWN];
     int64_t n;
     for (char *c = cfg->device; *c; c++)
         if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
     if (!strcmp(d, "cpu") || !strcmp(d, "null") || !strcmp(d, "cuda")) return RP_OK;
     if (!strncmp(d, "cuda:", 5) && base_parse_i64(d + 5, &n) && n >= 0 && n < 1024) return RP_OK;
-    return rp_fail(err, RP_CONFIG, "device=%.64s: expected cpu, null, cuda or cuda:N", d);
+    return rp_fail(err, RP_CONFIG, "device=%s: expected cpu, null, cuda or cuda:N",
+                   config_shown(d, shown));
 }
 
 static bool is_base_word(const char *rule) {
@@ -62,6 +67,7 @@ static rp_status check_custom_ops(const rp_compilation_config *cfg, rp_error *er
     const char *base = NULL;
     for (size_t i = 0; i < rules->n; i++) {
         const char *rule = rules->v[i];
+        char shown[CONFIG_SHOWN];
         if (is_base_word(rule)) {
             if (base && strcmp(base, rule) != 0)
                 return rp_fail(err, RP_CONFIG, "custom_ops has both %s and %s; give one of them",
@@ -71,14 +77,13 @@ static rp_status check_custom_ops(const rp_compilation_config *cfg, rp_error *er
         }
         if ((rule[0] != '+' && rule[0] != '-') || !rule[1])
             return rp_fail(err, RP_CONFIG,
-                           "custom_ops: %.64s is none of all, none, +op and -op; write +%.64s or "
-                           "-%.64s",
-                           rule, rule, rule);
+                           "custom_ops: %s is none of all, none, +op and -op; write +op or -op",
+                           config_shown(rule, shown));
         for (size_t k = 0; k < i; k++)
             if (!is_base_word(rules->v[k]) && !strcmp(rules->v[k] + 1, rule + 1) &&
                 rules->v[k][0] != rule[0])
-                return rp_fail(err, RP_CONFIG, "custom_ops has both +%.64s and -%.64s; give one",
-                               rule + 1, rule + 1);
+                return rp_fail(err, RP_CONFIG, "custom_ops has both + and - of %s; give one",
+                               config_shown(rule + 1, shown));
     }
     return RP_OK;
 }

@@ -105,7 +105,8 @@ static rp_status look_up(const rp_compilation_config *cfg, const char *key, int 
         if (strcmp(config_aliases[i].name, key) == 0) id = config_find(config_aliases[i].target);
     if (id < 0) {
         const char *near = config_nearest(key);
-        return rp_fail(err, RP_CONFIG, "unknown setting %.64s%s%s", key,
+        char shown[CONFIG_SHOWN];
+        return rp_fail(err, RP_CONFIG, "unknown setting %s%s%s", config_shown(key, shown),
                        near ? "; did you mean " : "", near ? near : "");
     }
     *out = id;
@@ -140,29 +141,22 @@ rp_status rp_config_get_int(const rp_compilation_config *cfg, const char *key, i
     bool set = true;
     int64_t v = 0;
     switch (f->kind) {
-    case CONFIG_KIND_BOOL:
-        v = *(const bool *)slot;
-        break;
+    case CONFIG_KIND_BOOL: v = *(const bool *)slot; break;
     case CONFIG_KIND_OBOOL:
         set = ((const config_obool *)slot)->set;
         v = ((const config_obool *)slot)->v;
         break;
-    case CONFIG_KIND_INT:
-        v = *(const int64_t *)slot;
-        break;
+    case CONFIG_KIND_INT: v = *(const int64_t *)slot; break;
     case CONFIG_KIND_OINT:
         set = ((const config_oint *)slot)->set;
         v = ((const config_oint *)slot)->v;
         break;
-    case CONFIG_KIND_ENUM:
-        v = *(const int *)slot;
-        break;
+    case CONFIG_KIND_ENUM: v = *(const int *)slot; break;
     case CONFIG_KIND_OENUM:
         set = ((const config_oenum *)slot)->set;
         v = ((const config_oenum *)slot)->v;
         break;
-    default:
-        return rp_fail(err, RP_CONFIG, "%s is not an integer; read it as JSON", f->name);
+    default: return rp_fail(err, RP_CONFIG, "%s is not an integer; read it as JSON", f->name);
     }
     if (!set) return rp_fail(err, RP_NOT_FOUND, "%s is not given", f->name);
     *out = v;

@@ -32,13 +32,16 @@ typedef struct config_strs {
     char **v;
 } config_strs;
 
-typedef enum config_backend_type { CONFIG_BACKEND_EAGER, CONFIG_BACKEND_INDUCTOR } config_backend_type;
 typedef enum config_numerics {
     CONFIG_NUMERICS_DEFAULT,
     CONFIG_NUMERICS_EXACT,
     CONFIG_NUMERICS_FAST
 } config_numerics;
-typedef enum config_sealed { CONFIG_SEALED_OFF, CONFIG_SEALED_WARN, CONFIG_SEALED_FATAL } config_sealed;
+typedef enum config_sealed {
+    CONFIG_SEALED_OFF,
+    CONFIG_SEALED_WARN,
+    CONFIG_SEALED_FATAL
+} config_sealed;
 typedef enum config_isa {
     CONFIG_ISA_AUTO,
     CONFIG_ISA_PORTABLE,

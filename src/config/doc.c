@@ -58,30 +58,44 @@ static void wrap(base_buf *b, const char *text, int indent, int width) {
     base_buf_putc(b, '\n');
 }
 
+/* A wrapped sentence: prefix, text and a full stop. */
+static void sentence(base_buf *b, const char *prefix, const char *text, const char *suffix) {
+    base_buf line;
+    base_buf_init(&line, 0);
+    base_buf_printf(&line, "%s%s%s.", prefix, text, suffix);
+    if (line.failed)
+        b->failed = true;
+    else
+        wrap(b, line.data, 6, 96);
+    base_buf_done(&line);
+}
+
 static void help_field(base_buf *b, const config_field *f) {
     char expected[256];
     config_value_expected(f, expected, sizeof expected);
     base_buf_printf(b, "  %s=%s\n", f->name, shown_default(f));
-    wrap(b, f->help, 6, 96);
+    sentence(b, "", f->help, "");
     if (f->status == CONFIG_DERIVED) {
-        base_buf_printf(b, "      Computed; set %s.\n", f->status_reason);
+        sentence(b, "Computed; set ", f->status_reason, "");
         return;
     }
-    base_buf_printf(b, "      Takes %s%s.\n", expected, optional(f) ? ", or null" : "");
+    sentence(b, "Takes ", expected, optional(f) ? ", or null" : "");
     if (f->status == CONFIG_UNSUP)
-        base_buf_printf(b, "      Not supported away from its default: %s.\n", f->status_reason);
+        sentence(b, "Not supported away from its default: ", f->status_reason, "");
     if (f->status == CONFIG_HARMLESS)
-        base_buf_printf(b, "      Accepted without effect: %s.\n", f->status_reason);
+        sentence(b, "Accepted without effect: ", f->status_reason, "");
 }
 
 rp_status rp_config_help_text(char **out, rp_error *err) {
     base_buf b;
     if (!out) return rp_fail(err, RP_INVALID, "rp_config_help_text: out must be given");
     base_buf_init(&b, 0);
-    base_buf_puts(&b, "Settings, with their defaults. Set them with --compilation-config '{\"level\":3}' "
-                      "or\n-cc.key=value; lists are [1,2,4] or 1,2,4, and -cc.key+=8 appends.\n");
+    base_buf_puts(
+        &b, "Settings, with their defaults. Set them with --compilation-config '{\"level\":3}' "
+            "or\n-cc.key=value; lists are [1,2,4] or 1,2,4, and -cc.key+=8 appends.\n");
     for (int i = 0; i < N_ROWS; i++) {
-        if (rows[i].section) base_buf_printf(&b, "\n%s\n", rows[i].section);
+        if (rows[i].section)
+            base_buf_printf(&b, "\n%s\n", rows[i].section);
         else
             help_field(&b, &config_table[rows[i].id]);
     }
@@ -115,7 +129,8 @@ static void doc_field(base_buf *b, const config_field *f) {
         cell(b, f->status_reason);
     }
     base_buf_puts(b, " | ");
-    if (f->key == CONFIG_KEY_PIECE) base_buf_puts(b, "plan and piece");
+    if (f->key == CONFIG_KEY_PIECE)
+        base_buf_puts(b, "plan and piece");
     else if (f->key == CONFIG_KEY_OUTER)
         base_buf_puts(b, "plan");
     else {
@@ -129,15 +144,18 @@ static const char intro[] =
     "# Configuration\n"
     "\n"
     "This page is made from `src/config/fields.def`. `reprise help config` prints the same table;\n"
-    "`BLESS=1 make test` rewrites this page.\n"
+    "`BLESS=1 make test` rewrites it.\n"
     "\n"
     "```\n"
-    "reprise run MODEL \"prompt\" --compilation-config '{\"level\":3,\"pass_config\":{\"eliminate_noops\":true}}'\n"
-    "reprise run MODEL \"prompt\" -cc.cudagraph_mode=FULL -cc.cudagraph_capture_sizes=1,2,4 -cc.custom_ops+=+rms_norm\n"
+    "reprise run MODEL \"prompt\" --compilation-config "
+    "'{\"level\":3,\"pass_config\":{\"eliminate_noops\":true}}'\n"
+    "reprise run MODEL \"prompt\" -cc.cudagraph_mode=FULL -cc.cudagraph_capture_sizes=1,2,4 "
+    "-cc.custom_ops+=+rms_norm\n"
     "```\n"
     "\n"
     "Nested objects and dotted keys are equal, dashes in a key equal underscores, enum values are\n"
-    "accepted in any case, `null` takes a setting back to \"not given\". An unknown key is an error\n"
+    "accepted in any case, `null` takes a setting back to \"not given\". An unknown key is an "
+    "error\n"
     "that names the nearest known one. The last column says whether a setting enters the key of a\n"
     "cached plan, the key of each compiled piece, or why it does not.\n";
 
@@ -172,15 +190,15 @@ rp_status rp_env_doc_markdown(char **out, rp_error *err) {
     base_buf_init(&b, 0);
     base_buf_puts(&b, "# Environment variables\n"
                       "\n"
-                      "This page is made from `src/base/env.def`. `reprise help env` prints the same "
-                      "table;\n"
-                      "`BLESS=1 make test` rewrites this page.\n"
+                      "Written from `src/base/env.def` by `scripts/env-doc.sh`; `reprise help env` "
+                      "prints the same.\n"
                       "\n"
                       "| variable | default | meaning |\n"
                       "|---|---|---|\n");
     for (size_t i = 0; i < n; i++) {
-        base_buf_printf(&b, "| `%s` | %s%s%s | ", env[i].name, env[i].deflt[0] ? "`" : "",
-                        env[i].deflt, env[i].deflt[0] ? "`" : "");
+        bool given = env[i].deflt[0] != '\0';
+        base_buf_printf(&b, "| `%s` | %s%s%s | ", env[i].name, given ? "`" : "",
+                        given ? env[i].deflt : "-", given ? "`" : "");
         cell(&b, env[i].help);
         base_buf_puts(&b, " |\n");
     }

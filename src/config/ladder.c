@@ -47,7 +47,8 @@ int64_t config_size_padded(const int64_t *sizes, size_t n, int64_t want) {
     size_t lo = 0, hi = n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (sizes[mid] < want) lo = mid + 1;
+        if (sizes[mid] < want)
+            lo = mid + 1;
         else
             hi = mid;
     }
@@ -207,7 +208,8 @@ static rp_status atom_lists(const config_ladder_in *in, config_ladder *out, rp_e
 }
 
 static rp_status build(const config_ladder_in *in, config_ladder *out, rp_error *err) {
-    const config_sizes *own = in->capture_sizes && in->capture_sizes->set ? in->capture_sizes : NULL;
+    const config_sizes *own = in->capture_sizes && in->capture_sizes->set ? in->capture_sizes
+                                                                          : NULL;
     if (in->max_capture_size.set && in->max_capture_size.v < 1)
         return rp_fail(err, RP_CONFIG,
                        "max_cudagraph_capture_size=0 leaves nothing to capture for "

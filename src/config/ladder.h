@@ -9,10 +9,11 @@ typedef struct config_ladder_in {
     int64_t max_num_seqs;           /* >= 1 */
     int64_t max_num_batched_tokens; /* >= 1 */
     int64_t query_len;              /* tokens of one request in a uniform decode step, >= 1 */
-    const config_sizes *capture_sizes; /* cudagraph_capture_sizes; NULL or not set: a default ladder */
+    const config_sizes
+        *capture_sizes; /* cudagraph_capture_sizes; NULL or not set: a default ladder */
     const config_ints *cuda_graph_sizes; /* at least one value */
-    config_oint max_capture_size; /* max_cudagraph_capture_size; when set, vLLM's ladder */
-    bool interactivity;           /* every size up to 32 */
+    config_oint max_capture_size;        /* max_cudagraph_capture_size; when set, vLLM's ladder */
+    bool interactivity;                  /* every size up to 32 */
 } config_ladder_in;
 
 enum { CONFIG_LADDER_NOTES = 4 };

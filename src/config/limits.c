@@ -59,9 +59,10 @@ static rp_status ints_copy(const config_ints *from, config_ints *out, rp_error *
 /* Sizes that were given for graphs that there will not be. */
 static rp_status note_unused_sizes(rp_compilation_config *cfg, rp_error *err) {
     if (cfg->cudagraph_mode.v != RP_CUDAGRAPH_NONE || cfg->enforce_eager) return RP_OK;
-    if (TYPED(cfg, cudagraph_capture_sizes) && (cfg->cudagraph_capture_sizes.n ||
-                                                cfg->cudagraph_capture_sizes.word))
-        RP_TRY(config_overrule(cfg, true, "cudagraph_mode is NONE", err, "cudagraph_capture_sizes"));
+    if (TYPED(cfg, cudagraph_capture_sizes) &&
+        (cfg->cudagraph_capture_sizes.n || cfg->cudagraph_capture_sizes.word))
+        RP_TRY(
+            config_overrule(cfg, true, "cudagraph_mode is NONE", err, "cudagraph_capture_sizes"));
     if (TYPED(cfg, max_cudagraph_capture_size) && cfg->max_cudagraph_capture_size.v)
         RP_TRY(config_overrule(cfg, true, "cudagraph_mode is NONE", err,
                                "max_cudagraph_capture_size=%lld",
@@ -133,8 +134,8 @@ static rp_status resolve_compile_sizes(rp_compilation_config *cfg, rp_error *err
     config_ints list = {.set = true};
     if (sizes->set && cfg->level < RP_LEVEL_DYNAMO_ONCE) {
         if (sizes->n || sizes->word)
-            RP_TRY(config_overrule(cfg, true, "it compiles nothing", err, "compile_sizes at level %d",
-                                   cfg->level));
+            RP_TRY(config_overrule(cfg, true, "it compiles nothing", err,
+                                   "compile_sizes at level %d", cfg->level));
         ints_take(sizes, &list);
     }
     for (size_t i = 0; i < sizes->n; i++) {
@@ -158,7 +159,8 @@ static rp_status resolve_ranges(rp_compilation_config *cfg, rp_error *err) {
     int64_t max = cfg->max_num_batched_tokens.v;
     bool compiles = cfg->level >= RP_LEVEL_DYNAMO_ONCE;
     for (size_t i = 0; compiles && i < ends->n; i++) {
-        if (ends->v[i] > 1 && ends->v[i] < max) RP_TRY_OUT(config_ints_add(&list, ends->v[i], err));
+        if (ends->v[i] > 1 && ends->v[i] < max)
+            RP_TRY_OUT(config_ints_add(&list, ends->v[i], err));
         else if (ends->v[i] != max)
             RP_TRY_OUT(config_overrule(cfg, true, "it is not inside 1..max_num_batched_tokens", err,
                                        "compile_ranges_endpoints: %lld", (long long)ends->v[i]));

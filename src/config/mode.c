@@ -7,10 +7,9 @@
 #define N_NAMES(a) (sizeof(a) / sizeof((a)[0]))
 
 static const config_name level_names[] = {
-    {"NO_COMPILATION", 0, NULL},     {"NONE", 0, NULL},
-    {"DYNAMO_AS_IS", 1, NULL},       {"STOCK_TORCH_COMPILE", 1, NULL},
-    {"DYNAMO_ONCE", 2, NULL},        {"DYNAMO_TRACE_ONCE", 2, NULL},
-    {"PIECEWISE", 3, NULL},          {"VLLM_COMPILE", 3, NULL},
+    {"NO_COMPILATION", 0, NULL},      {"NONE", 0, NULL},         {"DYNAMO_AS_IS", 1, NULL},
+    {"STOCK_TORCH_COMPILE", 1, NULL}, {"DYNAMO_ONCE", 2, NULL},  {"DYNAMO_TRACE_ONCE", 2, NULL},
+    {"PIECEWISE", 3, NULL},           {"VLLM_COMPILE", 3, NULL},
 };
 const config_names config_levels = {level_names, N_NAMES(level_names), 3, true};
 
@@ -20,7 +19,8 @@ static const config_name graph_mode_names[] = {
     {"FULL", RP_CUDAGRAPH_FULL, NULL},
     {"FULL_DECODE_ONLY", RP_CUDAGRAPH_FULL_DECODE_ONLY, NULL},
     {"FULL_AND_PIECEWISE", RP_CUDAGRAPH_FULL_AND_PIECEWISE, NULL},
-    {"AF_PIECEWISE", RP_CUDAGRAPH_PIECEWISE, "attention is not captured layer by layer; use FULL_AND_PIECEWISE"},
+    {"AF_PIECEWISE", RP_CUDAGRAPH_PIECEWISE,
+     "attention is not captured layer by layer; use FULL_AND_PIECEWISE"},
 };
 /* Integers above 2 are pairs in the seeds, not numbers. */
 const config_names config_graph_modes = {graph_mode_names, N_NAMES(graph_mode_names), 2, false};
@@ -37,7 +37,8 @@ static const config_name performance_names[] = {
     {"interactivity", CONFIG_PERF_INTERACTIVITY, NULL},
     {"throughput", CONFIG_PERF_THROUGHPUT, NULL},
 };
-const config_names config_performance_modes = {performance_names, N_NAMES(performance_names), -1, false};
+const config_names config_performance_modes = {performance_names, N_NAMES(performance_names), -1,
+                                               false};
 
 static const config_name numerics_names[] = {
     {"default", CONFIG_NUMERICS_DEFAULT, NULL},
@@ -47,8 +48,8 @@ static const config_name numerics_names[] = {
 const config_names config_numerics_names = {numerics_names, N_NAMES(numerics_names), -1, false};
 
 static const config_name isa_names[] = {
-    {"auto", CONFIG_ISA_AUTO, NULL},     {"portable", CONFIG_ISA_PORTABLE, NULL},
-    {"avx2", CONFIG_ISA_AVX2, NULL},     {"avx512", CONFIG_ISA_AVX512, NULL},
+    {"auto", CONFIG_ISA_AUTO, NULL}, {"portable", CONFIG_ISA_PORTABLE, NULL},
+    {"avx2", CONFIG_ISA_AVX2, NULL}, {"avx512", CONFIG_ISA_AVX512, NULL},
     {"amx", CONFIG_ISA_AMX, NULL},
 };
 const config_names config_isas = {isa_names, N_NAMES(isa_names), -1, false};

@@ -81,23 +81,27 @@ static json_t *scalar_json(const config_field *f, const char *text) {
         value = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
         if (value) return value;
         break;
-    default:
-        break;
+    default: break;
     }
     return json_string(text);
 }
 
 rp_status config_value_parse(const config_field *f, const char *text, json_t **out, rp_error *err) {
     json_t *value;
-    if (!strcasecmp(text, "null") && is_optional(f->kind)) value = json_null();
-    else if (is_list(f->kind)) value = list_json(f, text);
-    else value = scalar_json(f, text);
+    if (!strcasecmp(text, "null") && is_optional(f->kind))
+        value = json_null();
+    else if (is_list(f->kind))
+        value = list_json(f, text);
+    else
+        value = scalar_json(f, text);
     if (!value) {
         json_t *probe = json_string(text); /* fails for bytes that are not UTF-8 */
         json_decref(probe);
         return probe ? rp_fail(err, RP_NOMEM, "%s: no memory for its value", f->name)
-                     : rp_fail(err, RP_CONFIG, "%s: its value is not valid UTF-8; give text in "
-                               "UTF-8", f->name);
+                     : rp_fail(err, RP_CONFIG,
+                               "%s: its value is not valid UTF-8; give text in "
+                               "UTF-8",
+                               f->name);
     }
     *out = value;
     return RP_OK;

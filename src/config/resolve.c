@@ -63,10 +63,10 @@ static rp_status apply_eager(rp_compilation_config *cfg, rp_error *err) {
                        ? config_value_is_off(f, slot)
                        : false;
         if (!cfg->typed[id] || same || none || off) continue;
-        char *text = config_value_text(f, slot);
+        char *text = config_value_text(f, slot), shown[CONFIG_SHOWN];
         if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of %s", f->name);
-        rp_status st = config_overrule(cfg, true, "enforce_eager overrides it", err, "%s=%.96s",
-                                       cfg->typed[id], text);
+        rp_status st = config_overrule(cfg, true, "enforce_eager overrides it", err, "%s=%s",
+                                       cfg->typed[id], config_shown(text, shown));
         base_free(text);
         RP_TRY(st);
     }
@@ -105,16 +105,17 @@ static rp_status resolve_backend(rp_compilation_config *cfg, rp_error *err) {
     bool inductor = strcasecmp(cfg->backend, "inductor") == 0;
     bool eager = strcasecmp(cfg->backend, "eager") == 0;
     bool given = cfg->backend[0] != '\0';
+    char shown[CONFIG_SHOWN];
     if (cfg->level == RP_LEVEL_PIECEWISE && given && !inductor && !eager)
-        return rp_fail(err, RP_CONFIG, "backend=%.64s: level 3 takes only inductor and eager",
-                       cfg->backend);
+        return rp_fail(err, RP_CONFIG, "backend=%s: level 3 takes only inductor and eager",
+                       config_shown(cfg->backend, shown));
     if (cfg->level == RP_LEVEL_DYNAMO_AS_IS && inductor)
         return rp_fail(err, RP_CONFIG,
                        "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
     if (cfg->level == RP_LEVEL_NO_COMPILATION) {
         if (given && !eager)
-            RP_TRY(config_overrule(cfg, true, "level 0 compiles nothing", err, "backend=%.64s",
-                                   cfg->backend));
+            RP_TRY(config_overrule(cfg, true, "level 0 compiles nothing", err, "backend=%s",
+                                   config_shown(cfg->backend, shown)));
         return set_backend(cfg, "eager", err);
     }
     if (!given) inductor = cfg->level >= RP_LEVEL_DYNAMO_ONCE && cfg->use_inductor;
@@ -163,9 +164,9 @@ static rp_status couple_mode(rp_compilation_config *cfg, rp_error *err) {
                                                                  : RP_CUDAGRAPH_NONE,
                          "PIECEWISE graphs need level 3", err);
     if (cfg->splitting_ops.n) return RP_OK;
-    return downgrade(cfg,
-                     mode == RP_CUDAGRAPH_FULL_AND_PIECEWISE ? RP_CUDAGRAPH_FULL : RP_CUDAGRAPH_NONE,
-                     "splitting_ops is empty, so attention is inside the one piece", err);
+    return downgrade(
+        cfg, mode == RP_CUDAGRAPH_FULL_AND_PIECEWISE ? RP_CUDAGRAPH_FULL : RP_CUDAGRAPH_NONE,
+        "splitting_ops is empty, so attention is inside the one piece", err);
 }
 
 /* What is left of a mode whose decode part cannot be FULL. */
@@ -239,20 +240,22 @@ static rp_status check_require_graph(const rp_compilation_config *cfg, rp_error 
             return rp_fail(err, RP_CONFIG, "require_graph: %s: %s", cfg->notes[i].what,
                            cfg->notes[i].reason);
     if (cfg->cudagraph_mode.v == RP_CUDAGRAPH_NONE)
-        return rp_fail(err, RP_CONFIG,
-                       "require_graph: %s; give a cudagraph_mode, as in --level 3",
+        return rp_fail(err, RP_CONFIG, "require_graph: %s; give a cudagraph_mode, as in --level 3",
                        cfg->enforce_eager    ? "enforce_eager switches graphs off"
                        : !cfg->use_cudagraph ? "use_cudagraph=false switches graphs off"
                                              : "cudagraph_mode is NONE");
     return RP_OK;
 }
 
-rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *facts, rp_error *err) {
+rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *facts,
+                            rp_error *err) {
     static const rp_model_facts unknown = RP_MODEL_FACTS_INIT;
     if (!cfg) return rp_fail(err, RP_INVALID, "rp_config_resolve: configuration must be given");
     if (facts && facts->size != sizeof *facts)
-        return rp_fail(err, RP_INVALID, "rp_model_facts has size %zu, expected %zu; use "
-                       "RP_MODEL_FACTS_INIT", facts->size, sizeof *facts);
+        return rp_fail(err, RP_INVALID,
+                       "rp_model_facts has size %zu, expected %zu; use "
+                       "RP_MODEL_FACTS_INIT",
+                       facts->size, sizeof *facts);
     if (cfg->resolved) return RP_OK;
     if (!facts) facts = &unknown;
     RP_TRY(config_check(cfg, err));

@@ -122,7 +122,8 @@ static rp_status set_json_object(rp_compilation_config *cfg, const char *prefix,
 static bool is_group(const char *key) {
     size_t n = strlen(key);
     for (int i = 0; i < CONFIG_ID_COUNT_; i++)
-        if (strncmp(config_table[i].name, key, n) == 0 && config_table[i].name[n] == '.') return true;
+        if (strncmp(config_table[i].name, key, n) == 0 && config_table[i].name[n] == '.')
+            return true;
     return false;
 }
 
@@ -191,9 +192,10 @@ static rp_status appended(const rp_compilation_config *cfg, const config_field *
                           const char *value, json_t **out, rp_error *err) {
     rp_status st = RP_OK;
     json_t *more = NULL, *list = NULL;
+    char shown[CONFIG_SHOWN];
     if (f->kind != CONFIG_KIND_INTS && f->kind != CONFIG_KIND_SIZES && f->kind != CONFIG_KIND_STRS)
-        return rp_fail(err, RP_CONFIG, "%s+=%.64s: only a list can be appended to; use %s=", f->name,
-                       value, f->name);
+        return rp_fail(err, RP_CONFIG, "%s+=%s: only a list can be appended to; use %s=", f->name,
+                       config_shown(value, shown), f->name);
     RP_TRY(config_value_parse(f, value, &more, err));
     list = config_value_json(f, config_slot_const(cfg, id));
     if (list && !json_is_array(list)) { /* not given yet, or a bare word */
@@ -205,8 +207,8 @@ static rp_status appended(const rp_compilation_config *cfg, const config_field *
         json_decref(list);
         list = wrapped;
     }
-    int bad = !list || (json_is_array(more) ? json_array_extend(list, more)
-                                            : json_array_append(list, more));
+    int bad = !list ||
+              (json_is_array(more) ? json_array_extend(list, more) : json_array_append(list, more));
     if (bad) {
         st = rp_fail(err, RP_NOMEM, "no memory to append to %s", f->name);
         goto out;
@@ -255,11 +257,13 @@ rp_status rp_config_set_key(rp_compilation_config *cfg, const char *key, const c
     if (id < 0) {
         parsed = loose_json(value);
         if (!parsed) return rp_fail(err, RP_CONFIG, "%s: its value is not valid UTF-8", name);
-    } else if (append) RP_TRY(appended(cfg, &config_table[id], id, value, &parsed, err));
+    } else if (append)
+        RP_TRY(appended(cfg, &config_table[id], id, value, &parsed, err));
     else
         RP_TRY(config_value_parse(&config_table[id], value, &parsed, err));
     RP_TRY_OUT(rp_config_clone(cfg, &trial, err));
-    if (group) RP_TRY_OUT(set_json_key(trial, "", name, parsed, err));
+    if (group)
+        RP_TRY_OUT(set_json_key(trial, "", name, parsed, err));
     else if (id < 0)
         RP_TRY_OUT(set_dict_item(trial, dict, inner, parsed, err));
     else
@@ -272,14 +276,16 @@ out:
 }
 
 rp_status rp_config_set(rp_compilation_config *cfg, const char *assignment, rp_error *err) {
-    char key[KEY_MAX + 2];
+    char key[KEY_MAX + 2], shown[CONFIG_SHOWN];
     if (!assignment) return rp_fail(err, RP_INVALID, "rp_config_set: assignment must be given");
     const char *eq = strchr(assignment, '=');
     if (!eq)
-        return rp_fail(err, RP_CONFIG, "%.64s is no assignment; write key=value", assignment);
+        return rp_fail(err, RP_CONFIG, "%s is no assignment; write key=value",
+                       config_shown(assignment, shown));
     size_t n = (size_t)(eq - assignment);
     if (n >= sizeof key)
-        return rp_fail(err, RP_CONFIG, "unknown setting %.64s...: no name is that long", assignment);
+        return rp_fail(err, RP_CONFIG, "unknown setting %s: no name is that long",
+                       config_shown(assignment, shown));
     memcpy(key, assignment, n);
     key[n] = '\0';
     return rp_config_set_key(cfg, key, eq + 1, err);

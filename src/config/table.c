@@ -19,14 +19,14 @@
 #define DERIVED(use) .status = CONFIG_DERIVED, .status_reason = (use)
 
 const config_field config_table[CONFIG_ID_COUNT_] = {
-#define FIELD(kind_, id_, name_, extra_, deflt_, key_, status_, help_) \
-    [CONFIG_ID_##id_] = {.kind = CONFIG_KIND_##kind_,                  \
-                         .name = (name_),                              \
-                         .deflt = (deflt_),                            \
-                         .help = (help_),                              \
+#define FIELD(kind_, id_, name_, extra_, deflt_, key_, status_, help_)   \
+    [CONFIG_ID_##id_] = {.kind = CONFIG_KIND_##kind_,                    \
+                         .name = (name_),                                \
+                         .deflt = (deflt_),                              \
+                         .help = (help_),                                \
                          .offset = offsetof(rp_compilation_config, id_), \
-                         extra_,                                       \
-                         key_,                                         \
+                         extra_,                                         \
+                         key_,                                           \
                          status_},
 #include "config/fields.def"
 };

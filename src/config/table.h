@@ -31,18 +31,27 @@ typedef struct config_name {
 typedef struct config_names {
     const config_name *v;
     size_t n;
-    int int_max;  /* integers 0..int_max are accepted; -1: none */
-    bool as_int;  /* printed as integer */
+    int int_max; /* integers 0..int_max are accepted; -1: none */
+    bool as_int; /* printed as integer */
 } config_names;
 
-typedef enum config_key_class { CONFIG_KEY_NONE, CONFIG_KEY_OUTER, CONFIG_KEY_PIECE } config_key_class;
-typedef enum config_status { CONFIG_WORKS, CONFIG_HARMLESS, CONFIG_UNSUP, CONFIG_DERIVED } config_status;
+typedef enum config_key_class {
+    CONFIG_KEY_NONE,
+    CONFIG_KEY_OUTER,
+    CONFIG_KEY_PIECE
+} config_key_class;
+typedef enum config_status {
+    CONFIG_WORKS,
+    CONFIG_HARMLESS,
+    CONFIG_UNSUP,
+    CONFIG_DERIVED
+} config_status;
 
 typedef struct config_field {
     const char *name;
     const char *deflt;
     const char *help;
-    const char *word;    /* SIZES */
+    const char *word; /* SIZES */
     const char *key_reason;
     const char *status_reason; /* DERIVED: the setting to use */
     const config_names *names;
@@ -95,6 +104,10 @@ bool config_value_is_off(const config_field *f, const void *slot);
 void config_value_done(const config_field *f, void *slot);
 /* "an integer from 1 to 65536": what the field takes; truncated to size. */
 void config_value_expected(const config_field *f, char *out, size_t size);
+/* Text from outside as one line of an error or note: cut at a character, no control characters,
+ * valid UTF-8. Returns out. */
+enum { CONFIG_SHOWN = 100 };
+const char *config_shown(const char *text, char out[CONFIG_SHOWN]);
 /* Compact text of any JSON, owned by the caller (base_free). */
 char *config_json_text(const json_t *value);
 /* order: JSON_SORT_KEYS, or 0 for the order of insertion. */

@@ -76,7 +76,8 @@ rp_status rp_config_key_pieces(const rp_compilation_config *cfg, rp_key_scope sc
     base_buf_init(&b, 0);
     RP_TRY_OUT(config_key_each(cfg, scope, add_line, &b, err));
     char *text = base_buf_take(&b);
-    if (!text) st = rp_fail(err, RP_NOMEM, "no memory for the text of a key");
+    if (!text)
+        st = rp_fail(err, RP_NOMEM, "no memory for the text of a key");
     else
         *out = text;
 out:

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "config/table.h"
 
-enum { MAX_ITEMS = 1 << 16, SHOWN = 96 };
+enum { MAX_ITEMS = 1 << 16 };
 
 char *config_json_dump(const json_t *value, size_t order) {
     const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15) | order;
@@ -36,7 +36,8 @@ static void names_join(const config_names *names, char *out, size_t size) {
 }
 
 static void range_text(const config_field *f, const char *what, char *out, size_t size) {
-    if (f->min == INT64_MIN) (void)snprintf(out, size, "%s", what);
+    if (f->min == INT64_MIN)
+        (void)snprintf(out, size, "%s", what);
     else
         (void)snprintf(out, size, "%s from %lld to %lld", what, (long long)f->min,
                        (long long)f->max);
@@ -46,19 +47,11 @@ void config_value_expected(const config_field *f, char *out, size_t size) {
     char items[64];
     switch (f->kind) {
     case CONFIG_KIND_BOOL:
-    case CONFIG_KIND_OBOOL:
-        (void)snprintf(out, size, "true or false");
-        break;
+    case CONFIG_KIND_OBOOL: (void)snprintf(out, size, "true or false"); break;
     case CONFIG_KIND_INT:
-    case CONFIG_KIND_OINT:
-        range_text(f, "an integer", out, size);
-        break;
-    case CONFIG_KIND_FLOAT:
-        range_text(f, "a number", out, size);
-        break;
-    case CONFIG_KIND_STR:
-        (void)snprintf(out, size, "a string");
-        break;
+    case CONFIG_KIND_OINT: range_text(f, "an integer", out, size); break;
+    case CONFIG_KIND_FLOAT: range_text(f, "a number", out, size); break;
+    case CONFIG_KIND_STR: (void)snprintf(out, size, "a string"); break;
     case CONFIG_KIND_ENUM:
     case CONFIG_KIND_OENUM:
         if (f->names->int_max >= 0)
@@ -67,31 +60,36 @@ void config_value_expected(const config_field *f, char *out, size_t size) {
             (void)snprintf(out, size, "one of ");
         names_join(f->names, out, size);
         break;
-    case CONFIG_KIND_INTS:
-        range_text(f, "a list of integers", out, size);
-        break;
+    case CONFIG_KIND_INTS: range_text(f, "a list of integers", out, size); break;
     case CONFIG_KIND_SIZES:
         range_text(f, "a list of integers", items, sizeof items);
         (void)snprintf(out, size, "%s or \"%s\"", items, f->word);
         break;
-    case CONFIG_KIND_STRS:
-        (void)snprintf(out, size, "a list of strings");
-        break;
-    case CONFIG_KIND_DICT:
-        (void)snprintf(out, size, "an object");
-        break;
+    case CONFIG_KIND_STRS: (void)snprintf(out, size, "a list of strings"); break;
+    case CONFIG_KIND_DICT: (void)snprintf(out, size, "an object"); break;
     }
+}
+
+const char *config_shown(const char *text, char out[CONFIG_SHOWN]) {
+    json_t *probe = json_string(text);
+    size_t n = strlen(text), kept = n < CONFIG_SHOWN ? n : CONFIG_SHOWN - 4;
+    while (probe && kept < n && kept && (text[kept] & 0xC0) == 0x80) kept--;
+    for (size_t i = 0; i < kept; i++) {
+        unsigned char c = (unsigned char)text[i];
+        out[i] = c < 0x20 || c == 0x7f || (c >= 0x80 && !probe) ? '?' : (char)c;
+    }
+    memcpy(out + kept, kept < n ? "..." : "", kept < n ? 4 : 1);
+    json_decref(probe);
+    return out;
 }
 
 /* key, value, expected: the one text of all type and range errors. */
 static rp_status wrong(const config_field *f, const json_t *value, rp_error *err) {
-    char expected[256];
+    char expected[256], shown[CONFIG_SHOWN];
     char *text = config_json_text(value);
     config_value_expected(f, expected, sizeof expected);
-    size_t len = text ? strlen(text) : 0, shown = len > SHOWN ? SHOWN : len;
-    while (shown < len && shown && (text[shown] & 0xC0) == 0x80) shown--; /* whole characters */
-    rp_status st = rp_fail(err, RP_CONFIG, "%s=%.*s%s: expected %s", f->name, (int)shown,
-                           text ? text : "", shown < len ? "..." : "", expected);
+    rp_status st = rp_fail(err, RP_CONFIG, "%s=%s: expected %s", f->name,
+                           config_shown(text ? text : "", shown), expected);
     base_free(text);
     return st;
 }
@@ -107,8 +105,10 @@ static bool name_equal(const char *a, const char *b) {
 static rp_status enum_from_json(const config_field *f, const json_t *value, int *out,
                                 rp_error *err) {
     int64_t number = -1;
-    if (json_is_integer(value)) number = json_integer_value(value);
-    else if (!json_is_string(value)) return wrong(f, value, err);
+    if (json_is_integer(value))
+        number = json_integer_value(value);
+    else if (!json_is_string(value))
+        return wrong(f, value, err);
     else {
         const char *text = json_string_value(value);
         for (size_t i = 0; i < f->names->n; i++) {
@@ -139,7 +139,8 @@ static bool is_word(const config_field *f, const json_t *value) {
 static rp_status ints_from_json(const config_field *f, config_ints *slot, const json_t *value,
                                 rp_error *err) {
     config_ints list = {0};
-    if (is_word(f, value)) list = (config_ints){.set = true, .word = true};
+    if (is_word(f, value))
+        list = (config_ints){.set = true, .word = true};
     else if (!json_is_null(value)) {
         size_t n = json_array_size(value);
         if (!json_is_array(value) || n > MAX_ITEMS) return wrong(f, value, err);
@@ -151,8 +152,10 @@ static rp_status ints_from_json(const config_field *f, config_ints *slot, const 
         if (!list.v) return rp_fail(err, RP_NOMEM, "%s: no memory for %zu items", f->name, n);
         for (size_t i = 0; i < n; i++) {
             const json_t *item = json_array_get(value, i);
-            if (json_is_integer(item)) list.v[list.n++] = json_integer_value(item);
-            else list.word = true;
+            if (json_is_integer(item))
+                list.v[list.n++] = json_integer_value(item);
+            else
+                list.word = true;
         }
     }
     base_free(slot->v);
@@ -246,12 +249,9 @@ rp_status config_value_set(const config_field *f, void *slot, const json_t *valu
         *(config_oenum *)slot = (config_oenum){!json_is_null(value), number};
         return RP_OK;
     case CONFIG_KIND_INTS:
-    case CONFIG_KIND_SIZES:
-        return ints_from_json(f, slot, value, err);
-    case CONFIG_KIND_STRS:
-        return strs_from_json(f, slot, value, err);
-    default:
-        return scalar_from_json(f, slot, value, err);
+    case CONFIG_KIND_SIZES: return ints_from_json(f, slot, value, err);
+    case CONFIG_KIND_STRS: return strs_from_json(f, slot, value, err);
+    default: return scalar_from_json(f, slot, value, err);
     }
 }
 
@@ -293,29 +293,18 @@ json_t *config_value_json(const config_field *f, const void *slot) {
     const config_oint *oi = slot;
     const config_oenum *oe = slot;
     switch (f->kind) {
-    case CONFIG_KIND_BOOL:
-        return json_boolean(*(const bool *)slot);
-    case CONFIG_KIND_OBOOL:
-        return ob->set ? json_boolean(ob->v) : json_null();
-    case CONFIG_KIND_INT:
-        return json_integer(*(const int64_t *)slot);
-    case CONFIG_KIND_OINT:
-        return oi->set ? json_integer(oi->v) : json_null();
-    case CONFIG_KIND_FLOAT:
-        return json_real(*(const double *)slot);
-    case CONFIG_KIND_STR:
-        return json_string(*(char *const *)slot);
-    case CONFIG_KIND_ENUM:
-        return enum_json(f, *(const int *)slot);
-    case CONFIG_KIND_OENUM:
-        return oe->set ? enum_json(f, oe->v) : json_null();
+    case CONFIG_KIND_BOOL: return json_boolean(*(const bool *)slot);
+    case CONFIG_KIND_OBOOL: return ob->set ? json_boolean(ob->v) : json_null();
+    case CONFIG_KIND_INT: return json_integer(*(const int64_t *)slot);
+    case CONFIG_KIND_OINT: return oi->set ? json_integer(oi->v) : json_null();
+    case CONFIG_KIND_FLOAT: return json_real(*(const double *)slot);
+    case CONFIG_KIND_STR: return json_string(*(char *const *)slot);
+    case CONFIG_KIND_ENUM: return enum_json(f, *(const int *)slot);
+    case CONFIG_KIND_OENUM: return oe->set ? enum_json(f, oe->v) : json_null();
     case CONFIG_KIND_INTS:
-    case CONFIG_KIND_SIZES:
-        return ints_json(f, slot);
-    case CONFIG_KIND_STRS:
-        return strs_json(slot);
-    case CONFIG_KIND_DICT:
-        return json_loads(*(char *const *)slot, 0, NULL);
+    case CONFIG_KIND_SIZES: return ints_json(f, slot);
+    case CONFIG_KIND_STRS: return strs_json(slot);
+    case CONFIG_KIND_DICT: return json_loads(*(char *const *)slot, 0, NULL);
     }
     return NULL;
 }
@@ -373,10 +362,7 @@ void config_value_done(const config_field *f, void *slot) {
         base_free(((config_ints *)slot)->v);
         *(config_ints *)slot = (config_ints){0};
         break;
-    case CONFIG_KIND_STRS:
-        strs_done(slot);
-        break;
-    default:
-        break;
+    case CONFIG_KIND_STRS: strs_done(slot); break;
+    default: break;
     }
 }

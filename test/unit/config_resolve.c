@@ -1,0 +1,483 @@
+/* The coupling rules: what a typed configuration becomes, what is noted, what is refused. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "config/config.h"
+
+static const rp_model_facts always = RP_MODEL_FACTS_INIT;
+
+static rp_status resolve(const char *json, int olevel, const rp_model_facts *facts,
+                         rp_compilation_config **out, rp_error *err) {
+    rp_compilation_config *cfg = rp_config_new();
+    assert_non_null(cfg);
+    rp_status st = rp_config_set_json(cfg, json, err);
+    if (st == RP_OK && olevel >= 0) st = rp_config_set_olevel(cfg, olevel, err);
+    if (st == RP_OK) st = rp_config_resolve(cfg, facts, err);
+    if (st == RP_OK && out)
+        *out = cfg;
+    else
+        rp_config_free(cfg);
+    return st;
+}
+
+static rp_compilation_config *ok_with(const char *json, int olevel, const rp_model_facts *facts) {
+    rp_compilation_config *cfg = NULL;
+    rp_error err = {0};
+    rp_status st = resolve(json, olevel, facts, &cfg, &err);
+    if (st != RP_OK) fail_msg("%s: %s: %s", json, rp_status_name(st), err.text);
+    return cfg;
+}
+
+static rp_compilation_config *ok(const char *json) {
+    return ok_with(json, -1, &always);
+}
+
+static void refused(const char *json, rp_status code, const char *text) {
+    rp_error err = {0};
+    assert_int_equal(resolve(json, -1, &always, NULL, &err), code);
+    assert_string_equal(err.text, text);
+}
+
+static void is(const rp_compilation_config *cfg, const char *key, const char *expected) {
+    char *text = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_config_get_json(cfg, key, &text, &err), &err);
+    if (strcmp(text, expected) != 0) fail_msg("%s is %s, expected %s", key, text, expected);
+    rp_config_text_free(text);
+}
+
+/* Exactly these notes: what, reason, ..., NULL. */
+static void notes_are(const rp_compilation_config *cfg, ...) {
+    const rp_config_note *notes;
+    size_t n = rp_config_notes(cfg, &notes), i = 0;
+    va_list ap;
+    va_start(ap, cfg);
+    for (const char *what; (what = va_arg(ap, const char *)); i++) {
+        const char *reason = va_arg(ap, const char *);
+        if (i >= n) fail_msg("no note '%s: %s'", what, reason);
+        assert_string_equal(notes[i].what, what);
+        assert_string_equal(notes[i].reason, reason);
+    }
+    va_end(ap);
+    if (i < n) fail_msg("unexpected note '%s: %s'", notes[i].what, notes[i].reason);
+}
+
+static void mode_is(const char *json, int olevel, rp_attention_support support, int level,
+                    const char *mode) {
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    facts.attention = support;
+    rp_compilation_config *cfg = ok_with(json, olevel, &facts);
+    if ((int)rp_config_level(cfg) != level)
+        fail_msg("%s: level %d", json, (int)rp_config_level(cfg));
+    const char *got = rp_cudagraph_mode_name(rp_config_cudagraph_mode(cfg));
+    if (strcmp(got, mode) != 0) fail_msg("%s -O%d: %s, expected %s", json, olevel, got, mode);
+    rp_config_free(cfg);
+}
+
+static void levels_and_presets(void **state) {
+    (void)state;
+    const int A = RP_ATTENTION_ALWAYS;
+    mode_is("{}", -1, A, 0, "NONE");
+    mode_is("{\"level\":1}", -1, A, 1, "NONE");
+    mode_is("{\"level\":2}", -1, A, 2, "NONE");
+    mode_is("{\"level\":3}", -1, A, 3, "PIECEWISE");
+    mode_is("{}", 0, A, 0, "NONE");
+    mode_is("{}", 1, A, 3, "PIECEWISE");
+    mode_is("{}", 2, A, 3, "FULL_AND_PIECEWISE");
+    mode_is("{}", 3, A, 3, "FULL_AND_PIECEWISE");
+    mode_is("{\"cudagraph_mode\":\"FULL\"}", 1, A, 3, "FULL"); /* what was typed stays */
+    mode_is("{\"level\":0}", 2, A, 0, "NONE");
+    mode_is("{\"level\":3}", 2, A, 3, "FULL_AND_PIECEWISE");
+    mode_is("{\"level\":3}", 0, A, 3, "NONE");
+    mode_is("{\"use_cudagraph\":false}", 2, A, 3, "NONE");
+    mode_is("{\"optimization_level\":1}", -1, A, 3, "PIECEWISE");
+}
+
+static void piecewise_needs_level_three(void **state) {
+    (void)state;
+    static const char *const modes[] = {"NONE", "PIECEWISE", "FULL", "FULL_DECODE_ONLY",
+                                        "FULL_AND_PIECEWISE"};
+    static const char *const below[] = {"NONE", "NONE", "FULL", "FULL_DECODE_ONLY",
+                                        "FULL_DECODE_ONLY"};
+    for (int level = 0; level < 4; level++)
+        for (int m = 0; m < 5; m++) {
+            char json[128];
+            (void)snprintf(json, sizeof json, "{\"level\":%d,\"cudagraph_mode\":\"%s\"}", level,
+                           modes[m]);
+            mode_is(json, -1, RP_ATTENTION_ALWAYS, level, level == 3 ? modes[m] : below[m]);
+        }
+    rp_compilation_config *cfg = ok("{\"level\":2,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\"}");
+    notes_are(cfg, "cudagraph_mode=FULL_AND_PIECEWISE becomes FULL_DECODE_ONLY",
+              "PIECEWISE graphs need level 3", NULL);
+    rp_config_free(cfg);
+}
+
+static void an_unsplit_model_has_no_pieces(void **state) {
+    (void)state;
+    rp_compilation_config *cfg = ok("{\"level\":3,\"splitting_ops\":[]}");
+    is(cfg, "cudagraph_mode", "\"NONE\"");
+    is(cfg, "splitting_ops", "[]");
+    notes_are(cfg, "cudagraph_mode=PIECEWISE becomes NONE",
+              "splitting_ops is empty, so attention is inside the one piece", NULL);
+    rp_config_free(cfg);
+    cfg = ok_with("{\"splitting_ops\":[]}", 2, &always);
+    is(cfg, "cudagraph_mode", "\"FULL\"");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":3}");
+    is(cfg, "splitting_ops", "[\"aiter.unified_attention_with_output\",\"aiter.mla_attention\"]");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":2,\"splitting_ops\":[\"a::b\"]}");
+    is(cfg, "splitting_ops", "[]");
+    notes_are(cfg, "splitting_ops at level 2", "only level 3 splits the graph", NULL);
+    rp_config_free(cfg);
+}
+
+static void attention_bounds_the_mode(void **state) {
+    (void)state;
+    static const char full[] = "{\"level\":3,\"cudagraph_mode\":\"FULL\"}";
+    mode_is(full, -1, RP_ATTENTION_ALWAYS, 3, "FULL");
+    mode_is(full, -1, RP_ATTENTION_UNIFORM_BATCH, 3, "FULL_AND_PIECEWISE");
+    mode_is(full, -1, RP_ATTENTION_UNIFORM_SINGLE_TOKEN_DECODE, 3, "FULL_AND_PIECEWISE");
+    mode_is("{\"level\":2,\"cudagraph_mode\":\"FULL\"}", -1, RP_ATTENTION_UNIFORM_BATCH, 2,
+            "FULL_DECODE_ONLY");
+    mode_is("{\"level\":3,\"cudagraph_mode\":\"FULL\",\"splitting_ops\":[]}", -1,
+            RP_ATTENTION_UNIFORM_BATCH, 3, "FULL_DECODE_ONLY");
+    mode_is("{}", 2, RP_ATTENTION_NEVER, 3, "PIECEWISE");
+    mode_is("{}", 2, RP_ATTENTION_UNIFORM_SINGLE_TOKEN_DECODE, 3, "FULL_AND_PIECEWISE");
+    mode_is("{\"level\":0,\"cudagraph_mode\":\"FULL_DECODE_ONLY\"}", -1, RP_ATTENTION_NEVER, 0,
+            "NONE");
+    rp_error err = {0};
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    facts.attention = RP_ATTENTION_NEVER;
+    assert_int_equal(resolve(full, -1, &facts, NULL, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "cudagraph_mode=FULL: this attention cannot be captured; use "
+                                  "cudagraph_mode=PIECEWISE");
+}
+
+static int warnings;
+static char last_warning[256];
+static void on_log(void *user, rp_log_level level, const char *text) {
+    (void)user;
+    if (level != RP_LOG_WARNING) return;
+    warnings++;
+    (void)snprintf(last_warning, sizeof last_warning, "%s", text);
+}
+
+static void enforce_eager_names_what_it_overrides(void **state) {
+    (void)state;
+    warnings = 0;
+    rp_log_set_callback(on_log, NULL);
+    rp_compilation_config *cfg =
+        ok_with("{\"enforce_eager\":true,\"mode\":3,\"cudagraph_mode\":\"FULL\","
+                "\"cudagraph_capture_sizes\":[1,2],\"compile_sizes\":[2]}",
+                2, &always);
+    rp_log_set_callback(NULL, NULL);
+    is(cfg, "level", "0");
+    is(cfg, "cudagraph_mode", "\"NONE\"");
+    is(cfg, "cudagraph_capture_sizes", "[]");
+    is(cfg, "max_cudagraph_capture_size", "0");
+    is(cfg, "graph_bs", "[]");
+    is(cfg, "compile_sizes", "[]");
+    is(cfg, "backend", "\"eager\"");
+    static const char why[] = "enforce_eager overrides it";
+    notes_are(cfg, "mode=3", why, "optimization_level=2", why, "cudagraph_mode=\"FULL\"", why,
+              "cudagraph_capture_sizes=[1,2]", why, "compile_sizes=[2]", why, NULL);
+    assert_int_equal(warnings, 5);
+    assert_string_equal(last_warning, "compile_sizes=[2]: enforce_eager overrides it");
+    rp_config_free(cfg);
+    cfg = ok("{\"enforce_eager\":true,\"level\":0,\"cudagraph_mode\":\"NONE\"}");
+    notes_are(cfg, NULL); /* nothing was overridden */
+    rp_config_free(cfg);
+}
+
+static void contradictions_are_refused(void **state) {
+    (void)state;
+    refused("{\"use_cudagraph\":false,\"cudagraph_mode\":\"FULL\"}", RP_CONFIG,
+            "use_cudagraph=false contradicts cudagraph_mode=FULL; give one of the two");
+    refused("{\"use_inductor\":false,\"backend\":\"Inductor\"}", RP_CONFIG,
+            "use_inductor=false contradicts backend=inductor; give one of the two");
+    refused(
+        "{\"dynamic_shapes_config\":{\"type\":\"unbacked\",\"evaluate_guards\":true}}", RP_CONFIG,
+        "dynamic_shapes_config.evaluate_guards=true needs guards, and type=unbacked makes none; "
+        "use type=backed or drop evaluate_guards");
+    refused("{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG,
+            "backend=mine: level 3 takes only inductor and eager");
+    refused("{\"level\":1,\"backend\":\"inductor\"}", RP_CONFIG,
+            "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
+    refused("{\"device\":\"gpu\"}", RP_CONFIG, "device=gpu: expected cpu, null, cuda or cuda:N");
+    refused("{\"device\":\"cuda:x\"}", RP_CONFIG,
+            "device=cuda:x: expected cpu, null, cuda or cuda:N");
+    refused(
+        "{\"max_num_seqs\":64,\"max_num_batched_tokens\":8}", RP_CONFIG,
+        "max_num_batched_tokens=8 is less than max_num_seqs=64: each request needs a token in a "
+        "step; raise the first or lower the second");
+}
+
+static void backends(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *backend;
+    } cases[] = {
+        {"{}", "\"eager\""},
+        {"{\"level\":1}", "\"eager\""},
+        {"{\"level\":2}", "\"inductor\""},
+        {"{\"level\":3}", "\"inductor\""},
+        {"{\"level\":3,\"backend\":\"EAGER\"}", "\"eager\""},
+        {"{\"level\":3,\"use_inductor\":false}", "\"eager\""},
+        {"{\"level\":2,\"backend\":\"mine\"}", "\"mine\""},
+        {"{\"level\":0,\"backend\":\"inductor\"}", "\"eager\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rp_compilation_config *cfg = ok(cases[i].json);
+        is(cfg, "backend", cases[i].backend);
+        rp_config_free(cfg);
+    }
+}
+
+static void custom_op_rules(void **state) {
+    (void)state;
+    rp_compilation_config *cfg = ok("{\"level\":3,\"custom_ops\":[\"+quant\"]}");
+    is(cfg, "custom_ops", "[\"+quant\",\"none\"]");
+    assert_true(config_custom_op_enabled(cfg, "quant"));
+    assert_false(config_custom_op_enabled(cfg, "norm"));
+    rp_config_free(cfg);
+    cfg = ok("{\"custom_ops\":[\"-quant\"]}");
+    is(cfg, "custom_ops", "[\"-quant\",\"all\"]");
+    assert_false(config_custom_op_enabled(cfg, "quant"));
+    assert_true(config_custom_op_enabled(cfg, "norm"));
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":3,\"custom_ops\":[\"all\"]}");
+    is(cfg, "custom_ops", "[\"all\"]");
+    rp_config_free(cfg);
+    refused("{\"custom_ops\":[\"all\",\"none\"]}", RP_CONFIG,
+            "custom_ops has both all and none; give one of them");
+    refused("{\"custom_ops\":[\"+a\",\"-a\"]}", RP_CONFIG,
+            "custom_ops has both + and - of a; give one");
+    refused("{\"custom_ops\":[\"a\"]}", RP_CONFIG,
+            "custom_ops: a is none of all, none, +op and -op; write +op or -op");
+}
+
+static void batch_limits(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *seqs, *tokens;
+    } cases[] = {
+        {"{}", "64", "512"},
+        {"{\"device\":\"CUDA:1\"}", "512", "16384"},
+        {"{\"max_num_seqs\":1000}", "1000", "1000"},
+        {"{\"max_num_batched_tokens\":16}", "16", "16"},
+        {"{\"max_num_seqs\":4,\"max_num_batched_tokens\":8}", "4", "8"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rp_compilation_config *cfg = ok(cases[i].json);
+        is(cfg, "max_num_seqs", cases[i].seqs);
+        is(cfg, "max_num_batched_tokens", cases[i].tokens);
+        rp_config_free(cfg);
+    }
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    facts.max_model_len = 8192;
+    rp_compilation_config *cfg = ok_with("{}", -1, &facts);
+    is(cfg, "max_model_len", "8192");
+    rp_config_free(cfg);
+    rp_error err = {0};
+    assert_int_equal(resolve("{\"max_model_len\":9000}", -1, &facts, NULL, &err), RP_CONFIG);
+    assert_string_equal(err.text,
+                        "max_model_len=9000 exceeds the 8192 positions that the model was "
+                        "trained for; lower it");
+    facts.size = 8;
+    err = (rp_error){0};
+    assert_int_equal(resolve("{}", -1, &facts, NULL, &err), RP_INVALID);
+}
+
+static void ladders_become_lists(void **state) {
+    (void)state;
+    rp_compilation_config *cfg =
+        ok("{\"level\":3,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\"max_num_seqs\":5,"
+           "\"cuda_graph_sizes\":[20]}");
+    is(cfg, "decode_capture_sizes", "[1,2,4,5]");
+    is(cfg, "mixed_capture_sizes", "[1,2,4,8,16,20]");
+    is(cfg, "cudagraph_capture_sizes", "[1,2,4,5,8,16,20]");
+    is(cfg, "graph_bs", "[1,2,4,5]");
+    is(cfg, "max_cudagraph_capture_size", "20");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":3,\"cuda_graph_sizes\":[4]}");
+    is(cfg, "decode_capture_sizes", "[]");
+    is(cfg, "graph_bs", "[1,2,4]");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":3,\"cuda_graph_sizes\":[]}"); /* empty is the default */
+    is(cfg, "max_cudagraph_capture_size", "512");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":2,\"cudagraph_capture_sizes\":[4],\"max_cudagraph_capture_size\":8}");
+    is(cfg, "cudagraph_capture_sizes", "[]");
+    notes_are(cfg, "cudagraph_capture_sizes", "cudagraph_mode is NONE",
+              "max_cudagraph_capture_size=8", "cudagraph_mode is NONE", NULL);
+    rp_config_free(cfg);
+    refused(
+        "{\"level\":3,\"cudagraph_capture_sizes\":[]}", RP_CONFIG,
+        "cudagraph_capture_sizes=[] leaves nothing to capture for cudagraph_mode=PIECEWISE; give "
+        "sizes, or cudagraph_mode=NONE");
+    cfg = ok("{\"cudagraph_capture_sizes\":[],\"max_cudagraph_capture_size\":0}"); /* NONE: fine */
+    notes_are(cfg, NULL);
+    rp_config_free(cfg);
+}
+
+static void compile_sizes(void **state) {
+    (void)state;
+    rp_compilation_config *cfg = ok("{\"level\":3,\"cudagraph_capture_sizes\":[2,8],"
+                                    "\"compile_sizes\":[100,8,\"cudagraph_capture_sizes\",8]}");
+    is(cfg, "compile_sizes", "[2,8,100]");
+    rp_config_free(cfg);
+    refused("{\"level\":3,\"cudagraph_capture_sizes\":[2,8],\"compile_sizes\":[3]}", RP_CONFIG,
+            "compile_sizes: 3 would be padded to 8, a captured size; use 8, or add 3 to "
+            "cudagraph_capture_sizes");
+    refused("{\"level\":3,\"compile_sizes\":[513]}", RP_CONFIG,
+            "compile_sizes: 513 exceeds max_num_batched_tokens=512; drop it or raise the limit");
+    cfg = ok("{\"level\":3,\"cudagraph_mode\":\"NONE\",\"compile_sizes\":[3]}"); /* no padding */
+    is(cfg, "compile_sizes", "[3]");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":1,\"compile_sizes\":[3]}");
+    is(cfg, "compile_sizes", "[]");
+    notes_are(cfg, "compile_sizes at level 1", "it compiles nothing", NULL);
+    rp_config_free(cfg);
+    /* a FULL decode size is a size as well */
+    cfg = ok("{\"level\":3,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\"max_num_seqs\":3,"
+             "\"compile_sizes\":[3]}");
+    is(cfg, "compile_sizes", "[3]");
+    rp_config_free(cfg);
+}
+
+static void compile_ranges(void **state) {
+    (void)state;
+    rp_compilation_config *cfg =
+        ok("{\"level\":3,\"compile_ranges_split_points\":[64,1,8,64,512,600]}");
+    is(cfg, "compile_ranges_endpoints", "[8,64,512]");
+    static const char why[] = "it is not inside 1..max_num_batched_tokens";
+    notes_are(cfg, "compile_ranges_endpoints: 1", why, "compile_ranges_endpoints: 600", why, NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":2}");
+    is(cfg, "compile_ranges_endpoints", "[512]");
+    rp_config_free(cfg);
+    cfg = ok("{}");
+    is(cfg, "compile_ranges_endpoints", "[]");
+    rp_config_free(cfg);
+}
+
+static void passes_follow_the_level(void **state) {
+    (void)state;
+    rp_compilation_config *cfg = ok("{\"level\":3,\"pass_config\":{\"fuse_act_quant\":false}}");
+    is(cfg, "pass_config.fuse_norm_quant", "true");
+    is(cfg, "pass_config.fuse_act_quant", "false");
+    rp_config_free(cfg);
+    cfg = ok_with("{\"level\":3}", 0, &always);
+    is(cfg, "pass_config.fuse_norm_quant", "false");
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":1}");
+    is(cfg, "pass_config.eliminate_noops", "false");
+    rp_config_free(cfg);
+}
+
+static void require_graph_refuses_downgrades(void **state) {
+    (void)state;
+    refused("{\"level\":2,\"cudagraph_mode\":\"PIECEWISE\",\"require_graph\":true}", RP_CONFIG,
+            "require_graph: cudagraph_mode=PIECEWISE becomes NONE: PIECEWISE graphs need level 3");
+    refused("{\"level\":2,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\"require_graph\":true}",
+            RP_CONFIG,
+            "require_graph: cudagraph_mode=FULL_AND_PIECEWISE becomes FULL_DECODE_ONLY: PIECEWISE "
+            "graphs need level 3");
+    refused("{\"require_graph\":true}", RP_CONFIG,
+            "require_graph: cudagraph_mode is NONE; give a cudagraph_mode, as in --level 3");
+    refused("{\"require_graph\":true,\"level\":3,\"use_cudagraph\":false}", RP_CONFIG,
+            "require_graph: use_cudagraph=false switches graphs off; give a cudagraph_mode, as in "
+            "--level 3");
+    refused(
+        "{\"require_graph\":true,\"level\":3,\"enforce_eager\":true}", RP_CONFIG,
+        "require_graph: enforce_eager switches graphs off; give a cudagraph_mode, as in --level "
+        "3");
+    rp_config_free(ok("{\"require_graph\":true,\"level\":3}"));
+}
+
+static void harmless_settings_are_noted(void **state) {
+    (void)state;
+    rp_compilation_config *cfg =
+        ok("{\"cudagraph_specialize_lora\":false,\"cudagraph_copy_inputs\":true}");
+    notes_are(cfg, "cudagraph_copy_inputs=true", "only PIECEWISE graphs copy inputs", NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"gpu_memory_utilization\":0.5}");
+    notes_are(cfg, "gpu_memory_utilization=0.5", "it sizes the KV cache of a cuda device only",
+              NULL);
+    rp_config_free(cfg);
+    refused(
+        "{\"inductor_passes\":{\"mine\":\"x.y\"}}", RP_UNSUPPORTED,
+        "inductor_passes={\"mine\":\"x.y\"} is not supported: such a pass is a Python function; "
+        "leave it at {}");
+}
+
+static void the_environment_fills_in(void **state) {
+    (void)state;
+    setenv("REPRISE_COMPILE_CACHE_SAVE_FORMAT", "unpacked", 1);
+    setenv("REPRISE_DEBUG_DUMP_PATH", "/tmp/dump", 1);
+    rp_compilation_config *cfg = ok("{\"debug_dump_path\":\"/tmp/typed\"}");
+    is(cfg, "compile_cache_save_format", "\"unpacked\"");
+    is(cfg, "debug_dump_path", "\"/tmp/dump\"");
+    rp_config_free(cfg);
+    cfg = ok("{\"compile_cache_save_format\":\"binary\"}"); /* what was typed stays */
+    is(cfg, "compile_cache_save_format", "\"binary\"");
+    rp_config_free(cfg);
+    setenv("REPRISE_COMPILE_CACHE_SAVE_FORMAT", "zip", 1);
+    refused(
+        "{}", RP_CONFIG,
+        "REPRISE_COMPILE_CACHE_SAVE_FORMAT sets compile_cache_save_format=\"zip\": expected one "
+        "of binary, unpacked");
+    unsetenv("REPRISE_COMPILE_CACHE_SAVE_FORMAT");
+    unsetenv("REPRISE_DEBUG_DUMP_PATH");
+}
+
+static void resolving_twice_changes_nothing(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *a = NULL, *b = NULL;
+    rp_compilation_config *copy = NULL;
+    rp_compilation_config *cfg = ok("{\"level\":2,\"cudagraph_mode\":\"PIECEWISE\"}");
+    CHECK_OK(rp_config_to_json(cfg, &a, &err), &err);
+    CHECK_OK(rp_config_resolve(cfg, NULL, &err), &err);
+    CHECK_OK(rp_config_clone(cfg, &copy, &err), &err);
+    assert_true(rp_config_is_resolved(copy));
+    assert_true(rp_config_is_typed(copy, "cudagraph_mode"));
+    assert_int_equal(rp_config_notes(copy, NULL), 1);
+    CHECK_OK(rp_config_to_json(copy, &b, &err), &err);
+    assert_string_equal(a, b);
+    rp_config_text_free(a);
+    rp_config_text_free(b);
+    rp_config_free(copy);
+    rp_config_free(cfg);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    return base_live() != 0;
+}
+#define TEST(name) cmocka_unit_test_teardown(name, nothing_left)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(levels_and_presets),
+        TEST(piecewise_needs_level_three),
+        TEST(an_unsplit_model_has_no_pieces),
+        TEST(attention_bounds_the_mode),
+        TEST(enforce_eager_names_what_it_overrides),
+        TEST(contradictions_are_refused),
+        TEST(backends),
+        TEST(custom_op_rules),
+        TEST(batch_limits),
+        TEST(ladders_become_lists),
+        TEST(compile_sizes),
+        TEST(compile_ranges),
+        TEST(passes_follow_the_level),
+        TEST(require_graph_refuses_downgrades),
+        TEST(harmless_settings_are_noted),
+        TEST(the_environment_fills_in),
+        TEST(resolving_twice_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
