@@ -1,4 +1,5 @@
-/* Private to the room: one element of arithmetic, as the generated code does it. */
+/* One element of arithmetic, as the generated code does it. Implemented by gen, which owns the text of the
+ * prelude that both are compiled from. */
 #ifndef KIR_SCALAR_H
 #define KIR_SCALAR_H
 

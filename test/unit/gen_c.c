@@ -100,7 +100,7 @@ static void generated_code_equals_interpreter(gen_isa isa) {
     int bad = 0;
 
     if (!(gen_isa_granted() & GEN_ISA_BIT(isa))) {
-        print_message("skipped: this machine does not grant %s\n", gen_isa_name(isa));
+        print_message("skip: this machine does not grant %s\n", gen_isa_name(isa));
         skip();
     }
     render_cases(&text, &scratch_size, isa);
