@@ -1,0 +1,25 @@
+/* Keys from named factors. Each factor has a name and a text value; the key is the hash of all, and the list is
+ * stored beside the plan so that `why` can name the one that differed. */
+#ifndef CACHE_KEY_H
+#define CACHE_KEY_H
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "cache/store.h"
+
+typedef struct cache_key cache_key;
+cache_key *cache_key_new(void); /* NULL when memory is exhausted */
+void cache_key_free(cache_key *k);
+/* Copies. Adding a name twice is RP_INTERNAL. */
+rp_status cache_key_add(cache_key *k, const char *name, const char *value,
+                        rp_error *err) RP_MUST_USE;
+rp_status cache_key_addf(cache_key *k, rp_error *err, const char *name, const char *fmt,
+                         ...) RP_MUST_USE RP_PRINTF(4, 5);
+base_hash128 cache_key_hash(const cache_key *k);
+/* {"name": "value", ...} in order of adding; owned by the caller. */
+rp_status cache_key_json(const cache_key *k, char **out, rp_error *err) RP_MUST_USE;
+/* Compares with every stored plan's factors; one line a plan into out: which factors differ, old -> new,
+ * nearest plan first. */
+rp_status cache_why(cache_store *s, const cache_key *k, base_buf *out, rp_error *err) RP_MUST_USE;
+
+#endif

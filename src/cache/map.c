@@ -1,0 +1,82 @@
+/* Large objects, mapped: [header][hash of each 64 KB chunk][zeros to a page][payload].
+ *
+ * Header, table and padding are always checked in full, so the table can be trusted; of the payload
+ * a seeded sample of chunks, with the first and the last, or all of it. The sample differs from one
+ * start to the next: what one misses another finds. A file that somebody cuts short while it is
+ * mapped is beyond this check. */
+#include "cache/priv.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+enum { SAMPLE = 32 };
+
+static bool chunk_good(const uint8_t *file, const cache_header *h, uint64_t i) {
+    uint64_t at = i * CACHE_CHUNK, left = h->payload_size - at;
+    base_hash128 have =
+        base_hash(file + h->payload_offset + at, left < CACHE_CHUNK ? left : CACHE_CHUNK);
+    base_hash128 want = cache_hash_load(file + CACHE_HEADER_SIZE + 16 * i);
+    return have.lo == want.lo && have.hi == want.hi;
+}
+
+static bool payload_good(const uint8_t *file, const cache_header *h, bool full) {
+    uint64_t n = cache_chunk_count(h->payload_size);
+    if (full || n <= SAMPLE) {
+        for (uint64_t i = 0; i < n; i++)
+            if (!chunk_good(file, h, i)) return false;
+        return true;
+    }
+    if (!chunk_good(file, h, 0) || !chunk_good(file, h, n - 1)) return false;
+    uint64_t seed = (uint64_t)base_now_ns();
+    for (uint64_t k = 2; k < SAMPLE; k++) {
+        uint64_t draw[2] = {seed, k};
+        if (!chunk_good(file, h, base_hash64(draw, sizeof draw) % n)) return false;
+    }
+    return true;
+}
+
+static const char *check_mapped(const base_mapping *m, cache_kind kind, base_hash128 key, bool full,
+                                cache_header *h) {
+    if (m->size < CACHE_HEADER_SIZE) return "shorter than its header";
+    const char *why = cache_header_decode(m->data, kind, key, h);
+    if (why) return why;
+    uint64_t size = h->payload_size;
+    if (size > m->size || cache_large_offset(size) != h->payload_offset ||
+        m->size - size != h->payload_offset)
+        return "its size is not the stored one";
+    base_hash128 body =
+        base_hash(m->data + CACHE_HEADER_SIZE, h->payload_offset - CACHE_HEADER_SIZE);
+    if (!cache_header_matches(m->data, body)) return "checksum mismatch in its header";
+    return payload_good(m->data, h, full) ? NULL : "checksum mismatch";
+}
+
+const char *cache_check_large(const cache_store *s, cache_kind kind, base_hash128 key, bool full,
+                              base_mapping *file, cache_header *h, rp_status *st, rp_error *err) {
+    char *path = NULL;
+    const char *why = NULL;
+    base_mapping m = {0};
+    *st = cache_object_path(s, kind, key, "", &path, err);
+    if (*st == RP_OK) *st = base_file_map(path, &m, err);
+    if (*st == RP_OK) why = check_mapped(&m, kind, key, full, h);
+    if (*st == RP_OK && !why)
+        *file = m;
+    else
+        base_file_unmap(&m);
+    base_free(path);
+    return why;
+}
+
+rp_status cache_map(cache_store *s, cache_kind kind, base_hash128 key, bool full_check,
+                    base_mapping *file, const uint8_t **payload, size_t *payload_size,
+                    rp_error *err) {
+    rp_error e = {0};
+    rp_status st;
+    cache_header h;
+    if (atomic_load(&s->off)) return cache_note_miss(s, kind, key, "the cache is off");
+    const char *why = cache_check_large(s, kind, key, full_check, file, &h, &st, &e);
+    RP_TRY(cache_settle(s, kind, key, why, st, &e, err));
+    cache_note_hit(s, kind, key);
+    *payload = file->data + h.payload_offset;
+    *payload_size = h.payload_size;
+    return RP_OK;
+}

@@ -1,0 +1,206 @@
+/* Small objects: header and payload in one file, read whole and checked whole, so that nothing can
+ * change between check and use. Code: the bare file with its header beside it. A miss leaves err
+ * alone: it is no failure, and the caller goes on with the same err. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "cache/priv.h"
+
+enum { MAX_SMALL = 1 << 30 };
+
+/* ---- small ---- */
+
+static const char *check_bytes(const uint8_t *file, size_t size, cache_kind kind, base_hash128 key,
+                               uint32_t *isa_bits) {
+    cache_header h;
+    if (size < CACHE_HEADER_SIZE) return "shorter than its header";
+    const char *why = cache_header_decode(file, kind, key, &h);
+    if (why) return why;
+    if (h.payload_offset != CACHE_HEADER_SIZE || h.payload_size != size - CACHE_HEADER_SIZE)
+        return "its size is not the stored one";
+    if (!cache_header_matches(file, base_hash(file + CACHE_HEADER_SIZE, h.payload_size)))
+        return "checksum mismatch";
+    *isa_bits = h.isa_bits;
+    return NULL;
+}
+
+const char *cache_check_small(const cache_store *s, cache_kind kind, base_hash128 key,
+                              uint32_t *isa_bits, char **out, size_t *out_size, rp_status *st,
+                              rp_error *err) {
+    char *path = NULL, *data = NULL;
+    const char *why = NULL;
+    size_t size = 0;
+    *st = cache_object_path(s, kind, key, "", &path, err);
+    if (*st == RP_OK) *st = base_file_read(path, MAX_SMALL, &data, &size, err);
+    if (*st == RP_OK) why = check_bytes((const uint8_t *)data, size, kind, key, isa_bits);
+    if (*st == RP_OK && !why) {
+        /* The end of the read is a NUL, which moves along. */
+        memmove(data, data + CACHE_HEADER_SIZE, size - CACHE_HEADER_SIZE + 1);
+        *out = data;
+        *out_size = size - CACHE_HEADER_SIZE;
+        data = NULL;
+    }
+    base_free(data);
+    base_free(path);
+    return why;
+}
+
+rp_status cache_settle(cache_store *s, cache_kind kind, base_hash128 key, const char *why,
+                       rp_status st, const rp_error *e, rp_error *err) {
+    if (st == RP_NOMEM) return rp_fail(err, RP_NOMEM, "%s", e->text);
+    if (st != RP_OK) return cache_note_miss(s, kind, key, st == RP_NOT_FOUND ? NULL : e->text);
+    if (!why) return RP_OK;
+    cache_quarantine(s, kind, key, why);
+    return cache_note_miss(s, kind, key, why);
+}
+
+rp_status cache_get(cache_store *s, cache_kind kind, base_hash128 key, char **out, size_t *out_size,
+                    rp_error *err) {
+    rp_error e = {0};
+    rp_status st;
+    uint32_t isa_bits;
+    if (atomic_load(&s->off)) return cache_note_miss(s, kind, key, "the cache is off");
+    const char *why = cache_check_small(s, kind, key, &isa_bits, out, out_size, &st, &e);
+    RP_TRY(cache_settle(s, kind, key, why, st, &e, err));
+    cache_note_hit(s, kind, key);
+    return RP_OK;
+}
+
+rp_status cache_forgive(cache_store *s, rp_status st, const rp_error *e, rp_error *err) {
+    if (st == RP_OK) return RP_OK;
+    if (st == RP_NOMEM) return rp_fail(err, RP_NOMEM, "%s", e->text);
+    cache_write_failed(s, e);
+    return RP_OK;
+}
+
+rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const void *data,
+                    size_t size, rp_error *err) {
+    rp_error e = {0};
+    uint8_t head[CACHE_HEADER_SIZE];
+    char *path = NULL;
+    if (!cache_writable(s)) return RP_OK;
+    RP_TRY(cache_object_path(s, kind, key, "", &path, err));
+    cache_header_encode(
+        &(cache_header){
+            .kind = kind, .payload_size = size, .key = key, .payload_offset = CACHE_HEADER_SIZE},
+        base_hash(data, size), head);
+    const cache_part parts[] = {{head, sizeof head}, {data, size}};
+    rp_status st = cache_file_write(path, parts, 2, true, &e);
+    base_free(path);
+    return cache_forgive(s, st, &e, err);
+}
+
+/* ---- code ---- */
+
+static const char *check_sum(const uint8_t *sum, size_t sum_size, const char *code, size_t size,
+                             base_hash128 key, uint32_t *isa_bits) {
+    cache_header h;
+    if (sum_size != CACHE_HEADER_SIZE) return "its .sum has not the size of a header";
+    const char *why = cache_header_decode(sum, CACHE_CODE, key, &h);
+    if (why) return why;
+    if (h.payload_offset != 0 || h.payload_size != size) return "its size is not the stored one";
+    if (!cache_header_matches(sum, base_hash(code, size))) return "checksum mismatch";
+    *isa_bits = h.isa_bits;
+    return NULL;
+}
+
+const char *cache_check_code(const cache_store *s, base_hash128 key, uint32_t *isa_bits,
+                             char **out_path, rp_status *st, rp_error *err) {
+    char *path = NULL, *sum_path = NULL, *sum = NULL, *code = NULL;
+    size_t sum_size = 0, size = 0;
+    const char *why = NULL;
+    *st = cache_object_path(s, CACHE_CODE, key, ".so", &path, err);
+    if (*st == RP_OK) *st = cache_object_path(s, CACHE_CODE, key, ".sum", &sum_path, err);
+    if (*st == RP_OK) *st = base_file_read(path, MAX_SMALL, &code, &size, err);
+    if (*st == RP_OK) {
+        *st = base_file_read(sum_path, CACHE_PAGE, &sum, &sum_size, err);
+        if (*st == RP_INVALID) { /* far too long: no header */
+            *st = RP_OK;
+            sum_size = 0;
+        }
+    }
+    if (*st == RP_OK) why = check_sum((uint8_t *)sum, sum_size, code, size, key, isa_bits);
+    if (*st == RP_OK && !why) {
+        *out_path = path;
+        path = NULL;
+    }
+    base_free(code);
+    base_free(sum);
+    base_free(sum_path);
+    base_free(path);
+    return why;
+}
+
+rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path,
+                         rp_error *err) {
+    rp_error e = {0};
+    rp_status st;
+    uint32_t stored = 0;
+    char *path = NULL;
+    if (atomic_load(&s->off)) return cache_note_miss(s, CACHE_CODE, key, "the cache is off");
+    const char *why = cache_check_code(s, key, &stored, &path, &st, &e);
+    RP_TRY(cache_settle(s, CACHE_CODE, key, why, st, &e, err));
+    if (stored != isa_bits) { /* sound, but for another machine: stays until it is overwritten */
+        base_free(path);
+        return cache_note_miss(s, CACHE_CODE, key, "made for another instruction set");
+    }
+    cache_note_hit(s, CACHE_CODE, key);
+    *out_path = path;
+    return RP_OK;
+}
+
+static rp_status store_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *code,
+                            size_t size, char **out_path, rp_error *err) {
+    rp_status st;
+    uint8_t head[CACHE_HEADER_SIZE];
+    char *path = NULL, *sum_path = NULL;
+    cache_header_encode(
+        &(cache_header){.kind = CACHE_CODE, .isa_bits = isa_bits, .payload_size = size, .key = key},
+        base_hash(code, size), head);
+    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, key, ".so", &path, err));
+    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, key, ".sum", &sum_path, err));
+    /* Between the two a reader may pair the new file with an old header: a mismatch, a miss. */
+    RP_TRY_OUT(cache_file_write(path, &(cache_part){code, size}, 1, true, err));
+    RP_TRY_OUT(cache_file_write(sum_path, &(cache_part){head, sizeof head}, 1, true, err));
+    *out_path = path;
+    path = NULL;
+out:
+    base_free(sum_path);
+    base_free(path);
+    return st;
+}
+
+static rp_status keep_private(cache_store *s, base_hash128 key, const char *code, size_t size,
+                              char **out_path, rp_error *err) {
+    const char *dir = NULL;
+    char hex[33];
+    base_buf b;
+    RP_TRY(cache_private_dir(s, &dir, err));
+    base_hash_hex(key, hex);
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s/%s.so", dir, hex);
+    RP_TRY(base_buf_status(&b, err));
+    rp_status st = cache_file_write(b.data, &(cache_part){code, size}, 1, false, err);
+    if (st == RP_OK) *out_path = base_buf_take(&b);
+    base_buf_done(&b);
+    return st;
+}
+
+rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *src_path,
+                         char **out_path, rp_error *err) {
+    rp_error e = {0};
+    char *code = NULL;
+    size_t size = 0;
+    bool stored = false;
+    RP_TRY(base_file_read(src_path, MAX_SMALL, &code, &size, err));
+    rp_status st = RP_OK;
+    if (cache_writable(s)) {
+        st = store_code(s, key, isa_bits, code, size, out_path, &e);
+        stored = st == RP_OK;
+        st = cache_forgive(s, st, &e, err);
+    }
+    if (st == RP_OK && !stored) st = keep_private(s, key, code, size, out_path, err);
+    if (st == RP_OK) cache_remove(src_path);
+    base_free(code);
+    return st;
+}

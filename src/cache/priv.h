@@ -1,0 +1,75 @@
+/* The store's inside, shared by the files of this folder. */
+#ifndef CACHE_PRIV_H
+#define CACHE_PRIV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/str.h"
+#include "cache/header.h"
+#include "cache/store.h"
+
+struct cache_store {
+    char *dir;            /* NULL when no folder could be named */
+    atomic_bool off;      /* not used at all */
+    atomic_bool full;     /* a write failed: reads go on, writes are dropped */
+    char reason[400];     /* of the first of these */
+    pthread_mutex_t lock; /* reason, private_dir */
+    char *private_dir;    /* code when the store takes none; made when first needed */
+    _Atomic uint64_t hits, misses;
+};
+
+extern const char *const cache_kind_names[CACHE_KIND_COUNT_];
+
+/* Puts are stored: neither off nor full. */
+bool cache_writable(const cache_store *s);
+/* A write failed: says so once and drops later ones. err is the failure. */
+void cache_write_failed(cache_store *s, const rp_error *err);
+/* A failed write costs the next start time, not this run: RP_OK for all but RP_NOMEM. */
+rp_status cache_forgive(cache_store *s, rp_status st, const rp_error *e, rp_error *err) RP_MUST_USE;
+/* Removes a file or folder that is no longer needed; nothing depends on its going. */
+void cache_remove(const char *path);
+/* Private folder of this store handle, made with mode 0700 at first use. Borrowed. */
+rp_status cache_private_dir(cache_store *s, const char **out, rp_error *err) RP_MUST_USE;
+
+/* <root>/objects/<kind>/<hex><suffix>, owned by the caller. */
+rp_status cache_object_path(const cache_store *s, cache_kind kind, base_hash128 key,
+                            const char *suffix, char **out, rp_error *err) RP_MUST_USE;
+/* Moves an object, or the file at path below the root, to quarantine/ and says why. Best effort. */
+void cache_quarantine_file(cache_store *s, const char *path, const char *why);
+void cache_quarantine(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
+/* The 32 hex digits a name begins with; false when it does not. */
+bool cache_parse_hex(const char *name, base_hash128 *key, char hex[33]);
+/* Counts and logs the outcome of a look-up; the second returns RP_NOT_FOUND. why may be NULL. */
+void cache_note_hit(cache_store *s, cache_kind kind, base_hash128 key);
+rp_status cache_note_miss(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
+
+/* What the outcome of a check means to the caller: a bad object is put away, anything but RP_OK and
+ * RP_NOMEM is a miss. */
+rp_status cache_settle(cache_store *s, cache_kind kind, base_hash128 key, const char *why,
+                       rp_status st, const rp_error *e, rp_error *err) RP_MUST_USE;
+
+typedef struct cache_part {
+    const void *data;
+    size_t size;
+} cache_part;
+/* Writes the parts to a temporary name beside path and renames it. sync: fsync before the rename. */
+rp_status cache_file_write(const char *path, const cache_part *parts, size_t n, bool sync,
+                           rp_error *err) RP_MUST_USE;
+/* <path>.tmp-<pid>-<serial> into b. */
+void cache_temp_name(const char *path, base_buf *b);
+/* Writes all of data at offset; RP_IO with the path in the text. */
+rp_status cache_write_at(int fd, const char *path, const void *data, size_t size, uint64_t offset,
+                         rp_error *err) RP_MUST_USE;
+
+/* Whole-object checks without counting: NULL when good, else the reason. *st is not RP_OK when the
+ * check itself failed (memory, system); then the object is neither good nor bad. */
+const char *cache_check_small(const cache_store *s, cache_kind kind, base_hash128 key,
+                              uint32_t *isa_bits, char **out, size_t *out_size, rp_status *st,
+                              rp_error *err);
+const char *cache_check_code(const cache_store *s, base_hash128 key, uint32_t *isa_bits,
+                             char **out_path, rp_status *st, rp_error *err);
+const char *cache_check_large(const cache_store *s, cache_kind kind, base_hash128 key, bool full,
+                              base_mapping *file, cache_header *h, rp_status *st, rp_error *err);
+
+#endif

@@ -1,0 +1,89 @@
+/* Content-addressed store of checked objects in one folder.
+ *
+ * An object is a file <root>/objects/<kind>/<key hex>: a 64-byte header (magic, format version, kind, payload size,
+ * checksum, ISA bits) and the payload. Code objects are stored as the bare file plus a `.sum` header
+ * beside it, so that the loader can open them. Written to a temporary name, fsynced, renamed.
+ * A corrupt, truncated or foreign object is a miss and is moved to quarantine/. Several processes
+ * may use one folder; one store handle: one thread at a time for writes, any for reads. */
+#ifndef CACHE_STORE_H
+#define CACHE_STORE_H
+
+#include "base/file.h"
+#include "base/hash.h"
+
+typedef enum cache_kind {
+    CACHE_PLAN,
+    CACHE_CODE,
+    CACHE_WEIGHTS,
+    CACHE_TUNING,
+    CACHE_KIND_COUNT_
+} cache_kind;
+
+typedef struct cache_store cache_store;
+
+/* Finds the folder: dir, else $REPRISE_CACHE_DIR, else $XDG_CACHE_HOME/reprise, else ~/.cache/reprise.
+ * Owned by the caller (base_free). */
+rp_status cache_default_dir(const char *dir, char **out, rp_error *err) RP_MUST_USE;
+/* Opens or creates; dir as in cache_default_dir. A folder that cannot be created or written, is full, or that others could write to
+ * (group or world writable, owned by another user who is not root) gives RP_OK with a store that is off
+ * (every get a miss, every put dropped) and the reason in cache_store_off_reason; code then goes to a
+ * private temporary folder removed at close. The same happens to writes after one has failed (full disk). */
+rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) RP_MUST_USE;
+void cache_store_close(cache_store *s);
+const char *cache_store_dir(const cache_store *s);
+const char *cache_store_off_reason(const cache_store *s); /* NULL = in use */
+
+/* Small objects, whole, checked: RP_NOT_FOUND is a miss (also when quarantined; the reason is logged).
+ * A miss leaves err alone. The bytes are NUL-terminated beyond out_size and owned by the caller. Failed writes are
+ * no errors (see cache_store_off_reason). */
+rp_status cache_get(cache_store *s, cache_kind kind, base_hash128 key, char **out, size_t *out_size,
+                    rp_error *err) RP_MUST_USE;
+rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const void *data,
+                    size_t size, rp_error *err) RP_MUST_USE;
+/* Code: the path of the checked shared object for dlopen, owned by the caller; isa_bits must equal what the
+ * object was stored with, else it is a miss. */
+rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path,
+                         rp_error *err) RP_MUST_USE;
+/* Takes the file src_path into the store and removes it; gives its path there (or in the private folder
+ * when off). */
+rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *src_path,
+                         char **out_path, rp_error *err) RP_MUST_USE;
+/* Large objects, mapped read-only; payload is 4096-aligned. full_check reads every byte; else header, size,
+ * and the checksum of a seeded sample of pages plus first and last. */
+rp_status cache_map(cache_store *s, cache_kind kind, base_hash128 key, bool full_check,
+                    base_mapping *file, const uint8_t **payload, size_t *payload_size,
+                    rp_error *err) RP_MUST_USE;
+/* Streaming writer for large objects: nothing half-written is ever visible. When the store is off the
+ * bytes go to an unlinked temporary file or anonymous memory, and commit still maps them. */
+typedef struct cache_writer cache_writer;
+rp_status cache_writer_open(cache_store *s, cache_kind kind, base_hash128 key, size_t size,
+                            cache_writer **out, rp_error *err) RP_MUST_USE;
+rp_status cache_writer_add(cache_writer *w, const void *data, size_t size,
+                           rp_error *err) RP_MUST_USE;
+rp_status cache_writer_commit(cache_writer *w, base_mapping *file, const uint8_t **payload,
+                              rp_error *err) RP_MUST_USE;
+void cache_writer_free(cache_writer *w); /* drops what was not committed */
+
+/* Text files beside a plan (computation_graph.ir, key_factors.json): <root>/plans/<key>/<name>. */
+rp_status cache_put_text(cache_store *s, base_hash128 key, const char *name, const char *text,
+                         rp_error *err) RP_MUST_USE;
+rp_status cache_get_text(cache_store *s, base_hash128 key, const char *name, char **out,
+                         rp_error *err) RP_MUST_USE;
+
+/* ls and verify: fn for each object; verify quarantines what fails. */
+typedef struct cache_entry {
+    cache_kind kind;
+    char key[33];
+    uint64_t size;
+    int64_t mtime;
+    bool ok;
+    const char *reason;
+} cache_entry;
+typedef rp_status (*cache_entry_fn)(void *user, const cache_entry *e, rp_error *err);
+rp_status cache_list(cache_store *s, bool verify, cache_entry_fn fn, void *user,
+                     rp_error *err) RP_MUST_USE;
+
+uint64_t cache_hits(const cache_store *s);
+uint64_t cache_misses(const cache_store *s);
+
+#endif
