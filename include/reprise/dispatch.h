@@ -24,14 +24,14 @@ typedef struct rp_batch_descriptor {
 } rp_batch_descriptor;
 
 typedef struct rp_dispatch {
-    rp_cudagraph_mode mode;           /* NONE, PIECEWISE or FULL */
-    rp_batch_descriptor key;          /* NONE: the real, unpadded sizes */
-    rp_cudagraph_mode head_mode;      /* FULL: the head is inside the graph of the step */
+    rp_cudagraph_mode mode;      /* NONE, PIECEWISE or FULL */
+    rp_batch_descriptor key;     /* NONE: the real, unpadded sizes */
+    rp_cudagraph_mode head_mode; /* FULL: the head is inside the graph of the step */
     rp_batch_descriptor head_key;
     int32_t num_tokens, num_reqs, num_logits; /* real */
-    int32_t padded;                   /* token rows to run */
-    int32_t padded_reqs;              /* rows of block_tables */
-    int32_t padded_logits;            /* rows of the head; 0: no head in this step */
+    int32_t padded;                           /* token rows to run */
+    int32_t padded_reqs;                      /* rows of block_tables */
+    int32_t padded_logits;                    /* rows of the head; 0: no head in this step */
     /* Why mode (head_mode) is below what the configured mode promises, "" when it is not.
      * Borrowed from the dispatcher. */
     const char *reason, *head_reason;

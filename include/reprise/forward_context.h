@@ -25,8 +25,9 @@ typedef struct rp_context {
 typedef struct rp_attention_metadata {
     const int32_t *cu_seqlens_q; /* [graph_bs + 1]; the padded tail repeats the last value */
     const int32_t *cu_seqlens_k; /* [graph_bs + 1], over context_lens */
-    const int32_t *slot_mapping; /* [padded tokens]: block * block_size + offset, -1 stores nothing */
-    const int32_t *token_seqs;   /* [padded tokens]: row of block_tables, -1 on padding */
+    const int32_t
+        *slot_mapping;         /* [padded tokens]: block * block_size + offset, -1 stores nothing */
+    const int32_t *token_seqs; /* [padded tokens]: row of block_tables, -1 on padding */
     const int32_t *context_lens; /* [graph_bs]: keys after this step, 0 on padding */
     const int32_t *block_tables; /* [graph_bs, block_tables_stride]; block 0 is the null block */
     int32_t block_tables_stride;

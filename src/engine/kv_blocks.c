@@ -17,9 +17,9 @@ struct engine_kv {
     uint32_t *free_seqs; /* a stack */
     uint32_t n_free_seqs;
     bool *open;
-    uint32_t *n_blocks;  /* [max_seqs] */
-    int32_t *tables;     /* [max_seqs, max_blocks] */
-    uint8_t *seen;       /* for the check */
+    uint32_t *n_blocks; /* [max_seqs] */
+    int32_t *tables;    /* [max_seqs, max_blocks] */
+    uint8_t *seen;      /* for the check */
 };
 
 static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
@@ -35,7 +35,8 @@ static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
     kv->n_blocks = base_alloc_array(o->max_seqs, sizeof *kv->n_blocks);
     kv->tables = base_alloc_array(cells, sizeof *kv->tables);
     kv->seen = base_alloc_array(o->n_blocks, 1);
-    if (!kv->free_blocks || !kv->free_seqs || !kv->open || !kv->n_blocks || !kv->tables || !kv->seen)
+    if (!kv->free_blocks || !kv->free_seqs || !kv->open || !kv->n_blocks || !kv->tables ||
+        !kv->seen)
         return rp_fail(err, RP_NOMEM, "tables of %u KV blocks", o->n_blocks);
     return RP_OK;
 }
@@ -46,9 +47,10 @@ rp_status engine_kv_new(const engine_kv_options *o, engine_kv **out, rp_error *e
 
     if (o->n_blocks < 2 || o->max_seqs < 1 || o->max_blocks < 1 ||
         o->n_blocks > (uint32_t)INT32_MAX / (o->block_size ? o->block_size : ENGINE_KV_BLOCK))
-        return rp_fail(err, RP_INVALID,
-                       "KV cache of %u blocks (one is reserved), %u sequences of %u blocks cannot work",
-                       o->n_blocks, o->max_seqs, o->max_blocks);
+        return rp_fail(
+            err, RP_INVALID,
+            "KV cache of %u blocks (one is reserved), %u sequences of %u blocks cannot work",
+            o->n_blocks, o->max_seqs, o->max_blocks);
     kv = base_alloc(sizeof *kv);
     if (!kv) return rp_fail(err, RP_NOMEM, "KV block manager");
     kv->o = *o;
@@ -129,7 +131,8 @@ int32_t engine_kv_slot(const engine_kv *kv, uint32_t seq, uint32_t position) {
     uint32_t i = position / kv->o.block_size;
 
     if (i >= kv->n_blocks[seq]) return -1;
-    return table_of(kv, seq)[i] * (int32_t)kv->o.block_size + (int32_t)(position % kv->o.block_size);
+    return table_of(kv, seq)[i] * (int32_t)kv->o.block_size +
+           (int32_t)(position % kv->o.block_size);
 }
 
 uint32_t engine_kv_n_usable(const engine_kv *kv) {
@@ -149,14 +152,16 @@ uint32_t engine_kv_max_blocks(const engine_kv *kv) {
 }
 
 uint32_t engine_kv_max_tokens(const engine_kv *kv) {
-    uint32_t n = engine_kv_n_usable(kv) < kv->o.max_blocks ? engine_kv_n_usable(kv) : kv->o.max_blocks;
+    uint32_t n = engine_kv_n_usable(kv) < kv->o.max_blocks ? engine_kv_n_usable(kv)
+                                                           : kv->o.max_blocks;
 
     return n * kv->o.block_size;
 }
 
 static rp_status check_block(const engine_kv *kv, int32_t b, const char *where, rp_error *err) {
     if (b <= 0 || (uint32_t)b >= kv->o.n_blocks)
-        return rp_fail(err, RP_INTERNAL, "KV block %d %s is outside 1..%u", b, where, kv->o.n_blocks - 1);
+        return rp_fail(err, RP_INTERNAL, "KV block %d %s is outside 1..%u", b, where,
+                       kv->o.n_blocks - 1);
     if (kv->seen[b]) return rp_fail(err, RP_INTERNAL, "KV block %d %s has two owners", b, where);
     kv->seen[b] = 1;
     return RP_OK;
@@ -172,13 +177,16 @@ rp_status engine_kv_check(const engine_kv *kv, rp_error *err) {
         const int32_t *t = table_of(kv, s);
 
         if (!kv->open[s] && kv->n_blocks[s])
-            return rp_fail(err, RP_INTERNAL, "closed sequence %u holds %u KV blocks", s, kv->n_blocks[s]);
+            return rp_fail(err, RP_INTERNAL, "closed sequence %u holds %u KV blocks", s,
+                           kv->n_blocks[s]);
         open += kv->open[s];
         owned += kv->n_blocks[s];
-        for (uint32_t i = 0; i < kv->n_blocks[s]; i++) RP_TRY(check_block(kv, t[i], "in a table", err));
+        for (uint32_t i = 0; i < kv->n_blocks[s]; i++)
+            RP_TRY(check_block(kv, t[i], "in a table", err));
         for (uint32_t i = kv->n_blocks[s]; i < kv->o.max_blocks; i++)
             if (t[i] != ENGINE_KV_NULL_BLOCK)
-                return rp_fail(err, RP_INTERNAL, "table of sequence %u names block %d past its end", s, t[i]);
+                return rp_fail(err, RP_INTERNAL, "table of sequence %u names block %d past its end",
+                               s, t[i]);
     }
     if (owned + kv->n_free != engine_kv_n_usable(kv) || open + kv->n_free_seqs != kv->o.max_seqs)
         return rp_fail(err, RP_INTERNAL, "%u KV blocks owned and %u free of %u", owned, kv->n_free,

@@ -11,7 +11,8 @@
 
 rp_status engine_sampling_check(const engine_sampling *s, rp_error *err) {
     if (!(s->temperature >= 0 && s->temperature <= 1e6))
-        return rp_fail(err, RP_CONFIG, "temperature %g is not in 0..1e6; 0 is greedy", s->temperature);
+        return rp_fail(err, RP_CONFIG, "temperature %g is not in 0..1e6; 0 is greedy",
+                       s->temperature);
     if (!(s->top_p > 0 && s->top_p <= 1))
         return rp_fail(err, RP_CONFIG, "top_p %g is not in (0, 1]; 1 turns it off", s->top_p);
     if (!(s->min_p >= 0 && s->min_p <= 1))
@@ -102,6 +103,7 @@ engine_finish engine_request_append(engine_request *r, int32_t token, float logp
             break;
         }
     if (r->stop && r->stop(r->user, r)) r->finish = ENGINE_FINISH_STOP;
-    if (r->finish == ENGINE_FINISH_NONE && r->n_output == r->max_output) r->finish = ENGINE_FINISH_LENGTH;
+    if (r->finish == ENGINE_FINISH_NONE && r->n_output == r->max_output)
+        r->finish = ENGINE_FINISH_LENGTH;
     return r->finish;
 }

@@ -16,7 +16,8 @@ typedef struct engine_sampling {
     bool logprobs;      /* log probability of each chosen token, from unmodified logits */
     uint64_t seed;
 } engine_sampling;
-#define ENGINE_SAMPLING_GREEDY {.temperature = 0, .top_p = 1, .min_p = 0}
+#define ENGINE_SAMPLING_GREEDY \
+    { .temperature = 0, .top_p = 1, .min_p = 0 }
 
 /* RP_CONFIG names the value out of range. */
 rp_status engine_sampling_check(const engine_sampling *s, rp_error *err) RP_MUST_USE;
@@ -30,7 +31,12 @@ typedef enum engine_finish {
 /* "", "stop", "length", "abort". */
 const char *engine_finish_name(engine_finish f);
 
-typedef enum engine_request_state { ENGINE_NEW, ENGINE_WAITING, ENGINE_RUNNING, ENGINE_FINISHED } engine_request_state;
+typedef enum engine_request_state {
+    ENGINE_NEW,
+    ENGINE_WAITING,
+    ENGINE_RUNNING,
+    ENGINE_FINISHED
+} engine_request_state;
 
 typedef struct engine_request engine_request;
 /* Called after each output token (the last of r->output); true ends the request with STOP. */
@@ -40,12 +46,12 @@ typedef struct engine_request_options {
     uint64_t id;
     const int32_t *prompt; /* copied */
     uint32_t n_prompt;
-    uint32_t max_tokens;   /* 0: only computes the prompt */
+    uint32_t max_tokens; /* 0: only computes the prompt */
     engine_sampling sampling;
     const int32_t *stop_ids; /* copied; EOS among them unless it is to be ignored */
     uint32_t n_stop_ids;
-    bool all_logits;       /* logits of every position, not of the last alone */
-    engine_stop_fn stop;   /* (optional) stop strings, streaming */
+    bool all_logits;     /* logits of every position, not of the last alone */
+    engine_stop_fn stop; /* (optional) stop strings, streaming */
     void *user;
 } engine_request_options;
 
@@ -53,10 +59,10 @@ typedef struct engine_request_options {
 struct engine_request {
     uint64_t id;
     int32_t *prompt, *output;
-    float *logprobs;       /* [n_output], NULL unless sampling.logprobs */
+    float *logprobs; /* [n_output], NULL unless sampling.logprobs */
     uint32_t n_prompt, n_output, max_output;
     uint32_t max_tokens;
-    uint32_t n_computed;   /* positions whose keys and values are in the cache */
+    uint32_t n_computed;    /* positions whose keys and values are in the cache */
     uint32_t n_logits_done; /* all_logits: positions whose logits were handed out */
     engine_sampling sampling;
     int32_t *stop_ids;
@@ -66,10 +72,10 @@ struct engine_request {
     void *user;
     engine_request_state state;
     engine_finish finish;
-    uint32_t seq;          /* KV sequence while RUNNING */
+    uint32_t seq; /* KV sequence while RUNNING */
     uint32_t n_preempted;
-    uint64_t arrival;      /* order of adding */
-    engine_request *next;  /* waiting or finished list */
+    uint64_t arrival;     /* order of adding */
+    engine_request *next; /* waiting or finished list */
 };
 
 /* RP_INVALID for an empty prompt, RP_CONFIG for sampling values out of range. */

@@ -12,9 +12,9 @@
 #include "engine/philox.h"
 
 struct engine_sampler {
-    uint32_t n;       /* vocabulary */
-    int32_t *cand;    /* candidate ids; a heap, then the popped ones at its end */
-    double *weight;   /* of the candidates that were kept, in order of keeping */
+    uint32_t n;     /* vocabulary */
+    int32_t *cand;  /* candidate ids; a heap, then the popped ones at its end */
+    double *weight; /* of the candidates that were kept, in order of keeping */
     int32_t *kept;
 };
 
@@ -28,7 +28,8 @@ rp_status engine_sampler_new(uint32_t vocab_size, engine_sampler **out, rp_error
     s->weight = base_alloc_array(vocab_size, sizeof *s->weight);
     if (vocab_size < 1 || !s->cand || !s->kept || !s->weight) {
         engine_sampler_free(s);
-        return rp_fail(err, vocab_size ? RP_NOMEM : RP_INVALID, "sampler of a vocabulary of %u", vocab_size);
+        return rp_fail(err, vocab_size ? RP_NOMEM : RP_INVALID, "sampler of a vocabulary of %u",
+                       vocab_size);
     }
     *out = s;
     return RP_OK;
@@ -69,8 +70,8 @@ static bool max_logit(const float *x, uint32_t n, float *out) {
 static rp_status bad_logits(const engine_sampler *s, const float *x, rp_error *err) {
     for (uint32_t i = 0; i < s->n; i++)
         if (isnan(x[i]) || x[i] == INFINITY)
-            return rp_fail(err, RP_INTERNAL, "logit of token %u is %g; the step computed garbage", i,
-                           (double)x[i]);
+            return rp_fail(err, RP_INTERNAL, "logit of token %u is %g; the step computed garbage",
+                           i, (double)x[i]);
     return rp_fail(err, RP_INTERNAL, "all %u logits are -inf; no token can be chosen", s->n);
 }
 
@@ -168,7 +169,8 @@ static uint32_t keep_best(engine_sampler *s, const float *x, float top, const en
     if (k == n || p->top_p >= 1) return kept;
     total = cum;
     cum = 0;
-    for (kept = 0; kept < k && (kept == 0 || cum < p->top_p * total); kept++) cum += s->weight[kept];
+    for (kept = 0; kept < k && (kept == 0 || cum < p->top_p * total); kept++)
+        cum += s->weight[kept];
     return kept;
 }
 
@@ -202,7 +204,8 @@ static int32_t sample(engine_sampler *s, const engine_sampling *p, const float *
 }
 
 rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
-                              uint64_t step, int32_t *out_token, float *out_logprob, rp_error *err) {
+                              uint64_t step, int32_t *out_token, float *out_logprob,
+                              rp_error *err) {
     float top;
     int32_t token;
 
@@ -224,8 +227,8 @@ rp_status engine_sampler_batch(engine_sampler *s, const engine_batch *batch, con
         tokens[i] = -1;
         logprobs[i] = 0;
         if (!e->samples) continue;
-        RP_TRY(engine_sampler_pick(s, &e->req->sampling, logits + (row - 1) * stride, e->req->n_output,
-                                   &tokens[i], &logprobs[i], err));
+        RP_TRY(engine_sampler_pick(s, &e->req->sampling, logits + (row - 1) * stride,
+                                   e->req->n_output, &tokens[i], &logprobs[i], err));
     }
     return RP_OK;
 }

@@ -75,10 +75,11 @@ rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_
     uint32_t rows = o->max_logits ? o->max_logits : o->max_num_batched_tokens;
 
     if (o->max_num_seqs < 1 || o->max_num_batched_tokens < o->max_num_seqs || o->max_model_len < 2)
-        return rp_fail(err, RP_CONFIG,
-                       "max_num_batched_tokens %u must be at least max_num_seqs %u, and max_model_len %u "
-                       "at least 2",
-                       o->max_num_batched_tokens, o->max_num_seqs, o->max_model_len);
+        return rp_fail(
+            err, RP_CONFIG,
+            "max_num_batched_tokens %u must be at least max_num_seqs %u, and max_model_len %u "
+            "at least 2",
+            o->max_num_batched_tokens, o->max_num_seqs, o->max_model_len);
     if (rows < o->max_num_seqs)
         return rp_fail(err, RP_CONFIG, "%u logit rows are fewer than max_num_seqs %u", rows,
                        o->max_num_seqs);
@@ -126,9 +127,10 @@ void engine_sched_free(engine_sched *s) {
 static rp_status check_ids(const engine_sched *s, const engine_request *r, rp_error *err) {
     for (uint32_t i = 0; i < r->n_prompt; i++)
         if (r->prompt[i] < 0 || (s->o.vocab_size && (uint32_t)r->prompt[i] >= s->o.vocab_size))
-            return rp_fail(err, RP_INVALID,
-                           "token id %d at position %u of the prompt is outside the vocabulary of %u",
-                           r->prompt[i], i, s->o.vocab_size);
+            return rp_fail(
+                err, RP_INVALID,
+                "token id %d at position %u of the prompt is outside the vocabulary of %u",
+                r->prompt[i], i, s->o.vocab_size);
     return RP_OK;
 }
 
@@ -137,15 +139,17 @@ rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) {
 
     assert(r->state == ENGINE_NEW);
     if (r->n_prompt >= s->o.max_model_len + (want ? 0u : 1u))
-        return rp_fail(err, RP_INVALID,
-                       "prompt of %u tokens leaves no room in max_model_len %u; shorten it or raise "
-                       "max_model_len",
-                       r->n_prompt, s->o.max_model_len);
+        return rp_fail(
+            err, RP_INVALID,
+            "prompt of %u tokens leaves no room in max_model_len %u; shorten it or raise "
+            "max_model_len",
+            r->n_prompt, s->o.max_model_len);
     if (r->n_prompt > kv_len || r->n_prompt + want > kv_len)
-        return rp_fail(err, RP_INVALID,
-                       "prompt of %u tokens never fits the KV cache of %u tokens (%u blocks of %u); "
-                       "shorten it or enlarge the cache",
-                       r->n_prompt, kv_len, engine_kv_n_usable(s->kv), engine_kv_block_size(s->kv));
+        return rp_fail(
+            err, RP_INVALID,
+            "prompt of %u tokens never fits the KV cache of %u tokens (%u blocks of %u); "
+            "shorten it or enlarge the cache",
+            r->n_prompt, kv_len, engine_kv_n_usable(s->kv), engine_kv_block_size(s->kv));
     RP_TRY(check_ids(s, r, err));
     room = (s->o.max_model_len < kv_len ? s->o.max_model_len : kv_len) - r->n_prompt;
     RP_TRY(engine_request_reserve(r, r->max_tokens < room ? r->max_tokens : room, err));
@@ -177,7 +181,8 @@ static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
                               .samples = last && r->max_output > 0};
     e->n_logits = e->samples ? 1 : 0;
     /* After a preemption logits already handed out are not asked for again. */
-    if (r->all_logits && r->n_computed + n_tokens > first) e->n_logits = r->n_computed + n_tokens - first;
+    if (r->all_logits && r->n_computed + n_tokens > first)
+        e->n_logits = r->n_computed + n_tokens - first;
     b->num_tokens += n_tokens;
     b->num_logits += e->n_logits;
     if (n_tokens > b->max_query_len) b->max_query_len = n_tokens;
@@ -283,8 +288,10 @@ rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error 
     s->in_flight = s->batch.n > 0;
     if (s->n_running > s->stats.most_running) s->stats.most_running = s->n_running;
     if (s->batch.n == 0 && !engine_sched_idle(s))
-        return rp_fail(err, RP_INTERNAL, "no step for %u running and %u waiting requests, %u of %u KV "
-                       "blocks free", s->n_running, s->waiting.n, engine_kv_n_free(s->kv),
+        return rp_fail(err, RP_INTERNAL,
+                       "no step for %u running and %u waiting requests, %u of %u KV "
+                       "blocks free",
+                       s->n_running, s->waiting.n, engine_kv_n_free(s->kv),
                        engine_kv_n_usable(s->kv));
     *out = s->batch.n ? &s->batch : NULL;
     return RP_OK;

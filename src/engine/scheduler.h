@@ -21,11 +21,11 @@ typedef struct engine_sched_options {
 /* What one request does in a step: positions start .. start + n_tokens - 1. */
 typedef struct engine_batch_entry {
     engine_request *req;
-    uint32_t seq;      /* KV sequence */
+    uint32_t seq; /* KV sequence */
     uint32_t start, n_tokens;
     uint32_t n_logits; /* its last n_logits positions need logits */
     bool prefill;
-    bool samples;      /* the last of them is sampled from */
+    bool samples; /* the last of them is sampled from */
 } engine_batch_entry;
 
 /* Decodes come first. Borrowed from the scheduler until the next call of next. */

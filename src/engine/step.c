@@ -51,34 +51,35 @@ static rp_status check_sizes(const engine_step *s, const engine_batch *batch, co
     if (d->padded < 0 || (uint32_t)d->padded > b->max_tokens || d->padded_reqs < 0 ||
         (uint32_t)d->padded_reqs > b->max_seqs || d->padded_logits < 0 ||
         (uint32_t)d->padded_logits > b->max_rows)
-        return rp_fail(err, RP_INVALID,
-                       "step padded to %d tokens, %d requests, %d logit rows is beyond the static inputs "
-                       "of %u, %u, %u",
-                       d->padded, d->padded_reqs, d->padded_logits, b->max_tokens, b->max_seqs,
-                       b->max_rows);
+        return rp_fail(
+            err, RP_INVALID,
+            "step padded to %d tokens, %d requests, %d logit rows is beyond the static inputs "
+            "of %u, %u, %u",
+            d->padded, d->padded_reqs, d->padded_logits, b->max_tokens, b->max_seqs, b->max_rows);
     if (batch && (batch->num_tokens > (uint32_t)d->padded || batch->n > (uint32_t)d->padded_reqs ||
                   batch->num_logits > (uint32_t)d->padded_logits ||
                   batch->num_tokens != (uint32_t)d->num_tokens))
-        return rp_fail(err, RP_INVALID,
-                       "batch of %u tokens, %u requests, %u logit rows was dispatched as %d, %d, %d",
-                       batch->num_tokens, batch->n, batch->num_logits, d->padded, d->padded_reqs,
-                       d->padded_logits);
+        return rp_fail(
+            err, RP_INVALID,
+            "batch of %u tokens, %u requests, %u logit rows was dispatched as %d, %d, %d",
+            batch->num_tokens, batch->n, batch->num_logits, d->padded, d->padded_reqs,
+            d->padded_logits);
     return RP_OK;
 }
 
 /* Real rows of entry i, from token row t and logit row r on. */
-static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const engine_kv *kv, uint32_t i,
-                           uint32_t t, uint32_t r, rp_error *err) {
+static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const engine_kv *kv,
+                           uint32_t i, uint32_t t, uint32_t r, rp_error *err) {
     const engine_step_buffers *b = &s->b;
     uint32_t n_blocks;
     const int32_t *table = engine_kv_table(kv, e->seq, &n_blocks);
     int32_t *row = b->block_tables + (size_t)i * b->max_blocks;
 
     if (n_blocks > b->max_blocks || engine_kv_slot(kv, e->seq, e->start + e->n_tokens - 1) < 0)
-        return rp_fail(err, RP_INTERNAL,
-                       "request %llu has %u KV blocks for positions up to %u, block-table rows hold %u",
-                       (unsigned long long)e->req->id, n_blocks, e->start + e->n_tokens - 1,
-                       b->max_blocks);
+        return rp_fail(
+            err, RP_INTERNAL,
+            "request %llu has %u KV blocks for positions up to %u, block-table rows hold %u",
+            (unsigned long long)e->req->id, n_blocks, e->start + e->n_tokens - 1, b->max_blocks);
     for (uint32_t k = 0; k < e->n_tokens; k++) {
         b->token_ids[t + k] = engine_request_token(e->req, e->start + k);
         b->positions[t + k] = (int32_t)(e->start + k);

@@ -29,7 +29,8 @@ void engine_step_free(engine_step *s); /* NULL is fine */
 /* RP_INVALID when batch, record and buffers do not fit each other, RP_INTERNAL when a position has no
  * KV block; the buffers are not to be used then. *out borrows from s, the batch and the buffers. */
 rp_status engine_step_build(engine_step *s, const engine_batch *batch, const engine_kv *kv,
-                            const rp_dispatch *d, rp_forward_context *out, rp_error *err) RP_MUST_USE;
+                            const rp_dispatch *d, rp_forward_context *out,
+                            rp_error *err) RP_MUST_USE;
 /* The same for a step of padding alone: capture, warm-up, profile. Touches no live KV. */
 rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_context *out,
                             rp_error *err) RP_MUST_USE;

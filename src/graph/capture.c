@@ -17,14 +17,10 @@ static uint32_t ladder_of(const graph_dispatcher *d, graph_kind kind) {
     switch (kind) {
     case GRAPH_PIECE:
         return rp_cudagraph_has_mode(k->p.mode, RP_CUDAGRAPH_PIECEWISE) ? k->tokens.n : 0;
-    case GRAPH_HEAD:
-        return k->head.n;
-    case GRAPH_MIXED:
-        return k->logits.n ? k->tokens.n : 0;
-    case GRAPH_DECODE:
-        return k->decode.n;
-    case GRAPH_KIND_COUNT_:
-        break;
+    case GRAPH_HEAD: return k->head.n;
+    case GRAPH_MIXED: return k->logits.n ? k->tokens.n : 0;
+    case GRAPH_DECODE: return k->decode.n;
+    case GRAPH_KIND_COUNT_: break;
     }
     return 0;
 }
@@ -37,7 +33,8 @@ static uint32_t count_items(const graph_dispatcher *d) {
     uint32_t n = 0;
 
     for (int kind = 0; kind < GRAPH_KIND_COUNT_; kind++)
-        for (uint32_t i = 0; i < ladder_of(d, (graph_kind)kind); i++) n += width_of(d, (graph_kind)kind, i);
+        for (uint32_t i = 0; i < ladder_of(d, (graph_kind)kind); i++)
+            n += width_of(d, (graph_kind)kind, i);
     return n;
 }
 
@@ -80,7 +77,8 @@ static rp_status capture_one(graph_dispatcher *d, graph_state *state, const grap
         return RP_OK;
     }
     if (st != RP_UNSUPPORTED || state->require_graph)
-        return rp_fail(err, st, "capturing %s: %s", text, local.text[0] ? local.text : rp_status_name(st));
+        return rp_fail(err, st, "capturing %s: %s", text,
+                       local.text[0] ? local.text : rp_status_name(st));
     graph_dispatcher_mark(d, it->kind, it->i, it->j, GRAPH_KEY_DROPPED);
     graph_state_skip(state, text, local.text[0] ? local.text : rp_status_name(st));
     r->dropped++;
@@ -100,7 +98,8 @@ rp_status graph_capture(graph_dispatcher *d, graph_state *state, const graph_cap
     for (uint32_t i = 0; i < n; i++) {
         RP_TRY_OUT(capture_one(d, state, ops, &items[i], &r, err));
         if (ops->progress && !ops->progress(ops->user, i + 1, n, &items[i]))
-            RP_TRY_OUT(rp_fail(err, RP_CANCELLED, "stopped after capturing %u of %u sizes", i + 1, n));
+            RP_TRY_OUT(
+                rp_fail(err, RP_CANCELLED, "stopped after capturing %u of %u sizes", i + 1, n));
     }
     r.seconds = (double)(base_now_ns() - start) * 1e-9;
     r.graphs = state->captures - graphs;

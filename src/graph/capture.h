@@ -26,13 +26,14 @@ typedef struct graph_capture_report {
     double seconds;
     uint32_t captured, dropped; /* keys; a PIECEWISE key is one graph a piece */
     uint32_t keys[GRAPH_KIND_COUNT_];
-    int32_t largest;            /* tokens of the largest key captured */
-    uint64_t graphs, bytes;     /* device graphs made, and what they hold */
+    int32_t largest;        /* tokens of the largest key captured */
+    uint64_t graphs, bytes; /* device graphs made, and what they hold */
 } graph_capture_report;
 
 /* All keys in capture order: pieces and head first, then whole steps, each from the largest down.
  * Owned by the caller (base_free); *n may be 0. */
-rp_status graph_items(const graph_dispatcher *d, graph_item **out, uint32_t *n, rp_error *err) RP_MUST_USE;
+rp_status graph_items(const graph_dispatcher *d, graph_item **out, uint32_t *n,
+                      rp_error *err) RP_MUST_USE;
 
 /* Runs the ladder and marks each key in d. Does not seal. *out is written on success. */
 rp_status graph_capture(graph_dispatcher *d, graph_state *state, const graph_capture_ops *ops,

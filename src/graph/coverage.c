@@ -82,7 +82,8 @@ rp_status graph_coverage_init(graph_coverage *c, const graph_dispatcher *d, rp_e
     rp_status st = RP_OK;
 
     memset(c, 0, sizeof *c);
-    for (int32_t n = 1; n <= reqs; n++) RP_TRY_OUT(add_size(c, &cap, d, GRAPH_COVER_DECODE, n, err));
+    for (int32_t n = 1; n <= reqs; n++)
+        RP_TRY_OUT(add_size(c, &cap, d, GRAPH_COVER_DECODE, n, err));
     for (int32_t n = 2; n <= p->max_num_batched_tokens; n++)
         RP_TRY_OUT(add_size(c, &cap, d, GRAPH_COVER_PREFILL, n, err));
     /* From 3 tokens up such a batch has two requests and is not uniform. */
@@ -121,5 +122,6 @@ void graph_coverage_text(const graph_coverage *c, base_buf *out) {
     }
     base_buf_printf(out, "%lld of %lld step sizes have a graph, %.1f %% of all rows are padding\n",
                     (long long)(c->sizes - c->eager), (long long)c->sizes,
-                    c->tokens ? 100.0 * (double)c->padding / (double)(c->tokens + c->padding) : 0.0);
+                    c->tokens ? 100.0 * (double)c->padding / (double)(c->tokens + c->padding)
+                              : 0.0);
 }

@@ -6,29 +6,30 @@
 #include "graph/dispatcher.h"
 
 typedef enum graph_cover_kind {
-    GRAPH_COVER_DECODE,     /* from..to requests with the uniform query length */
-    GRAPH_COVER_PREFILL,    /* from..to tokens of one request, one logit row */
-    GRAPH_COVER_BATCH       /* from..to tokens of as many requests as fit, a logit row each */
+    GRAPH_COVER_DECODE,  /* from..to requests with the uniform query length */
+    GRAPH_COVER_PREFILL, /* from..to tokens of one request, one logit row */
+    GRAPH_COVER_BATCH    /* from..to tokens of as many requests as fit, a logit row each */
 } graph_cover_kind;
 
 /* A run of step sizes that one key serves. */
 typedef struct graph_cover {
     graph_cover_kind kind;
-    int32_t from, to;         /* requests (DECODE) or tokens */
-    rp_dispatch dispatch;     /* of the last one */
-    int64_t tokens, padding;  /* summed over the sizes of the run */
+    int32_t from, to;        /* requests (DECODE) or tokens */
+    rp_dispatch dispatch;    /* of the last one */
+    int64_t tokens, padding; /* summed over the sizes of the run */
     int32_t max_padding;
 } graph_cover;
 
 typedef struct graph_coverage {
     graph_cover *runs;
     size_t n_runs;
-    int64_t sizes, eager;     /* step sizes in all, and of those without any graph */
+    int64_t sizes, eager; /* step sizes in all, and of those without any graph */
     int64_t tokens, padding;
 } graph_coverage;
 
 /* Owned by the caller (graph_coverage_done). */
-rp_status graph_coverage_init(graph_coverage *c, const graph_dispatcher *d, rp_error *err) RP_MUST_USE;
+rp_status graph_coverage_init(graph_coverage *c, const graph_dispatcher *d,
+                              rp_error *err) RP_MUST_USE;
 void graph_coverage_done(graph_coverage *c);
 /* A table, a line a run. */
 void graph_coverage_text(const graph_coverage *c, base_buf *out);

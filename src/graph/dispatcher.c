@@ -36,14 +36,10 @@ static size_t n_keys(const graph_keys *k, graph_kind kind) {
     switch (kind) {
     case GRAPH_PIECE:
         return rp_cudagraph_has_mode(k->p.mode, RP_CUDAGRAPH_PIECEWISE) ? k->tokens.n : 0;
-    case GRAPH_HEAD:
-        return k->head.n;
-    case GRAPH_MIXED:
-        return (size_t)k->tokens.n * k->logits.n;
-    case GRAPH_DECODE:
-        return k->decode.n;
-    case GRAPH_KIND_COUNT_:
-        break;
+    case GRAPH_HEAD: return k->head.n;
+    case GRAPH_MIXED: return (size_t)k->tokens.n * k->logits.n;
+    case GRAPH_DECODE: return k->decode.n;
+    case GRAPH_KIND_COUNT_: break;
     }
     return 0;
 }
@@ -132,7 +128,8 @@ static graph_reason try_mixed(const graph_dispatcher *d, const graph_step_shape 
     if (i < 0) return GRAPH_REASON_TOKENS;
     if (j < 0) return GRAPH_REASON_LOGITS;
     why = usable(d, GRAPH_MIXED, i, j);
-    if (why == GRAPH_REASON_NONE) put_full(out, graph_key(k, GRAPH_MIXED, (uint32_t)i, (uint32_t)j));
+    if (why == GRAPH_REASON_NONE)
+        put_full(out, graph_key(k, GRAPH_MIXED, (uint32_t)i, (uint32_t)j));
     return why;
 }
 
@@ -205,9 +202,10 @@ static rp_status shape_check(const graph_dispatcher *d, const graph_step_shape *
     if (s->num_tokens < 1 || s->num_reqs < 1 || s->num_reqs > s->num_tokens ||
         s->max_query_len < 1 || s->max_query_len > s->num_tokens || s->num_logits < 0 ||
         s->num_logits > s->num_tokens)
-        return rp_fail(err, RP_INVALID,
-                       "no step has %d tokens of %d requests with at most %d each and %d logit rows",
-                       s->num_tokens, s->num_reqs, s->max_query_len, s->num_logits);
+        return rp_fail(
+            err, RP_INVALID,
+            "no step has %d tokens of %d requests with at most %d each and %d logit rows",
+            s->num_tokens, s->num_reqs, s->max_query_len, s->num_logits);
     if (s->num_reqs > p->max_num_seqs || s->num_tokens > p->max_num_batched_tokens)
         return rp_fail(err, RP_INVALID,
                        "step of %d requests and %d tokens is beyond max_num_seqs %d or "
@@ -220,7 +218,8 @@ rp_status graph_dispatch(const graph_dispatcher *d, const graph_step_shape *s, r
                          rp_error *err) {
     rp_cudagraph_mode mode = d->keys.p.mode;
     bool uniform = graph_is_uniform(d, s);
-    rp_cudagraph_mode routine = uniform ? rp_cudagraph_decode_mode(mode) : rp_cudagraph_mixed_mode(mode);
+    rp_cudagraph_mode routine = uniform ? rp_cudagraph_decode_mode(mode)
+                                        : rp_cudagraph_mixed_mode(mode);
     graph_reason full = GRAPH_REASON_NONE, pieces;
 
     RP_TRY(shape_check(d, s, err));

@@ -18,17 +18,17 @@ typedef struct graph_step_shape {
 } graph_step_shape;
 
 /* Why a step runs below the configured mode. */
-#define GRAPH_REASONS(X)                                                                          \
-    X(NONE, "")                                                                                   \
-    X(MODE, "cudagraph_mode is NONE")                                                             \
-    X(FORCED, "the step asked for eager execution")                                               \
-    X(NO_FULL, "this step does not allow FULL graphs")                                            \
-    X(DECODE_ONLY, "FULL_DECODE_ONLY has no graphs for prefill and mixed batches")                \
-    X(REQS, "more requests than the largest decode graph")                                        \
-    X(TOKENS, "more tokens than the largest graph")                                               \
-    X(LOGITS, "more logit rows than the largest graph")                                           \
-    X(HEAD, "more logit rows than the largest head graph")                                        \
-    X(DROPPED, "the graph of this size could not be captured")                                    \
+#define GRAPH_REASONS(X)                                                           \
+    X(NONE, "")                                                                    \
+    X(MODE, "cudagraph_mode is NONE")                                              \
+    X(FORCED, "the step asked for eager execution")                                \
+    X(NO_FULL, "this step does not allow FULL graphs")                             \
+    X(DECODE_ONLY, "FULL_DECODE_ONLY has no graphs for prefill and mixed batches") \
+    X(REQS, "more requests than the largest decode graph")                         \
+    X(TOKENS, "more tokens than the largest graph")                                \
+    X(LOGITS, "more logit rows than the largest graph")                            \
+    X(HEAD, "more logit rows than the largest head graph")                         \
+    X(DROPPED, "the graph of this size could not be captured")                     \
     X(UNCAPTURED, "the graph of this size was not captured before sealing")
 
 typedef enum graph_reason {
@@ -46,9 +46,14 @@ typedef struct graph_dispatcher {
     char reasons[GRAPH_REASON_COUNT_][128];
 } graph_dispatcher;
 
-typedef enum graph_key_status { GRAPH_KEY_WANTED, GRAPH_KEY_CAPTURED, GRAPH_KEY_DROPPED } graph_key_status;
+typedef enum graph_key_status {
+    GRAPH_KEY_WANTED,
+    GRAPH_KEY_CAPTURED,
+    GRAPH_KEY_DROPPED
+} graph_key_status;
 
-rp_status graph_dispatcher_init(graph_dispatcher *d, const graph_params *p, rp_error *err) RP_MUST_USE;
+rp_status graph_dispatcher_init(graph_dispatcher *d, const graph_params *p,
+                                rp_error *err) RP_MUST_USE;
 void graph_dispatcher_done(graph_dispatcher *d);
 
 /* RP_INVALID for sizes that no step can have (no tokens, more requests than tokens, ...). */

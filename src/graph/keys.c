@@ -109,7 +109,8 @@ rp_status graph_keys_init(graph_keys *k, const graph_params *p, rp_error *err) {
     k->p.decode_sizes = k->p.mixed_sizes = k->p.mixed_logits = k->p.head_sizes = NULL;
     if (k->p.uniform_query_len <= 0) k->p.uniform_query_len = 1;
     if (p->max_num_seqs < 1 || p->max_num_batched_tokens < 1)
-        return rp_fail(err, RP_CONFIG, "max_num_seqs %d and max_num_batched_tokens %d must be at least 1",
+        return rp_fail(err, RP_CONFIG,
+                       "max_num_seqs %d and max_num_batched_tokens %d must be at least 1",
                        p->max_num_seqs, p->max_num_batched_tokens);
     st = keys_fill(k, p, err);
     if (st != RP_OK) graph_keys_done(k);
@@ -142,12 +143,8 @@ rp_batch_descriptor graph_key(const graph_keys *k, graph_kind kind, uint32_t i, 
     rp_batch_descriptor d = {.num_tokens = -1, .num_reqs = -1, .num_logits = -1};
 
     switch (kind) {
-    case GRAPH_PIECE:
-        d.num_tokens = k->tokens.size[i];
-        break;
-    case GRAPH_HEAD:
-        d.num_logits = k->head.size[i];
-        break;
+    case GRAPH_PIECE: d.num_tokens = k->tokens.size[i]; break;
+    case GRAPH_HEAD: d.num_logits = k->head.size[i]; break;
     case GRAPH_MIXED:
         d.num_tokens = k->tokens.size[i];
         d.num_reqs = min_i32(d.num_tokens, k->p.max_num_seqs);
@@ -159,8 +156,7 @@ rp_batch_descriptor graph_key(const graph_keys *k, graph_kind kind, uint32_t i, 
         d.num_logits = d.num_tokens;
         d.uniform = true;
         break;
-    case GRAPH_KIND_COUNT_:
-        break;
+    case GRAPH_KIND_COUNT_: break;
     }
     return d;
 }

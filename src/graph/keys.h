@@ -10,17 +10,23 @@
 #include "base/status.h"
 #include "reprise/dispatch.h"
 
-typedef enum graph_kind { GRAPH_PIECE, GRAPH_HEAD, GRAPH_MIXED, GRAPH_DECODE, GRAPH_KIND_COUNT_ } graph_kind;
+typedef enum graph_kind {
+    GRAPH_PIECE,
+    GRAPH_HEAD,
+    GRAPH_MIXED,
+    GRAPH_DECODE,
+    GRAPH_KIND_COUNT_
+} graph_kind;
 
 /* Lists are borrowed during init, ascending, from the configuration's ladders. */
 typedef struct graph_params {
     rp_cudagraph_mode mode;
     int32_t max_num_seqs;
     int32_t max_num_batched_tokens;
-    int32_t uniform_query_len; /* 1 + speculative tokens; 0 is taken as 1 */
+    int32_t uniform_query_len;   /* 1 + speculative tokens; 0 is taken as 1 */
     const int64_t *decode_sizes; /* request counts (decode_capture_sizes) */
     size_t n_decode_sizes;
-    const int64_t *mixed_sizes;  /* token counts (mixed_capture_sizes) */
+    const int64_t *mixed_sizes; /* token counts (mixed_capture_sizes) */
     size_t n_mixed_sizes;
     /* Logit rows of mixed FULL keys; NULL: 1 and max_num_seqs. */
     const int64_t *mixed_logits;

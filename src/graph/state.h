@@ -23,13 +23,13 @@ typedef struct graph_state {
     config_sealed sealed; /* what a capture after start-up does */
     bool require_graph;   /* a skip is an error */
     uint64_t captures, replays;
-    uint64_t late;        /* captures wanted after sealing */
-    uint64_t passed;      /* wrapper calls that ran their launches one by one */
-    uint64_t steps[3];    /* by runtime mode: NONE (eager steps), PIECEWISE, FULL */
+    uint64_t late;            /* captures wanted after sealing */
+    uint64_t passed;          /* wrapper calls that ran their launches one by one */
+    uint64_t steps[3];        /* by runtime mode: NONE (eager steps), PIECEWISE, FULL */
     uint64_t tokens, padding; /* real and padded rows of all steps */
     uint64_t graph_bytes;
     uint32_t n_skips;
-    uint64_t lost_skips;  /* kinds that found the table full */
+    uint64_t lost_skips; /* kinds that found the table full */
     graph_skip skips[GRAPH_MAX_SKIPS];
 } graph_state;
 

@@ -124,7 +124,8 @@ uint32_t graph_wrapper_count(const graph_wrapper *w) {
 }
 
 /* With copy_inputs: copies the call's inputs to our buffers and makes *in point to those. */
-static rp_status stage_inputs(graph_wrapper *w, const graph_input **in, uint32_t n_in, rp_error *err) {
+static rp_status stage_inputs(graph_wrapper *w, const graph_input **in, uint32_t n_in,
+                              rp_error *err) {
     if (!w->copy_inputs) return RP_OK;
     if (n_in != w->n_statics)
         return rp_fail(err, RP_INVALID, "%s was made for %u inputs and called with %u", w->name,
@@ -148,15 +149,15 @@ static rp_status check_inputs(const graph_wrapper *w, const wrapper_entry *e,
 
     if (w->copy_inputs) return RP_OK; /* always our own buffers */
     if (n_in != e->n_addr)
-        return rp_fail(err, RP_INVALID, "%s %s was captured with %u inputs and called with %u", w->name,
-                       graph_descriptor_text(key, text), e->n_addr, n_in);
+        return rp_fail(err, RP_INVALID, "%s %s was captured with %u inputs and called with %u",
+                       w->name, graph_descriptor_text(key, text), e->n_addr, n_in);
     for (uint32_t i = 0; i < n_in; i++)
         if (in[i].ptr != e->addr[i])
-            return rp_fail(err, RP_INVALID,
-                           "input '%s' of %s %s is at %p, its graph was captured with %p: keep inputs "
-                           "in place or set cudagraph_copy_inputs",
-                           in[i].name, w->name, graph_descriptor_text(key, text), in[i].ptr,
-                           e->addr[i]);
+            return rp_fail(
+                err, RP_INVALID,
+                "input '%s' of %s %s is at %p, its graph was captured with %p: keep inputs "
+                "in place or set cudagraph_copy_inputs",
+                in[i].name, w->name, graph_descriptor_text(key, text), in[i].ptr, e->addr[i]);
     return RP_OK;
 }
 
@@ -198,7 +199,8 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     graph_descriptor_text(key, text);
     (void)snprintf(label, sizeof label, "%s %s", w->name, text);
     RP_TRY_OUT(w->runnable.list(w->runnable.user, key, in, n_in, &list, &n, &scratch, err));
-    for (uint32_t i = 0; i < w->num_warmups; i++) RP_TRY_OUT(ops->launch(w->device, list, n, scratch, err));
+    for (uint32_t i = 0; i < w->num_warmups; i++)
+        RP_TRY_OUT(ops->launch(w->device, list, n, scratch, err));
     if (w->num_warmups) RP_TRY_OUT(ops->synchronize(w->device, err));
     RP_TRY_OUT(hal_audit(w->device, list, n, err));
     e.addr = base_alloc_array(n_in, sizeof *e.addr);
@@ -209,7 +211,8 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     RP_TRY_OUT(add_entry(w, key, e, err));
     w->state->captures++;
     w->state->graph_bytes += e.bytes;
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches, %zu bytes", label, n, e.bytes);
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches, %zu bytes", label, n,
+                e.bytes);
 out:
     if (st != RP_OK) {
         if (e.graph) ops->graph_free(e.graph);
@@ -253,7 +256,8 @@ static rp_status missing(graph_wrapper *w, const rp_batch_descriptor *key, const
     return w->device->ops->launch(w->device, list, n, scratch, err);
 }
 
-static bool own_mode(const graph_wrapper *w, const rp_dispatch *d, const rp_batch_descriptor **key) {
+static bool own_mode(const graph_wrapper *w, const rp_dispatch *d,
+                     const rp_batch_descriptor **key) {
     *key = w->head ? &d->head_key : &d->key;
     return (w->head ? d->head_mode : d->mode) == w->mode;
 }

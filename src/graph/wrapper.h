@@ -11,7 +11,7 @@
 typedef struct graph_input {
     const char *name; /* borrowed for the life of the wrapper */
     void *ptr;
-    size_t size;      /* bytes */
+    size_t size; /* bytes */
 } graph_input;
 
 /* What is wrapped. */
@@ -19,8 +19,9 @@ typedef struct graph_runnable {
     void *user;
     /* The launches of a key, bound to these input addresses (n_in 0: the plan's own static ones).
      * Borrowed until the next call of list on the same user. */
-    rp_status (*list)(void *user, const rp_batch_descriptor *key, const graph_input *in, uint32_t n_in,
-                      const hal_launch **out, uint32_t *out_n, size_t *out_scratch, rp_error *err);
+    rp_status (*list)(void *user, const rp_batch_descriptor *key, const graph_input *in,
+                      uint32_t n_in, const hal_launch **out, uint32_t *out_n, size_t *out_scratch,
+                      rp_error *err);
     /* (optional) Runs a step whose mode is not the wrapper's, for wrappers around other wrappers;
      * without it the list is launched. */
     rp_status (*run)(void *user, const rp_dispatch *d, const graph_input *in, uint32_t n_in,
@@ -28,11 +29,11 @@ typedef struct graph_runnable {
 } graph_runnable;
 
 typedef struct graph_wrapper_options {
-    const char *name;         /* in labels, logs and errors: "piece_3", "head", "step" */
-    rp_cudagraph_mode mode;   /* PIECEWISE or FULL */
-    bool head;                /* looks at head_mode and head_key of the record */
-    bool copy_inputs;         /* cudagraph_copy_inputs */
-    uint32_t num_warmups;     /* cudagraph_num_of_warmups */
+    const char *name;       /* in labels, logs and errors: "piece_3", "head", "step" */
+    rp_cudagraph_mode mode; /* PIECEWISE or FULL */
+    bool head;              /* looks at head_mode and head_key of the record */
+    bool copy_inputs;       /* cudagraph_copy_inputs */
+    uint32_t num_warmups;   /* cudagraph_num_of_warmups */
     /* copy_inputs: name and largest size of each input; ptr is ignored. */
     const graph_input *inputs;
     uint32_t n_inputs;

@@ -1,0 +1,252 @@
+/* The capture ladder and coverage: order, progress, dropping, report; the table against brute force. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "graph/capture.h"
+#include "graph/coverage.h"
+#include "graph/descriptor.h"
+
+static const int64_t decode[] = {1, 2, 4, 8}, tokens[] = {1, 2, 4, 8, 16};
+
+static graph_params params(rp_cudagraph_mode mode) {
+    return (graph_params){.mode = mode,
+                          .max_num_seqs = 8,
+                          .max_num_batched_tokens = 24,
+                          .decode_sizes = decode,
+                          .n_decode_sizes = 4,
+                          .mixed_sizes = tokens,
+                          .n_mixed_sizes = 5};
+}
+
+typedef struct recorder {
+    graph_state *state;
+    char order[1024];
+    uint32_t calls, progressed, stop_after, refuse_tokens;
+    rp_status refusal;
+} recorder;
+
+static rp_status record(void *user, const graph_item *item, rp_error *err) {
+    recorder *r = user;
+    char t[GRAPH_DESCRIPTOR_TEXT];
+    const rp_batch_descriptor *k = item->kind == GRAPH_HEAD ? &item->dispatch.head_key
+                                                            : &item->dispatch.key;
+    r->calls++;
+    if (r->refuse_tokens && k->num_tokens == (int32_t)r->refuse_tokens)
+        return rp_fail(err, r->refusal, "no room for %u tokens", r->refuse_tokens);
+    (void)snprintf(r->order + strlen(r->order), sizeof r->order - strlen(r->order), "%s ",
+                   graph_descriptor_text(k, t));
+    r->state->captures += 2;
+    r->state->graph_bytes += 100;
+    return RP_OK;
+}
+
+static bool progress(void *user, uint32_t done, uint32_t total, const graph_item *item) {
+    recorder *r = user;
+    (void)item;
+    assert_int_equal(done, r->progressed + 1);
+    assert_true(done <= total);
+    r->progressed = done;
+    return done != r->stop_after;
+}
+
+typedef struct run {
+    graph_dispatcher g;
+    graph_state state;
+    recorder rec;
+    graph_capture_ops ops;
+    graph_capture_report report;
+} run;
+
+static void start(run *r, rp_cudagraph_mode mode) {
+    graph_params p = params(mode);
+    rp_error err = {0};
+    memset(r, 0, sizeof *r);
+    CHECK_OK(graph_dispatcher_init(&r->g, &p, &err), &err);
+    graph_state_init(&r->state, CONFIG_SEALED_WARN, false);
+    r->rec.state = &r->state;
+    r->ops = (graph_capture_ops){&r->rec, record, progress};
+}
+
+static void largest_first_pieces_before_steps(void **state) {
+    (void)state;
+    run r;
+    rp_error err = {0};
+    start(&r, RP_CUDAGRAPH_FULL_AND_PIECEWISE);
+    CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+    assert_string_equal(r.rec.order, "piece_t16 piece_t8 piece_t4 piece_t2 piece_t1 "
+                                     "head_l8 head_l4 head_l2 head_l1 "
+                                     "decode_r8_q1_t8 decode_r4_q1_t4 decode_r2_q1_t2 "
+                                     "decode_r1_q1_t1 ");
+    assert_int_equal(r.report.captured, 13);
+    assert_int_equal(r.report.keys[GRAPH_PIECE], 5);
+    assert_int_equal(r.report.keys[GRAPH_DECODE], 4);
+    assert_int_equal(r.report.largest, 16);
+    assert_int_equal(r.report.graphs, 26);
+    assert_int_equal(r.report.bytes, 1300);
+    assert_true(r.report.seconds >= 0);
+    assert_int_equal(r.rec.progressed, 13);
+    graph_dispatcher_done(&r.g);
+
+    start(&r, RP_CUDAGRAPH_FULL);
+    CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+    assert_string_equal(r.rec.order,
+                        "mixed_r8_t16_l8 mixed_r8_t16_l1 mixed_r8_t8_l8 mixed_r8_t8_l1 "
+                        "mixed_r4_t4_l4 mixed_r4_t4_l1 mixed_r2_t2_l2 mixed_r2_t2_l1 "
+                        "mixed_r1_t1_l1 decode_r8_q1_t8 decode_r4_q1_t4 decode_r2_q1_t2 "
+                        "decode_r1_q1_t1 ");
+    graph_dispatcher_done(&r.g);
+
+    start(&r, RP_CUDAGRAPH_NONE);
+    CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+    assert_int_equal(r.rec.calls, 0);
+    graph_dispatcher_done(&r.g);
+}
+
+/* After the ladder and sealing, every step that had a graph before has it still. */
+static void sealed_after_the_ladder_serves_the_same_steps(void **state) {
+    (void)state;
+    static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_PIECEWISE, RP_CUDAGRAPH_FULL,
+                                              RP_CUDAGRAPH_FULL_DECODE_ONLY,
+                                              RP_CUDAGRAPH_FULL_AND_PIECEWISE};
+    for (size_t m = 0; m < 4; m++) {
+        run r;
+        rp_error err = {0};
+        graph_coverage before, after;
+        start(&r, modes[m]);
+        CHECK_OK(graph_coverage_init(&before, &r.g, &err), &err);
+        CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+        graph_dispatcher_seal(&r.g);
+        CHECK_OK(graph_coverage_init(&after, &r.g, &err), &err);
+        assert_int_equal(before.eager, after.eager);
+        assert_int_equal(before.padding, after.padding);
+        assert_int_equal(before.n_runs, after.n_runs);
+        graph_coverage_done(&before);
+        graph_coverage_done(&after);
+        graph_dispatcher_done(&r.g);
+    }
+    assert_int_equal(base_live(), 0);
+}
+
+static void unsupported_key_is_dropped_with_its_reason(void **state) {
+    (void)state;
+    run r;
+    rp_error err = {0};
+    graph_step_shape s = {.num_tokens = 13, .num_reqs = 2, .max_query_len = 12, .num_logits = 1};
+    rp_dispatch d;
+    start(&r, RP_CUDAGRAPH_PIECEWISE);
+    r.rec.refuse_tokens = 16;
+    r.rec.refusal = RP_UNSUPPORTED;
+    CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+    assert_int_equal(r.report.dropped, 1);
+    assert_int_equal(r.report.captured, 8);
+    assert_int_equal(r.report.largest, 8);
+    assert_string_equal(r.state.skips[0].what, "piece_t16");
+    assert_string_equal(r.state.skips[0].reason, "no room for 16 tokens");
+    CHECK_OK(graph_dispatch(&r.g, &s, &d, &err), &err);
+    assert_int_equal(d.mode, RP_CUDAGRAPH_NONE);
+    graph_dispatcher_done(&r.g);
+
+    start(&r, RP_CUDAGRAPH_PIECEWISE);
+    r.state.require_graph = true;
+    r.rec.refuse_tokens = 16;
+    r.rec.refusal = RP_UNSUPPORTED;
+    assert_int_equal(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "piece_t16"));
+    graph_dispatcher_done(&r.g);
+}
+
+static void failure_and_cancelling_end_the_ladder(void **state) {
+    (void)state;
+    run r;
+    rp_error err = {0};
+    start(&r, RP_CUDAGRAPH_PIECEWISE);
+    r.rec.refuse_tokens = 4;
+    r.rec.refusal = RP_DEVICE;
+    assert_int_equal(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), RP_DEVICE);
+    assert_non_null(strstr(err.text, "piece_t4"));
+    assert_non_null(strstr(err.text, "no room"));
+    assert_int_equal(r.rec.calls, 3);
+    graph_dispatcher_done(&r.g);
+
+    start(&r, RP_CUDAGRAPH_PIECEWISE);
+    r.rec.stop_after = 2;
+    assert_int_equal(graph_capture(&r.g, &r.state, &r.ops, &r.report, NULL), RP_CANCELLED);
+    assert_int_equal(r.rec.calls, 2);
+    graph_dispatcher_done(&r.g);
+    assert_int_equal(base_live(), 0);
+}
+
+static void coverage_equals_asking_one_by_one(void **state) {
+    (void)state;
+    graph_params p = params(RP_CUDAGRAPH_FULL_AND_PIECEWISE);
+    graph_dispatcher g;
+    graph_coverage c;
+    rp_dispatch d;
+    base_buf text;
+    rp_error err = {0};
+    int64_t padding = 0, eager = 0;
+    p.n_decode_sizes = 3; /* 5 .. 8 requests fall to pieces */
+    CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
+    CHECK_OK(graph_coverage_init(&c, &g, &err), &err);
+    for (int32_t n = 1; n <= 8; n++) {
+        CHECK_OK(graph_coverage_at(&g, n, 1, &d, &err), &err);
+        padding += d.padded - n;
+    }
+    for (int32_t n = 2; n <= 24; n++) {
+        CHECK_OK(graph_coverage_at(&g, 1, n, &d, &err), &err);
+        padding += (n > 2 ? 2 : 1) * (int64_t)(d.padded - n); /* prefill and mixed pad alike */
+        eager += d.mode == RP_CUDAGRAPH_NONE ? 2 : 0;
+    }
+    assert_int_equal(c.padding, padding);
+    assert_int_equal(c.eager, eager);
+    assert_int_equal(c.sizes, 8 + 23 + 22);
+    base_buf_init(&text, 0);
+    graph_coverage_text(&c, &text);
+    CHECK_OK(base_buf_status(&text, &err), &err);
+    assert_non_null(strstr(text.data, "3..4     FULL      decode_r4_q1_t4"));
+    assert_non_null(strstr(text.data, "padding at most 1 rows"));
+    assert_non_null(strstr(text.data, "5..8     PIECEWISE piece_t8"));
+    assert_non_null(strstr(text.data, "17..24    NONE (more tokens than the largest graph (16))"));
+    base_buf_done(&text);
+    graph_coverage_done(&c);
+    graph_dispatcher_done(&g);
+    assert_int_equal(base_live(), 0);
+}
+
+static void ladder_survives_each_failure(void **state) {
+    (void)state;
+    rp_status st = RP_NOMEM;
+    FOR_EACH_ALLOC_FAILURE (n) {
+        graph_params p = params(RP_CUDAGRAPH_FULL);
+        graph_dispatcher g;
+        graph_state s;
+        graph_coverage c;
+        graph_capture_report rep;
+        rp_error err = {0};
+        recorder rec = {.state = &s};
+        graph_capture_ops ops = {&rec, record, NULL};
+        graph_state_init(&s, CONFIG_SEALED_WARN, false);
+        st = graph_dispatcher_init(&g, &p, &err);
+        if (st == RP_OK) {
+            st = graph_capture(&g, &s, &ops, &rep, &err);
+            if (st == RP_OK) st = graph_coverage_init(&c, &g, &err);
+            if (st == RP_OK) graph_coverage_done(&c);
+            graph_dispatcher_done(&g);
+        }
+        if (st != RP_OK) assert_int_equal(st, RP_NOMEM);
+        assert_int_equal(base_live(), 0);
+    }
+    assert_int_equal(st, RP_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(largest_first_pieces_before_steps),
+        cmocka_unit_test(sealed_after_the_ladder_serves_the_same_steps),
+        cmocka_unit_test(unsupported_key_is_dropped_with_its_reason),
+        cmocka_unit_test(failure_and_cancelling_end_the_ladder),
+        cmocka_unit_test(coverage_equals_asking_one_by_one),
+        cmocka_unit_test(ladder_survives_each_failure),
+    };
+    return cmocka_run_group_tests_name("graph_capture", tests, NULL, NULL);
+}
