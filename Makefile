@@ -1,7 +1,7 @@
 # reprise: one non-recursive Makefile. `make help` lists the targets.
 #
 # CONFIG    release (default, in build/), debug, asan, tsan, cover, fuzz (in build/$(CONFIG)/)
-# WERROR=1  warnings are errors (make check sets it)
+# WERROR=1  warnings are errors (make check sets it); V=1 prints whole commands
 # BLESS=1   file tests rewrite their expectations
 #
 # A new .c file under src/, tools/, test/*/ or examples/ is picked up by the wildcards below.
@@ -57,6 +57,7 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 # ---- build --------------------------------------------------------------------------------------
 .DELETE_ON_ERROR:
 .SECONDARY:
+Q = $(if $(V),,@echo "  $@";)
 .PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu fuzz fmt lint cover dist \
         install clean help compile_commands setup programs FORCE
 
@@ -69,39 +70,39 @@ setup:
 
 $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
 	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)"
 $(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
-	$(CC) -c $< -o $@
+	$(Q)$(CC) -c $< -o $@
 
 # For tests: every object as it is, hidden names included.
 $(B)/libreprise-internal.a: $(LIB_OBJ) $(patsubst %.c,$(B)/obj/%.o,$(filter src/serve/%,$(CMD_SRC)))
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 
 # For users: one object in which only the rp_ names are left.
 $(B)/libreprise.a: $(LIB_OBJ)
-	$(LD) -r -o $(B)/reprise.o $^
-	objcopy --localize-hidden $(B)/reprise.o
+	@$(LD) -r -o $(B)/reprise.o $^
+	@objcopy --localize-hidden $(B)/reprise.o
 	@rm -f $@
-	$(AR) rcs $@ $(B)/reprise.o
+	$(Q)$(AR) rcs $@ $(B)/reprise.o
 
 # The command and the examples link the users' library: the public names must suffice.
 $(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/libreprise.a
-	$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
 $(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 $(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
 # A fuzz target is a program that replays its corpus, except under CONFIG=fuzz.
 $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-internal.a \
                 $(if $(filter fuzz,$(CONFIG)),,$(B)/obj/test/fuzz/replay/main.o)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
 
 programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES)
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -16,7 +16,7 @@ for p in $programs; do
 #!/bin/sh
 top=\$(cd "\$(dirname "\$0")/$(realpath --relative-to="$to" "$out" 2>/dev/null)" && pwd)
 ld=ld-linux-x86-64.so.2
-if /lib64/\$ld --list "\$top/programs/$real" >/dev/null 2>&1; then
+if [ -e /lib64/\$ld ] && ! /lib64/\$ld --list "\$top/programs/$real" 2>&1 | grep -q 'not found'; then
     exec "\$top/programs/$real" "\$@"
 fi
 exec "\$top/libc/\$ld" --library-path "\$top/lib:\$top/libc" "\$top/programs/$real" "\$@"
@@ -31,7 +31,7 @@ ldd $programs | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while re
 done
 cp -L /lib64/ld-linux-x86-64.so.2 "$out/libc/"
 # data and runners; the sources stay here
-(find test bench -type f ! -name '*.c' ! -name '*.h' && echo scripts/fetch-model.sh) |
+(find test bench docs -type f ! -name '*.c' ! -name '*.h' && echo scripts/fetch-model.sh) |
     tar cf - -T - | tar xf - -C "$out"
 printf 'test/run.sh %s runs the tests, test/run.sh %s gpu those for a GPU.\n' "$B" "$B" > "$out/README"
 echo "$out"
