@@ -1,0 +1,324 @@
+/* Builders: folding of index arithmetic (checked against brute force), sharing, and misuse. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kir/kir.h"
+
+static kir_func *kernel(int64_t items, kir_ref *item) {
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    *item = kir_begin(f, KIR_PAR, kir_const_i(f, items));
+    return f;
+}
+
+static kir_ref c(kir_func *f, int64_t v) { return kir_const_i(f, v); }
+static kir_ref add(kir_func *f, kir_ref a, kir_ref b) { return kir_bin(f, KIR_IADD, a, b); }
+static kir_ref sub(kir_func *f, kir_ref a, kir_ref b) { return kir_bin(f, KIR_ISUB, a, b); }
+static kir_ref mul(kir_func *f, kir_ref a, kir_ref b) { return kir_bin(f, KIR_IMUL, a, b); }
+static kir_ref quo(kir_func *f, kir_ref a, int64_t b) { return kir_bin(f, KIR_IDIV, a, c(f, b)); }
+static kir_ref rem_(kir_func *f, kir_ref a, int64_t b) { return kir_bin(f, KIR_IMOD, a, c(f, b)); }
+
+static void constants_are_shared(void **state) {
+    kir_ref i;
+    kir_func *f = kernel(8, &i);
+
+    (void)state;
+    assert_int_equal(c(f, 576), c(f, 576));
+    assert_int_equal(kir_const_f(f, 0.1), kir_const_f(f, (float)0.1));
+    assert_int_not_equal(kir_const_f(f, 0.0), kir_const_f(f, -0.0));
+    assert_int_equal(add(f, c(f, 2), c(f, 3)), c(f, 5));
+    assert_int_equal(add(f, i, c(f, 3)), add(f, c(f, 3), i));
+    kir_free(f);
+}
+
+static void trivial_arithmetic_folds(void **state) {
+    kir_ref i;
+    kir_func *f = kernel(100, &i);
+
+    (void)state;
+    assert_int_equal(mul(f, i, c(f, 0)), c(f, 0));
+    assert_int_equal(mul(f, i, c(f, 1)), i);
+    assert_int_equal(add(f, i, c(f, 0)), i);
+    assert_int_equal(sub(f, i, i), c(f, 0));
+    assert_int_equal(sub(f, add(f, i, c(f, 7)), c(f, 7)), i);
+    assert_int_equal(quo(f, mul(f, i, c(f, 12)), 12), i);
+    assert_int_equal(rem_(f, mul(f, i, c(f, 12)), 12), c(f, 0));
+    assert_int_equal(quo(f, mul(f, i, c(f, 12)), 4), mul(f, i, c(f, 3)));
+    assert_int_equal(quo(f, quo(f, i, 3), 5), quo(f, i, 15));
+    assert_int_equal(rem_(f, rem_(f, i, 12), 4), rem_(f, i, 4));
+    kir_free(f);
+}
+
+static void ranges_fold_division(void **state) {
+    kir_ref i, j;
+    kir_func *f = kernel(100, &i);
+
+    (void)state;
+    j = kir_begin(f, KIR_LOOP, c(f, 32));
+    assert_int_equal(quo(f, j, 32), c(f, 0));
+    assert_int_equal(rem_(f, j, 32), j);
+    /* A flat index taken apart again. */
+    assert_int_equal(quo(f, add(f, mul(f, i, c(f, 32)), j), 32), i);
+    assert_int_equal(rem_(f, add(f, mul(f, i, c(f, 32)), j), 32), j);
+    /* 64 columns seen as 2 x 32. */
+    assert_int_equal(rem_(f, add(f, mul(f, i, c(f, 64)), j), 64), j);
+    /* x/8*8 + x%8 is x. */
+    assert_int_equal(add(f, mul(f, quo(f, i, 8), c(f, 8)), rem_(f, i, 8)), i);
+    assert_int_equal(kir_bin(f, KIR_ILT, j, c(f, 32)), c(f, 1));
+    assert_int_equal(kir_bin(f, KIR_ILT, j, c(f, 0)), c(f, 0));
+    assert_int_equal(kir_bin(f, KIR_IMIN, j, c(f, 31)), j);
+    assert_int_equal(kir_bin(f, KIR_IMAX, j, c(f, 31)), c(f, 31));
+    assert_int_equal(kir_iselect(f, c(f, 1), i, j), i);
+    kir_free(f);
+}
+
+static void a_loop_of_one_is_zero(void **state) {
+    kir_ref i, j;
+    kir_func *f = kernel(10, &i);
+
+    (void)state;
+    j = kir_begin(f, KIR_LOOP, c(f, 1));
+    assert_int_equal(add(f, mul(f, i, c(f, 5)), j), mul(f, i, c(f, 5)));
+    kir_free(f);
+}
+
+/* Random index expressions over two counters and a symbol, folded and evaluated, against plain
+ * arithmetic on the side. */
+typedef struct pair {
+    kir_ref ref;
+    int64_t value[24];
+} pair;
+
+static uint32_t next(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33);
+}
+
+static int64_t plain(kir_op op, int64_t a, int64_t b) {
+    int64_t q;
+    switch (op) {
+    case KIR_IADD: return a + b;
+    case KIR_ISUB: return a - b;
+    case KIR_IMUL: return a * b;
+    case KIR_IMIN: return a < b ? a : b;
+    case KIR_IMAX: return a > b ? a : b;
+    case KIR_ILT: return a < b;
+    case KIR_IAND: return a && b;
+    default:
+        q = a / b - (a % b < 0);
+        return op == KIR_IDIV ? q : a - q * b;
+    }
+}
+
+/* Leaves: item (0..3), counter (0..5). The points are all 24 combinations. */
+static void folded_equals_plain(uint64_t seed) {
+    static const kir_op ops[] = {KIR_IADD, KIR_IADD, KIR_IADD, KIR_ISUB, KIR_IMUL, KIR_IMUL, KIR_IDIV,
+                                 KIR_IDIV, KIR_IMOD, KIR_IMOD, KIR_IMIN, KIR_IMAX, KIR_ILT, KIR_IAND};
+    static const int64_t divisors[] = {1, 2, 3, 4, 6, 8, 12, 24, 5};
+    pair v[40];
+    int64_t got[24 * 12];
+    void *args[1] = {got};
+    int n = 0;
+    kir_ref i, j;
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    uint32_t y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_I32, 0, 0, 0);
+
+    i = kir_begin(f, KIR_PAR, c(f, 4));
+    j = kir_begin(f, KIR_LOOP, c(f, 6));
+    v[n++].ref = i;
+    v[n++].ref = j;
+    for (int p = 0; p < 24; p++) v[0].value[p] = p / 6, v[1].value[p] = p % 6;
+    for (; n < 14; n++) {
+        kir_op op = ops[next(&seed) % 14];
+        int a = (int)(next(&seed) % (uint32_t)n), b = (int)(next(&seed) % (uint32_t)n);
+        int64_t k = op == KIR_IMUL || next(&seed) % 2 ? divisors[next(&seed) % 9] : 0;
+        if (op == KIR_IDIV || op == KIR_IMOD) k = divisors[next(&seed) % 9];
+        v[n].ref = kir_bin(f, op, v[a].ref, k ? c(f, k) : v[b].ref);
+        for (int p = 0; p < 24; p++) v[n].value[p] = plain(op, v[a].value[p], k ? k : v[b].value[p]);
+    }
+    for (int k = 0; k < 12; k++) {
+        kir_ref at = add(f, mul(f, add(f, mul(f, i, c(f, 6)), j), c(f, 12)), c(f, k));
+        kir_store(f, y, at, kir_from_index(f, KIR_I32, v[k + 2].ref));
+    }
+    kir_end(f);
+    kir_end(f);
+    rp_error err = {0};
+    if (kir_run(f, args, NULL, NULL, 0, 4, &err) != RP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
+    for (int p = 0; p < 24; p++) {
+        for (int k = 0; k < 12; k++) {
+            int64_t want = v[k + 2].value[p];
+            int32_t have = ((int32_t *)got)[p * 12 + k];
+            if (want < INT32_MIN || want > INT32_MAX) continue;
+            if (have != want) fail_msg("value %d at point %d: %d, expected %lld", k + 2, p, have, (long long)want);
+            assert_true(f->ranges[v[k + 2].ref].lo <= want && want <= f->ranges[v[k + 2].ref].hi);
+        }
+    }
+    kir_free(f);
+}
+
+static void folding_keeps_every_value(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3000; seed++) folded_equals_plain(seed * 7919);
+}
+
+static void dims_are_imported_in_order(void **state) {
+    base_arena *arena = base_arena_new();
+    ir_dims *dims = ir_dims_new(arena);
+    ir_dim r = ir_dim_symbol(dims, "R", 1, 8, 1), t = ir_dim_symbol(dims, "T", 1, 480, 1);
+    kir_func *f = kir_new("f", KIR_KERNEL, dims);
+    kir_ref a, b;
+
+    (void)state;
+    a = kir_dim(f, dims, ir_dim_mul_const(dims, t, 9));
+    b = kir_dim(f, dims, ir_dim_mul_const(dims, t, 9));
+    assert_int_equal(a, b);
+    assert_int_equal(kir_dim(f, dims, ir_dim_const(dims, 5)), c(f, 5));
+    assert_int_equal(f->ranges[a].lo, 9);
+    assert_int_equal(f->ranges[a].hi, 4320);
+    assert_string_equal(ir_dims_symbol(f->dims, 0)->name, "R");
+    assert_string_equal(ir_dims_symbol(f->dims, 1)->name, "T");
+    (void)r;
+    kir_free(f);
+    base_arena_free(arena);
+}
+
+/* Each misuse makes kir_status speak; later calls change nothing. */
+static void expect_failure(kir_func *f, rp_status code, const char *words) {
+    rp_error err = {0};
+    assert_int_equal(kir_status(f, &err), code);
+    if (!strstr(err.text, words)) fail_msg("got '%s', expected '%s'", err.text, words);
+    assert_int_equal(kir_const_i(f, 12345), KIR_NONE);
+    assert_int_equal(kir_verify(f, NULL), code);
+    kir_free(f);
+}
+
+static void misuse_is_reported(void **state) {
+    kir_ref i, v;
+    kir_func *f = kernel(4, &i);
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+
+    (void)state;
+    v = kir_load(f, x, i);
+    (void)kir_bin(f, KIR_IADD, i, v);
+    expect_failure(f, RP_INVALID, "iadd: operand %2 is f32, expected index");
+
+    f = kernel(4, &i);
+    (void)kir_load(f, 3, i);
+    expect_failure(f, RP_INVALID, "load: buffer 3 of 0");
+
+    f = kernel(4, &i);
+    kir_end(f);
+    kir_end(f);
+    expect_failure(f, RP_INVALID, "no block is open");
+
+    f = kernel(4, &i);
+    (void)kir_begin_reduce(f, KIR_SUM, c(f, 3));
+    kir_end(f);
+    expect_failure(f, RP_INVALID, "a reduce ends with yield");
+
+    f = kernel(4, &i);
+    v = kir_begin(f, KIR_LOOP, c(f, 3));
+    kir_end(f);
+    (void)add(f, v, i);
+    expect_failure(f, RP_INVALID, "is not visible here");
+
+    f = kernel(4, &i);
+    (void)quo(f, i, 0);
+    expect_failure(f, RP_INVALID, "a divisor must be positive");
+
+    f = kernel(4, &i);
+    (void)kir_alu(f, IR_exp, kir_from_index(f, KIR_I32, i), KIR_NONE, KIR_NONE);
+    expect_failure(f, RP_UNSUPPORTED, "exp is not defined on integers");
+
+    f = kernel(4, &i);
+    (void)kir_alu(f, IR_add, kir_from_index(f, KIR_I32, i), kir_const_f(f, 1.0), KIR_NONE);
+    expect_failure(f, RP_INVALID, "operand 1 is f32, the first is i32");
+
+    f = kernel(4, &i);
+    (void)kir_alu(f, IR_add, kir_const_f(f, 1.0), KIR_NONE, KIR_NONE);
+    expect_failure(f, RP_INVALID, "an operand is missing");
+
+    f = kernel(4, &i);
+    (void)kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_Q4_1, 0, 0, 0);
+    expect_failure(f, RP_UNSUPPORTED, "buffer x cannot be q4_1");
+
+    f = kernel(4, &i);
+    (void)kir_param(f, 0);
+    expect_failure(f, RP_INVALID, "only a fragment has parameters");
+}
+
+static void unclosed_blocks_do_not_verify(void **state) {
+    kir_ref i;
+    kir_func *f = kernel(4, &i);
+    rp_error err = {0};
+
+    (void)state;
+    assert_int_equal(kir_verify(f, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "par is never closed"));
+    kir_free(f);
+}
+
+/* i32 ranges decide whether a store must clamp. */
+static void data_ranges_follow_the_ops(void **state) {
+    kir_ref i, q, v;
+    kir_func *f = kernel(4, &i);
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+
+    (void)state;
+    v = kir_load(f, x, i);
+    q = kir_cvt(f, KIR_I32, kir_round_to(f, RP_DTYPE_I16, v));
+    assert_int_equal(f->ranges[q].lo, -32768);
+    assert_int_equal(f->ranges[kir_shr(f, q, 8)].hi, 127);
+    assert_int_equal(f->ranges[kir_band(f, q, 255)].lo, 0);
+    assert_int_equal(f->ranges[kir_cvt(f, KIR_I32, v)].hi, INT32_MAX);
+    kir_free(f);
+}
+
+static void building_survives_lost_allocations(void **state) {
+    size_t live = base_live();
+    bool fired = true;
+
+    (void)state;
+    for (uint64_t n = 1; fired; n++) {
+        kir_func *f;
+        rp_status st = RP_NOMEM;
+        base_alloc_fail_nth(n);
+        f = kir_new("f", KIR_KERNEL, NULL);
+        if (f) {
+            uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+            kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 900));
+            for (int k = 0; k < 300; k++) {
+                kir_store(f, x, add(f, i, c(f, k)), kir_load(f, x, quo(f, i, k + 2)));
+            }
+            kir_end(f);
+            st = kir_status(f, NULL);
+        }
+        fired = base_alloc_fail_nth(0);
+        assert_int_equal(st, fired ? RP_NOMEM : RP_OK);
+        kir_free(f);
+        assert_int_equal(base_live(), live);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(constants_are_shared),
+        cmocka_unit_test(trivial_arithmetic_folds),
+        cmocka_unit_test(ranges_fold_division),
+        cmocka_unit_test(a_loop_of_one_is_zero),
+        cmocka_unit_test(folding_keeps_every_value),
+        cmocka_unit_test(dims_are_imported_in_order),
+        cmocka_unit_test(misuse_is_reported),
+        cmocka_unit_test(unclosed_blocks_do_not_verify),
+        cmocka_unit_test(data_ranges_follow_the_ops),
+        cmocka_unit_test(building_survives_lost_allocations),
+    };
+    return cmocka_run_group_tests_name("kir_build", tests, NULL, NULL);
+}
