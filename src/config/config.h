@@ -87,7 +87,6 @@ struct rp_compilation_config {
     /* Name by which the user gave the field (the field's own or an alias), NULL if he did not. */
     const char *typed[CONFIG_ID_COUNT_];
     bool resolved;
-    bool graph_note; /* some note is about graphs: what require_graph refuses */
     rp_config_note *notes;
     size_t n_notes;
 };

@@ -34,7 +34,6 @@ static rp_status downgrade(rp_compilation_config *cfg, rp_cudagraph_mode to, con
                            rp_error *err) {
     const char *from = mode_name(cfg);
     cfg->cudagraph_mode = (config_oenum){true, (int)to};
-    cfg->graph_note = true;
     return config_overrule(cfg, TYPED(cfg, cudagraph_mode), reason, err,
                            "cudagraph_mode=%s becomes %s", from, rp_cudagraph_mode_name(to));
 }
@@ -232,10 +231,10 @@ static rp_status apply_environment(rp_compilation_config *cfg, rp_error *err) {
     return RP_OK;
 }
 
-/* A downgrade is an error under require_graph. */
+/* Under require_graph a lower mode is an error; its note starts with the setting's name. */
 static rp_status check_require_graph(const rp_compilation_config *cfg, rp_error *err) {
     if (!cfg->require_graph) return RP_OK;
-    for (size_t i = 0; cfg->graph_note && i < cfg->n_notes; i++)
+    for (size_t i = 0; i < cfg->n_notes; i++)
         if (strncmp(cfg->notes[i].what, "cudagraph_mode=", 15) == 0)
             return rp_fail(err, RP_CONFIG, "require_graph: %s: %s", cfg->notes[i].what,
                            cfg->notes[i].reason);

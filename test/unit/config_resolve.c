@@ -155,6 +155,33 @@ static void attention_bounds_the_mode(void **state) {
                                   "cudagraph_mode=PIECEWISE");
 }
 
+/* Several tokens a request need more of attention than one does. */
+static void speculation_bounds_the_mode(void **state) {
+    (void)state;
+    for (int support = RP_ATTENTION_UNIFORM_SINGLE_TOKEN_DECODE;
+         support <= RP_ATTENTION_UNIFORM_BATCH; support++) {
+        rp_error err = {0};
+        rp_model_facts facts = RP_MODEL_FACTS_INIT;
+        rp_compilation_config *cfg = rp_config_new();
+        facts.attention = (rp_attention_support)support;
+        CHECK_OK(rp_config_set_olevel(cfg, 2, &err), &err);
+        cfg->num_speculative_tokens = 1; /* not typed: there is no draft model yet */
+        CHECK_OK(rp_config_resolve(cfg, &facts, &err), &err);
+        if (support < RP_ATTENTION_UNIFORM_BATCH) {
+            is(cfg, "cudagraph_mode", "\"PIECEWISE\"");
+            notes_are(cfg, "cudagraph_mode=FULL_AND_PIECEWISE becomes PIECEWISE",
+                      "this attention can be captured for one token a request only", NULL);
+        } else {
+            is(cfg, "cudagraph_mode", "\"FULL_AND_PIECEWISE\"");
+            is(cfg, "decode_capture_sizes", "[1,2,4,8,16,32,48,64]");
+            assert_int_equal(config_size_padded(cfg->cudagraph_capture_sizes.v,
+                                                cfg->cudagraph_capture_sizes.n, 95),
+                             96); /* 48 requests of two tokens */
+        }
+        rp_config_free(cfg);
+    }
+}
+
 static int warnings;
 static char last_warning[256];
 static void on_log(void *user, rp_log_level level, const char *text) {
@@ -331,6 +358,9 @@ static void compile_sizes(void **state) {
     refused("{\"level\":3,\"cudagraph_capture_sizes\":[2,8],\"compile_sizes\":[3]}", RP_CONFIG,
             "compile_sizes: 3 would be padded to 8, a captured size; use 8, or add 3 to "
             "cudagraph_capture_sizes");
+    refused("{\"level\":3,\"compile_sizes\":[7]}", RP_CONFIG,
+            "compile_sizes: 7 would be padded to 8, a captured size; use 8, or add 7 to "
+            "cudagraph_capture_sizes");
     refused("{\"level\":3,\"compile_sizes\":[513]}", RP_CONFIG,
             "compile_sizes: 513 exceeds max_num_batched_tokens=512; drop it or raise the limit");
     cfg = ok("{\"level\":3,\"cudagraph_mode\":\"NONE\",\"compile_sizes\":[3]}"); /* no padding */
@@ -465,6 +495,7 @@ int main(void) {
         TEST(piecewise_needs_level_three),
         TEST(an_unsplit_model_has_no_pieces),
         TEST(attention_bounds_the_mode),
+        TEST(speculation_bounds_the_mode),
         TEST(enforce_eager_names_what_it_overrides),
         TEST(contradictions_are_refused),
         TEST(backends),
