@@ -29,8 +29,8 @@ FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
 TEST_SRC := $(filter-out $(SUPPORT) $(FUZZ_SRC),$(sort $(wildcard test/*/*.c)))
 EX_SRC   := $(sort $(wildcard examples/*.c))
 BENCH_SRC := $(sort $(wildcard bench/*.c))
-FORMATTED := $(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] tools/*.[ch] test/*/*.[ch] \
-               examples/*.c bench/*.[ch]))
+FORMATTED := $(filter-out $(EMBED),$(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] \
+               tools/*.[ch] test/*/*.[ch] test/fuzz/replay/*.c examples/*.c bench/*.[ch])))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/embed.o
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(B)/%)

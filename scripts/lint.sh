@@ -16,14 +16,28 @@ symbols() {
     nm -g --defined-only "$B/libreprise.a" |
         awk 'NF == 3 && $3 !~ /^rp_/ { print "exported, but not rp_: " $3; bad = 1 } END { exit bad }'
 }
-# Room prefixes: what one object defines for others starts with its room's name (or rp_).
+# What an object defines for others starts with a prefix of its room in ARCHITECTURE.md's table.
 prefixes() {
     find "$B/obj/src" -name '*.o' | while read -r o; do
-        room=${o#"$B"/obj/src/}
-        nm -g --defined-only "$o" | awk -v room="${room%%/*}" -v sub_room="$(basename "$(dirname "$o")")" -v o="$o" \
-            'NF == 3 && index($3, room "_") != 1 && index($3, sub_room "_") != 1 && $3 !~ /^(rp_|LLVMFuzzer)/ {
-                print o ": " $3 " does not start with " room "_" }'
-    done | awk '{ print; bad = 1 } END { exit bad }'
+        src=${o#"$B"/obj/}
+        [ -f "${src%.o}.c" ] && nm -g --defined-only "$o" | awk -v src="${src%.o}.c" 'NF == 3 { print src, $3 }'
+    done | awk '
+        FNR == NR {
+            if ($0 !~ /^\| `src\//) next
+            split($0, col, / *\| */)
+            gsub(/`/, "", col[2])
+            n = split(col[3], p, /[` ]+/)
+            for (i = 1; i <= n; i++) if (p[i] != "") allowed[col[2], ++count[col[2]]] = p[i]
+            next
+        }
+        {
+            split($1, dir, "/")
+            room = "src/" dir[2] "/"
+            ok = $2 ~ /^rp_/
+            for (i = 1; i <= count[room]; i++) if (index($2, allowed[room, i]) == 1) ok = 1
+            if (!ok) { print $1 ": " $2 " has no prefix of its room"; bad = 1 }
+        }
+        END { exit bad }' ARCHITECTURE.md -
 }
 length() {
     find src tools include -name '*.[ch]' | xargs awk 'END { } { n[FILENAME]++ }

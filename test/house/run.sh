@@ -50,3 +50,30 @@ fresh src/ir/x.c '/* free(p) in a comment, */ char *s = "abort()"; d->free(d);'
 (cd "$copy" && scripts/banned.sh) && echo "PASS banned allows" || echo "FAIL banned allows: text and members are no calls"
 fresh src/base/env.def 'ENV(X, "REPRISE_NEW", "1", "a new one")'
 expect env_doc env-doc.sh "REPRISE_NEW" check
+
+# The source hash moves with any byte or name of the sources, and with nothing else.
+fresh src/ir/x.c 'int a;'
+hash_of() { (cd "$copy" && scripts/embed.sh out.S "$1" "$2" && grep -o '[0-9a-f]\{64\}' out.S); }
+a=$(hash_of "" src/ir/x.c)
+touch -d 2001-01-01 "$copy/src/ir/x.c" "$copy/out.S"
+b=$(hash_of "" src/ir/x.c)
+[ -n "$a" ] && [ "$a" = "$b" ] && [ "$copy/out.S" -ot "$copy/scripts/embed.sh" ] &&
+    echo "PASS hash stays" || echo "FAIL hash stays: $a, then $b, or an equal file was written again"
+echo 'int b;' > "$copy/src/ir/x.c"
+c=$(hash_of "" src/ir/x.c)
+mv "$copy/src/ir/x.c" "$copy/src/ir/y.c"
+d=$(hash_of "" src/ir/y.c)
+[ "$a" != "$c" ] && [ "$c" != "$d" ] && echo "PASS hash moves" || echo "FAIL hash moves: $a $c $d"
+cat > "$copy/use.c" <<'TEXT'
+#include <stdio.h>
+#include <stddef.h>
+extern const char rp_embed_y_c[];
+extern const size_t rp_embed_y_c_size;
+int main(void) { printf("%zu %d %s", rp_embed_y_c_size, rp_embed_y_c[rp_embed_y_c_size], rp_embed_y_c); }
+TEXT
+if hash_of src/ir/y.c "" >/dev/null; (cd "$copy" && gcc use.c out.S -o use) 2>"$copy/err"; then
+    got=$(cd "$copy" && ./use)
+    [ "$got" = "7 0 int b;" ] && echo "PASS embed" || echo "FAIL embed: got '$got'"
+else
+    echo "FAIL embed: $(head -n 1 "$copy/err")"
+fi
