@@ -353,7 +353,7 @@ RP_FN void rp_quant_block(const float *x, rp_i16 *q, float *d_out, rp_i32 *sum_o
 }
 
 /* Quantises x[0..k) into the packed row. */
-RP_FN void rp_quant_row(const float *x, long long k, void *row)
+RP_NOINLINE void rp_quant_row(const float *x, long long k, void *row)
 {
     rp_i16 *q = (rp_i16 *)row;
     float *d = (float *)(void *)((char *)row + k * 2);

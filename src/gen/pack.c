@@ -1,0 +1,118 @@
+/* Packing of weights into 16-row tiles.
+ *
+ * Pure data movement: no value is changed, and rows beyond n are zero bytes (a zero scale
+ * makes their results zero). Works on any alignment of src, since GGUF promises 32 bytes only
+ * for the start of a tensor. Does not check types: gen_pack_size is the gate. */
+#include "gen/pack.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define PACK_BLOCK 32
+
+bool gen_pack_supports(rp_dtype type)
+{
+    switch (type) {
+    case RP_DTYPE_F32:
+    case RP_DTYPE_F16:
+    case RP_DTYPE_BF16:
+    case RP_DTYPE_Q4_0:
+    case RP_DTYPE_Q4_1:
+    case RP_DTYPE_Q8_0: return true;
+    default: return false;
+    }
+}
+
+/* Bytes of 16 rows of one block (or one element) of k. */
+static size_t pack_unit(rp_dtype type)
+{
+    return rp_dtype_block_bytes(type) * GEN_TILE_ROWS;
+}
+
+size_t gen_pack_tile_size(rp_dtype type, int64_t k)
+{
+    size_t size;
+    if (!gen_pack_supports(type) || k <= 0) return 0;
+    int64_t block = (int64_t)rp_dtype_block(type);
+    if (k % block != 0) return 0;
+    return base_mul_size((size_t)(k / block), pack_unit(type), &size) ? size : 0;
+}
+
+int64_t gen_pack_tiles(int64_t n)
+{
+    return n / GEN_TILE_ROWS + (n % GEN_TILE_ROWS != 0);
+}
+
+size_t gen_pack_size(rp_dtype type, int64_t n, int64_t k)
+{
+    size_t size, tile = gen_pack_tile_size(type, k);
+    if (tile == 0 || n <= 0) return 0;
+    return base_mul_size((size_t)gen_pack_tiles(n), tile, &size) ? size : 0;
+}
+
+/* Eight nibbles, one in the low half of each byte of x, in the order 0 2 4 6 1 3 5 7. */
+static uint32_t pack_nibbles(uint64_t x)
+{
+    uint64_t even = x & UINT64_C(0x000f000f000f000f), odd = x >> 8 & UINT64_C(0x000f000f000f000f);
+    even = (even | even >> 12) & UINT64_C(0x000000ff000000ff);
+    odd = (odd | odd >> 12) & UINT64_C(0x000000ff000000ff);
+    even = (even | even >> 24) & 0xffff;
+    odd = (odd | odd >> 24) & 0xffff;
+    return (uint32_t)(even | odd << 16);
+}
+
+/* One GGUF nibble block (16 bytes: byte j holds elements j and j + 16) to row r of 4 chunks. */
+static void pack_q4_row(const uint8_t *qs, uint8_t *dst, int r)
+{
+    for (int half = 0; half < 2; half++) {
+        uint64_t x = 0;
+        for (int i = 0; i < 8; i++) x |= (uint64_t)qs[half * 8 + i] << (8 * i);
+        uint32_t lo = pack_nibbles(x), hi = pack_nibbles(x >> 4);
+        for (int i = 0; i < 4; i++) {
+            dst[half * 64 + r * 4 + i] = (uint8_t)(lo >> (8 * i));
+            dst[(half + 2) * 64 + r * 4 + i] = (uint8_t)(hi >> (8 * i));
+        }
+    }
+}
+
+/* Row r of one tile, k elements at src. */
+static void pack_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile, int r)
+{
+    size_t unit = pack_unit(type), bytes = rp_dtype_block_bytes(type);
+    int64_t n = k / (int64_t)rp_dtype_block(type);
+    for (int64_t b = 0; b < n; b++, src += bytes, tile += unit) {
+        switch (type) {
+        case RP_DTYPE_Q4_0:
+            memcpy(tile + r * 2, src, 2);
+            pack_q4_row(src + 2, tile + 32, r);
+            break;
+        case RP_DTYPE_Q4_1:
+            memcpy(tile + r * 2, src, 2);
+            memcpy(tile + 32 + r * 2, src + 2, 2);
+            pack_q4_row(src + 4, tile + 64, r);
+            break;
+        case RP_DTYPE_Q8_0:
+            memcpy(tile + r * 2, src, 2);
+            for (int p = 0; p < PACK_BLOCK / 2; p++)
+                memcpy(tile + 32 + p * 32 + r * 2, src + 2 + p * 2, 2);
+            break;
+        case RP_DTYPE_F32: memcpy(tile + r * 4, src, 4); break;
+        default: memcpy(tile + r * 2, src, 2); break;
+        }
+    }
+}
+
+void gen_pack_matrix(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile0,
+                     int64_t tile1, void *dst, int64_t step, int64_t offset)
+{
+    size_t tile_size = gen_pack_tile_size(type, k), row_size = tile_size / GEN_TILE_ROWS;
+    for (int64_t t = tile0; t < tile1; t++) {
+        uint8_t *tile = (uint8_t *)dst + (size_t)(t * step + offset) * tile_size;
+        int64_t first = t * GEN_TILE_ROWS;
+        int rows = n - first < GEN_TILE_ROWS ? (int)(n - first) : GEN_TILE_ROWS;
+        if (rows < GEN_TILE_ROWS) memset(tile, 0, tile_size);
+        for (int r = 0; r < rows; r++)
+            pack_row(type, (const uint8_t *)src + (size_t)(first + r) * row_size, k, tile, r);
+    }
+}

@@ -1,0 +1,31 @@
+/* Packs weight matrices into the tiles that the matmul templates read (src/gen/embed/matmul.c.inc
+ * says what a tile holds). The layout is the same for every instruction set. */
+#ifndef GEN_PACK_H
+#define GEN_PACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reprise/dtype.h"
+
+#define GEN_TILE_ROWS 16
+
+/* A matrix of this type can be packed: f32 f16 bf16 q4_0 q4_1 q8_0. */
+bool gen_pack_supports(rp_dtype type);
+/* Bytes of one tile of 16 rows of k elements; 0 where type, k or the product does not fit (block
+ * formats need k to be a multiple of 32). */
+size_t gen_pack_tile_size(rp_dtype type, int64_t k);
+/* Tiles of n rows: the last one is filled with zeros. */
+int64_t gen_pack_tiles(int64_t n);
+/* gen_pack_tiles(n) * gen_pack_tile_size(type, k); 0 as above. */
+size_t gen_pack_size(rp_dtype type, int64_t n, int64_t k);
+
+/* Packs tiles [tile0, tile1) of the n x k matrix at src (rows as in GGUF) to dst: tile t goes to
+ * place t * step + offset of dst. Step 1, offset 0 is the plain packing; step 2 with offsets 0 and 1
+ * interleaves two matrices (gate and up); step 1 with an offset appends. Reads and writes each byte
+ * once, so tiles can be dealt to threads and streamed. Arguments must have passed gen_pack_size. */
+void gen_pack_matrix(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile0,
+                     int64_t tile1, void *dst, int64_t step, int64_t offset);
+
+#endif
