@@ -1,7 +1,5 @@
-/* Scalar semantics of the kernel IR, from the same prelude that generated code is compiled with, so
- * that the interpreter and the machine code agree bit for bit.
- *
- * The expressions of ops.def are text; this is their twin in C, and test/unit/gen_c.c compares the two. */
+/* Scalar semantics of the kernel IR, from the same prelude and the same expressions of ops.def that
+ * generated code is made of, so that the interpreter and the machine code agree bit for bit. */
 #include "kir/scalar.h"
 
 #include "gen/embed/prelude.h"
@@ -10,50 +8,22 @@
 
 #include <string.h>
 
-static float truth(int x) { return x ? 1.0f : 0.0f; }
-
-static float unary_f32(ir_op op, float a) {
-    switch (op) {
-    case IR_neg: return -a;
-    case IR_abs: return rp_absf(a);
-    case IR_sqrt: return rp_sqrtf(a);
-    case IR_rsqrt: return 1.0f / rp_sqrtf(a);
-    case IR_recip: return 1.0f / a;
-    case IR_exp: return rp_expf(a);
-    case IR_log: return rp_logf(a);
-    case IR_sin: return rp_sinf(a);
-    case IR_cos: return rp_cosf(a);
-    case IR_tanh: return rp_tanhf(a);
-    case IR_erf: return rp_erff(a);
-    case IR_sigmoid: return 1.0f / (1.0f + rp_expf(-a));
-    case IR_floor: return rp_floorf(a);
-    case IR_ceil: return -rp_floorf(-a);
-    case IR_round: return rp_roundf(a);
-    case IR_not: return truth(a == 0.0f);
-    default: return a; /* cast */
-    }
-}
+#define CASE_LEAF(name, expr)
+#define CASE_VIEW(name, expr)
+#define CASE_ELEMENTWISE(name, expr) \
+    case IR_##name: return expr;
+#define CASE_REDUCE(name, expr)
+#define CASE_MOVE(name, expr)
+#define CASE_CONTRACT(name, expr)
+#define CASE_QUANT(name, expr)
+#define CASE_EFFECT(name, expr)
 
 float kir_alu_f32(ir_op op, float a, float b, float c) {
     switch (op) {
-    case IR_add: return a + b;
-    case IR_sub: return a - b;
-    case IR_mul: return a * b;
-    case IR_div: return a / b;
-    case IR_max: return a > b || a != a ? a : b;
-    case IR_min: return a < b || a != a ? a : b;
-    case IR_pow: return rp_powf(a, b);
-    case IR_eq: return truth(a == b);
-    case IR_ne: return truth(a != b);
-    case IR_lt: return truth(a < b);
-    case IR_le: return truth(a <= b);
-    case IR_gt: return truth(a > b);
-    case IR_ge: return truth(a >= b);
-    case IR_and: return truth(a != 0.0f && b != 0.0f);
-    case IR_or: return truth(a != 0.0f || b != 0.0f);
-    case IR_where: return a != 0.0f ? b : c;
-    case IR_fma: return rp_fmaf(a, b, c);
-    default: return unary_f32(op, a);
+#define OP(name, kind, arity, attrs, expr) CASE_##kind(name, expr)
+#include "ir/ops.def"
+#undef OP
+    default: return a;
     }
 }
 
@@ -98,7 +68,7 @@ float kir_round_f32(rp_dtype t, float x) {
     case RP_DTYPE_F32: return x;
     case RP_DTYPE_F16: return rp_f16_to_f32(rp_f32_to_f16(x));
     case RP_DTYPE_BF16: return rp_bf16_to_f32(rp_f32_to_bf16(x));
-    case RP_DTYPE_BOOL: return truth(x != 0.0f);
+    case RP_DTYPE_BOOL: return x != 0.0f ? 1.0f : 0.0f;
     default: return (float)kir_saturate(kir_f32_to_i32(x), kir_dtype_range(t));
     }
 }
