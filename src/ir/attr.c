@@ -83,8 +83,7 @@ static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a
         if (a->u.i == 0 || a->u.i == 1) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is neither true nor false", op, key);
     case IR_ATTR_TYPE_INT:
-    case IR_ATTR_TYPE_FLOAT:
-        break;
+    case IR_ATTR_TYPE_FLOAT: break;
     }
     return RP_OK;
 }
@@ -184,19 +183,18 @@ rp_status ir_attrs_normalise(const ir_graph *g, ir_op op, const ir_ref *in, uint
 static bool value_equal(const ir_attr *a, const ir_attr *b) {
     switch (table[a->key].type) {
     case IR_ATTR_TYPE_INTS:
-        return a->n == b->n && (a->n == 0 || memcmp(a->u.ints, b->u.ints, a->n * sizeof *a->u.ints) == 0);
+        return a->n == b->n &&
+               (a->n == 0 || memcmp(a->u.ints, b->u.ints, a->n * sizeof *a->u.ints) == 0);
     case IR_ATTR_TYPE_DIMS:
-        return a->n == b->n && (a->n == 0 || memcmp(a->u.dims, b->u.dims, a->n * sizeof *a->u.dims) == 0);
+        return a->n == b->n &&
+               (a->n == 0 || memcmp(a->u.dims, b->u.dims, a->n * sizeof *a->u.dims) == 0);
     case IR_ATTR_TYPE_FLOAT:
         return memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0; /* -0 and 0 differ, NaN equals NaN */
-    case IR_ATTR_TYPE_STR:
-        return strcmp(a->u.s, b->u.s) == 0;
-    case IR_ATTR_TYPE_DIM:
-        return a->u.dim == b->u.dim;
+    case IR_ATTR_TYPE_STR: return strcmp(a->u.s, b->u.s) == 0;
+    case IR_ATTR_TYPE_DIM: return a->u.dim == b->u.dim;
     case IR_ATTR_TYPE_INT:
     case IR_ATTR_TYPE_BOOL:
-    case IR_ATTR_TYPE_DTYPE:
-        break;
+    case IR_ATTR_TYPE_DTYPE: break;
     }
     return a->u.i == b->u.i;
 }
@@ -230,14 +228,10 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
         case IR_ATTR_TYPE_STR:
             for (const char *s = a[i].u.s; *s; s++) h = mix(h, (unsigned char)*s);
             break;
-        case IR_ATTR_TYPE_DIM:
-            h = mix(h, a[i].u.dim);
-            break;
+        case IR_ATTR_TYPE_DIM: h = mix(h, a[i].u.dim); break;
         case IR_ATTR_TYPE_INT:
         case IR_ATTR_TYPE_BOOL:
-        case IR_ATTR_TYPE_DTYPE:
-            h = mix(h, (uint64_t)a[i].u.i);
-            break;
+        case IR_ATTR_TYPE_DTYPE: h = mix(h, (uint64_t)a[i].u.i); break;
         }
     }
     return h;

@@ -61,14 +61,17 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
     if (!d || d->size < sizeof *d || !d->name)
         return rp_fail(err, RP_INVALID, "rp_op_register: set size to sizeof(rp_op_desc), and name");
     if (!ir_custom_name_ok(d->name))
-        return rp_fail(err, RP_INVALID,
-                       "custom op name '%.80s' is not of the form namespace::name (letters, digits, _ . -)",
-                       d->name);
+        return rp_fail(
+            err, RP_INVALID,
+            "custom op name '%.80s' is not of the form namespace::name (letters, digits, _ . -)",
+            d->name);
     if (strncmp(d->name, "reprise::", 9) == 0 && ir_op_find(d->name + 9) != IR_OP_COUNT_)
-        return rp_fail(err, RP_INVALID, "custom op name '%s' is a built-in op's; choose another", d->name);
+        return rp_fail(err, RP_INVALID, "custom op name '%s' is a built-in op's; choose another",
+                       d->name);
     if (d->result_like >= 64)
-        return rp_fail(err, RP_INVALID, "custom op %s: result_like %d; an op has at most 64 operands",
-                       d->name, d->result_like);
+        return rp_fail(err, RP_INVALID,
+                       "custom op %s: result_like %d; an op has at most 64 operands", d->name,
+                       d->result_like);
     return RP_OK;
 }
 
@@ -76,8 +79,7 @@ static rp_status add_locked(const rp_op_desc *d, rp_error *err) {
     unsigned n = atomic_load(&n_table), m = atomic_load(&n_defaults);
     if (ir_custom_find(d->name))
         return rp_fail(err, RP_INVALID, "custom op '%s' is registered already", d->name);
-    if (n == MAX_CUSTOM)
-        return rp_fail(err, RP_UNSUPPORTED, "more than %d custom ops", MAX_CUSTOM);
+    if (n == MAX_CUSTOM) return rp_fail(err, RP_UNSUPPORTED, "more than %d custom ops", MAX_CUSTOM);
     entry *e = &table[n];
     e->desc = *d;
     memcpy(e->name, d->name, strlen(d->name) + 1);

@@ -96,8 +96,7 @@ int64_t dim_form_gcd(const ir_dims *t, const dim_form *f) {
     int64_t g = 0;
     for (uint32_t i = 0; i < f->n; i++) {
         int64_t m;
-        if (__builtin_mul_overflow(f->t[i].coef, t->atom[f->t[i].atom].div, &m))
-            m = f->t[i].coef;
+        if (__builtin_mul_overflow(f->t[i].coef, t->atom[f->t[i].atom].div, &m)) m = f->t[i].coef;
         g = dim_gcd(g, m);
     }
     return g;
@@ -163,8 +162,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 
 static uint64_t form_hash(const dim_form *f) {
     uint64_t h = mix(17, (uint64_t)f->c);
-    for (uint32_t i = 0; i < f->n; i++)
-        h = mix(mix(h, f->t[i].atom), (uint64_t)f->t[i].coef);
+    for (uint32_t i = 0; i < f->n; i++) h = mix(mix(h, f->t[i].atom), (uint64_t)f->t[i].coef);
     return h;
 }
 
@@ -287,8 +285,12 @@ ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int
     } else if (t->sym[i].min != min || t->sym[i].max != max || t->sym[i].divisor != divisor) {
         return IR_DIM_BAD;
     }
-    return single(t, add_atom(t, (dim_atom){.kind = DIM_SYMBOL, .sym = i, .inner = IR_DIM_BAD,
-                                            .lo = lo, .hi = hi, .div = divisor}));
+    return single(t, add_atom(t, (dim_atom){.kind = DIM_SYMBOL,
+                                            .sym = i,
+                                            .inner = IR_DIM_BAD,
+                                            .lo = lo,
+                                            .hi = hi,
+                                            .div = divisor}));
 }
 
 ir_dim ir_dim_add(ir_dims *t, ir_dim a, ir_dim b) {
@@ -362,7 +364,8 @@ static bool take_multiples(const ir_dims *t, dim_form *f, int64_t k, dim_form *w
 }
 
 /* (x // a) // b = x // (a*b) when the dividend is one floor-division. */
-static bool nested_floordiv(const ir_dims *t, const dim_form *f, int64_t k, ir_dim *x, int64_t *ka) {
+static bool nested_floordiv(const ir_dims *t, const dim_form *f, int64_t k, ir_dim *x,
+                            int64_t *ka) {
     if (f->n != 1 || f->c != 0 || f->t[0].coef != 1) return false;
     const dim_atom *a = &t->atom[f->t[0].atom];
     if (a->kind != DIM_FLOORDIV) return false;

@@ -47,8 +47,10 @@ void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *
             int64_t q = coef / a->k, s = sat_mul(a->k - 1, q);
             dim_load(t, a->inner, &part);
             if (!dim_addmul(t, &g, &part, q)) return;
-            if (q > 0) slack_lo = sat_add(slack_lo, sat_mul(s, -1));
-            else slack_hi = sat_add(slack_hi, sat_mul(s, -1));
+            if (q > 0)
+                slack_lo = sat_add(slack_lo, sat_mul(s, -1));
+            else
+                slack_hi = sat_add(slack_hi, sat_mul(s, -1));
             replaced = true;
         } else if (!dim_addmul(t, &g, &part, 1)) {
             return;

@@ -14,8 +14,7 @@ static void print_form(const ir_dims *t, ir_dim d, base_buf *out);
 
 static bool is_symbol(const ir_dims *t, ir_dim d) {
     const dim_node *n = &t->node[d];
-    return n->n == 1 && n->c == 0 && n->t[0].coef == 1 &&
-           t->atom[n->t[0].atom].kind == DIM_SYMBOL;
+    return n->n == 1 && n->c == 0 && n->t[0].coef == 1 && t->atom[n->t[0].atom].kind == DIM_SYMBOL;
 }
 
 static void print_atom(const ir_dims *t, const dim_atom *a, base_buf *out) {
@@ -36,22 +35,25 @@ static void print_form(const ir_dims *t, ir_dim d, base_buf *out) {
         const dim_atom *a = &t->atom[n->t[i].atom];
         int64_t coef = n->t[i].coef;
         bool paren = a->kind != DIM_SYMBOL && coef != 1;
-        if (coef < 0) base_buf_putc(out, '-');
-        else if (i > 0) base_buf_putc(out, '+');
+        if (coef < 0)
+            base_buf_putc(out, '-');
+        else if (i > 0)
+            base_buf_putc(out, '+');
         if (coef != 1 && coef != -1)
-            base_buf_printf(out, "%llu*", coef < 0 ? 0 - (unsigned long long)coef
-                                                   : (unsigned long long)coef);
+            base_buf_printf(out, "%llu*",
+                            coef < 0 ? 0 - (unsigned long long)coef : (unsigned long long)coef);
         if (paren) base_buf_putc(out, '(');
         print_atom(t, a, out);
         if (paren) base_buf_putc(out, ')');
     }
-    if (n->c != 0 || n->n == 0)
-        base_buf_printf(out, n->n > 0 ? "%+lld" : "%lld", (long long)n->c);
+    if (n->c != 0 || n->n == 0) base_buf_printf(out, n->n > 0 ? "%+lld" : "%lld", (long long)n->c);
 }
 
 void ir_dim_print(const ir_dims *t, ir_dim d, base_buf *out) {
-    if (dim_valid(t, d)) print_form(t, d, out);
-    else base_buf_putc(out, '?');
+    if (dim_valid(t, d))
+        print_form(t, d, out);
+    else
+        base_buf_putc(out, '?');
 }
 
 static void print_c_atom(const ir_dims *t, const dim_atom *a, const char *array, base_buf *out) {
@@ -96,8 +98,10 @@ void ir_dim_print_c(const ir_dims *t, ir_dim d, const char *array, base_buf *out
         if (paren) base_buf_putc(out, ')');
         if (n->t[i].coef != 1) base_buf_printf(out, "*%lldLL", (long long)n->t[i].coef);
     }
-    if (n->n == 0) base_buf_printf(out, "%lldLL", (long long)n->c);
-    else if (n->c != 0) base_buf_printf(out, "%+lldLL", (long long)n->c);
+    if (n->n == 0)
+        base_buf_printf(out, "%lldLL", (long long)n->c);
+    else if (n->c != 0)
+        base_buf_printf(out, "%+lldLL", (long long)n->c);
     base_buf_putc(out, ')');
 }
 
@@ -136,7 +140,8 @@ static rp_status read_name(reader *r, ir_dim *out) {
     uint32_t i = ir_dims_find(r->t, name);
     if (i == UINT32_MAX)
         return rp_fail(r->err, RP_INVALID,
-                       "size symbol '%s' has no range; declare it: where %s in [1,1024]", name, name);
+                       "size symbol '%s' has no range; declare it: where %s in [1,1024]", name,
+                       name);
     const ir_symbol *s = ir_dims_symbol(r->t, i);
     *out = ir_dim_symbol(r->t, name, s->min, s->max, s->divisor);
     r->p += n;

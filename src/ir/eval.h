@@ -17,7 +17,8 @@ void ir_value_done(ir_value *v);
 /* inputs, params, states in the graph's order (states are updated in place); symbols: value of
  * each symbol of the graph's dims. out: ir_output_count values, owned by the caller. */
 rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *params,
-                  ir_value *states, const int64_t *symbols, ir_value *out, rp_error *err) RP_MUST_USE;
+                  ir_value *states, const int64_t *symbols, ir_value *out,
+                  rp_error *err) RP_MUST_USE;
 
 /* v rounded to a plain dtype: floats to nearest even (overflow to infinity), integers truncate and
  * saturate (NaN gives 0), bool is v != 0. Block formats and tokens: v itself. */
@@ -27,11 +28,13 @@ double ir_round(rp_dtype t, double v);
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x);
 
 /* Reads n elements of a packed buffer (row-major; block formats along the last dim) as doubles, and
- * back with rounding to nearest even; integers saturate. n a multiple of the block. */
+ * back with rounding to nearest even; integers saturate. n a multiple of the block. i16b32: n is one row,
+ * whose layout depends on its length. */
 void ir_unpack(rp_dtype t, const void *src, int64_t n, double *dst);
 void ir_pack(rp_dtype t, const double *src, int64_t n, void *dst);
 
-/* Seeded random leaf values in [-1, 1] (integers: in [0, hi)); the same on every machine. */
+/* Seeded random leaf values in [-1, 1) (integers: in [0, hi)); the same on every machine. Packing them
+ * and reading them back gives the same values, block formats included. */
 rp_status ir_random_value(rp_dtype t, const int64_t *dims, uint32_t rank, int64_t hi, uint64_t seed,
                           ir_value *out, rp_error *err) RP_MUST_USE;
 

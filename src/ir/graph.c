@@ -45,7 +45,10 @@ static cell *cell_at(const ir_graph *g, ir_ref r) {
 /* Graph names come from user functions and files: what does not print becomes '_'. */
 static char *clean_name(base_arena *arena, const char *name) {
     size_t len = strlen(name);
-    char *s = base_arena_strn(arena, *name ? name : "graph", len == 0 ? 5 : len > IR_MAX_NAME ? IR_MAX_NAME : len);
+    char *s = base_arena_strn(arena, *name ? name : "graph",
+                              len == 0            ? 5
+                              : len > IR_MAX_NAME ? IR_MAX_NAME
+                                                  : len);
     if (!s) return NULL;
     for (char *p = s; *p; p++)
         if (!ir_name_char(*p)) *p = '_';
@@ -143,8 +146,7 @@ static bool mergeable(const ir_node *n) {
 
 static uint32_t node_hash(const ir_node *n) {
     uint64_t h = ir_attrs_hash(n->attrs, n->n_attrs) + n->op;
-    for (uint32_t i = 0; i < n->n_in; i++)
-        h = (h ^ n->in[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = 0; i < n->n_in; i++) h = (h ^ n->in[i]) * UINT64_C(0x9e3779b97f4a7c15);
     for (const char *s = n->name; s && *s; s++)
         h = (h ^ (unsigned char)*s) * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(h >> 32) ^ (uint32_t)h;
@@ -158,7 +160,8 @@ static bool node_equal(const ir_node *a, const ir_node *b) {
 }
 
 static ir_ref find(const ir_graph *g, const ir_node *n, uint32_t hash) {
-    for (uint32_t s = hash & (g->n_slot - 1); g->slot[s] != IR_NONE; s = (s + 1) & (g->n_slot - 1)) {
+    for (uint32_t s = hash & (g->n_slot - 1); g->slot[s] != IR_NONE;
+         s = (s + 1) & (g->n_slot - 1)) {
         const cell *c = cell_at(g, g->slot[s]);
         if (c->hash == hash && node_equal(n, &c->node)) return g->slot[s];
     }
@@ -254,8 +257,9 @@ rp_status ir_add_leaf(ir_graph *g, ir_leaf kind, const char *name, rp_dtype dtyp
     if (old != IR_NONE) {
         const ir_node *o = ir_node_at(g, old);
         if (o->dtype != dtype || !same_shape(&o->shape, &shape))
-            return rp_fail(err, RP_INVALID, "%s '%s' is %s already, not %s", ir_op_table(n.op)->name,
-                           name, ir_type_of(g, old).s, ir_shape_text(g, dtype, &shape).s);
+            return rp_fail(err, RP_INVALID, "%s '%s' is %s already, not %s",
+                           ir_op_table(n.op)->name, name, ir_type_of(g, old).s,
+                           ir_shape_text(g, dtype, &shape).s);
         *out = old;
         return RP_OK;
     }

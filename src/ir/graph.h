@@ -101,9 +101,9 @@ typedef struct ir_node {
 typedef struct ir_op_info {
     const char *name;
     ir_kind kind;
-    int arity;              /* -1 = any number */
-    uint32_t attr_mask;     /* bit per permitted key */
-    const char *expr;       /* C and CUDA C expression over a, b, c (elementwise), else "" */
+    int arity;          /* -1 = any number */
+    uint32_t attr_mask; /* bit per permitted key */
+    const char *expr;   /* C and CUDA C expression over a, b, c (elementwise), else "" */
 } ir_op_info;
 const ir_op_info *ir_op_table(ir_op op);
 /* IR_OP_COUNT_ when there is no such op. */
@@ -142,15 +142,18 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
                  uint32_t n_attrs, ir_ref *out, rp_error *err) RP_MUST_USE;
 /* Shorthands over ir_add. */
 rp_status ir_add1(ir_graph *g, ir_op op, ir_ref a, ir_ref *out, rp_error *err) RP_MUST_USE;
-rp_status ir_add2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, ir_ref *out, rp_error *err) RP_MUST_USE;
-rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out, rp_error *err) RP_MUST_USE;
+rp_status ir_add2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, ir_ref *out,
+                  rp_error *err) RP_MUST_USE;
+rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out,
+                       rp_error *err) RP_MUST_USE;
 /* Whether n may write or must not be merged: an op of kind EFFECT, but not a custom op that
  * mutates nothing. */
 bool ir_node_is_effect(const ir_node *n);
 /* Bit i: operand i is written by n. */
 uint64_t ir_node_writes(const ir_node *n);
 /* Appends outputs; may be called once. Then the graph is immutable. */
-rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n, rp_error *err) RP_MUST_USE;
+rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n,
+                          rp_error *err) RP_MUST_USE;
 
 /* Attribute lookup: NULL when absent; the typed forms give deflt then. */
 const ir_attr *ir_attr_get(const ir_node *n, ir_attr_key key);

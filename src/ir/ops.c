@@ -5,7 +5,8 @@
 
 #define A(key) (1u << IR_ATTR_##key)
 static const ir_op_info table[] = {
-#define OP(name, kind, arity, attrs, expr) [IR_##name] = {#name, IR_KIND_##kind, arity, attrs, #expr},
+#define OP(name, kind, arity, attrs, expr) \
+    [IR_##name] = {#name, IR_KIND_##kind, arity, attrs, #expr},
 #include "ir/ops.def"
 #undef OP
 };

@@ -16,7 +16,7 @@
 typedef struct parser {
     const char *text, *p;
     ir_graph *g;
-    base_map *names; /* value name -> ref */
+    base_map *names;         /* value name -> ref */
     const char *after_where; /* end of the where clause, read before the header's types */
     rp_error *err;
 } parser;
@@ -27,9 +27,12 @@ bool ir_float_parse(const char *s, size_t n, double *out) {
     if (n == 0 || n >= sizeof buf) return false;
     memcpy(buf, s, n);
     buf[n] = 0;
-    if (strcmp(buf, "nan") == 0) *out = (double)NAN;
-    else if (strcmp(buf + negative, "inf") == 0) *out = negative ? -(double)INFINITY : (double)INFINITY;
-    else return base_parse_f64(buf, out);
+    if (strcmp(buf, "nan") == 0)
+        *out = (double)NAN;
+    else if (strcmp(buf + negative, "inf") == 0)
+        *out = negative ? -(double)INFINITY : (double)INFINITY;
+    else
+        return base_parse_f64(buf, out);
     return true;
 }
 
@@ -62,9 +65,12 @@ static rp_status expect(parser *s, char c) {
     if (accept(s, c)) return RP_OK;
     base_buf b;
     base_buf_init(&b, sizeof text);
-    if (*s->p == 0) base_buf_printf(&b, "expected '%c', found the end", c);
-    else if (isprint((unsigned char)*s->p)) base_buf_printf(&b, "expected '%c', found '%c'", c, *s->p);
-    else base_buf_printf(&b, "expected '%c', found byte 0x%02x", c, (unsigned char)*s->p);
+    if (*s->p == 0)
+        base_buf_printf(&b, "expected '%c', found the end", c);
+    else if (isprint((unsigned char)*s->p))
+        base_buf_printf(&b, "expected '%c', found '%c'", c, *s->p);
+    else
+        base_buf_printf(&b, "expected '%c', found byte 0x%02x", c, (unsigned char)*s->p);
     rp_status st = fail(s, b.data ? b.data : "unexpected character");
     base_buf_done(&b);
     return st;
@@ -124,7 +130,8 @@ static rp_status number(parser *s, double *out) {
     while (isalnum((unsigned char)p[n]) || p[n] == '.' ||
            ((p[n] == '-' || p[n] == '+') && (n == 0 || strchr(hex ? "pP" : "eE", p[n - 1]))))
         n++;
-    if (!ir_float_parse(p, n, out)) return fail(s, "expected a number (0x1.8p+1, 3, -0.5, inf, nan)");
+    if (!ir_float_parse(p, n, out))
+        return fail(s, "expected a number (0x1.8p+1, 3, -0.5, inf, nan)");
     s->p += n;
     return RP_OK;
 }
@@ -151,8 +158,9 @@ static rp_status dtype(parser *s, rp_dtype *out) {
     char w[64];
     RP_TRY(word(s, "an element type", w));
     if (rp_dtype_parse(w, out)) return RP_OK;
-    return fail(s, "unknown element type; known: f32 f16 bf16 i32 i64 i16 i8 u8 bool q4_0 q4_1 q8_0 "
-                   "i16b32 token");
+    return fail(s,
+                "unknown element type; known: f32 f16 bf16 i32 i64 i16 i8 u8 bool q4_0 q4_1 q8_0 "
+                "i16b32 token");
 }
 
 static rp_status type(parser *s, rp_dtype *t, ir_shape *shape) {
@@ -205,7 +213,9 @@ static rp_status symbol(parser *s) {
     if (ir_dims_find(ir_graph_dims(s->g), sym) != UINT32_MAX)
         return fail(s, "this size symbol is declared already");
     if (ir_dim_symbol(ir_graph_dims(s->g), sym, lo, hi, by) == IR_DIM_BAD)
-        return fail(s, "bad size symbol: [min,max] by d wants a name, min <= max and a multiple of d in it");
+        return fail(
+            s,
+            "bad size symbol: [min,max] by d wants a name, min <= max and a multiple of d in it");
     return RP_OK;
 }
 
@@ -333,7 +343,8 @@ static rp_status int_list(parser *s, attr_room *room, ir_attr *a) {
 static rp_status string(parser *s, attr_room *room, ir_attr *a) {
     RP_TRY(expect(s, '"'));
     size_t n = strcspn(s->p, "\"\n");
-    if (s->p[n] != '"' || n >= sizeof room->str) return fail(s, "a string ends on its line, within 509 bytes");
+    if (s->p[n] != '"' || n >= sizeof room->str)
+        return fail(s, "a string ends on its line, within 509 bytes");
     memcpy(room->str, s->p, n);
     room->str[n] = 0;
     a->u.s = room->str;
@@ -352,22 +363,16 @@ static rp_status boolean(parser *s, ir_attr *a) {
 static rp_status attr_value(parser *s, attr_room *room, ir_attr *a) {
     rp_dtype t;
     switch (ir_attr_key_type(a->key)) {
-    case IR_ATTR_TYPE_INT:
-        return integer(s, &a->u.i);
-    case IR_ATTR_TYPE_INTS:
-        return int_list(s, room, a);
-    case IR_ATTR_TYPE_FLOAT:
-        return number(s, &a->u.f);
-    case IR_ATTR_TYPE_BOOL:
-        return boolean(s, a);
-    case IR_ATTR_TYPE_STR:
-        return string(s, room, a);
+    case IR_ATTR_TYPE_INT: return integer(s, &a->u.i);
+    case IR_ATTR_TYPE_INTS: return int_list(s, room, a);
+    case IR_ATTR_TYPE_FLOAT: return number(s, &a->u.f);
+    case IR_ATTR_TYPE_BOOL: return boolean(s, a);
+    case IR_ATTR_TYPE_STR: return string(s, room, a);
     case IR_ATTR_TYPE_DTYPE:
         RP_TRY(dtype(s, &t));
         a->u.i = t;
         return RP_OK;
-    case IR_ATTR_TYPE_DIM:
-        return dim(s, &a->u.dim);
+    case IR_ATTR_TYPE_DIM: return dim(s, &a->u.dim);
     case IR_ATTR_TYPE_DIMS:
         a->u.dims = room->dims;
         RP_TRY(expect(s, '['));
@@ -439,7 +444,8 @@ static rp_status build(parser *s, statement *m, ir_ref *r, rp_error *e) {
                        m->shape, r, e);
 }
 
-static rp_status check_type(parser *s, const char *at, ir_ref r, rp_dtype t, const ir_shape *shape) {
+static rp_status check_type(parser *s, const char *at, ir_ref r, rp_dtype t,
+                            const ir_shape *shape) {
     const ir_node *n = ir_node_at(s->g, r);
     bool ok = n->dtype == t && n->shape.rank == shape->rank;
     for (uint32_t i = 0; ok && i < shape->rank; i++) ok = n->shape.dim[i] == shape->dim[i];
@@ -491,7 +497,8 @@ static rp_status finish(parser *s, statement *m, const results *res) {
     m->n_in = 0;
     RP_TRY(operands(s, m));
     if (res->given && res->n != m->n_in) {
-        return fail_at(s, at, RP_INVALID, "ret gives another number of values than the header names");
+        return fail_at(s, at, RP_INVALID,
+                       "ret gives another number of values than the header names");
     }
     for (uint32_t i = 0; res->given && i < res->n; i++)
         RP_TRY(check_type(s, res->at, m->in[i], res->dtype[i], &res->shape[i]));
@@ -531,7 +538,9 @@ rp_status ir_parse(const char *text, size_t len, ir_graph **out, rp_error *err) 
     }
     base_map_free(s.names);
     base_free(copy);
-    if (st == RP_OK) *out = s.g;
-    else ir_graph_free(s.g);
+    if (st == RP_OK)
+        *out = s.g;
+    else
+        ir_graph_free(s.g);
     return st;
 }

@@ -40,8 +40,10 @@ static void print_list(const ir_graph *g, const ir_attr *a, bool dims, base_buf 
     base_buf_putc(out, '[');
     for (uint32_t i = 0; i < a->n; i++) {
         if (i > 0) base_buf_putc(out, ',');
-        if (dims) ir_dim_print(ir_graph_dims(g), a->u.dims[i], out);
-        else base_buf_printf(out, "%lld", (long long)a->u.ints[i]);
+        if (dims)
+            ir_dim_print(ir_graph_dims(g), a->u.dims[i], out);
+        else
+            base_buf_printf(out, "%lld", (long long)a->u.ints[i]);
     }
     base_buf_putc(out, ']');
 }
@@ -49,45 +51,33 @@ static void print_list(const ir_graph *g, const ir_attr *a, bool dims, base_buf 
 static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
     base_buf_printf(out, "%s=", ir_attr_key_name(a->key));
     switch (ir_attr_key_type(a->key)) {
-    case IR_ATTR_TYPE_INT:
-        base_buf_printf(out, "%lld", (long long)a->u.i);
-        break;
-    case IR_ATTR_TYPE_INTS:
-        print_list(g, a, false, out);
-        break;
-    case IR_ATTR_TYPE_FLOAT:
-        ir_float_print(a->u.f, out);
-        break;
-    case IR_ATTR_TYPE_BOOL:
-        base_buf_puts(out, a->u.i ? "true" : "false");
-        break;
-    case IR_ATTR_TYPE_STR:
-        base_buf_printf(out, "\"%s\"", a->u.s);
-        break;
-    case IR_ATTR_TYPE_DTYPE:
-        base_buf_puts(out, rp_dtype_name((rp_dtype)a->u.i));
-        break;
-    case IR_ATTR_TYPE_DIM:
-        ir_dim_print(ir_graph_dims(g), a->u.dim, out);
-        break;
-    case IR_ATTR_TYPE_DIMS:
-        print_list(g, a, true, out);
-        break;
+    case IR_ATTR_TYPE_INT: base_buf_printf(out, "%lld", (long long)a->u.i); break;
+    case IR_ATTR_TYPE_INTS: print_list(g, a, false, out); break;
+    case IR_ATTR_TYPE_FLOAT: ir_float_print(a->u.f, out); break;
+    case IR_ATTR_TYPE_BOOL: base_buf_puts(out, a->u.i ? "true" : "false"); break;
+    case IR_ATTR_TYPE_STR: base_buf_printf(out, "\"%s\"", a->u.s); break;
+    case IR_ATTR_TYPE_DTYPE: base_buf_puts(out, rp_dtype_name((rp_dtype)a->u.i)); break;
+    case IR_ATTR_TYPE_DIM: ir_dim_print(ir_graph_dims(g), a->u.dim, out); break;
+    case IR_ATTR_TYPE_DIMS: print_list(g, a, true, out); break;
     }
 }
 
 static void print_const(const ir_node *n, base_buf *out) {
     double v = ir_attr_float(n, IR_ATTR_VALUE, 0);
     base_buf_putc(out, ' ');
-    if (rp_dtype_is_float(n->dtype)) ir_float_print(v, out);
-    else base_buf_printf(out, "%lld", (long long)v);
+    if (rp_dtype_is_float(n->dtype))
+        ir_float_print(v, out);
+    else
+        base_buf_printf(out, "%lld", (long long)v);
 }
 
 /* number[r]: the printed number of node r; unused for inputs. */
 static void print_ref(const ir_graph *g, const uint32_t *number, ir_ref r, base_buf *out) {
     const ir_node *n = ir_node_at(g, r);
-    if (n->op == IR_input) base_buf_printf(out, "%%%s", n->name);
-    else base_buf_printf(out, "%%%u", number[r]);
+    if (n->op == IR_input)
+        base_buf_printf(out, "%%%s", n->name);
+    else
+        base_buf_printf(out, "%%%u", number[r]);
 }
 
 static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base_buf *out) {
@@ -118,8 +108,10 @@ static void print_where(const ir_dims *t, base_buf *out) {
     for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++) {
         const ir_symbol *s = ir_dims_symbol(t, i);
         base_buf_printf(out, "%s %s in [%lld,", i > 0 ? "," : " where", s->name, (long long)s->min);
-        if (s->max == INT64_MAX) base_buf_puts(out, "inf]");
-        else base_buf_printf(out, "%lld]", (long long)s->max);
+        if (s->max == INT64_MAX)
+            base_buf_puts(out, "inf]");
+        else
+            base_buf_printf(out, "%lld]", (long long)s->max);
         if (s->divisor != 1) base_buf_printf(out, " by %lld", (long long)s->divisor);
     }
 }

@@ -24,31 +24,22 @@ static double saturate(double v, double lo, double hi) {
 
 double ir_round(rp_dtype t, double v) {
     switch (t) {
-    case RP_DTYPE_F32:
-        return (double)(float)v;
-    case RP_DTYPE_F16:
-        return round_float(v, 10, -14, 65504.0);
-    case RP_DTYPE_BF16:
-        return round_float(v, 7, -126, 0x1.fep+127);
-    case RP_DTYPE_I32:
-        return saturate(v, -2147483648.0, 2147483647.0);
+    case RP_DTYPE_F32: return (double)(float)v;
+    case RP_DTYPE_F16: return round_float(v, 10, -14, 65504.0);
+    case RP_DTYPE_BF16: return round_float(v, 7, -126, 0x1.fep+127);
+    case RP_DTYPE_I32: return saturate(v, -2147483648.0, 2147483647.0);
     case RP_DTYPE_I64: /* the last double below 2^63 */
         return saturate(v, -0x1p+63, 0x1.fffffffffffffp+62);
-    case RP_DTYPE_I16:
-        return saturate(v, -32768, 32767);
-    case RP_DTYPE_I8:
-        return saturate(v, -128, 127);
-    case RP_DTYPE_U8:
-        return saturate(v, 0, 255);
-    case RP_DTYPE_BOOL:
-        return v != 0;
+    case RP_DTYPE_I16: return saturate(v, -32768, 32767);
+    case RP_DTYPE_I8: return saturate(v, -128, 127);
+    case RP_DTYPE_U8: return saturate(v, 0, 255);
+    case RP_DTYPE_BOOL: return v != 0;
     case RP_DTYPE_Q4_0:
     case RP_DTYPE_Q4_1:
     case RP_DTYPE_Q8_0:
     case RP_DTYPE_I16B32:
     case RP_DTYPE_TOKEN:
-    case RP_DTYPE_COUNT_:
-        break;
+    case RP_DTYPE_COUNT_: break;
     }
     return v;
 }

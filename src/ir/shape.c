@@ -55,7 +55,8 @@ static bool broadcast_into(const rule *r, ir_shape *into, const ir_shape *s) {
 static rp_status no_broadcast(const rule *r, uint32_t i, uint32_t j) {
     return rp_fail(r->err, RP_INVALID,
                    "%s: %s and %s do not broadcast; axes counted from the last must be known to be "
-                   "equal, or 1", r->op, TYPE(r, i), TYPE(r, j));
+                   "equal, or 1",
+                   r->op, TYPE(r, i), TYPE(r, j));
 }
 
 static rp_status same_type(const rule *r, uint32_t i, uint32_t j) {
@@ -66,14 +67,15 @@ static rp_status same_type(const rule *r, uint32_t i, uint32_t j) {
 
 static rp_status want_float(const rule *r, uint32_t i) {
     if (rp_dtype_is_float(ir_node_at(r->g, r->n->in[i])->dtype)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16 or bf16, not %s; cast it", r->op, TYPE(r, i));
+    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16 or bf16, not %s; cast it", r->op,
+                   TYPE(r, i));
 }
 
 static rp_status want_number(const rule *r, uint32_t i) {
     rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
     if (rp_dtype_is_float(t) || is_int(t)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16, i32 or i64, not %s; cast it", r->op,
-                   TYPE(r, i));
+    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16, i32 or i64, not %s; cast it",
+                   r->op, TYPE(r, i));
 }
 
 static rp_status want_bool(const rule *r, uint32_t i) {
@@ -127,9 +129,7 @@ static rp_status elementwise_types(rule *r) {
     case IR_sub:
     case IR_mul:
     case IR_max:
-    case IR_min:
-        RP_TRY(want_number(r, 0));
-        return n > 1 ? same_type(r, 0, 1) : RP_OK;
+    case IR_min: RP_TRY(want_number(r, 0)); return n > 1 ? same_type(r, 0, 1) : RP_OK;
     default:
         RP_TRY(want_float(r, 0));
         for (uint32_t i = 1; i < n; i++) RP_TRY(same_type(r, 0, i));
@@ -155,7 +155,8 @@ static rp_status infer_reduce(rule *r) {
         return rp_fail(r->err, RP_INVALID, "%s: axis %lld of %s may be empty", r->op,
                        (long long)axis, TYPE(r, 0));
     for (uint32_t i = 0; i < s->rank; i++) {
-        if (i != axis) r->shape.dim[r->shape.rank++] = s->dim[i];
+        if (i != axis)
+            r->shape.dim[r->shape.rank++] = s->dim[i];
         else if (ir_attr_int(r->n, IR_ATTR_KEEP, 0))
             r->shape.dim[r->shape.rank++] = ir_dim_const(r->dims, 1);
     }
@@ -204,8 +205,9 @@ static rp_status infer_reshape(rule *r) {
     attr_shape(r, &r->shape);
     RP_TRY(ir_check_shape(r->g, r->op, r->dtype, &r->shape, r->err));
     if (same_count(r, &r->a->shape, &r->shape)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID, "reshape: %s and %s are not known to have equally many elements",
-                   TYPE(r, 0), ir_shape_text(r->g, r->dtype, &r->shape).s);
+    return rp_fail(r->err, RP_INVALID,
+                   "reshape: %s and %s are not known to have equally many elements", TYPE(r, 0),
+                   ir_shape_text(r->g, r->dtype, &r->shape).s);
 }
 
 static rp_status infer_permute(rule *r) {
@@ -244,9 +246,9 @@ static rp_status infer_slice(rule *r) {
     if (ir_dim_le(r->dims, ir_dim_const(r->dims, 0), start) != IR_TRUE ||
         ir_dim_le(r->dims, start, stop) != IR_TRUE ||
         ir_dim_le(r->dims, stop, r->shape.dim[axis]) != IR_TRUE)
-        return rp_fail(r->err, RP_INVALID, "slice: [%s, %s) is not known to lie within axis %lld of %s",
-                       ir_dim_text(r->g, start).s, ir_dim_text(r->g, stop).s, (long long)axis,
-                       TYPE(r, 0));
+        return rp_fail(
+            r->err, RP_INVALID, "slice: [%s, %s) is not known to lie within axis %lld of %s",
+            ir_dim_text(r->g, start).s, ir_dim_text(r->g, stop).s, (long long)axis, TYPE(r, 0));
     r->shape.dim[axis] = ir_dim_sub(r->dims, stop, start);
     return check_cut(r, axis, start);
 }
@@ -280,8 +282,8 @@ static rp_status infer_concat(rule *r) {
         for (uint32_t j = 0; ok && j < r->shape.rank; j++)
             ok = j == axis || same(r, r->shape.dim[j], x->shape.dim[j]);
         if (!ok)
-            return rp_fail(r->err, RP_INVALID, "concat: %s and %s differ beside axis %lld", TYPE(r, 0),
-                           TYPE(r, i), (long long)axis);
+            return rp_fail(r->err, RP_INVALID, "concat: %s and %s differ beside axis %lld",
+                           TYPE(r, 0), TYPE(r, i), (long long)axis);
         r->shape.dim[axis] = ir_dim_add(r->dims, r->shape.dim[axis], x->shape.dim[axis]);
     }
     return RP_OK;
@@ -292,14 +294,15 @@ static rp_status infer_gather(rule *r) {
     const ir_shape *t = &r->a->shape, *x = &r->b->shape;
     r->dtype = r->a->dtype;
     if (r->b->dtype != RP_DTYPE_I32)
-        return rp_fail(r->err, RP_INVALID, "gather: index must be i32, not %s; cast it", TYPE(r, 1));
+        return rp_fail(r->err, RP_INVALID, "gather: index must be i32, not %s; cast it",
+                       TYPE(r, 1));
     if (t->rank == 0 || r->dtype == RP_DTYPE_TOKEN || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", TYPE(r, 0));
     ir_dim_bounds(r->dims, t->dim[0], &lo, &hi);
     if (lo < 1) return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", TYPE(r, 0));
     if (x->rank + t->rank - 1 > IR_MAX_RANK)
-        return rp_fail(r->err, RP_INVALID, "gather: result of %s by %s has more than %d axes", TYPE(r, 0),
-                       TYPE(r, 1), IR_MAX_RANK);
+        return rp_fail(r->err, RP_INVALID, "gather: result of %s by %s has more than %d axes",
+                       TYPE(r, 0), TYPE(r, 1), IR_MAX_RANK);
     r->shape = *x;
     for (uint32_t i = 1; i < t->rank; i++) r->shape.dim[r->shape.rank++] = t->dim[i];
     return RP_OK;
@@ -311,12 +314,12 @@ static rp_status infer_matmul(rule *r) {
     RP_TRY(want_float(r, 0));
     RP_TRY(want_float(r, 1));
     if (a->rank < 2 || b->rank < 2)
-        return rp_fail(r->err, RP_INVALID, "matmul: %s and %s need two axes each; reshape", TYPE(r, 0),
-                       TYPE(r, 1));
+        return rp_fail(r->err, RP_INVALID, "matmul: %s and %s need two axes each; reshape",
+                       TYPE(r, 0), TYPE(r, 1));
     ir_dim k = b->dim[trans ? b->rank - 1 : b->rank - 2];
     if (!same(r, a->dim[a->rank - 1], k))
-        return rp_fail(r->err, RP_INVALID, "matmul: k of %s and %s%s differ", TYPE(r, 0), TYPE(r, 1),
-                       trans ? " (transposed)" : "");
+        return rp_fail(r->err, RP_INVALID, "matmul: k of %s and %s%s differ", TYPE(r, 0),
+                       TYPE(r, 1), trans ? " (transposed)" : "");
     ir_shape batch = *a, other = *b;
     batch.rank -= 2;
     other.rank -= 2;
@@ -337,7 +340,8 @@ static rp_status infer_quant(rule *r) {
     }
     r->dtype = (rp_dtype)ir_attr_int(r->n, IR_ATTR_DTYPE, 0);
     if (r->dtype != RP_DTYPE_I16B32)
-        return rp_fail(r->err, RP_INVALID, "quantize: to %s; activations are quantised to i16b32 only",
+        return rp_fail(r->err, RP_INVALID,
+                       "quantize: to %s; activations are quantised to i16b32 only",
                        rp_dtype_name(r->dtype));
     if (r->a->dtype != RP_DTYPE_F32)
         return rp_fail(r->err, RP_INVALID, "quantize: wants f32, not %s; cast it", TYPE(r, 0));
@@ -361,35 +365,23 @@ static rp_status infer_leaf(rule *r) {
 
 static rp_status infer_view(rule *r) {
     switch (r->n->op) {
-    case IR_reshape:
-        return infer_reshape(r);
-    case IR_permute:
-        return infer_permute(r);
-    case IR_slice:
-        return infer_slice(r);
-    default:
-        return infer_broadcast(r);
+    case IR_reshape: return infer_reshape(r);
+    case IR_permute: return infer_permute(r);
+    case IR_slice: return infer_slice(r);
+    default: return infer_broadcast(r);
     }
 }
 
 static rp_status infer_kind(rule *r) {
     switch (ir_op_table(r->n->op)->kind) {
-    case IR_KIND_LEAF:
-        return infer_leaf(r);
-    case IR_KIND_VIEW:
-        return infer_view(r);
-    case IR_KIND_ELEMENTWISE:
-        return infer_elementwise(r);
-    case IR_KIND_REDUCE:
-        return infer_reduce(r);
-    case IR_KIND_MOVE:
-        return r->n->op == IR_concat ? infer_concat(r) : infer_gather(r);
-    case IR_KIND_CONTRACT:
-        return infer_matmul(r);
-    case IR_KIND_QUANT:
-        return infer_quant(r);
-    case IR_KIND_EFFECT:
-        break;
+    case IR_KIND_LEAF: return infer_leaf(r);
+    case IR_KIND_VIEW: return infer_view(r);
+    case IR_KIND_ELEMENTWISE: return infer_elementwise(r);
+    case IR_KIND_REDUCE: return infer_reduce(r);
+    case IR_KIND_MOVE: return r->n->op == IR_concat ? infer_concat(r) : infer_gather(r);
+    case IR_KIND_CONTRACT: return infer_matmul(r);
+    case IR_KIND_QUANT: return infer_quant(r);
+    case IR_KIND_EFFECT: break;
     }
     return ir_infer_effect(r->g, r->n, &r->dtype, &r->shape, r->err);
 }

@@ -35,8 +35,9 @@ static rp_status check_tokens(const rule *r, uint32_t first, const char *usage) 
     for (uint32_t i = first; i < r->n->n_in; i++) {
         const ir_node *x = operand(r, i);
         if (x->dtype != RP_DTYPE_TOKEN && ir_op_table(x->op)->kind != IR_KIND_EFFECT)
-            return rp_fail(r->err, RP_INVALID, "%s: operand %u orders, so it must be a token, not %s",
-                           r->op, i, TYPE(r, i));
+            return rp_fail(r->err, RP_INVALID,
+                           "%s: operand %u orders, so it must be a token, not %s", r->op, i,
+                           TYPE(r, i));
     }
     return RP_OK;
 }
@@ -51,17 +52,21 @@ static rp_status want_type(const rule *r, uint32_t i, const char *name, rp_dtype
 static rp_status want_cache(const rule *r, uint32_t i, const char *name) {
     const ir_node *x = operand(r, i);
     if (x->op == IR_state && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
-    return rp_fail(r->err, RP_INVALID,
-                   "%s: %s must be a state of f32, f16 or bf16 [blocks,kv_heads,block,head_dim], not %s",
-                   r->op, name, TYPE(r, i));
+    return rp_fail(
+        r->err, RP_INVALID,
+        "%s: %s must be a state of f32, f16 or bf16 [blocks,kv_heads,block,head_dim], not %s",
+        r->op, name, TYPE(r, i));
 }
 
 static rp_status want_writable(const rule *r, uint32_t i) {
     const ir_node *x = operand(r, i);
-    if (x->op == IR_state || x->op == IR_empty || x->op == IR_input || ir_node_is_effect(x)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID,
-                   "%s: operand %u is written, so it must be a state, an input, empty or an effect's "
-                   "result, not %s", r->op, i, ir_op_table(x->op)->name);
+    if (x->op == IR_state || x->op == IR_empty || x->op == IR_input || ir_node_is_effect(x))
+        return RP_OK;
+    return rp_fail(
+        r->err, RP_INVALID,
+        "%s: operand %u is written, so it must be a state, an input, empty or an effect's "
+        "result, not %s",
+        r->op, i, ir_op_table(x->op)->name);
 }
 
 static rp_status infer_kv_store(const rule *r, rp_dtype *dtype, ir_shape *shape) {
@@ -71,8 +76,9 @@ static rp_status infer_kv_store(const rule *r, rp_dtype *dtype, ir_shape *shape)
     RP_TRY(want_type(r, 2, "slots", RP_DTYPE_I32, 1));
     const ir_shape *s = &operand(r, 0)->shape, *x = &operand(r, 1)->shape;
     if (!same(r, x->dim[1], ir_dim_mul(r->dims, s->dim[1], s->dim[3])))
-        return rp_fail(r->err, RP_INVALID, "kv_store: rows of %s do not fill kv_heads x head_dim of %s",
-                       TYPE(r, 1), TYPE(r, 0));
+        return rp_fail(r->err, RP_INVALID,
+                       "kv_store: rows of %s do not fill kv_heads x head_dim of %s", TYPE(r, 1),
+                       TYPE(r, 0));
     if (!same(r, x->dim[0], operand(r, 2)->shape.dim[0]))
         return rp_fail(r->err, RP_INVALID, "kv_store: %s needs one slot a row, got %s", TYPE(r, 1),
                        TYPE(r, 2));
@@ -88,12 +94,14 @@ static rp_status check_cache(const rule *r, uint32_t i, int64_t kv_heads, int64_
                        TYPE(r, i), (long long)kv_heads, (long long)head_dim);
     if (x->dtype != k->dtype || !same(r, x->shape.dim[0], k->shape.dim[0]) ||
         !same(r, x->shape.dim[2], k->shape.dim[2]))
-        return rp_fail(r->err, RP_INVALID, "attention: caches %s and %s differ", TYPE(r, 1), TYPE(r, 2));
+        return rp_fail(r->err, RP_INVALID, "attention: caches %s and %s differ", TYPE(r, 1),
+                       TYPE(r, 2));
     return RP_OK;
 }
 
 static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape) {
-    int64_t heads = ir_attr_int(r->n, IR_ATTR_HEADS, 0), hd = ir_attr_int(r->n, IR_ATTR_HEAD_DIM, 0);
+    int64_t heads = ir_attr_int(r->n, IR_ATTR_HEADS, 0),
+            hd = ir_attr_int(r->n, IR_ATTR_HEAD_DIM, 0);
     int64_t kv = ir_attr_int(r->n, IR_ATTR_KV_HEADS, 0);
     RP_TRY(check_tokens(r, 7, "q, k, v, seqs, positions, block_tables, out"));
     RP_TRY(want_type(r, 0, "q", RP_DTYPE_F32, 2));
@@ -105,19 +113,20 @@ static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape
     RP_TRY(want_type(r, 6, "out", RP_DTYPE_F32, 2));
     RP_TRY(want_writable(r, 6));
     if (heads < 1 || kv < 1 || hd < 1 || heads > 65536 || hd > 65536 || heads % kv != 0)
-        return rp_fail(r->err, RP_INVALID, "attention: %lld heads of %lld over %lld kv heads do not divide",
+        return rp_fail(r->err, RP_INVALID,
+                       "attention: %lld heads of %lld over %lld kv heads do not divide",
                        (long long)heads, (long long)hd, (long long)kv);
     const ir_shape *q = &operand(r, 0)->shape, *out = &operand(r, 6)->shape;
     if (!is_const(r, q->dim[1], heads * hd) || !same(r, out->dim[0], q->dim[0]) ||
         !same(r, out->dim[1], q->dim[1]))
-        return rp_fail(r->err, RP_INVALID, "attention: q %s and out %s must be f32[rows,%lld]", TYPE(r, 0),
-                       TYPE(r, 6), (long long)(heads * hd));
+        return rp_fail(r->err, RP_INVALID, "attention: q %s and out %s must be f32[rows,%lld]",
+                       TYPE(r, 0), TYPE(r, 6), (long long)(heads * hd));
     RP_TRY(check_cache(r, 1, kv, hd));
     RP_TRY(check_cache(r, 2, kv, hd));
     for (uint32_t i = 3; i < 5; i++)
         if (!same(r, operand(r, i)->shape.dim[0], q->dim[0]))
-            return rp_fail(r->err, RP_INVALID, "attention: %s needs one entry a row of %s", TYPE(r, i),
-                           TYPE(r, 0));
+            return rp_fail(r->err, RP_INVALID, "attention: %s needs one entry a row of %s",
+                           TYPE(r, i), TYPE(r, 0));
     *dtype = RP_DTYPE_F32;
     *shape = *q;
     return RP_OK;
@@ -129,8 +138,8 @@ static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
     if (!name) return rp_fail(r->err, RP_INVALID, "custom: attribute 'name' is missing");
     const rp_op_desc *d = ir_custom_find(name->u.s);
     if (!d)
-        return rp_fail(r->err, RP_NOT_FOUND, "custom: '%s' is not registered; call rp_op_register first",
-                       name->u.s);
+        return rp_fail(r->err, RP_NOT_FOUND,
+                       "custom: '%s' is not registered; call rp_op_register first", name->u.s);
     for (uint32_t i = 0; i < 64; i++) {
         if (!(d->mutates >> i & 1)) continue;
         if (i >= r->n->n_in)
@@ -143,16 +152,17 @@ static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
             return rp_fail(r->err, RP_INVALID, "custom: the result of %s is like operand %d of %u",
                            d->name, d->result_like, r->n->n_in);
         if (dt || sh)
-            return rp_fail(r->err, RP_INVALID,
-                           "custom: the result of %s is like operand %d; it takes no dtype or shape",
-                           d->name, d->result_like);
+            return rp_fail(
+                r->err, RP_INVALID,
+                "custom: the result of %s is like operand %d; it takes no dtype or shape", d->name,
+                d->result_like);
         *dtype = operand(r, (uint32_t)d->result_like)->dtype;
         *shape = operand(r, (uint32_t)d->result_like)->shape;
         return RP_OK;
     }
     if (!dt || !sh)
-        return rp_fail(r->err, RP_INVALID, "custom: the result of %s needs attributes dtype and shape",
-                       d->name);
+        return rp_fail(r->err, RP_INVALID,
+                       "custom: the result of %s needs attributes dtype and shape", d->name);
     *dtype = (rp_dtype)dt->u.i;
     *shape = (ir_shape){.rank = sh->n};
     for (uint32_t i = 0; i < sh->n; i++) shape->dim[i] = sh->u.dims[i];

@@ -53,11 +53,13 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
     if ((unsigned)dtype >= RP_DTYPE_COUNT_)
         return rp_fail(err, RP_INVALID, "%s: unknown element type %d", what, (int)dtype);
     if (shape->rank > IR_MAX_RANK)
-        return rp_fail(err, RP_INVALID, "%s: rank %u; %d is the most", what, shape->rank, IR_MAX_RANK);
+        return rp_fail(err, RP_INVALID, "%s: rank %u; %d is the most", what, shape->rank,
+                       IR_MAX_RANK);
     for (uint32_t i = 0; i < shape->rank; i++) {
         ir_dim_bounds(t, shape->dim[i], &lo, &hi);
         if (shape->dim[i] == IR_DIM_BAD)
-            return rp_fail(err, RP_INVALID, "%s: the size of axis %u is invalid or overflows", what, i);
+            return rp_fail(err, RP_INVALID, "%s: the size of axis %u is invalid or overflows", what,
+                           i);
         if (lo < 0)
             return rp_fail(err, RP_INVALID, "%s: axis %u of %s may be negative", what, i,
                            ir_shape_text(g, dtype, shape).s);

@@ -90,8 +90,11 @@ static rp_status ordered(const ir_graph *g, touches *t, ir_ref r, ir_ref before,
     if (depends(g, r, before, t->seen, t->stack)) return RP_OK;
     base_buf b;
     base_buf_init(&b, 0);
-    base_buf_printf(&b, "it touches memory that node %u (%s) writes or reads, in no order; pass it that "
-                    "node's result", before, ir_op_table(ir_node_at(g, before)->op)->name);
+    base_buf_printf(
+        &b,
+        "it touches memory that node %u (%s) writes or reads, in no order; pass it that "
+        "node's result",
+        before, ir_op_table(ir_node_at(g, before)->op)->name);
     rp_status st = bad(g, r, err, b.data ? b.data : "unordered effects");
     base_buf_done(&b);
     return st;
@@ -113,8 +116,10 @@ static rp_status check_effect(const ir_graph *g, ir_ref r, touches *t, rp_error 
         if (m == IR_NONE) continue;
         RP_TRY(ordered(g, t, r, t->last_write[m], err));
         if (write) RP_TRY(ordered(g, t, r, t->last_read[m], err));
-        if (write) t->last_write[m] = r;
-        else t->last_read[m] = r;
+        if (write)
+            t->last_write[m] = r;
+        else
+            t->last_read[m] = r;
     }
     return RP_OK;
 }
@@ -122,8 +127,9 @@ static rp_status check_effect(const ir_graph *g, ir_ref r, touches *t, rp_error 
 static rp_status check_order(const ir_graph *g, rp_error *err) {
     rp_status st = RP_OK;
     uint32_t n = ir_graph_count(g);
-    touches t = {base_alloc_array(n, sizeof *t.last_write), base_alloc_array(n, sizeof *t.last_read),
-                 base_alloc_array(n, sizeof *t.seen), base_alloc_array(n, sizeof *t.stack)};
+    touches t = {base_alloc_array(n, sizeof *t.last_write),
+                 base_alloc_array(n, sizeof *t.last_read), base_alloc_array(n, sizeof *t.seen),
+                 base_alloc_array(n, sizeof *t.stack)};
     if (!t.last_write || !t.last_read || !t.seen || !t.stack) {
         st = rp_fail(err, RP_NOMEM, "verify: out of memory");
         goto out;
@@ -153,7 +159,8 @@ rp_status ir_verify(const ir_graph *g, rp_error *err) {
     for (uint32_t i = 0; i < ir_output_count(g); i++) {
         const ir_node *n = ir_node_at(g, ir_output_at(g, i));
         if (!n) return rp_fail(err, RP_INVALID, "verify: output %u does not exist", i);
-        if (n->op == IR_empty) return bad(g, ir_output_at(g, i), err, "it is returned, but never written");
+        if (n->op == IR_empty)
+            return bad(g, ir_output_at(g, i), err, "it is returned, but never written");
     }
     RP_TRY(check_merged(g, err));
     return check_order(g, err);

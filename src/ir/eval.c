@@ -1,0 +1,219 @@
+/* The interpreter's driver: symbols and leaves in, nodes in order, outputs out.
+ *
+ * Node values live until their last use. Effects write where their operand lives, so a state is
+ * updated in the caller's value; inputs are copied first and stay as they were. */
+#include "ir/eval.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ir/eval_node.h"
+#include "ir/node.h"
+
+/* 16 GiB of doubles: beyond this a text's sizes are surely a mistake. */
+#define MAX_ELEMENTS (INT64_C(1) << 31)
+
+void ir_value_done(ir_value *v) {
+    base_free(v->data);
+    *v = (ir_value){0};
+}
+
+static rp_status value_init(ir_value *v, const int64_t *dim, uint32_t rank, const char *what,
+                            rp_error *err) {
+    *v = (ir_value){.rank = rank, .n = 1};
+    for (uint32_t i = 0; i < rank; i++) {
+        v->dim[i] = dim[i];
+        if (dim[i] < 0)
+            return rp_fail(err, RP_INVALID, "%s: axis %u would be %lld", what, i,
+                           (long long)dim[i]);
+        if (__builtin_mul_overflow(v->n, dim[i], &v->n) || v->n > MAX_ELEMENTS)
+            return rp_fail(err, RP_UNSUPPORTED, "%s: too large for the interpreter", what);
+    }
+    v->data = base_alloc_array((size_t)v->n, sizeof *v->data);
+    if (!v->data) return rp_fail(err, RP_NOMEM, "%s: out of memory", what);
+    return RP_OK;
+}
+
+static void concrete(const eval_state *s, const ir_shape *shape, int64_t *dim) {
+    for (uint32_t i = 0; i < shape->rank; i++)
+        dim[i] = ir_dim_eval(ir_graph_dims(s->g), shape->dim[i], s->symbols);
+}
+
+rp_status ir_eval_alloc(eval_state *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
+    int64_t dim[IR_MAX_RANK];
+    concrete(s, &n->shape, dim);
+    RP_TRY(value_init(&s->own[r], dim, n->shape.rank, ir_op_table(n->op)->name, s->err));
+    s->value[r] = &s->own[r];
+    return RP_OK;
+}
+
+static rp_status check_symbols(const eval_state *s) {
+    const ir_dims *t = ir_graph_dims(s->g);
+    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++) {
+        const ir_symbol *y = ir_dims_symbol(t, i);
+        int64_t v = s->symbols[i];
+        if (v < y->min || v > y->max || v % y->divisor != 0)
+            return rp_fail(s->err, RP_INVALID,
+                           "eval: %s = %lld; graph %s wants it in [%lld,%lld], a multiple of %lld",
+                           y->name, (long long)v, ir_graph_name(s->g), (long long)y->min,
+                           (long long)y->max, (long long)y->divisor);
+    }
+    return RP_OK;
+}
+
+static rp_status check_leaf(const eval_state *s, const ir_node *n, const ir_value *v) {
+    int64_t dim[IR_MAX_RANK];
+    concrete(s, &n->shape, dim);
+    bool ok = v->rank == n->shape.rank && v->data;
+    for (uint32_t i = 0; ok && i < v->rank; i++) ok = v->dim[i] == dim[i];
+    if (ok) return RP_OK;
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (uint32_t i = 0; i < v->rank && i < IR_MAX_RANK; i++)
+        base_buf_printf(&b, "%s%lld", i ? "," : "", (long long)v->dim[i]);
+    rp_status st = rp_fail(s->err, RP_INVALID, "eval: %s '%s' is given as [%s]; the graph wants %s",
+                           ir_op_table(n->op)->name, n->name, b.data ? b.data : "",
+                           ir_shape_text(s->g, n->dtype, &n->shape).s);
+    base_buf_done(&b);
+    return st;
+}
+
+/* A copy whose elements are values of t. */
+static rp_status copy_leaf(eval_state *s, ir_ref r, const ir_value *v) {
+    rp_dtype t = ir_node_at(s->g, r)->dtype;
+    RP_TRY(ir_eval_alloc(s, r));
+    for (int64_t i = 0; i < v->n; i++) s->own[r].data[i] = ir_round(t, v->data[i]);
+    return RP_OK;
+}
+
+static rp_status bind_leaves(eval_state *s, const ir_value *const leaves[3]) {
+    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++) {
+        for (uint32_t i = 0; i < ir_leaf_count(s->g, (ir_leaf)kind); i++) {
+            ir_ref r = ir_leaf_at(s->g, (ir_leaf)kind, i);
+            const ir_node *n = ir_node_at(s->g, r);
+            const ir_value *v = &leaves[kind][i];
+            RP_TRY(check_leaf(s, n, v));
+            bool ints = !rp_dtype_is_float(n->dtype) && !rp_dtype_is_quant(n->dtype);
+            if (kind == IR_LEAF_INPUT || (kind == IR_LEAF_PARAM && ints))
+                RP_TRY(copy_leaf(s, r, v));
+            else
+                s->value[r] = (ir_value *)(uintptr_t)v; /* params are only read */
+        }
+    }
+    return RP_OK;
+}
+
+/* last[r]: the last node that needs the storage owned by r. */
+static void find_last_uses(const ir_graph *g, ir_ref *last, ir_ref *home) {
+    uint32_t n = ir_graph_count(g);
+    for (ir_ref r = 0; r < n; r++) {
+        const ir_node *x = ir_node_at(g, r);
+        home[r] = x->op == IR_attention ? home[x->in[6]] : r;
+        last[home[r]] = r;
+        for (uint32_t i = 0; i < x->n_in; i++) last[home[x->in[i]]] = r;
+    }
+    for (uint32_t i = 0; i < ir_output_count(g); i++) last[home[ir_output_at(g, i)]] = IR_NONE;
+}
+
+static void free_dead(eval_state *s, const ir_ref *last, const ir_ref *home, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (last[home[n->in[i]]] == r) ir_value_done(&s->own[home[n->in[i]]]);
+    if (last[home[r]] == r) ir_value_done(&s->own[home[r]]);
+}
+
+static bool is_leaf(ir_op op) {
+    return op == IR_input || op == IR_param || op == IR_state;
+}
+
+static rp_status run(eval_state *s, const ir_ref *last, const ir_ref *home) {
+    for (ir_ref r = 0; r < ir_graph_count(s->g); r++) {
+        const ir_node *n = ir_node_at(s->g, r);
+        if (is_leaf(n->op)) continue;
+        if (ir_op_table(n->op)->kind == IR_KIND_EFFECT)
+            RP_TRY(ir_eval_effect(s, r));
+        else
+            RP_TRY(ir_eval_pure(s, r));
+        free_dead(s, last, home, r);
+    }
+    return RP_OK;
+}
+
+static rp_status copy_outputs(eval_state *s, ir_value *out, uint32_t *n_done) {
+    for (*n_done = 0; *n_done < ir_output_count(s->g); ++*n_done) {
+        const ir_value *v = s->value[ir_output_at(s->g, *n_done)];
+        RP_TRY(value_init(&out[*n_done], v->dim, v->rank, "output", s->err));
+        if (v->n > 0) memcpy(out[*n_done].data, v->data, (size_t)v->n * sizeof *v->data);
+    }
+    return RP_OK;
+}
+
+rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *params,
+                  ir_value *states, const int64_t *symbols, ir_value *out, rp_error *err) {
+    eval_state s = {.g = g, .symbols = symbols, .err = err};
+    const ir_value *const leaves[3] = {inputs, params, states};
+    uint32_t n = ir_graph_count(g), n_done = 0;
+    rp_status st = RP_OK;
+    ir_ref *last = base_alloc_array(n, sizeof *last), *home = base_alloc_array(n, sizeof *home);
+    s.value = base_alloc_array(n, sizeof *s.value);
+    s.own = base_alloc_array(n, sizeof *s.own);
+    if (!last || !home || !s.value || !s.own) {
+        st = rp_fail(err, RP_NOMEM, "eval: out of memory");
+        goto out;
+    }
+    RP_TRY_OUT(check_symbols(&s));
+    RP_TRY_OUT(bind_leaves(&s, leaves));
+    find_last_uses(g, last, home);
+    RP_TRY_OUT(run(&s, last, home));
+    st = copy_outputs(&s, out, &n_done);
+    for (uint32_t i = 0; st != RP_OK && i < n_done; i++) ir_value_done(&out[i]);
+out:
+    for (ir_ref r = 0; s.own && r < n; r++) ir_value_done(&s.own[r]);
+    base_free(last);
+    base_free(home);
+    base_free(s.value);
+    base_free(s.own);
+    return st;
+}
+
+static uint64_t next_random(uint64_t *state) { /* splitmix64 */
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+rp_status ir_random_value(rp_dtype t, const int64_t *dims, uint32_t rank, int64_t hi, uint64_t seed,
+                          ir_value *out, rp_error *err) {
+    ir_value v;
+    uint64_t state = seed;
+    bool real = rp_dtype_is_float(t) || rp_dtype_is_quant(t);
+    RP_TRY(value_init(&v, dims, rank, "random value", err));
+    if (t == RP_DTYPE_BOOL) hi = 2;
+    for (int64_t i = 0; i < v.n; i++) {
+        uint64_t x = next_random(&state);
+        v.data[i] = ir_round(t, real     ? (double)(x >> 40) * 0x1p-23 - 1.0
+                                : hi > 0 ? (double)(x % (uint64_t)hi)
+                                         : 0);
+    }
+    int64_t row = rank > 0 ? dims[rank - 1] : 0, block = (int64_t)rp_dtype_block(t);
+    if (rp_dtype_is_quant(t) && row > 0) { /* values that the format holds exactly */
+        void *bytes = base_alloc_array((size_t)(row / block), rp_dtype_block_bytes(t));
+        if (!bytes || row % block != 0) {
+            base_free(bytes);
+            ir_value_done(&v);
+            return rp_fail(err, bytes ? RP_INVALID : RP_NOMEM,
+                           "random value: rows of %lld in blocks of %lld", (long long)row,
+                           (long long)block);
+        }
+        for (int64_t i = 0; i < v.n; i += row) {
+            ir_pack(t, v.data + i, row, bytes);
+            ir_unpack(t, bytes, row, v.data + i);
+        }
+        base_free(bytes);
+    }
+    *out = v;
+    return RP_OK;
+}

@@ -1,0 +1,449 @@
+/* Random graphs: a pool of values, and actions that pick from it and add to it. */
+#include "support/random_graph.h"
+
+#include <stdio.h>
+
+#include "base/alloc.h"
+
+#define MAX_POOL 64
+
+typedef struct item {
+    ir_ref ref;
+    double mag; /* bound of |value|, roughly */
+    bool exact; /* the same in every implementation */
+} item;
+
+typedef struct gen {
+    ir_graph *g;
+    const random_graph_options *opt;
+    uint64_t rng;
+    item pool[MAX_POOL]; /* f32, rank 2 or 3 */
+    uint32_t n_pool, n_param, n_index;
+    ir_dim rows;
+    rp_status st;
+    rp_error *err;
+} gen;
+
+static uint64_t draw(gen *q) { /* splitmix64 */
+    uint64_t z = q->rng += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint32_t pick(gen *q, uint32_t n) {
+    return (uint32_t)(draw(q) >> 33) % n;
+}
+
+/* Builders that remember the first failure, so that actions read like formulas. */
+static ir_ref add(gen *q, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a, uint32_t n_a) {
+    ir_ref r = 0;
+    if (q->st == RP_OK) q->st = ir_add(q->g, op, in, n, a, n_a, &r, q->err);
+    return r;
+}
+
+static ir_ref op1(gen *q, ir_op op, ir_ref a) {
+    return add(q, op, &a, 1, NULL, 0);
+}
+
+static ir_ref op2(gen *q, ir_op op, ir_ref a, ir_ref b) {
+    return add(q, op, (ir_ref[]){a, b}, 2, NULL, 0);
+}
+
+static ir_ref num(gen *q, double v) {
+    ir_ref r = 0;
+    if (q->st == RP_OK) q->st = ir_add_const(q->g, RP_DTYPE_F32, v, &r, q->err);
+    return r;
+}
+
+static ir_ref cast(gen *q, ir_ref a, rp_dtype t) {
+    return add(q, IR_cast, &a, 1, &(ir_attr){.key = IR_ATTR_DTYPE, .u.i = t}, 1);
+}
+
+static ir_ref reduce(gen *q, ir_op op, ir_ref a, int64_t axis, bool keep) {
+    ir_attr at[2] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
+    return add(q, op, &a, 1, at, 2);
+}
+
+static const ir_shape *shape_of(gen *q, ir_ref r) {
+    return &ir_node_at(q->g, r)->shape;
+}
+
+static int64_t last_size(gen *q, ir_ref r) {
+    const ir_shape *s = shape_of(q, r);
+    int64_t v = 1;
+    if (s->rank > 0) (void)ir_dim_is_const(ir_graph_dims(q->g), s->dim[s->rank - 1], &v);
+    return v;
+}
+
+static ir_dim size(gen *q, int64_t v) {
+    return ir_dim_const(ir_graph_dims(q->g), v);
+}
+
+static ir_ref leaf(gen *q, ir_leaf kind, rp_dtype t, const ir_dim *dim, uint32_t rank) {
+    char name[32];
+    ir_shape s = {.rank = rank};
+    ir_ref r = 0;
+    for (uint32_t i = 0; i < rank; i++) s.dim[i] = dim[i];
+    (void)snprintf(name, sizeof name, "%c%u", kind == IR_LEAF_PARAM ? 'w' : 'x', q->n_param++);
+    if (q->st == RP_OK) q->st = ir_add_leaf(q->g, kind, name, t, s, &r, q->err);
+    return r;
+}
+
+static void put(gen *q, ir_ref r, double mag, bool exact) {
+    if (q->st != RP_OK) return;
+    if (mag > 64) { /* squash, so that nothing grows without bound */
+        r = op2(q, IR_mul, r, num(q, 1.0 / 64));
+        mag /= 64;
+        if (mag > 64) {
+            r = op1(q, IR_tanh, r);
+            mag = 1;
+        }
+        exact = false;
+    }
+    uint32_t at = q->n_pool < MAX_POOL ? q->n_pool++ : pick(q, MAX_POOL);
+    q->pool[at] = (item){r, mag, exact};
+}
+
+static item any(gen *q) { /* younger values more often, so that graphs grow deep */
+    uint32_t a = pick(q, q->n_pool), b = pick(q, q->n_pool);
+    return q->pool[a > b ? a : b];
+}
+
+/* Leaves and views of them. */
+static item exact(gen *q) {
+    for (int i = 0; i < 8; i++) {
+        item x = any(q);
+        if (x.exact) return x;
+    }
+    return q->pool[0];
+}
+
+static void act_unary(gen *q) {
+    item x = any(q);
+    ir_ref r = x.ref;
+    switch (pick(q, 12)) {
+    case 0: put(q, op1(q, IR_neg, r), x.mag, x.exact); break;
+    case 1: put(q, op1(q, IR_abs, r), x.mag, x.exact); break;
+    case 2:
+        put(q, op1(q, IR_sqrt, op2(q, IR_add, op1(q, IR_abs, r), num(q, 0.25))), 9, false);
+        break;
+    case 3:
+        put(q, op1(q, IR_rsqrt, op2(q, IR_add, op1(q, IR_abs, r), num(q, 0.5))), 2, false);
+        break;
+    case 4: put(q, op1(q, IR_recip, op2(q, IR_add, op1(q, IR_abs, r), num(q, 1))), 1, false); break;
+    case 5: put(q, op1(q, IR_exp, op1(q, IR_neg, op1(q, IR_abs, r))), 1, false); break;
+    case 6: put(q, op1(q, IR_log, op2(q, IR_add, op1(q, IR_abs, r), num(q, 1))), 5, false); break;
+    case 7: put(q, op1(q, IR_sin, r), 1, false); break;
+    case 8: put(q, op1(q, IR_cos, r), 1, false); break;
+    case 9: put(q, op1(q, IR_tanh, r), 1, false); break;
+    case 10: put(q, op1(q, IR_erf, r), 1, false); break;
+    default: put(q, op2(q, IR_mul, r, op1(q, IR_sigmoid, r)), x.mag, false); break;
+    }
+}
+
+/* Something that broadcasts against x: itself, a row of weights, a column of its sums, a number. */
+static item partner(gen *q, item x) {
+    const ir_shape s = *shape_of(q, x.ref);
+    item y = any(q);
+    if (shape_of(q, y.ref)->rank == s.rank && last_size(q, y.ref) == last_size(q, x.ref)) {
+        bool same = true;
+        for (uint32_t i = 0; i < s.rank; i++) same = same && shape_of(q, y.ref)->dim[i] == s.dim[i];
+        if (same) return y;
+    }
+    switch (pick(q, 3)) {
+    case 0: return (item){leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &s.dim[s.rank - 1], 1), 1, true};
+    case 1: return (item){reduce(q, IR_amax, x.ref, -1, true), x.mag, x.exact};
+    default: return (item){num(q, (double)pick(q, 9) - 4.25), 4.25, true};
+    }
+}
+
+static void act_binary(gen *q) {
+    item x = any(q), y = partner(q, x);
+    bool swap = pick(q, 2) == 0;
+    ir_ref a = swap ? y.ref : x.ref, b = swap ? x.ref : y.ref;
+    double top = x.mag > y.mag ? x.mag : y.mag;
+    switch (pick(q, 8)) {
+    case 0: put(q, op2(q, IR_add, a, b), x.mag + y.mag, false); break;
+    case 1: put(q, op2(q, IR_sub, a, b), x.mag + y.mag, false); break;
+    case 2: put(q, op2(q, IR_mul, a, b), x.mag * y.mag, false); break;
+    case 3: put(q, op2(q, IR_max, a, b), top, x.exact && y.exact); break;
+    case 4: put(q, op2(q, IR_min, a, b), top, x.exact && y.exact); break;
+    case 5: {
+        ir_ref den = op2(q, IR_add, op1(q, IR_abs, b), num(q, 1));
+        put(q, op2(q, IR_div, a, den), top, false);
+        break;
+    }
+    case 6: {
+        ir_ref in[3] = {x.ref, y.ref, x.ref};
+        put(q, add(q, IR_fma, in, 3, NULL, 0), x.mag * y.mag + x.mag, false);
+        break;
+    }
+    default: {
+        ir_ref base = op2(q, IR_add, op1(q, IR_tanh, x.ref), num(q, 2));
+        put(q, op2(q, IR_pow, base, num(q, (double)pick(q, 5) * 0.5 - 1)), 9, false);
+        break;
+    }
+    }
+}
+
+static void act_discrete(gen *q) {
+    static const ir_op cmp[] = {IR_lt, IR_le, IR_gt, IR_ge, IR_eq, IR_ne};
+    static const ir_op step[] = {IR_floor, IR_ceil, IR_round};
+    item x = exact(q), v = any(q);
+    if (pick(q, 3) == 0) {
+        ir_ref big = op2(q, IR_mul, x.ref, num(q, 8)); /* a power of two: exact */
+        put(q, op1(q, step[pick(q, 3)], big), x.mag * 8, x.mag * 8 <= 64);
+        return;
+    }
+    ir_ref c = op2(q, cmp[pick(q, 6)], x.ref, num(q, (double)pick(q, 5) * 0.25 - 0.5));
+    ir_ref d = op2(q, IR_gt, x.ref, num(q, 0.125));
+    if (pick(q, 2) == 0) c = op2(q, pick(q, 2) ? IR_and : IR_or, c, op1(q, IR_not, d));
+    bool fits = shape_of(q, v.ref)->rank == shape_of(q, x.ref)->rank &&
+                last_size(q, v.ref) == last_size(q, x.ref);
+    ir_ref yes = fits && shape_of(q, v.ref)->dim[0] == shape_of(q, x.ref)->dim[0] ? v.ref : x.ref;
+    if (shape_of(q, yes)->rank == 3 && shape_of(q, yes)->dim[1] != shape_of(q, x.ref)->dim[1])
+        yes = x.ref;
+    ir_ref in[3] = {c, yes, num(q, -1.5)};
+    put(q, add(q, IR_where, in, 3, NULL, 0), v.mag > x.mag ? v.mag + 1.5 : x.mag + 1.5, false);
+}
+
+static void act_reduce(gen *q) {
+    static const ir_op ops[] = {IR_sum, IR_amax, IR_amin};
+    item x = any(q);
+    ir_op op = ops[pick(q, 3)];
+    double k = (double)last_size(q, x.ref);
+    ir_ref r = reduce(q, op, x.ref, -1, true);
+    if (pick(q, 4) == 0 && x.exact) {
+        ir_ref i = cast(q, reduce(q, IR_argmax, x.ref, -1, true), RP_DTYPE_F32);
+        put(q, op2(q, IR_add, x.ref, op2(q, IR_mul, i, num(q, 0.0625))), x.mag + k, false);
+        return;
+    }
+    if (op == IR_sum) r = op2(q, IR_mul, r, num(q, 1 / k));
+    put(q, op2(q, IR_sub, x.ref, r), 2 * x.mag, false);
+}
+
+static void act_softmax(gen *q) {
+    item x = any(q);
+    ir_ref e = op1(q, IR_exp, op2(q, IR_sub, x.ref, reduce(q, IR_amax, x.ref, -1, true)));
+    put(q, op2(q, IR_div, e, reduce(q, IR_sum, e, -1, true)), 1, false);
+}
+
+static void act_norm(gen *q) {
+    item x = any(q);
+    const ir_shape s = *shape_of(q, x.ref);
+    double k = (double)last_size(q, x.ref);
+    ir_ref y = x.ref, w = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &s.dim[s.rank - 1], 1);
+    if (pick(q, 2) == 0) /* layer norm: subtract the mean first */
+        y = op2(q, IR_sub, y, op2(q, IR_mul, reduce(q, IR_sum, y, -1, true), num(q, 1 / k)));
+    ir_ref ms = op2(q, IR_mul, reduce(q, IR_sum, op2(q, IR_mul, y, y), -1, true), num(q, 1 / k));
+    ir_ref r = op1(q, IR_rsqrt, op2(q, IR_add, ms, num(q, 1.0 / 16)));
+    put(q, op2(q, IR_mul, op2(q, IR_mul, y, r), w), 4, false);
+}
+
+static ir_ref slice(gen *q, ir_ref r, int64_t axis, int64_t start, int64_t stop) {
+    ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = axis},
+                    {.key = IR_ATTR_START, .u.dim = size(q, start)},
+                    {.key = IR_ATTR_STOP, .u.dim = size(q, stop)}};
+    return add(q, IR_slice, &r, 1, a, 3);
+}
+
+static ir_ref join(gen *q, ir_ref a, ir_ref b) {
+    ir_attr at = {.key = IR_ATTR_AXIS, .u.i = -1};
+    return add(q, IR_concat, (ir_ref[]){a, b}, 2, &at, 1);
+}
+
+static void act_view(gen *q) {
+    item x = any(q);
+    const ir_shape s = *shape_of(q, x.ref);
+    int64_t k = last_size(q, x.ref), last = (int64_t)s.rank - 1;
+    ir_attr a = {.key = IR_ATTR_SHAPE};
+    ir_dim dim[3] = {s.dim[0], size(q, 4), size(q, k / 4)};
+    int64_t axes[3] = {1, 0, 2};
+    switch (pick(q, 4)) {
+    case 0:
+        if (s.rank != 2 || k % 4 != 0) return;
+        a.u.dims = dim;
+        a.n = 3;
+        put(q, add(q, IR_reshape, &x.ref, 1, &a, 1), x.mag, x.exact);
+        return;
+    case 1:
+        if (s.rank != 3) return;
+        a = (ir_attr){.key = IR_ATTR_AXES, .n = 3, .u.ints = axes};
+        put(q, add(q, IR_permute, &x.ref, 1, &a, 1), x.mag, x.exact);
+        return;
+    case 2:
+        if (k >= 8) put(q, slice(q, x.ref, last, k / 4, k), x.mag, x.exact);
+        return;
+    default:
+        if (k <= 64) put(q, join(q, x.ref, op1(q, IR_neg, x.ref)), x.mag, x.exact);
+        return;
+    }
+}
+
+/* Half-split rotation, as in rope. */
+static void act_rope(gen *q) {
+    item x = any(q);
+    int64_t k = last_size(q, x.ref), last = (int64_t)shape_of(q, x.ref)->rank - 1;
+    if (k % 2 != 0) return;
+    ir_dim d = size(q, k);
+    ir_ref angle = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &d, 1);
+    ir_ref lo = slice(q, x.ref, last, 0, k / 2), hi = slice(q, x.ref, last, k / 2, k);
+    ir_ref turned = join(q, op1(q, IR_neg, hi), lo);
+    put(q,
+        op2(q, IR_add, op2(q, IR_mul, x.ref, op1(q, IR_cos, angle)),
+            op2(q, IR_mul, turned, op1(q, IR_sin, angle))),
+        2 * x.mag, false);
+}
+
+static rp_dtype weight_type(gen *q, int64_t k) {
+    static const rp_dtype quant[] = {RP_DTYPE_Q4_0, RP_DTYPE_Q4_1, RP_DTYPE_Q8_0};
+    if (q->opt->quant && k % 32 == 0 && pick(q, 3) != 0) return quant[pick(q, 3)];
+    if (q->opt->half && pick(q, 3) == 0) return pick(q, 2) ? RP_DTYPE_F16 : RP_DTYPE_BF16;
+    return RP_DTYPE_F32;
+}
+
+/* [n, k] weights as an f32 value. */
+static ir_ref weight(gen *q, int64_t n, int64_t k) {
+    rp_dtype t = weight_type(q, k);
+    ir_dim dim[2] = {size(q, n), size(q, k)};
+    ir_ref w = leaf(q, IR_LEAF_PARAM, t, dim, 2);
+    if (rp_dtype_is_quant(t)) return op1(q, IR_dequant, w);
+    return t == RP_DTYPE_F32 ? w : cast(q, w, RP_DTYPE_F32);
+}
+
+static void act_matmul(gen *q) {
+    static const int64_t widths[] = {8, 32, 48, 64};
+    item x = any(q);
+    if (shape_of(q, x.ref)->rank != 2) return;
+    int64_t k = last_size(q, x.ref), n = widths[pick(q, 4)];
+    ir_ref a = x.ref, w;
+    ir_attr trans = {.key = IR_ATTR_TRANS_B, .u.i = 1};
+    if (q->opt->quant && k % 32 == 0 && pick(q, 2) == 0) {
+        ir_attr t = {.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I16B32};
+        a = op1(q, IR_dequant, add(q, IR_quantize, &a, 1, &t, 1));
+    }
+    if (pick(q, 4) == 0) {
+        trans.u.i = 0;
+        ir_dim dim[2] = {size(q, k), size(q, n)};
+        w = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, dim, 2);
+    } else {
+        w = weight(q, n, k);
+    }
+    put(q, add(q, IR_matmul, (ir_ref[]){a, w}, 2, &trans, 1), x.mag * (double)k / 4, false);
+}
+
+static ir_ref index_of_rows(gen *q) {
+    return leaf(q, IR_LEAF_INPUT, RP_DTYPE_I32, &q->rows, 1);
+}
+
+static void act_gather(gen *q) {
+    static const int64_t widths[] = {8, 32, 64};
+    int64_t k = widths[pick(q, 3)];
+    ir_ref w = weight(q, 8 + pick(q, 60), k), idx = index_of_rows(q);
+    if (q->opt->ints && pick(q, 2) == 0) {
+        ir_ref two = 0;
+        if (q->st == RP_OK) q->st = ir_add_const(q->g, RP_DTYPE_I32, 2, &two, q->err);
+        idx = op2(q, IR_sub, op2(q, IR_max, op2(q, IR_mul, idx, two), two), two);
+    }
+    put(q, op2(q, IR_gather, w, idx), 1, true);
+}
+
+static void act_iota(gen *q) {
+    ir_dim dim[2] = {q->rows, size(q, 32)};
+    ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = pick(q, 2)},
+                    {.key = IR_ATTR_DTYPE, .u.i = q->opt->ints ? RP_DTYPE_I32 : RP_DTYPE_F32},
+                    {.key = IR_ATTR_SHAPE, .n = 2, .u.dims = dim}};
+    ir_ref r = add(q, IR_iota, NULL, 0, a, 3);
+    if (q->opt->ints) r = cast(q, r, RP_DTYPE_F32);
+    put(q, op2(q, IR_mul, r, num(q, 0.0625)), 4, true);
+}
+
+static void act_half(gen *q) {
+    item x = exact(q);
+    rp_dtype t = pick(q, 2) ? RP_DTYPE_F16 : RP_DTYPE_BF16;
+    if (!q->opt->half) return;
+    ir_ref h = cast(q, x.ref, t);
+    if (pick(q, 2) == 0) h = op2(q, IR_max, op1(q, IR_neg, h), h);
+    put(q, cast(q, h, RP_DTYPE_F32), x.mag, x.exact);
+}
+
+static void step(gen *q) {
+    static void (*const act[])(gen *) = {
+        act_unary,  act_unary, act_unary,   act_binary, act_binary,   act_binary, act_binary,
+        act_reduce, act_norm,  act_softmax, act_view,   act_view,     act_matmul, act_matmul,
+        act_gather, act_rope,  act_iota,    act_half,   act_discrete,
+    };
+    act[pick(q, sizeof act / sizeof act[0])](q);
+}
+
+static void leaves(gen *q) {
+    static const int64_t widths[] = {8, 32, 64};
+    ir_dims *t = ir_graph_dims(q->g);
+    q->rows = q->opt->symbolic ? ir_dim_symbol(t, "T", 1, 64, 1) : size(q, 1 + pick(q, 5));
+    for (uint32_t i = 0; i < 1 + pick(q, 2); i++) {
+        ir_dim dim[2] = {q->rows, size(q, widths[pick(q, 3)])};
+        put(q, leaf(q, IR_LEAF_INPUT, RP_DTYPE_F32, dim, 2), 1, true);
+    }
+}
+
+rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_graph **out,
+                           rp_error *err) {
+    gen q = {.g = ir_graph_new("random"), .opt = opt, .rng = seed * 977 + 1, .err = err};
+    ir_ref ret[3];
+    if (!q.g) return RP_NOMEM;
+    leaves(&q);
+    for (uint32_t i = 0; i < opt->n_steps && q.st == RP_OK; i++) step(&q);
+    uint32_t n = 1 + pick(&q, 3);
+    for (uint32_t i = 0; i < n; i++) ret[i] = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
+    if (q.st == RP_OK) q.st = ir_graph_finish(q.g, ret, n, err);
+    if (q.st == RP_OK)
+        *out = q.g;
+    else
+        ir_graph_free(q.g);
+    return q.st;
+}
+
+static rp_status leaf_value(const ir_graph *g, ir_ref r, const int64_t *symbols, uint64_t seed,
+                            ir_value *out, rp_error *err) {
+    const ir_node *n = ir_node_at(g, r);
+    int64_t dim[IR_MAX_RANK];
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        dim[i] = ir_dim_eval(ir_graph_dims(g), n->shape.dim[i], symbols);
+    return ir_random_value(n->dtype, dim, n->shape.rank, 64, seed, out, err);
+}
+
+rp_status random_leaves_new(const ir_graph *g, uint64_t seed, random_leaves *out, rp_error *err) {
+    gen q = {.rng = seed};
+    const ir_dims *t = ir_graph_dims(g);
+    uint32_t n_sym = ir_dims_symbol_count(t);
+    *out = (random_leaves){.symbols = base_alloc_array(n_sym + 1, sizeof(int64_t))};
+    if (!out->symbols) return RP_NOMEM;
+    for (uint32_t i = 0; i < n_sym; i++) {
+        const ir_symbol *y = ir_dims_symbol(t, i);
+        int64_t d = y->divisor, lo = (y->min + d - 1) / d, hi = y->max / d;
+        out->symbols[i] = (lo + pick(&q, (uint32_t)(hi - lo > 15 ? 16 : hi - lo + 1))) * d;
+    }
+    rp_status st = RP_OK;
+    for (int k = 0; k < 3; k++) {
+        uint32_t n = ir_leaf_count(g, (ir_leaf)k);
+        out->leaf[k] = base_alloc_array(n + 1, sizeof(ir_value));
+        if (!out->leaf[k]) st = RP_NOMEM;
+        for (uint32_t i = 0; st == RP_OK && i < n; i++) {
+            st = leaf_value(g, ir_leaf_at(g, (ir_leaf)k, i), out->symbols, draw(&q),
+                            &out->leaf[k][i], err);
+            if (st == RP_OK) out->n[k]++;
+        }
+    }
+    if (st != RP_OK) random_leaves_done(out);
+    return st;
+}
+
+void random_leaves_done(random_leaves *v) {
+    for (int k = 0; k < 3; k++) {
+        for (uint32_t i = 0; i < v->n[k]; i++) ir_value_done(&v->leaf[k][i]);
+        base_free(v->leaf[k]);
+    }
+    base_free(v->symbols);
+    *v = (random_leaves){0};
+}

@@ -1,0 +1,35 @@
+/* Seeded random graphs for tests that compare two ways of running a graph.
+ *
+ * The same seed and options give the same graph (node order may differ between compilers). Values stay tame (about 1e3 at
+ * most, no division by nearly 0), and ops that jump (comparisons, floor, casts to 16 bits, argmax) only
+ * see exact values, so a correct float32 implementation stays near the interpreter. */
+#ifndef SUPPORT_RANDOM_GRAPH_H
+#define SUPPORT_RANDOM_GRAPH_H
+
+#include "ir/eval.h"
+
+typedef struct random_graph_options {
+    uint32_t n_steps; /* random actions; each adds 1 to about 12 nodes */
+    bool symbolic;    /* rows are a symbol T in [1,64], else a small constant */
+    bool quant;       /* weights of block formats, activations of i16b32 */
+    bool half;        /* f16 and bf16 values */
+    bool ints;        /* i32 arithmetic */
+} random_graph_options;
+#define RANDOM_GRAPH_ALL \
+    { .n_steps = 12, .symbolic = true, .quant = true, .half = true, .ints = true }
+
+rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_graph **out,
+                           rp_error *err) RP_MUST_USE;
+
+/* Values for every leaf of any graph, from a seed. Symbols take small values in their ranges; i32
+ * leaves hold 0..63. */
+typedef struct random_leaves {
+    int64_t *symbols;
+    ir_value *leaf[3]; /* by ir_leaf */
+    uint32_t n[3];
+} random_leaves;
+rp_status random_leaves_new(const ir_graph *g, uint64_t seed, random_leaves *out,
+                            rp_error *err) RP_MUST_USE;
+void random_leaves_done(random_leaves *v);
+
+#endif
