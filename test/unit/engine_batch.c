@@ -1,0 +1,574 @@
+/* Scheduler, step builder, dispatcher and sampler together, around a model whose next token is a
+ * hash of everything it can see through the block tables. Whatever the mode, the ladder, the chunk,
+ * the number of blocks and the neighbours, a request's text is the one it would have alone. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "engine/sampler.h"
+#include "engine/step.h"
+
+enum { V = 29, SEQS = 6, TOKENS = 24, BLOCKS_PER_SEQ = 6, MODEL_LEN = 90, MAX_CACHE = 64 };
+
+static uint64_t rng_state = 3;
+
+static uint32_t rnd(uint32_t n) {
+    rng_state = rng_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(rng_state >> 33) % n;
+}
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+    h = (h ^ x) * 0x9E3779B97F4A7C15u;
+    return h ^ (h >> 29);
+}
+
+static void logits_of(uint64_t context, float out[V]) {
+    for (uint64_t v = 0; v < V; v++) out[v] = (float)(mix(context, v + 1) >> 44) / 65536.0f;
+}
+
+/* ---- the model: reads nothing but the static inputs and its cache ---- */
+
+typedef struct world {
+    engine_step_buffers b;
+    int32_t ids[TOKENS], pos[TOKENS], slots[TOKENS], seqs[TOKENS], rows[TOKENS];
+    int32_t tables[SEQS * BLOCKS_PER_SEQ];
+    int32_t cache[MAX_CACHE * ENGINE_KV_BLOCK]; /* token ids in place of keys and values */
+    uint64_t hidden[TOKENS];
+    float logits[TOKENS * V];
+    engine_kv *kv;
+    engine_sched *sched;
+    engine_step *step;
+    engine_sampler *sampler;
+    graph_dispatcher dispatcher;
+    uint32_t n_blocks;
+    uint64_t padded_steps, graph_steps;
+} world;
+
+static void poison(world *w) {
+    memset(w->ids, 0x7f, sizeof w->ids);
+    memset(w->pos, 0x7f, sizeof w->pos);
+    memset(w->slots, 0x7f, sizeof w->slots);
+    memset(w->seqs, 0x7f, sizeof w->seqs);
+    memset(w->rows, 0x7f, sizeof w->rows);
+    memset(w->tables, 0x7f, sizeof w->tables);
+    memset(w->hidden, 0x7f, sizeof w->hidden);
+}
+
+static void model_run(world *w, const rp_dispatch *d) {
+    for (int32_t t = 0; t < d->padded; t++)
+        if (w->slots[t] >= 0) {
+            assert_in_range(w->slots[t], ENGINE_KV_BLOCK, w->n_blocks * ENGINE_KV_BLOCK - 1);
+            w->cache[w->slots[t]] = w->ids[t];
+        }
+    for (int32_t t = 0; t < d->padded; t++) {
+        uint64_t h = 0;
+        assert_true(w->seqs[t] < d->padded_reqs);
+        for (int32_t p = 0; w->seqs[t] >= 0 && p <= w->pos[t]; p++) {
+            int32_t block = w->tables[w->seqs[t] * BLOCKS_PER_SEQ + p / ENGINE_KV_BLOCK];
+            h = mix(h, (uint64_t)w->cache[block * ENGINE_KV_BLOCK + p % ENGINE_KV_BLOCK] + 1);
+        }
+        w->hidden[t] = h;
+    }
+    for (int32_t r = 0; r < d->padded_logits; r++) {
+        assert_in_range(w->rows[r], 0, d->padded - 1);
+        logits_of(w->hidden[w->rows[r]], w->logits + r * V);
+    }
+}
+
+/* ---- what a request must give ---- */
+
+typedef struct expected {
+    int32_t output[MODEL_LEN];
+    uint32_t n;
+    engine_finish finish;
+} expected;
+
+static void expect(world *w, const engine_request_options *o, uint32_t room, expected *e) {
+    uint64_t h = 0;
+    uint32_t most = o->max_tokens < room ? o->max_tokens : room;
+    for (uint32_t i = 0; i < o->n_prompt; i++) h = mix(h, (uint64_t)o->prompt[i] + 1);
+    e->n = 0;
+    e->finish = ENGINE_FINISH_LENGTH;
+    while (e->n < most) {
+        float x[V], lp;
+        int32_t token;
+        rp_error err = {0};
+        logits_of(h, x);
+        CHECK_OK(engine_sampler_pick(w->sampler, &o->sampling, x, e->n, &token, &lp, &err), &err);
+        e->output[e->n++] = token;
+        h = mix(h, (uint64_t)token + 1);
+        for (uint32_t i = 0; i < o->n_stop_ids; i++)
+            if (token == o->stop_ids[i]) {
+                e->finish = ENGINE_FINISH_STOP;
+                return;
+            }
+    }
+}
+
+/* ---- worlds ---- */
+
+static const int64_t decode_sizes[] = {1, 2, 4}, token_sizes[] = {2, 6, 20};
+
+typedef struct setup {
+    rp_cudagraph_mode mode;
+    uint32_t n_blocks, chunk, max_tokens, max_seqs, max_logits;
+} setup;
+
+static void world_open(world *w, const setup *s) {
+    rp_error err = {0};
+    engine_kv_options ko = {
+        .n_blocks = s->n_blocks, .max_seqs = s->max_seqs, .max_blocks = BLOCKS_PER_SEQ};
+    engine_sched_options so = {.max_num_seqs = s->max_seqs,
+                               .max_num_batched_tokens = s->max_tokens,
+                               .max_model_len = MODEL_LEN,
+                               .prefill_chunk = s->chunk,
+                               .max_logits = s->max_logits,
+                               .vocab_size = V};
+    graph_params gp = {.mode = s->mode,
+                       .max_num_seqs = (int32_t)s->max_seqs,
+                       .max_num_batched_tokens = (int32_t)s->max_tokens,
+                       .decode_sizes = decode_sizes,
+                       .mixed_sizes = token_sizes};
+    memset(w, 0, sizeof *w);
+    w->n_blocks = s->n_blocks;
+    w->b = (engine_step_buffers){w->ids,  w->pos, w->slots, w->seqs,        w->tables,
+                                 w->rows, TOKENS, SEQS,     BLOCKS_PER_SEQ, TOKENS};
+    while (gp.n_decode_sizes < 3 && decode_sizes[gp.n_decode_sizes] <= s->max_seqs)
+        gp.n_decode_sizes++;
+    while (gp.n_mixed_sizes < 3 && token_sizes[gp.n_mixed_sizes] <= s->max_tokens)
+        gp.n_mixed_sizes++;
+    CHECK_OK(engine_kv_new(&ko, &w->kv, &err), &err);
+    CHECK_OK(engine_sched_new(&so, w->kv, &w->sched, &err), &err);
+    CHECK_OK(engine_step_new(&w->b, ENGINE_KV_BLOCK, &w->step, &err), &err);
+    CHECK_OK(engine_sampler_new(V, &w->sampler, &err), &err);
+    CHECK_OK(graph_dispatcher_init(&w->dispatcher, &gp, &err), &err);
+}
+
+static void world_close(world *w) {
+    assert_int_equal(engine_kv_n_free(w->kv), engine_kv_n_usable(w->kv));
+    engine_sched_free(w->sched);
+    engine_kv_free(w->kv);
+    engine_step_free(w->step);
+    engine_sampler_free(w->sampler);
+    graph_dispatcher_done(&w->dispatcher);
+    assert_int_equal(base_live(), 0);
+}
+
+/* One step; false when nothing is left. */
+static bool world_step(world *w) {
+    const engine_batch *batch;
+    graph_step_shape shape;
+    rp_dispatch d;
+    rp_forward_context fc;
+    rp_error err = {0};
+    int32_t tokens[SEQS];
+    float logprobs[SEQS];
+    CHECK_OK(engine_sched_next(w->sched, &batch, &err), &err);
+    CHECK_OK(engine_kv_check(w->kv, &err), &err);
+    if (!batch) return false;
+    shape = engine_batch_shape(batch);
+    CHECK_OK(graph_dispatch(&w->dispatcher, &shape, &d, &err), &err);
+    w->padded_steps += d.padded > d.num_tokens;
+    w->graph_steps += d.mode != RP_CUDAGRAPH_NONE;
+    poison(w);
+    CHECK_OK(engine_step_build(w->step, batch, w->kv, &d, &fc, &err), &err);
+    assert_int_equal(fc.context.is_prefill, batch->n_prefills > 0);
+    assert_int_equal(fc.attn_metadata.cu_seqlens_q[d.padded_reqs], d.num_tokens);
+    model_run(w, &d);
+    CHECK_OK(engine_sampler_batch(w->sampler, batch, w->logits, V, tokens, logprobs, &err), &err);
+    engine_sched_commit(w->sched, tokens, logprobs);
+    return true;
+}
+
+static engine_request *add_random(world *w, uint64_t id, expected *e) {
+    int32_t prompt[MODEL_LEN];
+    static const int32_t stops[] = {3, 17};
+    uint32_t room = engine_kv_max_tokens(w->kv) < MODEL_LEN ? engine_kv_max_tokens(w->kv)
+                                                            : MODEL_LEN;
+    engine_request_options o = {.id = id,
+                                .prompt = prompt,
+                                .n_prompt = 1 + rnd(rnd(3) ? 12 : room - 1),
+                                .max_tokens = rnd(8) ? 1 + rnd(40) : 0,
+                                .sampling = ENGINE_SAMPLING_GREEDY,
+                                .stop_ids = stops,
+                                .n_stop_ids = rnd(3) ? 0 : 2,
+                                .all_logits = rnd(6) == 0};
+    engine_request *r = NULL;
+    rp_error err = {0};
+    for (uint32_t i = 0; i < o.n_prompt; i++) prompt[i] = (int32_t)rnd(V);
+    if (rnd(2)) {
+        o.sampling.temperature = 1.3;
+        o.sampling.seed = rnd(1000);
+        if (rnd(2)) o.sampling.top_k = 7;
+        if (rnd(2)) o.sampling.top_p = 0.9;
+    }
+    expect(w, &o, room - o.n_prompt, e);
+    CHECK_OK(engine_request_new(&o, &r, &err), &err);
+    CHECK_OK(engine_sched_add(w->sched, r, &err), &err);
+    return r;
+}
+
+/* Random arrivals until `total` requests have come and gone; every text is compared. */
+static void play(world *w, uint32_t total, uint64_t *steps) {
+    expected *e = calloc(total, sizeof *e);
+    uint32_t added = 0, done = 0;
+    bool more = true;
+    while (done < total) {
+        engine_request *r;
+        while (added < total && (!more || rnd(3) == 0)) {
+            (void)add_random(w, added, &e[added]);
+            added++;
+            more = true;
+        }
+        uint64_t before = base_alloc_count();
+        more = world_step(w);
+        assert_int_equal(base_alloc_count(), before); /* a step never allocates */
+        (*steps)++;
+        while ((r = engine_sched_take_finished(w->sched))) {
+            assert_int_equal(r->finish, e[r->id].finish);
+            assert_int_equal(r->n_output, e[r->id].n);
+            if (r->n_output) assert_memory_equal(r->output, e[r->id].output, r->n_output * 4);
+            engine_request_free(r);
+            done++;
+        }
+    }
+    assert_true(engine_sched_idle(w->sched));
+    free(e);
+}
+
+static void text_depends_on_the_request_alone(void **state) {
+    (void)state;
+    static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_NONE, RP_CUDAGRAPH_PIECEWISE,
+                                              RP_CUDAGRAPH_FULL, RP_CUDAGRAPH_FULL_DECODE_ONLY,
+                                              RP_CUDAGRAPH_FULL_AND_PIECEWISE};
+    uint64_t steps = 0, preemptions = 0, padded = 0, graphs = 0;
+    uint32_t most_running = 0;
+    for (int round = 0; round < 60; round++) {
+        world w;
+        uint32_t seqs = 1 + rnd(SEQS);
+        setup s = {.mode = modes[round % 5],
+                   .n_blocks = 4 + rnd(rnd(2) ? 6 : 40),
+                   .chunk = rnd(2) ? 0 : 1 + rnd(9),
+                   .max_tokens = seqs + rnd(TOKENS - seqs + 1),
+                   .max_seqs = seqs,
+                   .max_logits = rnd(3) ? 0 : seqs};
+        engine_sched_stats st;
+        world_open(&w, &s);
+        play(&w, 40, &steps);
+        engine_sched_get_stats(w.sched, &st);
+        assert_int_equal(st.finished, 40);
+        preemptions += st.preemptions;
+        if (st.most_running > most_running) most_running = st.most_running;
+        padded += w.padded_steps;
+        graphs += w.graph_steps;
+        world_close(&w);
+    }
+    /* The test is worth something only if all of this happened. */
+    assert_true(steps > 10000);
+    assert_true(preemptions > 50);
+    assert_true(padded > 500 && graphs > 2000);
+    assert_int_equal(most_running, SEQS);
+}
+
+static const setup roomy = {RP_CUDAGRAPH_NONE, 40, 0, TOKENS, SEQS, 0};
+
+static engine_request *add(world *w, uint64_t id, uint32_t n_prompt, uint32_t max_tokens,
+                           rp_status want, rp_error *err) {
+    int32_t prompt[200];
+    engine_request_options o = {.id = id,
+                                .prompt = prompt,
+                                .n_prompt = n_prompt,
+                                .max_tokens = max_tokens,
+                                .sampling = ENGINE_SAMPLING_GREEDY};
+    engine_request *r = NULL;
+    for (uint32_t i = 0; i < n_prompt; i++) prompt[i] = (int32_t)(i % V);
+    CHECK_OK(engine_request_new(&o, &r, err), err);
+    assert_int_equal(engine_sched_add(w->sched, r, err), want);
+    if (want == RP_OK) return r;
+    engine_request_free(r);
+    return NULL;
+}
+
+static void what_can_never_fit_is_refused_with_numbers(void **state) {
+    (void)state;
+    setup small = roomy;
+    world w;
+    rp_error err = {0};
+    engine_request *r;
+    engine_request_options o = {.sampling = ENGINE_SAMPLING_GREEDY};
+    int32_t bad_ids[] = {1, 2, V};
+    world_open(&w, &roomy);
+    (void)add(&w, 0, MODEL_LEN, 1, RP_INVALID, &err);
+    assert_non_null(strstr(err.text, "prompt of 90 tokens"));
+    assert_non_null(strstr(err.text, "max_model_len 90"));
+    r = add(&w, 0, MODEL_LEN, 0, RP_OK, &err);
+    err = (rp_error){0};
+    assert_int_equal(engine_request_new(&o, &r, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "empty"));
+    o.prompt = bad_ids;
+    o.n_prompt = 3;
+    err = (rp_error){0};
+    CHECK_OK(engine_request_new(&o, &r, &err), &err);
+    assert_int_equal(engine_sched_add(w.sched, r, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "token id 29 at position 2"));
+    engine_request_free(r);
+    while (world_step(&w)) {
+    }
+    engine_request_free(engine_sched_take_finished(w.sched));
+    world_close(&w);
+
+    small.n_blocks = 4;
+    world_open(&w, &small);
+    err = (rp_error){0};
+    (void)add(&w, 0, 48, 1, RP_INVALID, &err);
+    assert_non_null(strstr(err.text, "48 tokens (3 blocks of 16)"));
+    r = add(&w, 1, 47, 100, RP_OK, &err); /* room for one token */
+    while (world_step(&w)) {
+    }
+    assert_int_equal(r->n_output, 1);
+    assert_int_equal(r->finish, ENGINE_FINISH_LENGTH);
+    engine_request_free(engine_sched_take_finished(w.sched));
+    world_close(&w);
+
+    engine_sched_options so = {.max_num_seqs = 8, .max_num_batched_tokens = 4, .max_model_len = 90};
+    engine_sched *s;
+    assert_int_equal(engine_sched_new(&so, NULL, &s, NULL), RP_CONFIG);
+    so.max_num_batched_tokens = 16;
+    so.max_logits = 4;
+    assert_int_equal(engine_sched_new(&so, NULL, &s, NULL), RP_CONFIG);
+}
+
+/* Decodes are in every step, prompts share what is left, in order of arrival. */
+static void decodes_come_first_and_prompts_are_cut(void **state) {
+    (void)state;
+    setup s = roomy;
+    world w;
+    rp_error err = {0};
+    const engine_batch *b;
+    engine_request *r[3];
+    int32_t tokens[SEQS] = {5, 5, 5, 5, 5, 5};
+    s.max_tokens = 10;
+    s.chunk = 6;
+    world_open(&w, &s);
+    r[0] = add(&w, 0, 3, 4, RP_OK, &err);
+    CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
+    engine_sched_commit(w.sched, tokens, NULL);
+    r[1] = add(&w, 1, 20, 4, RP_OK, &err);
+    r[2] = add(&w, 2, 20, 4, RP_OK, &err);
+    CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
+    assert_int_equal(b->n, 3);
+    assert_int_equal(b->entry[0].req->id, 0);
+    assert_false(b->entry[0].prefill);
+    assert_int_equal(b->entry[1].n_tokens, 6);
+    assert_int_equal(b->entry[2].n_tokens, 3);
+    assert_int_equal(b->num_tokens, 10);
+    assert_int_equal(b->num_logits, 1);
+    assert_int_equal(b->n_prefills, 2);
+    assert_int_equal(b->max_query_len, 6);
+    /* Without a commit the same step comes again. */
+    CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
+    assert_int_equal(b->entry[1].start, 0);
+    assert_int_equal(b->num_tokens, 10);
+    engine_sched_free(w.sched);
+    w.sched = NULL;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(r[i]->finish, ENGINE_FINISH_ABORT);
+        engine_request_free(r[i]);
+    }
+    assert_int_equal(engine_kv_n_free(w.kv), engine_kv_n_usable(w.kv));
+    world_close(&w);
+}
+
+static bool stop_at_two(void *user, const engine_request *r) {
+    (*(uint32_t *)user)++;
+    return r->n_output == 2;
+}
+
+static void hooks_and_aborts_end_requests(void **state) {
+    (void)state;
+    world w;
+    rp_error err = {0};
+    const engine_batch *b;
+    engine_request *r, *waiting, *flying;
+    uint32_t calls = 0;
+    int32_t id = 1, tokens[SEQS] = {9, 9, 9, 9, 9, 9};
+    engine_request_options o = {.prompt = &id,
+                                .n_prompt = 1,
+                                .max_tokens = 9,
+                                .sampling = ENGINE_SAMPLING_GREEDY,
+                                .stop = stop_at_two,
+                                .user = &calls};
+    o.sampling.logprobs = true;
+    world_open(&w, &roomy);
+    CHECK_OK(engine_request_new(&o, &r, &err), &err);
+    CHECK_OK(engine_sched_add(w.sched, r, &err), &err);
+    while (world_step(&w)) {
+    }
+    assert_int_equal(calls, 2);
+    assert_int_equal(r->n_output, 2);
+    assert_string_equal(engine_finish_name(r->finish), "stop");
+    assert_true(r->logprobs[0] < 0 && r->logprobs[1] < 0);
+    assert_ptr_equal(engine_sched_take_finished(w.sched), r);
+    engine_request_free(r);
+
+    flying = add(&w, 1, 5, 9, RP_OK, &err);
+    CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
+    waiting = add(&w, 2, 5, 9, RP_OK, &err);
+    engine_sched_abort(w.sched, flying);
+    assert_int_equal(flying->state, ENGINE_RUNNING); /* its step is under way */
+    engine_sched_abort(w.sched, waiting);
+    assert_int_equal(waiting->state, ENGINE_FINISHED);
+    engine_sched_commit(w.sched, tokens, NULL);
+    assert_int_equal(flying->finish, ENGINE_FINISH_ABORT);
+    assert_int_equal(flying->n_output, 0);
+    assert_ptr_equal(engine_sched_take_finished(w.sched), waiting);
+    assert_ptr_equal(engine_sched_take_finished(w.sched), flying);
+    engine_request_free(waiting);
+    engine_request_free(flying);
+    assert_false(world_step(&w));
+    world_close(&w);
+}
+
+/* all_logits: every position exactly once, even across chunks and preemptions. */
+static void all_logits_asks_for_each_position_once(void **state) {
+    (void)state;
+    setup s = roomy;
+    world w;
+    rp_error err = {0};
+    const engine_batch *b;
+    engine_request *r;
+    int32_t prompt[40] = {0}, tokens[SEQS] = {0};
+    engine_request_options o = {
+        .prompt = prompt, .n_prompt = 40, .sampling = ENGINE_SAMPLING_GREEDY, .all_logits = true};
+    uint32_t rows = 0, steps = 0;
+    s.max_logits = 7;
+    world_open(&w, &s);
+    CHECK_OK(engine_request_new(&o, &r, &err), &err);
+    CHECK_OK(engine_sched_add(w.sched, r, &err), &err);
+    for (;; steps++) {
+        CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
+        if (!b) break;
+        assert_true(b->num_logits <= 7);
+        rows += b->num_logits;
+        assert_false(b->entry[0].samples);
+        engine_sched_commit(w.sched, tokens, NULL);
+    }
+    assert_int_equal(rows, 40);
+    assert_int_equal(steps, 6);
+    assert_int_equal(r->finish, ENGINE_FINISH_LENGTH);
+    engine_request_free(engine_sched_take_finished(w.sched));
+    world_close(&w);
+}
+
+/* Capture and warm-up: a dummy step stores nothing, reads nothing, and is all padding. */
+static void dummy_step_touches_no_live_kv(void **state) {
+    (void)state;
+    setup s = roomy;
+    world w;
+    rp_error err = {0};
+    rp_forward_context fc;
+    int32_t before[MAX_CACHE * ENGINE_KV_BLOCK];
+    s.mode = RP_CUDAGRAPH_FULL;
+    world_open(&w, &s);
+    (void)add(&w, 0, 30, 9, RP_OK, &err);
+    (void)world_step(&w);
+    memcpy(before, w.cache, sizeof before);
+    for (uint32_t i = 0; i < w.dispatcher.keys.tokens.n; i++) {
+        rp_dispatch d;
+        graph_dispatch_of(&w.dispatcher, GRAPH_MIXED, i, 0, &d);
+        poison(&w);
+        CHECK_OK(engine_step_dummy(w.step, &d, &fc, &err), &err);
+        assert_true(fc.context.is_dummy);
+        assert_int_equal(fc.context.batch_size, 0);
+        assert_int_equal(fc.cudagraph_runtime_mode, RP_CUDAGRAPH_FULL);
+        for (int32_t t = 0; t < d.padded; t++) {
+            assert_int_equal(w.ids[t], 0);
+            assert_int_equal(w.pos[t], 0);
+            assert_int_equal(w.slots[t], -1);
+            assert_int_equal(w.seqs[t], -1);
+        }
+        for (int32_t q = 0; q < d.padded_reqs * BLOCKS_PER_SEQ; q++)
+            assert_int_equal(w.tables[q], ENGINE_KV_NULL_BLOCK);
+        model_run(&w, &d);
+    }
+    assert_memory_equal(before, w.cache, sizeof before);
+    while (world_step(&w)) {
+    }
+    engine_request_free(engine_sched_take_finished(w.sched));
+    world_close(&w);
+}
+
+static void records_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    world w;
+    rp_error err = {0};
+    const engine_batch *b;
+    rp_forward_context fc;
+    rp_dispatch d;
+    world_open(&w, &roomy);
+    engine_request *r = add(&w, 0, 8, 2, RP_OK, &err);
+    CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
+    graph_step_shape shape = engine_batch_shape(b);
+    CHECK_OK(graph_dispatch(&w.dispatcher, &shape, &d, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        rp_dispatch x = d;
+        if (i == 0) x.padded = 7;
+        if (i == 1) x.padded = TOKENS + 1;
+        if (i == 2) x.padded_reqs = 0;
+        if (i == 3) x.padded_logits = 0;
+        assert_int_equal(engine_step_build(w.step, b, w.kv, &x, &fc, NULL), RP_INVALID);
+    }
+    CHECK_OK(engine_step_build(w.step, b, w.kv, &d, &fc, &err), &err);
+    engine_sched_free(w.sched);
+    w.sched = NULL;
+    engine_request_free(r);
+    world_close(&w);
+}
+
+static void making_an_engine_survives_each_failure(void **state) {
+    (void)state;
+    rp_status st = RP_NOMEM;
+    FOR_EACH_ALLOC_FAILURE (n) {
+        engine_kv_options ko = {.n_blocks = 8, .max_seqs = 2, .max_blocks = 4};
+        engine_sched_options so = {
+            .max_num_seqs = 2, .max_num_batched_tokens = 8, .max_model_len = 60};
+        int32_t ids[4] = {1, 2, 3, 4};
+        engine_request_options o = {.prompt = ids,
+                                    .n_prompt = 4,
+                                    .max_tokens = 5,
+                                    .sampling = ENGINE_SAMPLING_GREEDY,
+                                    .stop_ids = ids,
+                                    .n_stop_ids = 1};
+        engine_step_buffers sb = {.max_tokens = 8, .max_seqs = 2, .max_blocks = 4, .max_rows = 2};
+        engine_kv *kv = NULL;
+        engine_sched *s = NULL;
+        engine_step *step = NULL;
+        engine_request *r = NULL;
+        o.sampling.logprobs = true;
+        st = engine_kv_new(&ko, &kv, NULL);
+        if (st == RP_OK) st = engine_sched_new(&so, kv, &s, NULL);
+        if (st == RP_OK) st = engine_step_new(&sb, 16, &step, NULL);
+        if (st == RP_OK) st = engine_request_new(&o, &r, NULL);
+        if (st == RP_OK) st = engine_sched_add(s, r, NULL);
+        if (st != RP_OK) assert_int_equal(st, RP_NOMEM);
+        engine_sched_free(s);
+        engine_request_free(r);
+        engine_step_free(step);
+        engine_kv_free(kv);
+        assert_int_equal(base_live(), 0);
+    }
+    assert_int_equal(st, RP_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_depends_on_the_request_alone),
+        cmocka_unit_test(what_can_never_fit_is_refused_with_numbers),
+        cmocka_unit_test(decodes_come_first_and_prompts_are_cut),
+        cmocka_unit_test(hooks_and_aborts_end_requests),
+        cmocka_unit_test(all_logits_asks_for_each_position_once),
+        cmocka_unit_test(dummy_step_touches_no_live_kv),
+        cmocka_unit_test(records_that_do_not_fit_are_refused),
+        cmocka_unit_test(making_an_engine_survives_each_failure),
+    };
+    return cmocka_run_group_tests_name("engine_batch", tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/* The block manager under random use: no block lost, none owned twice, the null block never given. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "engine/kv_blocks.h"
+
+static uint64_t rng_state = 7;
+
+static uint32_t rnd(uint32_t n) {
+    rng_state = rng_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(rng_state >> 33) % n;
+}
+
+static engine_kv *make(uint32_t blocks, uint32_t seqs, uint32_t per_seq) {
+    engine_kv_options o = {.n_blocks = blocks, .max_seqs = seqs, .max_blocks = per_seq};
+    engine_kv *kv = NULL;
+    rp_error err = {0};
+    CHECK_OK(engine_kv_new(&o, &kv, &err), &err);
+    return kv;
+}
+
+static void random_use_loses_no_block(void **state) {
+    (void)state;
+    enum { SEQS = 9, BLOCKS = 40 };
+    engine_kv *kv = make(BLOCKS, SEQS, 12);
+    uint32_t len[SEQS] = {0}, held = 0;
+    bool open[SEQS] = {false};
+    rp_error err = {0};
+    for (int step = 0; step < 10000; step++) {
+        uint32_t s = rnd(SEQS), got;
+        if (!open[s] && engine_kv_open(kv, &got)) {
+            assert_false(open[got]);
+            open[got] = true;
+            len[got] = 0;
+        } else if (open[s] && rnd(4) == 0) {
+            held -= engine_kv_blocks_for(kv, len[s]);
+            engine_kv_close(kv, s);
+            open[s] = false;
+        } else if (open[s]) {
+            uint32_t want = len[s] + rnd(40), missing = engine_kv_missing(kv, s, want);
+            uint32_t before = engine_kv_n_free(kv);
+            bool fits = missing <= before && engine_kv_blocks_for(kv, want) <= 12;
+            assert_int_equal(engine_kv_reserve(kv, s, want), fits);
+            assert_int_equal(engine_kv_n_free(kv), before - (fits ? missing : 0));
+            if (fits) {
+                held += missing;
+                len[s] = want;
+            }
+        }
+        assert_int_equal(held + engine_kv_n_free(kv), BLOCKS - 1);
+        CHECK_OK(engine_kv_check(kv, &err), &err);
+    }
+    engine_kv_free(kv);
+    assert_int_equal(base_live(), 0);
+}
+
+static void slots_are_distinct_and_never_in_the_null_block(void **state) {
+    (void)state;
+    engine_kv *kv = make(10, 3, 5);
+    bool seen[160] = {false};
+    uint32_t s;
+    for (int i = 0; i < 3; i++) {
+        assert_true(engine_kv_open(kv, &s));
+        assert_true(engine_kv_reserve(kv, s, 40));
+        for (uint32_t p = 0; p < 48; p++) {
+            int32_t slot = engine_kv_slot(kv, s, p);
+            assert_in_range(slot, 16, 159);
+            assert_int_equal(slot % 16, p % 16);
+            assert_false(seen[slot]);
+            seen[slot] = true;
+        }
+        assert_int_equal(engine_kv_slot(kv, s, 48), -1);
+    }
+    assert_int_equal(engine_kv_n_free(kv), 0);
+    assert_false(engine_kv_open(kv, &s));
+    assert_false(engine_kv_reserve(kv, 0, 49));
+    assert_true(engine_kv_reserve(kv, 0, 48)); /* there already */
+    engine_kv_free(kv);
+}
+
+static void one_sequence_is_bounded_by_its_table_and_the_cache(void **state) {
+    (void)state;
+    engine_kv *kv = make(10, 1, 5);
+    uint32_t s, n;
+    assert_int_equal(engine_kv_max_tokens(kv), 80);
+    assert_true(engine_kv_open(kv, &s));
+    assert_true(engine_kv_reserve(kv, s, 80));
+    assert_false(engine_kv_reserve(kv, s, 81));
+    (void)engine_kv_table(kv, s, &n);
+    assert_int_equal(n, 5);
+    engine_kv_free(kv);
+    kv = make(4, 1, 50);
+    assert_int_equal(engine_kv_max_tokens(kv), 48);
+    engine_kv_free(kv);
+}
+
+static void impossible_sizes_are_refused(void **state) {
+    (void)state;
+    static const engine_kv_options bad[] = {
+        {1, 16, 1, 1}, {0, 16, 1, 1}, {2, 16, 0, 1}, {2, 16, 1, 0}, {1u << 28, 16, 1, 1}};
+    engine_kv *kv;
+    rp_error err = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(engine_kv_new(&bad[i], &kv, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "1 blocks"));
+    assert_int_equal(base_live(), 0);
+}
+
+static void new_survives_each_failure(void **state) {
+    (void)state;
+    rp_status st = RP_NOMEM;
+    FOR_EACH_ALLOC_FAILURE (n) {
+        engine_kv_options o = {.n_blocks = 8, .max_seqs = 2, .max_blocks = 4};
+        engine_kv *kv = NULL;
+        st = engine_kv_new(&o, &kv, NULL);
+        assert_true(st == RP_OK || (st == RP_NOMEM && !kv));
+        engine_kv_free(kv);
+        assert_int_equal(base_live(), 0);
+    }
+    assert_int_equal(st, RP_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_use_loses_no_block),
+        cmocka_unit_test(slots_are_distinct_and_never_in_the_null_block),
+        cmocka_unit_test(one_sequence_is_bounded_by_its_table_and_the_cache),
+        cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(new_survives_each_failure),
+    };
+    return cmocka_run_group_tests_name("engine_kv", tests, NULL, NULL);
+}
