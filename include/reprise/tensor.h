@@ -1,0 +1,156 @@
+/* The tensor API: a transformer (or anything else) is written as C code over rp_tensor values.
+ *
+ * Tensors here are fake: they have a dtype and a shape with symbolic sizes and no data; each call
+ * appends a node to the graph it is traced into. A failed call makes the graph fail: it and all later
+ * calls give an invalid tensor, and rp_graph_finish reports the first failure with its call. So model
+ * code needs no checks. One thread at a time per graph; a finished graph is immutable. */
+#ifndef REPRISE_TENSOR_H
+#define REPRISE_TENSOR_H
+
+#include "reprise/dtype.h"
+#include "reprise/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rp_graph rp_graph;
+
+/* A size: n >= 0 is the number itself; a negative value names a symbolic size of one graph
+ * (rp_symbol, rp_size). */
+typedef int64_t rp_dim;
+
+typedef struct rp_shape {
+    uint32_t rank;
+    rp_dim dim[RP_MAX_RANK];
+} rp_shape;
+
+typedef struct rp_tensor {
+    rp_graph *graph;
+    uint32_t ref;
+} rp_tensor;
+
+/* name is copied. NULL when memory is exhausted. Free with rp_graph_free. */
+RP_API rp_graph *rp_graph_new(const char *name);
+RP_API void rp_graph_free(rp_graph *g);
+
+/* A size unknown until run time, in [min, max]. The same name gives the same size. */
+RP_API rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max);
+
+/* Leaves. input: given at each call. param: immutable weight, may be of a block format along its
+ * last dim. state: mutable memory at a fixed address. Names are unique in a graph and copied. */
+RP_API rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
+RP_API rp_tensor rp_param(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
+RP_API rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
+RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
+RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
+RP_API rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape);
+
+RP_API rp_shape rp_tensor_shape(rp_tensor x);
+RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
+
+/* Elementwise, numpy broadcasting. */
+RP_API rp_tensor rp_neg(rp_tensor a);
+RP_API rp_tensor rp_abs(rp_tensor a);
+RP_API rp_tensor rp_sqrt(rp_tensor a);
+RP_API rp_tensor rp_rsqrt(rp_tensor a);
+RP_API rp_tensor rp_recip(rp_tensor a);
+RP_API rp_tensor rp_exp(rp_tensor a);
+RP_API rp_tensor rp_log(rp_tensor a);
+RP_API rp_tensor rp_sin(rp_tensor a);
+RP_API rp_tensor rp_cos(rp_tensor a);
+RP_API rp_tensor rp_tanh(rp_tensor a);
+RP_API rp_tensor rp_erf(rp_tensor a);
+RP_API rp_tensor rp_sigmoid(rp_tensor a);
+RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
+RP_API rp_tensor rp_add(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_sub(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_mul(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_div(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_max(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_min(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_pow(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_lt(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_le(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_eq(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b);
+/* a op scalar, in the dtype of a. */
+RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
+RP_API rp_tensor rp_mul_scalar(rp_tensor a, double s);
+
+/* Reductions along axis (negative counts from the end); keep leaves a size of 1. */
+RP_API rp_tensor rp_sum(rp_tensor a, int axis, bool keep);
+RP_API rp_tensor rp_amax(rp_tensor a, int axis, bool keep);
+RP_API rp_tensor rp_amin(rp_tensor a, int axis, bool keep);
+RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* the axis must have a known size */
+RP_API rp_tensor rp_argmax(rp_tensor a, int axis, bool keep);
+
+/* Views and moves. */
+RP_API rp_tensor rp_reshape(rp_tensor a, rp_shape shape);
+RP_API rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n);
+RP_API rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop);
+RP_API rp_tensor rp_broadcast(rp_tensor a, rp_shape shape);
+RP_API rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis);
+/* table[V,...], idx i32[N...] -> [N...,...]; indices are clamped into the table. */
+RP_API rp_tensor rp_gather(rp_tensor table, rp_tensor idx);
+
+/* a[...,M,K] x b[K,N], or b[N,K] with trans_b; sums and result in f32. */
+RP_API rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b);
+/* Rounds f32[...,K] to a block format (RP_DTYPE_I16B32) and back. */
+RP_API rp_tensor rp_quantize(rp_tensor a, rp_dtype format);
+RP_API rp_tensor rp_dequant(rp_tensor a);
+
+/* x[T,K] w[N,K]^T with the rounding points of the graph's numerics: block-quantised weights take
+ * activations rounded to i16b32 (default) or as they are (exact); f16 and bf16 weights take activations cast
+ * to that type; f32 weights take f32. */
+RP_API rp_tensor rp_linear(rp_tensor x, rp_tensor w);
+
+/* Composites over the last dim. */
+RP_API rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps);
+RP_API rp_tensor rp_layer_norm(rp_tensor x, rp_tensor weight, rp_tensor bias, double eps);
+RP_API rp_tensor rp_softmax(rp_tensor x, int axis);
+RP_API rp_tensor rp_silu(rp_tensor x);
+RP_API rp_tensor rp_gelu_erf(rp_tensor x);
+RP_API rp_tensor rp_gelu_tanh(rp_tensor x);
+/* Half-split rotary embedding (Llama, Qwen): x[T,H,D], cos and sin [T,D/2]. */
+RP_API rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin);
+
+/* Paged attention. Cache states are [blocks, kv_heads, block_size, head_dim]. The store returns a
+ * token that orders it before the attention given that token. */
+RP_API rp_tensor rp_kv_store(rp_tensor state, rp_tensor x, rp_tensor slots);
+typedef struct rp_attention_args {
+    rp_tensor q;            /* f32[T, heads*head_dim] */
+    rp_tensor k, v;         /* states */
+    rp_tensor seqs;         /* i32[T]: row of block_tables, < 0 = padding */
+    rp_tensor positions;    /* i32[T] */
+    rp_tensor block_tables; /* i32[S, B] */
+    rp_tensor k_token, v_token;
+    uint32_t heads, kv_heads, head_dim;
+    double scale;
+} rp_attention_args;
+RP_API rp_tensor rp_attention(const rp_attention_args *a); /* f32[T, heads*head_dim] */
+
+/* A registered op "namespace::name". shape and dtype: the result, where the op does not take them from an
+ * operand (then ignored). */
+RP_API rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
+                           rp_dtype dtype, rp_shape shape);
+
+typedef enum rp_numerics { RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT, RP_NUMERICS_FAST } rp_numerics;
+/* Before the first op. New graphs are RP_NUMERICS_EXACT. */
+RP_API void rp_graph_set_numerics(rp_graph *g, rp_numerics n);
+RP_API rp_numerics rp_graph_numerics(const rp_graph *g);
+
+/* Ends tracing. RP_INVALID with the first failure of the trace. */
+RP_API rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n,
+                                 rp_error *err) RP_MUST_USE;
+
+/* The text form (docs/ir.md), owned by the caller (rp_free); and its inverse. */
+RP_API rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out, rp_error *err) RP_MUST_USE;
+/* Frees what the library handed over. */
+RP_API void rp_free(void *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

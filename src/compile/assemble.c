@@ -1,0 +1,362 @@
+/* Walks the pieces in order and gives every launch its arguments in terms of the plan.
+ *
+ * A value that crosses pieces is one plan value; attention's result is the buffer it was given; what the
+ * graph returns lives in the caller's output buffer from the start. Tables of a distinct piece (functions,
+ * records, symbol order) are entered once. */
+#include "compile/assemble.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define NOWHERE ((plan_arg){PLAN_SEG_COUNT_, 0})
+
+typedef struct distinct_tables {
+    uint32_t first_const, dim_map, module;
+    uint32_t *functions; /* by launch * LOWER_MAX_ALTS + alt */
+    bool done;
+} distinct_tables;
+
+typedef struct assembler {
+    const ir_graph *g;
+    const split_result *s;
+    const compile_lowered *lowered;
+    plan *p;
+    plan_arg *at;  /* by ref of g */
+    distinct_tables *tables;
+    uint32_t cap_values, cap_packs;
+    rp_error *err;
+} assembler;
+
+static bool is_somewhere(plan_arg a) {
+    return a.seg != PLAN_SEG_COUNT_;
+}
+
+static rp_status size_of(assembler *a, const ir_dims *dims, ir_dim d, plan_size *out) {
+    RP_TRY(gen_affine_of(dims, d, out, a->err));
+    for (uint32_t i = 0; i < out->n_terms; i++)
+        out->symbol[i] = ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(dims, out->symbol[i])->name);
+    return RP_OK;
+}
+
+/* --- interface of the graph ------------------------------------------------- */
+
+static rp_status fill_leaf(assembler *a, const char *name, ir_ref r, plan_leaf *out) {
+    const ir_node *n = ir_node_at(a->g, r);
+    ir_dims *dims = ir_graph_dims(a->g);
+    out->name = base_arena_str(a->p->arena, name);
+    out->dtype = n->dtype;
+    out->rank = n->shape.rank;
+    if (!out->name) return rp_fail(a->err, RP_NOMEM, "plan leaf");
+    for (uint32_t i = 0; i < n->shape.rank; i++) RP_TRY(size_of(a, dims, n->shape.dim[i], &out->dim[i]));
+    /* The bytes of a state may be a product of two unknown sizes: its owner allocates it. */
+    ir_dim bytes = lower_bytes(dims, n);
+    return bytes == IR_DIM_BAD ? RP_OK : size_of(a, dims, bytes, &out->bytes);
+}
+
+static rp_status fill_leaves(assembler *a, ir_leaf kind, plan_seg seg, plan_leaf **list, uint32_t *n) {
+    *n = ir_leaf_count(a->g, kind);
+    *list = base_arena_array(a->p->arena, *n + 1u, sizeof **list);
+    if (!*list) return rp_fail(a->err, RP_NOMEM, "plan leaves");
+    for (uint32_t i = 0; i < *n; i++) {
+        ir_ref r = ir_leaf_at(a->g, kind, i);
+        a->at[r] = (plan_arg){seg, i};
+        RP_TRY(fill_leaf(a, ir_node_at(a->g, r)->name, r, &(*list)[i]));
+    }
+    return RP_OK;
+}
+
+/* Attention returns the buffer that it was given. */
+static ir_ref storage_of(const assembler *a, ir_ref r) {
+    const ir_node *n = ir_node_at(a->g, r);
+    return n->op == IR_attention ? n->in[6] : r;
+}
+
+static rp_status fill_outputs(assembler *a) {
+    plan *p = a->p;
+    p->n_outputs = ir_output_count(a->g);
+    p->outputs = base_arena_array(p->arena, p->n_outputs + 1u, sizeof *p->outputs);
+    if (!p->outputs) return rp_fail(a->err, RP_NOMEM, "plan outputs");
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        ir_ref o = storage_of(a, ir_output_at(a->g, i));
+        char name[24];
+        base_buf b;
+        base_buf_init(&b, sizeof name);
+        base_buf_printf(&b, "out%u", i);
+        rp_status st = fill_leaf(a, b.data ? b.data : "out", ir_output_at(a->g, i), &p->outputs[i]);
+        base_buf_done(&b);
+        RP_TRY(st);
+        if (is_somewhere(a->at[o]) && a->at[o].seg == PLAN_OUTPUT)
+            return rp_fail(a->err, RP_UNSUPPORTED, "outputs %u and %u of graph @%s are one value; return it once",
+                           a->at[o].idx, i, ir_graph_name(a->g));
+        if (!is_somewhere(a->at[o])) a->at[o] = (plan_arg){PLAN_OUTPUT, i};
+    }
+    return RP_OK;
+}
+
+static rp_status fill_symbols(assembler *a) {
+    const ir_dims *dims = ir_graph_dims(a->g);
+    plan *p = a->p;
+    p->n_symbols = ir_dims_symbol_count(dims);
+    p->symbols = base_arena_array(p->arena, p->n_symbols + 1u, sizeof *p->symbols);
+    if (!p->symbols) return rp_fail(a->err, RP_NOMEM, "plan symbols");
+    for (uint32_t i = 0; i < p->n_symbols; i++) {
+        const ir_symbol *s = ir_dims_symbol(dims, i);
+        p->symbols[i] = (plan_symbol){base_arena_str(p->arena, s->name), s->min, s->max};
+        if (!p->symbols[i].name) return rp_fail(a->err, RP_NOMEM, "plan symbols");
+    }
+    return RP_OK;
+}
+
+/* --- tables of a distinct piece --------------------------------------------- */
+
+static uint32_t add_function(plan *p, uint32_t module, const char *symbol) {
+    if (module == PLAN_BUILTIN)
+        for (uint32_t i = 0; i < p->n_functions; i++)
+            if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0) return i;
+    p->functions[p->n_functions] = (plan_function){module, base_arena_str(p->arena, symbol)};
+    return p->n_functions++;
+}
+
+static rp_status enter_tables(assembler *a, uint32_t d) {
+    distinct_tables *t = &a->tables[d];
+    const compile_lowered *low = &a->lowered[d];
+    const lower_piece *l = &low->piece;
+    plan *p = a->p;
+    if (t->done) return RP_OK;
+    t->done = true;
+    t->module = PLAN_BUILTIN;
+    if (low->has_code) {
+        p->modules[p->n_modules] = (plan_module){low->key, low->isa_bits};
+        t->module = p->n_modules++;
+    }
+    t->first_const = p->n_consts;
+    for (uint32_t i = 0; i < l->n_consts; i++) {
+        void *copy = base_arena_alloc(p->arena, l->consts[i].size);
+        if (!copy) return rp_fail(a->err, RP_NOMEM, "plan record");
+        memcpy(copy, l->consts[i].data, l->consts[i].size);
+        p->consts[p->n_consts++] = (plan_const){copy, l->consts[i].size};
+    }
+    uint32_t n = ir_dims_symbol_count(l->dims);
+    uint32_t *map = base_arena_array(p->arena, n + 1u, sizeof *map);
+    t->functions = base_alloc_array(l->n_launches * LOWER_MAX_ALTS + 1u, sizeof *t->functions);
+    if (!map || !t->functions) return rp_fail(a->err, RP_NOMEM, "plan tables");
+    for (uint32_t i = 0; i < n; i++) map[i] = ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(l->dims, i)->name);
+    t->dim_map = p->n_dim_maps;
+    p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, n};
+    for (uint32_t i = 0; i < l->n_launches; i++)
+        for (uint32_t k = 0; k < l->launches[i].n_alts; k++) {
+            const char *sym = l->launches[i].alts[k].symbol;
+            t->functions[i * LOWER_MAX_ALTS + k] = add_function(p, *sym == '@' ? PLAN_BUILTIN : t->module, sym);
+        }
+    return RP_OK;
+}
+
+/* --- one piece ---------------------------------------------------------------- */
+
+static rp_status add_value(assembler *a, const lower_piece *l, uint32_t temp, plan_arg *out) {
+    plan_value *v = &a->p->values[a->p->n_values];
+    RP_TRY(size_of(a, l->dims, l->temps[temp].bytes, &v->bytes));
+    v->first = UINT32_MAX;
+    *out = (plan_arg){PLAN_ARENA, a->p->n_values++};
+    return RP_OK;
+}
+
+static bool same_pack(const plan_pack *x, const plan_pack *y) {
+    if (x->dtype != y->dtype || x->k != y->k || x->n_sections != y->n_sections) return false;
+    for (uint32_t i = 0; i < x->n_sections; i++)
+        if (memcmp(&x->sections[i], &y->sections[i], sizeof *x->sections) != 0) return false;
+    return true;
+}
+
+static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack *lp, plan_arg *out) {
+    plan *p = a->p;
+    plan_pack k = {.dtype = lp->dtype, .k = lp->k, .n_sections = lp->n_sections};
+    k.sections = base_arena_array(p->arena, lp->n_sections, sizeof *k.sections);
+    if (!k.sections) return rp_fail(a->err, RP_NOMEM, "packed weights");
+    for (uint32_t i = 0; i < lp->n_sections; i++) {
+        k.sections[i].n_params = lp->sections[i].n_params;
+        k.sections[i].rows = lp->sections[i].rows;
+        for (uint32_t j = 0; j < lp->sections[i].n_params; j++)
+            k.sections[i].params[j] = a->at[sp->params[lp->sections[i].params[j]]].idx;
+    }
+    for (uint32_t i = 0; i < p->n_packs; i++)
+        if (same_pack(&p->packs[i], &k)) {
+            *out = (plan_arg){PLAN_PACK, i};
+            return RP_OK;
+        }
+    *out = (plan_arg){PLAN_PACK, p->n_packs};
+    p->packs[p->n_packs++] = k;
+    return RP_OK;
+}
+
+typedef struct piece_maps {
+    plan_arg *temps, *packs;
+} piece_maps;
+
+static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_maps *m, const distinct_tables *t,
+                        lower_ref r) {
+    switch (r.seg) {
+    case LOWER_INPUT: return a->at[storage_of(a, sp->inputs[r.idx])];
+    case LOWER_PARAM: return a->at[sp->params[r.idx]];
+    case LOWER_STATE: return a->at[sp->states[r.idx]];
+    case LOWER_PACK: return m->packs[r.idx];
+    case LOWER_CONST: return (plan_arg){PLAN_CONST, t->first_const + r.idx};
+    case LOWER_TEMP: return m->temps[r.idx];
+    }
+    return NOWHERE;
+}
+
+/* Outputs first: they live where the graph wants them; the rest are values of this piece. */
+static rp_status place_temps(assembler *a, const split_piece *sp, const lower_piece *l, piece_maps *m) {
+    for (uint32_t i = 0; i < l->n_temps; i++) m->temps[i] = NOWHERE;
+    for (uint32_t i = 0; i < l->n_outputs; i++) {
+        plan_arg *at = &a->at[storage_of(a, sp->outputs[i])];
+        lower_ref o = l->outputs[i];
+        if (o.seg != LOWER_TEMP) {
+            if (!is_somewhere(*at)) *at = o.seg == LOWER_INPUT ? a->at[storage_of(a, sp->inputs[o.idx])] : NOWHERE;
+            continue;
+        }
+        if (!is_somewhere(*at) && is_somewhere(m->temps[o.idx])) *at = m->temps[o.idx];
+        if (!is_somewhere(*at)) RP_TRY(add_value(a, l, o.idx, at));
+        m->temps[o.idx] = *at;
+    }
+    for (uint32_t i = 0; i < l->n_temps; i++)
+        if (!is_somewhere(m->temps[i])) RP_TRY(add_value(a, l, i, &m->temps[i]));
+    return RP_OK;
+}
+
+static void use_value(plan *p, plan_arg arg, uint32_t launch) {
+    if (arg.seg != PLAN_ARENA) return;
+    plan_value *v = &p->values[arg.idx];
+    if (v->first == UINT32_MAX) v->first = launch;
+    v->last = launch;
+}
+
+static rp_status custom_operands(assembler *a, const split_piece *sp, const lower_launch *from, plan_launch *to) {
+    const ir_node *n = ir_node_at(sp->graph, from->node);
+    to->custom = to->name;
+    to->operands = base_arena_array(a->p->arena, from->n_args + 1u, sizeof *to->operands);
+    if (!to->operands) return rp_fail(a->err, RP_NOMEM, "custom op");
+    for (uint32_t i = 0; i < from->n_args; i++) {
+        const ir_node *x = i < n->n_in ? ir_node_at(sp->graph, n->in[i]) : n;
+        plan_leaf *o = &to->operands[i];
+        *o = (plan_leaf){.name = to->name, .dtype = x->dtype, .rank = x->shape.rank};
+        for (uint32_t d = 0; d < x->shape.rank; d++)
+            RP_TRY(size_of(a, ir_graph_dims(sp->graph), x->shape.dim[d], &o->dim[d]));
+    }
+    return RP_OK;
+}
+
+static rp_status add_launch(assembler *a, const split_piece *sp, const piece_maps *m, uint32_t i) {
+    const distinct_tables *t = &a->tables[sp->distinct];
+    const lower_piece *l = &a->lowered[sp->distinct].piece;
+    const lower_launch *from = &l->launches[i];
+    plan *p = a->p;
+    plan_launch *to = &p->launches[p->n_launches];
+    to->name = base_arena_str(p->arena, from->name);
+    to->args = base_arena_array(p->arena, from->n_args + 1u, sizeof *to->args);
+    if (!to->name || !to->args) return rp_fail(a->err, RP_NOMEM, "plan launch");
+    to->n_alts = from->n_alts;
+    for (uint32_t k = 0; k < from->n_alts; k++)
+        to->alts[k] = (plan_alt){from->alts[k].max, t->functions[i * LOWER_MAX_ALTS + k], from->alts[k].scratch};
+    RP_TRY(size_of(a, l->dims, from->rows, &to->rows));
+    RP_TRY(size_of(a, l->dims, from->items, &to->items));
+    to->grain = from->grain;
+    to->dim_map = t->dim_map;
+    to->attention = from->attention;
+    to->n_args = from->n_args;
+    for (uint32_t k = 0; k < from->n_args; k++) {
+        to->args[k] = map_ref(a, sp, m, t, from->args[k]);
+        if (!is_somewhere(to->args[k]))
+            return rp_fail(a->err, RP_INTERNAL, "launch %s: argument %u of submod_%u has no memory", from->name, k, sp->submod);
+        use_value(p, to->args[k], p->n_launches);
+    }
+    if (from->custom) RP_TRY(custom_operands(a, sp, from, to));
+    p->n_launches++;
+    return RP_OK;
+}
+
+static rp_status add_piece(assembler *a, uint32_t i) {
+    const split_piece *sp = &a->s->pieces[i];
+    const lower_piece *l = &a->lowered[sp->distinct].piece;
+    rp_status st = RP_OK;
+    piece_maps m = {base_alloc_array(l->n_temps + 1u, sizeof *m.temps), base_alloc_array(l->n_packs + 1u, sizeof *m.packs)};
+    if (!m.temps || !m.packs) {
+        st = rp_fail(a->err, RP_NOMEM, "piece %u", i);
+        goto out;
+    }
+    RP_TRY_OUT(enter_tables(a, sp->distinct));
+    for (uint32_t k = 0; k < l->n_packs; k++) RP_TRY_OUT(add_pack(a, sp, &l->packs[k], &m.packs[k]));
+    RP_TRY_OUT(place_temps(a, sp, l, &m));
+    plan_piece *pp = &a->p->pieces[a->p->n_pieces++];
+    *pp = (plan_piece){sp->submod, sp->graph_index, sp->distinct, sp->splitting, a->p->n_launches, l->n_launches};
+    for (uint32_t k = 0; k < l->n_launches; k++) RP_TRY_OUT(add_launch(a, sp, &m, k));
+out:
+    base_free(m.temps);
+    base_free(m.packs);
+    return st;
+}
+
+/* --- whole plan ------------------------------------------------------------------ */
+
+static rp_status alloc_plan(assembler *a) {
+    size_t launches = 1, values = 1, packs = 1, consts = 1, functions = 1;
+    plan *p = a->p;
+    for (uint32_t i = 0; i < a->s->n_pieces; i++) {
+        const lower_piece *l = &a->lowered[a->s->pieces[i].distinct].piece;
+        launches += l->n_launches;
+        values += l->n_temps;
+        packs += l->n_packs;
+        consts += l->n_consts;
+        functions += l->n_launches * LOWER_MAX_ALTS;
+    }
+    p->launches = base_arena_array(p->arena, launches, sizeof *p->launches);
+    p->values = base_arena_array(p->arena, values, sizeof *p->values);
+    p->packs = base_arena_array(p->arena, packs, sizeof *p->packs);
+    p->consts = base_arena_array(p->arena, consts, sizeof *p->consts);
+    p->functions = base_arena_array(p->arena, functions, sizeof *p->functions);
+    p->modules = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->modules);
+    p->dim_maps = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->dim_maps);
+    p->pieces = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->pieces);
+    if (!p->launches || !p->values || !p->packs || !p->consts || !p->functions || !p->modules || !p->dim_maps || !p->pieces)
+        return rp_fail(a->err, RP_NOMEM, "plan of %zu launches", launches);
+    return RP_OK;
+}
+
+static void forget_unused(plan *p) {
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->values[i].first == UINT32_MAX) p->values[i] = (plan_value){.first = 0, .last = 0};
+}
+
+rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered, plan **out,
+                           rp_error *err) {
+    rp_status st = RP_OK;
+    assembler a = {.g = g, .s = s, .lowered = lowered, .err = err, .p = plan_new(ir_graph_name(g))};
+    a.at = base_alloc_array(ir_graph_count(g) + 1u, sizeof *a.at);
+    a.tables = base_alloc_array(s->n_pieces + 1u, sizeof *a.tables);
+    if (!a.p || !a.at || !a.tables) {
+        st = rp_fail(err, RP_NOMEM, "plan");
+        goto out;
+    }
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) a.at[r] = NOWHERE;
+    RP_TRY_OUT(alloc_plan(&a));
+    RP_TRY_OUT(fill_symbols(&a));
+    RP_TRY_OUT(fill_leaves(&a, IR_LEAF_INPUT, PLAN_INPUT, &a.p->inputs, &a.p->n_inputs));
+    RP_TRY_OUT(fill_leaves(&a, IR_LEAF_PARAM, PLAN_PARAM, &a.p->params, &a.p->n_params));
+    RP_TRY_OUT(fill_leaves(&a, IR_LEAF_STATE, PLAN_STATE, &a.p->states, &a.p->n_states));
+    RP_TRY_OUT(fill_outputs(&a));
+    for (uint32_t i = 0; i < s->n_pieces; i++) RP_TRY_OUT(add_piece(&a, i));
+    a.p->n_compiled = s->n_compiled;
+    a.p->n_distinct = s->n_distinct;
+    forget_unused(a.p);
+    RP_TRY_OUT(plan_seal(a.p, err));
+    *out = a.p;
+    a.p = NULL;
+out:
+    for (uint32_t i = 0; a.tables && i < s->n_pieces; i++) base_free(a.tables[i].functions);
+    base_free(a.at);
+    base_free(a.tables);
+    plan_free(a.p);
+    return st;
+}

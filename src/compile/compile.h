@@ -1,0 +1,41 @@
+/* The pipeline from a traced graph to a plan: split, optimise, lower, compile, assemble.
+ *
+ * Each distinct piece is lowered and compiled once; compiles run in parallel. The result is deterministic. */
+#ifndef COMPILE_COMPILE_H
+#define COMPILE_COMPILE_H
+
+#include "compile/backend.h"
+#include "plan/plan.h"
+#include "split/split.h"
+
+typedef struct compile_options {
+    const compile_backend *backend;
+    gen_isa isa;
+    const char *const *splitting_ops; /* n 0: the whole graph is one piece */
+    uint32_t n_splitting_ops;
+    const compile_toolchain *toolchain;
+    cache_store *store;
+    const char *key_fields; /* configuration text that reaches a piece (config room) */
+    uint32_t threads;       /* compiler runs at a time */
+    bool passes;            /* run the pass pipeline */
+    const char *dump_dir;   /* every stage as text, or NULL */
+    void (*progress)(void *user, uint32_t done, uint32_t total);
+    void *user;
+} compile_options;
+
+typedef struct compile_stats {
+    uint32_t pieces, compiled, distinct;
+    uint32_t compiles;   /* compiler runs */
+    uint32_t cache_hits; /* pieces whose code was in the cache */
+    uint32_t kernels;    /* distinct functions */
+    double lower_ms, compile_ms;
+} compile_stats;
+
+/* *out is sealed; free with plan_free. */
+rp_status compile_graph(const ir_graph *g, const compile_options *opt, plan **out, compile_stats *stats,
+                        rp_error *err) RP_MUST_USE;
+
+/* Hash, taken at build time, of the sources that decide what is generated. */
+const char *compile_source_hash(void);
+
+#endif

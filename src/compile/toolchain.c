@@ -1,0 +1,124 @@
+/* Runs `cc` in a scratch folder of its own; the shared object goes into the cache. */
+#include "compile/toolchain.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/spawn.h"
+#include "base/str.h"
+
+static atomic_uint_fast64_t n_runs;
+
+uint64_t compile_toolchain_runs(void) {
+    return atomic_load(&n_runs);
+}
+
+static rp_status ask_version(compile_toolchain *t, rp_error *err) {
+    base_buf out;
+    int code = 0;
+    const char *argv[] = {t->path, "--version", NULL};
+    base_buf_init(&out, 0);
+    rp_status st = base_spawn(argv, &out, &code, err);
+    if (st == RP_OK && out.data) {
+        char *end = strchr(out.data, '\n');
+        t->version = base_strndup(out.data, end ? (size_t)(end - out.data) : out.len);
+        t->family = strstr(out.data, "clang") ? GEN_CC_CLANG : GEN_CC_GCC;
+    }
+    base_buf_done(&out);
+    if (st == RP_OK && (code != 0 || !t->version))
+        st = rp_fail(err, RP_UNSUPPORTED, "%s --version exited with %d; set REPRISE_CC to a C compiler", t->path, code);
+    return st;
+}
+
+rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
+    static const char *const names[] = {"cc", "gcc", "clang"};
+    compile_toolchain t = {0};
+    const char *chosen = base_env_get(BASE_ENV_CC);
+    if (chosen) t.path = base_find_program(chosen);
+    for (size_t i = 0; !t.path && !chosen && i < sizeof names / sizeof *names; i++) t.path = base_find_program(names[i]);
+    if (t.path) {
+        rp_status st = ask_version(&t, err);
+        if (st != RP_OK) {
+            compile_toolchain_done(&t);
+            return st;
+        }
+    }
+    *out = t;
+    return RP_OK;
+}
+
+void compile_toolchain_done(compile_toolchain *t) {
+    base_free(t->path);
+    base_free(t->version);
+    *t = (compile_toolchain){0};
+}
+
+static rp_status scratch_dir(char *out, size_t size, rp_error *err) {
+    const char *tmp = base_env_get(BASE_ENV_TMPDIR);
+    base_buf b;
+    base_buf_init(&b, size);
+    base_buf_printf(&b, "%s/reprise-cc-XXXXXX", tmp ? tmp : "/tmp");
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) {
+        memcpy(out, b.data, b.len + 1);
+        if (!mkdtemp(out)) st = rp_fail(err, RP_IO, "cannot make a scratch folder in %s; set TMPDIR", tmp ? tmp : "/tmp");
+    }
+    base_buf_done(&b);
+    return st;
+}
+
+static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, const char *so, rp_error *err) {
+    const char *argv[48];
+    size_t n = 0, n_flags = 0;
+    const char *const *flags = gen_isa_flags(isa, t->family, &n_flags);
+    argv[n++] = t->path;
+    for (size_t i = 0; i < n_flags && n < 32; i++) argv[n++] = flags[i];
+    static const char *const fixed[] = {"-w", "-shared", "-fPIC", "-fvisibility=default", "-nostartfiles", "-x", "c"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
+    argv[n++] = c;
+    argv[n++] = "-o";
+    argv[n++] = so;
+    argv[n] = NULL;
+    base_buf out;
+    int code = 0;
+    base_buf_init(&out, 1 << 20);
+    atomic_fetch_add(&n_runs, 1);
+    rp_status st = base_spawn(argv, &out, &code, err);
+    if (st == RP_OK && code != 0) {
+        const char *bad = out.data ? strstr(out.data, "error") : NULL;
+        st = rp_fail(err, RP_INTERNAL, "%s failed on generated code (exit %d): %.200s", t->path, code,
+                     bad ? bad : out.data ? out.data : "");
+    }
+    base_buf_done(&out);
+    return st;
+}
+
+rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa, base_hash128 key,
+                                cache_store *store, rp_error *err) {
+    char dir[512], c[544], so[544];
+    rp_error ignored = {0};
+    if (!t->path) return rp_fail(err, RP_UNSUPPORTED, "no C compiler in PATH; install gcc or set REPRISE_CC");
+    RP_TRY(scratch_dir(dir, sizeof dir, err));
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s/piece.c%c%s/piece.so", dir, 0, dir);
+    rp_status st = base_buf_status(&b, err);
+    char *path = NULL;
+    if (st != RP_OK) goto out;
+    size_t split = strlen(b.data) + 1;
+    memcpy(c, b.data, split);
+    memcpy(so, b.data + split, b.len - split + 1);
+    RP_TRY_OUT(base_file_write_atomic(c, source, strlen(source), err));
+    RP_TRY_OUT(run_cc(t, isa, c, so, err));
+    RP_TRY_OUT(cache_put_code(store, key, GEN_ISA_BIT(isa), so, &path, err));
+out:
+    base_free(path);
+    base_buf_done(&b);
+    if (base_path_remove(dir, &ignored) != RP_OK) {
+        /* A folder left in TMPDIR harms nobody; the compile itself is done. */
+    }
+    return st;
+}

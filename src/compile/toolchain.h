@@ -1,0 +1,24 @@
+/* The host C compiler: found once, asked for its version, run on generated text. Thread-safe. */
+#ifndef COMPILE_TOOLCHAIN_H
+#define COMPILE_TOOLCHAIN_H
+
+#include "cache/store.h"
+#include "gen/isa.h"
+
+typedef struct compile_toolchain {
+    char *path;        /* NULL: there is none */
+    char *version;     /* first line of --version; part of every code key */
+    gen_cc_family family;
+} compile_toolchain;
+
+/* $REPRISE_CC, else cc, gcc, clang in PATH. A missing compiler is RP_OK with path NULL. Runs the compiler once. */
+rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) RP_MUST_USE;
+void compile_toolchain_done(compile_toolchain *t);
+/* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with
+ * the first line of the compiler's complaint. */
+rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa, base_hash128 key,
+                                cache_store *store, rp_error *err) RP_MUST_USE;
+/* Runs of the compiler since process start. */
+uint64_t compile_toolchain_runs(void);
+
+#endif

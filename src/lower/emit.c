@@ -1,0 +1,331 @@
+/* What each op computes at one index. Index maps of views are applied on the way down, so views cost
+ * nothing; values already computed in an open block are reused. */
+#include "lower/emit.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define K (L->k)
+
+kir_class lower_class(rp_dtype t) {
+    return t == RP_DTYPE_BOOL || rp_dtype_is_float(t) || rp_dtype_is_quant(t) ? KIR_F32 : KIR_I32;
+}
+
+kir_ref lower_dim(lowerer *L, ir_dim d) {
+    return kir_dim(K, ir_graph_dims(L->g), d);
+}
+
+kir_ref lower_linear(lowerer *L, const ir_shape *s, const kir_ref *idx, uint32_t first) {
+    kir_ref lin = kir_const_i(K, 0);
+    for (uint32_t i = first; i < s->rank; i++)
+        lin = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, lin, lower_dim(L, s->dim[i])), idx[i]);
+    return lin;
+}
+
+void lower_delinear(lowerer *L, const ir_shape *s, kir_ref lin, uint32_t first, kir_ref *idx) {
+    for (uint32_t i = s->rank; i > first; i--) {
+        if (i - 1 == first) {
+            idx[i - 1] = lin;
+            return;
+        }
+        kir_ref d = lower_dim(L, s->dim[i - 1]);
+        idx[i - 1] = kir_bin(K, KIR_IMOD, lin, d);
+        lin = kir_bin(K, KIR_IDIV, lin, d);
+    }
+}
+
+int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first) {
+    int64_t n = 1, v;
+    for (uint32_t i = first; i < s->rank; i++) {
+        if (!ir_dim_is_const(ir_graph_dims(g), s->dim[i], &v)) return -1;
+        n *= v;
+    }
+    return n;
+}
+
+static uint32_t arg_slot(lowerer *L, lower_ref where) {
+    for (uint32_t i = 0; i < L->n_args; i++)
+        if (L->args[i].seg == where.seg && L->args[i].idx == where.idx) return i;
+    if (L->n_args == sizeof L->args / sizeof *L->args) {
+        (void)rp_fail(L->err, RP_UNSUPPORTED, "a kernel of %u buffers", L->n_args);
+        return UINT32_MAX;
+    }
+    L->args[L->n_args] = where;
+    return L->n_args++;
+}
+
+uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset) {
+    uint32_t slot = arg_slot(L, where);
+    char name[32];
+    for (uint32_t i = 0; i < K->n_bufs; i++) {
+        const kir_buf *b = &K->bufs[i];
+        if (b->space == KIR_ARG && b->slot == slot && b->dtype == dtype && b->offset == offset) return i;
+    }
+    base_buf text;
+    base_buf_init(&text, sizeof name);
+    base_buf_printf(&text, "b%u_%s_%u", slot, rp_dtype_name(dtype), K->n_bufs);
+    uint32_t b = kir_add_buf(K, text.data ? text.data : "b", KIR_ARG, dtype, slot, offset, 0);
+    base_buf_done(&text);
+    return b;
+}
+
+void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value) {
+    if (dtype == RP_DTYPE_BOOL) value = kir_cvt(K, KIR_I32, value);
+    kir_store(K, buf, index, value);
+}
+
+/* Integers of the formats start after the scales: offsets within a block, in bytes. */
+static kir_ref load_block_int(lowerer *L, lower_ref at, rp_dtype t, kir_ref block, kir_ref j) {
+    int64_t bytes = (int64_t)rp_dtype_block_bytes(t);
+    kir_ref base = kir_bin(K, KIR_IMUL, block, kir_const_i(K, bytes));
+    if (t == RP_DTYPE_Q8_0)
+        return kir_load(K, lower_buffer(L, at, RP_DTYPE_I8, 2), kir_bin(K, KIR_IADD, base, j));
+    kir_ref half = kir_const_i(K, 16);
+    uint32_t buf = lower_buffer(L, at, RP_DTYPE_U8, t == RP_DTYPE_Q4_1 ? 4 : 2);
+    kir_ref byte = kir_load(K, buf, kir_bin(K, KIR_IADD, base, kir_bin(K, KIR_IMOD, j, half)));
+    kir_ref high = kir_bin(K, KIR_IDIV, j, half);
+    return kir_select(K, high, kir_shr(K, byte, 4), kir_band(K, byte, 15));
+}
+
+/* Element of a file-layout block format, as ggml defines it: q4_0 d*(q-8), q4_1 d*q+m, q8_0 d*q. */
+static kir_ref load_file_block(lowerer *L, lower_ref at, rp_dtype t, kir_ref lin) {
+    kir_ref n = kir_const_i(K, 32), block = kir_bin(K, KIR_IDIV, lin, n), j = kir_bin(K, KIR_IMOD, lin, n);
+    int64_t halves = (int64_t)rp_dtype_block_bytes(t) / 2;
+    kir_ref head = kir_bin(K, KIR_IMUL, block, kir_const_i(K, halves));
+    kir_ref d = kir_load(K, lower_buffer(L, at, RP_DTYPE_F16, 0), head);
+    kir_ref q = kir_cvt(K, KIR_F32, load_block_int(L, at, t, block, j));
+    if (t == RP_DTYPE_Q4_0) q = kir_alu(K, IR_sub, q, kir_const_f(K, 8.0), KIR_NONE);
+    kir_ref v = kir_alu(K, IR_mul, d, q, KIR_NONE);
+    if (t != RP_DTYPE_Q4_1) return v;
+    return kir_alu(K, IR_add, v, kir_load(K, lower_buffer(L, at, RP_DTYPE_F16, 2), head), KIR_NONE);
+}
+
+/* Element of a packed activation row: int16 q[K], float d[K/32], int32 sum[K/32] (gen/embed/prelude.h). */
+static kir_ref load_i16b32(lowerer *L, lower_ref at, const ir_shape *s, const kir_ref *idx) {
+    int64_t k = 0;
+    (void)ir_dim_is_const(ir_graph_dims(L->g), s->dim[s->rank - 1], &k);
+    ir_shape rows = *s;
+    rows.rank--;
+    kir_ref row = lower_linear(L, &rows, idx, 0), j = idx[s->rank - 1];
+    kir_ref qi = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 36)), j);
+    kir_ref di = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 18)),
+                         kir_bin(K, KIR_IDIV, j, kir_const_i(K, 32)));
+    kir_ref q = kir_cvt(K, KIR_F32, kir_load(K, lower_buffer(L, at, RP_DTYPE_I16, 0), qi));
+    return kir_alu(K, IR_mul, q, kir_load(K, lower_buffer(L, at, RP_DTYPE_F32, k * 2), di), KIR_NONE);
+}
+
+static kir_ref load_memory(lowerer *L, ir_ref r, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, r);
+    lower_ref at = L->where[r];
+    if (n->dtype == RP_DTYPE_I16B32) return load_i16b32(L, at, &n->shape, idx);
+    kir_ref lin = lower_linear(L, &n->shape, idx, 0);
+    if (rp_dtype_is_quant(n->dtype)) return load_file_block(L, at, n->dtype, lin);
+    kir_ref v = kir_load(K, lower_buffer(L, at, n->dtype, 0), lin);
+    return n->dtype == RP_DTYPE_BOOL ? kir_cvt(K, KIR_F32, v) : v;
+}
+
+/* numpy broadcasting: operand o of a node of shape s, read at idx of s. */
+static kir_ref operand_value(lowerer *L, ir_ref o, const ir_shape *s, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, o);
+    kir_ref sub[IR_MAX_RANK];
+    int64_t v;
+    for (uint32_t i = 0; i < n->shape.rank; i++) {
+        bool one = ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[i], &v) && v == 1;
+        sub[i] = one ? kir_const_i(K, 0) : idx[s->rank - n->shape.rank + i];
+    }
+    return lower_value(L, o, sub);
+}
+
+static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
+    if (to == RP_DTYPE_BOOL) {
+        if (from == RP_DTYPE_BOOL) return v;
+        return kir_alu(K, IR_ne, kir_cvt(K, KIR_F32, v), kir_const_f(K, 0.0), KIR_NONE);
+    }
+    v = kir_cvt(K, lower_class(to), v);
+    return kir_round_to(K, to, v);
+}
+
+static bool is_comparison(ir_op op) {
+    return op == IR_eq || op == IR_ne || op == IR_lt || op == IR_le || op == IR_gt || op == IR_ge;
+}
+
+static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    kir_ref v[3] = {KIR_NONE, KIR_NONE, KIR_NONE};
+    for (uint32_t i = 0; i < n->n_in; i++) v[i] = operand_value(L, n->in[i], &n->shape, idx);
+    if (n->op == IR_cast) return cast_value(L, v[0], ir_node_at(L->g, n->in[0])->dtype, n->dtype);
+    kir_ref r = kir_alu(K, n->op, v[0], v[1], v[2]);
+    if (is_comparison(n->op)) return kir_cvt(K, KIR_F32, r);
+    return n->dtype == RP_DTYPE_BOOL ? r : kir_round_to(K, n->dtype, r);
+}
+
+static kir_reduce reduce_kind(ir_op op) {
+    return op == IR_sum ? KIR_SUM : op == IR_prod ? KIR_PROD : op == IR_amax ? KIR_MAX : op == IR_amin ? KIR_MIN : KIR_ARGMAX;
+}
+
+static kir_ref reduce_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const ir_node *x = ir_node_at(L->g, n->in[0]);
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0), from = 0;
+    bool keep = ir_attr_int(n, IR_ATTR_KEEP, 0) != 0;
+    kir_ref sub[IR_MAX_RANK];
+    kir_ref j = kir_begin_reduce(K, reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
+    for (uint32_t i = 0; i < x->shape.rank; i++) {
+        if (i == axis) {
+            sub[i] = j;
+            from += keep;
+        } else {
+            sub[i] = idx[from++];
+        }
+    }
+    kir_ref r = kir_yield(K, lower_value(L, n->in[0], sub));
+    return n->op == IR_argmax ? r : kir_round_to(K, n->dtype, r);
+}
+
+static kir_ref matmul_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const ir_node *a = ir_node_at(L->g, n->in[0]), *b = ir_node_at(L->g, n->in[1]);
+    uint32_t ra = a->shape.rank, rb = b->shape.rank, rank = n->shape.rank;
+    bool trans = ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
+    kir_ref ia[IR_MAX_RANK], ib[IR_MAX_RANK];
+    int64_t v;
+    kir_ref j = kir_begin_reduce(K, KIR_SUM, lower_dim(L, a->shape.dim[ra - 1]));
+    for (uint32_t i = 0; i + 2 < ra; i++)
+        ia[i] = ir_dim_is_const(ir_graph_dims(L->g), a->shape.dim[i], &v) && v == 1 ? kir_const_i(K, 0) : idx[rank - ra + i];
+    for (uint32_t i = 0; i + 2 < rb; i++)
+        ib[i] = ir_dim_is_const(ir_graph_dims(L->g), b->shape.dim[i], &v) && v == 1 ? kir_const_i(K, 0) : idx[rank - rb + i];
+    ia[ra - 2] = idx[rank - 2];
+    ia[ra - 1] = j;
+    ib[rb - 2] = trans ? idx[rank - 1] : j;
+    ib[rb - 1] = trans ? j : idx[rank - 1];
+    kir_ref p = kir_alu(K, IR_mul, lower_value(L, n->in[0], ia), lower_value(L, n->in[1], ib), KIR_NONE);
+    return kir_round_to(K, n->dtype, kir_yield(K, p));
+}
+
+/* Row of the table, clamped into it. */
+static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const ir_node *table = ir_node_at(L->g, n->in[0]), *at = ir_node_at(L->g, n->in[1]);
+    kir_ref sub[IR_MAX_RANK];
+    kir_ref i = kir_to_index(K, lower_value(L, n->in[1], idx));
+    kir_ref last = kir_bin(K, KIR_ISUB, lower_dim(L, table->shape.dim[0]), kir_const_i(K, 1));
+    sub[0] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, i, last), kir_const_i(K, 0));
+    for (uint32_t d = 1; d < table->shape.rank; d++) sub[d] = idx[at->shape.rank + d - 1];
+    return lower_value(L, n->in[0], sub);
+}
+
+/* Reads of parts that do not hold idx are clamped into the part and dropped. */
+static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    kir_ref v = KIR_NONE, end = kir_const_i(K, 0), zero = kir_const_i(K, 0);
+    kir_ref sub[IR_MAX_RANK];
+    memcpy(sub, idx, sizeof sub);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        kir_ref size = lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]);
+        kir_ref j = kir_bin(K, KIR_ISUB, idx[axis], end);
+        kir_ref last = kir_bin(K, KIR_ISUB, size, kir_const_i(K, 1));
+        sub[axis] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, j, last), zero);
+        kir_ref part = lower_value(L, n->in[i], sub);
+        v = i == 0 ? part : kir_select(K, kir_bin(K, KIR_ILT, idx[axis], end), v, part);
+        end = kir_bin(K, KIR_IADD, end, size);
+    }
+    return v;
+}
+
+static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    const ir_node *x = ir_node_at(L->g, n->in[0]);
+    kir_ref sub[IR_MAX_RANK];
+    uint32_t same = 0;
+    while (same < n->shape.rank && same < x->shape.rank && n->shape.dim[same] == x->shape.dim[same]) {
+        sub[same] = idx[same];
+        same++;
+    }
+    if (same < x->shape.rank) lower_delinear(L, &x->shape, lower_linear(L, &n->shape, idx, same), same, sub);
+    return lower_value(L, n->in[0], sub);
+}
+
+static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    kir_ref sub[IR_MAX_RANK];
+    if (n->op == IR_reshape) return reshape_value(L, n, idx);
+    if (n->op == IR_broadcast) return operand_value(L, n->in[0], &n->shape, idx);
+    memcpy(sub, idx, sizeof sub);
+    if (n->op == IR_slice) {
+        uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+        const ir_attr *start = ir_attr_get(n, IR_ATTR_START);
+        sub[axis] = kir_bin(K, KIR_IADD, idx[axis], lower_dim(L, start->u.dim));
+    } else {
+        const ir_attr *axes = ir_attr_get(n, IR_ATTR_AXES);
+        for (uint32_t i = 0; i < n->shape.rank; i++) sub[axes->u.ints[i]] = idx[i];
+    }
+    return lower_value(L, n->in[0], sub);
+}
+
+static kir_ref const_value(lowerer *L, const ir_node *n) {
+    double v = ir_attr_float(n, IR_ATTR_VALUE, 0.0);
+    if (lower_class(n->dtype) == KIR_F32) return kir_const_f(K, v);
+    return kir_from_index(K, KIR_I32, kir_const_i(K, (int64_t)v));
+}
+
+static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, r);
+    if (n->dtype == RP_DTYPE_I64) {
+        (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32", ir_op_table(n->op)->name);
+        return KIR_NONE;
+    }
+    switch (n->op) {
+    case IR_const: return const_value(L, n);
+    case IR_iota: {
+        kir_ref i = idx[ir_attr_int(n, IR_ATTR_AXIS, 0)];
+        return kir_from_index(K, lower_class(n->dtype), i);
+    }
+    case IR_dequant: return lower_value(L, n->in[0], idx);
+    case IR_gather: return gather_value(L, n, idx);
+    case IR_concat: return concat_value(L, n, idx);
+    case IR_matmul: return matmul_value(L, n, idx);
+    default: break;
+    }
+    switch (ir_op_table(n->op)->kind) {
+    case IR_KIND_VIEW: return view_value(L, n, idx);
+    case IR_KIND_ELEMENTWISE: return elementwise_value(L, n, idx);
+    case IR_KIND_REDUCE: return reduce_value(L, n, idx);
+    default: break;
+    }
+    (void)rp_fail(L->err, RP_UNSUPPORTED, "%s cannot be computed inside a kernel", ir_op_table(n->op)->name);
+    return KIR_NONE;
+}
+
+static kir_ref innermost(const kir_func *k) {
+    return k->n_open ? k->open[k->n_open - 1] : KIR_NONE;
+}
+
+static kir_ref memo_find(lowerer *L, ir_ref r, uint32_t rank, const kir_ref *idx) {
+    uint32_t live = 0;
+    kir_ref found = KIR_NONE;
+    for (uint32_t i = 0; i < L->n_memo; i++) {
+        lower_memo *m = &L->memo[i];
+        /* Values of closed blocks are gone. */
+        if (m->depth > K->n_open || (m->depth && K->open[m->depth - 1] != m->block)) continue;
+        L->memo[live++] = *m;
+        if (m->ref == r && memcmp(m->idx, idx, rank * sizeof *idx) == 0) found = m->value;
+    }
+    L->n_memo = live;
+    return found;
+}
+
+static void memo_add(lowerer *L, ir_ref r, uint32_t rank, const kir_ref *idx, kir_ref value) {
+    if (L->n_memo == LOWER_MAX_MEMO || value == KIR_NONE) return;
+    lower_memo *m = &L->memo[L->n_memo++];
+    *m = (lower_memo){.ref = r, .value = value, .block = innermost(K), .depth = K->n_open};
+    memcpy(m->idx, idx, rank * sizeof *idx);
+}
+
+kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, r);
+    lower_local *l = &L->local[r];
+    if (l->place == LOWER_SSA) return l->value;
+    if (l->place == LOWER_ACC) return kir_load(K, l->value, L->col);
+    if (l->place == LOWER_SCRATCH) return kir_load(K, l->value, L->col != KIR_NONE ? L->col : lower_linear(L, &n->shape, idx, 1));
+    kir_ref v = memo_find(L, r, n->shape.rank, idx);
+    if (v != KIR_NONE) return v;
+    v = l->place == LOWER_STORED ? load_memory(L, r, idx) : compute(L, r, idx);
+    /* What a later store may change is loaded again. */
+    if (l->place != LOWER_STORED) memo_add(L, r, n->shape.rank, idx, v);
+    return v;
+}

@@ -1,0 +1,94 @@
+/* Values of nodes at an index, as kernel IR: the one place that knows what each op computes. */
+#ifndef LOWER_EMIT_H
+#define LOWER_EMIT_H
+
+#include "kir/kir.h"
+#include "lower/lower.h"
+#include "pass/fuse.h"
+
+/* Where a node's value is while one kernel is built. */
+typedef enum lower_place {
+    LOWER_COMPUTE, /* evaluated where it is read */
+    LOWER_SSA,     /* one value a row: `value` */
+    LOWER_SCRATCH, /* one row in scratch: `value` is the buffer */
+    LOWER_ACC,     /* accumulator tile of a template: `value` is the buffer */
+    LOWER_STORED   /* in memory: lowerer.where */
+} lower_place;
+
+typedef struct lower_local {
+    lower_place place;
+    uint32_t value;
+} lower_local;
+
+typedef struct lower_memo {
+    ir_ref ref;
+    kir_ref idx[IR_MAX_RANK];
+    kir_ref value, block;
+    uint32_t depth;
+} lower_memo;
+
+/* A piece being lowered. */
+typedef struct lowerer {
+    const ir_graph *g;
+    const pass_fusion *f;
+    const lower_options *opt;
+    lower_piece *out;
+    base_arena *arena;  /* out->arena */
+    lower_ref *where;   /* by ref: memory of stored nodes and leaves */
+    bool *has_memory;   /* by ref */
+    base_buf source;
+    rp_error *err;
+    /* the kernel being built */
+    kir_func *k;
+    lower_local *local; /* by ref */
+    lower_ref args[64];
+    uint32_t n_args;
+    kir_ref col;        /* fragment: column within the tile */
+    lower_memo *memo;
+    uint32_t n_memo;
+} lowerer;
+
+#define LOWER_MAX_MEMO 256
+
+/* Value of node r at idx (one index a dim): class f32 for floats and booleans, i32 for
+ * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */
+kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
+/* Class of lower_value. */
+kir_class lower_class(rp_dtype t);
+/* Row-major position of idx in shape. */
+kir_ref lower_linear(lowerer *L, const ir_shape *s, const kir_ref *idx, uint32_t first);
+/* The index in shape whose position, from dim first on, is lin. */
+void lower_delinear(lowerer *L, const ir_shape *s, kir_ref lin, uint32_t first, kir_ref *idx);
+kir_ref lower_dim(lowerer *L, ir_dim d);
+/* Buffer over launch argument `where`; the same one for equal (argument, dtype, offset). */
+uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset);
+/* Stores a value of lower_class(dtype) with the conversion that the buffer's dtype needs. */
+void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value);
+/* Memory for a stored node; made at the first call. */
+rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out);
+/* Elements of dims [first, rank) when known, else -1. */
+int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
+
+/* Emitters of the kinds of group. */
+rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index);
+rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
+rp_status lower_extern_group(lowerer *L, const pass_group *gr, uint32_t index);
+/* A copy of a view or leaf that the piece returns, into memory of its own. */
+rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out, uint32_t index);
+
+/* Starts and ends a kernel: finish renders k into the source and fills name, args and scratch of *launch. */
+rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);
+rp_status lower_take_args(lowerer *L, lower_launch *launch);
+lower_launch *lower_add_launch(lowerer *L);
+/* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */
+char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index);
+
+/* members.c: emits the members of a group inside an open row. In a fragment, columns [col0, col0+n_cols) only. */
+typedef struct lower_space {
+    kir_ref row;
+    bool fragment;
+    kir_ref col0, n_cols;
+} lower_space;
+rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n);
+
+#endif

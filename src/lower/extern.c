@@ -1,0 +1,88 @@
+/* Attention and custom ops: launches of code that is not generated. */
+#include <string.h>
+
+#include "gen/builtin.h"
+#include "ir/custom.h"
+#include "lower/emit.h"
+
+static rp_status operand_memory(lowerer *L, ir_ref r, uint32_t index, lower_ref *at) {
+    while (ir_node_at(L->g, r)->op == IR_reshape) r = ir_node_at(L->g, r)->in[0];
+    if (L->has_memory[r]) {
+        *at = L->where[r];
+        return RP_OK;
+    }
+    if (ir_node_at(L->g, r)->op == IR_empty) return lower_memory(L, r, at);
+    return lower_copy(L, r, at, index);
+}
+
+static rp_status add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out) {
+    void *copy = base_arena_alloc(L->arena, size);
+    if (!copy) return rp_fail(L->err, RP_NOMEM, "record of %u bytes", size);
+    memcpy(copy, data, size);
+    *out = (lower_ref){LOWER_CONST, L->out->n_consts};
+    L->out->consts[L->out->n_consts++] = (lower_const){copy, size};
+    return RP_OK;
+}
+
+static rp_status attention_record(lowerer *L, const ir_node *n, gen_attention_record *r) {
+    ir_dims *own = ir_graph_dims(L->g);
+    const ir_node *k = ir_node_at(L->g, n->in[1]), *tables = ir_node_at(L->g, n->in[5]);
+    int64_t block = 0;
+    *r = (gen_attention_record){.heads = (uint32_t)ir_attr_int(n, IR_ATTR_HEADS, 0),
+                                .kv_heads = (uint32_t)ir_attr_int(n, IR_ATTR_KV_HEADS, 0),
+                                .head_dim = (uint32_t)ir_attr_int(n, IR_ATTR_HEAD_DIM, 0),
+                                .scale = (float)ir_attr_float(n, IR_ATTR_SCALE, 1.0),
+                                .kv = k->dtype};
+    if (!ir_dim_is_const(own, k->shape.dim[2], &block))
+        return rp_fail(L->err, RP_UNSUPPORTED, "attention over a cache whose block size is not known");
+    r->block_size = (uint32_t)block;
+    RP_TRY(gen_affine_of(L->out->dims, ir_dim_import(L->out->dims, own, n->shape.dim[0]), &r->rows, L->err));
+    RP_TRY(gen_affine_of(L->out->dims, ir_dim_import(L->out->dims, own, tables->shape.dim[1]), &r->table_width, L->err));
+    return gen_attention_check(r, L->err);
+}
+
+static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r, uint32_t index) {
+    gen_attention_record rec;
+    lower_ref args[8];
+    RP_TRY(attention_record(L, n, &rec));
+    for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], index, &args[i]));
+    RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
+    L->where[r] = args[6];
+    L->has_memory[r] = true;
+    memcpy(L->args, args, sizeof args);
+    L->n_args = 8;
+    lower_launch *l = lower_add_launch(L);
+    l->name = "attention";
+    l->alts[0] = (lower_alt){INT64_MAX, gen_attention_name(L->opt->isa), gen_attention_scratch(&rec)};
+    l->n_alts = 1;
+    l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), n->shape.dim[0]);
+    l->items = gen_attention_items(L->out->dims, l->rows, &rec);
+    l->grain = 1;
+    l->attention = true;
+    return lower_take_args(L, l);
+}
+
+static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r, uint32_t index) {
+    const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
+    const rp_op_desc *d = ir_custom_find(name);
+    lower_ref args[34];
+    if (!d || !d->cpu)
+        return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register", name,
+                       d ? "has no implementation for cpu" : "is not registered");
+    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(operand_memory(L, n->in[i], index, &args[i]));
+    RP_TRY(lower_memory(L, r, &args[n->n_in]));
+    memcpy(L->args, args, (n->n_in + 1u) * sizeof *args);
+    L->n_args = n->n_in + 1u;
+    lower_launch *l = lower_add_launch(L);
+    l->name = l->custom = base_arena_str(L->arena, name);
+    l->node = r;
+    l->rows = l->items = ir_dim_const(L->out->dims, 1);
+    l->grain = 1;
+    return lower_take_args(L, l);
+}
+
+rp_status lower_extern_group(lowerer *L, const pass_group *gr, uint32_t index) {
+    ir_ref r = gr->nodes[0];
+    const ir_node *n = ir_node_at(L->g, r);
+    return n->op == IR_attention ? lower_attention(L, n, r, index) : lower_custom(L, n, r, index);
+}

@@ -1,0 +1,169 @@
+/* Lowers a piece group by group, in the order that fusion gave. */
+#include "lower/lower.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gen/gen.h"
+#include "lower/emit.h"
+
+ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
+    ir_dim e = ir_dim_const(t, 1);
+    if (n->dtype == RP_DTYPE_TOKEN) return ir_dim_const(t, 0);
+    for (uint32_t i = 0; i < n->shape.rank; i++) {
+        int64_t last;
+        ir_dim d = n->shape.dim[i];
+        /* Blocks run along the last dim, whose size is known. */
+        if (i + 1 == n->shape.rank && rp_dtype_is_quant(n->dtype)) {
+            if (!ir_dim_is_const(t, d, &last)) return IR_DIM_BAD;
+            d = ir_dim_const(t, last / (int64_t)rp_dtype_block(n->dtype));
+        }
+        e = ir_dim_mul(t, e, d);
+    }
+    return ir_dim_mul_const(t, e, (int64_t)rp_dtype_block_bytes(n->dtype));
+}
+
+rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
+    if (!L->has_memory[r]) {
+        ir_dim bytes = lower_bytes(ir_graph_dims(L->g), ir_node_at(L->g, r));
+        if (bytes == IR_DIM_BAD)
+            return rp_fail(L->err, RP_UNSUPPORTED, "%s has more than one unknown size; its memory cannot be planned",
+                           ir_op_table(ir_node_at(L->g, r)->op)->name);
+        L->where[r] = (lower_ref){LOWER_TEMP, L->out->n_temps};
+        L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
+        L->has_memory[r] = true;
+    }
+    *out = L->where[r];
+    return RP_OK;
+}
+
+char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s_%s_fused", L->opt->prefix, kind);
+    uint64_t seen[IR_OP_COUNT_ / 64 + 1] = {0};
+    for (uint32_t i = 0; i < n && b.len < 80; i++) {
+        ir_op op = ir_node_at(L->g, nodes[i])->op;
+        if (seen[op / 64] >> (op % 64) & 1) continue;
+        seen[op / 64] |= UINT64_C(1) << (op % 64);
+        base_buf_printf(&b, "_%s", ir_op_table(op)->name);
+    }
+    base_buf_printf(&b, "_%u", index);
+    char *name = b.failed ? NULL : base_arena_str(L->arena, b.data);
+    base_buf_done(&b);
+    return name;
+}
+
+rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
+    L->k = kir_new(name, form, L->out->dims);
+    if (!L->k) return rp_fail(L->err, RP_NOMEM, "kernel %s", name);
+    L->n_memo = 0;
+    L->col = KIR_NONE;
+    for (ir_ref r = 0; r < ir_graph_count(L->g); r++)
+        L->local[r] = (lower_local){L->has_memory[r] ? LOWER_STORED : LOWER_COMPUTE, 0};
+    return RP_OK;
+}
+
+lower_launch *lower_add_launch(lowerer *L) {
+    return &L->out->launches[L->out->n_launches++];
+}
+
+rp_status lower_take_args(lowerer *L, lower_launch *l) {
+    l->n_args = L->n_args;
+    l->args = base_arena_array(L->arena, L->n_args + 1u, sizeof *l->args);
+    if (!l->args) return rp_fail(L->err, RP_NOMEM, "launch arguments");
+    memcpy(l->args, L->args, L->n_args * sizeof *l->args);
+    return RP_OK;
+}
+
+static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
+    lower_piece *o = L->out;
+    size_t n = (size_t)n_nodes + ir_output_count(L->g) + L->f->n_groups * 8u + 8;
+    o->dims = ir_dims_new(o->arena);
+    o->temps = base_arena_array(o->arena, n, sizeof *o->temps);
+    o->outputs = base_arena_array(o->arena, n, sizeof *o->outputs);
+    o->consts = base_arena_array(o->arena, n, sizeof *o->consts);
+    o->packs = base_arena_array(o->arena, n, sizeof *o->packs);
+    o->launches = base_arena_array(o->arena, n, sizeof *o->launches);
+    L->where = base_arena_array(o->arena, n, sizeof *L->where);
+    L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
+    L->local = base_arena_array(o->arena, n, sizeof *L->local);
+    L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
+    if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches || !L->where ||
+        !L->has_memory || !L->local || !L->memo)
+        return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
+    const ir_dims *own = ir_graph_dims(L->g);
+    for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {
+        const ir_symbol *s = ir_dims_symbol(own, i);
+        if (ir_dim_symbol(o->dims, s->name, s->min, s->max, s->divisor) == IR_DIM_BAD)
+            return rp_fail(err, RP_NOMEM, "symbols");
+    }
+    return RP_OK;
+}
+
+static void place_leaves(lowerer *L) {
+    static const lower_seg seg[] = {LOWER_INPUT, LOWER_PARAM, LOWER_STATE};
+    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
+        for (uint32_t i = 0; i < ir_leaf_count(L->g, (ir_leaf)kind); i++) {
+            ir_ref r = ir_leaf_at(L->g, (ir_leaf)kind, i);
+            L->where[r] = (lower_ref){seg[kind], i};
+            L->has_memory[r] = true;
+        }
+}
+
+static rp_status place_outputs(lowerer *L) {
+    for (uint32_t i = 0; i < ir_output_count(L->g); i++) {
+        ir_ref o = ir_output_at(L->g, i), base = o;
+        while (ir_node_at(L->g, base)->op == IR_reshape) base = ir_node_at(L->g, base)->in[0];
+        lower_ref *at = &L->out->outputs[L->out->n_outputs++];
+        bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP;
+        if (own || (L->has_memory[base] && ir_node_at(L->g, base)->op == IR_attention)) *at = L->where[base];
+        else if (ir_node_at(L->g, o)->op == IR_empty) RP_TRY(lower_memory(L, o, at));
+        else RP_TRY(lower_copy(L, o, at, i));
+    }
+    return RP_OK;
+}
+
+static rp_status lower_groups(lowerer *L) {
+    for (uint32_t i = 0; i < L->f->n_groups; i++) {
+        const pass_group *gr = &L->f->groups[i];
+        switch (gr->kind) {
+        case PASS_LOOP: RP_TRY(lower_loop_group(L, gr, i)); break;
+        case PASS_MATMUL: RP_TRY(lower_matmul_group(L, gr, i)); break;
+        case PASS_EXTERN: RP_TRY(lower_extern_group(L, gr, i)); break;
+        }
+    }
+    return place_outputs(L);
+}
+
+rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out, rp_error *err) {
+    rp_status st = RP_OK;
+    pass_fusion fusion = {0};
+    lower_piece p = {.arena = base_arena_new()};
+    rp_error local = {0};
+    lowerer L = {.g = g, .f = &fusion, .opt = opt, .out = &p, .arena = p.arena, .err = &local, .col = KIR_NONE};
+    base_buf_init(&L.source, 0);
+    if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
+    RP_TRY_OUT(pass_fuse(g, &fusion, &local));
+    RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
+    place_leaves(&L);
+    gen_c_prelude(opt->isa, &L.source);
+    RP_TRY_OUT(lower_groups(&L));
+    RP_TRY_OUT(base_buf_status(&L.source, &local));
+    p.source = base_arena_strn(p.arena, L.source.data, L.source.len);
+    if (!p.source) st = rp_fail(&local, RP_NOMEM, "source of %zu bytes", L.source.len);
+    if (st != RP_OK) goto out;
+    *out = p;
+    p.arena = NULL;
+out:
+    if (st != RP_OK) st = rp_fail(err, local.code != RP_OK ? local.code : st, "%s", local.text);
+    base_buf_done(&L.source);
+    pass_fusion_done(&fusion);
+    lower_done(&p);
+    return st;
+}
+
+void lower_done(lower_piece *p) {
+    base_arena_free(p->arena);
+    *p = (lower_piece){0};
+}

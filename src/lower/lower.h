@@ -1,0 +1,105 @@
+/* From a piece to launches: fusion groups become kernel IR or templates, and their source text.
+ *
+ * The result speaks of the piece's own leaves and of temporaries; the plan binds both to memory. All of it is
+ * deterministic: the same piece, target and options give the same bytes. */
+#ifndef LOWER_LOWER_H
+#define LOWER_LOWER_H
+
+#include "gen/isa.h"
+#include "ir/graph.h"
+
+/* What a launch argument refers to. */
+typedef enum lower_seg {
+    LOWER_INPUT,  /* input leaf idx */
+    LOWER_PARAM,  /* param leaf idx, in its file layout */
+    LOWER_PACK,   /* packed weights idx */
+    LOWER_STATE,  /* state leaf idx */
+    LOWER_TEMP,   /* temporary idx */
+    LOWER_CONST   /* constant record idx */
+} lower_seg;
+
+typedef struct lower_ref {
+    lower_seg seg;
+    uint32_t idx;
+} lower_ref;
+
+/* Bytes that a built-in kernel reads as its parameters. */
+typedef struct lower_const {
+    const void *data;
+    uint32_t size;
+} lower_const;
+
+/* Memory for one stored value, in the arena (or the caller's buffer when it is an output). */
+typedef struct lower_temp {
+    ir_dim bytes; /* over lower_piece.dims */
+} lower_temp;
+
+/* Weights of one matmul launch, repacked in 16-row tiles (gen/pack.h). Sections follow each other; the
+ * matrices of one section alternate every 32 rows. */
+typedef struct lower_section {
+    uint32_t params[4]; /* param leaves */
+    uint32_t n_params;
+    int64_t rows;       /* of each matrix */
+} lower_section;
+
+typedef struct lower_pack {
+    rp_dtype dtype;
+    int64_t k;
+    lower_section *sections;
+    uint32_t n_sections;
+} lower_pack;
+
+/* A compiled function for values of the launch's `rows` up to max. */
+typedef struct lower_alt {
+    int64_t max;
+    const char *symbol; /* in the piece's module, or a built-in kernel when it starts with '@' */
+    int64_t scratch; /* bytes of thread-local scratch */
+} lower_alt;
+
+#define LOWER_MAX_ALTS 4
+
+typedef struct lower_launch {
+    const char *name;          /* of the kernel, for logs */
+    lower_alt alts[LOWER_MAX_ALTS];
+    uint32_t n_alts;
+    ir_dim rows;
+    ir_dim items;
+    int64_t grain;
+    lower_ref *args;
+    uint32_t n_args;
+    bool attention;
+    const char *custom;        /* a custom op: called on the host, no function */
+    ir_ref node;               /* of a custom op: its node, for operand types */
+} lower_launch;
+
+typedef struct lower_piece {
+    base_arena *arena;
+    ir_dims *dims;             /* symbols: dim[i] of every launch is symbol i */
+    lower_temp *temps;
+    uint32_t n_temps;
+    lower_ref *outputs;        /* of each output of the piece; token outputs are temps of 0 bytes */
+    uint32_t n_outputs;
+    lower_const *consts;
+    uint32_t n_consts;
+    lower_pack *packs;
+    uint32_t n_packs;
+    lower_launch *launches;
+    uint32_t n_launches;
+    char *source;              /* C text */
+} lower_piece;
+
+typedef struct lower_options {
+    gen_isa isa;
+    const char *prefix;        /* of function names, unique in a module */
+} lower_options;
+
+/* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */
+rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                      rp_error *err) RP_MUST_USE;
+void lower_done(lower_piece *p);
+
+/* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of
+ * gen/embed/prelude.h. */
+ir_dim lower_bytes(ir_dims *t, const ir_node *n);
+
+#endif

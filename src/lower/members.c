@@ -1,0 +1,305 @@
+/* Emits the members of a group inside one row (or one row of a template's tile).
+ *
+ * Each member is inlined where it is read, kept as one value a row, kept in scratch, or stored. What is
+ * stored is read back from memory by later members: same row, same thread. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "lower/emit.h"
+
+#define K (L->k)
+#define MAX_SCRATCH 8192 /* elements a row */
+#define CHEAP 6          /* ops that are recomputed rather than kept */
+
+typedef struct members {
+    lowerer *L;
+    const lower_space *s;
+    uint32_t *uses; /* by ref: reads by other members */
+    uint32_t *cost; /* by ref: ops inlined at a read */
+} members;
+
+static void count_uses(members *m, ir_ref r) {
+    const ir_node *n = ir_node_at(m->L->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        if (pass_is_transparent(ir_node_at(m->L->g, n->in[i]))) count_uses(m, n->in[i]);
+        else m->uses[n->in[i]]++;
+    }
+}
+
+static bool is_heavy(ir_op op) {
+    return op == IR_exp || op == IR_log || op == IR_sin || op == IR_cos || op == IR_tanh || op == IR_erf ||
+           op == IR_sigmoid || op == IR_pow || op == IR_matmul || ir_op_table(op)->kind == IR_KIND_REDUCE;
+}
+
+static uint32_t cost_of(members *m, ir_ref r) {
+    const ir_node *n = ir_node_at(m->L->g, r);
+    if (m->L->local[r].place != LOWER_COMPUTE || n->op == IR_const) return 0;
+    uint32_t c = is_heavy(n->op) ? CHEAP + 1 : 1;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        ir_ref o = n->in[i];
+        c += pass_is_transparent(ir_node_at(m->L->g, o)) ? cost_of(m, o) : m->cost[o];
+    }
+    return c;
+}
+
+/* --- loops over the inner elements of a node ------------------------------ */
+
+typedef void (*element_fn)(lowerer *L, const kir_ref *idx, kir_ref value, void *user);
+
+static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, ir_ref part, element_fn fn, void *user) {
+    lowerer *L = m->L;
+    const ir_shape *s = &ir_node_at(L->g, part)->shape;
+    kir_ref idx[IR_MAX_RANK], own[IR_MAX_RANK];
+    idx[0] = m->s->row;
+    for (uint32_t d = 1; d < s->rank; d++) idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, s->dim[d]));
+    memcpy(own, idx, sizeof own);
+    if (part != r) own[axis] = kir_bin(K, KIR_IADD, idx[axis], offset);
+    fn(L, own, lower_value(L, part, idx), user);
+    for (uint32_t d = 1; d < s->rank; d++) kir_end(K);
+}
+
+/* Calls fn for every inner element of r; the parts of a concat have loops of their own. */
+static void each_element(const members *m, ir_ref r, element_fn fn, void *user) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    if (n->op != IR_concat || axis == 0 || L->local[r].place != LOWER_COMPUTE) {
+        each_in(m, r, 0, KIR_NONE, r, fn, user);
+        return;
+    }
+    kir_ref offset = kir_const_i(K, 0);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        each_in(m, r, axis, offset, n->in[i], fn, user);
+        offset = kir_bin(K, KIR_IADD, offset, lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]));
+    }
+}
+
+static void each_column(const members *m, ir_ref r, element_fn fn, void *user) {
+    lowerer *L = m->L;
+    L->col = kir_begin(K, KIR_LOOP, m->s->n_cols);
+    kir_ref idx[2] = {m->s->row, kir_bin(K, KIR_IADD, m->s->col0, L->col)};
+    fn(L, idx, lower_value(L, r, idx), user);
+    kir_end(K);
+    L->col = KIR_NONE;
+}
+
+/* --- storing -------------------------------------------------------------- */
+
+typedef struct store {
+    const ir_node *node;
+    uint32_t buf;
+} store;
+
+static void store_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
+    const store *st = user;
+    lower_put(L, st->buf, st->node->dtype, lower_linear(L, &st->node->shape, idx, 0), value);
+}
+
+static void scratch_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
+    const store *st = user;
+    kir_ref at = L->col != KIR_NONE ? L->col : lower_linear(L, &st->node->shape, idx, 1);
+    kir_store(K, st->buf, at, value);
+}
+
+static void each(const members *m, ir_ref r, element_fn fn, void *user) {
+    if (m->s->fragment) each_column(m, r, fn, user);
+    else each_element(m, r, fn, user);
+}
+
+static rp_status store_node(const members *m, ir_ref r) {
+    lowerer *L = m->L;
+    lower_ref at;
+    RP_TRY(lower_memory(L, r, &at));
+    store st = {ir_node_at(L->g, r), lower_buffer(L, at, ir_node_at(L->g, r)->dtype, 0)};
+    each(m, r, store_element, &st);
+    /* An accumulator is nearer than the memory it was stored to. */
+    if (L->local[r].place == LOWER_COMPUTE) L->local[r].place = LOWER_STORED;
+    return RP_OK;
+}
+
+static void keep_in_scratch(const members *m, ir_ref r, int64_t elements) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    base_buf name;
+    base_buf_init(&name, 32);
+    base_buf_printf(&name, "s%u", K->n_bufs);
+    rp_dtype t = lower_class(n->dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
+    store st = {n, kir_add_buf(K, name.data ? name.data : "s", KIR_SCRATCH, t, 0, 0, elements)};
+    base_buf_done(&name);
+    each(m, r, scratch_element, &st);
+    L->local[r] = (lower_local){LOWER_SCRATCH, st.buf};
+}
+
+/* --- quantize: one block of 32 of a packed activation row ----------------- */
+
+typedef struct block {
+    const ir_node *node;
+    ir_ref x;
+    const kir_ref *lead; /* indices before the last dim */
+    kir_ref first;       /* column of element 0 of the block */
+} block;
+
+static kir_ref block_value(lowerer *L, const block *b, kir_ref j, bool fragment) {
+    kir_ref idx[IR_MAX_RANK];
+    uint32_t last = b->node->shape.rank - 1;
+    memcpy(idx, b->lead, last * sizeof *idx);
+    idx[last] = kir_bin(K, KIR_IADD, b->first, j);
+    if (fragment) L->col = j;
+    kir_ref v = lower_value(L, b->x, idx);
+    if (fragment) L->col = KIR_NONE;
+    return v;
+}
+
+/* d = max|x| / 32767; q = x / d rounded half to even, clamped, NaN to 0; all 0 when d is. The definition is
+ * rp_quant_block of gen/embed/prelude.h; block_idx counts blocks within the row. */
+static void quantize_block(lowerer *L, const block *b, lower_ref at, kir_ref row, kir_ref block_idx, bool fragment) {
+    int64_t k = 0;
+    (void)ir_dim_is_const(ir_graph_dims(L->g), b->node->shape.dim[b->node->shape.rank - 1], &k);
+    kir_ref n32 = kir_const_i(K, 32), zero = kir_const_f(K, 0.0);
+    uint32_t q = lower_buffer(L, at, RP_DTYPE_I16, 0), d = lower_buffer(L, at, RP_DTYPE_F32, k * 2);
+    uint32_t sum = lower_buffer(L, at, RP_DTYPE_I32, k * 2 + k / 8);
+    kir_ref j = kir_begin_reduce(K, KIR_MAX, n32);
+    kir_ref top = kir_yield(K, kir_alu(K, IR_abs, block_value(L, b, j, fragment), KIR_NONE, KIR_NONE));
+    kir_ref scale = kir_alu(K, IR_div, top, kir_const_f(K, 32767.0), KIR_NONE);
+    kir_ref none = kir_alu(K, IR_eq, scale, zero, KIR_NONE);
+    kir_ref by = kir_alu(K, IR_where, none, kir_const_f(K, 1.0), scale);
+    kir_ref qrow = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 36)),
+                           kir_bin(K, KIR_IMUL, block_idx, n32));
+    kir_ref meta = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 18)), block_idx);
+    j = kir_begin(K, KIR_LOOP, n32);
+    kir_ref v = kir_alu(K, IR_div, block_value(L, b, j, fragment), by, KIR_NONE);
+    v = kir_alu(K, IR_where, none, zero, v);
+    v = kir_alu(K, IR_where, kir_alu(K, IR_gt, v, kir_const_f(K, 32767.0), KIR_NONE), kir_const_f(K, 32767.0), v);
+    v = kir_alu(K, IR_where, kir_alu(K, IR_lt, v, kir_const_f(K, -32767.0), KIR_NONE), kir_const_f(K, -32767.0), v);
+    v = kir_alu(K, IR_where, kir_alu(K, IR_eq, v, v, KIR_NONE), v, zero);
+    kir_store(K, q, kir_bin(K, KIR_IADD, qrow, j), kir_cvt(K, KIR_I32, kir_alu(K, IR_round, v, KIR_NONE, KIR_NONE)));
+    kir_end(K);
+    j = kir_begin_reduce(K, KIR_SUM, n32);
+    kir_ref total = kir_yield(K, kir_load(K, q, kir_bin(K, KIR_IADD, qrow, j)));
+    kir_store(K, d, meta, scale);
+    kir_store(K, sum, meta, total);
+}
+
+static rp_status quantize_node(const members *m, ir_ref r) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    uint32_t rank = n->shape.rank;
+    int64_t k;
+    lower_ref at;
+    if (n->dtype != RP_DTYPE_I16B32 || !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[rank - 1], &k) || k % 32)
+        return rp_fail(L->err, RP_UNSUPPORTED, "quantize to %s of a last dim that is no known multiple of 32",
+                       rp_dtype_name(n->dtype));
+    RP_TRY(lower_memory(L, r, &at));
+    L->local[r].place = LOWER_STORED;
+    if (m->s->fragment) {
+        block b = {n, n->in[0], &m->s->row, m->s->col0};
+        quantize_block(L, &b, at, m->s->row, kir_bin(K, KIR_IDIV, m->s->col0, kir_const_i(K, 32)), true);
+        return RP_OK;
+    }
+    kir_ref idx[IR_MAX_RANK], row = rank > 1 ? m->s->row : kir_const_i(K, 0);
+    idx[0] = row;
+    for (uint32_t d = 1; d + 1 < rank; d++) {
+        idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
+        row = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, lower_dim(L, n->shape.dim[d])), idx[d]);
+    }
+    kir_ref i = kir_begin(K, KIR_LOOP, kir_const_i(K, k / 32));
+    block b = {n, n->in[0], idx, kir_bin(K, KIR_IMUL, i, kir_const_i(K, 32))};
+    quantize_block(L, &b, at, row, i, false);
+    for (uint32_t d = 1; d + 1 < rank; d++) kir_end(K);
+    kir_end(K);
+    return RP_OK;
+}
+
+/* --- kv_store ---------------------------------------------------------------- */
+
+typedef struct kv {
+    const ir_shape *state, *from; /* from: shape that the loops run over */
+    uint32_t buf;
+    kir_ref block, pos;
+} kv;
+
+static void kv_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
+    const kv *c = user;
+    kir_ref head_dim = lower_dim(L, c->state->dim[3]);
+    kir_ref flat = lower_linear(L, c->from, idx, 1);
+    kir_ref at[4] = {c->block, kir_bin(K, KIR_IDIV, flat, head_dim), c->pos, kir_bin(K, KIR_IMOD, flat, head_dim)};
+    kir_store(K, c->buf, lower_linear(L, c->state, at, 0), value);
+}
+
+static rp_status kv_store_node(const members *m, ir_ref r) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r), *state = ir_node_at(L->g, n->in[0]);
+    ir_ref x = n->in[1];
+    lower_ref token;
+    RP_TRY(lower_memory(L, r, &token));
+    /* A reshape within the row only renames positions: loop over what it renames. */
+    while (ir_node_at(L->g, x)->op == IR_reshape && ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.rank > 1 &&
+           ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.dim[0] == ir_node_at(L->g, x)->shape.dim[0])
+        x = ir_node_at(L->g, x)->in[0];
+    kir_ref slot = kir_to_index(K, lower_value(L, n->in[2], &m->s->row));
+    kir_begin_if(K, kir_bin(K, KIR_ILT, kir_const_i(K, -1), slot));
+    kir_ref size = lower_dim(L, state->shape.dim[2]);
+    kv c = {.state = &state->shape, .from = &ir_node_at(L->g, x)->shape};
+    c.buf = lower_buffer(L, L->where[n->in[0]], state->dtype, 0);
+    c.block = kir_bin(K, KIR_IDIV, slot, size);
+    c.pos = kir_bin(K, KIR_IMOD, slot, size);
+    each_element(m, x, kv_element, &c);
+    kir_end(K);
+    L->local[r].place = LOWER_STORED;
+    return RP_OK;
+}
+
+/* --- members ------------------------------------------------------------------- */
+
+static rp_status row_scalar(const members *m, ir_ref r) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    kir_ref idx[IR_MAX_RANK];
+    for (uint32_t d = 0; d < n->shape.rank; d++) idx[d] = d ? kir_const_i(K, 0) : m->s->row;
+    kir_ref v = lower_value(L, r, idx);
+    if (L->f->stored[r]) {
+        lower_ref at;
+        RP_TRY(lower_memory(L, r, &at));
+        lower_put(L, lower_buffer(L, at, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0), v);
+    }
+    L->local[r] = (lower_local){LOWER_SSA, v};
+    return RP_OK;
+}
+
+static rp_status emit_member(members *m, ir_ref r) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    int64_t inner = m->s->fragment ? 32 : lower_inner_count(L->g, &n->shape, 1);
+    if (n->op == IR_kv_store) return kv_store_node(m, r);
+    if (n->op == IR_quantize) return quantize_node(m, r);
+    m->cost[r] = cost_of(m, r);
+    if (inner == 1 && !m->s->fragment) {
+        RP_TRY(row_scalar(m, r));
+    } else if (L->f->stored[r]) {
+        RP_TRY(store_node(m, r));
+    } else if (m->uses[r] > 0 && m->cost[r] > CHEAP && inner > 0 && inner <= MAX_SCRATCH &&
+               (m->uses[r] > 1 || ir_op_table(n->op)->kind == IR_KIND_REDUCE || m->s->fragment)) {
+        keep_in_scratch(m, r, inner);
+    } else {
+        return RP_OK;
+    }
+    m->cost[r] = 0;
+    return RP_OK;
+}
+
+rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n) {
+    members m = {.L = L, .s = s};
+    rp_status st = RP_OK;
+    m.uses = base_alloc_array(ir_graph_count(L->g) + 1u, sizeof *m.uses);
+    m.cost = base_alloc_array(ir_graph_count(L->g) + 1u, sizeof *m.cost);
+    if (!m.uses || !m.cost) {
+        st = rp_fail(L->err, RP_NOMEM, "lowering");
+        goto out;
+    }
+    for (uint32_t i = 0; i < n; i++) count_uses(&m, nodes[i]);
+    for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(emit_member(&m, nodes[i]));
+out:
+    base_free(m.uses);
+    base_free(m.cost);
+    return st;
+}

@@ -1,0 +1,392 @@
+/* Builds the groups in one walk over the nodes, then orders them.
+ *
+ * A node joins a group only if no path leaves the group and comes back (that would be a cycle) and every
+ * value it reads from the group is read row by row (LOOP) or at the same place (epilogue). */
+#include "pass/fuse.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "pass/rows.h"
+
+#define NO_GROUP UINT32_MAX
+
+typedef struct fuser {
+    const ir_graph *g;
+    pass_fusion *f;
+    uint64_t *deps; /* n_groups x words: groups each group reads from, not closed */
+    uint32_t words, cap;
+    bool *seen;     /* scratch of the path search */
+    rp_error *err;
+} fuser;
+
+bool pass_is_transparent(const ir_node *n) {
+    ir_kind k = ir_op_table(n->op)->kind;
+    return k == IR_KIND_LEAF || k == IR_KIND_VIEW || n->op == IR_dequant;
+}
+
+bool pass_is_template_matmul(const ir_graph *g, ir_ref r) {
+    const ir_node *n = ir_node_at(g, r);
+    if (n->op != IR_matmul || !ir_attr_int(n, IR_ATTR_TRANS_B, 0)) return false;
+    const ir_node *a = ir_node_at(g, n->in[0]), *b = ir_node_at(g, n->in[1]);
+    if (b->op == IR_dequant) b = ir_node_at(g, b->in[0]);
+    int64_t k, cols;
+    if (b->op != IR_param || b->shape.rank != 2 || a->shape.rank != 2) return false;
+    if (!ir_dim_is_const(ir_graph_dims(g), b->shape.dim[1], &k) ||
+        !ir_dim_is_const(ir_graph_dims(g), b->shape.dim[0], &cols))
+        return false;
+    return rp_dtype_is_quant(b->dtype) ? k % 32 == 0 : rp_dtype_is_float(b->dtype);
+}
+
+/* Groups that a node reads from through views: calls fn for each; stops when fn says false. */
+typedef bool (*source_fn)(fuser *u, ir_ref producer, bool row, void *user);
+
+static bool each_source(fuser *u, ir_ref r, bool row, source_fn fn, void *user) {
+    const ir_node *n = ir_node_at(u->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        ir_ref o = n->in[i];
+        bool keeps = row && pass_keeps_row(u->g, r, i);
+        if (pass_is_transparent(ir_node_at(u->g, o))) {
+            if (!each_source(u, o, keeps, fn, user)) return false;
+        } else if (!fn(u, o, keeps, user)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool dep_get(const fuser *u, uint32_t a, uint32_t b) {
+    return u->deps[(size_t)a * u->words + b / 64] >> (b % 64) & 1;
+}
+
+static bool reaches(fuser *u, uint32_t from, uint32_t to) {
+    if (from == to) return true;
+    if (u->seen[from]) return false;
+    u->seen[from] = true;
+    for (uint32_t b = 0; b < u->f->n_groups; b++)
+        if (dep_get(u, from, b) && reaches(u, b, to)) return true;
+    return false;
+}
+
+typedef struct join_check {
+    uint32_t group;
+    bool shares, cycle, off_row;
+} join_check;
+
+static bool check_source(fuser *u, ir_ref p, bool row, void *user) {
+    join_check *c = user;
+    uint32_t h = u->f->group_of[p];
+    if (h == c->group) {
+        c->shares = true;
+        c->off_row = c->off_row || !row;
+        return true;
+    }
+    memset(u->seen, 0, u->cap);
+    c->cycle = c->cycle || reaches(u, h, c->group);
+    return true;
+}
+
+static bool add_dep(fuser *u, ir_ref p, bool row, void *user) {
+    uint32_t g = *(uint32_t *)user, h = u->f->group_of[p];
+    (void)row;
+    if (h != g) u->deps[(size_t)g * u->words + h / 64] |= UINT64_C(1) << (h % 64);
+    return true;
+}
+
+static rp_status push(fuser *u, ir_ref **list, uint32_t *n, ir_ref r) {
+    /* Grown by doubling at powers of two; old arrays die with the arena. */
+    if ((*n & (*n - 1)) == 0) {
+        ir_ref *bigger = base_arena_array(u->f->arena, *n ? *n * 2u : 1u, sizeof *bigger);
+        if (!bigger) return rp_fail(u->err, RP_NOMEM, "fusion");
+        if (*n) memcpy(bigger, *list, *n * sizeof *bigger);
+        *list = bigger;
+    }
+    (*list)[(*n)++] = r;
+    return RP_OK;
+}
+
+static rp_status add_to_group(fuser *u, uint32_t gi, ir_ref r) {
+    pass_group *gr = &u->f->groups[gi];
+    RP_TRY(push(u, &gr->nodes, &gr->n_nodes, r));
+    u->f->group_of[r] = gi;
+    (void)each_source(u, r, true, add_dep, &gi);
+    return RP_OK;
+}
+
+static rp_status new_group(fuser *u, pass_group_kind kind, ir_ref r) {
+    uint32_t gi = u->f->n_groups++;
+    u->f->groups[gi] = (pass_group){.kind = kind, .rows = pass_rows_of(u->g, r), .lhs = IR_NONE};
+    return add_to_group(u, gi, r);
+}
+
+static void refuse(const fuser *u, ir_ref r, uint32_t gi, const char *why) {
+    if (base_log_on(RP_LOG_CH_FUSION, true))
+        base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s %%%u with group %u: %s",
+                    ir_op_table(ir_node_at(u->g, r)->op)->name, r, gi, why);
+}
+
+/* --- matmul groups ------------------------------------------------------ */
+
+static rp_status add_segment(fuser *u, uint32_t gi, ir_ref r) {
+    pass_group *gr = &u->f->groups[gi];
+    pass_segment *segs = base_arena_array(u->f->arena, gr->n_segs + 1u, sizeof *segs);
+    if (!segs) return rp_fail(u->err, RP_NOMEM, "fusion");
+    if (gr->n_segs) memcpy(segs, gr->segs, gr->n_segs * sizeof *segs);
+    gr->segs = segs;
+    pass_segment *s = &segs[gr->n_segs++];
+    return push(u, &s->mats, &s->n_mats, r);
+}
+
+static bool same_weights(const ir_graph *g, ir_ref a, ir_ref b) {
+    const ir_node *x = ir_node_at(g, ir_node_at(g, a)->in[1]), *y = ir_node_at(g, ir_node_at(g, b)->in[1]);
+    if (x->op != y->op) return false;
+    if (x->op == IR_dequant) {
+        x = ir_node_at(g, x->in[0]);
+        y = ir_node_at(g, y->in[0]);
+    }
+    return x->dtype == y->dtype;
+}
+
+static rp_status place_matmul(fuser *u, ir_ref r) {
+    ir_ref lhs = ir_node_at(u->g, r)->in[0];
+    for (uint32_t i = 0; i < u->f->n_groups; i++) {
+        pass_group *gr = &u->f->groups[i];
+        if (gr->kind != PASS_MATMUL || gr->lhs != lhs) continue;
+        if (!same_weights(u->g, r, gr->segs[0].mats[0])) {
+            refuse(u, r, i, "weights of another format");
+            continue;
+        }
+        RP_TRY(add_segment(u, i, r));
+        return add_to_group(u, i, r);
+    }
+    uint32_t gi = u->f->n_groups;
+    RP_TRY(new_group(u, PASS_MATMUL, r));
+    u->f->groups[gi].lhs = lhs;
+    return add_segment(u, gi, r);
+}
+
+static bool segment_has(const pass_segment *s, ir_ref r) {
+    for (uint32_t i = 0; i < s->n_mats; i++)
+        if (s->mats[i] == r) return true;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i] == r) return true;
+    return false;
+}
+
+static uint32_t segment_of(const pass_group *gr, ir_ref r) {
+    for (uint32_t i = 0; i < gr->n_segs; i++)
+        if (!gr->segs[i].dead && segment_has(&gr->segs[i], r)) return i;
+    return NO_GROUP;
+}
+
+static rp_status merge_segments(fuser *u, pass_group *gr, uint32_t into, uint32_t from) {
+    pass_segment *a = &gr->segs[into], *b = &gr->segs[from];
+    for (uint32_t i = 0; i < b->n_mats; i++) RP_TRY(push(u, &a->mats, &a->n_mats, b->mats[i]));
+    for (uint32_t i = 0; i < b->n_nodes; i++) RP_TRY(push(u, &a->nodes, &a->n_nodes, b->nodes[i]));
+    b->dead = true;
+    return RP_OK;
+}
+
+static bool same_shape(const ir_node *a, const ir_node *b) {
+    if (a->shape.rank != b->shape.rank) return false;
+    for (uint32_t i = 0; i < a->shape.rank; i++)
+        if (a->shape.dim[i] != b->shape.dim[i]) return false;
+    return true;
+}
+
+/* Rounding rows to a block format needs whole blocks of columns, dealt 32 at a time. */
+static bool epilogue_op(const ir_graph *g, const ir_node *n, const ir_node *mat) {
+    int64_t cols;
+    if (n->op == IR_quantize)
+        return same_shape(n, mat) && ir_dim_is_const(ir_graph_dims(g), n->shape.dim[1], &cols) && cols % 32 == 0;
+    return ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && same_shape(n, mat);
+}
+
+/* The group whose member is a direct operand of r, for an epilogue; NO_GROUP if none. */
+static uint32_t epilogue_group(const fuser *u, const ir_node *n) {
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        uint32_t gi = u->f->group_of[n->in[i]];
+        if (gi != NO_GROUP && u->f->groups[gi].kind == PASS_MATMUL &&
+            epilogue_op(u->g, n, ir_node_at(u->g, u->f->groups[gi].segs[segment_of(&u->f->groups[gi], n->in[i])].mats[0])))
+            return gi;
+    }
+    return NO_GROUP;
+}
+
+/* Every read of the group's members must be direct, and none through a view. */
+static bool reads_directly(fuser *u, ir_ref r, uint32_t gi) {
+    const ir_node *n = ir_node_at(u->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        join_check c = {.group = gi};
+        if (pass_is_transparent(ir_node_at(u->g, n->in[i])))
+            (void)each_source(u, n->in[i], true, check_source, &c);
+        if (c.shares) return false;
+    }
+    return true;
+}
+
+static rp_status join_epilogue(fuser *u, ir_ref r, bool *joined) {
+    const ir_node *n = ir_node_at(u->g, r);
+    uint32_t gi = epilogue_group(u, n), into = NO_GROUP;
+    *joined = false;
+    if (gi == NO_GROUP) return RP_OK;
+    pass_group *gr = &u->f->groups[gi];
+    join_check c = {.group = gi};
+    (void)each_source(u, r, true, check_source, &c);
+    if (c.cycle || !reads_directly(u, r, gi) || gr->n_nodes >= PASS_MAX_FUSION) {
+        refuse(u, r, gi, c.cycle ? "will create cycle" : "memory deps did not match");
+        return RP_OK;
+    }
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        uint32_t s = segment_of(gr, n->in[i]);
+        if (s == NO_GROUP || s == into) continue;
+        uint32_t lo = into < s ? into : s, hi = into < s ? s : into;
+        if (hi != NO_GROUP) RP_TRY(merge_segments(u, gr, lo, hi));
+        into = lo;
+    }
+    RP_TRY(push(u, &gr->segs[into].nodes, &gr->segs[into].n_nodes, r));
+    *joined = true;
+    return add_to_group(u, gi, r);
+}
+
+/* --- loop groups -------------------------------------------------------- */
+
+/* Leaves that r reads (through views) and a member of the group reads too. */
+static bool reads_leaf(const fuser *u, ir_ref r, ir_ref leaf) {
+    const ir_node *n = ir_node_at(u->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const ir_node *o = ir_node_at(u->g, n->in[i]);
+        if (n->in[i] == leaf) return true;
+        if (pass_is_transparent(o) && reads_leaf(u, n->in[i], leaf)) return true;
+    }
+    return false;
+}
+
+static bool shares_read(const fuser *u, ir_ref r, const ir_node *n, const pass_group *gr) {
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const ir_node *o = ir_node_at(u->g, n->in[i]);
+        if (o->op == IR_const || o->dtype == RP_DTYPE_TOKEN) continue;
+        if (pass_is_transparent(o) && o->n_in) {
+            if (shares_read(u, r, o, gr)) return true;
+            continue;
+        }
+        for (uint32_t j = 0; j < gr->n_nodes; j++)
+            if (reads_leaf(u, gr->nodes[j], n->in[i])) return true;
+    }
+    return false;
+}
+
+static rp_status place_loop(fuser *u, ir_ref r) {
+    const ir_node *n = ir_node_at(u->g, r);
+    for (uint32_t i = u->f->n_groups; i > 0; i--) {
+        pass_group *gr = &u->f->groups[i - 1];
+        if (gr->kind != PASS_LOOP) continue;
+        join_check c = {.group = i - 1};
+        (void)each_source(u, r, true, check_source, &c);
+        bool shares = c.shares || shares_read(u, r, n, gr);
+        const char *why = !shares                              ? "no shared data"
+                          : gr->rows != pass_rows_of(u->g, r)  ? "rows differ"
+                          : c.off_row                          ? "memory deps did not match"
+                          : c.cycle                            ? "will create cycle"
+                          : gr->n_nodes >= PASS_MAX_FUSION     ? "exceeds max fusion"
+                                                               : NULL;
+        if (!why) return add_to_group(u, i - 1, r);
+        refuse(u, r, i - 1, why);
+    }
+    return new_group(u, PASS_LOOP, r);
+}
+
+static rp_status place(fuser *u, ir_ref r) {
+    const ir_node *n = ir_node_at(u->g, r);
+    bool joined = false;
+    if (pass_is_transparent(n)) return RP_OK;
+    if (n->op == IR_attention || n->op == IR_custom) return new_group(u, PASS_EXTERN, r);
+    if (pass_is_template_matmul(u->g, r)) return place_matmul(u, r);
+    RP_TRY(join_epilogue(u, r, &joined));
+    return joined ? RP_OK : place_loop(u, r);
+}
+
+/* --- order -------------------------------------------------------------- */
+
+static rp_status order_groups(fuser *u) {
+    uint32_t n = u->f->n_groups, done = 0;
+    uint32_t *where = base_arena_array(u->f->arena, n + 1u, sizeof *where);
+    pass_group *sorted = base_arena_array(u->f->arena, n + 1u, sizeof *sorted);
+    if (!where || !sorted) return rp_fail(u->err, RP_NOMEM, "fusion");
+    for (uint32_t i = 0; i < n; i++) where[i] = NO_GROUP;
+    while (done < n) {
+        uint32_t best = NO_GROUP;
+        for (uint32_t i = 0; i < n && best == NO_GROUP; i++) {
+            bool ready = where[i] == NO_GROUP;
+            for (uint32_t b = 0; ready && b < n; b++)
+                if (dep_get(u, i, b) && where[b] == NO_GROUP) ready = false;
+            if (ready) best = i;
+        }
+        if (best == NO_GROUP) return rp_fail(u->err, RP_INTERNAL, "fusion made a cycle");
+        sorted[done] = u->f->groups[best];
+        where[best] = done++;
+    }
+    u->f->groups = sorted;
+    for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
+        if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];
+    return RP_OK;
+}
+
+static bool mark_stored(fuser *u, ir_ref p, bool row, void *user) {
+    (void)row;
+    if (u->f->group_of[p] != *(uint32_t *)user) u->f->stored[p] = true;
+    return true;
+}
+
+static void mark_all_stored(fuser *u) {
+    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) {
+        uint32_t gi = u->f->group_of[r];
+        if (gi != NO_GROUP) (void)each_source(u, r, true, mark_stored, &gi);
+    }
+    uint32_t none = NO_GROUP;
+    for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
+        ir_ref o = ir_output_at(u->g, i);
+        if (pass_is_transparent(ir_node_at(u->g, o))) (void)each_source(u, o, true, mark_stored, &none);
+        else u->f->stored[o] = true;
+    }
+}
+
+static void log_groups(const fuser *u) {
+    if (!base_log_on(RP_LOG_CH_FUSION, false)) return;
+    uint32_t before = 0;
+    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += !pass_is_transparent(ir_node_at(u->g, r));
+    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before, u->f->n_groups);
+}
+
+rp_status pass_fuse(const ir_graph *g, pass_fusion *out, rp_error *err) {
+    uint32_t n = ir_graph_count(g);
+    rp_status st = RP_OK;
+    pass_fusion f = {.arena = base_arena_new()};
+    fuser u = {.g = g, .f = &f, .words = n / 64 + 1, .cap = n + 1, .err = err};
+    if (!f.arena) return rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
+    f.groups = base_arena_array(f.arena, n + 1u, sizeof *f.groups);
+    f.group_of = base_arena_array(f.arena, n + 1u, sizeof *f.group_of);
+    f.stored = base_arena_array(f.arena, n + 1u, sizeof *f.stored);
+    u.deps = base_arena_array(f.arena, ((size_t)n + 1) * u.words, sizeof *u.deps);
+    u.seen = base_arena_array(f.arena, n + 1u, sizeof *u.seen);
+    if (!f.groups || !f.group_of || !f.stored || !u.deps || !u.seen) {
+        st = rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
+        goto out;
+    }
+    for (ir_ref r = 0; r < n; r++) f.group_of[r] = NO_GROUP;
+    for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(place(&u, r));
+    RP_TRY_OUT(order_groups(&u));
+    mark_all_stored(&u);
+    log_groups(&u);
+    *out = f;
+    f.arena = NULL;
+out:
+    pass_fusion_done(&f);
+    return st;
+}
+
+void pass_fusion_done(pass_fusion *f) {
+    base_arena_free(f->arena);
+    *f = (pass_fusion){0};
+}

@@ -1,0 +1,9 @@
+/* The passes, one a file. */
+#ifndef PASS_PASSES_H
+#define PASS_PASSES_H
+
+#include "ir/graph.h"
+
+rp_status pass_dce(const ir_graph *in, ir_graph **out, rp_error *err);
+
+#endif

@@ -1,0 +1,76 @@
+/* Walks the live nodes of a graph and builds a new one through the builder, which shares and folds. */
+#include "pass/rebuild.h"
+
+#include "base/alloc.h"
+
+static void mark_live(pass_rebuild *b) {
+    uint32_t n = ir_graph_count(b->in);
+    for (uint32_t i = 0; i < ir_output_count(b->in); i++) b->live[ir_output_at(b->in, i)] = true;
+    for (uint32_t i = n; i > 0; i--) {
+        const ir_node *x = ir_node_at(b->in, i - 1);
+        if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) b->live[i - 1] = true;
+        for (uint32_t k = 0; b->live[i - 1] && k < x->n_in; k++) b->live[x->in[k]] = true;
+    }
+}
+
+static rp_status copy_leaf(pass_rebuild *b, ir_leaf kind, ir_ref r) {
+    const ir_node *n = ir_node_at(b->in, r);
+    ir_shape s = n->shape;
+    for (uint32_t i = 0; i < s.rank; i++) {
+        s.dim[i] = ir_dim_import(ir_graph_dims(b->out), ir_graph_dims(b->in), s.dim[i]);
+        if (s.dim[i] == IR_DIM_BAD) return rp_fail(b->err, RP_NOMEM, "pass: dims");
+    }
+    return ir_add_leaf(b->out, kind, n->name, n->dtype, s, &b->map[r], b->err);
+}
+
+static rp_status copy_leaves(pass_rebuild *b) {
+    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
+        for (uint32_t i = 0; i < ir_leaf_count(b->in, (ir_leaf)kind); i++)
+            RP_TRY(copy_leaf(b, (ir_leaf)kind, ir_leaf_at(b->in, (ir_leaf)kind, i)));
+    return RP_OK;
+}
+
+static rp_status copy_nodes(pass_rebuild *b, pass_node_fn fn) {
+    for (ir_ref r = 0; r < ir_graph_count(b->in); r++) {
+        ir_ref made = IR_NONE;
+        if (!b->live[r] || b->map[r] != IR_NONE) continue;
+        if (fn) RP_TRY(fn(b, r, &made));
+        if (made == IR_NONE) RP_TRY(ir_copy_node(b->out, b->in, r, b->map, &made, b->err));
+        b->map[r] = made;
+    }
+    return RP_OK;
+}
+
+static rp_status finish(pass_rebuild *b) {
+    uint32_t n = ir_output_count(b->in);
+    ir_ref *outs = base_alloc_array(n + 1u, sizeof *outs);
+    if (!outs) return rp_fail(b->err, RP_NOMEM, "pass outputs");
+    for (uint32_t i = 0; i < n; i++) outs[i] = b->map[ir_output_at(b->in, i)];
+    rp_status st = ir_graph_finish(b->out, outs, n, b->err);
+    base_free(outs);
+    return st;
+}
+
+rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, ir_graph **out, rp_error *err) {
+    rp_status st = RP_OK;
+    uint32_t n = ir_graph_count(in);
+    pass_rebuild b = {.in = in, .err = err, .out = ir_graph_new(ir_graph_name(in))};
+    b.map = base_alloc_array(n + 1u, sizeof *b.map);
+    b.live = base_alloc_array(n + 1u, sizeof *b.live);
+    if (!b.out || !b.map || !b.live) {
+        st = rp_fail(err, RP_NOMEM, "pass over %u nodes", n);
+        goto out;
+    }
+    for (uint32_t i = 0; i < n; i++) b.map[i] = IR_NONE;
+    mark_live(&b);
+    RP_TRY_OUT(copy_leaves(&b));
+    RP_TRY_OUT(copy_nodes(&b, fn));
+    RP_TRY_OUT(finish(&b));
+    *out = b.out;
+    b.out = NULL;
+out:
+    ir_graph_free(b.out);
+    base_free(b.map);
+    base_free(b.live);
+    return st;
+}

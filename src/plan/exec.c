@@ -1,0 +1,284 @@
+/* Binds a plan to memory and code. A bound list keeps its argument and dim arrays in one block each, laid out
+ * once, so that binding for other sizes only rewrites numbers. */
+#include "plan/exec.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ir/custom.h"
+
+typedef struct custom_call {
+    const rp_op_desc *op;
+    const plan_launch *launch;
+    const int64_t *symbols; /* of the bound list */
+} custom_call;
+
+struct plan_exec {
+    const plan *p;
+    hal_device *device;
+    hal_module **modules;
+    hal_host_fn *functions;
+    const uint8_t *weights;
+    uint8_t *arena;
+    size_t own_arena; /* bytes to release; 0 = the caller's */
+    void **leaves[PLAN_SEG_COUNT_];
+};
+
+/* --- code ------------------------------------------------------------------ */
+
+static rp_status load_modules(plan_exec *x, const plan_exec_options *opt, rp_error *err) {
+    for (uint32_t i = 0; i < x->p->n_modules; i++) {
+        char *path = NULL;
+        if (!opt->store) return rp_fail(err, RP_INVALID, "plan %s has code but no cache to load it from", x->p->name);
+        RP_TRY(cache_get_code(opt->store, x->p->modules[i].key, x->p->modules[i].isa_bits, &path, err));
+        rp_status st = x->device->ops->module_load(x->device, path, &x->modules[i], err);
+        base_free(path);
+        RP_TRY(st);
+    }
+    return RP_OK;
+}
+
+static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_error *err) {
+    for (uint32_t i = 0; i < x->p->n_functions; i++) {
+        const plan_function *f = &x->p->functions[i];
+        if (f->module == PLAN_BUILTIN) {
+            x->functions[i] = opt->builtin ? opt->builtin(f->symbol) : NULL;
+            if (!x->functions[i]) return rp_fail(err, RP_CORRUPT, "plan %s wants built-in kernel %s, which is not here",
+                                                 x->p->name, f->symbol);
+        } else {
+            RP_TRY(x->device->ops->module_symbol(x->modules[f->module], f->symbol, &x->functions[i], err));
+        }
+    }
+    return RP_OK;
+}
+
+static uint32_t leaf_count(const plan *p, plan_seg s) {
+    return s == PLAN_INPUT ? p->n_inputs : s == PLAN_OUTPUT ? p->n_outputs : s == PLAN_PARAM ? p->n_params
+         : s == PLAN_STATE ? p->n_states : 0;
+}
+
+rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out, rp_error *err) {
+    rp_status st = RP_OK;
+    plan_exec *x = base_alloc(sizeof *x);
+    if (!x) return rp_fail(err, RP_NOMEM, "executor");
+    *x = (plan_exec){.p = p, .device = opt->device, .weights = opt->weights, .arena = opt->arena};
+    x->modules = base_alloc_array(p->n_modules + 1u, sizeof(hal_module *));
+    x->functions = base_alloc_array(p->n_functions + 1u, sizeof(hal_host_fn));
+    if (!x->modules || !x->functions) {
+        st = rp_fail(err, RP_NOMEM, "executor");
+        goto out;
+    }
+    for (int s = PLAN_INPUT; s <= PLAN_STATE; s++) {
+        x->leaves[s] = base_alloc_array(leaf_count(p, (plan_seg)s) + 1u, sizeof(void *));
+        if (!x->leaves[s]) {
+            st = rp_fail(err, RP_NOMEM, "executor");
+            goto out;
+        }
+    }
+    if (!x->arena && p->arena_size > 0) {
+        void *a = NULL;
+        RP_TRY_OUT(x->device->ops->alloc(x->device, (size_t)p->arena_size, &a, err));
+        x->arena = a;
+        x->own_arena = (size_t)p->arena_size;
+    }
+    RP_TRY_OUT(load_modules(x, opt, err));
+    RP_TRY_OUT(find_functions(x, opt, err));
+    *out = x;
+    x = NULL;
+out:
+    plan_exec_free(x);
+    return st;
+}
+
+void plan_exec_free(plan_exec *x) {
+    if (!x) return;
+    if (x->own_arena) x->device->ops->release(x->device, x->arena, x->own_arena);
+    for (uint32_t i = 0; x->modules && i < x->p->n_modules; i++)
+        if (x->modules[i]) x->device->ops->module_free(x->modules[i]);
+    for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
+    base_free(x->modules);
+    base_free(x->functions);
+    base_free(x);
+}
+
+void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p) {
+    if (idx < leaf_count(x->p, seg)) x->leaves[seg][idx] = p;
+}
+
+void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx) {
+    return idx < leaf_count(x->p, seg) ? x->leaves[seg][idx] : NULL;
+}
+
+size_t plan_exec_arena_bytes(const plan_exec *x) {
+    return (size_t)x->p->arena_size;
+}
+
+void plan_exec_poison(plan_exec *x) {
+    if (x->arena) memset(x->arena, 0xff, (size_t)x->p->arena_size);
+}
+
+/* --- custom ops ------------------------------------------------------------ */
+
+static rp_status call_custom(void *user, void *const *arg, const long long *dim, rp_error *err) {
+    const custom_call *c = user;
+    rp_buffer bufs[40];
+    (void)dim;
+    for (uint32_t i = 0; i < c->launch->n_args; i++) {
+        const plan_leaf *l = &c->launch->operands[i];
+        bufs[i] = (rp_buffer){.dtype = l->dtype, .rank = l->rank, .data = arg[i]};
+        for (uint32_t d = 0; d < l->rank; d++) bufs[i].dim[d] = plan_size_eval(&l->dim[d], c->symbols);
+    }
+    return c->op->cpu(c->op->user, bufs, c->launch->n_args, err);
+}
+
+/* --- bound lists ------------------------------------------------------------ */
+
+typedef struct bound_range {
+    uint32_t first, n;          /* launches */
+    uint32_t n_args, n_customs;
+} bound_range;
+
+/* The public part plus what binding needs to know again. */
+typedef struct bound {
+    plan_bound pub;
+    bound_range range;
+    int64_t *symbols;
+    uint32_t *dim_at; /* where each dim map starts in dims */
+} bound;
+
+static bound_range range_of(const plan *p, uint32_t first_piece, uint32_t n_pieces) {
+    bound_range r = {0};
+    if (n_pieces == 0) return r;
+    const plan_piece *a = &p->pieces[first_piece], *z = &p->pieces[first_piece + n_pieces - 1];
+    r.first = a->first;
+    r.n = z->first + z->n - a->first;
+    for (uint32_t i = r.first; i < r.first + r.n; i++) {
+        r.n_args += p->launches[i].n_args;
+        r.n_customs += p->launches[i].custom != NULL;
+    }
+    return r;
+}
+
+void plan_bound_free(plan_bound *b) {
+    bound *o = (bound *)b;
+    if (!o) return;
+    base_free(o->pub.launches);
+    base_free(o->pub.args);
+    base_free(o->pub.dims);
+    base_free(o->pub.calls);
+    base_free(o->symbols);
+    base_free(o->dim_at);
+    base_free(o);
+}
+
+/* Everything that does not change with the sizes. */
+static rp_status fill_constant(const plan_exec *x, bound *b, rp_error *err) {
+    custom_call *calls = b->pub.calls;
+    void **args = b->pub.args;
+    for (uint32_t i = 0; i < b->range.n; i++) {
+        const plan_launch *l = &x->p->launches[b->range.first + i];
+        hal_launch *h = &b->pub.launches[i];
+        *h = (hal_launch){.kind = HAL_KERNEL, .name = l->name, .arg = args, .n_arg = l->n_args, .grain = l->grain,
+                          .attention = l->attention};
+        h->dim = l->custom ? b->pub.dims : b->pub.dims + b->dim_at[l->dim_map];
+        args += l->n_args;
+        if (!l->custom) continue;
+        h->kind = HAL_HOST_CALL;
+        h->call = call_custom;
+        h->user = calls;
+        *calls = (custom_call){ir_custom_find(l->custom), l, b->symbols};
+        if (!calls->op || !calls->op->cpu)
+            return rp_fail(err, RP_UNSUPPORTED, "custom op %s is not registered; call rp_op_register before loading", l->custom);
+        calls++;
+    }
+    return RP_OK;
+}
+
+rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces, plan_bound **out, rp_error *err) {
+    rp_status st = RP_OK;
+    const plan *p = x->p;
+    if (first_piece > p->n_pieces || n_pieces > p->n_pieces - first_piece)
+        return rp_fail(err, RP_INVALID, "pieces %u..%u of %u", first_piece, first_piece + n_pieces, p->n_pieces);
+    bound *b = base_alloc(sizeof *b);
+    if (!b) return rp_fail(err, RP_NOMEM, "launch list");
+    b->range = range_of(p, first_piece, n_pieces);
+    uint32_t n_dims = 1;
+    b->dim_at = base_alloc_array(p->n_dim_maps + 1u, sizeof *b->dim_at);
+    for (uint32_t i = 0; b->dim_at && i < p->n_dim_maps; i++) {
+        b->dim_at[i] = n_dims;
+        n_dims += p->dim_maps[i].n + 1;
+    }
+    b->pub.n = b->range.n;
+    b->pub.launches = base_alloc_array(b->range.n + 1u, sizeof *b->pub.launches);
+    b->pub.args = base_alloc_array(b->range.n_args + 1u, sizeof *b->pub.args);
+    b->pub.dims = base_alloc_array(n_dims, sizeof *b->pub.dims);
+    b->pub.calls = base_alloc_array(b->range.n_customs + 1u, sizeof(custom_call));
+    b->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *b->symbols);
+    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.dims || !b->pub.calls || !b->symbols) {
+        st = rp_fail(err, RP_NOMEM, "list of %u launches", b->range.n);
+        goto out;
+    }
+    RP_TRY_OUT(fill_constant(x, b, err));
+    *out = &b->pub;
+    b = NULL;
+out:
+    plan_bound_free(b ? &b->pub : NULL);
+    return st;
+}
+
+static void *resolve(const plan_exec *x, const plan_arg *a) {
+    switch (a->seg) {
+    case PLAN_PACK: return (void *)(uintptr_t)(x->weights + x->p->packs[a->idx].offset);
+    case PLAN_CONST: return (void *)(uintptr_t)x->p->consts[a->idx].data;
+    case PLAN_ARENA: return x->arena + x->p->values[a->idx].offset;
+    default: return x->leaves[a->seg][a->idx];
+    }
+}
+
+static rp_status check_symbols(const plan *p, const int64_t *symbols, rp_error *err) {
+    for (uint32_t i = 0; i < p->n_symbols; i++)
+        if (symbols[i] < p->symbols[i].min || symbols[i] > p->symbols[i].max)
+            return rp_fail(err, RP_INVALID, "%s = %lld is outside [%lld, %lld] that plan %s was compiled for",
+                           p->symbols[i].name, (long long)symbols[i], (long long)p->symbols[i].min,
+                           (long long)p->symbols[i].max, p->name);
+    return RP_OK;
+}
+
+static const char *leaf_name(const plan *p, const plan_arg *a) {
+    switch (a->seg) {
+    case PLAN_INPUT: return p->inputs[a->idx].name;
+    case PLAN_OUTPUT: return p->outputs[a->idx].name;
+    case PLAN_PARAM: return p->params[a->idx].name;
+    case PLAN_STATE: return p->states[a->idx].name;
+    default: return "memory";
+    }
+}
+
+rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, rp_error *err) {
+    bound *b = (bound *)pub;
+    const plan *p = x->p;
+    void **args = pub->args;
+    RP_TRY(check_symbols(p, symbols, err));
+    memcpy(b->symbols, symbols, p->n_symbols * sizeof *symbols);
+    for (uint32_t i = 0; i < p->n_dim_maps; i++)
+        for (uint32_t j = 0; j < p->dim_maps[i].n; j++) pub->dims[b->dim_at[i] + j] = symbols[p->dim_maps[i].map[j]];
+    pub->scratch = 0;
+    for (uint32_t i = 0; i < pub->n; i++) {
+        const plan_launch *l = &p->launches[b->range.first + i];
+        hal_launch *h = &pub->launches[i];
+        int64_t rows = plan_size_eval(&l->rows, symbols);
+        uint32_t alt = 0;
+        while (alt + 1 < l->n_alts && rows > l->alts[alt].max) alt++;
+        h->items = plan_size_eval(&l->items, symbols);
+        if (!l->custom) {
+            h->fn = x->functions[l->alts[alt].function];
+            if ((size_t)l->alts[alt].scratch > pub->scratch) pub->scratch = (size_t)l->alts[alt].scratch;
+        }
+        for (uint32_t a = 0; a < l->n_args; a++) {
+            *args = resolve(x, &l->args[a]);
+            if (!*args) return rp_fail(err, RP_INVALID, "plan %s: %s is not set", p->name, leaf_name(p, &l->args[a]));
+            args++;
+        }
+    }
+    return RP_OK;
+}

@@ -1,0 +1,33 @@
+/* Deals 16-row tiles of each matrix of a section in turns of two (32 rows), so that one work item
+ * reads one sequential stream. */
+#include "plan/pack.h"
+
+#include "gen/pack.h"
+#include "plan/exec.h"
+
+static int64_t items_of(const plan_section *s) {
+    return (s->rows + 31) / 32;
+}
+
+int64_t plan_pack_bytes(const plan_pack *k) {
+    size_t tile = gen_pack_tile_size(k->dtype, k->k);
+    int64_t tiles = 0;
+    if (tile == 0) return -1;
+    for (uint32_t i = 0; i < k->n_sections; i++) tiles += items_of(&k->sections[i]) * 2 * k->sections[i].n_params;
+    return tiles > INT64_MAX / (int64_t)tile ? -1 : tiles * (int64_t)tile;
+}
+
+void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack) {
+    const plan_pack *k = &p->packs[i];
+    int64_t base = 0;
+    for (uint32_t s = 0; s < k->n_sections; s++) {
+        const plan_section *sec = &k->sections[s];
+        int64_t tiles = gen_pack_tiles(sec->rows), step = 2 * (int64_t)sec->n_params;
+        for (uint32_t m = 0; m < sec->n_params; m++)
+            for (int64_t t = 0; t < tiles; t++) {
+                int64_t place = base + t / 2 * step + m * 2 + t % 2;
+                gen_pack_matrix(k->dtype, params[sec->params[m]], sec->rows, k->k, t, t + 1, dst_of_pack, 1, place - t);
+            }
+        base += items_of(sec) * step;
+    }
+}

@@ -1,0 +1,161 @@
+/* The compiled form of one graph: a flat list of launches over one planned arena.
+ *
+ * A plan is immutable after plan_seal and holds no pointers to memory of the step: arguments are
+ * (segment, index, offset). plan_bind (exec.h) makes concrete launches. Sizes are affine forms over the plan's symbols. */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "base/arena.h"
+#include "base/hash.h"
+#include "plan/size.h"
+#include "reprise/dtype.h"
+#include "reprise/op.h"
+
+typedef enum plan_seg {
+    PLAN_INPUT,  /* input idx, given at bind */
+    PLAN_OUTPUT, /* output idx, given at bind */
+    PLAN_PARAM,  /* param idx in its file layout, given at bind */
+    PLAN_STATE,  /* state idx, given at bind */
+    PLAN_PACK,   /* packed weights idx */
+    PLAN_CONST,  /* record idx */
+    PLAN_ARENA,  /* idx = value; its offset in the arena */
+    PLAN_SEG_COUNT_
+} plan_seg;
+
+typedef struct plan_arg {
+    plan_seg seg;
+    uint32_t idx;
+} plan_arg;
+
+typedef struct plan_symbol {
+    const char *name;
+    int64_t min, max;
+} plan_symbol;
+
+/* An input, output, param or state of the graph. */
+typedef struct plan_leaf {
+    const char *name;
+    rp_dtype dtype;
+    uint32_t rank;
+    plan_size dim[RP_MAX_RANK];
+    plan_size bytes;
+} plan_leaf;
+
+/* A value in the arena: alive from launch `first` to `last`, both included. */
+typedef struct plan_value {
+    plan_size bytes;
+    uint32_t first, last;
+    int64_t offset; /* set by plan_seal */
+} plan_value;
+
+/* Packed weights: sections follow each other; matrices of a section alternate every 32 rows. */
+typedef struct plan_section {
+    uint32_t params[4];
+    uint32_t n_params;
+    int64_t rows;
+} plan_section;
+
+typedef struct plan_pack {
+    rp_dtype dtype;
+    int64_t k;
+    plan_section *sections;
+    uint32_t n_sections;
+    int64_t offset, size; /* in the weights object; set by plan_seal */
+} plan_pack;
+
+typedef struct plan_const {
+    const void *data;
+    uint32_t size;
+} plan_const;
+
+/* A shared object of the code cache. */
+typedef struct plan_module {
+    base_hash128 key;
+    uint32_t isa_bits; /* as the code was stored */
+} plan_module;
+
+/* A function of a module, or a built-in kernel (module = PLAN_BUILTIN). */
+#define PLAN_BUILTIN UINT32_MAX
+typedef struct plan_function {
+    uint32_t module;
+    const char *symbol;
+} plan_function;
+
+#define PLAN_MAX_ALTS 4
+typedef struct plan_alt {
+    int64_t max; /* of `rows` */
+    uint32_t function;
+    int64_t scratch;
+} plan_alt;
+
+typedef struct plan_launch {
+    const char *name;
+    plan_alt alts[PLAN_MAX_ALTS];
+    uint32_t n_alts;
+    plan_size rows, items;
+    int64_t grain;
+    uint32_t dim_map; /* which symbol order the function expects */
+    plan_arg *args;
+    uint32_t n_args;
+    bool attention;
+    const char *custom;  /* registered op called on the host, or NULL */
+    plan_leaf *operands; /* custom: types of the args */
+} plan_launch;
+
+/* Symbol i of the function is symbol map[i] of the plan. */
+typedef struct plan_dim_map {
+    uint32_t *map;
+    uint32_t n;
+} plan_dim_map;
+
+typedef struct plan_piece {
+    uint32_t submod;      /* position among all pieces */
+    uint32_t graph_index; /* among the compiled ones; UINT32_MAX for a splitting piece */
+    uint32_t distinct;    /* first piece of the same text */
+    bool splitting;
+    uint32_t first, n;    /* launches */
+} plan_piece;
+
+typedef struct plan {
+    base_arena *arena; /* owns everything below */
+    const char *name;
+    plan_symbol *symbols;
+    uint32_t n_symbols;
+    plan_leaf *inputs, *outputs, *params, *states;
+    uint32_t n_inputs, n_outputs, n_params, n_states;
+    plan_value *values;
+    uint32_t n_values;
+    plan_pack *packs;
+    uint32_t n_packs;
+    plan_const *consts;
+    uint32_t n_consts;
+    plan_module *modules;
+    uint32_t n_modules;
+    plan_function *functions;
+    uint32_t n_functions;
+    plan_dim_map *dim_maps;
+    uint32_t n_dim_maps;
+    plan_launch *launches;
+    uint32_t n_launches;
+    plan_piece *pieces;
+    uint32_t n_pieces, n_compiled, n_distinct;
+    int64_t arena_size;   /* bytes at the largest symbols */
+    int64_t weights_size; /* bytes of all packs */
+} plan;
+
+/* An empty plan; NULL when memory is exhausted. Arrays are allocated from ->arena by whoever fills them. */
+plan *plan_new(const char *name);
+void plan_free(plan *p);
+/* Lays out arena (greedy by size, first fit, values that are alive together never share) and packs; checks all indices. */
+rp_status plan_seal(plan *p, rp_error *err) RP_MUST_USE;
+/* Every index in range, every value written before it is read, live ranges disjoint where memory is shared. */
+rp_status plan_verify(const plan *p, rp_error *err) RP_MUST_USE;
+
+/* Bytes that plan_load reads back; equal plans give equal bytes. Owned by the caller. */
+rp_status plan_save(const plan *p, char **out, size_t *out_size, rp_error *err) RP_MUST_USE;
+/* RP_CORRUPT for anything that plan_save did not write. */
+rp_status plan_load(const void *data, size_t size, plan **out, rp_error *err) RP_MUST_USE;
+/* Text for people: launches with arguments, values with offsets. */
+void plan_print(const plan *p, base_buf *out);
+
+#endif

@@ -1,0 +1,195 @@
+/* Builds the canonical graph of every piece and finds the distinct ones. */
+#include "split/split.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "split/partition.h"
+
+typedef struct builder {
+    const ir_graph *g;
+    uint32_t *piece;   /* of each node */
+    bool *is_output;   /* crosses a border or is returned */
+    ir_ref *map;       /* ref in g -> ref in the piece being built */
+    uint32_t n_nodes;
+    uint32_t counts[3]; /* leaves of the piece so far, by ir_leaf */
+} builder;
+
+/* Marks what piece p needs from elsewhere through operand o. */
+static void mark_operand(builder *b, ir_ref o, uint32_t p) {
+    const ir_node *n = ir_node_at(b->g, o);
+    if (b->piece[o] != SPLIT_NO_PIECE) {
+        if (b->piece[o] != p) b->is_output[o] = true;
+    } else if (split_repeats(n)) {
+        for (uint32_t i = 0; i < n->n_in; i++) mark_operand(b, n->in[i], p);
+    }
+}
+
+/* The non-splitting piece that returns what no piece computes: views and leaves among the outputs. */
+static uint32_t last_plain(const bool *splitting, uint32_t n) {
+    for (uint32_t i = n; i > 0; i--)
+        if (!splitting[i - 1]) return i - 1;
+    return SPLIT_NO_PIECE;
+}
+
+static void mark_outputs(builder *b, uint32_t last) {
+    for (ir_ref r = 0; r < b->n_nodes; r++)
+        for (uint32_t i = 0; b->piece[r] != SPLIT_NO_PIECE && i < ir_node_at(b->g, r)->n_in; i++)
+            mark_operand(b, ir_node_at(b->g, r)->in[i], b->piece[r]);
+    for (uint32_t i = 0; i < ir_output_count(b->g); i++) {
+        ir_ref o = ir_output_at(b->g, i);
+        if (b->piece[o] == SPLIT_NO_PIECE) mark_operand(b, o, last);
+        b->is_output[o] = true;
+    }
+}
+
+static rp_status add_leaf(builder *b, split_piece *p, ir_leaf kind, ir_ref r, rp_error *err) {
+    static const char *const prefix[] = {"in", "p", "s"};
+    const ir_node *n = ir_node_at(b->g, r);
+    ir_shape shape = n->shape;
+    for (uint32_t i = 0; i < shape.rank; i++) {
+        shape.dim[i] = ir_dim_import(ir_graph_dims(p->graph), ir_graph_dims(b->g), shape.dim[i]);
+        if (shape.dim[i] == IR_DIM_BAD) return rp_fail(err, RP_NOMEM, "piece dims");
+    }
+    uint32_t i = b->counts[kind]++;
+    const char *name = base_arena_printf(ir_graph_arena(p->graph), "%s%u", prefix[kind], i);
+    if (!name) return rp_fail(err, RP_NOMEM, "piece leaf");
+    (kind == IR_LEAF_INPUT ? p->inputs : kind == IR_LEAF_PARAM ? p->params : p->states)[i] = r;
+    return ir_add_leaf(p->graph, kind, name, n->dtype, shape, &b->map[r], err);
+}
+
+/* Makes operand o available in piece id: as a leaf, a repeated node, or what was copied before. */
+static rp_status resolve(builder *b, split_piece *p, uint32_t id, ir_ref o, rp_error *err) {
+    const ir_node *n = ir_node_at(b->g, o);
+    if (b->map[o] != IR_NONE) return RP_OK;
+    if (n->op == IR_param) return add_leaf(b, p, IR_LEAF_PARAM, o, err);
+    if (n->op == IR_state) return add_leaf(b, p, IR_LEAF_STATE, o, err);
+    if (n->op == IR_input || (b->piece[o] != SPLIT_NO_PIECE && b->piece[o] != id))
+        return add_leaf(b, p, IR_LEAF_INPUT, o, err);
+    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(resolve(b, p, id, n->in[i], err));
+    return ir_copy_node(p->graph, b->g, o, b->map, &b->map[o], err);
+}
+
+static rp_status piece_alloc(builder *b, split_piece *p, rp_error *err) {
+    size_t n = b->n_nodes + ir_output_count(b->g);
+    p->graph = ir_graph_new("piece");
+    p->inputs = base_alloc_array(n, sizeof *p->inputs);
+    p->params = base_alloc_array(n, sizeof *p->params);
+    p->states = base_alloc_array(n, sizeof *p->states);
+    p->outputs = base_alloc_array(n, sizeof *p->outputs);
+    if (!p->graph || !p->inputs || !p->params || !p->states || !p->outputs)
+        return rp_fail(err, RP_NOMEM, "piece of %u nodes", b->n_nodes);
+    return RP_OK;
+}
+
+static rp_status build_piece(builder *b, split_piece *p, uint32_t id, uint32_t last, rp_error *err) {
+    RP_TRY(piece_alloc(b, p, err));
+    memset(b->counts, 0, sizeof b->counts);
+    for (ir_ref r = 0; r < b->n_nodes; r++) b->map[r] = IR_NONE;
+    uint32_t n_out = 0;
+    for (ir_ref r = 0; r < b->n_nodes; r++)
+        if (b->piece[r] == id) {
+            RP_TRY(resolve(b, p, id, r, err));
+            if (b->is_output[r]) p->outputs[n_out++] = r;
+        }
+    for (uint32_t i = 0; id == last && i < ir_output_count(b->g); i++) {
+        ir_ref o = ir_output_at(b->g, i);
+        if (b->piece[o] != SPLIT_NO_PIECE) continue;
+        RP_TRY(resolve(b, p, id, o, err));
+        p->outputs[n_out++] = o;
+    }
+    ir_ref *outs = base_alloc_array(n_out + 1, sizeof *outs);
+    if (!outs) return rp_fail(err, RP_NOMEM, "piece outputs");
+    for (uint32_t i = 0; i < n_out; i++) outs[i] = b->map[p->outputs[i]];
+    rp_status st = ir_graph_finish(p->graph, outs, n_out, err);
+    base_free(outs);
+    return st;
+}
+
+static rp_status find_distinct(split_result *r, rp_error *err) {
+    rp_status st = RP_OK;
+    base_map *seen = base_map_new();
+    char *text = NULL;
+    if (!seen) return rp_fail(err, RP_NOMEM, "distinct pieces");
+    for (uint32_t i = 0; i < r->n_pieces; i++) {
+        split_piece *p = &r->pieces[i];
+        RP_TRY_OUT(ir_print_string(p->graph, &text, err));
+        p->hash = base_hash(text, strlen(text));
+        base_free(text);
+        text = NULL;
+        uint64_t first = i;
+        if (!base_map_get(seen, &p->hash, sizeof p->hash, &first)) {
+            RP_TRY_OUT(base_map_put(seen, &p->hash, sizeof p->hash, i, err));
+            if (!p->splitting) r->n_distinct++;
+        }
+        p->distinct = (uint32_t)first;
+    }
+out:
+    base_free(text);
+    base_map_free(seen);
+    return st;
+}
+
+static rp_status build_all(builder *b, const bool *splitting, split_result *r, rp_error *err) {
+    uint32_t last = last_plain(splitting, r->n_pieces);
+    for (uint32_t i = 0; i < ir_output_count(b->g); i++)
+        if (last == SPLIT_NO_PIECE && b->piece[ir_output_at(b->g, i)] == SPLIT_NO_PIECE)
+            return rp_fail(err, RP_UNSUPPORTED,
+                           "graph @%s returns %s but has nothing to compute it in; add an op or drop the output",
+                           ir_graph_name(b->g), ir_op_table(ir_node_at(b->g, ir_output_at(b->g, i))->op)->name);
+    mark_outputs(b, last);
+    for (uint32_t i = 0; i < r->n_pieces; i++) {
+        split_piece *p = &r->pieces[i];
+        p->submod = i;
+        p->splitting = splitting[i];
+        p->graph_index = splitting[i] ? UINT32_MAX : r->n_compiled++;
+        RP_TRY(build_piece(b, p, i, last, err));
+    }
+    return find_distinct(r, err);
+}
+
+rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops, split_result *out,
+                      rp_error *err) {
+    rp_status st = RP_OK;
+    split_result r = {0};
+    uint32_t n = ir_graph_count(g);
+    builder b = {.g = g, .n_nodes = n};
+    bool *splitting = base_alloc_array(n + 1, sizeof *splitting);
+    b.piece = base_alloc_array(n + 1, sizeof *b.piece);
+    b.is_output = base_alloc_array(n + 1, sizeof *b.is_output);
+    b.map = base_alloc_array(n + 1, sizeof *b.map);
+    if (!splitting || !b.piece || !b.is_output || !b.map) {
+        st = rp_fail(err, RP_NOMEM, "split of %u nodes", n);
+        goto out;
+    }
+    r.n_pieces = split_partition(g, ops, n_ops, b.piece, splitting);
+    r.pieces = base_alloc_array(r.n_pieces + 1, sizeof *r.pieces);
+    if (!r.pieces) {
+        st = rp_fail(err, RP_NOMEM, "split into %u pieces", r.n_pieces);
+        goto out;
+    }
+    RP_TRY_OUT(build_all(&b, splitting, &r, err));
+    *out = r;
+    r = (split_result){0};
+out:
+    split_done(&r);
+    base_free(splitting);
+    base_free(b.piece);
+    base_free(b.is_output);
+    base_free(b.map);
+    return st;
+}
+
+void split_done(split_result *r) {
+    for (uint32_t i = 0; i < r->n_pieces && r->pieces; i++) {
+        split_piece *p = &r->pieces[i];
+        ir_graph_free(p->graph);
+        base_free(p->inputs);
+        base_free(p->params);
+        base_free(p->states);
+        base_free(p->outputs);
+    }
+    base_free(r->pieces);
+    *r = (split_result){0};
+}

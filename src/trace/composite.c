@@ -1,0 +1,66 @@
+/* Composites of the tensor API: they record the ops they are made of. */
+#include "trace/record.h"
+
+static rp_shape shape3(rp_dim a, rp_dim b, rp_dim c) {
+    return (rp_shape){3, {a, b, c}};
+}
+
+rp_tensor rp_linear(rp_tensor x, rp_tensor w) {
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    rp_dtype t = rp_tensor_dtype(w);
+    bool exact = x.graph->numerics == RP_NUMERICS_EXACT;
+    if (rp_dtype_is_quant(t)) {
+        rp_tensor a = exact ? x : rp_dequant(rp_quantize(x, RP_DTYPE_I16B32));
+        return rp_matmul(a, rp_dequant(w), true);
+    }
+    if (!exact && t != RP_DTYPE_F32) x = rp_cast(x, t);
+    return rp_matmul(x, w, true);
+}
+
+rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps) {
+    rp_tensor ms = rp_mean(rp_mul(x, x), -1, true);
+    return rp_mul(rp_mul(x, rp_rsqrt(rp_add_scalar(ms, eps))), weight);
+}
+
+rp_tensor rp_layer_norm(rp_tensor x, rp_tensor weight, rp_tensor bias, double eps) {
+    rp_tensor d = rp_sub(x, rp_mean(x, -1, true));
+    rp_tensor var = rp_mean(rp_mul(d, d), -1, true);
+    return rp_add(rp_mul(rp_mul(d, rp_rsqrt(rp_add_scalar(var, eps))), weight), bias);
+}
+
+rp_tensor rp_softmax(rp_tensor x, int axis) {
+    rp_tensor e = rp_exp(rp_sub(x, rp_amax(x, axis, true)));
+    return rp_div(e, rp_sum(e, axis, true));
+}
+
+rp_tensor rp_silu(rp_tensor x) {
+    return rp_mul(x, rp_sigmoid(x));
+}
+
+rp_tensor rp_gelu_erf(rp_tensor x) {
+    rp_tensor e = rp_erf(rp_mul_scalar(x, 0.70710678118654752440));
+    return rp_mul(rp_mul_scalar(x, 0.5), rp_add_scalar(e, 1.0));
+}
+
+rp_tensor rp_gelu_tanh(rp_tensor x) {
+    rp_tensor x3 = rp_mul(rp_mul(x, x), x);
+    rp_tensor t = rp_tanh(rp_mul_scalar(rp_add(x, rp_mul_scalar(x3, 0.044715)), 0.79788456080286535588));
+    return rp_mul(rp_mul_scalar(x, 0.5), rp_add_scalar(t, 1.0));
+}
+
+/* Su et al., RoFormer, in the half-split layout of GPT-NeoX and Llama: pairs are (i, i + D/2). */
+rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin) {
+    rp_shape s = rp_tensor_shape(x), c = rp_tensor_shape(cos);
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    if (s.rank != 3 || c.rank != 2 || s.dim[2] <= 0 || s.dim[2] % 2 || c.dim[1] * 2 != s.dim[2]) {
+        (void)rp_fail(&x.graph->err, RP_INVALID, "rope: x must be [T,H,D] and cos, sin [T,D/2]");
+        return trace_bad(x.graph);
+    }
+    int64_t half = s.dim[2] / 2;
+    rp_tensor c3 = rp_reshape(cos, shape3(c.dim[0], 1, half));
+    rp_tensor s3 = rp_reshape(sin, shape3(c.dim[0], 1, half));
+    rp_tensor a = rp_slice(x, 2, 0, half), b = rp_slice(x, 2, half, s.dim[2]);
+    rp_tensor lo = rp_sub(rp_mul(a, c3), rp_mul(b, s3));
+    rp_tensor hi = rp_add(rp_mul(b, c3), rp_mul(a, s3));
+    return rp_concat((rp_tensor[]){lo, hi}, 2, 2);
+}

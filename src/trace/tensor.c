@@ -1,0 +1,289 @@
+/* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves, matmul.
+ *
+ * Each function appends one node (a few for scalars); composites are in composite.c. */
+#include "trace/record.h"
+
+rp_tensor trace_bad(rp_graph *g) {
+    return (rp_tensor){g, IR_NONE};
+}
+
+bool trace_ready(rp_graph *g) {
+    if (!g || g->err.code != RP_OK) return false;
+    if (g->finished) {
+        (void)rp_fail(&g->err, RP_INVALID, "graph @%s is finished: no op can be added", ir_graph_name(g->ir));
+        return false;
+    }
+    return true;
+}
+
+rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
+                   uint32_t n_attrs) {
+    if (!trace_ready(g)) return trace_bad(g);
+    ir_ref refs[TRACE_MAX_OPERANDS];
+    if (n > TRACE_MAX_OPERANDS) {
+        (void)rp_fail(&g->err, RP_INVALID, "%s: %u operands, at most %d", ir_op_table(op)->name, n,
+                      TRACE_MAX_OPERANDS);
+        return trace_bad(g);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (in[i].graph != g || in[i].ref == IR_NONE) {
+            (void)rp_fail(&g->err, RP_INVALID, "%s: operand %u is not a tensor of graph @%s",
+                          ir_op_table(op)->name, i, ir_graph_name(g->ir));
+            return trace_bad(g);
+        }
+        refs[i] = in[i].ref;
+    }
+    rp_tensor out = {g, IR_NONE};
+    if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK) return trace_bad(g);
+    return out;
+}
+
+ir_dim trace_dim(rp_graph *g, rp_dim d) {
+    return d >= 0 ? ir_dim_const(ir_graph_dims(g->ir), d) : (ir_dim)(-d - 1);
+}
+
+static rp_dim dim_out(const rp_graph *g, ir_dim d) {
+    int64_t v;
+    return ir_dim_is_const(ir_graph_dims(g->ir), d, &v) ? v : -(rp_dim)d - 1;
+}
+
+rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max) {
+    if (!trace_ready(g)) return 0;
+    ir_dim d = ir_dim_symbol(ir_graph_dims(g->ir), name, min, max, 1);
+    if (d == IR_DIM_BAD) {
+        (void)rp_fail(&g->err, RP_INVALID, "symbol %s in [%lld,%lld] clashes with an earlier one", name,
+                      (long long)min, (long long)max);
+        return 0;
+    }
+    return -(rp_dim)d - 1;
+}
+
+static bool shape_in(rp_graph *g, rp_shape s, ir_shape *out) {
+    if (s.rank > IR_MAX_RANK) {
+        (void)rp_fail(&g->err, RP_INVALID, "rank %u, at most %d", s.rank, IR_MAX_RANK);
+        return false;
+    }
+    out->rank = s.rank;
+    for (uint32_t i = 0; i < s.rank; i++) out->dim[i] = trace_dim(g, s.dim[i]);
+    return true;
+}
+
+static rp_tensor leaf(rp_graph *g, ir_leaf kind, const char *name, rp_dtype dtype, rp_shape shape) {
+    ir_shape s;
+    rp_tensor out = {g, IR_NONE};
+    if (!trace_ready(g) || !shape_in(g, shape, &s)) return trace_bad(g);
+    if (ir_add_leaf(g->ir, kind, name, dtype, s, &out.ref, &g->err) != RP_OK) return trace_bad(g);
+    return out;
+}
+
+rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape) {
+    return leaf(g, IR_LEAF_INPUT, name, dtype, shape);
+}
+
+rp_tensor rp_param(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape) {
+    return leaf(g, IR_LEAF_PARAM, name, dtype, shape);
+}
+
+rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape) {
+    return leaf(g, IR_LEAF_STATE, name, dtype, shape);
+}
+
+rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value) {
+    rp_tensor out = {g, IR_NONE};
+    if (!trace_ready(g)) return trace_bad(g);
+    if (ir_add_const(g->ir, dtype, value, &out.ref, &g->err) != RP_OK) return trace_bad(g);
+    return out;
+}
+
+static ir_attr attr_shape(rp_graph *g, rp_shape s, ir_dim *dims) {
+    for (uint32_t i = 0; i < s.rank && i < IR_MAX_RANK; i++) dims[i] = trace_dim(g, s.dim[i]);
+    return (ir_attr){.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = dims};
+}
+
+rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis) {
+    ir_dim dims[IR_MAX_RANK] = {0};
+    if (!trace_ready(g)) return trace_bad(g);
+    ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = axis < 0 ? axis + (int)shape.rank : axis},
+                   {.key = IR_ATTR_DTYPE, .u.i = dtype},
+                   attr_shape(g, shape, dims)};
+    return trace_op(g, IR_iota, NULL, 0, a, 3);
+}
+
+rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape) {
+    ir_dim dims[IR_MAX_RANK] = {0};
+    if (!trace_ready(g)) return trace_bad(g);
+    ir_attr a[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype}, attr_shape(g, shape, dims)};
+    return trace_op(g, IR_empty, NULL, 0, a, 2);
+}
+
+rp_shape rp_tensor_shape(rp_tensor x) {
+    rp_shape s = {0};
+    if (!x.graph || x.ref == IR_NONE) return s;
+    const ir_node *n = ir_node_at(x.graph->ir, x.ref);
+    s.rank = n->shape.rank;
+    for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = dim_out(x.graph, n->shape.dim[i]);
+    return s;
+}
+
+rp_dtype rp_tensor_dtype(rp_tensor x) {
+    return x.graph && x.ref != IR_NONE ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
+}
+
+#define UNARY(fn, op)                                \
+    rp_tensor fn(rp_tensor a) {                      \
+        return trace_op(a.graph, op, &a, 1, NULL, 0); \
+    }
+#define BINARY(fn, op)                                                   \
+    rp_tensor fn(rp_tensor a, rp_tensor b) {                             \
+        return trace_op(a.graph, op, (rp_tensor[]){a, b}, 2, NULL, 0);   \
+    }
+UNARY(rp_neg, IR_neg)
+UNARY(rp_abs, IR_abs)
+UNARY(rp_sqrt, IR_sqrt)
+UNARY(rp_rsqrt, IR_rsqrt)
+UNARY(rp_recip, IR_recip)
+UNARY(rp_exp, IR_exp)
+UNARY(rp_log, IR_log)
+UNARY(rp_sin, IR_sin)
+UNARY(rp_cos, IR_cos)
+UNARY(rp_tanh, IR_tanh)
+UNARY(rp_erf, IR_erf)
+UNARY(rp_sigmoid, IR_sigmoid)
+UNARY(rp_dequant, IR_dequant)
+BINARY(rp_add, IR_add)
+BINARY(rp_sub, IR_sub)
+BINARY(rp_mul, IR_mul)
+BINARY(rp_div, IR_div)
+BINARY(rp_max, IR_max)
+BINARY(rp_min, IR_min)
+BINARY(rp_pow, IR_pow)
+BINARY(rp_lt, IR_lt)
+BINARY(rp_le, IR_le)
+BINARY(rp_eq, IR_eq)
+BINARY(rp_gather, IR_gather)
+
+rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b) {
+    return trace_op(cond.graph, IR_where, (rp_tensor[]){cond, a, b}, 3, NULL, 0);
+}
+
+static rp_tensor with_dtype(rp_tensor a, ir_op op, rp_dtype dtype) {
+    ir_attr attr = {.key = IR_ATTR_DTYPE, .u.i = dtype};
+    return trace_op(a.graph, op, &a, 1, &attr, 1);
+}
+
+rp_tensor rp_cast(rp_tensor a, rp_dtype dtype) {
+    return a.ref != IR_NONE && rp_tensor_dtype(a) == dtype ? a : with_dtype(a, IR_cast, dtype);
+}
+
+rp_tensor rp_quantize(rp_tensor a, rp_dtype format) {
+    return with_dtype(a, IR_quantize, format);
+}
+
+rp_tensor rp_add_scalar(rp_tensor a, double s) {
+    return rp_add(a, rp_const(a.graph, rp_tensor_dtype(a), s));
+}
+
+rp_tensor rp_mul_scalar(rp_tensor a, double s) {
+    return rp_mul(a, rp_const(a.graph, rp_tensor_dtype(a), s));
+}
+
+static int positive_axis(rp_tensor a, int axis) {
+    return axis < 0 ? axis + (int)rp_tensor_shape(a).rank : axis;
+}
+
+static rp_tensor reduce(rp_tensor a, ir_op op, int axis, bool keep) {
+    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = positive_axis(a, axis)},
+                       {.key = IR_ATTR_KEEP, .u.i = keep}};
+    return trace_op(a.graph, op, &a, 1, attrs, 2);
+}
+
+rp_tensor rp_sum(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_sum, axis, keep);
+}
+
+rp_tensor rp_amax(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_amax, axis, keep);
+}
+
+rp_tensor rp_amin(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_amin, axis, keep);
+}
+
+rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_argmax, axis, keep);
+}
+
+rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
+    rp_shape s = rp_tensor_shape(a);
+    int ax = positive_axis(a, axis);
+    if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    if (ax < 0 || ax >= (int)s.rank || s.dim[ax] <= 0) {
+        (void)rp_fail(&a.graph->err, RP_INVALID, "mean: axis %d of rank %u has no known size", axis, s.rank);
+        return trace_bad(a.graph);
+    }
+    return rp_mul_scalar(rp_sum(a, ax, keep), 1.0 / (double)s.dim[ax]);
+}
+
+rp_tensor rp_reshape(rp_tensor a, rp_shape shape) {
+    ir_dim dims[IR_MAX_RANK] = {0};
+    if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    ir_attr attr = attr_shape(a.graph, shape, dims);
+    return trace_op(a.graph, IR_reshape, &a, 1, &attr, 1);
+}
+
+rp_tensor rp_broadcast(rp_tensor a, rp_shape shape) {
+    ir_dim dims[IR_MAX_RANK] = {0};
+    if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    ir_attr attr = attr_shape(a.graph, shape, dims);
+    return trace_op(a.graph, IR_broadcast, &a, 1, &attr, 1);
+}
+
+rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n) {
+    int64_t ints[IR_MAX_RANK] = {0};
+    for (uint32_t i = 0; i < n && i < IR_MAX_RANK; i++) ints[i] = axes[i];
+    ir_attr attr = {.key = IR_ATTR_AXES, .n = n, .u.ints = ints};
+    return trace_op(a.graph, IR_permute, &a, 1, &attr, 1);
+}
+
+rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop) {
+    if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = positive_axis(a, axis)},
+                       {.key = IR_ATTR_START, .u.dim = trace_dim(a.graph, start)},
+                       {.key = IR_ATTR_STOP, .u.dim = trace_dim(a.graph, stop)}};
+    return trace_op(a.graph, IR_slice, &a, 1, attrs, 3);
+}
+
+rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis) {
+    if (n == 0) return (rp_tensor){NULL, IR_NONE};
+    ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = positive_axis(parts[0], axis)};
+    return trace_op(parts[0].graph, IR_concat, parts, n, &attr, 1);
+}
+
+rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b) {
+    ir_attr attr = {.key = IR_ATTR_TRANS_B, .u.i = trans_b};
+    return trace_op(a.graph, IR_matmul, (rp_tensor[]){a, b}, 2, &attr, 1);
+}
+
+rp_tensor rp_kv_store(rp_tensor state, rp_tensor x, rp_tensor slots) {
+    return trace_op(state.graph, IR_kv_store, (rp_tensor[]){state, x, slots}, 3, NULL, 0);
+}
+
+rp_tensor rp_attention(const rp_attention_args *a) {
+    rp_tensor out = rp_empty(a->q.graph, RP_DTYPE_F32, rp_tensor_shape(a->q));
+    rp_tensor in[] = {a->q, a->k, a->v, a->seqs, a->positions, a->block_tables, out, a->k_token, a->v_token};
+    ir_attr attrs[] = {{.key = IR_ATTR_HEADS, .u.i = a->heads},
+                       {.key = IR_ATTR_HEAD_DIM, .u.i = a->head_dim},
+                       {.key = IR_ATTR_KV_HEADS, .u.i = a->kv_heads},
+                       {.key = IR_ATTR_SCALE, .u.f = a->scale}};
+    return trace_op(a->q.graph, IR_attention, in, 9, attrs, 4);
+}
+
+rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n, rp_dtype dtype,
+                    rp_shape shape) {
+    ir_dim dims[IR_MAX_RANK] = {0};
+    if (!trace_ready(g)) return trace_bad(g);
+    ir_attr attrs[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype},
+                       {.key = IR_ATTR_NAME, .u.s = name},
+                       attr_shape(g, shape, dims)};
+    return trace_op(g, IR_custom, args, n, attrs, 3);
+}

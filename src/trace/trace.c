@@ -1,0 +1,94 @@
+/* Tracing: a graph under construction, its sticky error, its end.
+ *
+ * A failure is kept in the graph and reported once by rp_graph_finish; every call in between
+ * gives an invalid tensor. */
+#include "trace/trace.h"
+
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+
+static atomic_uint_fast64_t n_traces;
+
+rp_graph *rp_graph_new(const char *name) {
+    rp_graph *g = base_alloc(sizeof *g);
+    if (!g) return NULL;
+    g->ir = ir_graph_new(name ? name : "graph");
+    if (!g->ir) {
+        base_free(g);
+        return NULL;
+    }
+    g->numerics = RP_NUMERICS_EXACT;
+    return g;
+}
+
+void rp_graph_free(rp_graph *g) {
+    if (!g) return;
+    ir_graph_free(g->ir);
+    base_free(g);
+}
+
+void rp_graph_set_numerics(rp_graph *g, rp_numerics n) {
+    g->numerics = n;
+}
+
+rp_numerics rp_graph_numerics(const rp_graph *g) {
+    return g->numerics;
+}
+
+const ir_graph *trace_graph_ir(const rp_graph *g) {
+    return g->ir;
+}
+
+uint64_t trace_count(void) {
+    return atomic_load(&n_traces);
+}
+
+rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) {
+    rp_graph *g = base_alloc(sizeof *g);
+    if (!g) return rp_fail(err, RP_NOMEM, "graph");
+    g->ir = ir;
+    g->numerics = RP_NUMERICS_EXACT;
+    g->finished = true;
+    *out = g;
+    return RP_OK;
+}
+
+rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_error *err) {
+    if (!g) return rp_fail(err, RP_INVALID, "graph is NULL");
+    if (g->finished) return rp_fail(err, RP_INVALID, "graph @%s is finished already", ir_graph_name(g->ir));
+    if (g->err.code != RP_OK) return rp_fail(err, g->err.code, "%s", g->err.text);
+    ir_ref *refs = base_alloc_array(n ? n : 1, sizeof *refs);
+    if (!refs) return rp_fail(err, RP_NOMEM, "graph outputs");
+    rp_status st = RP_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        if (outputs[i].graph != g) {
+            st = rp_fail(err, RP_INVALID, "output %u is not a tensor of graph @%s", i,
+                         ir_graph_name(g->ir));
+            goto out;
+        }
+        refs[i] = outputs[i].ref;
+    }
+    RP_TRY_OUT(ir_graph_finish(g->ir, refs, n, err));
+    g->finished = true;
+    atomic_fetch_add(&n_traces, 1);
+out:
+    base_free(refs);
+    return st;
+}
+
+rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) {
+    return ir_print_string(g->ir, out, err);
+}
+
+rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out, rp_error *err) {
+    ir_graph *ir = NULL;
+    RP_TRY(ir_parse(text, len, &ir, err));
+    rp_status st = trace_graph_wrap(ir, out, err);
+    if (st != RP_OK) ir_graph_free(ir);
+    return st;
+}
+
+void rp_free(void *p) {
+    base_free(p);
+}
