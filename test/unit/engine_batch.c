@@ -40,7 +40,9 @@ typedef struct world {
     engine_sampler *sampler;
     graph_dispatcher dispatcher;
     uint32_t n_blocks;
+    uint32_t max_logits;
     uint64_t padded_steps, graph_steps;
+    uint32_t rows_of[64]; /* logit rows handed out, by request id */
 } world;
 
 static void poison(world *w) {
@@ -130,6 +132,7 @@ static void world_open(world *w, const setup *s) {
                        .mixed_sizes = token_sizes};
     memset(w, 0, sizeof *w);
     w->n_blocks = s->n_blocks;
+    w->max_logits = s->max_logits ? s->max_logits : s->max_tokens;
     w->b = (engine_step_buffers){w->ids,  w->pos, w->slots, w->seqs,        w->tables,
                                  w->rows, TOKENS, SEQS,     BLOCKS_PER_SEQ, TOKENS};
     while (gp.n_decode_sizes < 3 && decode_sizes[gp.n_decode_sizes] <= s->max_seqs)
@@ -153,6 +156,19 @@ static void world_close(world *w) {
     assert_int_equal(base_live(), 0);
 }
 
+static void check_step(world *w, const engine_batch *batch, const rp_dispatch *d) {
+    assert_true(batch->num_logits <= w->max_logits);
+    for (int32_t i = 0; i < d->padded_reqs; i++) {
+        uint32_t used = 0;
+        if (i < (int32_t)batch->n) {
+            (void)engine_kv_table(w->kv, batch->entry[i].seq, &used);
+            w->rows_of[batch->entry[i].req->id] += batch->entry[i].n_logits;
+        }
+        for (uint32_t k = used; k < BLOCKS_PER_SEQ; k++)
+            assert_int_equal(w->tables[i * BLOCKS_PER_SEQ + (int32_t)k], ENGINE_KV_NULL_BLOCK);
+    }
+}
+
 /* One step; false when nothing is left. */
 static bool world_step(world *w) {
     const engine_batch *batch;
@@ -171,6 +187,7 @@ static bool world_step(world *w) {
     w->graph_steps += d.mode != RP_CUDAGRAPH_NONE;
     poison(w);
     CHECK_OK(engine_step_build(w->step, batch, w->kv, &d, &fc, &err), &err);
+    check_step(w, batch, &d);
     assert_int_equal(fc.context.is_prefill, batch->n_prefills > 0);
     assert_int_equal(fc.attn_metadata.cu_seqlens_q[d.padded_reqs], d.num_tokens);
     model_run(w, &d);
@@ -207,15 +224,35 @@ static engine_request *add_random(world *w, uint64_t id, expected *e) {
     return r;
 }
 
+/* Whoever runs is older than whoever waits. */
+static void check_order(engine_request *const *all, uint32_t n) {
+    uint64_t newest = 0, oldest = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!all[i]) continue;
+        if (all[i]->state == ENGINE_RUNNING && all[i]->arrival + 1 > newest)
+            newest = all[i]->arrival + 1;
+        if (all[i]->state == ENGINE_WAITING && all[i]->arrival < oldest) oldest = all[i]->arrival;
+    }
+    assert_true(newest <= oldest);
+}
+
+/* Logits of each position once, or of each that was sampled from. */
+static void check_rows(const world *w, const engine_request *r) {
+    uint32_t want = r->all_logits ? engine_request_len(r) - (r->n_output > 0) : r->n_output;
+    assert_int_equal(w->rows_of[r->id], want);
+}
+
 /* Random arrivals until `total` requests have come and gone; every text is compared. */
 static void play(world *w, uint32_t total, uint64_t *steps) {
     expected *e = calloc(total, sizeof *e);
+    engine_request *all[64] = {NULL};
     uint32_t added = 0, done = 0;
     bool more = true;
+    assert_true(total <= 64);
     while (done < total) {
         engine_request *r;
         while (added < total && (!more || rnd(3) == 0)) {
-            (void)add_random(w, added, &e[added]);
+            all[added] = add_random(w, added, &e[added]);
             added++;
             more = true;
         }
@@ -223,10 +260,13 @@ static void play(world *w, uint32_t total, uint64_t *steps) {
         more = world_step(w);
         assert_int_equal(base_alloc_count(), before); /* a step never allocates */
         (*steps)++;
+        check_order(all, added);
         while ((r = engine_sched_take_finished(w->sched))) {
             assert_int_equal(r->finish, e[r->id].finish);
             assert_int_equal(r->n_output, e[r->id].n);
             if (r->n_output) assert_memory_equal(r->output, e[r->id].output, r->n_output * 4);
+            check_rows(w, r);
+            all[r->id] = NULL;
             engine_request_free(r);
             done++;
         }
@@ -375,6 +415,32 @@ static void decodes_come_first_and_prompts_are_cut(void **state) {
         engine_request_free(r[i]);
     }
     assert_int_equal(engine_kv_n_free(w.kv), engine_kv_n_usable(w.kv));
+    world_close(&w);
+}
+
+/* A newcomer that would be preempted soon waits; the one that runs is not disturbed. */
+static void prompts_wait_for_blocks(void **state) {
+    (void)state;
+    setup s = roomy;
+    world w;
+    rp_error err = {0};
+    engine_request *a, *b;
+    engine_sched_stats st;
+    s.n_blocks = 7;
+    world_open(&w, &s);
+    a = add(&w, 0, 20, 40, RP_OK, &err);
+    b = add(&w, 1, 60, 3, RP_OK, &err); /* 4 blocks are free, one of which is held back */
+    (void)world_step(&w);
+    assert_int_equal(a->state, ENGINE_RUNNING);
+    assert_int_equal(b->state, ENGINE_WAITING);
+    while (world_step(&w)) {
+    }
+    engine_sched_get_stats(w.sched, &st);
+    assert_int_equal(st.preemptions, 0);
+    assert_ptr_equal(engine_sched_take_finished(w.sched), a);
+    assert_ptr_equal(engine_sched_take_finished(w.sched), b);
+    engine_request_free(a);
+    engine_request_free(b);
     world_close(&w);
 }
 
@@ -564,6 +630,7 @@ int main(void) {
         cmocka_unit_test(text_depends_on_the_request_alone),
         cmocka_unit_test(what_can_never_fit_is_refused_with_numbers),
         cmocka_unit_test(decodes_come_first_and_prompts_are_cut),
+        cmocka_unit_test(prompts_wait_for_blocks),
         cmocka_unit_test(hooks_and_aborts_end_requests),
         cmocka_unit_test(all_logits_asks_for_each_position_once),
         cmocka_unit_test(dummy_step_touches_no_live_kv),
