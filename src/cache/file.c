@@ -64,3 +64,10 @@ void cache_remove(const char *path) {
     rp_status st = base_path_remove(path, NULL);
     (void)st;
 }
+
+rp_status cache_take_text(base_buf *b, char **out, rp_error *err) {
+    char *text = base_buf_take(b);
+    if (!text) return rp_fail(err, RP_NOMEM, "no memory for a text of the cache");
+    *out = text;
+    return RP_OK;
+}

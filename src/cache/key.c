@@ -115,7 +115,8 @@ rp_status cache_key_json(const cache_key *k, char **out, rp_error *err) {
         put_string(&b, k->v[i].value);
     }
     base_buf_puts(&b, "\n}\n");
-    RP_TRY(base_buf_status(&b, err));
-    *out = base_buf_take(&b);
+    char *json = base_buf_take(&b);
+    if (!json) return rp_fail(err, RP_NOMEM, "no memory for the factors of a key");
+    *out = json;
     return RP_OK;
 }

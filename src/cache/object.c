@@ -174,15 +174,18 @@ static rp_status keep_private(cache_store *s, base_hash128 key, const char *code
                               char **out_path, rp_error *err) {
     const char *dir = NULL;
     char hex[33];
+    char *path = NULL;
     base_buf b;
     RP_TRY(cache_private_dir(s, &dir, err));
     base_hash_hex(key, hex);
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/%s.so", dir, hex);
-    RP_TRY(base_buf_status(&b, err));
-    rp_status st = cache_file_write(b.data, &(cache_part){code, size}, 1, false, err);
-    if (st == RP_OK) *out_path = base_buf_take(&b);
-    base_buf_done(&b);
+    RP_TRY(cache_take_text(&b, &path, err));
+    rp_status st = cache_file_write(path, &(cache_part){code, size}, 1, false, err);
+    if (st == RP_OK)
+        *out_path = path;
+    else
+        base_free(path);
     return st;
 }
 

@@ -56,6 +56,8 @@ typedef struct cache_part {
 /* Writes the parts to a temporary name beside path and renames it. sync: fsync before the rename. */
 rp_status cache_file_write(const char *path, const cache_part *parts, size_t n, bool sync,
                            rp_error *err) RP_MUST_USE;
+/* The buffer's text, owned by the caller; RP_NOMEM when an append failed. b is empty either way. */
+rp_status cache_take_text(base_buf *b, char **out, rp_error *err) RP_MUST_USE;
 /* <path>.tmp-<pid>-<serial> into b. */
 void cache_temp_name(const char *path, base_buf *b);
 /* Writes all of data at offset; RP_IO with the path in the text. */

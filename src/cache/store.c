@@ -38,8 +38,7 @@ rp_status cache_default_dir(const char *dir, char **out, rp_error *err) {
             "no cache folder: neither REPRISE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; "
             "give --cache-dir");
     while (b.len > 1 && b.data && b.data[b.len - 1] == '/') b.data[--b.len] = 0;
-    *out = base_buf_take(&b);
-    return *out ? RP_OK : rp_fail(err, RP_NOMEM, "no memory for the cache folder's name");
+    return cache_take_text(&b, out, err);
 }
 
 /* ---- is the folder fit for use? ---- */
@@ -175,24 +174,23 @@ rp_status cache_object_path(const cache_store *s, cache_kind kind, base_hash128 
     base_hash_hex(key, hex);
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/objects/%s/%s%s", s->dir, cache_kind_names[kind], hex, suffix);
-    RP_TRY(base_buf_status(&b, err));
-    *out = base_buf_take(&b);
-    return *out ? RP_OK : rp_fail(err, RP_NOMEM, "no memory for a name in the cache");
+    return cache_take_text(&b, out, err);
 }
 
 static rp_status make_private(char **out, rp_error *err) {
     const char *tmp = base_env_get(BASE_ENV_TMPDIR);
+    char *path = NULL;
     base_buf b;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/reprise-XXXXXX", tmp ? tmp : "/tmp");
-    RP_TRY(base_buf_status(&b, err));
-    if (base_sys_fails() || !mkdtemp(b.data)) {
+    RP_TRY(cache_take_text(&b, &path, err));
+    if (base_sys_fails() || !mkdtemp(path)) {
         int code = errno;
-        base_buf_done(&b);
+        base_free(path);
         return rp_fail(err, RP_IO, "no private folder for code can be made in %s: %s; set TMPDIR",
                        tmp ? tmp : "/tmp", base_errno_text(code));
     }
-    *out = base_buf_take(&b);
+    *out = path;
     return RP_OK;
 }
 

@@ -17,9 +17,7 @@ static rp_status text_path(const cache_store *s, base_hash128 key, const char *n
     base_hash_hex(key, hex);
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/plans/%s/%s%s", s->dir, hex, name, suffix);
-    RP_TRY(base_buf_status(&b, err));
-    *out = base_buf_take(&b);
-    return RP_OK;
+    return cache_take_text(&b, out, err);
 }
 
 /* The line of the checksum file. */

@@ -1,0 +1,152 @@
+/* Keys: what changes them, their JSON, and why a plan was not found. */
+#include "support/check.h"
+
+#include <jansson.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cache/key.h"
+
+static char root[64];
+
+static int set_up(void **state) {
+    (void)state;
+    (void)snprintf(root, sizeof root, "/tmp/cache_key_XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return base_path_remove(root, NULL) == RP_OK ? 0 : -1;
+}
+
+/* Pairs of name and value, ended by NULL. */
+static cache_key *make_key(const char *const *pairs) {
+    cache_key *k = cache_key_new();
+    rp_error err = {0};
+    assert_non_null(k);
+    for (; *pairs; pairs += 2) CHECK_OK(cache_key_add(k, pairs[0], pairs[1], &err), &err);
+    return k;
+}
+
+#define KEY(...) make_key((const char *const[]){__VA_ARGS__, NULL})
+
+static bool equal(cache_key *a, cache_key *b) {
+    base_hash128 x = cache_key_hash(a), y = cache_key_hash(b);
+    cache_key_free(a);
+    cache_key_free(b);
+    return x.lo == y.lo && x.hi == y.hi;
+}
+
+static void every_part_counts(void **state) {
+    (void)state;
+    assert_true(equal(KEY("isa", "avx2", "rows", "8"), KEY("isa", "avx2", "rows", "8")));
+    assert_false(equal(KEY("isa", "avx2", "rows", "8"), KEY("isa", "avx2", "rows", "9")));
+    assert_false(equal(KEY("isa", "avx2", "rows", "8"), KEY("isa", "avx2", "row", "8")));
+    assert_false(equal(KEY("isa", "avx2", "rows", "8"), KEY("isa", "avx2")));
+    assert_false(equal(KEY("a", "bc"), KEY("ab", "c"))); /* borders between parts count */
+    assert_false(equal(KEY("a", "b", "c", "d"), KEY("a", "bc", "d", "")));
+    assert_false(equal(KEY("a", ""), cache_key_new()));
+}
+
+static void a_factor_is_added_once(void **state) {
+    (void)state;
+    rp_error err = {0};
+    cache_key *k = KEY("isa", "avx2");
+    base_hash128 before = cache_key_hash(k);
+    assert_int_equal(cache_key_add(k, "isa", "avx512", &err), RP_INTERNAL);
+    assert_non_null(strstr(err.text, "isa"));
+    base_hash128 after = cache_key_hash(k);
+    assert_memory_equal(&before, &after, sizeof before);
+    CHECK_OK(cache_key_addf(k, &err, "rows", "%d..%d", 1, 8), &err);
+    CHECK_OK(cache_key_addf(k, &err, "empty", "%s", ""), &err);
+    assert_true(equal(k, KEY("isa", "avx2", "rows", "1..8", "empty", "")));
+}
+
+static void json_is_readable_whatever_the_bytes(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *text = NULL;
+    cache_key *k = KEY("plain", "avx2", "quote\"d", "a\\b\n\x01", "utf8",
+                       "na\xc3\xafve \xf0\x9f\x8c\x8a", "broken", "\xff\xc3(\xed\xa0\x80\xe2\x82",
+                       "empty", "");
+    CHECK_OK(cache_key_json(k, &text, &err), &err);
+    json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(j);
+    assert_int_equal(json_object_size(j), 5);
+    assert_string_equal(json_string_value(json_object_get(j, "plain")), "avx2");
+    assert_string_equal(json_string_value(json_object_get(j, "quote\"d")), "a\\b\n\x01");
+    assert_string_equal(json_string_value(json_object_get(j, "utf8")),
+                        "na\xc3\xafve \xf0\x9f\x8c\x8a");
+    json_decref(j);
+    base_free(text);
+    cache_key_free(k);
+    k = cache_key_new();
+    CHECK_OK(cache_key_json(k, &text, &err), &err);
+    j = json_loads(text, 0, NULL);
+    assert_true(json_is_object(j));
+    json_decref(j);
+    base_free(text);
+    cache_key_free(k);
+    cache_key_free(NULL);
+}
+
+static void store_plan(cache_store *s, cache_key *k) {
+    rp_error err = {0};
+    char *json = NULL;
+    CHECK_OK(cache_key_json(k, &json, &err), &err);
+    CHECK_OK(cache_put_text(s, cache_key_hash(k), "key_factors.json", json, &err), &err);
+    base_free(json);
+    cache_key_free(k);
+}
+
+static void why_names_what_differs(void **state) {
+    (void)state;
+    rp_error err = {0};
+    cache_store *s = NULL;
+    base_buf out;
+    base_buf_init(&out, 0);
+    CHECK_OK(cache_store_open(root, &s, &err), &err);
+    cache_key *k = KEY("arch", "llama", "numerics", "exact", "isa", "avx512", "rows", "8");
+    CHECK_OK(cache_why(s, k, &out, &err), &err);
+    assert_string_equal(out.data, "no plan is stored\n");
+    store_plan(s, KEY("arch", "llama", "numerics", "default", "isa", "avx2", "rows", "8"));
+    store_plan(s, KEY("arch", "llama", "numerics", "default", "isa", "avx512", "rows", "8"));
+    store_plan(s, KEY("arch", "llama", "numerics", "exact", "isa", "avx512", "sources", "12"));
+    /* A damaged one is passed over. */
+    CHECK_OK(cache_put_text(s, (base_hash128){1, 2}, "key_factors.json", "{\"arch\":", &err), &err);
+    base_buf_clear(&out);
+    CHECK_OK(cache_why(s, k, &out, &err), &err);
+    char *line[4] = {out.data, NULL, NULL, NULL};
+    for (int i = 1; i < 4; i++) {
+        line[i] = strchr(line[i - 1], '\n');
+        assert_non_null(line[i]);
+        *line[i]++ = 0;
+    }
+    assert_string_equal(line[3], "");
+    assert_string_equal(line[0] + 39, "1 of 4 factors differ: numerics \"default\" -> \"exact\"");
+    /* the two with two differences come in the order of their keys */
+    bool swapped = strstr(line[1], "sources") != NULL;
+    assert_non_null(strstr(line[1 + !swapped], "rows (none) -> \"8\"; sources \"12\" -> (none)"));
+    assert_non_null(
+        strstr(line[1 + swapped], "numerics \"default\" -> \"exact\"; isa \"avx2\" -> \"avx512\""));
+    store_plan(s, k);
+    k = KEY("arch", "llama", "numerics", "exact", "isa", "avx512", "rows", "8");
+    base_buf_clear(&out);
+    CHECK_OK(cache_why(s, k, &out, &err), &err);
+    assert_non_null(strstr(out.data, ": all 4 factors equal\n"));
+    base_buf_done(&out);
+    cache_key_free(k);
+    cache_store_close(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_part_counts),
+        cmocka_unit_test(a_factor_is_added_once),
+        cmocka_unit_test(json_is_readable_whatever_the_bytes),
+        cmocka_unit_test(why_names_what_differs),
+    };
+    return cmocka_run_group_tests_name("cache_key", tests, set_up, tear_down);
+}

@@ -1,0 +1,720 @@
+/* The store: round trips, every byte flipped or cut is a miss, quarantine, folders that must not be
+ * used, full disks, two writers at once, listing and verifying. */
+#include "support/check.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/str.h"
+#include "cache/store.h"
+
+static char root[32];
+static char dir[64], src[64];
+static const base_hash128 key = {0x1122334455667788, 0x99aabbccddeeff00};
+
+static void path_in(char *out, size_t size, const char *rest) {
+    (void)snprintf(out, size, "%s/%s", dir, rest);
+}
+
+static cache_store *open_store(void) {
+    cache_store *s = NULL;
+    rp_error err = {0};
+    CHECK_OK(cache_store_open(dir, &s, &err), &err);
+    return s;
+}
+
+static int fresh(void **state) {
+    (void)state;
+    static int n;
+    (void)snprintf(dir, sizeof dir, "%s/c%d", root, n);
+    (void)snprintf(src, sizeof src, "%s/src%d.so", root, n++);
+    return 0;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    /* In memory where possible: the tests write some ten thousand files. */
+    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    (void)snprintf(root, sizeof root, "%s/reprise-XXXXXX", base);
+    if (!mkdtemp(root)) return -1;
+    return setenv("TMPDIR", root, 1); /* what is left behind is seen */
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return base_path_remove(root, NULL) == RP_OK ? 0 : -1;
+}
+
+static void write_file(const char *path, const void *data, size_t size) {
+    rp_error err = {0};
+    CHECK_OK(base_file_write_atomic(path, data, size, &err), &err);
+}
+
+static rp_status count_entry(void *user, const char *name, bool is_dir, rp_error *err) {
+    (void)err, (void)name, (void)is_dir;
+    ++*(int *)user;
+    return RP_OK;
+}
+
+static int count_files(const char *rest) {
+    char path[256];
+    int n = 0;
+    rp_error err = {0};
+    path_in(path, sizeof path, rest);
+    CHECK_OK(base_dir_list(path, count_entry, &n, &err), &err);
+    return n;
+}
+
+static void small_objects_round_trip(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    char *out = NULL;
+    size_t size = 0;
+    assert_null(cache_store_off_reason(s));
+    assert_string_equal(cache_store_dir(s), dir);
+    assert_int_equal(cache_get(s, CACHE_PLAN, key, &out, &size, &err), RP_NOT_FOUND);
+    assert_int_equal(err.text[0], 0); /* a miss is no failure */
+    for (size_t n = 0; n < 70000; n = n * 3 + 1) {
+        char *data = base_alloc(n);
+        memset(data, (int)n, n);
+        CHECK_OK(cache_put(s, CACHE_PLAN, key, data, n, &err), &err);
+        CHECK_OK(cache_get(s, CACHE_PLAN, key, &out, &size, &err), &err);
+        assert_int_equal(size, n);
+        assert_memory_equal(out, data, n);
+        assert_int_equal(out[n], 0);
+        base_free(out);
+        base_free(data);
+    }
+    /* Another kind and another key are other objects. */
+    assert_int_equal(cache_get(s, CACHE_TUNING, key, &out, &size, NULL), RP_NOT_FOUND);
+    base_hash128 other = {key.lo, key.hi + 1};
+    assert_int_equal(cache_get(s, CACHE_PLAN, other, &out, &size, NULL), RP_NOT_FOUND);
+    assert_int_equal(cache_hits(s), 11);
+    assert_int_equal(cache_misses(s), 3);
+    cache_store_close(s);
+    s = open_store(); /* the next process finds it */
+    CHECK_OK(cache_get(s, CACHE_PLAN, key, &out, &size, &err), &err);
+    base_free(out);
+    cache_store_close(s);
+}
+
+/* One way of looking an object up, and the file whose bytes are damaged. */
+typedef struct look {
+    const char *file;
+    rp_status (*put)(cache_store *s);
+    rp_status (*get)(cache_store *s);
+    const char *quarantined;
+} look;
+
+static rp_status put_small(cache_store *s) {
+    return cache_put(s, CACHE_TUNING, key, "four warps, tile 64", 19, NULL);
+}
+static rp_status get_small(cache_store *s) {
+    char *out = NULL;
+    size_t size;
+    rp_status st = cache_get(s, CACHE_TUNING, key, &out, &size, NULL);
+    if (st == RP_OK) assert_memory_equal(out, "four warps, tile 64", 20);
+    base_free(out);
+    return st;
+}
+static rp_status put_code(cache_store *s) {
+    char *path = NULL;
+    write_file(src, "\177ELF pretend", 12);
+    rp_status st = cache_put_code(s, key, 5, src, &path, NULL);
+    base_free(path);
+    return st;
+}
+static rp_status get_code(cache_store *s) {
+    char *path = NULL;
+    rp_status st = cache_get_code(s, key, 5, &path, NULL);
+    base_free(path);
+    return st;
+}
+static rp_status put_text(cache_store *s) {
+    return cache_put_text(s, key, "key_factors.json", "{\"a\": \"b\"}", NULL);
+}
+static rp_status get_text(cache_store *s) {
+    char *out = NULL;
+    rp_status st = cache_get_text(s, key, "key_factors.json", &out, NULL);
+    if (st == RP_OK) assert_string_equal(out, "{\"a\": \"b\"}");
+    base_free(out);
+    return st;
+}
+enum { LARGE = 1000 };
+static rp_status put_large(cache_store *s) {
+    char data[LARGE];
+    cache_writer *w = NULL;
+    base_mapping m = {0};
+    const uint8_t *payload = NULL;
+    memset(data, 7, sizeof data);
+    rp_status st = cache_writer_open(s, CACHE_WEIGHTS, key, LARGE, &w, NULL);
+    if (st == RP_OK) st = cache_writer_add(w, data, LARGE, NULL);
+    if (st == RP_OK) st = cache_writer_commit(w, &m, &payload, NULL);
+    cache_writer_free(w);
+    base_file_unmap(&m);
+    return st;
+}
+static rp_status get_large(cache_store *s) {
+    base_mapping m = {0};
+    const uint8_t *payload = NULL;
+    size_t size = 0;
+    rp_status st = cache_map(s, CACHE_WEIGHTS, key, false, &m, &payload, &size, NULL);
+    if (st == RP_OK) assert_int_equal(size, LARGE);
+    for (size_t i = 0; i < size; i++) assert_int_equal(payload[i], 7);
+    base_file_unmap(&m);
+    return st;
+}
+
+#define HEX "99aabbccddeeff001122334455667788"
+static look looks[] = {
+    {"objects/tuning/" HEX, put_small, get_small, "quarantine/tuning-" HEX},
+    {"objects/code/" HEX ".so", put_code, get_code, "quarantine/code-" HEX ".so"},
+    {"objects/code/" HEX ".sum", put_code, get_code, "quarantine/code-" HEX ".so"},
+    {"objects/weights/" HEX, put_large, get_large, "quarantine/weights-" HEX},
+    {"plans/" HEX "/key_factors.json", put_text, get_text, "quarantine/" HEX "-key_factors.json"},
+    {"plans/" HEX "/key_factors.json.xxh128", put_text, get_text,
+     "quarantine/" HEX "-key_factors.json"},
+};
+
+/* Writes the bytes over the object, expects a miss and the object in quarantine. */
+static void expect_miss(const look *l, cache_store *s, const char *path, const char *bytes,
+                        size_t size) {
+    char away[256];
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_int_equal(write(fd, bytes, size), size);
+    (void)close(fd);
+    assert_int_equal(l->get(s), RP_NOT_FOUND);
+    path_in(away, sizeof away, l->quarantined);
+    assert_true(base_file_exists(away));
+    assert_int_equal(unlink(away), 0);
+    assert_int_equal(l->get(s), RP_NOT_FOUND);
+}
+
+static void every_flipped_or_missing_byte_is_a_miss(void **state) {
+    const look *l = *state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    char path[256], *good = NULL;
+    size_t size = 0;
+    path_in(path, sizeof path, l->file);
+    assert_int_equal(l->get(s), RP_NOT_FOUND);
+    assert_int_equal(l->put(s), RP_OK);
+    assert_int_equal(l->get(s), RP_OK);
+    CHECK_OK(base_file_read(path, 1 << 20, &good, &size, &err), &err);
+    char *bad = base_alloc(size + 1);
+    for (size_t i = 0; i < size; i++) {
+        if (i) assert_int_equal(l->put(s), RP_OK); /* its other file is in quarantine, too */
+        memcpy(bad, good, size);
+        bad[i] = (char)(bad[i] ^ (1 << i % 8));
+        expect_miss(l, s, path, bad, size);
+    }
+    for (size_t cut = 0; cut <= size + 1; cut++) {
+        if (cut == size) continue;
+        assert_int_equal(l->put(s), RP_OK);
+        memcpy(bad, good, size);
+        bad[size] = 0;
+        expect_miss(l, s, path, bad, cut);
+    }
+    assert_int_equal(l->put(s), RP_OK);
+    assert_int_equal(l->get(s), RP_OK);
+    base_free(good);
+    base_free(bad);
+    cache_store_close(s);
+}
+
+static void a_renamed_object_is_foreign(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    base_hash128 other = {1, 2};
+    char from[256], to[256], *out = NULL;
+    size_t size;
+    assert_int_equal(put_small(s), RP_OK);
+    path_in(from, sizeof from, "objects/tuning/" HEX);
+    path_in(to, sizeof to, "objects/tuning/00000000000000020000000000000001");
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(cache_get(s, CACHE_TUNING, other, &out, &size, NULL), RP_NOT_FOUND);
+    assert_int_equal(count_files("quarantine"), 1);
+    assert_int_equal(put_small(s), RP_OK);
+    path_in(to, sizeof to, "objects/plan/" HEX);
+    assert_int_equal(rename(from, to), 0);
+    assert_int_equal(cache_get(s, CACHE_PLAN, key, &out, &size, NULL), RP_NOT_FOUND);
+    assert_int_equal(count_files("quarantine"), 2);
+    cache_store_close(s);
+}
+
+static void code_is_moved_in_and_tied_to_its_isa(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    char *path = NULL, *got = NULL, *bytes = NULL;
+    size_t size = 0;
+    write_file(src, "code", 4);
+    CHECK_OK(cache_put_code(s, key, 3, src, &path, &err), &err);
+    assert_false(base_file_exists(src));
+    assert_int_equal(cache_get_code(s, key, 7, &got, &err), RP_NOT_FOUND);
+    assert_int_equal(cache_get_code(s, key, 1, &got, &err), RP_NOT_FOUND);
+    CHECK_OK(cache_get_code(s, key, 3, &got, &err), &err); /* still there */
+    assert_string_equal(got, path);
+    CHECK_OK(base_file_read(got, 100, &bytes, &size, &err), &err);
+    assert_memory_equal(bytes, "code", 5);
+    base_free(bytes);
+    base_free(got);
+    base_free(path);
+    assert_int_equal(cache_put_code(s, key, 3, "/nowhere/x.so", &path, NULL), RP_NOT_FOUND);
+    cache_store_close(s);
+}
+
+/* Sizes around chunk borders, added in odd parts. */
+static void large_objects_round_trip(void **state) {
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4095, 65535, 65536, 65537, 400000, 5 << 20};
+    cache_store *s = open_store();
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        size_t n = sizes[k], got = 0;
+        uint8_t *data = base_alloc(n);
+        for (size_t i = 0; i < n; i++) data[i] = (uint8_t)(i * 2654435761u >> 13);
+        base_hash128 id = {k, 77};
+        cache_writer *w = NULL;
+        base_mapping m = {0}, again = {0};
+        const uint8_t *payload = NULL;
+        rp_error err = {0};
+        CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, id, n, &w, &err), &err);
+        for (size_t at = 0, part = 1; at < n; at += part, part = part * 5 % 90001 + 1) {
+            if (part > n - at) part = n - at;
+            CHECK_OK(cache_writer_add(w, data + at, part, &err), &err);
+        }
+        assert_int_equal(cache_writer_add(w, data, 1, NULL), RP_INTERNAL);
+        assert_int_equal(cache_map(s, CACHE_WEIGHTS, id, true, &again, &payload, &got, NULL),
+                         RP_NOT_FOUND); /* not before commit */
+        CHECK_OK(cache_writer_commit(w, &m, &payload, &err), &err);
+        cache_writer_free(w);
+        assert_int_equal((uintptr_t)payload % 4096, 0);
+        assert_memory_equal(payload, data, n);
+        CHECK_OK(cache_map(s, CACHE_WEIGHTS, id, true, &again, &payload, &got, &err), &err);
+        assert_int_equal(got, n);
+        assert_int_equal((uintptr_t)payload % 4096, 0);
+        assert_memory_equal(payload, data, n);
+        base_file_unmap(&m);
+        base_file_unmap(&again);
+        base_free(data);
+    }
+    assert_int_equal(count_files("objects/weights"), 8);
+    cache_store_close(s);
+}
+
+static void uncommitted_writes_leave_nothing(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    cache_writer *w = NULL;
+    base_mapping m = {0};
+    const uint8_t *payload = NULL;
+    assert_int_equal(cache_writer_open(s, CACHE_WEIGHTS, key, 100, &w, NULL), RP_OK);
+    assert_int_equal(cache_writer_add(w, "abc", 3, NULL), RP_OK);
+    assert_int_equal(cache_writer_commit(w, &m, &payload, NULL), RP_INTERNAL); /* 97 missing */
+    cache_writer_free(w);
+    cache_writer_free(NULL);
+    assert_int_equal(count_files("objects/weights"), 0);
+    cache_store_close(s);
+}
+
+/* A flip anywhere is found by a full check; at both ends and in the table by a sampled one. */
+static void large_damage_is_found(void **state) {
+    (void)state;
+    enum { N = 64 * 65536 + 17 }; /* more chunks than a sample */
+    uint8_t *data = base_alloc(N);
+    cache_store *s = open_store();
+    char path[256];
+    path_in(path, sizeof path, "objects/weights/" HEX);
+    size_t head = 4096;
+    const size_t places[] = {0, 70, head - 1, head, head + N - 1, head + N / 2};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        cache_writer *w = NULL;
+        base_mapping m = {0};
+        const uint8_t *payload = NULL;
+        size_t size;
+        rp_error err = {0};
+        CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, key, N, &w, &err), &err);
+        CHECK_OK(cache_writer_add(w, data, N, &err), &err);
+        CHECK_OK(cache_writer_commit(w, &m, &payload, &err), &err);
+        cache_writer_free(w);
+        base_file_unmap(&m);
+        CHECK_OK(cache_map(s, CACHE_WEIGHTS, key, false, &m, &payload, &size, &err), &err);
+        base_file_unmap(&m);
+        int fd = open(path, O_RDWR);
+        char c;
+        assert_int_equal(pread(fd, &c, 1, (off_t)places[i]), 1);
+        c ^= 16;
+        assert_int_equal(pwrite(fd, &c, 1, (off_t)places[i]), 1);
+        (void)close(fd);
+        bool full = i == 5;
+        assert_int_equal(cache_map(s, CACHE_WEIGHTS, key, full, &m, &payload, &size, NULL),
+                         RP_NOT_FOUND);
+        assert_false(base_file_exists(path));
+    }
+    base_free(data);
+    cache_store_close(s);
+}
+
+static void mapping_100_mb_is_quick(void **state) {
+    (void)state;
+    enum { N = 100 << 20 };
+    uint8_t *part = base_alloc(1 << 20);
+    cache_store *s = open_store();
+    cache_writer *w = NULL;
+    base_mapping m = {0};
+    const uint8_t *payload = NULL;
+    size_t size;
+    rp_error err = {0};
+    CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, key, N, &w, &err), &err);
+    for (int i = 0; i < 100; i++) CHECK_OK(cache_writer_add(w, part, 1 << 20, &err), &err);
+    CHECK_OK(cache_writer_commit(w, &m, &payload, &err), &err);
+    cache_writer_free(w);
+    base_file_unmap(&m);
+    int64_t best = INT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        int64_t t0 = base_now_ns();
+        CHECK_OK(cache_map(s, CACHE_WEIGHTS, key, false, &m, &payload, &size, &err), &err);
+        int64_t t = base_now_ns() - t0;
+        if (t < best) best = t;
+        base_file_unmap(&m);
+    }
+    printf("a sampled check of 100 MB: %.2f ms\n", (double)best / 1e6);
+    assert_true(best <
+                20 * 1000 * 1000); /* ten times the budget: machines differ, sanitizers too */
+    base_free(part);
+    cache_store_close(s);
+}
+
+/* ---- folders that must not be used ---- */
+
+/* Off, for a reason with this text; everything still works, nothing is stored, nothing stays in TMPDIR. */
+static void expect_off(const char *text) {
+    rp_error err = {0};
+    cache_store *s = open_store();
+    char *path = NULL;
+    assert_non_null(cache_store_off_reason(s));
+    if (!strstr(cache_store_off_reason(s), text)) fail_msg("reason: %s", cache_store_off_reason(s));
+    assert_int_equal(put_small(s), RP_OK);
+    assert_int_equal(get_small(s), RP_NOT_FOUND);
+    assert_int_equal(put_text(s), RP_OK);
+    assert_int_equal(get_text(s), RP_NOT_FOUND);
+    assert_int_equal(put_large(s), RP_OK); /* mapped all the same */
+    assert_int_equal(get_large(s), RP_NOT_FOUND);
+    write_file(src, "code", 4);
+    CHECK_OK(cache_put_code(s, key, 5, src, &path, &err), &err);
+    struct stat info;
+    char *slash = strrchr(path, '/');
+    assert_int_equal(strncmp(path, root, strlen(root)), 0);
+    assert_int_not_equal(strncmp(path, dir, strlen(dir)), 0);
+    *slash = 0;
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    cache_store_close(s);
+    assert_false(base_file_exists(path)); /* the private folder */
+    base_free(path);
+}
+
+static void refuses_group_and_world_writable(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(chmod(dir, 0770), 0);
+    expect_off("can be written by others (mode 770)");
+    assert_int_equal(chmod(dir, 0702), 0);
+    expect_off("can be written by others (mode 702)");
+    assert_int_equal(chmod(dir, 0755), 0);
+    cache_store_close(open_store());
+    char sub[256];
+    path_in(sub, sizeof sub, "objects/code");
+    assert_int_equal(chmod(sub, 0777), 0);
+    expect_off("objects/code can be written by others");
+}
+
+static void refuses_foreign_folders(void **state) {
+    (void)state;
+    if (geteuid() != 0) SKIP_TEST("only root can give a folder away");
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(chown(dir, 12345, 12345), 0);
+    expect_off("belongs to another user (uid 12345)");
+}
+
+static void a_file_in_the_way(void **state) {
+    (void)state;
+    write_file(dir, "x", 1);
+    expect_off("cannot make folder");
+    assert_int_equal(unlink(dir), 0);
+}
+
+static void unwritable_folder(void **state) {
+    (void)state;
+    cache_store_close(open_store());
+    assert_int_equal(chmod(dir, 0500), 0);
+    if (geteuid() == 0) {
+        /* Root may write anyway; /proc refuses everybody. */
+        (void)snprintf(dir, sizeof dir, "/proc/reprise-cache");
+        expect_off("/proc/reprise-cache");
+    } else {
+        expect_off("cannot be written");
+    }
+}
+
+/* Any write to a file fails while this is on, as on a full disk. */
+static void disk_full(bool on) {
+    struct rlimit limit;
+    (void)signal(SIGXFSZ, on ? SIG_IGN : SIG_DFL);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = on ? 0 : limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void full_at_open(void **state) {
+    (void)state;
+    cache_store *s = NULL;
+    cache_store_close(open_store());
+    disk_full(true);
+    assert_int_equal(cache_store_open(dir, &s, NULL), RP_OK);
+    disk_full(false);
+    assert_non_null(cache_store_off_reason(s));
+    assert_non_null(strstr(cache_store_off_reason(s), "cannot be written"));
+    cache_store_close(s);
+    assert_int_equal(count_files(""), 3); /* objects, plans, quarantine: no probe is left */
+}
+
+static void full_later_drops_writes_but_reads_on(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    assert_int_equal(put_small(s), RP_OK);
+    disk_full(true);
+    assert_int_equal(put_text(s), RP_OK);
+    disk_full(false);
+    assert_non_null(strstr(cache_store_off_reason(s), "cannot write"));
+    assert_int_equal(get_small(s), RP_OK);
+    assert_int_equal(get_text(s), RP_NOT_FOUND);
+    assert_int_equal(put_code(s), RP_OK); /* private */
+    assert_int_equal(get_code(s), RP_NOT_FOUND);
+    cache_store_close(s);
+    s = open_store(); /* space again */
+    assert_null(cache_store_off_reason(s));
+    cache_store_close(s);
+}
+
+/* The disk fills up in the middle of a large object: it ends in memory, whole. */
+static void full_in_the_middle_of_a_large_object(void **state) {
+    (void)state;
+    enum { N = 10 * 65536 };
+    cache_store *s = open_store();
+    uint8_t *data = base_alloc(N);
+    for (int i = 0; i < N; i++) data[i] = (uint8_t)(i / 251);
+    for (int when = 0; when < 12; when++) {
+        cache_writer *w = NULL;
+        base_mapping m = {0};
+        const uint8_t *payload = NULL;
+        rp_error err = {0};
+        cache_store_close(s);
+        s = open_store();
+        if (when == 0) disk_full(true);
+        CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, key, N, &w, &err), &err);
+        for (int i = 0; i < 10; i++) {
+            if (when == i + 1) disk_full(true);
+            CHECK_OK(cache_writer_add(w, data + i * 65536, 65536, &err), &err);
+        }
+        if (when == 11) disk_full(true);
+        CHECK_OK(cache_writer_commit(w, &m, &payload, &err), &err);
+        disk_full(false);
+        assert_memory_equal(payload, data, N);
+        cache_writer_free(w);
+        base_file_unmap(&m);
+        assert_int_equal(count_files("objects/weights"), 0);
+        assert_int_equal(get_large(s), RP_NOT_FOUND);
+    }
+    base_free(data);
+    cache_store_close(s);
+}
+
+/* ---- several at once ---- */
+
+static void *write_and_read(void *arg) {
+    cache_store *s = NULL;
+    if (cache_store_open(dir, &s, NULL) != RP_OK) return arg;
+    for (int i = 0; i < 60; i++) {
+        char mine[64], text[64], *path = NULL;
+        base_mapping m = {0};
+        const uint8_t *payload = NULL;
+        cache_writer *w = NULL;
+        (void)snprintf(mine, sizeof mine, "%s/two%p-%d", root, arg, i);
+        (void)snprintf(text, sizeof text, "contents");
+        rp_status st = cache_put(s, CACHE_PLAN, key, text, strlen(text), NULL);
+        if (st == RP_OK) st = base_file_write_atomic(mine, "same code", 9, NULL);
+        if (st == RP_OK) st = cache_put_code(s, key, 1, mine, &path, NULL);
+        if (st == RP_OK) st = cache_writer_open(s, CACHE_WEIGHTS, key, 8, &w, NULL);
+        if (st == RP_OK) st = cache_writer_add(w, "12345678", 8, NULL);
+        if (st == RP_OK) st = cache_writer_commit(w, &m, &payload, NULL);
+        cache_writer_free(w);
+        base_file_unmap(&m);
+        base_free(path);
+        path = NULL;
+        char *out = NULL;
+        size_t size = 0;
+        if (st == RP_OK) st = cache_get(s, CACHE_PLAN, key, &out, &size, NULL);
+        if (st == RP_OK && strcmp(out, "contents") != 0) st = RP_CORRUPT;
+        base_free(out);
+        if (st == RP_OK) st = cache_get_code(s, key, 1, &path, NULL);
+        base_free(path);
+        if (st == RP_OK) st = cache_map(s, CACHE_WEIGHTS, key, true, &m, &payload, &size, NULL);
+        base_file_unmap(&m);
+        if (st != RP_OK || cache_store_off_reason(s)) {
+            cache_store_close(s);
+            return arg;
+        }
+    }
+    cache_store_close(s);
+    return NULL;
+}
+
+static void two_writers_do_not_disturb_each_other(void **state) {
+    (void)state;
+    pthread_t a, b;
+    int x, y;
+    void *bad_a = NULL, *bad_b = NULL;
+    assert_int_equal(pthread_create(&a, NULL, write_and_read, &x), 0);
+    assert_int_equal(pthread_create(&b, NULL, write_and_read, &y), 0);
+    assert_int_equal(pthread_join(a, &bad_a), 0);
+    assert_int_equal(pthread_join(b, &bad_b), 0);
+    assert_null(bad_a);
+    assert_null(bad_b);
+    assert_int_equal(count_files("objects/plan"), 1);
+    assert_int_equal(count_files("objects/code"), 2);
+    assert_int_equal(count_files("objects/weights"), 1);
+    assert_int_equal(count_files("quarantine"), 0);
+}
+
+/* ---- ls and verify ---- */
+
+typedef struct tally {
+    int n, bad;
+    char text[1024];
+} tally;
+
+static rp_status tally_entry(void *user, const cache_entry *e, rp_error *err) {
+    tally *t = user;
+    (void)err;
+    t->n++;
+    t->bad += !e->ok;
+    assert_int_equal(strlen(e->key), 32);
+    assert_true(e->mtime > 0);
+    size_t len = strlen(t->text);
+    (void)snprintf(t->text + len, sizeof t->text - len, "%d %llu %s\n", (int)e->kind,
+                   (unsigned long long)e->size, e->ok ? "ok" : e->reason);
+    return RP_OK;
+}
+
+static void lists_and_verifies(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    tally t = {0};
+    rp_error err = {0};
+    char path[256];
+    assert_int_equal(put_small(s), RP_OK);
+    assert_int_equal(put_code(s), RP_OK);
+    assert_int_equal(put_large(s), RP_OK);
+    CHECK_OK(cache_put(s, CACHE_PLAN, key, "plan", 4, &err), &err);
+    CHECK_OK(cache_list(s, false, tally_entry, &t, &err), &err);
+    assert_string_equal(t.text, "0 68 ok\n1 12 ok\n2 5096 ok\n3 83 ok\n");
+    t = (tally){0};
+    CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+    assert_int_equal(t.n, 4);
+    assert_int_equal(t.bad, 0);
+    /* Damage in the payload: listing does not see it, verifying does and puts it away. */
+    path_in(path, sizeof path, "objects/weights/" HEX);
+    int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, "x", 1, 5000), 1);
+    (void)close(fd);
+    path_in(path, sizeof path, "objects/code/" HEX ".sum");
+    assert_int_equal(unlink(path), 0);
+    path_in(path, sizeof path, "objects/code/nonsense");
+    write_file(path, "x", 1);
+    t = (tally){0};
+    CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+    assert_string_equal(t.text,
+                        "0 68 ok\n1 12 its .sum is missing\n2 5096 checksum mismatch\n3 83 ok\n");
+    t = (tally){0};
+    CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+    assert_int_equal(t.n, 2);
+    assert_int_equal(count_files("quarantine"), 2);
+    cache_store_close(s);
+}
+
+static void default_folder_follows_the_environment(void **state) {
+    (void)state;
+    char *out = NULL;
+    rp_error err = {0};
+    (void)setenv("REPRISE_CACHE_DIR", "/a/b/", 1);
+    (void)setenv("XDG_CACHE_HOME", "/xdg", 1);
+    (void)setenv("HOME", "/home/me", 1);
+    CHECK_OK(cache_default_dir("/given", &out, &err), &err);
+    assert_string_equal(out, "/given");
+    base_free(out);
+    CHECK_OK(cache_default_dir(NULL, &out, &err), &err);
+    assert_string_equal(out, "/a/b");
+    base_free(out);
+    (void)unsetenv("REPRISE_CACHE_DIR");
+    CHECK_OK(cache_default_dir("", &out, &err), &err);
+    assert_string_equal(out, "/xdg/reprise");
+    base_free(out);
+    (void)setenv("XDG_CACHE_HOME", "relative", 1);
+    CHECK_OK(cache_default_dir(NULL, &out, &err), &err);
+    assert_string_equal(out, "/home/me/.cache/reprise");
+    base_free(out);
+    (void)unsetenv("HOME");
+    (void)unsetenv("XDG_CACHE_HOME");
+    assert_int_equal(cache_default_dir(NULL, &out, &err), RP_NOT_FOUND);
+    cache_store *s = NULL;
+    assert_int_equal(cache_store_open(NULL, &s, NULL), RP_OK);
+    assert_non_null(strstr(cache_store_off_reason(s), "HOME"));
+    assert_string_equal(cache_store_dir(s), "");
+    assert_int_equal(put_large(s), RP_OK);
+    cache_store_close(s);
+}
+
+#define T(fn) \
+    { #fn, fn, fresh, NULL, NULL }
+#define BYTES(i)                                                            \
+    {                                                                       \
+        "every_flipped_or_missing_byte_is_a_miss (" #i ")",                 \
+            every_flipped_or_missing_byte_is_a_miss, fresh, NULL, &looks[i] \
+    }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(small_objects_round_trip),
+        BYTES(0),
+        BYTES(1),
+        BYTES(2),
+        BYTES(3),
+        BYTES(4),
+        BYTES(5),
+        T(a_renamed_object_is_foreign),
+        T(code_is_moved_in_and_tied_to_its_isa),
+        T(large_objects_round_trip),
+        T(uncommitted_writes_leave_nothing),
+        T(large_damage_is_found),
+        T(mapping_100_mb_is_quick),
+        T(refuses_group_and_world_writable),
+        T(refuses_foreign_folders),
+        T(a_file_in_the_way),
+        T(unwritable_folder),
+        T(full_at_open),
+        T(full_later_drops_writes_but_reads_on),
+        T(full_in_the_middle_of_a_large_object),
+        T(two_writers_do_not_disturb_each_other),
+        T(lists_and_verifies),
+        T(default_folder_follows_the_environment),
+    };
+    return cmocka_run_group_tests_name("cache_store", tests, set_up, tear_down);
+}
