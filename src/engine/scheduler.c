@@ -85,9 +85,8 @@ rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_
                        o->max_num_seqs);
     s = base_alloc(sizeof *s);
     if (!s) return rp_fail(err, RP_NOMEM, "scheduler");
-    s->o = *o;
+    *s = (engine_sched){.o = *o, .kv = kv};
     s->o.max_logits = rows;
-    s->kv = kv;
     s->running = base_alloc_array(o->max_num_seqs, sizeof *s->running);
     s->batch.entry = base_alloc_array(o->max_num_seqs, sizeof *s->batch.entry);
     if (!s->running || !s->batch.entry) {

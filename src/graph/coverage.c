@@ -53,7 +53,7 @@ static rp_status add_size(graph_coverage *c, size_t *cap, const graph_dispatcher
 
     RP_TRY(graph_dispatch(d, &s, &x, err));
     if (!run || !same_run(run, kind, &x)) {
-        if (c->n_runs == *cap) {
+        if (!c->runs || c->n_runs == *cap) {
             graph_cover *p = base_realloc_array(c->runs, *cap ? *cap * 2 : 32, sizeof *p);
 
             if (!p) return rp_fail(err, RP_NOMEM, "coverage table");

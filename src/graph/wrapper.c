@@ -165,7 +165,7 @@ static rp_status grow_entries(graph_wrapper *w, rp_error *err) {
     uint32_t cap = w->cap_entries ? w->cap_entries * 2 : 16;
     wrapper_entry *p;
 
-    if (w->n_entries < w->cap_entries) return RP_OK;
+    if (w->entries && w->n_entries < w->cap_entries) return RP_OK;
     p = base_realloc_array(w->entries, cap, sizeof *p);
     if (!p) return rp_fail(err, RP_NOMEM, "graph entries of %s", w->name);
     w->entries = p;
