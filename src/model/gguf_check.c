@@ -17,8 +17,8 @@ enum {
 };
 
 static const uint8_t value_sizes[MODEL_KV_COUNT_] = {
-    [MODEL_KV_U8] = 1,  [MODEL_KV_I8] = 1,  [MODEL_KV_U16] = 2,  [MODEL_KV_I16] = 2,
-    [MODEL_KV_U32] = 4, [MODEL_KV_I32] = 4, [MODEL_KV_F32] = 4,  [MODEL_KV_BOOL] = 1,
+    [MODEL_KV_U8] = 1,  [MODEL_KV_I8] = 1,  [MODEL_KV_U16] = 2, [MODEL_KV_I16] = 2,
+    [MODEL_KV_U32] = 4, [MODEL_KV_I32] = 4, [MODEL_KV_F32] = 4, [MODEL_KV_BOOL] = 1,
     [MODEL_KV_U64] = 8, [MODEL_KV_I64] = 8, [MODEL_KV_F64] = 8,
 };
 
@@ -78,8 +78,9 @@ static rp_status array_parse(const model_gguf *g, gguf_cursor *c, const char *ke
                        "%s: key '%s': an array of arrays is not supported: remove the key", g->path,
                        key);
     if (type >= MODEL_KV_COUNT_)
-        return rp_fail(err, RP_CORRUPT, "%s: key '%s': unknown element type %u: the file is damaged",
-                       g->path, key, type);
+        return rp_fail(err, RP_CORRUPT,
+                       "%s: key '%s': unknown element type %u: the file is damaged", g->path, key,
+                       type);
     size_t elem = type == MODEL_KV_STR ? 8 : value_sizes[type];
     if (n > cursor_left(c) / elem)
         return rp_fail(err, RP_CORRUPT,
@@ -143,7 +144,8 @@ rp_status gguf_info_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_
                        idx);
     if (!gguf_read_u32(c, &t.n_dims)) return truncated(g, "a tensor's rank", c->at, err);
     if (t.n_dims == 0 || t.n_dims > MODEL_MAX_DIMS)
-        return rp_fail(err, RP_CORRUPT, "%s: tensor '%s' has %u dims, 1 to %d are possible: the "
+        return rp_fail(err, RP_CORRUPT,
+                       "%s: tensor '%s' has %u dims, 1 to %d are possible: the "
                        "file is damaged",
                        g->path, name.text, t.n_dims, MODEL_MAX_DIMS);
     for (uint32_t i = 0; i < t.n_dims; i++) {
@@ -174,7 +176,7 @@ static uint32_t kv_slot(const model_gguf *g, base_str key) {
     for (;; i = (i + 1) & g->kv_index.mask) {
         if (g->kv_index.slots[i] == 0) return i;
         gguf_cursor c = gguf_cursor_at(g, g->kv_index.slots[i] - 1);
-        base_str other = {0};
+        base_str other = {"", 0};
         (void)gguf_read_str(&c, &other);
         if (other.len == key.len && memcmp(other.ptr, key.ptr, key.len) == 0) return i;
     }
@@ -194,7 +196,7 @@ static uint32_t tensor_slot(const model_gguf *g, base_str name) {
     for (;; i = (i + 1) & g->tensor_index.mask) {
         if (g->tensor_index.slots[i] == 0) return i;
         gguf_cursor c = gguf_cursor_at(g, g->tensors[g->tensor_index.slots[i] - 1].at);
-        base_str other = {0};
+        base_str other = {"", 0};
         (void)gguf_read_str(&c, &other);
         if (other.len == name.len && memcmp(other.ptr, name.ptr, name.len) == 0) return i;
     }

@@ -13,9 +13,8 @@ static rp_status arch_check(const model_gguf *g, model_hparams *hp, rp_error *er
     base_str arch;
     RP_TRY(model_gguf_str(g, "general.architecture", &arch, err));
     if (!base_str_eq(arch, "llama"))
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "%s: architecture '%s' is not supported: 'llama' is", model_gguf_path(g),
-                       model_label_of(arch).text);
+        return rp_fail(err, RP_UNSUPPORTED, "%s: architecture '%s' is not supported: 'llama' is",
+                       model_gguf_path(g), model_label_of(arch).text);
     memcpy(hp->arch, "llama", 6);
     return RP_OK;
 }

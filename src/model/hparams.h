@@ -59,7 +59,8 @@ bool model_slot_find(const model_hparams *hp, base_str name, size_t *out);
 bool model_role_is_vector(model_role role);
 
 /* Ranges and divisibility. RP_CORRUPT names the value. where is for messages. */
-rp_status model_hparams_check(const model_hparams *hp, const char *where, rp_error *err) RP_MUST_USE;
+rp_status model_hparams_check(const model_hparams *hp, const char *where,
+                              rp_error *err) RP_MUST_USE;
 /* Reads and checks them and every tensor's presence and shape. RP_UNSUPPORTED names another
  * architecture, scaling or tensor that `llama` does not have; RP_NOT_FOUND a missing key or
  * tensor; RP_CORRUPT what does not fit together. */

@@ -29,10 +29,14 @@ static bool string_canon(reader *r, base_buf *out) {
         if (c == '\\') {
             if (++r->p == r->end) return false;
             c = *r->p;
-            if (c == 'n') c = '\n';
-            else if (c == 't') c = '\t';
-            else if (c == 'r') c = '\r';
-            else if (c != '\\' && c != '\'' && c != '"') return false;
+            if (c == 'n')
+                c = '\n';
+            else if (c == 't')
+                c = '\t';
+            else if (c == 'r')
+                c = '\r';
+            else if (c != '\\' && c != '\'' && c != '"')
+                return false;
         }
         if (c == OPEN || c == CLOSE) return false;
         base_buf_putc(out, c);
@@ -145,9 +149,11 @@ bool model_jinja_is_chatml(base_str s, base_str *system) {
         !skip_system(&s, &found))
         return false;
     if (!skip(&s, "{{\x01<|im_start|>\x02+message[\x01role\x02]+\x01\n\x02+"
-                  "message[\x01" "content\x02]+\x01<|im_end|>\n\x02}}") &&
+                  "message[\x01"
+                  "content\x02]+\x01<|im_end|>\n\x02}}") &&
         !skip(&s, "{{(\x01<|im_start|>\x02+message[\x01role\x02]+\x01\n\x02+"
-                  "message[\x01" "content\x02]+\x01<|im_end|>\n\x02)}}"))
+                  "message[\x01"
+                  "content\x02]+\x01<|im_end|>\n\x02)}}"))
         return false;
     if (!skip(&s, "{%endfor%}")) return false;
     (void)skip(&s, "{%ifadd_generation_prompt%}{{\x01<|im_start|>assistant\n\x02}}{%endif%}");

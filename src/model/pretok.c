@@ -14,7 +14,7 @@
 #include "model/tensor.h"
 #include "model/utf8.h"
 
-#define SPACES                                                                       \
+#define SPACES                                                                           \
     "\\x{09}-\\x{0D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}" \
     "\\x{202F}\\x{205F}\\x{3000}"
 #define SUFFIXES "'s|'t|'re|'ve|'m|'ll|'d"
@@ -25,7 +25,7 @@ static const struct {
     {"smollm", "\\p{N}|" SUFFIXES "| ?\\p{L}+| ?[^" SPACES "\\p{L}\\p{N}]+|"
                "[" SPACES "]+(?![^" SPACES "\\p{N}])|[" SPACES "]+"},
     {"gpt-2", SUFFIXES "| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|"
-              "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
+                       "[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"},
 };
 
 struct model_pretok {
@@ -79,8 +79,7 @@ rp_status model_pretok_new(base_str name, model_pretok **out, rp_error *err) {
         goto out;
     }
     p->code = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                            PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, &code, &at,
-                            context);
+                            PCRE2_UTF | PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, &code, &at, context);
     if (!p->code) {
         st = code == PCRE2_ERROR_HEAP_FAILED || code == 121 /* compile-time heap failure */
                  ? rp_fail(err, RP_NOMEM, "no memory for the pre-tokenizer")

@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "model/fetch.h"
 
-#define FORMS                                                                                 \
-    "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, "           \
+#define FORMS                                                                       \
+    "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, " \
     "smollm2-135m, llama-1b or llama-8b"
 
 char *model_named_path(const char *spec, const char *cache_dir) {
@@ -52,7 +52,8 @@ static rp_status open_package(const model_package *p, const model_resolve_option
     if (!path) return rp_fail(err, RP_NOMEM, "no memory for a path");
     if (!base_file_exists(path)) {
         if (o->offline) {
-            st = rp_fail(err, RP_NOT_FOUND, "'%s' was not fetched yet and fetching is off: put it "
+            st = rp_fail(err, RP_NOT_FOUND,
+                         "'%s' was not fetched yet and fetching is off: put it "
                          "at '%s'",
                          p->name, path);
             goto out;

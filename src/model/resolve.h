@@ -8,8 +8,8 @@
 typedef void (*model_progress_fn)(void *user, const char *phase, uint64_t done, uint64_t total);
 
 typedef struct model_resolve_options {
-    const char *cache_dir; /* models/ lies in it; NULL: names cannot be fetched */
-    bool offline;          /* fetch nothing */
+    const char *cache_dir;      /* models/ lies in it; NULL: names cannot be fetched */
+    bool offline;               /* fetch nothing */
     model_progress_fn progress; /* may be NULL */
     void *user;
 } model_resolve_options;

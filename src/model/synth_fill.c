@@ -113,8 +113,10 @@ static void fill_rope_factors(const model_hparams *hp, float *dst) {
         double turns = context * freq / 6.283185307179586;
         double smooth = (turns - low) / (high - low);
         dst[i] = 1.0f;
-        if (turns < low) dst[i] = (float)factor;
-        else if (turns <= high) dst[i] = (float)(1.0 / ((1.0 - smooth) / factor + smooth));
+        if (turns < low)
+            dst[i] = (float)factor;
+        else if (turns <= high)
+            dst[i] = (float)(1.0 / ((1.0 - smooth) / factor + smooth));
     }
 }
 

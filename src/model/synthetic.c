@@ -9,18 +9,22 @@ static const struct preset {
     rp_dtype dtype;
     model_hparams hp;
 } presets[] = {
-    {"tiny", RP_DTYPE_Q4_1,
+    {"tiny",
+     RP_DTYPE_Q4_1,
      {"llama", 2, 64, 160, 288, 4, 2, 16, 4096, 1e-5f, 10000.0f, 16, MODEL_ROPE_PLAIN, 1.0f,
       false}},
-    {"smollm2-135m", RP_DTYPE_Q4_1,
+    {"smollm2-135m",
+     RP_DTYPE_Q4_1,
      {"llama", 30, 576, 1536, 49152, 9, 3, 64, 8192, 1e-5f, 100000.0f, 64, MODEL_ROPE_PLAIN, 1.0f,
       true}},
-    {"llama-1b", RP_DTYPE_BF16,
+    {"llama-1b",
+     RP_DTYPE_BF16,
      {"llama", 16, 2048, 8192, 128256, 32, 8, 64, 131072, 1e-5f, 500000.0f, 64, MODEL_ROPE_FREQS,
       1.0f, true}},
-    {"llama-8b", RP_DTYPE_BF16,
-     {"llama", 32, 4096, 14336, 128256, 32, 8, 128, 131072, 1e-5f, 500000.0f, 128,
-      MODEL_ROPE_FREQS, 1.0f, false}},
+    {"llama-8b",
+     RP_DTYPE_BF16,
+     {"llama", 32, 4096, 14336, 128256, 32, 8, 128, 131072, 1e-5f, 500000.0f, 128, MODEL_ROPE_FREQS,
+      1.0f, false}},
 };
 
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };
@@ -69,12 +73,14 @@ static rp_status option_parse(const char *spec, char *key, model_synth *s, rp_er
                            value);
         s->seed = (uint64_t)v;
     } else if (value && strcmp(key, "dtype") == 0) {
-        if (strcmp(value, "f32") == 0) s->dtype = RP_DTYPE_F32;
-        else if (strcmp(value, "bf16") == 0) s->dtype = RP_DTYPE_BF16;
-        else if (strcmp(value, "q4_1") == 0) s->dtype = RP_DTYPE_Q4_1;
+        if (strcmp(value, "f32") == 0)
+            s->dtype = RP_DTYPE_F32;
+        else if (strcmp(value, "bf16") == 0)
+            s->dtype = RP_DTYPE_BF16;
+        else if (strcmp(value, "q4_1") == 0)
+            s->dtype = RP_DTYPE_Q4_1;
         else
-            return rp_fail(err, RP_CONFIG, "%s: dtype=%s: expected f32, bf16 or q4_1", spec,
-                           value);
+            return rp_fail(err, RP_CONFIG, "%s: dtype=%s: expected f32, bf16 or q4_1", spec, value);
     } else {
         const char *near = base_str_nearest(key, keys, sizeof keys / sizeof keys[0]);
         return rp_fail(err, RP_CONFIG,

@@ -147,8 +147,8 @@ bool model_tokenizer_is_control(const model_tokenizer *t, uint32_t id) {
 static rp_status byte_specials(model_specials *s, rp_error *err) {
     static const char *const texts[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
     for (uint32_t i = 0; i < 3; i++)
-        RP_TRY(model_specials_add(s, base_str_of(texts[i]), BYTE_EOS + i, MODEL_TOKEN_CONTROL,
-                                  err));
+        RP_TRY(
+            model_specials_add(s, base_str_of(texts[i]), BYTE_EOS + i, MODEL_TOKEN_CONTROL, err));
     return RP_OK;
 }
 

@@ -33,8 +33,8 @@ bool model_tokenizer_is_control(const model_tokenizer *t, uint32_t id);
 
 /* Appends the ids of text (any bytes) to *out. Bytes without a token are left out and counted in
  * *n_dropped (may be NULL); decode(encode(x)) == x when that is 0. */
-rp_status model_tokenizer_encode(model_tokenizer *t, base_str text, unsigned flags,
-                                 model_ids *out, size_t *n_dropped, rp_error *err) RP_MUST_USE;
+rp_status model_tokenizer_encode(model_tokenizer *t, base_str text, unsigned flags, model_ids *out,
+                                 size_t *n_dropped, rp_error *err) RP_MUST_USE;
 /* Appends the bytes of one token, which need not be whole characters. Control tokens have none
  * unless special. RP_INVALID for an id outside the vocabulary. */
 rp_status model_tokenizer_bytes(const model_tokenizer *t, uint32_t id, bool special, base_buf *out,

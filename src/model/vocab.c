@@ -78,7 +78,7 @@ model_token_kind model_vocab_kind(const model_vocab *v, uint32_t id) {
     int32_t kind = MODEL_TOKEN_NORMAL;
     if (v->kinds) memcpy(&kind, v->kinds + (size_t)id * sizeof kind, sizeof kind);
     return kind >= MODEL_TOKEN_NORMAL && kind <= MODEL_TOKEN_BYTE ? (model_token_kind)kind
-                                                                   : MODEL_TOKEN_NORMAL;
+                                                                  : MODEL_TOKEN_NORMAL;
 }
 
 static uint32_t tag_of(uint64_t hash, unsigned bits) {

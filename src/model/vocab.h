@@ -21,10 +21,10 @@ typedef enum model_token_kind {
 
 typedef struct model_vocab {
     uint32_t n_tokens;
-    const uint8_t *texts;   /* length-prefixed strings, back to back */
-    uint32_t *offsets;      /* of each token in texts */
-    const uint8_t *kinds;   /* packed i32, or NULL: all normal */
-    uint32_t *slots;        /* texts to ids; 0 is free */
+    const uint8_t *texts; /* length-prefixed strings, back to back */
+    uint32_t *offsets;    /* of each token in texts */
+    const uint8_t *kinds; /* packed i32, or NULL: all normal */
+    uint32_t *slots;      /* texts to ids; 0 is free */
     uint32_t mask;
     uint32_t n_merges;
     const uint8_t *merges; /* length-prefixed strings "left right", back to back, best first */

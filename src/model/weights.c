@@ -22,7 +22,7 @@ struct model_source {
     model_hparams hp;
     model_tokenizer *tokenizer;
     size_t n_tensors;
-    made_tensor *made; /* of synthetic tensors, n_tensors */
+    made_tensor *made;    /* of synthetic tensors, n_tensors */
     pthread_mutex_t lock; /* of made[].data */
 };
 
@@ -52,8 +52,8 @@ static rp_status gguf_fill(model_source *s, rp_error *err) {
     RP_TRY(model_tokenizer_new(s->gguf, &s->tokenizer, err));
     s->n_tensors = model_gguf_n_tensors(s->gguf);
     if (model_tokenizer_n_vocab(s->tokenizer) != s->hp.n_vocab)
-        return rp_fail(err, RP_CORRUPT, "%s: %u tokens, but token_embd.weight has %u rows",
-                       s->name, model_tokenizer_n_vocab(s->tokenizer), s->hp.n_vocab);
+        return rp_fail(err, RP_CORRUPT, "%s: %u tokens, but token_embd.weight has %u rows", s->name,
+                       model_tokenizer_n_vocab(s->tokenizer), s->hp.n_vocab);
     return RP_OK;
 }
 

