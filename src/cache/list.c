@@ -56,24 +56,20 @@ static const char *glance(const walk *w, base_hash128 key, bool *large, rp_statu
     return why;
 }
 
-static const char *inspect(const walk *w, base_hash128 key, rp_status *st, rp_error *err) {
-    uint32_t isa_bits;
-    size_t size;
-    char *bytes = NULL;
-    base_mapping m = {0};
-    cache_header h;
+static rp_status inspect(const walk *w, cache_found *f, rp_error *err) {
+    rp_status st = RP_OK;
     bool large = false;
-    const char *why = glance(w, key, &large, st, err);
-    if (why || *st != RP_OK || !w->verify) return why;
+    f->why = glance(w, f->key, &large, &st, err);
+    if (f->why || st != RP_OK || !w->verify) return st;
     if (w->kind == CACHE_CODE)
-        why = cache_check_code(w->s, key, &isa_bits, &bytes, st, err);
+        st = cache_check_code(w->s, f, err);
     else if (large)
-        why = cache_check_large(w->s, w->kind, key, true, &m, &h, st, err);
+        st = cache_check_large(w->s, f, true, err);
     else
-        why = cache_check_small(w->s, w->kind, key, &isa_bits, &bytes, &size, st, err);
-    base_file_unmap(&m);
-    base_free(bytes);
-    return why;
+        st = cache_check_small(w->s, f, err);
+    base_file_unmap(&f->file);
+    base_free(f->text);
+    return st;
 }
 
 /* Left behind by a writer that was killed, or a header whose code is gone. */
@@ -94,21 +90,21 @@ static void clear_leftover(const walk *w, const char *name, const struct stat *i
 static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err) {
     walk *w = user;
     struct stat info;
-    base_hash128 key;
-    rp_status st = RP_OK;
     rp_error e = {0};
     cache_entry entry = {.kind = w->kind};
+    cache_found f = {.kind = w->kind};
     if (is_dir) return RP_OK;
     base_buf_clear(&w->path);
     base_buf_printf(&w->path, "%s/objects/%s/%s", w->s->dir, cache_kind_names[w->kind], name);
     RP_TRY(base_buf_status(&w->path, err));
     if (base_sys_fails() || stat(w->path.data, &info) != 0) return RP_OK; /* gone meanwhile */
-    if (!cache_parse_hex(name, &key, entry.key) ||
+    if (!cache_parse_hex(name, &f.key, entry.key) ||
         strcmp(name + 32, w->kind == CACHE_CODE ? ".so" : "") != 0) {
         if (w->verify) clear_leftover(w, name, &info);
         return RP_OK;
     }
-    entry.reason = inspect(w, key, &st, &e);
+    rp_status st = inspect(w, &f, &e);
+    entry.reason = f.why;
     if (st == RP_NOMEM) return rp_fail(err, st, "%s", e.text);
     if (st == RP_NOT_FOUND) entry.reason = "its .sum is missing";
     if (st != RP_OK && st != RP_NOT_FOUND) entry.reason = "cannot be read";
@@ -116,7 +112,7 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     entry.size = (uint64_t)info.st_size;
     entry.mtime = info.st_mtime;
     if (w->verify && entry.reason && (st == RP_OK || st == RP_NOT_FOUND))
-        cache_quarantine(w->s, w->kind, key, entry.reason);
+        cache_quarantine(w->s, w->kind, f.key, entry.reason);
     return w->fn(w->user, &entry, err);
 }
 

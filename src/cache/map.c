@@ -35,10 +35,10 @@ static bool payload_good(const uint8_t *file, const cache_header *h, bool full) 
     return true;
 }
 
-static const char *check_mapped(const base_mapping *m, cache_kind kind, base_hash128 key, bool full,
+static const char *check_mapped(const cache_found *f, const base_mapping *m, bool full,
                                 cache_header *h) {
     if (m->size < CACHE_HEADER_SIZE) return "shorter than its header";
-    const char *why = cache_header_decode(m->data, kind, key, h);
+    const char *why = cache_header_decode(m->data, f->kind, f->key, h);
     if (why) return why;
     uint64_t size = h->payload_size;
     if (size > m->size || cache_large_offset(size) != h->payload_offset ||
@@ -50,33 +50,33 @@ static const char *check_mapped(const base_mapping *m, cache_kind kind, base_has
     return payload_good(m->data, h, full) ? NULL : "checksum mismatch";
 }
 
-const char *cache_check_large(const cache_store *s, cache_kind kind, base_hash128 key, bool full,
-                              base_mapping *file, cache_header *h, rp_status *st, rp_error *err) {
+rp_status cache_check_large(const cache_store *s, cache_found *f, bool full, rp_error *err) {
     char *path = NULL;
-    const char *why = NULL;
     base_mapping m = {0};
-    *st = cache_object_path(s, kind, key, "", &path, err);
-    if (*st == RP_OK) *st = base_file_map(path, &m, err);
-    if (*st == RP_OK) why = check_mapped(&m, kind, key, full, h);
-    if (*st == RP_OK && !why)
-        *file = m;
-    else
-        base_file_unmap(&m);
+    RP_TRY(cache_object_path(s, f->kind, f->key, "", &path, err));
+    rp_status st = base_file_map(path, &m, err);
     base_free(path);
-    return why;
+    RP_TRY(st);
+    f->why = check_mapped(f, &m, full, &f->head);
+    if (f->why)
+        base_file_unmap(&m);
+    else
+        f->file = m;
+    return RP_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the store's contract */
 rp_status cache_map(cache_store *s, cache_kind kind, base_hash128 key, bool full_check,
                     base_mapping *file, const uint8_t **payload, size_t *payload_size,
                     rp_error *err) {
     rp_error e = {0};
-    rp_status st;
-    cache_header h;
+    cache_found f = {.kind = kind, .key = key};
     if (atomic_load(&s->off)) return cache_note_miss(s, kind, key, "the cache is off");
-    const char *why = cache_check_large(s, kind, key, full_check, file, &h, &st, &e);
-    RP_TRY(cache_settle(s, kind, key, why, st, &e, err));
+    rp_status st = cache_check_large(s, &f, full_check, &e);
+    RP_TRY(cache_settle(s, &f, st, &e, err));
     cache_note_hit(s, kind, key);
-    *payload = file->data + h.payload_offset;
-    *payload_size = h.payload_size;
+    *file = f.file;
+    *payload = f.file.data + f.head.payload_offset;
+    *payload_size = f.head.payload_size;
     return RP_OK;
 }

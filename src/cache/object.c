@@ -10,59 +10,57 @@ enum { MAX_SMALL = 1 << 30 };
 
 /* ---- small ---- */
 
-static const char *check_bytes(const uint8_t *file, size_t size, cache_kind kind, base_hash128 key,
-                               uint32_t *isa_bits) {
-    cache_header h;
+static const char *check_bytes(const cache_found *f, const uint8_t *file, size_t size,
+                               cache_header *h) {
     if (size < CACHE_HEADER_SIZE) return "shorter than its header";
-    const char *why = cache_header_decode(file, kind, key, &h);
+    const char *why = cache_header_decode(file, f->kind, f->key, h);
     if (why) return why;
-    if (h.payload_offset != CACHE_HEADER_SIZE || h.payload_size != size - CACHE_HEADER_SIZE)
+    if (h->payload_offset != CACHE_HEADER_SIZE || h->payload_size != size - CACHE_HEADER_SIZE)
         return "its size is not the stored one";
-    if (!cache_header_matches(file, base_hash(file + CACHE_HEADER_SIZE, h.payload_size)))
+    if (!cache_header_matches(file, base_hash(file + CACHE_HEADER_SIZE, h->payload_size)))
         return "checksum mismatch";
-    *isa_bits = h.isa_bits;
     return NULL;
 }
 
-const char *cache_check_small(const cache_store *s, cache_kind kind, base_hash128 key,
-                              uint32_t *isa_bits, char **out, size_t *out_size, rp_status *st,
-                              rp_error *err) {
+rp_status cache_check_small(const cache_store *s, cache_found *f, rp_error *err) {
     char *path = NULL, *data = NULL;
-    const char *why = NULL;
     size_t size = 0;
-    *st = cache_object_path(s, kind, key, "", &path, err);
-    if (*st == RP_OK) *st = base_file_read(path, MAX_SMALL, &data, &size, err);
-    if (*st == RP_OK) why = check_bytes((const uint8_t *)data, size, kind, key, isa_bits);
-    if (*st == RP_OK && !why) {
-        /* The end of the read is a NUL, which moves along. */
-        memmove(data, data + CACHE_HEADER_SIZE, size - CACHE_HEADER_SIZE + 1);
-        *out = data;
-        *out_size = size - CACHE_HEADER_SIZE;
-        data = NULL;
-    }
-    base_free(data);
+    RP_TRY(cache_object_path(s, f->kind, f->key, "", &path, err));
+    rp_status st = base_file_read(path, MAX_SMALL, &data, &size, err);
     base_free(path);
-    return why;
+    RP_TRY(st);
+    f->why = check_bytes(f, (const uint8_t *)data, size, &f->head);
+    if (f->why) {
+        base_free(data);
+        return RP_OK;
+    }
+    /* The NUL behind the end moves along. */
+    memmove(data, data + CACHE_HEADER_SIZE, size - CACHE_HEADER_SIZE + 1);
+    f->text = data;
+    f->size = size - CACHE_HEADER_SIZE;
+    return RP_OK;
 }
 
-rp_status cache_settle(cache_store *s, cache_kind kind, base_hash128 key, const char *why,
-                       rp_status st, const rp_error *e, rp_error *err) {
+rp_status cache_settle(cache_store *s, const cache_found *f, rp_status st, const rp_error *e,
+                       rp_error *err) {
     if (st == RP_NOMEM) return rp_fail(err, RP_NOMEM, "%s", e->text);
-    if (st != RP_OK) return cache_note_miss(s, kind, key, st == RP_NOT_FOUND ? NULL : e->text);
-    if (!why) return RP_OK;
-    cache_quarantine(s, kind, key, why);
-    return cache_note_miss(s, kind, key, why);
+    if (st != RP_OK)
+        return cache_note_miss(s, f->kind, f->key, st == RP_NOT_FOUND ? NULL : e->text);
+    if (!f->why) return RP_OK;
+    cache_quarantine(s, f->kind, f->key, f->why);
+    return cache_note_miss(s, f->kind, f->key, f->why);
 }
 
 rp_status cache_get(cache_store *s, cache_kind kind, base_hash128 key, char **out, size_t *out_size,
                     rp_error *err) {
     rp_error e = {0};
-    rp_status st;
-    uint32_t isa_bits;
+    cache_found f = {.kind = kind, .key = key};
     if (atomic_load(&s->off)) return cache_note_miss(s, kind, key, "the cache is off");
-    const char *why = cache_check_small(s, kind, key, &isa_bits, out, out_size, &st, &e);
-    RP_TRY(cache_settle(s, kind, key, why, st, &e, err));
+    rp_status st = cache_check_small(s, &f, &e);
+    RP_TRY(cache_settle(s, &f, st, &e, err));
     cache_note_hit(s, kind, key);
+    *out = f.text;
+    *out_size = f.size;
     return RP_OK;
 }
 
@@ -92,60 +90,55 @@ rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const voi
 
 /* ---- code ---- */
 
-static const char *check_sum(const uint8_t *sum, size_t sum_size, const char *code, size_t size,
-                             base_hash128 key, uint32_t *isa_bits) {
-    cache_header h;
-    if (sum_size != CACHE_HEADER_SIZE) return "its .sum has not the size of a header";
-    const char *why = cache_header_decode(sum, CACHE_CODE, key, &h);
+static const char *check_sum(const cache_found *f, const char *code, size_t size,
+                             const uint8_t *sum, cache_header *h) {
+    const char *why = cache_header_decode(sum, CACHE_CODE, f->key, h);
     if (why) return why;
-    if (h.payload_offset != 0 || h.payload_size != size) return "its size is not the stored one";
+    if (h->payload_offset != 0 || h->payload_size != size) return "its size is not the stored one";
     if (!cache_header_matches(sum, base_hash(code, size))) return "checksum mismatch";
-    *isa_bits = h.isa_bits;
     return NULL;
 }
 
-const char *cache_check_code(const cache_store *s, base_hash128 key, uint32_t *isa_bits,
-                             char **out_path, rp_status *st, rp_error *err) {
+rp_status cache_check_code(const cache_store *s, cache_found *f, rp_error *err) {
+    rp_status st;
     char *path = NULL, *sum_path = NULL, *sum = NULL, *code = NULL;
     size_t sum_size = 0, size = 0;
-    const char *why = NULL;
-    *st = cache_object_path(s, CACHE_CODE, key, ".so", &path, err);
-    if (*st == RP_OK) *st = cache_object_path(s, CACHE_CODE, key, ".sum", &sum_path, err);
-    if (*st == RP_OK) *st = base_file_read(path, MAX_SMALL, &code, &size, err);
-    if (*st == RP_OK) {
-        *st = base_file_read(sum_path, CACHE_PAGE, &sum, &sum_size, err);
-        if (*st == RP_INVALID) { /* far too long: no header */
-            *st = RP_OK;
-            sum_size = 0;
-        }
+    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, f->key, ".so", &path, err));
+    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, f->key, ".sum", &sum_path, err));
+    RP_TRY_OUT(base_file_read(path, MAX_SMALL, &code, &size, err));
+    st = base_file_read(sum_path, CACHE_HEADER_SIZE, &sum, &sum_size, err);
+    if (st == RP_INVALID || (st == RP_OK && sum_size != CACHE_HEADER_SIZE)) {
+        f->why = "its .sum has not the size of a header";
+        st = RP_OK;
+        goto out;
     }
-    if (*st == RP_OK) why = check_sum((uint8_t *)sum, sum_size, code, size, key, isa_bits);
-    if (*st == RP_OK && !why) {
-        *out_path = path;
+    if (st != RP_OK) goto out;
+    f->why = check_sum(f, code, size, (const uint8_t *)sum, &f->head);
+    if (!f->why) {
+        f->text = path;
         path = NULL;
     }
+out:
     base_free(code);
     base_free(sum);
     base_free(sum_path);
     base_free(path);
-    return why;
+    return st;
 }
 
 rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path,
                          rp_error *err) {
     rp_error e = {0};
-    rp_status st;
-    uint32_t stored = 0;
-    char *path = NULL;
+    cache_found f = {.kind = CACHE_CODE, .key = key};
     if (atomic_load(&s->off)) return cache_note_miss(s, CACHE_CODE, key, "the cache is off");
-    const char *why = cache_check_code(s, key, &stored, &path, &st, &e);
-    RP_TRY(cache_settle(s, CACHE_CODE, key, why, st, &e, err));
-    if (stored != isa_bits) { /* sound, but for another machine: stays until it is overwritten */
-        base_free(path);
+    rp_status st = cache_check_code(s, &f, &e);
+    RP_TRY(cache_settle(s, &f, st, &e, err));
+    if (f.head.isa_bits != isa_bits) { /* sound, but for another machine: left as it is */
+        base_free(f.text);
         return cache_note_miss(s, CACHE_CODE, key, "made for another instruction set");
     }
     cache_note_hit(s, CACHE_CODE, key);
-    *out_path = path;
+    *out_path = f.text;
     return RP_OK;
 }
 

@@ -44,11 +44,6 @@ bool cache_parse_hex(const char *name, base_hash128 *key, char hex[33]);
 void cache_note_hit(cache_store *s, cache_kind kind, base_hash128 key);
 rp_status cache_note_miss(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
 
-/* What the outcome of a check means to the caller: a bad object is put away, anything but RP_OK and
- * RP_NOMEM is a miss. */
-rp_status cache_settle(cache_store *s, cache_kind kind, base_hash128 key, const char *why,
-                       rp_status st, const rp_error *e, rp_error *err) RP_MUST_USE;
-
 typedef struct cache_part {
     const void *data;
     size_t size;
@@ -64,14 +59,26 @@ void cache_temp_name(const char *path, base_buf *b);
 rp_status cache_write_at(int fd, const char *path, const void *data, size_t size, uint64_t offset,
                          rp_error *err) RP_MUST_USE;
 
-/* Whole-object checks without counting: NULL when good, else the reason. *st is not RP_OK when the
- * check itself failed (memory, system); then the object is neither good nor bad. */
-const char *cache_check_small(const cache_store *s, cache_kind kind, base_hash128 key,
-                              uint32_t *isa_bits, char **out, size_t *out_size, rp_status *st,
-                              rp_error *err);
-const char *cache_check_code(const cache_store *s, base_hash128 key, uint32_t *isa_bits,
-                             char **out_path, rp_status *st, rp_error *err);
-const char *cache_check_large(const cache_store *s, cache_kind kind, base_hash128 key, bool full,
-                              base_mapping *file, cache_header *h, rp_status *st, rp_error *err);
+/* An object that is looked for: kind and key are asked, the rest is found. */
+typedef struct cache_found {
+    cache_kind kind;
+    base_hash128 key;
+    const char *why; /* it is there, but bad for this reason; NULL when good */
+    cache_header head;
+    char *text;        /* small: the payload; code: the path of the file. Owned by who asked */
+    size_t size;       /* small */
+    base_mapping file; /* large; owned by who asked */
+} cache_found;
+
+/* Checks without counting or moving anything. Not RP_OK: not there, or the check itself failed, so
+ * the object is neither good nor bad. */
+rp_status cache_check_small(const cache_store *s, cache_found *f, rp_error *err) RP_MUST_USE;
+rp_status cache_check_code(const cache_store *s, cache_found *f, rp_error *err) RP_MUST_USE;
+rp_status cache_check_large(const cache_store *s, cache_found *f, bool full,
+                            rp_error *err) RP_MUST_USE;
+/* What the outcome of a check means to the caller of a look-up: a bad object is put away, anything
+ * but RP_OK and RP_NOMEM is a miss. */
+rp_status cache_settle(cache_store *s, const cache_found *f, rp_status st, const rp_error *e,
+                       rp_error *err) RP_MUST_USE;
 
 #endif

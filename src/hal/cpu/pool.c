@@ -137,7 +137,7 @@ out:
 
 void cpu_pool_free(cpu_pool *p) {
     if (!p) return;
-    if (p->n_started) {
+    if (p->w && p->n_started) {
         p->fn = NULL;
         cpu_cell_set(&p->job, p->w[0].done.value + 1);
         for (uint32_t t = 1; t <= p->n_started; t++) (void)pthread_join(p->w[t].thread, NULL);
