@@ -29,9 +29,17 @@ typedef enum gen_kernel_kind {
 } gen_kernel_kind;
 rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint32_t n, uint32_t index,
                           base_buf *out, rp_error *err) RP_MUST_USE;
-/* The same for CUDA C: extern "C" __global__, one thread block of `threads` a work item or a
- * grid-stride loop over items; same results as the host for pointwise kernels and reductions. */
+/* The same for CUDA C: extern "C" __global__ NAME(char *a0, ..., long long d0, ..., long long items): one
+ * parameter an argument slot, one a symbol, then the number of items; same results as the host. To be
+ * compiled with -fmad=false after gen_cuda_prelude. RP_UNSUPPORTED when scratch exceeds shared memory. */
 void gen_cuda_prelude(base_buf *out);
 rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
+/* How such a kernel is launched; any grid is right, one block an item (or one thread) is best. */
+typedef struct gen_cuda_launch {
+    uint32_t threads; /* of a block, exactly */
+    uint32_t n_args, n_dims;
+    bool block_per_item; /* else a thread an item */
+} gen_cuda_launch;
+gen_cuda_launch gen_cuda_launch_of(const kir_func *f);
 
 #endif

@@ -11,6 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Backwards from stores and blocks. The extent of the items is the caller's business. */
+static void mark_used(gen_render *r) {
+    for (kir_ref at = r->f->n_insts; at-- > 0;) {
+        const kir_inst *in = &r->f->insts[at];
+        kir_shape shape = kir_op_table(in->op)->shape;
+        bool root = shape != KIR_SHAPE_PLAIN && in->op != KIR_PAR;
+        for (uint32_t i = 0; (root || r->used[at]) && i < in->n_in; i++) r->used[in->in[i]] = true;
+    }
+}
+
 rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_error *err) {
     kir_ref open[KIR_MAX_DEPTH];
     uint32_t n_open = 0;
@@ -19,7 +29,8 @@ rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_er
     RP_TRY(kir_verify(f, err));
     r->partner = base_alloc_array(f->n_insts + 1, sizeof *r->partner);
     r->nested = base_alloc_array(f->n_insts + 1, sizeof *r->nested);
-    if (!r->partner || !r->nested) {
+    r->used = base_alloc_array(f->n_insts + 1, sizeof *r->used);
+    if (!r->partner || !r->nested || !r->used) {
         gen_render_done(r);
         return rp_fail(err, RP_NOMEM, "kernel %s: renderer", f->name);
     }
@@ -35,12 +46,14 @@ rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_er
             r->partner[open[--n_open]] = at;
         }
     }
+    mark_used(r);
     return RP_OK;
 }
 
 void gen_render_done(gen_render *r) {
     base_free(r->partner);
     base_free(r->nested);
+    base_free(r->used);
 }
 
 static void indent(gen_render *r) {
@@ -55,6 +68,22 @@ void gen_line(gen_render *r, const char *fmt, ...) {
     base_buf_vprintf(r->out, fmt, ap);
     va_end(ap);
     base_buf_putc(r->out, '\n');
+}
+
+void gen_open(gen_render *r, const char *fmt, ...) {
+    va_list ap;
+
+    indent(r);
+    va_start(ap, fmt);
+    base_buf_vprintf(r->out, fmt, ap);
+    va_end(ap);
+    base_buf_puts(r->out, " {\n");
+    r->depth++;
+}
+
+void gen_close(gen_render *r) {
+    r->depth--;
+    gen_line(r, "}");
 }
 
 static void float_text(gen_render *r, double v, char *buf, size_t size) {
@@ -322,7 +351,7 @@ void gen_statement(gen_render *r, kir_ref at) {
     const kir_inst *in = &r->f->insts[at];
     char name[GEN_NAME_SIZE];
 
-    if (kir_is_global(in->op)) return;
+    if (kir_is_global(in->op) || (in->op != KIR_STORE && !r->used[at])) return;
     indent(r);
     if (in->op == KIR_STORE) {
         put_store(r, in);
@@ -337,7 +366,7 @@ void gen_statement(gen_render *r, kir_ref at) {
 
 void gen_dims(gen_render *r) {
     for (kir_ref at = 0; at < r->f->n_insts; at++) {
-        if (r->f->insts[at].op != KIR_DIM) continue;
+        if (r->f->insts[at].op != KIR_DIM || !r->used[at]) continue;
         indent(r);
         base_buf_printf(r->out, "const long long i%u = ", at);
         ir_dim_print_c(r->f->dims, r->f->insts[at].u.dim, "dim", r->out);
@@ -345,8 +374,7 @@ void gen_dims(gen_render *r) {
     }
 }
 
-const char *gen_neutral(kir_reduce how, kir_class c, bool cuda) {
-    (void)cuda;
+const char *gen_neutral(kir_reduce how, kir_class c) {
     switch (how) {
     case KIR_PROD: return c == KIR_F32 ? "1.0f" : "1";
     case KIR_MAX: return c == KIR_F32 ? "-RP_INF" : "-2147483647 - 1";

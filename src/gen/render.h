@@ -9,6 +9,7 @@ typedef struct gen_render {
     base_buf *out;
     kir_ref *partner; /* beside insts: the end of each begin */
     bool *nested;     /* beside insts: a begin with another loop inside */
+    bool *used;       /* beside insts: something that is written out needs its value */
     uint32_t depth;   /* of indentation */
     bool cuda;
 } gen_render;
@@ -37,6 +38,16 @@ bool gen_buf_aliases(const kir_func *f, uint32_t buf);
 /* One argument slot more than the largest used. */
 uint32_t gen_slots(const kir_func *f);
 /* Starting value of a reduction over class c. */
-const char *gen_neutral(kir_reduce how, kir_class c, bool cuda);
+const char *gen_neutral(kir_reduce how, kir_class c);
+/* Instructions [from, to) for one thread, loops and reductions included. The same text in both languages. */
+void gen_serial(gen_render *r, kir_ref from, kir_ref to);
+/* A line that opens a block, and the brace that closes it. */
+void gen_open(gen_render *r, const char *fmt, ...) RP_PRINTF(2, 3);
+void gen_close(gen_render *r);
+
+/* The iterations of a LOOP or REDUCE touch no element that another one stores. */
+bool gen_is_independent(const gen_render *r, kir_ref loop);
+/* Stores to the buffer meet loads or other stores somewhere in the function. */
+bool gen_needs_order(const kir_func *f, uint32_t buf);
 
 #endif

@@ -22,18 +22,6 @@ void gen_c_prelude(gen_isa isa, base_buf *out) {
     base_buf_add(out, rp_embed_kernel_h, rp_embed_kernel_h_size);
 }
 
-static void put_range(gen_render *r, kir_ref from, kir_ref to);
-
-static void open_block(gen_render *r, const char *head) {
-    gen_line(r, "%s", head);
-    r->depth++;
-}
-
-static void close_block(gen_render *r) {
-    r->depth--;
-    gen_line(r, "}");
-}
-
 /* The 16 lanes l<at>, all at the starting value. */
 static void put_lanes(gen_render *r, kir_ref at, const char *start) {
     gen_line(r, "float l%u[16];", at);
@@ -68,54 +56,50 @@ static void put_counter(gen_render *r, kir_ref at, const char *value) {
 static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const kir_range extent = r->f->ranges[r->f->insts[at].in[0]];
     kir_ref value = r->f->insts[end].in[0];
-    char head[160], lane[24], counter[48];
+    char tail[GEN_NAME_SIZE + 32], lane[24], counter[48];
     bool has_wide = extent.hi >= 16, constant = extent.lo == extent.hi;
 
     snprintf(lane, sizeof lane, "k%u", at);
     snprintf(counter, sizeof counter, has_wide ? "c%u + k%u" : "k%u", at, at);
     if (has_wide) {
         gen_line(r, "long long c%u = 0;", at);
-        snprintf(head, sizeof head, "for (; c%u + 16 <= %s; c%u += 16) {", at, n, at);
-        open_block(r, head);
-        snprintf(head, sizeof head, "for (int k%u = 0; k%u < 16; k%u++) {", at, at, at);
-        open_block(r, head);
+        gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, n, at);
+        gen_open(r, "for (int k%u = 0; k%u < 16; k%u++)", at, at, at);
         put_counter(r, at, counter);
-        put_range(r, at + 1, end);
+        gen_serial(r, at + 1, end);
         put_lane_update(r, at, lane, value);
-        close_block(r);
-        close_block(r);
+        gen_close(r);
+        gen_close(r);
     }
     if (constant && extent.lo % 16 == 0) return;
     if (constant) {
-        snprintf(head, sizeof head, "for (int k%u = 0; k%u < %d; k%u++) {", at, at, (int)(extent.lo % 16), at);
+        snprintf(tail, sizeof tail, "%d", (int)(extent.lo % 16));
     } else if (has_wide) {
-        snprintf(head, sizeof head, "for (int k%u = 0; k%u < (int)(%s - c%u); k%u++) {", at, at, n, at, at);
+        snprintf(tail, sizeof tail, "(int)(%s - c%u)", n, at);
     } else {
-        snprintf(head, sizeof head, "for (int k%u = 0; k%u < (int)%s; k%u++) {", at, at, n, at);
+        snprintf(tail, sizeof tail, "(int)%s", n);
     }
-    open_block(r, head);
+    gen_open(r, "for (int k%u = 0; k%u < %s; k%u++)", at, at, tail, at);
     put_counter(r, at, counter);
-    put_range(r, at + 1, end);
+    gen_serial(r, at + 1, end);
     put_lane_update(r, at, lane, value);
-    close_block(r);
+    gen_close(r);
 }
 
 static void open_loop(gen_render *r, kir_ref at, const char *from, const char *to) {
-    char head[160];
-    snprintf(head, sizeof head, "for (long long i%u = %s; i%u < %s; i%u++) {", at, from, at, to, at);
-    open_block(r, head);
+    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u++)", at, from, at, to, at);
 }
 
 static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     char lane[24];
 
-    put_lanes(r, at, gen_neutral(r->f->insts[at].u.reduce, KIR_F32, false));
+    put_lanes(r, at, gen_neutral(r->f->insts[at].u.reduce, KIR_F32));
     if (r->nested[at]) {
         snprintf(lane, sizeof lane, "i%u & 15", at);
         open_loop(r, at, "0", n);
-        put_range(r, at + 1, end);
+        gen_serial(r, at + 1, end);
         put_lane_update(r, at, lane, r->f->insts[end].in[0]);
-        close_block(r);
+        gen_close(r);
     } else {
         put_wide_reduce(r, at, end, n);
     }
@@ -130,9 +114,9 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     char v[GEN_NAME_SIZE];
 
     gen_text(r, value, v, sizeof v);
-    gen_line(r, "%s a%u = %s;", gen_class_type(cls), at, gen_neutral(how, cls, false));
+    gen_line(r, "%s a%u = %s;", gen_class_type(cls), at, gen_neutral(how, cls));
     open_loop(r, at, "0", n);
-    put_range(r, at + 1, end);
+    gen_serial(r, at + 1, end);
     if (how == KIR_SUM || how == KIR_PROD) {
         const char *op = how == KIR_SUM ? "+" : "*";
         if (cls == KIR_F32) gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
@@ -140,7 +124,7 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     } else {
         gen_line(r, "a%u = %s %c a%u ? %s : a%u;", at, v, how == KIR_MAX ? '>' : '<', at, v, at);
     }
-    close_block(r);
+    gen_close(r);
     gen_line(r, "v%u = a%u;", end, at);
 }
 
@@ -153,12 +137,12 @@ static void put_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "%s a%u = 0;", gen_class_type(cls), at);
     gen_line(r, "long long w%u = 0;", at);
     open_loop(r, at, "0", n);
-    put_range(r, at + 1, end);
+    gen_serial(r, at + 1, end);
     gen_line(r, "if (i%u == 0 || %s > a%u || (%s != %s && a%u == a%u)) {", at, v, at, v, v, at, at);
     gen_line(r, "    a%u = %s;", at, v);
     gen_line(r, "    w%u = i%u;", at, at);
     gen_line(r, "}");
-    close_block(r);
+    gen_close(r);
     gen_line(r, "v%u = (rp_i32)w%u;", end, at);
 }
 
@@ -168,16 +152,17 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
 
     gen_text(r, in->in[0], n, sizeof n);
     gen_line(r, "%s v%u;", gen_class_type(r->f->insts[end].cls), end);
-    open_block(r, "{");
+    gen_line(r, "{");
+    r->depth++;
     if (in->u.reduce == KIR_ARGMAX) put_argmax(r, at, end, n);
     else if (in->u.reduce == KIR_PROD || r->f->insts[end].cls == KIR_I32) put_plain_reduce(r, at, end, n);
     else put_lane_reduce(r, at, end, n);
-    close_block(r);
+    gen_close(r);
 }
 
 static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     const kir_inst *in = &r->f->insts[at];
-    char n[GEN_NAME_SIZE], head[GEN_NAME_SIZE + 16];
+    char n[GEN_NAME_SIZE];
 
     gen_text(r, in->in[0], n, sizeof n);
     switch (in->op) {
@@ -185,15 +170,14 @@ static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     case KIR_PAR: open_loop(r, at, "begin", "end"); break;
     case KIR_LOOP: open_loop(r, at, "0", n); break;
     default:
-        snprintf(head, sizeof head, "if (%s) {", n);
-        open_block(r, head);
+        gen_open(r, "if (%s)", n);
         break;
     }
-    put_range(r, at + 1, end);
-    close_block(r);
+    gen_serial(r, at + 1, end);
+    gen_close(r);
 }
 
-static void put_range(gen_render *r, kir_ref from, kir_ref to) {
+void gen_serial(gen_render *r, kir_ref from, kir_ref to) {
     for (kir_ref at = from; at < to; at++) {
         if (kir_op_table(r->f->insts[at].op)->shape == KIR_SHAPE_BEGIN) {
             put_begin(r, at, r->partner[at]);
@@ -249,7 +233,8 @@ static void put_head(gen_render *r) {
         }
         base_buf_puts(r->out, ")\n");
     }
-    open_block(r, "{");
+    gen_line(r, "{");
+    r->depth++;
 }
 
 rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
@@ -261,8 +246,8 @@ rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp
     scratch = put_pointers(&r);
     gen_line(&r, f->form == KIR_KERNEL ? "(void)arg, (void)dim, (void)scratch;" : "(void)arg, (void)dim;");
     gen_dims(&r);
-    put_range(&r, 0, f->n_insts);
-    close_block(&r);
+    gen_serial(&r, 0, f->n_insts);
+    gen_close(&r);
     base_buf_putc(out, '\n');
     gen_render_done(&r);
     RP_TRY(base_buf_status(out, err));

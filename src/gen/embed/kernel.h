@@ -22,7 +22,9 @@ RP_INLINE float rp_floorf(float x)
  * so rounding it to single again cannot go wrong. */
 RP_INLINE float rp_fmaf(float a, float b, float c)
 {
-#ifdef __FMA__
+#if defined(__CUDACC__)
+    return __fmaf_rn(a, b, c);
+#elif defined(__FMA__)
     return __builtin_fmaf(a, b, c);
 #else
     double p = (double)a * (double)b, d = (double)c, s = p + d;

@@ -13,6 +13,8 @@
 #define RP_ISA 0
 #endif
 
+#ifndef __CUDACC__ /* prelude_cuda.h has its own */
+
 typedef __INT8_TYPE__ rp_i8;
 typedef __UINT8_TYPE__ rp_u8;
 typedef __INT16_TYPE__ rp_i16;
@@ -66,6 +68,8 @@ RP_INLINE double rp_from_bits64(rp_u64 u)
     __builtin_memcpy(&x, &u, 8);
     return x;
 }
+
+#endif /* __CUDACC__ */
 
 /* Half to single; what vcvtph2ps gives, quieted NaNs included. No subnormal single
  * appears on the way, so no microcode assist either. */
@@ -285,6 +289,8 @@ RP_INLINE float rp_powf(float x, float y)
     return x == 1.0f || y == 0.0f ? 1.0f : r;
 }
 
+#ifndef __CUDACC__
+
 /* --- reductions ----------------------------------------------------------
  * Element i goes to lane i % 16, ascending; then lanes 8, 4, 2, 1 are folded in. That
  * order is the definition of every float32 sum and maximum over an axis. A generated
@@ -361,4 +367,5 @@ RP_NOINLINE void rp_quant_row(const float *x, long long k, void *row)
     for (long long b = 0; b < k / 32; b++) rp_quant_block(x + b * 32, q + b * 32, d + b, sum + b);
 }
 
+#endif /* __CUDACC__ */
 #endif

@@ -1,0 +1,120 @@
+/* What prelude.h needs to be CUDA C, and reductions over a thread block.
+ *
+ * No header, so NVRTC takes it as it is. Compile with -fmad=false (rounding as written); division and
+ * square root are the IEEE ones by default. prelude.h and kernel.h follow: the formulas of the host. */
+typedef signed char rp_i8;
+typedef unsigned char rp_u8;
+typedef short rp_i16;
+typedef unsigned short rp_u16;
+typedef int rp_i32;
+typedef unsigned int rp_u32;
+typedef long long rp_i64;
+typedef unsigned long long rp_u64;
+typedef unsigned long long rp_size;
+
+#define RP_FN static __device__ __forceinline__
+#define RP_INLINE static __device__ __forceinline__
+#define RP_INF __int_as_float(0x7f800000)
+#define RP_NAN __int_as_float(0x7fc00000)
+#define __builtin_nanf(text) RP_NAN
+#define __builtin_sqrtf(x) __fsqrt_rn(x)
+
+RP_INLINE rp_u32 rp_bits(float x) { return __float_as_uint(x); }
+RP_INLINE float rp_from_bits(rp_u32 u) { return __uint_as_float(u); }
+RP_INLINE rp_u64 rp_bits64(double x) { return (rp_u64)__double_as_longlong(x); }
+RP_INLINE double rp_from_bits64(rp_u64 u) { return __longlong_as_double((long long)u); }
+
+/* --- reductions over a block -----------------------------------------------
+ * All threads call these together. Each brings one element a round; the first 16 threads are the
+ * lanes of the host and add in its order. */
+
+enum rk_how { RK_SUM, RK_PROD, RK_MAX, RK_MIN };
+#define RK_BLOCK 256
+
+template <rk_how how>
+RP_INLINE float rk_join(float a, float b)
+{
+    if (how == RK_SUM) return a + b;
+    if (how == RK_PROD) return a * b;
+    if (how == RK_MAX) return (a > b || a != a) ? a : b;
+    return (a < b || a != a) ? a : b;
+}
+
+/* Integers wrap, as on the host. */
+template <rk_how how>
+RP_INLINE rp_i32 rk_join(rp_i32 a, rp_i32 b)
+{
+    if (how == RK_SUM) return (rp_i32)((rp_u32)a + (rp_u32)b);
+    if (how == RK_PROD) return (rp_i32)((rp_u32)a * (rp_u32)b);
+    if (how == RK_MAX) return b > a ? b : a;
+    return b < a ? b : a;
+}
+
+/* One round: element `e` of this thread, `left` elements from thread 0 on. A product has one lane. */
+template <rk_how how, class T>
+RP_INLINE T rk_block_step(T acc, T e, long long left)
+{
+    __shared__ T part[RK_BLOCK];
+    const int lanes = how == RK_PROD ? 1 : 16;
+    __syncthreads();
+    part[threadIdx.x] = e;
+    __syncthreads();
+    if (threadIdx.x < lanes) {
+        const int m = left < (long long)blockDim.x ? (int)left : (int)blockDim.x;
+        for (int k = threadIdx.x; k < m; k += lanes) acc = rk_join<how>(acc, part[k]);
+    }
+    return acc;
+}
+
+template <rk_how how, class T>
+RP_INLINE T rk_tree(const T *lane)
+{
+    T l[8];
+    for (int i = 0; i < 8; i++) l[i] = rk_join<how>(lane[i], lane[i + 8]);
+    for (int i = 0; i < 4; i++) l[i] = rk_join<how>(l[i], l[i + 4]);
+    for (int i = 0; i < 2; i++) l[i] = rk_join<how>(l[i], l[i + 2]);
+    return rk_join<how>(l[0], l[1]);
+}
+
+/* The tree over the lanes; every thread gets the result. */
+template <rk_how how, class T>
+RP_INLINE T rk_block_end(T acc)
+{
+    __shared__ T lane[16];
+    __syncthreads();
+    if (threadIdx.x < 16) lane[threadIdx.x] = acc;
+    __syncthreads();
+    return how == RK_PROD ? lane[0] : rk_tree<how>(lane);
+}
+
+/* ARGMAX: the first of equals; a NaN counts as largest. */
+template <class T>
+struct rk_best {
+    T v;
+    long long at; /* -1: none yet */
+};
+
+template <class T>
+RP_INLINE rk_best<T> rk_better(rk_best<T> a, rk_best<T> b)
+{
+    if (b.at < 0) return a;
+    if (a.at < 0 || ((b.v > a.v || b.v != b.v) && a.v == a.v)) return b;
+    if ((b.v == a.v || (b.v != b.v && a.v != a.v)) && b.at < a.at) return b;
+    return a;
+}
+
+template <class T>
+RP_INLINE rk_best<T> rk_block_best(rk_best<T> mine)
+{
+    __shared__ rk_best<T> part[RK_BLOCK];
+    __syncthreads();
+    part[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = RK_BLOCK / 2; half; half /= 2) {
+        if (threadIdx.x < half && threadIdx.x + half < blockDim.x) {
+            part[threadIdx.x] = rk_better(part[threadIdx.x], part[threadIdx.x + half]);
+        }
+        __syncthreads();
+    }
+    return part[0];
+}

@@ -1,0 +1,105 @@
+/* Whether the iterations of a loop may run side by side, for devices that deal them to threads.
+ *
+ * Yes only where every element stored in the loop belongs to one iteration: all accesses to the
+ * buffer stay within a window that moves by at least its own width each iteration. Buffers of one argument at
+ * different offsets are disjoint planes (the rule of kir.h), equal offsets are one buffer. */
+#include "gen/render.h"
+
+#include "kir/affine.h"
+
+typedef struct window {
+    bool known;
+    int64_t step;      /* elements an iteration */
+    kir_range around;  /* relative to the base, inner counters included */
+    kir_affine base;   /* what is the same in all iterations */
+} window;
+
+static bool is_inside(const kir_func *f, kir_ref r, kir_ref loop, kir_ref end) {
+    return r > loop && r < end && !kir_is_global(f->insts[r].op);
+}
+
+/* False when the index is not affine in the counter, or varies in a way that ranges cannot bound. */
+static bool find_window(const kir_func *f, kir_ref index, kir_ref loop, kir_ref end, window *w) {
+    kir_affine a = {0}, inner = {0};
+
+    *w = (window){0};
+    kir_affine_add(f, index, 1, &a);
+    if (a.overflow) return false;
+    inner.c = a.c;
+    for (uint32_t i = 0; i < a.n; i++) {
+        kir_ref r = a.term[i].ref;
+        if (r == loop) w->step = a.term[i].k;
+        else if (is_inside(f, r, loop, end)) inner.term[inner.n++] = a.term[i];
+        else w->base.term[w->base.n++] = a.term[i];
+    }
+    w->around = kir_affine_range(f, &inner);
+    w->known = w->around.lo > INT64_MIN / 4 && w->around.hi < INT64_MAX / 4 && w->step != 0;
+    return w->known;
+}
+
+static bool same_base(const kir_affine *a, const kir_affine *b) {
+    uint32_t found = 0;
+
+    if (a->n != b->n) return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+        for (uint32_t j = 0; j < b->n; j++) {
+            found += a->term[i].ref == b->term[j].ref && a->term[i].k == b->term[j].k;
+        }
+    }
+    return found == a->n;
+}
+
+static bool same_memory(const kir_func *f, uint32_t a, uint32_t b) {
+    const kir_buf *x = &f->bufs[a], *y = &f->bufs[b];
+    return a == b ||
+           (x->space == KIR_ARG && y->space == KIR_ARG && x->slot == y->slot && x->offset == y->offset);
+}
+
+static bool joins(window *all, const window *w) {
+    if (!all->known) {
+        *all = *w;
+        return true;
+    }
+    if (all->step != w->step || !same_base(&all->base, &w->base)) return false;
+    if (w->around.lo < all->around.lo) all->around.lo = w->around.lo;
+    if (w->around.hi > all->around.hi) all->around.hi = w->around.hi;
+    return true;
+}
+
+/* All accesses in the loop to the memory of one stored buffer. */
+static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir_ref end) {
+    window all = {0}, w;
+    int64_t width, step;
+
+    for (kir_ref at = loop + 1; at < end; at++) {
+        const kir_inst *in = &f->insts[at];
+        if ((in->op != KIR_LOAD && in->op != KIR_STORE) || !same_memory(f, in->u.buf, buf)) continue;
+        if (f->bufs[in->u.buf].dtype != f->bufs[buf].dtype) return false;
+        if (!find_window(f, in->in[0], loop, end, &w) || !joins(&all, &w)) return false;
+    }
+    width = all.around.hi - all.around.lo;
+    step = all.step < 0 ? -all.step : all.step;
+    return width < step;
+}
+
+bool gen_is_independent(const gen_render *r, kir_ref loop) {
+    const kir_func *f = r->f;
+    kir_ref end = r->partner[loop];
+
+    for (kir_ref at = loop + 1; at < end; at++) {
+        const kir_inst *in = &f->insts[at];
+        if (in->op == KIR_STORE && !stores_stay_apart(f, in->u.buf, loop, end)) return false;
+    }
+    return true;
+}
+
+bool gen_needs_order(const kir_func *f, uint32_t buf) {
+    uint32_t stores = 0, loads = 0;
+
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        const kir_inst *in = &f->insts[at];
+        if (in->op == KIR_LOAD) loads += same_memory(f, in->u.buf, buf);
+        if (in->op == KIR_STORE) stores += same_memory(f, in->u.buf, buf);
+    }
+    return loads || stores > 1;
+}
