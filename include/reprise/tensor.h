@@ -114,6 +114,8 @@ RP_API rp_tensor rp_gelu_erf(rp_tensor x);
 RP_API rp_tensor rp_gelu_tanh(rp_tensor x);
 /* Half-split rotary embedding (Llama, Qwen): x[T,H,D], cos and sin [T,D/2]. */
 RP_API rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin);
+/* The same with neighbours (2i, 2i+1) as pairs (GPT-J, DeepSeek, GGUF's order of Llama weights). */
+RP_API rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin);
 
 /* Paged attention. Cache states are [blocks, kv_heads, block_size, head_dim]. The store returns a
  * token that orders it before the attention given that token. */

@@ -157,10 +157,9 @@ static rp_status check_merged(const ir_graph *g, rp_error *err) {
 rp_status ir_verify(const ir_graph *g, rp_error *err) {
     for (ir_ref r = 0; r < ir_graph_count(g); r++) RP_TRY(check_node(g, r, err));
     for (uint32_t i = 0; i < ir_output_count(g); i++) {
-        const ir_node *n = ir_node_at(g, ir_output_at(g, i));
-        if (!n) return rp_fail(err, RP_INVALID, "verify: output %u does not exist", i);
-        if (n->op == IR_empty)
-            return bad(g, ir_output_at(g, i), err, "it is returned, but never written");
+        /* An `empty` may be returned: a piece hands the buffer to the attention of the next one. */
+        if (ir_output_at(g, i) >= ir_graph_count(g))
+            return rp_fail(err, RP_INVALID, "verify: output %u does not exist", i);
     }
     RP_TRY(check_merged(g, err));
     return check_order(g, err);

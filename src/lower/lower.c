@@ -124,6 +124,14 @@ static rp_status place_outputs(lowerer *L) {
     return RP_OK;
 }
 
+static void unit_head(lowerer *L) {
+    gen_matmul_uses uses = {0};
+    for (uint32_t i = 0; i < L->f->n_groups; i++)
+        if (L->f->groups[i].kind == PASS_MATMUL) lower_matmul_uses(L, &L->f->groups[i], &uses);
+    gen_c_prelude(L->opt->isa, &L->source);
+    gen_c_matmul(&uses, &L->source);
+}
+
 static rp_status lower_groups(lowerer *L) {
     for (uint32_t i = 0; i < L->f->n_groups; i++) {
         const pass_group *gr = &L->f->groups[i];
@@ -147,7 +155,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
     RP_TRY_OUT(pass_fuse(g, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
     place_leaves(&L);
-    gen_c_prelude(opt->isa, &L.source);
+    unit_head(&L);
     RP_TRY_OUT(lower_groups(&L));
     RP_TRY_OUT(base_buf_status(&L.source, &local));
     p.source = base_arena_strn(p.arena, L.source.data, L.source.len);

@@ -38,11 +38,15 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
     return i;
 }
 
+static bool is_packed_left(const lowerer *L, ir_ref lhs) {
+    const ir_node *n = ir_node_at(L->g, lhs);
+    return n->op == IR_dequant && ir_node_at(L->g, n->in[0])->dtype == RP_DTYPE_I16B32;
+}
+
 /* The left operand as rows in memory. packed: it is i16b32 behind a dequant. */
-static rp_status left_rows(lowerer *L, ir_ref r, uint32_t index, lower_ref *at, rp_dtype *dtype, rp_error *err) {
+static rp_status left_rows(lowerer *L, ir_ref r, uint32_t index, lower_ref *at, rp_dtype *dtype) {
     const ir_node *n = ir_node_at(L->g, r);
-    (void)err;
-    if (n->op == IR_dequant && ir_node_at(L->g, n->in[0])->dtype == RP_DTYPE_I16B32) {
+    if (is_packed_left(L, r)) {
         *dtype = RP_DTYPE_I16B32;
         *at = L->where[n->in[0]];
         return RP_OK;
@@ -119,6 +123,12 @@ static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) 
         else base_buf_printf(b, ", rp_e%u", i);
     }
     base_buf_puts(b, "); \\\n} while (0)\n");
+}
+
+void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses) {
+    uint32_t bit = UINT32_C(1) << product_of(L, gr->segs[0].mats[0]).dtype;
+    if (is_packed_left(L, gr->lhs)) uses->quant |= bit;
+    else uses->floats |= bit;
 }
 
 /* --- the kernel ---------------------------------------------------------------- */
@@ -207,7 +217,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     rp_dtype left;
     product first = product_of(L, gr->segs[0].mats[0]);
     RP_TRY(check_group(L, gr));
-    RP_TRY(left_rows(L, gr->lhs, index, &x, &left, L->err));
+    RP_TRY(left_rows(L, gr->lhs, index, &x, &left));
     RP_TRY(add_pack(L, gr, &pack.idx));
     char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");

@@ -48,19 +48,38 @@ rp_tensor rp_gelu_tanh(rp_tensor x) {
     return rp_mul(rp_mul_scalar(x, 0.5), rp_add_scalar(t, 1.0));
 }
 
-/* Su et al., RoFormer, in the half-split layout of GPT-NeoX and Llama: pairs are (i, i + D/2). */
+/* Su et al., RoFormer: pairs (a, b) of a head are turned by the angle of their position. */
+static rp_tensor rotate(rp_tensor a, rp_tensor b, rp_tensor c, rp_tensor s, int axis) {
+    rp_tensor lo = rp_sub(rp_mul(a, c), rp_mul(b, s));
+    rp_tensor hi = rp_add(rp_mul(b, c), rp_mul(a, s));
+    return rp_concat((rp_tensor[]){lo, hi}, 2, axis);
+}
+
+static bool rope_shapes(rp_tensor x, rp_tensor cos, rp_shape *s, rp_shape *c) {
+    *s = rp_tensor_shape(x);
+    *c = rp_tensor_shape(cos);
+    if (!trace_ready(x.graph)) return false;
+    if (s->rank == 3 && c->rank == 2 && s->dim[2] > 0 && s->dim[2] % 2 == 0 && c->dim[1] * 2 == s->dim[2]) return true;
+    (void)rp_fail(&x.graph->err, RP_INVALID, "rope: x must be [T,H,D] and cos, sin [T,D/2]");
+    return false;
+}
+
+/* The half-split layout of GPT-NeoX and Llama: pairs are (i, i + D/2). */
 rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin) {
-    rp_shape s = rp_tensor_shape(x), c = rp_tensor_shape(cos);
-    if (!trace_ready(x.graph)) return trace_bad(x.graph);
-    if (s.rank != 3 || c.rank != 2 || s.dim[2] <= 0 || s.dim[2] % 2 || c.dim[1] * 2 != s.dim[2]) {
-        (void)rp_fail(&x.graph->err, RP_INVALID, "rope: x must be [T,H,D] and cos, sin [T,D/2]");
-        return trace_bad(x.graph);
-    }
+    rp_shape s, c;
+    if (!rope_shapes(x, cos, &s, &c)) return trace_bad(x.graph);
     int64_t half = s.dim[2] / 2;
     rp_tensor c3 = rp_reshape(cos, shape3(c.dim[0], 1, half));
     rp_tensor s3 = rp_reshape(sin, shape3(c.dim[0], 1, half));
-    rp_tensor a = rp_slice(x, 2, 0, half), b = rp_slice(x, 2, half, s.dim[2]);
-    rp_tensor lo = rp_sub(rp_mul(a, c3), rp_mul(b, s3));
-    rp_tensor hi = rp_add(rp_mul(b, c3), rp_mul(a, s3));
-    return rp_concat((rp_tensor[]){lo, hi}, 2, 2);
+    return rotate(rp_slice(x, 2, 0, half), rp_slice(x, 2, half, s.dim[2]), c3, s3, 2);
+}
+
+rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin) {
+    rp_shape s, c;
+    if (!rope_shapes(x, cos, &s, &c)) return trace_bad(x.graph);
+    int64_t half = s.dim[2] / 2;
+    rp_shape pairs = {4, {s.dim[0], s.dim[1], half, 2}}, angles = {4, {c.dim[0], 1, half, 1}};
+    rp_tensor p = rp_reshape(x, pairs);
+    rp_tensor r = rotate(rp_slice(p, 3, 0, 1), rp_slice(p, 3, 1, 2), rp_reshape(cos, angles), rp_reshape(sin, angles), 3);
+    return rp_reshape(r, s);
 }

@@ -1,0 +1,16 @@
+/* Text of the matmul template, with the formats that a unit uses. */
+#ifndef GEN_TEMPLATE_H
+#define GEN_TEMPLATE_H
+
+#include "base/str.h"
+#include "reprise/dtype.h"
+
+/* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, of `floats` times float rows. */
+typedef struct gen_matmul_uses {
+    uint32_t quant, floats;
+} gen_matmul_uses;
+
+/* Nothing when there are no products. After gen_c_prelude. */
+void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out);
+
+#endif
