@@ -8,6 +8,9 @@
 
 #include "base/status.h"
 
+/* Temperatures below this are greedy, as in vLLM. */
+#define ENGINE_GREEDY_BELOW 1e-5
+
 typedef struct engine_sampling {
     double temperature; /* 0: greedy, and nothing below counts */
     double top_p;       /* 1: off */

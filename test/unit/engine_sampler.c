@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "engine/logits.h"
 #include "engine/philox.h"
 #include "engine/sampler.h"
 
@@ -66,6 +67,56 @@ static void greedy_takes_the_first_of_equals(void **state) {
             assert_int_equal(pick(s, &p, x, 0, NULL), best);
         }
         engine_sampler_free(s);
+    }
+}
+
+/* The vectorised passes against plain loops, around the sizes of their blocks. */
+static void passes_equal_plain_loops(void **state) {
+    (void)state;
+    static const uint32_t sizes[] = {1, 7, 255, 256, 257, 511, 512, 1000};
+    static float x[1000], w[1000];
+    for (size_t c = 0; c < sizeof sizes / sizeof sizes[0]; c++) {
+        uint32_t n = sizes[c], at, want = 0;
+        double sum = 0, cum = 0;
+        float top;
+        random_logits(x, n, c);
+        for (uint32_t i = 0; i < n; i++) x[i] = (x[i] - 4) * (i % 3 ? 1.0f : -9.7f);
+        if (n > 300) x[1] = -0.0f, x[300] = -INFINITY;
+        for (uint32_t i = 1; i < n; i++)
+            if (x[i] > x[want]) want = i;
+        assert_true(engine_logits_best(x, n, &top, &at));
+        assert_int_equal(at, want);
+        assert_true(top == x[want]);
+        engine_logits_weights(x, n, top, 0.7, w);
+        for (uint32_t i = 0; i < n; i++) {
+            double e = ((double)x[i] - (double)top) / 0.7, exact = exp(e);
+            if (e < -79)
+                assert_true((double)w[i] < 1e-34);
+            else
+                assert_true(fabs((double)w[i] - exact) <= exact * (3e-7 + 2e-7 * -e));
+            sum += (double)w[i];
+        }
+        assert_true(w[want] == 1);
+        assert_true(fabs(engine_logits_sum(w, n) - sum) < 1e-12 * sum);
+        for (uint32_t i = 0; i < n; i++) {
+            if (w[i] > 1e-6f * (float)sum)
+                assert_int_equal(engine_logits_draw(w, n, (cum + 0.5 * (double)w[i]) / sum), i);
+            cum += (double)w[i];
+        }
+        assert_true(w[engine_logits_draw(w, n, 1 - 0x1p-53)] > 0);
+        for (uint32_t i = 0; i < n; i += 1 + n / 9) {
+            float keep = x[i];
+            x[i] = NAN;
+            assert_false(engine_logits_best(x, n, &top, &at));
+            x[i] = -x[i]; /* sign bit set */
+            assert_false(engine_logits_best(x, n, &top, &at));
+            x[i] = INFINITY;
+            assert_false(engine_logits_best(x, n, &top, &at));
+            x[i] = keep;
+        }
+        for (uint32_t i = 0; i < n; i++) x[i] = i % 2 ? 0.0f : -0.0f; /* equal: the first */
+        assert_true(engine_logits_best(x, n, &top, &at));
+        assert_int_equal(at, 0);
     }
 }
 
@@ -137,7 +188,8 @@ static void draws_follow_the_distribution(void **state) {
         {.temperature = 2, .top_p = 1, .min_p = 0.3},
         {.temperature = 2, .top_p = 0.9, .min_p = 0.2, .top_k = 30},
         {.temperature = 2, .top_p = 1, .min_p = 1},
-        {.temperature = 1e-6, .top_p = 1},
+        {.temperature = 1e-4, .top_p = 1},
+        {.temperature = 1e-300, .top_p = 0.5, .top_k = 1},
         {.temperature = 1e6, .top_p = 1},
     };
     enum { DRAWS = 20000 };
@@ -265,6 +317,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_matches_random123),
         cmocka_unit_test(greedy_takes_the_first_of_equals),
+        cmocka_unit_test(passes_equal_plain_loops),
         cmocka_unit_test(garbage_logits_are_named),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(ties_at_the_cut_keep_lower_ids),

@@ -1,0 +1,147 @@
+/* Passes over a row of logits.
+ *
+ * Invariants: blocks and lanes have constant sizes, so that the order of every float operation is
+ * the same at each optimisation level and vector width. libm is not used: its exp is a call an
+ * element and differs between versions. */
+#include "engine/logits.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 256, LANES = 8 };
+
+/* Order of floats as order of integers; NaN is outside [-inf, inf] on one side or the other. */
+static int32_t key_of(float v) {
+    int32_t b;
+
+    memcpy(&b, &v, sizeof b);
+    return b ^ ((b >> 31) & INT32_MAX);
+}
+
+static float value_of(int32_t key) {
+    int32_t b = key ^ ((key >> 31) & INT32_MAX);
+    float v;
+
+    memcpy(&v, &b, sizeof v);
+    return v;
+}
+
+static void bounds(const float *x, uint32_t n, int32_t *lo, int32_t *hi) {
+    int32_t mn = INT32_MAX, mx = INT32_MIN;
+
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t k = key_of(x[i]);
+
+        mn = k < mn ? k : mn;
+        mx = k > mx ? k : mx;
+    }
+    *lo = mn;
+    *hi = mx;
+}
+
+bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at) {
+    int32_t lo = INT32_MAX, block_lo, block_hi;
+    float best = -INFINITY;
+    uint32_t start = n, at;
+
+    for (uint32_t i = 0; i < n; i += BLOCK) {
+        /* The constant count is what lets a compiler vectorise without a tail. */
+        if (n - i >= BLOCK)
+            bounds(x + i, BLOCK, &block_lo, &block_hi);
+        else
+            bounds(x + i, n - i, &block_lo, &block_hi);
+        if (block_hi >= key_of(INFINITY)) return false;
+        lo = block_lo < lo ? block_lo : lo;
+        if (value_of(block_hi) > best) {
+            best = value_of(block_hi);
+            start = i;
+        }
+    }
+    if (start == n || lo < key_of(-INFINITY)) return false;
+    for (at = start; x[at] != best;) at++;
+    *out = best;
+    *out_at = at;
+    return true;
+}
+
+/* 2^t by rounding t to an integer and a polynomial for the rest in [-0.5, 0.5]. */
+static float exp2_of(float t) {
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    float whole = t + magic, f = t - (whole - magic), p;
+    int32_t e, bits;
+
+    memcpy(&e, &whole, sizeof e);
+    memcpy(&bits, &magic, sizeof bits);
+    p = 1.5403530e-4f;
+    p = p * f + 1.3333558e-3f;
+    p = p * f + 9.6181291e-3f;
+    p = p * f + 5.5504109e-2f;
+    p = p * f + 2.4022651e-1f;
+    p = p * f + 6.9314718e-1f;
+    p = p * f + 1.0f;
+    bits = (e - bits + 127) << 23;
+    memcpy(&whole, &bits, sizeof whole);
+    return p * whole;
+}
+
+static void weights(const float *x, uint32_t n, float top, float scale, float *w) {
+    const float floor_t = -115.0f; /* e^-80 */
+
+    for (uint32_t i = 0; i < n; i++) {
+        float t = (x[i] - top) * scale, c = t > floor_t ? t : floor_t;
+        float v = exp2_of(c);
+
+        w[i] = t > floor_t ? v : 0.0f;
+    }
+}
+
+void engine_logits_weights(const float *x, uint32_t n, float top, double temperature, float *w) {
+    float scale = (float)(1.4426950408889634 / temperature);
+    uint32_t i = 0;
+
+    for (; n - i >= BLOCK; i += BLOCK) weights(x + i, BLOCK, top, scale, w + i);
+    weights(x + i, n - i, top, scale, w + i);
+}
+
+static double block_sum(const float *w) {
+    double lane[LANES] = {0}, sum = 0;
+
+    for (uint32_t i = 0; i < BLOCK; i += LANES)
+        for (uint32_t l = 0; l < LANES; l++) lane[l] += (double)w[i + l];
+    for (uint32_t l = 0; l < LANES; l++) sum += lane[l];
+    return sum;
+}
+
+static double tail_sum(const float *w, uint32_t n) {
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++) sum += (double)w[i];
+    return sum;
+}
+
+double engine_logits_sum(const float *w, uint32_t n) {
+    double sum = 0;
+    uint32_t i = 0;
+
+    for (; n - i >= BLOCK; i += BLOCK) sum += block_sum(w + i);
+    return sum + tail_sum(w + i, n - i);
+}
+
+uint32_t engine_logits_draw(const float *w, uint32_t n, double u) {
+    double want = u * engine_logits_sum(w, n), cum = 0;
+    uint32_t i = 0, last;
+
+    for (; n - i >= BLOCK; i += BLOCK) {
+        double sum = block_sum(w + i);
+
+        if (cum + sum > want) break;
+        cum += sum;
+    }
+    for (; i < n; i++) {
+        cum += (double)w[i];
+        if (cum > want && w[i] > 0) return i;
+    }
+    /* Rounding let the sum fall short by less than one weight. */
+    for (last = n - 1; last > 0 && !(w[last] > 0);) last--;
+    return last;
+}
