@@ -6,10 +6,10 @@
  * DIM_MAX_TERMS terms give IR_DIM_BAD. Questions are in dim_query.c, text in dim_text.c. */
 #include "ir/dim.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "ir/dim_form.h"
+#include "ir/node.h"
 
 bool dim_valid(const ir_dims *t, ir_dim d) {
     return d < t->n_node;
@@ -181,8 +181,10 @@ static bool rehash(ir_dims *t, uint32_t n_slot) {
 }
 
 static bool same_form(const dim_node *n, const dim_form *f) {
-    return n->c == f->c && n->n == f->n &&
-           (f->n == 0 || memcmp(n->t, f->t, f->n * sizeof f->t[0]) == 0);
+    if (n->c != f->c || n->n != f->n) return false;
+    for (uint32_t i = 0; i < f->n; i++)
+        if (n->t[i].atom != f->t[i].atom || n->t[i].coef != f->t[i].coef) return false;
+    return true;
 }
 
 /* The handle of a normalised form. */
@@ -261,9 +263,10 @@ static ir_dim single(ir_dims *t, uint32_t atom) {
 }
 
 static bool good_name(const char *s) {
-    if (!isalpha((unsigned char)*s) && *s != '_') return false;
-    for (s++; *s; s++)
-        if (!isalnum((unsigned char)*s) && *s != '_') return false;
+    if (!ir_alpha(*s) && *s != '_') return false;
+    size_t n = 0;
+    for (; s[n]; n++)
+        if (!ir_word_char(s[n]) || n >= DIM_MAX_NAME) return false;
     return true;
 }
 
@@ -363,14 +366,15 @@ static bool take_multiples(const ir_dims *t, dim_form *f, int64_t k, dim_form *w
     return true;
 }
 
-/* (x // a) // b = x // (a*b) when the dividend is one floor-division. */
-static bool nested_floordiv(const ir_dims *t, const dim_form *f, int64_t k, ir_dim *x,
-                            int64_t *ka) {
-    if (f->n != 1 || f->c != 0 || f->t[0].coef != 1) return false;
+/* (x//a + c) // b = (x + a*c) // (a*b): *x and *ab, when f is one floor-division and a constant. */
+static bool nested_floordiv(ir_dims *t, const dim_form *f, int64_t b, ir_dim *x, int64_t *ab) {
+    int64_t ac;
+    if (f->n != 1 || f->t[0].coef != 1) return false;
     const dim_atom *a = &t->atom[f->t[0].atom];
     if (a->kind != DIM_FLOORDIV) return false;
-    *x = a->inner;
-    return !__builtin_mul_overflow(a->k, k, ka);
+    if (__builtin_mul_overflow(a->k, f->c, &ac) || __builtin_mul_overflow(a->k, b, ab)) return false;
+    *x = ir_dim_add(t, a->inner, ir_dim_const(t, ac));
+    return *x != IR_DIM_BAD && *ab <= DIM_LIMIT;
 }
 
 /* Moves terms that are multiples of k by their atom's divisor from f to (exact // k). */
@@ -398,7 +402,6 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k) {
     if (!dim_valid(t, a) || k < 1 || k > DIM_LIMIT) return IR_DIM_BAD;
     if (k == 1) return a;
     dim_load(t, a, &f);
-    if (nested_floordiv(t, &f, k, &x, &kk)) return ir_dim_floordiv(t, x, kk);
     if (!take_multiples(t, &f, k, &whole)) return IR_DIM_BAD;
     ir_dim exact = take_exact(t, &f, k);
     ir_dim w = finish(t, &whole);
@@ -412,6 +415,8 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k) {
         r = f.n == 0 ? ir_dim_const(t, dim_floor(f.c, k)) : finish(t, &f);
     else if (g > 1) /* smaller: may divide further */
         r = ir_dim_floordiv(t, finish(t, &f), k);
+    else if (nested_floordiv(t, &f, k, &x, &kk))
+        r = ir_dim_floordiv(t, x, kk);
     else
         r = divmod_atom(t, &f, k, DIM_FLOORDIV);
     return ir_dim_add(t, ir_dim_add(t, w, exact), r);

@@ -33,6 +33,8 @@ typedef struct dim_node {
 
 /* Constants, coefficients and divisors beyond this are an overflow. */
 #define DIM_LIMIT (INT64_C(1) << 61)
+/* Names of symbols, in bytes. */
+#define DIM_MAX_NAME 63
 /* The engine is bounded: a form with more terms or deeper divisions becomes IR_DIM_BAD. */
 #define DIM_MAX_NEST 8
 #define DIM_MAX_TERMS 16

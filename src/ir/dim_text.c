@@ -3,10 +3,10 @@
  * Grammar: sum := product (('+' | '-') product)*; product := factor (('*' | '//' | '%') factor)*;
  * factor := integer | symbol | '-' factor | '(' sum ')'. What print writes, parse reads back as
  * the same handle. */
-#include <ctype.h>
 #include <string.h>
 
 #include "ir/dim_form.h"
+#include "ir/node.h"
 
 #define DIM_MAX_DEPTH 64
 
@@ -121,7 +121,7 @@ static rp_status read_sum(reader *r, ir_dim *out);
 
 static rp_status read_number(reader *r, int64_t *out) {
     int64_t v = 0;
-    for (; isdigit((unsigned char)*r->p); r->p++) {
+    for (; ir_digit(*r->p); r->p++) {
         if (v > (DIM_LIMIT - 9) / 10)
             return rp_fail(r->err, RP_INVALID, "a number in a size is too large");
         v = v * 10 + (*r->p - '0');
@@ -133,7 +133,7 @@ static rp_status read_number(reader *r, int64_t *out) {
 static rp_status read_name(reader *r, ir_dim *out) {
     char name[256];
     size_t n = 0;
-    while (isalnum((unsigned char)r->p[n]) || r->p[n] == '_') n++;
+    while (ir_word_char(r->p[n])) n++;
     if (n >= sizeof name) return rp_fail(r->err, RP_INVALID, "a symbol's name is over 255 bytes");
     memcpy(name, r->p, n);
     name[n] = 0;
@@ -153,11 +153,11 @@ static rp_status read_factor(reader *r, ir_dim *out) {
     skip_spaces(r);
     if (++r->depth > DIM_MAX_DEPTH)
         return rp_fail(r->err, RP_INVALID, "a size is nested deeper than %d", DIM_MAX_DEPTH);
-    if (isdigit((unsigned char)*r->p)) {
+    if (ir_digit(*r->p)) {
         int64_t v = 0;
         RP_TRY(read_number(r, &v));
         *out = ir_dim_const(r->t, v);
-    } else if (isalpha((unsigned char)*r->p) || *r->p == '_') {
+    } else if (ir_alpha(*r->p) || *r->p == '_') {
         st = read_name(r, out);
     } else if (*r->p == '-') {
         r->p++;

@@ -5,7 +5,6 @@
  * the passes' work. */
 #include "ir/graph.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "ir/custom.h"
@@ -52,7 +51,7 @@ static char *clean_name(base_arena *arena, const char *name) {
     if (!s) return NULL;
     for (char *p = s; *p; p++)
         if (!ir_name_char(*p)) *p = '_';
-    if (!isalpha((unsigned char)*s)) *s = '_';
+    if (!ir_alpha(*s)) *s = '_';
     return s;
 }
 

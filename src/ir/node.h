@@ -32,6 +32,10 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
                          rp_error *err) RP_MUST_USE;
 ir_type_text ir_shape_text(const ir_graph *g, rp_dtype dtype, const ir_shape *shape);
 ir_type_text ir_dim_text(const ir_graph *g, ir_dim d);
+/* ASCII only, whatever the locale. A word is of letters, digits and _. */
+bool ir_alpha(char c);
+bool ir_digit(char c);
+bool ir_word_char(char c);
 /* What names are made of: letters, digits and _ . - / ; with a letter or _ first, at most IR_MAX_NAME. */
 bool ir_name_char(char c);
 bool ir_name_ok(const char *name);

@@ -1,5 +1,4 @@
 /* Types as text, and what every shape and name must satisfy. */
-#include <ctype.h>
 #include <string.h>
 
 #include "ir/node.h"
@@ -74,13 +73,25 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
     return RP_OK;
 }
 
+bool ir_alpha(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool ir_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool ir_word_char(char c) {
+    return ir_alpha(c) || ir_digit(c) || c == '_';
+}
+
 bool ir_name_char(char c) {
-    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '-' || c == '/';
+    return ir_word_char(c) || c == '.' || c == '-' || c == '/';
 }
 
 static size_t name_length(const char *name) {
     size_t n = 0;
-    if (!isalpha((unsigned char)*name) && *name != '_') return 0;
+    if (!ir_alpha(*name) && *name != '_') return 0;
     while (ir_name_char(name[n])) n++;
     return n;
 }

@@ -1,0 +1,314 @@
+/* Dims: known facts, and random forms compared with brute force over all values of the symbols. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "ir/dim.h"
+
+typedef struct fixture {
+    base_arena *arena;
+    ir_dims *t;
+    ir_dim T, S, D; /* T in [1,40], S in [0,7], D in [16,64] by 16 */
+} fixture;
+
+static int setup(void **state) {
+    static fixture f;
+    f.arena = base_arena_new();
+    f.t = ir_dims_new(f.arena);
+    f.T = ir_dim_symbol(f.t, "T", 1, 40, 1);
+    f.S = ir_dim_symbol(f.t, "S", 0, 7, 1);
+    f.D = ir_dim_symbol(f.t, "D", 16, 64, 16);
+    *state = &f;
+    return f.t ? 0 : 1;
+}
+
+static int teardown(void **state) {
+    base_arena_free(((fixture *)*state)->arena);
+    return 0;
+}
+
+static ir_dim parse(ir_dims *t, const char *text) {
+    ir_dim d = IR_DIM_BAD;
+    rp_error err = {0};
+    CHECK_OK(ir_dim_parse(t, &text, &d, &err), &err);
+    assert_string_equal(text, "");
+    return d;
+}
+
+static void check_text(fixture *f, const char *in, const char *out) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    ir_dim_print(f->t, parse(f->t, in), &b);
+    assert_string_equal(b.data, out);
+    base_buf_done(&b);
+}
+
+static void equal_forms_are_one_handle(void **state) {
+    fixture *f = *state;
+    check_text(f, "T", "T");
+    check_text(f, "3+2*T-1", "2*T+2");
+    check_text(f, "S+T", "T+S");
+    check_text(f, "T-T", "0");
+    check_text(f, "4*(T//4)+T%4", "T");
+    check_text(f, "T//4*8+T%4*2", "2*T");
+    check_text(f, "(T//2)//3", "T//6");
+    check_text(f, "(2*T+7)//4", "(T+1)//2+1");
+    check_text(f, "(6*T+9)%4", "2*(T%2)+1");
+    check_text(f, "16*(D//16)", "D");
+    check_text(f, "(D+15)//16", "D//16");
+    check_text(f, "(D+5)%16", "5");
+    check_text(f, "(T%12)%4", "T%4");
+    check_text(f, "(S+T*8)//8", "T");
+    check_text(f, "(S+8)%16", "S+8");
+    check_text(f, "-(T//3)", "-(T//3)");
+    check_text(f, "5-2*(T//3)", "-2*(T//3)+5");
+    check_text(f, "-5//3", "-2");
+    check_text(f, "-5%3", "1");
+    assert_int_equal(parse(f->t, "(T+15)//16*16"), parse(f->t, "16*((15+T)//16)"));
+}
+
+static void questions_are_answered(void **state) {
+    fixture *f = *state;
+    ir_dims *t = f->t;
+    ir_dim up = parse(t, "16*((T+15)//16)");
+    int64_t lo, hi;
+    assert_int_equal(ir_dim_le(t, f->T, up), IR_TRUE);
+    assert_int_equal(ir_dim_le(t, up, parse(t, "T+15")), IR_TRUE);
+    assert_int_equal(ir_dim_le(t, up, f->T), IR_UNKNOWN);
+    assert_int_equal(ir_dim_le(t, parse(t, "T+1"), f->T), IR_FALSE);
+    assert_int_equal(ir_dim_eq(t, f->T, f->S), IR_UNKNOWN);
+    assert_int_equal(ir_dim_eq(t, f->S, parse(t, "T+7")), IR_FALSE);
+    assert_int_equal(ir_dim_eq(t, parse(t, "2*T"), parse(t, "2*S+1")), IR_FALSE);
+    assert_int_equal(ir_dim_divisible(t, f->D, 8), IR_TRUE);
+    assert_int_equal(ir_dim_divisible(t, f->D, 32), IR_UNKNOWN);
+    assert_int_equal(ir_dim_divisible(t, parse(t, "D+8"), 16), IR_FALSE);
+    assert_int_equal(ir_dim_divisible(t, parse(t, "6*T+4"), 2), IR_TRUE);
+    ir_dim_bounds(t, parse(t, "3*T-S"), &lo, &hi);
+    assert_int_equal(lo, -4);
+    assert_int_equal(hi, 120);
+    assert_int_equal(ir_dim_factor(t, parse(t, "12*T+18")), 6);
+    assert_true(ir_dim_uses(t, up, 0));
+    assert_false(ir_dim_uses(t, up, 1));
+}
+
+static void limits_are_errors(void **state) {
+    fixture *f = *state;
+    ir_dims *t = f->t;
+    ir_dim big = ir_dim_const(t, INT64_C(1) << 60);
+    assert_int_equal(ir_dim_mul_const(t, big, 16), IR_DIM_BAD);
+    assert_int_equal(ir_dim_mul(t, f->T, f->S), IR_DIM_BAD);
+    assert_int_equal(ir_dim_floordiv(t, f->T, 0), IR_DIM_BAD);
+    assert_int_equal(ir_dim_mod(t, f->T, -1), IR_DIM_BAD);
+    assert_int_equal(ir_dim_add(t, IR_DIM_BAD, f->T), IR_DIM_BAD);
+    assert_int_equal(ir_dim_add(t, 1000000, f->T), IR_DIM_BAD);
+    assert_int_equal(ir_dim_symbol(t, "T", 1, 41, 1), IR_DIM_BAD);
+    assert_int_equal(ir_dim_symbol(t, "bad name", 1, 4, 1), IR_DIM_BAD);
+    assert_int_equal(ir_dim_symbol(t, "none", 5, 7, 4), IR_DIM_BAD);
+    assert_int_equal(ir_dims_find(t, "none"), UINT32_MAX);
+    ir_dim d = f->T;
+    for (int i = 0; i < 40 && d != IR_DIM_BAD; i++)
+        d = ir_dim_floordiv(t, ir_dim_add(t, d, f->S), 2 + i % 2);
+    assert_int_equal(d, IR_DIM_BAD); /* nested too deeply, not a stack overflow */
+}
+
+static void bad_text_is_refused(void **state) {
+    static const struct {
+        const char *text, *error;
+    } bad[] = {
+        {"U", "size symbol 'U' has no range"},
+        {"T/2", "sizes divide with '//' only"},
+        {"T//S", "positive constants only"},
+        {"T//0", "positive constants only"},
+        {"T*S", "not a sum of symbols"},
+        {"(T", "expected ')'"},
+        {"", "expected a size"},
+        {"T+", "expected a size"},
+        {"99999999999999999999", "too large"},
+        {"((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((T", "nested deeper"},
+    };
+    fixture *f = *state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const char *p = bad[i].text;
+        ir_dim d;
+        rp_error err = {0};
+        assert_int_equal(ir_dim_parse(f->t, &p, &d, &err), RP_INVALID);
+        if (!strstr(err.text, bad[i].error)) fail_msg("'%s': %s", bad[i].text, err.text);
+    }
+}
+
+/* --- random forms ---------------------------------------------------------- */
+
+static uint64_t rng;
+static uint32_t pick(uint32_t n) {
+    rng = rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(rng >> 33) % n;
+}
+
+/* A tree beside the dim: the oracle. */
+typedef struct tree {
+    char op;
+    int64_t k;
+    const struct tree *a, *b;
+} tree;
+
+static int64_t tree_eval(const tree *e, const int64_t *v) {
+    int64_t a, q;
+    switch (e->op) {
+    case 'k': return e->k;
+    case 's': return v[e->k];
+    case '+': return tree_eval(e->a, v) + tree_eval(e->b, v);
+    case '-': return tree_eval(e->a, v) - tree_eval(e->b, v);
+    case '*': return tree_eval(e->a, v) * e->k;
+    default: break;
+    }
+    a = tree_eval(e->a, v);
+    q = a / e->k - (a % e->k < 0);
+    return e->op == '/' ? q : a - q * e->k;
+}
+
+static ir_dim tree_make(fixture *f, tree *pool, uint32_t *n, int depth, const tree **out) {
+    tree *e = &pool[(*n)++];
+    ir_dim a, b;
+    const ir_dim sym[3] = {f->T, f->S, f->D};
+    static const int64_t ks[] = {1, 2, 3, 4, 5, 6, 8, 12, 16};
+    *out = e;
+    *e = (tree){.op = "ks+-*/%"[depth == 0 ? pick(2) : 1 + pick(6)]};
+    switch (e->op) {
+    case 'k':
+        e->k = (int64_t)pick(41) - 20;
+        return ir_dim_const(f->t, e->k);
+    case 's':
+        e->k = pick(3);
+        return sym[e->k];
+    case '+':
+    case '-':
+        a = tree_make(f, pool, n, depth - 1, &e->a);
+        b = tree_make(f, pool, n, depth - 1, &e->b);
+        return e->op == '+' ? ir_dim_add(f->t, a, b) : ir_dim_sub(f->t, a, b);
+    default:
+        e->k = ks[pick(9)];
+        a = tree_make(f, pool, n, depth - 1, &e->a);
+        if (e->op == '*' && pick(2)) e->k = -e->k;
+        if (e->op == '*') return ir_dim_mul_const(f->t, a, e->k);
+        return e->op == '/' ? ir_dim_floordiv(f->t, a, e->k) : ir_dim_mod(f->t, a, e->k);
+    }
+}
+
+/* C's value of what ir_dim_print_c writes. */
+static long long c_sum(const char **p, const int64_t *v);
+static long long c_factor(const char **p, const int64_t *v) {
+    long long x;
+    if (**p == '-') return ++*p, -c_factor(p, v);
+    if (**p == '+') return ++*p, c_factor(p, v);
+    if (**p == '(') {
+        ++*p;
+        x = c_sum(p, v);
+        ++*p;
+        return x;
+    }
+    if (**p == 'v') {
+        x = v[(*p)[2] - '0'];
+        *p += 4;
+        return x;
+    }
+    x = strtoll(*p, (char **)(uintptr_t)p, 10);
+    *p += 2; /* LL */
+    return x;
+}
+static long long c_product(const char **p, const int64_t *v) {
+    long long x = c_factor(p, v);
+    for (;;) {
+        char op = **p;
+        if (op != '*' && op != '/' && op != '%') return x;
+        ++*p;
+        long long y = c_factor(p, v);
+        x = op == '*' ? x * y : op == '/' ? x / y : x % y;
+    }
+}
+static long long c_sum(const char **p, const int64_t *v) {
+    long long x = c_product(p, v);
+    while (**p == '+' || **p == '-') {
+        char op = *(*p)++;
+        long long y = c_product(p, v);
+        x = op == '+' ? x + y : x - y;
+    }
+    return x;
+}
+
+static void check_values(fixture *f, ir_dim d, const tree *e, const char *c_text) {
+    int64_t lo, hi;
+    ir_tri by3 = ir_dim_divisible(f->t, d, 3), by8 = ir_dim_divisible(f->t, d, 8);
+    ir_dim_bounds(f->t, d, &lo, &hi);
+    for (int64_t i = 0; i < 41 * 8 * 4; i++) {
+        int64_t v[3] = {1 + i % 40, i / 40 % 8, 16 + i / 320 % 4 * 16};
+        int64_t x = tree_eval(e, v);
+        const char *p = c_text;
+        assert_int_equal(ir_dim_eval(f->t, d, v), x);
+        if (i % 7 == 0) assert_int_equal(c_sum(&p, v), x);
+        assert_true(lo <= x && x <= hi);
+        if (by3 != IR_UNKNOWN) assert_int_equal(by3 == IR_TRUE, x % 3 == 0);
+        if (by8 != IR_UNKNOWN) assert_int_equal(by8 == IR_TRUE, x % 8 == 0);
+    }
+}
+
+static void check_pair(fixture *f, ir_dim a, const tree *ea, ir_dim b, const tree *eb) {
+    bool eq = true, ne = true, le = true, gt = true;
+    for (int64_t i = 0; i < 40 * 8 * 4; i++) {
+        int64_t v[3] = {1 + i % 40, i / 40 % 8, 16 + i / 320 % 4 * 16};
+        int64_t x = tree_eval(ea, v), y = tree_eval(eb, v);
+        eq = eq && x == y;
+        ne = ne && x != y;
+        le = le && x <= y;
+        gt = gt && x > y;
+    }
+    ir_tri q = ir_dim_eq(f->t, a, b), l = ir_dim_le(f->t, a, b);
+    if (q == IR_TRUE || a == b) assert_true(eq);
+    if (q == IR_FALSE) assert_true(ne);
+    if (l == IR_TRUE) assert_true(le);
+    if (l == IR_FALSE) assert_true(gt);
+}
+
+static void random_forms_agree_with_brute_force(void **state) {
+    fixture *f = *state;
+    ir_dim old = IR_DIM_BAD;
+    const tree *old_tree = NULL;
+    static tree pools[2][256];
+    int n_good = 0;
+    rng = 7;
+    base_arena *arena = base_arena_new();
+    ir_dims *other = ir_dims_new(arena);
+    for (int i = 0; i < 3000; i++) {
+        uint32_t n = 0;
+        const tree *e;
+        base_buf text, c;
+        ir_dim d = tree_make(f, pools[i & 1], &n, 1 + (int)pick(4), &e);
+        if (d == IR_DIM_BAD) continue; /* nested too deeply: allowed, but seldom */
+        n_good++;
+        base_buf_init(&text, 0);
+        base_buf_init(&c, 0);
+        ir_dim_print(f->t, d, &text);
+        ir_dim_print_c(f->t, d, "v", &c);
+        check_values(f, d, e, c.data);
+        assert_int_equal(parse(f->t, text.data), d);
+        ir_dim there = ir_dim_import(other, f->t, d);
+        assert_int_not_equal(there, IR_DIM_BAD);
+        assert_int_equal(ir_dim_import(f->t, other, there), d);
+        if (old_tree) check_pair(f, d, e, old, old_tree);
+        old = d;
+        old_tree = e;
+        base_buf_done(&text);
+        base_buf_done(&c);
+    }
+    base_arena_free(arena);
+    assert_true(n_good > 2900);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(equal_forms_are_one_handle, setup, teardown),
+        cmocka_unit_test_setup_teardown(questions_are_answered, setup, teardown),
+        cmocka_unit_test_setup_teardown(limits_are_errors, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_text_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(random_forms_agree_with_brute_force, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
