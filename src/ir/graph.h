@@ -39,8 +39,8 @@ typedef enum ir_op {
     X(AXES, "axes", INTS)        \
     X(AXIS, "axis", INT)         \
     X(DTYPE, "dtype", DTYPE)     \
-    X(HEADS, "heads", INT)       \
     X(HEAD_DIM, "head_dim", INT) \
+    X(HEADS, "heads", INT)       \
     X(KEEP, "keep", BOOL)        \
     X(KV_HEADS, "kv_heads", INT) \
     X(NAME, "name", STR)         \
