@@ -48,11 +48,14 @@ static const char *const source =
     "RP_MM_LOOP(fmt, begin, end, dim[0], k, 1, arg[1], scratch, XROW, EPI); }\n"
     "#define KERNELF(name, fmt) HEAD(name) { const long long k = dim[1]; "
     "RP_MMF_LOOP(fmt, begin, end, dim[0], k, 1, arg[1], scratch, XROWF, EPI); }\n"
-    "KERNEL(mm_q4_1, q4_1)\nKERNEL(mm_q8_0, q8_0)\nKERNELF(mf_bf16, bf16)\nKERNELF(mf_q4_1, q4_1)\nKERNELF(mf_f32, f32)\n"
+    "KERNEL(mm_q4_1, q4_1)\nKERNEL(mm_q8_0, q8_0)\nKERNELF(mf_bf16, bf16)\nKERNELF(mf_q4_1, "
+    "q4_1)\nKERNELF(mf_f32, f32)\n"
     "HEAD(read_only) { typedef long long v __attribute__((vector_size(64), aligned(64)));\n"
-    " const v *p = (const v *)(const void *)((const char *)arg[1] + begin * dim[3]), *e = (const v *)(const void *)((const char *)arg[1] + end * dim[3]);\n"
+    " const v *p = (const v *)(const void *)((const char *)arg[1] + begin * dim[3]), *e = (const v "
+    "*)(const void *)((const char *)arg[1] + end * dim[3]);\n"
     " v a = {0}, b = {0}, c = {0}, d = {0}; (void)scratch; (void)dim;\n"
-    " for (; p + 8 <= e; p += 8) { a |= p[0]; b |= p[1]; c |= p[2]; d |= p[3]; a |= p[4]; b |= p[5]; c |= p[6]; d |= p[7]; }\n"
+    " for (; p + 8 <= e; p += 8) { a |= p[0]; b |= p[1]; c |= p[2]; d |= p[3]; a |= p[4]; b |= "
+    "p[5]; c |= p[6]; d |= p[7]; }\n"
     " a |= b; c |= d; a |= c; ((volatile long long *)arg[2])[begin & 1] = a[0] | a[3]; }\n"
     "void quantise(const float *x, long long k, void *row) { rp_quant_row(x, k, row); }\n"
     "void attend(const rp_attn *a, long long begin, long long end, void *scratch) "
@@ -72,8 +75,7 @@ typedef struct attn_args { /* rp_attn of attention.c.inc */
 static int n_threads = 2;
 
 /* With one thread its own processor time, which other load disturbs less. */
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(n_threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
@@ -86,19 +88,18 @@ static const job *team_jobs;
 static int team_n;
 static void *team_scratch[MAX_THREADS];
 
-static void barrier(int *local)
-{
+static void barrier(int *local) {
     *local = !*local;
     if (atomic_fetch_add(&arrived, 1) == n_threads - 1) {
         atomic_store(&arrived, 0);
         atomic_store(&generation, *local);
     } else {
-        while (atomic_load_explicit(&generation, memory_order_acquire) != *local) __asm__ volatile("pause");
+        while (atomic_load_explicit(&generation, memory_order_acquire) != *local)
+            __asm__ volatile("pause");
     }
 }
 
-static void run_share(int me, int *local)
-{
+static void run_share(int me, int *local) {
     for (int j = 0; j < team_n; j++) {
         const job *b = &team_jobs[j];
         long long from = b->items * me / n_threads, to = b->items * (me + 1) / n_threads;
@@ -107,8 +108,7 @@ static void run_share(int me, int *local)
     }
 }
 
-static void *worker(void *p)
-{
+static void *worker(void *p) {
     int me = (int)(size_t)p, local = 0;
     for (;;) {
         barrier(&local);
@@ -119,8 +119,7 @@ static void *worker(void *p)
 
 static int main_local;
 
-static double run_team(const job *jobs, int n)
-{
+static double run_team(const job *jobs, int n) {
     team_jobs = jobs;
     team_n = n;
     double t = now();
@@ -129,30 +128,27 @@ static double run_team(const job *jobs, int n)
     return now() - t;
 }
 
-static int by_value(const void *a, const void *b)
-{
+static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? -1 : x > y;
 }
 
-static double median(double *v, int n)
-{
+static double median(double *v, int n) {
     qsort(v, (size_t)n, sizeof *v, by_value);
     return v[n / 2];
 }
 
-static void *fill(size_t n, unsigned seed)
-{
+static void *fill(size_t n, unsigned seed) {
     uint64_t *p = aligned_alloc(64, (n + 63) / 64 * 64), s = seed * 2654435761u + 1;
     for (size_t i = 0; i < (n + 7) / 8; i++) {
         s = s * 6364136223846793005ull + 1442695040888963407ull;
-        p[i] = ((s >> 8) & 0x83ff83ff83ff83ffull) | 0x3c003c003c003c00ull; /* sane in every float type */
+        p[i] = ((s >> 8) & 0x83ff83ff83ff83ffull) |
+               0x3c003c003c003c00ull; /* sane in every float type */
     }
     return p;
 }
 
-static void *lib_open(gen_isa isa, double *ms)
-{
+static void *lib_open(gen_isa isa, double *ms) {
     char c[64], so[64];
     size_t n = 0;
     const char *argv[40] = {"cc"};
@@ -178,31 +174,32 @@ static void *lib_open(gen_isa isa, double *ms)
     return h;
 }
 
-static host_fn find(void *h, const char *name)
-{
+static host_fn find(void *h, const char *name) {
     host_fn f;
     *(void **)&f = dlsym(h, name);
     return f;
 }
 
 /* The matrices of one step, rows = M; returns their number. */
-static int make_model(job *jobs, void *h, void *const *weights, void *x, void *y, int rows, int layers)
-{
+static int make_model(job *jobs, void *h, void *const *weights, void *x, void *y, int rows,
+                      int layers) {
     static const int shape[4][2] = {{960, 576}, {576, 576}, {3072, 576}, {576, 1536}};
     int n = 0;
     for (int l = 0; l <= layers; l++)
         for (int m = 0; m < (l < layers ? 4 : 1); m++) {
             int head = l == layers, N = head ? 49152 : shape[m][0], K = head ? 576 : shape[m][1];
             rp_dtype t = head ? RP_DTYPE_Q8_0 : RP_DTYPE_Q4_1;
-            jobs[n] = (job){find(h, head ? "mm_q8_0" : "mm_q4_1"), {x, weights[n], y, NULL},
-                            {rows, K, N, (long long)gen_pack_tile_size(t, K)}, N / 16, gen_pack_size(t, N, K)};
+            jobs[n] = (job){find(h, head ? "mm_q8_0" : "mm_q4_1"),
+                            {x, weights[n], y, NULL},
+                            {rows, K, N, (long long)gen_pack_tile_size(t, K)},
+                            N / 16,
+                            gen_pack_size(t, N, K)};
             n++;
         }
     return n;
 }
 
-static void bench_decode(void *h, const char *name, void *const *weights, double seconds)
-{
+static void bench_decode(void *h, const char *name, void *const *weights, double seconds) {
     static job jobs[MAX_JOBS], reads[MAX_JOBS];
     void *y = fill(49152 * 4 * 16, 7), *x = fill(1536 * 4 * 16, 8);
     double tm[4000], tr[4000], bytes = 0;
@@ -219,16 +216,16 @@ static void bench_decode(void *h, const char *name, void *const *weights, double
         tr[reps] = run_team(reads, n);
     }
     double m = median(tm, reps), r = median(tr, reps);
-    printf("%-8s decode, %d threads: %.2f ms = %.1f GB/s; read only %.2f ms = %.1f GB/s; %.0f %% (best %.0f %%)\n", name,
-           n_threads, m * 1e3, bytes / m * 1e-9, r * 1e3, bytes / r * 1e-9, 100 * r / m,
+    printf("%-8s decode, %d threads: %.2f ms = %.1f GB/s; read only %.2f ms = %.1f GB/s; %.0f %% "
+           "(best %.0f %%)\n",
+           name, n_threads, m * 1e3, bytes / m * 1e-9, r * 1e3, bytes / r * 1e-9, 100 * r / m,
            100 * tr[0] / tm[0]);
     free(y);
     free(x);
     free(xf);
 }
 
-static void bench_rows(void *h, const char *name, void *const *weights, double seconds)
-{
+static void bench_rows(void *h, const char *name, void *const *weights, double seconds) {
     static const int counts[] = {2, 4, 7, 8, 12, 16, 32, 64, 480};
     static job jobs[MAX_JOBS];
     float *y = fill(3072 * 4 * 480, 7);
@@ -236,18 +233,21 @@ static void bench_rows(void *h, const char *name, void *const *weights, double s
     for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
         double tm[2000], macs = 0;
         int n = make_model(jobs, h, weights, x, y, counts[c], 30) - 1, reps = 0;
-        for (int i = 0; i < n; i++) macs += (double)jobs[i].dim[1] * (double)jobs[i].dim[2] * counts[c];
-        for (double t0 = now(); (now() - t0 < seconds || reps < 2) && reps < 2000; reps++) tm[reps] = run_team(jobs, n);
+        for (int i = 0; i < n; i++)
+            macs += (double)jobs[i].dim[1] * (double)jobs[i].dim[2] * counts[c];
+        for (double t0 = now(); (now() - t0 < seconds || reps < 2) && reps < 2000; reps++)
+            tm[reps] = run_team(jobs, n);
         double m = median(tm, reps);
-        printf("%-8s %3d rows: %.2f ms a step without head, %.0f rows/s, %.1f G int16 MAC/s a thread (best %.1f)\n", name,
-               counts[c], m * 1e3, counts[c] / m, macs / m * 1e-9 / n_threads, macs / tm[0] * 1e-9 / n_threads);
+        printf("%-8s %3d rows: %.2f ms a step without head, %.0f rows/s, %.1f G int16 MAC/s a "
+               "thread (best %.1f)\n",
+               name, counts[c], m * 1e3, counts[c] / m, macs / m * 1e-9 / n_threads,
+               macs / tm[0] * 1e-9 / n_threads);
     }
     free(y);
     free(x);
 }
 
-static void bench_float(void *h, const char *name, double seconds)
-{
+static void bench_float(void *h, const char *name, double seconds) {
     static const char *const fn[] = {"mf_bf16", "mf_q4_1", "mf_f32"};
     static const rp_dtype type[] = {RP_DTYPE_BF16, RP_DTYPE_Q4_1, RP_DTYPE_F32};
     for (int f = 0; f < 3; f++) {
@@ -258,7 +258,8 @@ static void bench_float(void *h, const char *name, double seconds)
             job b = {find(h, fn[f]), {x, w, y, NULL}, {rows, K, N, 0}, N / 16, size};
             double tm[2000];
             int reps = 0;
-            for (double t0 = now(); (now() - t0 < seconds / 2 || reps < 2) && reps < 2000; reps++) tm[reps] = run_team(&b, 1);
+            for (double t0 = now(); (now() - t0 < seconds / 2 || reps < 2) && reps < 2000; reps++)
+                tm[reps] = run_team(&b, 1);
             double m = median(tm, reps);
             printf("%-8s %s %3d rows: %.1f GFLOP/s a thread, %.1f GB/s\n", name, fn[f], rows,
                    2.0 * K * N * rows / m * 1e-9 / n_threads, (double)size / m * 1e-9);
@@ -271,42 +272,48 @@ static void bench_float(void *h, const char *name, double seconds)
 
 static void (*attend)(const attn_args *, long long, long long, void *);
 
-static void attn_job(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)
-{
+static void attn_job(void *const *arg, const long long *dim, long long begin, long long end,
+                     void *scratch) {
     (void)dim;
     attend(arg[0], begin, end, scratch);
 }
 
-static void bench_attention(void *h, const char *name, double seconds)
-{
+static void bench_attention(void *h, const char *name, double seconds) {
     *(void **)&attend = dlsym(h, "attend");
     if (!attend) return;
     static const int cases[][2] = {{1, 128}, {1, 512}, {1, 2048}, {480, 480}, {1024, 1024}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        int rows = cases[c][0], ctx = cases[c][1], hd = 64, heads = 9, kv = 3, blocks = (ctx + 15) / 16;
+        int rows = cases[c][0], ctx = cases[c][1], hd = 64, heads = 9, kv = 3,
+            blocks = (ctx + 15) / 16;
         size_t cache = (size_t)blocks * 16 * (size_t)(hd * kv) * 2;
         void *k = fill(cache, 1), *v = fill(cache, 2);
-        float *q = fill((size_t)(rows * heads * hd) * 4, 3), *out = fill((size_t)(rows * heads * hd) * 4, 4);
-        int *table = calloc((size_t)blocks + 1, 4), *req = calloc((size_t)rows, 4), *pos = calloc((size_t)rows, 4);
+        float *q = fill((size_t)(rows * heads * hd) * 4, 3),
+              *out = fill((size_t)(rows * heads * hd) * 4, 4);
+        int *table = calloc((size_t)blocks + 1, 4), *req = calloc((size_t)rows, 4),
+            *pos = calloc((size_t)rows, 4);
         for (int i = 0; i < blocks; i++) table[i] = blocks - 1 - i;
         for (int i = 0; i < rows; i++) pos[i] = ctx - rows + i;
         for (int i = 0; i < rows * heads * hd; i++) q[i] = (float)(i % 13) * 0.1f - 0.6f;
-        attn_args a = {q, k, v, table, req, pos, out, rows, heads, kv, hd, blocks, heads * hd, heads * hd,
-                       rows > 4 ? 8 : 1, 0.125f};
+        attn_args a = {q,     k,      v,          table,      req,
+                       pos,   out,    rows,       heads,      kv,
+                       hd,    blocks, heads * hd, heads * hd, rows > 4 ? 8 : 1,
+                       0.125f};
         job b = {attn_job, {&a}, {0}, (rows + a.row_tile - 1) / a.row_tile * kv, 0};
         double tm[4000], flops = 0;
         int reps = 0;
         for (int i = 0; i < rows; i++) flops += 4.0 * heads * hd * (pos[i] + 1);
-        for (double t0 = now(); (now() - t0 < seconds || reps < 2) && reps < 4000; reps++) tm[reps] = run_team(&b, 1);
+        for (double t0 = now(); (now() - t0 < seconds || reps < 2) && reps < 4000; reps++)
+            tm[reps] = run_team(&b, 1);
         double m = median(tm, reps);
-        printf("%-8s attention %4d rows, context %4d: %.1f us a layer, %.1f GFLOP/s a thread (best %.1f)\n", name, rows, ctx,
-               m * 1e6, flops / m * 1e-9 / n_threads, flops / tm[0] * 1e-9 / n_threads);
+        printf("%-8s attention %4d rows, context %4d: %.1f us a layer, %.1f GFLOP/s a thread (best "
+               "%.1f)\n",
+               name, rows, ctx, m * 1e6, flops / m * 1e-9 / n_threads,
+               flops / tm[0] * 1e-9 / n_threads);
         free(k), free(v), free(q), free(out), free(table), free(req), free(pos);
     }
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     double seconds = argc > 2 ? atof(argv[2]) : 1.0;
     static void *weights[MAX_JOBS];
     static job jobs[MAX_JOBS];

@@ -43,8 +43,7 @@ typedef struct isa_cpu {
 #define ISA_XCR0_AVX512 UINT64_C(0xe6)
 #define ISA_XCR0_AMX UINT64_C(0x60000)
 
-static void isa_read_cpu(isa_cpu *cpu)
-{
+static void isa_read_cpu(isa_cpu *cpu) {
     unsigned a, b, c, d;
     memset(cpu, 0, sizeof *cpu);
     if (!__get_cpuid(1, &a, &b, &c, &d)) return;
@@ -61,21 +60,18 @@ static void isa_read_cpu(isa_cpu *cpu)
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) cpu->a71 = a;
 }
 
-static bool isa_has_xcr0(const isa_cpu *cpu, uint64_t mask)
-{
+static bool isa_has_xcr0(const isa_cpu *cpu, uint64_t mask) {
     return (cpu->xcr0 & mask) == mask;
 }
 
-static void isa_note(bool has, const char *name)
-{
+static void isa_note(bool has, const char *name) {
     size_t at = strlen(isa_features), n = strlen(name);
     if (!has || at + n + 2 > sizeof isa_features) return;
     if (at) isa_features[at++] = ' ';
     memcpy(isa_features + at, name, n + 1);
 }
 
-static void isa_detect(void)
-{
+static void isa_detect(void) {
     isa_cpu cpu;
     isa_read_cpu(&cpu);
     bool avx = isa_has_xcr0(&cpu, ISA_XCR0_AVX) && (cpu.c1 & (1u << 28));
@@ -109,24 +105,20 @@ static void isa_detect(void)
     isa_note(amx_int8 && !amx, "amx_refused");
 }
 #else
-static void isa_detect(void)
-{
+static void isa_detect(void) {
     isa_bits = GEN_ISA_BIT(GEN_ISA_PORTABLE);
 }
 #endif
 
-const char *gen_isa_name(gen_isa isa)
-{
+const char *gen_isa_name(gen_isa isa) {
     return (unsigned)isa < GEN_ISA_COUNT_ ? isa_names[isa] : "?";
 }
 
-const char *gen_isa_help(gen_isa isa)
-{
+const char *gen_isa_help(gen_isa isa) {
     return (unsigned)isa < GEN_ISA_COUNT_ ? isa_helps[isa] : "?";
 }
 
-bool gen_isa_parse(const char *text, gen_isa *out)
-{
+bool gen_isa_parse(const char *text, gen_isa *out) {
     for (unsigned i = 0; i < GEN_ISA_COUNT_; i++) {
         if (strcasecmp(text, isa_names[i]) != 0) continue;
         *out = (gen_isa)i;
@@ -135,25 +127,21 @@ bool gen_isa_parse(const char *text, gen_isa *out)
     return false;
 }
 
-uint32_t gen_isa_granted(void)
-{
+uint32_t gen_isa_granted(void) {
     (void)pthread_once(&isa_once, isa_detect);
     return isa_bits;
 }
 
-const char *gen_isa_features(void)
-{
+const char *gen_isa_features(void) {
     (void)pthread_once(&isa_once, isa_detect);
     return isa_features;
 }
 
-bool gen_isa_has_templates(gen_isa isa)
-{
+bool gen_isa_has_templates(gen_isa isa) {
     return isa == GEN_ISA_PORTABLE || isa == GEN_ISA_AVX2 || isa == GEN_ISA_AVX512;
 }
 
-gen_isa gen_isa_best(void)
-{
+gen_isa gen_isa_best(void) {
     uint32_t bits = gen_isa_granted();
     gen_isa best = GEN_ISA_PORTABLE;
     for (unsigned i = 0; i < GEN_ISA_COUNT_; i++)
@@ -167,12 +155,11 @@ gen_isa gen_isa_best(void)
 #define ISA_GCC "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", ISA_COMMON
 #define ISA_CLANG "-O2", ISA_COMMON
 #define ISA_AVX2_FLAGS "-DRP_ISA=1", "-mavx2", "-mf16c"
-#define ISA_AVX512_FLAGS                                                          \
-    "-DRP_ISA=2", "-mavx2", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", \
-        "-mavx512vnni", "-mprefer-vector-width=512"
+#define ISA_AVX512_FLAGS                                                                       \
+    "-DRP_ISA=2", "-mavx2", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", \
+        "-mprefer-vector-width=512"
 
-const char *const *gen_isa_flags(gen_isa isa, gen_cc_family family, size_t *n)
-{
+const char *const *gen_isa_flags(gen_isa isa, gen_cc_family family, size_t *n) {
     static const char *const gcc_portable[] = {ISA_GCC, "-DRP_ISA=0", NULL};
     static const char *const gcc_avx2[] = {ISA_GCC, ISA_AVX2_FLAGS, NULL};
     static const char *const gcc_avx512[] = {ISA_GCC, ISA_AVX512_FLAGS, NULL};
@@ -180,9 +167,12 @@ const char *const *gen_isa_flags(gen_isa isa, gen_cc_family family, size_t *n)
     static const char *const clang_avx2[] = {ISA_CLANG, ISA_AVX2_FLAGS, NULL};
     static const char *const clang_avx512[] = {ISA_CLANG, ISA_AVX512_FLAGS, NULL};
     const char *const *flags;
-    if (isa >= GEN_ISA_AVX512) flags = family == GEN_CC_CLANG ? clang_avx512 : gcc_avx512;
-    else if (isa == GEN_ISA_AVX2) flags = family == GEN_CC_CLANG ? clang_avx2 : gcc_avx2;
-    else flags = family == GEN_CC_CLANG ? clang_portable : gcc_portable;
+    if (isa >= GEN_ISA_AVX512)
+        flags = family == GEN_CC_CLANG ? clang_avx512 : gcc_avx512;
+    else if (isa == GEN_ISA_AVX2)
+        flags = family == GEN_CC_CLANG ? clang_avx2 : gcc_avx2;
+    else
+        flags = family == GEN_CC_CLANG ? clang_portable : gcc_portable;
     if (n) {
         *n = 0;
         while (flags[*n]) ++*n;

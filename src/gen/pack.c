@@ -11,8 +11,7 @@
 
 #define PACK_BLOCK 32
 
-bool gen_pack_supports(rp_dtype type)
-{
+bool gen_pack_supports(rp_dtype type) {
     switch (type) {
     case RP_DTYPE_F32:
     case RP_DTYPE_F16:
@@ -25,13 +24,11 @@ bool gen_pack_supports(rp_dtype type)
 }
 
 /* Bytes of 16 rows of one block (or one element) of k. */
-static size_t pack_unit(rp_dtype type)
-{
+static size_t pack_unit(rp_dtype type) {
     return rp_dtype_block_bytes(type) * GEN_TILE_ROWS;
 }
 
-size_t gen_pack_tile_size(rp_dtype type, int64_t k)
-{
+size_t gen_pack_tile_size(rp_dtype type, int64_t k) {
     size_t size;
     if (!gen_pack_supports(type) || k <= 0) return 0;
     int64_t block = (int64_t)rp_dtype_block(type);
@@ -39,21 +36,18 @@ size_t gen_pack_tile_size(rp_dtype type, int64_t k)
     return base_mul_size((size_t)(k / block), pack_unit(type), &size) ? size : 0;
 }
 
-int64_t gen_pack_tiles(int64_t n)
-{
+int64_t gen_pack_tiles(int64_t n) {
     return n / GEN_TILE_ROWS + (n % GEN_TILE_ROWS != 0);
 }
 
-size_t gen_pack_size(rp_dtype type, int64_t n, int64_t k)
-{
+size_t gen_pack_size(rp_dtype type, int64_t n, int64_t k) {
     size_t size, tile = gen_pack_tile_size(type, k);
     if (tile == 0 || n <= 0) return 0;
     return base_mul_size((size_t)gen_pack_tiles(n), tile, &size) ? size : 0;
 }
 
 /* Eight nibbles, one in the low half of each byte of x, in the order 0 2 4 6 1 3 5 7. */
-static uint32_t pack_nibbles(uint64_t x)
-{
+static uint32_t pack_nibbles(uint64_t x) {
     uint64_t even = x & UINT64_C(0x000f000f000f000f), odd = x >> 8 & UINT64_C(0x000f000f000f000f);
     even = (even | even >> 12) & UINT64_C(0x000000ff000000ff);
     odd = (odd | odd >> 12) & UINT64_C(0x000000ff000000ff);
@@ -63,8 +57,7 @@ static uint32_t pack_nibbles(uint64_t x)
 }
 
 /* One GGUF nibble block (16 bytes: byte j holds elements j and j + 16) to row r of 4 chunks. */
-static void pack_q4_row(const uint8_t *qs, uint8_t *dst, int r)
-{
+static void pack_q4_row(const uint8_t *qs, uint8_t *dst, int r) {
     for (int half = 0; half < 2; half++) {
         uint64_t x = 0;
         for (int i = 0; i < 8; i++) x |= (uint64_t)qs[half * 8 + i] << (8 * i);
@@ -77,8 +70,7 @@ static void pack_q4_row(const uint8_t *qs, uint8_t *dst, int r)
 }
 
 /* Row r of one tile, k elements at src. */
-static void pack_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile, int r)
-{
+static void pack_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile, int r) {
     size_t unit = pack_unit(type), bytes = rp_dtype_block_bytes(type);
     int64_t n = k / (int64_t)rp_dtype_block(type);
     for (int64_t b = 0; b < n; b++, src += bytes, tile += unit) {
@@ -104,8 +96,7 @@ static void pack_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile
 }
 
 void gen_pack_matrix(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile0,
-                     int64_t tile1, void *dst, int64_t step, int64_t offset)
-{
+                     int64_t tile1, void *dst, int64_t step, int64_t offset) {
     size_t tile_size = gen_pack_tile_size(type, k), row_size = tile_size / GEN_TILE_ROWS;
     for (int64_t t = tile0; t < tile1; t++) {
         uint8_t *tile = (uint8_t *)dst + (size_t)(t * step + offset) * tile_size;

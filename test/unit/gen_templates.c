@@ -1,0 +1,464 @@
+/* The matmul and attention templates against their definition, written out here scalar by scalar, bit
+ * for bit: every format, row count, share of the tiles, instruction set and compiler. Float64
+ * bounds say that the definition itself is right. */
+#include "support/templates.h"
+
+#include <math.h>
+
+#include "gen/pack.h"
+
+static const rp_dtype dtypes[TPL_FORMATS] = {RP_DTYPE_F32,  RP_DTYPE_F16,  RP_DTYPE_BF16,
+                                             RP_DTYPE_Q4_0, RP_DTYPE_Q4_1, RP_DTYPE_Q8_0};
+
+/* --- matrices in GGUF layout ----------------------------------------------- */
+
+static rp_u16 random_half(float scale) {
+    return rp_f32_to_f16(random_unit() * scale);
+}
+
+static void random_matrix(int f, uint8_t *w, size_t n_blocks) {
+    size_t bytes = rp_dtype_block_bytes(dtypes[f]);
+    for (size_t b = 0; b < n_blocks; b++, w += bytes) {
+        float x = random_unit();
+        rp_u16 h = f == TPL_BF16 ? rp_f32_to_bf16(x) : rp_f32_to_f16(x);
+        if (f == TPL_F32)
+            memcpy(w, &x, 4);
+        else if (f == TPL_F16 || f == TPL_BF16)
+            memcpy(w, &h, 2);
+        else {
+            for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)random_bits();
+            h = random_half(0.02f);
+            memcpy(w, &h, 2);
+            h = random_half(0.1f);
+            if (f == TPL_Q4_1) memcpy(w + 2, &h, 2);
+        }
+    }
+}
+
+typedef struct weight {
+    float d, m; /* of its block; plain types: m is the weight */
+    int q;
+} weight;
+
+static weight weight_at(int f, const uint8_t *w, size_t row, size_t k, size_t at) {
+    size_t bytes = rp_dtype_block_bytes(dtypes[f]), block = rp_dtype_block(dtypes[f]), i = at % 32;
+    const uint8_t *b = w + (row * k + at) / block * bytes;
+    weight r = {0};
+    rp_u16 h, h2 = 0;
+    memcpy(&h, b, 2);
+    if (f == TPL_Q4_1) memcpy(&h2, b + 2, 2);
+    const uint8_t *qs = b + (f == TPL_Q4_1 ? 4 : 2);
+    int nibble = f == TPL_Q4_0 || f == TPL_Q4_1 ? qs[i % 16] >> (i < 16 ? 0 : 4) & 15 : 0;
+    r.d = rp_f16_to_f32(h);
+    r.m = rp_f16_to_f32(h2);
+    if (f == TPL_Q4_0) r.q = nibble - 8;
+    if (f == TPL_Q4_1) r.q = nibble;
+    if (f == TPL_Q8_0) r.q = (int8_t)qs[i];
+    if (f == TPL_F32) memcpy(&r.m, b, 4);
+    if (f == TPL_F16) r.m = rp_f16_to_f32(h);
+    if (f == TPL_BF16) r.m = rp_bf16_to_f32(h);
+    return r;
+}
+
+static float value_of(int f, weight w) {
+    if (f == TPL_Q4_1) return w.d * (float)w.q + w.m;
+    return f > TPL_Q4_1 || f == TPL_Q4_0 ? w.d * (float)w.q : w.m;
+}
+
+/* The two definitions at the head of matmul.c.inc. */
+static float dot_quant(int f, const uint8_t *w, size_t n, size_t k, const char *row) {
+    const rp_i16 *q = (const rp_i16 *)(const void *)row;
+    float acc = 0.0f;
+    for (size_t b = 0; b < k / 32; b++) {
+        rp_i32 dot = 0, sum = RP_QROW_SUM(row, k)[b];
+        weight at = {0};
+        for (size_t i = 0; i < 32; i++) {
+            at = weight_at(f, w, n, k, b * 32 + i);
+            dot += at.q * q[b * 32 + i];
+        }
+        float d = RP_QROW_D(row, k)[b], add = (at.d * d) * (float)dot;
+        if (f == TPL_Q4_1) add = add + (at.m * d) * (float)sum;
+        acc = acc + add;
+    }
+    return acc;
+}
+
+static float dot_single(int f, const uint8_t *w, size_t n, size_t k, const float *x) {
+    float p[4] = {0};
+    for (size_t i = 0; i < k; i++)
+        p[i % 4] = p[i % 4] + value_of(f, weight_at(f, w, n, k, i)) * x[i];
+    return (p[0] + p[1]) + (p[2] + p[3]);
+}
+
+/* --- matmul ------------------------------------------------------------------ */
+
+#define ROWS_MAX 27
+
+typedef struct product {
+    int f;
+    size_t n, k, row_size;
+    uint8_t *w, *packed;
+    float *x, *want, *got;
+    char *rows;
+    void *scratch;
+} product;
+
+static void product_new(product *p, int f, bool quant, size_t n, size_t k) {
+    size_t blocks = n * k / rp_dtype_block(dtypes[f]),
+           columns = (size_t)gen_pack_tiles((int64_t)n) * 16;
+    *p = (product){.f = f, .n = n, .k = k, .row_size = RP_QROW_SIZE(k)};
+    p->w = base_alloc(blocks * rp_dtype_block_bytes(dtypes[f]));
+    p->packed = base_alloc_aligned(gen_pack_size(dtypes[f], (int64_t)n, (int64_t)k), 64);
+    p->x = base_alloc(ROWS_MAX * k * 4);
+    p->rows = base_alloc(ROWS_MAX * p->row_size);
+    p->want = base_alloc(ROWS_MAX * columns * 4);
+    p->got = base_alloc(ROWS_MAX * columns * 4);
+    p->scratch = base_alloc_aligned(RP_MM_SCRATCH(k) * 4 + RP_MMF_SCRATCH(k) * 2, 64);
+    random_matrix(f, p->w, blocks);
+    gen_pack_matrix(dtypes[f], p->w, (int64_t)n, (int64_t)k, 0, gen_pack_tiles((int64_t)n),
+                    p->packed, 1, 0);
+    for (size_t i = 0; i < ROWS_MAX * k; i++) p->x[i] = random_normal();
+    for (size_t r = 0; quant && r < ROWS_MAX; r++)
+        rp_quant_row(p->x + r * k, (long long)k, p->rows + r * p->row_size);
+    for (size_t r = 0; r < ROWS_MAX; r++)
+        for (size_t c = 0; c < n; c++)
+            p->want[r * columns + c] = quant ? dot_quant(f, p->w, c, k, p->rows + r * p->row_size)
+                                             : dot_single(f, p->w, c, k, p->x + r * k);
+}
+
+static void product_done(product *p) {
+    void *all[] = {p->w, p->packed, p->x, p->rows, p->want, p->got, p->scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_free(all[i]);
+}
+
+/* rows of x from row0 on, tiles [begin, end). */
+static void product_run(const product *p, const tpl_unit *t, bool quant, size_t row0, size_t rows,
+                        size_t begin, size_t end) {
+    size_t columns = (size_t)gen_pack_tiles((int64_t)p->n) * 16;
+    tpl_mm m = {.w = p->packed,
+                .y = p->got + row0 * columns,
+                .rows = (long long)rows,
+                .k = (long long)p->k,
+                .begin = (long long)begin,
+                .end = (long long)end,
+                .stride = (long long)columns,
+                .scratch = p->scratch};
+    m.x = quant ? (const void *)(p->rows + row0 * p->row_size) : (const void *)(p->x + row0 * p->k);
+    (quant ? t->quant : t->single)[p->f](&m);
+}
+
+static void product_check(product *p, bool quant, const char *what) {
+    size_t tiles = (size_t)gen_pack_tiles((int64_t)p->n), columns = tiles * 16;
+    for (int u = 0; u < n_units; u++) {
+        const tpl_unit *t = units[u].t;
+        for (size_t rows = 1; rows <= ROWS_MAX; rows += rows < 13 ? 1 : 7) {
+            memset(p->got, 0xff, ROWS_MAX * columns * 4);
+            product_run(p, t, quant, 0, rows, 0, tiles);
+            assert_same_bits(p->want, p->got, rows * columns, what, units[u].name);
+        }
+        memset(p->got, 0xff, ROWS_MAX * columns * 4); /* ragged shares of rows and tiles */
+        for (size_t r = 0; r < ROWS_MAX; r += 5)
+            for (size_t c = 0; c < tiles; c += 2)
+                product_run(p, t, quant, r, ROWS_MAX - r < 5 ? ROWS_MAX - r : 5, c,
+                            c + 2 < tiles ? c + 2 : tiles);
+        assert_same_bits(p->want, p->got, ROWS_MAX * columns, what, units[u].name);
+    }
+}
+
+static void quantised_products_are_as_defined(void **state) {
+    static const size_t shapes[][2] = {{16, 32}, {40, 96}, {16, 576}, {70, 1536}};
+    (void)state;
+    for (int f = TPL_Q4_0; f <= TPL_Q8_0; f++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            product p;
+            product_new(&p, f, true, shapes[s][0], shapes[s][1]);
+            product_check(&p, true, rp_dtype_name(dtypes[f]));
+            product_done(&p);
+        }
+}
+
+static void single_products_are_as_defined(void **state) {
+    static const size_t shapes[][2] = {{16, 32}, {40, 96}, {33, 576}, {20, 51}, {16, 1}};
+    (void)state;
+    for (int f = TPL_F32; f < TPL_FORMATS; f++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            product p;
+            if (shapes[s][1] % rp_dtype_block(dtypes[f])) continue;
+            product_new(&p, f, false, shapes[s][0], shapes[s][1]);
+            product_check(&p, false, rp_dtype_name(dtypes[f]));
+            product_done(&p);
+        }
+}
+
+/* Relative to the sum of magnitudes, both definitions stay near float64. */
+static void products_are_close_to_float64(void **state) {
+    (void)state;
+    for (int f = TPL_F32; f < TPL_FORMATS; f++)
+        for (int quant = 0; quant <= (f >= TPL_Q4_0); quant++) {
+            product p;
+            product_new(&p, f, quant, 16, 576);
+            for (size_t r = 0; r < 4; r++)
+                for (size_t c = 0; c < 16; c++) {
+                    double sum = 0, mass = 0;
+                    for (size_t i = 0; i < p.k; i++) {
+                        double t = (double)value_of(f, weight_at(f, p.w, c, p.k, i)) *
+                                   (double)p.x[r * p.k + i];
+                        sum += t;
+                        mass += fabs(t);
+                    }
+                    double e = fabs((double)p.want[r * 16 + c] - sum) / mass,
+                           bound = quant ? 1e-4 : 1e-6;
+                    if (!(e < bound))
+                        fail_msg("%s: relative error %g", rp_dtype_name(dtypes[f]), e);
+                }
+            product_done(&p);
+        }
+}
+
+static void two_matrices_interleave(void **state) {
+    enum { ROWS = 40, K = 64, TILES = 3 };
+    (void)state;
+    for (int f = TPL_F32; f < TPL_FORMATS; f++) {
+        size_t bytes = ROWS * K / rp_dtype_block(dtypes[f]) * rp_dtype_block_bytes(dtypes[f]);
+        size_t tile = gen_pack_tile_size(dtypes[f], K), size = gen_pack_size(dtypes[f], ROWS, K);
+        uint8_t *src = base_alloc(bytes), *plain = base_alloc(size), *both = base_alloc(2 * size);
+        assert_int_equal(size, tile * TILES);
+        random_matrix(f, src, bytes / rp_dtype_block_bytes(dtypes[f]));
+        gen_pack_matrix(dtypes[f], src, ROWS, K, 0, TILES, plain, 1, 0);
+        for (int t = TILES; t-- > 0;) /* any order, tile by tile */
+            for (int side = 0; side < 2; side++)
+                gen_pack_matrix(dtypes[f], src, ROWS, K, t, t + 1, both, 2, side);
+        for (size_t t = 0; t < TILES; t++)
+            for (size_t side = 0; side < 2; side++)
+                assert_memory_equal(both + (2 * t + side) * tile, plain + t * tile, tile);
+        base_free(src);
+        base_free(plain);
+        base_free(both);
+    }
+}
+
+static void sizes_that_do_not_fit_are_zero(void **state) {
+    (void)state;
+    assert_int_equal(gen_pack_size(RP_DTYPE_Q4_1, 17, 64), 2 * 2 * 320);
+    assert_int_equal(gen_pack_size(RP_DTYPE_Q4_1, 16, 48), 0);
+    assert_int_equal(gen_pack_size(RP_DTYPE_I32, 16, 32), 0);
+    assert_int_equal(gen_pack_size(RP_DTYPE_F32, 16, 0), 0);
+    assert_int_equal(gen_pack_size(RP_DTYPE_F32, -1, 32), 0);
+    assert_int_equal(gen_pack_size(RP_DTYPE_F32, INT64_MAX, INT64_MAX), 0);
+}
+
+/* --- attention ----------------------------------------------------------------- */
+
+typedef struct room {
+    int f, heads, kv, hd, requests, stride, rows;
+    int len[4];
+    uint8_t *k, *v;
+    rp_i32 *table, *req, *pos;
+    float *q, *want, *got;
+    size_t n; /* elements of q and out */
+} room;
+
+static size_t cache_at(const room *m, int req, int h, int t, int d, bool is_v) {
+    size_t at = ((size_t)m->table[req * m->stride + t / 16] * (size_t)m->kv + (size_t)h);
+    size_t hd = (size_t)m->hd, slot = (size_t)t % 16;
+    return is_v ? (at * 16 + slot) * hd + (size_t)d : (at * hd + (size_t)d) * 16 + slot;
+}
+
+static float cache_load(const room *m, const uint8_t *c, size_t at) {
+    rp_u16 h;
+    float x;
+    memcpy(&h, c + at * 2, 2);
+    if (m->f == TPL_F32) memcpy(&x, c + at * 4, 4);
+    return m->f == TPL_F32 ? x : m->f == TPL_F16 ? rp_f16_to_f32(h) : rp_bf16_to_f32(h);
+}
+
+static void cache_store(const room *m, uint8_t *c, size_t at, float x) {
+    rp_u16 h = m->f == TPL_F16 ? rp_f32_to_f16(x) : rp_f32_to_bf16(x);
+    if (m->f == TPL_F32)
+        memcpy(c + at * 4, &x, 4);
+    else
+        memcpy(c + at * 2, &h, 2);
+}
+
+/* The definition at the head of attention.c.inc, for one row and head; *error is the distance to float64. */
+static void attend_by_definition(const room *m, int row, int head, float *out, double *error) {
+    static float s[4096], p[4096];
+    static double e[4096];
+    int n = m->pos[row] + 1, h = head / (m->heads / m->kv), req = m->req[row];
+    const float *q = m->q + ((size_t)row * (size_t)m->heads + (size_t)head) * (size_t)m->hd;
+    float top = -INFINITY, lanes[16] = {0}, scale = 0.3f;
+    double dtop = -INFINITY, dsum = 0;
+    for (int t = 0; t < n; t++) {
+        float a[4] = {0};
+        e[t] = 0;
+        for (int d = 0; d < m->hd; d++) {
+            float k = cache_load(m, m->k, cache_at(m, req, h, t, d, false));
+            a[d % 4] = a[d % 4] + k * q[d];
+            e[t] += (double)k * (double)q[d];
+        }
+        s[t] = ((a[0] + a[1]) + (a[2] + a[3])) * scale;
+        e[t] *= (double)scale;
+        top = s[t] > top ? s[t] : top;
+        dtop = fmax(dtop, e[t]);
+    }
+    for (int t = 0; t < n; t++) {
+        p[t] = rp_expf(s[t] - top);
+        lanes[t % 16] += p[t];
+        dsum += e[t] = exp(e[t] - dtop);
+    }
+    float by = 1.0f / rp_tree_sum(lanes);
+    for (int d = 0; d < m->hd; d++) {
+        float o = 0.0f;
+        double want = 0;
+        for (int t = 0; t < n; t++) {
+            float v = cache_load(m, m->v, cache_at(m, req, h, t, d, true));
+            o = o + p[t] * v;
+            want += e[t] / dsum * (double)v;
+        }
+        out[d] = o * by;
+        *error = fmax(*error, fabs((double)out[d] - want));
+    }
+}
+
+static void room_new(room *m, int f, int heads, int kv, int hd, const int *len, int requests) {
+    int blocks = 1, row = 0;
+    *m = (room){.f = f, .heads = heads, .kv = kv, .hd = hd, .requests = requests, .stride = 12};
+    m->table = base_alloc(4 * 12 * sizeof *m->table);
+    for (int r = 0; r < requests; r++) {
+        m->len[r] = len[r];
+        m->rows += len[r];
+        for (int b = 0; b < (len[r] + 15) / 16; b++) m->table[r * 12 + b] = blocks++;
+    }
+    for (int i = 1; i < blocks; i++) /* blocks lie anywhere: block b is now (b * 7) mod a prime */
+        for (int j = 0; j < requests * 12; j++)
+            if (m->table[j] == i) {
+                m->table[j] = -(i * 7 % 31);
+                break;
+            }
+    for (int j = 0; j < requests * 12; j++)
+        m->table[j] = m->table[j] < 0 ? -m->table[j] : m->table[j];
+    size_t cells = 31 * (size_t)(kv * hd) * 16, bytes = f == TPL_F32 ? 4 : 2;
+    m->n = (size_t)(m->rows * heads * hd);
+    m->k = base_alloc_aligned(cells * bytes, 64);
+    m->v = base_alloc_aligned(cells * bytes, 64);
+    m->q = base_alloc(m->n * 4);
+    m->want = base_alloc(m->n * 4);
+    m->got = base_alloc(m->n * 4);
+    m->req = base_alloc((size_t)m->rows * 4);
+    m->pos = base_alloc((size_t)m->rows * 4);
+    memset(m->k, 0xff, cells * bytes); /* NaN in every slot that holds nothing */
+    memset(m->v, 0xff, cells * bytes);
+    for (size_t i = 0; i < m->n; i++) m->q[i] = random_unit();
+    for (int r = 0; r < requests; r++)
+        for (int t = 0; t < len[r]; t++, row++) {
+            m->req[row] = r;
+            m->pos[row] = t;
+            for (int h = 0; h < kv; h++)
+                for (int d = 0; d < hd; d++) {
+                    cache_store(m, m->k, cache_at(m, r, h, t, d, false), random_unit());
+                    cache_store(m, m->v, cache_at(m, r, h, t, d, true), random_unit());
+                }
+        }
+}
+
+static void room_done(room *m) {
+    void *all[] = {m->table, m->k, m->v, m->q, m->want, m->got, m->req, m->pos};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_free(all[i]);
+}
+
+static rp_attn room_args(const room *m, int row0, int rows, int row_tile) {
+    size_t at = (size_t)(row0 * m->heads * m->hd);
+    return (rp_attn){.q = m->q + at,
+                     .k = m->k,
+                     .v = m->v,
+                     .table = m->table,
+                     .row_req = m->req + row0,
+                     .row_pos = m->pos + row0,
+                     .out = m->got + at,
+                     .rows = rows,
+                     .n_heads = m->heads,
+                     .n_kv = m->kv,
+                     .hd = m->hd,
+                     .table_stride = m->stride,
+                     .q_stride = m->heads * m->hd,
+                     .out_stride = m->heads * m->hd,
+                     .row_tile = row_tile,
+                     .scale = 0.3f};
+}
+
+/* Rows in chunks, items of a chunk in two shares. */
+static void room_run(const room *m, const tpl_unit *t, int chunk, int row_tile, void *scratch) {
+    for (int row = 0; row < m->rows; row += chunk) {
+        rp_attn a = room_args(m, row, m->rows - row < chunk ? m->rows - row : chunk, row_tile);
+        long long items = RP_ATTN_ITEMS(a.rows, a.n_kv, row_tile), half = items / 2;
+        t->attn[m->f](&a, half, items, scratch);
+        t->attn[m->f](&a, 0, half, scratch);
+    }
+}
+
+static void room_check(room *m, double bound) {
+    static const int chunks[][2] = {{1, 1}, {7, 1}, {7, 3}, {16, 8}, {1000, 8}, {1000, 5}};
+    size_t size = RP_ATTN_SCRATCH(8, m->heads / m->kv, m->hd, 192);
+    void *scratch = base_alloc_aligned(size, 64);
+    double error = 0;
+    for (int r = 0; r < m->rows; r++)
+        for (int h = 0; h < m->heads; h++)
+            attend_by_definition(m, r, h, m->want + (r * m->heads + h) * m->hd, &error);
+    if (!(error < bound)) fail_msg("hd %d: %g away from float64", m->hd, error);
+    for (int u = 0; u < n_units; u++)
+        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+            memset(m->got, 0xff, m->n * 4);
+            memset(scratch, 0xff, size);
+            room_run(m, units[u].t, chunks[c][0], chunks[c][1], scratch);
+            assert_same_bits(m->want, m->got, m->n, "attention", units[u].name);
+        }
+    base_free(scratch);
+}
+
+static void attention_is_as_defined(void **state) {
+    static const int lens[] = {21, 1, 100, 32};
+    (void)state;
+    for (int f = TPL_F32; f <= TPL_BF16; f++) {
+        static const int shapes[][3] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16},
+                                        {4, 1, 80}, {2, 1, 8},  {7, 1, 20}};
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            room m;
+            room_new(&m, f, shapes[s][0], shapes[s][1], shapes[s][2], lens, s == 0 ? 4 : 2);
+            room_check(&m, 1e-5);
+            room_done(&m);
+        }
+    }
+}
+
+static void padding_rows_give_zeros(void **state) {
+    static const int lens[] = {20};
+    float zeros[64] = {0};
+    room m;
+    (void)state;
+    room_new(&m, TPL_F16, 2, 1, 32, lens, 1);
+    m.pos[3] = m.pos[19] = -1;
+    void *scratch = base_alloc_aligned(RP_ATTN_SCRATCH(8, 2, 32, 192), 64);
+    for (int u = 0; u < n_units; u++) {
+        memset(m.got, 0xff, m.n * 4);
+        room_run(&m, units[u].t, 20, 8, scratch);
+        assert_same_bits(zeros, m.got + 3 * 64, 64, "padding", units[u].name);
+        assert_same_bits(zeros, m.got + 19 * 64, 64, "padding", units[u].name);
+        for (size_t i = 0; i < m.n; i++) assert_false(isnan(m.got[i]));
+    }
+    base_free(scratch);
+    room_done(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_isa_was_loaded),
+        cmocka_unit_test(quantised_products_are_as_defined),
+        cmocka_unit_test(single_products_are_as_defined),
+        cmocka_unit_test(products_are_close_to_float64),
+        cmocka_unit_test(two_matrices_interleave),
+        cmocka_unit_test(sizes_that_do_not_fit_are_zero),
+        cmocka_unit_test(attention_is_as_defined),
+        cmocka_unit_test(padding_rows_give_zeros),
+    };
+    return cmocka_run_group_tests(tests, load_units, NULL);
+}
