@@ -1,0 +1,39 @@
+/* The compile cache as its owner sees it: list, check, explain. One thread at a time per handle. */
+#ifndef REPRISE_CACHE_H
+#define REPRISE_CACHE_H
+
+#include "reprise/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rp_cache rp_cache;
+
+/* dir NULL: $REPRISE_CACHE_DIR, $XDG_CACHE_HOME/reprise, ~/.cache/reprise. */
+RP_API rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) RP_MUST_USE;
+RP_API void rp_cache_close(rp_cache *c);
+RP_API const char *rp_cache_dir(const rp_cache *c);
+/* Why the folder is not used (not writable, owned by another...), NULL when it is. */
+RP_API const char *rp_cache_off_reason(const rp_cache *c);
+
+typedef struct rp_cache_entry {
+    const char *kind; /* "plan", "code", "weights", "tuning" */
+    const char *key;
+    uint64_t size;    /* bytes */
+    int64_t mtime;    /* seconds since 1970 */
+    bool ok;
+    const char *reason; /* why not ok; such an object has been moved to quarantine */
+} rp_cache_entry;
+/* verify reads and checks every byte. fn returns false to stop. */
+RP_API rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const rp_cache_entry *e),
+                               void *user, rp_error *err) RP_MUST_USE;
+/* Which factor of the key differs from each stored plan, for this model and configuration; text owned by the
+ * caller (rp_engine_text_free). config is taken over as by rp_engine_open. */
+RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
+                              rp_error *err) RP_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,131 @@
+/* Serving a model from one process: load, generate, score, report.
+ *
+ * An engine loads a model (traces and compiles it, or finds it in the cache), captures its graphs,
+ * is sealed, and then runs requests in a continuous batch. One thread at a time per engine. */
+#ifndef REPRISE_ENGINE_H
+#define REPRISE_ENGINE_H
+
+#include "reprise/config.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct rp_engine rp_engine;
+
+/* Stages of loading, for progress bars. */
+typedef enum rp_stage { RP_STAGE_FETCH, RP_STAGE_PACK, RP_STAGE_COMPILE, RP_STAGE_CAPTURE } rp_stage;
+/* done of total; false cancels (RP_CANCELLED). Called from the thread that opens the engine, or one at a time
+ * from compile threads. */
+typedef bool (*rp_progress_fn)(void *user, rp_stage stage, uint64_t done, uint64_t total);
+
+typedef struct rp_engine_options {
+    size_t size;                   /* sizeof(rp_engine_options) */
+    const char *model;             /* .gguf file, smollm2, synthetic:NAME[,...] */
+    rp_compilation_config *config; /* taken over, also on failure; unresolved; NULL: defaults */
+    const char *chat_template;     /* NULL: the model's; "chatml", "none" */
+    rp_progress_fn progress;
+    void *user;
+    bool no_capture;               /* stop before capture (reprise compile) */
+} rp_engine_options;
+#define RP_ENGINE_OPTIONS_INIT \
+    { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false }
+
+/* RP_NOT_FOUND, RP_CORRUPT, RP_CONFIG, RP_UNSUPPORTED with one line that says what to do. */
+RP_API rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *err) RP_MUST_USE;
+RP_API void rp_engine_close(rp_engine *e); /* NULL is fine */
+
+typedef struct rp_sampling {
+    double temperature; /* 0: greedy */
+    double top_p;       /* 1: off */
+    double min_p;       /* 0: off */
+    int32_t top_k;      /* 0: off */
+    uint64_t seed;
+} rp_sampling;
+
+typedef struct rp_message {
+    const char *role, *content;
+} rp_message;
+
+typedef struct rp_request_options {
+    size_t size; /* sizeof(rp_request_options) */
+    /* Exactly one of the three. Text goes through the chat template unless raw. */
+    const char *prompt;
+    const rp_message *messages;
+    uint32_t n_messages;
+    const int32_t *prompt_ids;
+    uint32_t n_prompt_ids;
+    bool raw;
+    uint32_t max_tokens; /* 0: as many as fit */
+    rp_sampling sampling;
+    bool ignore_eos;
+    const char *const *stop; /* stop strings, not part of the text */
+    uint32_t n_stop;
+    /* (optional) Text as it becomes whole characters; borrowed until it returns; false aborts the request. */
+    bool (*on_text)(void *user, uint64_t id, const char *text, size_t len);
+    void *user;
+} rp_request_options;
+#define RP_REQUEST_OPTIONS_INIT                                                                  \
+    { sizeof(rp_request_options), NULL, NULL, 0, NULL, 0, false, 0, {0.0, 1.0, 0.0, 0, 0}, false, \
+      NULL, 0, NULL, NULL }
+
+/* Queues a request. RP_INVALID for a prompt that cannot fit, with the numbers. */
+RP_API rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
+                                  rp_error *err) RP_MUST_USE;
+/* One step of the batch; *out_more is false when nothing is left to do. */
+RP_API rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) RP_MUST_USE;
+RP_API void rp_engine_abort(rp_engine *e, uint64_t id);
+
+typedef struct rp_result {
+    uint64_t id;
+    const int32_t *prompt_ids, *output_ids;
+    uint32_t n_prompt_ids, n_output_ids;
+    const char *text;          /* NUL-terminated */
+    const char *finish_reason; /* "stop", "length", "abort"; "" while running */
+} rp_result;
+/* Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
+RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_error *err) RP_MUST_USE;
+RP_API void rp_engine_release(rp_engine *e, uint64_t id);
+
+/* Teacher forcing: feeds prompt and continuation in forwards of `step` tokens and reports each
+ * continuation token. ids are the model's. */
+typedef struct rp_score_options {
+    size_t size; /* sizeof(rp_score_options) */
+    const int32_t *prompt_ids, *continuation_ids;
+    uint32_t n_prompt_ids, n_continuation_ids;
+    uint32_t step;       /* tokens a forward; 0: as many as the batch allows */
+    uint32_t top_logits; /* k */
+    /* position: of the token in the sequence; top_ids, top_logits: k largest, descending. */
+    void (*on_token)(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
+                     const int32_t *top_ids, const float *top_logits);
+    void *user;
+} rp_score_options;
+#define RP_SCORE_OPTIONS_INIT \
+    { sizeof(rp_score_options), NULL, NULL, 0, 0, 0, 0, NULL, NULL }
+RP_API rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity,
+                                 rp_error *err) RP_MUST_USE;
+
+/* Text to ids with special tokens recognised, and back; owned by the caller (rp_engine_text_free). */
+RP_API rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t **out,
+                                    uint32_t *out_n, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, char **out,
+                                      rp_error *err) RP_MUST_USE;
+/* The prompt as ids after the chat template. */
+RP_API rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t n, int32_t **out,
+                                    uint32_t *out_n, rp_error *err) RP_MUST_USE;
+RP_API void rp_engine_text_free(void *p);
+
+/* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms,
+ * trace_ms, compile_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_token_ms, prefill_tok_s, decode_tok_s,
+ * peak_rss_bytes, memory{...}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
+ * captures, replays, eager_steps, launches_per_step, graph_breaks, recompiles, skips[{what,reason}] and more.
+ * Owned by the caller (rp_engine_text_free). */
+RP_API rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
+/* Which key serves each reachable batch, as text. */
+RP_API rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
+RP_API const rp_compilation_config *rp_engine_config(const rp_engine *e);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
