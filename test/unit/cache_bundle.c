@@ -1,0 +1,230 @@
+/* Bundles: what goes out comes in, damage and foreign names are refused, failures are clean. */
+#include "support/check.h"
+
+#include <unistd.h>
+#include <zstd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "cache/bundle.h"
+
+static char root[64], from[96], to[96], bundle[96], code[96];
+static const base_hash128 key = {3, 4};
+enum { LARGE = 2 * 65536 + 5 };
+static uint8_t large[LARGE];
+
+static cache_store *open_store(const char *dir) {
+    cache_store *s = NULL;
+    rp_error err = {0};
+    CHECK_OK(cache_store_open(dir, &s, &err), &err);
+    assert_null(cache_store_off_reason(s));
+    return s;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    (void)snprintf(root, sizeof root, "%s/reprise-XXXXXX", base);
+    if (!mkdtemp(root)) return -1;
+    (void)snprintf(from, sizeof from, "%s/from", root);
+    (void)snprintf(to, sizeof to, "%s/to", root);
+    (void)snprintf(bundle, sizeof bundle, "%s/bundle", root);
+    (void)snprintf(code, sizeof code, "%s/x.so", root);
+    for (int i = 0; i < LARGE; i++) large[i] = (uint8_t)(i * 2654435761u >> 20);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    return base_path_remove(root, NULL) == RP_OK ? 0 : -1;
+}
+
+/* A store with one object of each kind and a text, exported. */
+static void fill_and_export(void) {
+    rp_error err = {0};
+    char *path = NULL;
+    cache_writer *w = NULL;
+    base_mapping m = {0};
+    const uint8_t *payload;
+    cache_bundle_info info = {0};
+    CHECK_OK(base_path_remove(from, &err), &err);
+    cache_store *s = open_store(from);
+    CHECK_OK(cache_put(s, CACHE_PLAN, key, "the plan", 8, &err), &err);
+    CHECK_OK(cache_put(s, CACHE_TUNING, key, "", 0, &err), &err);
+    CHECK_OK(base_file_write_atomic(code, "code", 4, &err), &err);
+    CHECK_OK(cache_put_code(s, key, 9, code, &path, &err), &err);
+    CHECK_OK(cache_put_text(s, key, "key_factors.json", "{}", &err), &err);
+    CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, key, LARGE, &w, &err), &err);
+    CHECK_OK(cache_writer_add(w, large, LARGE, &err), &err);
+    CHECK_OK(cache_writer_commit(w, &m, &payload, &err), &err);
+    cache_writer_free(w);
+    base_file_unmap(&m);
+    base_free(path);
+    CHECK_OK(cache_export(s, bundle, &info, &err), &err);
+    assert_int_equal(info.n_files, 7);
+    cache_store_close(s);
+}
+
+/* How many of the five objects are found, each as it was. */
+static int count_good(cache_store *s) {
+    char *out = NULL;
+    size_t size = 0;
+    base_mapping m = {0};
+    const uint8_t *payload = NULL;
+    int n = 0;
+    if (cache_get(s, CACHE_PLAN, key, &out, &size, NULL) == RP_OK) {
+        assert_string_equal(out, "the plan");
+        base_free(out);
+        n++;
+    }
+    if (cache_get(s, CACHE_TUNING, key, &out, &size, NULL) == RP_OK) {
+        assert_int_equal(size, 0);
+        base_free(out);
+        n++;
+    }
+    if (cache_get_code(s, key, 9, &out, NULL) == RP_OK) {
+        base_free(out);
+        n++;
+    }
+    if (cache_get_text(s, key, "key_factors.json", &out, NULL) == RP_OK) {
+        assert_string_equal(out, "{}");
+        base_free(out);
+        n++;
+    }
+    if (cache_map(s, CACHE_WEIGHTS, key, true, &m, &payload, &size, NULL) == RP_OK) {
+        assert_int_equal(size, LARGE);
+        assert_memory_equal(payload, large, LARGE);
+        base_file_unmap(&m);
+        n++;
+    }
+    return n;
+}
+
+static void what_goes_out_comes_in(void **state) {
+    (void)state;
+    rp_error err = {0};
+    cache_bundle_info info = {0};
+    fill_and_export();
+    CHECK_OK(base_path_remove(to, &err), &err);
+    cache_store *s = open_store(to);
+    assert_int_equal(count_good(s), 0);
+    CHECK_OK(cache_import(s, bundle, &info, &err), &err);
+    assert_int_equal(info.n_files, 7);
+    assert_int_equal(count_good(s), 5);
+    CHECK_OK(cache_import(s, bundle, NULL, &err), &err); /* again: replaced */
+    assert_int_equal(count_good(s), 5);
+    assert_int_equal(cache_import(s, "/nowhere/x", NULL, &err), RP_NOT_FOUND);
+    cache_store_close(s);
+}
+
+static rp_status no_temporary(void *user, const char *name, bool is_dir, rp_error *err) {
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/%s", (const char *)user, name);
+    if (strstr(name, ".tmp-")) fail_msg("left behind: %s", path);
+    return is_dir ? base_dir_list(path, no_temporary, path, err) : RP_OK;
+}
+
+/* Cut anywhere: refused. Flipped anywhere: refused, or what came in is right. */
+static void damage_is_never_imported_as_good(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *good = NULL;
+    size_t size = 0;
+    fill_and_export();
+    CHECK_OK(base_file_read(bundle, 1 << 24, &good, &size, &err), &err);
+    char *bad = base_alloc(size + 1);
+    size_t step = size / 400 + 1;
+    for (size_t i = 0; i < size; i += i < 200 || i + 200 > size ? 1 : step) {
+        CHECK_OK(base_path_remove(to, &err), &err);
+        cache_store *s = open_store(to);
+        CHECK_OK(base_file_write_atomic(bundle, good, i, &err), &err);
+        rp_status st = cache_import(s, bundle, NULL, &err);
+        assert_true(st == RP_CORRUPT);
+        assert_true(count_good(s) <= 5);
+        memcpy(bad, good, size);
+        bad[i] = (char)(bad[i] ^ (1 << i % 8));
+        CHECK_OK(base_file_write_atomic(bundle, bad, size, &err), &err);
+        err = (rp_error){0};
+        st = cache_import(s, bundle, NULL, &err);
+        if (st != RP_OK) assert_int_not_equal(err.text[0], 0);
+        err = (rp_error){0};
+        assert_true(count_good(s) <= 5);
+        CHECK_OK(base_dir_list(to, no_temporary, to, &err), &err);
+        cache_store_close(s);
+    }
+    base_free(good);
+    base_free(bad);
+}
+
+static void foreign_names_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = {"../escaped",
+                                        "/tmp/escaped",
+                                        "objects/code/../../../escaped",
+                                        "objects/code/evil.so",
+                                        "plans/00000000000000000000000000000001/../../../escaped",
+                                        "plans/00000000000000000000000000000001/.hidden",
+                                        "probe",
+                                        "objects/plan/00000000000000000000000000000001/x",
+                                        "objects/code/00000000000000000000000000000001"};
+    rp_error err = {0};
+    CHECK_OK(base_path_remove(to, &err), &err);
+    cache_store *s = open_store(to);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char raw[300] = "RPBUNDLE\x01", packed[600], escaped[96];
+        size_t n = 12, len = strlen(names[i]);
+        raw[n] = (char)len;
+        raw[n + 4] = 1; /* one byte of contents */
+        memcpy(raw + n + 12, names[i], len);
+        raw[n + 12 + len] = 'x';
+        n += 12 + len + 1 + 12;
+        size_t packed_size = ZSTD_compress(packed, sizeof packed, raw, n, 1);
+        assert_false(ZSTD_isError(packed_size));
+        CHECK_OK(base_file_write_atomic(bundle, packed, packed_size, &err), &err);
+        err = (rp_error){0};
+        if (cache_import(s, bundle, NULL, &err) != RP_CORRUPT) fail_msg("took %s", names[i]);
+        assert_non_null(strstr(err.text, "that no cache has"));
+        err = (rp_error){0};
+        (void)snprintf(escaped, sizeof escaped, "%s/escaped", root);
+        assert_false(base_file_exists(escaped));
+    }
+    cache_store_close(s);
+}
+
+static void every_failure_is_clean(void **state) {
+    (void)state;
+    for (int mode = 0; mode < 4; mode++) {
+        bool (*fail_nth)(uint64_t) = mode & 1 ? base_sys_fail_nth : base_alloc_fail_nth;
+        bool fired = true;
+        for (uint64_t n = 1; fired; n++) {
+            rp_error err = {0}, e = {0};
+            size_t live = base_live();
+            fill_and_export();
+            CHECK_OK(base_path_remove(to, &e), &e);
+            cache_store *a = open_store(from), *b = open_store(to);
+            (void)fail_nth(n);
+            rp_status st = mode & 2 ? cache_import(b, bundle, NULL, &err)
+                                    : cache_export(a, bundle, NULL, &err);
+            fired = fail_nth(0);
+            if (st != RP_OK) assert_int_not_equal(err.text[0], 0);
+            if (!fired) CHECK_OK(st, &err);
+            assert_true(fired == (st != RP_OK));
+            assert_true(count_good(b) <= 5);
+            cache_store_close(a);
+            cache_store_close(b);
+            assert_int_equal(base_live(), live);
+            CHECK_OK(base_dir_list(root, no_temporary, root, &e), &e);
+            assert_true(n < 400);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_goes_out_comes_in),
+        cmocka_unit_test(damage_is_never_imported_as_good),
+        cmocka_unit_test(foreign_names_are_refused),
+        cmocka_unit_test(every_failure_is_clean),
+    };
+    return cmocka_run_group_tests_name("cache_bundle", tests, set_up, tear_down);
+}
