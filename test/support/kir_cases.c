@@ -363,7 +363,7 @@ const kir_case kir_cases[] = {
     {"red_norm_dim", make_norm_dim, T, {F32(T * 37), F32(37), OUT(F32, T * 37)}},
     {"red_softmax", make_softmax, T, {F32(T * 80), OUT(F32, T * 80)}},
     {"red_quantise", make_quantise, T * 3, {F32(T * 96), OUT(I8, T * 3 * 68)}},
-    {"scatter", make_scatter, T, {F32(T * 24), INDEX(T, 10), OUT(F16, 10 * 24)}},
+    {"scatter", make_scatter, T, {F32(T * 24), {RP_DTYPE_I32, T, KIR_FILL_SLOTS, 10}, OUT(F16, 10 * 24)}},
     {"gather", make_gather, T, {{RP_DTYPE_BF16, 400, KIR_FILL_RANDOM, 0}, INDEX(T, 30), OUT(F32, T * 40)}},
     {"concat", make_concat, T, {F32(T * 64), F32(T), OUT(F32, T * 65)}},
     {"half", make_half, T * 32, {SPECIAL(F16, T * 32), OUT(BF16, T * 32), OUT(F16, T * 32)}},
@@ -395,6 +395,7 @@ static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
     for (int64_t i = 0; i < a->n; i++) {
         uint32_t r = next(seed);
         if (a->fill == KIR_FILL_INDEX) ((int32_t *)p)[i] = (int32_t)(r % (uint32_t)(a->hi + 1)) - 1;
+        else if (a->fill == KIR_FILL_SLOTS) ((int32_t *)p)[i] = i == 2 ? -1 : (int32_t)(i * 3 % a->hi);
         else if (a->dtype == RP_DTYPE_F32) ((float *)p)[i] = a->fill == KIR_FILL_SPECIAL ? special_f32(seed) : ordinary(seed);
         else if (a->dtype == RP_DTYPE_F16) ((uint16_t *)p)[i] = (uint16_t)r;
         else if (a->dtype == RP_DTYPE_BF16) ((uint16_t *)p)[i] = (uint16_t)(0x3f00 + r % 256);

@@ -1,0 +1,167 @@
+/* File tests of kernel IR: test/kir and test/gen.
+ *
+ * A file starts with `; test COMMAND` lines; behind the function stands, for each command, a line
+ * `; --- COMMAND` and what it must give:
+ *   cat    the printed form          error  what parser or verifier says
+ *   c      host C of the function    cuda   its CUDA C (compiled elsewhere)
+ * c also compiles what it prints. BLESS=1 rewrites the files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/spawn.h"
+#include "gen/gen.h"
+
+#define MARK "; --- "
+
+typedef struct run {
+    const char *folder;
+    int files, bad;
+} run;
+
+/* The text must be C that a compiler takes. */
+static rp_status compiles(const base_buf *text, const char *name, rp_error *err) {
+    char path[64];
+    const char *argv[] = {"cc", "-w", "-Werror=implicit-function-declaration", "-fsyntax-only", path, NULL};
+    base_buf unit, said;
+    int code = 0;
+    rp_status st;
+
+    snprintf(path, sizeof path, "/tmp/reprise-kir-files-%u.c", (unsigned)rand() % 1000000);
+    base_buf_init(&unit, 0);
+    base_buf_init(&said, 4096);
+    gen_c_prelude(GEN_ISA_PORTABLE, &unit);
+    base_buf_add(&unit, text->data, text->len);
+    RP_TRY_OUT(base_file_write_atomic(path, unit.data, unit.len, err));
+    RP_TRY_OUT(base_spawn(argv, &said, &code, err));
+    if (code) st = rp_fail(err, RP_INVALID, "%s does not compile: %.300s", name, said.data);
+out:
+    if (base_path_remove(path, NULL) != RP_OK) st = RP_IO;
+    base_buf_done(&unit);
+    base_buf_done(&said);
+    return st;
+}
+
+static rp_status run_command(const char *name, const char *command, const char *text, size_t len, base_buf *out,
+                             rp_error *err) {
+    kir_func *f = NULL;
+    rp_error why = {0};
+    rp_status st = kir_parse(text, len, &f, &why);
+    base_buf body;
+
+    base_buf_init(&body, 0);
+    if (strcmp(command, "error") == 0) {
+        base_buf_printf(out, "%s\n", st == RP_OK ? "accepted" : why.text);
+        st = RP_OK;
+    } else if (st != RP_OK) {
+        (void)rp_fail(err, st, "%s: %s", name, why.text);
+    } else if (strcmp(command, "cat") == 0) {
+        kir_print(f, &body);
+    } else if (strcmp(command, "c") == 0) {
+        st = gen_c_func(f, &body, NULL, err);
+        if (st == RP_OK) st = compiles(&body, name, err);
+    } else if (strcmp(command, "cuda") == 0) {
+        st = gen_cuda_func(f, &body, err);
+    } else {
+        st = rp_fail(err, RP_INVALID, "%s: unknown command '%s'", name, command);
+    }
+    if (body.len) base_buf_add(out, body.data, body.len);
+    base_buf_done(&body);
+    kir_free(f);
+    return st;
+}
+
+/* The file as it should be. */
+static rp_status expected_file(const char *name, const char *text, base_buf *out, rp_error *err) {
+    const char *mark = strstr(text, MARK);
+    size_t len = mark ? (size_t)(mark - text) : strlen(text);
+    const char *line = text;
+    char command[16];
+
+    base_buf_add(out, text, len);
+    for (; sscanf(line, "; test %15s", command) == 1; line = strchr(line, '\n') + 1) {
+        base_buf_printf(out, MARK "%s\n", command);
+        RP_TRY(run_command(name, command, text, len, out, err));
+        if (!strchr(line, '\n')) break;
+    }
+    if (line == text) return rp_fail(err, RP_INVALID, "%s: no `; test` line", name);
+    return base_buf_status(out, err);
+}
+
+static void show_difference(const char *path, const char *have, const char *want) {
+    size_t line = 1;
+    const char *h = have, *w = want;
+
+    while (*h && *h == *w) {
+        if (*h == '\n') line++;
+        h++, w++;
+    }
+    while (h > have && h[-1] != '\n') h--, w--;
+    fprintf(stderr, "%s:%zu differs (BLESS=1 rewrites it)\n- %.*s\n+ %.*s\n", path, line, (int)strcspn(h, "\n"), h,
+            (int)strcspn(w, "\n"), w);
+}
+
+static rp_status check_file(void *user, const char *name, bool is_dir, rp_error *err) {
+    run *r = user;
+    char path[300], *text = NULL;
+    const char *dot = strrchr(name, '.');
+    rp_error why = {0};
+    base_buf want;
+    size_t size;
+
+    if (is_dir || !dot || strcmp(dot, ".kir") != 0) return RP_OK;
+    snprintf(path, sizeof path, "%s/%s", r->folder, name);
+    RP_TRY(base_file_read(path, 1 << 20, &text, &size, err));
+    base_buf_init(&want, 0);
+    r->files++;
+    if (expected_file(path, text, &want, &why) != RP_OK) {
+        fprintf(stderr, "%s\n", why.text);
+        r->bad++;
+    } else if (strcmp(text, want.data) != 0) {
+        if (getenv("BLESS")) {
+            if (base_file_write_atomic(path, want.data, want.len, err) != RP_OK) r->bad++;
+        } else {
+            show_difference(path, text, want.data);
+            r->bad++;
+        }
+    }
+    base_buf_done(&want);
+    base_free(text);
+    return RP_OK;
+}
+
+static void check_folder(const char *folder) {
+    run r = {.folder = folder};
+    rp_error err = {0};
+
+    if (base_dir_list(folder, check_file, &r, &err) != RP_OK) fail_msg("%s", err.text);
+    assert_true(r.files > 0);
+    assert_int_equal(r.bad, 0);
+}
+
+static void kernel_ir_files(void **state) {
+    (void)state;
+    check_folder("test/kir");
+}
+
+static void generated_code_files(void **state) {
+    (void)state;
+    check_folder("test/gen");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernel_ir_files),
+        cmocka_unit_test(generated_code_files),
+    };
+    return cmocka_run_group_tests_name("kir_files", tests, NULL, NULL);
+}
