@@ -228,8 +228,13 @@ void cache_quarantine(cache_store *s, cache_kind kind, base_hash128 key, const c
 /* ---- counters ---- */
 
 void cache_note_hit(cache_store *s, cache_kind kind, base_hash128 key) {
-    char hex[33];
+    char hex[33], *path = NULL;
     atomic_fetch_add(&s->hits, 1);
+    /* The time of the file is the time of its last use: see prune.c. */
+    const char *suffix = kind == CACHE_CODE ? ".so" : "";
+    if (cache_object_path(s, kind, key, suffix, &path, NULL) == RP_OK)
+        (void)utimensat(AT_FDCWD, path, NULL, 0);
+    base_free(path);
     if (!base_log_on(RP_LOG_CH_CACHE, false)) return;
     base_hash_hex(key, hex);
     base_log_ch(RP_LOG_CH_CACHE, false, "hit %s/%s", cache_kind_names[kind], hex);

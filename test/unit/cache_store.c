@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -650,6 +651,54 @@ static void lists_and_verifies(void **state) {
     cache_store_close(s);
 }
 
+/* Sets the time of last use, in seconds ago. */
+static void age(const char *rest, int seconds) {
+    char path[256];
+    struct timespec t[2];
+    path_in(path, sizeof path, rest);
+    (void)clock_gettime(CLOCK_REALTIME, &t[0]);
+    t[0].tv_sec -= seconds;
+    t[1] = t[0];
+    assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+static void prunes_what_was_used_longest_ago(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    rp_error err = {0};
+    uint64_t n = 0, left = 0;
+    char path[256];
+    assert_int_equal(put_small(s), RP_OK);
+    assert_int_equal(put_code(s), RP_OK);
+    assert_int_equal(put_large(s), RP_OK);
+    assert_int_equal(put_text(s), RP_OK);
+    CHECK_OK(cache_put(s, CACHE_PLAN, key, "plan", 4, &err), &err);
+    path_in(path, sizeof path, "quarantine/x");
+    write_file(path, "x", 1);
+    age("objects/tuning/" HEX, 500);
+    age("objects/code/" HEX ".so", 400);
+    age("objects/weights/" HEX, 300);
+    age("objects/plan/" HEX, 200);
+    CHECK_OK(cache_prune(s, 1 << 20, &n, &left, &err), &err);
+    assert_int_equal(n, 0);
+    assert_int_equal(left, 83 + 12 + 5096 + 68);
+    assert_int_equal(count_files("quarantine"), 0);
+    assert_int_equal(get_small(s), RP_OK); /* used now: the youngest */
+    CHECK_OK(cache_prune(s, 5200, &n, &left, &err), &err);
+    assert_int_equal(n, 2); /* code and weights */
+    assert_int_equal(count_files("objects/code"), 0);
+    assert_int_equal(get_large(s), RP_NOT_FOUND);
+    assert_int_equal(get_small(s), RP_OK);
+    assert_int_equal(get_text(s), RP_OK);
+    CHECK_OK(cache_prune(s, 83, &n, &left, &err), &err);
+    assert_int_equal(left, 83);
+    assert_int_equal(count_files("plans"), 0); /* its texts go with the plan */
+    CHECK_OK(cache_prune(s, 0, &n, &left, &err), &err);
+    assert_int_equal(left, 0);
+    assert_int_equal(count_files("objects/tuning"), 0);
+    cache_store_close(s);
+}
+
 static void default_folder_follows_the_environment(void **state) {
     (void)state;
     char *out = NULL;
@@ -714,6 +763,7 @@ int main(void) {
         T(full_in_the_middle_of_a_large_object),
         T(two_writers_do_not_disturb_each_other),
         T(lists_and_verifies),
+        T(prunes_what_was_used_longest_ago),
         T(default_folder_follows_the_environment),
     };
     return cmocka_run_group_tests_name("cache_store", tests, set_up, tear_down);
