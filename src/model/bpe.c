@@ -5,6 +5,7 @@
  * trap. Works on the byte alphabet's text, in which tokens and merges are stored. */
 #include "model/bpe.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -103,6 +104,7 @@ static bool before(const candidate *a, const candidate *b) {
 }
 
 static void heap_push(model_bpe *b, candidate c) {
+    assert(b->n_heap < 3 * b->cap);
     size_t i = b->n_heap++;
     while (i > 0 && before(&c, &b->heap[(i - 1) / 2])) {
         b->heap[i] = b->heap[(i - 1) / 2];
@@ -164,6 +166,7 @@ static void symbols_make(model_bpe *b, base_str piece, size_t *n_dropped) {
 static void merge(model_bpe *b, const candidate *c) {
     symbol *l = &b->symbols[c->pos];
     symbol *r = &b->symbols[l->next];
+    assert(l->start + l->len == r->start);
     l->id = c->merged;
     l->len += r->len;
     l->next = r->next;

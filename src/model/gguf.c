@@ -4,11 +4,24 @@
  * instead of keeping parsed copies: opening costs two small tables whatever the file holds. */
 #include "model/gguf.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "model/gguf_file.h"
+
+static bool stamp_of(const char *path, base_hash128 *out) {
+    struct stat info;
+    if (stat(path, &info) != 0) return false;
+    const int64_t parts[] = {(int64_t)info.st_dev,          (int64_t)info.st_ino,
+                             (int64_t)info.st_size,         (int64_t)info.st_mtim.tv_sec,
+                             (int64_t)info.st_mtim.tv_nsec, (int64_t)info.st_ctim.tv_sec,
+                             (int64_t)info.st_ctim.tv_nsec};
+    *out = base_hash(parts, sizeof parts);
+    return true;
+}
 
 static rp_status open_map(base_mapping map, bool mapped, const char *path, model_gguf **out,
                           rp_error *err) {
@@ -26,7 +39,7 @@ static rp_status open_map(base_mapping map, bool mapped, const char *path, model
         st = rp_fail(err, RP_NOMEM, "no memory to open '%s'", path);
         goto out;
     }
-    RP_TRY_OUT(gguf_check(g, err));
+    RP_TRY_OUT(model_gguf_check(g, err));
     *out = g;
     g = NULL;
 out:
@@ -36,8 +49,16 @@ out:
 
 rp_status model_gguf_open(const char *path, model_gguf **out, rp_error *err) {
     base_mapping map = {0};
+    base_hash128 before = {0, 0}, after = {0, 0};
+    model_gguf *g = NULL;
+    bool stamped = stamp_of(path, &before);
     RP_TRY(base_file_map(path, &map, err));
-    return open_map(map, true, path, out, err);
+    RP_TRY(open_map(map, true, path, &g, err));
+    g->stamped = stamped && stamp_of(path, &after) && before.lo == after.lo &&
+                 before.hi == after.hi;
+    g->stamp = before;
+    *out = g;
+    return RP_OK;
 }
 
 rp_status model_gguf_open_bytes(const void *data, size_t size, const char *name, model_gguf **out,
@@ -79,11 +100,11 @@ static const char *const kv_type_names[MODEL_KV_COUNT_] = {
 
 bool model_gguf_has(const model_gguf *g, const char *key) {
     gguf_kv kv;
-    return gguf_kv_find(g, key, &kv);
+    return model_gguf_kv_find(g, key, &kv);
 }
 
 static rp_status kv_need(const model_gguf *g, const char *key, gguf_kv *out, rp_error *err) {
-    if (gguf_kv_find(g, key, out)) return RP_OK;
+    if (model_gguf_kv_find(g, key, out)) return RP_OK;
     return rp_fail(err, RP_NOT_FOUND,
                    "%s: key '%s' is missing: the file is incomplete or of another kind", g->path,
                    key);
@@ -98,7 +119,7 @@ static rp_status kv_type_wrong(const model_gguf *g, const gguf_kv *kv, const cha
 /* False when the value is no integer. Negative ones set *negative. */
 static bool kv_integer(const model_gguf *g, const gguf_kv *kv, uint64_t *out, bool *negative) {
     const uint8_t *p = g->map.data + kv->at;
-    size_t size = gguf_value_size(kv->type);
+    size_t size = model_gguf_value_size(kv->type);
     uint64_t v = 0;
     bool is_signed = false;
     switch (kv->type) {
@@ -162,8 +183,8 @@ rp_status model_gguf_str(const model_gguf *g, const char *key, base_str *out, rp
     gguf_kv kv;
     RP_TRY(kv_need(g, key, &kv, err));
     if (kv.type != MODEL_KV_STR) return kv_type_wrong(g, &kv, "a string", err);
-    gguf_cursor c = gguf_cursor_at(g, kv.at);
-    if (!gguf_read_str(&c, out))
+    gguf_cursor c = model_gguf_cursor_at(g, kv.at);
+    if (!model_gguf_read_str(&c, out))
         return rp_fail(err, RP_CORRUPT, "%s: key '%s' changed while it was read", g->path, key);
     return RP_OK;
 }
@@ -176,18 +197,18 @@ rp_status model_gguf_array(const model_gguf *g, const char *key, model_kv_type t
     uint64_t n = 0;
     RP_TRY(kv_need(g, key, &kv, err));
     if (kv.type != MODEL_KV_ARR) return kv_type_wrong(g, &kv, "an array", err);
-    gguf_cursor c = gguf_cursor_at(g, kv.at);
-    (void)gguf_read_u32(&c, &elem);
-    (void)gguf_read_u64(&c, &n);
+    gguf_cursor c = model_gguf_cursor_at(g, kv.at);
+    (void)model_gguf_read_u32(&c, &elem);
+    (void)model_gguf_read_u64(&c, &n);
     if (elem != type)
         return rp_fail(err, RP_CORRUPT, "%s: key '%s' is an array of %s, expected %s", g->path, key,
                        kv_type_names[elem], kv_type_names[type]);
     end = c;
     if (type == MODEL_KV_STR) {
         base_str s;
-        for (uint64_t i = 0; i < n; i++) (void)gguf_read_str(&end, &s);
+        for (uint64_t i = 0; i < n; i++) (void)model_gguf_read_str(&end, &s);
     } else {
-        end.at += (size_t)n * gguf_value_size(type);
+        end.at += (size_t)n * model_gguf_value_size(type);
     }
     *out = (model_kv_array){type, (size_t)n, c.data + c.at, end.at - c.at};
     return RP_OK;
@@ -196,7 +217,7 @@ rp_status model_gguf_array(const model_gguf *g, const char *key, model_kv_type t
 base_str model_gguf_next_str(const model_kv_array *a, size_t *at) {
     gguf_cursor c = {.data = a->data, .size = a->size, .at = *at};
     base_str s = {"", 0};
-    (void)gguf_read_str(&c, &s);
+    (void)model_gguf_read_str(&c, &s);
     *at = c.at;
     return s;
 }
@@ -206,9 +227,11 @@ size_t model_gguf_n_tensors(const model_gguf *g) {
 }
 
 model_tensor model_gguf_tensor_at(const model_gguf *g, size_t idx) {
-    gguf_cursor c = gguf_cursor_at(g, g->tensors[idx].at);
+    assert(idx < g->n_tensors);
+    gguf_cursor c = model_gguf_cursor_at(g, g->tensors[idx].at);
     gguf_info info = {.dims = {1, 1, 1, 1}};
-    if (gguf_info_parse(g, &c, idx, &info, NULL) != RP_OK) info.n_dims = 0; /* passed at open */
+    if (model_gguf_info_parse(g, &c, idx, &info, NULL) != RP_OK)
+        info.n_dims = 0; /* passed at open */
     model_tensor t = {.name = info.name, .n_dims = info.n_dims, .idx = idx};
     memcpy(t.dims, info.dims, sizeof t.dims);
     (void)model_type_of_ggml(info.type, &t.type);
@@ -219,6 +242,7 @@ model_tensor model_gguf_tensor_at(const model_gguf *g, size_t idx) {
 }
 
 base_hash128 model_gguf_tensor_hash(model_gguf *g, size_t idx) {
+    assert(idx < g->n_tensors);
     gguf_tensor_entry *e = &g->tensors[idx];
     pthread_mutex_lock(&g->lock);
     base_hash128 hash = e->hash;
@@ -232,6 +256,19 @@ base_hash128 model_gguf_tensor_hash(model_gguf *g, size_t idx) {
     e->hashed = 1;
     pthread_mutex_unlock(&g->lock);
     return hash;
+}
+
+void model_gguf_hash_set(model_gguf *g, size_t idx, base_hash128 hash) {
+    assert(idx < g->n_tensors);
+    pthread_mutex_lock(&g->lock);
+    g->tensors[idx].hash = hash;
+    g->tensors[idx].hashed = 1;
+    pthread_mutex_unlock(&g->lock);
+}
+
+bool model_gguf_stamp(const model_gguf *g, base_hash128 *out) {
+    if (g->stamped) *out = g->stamp;
+    return g->stamped;
 }
 
 base_hash128 model_gguf_meta_hash(const model_gguf *g) {

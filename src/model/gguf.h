@@ -76,6 +76,13 @@ model_tensor model_gguf_tensor_at(const model_gguf *g, size_t idx);
 bool model_gguf_tensor(const model_gguf *g, const char *name, model_tensor *out);
 /* Hash of a tensor's bytes, computed at the first call. */
 base_hash128 model_gguf_tensor_hash(model_gguf *g, size_t idx);
+/* Takes a hash that was computed by an earlier process as the tensor's: only for one that was kept
+ * under this file's stamp. */
+void model_gguf_hash_set(model_gguf *g, size_t idx, base_hash128 hash);
+/* Hash of the file's device, inode, size and times, as git's index has them: while it is equal,
+ * the bytes are. False for bytes in memory and a file that changed while it was opened. Good on
+ * one machine only: never for a key. */
+bool model_gguf_stamp(const model_gguf *g, base_hash128 *out);
 /* Hash of everything before the tensor data and of the file's size. */
 base_hash128 model_gguf_meta_hash(const model_gguf *g);
 /* Tells the kernel that a tensor's bytes will not be read again soon. */

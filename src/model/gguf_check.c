@@ -22,11 +22,11 @@ static const uint8_t value_sizes[MODEL_KV_COUNT_] = {
     [MODEL_KV_U64] = 8, [MODEL_KV_I64] = 8, [MODEL_KV_F64] = 8,
 };
 
-size_t gguf_value_size(uint32_t type) {
+size_t model_gguf_value_size(uint32_t type) {
     return type < MODEL_KV_COUNT_ ? value_sizes[type] : 0;
 }
 
-gguf_cursor gguf_cursor_at(const model_gguf *g, size_t at) {
+gguf_cursor model_gguf_cursor_at(const model_gguf *g, size_t at) {
     return (gguf_cursor){.data = g->map.data, .size = g->map.size, .at = at};
 }
 
@@ -34,24 +34,24 @@ static size_t cursor_left(const gguf_cursor *c) {
     return c->size - c->at;
 }
 
-bool gguf_read_u32(gguf_cursor *c, uint32_t *out) {
+bool model_gguf_read_u32(gguf_cursor *c, uint32_t *out) {
     if (cursor_left(c) < sizeof *out) return false;
     memcpy(out, c->data + c->at, sizeof *out);
     c->at += sizeof *out;
     return true;
 }
 
-bool gguf_read_u64(gguf_cursor *c, uint64_t *out) {
+bool model_gguf_read_u64(gguf_cursor *c, uint64_t *out) {
     if (cursor_left(c) < sizeof *out) return false;
     memcpy(out, c->data + c->at, sizeof *out);
     c->at += sizeof *out;
     return true;
 }
 
-bool gguf_read_str(gguf_cursor *c, base_str *out) {
+bool model_gguf_read_str(gguf_cursor *c, base_str *out) {
     gguf_cursor saved = *c;
     uint64_t len;
-    if (!gguf_read_u64(c, &len) || len > cursor_left(c)) {
+    if (!model_gguf_read_u64(c, &len) || len > cursor_left(c)) {
         *c = saved;
         return false;
     }
@@ -71,7 +71,7 @@ static rp_status array_parse(const model_gguf *g, gguf_cursor *c, const char *ke
     uint32_t type;
     uint64_t n;
     size_t at = c->at;
-    if (!gguf_read_u32(c, &type) || !gguf_read_u64(c, &n))
+    if (!model_gguf_read_u32(c, &type) || !model_gguf_read_u64(c, &n))
         return truncated(g, "an array's header", at, err);
     if (type == MODEL_KV_ARR)
         return rp_fail(err, RP_UNSUPPORTED,
@@ -94,7 +94,7 @@ static rp_status array_parse(const model_gguf *g, gguf_cursor *c, const char *ke
     base_str s;
     for (uint64_t i = 0; i < n; i++) {
         size_t str_at = c->at;
-        if (!gguf_read_str(c, &s)) return truncated(g, "a string of an array", str_at, err);
+        if (!model_gguf_read_str(c, &s)) return truncated(g, "a string of an array", str_at, err);
     }
     return RP_OK;
 }
@@ -105,7 +105,7 @@ static rp_status value_parse(const model_gguf *g, gguf_cursor *c, const gguf_kv 
     base_str s;
     if (kv->type == MODEL_KV_ARR) return array_parse(g, c, key.text, err);
     if (kv->type == MODEL_KV_STR)
-        return gguf_read_str(c, &s) ? RP_OK : truncated(g, "a string value", c->at, err);
+        return model_gguf_read_str(c, &s) ? RP_OK : truncated(g, "a string value", c->at, err);
     if (kv->type >= MODEL_KV_COUNT_)
         return rp_fail(err, RP_CORRUPT, "%s: key '%s': unknown value type %u: the file is damaged",
                        g->path, key.text, kv->type);
@@ -118,43 +118,43 @@ static rp_status value_parse(const model_gguf *g, gguf_cursor *c, const gguf_kv 
     return RP_OK;
 }
 
-rp_status gguf_kv_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_kv *out,
-                        rp_error *err) {
+rp_status model_gguf_kv_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_kv *out,
+                              rp_error *err) {
     gguf_kv kv = {0};
     size_t at = c->at;
-    if (!gguf_read_str(c, &kv.key)) return truncated(g, "a metadata key", at, err);
+    if (!model_gguf_read_str(c, &kv.key)) return truncated(g, "a metadata key", at, err);
     if (kv.key.len == 0)
         return rp_fail(err, RP_CORRUPT, "%s: metadata entry %zu has no name: the file is damaged",
                        g->path, idx);
-    if (!gguf_read_u32(c, &kv.type)) return truncated(g, "a metadata type", c->at, err);
+    if (!model_gguf_read_u32(c, &kv.type)) return truncated(g, "a metadata type", c->at, err);
     kv.at = c->at;
     RP_TRY(value_parse(g, c, &kv, err));
     *out = kv;
     return RP_OK;
 }
 
-rp_status gguf_info_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_info *out,
-                          rp_error *err) {
+rp_status model_gguf_info_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_info *out,
+                                rp_error *err) {
     gguf_info t = {.dims = {1, 1, 1, 1}};
     size_t at = c->at;
-    if (!gguf_read_str(c, &t.name)) return truncated(g, "a tensor's name", at, err);
+    if (!model_gguf_read_str(c, &t.name)) return truncated(g, "a tensor's name", at, err);
     model_label name = model_label_of(t.name);
     if (t.name.len == 0)
         return rp_fail(err, RP_CORRUPT, "%s: tensor %zu has no name: the file is damaged", g->path,
                        idx);
-    if (!gguf_read_u32(c, &t.n_dims)) return truncated(g, "a tensor's rank", c->at, err);
+    if (!model_gguf_read_u32(c, &t.n_dims)) return truncated(g, "a tensor's rank", c->at, err);
     if (t.n_dims == 0 || t.n_dims > MODEL_MAX_DIMS)
         return rp_fail(err, RP_CORRUPT,
                        "%s: tensor '%s' has %u dims, 1 to %d are possible: the "
                        "file is damaged",
                        g->path, name.text, t.n_dims, MODEL_MAX_DIMS);
     for (uint32_t i = 0; i < t.n_dims; i++) {
-        if (!gguf_read_u64(c, &t.dims[i])) return truncated(g, "a tensor's dims", c->at, err);
+        if (!model_gguf_read_u64(c, &t.dims[i])) return truncated(g, "a tensor's dims", c->at, err);
         if (t.dims[i] == 0)
             return rp_fail(err, RP_CORRUPT, "%s: dim %u of tensor '%s' is 0: the file is damaged",
                            g->path, i, name.text);
     }
-    if (!gguf_read_u32(c, &t.type) || !gguf_read_u64(c, &t.offset))
+    if (!model_gguf_read_u32(c, &t.type) || !model_gguf_read_u64(c, &t.offset))
         return truncated(g, "a tensor's type and offset", c->at, err);
     *out = t;
     return RP_OK;
@@ -175,18 +175,18 @@ static uint32_t kv_slot(const model_gguf *g, base_str key) {
     uint32_t i = (uint32_t)base_hash64(key.ptr, key.len) & g->kv_index.mask;
     for (;; i = (i + 1) & g->kv_index.mask) {
         if (g->kv_index.slots[i] == 0) return i;
-        gguf_cursor c = gguf_cursor_at(g, g->kv_index.slots[i] - 1);
+        gguf_cursor c = model_gguf_cursor_at(g, g->kv_index.slots[i] - 1);
         base_str other = {"", 0};
-        (void)gguf_read_str(&c, &other);
+        (void)model_gguf_read_str(&c, &other);
         if (other.len == key.len && memcmp(other.ptr, key.ptr, key.len) == 0) return i;
     }
 }
 
-bool gguf_kv_find(const model_gguf *g, const char *key, gguf_kv *out) {
+bool model_gguf_kv_find(const model_gguf *g, const char *key, gguf_kv *out) {
     uint32_t i = kv_slot(g, base_str_of(key));
     if (g->kv_index.slots[i] == 0) return false;
-    gguf_cursor c = gguf_cursor_at(g, g->kv_index.slots[i] - 1);
-    if (!gguf_read_str(&c, &out->key) || !gguf_read_u32(&c, &out->type)) return false;
+    gguf_cursor c = model_gguf_cursor_at(g, g->kv_index.slots[i] - 1);
+    if (!model_gguf_read_str(&c, &out->key) || !model_gguf_read_u32(&c, &out->type)) return false;
     out->at = c.at;
     return true;
 }
@@ -195,9 +195,9 @@ static uint32_t tensor_slot(const model_gguf *g, base_str name) {
     uint32_t i = (uint32_t)base_hash64(name.ptr, name.len) & g->tensor_index.mask;
     for (;; i = (i + 1) & g->tensor_index.mask) {
         if (g->tensor_index.slots[i] == 0) return i;
-        gguf_cursor c = gguf_cursor_at(g, g->tensors[g->tensor_index.slots[i] - 1].at);
+        gguf_cursor c = model_gguf_cursor_at(g, g->tensors[g->tensor_index.slots[i] - 1].at);
         base_str other = {"", 0};
-        (void)gguf_read_str(&c, &other);
+        (void)model_gguf_read_str(&c, &other);
         if (other.len == name.len && memcmp(other.ptr, name.ptr, name.len) == 0) return i;
     }
 }
@@ -214,10 +214,10 @@ static rp_status header_check(model_gguf *g, gguf_cursor *c, uint64_t *n_tensors
     uint32_t magic;
     if (g->map.size == 0)
         return rp_fail(err, RP_CORRUPT, "%s: the file is empty: fetch it again", g->path);
-    if (!gguf_read_u32(c, &magic) || memcmp(g->map.data, "GGUF", 4) != 0)
+    if (!model_gguf_read_u32(c, &magic) || memcmp(g->map.data, "GGUF", 4) != 0)
         return rp_fail(err, RP_CORRUPT, "%s: no GGUF file: it does not start with the bytes 'GGUF'",
                        g->path);
-    if (!gguf_read_u32(c, &g->version)) return truncated(g, "the version", c->at, err);
+    if (!model_gguf_read_u32(c, &g->version)) return truncated(g, "the version", c->at, err);
     if (g->version == 0x02000000u || g->version == 0x03000000u)
         return rp_fail(err, RP_UNSUPPORTED,
                        "%s: a big-endian GGUF file is not supported: convert it to little-endian",
@@ -225,7 +225,7 @@ static rp_status header_check(model_gguf *g, gguf_cursor *c, uint64_t *n_tensors
     if (g->version != 2 && g->version != 3)
         return rp_fail(err, RP_UNSUPPORTED, "%s: GGUF version %u is not supported: 2 and 3 are",
                        g->path, g->version);
-    if (!gguf_read_u64(c, n_tensors) || !gguf_read_u64(c, n_kv))
+    if (!model_gguf_read_u64(c, n_tensors) || !model_gguf_read_u64(c, n_kv))
         return truncated(g, "the header", c->at, err);
     size_t left = cursor_left(c);
     if (*n_kv > left / GGUF_MIN_KV ||
@@ -244,7 +244,7 @@ static rp_status kv_check(model_gguf *g, gguf_cursor *c, rp_error *err) {
     for (size_t i = 0; i < g->n_kv; i++) {
         gguf_kv kv;
         size_t at = c->at;
-        RP_TRY(gguf_kv_parse(g, c, i, &kv, err));
+        RP_TRY(model_gguf_kv_parse(g, c, i, &kv, err));
         if (c->at > UINT32_MAX)
             return rp_fail(err, RP_UNSUPPORTED, "%s: metadata of more than 4 GiB is not supported",
                            g->path);
@@ -319,7 +319,7 @@ static rp_status tensors_check(model_gguf *g, gguf_cursor *c, rp_error *err) {
             return rp_fail(err, RP_UNSUPPORTED, "%s: metadata of more than 4 GiB is not supported",
                            g->path);
         g->tensors[i].at = (uint32_t)c->at;
-        RP_TRY(gguf_info_parse(g, c, i, &t, err));
+        RP_TRY(model_gguf_info_parse(g, c, i, &t, err));
         RP_TRY(place_check(g, &t, &next, &size, err));
         end = (size_t)t.offset + size;
         uint32_t slot = tensor_slot(g, t.name);
@@ -340,9 +340,9 @@ static rp_status tensors_check(model_gguf *g, gguf_cursor *c, rp_error *err) {
     return RP_OK;
 }
 
-rp_status gguf_check(model_gguf *g, rp_error *err) {
+rp_status model_gguf_check(model_gguf *g, rp_error *err) {
     uint64_t n_tensors = 0, n_kv = 0;
-    gguf_cursor c = gguf_cursor_at(g, 0);
+    gguf_cursor c = model_gguf_cursor_at(g, 0);
     RP_TRY(header_check(g, &c, &n_tensors, &n_kv, err));
     g->n_kv = (size_t)n_kv;
     g->n_tensors = (size_t)n_tensors;

@@ -14,11 +14,11 @@ typedef struct gguf_cursor {
     size_t at;
 } gguf_cursor;
 
-bool gguf_read_u32(gguf_cursor *c, uint32_t *out);
-bool gguf_read_u64(gguf_cursor *c, uint64_t *out);
-bool gguf_read_str(gguf_cursor *c, base_str *out);
+bool model_gguf_read_u32(gguf_cursor *c, uint32_t *out);
+bool model_gguf_read_u64(gguf_cursor *c, uint64_t *out);
+bool model_gguf_read_str(gguf_cursor *c, base_str *out);
 /* Bytes of a fixed-size value; 0 for strings and arrays. */
-size_t gguf_value_size(uint32_t type);
+size_t model_gguf_value_size(uint32_t type);
 
 /* One entry of the metadata, as found in the file. */
 typedef struct gguf_kv {
@@ -53,6 +53,8 @@ struct model_gguf {
     base_mapping map;
     bool mapped; /* else borrowed */
     uint32_t version;
+    bool stamped;
+    base_hash128 stamp;
     size_t n_kv, n_tensors;
     size_t kv_at, infos_at; /* where the two tables start */
     size_t data_at;         /* where the tensor data starts */
@@ -64,13 +66,13 @@ struct model_gguf {
 };
 
 /* Steps over one entry. RP_CORRUPT or RP_UNSUPPORTED with a message that names it. */
-rp_status gguf_kv_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_kv *out,
-                        rp_error *err) RP_MUST_USE;
-rp_status gguf_info_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_info *out,
-                          rp_error *err) RP_MUST_USE;
+rp_status model_gguf_kv_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_kv *out,
+                              rp_error *err) RP_MUST_USE;
+rp_status model_gguf_info_parse(const model_gguf *g, gguf_cursor *c, size_t idx, gguf_info *out,
+                                rp_error *err) RP_MUST_USE;
 /* Checks the whole file and fills g. */
-rp_status gguf_check(model_gguf *g, rp_error *err) RP_MUST_USE;
-bool gguf_kv_find(const model_gguf *g, const char *key, gguf_kv *out);
-gguf_cursor gguf_cursor_at(const model_gguf *g, size_t at);
+rp_status model_gguf_check(model_gguf *g, rp_error *err) RP_MUST_USE;
+bool model_gguf_kv_find(const model_gguf *g, const char *key, gguf_kv *out);
+gguf_cursor model_gguf_cursor_at(const model_gguf *g, size_t at);
 
 #endif

@@ -32,7 +32,8 @@ static rp_tensor weight(llama *m, const char *name) {
     if (m->st != RP_OK) return none;
     m->st = model_source_tensor(m->src, name, &t, m->err);
     if (m->st != RP_OK) return none;
-    rp_shape s = t.n_dims == 1 ? shape1((rp_dim)t.dims[0]) : shape2((rp_dim)t.dims[1], (rp_dim)t.dims[0]);
+    rp_shape s = t.n_dims == 1 ? shape1((rp_dim)t.dims[0])
+                               : shape2((rp_dim)t.dims[1], (rp_dim)t.dims[0]);
     return rp_param(m->g, name, t.type, s);
 }
 
@@ -53,7 +54,8 @@ static rp_tensor cache(llama *m, const char *kind, uint32_t layer) {
 static rp_tensor rope(llama *m, rp_tensor x, uint32_t heads) {
     const model_hparams *hp = m->hp;
     rp_tensor h = rp_reshape(x, (rp_shape){3, {m->T, heads, hp->head_dim}});
-    if (hp->rope_dim == hp->head_dim) h = rp_rope_interleaved(h, m->cos, m->sin);
+    if (hp->rope_dim == hp->head_dim)
+        h = rp_rope_interleaved(h, m->cos, m->sin);
     else {
         rp_tensor turned = rp_rope_interleaved(rp_slice(h, 2, 0, hp->rope_dim), m->cos, m->sin);
         h = rp_concat((rp_tensor[]){turned, rp_slice(h, 2, hp->rope_dim, hp->head_dim)}, 2, 2);
@@ -66,9 +68,16 @@ static rp_tensor attention(llama *m, rp_tensor x, uint32_t layer) {
     rp_tensor q = rope(m, rp_linear(x, layer_weight(m, layer, "attn_q")), hp->n_head);
     rp_tensor k = rope(m, rp_linear(x, layer_weight(m, layer, "attn_k")), hp->n_head_kv);
     rp_tensor v = rp_linear(x, layer_weight(m, layer, "attn_v"));
-    rp_attention_args a = {.q = q, .k = cache(m, "k", layer), .v = cache(m, "v", layer), .seqs = m->seqs,
-                           .positions = m->positions, .block_tables = m->tables, .heads = hp->n_head,
-                           .kv_heads = hp->n_head_kv, .head_dim = hp->head_dim, .scale = 1.0 / sqrt(hp->head_dim)};
+    rp_attention_args a = {.q = q,
+                           .k = cache(m, "k", layer),
+                           .v = cache(m, "v", layer),
+                           .seqs = m->seqs,
+                           .positions = m->positions,
+                           .block_tables = m->tables,
+                           .heads = hp->n_head,
+                           .kv_heads = hp->n_head_kv,
+                           .head_dim = hp->head_dim,
+                           .scale = 1.0 / sqrt(hp->head_dim)};
     a.k_token = rp_kv_store(a.k, k, m->slots);
     a.v_token = rp_kv_store(a.v, v, m->slots);
     return rp_linear(rp_attention(&a), layer_weight(m, layer, "attn_output"));
@@ -92,7 +101,8 @@ static rp_tensor embed(llama *m, rp_tensor ids) {
     return rp_cast(rp_gather(as_f32(weight(m, "token_embd.weight")), ids), RP_DTYPE_F32);
 }
 
-static rp_status begin(llama *m, const model_source *src, const model_graph_options *opt, const char *name, rp_error *err) {
+static rp_status begin(llama *m, const model_source *src, const model_graph_options *opt,
+                       const char *name, rp_error *err) {
     *m = (llama){.src = src, .hp = model_source_hparams(src), .g = rp_graph_new(name), .err = err};
     if (!m->g) return rp_fail(err, RP_NOMEM, "graph %s", name);
     rp_graph_set_numerics(m->g, opt->numerics);
@@ -104,8 +114,10 @@ static rp_status begin(llama *m, const model_source *src, const model_graph_opti
 static rp_status end(llama *m, rp_tensor result, rp_graph **out) {
     rp_status st = m->st;
     if (st == RP_OK) st = rp_graph_finish(m->g, &result, 1, m->err);
-    if (st == RP_OK) *out = m->g;
-    else rp_graph_free(m->g);
+    if (st == RP_OK)
+        *out = m->g;
+    else
+        rp_graph_free(m->g);
     return st;
 }
 
@@ -124,7 +136,8 @@ static rp_tensor inputs(llama *m, const model_graph_options *opt) {
     return ids;
 }
 
-rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out, rp_error *err) {
+rp_status model_llama_graph(const model_source *src, const model_graph_options *opt, rp_graph **out,
+                            rp_error *err) {
     llama m;
     RP_TRY(begin(&m, src, opt, "model", err));
     rp_tensor x = embed(&m, inputs(&m, opt));
@@ -135,7 +148,8 @@ rp_status model_llama_graph(const model_source *src, const model_graph_options *
     return end(&m, norm(&m, x, weight(&m, "output_norm.weight")), out);
 }
 
-rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out, rp_error *err) {
+rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
+                           rp_error *err) {
     llama m;
     RP_TRY(begin(&m, src, opt, "head", err));
     rp_dim R = rp_symbol(m.g, "R", 1, opt->max_seqs);
@@ -147,12 +161,14 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
 
 rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics) {
     model_tensor t;
-    if (numerics == RP_NUMERICS_EXACT || model_source_tensor(src, "blk.0.attn_q.weight", &t, NULL) != RP_OK)
+    if (numerics == RP_NUMERICS_EXACT ||
+        model_source_tensor(src, "blk.0.attn_q.weight", &t, NULL) != RP_OK)
         return RP_DTYPE_F32;
     return rp_dtype_is_quant(t.type) ? RP_DTYPE_F16 : t.type;
 }
 
-void model_rope_table(const model_hparams *hp, const float *freqs, int64_t n, float *cos_out, float *sin_out) {
+void model_rope_table(const model_hparams *hp, const float *freqs, int64_t n, float *cos_out,
+                      float *sin_out) {
     uint32_t half = hp->rope_dim / 2;
     for (uint32_t i = 0; i < half; i++) {
         float inv = (float)(1.0 / pow((double)hp->rope_base, 2.0 * i / hp->rope_dim));

@@ -4,10 +4,12 @@
  * inside of what lies between. One expression does both, given that the second cut sees the end
  * of its text before a digit: "not followed by a non-space" becomes "not followed by what is
  * neither space nor digit". \s is written out, since PCRE2's own differs from Unicode's
- * White_Space in U+180E. Only valid UTF-8 reaches PCRE2. */
+ * White_Space in U+180E. Only valid UTF-8 reaches PCRE2. Letters and digits are those of PCRE2's
+ * Unicode version: 14 in PCRE2 10.42, so a letter of 2022 or later counts as a symbol. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "model/pretok.h"
 
+#include <assert.h>
 #include <pcre2.h>
 
 #include "base/alloc.h"
@@ -138,6 +140,7 @@ static base_str bad_bytes(model_pretok_run *run) {
 rp_status model_pretok_next(model_pretok_run *run, base_str *out, rp_error *err) {
     const char *p = run->text.ptr + run->at;
     size_t left = run->text.len - run->at;
+    assert(run->at <= run->valid_end && run->valid_end <= run->text.len);
     if (left == 0) {
         *out = (base_str){NULL, 0};
         return RP_OK;

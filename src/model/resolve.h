@@ -4,7 +4,8 @@
 
 #include "model/weights.h"
 
-/* Called when a phase of fetching starts and ends (done == total); total is in bytes. */
+/* Called when a phase of fetching starts (done 0), as it goes on, and when it ends (done ==
+ * total); total is in bytes. Perhaps from another thread, one call at a time. */
 typedef void (*model_progress_fn)(void *user, const char *phase, uint64_t done, uint64_t total);
 
 typedef struct model_resolve_options {

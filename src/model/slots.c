@@ -1,5 +1,6 @@
 /* The tensors of the architecture `llama`: one table of roles, from which names and dims of a
  * whole model follow. The reader checks files against it, the synthetic models are made from it. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ static void slot_dims(const model_hparams *hp, model_slot *s) {
 model_slot model_slot_at(const model_hparams *hp, size_t idx) {
     model_slot s = {0};
     size_t n_block = (size_t)hp->n_layer * ROLES_PER_LAYER;
+    assert(idx < model_n_slots(hp));
     if (idx == 0) {
         s.role = MODEL_TOKEN_EMBD;
     } else if (idx <= n_block) {

@@ -4,17 +4,24 @@
  * collision rarely touches the text. Does not apply merges (bpe.c). */
 #include "model/vocab.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* Numbers stay below 2^24 (ids) or 2^30 (offsets); what is left of 32 bits is the tag. */
-enum { ID_BITS = 24, OFFSET_BITS = 30 };
+/* A slot holds numbers below 2^bits; what is left of 32 bits is the tag. */
+enum { MAX_ID_BITS = 24, MAX_OFFSET_BITS = 30 };
 
-/* Slots for n entries, at most 80 % full. */
+static unsigned bits_for(uint64_t max) {
+    unsigned bits = 1;
+    while (max >> bits) bits++;
+    return bits;
+}
+
+/* Slots for n entries, at most half full: probes cost more than the memory. */
 static rp_status slots_new(uint32_t n, uint32_t **out, uint32_t *mask, rp_error *err) {
     uint64_t n_slots = 16;
-    while (n_slots * 4 < (uint64_t)n * 5) n_slots *= 2;
+    while (n_slots < (uint64_t)n * 2) n_slots *= 2;
     *out = base_alloc_array((size_t)n_slots, sizeof **out);
     if (!*out) return rp_fail(err, RP_NOMEM, "no memory for a table of %u tokens", n);
     *mask = (uint32_t)(n_slots - 1);
@@ -37,10 +44,10 @@ rp_status model_vocab_init(model_vocab *v, const model_gguf *g, rp_error *err) {
     *v = (model_vocab){0};
     RP_TRY(model_gguf_array(g, "tokenizer.ggml.tokens", MODEL_KV_STR, &tokens, err));
     RP_TRY(model_gguf_array(g, "tokenizer.ggml.merges", MODEL_KV_STR, &merges, err));
-    if (tokens.n == 0 || tokens.n >= (1u << ID_BITS) || merges.n >= (1u << ID_BITS))
+    if (tokens.n == 0 || tokens.n >= (1u << MAX_ID_BITS) || merges.n >= (1u << MAX_ID_BITS))
         return rp_fail(err, RP_CORRUPT, "%s: %zu tokens and %zu merges, expected 1 to 2^24 - 1",
                        path, tokens.n, merges.n);
-    if (tokens.size >= (1u << OFFSET_BITS) || merges.size >= (1u << OFFSET_BITS))
+    if (tokens.size >= (1u << MAX_OFFSET_BITS) || merges.size >= (1u << MAX_OFFSET_BITS))
         return rp_fail(err, RP_CORRUPT, "%s: tokenizer texts of 1 GiB or more", path);
     if (model_gguf_has(g, "tokenizer.ggml.token_type")) {
         RP_TRY(model_gguf_array(g, "tokenizer.ggml.token_type", MODEL_KV_I32, &kinds, err));
@@ -53,6 +60,8 @@ rp_status model_vocab_init(model_vocab *v, const model_gguf *g, rp_error *err) {
     v->texts = tokens.data;
     v->n_merges = (uint32_t)merges.n;
     v->merges = merges.data;
+    v->id_bits = bits_for(tokens.n);
+    v->merge_bits = bits_for(merges.size);
     v->offsets = base_alloc_array(tokens.n, sizeof *v->offsets);
     if (!v->offsets) return rp_fail(err, RP_NOMEM, "no memory for %zu tokens", tokens.n);
     uint32_t at = 0;
@@ -71,11 +80,13 @@ void model_vocab_done(model_vocab *v) {
 }
 
 base_str model_vocab_text(const model_vocab *v, uint32_t id) {
+    assert(id < v->n_tokens);
     return str_at(v->texts, v->offsets[id]);
 }
 
 model_token_kind model_vocab_kind(const model_vocab *v, uint32_t id) {
     int32_t kind = MODEL_TOKEN_NORMAL;
+    assert(id < v->n_tokens);
     if (v->kinds) memcpy(&kind, v->kinds + (size_t)id * sizeof kind, sizeof kind);
     return kind >= MODEL_TOKEN_NORMAL && kind <= MODEL_TOKEN_BYTE ? (model_token_kind)kind
                                                                   : MODEL_TOKEN_NORMAL;
@@ -87,8 +98,8 @@ static uint32_t tag_of(uint64_t hash, unsigned bits) {
 
 /* The slot that text is in or belongs to. */
 static uint32_t token_slot(const model_vocab *v, const char *text, size_t len, uint64_t hash) {
-    uint32_t i = (uint32_t)hash & v->mask, tag = tag_of(hash, ID_BITS);
-    const uint32_t id_mask = (1u << ID_BITS) - 1;
+    uint32_t i = (uint32_t)hash & v->mask, tag = tag_of(hash, v->id_bits);
+    const uint32_t id_mask = (1u << v->id_bits) - 1;
     for (;; i = (i + 1) & v->mask) {
         uint32_t slot = v->slots[i];
         if (slot == 0) return i;
@@ -98,8 +109,8 @@ static uint32_t token_slot(const model_vocab *v, const char *text, size_t len, u
 }
 
 static uint32_t merge_slot(const model_vocab *v, const char *pair, size_t len, uint64_t hash) {
-    uint32_t i = (uint32_t)hash & v->merge_mask, tag = tag_of(hash, OFFSET_BITS);
-    const uint32_t at_mask = (1u << OFFSET_BITS) - 1;
+    uint32_t i = (uint32_t)hash & v->merge_mask, tag = tag_of(hash, v->merge_bits);
+    const uint32_t at_mask = (1u << v->merge_bits) - 1;
     for (;; i = (i + 1) & v->merge_mask) {
         uint32_t slot = v->merge_slots[i];
         if (slot == 0) return i;
@@ -119,7 +130,7 @@ static rp_status tokens_index(model_vocab *v, rp_error *err) {
             return rp_fail(err, RP_CORRUPT, "the tokenizer has the token '%s' twice (id %u)",
                            model_label_of(s).text, id);
         }
-        v->slots[i] = tag_of(hash, ID_BITS) | (id + 1);
+        v->slots[i] = tag_of(hash, v->id_bits) | (id + 1);
     }
     return RP_OK;
 }
@@ -133,7 +144,7 @@ static rp_status merges_index(model_vocab *v, rp_error *err) {
         uint64_t hash = base_hash64(s.ptr, s.len);
         uint32_t i = merge_slot(v, s.ptr, s.len, hash);
         /* of two equal merges the first counts */
-        if (v->merge_slots[i] == 0) v->merge_slots[i] = tag_of(hash, OFFSET_BITS) | (at + 1);
+        if (v->merge_slots[i] == 0) v->merge_slots[i] = tag_of(hash, v->merge_bits) | (at + 1);
         if (s.len > v->max_merge) v->max_merge = (uint32_t)s.len;
         at += 8 + (uint32_t)s.len;
     }
@@ -151,15 +162,17 @@ rp_status model_vocab_index(model_vocab *v, rp_error *err) {
 }
 
 uint32_t model_vocab_find(const model_vocab *v, const char *text, size_t len) {
+    assert(v->slots); /* model_vocab_index came first */
     uint32_t slot = v->slots[token_slot(v, text, len, base_hash64(text, len))];
-    return slot == 0 ? MODEL_NO_ID : (slot & ((1u << ID_BITS) - 1)) - 1;
+    return slot == 0 ? MODEL_NO_ID : (slot & ((1u << v->id_bits) - 1)) - 1;
 }
 
 uint32_t model_vocab_merge(const model_vocab *v, const char *pair, size_t len) {
+    assert(v->merge_slots);
     if (len > v->max_merge) return MODEL_NO_ID;
     uint32_t slot = v->merge_slots[merge_slot(v, pair, len, base_hash64(pair, len))];
     /* merges lie in order of rank, so the place in the file serves as rank */
-    return slot == 0 ? MODEL_NO_ID : (slot & ((1u << OFFSET_BITS) - 1)) - 1;
+    return slot == 0 ? MODEL_NO_ID : (slot & ((1u << v->merge_bits) - 1)) - 1;
 }
 
 /* Printable bytes stand for themselves, the other 68 for U+0100 onwards in order. */

@@ -26,6 +26,7 @@ typedef struct model_vocab {
     const uint8_t *kinds; /* packed i32, or NULL: all normal */
     uint32_t *slots;      /* texts to ids; 0 is free */
     uint32_t mask;
+    unsigned id_bits, merge_bits; /* of a slot that hold the number */
     uint32_t n_merges;
     const uint8_t *merges; /* length-prefixed strings "left right", back to back, best first */
     uint32_t *merge_slots; /* offset + 1 */

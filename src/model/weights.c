@@ -4,6 +4,7 @@
  * what follows needs no checks of its own. Does not convert or pack anything. */
 #include "model/weights.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -153,6 +154,7 @@ size_t model_source_n_tensors(const model_source *s) {
 }
 
 model_tensor model_source_tensor_at(const model_source *s, size_t idx) {
+    assert(idx < s->n_tensors);
     if (s->gguf) return model_gguf_tensor_at(s->gguf, idx);
     model_slot slot;
     model_tensor t = model_synth_tensor(&s->synth, idx, &slot);
@@ -234,6 +236,14 @@ rp_status model_source_rows(model_source *s, size_t idx, uint64_t first, uint64_
 
 base_hash128 model_source_tensor_hash(model_source *s, size_t idx) {
     return s->gguf ? model_gguf_tensor_hash(s->gguf, idx) : model_synth_hash(&s->synth, idx);
+}
+
+bool model_source_stamp(const model_source *s, base_hash128 *out) {
+    return s->gguf && model_gguf_stamp(s->gguf, out);
+}
+
+void model_source_hash_set(model_source *s, size_t idx, base_hash128 hash) {
+    if (s->gguf) model_gguf_hash_set(s->gguf, idx, hash);
 }
 
 base_hash128 model_source_meta_hash(const model_source *s) {

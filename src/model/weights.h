@@ -51,6 +51,11 @@ rp_status model_source_rows(model_source *s, size_t idx, uint64_t first, uint64_
                             rp_error *err) RP_MUST_USE;
 /* Identifies the bytes of a tensor; for a file computed over them at the first call. */
 base_hash128 model_source_tensor_hash(model_source *s, size_t idx);
+/* For a memo of tensor hashes, which saves reading the whole file at every start: keep them under
+ * the stamp, hand them back to a later process's source while the stamp is equal. The stamp is
+ * false where there is nothing to save; it belongs to this machine, so never into a key. */
+bool model_source_stamp(const model_source *s, base_hash128 *out);
+void model_source_hash_set(model_source *s, size_t idx, base_hash128 hash);
 /* Identifies everything but the bytes of the tensors. */
 base_hash128 model_source_meta_hash(const model_source *s);
 

@@ -119,6 +119,7 @@ static void tensors_by_name(void **state) {
     assert_true(h.lo == same.lo && h.hi == same.hi);
     h = model_gguf_tensor_hash(g, t.idx);
     assert_true(h.lo == same.lo && h.hi == same.hi);
+    assert_false(model_gguf_stamp(g, &h));
     assert_false(model_gguf_tensor(g, "blk.1.attn_k.weight", &t));
     model_gguf_close(g);
     base_buf_done(&file);
@@ -424,7 +425,19 @@ static void files_on_disk(void **state) {
     CHECK_OK(model_gguf_open(path, &g, &err), &err);
     assert_int_equal(model_gguf_size(g), file.len);
     model_gguf_tensor_drop(g, 0);
+    base_hash128 stamp, other, kept = {1, 2};
+    assert_true(model_gguf_stamp(g, &stamp));
+    model_gguf_hash_set(g, 0, kept);
+    assert_int_equal(model_gguf_tensor_hash(g, 0).hi, 2);
     assert_int_equal(model_gguf_tensor_at(g, 0).data[1], 7);
+    model_gguf_close(g);
+    CHECK_OK(model_gguf_open(path, &g, &err), &err);
+    assert_true(model_gguf_stamp(g, &other) && other.lo == stamp.lo && other.hi == stamp.hi);
+    model_gguf_close(g);
+    /* the same bytes written again are another file */
+    CHECK_OK(base_file_write_atomic(path, file.data, file.len, &err), &err);
+    CHECK_OK(model_gguf_open(path, &g, &err), &err);
+    assert_true(model_gguf_stamp(g, &other) && other.lo != stamp.lo);
     model_gguf_close(g);
     CHECK_OK(base_file_write_atomic(path, "", 0, &err), &err);
     assert_int_equal(model_gguf_open(path, &g, &err), RP_CORRUPT);

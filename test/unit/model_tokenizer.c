@@ -3,6 +3,8 @@
 #include "support/check.h"
 #include "support/gguf.h"
 
+#include <pthread.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "model/pretok.h"
@@ -269,6 +271,38 @@ static void long_words_are_no_trap(void **state) {
     base_buf_done(&file);
 }
 
+/* Several threads start with the first encode at once. */
+static void *encode_often(void *user) {
+    model_tokenizer *t = user;
+    intptr_t bad = 0;
+    for (int i = 0; i < 200; i++) {
+        model_ids ids = {0};
+        if (model_tokenizer_encode(t, base_str_of("a the<|im_end|>"), MODEL_ENCODE_PARSE_SPECIAL,
+                                   &ids, NULL, NULL) != RP_OK ||
+            ids.n != 3 || ids.ids[2] != 103)
+            bad++;
+        model_ids_done(&ids);
+    }
+    return (void *)bad;
+}
+
+static void threads_may_share(void **state) {
+    (void)state;
+    base_buf file = {0};
+    model_source *s = open_small(&file);
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, encode_often, model_source_tokenizer(s)),
+                         0);
+    for (size_t i = 0; i < 4; i++) {
+        void *bad = NULL;
+        assert_int_equal(pthread_join(threads[i], &bad), 0);
+        assert_null(bad);
+    }
+    model_source_free(s);
+    base_buf_done(&file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merges_apply_in_order),
@@ -280,6 +314,7 @@ int main(void) {
         cmocka_unit_test(byte_alphabet_is_a_bijection),
         cmocka_unit_test(byte_tokenizer),
         cmocka_unit_test(long_words_are_no_trap),
+        cmocka_unit_test(threads_may_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
