@@ -99,12 +99,23 @@ static const char *check_sum(const cache_found *f, const char *code, size_t size
     return NULL;
 }
 
-rp_status cache_check_code(const cache_store *s, cache_found *f, rp_error *err) {
+/* <dir>/<hex><suffix> */
+static rp_status code_path(const char *dir, base_hash128 key, const char *suffix, char **out,
+                           rp_error *err) {
+    char hex[33];
+    base_buf b;
+    base_hash_hex(key, hex);
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s/%s%s", dir, hex, suffix);
+    return cache_take_text(&b, out, err);
+}
+
+static rp_status check_code_in(const char *dir, cache_found *f, rp_error *err) {
     rp_status st;
     char *path = NULL, *sum_path = NULL, *sum = NULL, *code = NULL;
     size_t sum_size = 0, size = 0;
-    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, f->key, ".so", &path, err));
-    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, f->key, ".sum", &sum_path, err));
+    RP_TRY_OUT(code_path(dir, f->key, ".so", &path, err));
+    RP_TRY_OUT(code_path(dir, f->key, ".sum", &sum_path, err));
     RP_TRY_OUT(base_file_read(path, MAX_SMALL, &code, &size, err));
     st = base_file_read(sum_path, CACHE_HEADER_SIZE, &sum, &sum_size, err);
     if (st == RP_INVALID || (st == RP_OK && sum_size != CACHE_HEADER_SIZE)) {
@@ -126,10 +137,38 @@ out:
     return st;
 }
 
+static rp_status store_code_dir(const cache_store *s, char **out, rp_error *err) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s/objects/code", s->dir);
+    return cache_take_text(&b, out, err);
+}
+
+rp_status cache_check_code(const cache_store *s, cache_found *f, rp_error *err) {
+    char *dir = NULL;
+    RP_TRY(store_code_dir(s, &dir, err));
+    rp_status st = check_code_in(dir, f, err);
+    base_free(dir);
+    return st;
+}
+
+/* Code that this handle could not store, in its private folder. */
+static bool find_private(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path) {
+    cache_found f = {.kind = CACHE_CODE, .key = key};
+    const char *dir = cache_private_made(s);
+    if (!dir || check_code_in(dir, &f, NULL) != RP_OK || !f.text) return false;
+    if (f.head.isa_bits == isa_bits)
+        *out_path = f.text;
+    else
+        base_free(f.text);
+    return f.head.isa_bits == isa_bits;
+}
+
 rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path,
                          rp_error *err) {
     rp_error e = {0};
     cache_found f = {.kind = CACHE_CODE, .key = key};
+    if (find_private(s, key, isa_bits, out_path)) return RP_OK;
     if (atomic_load(&s->off)) return cache_note_miss(s, CACHE_CODE, key, "the cache is off");
     rp_status st = cache_check_code(s, &f, &e);
     RP_TRY(cache_settle(s, &f, st, &e, err));
@@ -142,18 +181,17 @@ rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, ch
     return RP_OK;
 }
 
-static rp_status store_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *code,
-                            size_t size, char **out_path, rp_error *err) {
+/* Both files into dir; the path of the code. */
+static rp_status write_code(const char *dir, const cache_header *h, const char *code,
+                            char **out_path, rp_error *err) {
     rp_status st;
     uint8_t head[CACHE_HEADER_SIZE];
     char *path = NULL, *sum_path = NULL;
-    cache_header_encode(
-        &(cache_header){.kind = CACHE_CODE, .isa_bits = isa_bits, .payload_size = size, .key = key},
-        base_hash(code, size), head);
-    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, key, ".so", &path, err));
-    RP_TRY_OUT(cache_object_path(s, CACHE_CODE, key, ".sum", &sum_path, err));
+    cache_header_encode(h, base_hash(code, h->payload_size), head);
+    RP_TRY_OUT(code_path(dir, h->key, ".so", &path, err));
+    RP_TRY_OUT(code_path(dir, h->key, ".sum", &sum_path, err));
     /* Between the two a reader may pair the new file with an old header: a mismatch, a miss. */
-    RP_TRY_OUT(cache_file_write(path, &(cache_part){code, size}, 1, true, err));
+    RP_TRY_OUT(cache_file_write(path, &(cache_part){code, h->payload_size}, 1, true, err));
     RP_TRY_OUT(cache_file_write(sum_path, &(cache_part){head, sizeof head}, 1, true, err));
     *out_path = path;
     path = NULL;
@@ -163,23 +201,20 @@ out:
     return st;
 }
 
-static rp_status keep_private(cache_store *s, base_hash128 key, const char *code, size_t size,
+static rp_status store_code(cache_store *s, const cache_header *h, const char *code,
+                            char **out_path, rp_error *err) {
+    char *dir = NULL;
+    RP_TRY(store_code_dir(s, &dir, err));
+    rp_status st = write_code(dir, h, code, out_path, err);
+    base_free(dir);
+    return st;
+}
+
+static rp_status keep_private(cache_store *s, const cache_header *h, const char *code,
                               char **out_path, rp_error *err) {
     const char *dir = NULL;
-    char hex[33];
-    char *path = NULL;
-    base_buf b;
     RP_TRY(cache_private_dir(s, &dir, err));
-    base_hash_hex(key, hex);
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s/%s.so", dir, hex);
-    RP_TRY(cache_take_text(&b, &path, err));
-    rp_status st = cache_file_write(path, &(cache_part){code, size}, 1, false, err);
-    if (st == RP_OK)
-        *out_path = path;
-    else
-        base_free(path);
-    return st;
+    return write_code(dir, h, code, out_path, err);
 }
 
 rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *src_path,
@@ -190,12 +225,14 @@ rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, co
     bool stored = false;
     RP_TRY(base_file_read(src_path, MAX_SMALL, &code, &size, err));
     rp_status st = RP_OK;
+    const cache_header h = {
+        .kind = CACHE_CODE, .isa_bits = isa_bits, .payload_size = size, .key = key};
     if (cache_writable(s)) {
-        st = store_code(s, key, isa_bits, code, size, out_path, &e);
+        st = store_code(s, &h, code, out_path, &e);
         stored = st == RP_OK;
         st = cache_forgive(s, st, &e, err);
     }
-    if (st == RP_OK && !stored) st = keep_private(s, key, code, size, out_path, err);
+    if (st == RP_OK && !stored) st = keep_private(s, &h, code, out_path, err);
     if (st == RP_OK) cache_remove(src_path);
     base_free(code);
     return st;

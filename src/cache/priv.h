@@ -31,6 +31,8 @@ rp_status cache_forgive(cache_store *s, rp_status st, const rp_error *e, rp_erro
 void cache_remove(const char *path);
 /* Private folder of this store handle, made with mode 0700 at first use. Borrowed. */
 rp_status cache_private_dir(cache_store *s, const char **out, rp_error *err) RP_MUST_USE;
+/* The same, NULL while there is none. */
+const char *cache_private_made(cache_store *s);
 
 /* <root>/objects/<kind>/<hex><suffix>, owned by the caller. */
 rp_status cache_object_path(const cache_store *s, cache_kind kind, base_hash128 key,

@@ -203,6 +203,13 @@ rp_status cache_private_dir(cache_store *s, const char **out, rp_error *err) {
     return st;
 }
 
+const char *cache_private_made(cache_store *s) {
+    (void)pthread_mutex_lock(&s->lock);
+    const char *dir = s->private_dir;
+    (void)pthread_mutex_unlock(&s->lock);
+    return dir;
+}
+
 void cache_quarantine_file(cache_store *s, const char *path, const char *why) {
     const char *name = strrchr(path, '/') + 1, *folder = name - 1;
     while (folder[-1] != '/') folder--;

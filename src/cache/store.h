@@ -26,7 +26,7 @@ typedef struct cache_store cache_store;
 rp_status cache_default_dir(const char *dir, char **out, rp_error *err) RP_MUST_USE;
 /* Opens or creates; dir as in cache_default_dir. A folder that cannot be created or written, is full, or that others could write to
  * (group or world writable, owned by another user who is not root) gives RP_OK with a store that is off
- * (every get a miss, every put dropped) and the reason in cache_store_off_reason; code then goes to a
+ * (every get a miss but for code put by this handle, every put dropped) and the reason in cache_store_off_reason; code then goes to a
  * private temporary folder removed at close. The same happens to writes after one has failed (full disk). */
 rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) RP_MUST_USE;
 void cache_store_close(cache_store *s);
