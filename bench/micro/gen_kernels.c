@@ -70,6 +70,7 @@ typedef struct attn_args { /* rp_attn of attention.c.inc */
     float *out;
     long long rows, n_heads, n_kv, hd, table_stride, q_stride, out_stride, row_tile;
     float scale;
+    long long block_size, ctx;
 } attn_args;
 
 static int n_threads = 2;
@@ -297,8 +298,8 @@ static void bench_attention(void *h, const char *name, double seconds) {
         attn_args a = {q,     k,      v,          table,      req,
                        pos,   out,    rows,       heads,      kv,
                        hd,    blocks, heads * hd, heads * hd, rows > 4 ? 8 : 1,
-                       0.125f};
-        job b = {attn_job, {&a}, {0}, (rows + a.row_tile - 1) / a.row_tile * kv, 0};
+                       0.125f, 16,    ctx};
+        job b = {attn_job, {&a}, {0}, rows * kv, 0};
         double tm[4000], flops = 0;
         int reps = 0;
         for (int i = 0; i < rows; i++) flops += 4.0 * heads * hd * (pos[i] + 1);

@@ -7,8 +7,8 @@
 #include "gen/affine.h"
 #include "gen/gen.h"
 
-/* arg: q, k, v, seqs, positions, block_tables, out, record. Work items: rows * kv_heads; item i is row
- * i / kv_heads unless gen_attention_items says otherwise. */
+/* arg: q, k, v, seqs, positions, block_tables, out, record. Work items: rows of kv heads
+ * (gen/embed/attention.c.inc says which item is which). */
 typedef struct gen_attention_record {
     gen_affine rows;        /* T */
     gen_affine table_width; /* B */

@@ -251,6 +251,7 @@ static void sizes_that_do_not_fit_are_zero(void **state) {
 
 typedef struct room {
     int f, heads, kv, hd, requests, stride, rows;
+    int block; /* positions a block */
     int len[4];
     uint8_t *k, *v;
     rp_i32 *table, *req, *pos;
@@ -258,10 +259,9 @@ typedef struct room {
     size_t n; /* elements of q and out */
 } room;
 
-static size_t cache_at(const room *m, int req, int h, int t, int d, bool is_v) {
-    size_t at = ((size_t)m->table[req * m->stride + t / 16] * (size_t)m->kv + (size_t)h);
-    size_t hd = (size_t)m->hd, slot = (size_t)t % 16;
-    return is_v ? (at * 16 + slot) * hd + (size_t)d : (at * hd + (size_t)d) * 16 + slot;
+static size_t cache_at(const room *m, int req, int h, int t, int d) {
+    size_t at = ((size_t)m->table[req * m->stride + t / m->block] * (size_t)m->kv + (size_t)h);
+    return (at * (size_t)m->block + (size_t)(t % m->block)) * (size_t)m->hd + (size_t)d;
 }
 
 static float cache_load(const room *m, const uint8_t *c, size_t at) {
@@ -292,7 +292,7 @@ static void attend_by_definition(const room *m, int row, int head, float *out, d
         float a[4] = {0};
         e[t] = 0;
         for (int d = 0; d < m->hd; d++) {
-            float k = cache_load(m, m->k, cache_at(m, req, h, t, d, false));
+            float k = cache_load(m, m->k, cache_at(m, req, h, t, d));
             a[d % 4] = a[d % 4] + k * q[d];
             e[t] += (double)k * (double)q[d];
         }
@@ -311,7 +311,7 @@ static void attend_by_definition(const room *m, int row, int head, float *out, d
         float o = 0.0f;
         double want = 0;
         for (int t = 0; t < n; t++) {
-            float v = cache_load(m, m->v, cache_at(m, req, h, t, d, true));
+            float v = cache_load(m, m->v, cache_at(m, req, h, t, d));
             o = o + p[t] * v;
             want += e[t] / dsum * (double)v;
         }
@@ -320,24 +320,26 @@ static void attend_by_definition(const room *m, int row, int head, float *out, d
     }
 }
 
-static void room_new(room *m, int f, int heads, int kv, int hd, const int *len, int requests) {
-    int blocks = 1, row = 0;
-    *m = (room){.f = f, .heads = heads, .kv = kv, .hd = hd, .requests = requests, .stride = 12};
-    m->table = base_alloc(4 * 12 * sizeof *m->table);
+enum { STRIDE = 24, CELLS = 61 /* blocks; a prime */ };
+
+static void room_new(room *m, int f, const int shape[4], const int *len, int requests) {
+    int blocks = 1, row = 0, kv = shape[1], hd = shape[2], heads = shape[0];
+    *m = (room){.f = f, .heads = heads, .kv = kv, .hd = hd, .requests = requests, .stride = STRIDE, .block = shape[3]};
+    m->table = base_alloc(4 * STRIDE * sizeof *m->table);
     for (int r = 0; r < requests; r++) {
         m->len[r] = len[r];
         m->rows += len[r];
-        for (int b = 0; b < (len[r] + 15) / 16; b++) m->table[r * 12 + b] = blocks++;
+        for (int b = 0; b < (len[r] + m->block - 1) / m->block; b++) m->table[r * STRIDE + b] = blocks++;
     }
     for (int i = 1; i < blocks; i++) /* blocks lie anywhere: block b is now (b * 7) mod a prime */
-        for (int j = 0; j < requests * 12; j++)
+        for (int j = 0; j < requests * STRIDE; j++)
             if (m->table[j] == i) {
-                m->table[j] = -(i * 7 % 31);
+                m->table[j] = -(i * 7 % CELLS);
                 break;
             }
-    for (int j = 0; j < requests * 12; j++)
+    for (int j = 0; j < requests * STRIDE; j++)
         m->table[j] = m->table[j] < 0 ? -m->table[j] : m->table[j];
-    size_t cells = 31 * (size_t)(kv * hd) * 16, bytes = f == TPL_F32 ? 4 : 2;
+    size_t cells = CELLS * (size_t)(kv * hd * m->block), bytes = f == TPL_F32 ? 4 : 2;
     m->n = (size_t)(m->rows * heads * hd);
     m->k = base_alloc_aligned(cells * bytes, 64);
     m->v = base_alloc_aligned(cells * bytes, 64);
@@ -355,8 +357,8 @@ static void room_new(room *m, int f, int heads, int kv, int hd, const int *len, 
             m->pos[row] = t;
             for (int h = 0; h < kv; h++)
                 for (int d = 0; d < hd; d++) {
-                    cache_store(m, m->k, cache_at(m, r, h, t, d, false), random_unit());
-                    cache_store(m, m->v, cache_at(m, r, h, t, d, true), random_unit());
+                    cache_store(m, m->k, cache_at(m, r, h, t, d), random_unit());
+                    cache_store(m, m->v, cache_at(m, r, h, t, d), random_unit());
                 }
         }
 }
@@ -366,7 +368,7 @@ static void room_done(room *m) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_free(all[i]);
 }
 
-static rp_attn room_args(const room *m, int row0, int rows, int row_tile) {
+static rp_attn room_args(const room *m, int row0, int rows, int row_tile, int ctx) {
     size_t at = (size_t)(row0 * m->heads * m->hd);
     return (rp_attn){.q = m->q + at,
                      .k = m->k,
@@ -383,21 +385,25 @@ static rp_attn room_args(const room *m, int row0, int rows, int row_tile) {
                      .q_stride = m->heads * m->hd,
                      .out_stride = m->heads * m->hd,
                      .row_tile = row_tile,
-                     .scale = 0.3f};
+                     .scale = 0.3f,
+                     .block_size = m->block,
+                     .ctx = ctx};
 }
 
 /* Rows in chunks, items of a chunk in two shares. */
-static void room_run(const room *m, const tpl_unit *t, int chunk, int row_tile, void *scratch) {
+static void room_run(const room *m, const tpl_unit *t, int chunk, int row_tile, int ctx, void *scratch) {
     for (int row = 0; row < m->rows; row += chunk) {
-        rp_attn a = room_args(m, row, m->rows - row < chunk ? m->rows - row : chunk, row_tile);
-        long long items = RP_ATTN_ITEMS(a.rows, a.n_kv, row_tile), half = items / 2;
+        rp_attn a = room_args(m, row, m->rows - row < chunk ? m->rows - row : chunk, row_tile, ctx);
+        long long items = RP_ATTN_ITEMS(a.rows, a.n_kv), half = items / 2;
         t->attn[m->f](&a, half, items, scratch);
         t->attn[m->f](&a, 0, half, scratch);
     }
 }
 
 static void room_check(room *m, double bound) {
-    static const int chunks[][2] = {{1, 1}, {7, 1}, {7, 3}, {16, 8}, {1000, 8}, {1000, 5}};
+    /* rows a call, rows a tile, positions whose scores are kept */
+    static const int chunks[][3] = {{1, 1, 192},    {7, 1, 192},    {7, 3, 192},  {16, 8, 192},
+                                    {1000, 8, 192}, {1000, 5, 192}, {1000, 8, 16}};
     size_t size = RP_ATTN_SCRATCH(8, m->heads / m->kv, m->hd, 192);
     void *scratch = base_alloc_aligned(size, 64);
     double error = 0;
@@ -409,7 +415,7 @@ static void room_check(room *m, double bound) {
         for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
             memset(m->got, 0xff, m->n * 4);
             memset(scratch, 0xff, size);
-            room_run(m, units[u].t, chunks[c][0], chunks[c][1], scratch);
+            room_run(m, units[u].t, chunks[c][0], chunks[c][1], chunks[c][2], scratch);
             assert_same_bits(m->want, m->got, m->n, "attention", units[u].name);
         }
     base_free(scratch);
@@ -419,11 +425,12 @@ static void attention_is_as_defined(void **state) {
     static const int lens[] = {21, 1, 100, 32};
     (void)state;
     for (int f = TPL_F32; f <= TPL_BF16; f++) {
-        static const int shapes[][3] = {{9, 3, 64}, {4, 4, 32}, {8, 1, 16},
-                                        {4, 1, 80}, {2, 1, 8},  {7, 1, 20}};
+        /* heads, kv heads, head_dim, positions a block */
+        static const int shapes[][4] = {{9, 3, 64, 16}, {4, 4, 32, 8},  {8, 1, 16, 16}, {4, 1, 80, 32},
+                                        {2, 1, 8, 16},  {7, 1, 20, 24}, {3, 1, 6, 16}};
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             room m;
-            room_new(&m, f, shapes[s][0], shapes[s][1], shapes[s][2], lens, s == 0 ? 4 : 2);
+            room_new(&m, f, shapes[s], lens, s == 0 ? 4 : 2);
             room_check(&m, 1e-5);
             room_done(&m);
         }
@@ -435,12 +442,12 @@ static void padding_rows_give_zeros(void **state) {
     float zeros[64] = {0};
     room m;
     (void)state;
-    room_new(&m, TPL_F16, 2, 1, 32, lens, 1);
-    m.pos[3] = m.pos[19] = -1;
+    room_new(&m, TPL_F16, (int[]){2, 1, 32, 16}, lens, 1);
+    m.pos[3] = m.req[19] = -1;
     void *scratch = base_alloc_aligned(RP_ATTN_SCRATCH(8, 2, 32, 192), 64);
     for (int u = 0; u < n_units; u++) {
         memset(m.got, 0xff, m.n * 4);
-        room_run(&m, units[u].t, 20, 8, scratch);
+        room_run(&m, units[u].t, 20, 8, 192, scratch);
         assert_same_bits(zeros, m.got + 3 * 64, 64, "padding", units[u].name);
         assert_same_bits(zeros, m.got + 19 * 64, 64, "padding", units[u].name);
         for (size_t i = 0; i < m.n; i++) assert_false(isnan(m.got[i]));
