@@ -19,10 +19,13 @@ typedef struct parser {
 
 #define FAIL(...) ir_read_fail(&s->in, s->in.p, RP_INVALID, __VA_ARGS__)
 
-static rp_status define(parser *s, const char *value, ir_ref r) {
+static rp_status check_new(parser *s, const char *value) {
     uint64_t old;
-    if (base_map_get(s->names, value, strlen(value), &old))
-        return FAIL("value %%%s exists already", value);
+    if (!base_map_get(s->names, value, strlen(value), &old)) return RP_OK;
+    return FAIL("value %%%s exists already", value);
+}
+
+static rp_status define(parser *s, const char *value, ir_ref r) {
     return base_map_put(s->names, value, strlen(value), r, s->in.err);
 }
 
@@ -312,6 +315,7 @@ static rp_status line(parser *s, statement *m) {
     m->n_in = m->n_attrs = 0;
     m->typed = false;
     RP_TRY(ir_read_name(&s->in, '%', value));
+    RP_TRY(check_new(s, value));
     RP_TRY(ir_read_expect(&s->in, '='));
     RP_TRY(ir_read_word(&s->in, "an op", op));
     m->op = ir_op_find(op);

@@ -394,7 +394,7 @@ rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_gr
     if (!q.g) return RP_NOMEM;
     leaves(&q);
     for (uint32_t i = 0; i < opt->n_steps && q.st == RP_OK; i++) step(&q);
-    uint32_t n = 1 + pick(&q, 3);
+    uint32_t n = q.st == RP_OK ? 1 + pick(&q, 3) : 0;
     for (uint32_t i = 0; i < n; i++) ret[i] = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
     if (q.st == RP_OK) q.st = ir_graph_finish(q.g, ret, n, err);
     if (q.st == RP_OK)

@@ -1,0 +1,193 @@
+/* Custom ops: registration, lookup, names of splitting ops, and running one in the interpreter. */
+#include "support/check.h"
+
+#include "ir/custom.h"
+#include "ir/eval.h"
+
+static rp_status scale_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    const float *x = args[0].data;
+    float *y = args[1].data, *out = args[2].data;
+    (void)err;
+    assert_int_equal(n_args, 3);
+    assert_int_equal(args[0].dtype, RP_DTYPE_F32);
+    assert_int_equal(args[0].dim[1], 2);
+    for (int i = 0; i < 4; i++) {
+        y[i] += 100;
+        out[i] = x[i] * *(float *)user;
+    }
+    return RP_OK;
+}
+
+static float factor = 3;
+static const rp_op_desc scale = {.size = sizeof scale, .name = "test::scale", .mutates = 2,
+                                 .result_like = 0, .splitting = true, .cpu = scale_cpu, .user = &factor};
+static const rp_op_desc pure = {.size = sizeof pure, .name = "test::pure", .result_like = -1};
+
+static int registered(void **state) {
+    rp_error err = {0};
+    (void)state;
+    if (ir_custom_find("test::scale")) return 0;
+    CHECK_OK(rp_op_register(&scale, &err), &err);
+    CHECK_OK(rp_op_register(&pure, &err), &err);
+    return 0;
+}
+
+static void registration_is_checked(void **state) {
+    static const struct {
+        const char *name, *error;
+    } bad[] = {
+        {"scale", "'scale' is not of the form namespace::name"},
+        {"a::", "is not of the form"},
+        {"::a", "is not of the form"},
+        {"a::b c", "is not of the form"},
+        {"test::scale", "custom op 'test::scale' is registered already"},
+        {"reprise::attention", "is a built-in op's"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        rp_op_desc d = scale;
+        rp_error err = {0};
+        d.name = bad[i].name;
+        assert_int_equal(rp_op_register(&d, &err), RP_INVALID);
+        if (!strstr(err.text, bad[i].error)) fail_msg("%s", err.text);
+    }
+    rp_op_desc d = scale;
+    d.name = "test::other";
+    d.size = 8;
+    assert_int_equal(rp_op_register(&d, NULL), RP_INVALID);
+    assert_null(ir_custom_find("test::other"));
+    assert_non_null(ir_custom_find("test::scale"));
+}
+
+static const char text[] = "graph @g(%x: f32[2,2], %y: f32[2,2]) {\n"
+                           "  %a = custom %x, %y {name=\"test::scale\"}\n"
+                           "  %b = neg %a\n"
+                           "  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
+                           "  %q = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
+                           "  ret %b, %p, %q\n}\n";
+
+static ir_graph *parse(const char *s) {
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    CHECK_OK(ir_parse(s, strlen(s), &g, &err), &err);
+    return g;
+}
+
+static void pure_ones_merge_and_effects_do_not(void **state) {
+    (void)state;
+    ir_graph *g = parse(text);
+    assert_int_equal(ir_output_at(g, 1), ir_output_at(g, 2));
+    assert_true(ir_node_is_effect(ir_node_at(g, 2)));
+    assert_int_equal(ir_node_writes(ir_node_at(g, 2)), 2);
+    assert_false(ir_node_is_effect(ir_node_at(g, ir_output_at(g, 1))));
+    assert_string_equal(ir_type_of(g, ir_output_at(g, 1)).s, "f16[3]");
+    ir_graph_free(g);
+}
+
+static void shape_rules_are_checked(void **state) {
+    static const struct {
+        const char *line, *error;
+    } bad[] = {
+        {"custom %x {name=\"test::scale\"}", "test::scale mutates operand 1 of 1"},
+        {"custom %x, %n {name=\"test::scale\"}", "operand 1 is written, so it must be a state"},
+        {"custom %x, %x {name=\"test::scale\", dtype=f32, shape=[1]}", "takes no dtype or shape"},
+        {"custom %x {name=\"test::pure\", dtype=f32}", "needs attributes dtype and shape"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char s[512];
+        ir_graph *g = NULL;
+        rp_error err = {0};
+        (void)snprintf(s, sizeof s, "graph @g(%%x: f32[2,2]) {\n%%n = neg %%x\n%%a = %s\nret %%a\n}",
+                       bad[i].line);
+        assert_int_equal(ir_parse(s, strlen(s), &g, &err), RP_INVALID);
+        if (!strstr(err.text, bad[i].error)) fail_msg("%s: %s", bad[i].line, err.text);
+    }
+}
+
+static void interpreter_calls_the_cpu_function(void **state) {
+    static const char body[] = "graph @g(%x: f32[2,2]) {\n  %y = state @y : f32[2,2]\n"
+                               "  %a = custom %x, %y {name=\"test::scale\"}\n  ret %a\n}\n";
+    double xs[4] = {1, 2, 3, 4}, ys[4] = {0, 1, 2, 3};
+    ir_value x = {2, {2, 2}, 4, xs}, y = {2, {2, 2}, 4, ys}, out;
+    rp_error err = {0};
+    (void)state;
+    ir_graph *g = parse(body);
+    CHECK_OK(ir_eval(g, &x, NULL, &y, NULL, &out, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        assert_true(out.data[i] == 3 * xs[i]);
+        assert_true(ys[i] == 100 + i); /* the state was written in place */
+    }
+    ir_value_done(&out);
+    ir_graph_free(g);
+    g = parse("graph @g(%x: f32[2,2]) {\n  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
+              "  ret %p\n}\n");
+    assert_int_equal(ir_eval(g, &x, NULL, NULL, NULL, &out, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "test::pure has no CPU function"));
+    ir_graph_free(g);
+}
+
+static void splitting_names_resolve(void **state) {
+    static const struct {
+        const char *name, *canonical;
+    } names[] = {
+        {"aiter.unified_attention_with_output", "reprise::attention"},
+        {"aiter::unified_attention_with_output", "reprise::attention"},
+        {"vllm.unified_attention_with_output", "reprise::attention"},
+        {"vllm::unified_attention_with_output.default", "reprise::attention"},
+        {"reprise::attention", "reprise::attention"},
+        {"reprise.attention.default", "reprise::attention"},
+        {"aiter.mla_attention", "reprise::mla_attention"},
+        {"vllm.unified_mla_attention_with_output", "reprise::mla_attention"},
+        {"vllm.unified_kv_cache_update", "reprise::kv_store"},
+        {"my.op", "my::op"},
+        {"attention", NULL},
+        {".attention", NULL},
+        {"a.", NULL},
+        {"", NULL},
+        {".default", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char out[256] = "";
+        bool ok = ir_splitting_name(names[i].name, out, sizeof out);
+        if (ok != (names[i].canonical != NULL) || (ok && strcmp(out, names[i].canonical) != 0))
+            fail_msg("%s -> %s", names[i].name, ok ? out : "none");
+    }
+    char tiny[4];
+    assert_false(ir_splitting_name("aiter.mla_attention", tiny, sizeof tiny));
+}
+
+static void nodes_match_the_list(void **state) {
+    (void)state;
+    ir_graph *g = parse(text);
+    const ir_node *custom = ir_node_at(g, 2), *neg = ir_node_at(g, 3);
+    const char *const dotted[] = {"other.op", "test.scale"}, *const neg_op[] = {"reprise::neg"};
+    const char *const bare[] = {"neg", "scale"};
+    uint32_t n = 0;
+    assert_int_equal(custom->op, IR_custom);
+    assert_true(ir_is_splitting(custom, dotted, 2));
+    assert_false(ir_is_splitting(custom, dotted, 1));
+    assert_false(ir_is_splitting(neg, dotted, 2));
+    assert_true(ir_is_splitting(neg, neg_op, 1));
+    assert_false(ir_is_splitting(neg, bare, 2)); /* no namespace: never */
+    assert_false(ir_is_splitting(custom, bare, 2));
+    const char *const *list = ir_default_splitting_ops(&n);
+    assert_int_equal(n, 3);
+    assert_string_equal(list[0], "reprise::attention");
+    assert_string_equal(list[2], "test::scale"); /* splits by default */
+    assert_true(ir_is_splitting(custom, list, n));
+    ir_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(registration_is_checked, registered),
+        cmocka_unit_test_setup(pure_ones_merge_and_effects_do_not, registered),
+        cmocka_unit_test_setup(shape_rules_are_checked, registered),
+        cmocka_unit_test_setup(interpreter_calls_the_cpu_function, registered),
+        cmocka_unit_test(splitting_names_resolve),
+        cmocka_unit_test_setup(nodes_match_the_list, registered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

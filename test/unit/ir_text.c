@@ -1,0 +1,236 @@
+/* The text form: round trips, exact spelling, line numbers, and bytes that are not IR at all. */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "ir/graph.h"
+#include "support/random_graph.h"
+
+static char *print(const ir_graph *g) {
+    char *s;
+    rp_error err = {0};
+    CHECK_OK(ir_print_string(g, &s, &err), &err);
+    return s;
+}
+
+/* What parses must print and parse again to the same text. */
+static bool check_law(const char *text, size_t len) {
+    ir_graph *g, *h;
+    rp_error err = {0};
+    rp_status st = ir_parse(text, len, &g, &err);
+    if (st != RP_OK) {
+        assert_true(st == RP_INVALID || st == RP_NOT_FOUND);
+        assert_non_null(strstr(err.text, "line "));
+        assert_null(strchr(err.text, '\n'));
+        return false;
+    }
+    st = ir_verify(g, NULL); /* unordered effects may parse */
+    assert_true(st == RP_OK || st == RP_INVALID);
+    char *a = print(g);
+    CHECK_OK(ir_parse(a, strlen(a), &h, &err), &err);
+    char *b = print(h);
+    assert_string_equal(a, b);
+    base_free(a);
+    base_free(b);
+    ir_graph_free(g);
+    ir_graph_free(h);
+    return true;
+}
+
+static ir_graph *random_graph(uint64_t seed) {
+    random_graph_options opt = RANDOM_GRAPH_ALL;
+    ir_graph *g;
+    rp_error err = {0};
+    opt.symbolic = seed % 3 != 0;
+    opt.n_steps = 3 + (uint32_t)(seed % 17);
+    CHECK_OK(random_graph_new(seed, &opt, &g, &err), &err);
+    return g;
+}
+
+static void random_graphs_round_trip(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        ir_graph *g = random_graph(seed);
+        char *s = print(g);
+        assert_true(check_law(s, strlen(s)));
+        base_free(s);
+        ir_graph_free(g);
+    }
+}
+
+/* Every constant comes back bit by bit, in whatever locale. */
+static void constants_round_trip(void **state) {
+    static const double values[] = {0.0, -0.0, 1.0, -1.5, 0.1, 1e-45, 1e38, 0x1.fffffep+127, 3e-39,
+                                    INFINITY, -INFINITY, NAN, 65504, 0x1p-24, 123456789};
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        ir_graph *g = ir_graph_new("c"), *h;
+        ir_ref r;
+        rp_error err = {0};
+        CHECK_OK(ir_add_const(g, RP_DTYPE_F32, values[i], &r, &err), &err);
+        CHECK_OK(ir_graph_finish(g, &r, 1, &err), &err);
+        char *s = print(g);
+        CHECK_OK(ir_parse(s, strlen(s), &h, &err), &err);
+        double got = ir_attr_float(ir_node_at(h, 0), IR_ATTR_VALUE, 77);
+        float want = (float)values[i];
+        if (isnan(want) ? !isnan(got) : got != want || !signbit(got) != !signbit(want))
+            fail_msg("%a came back as %a from %s", want, got, s);
+        base_free(s);
+        ir_graph_free(g);
+        ir_graph_free(h);
+    }
+}
+
+static void spelling_is_exact(void **state) {
+    static const char in[] =
+        "; a comment\ngraph @f(%x: f32[T,8]) where T in [1,64] by 2, N in [0,inf] { ; another\n"
+        "%w = param @blk.0.w : q4_1[16,32] %d = dequant %w %s = slice %d{axis=-1,stop=8}\n"
+        "%m = matmul %x, %s {trans_b=true} : f32[T,16]\n%c = const 0.1 %i = const -7 : i32[]\n"
+        "%n = const nan %p = permute %m {axes=[1,0]} %r = mul %p, %c ret %r, %i, %n }";
+    static const char out[] =
+        "graph @f(%x: f32[T,8]) -> (f32[16,T], i32[], f32[]) where T in [1,64] by 2, N in [0,inf] {\n"
+        "  %0 = param @blk.0.w                       : q4_1[16,32]\n"
+        "  %1 = dequant %0                           : f32[16,32]\n"
+        "  %2 = slice %1 {axis=1, start=0, stop=8}   : f32[16,8]\n"
+        "  %3 = matmul %x, %2 {trans_b=true}         : f32[T,16]\n"
+        "  %4 = const 0x1.99999ap-4                  : f32[]\n"
+        "  %5 = const -7                             : i32[]\n"
+        "  %6 = const nan                            : f32[]\n"
+        "  %7 = permute %3 {axes=[1,0]}              : f32[16,T]\n"
+        "  %8 = mul %7, %4                           : f32[16,T]\n"
+        "  ret %8, %5, %6\n"
+        "}\n";
+    ir_graph *g;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(ir_parse(in, strlen(in), &g, &err), &err);
+    char *s = print(g);
+    assert_string_equal(s, out);
+    base_free(s);
+    ir_graph_free(g);
+}
+
+static void errors_name_the_line(void **state) {
+    static const struct {
+        const char *text, *error;
+    } bad[] = {
+        {"", "line 1: expected 'graph'"},
+        {"grph @f() {ret}", "line 1: a graph begins with 'graph @name('"},
+        {"graph f() {ret}", "line 1: expected '@', found 'f'"},
+        {"graph @7() {ret}", "line 1: a graph's name begins with a letter or _"},
+        {"graph @f(%x: f32[U]) {ret}", "line 1: size symbol 'U' has no range"},
+        {"graph @f() where T in [5,4] {ret}", "line 1: bad size symbol"},
+        {"graph @f() where T in [1,4], T in [1,4] {ret}", "line 1: size symbol 'T' is declared already"},
+        {"graph @f(%x: f33[4]) {ret}", "line 1: unknown element type 'f33'"},
+        {"graph @f(%x: f32[4], %x: f32[4]) {ret}", "line 1: input 'x' exists already"},
+        {"graph @f(%x: f32[4]) {\n%y = foo %x\nret}", "line 2: unknown op 'foo'"},
+        {"graph @f(%x: f32[4]) {\n\n%y = neg %z\nret}", "line 3: no value %z so far"},
+        {"graph @f(%x: f32[4]) {\n%y = neg %y\nret}", "line 2: no value %y so far"},
+        {"graph @f(%x: f32[4]) {\n%x = neg %x\nret}", "line 2: value %x exists already"},
+        {"graph @f(%x: f32[4]) {\n%y = neg %x : f32[5]\nret}",
+         "line 2: type f32[5] is given, but neg gives f32[4]"},
+        {"graph @f(%x: f32[4]) {\n%y = neg %x {foo=1}\nret}", "line 2: unknown attribute 'foo'"},
+        {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=one}\nret}", "line 2: expected an integer"},
+        {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=0, keep=2}\nret}", "line 2: expected true or false"},
+        {"graph @f(%x: f32[4]) {\n%y = const 1..2\nret}", "line 2: expected a number"},
+        {"graph @f(%x: f32[4]) {\n%y = custom %x {name=\"a\nret}", "line 2: a string ends on its line"},
+        {"graph @f(%x: f32[4]) {\n%y = input %x\nret}", "line 2: inputs belong in the header"},
+        {"graph @f(%x: f32[4]) {\n%y = neg %x", "line 2: expected '%', found the end"},
+        {"graph @f(%x: f32[4]) {\nret %x\n} x", "line 3: text after the graph's end"},
+        {"graph @f(%x: f32[4]) -> f32[5] {\nret %x\n}",
+         "line 1: type f32[5] is given, but input gives f32[4]"},
+        {"graph @f(%x: f32[4]) -> () {\nret %x\n}", "line 2: ret gives another number"},
+        {"graph @f(%x: f32[4]) {\nret %x\n\x01", "line 3: expected '}', found byte 0x01"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ir_graph *g = NULL;
+        rp_error err = {0};
+        assert_int_equal(ir_parse(bad[i].text, strlen(bad[i].text), &g, &err), RP_INVALID);
+        assert_null(g);
+        if (strncmp(err.text, bad[i].error, strlen(bad[i].error)) != 0)
+            fail_msg("%s\n got  %s\n want %s", bad[i].text, err.text, bad[i].error);
+    }
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    assert_int_equal(ir_parse("graph @f() {\n\0ret}", 18, &g, &err), RP_INVALID);
+    assert_string_equal(err.text, "line 2: a zero byte");
+}
+
+static uint64_t rng = 1;
+static uint32_t pick(uint32_t n) {
+    rng = rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(rng >> 33) % n;
+}
+
+/* Cuts, doubles and overwrites at random: never a crash, and the law holds for what still parses. */
+static void damaged_text_is_safe(void **state) {
+    static const char *const tokens[] = {"%0", "%1", "f32[T]", "-1", "9999999999", "{", "}", "[", "]", "T",
+                                         "axis=0", "//", "where", "ret", "0x1p+2", "matmul", "q4_0", "=",
+                                         "1", ",", "dequant", "T*T", "(", "token[]", "\"a::b\"", "inf"};
+    int good = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        ir_graph *g = random_graph(seed % 40);
+        char *s = print(g), buf[32768];
+        size_t n = strlen(s);
+        ir_graph_free(g);
+        if (n > 16000) n = 16000;
+        memcpy(buf, s, n);
+        base_free(s);
+        for (uint32_t k = 0; k < 1 + pick(3); k++) {
+            size_t at = pick((uint32_t)n), len = 1 + pick(12);
+            const char *t = tokens[pick(sizeof tokens / sizeof tokens[0])];
+            if (at + len > n) len = n - at;
+            switch (pick(4)) {
+            case 0: /* cut */
+                memmove(buf + at, buf + at + len, n - at - len);
+                n -= len;
+                break;
+            case 1: /* double */
+                memmove(buf + at + len, buf + at, n - at);
+                n += len;
+                break;
+            case 2: /* a token */
+                memcpy(buf + at, t, strlen(t) < n - at ? strlen(t) : n - at);
+                break;
+            default: /* a byte */
+                buf[at] = (char)pick(256);
+                break;
+            }
+            if (n == 0) break;
+        }
+        good += check_law(buf, n);
+    }
+    print_message("%d of 2000 damaged texts still parse\n", good);
+    assert_true(good > 10 && good < 1990);
+}
+
+static void limits_hold(void **state) {
+    (void)state;
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    size_t n = 200000;
+    char *deep = test_malloc(n + 64);
+    memcpy(deep, "graph @f(%x: f32[", 17);
+    memset(deep + 17, '(', n);
+    assert_int_equal(ir_parse(deep, n + 17, &g, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "nested deeper"));
+    memset(deep + 10, 'a', n);
+    err = (rp_error){0};
+    assert_int_equal(ir_parse(deep, n + 10, &g, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "1 to 255"));
+    test_free(deep);
+    err = (rp_error){0};
+    assert_int_equal(ir_parse("", (size_t)1 << 40, &g, &err), RP_INVALID);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_graphs_round_trip), cmocka_unit_test(constants_round_trip),
+        cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(errors_name_the_line),
+        cmocka_unit_test(damaged_text_is_safe),     cmocka_unit_test(limits_hold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
