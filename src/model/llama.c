@@ -152,7 +152,7 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
                            rp_error *err) {
     llama m;
     RP_TRY(begin(&m, src, opt, "head", err));
-    rp_dim R = rp_symbol(m.g, "R", 1, opt->max_seqs);
+    rp_dim R = rp_symbol(m.g, "R", 1, opt->max_tokens);
     rp_tensor hidden = rp_input(m.g, "hidden", RP_DTYPE_F32, shape2(m.T, m.hp->n_embd));
     rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, shape1(R));
     rp_tensor w = weight(&m, m.hp->tied ? "token_embd.weight" : "output.weight");

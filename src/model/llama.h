@@ -13,8 +13,8 @@
 
 typedef struct model_graph_options {
     rp_numerics numerics;
-    int64_t max_tokens; /* largest T */
-    int64_t max_seqs;   /* largest S and R */
+    int64_t max_tokens; /* largest T and R */
+    int64_t max_seqs;   /* largest S */
 } model_graph_options;
 
 /* Owned by the caller (rp_graph_free). */

@@ -7,10 +7,12 @@
 #include "base/alloc.h"
 #include "ir/custom.h"
 
+#define MAX_SYMBOLS 32
+
 typedef struct custom_call {
     const rp_op_desc *op;
+    const plan *p;
     const plan_launch *launch;
-    const int64_t *symbols; /* of the bound list */
 } custom_call;
 
 struct plan_exec {
@@ -59,6 +61,8 @@ static uint32_t leaf_count(const plan *p, plan_seg s) {
 
 rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out, rp_error *err) {
     rp_status st = RP_OK;
+    if (p->n_symbols > MAX_SYMBOLS)
+        return rp_fail(err, RP_UNSUPPORTED, "plan %s has %u symbols; at most %d", p->name, p->n_symbols, MAX_SYMBOLS);
     plan_exec *x = base_alloc(sizeof *x);
     if (!x) return rp_fail(err, RP_NOMEM, "executor");
     *x = (plan_exec){.p = p, .device = opt->device, .weights = opt->weights, .arena = opt->arena};
@@ -122,11 +126,12 @@ void plan_exec_poison(plan_exec *x) {
 static rp_status call_custom(void *user, void *const *arg, const long long *dim, rp_error *err) {
     const custom_call *c = user;
     rp_buffer bufs[40];
-    (void)dim;
+    int64_t symbols[MAX_SYMBOLS];
+    for (uint32_t i = 0; i < c->p->n_symbols; i++) symbols[i] = dim[i];
     for (uint32_t i = 0; i < c->launch->n_args; i++) {
         const plan_leaf *l = &c->launch->operands[i];
         bufs[i] = (rp_buffer){.dtype = l->dtype, .rank = l->rank, .data = arg[i]};
-        for (uint32_t d = 0; d < l->rank; d++) bufs[i].dim[d] = plan_size_eval(&l->dim[d], c->symbols);
+        for (uint32_t d = 0; d < l->rank; d++) bufs[i].dim[d] = plan_size_eval(&l->dim[d], symbols);
     }
     return c->op->cpu(c->op->user, bufs, c->launch->n_args, err);
 }
@@ -142,7 +147,6 @@ typedef struct bound_range {
 typedef struct bound {
     plan_bound pub;
     bound_range range;
-    int64_t *symbols;
     uint32_t *dim_at; /* where each dim map starts in dims */
 } bound;
 
@@ -166,7 +170,6 @@ void plan_bound_free(plan_bound *b) {
     base_free(o->pub.args);
     base_free(o->pub.dims);
     base_free(o->pub.calls);
-    base_free(o->symbols);
     base_free(o->dim_at);
     base_free(o);
 }
@@ -181,12 +184,13 @@ static rp_status fill_constant(const plan_exec *x, bound *b, rp_error *err) {
         *h = (hal_launch){.kind = HAL_KERNEL, .name = l->name, .arg = args, .n_arg = l->n_args, .grain = l->grain,
                           .attention = l->attention};
         h->dim = l->custom ? b->pub.dims : b->pub.dims + b->dim_at[l->dim_map];
+        h->n_dim = l->custom ? x->p->n_symbols : x->p->dim_maps[l->dim_map].n;
         args += l->n_args;
         if (!l->custom) continue;
         h->kind = HAL_HOST_CALL;
         h->call = call_custom;
         h->user = calls;
-        *calls = (custom_call){ir_custom_find(l->custom), l, b->symbols};
+        *calls = (custom_call){ir_custom_find(l->custom), x->p, l};
         if (!calls->op || !calls->op->cpu)
             return rp_fail(err, RP_UNSUPPORTED, "custom op %s is not registered; call rp_op_register before loading", l->custom);
         calls++;
@@ -202,7 +206,7 @@ rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pi
     bound *b = base_alloc(sizeof *b);
     if (!b) return rp_fail(err, RP_NOMEM, "launch list");
     b->range = range_of(p, first_piece, n_pieces);
-    uint32_t n_dims = 1;
+    uint32_t n_dims = p->n_symbols + 1; /* custom ops see the plan's own order, at the front */
     b->dim_at = base_alloc_array(p->n_dim_maps + 1u, sizeof *b->dim_at);
     for (uint32_t i = 0; b->dim_at && i < p->n_dim_maps; i++) {
         b->dim_at[i] = n_dims;
@@ -213,8 +217,7 @@ rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pi
     b->pub.args = base_alloc_array(b->range.n_args + 1u, sizeof *b->pub.args);
     b->pub.dims = base_alloc_array(n_dims, sizeof *b->pub.dims);
     b->pub.calls = base_alloc_array(b->range.n_customs + 1u, sizeof(custom_call));
-    b->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *b->symbols);
-    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.dims || !b->pub.calls || !b->symbols) {
+    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.dims || !b->pub.calls) {
         st = rp_fail(err, RP_NOMEM, "list of %u launches", b->range.n);
         goto out;
     }
@@ -259,7 +262,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
     const plan *p = x->p;
     void **args = pub->args;
     RP_TRY(check_symbols(p, symbols, err));
-    memcpy(b->symbols, symbols, p->n_symbols * sizeof *symbols);
+    for (uint32_t i = 0; i < p->n_symbols; i++) pub->dims[i] = symbols[i];
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
         for (uint32_t j = 0; j < p->dim_maps[i].n; j++) pub->dims[b->dim_at[i] + j] = symbols[p->dim_maps[i].map[j]];
     pub->scratch = 0;

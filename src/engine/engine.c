@@ -1,0 +1,230 @@
+/* Opening an engine: model, configuration, plans, weights, device, graphs, in that order. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/log.h"
+
+/* Positions that the KV cache holds at least; more when one sequence can be longer. */
+#define MIN_KV_TOKENS 16384
+
+static double ms_since(int64_t t0) {
+    return (double)(base_now_ns() - t0) / 1e6;
+}
+
+/* --- progress ------------------------------------------------------------------- */
+
+static void report(rp_engine *e, rp_stage stage, uint64_t done, uint64_t total) {
+    if (e->progress && !e->progress(e->user, stage, done, total)) e->cancelled = true;
+}
+
+static void fetch_progress(void *user, const char *phase, uint64_t done, uint64_t total) {
+    (void)phase;
+    report(user, RP_STAGE_FETCH, done, total);
+}
+
+static void pack_progress(void *user, uint64_t done, uint64_t total) {
+    report(user, RP_STAGE_PACK, done, total);
+}
+
+static void compile_progress(void *user, uint32_t done, uint32_t total) {
+    report(user, RP_STAGE_COMPILE, done, total);
+}
+
+static bool capture_progress(void *user, uint32_t done, uint32_t total) {
+    rp_engine *e = user;
+    report(e, RP_STAGE_CAPTURE, done, total);
+    return !e->cancelled;
+}
+
+static rp_status check_cancelled(const rp_engine *e, rp_error *err) {
+    return e->cancelled ? rp_fail(err, RP_CANCELLED, "loading was cancelled") : RP_OK;
+}
+
+/* --- stages ------------------------------------------------------------------------ */
+
+static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *err) {
+    char *dir = NULL;
+    if (!o->model || !*o->model)
+        return rp_fail(err, RP_CONFIG, "no model; give a .gguf file, smollm2 or synthetic:NAME");
+    RP_TRY(cache_default_dir(*e->config->cache_dir ? e->config->cache_dir : NULL, &dir, err));
+    rp_status st = cache_store_open(dir, &e->store, err);
+    if (st == RP_OK && cache_store_off_reason(e->store)) {
+        base_log(RP_LOG_WARNING, "running uncached: %s", cache_store_off_reason(e->store));
+        st = config_note_add(e->config, cache_store_off_reason(e->store), err, "cache");
+    }
+    if (st == RP_OK) {
+        base_log_ch(RP_LOG_CH_CACHE, false, "Using cache directory: %s", dir);
+        model_resolve_options r = {.cache_dir = dir, .progress = fetch_progress, .user = e};
+        st = model_resolve(o->model, &r, &e->source, err);
+    }
+    base_free(dir);
+    if (st == RP_OK) st = model_chat_init(&e->chat, o->chat_template, model_source_chat_template(e->source), err);
+    return st;
+}
+
+/* A template that is not known matters only when a chat prompt is made. */
+static rp_status resolve_config(rp_engine *e, rp_error *err) {
+    const model_hparams *hp = model_source_hparams(e->source);
+    rp_model_facts f = RP_MODEL_FACTS_INIT;
+    f.num_layers = hp->n_layer;
+    f.max_model_len = hp->n_ctx;
+    RP_TRY(rp_config_resolve(e->config, &f, err));
+    e->max_model_len = e->config->max_model_len.set ? (uint32_t)e->config->max_model_len.v : hp->n_ctx;
+    return RP_OK;
+}
+
+/* The best granted set below what the user and the environment allow. */
+static rp_status choose_isa(rp_engine *e, rp_error *err) {
+    static const gen_isa asked[] = {GEN_ISA_AMX, GEN_ISA_PORTABLE, GEN_ISA_AVX2, GEN_ISA_AVX512, GEN_ISA_AMX};
+    gen_isa bound = asked[e->config->isa];
+    const char *env = base_env_get(BASE_ENV_ISA);
+    uint32_t granted = gen_isa_granted();
+    if (env && e->config->isa == CONFIG_ISA_AUTO && !gen_isa_parse(env, &bound))
+        return rp_fail(err, RP_CONFIG, "REPRISE_ISA=%s; expected portable, avx2, avx512 or amx", env);
+    if (e->config->isa != CONFIG_ISA_AUTO && !(granted & GEN_ISA_BIT(bound)))
+        return rp_fail(err, RP_UNSUPPORTED, "this machine does not grant %s (it has: %s); leave --isa out", gen_isa_name(bound),
+                       gen_isa_features());
+    while (bound > GEN_ISA_PORTABLE && (!(granted & GEN_ISA_BIT(bound)) || !gen_isa_has_templates(bound))) bound--;
+    e->isa = bound;
+    return RP_OK;
+}
+
+static rp_status open_device(rp_engine *e, rp_error *err) {
+    hal_device_info info;
+    RP_TRY(hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
+    e->device->ops->info(e->device, &info);
+    e->n_threads = info.n_threads ? info.n_threads : 1;
+    return choose_isa(e, err);
+}
+
+static rp_status load_plans(rp_engine *e, rp_error *err) {
+    engine_plans_options p = {.source = e->source, .config = e->config, .store = e->store, .isa = e->isa,
+                              .threads = e->n_threads, .progress = compile_progress, .user = e};
+    RP_TRY(engine_plans_load(&p, &e->plans, err));
+    return check_cancelled(e, err);
+}
+
+static rp_status load_weights(rp_engine *e, rp_error *err) {
+    int64_t t0 = base_now_ns();
+    engine_weights_options w = {.source = e->source, .store = e->store, .model = e->plans.model, .head = e->plans.head,
+                                .n_positions = e->max_model_len, .progress = pack_progress, .user = e};
+    RP_TRY(engine_weights_open(&w, &e->weights, err));
+    e->times.pack_ms = engine_weights_were_packed(e->weights) ? ms_since(t0) : 0.0;
+    return check_cancelled(e, err);
+}
+
+static uint32_t kv_blocks(const rp_engine *e) {
+    uint64_t seqs = (uint64_t)e->config->max_num_seqs.v * e->max_model_len;
+    uint64_t tokens = e->max_model_len > MIN_KV_TOKENS ? e->max_model_len : MIN_KV_TOKENS;
+    if (tokens > seqs) tokens = seqs;
+    /* One block more a sequence: its last block is rarely full. */
+    return (uint32_t)((tokens + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK + (uint64_t)e->config->max_num_seqs.v + 1);
+}
+
+static rp_status make_runner(rp_engine *e, rp_error *err) {
+    rp_numerics n = e->config->numerics == CONFIG_NUMERICS_EXACT ? RP_NUMERICS_EXACT : RP_NUMERICS_DEFAULT;
+    engine_runner_options r = {.config = e->config, .source = e->source, .plans = &e->plans, .weights = e->weights,
+                               .store = e->store, .device = e->device, .kv_dtype = model_kv_dtype(e->source, n),
+                               .max_model_len = e->max_model_len, .n_blocks = kv_blocks(e),
+                               .progress = capture_progress, .user = e};
+    return engine_runner_new(&r, &e->runner, err);
+}
+
+static rp_status make_scheduler(rp_engine *e, rp_error *err) {
+    const rp_compilation_config *c = e->config;
+    engine_kv_options k = {.n_blocks = kv_blocks(e), .max_seqs = (uint32_t)c->max_num_seqs.v,
+                           .max_blocks = engine_runner_max_blocks(e->runner)};
+    RP_TRY(engine_kv_new(&k, &e->kv, err));
+    engine_sched_options s = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
+                              .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
+                              .max_model_len = e->max_model_len,
+                              .vocab_size = model_source_hparams(e->source)->n_vocab};
+    RP_TRY(engine_sched_new(&s, e->kv, &e->sched, err));
+    RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));
+    e->tokens = base_alloc_array(k.max_seqs, sizeof *e->tokens);
+    e->logprobs = base_alloc_array(k.max_seqs, sizeof *e->logprobs);
+    return e->tokens && e->logprobs ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
+}
+
+static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *err) {
+    int64_t t0 = base_now_ns();
+    RP_TRY(open_model(e, o, err));
+    RP_TRY(resolve_config(e, err));
+    RP_TRY(open_device(e, err));
+    RP_TRY(load_plans(e, err));
+    RP_TRY(load_weights(e, err));
+    RP_TRY(make_runner(e, err));
+    if (!o->no_capture) {
+        RP_TRY(engine_runner_capture(e->runner, &e->capture, err));
+        e->times.capture_ms = e->capture.seconds * 1e3;
+        RP_TRY(make_scheduler(e, err));
+    }
+    e->times.load_ms = ms_since(t0);
+    return check_cancelled(e, err);
+}
+
+rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *err) {
+    if (!o || o->size != sizeof *o || !out) {
+        if (o) rp_config_free(o->config);
+        return rp_fail(err, RP_INVALID, "rp_engine_open: use RP_ENGINE_OPTIONS_INIT");
+    }
+    rp_engine *e = base_alloc(sizeof *e);
+    rp_compilation_config *c = o->config ? o->config : rp_config_new();
+    if (!e || !c) {
+        base_free(e);
+        rp_config_free(c);
+        return rp_fail(err, RP_NOMEM, "engine");
+    }
+    e->config = c;
+    e->progress = o->progress;
+    e->user = o->user;
+    e->next_id = 1;
+    rp_status st = open_all(e, o, err);
+    if (st == RP_OK) *out = e;
+    else rp_engine_close(e);
+    return st;
+}
+
+void rp_engine_close(rp_engine *e) {
+    if (!e) return;
+    engine_sched_free(e->sched);
+    while (e->jobs) rp_engine_release(e, e->jobs->id);
+    engine_sampler_free(e->sampler);
+    engine_kv_free(e->kv);
+    engine_runner_free(e->runner);
+    engine_weights_free(e->weights);
+    engine_plans_done(&e->plans);
+    hal_close(e->device);
+    model_chat_done(&e->chat);
+    model_source_free(e->source);
+    cache_store_close(e->store);
+    rp_config_free(e->config);
+    base_free(e->tokens);
+    base_free(e->logprobs);
+    base_free(e);
+}
+
+const rp_compilation_config *rp_engine_config(const rp_engine *e) {
+    return e->config;
+}
+
+rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) {
+    return engine_summary_json(e, out, err);
+}
+
+rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) {
+    graph_coverage c;
+    base_buf b;
+    RP_TRY(graph_coverage_init(&c, engine_runner_dispatcher(e->runner), err));
+    base_buf_init(&b, 0);
+    graph_coverage_text(&c, &b);
+    graph_coverage_done(&c);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) *out = base_buf_take(&b);
+    base_buf_done(&b);
+    return st;
+}

@@ -1,0 +1,64 @@
+/* The engine behind include/reprise/engine.h, shared by its files. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "engine/runner.h"
+#include "engine/sampler.h"
+#include "model/detok.h"
+#include "model/resolve.h"
+#include "reprise/engine.h"
+
+/* A request as its submitter sees it. */
+typedef struct engine_job {
+    rp_engine *e;
+    uint64_t id;
+    engine_request *req;
+    rp_request_options o;
+    char **stop_strings;
+    model_detok detok;
+    model_stop stop;
+    base_buf text, piece;
+    bool finished, aborted;
+    rp_error err;
+    struct engine_job *next;
+} engine_job;
+
+typedef struct engine_times {
+    double load_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_ms;
+    double prefill_ms, decode_ms;
+    uint64_t prefill_tokens, decode_tokens, steps;
+    uint64_t step_launches; /* of the last decode step */
+} engine_times;
+
+struct rp_engine {
+    rp_compilation_config *config;
+    model_source *source;
+    model_chat chat;
+    cache_store *store;
+    hal_device *device;
+    engine_plans plans;
+    engine_weights *weights;
+    engine_runner *runner;
+    engine_kv *kv;
+    engine_sched *sched;
+    engine_sampler *sampler;
+    int32_t *tokens; /* of a step, [max_num_seqs] */
+    float *logprobs;
+    engine_job *jobs;
+    uint64_t next_id;
+    uint32_t max_model_len, n_threads;
+    gen_isa isa;
+    graph_capture_report capture;
+    engine_times times;
+    int64_t t_submit; /* of the first request */
+    rp_progress_fn progress;
+    void *user;
+    bool cancelled;
+};
+
+/* Text form of the summary (summary.c). */
+rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
+/* Runs one batch through the runner and counts it; logits as engine_runner_step gives them. */
+rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits, rp_error *err) RP_MUST_USE;
+
+#endif

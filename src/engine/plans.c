@@ -1,0 +1,224 @@
+/* Finds the plans under the outer key, else traces and compiles both graphs and stores them.
+ *
+ * Stored form: u64 size of the model plan, the model plan, the head plan. */
+#include "engine/plans.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "trace/trace.h"
+
+static rp_numerics numerics_of(const rp_compilation_config *c) {
+    return c->numerics == CONFIG_NUMERICS_EXACT  ? RP_NUMERICS_EXACT
+           : c->numerics == CONFIG_NUMERICS_FAST ? RP_NUMERICS_FAST
+                                                 : RP_NUMERICS_DEFAULT;
+}
+
+/* --- key --------------------------------------------------------------------- */
+
+static rp_status add_factor(void *user, const char *name, const char *value, rp_error *err) {
+    return cache_key_add(user, name, value, err);
+}
+
+rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
+    rp_status st = RP_OK;
+    char hex[33];
+    cache_key *k = cache_key_new();
+    if (!k) return rp_fail(err, RP_NOMEM, "plan key");
+    base_hash_hex(model_source_meta_hash(o->source), hex);
+    RP_TRY_OUT(cache_key_add(k, "model", hex, err));
+    RP_TRY_OUT(cache_key_add(k, "target", "cpu", err));
+    RP_TRY_OUT(cache_key_add(k, "target.isa", gen_isa_name(o->isa), err));
+    RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
+    RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, k, err));
+    *out = k;
+    k = NULL;
+out:
+    cache_key_free(k);
+    return st;
+}
+
+/* --- from the cache ------------------------------------------------------------ */
+
+/* Every code object is there and sound; else the plan is a miss. */
+static rp_status check_code(cache_store *s, const plan *p, rp_error *err) {
+    for (uint32_t i = 0; i < p->n_modules; i++) {
+        char *path = NULL;
+        RP_TRY(cache_get_code(s, p->modules[i].key, p->modules[i].isa_bits, &path, err));
+        base_free(path);
+    }
+    return RP_OK;
+}
+
+static rp_status parse_pair(const char *data, size_t size, engine_plans *out, rp_error *err) {
+    uint64_t first;
+    if (size < sizeof first) return rp_fail(err, RP_CORRUPT, "stored plans of %zu bytes", size);
+    memcpy(&first, data, sizeof first);
+    if (first > size - sizeof first) return rp_fail(err, RP_CORRUPT, "stored plans are cut");
+    RP_TRY(plan_load(data + sizeof first, (size_t)first, &out->model, err));
+    return plan_load(data + sizeof first + first, size - sizeof first - (size_t)first, &out->head, err);
+}
+
+static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_plans *out) {
+    char *data = NULL;
+    size_t size = 0;
+    rp_error err = {0};
+    rp_status st = cache_get(o->store, CACHE_PLAN, key, &data, &size, &err);
+    if (st == RP_OK) st = parse_pair(data, size, out, &err);
+    if (st == RP_OK) st = check_code(o->store, out->model, &err);
+    if (st == RP_OK) st = check_code(o->store, out->head, &err);
+    base_free(data);
+    if (st == RP_OK) {
+        out->from_cache = true;
+        out->loaded = out->model->n_modules + out->head->n_modules;
+        out->stats.pieces = out->model->n_pieces;
+        out->stats.compiled = out->model->n_compiled;
+        out->stats.distinct = out->model->n_distinct;
+        return true;
+    }
+    base_log_ch(RP_LOG_CH_CACHE, false, "plan miss: %s", err.text);
+    plan_free(out->model);
+    plan_free(out->head);
+    out->model = out->head = NULL;
+    return false;
+}
+
+/* --- made now --------------------------------------------------------------------- */
+
+static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_graph **head, rp_error *err) {
+    model_graph_options g = {numerics_of(o->config), o->config->max_num_batched_tokens.v, o->config->max_num_seqs.v};
+    RP_TRY(model_llama_graph(o->source, &g, model, err));
+    return model_llama_head(o->source, &g, head, err);
+}
+
+static bool wants_eager(const rp_compilation_config *c) {
+    return c->level <= RP_LEVEL_DYNAMO_AS_IS || !c->use_inductor || strcmp(c->backend, "eager") == 0;
+}
+
+static rp_status note_no_compiler(const engine_plans_options *o, rp_error *err) {
+    base_log(RP_LOG_WARNING, "no C compiler in PATH and nothing cached: running at level 0 with the built-in portable "
+                             "kernels, which is slow; install gcc or set REPRISE_CC");
+    return config_note_add(o->config, "no C compiler in PATH and no cached code; the built-in portable kernels run op by op",
+                           err, "level %d", (int)o->config->level);
+}
+
+static rp_status compile_both(const engine_plans_options *o, const rp_graph *model, const rp_graph *head,
+                              engine_plans *out, rp_error *err) {
+    compile_toolchain tc = {0};
+    char *fields = NULL;
+    compile_stats hs = {0};
+    rp_status st = RP_OK;
+    bool eager = wants_eager(o->config);
+    const char *dump = o->config->debug_dump_path && *o->config->debug_dump_path ? o->config->debug_dump_path : NULL;
+    if (base_env_get(BASE_ENV_DEBUG_DUMP_PATH)) dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
+    if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
+    if (!eager && !tc.path) {
+        eager = true;
+        RP_TRY_OUT(note_no_compiler(o, err));
+    }
+    RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
+    compile_options c = {.backend = eager ? &compile_eager : &compile_inductor, .isa = o->isa, .toolchain = &tc,
+                         .store = o->store, .key_fields = fields, .threads = o->threads, .passes = !eager,
+                         .dump_dir = dump, .progress = o->progress, .user = o->user};
+    if (o->config->level == RP_LEVEL_PIECEWISE) {
+        c.splitting_ops = (const char *const *)o->config->splitting_ops.v;
+        c.n_splitting_ops = (uint32_t)o->config->splitting_ops.n;
+    }
+    RP_TRY_OUT(compile_graph(trace_graph_ir(model), &c, &out->model, &out->stats, err));
+    c.n_splitting_ops = 0;
+    RP_TRY_OUT(compile_graph(trace_graph_ir(head), &c, &out->head, &hs, err));
+    out->stats.compiles += hs.compiles;
+    out->stats.cache_hits += hs.cache_hits;
+    out->stats.kernels += hs.kernels;
+    out->loaded = out->stats.cache_hits;
+out:
+    rp_config_text_free(fields);
+    compile_toolchain_done(&tc);
+    return st;
+}
+
+static rp_status make(const engine_plans_options *o, engine_plans *out, char **text, rp_error *err) {
+    rp_graph *model = NULL, *head = NULL;
+    rp_status st = RP_OK;
+    uint64_t before = trace_count();
+    int64_t t0 = base_now_ns();
+    RP_TRY_OUT(trace_both(o, &model, &head, err));
+    out->traces = trace_count() - before;
+    out->trace_ms = (double)(base_now_ns() - t0) / 1e6;
+    t0 = base_now_ns();
+    RP_TRY_OUT(compile_both(o, model, head, out, err));
+    out->compile_ms = (double)(base_now_ns() - t0) / 1e6;
+    RP_TRY_OUT(rp_graph_print(model, text, err));
+out:
+    rp_graph_free(model);
+    rp_graph_free(head);
+    return st;
+}
+
+/* --- storing ------------------------------------------------------------------------- */
+
+static rp_status store_pair(const engine_plans_options *o, base_hash128 key, const engine_plans *p, rp_error *err) {
+    char *a = NULL, *b = NULL;
+    size_t na = 0, nb = 0;
+    rp_status st = RP_OK;
+    base_buf all;
+    base_buf_init(&all, 0);
+    RP_TRY_OUT(plan_save(p->model, &a, &na, err));
+    RP_TRY_OUT(plan_save(p->head, &b, &nb, err));
+    uint64_t first = na;
+    base_buf_add(&all, &first, sizeof first);
+    base_buf_add(&all, a, na);
+    base_buf_add(&all, b, nb);
+    RP_TRY_OUT(base_buf_status(&all, err));
+    st = cache_put(o->store, CACHE_PLAN, key, all.data, all.len, err);
+out:
+    base_buf_done(&all);
+    base_free(a);
+    base_free(b);
+    return st;
+}
+
+static rp_status store_all(const engine_plans_options *o, const cache_key *k, const engine_plans *p, const char *text,
+                           rp_error *err) {
+    char *factors = NULL;
+    base_hash128 key = cache_key_hash(k);
+    rp_status st = store_pair(o, key, p, err);
+    if (st == RP_OK) st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
+    if (st == RP_OK) st = cache_key_json(k, &factors, err);
+    if (st == RP_OK) st = cache_put_text(o->store, key, "key_factors.json", factors, err);
+    base_free(factors);
+    return st;
+}
+
+rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out, rp_error *err) {
+    engine_plans p = {0};
+    cache_key *k = NULL;
+    char *text = NULL;
+    rp_error full = {0};
+    rp_status st = RP_OK;
+    RP_TRY_OUT(engine_plans_key(o, &k, err));
+    if (!load_cached(o, cache_key_hash(k), &p)) {
+        RP_TRY_OUT(make(o, &p, &text, err));
+        bool portable_only = !wants_eager(o->config) && p.model->n_modules == 0;
+        /* A plan made for want of a compiler must not hide the compiled one later; a full cache costs speed only. */
+        if (!portable_only && store_all(o, k, &p, text, &full) != RP_OK)
+            base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
+    }
+    *out = p;
+    p = (engine_plans){0};
+out:
+    engine_plans_done(&p);
+    cache_key_free(k);
+    base_free(text);
+    return st;
+}
+
+void engine_plans_done(engine_plans *p) {
+    plan_free(p->model);
+    plan_free(p->head);
+    p->model = p->head = NULL;
+}

@@ -1,0 +1,36 @@
+/* The two plans of a model, from the cache or made now. */
+#ifndef ENGINE_PLANS_H
+#define ENGINE_PLANS_H
+
+#include "compile/compile.h"
+#include "config/config.h"
+#include "cache/key.h"
+#include "model/llama.h"
+
+typedef struct engine_plans {
+    plan *model, *head;
+    compile_stats stats;  /* of the model graph; compiles and kernels with the head's */
+    bool from_cache;
+    uint32_t loaded;      /* code objects that came from the cache */
+    double trace_ms, compile_ms;
+    uint64_t traces;
+} engine_plans;
+
+typedef struct engine_plans_options {
+    const model_source *source;
+    rp_compilation_config *config; /* resolved; downgrades are noted in it */
+    cache_store *store;
+    gen_isa isa;
+    uint32_t threads;
+    void (*progress)(void *user, uint32_t done, uint32_t total);
+    void *user;
+} engine_plans_options;
+
+/* A warm cache gives both plans without tracing, and without looking for a compiler. Without a compiler and without
+ * a cached plan the portable kernels run at level 0, which is noted. */
+rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out, rp_error *err) RP_MUST_USE;
+void engine_plans_done(engine_plans *p);
+/* The factors that find a plan. Owned by the caller (cache_key_free). */
+rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) RP_MUST_USE;
+
+#endif

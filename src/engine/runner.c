@@ -1,0 +1,390 @@
+/* Glue of plans, device and graph room.
+ *
+ * Graphs read static buffers at fixed addresses (the parameter block); a step fills them, and the dispatch record
+ * made once says which wrapper replays. PIECEWISE: one wrapper a compiled piece, attention launched between them, and
+ * one for the head. FULL: one wrapper around model and head. */
+#include "engine/runner.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "compile/builtin.h"
+#include "graph/wrapper.h"
+#include "plan/exec.h"
+
+enum { SYM_T, SYM_S, SYM_B, SYM_NB, SYM_P, SYM_R, N_SYMBOLS };
+static const char *const symbol_names[N_SYMBOLS] = {"T", "S", "B", "NB", "P", "R"};
+
+/* One compiled graph and the lists that run it. */
+typedef struct program {
+    const plan *p;
+    plan_exec *x;
+    uint32_t symbol[16]; /* plan symbol -> SYM_* */
+} program;
+
+/* A runnable: some pieces of a program, or (whole) model and head together. */
+typedef struct part {
+    struct engine_runner *r;
+    program *prog;
+    plan_bound *bound, *head; /* head: only the whole step */
+    hal_launch *joined;       /* whole step: both lists in one */
+    graph_wrapper *wrapper;   /* NULL: attention between pieces */
+    bool is_head;
+} part;
+
+struct engine_runner {
+    engine_runner_options o;
+    program model, head;
+    graph_dispatcher dispatcher;
+    graph_state state;
+    engine_step *step;
+    engine_step_buffers in;
+    float *hidden, *logits;
+    uint32_t max_rows, max_blocks;
+    uint8_t *kv;
+    size_t kv_size, in_size, hidden_size, logits_size;
+    void *in_memory, *hidden_memory, *logits_memory;
+    part *pieces; /* one a piece of the model plan */
+    part head_part, whole;
+    rp_dispatch last;
+};
+
+/* --- symbols --------------------------------------------------------------------- */
+
+static rp_status find_symbols(program *g, rp_error *err) {
+    if (g->p->n_symbols > sizeof g->symbol / sizeof *g->symbol)
+        return rp_fail(err, RP_INTERNAL, "plan %s has %u symbols", g->p->name, g->p->n_symbols);
+    for (uint32_t i = 0; i < g->p->n_symbols; i++) {
+        uint32_t k = 0;
+        while (k < N_SYMBOLS && strcmp(symbol_names[k], g->p->symbols[i].name) != 0) k++;
+        if (k == N_SYMBOLS) return rp_fail(err, RP_INTERNAL, "plan %s has an unknown symbol %s", g->p->name, g->p->symbols[i].name);
+        g->symbol[i] = k;
+    }
+    return RP_OK;
+}
+
+static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t tokens, int64_t rows, rp_error *err) {
+    int64_t v[N_SYMBOLS] = {tokens, r->in.max_seqs, r->max_blocks, r->o.n_blocks, r->o.max_model_len, rows};
+    int64_t symbols[16];
+    for (uint32_t i = 0; i < g->p->n_symbols; i++) symbols[i] = v[g->symbol[i]];
+    return plan_exec_bind(g->x, b, symbols, err);
+}
+
+/* --- runnables --------------------------------------------------------------------- */
+
+/* The head reads rows of the hidden states of the whole step, so its T is the largest. */
+static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in, uint32_t n_in,
+                           const hal_launch **out, uint32_t *out_n, size_t *out_scratch, rp_error *err) {
+    part *p = user;
+    engine_runner *r = p->r;
+    (void)in;
+    (void)n_in;
+    if (p->is_head) RP_TRY(bind_sizes(r, p->prog, p->bound, r->in.max_tokens, key->num_logits, err));
+    else RP_TRY(bind_sizes(r, p->prog, p->bound, key->num_tokens, 1, err));
+    *out = p->bound->launches;
+    *out_n = p->bound->n;
+    *out_scratch = p->bound->scratch;
+    if (!p->joined) return RP_OK;
+    RP_TRY(bind_sizes(r, &r->head, p->head, r->in.max_tokens, key->num_logits > 0 ? key->num_logits : 1, err));
+    memcpy(p->joined, p->bound->launches, p->bound->n * sizeof *p->joined);
+    memcpy(p->joined + p->bound->n, p->head->launches, p->head->n * sizeof *p->joined);
+    *out = p->joined;
+    *out_n = p->bound->n + p->head->n;
+    if (p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
+    return RP_OK;
+}
+
+static rp_status launch_part(part *p, const rp_batch_descriptor *key, rp_error *err) {
+    const hal_launch *list;
+    uint32_t n;
+    size_t scratch;
+    RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
+    return p->r->o.device->ops->launch(p->r->o.device, list, n, scratch, err);
+}
+
+static rp_status make_wrapper(engine_runner *r, part *p, const char *name, rp_cudagraph_mode mode, rp_error *err) {
+    graph_runnable run = {.user = p, .list = part_list};
+    graph_wrapper_options o = {.name = name, .mode = mode, .head = p->is_head,
+                               .num_warmups = (uint32_t)r->o.config->cudagraph_num_of_warmups};
+    return graph_wrapper_new(r->o.device, &r->state, &run, &o, &p->wrapper, err);
+}
+
+static rp_status make_pieces(engine_runner *r, rp_error *err) {
+    const plan *p = r->model.p;
+    r->pieces = base_alloc_array(p->n_pieces + 1u, sizeof *r->pieces);
+    if (!r->pieces) return rp_fail(err, RP_NOMEM, "%u pieces", p->n_pieces);
+    for (uint32_t i = 0; i < p->n_pieces; i++) {
+        r->pieces[i] = (part){.r = r, .prog = &r->model};
+        RP_TRY(plan_bound_new(r->model.x, i, 1, &r->pieces[i].bound, err));
+        if (p->pieces[i].splitting || r->o.config->level != RP_LEVEL_PIECEWISE) continue;
+        RP_TRY(make_wrapper(r, &r->pieces[i], "piece", RP_CUDAGRAPH_PIECEWISE, err));
+    }
+    r->head_part = (part){.r = r, .prog = &r->head, .is_head = true};
+    RP_TRY(plan_bound_new(r->head.x, 0, r->head.p->n_pieces, &r->head_part.bound, err));
+    RP_TRY(make_wrapper(r, &r->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err));
+    r->whole = (part){.r = r, .prog = &r->model};
+    RP_TRY(plan_bound_new(r->model.x, 0, p->n_pieces, &r->whole.bound, err));
+    RP_TRY(plan_bound_new(r->head.x, 0, r->head.p->n_pieces, &r->whole.head, err));
+    r->whole.joined = base_alloc_array(r->whole.bound->n + r->whole.head->n + 1u, sizeof *r->whole.joined);
+    if (!r->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
+    return make_wrapper(r, &r->whole, "step", RP_CUDAGRAPH_FULL, err);
+}
+
+static void free_part(part *p) {
+    graph_wrapper_free(p->wrapper);
+    plan_bound_free(p->bound);
+    plan_bound_free(p->head);
+    base_free(p->joined);
+}
+
+/* --- memory -------------------------------------------------------------------------- */
+
+static rp_status alloc_device(engine_runner *r, size_t size, void **out, rp_error *err) {
+    return r->o.device->ops->alloc(r->o.device, size, out, err);
+}
+
+/* The arrays that change from step to step lie in one block. */
+static rp_status alloc_inputs(engine_runner *r, rp_error *err) {
+    engine_step_buffers *b = &r->in;
+    size_t tokens = b->max_tokens, tables = (size_t)b->max_seqs * b->max_blocks;
+    r->in_size = (tokens * 4 + tables + b->max_rows) * sizeof(int32_t);
+    RP_TRY(alloc_device(r, r->in_size, &r->in_memory, err));
+    int32_t *at = r->in_memory;
+    b->token_ids = at;
+    b->positions = at + tokens;
+    b->slots = at + tokens * 2;
+    b->seqs = at + tokens * 3;
+    b->block_tables = at + tokens * 4;
+    b->rows = at + tokens * 4 + tables;
+    return engine_step_new(b, MODEL_KV_BLOCK, &r->step, err);
+}
+
+static rp_status alloc_memory(engine_runner *r, rp_error *err) {
+    const model_hparams *hp = model_source_hparams(r->o.source);
+    size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim * rp_dtype_block_bytes(r->o.kv_dtype);
+    void *kv = NULL;
+    r->kv_size = layer * 2 * hp->n_layer;
+    RP_TRY(alloc_inputs(r, err));
+    r->hidden_size = (size_t)r->in.max_tokens * hp->n_embd * sizeof(float);
+    r->logits_size = (size_t)r->max_rows * hp->n_vocab * sizeof(float);
+    RP_TRY(alloc_device(r, r->hidden_size, &r->hidden_memory, err));
+    RP_TRY(alloc_device(r, r->logits_size, &r->logits_memory, err));
+    RP_TRY(alloc_device(r, r->kv_size, &kv, err));
+    r->hidden = r->hidden_memory;
+    r->logits = r->logits_memory;
+    r->kv = kv;
+    for (uint32_t i = 0; i < r->model.p->n_states; i++) plan_exec_set(r->model.x, PLAN_STATE, i, r->kv + layer * i);
+    return RP_OK;
+}
+
+static rp_status bind_params(engine_runner *r, program *g, rp_error *err) {
+    for (uint32_t i = 0; i < g->p->n_params; i++) {
+        const void *data = engine_weights_param(r->o.weights, g->p, i);
+        model_tensor t;
+        plan_exec_set(g->x, PLAN_PARAM, i, (void *)(uintptr_t)data);
+        if (!data || model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK) continue;
+        RP_TRY(hal_range_add(r->o.device, data, t.size, g->p->params[i].name, err));
+    }
+    return RP_OK;
+}
+
+static rp_status bind_leaf(program *g, plan_seg seg, const char *name, void *data, rp_error *err) {
+    uint32_t n = seg == PLAN_INPUT ? g->p->n_inputs : g->p->n_outputs;
+    for (uint32_t i = 0; i < n; i++)
+        if (seg == PLAN_OUTPUT || strcmp(g->p->inputs[i].name, name) == 0) {
+            plan_exec_set(g->x, seg, i, data);
+            return RP_OK;
+        }
+    return rp_fail(err, RP_INTERNAL, "plan %s has no input %s", g->p->name, name);
+}
+
+static rp_status bind_inputs(engine_runner *r, rp_error *err) {
+    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "token_ids", r->in.token_ids, err));
+    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "positions", r->in.positions, err));
+    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "slots", r->in.slots, err));
+    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "seqs", r->in.seqs, err));
+    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "block_tables", r->in.block_tables, err));
+    RP_TRY(bind_leaf(&r->model, PLAN_OUTPUT, "", r->hidden, err));
+    RP_TRY(bind_leaf(&r->head, PLAN_INPUT, "hidden", r->hidden, err));
+    RP_TRY(bind_leaf(&r->head, PLAN_INPUT, "rows", r->in.rows, err));
+    return bind_leaf(&r->head, PLAN_OUTPUT, "", r->logits, err);
+}
+
+static rp_status open_program(engine_runner *r, program *g, const plan *p, const uint8_t *weights, rp_error *err) {
+    plan_exec_options o = {.device = r->o.device, .store = r->o.store, .builtin = compile_builtin_find, .weights = weights};
+    g->p = p;
+    RP_TRY(find_symbols(g, err));
+    return plan_exec_new(p, &o, &g->x, err);
+}
+
+/* --- life ------------------------------------------------------------------------------ */
+
+static rp_status init_graphs(engine_runner *r, rp_error *err) {
+    const rp_compilation_config *c = r->o.config;
+    graph_params g = {.mode = rp_config_cudagraph_mode(c), .max_num_seqs = (int32_t)c->max_num_seqs.v,
+                      .max_num_batched_tokens = (int32_t)c->max_num_batched_tokens.v, .uniform_query_len = 1,
+                      .decode_sizes = c->decode_capture_sizes.v, .n_decode_sizes = c->decode_capture_sizes.n,
+                      .mixed_sizes = c->mixed_capture_sizes.v, .n_mixed_sizes = c->mixed_capture_sizes.n};
+    graph_state_init(&r->state, (config_sealed)c->sealed, c->require_graph);
+    return graph_dispatcher_init(&r->dispatcher, &g, err);
+}
+
+rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out, rp_error *err) {
+    rp_status st = RP_OK;
+    engine_runner *r = base_alloc(sizeof *r);
+    if (!r) return rp_fail(err, RP_NOMEM, "runner");
+    r->o = *o;
+    r->max_blocks = (o->max_model_len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
+    /* Scoring wants logits of every position of a step. */
+    r->max_rows = (uint32_t)o->config->max_num_batched_tokens.v;
+    r->in = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
+                                  .max_seqs = (uint32_t)o->config->max_num_seqs.v,
+                                  .max_blocks = r->max_blocks, .max_rows = r->max_rows};
+    RP_TRY_OUT(init_graphs(r, err));
+    RP_TRY_OUT(open_program(r, &r->model, o->plans->model, engine_weights_model(o->weights), err));
+    RP_TRY_OUT(open_program(r, &r->head, o->plans->head, engine_weights_head(o->weights), err));
+    RP_TRY_OUT(alloc_memory(r, err));
+    RP_TRY_OUT(engine_weights_register(o->weights, o->device, err));
+    RP_TRY_OUT(bind_params(r, &r->model, err));
+    RP_TRY_OUT(bind_params(r, &r->head, err));
+    RP_TRY_OUT(bind_inputs(r, err));
+    RP_TRY_OUT(make_pieces(r, err));
+    *out = r;
+    r = NULL;
+out:
+    engine_runner_free(r);
+    return st;
+}
+
+void engine_runner_free(engine_runner *r) {
+    if (!r) return;
+    for (uint32_t i = 0; r->pieces && i < r->model.p->n_pieces; i++) free_part(&r->pieces[i]);
+    base_free(r->pieces);
+    free_part(&r->head_part);
+    free_part(&r->whole);
+    plan_exec_free(r->model.x);
+    plan_exec_free(r->head.x);
+    engine_step_free(r->step);
+    graph_dispatcher_done(&r->dispatcher);
+    hal_device *d = r->o.device;
+    if (r->in_memory) d->ops->release(d, r->in_memory, r->in_size);
+    if (r->hidden_memory) d->ops->release(d, r->hidden_memory, r->hidden_size);
+    if (r->logits_memory) d->ops->release(d, r->logits_memory, r->logits_size);
+    if (r->kv) d->ops->release(d, r->kv, r->kv_size);
+    base_free(r);
+}
+
+/* --- capture ----------------------------------------------------------------------------- */
+
+static rp_status capture_key(void *user, const graph_item *item, rp_error *err) {
+    engine_runner *r = user;
+    rp_forward_context fc;
+    const rp_dispatch *d = &item->dispatch;
+    if (item->kind != GRAPH_HEAD) RP_TRY(engine_step_dummy(r->step, d, &fc, err));
+    switch (item->kind) {
+    case GRAPH_HEAD: return graph_wrapper_capture(r->head_part.wrapper, d, NULL, 0, err);
+    case GRAPH_PIECE:
+        for (uint32_t i = 0; i < r->model.p->n_pieces; i++)
+            if (r->pieces[i].wrapper) RP_TRY(graph_wrapper_capture(r->pieces[i].wrapper, d, NULL, 0, err));
+        return RP_OK;
+    default: return graph_wrapper_capture(r->whole.wrapper, d, NULL, 0, err);
+    }
+}
+
+static bool capture_progress(void *user, uint32_t done, uint32_t total, const graph_item *item) {
+    engine_runner *r = user;
+    (void)item;
+    return !r->o.progress || r->o.progress(r->o.user, done, total);
+}
+
+rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out, rp_error *err) {
+    graph_capture_ops ops = {.user = r, .capture = capture_key, .progress = capture_progress};
+    RP_TRY(graph_capture(&r->dispatcher, &r->state, &ops, out, err));
+    if (r->o.config->sealed != CONFIG_SEALED_OFF) {
+        graph_dispatcher_seal(&r->dispatcher);
+        graph_state_seal(&r->state);
+    }
+    return RP_OK;
+}
+
+/* --- steps ---------------------------------------------------------------------------------- */
+
+static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    for (uint32_t i = 0; i < r->model.p->n_pieces; i++) {
+        part *p = &r->pieces[i];
+        rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = -1};
+        if (p->wrapper) RP_TRY(graph_wrapper_call(p->wrapper, d, NULL, 0, err));
+        else RP_TRY(launch_part(p, &key, err));
+    }
+    return RP_OK;
+}
+
+static rp_status run_head(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    if (d->padded_logits == 0) return RP_OK;
+    return graph_wrapper_call(r->head_part.wrapper, d, NULL, 0, err);
+}
+
+/* Eager steps go through one launch list: nothing is split that need not be. */
+static rp_status run_eager(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = d->padded_logits};
+    part model = r->whole;
+    model.joined = NULL;
+    RP_TRY(launch_part(&model, &key, err));
+    return run_head(r, d, err);
+}
+
+rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv, const float **out_logits,
+                             rp_error *err) {
+    graph_step_shape shape = engine_batch_shape(batch);
+    rp_forward_context fc;
+    rp_dispatch *d = &r->last;
+    RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
+    RP_TRY(graph_state_step(&r->state, d, err));
+    RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
+    switch (fc.cudagraph_runtime_mode) {
+    case RP_CUDAGRAPH_FULL: RP_TRY(graph_wrapper_call(r->whole.wrapper, d, NULL, 0, err)); break;
+    case RP_CUDAGRAPH_PIECEWISE:
+        RP_TRY(run_pieces(r, d, err));
+        RP_TRY(run_head(r, d, err));
+        break;
+    default: RP_TRY(run_eager(r, d, err)); break;
+    }
+    RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
+    *out_logits = r->logits;
+    return RP_OK;
+}
+
+/* --- reports ----------------------------------------------------------------------------------- */
+
+const graph_state *engine_runner_state(const engine_runner *r) {
+    return &r->state;
+}
+
+const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r) {
+    return &r->dispatcher;
+}
+
+uint32_t engine_runner_max_blocks(const engine_runner *r) {
+    return r->max_blocks;
+}
+
+const rp_dispatch *engine_runner_last(const engine_runner *r) {
+    return &r->last;
+}
+
+void engine_runner_memory(const engine_runner *r, engine_memory *out) {
+    *out = (engine_memory){.weights = engine_weights_bytes(r->o.weights), .kv = r->kv_size,
+                           .arena = plan_exec_arena_bytes(r->model.x) + plan_exec_arena_bytes(r->head.x),
+                           .inputs = r->in_size + r->hidden_size, .logits = r->logits_size,
+                           .graphs = (size_t)r->state.graph_bytes};
+}
+
+void *engine_runner_kv(engine_runner *r, size_t *out_size) {
+    *out_size = r->kv_size;
+    return r->kv;
+}
+
+void engine_runner_poison(engine_runner *r) {
+    plan_exec_poison(r->model.x);
+    plan_exec_poison(r->head.x);
+}

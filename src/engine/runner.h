@@ -1,0 +1,56 @@
+/* Runs steps of a loaded model: memory, bound launch lists, graph wrappers, capture, dispatch.
+ *
+ * One thread at a time. After engine_runner_capture no step allocates. */
+#ifndef ENGINE_RUNNER_H
+#define ENGINE_RUNNER_H
+
+#include "engine/plans.h"
+#include "engine/step.h"
+#include "engine/weights.h"
+#include "graph/capture.h"
+#include "graph/coverage.h"
+#include "hal/hal.h"
+
+typedef struct engine_runner engine_runner;
+
+typedef struct engine_runner_options {
+    const rp_compilation_config *config; /* resolved */
+    model_source *source;
+    const engine_plans *plans;
+    const engine_weights *weights;
+    cache_store *store;
+    hal_device *device;
+    rp_dtype kv_dtype;
+    uint32_t max_model_len;
+    uint32_t n_blocks; /* KV blocks with the null block */
+    bool (*progress)(void *user, uint32_t done, uint32_t total);
+    void *user;
+} engine_runner_options;
+
+/* Everything in options is borrowed for the life of the runner. */
+rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out, rp_error *err) RP_MUST_USE;
+void engine_runner_free(engine_runner *r);
+/* Captures the ladder, then seals. */
+rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out, rp_error *err) RP_MUST_USE;
+
+/* One step: dispatch, build inputs, run. *out_logits: row i belongs to the i-th logit row of the batch; valid until
+ * the next step; stride n_vocab. */
+rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv, const float **out_logits,
+                             rp_error *err) RP_MUST_USE;
+
+const graph_state *engine_runner_state(const engine_runner *r);
+const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);
+uint32_t engine_runner_max_blocks(const engine_runner *r); /* of one sequence */
+/* The record of the last step. */
+const rp_dispatch *engine_runner_last(const engine_runner *r);
+
+typedef struct engine_memory {
+    size_t weights, kv, arena, inputs, logits, graphs;
+} engine_memory;
+void engine_runner_memory(const engine_runner *r, engine_memory *out);
+
+/* Static buffers and states, for tests of the laws. */
+void *engine_runner_kv(engine_runner *r, size_t *out_size);
+void engine_runner_poison(engine_runner *r);
+
+#endif

@@ -1,0 +1,90 @@
+/* Teacher forcing: prompt and continuation as one prompt, in steps of a chosen size, logits of every position. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/engine.h"
+
+#define MAX_TOP 1024
+
+typedef struct scorer {
+    rp_engine *e;
+    const rp_score_options *o;
+    engine_sched *sched;
+    engine_request *req;
+    int32_t *ids, *top_ids;
+    float *top;
+    uint32_t n, seen; /* positions whose logits have come */
+    double sum;
+} scorer;
+
+static int32_t token_at(const scorer *s, uint32_t position) {
+    return s->ids[position];
+}
+
+/* Row of logits after `position` predicts position + 1. */
+static void take_row(scorer *s, const float *row, uint32_t position) {
+    uint32_t next = position + 1;
+    if (next < s->o->n_prompt_ids || next >= s->n) return;
+    int32_t id = token_at(s, next);
+    double lp = engine_sampler_logprob(s->e->sampler, row, id);
+    uint32_t k = engine_sampler_top(s->e->sampler, row, s->o->top_logits, s->top_ids, s->top);
+    s->sum += lp;
+    if (s->o->on_token) s->o->on_token(s->o->user, next, id, lp, k, s->top_ids, s->top);
+}
+
+static rp_status run(scorer *s, rp_error *err) {
+    const engine_batch *b = NULL;
+    const float *logits;
+    size_t stride = model_source_hparams(s->e->source)->n_vocab;
+    int32_t token = 0;
+    for (;;) {
+        RP_TRY(engine_sched_next(s->sched, &b, err));
+        if (!b) return RP_OK;
+        RP_TRY(engine_run_batch(s->e, b, &logits, err));
+        for (uint32_t i = 0; i < b->num_logits; i++) take_row(s, logits + i * stride, s->seen + i);
+        s->seen += b->num_logits;
+        engine_sched_commit(s->sched, &token, NULL);
+        if (engine_sched_take_finished(s->sched)) return RP_OK;
+    }
+}
+
+static rp_status prepare(scorer *s, rp_error *err) {
+    const rp_score_options *o = s->o;
+    const rp_compilation_config *c = s->e->config;
+    uint32_t step = o->step, batch = (uint32_t)c->max_num_batched_tokens.v;
+    s->n = o->n_prompt_ids + o->n_continuation_ids;
+    if (o->n_prompt_ids == 0 || o->n_continuation_ids == 0)
+        return rp_fail(err, RP_INVALID, "scoring wants a prompt and a continuation; got %u and %u ids", o->n_prompt_ids, o->n_continuation_ids);
+    if (o->top_logits > MAX_TOP) return rp_fail(err, RP_CONFIG, "top logits %u; at most %d", o->top_logits, MAX_TOP);
+    if (step > batch) return rp_fail(err, RP_CONFIG, "step %u is above max_num_batched_tokens %u; raise that or lower the step", step, batch);
+    s->ids = base_alloc_array(s->n, sizeof *s->ids);
+    s->top_ids = base_alloc_array(o->top_logits + 1u, sizeof *s->top_ids);
+    s->top = base_alloc_array(o->top_logits + 1u, sizeof *s->top);
+    if (!s->ids || !s->top_ids || !s->top) return rp_fail(err, RP_NOMEM, "scoring %u ids", s->n);
+    memcpy(s->ids, o->prompt_ids, o->n_prompt_ids * sizeof *s->ids);
+    memcpy(s->ids + o->n_prompt_ids, o->continuation_ids, o->n_continuation_ids * sizeof *s->ids);
+    engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v, .max_num_batched_tokens = batch,
+                               .max_model_len = s->e->max_model_len, .prefill_chunk = step,
+                               .vocab_size = model_source_hparams(s->e->source)->n_vocab};
+    RP_TRY(engine_sched_new(&so, s->e->kv, &s->sched, err));
+    engine_request_options ro = {.id = UINT64_MAX, .prompt = s->ids, .n_prompt = s->n, .max_tokens = 0, .all_logits = true,
+                                 .sampling = ENGINE_SAMPLING_GREEDY};
+    RP_TRY(engine_request_new(&ro, &s->req, err));
+    return engine_sched_add(s->sched, s->req, err);
+}
+
+rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity, rp_error *err) {
+    if (!e || !o || o->size != sizeof *o) return rp_fail(err, RP_INVALID, "rp_engine_score: use RP_SCORE_OPTIONS_INIT");
+    if (!e->sched || !engine_sched_idle(e->sched)) return rp_fail(err, RP_INVALID, "scoring wants an engine with no requests under way");
+    scorer s = {.e = e, .o = o};
+    rp_status st = prepare(&s, err);
+    if (st == RP_OK) st = run(&s, err);
+    if (st == RP_OK && out_perplexity) *out_perplexity = exp(-s.sum / o->n_continuation_ids);
+    engine_sched_free(s.sched);
+    engine_request_free(s.req);
+    base_free(s.ids);
+    base_free(s.top_ids);
+    base_free(s.top);
+    return st;
+}

@@ -1,0 +1,107 @@
+/* What an engine did, as one JSON object. Counts come from the launch log at the border of hal. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+
+static json_t *object_config(const rp_engine *e) {
+    char *text = NULL;
+    json_t *j = NULL;
+    if (rp_config_to_json(e->config, &text, NULL) == RP_OK) j = json_loads(text, 0, NULL);
+    rp_config_text_free(text);
+    return j ? j : json_null();
+}
+
+static json_t *object_memory(const rp_engine *e) {
+    engine_memory m;
+    engine_runner_memory(e->runner, &m);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m.weights, "kv", (json_int_t)m.kv, "arena",
+                     (json_int_t)m.arena, "inputs", (json_int_t)m.inputs, "logits", (json_int_t)m.logits, "graphs",
+                     (json_int_t)m.graphs);
+}
+
+static json_t *array_skips(const rp_engine *e) {
+    const rp_config_note *notes;
+    json_t *a = json_array();
+    size_t n = rp_config_notes(e->config, &notes);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(a, json_pack("{s:s,s:s}", "what", notes[i].what, "reason", notes[i].reason));
+    const graph_state *s = engine_runner_state(e->runner);
+    for (uint32_t i = 0; i < s->n_skips; i++)
+        json_array_append_new(a, json_pack("{s:s,s:s,s:I}", "what", s->skips[i].what, "reason", s->skips[i].reason, "count",
+                                           (json_int_t)s->skips[i].count));
+    return a;
+}
+
+static void set(json_t *o, const char *name, json_t *v) {
+    json_object_set_new(o, name, v);
+}
+
+static double rate(uint64_t tokens, double ms) {
+    return ms > 0.0 ? (double)tokens / ms * 1e3 : 0.0;
+}
+
+static void add_times(json_t *o, const rp_engine *e) {
+    const engine_times *t = &e->times;
+    set(o, "load_ms", json_real(t->load_ms));
+    set(o, "trace_ms", json_real(e->plans.trace_ms));
+    set(o, "compile_ms", json_real(e->plans.compile_ms));
+    set(o, "pack_ms", json_real(t->pack_ms));
+    set(o, "capture_ms", json_real(t->capture_ms));
+    set(o, "ttft_ms", json_real(t->ttft_ms));
+    set(o, "wall_to_first_token_ms", json_real(t->wall_to_first_ms));
+    set(o, "prefill_tok_s", json_real(rate(t->prefill_tokens, t->prefill_ms)));
+    set(o, "decode_tok_s", json_real(rate(t->decode_tokens, t->decode_ms)));
+    set(o, "peak_rss_bytes", json_integer((json_int_t)base_peak_rss()));
+}
+
+static void add_counts(json_t *o, const rp_engine *e) {
+    const hal_counters *c = hal_device_counters(e->device);
+    const graph_state *s = engine_runner_state(e->runner);
+    const compile_stats *cs = &e->plans.stats;
+    set(o, "pieces", json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", (int)cs->compiled, "distinct",
+                               (int)cs->distinct, "loaded", (int)e->plans.loaded));
+    set(o, "traces", json_integer((json_int_t)e->plans.traces));
+    set(o, "compiles", json_integer((json_int_t)cs->compiles));
+    set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
+    set(o, "cache_misses", json_integer((json_int_t)cache_misses(e->store)));
+    set(o, "kernels", json_integer((json_int_t)(e->plans.model->n_functions + e->plans.head->n_functions)));
+    set(o, "captures", json_integer((json_int_t)s->captures));
+    set(o, "replays", json_integer((json_int_t)s->replays));
+    set(o, "eager_steps", json_integer((json_int_t)s->steps[RP_CUDAGRAPH_NONE]));
+    set(o, "steps", json_pack("{s:I,s:I,s:I}", "none", (json_int_t)s->steps[RP_CUDAGRAPH_NONE], "piecewise",
+                              (json_int_t)s->steps[RP_CUDAGRAPH_PIECEWISE], "full", (json_int_t)s->steps[RP_CUDAGRAPH_FULL]));
+    set(o, "launches_per_step", json_integer((json_int_t)e->times.step_launches));
+    set(o, "launches", json_pack("{s:I,s:I,s:I,s:I}", "single", (json_int_t)c->launches, "attention",
+                                 (json_int_t)c->attention_calls, "graph_launches", (json_int_t)c->graph_launches,
+                                 "module_loads", (json_int_t)c->module_loads));
+    set(o, "graph_breaks", json_integer(0));
+    set(o, "recompiles", json_integer(0));
+    set(o, "late_captures", json_integer((json_int_t)s->late));
+    set(o, "tokens", json_integer((json_int_t)s->tokens));
+    set(o, "padding", json_integer((json_int_t)s->padding));
+}
+
+rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
+    json_t *o = json_object();
+    if (!o) return rp_fail(err, RP_NOMEM, "summary");
+    set(o, "model", json_string(model_source_name(e->source)));
+    set(o, "device", json_string(e->config->device));
+    set(o, "isa", json_string(gen_isa_name(e->isa)));
+    set(o, "config", object_config(e));
+    set(o, "level", json_integer((json_int_t)e->config->level));
+    set(o, "cudagraph_mode", json_string(rp_cudagraph_mode_name(rp_config_cudagraph_mode(e->config))));
+    set(o, "threads", json_integer((json_int_t)e->n_threads));
+    add_times(o, e);
+    set(o, "memory", object_memory(e));
+    add_counts(o, e);
+    set(o, "skips", array_skips(e));
+    char *text = json_dumps(o, JSON_COMPACT);
+    json_decref(o);
+    *out = text ? base_strdup(text) : NULL;
+    free(text);
+    return *out ? RP_OK : rp_fail(err, RP_NOMEM, "summary");
+}

@@ -1,0 +1,34 @@
+/* Memory that never changes: packed weights from the cache, parameters in their file layout, rope tables. */
+#ifndef ENGINE_WEIGHTS_H
+#define ENGINE_WEIGHTS_H
+
+#include "cache/store.h"
+#include "hal/hal.h"
+#include "model/weights.h"
+#include "plan/plan.h"
+
+typedef struct engine_weights engine_weights;
+
+typedef struct engine_weights_options {
+    model_source *source;
+    cache_store *store;
+    const plan *model, *head;
+    int64_t n_positions; /* rope table length */
+    void (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} engine_weights_options;
+
+/* Maps the packed weights, or packs them in a stream, one matrix at a time, into the cache. */
+rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out, rp_error *err) RP_MUST_USE;
+void engine_weights_free(engine_weights *w);
+/* Packed weights of the model plan and of the head plan. */
+const uint8_t *engine_weights_model(const engine_weights *w);
+const uint8_t *engine_weights_head(const engine_weights *w);
+/* A parameter by its name, in file layout; NULL when only its packed form is used. */
+const void *engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx);
+bool engine_weights_were_packed(const engine_weights *w); /* packed now rather than mapped */
+size_t engine_weights_bytes(const engine_weights *w);
+/* Registers the address ranges for the pointer audit. */
+rp_status engine_weights_register(const engine_weights *w, hal_device *d, rp_error *err) RP_MUST_USE;
+
+#endif
