@@ -74,15 +74,25 @@ static bool on_token(void *user, const engine_request *r) {
     return st != RP_OK || j->stop.hit || j->aborted;
 }
 
-static void finish_text(engine_job *j) {
+/* What was held back: half a character becomes U+FFFD, the start of a stop string is text after all. */
+static rp_status flush_text(engine_job *j) {
     base_buf chars;
+    rp_status st = RP_OK;
+    if (j->stop.hit) return RP_OK;
     base_buf_init(&chars, 0);
-    if (!j->stop.hit && model_detok_flush(&j->detok, &chars, &j->err) == RP_OK && chars.len)
-        (void)model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err);
-    if (!j->stop.hit) (void)model_stop_flush(&j->stop, &j->piece, &j->err);
+    RP_TRY_OUT(model_detok_flush(&j->detok, &chars, &j->err));
+    if (chars.len) RP_TRY_OUT(model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err));
+    if (!j->stop.hit) st = model_stop_flush(&j->stop, &j->piece, &j->err);
+out:
     base_buf_done(&chars);
+    return st;
+}
+
+static rp_status finish_text(engine_job *j, rp_error *err) {
+    rp_status st = j->err.code == RP_OK ? flush_text(j) : j->err.code;
     emit(j);
     j->finished = true;
+    return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", j->err.text);
 }
 
 /* --- submit ------------------------------------------------------------------------------ */
@@ -169,9 +179,7 @@ static void count_step(rp_engine *e, const engine_batch *b, int64_t t0, int64_t 
 static rp_status take_finished(rp_engine *e, rp_error *err) {
     engine_request *r;
     while ((r = engine_sched_take_finished(e->sched))) {
-        engine_job *j = r->user;
-        finish_text(j);
-        if (j->err.code != RP_OK) return rp_fail(err, j->err.code, "%s", j->err.text);
+        RP_TRY(finish_text(r->user, err));
     }
     return RP_OK;
 }

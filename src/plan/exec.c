@@ -23,6 +23,8 @@ struct plan_exec {
     const uint8_t *weights;
     uint8_t *arena;
     size_t own_arena; /* bytes to release; 0 = the caller's */
+    uint8_t *consts;  /* the records, in device memory */
+    size_t *const_at, consts_size;
     void **leaves[PLAN_SEG_COUNT_];
 };
 
@@ -51,6 +53,22 @@ static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_e
             RP_TRY(x->device->ops->module_symbol(x->modules[f->module], f->symbol, &x->functions[i], err));
         }
     }
+    return RP_OK;
+}
+
+/* Kernels read records through an argument, so they lie where arguments may point. */
+static rp_status place_consts(plan_exec *x, rp_error *err) {
+    void *block = NULL;
+    x->const_at = base_alloc_array(x->p->n_consts + 1u, sizeof *x->const_at);
+    if (!x->const_at) return rp_fail(err, RP_NOMEM, "executor");
+    for (uint32_t i = 0; i < x->p->n_consts; i++) {
+        x->const_at[i] = x->consts_size;
+        x->consts_size += ((size_t)x->p->consts[i].size + 63) / 64 * 64;
+    }
+    if (x->consts_size == 0) return RP_OK;
+    RP_TRY(x->device->ops->alloc(x->device, x->consts_size, &block, err));
+    x->consts = block;
+    for (uint32_t i = 0; i < x->p->n_consts; i++) memcpy(x->consts + x->const_at[i], x->p->consts[i].data, x->p->consts[i].size);
     return RP_OK;
 }
 
@@ -85,6 +103,7 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
         x->arena = a;
         x->own_arena = (size_t)p->arena_size;
     }
+    RP_TRY_OUT(place_consts(x, err));
     RP_TRY_OUT(load_modules(x, opt, err));
     RP_TRY_OUT(find_functions(x, opt, err));
     *out = x;
@@ -97,6 +116,8 @@ out:
 void plan_exec_free(plan_exec *x) {
     if (!x) return;
     if (x->own_arena) x->device->ops->release(x->device, x->arena, x->own_arena);
+    if (x->consts) x->device->ops->release(x->device, x->consts, x->consts_size);
+    base_free(x->const_at);
     for (uint32_t i = 0; x->modules && i < x->p->n_modules; i++)
         if (x->modules[i]) x->device->ops->module_free(x->modules[i]);
     for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
@@ -232,7 +253,7 @@ out:
 static void *resolve(const plan_exec *x, const plan_arg *a) {
     switch (a->seg) {
     case PLAN_PACK: return (void *)(uintptr_t)(x->weights + x->p->packs[a->idx].offset);
-    case PLAN_CONST: return (void *)(uintptr_t)x->p->consts[a->idx].data;
+    case PLAN_CONST: return x->consts + x->const_at[a->idx];
     case PLAN_ARENA: return x->arena + x->p->values[a->idx].offset;
     default: return x->leaves[a->seg][a->idx];
     }
