@@ -16,7 +16,8 @@ static void mark_used(gen_render *r) {
     for (kir_ref at = r->f->n_insts; at-- > 0;) {
         const kir_inst *in = &r->f->insts[at];
         kir_shape shape = kir_op_table(in->op)->shape;
-        bool root = shape != KIR_SHAPE_PLAIN && in->op != KIR_PAR;
+        bool root = shape != KIR_SHAPE_PLAIN;
+        if (in->op == KIR_PAR) continue;
         for (uint32_t i = 0; (root || r->used[at]) && i < in->n_in; i++) r->used[in->in[i]] = true;
     }
 }

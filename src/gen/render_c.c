@@ -194,26 +194,30 @@ static int64_t scratch_bytes(const kir_buf *b) {
     return (b->size * (int64_t)rp_dtype_block_bytes(b->dtype) + 63) & ~INT64_C(63);
 }
 
-/* Pointers of the buffers; gives the bytes of scratch that they need. */
-static int64_t put_pointers(gen_render *r) {
-    int64_t at = 0;
+static void put_param(gen_render *r, uint32_t buf) {
+    const kir_buf *b = &r->f->bufs[buf];
+    base_buf_printf(r->out, "%s%s *%sb_%s", constness(b), gen_elem_type(b->dtype),
+                    gen_buf_aliases(r->f, buf) ? "" : "restrict ", b->name);
+}
 
-    for (uint32_t i = 0; i < r->f->n_bufs; i++) {
-        const kir_buf *b = &r->f->bufs[i];
-        const char *type = gen_elem_type(b->dtype), *c = constness(b);
-        if (b->space == KIR_ARG) {
-            gen_line(r, "%s%s *%s b_%s = (%s%s *)((char *)arg[%u] + %" PRId64 ");", c, type,
-                     gen_buf_aliases(r->f, i) ? "const" : "restrict const", b->name, c, type, b->slot,
-                     b->offset);
-        } else if (r->f->form == KIR_KERNEL) {
-            gen_line(r,
-                     "%s%s *restrict const b_%s = (%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64
-                     ", 64);",
-                     c, type, b->name, c, type, at);
-            at += scratch_bytes(b);
-        }
+/* The work: buffers are parameters, because only there a compiler trusts restrict. */
+static void put_body(gen_render *r) {
+    const kir_func *f = r->f;
+
+    base_buf_printf(r->out, "RP_INLINE void %s_body(const long long *dim", f->name);
+    if (f->form == KIR_KERNEL) base_buf_puts(r->out, ", long long begin, long long end");
+    for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", long long p%u", i);
+    for (uint32_t i = 0; i < f->n_bufs; i++) {
+        base_buf_puts(r->out, ",\n    ");
+        put_param(r, i);
     }
-    return at;
+    base_buf_puts(r->out, ")\n{\n");
+    r->depth++;
+    gen_line(r, "(void)dim;");
+    gen_dims(r);
+    gen_serial(r, 0, f->n_insts);
+    gen_close(r);
+    base_buf_putc(r->out, '\n');
 }
 
 static void put_head(gen_render *r) {
@@ -227,9 +231,9 @@ static void put_head(gen_render *r) {
         base_buf_printf(r->out, "RP_INLINE void %s(void *const *arg, const long long *dim", f->name);
         for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", long long p%u", i);
         for (uint32_t i = 0; i < f->n_bufs; i++) {
-            const kir_buf *b = &f->bufs[i];
-            if (b->space != KIR_SCRATCH) continue;
-            base_buf_printf(r->out, ",\n    %s%s *restrict b_%s", constness(b), gen_elem_type(b->dtype), b->name);
+            if (f->bufs[i].space != KIR_SCRATCH) continue;
+            base_buf_puts(r->out, ",\n    ");
+            put_param(r, i);
         }
         base_buf_puts(r->out, ")\n");
     }
@@ -237,20 +241,57 @@ static void put_head(gen_render *r) {
     r->depth++;
 }
 
-rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
+/* Calls the body with the addresses of the buffers; gives the bytes of scratch that they need. */
+static int64_t put_call(gen_render *r) {
+    const kir_func *f = r->f;
+    int64_t at = 0;
+
+    gen_line(r, f->form == KIR_KERNEL ? "(void)arg, (void)scratch;" : "(void)arg;");
+    base_buf_printf(r->out, "    %s_body(dim%s", f->name, f->form == KIR_KERNEL ? ", begin, end" : "");
+    for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", p%u", i);
+    for (uint32_t i = 0; i < f->n_bufs; i++) {
+        const kir_buf *b = &f->bufs[i];
+        const char *type = gen_elem_type(b->dtype), *c = constness(b);
+        base_buf_puts(r->out, ",\n        ");
+        if (b->space == KIR_ARG) {
+            base_buf_printf(r->out, "(%s%s *)((char *)arg[%u] + %" PRId64 ")", c, type, b->slot, b->offset);
+        } else if (f->form == KIR_KERNEL) {
+            base_buf_printf(r->out, "(%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64 ", 64)", c,
+                            type, at);
+            at += scratch_bytes(b);
+        } else {
+            base_buf_printf(r->out, "b_%s", b->name);
+        }
+    }
+    base_buf_puts(r->out, ");\n");
+    return at;
+}
+
+static rp_status render(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
     gen_render r;
     int64_t scratch;
 
     RP_TRY(gen_render_init(&r, f, out, err));
+    put_body(&r);
     put_head(&r);
-    scratch = put_pointers(&r);
-    gen_line(&r, f->form == KIR_KERNEL ? "(void)arg, (void)dim, (void)scratch;" : "(void)arg, (void)dim;");
-    gen_dims(&r);
-    gen_serial(&r, 0, f->n_insts);
+    scratch = put_call(&r);
     gen_close(&r);
     base_buf_putc(out, '\n');
     gen_render_done(&r);
     RP_TRY(base_buf_status(out, err));
     if (scratch_size) *scratch_size = scratch;
     return RP_OK;
+}
+
+rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
+    kir_func *split = NULL;
+    rp_error why = {0};
+    rp_status st = kir_split_loops(f, &split, &why);
+
+    /* Blocks nested too deep to split further are rendered as they are. */
+    if (st == RP_UNSUPPORTED) return render(f, out, scratch_size, err);
+    if (st != RP_OK) return rp_fail(err, st, "%s", why.text);
+    st = render(split, out, scratch_size, err);
+    kir_free(split);
+    return st;
 }

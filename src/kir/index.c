@@ -100,6 +100,21 @@ static kir_ref div_reduced(kir_func *f, kir_affine rest, int64_t d, int64_t g) {
     return kir_bin(f, KIR_IDIV, kir_affine_emit(f, &rest), kir_const_i(f, d / g));
 }
 
+/* Finds g that divides d and most factors, so that the form is g*hi + lo with 0 <= lo < g. Then
+ * (g*hi + lo) / d is hi / (d/g), and its remainder is g * (hi % (d/g)) + lo. */
+static int64_t split_by_factor(const kir_func *f, const kir_affine *a, int64_t d, kir_affine *hi,
+                               kir_affine *lo) {
+    for (uint32_t i = 0; i < a->n; i++) {
+        int64_t g = gcd64(a->term[i].k, d);
+        kir_range r;
+        if (g < 2 || g == d) continue;
+        kir_affine_split(a, g, hi, lo);
+        r = kir_affine_range(f, lo);
+        if (r.lo >= 0 && r.hi < g) return g;
+    }
+    return 0;
+}
+
 static kir_ref build_div(kir_func *f, kir_ref a, kir_ref b) {
     kir_affine all = {0}, quot, rest;
     kir_range ra = f->ranges[a], rr;
@@ -132,6 +147,8 @@ static kir_ref build_div(kir_func *f, kir_ref a, kir_ref b) {
     }
     g = common_factor(&rest, d);
     if (g > 1) return div_reduced(f, rest, d, g);
+    g = split_by_factor(f, &all, d, &quot, &rest);
+    if (g) return kir_bin(f, KIR_IDIV, kir_affine_emit(f, &quot), kir_const_i(f, d / g));
     return kir_append_shared(f, KIR_IDIV, a, b, KIR_NONE);
 }
 
@@ -139,7 +156,8 @@ static kir_ref build_mod(kir_func *f, kir_ref a, kir_ref b) {
     kir_affine all = {0}, quot, rest;
     kir_range ra = f->ranges[a], rr;
     const kir_inst *in = &f->insts[a];
-    int64_t d, c;
+    int64_t d, c, g;
+    kir_ref hi;
 
     if (!kir_const_value(f, b, &d)) return kir_append_shared(f, KIR_IMOD, a, b, KIR_NONE);
     if (d < 1) {
@@ -159,6 +177,11 @@ static kir_ref build_mod(kir_func *f, kir_ref a, kir_ref b) {
     rr = kir_affine_range(f, &rest);
     if (rr.lo >= 0 && rr.hi < d) return kir_affine_emit(f, &rest);
     if (quot.n || quot.c) return kir_bin(f, KIR_IMOD, kir_affine_emit(f, &rest), b);
+    g = split_by_factor(f, &all, d, &quot, &rest);
+    if (g) {
+        hi = kir_bin(f, KIR_IMOD, kir_affine_emit(f, &quot), kir_const_i(f, d / g));
+        return kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, hi, kir_const_i(f, g)), kir_affine_emit(f, &rest));
+    }
     return kir_append_shared(f, KIR_IMOD, a, b, KIR_NONE);
 }
 

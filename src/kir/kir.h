@@ -155,6 +155,11 @@ kir_ref kir_load(kir_func *f, uint32_t buf, kir_ref index);
 /* Floats round to nearest even, integers saturate; a value of the other class is converted first. */
 void kir_store(kir_func *f, uint32_t buf, kir_ref index, kir_ref value);
 
+/* A copy that computes the same with loops a compiler can vectorise: a loop whose counter is divided by
+ * a constant becomes two, and one with conditions on its counter becomes a loop for each stretch
+ * where they do not change. Owned by the caller. */
+rp_status kir_split_loops(const kir_func *f, kir_func **out, rp_error *err) RP_MUST_USE;
+
 /* Class rules, matched begin/end, scopes, one PAR in a KERNEL, no PAR inside, buffers in range. */
 rp_status kir_verify(const kir_func *f, rp_error *err) RP_MUST_USE;
 /* Text form; kir_parse reads it back; print(parse(print(f))) == print(f). */

@@ -336,6 +336,28 @@ static kir_func *make_permute(const char *name) {
     return f;
 }
 
+/* Rotary embedding of 3 heads of 32 in one flat row, cos and sin by position, halves swapped by conditions:
+ * what lowering makes of concat, slice and reshape. Loop splitting takes it apart. */
+static kir_func *make_rope(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), cs = arg(f, "cs", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F16, 2);
+    kir_ref row = par_t(f, t, 1), j = loop(f, 96), d, head, lower, from, part, v, half = kir_const_i(f, 16);
+
+    d = kir_bin(f, KIR_IMOD, j, kir_const_i(f, 32));
+    head = kir_bin(f, KIR_IDIV, j, kir_const_i(f, 32));
+    lower = kir_bin(f, KIR_ILT, d, half);
+    from = kir_iselect(f, lower, kir_bin(f, KIR_IADD, d, half), kir_bin(f, KIR_ISUB, d, half));
+    part = kir_load(f, x, at(f, row, 96, at(f, head, 32, from)));
+    part = kir_select(f, lower, alu1(f, IR_neg, part), part);
+    v = alu2(f, IR_mul, kir_load(f, x, at(f, row, 96, j)), kir_load(f, cs, at(f, row, 32, kir_bin(f, KIR_IMOD, d, half))));
+    part = alu2(f, IR_mul, part, kir_load(f, cs, at(f, row, 32, kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMOD, d, half), half))));
+    kir_store(f, y, at(f, row, 96, j), alu2(f, IR_add, v, part));
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
 kir_func *kir_case_fragment(void) {
     kir_func *f = kir_new("epilogue", KIR_FRAGMENT, NULL);
     uint32_t bias = arg(f, "bias", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
@@ -373,6 +395,7 @@ const kir_case kir_cases[] = {
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 20)}},
     {"casts", make_casts, 64, {SPECIAL(F32, 64), OUT(I8, 64 * 9), OUT(F32, 64 * 6), SPECIAL(I8, 64)}},
     {"nested", make_nested, T, {F32(T * 40), F32(480), OUT(F32, T * 12), OUT(F32, T)}},
+    {"rope", make_rope, T, {F32(T * 96), F32(T * 32), OUT(F16, T * 96)}},
     {"permute", make_permute, T * 24, {F32(T * 24), OUT(F32, T * 24)}},
 };
 const uint32_t kir_n_cases = sizeof kir_cases / sizeof *kir_cases;

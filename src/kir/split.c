@@ -1,0 +1,265 @@
+/* Splits loops so that the index arithmetic inside becomes affine.
+ *
+ * Two passes, each a rebuild through the builders, whose folding does the rest. First a LOOP of constant
+ * extent whose counter meets / or % by constants becomes an outer and an inner loop; then a loop with
+ * conditions (or wraps) on its counter becomes a few loops, one for each stretch. The order
+ * of iterations stays, so results do. REDUCE loops are left alone: their lanes hang on the counter. */
+#include "kir/affine.h"
+
+#define MIN_INNER 8    /* shorter inner loops are not worth a split */
+#define MAX_STRETCHES 4
+
+typedef struct rebuild {
+    const kir_func *src;
+    kir_func *dst;
+    kir_ref *map;     /* src ref -> dst ref */
+    kir_ref *partner; /* beside src insts: the end of each begin */
+    bool stretches;   /* second pass */
+} rebuild;
+
+static void copy_range(rebuild *b, kir_ref from, kir_ref to);
+
+/* The form of an index inside loop `at` as k * counter + c, nothing else. */
+static bool counter_form(const kir_func *f, kir_ref index, kir_ref at, int64_t *k, int64_t *c) {
+    kir_affine a = {0};
+
+    kir_affine_add(f, index, 1, &a);
+    if (a.overflow || a.n != 1 || a.term[0].ref != at) return false;
+    *k = a.term[0].k;
+    *c = a.c;
+    return true;
+}
+
+static bool uses_counter(const kir_func *f, kir_ref index, kir_ref at) {
+    kir_affine a = {0};
+
+    kir_affine_add(f, index, 1, &a);
+    for (uint32_t i = 0; i < a.n; i++) {
+        if (a.term[i].ref == at && !a.overflow) return true;
+    }
+    return false;
+}
+
+static int64_t gcd64(int64_t a, int64_t b) {
+    while (b) {
+        int64_t t = a % b;
+        a = b;
+        b = t;
+    }
+    return a;
+}
+
+/* Extent of the inner loop, or 0: the largest divisor if the second pass can take the smaller ones
+ * apart, else what all have in common. */
+static int64_t inner_extent(const kir_func *f, kir_ref at, kir_ref end, int64_t n) {
+    int64_t common = 0, largest = 0, d;
+
+    for (kir_ref i = at + 1; i < end; i++) {
+        const kir_inst *in = &f->insts[i];
+        if ((in->op != KIR_IDIV && in->op != KIR_IMOD) || !kir_const_value(f, in->in[1], &d) || d < 1) continue;
+        if (!uses_counter(f, in->in[0], at)) continue;
+        common = gcd64(common, d);
+        if (d > largest && d < n && n % d == 0) largest = d;
+    }
+    if (largest && largest / common <= MAX_STRETCHES && largest >= MIN_INNER) return largest;
+    return common >= MIN_INNER && common < n && n % common == 0 ? common : 0;
+}
+
+typedef struct stretches {
+    int64_t cut[MAX_STRETCHES + 1]; /* ascending, from 0 to the extent */
+    uint32_t n;                     /* stretches */
+} stretches;
+
+/* False when there are too many. */
+static bool add_cut(stretches *s, int64_t at) {
+    uint32_t i = 0;
+
+    if (at <= s->cut[0] || at >= s->cut[s->n]) return true;
+    while (s->cut[i] < at) i++;
+    if (s->cut[i] == at) return true;
+    if (s->n == MAX_STRETCHES) return false;
+    for (uint32_t j = s->n + 1; j > i; j--) s->cut[j] = s->cut[j - 1];
+    s->cut[i] = at;
+    s->n++;
+    return true;
+}
+
+/* Where k*i + c < 0 changes. */
+static bool add_condition(stretches *s, int64_t k, int64_t c) {
+    if (c == INT64_MIN || k == INT64_MIN || !k) return true;
+    return add_cut(s, k > 0 ? -kir_floordiv(c, k) : kir_floordiv(c, -k) + 1);
+}
+
+/* Where (i + c) / d changes. */
+static bool add_wraps(stretches *s, int64_t c, int64_t d) {
+    for (int64_t i = kir_mod(-c, d); i < s->cut[s->n]; i += d) {
+        if (!add_cut(s, i)) return false;
+    }
+    return true;
+}
+
+static bool add_cuts_of(const kir_func *f, const kir_inst *in, kir_ref at, stretches *s) {
+    int64_t k, c, d;
+    kir_affine diff = {0};
+
+    if (in->op == KIR_ILT || in->op == KIR_IMIN || in->op == KIR_IMAX) {
+        kir_affine_add(f, in->in[0], 1, &diff);
+        kir_affine_add(f, in->in[1], -1, &diff);
+        if (diff.overflow || diff.n != 1 || diff.term[0].ref != at) return true;
+        return add_condition(s, diff.term[0].k, diff.c);
+    }
+    if (in->op != KIR_IDIV && in->op != KIR_IMOD) return true;
+    if (!kir_const_value(f, in->in[1], &d) || d < 2 || !counter_form(f, in->in[0], at, &k, &c) || k != 1 ||
+        c == INT64_MIN) {
+        return true;
+    }
+    return add_wraps(s, c, d);
+}
+
+/* One stretch when the loop stays whole. */
+static void find_stretches(const kir_func *f, kir_ref at, kir_ref end, int64_t n, stretches *s) {
+    *s = (stretches){.cut = {0, n}, .n = 1};
+    for (kir_ref i = at + 1; i < end; i++) {
+        const kir_inst *in = &f->insts[i];
+        if (kir_op_table(in->op)->shape == KIR_SHAPE_BEGIN || !add_cuts_of(f, in, at, s)) {
+            *s = (stretches){.cut = {0, n}, .n = 1}; /* copies would grow too large */
+            return;
+        }
+    }
+}
+
+static void copy_loop(rebuild *b, kir_ref at, kir_ref end, int64_t n) {
+    kir_func *f = b->dst;
+    int64_t inner = b->stretches ? 0 : inner_extent(b->src, at, end, n);
+    stretches s = {.cut = {0, n}, .n = 1};
+
+    if (inner) {
+        kir_ref o = kir_begin(f, KIR_LOOP, kir_const_i(f, n / inner));
+        kir_ref i = kir_begin(f, KIR_LOOP, kir_const_i(f, inner));
+        b->map[at] = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, o, kir_const_i(f, inner)), i);
+        copy_range(b, at + 1, end);
+        kir_end(f);
+        kir_end(f);
+        return;
+    }
+    if (b->stretches) find_stretches(b->src, at, end, n, &s);
+    for (uint32_t i = 0; i < s.n; i++) {
+        kir_ref k = kir_begin(f, KIR_LOOP, kir_const_i(f, s.cut[i + 1] - s.cut[i]));
+        b->map[at] = kir_bin(f, KIR_IADD, k, kir_const_i(f, s.cut[i]));
+        copy_range(b, at + 1, end);
+        kir_end(f);
+    }
+}
+
+static void copy_block(rebuild *b, kir_ref at, kir_ref end) {
+    const kir_inst *in = &b->src->insts[at];
+    kir_ref x = b->map[in->in[0]];
+    int64_t n;
+
+    if (in->op == KIR_LOOP && kir_const_value(b->src, in->in[0], &n) && n > 0) {
+        copy_loop(b, at, end, n);
+    } else if (in->op == KIR_REDUCE) {
+        b->map[at] = kir_begin_reduce(b->dst, in->u.reduce, x);
+        copy_range(b, at + 1, end);
+        b->map[end] = kir_yield(b->dst, b->map[b->src->insts[end].in[0]]);
+    } else {
+        if (in->op == KIR_IF) kir_begin_if(b->dst, x);
+        else b->map[at] = kir_begin(b->dst, in->op, x);
+        copy_range(b, at + 1, end);
+        kir_end(b->dst);
+    }
+}
+
+static kir_ref copy_data(kir_func *f, const kir_inst *in, const kir_ref x[3]) {
+    switch (in->op) {
+    case KIR_ALU: return kir_alu(f, in->u.alu, x[0], x[1], x[2]);
+    case KIR_SELECT: return kir_select(f, x[0], x[1], x[2]);
+    case KIR_CVT: return kir_cvt(f, in->cls, x[0]);
+    case KIR_TO_INDEX: return kir_to_index(f, x[0]);
+    case KIR_FROM_INDEX: return kir_from_index(f, in->cls, x[0]);
+    case KIR_ROUND_TO: return kir_round_to(f, in->u.dtype, x[0]);
+    case KIR_SHR: return kir_shr(f, x[0], in->u.i);
+    case KIR_BAND: return kir_band(f, x[0], in->u.i);
+    case KIR_LOAD: return kir_load(f, in->u.buf, x[0]);
+    case KIR_STORE: kir_store(f, in->u.buf, x[0], x[1]); return KIR_NONE;
+    case KIR_ISELECT: return kir_iselect(f, x[0], x[1], x[2]);
+    default: return kir_bin(f, in->op, x[0], x[1]);
+    }
+}
+
+static kir_ref copy_inst(rebuild *b, const kir_inst *in) {
+    kir_ref x[3] = {KIR_NONE, KIR_NONE, KIR_NONE};
+
+    switch (in->op) {
+    case KIR_CONST_I: return kir_const_i(b->dst, in->u.i);
+    case KIR_CONST_F: return kir_const_f(b->dst, in->u.f);
+    case KIR_DIM: return kir_dim(b->dst, b->src->dims, in->u.dim);
+    case KIR_PARAM: return kir_param(b->dst, (uint32_t)in->u.i);
+    default: break;
+    }
+    for (uint32_t i = 0; i < in->n_in; i++) x[i] = b->map[in->in[i]];
+    return copy_data(b->dst, in, x);
+}
+
+/* Globals stay where they are made; a block that was copied twice finds them again. */
+static void copy_range(rebuild *b, kir_ref from, kir_ref to) {
+    for (kir_ref at = from; at < to && !b->dst->failed; at++) {
+        const kir_inst *in = &b->src->insts[at];
+        if (kir_op_table(in->op)->shape == KIR_SHAPE_BEGIN) {
+            copy_block(b, at, b->partner[at]);
+            at = b->partner[at];
+        } else {
+            b->map[at] = copy_inst(b, in);
+        }
+    }
+}
+
+static void find_partners(rebuild *b) {
+    kir_ref open[KIR_MAX_DEPTH];
+    uint32_t n = 0;
+
+    for (kir_ref at = 0; at < b->src->n_insts; at++) {
+        kir_shape shape = kir_op_table(b->src->insts[at].op)->shape;
+        if (shape == KIR_SHAPE_BEGIN) open[n++] = at;
+        if (shape == KIR_SHAPE_END) b->partner[open[--n]] = at;
+    }
+}
+
+static rp_status rebuild_once(const kir_func *f, bool second, kir_func **out, rp_error *err) {
+    rebuild b = {.src = f, .stretches = second};
+    rp_status st = RP_OK;
+
+    b.dst = kir_new(f->name, f->form, f->dims);
+    RP_TRY(kir_status(b.dst, err));
+    b.map = base_arena_array(b.dst->arena, f->n_insts + 1, sizeof *b.map);
+    b.partner = base_arena_array(b.dst->arena, f->n_insts + 1, sizeof *b.partner);
+    if (!b.map || !b.partner) {
+        st = rp_fail(err, RP_NOMEM, "kernel %s: splitting loops", f->name);
+        goto out;
+    }
+    b.dst->n_params = f->n_params;
+    for (uint32_t i = 0; i < f->n_bufs; i++) {
+        const kir_buf *s = &f->bufs[i];
+        uint32_t n = kir_add_buf(b.dst, s->name, s->space, s->dtype, s->slot, s->offset, s->size);
+        if (n != KIR_NONE) b.dst->bufs[n].written = s->written;
+    }
+    find_partners(&b);
+    copy_range(&b, 0, f->n_insts);
+    RP_TRY_OUT(kir_status(b.dst, err));
+    *out = b.dst;
+    b.dst = NULL;
+out:
+    kir_free(b.dst);
+    return st;
+}
+
+rp_status kir_split_loops(const kir_func *f, kir_func **out, rp_error *err) {
+    kir_func *first = NULL;
+    rp_status st;
+
+    RP_TRY(kir_verify(f, err));
+    RP_TRY(rebuild_once(f, false, &first, err));
+    st = rebuild_once(first, true, out, err);
+    kir_free(first);
+    return st;
+}

@@ -1,0 +1,130 @@
+/* Loop splitting: equal results on every case, and no condition or division left where it should take
+ * them apart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "support/kir_cases.h"
+
+static uint32_t count(const kir_func *f, kir_op op) {
+    uint32_t n = 0;
+    for (kir_ref i = 0; i < f->n_insts; i++) n += f->insts[i].op == op;
+    return n;
+}
+
+static kir_func *split(const kir_func *f) {
+    kir_func *out = NULL;
+    rp_error err = {0};
+    if (kir_split_loops(f, &out, &err) != RP_OK) fail_msg("%s", err.text);
+    assert_int_equal(kir_verify(out, &err), RP_OK);
+    return out;
+}
+
+static void results_stay(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < kir_n_cases; i++) {
+        const kir_case *c = &kir_cases[i];
+        kir_func *f = c->make(c->name), *g = split(f);
+        kir_case_data want, got;
+        int64_t symbols[1] = {KIR_CASE_T};
+
+        assert_true(kir_case_data_init(&want, c) && kir_case_data_init(&got, c));
+        assert_int_equal(kir_run(f, want.arg, symbols, NULL, 0, c->items, NULL), RP_OK);
+        assert_int_equal(kir_run(g, got.arg, symbols, NULL, 0, c->items, NULL), RP_OK);
+        assert_int_equal(kir_case_compare(c, &want, &got, "split"), 0);
+        kir_case_data_done(&want);
+        kir_case_data_done(&got);
+        kir_free(f);
+        kir_free(g);
+    }
+}
+
+static kir_func *case_named(const char *name) {
+    for (uint32_t i = 0; i < kir_n_cases; i++) {
+        if (strcmp(kir_cases[i].name, name) == 0) return kir_cases[i].make(name);
+    }
+    fail_msg("no case %s", name);
+    return NULL;
+}
+
+/* Heads, then two halves each, every index affine. */
+static void rope_becomes_affine(void **state) {
+    kir_func *f = case_named("rope"), *g = split(f);
+
+    (void)state;
+    assert_true(count(f, KIR_IMOD) > 0 && count(f, KIR_ILT) > 0);
+    assert_int_equal(count(g, KIR_LOOP), 3);
+    assert_int_equal(count(g, KIR_IMOD) + count(g, KIR_IDIV), 0);
+    assert_int_equal(count(g, KIR_ILT) + count(g, KIR_ISELECT) + count(g, KIR_SELECT), 0);
+    kir_free(f);
+    kir_free(g);
+}
+
+static void concat_becomes_stretches(void **state) {
+    kir_func *f = case_named("concat"), *g = split(f);
+
+    (void)state;
+    assert_int_equal(count(g, KIR_LOOP), 3);
+    assert_int_equal(count(g, KIR_SELECT) + count(g, KIR_IMOD), 0);
+    kir_free(f);
+    kir_free(g);
+}
+
+/* Many stretches would be much code: the loop stays whole. */
+static void many_stretches_stay_together(void **state) {
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL), *g;
+    uint32_t y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+    kir_ref v = kir_const_f(f, 0.0), j;
+
+    (void)state;
+    (void)kir_begin(f, KIR_PAR, kir_const_i(f, 2));
+    j = kir_begin(f, KIR_LOOP, kir_const_i(f, 64));
+    for (int i = 1; i < 8; i++) {
+        v = kir_select(f, kir_bin(f, KIR_ILT, j, kir_const_i(f, i * 8)), v, kir_const_f(f, i));
+    }
+    kir_store(f, y, j, v);
+    kir_end(f);
+    kir_end(f);
+    g = split(f);
+    assert_int_equal(count(g, KIR_LOOP), 1);
+    assert_int_equal(count(g, KIR_SELECT), 7);
+    kir_free(f);
+    kir_free(g);
+}
+
+static void lost_allocations_are_reported(void **state) {
+    kir_func *f = case_named("rope"), *g = NULL;
+    size_t live = base_live();
+    bool fired = true;
+
+    (void)state;
+    for (uint64_t n = 1; fired; n++) {
+        rp_error err = {0};
+        rp_status st;
+        base_alloc_fail_nth(n);
+        st = kir_split_loops(f, &g, &err);
+        fired = base_alloc_fail_nth(0);
+        assert_int_equal(st, fired ? RP_NOMEM : RP_OK);
+        if (st == RP_OK) kir_free(g);
+        assert_int_equal(base_live(), live);
+    }
+    kir_free(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_stay),
+        cmocka_unit_test(rope_becomes_affine),
+        cmocka_unit_test(concat_becomes_stretches),
+        cmocka_unit_test(many_stretches_stay_together),
+        cmocka_unit_test(lost_allocations_are_reported),
+    };
+    return cmocka_run_group_tests_name("kir_split", tests, NULL, NULL);
+}
