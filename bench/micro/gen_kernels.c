@@ -42,12 +42,12 @@ static const char *const source =
     "long long end, void *scratch)\n"
     "#define XROW(row, tmp) ((const char *)arg[0] + (row) * RP_QROW_SIZE(k))\n"
     "#define XROWF(row, tmp) ((const float *)arg[0] + (row) * k)\n"
-    "#define EPI(row0, n, item, acc) for (int r = 0; r < (n); r++) for (int c = 0; c < 16; c++) "
-    "((float *)arg[2])[((row0) + r) * dim[2] + (item) * 16 + c] = (acc)[r * 16 + c]\n"
+    "#define EPI(row0, n, item, acc) for (int r = 0; r < (n); r++) for (int c = 0; c < 32; c++) "
+    "((float *)arg[2])[((row0) + r) * dim[2] + (item) * 32 + c] = (acc)[r * 32 + c]\n"
     "#define KERNEL(name, fmt) HEAD(name) { const long long k = dim[1]; "
-    "RP_MM_LOOP(fmt, begin, end, dim[0], k, 1, arg[1], scratch, XROW, EPI); }\n"
+    "RP_MM_LOOP(fmt, begin, end, dim[0], k, 2, arg[1], scratch, XROW, EPI); }\n"
     "#define KERNELF(name, fmt) HEAD(name) { const long long k = dim[1]; "
-    "RP_MMF_LOOP(fmt, begin, end, dim[0], k, 1, arg[1], scratch, XROWF, EPI); }\n"
+    "RP_MMF_LOOP(fmt, begin, end, dim[0], k, 2, arg[1], scratch, XROWF, EPI); }\n"
     "KERNEL(mm_q4_1, q4_1)\nKERNEL(mm_q8_0, q8_0)\nKERNELF(mf_bf16, bf16)\nKERNELF(mf_q4_1, "
     "q4_1)\nKERNELF(mf_f32, f32)\n"
     "HEAD(read_only) { typedef long long v __attribute__((vector_size(64), aligned(64)));\n"
@@ -57,7 +57,6 @@ static const char *const source =
     " for (; p + 8 <= e; p += 8) { a |= p[0]; b |= p[1]; c |= p[2]; d |= p[3]; a |= p[4]; b |= "
     "p[5]; c |= p[6]; d |= p[7]; }\n"
     " a |= b; c |= d; a |= c; ((volatile long long *)arg[2])[begin & 1] = a[0] | a[3]; }\n"
-    "void quantise(const float *x, long long k, void *row) { rp_quant_row(x, k, row); }\n"
     "void attend(const rp_attn *a, long long begin, long long end, void *scratch) "
     "{ rp_attn_f16(a, begin, end, scratch); }\n"
     "unsigned long long attend_scratch(long long r, long long g, long long hd, long long ctx) "
@@ -192,8 +191,8 @@ static int make_model(job *jobs, void *h, void *const *weights, void *x, void *y
             rp_dtype t = head ? RP_DTYPE_Q8_0 : RP_DTYPE_Q4_1;
             jobs[n] = (job){find(h, head ? "mm_q8_0" : "mm_q4_1"),
                             {x, weights[n], y, NULL},
-                            {rows, K, N, (long long)gen_pack_tile_size(t, K)},
-                            N / 16,
+                            {rows, K, N, 2 * (long long)gen_pack_tile_size(t, K)},
+                            N / 32,
                             gen_pack_size(t, N, K)};
             n++;
         }
@@ -207,11 +206,6 @@ static void bench_decode(void *h, const char *name, void *const *weights, double
     int n = make_model(jobs, h, weights, x, y, 1, 30), reps = 0;
     memcpy(reads, jobs, sizeof jobs);
     for (int i = 0; i < n; i++) reads[i].fn = find(h, "read_only"), bytes += (double)jobs[i].bytes;
-    float *xf = fill(1536 * 4, 9);
-    for (int i = 0; i < 1536; i++) xf[i] = (float)(i % 17) - 8.0f;
-    void (*quant)(const float *, long long, void *);
-    *(void **)&quant = dlsym(h, "quantise");
-    quant(xf, 1536, x);
     for (double t0 = now(); now() - t0 < seconds && reps < 4000; reps++) {
         tm[reps] = run_team(jobs, n);
         tr[reps] = run_team(reads, n);
@@ -223,7 +217,6 @@ static void bench_decode(void *h, const char *name, void *const *weights, double
            100 * tr[0] / tm[0]);
     free(y);
     free(x);
-    free(xf);
 }
 
 static void bench_rows(void *h, const char *name, void *const *weights, double seconds) {
@@ -256,7 +249,7 @@ static void bench_float(void *h, const char *name, double seconds) {
         size_t size = gen_pack_size(type[f], N, K);
         void *w = fill(size, 3), *x = fill((size_t)K * 4 * 96, 4), *y = fill((size_t)N * 4 * 96, 5);
         for (int rows = 1; rows <= 96; rows += 95) {
-            job b = {find(h, fn[f]), {x, w, y, NULL}, {rows, K, N, 0}, N / 16, size};
+            job b = {find(h, fn[f]), {x, w, y, NULL}, {rows, K, N, 0}, N / 32, size};
             double tm[2000];
             int reps = 0;
             for (double t0 = now(); (now() - t0 < seconds / 2 || reps < 2) && reps < 2000; reps++)
@@ -295,10 +288,10 @@ static void bench_attention(void *h, const char *name, double seconds) {
         for (int i = 0; i < blocks; i++) table[i] = blocks - 1 - i;
         for (int i = 0; i < rows; i++) pos[i] = ctx - rows + i;
         for (int i = 0; i < rows * heads * hd; i++) q[i] = (float)(i % 13) * 0.1f - 0.6f;
-        attn_args a = {q,     k,      v,          table,      req,
-                       pos,   out,    rows,       heads,      kv,
-                       hd,    blocks, heads * hd, heads * hd, rows > 4 ? 8 : 1,
-                       0.125f, 16,    ctx};
+        attn_args a = {q,      k,      v,          table,      req,
+                       pos,    out,    rows,       heads,      kv,
+                       hd,     blocks, heads * hd, heads * hd, rows > 4 ? 8 : 1,
+                       0.125f, 16,     ctx};
         job b = {attn_job, {&a}, {0}, rows * kv, 0};
         double tm[4000], flops = 0;
         int reps = 0;
