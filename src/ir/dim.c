@@ -372,7 +372,8 @@ static bool nested_floordiv(ir_dims *t, const dim_form *f, int64_t b, ir_dim *x,
     if (f->n != 1 || f->t[0].coef != 1) return false;
     const dim_atom *a = &t->atom[f->t[0].atom];
     if (a->kind != DIM_FLOORDIV) return false;
-    if (__builtin_mul_overflow(a->k, f->c, &ac) || __builtin_mul_overflow(a->k, b, ab)) return false;
+    if (__builtin_mul_overflow(a->k, f->c, &ac) || __builtin_mul_overflow(a->k, b, ab))
+        return false;
     *x = ir_dim_add(t, a->inner, ir_dim_const(t, ac));
     return *x != IR_DIM_BAD && *ab <= DIM_LIMIT;
 }

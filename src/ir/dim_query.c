@@ -32,34 +32,58 @@ static void plain_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64
     }
 }
 
-/* k*(x//k) lies in [x-k+1, x]: with it 16*((T+15)//16) is known to be at least T. Also
- * x%k in [0, x] where x >= 0, which plain bounds miss when x appears again. */
-void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *hi) {
-    dim_form g = {.c = f->c};
-    int64_t slack_lo = 0, slack_hi = 0, lo2, hi2;
-    bool replaced = false;
-    plain_bounds(t, f, lo, hi);
+/* The factor that makes every floor-division's coefficient a multiple of its divisor; 0 when there is
+ * none to replace, or it would be large. */
+static int64_t common_factor(const ir_dims *t, const dim_form *f) {
+    int64_t m = 0;
     for (uint32_t i = 0; i < f->n; i++) {
         const dim_atom *a = &t->atom[f->t[i].atom];
-        int64_t coef = f->t[i].coef;
+        if (a->kind != DIM_FLOORDIV) continue;
+        int64_t need = a->k / dim_gcd(a->k, f->t[i].coef);
+        if (m == 0) m = 1;
+        need /= dim_gcd(need, m);
+        if (need > (INT64_C(1) << 20) / m) return 0;
+        m *= need;
+    }
+    return m;
+}
+
+/* k*(x//k) lies in [x-k+1, x]: with it 16*((T+15)//16) is known to be at least T, and T//4 at most
+ * T. m times the form is bounded with every floor-division replaced by its dividend. */
+static bool replaced_bounds(const ir_dims *t, const dim_form *f, int64_t m, int64_t *lo,
+                            int64_t *hi) {
+    dim_form g = {0};
+    int64_t slack_lo = 0, slack_hi = 0;
+    if (__builtin_mul_overflow(f->c, m, &g.c)) return false;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const dim_atom *a = &t->atom[f->t[i].atom];
         dim_form part = {.n = 1, .t = {f->t[i]}};
-        if (a->kind == DIM_FLOORDIV && coef % a->k == 0) {
-            int64_t q = coef / a->k, s = sat_mul(a->k - 1, q);
+        int64_t coef;
+        if (__builtin_mul_overflow(f->t[i].coef, m, &coef)) return false;
+        if (a->kind == DIM_FLOORDIV) {
+            int64_t q = coef / a->k, s = sat_mul(sat_mul(a->k - 1, q), -1);
             dim_load(t, a->inner, &part);
-            if (!dim_addmul(t, &g, &part, q)) return;
+            if (!dim_addmul(t, &g, &part, q)) return false;
             if (q > 0)
-                slack_lo = sat_add(slack_lo, sat_mul(s, -1));
+                slack_lo = sat_add(slack_lo, s);
             else
-                slack_hi = sat_add(slack_hi, sat_mul(s, -1));
-            replaced = true;
-        } else if (!dim_addmul(t, &g, &part, 1)) {
-            return;
+                slack_hi = sat_add(slack_hi, s);
+        } else if (!dim_addmul(t, &g, &part, m)) {
+            return false;
         }
     }
-    if (!replaced) return;
-    plain_bounds(t, &g, &lo2, &hi2);
-    lo2 = sat_add(lo2, slack_lo);
-    hi2 = sat_add(hi2, slack_hi);
+    plain_bounds(t, &g, lo, hi);
+    *lo = sat_add(*lo, slack_lo);
+    *hi = sat_add(*hi, slack_hi);
+    if (*lo != INT64_MIN && *lo != INT64_MAX) *lo = -dim_floor(-*lo, m);
+    if (*hi != INT64_MIN && *hi != INT64_MAX) *hi = dim_floor(*hi, m);
+    return true;
+}
+
+void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *hi) {
+    int64_t m = common_factor(t, f), lo2, hi2;
+    plain_bounds(t, f, lo, hi);
+    if (m == 0 || !replaced_bounds(t, f, m, &lo2, &hi2)) return;
     if (lo2 > *lo) *lo = lo2;
     if (hi2 < *hi) *hi = hi2;
 }

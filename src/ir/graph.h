@@ -175,6 +175,8 @@ typedef struct ir_type_text {
     char s[96];
 } ir_type_text;
 ir_type_text ir_type_of(const ir_graph *g, ir_ref r);
+/* "%3" or "%x": how ir_print names r. Counts nodes, so for messages only. */
+ir_type_text ir_name_of(const ir_graph *g, ir_ref r);
 
 /* A node of src rebuilt in dst: operands through map (map[ref of src] = ref of dst),
  * dims imported, attributes copied. Not for leaves. */

@@ -36,6 +36,23 @@ ir_type_text ir_type_of(const ir_graph *g, ir_ref r) {
     return ir_shape_text(g, n->dtype, &n->shape);
 }
 
+ir_type_text ir_name_of(const ir_graph *g, ir_ref r) {
+    const ir_node *n = ir_node_at(g, r);
+    ir_type_text t;
+    base_buf b;
+    uint32_t number = 0;
+    base_buf_init(&b, 0);
+    for (ir_ref i = 0; n && i < r; i++) number += ir_node_at(g, i)->op != IR_input;
+    if (!n)
+        base_buf_putc(&b, '?');
+    else if (n->op == IR_input)
+        base_buf_printf(&b, "%%%s", n->name);
+    else
+        base_buf_printf(&b, "%%%u", number);
+    cut_text(&b, &t);
+    return t;
+}
+
 ir_type_text ir_dim_text(const ir_graph *g, ir_dim d) {
     ir_type_text t;
     base_buf b;

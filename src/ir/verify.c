@@ -10,7 +10,7 @@
 
 static rp_status bad(const ir_graph *g, ir_ref r, rp_error *err, const char *text) {
     const ir_node *n = ir_node_at(g, r);
-    return rp_fail(err, RP_INVALID, "verify: node %u (%s%s%s, %s) of graph %s: %s", r,
+    return rp_fail(err, RP_INVALID, "verify: %s = %s%s%s : %s of graph %s: %s", ir_name_of(g, r).s,
                    ir_op_table(n->op)->name, n->name ? " @" : "", n->name ? n->name : "",
                    ir_type_of(g, r).s, ir_graph_name(g), text);
 }
@@ -88,16 +88,12 @@ static rp_status ordered(const ir_graph *g, touches *t, ir_ref r, ir_ref before,
     if (before == IR_NONE || before == r) return RP_OK;
     memset(t->seen, 0, ir_graph_count(g) * sizeof *t->seen);
     if (depends(g, r, before, t->seen, t->stack)) return RP_OK;
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_printf(
-        &b,
-        "it touches memory that node %u (%s) writes or reads, in no order; pass it that "
-        "node's result",
-        before, ir_op_table(ir_node_at(g, before)->op)->name);
-    rp_status st = bad(g, r, err, b.data ? b.data : "unordered effects");
-    base_buf_done(&b);
-    return st;
+    const ir_node *n = ir_node_at(g, r);
+    return rp_fail(err, RP_INVALID,
+                   "verify: %s = %s of graph %s touches memory that %s = %s reads or writes, in no "
+                   "order; make that an operand",
+                   ir_name_of(g, r).s, ir_op_table(n->op)->name, ir_graph_name(g),
+                   ir_name_of(g, before).s, ir_op_table(ir_node_at(g, before)->op)->name);
 }
 
 /* A read must follow the last write, a write the last write and the last read. Remembering the last

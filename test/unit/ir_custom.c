@@ -19,8 +19,13 @@ static rp_status scale_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_erro
 }
 
 static float factor = 3;
-static const rp_op_desc scale = {.size = sizeof scale, .name = "test::scale", .mutates = 2,
-                                 .result_like = 0, .splitting = true, .cpu = scale_cpu, .user = &factor};
+static const rp_op_desc scale = {.size = sizeof scale,
+                                 .name = "test::scale",
+                                 .mutates = 2,
+                                 .result_like = 0,
+                                 .splitting = true,
+                                 .cpu = scale_cpu,
+                                 .user = &factor};
 static const rp_op_desc pure = {.size = sizeof pure, .name = "test::pure", .result_like = -1};
 
 static int registered(void **state) {
@@ -98,7 +103,8 @@ static void shape_rules_are_checked(void **state) {
         char s[512];
         ir_graph *g = NULL;
         rp_error err = {0};
-        (void)snprintf(s, sizeof s, "graph @g(%%x: f32[2,2]) {\n%%n = neg %%x\n%%a = %s\nret %%a\n}",
+        (void)snprintf(s, sizeof s,
+                       "graph @g(%%x: f32[2,2]) {\n%%n = neg %%x\n%%a = %s\nret %%a\n}",
                        bad[i].line);
         assert_int_equal(ir_parse(s, strlen(s), &g, &err), RP_INVALID);
         if (!strstr(err.text, bad[i].error)) fail_msg("%s: %s", bad[i].line, err.text);
@@ -120,8 +126,9 @@ static void interpreter_calls_the_cpu_function(void **state) {
     }
     ir_value_done(&out);
     ir_graph_free(g);
-    g = parse("graph @g(%x: f32[2,2]) {\n  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
-              "  ret %p\n}\n");
+    g = parse(
+        "graph @g(%x: f32[2,2]) {\n  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
+        "  ret %p\n}\n");
     assert_int_equal(ir_eval(g, &x, NULL, NULL, NULL, &out, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "test::pure has no CPU function"));
     ir_graph_free(g);

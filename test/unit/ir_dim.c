@@ -173,12 +173,8 @@ static ir_dim tree_make(fixture *f, tree *pool, uint32_t *n, int depth, const tr
     *out = e;
     *e = (tree){.op = "ks+-*/%"[depth == 0 ? pick(2) : 1 + pick(6)]};
     switch (e->op) {
-    case 'k':
-        e->k = (int64_t)pick(41) - 20;
-        return ir_dim_const(f->t, e->k);
-    case 's':
-        e->k = pick(3);
-        return sym[e->k];
+    case 'k': e->k = (int64_t)pick(41) - 20; return ir_dim_const(f->t, e->k);
+    case 's': e->k = pick(3); return sym[e->k];
     case '+':
     case '-':
         a = tree_make(f, pool, n, depth - 1, &e->a);

@@ -60,12 +60,13 @@ static void equal_pure_nodes_are_one(void **state) {
 
 static void memory_and_effects_are_never_merged(void **state) {
     (void)state;
-    ir_graph *g = parse("graph @g(%x: f32[4,8], %s: i32[4]) {\n"
-                        "  %k = state @k : f16[2,2,16,4]\n"
-                        "  %a = empty {dtype=f32, shape=[4,8]}\n  %b = empty {dtype=f32, shape=[4,8]}\n"
-                        "  %t = kv_store %k, %x, %s\n  %u = kv_store %k, %x, %s, %t\n"
-                        "  %k2 = state @k : f16[2,2,16,4]\n  %p = param @p : f32[3]\n"
-                        "  %p2 = param @p : f32[3]\n ret %u, %p2, %k2\n}\n");
+    ir_graph *g =
+        parse("graph @g(%x: f32[4,8], %s: i32[4]) {\n"
+              "  %k = state @k : f16[2,2,16,4]\n"
+              "  %a = empty {dtype=f32, shape=[4,8]}\n  %b = empty {dtype=f32, shape=[4,8]}\n"
+              "  %t = kv_store %k, %x, %s\n  %u = kv_store %k, %x, %s, %t\n"
+              "  %k2 = state @k : f16[2,2,16,4]\n  %p = param @p : f32[3]\n"
+              "  %p2 = param @p : f32[3]\n ret %u, %p2, %k2\n}\n");
     assert_int_equal(ir_graph_count(g), 8);
     assert_int_equal(ir_leaf_count(g, IR_LEAF_STATE), 1);
     assert_int_equal(ir_output_at(g, 2), ir_leaf_at(g, IR_LEAF_STATE, 0));
@@ -81,11 +82,13 @@ static void misuse_is_refused(void **state) {
     assert_string_equal(ir_graph_name(g), "a_b");
     ir_ref x = input(g, "x"), r;
     ir_shape s = shape2(g, 4, 8);
-    REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "x", RP_DTYPE_F32, s, &r, &err), "input 'x' exists already");
+    REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "x", RP_DTYPE_F32, s, &r, &err),
+            "input 'x' exists already");
     REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "1", RP_DTYPE_F32, s, &r, &err), "must be letters");
     REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "", RP_DTYPE_F32, s, &r, &err), "must be letters");
     REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "y", RP_DTYPE_TOKEN, s, &r, &err), "a token has no axes");
-    REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "y", (rp_dtype)99, s, &r, &err), "unknown element type 99");
+    REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "y", (rp_dtype)99, s, &r, &err),
+            "unknown element type 99");
     s.dim[1] = IR_DIM_BAD;
     REFUSED(ir_add_leaf(g, IR_LEAF_INPUT, "y", RP_DTYPE_F32, s, &r, &err), "axis 1 is invalid");
     s.rank = 7;
@@ -120,7 +123,9 @@ static ir_graph *copy(const ir_graph *src) {
         ir_shape s = x->shape;
         for (uint32_t i = 0; i < s.rank; i++)
             s.dim[i] = ir_dim_import(ir_graph_dims(dst), ir_graph_dims(src), s.dim[i]);
-        ir_leaf kind = x->op == IR_input ? IR_LEAF_INPUT : x->op == IR_param ? IR_LEAF_PARAM : IR_LEAF_STATE;
+        ir_leaf kind = x->op == IR_input   ? IR_LEAF_INPUT
+                       : x->op == IR_param ? IR_LEAF_PARAM
+                                           : IR_LEAF_STATE;
         CHECK_OK(ir_add_leaf(dst, kind, x->name, x->dtype, s, &map[r], &err), &err);
     }
     for (uint32_t i = 0; i < n_out; i++) out[i] = map[ir_output_at(src, i)];
@@ -187,24 +192,26 @@ static void unordered_effects_are_found(void **state) {
         {"%t = kv_store %k, %x, %s\n%u = kv_store %k, %x, %s, %t\n", "", "ret %u\n", NULL},
         {"%t = kv_store %k, %x, %s\n%u = kv_store %v, %x, %s\n", "", "ret %t, %u\n", NULL},
         {"%t = kv_store %k, %x, %s\n%u = kv_store %k, %x, %s\n", "", "ret %u\n", "in no order"},
-        {"%t = kv_store %k, %x, %s\n%a = attention %x, %k, %v, %s, %s, %bt, %o, %t ", attn, "ret %a\n",
-         NULL},
-        {"%t = kv_store %k, %x, %s\n%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn, "ret %a, %t\n",
-         "in no order"},
-        {"%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn, "%t = kv_store %k, %x, %s\nret %a, %t\n",
-         "in no order"},
-        {"%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn, "%t = kv_store %k, %x, %s, %a\nret %t\n",
-         NULL},
+        {"%t = kv_store %k, %x, %s\n%a = attention %x, %k, %v, %s, %s, %bt, %o, %t ", attn,
+         "ret %a\n", NULL},
+        {"%t = kv_store %k, %x, %s\n%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn,
+         "ret %a, %t\n", "in no order"},
+        {"%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn,
+         "%t = kv_store %k, %x, %s\nret %a, %t\n", "in no order"},
+        {"%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn,
+         "%t = kv_store %k, %x, %s, %a\nret %t\n", NULL},
         {"%y = neg %o\n", "", "ret %y\n", "it reads an empty that nothing has written"},
         {"", "", "ret %o\n", NULL}, /* a piece may hand a buffer to the next one */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[2048];
         rp_error err = {0};
-        (void)snprintf(text, sizeof text, "%s%s%s%s}", head, cases[i].body, cases[i].attr, cases[i].tail);
+        (void)snprintf(text, sizeof text, "%s%s%s%s}", head, cases[i].body, cases[i].attr,
+                       cases[i].tail);
         ir_graph *g = parse(text);
         rp_status st = ir_verify(g, &err);
-        if (!cases[i].error) CHECK_OK(st, &err);
+        if (!cases[i].error)
+            CHECK_OK(st, &err);
         else if (st != RP_INVALID || !strstr(err.text, cases[i].error))
             fail_msg("%s: %s", cases[i].body, err.text);
         ir_graph_free(g);
@@ -234,7 +241,7 @@ static void every_allocation_may_fail(void **state) {
     (void)state;
     size_t live = base_live();
     uint64_t failures = 0;
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_status st = whole_path();
         assert_true(st == RP_OK || st == RP_NOMEM);
         assert_int_equal(base_live(), live);

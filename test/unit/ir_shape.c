@@ -10,10 +10,12 @@ typedef struct rule_case {
 
 static const char header[] =
     "graph @t(%x: f32[T,8], %y: f32[S,8], %s: f32[T,1], %r: f32[8], %m: f32[8,4], %b: bool[T,8],\n"
-    " %i: i32[T], %l: i64[4], %h: f16[T,8], %tok: token[], %c: f32[2,3,4,5,6,7], %q: i16b32[T,64],\n"
+    " %i: i32[T], %l: i64[4], %h: f16[T,8], %tok: token[], %c: f32[2,3,4,5,6,7], %q: "
+    "i16b32[T,64],\n"
     " %x64: f32[T,64], %e: f32[0,4], %u8: u8[4], %bt: i32[S,4], %one: f32[1,8], %b3: f32[2,T,8])\n"
     " where T in [1,64], S in [1,64], Z in [0,9] {\n"
-    " %w4 = param @w4 : q4_1[96,64]\n %k = state @k : f16[9,2,16,4]\n %v = state @v : f16[9,2,16,4]\n"
+    " %w4 = param @w4 : q4_1[96,64]\n %k = state @k : f16[9,2,16,4]\n %v = state @v : "
+    "f16[9,2,16,4]\n"
     " %k32 = state @k32 : f32[9,2,16,4]\n %o = empty {dtype=f32, shape=[T,8]}\n %n = ";
 
 static void run_case(const rule_case *c) {
@@ -52,10 +54,12 @@ static void elementwise(void **state) {
         {"where %b, %b, %b", "bool[T,8]"},
         {"fma %x, %r, %s", "f32[T,8]"},
         {"cast %i {dtype=bf16}", "bf16[T]"},
-        {"add %x, %y", "add: f32[T,8] and f32[S,8] do not broadcast; axes counted from the last must "
-                       "be known to be equal, or 1"},
-        {"add %x, %m", "add: f32[T,8] and f32[8,4] do not broadcast; axes counted from the last must "
-                       "be known to be equal, or 1"},
+        {"add %x, %y",
+         "add: f32[T,8] and f32[S,8] do not broadcast; axes counted from the last must "
+         "be known to be equal, or 1"},
+        {"add %x, %m",
+         "add: f32[T,8] and f32[8,4] do not broadcast; axes counted from the last must "
+         "be known to be equal, or 1"},
         {"add %x, %h", "add: element types of f32[T,8] and f16[T,8] differ; cast one"},
         {"sqrt %i", "sqrt: wants f32, f16 or bf16, not i32[T]; cast it"},
         {"add %b, %b", "add: wants f32, f16, bf16, i32 or i64, not bool[T,8]; cast it"},
@@ -121,14 +125,18 @@ static void views(void **state) {
         {"permute %x {axes=[0]}", "permute: axes must name each axis of f32[T,8] once"},
         {"permute %x {axes=[0,0]}", "permute: axes must name each axis of f32[T,8] once"},
         {"permute %x {axes=[0,2]}", "permute: axes must name each axis of f32[T,8] once"},
-        {"slice %x {axis=1, stop=9}", "slice: [0, 9) is not known to lie within axis 1 of f32[T,8]"},
-        {"slice %x {axis=0, stop=2}", "slice: [0, 2) is not known to lie within axis 0 of f32[T,8]"},
+        {"slice %x {axis=1, stop=9}",
+         "slice: [0, 9) is not known to lie within axis 1 of f32[T,8]"},
+        {"slice %x {axis=0, stop=2}",
+         "slice: [0, 2) is not known to lie within axis 0 of f32[T,8]"},
         {"slice %x {axis=1, start=5, stop=4}",
          "slice: [5, 4) is not known to lie within axis 1 of f32[T,8]"},
         {"slice %x {axis=1, start=-1, stop=4}",
          "slice: [-1, 4) is not known to lie within axis 1 of f32[T,8]"},
-        {"slice %w4 {axis=1, start=8, stop=40}", "slice: start 8 of q4_1[96,64] is not a multiple of 32"},
-        {"slice %w4 {axis=1, stop=40}", "slice: the last axis of q4_1[96,40] is not a multiple of 32"},
+        {"slice %w4 {axis=1, start=8, stop=40}",
+         "slice: start 8 of q4_1[96,64] is not a multiple of 32"},
+        {"slice %w4 {axis=1, stop=40}",
+         "slice: the last axis of q4_1[96,40] is not a multiple of 32"},
         {"broadcast %x {shape=[8]}", "broadcast: f32[T,8] does not stretch to f32[8]"},
         {"broadcast %x {shape=[T,9]}", "broadcast: f32[T,8] does not stretch to f32[T,9]"},
         {"broadcast %r {shape=[8,1]}", "broadcast: f32[8] does not stretch to f32[8,1]"},
@@ -149,7 +157,8 @@ static void moves(void **state) {
         {"concat {axis=0}", "concat: no operands"},
         {"concat %x, %y {axis=1}", "concat: f32[T,8] and f32[S,8] differ beside axis 1"},
         {"concat %x, %r {axis=0}", "concat: f32[T,8] and f32[8] differ beside axis 0"},
-        {"concat %x, %h {axis=0}", "concat: element types of f32[T,8] and f16[T,8] differ; cast one"},
+        {"concat %x, %h {axis=0}",
+         "concat: element types of f32[T,8] and f16[T,8] differ; cast one"},
         {"gather %m, %l", "gather: index must be i32, not i64[4]; cast it"},
         {"gather %tok, %i", "gather: table token[] has no rows"},
         {"gather %e, %i", "gather: table f32[0,4] may be empty"},
@@ -171,8 +180,10 @@ static void contractions(void **state) {
         {"matmul %x, %m {trans_b=true}", "matmul: k of f32[T,8] and f32[8,4] (transposed) differ"},
         {"matmul %x, %r", "matmul: f32[T,8] and f32[8] need two axes each; reshape"},
         {"matmul %x, %w4", "matmul: wants f32, f16 or bf16, not q4_1[96,64]; cast it"},
-        {"quantize %x64 {dtype=q8_0}", "quantize: to q8_0; activations are quantised to i16b32 only"},
-        {"quantize %x {dtype=i16b32}", "quantize: the last axis of i16b32[T,8] is not a multiple of 32"},
+        {"quantize %x64 {dtype=q8_0}",
+         "quantize: to q8_0; activations are quantised to i16b32 only"},
+        {"quantize %x {dtype=i16b32}",
+         "quantize: the last axis of i16b32[T,8] is not a multiple of 32"},
         {"quantize %h {dtype=i16b32}", "quantize: wants f32, not f16[T,8]; cast it"},
         {"dequant %x", "dequant: f32[T,8] is not of a block format"},
     };
@@ -249,8 +260,8 @@ static void effects(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise),  cmocka_unit_test(reductions), cmocka_unit_test(views),
-        cmocka_unit_test(moves),        cmocka_unit_test(contractions), cmocka_unit_test(constants),
+        cmocka_unit_test(elementwise), cmocka_unit_test(reductions),   cmocka_unit_test(views),
+        cmocka_unit_test(moves),       cmocka_unit_test(contractions), cmocka_unit_test(constants),
         cmocka_unit_test(effects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

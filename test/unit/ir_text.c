@@ -61,8 +61,9 @@ static void random_graphs_round_trip(void **state) {
 
 /* Every constant comes back bit by bit, in whatever locale. */
 static void constants_round_trip(void **state) {
-    static const double values[] = {0.0, -0.0, 1.0, -1.5, 0.1, 1e-45, 1e38, 0x1.fffffep+127, 3e-39,
-                                    INFINITY, -INFINITY, NAN, 65504, 0x1p-24, 123456789};
+    static const double values[] = {
+        0.0,   -0.0,     1.0,       -1.5, 0.1,   1e-45,   1e38,     0x1.fffffep+127,
+        3e-39, INFINITY, -INFINITY, NAN,  65504, 0x1p-24, 123456789};
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         ir_graph *g = ir_graph_new("c"), *h;
@@ -88,19 +89,19 @@ static void spelling_is_exact(void **state) {
         "%w = param @blk.0.w : q4_1[16,32] %d = dequant %w %s = slice %d{axis=-1,stop=8}\n"
         "%m = matmul %x, %s {trans_b=true} : f32[T,16]\n%c = const 0.1 %i = const -7 : i32[]\n"
         "%n = const nan %p = permute %m {axes=[1,0]} %r = mul %p, %c ret %r, %i, %n }";
-    static const char out[] =
-        "graph @f(%x: f32[T,8]) -> (f32[16,T], i32[], f32[]) where T in [1,64] by 2, N in [0,inf] {\n"
-        "  %0 = param @blk.0.w                       : q4_1[16,32]\n"
-        "  %1 = dequant %0                           : f32[16,32]\n"
-        "  %2 = slice %1 {axis=1, start=0, stop=8}   : f32[16,8]\n"
-        "  %3 = matmul %x, %2 {trans_b=true}         : f32[T,16]\n"
-        "  %4 = const 0x1.99999ap-4                  : f32[]\n"
-        "  %5 = const -7                             : i32[]\n"
-        "  %6 = const nan                            : f32[]\n"
-        "  %7 = permute %3 {axes=[1,0]}              : f32[16,T]\n"
-        "  %8 = mul %7, %4                           : f32[16,T]\n"
-        "  ret %8, %5, %6\n"
-        "}\n";
+    static const char out[] = "graph @f(%x: f32[T,8]) -> (f32[16,T], i32[], f32[]) where T in "
+                              "[1,64] by 2, N in [0,inf] {\n"
+                              "  %0 = param @blk.0.w                       : q4_1[16,32]\n"
+                              "  %1 = dequant %0                           : f32[16,32]\n"
+                              "  %2 = slice %1 {axis=1, start=0, stop=8}   : f32[16,8]\n"
+                              "  %3 = matmul %x, %2 {trans_b=true}         : f32[T,16]\n"
+                              "  %4 = const 0x1.99999ap-4                  : f32[]\n"
+                              "  %5 = const -7                             : i32[]\n"
+                              "  %6 = const nan                            : f32[]\n"
+                              "  %7 = permute %3 {axes=[1,0]}              : f32[16,T]\n"
+                              "  %8 = mul %7, %4                           : f32[16,T]\n"
+                              "  ret %8, %5, %6\n"
+                              "}\n";
     ir_graph *g;
     rp_error err = {0};
     (void)state;
@@ -121,7 +122,8 @@ static void errors_name_the_line(void **state) {
         {"graph @7() {ret}", "line 1: a graph's name begins with a letter or _"},
         {"graph @f(%x: f32[U]) {ret}", "line 1: size symbol 'U' has no range"},
         {"graph @f() where T in [5,4] {ret}", "line 1: bad size symbol"},
-        {"graph @f() where T in [1,4], T in [1,4] {ret}", "line 1: size symbol 'T' is declared already"},
+        {"graph @f() where T in [1,4], T in [1,4] {ret}",
+         "line 1: size symbol 'T' is declared already"},
         {"graph @f(%x: f33[4]) {ret}", "line 1: unknown element type 'f33'"},
         {"graph @f(%x: f32[4], %x: f32[4]) {ret}", "line 1: input 'x' exists already"},
         {"graph @f(%x: f32[4]) {\n%y = foo %x\nret}", "line 2: unknown op 'foo'"},
@@ -132,9 +134,11 @@ static void errors_name_the_line(void **state) {
          "line 2: type f32[5] is given, but neg gives f32[4]"},
         {"graph @f(%x: f32[4]) {\n%y = neg %x {foo=1}\nret}", "line 2: unknown attribute 'foo'"},
         {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=one}\nret}", "line 2: expected an integer"},
-        {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=0, keep=2}\nret}", "line 2: expected true or false"},
+        {"graph @f(%x: f32[4]) {\n%y = sum %x {axis=0, keep=2}\nret}",
+         "line 2: expected true or false"},
         {"graph @f(%x: f32[4]) {\n%y = const 1..2\nret}", "line 2: expected a number"},
-        {"graph @f(%x: f32[4]) {\n%y = custom %x {name=\"a\nret}", "line 2: a string ends on its line"},
+        {"graph @f(%x: f32[4]) {\n%y = custom %x {name=\"a\nret}",
+         "line 2: a string ends on its line"},
         {"graph @f(%x: f32[4]) {\n%y = input %x\nret}", "line 2: inputs belong in the header"},
         {"graph @f(%x: f32[4]) {\n%y = neg %x", "line 2: expected '%', found the end"},
         {"graph @f(%x: f32[4]) {\nret %x\n} x", "line 3: text after the graph's end"},
@@ -166,9 +170,10 @@ static uint32_t pick(uint32_t n) {
 
 /* Cuts, doubles and overwrites at random: never a crash, and the law holds for what still parses. */
 static void damaged_text_is_safe(void **state) {
-    static const char *const tokens[] = {"%0", "%1", "f32[T]", "-1", "9999999999", "{", "}", "[", "]", "T",
-                                         "axis=0", "//", "where", "ret", "0x1p+2", "matmul", "q4_0", "=",
-                                         "1", ",", "dequant", "T*T", "(", "token[]", "\"a::b\"", "inf"};
+    static const char *const tokens[] = {
+        "%0", "%1",     "f32[T]",  "-1",    "9999999999", "{",       "}",        "[",    "]",
+        "T",  "axis=0", "//",      "where", "ret",        "0x1p+2",  "matmul",   "q4_0", "=",
+        "1",  ",",      "dequant", "T*T",   "(",          "token[]", "\"a::b\"", "inf"};
     int good = 0;
     (void)state;
     for (uint64_t seed = 0; seed < 2000; seed++) {
@@ -195,9 +200,7 @@ static void damaged_text_is_safe(void **state) {
             case 2: /* a token */
                 memcpy(buf + at, t, strlen(t) < n - at ? strlen(t) : n - at);
                 break;
-            default: /* a byte */
-                buf[at] = (char)pick(256);
-                break;
+            default: /* a byte */ buf[at] = (char)pick(256); break;
             }
             if (n == 0) break;
         }
