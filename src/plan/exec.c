@@ -7,11 +7,9 @@
 #include "base/alloc.h"
 #include "ir/custom.h"
 
-#define MAX_SYMBOLS 32
-
+/* What a host call needs to know; its sizes come with the call, so that a device graph replays those of its capture. */
 typedef struct custom_call {
     const rp_op_desc *op;
-    const plan *p;
     const plan_launch *launch;
 } custom_call;
 
@@ -23,6 +21,7 @@ struct plan_exec {
     const uint8_t *weights;
     uint8_t *arena;
     size_t own_arena; /* bytes to release; 0 = the caller's */
+    custom_call *calls; /* by launch; NULL when no launch is a custom op */
     uint8_t *consts;  /* the records, in device memory */
     size_t *const_at, consts_size;
     void **leaves[PLAN_SEG_COUNT_];
@@ -72,6 +71,20 @@ static rp_status place_consts(plan_exec *x, rp_error *err) {
     return RP_OK;
 }
 
+static rp_status find_customs(plan_exec *x, rp_error *err) {
+    for (uint32_t i = 0; i < x->p->n_launches; i++) {
+        const plan_launch *l = &x->p->launches[i];
+        if (!l->custom) continue;
+        if (!x->calls) x->calls = base_alloc_array(x->p->n_launches, sizeof *x->calls);
+        if (!x->calls) return rp_fail(err, RP_NOMEM, "custom ops");
+        x->calls[i] = (custom_call){ir_custom_find(l->custom), l};
+        if (!x->calls[i].op || !x->calls[i].op->cpu)
+            return rp_fail(err, RP_UNSUPPORTED, "custom op %s %s; call rp_op_register before loading", l->custom,
+                           x->calls[i].op ? "has no implementation for cpu" : "is not registered");
+    }
+    return RP_OK;
+}
+
 static uint32_t leaf_count(const plan *p, plan_seg s) {
     return s == PLAN_INPUT ? p->n_inputs : s == PLAN_OUTPUT ? p->n_outputs : s == PLAN_PARAM ? p->n_params
          : s == PLAN_STATE ? p->n_states : 0;
@@ -79,8 +92,6 @@ static uint32_t leaf_count(const plan *p, plan_seg s) {
 
 rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out, rp_error *err) {
     rp_status st = RP_OK;
-    if (p->n_symbols > MAX_SYMBOLS)
-        return rp_fail(err, RP_UNSUPPORTED, "plan %s has %u symbols; at most %d", p->name, p->n_symbols, MAX_SYMBOLS);
     plan_exec *x = base_alloc(sizeof *x);
     if (!x) return rp_fail(err, RP_NOMEM, "executor");
     *x = (plan_exec){.p = p, .device = opt->device, .weights = opt->weights, .arena = opt->arena};
@@ -97,15 +108,18 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
             goto out;
         }
     }
-    if (!x->arena && p->arena_size > 0) {
+    /* Values of no bytes (tokens) want an address, too. */
+    if (!x->arena && p->n_values > 0) {
         void *a = NULL;
-        RP_TRY_OUT(x->device->ops->alloc(x->device, (size_t)p->arena_size, &a, err));
+        size_t size = p->arena_size > 0 ? (size_t)p->arena_size : 1;
+        RP_TRY_OUT(x->device->ops->alloc(x->device, size, &a, err));
         x->arena = a;
-        x->own_arena = (size_t)p->arena_size;
+        x->own_arena = size;
     }
     RP_TRY_OUT(place_consts(x, err));
     RP_TRY_OUT(load_modules(x, opt, err));
     RP_TRY_OUT(find_functions(x, opt, err));
+    RP_TRY_OUT(find_customs(x, err));
     *out = x;
     x = NULL;
 out:
@@ -123,6 +137,7 @@ void plan_exec_free(plan_exec *x) {
     for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
     base_free(x->modules);
     base_free(x->functions);
+    base_free(x->calls);
     base_free(x);
 }
 
@@ -147,12 +162,10 @@ void plan_exec_poison(plan_exec *x) {
 static rp_status call_custom(void *user, void *const *arg, const long long *dim, rp_error *err) {
     const custom_call *c = user;
     rp_buffer bufs[40];
-    int64_t symbols[MAX_SYMBOLS];
-    for (uint32_t i = 0; i < c->p->n_symbols; i++) symbols[i] = dim[i];
     for (uint32_t i = 0; i < c->launch->n_args; i++) {
         const plan_leaf *l = &c->launch->operands[i];
         bufs[i] = (rp_buffer){.dtype = l->dtype, .rank = l->rank, .data = arg[i]};
-        for (uint32_t d = 0; d < l->rank; d++) bufs[i].dim[d] = plan_size_eval(&l->dim[d], symbols);
+        for (uint32_t d = 0; d < l->rank; d++) bufs[i].dim[d] = gen_affine_eval(&l->dim[d], dim);
     }
     return c->op->cpu(c->op->user, bufs, c->launch->n_args, err);
 }
@@ -161,7 +174,7 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
 
 typedef struct bound_range {
     uint32_t first, n;          /* launches */
-    uint32_t n_args, n_customs;
+    uint32_t n_args;
 } bound_range;
 
 /* The public part plus what binding needs to know again. */
@@ -177,10 +190,7 @@ static bound_range range_of(const plan *p, uint32_t first_piece, uint32_t n_piec
     const plan_piece *a = &p->pieces[first_piece], *z = &p->pieces[first_piece + n_pieces - 1];
     r.first = a->first;
     r.n = z->first + z->n - a->first;
-    for (uint32_t i = r.first; i < r.first + r.n; i++) {
-        r.n_args += p->launches[i].n_args;
-        r.n_customs += p->launches[i].custom != NULL;
-    }
+    for (uint32_t i = r.first; i < r.first + r.n; i++) r.n_args += p->launches[i].n_args;
     return r;
 }
 
@@ -190,33 +200,30 @@ void plan_bound_free(plan_bound *b) {
     base_free(o->pub.launches);
     base_free(o->pub.args);
     base_free(o->pub.dims);
-    base_free(o->pub.calls);
     base_free(o->dim_at);
     base_free(o);
 }
 
 /* Everything that does not change with the sizes. */
-static rp_status fill_constant(const plan_exec *x, bound *b, rp_error *err) {
-    custom_call *calls = b->pub.calls;
+static void fill_constant(const plan_exec *x, bound *b) {
     void **args = b->pub.args;
     for (uint32_t i = 0; i < b->range.n; i++) {
         const plan_launch *l = &x->p->launches[b->range.first + i];
         hal_launch *h = &b->pub.launches[i];
         *h = (hal_launch){.kind = HAL_KERNEL, .name = l->name, .arg = args, .n_arg = l->n_args, .grain = l->grain,
                           .attention = l->attention};
-        h->dim = l->custom ? b->pub.dims : b->pub.dims + b->dim_at[l->dim_map];
-        h->n_dim = l->custom ? x->p->n_symbols : x->p->dim_maps[l->dim_map].n;
         args += l->n_args;
-        if (!l->custom) continue;
-        h->kind = HAL_HOST_CALL;
-        h->call = call_custom;
-        h->user = calls;
-        *calls = (custom_call){ir_custom_find(l->custom), x->p, l};
-        if (!calls->op || !calls->op->cpu)
-            return rp_fail(err, RP_UNSUPPORTED, "custom op %s is not registered; call rp_op_register before loading", l->custom);
-        calls++;
+        if (l->custom) {
+            h->kind = HAL_HOST_CALL;
+            h->call = call_custom;
+            h->user = &x->calls[b->range.first + i];
+            h->dim = b->pub.dims;
+            h->n_dim = x->p->n_symbols;
+        } else {
+            h->dim = b->pub.dims + b->dim_at[l->dim_map];
+            h->n_dim = x->p->dim_maps[l->dim_map].n;
+        }
     }
-    return RP_OK;
 }
 
 rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces, plan_bound **out, rp_error *err) {
@@ -237,12 +244,11 @@ rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pi
     b->pub.launches = base_alloc_array(b->range.n + 1u, sizeof *b->pub.launches);
     b->pub.args = base_alloc_array(b->range.n_args + 1u, sizeof *b->pub.args);
     b->pub.dims = base_alloc_array(n_dims, sizeof *b->pub.dims);
-    b->pub.calls = base_alloc_array(b->range.n_customs + 1u, sizeof(custom_call));
-    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.dims || !b->pub.calls) {
+    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.dims) {
         st = rp_fail(err, RP_NOMEM, "list of %u launches", b->range.n);
         goto out;
     }
-    RP_TRY_OUT(fill_constant(x, b, err));
+    fill_constant(x, b);
     *out = &b->pub;
     b = NULL;
 out:
@@ -252,7 +258,8 @@ out:
 
 static void *resolve(const plan_exec *x, const plan_arg *a) {
     switch (a->seg) {
-    case PLAN_PACK: return (void *)(uintptr_t)(x->weights + x->p->packs[a->idx].offset);
+    case PLAN_PACK:
+        return x->weights ? (void *)(uintptr_t)(x->weights + x->p->packs[a->idx].offset) : NULL;
     case PLAN_CONST: return x->consts + x->const_at[a->idx];
     case PLAN_ARENA: return x->arena + x->p->values[a->idx].offset;
     default: return x->leaves[a->seg][a->idx];
@@ -274,6 +281,7 @@ static const char *leaf_name(const plan *p, const plan_arg *a) {
     case PLAN_OUTPUT: return p->outputs[a->idx].name;
     case PLAN_PARAM: return p->params[a->idx].name;
     case PLAN_STATE: return p->states[a->idx].name;
+    case PLAN_PACK: return "the packed weights";
     default: return "memory";
     }
 }

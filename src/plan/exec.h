@@ -36,10 +36,10 @@ typedef struct plan_bound {
     /* private storage */
     void **args;
     long long *dims;
-    void *calls;
 } plan_bound;
 
-/* Storage for a bound list of the pieces; plan_exec_bind fills it, without allocating. */
+/* Storage for a bound list of the pieces; plan_exec_bind fills it, without allocating. Binding it again changes its
+ * launches, but no device graph that was built from them: those hold copies, and need x alone to stay. */
 rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces, plan_bound **out,
                          rp_error *err) RP_MUST_USE;
 void plan_bound_free(plan_bound *b);

@@ -11,10 +11,14 @@ static int64_t items_of(const plan_section *s) {
 
 int64_t plan_pack_bytes(const plan_pack *k) {
     size_t tile = gen_pack_tile_size(k->dtype, k->k);
-    int64_t tiles = 0;
-    if (tile == 0) return -1;
-    for (uint32_t i = 0; i < k->n_sections; i++) tiles += items_of(&k->sections[i]) * 2 * k->sections[i].n_params;
-    return tiles > INT64_MAX / (int64_t)tile ? -1 : tiles * (int64_t)tile;
+    int64_t tiles = 0, more, bytes;
+    if (tile == 0 || tile > INT64_MAX) return -1;
+    for (uint32_t i = 0; i < k->n_sections; i++)
+        if (k->sections[i].rows < 0 || k->sections[i].rows > INT64_MAX - 31 ||
+            __builtin_mul_overflow(items_of(&k->sections[i]), 2 * (int64_t)k->sections[i].n_params, &more) ||
+            __builtin_add_overflow(tiles, more, &tiles))
+            return -1;
+    return __builtin_mul_overflow(tiles, (int64_t)tile, &bytes) ? -1 : bytes;
 }
 
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack) {

@@ -44,7 +44,7 @@ typedef struct plan_leaf {
 /* A value in the arena: alive from launch `first` to `last`, both included. */
 typedef struct plan_value {
     plan_size bytes;
-    uint32_t first, last;
+    uint32_t first, last; /* an unused value: 0, 0 and no bytes */
     int64_t offset; /* set by plan_seal */
 } plan_value;
 
@@ -148,7 +148,8 @@ plan *plan_new(const char *name);
 void plan_free(plan *p);
 /* Lays out arena (greedy by size, first fit, values that are alive together never share) and packs; checks all indices. */
 rp_status plan_seal(plan *p, rp_error *err) RP_MUST_USE;
-/* Every index in range, every value written before it is read, live ranges disjoint where memory is shared. */
+/* Every index in range, every use of a value within its life, values that are alive together disjoint, pieces in order.
+ * RP_CORRUPT names what is wrong. */
 rp_status plan_verify(const plan *p, rp_error *err) RP_MUST_USE;
 
 /* Bytes that plan_load reads back; equal plans give equal bytes. Owned by the caller. */

@@ -1,0 +1,25 @@
+/* Where values lie in the arena and packs in the weights object. */
+#ifndef PLAN_LAYOUT_H
+#define PLAN_LAYOUT_H
+
+#include "plan/plan.h"
+
+/* Every value and pack starts at a multiple of this: a cache line and the widest vector. */
+#define PLAN_ALIGN 64
+
+/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative or not bounded. The
+ * indices of v->bytes must be in range. */
+bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out);
+
+/* Ascending by key, ties by value. */
+typedef struct plan_order {
+    int64_t key;
+    uint32_t value;
+} plan_order;
+void plan_sort(plan_order *o, uint32_t n);
+/* Sets the offsets and arena_size. RP_UNSUPPORTED for a value whose size has no bound. */
+rp_status plan_layout_arena(plan *p, rp_error *err) RP_MUST_USE;
+/* Sets offsets and sizes of the packs and weights_size. */
+rp_status plan_layout_packs(plan *p, rp_error *err) RP_MUST_USE;
+
+#endif

@@ -1,0 +1,119 @@
+/* A plan as text for people. Nothing reads it back; no pointers, paths or times. */
+#include <inttypes.h>
+
+#include "plan/plan.h"
+
+static void print_size(const plan *p, const plan_size *s, base_buf *out) {
+    bool first = true;
+    for (uint32_t i = 0; i < s->n_terms; i++) {
+        const char *name = s->symbol[i] < p->n_symbols ? p->symbols[s->symbol[i]].name : "?";
+        if (!first && s->coef[i] >= 0) base_buf_putc(out, '+');
+        if (s->coef[i] == -1) base_buf_putc(out, '-');
+        else if (s->coef[i] != 1) base_buf_printf(out, "%" PRId64 "*", s->coef[i]);
+        base_buf_puts(out, name);
+        first = false;
+    }
+    if (first) base_buf_printf(out, "%" PRId64, s->constant);
+    else if (s->constant) base_buf_printf(out, "%+" PRId64, s->constant);
+}
+
+static void print_type(const plan *p, const plan_leaf *l, base_buf *out) {
+    base_buf_printf(out, "%s[", rp_dtype_name(l->dtype));
+    for (uint32_t i = 0; i < l->rank; i++) {
+        if (i) base_buf_putc(out, ',');
+        print_size(p, &l->dim[i], out);
+    }
+    base_buf_putc(out, ']');
+}
+
+static void print_leaves(const plan *p, const char *what, const plan_leaf *l, uint32_t n, base_buf *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        base_buf_printf(out, "%s %u %s: ", what, i, l[i].name);
+        print_type(p, &l[i], out);
+        base_buf_putc(out, '\n');
+    }
+}
+
+static void print_packs(const plan *p, base_buf *out) {
+    for (uint32_t i = 0; i < p->n_packs; i++) {
+        const plan_pack *k = &p->packs[i];
+        base_buf_printf(out, "pack %u at %" PRId64 ", %" PRId64 " bytes: %s, k %" PRId64 ":", i, k->offset, k->size,
+                        rp_dtype_name(k->dtype), k->k);
+        for (uint32_t s = 0; s < k->n_sections; s++) {
+            base_buf_puts(out, s ? " |" : "");
+            for (uint32_t j = 0; j < k->sections[s].n_params; j++)
+                base_buf_printf(out, " %s", p->params[k->sections[s].params[j]].name);
+            base_buf_printf(out, " [%" PRId64 "]", k->sections[s].rows);
+        }
+        base_buf_putc(out, '\n');
+    }
+}
+
+static void print_values(const plan *p, base_buf *out) {
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_value *v = &p->values[i];
+        base_buf_printf(out, "value %u at %" PRId64 ", launches %u..%u: ", i, v->offset, v->first, v->last);
+        print_size(p, &v->bytes, out);
+        base_buf_puts(out, " bytes\n");
+    }
+}
+
+static void print_arg(const plan *p, const plan_arg *a, base_buf *out) {
+    switch (a->seg) {
+    case PLAN_INPUT: base_buf_puts(out, p->inputs[a->idx].name); break;
+    case PLAN_OUTPUT: base_buf_printf(out, "output:%s", p->outputs[a->idx].name); break;
+    case PLAN_PARAM: base_buf_printf(out, "@%s", p->params[a->idx].name); break;
+    case PLAN_STATE: base_buf_printf(out, "state:%s", p->states[a->idx].name); break;
+    case PLAN_PACK: base_buf_printf(out, "pack:%u", a->idx); break;
+    case PLAN_CONST: base_buf_printf(out, "record:%u", a->idx); break;
+    case PLAN_ARENA: base_buf_printf(out, "%%%u", a->idx); break;
+    case PLAN_SEG_COUNT_: break;
+    }
+}
+
+static void print_launch(const plan *p, uint32_t i, base_buf *out) {
+    const plan_launch *l = &p->launches[i];
+    base_buf_printf(out, "  %u %s%s(", i, l->custom ? "call " : "", l->name);
+    for (uint32_t k = 0; k < l->n_args; k++) {
+        base_buf_puts(out, k ? ", " : "");
+        print_arg(p, &l->args[k], out);
+    }
+    base_buf_puts(out, ")");
+    if (!l->custom) {
+        base_buf_puts(out, " items ");
+        print_size(p, &l->items, out);
+        if (l->grain != 1) base_buf_printf(out, " grain %" PRId64, l->grain);
+    }
+    for (uint32_t k = 0; l->n_alts > 1 && k < l->n_alts; k++) {
+        base_buf_puts(out, k ? " | " : " by rows: ");
+        if (k + 1 < l->n_alts) base_buf_printf(out, "<= %" PRId64 " ", l->alts[k].max);
+        base_buf_puts(out, p->functions[l->alts[k].function].symbol);
+    }
+    base_buf_putc(out, '\n');
+}
+
+static void print_piece(const plan *p, const plan_piece *q, base_buf *out) {
+    base_buf_printf(out, "submod_%u", q->submod);
+    if (q->splitting) base_buf_puts(out, ", splitting");
+    else base_buf_printf(out, ", graph %u", q->graph_index);
+    if (q->distinct != q->submod) base_buf_printf(out, ", same as submod_%u", q->distinct);
+    base_buf_puts(out, ":\n");
+    for (uint32_t i = 0; i < q->n; i++) print_launch(p, q->first + i, out);
+}
+
+void plan_print(const plan *p, base_buf *out) {
+    base_buf_printf(out,
+                    "plan %s: %u pieces, %u compiled, %u distinct, %u launches, arena %" PRId64 " bytes, weights %" PRId64
+                    " bytes\n",
+                    p->name, p->n_pieces, p->n_compiled, p->n_distinct, p->n_launches, p->arena_size, p->weights_size);
+    for (uint32_t i = 0; i < p->n_symbols; i++)
+        base_buf_printf(out, "symbol %s in [%" PRId64 ",%" PRId64 "]\n", p->symbols[i].name, p->symbols[i].min,
+                        p->symbols[i].max);
+    print_leaves(p, "input", p->inputs, p->n_inputs, out);
+    print_leaves(p, "output", p->outputs, p->n_outputs, out);
+    print_leaves(p, "param", p->params, p->n_params, out);
+    print_leaves(p, "state", p->states, p->n_states, out);
+    print_packs(p, out);
+    print_values(p, out);
+    for (uint32_t i = 0; i < p->n_pieces; i++) print_piece(p, &p->pieces[i], out);
+}

@@ -1,0 +1,235 @@
+/* The invariants of a plan: what makes binding and running it stay inside its own memory.
+ *
+ * A plan may come from a file, so nothing is assumed but that arrays hold as many records as they say. What a kernel does
+ * with its arguments is not seen from here: code and records are covered by the checksums of the cache. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/layout.h"
+#include "plan/pack.h"
+
+#define MAX_PACK_ROWS (INT64_C(1) << 40)
+/* Arguments that exec.c hands to a custom op at most. */
+#define MAX_CUSTOM_ARGS 40u
+
+#define BAD(p, ...) bad(p, err, __VA_ARGS__)
+
+static rp_status RP_PRINTF(3, 4) bad(const plan *p, rp_error *err, const char *fmt, ...) {
+    base_buf b;
+    va_list ap;
+    va_start(ap, fmt);
+    base_buf_init(&b, 0);
+    base_buf_vprintf(&b, fmt, ap);
+    va_end(ap);
+    rp_status st = rp_fail(err, RP_CORRUPT, "plan %s: %s", p->name, b.data ? b.data : fmt);
+    base_buf_done(&b);
+    return st;
+}
+
+static bool size_ok(const plan *p, const plan_size *s) {
+    if (s->n_terms > GEN_AFFINE_TERMS) return false;
+    for (uint32_t i = 0; i < s->n_terms; i++)
+        if (s->symbol[i] >= p->n_symbols) return false;
+    return true;
+}
+
+static bool is_const(const plan_size *s, int64_t v) {
+    return s->n_terms == 0 && s->constant == v;
+}
+
+static bool leaf_ok(const plan *p, const plan_leaf *l) {
+    if (!l->name || (unsigned)l->dtype >= RP_DTYPE_COUNT_ || l->rank > RP_MAX_RANK || !size_ok(p, &l->bytes)) return false;
+    for (uint32_t i = 0; i < l->rank; i++)
+        if (!size_ok(p, &l->dim[i])) return false;
+    return true;
+}
+
+static rp_status verify_leaves(const plan *p, const char *what, const plan_leaf *l, uint32_t n, rp_error *err) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!leaf_ok(p, &l[i])) return BAD(p, "%s %u is malformed", what, i);
+    return RP_OK;
+}
+
+static rp_status verify_interface(const plan *p, rp_error *err) {
+    for (uint32_t i = 0; i < p->n_symbols; i++)
+        if (!p->symbols[i].name || p->symbols[i].min > p->symbols[i].max) return BAD(p, "symbol %u is malformed", i);
+    RP_TRY(verify_leaves(p, "input", p->inputs, p->n_inputs, err));
+    RP_TRY(verify_leaves(p, "output", p->outputs, p->n_outputs, err));
+    RP_TRY(verify_leaves(p, "parameter", p->params, p->n_params, err));
+    return verify_leaves(p, "state", p->states, p->n_states, err);
+}
+
+/* --- memory ------------------------------------------------------------------ */
+
+/* No two of the values alive at once share a byte. order: by first launch. */
+static rp_status verify_sharing(const plan *p, const plan_order *order, const int64_t *bytes, uint32_t *alive, rp_error *err) {
+    uint32_t n_alive = 0;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        uint32_t id = order[i].value;
+        const plan_value *v = &p->values[id];
+        int64_t end = v->offset + bytes[id];
+        uint32_t kept = 0;
+        for (uint32_t j = 0; j < n_alive; j++) {
+            const plan_value *o = &p->values[alive[j]];
+            if (o->last < v->first) continue;
+            if (o->offset < end && v->offset < o->offset + bytes[alive[j]])
+                return BAD(p, "values %u and %u share memory while both live", alive[j], id);
+            alive[kept++] = alive[j];
+        }
+        n_alive = kept;
+        if (bytes[id] > 0) alive[n_alive++] = id;
+    }
+    return RP_OK;
+}
+
+static rp_status verify_bounds(const plan *p, int64_t *bytes, rp_error *err) {
+    int64_t end = 0;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_value *v = &p->values[i];
+        if (!size_ok(p, &v->bytes) || v->first > v->last || (v->last >= p->n_launches && v->last > 0))
+            return BAD(p, "value %u is malformed", i);
+        if (!plan_value_bytes(p, v, &bytes[i])) return BAD(p, "value %u has no bounded size", i);
+        if (v->offset < 0 || v->offset % PLAN_ALIGN || v->offset > INT64_MAX - bytes[i] || v->offset + bytes[i] > p->arena_size)
+            return BAD(p, "value %u lies outside the arena", i);
+        if (v->offset + bytes[i] > end) end = v->offset + bytes[i];
+    }
+    return end == p->arena_size ? RP_OK : BAD(p, "the arena is larger than its values");
+}
+
+static rp_status verify_values(const plan *p, rp_error *err) {
+    rp_status st = RP_OK;
+    int64_t *bytes = base_alloc_array(p->n_values + 1u, sizeof *bytes);
+    plan_order *order = base_alloc_array(p->n_values + 1u, sizeof *order);
+    uint32_t *alive = base_alloc_array(p->n_values + 1u, sizeof *alive);
+    if (!bytes || !order || !alive) {
+        st = rp_fail(err, RP_NOMEM, "check of %u values", p->n_values);
+        goto out;
+    }
+    RP_TRY_OUT(verify_bounds(p, bytes, err));
+    for (uint32_t i = 0; i < p->n_values; i++) order[i] = (plan_order){p->values[i].first, i};
+    plan_sort(order, p->n_values);
+    RP_TRY_OUT(verify_sharing(p, order, bytes, alive, err));
+out:
+    base_free(bytes);
+    base_free(order);
+    base_free(alive);
+    return st;
+}
+
+/* A section's parameters are the matrices that it says it packs. */
+static bool section_ok(const plan *p, const plan_pack *k, const plan_section *s) {
+    if (s->n_params < 1 || s->n_params > 4 || s->rows < 1 || s->rows > MAX_PACK_ROWS) return false;
+    for (uint32_t j = 0; j < s->n_params; j++) {
+        if (s->params[j] >= p->n_params) return false;
+        const plan_leaf *l = &p->params[s->params[j]];
+        if (l->dtype != k->dtype || l->rank != 2 || !is_const(&l->dim[0], s->rows) || !is_const(&l->dim[1], k->k)) return false;
+    }
+    return true;
+}
+
+static rp_status verify_packs(const plan *p, rp_error *err) {
+    int64_t offset = 0;
+    for (uint32_t i = 0; i < p->n_packs; i++) {
+        const plan_pack *k = &p->packs[i];
+        bool ok = (unsigned)k->dtype < RP_DTYPE_COUNT_ && k->n_sections > 0;
+        for (uint32_t s = 0; ok && s < k->n_sections; s++) ok = section_ok(p, k, &k->sections[s]);
+        if (!ok || k->offset != offset || k->size <= 0 || k->size != plan_pack_bytes(k))
+            return BAD(p, "packed weights %u are malformed", i);
+        if (offset > INT64_MAX - k->size - PLAN_ALIGN) return BAD(p, "packed weights %u are too large", i);
+        offset += (k->size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+    }
+    return offset == p->weights_size ? RP_OK : BAD(p, "its weights are not %lld bytes", (long long)p->weights_size);
+}
+
+static rp_status verify_tables(const plan *p, rp_error *err) {
+    for (uint32_t i = 0; i < p->n_consts; i++)
+        if (!p->consts[i].data) return BAD(p, "record %u has no bytes", i);
+    for (uint32_t i = 0; i < p->n_functions; i++) {
+        const plan_function *f = &p->functions[i];
+        if ((f->module != PLAN_BUILTIN && f->module >= p->n_modules) || !f->symbol || !*f->symbol)
+            return BAD(p, "function %u has no module or name", i);
+    }
+    for (uint32_t i = 0; i < p->n_dim_maps; i++)
+        for (uint32_t j = 0; j < p->dim_maps[i].n; j++)
+            if (p->dim_maps[i].map[j] >= p->n_symbols) return BAD(p, "symbol map %u is out of range", i);
+    return RP_OK;
+}
+
+/* --- launches and pieces ------------------------------------------------------- */
+
+static uint32_t seg_count(const plan *p, plan_seg s) {
+    switch (s) {
+    case PLAN_INPUT: return p->n_inputs;
+    case PLAN_OUTPUT: return p->n_outputs;
+    case PLAN_PARAM: return p->n_params;
+    case PLAN_STATE: return p->n_states;
+    case PLAN_PACK: return p->n_packs;
+    case PLAN_CONST: return p->n_consts;
+    case PLAN_ARENA: return p->n_values;
+    case PLAN_SEG_COUNT_: break;
+    }
+    return 0;
+}
+
+static rp_status verify_alts(const plan *p, uint32_t li, rp_error *err) {
+    const plan_launch *l = &p->launches[li];
+    for (uint32_t i = 0; i < l->n_alts; i++) {
+        if (l->alts[i].function >= p->n_functions || l->alts[i].scratch < 0)
+            return BAD(p, "launch %u has no function %u", li, l->alts[i].function);
+        if (i > 0 && l->alts[i].max <= l->alts[i - 1].max) return BAD(p, "launch %u: its variants are not in order", li);
+    }
+    return RP_OK;
+}
+
+static rp_status verify_custom(const plan *p, uint32_t li, rp_error *err) {
+    const plan_launch *l = &p->launches[li];
+    if (!l->custom) return RP_OK;
+    if (l->n_args < 1 || l->n_args > MAX_CUSTOM_ARGS || !l->operands)
+        return BAD(p, "launch %u: custom op %s takes 1 to %u arguments, not %u", li, l->custom, MAX_CUSTOM_ARGS, l->n_args);
+    for (uint32_t i = 0; i < l->n_args; i++)
+        if (!leaf_ok(p, &l->operands[i])) return BAD(p, "launch %u: operand %u of %s is malformed", li, i, l->custom);
+    return RP_OK;
+}
+
+static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
+    const plan_launch *l = &p->launches[li];
+    bool has_code = l->n_alts > 0 && l->n_alts <= PLAN_MAX_ALTS && l->dim_map < p->n_dim_maps;
+    if (!l->name || !size_ok(p, &l->rows) || !size_ok(p, &l->items) || l->grain < 1 || (l->custom ? l->n_alts > 0 : !has_code))
+        return BAD(p, "launch %u is malformed", li);
+    RP_TRY(verify_alts(p, li, err));
+    for (uint32_t i = 0; i < l->n_args; i++) {
+        const plan_arg *a = &l->args[i];
+        if (a->idx >= seg_count(p, a->seg)) return BAD(p, "launch %u, argument %u is out of range", li, i);
+        if (a->seg == PLAN_ARENA && (li < p->values[a->idx].first || li > p->values[a->idx].last))
+            return BAD(p, "launch %u uses value %u outside its life", li, a->idx);
+    }
+    return verify_custom(p, li, err);
+}
+
+static rp_status verify_pieces(const plan *p, rp_error *err) {
+    uint32_t at = 0, compiled = 0, distinct = 0;
+    for (uint32_t i = 0; i < p->n_pieces; i++) {
+        const plan_piece *q = &p->pieces[i];
+        if (q->first != at || q->n > p->n_launches - at) return BAD(p, "piece %u has launches out of order", i);
+        at += q->n;
+        if (q->submod != i || q->distinct > i || p->pieces[q->distinct].distinct != q->distinct ||
+            p->pieces[q->distinct].splitting != q->splitting ||
+            q->graph_index != (q->splitting ? UINT32_MAX : compiled))
+            return BAD(p, "piece %u is not numbered as its place says", i);
+        compiled += !q->splitting;
+        distinct += !q->splitting && q->distinct == i;
+    }
+    if (at != p->n_launches || compiled != p->n_compiled || distinct != p->n_distinct)
+        return BAD(p, "its pieces do not add up to %u launches, %u compiled, %u distinct", p->n_launches, p->n_compiled,
+                   p->n_distinct);
+    return RP_OK;
+}
+
+rp_status plan_verify(const plan *p, rp_error *err) {
+    RP_TRY(verify_interface(p, err));
+    RP_TRY(verify_tables(p, err));
+    RP_TRY(verify_packs(p, err));
+    RP_TRY(verify_values(p, err));
+    for (uint32_t i = 0; i < p->n_launches; i++) RP_TRY(verify_launch(p, i, err));
+    return verify_pieces(p, err);
+}
