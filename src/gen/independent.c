@@ -9,9 +9,9 @@
 
 typedef struct window {
     bool known;
-    int64_t step;      /* elements an iteration */
-    kir_range around;  /* relative to the base, inner counters included */
-    kir_affine base;   /* what is the same in all iterations */
+    int64_t step;     /* elements an iteration */
+    kir_range around; /* relative to the base, inner counters included */
+    kir_affine base;  /* what is the same in all iterations */
 } window;
 
 static bool is_inside(const kir_func *f, kir_ref r, kir_ref loop, kir_ref end) {
@@ -28,9 +28,12 @@ static bool find_window(const kir_func *f, kir_ref index, kir_ref loop, kir_ref 
     inner.c = a.c;
     for (uint32_t i = 0; i < a.n; i++) {
         kir_ref r = a.term[i].ref;
-        if (r == loop) w->step = a.term[i].k;
-        else if (is_inside(f, r, loop, end)) inner.term[inner.n++] = a.term[i];
-        else w->base.term[w->base.n++] = a.term[i];
+        if (r == loop)
+            w->step = a.term[i].k;
+        else if (is_inside(f, r, loop, end))
+            inner.term[inner.n++] = a.term[i];
+        else
+            w->base.term[w->base.n++] = a.term[i];
     }
     w->around = kir_affine_range(f, &inner);
     w->known = w->around.lo > INT64_MIN / 4 && w->around.hi < INT64_MAX / 4 && w->step != 0;
@@ -51,8 +54,8 @@ static bool same_base(const kir_affine *a, const kir_affine *b) {
 
 static bool same_memory(const kir_func *f, uint32_t a, uint32_t b) {
     const kir_buf *x = &f->bufs[a], *y = &f->bufs[b];
-    return a == b ||
-           (x->space == KIR_ARG && y->space == KIR_ARG && x->slot == y->slot && x->offset == y->offset);
+    return a == b || (x->space == KIR_ARG && y->space == KIR_ARG && x->slot == y->slot &&
+                      x->offset == y->offset);
 }
 
 static bool joins(window *all, const window *w) {
@@ -73,7 +76,8 @@ static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir
 
     for (kir_ref at = loop + 1; at < end; at++) {
         const kir_inst *in = &f->insts[at];
-        if ((in->op != KIR_LOAD && in->op != KIR_STORE) || !same_memory(f, in->u.buf, buf)) continue;
+        if ((in->op != KIR_LOAD && in->op != KIR_STORE) || !same_memory(f, in->u.buf, buf))
+            continue;
         if (f->bufs[in->u.buf].dtype != f->bufs[buf].dtype) return false;
         if (!find_window(f, in->in[0], loop, end, &w) || !joins(&all, &w)) return false;
     }

@@ -16,7 +16,8 @@ static int by_text(const void *a, const void *b) {
 }
 
 static const char *prefix(gen_kernel_kind kind) {
-    static const char *const names[] = {"poi_fused", "red_fused", "per_fused", "mm_fused", "attn_fused"};
+    static const char *const names[] = {"poi_fused", "red_fused", "per_fused", "mm_fused",
+                                        "attn_fused"};
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "fused";
 }
 
@@ -25,8 +26,8 @@ static void put_origin(base_buf *out, const char *name) {
     for (; *name; name++) base_buf_putc(out, isalnum((unsigned char)*name) ? *name : '_');
 }
 
-rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint32_t n, uint32_t index,
-                          base_buf *out, rp_error *err) {
+rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint32_t n,
+                          uint32_t index, base_buf *out, rp_error *err) {
     const char **sorted = base_alloc_array(n ? n : 1, sizeof *sorted);
     size_t start = out->len;
 

@@ -90,10 +90,14 @@ void gen_close(gen_render *r) {
 static void float_text(gen_render *r, double v, char *buf, size_t size) {
     const char *sign = signbit(v) ? "-" : "";
 
-    if (isnan(v)) snprintf(buf, size, r->cuda ? "RP_NAN" : "__builtin_nanf(\"\")");
-    else if (isinf(v)) snprintf(buf, size, "(%sRP_INF)", sign);
-    else if (v == rint(v) && fabs(v) < 1e7) snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
-    else snprintf(buf, size, *sign ? "(%af)" : "%af", v);
+    if (isnan(v))
+        snprintf(buf, size, r->cuda ? "RP_NAN" : "__builtin_nanf(\"\")");
+    else if (isinf(v))
+        snprintf(buf, size, "(%sRP_INF)", sign);
+    else if (v == rint(v) && fabs(v) < 1e7)
+        snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
+    else
+        snprintf(buf, size, *sign ? "(%af)" : "%af", v);
 }
 
 const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {
@@ -101,8 +105,10 @@ const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {
     long long i = (long long)in->u.i;
 
     if (in->op == KIR_CONST_I) {
-        if (i == INT64_MIN) snprintf(buf, size, "(-9223372036854775807LL - 1)");
-        else snprintf(buf, size, i < 0 ? "(%lldLL)" : "%lldLL", i);
+        if (i == INT64_MIN)
+            snprintf(buf, size, "(-9223372036854775807LL - 1)");
+        else
+            snprintf(buf, size, i < 0 ? "(%lldLL)" : "%lldLL", i);
     } else if (in->op == KIR_CONST_F) {
         float_text(r, in->u.f, buf, size);
     } else if (in->op == KIR_PARAM) {
@@ -125,7 +131,8 @@ const char *gen_class_type(kir_class c) {
 const char *gen_elem_type(rp_dtype t) {
     switch (t) {
     case RP_DTYPE_F32: return "float";
-    case RP_DTYPE_F16: case RP_DTYPE_BF16: return "rp_u16";
+    case RP_DTYPE_F16:
+    case RP_DTYPE_BF16: return "rp_u16";
     case RP_DTYPE_I32: return "rp_i32";
     case RP_DTYPE_I16: return "rp_i16";
     case RP_DTYPE_I8: return "rp_i8";
@@ -163,8 +170,10 @@ void gen_expr(gen_render *r, const char *expr, const kir_ref in[3]) {
         if (isalpha((unsigned char)*p) || *p == '_') {
             size_t n = 1;
             while (isalnum((unsigned char)p[n]) || p[n] == '_') n++;
-            if (n == 1 && *p >= 'a' && *p <= 'c') gen_put(r, in[*p - 'a']);
-            else base_buf_add(r->out, p, n);
+            if (n == 1 && *p >= 'a' && *p <= 'c')
+                gen_put(r, in[*p - 'a']);
+            else
+                base_buf_add(r->out, p, n);
             p += n;
         } else if (isdigit((unsigned char)*p)) {
             /* A number with its suffix: the f of 1.0f is no name. */
@@ -175,8 +184,12 @@ void gen_expr(gen_render *r, const char *expr, const kir_ref in[3]) {
     }
 }
 
-static bool fits_i32(kir_range r) { return r.lo >= INT32_MIN && r.hi <= INT32_MAX; }
-static bool fits_u32(kir_range r) { return r.lo >= 0 && r.hi <= UINT32_MAX; }
+static bool fits_i32(kir_range r) {
+    return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
+}
+static bool fits_u32(kir_range r) {
+    return r.lo >= 0 && r.hi <= UINT32_MAX;
+}
 
 /* Unsigned division needs no correction of the sign, 32 bits are cheaper than 64. */
 static void put_divmod(gen_render *r, const kir_inst *in) {
@@ -224,7 +237,8 @@ static void put_index(gen_render *r, const kir_inst *in) {
     case KIR_IADD: put_infix(r, in, "+"); break;
     case KIR_ISUB: put_infix(r, in, "-"); break;
     case KIR_IMUL: put_infix(r, in, "*"); break;
-    case KIR_IDIV: case KIR_IMOD: put_divmod(r, in); break;
+    case KIR_IDIV:
+    case KIR_IMOD: put_divmod(r, in); break;
     case KIR_IMIN: put_minmax(r, in, "<"); break;
     case KIR_IMAX: put_minmax(r, in, ">"); break;
     case KIR_ILT: put_less(r, in); break;
@@ -244,7 +258,9 @@ static void put_alu_i32(gen_render *r, const kir_inst *in) {
     case IR_sub: gen_expr(r, exact ? "a - b" : "rk_sat((long long)a - b)", in->in); break;
     case IR_mul: gen_expr(r, exact ? "a * b" : "rk_sat((long long)a * b)", in->in); break;
     case IR_neg: gen_expr(r, exact ? "-a" : "rk_sat(-(long long)a)", in->in); break;
-    case IR_abs: gen_expr(r, exact ? "a < 0 ? -a : a" : "rk_sat(a < 0 ? -(long long)a : a)", in->in); break;
+    case IR_abs:
+        gen_expr(r, exact ? "a < 0 ? -a : a" : "rk_sat(a < 0 ? -(long long)a : a)", in->in);
+        break;
     case IR_max: gen_expr(r, "a > b ? a : b", in->in); break;
     case IR_min: gen_expr(r, "a < b ? a : b", in->in); break;
     case IR_not: gen_expr(r, "a == 0", in->in); break;
@@ -264,8 +280,11 @@ static void put_alu_i32(gen_render *r, const kir_inst *in) {
 static void put_clamped(gen_render *r, rp_dtype t, const char *value) {
     kir_range to = kir_dtype_range(t);
 
-    if (t == RP_DTYPE_I32) base_buf_puts(r->out, value);
-    else base_buf_printf(r->out, "rk_clamp(%s, %lld, %lld)", value, (long long)to.lo, (long long)to.hi);
+    if (t == RP_DTYPE_I32)
+        base_buf_puts(r->out, value);
+    else
+        base_buf_printf(r->out, "rk_clamp(%s, %lld, %lld)", value, (long long)to.lo,
+                        (long long)to.hi);
 }
 
 static void put_round(gen_render *r, const kir_inst *in) {
@@ -304,17 +323,23 @@ static void put_data(gen_render *r, const kir_inst *in) {
 
     switch (in->op) {
     case KIR_FROM_INDEX:
-        if (in->cls == KIR_F32) gen_expr(r, fits_i32(a) ? "(float)(rp_i32)a" : "(float)a", in->in);
-        else gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_sat(a)", in->in);
+        if (in->cls == KIR_F32)
+            gen_expr(r, fits_i32(a) ? "(float)(rp_i32)a" : "(float)a", in->in);
+        else
+            gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_sat(a)", in->in);
         break;
     case KIR_ALU:
-        if (in->cls == KIR_I32) put_alu_i32(r, in);
-        else gen_expr(r, ir_op_table(in->u.alu)->expr, in->in);
+        if (in->cls == KIR_I32)
+            put_alu_i32(r, in);
+        else
+            gen_expr(r, ir_op_table(in->u.alu)->expr, in->in);
         break;
     case KIR_SELECT: gen_expr(r, "a ? b : c", in->in); break;
     case KIR_CVT:
-        if (in->cls == KIR_F32) gen_expr(r, "(float)a", in->in);
-        else gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_to_i32(a)", in->in);
+        if (in->cls == KIR_F32)
+            gen_expr(r, "(float)a", in->in);
+        else
+            gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_to_i32(a)", in->in);
         break;
     case KIR_ROUND_TO: put_round(r, in); break;
     case KIR_SHR:
@@ -338,10 +363,14 @@ static void put_store(gen_render *r, const kir_inst *in) {
     base_buf_printf(r->out, "b_%s[", b->name);
     gen_put(r, in->in[0]);
     base_buf_puts(r->out, "] = ");
-    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32) base_buf_puts(r->out, v);
-    else if (b->dtype == RP_DTYPE_F16) base_buf_printf(r->out, "rp_f32_to_f16(%s)", v);
-    else if (b->dtype == RP_DTYPE_BF16) base_buf_printf(r->out, "rp_f32_to_bf16(%s)", v);
-    else if (have.lo >= to.lo && have.hi <= to.hi) base_buf_printf(r->out, "(%s)%s", gen_elem_type(b->dtype), v);
+    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32)
+        base_buf_puts(r->out, v);
+    else if (b->dtype == RP_DTYPE_F16)
+        base_buf_printf(r->out, "rp_f32_to_f16(%s)", v);
+    else if (b->dtype == RP_DTYPE_BF16)
+        base_buf_printf(r->out, "rp_f32_to_bf16(%s)", v);
+    else if (have.lo >= to.lo && have.hi <= to.hi)
+        base_buf_printf(r->out, "(%s)%s", gen_elem_type(b->dtype), v);
     else {
         base_buf_printf(r->out, "(%s)", gen_elem_type(b->dtype));
         put_clamped(r, b->dtype, v);
@@ -359,8 +388,10 @@ void gen_statement(gen_render *r, kir_ref at) {
     } else {
         base_buf_printf(r->out, "const %s %s = ", gen_class_type(in->cls),
                         gen_text(r, at, name, sizeof name));
-        if (in->cls == KIR_INDEX) put_index(r, in);
-        else put_data(r, in);
+        if (in->cls == KIR_INDEX)
+            put_index(r, in);
+        else
+            put_data(r, in);
     }
     base_buf_puts(r->out, ";\n");
 }

@@ -15,7 +15,8 @@ typedef struct gen_render {
 } gen_render;
 
 /* Verifies f and fills the side arrays. */
-rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
+rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out,
+                          rp_error *err) RP_MUST_USE;
 void gen_render_done(gen_render *r);
 
 /* One line with indentation and newline. */

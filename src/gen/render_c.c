@@ -119,8 +119,10 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_serial(r, at + 1, end);
     if (how == KIR_SUM || how == KIR_PROD) {
         const char *op = how == KIR_SUM ? "+" : "*";
-        if (cls == KIR_F32) gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
-        else gen_line(r, "a%u = (rp_i32)((rp_u32)a%u %s (rp_u32)%s);", at, at, op, v);
+        if (cls == KIR_F32)
+            gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
+        else
+            gen_line(r, "a%u = (rp_i32)((rp_u32)a%u %s (rp_u32)%s);", at, at, op, v);
     } else {
         gen_line(r, "a%u = %s %c a%u ? %s : a%u;", at, v, how == KIR_MAX ? '>' : '<', at, v, at);
     }
@@ -154,9 +156,12 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
     gen_line(r, "%s v%u;", gen_class_type(r->f->insts[end].cls), end);
     gen_line(r, "{");
     r->depth++;
-    if (in->u.reduce == KIR_ARGMAX) put_argmax(r, at, end, n);
-    else if (in->u.reduce == KIR_PROD || r->f->insts[end].cls == KIR_I32) put_plain_reduce(r, at, end, n);
-    else put_lane_reduce(r, at, end, n);
+    if (in->u.reduce == KIR_ARGMAX)
+        put_argmax(r, at, end, n);
+    else if (in->u.reduce == KIR_PROD || r->f->insts[end].cls == KIR_I32)
+        put_plain_reduce(r, at, end, n);
+    else
+        put_lane_reduce(r, at, end, n);
     gen_close(r);
 }
 
@@ -169,9 +174,7 @@ static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     case KIR_REDUCE: put_reduce(r, at, end); return;
     case KIR_PAR: open_loop(r, at, "begin", "end"); break;
     case KIR_LOOP: open_loop(r, at, "0", n); break;
-    default:
-        gen_open(r, "if (%s)", n);
-        break;
+    default: gen_open(r, "if (%s)", n); break;
     }
     gen_serial(r, at + 1, end);
     gen_close(r);
@@ -188,7 +191,9 @@ void gen_serial(gen_render *r, kir_ref from, kir_ref to) {
     }
 }
 
-static const char *constness(const kir_buf *b) { return b->written ? "" : "const "; }
+static const char *constness(const kir_buf *b) {
+    return b->written ? "" : "const ";
+}
 
 static int64_t scratch_bytes(const kir_buf *b) {
     return (b->size * (int64_t)rp_dtype_block_bytes(b->dtype) + 63) & ~INT64_C(63);
@@ -225,10 +230,13 @@ static void put_head(gen_render *r) {
 
     if (f->form == KIR_KERNEL) {
         gen_line(r, "__attribute__((visibility(\"default\")))");
-        gen_line(r, "void %s(void *const *arg, const long long *dim, long long begin, long long end,", f->name);
+        gen_line(r,
+                 "void %s(void *const *arg, const long long *dim, long long begin, long long end,",
+                 f->name);
         gen_line(r, "    void *scratch)");
     } else {
-        base_buf_printf(r->out, "RP_INLINE void %s(void *const *arg, const long long *dim", f->name);
+        base_buf_printf(r->out, "RP_INLINE void %s(void *const *arg, const long long *dim",
+                        f->name);
         for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", long long p%u", i);
         for (uint32_t i = 0; i < f->n_bufs; i++) {
             if (f->bufs[i].space != KIR_SCRATCH) continue;
@@ -247,17 +255,20 @@ static int64_t put_call(gen_render *r) {
     int64_t at = 0;
 
     gen_line(r, f->form == KIR_KERNEL ? "(void)arg, (void)scratch;" : "(void)arg;");
-    base_buf_printf(r->out, "    %s_body(dim%s", f->name, f->form == KIR_KERNEL ? ", begin, end" : "");
+    base_buf_printf(r->out, "    %s_body(dim%s", f->name,
+                    f->form == KIR_KERNEL ? ", begin, end" : "");
     for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", p%u", i);
     for (uint32_t i = 0; i < f->n_bufs; i++) {
         const kir_buf *b = &f->bufs[i];
         const char *type = gen_elem_type(b->dtype), *c = constness(b);
         base_buf_puts(r->out, ",\n        ");
         if (b->space == KIR_ARG) {
-            base_buf_printf(r->out, "(%s%s *)((char *)arg[%u] + %" PRId64 ")", c, type, b->slot, b->offset);
+            base_buf_printf(r->out, "(%s%s *)((char *)arg[%u] + %" PRId64 ")", c, type, b->slot,
+                            b->offset);
         } else if (f->form == KIR_KERNEL) {
-            base_buf_printf(r->out, "(%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64 ", 64)", c,
-                            type, at);
+            base_buf_printf(r->out,
+                            "(%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64 ", 64)",
+                            c, type, at);
             at += scratch_bytes(b);
         } else {
             base_buf_printf(r->out, "b_%s", b->name);

@@ -48,8 +48,10 @@ static int64_t shared_bytes(const kir_func *f) {
 }
 
 gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
-    gen_cuda_launch l = {.threads = MAX_THREADS, .n_args = gen_slots(f),
-                         .n_dims = ir_dims_symbol_count(f->dims), .block_per_item = has_blocks(f)};
+    gen_cuda_launch l = {.threads = MAX_THREADS,
+                         .n_args = gen_slots(f),
+                         .n_dims = ir_dims_symbol_count(f->dims),
+                         .block_per_item = has_blocks(f)};
     int64_t widest = 32;
 
     if (!l.block_per_item) return l;
@@ -65,12 +67,15 @@ gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
 
 static void put_together(gen_render *r, kir_ref from, kir_ref to);
 
-static void put_barrier(gen_render *r) { gen_line(r, "__syncthreads();"); }
+static void put_barrier(gen_render *r) {
+    gen_line(r, "__syncthreads();");
+}
 
 /* Some store in (at, end) needs barriers around. */
 static bool stores_need_order(const gen_render *r, kir_ref at, kir_ref end) {
     for (; at <= end; at++) {
-        if (r->f->insts[at].op == KIR_STORE && gen_needs_order(r->f, r->f->insts[at].u.buf)) return true;
+        if (r->f->insts[at].op == KIR_STORE && gen_needs_order(r->f, r->f->insts[at].u.buf))
+            return true;
     }
     return false;
 }
@@ -184,9 +189,12 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
         gen_line(r, "l%u[%s] = rk_join<%s>(l%u[%s], %s);", at, index, how_name(how), at, index, v);
     }
     gen_close(r);
-    if (how == KIR_ARGMAX) gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
-    else if (how == KIR_PROD) gen_line(r, "v%u = l%u[0];", end, at);
-    else gen_line(r, "v%u = rk_tree<%s>(l%u);", end, how_name(how), at);
+    if (how == KIR_ARGMAX)
+        gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
+    else if (how == KIR_PROD)
+        gen_line(r, "v%u = l%u[0];", end, at);
+    else
+        gen_line(r, "v%u = rk_tree<%s>(l%u);", end, how_name(how), at);
 }
 
 static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
@@ -196,9 +204,12 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "{");
     r->depth++;
     if (dealt && order) put_barrier(r);
-    if (!dealt) put_stepped_reduce(r, at, end, n);
-    else if (r->f->insts[at].u.reduce == KIR_ARGMAX) put_dealt_argmax(r, at, end, n);
-    else put_dealt_reduce(r, at, end, n);
+    if (!dealt)
+        put_stepped_reduce(r, at, end, n);
+    else if (r->f->insts[at].u.reduce == KIR_ARGMAX)
+        put_dealt_argmax(r, at, end, n);
+    else
+        put_dealt_reduce(r, at, end, n);
     if (dealt && order) put_barrier(r);
     gen_close(r);
 }
@@ -211,8 +222,10 @@ static void put_together(gen_render *r, kir_ref from, kir_ref to) {
         const kir_inst *in = &r->f->insts[at];
         kir_ref end = r->partner[at];
         if (kir_op_table(in->op)->shape != KIR_SHAPE_BEGIN) {
-            if (in->op == KIR_STORE) put_store(r, at);
-            else gen_statement(r, at);
+            if (in->op == KIR_STORE)
+                put_store(r, at);
+            else
+                gen_statement(r, at);
             continue;
         }
         gen_text(r, in->in[0], n, sizeof n);
@@ -234,7 +247,8 @@ static void put_par(gen_render *r, kir_ref at, bool block_per_item) {
 
     if (!block_per_item) {
         gen_open(r,
-                 "for (long long i%u = blockIdx.x * (long long)blockDim.x + threadIdx.x; i%u < items; i%u += "
+                 "for (long long i%u = blockIdx.x * (long long)blockDim.x + threadIdx.x; i%u < "
+                 "items; i%u += "
                  "(long long)gridDim.x * blockDim.x)",
                  at, at, at);
         gen_serial(r, at + 1, end);
@@ -246,7 +260,9 @@ static void put_par(gen_render *r, kir_ref at, bool block_per_item) {
     gen_close(r);
 }
 
-static const char *constness(const kir_buf *b) { return b->written ? "" : "const "; }
+static const char *constness(const kir_buf *b) {
+    return b->written ? "" : "const ";
+}
 
 static void put_bufs(gen_render *r) {
     const kir_func *f = r->f;
@@ -259,8 +275,8 @@ static void put_bufs(gen_render *r) {
         snprintf(pointer, sizeof pointer, slot, b->slot);
         if (b->space == KIR_ARG) {
             gen_line(r, "%s%s *%s b_%s = (%s%s *)(%s + %" PRId64 ");", c, type,
-                     gen_buf_aliases(f, i) ? "const" : "__restrict__ const", b->name, c, type, pointer,
-                     b->offset);
+                     gen_buf_aliases(f, i) ? "const" : "__restrict__ const", b->name, c, type,
+                     pointer, b->offset);
         } else if (f->form == KIR_KERNEL) {
             gen_line(r, "__shared__ %s b_%s[%" PRId64 "];", type, b->name, b->size ? b->size : 1);
         }
@@ -268,7 +284,8 @@ static void put_bufs(gen_render *r) {
 }
 
 static void put_kernel_head(gen_render *r, const gen_cuda_launch *l) {
-    base_buf_printf(r->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", l->threads, r->f->name);
+    base_buf_printf(r->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", l->threads,
+                    r->f->name);
     for (uint32_t i = 0; i < l->n_args; i++) base_buf_printf(r->out, "char *a%u, ", i);
     for (uint32_t i = 0; i < l->n_dims; i++) base_buf_printf(r->out, "long long d%u, ", i);
     base_buf_puts(r->out, "long long items)\n{\n");
@@ -287,7 +304,8 @@ static void put_fragment_head(gen_render *r) {
     for (uint32_t i = 0; i < f->n_bufs; i++) {
         const kir_buf *b = &f->bufs[i];
         if (b->space != KIR_SCRATCH) continue;
-        base_buf_printf(r->out, ",\n    %s%s *__restrict__ b_%s", constness(b), gen_elem_type(b->dtype), b->name);
+        base_buf_printf(r->out, ",\n    %s%s *__restrict__ b_%s", constness(b),
+                        gen_elem_type(b->dtype), b->name);
     }
     base_buf_puts(r->out, ")\n{\n");
     r->depth++;
@@ -303,11 +321,13 @@ rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) {
     if (f->form == KIR_KERNEL && shared_bytes(f) > MAX_SHARED) {
         gen_render_done(&r);
         return rp_fail(err, RP_UNSUPPORTED,
-                       "kernel %s: %" PRId64 " bytes of scratch an item; a CUDA block has %d", f->name,
-                       shared_bytes(f), MAX_SHARED);
+                       "kernel %s: %" PRId64 " bytes of scratch an item; a CUDA block has %d",
+                       f->name, shared_bytes(f), MAX_SHARED);
     }
-    if (f->form == KIR_KERNEL) put_kernel_head(&r, &l);
-    else put_fragment_head(&r);
+    if (f->form == KIR_KERNEL)
+        put_kernel_head(&r, &l);
+    else
+        put_fragment_head(&r);
     put_bufs(&r);
     gen_dims(&r);
     if (f->form == KIR_FRAGMENT) gen_serial(&r, 0, f->n_insts);

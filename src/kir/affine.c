@@ -33,8 +33,10 @@ static void add_level(const kir_func *f, kir_ref r, int64_t k, int level, kir_af
 
     if (a->overflow) return;
     if (kir_const_value(f, r, &c)) {
-        if (__builtin_mul_overflow(c, k, &kc)) a->overflow = true;
-        else add_const(a, kc);
+        if (__builtin_mul_overflow(c, k, &kc))
+            a->overflow = true;
+        else
+            add_const(a, kc);
     } else if (level && (in->op == KIR_IADD || in->op == KIR_ISUB) && k != INT64_MIN) {
         add_level(f, in->in[0], k, level - 1, a);
         add_level(f, in->in[1], in->op == KIR_IADD ? k : -k, level - 1, a);
@@ -104,8 +106,10 @@ void kir_affine_split(const kir_affine *a, int64_t d, kir_affine *quot, kir_affi
     *quot = (kir_affine){.c = kir_floordiv(a->c, d), .overflow = a->overflow};
     *rest = (kir_affine){.c = kir_mod(a->c, d), .overflow = a->overflow};
     for (uint32_t i = 0; i < a->n; i++) {
-        if (a->term[i].k % d == 0) add_term(quot, a->term[i].ref, a->term[i].k / d);
-        else add_term(rest, a->term[i].ref, a->term[i].k);
+        if (a->term[i].k % d == 0)
+            add_term(quot, a->term[i].ref, a->term[i].k / d);
+        else
+            add_term(rest, a->term[i].ref, a->term[i].k);
     }
 }
 
@@ -128,9 +132,7 @@ kir_ref kir_affine_emit(kir_func *f, const kir_affine *a) {
                 sum = kir_append_shared(f, KIR_ISUB, sum, t, KIR_NONE);
             } else {
                 t = k == 1 ? t : kir_bin(f, KIR_IMUL, t, kir_const_i(f, k));
-                sum = sum == KIR_NONE
-                          ? t
-                          : kir_append_shared(f, KIR_IADD, sum, t, KIR_NONE);
+                sum = sum == KIR_NONE ? t : kir_append_shared(f, KIR_IADD, sum, t, KIR_NONE);
             }
         }
     }

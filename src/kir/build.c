@@ -7,7 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
+static bool same_bits(double a, double b) {
+    return memcmp(&a, &b, sizeof a) == 0;
+}
 
 /* A constant, dim or param made before; those are few, so a search will do. */
 static kir_ref find_global(const kir_func *f, const kir_inst *in) {
@@ -66,8 +68,10 @@ static bool operand_ok(kir_func *f, const char *op, kir_ref r, kir_class want) {
 
     if (f->failed) return false;
     if (!kir_is_visible(f, r)) {
-        if (r == KIR_NONE) kir_fail(f, RP_INVALID, "%s: an operand is missing", op);
-        else kir_fail(f, RP_INVALID, "%s: operand %%%u is not visible here", op, r);
+        if (r == KIR_NONE)
+            kir_fail(f, RP_INVALID, "%s: an operand is missing", op);
+        else
+            kir_fail(f, RP_INVALID, "%s: operand %%%u is not visible here", op, r);
         return false;
     }
     have = f->insts[r].cls;
@@ -88,8 +92,9 @@ kir_ref kir_begin(kir_func *f, kir_op par_loop, kir_ref extent) {
 
 kir_ref kir_begin_reduce(kir_func *f, kir_reduce how, kir_ref extent) {
     if (!operand_ok(f, "reduce", extent, KIR_INDEX)) return KIR_NONE;
-    return kir_append(f, (kir_inst){.op = KIR_REDUCE, .cls = KIR_INDEX, .in = {extent}, .n_in = 1,
-                                    .u.reduce = how});
+    return kir_append(
+        f,
+        (kir_inst){.op = KIR_REDUCE, .cls = KIR_INDEX, .in = {extent}, .n_in = 1, .u.reduce = how});
 }
 
 static kir_op innermost(const kir_func *f) {
@@ -104,7 +109,8 @@ kir_ref kir_yield(kir_func *f, kir_ref value) {
         kir_fail(f, RP_INVALID, "yield: the innermost open block is no reduce");
         return KIR_NONE;
     }
-    in.cls = f->insts[f->open[f->n_open - 1]].u.reduce == KIR_ARGMAX ? KIR_I32 : f->insts[value].cls;
+    in.cls = f->insts[f->open[f->n_open - 1]].u.reduce == KIR_ARGMAX ? KIR_I32
+                                                                     : f->insts[value].cls;
     return kir_append(f, in);
 }
 
@@ -116,7 +122,8 @@ void kir_begin_if(kir_func *f, kir_ref cond) {
 void kir_end(kir_func *f) {
     if (f->failed) return;
     if (innermost(f) == KIR_REDUCE || !f->n_open) {
-        kir_fail(f, RP_INVALID, "end: %s", f->n_open ? "a reduce ends with yield" : "no block is open");
+        kir_fail(f, RP_INVALID, "end: %s",
+                 f->n_open ? "a reduce ends with yield" : "no block is open");
         return;
     }
     (void)kir_append(f, (kir_inst){.op = KIR_END, .cls = KIR_VOID});
@@ -124,10 +131,27 @@ void kir_end(kir_func *f) {
 
 bool kir_alu_on_i32(ir_op op) {
     switch (op) {
-    case IR_neg: case IR_abs: case IR_not: case IR_cast: case IR_floor: case IR_ceil: case IR_round:
-    case IR_add: case IR_sub: case IR_mul: case IR_max: case IR_min: case IR_eq: case IR_ne:
-    case IR_lt: case IR_le: case IR_gt: case IR_ge: case IR_and: case IR_or: case IR_where:
-        return true;
+    case IR_neg:
+    case IR_abs:
+    case IR_not:
+    case IR_cast:
+    case IR_floor:
+    case IR_ceil:
+    case IR_round:
+    case IR_add:
+    case IR_sub:
+    case IR_mul:
+    case IR_max:
+    case IR_min:
+    case IR_eq:
+    case IR_ne:
+    case IR_lt:
+    case IR_le:
+    case IR_gt:
+    case IR_ge:
+    case IR_and:
+    case IR_or:
+    case IR_where: return true;
     default: return false;
     }
 }
@@ -162,7 +186,8 @@ kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
         return KIR_NONE;
     }
     if (in.cls == KIR_I32 && !kir_alu_on_i32(op)) {
-        kir_fail(f, RP_UNSUPPORTED, "%s is not defined on integers; convert to f32 first", info->name);
+        kir_fail(f, RP_UNSUPPORTED, "%s is not defined on integers; convert to f32 first",
+                 info->name);
         return KIR_NONE;
     }
     if (op == IR_cast) return a;
@@ -180,7 +205,8 @@ kir_ref kir_select(kir_func *f, kir_ref c, kir_ref a, kir_ref b) {
     r = f->ranges[c];
     if (a == b || r.lo > 0 || r.hi < 0) return a;
     if (r.lo == 0 && r.hi == 0) return b;
-    return kir_append(f, (kir_inst){.op = KIR_SELECT, .cls = f->insts[a].cls, .in = {c, a, b}, .n_in = 3});
+    return kir_append(
+        f, (kir_inst){.op = KIR_SELECT, .cls = f->insts[a].cls, .in = {c, a, b}, .n_in = 3});
 }
 
 static kir_ref unary(kir_func *f, kir_op op, kir_class cls, kir_ref a, int64_t imm) {
@@ -210,18 +236,22 @@ kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a) {
     return unary(f, KIR_FROM_INDEX, to, a, 0);
 }
 
-static bool fits(kir_range r, kir_range in) { return r.lo >= in.lo && r.hi <= in.hi; }
+static bool fits(kir_range r, kir_range in) {
+    return r.lo >= in.lo && r.hi <= in.hi;
+}
 
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a) {
     if (!operand_ok(f, "round_to", a, KIR_VOID)) return KIR_NONE;
     if (!kir_dtype_ok(t) || (f->insts[a].cls == KIR_I32 && rp_dtype_is_float(t))) {
-        kir_fail(f, RP_UNSUPPORTED, "round_to %s of %s", rp_dtype_name(t), kir_class_name(f->insts[a].cls));
+        kir_fail(f, RP_UNSUPPORTED, "round_to %s of %s", rp_dtype_name(t),
+                 kir_class_name(f->insts[a].cls));
         return KIR_NONE;
     }
     if (t == RP_DTYPE_F32) return a;
     if (f->insts[a].cls == KIR_I32 && fits(f->ranges[a], kir_dtype_range(t))) return a;
-    return kir_append(f, (kir_inst){.op = KIR_ROUND_TO, .cls = f->insts[a].cls, .in = {a}, .n_in = 1,
-                                    .u.dtype = t});
+    return kir_append(
+        f,
+        (kir_inst){.op = KIR_ROUND_TO, .cls = f->insts[a].cls, .in = {a}, .n_in = 1, .u.dtype = t});
 }
 
 kir_ref kir_shr(kir_func *f, kir_ref a, int64_t bits) {
@@ -251,8 +281,11 @@ static bool buf_ok(kir_func *f, const char *op, uint32_t buf) {
 
 kir_ref kir_load(kir_func *f, uint32_t buf, kir_ref index) {
     if (!buf_ok(f, "load", buf) || !operand_ok(f, "load", index, KIR_INDEX)) return KIR_NONE;
-    return kir_append(f, (kir_inst){.op = KIR_LOAD, .cls = kir_buf_class(f->bufs[buf].dtype),
-                                    .in = {index}, .n_in = 1, .u.buf = buf});
+    return kir_append(f, (kir_inst){.op = KIR_LOAD,
+                                    .cls = kir_buf_class(f->bufs[buf].dtype),
+                                    .in = {index},
+                                    .n_in = 1,
+                                    .u.buf = buf});
 }
 
 void kir_store(kir_func *f, uint32_t buf, kir_ref index, kir_ref value) {
@@ -265,6 +298,7 @@ void kir_store(kir_func *f, uint32_t buf, kir_ref index, kir_ref value) {
     value = kir_cvt(f, kir_buf_class(f->bufs[buf].dtype), value);
     if (value == KIR_NONE) return;
     f->bufs[buf].written = true;
-    (void)kir_append(f, (kir_inst){.op = KIR_STORE, .cls = KIR_VOID, .in = {index, value}, .n_in = 2,
-                                   .u.buf = buf});
+    (void)kir_append(
+        f, (kir_inst){
+               .op = KIR_STORE, .cls = KIR_VOID, .in = {index, value}, .n_in = 2, .u.buf = buf});
 }

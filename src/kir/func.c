@@ -43,7 +43,9 @@ static const kir_op_info op_infos[KIR_OP_COUNT_] = {
     [KIR_STORE] = {"store", KIR_SHAPE_EFFECT, 2, "id", '-'},
 };
 
-const kir_op_info *kir_op_table(kir_op op) { return &op_infos[op]; }
+const kir_op_info *kir_op_table(kir_op op) {
+    return &op_infos[op];
+}
 
 const char *kir_class_name(kir_class c) {
     static const char *const names[] = {"index", "f32", "i32", "void"};

@@ -4,7 +4,8 @@
 #include "kir/affine.h"
 
 bool kir_const_value(const kir_func *f, kir_ref r, int64_t *out) {
-    if (r >= f->n_insts || f->insts[r].cls != KIR_INDEX || f->ranges[r].lo != f->ranges[r].hi) return false;
+    if (r >= f->n_insts || f->insts[r].cls != KIR_INDEX || f->ranges[r].lo != f->ranges[r].hi)
+        return false;
     *out = f->ranges[r].lo;
     return true;
 }
@@ -15,8 +16,8 @@ kir_ref kir_append_shared(kir_func *f, kir_op op, kir_ref a, kir_ref b, kir_ref 
     if (f->failed || a == KIR_NONE || b == KIR_NONE) return KIR_NONE;
     for (uint32_t i = f->n_insts; i-- > 0;) {
         const kir_inst *old = &f->insts[i];
-        if (old->op == op && old->in[0] == a && old->in[1] == b && (in.n_in < 3 || old->in[2] == c) &&
-            kir_is_visible(f, i)) {
+        if (old->op == op && old->in[0] == a && old->in[1] == b &&
+            (in.n_in < 3 || old->in[2] == c) && kir_is_visible(f, i)) {
             return i;
         }
     }
@@ -131,7 +132,8 @@ static kir_ref build_div(kir_func *f, kir_ref a, kir_ref b) {
     if (kir_floordiv(ra.lo, d) == kir_floordiv(ra.hi, d)) {
         return kir_const_i(f, kir_floordiv(ra.lo, d));
     }
-    if (in->op == KIR_IDIV && kir_const_value(f, in->in[1], &c) && !__builtin_mul_overflow(c, d, &p)) {
+    if (in->op == KIR_IDIV && kir_const_value(f, in->in[1], &c) &&
+        !__builtin_mul_overflow(c, d, &p)) {
         return build_div(f, in->in[0], kir_const_i(f, p));
     }
     kir_affine_add(f, a, 1, &all);
@@ -180,7 +182,8 @@ static kir_ref build_mod(kir_func *f, kir_ref a, kir_ref b) {
     g = split_by_factor(f, &all, d, &quot, &rest);
     if (g) {
         hi = kir_bin(f, KIR_IMOD, kir_affine_emit(f, &quot), kir_const_i(f, d / g));
-        return kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, hi, kir_const_i(f, g)), kir_affine_emit(f, &rest));
+        return kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, hi, kir_const_i(f, g)),
+                       kir_affine_emit(f, &rest));
     }
     return kir_append_shared(f, KIR_IMOD, a, b, KIR_NONE);
 }
@@ -202,8 +205,12 @@ static kir_ref build_lt(kir_func *f, kir_ref a, kir_ref b) {
     return kir_append_shared(f, KIR_ILT, a, b, KIR_NONE);
 }
 
-static bool is_true(kir_range r) { return r.lo > 0 || r.hi < 0; }
-static bool is_false(kir_range r) { return r.lo == 0 && r.hi == 0; }
+static bool is_true(kir_range r) {
+    return r.lo > 0 || r.hi < 0;
+}
+static bool is_false(kir_range r) {
+    return r.lo == 0 && r.hi == 0;
+}
 
 static kir_ref build_and(kir_func *f, kir_ref a, kir_ref b) {
     kir_range ra = f->ranges[a], rb = f->ranges[b];
@@ -233,16 +240,16 @@ kir_ref kir_bin(kir_func *f, kir_op op, kir_ref a, kir_ref b) {
 
     if (!check_index(f, text, a) || !check_index(f, text, b)) return KIR_NONE;
     switch (op) {
-    case KIR_IADD: case KIR_ISUB: return build_sum(f, op, a, b);
+    case KIR_IADD:
+    case KIR_ISUB: return build_sum(f, op, a, b);
     case KIR_IMUL: return build_mul(f, a, b);
     case KIR_IDIV: return build_div(f, a, b);
     case KIR_IMOD: return build_mod(f, a, b);
-    case KIR_IMIN: case KIR_IMAX: return build_minmax(f, op, a, b);
+    case KIR_IMIN:
+    case KIR_IMAX: return build_minmax(f, op, a, b);
     case KIR_ILT: return build_lt(f, a, b);
     case KIR_IAND: return build_and(f, a, b);
-    default:
-        kir_fail(f, RP_INVALID, "%s is no binary index op", text);
-        return KIR_NONE;
+    default: kir_fail(f, RP_INVALID, "%s is no binary index op", text); return KIR_NONE;
     }
 }
 

@@ -8,18 +8,18 @@
 
 /* What an op looks like to verifier, printer and parser. */
 typedef enum kir_shape {
-    KIR_SHAPE_PLAIN,  /* operands make a value */
-    KIR_SHAPE_BEGIN,  /* opens a block */
-    KIR_SHAPE_END,    /* closes one */
-    KIR_SHAPE_EFFECT  /* no value */
+    KIR_SHAPE_PLAIN, /* operands make a value */
+    KIR_SHAPE_BEGIN, /* opens a block */
+    KIR_SHAPE_END,   /* closes one */
+    KIR_SHAPE_EFFECT /* no value */
 } kir_shape;
 
 typedef struct kir_op_info {
     const char *text;
     kir_shape shape;
-    uint32_t n_in;  /* ALU: by the op */
-    char in[3];     /* class of each operand: i index, d data, t i32, f f32 */
-    char out;       /* i index, s as operand 0, d by cls, t i32, f f32, b by buffer, - none */
+    uint32_t n_in; /* ALU: by the op */
+    char in[3];    /* class of each operand: i index, d data, t i32, f f32 */
+    char out;      /* i index, s as operand 0, d by cls, t i32, f f32, b by buffer, - none */
 } kir_op_info;
 const kir_op_info *kir_op_table(kir_op op);
 const char *kir_class_name(kir_class c);
@@ -35,7 +35,9 @@ void kir_fail(kir_func *f, rp_status code, const char *fmt, ...) RP_PRINTF(3, 4)
 bool kir_is_visible(const kir_func *f, kir_ref r);
 /* Made once for the whole function: const, dim, param. */
 bool kir_is_global(kir_op op);
-static inline bool kir_makes_value(const kir_inst *in) { return in->cls != KIR_VOID; }
+static inline bool kir_makes_value(const kir_inst *in) {
+    return in->cls != KIR_VOID;
+}
 
 /* Class of the values of a buffer. */
 kir_class kir_buf_class(rp_dtype t);

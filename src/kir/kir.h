@@ -17,37 +17,37 @@ typedef uint32_t kir_ref;
 
 typedef enum kir_class { KIR_INDEX, KIR_F32, KIR_I32, KIR_VOID } kir_class;
 
-#define KIR_OP_LIST(X)                                                             \
-    X(CONST_I, "const.i")   /* index immediate */                                  \
-    X(CONST_F, "const.f")   /* f32 immediate */                                    \
-    X(DIM, "dim")           /* a dim form of the graph's symbols, as index */      \
-    X(PARAM, "param")       /* index parameter of a fragment (imm = which) */      \
-    X(PAR, "par")           /* begin: work items 0..extent-1; value: the item */   \
-    X(LOOP, "loop")         /* begin: sequential 0..extent-1; value: the counter */ \
-    X(REDUCE, "reduce")     /* begin: reduction loop; value: the counter */        \
-    X(YIELD, "yield")       /* end of a REDUCE: value: the reduced result */       \
-    X(IF, "if")             /* begin: runs when index operand != 0 */              \
-    X(END, "end")           /* end of PAR, LOOP, IF */                             \
-    X(IADD, "iadd")                                                                \
-    X(ISUB, "isub")                                                                \
-    X(IMUL, "imul")                                                                \
-    X(IDIV, "idiv")         /* floor; divisor > 0 */                               \
-    X(IMOD, "imod")         /* >= 0; divisor > 0 */                                \
-    X(IMIN, "imin")                                                                \
-    X(IMAX, "imax")                                                                \
-    X(ILT, "ilt")           /* index 0 or 1 */                                     \
-    X(IAND, "iand")         /* logical */                                          \
-    X(ISELECT, "iselect")   /* index ? index : index */                            \
-    X(TO_INDEX, "to_index") /* data (an i32 value) -> index */                     \
-    X(FROM_INDEX, "from_index") /* index -> i32 or f32 data */                     \
-    X(ALU, "alu")           /* elementwise op of the graph IR on f32 / i32 data */ \
-    X(SELECT, "select")     /* index ? data : data; both sides are evaluated */    \
-    X(CVT, "cvt")           /* data to class: f32 -> i32 truncates, saturates */   \
-    X(ROUND_TO, "round_to") /* f32 rounded through dtype (f16, bf16, i8...) */     \
-    X(SHR, "shr")           /* i32 arithmetic shift right by imm */                \
-    X(BAND, "band")         /* i32 and imm */                                      \
-    X(LOAD, "load")         /* buf[index] -> data */                               \
-    X(STORE, "store")       /* buf[index] = data */
+#define KIR_OP_LIST(X)                                                                 \
+    X(CONST_I, "const.i") /* index immediate */                                        \
+    X(CONST_F, "const.f") /* f32 immediate */                                          \
+    X(DIM, "dim")         /* a dim form of the graph's symbols, as index */            \
+    X(PARAM, "param")     /* index parameter of a fragment (imm = which) */            \
+    X(PAR, "par")         /* begin: work items 0..extent-1; value: the item */         \
+    X(LOOP, "loop")       /* begin: sequential 0..extent-1; value: the counter */      \
+    X(REDUCE, "reduce")   /* begin: reduction loop; value: the counter */              \
+    X(YIELD, "yield")     /* end of a REDUCE: value: the reduced result */             \
+    X(IF, "if")           /* begin: runs when index operand != 0 */                    \
+    X(END, "end")         /* end of PAR, LOOP, IF */                                   \
+    X(IADD, "iadd")                                                                    \
+    X(ISUB, "isub")                                                                    \
+    X(IMUL, "imul")                                                                    \
+    X(IDIV, "idiv") /* floor; divisor > 0 */                                           \
+    X(IMOD, "imod") /* >= 0; divisor > 0 */                                            \
+    X(IMIN, "imin")                                                                    \
+    X(IMAX, "imax")                                                                    \
+    X(ILT, "ilt")               /* index 0 or 1 */                                     \
+    X(IAND, "iand")             /* logical */                                          \
+    X(ISELECT, "iselect")       /* index ? index : index */                            \
+    X(TO_INDEX, "to_index")     /* data (an i32 value) -> index */                     \
+    X(FROM_INDEX, "from_index") /* index -> i32 or f32 data */                         \
+    X(ALU, "alu")               /* elementwise op of the graph IR on f32 / i32 data */ \
+    X(SELECT, "select")         /* index ? data : data; both sides are evaluated */    \
+    X(CVT, "cvt")               /* data to class: f32 -> i32 truncates, saturates */   \
+    X(ROUND_TO, "round_to")     /* f32 rounded through dtype (f16, bf16, i8...) */     \
+    X(SHR, "shr")               /* i32 arithmetic shift right by imm */                \
+    X(BAND, "band")             /* i32 and imm */                                      \
+    X(LOAD, "load")             /* buf[index] -> data */                               \
+    X(STORE, "store")           /* buf[index] = data */
 
 typedef enum kir_op {
 #define KIR_OP_ENUM(id, text) KIR_##id,
@@ -64,10 +64,11 @@ typedef enum kir_space {
 typedef struct kir_buf {
     const char *name; /* for the printed form; unique */
     kir_space space;
-    rp_dtype dtype;   /* f32 f16 bf16 i32 i16 i8 u8 bool */
-    uint32_t slot;    /* KIR_ARG: argument index */
-    int64_t offset;   /* KIR_ARG: bytes added to the argument's address; several bufs may share a slot */
-    int64_t size;     /* KIR_SCRATCH: elements */
+    rp_dtype dtype; /* f32 f16 bf16 i32 i16 i8 u8 bool */
+    uint32_t slot;  /* KIR_ARG: argument index */
+    int64_t
+        offset; /* KIR_ARG: bytes added to the argument's address; several bufs may share a slot */
+    int64_t size; /* KIR_SCRATCH: elements */
     bool written;
 } kir_buf;
 
@@ -77,17 +78,17 @@ typedef enum kir_reduce { KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN, KIR_ARGMAX } kir_
 
 typedef struct kir_inst {
     kir_op op;
-    kir_class cls;   /* class of the value it makes */
+    kir_class cls; /* class of the value it makes */
     kir_ref in[3];
     uint32_t n_in;
     union {
-        int64_t i;   /* CONST_I, PARAM, SHR, BAND */
-        double f;    /* CONST_F */
-        ir_dim dim;  /* DIM, in kir_func.dims */
-        ir_op alu;   /* ALU */
-        rp_dtype dtype; /* ROUND_TO */
+        int64_t i;         /* CONST_I, PARAM, SHR, BAND */
+        double f;          /* CONST_F */
+        ir_dim dim;        /* DIM, in kir_func.dims */
+        ir_op alu;         /* ALU */
+        rp_dtype dtype;    /* ROUND_TO */
         kir_reduce reduce; /* REDUCE */
-        uint32_t buf; /* LOAD, STORE */
+        uint32_t buf;      /* LOAD, STORE */
     } u;
 } kir_inst;
 
@@ -104,7 +105,8 @@ typedef struct kir_func {
     char *name;
     kir_form form;
     uint32_t n_params; /* FRAGMENT: index parameters */
-    ir_dims *dims;     /* symbols; DIM forms refer to it; order of symbols = order of the launch's dim[] */
+    ir_dims
+        *dims; /* symbols; DIM forms refer to it; order of symbols = order of the launch's dim[] */
     kir_buf *bufs;
     uint32_t n_bufs;
     kir_inst *insts;
@@ -113,9 +115,9 @@ typedef struct kir_func {
     base_arena *arena;
     bool failed; /* a builder call failed; error says why */
     rp_error error;
-    kir_range *ranges;            /* beside insts */
-    kir_ref *blocks;              /* beside insts: the begin of the block it is in, or KIR_NONE */
-    kir_ref open[KIR_MAX_DEPTH];  /* blocks that are open while building */
+    kir_range *ranges;           /* beside insts */
+    kir_ref *blocks;             /* beside insts: the begin of the block it is in, or KIR_NONE */
+    kir_ref open[KIR_MAX_DEPTH]; /* blocks that are open while building */
     uint32_t n_open;
 } kir_func;
 

@@ -24,7 +24,8 @@ typedef struct parser {
 
 #define BAD(ps, code, ...) bad((ps), (code), __LINE__, __VA_ARGS__)
 
-static rp_status bad(const parser *ps, rp_status code, int line, const char *fmt, ...) RP_PRINTF(4, 5);
+static rp_status bad(const parser *ps, rp_status code, int line, const char *fmt, ...)
+    RP_PRINTF(4, 5);
 static rp_status bad(const parser *ps, rp_status code, int line, const char *fmt, ...) {
     char text[300];
     va_list ap;
@@ -35,7 +36,8 @@ static rp_status bad(const parser *ps, rp_status code, int line, const char *fmt
     va_start(ap, fmt);
     base_buf_vprintf(&b, fmt, ap);
     va_end(ap);
-    st = base_fail(ps->err, code, __FILE__, line, "line %u: %s", ps->line, b.data ? b.data : "bad kernel");
+    st = base_fail(ps->err, code, __FILE__, line, "line %u: %s", ps->line,
+                   b.data ? b.data : "bad kernel");
     base_buf_done(&b);
     return st;
 }
@@ -81,7 +83,9 @@ static rp_status expect(parser *ps, const char *z) {
     return BAD(ps, RP_INVALID, "expected '%s' at '%s'", z, here(ps, buf));
 }
 
-static bool word_char(char c, bool dots) { return isalnum((unsigned char)c) || c == '_' || (dots && c == '.'); }
+static bool word_char(char c, bool dots) {
+    return isalnum((unsigned char)c) || c == '_' || (dots && c == '.');
+}
 
 static rp_status read_word(parser *ps, bool dots, char word[MAX_WORD]) {
     size_t n = 0;
@@ -90,7 +94,8 @@ static rp_status read_word(parser *ps, bool dots, char word[MAX_WORD]) {
     skip_blanks(ps);
     while (word_char(ps->p[n], dots)) n++;
     if (!n) return BAD(ps, RP_INVALID, "expected a name at '%s'", here(ps, buf));
-    if (n >= MAX_WORD) return BAD(ps, RP_INVALID, "a name of %zu characters; the limit is %d", n, MAX_WORD - 1);
+    if (n >= MAX_WORD)
+        return BAD(ps, RP_INVALID, "a name of %zu characters; the limit is %d", n, MAX_WORD - 1);
     memcpy(word, ps->p, n);
     word[n] = '\0';
     ps->p += n;
@@ -119,7 +124,8 @@ static rp_status read_u32(parser *ps, uint32_t max, uint32_t *out) {
     int64_t v = 0;
 
     RP_TRY(read_int(ps, &v));
-    if (v < 0 || v > max) return BAD(ps, RP_INVALID, "%lld is out of range 0..%u", (long long)v, max);
+    if (v < 0 || v > max)
+        return BAD(ps, RP_INVALID, "%lld is out of range 0..%u", (long long)v, max);
     *out = (uint32_t)v;
     return RP_OK;
 }
@@ -169,7 +175,8 @@ static rp_status read_symbol(parser *ps) {
     RP_TRY(expect(ps, ".."));
     RP_TRY(read_int(ps, &hi));
     if (accept(ps, "by")) RP_TRY(read_int(ps, &by));
-    if (ir_dims_find(ps->f->dims, name) != UINT32_MAX) return BAD(ps, RP_INVALID, "symbol %s twice", name);
+    if (ir_dims_find(ps->f->dims, name) != UINT32_MAX)
+        return BAD(ps, RP_INVALID, "symbol %s twice", name);
     if (lo > hi || by < 1 || ir_dim_symbol(ps->f->dims, name, lo, hi, by) == IR_DIM_BAD) {
         return BAD(ps, RP_INVALID, "symbol %s: bad range %lld..%lld by %lld", name, (long long)lo,
                    (long long)hi, (long long)by);
@@ -183,9 +190,12 @@ static rp_status read_head(parser *ps) {
 
     skip_lines(ps);
     RP_TRY(read_word(ps, false, word));
-    if (strcmp(word, "kernel") == 0) form = KIR_KERNEL;
-    else if (strcmp(word, "fragment") == 0) form = KIR_FRAGMENT;
-    else return BAD(ps, RP_INVALID, "expected kernel or fragment, not '%s'", word);
+    if (strcmp(word, "kernel") == 0)
+        form = KIR_KERNEL;
+    else if (strcmp(word, "fragment") == 0)
+        form = KIR_FRAGMENT;
+    else
+        return BAD(ps, RP_INVALID, "expected kernel or fragment, not '%s'", word);
     RP_TRY(expect(ps, "@"));
     RP_TRY(read_word(ps, false, word));
     ps->f = kir_new(word, form, NULL);
@@ -237,7 +247,8 @@ static rp_status read_op(parser *ps, kir_inst *in) {
 
     RP_TRY(read_word(ps, true, word));
     for (int op = 0; op < KIR_OP_COUNT_; op++) {
-        if (op == KIR_ALU || op == KIR_END || strcmp(word, kir_op_table((kir_op)op)->text) != 0) continue;
+        if (op == KIR_ALU || op == KIR_END || strcmp(word, kir_op_table((kir_op)op)->text) != 0)
+            continue;
         in->op = (kir_op)op;
         in->n_in = kir_op_table(in->op)->n_in;
         return RP_OK;
@@ -298,15 +309,13 @@ static rp_status read_operands(parser *ps, kir_inst *in) {
         RP_TRY(read_ref(ps, &in->in[i]));
     }
     switch (in->op) {
-    case KIR_CONST_I: case KIR_PARAM: return read_int(ps, &in->u.i);
+    case KIR_CONST_I:
+    case KIR_PARAM: return read_int(ps, &in->u.i);
     case KIR_CONST_F: return read_float(ps, &in->u.f);
     case KIR_DIM: return read_dim(ps, in);
-    case KIR_SHR: case KIR_BAND:
-        RP_TRY(expect(ps, ","));
-        return read_int(ps, &in->u.i);
-    case KIR_ROUND_TO:
-        RP_TRY(expect(ps, ","));
-        return read_dtype(ps, &in->u.dtype);
+    case KIR_SHR:
+    case KIR_BAND: RP_TRY(expect(ps, ",")); return read_int(ps, &in->u.i);
+    case KIR_ROUND_TO: RP_TRY(expect(ps, ",")); return read_dtype(ps, &in->u.dtype);
     default: return RP_OK;
     }
 }
@@ -318,9 +327,12 @@ static rp_status read_class(parser *ps, kir_inst *in) {
     in->cls = out == '-' ? KIR_VOID : KIR_INDEX;
     if (out == '-' || out == 'i') return RP_OK;
     RP_TRY(expect(ps, ":"));
-    if (accept(ps, "f32")) in->cls = KIR_F32;
-    else if (accept(ps, "i32")) in->cls = KIR_I32;
-    else return BAD(ps, RP_INVALID, "expected f32 or i32 after ':'");
+    if (accept(ps, "f32"))
+        in->cls = KIR_F32;
+    else if (accept(ps, "i32"))
+        in->cls = KIR_I32;
+    else
+        return BAD(ps, RP_INVALID, "expected f32 or i32 after ':'");
     return RP_OK;
 }
 
@@ -346,7 +358,8 @@ static rp_status read_inst(parser *ps, bool must_yield) {
     RP_TRY(read_op(ps, &in));
     RP_TRY(read_operands(ps, &in));
     RP_TRY(read_class(ps, &in));
-    if ((in.op == KIR_YIELD) != must_yield) return BAD(ps, RP_INVALID, "yield stands behind the } of a reduce");
+    if ((in.op == KIR_YIELD) != must_yield)
+        return BAD(ps, RP_INVALID, "yield stands behind the } of a reduce");
     if (named != (in.cls != KIR_VOID)) {
         return BAD(ps, RP_INVALID, named ? "it makes no value" : "its value needs a name");
     }
@@ -374,11 +387,15 @@ static rp_status read_body(parser *ps) {
     while (!done) {
         skip_lines(ps);
         if (!*ps->p) return BAD(ps, RP_INVALID, "a } is missing");
-        if (accept(ps, "}")) RP_TRY(read_close(ps, &done));
-        else if (strncmp(ps->p, "buf ", 4) == 0 && accept(ps, "buf ")) RP_TRY(read_buf(ps));
-        else RP_TRY(read_inst(ps, false));
+        if (accept(ps, "}"))
+            RP_TRY(read_close(ps, &done));
+        else if (strncmp(ps->p, "buf ", 4) == 0 && accept(ps, "buf "))
+            RP_TRY(read_buf(ps));
+        else
+            RP_TRY(read_inst(ps, false));
         skip_blanks(ps);
-        if (*ps->p && *ps->p != '\n') return BAD(ps, RP_INVALID, "text after the statement: '%s'", here(ps, buf));
+        if (*ps->p && *ps->p != '\n')
+            return BAD(ps, RP_INVALID, "text after the statement: '%s'", here(ps, buf));
     }
     skip_lines(ps);
     return *ps->p ? BAD(ps, RP_INVALID, "text after the function: '%s'", here(ps, buf)) : RP_OK;

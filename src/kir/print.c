@@ -29,16 +29,20 @@ static void put_head(const kir_func *f, base_buf *out) {
     for (uint32_t i = 0; i < f->n_bufs; i++) {
         const kir_buf *b = &f->bufs[i];
         base_buf_printf(out, "  buf %s: %s = ", b->name, rp_dtype_name(b->dtype));
-        if (b->space == KIR_ARG) base_buf_printf(out, "arg %u", b->slot);
-        else base_buf_printf(out, "scratch %" PRId64, b->size);
+        if (b->space == KIR_ARG)
+            base_buf_printf(out, "arg %u", b->slot);
+        else
+            base_buf_printf(out, "scratch %" PRId64, b->size);
         if (b->space == KIR_ARG && b->offset) base_buf_printf(out, " + %" PRId64, b->offset);
         base_buf_puts(out, b->written ? ", written\n" : "\n");
     }
 }
 
 static void put_float(base_buf *out, double v) {
-    if (isnan(v)) base_buf_puts(out, "nan");
-    else base_buf_printf(out, "%a", v);
+    if (isnan(v))
+        base_buf_puts(out, "nan");
+    else
+        base_buf_printf(out, "%a", v);
 }
 
 /* What follows the op's name, without type. */
@@ -56,7 +60,8 @@ static void put_operands(printer *p, const kir_inst *in) {
         sep = ", ";
     }
     switch (in->op) {
-    case KIR_CONST_I: case KIR_PARAM: base_buf_printf(p->out, " %" PRId64, in->u.i); break;
+    case KIR_CONST_I:
+    case KIR_PARAM: base_buf_printf(p->out, " %" PRId64, in->u.i); break;
     case KIR_CONST_F:
         base_buf_putc(p->out, ' ');
         put_float(p->out, in->u.f);
@@ -65,7 +70,8 @@ static void put_operands(printer *p, const kir_inst *in) {
         base_buf_putc(p->out, ' ');
         ir_dim_print(p->f->dims, in->u.dim, p->out);
         break;
-    case KIR_SHR: case KIR_BAND: base_buf_printf(p->out, ", %" PRId64, in->u.i); break;
+    case KIR_SHR:
+    case KIR_BAND: base_buf_printf(p->out, ", %" PRId64, in->u.i); break;
     case KIR_ROUND_TO: base_buf_printf(p->out, ", %s", rp_dtype_name(in->u.dtype)); break;
     default: break;
     }
@@ -83,9 +89,11 @@ static void put_inst(printer *p, kir_ref at, uint32_t *next) {
         p->number[at] = (*next)++;
         base_buf_printf(p->out, "%%%u = ", p->number[at]);
     }
-    base_buf_puts(p->out, in->op == KIR_ALU ? ir_op_table(in->u.alu)->name : kir_op_table(in->op)->text);
+    base_buf_puts(p->out,
+                  in->op == KIR_ALU ? ir_op_table(in->u.alu)->name : kir_op_table(in->op)->text);
     put_operands(p, in);
-    if (in->cls == KIR_F32 || in->cls == KIR_I32) base_buf_printf(p->out, " : %s", kir_class_name(in->cls));
+    if (in->cls == KIR_F32 || in->cls == KIR_I32)
+        base_buf_printf(p->out, " : %s", kir_class_name(in->cls));
     if (shape == KIR_SHAPE_BEGIN) {
         base_buf_puts(p->out, " {");
         p->depth++;

@@ -27,8 +27,12 @@ kir_range kir_dtype_range(rp_dtype t) {
     }
 }
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t max64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
 
 static kir_range clamp_range(kir_range r, kir_range to) {
     r.lo = min64(max64(r.lo, to.lo), to.hi);
@@ -106,11 +110,20 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
         return exact ? (kir_range){0, min64(max64(-max64(a.lo, INT32_MIN), a.hi), full.hi)} : full;
     case IR_max: return exact ? (kir_range){max64(a.lo, b.lo), max64(a.hi, b.hi)} : full;
     case IR_min: return exact ? (kir_range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : full;
-    case IR_eq: case IR_ne: case IR_lt: case IR_le: case IR_gt: case IR_ge:
-    case IR_and: case IR_or: case IR_not:
-        return (kir_range){0, 1};
+    case IR_eq:
+    case IR_ne:
+    case IR_lt:
+    case IR_le:
+    case IR_gt:
+    case IR_ge:
+    case IR_and:
+    case IR_or:
+    case IR_not: return (kir_range){0, 1};
     case IR_where: return join_range(b, c);
-    case IR_cast: case IR_round: case IR_floor: case IR_ceil: return a;
+    case IR_cast:
+    case IR_round:
+    case IR_floor:
+    case IR_ceil: return a;
     default: return full;
     }
 }
@@ -124,7 +137,8 @@ bool kir_alu_exact(const kir_func *f, const kir_inst *in) {
     case IR_add: r = add_range(a, b); break;
     case IR_sub: r = sub_range(a, b); break;
     case IR_mul: r = mul_range(a, b); break;
-    case IR_neg: case IR_abs: return a.lo > INT32_MIN;
+    case IR_neg:
+    case IR_abs: return a.lo > INT32_MIN;
     default: return true;
     }
     return r.lo >= INT32_MIN && r.hi <= INT32_MAX;
@@ -173,7 +187,9 @@ kir_range kir_range_of(const kir_func *f, const kir_inst *in) {
     switch (in->op) {
     case KIR_CONST_I: return (kir_range){in->u.i, in->u.i};
     case KIR_DIM: ir_dim_bounds(f->dims, in->u.dim, &out.lo, &out.hi); return out;
-    case KIR_PAR: case KIR_LOOP: case KIR_REDUCE: return counter_range(r[0]);
+    case KIR_PAR:
+    case KIR_LOOP:
+    case KIR_REDUCE: return counter_range(r[0]);
     case KIR_IADD: return add_range(r[0], r[1]);
     case KIR_ISUB: return sub_range(r[0], r[1]);
     case KIR_IMUL: return mul_range(r[0], r[1]);

@@ -52,7 +52,8 @@ static rp_status run_index(machine *m, kir_ref at, const kir_inst *in) {
     case KIR_IADD: *out = (int64_t)((uint64_t)a + (uint64_t)b); break;
     case KIR_ISUB: *out = (int64_t)((uint64_t)a - (uint64_t)b); break;
     case KIR_IMUL: *out = (int64_t)((uint64_t)a * (uint64_t)b); break;
-    case KIR_IDIV: case KIR_IMOD:
+    case KIR_IDIV:
+    case KIR_IMOD:
         if (b < 1) return fault(m, at, "divisor", b);
         *out = in->op == KIR_IDIV ? kir_floordiv(a, b) : kir_mod(a, b);
         break;
@@ -70,7 +71,8 @@ static rp_status locate(machine *m, kir_ref at, const kir_inst *in, int64_t *out
     const kir_buf *b = &m->f->bufs[in->u.buf];
     int64_t i = m->value[in->in[0]].i;
 
-    if (i < 0 || (b->space == KIR_SCRATCH && b->size && i >= b->size)) return fault(m, at, "index", i);
+    if (i < 0 || (b->space == KIR_SCRATCH && b->size && i >= b->size))
+        return fault(m, at, "index", i);
     *out = i;
     return RP_OK;
 }
@@ -82,8 +84,10 @@ static rp_status run_memory(machine *m, kir_ref at, const kir_inst *in) {
 
     RP_TRY(locate(m, at, in, &i));
     if (in->op == KIR_LOAD) {
-        if (in->cls == KIR_F32) m->value[at].f = kir_load_f32(t, base, i);
-        else m->value[at].d = kir_load_i32(t, base, i);
+        if (in->cls == KIR_F32)
+            m->value[at].f = kir_load_f32(t, base, i);
+        else
+            m->value[at].d = kir_load_i32(t, base, i);
     } else if (kir_buf_class(t) == KIR_F32) {
         kir_store_f32(t, base, i, m->value[in->in[1]].f);
     } else {
@@ -96,8 +100,10 @@ static void run_alu(machine *m, slot *out, const kir_inst *in) {
     slot v[3] = {{0}, {0}, {0}};
 
     for (uint32_t i = 0; i < in->n_in; i++) v[i] = m->value[in->in[i]];
-    if (in->cls == KIR_F32) out->f = kir_alu_f32(in->u.alu, v[0].f, v[1].f, v[2].f);
-    else out->d = kir_alu_i32(in->u.alu, v[0].d, v[1].d, v[2].d);
+    if (in->cls == KIR_F32)
+        out->f = kir_alu_f32(in->u.alu, v[0].f, v[1].f, v[2].f);
+    else
+        out->d = kir_alu_i32(in->u.alu, v[0].d, v[1].d, v[2].d);
 }
 
 static void run_data(machine *m, kir_ref at, const kir_inst *in) {
@@ -107,19 +113,26 @@ static void run_data(machine *m, kir_ref at, const kir_inst *in) {
     switch (in->op) {
     case KIR_CONST_F: out->f = (float)in->u.f; break;
     case KIR_FROM_INDEX:
-        if (in->cls == KIR_F32) out->f = (float)a.i;
-        else out->d = kir_saturate(a.i, kir_dtype_range(RP_DTYPE_I32));
+        if (in->cls == KIR_F32)
+            out->f = (float)a.i;
+        else
+            out->d = kir_saturate(a.i, kir_dtype_range(RP_DTYPE_I32));
         break;
     case KIR_ALU: run_alu(m, out, in); break;
     case KIR_SELECT: *out = m->value[a.i ? in->in[1] : in->in[2]]; break;
     case KIR_CVT:
-        if (in->cls == KIR_F32) out->f = (float)a.d;
-        else out->d = kir_f32_to_i32(a.f);
+        if (in->cls == KIR_F32)
+            out->f = (float)a.d;
+        else
+            out->d = kir_f32_to_i32(a.f);
         break;
     case KIR_ROUND_TO:
-        if (in->cls == KIR_F32) out->f = kir_round_f32(in->u.dtype, a.f);
-        else if (in->u.dtype == RP_DTYPE_BOOL) out->d = a.d != 0;
-        else out->d = kir_saturate(a.d, kir_dtype_range(in->u.dtype));
+        if (in->cls == KIR_F32)
+            out->f = kir_round_f32(in->u.dtype, a.f);
+        else if (in->u.dtype == RP_DTYPE_BOOL)
+            out->d = a.d != 0;
+        else
+            out->d = kir_saturate(a.d, kir_dtype_range(in->u.dtype));
         break;
     case KIR_SHR: out->d = a.d >> in->u.i; break;
     default: out->d = a.d & (int32_t)in->u.i; break; /* BAND */
@@ -131,14 +144,25 @@ static void start_reduction(const kir_inst *in, kir_class cls, reduction *r) {
     int64_t i = 0;
 
     switch (in->u.reduce) {
-    case KIR_PROD: f = 1.0f; i = 1; break;
-    case KIR_MAX: f = -INFINITY; i = INT32_MIN; break;
-    case KIR_MIN: f = INFINITY; i = INT32_MAX; break;
+    case KIR_PROD:
+        f = 1.0f;
+        i = 1;
+        break;
+    case KIR_MAX:
+        f = -INFINITY;
+        i = INT32_MIN;
+        break;
+    case KIR_MIN:
+        f = INFINITY;
+        i = INT32_MAX;
+        break;
     default: break;
     }
     for (int l = 0; l < 16; l++) {
-        if (cls == KIR_F32) r->f[l] = f;
-        else r->i[l] = i;
+        if (cls == KIR_F32)
+            r->f[l] = f;
+        else
+            r->i[l] = i;
     }
     r->best = -1;
 }
@@ -193,12 +217,17 @@ static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
     for (int64_t n = 0; n < extent; n++) {
         m->value[at].i = n;
         RP_TRY(run_block(m, at + 1, end));
-        if (cls == KIR_F32) reduce_f32(in->u.reduce, &r, n, m->value[value].f);
-        else reduce_i32(in->u.reduce, &r, n, m->value[value].d);
+        if (cls == KIR_F32)
+            reduce_f32(in->u.reduce, &r, n, m->value[value].f);
+        else
+            reduce_i32(in->u.reduce, &r, n, m->value[value].d);
     }
-    if (in->u.reduce == KIR_ARGMAX) m->value[end].d = r.best < 0 ? 0 : (int32_t)r.best;
-    else if (cls == KIR_F32) m->value[end].f = tree(in->u.reduce, r.f);
-    else m->value[end].d = (int32_t)r.i[0];
+    if (in->u.reduce == KIR_ARGMAX)
+        m->value[end].d = r.best < 0 ? 0 : (int32_t)r.best;
+    else if (cls == KIR_F32)
+        m->value[end].f = tree(in->u.reduce, r.f);
+    else
+        m->value[end].d = (int32_t)r.i[0];
     return RP_OK;
 }
 
@@ -242,8 +271,10 @@ static rp_status run_block(machine *m, kir_ref from, kir_ref to) {
 static rp_status run_globals(machine *m) {
     for (kir_ref at = 0; at < m->f->n_insts; at++) {
         const kir_inst *in = &m->f->insts[at];
-        if (in->op == KIR_CONST_F) m->value[at].f = (float)in->u.f;
-        else if (kir_is_global(in->op)) RP_TRY(run_index(m, at, in));
+        if (in->op == KIR_CONST_F)
+            m->value[at].f = (float)in->u.f;
+        else if (kir_is_global(in->op))
+            RP_TRY(run_index(m, at, in));
     }
     return RP_OK;
 }
@@ -264,7 +295,8 @@ static rp_status place_bufs(machine *m, base_arena *arena) {
     uint32_t n_slots = 0, n_scratch = 0;
 
     for (uint32_t i = 0; i < f->n_bufs; i++) {
-        if (f->bufs[i].space == KIR_ARG && f->bufs[i].slot >= n_slots) n_slots = f->bufs[i].slot + 1;
+        if (f->bufs[i].space == KIR_ARG && f->bufs[i].slot >= n_slots)
+            n_slots = f->bufs[i].slot + 1;
     }
     for (uint32_t i = 0; i < f->n_bufs; i++) {
         const kir_buf *b = &f->bufs[i];
@@ -274,7 +306,8 @@ static rp_status place_bufs(machine *m, base_arena *arena) {
             m->base[i] = m->args[n_slots + n_scratch++];
         } else {
             m->base[i] = base_arena_array(arena, (size_t)b->size, rp_dtype_block_bytes(b->dtype));
-            if (!m->base[i]) return rp_fail(m->err, RP_NOMEM, "kernel %s: scratch %s", f->name, b->name);
+            if (!m->base[i])
+                return rp_fail(m->err, RP_NOMEM, "kernel %s: scratch %s", f->name, b->name);
         }
     }
     return RP_OK;
@@ -282,8 +315,13 @@ static rp_status place_bufs(machine *m, base_arena *arena) {
 
 rp_status kir_run(const kir_func *f, void *const *args, const int64_t *symbols,
                   const int64_t *params, int64_t begin, int64_t end, rp_error *err) {
-    machine m = {.f = f, .args = args, .symbols = symbols, .params = params, .begin = begin,
-                 .end = end, .err = err};
+    machine m = {.f = f,
+                 .args = args,
+                 .symbols = symbols,
+                 .params = params,
+                 .begin = begin,
+                 .end = end,
+                 .err = err};
     base_arena *arena;
     rp_status st;
 

@@ -6,7 +6,7 @@
  * of iterations stays, so results do. REDUCE loops are left alone: their lanes hang on the counter. */
 #include "kir/affine.h"
 
-#define MIN_INNER 8    /* shorter inner loops are not worth a split */
+#define MIN_INNER 8 /* shorter inner loops are not worth a split */
 #define MAX_STRETCHES 4
 
 typedef struct rebuild {
@@ -56,7 +56,9 @@ static int64_t inner_extent(const kir_func *f, kir_ref at, kir_ref end, int64_t 
 
     for (kir_ref i = at + 1; i < end; i++) {
         const kir_inst *in = &f->insts[i];
-        if ((in->op != KIR_IDIV && in->op != KIR_IMOD) || !kir_const_value(f, in->in[1], &d) || d < 1) continue;
+        if ((in->op != KIR_IDIV && in->op != KIR_IMOD) || !kir_const_value(f, in->in[1], &d) ||
+            d < 1)
+            continue;
         if (!uses_counter(f, in->in[0], at)) continue;
         common = gcd64(common, d);
         if (d > largest && d < n && n % d == 0) largest = d;
@@ -84,45 +86,67 @@ static bool add_cut(stretches *s, int64_t at) {
     return true;
 }
 
-/* Where k*i + c < 0 changes. */
-static bool add_condition(stretches *s, int64_t k, int64_t c) {
-    if (c == INT64_MIN || k == INT64_MIN || !k) return true;
-    return add_cut(s, k > 0 ? -kir_floordiv(c, k) : kir_floordiv(c, -k) + 1);
+static bool has_cut(const stretches *s, int64_t at) {
+    if (at <= s->cut[0] || at >= s->cut[s->n]) return true;
+    for (uint32_t i = 0; i <= s->n; i++) {
+        if (s->cut[i] == at) return true;
+    }
+    return false;
+}
+
+/* First iteration from which k*i + c < 0 has its other value. */
+static int64_t turn(int64_t k, int64_t c) {
+    return k > 0 ? -kir_floordiv(c, k) : kir_floordiv(c, -k) + 1;
+}
+
+/* Where the comparison of an ILT, IMIN or IMAX turns. The last two may be cut on either side of the
+ * iteration in which both operands are equal. */
+static bool add_comparison(const kir_func *f, const kir_inst *in, kir_ref at, stretches *s) {
+    kir_affine diff = {0};
+    int64_t k, c;
+
+    kir_affine_add(f, in->in[0], 1, &diff);
+    kir_affine_add(f, in->in[1], -1, &diff);
+    if (diff.overflow || diff.n != 1 || diff.term[0].ref != at) return true;
+    k = diff.term[0].k;
+    c = diff.c;
+    if (c < INT64_MIN / 2 || k < INT64_MIN / 2) return true;
+    if (in->op != KIR_ILT && has_cut(s, turn(k, c - 1))) return true;
+    return add_cut(s, turn(k, c));
 }
 
 /* Where (i + c) / d changes. */
-static bool add_wraps(stretches *s, int64_t c, int64_t d) {
+static bool add_wraps(const kir_func *f, const kir_inst *in, kir_ref at, stretches *s) {
+    int64_t k, c, d;
+
+    if (!kir_const_value(f, in->in[1], &d) || d < 2) return true;
+    if (!counter_form(f, in->in[0], at, &k, &c) || k != 1 || c == INT64_MIN) return true;
     for (int64_t i = kir_mod(-c, d); i < s->cut[s->n]; i += d) {
         if (!add_cut(s, i)) return false;
     }
     return true;
 }
 
-static bool add_cuts_of(const kir_func *f, const kir_inst *in, kir_ref at, stretches *s) {
-    int64_t k, c, d;
-    kir_affine diff = {0};
-
-    if (in->op == KIR_ILT || in->op == KIR_IMIN || in->op == KIR_IMAX) {
-        kir_affine_add(f, in->in[0], 1, &diff);
-        kir_affine_add(f, in->in[1], -1, &diff);
-        if (diff.overflow || diff.n != 1 || diff.term[0].ref != at) return true;
-        return add_condition(s, diff.term[0].k, diff.c);
+static bool add_cuts_of(const kir_func *f, const kir_inst *in, kir_ref at, bool clamps,
+                        stretches *s) {
+    switch (in->op) {
+    case KIR_ILT: return clamps || add_comparison(f, in, at, s);
+    case KIR_IDIV:
+    case KIR_IMOD: return clamps || add_wraps(f, in, at, s);
+    case KIR_IMIN:
+    case KIR_IMAX: return !clamps || add_comparison(f, in, at, s);
+    default:
+        return kir_op_table(in->op)->shape != KIR_SHAPE_BEGIN; /* copies would grow too large */
     }
-    if (in->op != KIR_IDIV && in->op != KIR_IMOD) return true;
-    if (!kir_const_value(f, in->in[1], &d) || d < 2 || !counter_form(f, in->in[0], at, &k, &c) || k != 1 ||
-        c == INT64_MIN) {
-        return true;
-    }
-    return add_wraps(s, c, d);
 }
 
-/* One stretch when the loop stays whole. */
+/* One stretch when the loop stays whole. Clamps come last, since they can use cuts of the others. */
 static void find_stretches(const kir_func *f, kir_ref at, kir_ref end, int64_t n, stretches *s) {
     *s = (stretches){.cut = {0, n}, .n = 1};
-    for (kir_ref i = at + 1; i < end; i++) {
-        const kir_inst *in = &f->insts[i];
-        if (kir_op_table(in->op)->shape == KIR_SHAPE_BEGIN || !add_cuts_of(f, in, at, s)) {
-            *s = (stretches){.cut = {0, n}, .n = 1}; /* copies would grow too large */
+    for (int clamps = 0; clamps < 2; clamps++) {
+        for (kir_ref i = at + 1; i < end; i++) {
+            if (add_cuts_of(f, &f->insts[i], at, clamps, s)) continue;
+            *s = (stretches){.cut = {0, n}, .n = 1};
             return;
         }
     }
@@ -163,8 +187,10 @@ static void copy_block(rebuild *b, kir_ref at, kir_ref end) {
         copy_range(b, at + 1, end);
         b->map[end] = kir_yield(b->dst, b->map[b->src->insts[end].in[0]]);
     } else {
-        if (in->op == KIR_IF) kir_begin_if(b->dst, x);
-        else b->map[at] = kir_begin(b->dst, in->op, x);
+        if (in->op == KIR_IF)
+            kir_begin_if(b->dst, x);
+        else
+            b->map[at] = kir_begin(b->dst, in->op, x);
         copy_range(b, at + 1, end);
         kir_end(b->dst);
     }

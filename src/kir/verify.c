@@ -72,7 +72,9 @@ static rp_status check_operands(check *c, const kir_inst *in) {
     return RP_OK;
 }
 
-static kir_class in_class(const check *c, const kir_inst *in, int i) { return c->f->insts[in->in[i]].cls; }
+static kir_class in_class(const check *c, const kir_inst *in, int i) {
+    return c->f->insts[in->in[i]].cls;
+}
 
 static rp_status check_class(check *c, const kir_inst *in) {
     kir_class want = in->cls;
@@ -85,9 +87,11 @@ static rp_status check_class(check *c, const kir_inst *in) {
     case 's': want = in_class(c, in, 0); break;
     case 'b': want = kir_buf_class(c->f->bufs[in->u.buf].dtype); break;
     default:
-        if (in->cls != KIR_F32 && in->cls != KIR_I32) return BAD(c, "makes %s", kir_class_name(in->cls));
+        if (in->cls != KIR_F32 && in->cls != KIR_I32)
+            return BAD(c, "makes %s", kir_class_name(in->cls));
     }
-    if (in->op == KIR_YIELD && c->f->insts[c->open[c->n_open - 1]].u.reduce == KIR_ARGMAX) want = KIR_I32;
+    if (in->op == KIR_YIELD && c->f->insts[c->open[c->n_open - 1]].u.reduce == KIR_ARGMAX)
+        want = KIR_I32;
     if (want == in->cls) return RP_OK;
     return BAD(c, "makes %s, expected %s", kir_class_name(in->cls), kir_class_name(want));
 }
@@ -110,13 +114,14 @@ static rp_status check_data(check *c, const kir_inst *in) {
             return BAD(c, "operands of different classes");
         }
         return RP_OK;
-    case KIR_CVT:
-        return in_class(c, in, 0) == in->cls ? BAD(c, "to the class it has") : RP_OK;
+    case KIR_CVT: return in_class(c, in, 0) == in->cls ? BAD(c, "to the class it has") : RP_OK;
     case KIR_ROUND_TO:
         if (!kir_dtype_ok(in->u.dtype)) return BAD(c, "to %s", rp_dtype_name(in->u.dtype));
-        if (in->cls == KIR_I32 && rp_dtype_is_float(in->u.dtype)) return BAD(c, "i32 to a float type");
+        if (in->cls == KIR_I32 && rp_dtype_is_float(in->u.dtype))
+            return BAD(c, "i32 to a float type");
         return RP_OK;
-    case KIR_SHR: return in->u.i < 0 || in->u.i > 31 ? BAD(c, "by %lld", (long long)in->u.i) : RP_OK;
+    case KIR_SHR:
+        return in->u.i < 0 || in->u.i > 31 ? BAD(c, "by %lld", (long long)in->u.i) : RP_OK;
     case KIR_BAND:
         return in->u.i < INT32_MIN || in->u.i > INT32_MAX ? BAD(c, "more than 32 bits") : RP_OK;
     case KIR_STORE:
@@ -126,7 +131,8 @@ static rp_status check_data(check *c, const kir_inst *in) {
         }
         if (!c->f->bufs[in->u.buf].written) return BAD(c, "buffer is not marked written");
         return RP_OK;
-    case KIR_IDIV: case KIR_IMOD:
+    case KIR_IDIV:
+    case KIR_IMOD:
         if (c->f->ranges[in->in[1]].lo < 1) return BAD(c, "the divisor may be zero or negative");
         return RP_OK;
     case KIR_PARAM:
@@ -153,7 +159,8 @@ static rp_status check_inst(check *c) {
     const kir_inst *in = &c->f->insts[c->at];
     const kir_op_info *info;
 
-    if (in->op >= KIR_OP_COUNT_) return rp_fail(c->err, RP_INVALID, "kernel %s: bad op", c->f->name);
+    if (in->op >= KIR_OP_COUNT_)
+        return rp_fail(c->err, RP_INVALID, "kernel %s: bad op", c->f->name);
     info = kir_op_table(in->op);
     if ((in->op == KIR_LOAD || in->op == KIR_STORE) && in->u.buf >= c->f->n_bufs) {
         return BAD(c, "buffer %u of %u", in->u.buf, c->f->n_bufs);
@@ -162,7 +169,8 @@ static rp_status check_inst(check *c) {
     if (info->shape == KIR_SHAPE_END) {
         if (!c->n_open) return BAD(c, "no block is open");
         if ((c->f->insts[c->open[c->n_open - 1]].op == KIR_REDUCE) != (in->op == KIR_YIELD)) {
-            return BAD(c, "does not end a %s", kir_op_table(c->f->insts[c->open[c->n_open - 1]].op)->text);
+            return BAD(c, "does not end a %s",
+                       kir_op_table(c->f->insts[c->open[c->n_open - 1]].op)->text);
         }
     }
     RP_TRY(check_class(c, in));
@@ -188,11 +196,13 @@ static rp_status check_bufs(const kir_func *f, rp_error *err) {
     for (uint32_t i = 0; i < f->n_bufs; i++) {
         const kir_buf *b = &f->bufs[i];
         if (!is_name(b->name)) {
-            return rp_fail(err, RP_INVALID, "kernel %s: buffer name '%s' is no identifier", f->name, b->name);
+            return rp_fail(err, RP_INVALID, "kernel %s: buffer name '%s' is no identifier", f->name,
+                           b->name);
         }
         for (uint32_t j = 0; j < i; j++) {
             if (strcmp(f->bufs[j].name, b->name) == 0) {
-                return rp_fail(err, RP_INVALID, "kernel %s: two buffers named %s", f->name, b->name);
+                return rp_fail(err, RP_INVALID, "kernel %s: two buffers named %s", f->name,
+                               b->name);
             }
         }
         if (!kir_dtype_ok(b->dtype)) {
@@ -202,7 +212,8 @@ static rp_status check_bufs(const kir_func *f, rp_error *err) {
         if (b->offset < 0 || b->size < 0 || b->size > INT64_MAX / 64 || b->slot > UINT16_MAX ||
             (b->space == KIR_ARG && b->offset % (int64_t)rp_dtype_block_bytes(b->dtype))) {
             return rp_fail(err, RP_INVALID,
-                           "kernel %s: buffer %s: slot %u, offset %lld (a multiple of the element) or size %lld",
+                           "kernel %s: buffer %s: slot %u, offset %lld (a multiple of the element) "
+                           "or size %lld",
                            f->name, b->name, b->slot, (long long)b->offset, (long long)b->size);
         }
     }
@@ -214,7 +225,8 @@ rp_status kir_verify(const kir_func *f, rp_error *err) {
     check c = {.f = f, .err = err};
 
     RP_TRY(kir_status(f, err));
-    if (!is_name(f->name)) return rp_fail(err, RP_INVALID, "kernel name '%s' is no identifier", f->name);
+    if (!is_name(f->name))
+        return rp_fail(err, RP_INVALID, "kernel name '%s' is no identifier", f->name);
     RP_TRY(check_bufs(f, err));
     c.block = base_alloc_array(f->n_insts ? f->n_insts : 1, sizeof *c.block);
     if (!c.block) return rp_fail(err, RP_NOMEM, "kernel %s: verifier", f->name);

@@ -35,17 +35,25 @@ static kir_ref par_t(kir_func *f, ir_dim t, int64_t times) {
     return kir_begin(f, KIR_PAR, kir_dim(f, f->dims, n));
 }
 
-static kir_ref loop(kir_func *f, int64_t n) { return kir_begin(f, KIR_LOOP, kir_const_i(f, n)); }
-static kir_ref alu1(kir_func *f, ir_op op, kir_ref a) { return kir_alu(f, op, a, KIR_NONE, KIR_NONE); }
-static kir_ref alu2(kir_func *f, ir_op op, kir_ref a, kir_ref b) { return kir_alu(f, op, a, b, KIR_NONE); }
+static kir_ref loop(kir_func *f, int64_t n) {
+    return kir_begin(f, KIR_LOOP, kir_const_i(f, n));
+}
+static kir_ref alu1(kir_func *f, ir_op op, kir_ref a) {
+    return kir_alu(f, op, a, KIR_NONE, KIR_NONE);
+}
+static kir_ref alu2(kir_func *f, ir_op op, kir_ref a, kir_ref b) {
+    return kir_alu(f, op, a, b, KIR_NONE);
+}
 
 static kir_func *make_pointwise(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2);
     kir_ref i = par_t(f, t, 64), v = kir_load(f, x, i);
 
-    kir_store(f, y, i, alu2(f, IR_mul, alu2(f, IR_mul, v, alu1(f, IR_sigmoid, v)), kir_load(f, w, i)));
+    kir_store(f, y, i,
+              alu2(f, IR_mul, alu2(f, IR_mul, v, alu1(f, IR_sigmoid, v)), kir_load(f, w, i)));
     kir_end(f);
     return f;
 }
@@ -53,9 +61,11 @@ static kir_func *make_pointwise(const char *name) {
 static kir_func *make_broadcast(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), b = arg(f, "b", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), b = arg(f, "b", RP_DTYPE_F32, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2);
     kir_ref i = par_t(f, t, 96);
-    kir_ref row = kir_bin(f, KIR_IDIV, i, kir_const_i(f, 96)), col = kir_bin(f, KIR_IMOD, i, kir_const_i(f, 96));
+    kir_ref row = kir_bin(f, KIR_IDIV, i, kir_const_i(f, 96)),
+            col = kir_bin(f, KIR_IMOD, i, kir_const_i(f, 96));
 
     kir_store(f, y, i, alu2(f, IR_add, kir_load(f, x, at(f, row, 96, col)), kir_load(f, b, col)));
     kir_end(f);
@@ -66,7 +76,8 @@ static kir_func *make_broadcast(const char *name) {
 static kir_func *make_norm_n(const char *name, int64_t n) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2);
     ir_dim odd = ir_dim_add(f->dims, ir_dim_mul_const(f->dims, t, 4), ir_dim_const(f->dims, 9));
     kir_ref extent = n ? kir_const_i(f, n) : kir_dim(f, f->dims, odd);
     kir_ref row = par_t(f, t, 1), base, i, v, sum, scale;
@@ -85,10 +96,18 @@ static kir_func *make_norm_n(const char *name, int64_t n) {
     return f;
 }
 
-static kir_func *make_norm(const char *name) { return make_norm_n(name, 576); }
-static kir_func *make_norm_tail(const char *name) { return make_norm_n(name, 103); }
-static kir_func *make_norm_short(const char *name) { return make_norm_n(name, 5); }
-static kir_func *make_norm_dim(const char *name) { return make_norm_n(name, 0); }
+static kir_func *make_norm(const char *name) {
+    return make_norm_n(name, 576);
+}
+static kir_func *make_norm_tail(const char *name) {
+    return make_norm_n(name, 103);
+}
+static kir_func *make_norm_short(const char *name) {
+    return make_norm_n(name, 5);
+}
+static kir_func *make_norm_dim(const char *name) {
+    return make_norm_n(name, 0);
+}
 
 /* Softmax of rows of 80 through scratch. */
 static kir_func *make_softmax(const char *name) {
@@ -119,7 +138,8 @@ static kir_func *make_quantise(const char *name) {
     uint32_t d = kir_add_buf(f, "d", KIR_ARG, RP_DTYPE_F32, 1, 0, 0);
     uint32_t hi = kir_add_buf(f, "hi", KIR_ARG, RP_DTYPE_I8, 1, 4, 0);
     uint32_t lo = kir_add_buf(f, "lo", KIR_ARG, RP_DTYPE_U8, 1, 36, 0);
-    kir_ref b = par_t(f, t, 3), n = kir_const_i(f, 32), i, top, by, zero = kir_const_f(f, 0.0), q, h;
+    kir_ref b = par_t(f, t, 3), n = kir_const_i(f, 32), i, top, by, zero = kir_const_f(f, 0.0), q,
+            h;
 
     i = kir_begin_reduce(f, KIR_MAX, n);
     top = kir_yield(f, alu1(f, IR_abs, kir_load(f, x, at(f, b, 32, i))));
@@ -141,7 +161,8 @@ static kir_func *make_quantise(const char *name) {
 static kir_func *make_scatter(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), s = arg(f, "slots", RP_DTYPE_I32, 1), kv = arg(f, "kv", RP_DTYPE_F16, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), s = arg(f, "slots", RP_DTYPE_I32, 1),
+             kv = arg(f, "kv", RP_DTYPE_F16, 2);
     kir_ref row = par_t(f, t, 1), to = kir_to_index(f, kir_load(f, s, row)), i;
 
     kir_begin_if(f, kir_bin(f, KIR_ILT, kir_const_i(f, -1), to));
@@ -156,7 +177,8 @@ static kir_func *make_scatter(const char *name) {
 static kir_func *make_gather(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t table = arg(f, "table", RP_DTYPE_BF16, 0), ids = arg(f, "ids", RP_DTYPE_I32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    uint32_t table = arg(f, "table", RP_DTYPE_BF16, 0), ids = arg(f, "ids", RP_DTYPE_I32, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2);
     kir_ref row = par_t(f, t, 1), from = kir_to_index(f, kir_load(f, ids, row)), i;
 
     from = kir_bin(f, KIR_IMAX, kir_bin(f, KIR_IMIN, from, kir_const_i(f, 9)), kir_const_i(f, 0));
@@ -171,7 +193,8 @@ static kir_func *make_gather(const char *name) {
 static kir_func *make_concat(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), z = arg(f, "z", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), z = arg(f, "z", RP_DTYPE_F32, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2);
     kir_ref row = par_t(f, t, 1), i = loop(f, 65), lower, inside, from, v;
 
     lower = kir_bin(f, KIR_ILT, i, kir_const_i(f, 32));
@@ -186,10 +209,34 @@ static kir_func *make_concat(const char *name) {
     return f;
 }
 
+/* Three parts of one row, reads clamped into the part that does not hold the column. */
+static kir_func *make_clamped(const char *name) {
+    static const int64_t size[] = {20, 12, 33};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x[3] = {arg(f, "x0", RP_DTYPE_F32, 0), arg(f, "x1", RP_DTYPE_F32, 1),
+                     arg(f, "x2", RP_DTYPE_F32, 2)};
+    uint32_t y = arg(f, "y", RP_DTYPE_F32, 3);
+    kir_ref row = par_t(f, t, 1), i = loop(f, 65), v = KIR_NONE, end = kir_const_i(f, 0);
+
+    for (int k = 0; k < 3; k++) {
+        kir_ref last = kir_const_i(f, size[k] - 1), j = kir_bin(f, KIR_ISUB, i, end), part;
+        j = kir_bin(f, KIR_IMAX, kir_bin(f, KIR_IMIN, j, last), kir_const_i(f, 0));
+        part = kir_load(f, x[k], at(f, row, size[k], j));
+        v = k ? kir_select(f, kir_bin(f, KIR_ILT, i, end), v, part) : part;
+        end = kir_bin(f, KIR_IADD, end, kir_const_i(f, size[k]));
+    }
+    kir_store(f, y, at(f, row, 65, i), v);
+    kir_end(f);
+    kir_end(f);
+    return f;
+}
+
 static kir_func *make_half(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F16, 0), y = arg(f, "y", RP_DTYPE_BF16, 1), z = arg(f, "z", RP_DTYPE_F16, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F16, 0), y = arg(f, "y", RP_DTYPE_BF16, 1),
+             z = arg(f, "z", RP_DTYPE_F16, 2);
     kir_ref i = par_t(f, t, 32), v = kir_load(f, x, i);
 
     v = kir_round_to(f, RP_DTYPE_F16, alu2(f, IR_mul, v, kir_const_f(f, 1.1)));
@@ -202,7 +249,8 @@ static kir_func *make_half(const char *name) {
 static kir_func *make_argmax(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_I32, 1), k = arg(f, "k", RP_DTYPE_I32, 2);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_I32, 1),
+             k = arg(f, "k", RP_DTYPE_I32, 2);
     kir_ref row = par_t(f, t, 1), n = kir_const_i(f, 37), i, best, whole;
 
     i = kir_begin_reduce(f, KIR_ARGMAX, n);
@@ -240,8 +288,10 @@ static kir_func *make_reductions(const char *name) {
 static kir_func *make_ops(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F32, 2);
-    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i), b = kir_load(f, w, i);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), w = arg(f, "w", RP_DTYPE_F32, 1),
+             y = arg(f, "y", RP_DTYPE_F32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i),
+            b = kir_load(f, w, i);
     int64_t row = 0;
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
@@ -258,10 +308,13 @@ static kir_func *make_ops(const char *name) {
 static kir_func *make_int_ops(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_I32, 0), w = arg(f, "w", RP_DTYPE_I32, 1), y = arg(f, "y", RP_DTYPE_I32, 2);
-    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i), b = kir_load(f, w, i);
-    static const ir_op ops[] = {IR_add, IR_sub, IR_mul, IR_neg, IR_abs, IR_max, IR_min, IR_eq, IR_ne, IR_lt,
-                                IR_le, IR_gt, IR_ge, IR_and, IR_or, IR_not, IR_where};
+    uint32_t x = arg(f, "x", RP_DTYPE_I32, 0), w = arg(f, "w", RP_DTYPE_I32, 1),
+             y = arg(f, "y", RP_DTYPE_I32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i),
+            b = kir_load(f, w, i);
+    static const ir_op ops[] = {IR_add, IR_sub, IR_mul, IR_neg, IR_abs,  IR_max,
+                                IR_min, IR_eq,  IR_ne,  IR_lt,  IR_le,   IR_gt,
+                                IR_ge,  IR_and, IR_or,  IR_not, IR_where};
     int64_t row = 0;
 
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
@@ -271,14 +324,16 @@ static kir_func *make_int_ops(const char *name) {
     }
     kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_shr(f, a, 3));
     kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_band(f, a, 0x3f0));
-    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_cvt(f, KIR_I32, kir_cvt(f, KIR_F32, a)));
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+              kir_cvt(f, KIR_I32, kir_cvt(f, KIR_F32, a)));
     kir_end(f);
     return f;
 }
 
 /* f32 to every integer type, and small integers back: bytes of slot 1. */
 static kir_func *make_casts(const char *name) {
-    static const rp_dtype to[] = {RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8, RP_DTYPE_U8, RP_DTYPE_BOOL};
+    static const rp_dtype to[] = {RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8, RP_DTYPE_U8,
+                                  RP_DTYPE_BOOL};
     static const char *const names[] = {"i32", "i16", "i8", "u8", "bool_"};
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
@@ -311,12 +366,14 @@ static kir_func *make_nested(const char *name) {
     kir_ref row = par_t(f, t, 1), n = loop(f, 12), k, v, outer;
 
     k = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 40));
-    v = kir_yield(f, alu2(f, IR_mul, kir_load(f, x, at(f, row, 40, k)), kir_load(f, w, at(f, n, 40, k))));
+    v = kir_yield(
+        f, alu2(f, IR_mul, kir_load(f, x, at(f, row, 40, k)), kir_load(f, w, at(f, n, 40, k))));
     kir_store(f, y, at(f, row, 12, n), v);
     kir_end(f);
     outer = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 12));
     k = kir_begin_reduce(f, KIR_MAX, kir_const_i(f, 40));
-    v = kir_yield(f, alu2(f, IR_mul, kir_load(f, x, at(f, row, 40, k)), kir_load(f, w, at(f, outer, 40, k))));
+    v = kir_yield(
+        f, alu2(f, IR_mul, kir_load(f, x, at(f, row, 40, k)), kir_load(f, w, at(f, outer, 40, k))));
     kir_store(f, z, row, kir_yield(f, v));
     kir_end(f);
     return f;
@@ -341,8 +398,10 @@ static kir_func *make_permute(const char *name) {
 static kir_func *make_rope(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), cs = arg(f, "cs", RP_DTYPE_F32, 1), y = arg(f, "y", RP_DTYPE_F16, 2);
-    kir_ref row = par_t(f, t, 1), j = loop(f, 96), d, head, lower, from, part, v, half = kir_const_i(f, 16);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), cs = arg(f, "cs", RP_DTYPE_F32, 1),
+             y = arg(f, "y", RP_DTYPE_F16, 2);
+    kir_ref row = par_t(f, t, 1), j = loop(f, 96), d, head, lower, from, part, v,
+            half = kir_const_i(f, 16);
 
     d = kir_bin(f, KIR_IMOD, j, kir_const_i(f, 32));
     head = kir_bin(f, KIR_IDIV, j, kir_const_i(f, 32));
@@ -350,8 +409,11 @@ static kir_func *make_rope(const char *name) {
     from = kir_iselect(f, lower, kir_bin(f, KIR_IADD, d, half), kir_bin(f, KIR_ISUB, d, half));
     part = kir_load(f, x, at(f, row, 96, at(f, head, 32, from)));
     part = kir_select(f, lower, alu1(f, IR_neg, part), part);
-    v = alu2(f, IR_mul, kir_load(f, x, at(f, row, 96, j)), kir_load(f, cs, at(f, row, 32, kir_bin(f, KIR_IMOD, d, half))));
-    part = alu2(f, IR_mul, part, kir_load(f, cs, at(f, row, 32, kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMOD, d, half), half))));
+    v = alu2(f, IR_mul, kir_load(f, x, at(f, row, 96, j)),
+             kir_load(f, cs, at(f, row, 32, kir_bin(f, KIR_IMOD, d, half))));
+    part = alu2(
+        f, IR_mul, part,
+        kir_load(f, cs, at(f, row, 32, kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMOD, d, half), half))));
     kir_store(f, y, at(f, row, 96, j), alu2(f, IR_add, v, part));
     kir_end(f);
     kir_end(f);
@@ -371,10 +433,14 @@ kir_func *kir_case_fragment(void) {
 }
 
 #define T KIR_CASE_T
-#define F32(n) {RP_DTYPE_F32, n, KIR_FILL_RANDOM, 0}
-#define OUT(t, n) {RP_DTYPE_##t, n, KIR_FILL_NONE, 0}
-#define SPECIAL(t, n) {RP_DTYPE_##t, n, KIR_FILL_SPECIAL, 0}
-#define INDEX(n, hi) {RP_DTYPE_I32, n, KIR_FILL_INDEX, hi}
+#define F32(n) \
+    { RP_DTYPE_F32, n, KIR_FILL_RANDOM, 0 }
+#define OUT(t, n) \
+    { RP_DTYPE_##t, n, KIR_FILL_NONE, 0 }
+#define SPECIAL(t, n) \
+    { RP_DTYPE_##t, n, KIR_FILL_SPECIAL, 0 }
+#define INDEX(n, hi) \
+    { RP_DTYPE_I32, n, KIR_FILL_INDEX, hi }
 
 const kir_case kir_cases[] = {
     {"poi_silu", make_pointwise, T * 64, {F32(T * 64), F32(T * 64), OUT(F32, T * 64)}},
@@ -385,15 +451,28 @@ const kir_case kir_cases[] = {
     {"red_norm_dim", make_norm_dim, T, {F32(T * 37), F32(37), OUT(F32, T * 37)}},
     {"red_softmax", make_softmax, T, {F32(T * 80), OUT(F32, T * 80)}},
     {"red_quantise", make_quantise, T * 3, {F32(T * 96), OUT(I8, T * 3 * 68)}},
-    {"scatter", make_scatter, T, {F32(T * 24), {RP_DTYPE_I32, T, KIR_FILL_SLOTS, 10}, OUT(F16, 10 * 24)}},
-    {"gather", make_gather, T, {{RP_DTYPE_BF16, 400, KIR_FILL_RANDOM, 0}, INDEX(T, 30), OUT(F32, T * 40)}},
+    {"scatter",
+     make_scatter,
+     T,
+     {F32(T * 24), {RP_DTYPE_I32, T, KIR_FILL_SLOTS, 10}, OUT(F16, 10 * 24)}},
+    {"gather",
+     make_gather,
+     T,
+     {{RP_DTYPE_BF16, 400, KIR_FILL_RANDOM, 0}, INDEX(T, 30), OUT(F32, T * 40)}},
     {"concat", make_concat, T, {F32(T * 64), F32(T), OUT(F32, T * 65)}},
+    {"clamped", make_clamped, T, {F32(T * 20), F32(T * 12), F32(T * 33), OUT(F32, T * 65)}},
     {"half", make_half, T * 32, {SPECIAL(F16, T * 32), OUT(BF16, T * 32), OUT(F16, T * 32)}},
     {"red_argmax", make_argmax, T, {SPECIAL(F32, T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
-    {"red_all", make_reductions, T, {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
+    {"red_all",
+     make_reductions,
+     T,
+     {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 20)}},
-    {"casts", make_casts, 64, {SPECIAL(F32, 64), OUT(I8, 64 * 9), OUT(F32, 64 * 6), SPECIAL(I8, 64)}},
+    {"casts",
+     make_casts,
+     64,
+     {SPECIAL(F32, 64), OUT(I8, 64 * 9), OUT(F32, 64 * 6), SPECIAL(I8, 64)}},
     {"nested", make_nested, T, {F32(T * 40), F32(480), OUT(F32, T * 12), OUT(F32, T)}},
     {"rope", make_rope, T, {F32(T * 96), F32(T * 32), OUT(F16, T * 96)}},
     {"permute", make_permute, T * 24, {F32(T * 24), OUT(F32, T * 24)}},
@@ -405,11 +484,14 @@ static uint32_t next(uint64_t *seed) {
     return (uint32_t)(*seed >> 33);
 }
 
-static float ordinary(uint64_t *seed) { return (float)((int32_t)(next(seed) % 200001) - 100000) * 3e-5f; }
+static float ordinary(uint64_t *seed) {
+    return (float)((int32_t)(next(seed) % 200001) - 100000) * 3e-5f;
+}
 
 static float special_f32(uint64_t *seed) {
-    static const float values[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 0.5f, 1.5f, 2.5f, -0.5f,
-                                   1e-40f, -3e-39f, 1e30f, 3e38f, 65504.0f, 65520.0f, 7e-6f, 8388609.0f, 88.9f};
+    static const float values[] = {0.0f,  -0.0f,    1.0f,     -1.0f, INFINITY,   -INFINITY, NAN,
+                                   0.5f,  1.5f,     2.5f,     -0.5f, 1e-40f,     -3e-39f,   1e30f,
+                                   3e38f, 65504.0f, 65520.0f, 7e-6f, 8388609.0f, 88.9f};
     uint32_t k = next(seed) % 40;
     return k < 20 ? values[k] : ordinary(seed) * (k < 30 ? 1.0f : 40.0f);
 }
@@ -417,13 +499,22 @@ static float special_f32(uint64_t *seed) {
 static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
     for (int64_t i = 0; i < a->n; i++) {
         uint32_t r = next(seed);
-        if (a->fill == KIR_FILL_INDEX) ((int32_t *)p)[i] = (int32_t)(r % (uint32_t)(a->hi + 1)) - 1;
-        else if (a->fill == KIR_FILL_SLOTS) ((int32_t *)p)[i] = i == 2 ? -1 : (int32_t)(i * 3 % a->hi);
-        else if (a->dtype == RP_DTYPE_F32) ((float *)p)[i] = a->fill == KIR_FILL_SPECIAL ? special_f32(seed) : ordinary(seed);
-        else if (a->dtype == RP_DTYPE_F16) ((uint16_t *)p)[i] = (uint16_t)r;
-        else if (a->dtype == RP_DTYPE_BF16) ((uint16_t *)p)[i] = (uint16_t)(0x3f00 + r % 256);
-        else if (a->dtype == RP_DTYPE_I8) ((int8_t *)p)[i] = (int8_t)r;
-        else ((int32_t *)p)[i] = r % 3 ? (int32_t)(r % 2001) - 1000 : r % 2 ? INT32_MAX - (int32_t)(r % 5) : INT32_MIN + (int32_t)(r % 5);
+        if (a->fill == KIR_FILL_INDEX)
+            ((int32_t *)p)[i] = (int32_t)(r % (uint32_t)(a->hi + 1)) - 1;
+        else if (a->fill == KIR_FILL_SLOTS)
+            ((int32_t *)p)[i] = i == 2 ? -1 : (int32_t)(i * 3 % a->hi);
+        else if (a->dtype == RP_DTYPE_F32)
+            ((float *)p)[i] = a->fill == KIR_FILL_SPECIAL ? special_f32(seed) : ordinary(seed);
+        else if (a->dtype == RP_DTYPE_F16)
+            ((uint16_t *)p)[i] = (uint16_t)r;
+        else if (a->dtype == RP_DTYPE_BF16)
+            ((uint16_t *)p)[i] = (uint16_t)(0x3f00 + r % 256);
+        else if (a->dtype == RP_DTYPE_I8)
+            ((int8_t *)p)[i] = (int8_t)r;
+        else
+            ((int32_t *)p)[i] = r % 3   ? (int32_t)(r % 2001) - 1000
+                                : r % 2 ? INT32_MAX - (int32_t)(r % 5)
+                                        : INT32_MIN + (int32_t)(r % 5);
     }
 }
 
@@ -435,8 +526,10 @@ bool kir_case_data_init(kir_case_data *d, const kir_case *c) {
         d->size[i] = (size_t)c->arg[i].n * rp_dtype_block_bytes(c->arg[i].dtype);
         d->arg[i] = base_alloc_aligned(d->size[i] + 64, 64);
         if (!d->arg[i]) return false;
-        if (c->arg[i].fill == KIR_FILL_NONE) memset(d->arg[i], 0x55, d->size[i]);
-        else fill(&c->arg[i], d->arg[i], &seed);
+        if (c->arg[i].fill == KIR_FILL_NONE)
+            memset(d->arg[i], 0x55, d->size[i]);
+        else
+            fill(&c->arg[i], d->arg[i], &seed);
         memset((char *)d->arg[i] + d->size[i], 0xa5, 64); /* a write beyond the end shows */
     }
     return true;
@@ -454,7 +547,8 @@ static bool is_nan(rp_dtype t, const char *p) {
     return false;
 }
 
-int kir_case_compare(const kir_case *c, const kir_case_data *want, const kir_case_data *got, const char *what) {
+int kir_case_compare(const kir_case *c, const kir_case_data *want, const kir_case_data *got,
+                     const char *what) {
     int bad = 0;
 
     for (int s = 0; s < KIR_CASE_SLOTS; s++) {
@@ -468,7 +562,8 @@ int kir_case_compare(const kir_case *c, const kir_case_data *want, const kir_cas
                 uint32_t a = 0, b = 0;
                 memcpy(&a, w + i * n, n);
                 memcpy(&b, g + i * n, n);
-                fprintf(stderr, "%s, %s: slot %d [%zu]: 0x%x, expected 0x%x\n", c->name, what, s, i, b, a);
+                fprintf(stderr, "%s, %s: slot %d [%zu]: 0x%x, expected 0x%x\n", c->name, what, s, i,
+                        b, a);
             }
         }
     }

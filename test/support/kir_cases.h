@@ -8,13 +8,19 @@
 #define KIR_CASE_T 7 /* value of the symbol T */
 
 /* How an argument is filled. */
-typedef enum kir_fill { KIR_FILL_NONE, KIR_FILL_RANDOM, KIR_FILL_SPECIAL, KIR_FILL_INDEX, KIR_FILL_SLOTS } kir_fill;
+typedef enum kir_fill {
+    KIR_FILL_NONE,
+    KIR_FILL_RANDOM,
+    KIR_FILL_SPECIAL,
+    KIR_FILL_INDEX,
+    KIR_FILL_SLOTS
+} kir_fill;
 
 typedef struct kir_case_arg {
     rp_dtype dtype; /* for filling and for comparing floats; I8 compares bytes */
     int64_t n;      /* elements; 0 = no such argument */
     kir_fill fill;
-    int64_t hi;     /* INDEX: values in [-1, hi); SLOTS: the same, none twice */
+    int64_t hi; /* INDEX: values in [-1, hi); SLOTS: the same, none twice */
 } kir_case_arg;
 
 typedef struct kir_case {

@@ -33,7 +33,8 @@ static int remove_folder(void **state) {
 
 /* Compiles text; NULL (after printing what the compiler said) when it does not compile. */
 static void *compile(const char *text, size_t len, gen_isa isa, const char *name) {
-    const char *argv[40] = {"cc", "-shared", "-fPIC", "-w", "-Werror=implicit-function-declaration"};
+    const char *argv[40] = {"cc", "-shared", "-fPIC", "-w",
+                            "-Werror=implicit-function-declaration"};
     const char *const *flags;
     char c[128], so[128];
     base_buf out;
@@ -50,8 +51,11 @@ static void *compile(const char *text, size_t len, gen_isa isa, const char *name
     argv[n++] = so;
     base_buf_init(&out, 1 << 20);
     assert_int_equal(base_file_write_atomic(c, text, len, NULL), RP_OK);
-    if (base_spawn(argv, &out, &code, NULL) == RP_OK && code == 0) lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
-    if (!lib) fprintf(stderr, "%s: exit %d: %s %s\n", c, code, out.data ? out.data : "", code ? "" : dlerror());
+    if (base_spawn(argv, &out, &code, NULL) == RP_OK && code == 0)
+        lib = dlopen(so, RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        fprintf(stderr, "%s: exit %d: %s %s\n", c, code, out.data ? out.data : "",
+                code ? "" : dlerror());
     base_buf_done(&out);
     return lib;
 }
@@ -79,8 +83,10 @@ static int run_case(const kir_case *c, gen_host_fn fn, void *scratch, const char
     rp_error err = {0};
     int bad;
 
-    assert_true(kir_case_data_init(&want, c) && kir_case_data_init(&whole, c) && kir_case_data_init(&split, c));
-    if (kir_run(f, want.arg, symbols, NULL, 0, c->items, &err) != RP_OK) fprintf(stderr, "%s\n", err.text);
+    assert_true(kir_case_data_init(&want, c) && kir_case_data_init(&whole, c) &&
+                kir_case_data_init(&split, c));
+    if (kir_run(f, want.arg, symbols, NULL, 0, c->items, &err) != RP_OK)
+        fprintf(stderr, "%s\n", err.text);
     assert_int_equal(err.code, RP_OK);
     fn(whole.arg, dim, 0, c->items, scratch);
     fn(split.arg, dim, c->items / 3, c->items, scratch);
@@ -136,9 +142,9 @@ static void avx512_equals_interpreter(void **state) {
 
 /* A fragment inside of a caller, as a template does it. */
 static void fragment_is_called_with_scratch(void **state) {
-    static const char caller[] =
-        "__attribute__((visibility(\"default\"))) void call(void *const *arg, long long row, float *acc) {\n"
-        "    epilogue(arg, 0, row, acc);\n}\n";
+    static const char caller[] = "__attribute__((visibility(\"default\"))) void call(void *const "
+                                 "*arg, long long row, float *acc) {\n"
+                                 "    epilogue(arg, 0, row, acc);\n}\n";
     float bias[24], want[72], got[72], acc[24];
     void *arg[3] = {bias, want, acc}, *lib;
     void (*call)(void *const *arg, long long row, float *acc) = NULL;

@@ -18,7 +18,8 @@
 typedef void *program;
 
 static struct {
-    int (*create)(program *p, const char *src, const char *name, int n, const char *const *h, const char *const *i);
+    int (*create)(program *p, const char *src, const char *name, int n, const char *const *h,
+                  const char *const *i);
     int (*compile)(program p, int n, const char *const *options);
     int (*log_size)(program p, size_t *n);
     int (*log)(program p, char *text);
@@ -38,8 +39,8 @@ static struct {
     int (*release)(uint64_t p);
     int (*to_device)(uint64_t dst, const void *src, size_t n);
     int (*to_host)(void *dst, uint64_t src, size_t n);
-    int (*launch)(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                  unsigned shared, void *stream, void **params, void **extra);
+    int (*launch)(void *fn, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                  unsigned bz, unsigned shared, void *stream, void **params, void **extra);
     int (*sync)(void);
 } cu;
 
@@ -49,17 +50,24 @@ static void *open_first(const char *const *names) {
     return lib;
 }
 
-#define GET(table, lib, member, name) (*(void **)&(table).member = dlsym((lib), (name)), (table).member != NULL)
+#define GET(table, lib, member, name) \
+    (*(void **)&(table).member = dlsym((lib), (name)), (table).member != NULL)
 
 static bool find_nvrtc(void) {
-    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+    static const char *const names[] = {"libnvrtc.so",
+                                        "libnvrtc.so.13",
+                                        "libnvrtc.so.12",
                                         "/usr/local/cuda/lib64/libnvrtc.so",
                                         "/usr/local/cuda/targets/x86_64-linux/lib/libnvrtc.so.13",
-                                        "/usr/local/cuda-13.0/lib/libnvrtc.so", NULL};
+                                        "/usr/local/cuda-13.0/lib/libnvrtc.so",
+                                        NULL};
     void *lib = open_first(names);
-    return lib && GET(nvrtc, lib, create, "nvrtcCreateProgram") && GET(nvrtc, lib, compile, "nvrtcCompileProgram") &&
-           GET(nvrtc, lib, log_size, "nvrtcGetProgramLogSize") && GET(nvrtc, lib, log, "nvrtcGetProgramLog") &&
-           GET(nvrtc, lib, cubin_size, "nvrtcGetCUBINSize") && GET(nvrtc, lib, cubin, "nvrtcGetCUBIN") &&
+    return lib && GET(nvrtc, lib, create, "nvrtcCreateProgram") &&
+           GET(nvrtc, lib, compile, "nvrtcCompileProgram") &&
+           GET(nvrtc, lib, log_size, "nvrtcGetProgramLogSize") &&
+           GET(nvrtc, lib, log, "nvrtcGetProgramLog") &&
+           GET(nvrtc, lib, cubin_size, "nvrtcGetCUBINSize") &&
+           GET(nvrtc, lib, cubin, "nvrtcGetCUBIN") &&
            GET(nvrtc, lib, destroy, "nvrtcDestroyProgram");
 }
 
@@ -69,12 +77,13 @@ static bool find_gpu(void) {
     int dev;
 
     return lib && GET(cu, lib, init, "cuInit") && GET(cu, lib, device, "cuDeviceGet") &&
-           GET(cu, lib, retain, "cuDevicePrimaryCtxRetain") && GET(cu, lib, set, "cuCtxSetCurrent") &&
-           GET(cu, lib, load, "cuModuleLoadData") && GET(cu, lib, function, "cuModuleGetFunction") &&
-           GET(cu, lib, alloc, "cuMemAlloc_v2") && GET(cu, lib, release, "cuMemFree_v2") &&
-           GET(cu, lib, to_device, "cuMemcpyHtoD_v2") && GET(cu, lib, to_host, "cuMemcpyDtoH_v2") &&
-           GET(cu, lib, launch, "cuLaunchKernel") && GET(cu, lib, sync, "cuCtxSynchronize") &&
-           cu.init(0) == 0 && cu.device(&dev, 0) == 0 && cu.retain(&ctx, dev) == 0 && cu.set(ctx) == 0;
+           GET(cu, lib, retain, "cuDevicePrimaryCtxRetain") &&
+           GET(cu, lib, set, "cuCtxSetCurrent") && GET(cu, lib, load, "cuModuleLoadData") &&
+           GET(cu, lib, function, "cuModuleGetFunction") && GET(cu, lib, alloc, "cuMemAlloc_v2") &&
+           GET(cu, lib, release, "cuMemFree_v2") && GET(cu, lib, to_device, "cuMemcpyHtoD_v2") &&
+           GET(cu, lib, to_host, "cuMemcpyDtoH_v2") && GET(cu, lib, launch, "cuLaunchKernel") &&
+           GET(cu, lib, sync, "cuCtxSynchronize") && cu.init(0) == 0 && cu.device(&dev, 0) == 0 &&
+           cu.retain(&ctx, dev) == 0 && cu.set(ctx) == 0;
 }
 
 static char *text_of_cases(void) {

@@ -18,12 +18,24 @@ static kir_func *kernel(int64_t items, kir_ref *item) {
     return f;
 }
 
-static kir_ref c(kir_func *f, int64_t v) { return kir_const_i(f, v); }
-static kir_ref add(kir_func *f, kir_ref a, kir_ref b) { return kir_bin(f, KIR_IADD, a, b); }
-static kir_ref sub(kir_func *f, kir_ref a, kir_ref b) { return kir_bin(f, KIR_ISUB, a, b); }
-static kir_ref mul(kir_func *f, kir_ref a, kir_ref b) { return kir_bin(f, KIR_IMUL, a, b); }
-static kir_ref quo(kir_func *f, kir_ref a, int64_t b) { return kir_bin(f, KIR_IDIV, a, c(f, b)); }
-static kir_ref rem_(kir_func *f, kir_ref a, int64_t b) { return kir_bin(f, KIR_IMOD, a, c(f, b)); }
+static kir_ref c(kir_func *f, int64_t v) {
+    return kir_const_i(f, v);
+}
+static kir_ref add(kir_func *f, kir_ref a, kir_ref b) {
+    return kir_bin(f, KIR_IADD, a, b);
+}
+static kir_ref sub(kir_func *f, kir_ref a, kir_ref b) {
+    return kir_bin(f, KIR_ISUB, a, b);
+}
+static kir_ref mul(kir_func *f, kir_ref a, kir_ref b) {
+    return kir_bin(f, KIR_IMUL, a, b);
+}
+static kir_ref quo(kir_func *f, kir_ref a, int64_t b) {
+    return kir_bin(f, KIR_IDIV, a, c(f, b));
+}
+static kir_ref rem_(kir_func *f, kir_ref a, int64_t b) {
+    return kir_bin(f, KIR_IMOD, a, c(f, b));
+}
 
 static void constants_are_shared(void **state) {
     kir_ref i;
@@ -111,16 +123,15 @@ static int64_t plain(kir_op op, int64_t a, int64_t b) {
     case KIR_IMAX: return a > b ? a : b;
     case KIR_ILT: return a < b;
     case KIR_IAND: return a && b;
-    default:
-        q = a / b - (a % b < 0);
-        return op == KIR_IDIV ? q : a - q * b;
+    default: q = a / b - (a % b < 0); return op == KIR_IDIV ? q : a - q * b;
     }
 }
 
 /* Leaves: item (0..3), counter (0..5). The points are all 24 combinations. */
 static void folded_equals_plain(uint64_t seed) {
-    static const kir_op ops[] = {KIR_IADD, KIR_IADD, KIR_IADD, KIR_ISUB, KIR_IMUL, KIR_IMUL, KIR_IDIV,
-                                 KIR_IDIV, KIR_IMOD, KIR_IMOD, KIR_IMIN, KIR_IMAX, KIR_ILT, KIR_IAND};
+    static const kir_op ops[] = {KIR_IADD, KIR_IADD, KIR_IADD, KIR_ISUB, KIR_IMUL,
+                                 KIR_IMUL, KIR_IDIV, KIR_IDIV, KIR_IMOD, KIR_IMOD,
+                                 KIR_IMIN, KIR_IMAX, KIR_ILT,  KIR_IAND};
     static const int64_t divisors[] = {1, 2, 3, 4, 6, 8, 12, 24, 5};
     pair v[40];
     int64_t got[24 * 12];
@@ -141,7 +152,8 @@ static void folded_equals_plain(uint64_t seed) {
         int64_t k = op == KIR_IMUL || next(&seed) % 2 ? divisors[next(&seed) % 9] : 0;
         if (op == KIR_IDIV || op == KIR_IMOD) k = divisors[next(&seed) % 9];
         v[n].ref = kir_bin(f, op, v[a].ref, k ? c(f, k) : v[b].ref);
-        for (int p = 0; p < 24; p++) v[n].value[p] = plain(op, v[a].value[p], k ? k : v[b].value[p]);
+        for (int p = 0; p < 24; p++)
+            v[n].value[p] = plain(op, v[a].value[p], k ? k : v[b].value[p]);
     }
     for (int k = 0; k < 12; k++) {
         kir_ref at = add(f, mul(f, add(f, mul(f, i, c(f, 6)), j), c(f, 12)), c(f, k));
@@ -150,13 +162,16 @@ static void folded_equals_plain(uint64_t seed) {
     kir_end(f);
     kir_end(f);
     rp_error err = {0};
-    if (kir_run(f, args, NULL, NULL, 0, 4, &err) != RP_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
+    if (kir_run(f, args, NULL, NULL, 0, 4, &err) != RP_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, err.text);
     for (int p = 0; p < 24; p++) {
         for (int k = 0; k < 12; k++) {
             int64_t want = v[k + 2].value[p];
             int32_t have = ((int32_t *)got)[p * 12 + k];
             if (want < INT32_MIN || want > INT32_MAX) continue;
-            if (have != want) fail_msg("value %d at point %d: %d, expected %lld", k + 2, p, have, (long long)want);
+            if (have != want)
+                fail_msg("value %d at point %d: %d, expected %lld", k + 2, p, have,
+                         (long long)want);
             assert_true(f->ranges[v[k + 2].ref].lo <= want && want <= f->ranges[v[k + 2].ref].hi);
         }
     }

@@ -31,7 +31,8 @@ typedef struct run {
 /* The text must be C that a compiler takes. */
 static rp_status compiles(const base_buf *text, const char *name, rp_error *err) {
     char path[64];
-    const char *argv[] = {"cc", "-w", "-Werror=implicit-function-declaration", "-fsyntax-only", path, NULL};
+    const char *argv[] = {"cc", "-w", "-Werror=implicit-function-declaration", "-fsyntax-only",
+                          path, NULL};
     base_buf unit, said;
     int code = 0;
     rp_status st;
@@ -51,8 +52,8 @@ out:
     return st;
 }
 
-static rp_status run_command(const char *name, const char *command, const char *text, size_t len, base_buf *out,
-                             rp_error *err) {
+static rp_status run_command(const char *name, const char *command, const char *text, size_t len,
+                             base_buf *out, rp_error *err) {
     kir_func *f = NULL;
     rp_error why = {0};
     rp_status st = kir_parse(text, len, &f, &why);
@@ -106,8 +107,8 @@ static void show_difference(const char *path, const char *have, const char *want
         h++, w++;
     }
     while (h > have && h[-1] != '\n') h--, w--;
-    fprintf(stderr, "%s:%zu differs (BLESS=1 rewrites it)\n- %.*s\n+ %.*s\n", path, line, (int)strcspn(h, "\n"), h,
-            (int)strcspn(w, "\n"), w);
+    fprintf(stderr, "%s:%zu differs (BLESS=1 rewrites it)\n- %.*s\n+ %.*s\n", path, line,
+            (int)strcspn(h, "\n"), h, (int)strcspn(w, "\n"), w);
 }
 
 static rp_status check_file(void *user, const char *name, bool is_dir, rp_error *err) {

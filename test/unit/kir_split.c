@@ -77,6 +77,17 @@ static void concat_becomes_stretches(void **state) {
     kir_free(g);
 }
 
+/* The clamps of dropped reads vanish with the conditions. */
+static void clamps_need_no_stretch_of_their_own(void **state) {
+    kir_func *f = case_named("clamped"), *g = split(f);
+
+    (void)state;
+    assert_int_equal(count(g, KIR_LOOP), 3);
+    assert_int_equal(count(g, KIR_SELECT) + count(g, KIR_IMIN) + count(g, KIR_IMAX), 0);
+    kir_free(f);
+    kir_free(g);
+}
+
 /* Many stretches would be much code: the loop stays whole. */
 static void many_stretches_stay_together(void **state) {
     kir_func *f = kir_new("f", KIR_KERNEL, NULL), *g;
@@ -123,6 +134,7 @@ int main(void) {
         cmocka_unit_test(results_stay),
         cmocka_unit_test(rope_becomes_affine),
         cmocka_unit_test(concat_becomes_stretches),
+        cmocka_unit_test(clamps_need_no_stretch_of_their_own),
         cmocka_unit_test(many_stretches_stay_together),
         cmocka_unit_test(lost_allocations_are_reported),
     };

@@ -25,7 +25,8 @@ static void print_parse_print_is_print(kir_func *f) {
     char *first = print(f), *second;
 
     assert_non_null(first);
-    if (kir_parse(first, strlen(first), &again, &err) != RP_OK) fprintf(stderr, "%s\n%s", err.text, first);
+    if (kir_parse(first, strlen(first), &again, &err) != RP_OK)
+        fprintf(stderr, "%s\n%s", err.text, first);
     assert_non_null(again);
     second = print(again);
     assert_string_equal(first, second);
@@ -72,7 +73,8 @@ static void parsed_function_runs_the_same(void **state) {
 static void special_floats_survive(void **state) {
     static const char text[] =
         "kernel @f() {\n  buf y: f32 = arg 0, written\n  %0 = const.i 1\n  %1 = const.f nan : f32\n"
-        "  %2 = const.f -inf : f32\n  %3 = const.f -0x0p+0 : f32\n  %4 = const.f 0x1.99999ap-4 : f32\n"
+        "  %2 = const.f -inf : f32\n  %3 = const.f -0x0p+0 : f32\n  %4 = const.f 0x1.99999ap-4 : "
+        "f32\n"
         "  %5 = par %0 {\n    store y[%5], %1\n    store y[%5], %2\n    store y[%5], %3\n"
         "    store y[%5], %4\n  }\n}\n";
     kir_func *f = NULL;
@@ -93,8 +95,10 @@ static void refuses(const char *body, const char *words) {
     kir_func *f = NULL;
 
     snprintf(text, sizeof text,
-             "kernel @f(T: 1..8) {\n  buf x: f32 = arg 0\n  buf y: f32 = arg 1, written\n  buf k: i32 = arg 2\n"
-             "  %%0 = dim T\n  %%1 = par %%0 {\n    %%2 = load x[%%1] : f32\n    %s\n    store y[%%1], %%2\n  }\n}\n",
+             "kernel @f(T: 1..8) {\n  buf x: f32 = arg 0\n  buf y: f32 = arg 1, written\n  buf k: "
+             "i32 = arg 2\n"
+             "  %%0 = dim T\n  %%1 = par %%0 {\n    %%2 = load x[%%1] : f32\n    %s\n    store "
+             "y[%%1], %%2\n  }\n}\n",
              body);
     if (kir_parse(text, strlen(text), &f, &err) == RP_OK) fail_msg("accepted: %s", body);
     if (!strstr(err.text, words)) fail_msg("%s: got '%s', expected '%s'", body, err.text, words);
@@ -132,14 +136,16 @@ static void the_verifier_judges_what_was_read(void **state) {
     refuses("%3 = load k[%1] : i32\n %4 = exp %3 : i32", "exp is not defined on i32");
     refuses("%3 = load k[%1] : i32\n %4 = shr %3, 32 : i32", "(shr): by 32");
     refuses("%3 = load k[%1] : i32\n %4 = band %3, 4294967296 : i32", "(band): more than 32 bits");
-    refuses("%3 = load k[%1] : i32\n %4 = add %3, %2 : i32", "(alu): operands of different classes");
+    refuses("%3 = load k[%1] : i32\n %4 = add %3, %2 : i32",
+            "(alu): operands of different classes");
     refuses("%3 = load k[%1] : f32", "(load): makes f32, expected i32");
     refuses("%3 = idiv %1, %1", "(idiv): the divisor may be zero");
     refuses("store x[%1], %2", "(store): buffer is not marked written");
     refuses("%3 = par %0 {\n}", "(par): inside of another block");
     refuses("%3 = param 0", "(param): in a kernel");
     refuses("%3 = cvt %2 : f32", "(cvt): to the class it has");
-    refuses("%3 = loop %0 {\n%4 = load x[%3] : f32\n}\nstore y[%1], %4", "made in a block that has ended");
+    refuses("%3 = loop %0 {\n%4 = load x[%3] : f32\n}\nstore y[%1], %4",
+            "made in a block that has ended");
     refuses("%3 = loop %0 {\n}\nstore y[%3], %2", "made in a block that has ended");
     refuses("}\nstore y[%0], %0\n%3 = loop %0 {", "operand 1 is index");
     refuses("}\n%3 = const.f 1.0 : f32\nstore y[%0], %3\n%4 = loop %0 {", "outside of par");

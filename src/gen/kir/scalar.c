@@ -11,7 +11,8 @@
 #define CASE_LEAF(name, expr)
 #define CASE_VIEW(name, expr)
 #define CASE_ELEMENTWISE(name, expr) \
-    case IR_##name: return expr;
+    case IR_##name:                  \
+        return expr;
 #define CASE_REDUCE(name, expr)
 #define CASE_MOVE(name, expr)
 #define CASE_CONTRACT(name, expr)
@@ -121,7 +122,10 @@ void kir_store_i32(rp_dtype t, void *base, int64_t i, int32_t v) {
     v = kir_saturate(v, kir_dtype_range(t));
     switch (t) {
     case RP_DTYPE_I32: memcpy(p, &v, sizeof v); break;
-    case RP_DTYPE_I16: s = (int16_t)v; memcpy(p, &s, sizeof s); break;
+    case RP_DTYPE_I16:
+        s = (int16_t)v;
+        memcpy(p, &s, sizeof s);
+        break;
     case RP_DTYPE_I8: *(int8_t *)p = (int8_t)v; break;
     default: *(uint8_t *)p = (uint8_t)v; break;
     }
