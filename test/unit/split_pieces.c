@@ -1,0 +1,273 @@
+/* Splitting: vLLM's counts, and pieces that together compute what the whole graph computes. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "ir/custom.h"
+#include "ir/eval.h"
+#include "split/split.h"
+#include "support/random_graph.h"
+#include "support/small_llama.h"
+
+static const char *const attention_op[] = {"reprise::attention"};
+
+static ir_graph *parse(const char *text) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(ir_verify(g, &err), &err);
+    return g;
+}
+
+static split_result split_by(const ir_graph *g, const char *const *ops, uint32_t n) {
+    rp_error err = {0};
+    split_result r = {0};
+    CHECK_OK(split_graph(g, ops, n, &r, &err), &err);
+    for (uint32_t i = 0; i < r.n_pieces; i++) CHECK_OK(ir_verify(r.pieces[i].graph, &err), &err);
+    return r;
+}
+
+static void check_counts(const ir_graph *g, const char *const *ops, uint32_t n, uint32_t pieces, uint32_t compiled,
+                         uint32_t distinct) {
+    split_result r = split_by(g, ops, n);
+    assert_int_equal(r.n_pieces, pieces);
+    assert_int_equal(r.n_compiled, compiled);
+    assert_int_equal(r.n_distinct, distinct);
+    split_done(&r);
+}
+
+static void layers_give_twice_and_one(void **state) {
+    (void)state;
+    for (uint32_t layers = 1; layers <= 5; layers++) {
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        small_llama_options opt = {.layers = layers, .weights = RP_DTYPE_Q4_1};
+        CHECK_OK(small_llama_new(&opt, &g, &err), &err);
+        const ir_graph *ir = trace_graph_ir(g);
+        check_counts(ir, attention_op, 1, 2 * layers + 1, layers + 1, layers > 1 ? 3 : 2);
+        const char *alias[] = {"vllm::unified_attention_with_output"};
+        check_counts(ir, alias, 1, 2 * layers + 1, layers + 1, layers > 1 ? 3 : 2);
+        check_counts(ir, NULL, 0, 1, 1, 1);
+        rp_graph_free(g);
+    }
+}
+
+static void piece_numbers_follow_order(void **state) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    small_llama_options opt = {.layers = 3, .weights = RP_DTYPE_F32};
+    (void)state;
+    CHECK_OK(small_llama_new(&opt, &g, &err), &err);
+    split_result r = split_by(trace_graph_ir(g), attention_op, 1);
+    for (uint32_t i = 0; i < r.n_pieces; i++) {
+        assert_int_equal(r.pieces[i].submod, i);
+        assert_int_equal(r.pieces[i].splitting, i % 2);
+        assert_int_equal(r.pieces[i].graph_index, i % 2 ? UINT32_MAX : i / 2);
+    }
+    assert_int_equal(r.pieces[4].distinct, 2); /* middle layers are one text */
+    assert_int_equal(r.pieces[3].distinct, 1); /* so are the attentions */
+    split_done(&r);
+    rp_graph_free(g);
+}
+
+/* Equal text although leaves have other names: the canonical form. */
+static void names_do_not_tell_pieces_apart(void **state) {
+    ir_graph *g = parse("graph @g(%x: f32[4,8]) -> f32[4,8] {\n"
+                        "  %0 = param @a : f32[8]\n"
+                        "  %1 = param @b : f32[8]\n"
+                        "  %2 = mul %x, %0 : f32[4,8]\n"
+                        "  %3 = exp %2 : f32[4,8]\n"
+                        "  %4 = mul %3, %1 : f32[4,8]\n"
+                        "  ret %4\n}\n");
+    const char *ops[] = {"reprise::exp"};
+    (void)state;
+    check_counts(g, ops, 1, 3, 2, 1);
+    ir_graph_free(g);
+}
+
+static void splitting_ops_in_a_row_share_a_piece(void **state) {
+    ir_graph *g = parse("graph @g(%x: f32[4,8]) -> f32[4,8] {\n"
+                        "  %0 = neg %x : f32[4,8]\n"
+                        "  %1 = exp %0 : f32[4,8]\n"
+                        "  %2 = log %1 : f32[4,8]\n"
+                        "  %3 = neg %2 : f32[4,8]\n"
+                        "  ret %3\n}\n");
+    const char *both[] = {"reprise::exp", "reprise::log"}, *one[] = {"reprise::exp"}, *none[] = {"other::exp"};
+    (void)state;
+    check_counts(g, both, 2, 3, 2, 1);
+    check_counts(g, one, 1, 3, 2, 2);
+    check_counts(g, none, 1, 1, 1, 1);
+    ir_graph_free(g);
+}
+
+static void first_and_last_may_split(void **state) {
+    ir_graph *g = parse("graph @g(%x: f32[4,8]) -> f32[4,8] {\n"
+                        "  %0 = exp %x : f32[4,8]\n"
+                        "  %1 = neg %0 : f32[4,8]\n"
+                        "  %2 = exp %1 : f32[4,8]\n"
+                        "  ret %2\n}\n");
+    const char *ops[] = {"reprise::exp"};
+    (void)state;
+    check_counts(g, ops, 1, 3, 1, 1);
+    ir_graph_free(g);
+}
+
+/* Two attentions between which nothing happens but the allocation of the second one's output. */
+static const char only_empty[] =
+    "graph @g(%q: f32[4,32], %i: i32[4], %b: i32[1,1]) -> f32[4,32] {\n"
+    "  %0 = state @k : f16[1,1,16,32]\n"
+    "  %1 = neg %q : f32[4,32]\n"
+    "  %2 = empty {dtype=f32, shape=[4,32]} : f32[4,32]\n"
+    "  %3 = attention %1, %0, %0, %i, %i, %b, %2 {head_dim=32, heads=1, kv_heads=1} : f32[4,32]\n"
+    "  %4 = empty {dtype=f32, shape=[4,32]} : f32[4,32]\n"
+    "  %5 = attention %3, %0, %0, %i, %i, %b, %4 {head_dim=32, heads=1, kv_heads=1} : f32[4,32]\n"
+    "  %6 = neg %5 : f32[4,32]\n"
+    "  ret %6\n}\n";
+
+static void a_piece_of_one_empty_joins_the_one_before(void **state) {
+    ir_graph *g = parse(only_empty);
+    (void)state;
+    split_result r = split_by(g, attention_op, 1);
+    /* vLLM keeps the two ids: the second attention does not join the first */
+    assert_int_equal(r.n_pieces, 4);
+    assert_int_equal(r.n_compiled, 2);
+    assert_true(r.pieces[1].splitting && r.pieces[2].splitting);
+    split_done(&r);
+    ir_graph_free(g);
+}
+
+/* --- pieces one after the other equal the whole --------------------------------------------- */
+
+
+static uint32_t leaf_number(const ir_graph *g, ir_leaf kind, ir_ref r) {
+    for (uint32_t i = 0; i < ir_leaf_count(g, kind); i++)
+        if (ir_leaf_at(g, kind, i) == r) return i;
+    return UINT32_MAX;
+}
+
+/* Sizes of g's symbols in the order of the piece. */
+static void piece_symbols(const ir_graph *g, const ir_graph *piece, const int64_t *symbols, int64_t *out) {
+    const ir_dims *t = ir_graph_dims(piece);
+    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
+        out[i] = symbols[ir_dims_find(ir_graph_dims(g), ir_dims_symbol(t, i)->name)];
+}
+
+/* The value of a ref of the whole graph: a leaf's, or what an earlier piece gave. Attention gives back its buffer. */
+static void run_piece(const ir_graph *g, const split_piece *p, random_leaves *v, ir_value *values) {
+    rp_error err = {0};
+    int64_t symbols[8];
+    uint32_t n[3], n_out = ir_output_count(p->graph);
+    ir_value *leaf[3];
+    const ir_ref *refs[3] = {p->inputs, p->params, p->states};
+    piece_symbols(g, p->graph, v->symbols, symbols);
+    for (int k = 0; k < 3; k++) {
+        n[k] = ir_leaf_count(p->graph, (ir_leaf)k);
+        leaf[k] = base_alloc_array(n[k] + 1u, sizeof(ir_value));
+        for (uint32_t i = 0; i < n[k]; i++) {
+            uint32_t at = leaf_number(g, (ir_leaf)k, refs[k][i]);
+            leaf[k][i] = at == UINT32_MAX ? values[refs[k][i]] : v->leaf[k][at];
+        }
+    }
+    ir_value *out = base_alloc_array(n_out + 1u, sizeof *out);
+    CHECK_OK(ir_eval(p->graph, leaf[0], leaf[1], leaf[2], symbols, out, &err), &err);
+    for (uint32_t i = 0; i < n_out; i++) {
+        ir_value_done(&values[p->outputs[i]]);
+        values[p->outputs[i]] = out[i];
+    }
+    base_free(out);
+    for (int k = 0; k < 3; k++) base_free(leaf[k]);
+}
+
+static void assert_same(const ir_value *a, const ir_value *b, const char *what) {
+    assert_int_equal(a->n, b->n);
+    for (int64_t i = 0; i < a->n; i++)
+        if (memcmp(&a->data[i], &b->data[i], sizeof(double)) != 0 && (a->data[i] == a->data[i] || b->data[i] == b->data[i]))
+            fail_msg("%s: element %lld is %a, not %a", what, (long long)i, b->data[i], a->data[i]);
+}
+
+static void check_equal(const ir_graph *g, const char *const *ops, uint32_t n_ops, uint64_t seed) {
+    rp_error err = {0};
+    random_leaves a, b;
+    uint32_t n_out = ir_output_count(g);
+    ir_value *want = base_alloc_array(n_out, sizeof *want);
+    ir_value *values = base_alloc_array(ir_graph_count(g) + 1u, sizeof *values);
+    CHECK_OK(random_leaves_new(g, seed, &a, &err), &err);
+    CHECK_OK(random_leaves_new(g, seed, &b, &err), &err);
+    small_llama_tame(g, &a);
+    small_llama_tame(g, &b);
+    CHECK_OK(ir_eval(g, a.leaf[0], a.leaf[1], a.leaf[2], a.symbols, want, &err), &err);
+    split_result r = split_by(g, ops, n_ops);
+    for (uint32_t i = 0; i < r.n_pieces; i++) run_piece(g, &r.pieces[i], &b, values);
+    for (uint32_t i = 0; i < n_out; i++) {
+        assert_same(&want[i], &values[ir_output_at(g, i)], "output");
+        ir_value_done(&want[i]);
+    }
+    for (uint32_t i = 0; i < a.n[2]; i++) assert_same(&a.leaf[2][i], &b.leaf[2][i], "state");
+    for (uint32_t i = 0; i < ir_graph_count(g); i++) ir_value_done(&values[i]);
+    split_done(&r);
+    random_leaves_done(&a);
+    random_leaves_done(&b);
+    base_free(want);
+    base_free(values);
+}
+
+static void pieces_compute_the_whole(void **state) {
+    static const char *const lists[][2] = {
+        {"reprise::matmul", "reprise::exp"}, {"reprise::mul", "reprise::sum"}, {"reprise::add", "reprise::gather"}};
+    const random_graph_options opt = RANDOM_GRAPH_ALL;
+    uint32_t pieces = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        CHECK_OK(random_graph_new(seed, &opt, &g, &err), &err);
+        split_result r = split_by(g, lists[seed % 3], 2);
+        pieces += r.n_pieces;
+        split_done(&r);
+        check_equal(g, lists[seed % 3], 2, seed);
+        ir_graph_free(g);
+    }
+    assert_true(pieces > 180); /* the lists do split */
+}
+
+static void pieces_compute_the_model(void **state) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    small_llama_options opt = {.layers = 2, .weights = RP_DTYPE_Q4_1};
+    (void)state;
+    CHECK_OK(small_llama_new(&opt, &g, &err), &err);
+    check_equal(trace_graph_ir(g), attention_op, 1, 7);
+    rp_graph_free(g);
+}
+
+static void failed_allocations_leave_nothing(void **state) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    small_llama_options opt = {.layers = 1, .weights = RP_DTYPE_F32};
+    (void)state;
+    CHECK_OK(small_llama_new(&opt, &g, &err), &err);
+    size_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE(n) {
+        split_result r = {0};
+        rp_error e = {0};
+        rp_status st = split_graph(trace_graph_ir(g), attention_op, 1, &r, &e);
+        split_done(&r);
+        assert_int_equal(base_live(), live);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+    }
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_give_twice_and_one),
+        cmocka_unit_test(piece_numbers_follow_order),
+        cmocka_unit_test(names_do_not_tell_pieces_apart),
+        cmocka_unit_test(splitting_ops_in_a_row_share_a_piece),
+        cmocka_unit_test(first_and_last_may_split),
+        cmocka_unit_test(a_piece_of_one_empty_joins_the_one_before),
+        cmocka_unit_test(pieces_compute_the_whole),
+        cmocka_unit_test(pieces_compute_the_model),
+        cmocka_unit_test(failed_allocations_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
