@@ -176,12 +176,78 @@ static void fragment_is_called_with_scratch(void **state) {
     kir_free(f);
 }
 
+/* Out of memory at each allocation: a clean error, nothing left behind. */
+static void rendering_survives_lost_allocations(void **state) {
+    kir_func *f = kir_cases[6].make("f");
+    size_t live = base_live();
+
+    (void)state;
+    for (int cuda = 0; cuda < 2; cuda++) {
+        bool fired = true;
+        for (uint64_t n = 1; fired; n++) {
+            base_buf out;
+            rp_error err = {0};
+            rp_status st;
+            base_buf_init(&out, 0);
+            base_alloc_fail_nth(n);
+            st = cuda ? gen_cuda_func(f, &out, &err) : gen_c_func(f, &out, NULL, &err);
+            fired = base_alloc_fail_nth(0);
+            assert_int_equal(st, fired ? RP_NOMEM : RP_OK);
+            base_buf_done(&out);
+            assert_int_equal(base_live(), live);
+        }
+    }
+    kir_free(f);
+}
+
+static void check_name(gen_kernel_kind kind, const char *const *ops, uint32_t n, const char *want) {
+    base_buf out;
+    base_buf_init(&out, 0);
+    assert_int_equal(gen_kernel_name(kind, ops, n, 3, &out, NULL), RP_OK);
+    assert_string_equal(out.data, want);
+    base_buf_done(&out);
+}
+
+static void kernels_are_named_by_their_ops(void **state) {
+    static const char *const norm[] = {"rsqrt", "mul", "mean", "mul"};
+    static const char *const odd[] = {"aiter::rms norm"};
+    const char *many[40];
+
+    (void)state;
+    check_name(GEN_KERNEL_REDUCTION, norm, 4, "red_fused_mean_mul_rsqrt_3");
+    check_name(GEN_KERNEL_POINTWISE, NULL, 0, "poi_fused_3");
+    check_name(GEN_KERNEL_MATMUL, odd, 1, "mm_fused_aiter__rms_norm_3");
+    for (int i = 0; i < 40; i++) many[i] = i % 2 ? "sigmoid" : norm[i % 4];
+    check_name(GEN_KERNEL_PERSISTENT, many, 40, "per_fused_mean_rsqrt_sigmoid_3");
+}
+
+/* More scratch than a block has: refused, not truncated. */
+static void cuda_refuses_too_much_scratch(void **state) {
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    rp_error err = {0};
+    base_buf out;
+
+    (void)state;
+    (void)kir_add_buf(f, "big", KIR_SCRATCH, RP_DTYPE_F32, 0, 0, 100000);
+    (void)kir_begin(f, KIR_PAR, kir_const_i(f, 4));
+    kir_end(f);
+    base_buf_init(&out, 0);
+    assert_int_equal(gen_cuda_func(f, &out, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "400000 bytes of scratch"));
+    assert_int_equal(gen_c_func(f, &out, NULL, NULL), RP_OK);
+    base_buf_done(&out);
+    kir_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portable_equals_interpreter),
         cmocka_unit_test(avx2_equals_interpreter),
         cmocka_unit_test(avx512_equals_interpreter),
         cmocka_unit_test(fragment_is_called_with_scratch),
+        cmocka_unit_test(rendering_survives_lost_allocations),
+        cmocka_unit_test(kernels_are_named_by_their_ops),
+        cmocka_unit_test(cuda_refuses_too_much_scratch),
     };
     return cmocka_run_group_tests_name("gen_c", tests, make_folder, remove_folder);
 }
