@@ -32,6 +32,14 @@ RP_API rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, 
  * caller (rp_engine_text_free). config is taken over as by rp_engine_open. */
 RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
                               rp_error *err) RP_MUST_USE;
+/* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */
+RP_API rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed, uint64_t *out_left,
+                                rp_error *err) RP_MUST_USE;
+/* The folder as one compressed file, and back: equal names are replaced. Importing code is trusting it. */
+RP_API rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
+                                 rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
+                                 rp_error *err) RP_MUST_USE;
 
 #ifdef __cplusplus
 }

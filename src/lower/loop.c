@@ -9,7 +9,7 @@ static rp_status finish(lowerer *L, char *name, ir_dim rows) {
     kir_end(K);
     RP_TRY(kir_status(K, L->err));
     if (L->err && L->err->code != RP_OK) return L->err->code;
-    RP_TRY(gen_c_func(K, &L->source, &scratch, L->err));
+    RP_TRY(lower_render(L, &scratch));
     lower_launch *l = lower_add_launch(L);
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, scratch};

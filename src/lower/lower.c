@@ -64,6 +64,13 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     return RP_OK;
 }
 
+rp_status lower_render(lowerer *L, int64_t *scratch) {
+    if (L->opt->kir) kir_print(L->k, L->opt->kir);
+    /* A fragment is inlined into a template, of which there is no CUDA form. */
+    if (L->opt->cuda && L->k->form == KIR_KERNEL) RP_TRY(gen_cuda_func(L->k, L->opt->cuda, L->err));
+    return gen_c_func(L->k, &L->source, scratch, L->err);
+}
+
 lower_launch *lower_add_launch(lowerer *L) {
     return &L->out->launches[L->out->n_launches++];
 }

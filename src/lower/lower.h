@@ -5,6 +5,8 @@
 #ifndef LOWER_LOWER_H
 #define LOWER_LOWER_H
 
+#include "base/str.h"
+#include "gen/builtin.h"
 #include "gen/isa.h"
 #include "ir/graph.h"
 
@@ -91,6 +93,7 @@ typedef struct lower_piece {
 typedef struct lower_options {
     gen_isa isa;
     const char *prefix;        /* of function names, unique in a module */
+    base_buf *kir, *cuda;      /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;
 
 /* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */
@@ -101,5 +104,8 @@ void lower_done(lower_piece *p);
 /* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of
  * gen/embed/prelude.h. */
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
+/* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
+rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_attention_record *r,
+                                 rp_error *err) RP_MUST_USE;
 
 #endif

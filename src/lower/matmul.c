@@ -38,15 +38,11 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
     return i;
 }
 
-static bool is_packed_left(const lowerer *L, ir_ref lhs) {
-    const ir_node *n = ir_node_at(L->g, lhs);
-    return n->op == IR_dequant && ir_node_at(L->g, n->in[0])->dtype == RP_DTYPE_I16B32;
-}
-
-/* The left operand as rows in memory. packed: it is i16b32 behind a dequant. */
-static rp_status left_rows(lowerer *L, ir_ref r, uint32_t index, lower_ref *at, rp_dtype *dtype) {
+/* The left operand of the products as rows in memory. */
+static rp_status left_rows(lowerer *L, const pass_group *gr, uint32_t index, lower_ref *at, rp_dtype *dtype) {
+    ir_ref r = gr->lhs;
     const ir_node *n = ir_node_at(L->g, r);
-    if (is_packed_left(L, r)) {
+    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0])) {
         *dtype = RP_DTYPE_I16B32;
         *at = L->where[n->in[0]];
         return RP_OK;
@@ -105,7 +101,7 @@ static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name, i
     RP_TRY(lower_members(L, &space, members, count));
     RP_TRY(kir_status(K, L->err));
     int64_t scratch;
-    return gen_c_func(K, &L->source, &scratch, L->err);
+    return lower_render(L, &scratch);
 }
 
 /* #define NAME(row0, n, item, acc): calls the fragment for each of n rows of the item. */
@@ -127,7 +123,7 @@ static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) 
 
 void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses) {
     uint32_t bit = UINT32_C(1) << product_of(L, gr->segs[0].mats[0]).dtype;
-    if (is_packed_left(L, gr->lhs)) uses->quant |= bit;
+    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0])) uses->quant |= bit;
     else uses->floats |= bit;
 }
 
@@ -217,7 +213,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     rp_dtype left;
     product first = product_of(L, gr->segs[0].mats[0]);
     RP_TRY(check_group(L, gr));
-    RP_TRY(left_rows(L, gr->lhs, index, &x, &left));
+    RP_TRY(left_rows(L, gr, index, &x, &left));
     RP_TRY(add_pack(L, gr, &pack.idx));
     char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");

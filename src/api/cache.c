@@ -1,0 +1,144 @@
+/* The cache as its owner sees it: a thin layer over the store. */
+#include "reprise/cache.h"
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/status.h"
+#include "cache/bundle.h"
+#include "engine/plans.h"
+#include "model/resolve.h"
+
+struct rp_cache {
+    cache_store *store;
+};
+
+rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) {
+    if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
+    rp_cache *c = base_alloc(sizeof *c);
+    if (!c) return rp_fail(err, RP_NOMEM, "cache handle");
+    rp_status st = cache_store_open(dir && *dir ? dir : NULL, &c->store, err);
+    if (st == RP_OK)
+        *out = c;
+    else
+        base_free(c);
+    return st;
+}
+
+void rp_cache_close(rp_cache *c) {
+    if (!c) return;
+    cache_store_close(c->store);
+    base_free(c);
+}
+
+const char *rp_cache_dir(const rp_cache *c) {
+    return cache_store_dir(c->store);
+}
+
+const char *rp_cache_off_reason(const rp_cache *c) {
+    return cache_store_off_reason(c->store);
+}
+
+/* --- list ------------------------------------------------------------------- */
+
+typedef struct visit {
+    bool (*fn)(void *user, const rp_cache_entry *e);
+    void *user;
+} visit;
+
+static rp_status visit_entry(void *user, const cache_entry *e, rp_error *err) {
+    static const char *const kinds[CACHE_KIND_COUNT_] = {"plan", "code", "weights", "tuning"};
+    const visit *v = user;
+    rp_cache_entry out = {kinds[e->kind], e->key, e->size, e->mtime, e->ok, e->reason};
+    return v->fn(v->user, &out) ? RP_OK : rp_fail(err, RP_CANCELLED, "listing was stopped");
+}
+
+rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const rp_cache_entry *e),
+                        void *user, rp_error *err) {
+    rp_error local = {0};
+    visit v = {fn, user};
+    if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
+    rp_status st = cache_list(c->store, verify, visit_entry, &v, &local);
+    if (st == RP_OK || st == RP_CANCELLED) return RP_OK;
+    return rp_fail(err, st, "%s", local.text);
+}
+
+/* --- why ---------------------------------------------------------------------- */
+
+static rp_status why(const rp_cache *c, model_source *source, rp_compilation_config *cfg,
+                     base_buf *b, rp_error *err) {
+    rp_model_facts f = RP_MODEL_FACTS_INIT;
+    cache_key *k = NULL;
+    engine_plans_options o = {.source = source, .config = cfg, .store = c->store};
+    f.num_layers = model_source_hparams(source)->n_layer;
+    f.max_model_len = model_source_hparams(source)->n_ctx;
+    RP_TRY(rp_config_resolve(cfg, &f, err));
+    RP_TRY(api_config_isa(cfg, &o.isa, err));
+    RP_TRY(engine_plans_key(&o, &k, err));
+    rp_status st = cache_why(c->store, k, b, err);
+    cache_key_free(k);
+    return st;
+}
+
+rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
+                       rp_error *err) {
+    rp_status st = RP_OK;
+    model_source *source = NULL;
+    base_buf b;
+    base_buf_init(&b, 0);
+    if (!config) config = rp_config_new();
+    if (!config || !c || !model || !out) {
+        st = config ? rp_fail(err, RP_INVALID, "cache, model and out must be given")
+                    : rp_fail(err, RP_NOMEM, "configuration");
+        goto out;
+    }
+    model_resolve_options r = {.cache_dir = cache_store_dir(c->store), .offline = true};
+    RP_TRY_OUT(model_resolve(model, &r, &source, err));
+    RP_TRY_OUT(why(c, source, config, &b, err));
+    *out = base_buf_take(&b);
+    if (!*out) st = rp_fail(err, RP_NOMEM, "text");
+out:
+    base_buf_done(&b);
+    model_source_free(source);
+    rp_config_free(config);
+    return st;
+}
+
+/* --- size and transport --------------------------------------------------------- */
+
+static rp_status refuse_off(const rp_cache *c, rp_error *err) {
+    if (!c) return rp_fail(err, RP_INVALID, "cache is NULL");
+    const char *off = cache_store_off_reason(c->store);
+    return off ? rp_fail(err, RP_IO, "the cache is off: %s", off) : RP_OK;
+}
+
+rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed, uint64_t *out_left,
+                         rp_error *err) {
+    uint64_t removed = 0, left = 0;
+    RP_TRY(refuse_off(c, err));
+    RP_TRY(cache_prune(c->store, max_bytes, &removed, &left, err));
+    if (out_removed) *out_removed = removed;
+    if (out_left) *out_left = left;
+    return RP_OK;
+}
+
+rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
+                          rp_error *err) {
+    cache_bundle_info i = {0};
+    RP_TRY(refuse_off(c, err));
+    if (!path) return rp_fail(err, RP_INVALID, "path is NULL");
+    RP_TRY(cache_export(c->store, path, &i, err));
+    if (out_files) *out_files = i.n_files;
+    if (out_bytes) *out_bytes = i.n_bytes;
+    return RP_OK;
+}
+
+rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
+                          rp_error *err) {
+    cache_bundle_info i = {0};
+    RP_TRY(refuse_off(c, err));
+    if (!path) return rp_fail(err, RP_INVALID, "path is NULL");
+    RP_TRY(cache_import(c->store, path, &i, err));
+    if (out_files) *out_files = i.n_files;
+    if (out_bytes) *out_bytes = i.n_bytes;
+    return RP_OK;
+}

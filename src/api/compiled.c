@@ -1,0 +1,262 @@
+/* rp_compile: a user's graph, compiled and run in this process.
+ *
+ * Owns device, cache handle, plan, executor and one launch list. Weights are packed at the first run
+ * after a bind. Graphs are not captured here: a call runs its launches. */
+#include "reprise/graph.h"
+
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "compile/builtin.h"
+#include "compile/compile.h"
+#include "config/config.h"
+#include "plan/exec.h"
+
+struct rp_compiled {
+    hal_device *device;
+    cache_store *store;
+    plan *p;
+    plan_exec *x;
+    plan_bound *list;
+    uint8_t *packed;
+    const void **params; /* by param, as bound */
+    int64_t *symbols;
+    bool packed_ready;
+    rp_compiled_info info;
+};
+
+/* --- compiling ------------------------------------------------------------------ */
+
+static bool is_eager(const rp_compilation_config *c) {
+    return c->level <= RP_LEVEL_DYNAMO_AS_IS || !c->use_inductor ||
+           strcmp(c->backend, "eager") == 0;
+}
+
+static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                              rp_error *err) {
+    rp_status st = RP_OK;
+    compile_toolchain tc = {0};
+    compile_stats stats = {0};
+    char *fields = NULL;
+    hal_device_info dev;
+    bool eager = is_eager(cfg);
+    compile_options o = {.toolchain = &tc, .store = c->store};
+    c->device->ops->info(c->device, &dev);
+    o.threads = dev.n_threads;
+    RP_TRY_OUT(api_config_isa(cfg, &o.isa, err));
+    if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
+    if (!eager && !tc.path) {
+        base_log(RP_LOG_WARNING,
+                 "no C compiler in PATH: graph @%s runs op by op with the built-in portable "
+                 "kernels, which is slow; install gcc or set REPRISE_CC",
+                 ir_graph_name(g));
+        eager = true;
+    }
+    RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));
+    o.backend = eager ? &compile_eager : &compile_inductor;
+    o.passes = !eager;
+    o.key_fields = fields;
+    if (cfg->debug_dump_path && *cfg->debug_dump_path) o.dump_dir = cfg->debug_dump_path;
+    if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set) {
+        o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
+        o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;
+    }
+    RP_TRY_OUT(compile_graph(g, &o, &c->p, &stats, err));
+    c->info = (rp_compiled_info){stats.pieces,  stats.compiled, stats.distinct,
+                                 stats.kernels, stats.compiles, stats.cache_hits};
+out:
+    rp_config_text_free(fields);
+    compile_toolchain_done(&tc);
+    return st;
+}
+
+static rp_status make_executor(rp_compiled *c, rp_error *err) {
+    const plan *p = c->p;
+    if (p->weights_size > 0) {
+        c->packed = base_alloc_aligned((size_t)p->weights_size, 4096);
+        if (!c->packed)
+            return rp_fail(err, RP_NOMEM, "%lld bytes of packed weights",
+                           (long long)p->weights_size);
+    }
+    c->params = base_alloc_array(p->n_params + 1u, sizeof *c->params);
+    c->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *c->symbols);
+    if (!c->params || !c->symbols) return rp_fail(err, RP_NOMEM, "compiled graph");
+    plan_exec_options o = {.device = c->device,
+                           .store = c->store,
+                           .builtin = compile_builtin_find,
+                           .weights = c->packed};
+    RP_TRY(plan_exec_new(p, &o, &c->x, err));
+    return plan_bound_new(c->x, 0, p->n_pieces, &c->list, err);
+}
+
+static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                              rp_error *err) {
+    RP_TRY(rp_config_resolve(cfg, NULL, err));
+    RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
+    RP_TRY(cache_store_open(cfg->cache_dir && *cfg->cache_dir ? cfg->cache_dir : NULL, &c->store,
+                            err));
+    RP_TRY(compile_plan(c, g, cfg, err));
+    return make_executor(c, err);
+}
+
+rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
+                     rp_error *err) {
+    rp_status st = RP_OK;
+    rp_compilation_config *own = NULL;
+    rp_compiled *c = NULL;
+    RP_TRY(api_graph_ready(g, err));
+    if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
+    RP_TRY(ir_verify(trace_graph_ir(g), err));
+    c = base_alloc(sizeof *c);
+    if (!config) config = own = rp_config_new();
+    if (!c || !config) {
+        st = rp_fail(err, RP_NOMEM, "compiled graph");
+        goto out;
+    }
+    if (own) RP_TRY_OUT(rp_config_set(own, "level=2", err));
+    RP_TRY_OUT(compile_with(c, trace_graph_ir(g), config, err));
+    *out = c;
+    c = NULL;
+out:
+    rp_compiled_free(c);
+    rp_config_free(own);
+    return st;
+}
+
+void rp_compiled_free(rp_compiled *c) {
+    if (!c) return;
+    plan_bound_free(c->list);
+    plan_exec_free(c->x);
+    plan_free(c->p);
+    if (c->store) cache_store_close(c->store);
+    hal_close(c->device);
+    base_free(c->packed);
+    base_free(c->params);
+    base_free(c->symbols);
+    base_free(c);
+}
+
+void rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out) {
+    *out = c->info;
+}
+
+/* --- binding ---------------------------------------------------------------------- */
+
+rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_error *err) {
+    if (!c || !name || !data)
+        return rp_fail(err, RP_INVALID, "bind: graph, name and data must be given");
+    const plan *p = c->p;
+    for (uint32_t i = 0; i < p->n_params; i++)
+        if (strcmp(p->params[i].name, name) == 0) {
+            c->params[i] = data;
+            plan_exec_set(c->x, PLAN_PARAM, i, data);
+            c->packed_ready = false;
+            return RP_OK;
+        }
+    for (uint32_t i = 0; i < p->n_states; i++)
+        if (strcmp(p->states[i].name, name) == 0) {
+            plan_exec_set(c->x, PLAN_STATE, i, data);
+            return RP_OK;
+        }
+    return rp_fail(err, RP_NOT_FOUND, "graph @%s has no param or state called '%s'", p->name, name);
+}
+
+static rp_status pack_weights(rp_compiled *c, rp_error *err) {
+    const plan *p = c->p;
+    if (c->packed_ready) return RP_OK;
+    for (uint32_t i = 0; i < p->n_params; i++)
+        if (!c->params[i])
+            return rp_fail(err, RP_INVALID,
+                           "param %s of graph @%s has no data; call rp_compiled_bind",
+                           p->params[i].name, p->name);
+    for (uint32_t i = 0; i < p->n_states; i++)
+        if (!plan_exec_get(c->x, PLAN_STATE, i))
+            return rp_fail(err, RP_INVALID,
+                           "state %s of graph @%s has no data; call rp_compiled_bind",
+                           p->states[i].name, p->name);
+    for (uint32_t i = 0; i < p->n_packs; i++)
+        plan_pack_fill(p, i, c->params, c->packed + p->packs[i].offset);
+    c->packed_ready = true;
+    return RP_OK;
+}
+
+/* --- running ------------------------------------------------------------------------ */
+
+static rp_status check_form(const char *what, const plan_leaf *l, const rp_buffer *b,
+                            rp_error *err) {
+    if (b->dtype != l->dtype)
+        return rp_fail(err, RP_INVALID, "%s %s is %s; the graph wants %s", what, l->name,
+                       rp_dtype_name(b->dtype), rp_dtype_name(l->dtype));
+    if (b->rank != l->rank)
+        return rp_fail(err, RP_INVALID, "%s %s has rank %u; the graph wants %u", what, l->name,
+                       b->rank, l->rank);
+    if (!b->data) return rp_fail(err, RP_INVALID, "%s %s has no data", what, l->name);
+    return RP_OK;
+}
+
+static rp_status check_dims(const rp_compiled *c, const char *what, const plan_leaf *l,
+                            const rp_buffer *b, rp_error *err) {
+    for (uint32_t d = 0; d < l->rank; d++) {
+        int64_t want = plan_size_eval(&l->dim[d], c->symbols);
+        if (b->dim[d] != want)
+            return rp_fail(err, RP_INVALID,
+                           "%s %s size mismatch at index %u. expected %lld, actual %lld", what,
+                           l->name, d, (long long)want, (long long)b->dim[d]);
+    }
+    return RP_OK;
+}
+
+/* A symbol that stands alone in a dim takes its value from there; check_dims finds contradictions. */
+static void read_symbols(rp_compiled *c, const rp_buffer *inputs) {
+    const plan *p = c->p;
+    for (uint32_t s = 0; s < p->n_symbols; s++) c->symbols[s] = p->symbols[s].min;
+    for (uint32_t i = 0; i < p->n_inputs; i++)
+        for (uint32_t d = 0; d < p->inputs[i].rank; d++) {
+            const plan_size *z = &p->inputs[i].dim[d];
+            if (z->n_terms == 1 && z->coef[0] != 0)
+                c->symbols[z->symbol[0]] = (inputs[i].dim[d] - z->constant) / z->coef[0];
+        }
+}
+
+static rp_status set_buffers(rp_compiled *c, const rp_buffer *inputs, rp_buffer *outputs,
+                             rp_error *err) {
+    const plan *p = c->p;
+    for (uint32_t i = 0; i < p->n_inputs; i++)
+        RP_TRY(check_form("input", &p->inputs[i], &inputs[i], err));
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        if (p->outputs[i].dtype == RP_DTYPE_TOKEN) continue;
+        RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
+    }
+    read_symbols(c, inputs);
+    for (uint32_t i = 0; i < p->n_inputs; i++) {
+        RP_TRY(check_dims(c, "input", &p->inputs[i], &inputs[i], err));
+        plan_exec_set(c->x, PLAN_INPUT, i, inputs[i].data);
+    }
+    for (uint32_t i = 0; i < p->n_outputs; i++) {
+        static char nothing;
+        bool token = p->outputs[i].dtype == RP_DTYPE_TOKEN;
+        if (!token) RP_TRY(check_dims(c, "output", &p->outputs[i], &outputs[i], err));
+        plan_exec_set(c->x, PLAN_OUTPUT, i, token ? &nothing : outputs[i].data);
+    }
+    return RP_OK;
+}
+
+rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                          rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+    if (!c) return rp_fail(err, RP_INVALID, "compiled graph is NULL");
+    const plan *p = c->p;
+    if (n_inputs != p->n_inputs || n_outputs != p->n_outputs)
+        return rp_fail(err, RP_INVALID,
+                       "graph @%s has %u inputs and %u outputs; %u and %u were given", p->name,
+                       p->n_inputs, p->n_outputs, n_inputs, n_outputs);
+    if ((n_inputs && !inputs) || (n_outputs && !outputs))
+        return rp_fail(err, RP_INVALID, "inputs or outputs are NULL");
+    RP_TRY(set_buffers(c, inputs, outputs, err));
+    RP_TRY(pack_weights(c, err));
+    RP_TRY(plan_exec_bind(c->x, c->list, c->symbols, err));
+    RP_TRY(c->device->ops->launch(c->device, c->list->launches, c->list->n, c->list->scratch, err));
+    return c->device->ops->synchronize(c->device, err);
+}

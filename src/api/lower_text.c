@@ -1,0 +1,141 @@
+/* Every stage of compiling a graph as text: fusion groups, kernel IR, source, plan.
+ *
+ * The graph is one piece here, whatever it holds; nothing is compiled or stored. */
+#include <string.h>
+#include <strings.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/status.h"
+#include "base/str.h"
+#include "compile/assemble.h"
+#include "gen/gen.h"
+#include "pass/fuse.h"
+#include "pass/pipeline.h"
+
+typedef enum stage { STAGE_FUSION, STAGE_KIR, STAGE_C, STAGE_CUDA, STAGE_PLAN, STAGE_COUNT_ } stage;
+static const char *const stage_names[STAGE_COUNT_] = {"fusion", "kir", "c", "cuda", "plan"};
+
+/* The numbers that the text form gives to nodes. */
+static void put_ref(const ir_graph *g, ir_ref r, base_buf *b) {
+    const ir_node *n = ir_node_at(g, r);
+    uint32_t number = 0;
+    if (n->op == IR_input) {
+        base_buf_printf(b, "%%%s", n->name);
+        return;
+    }
+    for (ir_ref i = 0; i < r; i++) number += ir_node_at(g, i)->op != IR_input;
+    base_buf_printf(b, "%%%u", number);
+}
+
+static void put_group(const ir_graph *g, const pass_fusion *f, uint32_t i, base_buf *b) {
+    static const char *const kinds[] = {"loop", "matmul", "extern"};
+    const pass_group *gr = &f->groups[i];
+    base_buf_printf(b, "group %u %s", i, kinds[gr->kind]);
+    if (gr->kind != PASS_EXTERN) {
+        base_buf_puts(b, " rows=");
+        ir_dim_print(ir_graph_dims(g), gr->rows, b);
+    }
+    if (gr->kind == PASS_MATMUL) {
+        base_buf_puts(b, " lhs=");
+        put_ref(g, gr->lhs, b);
+    }
+    base_buf_putc(b, '\n');
+    for (uint32_t k = 0; k < gr->n_nodes; k++) {
+        ir_ref r = gr->nodes[k];
+        base_buf_puts(b, "  ");
+        put_ref(g, r, b);
+        base_buf_printf(b, " %s%s\n", ir_op_table(ir_node_at(g, r)->op)->name,
+                        f->stored[r] ? " stored" : "");
+    }
+}
+
+static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
+    pass_fusion f = {0};
+    RP_TRY(pass_fuse(g, &f, err));
+    ir_print(g, b);
+    for (uint32_t i = 0; i < f.n_groups; i++) put_group(g, &f, i, b);
+    pass_fusion_done(&f);
+    return RP_OK;
+}
+
+static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_buf *b,
+                              rp_error *err) {
+    lower_piece p = {0};
+    lower_options o = {.isa = isa, .prefix = "p0"};
+    if (which == STAGE_KIR) o.kir = b;
+    if (which == STAGE_CUDA) {
+        gen_cuda_prelude(b);
+        o.cuda = b;
+    }
+    RP_TRY(lower_graph(g, &o, &p, err));
+    if (which == STAGE_C) base_buf_puts(b, p.source);
+    lower_done(&p);
+    return RP_OK;
+}
+
+static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error *err) {
+    rp_status st = RP_OK;
+    split_result s = {0};
+    compile_lowered *lowered = NULL;
+    plan *p = NULL;
+    RP_TRY_OUT(split_graph(g, NULL, 0, &s, err));
+    lowered = base_alloc_array(s.n_pieces + 1u, sizeof *lowered);
+    if (!lowered) {
+        st = rp_fail(err, RP_NOMEM, "%u pieces", s.n_pieces);
+        goto out;
+    }
+    for (uint32_t i = 0; i < s.n_pieces; i++) {
+        lower_options o = {.isa = isa, .prefix = "p0"};
+        if (s.pieces[i].distinct != i) continue;
+        RP_TRY_OUT(lower_graph(s.pieces[i].graph, &o, &lowered[i].piece, err));
+        lowered[i].has_code = lowered[i].done = true;
+        lowered[i].isa_bits = GEN_ISA_BIT(isa);
+    }
+    RP_TRY_OUT(compile_assemble(g, &s, lowered, &p, err));
+    plan_print(p, b);
+out:
+    for (uint32_t i = 0; lowered && i < s.n_pieces; i++) lower_done(&lowered[i].piece);
+    base_free(lowered);
+    plan_free(p);
+    split_done(&s);
+    return st;
+}
+
+static rp_status find_stage(const char *name, stage *out, rp_error *err) {
+    for (int i = 0; i < STAGE_COUNT_; i++)
+        if (name && strcasecmp(name, stage_names[i]) == 0) {
+            *out = (stage)i;
+            return RP_OK;
+        }
+    return rp_fail(err, RP_CONFIG, "unknown stage '%s'; known are fusion, kir, c, cuda and plan",
+                   name ? name : "");
+}
+
+rp_status rp_graph_lower_text(const rp_graph *g, const char *stage_name, const char *isa,
+                              char **out, rp_error *err) {
+    ir_graph *opt = NULL;
+    stage which = STAGE_C;
+    gen_isa target = GEN_ISA_PORTABLE;
+    rp_status st = RP_OK;
+    base_buf b;
+    RP_TRY(api_graph_ready(g, err));
+    if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
+    RP_TRY(find_stage(stage_name, &which, err));
+    RP_TRY(api_isa(isa, &target, err));
+    base_buf_init(&b, 0);
+    RP_TRY_OUT(ir_verify(trace_graph_ir(g), err));
+    RP_TRY_OUT(pass_run_all(trace_graph_ir(g), NULL, &opt, err));
+    switch (which) {
+    case STAGE_FUSION: RP_TRY_OUT(text_fusion(opt, &b, err)); break;
+    case STAGE_PLAN: RP_TRY_OUT(text_plan(opt, target, &b, err)); break;
+    default: RP_TRY_OUT(text_lowered(opt, which, target, &b, err)); break;
+    }
+    RP_TRY_OUT(base_buf_status(&b, err));
+    *out = b.data ? base_buf_take(&b) : base_strdup("");
+    if (!*out) st = rp_fail(err, RP_NOMEM, "text of stage %s", stage_names[which]);
+out:
+    base_buf_done(&b);
+    ir_graph_free(opt);
+    return st;
+}

@@ -1,0 +1,128 @@
+/* What this machine offers: asked once a call, nothing kept, nothing changed. */
+#include "reprise/machine.h"
+
+#include <dlfcn.h>
+#include <jansson.h>
+#include <link.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "cache/store.h"
+#include "compile/toolchain.h"
+#include "config/table.h"
+#include "gen/isa.h"
+#include "model/resolve.h"
+
+#define MODEL "smollm2"
+
+const char *rp_version(void) {
+    return RP_VERSION;
+}
+
+double rp_process_age_ms(void) {
+    return (double)base_process_age_ns() / 1e6;
+}
+
+static json_t *text_or_null(const char *z) {
+    return z ? json_string(z) : json_null();
+}
+
+/* "model name : X" of /proc/cpuinfo. */
+static json_t *cpu_model(void) {
+    char *text = NULL;
+    size_t size = 0;
+    json_t *out = NULL;
+    if (base_file_read("/proc/cpuinfo", 16u << 20, &text, &size, NULL) == RP_OK) {
+        char *at = strstr(text, "model name"), *colon = at ? strchr(at, ':') : NULL;
+        if (colon) {
+            colon += strspn(colon, ": \t");
+            colon[strcspn(colon, "\n")] = 0;
+            out = json_string(colon);
+        }
+    }
+    base_free(text);
+    return out ? out : json_null();
+}
+
+static json_t *cpu_report(void) {
+    json_t *granted = json_array();
+    for (int i = 0; i < GEN_ISA_COUNT_; i++)
+        if (gen_isa_granted() & GEN_ISA_BIT(i))
+            json_array_append_new(granted, json_string(gen_isa_name((gen_isa)i)));
+    return json_pack("{s:o,s:s,s:s,s:o}", "model", cpu_model(), "features", gen_isa_features(),
+                     "isa_best", gen_isa_name(gen_isa_best()), "isa_granted", granted);
+}
+
+static json_t *compiler_report(void) {
+    compile_toolchain t = {0};
+    rp_error why = {0};
+    rp_status st = compile_toolchain_find(&t, &why);
+    const char *reason = st != RP_OK                 ? why.text
+                         : t.path                    ? NULL
+                         : base_env_get(BASE_ENV_CC) ? "REPRISE_CC names no program"
+                                                     : "no cc, gcc or clang in PATH";
+    json_t *o = json_pack("{s:o,s:o,s:o}", "path", text_or_null(t.path), "version",
+                          text_or_null(t.version), "reason", text_or_null(reason));
+    compile_toolchain_done(&t);
+    return o;
+}
+
+static rp_status cache_report(const char *dir, json_t **out, rp_error *err) {
+    cache_store *s = NULL;
+    RP_TRY(cache_store_open(dir, &s, err));
+    const char *off = cache_store_off_reason(s);
+    *out = json_pack("{s:s,s:b,s:o}", "dir", dir, "writable", off == NULL, "reason",
+                     text_or_null(off));
+    cache_store_close(s);
+    return RP_OK;
+}
+
+static json_t *nvrtc_report(void) {
+    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                        "/usr/local/cuda/lib64/libnvrtc.so"};
+    const char *chosen = base_env_get(BASE_ENV_NVRTC);
+    void *lib = chosen ? dlopen(chosen, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    for (size_t i = 0; !lib && !chosen && i < sizeof names / sizeof *names; i++)
+        lib = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+    struct link_map *map = NULL;
+    json_t *path = lib && dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0 && map ? json_string(map->l_name)
+                                                                         : NULL;
+    json_t *o = json_pack("{s:o}", "path", path ? path : json_null());
+    if (lib) (void)dlclose(lib);
+    return o;
+}
+
+static json_t *model_report(const char *dir) {
+    char *path = model_named_path(MODEL, dir);
+    json_t *o = json_pack("{s:s,s:b,s:o}", "name", MODEL, "found", path && base_file_exists(path),
+                          "path", text_or_null(path));
+    base_free(path);
+    return o;
+}
+
+rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) {
+    char *dir = NULL;
+    json_t *o = json_object(), *cache = NULL;
+    rp_status st = RP_OK;
+    if (!out || !o) {
+        st = out ? rp_fail(err, RP_NOMEM, "report") : rp_fail(err, RP_INVALID, "out is NULL");
+        goto out;
+    }
+    RP_TRY_OUT(cache_default_dir(cache_dir && *cache_dir ? cache_dir : NULL, &dir, err));
+    RP_TRY_OUT(cache_report(dir, &cache, err));
+    json_object_set_new(o, "cpu", cpu_report());
+    json_object_set_new(o, "compiler", compiler_report());
+    json_object_set_new(o, "cache", cache);
+    json_object_set_new(o, "nvrtc", nvrtc_report());
+    json_object_set_new(o, "model", model_report(dir));
+    *out = config_json_dump(o, 0);
+    if (!*out) st = rp_fail(err, RP_NOMEM, "report");
+out:
+    base_free(dir);
+    json_decref(o);
+    return st;
+}

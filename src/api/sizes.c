@@ -1,0 +1,51 @@
+/* Values for the symbols of a graph, from text and from the shapes of inputs. */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/alloc.h"
+#include "base/status.h"
+#include "base/str.h"
+
+static int64_t default_size(const ir_symbol *s) {
+    int64_t d = s->divisor > 0 ? s->divisor : 1, want = s->min > 2 ? s->min : 2;
+    if (want > s->max) want = s->max;
+    int64_t up = (want + d - 1) / d * d;
+    return up <= s->max ? up : s->max / d * d;
+}
+
+static rp_status set_one(const ir_dims *t, char *item, int64_t *values, rp_error *err) {
+    char *eq = strchr(item, '=');
+    int64_t v = 0;
+    if (!eq)
+        return rp_fail(err, RP_CONFIG, "size '%s' is not NAME=NUMBER; write for example T=4,R=2",
+                       item);
+    *eq = 0;
+    uint32_t i = ir_dims_find(t, item);
+    if (i == UINT32_MAX) return rp_fail(err, RP_CONFIG, "the graph has no size called '%s'", item);
+    const ir_symbol *s = ir_dims_symbol(t, i);
+    if (!base_parse_i64(eq + 1, &v) || v < s->min || v > s->max ||
+        (s->divisor > 1 && v % s->divisor))
+        return rp_fail(err, RP_CONFIG, "%s=%s: a number from %lld to %lld%s is expected", item,
+                       eq + 1, (long long)s->min, (long long)s->max,
+                       s->divisor > 1 ? " that its divisor divides" : "");
+    values[i] = v;
+    return RP_OK;
+}
+
+rp_status api_sizes(const ir_graph *g, const char *sizes, int64_t *values, rp_error *err) {
+    const ir_dims *t = ir_graph_dims(g);
+    rp_status st = RP_OK;
+    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
+        values[i] = default_size(ir_dims_symbol(t, i));
+    if (!sizes || !*sizes) return RP_OK;
+    char *list = base_strdup(sizes);
+    if (!list) return rp_fail(err, RP_NOMEM, "sizes");
+    for (char *at = list, *end; at; at = end) {
+        end = strchr(at, ',');
+        if (end) *end++ = 0;
+        RP_TRY_OUT(set_one(t, at, values, err));
+    }
+out:
+    base_free(list);
+    return st;
+}
