@@ -9,7 +9,7 @@
 #else
 #pragma GCC target("avx2,f16c")
 #endif
-#include "gen/attention_kernel.h"
+#include "gen/attention_kernel.c.inc"
 #if defined(__clang__)
 #pragma clang attribute pop
 #endif

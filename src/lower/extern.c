@@ -24,9 +24,9 @@ static rp_status add_const(lowerer *L, const void *data, uint32_t size, lower_re
     return RP_OK;
 }
 
-static rp_status attention_record(lowerer *L, const ir_node *n, gen_attention_record *r) {
-    ir_dims *own = ir_graph_dims(L->g);
-    const ir_node *k = ir_node_at(L->g, n->in[1]), *tables = ir_node_at(L->g, n->in[5]);
+rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_attention_record *r, rp_error *err) {
+    ir_dims *own = ir_graph_dims(g);
+    const ir_node *k = ir_node_at(g, n->in[1]), *tables = ir_node_at(g, n->in[5]);
     int64_t block = 0;
     *r = (gen_attention_record){.heads = (uint32_t)ir_attr_int(n, IR_ATTR_HEADS, 0),
                                 .kv_heads = (uint32_t)ir_attr_int(n, IR_ATTR_KV_HEADS, 0),
@@ -34,17 +34,17 @@ static rp_status attention_record(lowerer *L, const ir_node *n, gen_attention_re
                                 .scale = (float)ir_attr_float(n, IR_ATTR_SCALE, 1.0),
                                 .kv = k->dtype};
     if (!ir_dim_is_const(own, k->shape.dim[2], &block))
-        return rp_fail(L->err, RP_UNSUPPORTED, "attention over a cache whose block size is not known");
+        return rp_fail(err, RP_UNSUPPORTED, "attention over a cache whose block size is not known");
     r->block_size = (uint32_t)block;
-    RP_TRY(gen_affine_of(L->out->dims, ir_dim_import(L->out->dims, own, n->shape.dim[0]), &r->rows, L->err));
-    RP_TRY(gen_affine_of(L->out->dims, ir_dim_import(L->out->dims, own, tables->shape.dim[1]), &r->table_width, L->err));
-    return gen_attention_check(r, L->err);
+    RP_TRY(gen_affine_of(dims, ir_dim_import(dims, own, n->shape.dim[0]), &r->rows, err));
+    RP_TRY(gen_affine_of(dims, ir_dim_import(dims, own, tables->shape.dim[1]), &r->table_width, err));
+    return gen_attention_check(r, err);
 }
 
 static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r, uint32_t index) {
     gen_attention_record rec;
     lower_ref args[8];
-    RP_TRY(attention_record(L, n, &rec));
+    RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
     for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], index, &args[i]));
     RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
     L->where[r] = args[6];

@@ -39,6 +39,13 @@ bool pass_is_template_matmul(const ir_graph *g, ir_ref r) {
     return rp_dtype_is_quant(b->dtype) ? k % 32 == 0 : rp_dtype_is_float(b->dtype);
 }
 
+bool pass_is_packed_matmul(const ir_graph *g, ir_ref r) {
+    const ir_node *n = ir_node_at(g, r), *a = ir_node_at(g, n->in[0]), *b = ir_node_at(g, n->in[1]);
+    if (!pass_is_template_matmul(g, r) || a->op != IR_dequant || b->op != IR_dequant) return false;
+    a = ir_node_at(g, a->in[0]);
+    return a->dtype == RP_DTYPE_I16B32 && ir_op_table(a->op)->kind != IR_KIND_VIEW;
+}
+
 /* Groups that a node reads from through views: calls fn for each; stops when fn says false. */
 typedef bool (*source_fn)(fuser *u, ir_ref producer, bool row, void *user);
 

@@ -46,6 +46,9 @@ void pass_fusion_done(pass_fusion *f);
 
 /* Whether a product runs as a template: [M,K] x packed weights (a param, or dequant of one, transposed). */
 bool pass_is_template_matmul(const ir_graph *g, ir_ref r);
+/* Whether such a product takes packed i16b32 rows as they are: exact integer dots against block-quantised weights.
+ * All other left operands are float rows. */
+bool pass_is_packed_matmul(const ir_graph *g, ir_ref r);
 /* No kernel of its own: leaves, constants, views, dequant, empty. */
 bool pass_is_transparent(const ir_node *n);
 

@@ -1,0 +1,33 @@
+/* One look-up over both tables of built-in kernels. */
+#include "compile/builtin.h"
+
+#include <string.h>
+
+#include "compile/portable/kernels.h"
+#include "gen/builtin.h"
+
+#define ENTRY(name) {"@" #name, portable_##name},
+#define ENTRY_LEAF(name)
+#define ENTRY_VIEW(name)
+#define ENTRY_MOVE(name)
+#define ENTRY_CONTRACT(name)
+#define ENTRY_QUANT(name)
+#define ENTRY_EFFECT(name)
+#define ENTRY_REDUCE(name) ENTRY(name)
+#define ENTRY_ELEMENTWISE(name) ENTRY(name)
+#define OP(name, kind, arity, attrs, expr) ENTRY_##kind(name)
+
+static const struct {
+    const char *name;
+    gen_host_fn fn;
+} portable[] = {
+#include "ir/ops.def"
+    PORTABLE_KERNELS(ENTRY)};
+#undef OP
+
+gen_host_fn compile_builtin_find(const char *name) {
+    gen_host_fn fn = gen_builtin_find(name);
+    for (size_t i = 0; !fn && i < sizeof portable / sizeof *portable; i++)
+        if (strcmp(portable[i].name, name) == 0) fn = portable[i].fn;
+    return fn;
+}

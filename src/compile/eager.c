@@ -1,0 +1,79 @@
+/* The eager backend: every node is a launch of a kernel that is inside the library, so nothing is compiled.
+ *
+ * It is level 0, what levels 1 to 3 fall back to without a host compiler, and the measure that compiled code
+ * must equal bit for bit. It keeps no memory of its own but what a node's value needs. */
+#include "compile/eager.h"
+
+#include "base/alloc.h"
+#include "compile/backend.h"
+
+static rp_status alloc_piece(eager *e) {
+    lower_piece *o = e->out;
+    uint32_t n_out = ir_output_count(e->g), n_matmuls = 1;
+    for (ir_ref r = 0; r < ir_graph_count(e->g); r++) n_matmuls += ir_node_at(e->g, r)->op == IR_matmul;
+    o->dims = ir_dims_new(o->arena);
+    o->outputs = base_arena_array(o->arena, n_out + 1u, sizeof *o->outputs);
+    o->packs = base_arena_array(o->arena, n_matmuls, sizeof *o->packs);
+    o->source = base_arena_str(o->arena, "");
+    e->view = base_arena_array(o->arena, ir_graph_count(e->g) + 1u, sizeof *e->view);
+    if (!o->dims || !o->outputs || !o->packs || !o->source || !e->view) return rp_fail(e->err, RP_NOMEM, "lowering");
+    for (uint32_t i = 0; i < ir_dims_symbol_count(e->dims); i++) {
+        const ir_symbol *s = ir_dims_symbol(e->dims, i);
+        if (ir_dim_symbol(o->dims, s->name, s->min, s->max, s->divisor) == IR_DIM_BAD)
+            return rp_fail(e->err, RP_NOMEM, "symbols");
+    }
+    return RP_OK;
+}
+
+static void place_leaves(eager *e) {
+    static const lower_seg seg[] = {LOWER_INPUT, LOWER_PARAM, LOWER_STATE};
+    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
+        for (uint32_t i = 0; i < ir_leaf_count(e->g, (ir_leaf)kind); i++) {
+            ir_ref r = ir_leaf_at(e->g, (ir_leaf)kind, i);
+            eager_view_dense(e, (lower_ref){seg[kind], i}, ir_node_at(e->g, r), &e->view[r]);
+        }
+}
+
+static bool is_taken(const lower_piece *o, lower_ref at) {
+    for (uint32_t i = 0; i < o->n_outputs; i++)
+        if (o->outputs[i].seg == at.seg && o->outputs[i].idx == at.idx) return true;
+    return false;
+}
+
+/* An output is the memory of the node that made it, unless it is a part of it, a leaf's or returned twice. */
+static rp_status place_outputs(eager *e) {
+    for (uint32_t i = 0; i < ir_output_count(e->g); i++) {
+        ir_ref o = ir_output_at(e->g, i), base = o;
+        const ir_node *n = ir_node_at(e->g, o);
+        while (ir_node_at(e->g, base)->op == IR_reshape) base = ir_node_at(e->g, base)->in[0];
+        ir_kind kind = ir_op_table(ir_node_at(e->g, base)->op)->kind;
+        lower_ref at = e->view[o].at;
+        bool whole = kind != IR_KIND_VIEW && ir_node_at(e->g, base)->op != IR_dequant && at.seg == LOWER_TEMP &&
+                     e->view[base].at.seg == at.seg && e->view[base].at.idx == at.idx && !is_taken(e->out, at);
+        if (!whole && ir_node_at(e->g, o)->op != IR_attention) {
+            eager_view to;
+            RP_TRY(eager_copy_value(e, n, &e->view[o], &to));
+            at = to.at;
+        }
+        e->out->outputs[e->out->n_outputs++] = at;
+    }
+    return RP_OK;
+}
+
+static rp_status eager_lower(const ir_graph *g, const lower_options *opt, lower_piece *out, rp_error *err) {
+    rp_status st = RP_OK;
+    lower_piece p = {.arena = base_arena_new()};
+    eager e = {.g = g, .dims = ir_graph_dims(g), .opt = opt, .out = &p, .err = err};
+    if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
+    RP_TRY_OUT(alloc_piece(&e));
+    place_leaves(&e);
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) RP_TRY_OUT(eager_node(&e, r));
+    RP_TRY_OUT(place_outputs(&e));
+    *out = p;
+    p.arena = NULL;
+out:
+    lower_done(&p);
+    return st;
+}
+
+const compile_backend compile_eager = {.name = "eager", .needs_compiler = false, .lower = eager_lower};

@@ -1,0 +1,341 @@
+/* What each kind of node becomes. Numbers are decided where compiled code decides them: which products run
+ * as packed templates (pass/fuse.h), in which order sums are taken (the kernels). */
+#include <string.h>
+
+#include "compile/eager.h"
+#include "compile/portable/kernels.h"
+#include "gen/builtin.h"
+#include "gen/pack.h"
+#include "ir/custom.h"
+#include "ir/eval.h"
+#include "pass/fuse.h"
+
+static const ir_node *node(const eager *e, ir_ref r) {
+    return ir_node_at(e->g, r);
+}
+
+static ir_dim number(const eager *e, int64_t v) {
+    return ir_dim_const(e->dims, v);
+}
+
+/* Memory of its own for the result of r, which every kernel writes densely. */
+static rp_status result(eager *e, ir_ref r) {
+    lower_ref at;
+    RP_TRY(eager_temp(e, node(e, r), &at));
+    eager_view_dense(e, at, node(e, r), &e->view[r]);
+    return RP_OK;
+}
+
+/* --- leaves ---------------------------------------------------------------------- */
+
+static rp_status const_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    double v = ir_attr_float(n, IR_ATTR_VALUE, 0.0);
+    uint8_t bytes[8] = {0};
+    lower_ref at;
+    ir_pack(n->dtype, &v, 1, bytes);
+    RP_TRY(eager_const(e, bytes, (uint32_t)rp_dtype_block_bytes(n->dtype), &at));
+    eager_view_dense(e, at, n, &e->view[r]);
+    return RP_OK;
+}
+
+static rp_status iota_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    RP_TRY(result(e, r));
+    eager_view count = {.at = e->view[r].at, .dtype = RP_DTYPE_I32, .offset = number(e, 0)};
+    for (uint32_t i = 0; i < n->shape.rank; i++) count.stride[i] = number(e, i == ir_attr_int(n, IR_ATTR_AXIS, 0));
+    eager_launch l = eager_begin(e, "iota", &n->shape);
+    eager_operand(&l, &count);
+    eager_operand(&l, &e->view[r]);
+    return eager_add(e, &l);
+}
+
+/* --- pure nodes --------------------------------------------------------------------- */
+
+static rp_status view_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r), *x = node(e, n->in[0]);
+    if (eager_view_of(e, n, &e->view[r])) return RP_OK;
+    /* Dense memory has the strides that the view asks for. */
+    RP_TRY(eager_copy_value(e, x, &e->view[n->in[0]], &e->view[n->in[0]]));
+    if (eager_view_of(e, n, &e->view[r])) return RP_OK;
+    return rp_fail(e->err, RP_UNSUPPORTED, "%s over a product of two unknown sizes; give one of them a value",
+                   ir_op_table(n->op)->name);
+}
+
+static rp_status elementwise_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    RP_TRY(result(e, r));
+    eager_launch l = eager_begin(e, ir_op_table(n->op)->name, &n->shape);
+    l.op = n->op;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        eager_view v;
+        eager_view_broadcast(e, &e->view[n->in[i]], &node(e, n->in[i])->shape, &n->shape, &v);
+        eager_operand(&l, &v);
+    }
+    eager_operand(&l, &e->view[r]);
+    return eager_add(e, &l);
+}
+
+static rp_status reduce_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r), *x = node(e, n->in[0]);
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0), at = 0;
+    bool keep = ir_attr_int(n, IR_ATTR_KEEP, 0) != 0;
+    eager_view v = e->view[n->in[0]];
+    ir_dim step = v.stride[axis];
+    RP_TRY(result(e, r));
+    for (uint32_t i = 0; i < x->shape.rank; i++) {
+        if (i != axis) v.stride[at++] = v.stride[i];
+        else if (keep) v.stride[at++] = number(e, 0);
+    }
+    eager_launch l = eager_begin(e, ir_op_table(n->op)->name, &n->shape);
+    eager_operand(&l, &v);
+    eager_operand(&l, &e->view[r]);
+    eager_own(&l, x->shape.dim[axis]);
+    eager_own(&l, step);
+    return eager_add(e, &l);
+}
+
+static rp_status concat_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
+    RP_TRY(result(e, r));
+    eager_view part = e->view[r];
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const ir_node *x = node(e, n->in[i]);
+        RP_TRY(eager_copy_to(e, x, &e->view[n->in[i]], &part));
+        part.offset = ir_dim_add(e->dims, part.offset, ir_dim_mul(e->dims, part.stride[axis], x->shape.dim[axis]));
+    }
+    return RP_OK;
+}
+
+/* Tables of a block format give rows as they are: the last dim then counts blocks. */
+static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
+    int64_t block = (int64_t)rp_dtype_block(n->dtype);
+    const eager_view *table = &l->operand[0];
+    l->unit = (uint32_t)rp_dtype_block_bytes(n->dtype);
+    if (!rp_dtype_is_quant(n->dtype)) return RP_OK;
+    int64_t k = 0, step = 0;
+    uint32_t last = l->rank - 1;
+    bool ok = ir_dim_is_const(e->dims, l->dim[last], &k) && ir_dim_is_const(e->dims, table->stride[last], &step) && step == 1;
+    if (n->dtype == RP_DTYPE_I16B32) {
+        ok = ok && table->row == k;
+        block = k;
+        l->unit = (uint32_t)(k / 32 * 72);
+    }
+    for (uint32_t i = 0; i < l->n_operands; i++) {
+        eager_view *v = &l->operand[i];
+        if (i == 1) continue; /* the index */
+        for (uint32_t d = 0; d < last; d++) {
+            ok = ok && ir_dim_divisible(e->dims, v->stride[d], block) == IR_TRUE;
+            v->stride[d] = ir_dim_floordiv(e->dims, v->stride[d], block);
+        }
+        ok = ok && ir_dim_divisible(e->dims, v->offset, block) == IR_TRUE;
+        v->offset = ir_dim_floordiv(e->dims, v->offset, block);
+    }
+    ok = ok && ir_dim_divisible(e->dims, l->own[1], block) == IR_TRUE;
+    l->own[1] = ir_dim_floordiv(e->dims, l->own[1], block);
+    l->dim[last] = number(e, block ? k / block : 0);
+    if (ok) return RP_OK;
+    return rp_fail(e->err, RP_UNSUPPORTED, "gather from a part of %s blocks; dequantize the table first", rp_dtype_name(n->dtype));
+}
+
+static rp_status gather_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r), *table = node(e, n->in[0]), *index = node(e, n->in[1]);
+    uint32_t lead = index->shape.rank;
+    eager_view t = e->view[n->in[0]], x = e->view[n->in[1]];
+    ir_dim step = t.stride[0];
+    RP_TRY(result(e, r));
+    for (uint32_t i = n->shape.rank; i-- > 0;) {
+        t.stride[i] = i < lead ? number(e, 0) : e->view[n->in[0]].stride[i - lead + 1];
+        x.stride[i] = i < lead ? x.stride[i] : number(e, 0);
+    }
+    eager_launch l = eager_begin(e, "gather", &n->shape);
+    eager_operand(&l, &t);
+    eager_operand(&l, &x);
+    eager_operand(&l, &e->view[r]);
+    eager_own(&l, table->shape.dim[0]);
+    eager_own(&l, step);
+    if (t.dtype == n->dtype) RP_TRY(blocks_of(e, n, &l));
+    return eager_add(e, &l);
+}
+
+static rp_status quantize_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    int64_t k = 0;
+    ir_shape rows = n->shape;
+    rows.rank--;
+    if (n->dtype != RP_DTYPE_I16B32 || !ir_dim_is_const(e->dims, n->shape.dim[rows.rank], &k) || k % 32)
+        return rp_fail(e->err, RP_UNSUPPORTED, "quantize to %s of a last dim that is no known multiple of 32",
+                       rp_dtype_name(n->dtype));
+    RP_TRY(result(e, r));
+    eager_view to = e->view[r];
+    for (uint32_t i = 0; k && i < rows.rank; i++) to.stride[i] = ir_dim_floordiv(e->dims, to.stride[i], k);
+    eager_launch l = eager_begin(e, "quantize", &rows);
+    eager_operand(&l, &e->view[n->in[0]]);
+    eager_operand(&l, &to);
+    eager_own(&l, number(e, k));
+    eager_own(&l, e->view[n->in[0]].stride[rows.rank]);
+    return eager_add(e, &l);
+}
+
+/* --- products --------------------------------------------------------------------------- */
+
+static rp_status matmul_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r), *a = node(e, n->in[0]), *b = node(e, n->in[1]);
+    bool trans = ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
+    const eager_view *va = &e->view[n->in[0]], *vb = &e->view[n->in[1]];
+    uint32_t last = n->shape.rank - 1, ra = a->shape.rank, rb = b->shape.rank;
+    ir_shape batch_a = a->shape, batch_b = b->shape, batch = n->shape;
+    eager_view x, y;
+    RP_TRY(result(e, r));
+    batch.rank -= 2;
+    batch_a.rank -= 2;
+    batch_b.rank -= 2;
+    eager_view_broadcast(e, va, &batch_a, &batch, &x);
+    eager_view_broadcast(e, vb, &batch_b, &batch, &y);
+    x.stride[last - 1] = va->stride[ra - 2];
+    x.stride[last] = y.stride[last - 1] = number(e, 0);
+    y.stride[last] = vb->stride[trans ? rb - 2 : rb - 1];
+    eager_launch l = eager_begin(e, "matmul", &n->shape);
+    eager_operand(&l, &x);
+    eager_operand(&l, &y);
+    eager_operand(&l, &e->view[r]);
+    eager_own(&l, a->shape.dim[ra - 1]);
+    eager_own(&l, va->stride[ra - 1]);
+    eager_own(&l, vb->stride[trans ? rb - 1 : rb - 2]);
+    return eager_add(e, &l);
+}
+
+static rp_status add_pack(eager *e, const ir_node *w, ir_ref param, lower_ref *out) {
+    lower_pack *p = &e->out->packs[e->out->n_packs];
+    int64_t n = 0, k = 0;
+    (void)ir_dim_is_const(e->dims, w->shape.dim[0], &n);
+    (void)ir_dim_is_const(e->dims, w->shape.dim[1], &k);
+    *p = (lower_pack){.dtype = w->dtype, .k = k, .n_sections = 1};
+    p->sections = base_arena_array(e->out->arena, 1, sizeof *p->sections);
+    if (!p->sections) return rp_fail(e->err, RP_NOMEM, "packed weights");
+    *p->sections = (lower_section){.n_params = 1, .rows = n};
+    while (ir_leaf_at(e->g, IR_LEAF_PARAM, p->sections->params[0]) != param) p->sections->params[0]++;
+    *out = (lower_ref){LOWER_PACK, e->out->n_packs++};
+    return RP_OK;
+}
+
+static rp_status template_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r), *a = node(e, n->in[0]);
+    ir_ref param = n->in[1];
+    if (node(e, param)->op == IR_dequant) param = node(e, param)->in[0];
+    const ir_node *w = node(e, param);
+    bool packed = pass_is_packed_matmul(e->g, r);
+    int64_t columns = 0, k = 0;
+    (void)ir_dim_is_const(e->dims, w->shape.dim[0], &columns);
+    (void)ir_dim_is_const(e->dims, w->shape.dim[1], &k);
+    const char *name = base_arena_printf(e->out->arena, packed ? "matmul_packed_%s" : "matmul_%s", rp_dtype_name(w->dtype));
+    if (!name) return rp_fail(e->err, RP_NOMEM, "kernel name");
+    ir_shape rows = {.rank = 1, .dim = {a->shape.dim[0]}};
+    lower_ref pack;
+    RP_TRY(result(e, r));
+    RP_TRY(add_pack(e, w, param, &pack));
+    eager_launch l = eager_begin(e, name, &rows);
+    eager_operand(&l, &e->view[n->in[0]]);
+    eager_operand(&l, &e->view[r]);
+    l.arg[l.n_args++] = pack;
+    eager_own(&l, number(e, k));
+    eager_own(&l, number(e, columns));
+    eager_own(&l, e->view[n->in[0]].stride[1]);
+    l.items = number(e, (columns + 31) / 32);
+    l.scratch = portable_matmul_scratch(k, packed);
+    return eager_add(e, &l);
+}
+
+/* --- effects ----------------------------------------------------------------------------- */
+
+static rp_status kv_store_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r), *state = node(e, n->in[0]), *x = node(e, n->in[1]);
+    ir_shape rows = {.rank = 1, .dim = {x->shape.dim[0]}};
+    RP_TRY(result(e, r));
+    eager_view cache = e->view[n->in[0]];
+    cache.stride[0] = number(e, 0);
+    eager_launch l = eager_begin(e, "kv_store", &rows);
+    eager_operand(&l, &e->view[n->in[1]]);
+    eager_operand(&l, &e->view[n->in[2]]);
+    eager_operand(&l, &cache);
+    eager_own(&l, e->view[n->in[1]].stride[1]);
+    for (uint32_t i = 1; i < 4; i++) eager_own(&l, state->shape.dim[i]);
+    return eager_add(e, &l);
+}
+
+static rp_status attention_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    gen_attention_record rec;
+    lower_piece *o = e->out;
+    lower_ref *args = base_arena_array(o->arena, 8, sizeof *args);
+    if (!args) return rp_fail(e->err, RP_NOMEM, "attention");
+    RP_TRY(lower_attention_record(e->g, n, o->dims, &rec, e->err));
+    for (uint32_t i = 0; i < 7; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
+    RP_TRY(eager_const(e, &rec, sizeof rec, &args[7]));
+    lower_launch *l = eager_next_launch(e);
+    if (!l) return RP_NOMEM;
+    *l = (lower_launch){.name = "attention", .n_alts = 1, .grain = 1, .args = args, .n_args = 8, .attention = true};
+    l->alts[0] = (lower_alt){INT64_MAX, gen_attention_name(e->opt->isa), gen_attention_scratch(&rec)};
+    l->rows = ir_dim_import(o->dims, e->dims, n->shape.dim[0]);
+    l->items = gen_attention_items(o->dims, l->rows, &rec);
+    eager_view_dense(e, args[6], n, &e->view[r]);
+    return RP_OK;
+}
+
+static rp_status custom_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
+    const rp_op_desc *d = ir_custom_find(name);
+    if (!d || !d->cpu)
+        return rp_fail(e->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register", name,
+                       d ? "has no implementation for cpu" : "is not registered");
+    lower_piece *o = e->out;
+    lower_ref *args = base_arena_array(o->arena, n->n_in + 1u, sizeof *args);
+    name = base_arena_str(o->arena, name);
+    if (!args || !name) return rp_fail(e->err, RP_NOMEM, "custom op");
+    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
+    RP_TRY(result(e, r));
+    args[n->n_in] = e->view[r].at;
+    lower_launch *l = eager_next_launch(e);
+    if (!l) return RP_NOMEM;
+    *l = (lower_launch){.name = name, .custom = name, .node = r, .grain = 1, .args = args, .n_args = n->n_in + 1u};
+    l->rows = l->items = ir_dim_const(o->dims, 1);
+    return RP_OK;
+}
+
+/* --- dispatch ------------------------------------------------------------------------------ */
+
+static rp_status check_types(const eager *e, const ir_node *n) {
+    bool has_i64 = n->dtype == RP_DTYPE_I64;
+    for (uint32_t i = 0; i < n->n_in; i++) has_i64 = has_i64 || node(e, n->in[i])->dtype == RP_DTYPE_I64;
+    if (!has_i64 || n->op == IR_custom) return RP_OK;
+    return rp_fail(e->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32", ir_op_table(n->op)->name);
+}
+
+static rp_status leaf_node(eager *e, ir_ref r) {
+    switch (node(e, r)->op) {
+    case IR_const: return const_node(e, r);
+    case IR_iota: return iota_node(e, r);
+    case IR_empty: return result(e, r);
+    default: return RP_OK; /* placed before */
+    }
+}
+
+rp_status eager_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    ir_kind kind = ir_op_table(n->op)->kind;
+    if (kind == IR_KIND_LEAF && n->op != IR_iota) return leaf_node(e, r);
+    RP_TRY(check_types(e, n));
+    switch (kind) {
+    case IR_KIND_LEAF: return leaf_node(e, r);
+    case IR_KIND_VIEW: return view_node(e, r);
+    case IR_KIND_ELEMENTWISE: return elementwise_node(e, r);
+    case IR_KIND_REDUCE: return reduce_node(e, r);
+    case IR_KIND_MOVE: return n->op == IR_concat ? concat_node(e, r) : gather_node(e, r);
+    case IR_KIND_CONTRACT: return pass_is_template_matmul(e->g, r) ? template_node(e, r) : matmul_node(e, r);
+    case IR_KIND_QUANT: return n->op == IR_dequant ? view_node(e, r) : quantize_node(e, r);
+    case IR_KIND_EFFECT: break;
+    }
+    return n->op == IR_kv_store ? kv_store_node(e, r) : n->op == IR_attention ? attention_node(e, r) : custom_node(e, r);
+}

@@ -1,0 +1,99 @@
+/* Views as strides. Dims that are 1 may have any stride; a size that the engine cannot multiply gives no view. */
+#include "compile/eager.h"
+
+static bool is_const(const eager *e, ir_dim d, int64_t v) {
+    int64_t x;
+    return ir_dim_is_const(e->dims, d, &x) && x == v;
+}
+
+static bool same(const eager *e, ir_dim a, ir_dim b) {
+    return a == b || ir_dim_eq(e->dims, a, b) == IR_TRUE;
+}
+
+static void dense_strides(const eager *e, const ir_shape *s, ir_dim *stride) {
+    ir_dim d = ir_dim_const(e->dims, 1);
+    for (uint32_t i = s->rank; i-- > 0; d = ir_dim_mul(e->dims, d, s->dim[i])) stride[i] = d;
+}
+
+void eager_view_dense(const eager *e, lower_ref at, const ir_node *n, eager_view *out) {
+    *out = (eager_view){.at = at, .dtype = n->dtype, .offset = ir_dim_const(e->dims, 0), .known = true};
+    if (n->shape.rank) (void)ir_dim_is_const(e->dims, n->shape.dim[n->shape.rank - 1], &out->row);
+    dense_strides(e, &n->shape, out->stride);
+}
+
+bool eager_view_is_dense(const eager *e, const eager_view *v, const ir_shape *s) {
+    ir_dim want[IR_MAX_RANK];
+    if (!is_const(e, v->offset, 0)) return false;
+    dense_strides(e, s, want);
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (!is_const(e, s->dim[i], 1) && !same(e, v->stride[i], want[i])) return false;
+    return true;
+}
+
+void eager_view_broadcast(const eager *e, const eager_view *v, const ir_shape *own, const ir_shape *s, eager_view *out) {
+    uint32_t lead = s->rank - own->rank;
+    *out = *v;
+    for (uint32_t i = 0; i < s->rank; i++)
+        out->stride[i] = i < lead || is_const(e, own->dim[i - lead], 1) ? ir_dim_const(e->dims, 0) : v->stride[i - lead];
+}
+
+/* --- reshape ------------------------------------------------------------------ */
+
+/* Dims [from, to) of s walk memory as one; *step gets the stride of the innermost. */
+static bool walks_as_one(const eager *e, const eager_view *v, const ir_shape *s, uint32_t from, uint32_t to, ir_dim *step) {
+    ir_dim next = IR_DIM_BAD;
+    for (uint32_t i = to; i-- > from;) {
+        if (is_const(e, s->dim[i], 1)) continue;
+        if (next == IR_DIM_BAD) *step = v->stride[i];
+        else if (!same(e, v->stride[i], next)) return false;
+        next = ir_dim_mul(e->dims, v->stride[i], s->dim[i]);
+        if (next == IR_DIM_BAD) return false;
+    }
+    return true;
+}
+
+/* Equal dims at both ends keep their strides; what is between must walk as one. */
+static bool reshape_strides(const eager *e, const eager_view *v, const ir_shape *from, const ir_shape *to, ir_dim *stride) {
+    uint32_t a = 0, fa = from->rank, ta = to->rank;
+    while (a < fa && a < ta && same(e, from->dim[a], to->dim[a])) {
+        stride[a] = v->stride[a];
+        a++;
+    }
+    while (fa > a && ta > a && same(e, from->dim[fa - 1], to->dim[ta - 1])) {
+        fa--;
+        ta--;
+        stride[ta] = v->stride[fa];
+    }
+    ir_dim step = ir_dim_const(e->dims, 1);
+    if (!walks_as_one(e, v, from, a, fa, &step)) return false;
+    for (uint32_t i = ta; i-- > a; step = ir_dim_mul(e->dims, step, to->dim[i])) {
+        if (step == IR_DIM_BAD) return false;
+        stride[i] = step;
+    }
+    return true;
+}
+
+bool eager_view_of(const eager *e, const ir_node *n, eager_view *out) {
+    const ir_node *x = ir_node_at(e->g, n->in[0]);
+    const eager_view *v = &e->view[n->in[0]];
+    eager_view r = *v;
+    int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
+    switch (n->op) {
+    case IR_dequant: break;
+    case IR_reshape:
+        if (!reshape_strides(e, v, &x->shape, &n->shape, r.stride)) return false;
+        break;
+    case IR_permute:
+        for (uint32_t i = 0; i < n->shape.rank; i++) r.stride[i] = v->stride[ir_attr_get(n, IR_ATTR_AXES)->u.ints[i]];
+        break;
+    case IR_slice: {
+        ir_dim skip = ir_dim_mul(e->dims, v->stride[axis], ir_attr_get(n, IR_ATTR_START)->u.dim);
+        r.offset = ir_dim_add(e->dims, v->offset, skip);
+        if (r.offset == IR_DIM_BAD) return false;
+        break;
+    }
+    default: eager_view_broadcast(e, v, &x->shape, &n->shape, &r); break;
+    }
+    *out = r;
+    return true;
+}

@@ -1,0 +1,173 @@
+/* Elementwise ops: one loop an op and class, from the same tokens as generated code (ops.def).
+ *
+ * Operands are loaded a run at a time, whole groups of 16 are computed (the rest of the last group is
+ * unused), and the result is rounded by its store. Comparisons of integers give booleans as f32. */
+#include <string.h>
+
+#include "compile/portable/box.h"
+#include "compile/portable/kernels.h"
+
+#define LANES 16
+
+typedef union lane {
+    float f[BOX_RUN];
+    int32_t i[BOX_RUN];
+} lane;
+
+/* --- f32 -------------------------------------------------------------------- */
+
+typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, float *out, int64_t n);
+
+#define EACH(expr)                                                                    \
+    for (int64_t g = 0; g < n; g += LANES)                                            \
+        for (int64_t i = g; i < g + LANES; i++) {                                     \
+            float a = pa[i], b = pb[i], c = pc[i];                                    \
+            (void)a, (void)b, (void)c;                                                \
+            out[i] = expr;                                                            \
+        }
+#define FLOAT_LEAF(name, expr)
+#define FLOAT_VIEW(name, expr)
+#define FLOAT_REDUCE(name, expr)
+#define FLOAT_MOVE(name, expr)
+#define FLOAT_CONTRACT(name, expr)
+#define FLOAT_QUANT(name, expr)
+#define FLOAT_EFFECT(name, expr)
+#define FLOAT_ELEMENTWISE(name, expr)                                                 \
+    static void float_##name(const float *restrict pa, const float *restrict pb,      \
+                             const float *restrict pc, float *restrict out, int64_t n) { \
+        EACH(expr)                                                                    \
+    }
+#define OP(name, kind, arity, attrs, expr) FLOAT_##kind(name, expr)
+#include "ir/ops.def"
+#undef OP
+
+#define ROW_LEAF(name)
+#define ROW_VIEW(name)
+#define ROW_REDUCE(name)
+#define ROW_MOVE(name)
+#define ROW_CONTRACT(name)
+#define ROW_QUANT(name)
+#define ROW_EFFECT(name)
+#define ROW_ELEMENTWISE(name) [IR_##name] = float_##name,
+#define OP(name, kind, arity, attrs, expr) ROW_##kind(name)
+static const float_fn on_floats[IR_OP_COUNT_] = {
+#include "ir/ops.def"
+};
+#undef OP
+
+/* --- i32: sums, differences and products saturate ------------------------------ */
+
+#define INT_OPS(X)                                        \
+    X(add, rk_sat((long long)a + b))                      \
+    X(sub, rk_sat((long long)a - b))                      \
+    X(mul, rk_sat((long long)a * b))                      \
+    X(neg, rk_sat(-(long long)a))                         \
+    X(abs, rk_sat(a < 0 ? -(long long)a : a))             \
+    X(max, a > b ? a : b)                                 \
+    X(min, a < b ? a : b)                                 \
+    X(eq, a == b)                                         \
+    X(ne, a != b)                                         \
+    X(lt, a < b)                                          \
+    X(le, a <= b)                                         \
+    X(gt, a > b)                                          \
+    X(ge, a >= b)                                         \
+    X(where, a ? b : c)
+
+typedef void (*int_fn)(const int32_t *pa, const int32_t *pb, const int32_t *pc, int32_t *out, int64_t n);
+
+#define INT_FN(name, expr)                                                            \
+    static void int_##name(const int32_t *restrict pa, const int32_t *restrict pb,    \
+                           const int32_t *restrict pc, int32_t *restrict out, int64_t n) { \
+        for (int64_t i = 0; i < n; i++) {                                             \
+            int32_t a = pa[i], b = pb[i], c = pc[i];                                  \
+            (void)a, (void)b, (void)c;                                                \
+            out[i] = expr;                                                            \
+        }                                                                             \
+    }
+INT_OPS(INT_FN)
+#define INT_ROW(name, expr) [IR_##name] = int_##name,
+static const int_fn on_ints[IR_OP_COUNT_] = {INT_OPS(INT_ROW)};
+
+/* --- runs ------------------------------------------------------------------------ */
+
+static void load(const box_operand *o, int64_t at, int64_t step, int64_t n, lane *out) {
+    if (box_is_f32(o->dtype)) portable_load_f32(o, at, step, n, out->f);
+    else portable_load_i32(o, at, step, n, out->i);
+}
+
+static void to_floats(lane *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int32_t v = x->i[i];
+        x->f[i] = (float)v;
+    }
+}
+
+static void to_ints(lane *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        float v = x->f[i];
+        x->i[i] = rk_to_i32(v);
+    }
+}
+
+/* Casts go through the class of the result; to bool means: is not zero. */
+static void cast_run(const box_operand *from, const box_operand *to, lane *x, int64_t n) {
+    bool is_f32 = box_is_f32(from->dtype), want_f32 = box_is_f32(to->dtype);
+    if (want_f32 && !is_f32) to_floats(x, n);
+    if (!want_f32 && is_f32) to_ints(x, n);
+}
+
+static void compute(ir_op op, const box *b, lane x[3], lane *out, int64_t n) {
+    const box_operand *values = &b->op[op == IR_where ? 1 : 0], *to = &b->op[b->n - 1];
+    if (op == IR_cast) {
+        memcpy(out, &x[0], sizeof *out);
+        cast_run(&b->op[0], to, out, n);
+    } else if (box_is_f32(values->dtype)) {
+        on_floats[op](x[0].f, x[1].f, x[2].f, out->f, n);
+    } else {
+        /* The condition of where is a boolean. */
+        if (op == IR_where) to_ints(&x[0], n);
+        on_ints[op](x[0].i, x[1].i, x[2].i, out->i, n);
+        if (box_is_f32(to->dtype)) to_floats(out, n);
+    }
+}
+
+static void run(const box *b, const int64_t *at, void *user) {
+    const eager_record *r = user;
+    uint32_t last = b->rank - 1, n_in = b->n - 1;
+    const box_operand *to = &b->op[n_in];
+    lane x[3], out;
+    memset(x, 0, sizeof x);
+    for (int64_t i = 0; i < b->dim[last]; i += BOX_RUN) {
+        int64_t n = RP_MIN(b->dim[last] - i, BOX_RUN);
+        for (uint32_t k = 0; k < n_in; k++) {
+            int64_t step = b->op[k].stride[last];
+            load(&b->op[k], at[k] + i * step, step, n, &x[k]);
+        }
+        compute((ir_op)r->op, b, x, &out, n);
+        if (box_is_f32(to->dtype)) portable_store_f32(to, at[n_in] + i * to->stride[last], to->stride[last], n, out.f);
+        else portable_store_i32(to, at[n_in] + i * to->stride[last], to->stride[last], n, out.i);
+    }
+}
+
+static void elementwise(void *const *arg, const long long *dim, long long begin, long long end, uint32_t n_in) {
+    const eager_record *r = arg[n_in + 1];
+    box b;
+    portable_open(r, arg, dim, begin, end, &b);
+    portable_join(&b);
+    portable_walk(&b, run, (void *)(uintptr_t)r);
+}
+
+#define KERNEL_LEAF(name, arity)
+#define KERNEL_VIEW(name, arity)
+#define KERNEL_REDUCE(name, arity)
+#define KERNEL_MOVE(name, arity)
+#define KERNEL_CONTRACT(name, arity)
+#define KERNEL_QUANT(name, arity)
+#define KERNEL_EFFECT(name, arity)
+#define KERNEL_ELEMENTWISE(name, arity)                                                             \
+    void portable_##name(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) { \
+        (void)scratch;                                                                              \
+        elementwise(arg, dim, begin, end, arity);                                                   \
+    }
+#define OP(name, kind, arity, attrs, expr) KERNEL_##kind(name, arity)
+#include "ir/ops.def"

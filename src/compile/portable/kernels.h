@@ -1,0 +1,31 @@
+/* All portable kernels; their names in a plan are '@' and what follows portable_. */
+#ifndef COMPILE_PORTABLE_KERNELS_H
+#define COMPILE_PORTABLE_KERNELS_H
+
+#include "compile/portable/box.h"
+
+/* Elementwise ops and reductions, one each. */
+#define PORTABLE_DECLARE_LEAF(name)
+#define PORTABLE_DECLARE_VIEW(name)
+#define PORTABLE_DECLARE_MOVE(name)
+#define PORTABLE_DECLARE_CONTRACT(name)
+#define PORTABLE_DECLARE_QUANT(name)
+#define PORTABLE_DECLARE_EFFECT(name)
+#define PORTABLE_DECLARE_REDUCE(name) box_kernel portable_##name;
+#define PORTABLE_DECLARE_ELEMENTWISE(name) box_kernel portable_##name;
+#define OP(name, kind, arity, attrs, expr) PORTABLE_DECLARE_##kind(name)
+#include "ir/ops.def"
+#undef OP
+
+/* The others. matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. */
+#define PORTABLE_KERNELS(X)                                                                             \
+    X(copy) X(gather) X(iota) X(quantize) X(kv_store) X(matmul) X(matmul_f32) X(matmul_f16) X(matmul_bf16) \
+    X(matmul_q4_0) X(matmul_q4_1) X(matmul_q8_0) X(matmul_packed_q4_0) X(matmul_packed_q4_1) X(matmul_packed_q8_0)
+#define PORTABLE_DECLARE(name) box_kernel portable_##name;
+PORTABLE_KERNELS(PORTABLE_DECLARE)
+#undef PORTABLE_DECLARE
+
+/* Bytes of scratch of the products with packed weights, k columns. */
+int64_t portable_matmul_scratch(int64_t k, bool packed_rows);
+
+#endif
