@@ -36,6 +36,7 @@ TESTS := $(TEST_SRC:%.c=$(B)/%)
 FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(B)/%)
 EXAMPLES := $(EX_SRC:%.c=$(B)/%)
 BENCHES := $(BENCH_SRC:%.c=$(B)/%)
+MICROS := $(patsubst %.c,$(B)/%,$(sort $(wildcard bench/micro/*.c)))
 
 # ---- flags --------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
@@ -58,7 +59,7 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q = $(if $(V),,@echo "  $@";)
-.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu fuzz fmt lint cover dist \
+.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-micro fuzz fmt lint cover dist \
         install clean help compile_commands setup programs FORCE
 
 all: $(B)/libreprise.a $(if $(wildcard tools/main.c),$(B)/reprise)
@@ -95,6 +96,10 @@ $(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/libreprise.a
 $(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+# Parts measured alone reach inside the library.
+$(MICROS): $(B)/bench/micro/%: $(B)/obj/bench/micro/%.o $(B)/libreprise-internal.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
 $(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
@@ -119,6 +124,8 @@ check: lint
 	@TIMEOUT=600 test/run.sh build/asan programs
 bench bench-cpu bench-gpu: all $(BENCHES)
 	@bench/run.sh $(or $(filter cpu gpu,$(@:bench-%=%)),cpu) $(B)
+bench-micro: $(MICROS)
+	@for m in $^; do $$m || exit 1; done
 fuzz:
 	$(MAKE) CONFIG=fuzz $(FUZZ_SRC:%.c=build/fuzz/%)
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
