@@ -32,9 +32,8 @@ static int remove_folder(void **state) {
 }
 
 /* Compiles text; NULL (after printing what the compiler said) when it does not compile. */
-static void *compile(const char *text, size_t len, gen_isa isa, const char *name) {
-    const char *argv[40] = {"cc", "-shared", "-fPIC", "-w",
-                            "-Werror=implicit-function-declaration"};
+static void *compile(const char *cc, const char *text, size_t len, gen_isa isa, const char *name) {
+    const char *argv[40] = {cc, "-shared", "-fPIC", "-w", "-Werror=implicit-function-declaration"};
     const char *const *flags;
     char c[128], so[128];
     base_buf out;
@@ -42,7 +41,7 @@ static void *compile(const char *text, size_t len, gen_isa isa, const char *name
     int code = -1;
     void *lib = NULL;
 
-    flags = gen_isa_flags(isa, GEN_CC_GCC, &n_flags);
+    flags = gen_isa_flags(isa, strcmp(cc, "clang") ? GEN_CC_GCC : GEN_CC_CLANG, &n_flags);
     for (size_t i = 0; i < n_flags; i++) argv[n++] = flags[i];
     snprintf(c, sizeof c, "%s/%s_%d.c", folder, name, (int)isa);
     snprintf(so, sizeof so, "%s/%s_%d.so", folder, name, (int)isa);
@@ -99,7 +98,7 @@ static int run_case(const kir_case *c, gen_host_fn fn, void *scratch, const char
     return bad;
 }
 
-static void generated_code_equals_interpreter(gen_isa isa) {
+static void generated_code_equals_interpreter(const char *cc, gen_isa isa) {
     base_buf text;
     int64_t scratch_size = 64;
     void *lib, *scratch;
@@ -110,7 +109,7 @@ static void generated_code_equals_interpreter(gen_isa isa) {
         skip();
     }
     render_cases(&text, &scratch_size, isa);
-    lib = compile(text.data, text.len, isa, "cases");
+    lib = compile(cc, text.data, text.len, isa, "cases");
     base_buf_done(&text);
     assert_non_null(lib);
     scratch = base_alloc_aligned((size_t)scratch_size, 64);
@@ -127,17 +126,33 @@ static void generated_code_equals_interpreter(gen_isa isa) {
 
 static void portable_equals_interpreter(void **state) {
     (void)state;
-    generated_code_equals_interpreter(GEN_ISA_PORTABLE);
+    generated_code_equals_interpreter("gcc", GEN_ISA_PORTABLE);
 }
 
 static void avx2_equals_interpreter(void **state) {
     (void)state;
-    generated_code_equals_interpreter(GEN_ISA_AVX2);
+    generated_code_equals_interpreter("gcc", GEN_ISA_AVX2);
 }
 
 static void avx512_equals_interpreter(void **state) {
     (void)state;
-    generated_code_equals_interpreter(GEN_ISA_AVX512);
+    generated_code_equals_interpreter("gcc", GEN_ISA_AVX512);
+}
+
+static void clang_equals_interpreter(void **state) {
+    char *clang = base_find_program("clang");
+    bool found = clang != NULL;
+
+    (void)state;
+    base_free(clang);
+    if (!found) {
+        print_message("skip: no clang on this machine\n");
+        skip();
+    }
+    generated_code_equals_interpreter("clang", GEN_ISA_PORTABLE);
+    if (gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2)) {
+        generated_code_equals_interpreter("clang", GEN_ISA_AVX2);
+    }
 }
 
 /* A fragment inside of a caller, as a template does it. */
@@ -162,7 +177,7 @@ static void fragment_is_called_with_scratch(void **state) {
     gen_c_prelude(GEN_ISA_PORTABLE, &text);
     assert_int_equal(gen_c_func(f, &text, NULL, NULL), RP_OK);
     base_buf_puts(&text, caller);
-    lib = compile(text.data, text.len, GEN_ISA_PORTABLE, "fragment");
+    lib = compile("gcc", text.data, text.len, GEN_ISA_PORTABLE, "fragment");
     base_buf_done(&text);
     assert_non_null(lib);
     *(void **)&call = dlsym(lib, "call");
@@ -244,6 +259,7 @@ int main(void) {
         cmocka_unit_test(portable_equals_interpreter),
         cmocka_unit_test(avx2_equals_interpreter),
         cmocka_unit_test(avx512_equals_interpreter),
+        cmocka_unit_test(clang_equals_interpreter),
         cmocka_unit_test(fragment_is_called_with_scratch),
         cmocka_unit_test(rendering_survives_lost_allocations),
         cmocka_unit_test(kernels_are_named_by_their_ops),
