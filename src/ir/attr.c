@@ -106,13 +106,12 @@ static void set_default(ir_attr *a, uint32_t *n, uint32_t mask, ir_attr value) {
 }
 
 /* axis from the front, for ops whose axis counts over the first operand. */
-static rp_status front_axis(const ir_graph *g, const char *op, const ir_ref *in, uint32_t n_in,
-                            ir_attr *axis, rp_error *err) {
-    if (n_in == 0) return RP_OK;
-    int64_t rank = ir_node_at(g, in[0])->shape.rank, v = axis->u.i;
+static rp_status front_axis(const ir_graph *g, const ir_node *n, ir_attr *axis, rp_error *err) {
+    if (n->n_in == 0) return RP_OK;
+    int64_t rank = ir_node_at(g, n->in[0])->shape.rank, v = axis->u.i;
     if (v < -rank || v >= rank)
-        return rp_fail(err, RP_INVALID, "%s: axis %lld out of range for %s", op, (long long)v,
-                       ir_type_of(g, in[0]).s);
+        return rp_fail(err, RP_INVALID, "%s: axis %lld out of range for %s",
+                       ir_op_table(n->op)->name, (long long)v, ir_type_of(g, n->in[0]).s);
     axis->u.i = v < 0 ? v + rank : v;
     return RP_OK;
 }
@@ -129,44 +128,49 @@ static rp_status round_const(const ir_attr *dtype, ir_attr *value, rp_error *err
     return RP_OK;
 }
 
-static rp_status add_defaults(const ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in,
-                              ir_attr *a, uint32_t *n, rp_error *err) {
-    const ir_op_info *info = ir_op_table(op);
-    ir_attr *axis = find(a, *n, IR_ATTR_AXIS);
-    if (axis && op != IR_iota) RP_TRY(front_axis(g, info->name, in, n_in, axis, err));
-    set_default(a, n, info->attr_mask, (ir_attr){.key = IR_ATTR_KEEP, .u.i = 0});
-    set_default(a, n, info->attr_mask, (ir_attr){.key = IR_ATTR_TRANS_B, .u.i = 0});
-    if (op == IR_slice && axis) {
+/* a, *n_a: the attributes of node n so far. */
+static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a,
+                              rp_error *err) {
+    const ir_op_info *info = ir_op_table(n->op);
+    ir_attr *axis = find(a, *n_a, IR_ATTR_AXIS);
+    if (axis && n->op != IR_iota) RP_TRY(front_axis(g, n, axis, err));
+    set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_KEEP, .u.i = 0});
+    set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_TRANS_B, .u.i = 0});
+    if (n->op == IR_slice && axis) {
         int64_t x = axis->u.i;
-        set_default(a, n, info->attr_mask,
+        set_default(a, n_a, info->attr_mask,
                     (ir_attr){.key = IR_ATTR_START, .u.dim = ir_dim_const(ir_graph_dims(g), 0)});
-        set_default(a, n, info->attr_mask,
-                    (ir_attr){.key = IR_ATTR_STOP, .u.dim = ir_node_at(g, in[0])->shape.dim[x]});
+        set_default(a, n_a, info->attr_mask,
+                    (ir_attr){.key = IR_ATTR_STOP, .u.dim = ir_node_at(g, n->in[0])->shape.dim[x]});
     }
-    const ir_attr *hd = find(a, *n, IR_ATTR_HEAD_DIM);
-    if (op == IR_attention && hd && hd->u.i > 0) {
+    const ir_attr *hd = find(a, *n_a, IR_ATTR_HEAD_DIM);
+    if (n->op == IR_attention && hd && hd->u.i > 0) {
         ir_attr scale = {.key = IR_ATTR_SCALE, .u.f = (float)(1.0 / sqrt((double)hd->u.i))};
-        set_default(a, n, info->attr_mask, scale);
+        set_default(a, n_a, info->attr_mask, scale);
     }
-    const ir_attr *dt = find(a, *n, IR_ATTR_DTYPE);
-    ir_attr *value = find(a, *n, IR_ATTR_VALUE);
-    if (op == IR_const && dt && value) RP_TRY(round_const(dt, value, err));
-    if (op == IR_custom) return RP_OK; /* dtype and shape only where the op asks for them */
+    const ir_attr *dt = find(a, *n_a, IR_ATTR_DTYPE);
+    ir_attr *value = find(a, *n_a, IR_ATTR_VALUE);
+    if (n->op == IR_const && dt && value) RP_TRY(round_const(dt, value, err));
+    return RP_OK;
+}
+
+static rp_status check_complete(const ir_node *n, ir_attr *a, uint32_t n_a, rp_error *err) {
+    const ir_op_info *info = ir_op_table(n->op);
+    if (n->op == IR_custom) return RP_OK; /* dtype and shape only where the op asks for them */
     for (unsigned k = 0; k < IR_ATTR_COUNT_; k++)
-        if ((info->attr_mask >> k & 1) && !find(a, *n, (ir_attr_key)k))
+        if ((info->attr_mask >> k & 1) && !find(a, n_a, (ir_attr_key)k))
             return rp_fail(err, RP_INVALID, "%s: attribute '%s' is missing", info->name,
                            table[k].name);
     return RP_OK;
 }
 
-rp_status ir_attrs_normalise(const ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in,
-                             const ir_attr *attrs, uint32_t n_attrs, ir_attr *out, uint32_t *n_out,
+rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, uint32_t *n_out,
                              rp_error *err) {
-    const ir_op_info *info = ir_op_table(op);
+    const ir_op_info *info = ir_op_table(n->op);
     *n_out = 0;
-    if (info->attr_mask == 0 && n_attrs == 0) return RP_OK;
-    for (uint32_t i = 0; i < n_attrs; i++) {
-        ir_attr a = attrs[i];
+    if (info->attr_mask == 0 && n->n_attrs == 0) return RP_OK;
+    for (uint32_t i = 0; i < n->n_attrs; i++) {
+        ir_attr a = n->attrs[i];
         if ((unsigned)a.key >= IR_ATTR_COUNT_ || !(info->attr_mask >> a.key & 1))
             return rp_fail(err, RP_INVALID, "%s: takes no attribute '%s'", info->name,
                            ir_attr_key_name(a.key));
@@ -177,7 +181,14 @@ rp_status ir_attrs_normalise(const ir_graph *g, ir_op op, const ir_ref *in, uint
         if (table[a.key].type == IR_ATTR_TYPE_FLOAT && a.u.f != a.u.f) a.u.f = (double)NAN;
         insert(out, n_out, a);
     }
-    return add_defaults(g, op, in, n_in, out, n_out, err);
+    RP_TRY(add_defaults(g, n, out, n_out, err));
+    return check_complete(n, out, *n_out, err);
+}
+
+static uint64_t float_bits(double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
 }
 
 static bool value_equal(const ir_attr *a, const ir_attr *b) {
@@ -189,7 +200,7 @@ static bool value_equal(const ir_attr *a, const ir_attr *b) {
         return a->n == b->n &&
                (a->n == 0 || memcmp(a->u.dims, b->u.dims, a->n * sizeof *a->u.dims) == 0);
     case IR_ATTR_TYPE_FLOAT:
-        return memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0; /* -0 and 0 differ, NaN equals NaN */
+        return float_bits(a->u.f) == float_bits(b->u.f); /* -0 and 0 differ, NaN equals NaN */
     case IR_ATTR_TYPE_STR: return strcmp(a->u.s, b->u.s) == 0;
     case IR_ATTR_TYPE_DIM: return a->u.dim == b->u.dim;
     case IR_ATTR_TYPE_INT:
@@ -211,7 +222,7 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
-    uint64_t h = n, bits;
+    uint64_t h = n;
     for (uint32_t i = 0; i < n; i++) {
         h = mix(h, a[i].key);
         switch (table[a[i].key].type) {
@@ -221,10 +232,7 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
         case IR_ATTR_TYPE_DIMS:
             for (uint32_t j = 0; j < a[i].n; j++) h = mix(h, a[i].u.dims[j]);
             break;
-        case IR_ATTR_TYPE_FLOAT:
-            memcpy(&bits, &a[i].u.f, sizeof bits);
-            h = mix(h, bits);
-            break;
+        case IR_ATTR_TYPE_FLOAT: h = mix(h, float_bits(a[i].u.f)); break;
         case IR_ATTR_TYPE_STR:
             for (const char *s = a[i].u.s; *s; s++) h = mix(h, (unsigned char)*s);
             break;

@@ -12,7 +12,7 @@ typedef struct rule {
     ir_dims *dims;
     const ir_node *n;
     const char *op;
-    const ir_node *a, *b, *c; /* operands, NULL beyond n_in */
+    const ir_node *a, *b, *c; /* operands; an empty node beyond n_in */
     rp_dtype dtype;
     ir_shape shape;
     rp_error *err;
@@ -140,8 +140,8 @@ static rp_status elementwise_types(rule *r) {
 static rp_status infer_elementwise(rule *r) {
     RP_TRY(elementwise_types(r));
     r->shape = r->a->shape;
-    if (r->b && !broadcast_into(r, &r->shape, &r->b->shape)) return no_broadcast(r, 0, 1);
-    if (r->c && !broadcast_into(r, &r->shape, &r->c->shape)) return no_broadcast(r, 1, 2);
+    if (r->n->n_in > 1 && !broadcast_into(r, &r->shape, &r->b->shape)) return no_broadcast(r, 0, 1);
+    if (r->n->n_in > 2 && !broadcast_into(r, &r->shape, &r->c->shape)) return no_broadcast(r, 1, 2);
     return RP_OK;
 }
 
@@ -388,7 +388,9 @@ static rp_status infer_kind(rule *r) {
 
 rp_status ir_infer(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
                    rp_error *err) {
+    static const ir_node none; /* so that rules may look at what is not there */
     rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
+    r.a = r.b = r.c = &none;
     if (n->n_in > 0) r.a = ir_node_at(g, n->in[0]);
     if (n->n_in > 1) r.b = ir_node_at(g, n->in[1]);
     if (n->n_in > 2) r.c = ir_node_at(g, n->in[2]);
