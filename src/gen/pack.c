@@ -95,15 +95,11 @@ static void pack_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile
     }
 }
 
-void gen_pack_matrix(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile0,
-                     int64_t tile1, void *dst, int64_t step, int64_t offset) {
+void gen_pack_tile(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile, void *dst) {
     size_t tile_size = gen_pack_tile_size(type, k), row_size = tile_size / GEN_TILE_ROWS;
-    for (int64_t t = tile0; t < tile1; t++) {
-        uint8_t *tile = (uint8_t *)dst + (size_t)(t * step + offset) * tile_size;
-        int64_t first = t * GEN_TILE_ROWS;
-        int rows = n - first < GEN_TILE_ROWS ? (int)(n - first) : GEN_TILE_ROWS;
-        if (rows < GEN_TILE_ROWS) memset(tile, 0, tile_size);
-        for (int r = 0; r < rows; r++)
-            pack_row(type, (const uint8_t *)src + (size_t)(first + r) * row_size, k, tile, r);
-    }
+    int64_t first = tile * GEN_TILE_ROWS,
+            rows = n - first < GEN_TILE_ROWS ? n - first : GEN_TILE_ROWS;
+    if (rows < GEN_TILE_ROWS) memset(dst, 0, tile_size);
+    for (int r = 0; r < rows; r++)
+        pack_row(type, (const uint8_t *)src + (size_t)(first + r) * row_size, k, dst, r);
 }

@@ -21,11 +21,10 @@ int64_t gen_pack_tiles(int64_t n);
 /* gen_pack_tiles(n) * gen_pack_tile_size(type, k); 0 as above. */
 size_t gen_pack_size(rp_dtype type, int64_t n, int64_t k);
 
-/* Packs tiles [tile0, tile1) of the n x k matrix at src (rows as in GGUF) to dst: tile t goes to
- * place t * step + offset of dst. Step 1, offset 0 is the plain packing; step 2 with offsets 0 and 1
- * interleaves two matrices (gate and up); step 1 with an offset appends. Reads and writes each byte
- * once, so tiles can be dealt to threads and streamed. Arguments must have passed gen_pack_size. */
-void gen_pack_matrix(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile0,
-                     int64_t tile1, void *dst, int64_t step, int64_t offset);
+/* Packs tile `tile` of the n x k matrix at src (rows as in GGUF) to dst, gen_pack_tile_size bytes. Where
+ * the tiles of one or several matrices lie is the caller's affair: a work item of a kernel
+ * wants its tiles side by side. Rows beyond n are zeros, so a tile past the end is all zeros. Reads and
+ * writes each byte once; any thread may pack any tile. type, n and k must have passed gen_pack_size. */
+void gen_pack_tile(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile, void *dst);
 
 #endif

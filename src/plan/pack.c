@@ -23,6 +23,7 @@ int64_t plan_pack_bytes(const plan_pack *k) {
 
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack) {
     const plan_pack *k = &p->packs[i];
+    size_t tile = gen_pack_tile_size(k->dtype, k->k);
     int64_t base = 0;
     for (uint32_t s = 0; s < k->n_sections; s++) {
         const plan_section *sec = &k->sections[s];
@@ -30,7 +31,7 @@ void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *
         for (uint32_t m = 0; m < sec->n_params; m++)
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t place = base + t / 2 * step + m * 2 + t % 2;
-                gen_pack_matrix(k->dtype, params[sec->params[m]], sec->rows, k->k, t, t + 1, dst_of_pack, 1, place - t);
+                gen_pack_tile(k->dtype, params[sec->params[m]], sec->rows, k->k, t, (char *)dst_of_pack + (size_t)place * tile);
             }
         base += items_of(sec) * step;
     }
