@@ -83,7 +83,6 @@ static rp_status verify_sharing(const plan *p, const plan_order *order, const in
 }
 
 static rp_status verify_bounds(const plan *p, int64_t *bytes, rp_error *err) {
-    int64_t end = 0;
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plan_value *v = &p->values[i];
         if (!size_ok(p, &v->bytes) || v->first > v->last || (v->last >= p->n_launches && v->last > 0))
@@ -91,9 +90,15 @@ static rp_status verify_bounds(const plan *p, int64_t *bytes, rp_error *err) {
         if (!plan_value_bytes(p, v, &bytes[i])) return BAD(p, "value %u has no bounded size", i);
         if (v->offset < 0 || v->offset % PLAN_ALIGN || v->offset > INT64_MAX - bytes[i] || v->offset + bytes[i] > p->arena_size)
             return BAD(p, "value %u lies outside the arena", i);
-        if (v->offset + bytes[i] > end) end = v->offset + bytes[i];
     }
-    return end == p->arena_size ? RP_OK : BAD(p, "the arena is larger than its values");
+    return RP_OK;
+}
+
+static bool fills_arena(const plan *p, const int64_t *bytes) {
+    int64_t end = 0;
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->values[i].offset + bytes[i] > end) end = p->values[i].offset + bytes[i];
+    return end == p->arena_size;
 }
 
 static rp_status verify_values(const plan *p, rp_error *err) {
@@ -109,6 +114,7 @@ static rp_status verify_values(const plan *p, rp_error *err) {
     for (uint32_t i = 0; i < p->n_values; i++) order[i] = (plan_order){p->values[i].first, i};
     plan_sort(order, p->n_values);
     RP_TRY_OUT(verify_sharing(p, order, bytes, alive, err));
+    if (!fills_arena(p, bytes)) st = BAD(p, "the arena is larger than its values");
 out:
     base_free(bytes);
     base_free(order);

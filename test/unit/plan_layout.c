@@ -1,0 +1,205 @@
+/* The arena: what lives together never overlaps, and what does not shares; and what plan_verify refuses. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "plan/layout.h"
+#include "support/plans.h"
+
+static uint64_t rng = 88172645463325252u;
+
+static uint32_t pick(uint32_t n) {
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (uint32_t)(rng >> 33) % n;
+}
+
+static void no_op(plan_launch *l) {
+    *l = (plan_launch){.name = "k", .n_alts = 1, .alts = {{.max = INT64_MAX}}, .grain = 1, .rows = {.constant = 1}};
+}
+
+/* n_launches kernels without arguments and n_values values with nothing said about them. */
+static plan *bare_plan(uint32_t n_launches, uint32_t n_values) {
+    plan *p = plan_new("bare");
+    assert_non_null(p);
+    p->n_launches = n_launches;
+    p->launches = base_arena_array(p->arena, n_launches, sizeof *p->launches);
+    for (uint32_t i = 0; i < n_launches; i++) no_op(&p->launches[i]);
+    p->n_functions = p->n_dim_maps = p->n_pieces = p->n_compiled = p->n_distinct = p->n_symbols = 1;
+    p->functions = base_arena_alloc(p->arena, sizeof *p->functions);
+    p->functions[0] = (plan_function){PLAN_BUILTIN, "@k"};
+    p->dim_maps = base_arena_alloc(p->arena, sizeof *p->dim_maps);
+    p->pieces = base_arena_alloc(p->arena, sizeof *p->pieces);
+    p->pieces[0].n = n_launches;
+    p->symbols = base_arena_alloc(p->arena, sizeof *p->symbols);
+    p->symbols[0] = (plan_symbol){"T", 1, 64};
+    p->n_values = n_values;
+    p->values = base_arena_array(p->arena, n_values + 1, sizeof *p->values);
+    return p;
+}
+
+static int64_t bytes_of(const plan *p, uint32_t i) {
+    int64_t n = -1;
+    assert_true(plan_value_bytes(p, &p->values[i], &n));
+    return n;
+}
+
+/* Bytes alive at the fullest launch: no layout can be smaller. */
+static int64_t lower_bound(const plan *p) {
+    int64_t most = 0;
+    for (uint32_t l = 0; l < p->n_launches; l++) {
+        int64_t sum = 0;
+        for (uint32_t i = 0; i < p->n_values; i++)
+            if (p->values[i].first <= l && l <= p->values[i].last) sum += bytes_of(p, i);
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+static void what_lives_together_never_overlaps(void **state) {
+    int64_t used = 0, least = 0;
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        rp_error err = {0};
+        uint32_t n_launches = 1 + pick(30);
+        plan *p = bare_plan(n_launches, pick(60));
+        for (uint32_t i = 0; i < p->n_values; i++) {
+            plan_value *v = &p->values[i];
+            v->first = pick(n_launches);
+            v->last = v->first + pick(n_launches - v->first < 6 ? n_launches - v->first : 6);
+            v->bytes.constant = pick(3) ? pick(5000) : 0;
+            if (pick(2)) v->bytes.n_terms = 1, v->bytes.coef[0] = 4 * pick(300) + 1;
+        }
+        CHECK_OK(plan_seal(p, &err), &err);
+        for (uint32_t i = 0; i < p->n_values; i++)
+            for (uint32_t j = 0; j < i; j++) {
+                const plan_value *a = &p->values[i], *b = &p->values[j];
+                bool together = a->first <= b->last && b->first <= a->last;
+                bool overlap = a->offset < b->offset + bytes_of(p, j) && b->offset < a->offset + bytes_of(p, i);
+                assert_false(together && overlap);
+                assert_true(a->offset % PLAN_ALIGN == 0);
+            }
+        used += p->arena_size;
+        least += lower_bound(p);
+        plan_free(p);
+    }
+    assert_true(used * 100 <= least * 115); /* measured: 6 % above what is alive at once */
+}
+
+static void layers_reuse_the_arena(void **state) {
+    (void)state;
+    plan *one = plan_of_llama(2), *many = plan_of_llama(12);
+    assert_int_equal(one->arena_size, many->arena_size);
+    assert_true(many->n_values > one->n_values);
+    assert_true(many->arena_size * 10 <= lower_bound(many) * 12);
+    plan_free(one);
+    plan_free(many);
+}
+
+static void unbounded_values_are_refused(void **state) {
+    rp_error err = {0};
+    plan *p = bare_plan(1, 1);
+    (void)state;
+    p->symbols[0].max = INT64_MAX;
+    p->values[0].bytes = (plan_size){.n_terms = 1, .coef = {4}};
+    assert_int_equal(plan_seal(p, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "smaller maximum"));
+    plan_free(p);
+}
+
+/* --- what verify refuses ------------------------------------------------------ */
+
+typedef struct damage {
+    const char *message;
+    void (*apply)(plan *p);
+} damage;
+
+static void share_memory(plan *p) {
+    /* Two values that live together and are apart get one place. */
+    for (uint32_t i = 0; i < p->n_values; i++)
+        for (uint32_t j = 0; j < i; j++) {
+            plan_value *a = &p->values[i], *b = &p->values[j];
+            if (a->first > b->last || b->first > a->last || !bytes_of(p, i) || !bytes_of(p, j)) continue;
+            int64_t low = a->offset < b->offset ? a->offset : b->offset;
+            a->offset = b->offset = low;
+            return;
+        }
+}
+
+static void leave_the_arena(plan *p) { p->values[0].offset = p->arena_size; }
+static void go_negative(plan *p) { p->values[0].offset = -64; }
+static void lie_askew(plan *p) { p->values[0].offset += 4; }
+static void live_too_short(plan *p) {
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->values[i].last > p->values[i].first) {
+            p->values[i].last--;
+            return;
+        }
+}
+static void name_no_input(plan *p) { p->launches[0].args[0] = (plan_arg){PLAN_INPUT, p->n_inputs}; }
+static void name_no_segment(plan *p) { p->launches[0].args[0] = (plan_arg){PLAN_SEG_COUNT_, 0}; }
+static void name_no_function(plan *p) { p->launches[1].alts[0].function = p->n_functions; }
+static void name_no_module(plan *p) { p->functions[0].module = 77; }
+static void name_no_symbol(plan *p) { p->launches[0].items.symbol[0] = p->n_symbols; p->launches[0].items.n_terms = 1; }
+static void map_no_symbol(plan *p) { p->dim_maps[0].map[0] = p->n_symbols; }
+static void no_variant(plan *p) { p->launches[0].n_alts = 0; }
+static void no_grain(plan *p) { p->launches[0].grain = 0; }
+static void skip_launches(plan *p) { p->pieces[1].first++; }
+static void lose_a_piece(plan *p) { p->n_pieces--; }
+static void miscount(plan *p) { p->n_distinct++; }
+static void larger_arena(plan *p) { p->arena_size += 64; }
+static void pack_another_matrix(plan *p) { p->packs[0].sections[0].rows += 16; }
+static void pack_no_param(plan *p) { p->packs[0].sections[0].params[0] = p->n_params; }
+static void move_a_pack(plan *p) { p->packs[1].offset += 64; }
+static void more_weights(plan *p) { p->weights_size += 64; }
+static void endless_value(plan *p) { p->values[0].bytes = (plan_size){.constant = INT64_MAX}; }
+static void empty_range(plan *p) { p->symbols[0].min = p->symbols[0].max + 1; }
+
+static void verify_names_what_is_wrong(void **state) {
+    static const damage damages[] = {
+        {"share memory while both live", share_memory},
+        {"lies outside the arena", leave_the_arena},
+        {"lies outside the arena", go_negative},
+        {"lies outside the arena", lie_askew},
+        {"outside its life", live_too_short},
+        {"launch 0, argument 0 is out of range", name_no_input},
+        {"launch 0, argument 0 is out of range", name_no_segment},
+        {"has no function", name_no_function},
+        {"has no module", name_no_module},
+        {"launch 0 is malformed", name_no_symbol},
+        {"symbol map 0 is out of range", map_no_symbol},
+        {"launch 0 is malformed", no_variant},
+        {"launch 0 is malformed", no_grain},
+        {"piece 1 has launches out of order", skip_launches},
+        {"do not add up", lose_a_piece},
+        {"do not add up", miscount},
+        {"larger than its values", larger_arena},
+        {"packed weights 0 are malformed", pack_another_matrix},
+        {"packed weights 0 are malformed", pack_no_param},
+        {"packed weights 1 are malformed", move_a_pack},
+        {"its weights are not", more_weights},
+        {"value 0 has no bounded size", endless_value},
+        {"symbol 0 is malformed", empty_range},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        rp_error err = {0};
+        plan *p = plan_of_llama(2);
+        CHECK_OK(plan_verify(p, &err), &err);
+        damages[i].apply(p);
+        rp_status st = plan_verify(p, &err);
+        if (st != RP_CORRUPT || !strstr(err.text, damages[i].message))
+            fail_msg("damage %zu: %s '%s', not '%s'", i, rp_status_name(st), err.text, damages[i].message);
+        plan_free(p);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_lives_together_never_overlaps),
+        cmocka_unit_test(layers_reuse_the_arena),
+        cmocka_unit_test(unbounded_values_are_refused),
+        cmocka_unit_test(verify_names_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
