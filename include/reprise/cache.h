@@ -20,26 +20,27 @@ RP_API const char *rp_cache_off_reason(const rp_cache *c);
 typedef struct rp_cache_entry {
     const char *kind; /* "plan", "code", "weights", "tuning" */
     const char *key;
-    uint64_t size;    /* bytes */
-    int64_t mtime;    /* seconds since 1970 */
+    uint64_t size; /* bytes */
+    int64_t mtime; /* seconds since 1970 */
     bool ok;
     const char *reason; /* why not ok; such an object has been moved to quarantine */
 } rp_cache_entry;
 /* verify reads and checks every byte. fn returns false to stop. */
-RP_API rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const rp_cache_entry *e),
-                               void *user, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_cache_list(rp_cache *c, bool verify,
+                               bool (*fn)(void *user, const rp_cache_entry *e), void *user,
+                               rp_error *err) RP_MUST_USE;
 /* Which factor of the key differs from each stored plan, for this model and configuration; text owned by the
  * caller (rp_engine_text_free). config is taken over as by rp_engine_open. */
-RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
-                              rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config,
+                              char **out, rp_error *err) RP_MUST_USE;
 /* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */
-RP_API rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed, uint64_t *out_left,
-                                rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed,
+                                uint64_t *out_left, rp_error *err) RP_MUST_USE;
 /* The folder as one compressed file, and back: equal names are replaced. Importing code is trusting it. */
-RP_API rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
-                                 rp_error *err) RP_MUST_USE;
-RP_API rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
-                                 rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files,
+                                 uint64_t *out_bytes, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files,
+                                 uint64_t *out_bytes, rp_error *err) RP_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,12 @@ extern "C" {
 typedef struct rp_engine rp_engine;
 
 /* Stages of loading, for progress bars. */
-typedef enum rp_stage { RP_STAGE_FETCH, RP_STAGE_PACK, RP_STAGE_COMPILE, RP_STAGE_CAPTURE } rp_stage;
+typedef enum rp_stage {
+    RP_STAGE_FETCH,
+    RP_STAGE_PACK,
+    RP_STAGE_COMPILE,
+    RP_STAGE_CAPTURE
+} rp_stage;
 /* done of total; false cancels (RP_CANCELLED). Called from the thread that opens the engine, or one at a time
  * from compile threads. */
 typedef bool (*rp_progress_fn)(void *user, rp_stage stage, uint64_t done, uint64_t total);
@@ -26,13 +31,14 @@ typedef struct rp_engine_options {
     const char *chat_template;     /* NULL: the model's; "chatml", "none" */
     rp_progress_fn progress;
     void *user;
-    bool no_capture;               /* stop before capture (reprise compile) */
+    bool no_capture; /* stop before capture (reprise compile) */
 } rp_engine_options;
 #define RP_ENGINE_OPTIONS_INIT \
     { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false }
 
 /* RP_NOT_FOUND, RP_CORRUPT, RP_CONFIG, RP_UNSUPPORTED with one line that says what to do. */
-RP_API rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out,
+                                rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_close(rp_engine *e); /* NULL is fine */
 
 typedef struct rp_sampling {
@@ -65,9 +71,11 @@ typedef struct rp_request_options {
     bool (*on_text)(void *user, uint64_t id, const char *text, size_t len);
     void *user;
 } rp_request_options;
-#define RP_REQUEST_OPTIONS_INIT                                                                  \
-    { sizeof(rp_request_options), NULL, NULL, 0, NULL, 0, false, 0, {0.0, 1.0, 0.0, 0, 0}, false, \
-      NULL, 0, NULL, NULL }
+#define RP_REQUEST_OPTIONS_INIT                                                              \
+    {                                                                                        \
+        sizeof(rp_request_options), NULL, NULL, 0, NULL, 0, false, 0, {0.0, 1.0, 0.0, 0, 0}, \
+            false, NULL, 0, NULL, NULL                                                       \
+    }
 
 /* Queues a request. RP_INVALID for a prompt that cannot fit, with the numbers. */
 RP_API rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
@@ -84,7 +92,8 @@ typedef struct rp_result {
     const char *finish_reason; /* "stop", "length", "abort"; "" while running */
 } rp_result;
 /* Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
-RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out,
+                                  rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_release(rp_engine *e, uint64_t id);
 
 /* Teacher forcing: feeds prompt and continuation in forwards of `step` tokens and reports each
@@ -111,8 +120,8 @@ RP_API rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, 
 RP_API rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, char **out,
                                       rp_error *err) RP_MUST_USE;
 /* The prompt as ids after the chat template. */
-RP_API rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t n, int32_t **out,
-                                    uint32_t *out_n, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t n,
+                                    int32_t **out, uint32_t *out_n, rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_text_free(void *p);
 
 /* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms,

@@ -14,17 +14,18 @@ extern "C" {
 /* Checks every invariant. */
 RP_API rp_status rp_graph_verify(const rp_graph *g, rp_error *err) RP_MUST_USE;
 /* Runs passes "fold,dce,..." ("" = all) and gives a new graph. RP_CONFIG names an unknown pass and the nearest. */
-RP_API rp_status rp_graph_optimize(const rp_graph *g, const char *passes, rp_graph **out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_graph_optimize(const rp_graph *g, const char *passes, rp_graph **out,
+                                   rp_error *err) RP_MUST_USE;
 /* Text of one stage after the passes: "fusion" (groups), "kir" (kernel IR), "c" or "cuda" (source), "plan". Owned by
  * the caller (rp_free). */
-RP_API rp_status rp_graph_lower_text(const rp_graph *g, const char *stage, const char *isa, char **out,
-                                     rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_graph_lower_text(const rp_graph *g, const char *stage, const char *isa,
+                                     char **out, rp_error *err) RP_MUST_USE;
 
 typedef enum rp_backend { RP_BACKEND_INTERP, RP_BACKEND_CPU, RP_BACKEND_CPU_EAGER } rp_backend;
 /* Runs g on seeded random inputs; symbols without a value in `sizes` ("T=4,R=2") get their smallest, at least 2 where
  * allowed. Gives one line a value of every output: "out0[0,1] = 0x1.8p+1 (3)". Owned by the caller (rp_free). */
-RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t seed, const char *sizes,
-                                    char **out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t seed,
+                                    const char *sizes, char **out, rp_error *err) RP_MUST_USE;
 
 /* ---- compiled graphs ---- */
 
@@ -36,11 +37,12 @@ RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp
                             rp_error *err) RP_MUST_USE;
 RP_API void rp_compiled_free(rp_compiled *c);
 /* Params and states by name: data in row-major (block formats: GGUF layout), borrowed until rp_compiled_free. */
-RP_API rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data,
+                                  rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
  * not match. Outputs are written dense. */
-RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs, rp_buffer *outputs,
-                                 uint32_t n_outputs, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                                 rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 typedef struct rp_compiled_info {
     uint32_t pieces, compiled, distinct, kernels, compiles, cache_hits;
 } rp_compiled_info;

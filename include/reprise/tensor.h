@@ -148,7 +148,8 @@ RP_API rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t
 
 /* The text form (docs/ir.md), owned by the caller (rp_free); and its inverse. */
 RP_API rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) RP_MUST_USE;
-RP_API rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out,
+                                rp_error *err) RP_MUST_USE;
 /* Frees what the library handed over. */
 RP_API void rp_free(void *p);
 

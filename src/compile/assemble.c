@@ -22,7 +22,7 @@ typedef struct assembler {
     const split_result *s;
     const compile_lowered *lowered;
     plan *p;
-    plan_arg *at;  /* by ref of g */
+    plan_arg *at; /* by ref of g */
     distinct_tables *tables;
     uint32_t cap_values, cap_packs;
     rp_error *err;
@@ -35,7 +35,8 @@ static bool is_somewhere(plan_arg a) {
 static rp_status size_of(assembler *a, const ir_dims *dims, ir_dim d, plan_size *out) {
     RP_TRY(gen_affine_of(dims, d, out, a->err));
     for (uint32_t i = 0; i < out->n_terms; i++)
-        out->symbol[i] = ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(dims, out->symbol[i])->name);
+        out->symbol[i] =
+            ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(dims, out->symbol[i])->name);
     return RP_OK;
 }
 
@@ -48,13 +49,15 @@ static rp_status fill_leaf(assembler *a, const char *name, ir_ref r, plan_leaf *
     out->dtype = n->dtype;
     out->rank = n->shape.rank;
     if (!out->name) return rp_fail(a->err, RP_NOMEM, "plan leaf");
-    for (uint32_t i = 0; i < n->shape.rank; i++) RP_TRY(size_of(a, dims, n->shape.dim[i], &out->dim[i]));
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        RP_TRY(size_of(a, dims, n->shape.dim[i], &out->dim[i]));
     /* The bytes of a state may be a product of two unknown sizes: its owner allocates it. */
     ir_dim bytes = lower_bytes(dims, n);
     return bytes == IR_DIM_BAD ? RP_OK : size_of(a, dims, bytes, &out->bytes);
 }
 
-static rp_status fill_leaves(assembler *a, ir_leaf kind, plan_seg seg, plan_leaf **list, uint32_t *n) {
+static rp_status fill_leaves(assembler *a, ir_leaf kind, plan_seg seg, plan_leaf **list,
+                             uint32_t *n) {
     *n = ir_leaf_count(a->g, kind);
     *list = base_arena_array(a->p->arena, *n + 1u, sizeof **list);
     if (!*list) return rp_fail(a->err, RP_NOMEM, "plan leaves");
@@ -87,7 +90,8 @@ static rp_status fill_outputs(assembler *a) {
         base_buf_done(&b);
         RP_TRY(st);
         if (is_somewhere(a->at[o]) && a->at[o].seg == PLAN_OUTPUT)
-            return rp_fail(a->err, RP_UNSUPPORTED, "outputs %u and %u of graph @%s are one value; return it once",
+            return rp_fail(a->err, RP_UNSUPPORTED,
+                           "outputs %u and %u of graph @%s are one value; return it once",
                            a->at[o].idx, i, ir_graph_name(a->g));
         if (!is_somewhere(a->at[o])) a->at[o] = (plan_arg){PLAN_OUTPUT, i};
     }
@@ -113,7 +117,8 @@ static rp_status fill_symbols(assembler *a) {
 static uint32_t add_function(plan *p, uint32_t module, const char *symbol) {
     if (module == PLAN_BUILTIN)
         for (uint32_t i = 0; i < p->n_functions; i++)
-            if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0) return i;
+            if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0)
+                return i;
     p->functions[p->n_functions] = (plan_function){module, base_arena_str(p->arena, symbol)};
     return p->n_functions++;
 }
@@ -141,13 +146,15 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     uint32_t *map = base_arena_array(p->arena, n + 1u, sizeof *map);
     t->functions = base_alloc_array(l->n_launches * LOWER_MAX_ALTS + 1u, sizeof *t->functions);
     if (!map || !t->functions) return rp_fail(a->err, RP_NOMEM, "plan tables");
-    for (uint32_t i = 0; i < n; i++) map[i] = ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(l->dims, i)->name);
+    for (uint32_t i = 0; i < n; i++)
+        map[i] = ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(l->dims, i)->name);
     t->dim_map = p->n_dim_maps;
     p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, n};
     for (uint32_t i = 0; i < l->n_launches; i++)
         for (uint32_t k = 0; k < l->launches[i].n_alts; k++) {
             const char *sym = l->launches[i].alts[k].symbol;
-            t->functions[i * LOWER_MAX_ALTS + k] = add_function(p, *sym == '@' ? PLAN_BUILTIN : t->module, sym);
+            t->functions[i * LOWER_MAX_ALTS + k] =
+                add_function(p, *sym == '@' ? PLAN_BUILTIN : t->module, sym);
         }
     return RP_OK;
 }
@@ -169,7 +176,8 @@ static bool same_pack(const plan_pack *x, const plan_pack *y) {
     return true;
 }
 
-static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack *lp, plan_arg *out) {
+static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack *lp,
+                          plan_arg *out) {
     plan *p = a->p;
     plan_pack k = {.dtype = lp->dtype, .k = lp->k, .n_sections = lp->n_sections};
     k.sections = base_arena_array(p->arena, lp->n_sections, sizeof *k.sections);
@@ -194,8 +202,8 @@ typedef struct piece_maps {
     plan_arg *temps, *packs;
 } piece_maps;
 
-static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_maps *m, const distinct_tables *t,
-                        lower_ref r) {
+static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_maps *m,
+                        const distinct_tables *t, lower_ref r) {
     switch (r.seg) {
     case LOWER_INPUT: return a->at[storage_of(a, sp->inputs[r.idx])];
     case LOWER_PARAM: return a->at[sp->params[r.idx]];
@@ -208,13 +216,15 @@ static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_m
 }
 
 /* Outputs first: they live where the graph wants them; the rest are values of this piece. */
-static rp_status place_temps(assembler *a, const split_piece *sp, const lower_piece *l, piece_maps *m) {
+static rp_status place_temps(assembler *a, const split_piece *sp, const lower_piece *l,
+                             piece_maps *m) {
     for (uint32_t i = 0; i < l->n_temps; i++) m->temps[i] = NOWHERE;
     for (uint32_t i = 0; i < l->n_outputs; i++) {
         plan_arg *at = &a->at[storage_of(a, sp->outputs[i])];
         lower_ref o = l->outputs[i];
         if (o.seg != LOWER_TEMP) {
-            if (!is_somewhere(*at)) *at = o.seg == LOWER_INPUT ? a->at[storage_of(a, sp->inputs[o.idx])] : NOWHERE;
+            if (!is_somewhere(*at))
+                *at = o.seg == LOWER_INPUT ? a->at[storage_of(a, sp->inputs[o.idx])] : NOWHERE;
             continue;
         }
         if (!is_somewhere(*at) && is_somewhere(m->temps[o.idx])) *at = m->temps[o.idx];
@@ -233,7 +243,8 @@ static void use_value(plan *p, plan_arg arg, uint32_t launch) {
     v->last = launch;
 }
 
-static rp_status custom_operands(assembler *a, const split_piece *sp, const lower_launch *from, plan_launch *to) {
+static rp_status custom_operands(assembler *a, const split_piece *sp, const lower_launch *from,
+                                 plan_launch *to) {
     const ir_node *n = ir_node_at(sp->graph, from->node);
     to->custom = to->name;
     to->operands = base_arena_array(a->p->arena, from->n_args + 1u, sizeof *to->operands);
@@ -259,7 +270,8 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
     if (!to->name || !to->args) return rp_fail(a->err, RP_NOMEM, "plan launch");
     to->n_alts = from->n_alts;
     for (uint32_t k = 0; k < from->n_alts; k++)
-        to->alts[k] = (plan_alt){from->alts[k].max, t->functions[i * LOWER_MAX_ALTS + k], from->alts[k].scratch};
+        to->alts[k] = (plan_alt){from->alts[k].max, t->functions[i * LOWER_MAX_ALTS + k],
+                                 from->alts[k].scratch};
     RP_TRY(size_of(a, l->dims, from->rows, &to->rows));
     RP_TRY(size_of(a, l->dims, from->items, &to->items));
     to->grain = from->grain;
@@ -269,7 +281,8 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
     for (uint32_t k = 0; k < from->n_args; k++) {
         to->args[k] = map_ref(a, sp, m, t, from->args[k]);
         if (!is_somewhere(to->args[k]))
-            return rp_fail(a->err, RP_INTERNAL, "launch %s: argument %u of submod_%u has no memory", from->name, k, sp->submod);
+            return rp_fail(a->err, RP_INTERNAL, "launch %s: argument %u of submod_%u has no memory",
+                           from->name, k, sp->submod);
         use_value(p, to->args[k], p->n_launches);
     }
     if (from->custom) RP_TRY(custom_operands(a, sp, from, to));
@@ -281,16 +294,19 @@ static rp_status add_piece(assembler *a, uint32_t i) {
     const split_piece *sp = &a->s->pieces[i];
     const lower_piece *l = &a->lowered[sp->distinct].piece;
     rp_status st = RP_OK;
-    piece_maps m = {base_alloc_array(l->n_temps + 1u, sizeof *m.temps), base_alloc_array(l->n_packs + 1u, sizeof *m.packs)};
+    piece_maps m = {base_alloc_array(l->n_temps + 1u, sizeof *m.temps),
+                    base_alloc_array(l->n_packs + 1u, sizeof *m.packs)};
     if (!m.temps || !m.packs) {
         st = rp_fail(a->err, RP_NOMEM, "piece %u", i);
         goto out;
     }
     RP_TRY_OUT(enter_tables(a, sp->distinct));
-    for (uint32_t k = 0; k < l->n_packs; k++) RP_TRY_OUT(add_pack(a, sp, &l->packs[k], &m.packs[k]));
+    for (uint32_t k = 0; k < l->n_packs; k++)
+        RP_TRY_OUT(add_pack(a, sp, &l->packs[k], &m.packs[k]));
     RP_TRY_OUT(place_temps(a, sp, l, &m));
     plan_piece *pp = &a->p->pieces[a->p->n_pieces++];
-    *pp = (plan_piece){sp->submod, sp->graph_index, sp->distinct, sp->splitting, a->p->n_launches, l->n_launches};
+    *pp = (plan_piece){sp->submod,    sp->graph_index,  sp->distinct,
+                       sp->splitting, a->p->n_launches, l->n_launches};
     for (uint32_t k = 0; k < l->n_launches; k++) RP_TRY_OUT(add_launch(a, sp, &m, k));
 out:
     base_free(m.temps);
@@ -319,7 +335,8 @@ static rp_status alloc_plan(assembler *a) {
     p->modules = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->modules);
     p->dim_maps = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->dim_maps);
     p->pieces = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->pieces);
-    if (!p->launches || !p->values || !p->packs || !p->consts || !p->functions || !p->modules || !p->dim_maps || !p->pieces)
+    if (!p->launches || !p->values || !p->packs || !p->consts || !p->functions || !p->modules ||
+        !p->dim_maps || !p->pieces)
         return rp_fail(a->err, RP_NOMEM, "plan of %zu launches", launches);
     return RP_OK;
 }
@@ -329,8 +346,8 @@ static void forget_unused(plan *p) {
         if (p->values[i].first == UINT32_MAX) p->values[i] = (plan_value){.first = 0, .last = 0};
 }
 
-rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered, plan **out,
-                           rp_error *err) {
+rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered,
+                           plan **out, rp_error *err) {
     rp_status st = RP_OK;
     assembler a = {.g = g, .s = s, .lowered = lowered, .err = err, .p = plan_new(ir_graph_name(g))};
     a.at = base_alloc_array(ir_graph_count(g) + 1u, sizeof *a.at);

@@ -27,7 +27,8 @@ typedef struct pipeline {
 
 /* --- keys ------------------------------------------------------------------- */
 
-static rp_status code_key(const pipeline *p, const split_piece *sp, base_hash128 *out, rp_error *err) {
+static rp_status code_key(const pipeline *p, const split_piece *sp, base_hash128 *out,
+                          rp_error *err) {
     rp_status st = RP_OK;
     char hex[33];
     cache_key *k = cache_key_new();
@@ -36,7 +37,8 @@ static rp_status code_key(const pipeline *p, const split_piece *sp, base_hash128
     RP_TRY_OUT(cache_key_add(k, "piece", hex, err));
     RP_TRY_OUT(cache_key_add(k, "backend", p->opt->backend->name, err));
     RP_TRY_OUT(cache_key_add(k, "isa", gen_isa_name(p->opt->isa), err));
-    RP_TRY_OUT(cache_key_add(k, "toolchain", p->opt->toolchain->version ? p->opt->toolchain->version : "none", err));
+    RP_TRY_OUT(cache_key_add(
+        k, "toolchain", p->opt->toolchain->version ? p->opt->toolchain->version : "none", err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(cache_key_add(k, "fields", p->opt->key_fields ? p->opt->key_fields : "", err));
     RP_TRY_OUT(cache_key_add(k, "passes", p->opt->passes ? "on" : "off", err));
@@ -48,14 +50,17 @@ out:
 
 /* --- lowering ------------------------------------------------------------------ */
 
-static rp_status lower_optimised(pipeline *p, const split_piece *sp, const lower_options *lo, lower_piece *out, rp_error *err) {
+static rp_status lower_optimised(pipeline *p, const split_piece *sp, const lower_options *lo,
+                                 lower_piece *out, rp_error *err) {
     ir_graph *opt = NULL;
     if (!p->opt->passes) return p->opt->backend->lower(sp->graph, lo, out, err);
     RP_TRY(pass_run_all(sp->graph, p->opt->dump_dir, &opt, err));
     rp_status st = p->opt->backend->lower(opt, lo, out, err);
     /* A custom op's launch speaks of nodes of the piece; passes keep effects, but not their numbers. */
     for (uint32_t i = 0; st == RP_OK && i < out->n_launches; i++)
-        if (out->launches[i].custom) st = pass_find_effect(sp->graph, opt, out->launches[i].node, &out->launches[i].node, err);
+        if (out->launches[i].custom)
+            st = pass_find_effect(sp->graph, opt, out->launches[i].node, &out->launches[i].node,
+                                  err);
     ir_graph_free(opt);
     return st;
 }
@@ -89,10 +94,14 @@ static void log_artifact(const pipeline *p, uint32_t i, bool hit) {
     const split_piece *sp = &p->split.pieces[i];
     char hex[33];
     base_hash_hex(p->lowered[i].key, hex);
-    if (hit) base_log_ch(RP_LOG_CH_CACHE, false, "Directly load the %u-th graph for shape None from %s via handle %s",
-                         sp->graph_index, p->opt->backend->name, hex);
-    else base_log_ch(RP_LOG_CH_CACHE, false, "store the %u-th graph for shape None from %s via handle %s",
-                     sp->graph_index, p->opt->backend->name, hex);
+    if (hit)
+        base_log_ch(RP_LOG_CH_CACHE, false,
+                    "Directly load the %u-th graph for shape None from %s via handle %s",
+                    sp->graph_index, p->opt->backend->name, hex);
+    else
+        base_log_ch(RP_LOG_CH_CACHE, false,
+                    "store the %u-th graph for shape None from %s via handle %s", sp->graph_index,
+                    p->opt->backend->name, hex);
 }
 
 static rp_status find_missing(pipeline *p, rp_error *err) {
@@ -102,7 +111,8 @@ static rp_status find_missing(pipeline *p, rp_error *err) {
         if (!p->lowered[i].done || !p->lowered[i].has_code) continue;
         if (base_log_on(RP_LOG_CH_OUTPUT_CODE, false))
             base_log_ch(RP_LOG_CH_OUTPUT_CODE, false, "%s", p->lowered[i].piece.source);
-        rp_status st = cache_get_code(p->opt->store, p->lowered[i].key, p->lowered[i].isa_bits, &path, &miss);
+        rp_status st =
+            cache_get_code(p->opt->store, p->lowered[i].key, p->lowered[i].isa_bits, &path, &miss);
         base_free(path);
         if (st == RP_OK) {
             p->stats.cache_hits++;
@@ -123,14 +133,18 @@ static void *compile_worker(void *arg) {
     for (;;) {
         rp_error err = {0};
         pthread_mutex_lock(&p->lock);
-        uint32_t job = p->err.code == RP_OK && p->next_job < p->n_jobs ? p->jobs[p->next_job++] : UINT32_MAX;
+        uint32_t job = p->err.code == RP_OK && p->next_job < p->n_jobs ? p->jobs[p->next_job++]
+                                                                       : UINT32_MAX;
         pthread_mutex_unlock(&p->lock);
         if (job == UINT32_MAX) return NULL;
         const compile_lowered *low = &p->lowered[job];
-        rp_status st = compile_toolchain_run(p->opt->toolchain, low->piece.source, p->opt->isa, low->key, p->opt->store, &err);
+        rp_status st = compile_toolchain_run(p->opt->toolchain, low->piece.source, p->opt->isa,
+                                             low->key, p->opt->store, &err);
         pthread_mutex_lock(&p->lock);
-        if (st != RP_OK) (void)rp_fail(&p->err, st, "%s", err.text);
-        else log_artifact(p, job, false);
+        if (st != RP_OK)
+            (void)rp_fail(&p->err, st, "%s", err.text);
+        else
+            log_artifact(p, job, false);
         p->done_jobs++;
         p->stats.compiles++;
         if (p->opt->progress) p->opt->progress(p->opt->user, p->done_jobs, p->n_jobs);
@@ -146,7 +160,8 @@ static rp_status compile_missing(pipeline *p, rp_error *err) {
     if (p->n_jobs == 0) return RP_OK;
     if (pthread_mutex_init(&p->lock, NULL) != 0) return rp_fail(err, RP_NOMEM, "compile lock");
     /* The calling thread works too; a thread that cannot be started is one less. */
-    while (started + 1 < n && pthread_create(&threads[started], NULL, compile_worker, p) == 0) started++;
+    while (started + 1 < n && pthread_create(&threads[started], NULL, compile_worker, p) == 0)
+        started++;
     compile_worker(p);
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&p->lock);
@@ -176,7 +191,8 @@ static rp_status run(pipeline *p, plan **out, rp_error *err) {
     return compile_assemble(p->g, &p->split, p->lowered, out, err);
 }
 
-rp_status compile_graph(const ir_graph *g, const compile_options *opt, plan **out, compile_stats *stats, rp_error *err) {
+rp_status compile_graph(const ir_graph *g, const compile_options *opt, plan **out,
+                        compile_stats *stats, rp_error *err) {
     pipeline p = {.g = g, .opt = opt};
     rp_status st = run(&p, out, err);
     if (st == RP_OK && stats) *stats = p.stats;

@@ -29,7 +29,8 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     }
     base_buf_done(&out);
     if (st == RP_OK && (code != 0 || !t->version))
-        st = rp_fail(err, RP_UNSUPPORTED, "%s --version exited with %d; set REPRISE_CC to a C compiler", t->path, code);
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "%s --version exited with %d; set REPRISE_CC to a C compiler", t->path, code);
     return st;
 }
 
@@ -38,7 +39,8 @@ rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     const char *chosen = base_env_get(BASE_ENV_CC);
     if (chosen) t.path = base_find_program(chosen);
-    for (size_t i = 0; !t.path && !chosen && i < sizeof names / sizeof *names; i++) t.path = base_find_program(names[i]);
+    for (size_t i = 0; !t.path && !chosen && i < sizeof names / sizeof *names; i++)
+        t.path = base_find_program(names[i]);
     if (t.path) {
         rp_status st = ask_version(&t, err);
         if (st != RP_OK) {
@@ -64,19 +66,23 @@ static rp_status scratch_dir(char *out, size_t size, rp_error *err) {
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK) {
         memcpy(out, b.data, b.len + 1);
-        if (!mkdtemp(out)) st = rp_fail(err, RP_IO, "cannot make a scratch folder in %s; set TMPDIR", tmp ? tmp : "/tmp");
+        if (!mkdtemp(out))
+            st = rp_fail(err, RP_IO, "cannot make a scratch folder in %s; set TMPDIR",
+                         tmp ? tmp : "/tmp");
     }
     base_buf_done(&b);
     return st;
 }
 
-static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, const char *so, rp_error *err) {
+static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, const char *so,
+                        rp_error *err) {
     const char *argv[48];
     size_t n = 0, n_flags = 0;
     const char *const *flags = gen_isa_flags(isa, t->family, &n_flags);
     argv[n++] = t->path;
     for (size_t i = 0; i < n_flags && n < 32; i++) argv[n++] = flags[i];
-    static const char *const fixed[] = {"-w", "-shared", "-fPIC", "-fvisibility=default", "-nostartfiles", "-x", "c"};
+    static const char *const fixed[] = {
+        "-w", "-shared", "-fPIC", "-fvisibility=default", "-nostartfiles", "-x", "c"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
     argv[n++] = c;
     argv[n++] = "-o";
@@ -89,18 +95,22 @@ static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, 
     rp_status st = base_spawn(argv, &out, &code, err);
     if (st == RP_OK && code != 0) {
         const char *bad = out.data ? strstr(out.data, "error") : NULL;
-        st = rp_fail(err, RP_INTERNAL, "%s failed on generated code (exit %d): %.200s", t->path, code,
-                     bad ? bad : out.data ? out.data : "");
+        st = rp_fail(err, RP_INTERNAL, "%s failed on generated code (exit %d): %.200s", t->path,
+                     code,
+                     bad        ? bad
+                     : out.data ? out.data
+                                : "");
     }
     base_buf_done(&out);
     return st;
 }
 
-rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa, base_hash128 key,
-                                cache_store *store, rp_error *err) {
+rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa,
+                                base_hash128 key, cache_store *store, rp_error *err) {
     char dir[512], c[544], so[544];
     rp_error ignored = {0};
-    if (!t->path) return rp_fail(err, RP_UNSUPPORTED, "no C compiler in PATH; install gcc or set REPRISE_CC");
+    if (!t->path)
+        return rp_fail(err, RP_UNSUPPORTED, "no C compiler in PATH; install gcc or set REPRISE_CC");
     RP_TRY(scratch_dir(dir, sizeof dir, err));
     base_buf b;
     base_buf_init(&b, 0);

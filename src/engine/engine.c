@@ -62,7 +62,9 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
         st = model_resolve(o->model, &r, &e->source, err);
     }
     base_free(dir);
-    if (st == RP_OK) st = model_chat_init(&e->chat, o->chat_template, model_source_chat_template(e->source), err);
+    if (st == RP_OK)
+        st =
+            model_chat_init(&e->chat, o->chat_template, model_source_chat_template(e->source), err);
     return st;
 }
 
@@ -73,22 +75,28 @@ static rp_status resolve_config(rp_engine *e, rp_error *err) {
     f.num_layers = hp->n_layer;
     f.max_model_len = hp->n_ctx;
     RP_TRY(rp_config_resolve(e->config, &f, err));
-    e->max_model_len = e->config->max_model_len.set ? (uint32_t)e->config->max_model_len.v : hp->n_ctx;
+    e->max_model_len = e->config->max_model_len.set ? (uint32_t)e->config->max_model_len.v
+                                                    : hp->n_ctx;
     return RP_OK;
 }
 
 /* The best granted set below what the user and the environment allow. */
 static rp_status choose_isa(rp_engine *e, rp_error *err) {
-    static const gen_isa asked[] = {GEN_ISA_AMX, GEN_ISA_PORTABLE, GEN_ISA_AVX2, GEN_ISA_AVX512, GEN_ISA_AMX};
+    static const gen_isa asked[] = {GEN_ISA_AMX, GEN_ISA_PORTABLE, GEN_ISA_AVX2, GEN_ISA_AVX512,
+                                    GEN_ISA_AMX};
     gen_isa bound = asked[e->config->isa];
     const char *env = base_env_get(BASE_ENV_ISA);
     uint32_t granted = gen_isa_granted();
     if (env && e->config->isa == CONFIG_ISA_AUTO && !gen_isa_parse(env, &bound))
-        return rp_fail(err, RP_CONFIG, "REPRISE_ISA=%s; expected portable, avx2, avx512 or amx", env);
+        return rp_fail(err, RP_CONFIG, "REPRISE_ISA=%s; expected portable, avx2, avx512 or amx",
+                       env);
     if (e->config->isa != CONFIG_ISA_AUTO && !(granted & GEN_ISA_BIT(bound)))
-        return rp_fail(err, RP_UNSUPPORTED, "this machine does not grant %s (it has: %s); leave --isa out", gen_isa_name(bound),
-                       gen_isa_features());
-    while (bound > GEN_ISA_PORTABLE && (!(granted & GEN_ISA_BIT(bound)) || !gen_isa_has_templates(bound))) bound--;
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "this machine does not grant %s (it has: %s); leave --isa out",
+                       gen_isa_name(bound), gen_isa_features());
+    while (bound > GEN_ISA_PORTABLE &&
+           (!(granted & GEN_ISA_BIT(bound)) || !gen_isa_has_templates(bound)))
+        bound--;
     e->isa = bound;
     return RP_OK;
 }
@@ -102,16 +110,26 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
 }
 
 static rp_status load_plans(rp_engine *e, rp_error *err) {
-    engine_plans_options p = {.source = e->source, .config = e->config, .store = e->store, .isa = e->isa,
-                              .threads = e->n_threads, .progress = compile_progress, .user = e};
+    engine_plans_options p = {.source = e->source,
+                              .config = e->config,
+                              .store = e->store,
+                              .isa = e->isa,
+                              .threads = e->n_threads,
+                              .progress = compile_progress,
+                              .user = e};
     RP_TRY(engine_plans_load(&p, &e->plans, err));
     return check_cancelled(e, err);
 }
 
 static rp_status load_weights(rp_engine *e, rp_error *err) {
     int64_t t0 = base_now_ns();
-    engine_weights_options w = {.source = e->source, .store = e->store, .model = e->plans.model, .head = e->plans.head,
-                                .n_positions = e->max_model_len, .progress = pack_progress, .user = e};
+    engine_weights_options w = {.source = e->source,
+                                .store = e->store,
+                                .model = e->plans.model,
+                                .head = e->plans.head,
+                                .n_positions = e->max_model_len,
+                                .progress = pack_progress,
+                                .user = e};
     RP_TRY(engine_weights_open(&w, &e->weights, err));
     e->times.pack_ms = engine_weights_were_packed(e->weights) ? ms_since(t0) : 0.0;
     return check_cancelled(e, err);
@@ -122,21 +140,31 @@ static uint32_t kv_blocks(const rp_engine *e) {
     uint64_t tokens = e->max_model_len > MIN_KV_TOKENS ? e->max_model_len : MIN_KV_TOKENS;
     if (tokens > seqs) tokens = seqs;
     /* One block more a sequence: its last block is rarely full. */
-    return (uint32_t)((tokens + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK + (uint64_t)e->config->max_num_seqs.v + 1);
+    return (uint32_t)((tokens + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK +
+                      (uint64_t)e->config->max_num_seqs.v + 1);
 }
 
 static rp_status make_runner(rp_engine *e, rp_error *err) {
-    rp_numerics n = e->config->numerics == CONFIG_NUMERICS_EXACT ? RP_NUMERICS_EXACT : RP_NUMERICS_DEFAULT;
-    engine_runner_options r = {.config = e->config, .source = e->source, .plans = &e->plans, .weights = e->weights,
-                               .store = e->store, .device = e->device, .kv_dtype = model_kv_dtype(e->source, n),
-                               .max_model_len = e->max_model_len, .n_blocks = kv_blocks(e),
-                               .progress = capture_progress, .user = e};
+    rp_numerics n = e->config->numerics == CONFIG_NUMERICS_EXACT ? RP_NUMERICS_EXACT
+                                                                 : RP_NUMERICS_DEFAULT;
+    engine_runner_options r = {.config = e->config,
+                               .source = e->source,
+                               .plans = &e->plans,
+                               .weights = e->weights,
+                               .store = e->store,
+                               .device = e->device,
+                               .kv_dtype = model_kv_dtype(e->source, n),
+                               .max_model_len = e->max_model_len,
+                               .n_blocks = kv_blocks(e),
+                               .progress = capture_progress,
+                               .user = e};
     return engine_runner_new(&r, &e->runner, err);
 }
 
 static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     const rp_compilation_config *c = e->config;
-    engine_kv_options k = {.n_blocks = kv_blocks(e), .max_seqs = (uint32_t)c->max_num_seqs.v,
+    engine_kv_options k = {.n_blocks = kv_blocks(e),
+                           .max_seqs = (uint32_t)c->max_num_seqs.v,
                            .max_blocks = engine_runner_max_blocks(e->runner)};
     RP_TRY(engine_kv_new(&k, &e->kv, err));
     engine_sched_options s = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
@@ -184,8 +212,10 @@ rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *
     e->user = o->user;
     e->next_id = 1;
     rp_status st = open_all(e, o, err);
-    if (st == RP_OK) *out = e;
-    else rp_engine_close(e);
+    if (st == RP_OK)
+        *out = e;
+    else
+        rp_engine_close(e);
     return st;
 }
 

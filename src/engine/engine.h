@@ -59,6 +59,7 @@ struct rp_engine {
 /* Text form of the summary (summary.c). */
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Runs one batch through the runner and counts it; logits as engine_runner_step gives them. */
-rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits, rp_error *err) RP_MUST_USE;
+rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
+                           rp_error *err) RP_MUST_USE;
 
 #endif

@@ -13,19 +13,23 @@ static engine_job *find_job(const rp_engine *e, uint64_t id) {
 
 /* --- prompts -------------------------------------------------------------------- */
 
-static rp_status ids_of_text(rp_engine *e, base_str text, unsigned flags, model_ids *out, rp_error *err) {
+static rp_status ids_of_text(rp_engine *e, base_str text, unsigned flags, model_ids *out,
+                             rp_error *err) {
     return model_tokenizer_encode(model_source_tokenizer(e->source), text, flags, out, NULL, err);
 }
 
-static rp_status ids_of_messages(rp_engine *e, const rp_message *m, uint32_t n, model_ids *out, rp_error *err) {
+static rp_status ids_of_messages(rp_engine *e, const rp_message *m, uint32_t n, model_ids *out,
+                                 rp_error *err) {
     rp_status st = RP_OK;
     base_buf text;
     base_buf_init(&text, 0);
     model_message *list = base_alloc_array(n + 1u, sizeof *list);
     if (!list) return rp_fail(err, RP_NOMEM, "%u messages", n);
-    for (uint32_t i = 0; i < n; i++) list[i] = (model_message){base_str_of(m[i].role), base_str_of(m[i].content)};
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = (model_message){base_str_of(m[i].role), base_str_of(m[i].content)};
     RP_TRY_OUT(model_chat_apply(&e->chat, list, n, true, &text, err));
-    st = ids_of_text(e, (base_str){text.data, text.len}, MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, out, err);
+    st = ids_of_text(e, (base_str){text.data, text.len},
+                     MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, out, err);
 out:
     base_free(list);
     base_buf_done(&text);
@@ -34,19 +38,25 @@ out:
 
 static rp_status copy_ids(const int32_t *ids, uint32_t n, model_ids *out, rp_error *err) {
     for (uint32_t i = 0; i < n; i++) {
-        if (ids[i] < 0) return rp_fail(err, RP_INVALID, "prompt id %d at %u is negative", ids[i], i);
+        if (ids[i] < 0)
+            return rp_fail(err, RP_INVALID, "prompt id %d at %u is negative", ids[i], i);
         RP_TRY(model_ids_push(out, (uint32_t)ids[i], err));
     }
     return RP_OK;
 }
 
-static rp_status prompt_ids(rp_engine *e, const rp_request_options *r, model_ids *out, rp_error *err) {
+static rp_status prompt_ids(rp_engine *e, const rp_request_options *r, model_ids *out,
+                            rp_error *err) {
     int given = (r->prompt != NULL) + (r->n_messages > 0) + (r->prompt_ids != NULL);
-    if (given != 1) return rp_fail(err, RP_INVALID, "a request wants exactly one of prompt, messages and prompt_ids; %d are given", given);
+    if (given != 1)
+        return rp_fail(
+            err, RP_INVALID,
+            "a request wants exactly one of prompt, messages and prompt_ids; %d are given", given);
     if (r->prompt_ids) return copy_ids(r->prompt_ids, r->n_prompt_ids, out, err);
     if (r->n_messages) return ids_of_messages(e, r->messages, r->n_messages, out, err);
     if (r->raw || e->chat.kind == MODEL_CHAT_NONE)
-        return ids_of_text(e, base_str_of(r->prompt), MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, out, err);
+        return ids_of_text(e, base_str_of(r->prompt),
+                           MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, out, err);
     rp_message user = {"user", r->prompt};
     return ids_of_messages(e, &user, 1, out, err);
 }
@@ -56,7 +66,8 @@ static rp_status prompt_ids(rp_engine *e, const rp_request_options *r, model_ids
 static void emit(engine_job *j) {
     if (j->piece.len == 0) return;
     base_buf_add(&j->text, j->piece.data, j->piece.len);
-    if (j->o.on_text && !j->o.on_text(j->o.user, j->id, j->piece.data, j->piece.len)) j->aborted = true;
+    if (j->o.on_text && !j->o.on_text(j->o.user, j->id, j->piece.data, j->piece.len))
+        j->aborted = true;
     base_buf_clear(&j->piece);
 }
 
@@ -65,10 +76,12 @@ static bool on_token(void *user, const engine_request *r) {
     engine_job *j = user;
     base_buf chars;
     uint32_t id = (uint32_t)r->output[r->n_output - 1];
-    if (model_tokenizer_is_end(model_source_tokenizer(j->e->source), id) && !j->o.ignore_eos) return true;
+    if (model_tokenizer_is_end(model_source_tokenizer(j->e->source), id) && !j->o.ignore_eos)
+        return true;
     base_buf_init(&chars, 0);
     rp_status st = model_detok_push(&j->detok, id, &chars, &j->err);
-    if (st == RP_OK && chars.len) st = model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err);
+    if (st == RP_OK && chars.len)
+        st = model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err);
     base_buf_done(&chars);
     emit(j);
     return st != RP_OK || j->stop.hit || j->aborted;
@@ -81,7 +94,9 @@ static rp_status flush_text(engine_job *j) {
     if (j->stop.hit) return RP_OK;
     base_buf_init(&chars, 0);
     RP_TRY_OUT(model_detok_flush(&j->detok, &chars, &j->err));
-    if (chars.len) RP_TRY_OUT(model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err));
+    if (chars.len)
+        RP_TRY_OUT(
+            model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err));
     if (!j->stop.hit) st = model_stop_flush(&j->stop, &j->piece, &j->err);
 out:
     base_buf_done(&chars);
@@ -113,27 +128,38 @@ static rp_status copy_stops(engine_job *j, const rp_request_options *r, rp_error
     j->stop_strings = base_alloc_array(r->n_stop + 1u, sizeof *j->stop_strings);
     if (!j->stop_strings) return rp_fail(err, RP_NOMEM, "stop strings");
     for (uint32_t i = 0; i < r->n_stop; i++)
-        if (!(j->stop_strings[i] = base_strdup(r->stop[i]))) return rp_fail(err, RP_NOMEM, "stop strings");
+        if (!(j->stop_strings[i] = base_strdup(r->stop[i])))
+            return rp_fail(err, RP_NOMEM, "stop strings");
     return model_stop_init(&j->stop, (const char *const *)j->stop_strings, r->n_stop, err);
 }
 
-static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_options *r, rp_error *err) {
+static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_options *r,
+                              rp_error *err) {
     model_ids ids = {0};
     rp_status st = prompt_ids(e, r, &ids, err);
-    engine_request_options o = {.id = j->id, .prompt = (const int32_t *)ids.ids, .n_prompt = (uint32_t)ids.n,
+    engine_request_options o = {.id = j->id,
+                                .prompt = (const int32_t *)ids.ids,
+                                .n_prompt = (uint32_t)ids.n,
                                 .max_tokens = r->max_tokens ? r->max_tokens : e->max_model_len,
-                                .sampling = {.temperature = r->sampling.temperature, .top_p = r->sampling.top_p,
-                                             .min_p = r->sampling.min_p, .top_k = r->sampling.top_k, .seed = r->sampling.seed},
-                                .stop = on_token, .user = j};
+                                .sampling = {.temperature = r->sampling.temperature,
+                                             .top_p = r->sampling.top_p,
+                                             .min_p = r->sampling.min_p,
+                                             .top_k = r->sampling.top_k,
+                                             .seed = r->sampling.seed},
+                                .stop = on_token,
+                                .user = j};
     if (st == RP_OK) st = engine_request_new(&o, &j->req, err);
     model_ids_done(&ids);
     if (st == RP_OK) st = engine_sched_add(e->sched, j->req, err);
     return st;
 }
 
-rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id, rp_error *err) {
-    if (!e || !r || r->size != sizeof *r) return rp_fail(err, RP_INVALID, "rp_engine_submit: use RP_REQUEST_OPTIONS_INIT");
-    if (!e->sched) return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
+rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
+                           rp_error *err) {
+    if (!e || !r || r->size != sizeof *r)
+        return rp_fail(err, RP_INVALID, "rp_engine_submit: use RP_REQUEST_OPTIONS_INIT");
+    if (!e->sched)
+        return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
     engine_job *j = base_alloc(sizeof *j);
     if (!j) return rp_fail(err, RP_NOMEM, "request");
     j->e = e;
@@ -184,10 +210,13 @@ static rp_status take_finished(rp_engine *e, rp_error *err) {
     return RP_OK;
 }
 
-rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits, rp_error *err) {
-    uint64_t before = hal_device_counters(e->device)->launches + hal_device_counters(e->device)->graph_launches;
+rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
+                           rp_error *err) {
+    uint64_t before = hal_device_counters(e->device)->launches +
+                      hal_device_counters(e->device)->graph_launches;
     RP_TRY(engine_runner_step(e->runner, b, e->kv, logits, err));
-    e->times.step_launches = hal_device_counters(e->device)->launches + hal_device_counters(e->device)->graph_launches - before;
+    e->times.step_launches = hal_device_counters(e->device)->launches +
+                             hal_device_counters(e->device)->graph_launches - before;
     return RP_OK;
 }
 
@@ -198,7 +227,8 @@ rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) {
     RP_TRY(engine_sched_next(e->sched, &b, err));
     if (b) {
         RP_TRY(engine_run_batch(e, b, &logits, err));
-        RP_TRY(engine_sampler_batch(e->sampler, b, logits, model_source_hparams(e->source)->n_vocab, e->tokens, e->logprobs, err));
+        RP_TRY(engine_sampler_batch(e->sampler, b, logits, model_source_hparams(e->source)->n_vocab,
+                                    e->tokens, e->logprobs, err));
         count_step(e, b, t0, base_now_ns());
         engine_sched_commit(e->sched, e->tokens, e->logprobs);
     }
@@ -219,8 +249,11 @@ void rp_engine_abort(rp_engine *e, uint64_t id) {
 rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_error *err) {
     const engine_job *j = find_job(e, id);
     if (!j) return rp_fail(err, RP_NOT_FOUND, "request %llu is not known", (unsigned long long)id);
-    *out = (rp_result){.id = id, .prompt_ids = j->req->prompt, .n_prompt_ids = j->req->n_prompt,
-                       .output_ids = j->req->output, .n_output_ids = j->req->n_output,
+    *out = (rp_result){.id = id,
+                       .prompt_ids = j->req->prompt,
+                       .n_prompt_ids = j->req->n_prompt,
+                       .output_ids = j->req->output,
+                       .n_output_ids = j->req->n_output,
                        .text = j->text.data ? j->text.data : "",
                        .finish_reason = j->aborted ? "abort" : engine_finish_name(j->req->finish)};
     return RP_OK;
@@ -242,7 +275,8 @@ void rp_engine_release(rp_engine *e, uint64_t id) {
 
 /* --- tokens -------------------------------------------------------------------------------------- */
 
-static rp_status hand_over(model_ids *ids, rp_status st, int32_t **out, uint32_t *out_n, rp_error *err) {
+static rp_status hand_over(model_ids *ids, rp_status st, int32_t **out, uint32_t *out_n,
+                           rp_error *err) {
     if (st == RP_OK) {
         *out = base_alloc_array(ids->n + 1u, sizeof **out);
         if (*out) {
@@ -256,21 +290,26 @@ static rp_status hand_over(model_ids *ids, rp_status st, int32_t **out, uint32_t
     return st;
 }
 
-rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t **out, uint32_t *out_n, rp_error *err) {
+rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t **out,
+                             uint32_t *out_n, rp_error *err) {
     model_ids ids = {0};
-    rp_status st = ids_of_text(e, (base_str){text, len}, MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, &ids, err);
+    rp_status st = ids_of_text(e, (base_str){text, len},
+                               MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, &ids, err);
     return hand_over(&ids, st, out, out_n, err);
 }
 
-rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t n, int32_t **out, uint32_t *out_n, rp_error *err) {
+rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t n, int32_t **out,
+                             uint32_t *out_n, rp_error *err) {
     model_ids ids = {0};
     return hand_over(&ids, ids_of_messages(e, messages, n, &ids, err), out, out_n, err);
 }
 
-rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, char **out, rp_error *err) {
+rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, char **out,
+                               rp_error *err) {
     base_buf b;
     base_buf_init(&b, 0);
-    rp_status st = model_tokenizer_decode(model_source_tokenizer(e->source), (const uint32_t *)ids, n, true, &b, err);
+    rp_status st = model_tokenizer_decode(model_source_tokenizer(e->source), (const uint32_t *)ids,
+                                          n, true, &b, err);
     if (st == RP_OK) st = base_buf_status(&b, err);
     if (st == RP_OK) *out = base_buf_take(&b);
     base_buf_done(&b);

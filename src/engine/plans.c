@@ -60,7 +60,8 @@ static rp_status parse_pair(const char *data, size_t size, engine_plans *out, rp
     memcpy(&first, data, sizeof first);
     if (first > size - sizeof first) return rp_fail(err, RP_CORRUPT, "stored plans are cut");
     RP_TRY(plan_load(data + sizeof first, (size_t)first, &out->model, err));
-    return plan_load(data + sizeof first + first, size - sizeof first - (size_t)first, &out->head, err);
+    return plan_load(data + sizeof first + first, size - sizeof first - (size_t)first, &out->head,
+                     err);
 }
 
 static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_plans *out) {
@@ -89,31 +90,40 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
 
 /* --- made now --------------------------------------------------------------------- */
 
-static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_graph **head, rp_error *err) {
-    model_graph_options g = {numerics_of(o->config), o->config->max_num_batched_tokens.v, o->config->max_num_seqs.v};
+static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_graph **head,
+                            rp_error *err) {
+    model_graph_options g = {numerics_of(o->config), o->config->max_num_batched_tokens.v,
+                             o->config->max_num_seqs.v};
     RP_TRY(model_llama_graph(o->source, &g, model, err));
     return model_llama_head(o->source, &g, head, err);
 }
 
 static bool wants_eager(const rp_compilation_config *c) {
-    return c->level <= RP_LEVEL_DYNAMO_AS_IS || !c->use_inductor || strcmp(c->backend, "eager") == 0;
+    return c->level <= RP_LEVEL_DYNAMO_AS_IS || !c->use_inductor ||
+           strcmp(c->backend, "eager") == 0;
 }
 
 static rp_status note_no_compiler(const engine_plans_options *o, rp_error *err) {
-    base_log(RP_LOG_WARNING, "no C compiler in PATH and nothing cached: running at level 0 with the built-in portable "
-                             "kernels, which is slow; install gcc or set REPRISE_CC");
-    return config_note_add(o->config, "no C compiler in PATH and no cached code; the built-in portable kernels run op by op",
-                           err, "level %d", (int)o->config->level);
+    base_log(
+        RP_LOG_WARNING,
+        "no C compiler in PATH and nothing cached: running at level 0 with the built-in portable "
+        "kernels, which is slow; install gcc or set REPRISE_CC");
+    return config_note_add(
+        o->config,
+        "no C compiler in PATH and no cached code; the built-in portable kernels run op by op", err,
+        "level %d", (int)o->config->level);
 }
 
-static rp_status compile_both(const engine_plans_options *o, const rp_graph *model, const rp_graph *head,
-                              engine_plans *out, rp_error *err) {
+static rp_status compile_both(const engine_plans_options *o, const rp_graph *model,
+                              const rp_graph *head, engine_plans *out, rp_error *err) {
     compile_toolchain tc = {0};
     char *fields = NULL;
     compile_stats hs = {0};
     rp_status st = RP_OK;
     bool eager = wants_eager(o->config);
-    const char *dump = o->config->debug_dump_path && *o->config->debug_dump_path ? o->config->debug_dump_path : NULL;
+    const char *dump = o->config->debug_dump_path && *o->config->debug_dump_path
+                           ? o->config->debug_dump_path
+                           : NULL;
     if (base_env_get(BASE_ENV_DEBUG_DUMP_PATH)) dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     if (!eager && !tc.path) {
@@ -121,9 +131,16 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
         RP_TRY_OUT(note_no_compiler(o, err));
     }
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
-    compile_options c = {.backend = eager ? &compile_eager : &compile_inductor, .isa = o->isa, .toolchain = &tc,
-                         .store = o->store, .key_fields = fields, .threads = o->threads, .passes = !eager,
-                         .dump_dir = dump, .progress = o->progress, .user = o->user};
+    compile_options c = {.backend = eager ? &compile_eager : &compile_inductor,
+                         .isa = o->isa,
+                         .toolchain = &tc,
+                         .store = o->store,
+                         .key_fields = fields,
+                         .threads = o->threads,
+                         .passes = !eager,
+                         .dump_dir = dump,
+                         .progress = o->progress,
+                         .user = o->user};
     if (o->config->level == RP_LEVEL_PIECEWISE) {
         c.splitting_ops = (const char *const *)o->config->splitting_ops.v;
         c.n_splitting_ops = (uint32_t)o->config->splitting_ops.n;
@@ -141,7 +158,8 @@ out:
     return st;
 }
 
-static rp_status make(const engine_plans_options *o, engine_plans *out, char **text, rp_error *err) {
+static rp_status make(const engine_plans_options *o, engine_plans *out, char **text,
+                      rp_error *err) {
     rp_graph *model = NULL, *head = NULL;
     rp_status st = RP_OK;
     uint64_t before = trace_count();
@@ -161,7 +179,8 @@ out:
 
 /* --- storing ------------------------------------------------------------------------- */
 
-static rp_status store_pair(const engine_plans_options *o, base_hash128 key, const engine_plans *p, rp_error *err) {
+static rp_status store_pair(const engine_plans_options *o, base_hash128 key, const engine_plans *p,
+                            rp_error *err) {
     char *a = NULL, *b = NULL;
     size_t na = 0, nb = 0;
     rp_status st = RP_OK;
@@ -182,8 +201,8 @@ out:
     return st;
 }
 
-static rp_status store_all(const engine_plans_options *o, const cache_key *k, const engine_plans *p, const char *text,
-                           rp_error *err) {
+static rp_status store_all(const engine_plans_options *o, const cache_key *k, const engine_plans *p,
+                           const char *text, rp_error *err) {
     char *factors = NULL;
     base_hash128 key = cache_key_hash(k);
     rp_status st = store_pair(o, key, p, err);

@@ -9,9 +9,9 @@
 
 typedef struct engine_plans {
     plan *model, *head;
-    compile_stats stats;  /* of the model graph; compiles and kernels with the head's */
+    compile_stats stats; /* of the model graph; compiles and kernels with the head's */
     bool from_cache;
-    uint32_t loaded;      /* code objects that came from the cache */
+    uint32_t loaded; /* code objects that came from the cache */
     double trace_ms, compile_ms;
     uint64_t traces;
 } engine_plans;
@@ -28,9 +28,11 @@ typedef struct engine_plans_options {
 
 /* A warm cache gives both plans without tracing, and without looking for a compiler. Without a compiler and without
  * a cached plan the portable kernels run at level 0, which is noted. */
-rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out, rp_error *err) RP_MUST_USE;
+rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out,
+                            rp_error *err) RP_MUST_USE;
 void engine_plans_done(engine_plans *p);
 /* The factors that find a plan. Owned by the caller (cache_key_free). */
-rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) RP_MUST_USE;
+rp_status engine_plans_key(const engine_plans_options *o, cache_key **out,
+                           rp_error *err) RP_MUST_USE;
 
 #endif

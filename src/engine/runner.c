@@ -57,14 +57,18 @@ static rp_status find_symbols(program *g, rp_error *err) {
     for (uint32_t i = 0; i < g->p->n_symbols; i++) {
         uint32_t k = 0;
         while (k < N_SYMBOLS && strcmp(symbol_names[k], g->p->symbols[i].name) != 0) k++;
-        if (k == N_SYMBOLS) return rp_fail(err, RP_INTERNAL, "plan %s has an unknown symbol %s", g->p->name, g->p->symbols[i].name);
+        if (k == N_SYMBOLS)
+            return rp_fail(err, RP_INTERNAL, "plan %s has an unknown symbol %s", g->p->name,
+                           g->p->symbols[i].name);
         g->symbol[i] = k;
     }
     return RP_OK;
 }
 
-static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t tokens, int64_t rows, rp_error *err) {
-    int64_t v[N_SYMBOLS] = {tokens, r->in.max_seqs, r->max_blocks, r->o.n_blocks, r->o.max_model_len, rows};
+static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t tokens,
+                            int64_t rows, rp_error *err) {
+    int64_t v[N_SYMBOLS] = {tokens,        r->in.max_seqs,     r->max_blocks,
+                            r->o.n_blocks, r->o.max_model_len, rows};
     int64_t symbols[16];
     for (uint32_t i = 0; i < g->p->n_symbols; i++) symbols[i] = v[g->symbol[i]];
     return plan_exec_bind(g->x, b, symbols, err);
@@ -73,19 +77,23 @@ static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t
 /* --- runnables --------------------------------------------------------------------- */
 
 /* The head reads rows of the hidden states of the whole step, so its T is the largest. */
-static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in, uint32_t n_in,
-                           const hal_launch **out, uint32_t *out_n, size_t *out_scratch, rp_error *err) {
+static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in,
+                           uint32_t n_in, const hal_launch **out, uint32_t *out_n,
+                           size_t *out_scratch, rp_error *err) {
     part *p = user;
     engine_runner *r = p->r;
     (void)in;
     (void)n_in;
-    if (p->is_head) RP_TRY(bind_sizes(r, p->prog, p->bound, r->in.max_tokens, key->num_logits, err));
-    else RP_TRY(bind_sizes(r, p->prog, p->bound, key->num_tokens, 1, err));
+    if (p->is_head)
+        RP_TRY(bind_sizes(r, p->prog, p->bound, r->in.max_tokens, key->num_logits, err));
+    else
+        RP_TRY(bind_sizes(r, p->prog, p->bound, key->num_tokens, 1, err));
     *out = p->bound->launches;
     *out_n = p->bound->n;
     *out_scratch = p->bound->scratch;
     if (!p->joined) return RP_OK;
-    RP_TRY(bind_sizes(r, &r->head, p->head, r->in.max_tokens, key->num_logits > 0 ? key->num_logits : 1, err));
+    RP_TRY(bind_sizes(r, &r->head, p->head, r->in.max_tokens,
+                      key->num_logits > 0 ? key->num_logits : 1, err));
     memcpy(p->joined, p->bound->launches, p->bound->n * sizeof *p->joined);
     memcpy(p->joined + p->bound->n, p->head->launches, p->head->n * sizeof *p->joined);
     *out = p->joined;
@@ -102,9 +110,12 @@ static rp_status launch_part(part *p, const rp_batch_descriptor *key, rp_error *
     return p->r->o.device->ops->launch(p->r->o.device, list, n, scratch, err);
 }
 
-static rp_status make_wrapper(engine_runner *r, part *p, const char *name, rp_cudagraph_mode mode, rp_error *err) {
+static rp_status make_wrapper(engine_runner *r, part *p, const char *name, rp_cudagraph_mode mode,
+                              rp_error *err) {
     graph_runnable run = {.user = p, .list = part_list};
-    graph_wrapper_options o = {.name = name, .mode = mode, .head = p->is_head,
+    graph_wrapper_options o = {.name = name,
+                               .mode = mode,
+                               .head = p->is_head,
                                .num_warmups = (uint32_t)r->o.config->cudagraph_num_of_warmups};
     return graph_wrapper_new(r->o.device, &r->state, &run, &o, &p->wrapper, err);
 }
@@ -125,7 +136,8 @@ static rp_status make_pieces(engine_runner *r, rp_error *err) {
     r->whole = (part){.r = r, .prog = &r->model};
     RP_TRY(plan_bound_new(r->model.x, 0, p->n_pieces, &r->whole.bound, err));
     RP_TRY(plan_bound_new(r->head.x, 0, r->head.p->n_pieces, &r->whole.head, err));
-    r->whole.joined = base_alloc_array(r->whole.bound->n + r->whole.head->n + 1u, sizeof *r->whole.joined);
+    r->whole.joined =
+        base_alloc_array(r->whole.bound->n + r->whole.head->n + 1u, sizeof *r->whole.joined);
     if (!r->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
     return make_wrapper(r, &r->whole, "step", RP_CUDAGRAPH_FULL, err);
 }
@@ -161,7 +173,8 @@ static rp_status alloc_inputs(engine_runner *r, rp_error *err) {
 
 static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const model_hparams *hp = model_source_hparams(r->o.source);
-    size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim * rp_dtype_block_bytes(r->o.kv_dtype);
+    size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
+                   rp_dtype_block_bytes(r->o.kv_dtype);
     void *kv = NULL;
     r->kv_size = layer * 2 * hp->n_layer;
     RP_TRY(alloc_inputs(r, err));
@@ -173,7 +186,8 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
     r->kv = kv;
-    for (uint32_t i = 0; i < r->model.p->n_states; i++) plan_exec_set(r->model.x, PLAN_STATE, i, r->kv + layer * i);
+    for (uint32_t i = 0; i < r->model.p->n_states; i++)
+        plan_exec_set(r->model.x, PLAN_STATE, i, r->kv + layer * i);
     return RP_OK;
 }
 
@@ -182,7 +196,8 @@ static rp_status bind_params(engine_runner *r, program *g, rp_error *err) {
         const void *data = engine_weights_param(r->o.weights, g->p, i);
         model_tensor t;
         plan_exec_set(g->x, PLAN_PARAM, i, (void *)(uintptr_t)data);
-        if (!data || model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK) continue;
+        if (!data || model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK)
+            continue;
         RP_TRY(hal_range_add(r->o.device, data, t.size, g->p->params[i].name, err));
     }
     return RP_OK;
@@ -210,8 +225,12 @@ static rp_status bind_inputs(engine_runner *r, rp_error *err) {
     return bind_leaf(&r->head, PLAN_OUTPUT, "", r->logits, err);
 }
 
-static rp_status open_program(engine_runner *r, program *g, const plan *p, const uint8_t *weights, rp_error *err) {
-    plan_exec_options o = {.device = r->o.device, .store = r->o.store, .builtin = compile_builtin_find, .weights = weights};
+static rp_status open_program(engine_runner *r, program *g, const plan *p, const uint8_t *weights,
+                              rp_error *err) {
+    plan_exec_options o = {.device = r->o.device,
+                           .store = r->o.store,
+                           .builtin = compile_builtin_find,
+                           .weights = weights};
     g->p = p;
     RP_TRY(find_symbols(g, err));
     return plan_exec_new(p, &o, &g->x, err);
@@ -221,10 +240,14 @@ static rp_status open_program(engine_runner *r, program *g, const plan *p, const
 
 static rp_status init_graphs(engine_runner *r, rp_error *err) {
     const rp_compilation_config *c = r->o.config;
-    graph_params g = {.mode = rp_config_cudagraph_mode(c), .max_num_seqs = (int32_t)c->max_num_seqs.v,
-                      .max_num_batched_tokens = (int32_t)c->max_num_batched_tokens.v, .uniform_query_len = 1,
-                      .decode_sizes = c->decode_capture_sizes.v, .n_decode_sizes = c->decode_capture_sizes.n,
-                      .mixed_sizes = c->mixed_capture_sizes.v, .n_mixed_sizes = c->mixed_capture_sizes.n};
+    graph_params g = {.mode = rp_config_cudagraph_mode(c),
+                      .max_num_seqs = (int32_t)c->max_num_seqs.v,
+                      .max_num_batched_tokens = (int32_t)c->max_num_batched_tokens.v,
+                      .uniform_query_len = 1,
+                      .decode_sizes = c->decode_capture_sizes.v,
+                      .n_decode_sizes = c->decode_capture_sizes.n,
+                      .mixed_sizes = c->mixed_capture_sizes.v,
+                      .n_mixed_sizes = c->mixed_capture_sizes.n};
     graph_state_init(&r->state, (config_sealed)c->sealed, c->require_graph);
     return graph_dispatcher_init(&r->dispatcher, &g, err);
 }
@@ -239,7 +262,8 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     r->max_rows = (uint32_t)o->config->max_num_batched_tokens.v;
     r->in = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
                                   .max_seqs = (uint32_t)o->config->max_num_seqs.v,
-                                  .max_blocks = r->max_blocks, .max_rows = r->max_rows};
+                                  .max_blocks = r->max_blocks,
+                                  .max_rows = r->max_rows};
     RP_TRY_OUT(init_graphs(r, err));
     RP_TRY_OUT(open_program(r, &r->model, o->plans->model, engine_weights_model(o->weights), err));
     RP_TRY_OUT(open_program(r, &r->head, o->plans->head, engine_weights_head(o->weights), err));
@@ -285,7 +309,8 @@ static rp_status capture_key(void *user, const graph_item *item, rp_error *err) 
     case GRAPH_HEAD: return graph_wrapper_capture(r->head_part.wrapper, d, NULL, 0, err);
     case GRAPH_PIECE:
         for (uint32_t i = 0; i < r->model.p->n_pieces; i++)
-            if (r->pieces[i].wrapper) RP_TRY(graph_wrapper_capture(r->pieces[i].wrapper, d, NULL, 0, err));
+            if (r->pieces[i].wrapper)
+                RP_TRY(graph_wrapper_capture(r->pieces[i].wrapper, d, NULL, 0, err));
         return RP_OK;
     default: return graph_wrapper_capture(r->whole.wrapper, d, NULL, 0, err);
     }
@@ -313,8 +338,10 @@ static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *er
     for (uint32_t i = 0; i < r->model.p->n_pieces; i++) {
         part *p = &r->pieces[i];
         rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = -1};
-        if (p->wrapper) RP_TRY(graph_wrapper_call(p->wrapper, d, NULL, 0, err));
-        else RP_TRY(launch_part(p, &key, err));
+        if (p->wrapper)
+            RP_TRY(graph_wrapper_call(p->wrapper, d, NULL, 0, err));
+        else
+            RP_TRY(launch_part(p, &key, err));
     }
     return RP_OK;
 }
@@ -326,15 +353,16 @@ static rp_status run_head(engine_runner *r, const rp_dispatch *d, rp_error *err)
 
 /* Eager steps go through one launch list: nothing is split that need not be. */
 static rp_status run_eager(engine_runner *r, const rp_dispatch *d, rp_error *err) {
-    rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = d->padded_logits};
+    rp_batch_descriptor key = {
+        .num_tokens = d->padded, .num_reqs = -1, .num_logits = d->padded_logits};
     part model = r->whole;
     model.joined = NULL;
     RP_TRY(launch_part(&model, &key, err));
     return run_head(r, d, err);
 }
 
-rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv, const float **out_logits,
-                             rp_error *err) {
+rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                             const float **out_logits, rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
     rp_forward_context fc;
     rp_dispatch *d = &r->last;
@@ -373,9 +401,12 @@ const rp_dispatch *engine_runner_last(const engine_runner *r) {
 }
 
 void engine_runner_memory(const engine_runner *r, engine_memory *out) {
-    *out = (engine_memory){.weights = engine_weights_bytes(r->o.weights), .kv = r->kv_size,
-                           .arena = plan_exec_arena_bytes(r->model.x) + plan_exec_arena_bytes(r->head.x),
-                           .inputs = r->in_size + r->hidden_size, .logits = r->logits_size,
+    *out = (engine_memory){.weights = engine_weights_bytes(r->o.weights),
+                           .kv = r->kv_size,
+                           .arena = plan_exec_arena_bytes(r->model.x) +
+                                    plan_exec_arena_bytes(r->head.x),
+                           .inputs = r->in_size + r->hidden_size,
+                           .logits = r->logits_size,
                            .graphs = (size_t)r->state.graph_bytes};
 }
 

@@ -28,15 +28,17 @@ typedef struct engine_runner_options {
 } engine_runner_options;
 
 /* Everything in options is borrowed for the life of the runner. */
-rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out, rp_error *err) RP_MUST_USE;
+rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
+                            rp_error *err) RP_MUST_USE;
 void engine_runner_free(engine_runner *r);
 /* Captures the ladder, then seals. */
-rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out, rp_error *err) RP_MUST_USE;
+rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,
+                                rp_error *err) RP_MUST_USE;
 
 /* One step: dispatch, build inputs, run. *out_logits: row i belongs to the i-th logit row of the batch; valid until
  * the next step; stride n_vocab. */
-rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv, const float **out_logits,
-                             rp_error *err) RP_MUST_USE;
+rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                             const float **out_logits, rp_error *err) RP_MUST_USE;
 
 const graph_state *engine_runner_state(const engine_runner *r);
 const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);

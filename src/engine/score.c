@@ -55,28 +55,43 @@ static rp_status prepare(scorer *s, rp_error *err) {
     uint32_t step = o->step, batch = (uint32_t)c->max_num_batched_tokens.v;
     s->n = o->n_prompt_ids + o->n_continuation_ids;
     if (o->n_prompt_ids == 0 || o->n_continuation_ids == 0)
-        return rp_fail(err, RP_INVALID, "scoring wants a prompt and a continuation; got %u and %u ids", o->n_prompt_ids, o->n_continuation_ids);
-    if (o->top_logits > MAX_TOP) return rp_fail(err, RP_CONFIG, "top logits %u; at most %d", o->top_logits, MAX_TOP);
-    if (step > batch) return rp_fail(err, RP_CONFIG, "step %u is above max_num_batched_tokens %u; raise that or lower the step", step, batch);
+        return rp_fail(err, RP_INVALID,
+                       "scoring wants a prompt and a continuation; got %u and %u ids",
+                       o->n_prompt_ids, o->n_continuation_ids);
+    if (o->top_logits > MAX_TOP)
+        return rp_fail(err, RP_CONFIG, "top logits %u; at most %d", o->top_logits, MAX_TOP);
+    if (step > batch)
+        return rp_fail(err, RP_CONFIG,
+                       "step %u is above max_num_batched_tokens %u; raise that or lower the step",
+                       step, batch);
     s->ids = base_alloc_array(s->n, sizeof *s->ids);
     s->top_ids = base_alloc_array(o->top_logits + 1u, sizeof *s->top_ids);
     s->top = base_alloc_array(o->top_logits + 1u, sizeof *s->top);
     if (!s->ids || !s->top_ids || !s->top) return rp_fail(err, RP_NOMEM, "scoring %u ids", s->n);
     memcpy(s->ids, o->prompt_ids, o->n_prompt_ids * sizeof *s->ids);
     memcpy(s->ids + o->n_prompt_ids, o->continuation_ids, o->n_continuation_ids * sizeof *s->ids);
-    engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v, .max_num_batched_tokens = batch,
-                               .max_model_len = s->e->max_model_len, .prefill_chunk = step,
+    engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
+                               .max_num_batched_tokens = batch,
+                               .max_model_len = s->e->max_model_len,
+                               .prefill_chunk = step,
                                .vocab_size = model_source_hparams(s->e->source)->n_vocab};
     RP_TRY(engine_sched_new(&so, s->e->kv, &s->sched, err));
-    engine_request_options ro = {.id = UINT64_MAX, .prompt = s->ids, .n_prompt = s->n, .max_tokens = 0, .all_logits = true,
+    engine_request_options ro = {.id = UINT64_MAX,
+                                 .prompt = s->ids,
+                                 .n_prompt = s->n,
+                                 .max_tokens = 0,
+                                 .all_logits = true,
                                  .sampling = ENGINE_SAMPLING_GREEDY};
     RP_TRY(engine_request_new(&ro, &s->req, err));
     return engine_sched_add(s->sched, s->req, err);
 }
 
-rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity, rp_error *err) {
-    if (!e || !o || o->size != sizeof *o) return rp_fail(err, RP_INVALID, "rp_engine_score: use RP_SCORE_OPTIONS_INIT");
-    if (!e->sched || !engine_sched_idle(e->sched)) return rp_fail(err, RP_INVALID, "scoring wants an engine with no requests under way");
+rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity,
+                          rp_error *err) {
+    if (!e || !o || o->size != sizeof *o)
+        return rp_fail(err, RP_INVALID, "rp_engine_score: use RP_SCORE_OPTIONS_INIT");
+    if (!e->sched || !engine_sched_idle(e->sched))
+        return rp_fail(err, RP_INVALID, "scoring wants an engine with no requests under way");
     scorer s = {.e = e, .o = o};
     rp_status st = prepare(&s, err);
     if (st == RP_OK) st = run(&s, err);

@@ -18,9 +18,9 @@ static json_t *object_config(const rp_engine *e) {
 static json_t *object_memory(const rp_engine *e) {
     engine_memory m;
     engine_runner_memory(e->runner, &m);
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m.weights, "kv", (json_int_t)m.kv, "arena",
-                     (json_int_t)m.arena, "inputs", (json_int_t)m.inputs, "logits", (json_int_t)m.logits, "graphs",
-                     (json_int_t)m.graphs);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m.weights, "kv",
+                     (json_int_t)m.kv, "arena", (json_int_t)m.arena, "inputs", (json_int_t)m.inputs,
+                     "logits", (json_int_t)m.logits, "graphs", (json_int_t)m.graphs);
 }
 
 static json_t *array_skips(const rp_engine *e) {
@@ -28,10 +28,12 @@ static json_t *array_skips(const rp_engine *e) {
     json_t *a = json_array();
     size_t n = rp_config_notes(e->config, &notes);
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(a, json_pack("{s:s,s:s}", "what", notes[i].what, "reason", notes[i].reason));
+        json_array_append_new(
+            a, json_pack("{s:s,s:s}", "what", notes[i].what, "reason", notes[i].reason));
     const graph_state *s = engine_runner_state(e->runner);
     for (uint32_t i = 0; i < s->n_skips; i++)
-        json_array_append_new(a, json_pack("{s:s,s:s,s:I}", "what", s->skips[i].what, "reason", s->skips[i].reason, "count",
+        json_array_append_new(a, json_pack("{s:s,s:s,s:I}", "what", s->skips[i].what, "reason",
+                                           s->skips[i].reason, "count",
                                            (json_int_t)s->skips[i].count));
     return a;
 }
@@ -62,22 +64,27 @@ static void add_counts(json_t *o, const rp_engine *e) {
     const hal_counters *c = hal_device_counters(e->device);
     const graph_state *s = engine_runner_state(e->runner);
     const compile_stats *cs = &e->plans.stats;
-    set(o, "pieces", json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", (int)cs->compiled, "distinct",
-                               (int)cs->distinct, "loaded", (int)e->plans.loaded));
+    set(o, "pieces",
+        json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", (int)cs->compiled,
+                  "distinct", (int)cs->distinct, "loaded", (int)e->plans.loaded));
     set(o, "traces", json_integer((json_int_t)e->plans.traces));
     set(o, "compiles", json_integer((json_int_t)cs->compiles));
     set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
     set(o, "cache_misses", json_integer((json_int_t)cache_misses(e->store)));
-    set(o, "kernels", json_integer((json_int_t)(e->plans.model->n_functions + e->plans.head->n_functions)));
+    set(o, "kernels",
+        json_integer((json_int_t)(e->plans.model->n_functions + e->plans.head->n_functions)));
     set(o, "captures", json_integer((json_int_t)s->captures));
     set(o, "replays", json_integer((json_int_t)s->replays));
     set(o, "eager_steps", json_integer((json_int_t)s->steps[RP_CUDAGRAPH_NONE]));
-    set(o, "steps", json_pack("{s:I,s:I,s:I}", "none", (json_int_t)s->steps[RP_CUDAGRAPH_NONE], "piecewise",
-                              (json_int_t)s->steps[RP_CUDAGRAPH_PIECEWISE], "full", (json_int_t)s->steps[RP_CUDAGRAPH_FULL]));
+    set(o, "steps",
+        json_pack("{s:I,s:I,s:I}", "none", (json_int_t)s->steps[RP_CUDAGRAPH_NONE], "piecewise",
+                  (json_int_t)s->steps[RP_CUDAGRAPH_PIECEWISE], "full",
+                  (json_int_t)s->steps[RP_CUDAGRAPH_FULL]));
     set(o, "launches_per_step", json_integer((json_int_t)e->times.step_launches));
-    set(o, "launches", json_pack("{s:I,s:I,s:I,s:I}", "single", (json_int_t)c->launches, "attention",
-                                 (json_int_t)c->attention_calls, "graph_launches", (json_int_t)c->graph_launches,
-                                 "module_loads", (json_int_t)c->module_loads));
+    set(o, "launches",
+        json_pack("{s:I,s:I,s:I,s:I}", "single", (json_int_t)c->launches, "attention",
+                  (json_int_t)c->attention_calls, "graph_launches", (json_int_t)c->graph_launches,
+                  "module_loads", (json_int_t)c->module_loads));
     set(o, "graph_breaks", json_integer(0));
     set(o, "recompiles", json_integer(0));
     set(o, "late_captures", json_integer((json_int_t)s->late));
@@ -93,7 +100,8 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "isa", json_string(gen_isa_name(e->isa)));
     set(o, "config", object_config(e));
     set(o, "level", json_integer((json_int_t)e->config->level));
-    set(o, "cudagraph_mode", json_string(rp_cudagraph_mode_name(rp_config_cudagraph_mode(e->config))));
+    set(o, "cudagraph_mode",
+        json_string(rp_cudagraph_mode_name(rp_config_cudagraph_mode(e->config))));
     set(o, "threads", json_integer((json_int_t)e->n_threads));
     add_times(o, e);
     set(o, "memory", object_memory(e));

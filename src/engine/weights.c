@@ -34,7 +34,8 @@ static size_t round_page(size_t n) {
 
 static layout layout_of(const engine_weights_options *o) {
     layout l = {.model = (size_t)o->model->weights_size, .head = (size_t)o->head->weights_size};
-    l.rope = (size_t)o->n_positions * (model_source_hparams(o->source)->rope_dim / 2) * sizeof(float);
+    l.rope = (size_t)o->n_positions * (model_source_hparams(o->source)->rope_dim / 2) *
+             sizeof(float);
     l.head_at = round_page(l.model);
     l.cos_at = l.head_at + round_page(l.head);
     l.sin_at = l.cos_at + round_page(l.rope);
@@ -64,10 +65,13 @@ static rp_status content_hash(const engine_weights_options *o, char hex[33], rp_
     char *known = NULL;
     rp_error ignored = {0};
     if (stat(model_source_name(o->source), &s) != 0) return hash_content(o, hex, err);
-    uint64_t id[] = {(uint64_t)s.st_dev, (uint64_t)s.st_ino, (uint64_t)s.st_size, (uint64_t)s.st_mtim.tv_sec,
-                     (uint64_t)s.st_mtim.tv_nsec, (uint64_t)s.st_ctim.tv_sec, (uint64_t)s.st_ctim.tv_nsec};
+    uint64_t id[] = {(uint64_t)s.st_dev,          (uint64_t)s.st_ino,
+                     (uint64_t)s.st_size,         (uint64_t)s.st_mtim.tv_sec,
+                     (uint64_t)s.st_mtim.tv_nsec, (uint64_t)s.st_ctim.tv_sec,
+                     (uint64_t)s.st_ctim.tv_nsec};
     base_hash128 key = base_hash(id, sizeof id);
-    if (cache_get_text(o->store, key, "content_hash", &known, &ignored) == RP_OK && strlen(known) == 32) {
+    if (cache_get_text(o->store, key, "content_hash", &known, &ignored) == RP_OK &&
+        strlen(known) == 32) {
         memcpy(hex, known, 33);
         base_free(known);
         return RP_OK;
@@ -97,7 +101,8 @@ static rp_status weights_key(const engine_weights_options *o, base_hash128 *out,
     base_buf b;
     base_buf_init(&b, 0);
     RP_TRY(content_hash(o, hex, err));
-    base_buf_printf(&b, "tiles of 16 rows, format 1\n%s\n%lld positions\n", hex, (long long)o->n_positions);
+    base_buf_printf(&b, "tiles of 16 rows, format 1\n%s\n%lld positions\n", hex,
+                    (long long)o->n_positions);
     add_layout(o->model, &b);
     add_layout(o->head, &b);
     rp_status st = base_buf_status(&b, err);
@@ -115,7 +120,8 @@ typedef struct packer {
 } packer;
 
 /* Which params of the plan pack i reads. */
-static rp_status pack_params(const packer *k, const plan *p, uint32_t i, const void **params, bool release, rp_error *err) {
+static rp_status pack_params(const packer *k, const plan *p, uint32_t i, const void **params,
+                             bool release, rp_error *err) {
     for (uint32_t s = 0; s < p->packs[i].n_sections; s++)
         for (uint32_t j = 0; j < p->packs[i].sections[s].n_params; j++) {
             uint32_t idx = p->packs[i].sections[s].params[j];
@@ -216,7 +222,8 @@ out:
 
 /* --- interface ------------------------------------------------------------------------ */
 
-rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out, rp_error *err) {
+rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
+                              rp_error *err) {
     base_hash128 key;
     size_t size = 0;
     rp_error miss = {0};
@@ -229,10 +236,14 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
         base_file_unmap(&w->file);
         st = RP_NOT_FOUND;
     }
-    if (st == RP_NOT_FOUND) st = pack_all(w, key, err);
-    else if (st != RP_OK) st = rp_fail(err, st, "%s", miss.text);
-    if (st == RP_OK) *out = w;
-    else engine_weights_free(w);
+    if (st == RP_NOT_FOUND)
+        st = pack_all(w, key, err);
+    else if (st != RP_OK)
+        st = rp_fail(err, st, "%s", miss.text);
+    if (st == RP_OK)
+        *out = w;
+    else
+        engine_weights_free(w);
     return st;
 }
 
@@ -261,7 +272,8 @@ size_t engine_weights_bytes(const engine_weights *w) {
 static bool read_by_launch(const plan *p, uint32_t idx) {
     for (uint32_t i = 0; i < p->n_launches; i++)
         for (uint32_t a = 0; a < p->launches[i].n_args; a++)
-            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx) return true;
+            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
+                return true;
     return false;
 }
 

@@ -19,7 +19,8 @@ typedef struct engine_weights_options {
 } engine_weights_options;
 
 /* Maps the packed weights, or packs them in a stream, one matrix at a time, into the cache. */
-rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out, rp_error *err) RP_MUST_USE;
+rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
+                              rp_error *err) RP_MUST_USE;
 void engine_weights_free(engine_weights *w);
 /* Packed weights of the model plan and of the head plan. */
 const uint8_t *engine_weights_model(const engine_weights *w);
@@ -29,6 +30,7 @@ const void *engine_weights_param(const engine_weights *w, const plan *p, uint32_
 bool engine_weights_were_packed(const engine_weights *w); /* packed now rather than mapped */
 size_t engine_weights_bytes(const engine_weights *w);
 /* Registers the address ranges for the pointer audit. */
-rp_status engine_weights_register(const engine_weights *w, hal_device *d, rp_error *err) RP_MUST_USE;
+rp_status engine_weights_register(const engine_weights *w, hal_device *d,
+                                  rp_error *err) RP_MUST_USE;
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "base/alloc.h"
 
-static bool is_affine(const ir_dims *t, ir_dim d, const gen_affine *a, int64_t *values, uint32_t n) {
+static bool is_affine(const ir_dims *t, ir_dim d, const gen_affine *a, int64_t *values,
+                      uint32_t n) {
     static const int64_t probes[] = {1, 2, 3, 7, 31, 33, 1000003};
     for (size_t p = 0; p < sizeof probes / sizeof *probes; p++) {
         int64_t want = a->constant;
@@ -34,9 +35,11 @@ rp_status gen_affine_of(const ir_dims *t, ir_dim d, gen_affine *out, rp_error *e
         values[i] = 0;
     }
     if (a.n_terms > GEN_AFFINE_TERMS || !is_affine(t, d, &a, values, n))
-        st = rp_fail(err, RP_UNSUPPORTED, "a built-in kernel over a size that is not a sum of at most %d symbols",
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "a built-in kernel over a size that is not a sum of at most %d symbols",
                      GEN_AFFINE_TERMS);
-    else *out = a;
+    else
+        *out = a;
     base_free(values);
     return st;
 }

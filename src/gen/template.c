@@ -11,8 +11,10 @@ void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     base_buf_add(out, rp_embed_vector_c_inc, rp_embed_vector_c_inc_size);
     base_buf_add(out, rp_embed_matmul_c_inc, rp_embed_matmul_c_inc_size);
     for (int d = 0; d < RP_DTYPE_COUNT_; d++)
-        if (uses->quant >> d & 1) base_buf_printf(out, "RP_MM_QUANT(%s)\n", rp_dtype_name((rp_dtype)d));
+        if (uses->quant >> d & 1)
+            base_buf_printf(out, "RP_MM_QUANT(%s)\n", rp_dtype_name((rp_dtype)d));
     if (uses->floats) base_buf_puts(out, "RP_MMF_KERNELS\n");
     for (int d = 0; d < RP_DTYPE_COUNT_; d++)
-        if (uses->floats >> d & 1) base_buf_printf(out, "RP_MM_FLOAT(%s)\n", rp_dtype_name((rp_dtype)d));
+        if (uses->floats >> d & 1)
+            base_buf_printf(out, "RP_MM_FLOAT(%s)\n", rp_dtype_name((rp_dtype)d));
 }

@@ -60,7 +60,8 @@ uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offse
     char name[32];
     for (uint32_t i = 0; i < K->n_bufs; i++) {
         const kir_buf *b = &K->bufs[i];
-        if (b->space == KIR_ARG && b->slot == slot && b->dtype == dtype && b->offset == offset) return i;
+        if (b->space == KIR_ARG && b->slot == slot && b->dtype == dtype && b->offset == offset)
+            return i;
     }
     base_buf text;
     base_buf_init(&text, sizeof name);
@@ -90,7 +91,8 @@ static kir_ref load_block_int(lowerer *L, lower_ref at, rp_dtype t, kir_ref bloc
 
 /* Element of a file-layout block format, as ggml defines it: q4_0 d*(q-8), q4_1 d*q+m, q8_0 d*q. */
 static kir_ref load_file_block(lowerer *L, lower_ref at, rp_dtype t, kir_ref lin) {
-    kir_ref n = kir_const_i(K, 32), block = kir_bin(K, KIR_IDIV, lin, n), j = kir_bin(K, KIR_IMOD, lin, n);
+    kir_ref n = kir_const_i(K, 32), block = kir_bin(K, KIR_IDIV, lin, n),
+            j = kir_bin(K, KIR_IMOD, lin, n);
     int64_t halves = (int64_t)rp_dtype_block_bytes(t) / 2;
     kir_ref head = kir_bin(K, KIR_IMUL, block, kir_const_i(K, halves));
     kir_ref d = kir_load(K, lower_buffer(L, at, RP_DTYPE_F16, 0), head);
@@ -112,7 +114,8 @@ static kir_ref load_i16b32(lowerer *L, lower_ref at, const ir_shape *s, const ki
     kir_ref di = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 18)),
                          kir_bin(K, KIR_IDIV, j, kir_const_i(K, 32)));
     kir_ref q = kir_cvt(K, KIR_F32, kir_load(K, lower_buffer(L, at, RP_DTYPE_I16, 0), qi));
-    return kir_alu(K, IR_mul, q, kir_load(K, lower_buffer(L, at, RP_DTYPE_F32, k * 2), di), KIR_NONE);
+    return kir_alu(K, IR_mul, q, kir_load(K, lower_buffer(L, at, RP_DTYPE_F32, k * 2), di),
+                   KIR_NONE);
 }
 
 static kir_ref load_memory(lowerer *L, ir_ref r, const kir_ref *idx) {
@@ -160,7 +163,11 @@ static kir_ref elementwise_value(lowerer *L, const ir_node *n, const kir_ref *id
 }
 
 static kir_reduce reduce_kind(ir_op op) {
-    return op == IR_sum ? KIR_SUM : op == IR_prod ? KIR_PROD : op == IR_amax ? KIR_MAX : op == IR_amin ? KIR_MIN : KIR_ARGMAX;
+    return op == IR_sum    ? KIR_SUM
+           : op == IR_prod ? KIR_PROD
+           : op == IR_amax ? KIR_MAX
+           : op == IR_amin ? KIR_MIN
+                           : KIR_ARGMAX;
 }
 
 static kir_ref reduce_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
@@ -189,14 +196,19 @@ static kir_ref matmul_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     int64_t v;
     kir_ref j = kir_begin_reduce(K, KIR_SUM, lower_dim(L, a->shape.dim[ra - 1]));
     for (uint32_t i = 0; i + 2 < ra; i++)
-        ia[i] = ir_dim_is_const(ir_graph_dims(L->g), a->shape.dim[i], &v) && v == 1 ? kir_const_i(K, 0) : idx[rank - ra + i];
+        ia[i] = ir_dim_is_const(ir_graph_dims(L->g), a->shape.dim[i], &v) && v == 1
+                    ? kir_const_i(K, 0)
+                    : idx[rank - ra + i];
     for (uint32_t i = 0; i + 2 < rb; i++)
-        ib[i] = ir_dim_is_const(ir_graph_dims(L->g), b->shape.dim[i], &v) && v == 1 ? kir_const_i(K, 0) : idx[rank - rb + i];
+        ib[i] = ir_dim_is_const(ir_graph_dims(L->g), b->shape.dim[i], &v) && v == 1
+                    ? kir_const_i(K, 0)
+                    : idx[rank - rb + i];
     ia[ra - 2] = idx[rank - 2];
     ia[ra - 1] = j;
     ib[rb - 2] = trans ? idx[rank - 1] : j;
     ib[rb - 1] = trans ? j : idx[rank - 1];
-    kir_ref p = kir_alu(K, IR_mul, lower_value(L, n->in[0], ia), lower_value(L, n->in[1], ib), KIR_NONE);
+    kir_ref p =
+        kir_alu(K, IR_mul, lower_value(L, n->in[0], ia), lower_value(L, n->in[1], ib), KIR_NONE);
     return kir_round_to(K, n->dtype, kir_yield(K, p));
 }
 
@@ -233,11 +245,13 @@ static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     const ir_node *x = ir_node_at(L->g, n->in[0]);
     kir_ref sub[IR_MAX_RANK];
     uint32_t same = 0;
-    while (same < n->shape.rank && same < x->shape.rank && n->shape.dim[same] == x->shape.dim[same]) {
+    while (same < n->shape.rank && same < x->shape.rank &&
+           n->shape.dim[same] == x->shape.dim[same]) {
         sub[same] = idx[same];
         same++;
     }
-    if (same < x->shape.rank) lower_delinear(L, &x->shape, lower_linear(L, &n->shape, idx, same), same, sub);
+    if (same < x->shape.rank)
+        lower_delinear(L, &x->shape, lower_linear(L, &n->shape, idx, same), same, sub);
     return lower_value(L, n->in[0], sub);
 }
 
@@ -266,7 +280,8 @@ static kir_ref const_value(lowerer *L, const ir_node *n) {
 static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
     const ir_node *n = ir_node_at(L->g, r);
     if (n->dtype == RP_DTYPE_I64) {
-        (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32", ir_op_table(n->op)->name);
+        (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32",
+                      ir_op_table(n->op)->name);
         return KIR_NONE;
     }
     switch (n->op) {
@@ -287,7 +302,8 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
     case IR_KIND_REDUCE: return reduce_value(L, n, idx);
     default: break;
     }
-    (void)rp_fail(L->err, RP_UNSUPPORTED, "%s cannot be computed inside a kernel", ir_op_table(n->op)->name);
+    (void)rp_fail(L->err, RP_UNSUPPORTED, "%s cannot be computed inside a kernel",
+                  ir_op_table(n->op)->name);
     return KIR_NONE;
 }
 
@@ -321,7 +337,9 @@ kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx) {
     lower_local *l = &L->local[r];
     if (l->place == LOWER_SSA) return l->value;
     if (l->place == LOWER_ACC) return kir_load(K, l->value, L->col);
-    if (l->place == LOWER_SCRATCH) return kir_load(K, l->value, L->col != KIR_NONE ? L->col : lower_linear(L, &n->shape, idx, 1));
+    if (l->place == LOWER_SCRATCH)
+        return kir_load(K, l->value,
+                        L->col != KIR_NONE ? L->col : lower_linear(L, &n->shape, idx, 1));
     kir_ref v = memo_find(L, r, n->shape.rank, idx);
     if (v != KIR_NONE) return v;
     v = l->place == LOWER_STORED ? load_memory(L, r, idx) : compute(L, r, idx);

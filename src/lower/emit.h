@@ -34,9 +34,9 @@ typedef struct lowerer {
     const pass_fusion *f;
     const lower_options *opt;
     lower_piece *out;
-    base_arena *arena;  /* out->arena */
-    lower_ref *where;   /* by ref: memory of stored nodes and leaves */
-    bool *has_memory;   /* by ref */
+    base_arena *arena; /* out->arena */
+    lower_ref *where;  /* by ref: memory of stored nodes and leaves */
+    bool *has_memory;  /* by ref */
     base_buf source;
     rp_error *err;
     /* the kernel being built */
@@ -44,7 +44,7 @@ typedef struct lowerer {
     lower_local *local; /* by ref */
     lower_ref args[64];
     uint32_t n_args;
-    kir_ref col;        /* fragment: column within the tile */
+    kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
     uint32_t n_memo;
 } lowerer;

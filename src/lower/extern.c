@@ -24,7 +24,8 @@ static rp_status add_const(lowerer *L, const void *data, uint32_t size, lower_re
     return RP_OK;
 }
 
-rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_attention_record *r, rp_error *err) {
+rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
+                                 gen_attention_record *r, rp_error *err) {
     ir_dims *own = ir_graph_dims(g);
     const ir_node *k = ir_node_at(g, n->in[1]), *tables = ir_node_at(g, n->in[5]);
     int64_t block = 0;
@@ -37,7 +38,8 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
         return rp_fail(err, RP_UNSUPPORTED, "attention over a cache whose block size is not known");
     r->block_size = (uint32_t)block;
     RP_TRY(gen_affine_of(dims, ir_dim_import(dims, own, n->shape.dim[0]), &r->rows, err));
-    RP_TRY(gen_affine_of(dims, ir_dim_import(dims, own, tables->shape.dim[1]), &r->table_width, err));
+    RP_TRY(
+        gen_affine_of(dims, ir_dim_import(dims, own, tables->shape.dim[1]), &r->table_width, err));
     return gen_attention_check(r, err);
 }
 
@@ -53,7 +55,8 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r, uint32_
     L->n_args = 8;
     lower_launch *l = lower_add_launch(L);
     l->name = "attention";
-    l->alts[0] = (lower_alt){INT64_MAX, gen_attention_name(L->opt->isa), gen_attention_scratch(&rec)};
+    l->alts[0] =
+        (lower_alt){INT64_MAX, gen_attention_name(L->opt->isa), gen_attention_scratch(&rec)};
     l->n_alts = 1;
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), n->shape.dim[0]);
     l->items = gen_attention_items(L->out->dims, l->rows, &rec);
@@ -67,8 +70,8 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r, uint32_t i
     const rp_op_desc *d = ir_custom_find(name);
     lower_ref args[34];
     if (!d || !d->cpu)
-        return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register", name,
-                       d ? "has no implementation for cpu" : "is not registered");
+        return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
+                       name, d ? "has no implementation for cpu" : "is not registered");
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(operand_memory(L, n->in[i], index, &args[i]));
     RP_TRY(lower_memory(L, r, &args[n->n_in]));
     memcpy(L->args, args, (n->n_in + 1u) * sizeof *args);

@@ -22,7 +22,8 @@ static rp_status finish(lowerer *L, char *name, ir_dim rows) {
 static bool has_reduction(const lowerer *L, const pass_group *gr) {
     for (uint32_t i = 0; i < gr->n_nodes; i++) {
         ir_op op = ir_node_at(L->g, gr->nodes[i])->op;
-        if (ir_op_table(op)->kind == IR_KIND_REDUCE || op == IR_quantize || op == IR_matmul) return true;
+        if (ir_op_table(op)->kind == IR_KIND_REDUCE || op == IR_quantize || op == IR_matmul)
+            return true;
     }
     return false;
 }
@@ -50,14 +51,16 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out, uint32_t index) {
         return rp_fail(L->err, RP_UNSUPPORTED, "%s of %s is returned as it is; dequantize it first",
                        ir_op_table(n->op)->name, rp_dtype_name(n->dtype));
     *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
-    L->out->temps[L->out->n_temps++].bytes = lower_bytes(L->out->dims, n) == IR_DIM_BAD
-                                                  ? IR_DIM_BAD
-                                                  : ir_dim_import(L->out->dims, dims, lower_bytes(dims, n));
+    L->out->temps[L->out->n_temps++].bytes =
+        lower_bytes(L->out->dims, n) == IR_DIM_BAD
+            ? IR_DIM_BAD
+            : ir_dim_import(L->out->dims, dims, lower_bytes(dims, n));
     L->n_args = 0;
     RP_TRY(lower_kernel_begin(L, name, KIR_KERNEL));
     kir_ref idx[IR_MAX_RANK];
     idx[0] = kir_begin(K, KIR_PAR, lower_dim(L, rows));
-    for (uint32_t d = 1; d < n->shape.rank; d++) idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
+    for (uint32_t d = 1; d < n->shape.rank; d++)
+        idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
     lower_put(L, lower_buffer(L, *out, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0),
               lower_value(L, r, idx));
     for (uint32_t d = 1; d < n->shape.rank; d++) kir_end(K);

@@ -27,10 +27,12 @@ rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
     if (!L->has_memory[r]) {
         ir_dim bytes = lower_bytes(ir_graph_dims(L->g), ir_node_at(L->g, r));
         if (bytes == IR_DIM_BAD)
-            return rp_fail(L->err, RP_UNSUPPORTED, "%s has more than one unknown size; its memory cannot be planned",
+            return rp_fail(L->err, RP_UNSUPPORTED,
+                           "%s has more than one unknown size; its memory cannot be planned",
                            ir_op_table(ir_node_at(L->g, r)->op)->name);
         L->where[r] = (lower_ref){LOWER_TEMP, L->out->n_temps};
-        L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
+        L->out->temps[L->out->n_temps++].bytes =
+            ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
         L->has_memory[r] = true;
     }
     *out = L->where[r];
@@ -96,8 +98,8 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
     L->local = base_arena_array(o->arena, n, sizeof *L->local);
     L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
-    if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches || !L->where ||
-        !L->has_memory || !L->local || !L->memo)
+    if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches ||
+        !L->where || !L->has_memory || !L->local || !L->memo)
         return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
     const ir_dims *own = ir_graph_dims(L->g);
     for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {
@@ -124,9 +126,12 @@ static rp_status place_outputs(lowerer *L) {
         while (ir_node_at(L->g, base)->op == IR_reshape) base = ir_node_at(L->g, base)->in[0];
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
         bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP;
-        if (own || (L->has_memory[base] && ir_node_at(L->g, base)->op == IR_attention)) *at = L->where[base];
-        else if (ir_node_at(L->g, o)->op == IR_empty) RP_TRY(lower_memory(L, o, at));
-        else RP_TRY(lower_copy(L, o, at, i));
+        if (own || (L->has_memory[base] && ir_node_at(L->g, base)->op == IR_attention))
+            *at = L->where[base];
+        else if (ir_node_at(L->g, o)->op == IR_empty)
+            RP_TRY(lower_memory(L, o, at));
+        else
+            RP_TRY(lower_copy(L, o, at, i));
     }
     return RP_OK;
 }
@@ -151,12 +156,19 @@ static rp_status lower_groups(lowerer *L) {
     return place_outputs(L);
 }
 
-rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out, rp_error *err) {
+rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                      rp_error *err) {
     rp_status st = RP_OK;
     pass_fusion fusion = {0};
     lower_piece p = {.arena = base_arena_new()};
     rp_error local = {0};
-    lowerer L = {.g = g, .f = &fusion, .opt = opt, .out = &p, .arena = p.arena, .err = &local, .col = KIR_NONE};
+    lowerer L = {.g = g,
+                 .f = &fusion,
+                 .opt = opt,
+                 .out = &p,
+                 .arena = p.arena,
+                 .err = &local,
+                 .col = KIR_NONE};
     base_buf_init(&L.source, 0);
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
     RP_TRY_OUT(pass_fuse(g, &fusion, &local));

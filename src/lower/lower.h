@@ -12,12 +12,12 @@
 
 /* What a launch argument refers to. */
 typedef enum lower_seg {
-    LOWER_INPUT,  /* input leaf idx */
-    LOWER_PARAM,  /* param leaf idx, in its file layout */
-    LOWER_PACK,   /* packed weights idx */
-    LOWER_STATE,  /* state leaf idx */
-    LOWER_TEMP,   /* temporary idx */
-    LOWER_CONST   /* constant record idx */
+    LOWER_INPUT, /* input leaf idx */
+    LOWER_PARAM, /* param leaf idx, in its file layout */
+    LOWER_PACK,  /* packed weights idx */
+    LOWER_STATE, /* state leaf idx */
+    LOWER_TEMP,  /* temporary idx */
+    LOWER_CONST  /* constant record idx */
 } lower_seg;
 
 typedef struct lower_ref {
@@ -41,7 +41,7 @@ typedef struct lower_temp {
 typedef struct lower_section {
     uint32_t params[4]; /* param leaves */
     uint32_t n_params;
-    int64_t rows;       /* of each matrix */
+    int64_t rows; /* of each matrix */
 } lower_section;
 
 typedef struct lower_pack {
@@ -55,13 +55,13 @@ typedef struct lower_pack {
 typedef struct lower_alt {
     int64_t max;
     const char *symbol; /* in the piece's module, or a built-in kernel when it starts with '@' */
-    int64_t scratch; /* bytes of thread-local scratch */
+    int64_t scratch;    /* bytes of thread-local scratch */
 } lower_alt;
 
 #define LOWER_MAX_ALTS 4
 
 typedef struct lower_launch {
-    const char *name;          /* of the kernel, for logs */
+    const char *name; /* of the kernel, for logs */
     lower_alt alts[LOWER_MAX_ALTS];
     uint32_t n_alts;
     ir_dim rows;
@@ -70,16 +70,16 @@ typedef struct lower_launch {
     lower_ref *args;
     uint32_t n_args;
     bool attention;
-    const char *custom;        /* a custom op: called on the host, no function */
-    ir_ref node;               /* of a custom op: its node, for operand types */
+    const char *custom; /* a custom op: called on the host, no function */
+    ir_ref node;        /* of a custom op: its node, for operand types */
 } lower_launch;
 
 typedef struct lower_piece {
     base_arena *arena;
-    ir_dims *dims;             /* symbols: dim[i] of every launch is symbol i */
+    ir_dims *dims; /* symbols: dim[i] of every launch is symbol i */
     lower_temp *temps;
     uint32_t n_temps;
-    lower_ref *outputs;        /* of each output of the piece; token outputs are temps of 0 bytes */
+    lower_ref *outputs; /* of each output of the piece; token outputs are temps of 0 bytes */
     uint32_t n_outputs;
     lower_const *consts;
     uint32_t n_consts;
@@ -87,13 +87,13 @@ typedef struct lower_piece {
     uint32_t n_packs;
     lower_launch *launches;
     uint32_t n_launches;
-    char *source;              /* C text */
+    char *source; /* C text */
 } lower_piece;
 
 typedef struct lower_options {
     gen_isa isa;
-    const char *prefix;        /* of function names, unique in a module */
-    base_buf *kir, *cuda;      /* (optional) receive the same kernels as kernel IR and as CUDA C */
+    const char *prefix;   /* of function names, unique in a module */
+    base_buf *kir, *cuda; /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;
 
 /* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */
@@ -105,7 +105,7 @@ void lower_done(lower_piece *p);
  * gen/embed/prelude.h. */
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
-rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_attention_record *r,
-                                 rp_error *err) RP_MUST_USE;
+rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
+                                 gen_attention_record *r, rp_error *err) RP_MUST_USE;
 
 #endif

@@ -39,7 +39,8 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
 }
 
 /* The left operand of the products as rows in memory. */
-static rp_status left_rows(lowerer *L, const pass_group *gr, uint32_t index, lower_ref *at, rp_dtype *dtype) {
+static rp_status left_rows(lowerer *L, const pass_group *gr, uint32_t index, lower_ref *at,
+                           rp_dtype *dtype) {
     ir_ref r = gr->lhs;
     const ir_node *n = ir_node_at(L->g, r);
     if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0])) {
@@ -71,7 +72,8 @@ static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
         lower_section *sec = &p->sections[p->n_sections++];
         sec->n_params = s->n_mats;
         sec->rows = product_of(L, s->mats[0]).n;
-        for (uint32_t j = 0; j < s->n_mats; j++) sec->params[j] = param_index(L, product_of(L, s->mats[j]).param);
+        for (uint32_t j = 0; j < s->n_mats; j++)
+            sec->params[j] = param_index(L, product_of(L, s->mats[j]).param);
     }
     *out = L->out->n_packs++;
     return RP_OK;
@@ -83,12 +85,14 @@ static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name, i
     RP_TRY(lower_kernel_begin(L, name, KIR_FRAGMENT));
     kir_ref row = kir_param(K, 0), col0 = kir_param(K, 1);
     kir_ref cols = kir_const_i(K, COLUMNS);
-    if (n % COLUMNS) cols = kir_bin(K, KIR_IMIN, cols, kir_bin(K, KIR_ISUB, kir_const_i(K, n), col0));
+    if (n % COLUMNS)
+        cols = kir_bin(K, KIR_IMIN, cols, kir_bin(K, KIR_ISUB, kir_const_i(K, n), col0));
     for (uint32_t i = 0; i < s->n_mats; i++) {
         base_buf text;
         base_buf_init(&text, 16);
         base_buf_printf(&text, "acc%u", i);
-        uint32_t b = kir_add_buf(K, text.data ? text.data : "acc", KIR_SCRATCH, RP_DTYPE_F32, 0, 0, COLUMNS);
+        uint32_t b =
+            kir_add_buf(K, text.data ? text.data : "acc", KIR_SCRATCH, RP_DTYPE_F32, 0, 0, COLUMNS);
         base_buf_done(&text);
         L->local[s->mats[i]] = (lower_local){LOWER_ACC, b};
     }
@@ -112,19 +116,25 @@ static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) 
         if (K->bufs[i].space == KIR_SCRATCH)
             base_buf_printf(b, "    %s rp_e%u[%d] __attribute__((aligned(64))); \\\n",
                             K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i, COLUMNS);
-    base_buf_printf(b, "    for (int rp_q = 0; rp_q < (n); rp_q++) %s(arg, dim, (row0) + rp_q, (item) * %d", name, COLUMNS);
+    base_buf_printf(
+        b, "    for (int rp_q = 0; rp_q < (n); rp_q++) %s(arg, dim, (row0) + rp_q, (item) * %d",
+        name, COLUMNS);
     for (uint32_t i = 0; i < K->n_bufs; i++) {
         if (K->bufs[i].space != KIR_SCRATCH) continue;
-        if (i < s->n_mats) base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * COLUMNS, i * COLUMNS);
-        else base_buf_printf(b, ", rp_e%u", i);
+        if (i < s->n_mats)
+            base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * COLUMNS, i * COLUMNS);
+        else
+            base_buf_printf(b, ", rp_e%u", i);
     }
     base_buf_puts(b, "); \\\n} while (0)\n");
 }
 
 void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses) {
     uint32_t bit = UINT32_C(1) << product_of(L, gr->segs[0].mats[0]).dtype;
-    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0])) uses->quant |= bit;
-    else uses->floats |= bit;
+    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]))
+        uses->quant |= bit;
+    else
+        uses->floats |= bit;
 }
 
 /* --- the kernel ---------------------------------------------------------------- */
@@ -137,29 +147,43 @@ static bool is_quant_path(rp_dtype left) {
 static void row_macro(lowerer *L, const char *name, uint32_t slot, rp_dtype left, int64_t k) {
     base_buf *b = &L->source;
     if (is_quant_path(left)) {
-        base_buf_printf(b, "#define %s_XROW(row, tmp) ((const char *)arg[%u] + (row) * (long long)RP_QROW_SIZE(%" PRId64 "))\n",
+        base_buf_printf(b,
+                        "#define %s_XROW(row, tmp) ((const char *)arg[%u] + (row) * (long "
+                        "long)RP_QROW_SIZE(%" PRId64 "))\n",
                         name, slot, k);
     } else if (left == RP_DTYPE_F32) {
-        base_buf_printf(b, "#define %s_XROW(row, tmp) ((const float *)arg[%u] + (row) * %" PRId64 ")\n", name, slot, k);
+        base_buf_printf(
+            b, "#define %s_XROW(row, tmp) ((const float *)arg[%u] + (row) * %" PRId64 ")\n", name,
+            slot, k);
     } else {
-        base_buf_printf(b, "static const float *%s_xrow(const rp_u16 *x, float *t)\n{\n"
-                        "    for (int i = 0; i < %" PRId64 "; i++) t[i] = rp_%s_to_f32(x[i]);\n    return t;\n}\n",
+        base_buf_printf(b,
+                        "static const float *%s_xrow(const rp_u16 *x, float *t)\n{\n"
+                        "    for (int i = 0; i < %" PRId64
+                        "; i++) t[i] = rp_%s_to_f32(x[i]);\n    return t;\n}\n",
                         name, k, rp_dtype_name(left));
-        base_buf_printf(b, "#define %s_XROW(row, tmp) %s_xrow((const rp_u16 *)arg[%u] + (row) * %" PRId64 ", (tmp))\n",
-                        name, name, slot, k);
+        base_buf_printf(
+            b,
+            "#define %s_XROW(row, tmp) %s_xrow((const rp_u16 *)arg[%u] + (row) * %" PRId64
+            ", (tmp))\n",
+            name, name, slot, k);
     }
 }
 
-static void segment_loop(lowerer *L, const pass_segment *s, const char *kernel, const char *frag, rp_dtype left,
-                         const product *p, int64_t first_item, int64_t first_tile, const char *rows) {
+static void segment_loop(lowerer *L, const pass_segment *s, const char *kernel, const char *frag,
+                         rp_dtype left, const product *p, int64_t first_item, int64_t first_tile,
+                         const char *rows) {
     base_buf *b = &L->source;
     int64_t items = (p->n + COLUMNS - 1) / COLUMNS;
-    base_buf_printf(b, "    {\n        long long b = RP_MAX(begin - %" PRId64 ", 0), e = RP_MIN(end - %" PRId64 ", %" PRId64 ");\n",
+    base_buf_printf(b,
+                    "    {\n        long long b = RP_MAX(begin - %" PRId64
+                    ", 0), e = RP_MIN(end - %" PRId64 ", %" PRId64 ");\n",
                     first_item, first_item, items);
-    base_buf_printf(b, "        if (b < e) %s(%s, b, e, %s, %" PRId64 ", %u, w + %" PRId64 " * RP_TILE_%s(%" PRId64
-                    "), scratch, %s_XROW, %s_EPI);\n    }\n",
-                    is_quant_path(left) ? "RP_MM_LOOP" : "RP_MMF_LOOP", rp_dtype_name(p->dtype), rows, p->k,
-                    s->n_mats * COLUMNS / GEN_TILE_ROWS, first_tile, rp_dtype_name(p->dtype), p->k, kernel, frag);
+    base_buf_printf(b,
+                    "        if (b < e) %s(%s, b, e, %s, %" PRId64 ", %u, w + %" PRId64
+                    " * RP_TILE_%s(%" PRId64 "), scratch, %s_XROW, %s_EPI);\n    }\n",
+                    is_quant_path(left) ? "RP_MM_LOOP" : "RP_MMF_LOOP", rp_dtype_name(p->dtype),
+                    rows, p->k, s->n_mats * COLUMNS / GEN_TILE_ROWS, first_tile,
+                    rp_dtype_name(p->dtype), p->k, kernel, frag);
 }
 
 static char *arena_text(lowerer *L, const char *name, uint32_t i) {
@@ -175,22 +199,27 @@ static int64_t template_scratch(rp_dtype left, int64_t k) {
     return round64(MAX_ROWS_FLOAT * k * 4) + round64(k * 4);
 }
 
-static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left, uint32_t x, uint32_t w,
-                               int64_t *items) {
+static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
+                               uint32_t x, uint32_t w, int64_t *items) {
     base_buf rows;
     base_buf_init(&rows, 0);
     product first = product_of(L, gr->segs[0].mats[0]);
-    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows), "dim", &rows);
+    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows), "dim",
+                   &rows);
     row_macro(L, name, x, left, first.k);
-    base_buf_printf(&L->source, "void %s(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)\n{\n"
-                    "    const rp_u8 *w = (const rp_u8 *)arg[%u];\n    (void)dim;\n", name, w);
+    base_buf_printf(&L->source,
+                    "void %s(void *const *arg, const long long *dim, long long begin, long long "
+                    "end, void *scratch)\n{\n"
+                    "    const rp_u8 *w = (const rp_u8 *)arg[%u];\n    (void)dim;\n",
+                    name, w);
     int64_t item = 0, tile = 0;
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
         product p = product_of(L, gr->segs[i].mats[0]);
         char *frag = arena_text(L, name, i);
         int64_t n_items = (p.n + COLUMNS - 1) / COLUMNS;
-        segment_loop(L, &gr->segs[i], name, frag ? frag : "", left, &p, item, tile, rows.data ? rows.data : "1");
+        segment_loop(L, &gr->segs[i], name, frag ? frag : "", left, &p, item, tile,
+                     rows.data ? rows.data : "1");
         item += n_items;
         tile += n_items * gr->segs[i].n_mats * (COLUMNS / GEN_TILE_ROWS);
     }
@@ -204,7 +233,8 @@ static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *nam
 static rp_status check_group(const lowerer *L, const pass_group *gr) {
     for (uint32_t i = 0; i < gr->n_segs; i++)
         if (!gr->segs[i].dead && gr->segs[i].n_mats > 4)
-            return rp_fail(L->err, RP_UNSUPPORTED, "an epilogue over %u products; at most 4", gr->segs[i].n_mats);
+            return rp_fail(L->err, RP_UNSUPPORTED, "an epilogue over %u products; at most 4",
+                           gr->segs[i].n_mats);
     return RP_OK;
 }
 

@@ -21,14 +21,17 @@ typedef struct members {
 static void count_uses(members *m, ir_ref r) {
     const ir_node *n = ir_node_at(m->L->g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
-        if (pass_is_transparent(ir_node_at(m->L->g, n->in[i]))) count_uses(m, n->in[i]);
-        else m->uses[n->in[i]]++;
+        if (pass_is_transparent(ir_node_at(m->L->g, n->in[i])))
+            count_uses(m, n->in[i]);
+        else
+            m->uses[n->in[i]]++;
     }
 }
 
 static bool is_heavy(ir_op op) {
-    return op == IR_exp || op == IR_log || op == IR_sin || op == IR_cos || op == IR_tanh || op == IR_erf ||
-           op == IR_sigmoid || op == IR_pow || op == IR_matmul || ir_op_table(op)->kind == IR_KIND_REDUCE;
+    return op == IR_exp || op == IR_log || op == IR_sin || op == IR_cos || op == IR_tanh ||
+           op == IR_erf || op == IR_sigmoid || op == IR_pow || op == IR_matmul ||
+           ir_op_table(op)->kind == IR_KIND_REDUCE;
 }
 
 static uint32_t cost_of(members *m, ir_ref r) {
@@ -46,7 +49,8 @@ static uint32_t cost_of(members *m, ir_ref r) {
 
 typedef void (*element_fn)(lowerer *L, const kir_ref *idx, kir_ref value, void *user);
 
-static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, ir_ref part, element_fn fn, void *user) {
+static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, ir_ref part,
+                    element_fn fn, void *user) {
     lowerer *L = m->L;
     const ir_shape *s = &ir_node_at(L->g, part)->shape;
     kir_ref idx[IR_MAX_RANK], own[IR_MAX_RANK];
@@ -70,7 +74,8 @@ static void each_element(const members *m, ir_ref r, element_fn fn, void *user) 
     kir_ref offset = kir_const_i(K, 0);
     for (uint32_t i = 0; i < n->n_in; i++) {
         each_in(m, r, axis, offset, n->in[i], fn, user);
-        offset = kir_bin(K, KIR_IADD, offset, lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]));
+        offset =
+            kir_bin(K, KIR_IADD, offset, lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]));
     }
 }
 
@@ -102,8 +107,10 @@ static void scratch_element(lowerer *L, const kir_ref *idx, kir_ref value, void 
 }
 
 static void each(const members *m, ir_ref r, element_fn fn, void *user) {
-    if (m->s->fragment) each_column(m, r, fn, user);
-    else each_element(m, r, fn, user);
+    if (m->s->fragment)
+        each_column(m, r, fn, user);
+    else
+        each_element(m, r, fn, user);
 }
 
 static rp_status store_node(const members *m, ir_ref r) {
@@ -152,27 +159,33 @@ static kir_ref block_value(lowerer *L, const block *b, kir_ref j, bool fragment)
 
 /* d = max|x| / 32767; q = x / d rounded half to even, clamped, NaN to 0; all 0 when d is. The definition is
  * rp_quant_block of gen/embed/prelude.h; block_idx counts blocks within the row. */
-static void quantize_block(lowerer *L, const block *b, lower_ref at, kir_ref row, kir_ref block_idx, bool fragment) {
+static void quantize_block(lowerer *L, const block *b, lower_ref at, kir_ref row, kir_ref block_idx,
+                           bool fragment) {
     int64_t k = 0;
     (void)ir_dim_is_const(ir_graph_dims(L->g), b->node->shape.dim[b->node->shape.rank - 1], &k);
     kir_ref n32 = kir_const_i(K, 32), zero = kir_const_f(K, 0.0);
     uint32_t q = lower_buffer(L, at, RP_DTYPE_I16, 0), d = lower_buffer(L, at, RP_DTYPE_F32, k * 2);
     uint32_t sum = lower_buffer(L, at, RP_DTYPE_I32, k * 2 + k / 8);
     kir_ref j = kir_begin_reduce(K, KIR_MAX, n32);
-    kir_ref top = kir_yield(K, kir_alu(K, IR_abs, block_value(L, b, j, fragment), KIR_NONE, KIR_NONE));
+    kir_ref top =
+        kir_yield(K, kir_alu(K, IR_abs, block_value(L, b, j, fragment), KIR_NONE, KIR_NONE));
     kir_ref scale = kir_alu(K, IR_div, top, kir_const_f(K, 32767.0), KIR_NONE);
     kir_ref none = kir_alu(K, IR_eq, scale, zero, KIR_NONE);
     kir_ref by = kir_alu(K, IR_where, none, kir_const_f(K, 1.0), scale);
     kir_ref qrow = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 36)),
                            kir_bin(K, KIR_IMUL, block_idx, n32));
-    kir_ref meta = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 18)), block_idx);
+    kir_ref meta =
+        kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 18)), block_idx);
     j = kir_begin(K, KIR_LOOP, n32);
     kir_ref v = kir_alu(K, IR_div, block_value(L, b, j, fragment), by, KIR_NONE);
     v = kir_alu(K, IR_where, none, zero, v);
-    v = kir_alu(K, IR_where, kir_alu(K, IR_gt, v, kir_const_f(K, 32767.0), KIR_NONE), kir_const_f(K, 32767.0), v);
-    v = kir_alu(K, IR_where, kir_alu(K, IR_lt, v, kir_const_f(K, -32767.0), KIR_NONE), kir_const_f(K, -32767.0), v);
+    v = kir_alu(K, IR_where, kir_alu(K, IR_gt, v, kir_const_f(K, 32767.0), KIR_NONE),
+                kir_const_f(K, 32767.0), v);
+    v = kir_alu(K, IR_where, kir_alu(K, IR_lt, v, kir_const_f(K, -32767.0), KIR_NONE),
+                kir_const_f(K, -32767.0), v);
     v = kir_alu(K, IR_where, kir_alu(K, IR_eq, v, v, KIR_NONE), v, zero);
-    kir_store(K, q, kir_bin(K, KIR_IADD, qrow, j), kir_cvt(K, KIR_I32, kir_alu(K, IR_round, v, KIR_NONE, KIR_NONE)));
+    kir_store(K, q, kir_bin(K, KIR_IADD, qrow, j),
+              kir_cvt(K, KIR_I32, kir_alu(K, IR_round, v, KIR_NONE, KIR_NONE)));
     kir_end(K);
     j = kir_begin_reduce(K, KIR_SUM, n32);
     kir_ref total = kir_yield(K, kir_load(K, q, kir_bin(K, KIR_IADD, qrow, j)));
@@ -186,21 +199,25 @@ static rp_status quantize_node(const members *m, ir_ref r) {
     uint32_t rank = n->shape.rank;
     int64_t k;
     lower_ref at;
-    if (n->dtype != RP_DTYPE_I16B32 || !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[rank - 1], &k) || k % 32)
-        return rp_fail(L->err, RP_UNSUPPORTED, "quantize to %s of a last dim that is no known multiple of 32",
+    if (n->dtype != RP_DTYPE_I16B32 ||
+        !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[rank - 1], &k) || k % 32)
+        return rp_fail(L->err, RP_UNSUPPORTED,
+                       "quantize to %s of a last dim that is no known multiple of 32",
                        rp_dtype_name(n->dtype));
     RP_TRY(lower_memory(L, r, &at));
     L->local[r].place = LOWER_STORED;
     if (m->s->fragment) {
         block b = {n, n->in[0], &m->s->row, m->s->col0};
-        quantize_block(L, &b, at, m->s->row, kir_bin(K, KIR_IDIV, m->s->col0, kir_const_i(K, 32)), true);
+        quantize_block(L, &b, at, m->s->row, kir_bin(K, KIR_IDIV, m->s->col0, kir_const_i(K, 32)),
+                       true);
         return RP_OK;
     }
     kir_ref idx[IR_MAX_RANK], row = rank > 1 ? m->s->row : kir_const_i(K, 0);
     idx[0] = row;
     for (uint32_t d = 1; d + 1 < rank; d++) {
         idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
-        row = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, lower_dim(L, n->shape.dim[d])), idx[d]);
+        row =
+            kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, lower_dim(L, n->shape.dim[d])), idx[d]);
     }
     kir_ref i = kir_begin(K, KIR_LOOP, kir_const_i(K, k / 32));
     block b = {n, n->in[0], idx, kir_bin(K, KIR_IMUL, i, kir_const_i(K, 32))};
@@ -222,7 +239,8 @@ static void kv_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user
     const kv *c = user;
     kir_ref head_dim = lower_dim(L, c->state->dim[3]);
     kir_ref flat = lower_linear(L, c->from, idx, 1);
-    kir_ref at[4] = {c->block, kir_bin(K, KIR_IDIV, flat, head_dim), c->pos, kir_bin(K, KIR_IMOD, flat, head_dim)};
+    kir_ref at[4] = {c->block, kir_bin(K, KIR_IDIV, flat, head_dim), c->pos,
+                     kir_bin(K, KIR_IMOD, flat, head_dim)};
     kir_store(K, c->buf, lower_linear(L, c->state, at, 0), value);
 }
 
@@ -233,8 +251,10 @@ static rp_status kv_store_node(const members *m, ir_ref r) {
     lower_ref token;
     RP_TRY(lower_memory(L, r, &token));
     /* A reshape within the row only renames positions: loop over what it renames. */
-    while (ir_node_at(L->g, x)->op == IR_reshape && ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.rank > 1 &&
-           ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.dim[0] == ir_node_at(L->g, x)->shape.dim[0])
+    while (ir_node_at(L->g, x)->op == IR_reshape &&
+           ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.rank > 1 &&
+           ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.dim[0] ==
+               ir_node_at(L->g, x)->shape.dim[0])
         x = ir_node_at(L->g, x)->in[0];
     kir_ref slot = kir_to_index(K, lower_value(L, n->in[2], &m->s->row));
     kir_begin_if(K, kir_bin(K, KIR_ILT, kir_const_i(K, -1), slot));
@@ -260,7 +280,8 @@ static rp_status row_scalar(const members *m, ir_ref r) {
     if (L->f->stored[r]) {
         lower_ref at;
         RP_TRY(lower_memory(L, r, &at));
-        lower_put(L, lower_buffer(L, at, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0), v);
+        lower_put(L, lower_buffer(L, at, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0),
+                  v);
     }
     L->local[r] = (lower_local){LOWER_SSA, v};
     return RP_OK;

@@ -9,9 +9,9 @@
 
 typedef struct builder {
     const ir_graph *g;
-    uint32_t *piece;   /* of each node */
-    bool *is_output;   /* crosses a border or is returned */
-    ir_ref *map;       /* ref in g -> ref in the piece being built */
+    uint32_t *piece; /* of each node */
+    bool *is_output; /* crosses a border or is returned */
+    ir_ref *map;     /* ref in g -> ref in the piece being built */
     uint32_t n_nodes;
     uint32_t counts[3]; /* leaves of the piece so far, by ir_leaf */
 } builder;
@@ -83,7 +83,8 @@ static rp_status piece_alloc(builder *b, split_piece *p, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status build_piece(builder *b, split_piece *p, uint32_t id, uint32_t last, rp_error *err) {
+static rp_status build_piece(builder *b, split_piece *p, uint32_t id, uint32_t last,
+                             rp_error *err) {
     RP_TRY(piece_alloc(b, p, err));
     memset(b->counts, 0, sizeof b->counts);
     for (ir_ref r = 0; r < b->n_nodes; r++) b->map[r] = IR_NONE;
@@ -136,8 +137,10 @@ static rp_status build_all(builder *b, const bool *splitting, split_result *r, r
     for (uint32_t i = 0; i < ir_output_count(b->g); i++)
         if (last == SPLIT_NO_PIECE && b->piece[ir_output_at(b->g, i)] == SPLIT_NO_PIECE)
             return rp_fail(err, RP_UNSUPPORTED,
-                           "graph @%s returns %s but has nothing to compute it in; add an op or drop the output",
-                           ir_graph_name(b->g), ir_op_table(ir_node_at(b->g, ir_output_at(b->g, i))->op)->name);
+                           "graph @%s returns %s but has nothing to compute it in; add an op or "
+                           "drop the output",
+                           ir_graph_name(b->g),
+                           ir_op_table(ir_node_at(b->g, ir_output_at(b->g, i))->op)->name);
     mark_outputs(b, last);
     for (uint32_t i = 0; i < r->n_pieces; i++) {
         split_piece *p = &r->pieces[i];

@@ -17,7 +17,7 @@ typedef struct split_piece {
     uint32_t submod;      /* position among all pieces: submod_N */
     uint32_t graph_index; /* position among the compiled ones; UINT32_MAX for a splitting piece */
     bool splitting;
-    uint32_t distinct;    /* index of the first piece with the same canonical text */
+    uint32_t distinct; /* index of the first piece with the same canonical text */
     ir_graph *graph;
     /* What each leaf and output of `graph` is in the whole graph. Inputs may be values of earlier pieces. */
     ir_ref *inputs, *params, *states, *outputs;

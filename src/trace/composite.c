@@ -44,7 +44,8 @@ rp_tensor rp_gelu_erf(rp_tensor x) {
 
 rp_tensor rp_gelu_tanh(rp_tensor x) {
     rp_tensor x3 = rp_mul(rp_mul(x, x), x);
-    rp_tensor t = rp_tanh(rp_mul_scalar(rp_add(x, rp_mul_scalar(x3, 0.044715)), 0.79788456080286535588));
+    rp_tensor t =
+        rp_tanh(rp_mul_scalar(rp_add(x, rp_mul_scalar(x3, 0.044715)), 0.79788456080286535588));
     return rp_mul(rp_mul_scalar(x, 0.5), rp_add_scalar(t, 1.0));
 }
 
@@ -59,7 +60,9 @@ static bool rope_shapes(rp_tensor x, rp_tensor cos, rp_shape *s, rp_shape *c) {
     *s = rp_tensor_shape(x);
     *c = rp_tensor_shape(cos);
     if (!trace_ready(x.graph)) return false;
-    if (s->rank == 3 && c->rank == 2 && s->dim[2] > 0 && s->dim[2] % 2 == 0 && c->dim[1] * 2 == s->dim[2]) return true;
+    if (s->rank == 3 && c->rank == 2 && s->dim[2] > 0 && s->dim[2] % 2 == 0 &&
+        c->dim[1] * 2 == s->dim[2])
+        return true;
     (void)rp_fail(&x.graph->err, RP_INVALID, "rope: x must be [T,H,D] and cos, sin [T,D/2]");
     return false;
 }
@@ -80,6 +83,7 @@ rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin) {
     int64_t half = s.dim[2] / 2;
     rp_shape pairs = {4, {s.dim[0], s.dim[1], half, 2}}, angles = {4, {c.dim[0], 1, half, 1}};
     rp_tensor p = rp_reshape(x, pairs);
-    rp_tensor r = rotate(rp_slice(p, 3, 0, 1), rp_slice(p, 3, 1, 2), rp_reshape(cos, angles), rp_reshape(sin, angles), 3);
+    rp_tensor r = rotate(rp_slice(p, 3, 0, 1), rp_slice(p, 3, 1, 2), rp_reshape(cos, angles),
+                         rp_reshape(sin, angles), 3);
     return rp_reshape(r, s);
 }

@@ -10,7 +10,8 @@ rp_tensor trace_bad(rp_graph *g) {
 bool trace_ready(rp_graph *g) {
     if (!g || g->err.code != RP_OK) return false;
     if (g->finished) {
-        (void)rp_fail(&g->err, RP_INVALID, "graph @%s is finished: no op can be added", ir_graph_name(g->ir));
+        (void)rp_fail(&g->err, RP_INVALID, "graph @%s is finished: no op can be added",
+                      ir_graph_name(g->ir));
         return false;
     }
     return true;
@@ -51,8 +52,8 @@ rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max) {
     if (!trace_ready(g)) return 0;
     ir_dim d = ir_dim_symbol(ir_graph_dims(g->ir), name, min, max, 1);
     if (d == IR_DIM_BAD) {
-        (void)rp_fail(&g->err, RP_INVALID, "symbol %s in [%lld,%lld] clashes with an earlier one", name,
-                      (long long)min, (long long)max);
+        (void)rp_fail(&g->err, RP_INVALID, "symbol %s in [%lld,%lld] clashes with an earlier one",
+                      name, (long long)min, (long long)max);
         return 0;
     }
     return -(rp_dim)d - 1;
@@ -129,13 +130,13 @@ rp_dtype rp_tensor_dtype(rp_tensor x) {
     return x.graph && x.ref != IR_NONE ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
 }
 
-#define UNARY(fn, op)                                \
-    rp_tensor fn(rp_tensor a) {                      \
+#define UNARY(fn, op)                                 \
+    rp_tensor fn(rp_tensor a) {                       \
         return trace_op(a.graph, op, &a, 1, NULL, 0); \
     }
-#define BINARY(fn, op)                                                   \
-    rp_tensor fn(rp_tensor a, rp_tensor b) {                             \
-        return trace_op(a.graph, op, (rp_tensor[]){a, b}, 2, NULL, 0);   \
+#define BINARY(fn, op)                                                 \
+    rp_tensor fn(rp_tensor a, rp_tensor b) {                           \
+        return trace_op(a.graph, op, (rp_tensor[]){a, b}, 2, NULL, 0); \
     }
 UNARY(rp_neg, IR_neg)
 UNARY(rp_abs, IR_abs)
@@ -218,7 +219,8 @@ rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
     int ax = positive_axis(a, axis);
     if (!trace_ready(a.graph)) return trace_bad(a.graph);
     if (ax < 0 || ax >= (int)s.rank || s.dim[ax] <= 0) {
-        (void)rp_fail(&a.graph->err, RP_INVALID, "mean: axis %d of rank %u has no known size", axis, s.rank);
+        (void)rp_fail(&a.graph->err, RP_INVALID, "mean: axis %d of rank %u has no known size", axis,
+                      s.rank);
         return trace_bad(a.graph);
     }
     return rp_mul_scalar(rp_sum(a, ax, keep), 1.0 / (double)s.dim[ax]);
@@ -270,7 +272,8 @@ rp_tensor rp_kv_store(rp_tensor state, rp_tensor x, rp_tensor slots) {
 
 rp_tensor rp_attention(const rp_attention_args *a) {
     rp_tensor out = rp_empty(a->q.graph, RP_DTYPE_F32, rp_tensor_shape(a->q));
-    rp_tensor in[] = {a->q, a->k, a->v, a->seqs, a->positions, a->block_tables, out, a->k_token, a->v_token};
+    rp_tensor in[] = {a->q, a->k,       a->v,      a->seqs, a->positions, a->block_tables,
+                      out,  a->k_token, a->v_token};
     ir_attr attrs[] = {{.key = IR_ATTR_HEADS, .u.i = a->heads},
                        {.key = IR_ATTR_HEAD_DIM, .u.i = a->head_dim},
                        {.key = IR_ATTR_KV_HEADS, .u.i = a->kv_heads},
@@ -278,8 +281,8 @@ rp_tensor rp_attention(const rp_attention_args *a) {
     return trace_op(a->q.graph, IR_attention, in, 9, attrs, 4);
 }
 
-rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n, rp_dtype dtype,
-                    rp_shape shape) {
+rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
+                    rp_dtype dtype, rp_shape shape) {
     ir_dim dims[IR_MAX_RANK] = {0};
     if (!trace_ready(g)) return trace_bad(g);
     ir_attr attrs[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype},

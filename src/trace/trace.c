@@ -56,7 +56,8 @@ rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) {
 
 rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_error *err) {
     if (!g) return rp_fail(err, RP_INVALID, "graph is NULL");
-    if (g->finished) return rp_fail(err, RP_INVALID, "graph @%s is finished already", ir_graph_name(g->ir));
+    if (g->finished)
+        return rp_fail(err, RP_INVALID, "graph @%s is finished already", ir_graph_name(g->ir));
     if (g->err.code != RP_OK) return rp_fail(err, g->err.code, "%s", g->err.text);
     ir_ref *refs = base_alloc_array(n ? n : 1, sizeof *refs);
     if (!refs) return rp_fail(err, RP_NOMEM, "graph outputs");

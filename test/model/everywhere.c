@@ -9,8 +9,9 @@
 #define N_TOKENS 12
 
 static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
-static const char *const modes[] = {"cudagraph_mode=NONE", "cudagraph_mode=PIECEWISE", "cudagraph_mode=FULL",
-                                    "cudagraph_mode=FULL_DECODE_ONLY", "cudagraph_mode=FULL_AND_PIECEWISE"};
+static const char *const modes[] = {"cudagraph_mode=NONE", "cudagraph_mode=PIECEWISE",
+                                    "cudagraph_mode=FULL", "cudagraph_mode=FULL_DECODE_ONLY",
+                                    "cudagraph_mode=FULL_AND_PIECEWISE"};
 static const char *const threads[] = {"threads=1", "threads=2"};
 static const gen_isa isas[] = {GEN_ISA_PORTABLE, GEN_ISA_AVX2, GEN_ISA_AVX512};
 
@@ -56,12 +57,13 @@ static void together(rp_engine *e, answers *a) {
     }
 }
 
-static void check_same(const answers *want, const answers *got, const char *const *how, const char *batch) {
+static void check_same(const answers *want, const answers *got, const char *const *how,
+                       const char *batch) {
     for (uint32_t i = 0; i < N_PROMPTS; i++)
         for (uint32_t k = 0; k < N_TOKENS; k++)
             if (want->ids[i][k] != got->ids[i][k])
-                fail_msg("%s %s %s %s, %s: prompt %u, token %u is %d, expected %d", how[0], how[1], how[2], how[3], batch, i, k,
-                         got->ids[i][k], want->ids[i][k]);
+                fail_msg("%s %s %s %s, %s: prompt %u, token %u is %d, expected %d", how[0], how[1],
+                         how[2], how[3], batch, i, k, got->ids[i][k], want->ids[i][k]);
 }
 
 static void run_with(const char *model, const char *const *how, answers *want, bool *have) {
@@ -104,9 +106,10 @@ static void real_model_named_combinations(void **state) {
         int level, mode, thread;
         gen_isa isa;
     } combos[] = {
-        {3, 4, 1, GEN_ISA_AVX512}, {3, 1, 1, GEN_ISA_AVX512}, {3, 2, 0, GEN_ISA_AVX512}, {3, 3, 1, GEN_ISA_AVX2},
-        {3, 0, 1, GEN_ISA_AVX2},   {3, 4, 0, GEN_ISA_AVX2},   {2, 2, 1, GEN_ISA_AVX512}, {2, 0, 0, GEN_ISA_AVX2},
-        {3, 4, 1, GEN_ISA_PORTABLE}, {3, 1, 0, GEN_ISA_PORTABLE}, {1, 2, 1, GEN_ISA_AVX512}, {0, 0, 1, GEN_ISA_AVX512},
+        {3, 4, 1, GEN_ISA_AVX512},   {3, 1, 1, GEN_ISA_AVX512}, {3, 2, 0, GEN_ISA_AVX512},
+        {3, 3, 1, GEN_ISA_AVX2},     {3, 0, 1, GEN_ISA_AVX2},   {3, 4, 0, GEN_ISA_AVX2},
+        {2, 2, 1, GEN_ISA_AVX512},   {2, 0, 0, GEN_ISA_AVX2},   {3, 4, 1, GEN_ISA_PORTABLE},
+        {3, 1, 0, GEN_ISA_PORTABLE}, {1, 2, 1, GEN_ISA_AVX512}, {0, 0, 1, GEN_ISA_AVX512},
     };
     answers want;
     bool have = false;
@@ -120,7 +123,8 @@ static void real_model_named_combinations(void **state) {
             continue;
         }
         snprintf(isa, sizeof isa, "isa=%s", gen_isa_name(combos[i].isa));
-        const char *how[] = {levels[combos[i].level], modes[combos[i].mode], threads[combos[i].thread], isa, NULL};
+        const char *how[] = {levels[combos[i].level], modes[combos[i].mode],
+                             threads[combos[i].thread], isa, NULL};
         run_with(model, how, &want, &have);
     }
 }

@@ -11,11 +11,11 @@
 static json_t *cases;
 
 typedef struct tally {
-    json_t *top5;       /* of this case */
-    uint32_t step;      /* within the case */
+    json_t *top5;  /* of this case */
+    uint32_t step; /* within the case */
     uint32_t steps, same, sure, sure_same;
-    double worst;       /* distance of an oracle top-5 logit */
-    float *rows;        /* kept logits: TOP a step */
+    double worst; /* distance of an oracle top-5 logit */
+    float *rows;  /* kept logits: TOP a step */
     size_t n_rows;
 } tally;
 
@@ -34,8 +34,8 @@ static int32_t id_of(json_t *top5, size_t i) {
     return (int32_t)json_integer_value(json_array_get(json_array_get(top5, i), 0));
 }
 
-static void on_token(void *user, uint32_t position, int32_t id, double logprob, uint32_t k, const int32_t *top_ids,
-                     const float *top_logits) {
+static void on_token(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
+                     const int32_t *top_ids, const float *top_logits) {
     tally *t = user;
     json_t *want = json_array_get(t->top5, t->step++);
     (void)position;
@@ -54,14 +54,16 @@ static void on_token(void *user, uint32_t position, int32_t id, double logprob, 
             if (top_ids[j] == id_of(want, i)) d = fabs((double)top_logits[j] - logit_of(want, i));
         if (d > t->worst) t->worst = d;
     }
-    if (t->rows && t->n_rows < MAX_STEPS) memcpy(t->rows + t->n_rows++ * TOP, top_logits, k * sizeof *top_logits);
+    if (t->rows && t->n_rows < MAX_STEPS)
+        memcpy(t->rows + t->n_rows++ * TOP, top_logits, k * sizeof *top_logits);
 }
 
 static void score_case(rp_engine *e, json_t *c, uint32_t step, tally *t) {
     rp_error err = {0};
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     uint32_t np, ng;
-    int32_t *prompt = ids_of(json_object_get(c, "prompt_ids"), &np), *greedy = ids_of(json_object_get(c, "greedy_ids"), &ng);
+    int32_t *prompt = ids_of(json_object_get(c, "prompt_ids"), &np),
+            *greedy = ids_of(json_object_get(c, "greedy_ids"), &ng);
     t->top5 = json_object_get(c, "top5");
     t->step = 0;
     o.prompt_ids = prompt;
@@ -87,7 +89,8 @@ static const char *model(void) {
 static tally score_all(const char *const *settings, uint32_t step) {
     tally t = {0};
     rp_engine *e = engine_must(model(), settings);
-    for (size_t i = 0; i < json_array_size(cases); i++) score_case(e, json_array_get(cases, i), step, &t);
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        score_case(e, json_array_get(cases, i), step, &t);
     rp_engine_close(e);
     return t;
 }
@@ -112,7 +115,8 @@ static void default_prefill_agrees(void **state) {
 static void exact_is_within_bounds(void **state) {
     (void)state;
     tally t = score_all((const char *[]){"numerics=exact", NULL}, 480);
-    printf("exact: worst top-5 logit off by %.2g, %u of %u steps with margin >= 0.02 equal\n", t.worst, t.sure_same, t.sure);
+    printf("exact: worst top-5 logit off by %.2g, %u of %u steps with margin >= 0.02 equal\n",
+           t.worst, t.sure_same, t.sure);
     assert_true(t.steps > 700);
     assert_true(t.worst <= 2e-3);
     assert_int_equal(t.sure_same, t.sure);
@@ -126,7 +130,8 @@ static void chunks_are_bit_equal(void **state) {
     rp_engine *e = engine_must(model(), (const char *[]){NULL});
     for (size_t i = 0; i < 4; i++) {
         t[i].rows = calloc(MAX_STEPS, TOP * sizeof(float));
-        for (size_t c = 0; c < json_array_size(cases); c += 5) score_case(e, json_array_get(cases, c), steps[i], &t[i]);
+        for (size_t c = 0; c < json_array_size(cases); c += 5)
+            score_case(e, json_array_get(cases, c), steps[i], &t[i]);
         assert_int_equal(t[i].n_rows, t[0].n_rows);
         assert_memory_equal(t[i].rows, t[0].rows, t[0].n_rows * TOP * sizeof(float));
     }
@@ -141,14 +146,16 @@ static void run_follows_the_oracle(void **state) {
     for (size_t c = 0; c < json_array_size(cases); c++) {
         uint32_t np, ng, n;
         json_t *one = json_array_get(cases, c), *top5 = json_object_get(one, "top5");
-        int32_t *prompt = ids_of(json_object_get(one, "prompt_ids"), &np), *want = ids_of(json_object_get(one, "greedy_ids"), &ng);
+        int32_t *prompt = ids_of(json_object_get(one, "prompt_ids"), &np),
+                *want = ids_of(json_object_get(one, "greedy_ids"), &ng);
         int32_t *got = calloc(ng + 1u, sizeof *got);
         n = engine_greedy(e, prompt, np, ng, got);
         assert_int_equal(n, ng);
         for (uint32_t i = 0; i < ng; i++) {
             json_t *t = json_array_get(top5, i);
             if (logit_of(t, 0) - logit_of(t, 1) < 0.02) break;
-            if (got[i] != want[i]) fail_msg("case %zu, step %u: %d, expected %d", c, i, got[i], want[i]);
+            if (got[i] != want[i])
+                fail_msg("case %zu, step %u: %d, expected %d", c, i, got[i], want[i]);
         }
         free(prompt);
         free(want);

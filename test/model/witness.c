@@ -21,7 +21,8 @@ static long long per_step(rp_engine *e, const char *path, uint32_t n) {
     return (b - a - prefill) / n;
 }
 
-static void check_step(const char *model, const char *mode, long long graphs, long long single, long long attention) {
+static void check_step(const char *model, const char *mode, long long graphs, long long single,
+                       long long attention) {
     rp_engine *e = engine_must(model, (const char *[]){"level=3", mode, NULL});
     assert_int_equal(per_step(e, "launches.graph_launches", 4), graphs);
     assert_int_equal(per_step(e, "launches.single", 4), single);
@@ -36,7 +37,8 @@ static void tiny_steps(void **state) {
     check_step("synthetic:tiny", "cudagraph_mode=FULL_DECODE_ONLY", 1, 0, 0);
     check_step("synthetic:tiny", "cudagraph_mode=FULL_AND_PIECEWISE", 1, 0, 0);
     check_step("synthetic:tiny", "cudagraph_mode=PIECEWISE", 4, 2, 2);
-    rp_engine *e = engine_must("synthetic:tiny", (const char *[]){"level=3", "cudagraph_mode=NONE", NULL});
+    rp_engine *e =
+        engine_must("synthetic:tiny", (const char *[]){"level=3", "cudagraph_mode=NONE", NULL});
     assert_int_equal(per_step(e, "launches.graph_launches", 4), 0);
     assert_int_equal(per_step(e, "launches.attention", 4), 2);
     rp_engine_close(e);
@@ -55,7 +57,8 @@ static void real_steps(void **state) {
     check_step(real(), "cudagraph_mode=PIECEWISE", 32, 30, 30);
 }
 
-static void check_pieces(const char *model, const char *ops, long long total, long long compiled, long long distinct) {
+static void check_pieces(const char *model, const char *ops, long long total, long long compiled,
+                         long long distinct) {
     rp_engine *e = engine_must(model, (const char *[]){"level=3", ops, NULL});
     assert_int_equal(engine_count(e, "pieces.total"), total);
     assert_int_equal(engine_count(e, "pieces.compiled"), compiled);
@@ -69,7 +72,8 @@ static void pieces(void **state) {
     check_pieces("synthetic:tiny,layers=5", attention, 11, 6, 3);
     check_pieces("synthetic:tiny,layers=5", "splitting_ops=[]", 1, 1, 1);
     /* k and v stores of a layer are two splitting ops in a row, then attention: one piece of three */
-    check_pieces("synthetic:tiny,layers=5", "splitting_ops=reprise::kv_store,reprise::attention", 11, 6, 3);
+    check_pieces("synthetic:tiny,layers=5", "splitting_ops=reprise::kv_store,reprise::attention",
+                 11, 6, 3);
     check_pieces("synthetic:tiny,layers=5", "splitting_ops=reprise::kv_store", 11, 6, 3);
 }
 
@@ -96,7 +100,7 @@ static void warm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_steps), cmocka_unit_test(real_steps), cmocka_unit_test(pieces),
+        cmocka_unit_test(tiny_steps),  cmocka_unit_test(real_steps), cmocka_unit_test(pieces),
         cmocka_unit_test(real_pieces), cmocka_unit_test(warm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,8 @@ rp_engine *engine_must(const char *model, const char *const *settings) {
     return e;
 }
 
-uint32_t engine_greedy(rp_engine *e, const int32_t *prompt, uint32_t n_prompt, uint32_t n, int32_t *out) {
+uint32_t engine_greedy(rp_engine *e, const int32_t *prompt, uint32_t n_prompt, uint32_t n,
+                       int32_t *out) {
     rp_error err = {0};
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
     rp_result res;
