@@ -27,7 +27,7 @@ void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *
     int64_t base = 0;
     for (uint32_t s = 0; s < k->n_sections; s++) {
         const plan_section *sec = &k->sections[s];
-        int64_t tiles = gen_pack_tiles(sec->rows), step = 2 * (int64_t)sec->n_params;
+        int64_t tiles = 2 * items_of(sec), step = 2 * (int64_t)sec->n_params; /* a last one may be past the end: zeros */
         for (uint32_t m = 0; m < sec->n_params; m++)
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t place = base + t / 2 * step + m * 2 + t % 2;

@@ -1,0 +1,300 @@
+/* Binding: addresses, variants and sizes of launches; custom ops; packed weights. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "gen/pack.h"
+#include "plan/exec.h"
+#include "plan/pack.h"
+#include "support/plans.h"
+
+static void kernel_small(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+    (void)arg, (void)dim, (void)begin, (void)end, (void)scratch;
+}
+
+static void kernel_large(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+    (void)arg, (void)dim, (void)begin, (void)end, (void)scratch;
+}
+
+static hal_host_fn find(const char *name) {
+    return strcmp(name, "@small") == 0 ? kernel_small : strcmp(name, "@large") == 0 ? kernel_large : NULL;
+}
+
+static plan_leaf leaf_of(const char *name) {
+    return (plan_leaf){.name = name, .rank = 2, .dim = {{.n_terms = 1, .coef = {1}, .symbol = {1}}, {.constant = 8}}};
+}
+
+/* Symbols S, T; in -> value -> out in one piece, then a custom op on the value in a second. */
+static plan *small_plan(void) {
+    static plan_symbol symbols[] = {{"S", 1, 4}, {"T", 1, 64}};
+    static plan_function functions[] = {{PLAN_BUILTIN, "@small"}, {PLAN_BUILTIN, "@large"}};
+    static uint32_t map[] = {1, 0};
+    static plan_dim_map maps[] = {{map, 2}};
+    static plan_leaf in, out, operands[2];
+    static plan_value values[2];
+    static plan_arg args[3][2] = {{{PLAN_INPUT, 0}, {PLAN_ARENA, 0}},
+                                  {{PLAN_ARENA, 0}, {PLAN_ARENA, 1}},
+                                  {{PLAN_ARENA, 0}, {PLAN_OUTPUT, 0}}};
+    static plan_launch launches[3];
+    static plan_piece pieces[] = {{0, 0, 0, false, 0, 2}, {1, UINT32_MAX, 1, true, 2, 1}};
+    const plan_size t8 = {.n_terms = 1, .coef = {8}, .symbol = {1}}, t32 = {.n_terms = 1, .coef = {32}, .symbol = {1}};
+    rp_error err = {0};
+    plan *p = plan_new("small");
+    in = leaf_of("x");
+    out = leaf_of("y");
+    operands[0] = leaf_of("a");
+    operands[1] = leaf_of("b");
+    values[0] = (plan_value){.bytes = t32, .first = 0, .last = 2};
+    values[1] = (plan_value){.first = 1, .last = 1}; /* a token: no bytes */
+    for (int i = 0; i < 3; i++)
+        launches[i] = (plan_launch){.name = "k",
+                                    .alts = {{.max = 8, .function = 0, .scratch = 64}, {.max = INT64_MAX, .function = 1, .scratch = 256}},
+                                    .n_alts = 2,
+                                    .rows = {.n_terms = 1, .coef = {1}, .symbol = {1}},
+                                    .items = t8,
+                                    .grain = 4,
+                                    .args = args[i],
+                                    .n_args = 2};
+    launches[2].n_alts = 0;
+    launches[2].custom = launches[2].name = "plan_exec::sizes";
+    launches[2].operands = operands;
+    p->symbols = symbols, p->n_symbols = 2;
+    p->functions = functions, p->n_functions = 2;
+    p->dim_maps = maps, p->n_dim_maps = 1;
+    p->inputs = &in, p->n_inputs = 1;
+    p->outputs = &out, p->n_outputs = 1;
+    p->values = values, p->n_values = 2;
+    p->launches = launches, p->n_launches = 3;
+    p->pieces = pieces, p->n_pieces = 2;
+    p->n_compiled = p->n_distinct = 1;
+    CHECK_OK(plan_seal(p, &err), &err);
+    return p;
+}
+
+typedef struct fixture {
+    hal_device *d;
+    plan *p;
+    plan_exec *x;
+    plan_bound *b;
+} fixture;
+
+static void open_plan(fixture *f, const char *device, uint32_t first, uint32_t n) {
+    rp_error err = {0};
+    *f = (fixture){.p = small_plan()};
+    CHECK_OK(hal_open(device, 1, &f->d, &err), &err);
+    plan_exec_options opt = {.device = f->d, .builtin = find};
+    CHECK_OK(plan_exec_new(f->p, &opt, &f->x, &err), &err);
+    CHECK_OK(plan_bound_new(f->x, first, n, &f->b, &err), &err);
+}
+
+static void close_plan(fixture *f) {
+    plan_bound_free(f->b);
+    plan_exec_free(f->x);
+    plan_free(f->p);
+    hal_close(f->d);
+}
+
+static void launches_have_addresses_and_sizes(void **state) {
+    rp_error err = {0};
+    fixture f;
+    float x[512], y[512];
+    (void)state;
+    open_plan(&f, "null", 0, 2);
+    assert_int_equal(f.b->n, 3);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+    size_t live = base_live();
+    uint64_t allocs = base_alloc_count();
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){3, 8}, &err), &err);
+    const hal_launch *l = f.b->launches;
+    assert_ptr_equal(l[0].arg[0], x);
+    assert_ptr_equal(l[0].arg[1], l[1].arg[0]);
+    assert_ptr_equal(l[2].arg[1], y);
+    assert_non_null(l[1].arg[1]);
+    assert_ptr_equal(l[0].fn, kernel_small);
+    assert_int_equal(l[0].items, 64);
+    assert_int_equal(l[0].grain, 4);
+    assert_int_equal(l[0].n_dim, 2);
+    assert_int_equal(l[0].dim[0], 8); /* the function's own order of symbols */
+    assert_int_equal(l[0].dim[1], 3);
+    assert_int_equal(l[2].dim[0], 3); /* a custom op sees the plan's */
+    assert_int_equal(f.b->scratch, 64);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){3, 9}, &err), &err);
+    assert_ptr_equal(l[0].fn, kernel_large);
+    assert_int_equal(f.b->scratch, 256);
+    assert_int_equal(base_alloc_count(), allocs);
+    assert_int_equal(base_live(), live);
+    close_plan(&f);
+}
+
+static void a_list_of_one_piece_holds_its_launches(void **state) {
+    rp_error err = {0};
+    fixture f;
+    float y[512];
+    (void)state;
+    open_plan(&f, "null", 1, 1);
+    plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 1}, &err), &err);
+    assert_int_equal(f.b->n, 1);
+    assert_int_equal(f.b->launches[0].kind, HAL_HOST_CALL);
+    plan_bound *none = NULL;
+    assert_int_equal(plan_bound_new(f.x, 1, 2, &none, &err), RP_INVALID);
+    close_plan(&f);
+}
+
+static void what_is_missing_is_named(void **state) {
+    fixture f;
+    float x[512];
+    (void)state;
+    open_plan(&f, "null", 0, 2);
+    rp_error e1 = {0}, e2 = {0}, e3 = {0};
+    assert_int_equal(plan_exec_bind(f.x, f.b, (int64_t[]){1, 65}, &e1), RP_INVALID);
+    assert_non_null(strstr(e1.text, "T = 65 is outside [1, 64]"));
+    assert_int_equal(plan_exec_bind(f.x, f.b, (int64_t[]){1, 64}, &e2), RP_INVALID);
+    assert_non_null(strstr(e2.text, "x is not set"));
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    assert_int_equal(plan_exec_bind(f.x, f.b, (int64_t[]){1, 64}, &e3), RP_INVALID);
+    assert_non_null(strstr(e3.text, "y is not set"));
+    close_plan(&f);
+}
+
+static void unknown_code_is_refused(void **state) {
+    hal_device *d = NULL;
+    plan *p = small_plan();
+    plan_exec *x = NULL;
+    rp_error err = {0}, e1 = {0}, e2 = {0};
+    (void)state;
+    CHECK_OK(hal_null_open(&d, &err), &err);
+    plan_exec_options opt = {.device = d};
+    assert_int_equal(plan_exec_new(p, &opt, &x, &e1), RP_CORRUPT);
+    size_t live = base_live(); /* the device's table of ranges has been made */
+    assert_non_null(strstr(e1.text, "@small"));
+    opt.builtin = find;
+    p->launches[2].custom = "plan_exec::unknown";
+    assert_int_equal(plan_exec_new(p, &opt, &x, &e2), RP_UNSUPPORTED);
+    assert_non_null(strstr(e2.text, "plan_exec::unknown is not registered"));
+    assert_int_equal(base_live(), live);
+    FOR_EACH_ALLOC_FAILURE(n) {
+        rp_error e = {0};
+        p->launches[2].custom = "plan_exec::sizes";
+        rp_status st = plan_exec_new(p, &opt, &x, &e);
+        if (st == RP_OK) plan_exec_free(x);
+        else assert_int_equal(st, RP_NOMEM);
+        assert_int_equal(base_live(), live);
+    }
+    plan_free(p);
+    hal_close(d);
+}
+
+/* --- custom ops ---------------------------------------------------------------- */
+
+static int64_t seen_rows;
+static uint32_t seen_args;
+
+static rp_status sizes(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)user, (void)err;
+    seen_args = n;
+    seen_rows = args[0].dim[0];
+    assert_int_equal(args[1].dim[0], args[0].dim[0]);
+    assert_int_equal(args[0].dim[1], 8);
+    return RP_OK;
+}
+
+static void custom_ops_see_the_sizes_of_their_binding(void **state) {
+    rp_error err = {0};
+    fixture f;
+    hal_graph *five = NULL;
+    float x[512], y[512];
+    (void)state;
+    open_plan(&f, "cpu", 0, 2);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 5}, &err), &err);
+    CHECK_OK(f.d->ops->launch(f.d, f.b->launches, f.b->n, f.b->scratch, &err), &err);
+    assert_int_equal(seen_args, 2);
+    assert_int_equal(seen_rows, 5);
+    CHECK_OK(f.d->ops->graph_build(f.d, f.b->launches, f.b->n, f.b->scratch, "five", &five, &err), &err);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 7}, &err), &err);
+    CHECK_OK(f.d->ops->launch(f.d, f.b->launches, f.b->n, f.b->scratch, &err), &err);
+    assert_int_equal(seen_rows, 7);
+    /* A captured list keeps the sizes of its capture, even when the list it came from is gone. */
+    plan_bound_free(f.b);
+    f.b = NULL;
+    CHECK_OK(f.d->ops->graph_launch(five, &err), &err);
+    assert_int_equal(seen_rows, 5);
+    f.d->ops->graph_free(five);
+    close_plan(&f);
+}
+
+/* --- packed weights -------------------------------------------------------------- */
+
+static uint8_t *bytes_with_pattern(size_t n, uint32_t seed) {
+    uint8_t *p = base_alloc(n);
+    for (size_t i = 0; i < n; i++) p[i] = (uint8_t)((seed * 131 + i) * 2654435761u >> 24);
+    return p;
+}
+
+/* Sections one after the other; within one, 32 rows (two tiles) of each matrix in turn. */
+static void packs_deal_tiles_in_turns(void **state) {
+    enum { K = 64, ROWS_A = 80, ROWS_B = 33 };
+    const rp_dtype type = RP_DTYPE_Q4_1;
+    size_t row = K / 32 * rp_dtype_block_bytes(type), tile = gen_pack_tile_size(type, K);
+    plan_section sections[] = {{.params = {0, 1}, .n_params = 2, .rows = ROWS_A}, {.params = {2}, .n_params = 1, .rows = ROWS_B}};
+    plan_pack pack = {.dtype = type, .k = K, .sections = sections, .n_sections = 2};
+    plan p = {.name = "p", .packs = &pack, .n_packs = 1};
+    const void *params[3] = {bytes_with_pattern(ROWS_A * row, 1), bytes_with_pattern(ROWS_A * row, 2),
+                             bytes_with_pattern(ROWS_B * row, 3)};
+    uint8_t *plain[3];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        int64_t n = i < 2 ? ROWS_A : ROWS_B;
+        plain[i] = base_alloc(gen_pack_size(type, n, K));
+        for (int64_t t = 0; t < gen_pack_tiles(n); t++) gen_pack_tile(type, params[i], n, K, t, plain[i] + (size_t)t * tile);
+    }
+    /* 80 rows: 3 items of 2 tiles (the last half empty) of 2 matrices; 33 rows: 2 items of 2 tiles (the last one empty) */
+    assert_int_equal(plan_pack_bytes(&pack), (int64_t)(tile * (3 * 2 * 2 + 2 * 2)));
+    pack.size = plan_pack_bytes(&pack);
+    uint8_t *image = base_alloc((size_t)pack.size), *zero = base_alloc(tile);
+    memset(image, 0xee, (size_t)pack.size); /* every byte is written */
+    plan_pack_fill(&p, 0, params, image);
+    const uint8_t *at = image;
+    for (int item = 0; item < 3; item++)
+        for (int m = 0; m < 2; m++)
+            for (int t = 2 * item; t < 2 * item + 2; t++, at += tile)
+                assert_memory_equal(at, t < 5 ? plain[m] + (size_t)t * tile : zero, tile);
+    for (int t = 0; t < 4; t++, at += tile) assert_memory_equal(at, t < 3 ? plain[2] + (size_t)t * tile : zero, tile);
+    assert_ptr_equal(at, image + pack.size);
+    for (int i = 0; i < 3; i++) {
+        base_free((void *)(uintptr_t)params[i]);
+        base_free(plain[i]);
+    }
+    base_free(image);
+    base_free(zero);
+}
+
+static void huge_packs_have_no_size(void **state) {
+    plan_section s = {.n_params = 4, .rows = INT64_MAX};
+    plan_pack k = {.dtype = RP_DTYPE_F32, .k = INT64_MAX / 128, .sections = &s, .n_sections = 1};
+    (void)state;
+    assert_int_equal(plan_pack_bytes(&k), -1);
+    s.rows = INT64_MAX - 31;
+    assert_int_equal(plan_pack_bytes(&k), -1);
+    s.rows = 16;
+    k.dtype = RP_DTYPE_I16B32;
+    assert_int_equal(plan_pack_bytes(&k), -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launches_have_addresses_and_sizes),
+        cmocka_unit_test(a_list_of_one_piece_holds_its_launches),
+        cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(unknown_code_is_refused),
+        cmocka_unit_test(custom_ops_see_the_sizes_of_their_binding),
+        cmocka_unit_test(packs_deal_tiles_in_turns),
+        cmocka_unit_test(huge_packs_have_no_size),
+    };
+    rp_op_desc desc = {.size = sizeof desc, .name = "plan_exec::sizes", .cpu = sizes};
+    rp_error err = {0};
+    if (rp_op_register(&desc, &err) != RP_OK) return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
