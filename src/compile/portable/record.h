@@ -21,8 +21,10 @@ typedef struct eager_record {
     uint32_t op;     /* ir_op */
     uint32_t unit;   /* bytes of a unit for kernels that move bytes, else 0 */
     eager_memory mem[EAGER_MAX_OPERANDS];
+    uint32_t zero; /* records are stored as bytes, so there is no padding in them */
     gen_affine form[];
 } eager_record;
+_Static_assert(sizeof(eager_record) == 4 * (5 + 2 * EAGER_MAX_OPERANDS + 1), "no padding");
 
 static inline uint32_t eager_record_forms(uint32_t rank, uint32_t n_operands, uint32_t n_own) {
     return rank + n_operands * (1 + rank) + n_own;
