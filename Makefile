@@ -50,7 +50,7 @@ OPT_debug   := -Og
 # Results are defined operation by operation, so the compiler may never contract a*b+c.
 CFLAGS += -std=c11 -g $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-contract=off \
           -fPIC -fvisibility=hidden -pthread
-CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc
+CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc -I.
 LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib'
 LIBS := -ljansson -lpcre2-8 -lutf8proc -lxxhash -lzstd -ldl -lm
 CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)

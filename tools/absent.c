@@ -1,0 +1,22 @@
+/* Commands that are known and have nothing behind them yet: one line with the reason, exit 3. */
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/output.h"
+
+int tool_missing(tool_args *a) {
+    static const struct {
+        const char *name, *reason;
+    } why[] = {
+        {"serve",
+         "there is no HTTP server in this version; use reprise run --prompt-file for batches"},
+        {"bench", "measuring is done by make bench-cpu, beside the programs it compares with"},
+        {"synth",
+         "synthetic models are made where they are used: reprise run synthetic:tiny PROMPT"},
+        {"bisect", "there is no search over passes; leave one out with -cc.skip_passes=NAME"},
+    };
+    for (size_t i = 0; i < sizeof why / sizeof *why; i++)
+        if (strcmp(why[i].name, a->cmd->name) == 0)
+            return tool_absent("%s is not supported here: %s", why[i].name, why[i].reason);
+    return tool_absent("%s is not supported here", a->cmd->name);
+}

@@ -1,0 +1,324 @@
+/* Reads the command line by the table in flags.def. What belongs to the configuration is set at once, in
+ * order, so that the last one wins as in one long list; nothing is checked here that the library checks. */
+#include "tools/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "tools/output.h"
+
+const tool_flag_info tool_flags[TOOL_FLAG_COUNT_] = {
+#define FLAG(id, name, value, where, key, help) {name, value, where, key, help},
+#include "tools/flags.def"
+#undef FLAG
+};
+
+/* --- nearest names --------------------------------------------------------------- */
+
+/* Levenshtein distance of names up to 63 characters. */
+static size_t distance(const char *a, const char *b) {
+    size_t row[64], n = strlen(b);
+    if (n > 63 || strlen(a) > 63) return 64;
+    for (size_t j = 0; j <= n; j++) row[j] = j;
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t up = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
+            if (up + 1 < best) best = up + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+            diagonal = up;
+        }
+    }
+    return row[n];
+}
+
+const char *tool_nearest(const char *z, const char *(*name_at)(size_t i), size_t n) {
+    const char *best = NULL;
+    size_t least = 1 + strlen(z) / 3;
+    for (size_t i = 0; i < n; i++) {
+        size_t d = distance(z, name_at(i));
+        if (d > least || (best && d == least)) continue;
+        best = name_at(i);
+        least = d;
+    }
+    return best;
+}
+
+static const char *flag_name(size_t i) {
+    return tool_flags[i].name;
+}
+
+/* --- one flag ----------------------------------------------------------------------- */
+
+typedef struct reader {
+    tool_args *a;
+    int argc, at;
+    char **argv;
+} reader;
+
+static int fail(rp_status st, const rp_error *err) {
+    return st == RP_OK ? 0 : tool_fail(st, err);
+}
+
+static int set_key(tool_args *a, const char *key, const char *value) {
+    rp_error err = {0};
+    return fail(rp_config_set_key(a->config, key, value, &err), &err);
+}
+
+static int set_olevel(tool_args *a, const char *value) {
+    rp_error err = {0};
+    if (strlen(value) != 1 || *value < '0' || *value > '3')
+        return tool_usage("-O%s: expected -O0, -O1, -O2 or -O3", value);
+    return fail(rp_config_set_olevel(a->config, *value - '0', &err), &err);
+}
+
+static int set_json(tool_args *a, const char *value) {
+    rp_error err = {0};
+    return fail(rp_config_set_json(a->config, value, &err), &err);
+}
+
+static bool is_switch_value(const char *v, const char **out) {
+    static const char *const yes[] = {"true", "1", "yes", "on"}, *const no[] = {"false", "0", "no",
+                                                                                "off"};
+    for (size_t i = 0; i < 4; i++) {
+        if (strcasecmp(v, yes[i]) == 0)
+            *out = "true";
+        else if (strcasecmp(v, no[i]) == 0)
+            *out = "false";
+        else
+            continue;
+        return true;
+    }
+    return false;
+}
+
+/* The value of a flag: behind '=', or the next argument whatever it starts with. */
+static int value_of(reader *r, tool_flag f, const char *eq, const char **out) {
+    const tool_flag_info *i = &tool_flags[f];
+    const char *next = r->at + 1 < r->argc ? r->argv[r->at + 1] : NULL;
+    if (!i->value) {
+        *out = "true";
+        if (eq && !is_switch_value(eq, out))
+            return tool_usage("--%s=%s: expected true or false", i->name, eq);
+        return 0;
+    }
+    if (eq) {
+        *out = eq;
+        return 0;
+    }
+    bool word = next && (strcasecmp(next, "off") == 0 || strcasecmp(next, "warn") == 0 ||
+                         strcasecmp(next, "fatal") == 0);
+    if (f == TOOL_FLAG_SEALED && !word) {
+        *out = "fatal";
+        return 0;
+    }
+    if (!next) return tool_usage("--%s needs a value: --%s=%s", i->name, i->name, i->value);
+    *out = next;
+    r->at++;
+    return 0;
+}
+
+static int apply(tool_args *a, tool_flag f, const char *value) {
+    a->given[a->n_given++] = (tool_given){f, value};
+    if (f == TOOL_FLAG_CC) return set_json(a, value);
+    if (f == TOOL_FLAG_OLEVEL) return set_olevel(a, value);
+    if (tool_flags[f].key && (a->cmd->where & TOOL_ENGINE))
+        return set_key(a, tool_flags[f].key, value);
+    return 0;
+}
+
+static int find_flag(const tool_args *a, const char *name, size_t len, tool_flag *out) {
+    char key[64] = {0};
+    for (size_t i = 0; i < len && i < sizeof key - 1; i++) key[i] = name[i] == '_' ? '-' : name[i];
+    for (int f = 0; f < TOOL_FLAG_COUNT_ && len < sizeof key; f++) {
+        if (strcmp(key, tool_flags[f].name) != 0) continue;
+        if (!(tool_flags[f].where & a->cmd->where))
+            return tool_usage("%s does not take --%s; see reprise help %s", a->cmd->name, key,
+                              a->cmd->name);
+        *out = (tool_flag)f;
+        return 0;
+    }
+    const char *near = tool_nearest(key, flag_name, TOOL_FLAG_COUNT_);
+    return near ? tool_usage("unknown flag --%s; the nearest is --%s", key, near)
+                : tool_usage("unknown flag --%s; see reprise help %s", key, a->cmd->name);
+}
+
+static int read_long(reader *r, const char *arg) {
+    const char *name = arg + 2, *eq = strchr(name, '='), *value = NULL;
+    tool_flag f = TOOL_FLAG_COUNT_;
+    int rc = find_flag(r->a, name, eq ? (size_t)(eq - name) : strlen(name), &f);
+    if (rc == 0) rc = value_of(r, f, eq ? eq + 1 : NULL, &value);
+    return rc ? rc : apply(r->a, f, value);
+}
+
+/* "a.b=c", or "a.b" with the value in the next argument. */
+static int read_dotted(reader *r, const char *flag, const char *key) {
+    rp_error err = {0};
+    if (!(r->a->cmd->where & TOOL_ENGINE))
+        return tool_usage("%s does not take %s", r->a->cmd->name, flag);
+    if (strchr(key, '=')) return fail(rp_config_set(r->a->config, key, &err), &err);
+    if (r->at + 1 >= r->argc)
+        return tool_usage("%s.%s needs a value: %s.%s=VALUE", flag, key, flag, key);
+    return set_key(r->a, key, r->argv[++r->at]);
+}
+
+/* -cc JSON, -cc=JSON, -O N, -O=N and -ON. */
+static int read_joined(reader *r, tool_flag f, const char *rest) {
+    const char *value = NULL;
+    const char *eq = *rest == '=' ? rest + 1 : *rest ? rest : NULL;
+    if (!(tool_flags[f].where & r->a->cmd->where))
+        return tool_usage("%s does not take %s", r->a->cmd->name, r->argv[r->at]);
+    int rc = value_of(r, f, eq, &value);
+    return rc ? rc : apply(r->a, f, value);
+}
+
+static bool is_config_prefix(const char *arg, const char **key) {
+    static const char *const prefixes[] = {"-cc.", "--compilation-config.",
+                                           "--compilation_config."};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(arg, prefixes[i], strlen(prefixes[i])) == 0) {
+            *key = arg + strlen(prefixes[i]);
+            return true;
+        }
+    return false;
+}
+
+static int read_short(reader *r, const char *arg) {
+    if (strcmp(arg, "-h") == 0) return apply(r->a, TOOL_FLAG_HELP, "true");
+    if (strcmp(arg, "-cc") == 0 || strncmp(arg, "-cc=", 4) == 0)
+        return read_joined(r, TOOL_FLAG_CC, arg + 3);
+    if (arg[1] == 'O') return read_joined(r, TOOL_FLAG_OLEVEL, arg + 2);
+    const char *near = tool_nearest(arg + 1, flag_name, TOOL_FLAG_COUNT_);
+    return near ? tool_usage("unknown flag %s; the nearest is --%s", arg, near)
+                : tool_usage("unknown flag %s; see reprise help %s", arg, r->a->cmd->name);
+}
+
+/* --- the whole ------------------------------------------------------------------------- */
+
+static int read_all(reader *r) {
+    bool only_pos = false;
+    int rc = 0;
+    for (r->at = 0; rc == 0 && r->at < r->argc; r->at++) {
+        const char *arg = r->argv[r->at], *key;
+        if (only_pos || arg[0] != '-' || !arg[1])
+            r->a->pos[r->a->n_pos++] = arg;
+        else if (strcmp(arg, "--") == 0)
+            only_pos = true;
+        else if (is_config_prefix(arg, &key))
+            rc = read_dotted(r, arg[1] == '-' ? "--compilation-config" : "-cc", key);
+        else if (arg[1] == '-')
+            rc = read_long(r, arg);
+        else
+            rc = read_short(r, arg);
+    }
+    return rc;
+}
+
+static int check_pos(const tool_args *a) {
+    const tool_command *c = a->cmd;
+    if (tool_on(a, TOOL_FLAG_HELP)) return 0;
+    if (a->n_pos < c->min_pos)
+        return tool_usage("%s needs more: reprise %s %s", c->name, c->name, c->args);
+    if (a->n_pos > c->max_pos)
+        return tool_usage("%s: '%s' is one argument too many: reprise %s %s", c->name,
+                          a->pos[c->max_pos], c->name, c->args);
+    return 0;
+}
+
+static int set_logging(const tool_args *a) {
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    const char *level = tool_get(a, TOOL_FLAG_LOG_LEVEL), *logs = tool_get(a, TOOL_FLAG_LOGS);
+    rp_error err = {0};
+    int found = level ? -1 : RP_LOG_WARNING;
+    for (int i = 0; level && i < 4; i++)
+        if (strcasecmp(level, levels[i]) == 0) found = i;
+    if (found < 0)
+        return tool_usage("--log-level=%s: expected error, warning, info or debug", level);
+    rp_log_set_level((rp_log_level)found);
+    return logs ? fail(rp_log_set_channels(logs, &err), &err) : 0;
+}
+
+int tool_args_parse(tool_args *a, const tool_command *cmd, int argc, char **argv) {
+    *a = (tool_args){.cmd = cmd, .config = rp_config_new()};
+    a->given = calloc((size_t)argc + 1, sizeof *a->given);
+    a->pos = calloc((size_t)argc + 1, sizeof *a->pos);
+    if (!a->config || !a->given || !a->pos) return tool_error("out of memory");
+    reader r = {a, argc, 0, argv};
+    int rc = read_all(&r);
+    a->json = tool_on(a, TOOL_FLAG_JSON);
+    a->quiet = tool_on(a, TOOL_FLAG_QUIET);
+    if (rc == 0) rc = set_logging(a);
+    return rc ? rc : check_pos(a);
+}
+
+void tool_args_done(tool_args *a) {
+    rp_config_free(a->config);
+    free(a->given);
+    free(a->pos);
+    *a = (tool_args){0};
+}
+
+/* --- values ------------------------------------------------------------------------------ */
+
+const char *tool_get(const tool_args *a, tool_flag f) {
+    for (size_t i = a->n_given; i-- > 0;)
+        if (a->given[i].flag == f) return a->given[i].value;
+    return NULL;
+}
+
+bool tool_on(const tool_args *a, tool_flag f) {
+    const char *v = tool_get(a, f);
+    return v && strcmp(v, "true") == 0;
+}
+
+bool tool_int(const tool_args *a, tool_flag f, long long min, long long max, long long deflt,
+              long long *out) {
+    const char *v = tool_get(a, f);
+    char *end = NULL;
+    *out = deflt;
+    if (!v) return true;
+    errno = 0;
+    long long n = strtoll(v, &end, 10);
+    if (end == v || *end || errno || n < min || n > max) {
+        if (max == INT64_MAX)
+            (void)tool_usage("--%s=%s: expected a number from %lld", tool_flags[f].name, v, min);
+        else
+            (void)tool_usage("--%s=%s: expected a number from %lld to %lld", tool_flags[f].name, v,
+                             min, max);
+        return false;
+    }
+    *out = n;
+    return true;
+}
+
+bool tool_real(const tool_args *a, tool_flag f, double min, double max, double deflt, double *out) {
+    const char *v = tool_get(a, f);
+    char *end = NULL;
+    *out = deflt;
+    if (!v) return true;
+    double x = strtod(v, &end);
+    if (end == v || *end || !isfinite(x) || x < min || x > max) {
+        (void)tool_usage("--%s=%s: expected a number from %g to %g", tool_flags[f].name, v, min,
+                         max);
+        return false;
+    }
+    *out = x;
+    return true;
+}
+
+rp_compilation_config *tool_take_config(tool_args *a, rp_status *st) {
+    rp_error err = {0};
+    rp_compilation_config *c = a->config;
+    *st = rp_config_apply_default_olevel(c, 2, &err);
+    if (*st != RP_OK) {
+        (void)tool_fail(*st, &err);
+        return NULL;
+    }
+    a->config = NULL;
+    return c;
+}

@@ -1,0 +1,192 @@
+/* reprise cache ls|verify|why|dir|prune|export|import. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/commands.h"
+#include "tools/output.h"
+
+typedef struct listing {
+    const tool_args *a;
+    uint64_t n, bytes, n_bad;
+    bool verify, failed;
+} listing;
+
+static bool on_entry(void *user, const rp_cache_entry *e) {
+    listing *l = user;
+    l->n++;
+    l->bytes += e->size;
+    l->n_bad += !e->ok;
+    if (l->a->json) {
+        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:b,s:s?}", "kind", e->kind, "key", e->key, "size",
+                              (json_int_t)e->size, "mtime", (json_int_t)e->mtime, "ok", (int)e->ok,
+                              "reason", e->ok ? NULL : e->reason);
+        l->failed |= !tool_event("object", o, 10);
+        return !l->failed;
+    }
+    char day[32] = "";
+    struct tm tm;
+    time_t t = (time_t)e->mtime;
+    if (gmtime_r(&t, &tm)) (void)strftime(day, sizeof day, "%Y-%m-%d %H:%M", &tm);
+    if (!l->verify || !e->ok)
+        (void)printf("%-8s %s %12" PRIu64 "  %s%s%s\n", e->kind, e->key, e->size, day,
+                     e->ok ? "" : "  BAD: ", e->ok || !e->reason ? "" : e->reason);
+    return true;
+}
+
+static int list(tool_args *a, rp_cache *c, bool verify) {
+    listing l = {.a = a, .verify = verify};
+    rp_error err = {0};
+    rp_status st = rp_cache_list(c, verify, on_entry, &l, &err);
+    if (st != RP_OK) return tool_fail(st, &err);
+    if (a->json)
+        (void)tool_event("summary",
+                         json_pack("{s:s,s:I,s:I,s:I}", "dir", rp_cache_dir(c), "objects",
+                                   (json_int_t)l.n, "bytes", (json_int_t)l.bytes, "bad",
+                                   (json_int_t)l.n_bad),
+                         10);
+    else if (verify)
+        (void)printf("%" PRIu64 " objects, %" PRIu64 " bad\n", l.n, l.n_bad);
+    else
+        tool_note(a, "%" PRIu64 " objects, %" PRIu64 " bytes in %s", l.n, l.bytes, rp_cache_dir(c));
+    if (verify && l.n_bad)
+        return tool_error("%" PRIu64 " of %" PRIu64
+                          " objects were bad; they are in %s/quarantine and will be made again",
+                          l.n_bad, l.n, rp_cache_dir(c));
+    return 0;
+}
+
+static int why(tool_args *a, rp_cache *c) {
+    rp_error err = {0};
+    rp_status st = RP_OK;
+    char *text = NULL;
+    if (a->n_pos < 2) return tool_usage("cache why needs a model: reprise cache why MODEL");
+    rp_compilation_config *cfg = tool_take_config(a, &st);
+    if (!cfg) return rp_status_exit_code(st);
+    st = rp_cache_why(c, a->pos[1], cfg, &text, &err);
+    if (st != RP_OK) return tool_fail(st, &err);
+    int rc = 0;
+    if (a->json)
+        rc = tool_event("why", json_pack("{s:o}", "text", tool_json_text(text, strlen(text))), 10)
+                 ? 0
+                 : 1;
+    else
+        (void)fputs(text, stdout);
+    rp_engine_text_free(text);
+    return rc;
+}
+
+/* "500M" in bytes. */
+static bool bytes_of(const char *z, uint64_t *out) {
+    char *end = NULL;
+    unsigned long long v = z && *z >= '0' && *z <= '9' ? strtoull(z, &end, 10) : 0;
+    if (!end || end == z) return false;
+    unsigned shift = *end == 'K' || *end == 'k'   ? 10
+                     : *end == 'M' || *end == 'm' ? 20
+                     : *end == 'G' || *end == 'g' ? 30
+                                                  : 0;
+    if (shift) end++;
+    if (*end || v > UINT64_MAX >> shift) return false;
+    *out = v << shift;
+    return true;
+}
+
+static int prune(tool_args *a, rp_cache *c) {
+    uint64_t max = 0, removed = 0, left = 0;
+    rp_error err = {0};
+    const char *z = tool_get(a, TOOL_FLAG_MAX_BYTES);
+    if (!bytes_of(z, &max))
+        return tool_usage(
+            "cache prune needs --max-bytes=N: the bytes that may stay, for example 500M");
+    rp_status st = rp_cache_prune(c, max, &removed, &left, &err);
+    if (st != RP_OK) return tool_fail(st, &err);
+    if (a->json)
+        return tool_event("summary",
+                          json_pack("{s:I,s:I}", "removed", (json_int_t)removed, "bytes_left",
+                                    (json_int_t)left),
+                          10)
+                   ? 0
+                   : TOOL_EXIT_FAILED;
+    (void)printf("%" PRIu64 " objects removed, %" PRIu64 " bytes left\n", removed, left);
+    return 0;
+}
+
+static int bundle(tool_args *a, rp_cache *c, bool out) {
+    uint64_t files = 0, bytes = 0;
+    rp_error err = {0};
+    const char *verb = out ? "export" : "import";
+    if (a->n_pos < 2) return tool_usage("cache %s needs a file: reprise cache %s FILE", verb, verb);
+    rp_status st = out ? rp_cache_export(c, a->pos[1], &files, &bytes, &err)
+                       : rp_cache_import(c, a->pos[1], &files, &bytes, &err);
+    if (st != RP_OK) return tool_fail(st, &err);
+    if (a->json)
+        return tool_event("summary",
+                          json_pack("{s:s,s:I,s:I}", "file", a->pos[1], "files", (json_int_t)files,
+                                    "bytes", (json_int_t)bytes),
+                          10)
+                   ? 0
+                   : TOOL_EXIT_FAILED;
+    (void)printf("%" PRIu64 " files, %" PRIu64 " bytes %sed\n", files, bytes, verb);
+    return 0;
+}
+
+static const char *const verbs[] = {"ls", "verify", "why", "dir", "prune", "export", "import"};
+enum { LS, VERIFY, WHY, DIR_, PRUNE, EXPORT, IMPORT, VERBS };
+
+static const char *verb_at(size_t i) {
+    return verbs[i];
+}
+
+static int do_verb(tool_args *a, rp_cache *c, int verb) {
+    switch (verb) {
+    case LS:
+    case VERIFY: return list(a, c, verb == VERIFY);
+    case WHY: return why(a, c);
+    case PRUNE: return prune(a, c);
+    case EXPORT:
+    case IMPORT: return bundle(a, c, verb == EXPORT);
+    default:
+        if (a->json)
+            return tool_event("summary", json_pack("{s:s}", "dir", rp_cache_dir(c)), 10)
+                       ? 0
+                       : TOOL_EXIT_FAILED;
+        (void)puts(rp_cache_dir(c));
+        return 0;
+    }
+}
+
+int tool_cache(tool_args *a) {
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    int verb = 0;
+    while (verb < VERBS && strcmp(a->pos[0], verbs[verb]) != 0) verb++;
+    if (verb == VERBS) {
+        const char *near = tool_nearest(a->pos[0], verb_at, VERBS);
+        return tool_usage("unknown cache command '%s'; %s%s", a->pos[0],
+                          near ? "the nearest is " : "see reprise help cache", near ? near : "");
+    }
+    if (a->n_pos > 1 && verb != WHY && verb != EXPORT && verb != IMPORT)
+        return tool_usage("cache %s takes no more: '%s' is one argument too many", a->pos[0],
+                          a->pos[1]);
+    char *json = NULL, *dir = NULL;
+    json_t *typed = NULL;
+    if (rp_config_get_json(a->config, "cache_dir", &json, NULL) == RP_OK)
+        typed = json_loads(json, JSON_DECODE_ANY, NULL);
+    const char *z = json_string_value(typed);
+    dir = z && *z ? strdup(z) : NULL;
+    json_decref(typed);
+    rp_config_text_free(json);
+    rp_status st = rp_cache_open(dir, &c, &err);
+    free(dir);
+    if (st != RP_OK) return tool_fail(st, &err);
+    if (rp_cache_off_reason(c) && verb != DIR_) {
+        int rc = tool_error("the cache is not usable: %s", rp_cache_off_reason(c));
+        rp_cache_close(c);
+        return rc;
+    }
+    int rc = do_verb(a, c, verb);
+    rp_cache_close(c);
+    return rc;
+}

