@@ -49,11 +49,12 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     return RP_OK;
 }
 
-/* Operand i of n is memory: r names it, through effects that return what they wrote. */
+/* The leaf whose memory r is, through effects that give back what they wrote; IR_NONE of a plain value. */
 static ir_ref memory_of(const ir_graph *g, ir_ref r) {
     for (;;) {
         const ir_node *n = ir_node_at(g, r);
-        uint64_t w = n->dtype == RP_DTYPE_TOKEN ? 0 : ir_node_writes(n);
+        if (n->dtype == RP_DTYPE_TOKEN) return IR_NONE;
+        uint64_t w = ir_node_writes(n);
         if (n->op == IR_state || n->op == IR_empty || n->op == IR_input) return r;
         if (w == 0 || (w & (w - 1)) != 0) return IR_NONE;
         r = n->in[__builtin_ctzll(w)];
@@ -96,24 +97,34 @@ static rp_status ordered(const ir_graph *g, touches *t, ir_ref r, ir_ref before,
                    ir_name_of(g, before).s, ir_op_table(ir_node_at(g, before)->op)->name);
 }
 
-/* A read must follow the last write, a write the last write and the last read. Remembering the last
- * of each is enough only if reads are ordered among themselves; several unordered reads before
- * one write are judged by the last of them. */
+/* Every node that read m since its last write comes before r. */
+static rp_status after_readers(const ir_graph *g, touches *t, ir_ref r, ir_ref m, rp_error *err) {
+    if (t->last_read[m] == IR_NONE) return RP_OK;
+    ir_ref first = t->last_write[m] == IR_NONE ? 0 : t->last_write[m];
+    for (ir_ref q = first; q <= t->last_read[m]; q++) {
+        const ir_node *n = ir_node_at(g, q);
+        for (uint32_t i = 0; i < n->n_in; i++)
+            if (memory_of(g, n->in[i]) == m) RP_TRY(ordered(g, t, r, q, err));
+    }
+    return RP_OK;
+}
+
+/* A read must follow the last write of its memory, a write that and all reads since. */
 static rp_status check_effect(const ir_graph *g, ir_ref r, touches *t, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
     uint64_t writes = ir_node_writes(n);
     bool effect = ir_op_table(n->op)->kind == IR_KIND_EFFECT;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const ir_node *x = ir_node_at(g, n->in[i]);
+        ir_ref m = memory_of(g, n->in[i]);
         bool write = i < 64 && (writes >> i & 1);
-        ir_ref m = x->dtype == RP_DTYPE_TOKEN ? IR_NONE : memory_of(g, n->in[i]);
-        if (x->op == IR_empty && !effect)
+        if (ir_node_at(g, n->in[i])->op == IR_empty && !effect)
             return bad(g, r, err, "it reads an empty that nothing has written");
         if (m == IR_NONE) continue;
         RP_TRY(ordered(g, t, r, t->last_write[m], err));
-        if (write) RP_TRY(ordered(g, t, r, t->last_read[m], err));
+        if (write) RP_TRY(after_readers(g, t, r, m, err));
+        if (write) t->last_write[m] = r;
         if (write)
-            t->last_write[m] = r;
+            t->last_read[m] = IR_NONE;
         else
             t->last_read[m] = r;
     }

@@ -1,6 +1,7 @@
 /* Random graphs: a pool of values, and actions that pick from it and add to it. */
 #include "support/random_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -446,4 +447,16 @@ void random_leaves_done(random_leaves *v) {
     }
     base_free(v->symbols);
     *v = (random_leaves){0};
+}
+
+double random_graph_error(const ir_value *want, const double *got) {
+    double top = 1, worst = 0;
+    for (int64_t i = 0; i < want->n; i++) {
+        double a = want->data[i], b = got[i], d = fabs(a - b);
+        if (a == b || (isnan(a) && isnan(b))) continue;
+        if (!isfinite(a) || !isfinite(b)) return (double)INFINITY;
+        top = fabs(a) > top ? fabs(a) : top;
+        worst = d > worst ? d : worst;
+    }
+    return worst / top;
 }

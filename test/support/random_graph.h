@@ -32,4 +32,9 @@ rp_status random_leaves_new(const ir_graph *g, uint64_t seed, random_leaves *out
                             rp_error *err) RP_MUST_USE;
 void random_leaves_done(random_leaves *v);
 
+/* Largest difference of got (n = want->n doubles) from want, over the largest |want| or 1. NaN and
+ * infinities must agree. float32 implementations with errors of 2 ulp an op stay below 1e-3 on
+ * graphs of random_graph_new (seen over 2000 seeds: 3e-4, nearly all below 1e-5). */
+double random_graph_error(const ir_value *want, const double *got);
+
 #endif

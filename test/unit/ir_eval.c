@@ -73,6 +73,34 @@ static void halves_are_exhaustive(void **state) {
     }
 }
 
+/* What a type holds comes back; what it does not hold is rounded or saturated. */
+static void plain_types_pack(void **state) {
+    static const struct {
+        rp_dtype t;
+        double in[3], out[3];
+    } cases[] = {
+        {RP_DTYPE_F32, {0.1, -1, INFINITY}, {(double)0.1f, -1, INFINITY}},
+        {RP_DTYPE_F16, {1.5, -0x1p-24, 1e6}, {1.5, -0x1p-24, INFINITY}},
+        {RP_DTYPE_BF16, {1.5, -3e38, 1.001}, {1.5, -0x1.c4p+127, 1}},
+        {RP_DTYPE_I64, {-5, 0x1p+40, 1e30}, {-5, 0x1p+40, 0x1.fffffffffffffp+62}},
+        {RP_DTYPE_I32, {-5, 7.9, 1e30}, {-5, 7, 2147483647}},
+        {RP_DTYPE_I16, {-5, 7.9, -1e30}, {-5, 7, -32768}},
+        {RP_DTYPE_I8, {-5, 7.9, 1e30}, {-5, 7, 127}},
+        {RP_DTYPE_U8, {5, 7.9, 1e30}, {5, 7, 255}},
+        {RP_DTYPE_BOOL, {0, 1, 5}, {0, 1, 1}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[24];
+        double got[3];
+        ir_pack(cases[i].t, cases[i].in, 3, bytes);
+        ir_unpack(cases[i].t, bytes, 3, got);
+        for (int k = 0; k < 3; k++)
+            if (got[k] != cases[i].out[k])
+                fail_msg("%s: %g gives %a", rp_dtype_name(cases[i].t), cases[i].in[k], got[k]);
+    }
+}
+
 /* --- block formats -------------------------------------------------------------- */
 
 static void blocks_are_ggufs(void **state) {
@@ -376,6 +404,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(halves_are_exhaustive),
+        cmocka_unit_test(plain_types_pack),
         cmocka_unit_test(blocks_are_ggufs),
         cmocka_unit_test(packing_is_near_and_idempotent),
         cmocka_unit_test(int16_rows_hold_q_scale_and_sum),

@@ -200,6 +200,12 @@ static void unordered_effects_are_found(void **state) {
          "%t = kv_store %k, %x, %s\nret %a, %t\n", "in no order"},
         {"%a = attention %x, %k, %v, %s, %s, %bt, %o ", attn,
          "%t = kv_store %k, %x, %s, %a\nret %t\n", NULL},
+        {"%c = concat %k, %k {axis=0}\n%d = concat %k, %k {axis=1}\n%t = kv_store %k, %x, %s\n", "",
+         "ret %t, %c, %d\n", "in no order"},
+        {"%c = slice %k {axis=0, stop=1}\n%e = cast %c {dtype=f32}\n%f = reshape %e "
+         "{shape=[16,8]}\n"
+         "%h = slice %f {axis=0, stop=4}\n%y = add %h, %x\n%d = slice %k {axis=0, start=1}\n",
+         "", "%t = kv_store %k, %y, %s\nret %t, %d\n", "in no order"},
         {"%y = neg %o\n", "", "ret %y\n", "it reads an empty that nothing has written"},
         {"", "", "ret %o\n", NULL}, /* a piece may hand a buffer to the next one */
     };
