@@ -56,50 +56,71 @@ static uint32_t pack_nibbles(uint64_t x) {
     return (uint32_t)(even | odd << 16);
 }
 
+/* Little-endian; written out, so that compilers see one load and one store. */
+static uint64_t pack_load_64(const uint8_t *p) {
+    uint64_t lo = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+                  (uint32_t)p[3] << 24;
+    uint64_t hi = (uint32_t)p[4] | (uint32_t)p[5] << 8 | (uint32_t)p[6] << 16 |
+                  (uint32_t)p[7] << 24;
+    return lo | hi << 32;
+}
+
+static void pack_store_32(uint8_t *p, uint32_t x) {
+    p[0] = (uint8_t)x;
+    p[1] = (uint8_t)(x >> 8);
+    p[2] = (uint8_t)(x >> 16);
+    p[3] = (uint8_t)(x >> 24);
+}
+
 /* One GGUF nibble block (16 bytes: byte j holds elements j and j + 16) to row r of 4 chunks. */
 static void pack_q4_row(const uint8_t *qs, uint8_t *dst, int r) {
-    for (int half = 0; half < 2; half++) {
-        uint64_t x = 0;
-        for (int i = 0; i < 8; i++) x |= (uint64_t)qs[half * 8 + i] << (8 * i);
-        uint32_t lo = pack_nibbles(x), hi = pack_nibbles(x >> 4);
-        for (int i = 0; i < 4; i++) {
-            dst[half * 64 + r * 4 + i] = (uint8_t)(lo >> (8 * i));
-            dst[(half + 2) * 64 + r * 4 + i] = (uint8_t)(hi >> (8 * i));
+    uint64_t x = pack_load_64(qs), y = pack_load_64(qs + 8);
+    pack_store_32(dst + r * 4, pack_nibbles(x));
+    pack_store_32(dst + 64 + r * 4, pack_nibbles(y));
+    pack_store_32(dst + 128 + r * 4, pack_nibbles(x >> 4));
+    pack_store_32(dst + 192 + r * 4, pack_nibbles(y >> 4));
+}
+
+/* Row r of one tile of block formats, k elements at src. */
+static void pack_block_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile, int r) {
+    size_t unit = pack_unit(type), bytes = rp_dtype_block_bytes(type);
+    for (int64_t b = 0; b < k / PACK_BLOCK; b++, src += bytes, tile += unit) {
+        memcpy(tile + r * 2, src, 2);
+        if (type == RP_DTYPE_Q4_0) {
+            pack_q4_row(src + 2, tile + 32, r);
+        } else if (type == RP_DTYPE_Q4_1) {
+            memcpy(tile + 32 + r * 2, src + 2, 2);
+            pack_q4_row(src + 4, tile + 64, r);
+        } else {
+            for (int p = 0; p < PACK_BLOCK / 2; p++)
+                memcpy(tile + 32 + p * 32 + r * 2, src + 2 + p * 2, 2);
         }
     }
 }
 
-/* Row r of one tile, k elements at src. */
-static void pack_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t *tile, int r) {
-    size_t unit = pack_unit(type), bytes = rp_dtype_block_bytes(type);
-    int64_t n = k / (int64_t)rp_dtype_block(type);
-    for (int64_t b = 0; b < n; b++, src += bytes, tile += unit) {
-        switch (type) {
-        case RP_DTYPE_Q4_0:
-            memcpy(tile + r * 2, src, 2);
-            pack_q4_row(src + 2, tile + 32, r);
-            break;
-        case RP_DTYPE_Q4_1:
-            memcpy(tile + r * 2, src, 2);
-            memcpy(tile + 32 + r * 2, src + 2, 2);
-            pack_q4_row(src + 4, tile + 64, r);
-            break;
-        case RP_DTYPE_Q8_0:
-            memcpy(tile + r * 2, src, 2);
-            for (int p = 0; p < PACK_BLOCK / 2; p++)
-                memcpy(tile + 32 + p * 32 + r * 2, src + 2 + p * 2, 2);
-            break;
-        case RP_DTYPE_F32: memcpy(tile + r * 4, src, 4); break;
-        default: memcpy(tile + r * 2, src, 2); break;
+/* A whole tile of plain elements: k rows of 16, written in order. */
+static void pack_plain(const uint8_t *src, size_t row_size, int64_t k, uint8_t *tile, int rows,
+                       bool wide) {
+    for (int64_t i = 0; i < k; i++, tile += wide ? 64 : 32)
+        for (int r = 0; r < rows; r++) {
+            const uint8_t *from = src + (size_t)r * row_size;
+            if (wide)
+                memcpy(tile + r * 4, from + i * 4, 4);
+            else
+                memcpy(tile + r * 2, from + i * 2, 2);
         }
-    }
 }
 
 void gen_pack_tile(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile, void *dst) {
     size_t tile_size = gen_pack_tile_size(type, k), row_size = tile_size / GEN_TILE_ROWS;
-    int64_t first = tile * GEN_TILE_ROWS,
-            rows = n - first < GEN_TILE_ROWS ? n - first : GEN_TILE_ROWS;
+    int64_t first = tile * GEN_TILE_ROWS, rows = n - first;
     if (rows < GEN_TILE_ROWS) memset(dst, 0, tile_size);
-    for (int r = 0; r < rows; r++)
-        pack_row(type, (const uint8_t *)src + (size_t)(first + r) * row_size, k, dst, r);
+    if (rows <= 0) return;
+    if (rows > GEN_TILE_ROWS) rows = GEN_TILE_ROWS;
+    const uint8_t *from = (const uint8_t *)src + (size_t)first * row_size;
+    if (rp_dtype_block(type) == 1) {
+        pack_plain(from, row_size, k, dst, (int)rows, type == RP_DTYPE_F32);
+        return;
+    }
+    for (int r = 0; r < rows; r++) pack_block_row(type, from + (size_t)r * row_size, k, dst, r);
 }
