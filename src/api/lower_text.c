@@ -62,7 +62,7 @@ static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
 static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_buf *b,
                               rp_error *err) {
     lower_piece p = {0};
-    lower_options o = {.isa = isa, .prefix = "p0"};
+    lower_options o = {.isa = isa};
     if (which == STAGE_KIR) o.kir = b;
     if (which == STAGE_CUDA) {
         gen_cuda_prelude(b);
@@ -86,7 +86,7 @@ static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error
         goto out;
     }
     for (uint32_t i = 0; i < s.n_pieces; i++) {
-        lower_options o = {.isa = isa, .prefix = "p0"};
+        lower_options o = {.isa = isa};
         if (s.pieces[i].distinct != i) continue;
         RP_TRY_OUT(lower_graph(s.pieces[i].graph, &o, &lowered[i].piece, err));
         lowered[i].has_code = lowered[i].done = true;

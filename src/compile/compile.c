@@ -68,17 +68,9 @@ static rp_status lower_optimised(pipeline *p, const split_piece *sp, const lower
 static rp_status lower_piece_of(pipeline *p, uint32_t i, rp_error *err) {
     const split_piece *sp = &p->split.pieces[i];
     compile_lowered *low = &p->lowered[i];
-    char prefix[24];
-    base_buf b;
     if (sp->distinct != i) return RP_OK;
-    base_buf_init(&b, sizeof prefix);
-    base_buf_printf(&b, "p%u", sp->splitting ? 0 : sp->graph_index);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) {
-        lower_options lo = {.isa = p->opt->isa, .prefix = b.data};
-        st = lower_optimised(p, sp, &lo, &low->piece, err);
-    }
-    base_buf_done(&b);
+    lower_options lo = {.isa = p->opt->isa};
+    rp_status st = lower_optimised(p, sp, &lo, &low->piece, err);
     RP_TRY(st);
     low->done = true;
     low->isa_bits = GEN_ISA_BIT(p->opt->isa);

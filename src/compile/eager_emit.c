@@ -96,7 +96,7 @@ rp_status eager_add(eager *e, const eager_launch *l) {
     RP_TRY(put_record(e, l, &record));
     lower_launch *to = eager_next_launch(e);
     if (!to) return RP_NOMEM;
-    to->name = base_arena_printf(o->arena, "%s_eager_%s_%u", e->opt->prefix, l->name, o->n_launches - 1);
+    to->name = base_arena_printf(o->arena, "eager_%s_%u", l->name, o->n_launches - 1);
     const char *symbol = base_arena_printf(o->arena, "@%s", l->name);
     to->args = base_arena_array(o->arena, l->n_args + 1u, sizeof *to->args);
     if (!to->name || !symbol || !to->args) return rp_fail(e->err, RP_NOMEM, "launch of %s", l->name);

@@ -42,7 +42,7 @@ rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
 char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index) {
     base_buf b;
     base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s_%s_fused", L->opt->prefix, kind);
+    base_buf_printf(&b, "%s_fused", kind);
     uint64_t seen[IR_OP_COUNT_ / 64 + 1] = {0};
     for (uint32_t i = 0; i < n && b.len < 80; i++) {
         ir_op op = ir_node_at(L->g, nodes[i])->op;

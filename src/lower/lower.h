@@ -92,7 +92,6 @@ typedef struct lower_piece {
 
 typedef struct lower_options {
     gen_isa isa;
-    const char *prefix;   /* of function names, unique in a module */
     base_buf *kir, *cuda; /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;
 
