@@ -395,8 +395,14 @@ rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_gr
     if (!q.g) return RP_NOMEM;
     leaves(&q);
     for (uint32_t i = 0; i < opt->n_steps && q.st == RP_OK; i++) step(&q);
-    uint32_t n = q.st == RP_OK ? 1 + pick(&q, 3) : 0;
-    for (uint32_t i = 0; i < n; i++) ret[i] = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
+    uint32_t n = 0, n_want = q.st == RP_OK ? 1 + pick(&q, 3) : 0;
+    for (uint32_t i = 0; i < n_want;
+         i++) { /* distinct values: returning one twice is its own test */
+        ir_ref r = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
+        bool twice = false;
+        for (uint32_t k = 0; k < n; k++) twice = twice || ret[k] == r;
+        if (!twice) ret[n++] = r;
+    }
     if (q.st == RP_OK) q.st = ir_graph_finish(q.g, ret, n, err);
     if (q.st == RP_OK)
         *out = q.g;
