@@ -3,6 +3,7 @@
  * Every node holds all its attributes, defaults included, sorted by key, so that nodes that mean the
  * same compare equal and the text form needs no knowledge of defaults. */
 #include <math.h>
+#include <assert.h>
 #include <string.h>
 
 #include "ir/eval.h"
@@ -96,6 +97,7 @@ static ir_attr *find(ir_attr *a, uint32_t n, ir_attr_key key) {
 
 /* Inserts in key order; the caller knows that key is absent. */
 static void insert(ir_attr *a, uint32_t *n, ir_attr value) {
+    assert(*n < IR_MAX_ATTRS && !find(a, *n, value.key));
     uint32_t i = (*n)++;
     for (; i > 0 && a[i - 1].key > value.key; i--) a[i] = a[i - 1];
     a[i] = value;

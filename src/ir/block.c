@@ -4,6 +4,7 @@
  * first half. i16b32 is a whole row, as in gen/embed/prelude.h: int16 q[K] | float d[K/32] |
  * int32 sum[K/32]. Packing what unpacking gave returns the same numbers. */
 #include <math.h>
+#include <assert.h>
 #include <string.h>
 
 #include "ir/eval.h"
@@ -183,6 +184,7 @@ static void write_plain(rp_dtype t, double v, uint8_t *p) {
 }
 
 void ir_unpack(rp_dtype t, const void *src, int64_t n, double *dst) {
+    assert(n >= 0 && n % (int64_t)rp_dtype_block(t) == 0);
     const uint8_t *p = src;
     int64_t size = (int64_t)rp_dtype_block_bytes(t);
     if (!rp_dtype_is_quant(t)) {
@@ -202,6 +204,7 @@ void ir_unpack(rp_dtype t, const void *src, int64_t n, double *dst) {
 }
 
 void ir_pack(rp_dtype t, const double *src, int64_t n, void *dst) {
+    assert(n >= 0 && n % (int64_t)rp_dtype_block(t) == 0);
     uint8_t *p = dst;
     int64_t size = (int64_t)rp_dtype_block_bytes(t);
     if (!rp_dtype_is_quant(t)) {

@@ -6,6 +6,7 @@
  * DIM_MAX_TERMS terms give IR_DIM_BAD. Questions are in dim_query.c, text in dim_text.c. */
 #include "ir/dim.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "ir/dim_form.h"
@@ -189,6 +190,7 @@ static bool same_form(const dim_node *n, const dim_form *f) {
 
 /* The handle of a normalised form. */
 static ir_dim intern(ir_dims *t, const dim_form *f) {
+    assert(f->n <= DIM_MAX_TERMS);
     uint64_t h = form_hash(f);
     uint32_t s = (uint32_t)h & (t->n_slot - 1);
     for (; t->slot[s] != UINT32_MAX; s = (s + 1) & (t->n_slot - 1)) {
@@ -336,6 +338,7 @@ static ir_dim divmod_atom(ir_dims *t, dim_form *f, int64_t k, dim_atom_kind kind
     hi = t->node[inner].hi;
     bool one_period = lo != INT64_MIN && hi != INT64_MAX && dim_floor(lo, k) == dim_floor(hi, k);
     dim_atom a = {.kind = kind, .inner = inner, .k = k, .div = 1};
+    assert(k > 1 && lo <= hi);
     dim_load(t, inner, f);
     int64_t g = dim_gcd(dim_form_gcd(t, f), f->c);
     if (kind == DIM_FLOORDIV) {

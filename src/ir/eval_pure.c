@@ -2,6 +2,7 @@
  *
  * Sums run in ascending order in double and are rounded once, when the node's value is stored. */
 #include <math.h>
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,6 +17,7 @@ static void strides_of(const ir_value *v, int64_t *stride) {
 /* Strides of x seen as an array of out's shape: 0 where it is broadcast. */
 static void broadcast_strides(const ir_value *x, const ir_value *out, int64_t *stride) {
     int64_t own[IR_MAX_RANK];
+    assert(x->rank <= out->rank);
     uint32_t lead = out->rank - x->rank;
     strides_of(x, own);
     for (uint32_t i = 0; i < out->rank; i++)
@@ -34,6 +36,7 @@ static void advance(const ir_value *out, int64_t *idx, int64_t (*stride)[IR_MAX_
 }
 
 static const ir_value *in(const eval_state *s, const ir_node *n, uint32_t i) {
+    assert(i < n->n_in && s->value[n->in[i]]);
     return s->value[n->in[i]];
 }
 

@@ -5,6 +5,7 @@
  * the passes' work. */
 #include "ir/graph.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "ir/custom.h"
@@ -38,6 +39,7 @@ struct ir_graph {
 };
 
 static cell *cell_at(const ir_graph *g, ir_ref r) {
+    assert(r < g->n);
     return &g->chunk[r / CHUNK][r % CHUNK];
 }
 
@@ -198,6 +200,7 @@ static rp_status reserve(ir_graph *g, rp_error *err) {
 
 /* Appends a complete node whose parts live in the arena. */
 static ir_ref append(ir_graph *g, const ir_node *n, uint32_t hash) {
+    assert(!g->finished && g->n < g->n_chunk * CHUNK);
     ir_ref r = g->n++;
     *cell_at(g, r) = (cell){*n, hash};
     if (mergeable(n)) {

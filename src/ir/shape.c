@@ -2,6 +2,7 @@
  *
  * Two sizes fit when they are known to be equal; sizes that may differ do not fit, and the message
  * says which. Effects are in shape_effect.c. */
+#include <assert.h>
 #include <string.h>
 
 #include "ir/node.h"
@@ -397,6 +398,7 @@ rp_status ir_infer(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shap
     RP_TRY(infer_kind(&r));
     RP_TRY(ir_check_shape(g, r.op, r.dtype, &r.shape, err));
     for (uint32_t i = r.shape.rank; i < IR_MAX_RANK; i++) r.shape.dim[i] = 0;
+    assert(r.shape.rank <= IR_MAX_RANK);
     *dtype = r.dtype;
     *shape = r.shape;
     return RP_OK;
