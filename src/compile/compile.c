@@ -27,6 +27,17 @@ typedef struct pipeline {
 
 /* --- keys ------------------------------------------------------------------- */
 
+static rp_status add_skipped(const pipeline *p, cache_key *k, rp_error *err) {
+    base_buf names;
+    base_buf_init(&names, 0);
+    for (uint32_t i = 0; i < p->opt->n_skip_passes; i++)
+        base_buf_printf(&names, "%s,", p->opt->skip_passes[i]);
+    rp_status st = base_buf_status(&names, err);
+    if (st == RP_OK) st = cache_key_add(k, "skipped", names.data ? names.data : "", err);
+    base_buf_done(&names);
+    return st;
+}
+
 static rp_status code_key(const pipeline *p, const split_piece *sp, base_hash128 *out,
                           rp_error *err) {
     rp_status st = RP_OK;
@@ -42,6 +53,7 @@ static rp_status code_key(const pipeline *p, const split_piece *sp, base_hash128
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(cache_key_add(k, "fields", p->opt->key_fields ? p->opt->key_fields : "", err));
     RP_TRY_OUT(cache_key_add(k, "passes", p->opt->passes ? "on" : "off", err));
+    RP_TRY_OUT(add_skipped(p, k, err));
     *out = cache_key_hash(k);
 out:
     cache_key_free(k);
@@ -54,7 +66,7 @@ static rp_status lower_optimised(pipeline *p, const split_piece *sp, const lower
                                  lower_piece *out, rp_error *err) {
     ir_graph *opt = NULL;
     if (!p->opt->passes) return p->opt->backend->lower(sp->graph, lo, out, err);
-    RP_TRY(pass_run_all(sp->graph, p->opt->dump_dir, &opt, err));
+    RP_TRY(pass_run_all(sp->graph, lo->passes, &opt, err));
     rp_status st = p->opt->backend->lower(opt, lo, out, err);
     /* A custom op's launch speaks of nodes of the piece; passes keep effects, but not their numbers. */
     for (uint32_t i = 0; st == RP_OK && i < out->n_launches; i++)
@@ -69,7 +81,8 @@ static rp_status lower_piece_of(pipeline *p, uint32_t i, rp_error *err) {
     const split_piece *sp = &p->split.pieces[i];
     compile_lowered *low = &p->lowered[i];
     if (sp->distinct != i) return RP_OK;
-    lower_options lo = {.isa = p->opt->isa};
+    const pass_options passes = {p->opt->skip_passes, p->opt->n_skip_passes, p->opt->dump_dir};
+    lower_options lo = {.isa = p->opt->isa, .passes = &passes};
     rp_status st = lower_optimised(p, sp, &lo, &low->piece, err);
     RP_TRY(st);
     low->done = true;

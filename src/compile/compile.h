@@ -18,6 +18,8 @@ typedef struct compile_options {
     const char *key_fields; /* configuration text that reaches a piece (config room) */
     uint32_t threads;       /* compiler runs at a time */
     bool passes;            /* run the pass pipeline */
+    const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
+    uint32_t n_skip_passes;
     const char *dump_dir;   /* every stage as text, or NULL */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
@@ -32,8 +34,8 @@ typedef struct compile_stats {
 } compile_stats;
 
 /* *out is sealed; free with plan_free. */
-rp_status compile_graph(const ir_graph *g, const compile_options *opt, plan **out, compile_stats *stats,
-                        rp_error *err) RP_MUST_USE;
+rp_status compile_graph(const ir_graph *g, const compile_options *opt, plan **out,
+                        compile_stats *stats, rp_error *err) RP_MUST_USE;
 
 /* Hash, taken at build time, of the sources that decide what is generated. */
 const char *compile_source_hash(void);

@@ -171,7 +171,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
                  .col = KIR_NONE};
     base_buf_init(&L.source, 0);
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
-    RP_TRY_OUT(pass_fuse(g, &fusion, &local));
+    RP_TRY_OUT(pass_fuse(g, opt->passes, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
     place_leaves(&L);
     unit_head(&L);

@@ -9,6 +9,7 @@
 #include "gen/builtin.h"
 #include "gen/isa.h"
 #include "ir/graph.h"
+#include "pass/pipeline.h"
 
 /* What a launch argument refers to. */
 typedef enum lower_seg {
@@ -92,6 +93,7 @@ typedef struct lower_piece {
 
 typedef struct lower_options {
     gen_isa isa;
+    const pass_options *passes; /* (optional) kinds of fusion to leave out */
     base_buf *kir, *cuda; /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;
 

@@ -14,10 +14,12 @@
 
 typedef struct fuser {
     const ir_graph *g;
+    const pass_options *opt;
     pass_fusion *f;
     uint64_t *deps; /* n_groups x words: groups each group reads from, not closed */
     uint32_t words, cap;
     bool *seen;     /* scratch of the path search */
+    uint32_t *stamp, n_stamps; /* by ref: the last count of bytes that saw it */
     rp_error *err;
 } fuser;
 
@@ -127,10 +129,73 @@ static rp_status new_group(fuser *u, pass_group_kind kind, ir_ref r) {
     return add_to_group(u, gi, r);
 }
 
-static void refuse(const fuser *u, ir_ref r, uint32_t gi, const char *why) {
-    if (base_log_on(RP_LOG_CH_FUSION, true))
-        base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s %%%u with group %u: %s",
-                    ir_op_table(ir_node_at(u->g, r)->op)->name, r, gi, why);
+static rp_status refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
+    pass_fusion *f = u->f;
+    if ((f->n_refusals & (f->n_refusals - 1)) == 0) {
+        pass_refusal *bigger = base_arena_array(f->arena, f->n_refusals ? f->n_refusals * 2u : 1u, sizeof *bigger);
+        if (!bigger) return rp_fail(u->err, RP_NOMEM, "fusion");
+        if (f->n_refusals) memcpy(bigger, f->refusals, f->n_refusals * sizeof *bigger);
+        f->refusals = bigger;
+    }
+    f->refusals[f->n_refusals++] = (pass_refusal){r, gi, why};
+    return RP_OK;
+}
+
+/* --- bytes saved ---------------------------------------------------------- */
+
+#define NOMINAL_SIZE 256
+#define MANY_BYTES (INT64_C(1) << 48)
+
+static int64_t nominal(const ir_dims *t, ir_dim d) {
+    int64_t lo, hi;
+    ir_dim_bounds(t, d, &lo, &hi);
+    if (lo == hi) return lo;
+    return hi < NOMINAL_SIZE ? hi : lo > NOMINAL_SIZE ? lo : NOMINAL_SIZE;
+}
+
+static int64_t bytes_of(const ir_graph *g, const ir_node *n) {
+    int64_t bytes = (int64_t)rp_dtype_block_bytes(n->dtype);
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        if (__builtin_mul_overflow(bytes, nominal(ir_graph_dims(g), n->shape.dim[i]), &bytes) || bytes > MANY_BYTES)
+            return MANY_BYTES;
+    return bytes / (int64_t)rp_dtype_block(n->dtype);
+}
+
+/* Whether node r reads value s, through views. */
+static bool reads(const fuser *u, ir_ref r, ir_ref s) {
+    const ir_node *n = ir_node_at(u->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        if (n->in[i] == s) return true;
+        if (pass_is_transparent(ir_node_at(u->g, n->in[i])) && reads(u, n->in[i], s)) return true;
+    }
+    return false;
+}
+
+static bool group_has(const fuser *u, uint32_t gi, ir_ref s) {
+    const pass_group *gr = &u->f->groups[gi];
+    if (u->f->group_of[s] == gi) return true;
+    for (uint32_t j = 0; j < gr->n_nodes; j++)
+        if (reads(u, gr->nodes[j], s)) return true;
+    return false;
+}
+
+static int64_t count_saved(fuser *u, const ir_node *n, uint32_t gi) {
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        ir_ref s = n->in[i];
+        const ir_node *o = ir_node_at(u->g, s);
+        if (o->op == IR_const || o->dtype == RP_DTYPE_TOKEN || u->stamp[s] == u->n_stamps) continue;
+        u->stamp[s] = u->n_stamps;
+        if (pass_is_transparent(o) && o->n_in) sum += count_saved(u, o, gi);
+        else if (group_has(u, gi, s)) sum += bytes_of(u->g, o);
+    }
+    return sum;
+}
+
+/* Bytes that r need not load when it joins the group. */
+static int64_t bytes_saved(fuser *u, ir_ref r, uint32_t gi) {
+    u->n_stamps++;
+    return count_saved(u, ir_node_at(u->g, r), gi);
 }
 
 /* --- matmul groups ------------------------------------------------------ */
@@ -161,7 +226,7 @@ static rp_status place_matmul(fuser *u, ir_ref r) {
         pass_group *gr = &u->f->groups[i];
         if (gr->kind != PASS_MATMUL || gr->lhs != lhs) continue;
         if (!same_weights(u->g, r, gr->segs[0].mats[0])) {
-            refuse(u, r, i, "weights of another format");
+            RP_TRY(refuse(u, r, i, "weights of another format"));
             continue;
         }
         RP_TRY(add_segment(u, i, r));
@@ -210,17 +275,6 @@ static bool epilogue_op(const ir_graph *g, const ir_node *n, const ir_node *mat)
     return ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && same_shape(n, mat);
 }
 
-/* The group whose member is a direct operand of r, for an epilogue; NO_GROUP if none. */
-static uint32_t epilogue_group(const fuser *u, const ir_node *n) {
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        uint32_t gi = u->f->group_of[n->in[i]];
-        if (gi != NO_GROUP && u->f->groups[gi].kind == PASS_MATMUL &&
-            epilogue_op(u->g, n, ir_node_at(u->g, u->f->groups[gi].segs[segment_of(&u->f->groups[gi], n->in[i])].mats[0])))
-            return gi;
-    }
-    return NO_GROUP;
-}
-
 /* Every read of the group's members must be direct, and none through a view. */
 static bool reads_directly(fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
@@ -233,18 +287,57 @@ static bool reads_directly(fuser *u, ir_ref r, uint32_t gi) {
     return true;
 }
 
-static rp_status join_epilogue(fuser *u, ir_ref r, bool *joined) {
+/* Products that r would join into one segment. */
+static uint32_t products_joined(const pass_group *gr, const ir_node *n) {
+    uint32_t count = 0, seen[3] = {NO_GROUP, NO_GROUP, NO_GROUP};
+    for (uint32_t i = 0; i < n->n_in && i < 3; i++) {
+        uint32_t s = segment_of(gr, n->in[i]);
+        if (s == NO_GROUP || s == seen[0] || s == seen[1]) continue;
+        seen[i] = s;
+        count += gr->segs[s].n_mats;
+    }
+    return count;
+}
+
+static const char *why_no_epilogue(fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
-    uint32_t gi = epilogue_group(u, n), into = NO_GROUP;
-    *joined = false;
-    if (gi == NO_GROUP) return RP_OK;
-    pass_group *gr = &u->f->groups[gi];
+    const pass_group *gr = &u->f->groups[gi];
     join_check c = {.group = gi};
     (void)each_source(u, r, true, check_source, &c);
-    if (c.cycle || !reads_directly(u, r, gi) || gr->n_nodes >= PASS_MAX_FUSION) {
-        refuse(u, r, gi, c.cycle ? "will create cycle" : "memory deps did not match");
-        return RP_OK;
+    if (n->op == IR_quantize && pass_is_skipped(u->opt, "fuse_act_quant")) return "fuse_act_quant is off";
+    if (c.cycle) return "will create cycle";
+    if (!reads_directly(u, r, gi)) return "memory deps did not match";
+    if (products_joined(gr, n) > PASS_MAX_MATS) return "too many products in one epilogue";
+    return gr->n_nodes >= PASS_MAX_FUSION ? "exceeds max fusion" : NULL;
+}
+
+/* The best group whose member is a direct operand of r; NO_GROUP if none. */
+static rp_status best_epilogue(fuser *u, ir_ref r, uint32_t *out) {
+    const ir_node *n = ir_node_at(u->g, r);
+    int64_t most = -1;
+    *out = NO_GROUP;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        uint32_t gi = u->f->group_of[n->in[i]];
+        bool again = false;
+        for (uint32_t k = 0; k < i; k++) again = again || u->f->group_of[n->in[k]] == gi;
+        if (gi == NO_GROUP || again || u->f->groups[gi].kind != PASS_MATMUL) continue;
+        const pass_group *gr = &u->f->groups[gi];
+        if (!epilogue_op(u->g, n, ir_node_at(u->g, gr->segs[segment_of(gr, n->in[i])].mats[0]))) continue;
+        const char *why = why_no_epilogue(u, r, gi);
+        int64_t saved = bytes_saved(u, r, gi);
+        if (why) RP_TRY(refuse(u, r, gi, why));
+        else if (saved > most || (saved == most && gi > *out)) *out = gi, most = saved;
     }
+    return RP_OK;
+}
+
+static rp_status join_epilogue(fuser *u, ir_ref r, bool *joined) {
+    const ir_node *n = ir_node_at(u->g, r);
+    uint32_t gi, into = NO_GROUP;
+    RP_TRY(best_epilogue(u, r, &gi));
+    *joined = gi != NO_GROUP;
+    if (!*joined) return RP_OK;
+    pass_group *gr = &u->f->groups[gi];
     for (uint32_t i = 0; i < n->n_in; i++) {
         uint32_t s = segment_of(gr, n->in[i]);
         if (s == NO_GROUP || s == into) continue;
@@ -253,55 +346,50 @@ static rp_status join_epilogue(fuser *u, ir_ref r, bool *joined) {
         into = lo;
     }
     RP_TRY(push(u, &gr->segs[into].nodes, &gr->segs[into].n_nodes, r));
-    *joined = true;
     return add_to_group(u, gi, r);
 }
 
 /* --- loop groups -------------------------------------------------------- */
 
-/* Leaves that r reads (through views) and a member of the group reads too. */
-static bool reads_leaf(const fuser *u, ir_ref r, ir_ref leaf) {
-    const ir_node *n = ir_node_at(u->g, r);
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        const ir_node *o = ir_node_at(u->g, n->in[i]);
-        if (n->in[i] == leaf) return true;
-        if (pass_is_transparent(o) && reads_leaf(u, n->in[i], leaf)) return true;
-    }
+static bool has_reduction(const fuser *u, const pass_group *gr) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        if (ir_op_table(ir_node_at(u->g, gr->nodes[i])->op)->kind == IR_KIND_REDUCE) return true;
     return false;
 }
 
-static bool shares_read(const fuser *u, ir_ref r, const ir_node *n, const pass_group *gr) {
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        const ir_node *o = ir_node_at(u->g, n->in[i]);
-        if (o->op == IR_const || o->dtype == RP_DTYPE_TOKEN) continue;
-        if (pass_is_transparent(o) && o->n_in) {
-            if (shares_read(u, r, o, gr)) return true;
-            continue;
-        }
-        for (uint32_t j = 0; j < gr->n_nodes; j++)
-            if (reads_leaf(u, gr->nodes[j], n->in[i])) return true;
-    }
-    return false;
+/* The field of pass_config that keeps r out of the group, or NULL. */
+static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) {
+    ir_op op = ir_node_at(u->g, r)->op;
+    if (op == IR_kv_store && pass_is_skipped(u->opt, "fuse_rope_kvcache")) return "fuse_rope_kvcache is off";
+    if (op != IR_quantize) return NULL;
+    if (has_reduction(u, gr)) return pass_is_skipped(u->opt, "fuse_norm_quant") ? "fuse_norm_quant is off" : NULL;
+    return pass_is_skipped(u->opt, "fuse_act_quant") ? "fuse_act_quant is off" : NULL;
+}
+
+static const char *why_no_loop(fuser *u, ir_ref r, uint32_t gi, const join_check *c) {
+    const pass_group *gr = &u->f->groups[gi];
+    const char *off = switched_off(u, r, gr);
+    if (off) return off;
+    if (gr->rows != pass_rows_of(u->g, r)) return "rows differ";
+    if (c->off_row) return "memory deps did not match";
+    if (c->cycle) return "will create cycle";
+    return gr->n_nodes >= PASS_MAX_FUSION ? "exceeds max fusion" : NULL;
 }
 
 static rp_status place_loop(fuser *u, ir_ref r) {
-    const ir_node *n = ir_node_at(u->g, r);
-    for (uint32_t i = u->f->n_groups; i > 0; i--) {
-        pass_group *gr = &u->f->groups[i - 1];
-        if (gr->kind != PASS_LOOP) continue;
-        join_check c = {.group = i - 1};
+    uint32_t best = NO_GROUP;
+    int64_t most = -1;
+    for (uint32_t i = u->f->n_groups; i-- > 0;) {
+        if (u->f->groups[i].kind != PASS_LOOP) continue;
+        join_check c = {.group = i};
         (void)each_source(u, r, true, check_source, &c);
-        bool shares = c.shares || shares_read(u, r, n, gr);
-        const char *why = !shares                              ? "no shared data"
-                          : gr->rows != pass_rows_of(u->g, r)  ? "rows differ"
-                          : c.off_row                          ? "memory deps did not match"
-                          : c.cycle                            ? "will create cycle"
-                          : gr->n_nodes >= PASS_MAX_FUSION     ? "exceeds max fusion"
-                                                               : NULL;
-        if (!why) return add_to_group(u, i - 1, r);
-        refuse(u, r, i - 1, why);
+        int64_t saved = bytes_saved(u, r, i);
+        if (!c.shares && saved == 0) continue; /* nothing to gain: no candidate */
+        const char *why = why_no_loop(u, r, i, &c);
+        if (why) RP_TRY(refuse(u, r, i, why));
+        else if (saved > most) best = i, most = saved;
     }
-    return new_group(u, PASS_LOOP, r);
+    return best == NO_GROUP ? new_group(u, PASS_LOOP, r) : add_to_group(u, best, r);
 }
 
 static rp_status place(fuser *u, ir_ref r) {
@@ -337,6 +425,7 @@ static rp_status order_groups(fuser *u) {
     u->f->groups = sorted;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
         if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];
+    for (uint32_t i = 0; i < u->f->n_refusals; i++) u->f->refusals[i].group = where[u->f->refusals[i].group];
     return RP_OK;
 }
 
@@ -360,24 +449,29 @@ static void mark_all_stored(fuser *u) {
 }
 
 static void log_groups(const fuser *u) {
+    const pass_fusion *f = u->f;
     if (!base_log_on(RP_LOG_CH_FUSION, false)) return;
     uint32_t before = 0;
-    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += !pass_is_transparent(ir_node_at(u->g, r));
-    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before, u->f->n_groups);
+    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += f->group_of[r] != NO_GROUP;
+    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before, f->n_groups);
+    for (uint32_t i = 0; i < f->n_refusals && base_log_on(RP_LOG_CH_FUSION, true); i++)
+        base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s with group %u: %s",
+                    ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name, f->refusals[i].group, f->refusals[i].reason);
 }
 
-rp_status pass_fuse(const ir_graph *g, pass_fusion *out, rp_error *err) {
+rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out, rp_error *err) {
     uint32_t n = ir_graph_count(g);
     rp_status st = RP_OK;
     pass_fusion f = {.arena = base_arena_new()};
-    fuser u = {.g = g, .f = &f, .words = n / 64 + 1, .cap = n + 1, .err = err};
+    fuser u = {.g = g, .opt = opt, .f = &f, .words = n / 64 + 1, .cap = n + 1, .err = err};
     if (!f.arena) return rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
     f.groups = base_arena_array(f.arena, n + 1u, sizeof *f.groups);
     f.group_of = base_arena_array(f.arena, n + 1u, sizeof *f.group_of);
     f.stored = base_arena_array(f.arena, n + 1u, sizeof *f.stored);
     u.deps = base_arena_array(f.arena, ((size_t)n + 1) * u.words, sizeof *u.deps);
     u.seen = base_arena_array(f.arena, n + 1u, sizeof *u.seen);
-    if (!f.groups || !f.group_of || !f.stored || !u.deps || !u.seen) {
+    u.stamp = base_arena_array(f.arena, n + 1u, sizeof *u.stamp);
+    if (!f.groups || !f.group_of || !f.stored || !u.deps || !u.seen || !u.stamp) {
         st = rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
         goto out;
     }

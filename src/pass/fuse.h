@@ -4,11 +4,15 @@
  * nodes of the same [rows, columns]; members of several products with equal columns join into one segment (gate and
  * up). LOOP: nodes whose iteration has the same rows (size of dim 0) and that read each other row by row only. EXTERN:
  * attention or a custom op. Views, dequants, constants and leaves belong to no group: they are index
- * maps of their readers. After Inductor's scheduler (reference: legality, reasons), with rows as the common loop. */
+ * maps of their readers. After Inductor's scheduler (reference: legality, reasons), with rows as the common loop.
+ *
+ * Where several groups can take a node, it goes where it saves most bytes: of values that it reads and that the
+ * group computes or reads too, at 256 for each unknown size; a product's epilogue comes before any loop, and the latest
+ * group wins a tie. */
 #ifndef PASS_FUSE_H
 #define PASS_FUSE_H
 
-#include "ir/graph.h"
+#include "pass/pipeline.h"
 
 typedef enum pass_group_kind { PASS_LOOP, PASS_MATMUL, PASS_EXTERN } pass_group_kind;
 
@@ -30,19 +34,33 @@ typedef struct pass_group {
     ir_ref lhs;         /* MATMUL: left operand */
 } pass_group;
 
+/* A node and a group that share data and were not fused. */
+typedef struct pass_refusal {
+    ir_ref node;
+    uint32_t group;
+    const char *reason; /* static */
+} pass_refusal;
+
 typedef struct pass_fusion {
     pass_group *groups; /* in execution order */
     uint32_t n_groups;
     uint32_t *group_of; /* by ref; UINT32_MAX = none */
     bool *stored;       /* by ref: used outside its group or returned */
+    pass_refusal *refusals;
+    uint32_t n_refusals;
     base_arena *arena;
 } pass_fusion;
 
 #define PASS_MAX_FUSION 64
+/* Products of one segment. */
+#define PASS_MAX_MATS 4
 
-/* Every refusal is logged on the fusion channel with its reason. g is borrowed and must outlive *out. */
-rp_status pass_fuse(const ir_graph *g, pass_fusion *out, rp_error *err) RP_MUST_USE;
+/* opt (may be NULL) can leave out kinds of fusion. A summary goes to the fusion channel, with "+fusion" every refusal. g is
+ * borrowed and must outlive *out. */
+rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out, rp_error *err) RP_MUST_USE;
 void pass_fusion_done(pass_fusion *f);
+/* Groups with their members, then refusals, with the numbers of ir_print. */
+void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out);
 
 /* Whether a product runs as a template: [M,K] x packed weights (a param, or dequant of one, transposed). */
 bool pass_is_template_matmul(const ir_graph *g, ir_ref r);

@@ -1,7 +1,6 @@
 /* The pass table and its driver: run, verify, check the text round trip, dump. */
 #include "pass/pipeline.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,17 +10,47 @@
 #include "pass/passes.h"
 
 static const pass_info passes[] = {
-    {"dce", "drop what neither an output nor an effect needs", pass_dce},
+    {"fold", NULL, "compute what is constant", pass_fold},
+    {"simplify", "eliminate_noops", "rewrite by simplify.rules", pass_simplify},
+    {"cse", NULL, "join nodes that have become equal", pass_dce},
+    {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce},
+    {"fuse_norm_quant", "fuse_norm_quant", "round a norm's rows in its kernel", NULL},
+    {"fuse_act_quant", "fuse_act_quant", "round rows in the kernel of the activation before", NULL},
+    {"fuse_rope_kvcache", "fuse_rope_kvcache", "store to the KV cache in the kernel of the rotary embedding", NULL},
 };
+#define N_PASSES (sizeof passes / sizeof *passes)
 
 const pass_info *pass_table(uint32_t *n) {
-    *n = sizeof passes / sizeof *passes;
+    *n = N_PASSES;
     return passes;
 }
 
-#ifndef NDEBUG
-/* Law 1: the text form loses nothing. */
-static rp_status check_round_trip(const ir_graph *g, rp_error *err) {
+static const pass_info *find(const char *name) {
+    for (size_t i = 0; i < N_PASSES; i++)
+        if (strcmp(passes[i].name, name) == 0 || (passes[i].config && strcmp(passes[i].config, name) == 0))
+            return &passes[i];
+    return NULL;
+}
+
+bool pass_is_skipped(const pass_options *opt, const char *name) {
+    const pass_info *p = find(name);
+    for (uint32_t i = 0; opt && p && i < opt->n_skip; i++)
+        if (find(opt->skip[i]) == p) return true;
+    return false;
+}
+
+rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
+    const char *known[N_PASSES];
+    for (size_t i = 0; i < N_PASSES; i++) known[i] = passes[i].name;
+    for (uint32_t i = 0; i < n; i++) {
+        if (find(names[i])) continue;
+        const char *near = base_str_nearest(names[i], known, N_PASSES);
+        return rp_fail(err, RP_CONFIG, "no pass %s%s%s", names[i], near ? "; nearest: " : "", near ? near : "");
+    }
+    return RP_OK;
+}
+
+rp_status pass_check_text(const ir_graph *g, rp_error *err) {
     char *a = NULL, *b = NULL;
     ir_graph *again = NULL;
     rp_status st = RP_OK;
@@ -35,14 +64,13 @@ out:
     ir_graph_free(again);
     return st;
 }
-#endif
 
 static rp_status run_one(const pass_info *p, const ir_graph *in, ir_graph **out, rp_error *err) {
     ir_graph *g = NULL;
     RP_TRY(p->run(in, &g, err));
     rp_status st = ir_verify(g, err);
 #ifndef NDEBUG
-    if (st == RP_OK) st = check_round_trip(g, err);
+    if (st == RP_OK) st = pass_check_text(g, err);
 #endif
     if (st != RP_OK) ir_graph_free(g);
     else *out = g;
@@ -50,13 +78,10 @@ static rp_status run_one(const pass_info *p, const ir_graph *in, ir_graph **out,
 }
 
 rp_status pass_run(const char *name, const ir_graph *in, ir_graph **out, rp_error *err) {
-    const char *names[sizeof passes / sizeof *passes];
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        if (strcmp(passes[i].name, name) == 0) return run_one(&passes[i], in, out, err);
-        names[i] = passes[i].name;
-    }
-    const char *near = base_str_nearest(name, names, sizeof passes / sizeof *passes);
-    return rp_fail(err, RP_CONFIG, "no pass %s%s%s", name, near ? "; nearest: " : "", near ? near : "");
+    RP_TRY(pass_check_names(&name, 1, err));
+    const pass_info *p = find(name);
+    if (p->run) return run_one(p, in, out, err);
+    return rp_fail(err, RP_CONFIG, "%s is a fusion: it gives kernels, not a graph", name);
 }
 
 static rp_status dump(const ir_graph *g, const char *dir, const char *pass, rp_error *err) {
@@ -76,39 +101,45 @@ static rp_status dump(const ir_graph *g, const char *dir, const char *pass, rp_e
     return st;
 }
 
-rp_status pass_run_all(const ir_graph *in, const char *dump_dir, ir_graph **out, rp_error *err) {
+rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) {
     ir_graph *g = NULL;
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+    rp_status st = RP_OK;
+    if (opt) RP_TRY(pass_check_names(opt->skip, opt->n_skip, err));
+    for (size_t i = 0; i < N_PASSES; i++) {
         ir_graph *next = NULL;
-        rp_status st = run_one(&passes[i], g ? g : in, &next, err);
+        if (!passes[i].run || pass_is_skipped(opt, passes[i].name)) continue;
+        RP_TRY_OUT(run_one(&passes[i], g ? g : in, &next, err));
         ir_graph_free(g);
-        RP_TRY(st);
         g = next;
-        if (!dump_dir) continue;
-        st = dump(g, dump_dir, passes[i].name, err);
-        if (st != RP_OK) {
-            ir_graph_free(g);
-            return st;
-        }
+        if (opt && opt->dump_dir) RP_TRY_OUT(dump(g, opt->dump_dir, passes[i].name, err));
     }
+    /* The caller gets a graph of its own even where everything is left out. */
+    if (!g) RP_TRY_OUT(pass_dce(in, &g, err));
     *out = g;
-    return RP_OK;
+    g = NULL;
+out:
+    ir_graph_free(g);
+    return st;
 }
 
-static uint32_t effect_number(const ir_graph *g, ir_ref r) {
-    uint32_t n = 0;
-    for (ir_ref i = 0; i < r; i++) n += ir_op_table(ir_node_at(g, i)->op)->kind == IR_KIND_EFFECT;
-    return n;
+static bool same_effect(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y) {
+    const ir_attr *p = ir_attr_get(x, IR_ATTR_NAME), *q = ir_attr_get(y, IR_ATTR_NAME);
+    if (x->op != y->op || x->n_in != y->n_in || (p && q && strcmp(p->u.s, q->u.s) != 0)) return false;
+    for (uint32_t i = 0; i < x->n_in; i++)
+        if (strcmp(ir_type_of(a, x->in[i]).s, ir_type_of(b, y->in[i]).s) != 0) return false;
+    return true;
 }
 
 rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out, rp_error *err) {
-    uint32_t want = effect_number(after, r), n = 0;
-    for (ir_ref i = 0; i < ir_graph_count(before); i++) {
-        if (ir_op_table(ir_node_at(before, i)->op)->kind != IR_KIND_EFFECT) continue;
-        if (n++ == want) {
-            *out = i;
-            return RP_OK;
-        }
+    ir_ref at = 0;
+    /* In order, past those that were joined with an equal one: an op that writes nothing may be. */
+    for (ir_ref i = 0; i <= r; i++) {
+        const ir_node *n = ir_node_at(after, i);
+        if (ir_op_table(n->op)->kind != IR_KIND_EFFECT) continue;
+        while (at < ir_graph_count(before) && !same_effect(after, n, before, ir_node_at(before, at))) at++;
+        if (at == ir_graph_count(before))
+            return rp_fail(err, RP_INTERNAL, "an effect of @%s was lost by a pass", ir_graph_name(after));
+        *out = at++;
     }
-    return rp_fail(err, RP_INTERNAL, "effect %u of @%s was lost by a pass", want, ir_graph_name(after));
+    return RP_OK;
 }

@@ -51,10 +51,10 @@ static rp_status finish(pass_rebuild *b) {
     return st;
 }
 
-rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, ir_graph **out, rp_error *err) {
+rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out, rp_error *err) {
     rp_status st = RP_OK;
     uint32_t n = ir_graph_count(in);
-    pass_rebuild b = {.in = in, .err = err, .out = ir_graph_new(ir_graph_name(in))};
+    pass_rebuild b = {.in = in, .user = user, .err = err, .out = ir_graph_new(ir_graph_name(in))};
     b.map = base_alloc_array(n + 1u, sizeof *b.map);
     b.live = base_alloc_array(n + 1u, sizeof *b.live);
     if (!b.out || !b.map || !b.live) {

@@ -9,6 +9,7 @@ typedef struct pass_rebuild {
     ir_graph *out;
     ir_ref *map; /* ref of in -> ref of out */
     bool *live;  /* by ref of in: reachable from outputs and effects */
+    void *user;
     rp_error *err;
 } pass_rebuild;
 
@@ -16,6 +17,6 @@ typedef struct pass_rebuild {
 typedef rp_status (*pass_node_fn)(pass_rebuild *b, ir_ref r, ir_ref *out);
 
 /* Leaves are kept, all of them; dead nodes are dropped; fn NULL copies. */
-rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, ir_graph **out, rp_error *err) RP_MUST_USE;
+rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out, rp_error *err) RP_MUST_USE;
 
 #endif

@@ -1,0 +1,82 @@
+/* Computes ops over constants while compiling.
+ *
+ * Only where every device would give the same bits: ops that are exact or correctly rounded in float64 first and then in
+ * their own type. exp and its kind, and fma, which would be rounded twice, are left to run time; so is NaN, whose bits are
+ * the machine's. Only uniform results: a tensor of constants has no form in the IR. */
+#include <math.h>
+
+#include "ir/eval.h"
+#include "pass/passes.h"
+#include "pass/rebuild.h"
+#include "pass/rules.h"
+
+/* Largest integer that a constant's double holds exactly. */
+#define MAX_EXACT 0x1p53
+
+static bool is_exact(ir_op op, rp_dtype in) {
+    switch (op) {
+    case IR_neg:
+    case IR_abs:
+    case IR_floor:
+    case IR_ceil:
+    case IR_round:
+    case IR_not:
+    case IR_cast:
+    case IR_add:
+    case IR_sub:
+    case IR_mul:
+    case IR_max:
+    case IR_min:
+    case IR_eq:
+    case IR_ne:
+    case IR_lt:
+    case IR_le:
+    case IR_gt:
+    case IR_ge:
+    case IR_and:
+    case IR_or:
+    case IR_where: return true;
+    case IR_sqrt:
+    case IR_recip:
+    case IR_div: return rp_dtype_is_float(in);
+    default: return false;
+    }
+}
+
+/* The operands' values; false when one is not constant. */
+static bool constants(const ir_graph *g, const ir_node *n, double *x) {
+    if (ir_op_table(n->op)->kind != IR_KIND_ELEMENTWISE || n->n_in > 3) return false;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        ir_ref c = pass_constant_of(g, n->in[i]);
+        if (c == IR_NONE) return false;
+        x[i] = ir_attr_float(ir_node_at(g, c), IR_ATTR_VALUE, 0);
+    }
+    return true;
+}
+
+rp_status pass_fold_node(ir_graph *g, ir_ref r, ir_ref *out, rp_error *err) {
+    const ir_node *n = ir_node_at(g, r);
+    double x[3];
+    *out = r;
+    if (!constants(g, n, x)) return RP_OK;
+    rp_dtype in = ir_node_at(g, n->in[n->n_in - 1])->dtype;
+    double v = ir_apply(n->op, in, n->dtype, x);
+    if (!is_exact(n->op, in) || isnan(v) || (!rp_dtype_is_float(n->dtype) && fabs(v) > MAX_EXACT)) return RP_OK;
+    ir_ref c;
+    RP_TRY(ir_add_const(g, n->dtype, v, &c, err));
+    if (n->shape.rank > 0) {
+        ir_attr shape = {.key = IR_ATTR_SHAPE, .n = n->shape.rank, .u.dims = n->shape.dim};
+        RP_TRY(ir_add(g, IR_broadcast, &c, 1, &shape, 1, &c, err));
+    }
+    *out = c;
+    return RP_OK;
+}
+
+static rp_status fold(pass_rebuild *b, ir_ref r, ir_ref *out) {
+    RP_TRY(ir_copy_node(b->out, b->in, r, b->map, out, b->err));
+    return pass_fold_node(b->out, *out, out, b->err);
+}
+
+rp_status pass_fold(const ir_graph *in, ir_graph **out, rp_error *err) {
+    return pass_rebuild_graph(in, fold, NULL, out, err);
+}
