@@ -1,6 +1,7 @@
 /* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves, matmul.
  *
  * Each function appends one node (a few for scalars); composites are in composite.c. */
+#include "ir/custom.h"
 #include "trace/record.h"
 
 rp_tensor trace_bad(rp_graph *g) {
@@ -285,8 +286,9 @@ rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32
                     rp_dtype dtype, rp_shape shape) {
     ir_dim dims[IR_MAX_RANK] = {0};
     if (!trace_ready(g)) return trace_bad(g);
-    ir_attr attrs[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype},
-                       {.key = IR_ATTR_NAME, .u.s = name},
+    const rp_op_desc *d = name ? ir_custom_find(name) : NULL;
+    ir_attr attrs[] = {{.key = IR_ATTR_NAME, .u.s = name ? name : ""},
+                       {.key = IR_ATTR_DTYPE, .u.i = dtype},
                        attr_shape(g, shape, dims)};
-    return trace_op(g, IR_custom, args, n, attrs, 3);
+    return trace_op(g, IR_custom, args, n, attrs, d && d->result_like >= 0 ? 1 : 3);
 }
