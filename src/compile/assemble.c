@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "compile/returned.h"
 
 #define NOWHERE ((plan_arg){PLAN_SEG_COUNT_, 0})
 
@@ -89,11 +90,17 @@ static rp_status fill_outputs(assembler *a) {
         rp_status st = fill_leaf(a, b.data ? b.data : "out", ir_output_at(a->g, i), &p->outputs[i]);
         base_buf_done(&b);
         RP_TRY(st);
-        if (is_somewhere(a->at[o]) && a->at[o].seg == PLAN_OUTPUT)
-            return rp_fail(a->err, RP_UNSUPPORTED,
-                           "outputs %u and %u of graph @%s are one value; return it once",
-                           a->at[o].idx, i, ir_graph_name(a->g));
         if (!is_somewhere(a->at[o])) a->at[o] = (plan_arg){PLAN_OUTPUT, i};
+    }
+    return RP_OK;
+}
+
+/* Leaves, and values that are returned twice. */
+static rp_status copy_outputs(assembler *a) {
+    for (uint32_t i = 0; i < a->p->n_outputs; i++) {
+        plan_arg from = a->at[storage_of(a, ir_output_at(a->g, i))];
+        if (from.seg == PLAN_OUTPUT && from.idx == i) continue;
+        RP_TRY(compile_return_copy(a->p, from, i, a->err));
     }
     return RP_OK;
 }
@@ -222,6 +229,7 @@ static rp_status place_temps(assembler *a, const split_piece *sp, const lower_pi
     for (uint32_t i = 0; i < l->n_outputs; i++) {
         plan_arg *at = &a->at[storage_of(a, sp->outputs[i])];
         lower_ref o = l->outputs[i];
+        if (at->seg == PLAN_INPUT || at->seg == PLAN_PARAM || at->seg == PLAN_STATE) continue;
         if (o.seg != LOWER_TEMP) {
             if (!is_somewhere(*at))
                 *at = o.seg == LOWER_INPUT ? a->at[storage_of(a, sp->inputs[o.idx])] : NOWHERE;
@@ -317,7 +325,8 @@ out:
 /* --- whole plan ------------------------------------------------------------------ */
 
 static rp_status alloc_plan(assembler *a) {
-    size_t launches = 1, values = 1, packs = 1, consts = 1, functions = 1;
+    size_t copies = ir_output_count(a->g), values = 1, packs = 1, functions = 2;
+    size_t launches = copies + 1, consts = copies + 1, maps = a->s->n_pieces + copies + 1;
     plan *p = a->p;
     for (uint32_t i = 0; i < a->s->n_pieces; i++) {
         const lower_piece *l = &a->lowered[a->s->pieces[i].distinct].piece;
@@ -333,7 +342,7 @@ static rp_status alloc_plan(assembler *a) {
     p->consts = base_arena_array(p->arena, consts, sizeof *p->consts);
     p->functions = base_arena_array(p->arena, functions, sizeof *p->functions);
     p->modules = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->modules);
-    p->dim_maps = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->dim_maps);
+    p->dim_maps = base_arena_array(p->arena, maps, sizeof *p->dim_maps);
     p->pieces = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->pieces);
     if (!p->launches || !p->values || !p->packs || !p->consts || !p->functions || !p->modules ||
         !p->dim_maps || !p->pieces)
@@ -364,6 +373,7 @@ rp_status compile_assemble(const ir_graph *g, const split_result *s, const compi
     RP_TRY_OUT(fill_leaves(&a, IR_LEAF_STATE, PLAN_STATE, &a.p->states, &a.p->n_states));
     RP_TRY_OUT(fill_outputs(&a));
     for (uint32_t i = 0; i < s->n_pieces; i++) RP_TRY_OUT(add_piece(&a, i));
+    RP_TRY_OUT(copy_outputs(&a));
     a.p->n_compiled = s->n_compiled;
     a.p->n_distinct = s->n_distinct;
     forget_unused(a.p);

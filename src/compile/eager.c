@@ -40,7 +40,8 @@ static bool is_taken(const lower_piece *o, lower_ref at) {
     return false;
 }
 
-/* An output is the memory of the node that made it, unless it is a part of it, a leaf's or returned twice. */
+/* An output is the memory of the node that made it, unless it is a part of it or taken by another. Leaves are
+ * copied by the plan. */
 static rp_status place_outputs(eager *e) {
     for (uint32_t i = 0; i < ir_output_count(e->g); i++) {
         ir_ref o = ir_output_at(e->g, i), base = o;
@@ -50,7 +51,8 @@ static rp_status place_outputs(eager *e) {
         lower_ref at = e->view[o].at;
         bool whole = kind != IR_KIND_VIEW && ir_node_at(e->g, base)->op != IR_dequant && at.seg == LOWER_TEMP &&
                      e->view[base].at.seg == at.seg && e->view[base].at.idx == at.idx && !is_taken(e->out, at);
-        if (!whole && ir_node_at(e->g, o)->op != IR_attention) {
+        bool leaf = n->op == IR_input || n->op == IR_param || n->op == IR_state;
+        if (!whole && !leaf && n->op != IR_attention) {
             eager_view to;
             RP_TRY(eager_copy_value(e, n, &e->view[o], &to));
             at = to.at;

@@ -120,13 +120,26 @@ static void place_leaves(lowerer *L) {
         }
 }
 
+static bool is_taken(const lowerer *L, lower_ref at) {
+    for (uint32_t i = 0; i < L->out->n_outputs; i++)
+        if (L->out->outputs[i].seg == at.seg && L->out->outputs[i].idx == at.idx) return true;
+    return false;
+}
+
+static bool is_leaf(ir_op op) {
+    return op == IR_input || op == IR_param || op == IR_state;
+}
+
+/* Each output has memory of its own, but what attention was given and leaves, which the plan copies. */
 static rp_status place_outputs(lowerer *L) {
     for (uint32_t i = 0; i < ir_output_count(L->g); i++) {
         ir_ref o = ir_output_at(L->g, i), base = o;
         while (ir_node_at(L->g, base)->op == IR_reshape) base = ir_node_at(L->g, base)->in[0];
+        bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP &&
+                   !is_taken(L, L->where[base]);
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
-        bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP;
-        if (own || (L->has_memory[base] && ir_node_at(L->g, base)->op == IR_attention))
+        if (own || is_leaf(ir_node_at(L->g, o)->op) ||
+            (L->has_memory[o] && ir_node_at(L->g, o)->op == IR_attention))
             *at = L->where[base];
         else if (ir_node_at(L->g, o)->op == IR_empty)
             RP_TRY(lower_memory(L, o, at));

@@ -1,0 +1,58 @@
+/* A copy of bytes by the portable kernel, with the plan's own symbols. */
+#include "compile/returned.h"
+
+#include <string.h>
+
+#include "compile/portable/record.h"
+
+#define GRAIN 65536
+
+static rp_status add_record(plan *p, const plan_size *bytes, uint32_t *out, rp_error *err) {
+    uint32_t n = eager_record_forms(1, 2, 0);
+    size_t size = sizeof(eager_record) + n * sizeof(gen_affine);
+    eager_record *r = base_arena_alloc(p->arena, size);
+    if (!r) return rp_fail(err, RP_NOMEM, "plan record");
+    r->rank = 1;
+    r->n_operands = 2;
+    r->unit = 1;
+    r->mem[0].dtype = r->mem[1].dtype = RP_DTYPE_U8;
+    r->form[0] = *bytes;
+    for (uint32_t k = 0; k < 2; k++) r->form[eager_record_operand(r, k) + 1].constant = 1;
+    p->consts[p->n_consts] = (plan_const){r, (uint32_t)size};
+    *out = p->n_consts++;
+    return RP_OK;
+}
+
+static rp_status own_symbols(plan *p, uint32_t *out, rp_error *err) {
+    uint32_t *map = base_arena_array(p->arena, p->n_symbols + 1u, sizeof *map);
+    if (!map) return rp_fail(err, RP_NOMEM, "plan symbols");
+    for (uint32_t i = 0; i < p->n_symbols; i++) map[i] = i;
+    *out = p->n_dim_maps;
+    p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, p->n_symbols};
+    return RP_OK;
+}
+
+static uint32_t copy_function(plan *p) {
+    for (uint32_t i = 0; i < p->n_functions; i++)
+        if (p->functions[i].module == PLAN_BUILTIN && strcmp(p->functions[i].symbol, "@copy") == 0) return i;
+    p->functions[p->n_functions] = (plan_function){PLAN_BUILTIN, "@copy"};
+    return p->n_functions++;
+}
+
+rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err) {
+    uint32_t record, symbols;
+    plan_arg *args = base_arena_array(p->arena, 3, sizeof *args);
+    if (!args) return rp_fail(err, RP_NOMEM, "plan launch");
+    RP_TRY(add_record(p, &p->outputs[i].bytes, &record, err));
+    RP_TRY(own_symbols(p, &symbols, err));
+    args[0] = from;
+    args[1] = (plan_arg){PLAN_OUTPUT, i};
+    args[2] = (plan_arg){PLAN_CONST, record};
+    plan_launch *l = &p->launches[p->n_launches++];
+    *l = (plan_launch){.name = "return_copy", .n_alts = 1, .grain = GRAIN, .dim_map = symbols, .args = args, .n_args = 3};
+    l->alts[0] = (plan_alt){INT64_MAX, copy_function(p), 0};
+    l->rows = l->items = p->outputs[i].bytes;
+    if (from.seg == PLAN_ARENA) p->values[from.idx].last = p->n_launches - 1;
+    p->pieces[p->n_pieces - 1].n++;
+    return RP_OK;
+}

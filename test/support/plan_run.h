@@ -1,0 +1,36 @@
+/* Runs a graph through a compile backend, a plan and the cpu device, and compares what comes out. */
+#ifndef SUPPORT_PLAN_RUN_H
+#define SUPPORT_PLAN_RUN_H
+
+#include "compile/compile.h"
+#include "support/random_graph.h"
+
+/* Packed outputs of one run, and the states as they were left. */
+typedef struct plan_run {
+    void **out, **state;
+    size_t *out_size, *state_size;
+    uint32_t n_out, n_state;
+} plan_run;
+
+typedef struct plan_run_options {
+    const compile_backend *backend;
+    gen_isa isa;
+    const compile_toolchain *toolchain;
+    cache_store *store;
+    uint32_t threads;
+    const char *const *splitting_ops;
+    uint32_t n_splitting_ops;
+    bool passes;
+} plan_run_options;
+
+/* leaves are not changed. Every output has guard bytes, which are checked. Free with plan_run_done. */
+rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves, const plan_run_options *opt, plan_run *out,
+                         rp_error *err) RP_MUST_USE;
+void plan_run_done(plan_run *r);
+
+/* The first difference as text (equal NaNs are equal), or NULL. Static. */
+const char *plan_run_differs(const ir_graph *g, const plan_run *a, const plan_run *b);
+/* Against interpreted outputs and states: |x - want| <= bound * max(1, |want|), and the same NaNs. */
+const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out, const ir_value *states, double bound);
+
+#endif
