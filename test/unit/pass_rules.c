@@ -1,0 +1,271 @@
+/* Each rewrite rule by itself: both sides on random inputs, with infinities, NaN, signed zeros and the ends of
+ * every type, bit for bit; and the text that rules are read from. */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "ir/eval.h"
+#include "pass/rules.h"
+
+static uint64_t rng;
+
+static uint32_t pick(uint32_t n) {
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (uint32_t)(rng >> 33) % n;
+}
+
+static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_I32, RP_DTYPE_I64,
+                                 RP_DTYPE_I16, RP_DTYPE_I8,  RP_DTYPE_U8,  RP_DTYPE_BOOL};
+
+/* A graph in the making: one input for each variable of the rule. */
+typedef struct trial {
+    const pass_rule *rule;
+    ir_graph *g;
+    ir_ref input[PASS_RULE_TERMS];
+    char letter[PASS_RULE_TERMS];
+    uint32_t n;
+    rp_dtype type; /* of most variables */
+    ir_shape shape;
+} trial;
+
+static ir_shape random_shape(ir_graph *g) {
+    static const int64_t shapes[][3] = {{3, 3, 0}, {2, 3, 0}, {1, 3, 0}, {6, 0, 0}, {3, 0, 0}, {1, 2, 3}, {2, 2, 2}, {0, 0, 0}};
+    ir_shape s = {0};
+    const int64_t *d = shapes[pick(sizeof shapes / sizeof *shapes)];
+    for (uint32_t i = 0; i < 3 && d[i]; i++) s.dim[s.rank++] = ir_dim_const(ir_graph_dims(g), d[i]);
+    return s;
+}
+
+static bool add_input(trial *t, char letter, ir_ref *out) {
+    char name[2] = {letter, 0};
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->letter[i] == letter) {
+            *out = t->input[i];
+            return true;
+        }
+    rp_dtype type = pick(5) ? t->type : types[pick(sizeof types / sizeof *types)];
+    ir_shape shape = pick(3) ? t->shape : random_shape(t->g);
+    if (ir_add_leaf(t->g, IR_LEAF_INPUT, name, type, shape, out, NULL) != RP_OK) return false;
+    t->letter[t->n] = letter;
+    t->input[t->n++] = *out;
+    return true;
+}
+
+static uint32_t random_attrs(trial *t, ir_op op, ir_ref x, ir_attr *a, ir_dim *dims, int64_t *axes) {
+    const ir_node *n = ir_node_at(t->g, x);
+    ir_dims *d = ir_graph_dims(t->g);
+    ir_shape s = pick(3) ? n->shape : random_shape(t->g);
+    uint32_t rank = n->shape.rank;
+    memcpy(dims, s.dim, sizeof s.dim);
+    switch (op) {
+    case IR_cast: a[0] = (ir_attr){.key = IR_ATTR_DTYPE, .u.i = pick(3) ? (int64_t)types[pick(10)] : (int64_t)t->type}; return 1;
+    case IR_reshape:
+    case IR_broadcast: a[0] = (ir_attr){.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = dims}; return 1;
+    case IR_permute:
+        for (uint32_t i = 0; i < rank; i++) axes[i] = i;
+        for (uint32_t i = rank; i > 1 && pick(4); i--) {
+            uint32_t j = pick(i);
+            int64_t was = axes[i - 1];
+            axes[i - 1] = axes[j];
+            axes[j] = was;
+        }
+        a[0] = (ir_attr){.key = IR_ATTR_AXES, .n = rank, .u.ints = axes};
+        return 1;
+    case IR_concat: a[0] = (ir_attr){.key = IR_ATTR_AXIS, .u.i = pick(rank ? rank : 1)}; return 1;
+    case IR_slice:
+        a[0] = (ir_attr){.key = IR_ATTR_AXIS, .u.i = pick(rank ? rank : 1)};
+        a[1] = (ir_attr){.key = IR_ATTR_START, .u.dim = ir_dim_const(d, pick(2))};
+        if (pick(2)) return 1;
+        return 2;
+    default: return 0;
+    }
+}
+
+static bool build(trial *t, uint32_t term, ir_ref *out);
+
+static bool build_op(trial *t, const pass_term *x, ir_ref *out) {
+    ir_ref in[3];
+    ir_attr attrs[2];
+    ir_dim dims[IR_MAX_RANK];
+    int64_t axes[IR_MAX_RANK];
+    bool swap = (x->op == IR_add || x->op == IR_mul) && pick(2);
+    /* Values first, so that a number can take their type. */
+    for (int numbers = 0; numbers < 2; numbers++)
+        for (uint32_t i = 0; i < x->n_in; i++) {
+            const pass_term *y = &t->rule->term[x->in[i]];
+            bool number = y->kind == PASS_TERM_NUMBER || y->kind == PASS_TERM_CONST;
+            if (number == numbers && !build(t, x->in[i], &in[swap ? 1 - i : i])) return false;
+        }
+    uint32_t n = random_attrs(t, x->op, in[0], attrs, dims, axes);
+    return ir_add(t->g, x->op, in, x->n_in, attrs, n, out, NULL) == RP_OK;
+}
+
+static bool build(trial *t, uint32_t term, ir_ref *out) {
+    const pass_term *x = &t->rule->term[term];
+    if (x->kind == PASS_TERM_OP) return build_op(t, x, out);
+    if (x->kind == PASS_TERM_VALUE) return add_input(t, x->letter, out);
+    rp_dtype type = t->n ? ir_node_at(t->g, t->input[0])->dtype : t->type;
+    double v = x->kind == PASS_TERM_NUMBER ? x->number : ldexp(pick(4) ? 1 : 1.5, (int)pick(290) - 160);
+    if (x->kind == PASS_TERM_CONST && pick(2)) v = -v;
+    if (ir_add_const(t->g, type, v, out, NULL) != RP_OK) return false;
+    ir_attr shape = {.key = IR_ATTR_SHAPE, .n = t->shape.rank, .u.dims = t->shape.dim};
+    return pick(3) || ir_add(t->g, IR_broadcast, out, 1, &shape, 1, out, NULL) == RP_OK;
+}
+
+static double special_value(rp_dtype t) {
+    static const double reals[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-126, 0x1.fffffep127,
+                                   0.5, 2.5, -3.5, 65504, 0x1p-24, 1e-3, 3};
+    static const double ints[] = {0, 1, -1, 2, -2, 127, -128, 255, 32767, -32768, 2147483647, -2147483648.0, 7};
+    double v = rp_dtype_is_float(t) ? reals[pick(sizeof reals / sizeof *reals)] : ints[pick(sizeof ints / sizeof *ints)];
+    if (pick(3) == 0) v = (double)((int)pick(2001) - 1000) / 8;
+    return ir_round(t, v);
+}
+
+static ir_value special_values(const ir_graph *g, ir_ref r) {
+    const ir_node *n = ir_node_at(g, r);
+    ir_value v = {.rank = n->shape.rank, .n = 1};
+    for (uint32_t i = 0; i < v.rank; i++) {
+        assert_true(ir_dim_is_const(ir_graph_dims(g), n->shape.dim[i], &v.dim[i]));
+        v.n *= v.dim[i];
+    }
+    v.data = base_alloc_array((size_t)v.n + 1, sizeof *v.data);
+    for (int64_t i = 0; i < v.n; i++) v.data[i] = special_value(n->dtype);
+    return v;
+}
+
+/* Both sides are outputs of one graph. */
+static void compare(const trial *t, ir_ref before, ir_ref after) {
+    ir_ref outs[2] = {before, after};
+    ir_value in[PASS_RULE_TERMS], out[2];
+    rp_error err = {0};
+    CHECK_OK(ir_graph_finish(t->g, outs, 2, &err), &err);
+    for (int round = 0; round < 4; round++) {
+        for (uint32_t i = 0; i < t->n; i++) in[i] = special_values(t->g, t->input[i]);
+        CHECK_OK(ir_eval(t->g, in, NULL, NULL, NULL, out, &err), &err);
+        assert_int_equal(out[0].n, out[1].n);
+        for (int64_t i = 0; i < out[0].n; i++) {
+            double a = out[0].data[i], b = out[1].data[i];
+            if (memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b))) continue;
+            char *text = NULL;
+            CHECK_OK(ir_print_string(t->g, &text, &err), &err);
+            fail_msg("%.*s: %a became %a in\n%s", (int)t->rule->text.len, t->rule->text.ptr, a, b, text);
+        }
+        for (uint32_t i = 0; i < t->n; i++) ir_value_done(&in[i]);
+        ir_value_done(&out[0]);
+        ir_value_done(&out[1]);
+    }
+}
+
+/* Whether the rule applied to the random graph. */
+static bool try_rule(const pass_rule *rule) {
+    rp_error err = {0};
+    trial t = {.rule = rule, .g = ir_graph_new("rule")};
+    ir_ref root, made = IR_NONE;
+    bool ok = t.g != NULL;
+    assert_true(ok);
+    t.type = types[pick(sizeof types / sizeof *types)];
+    t.shape = random_shape(t.g);
+    if (build(&t, rule->pattern, &root)) {
+        CHECK_OK(pass_rule_apply(rule, t.g, root, &made, &err), &err);
+        if (made != IR_NONE) compare(&t, root, made);
+    }
+    ir_graph_free(t.g);
+    return made != IR_NONE;
+}
+
+static void every_rule_keeps_every_bit(void **state) {
+    pass_rules rules;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(pass_rules_parse(pass_rules_text(), &rules, &err), &err);
+    assert_true(rules.n > 30);
+    for (uint32_t i = 0; i < rules.n; i++) {
+        uint32_t applied = 0;
+        rng = 88172645463325252u + i;
+        for (int k = 0; k < 20000 && applied < 200; k++) applied += try_rule(&rules.rule[i]);
+        if (applied < 20) fail_msg("%.*s: applied %u times only", (int)rules.rule[i].text.len, rules.rule[i].text.ptr, applied);
+    }
+    pass_rules_done(&rules);
+}
+
+/* A rule that is not exact must be found out by the same means; else the test above shows nothing. */
+static bool is_caught(const char *text) {
+    pass_rules rules;
+    rp_error err = {0};
+    bool caught = false;
+    CHECK_OK(pass_rules_parse(text, &rules, &err), &err);
+    rng = 4711;
+    for (int k = 0; k < 20000 && !caught; k++) {
+        trial t = {.rule = &rules.rule[0], .g = ir_graph_new("rule"), .type = types[pick(10)]};
+        ir_ref root, made = IR_NONE, outs[2];
+        t.shape = random_shape(t.g);
+        if (build(&t, t.rule->pattern, &root)) CHECK_OK(pass_rule_apply(t.rule, t.g, root, &made, &err), &err);
+        if (made != IR_NONE) {
+            ir_value in[PASS_RULE_TERMS], out[2];
+            outs[0] = root;
+            outs[1] = made;
+            CHECK_OK(ir_graph_finish(t.g, outs, 2, &err), &err);
+            for (uint32_t i = 0; i < t.n; i++) in[i] = special_values(t.g, t.input[i]);
+            CHECK_OK(ir_eval(t.g, in, NULL, NULL, NULL, out, &err), &err);
+            for (int64_t i = 0; i < out[0].n; i++) {
+                double a = out[0].data[i], b = out[1].data[i];
+                caught = caught || (memcmp(&a, &b, sizeof a) != 0 && !(isnan(a) && isnan(b)));
+            }
+            for (uint32_t i = 0; i < t.n; i++) ir_value_done(&in[i]);
+            ir_value_done(&out[0]);
+            ir_value_done(&out[1]);
+        }
+        ir_graph_free(t.g);
+    }
+    pass_rules_done(&rules);
+    return caught;
+}
+
+static void wrong_rules_are_caught(void **state) {
+    (void)state;
+    assert_true(is_caught("add %x, 0 -> %x"));
+    assert_true(is_caught("neg (sub %x, %y) -> sub %y, %x"));
+    assert_true(is_caught("sub 0, %x -> neg %x"));
+    assert_true(is_caught("cast (cast %x) -> cast %x"));
+    assert_true(is_caught("permute %x -> %x"));
+    assert_true(is_caught("div %x, #c -> mul %x, (recip #c)"));
+    assert_true(is_caught("mul (mul %x, %y), %z -> mul %x, (mul %y, %z)"));
+    assert_false(is_caught("mul %x, 1 -> %x"));
+}
+
+static void bad_text_is_refused(void **state) {
+    static const char *const bad[][2] = {
+        {"mul %x, 1", "expected ->"},
+        {"mul %x -> %x", "mul takes 2 operands, not 1"},
+        {"mul %x, 1 -> %y", "the pattern has no 'y'"},
+        {"mul %x, %y -> #x", "the pattern has no 'x'"},
+        {"mull %x, 1 -> %x", "no op mull"},
+        {"mul %x, 1 -> %x if odd", "no condition odd"},
+        {"mul %x, 1 -> %x twice", "goes on with 'twice'"},
+        {"mul %xy, 1 -> %x", "one letter"},
+        {"sub %x, %x -> 0", "no constants of its own"},
+        {"attention %x -> %x", "cannot be rewritten"},
+        {"mul (mul %x, 1 -> %x", "expected ')'"},
+        {"\n; a comment\n\nmul", "rules, line 4:"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        pass_rules rules = {0};
+        rp_error err = {0};
+        rp_status st = pass_rules_parse(bad[i][0], &rules, &err);
+        if (st != RP_INVALID || !strstr(err.text, bad[i][1]))
+            fail_msg("'%s': %s '%s', not '%s'", bad[i][0], rp_status_name(st), err.text, bad[i][1]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_keeps_every_bit),
+        cmocka_unit_test(wrong_rules_are_caught),
+        cmocka_unit_test(bad_text_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
