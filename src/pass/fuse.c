@@ -2,26 +2,12 @@
  *
  * A node joins a group only if no path leaves the group and comes back (that would be a cycle) and every
  * value it reads from the group is read row by row (LOOP) or at the same place (epilogue). */
-#include "pass/fuse.h"
+#include "pass/fuser.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "pass/rows.h"
-
-#define NO_GROUP UINT32_MAX
-
-typedef struct fuser {
-    const ir_graph *g;
-    const pass_options *opt;
-    pass_fusion *f;
-    uint64_t *deps; /* n_groups x words: groups each group reads from, not closed */
-    uint32_t words, cap;
-    bool *seen;     /* scratch of the path search */
-    uint32_t *stamp, n_stamps; /* by ref: the last count of bytes that saw it */
-    rp_error *err;
-} fuser;
 
 bool pass_is_transparent(const ir_node *n) {
     ir_kind k = ir_op_table(n->op)->kind;
@@ -48,16 +34,13 @@ bool pass_is_packed_matmul(const ir_graph *g, ir_ref r) {
     return a->dtype == RP_DTYPE_I16B32 && ir_op_table(a->op)->kind != IR_KIND_VIEW;
 }
 
-/* Groups that a node reads from through views: calls fn for each; stops when fn says false. */
-typedef bool (*source_fn)(fuser *u, ir_ref producer, bool row, void *user);
-
-static bool each_source(fuser *u, ir_ref r, bool row, source_fn fn, void *user) {
+bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *user) {
     const ir_node *n = ir_node_at(u->g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref o = n->in[i];
         bool keeps = row && pass_keeps_row(u->g, r, i);
         if (pass_is_transparent(ir_node_at(u->g, o))) {
-            if (!each_source(u, o, keeps, fn, user)) return false;
+            if (!pass_each_source(u, o, keeps, fn, user)) return false;
         } else if (!fn(u, o, keeps, user)) {
             return false;
         }
@@ -65,7 +48,7 @@ static bool each_source(fuser *u, ir_ref r, bool row, source_fn fn, void *user) 
     return true;
 }
 
-static bool dep_get(const fuser *u, uint32_t a, uint32_t b) {
+bool pass_dep_get(const fuser *u, uint32_t a, uint32_t b) {
     return u->deps[(size_t)a * u->words + b / 64] >> (b % 64) & 1;
 }
 
@@ -74,7 +57,7 @@ static bool reaches(fuser *u, uint32_t from, uint32_t to) {
     if (u->seen[from]) return false;
     u->seen[from] = true;
     for (uint32_t b = 0; b < u->f->n_groups; b++)
-        if (dep_get(u, from, b) && reaches(u, b, to)) return true;
+        if (pass_dep_get(u, from, b) && reaches(u, b, to)) return true;
     return false;
 }
 
@@ -119,7 +102,7 @@ static rp_status add_to_group(fuser *u, uint32_t gi, ir_ref r) {
     pass_group *gr = &u->f->groups[gi];
     RP_TRY(push(u, &gr->nodes, &gr->n_nodes, r));
     u->f->group_of[r] = gi;
-    (void)each_source(u, r, true, add_dep, &gi);
+    (void)pass_each_source(u, r, true, add_dep, &gi);
     return RP_OK;
 }
 
@@ -281,7 +264,7 @@ static bool reads_directly(fuser *u, ir_ref r, uint32_t gi) {
     for (uint32_t i = 0; i < n->n_in; i++) {
         join_check c = {.group = gi};
         if (pass_is_transparent(ir_node_at(u->g, n->in[i])))
-            (void)each_source(u, n->in[i], true, check_source, &c);
+            (void)pass_each_source(u, n->in[i], true, check_source, &c);
         if (c.shares) return false;
     }
     return true;
@@ -303,7 +286,7 @@ static const char *why_no_epilogue(fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
     const pass_group *gr = &u->f->groups[gi];
     join_check c = {.group = gi};
-    (void)each_source(u, r, true, check_source, &c);
+    (void)pass_each_source(u, r, true, check_source, &c);
     if (n->op == IR_quantize && pass_is_skipped(u->opt, "fuse_act_quant")) return "fuse_act_quant is off";
     if (c.cycle) return "will create cycle";
     if (!reads_directly(u, r, gi)) return "memory deps did not match";
@@ -382,7 +365,7 @@ static rp_status place_loop(fuser *u, ir_ref r) {
     for (uint32_t i = u->f->n_groups; i-- > 0;) {
         if (u->f->groups[i].kind != PASS_LOOP) continue;
         join_check c = {.group = i};
-        (void)each_source(u, r, true, check_source, &c);
+        (void)pass_each_source(u, r, true, check_source, &c);
         int64_t saved = bytes_saved(u, r, i);
         if (!c.shares && saved == 0) continue; /* nothing to gain: no candidate */
         const char *why = why_no_loop(u, r, i, &c);
@@ -400,63 +383,6 @@ static rp_status place(fuser *u, ir_ref r) {
     if (pass_is_template_matmul(u->g, r)) return place_matmul(u, r);
     RP_TRY(join_epilogue(u, r, &joined));
     return joined ? RP_OK : place_loop(u, r);
-}
-
-/* --- order -------------------------------------------------------------- */
-
-static rp_status order_groups(fuser *u) {
-    uint32_t n = u->f->n_groups, done = 0;
-    uint32_t *where = base_arena_array(u->f->arena, n + 1u, sizeof *where);
-    pass_group *sorted = base_arena_array(u->f->arena, n + 1u, sizeof *sorted);
-    if (!where || !sorted) return rp_fail(u->err, RP_NOMEM, "fusion");
-    for (uint32_t i = 0; i < n; i++) where[i] = NO_GROUP;
-    while (done < n) {
-        uint32_t best = NO_GROUP;
-        for (uint32_t i = 0; i < n && best == NO_GROUP; i++) {
-            bool ready = where[i] == NO_GROUP;
-            for (uint32_t b = 0; ready && b < n; b++)
-                if (dep_get(u, i, b) && where[b] == NO_GROUP) ready = false;
-            if (ready) best = i;
-        }
-        if (best == NO_GROUP) return rp_fail(u->err, RP_INTERNAL, "fusion made a cycle");
-        sorted[done] = u->f->groups[best];
-        where[best] = done++;
-    }
-    u->f->groups = sorted;
-    for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
-        if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];
-    for (uint32_t i = 0; i < u->f->n_refusals; i++) u->f->refusals[i].group = where[u->f->refusals[i].group];
-    return RP_OK;
-}
-
-static bool mark_stored(fuser *u, ir_ref p, bool row, void *user) {
-    (void)row;
-    if (u->f->group_of[p] != *(uint32_t *)user) u->f->stored[p] = true;
-    return true;
-}
-
-static void mark_all_stored(fuser *u) {
-    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) {
-        uint32_t gi = u->f->group_of[r];
-        if (gi != NO_GROUP) (void)each_source(u, r, true, mark_stored, &gi);
-    }
-    uint32_t none = NO_GROUP;
-    for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
-        ir_ref o = ir_output_at(u->g, i);
-        if (pass_is_transparent(ir_node_at(u->g, o))) (void)each_source(u, o, true, mark_stored, &none);
-        else u->f->stored[o] = true;
-    }
-}
-
-static void log_groups(const fuser *u) {
-    const pass_fusion *f = u->f;
-    if (!base_log_on(RP_LOG_CH_FUSION, false)) return;
-    uint32_t before = 0;
-    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += f->group_of[r] != NO_GROUP;
-    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before, f->n_groups);
-    for (uint32_t i = 0; i < f->n_refusals && base_log_on(RP_LOG_CH_FUSION, true); i++)
-        base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s with group %u: %s",
-                    ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name, f->refusals[i].group, f->refusals[i].reason);
 }
 
 rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out, rp_error *err) {
@@ -477,9 +403,7 @@ rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out
     }
     for (ir_ref r = 0; r < n; r++) f.group_of[r] = NO_GROUP;
     for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(place(&u, r));
-    RP_TRY_OUT(order_groups(&u));
-    mark_all_stored(&u);
-    log_groups(&u);
+    RP_TRY_OUT(pass_settle_groups(&u));
     *out = f;
     f.arena = NULL;
 out:

@@ -1,0 +1,230 @@
+/* Fusion on random graphs and on a Llama: groups are a partition, in an order that can run, and legal; switches, reasons
+ * and the log. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "pass/fuse.h"
+#include "pass/rows.h"
+#include "support/small_llama.h"
+
+typedef struct fused {
+    const ir_graph *g;
+    pass_fusion f;
+} fused;
+
+static uint32_t place_in_group(const fused *x, ir_ref r) {
+    const pass_group *gr = &x->f.groups[x->f.group_of[r]];
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        if (gr->nodes[i] == r) return i;
+    fail_msg("node %u is not in its group", r);
+    return 0;
+}
+
+/* Every value that r reads is made before it, and is stored or of the same group, read in its own row. */
+static void check_reads(const fused *x, ir_ref reader, ir_ref r, bool row) {
+    const ir_node *n = ir_node_at(x->g, r);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        ir_ref s = n->in[i];
+        bool keeps = row && pass_keeps_row(x->g, r, i);
+        if (pass_is_transparent(ir_node_at(x->g, s))) {
+            check_reads(x, reader, s, keeps);
+            continue;
+        }
+        uint32_t from = x->f.group_of[s], to = x->f.group_of[reader];
+        assert_true(from <= to);
+        if (from < to) {
+            assert_true(x->f.stored[s]);
+            continue;
+        }
+        assert_true(keeps || x->f.groups[to].kind == PASS_MATMUL);
+        if (x->f.groups[to].kind == PASS_LOOP) assert_true(place_in_group(x, s) < place_in_group(x, reader));
+    }
+}
+
+static void check_matmul(const fused *x, const pass_group *gr) {
+    uint32_t members = 0;
+    for (uint32_t i = 0; i < gr->n_segs; i++) {
+        const pass_segment *s = &gr->segs[i];
+        if (s->dead) continue;
+        assert_true(s->n_mats >= 1 && s->n_mats <= PASS_MAX_MATS);
+        members += s->n_mats + s->n_nodes;
+        for (uint32_t k = 0; k < s->n_mats; k++) {
+            assert_true(pass_is_template_matmul(x->g, s->mats[k]));
+            assert_int_equal(ir_node_at(x->g, s->mats[k])->in[0], gr->lhs);
+        }
+        for (uint32_t k = 1; k < s->n_nodes; k++) assert_true(s->nodes[k - 1] < s->nodes[k]);
+    }
+    assert_int_equal(members, gr->n_nodes);
+}
+
+static void check_groups(const fused *x) {
+    const pass_fusion *f = &x->f;
+    uint32_t members = 0, fusible = 0;
+    for (ir_ref r = 0; r < ir_graph_count(x->g); r++) {
+        bool none = pass_is_transparent(ir_node_at(x->g, r));
+        assert_int_equal(none, f->group_of[r] == UINT32_MAX);
+        fusible += !none;
+        if (none) continue;
+        (void)place_in_group(x, r);
+        check_reads(x, r, r, true);
+    }
+    for (uint32_t i = 0; i < f->n_groups; i++) {
+        const pass_group *gr = &f->groups[i];
+        members += gr->n_nodes;
+        assert_true(gr->n_nodes > 0 && gr->n_nodes <= PASS_MAX_FUSION);
+        for (uint32_t k = 0; gr->kind == PASS_LOOP && k < gr->n_nodes; k++)
+            assert_true(pass_rows_of(x->g, gr->nodes[k]) == gr->rows);
+        if (gr->kind == PASS_MATMUL) check_matmul(x, gr);
+        if (gr->kind == PASS_EXTERN) assert_int_equal(gr->n_nodes, 1);
+    }
+    assert_int_equal(members, fusible);
+    for (uint32_t i = 0; i < f->n_refusals; i++) {
+        assert_true(f->refusals[i].group < f->n_groups);
+        assert_true(f->refusals[i].reason && f->refusals[i].reason[0]);
+    }
+    for (uint32_t i = 0; i < ir_output_count(x->g); i++) {
+        ir_ref o = ir_output_at(x->g, i);
+        if (!pass_is_transparent(ir_node_at(x->g, o))) assert_true(f->stored[o]);
+    }
+}
+
+static fused fuse(const ir_graph *g, const pass_options *opt) {
+    rp_error err = {0};
+    fused x = {.g = g};
+    CHECK_OK(pass_fuse(g, opt, &x.f, &err), &err);
+    return x;
+}
+
+static void random_graphs_fuse_legally(void **state) {
+    const random_graph_options opt = RANDOM_GRAPH_ALL;
+    uint32_t nodes = 0, groups = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        rp_error err = {0};
+        ir_graph *g = NULL, *h = NULL;
+        CHECK_OK(random_graph_new(seed, &opt, &g, &err), &err);
+        CHECK_OK(pass_run_all(g, NULL, &h, &err), &err);
+        fused x = fuse(h, NULL);
+        check_groups(&x);
+        groups += x.f.n_groups;
+        for (ir_ref r = 0; r < ir_graph_count(h); r++) nodes += x.f.group_of[r] != UINT32_MAX;
+        pass_fusion_done(&x.f);
+        ir_graph_free(h);
+        ir_graph_free(g);
+    }
+    print_message("%u nodes in %u groups\n", nodes, groups);
+    assert_true(groups * 3 < nodes);
+}
+
+static rp_graph *llama(uint32_t layers) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    small_llama_options opt = {.layers = layers, .weights = RP_DTYPE_Q4_1};
+    CHECK_OK(small_llama_new(&opt, &g, &err), &err);
+    return g;
+}
+
+static uint32_t count_kind(const fused *x, pass_group_kind kind) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->f.n_groups; i++) n += x->f.groups[i].kind == kind;
+    return n;
+}
+
+/* One layer: norm, qkv, rope and stores, attention, rounding, o with residual, norm, gate and up with SwiGLU, down with
+ * residual: 4 products and 4 loops. Outside: embedding with the angles, and the last norm. */
+static void a_layer_is_nine_kernels(void **state) {
+    uint32_t before = 0;
+    (void)state;
+    for (uint32_t layers = 1; layers <= 4; layers++) {
+        rp_graph *g = llama(layers);
+        fused x = fuse(trace_graph_ir(g), NULL);
+        check_groups(&x);
+        assert_int_equal(count_kind(&x, PASS_MATMUL), 4 * layers);
+        assert_int_equal(count_kind(&x, PASS_EXTERN), layers);
+        if (layers > 1) assert_int_equal(x.f.n_groups - before, 9);
+        before = x.f.n_groups;
+        pass_fusion_done(&x.f);
+        rp_graph_free(g);
+    }
+}
+
+static bool has_reason(const fused *x, const char *reason) {
+    for (uint32_t i = 0; i < x->f.n_refusals; i++)
+        if (strcmp(x->f.refusals[i].reason, reason) == 0) return true;
+    return false;
+}
+
+static void switches_keep_their_fusion_apart(void **state) {
+    static const char *const off[] = {"fuse_norm_quant", "fuse_act_quant", "fuse_rope_kvcache"};
+    static const char *const reason[] = {"fuse_norm_quant is off", "fuse_act_quant is off", "fuse_rope_kvcache is off"};
+    rp_graph *g = llama(2);
+    fused all = fuse(trace_graph_ir(g), NULL);
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const pass_options opt = {.skip = &off[i], .n_skip = 1};
+        fused x = fuse(trace_graph_ir(g), &opt);
+        check_groups(&x);
+        assert_true(x.f.n_groups > all.f.n_groups);
+        for (int k = 0; k < 3; k++) assert_int_equal(has_reason(&x, reason[k]), k == i);
+        pass_fusion_done(&x.f);
+    }
+    pass_fusion_done(&all.f);
+    rp_graph_free(g);
+}
+
+/* --- the log -------------------------------------------------------------------- */
+
+static char lines[64][200];
+static int n_lines;
+
+static void keep_line(void *user, rp_log_level level, const char *text) {
+    (void)user, (void)level;
+    if (n_lines < 64) (void)snprintf(lines[n_lines++], sizeof lines[0], "%s", text);
+}
+
+static void the_log_counts_and_gives_reasons(void **state) {
+    rp_graph *g = llama(1);
+    (void)state;
+    rp_log_set_callback(keep_line, NULL);
+    assert_int_equal(rp_log_set_channels("+fusion", NULL), RP_OK);
+    fused x = fuse(trace_graph_ir(g), NULL);
+    rp_log_set_callback(NULL, NULL);
+    assert_int_equal(rp_log_set_channels("", NULL), RP_OK);
+    uint32_t nodes = 0;
+    for (ir_ref r = 0; r < ir_graph_count(x.g); r++) nodes += x.f.group_of[r] != UINT32_MAX;
+    char want[80];
+    (void)snprintf(want, sizeof want, "Fusion Round 1: fused %u nodes into %u", nodes, x.f.n_groups);
+    assert_true(n_lines > 1);
+    assert_non_null(strstr(lines[0], want));
+    assert_non_null(strstr(lines[1], "cannot fuse "));
+    assert_int_equal(n_lines, 1 + x.f.n_refusals);
+    pass_fusion_done(&x.f);
+    rp_graph_free(g);
+}
+
+static void failed_allocations_leave_nothing(void **state) {
+    rp_graph *g = llama(1);
+    size_t live = base_live();
+    (void)state;
+    FOR_EACH_ALLOC_FAILURE(n) {
+        rp_error err = {0};
+        pass_fusion f = {0};
+        rp_status st = pass_fuse(trace_graph_ir(g), NULL, &f, &err);
+        pass_fusion_done(&f);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        assert_int_equal(base_live(), live);
+    }
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_graphs_fuse_legally),
+        cmocka_unit_test(a_layer_is_nine_kernels),
+        cmocka_unit_test(switches_keep_their_fusion_apart),
+        cmocka_unit_test(the_log_counts_and_gives_reasons),
+        cmocka_unit_test(failed_allocations_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
