@@ -52,7 +52,7 @@ static void put_group(const ir_graph *g, const pass_fusion *f, uint32_t i, base_
 
 static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
     pass_fusion f = {0};
-    RP_TRY(pass_fuse(g, &f, err));
+    RP_TRY(pass_fuse(g, NULL, &f, err));
     ir_print(g, b);
     for (uint32_t i = 0; i < f.n_groups; i++) put_group(g, &f, i, b);
     pass_fusion_done(&f);
