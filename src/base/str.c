@@ -75,6 +75,10 @@ static bool reserve(base_buf *b, size_t n) {
     return true;
 }
 
+void base_buf_reserve(base_buf *b, size_t n) {
+    (void)reserve(b, n);
+}
+
 void base_buf_add(base_buf *b, const void *p, size_t n) {
     if (!reserve(b, n)) return;
     if (n) memcpy(b->data + b->len, p, n);

@@ -32,6 +32,8 @@ typedef struct base_buf {
 void base_buf_init(base_buf *b, size_t max);
 void base_buf_done(base_buf *b);
 void base_buf_clear(base_buf *b);
+/* Room for n more bytes, so that adding them cannot fail; sets `failed` like an append. */
+void base_buf_reserve(base_buf *b, size_t n);
 void base_buf_add(base_buf *b, const void *p, size_t n);
 void base_buf_puts(base_buf *b, const char *z);
 void base_buf_putc(base_buf *b, char c);

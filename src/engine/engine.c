@@ -68,10 +68,10 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
     return st;
 }
 
-/* A template that is not known matters only when a chat prompt is made. */
 static rp_status resolve_config(rp_engine *e, rp_error *err) {
     const model_hparams *hp = model_source_hparams(e->source);
     rp_model_facts f = RP_MODEL_FACTS_INIT;
+    if (!e->given) RP_TRY(rp_config_clone(e->config, &e->given, err));
     f.num_layers = hp->n_layer;
     f.max_model_len = hp->n_ctx;
     RP_TRY(rp_config_resolve(e->config, &f, err));
@@ -109,7 +109,23 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     return choose_isa(e, err);
 }
 
-static rp_status load_plans(rp_engine *e, rp_error *err) {
+/* Nothing can be compiled: the same settings again, at level 0. */
+static rp_status fall_back(rp_engine *e, rp_error *err) {
+    static const char reason[] =
+        "no C compiler in PATH and nothing cached; the built-in portable kernels run op by op";
+    int level = (int)e->config->level;
+    base_log(RP_LOG_WARNING,
+             "no C compiler in PATH and nothing cached: running at level 0 with the built-in "
+             "portable kernels, which is slow; install gcc or set REPRISE_CC");
+    RP_TRY(rp_config_set_key(e->given, "level", "0", err));
+    RP_TRY(config_note_add(e->given, reason, err, "level %d", level));
+    rp_config_free(e->config);
+    e->config = e->given;
+    e->given = NULL;
+    return resolve_config(e, err);
+}
+
+static rp_status try_plans(rp_engine *e, rp_error *err) {
     engine_plans_options p = {.source = e->source,
                               .config = e->config,
                               .store = e->store,
@@ -117,7 +133,18 @@ static rp_status load_plans(rp_engine *e, rp_error *err) {
                               .threads = e->n_threads,
                               .progress = compile_progress,
                               .user = e};
-    RP_TRY(engine_plans_load(&p, &e->plans, err));
+    return engine_plans_load(&p, &e->plans, err);
+}
+
+static rp_status load_plans(rp_engine *e, rp_error *err) {
+    rp_error first = {0};
+    rp_status st = try_plans(e, &first);
+    if (st == RP_UNSUPPORTED && e->plans.no_compiler) {
+        RP_TRY(fall_back(e, err));
+        RP_TRY(try_plans(e, err));
+    } else if (st != RP_OK) {
+        return rp_fail(err, st, "%s", first.text);
+    }
     return check_cancelled(e, err);
 }
 
@@ -191,6 +218,8 @@ static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *er
         e->times.capture_ms = e->capture.seconds * 1e3;
         RP_TRY(make_scheduler(e, err));
     }
+    rp_config_free(e->given);
+    e->given = NULL;
     e->times.load_ms = ms_since(t0);
     return check_cancelled(e, err);
 }
@@ -222,6 +251,7 @@ rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *
 void rp_engine_close(rp_engine *e) {
     if (!e) return;
     engine_sched_free(e->sched);
+    e->sched = NULL; /* its requests are aborted already */
     while (e->jobs) rp_engine_release(e, e->jobs->id);
     engine_sampler_free(e->sampler);
     engine_kv_free(e->kv);
@@ -233,6 +263,7 @@ void rp_engine_close(rp_engine *e) {
     model_source_free(e->source);
     cache_store_close(e->store);
     rp_config_free(e->config);
+    rp_config_free(e->given);
     base_free(e->tokens);
     base_free(e->logprobs);
     base_free(e);

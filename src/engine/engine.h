@@ -17,7 +17,7 @@ typedef struct engine_job {
     char **stop_strings;
     model_detok detok;
     model_stop stop;
-    base_buf text, piece;
+    base_buf text, piece, chars; /* kept, so that a step allocates nothing */
     bool finished, aborted;
     rp_error err;
     struct engine_job *next;
@@ -32,6 +32,7 @@ typedef struct engine_times {
 
 struct rp_engine {
     rp_compilation_config *config;
+    rp_compilation_config *given; /* while opening: as it was before resolving */
     model_source *source;
     model_chat chat;
     cache_store *store;

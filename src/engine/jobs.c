@@ -74,15 +74,14 @@ static void emit(engine_job *j) {
 /* After each output token: text that is whole, and whether a stop string has come. */
 static bool on_token(void *user, const engine_request *r) {
     engine_job *j = user;
-    base_buf chars;
+    base_buf *chars = &j->chars;
     uint32_t id = (uint32_t)r->output[r->n_output - 1];
     if (model_tokenizer_is_end(model_source_tokenizer(j->e->source), id) && !j->o.ignore_eos)
         return true;
-    base_buf_init(&chars, 0);
-    rp_status st = model_detok_push(&j->detok, id, &chars, &j->err);
-    if (st == RP_OK && chars.len)
-        st = model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err);
-    base_buf_done(&chars);
+    base_buf_clear(chars);
+    rp_status st = model_detok_push(&j->detok, id, chars, &j->err);
+    if (st == RP_OK && chars->len)
+        st = model_stop_push(&j->stop, (base_str){chars->data, chars->len}, &j->piece, &j->err);
     emit(j);
     return st != RP_OK || j->stop.hit || j->aborted;
 }
@@ -119,6 +118,7 @@ static void free_job(engine_job *j) {
     model_stop_done(&j->stop);
     base_buf_done(&j->text);
     base_buf_done(&j->piece);
+    base_buf_done(&j->chars);
     for (uint32_t i = 0; j->stop_strings && i < j->o.n_stop; i++) base_free(j->stop_strings[i]);
     base_free(j->stop_strings);
     base_free(j);
@@ -131,6 +131,24 @@ static rp_status copy_stops(engine_job *j, const rp_request_options *r, rp_error
         if (!(j->stop_strings[i] = base_strdup(r->stop[i])))
             return rp_fail(err, RP_NOMEM, "stop strings");
     return model_stop_init(&j->stop, (const char *const *)j->stop_strings, r->n_stop, err);
+}
+
+/* Room for the text of all tokens, so that a step allocates nothing. Tokens are four bytes on average; a text that
+ * is longer than this grows. */
+static rp_status reserve_text(engine_job *j, rp_error *err) {
+    enum { BYTES_A_TOKEN = 16, LONG_TOKEN = 256 };
+    uint32_t tokens = j->req->max_tokens < j->e->max_model_len ? j->req->max_tokens
+                                                               : j->e->max_model_len;
+    size_t n = (size_t)tokens * BYTES_A_TOKEN + LONG_TOKEN;
+    base_buf_reserve(&j->text, n);
+    base_buf_reserve(&j->piece, LONG_TOKEN);
+    base_buf_reserve(&j->chars, LONG_TOKEN);
+    base_buf_reserve(&j->detok.bytes, LONG_TOKEN);
+    base_buf_reserve(&j->stop.held, LONG_TOKEN + j->stop.max_len);
+    if (j->text.failed || j->piece.failed || j->chars.failed || j->detok.bytes.failed ||
+        j->stop.held.failed)
+        return rp_fail(err, RP_NOMEM, "text of %u tokens", tokens);
+    return RP_OK;
 }
 
 static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_options *r,
@@ -150,6 +168,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
                                 .user = j};
     if (st == RP_OK) st = engine_request_new(&o, &j->req, err);
     model_ids_done(&ids);
+    if (st == RP_OK) st = reserve_text(j, err);
     if (st == RP_OK) st = engine_sched_add(e->sched, j->req, err);
     return st;
 }
@@ -167,6 +186,7 @@ rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *
     j->o = *r;
     base_buf_init(&j->text, 0);
     base_buf_init(&j->piece, 0);
+    base_buf_init(&j->chars, 0);
     model_detok_init(&j->detok, model_source_tokenizer(e->source), false);
     rp_status st = copy_stops(j, r, err);
     if (st == RP_OK) st = make_request(e, j, r, err);
@@ -220,15 +240,25 @@ rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **lo
     return RP_OK;
 }
 
+static rp_status run_and_sample(rp_engine *e, const engine_batch *b, rp_error *err) {
+    const float *logits = NULL;
+    RP_TRY(engine_run_batch(e, b, &logits, err));
+    return engine_sampler_batch(e->sampler, b, logits, model_source_hparams(e->source)->n_vocab,
+                                e->tokens, e->logprobs, err);
+}
+
 rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) {
     const engine_batch *b = NULL;
-    const float *logits = NULL;
     int64_t t0 = base_now_ns();
+    if (!e || !out_more || !e->sched)
+        return rp_fail(err, RP_INVALID, "rp_engine_step wants an engine with graphs and out_more");
     RP_TRY(engine_sched_next(e->sched, &b, err));
     if (b) {
-        RP_TRY(engine_run_batch(e, b, &logits, err));
-        RP_TRY(engine_sampler_batch(e->sampler, b, logits, model_source_hparams(e->source)->n_vocab,
-                                    e->tokens, e->logprobs, err));
+        rp_status st = run_and_sample(e, b, err);
+        if (st != RP_OK) {
+            engine_sched_cancel(e->sched);
+            return st;
+        }
         count_step(e, b, t0, base_now_ns());
         engine_sched_commit(e->sched, e->tokens, e->logprobs);
     }
@@ -265,9 +295,13 @@ void rp_engine_release(rp_engine *e, uint64_t id) {
     if (!*at) return;
     engine_job *j = *at;
     if (e->sched && !j->finished) {
+        rp_error ignored = {0};
+        engine_request *r;
         engine_sched_abort(e->sched, j->req);
-        while (engine_sched_take_finished(e->sched)) {
-        }
+        while ((r = engine_sched_take_finished(e->sched)))
+            if (r != j->req && finish_text(r->user, &ignored) != RP_OK) {
+                /* its text ends early, which its own error says */
+            }
     }
     *at = j->next;
     free_job(j);

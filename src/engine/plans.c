@@ -103,17 +103,6 @@ static bool wants_eager(const rp_compilation_config *c) {
            strcmp(c->backend, "eager") == 0;
 }
 
-static rp_status note_no_compiler(const engine_plans_options *o, rp_error *err) {
-    base_log(
-        RP_LOG_WARNING,
-        "no C compiler in PATH and nothing cached: running at level 0 with the built-in portable "
-        "kernels, which is slow; install gcc or set REPRISE_CC");
-    return config_note_add(
-        o->config,
-        "no C compiler in PATH and no cached code; the built-in portable kernels run op by op", err,
-        "level %d", (int)o->config->level);
-}
-
 static rp_status compile_both(const engine_plans_options *o, const rp_graph *model,
                               const rp_graph *head, engine_plans *out, rp_error *err) {
     compile_toolchain tc = {0};
@@ -126,10 +115,11 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                            : NULL;
     if (base_env_get(BASE_ENV_DEBUG_DUMP_PATH)) dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
-    if (!eager && !tc.path) {
-        eager = true;
-        RP_TRY_OUT(note_no_compiler(o, err));
-    }
+    out->no_compiler = !eager && !tc.path;
+    if (out->no_compiler)
+        RP_TRY_OUT(rp_fail(err, RP_UNSUPPORTED,
+                           "no C compiler in PATH and nothing cached; install gcc or set "
+                           "REPRISE_CC"));
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
     compile_options c = {.backend = eager ? &compile_eager : &compile_inductor,
                          .isa = o->isa,
@@ -222,14 +212,14 @@ rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out, rp
     RP_TRY_OUT(engine_plans_key(o, &k, err));
     if (!load_cached(o, cache_key_hash(k), &p)) {
         RP_TRY_OUT(make(o, &p, &text, err));
-        bool portable_only = !wants_eager(o->config) && p.model->n_modules == 0;
-        /* A plan made for want of a compiler must not hide the compiled one later; a full cache costs speed only. */
-        if (!portable_only && store_all(o, k, &p, text, &full) != RP_OK)
+        /* A full cache costs speed only. */
+        if (store_all(o, k, &p, text, &full) != RP_OK)
             base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
     }
     *out = p;
     p = (engine_plans){0};
 out:
+    out->no_compiler = p.no_compiler;
     engine_plans_done(&p);
     cache_key_free(k);
     base_free(text);

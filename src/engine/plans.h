@@ -14,6 +14,7 @@ typedef struct engine_plans {
     uint32_t loaded; /* code objects that came from the cache */
     double trace_ms, compile_ms;
     uint64_t traces;
+    bool no_compiler; /* also after a failure: why loading failed */
 } engine_plans;
 
 typedef struct engine_plans_options {
@@ -26,8 +27,8 @@ typedef struct engine_plans_options {
     void *user;
 } engine_plans_options;
 
-/* A warm cache gives both plans without tracing, and without looking for a compiler. Without a compiler and without
- * a cached plan the portable kernels run at level 0, which is noted. */
+/* A warm cache gives both plans without tracing, and without looking for a compiler. RP_UNSUPPORTED with no_compiler set
+ * when one is needed and there is none: level 0 still works. */
 rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out,
                             rp_error *err) RP_MUST_USE;
 void engine_plans_done(engine_plans *p);

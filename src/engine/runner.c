@@ -415,7 +415,18 @@ void *engine_runner_kv(engine_runner *r, size_t *out_size) {
     return r->kv;
 }
 
+void engine_runner_forget(engine_runner *r) {
+    for (uint32_t i = 0; i < r->model.p->n_pieces; i++)
+        if (r->pieces[i].wrapper) graph_wrapper_clear(r->pieces[i].wrapper);
+    graph_wrapper_clear(r->head_part.wrapper);
+    graph_wrapper_clear(r->whole.wrapper);
+}
+
+/* Between steps all of it is dead: rows that a step does not write, padding included, must not matter. */
 void engine_runner_poison(engine_runner *r) {
+    memset(r->in_memory, 0x7f, r->in_size);
+    memset(r->hidden_memory, 0xff, r->hidden_size);
+    memset(r->logits_memory, 0xff, r->logits_size);
     plan_exec_poison(r->model.x);
     plan_exec_poison(r->head.x);
 }

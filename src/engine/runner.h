@@ -54,5 +54,7 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out);
 /* Static buffers and states, for tests of the laws. */
 void *engine_runner_kv(engine_runner *r, size_t *out_size);
 void engine_runner_poison(engine_runner *r);
+/* Drops every captured graph; the dispatcher still believes in them. */
+void engine_runner_forget(engine_runner *r);
 
 #endif

@@ -328,6 +328,12 @@ void engine_sched_commit(engine_sched *s, const int32_t *tokens, const float *lo
     }
 }
 
+void engine_sched_cancel(engine_sched *s) {
+    s->in_flight = false;
+    s->batch.n = 0;
+    drop_aborted(s);
+}
+
 void engine_sched_abort(engine_sched *s, engine_request *r) {
     if (r->state == ENGINE_WAITING) {
         unlink_request(&s->waiting, r);

@@ -59,6 +59,8 @@ rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error 
 /* The step is done: tokens[i] (and logprobs[i], may be NULL) belong to entry i and count where it
  * samples. Finished requests leave and give back their blocks. */
 void engine_sched_commit(engine_sched *s, const int32_t *tokens, const float *logprobs);
+/* The step was not run, or failed: what it would have computed stays to be done. */
+void engine_sched_cancel(engine_sched *s);
 /* Ends r at once, or at the commit when it is part of a step under way. */
 void engine_sched_abort(engine_sched *s, engine_request *r);
 /* Oldest finished request not yet taken, or NULL. */

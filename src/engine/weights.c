@@ -1,11 +1,9 @@
 /* One object of the cache holds all that is derived from the weights: the packed matrices of both plans and
- * the rope tables. Its key is the content of the model and the layout, never a path; a small record by device,
- * inode, size and times of the file spares hashing the whole file at every start. */
+ * the rope tables. Its key is the content of the model and the layout, never a path. */
 #include "engine/weights.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -59,17 +57,12 @@ static rp_status hash_content(const engine_weights_options *o, char hex[33], rp_
     return RP_OK;
 }
 
-/* The hash of the file that was last seen under this identity. A changed file has other times. */
+/* Hashing a file at every start is spared by a record under its stamp (who it is and when it changed). */
 static rp_status content_hash(const engine_weights_options *o, char hex[33], rp_error *err) {
-    struct stat s;
+    base_hash128 key;
     char *known = NULL;
     rp_error ignored = {0};
-    if (stat(model_source_name(o->source), &s) != 0) return hash_content(o, hex, err);
-    uint64_t id[] = {(uint64_t)s.st_dev,          (uint64_t)s.st_ino,
-                     (uint64_t)s.st_size,         (uint64_t)s.st_mtim.tv_sec,
-                     (uint64_t)s.st_mtim.tv_nsec, (uint64_t)s.st_ctim.tv_sec,
-                     (uint64_t)s.st_ctim.tv_nsec};
-    base_hash128 key = base_hash(id, sizeof id);
+    if (!model_source_stamp(o->source, &key)) return hash_content(o, hex, err);
     if (cache_get_text(o->store, key, "content_hash", &known, &ignored) == RP_OK &&
         strlen(known) == 32) {
         memcpy(hex, known, 33);

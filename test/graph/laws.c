@@ -1,0 +1,458 @@
+/* Laws of captured graphs on a whole engine: key of capture = key of replay, pointer audit, poison, KV canary, sealing,
+ * a reason for every skip. The same ragged mix of requests is served each time. */
+#include "support/check.h"
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/spawn.h"
+#include "compile/toolchain.h"
+#include "engine/engine.h"
+#include "graph/descriptor.h"
+#include "support/engines.h"
+#include "support/trees.h"
+#include "trace/trace.h"
+
+#define MODEL "synthetic:tiny"
+#define SMALL                                                                                \
+    "level=3", "max_num_seqs=4", "max_num_batched_tokens=32", "max_model_len=64", "threads=1", \
+        "cudagraph_num_of_warmups=1"
+enum { N_REQUESTS = 7, MAX_OUT = 20, MAX_STEPS = 512 };
+
+static const char *const modes[] = {"cudagraph_mode=FULL", "cudagraph_mode=PIECEWISE",
+                                    "cudagraph_mode=FULL_DECODE_ONLY",
+                                    "cudagraph_mode=FULL_AND_PIECEWISE", "cudagraph_mode=NONE"};
+enum { N_MODES = sizeof modes / sizeof *modes };
+
+/* ---- serving ---------------------------------------------------------------------------------- */
+
+/* What came out of a run: the tokens, and a hash of all logits of each step. */
+typedef struct served {
+    int32_t out[N_REQUESTS][MAX_OUT];
+    uint32_t n_out[N_REQUESTS];
+    base_hash128 step[MAX_STEPS];
+    uint32_t n_steps;
+} served;
+
+typedef void (*step_fn)(rp_engine *e, const engine_batch *b);
+
+static bool serve_step(rp_engine *e, served *s, step_fn before, step_fn after) {
+    rp_error err = {0};
+    const engine_batch *b = NULL;
+    const float *logits = NULL;
+    engine_request *r;
+    size_t vocab = model_source_hparams(e->source)->n_vocab;
+    CHECK_OK(engine_sched_next(e->sched, &b, &err), &err);
+    if (!b) return false;
+    if (before) before(e, b);
+    CHECK_OK(engine_run_batch(e, b, &logits, &err), &err);
+    assert_true(s->n_steps < MAX_STEPS);
+    s->step[s->n_steps++] = base_hash(logits, b->num_logits * vocab * sizeof *logits);
+    if (after) after(e, b);
+    CHECK_OK(engine_sampler_batch(e->sampler, b, logits, vocab, e->tokens, e->logprobs, &err), &err);
+    engine_sched_commit(e->sched, e->tokens, e->logprobs);
+    while ((r = engine_sched_take_finished(e->sched))) ((engine_job *)r->user)->finished = true;
+    return true;
+}
+
+/* Seven requests of different lengths through four places, chunks of 32. */
+static void serve(rp_engine *e, served *s, step_fn before, step_fn after) {
+    static const uint32_t lengths[N_REQUESTS] = {1, 5, 40, 17, 3, 33, 9};
+    uint64_t ids[N_REQUESTS];
+    int32_t prompt[64];
+    rp_error err = {0};
+    memset(s, 0, sizeof *s);
+    for (uint32_t i = 0; i < N_REQUESTS; i++) {
+        rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+        for (uint32_t k = 0; k < lengths[i]; k++) prompt[k] = (int32_t)((k * 37 + i * 11) % 250);
+        r.prompt_ids = prompt;
+        r.n_prompt_ids = lengths[i];
+        r.max_tokens = 6 + i * 2;
+        r.ignore_eos = true;
+        CHECK_OK(rp_engine_submit(e, &r, &ids[i], &err), &err);
+    }
+    while (serve_step(e, s, before, after)) {
+    }
+    for (uint32_t i = 0; i < N_REQUESTS; i++) {
+        rp_result res;
+        CHECK_OK(rp_engine_result(e, ids[i], &res, &err), &err);
+        s->n_out[i] = res.n_output_ids;
+        assert_int_equal(res.n_output_ids, 6 + i * 2);
+        memcpy(s->out[i], res.output_ids, res.n_output_ids * sizeof *res.output_ids);
+        rp_engine_release(e, ids[i]);
+    }
+}
+
+static rp_engine *open_mode(const char *mode) {
+    return engine_must(MODEL, (const char *[]){SMALL, "sealed=fatal", mode, NULL});
+}
+
+/* Loaded, but not captured yet. */
+static rp_engine *open_uncaptured(const char *mode) {
+    static const char *const settings[] = {SMALL};
+    rp_engine *e = NULL;
+    rp_error err = {0};
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    o.model = MODEL;
+    o.no_capture = true;
+    o.config = rp_config_new();
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        CHECK_OK(rp_config_set(o.config, settings[i], &err), &err);
+    CHECK_OK(rp_config_set(o.config, mode, &err), &err);
+    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+    return e;
+}
+
+/* ---- law 4: the key of a replay is the key of its capture --------------------------------------------- */
+
+static char *captured[4096]; /* labels "name key" of one mode */
+static size_t n_captured;
+static hal_device *logged;
+static size_t log_at;
+
+static void forget_captured(void) {
+    while (n_captured) free(captured[--n_captured]);
+}
+
+static void learn_captured(const char *mode) {
+    rp_engine *e = open_uncaptured(mode);
+    rp_error err = {0};
+    graph_capture_report report;
+    forget_captured();
+    hal_log_record(e->device, true);
+    CHECK_OK(engine_runner_capture(e->runner, &report, &err), &err);
+    for (size_t i = 0; i < hal_log_count(e->device); i++) {
+        const char *line = hal_log_at(e->device, i);
+        if (strncmp(line, "graph_build ", 12) == 0) captured[n_captured++] = strdup(line + 12);
+    }
+    assert_int_equal(n_captured, hal_device_counters(e->device)->graph_builds);
+    rp_engine_close(e);
+}
+
+static bool was_captured(const char *label) {
+    for (size_t i = 0; i < n_captured; i++)
+        if (strcmp(captured[i], label) == 0) return true;
+    return false;
+}
+
+static void start_log(rp_engine *e, const engine_batch *b) {
+    (void)b;
+    logged = e->device;
+    log_at = hal_log_count(e->device);
+}
+
+/* Each replay of this step carries the key that was dispatched, and that key was captured. */
+static void check_replays(rp_engine *e, const engine_batch *b) {
+    const rp_dispatch *d = engine_runner_last(e->runner);
+    char key[GRAPH_DESCRIPTOR_TEXT], head[GRAPH_DESCRIPTOR_TEXT];
+    graph_descriptor_text(&d->key, key);
+    graph_descriptor_text(&d->head_key, head);
+    size_t replays = 0;
+    for (size_t i = log_at; i < hal_log_count(logged); i++) {
+        const char *line = hal_log_at(logged, i);
+        if (strncmp(line, "graph_build", 11) == 0) fail_msg("captured while serving: %s", line);
+        if (strncmp(line, "graph_launch ", 13) != 0) continue;
+        const char *label = line + 13, *of = strchr(label, ' ') + 1;
+        const char *want = strncmp(label, "head", 4) == 0 ? head : key;
+        if (strcmp(of, want) != 0) fail_msg("step has key %s, replayed %s", want, label);
+        if (!was_captured(label)) fail_msg("%s was replayed, but never captured", label);
+        replays++;
+    }
+    if (d->mode != RP_CUDAGRAPH_NONE) assert_true(replays > 0);
+    assert_true(d->padded >= (int32_t)b->num_tokens);
+}
+
+static void replay_key_is_capture_key(void **state) {
+    static served s;
+    (void)state;
+    for (size_t i = 0; i < N_MODES; i++) {
+        learn_captured(modes[i]);
+        rp_engine *e = open_mode(modes[i]);
+        assert_int_equal(e->capture.graphs, n_captured);
+        hal_log_record(e->device, true);
+        serve(e, &s, start_log, check_replays);
+        assert_int_equal(engine_count(e, "late_captures"), 0);
+        rp_engine_close(e);
+    }
+    forget_captured();
+}
+
+/* ---- law 5: every address in a graph lies in a registered range ------------------------------------------ */
+
+static void check_stray(rp_engine *e, const void *range, const char *what) {
+    rp_error err = {0};
+    graph_capture_report report;
+    hal_range_remove(e->device, range);
+    rp_status st = engine_runner_capture(e->runner, &report, &err);
+    if (st != RP_INTERNAL || !strstr(err.text, "lies in no registered range"))
+        fail_msg("%s is not registered and capture gave %s: %s", what, rp_status_name(st), err.text);
+    rp_engine_close(e);
+}
+
+static void stray_addresses_fail_the_capture(void **state) {
+    (void)state;
+    for (size_t i = 0; i + 1 < N_MODES; i++) { /* NONE captures nothing */
+        size_t size;
+        rp_engine *e = open_uncaptured(modes[i]);
+        check_stray(e, engine_weights_model(e->weights), "packed weights");
+        /* attention reads and stores to the cache; alone between pieces it is in no graph, the stores are */
+        e = open_uncaptured(modes[i]);
+        check_stray(e, engine_runner_kv(e->runner, &size), "KV cache");
+    }
+}
+
+/* ---- law 6: dead bytes and padding do not matter ---------------------------------------------------------- */
+
+static void poison(rp_engine *e, const engine_batch *b) {
+    (void)b;
+    engine_runner_poison(e->runner);
+}
+
+/* Not a number in f16 and in f32: cells that no token was stored in must never be read. */
+static void poison_kv(rp_engine *e) {
+    size_t size;
+    void *kv = engine_runner_kv(e->runner, &size);
+    memset(kv, 0xff, size);
+}
+
+static void assert_same_served(const served *a, const served *b, const char *mode) {
+    if (a->n_steps != b->n_steps) fail_msg("%s: %u steps, not %u", mode, b->n_steps, a->n_steps);
+    for (uint32_t i = 0; i < a->n_steps; i++)
+        if (memcmp(&a->step[i], &b->step[i], sizeof a->step[i]) != 0)
+            fail_msg("%s: logits of step %u differ", mode, i);
+    assert_memory_equal(a->out, b->out, sizeof a->out);
+}
+
+static void poison_changes_no_bit(void **state) {
+    static served clean, poisoned;
+    (void)state;
+    for (size_t i = 0; i < N_MODES; i++) {
+        rp_engine *e = open_mode(modes[i]);
+        serve(e, &clean, NULL, NULL);
+        poison_kv(e);
+        serve(e, &poisoned, poison, NULL);
+        assert_same_served(&clean, &poisoned, modes[i]);
+        rp_engine_close(e);
+    }
+    rp_engine *e = engine_must(MODEL, (const char *[]){"level=0", "max_num_seqs=4",
+                                                       "max_num_batched_tokens=32",
+                                                       "max_model_len=64", "threads=1", NULL});
+    poison_kv(e);
+    serve(e, &poisoned, poison, NULL);
+    assert_same_served(&clean, &poisoned, "level 0");
+    rp_engine_close(e);
+}
+
+/* ---- law 7: no live KV byte changes ------------------------------------------------------------------------- */
+
+static void fill_kv(rp_engine *e, uint8_t **copy, size_t *size) {
+    uint8_t *kv = engine_runner_kv(e->runner, size);
+    for (size_t i = 0; i < *size; i++) kv[i] = (uint8_t)(i * 31 % 113 / 2);
+    *copy = malloc(*size);
+    assert_non_null(*copy);
+    memcpy(*copy, kv, *size);
+}
+
+static void capture_changes_no_kv_byte(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_MODES; i++) {
+        rp_error err = {0};
+        graph_capture_report report;
+        uint8_t *copy;
+        size_t size;
+        rp_engine *e = open_uncaptured(modes[i]);
+        fill_kv(e, &copy, &size);
+        CHECK_OK(engine_runner_capture(e->runner, &report, &err), &err);
+        /* the warm-ups have run */
+        if (i + 1 < N_MODES) assert_true(hal_device_counters(e->device)->launches > 0);
+        assert_memory_equal(engine_runner_kv(e->runner, &size), copy, size);
+        free(copy);
+        rp_engine_close(e);
+    }
+}
+
+static bool *touched; /* blocks that a request of the run had */
+
+static void note_blocks(rp_engine *e, const engine_batch *b) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        uint32_t n;
+        const int32_t *table = engine_kv_table(e->kv, b->entry[i].seq, &n);
+        for (uint32_t k = 0; k < n; k++) touched[table[k]] = true;
+    }
+}
+
+/* Serving, padding rows included, writes the blocks of its requests and no others, the null block not either. */
+static void serving_writes_its_own_blocks(void **state) {
+    static served s;
+    (void)state;
+    for (size_t i = 0; i < N_MODES; i++) {
+        uint8_t *copy, *kv;
+        size_t size;
+        uint32_t untouched = 0;
+        rp_engine *e = open_mode(modes[i]);
+        uint32_t n_blocks = engine_kv_n_usable(e->kv) + 1, planes = 2 * model_source_hparams(e->source)->n_layer;
+        touched = calloc(n_blocks, 1);
+        fill_kv(e, &copy, &size);
+        serve(e, &s, note_blocks, NULL);
+        kv = engine_runner_kv(e->runner, &size);
+        size_t block = size / planes / n_blocks;
+        assert_false(touched[0]);
+        for (uint32_t p = 0; p < planes; p++)
+            for (uint32_t k = 0; k < n_blocks; k++) {
+                size_t at = (p * (size_t)n_blocks + k) * block;
+                if (touched[k]) continue;
+                untouched++;
+                if (memcmp(kv + at, copy + at, block) != 0)
+                    fail_msg("%s: block %u, which no request had, was written", modes[i], k);
+            }
+        assert_true(untouched >= planes);
+        free(touched);
+        free(copy);
+        rp_engine_close(e);
+    }
+}
+
+/* ---- law 10: sealed ------------------------------------------------------------------------------------------- */
+
+static void sealed_makes_nothing(void **state) {
+    static served s;
+    (void)state;
+    for (size_t i = 0; i < N_MODES; i++) {
+        rp_engine *e = open_mode(modes[i]);
+        const hal_counters *c = hal_device_counters(e->device);
+        uint64_t traces = trace_count(), spawned = base_spawn_count(), builds = c->graph_builds,
+                 modules = c->module_loads, allocs = c->allocs;
+        assert_true(graph_state_may_capture(engine_runner_state(e->runner)) == false);
+        serve(e, &s, NULL, NULL);
+        assert_int_equal(trace_count(), traces);
+        assert_int_equal(base_spawn_count(), spawned);
+        assert_int_equal(c->graph_builds, builds);
+        assert_int_equal(c->module_loads, modules);
+        assert_int_equal(c->allocs, allocs);
+        assert_int_equal(engine_runner_state(e->runner)->late, 0);
+        rp_engine_close(e);
+    }
+}
+
+/* A key that is said to be captured but is not: sealed=fatal refuses, warn runs it without and counts. */
+static void a_late_capture_is_refused_or_counted(void **state) {
+    static const int32_t prompt[] = {5, 6, 7};
+    (void)state;
+    for (int fatal = 0; fatal < 2; fatal++) {
+        rp_error err = {0};
+        rp_engine *e =
+            engine_must(MODEL, (const char *[]){SMALL, "cudagraph_mode=FULL",
+                                                "cudagraph_capture_sizes=[1,2]",
+                                                fatal ? "sealed=fatal" : "sealed=warn", NULL});
+        rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+        uint64_t id, builds = hal_device_counters(e->device)->graph_builds;
+        bool more = true;
+        rp_status st = RP_OK;
+        engine_runner_forget(e->runner);
+        r.prompt_ids = prompt;
+        r.n_prompt_ids = 1;
+        r.max_tokens = 3;
+        CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+        while (st == RP_OK && more) st = rp_engine_step(e, &more, &err);
+        assert_int_equal(st, fatal ? RP_UNSUPPORTED : RP_OK);
+        if (fatal) assert_non_null(strstr(err.text, "missing after sealing"));
+        assert_true(engine_runner_state(e->runner)->late > 0);
+        assert_int_equal(hal_device_counters(e->device)->graph_builds, builds);
+        rp_engine_close(e);
+    }
+}
+
+/* ---- law 14: reasons -------------------------------------------------------------------------------------------- */
+
+static uint64_t skipped(const rp_engine *e, const char *reason) {
+    const graph_state *s = engine_runner_state(e->runner);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < s->n_skips; i++) {
+        assert_true(s->skips[i].what[0] && s->skips[i].reason[0]);
+        if (strstr(s->skips[i].reason, reason)) n += s->skips[i].count;
+    }
+    return n;
+}
+
+static bool noted(const rp_engine *e, const char *what, const char *reason) {
+    const rp_config_note *notes;
+    size_t n = rp_config_notes(rp_engine_config(e), &notes);
+    for (size_t i = 0; i < n; i++)
+        if (strstr(notes[i].what, what) && strstr(notes[i].reason, reason)) return true;
+    return false;
+}
+
+static void every_eager_step_has_a_reason(void **state) {
+    static const struct {
+        const char *mode, *sizes, *reason;
+    } cases[] = {
+        {"cudagraph_mode=NONE", "max_num_seqs=4", "cudagraph_mode is NONE"},
+        {"cudagraph_mode=FULL_DECODE_ONLY", "max_num_seqs=4", "FULL_DECODE_ONLY has no graphs"},
+        {"cudagraph_mode=FULL_AND_PIECEWISE", "cudagraph_capture_sizes=[1,2,4]",
+         "more tokens than the largest graph"},
+        {"cudagraph_mode=PIECEWISE", "cudagraph_capture_sizes=[1,2]",
+         "more tokens than the largest graph"},
+    };
+    static served s;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_engine *e = engine_must(MODEL, (const char *[]){SMALL, cases[i].mode, cases[i].sizes, NULL});
+        serve(e, &s, NULL, NULL);
+        uint64_t eager = engine_runner_state(e->runner)->steps[RP_CUDAGRAPH_NONE];
+        assert_true(eager > 0);
+        if (skipped(e, cases[i].reason) < eager)
+            fail_msg("%s: %d eager steps, %d with the reason '%s'", cases[i].mode, (int)eager,
+                     (int)skipped(e, cases[i].reason), cases[i].reason);
+        rp_engine_close(e);
+    }
+    rp_engine *e = engine_must(
+        MODEL, (const char *[]){"level=0", "cudagraph_mode=FULL_AND_PIECEWISE", NULL});
+    assert_true(noted(e, "cudagraph_mode", "PIECEWISE graphs need level 3"));
+    assert_string_equal(engine_text(e, "cudagraph_mode"), "FULL_DECODE_ONLY");
+    rp_engine_close(e);
+}
+
+static void require_graph_makes_a_skip_an_error(void **state) {
+    int32_t prompt[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, out[8];
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    rp_error err = {0};
+    uint64_t id;
+    bool more;
+    (void)state;
+    rp_engine *e = engine_must(MODEL, (const char *[]){SMALL, "require_graph=true", "cudagraph_mode=FULL",
+                                                       "cudagraph_capture_sizes=[1,2,4]", NULL});
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 9;
+    r.max_tokens = 4;
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    assert_int_equal(rp_engine_step(e, &more, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "more tokens than the largest graph"));
+    rp_engine_abort(e, id);
+    rp_engine_release(e, id);
+    /* what fits the ladder runs on */
+    assert_int_equal(engine_greedy(e, prompt, 3, 4, out), 4);
+    rp_engine_close(e);
+}
+
+int main(void) {
+    size_t live = base_live();
+    if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replay_key_is_capture_key),
+        cmocka_unit_test(stray_addresses_fail_the_capture),
+        cmocka_unit_test(poison_changes_no_bit),
+        cmocka_unit_test(capture_changes_no_kv_byte),
+        cmocka_unit_test(serving_writes_its_own_blocks),
+        cmocka_unit_test(sealed_makes_nothing),
+        cmocka_unit_test(a_late_capture_is_refused_or_counted),
+        cmocka_unit_test(every_eager_step_has_a_reason),
+        cmocka_unit_test(require_graph_makes_a_skip_an_error),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (!failed && base_live() != live) {
+        printf("%zu blocks are still allocated\n", base_live() - live);
+        return 1;
+    }
+    return failed;
+}
