@@ -161,6 +161,8 @@ static int read_dotted(reader *r, const char *flag, const char *key) {
     rp_error err = {0};
     if (!(r->a->cmd->where & TOOL_ENGINE))
         return tool_usage("%s does not take %s", r->a->cmd->name, flag);
+    if (!*key || *key == '=')
+        return tool_usage("%s. needs the name of a setting: %s.level=3", flag, flag);
     if (strchr(key, '=')) return fail(rp_config_set(r->a->config, key, &err), &err);
     if (r->at + 1 >= r->argc)
         return tool_usage("%s.%s needs a value: %s.%s=VALUE", flag, key, flag, key);
@@ -223,10 +225,11 @@ static int check_pos(const tool_args *a) {
     const tool_command *c = a->cmd;
     if (tool_on(a, TOOL_FLAG_HELP)) return 0;
     if (a->n_pos < c->min_pos)
-        return tool_usage("%s needs more: reprise %s %s", c->name, c->name, c->args);
+        return tool_usage("%s needs more: reprise %s%s%s", c->name, c->name, *c->args ? " " : "",
+                          c->args);
     if (a->n_pos > c->max_pos)
-        return tool_usage("%s: '%s' is one argument too many: reprise %s %s", c->name,
-                          a->pos[c->max_pos], c->name, c->args);
+        return tool_usage("%s: '%s' is one argument too many: reprise %s%s%s", c->name,
+                          a->pos[c->max_pos], c->name, *c->args ? " " : "", c->args);
     return 0;
 }
 

@@ -27,8 +27,7 @@ static void print_cpu(const json_t *cpu) {
     line(true, "isa", granted, NULL);
 }
 
-/* Number of problems. */
-static int print_report(const json_t *o) {
+static void print_report(const json_t *o) {
     const json_t *cc = json_object_get(o, "compiler"), *cache = json_object_get(o, "cache");
     const json_t *model = json_object_get(o, "model");
     const char *nvrtc = text(json_object_get(o, "nvrtc"), "path");
@@ -44,7 +43,6 @@ static int print_report(const json_t *o) {
              : "not fetched yet; reprise run smollm2 does it");
     line(true, "nvrtc", nvrtc ? nvrtc : "not found",
          nvrtc ? NULL : "CUDA code is rendered, not compiled");
-    return !has_cc + !has_cache;
 }
 
 static int problems_of(const json_t *o) {
@@ -66,7 +64,7 @@ int tool_doctor(tool_args *a) {
         (void)json_object_set_new(o, "problems", json_integer(bad));
         return tool_event("doctor", o, 10) && !bad ? 0 : TOOL_EXIT_FAILED;
     }
-    (void)print_report(o);
+    print_report(o);
     json_decref(o);
     return bad ? tool_error("%d problem%s; see the lines marked BAD", bad, bad == 1 ? "" : "s") : 0;
 }

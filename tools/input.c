@@ -10,18 +10,17 @@ enum { MAX_FILE = 64 << 20 };
 
 /* --- ids ----------------------------------------------------------------------------- */
 
-static bool bad_id(const char *name, const char *at) {
+static int bad_id(const char *name, const char *at) {
     size_t n = strcspn(at, ", \t\r\n]");
-    (void)tool_usage("--%s: '%.*s' is no token id; write 1,2,3 or [1,2,3] or @FILE", name,
-                     (int)(n > 40 ? 40 : n), at);
-    return false;
+    return tool_usage("--%s: '%.*s' is no token id; write 1,2,3 or [1,2,3] or @FILE", name,
+                      (int)(n > 40 ? 40 : n), at);
 }
 
-static bool parse_list(const char *name, const char *text, tool_ids *out) {
+static int parse_list(const char *name, const char *text, tool_ids *out) {
     const char *p = text + strspn(text, " \t\r\n");
     bool bracket = *p == '[';
     out->v = malloc((strlen(text) / 2 + 1) * sizeof *out->v);
-    if (!out->v) return tool_error("out of memory"), false;
+    if (!out->v) return tool_error("out of memory");
     for (p += bracket;;) {
         char *end = NULL;
         p += strspn(p, " \t\r\n");
@@ -37,35 +36,34 @@ static bool parse_list(const char *name, const char *text, tool_ids *out) {
     if (bracket && *p == ']')
         p += 1 + strspn(p + 1, " \t\r\n");
     else if (bracket)
-        return tool_usage("--%s: the list has no ']'", name), false;
+        return tool_usage("--%s: the list has no ']'", name);
     if (*p) return bad_id(name, p);
-    if (out->n == 0)
-        return tool_usage("--%s: no token id; write 1,2,3 or [1,2,3] or @FILE", name), false;
-    return true;
+    if (out->n == 0) return tool_usage("--%s: no token id; write 1,2,3 or [1,2,3] or @FILE", name);
+    return 0;
 }
 
-bool tool_parse_ids(const char *name, const char *text, tool_ids *out) {
+int tool_parse_ids(const char *name, const char *text, tool_ids *out) {
     size_t size = 0;
     *out = (tool_ids){0};
     if (*text != '@') return parse_list(name, text, out);
     char *file = tool_read(text + 1, MAX_FILE, &size);
-    bool ok = file && parse_list(name, file, out);
+    int rc = file ? parse_list(name, file, out) : TOOL_EXIT_FAILED;
     free(file);
-    return ok;
+    return rc;
 }
 
 /* --- prompts --------------------------------------------------------------------------- */
 
-bool tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n) {
+int tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n) {
     size_t size = 0, max = 1;
     *text = tool_read(path, MAX_FILE, &size);
     *n = 0;
-    if (!*text) return false;
+    if (!*text) return TOOL_EXIT_FAILED;
     if (strlen(*text) != size)
-        return tool_usage("%s holds a NUL byte; a prompt file is text", path), false;
+        return tool_usage("%s holds a NUL byte; a prompt file is text", path);
     for (size_t i = 0; i < size; i++) max += (*text)[i] == '\n';
     *lines = calloc(max, sizeof **lines);
-    if (!*lines) return tool_error("out of memory"), false;
+    if (!*lines) return tool_error("out of memory");
     for (char *at = *text, *end; at; at = end) {
         end = strchr(at, '\n');
         if (end) *end++ = 0;
@@ -73,7 +71,7 @@ bool tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n) 
         if (len && at[len - 1] == '\r') at[len - 1] = 0;
         if (at[strspn(at, " \t")]) (*lines)[(*n)++] = at;
     }
-    return *n > 0 || (tool_usage("%s holds no prompt; write one a line", path), false);
+    return *n > 0 ? 0 : tool_usage("%s holds no prompt; write one a line", path);
 }
 
 /* --- engine ------------------------------------------------------------------------------- */

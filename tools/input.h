@@ -9,11 +9,11 @@ typedef struct tool_ids {
     uint32_t n;
 } tool_ids;
 
-/* "1,2,3", "[1, 2, 3]" or "@FILE" of either; name is for messages. False after printing what is wrong. */
-bool tool_parse_ids(const char *name, const char *text, tool_ids *out);
+/* "1,2,3", "[1, 2, 3]" or "@FILE" of either; name is for messages. Prints what is wrong; gives the exit code. */
+int tool_parse_ids(const char *name, const char *text, tool_ids *out);
 
-/* Lines of a file without the empty ones; they point into *text (free both). False after printing. */
-bool tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n);
+/* Lines of a file without the empty ones; they point into *text (free both). Prints what is wrong; gives the exit code. */
+int tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n);
 
 /* Opens the engine of a->pos[0] with the configuration of the command line; NULL after printing why not, with the
  * exit code in *rc. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/input.h"
@@ -40,9 +41,9 @@ static int read_prompts(run *r) {
             "more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several");
     r->n = 1;
     r->single = flag ? flag : pos;
-    if (ids) return tool_parse_ids("prompt-ids", ids, &r->ids) ? 0 : TOOL_EXIT_USAGE;
+    if (ids) return tool_parse_ids("prompt-ids", ids, &r->ids);
     if (!file) return 0;
-    return tool_read_lines(file, &r->text, &r->lines, &r->n) ? 0 : TOOL_EXIT_USAGE;
+    return tool_read_lines(file, &r->text, &r->lines, &r->n);
 }
 
 static bool read_sampling(run *r) {
@@ -171,6 +172,7 @@ static int summarise(run *r, int rc) {
     json_t *o = tool_summary(r->e);
     if (!o) return TOOL_EXIT_FAILED;
     if (!r->a->json) {
+        if (isatty(STDOUT_FILENO)) tool_note(r->a, "%s", "");
         tool_print_summary(r->a, o, r->n_prompt_ids, r->n_output_ids);
         json_decref(o);
         return rc;

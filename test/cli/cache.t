@@ -1,0 +1,47 @@
+# A folder of its own: filled, listed, explained, damaged, moved.
+$ reprise cache dir --cache-dir own
+own
+$ reprise cache ls --cache-dir own --quiet
+$ reprise cache why synthetic:tiny --cache-dir own
+no plan is stored
+$ reprise compile synthetic:tiny --cache-dir own --json | field traces pieces.total pieces.compiled
+traces 2
+pieces.total 5
+pieces.compiled 3
+$ reprise compile synthetic:tiny --cache-dir own --json | field traces compiles
+traces 0
+compiles 0
+$ reprise cache ls --cache-dir own --json | events | sed 's/[0-9]\+/N/'
+object N
+summary N
+$ reprise cache why synthetic:tiny --cache-dir own | sed 's/plan [0-9a-f]*/plan KEY/; s/all [0-9]* /all N /'
+plan KEY: all N factors equal
+$ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'level "3" -> "0"'
+level "3" -> "0"
+$ reprise cache export own.bundle --cache-dir own | sed 's/[0-9]\+/N/g'
+N files, N bytes exported
+$ reprise cache import own.bundle --cache-dir other | sed 's/[0-9]\+/N/g'
+N files, N bytes imported
+$ reprise run synthetic:tiny hi --max-tokens 2 --cache-dir other --json | field traces compiles
+traces 0
+compiles 0
+$ reprise cache verify --cache-dir own | sed 's/^[0-9]*/N/'
+N objects, 0 bad
+$ printf x | dd of="$(find own/objects/plan -type f | head -n 1)" bs=1 seek=100 conv=notrunc status=none; reprise cache verify --cache-dir own >/dev/null 2>&1
+? 1
+$ reprise compile synthetic:tiny --cache-dir own --json | field traces compiles
+traces 2
+compiles 0
+$ reprise cache prune --max-bytes 0 --cache-dir own | sed 's/^[0-9]* objects/N objects/'
+N objects removed, 0 bytes left
+$ reprise cache ls --cache-dir own --json | field objects bad
+objects 0
+bad 0
+$ reprise cache ls --cache-dir /dev/null/x
+! reprise: the cache is not usable: cannot make folder '/dev/null': Not a directory
+? 1
+$ reprise run synthetic:tiny hi -O0 --max-tokens 1 --cache-dir /dev/null/x --json 2>&1 >/dev/null | grep -c uncached
+1
+$ reprise cache import prompts.txt
+! reprise: prompts.txt is no cache bundle or is damaged (Unknown frame descriptor)
+? 1

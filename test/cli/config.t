@@ -1,0 +1,88 @@
+# Settings: unknown ones name the nearest (exit 2), known ones without machinery say why (exit 3).
+$ reprise run synthetic:tiny hi -cc.levle=3
+! reprise: unknown setting levle; did you mean level? 'reprise help config' lists all
+? 2
+$ reprise run synthetic:tiny hi -cc.level=4
+! reprise: level=4: expected 0 to 3 or one of NO_COMPILATION, NONE, DYNAMO_AS_IS, STOCK_TORCH_COMPILE, DYNAMO_ONCE, DYNAMO_TRACE_ONCE, PIECEWISE, VLLM_COMPILE
+? 2
+$ reprise run synthetic:tiny hi --level 4
+! reprise: level=4: expected 0 to 3 or one of NO_COMPILATION, NONE, DYNAMO_AS_IS, STOCK_TORCH_COMPILE, DYNAMO_ONCE, DYNAMO_TRACE_ONCE, PIECEWISE, VLLM_COMPILE
+? 2
+$ reprise run synthetic:tiny hi -cc '{"level":'
+! reprise: configuration is not JSON: unexpected token near end of file at line 1 column 9; write {"level":3}
+? 2
+$ reprise run synthetic:tiny hi -cc '[]'
+! reprise: configuration must be a JSON object, as in {"level":3}
+? 2
+$ reprise run synthetic:tiny hi -cc.
+! reprise: -cc. needs the name of a setting: -cc.level=3
+? 2
+$ reprise run synthetic:tiny hi -cc.level
+! reprise: -cc.level needs a value: -cc.level=VALUE
+? 2
+$ reprise run synthetic:tiny hi --cudagraph-mode PIECEWIZE
+! reprise: cudagraph_mode="PIECEWIZE": expected 0 to 2 or one of NONE, PIECEWISE, FULL, FULL_DECODE_ONLY, FULL_AND_PIECEWISE
+? 2
+$ reprise run synthetic:tiny hi -cc.tensor_parallel_size=2
+! reprise: tensor_parallel_size=2 is not supported: a model runs on one device; leave it at 1
+? 3
+$ reprise run synthetic:tiny hi -cc.compile_mm_encoder=true
+! reprise: compile_mm_encoder=true is not supported: no architecture here has a vision encoder; leave it at false
+? 3
+$ reprise run synthetic:tiny hi --sealed=maybe
+! reprise: sealed="maybe": expected one of off, warn, fatal
+? 2
+$ reprise run synthetic:tiny hi --device cuda
+! reprise: device cuda: this library has no CUDA back end; use --device cpu
+? 3
+$ reprise run synthetic:tiny hi --device gpu
+! reprise: device=gpu: expected cpu, null, cuda or cuda:N
+? 2
+$ reprise run synthetic:tiny hi -cc.use_cudagraph=false --cudagraph-mode=FULL
+! reprise: use_cudagraph=false contradicts cudagraph_mode=FULL; give one of the two
+? 2
+
+# All forms of one setting, in any case; the last one wins; a typed --level replaces -O2.
+$ reprise run synthetic:tiny hi --max-tokens 1 --json | field level cudagraph_mode
+level 3
+cudagraph_mode "FULL_AND_PIECEWISE"
+$ reprise run synthetic:tiny hi --max-tokens 1 --json --level 2 | field level cudagraph_mode
+level 2
+cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max-tokens 1 --json --level=3 | field level cudagraph_mode
+level 3
+cudagraph_mode "PIECEWISE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json -O1 | field level cudagraph_mode
+level 3
+cudagraph_mode "PIECEWISE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json -O 0 | field level cudagraph_mode
+level 0
+cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json -cc '{"level":3,"cudagraph_mode":"full"}' | field level cudagraph_mode
+level 3
+cudagraph_mode "FULL"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json '-cc={"mode":3,"cudagraph_mode":"None"}' | field level cudagraph_mode
+level 3
+cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max_tokens=1 --json --compilation_config '{"level":1}' | field level cudagraph_mode
+level 1
+cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json --compilation-config.level 1 -cc.level=2 | field level cudagraph_mode
+level 2
+cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json --enforce-eager | field level cudagraph_mode config.enforce_eager
+level 0
+cudagraph_mode "NONE"
+config.enforce_eager true
+$ reprise run synthetic:tiny hi --max-tokens=1 --json --enforce-eager=false | field level config.enforce_eager
+level 3
+config.enforce_eager false
+$ reprise run synthetic:tiny hi --max-tokens=1 --json --sealed | field config.sealed
+config.sealed "fatal"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json --sealed off | field config.sealed
+config.sealed "off"
+$ reprise run --max-tokens 1 --json --threads 1 --max-num-seqs 4 --max-model-len=64 -- synthetic:tiny -hi | field threads config.max_num_seqs config.max_model_len finish_reason
+threads 1
+config.max_num_seqs 4
+config.max_model_len 64
+finish_reason "length"

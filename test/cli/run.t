@@ -1,0 +1,74 @@
+# Text goes to standard output, the summary to standard error.
+$ reprise run synthetic:tiny hi --max-tokens 4 2>/dev/null | wc -l
+1
+$ reprise run synthetic:tiny hi --max-tokens 4 --isa portable 2>&1 >/dev/null | sed 's/[0-9.]\+/N/g'
+synthetic:tiny,layers=N,dtype=qN_N,seed=N on cpu (portable, N threads), level N, FULL_AND_PIECEWISE
+N pieces, N compiled, N distinct; N traces, N compiles; loaded in N ms (trace N, compile N, pack N, capture N)
+N + N tokens; first token after N ms (N s from process start); prefill N tok/s, decode N tok/s; N MB at most
+$ reprise run synthetic:tiny hi --max-tokens 4 --quiet >/dev/null
+$ reprise run synthetic:tiny --prompt hi --max-tokens 2 --json | field prompt_ids finish_reason prompts
+prompt_ids [104, 105]
+finish_reason "length"
+prompts 1
+$ reprise run synthetic:tiny --prompt-ids '[104, 105]' --max-tokens 2 --json | field prompt_ids
+prompt_ids [104, 105]
+$ reprise run synthetic:tiny --prompt-ids @ids.txt --max-tokens 2 --json | field prompt_ids
+prompt_ids [104, 105]
+
+# However it runs, the tokens are the same.
+$ same "--prompt hello --max-tokens 12" "--prompt hello --max-tokens 12 -O0" "--prompt hello --max-tokens 12 --level 2" "--prompt hello --max-tokens 12 --isa portable" "--prompt hello --max-tokens 12 --threads 1 -cc.cudagraph_mode=FULL" "--prompt-ids 104,101,108,108,111 --max-tokens 12"
+$ same "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7" "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7 --level 1"
+
+# Several prompts run in one batch and are printed in order.
+$ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --json | events
+output 3
+summary 1
+$ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --json | field prompt_ids finish_reason prompts
+prompt_ids [[111, 110, 101], [116, 119, 111, 32, 119, 111, 114, 100, 115], [116, 104, 114, 101, 101]]
+finish_reason ["length", "length", "length"]
+prompts 3
+$ reprise run synthetic:tiny --prompt-file - --max-tokens 3 --json < prompts.txt | events
+output 3
+summary 1
+$ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --quiet | grep -a '^==>'
+==> prompt 1 <==
+==> prompt 2 <==
+==> prompt 3 <==
+
+# What cannot run says so.
+$ reprise run nofile.gguf hi
+! reprise: cannot open 'nofile.gguf': No such file or directory
+? 1
+$ reprise run prompts.txt hi
+! reprise: prompts.txt: no GGUF file: it does not start with the bytes 'GGUF'
+? 1
+$ reprise run synthetic:tinny hi
+! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': known are tiny, smollm2-135m, llama-1b, llama-8b
+? 2
+$ reprise run synthetic:tiny,layers=0 hi
+! reprise: synthetic:tiny,layers=0: layers=0: expected 1 to 4096
+? 2
+$ reprise run nobody/model hi
+! reprise: no model 'nobody/model': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, smollm2-135m, llama-1b or llama-8b
+? 1
+$ reprise run synthetic:tiny hello-world --max-model-len 4
+! reprise: prompt of 11 tokens leaves no room in max_model_len 4; shorten it or raise max_model_len
+? 1
+$ reprise run synthetic:tiny --prompt-ids 1,2,999999
+! reprise: token id 999999 at position 2 of the prompt is outside the vocabulary of 288
+? 1
+$ reprise run synthetic:tiny hi --chat-template foo
+! reprise: unknown chat template 'foo': --chat-template takes auto, chatml or none
+? 2
+$ reprise serve synthetic:tiny --port 8000
+! reprise: serve is not supported here: there is no HTTP server in this version; use reprise run --prompt-file for batches
+? 3
+$ reprise bench synthetic:tiny
+! reprise: bench is not supported here: measuring is done by make bench-cpu, beside the programs it compares with
+? 3
+$ reprise synth tiny
+! reprise: synth is not supported here: synthetic models are made where they are used: reprise run synthetic:tiny PROMPT
+? 3
+$ reprise bisect synthetic:tiny
+! reprise: bisect is not supported here: there is no search over passes; leave one out with -cc.skip_passes=NAME
+? 3

@@ -1,0 +1,17 @@
+# One event a token, then the summary.
+$ reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5,6,7 --json | events
+score 4
+summary 1
+$ reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5,6,7 --json | field prompt_ids continuation_ids tokens top1
+prompt_ids [1, 2, 3]
+continuation_ids [4, 5, 6, 7]
+tokens 4
+top1 null
+$ reprise score synthetic:tiny --prompt ab --continuation cd --top-logits 3 --json | head -n 1 | python3 -c 'import json,sys; o = json.load(sys.stdin); print(o["position"], o["id"], len(o["top"]))'
+2 99 3
+# Any number of tokens a forward gives the same bits.
+$ for n in 1 2 3 7; do reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5,6,7,8,9 --top-logits 4 --step $n --quiet | cksum; done | sort -u | wc -l
+1
+$ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 999999
+! reprise: token id 999999 at position 1 of the prompt is outside the vocabulary of 288
+? 1

@@ -1,0 +1,133 @@
+# Every mistake is one line and exit 2.
+$ reprise
+! reprise: no command; try reprise help
+? 2
+$ reprise runn
+! reprise: unknown command 'runn'; the nearest is run
+? 2
+$ reprise frobnicate
+! reprise: unknown command 'frobnicate'; see reprise help
+? 2
+$ reprise run
+! reprise: run needs more: reprise run MODEL [PROMPT]
+? 2
+$ reprise run synthetic:tiny
+! reprise: no prompt; write it behind the model, or use --prompt-file or --prompt-ids
+? 2
+$ reprise run synthetic:tiny a b
+! reprise: run: 'b' is one argument too many: reprise run MODEL [PROMPT]
+? 2
+$ reprise run synthetic:tiny a --prompt-ids 1
+! reprise: more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several
+? 2
+$ reprise run synthetic:tiny --prompt-file /nonexistent
+! reprise: cannot read /nonexistent: No such file or directory
+? 1
+$ reprise run synthetic:tiny --prompt-file empty.txt
+! reprise: empty.txt holds no prompt; write one a line
+? 2
+$ reprise run synthetic:tiny --prompt-ids 1,x
+! reprise: --prompt-ids: 'x' is no token id; write 1,2,3 or [1,2,3] or @FILE
+? 2
+$ reprise run synthetic:tiny --prompt-ids=[1,2
+! reprise: --prompt-ids: the list has no ']'
+? 2
+$ reprise run synthetic:tiny --prompt-ids -1
+! reprise: --prompt-ids: '-1' is no token id; write 1,2,3 or [1,2,3] or @FILE
+? 2
+$ reprise run synthetic:tiny --prompt-ids ""
+! reprise: --prompt-ids: no token id; write 1,2,3 or [1,2,3] or @FILE
+? 2
+$ reprise run synthetic:tiny hi --max-tokns 3
+! reprise: unknown flag --max-tokns; the nearest is --max-tokens
+? 2
+$ reprise run synthetic:tiny hi --wxyz
+! reprise: unknown flag --wxyz; see reprise help run
+? 2
+$ reprise run synthetic:tiny hi -z
+! reprise: unknown flag -z; see reprise help run
+? 2
+$ reprise run synthetic:tiny hi --max-tokens
+! reprise: --max-tokens needs a value: --max-tokens=N
+? 2
+$ reprise run synthetic:tiny hi --max-tokens=three
+! reprise: --max-tokens=three: expected a number from 0 to 16777216
+? 2
+$ reprise run synthetic:tiny hi --max-tokens=-1
+! reprise: --max-tokens=-1: expected a number from 0 to 16777216
+? 2
+$ reprise run synthetic:tiny hi --temperature -1
+! reprise: --temperature=-1: expected a number from 0 to 1e+06
+? 2
+$ reprise run synthetic:tiny hi --top-p nan
+! reprise: --top-p=nan: expected a number from 0 to 1
+? 2
+$ reprise run synthetic:tiny hi --raw=perhaps
+! reprise: --raw=perhaps: expected true or false
+? 2
+$ reprise run synthetic:tiny hi --stop ''
+! reprise: --stop needs a text that is not empty
+? 2
+$ reprise run synthetic:tiny hi -O4
+! reprise: -O4: expected -O0, -O1, -O2 or -O3
+? 2
+$ reprise run synthetic:tiny hi -Ofast
+! reprise: -Ofast: expected -O0, -O1, -O2 or -O3
+? 2
+$ reprise run synthetic:tiny hi --log-level loud
+! reprise: --log-level=loud: expected error, warning, info or debug
+? 2
+$ reprise run synthetic:tiny hi --logs recompile
+! reprise: unknown log name 'recompile'; did you mean recompiles
+? 2
+$ reprise score synthetic:tiny
+! reprise: score needs --prompt or --prompt-ids
+? 2
+$ reprise score synthetic:tiny --prompt a
+! reprise: score needs --continuation or --continuation-ids
+? 2
+$ reprise score synthetic:tiny --prompt a --prompt-ids 1 --continuation b
+! reprise: give --prompt or --prompt-ids, not both
+? 2
+$ reprise doctor --temperature 1
+! reprise: doctor does not take --temperature; see reprise help doctor
+? 2
+$ reprise doctor now
+! reprise: doctor: 'now' is one argument too many: reprise doctor
+? 2
+$ reprise cache
+! reprise: cache needs more: reprise cache ls|verify|why MODEL|dir|prune|export FILE|import FILE
+? 2
+$ reprise cache lss
+! reprise: unknown cache command 'lss'; the nearest is ls
+? 2
+$ reprise cache ls more
+! reprise: cache ls takes no more: 'more' is one argument too many
+? 2
+$ reprise cache why
+! reprise: cache why needs a model: reprise cache why MODEL
+? 2
+$ reprise cache prune
+! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+? 2
+$ reprise cache prune --max-bytes 12X
+! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+? 2
+$ reprise eval graph.ir --backend gpu
+! reprise: --backend=gpu: expected interp, cpu, cpu-eager or cuda
+? 2
+$ reprise opt graph.ir --passes dce --stage c
+! reprise: --passes goes with --stage graph; the other stages run all passes
+? 2
+$ reprise opt graph.ir --stage kernel
+! reprise: unknown stage 'kernel'; known are fusion, kir, c, cuda and plan
+? 2
+$ reprise opt graph.ir --passes dec
+! reprise: no pass dec; nearest: dce
+? 2
+$ reprise opt graph.ir --passes dce,,dce
+! reprise: empty name in the list of passes 'dce,,dce'; write a,b,c
+? 2
+$ reprise help rum
+! reprise: no help on 'rum'; the nearest is run
+? 2
