@@ -209,12 +209,21 @@ typedef struct piece_maps {
     plan_arg *temps, *packs;
 } piece_maps;
 
-static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_maps *m,
-                        const distinct_tables *t, lower_ref r) {
+static plan_arg leaf_place(const assembler *a, const split_piece *sp, lower_ref r) {
     switch (r.seg) {
     case LOWER_INPUT: return a->at[storage_of(a, sp->inputs[r.idx])];
     case LOWER_PARAM: return a->at[sp->params[r.idx]];
     case LOWER_STATE: return a->at[sp->states[r.idx]];
+    default: return NOWHERE;
+    }
+}
+
+static plan_arg map_ref(const assembler *a, const split_piece *sp, const piece_maps *m,
+                        const distinct_tables *t, lower_ref r) {
+    switch (r.seg) {
+    case LOWER_INPUT:
+    case LOWER_PARAM:
+    case LOWER_STATE: return leaf_place(a, sp, r);
     case LOWER_PACK: return m->packs[r.idx];
     case LOWER_CONST: return (plan_arg){PLAN_CONST, t->first_const + r.idx};
     case LOWER_TEMP: return m->temps[r.idx];
@@ -230,9 +239,8 @@ static rp_status place_temps(assembler *a, const split_piece *sp, const lower_pi
         plan_arg *at = &a->at[storage_of(a, sp->outputs[i])];
         lower_ref o = l->outputs[i];
         if (at->seg == PLAN_INPUT || at->seg == PLAN_PARAM || at->seg == PLAN_STATE) continue;
-        if (o.seg != LOWER_TEMP) {
-            if (!is_somewhere(*at))
-                *at = o.seg == LOWER_INPUT ? a->at[storage_of(a, sp->inputs[o.idx])] : NOWHERE;
+        if (o.seg != LOWER_TEMP) { /* passes found that it is a leaf; what is returned is copied at the end */
+            *at = leaf_place(a, sp, o);
             continue;
         }
         if (!is_somewhere(*at) && is_somewhere(m->temps[o.idx])) *at = m->temps[o.idx];
