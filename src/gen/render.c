@@ -248,18 +248,19 @@ static void put_index(gen_render *r, const kir_inst *in) {
     }
 }
 
-/* i32 sums, differences and products saturate unless their range shows that they cannot leave i32. */
+/* i32 sums, differences and products wrap around, in unsigned arithmetic unless their range shows that they
+ * cannot leave i32. */
 static void put_alu_i32(gen_render *r, const kir_inst *in) {
     const char *expr = ir_op_table(in->u.alu)->expr;
     bool exact = kir_alu_exact(r->f, in);
 
     switch (in->u.alu) {
-    case IR_add: gen_expr(r, exact ? "a + b" : "rk_sat((long long)a + b)", in->in); break;
-    case IR_sub: gen_expr(r, exact ? "a - b" : "rk_sat((long long)a - b)", in->in); break;
-    case IR_mul: gen_expr(r, exact ? "a * b" : "rk_sat((long long)a * b)", in->in); break;
-    case IR_neg: gen_expr(r, exact ? "-a" : "rk_sat(-(long long)a)", in->in); break;
+    case IR_add: gen_expr(r, exact ? "a + b" : "(rp_i32)((rp_u32)a + (rp_u32)b)", in->in); break;
+    case IR_sub: gen_expr(r, exact ? "a - b" : "(rp_i32)((rp_u32)a - (rp_u32)b)", in->in); break;
+    case IR_mul: gen_expr(r, exact ? "a * b" : "(rp_i32)((rp_u32)a * (rp_u32)b)", in->in); break;
+    case IR_neg: gen_expr(r, exact ? "-a" : "(rp_i32)(0u - (rp_u32)a)", in->in); break;
     case IR_abs:
-        gen_expr(r, exact ? "a < 0 ? -a : a" : "rk_sat(a < 0 ? -(long long)a : a)", in->in);
+        gen_expr(r, exact ? "a < 0 ? -a : a" : "(rp_i32)(a < 0 ? 0u - (rp_u32)a : (rp_u32)a)", in->in);
         break;
     case IR_max: gen_expr(r, "a > b ? a : b", in->in); break;
     case IR_min: gen_expr(r, "a < b ? a : b", in->in); break;

@@ -144,7 +144,7 @@ kir_ref kir_bin(kir_func *f, kir_op index_op, kir_ref a, kir_ref b);
 kir_ref kir_iselect(kir_func *f, kir_ref c, kir_ref a, kir_ref b);
 /* KIR_NONE for absent. All operands of one class (the condition of where may be of another); the result
  * is of that class too, so a comparison of i32 gives i32 0 or 1. i32: sums, differences and products
- * saturate; ops that have no meaning on integers (div, exp...) fail. */
+ * wrap around; ops that have no meaning on integers (div, exp...) fail. */
 kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c);
 kir_ref kir_select(kir_func *f, kir_ref c, kir_ref a, kir_ref b);
 kir_ref kir_cvt(kir_func *f, kir_class to, kir_ref a);

@@ -40,6 +40,12 @@ static kir_range clamp_range(kir_range r, kir_range to) {
     return r;
 }
 
+/* What may leave i32 may come back anywhere. */
+static kir_range wrap_range(kir_range r) {
+    kir_range i32 = kir_dtype_range(RP_DTYPE_I32);
+    return r.lo < i32.lo || r.hi > i32.hi ? i32 : r;
+}
+
 static kir_range add_range(kir_range a, kir_range b) {
     kir_range r;
     if (__builtin_add_overflow(a.lo, b.lo, &r.lo) || __builtin_add_overflow(a.hi, b.hi, &r.hi)) {
@@ -96,18 +102,18 @@ static kir_range lt_range(kir_range a, kir_range b) {
     return (kir_range){a.hi < b.lo, a.lo < b.hi};
 }
 
-/* i32 arithmetic saturates; on floats only the order-preserving ops keep a range. */
+/* i32 arithmetic wraps around; on floats only the order-preserving ops keep a range. */
 static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_range c) {
     kir_range full = in->cls == KIR_I32 ? kir_dtype_range(RP_DTYPE_I32) : KIR_RANGE_ALL;
     bool exact = in->cls == KIR_I32;
 
     switch (in->u.alu) {
-    case IR_add: return exact ? clamp_range(add_range(a, b), full) : full;
-    case IR_sub: return exact ? clamp_range(sub_range(a, b), full) : full;
-    case IR_mul: return exact ? clamp_range(mul_range(a, b), full) : full;
-    case IR_neg: return exact ? clamp_range(sub_range((kir_range){0, 0}, a), full) : full;
+    case IR_add: return exact ? wrap_range(add_range(a, b)) : full;
+    case IR_sub: return exact ? wrap_range(sub_range(a, b)) : full;
+    case IR_mul: return exact ? wrap_range(mul_range(a, b)) : full;
+    case IR_neg: return exact ? wrap_range(sub_range((kir_range){0, 0}, a)) : full;
     case IR_abs:
-        return exact ? (kir_range){0, min64(max64(-max64(a.lo, INT32_MIN), a.hi), full.hi)} : full;
+        return exact && a.lo > INT32_MIN ? (kir_range){0, max64(-a.lo, a.hi)} : full;
     case IR_max: return exact ? (kir_range){max64(a.lo, b.lo), max64(a.hi, b.hi)} : full;
     case IR_min: return exact ? (kir_range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : full;
     case IR_eq:

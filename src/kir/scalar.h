@@ -6,7 +6,7 @@
 #include "kir/inst.h"
 
 float kir_alu_f32(ir_op op, float a, float b, float c);
-/* Sums, differences and products saturate. */
+/* Sums, differences and products wrap around. */
 int32_t kir_alu_i32(ir_op op, int32_t a, int32_t b, int32_t c);
 /* Truncates, saturates; NaN gives 0. */
 int32_t kir_f32_to_i32(float x);

@@ -55,14 +55,14 @@ static const float_fn on_floats[IR_OP_COUNT_] = {
 };
 #undef OP
 
-/* --- i32: sums, differences and products saturate ------------------------------ */
+/* --- i32: sums, differences and products wrap around --------------------------- */
 
 #define INT_OPS(X)                                        \
-    X(add, rk_sat((long long)a + b))                      \
-    X(sub, rk_sat((long long)a - b))                      \
-    X(mul, rk_sat((long long)a * b))                      \
-    X(neg, rk_sat(-(long long)a))                         \
-    X(abs, rk_sat(a < 0 ? -(long long)a : a))             \
+    X(add, (rp_i32)((rp_u32)a + (rp_u32)b))               \
+    X(sub, (rp_i32)((rp_u32)a - (rp_u32)b))               \
+    X(mul, (rp_i32)((rp_u32)a * (rp_u32)b))               \
+    X(neg, (rp_i32)(0u - (rp_u32)a))                      \
+    X(abs, (rp_i32)(a < 0 ? 0u - (rp_u32)a : (rp_u32)a))  \
     X(max, a > b ? a : b)                                 \
     X(min, a < b ? a : b)                                 \
     X(eq, a == b)                                         \

@@ -33,14 +33,14 @@ int32_t kir_saturate(int64_t v, kir_range to) {
 }
 
 int32_t kir_alu_i32(ir_op op, int32_t a, int32_t b, int32_t c) {
-    kir_range i32 = kir_dtype_range(RP_DTYPE_I32);
+    uint32_t x = (uint32_t)a, y = (uint32_t)b;
 
     switch (op) {
-    case IR_add: return kir_saturate((int64_t)a + b, i32);
-    case IR_sub: return kir_saturate((int64_t)a - b, i32);
-    case IR_mul: return kir_saturate((int64_t)a * b, i32);
-    case IR_neg: return kir_saturate(-(int64_t)a, i32);
-    case IR_abs: return kir_saturate(a < 0 ? -(int64_t)a : a, i32);
+    case IR_add: return (int32_t)(x + y);
+    case IR_sub: return (int32_t)(x - y);
+    case IR_mul: return (int32_t)(x * y);
+    case IR_neg: return (int32_t)(0u - x);
+    case IR_abs: return (int32_t)(a < 0 ? 0u - x : x);
     case IR_max: return a > b ? a : b;
     case IR_min: return a < b ? a : b;
     case IR_eq: return a == b;
