@@ -1,0 +1,332 @@
+/* Op x dtype x layout against the interpreter, in units of the last place of the result's type: 0 for what one
+ * rounding defines, a few for transcendental functions. Special values (zeros of both signs, infinities, NaN,
+ * subnormals, ends of the ranges) meet each other in every op. Guard bytes lie around outputs and states.
+ *
+ * All ops of one dtype and layout are one graph, so that a few compiler runs cover the grid. */
+#include "support/check.h"
+#include "support/plan_run.h"
+
+#include <float.h>
+#include <math.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+#define MAX_OUT 96
+
+static compile_toolchain toolchain;
+static cache_store *store;
+static char folder[] = "/tmp/num_ops_XXXXXX";
+
+/* A graph's text as it grows, and the bound of each output. */
+typedef struct grid {
+    base_buf text;
+    char out[MAX_OUT][40];
+    double ulps[MAX_OUT]; /* of the result */
+    double slack[MAX_OUT]; /* absolute */
+    uint32_t n;
+} grid;
+
+static void returns(grid *q, double ulps, double slack, const char *name) {
+    assert_true(q->n < MAX_OUT);
+    (void)snprintf(q->out[q->n], sizeof q->out[0], "%s", name);
+    q->ulps[q->n] = ulps;
+    q->slack[q->n++] = slack;
+}
+
+static void finish(grid *q) {
+    base_buf_puts(&q->text, "  ret ");
+    for (uint32_t i = 0; i < q->n; i++)
+        base_buf_printf(&q->text, "%s%%%s", i ? ", " : "", q->out[i]);
+    base_buf_puts(&q->text, "\n}\n");
+}
+
+/* --- comparing ---------------------------------------------------------------------- */
+
+static double ulp_of(rp_dtype t, double v) {
+    int exp, bits = t == RP_DTYPE_F32 ? 24 : t == RP_DTYPE_F16 ? 11 : 8;
+    int least = t == RP_DTYPE_F16 ? -24 : t == RP_DTYPE_F32 ? -149 : -133;
+    if (!rp_dtype_is_float(t)) return 0;
+    (void)frexp(v, &exp);
+    return ldexp(1, exp - bits > least ? exp - bits : least);
+}
+
+static bool is_near(rp_dtype t, double x, double want, double ulps, double slack) {
+    if (isnan(want) || isnan(x)) return isnan(want) && isnan(x);
+    if (x == want) return ulps > 0 || signbit(x) == signbit(want);
+    if (isinf(want)) want = copysign(ldexp(1, t == RP_DTYPE_F16 ? 16 : 128), want);
+    return fabs(x - want) <= ulps * ulp_of(t, want) + slack;
+}
+
+static void compare(const grid *q, const ir_graph *g, const plan_run *r, const ir_value *want) {
+    for (uint32_t i = 0; i < q->n; i++) {
+        rp_dtype t = ir_node_at(g, ir_output_at(g, i))->dtype;
+        double *x = base_alloc_array((size_t)want[i].n + 1, sizeof *x);
+        assert_int_equal(r->out_size[i], (size_t)want[i].n * rp_dtype_block_bytes(t));
+        ir_unpack(t, r->out[i], want[i].n, x);
+        for (int64_t k = 0; k < want[i].n; k++)
+            if (!is_near(t, x[k], want[i].data[k], q->ulps[i], q->slack[i]))
+                fail_msg("%%%s of %s, element %lld of %lld: %.9g, want %.9g\n%s", q->out[i],
+                         ir_type_of(g, ir_output_at(g, i)).s, (long long)k, (long long)want[i].n,
+                         x[k], want[i].data[k], q->text.data);
+        base_free(x);
+    }
+}
+
+/* Every pair of special values meets in inputs 0 and 1 of equal shape. */
+static void make_special(const ir_graph *g, random_leaves *l) {
+    static const double floats[] = {0.0,     -0.0,     1.0,     -1.0,    0.5,   2.5,    -3.5,    INFINITY,
+                                    NAN,     -INFINITY, FLT_MAX, -FLT_MAX, 1e-42, -1e-42, FLT_MIN, 65504,
+                                    -65520,  2e-7,     100.0,   -88.0,   3e9,   -3e9,   16777217};
+    static const double ints[] = {0, 1, -1, INT32_MIN, INT32_MAX, 65536, -32769, 255, 256, -128, 46341};
+    for (uint32_t i = 0; i < 2 && i < l->n[IR_LEAF_INPUT]; i++) {
+        ir_value *v = &l->leaf[IR_LEAF_INPUT][i];
+        rp_dtype t = ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->dtype;
+        bool f = rp_dtype_is_float(t);
+        int64_t n = f ? (int64_t)(sizeof floats / sizeof *floats) : (int64_t)(sizeof ints / sizeof *ints);
+        for (int64_t k = 0; k < v->n; k++) {
+            int64_t at = i ? k / n % n : k % n;
+            v->data[k] = ir_round(t, f ? floats[at] : ints[at]);
+        }
+    }
+}
+
+static void check(grid *q, bool special) {
+    static const compile_toolchain none;
+    rp_error err = {0};
+    ir_graph *g;
+    ir_value *want = base_alloc_array(MAX_OUT, sizeof *want);
+    random_leaves l;
+    plan_run code, eager;
+    plan_run_options o = {.backend = &compile_inductor, .isa = gen_isa_best(), .toolchain = &toolchain,
+                          .store = store, .threads = 2, .passes = true};
+    plan_run_options e = {.backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none,
+                          .threads = 1};
+    finish(q);
+    if (ir_parse(q->text.data, q->text.len, &g, &err) != RP_OK)
+        fail_msg("%s\n%s", err.text, q->text.data);
+    CHECK_OK(random_leaves_new(g, 11, &l, &err), &err);
+    if (special) make_special(g, &l);
+    CHECK_OK(ir_eval(g, l.leaf[IR_LEAF_INPUT], l.leaf[IR_LEAF_PARAM], l.leaf[IR_LEAF_STATE],
+                     l.symbols, want, &err),
+             &err);
+    if (plan_run_graph(g, &l, &o, &code, &err) != RP_OK) fail_msg("%s\n%s", err.text, q->text.data);
+    if (plan_run_graph(g, &l, &e, &eager, &err) != RP_OK) fail_msg("%s\n%s", err.text, q->text.data);
+    compare(q, g, &code, want);
+    const char *d = plan_run_differs(g, &code, &eager);
+    if (d) fail_msg("compiled and eager differ: %s\n%s", d, q->text.data);
+    for (uint32_t i = 0; i < q->n; i++) ir_value_done(&want[i]);
+    base_free(want);
+    plan_run_done(&code);
+    plan_run_done(&eager);
+    random_leaves_done(&l);
+    ir_graph_free(g);
+    base_buf_done(&q->text);
+}
+
+/* --- elementwise ---------------------------------------------------------------------- */
+
+/* Anything not here rounds once. */
+static const double f32_ulps[IR_OP_COUNT_] = {
+    [IR_rsqrt] = 2, [IR_exp] = 2, [IR_log] = 2, [IR_sin] = 2, [IR_cos] = 2, [IR_tanh] = 2,
+    [IR_erf] = 2, [IR_sigmoid] = 2, [IR_pow] = 2, [IR_fma] = 1,
+};
+
+static bool takes_ints(ir_op op) {
+    static const ir_op ops[] = {IR_neg, IR_abs, IR_add, IR_sub, IR_mul, IR_max, IR_min,
+                                IR_eq,  IR_ne,  IR_lt,  IR_le,  IR_gt,  IR_ge};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (ops[i] == op) return true;
+    return false;
+}
+
+static bool is_boolean(ir_op op) {
+    return op == IR_not || op == IR_and || op == IR_or;
+}
+
+static double bound_of(ir_op op, const char *type) {
+    return strcmp(type, "f32") == 0 ? f32_ulps[op] : f32_ulps[op] > 0 ? 1 : 0;
+}
+
+/* How %x and %y come to be. */
+static const struct layout {
+    const char *name, *inputs, *views;
+    bool all_ops;
+} layouts[] = {
+    {"special", "%%x: %s[17,37], %%y: %s[17,37]", "", true},
+    {"dense", "%%x: %s[T,37], %%y: %s[T,37]", "", false},
+    {"row", "%%x: %s[T,37], %%y: %s[37]", "", false},
+    {"column", "%%x: %s[T,5], %%y: %s[T,1]", "", false},
+    {"scalar", "%%x: %s[T], %%y: %s[]", "", false},
+    {"slices", "%%a: %s[T,41], %%b: %s[T,50]",
+     "  %x = slice %a {axis=1, start=2, stop=39}\n  %y = slice %b {axis=1, start=13}\n",
+     false},
+    {"permuted", "%%a: %s[5,T,7], %%b: %s[7,1]",
+     "  %x = permute %a {axes=[1,2,0]}\n  %y = broadcast %b {shape=[7,5]}\n",
+     false},
+    {"reshaped", "%%a: %s[T,36], %%b: %s[4,18,T]",
+     "  %x = reshape %a {shape=[4*T,9]}\n  %p = permute %b {axes=[2,0,1]}\n"
+     "  %r = reshape %p {shape=[4*T,18]}\n  %y = slice %r {axis=1, start=9}\n",
+     false},
+};
+
+/* sin and cos are exact to single precision below 2^30 and only bounded beyond. */
+#define TURN_TEXT                                                               \
+    "  %%most = const 1073741824 : %s[]\n  %%far = abs %%x\n  %%wild = gt %%far, %%most\n" \
+    "  %%near = sub %%x, %%x\n  %%angle = where %%wild, %%near, %%x\n"
+
+static void elementwise_op(grid *q, ir_op op, const char *type) {
+    const ir_op_info *info = ir_op_table(op);
+    const char *a = is_boolean(op) ? "%bx" : op == IR_sin || op == IR_cos ? "%angle" : "%x", *b = is_boolean(op) ? "%by" : "%y";
+    char name[40];
+    (void)snprintf(name, sizeof name, "op_%s", info->name);
+    base_buf_printf(&q->text, "  %%%s = %s ", name, info->name);
+    if (op == IR_where) base_buf_puts(&q->text, "%bx, %x, %y\n");
+    else if (info->arity == 1) base_buf_printf(&q->text, "%s\n", a);
+    else if (info->arity == 2) base_buf_printf(&q->text, "%s, %s\n", a, b);
+    else base_buf_printf(&q->text, "%s, %s, %%x\n", a, b);
+    returns(q, bound_of(op, type), 0, name);
+}
+
+static void casts(grid *q, const char *from) {
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i16", "i8", "u8", "bool"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char name[16];
+        if (strcmp(types[i], from) == 0) continue;
+        (void)snprintf(name, sizeof name, "to_%s", types[i]);
+        base_buf_printf(&q->text, "  %%%s = cast %%x {dtype=%s}\n", name, types[i]);
+        returns(q, 0, 0, name);
+    }
+}
+
+static void elementwise(const char *type, const struct layout *how) {
+    static grid q;
+    q = (grid){0};
+    bool ints = type[0] == 'i';
+    base_buf_init(&q.text, 0);
+    base_buf_puts(&q.text, "graph @g(");
+    base_buf_printf(&q.text, how->inputs, type, type);
+    base_buf_printf(&q.text, ")%s {\n%s", strstr(how->inputs, "T") ? " where T in [1,64]" : "", how->views);
+    base_buf_puts(&q.text, "  %bx = lt %x, %y\n  %by = ne %y, %y\n");
+    if (!ints) base_buf_printf(&q.text, TURN_TEXT, type);
+    for (int op = 0; op < IR_OP_COUNT_; op++) {
+        if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
+        /* Layouts are about addresses: the cheap ops show them as well as all. */
+        if (!how->all_ops && f32_ulps[op] > 0 && op != IR_exp) continue;
+        if (!ints || takes_ints((ir_op)op) || is_boolean((ir_op)op) || op == IR_where)
+            elementwise_op(&q, (ir_op)op, type);
+    }
+    if (how->all_ops) casts(&q, type);
+    check(&q, strcmp(how->name, "special") == 0);
+}
+
+static void elementwise_grid(void **state) {
+    static const char *const types[] = {"f32", "f16", "bf16", "i32"};
+    (void)state;
+    if (!toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t t = 0; t < 4; t++)
+        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+            if (t == 0 || i == 0 || i == 4 + t) elementwise(types[t], &layouts[i]);
+}
+
+/* --- reductions ---------------------------------------------------------------------- */
+
+static void reductions(const char *type, const char *shape, int rank) {
+    static const char *const ops[] = {"sum", "prod", "amax", "amin", "argmax"};
+    static grid q;
+    q = (grid){0};
+    bool ints = type[0] == 'i';
+    base_buf_init(&q.text, 0);
+    base_buf_printf(&q.text, "graph @g(%%x: %s%s) where T in [1,64] {\n", type, shape);
+    for (int axis = 0; axis < rank; axis++)
+        for (size_t o = 0; o < 5; o++) {
+            char name[40];
+            (void)snprintf(name, sizeof name, "%s_%d", ops[o], axis);
+            base_buf_printf(&q.text, "  %%%s = %s %%x {axis=%d, keep=%s}\n", name, ops[o], axis,
+                            (o + (size_t)axis) % 2 ? "true" : "false");
+            /* sums of up to 300 values under 1 */
+            bool inexact = o < 2 && !ints;
+            returns(&q, inexact ? (o == 0 ? 1 : 40) : 0, inexact && o == 0 ? 300 * 1e-7 : 0, name);
+        }
+    check(&q, false);
+}
+
+static void reduction_grid(void **state) {
+    static const char *const types[] = {"f32", "f16", "bf16", "i32"};
+    (void)state;
+    if (!toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t t = 0; t < 4; t++) {
+        if (t < 3) reductions(types[t], "[T,3,70]", 3);
+        reductions(types[t], "[T,300]", 2);
+        reductions(types[t], "[33]", 1);
+    }
+}
+
+/* --- products --------------------------------------------------------------------------- */
+
+/* x[T,k] against n columns of weights; `cast` rounds x first. */
+static void product(grid *q, const char *type, int64_t n, int64_t k, bool rows_packed) {
+    bool quant = type[0] == 'q';
+    char name[40];
+    uint32_t i = q->n;
+    base_buf_printf(&q->text, "  %%w%u = param @w%u : %s[%lld,%lld]\n", i, i, type, (long long)n, (long long)k);
+    if (quant) base_buf_printf(&q->text, "  %%d%u = dequant %%w%u\n", i, i);
+    (void)snprintf(name, sizeof name, "m%u", i);
+    base_buf_printf(&q->text, "  %%%s = matmul %%%s, %%%c%u {trans_b=true}\n", name,
+                    rows_packed ? "xd" : strcmp(type, "bf16") == 0 ? "xb" : "x", quant ? 'd' : 'w', i);
+    returns(q, 4, (double)k * 2e-7, name);
+}
+
+static void products(int64_t k) {
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"};
+    static const int64_t columns[] = {1, 31, 32, 33, 96};
+    static grid q;
+    q = (grid){0};
+    base_buf_init(&q.text, 0);
+    base_buf_printf(&q.text, "graph @g(%%x: f32[T,%lld]) where T in [1,64] {\n  %%xb = cast %%x {dtype=bf16}\n",
+                    (long long)k);
+    if (k % 32 == 0) base_buf_puts(&q.text, "  %xi = quantize %x {dtype=i16b32}\n  %xd = dequant %xi\n");
+    for (size_t t = 0; t < 6; t++)
+        for (size_t c = 0; c < 5; c++) {
+            if (types[t][0] == 'q' && k % 32) continue;
+            if (c % 2 == t % 2 || c == 4) product(&q, types[t], columns[c], k, false);
+            if (k % 32 == 0 && c % 2 != t % 2) product(&q, types[t], columns[c], k, true);
+        }
+    check(&q, false);
+}
+
+static void product_grid(void **state) {
+    (void)state;
+    if (!toolchain.path) SKIP_TEST("no C compiler");
+    products(32);
+    products(160);
+    products(7);
+    products(75);
+}
+
+static int set_up(void **state) {
+    rp_error err = {0};
+    (void)state;
+    if (!mkdtemp(folder) || compile_toolchain_find(&toolchain, &err) != RP_OK ||
+        cache_store_open(folder, &store, &err) != RP_OK)
+        return -1;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    rp_error err = {0};
+    (void)state;
+    cache_store_close(store);
+    compile_toolchain_done(&toolchain);
+    return base_path_remove(folder, &err) == RP_OK ? 0 : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise_grid),
+        cmocka_unit_test(reduction_grid),
+        cmocka_unit_test(product_grid),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
