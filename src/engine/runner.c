@@ -193,8 +193,9 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
 
 static rp_status bind_params(engine_runner *r, program *g, rp_error *err) {
     for (uint32_t i = 0; i < g->p->n_params; i++) {
-        const void *data = engine_weights_param(r->o.weights, g->p, i);
+        const void *data = NULL;
         model_tensor t;
+        RP_TRY(engine_weights_param(r->o.weights, g->p, i, &data, err));
         plan_exec_set(g->x, PLAN_PARAM, i, (void *)(uintptr_t)data);
         if (!data || model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK)
             continue;

@@ -270,16 +270,21 @@ static bool read_by_launch(const plan *p, uint32_t idx) {
     return false;
 }
 
-const void *engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx) {
+rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
+                               const void **out, rp_error *err) {
     model_tensor t;
-    const uint8_t *data;
+    const uint8_t *data = NULL;
     const char *name = p->params[idx].name;
-    if (strcmp(name, "rope.cos") == 0) return w->data + w->at.cos_at;
-    if (strcmp(name, "rope.sin") == 0) return w->data + w->at.sin_at;
-    if (!read_by_launch(p, idx) || model_source_tensor(w->o.source, name, &t, NULL) != RP_OK ||
-        model_source_data(w->o.source, t.idx, &data, NULL) != RP_OK)
-        return NULL;
-    return data;
+    if (strcmp(name, "rope.cos") == 0) {
+        data = w->data + w->at.cos_at;
+    } else if (strcmp(name, "rope.sin") == 0) {
+        data = w->data + w->at.sin_at;
+    } else if (read_by_launch(p, idx)) {
+        RP_TRY(model_source_tensor(w->o.source, name, &t, err));
+        RP_TRY(model_source_data(w->o.source, t.idx, &data, err));
+    }
+    *out = data;
+    return RP_OK;
 }
 
 rp_status engine_weights_register(const engine_weights *w, hal_device *d, rp_error *err) {

@@ -25,8 +25,9 @@ void engine_weights_free(engine_weights *w);
 /* Packed weights of the model plan and of the head plan. */
 const uint8_t *engine_weights_model(const engine_weights *w);
 const uint8_t *engine_weights_head(const engine_weights *w);
-/* A parameter by its name, in file layout; NULL when only its packed form is used. */
-const void *engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx);
+/* A parameter by its name, in file layout; *out is NULL when only its packed form is used. */
+rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
+                               const void **out, rp_error *err) RP_MUST_USE;
 bool engine_weights_were_packed(const engine_weights *w); /* packed now rather than mapped */
 size_t engine_weights_bytes(const engine_weights *w);
 /* Registers the address ranges for the pointer audit. */
