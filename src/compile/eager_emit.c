@@ -20,9 +20,7 @@ static rp_status grow(eager *e, void *list, uint32_t n, uint32_t *cap, size_t si
 
 rp_status eager_temp(eager *e, const ir_node *n, lower_ref *out) {
     ir_dim bytes = lower_bytes(e->dims, n);
-    if (bytes == IR_DIM_BAD)
-        return rp_fail(e->err, RP_UNSUPPORTED, "%s has more than one unknown size; its memory cannot be planned",
-                       ir_op_table(n->op)->name);
+    if (bytes == IR_DIM_BAD) return lower_bytes_refused(e->dims, n, e->err);
     RP_TRY(grow(e, &e->out->temps, e->out->n_temps, &e->cap_temps, sizeof *e->out->temps));
     *out = (lower_ref){LOWER_TEMP, e->out->n_temps};
     e->out->temps[e->out->n_temps++].bytes = ir_dim_import(e->out->dims, e->dims, bytes);

@@ -23,13 +23,23 @@ ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
     return ir_dim_mul_const(t, e, (int64_t)rp_dtype_block_bytes(n->dtype));
 }
 
+rp_status lower_bytes_refused(ir_dims *t, const ir_node *n, rp_error *err) {
+    uint32_t n_unknown = 0;
+    for (uint32_t i = 0; i < n->shape.rank; i++) {
+        int64_t v;
+        n_unknown += !ir_dim_is_const(t, n->shape.dim[i], &v);
+    }
+    if (n_unknown < 2) return rp_fail(err, RP_NOMEM, "size of %s", ir_op_table(n->op)->name);
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "%s has more than one unknown size; its memory cannot be planned",
+                   ir_op_table(n->op)->name);
+}
+
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
     if (!L->has_memory[r]) {
         ir_dim bytes = lower_bytes(ir_graph_dims(L->g), ir_node_at(L->g, r));
         if (bytes == IR_DIM_BAD)
-            return rp_fail(L->err, RP_UNSUPPORTED,
-                           "%s has more than one unknown size; its memory cannot be planned",
-                           ir_op_table(ir_node_at(L->g, r)->op)->name);
+            return lower_bytes_refused(ir_graph_dims(L->g), ir_node_at(L->g, r), L->err);
         L->where[r] = (lower_ref){LOWER_TEMP, L->out->n_temps};
         L->out->temps[L->out->n_temps++].bytes =
             ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);

@@ -1,0 +1,163 @@
+/* rp_compile: what it refuses, by name and with the numbers; weights bound again; the cache on the second time. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "reprise/reprise.h"
+
+/* y = x w^T + b over a symbolic batch; returned with its square. */
+static rp_graph *trace_linear(void) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("linear");
+    rp_dim batch = rp_symbol(g, "B", 1, 8);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){2, {batch, 2}});
+    rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, (rp_shape){2, {3, 2}});
+    rp_tensor b = rp_param(g, "b", RP_DTYPE_F32, (rp_shape){1, {3}});
+    rp_tensor y = rp_add(rp_matmul(x, w, true), b);
+    rp_tensor out[2] = {y, rp_mul(y, y)};
+    CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+    return g;
+}
+
+static rp_compiled *compile(const char *setting) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_graph *g = trace_linear();
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return c;
+}
+
+static float w[6] = {1, 2, 3, 4, 5, 6}, b[3] = {10, 20, 30}, x[4] = {1, 1, 2, 0}, y[6], y2[6];
+
+static rp_status run(rp_compiled *c, int64_t batch, rp_error *err) {
+    rp_buffer in = {RP_DTYPE_F32, 2, {batch, 2}, x};
+    rp_buffer out[2] = {{RP_DTYPE_F32, 2, {batch, 3}, y}, {RP_DTYPE_F32, 2, {batch, 3}, y2}};
+    return rp_compiled_run(c, &in, 1, out, 2, err);
+}
+
+static void bind(rp_compiled *c) {
+    rp_error err = {0};
+    CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
+    CHECK_OK(rp_compiled_bind(c, "b", b, &err), &err);
+}
+
+static void every_level_computes(void **state) {
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    static const float want[6] = {13, 27, 41, 12, 26, 40};
+    (void)state;
+    for (size_t l = 0; l < 4; l++) {
+        rp_error err = {0};
+        rp_compiled *c = compile(levels[l]);
+        bind(c);
+        memset(y, 0, sizeof y);
+        CHECK_OK(run(c, 2, &err), &err);
+        for (int i = 0; i < 6; i++) {
+            if (y[i] != want[i] || y2[i] != want[i] * want[i])
+                fail_msg("%s: y[%d] = %g and %g, not %g", levels[l], i, (double)y[i], (double)y2[i],
+                         (double)want[i]);
+        }
+        rp_compiled_free(c);
+    }
+}
+
+static void new_weights_count(void **state) {
+    (void)state;
+    float other[6] = {0, 0, 0, 0, 0, 1};
+    rp_error err = {0};
+    rp_compiled *c = compile("level=2");
+    bind(c);
+    CHECK_OK(run(c, 1, &err), &err);
+    CHECK_OK(rp_compiled_bind(c, "w", other, &err), &err);
+    CHECK_OK(run(c, 1, &err), &err);
+    assert_true(y[0] == 10 && y[1] == 20 && y[2] == 31);
+    rp_compiled_free(c);
+}
+
+static void second_time_is_cached(void **state) {
+    (void)state;
+    rp_compiled_info first, second;
+    rp_compiled *c = compile("level=2");
+    rp_compiled_get_info(c, &first);
+    rp_compiled_free(c);
+    c = compile("level=2");
+    rp_compiled_get_info(c, &second);
+    rp_compiled_free(c);
+    assert_int_equal(first.compiles + first.cache_hits, 1);
+    assert_int_equal(second.compiles, 0);
+    assert_int_equal(second.cache_hits, 1);
+    assert_int_equal(second.pieces, 1);
+}
+
+/* call must fail with code and a text that holds what. */
+#define REFUSED(call, code, what)                                                      \
+    do {                                                                               \
+        rp_error refused_ = {0}, *e = &refused_;                                       \
+        assert_int_equal(call, code);                                                  \
+        if (!strstr(e->text, what)) fail_msg("'%s' does not say '%s'", e->text, what); \
+    } while (0)
+
+static void refuses_by_name(void **state) {
+    (void)state;
+    rp_compiled *c = compile("level=0");
+    REFUSED(run(c, 1, e), RP_INVALID, "param w of graph @linear has no data");
+    REFUSED(rp_compiled_bind(c, "v", w, e), RP_NOT_FOUND, "no param or state called 'v'");
+    REFUSED(rp_compiled_bind(c, "w", NULL, e), RP_INVALID, "data");
+    bind(c);
+    REFUSED(run(c, 9, e), RP_INVALID, "B = 9 is outside [1, 8]");
+    REFUSED(run(c, 0, e), RP_INVALID, "B = 0 is outside");
+    rp_buffer in = {RP_DTYPE_F32, 2, {2, 2}, x},
+              out[2] = {{RP_DTYPE_F32, 2, {2, 3}, y}, {RP_DTYPE_F32, 2, {2, 3}, y2}};
+    REFUSED(rp_compiled_run(c, &in, 2, out, 2, e), RP_INVALID,
+            "1 inputs and 2 outputs; 2 and 2 were given");
+    REFUSED(rp_compiled_run(c, NULL, 1, out, 2, e), RP_INVALID, "NULL");
+    in.dtype = RP_DTYPE_F16;
+    REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID,
+            "input x is f16; the graph wants f32");
+    in = (rp_buffer){RP_DTYPE_F32, 2, {2, 5}, x};
+    REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID,
+            "input x size mismatch at index 1. expected 2, actual 5");
+    in.rank = 1;
+    REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID, "has rank 1; the graph wants 2");
+    in = (rp_buffer){RP_DTYPE_F32, 2, {2, 2}, NULL};
+    REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID, "input x has no data");
+    in.data = x;
+    out[1].dim[0] = 3;
+    REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID,
+            "output out1 size mismatch at index 0. expected 2, actual 3");
+    out[1].dim[0] = 2;
+    rp_error err = {0};
+    CHECK_OK(rp_compiled_run(c, &in, 1, out, 2, &err), &err);
+    rp_compiled_free(c);
+}
+
+static void lost_allocations(void **state) {
+    (void)state;
+    rp_graph *g = trace_linear();
+    rp_compiled *warm = compile("level=0");
+    rp_compiled_free(warm);
+    size_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        rp_compilation_config *cfg = rp_config_new();
+        rp_status st = cfg ? rp_compile(g, cfg, &c, &err) : RP_NOMEM;
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+        if (st != RP_OK && st != RP_NOMEM)
+            fail_msg("allocation %llu: %s", (unsigned long long)n, err.text);
+        if (base_live() != live) fail_msg("allocation %llu leaks", (unsigned long long)n);
+    }
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_level_computes),  cmocka_unit_test(new_weights_count),
+        cmocka_unit_test(second_time_is_cached), cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(lost_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

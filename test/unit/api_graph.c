@@ -1,0 +1,192 @@
+/* Graphs by the public API: checking, passes, later stages as text, and evaluation by three back ends. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "reprise/graph.h"
+
+static const char softmax[] = "graph @soft(%x: f32[T,8]) -> f32[T,8] where T in [1,64] {\n"
+                              "  %0 = amax %x {axis=1, keep=true} : f32[T,1]\n"
+                              "  %1 = sub %x, %0 : f32[T,8]\n"
+                              "  %2 = exp %1 : f32[T,8]\n"
+                              "  %3 = sum %2 {axis=1, keep=true} : f32[T,1]\n"
+                              "  %4 = div %2, %3 : f32[T,8]\n"
+                              "  %5 = sqrt %2 : f32[T,8]\n"
+                              "  ret %4\n}\n";
+
+static rp_graph *parse(const char *text) {
+    rp_graph *g = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    return g;
+}
+
+/* A graph that is not finished, or whose trace failed, is refused by name. */
+static void unfinished_is_refused(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *text = NULL;
+    rp_graph *out = NULL, *g = rp_graph_new("open");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){1, {4}});
+    assert_int_equal(rp_graph_verify(g, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "graph @open is still being traced"));
+    assert_int_equal(rp_graph_optimize(g, "", &out, NULL), RP_INVALID);
+    assert_int_equal(rp_graph_lower_text(g, "c", NULL, &text, NULL), RP_INVALID);
+    assert_int_equal(rp_graph_eval_text(g, RP_BACKEND_INTERP, 0, NULL, &text, NULL), RP_INVALID);
+    (void)rp_reshape(x, (rp_shape){1, {5}});
+    err = (rp_error){0};
+    assert_int_not_equal(rp_graph_verify(g, &err), RP_OK);
+    assert_null(strstr(err.text, "still being traced"));
+    rp_graph_free(g);
+    assert_int_equal(rp_graph_verify(NULL, NULL), RP_INVALID);
+}
+
+/* dce drops the dead root; the input graph stays as it was. */
+static void passes_make_a_new_graph(void **state) {
+    (void)state;
+    rp_error err = {0};
+    rp_graph *g = parse(softmax), *out = NULL;
+    char *before = NULL, *after = NULL, *again = NULL;
+    CHECK_OK(rp_graph_print(g, &before, &err), &err);
+    CHECK_OK(rp_graph_optimize(g, "dce", &out, &err), &err);
+    CHECK_OK(rp_graph_print(out, &after, &err), &err);
+    CHECK_OK(rp_graph_print(g, &again, &err), &err);
+    assert_non_null(strstr(before, "sqrt"));
+    assert_null(strstr(after, "sqrt"));
+    assert_string_equal(before, again);
+    rp_free(before), rp_free(after), rp_free(again);
+    rp_graph_free(out);
+    out = NULL;
+    assert_int_equal(rp_graph_optimize(g, "dce,dec", &out, &err), RP_CONFIG);
+    assert_null(out);
+    rp_graph_free(g);
+}
+
+static void stages_are_text(void **state) {
+    static const struct {
+        const char *stage, *holds;
+    } want[] = {{"fusion", "loop rows=T"},
+                {"kir", "par"},
+                {"c", "void *const *arg"},
+                {"cuda", "__global__"},
+                {"plan", "symbol T in [1,64]"}};
+    rp_error err = {0};
+    rp_graph *g = parse(softmax);
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        char *text = NULL, *again = NULL;
+        CHECK_OK(rp_graph_lower_text(g, want[i].stage, "portable", &text, &err), &err);
+        CHECK_OK(rp_graph_lower_text(g, want[i].stage, "portable", &again, &err), &err);
+        if (!strstr(text, want[i].holds))
+            fail_msg("%s has no '%s': %s", want[i].stage, want[i].holds, text);
+        assert_string_equal(text, again);
+        rp_free(text), rp_free(again);
+    }
+    char *text = NULL;
+    assert_int_equal(rp_graph_lower_text(g, "asm", NULL, &text, &err), RP_CONFIG);
+    err = (rp_error){0};
+    assert_int_equal(rp_graph_lower_text(g, "c", "sse9", &text, &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "sse9"));
+    rp_graph_free(g);
+}
+
+/* The numbers of two texts differ by at most tol. */
+static void compare(const char *a, const char *b, double tol) {
+    size_t lines = 0;
+    while (*a && *b) {
+        const char *ea = strchr(a, '\n'), *eb = strchr(b, '\n'), *va = strchr(a, '='),
+                   *vb = strchr(b, '=');
+        assert_true(ea && eb && va && vb && va < ea && vb < eb);
+        double x = strtod(va + 1, NULL), y = strtod(vb + 1, NULL);
+        if (!(x - y <= tol && y - x <= tol))
+            fail_msg("%.*s and %.*s", (int)(ea - a), a, (int)(eb - b), b);
+        a = ea + 1;
+        b = eb + 1;
+        lines++;
+    }
+    assert_true(!*a && !*b && lines > 0);
+}
+
+static void back_ends_agree(void **state) {
+    static const char linear[] =
+        "graph @lin(%x: f32[T,64]) -> (f32[T,16], i32[T]) where T in [1,64] by 2 {\n"
+        "  %0 = param @w : q4_1[16,64]\n"
+        "  %1 = dequant %0 : f32[16,64]\n"
+        "  %2 = matmul %x, %1 {trans_b=true} : f32[T,16]\n"
+        "  %3 = argmax %2 {axis=1} : i32[T]\n"
+        "  ret %2, %3\n}\n";
+    const char *const graphs[] = {softmax, linear};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        rp_graph *g = parse(graphs[i]);
+        rp_error err = {0};
+        char *want = NULL, *cpu = NULL, *eager = NULL;
+        CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, 11, "T=6", &want, &err), &err);
+        CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_CPU, 11, "T=6", &cpu, &err), &err);
+        CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_CPU_EAGER, 11, "T=6", &eager, &err), &err);
+        compare(want, cpu, 1e-5);
+        compare(want, eager, 1e-5);
+        rp_free(want), rp_free(cpu), rp_free(eager);
+        rp_graph_free(g);
+    }
+}
+
+static void seeds_and_sizes(void **state) {
+    (void)state;
+    rp_error err = {0};
+    rp_graph *g = parse(softmax);
+    char *a = NULL, *b = NULL, *c = NULL;
+    CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, NULL, &a, &err), &err);
+    CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, "T=2", &b, &err), &err);
+    CHECK_OK(rp_graph_eval_text(g, RP_BACKEND_INTERP, 2, "T=2", &c, &err), &err);
+    assert_string_equal(a, b); /* the smallest size that is no special case */
+    assert_string_not_equal(a, c);
+    rp_free(a), rp_free(b), rp_free(c);
+    static const char *const bad[] = {"T=65", "T=0", "T=x", "T", "B=2", "T=2,", "=2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *text = NULL;
+        if (rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, bad[i], &text, NULL) != RP_CONFIG)
+            fail_msg("took %s", bad[i]);
+    }
+    rp_graph_free(g);
+}
+
+/* Lost allocations: an error, and nothing stays allocated. */
+static void survives_lost_allocations(void **state) {
+    (void)state;
+    rp_graph *g = parse(softmax);
+    size_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        rp_graph *out = NULL;
+        rp_error err = {0};
+        rp_status st = rp_graph_optimize(g, "", &out, &err);
+        rp_graph_free(out);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        if (base_live() != live) fail_msg("optimize: allocation %llu leaks", (unsigned long long)n);
+    }
+    FOR_EACH_ALLOC_FAILURE (n) {
+        char *text = NULL;
+        rp_error err = {0};
+        rp_status st = rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, "T=3", &text, &err);
+        rp_free(text);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        if (base_live() != live) fail_msg("eval: allocation %llu leaks", (unsigned long long)n);
+    }
+    FOR_EACH_ALLOC_FAILURE (n) {
+        char *text = NULL;
+        rp_error err = {0};
+        rp_status st = rp_graph_lower_text(g, "plan", "portable", &text, &err);
+        rp_free(text);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        if (base_live() != live) fail_msg("plan: allocation %llu leaks", (unsigned long long)n);
+    }
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unfinished_is_refused), cmocka_unit_test(passes_make_a_new_graph),
+        cmocka_unit_test(stages_are_text),       cmocka_unit_test(back_ends_agree),
+        cmocka_unit_test(seeds_and_sizes),       cmocka_unit_test(survives_lost_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,121 @@
+/* The cache and the machine by the public API. */
+#include "support/check.h"
+
+#include <jansson.h>
+#include <unistd.h>
+
+#include "reprise/reprise.h"
+
+static char dir[256];
+
+static int make_dir(void **state) {
+    (void)state;
+    const char *tmp = getenv("REPRISE_TEST_TMP");
+    (void)snprintf(dir, sizeof dir, "%s/api-owner-XXXXXX", tmp ? tmp : "/tmp");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static bool count_entry(void *user, const rp_cache_entry *e) {
+    size_t *n = user;
+    assert_true(e->ok && e->size > 0 && strlen(e->key) == 32);
+    return ++*n < 2;
+}
+
+static void fill(void) {
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    rp_error err = {0};
+    rp_engine *e = NULL;
+    o.model = "synthetic:tiny";
+    o.config = rp_config_new();
+    o.no_capture = true;
+    CHECK_OK(rp_config_set_key(o.config, "cache_dir", dir, &err), &err);
+    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+    rp_engine_close(e);
+}
+
+/* Listing stops when asked to; why knows the stored plan; export and import move it; prune empties. */
+static void cache_life(void **state) {
+    (void)state;
+    rp_cache *c = NULL, *to = NULL;
+    rp_error err = {0};
+    size_t n = 0;
+    char other[300], file[300], *text = NULL;
+    uint64_t files = 0, bytes = 0, left = 1, removed = 0;
+    fill();
+    CHECK_OK(rp_cache_open(dir, &c, &err), &err);
+    assert_null(rp_cache_off_reason(c));
+    assert_string_equal(rp_cache_dir(c), dir);
+    CHECK_OK(rp_cache_list(c, true, count_entry, &n, &err), &err);
+    assert_int_equal(n, 2);
+    CHECK_OK(rp_cache_why(c, "synthetic:tiny", NULL, &text, &err), &err);
+    assert_non_null(strstr(text, "factors equal"));
+    rp_engine_text_free(text);
+    rp_compilation_config *exact = rp_config_new();
+    CHECK_OK(rp_config_set(exact, "numerics=exact", &err), &err);
+    CHECK_OK(rp_cache_why(c, "synthetic:tiny", exact, &text, &err), &err);
+    assert_non_null(strstr(text, "numerics \"\"default\"\" -> \"\"exact\"\""));
+    rp_engine_text_free(text);
+    (void)snprintf(other, sizeof other, "%s/other", dir);
+    (void)snprintf(file, sizeof file, "%s/bundle", dir);
+    CHECK_OK(rp_cache_export(c, file, &files, &bytes, &err), &err);
+    assert_true(files > 2 && bytes > 0);
+    CHECK_OK(rp_cache_open(other, &to, &err), &err);
+    CHECK_OK(rp_cache_import(to, file, &files, NULL, &err), &err);
+    CHECK_OK(rp_cache_why(to, "synthetic:tiny", NULL, &text, &err), &err);
+    assert_non_null(strstr(text, "factors equal"));
+    rp_engine_text_free(text);
+    CHECK_OK(rp_cache_prune(to, 0, &removed, &left, &err), &err);
+    assert_true(removed > 0 && left == 0);
+    rp_cache_close(to);
+    rp_cache_close(c);
+}
+
+static void cache_that_is_off(void **state) {
+    (void)state;
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    uint64_t n;
+    CHECK_OK(rp_cache_open("/dev/null/x", &c, &err), &err);
+    assert_non_null(rp_cache_off_reason(c));
+    assert_int_equal(rp_cache_prune(c, 0, &n, &n, &err), RP_IO);
+    assert_non_null(strstr(err.text, "the cache is off"));
+    assert_int_equal(rp_cache_export(c, "x", &n, &n, NULL), RP_IO);
+    assert_int_equal(rp_cache_list(NULL, false, count_entry, NULL, NULL), RP_INVALID);
+    assert_int_equal(rp_cache_why(c, NULL, rp_config_new(), NULL, NULL), RP_INVALID);
+    rp_cache_close(c);
+    rp_cache_close(NULL);
+}
+
+static void machine(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *text = NULL;
+    CHECK_OK(rp_machine_report(dir, &text, &err), &err);
+    json_t *o = json_loads(text, 0, NULL);
+    const char *best = NULL, *at = NULL;
+    int writable = 0, found = 0;
+    assert_int_equal(json_unpack(o, "{s:{s:s},s:{s:s,s:b},s:{s:b}}", "cpu", "isa_best", &best,
+                                 "cache", "dir", &at, "writable", &writable, "model", "found",
+                                 &found),
+                     0);
+    assert_non_null(json_object_get(json_object_get(o, "compiler"), "path"));
+    assert_non_null(json_object_get(json_object_get(o, "nvrtc"), "path"));
+    assert_int_equal(found, 0);
+    assert_true(json_array_size(json_object_get(json_object_get(o, "cpu"), "isa_granted")) >= 1);
+    assert_string_equal(at, dir);
+    assert_true(writable);
+    json_decref(o);
+    rp_free(text);
+    double a = rp_process_age_ms();
+    (void)usleep(30000);
+    assert_true(rp_process_age_ms() > a + 5.0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cache_life),
+        cmocka_unit_test(cache_that_is_off),
+        cmocka_unit_test(machine),
+    };
+    return cmocka_run_group_tests(tests, make_dir, NULL);
+}
