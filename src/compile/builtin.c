@@ -22,7 +22,7 @@ static const struct {
     gen_host_fn fn;
 } portable[] = {
 #include "ir/ops.def"
-    PORTABLE_KERNELS(ENTRY)};
+    PORTABLE_KERNELS(ENTRY) PORTABLE_X86_KERNELS(ENTRY)};
 #undef OP
 
 gen_host_fn compile_builtin_find(const char *name) {

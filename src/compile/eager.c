@@ -10,13 +10,15 @@
 static rp_status alloc_piece(eager *e) {
     lower_piece *o = e->out;
     uint32_t n_out = ir_output_count(e->g), n_matmuls = 1;
-    for (ir_ref r = 0; r < ir_graph_count(e->g); r++) n_matmuls += ir_node_at(e->g, r)->op == IR_matmul;
+    for (ir_ref r = 0; r < ir_graph_count(e->g); r++)
+        n_matmuls += ir_node_at(e->g, r)->op == IR_matmul;
     o->dims = ir_dims_new(o->arena);
     o->outputs = base_arena_array(o->arena, n_out + 1u, sizeof *o->outputs);
     o->packs = base_arena_array(o->arena, n_matmuls, sizeof *o->packs);
     o->source = base_arena_str(o->arena, "");
     e->view = base_arena_array(o->arena, ir_graph_count(e->g) + 1u, sizeof *e->view);
-    if (!o->dims || !o->outputs || !o->packs || !o->source || !e->view) return rp_fail(e->err, RP_NOMEM, "lowering");
+    if (!o->dims || !o->outputs || !o->packs || !o->source || !e->view)
+        return rp_fail(e->err, RP_NOMEM, "lowering");
     for (uint32_t i = 0; i < ir_dims_symbol_count(e->dims); i++) {
         const ir_symbol *s = ir_dims_symbol(e->dims, i);
         if (ir_dim_symbol(o->dims, s->name, s->min, s->max, s->divisor) == IR_DIM_BAD)
@@ -49,8 +51,9 @@ static rp_status place_outputs(eager *e) {
         while (ir_node_at(e->g, base)->op == IR_reshape) base = ir_node_at(e->g, base)->in[0];
         ir_kind kind = ir_op_table(ir_node_at(e->g, base)->op)->kind;
         lower_ref at = e->view[o].at;
-        bool whole = kind != IR_KIND_VIEW && ir_node_at(e->g, base)->op != IR_dequant && at.seg == LOWER_TEMP &&
-                     e->view[base].at.seg == at.seg && e->view[base].at.idx == at.idx && !is_taken(e->out, at);
+        bool whole = kind != IR_KIND_VIEW && ir_node_at(e->g, base)->op != IR_dequant &&
+                     at.seg == LOWER_TEMP && e->view[base].at.seg == at.seg &&
+                     e->view[base].at.idx == at.idx && !is_taken(e->out, at);
         bool leaf = n->op == IR_input || n->op == IR_param || n->op == IR_state;
         if (!whole && !leaf && n->op != IR_attention) {
             eager_view to;
@@ -62,7 +65,8 @@ static rp_status place_outputs(eager *e) {
     return RP_OK;
 }
 
-static rp_status eager_lower(const ir_graph *g, const lower_options *opt, lower_piece *out, rp_error *err) {
+static rp_status eager_lower(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                             rp_error *err) {
     rp_status st = RP_OK;
     lower_piece p = {.arena = base_arena_new()};
     eager e = {.g = g, .dims = ir_graph_dims(g), .opt = opt, .out = &p, .err = err};
@@ -78,4 +82,5 @@ out:
     return st;
 }
 
-const compile_backend compile_eager = {.name = "eager", .needs_compiler = false, .lower = eager_lower};
+const compile_backend compile_eager = {
+    .name = "eager", .needs_compiler = false, .lower = eager_lower};

@@ -35,7 +35,8 @@ bool eager_view_of(const eager *e, const ir_node *n, eager_view *out);
 /* Memory that holds the value row-major from its first byte. */
 bool eager_view_is_dense(const eager *e, const eager_view *v, const ir_shape *s);
 /* v as read at the indices of shape s (numpy broadcasting). */
-void eager_view_broadcast(const eager *e, const eager_view *v, const ir_shape *own, const ir_shape *s, eager_view *out);
+void eager_view_broadcast(const eager *e, const eager_view *v, const ir_shape *own,
+                          const ir_shape *s, eager_view *out);
 
 /* eager_emit.c: a launch is built up, then added. */
 typedef struct eager_launch {

@@ -39,7 +39,8 @@ rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out)
 
 lower_launch *eager_next_launch(eager *e) {
     lower_piece *o = e->out;
-    if (grow(e, &o->launches, o->n_launches, &e->cap_launches, sizeof *o->launches) != RP_OK) return NULL;
+    if (grow(e, &o->launches, o->n_launches, &e->cap_launches, sizeof *o->launches) != RP_OK)
+        return NULL;
     return &o->launches[o->n_launches++];
 }
 
@@ -63,8 +64,10 @@ void eager_own(eager_launch *l, ir_dim d) {
 
 static rp_status put_form(eager *e, const eager_launch *l, ir_dim d, gen_affine *to) {
     if (d == IR_DIM_BAD)
-        return rp_fail(e->err, RP_UNSUPPORTED, "%s over a product of two unknown sizes has no kernel; give one of them a value",
-                       l->name);
+        return rp_fail(
+            e->err, RP_UNSUPPORTED,
+            "%s over a product of two unknown sizes has no kernel; give one of them a value",
+            l->name);
     ir_dim own = ir_dim_import(e->out->dims, e->dims, d);
     if (own == IR_DIM_BAD) return rp_fail(e->err, RP_NOMEM, "sizes of %s", l->name);
     return gen_affine_of(e->out->dims, own, to, e->err);
@@ -75,7 +78,11 @@ static rp_status put_record(eager *e, const eager_launch *l, lower_ref *out) {
     size_t size = sizeof(eager_record) + n * sizeof(gen_affine);
     eager_record *r = base_arena_alloc(e->out->arena, size);
     if (!r) return rp_fail(e->err, RP_NOMEM, "record of %zu bytes", size);
-    *r = (eager_record){.rank = l->rank, .n_operands = l->n_operands, .n_own = l->n_own, .op = l->op, .unit = l->unit};
+    *r = (eager_record){.rank = l->rank,
+                        .n_operands = l->n_operands,
+                        .n_own = l->n_own,
+                        .op = l->op,
+                        .unit = l->unit};
     gen_affine *f = r->form;
     for (uint32_t i = 0; i < l->rank; i++) RP_TRY(put_form(e, l, l->dim[i], f++));
     for (uint32_t k = 0; k < l->n_operands; k++) {
@@ -97,7 +104,8 @@ rp_status eager_add(eager *e, const eager_launch *l) {
     to->name = base_arena_printf(o->arena, "eager_%s_%u", l->name, o->n_launches - 1);
     const char *symbol = base_arena_printf(o->arena, "@%s", l->name);
     to->args = base_arena_array(o->arena, l->n_args + 1u, sizeof *to->args);
-    if (!to->name || !symbol || !to->args) return rp_fail(e->err, RP_NOMEM, "launch of %s", l->name);
+    if (!to->name || !symbol || !to->args)
+        return rp_fail(e->err, RP_NOMEM, "launch of %s", l->name);
     to->alts[0] = (lower_alt){INT64_MAX, symbol, l->scratch};
     to->n_alts = 1;
     to->rows = ir_dim_import(o->dims, e->dims, l->rows);
@@ -112,7 +120,8 @@ rp_status eager_add(eager *e, const eager_launch *l) {
 /* --- copies ------------------------------------------------------------------------ */
 
 /* v in units of whole blocks (of whole rows for i16b32). False when it cuts one. */
-static bool view_in_blocks(const eager *e, const ir_shape *s, uint32_t rank, int64_t block, eager_view *v) {
+static bool view_in_blocks(const eager *e, const ir_shape *s, uint32_t rank, int64_t block,
+                           eager_view *v) {
     for (uint32_t i = 0; i < s->rank; i++) {
         int64_t step;
         if (i == rank) break;
@@ -135,13 +144,17 @@ static rp_status copy_blocks(eager *e, const ir_node *n, eager_view v, eager_vie
     uint32_t rank = n->shape.rank;
     (void)ir_dim_is_const(e->dims, n->shape.dim[rank - 1], &k);
     if (rows) block = k;
-    if (k == 0 || (rows && (v.row != k || to.row != k)) || !view_in_blocks(e, &n->shape, rows ? rank - 1 : rank, block, &v) ||
+    if (k == 0 || (rows && (v.row != k || to.row != k)) ||
+        !view_in_blocks(e, &n->shape, rows ? rank - 1 : rank, block, &v) ||
         !view_in_blocks(e, &n->shape, rows ? rank - 1 : rank, block, &to))
-        return rp_fail(e->err, RP_UNSUPPORTED, "a copy of %s that cuts through its blocks; dequantize it first",
+        return rp_fail(e->err, RP_UNSUPPORTED,
+                       "a copy of %s that cuts through its blocks; dequantize it first",
                        rp_dtype_name(n->dtype));
     ir_shape s = n->shape;
-    if (rows) s.rank--;
-    else s.dim[rank - 1] = ir_dim_const(e->dims, k / block);
+    if (rows)
+        s.rank--;
+    else
+        s.dim[rank - 1] = ir_dim_const(e->dims, k / block);
     eager_launch l = eager_begin(e, "copy", &s);
     l.unit = (uint32_t)(rows ? k / 32 * 72 : (int64_t)rp_dtype_block_bytes(n->dtype));
     eager_operand(&l, &v);
@@ -171,7 +184,8 @@ rp_status eager_copy_value(eager *e, const ir_node *n, const eager_view *v, eage
 rp_status eager_dense(eager *e, ir_ref r, lower_ref *out) {
     const ir_node *n = ir_node_at(e->g, r);
     eager_view v = e->view[r];
-    if (v.dtype != n->dtype || !eager_view_is_dense(e, &v, &n->shape)) RP_TRY(eager_copy_value(e, n, &e->view[r], &v));
+    if (v.dtype != n->dtype || !eager_view_is_dense(e, &v, &n->shape))
+        RP_TRY(eager_copy_value(e, n, &e->view[r], &v));
     *out = v.at;
     return RP_OK;
 }

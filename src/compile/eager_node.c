@@ -43,7 +43,8 @@ static rp_status iota_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     RP_TRY(result(e, r));
     eager_view count = {.at = e->view[r].at, .dtype = RP_DTYPE_I32, .offset = number(e, 0)};
-    for (uint32_t i = 0; i < n->shape.rank; i++) count.stride[i] = number(e, i == ir_attr_int(n, IR_ATTR_AXIS, 0));
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        count.stride[i] = number(e, i == ir_attr_int(n, IR_ATTR_AXIS, 0));
     eager_launch l = eager_begin(e, "iota", &n->shape);
     eager_operand(&l, &count);
     eager_operand(&l, &e->view[r]);
@@ -58,7 +59,8 @@ static rp_status view_node(eager *e, ir_ref r) {
     /* Dense memory has the strides that the view asks for. */
     RP_TRY(eager_copy_value(e, x, &e->view[n->in[0]], &e->view[n->in[0]]));
     if (eager_view_of(e, n, &e->view[r])) return RP_OK;
-    return rp_fail(e->err, RP_UNSUPPORTED, "%s over a product of two unknown sizes; give one of them a value",
+    return rp_fail(e->err, RP_UNSUPPORTED,
+                   "%s over a product of two unknown sizes; give one of them a value",
                    ir_op_table(n->op)->name);
 }
 
@@ -84,8 +86,10 @@ static rp_status reduce_node(eager *e, ir_ref r) {
     ir_dim step = v.stride[axis];
     RP_TRY(result(e, r));
     for (uint32_t i = 0; i < x->shape.rank; i++) {
-        if (i != axis) v.stride[at++] = v.stride[i];
-        else if (keep) v.stride[at++] = number(e, 0);
+        if (i != axis)
+            v.stride[at++] = v.stride[i];
+        else if (keep)
+            v.stride[at++] = number(e, 0);
     }
     eager_launch l = eager_begin(e, ir_op_table(n->op)->name, &n->shape);
     eager_operand(&l, &v);
@@ -103,7 +107,8 @@ static rp_status concat_node(eager *e, ir_ref r) {
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *x = node(e, n->in[i]);
         RP_TRY(eager_copy_to(e, x, &e->view[n->in[i]], &part));
-        part.offset = ir_dim_add(e->dims, part.offset, ir_dim_mul(e->dims, part.stride[axis], x->shape.dim[axis]));
+        part.offset = ir_dim_add(e->dims, part.offset,
+                                 ir_dim_mul(e->dims, part.stride[axis], x->shape.dim[axis]));
     }
     return RP_OK;
 }
@@ -116,7 +121,8 @@ static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
     if (!rp_dtype_is_quant(n->dtype)) return RP_OK;
     int64_t k = 0, step = 0;
     uint32_t last = l->rank - 1;
-    bool ok = ir_dim_is_const(e->dims, l->dim[last], &k) && ir_dim_is_const(e->dims, table->stride[last], &step) && step == 1;
+    bool ok = ir_dim_is_const(e->dims, l->dim[last], &k) &&
+              ir_dim_is_const(e->dims, table->stride[last], &step) && step == 1;
     if (n->dtype == RP_DTYPE_I16B32) {
         ok = ok && table->row == k;
         block = k;
@@ -136,7 +142,9 @@ static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
     l->own[1] = ir_dim_floordiv(e->dims, l->own[1], block);
     l->dim[last] = number(e, block ? k / block : 0);
     if (ok) return RP_OK;
-    return rp_fail(e->err, RP_UNSUPPORTED, "gather from a part of %s blocks; dequantize the table first", rp_dtype_name(n->dtype));
+    return rp_fail(e->err, RP_UNSUPPORTED,
+                   "gather from a part of %s blocks; dequantize the table first",
+                   rp_dtype_name(n->dtype));
 }
 
 static rp_status gather_node(eager *e, ir_ref r) {
@@ -164,12 +172,15 @@ static rp_status quantize_node(eager *e, ir_ref r) {
     int64_t k = 0;
     ir_shape rows = n->shape;
     rows.rank--;
-    if (n->dtype != RP_DTYPE_I16B32 || !ir_dim_is_const(e->dims, n->shape.dim[rows.rank], &k) || k % 32)
-        return rp_fail(e->err, RP_UNSUPPORTED, "quantize to %s of a last dim that is no known multiple of 32",
+    if (n->dtype != RP_DTYPE_I16B32 || !ir_dim_is_const(e->dims, n->shape.dim[rows.rank], &k) ||
+        k % 32)
+        return rp_fail(e->err, RP_UNSUPPORTED,
+                       "quantize to %s of a last dim that is no known multiple of 32",
                        rp_dtype_name(n->dtype));
     RP_TRY(result(e, r));
     eager_view to = e->view[r];
-    for (uint32_t i = 0; k && i < rows.rank; i++) to.stride[i] = ir_dim_floordiv(e->dims, to.stride[i], k);
+    for (uint32_t i = 0; k && i < rows.rank; i++)
+        to.stride[i] = ir_dim_floordiv(e->dims, to.stride[i], k);
     eager_launch l = eager_begin(e, "quantize", &rows);
     eager_operand(&l, &e->view[n->in[0]]);
     eager_operand(&l, &to);
@@ -215,9 +226,20 @@ static rp_status add_pack(eager *e, const ir_node *w, ir_ref param, lower_ref *o
     p->sections = base_arena_array(e->out->arena, 1, sizeof *p->sections);
     if (!p->sections) return rp_fail(e->err, RP_NOMEM, "packed weights");
     *p->sections = (lower_section){.n_params = 1, .rows = n};
-    while (ir_leaf_at(e->g, IR_LEAF_PARAM, p->sections->params[0]) != param) p->sections->params[0]++;
+    while (ir_leaf_at(e->g, IR_LEAF_PARAM, p->sections->params[0]) != param)
+        p->sections->params[0]++;
     *out = (lower_ref){LOWER_PACK, e->out->n_packs++};
     return RP_OK;
+}
+
+/* Kernels exist for the sets that templates exist for; a larger one runs the largest of them. */
+static const char *packed_suffix(gen_isa isa) {
+#if defined(__x86_64__)
+    return isa == GEN_ISA_PORTABLE ? "" : isa == GEN_ISA_AVX2 ? "_avx2" : "_avx512";
+#else
+    (void)isa;
+    return "";
+#endif
 }
 
 static rp_status template_node(eager *e, ir_ref r) {
@@ -229,7 +251,8 @@ static rp_status template_node(eager *e, ir_ref r) {
     int64_t columns = 0, k = 0;
     (void)ir_dim_is_const(e->dims, w->shape.dim[0], &columns);
     (void)ir_dim_is_const(e->dims, w->shape.dim[1], &k);
-    const char *name = base_arena_printf(e->out->arena, packed ? "matmul_packed_%s" : "matmul_%s", rp_dtype_name(w->dtype));
+    const char *name = base_arena_printf(e->out->arena, "matmul_%s%s%s", packed ? "packed_" : "",
+                                         rp_dtype_name(w->dtype), packed_suffix(e->opt->isa));
     if (!name) return rp_fail(e->err, RP_NOMEM, "kernel name");
     ir_shape rows = {.rank = 1, .dim = {a->shape.dim[0]}};
     lower_ref pack;
@@ -243,7 +266,7 @@ static rp_status template_node(eager *e, ir_ref r) {
     eager_own(&l, number(e, columns));
     eager_own(&l, e->view[n->in[0]].stride[1]);
     l.items = number(e, (columns + 31) / 32);
-    l.scratch = portable_matmul_scratch(k, packed);
+    l.scratch = portable_packed_scratch(k, packed);
     return eager_add(e, &l);
 }
 
@@ -275,8 +298,10 @@ static rp_status attention_node(eager *e, ir_ref r) {
     RP_TRY(eager_const(e, &rec, sizeof rec, &args[7]));
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
-    *l = (lower_launch){.name = "attention", .n_alts = 1, .grain = 1, .args = args, .n_args = 8, .attention = true};
-    l->alts[0] = (lower_alt){INT64_MAX, gen_attention_name(e->opt->isa), gen_attention_scratch(&rec)};
+    *l = (lower_launch){
+        .name = "attention", .n_alts = 1, .grain = 1, .args = args, .n_args = 8, .attention = true};
+    l->alts[0] =
+        (lower_alt){INT64_MAX, gen_attention_name(e->opt->isa), gen_attention_scratch(&rec)};
     l->rows = ir_dim_import(o->dims, e->dims, n->shape.dim[0]);
     l->items = gen_attention_items(o->dims, l->rows, &rec);
     eager_view_dense(e, args[6], n, &e->view[r]);
@@ -288,8 +313,8 @@ static rp_status custom_node(eager *e, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
     if (!d || !d->cpu)
-        return rp_fail(e->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register", name,
-                       d ? "has no implementation for cpu" : "is not registered");
+        return rp_fail(e->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
+                       name, d ? "has no implementation for cpu" : "is not registered");
     lower_piece *o = e->out;
     lower_ref *args = base_arena_array(o->arena, n->n_in + 1u, sizeof *args);
     name = base_arena_str(o->arena, name);
@@ -299,7 +324,8 @@ static rp_status custom_node(eager *e, ir_ref r) {
     args[n->n_in] = e->view[r].at;
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
-    *l = (lower_launch){.name = name, .custom = name, .node = r, .grain = 1, .args = args, .n_args = n->n_in + 1u};
+    *l = (lower_launch){
+        .name = name, .custom = name, .node = r, .grain = 1, .args = args, .n_args = n->n_in + 1u};
     l->rows = l->items = ir_dim_const(o->dims, 1);
     return RP_OK;
 }
@@ -308,9 +334,11 @@ static rp_status custom_node(eager *e, ir_ref r) {
 
 static rp_status check_types(const eager *e, const ir_node *n) {
     bool has_i64 = n->dtype == RP_DTYPE_I64;
-    for (uint32_t i = 0; i < n->n_in; i++) has_i64 = has_i64 || node(e, n->in[i])->dtype == RP_DTYPE_I64;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        has_i64 = has_i64 || node(e, n->in[i])->dtype == RP_DTYPE_I64;
     if (!has_i64 || n->op == IR_custom) return RP_OK;
-    return rp_fail(e->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32", ir_op_table(n->op)->name);
+    return rp_fail(e->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32",
+                   ir_op_table(n->op)->name);
 }
 
 static rp_status leaf_node(eager *e, ir_ref r) {
@@ -333,9 +361,12 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_ELEMENTWISE: return elementwise_node(e, r);
     case IR_KIND_REDUCE: return reduce_node(e, r);
     case IR_KIND_MOVE: return n->op == IR_concat ? concat_node(e, r) : gather_node(e, r);
-    case IR_KIND_CONTRACT: return pass_is_template_matmul(e->g, r) ? template_node(e, r) : matmul_node(e, r);
+    case IR_KIND_CONTRACT:
+        return pass_is_template_matmul(e->g, r) ? template_node(e, r) : matmul_node(e, r);
     case IR_KIND_QUANT: return n->op == IR_dequant ? view_node(e, r) : quantize_node(e, r);
     case IR_KIND_EFFECT: break;
     }
-    return n->op == IR_kv_store ? kv_store_node(e, r) : n->op == IR_attention ? attention_node(e, r) : custom_node(e, r);
+    return n->op == IR_kv_store    ? kv_store_node(e, r)
+           : n->op == IR_attention ? attention_node(e, r)
+                                   : custom_node(e, r);
 }

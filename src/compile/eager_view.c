@@ -16,7 +16,8 @@ static void dense_strides(const eager *e, const ir_shape *s, ir_dim *stride) {
 }
 
 void eager_view_dense(const eager *e, lower_ref at, const ir_node *n, eager_view *out) {
-    *out = (eager_view){.at = at, .dtype = n->dtype, .offset = ir_dim_const(e->dims, 0), .known = true};
+    *out = (eager_view){
+        .at = at, .dtype = n->dtype, .offset = ir_dim_const(e->dims, 0), .known = true};
     if (n->shape.rank) (void)ir_dim_is_const(e->dims, n->shape.dim[n->shape.rank - 1], &out->row);
     dense_strides(e, &n->shape, out->stride);
 }
@@ -30,22 +31,27 @@ bool eager_view_is_dense(const eager *e, const eager_view *v, const ir_shape *s)
     return true;
 }
 
-void eager_view_broadcast(const eager *e, const eager_view *v, const ir_shape *own, const ir_shape *s, eager_view *out) {
+void eager_view_broadcast(const eager *e, const eager_view *v, const ir_shape *own,
+                          const ir_shape *s, eager_view *out) {
     uint32_t lead = s->rank - own->rank;
     *out = *v;
     for (uint32_t i = 0; i < s->rank; i++)
-        out->stride[i] = i < lead || is_const(e, own->dim[i - lead], 1) ? ir_dim_const(e->dims, 0) : v->stride[i - lead];
+        out->stride[i] = i < lead || is_const(e, own->dim[i - lead], 1) ? ir_dim_const(e->dims, 0)
+                                                                        : v->stride[i - lead];
 }
 
 /* --- reshape ------------------------------------------------------------------ */
 
 /* Dims [from, to) of s walk memory as one; *step gets the stride of the innermost. */
-static bool walks_as_one(const eager *e, const eager_view *v, const ir_shape *s, uint32_t from, uint32_t to, ir_dim *step) {
+static bool walks_as_one(const eager *e, const eager_view *v, const ir_shape *s, uint32_t from,
+                         uint32_t to, ir_dim *step) {
     ir_dim next = IR_DIM_BAD;
     for (uint32_t i = to; i-- > from;) {
         if (is_const(e, s->dim[i], 1)) continue;
-        if (next == IR_DIM_BAD) *step = v->stride[i];
-        else if (!same(e, v->stride[i], next)) return false;
+        if (next == IR_DIM_BAD)
+            *step = v->stride[i];
+        else if (!same(e, v->stride[i], next))
+            return false;
         next = ir_dim_mul(e->dims, v->stride[i], s->dim[i]);
         if (next == IR_DIM_BAD) return false;
     }
@@ -53,7 +59,8 @@ static bool walks_as_one(const eager *e, const eager_view *v, const ir_shape *s,
 }
 
 /* Equal dims at both ends keep their strides; what is between must walk as one. */
-static bool reshape_strides(const eager *e, const eager_view *v, const ir_shape *from, const ir_shape *to, ir_dim *stride) {
+static bool reshape_strides(const eager *e, const eager_view *v, const ir_shape *from,
+                            const ir_shape *to, ir_dim *stride) {
     uint32_t a = 0, fa = from->rank, ta = to->rank;
     while (a < fa && a < ta && same(e, from->dim[a], to->dim[a])) {
         stride[a] = v->stride[a];
@@ -84,7 +91,8 @@ bool eager_view_of(const eager *e, const ir_node *n, eager_view *out) {
         if (!reshape_strides(e, v, &x->shape, &n->shape, r.stride)) return false;
         break;
     case IR_permute:
-        for (uint32_t i = 0; i < n->shape.rank; i++) r.stride[i] = v->stride[ir_attr_get(n, IR_ATTR_AXES)->u.ints[i]];
+        for (uint32_t i = 0; i < n->shape.rank; i++)
+            r.stride[i] = v->stride[ir_attr_get(n, IR_ATTR_AXES)->u.ints[i]];
         break;
     case IR_slice: {
         ir_dim skip = ir_dim_mul(e->dims, v->stride[axis], ir_attr_get(n, IR_ATTR_START)->u.dim);

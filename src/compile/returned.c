@@ -34,7 +34,8 @@ static rp_status own_symbols(plan *p, uint32_t *out, rp_error *err) {
 
 static uint32_t copy_function(plan *p) {
     for (uint32_t i = 0; i < p->n_functions; i++)
-        if (p->functions[i].module == PLAN_BUILTIN && strcmp(p->functions[i].symbol, "@copy") == 0) return i;
+        if (p->functions[i].module == PLAN_BUILTIN && strcmp(p->functions[i].symbol, "@copy") == 0)
+            return i;
     p->functions[p->n_functions] = (plan_function){PLAN_BUILTIN, "@copy"};
     return p->n_functions++;
 }
@@ -49,7 +50,12 @@ rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err)
     args[1] = (plan_arg){PLAN_OUTPUT, i};
     args[2] = (plan_arg){PLAN_CONST, record};
     plan_launch *l = &p->launches[p->n_launches++];
-    *l = (plan_launch){.name = "return_copy", .n_alts = 1, .grain = GRAIN, .dim_map = symbols, .args = args, .n_args = 3};
+    *l = (plan_launch){.name = "return_copy",
+                       .n_alts = 1,
+                       .grain = GRAIN,
+                       .dim_map = symbols,
+                       .args = args,
+                       .n_args = 3};
     l->alts[0] = (plan_alt){INT64_MAX, copy_function(p), 0};
     l->rows = l->items = p->outputs[i].bytes;
     if (from.seg == PLAN_ARENA) p->values[from.idx].last = p->n_launches - 1;

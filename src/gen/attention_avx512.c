@@ -5,7 +5,9 @@
 /* Headers of the system stay outside: nothing but the kernel may need the instructions. */
 #include "gen/builtin.h"
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), apply_to = function)
+#pragma clang attribute push(                                                  \
+    __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
+    apply_to = function)
 #else
 #pragma GCC target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
 #endif

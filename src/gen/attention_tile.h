@@ -14,7 +14,8 @@ static inline long long gen_attention_tile(const gen_attention_record *r) {
     return rows < 1 ? 1 : rows > 16 ? 16 : rows;
 }
 
-typedef void gen_builtin_fn(void *const *arg, const long long *dim, long long begin, long long end, void *scratch);
+typedef void gen_builtin_fn(void *const *arg, const long long *dim, long long begin, long long end,
+                            void *scratch);
 extern gen_builtin_fn gen_attention_portable;
 #if defined(__x86_64__)
 extern gen_builtin_fn gen_attention_avx2, gen_attention_avx512;

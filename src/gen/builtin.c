@@ -36,14 +36,19 @@ gen_host_fn gen_builtin_find(const char *name) {
 
 rp_status gen_attention_check(const gen_attention_record *r, rp_error *err) {
     if (r->kv_heads == 0 || r->heads % r->kv_heads || r->heads / r->kv_heads > MAX_GROUP)
-        return rp_fail(err, RP_UNSUPPORTED, "attention of %u heads over %u kv heads; at most %d share one", r->heads,
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "attention of %u heads over %u kv heads; at most %d share one", r->heads,
                        r->kv_heads, MAX_GROUP);
     if (r->head_dim == 0 || r->head_dim > MAX_HEAD_DIM)
-        return rp_fail(err, RP_UNSUPPORTED, "attention with a head_dim of %u; 1 to %d are supported", r->head_dim, MAX_HEAD_DIM);
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "attention with a head_dim of %u; 1 to %d are supported", r->head_dim,
+                       MAX_HEAD_DIM);
     if (r->block_size == 0 || r->block_size > 65536)
-        return rp_fail(err, RP_UNSUPPORTED, "attention over cache blocks of %u positions", r->block_size);
+        return rp_fail(err, RP_UNSUPPORTED, "attention over cache blocks of %u positions",
+                       r->block_size);
     if (!rp_dtype_is_float(r->kv))
-        return rp_fail(err, RP_UNSUPPORTED, "attention over a cache of %s; f32, f16 and bf16 are supported",
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "attention over a cache of %s; f32, f16 and bf16 are supported",
                        rp_dtype_name(r->kv));
     return RP_OK;
 }

@@ -14,7 +14,7 @@ typedef struct gen_attention_record {
     gen_affine table_width; /* B */
     uint32_t heads, kv_heads, head_dim, block_size;
     float scale;
-    rp_dtype kv;            /* f16, bf16 or f32 */
+    rp_dtype kv; /* f16, bf16 or f32 */
 } gen_attention_record;
 
 /* Name of the kernel for an instruction set ("@attention_avx2"); static. */

@@ -22,7 +22,8 @@ static void *pack_value(rp_dtype t, const ir_value *v, size_t *size) {
     *size = bytes_of(t, v->n);
     char *p = base_alloc_aligned(*size + GUARD, 64);
     if (!p) return NULL;
-    for (int64_t i = 0; row > 0 && i < v->n; i += row) ir_pack(t, v->data + i, row, p + bytes_of(t, i));
+    for (int64_t i = 0; row > 0 && i < v->n; i += row)
+        ir_pack(t, v->data + i, row, p + bytes_of(t, i));
     memset(p + *size, GUARD_BYTE, GUARD);
     return p;
 }
@@ -37,7 +38,8 @@ static bool guard_is_whole(const void *p, size_t size) {
 static int64_t count_of(const ir_graph *g, ir_ref r, const int64_t *symbols) {
     const ir_node *n = ir_node_at(g, r);
     int64_t count = 1;
-    for (uint32_t i = 0; i < n->shape.rank; i++) count *= ir_dim_eval(ir_graph_dims(g), n->shape.dim[i], symbols);
+    for (uint32_t i = 0; i < n->shape.rank; i++)
+        count *= ir_dim_eval(ir_graph_dims(g), n->shape.dim[i], symbols);
     return count;
 }
 
@@ -76,8 +78,8 @@ static rp_status prepare(runner *r, plan_run *out) {
     r->params = base_alloc_array(l->n[IR_LEAF_PARAM] + 1, sizeof(void *));
     r->sizes[0] = base_alloc_array(l->n[IR_LEAF_INPUT] + 1, sizeof(size_t));
     r->sizes[1] = base_alloc_array(l->n[IR_LEAF_PARAM] + 1, sizeof(size_t));
-    if (!out->out || !out->state || !out->out_size || !out->state_size || !r->inputs || !r->params || !r->sizes[0] ||
-        !r->sizes[1])
+    if (!out->out || !out->state || !out->out_size || !out->state_size || !r->inputs ||
+        !r->params || !r->sizes[0] || !r->sizes[1])
         return rp_fail(r->err, RP_NOMEM, "run");
     out->n_out = n_out;
     out->n_state = n_state;
@@ -85,14 +87,22 @@ static rp_status prepare(runner *r, plan_run *out) {
 }
 
 static rp_status start(runner *r, plan_run *out) {
-    compile_options o = {.backend = r->opt->backend, .isa = r->opt->isa, .toolchain = r->opt->toolchain, .store = r->opt->store,
-                         .threads = 1, .splitting_ops = r->opt->splitting_ops, .n_splitting_ops = r->opt->n_splitting_ops,
+    compile_options o = {.backend = r->opt->backend,
+                         .isa = r->opt->isa,
+                         .toolchain = r->opt->toolchain,
+                         .store = r->opt->store,
+                         .threads = 1,
+                         .splitting_ops = r->opt->splitting_ops,
+                         .n_splitting_ops = r->opt->n_splitting_ops,
                          .passes = r->opt->passes};
     RP_TRY(compile_graph(r->g, &o, &r->p, NULL, r->err));
     RP_TRY(hal_cpu_open(r->opt->threads, &r->d, r->err));
     r->weights = base_alloc_aligned((size_t)r->p->weights_size + GUARD, 64);
     if (!r->weights) return rp_fail(r->err, RP_NOMEM, "weights");
-    plan_exec_options xo = {.device = r->d, .store = r->opt->store, .builtin = compile_builtin_find, .weights = r->weights};
+    plan_exec_options xo = {.device = r->d,
+                            .store = r->opt->store,
+                            .builtin = compile_builtin_find,
+                            .weights = r->weights};
     RP_TRY(plan_exec_new(r->p, &xo, &r->x, r->err));
     RP_TRY(prepare(r, out));
     RP_TRY(set_leaves(r, IR_LEAF_INPUT, PLAN_INPUT, r->inputs, r->sizes[0]));
@@ -104,7 +114,8 @@ static rp_status run(runner *r, plan_run *out) {
     RP_TRY(start(r, out));
     for (uint32_t i = 0; i < out->n_out; i++) {
         ir_ref o = ir_output_at(r->g, i);
-        out->out_size[i] = bytes_of(ir_node_at(r->g, o)->dtype, count_of(r->g, o, r->leaves->symbols));
+        out->out_size[i] =
+            bytes_of(ir_node_at(r->g, o)->dtype, count_of(r->g, o, r->leaves->symbols));
         out->out[i] = base_alloc_aligned(out->out_size[i] + GUARD, 64);
         if (!out->out[i]) return rp_fail(r->err, RP_NOMEM, "output");
         memset(out->out[i], GUARD_BYTE, out->out_size[i] + GUARD);
@@ -112,15 +123,18 @@ static rp_status run(runner *r, plan_run *out) {
     }
     memset(r->weights, 0xff, (size_t)r->p->weights_size);
     for (uint32_t i = 0; i < r->p->n_packs; i++)
-        plan_pack_fill(r->p, i, (const void *const *)r->params, (char *)r->weights + r->p->packs[i].offset);
+        plan_pack_fill(r->p, i, (const void *const *)r->params,
+                       (char *)r->weights + r->p->packs[i].offset);
     plan_exec_poison(r->x);
     RP_TRY(plan_bound_new(r->x, 0, r->p->n_pieces, &r->bound, r->err));
     RP_TRY(plan_exec_bind(r->x, r->bound, r->leaves->symbols, r->err));
     RP_TRY(r->d->ops->launch(r->d, r->bound->launches, r->bound->n, r->bound->scratch, r->err));
     for (uint32_t i = 0; i < out->n_out; i++)
-        if (!guard_is_whole(out->out[i], out->out_size[i])) return rp_fail(r->err, RP_INTERNAL, "output %u was overrun", i);
+        if (!guard_is_whole(out->out[i], out->out_size[i]))
+            return rp_fail(r->err, RP_INTERNAL, "output %u was overrun", i);
     for (uint32_t i = 0; i < out->n_state; i++)
-        if (!guard_is_whole(out->state[i], out->state_size[i])) return rp_fail(r->err, RP_INTERNAL, "state %u was overrun", i);
+        if (!guard_is_whole(out->state[i], out->state_size[i]))
+            return rp_fail(r->err, RP_INTERNAL, "state %u was overrun", i);
     return RP_OK;
 }
 
@@ -129,8 +143,8 @@ static void free_all(void **list, uint32_t n) {
     base_free(list);
 }
 
-rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves, const plan_run_options *opt, plan_run *out,
-                         rp_error *err) {
+rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves,
+                         const plan_run_options *opt, plan_run *out, rp_error *err) {
     runner r = {.g = g, .leaves = leaves, .opt = opt, .err = err};
     *out = (plan_run){0};
     rp_status st = run(&r, out);
@@ -161,9 +175,13 @@ static char message[256];
 
 static void unpack(const ir_graph *g, ir_ref r, const void *p, size_t size, double *out) {
     const ir_node *n = ir_node_at(g, r);
-    int64_t count = (int64_t)(size / (rp_dtype_block_bytes(n->dtype) ? rp_dtype_block_bytes(n->dtype) : 1)) *
-                    (int64_t)rp_dtype_block(n->dtype), row = count;
-    if (rp_dtype_is_quant(n->dtype)) (void)ir_dim_is_const(ir_graph_dims(g), n->shape.dim[n->shape.rank - 1], &row);
+    int64_t count =
+                (int64_t)(size /
+                          (rp_dtype_block_bytes(n->dtype) ? rp_dtype_block_bytes(n->dtype) : 1)) *
+                (int64_t)rp_dtype_block(n->dtype),
+            row = count;
+    if (rp_dtype_is_quant(n->dtype))
+        (void)ir_dim_is_const(ir_graph_dims(g), n->shape.dim[n->shape.rank - 1], &row);
     for (int64_t i = 0; row > 0 && i < count; i += row)
         ir_unpack(n->dtype, (const char *)p + bytes_of(n->dtype, i), row, out + i);
 }
@@ -174,12 +192,13 @@ static double *values_of(const ir_graph *g, ir_ref r, const void *p, size_t size
     return v;
 }
 
-static const char *bits_differ(const ir_graph *g, ir_ref r, const char *what, uint32_t i, const void *a, const void *b,
-                               size_t size) {
+static const char *bits_differ(const ir_graph *g, ir_ref r, const char *what, uint32_t i,
+                               const void *a, const void *b, size_t size) {
     if (memcmp(a, b, size) == 0) return NULL;
     double *x = values_of(g, r, a, size), *y = values_of(g, r, b, size);
     const char *found = NULL;
-    size_t step = rp_dtype_block_bytes(ir_node_at(g, r)->dtype), n = size / step * rp_dtype_block(ir_node_at(g, r)->dtype);
+    size_t step = rp_dtype_block_bytes(ir_node_at(g, r)->dtype),
+           n = size / step * rp_dtype_block(ir_node_at(g, r)->dtype);
     for (size_t k = 0; !found && k < n; k++) {
         bool nan = isnan(x[k]) && isnan(y[k]);
         if (nan || (x[k] == y[k] && signbit(x[k]) == signbit(y[k]))) continue;
@@ -197,30 +216,33 @@ const char *plan_run_differs(const ir_graph *g, const plan_run *a, const plan_ru
     for (uint32_t i = 0; !d && i < a->n_out; i++)
         d = bits_differ(g, ir_output_at(g, i), "output", i, a->out[i], b->out[i], a->out_size[i]);
     for (uint32_t i = 0; !d && i < a->n_state; i++)
-        d = bits_differ(g, ir_leaf_at(g, IR_LEAF_STATE, i), "state", i, a->state[i], b->state[i], a->state_size[i]);
+        d = bits_differ(g, ir_leaf_at(g, IR_LEAF_STATE, i), "state", i, a->state[i], b->state[i],
+                        a->state_size[i]);
     return d;
 }
 
-static const char *is_off(const ir_graph *g, ir_ref r, const char *what, uint32_t i, const void *p, size_t size,
-                          const ir_value *want, double bound) {
+static const char *is_off(const ir_graph *g, ir_ref r, const char *what, uint32_t i, const void *p,
+                          size_t size, const ir_value *want, double bound) {
     double *x = values_of(g, r, p, size);
     const char *found = NULL;
     for (int64_t k = 0; !found && ir_node_at(g, r)->dtype != RP_DTYPE_TOKEN && k < want->n; k++) {
         double w = want->data[k], far = fabs(x[k] - w);
         if ((isnan(w) && isnan(x[k])) || w == x[k] || far <= bound * fmax(1, fabs(w))) continue;
-        snprintf(message, sizeof message, "%s %u of %s, element %lld of %lld: %.9g, want %.9g", what, i, ir_type_of(g, r).s,
-                 (long long)k, (long long)want->n, x[k], w);
+        snprintf(message, sizeof message, "%s %u of %s, element %lld of %lld: %.9g, want %.9g",
+                 what, i, ir_type_of(g, r).s, (long long)k, (long long)want->n, x[k], w);
         found = message;
     }
     base_free(x);
     return found;
 }
 
-const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out, const ir_value *states, double bound) {
+const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out,
+                            const ir_value *states, double bound) {
     const char *d = NULL;
     for (uint32_t i = 0; !d && i < r->n_out; i++)
         d = is_off(g, ir_output_at(g, i), "output", i, r->out[i], r->out_size[i], &out[i], bound);
     for (uint32_t i = 0; !d && i < r->n_state; i++)
-        d = is_off(g, ir_leaf_at(g, IR_LEAF_STATE, i), "state", i, r->state[i], r->state_size[i], &states[i], bound);
+        d = is_off(g, ir_leaf_at(g, IR_LEAF_STATE, i), "state", i, r->state[i], r->state_size[i],
+                   &states[i], bound);
     return d;
 }

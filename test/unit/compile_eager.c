@@ -13,13 +13,23 @@ static compile_toolchain toolchain;
 static cache_store *store;
 static char folder[] = "/tmp/compile_eager_XXXXXX";
 
-static plan_run_options eager(uint32_t threads) {
+static plan_run_options eager(uint32_t threads, gen_isa isa) {
     static const compile_toolchain none;
-    return (plan_run_options){.backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = threads};
+    return (plan_run_options){
+        .backend = &compile_eager, .isa = isa, .toolchain = &none, .threads = threads};
+}
+
+/* All instruction sets get their turn. */
+static gen_isa next_isa(void) {
+    static unsigned turn;
+    return (gen_isa)(turn++ % ((unsigned)gen_isa_best() + 1));
 }
 
 static plan_run_options inductor(void) {
-    return (plan_run_options){.backend = &compile_inductor, .isa = gen_isa_best(), .toolchain = &toolchain, .store = store,
+    return (plan_run_options){.backend = &compile_inductor,
+                              .isa = next_isa(),
+                              .toolchain = &toolchain,
+                              .store = store,
                               .threads = 2};
 }
 
@@ -32,24 +42,30 @@ static void copy_states(const random_leaves *l, ir_value *to) {
     }
 }
 
-/* Interpreter, eager on one and two threads, and compiled code where there is a compiler. */
+/* Interpreter, eager in its plainest form and for an instruction set, and compiled code where there is a compiler. */
 static void compare(const ir_graph *g, const random_leaves *l, const char *what, bool with_code) {
     rp_error err = {0};
     ir_value states[8] = {{0}}, *want = base_alloc_array(ir_output_count(g) + 1, sizeof *want);
     plan_run a, b, c;
-    plan_run_options o1 = eager(1), o2 = eager(2), oc = inductor();
+    plan_run_options o1 = eager(1, GEN_ISA_PORTABLE), o2 = eager(2, next_isa()), oc = inductor();
     const char *d;
     copy_states(l, states);
-    CHECK_OK(ir_eval(g, l->leaf[IR_LEAF_INPUT], l->leaf[IR_LEAF_PARAM], states, l->symbols, want, &err), &err);
+    CHECK_OK(
+        ir_eval(g, l->leaf[IR_LEAF_INPUT], l->leaf[IR_LEAF_PARAM], states, l->symbols, want, &err),
+        &err);
     if (plan_run_graph(g, l, &o1, &a, &err) != RP_OK) fail_msg("%s: eager: %s", what, err.text);
     CHECK_OK(plan_run_graph(g, l, &o2, &b, &err), &err);
-    if ((d = plan_run_is_off(g, &a, want, states, BOUND))) fail_msg("%s: eager is off: %s", what, d);
-    if ((d = plan_run_differs(g, &a, &b))) fail_msg("%s: one and two threads differ: %s", what, d);
+    if ((d = plan_run_is_off(g, &a, want, states, BOUND)))
+        fail_msg("%s: eager is off: %s", what, d);
+    if ((d = plan_run_differs(g, &a, &b)))
+        fail_msg("%s: portable and %s on two threads differ: %s", what, gen_isa_name(o2.isa), d);
     for (int passes = 0; with_code && toolchain.path && passes < 2; passes++) {
         oc.passes = passes;
-        if (plan_run_graph(g, l, &oc, &c, &err) != RP_OK) fail_msg("%s: inductor: %s", what, err.text);
+        if (plan_run_graph(g, l, &oc, &c, &err) != RP_OK)
+            fail_msg("%s: inductor: %s", what, err.text);
         if ((d = plan_run_differs(g, &a, &c)))
-            fail_msg("%s: eager and compiled code %s passes differ: %s", what, passes ? "with" : "without", d);
+            fail_msg("%s: eager and compiled code %s passes differ: %s", what,
+                     passes ? "with" : "without", d);
         plan_run_done(&c);
     }
     for (uint32_t i = 0; i < ir_output_count(g); i++) ir_value_done(&want[i]);
@@ -81,8 +97,9 @@ static void check_text(const char *text, bool with_code) {
 /* --- elementwise ------------------------------------------------------------------ */
 
 /* Functions are kept away from their poles, jumps see exact values. */
-static const char *const operand_of[IR_OP_COUNT_] = {[IR_sqrt] = "%pos", [IR_rsqrt] = "%pos", [IR_recip] = "%pos", [IR_log] = "%pos",
-                                                     [IR_div] = "%x",    [IR_pow] = "%pos"};
+static const char *const operand_of[IR_OP_COUNT_] = {
+    [IR_sqrt] = "%pos", [IR_rsqrt] = "%pos", [IR_recip] = "%pos",
+    [IR_log] = "%pos",  [IR_div] = "%x",     [IR_pow] = "%pos"};
 
 static bool is_boolean(ir_op op) {
     return op == IR_not || op == IR_and || op == IR_or;
@@ -93,20 +110,30 @@ static void elementwise_text(base_buf *b, ir_op op, const char *type) {
     const char *a = operand_of[op] ? operand_of[op] : is_boolean(op) ? "%c" : "%x";
     base_buf_printf(b, "graph @g(%%x: %s[T,5], %%y: %s[5]) where T in [1,64] {\n", type, type);
     base_buf_puts(b, "  %one = const 1\n  %xf = cast %x {dtype=f32}\n  %pos32 = add %xf, %one\n");
-    base_buf_printf(b, "  %%half = const 0.25\n  %%abs = abs %%xf\n  %%pos2 = add %%abs, %%half\n  %%pos = cast %%pos2 {dtype=%s}\n", type);
+    base_buf_printf(b,
+                    "  %%half = const 0.25\n  %%abs = abs %%xf\n  %%pos2 = add %%abs, %%half\n  "
+                    "%%pos = cast %%pos2 {dtype=%s}\n",
+                    type);
     base_buf_puts(b, "  %c = lt %x, %y\n  %d = ge %y, %y\n  %q = abs %y\n  %q2 = add %q, %q\n");
-    if (op == IR_cast) base_buf_puts(b, "  %r = cast %x {dtype=bf16}\n");
-    else if (op == IR_where) base_buf_puts(b, "  %r = where %c, %x, %y\n");
-    else if (info->arity == 1) base_buf_printf(b, "  %%r = %s %s\n", info->name, a);
-    else if (info->arity == 3) base_buf_printf(b, "  %%r = %s %%x, %%y, %%x\n", info->name);
-    else if (op == IR_div) base_buf_printf(b, "  %%r = div %%x, %%pos\n");
-    else base_buf_printf(b, "  %%r = %s %s, %s\n", info->name, a, is_boolean(op) ? "%d" : "%y");
+    if (op == IR_cast)
+        base_buf_puts(b, "  %r = cast %x {dtype=bf16}\n");
+    else if (op == IR_where)
+        base_buf_puts(b, "  %r = where %c, %x, %y\n");
+    else if (info->arity == 1)
+        base_buf_printf(b, "  %%r = %s %s\n", info->name, a);
+    else if (info->arity == 3)
+        base_buf_printf(b, "  %%r = %s %%x, %%y, %%x\n", info->name);
+    else if (op == IR_div)
+        base_buf_printf(b, "  %%r = div %%x, %%pos\n");
+    else
+        base_buf_printf(b, "  %%r = %s %s, %s\n", info->name, a, is_boolean(op) ? "%d" : "%y");
     base_buf_puts(b, "  ret %r\n}\n");
 }
 
 static bool takes_ints(ir_op op) {
-    return op == IR_neg || op == IR_abs || op == IR_add || op == IR_sub || op == IR_mul || op == IR_max || op == IR_min ||
-           op == IR_cast || op == IR_where || op == IR_eq || op == IR_ne || op == IR_lt || op == IR_le || op == IR_gt || op == IR_ge;
+    return op == IR_neg || op == IR_abs || op == IR_add || op == IR_sub || op == IR_mul ||
+           op == IR_max || op == IR_min || op == IR_cast || op == IR_where || op == IR_eq ||
+           op == IR_ne || op == IR_lt || op == IR_le || op == IR_gt || op == IR_ge;
 }
 
 static void every_elementwise_op(void **state) {
@@ -132,9 +159,11 @@ static void casts_between_all_types(void **state) {
         base_buf b;
         base_buf_init(&b, 0);
         base_buf_printf(&b, "graph @g(%%x: %s[T,21]) where T in [1,64] {\n", types[from]);
-        for (size_t to = 0; to < 8; to++) base_buf_printf(&b, "  %%%zu = cast %%x {dtype=%s}\n", to, types[to]);
+        for (size_t to = 0; to < 8; to++)
+            base_buf_printf(&b, "  %%%zu = cast %%x {dtype=%s}\n", to, types[to]);
         base_buf_puts(&b, "  %big = const 1000\n  %f = cast %x {dtype=f32}\n  %g = mul %f, %big\n");
-        for (size_t to = 3; to < 7; to++) base_buf_printf(&b, "  %%1%zu = cast %%g {dtype=%s}\n", to, types[to]);
+        for (size_t to = 3; to < 7; to++)
+            base_buf_printf(&b, "  %%1%zu = cast %%g {dtype=%s}\n", to, types[to]);
         base_buf_puts(&b, "  ret ");
         bool first = true;
         for (size_t to = 0; to < 8; to++)
@@ -157,13 +186,18 @@ static void reductions(void **state) {
     for (size_t t = 0; t < 4; t++) {
         base_buf b;
         base_buf_init(&b, 0);
-        base_buf_printf(&b, "graph @g(%%x: %s[T,3,70], %%y: %s[5,T]) where T in [1,64] {\n", types[t], types[t]);
+        base_buf_printf(&b, "graph @g(%%x: %s[T,3,70], %%y: %s[5,T]) where T in [1,64] {\n",
+                        types[t], types[t]);
         for (size_t o = 0; o < 5; o++)
             for (int axis = 0; axis < 3; axis++)
-                base_buf_printf(&b, "  %%%zu%d = %s %%x {axis=%d, keep=%s}\n", o + 1, axis, ops[o], axis, axis == 1 ? "true" : "false");
-        base_buf_puts(&b, "  %s = slice %x {axis=2, start=3, stop=40}\n  %p = permute %s {axes=[2,0,1]}\n");
-        base_buf_puts(&b, "  %q = sum %p {axis=2}\n  %z = sum %y {axis=1}\n  %all = sum %z {axis=0}\n");
-        base_buf_puts(&b, "  ret %10, %11, %12, %20, %21, %22, %30, %31, %32, %40, %41, %42, %50, %51, %52, %q, %z, %all\n}\n");
+                base_buf_printf(&b, "  %%%zu%d = %s %%x {axis=%d, keep=%s}\n", o + 1, axis, ops[o],
+                                axis, axis == 1 ? "true" : "false");
+        base_buf_puts(
+            &b, "  %s = slice %x {axis=2, start=3, stop=40}\n  %p = permute %s {axes=[2,0,1]}\n");
+        base_buf_puts(&b,
+                      "  %q = sum %p {axis=2}\n  %z = sum %y {axis=1}\n  %all = sum %z {axis=0}\n");
+        base_buf_puts(&b, "  ret %10, %11, %12, %20, %21, %22, %30, %31, %32, %40, %41, %42, %50, "
+                          "%51, %52, %q, %z, %all\n}\n");
         check_text(b.data, true);
         base_buf_done(&b);
     }
@@ -178,23 +212,36 @@ static void views_and_moves(void **state) {
     static const char *const list[] = {
         /* reshapes of dense, sliced and permuted values */
         "graph @a(%x: f32[T,96]) where T in [1,40] { %q = slice %x {axis=1, start=32, stop=96}\n"
-        " %h = reshape %q {shape=[T,4,16]}\n %n = neg %h\n %p = permute %h {axes=[1,0,2]}\n %r = reshape %p {shape=[4*T,16]}\n"
-        " %e = exp %r\n %f = reshape %h {shape=[T,2,2,4,4]}\n %g = abs %f\n ret %n, %e, %g, %h, %p }",
+        " %h = reshape %q {shape=[T,4,16]}\n %n = neg %h\n %p = permute %h {axes=[1,0,2]}\n %r = "
+        "reshape %p {shape=[4*T,16]}\n"
+        " %e = exp %r\n %f = reshape %h {shape=[T,2,2,4,4]}\n %g = abs %f\n ret %n, %e, %g, %h, %p "
+        "}",
         /* leaves and parts as outputs; one value twice */
-        "graph @b(%x: f32[T,8], %i: i32[T]) where T in [1,40] { %w = param @w : f16[3,8]\n %v = slice %x {axis=1, start=2, stop=5}\n"
-        " %n = neg %x\n %m = reshape %n {shape=[8*T]}\n %k = const 2.5\n %y = broadcast %k {shape=[T,2]}\n"
+        "graph @b(%x: f32[T,8], %i: i32[T]) where T in [1,40] { %w = param @w : f16[3,8]\n %v = "
+        "slice %x {axis=1, start=2, stop=5}\n"
+        " %n = neg %x\n %m = reshape %n {shape=[8*T]}\n %k = const 2.5\n %y = broadcast %k "
+        "{shape=[T,2]}\n"
         " %a = add %x, %x\n ret %v, %n, %m, %w, %i, %y, %k, %a }",
-        "graph @c(%x: f32[T,6], %y: f32[T,3]) where T in [1,40] { %c = concat %x, %y, %x {axis=1}\n %d = concat %x, %x {axis=0}\n"
-        " %s = concat %d, %x {axis=0}\n %h = cast %c {dtype=f16}\n %k = concat %h, %h {axis=-1}\n ret %c, %d, %s, %k }",
-        "graph @d(%i: i32[T], %j: i32[T,2]) where T in [1,40] { %w = param @w : f32[9,6]\n %q = param @q : q4_1[12,64]\n"
-        " %b = param @b : bf16[20]\n %z = param @z : q4_0[4,32]\n %e = param @e : q8_0[5,32]\n %g = gather %w, %i\n %h = gather %w, %j\n %d = dequant %q\n %k = gather %d, %i\n"
-        " %dz = dequant %z\n %l = gather %dz, %j\n %de = dequant %e\n %o = gather %de, %i\n %m = gather %b, %i\n %wt = permute %w {axes=[1,0]}\n %n = gather %wt, %i\n"
-        " %x = sub %i, %i\n %y = add %i, %i\n %r = gather %w, %y\n ret %g, %h, %k, %l, %o, %m, %n, %r }",
-        "graph @e(%x: f32[T,3]) where T in [1,40] { %a = iota {axis=0, dtype=i32, shape=[T,3]}\n %b = iota {axis=1, dtype=f32, shape=[T,3]}\n"
+        "graph @c(%x: f32[T,6], %y: f32[T,3]) where T in [1,40] { %c = concat %x, %y, %x "
+        "{axis=1}\n %d = concat %x, %x {axis=0}\n"
+        " %s = concat %d, %x {axis=0}\n %h = cast %c {dtype=f16}\n %k = concat %h, %h {axis=-1}\n "
+        "ret %c, %d, %s, %k }",
+        "graph @d(%i: i32[T], %j: i32[T,2]) where T in [1,40] { %w = param @w : f32[9,6]\n %q = "
+        "param @q : q4_1[12,64]\n"
+        " %b = param @b : bf16[20]\n %z = param @z : q4_0[4,32]\n %e = param @e : q8_0[5,32]\n %g "
+        "= gather %w, %i\n %h = gather %w, %j\n %d = dequant %q\n %k = gather %d, %i\n"
+        " %dz = dequant %z\n %l = gather %dz, %j\n %de = dequant %e\n %o = gather %de, %i\n %m = "
+        "gather %b, %i\n %wt = permute %w {axes=[1,0]}\n %n = gather %wt, %i\n"
+        " %x = sub %i, %i\n %y = add %i, %i\n %r = gather %w, %y\n ret %g, %h, %k, %l, %o, %m, %n, "
+        "%r }",
+        "graph @e(%x: f32[T,3]) where T in [1,40] { %a = iota {axis=0, dtype=i32, shape=[T,3]}\n "
+        "%b = iota {axis=1, dtype=f32, shape=[T,3]}\n"
         " %c = cast %a {dtype=f32}\n %d = mul %c, %b\n %s = add %d, %x\n ret %s, %a, %b }",
-        "graph @f(%x: f32[3,T,4], %y: f32[T,1]) where T in [1,40] { %a = mul %x, %y\n %b = sum %a {axis=1}\n %p = permute %x {axes=[2,1,0]}\n"
+        "graph @f(%x: f32[3,T,4], %y: f32[T,1]) where T in [1,40] { %a = mul %x, %y\n %b = sum %a "
+        "{axis=1}\n %p = permute %x {axes=[2,1,0]}\n"
         " %c = add %p, %y\n %d = broadcast %y {shape=[2,T,5]}\n %e = exp %d\n ret %b, %c, %e }",
-        "graph @g(%x: f32[], %y: f32[1]) { %a = add %x, %y\n %b = neg %x\n %c = reshape %y {shape=[]}\n %d = mul %b, %c\n ret %a, %d }",
+        "graph @g(%x: f32[], %y: f32[1]) { %a = add %x, %y\n %b = neg %x\n %c = reshape %y "
+        "{shape=[]}\n %d = mul %b, %c\n ret %a, %d }",
     };
     (void)state;
     TEXTS(list);
@@ -202,28 +249,47 @@ static void views_and_moves(void **state) {
 
 static void products(void **state) {
     static const char *const list[] = {
-        "graph @a(%x: f32[T,70], %y: f32[70,5]) where T in [1,40] { %a = matmul %x, %y\n %w = param @w : f32[33,70]\n"
-        " %b = matmul %x, %w {trans_b=true}\n %s = sum %b {axis=1, keep=true}\n %c = mul %b, %s\n ret %a, %b, %c }",
-        "graph @b(%x: f32[2,T,16], %y: f32[3,16], %z: f16[2,5,16], %u: f32[2,5,16]) where T in [1,40] {\n"
-        " %a = matmul %x, %y {trans_b=true}\n %b = matmul %z, %u {trans_b=true}\n %e = exp %u\n %v = slice %u {axis=0, start=1, stop=2}\n"
-        " %f = matmul %e, %v {trans_b=true}\n %g = matmul %x, %u {trans_b=true}\n ret %a, %b, %f, %g }",
+        "graph @a(%x: f32[T,70], %y: f32[70,5]) where T in [1,40] { %a = matmul %x, %y\n %w = "
+        "param @w : f32[33,70]\n"
+        " %b = matmul %x, %w {trans_b=true}\n %s = sum %b {axis=1, keep=true}\n %c = mul %b, %s\n "
+        "ret %a, %b, %c }",
+        "graph @b(%x: f32[2,T,16], %y: f32[3,16], %z: f16[2,5,16], %u: f32[2,5,16]) where T in "
+        "[1,40] {\n"
+        " %a = matmul %x, %y {trans_b=true}\n %b = matmul %z, %u {trans_b=true}\n %e = exp %u\n %v "
+        "= slice %u {axis=0, start=1, stop=2}\n"
+        " %f = matmul %e, %v {trans_b=true}\n %g = matmul %x, %u {trans_b=true}\n ret %a, %b, %f, "
+        "%g }",
         /* every format of weights, float and packed rows, odd numbers of columns */
-        "graph @c(%x: f32[T,64]) where T in [1,40] { %p = param @p : q4_0[40,64]\n %q = param @q : q4_1[33,64]\n %r = param @r : q8_0[96,64]\n"
-        " %s = param @s : f16[7,64]\n %t = param @t : bf16[64,64]\n %dp = dequant %p\n %dq = dequant %q\n %dr = dequant %r\n"
-        " %1 = matmul %x, %dp {trans_b=true}\n %2 = matmul %x, %dq {trans_b=true}\n %3 = matmul %x, %dr {trans_b=true}\n"
-        " %4 = matmul %x, %s {trans_b=true}\n %h = cast %x {dtype=bf16}\n %5 = matmul %h, %t {trans_b=true}\n"
-        " %i = quantize %x {dtype=i16b32}\n %di = dequant %i\n %6 = matmul %di, %dp {trans_b=true}\n %7 = matmul %di, %dq {trans_b=true}\n"
-        " %8 = matmul %di, %dr {trans_b=true}\n %9 = matmul %di, %s {trans_b=true}\n ret %1, %2, %3, %4, %5, %6, %7, %8, %9 }",
+        "graph @c(%x: f32[T,64]) where T in [1,40] { %p = param @p : q4_0[40,64]\n %q = param @q : "
+        "q4_1[33,64]\n %r = param @r : q8_0[96,64]\n"
+        " %s = param @s : f16[7,64]\n %t = param @t : bf16[64,64]\n %dp = dequant %p\n %dq = "
+        "dequant %q\n %dr = dequant %r\n"
+        " %1 = matmul %x, %dp {trans_b=true}\n %2 = matmul %x, %dq {trans_b=true}\n %3 = matmul "
+        "%x, %dr {trans_b=true}\n"
+        " %4 = matmul %x, %s {trans_b=true}\n %h = cast %x {dtype=bf16}\n %5 = matmul %h, %t "
+        "{trans_b=true}\n"
+        " %i = quantize %x {dtype=i16b32}\n %di = dequant %i\n %6 = matmul %di, %dp "
+        "{trans_b=true}\n %7 = matmul %di, %dq {trans_b=true}\n"
+        " %8 = matmul %di, %dr {trans_b=true}\n %9 = matmul %di, %s {trans_b=true}\n ret %1, %2, "
+        "%3, %4, %5, %6, %7, %8, %9 }",
         /* rows that are a part, a view, dequantised */
-        "graph @d(%x: f32[T,128]) where T in [1,40] { %w = param @w : q4_1[40,64]\n %dw = dequant %w\n %a = slice %x {axis=1, start=64, stop=128}\n"
-        " %1 = matmul %a, %dw {trans_b=true}\n %i = quantize %x {dtype=i16b32}\n %d = dequant %i\n %s = slice %d {axis=1, start=32, stop=96}\n"
-        " %2 = matmul %s, %dw {trans_b=true}\n %e = reshape %d {shape=[2*T,64]}\n %3 = matmul %e, %dw {trans_b=true}\n ret %1, %2, %3 }",
+        "graph @d(%x: f32[T,128]) where T in [1,40] { %w = param @w : q4_1[40,64]\n %dw = dequant "
+        "%w\n %a = slice %x {axis=1, start=64, stop=128}\n"
+        " %1 = matmul %a, %dw {trans_b=true}\n %i = quantize %x {dtype=i16b32}\n %d = dequant %i\n "
+        "%s = slice %d {axis=1, start=32, stop=96}\n"
+        " %2 = matmul %s, %dw {trans_b=true}\n %e = reshape %d {shape=[2*T,64]}\n %3 = matmul %e, "
+        "%dw {trans_b=true}\n ret %1, %2, %3 }",
         /* gate and up, residual, norm: what a layer has */
-        "graph @e(%x: f32[T,64]) where T in [1,40] { %g = param @g : q4_1[96,64]\n %u = param @u : q4_1[96,64]\n %o = param @o : q4_1[64,96]\n"
-        " %n = param @n : f32[64]\n %k = const 0.015625\n %eps = const 0.00001\n %sq = mul %x, %x\n %ss = sum %sq {axis=1, keep=true}\n"
-        " %ms = mul %ss, %k\n %me = add %ms, %eps\n %rs = rsqrt %me\n %xn = mul %x, %rs\n %xw = mul %xn, %n\n %i = quantize %xw {dtype=i16b32}\n"
-        " %di = dequant %i\n %dg = dequant %g\n %du = dequant %u\n %do = dequant %o\n %a = matmul %di, %dg {trans_b=true}\n"
-        " %b = matmul %di, %du {trans_b=true}\n %s = sigmoid %a\n %as = mul %a, %s\n %h = mul %as, %b\n %hi = quantize %h {dtype=i16b32}\n"
+        "graph @e(%x: f32[T,64]) where T in [1,40] { %g = param @g : q4_1[96,64]\n %u = param @u : "
+        "q4_1[96,64]\n %o = param @o : q4_1[64,96]\n"
+        " %n = param @n : f32[64]\n %k = const 0.015625\n %eps = const 0.00001\n %sq = mul %x, "
+        "%x\n %ss = sum %sq {axis=1, keep=true}\n"
+        " %ms = mul %ss, %k\n %me = add %ms, %eps\n %rs = rsqrt %me\n %xn = mul %x, %rs\n %xw = "
+        "mul %xn, %n\n %i = quantize %xw {dtype=i16b32}\n"
+        " %di = dequant %i\n %dg = dequant %g\n %du = dequant %u\n %do = dequant %o\n %a = matmul "
+        "%di, %dg {trans_b=true}\n"
+        " %b = matmul %di, %du {trans_b=true}\n %s = sigmoid %a\n %as = mul %a, %s\n %h = mul %as, "
+        "%b\n %hi = quantize %h {dtype=i16b32}\n"
         " %dh = dequant %hi\n %y = matmul %dh, %do {trans_b=true}\n %r = add %x, %y\n ret %r }",
     };
     (void)state;
@@ -232,10 +298,14 @@ static void products(void **state) {
 
 static void blocks_as_they_are(void **state) {
     static const char *const list[] = {
-        "graph @a(%i: i32[T]) where T in [1,40] { %q = param @q : q4_1[12,64]\n %g = gather %q, %i\n %s = slice %q {axis=1, start=32, stop=64}\n"
-        " %h = gather %s, %i\n %c = concat %g, %h {axis=1}\n %d = dequant %c\n %e = dequant %s\n ret %d, %e }",
-        "graph @b(%x: f32[T,64], %i: i32[3]) where T in [1,40] { %p = quantize %x {dtype=i16b32}\n %g = gather %p, %i\n %c = concat %p, %g {axis=0}\n"
-        " %d = dequant %c\n %s = slice %p {axis=0, start=0, stop=1}\n %e = dequant %s\n ret %d, %e, %p, %s }",
+        "graph @a(%i: i32[T]) where T in [1,40] { %q = param @q : q4_1[12,64]\n %g = gather %q, "
+        "%i\n %s = slice %q {axis=1, start=32, stop=64}\n"
+        " %h = gather %s, %i\n %c = concat %g, %h {axis=1}\n %d = dequant %c\n %e = dequant %s\n "
+        "ret %d, %e }",
+        "graph @b(%x: f32[T,64], %i: i32[3]) where T in [1,40] { %p = quantize %x {dtype=i16b32}\n "
+        "%g = gather %p, %i\n %c = concat %p, %g {axis=0}\n"
+        " %d = dequant %c\n %s = slice %p {axis=0, start=0, stop=1}\n %e = dequant %s\n ret %d, "
+        "%e, %p, %s }",
     };
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_text(list[i], false);
@@ -244,12 +314,14 @@ static void blocks_as_they_are(void **state) {
 /* --- effects ---------------------------------------------------------------------------- */
 
 #define CACHES "%k = state @k : f16[NB,2,4,8]\n %v = state @v : f16[NB,2,4,8]\n"
-static const char kv_text[] =
-    "graph @kv(%q: f32[T,32], %kx: f32[T,16], %vx: f32[T,16], %seqs: i32[T], %pos: i32[T], %slots: i32[T], %tables: i32[S,B])"
-    " where T in [1,16], S in [1,4], B in [1,8], NB in [1,32] {\n " CACHES
-    " %h = mul %kx, %kx\n %kt = kv_store %k, %h, %slots\n %vt = kv_store %v, %vx, %slots\n %o = empty {dtype=f32, shape=[T,32]}\n"
-    " %qq = neg %q\n %a = attention %qq, %k, %v, %seqs, %pos, %tables, %o, %kt, %vt {head_dim=8, heads=4, kv_heads=2, scale=0.25}\n"
-    " %r = add %a, %q\n ret %r }";
+static const char kv_text[] = "graph @kv(%q: f32[T,32], %kx: f32[T,16], %vx: f32[T,16], %seqs: "
+                              "i32[T], %pos: i32[T], %slots: i32[T], %tables: i32[S,B])"
+                              " where T in [1,16], S in [1,4], B in [1,8], NB in [1,32] {\n " CACHES
+                              " %h = mul %kx, %kx\n %kt = kv_store %k, %h, %slots\n %vt = kv_store "
+                              "%v, %vx, %slots\n %o = empty {dtype=f32, shape=[T,32]}\n"
+                              " %qq = neg %q\n %a = attention %qq, %k, %v, %seqs, %pos, %tables, "
+                              "%o, %kt, %vt {head_dim=8, heads=4, kv_heads=2, scale=0.25}\n"
+                              " %r = add %a, %q\n ret %r }";
 
 /* Two requests of 9 and 3 positions, the last five of the first and all of the second in this step, one padding row. */
 static void fill_step(random_leaves *l) {
@@ -258,21 +330,25 @@ static void fill_step(random_leaves *l) {
     for (int t = 0; t < 9; t++) {
         l->leaf[IR_LEAF_INPUT][3].data[t] = seqs[t];
         l->leaf[IR_LEAF_INPUT][4].data[t] = pos[t];
-        l->leaf[IR_LEAF_INPUT][5].data[t] = seqs[t] < 0 ? -1 : tables[seqs[t]][pos[t] / 4] * 4 + pos[t] % 4;
+        l->leaf[IR_LEAF_INPUT][5].data[t] =
+            seqs[t] < 0 ? -1 : tables[seqs[t]][pos[t] / 4] * 4 + pos[t] % 4;
     }
     for (int i = 0; i < 6; i++) l->leaf[IR_LEAF_INPUT][6].data[i] = tables[i / 3][i % 3];
 }
 
 static void resize(random_leaves *l, const ir_graph *g, const int64_t *symbols) {
     rp_error err = {0};
-    for (uint32_t i = 0; i < ir_dims_symbol_count(ir_graph_dims(g)); i++) l->symbols[i] = symbols[i];
+    for (uint32_t i = 0; i < ir_dims_symbol_count(ir_graph_dims(g)); i++)
+        l->symbols[i] = symbols[i];
     for (int k = 0; k < 3; k++)
         for (uint32_t i = 0; i < l->n[k]; i++) {
             const ir_node *n = ir_node_at(g, ir_leaf_at(g, (ir_leaf)k, i));
             int64_t dim[IR_MAX_RANK];
-            for (uint32_t d = 0; d < n->shape.rank; d++) dim[d] = ir_dim_eval(ir_graph_dims(g), n->shape.dim[d], symbols);
+            for (uint32_t d = 0; d < n->shape.rank; d++)
+                dim[d] = ir_dim_eval(ir_graph_dims(g), n->shape.dim[d], symbols);
             ir_value_done(&l->leaf[k][i]);
-            CHECK_OK(ir_random_value(n->dtype, dim, n->shape.rank, 2, 77 + i, &l->leaf[k][i], &err), &err);
+            CHECK_OK(ir_random_value(n->dtype, dim, n->shape.rank, 2, 77 + i, &l->leaf[k][i], &err),
+                     &err);
         }
 }
 
@@ -283,7 +359,7 @@ static void step_of_a_cache(void **state) {
     random_leaves l;
     plan_run whole, pieces;
     const char *d;
-    plan_run_options o = eager(2);
+    plan_run_options o = eager(2, gen_isa_best());
     (void)state;
     CHECK_OK(random_leaves_new(g, 5, &l, &err), &err);
     int64_t symbols[4] = {0};
@@ -291,7 +367,8 @@ static void step_of_a_cache(void **state) {
         const char *name;
         int64_t v;
     } sizes[] = {{"T", 9}, {"S", 2}, {"B", 3}, {"NB", 6}};
-    for (size_t i = 0; i < 4; i++) symbols[ir_dims_find(ir_graph_dims(g), sizes[i].name)] = sizes[i].v;
+    for (size_t i = 0; i < 4; i++)
+        symbols[ir_dims_find(ir_graph_dims(g), sizes[i].name)] = sizes[i].v;
     resize(&l, g, symbols);
     fill_step(&l);
     compare(g, &l, "kv", true);
@@ -321,7 +398,8 @@ static void custom_op(void **state) {
     rp_error err = {0};
     (void)state;
     CHECK_OK(rp_op_register(&d, &err), &err);
-    check_text("graph @a(%x: f32[T,9]) where T in [1,40] { %s = slice %x {axis=1, start=3}\n %a = custom %s {name=\"test::twice\"}\n"
+    check_text("graph @a(%x: f32[T,9]) where T in [1,40] { %s = slice %x {axis=1, start=3}\n %a = "
+               "custom %s {name=\"test::twice\"}\n"
                " %b = custom %a {name=\"test::twice\"}\n %c = add %b, %s\n ret %c, %b }",
                true);
 }
@@ -329,8 +407,11 @@ static void custom_op(void **state) {
 static void refusals_name_the_reason(void **state) {
     static const char *const list[][2] = {
         {"graph @a(%x: i64[T]) where T in [1,9] { %a = neg %x\n ret %a }", "i64"},
-        {"graph @b(%x: f32[T,U]) where T in [1,9], U in [1,9] { %a = neg %x\n ret %a }", "unknown size"},
-        {"graph @c(%x: f32[T]) where T in [1,9] { %a = slice %x {axis=0, start=T//2}\n %b = neg %a\n ret %b }", "sum of at most"},
+        {"graph @b(%x: f32[T,U]) where T in [1,9], U in [1,9] { %a = neg %x\n ret %a }",
+         "unknown size"},
+        {"graph @c(%x: f32[T]) where T in [1,9] { %a = slice %x {axis=0, start=T//2}\n %b = neg "
+         "%a\n ret %b }",
+         "sum of at most"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -338,7 +419,7 @@ static void refusals_name_the_reason(void **state) {
         ir_graph *g = parse(list[i][0]);
         random_leaves l;
         plan_run r;
-        plan_run_options o = eager(1);
+        plan_run_options o = eager(1, gen_isa_best());
         CHECK_OK(random_leaves_new(g, 1, &l, &err), &err);
         assert_int_equal(plan_run_graph(g, &l, &o, &r, &err), RP_UNSUPPORTED);
         if (!strstr(err.text, list[i][1])) fail_msg("'%s' does not say '%s'", err.text, list[i][1]);
@@ -381,17 +462,21 @@ static void random_graphs(void **state) {
 
 static void lowering_survives_lost_allocations(void **state) {
     size_t live = base_live();
-    ir_graph *g = parse("graph @e(%x: f32[T,64]) where T in [1,40] { %g = param @g : q4_1[40,64]\n %d = dequant %g\n"
-                        " %a = matmul %x, %d {trans_b=true}\n %s = sum %a {axis=1, keep=true}\n %c = mul %a, %s\n ret %c }");
+    ir_graph *g = parse("graph @e(%x: f32[T,64]) where T in [1,40] { %g = param @g : q4_1[40,64]\n "
+                        "%d = dequant %g\n"
+                        " %a = matmul %x, %d {trans_b=true}\n %s = sum %a {axis=1, keep=true}\n %c "
+                        "= mul %a, %s\n ret %c }");
     lower_options o = {.isa = GEN_ISA_PORTABLE};
     (void)state;
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
         lower_piece p = {0};
         rp_status st = compile_eager.lower(g, &o, &p, &err);
         /* A size that could not be made may also read as one that is not known. */
-        if (st == RP_OK) lower_done(&p);
-        else assert_true(st == RP_NOMEM || st == RP_UNSUPPORTED);
+        if (st == RP_OK)
+            lower_done(&p);
+        else
+            assert_true(st == RP_NOMEM || st == RP_UNSUPPORTED);
     }
     ir_graph_free(g);
     assert_int_equal(base_live(), live);
@@ -401,7 +486,9 @@ static int set_up(void **state) {
     rp_error err = {0};
     (void)state;
     if (!mkdtemp(folder)) return -1;
-    if (compile_toolchain_find(&toolchain, &err) != RP_OK || cache_store_open(folder, &store, &err) != RP_OK) return -1;
+    if (compile_toolchain_find(&toolchain, &err) != RP_OK ||
+        cache_store_open(folder, &store, &err) != RP_OK)
+        return -1;
     return 0;
 }
 

@@ -12,7 +12,8 @@ static void open_operand(const eager_record *r, uint32_t k, const long long *dim
     for (uint32_t i = 0; i < r->rank; i++) o->stride[i] = gen_affine_eval(&f[1 + i], dim);
 }
 
-void portable_open(const eager_record *r, void *const *arg, const long long *dim, int64_t begin, int64_t end, box *b) {
+void portable_open(const eager_record *r, void *const *arg, const long long *dim, int64_t begin,
+                   int64_t end, box *b) {
     b->rank = r->rank ? r->rank : 1;
     b->n = r->n_operands;
     b->dim[0] = end - begin;
@@ -98,8 +99,10 @@ void portable_load_f32(const box_operand *o, int64_t at, int64_t step, int64_t n
     const uint8_t *u = (const uint8_t *)o->base + at;
     switch (o->dtype) {
     case RP_DTYPE_F32:
-        if (step == 1) memcpy(out, f, (size_t)n * sizeof *out);
-        else for (int64_t i = 0; i < n; i++) out[i] = f[i * step];
+        if (step == 1)
+            memcpy(out, f, (size_t)n * sizeof *out);
+        else
+            for (int64_t i = 0; i < n; i++) out[i] = f[i * step];
         break;
     case RP_DTYPE_F16:
         for (int64_t i = 0; i < n; i++) out[i] = rp_f16_to_f32(h[i * step]);
@@ -145,8 +148,10 @@ void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t 
     uint8_t *u = (uint8_t *)o->base + at;
     switch (o->dtype) {
     case RP_DTYPE_F32:
-        if (step == 1) memcpy(f, x, (size_t)n * sizeof *x);
-        else for (int64_t i = 0; i < n; i++) f[i * step] = x[i];
+        if (step == 1)
+            memcpy(f, x, (size_t)n * sizeof *x);
+        else
+            for (int64_t i = 0; i < n; i++) f[i * step] = x[i];
         break;
     case RP_DTYPE_F16:
         for (int64_t i = 0; i < n; i++) h[i * step] = rp_f32_to_f16(x[i]);
@@ -160,20 +165,24 @@ void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t 
     }
 }
 
-void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t n, const int32_t *x) {
+void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t n,
+                        const int32_t *x) {
     void *base = o->base;
     switch (o->dtype) {
     case RP_DTYPE_I32:
         for (int64_t i = 0; i < n; i++) ((int32_t *)base)[at + i * step] = x[i];
         break;
     case RP_DTYPE_I16:
-        for (int64_t i = 0; i < n; i++) ((int16_t *)base)[at + i * step] = (int16_t)rk_clamp(x[i], INT16_MIN, INT16_MAX);
+        for (int64_t i = 0; i < n; i++)
+            ((int16_t *)base)[at + i * step] = (int16_t)rk_clamp(x[i], INT16_MIN, INT16_MAX);
         break;
     case RP_DTYPE_I8:
-        for (int64_t i = 0; i < n; i++) ((int8_t *)base)[at + i * step] = (int8_t)rk_clamp(x[i], INT8_MIN, INT8_MAX);
+        for (int64_t i = 0; i < n; i++)
+            ((int8_t *)base)[at + i * step] = (int8_t)rk_clamp(x[i], INT8_MIN, INT8_MAX);
         break;
     default:
-        for (int64_t i = 0; i < n; i++) ((uint8_t *)base)[at + i * step] = (uint8_t)rk_clamp(x[i], 0, UINT8_MAX);
+        for (int64_t i = 0; i < n; i++)
+            ((uint8_t *)base)[at + i * step] = (uint8_t)rk_clamp(x[i], 0, UINT8_MAX);
         break;
     }
 }

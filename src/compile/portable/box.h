@@ -24,7 +24,8 @@ typedef struct box {
 } box;
 
 /* The space of a record, rows [begin, end) of dim 0. */
-void portable_open(const eager_record *r, void *const *arg, const long long *dim, int64_t begin, int64_t end, box *b);
+void portable_open(const eager_record *r, void *const *arg, const long long *dim, int64_t begin,
+                   int64_t end, box *b);
 /* Joins neighbouring dims that every operand walks as one. */
 void portable_join(box *b);
 /* Walks all but the last dim: fn gets the position of each operand. The last dim is b->dim[b->rank - 1]. */
@@ -36,13 +37,15 @@ void portable_load_f32(const box_operand *o, int64_t at, int64_t step, int64_t n
 void portable_load_i32(const box_operand *o, int64_t at, int64_t step, int64_t n, int32_t *out);
 /* Floats round to nearest even, integers saturate. */
 void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t n, const float *x);
-void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t n, const int32_t *x);
+void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t n,
+                        const int32_t *x);
 /* Whether values of this type are computed as f32 (floats, booleans, blocks), else as i32. */
 static inline bool box_is_f32(rp_dtype t) {
     return t == RP_DTYPE_BOOL || rp_dtype_is_float(t) || rp_dtype_is_quant(t);
 }
 
 /* A kernel of the table. */
-typedef void box_kernel(void *const *arg, const long long *dim, long long begin, long long end, void *scratch);
+typedef void box_kernel(void *const *arg, const long long *dim, long long begin, long long end,
+                        void *scratch);
 
 #endif

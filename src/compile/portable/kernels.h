@@ -17,15 +17,27 @@
 #include "ir/ops.def"
 #undef OP
 
-/* The others. matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. */
-#define PORTABLE_KERNELS(X)                                                                             \
-    X(copy) X(gather) X(iota) X(quantize) X(kv_store) X(matmul) X(matmul_f32) X(matmul_f16) X(matmul_bf16) \
-    X(matmul_q4_0) X(matmul_q4_1) X(matmul_q8_0) X(matmul_packed_q4_0) X(matmul_packed_q4_1) X(matmul_packed_q8_0)
+/* The others. */
+#define PORTABLE_KERNELS(X) \
+    X(copy) X(gather) X(iota) X(quantize) X(kv_store) X(matmul) PACKED_KERNELS(X, )
+/* matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. One an instruction set. */
+#define PACKED_KERNELS(X, isa)                                                     \
+    X(matmul_f32##isa)                                                             \
+    X(matmul_f16##isa) X(matmul_bf16##isa) X(matmul_q4_0##isa) X(matmul_q4_1##isa) \
+        X(matmul_q8_0##isa) X(matmul_packed_q4_0##isa) X(matmul_packed_q4_1##isa)  \
+            X(matmul_packed_q8_0##isa)
+#if defined(__x86_64__)
+#define PORTABLE_X86_KERNELS(X) PACKED_KERNELS(X, _avx2) PACKED_KERNELS(X, _avx512)
+#else
+#define PORTABLE_X86_KERNELS(X)
+#endif
+
 #define PORTABLE_DECLARE(name) box_kernel portable_##name;
 PORTABLE_KERNELS(PORTABLE_DECLARE)
+PORTABLE_X86_KERNELS(PORTABLE_DECLARE)
 #undef PORTABLE_DECLARE
 
-/* Bytes of scratch of the products with packed weights, k columns. */
-int64_t portable_matmul_scratch(int64_t k, bool packed_rows);
+/* Bytes of scratch of the products with packed weights, k columns; enough for every instruction set. */
+int64_t portable_packed_scratch(int64_t k, bool packed_rows);
 
 #endif

@@ -7,10 +7,12 @@ typedef struct cache {
     int64_t step, kv_heads, size, head_dim;
 } cache;
 
-static void store_row(const cache *c, const box_operand *x, int64_t from, const box_operand *to, int64_t slot) {
+static void store_row(const cache *c, const box_operand *x, int64_t from, const box_operand *to,
+                      int64_t slot) {
     float run[BOX_RUN];
     for (int64_t h = 0; h < c->kv_heads; h++) {
-        int64_t place = ((slot / c->size * c->kv_heads + h) * c->size + slot % c->size) * c->head_dim;
+        int64_t place = ((slot / c->size * c->kv_heads + h) * c->size + slot % c->size) *
+                        c->head_dim;
         for (int64_t d = 0; d < c->head_dim; d += BOX_RUN) {
             int64_t n = RP_MIN(c->head_dim - d, BOX_RUN);
             portable_load_f32(x, from + (h * c->head_dim + d) * c->step, c->step, n, run);
@@ -27,10 +29,11 @@ static void kv_run(const box *b, const int64_t *at, void *user) {
     }
 }
 
-void portable_kv_store(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+void portable_kv_store(void *const *arg, const long long *dim, long long begin, long long end,
+                       void *scratch) {
     const eager_record *r = arg[3];
-    cache c = {eager_record_own(r, 0, dim), eager_record_own(r, 1, dim), eager_record_own(r, 2, dim),
-               eager_record_own(r, 3, dim)};
+    cache c = {eager_record_own(r, 0, dim), eager_record_own(r, 1, dim),
+               eager_record_own(r, 2, dim), eager_record_own(r, 3, dim)};
     box b;
     (void)scratch;
     portable_open(r, arg, dim, begin, end, &b);

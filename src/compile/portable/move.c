@@ -6,15 +6,16 @@
 #include "compile/portable/kernels.h"
 
 /* n units or elements, from position `from` of a to position `to` of b. */
-static void move(const eager_record *r, const box_operand *a, int64_t from, int64_t a_step, const box_operand *b,
-                 int64_t to, int64_t b_step, int64_t n) {
+static void move(const eager_record *r, const box_operand *a, int64_t from, int64_t a_step,
+                 const box_operand *b, int64_t to, int64_t b_step, int64_t n) {
     float x[BOX_RUN];
     size_t unit = r->unit;
     if (unit && a_step == 1 && b_step == 1) {
         memcpy(b->base + (size_t)to * unit, a->base + (size_t)from * unit, (size_t)n * unit);
     } else if (unit) {
         for (int64_t i = 0; i < n; i++)
-            memcpy(b->base + (size_t)(to + i * b_step) * unit, a->base + (size_t)(from + i * a_step) * unit, unit);
+            memcpy(b->base + (size_t)(to + i * b_step) * unit,
+                   a->base + (size_t)(from + i * a_step) * unit, unit);
     } else {
         for (int64_t i = 0; i < n; i += BOX_RUN) {
             int64_t k = RP_MIN(n - i, BOX_RUN);
@@ -26,10 +27,12 @@ static void move(const eager_record *r, const box_operand *a, int64_t from, int6
 
 static void copy_run(const box *b, const int64_t *at, void *user) {
     uint32_t last = b->rank - 1;
-    move(user, &b->op[0], at[0], b->op[0].stride[last], &b->op[1], at[1], b->op[1].stride[last], b->dim[last]);
+    move(user, &b->op[0], at[0], b->op[0].stride[last], &b->op[1], at[1], b->op[1].stride[last],
+         b->dim[last]);
 }
 
-void portable_copy(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+void portable_copy(void *const *arg, const long long *dim, long long begin, long long end,
+                   void *scratch) {
     const eager_record *r = arg[2];
     box b;
     (void)scratch;
@@ -55,16 +58,19 @@ static void gather_run(const box *b, const int64_t *at, void *user) {
     const gather *q = user;
     uint32_t last = b->rank - 1;
     const box_operand *table = &b->op[0], *index = &b->op[1], *to = &b->op[2];
-    int64_t n = b->dim[last], t = table->stride[last], s = index->stride[last], o = to->stride[last];
+    int64_t n = b->dim[last], t = table->stride[last], s = index->stride[last],
+            o = to->stride[last];
     if (s == 0) {
         move(q->r, table, at[0] + row_at(q, index, at[1]), t, to, at[2], o, n);
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        move(q->r, table, at[0] + i * t + row_at(q, index, at[1] + i * s), 1, to, at[2] + i * o, 1, 1);
+        move(q->r, table, at[0] + i * t + row_at(q, index, at[1] + i * s), 1, to, at[2] + i * o, 1,
+             1);
 }
 
-void portable_gather(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+void portable_gather(void *const *arg, const long long *dim, long long begin, long long end,
+                     void *scratch) {
     const eager_record *r = arg[3];
     gather q = {r, eager_record_own(r, 0, dim), eager_record_own(r, 1, dim)};
     box b;
@@ -83,12 +89,15 @@ static void iota_run(const box *b, const int64_t *at, void *user) {
     for (int64_t i = 0; i < b->dim[last]; i++) {
         int32_t v = rk_sat(at[0] + i * b->op[0].stride[last]);
         float f = (float)v;
-        if (box_is_f32(to->dtype)) portable_store_f32(to, at[1] + i * to->stride[last], 1, 1, &f);
-        else portable_store_i32(to, at[1] + i * to->stride[last], 1, 1, &v);
+        if (box_is_f32(to->dtype))
+            portable_store_f32(to, at[1] + i * to->stride[last], 1, 1, &f);
+        else
+            portable_store_i32(to, at[1] + i * to->stride[last], 1, 1, &v);
     }
 }
 
-void portable_iota(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+void portable_iota(void *const *arg, const long long *dim, long long begin, long long end,
+                   void *scratch) {
     const eager_record *r = arg[2];
     box b;
     (void)scratch;

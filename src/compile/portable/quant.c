@@ -21,10 +21,12 @@ static void quantize_run(const box *b, const int64_t *at, void *user) {
     uint32_t last = b->rank - 1;
     for (int64_t i = 0; i < b->dim[last]; i++)
         quantize_row(q, &b->op[0], at[0] + i * b->op[0].stride[last],
-                     b->op[1].base + (at[1] + i * b->op[1].stride[last]) * (int64_t)RP_QROW_SIZE(q->k));
+                     b->op[1].base +
+                         (at[1] + i * b->op[1].stride[last]) * (int64_t)RP_QROW_SIZE(q->k));
 }
 
-void portable_quantize(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+void portable_quantize(void *const *arg, const long long *dim, long long begin, long long end,
+                       void *scratch) {
     const eager_record *r = arg[2];
     rows q = {eager_record_own(r, 0, dim), eager_record_own(r, 1, dim)};
     box b;

@@ -18,8 +18,8 @@ typedef struct eager_memory {
 
 typedef struct eager_record {
     uint32_t rank, n_operands, n_own;
-    uint32_t op;     /* ir_op */
-    uint32_t unit;   /* bytes of a unit for kernels that move bytes, else 0 */
+    uint32_t op;   /* ir_op */
+    uint32_t unit; /* bytes of a unit for kernels that move bytes, else 0 */
     eager_memory mem[EAGER_MAX_OPERANDS];
     uint32_t zero; /* records are stored as bytes, so there is no padding in them */
     gen_affine form[];

@@ -17,7 +17,9 @@ static float lane_start(ir_op op) {
 static void into_lanes(ir_op op, const float *x, int64_t n, float *l) {
     for (int64_t i = 0; i < n; i++) {
         float v = x[i], a = l[i % 16];
-        l[i % 16] = op == IR_sum ? a + v : op == IR_amax ? ((a > v || a != a) ? a : v) : ((a < v || a != a) ? a : v);
+        l[i % 16] = op == IR_sum    ? a + v
+                    : op == IR_amax ? ((a > v || a != a) ? a : v)
+                                    : ((a < v || a != a) ? a : v);
     }
 }
 
@@ -60,7 +62,10 @@ static int32_t join_ints(ir_op op, int32_t a, int32_t b) {
 
 static int32_t int_reduce(const reduce *q, const box_operand *o, int64_t at) {
     int32_t x[BOX_RUN];
-    int32_t a = q->op == IR_sum ? 0 : q->op == IR_prod ? 1 : q->op == IR_amax ? INT32_MIN : INT32_MAX;
+    int32_t a = q->op == IR_sum    ? 0
+                : q->op == IR_prod ? 1
+                : q->op == IR_amax ? INT32_MIN
+                                   : INT32_MAX;
     for (int64_t i = 0; i < q->n; i += BOX_RUN) {
         int64_t n = RP_MIN(q->n - i, BOX_RUN);
         portable_load_i32(o, at + i * q->step, q->step, n, x);
@@ -118,7 +123,8 @@ static void reduce_run(const box *b, const int64_t *at, void *user) {
     }
 }
 
-static void reduce_all(ir_op op, void *const *arg, const long long *dim, long long begin, long long end) {
+static void reduce_all(ir_op op, void *const *arg, const long long *dim, long long begin,
+                       long long end) {
     const eager_record *r = arg[2];
     reduce q = {op, eager_record_own(r, 0, dim), eager_record_own(r, 1, dim)};
     box b;
@@ -133,10 +139,11 @@ static void reduce_all(ir_op op, void *const *arg, const long long *dim, long lo
 #define KERNEL_CONTRACT(name)
 #define KERNEL_QUANT(name)
 #define KERNEL_EFFECT(name)
-#define KERNEL_REDUCE(name)                                                                                  \
-    void portable_##name(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) { \
-        (void)scratch;                                                                                       \
-        reduce_all(IR_##name, arg, dim, begin, end);                                                         \
+#define KERNEL_REDUCE(name)                                                                      \
+    void portable_##name(void *const *arg, const long long *dim, long long begin, long long end, \
+                         void *scratch) {                                                        \
+        (void)scratch;                                                                           \
+        reduce_all(IR_##name, arg, dim, begin, end);                                             \
     }
 #define OP(name, kind, arity, attrs, expr) KERNEL_##kind(name)
 #include "ir/ops.def"
