@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "compile/builtin.h"
 #include "compile/compile.h"
+#include "compile/skips.h"
 #include "config/config.h"
 #include "plan/exec.h"
 
@@ -40,6 +41,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     rp_status st = RP_OK;
     compile_toolchain tc = {0};
     compile_stats stats = {0};
+    compile_skips skips;
     char *fields = NULL;
     hal_device_info dev;
     bool eager = is_eager(cfg);
@@ -56,6 +58,9 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
         eager = true;
     }
     RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));
+    RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
+    o.skip_passes = skips.name;
+    o.n_skip_passes = skips.n;
     o.backend = eager ? &compile_eager : &compile_inductor;
     o.passes = !eager;
     o.key_fields = fields;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "compile/skips.h"
 #include "trace/trace.h"
 
 static rp_numerics numerics_of(const rp_compilation_config *c) {
@@ -108,6 +109,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     compile_toolchain tc = {0};
     char *fields = NULL;
     compile_stats hs = {0};
+    compile_skips skips;
     rp_status st = RP_OK;
     bool eager = wants_eager(o->config);
     const char *dump = o->config->debug_dump_path && *o->config->debug_dump_path
@@ -121,6 +123,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                            "no C compiler in PATH and nothing cached; install gcc or set "
                            "REPRISE_CC"));
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
+    RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
     compile_options c = {.backend = eager ? &compile_eager : &compile_inductor,
                          .isa = o->isa,
                          .toolchain = &tc,
@@ -128,6 +131,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .key_fields = fields,
                          .threads = o->threads,
                          .passes = !eager,
+                         .skip_passes = skips.name,
+                         .n_skip_passes = skips.n,
                          .dump_dir = dump,
                          .progress = o->progress,
                          .user = o->user};

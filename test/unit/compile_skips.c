@@ -1,0 +1,55 @@
+/* skip_passes and pass_config reach the passes by name, and what is left out is another piece key. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "compile/skips.h"
+
+static rp_compilation_config *config_of(const char *json) {
+    rp_error err = {0};
+    rp_compilation_config *cfg = rp_config_new();
+    assert_non_null(cfg);
+    CHECK_OK(rp_config_set_json(cfg, json, &err), &err);
+    return cfg;
+}
+
+static void names_come_from_both(void **state) {
+    rp_error err = {0};
+    compile_skips s;
+    rp_compilation_config *cfg =
+        config_of("{\"skip_passes\": [\"fold\"], \"pass_config\": {\"fuse_norm_quant\": false, \"fuse_act_quant\": true}}");
+    (void)state;
+    CHECK_OK(compile_skips_of(cfg, &s, &err), &err);
+    assert_int_equal(s.n, 2);
+    assert_string_equal(s.name[0], "fold");
+    assert_string_equal(s.name[1], "fuse_norm_quant");
+    rp_config_free(cfg);
+}
+
+static void nothing_is_left_out_by_default(void **state) {
+    rp_error err = {0};
+    compile_skips s;
+    rp_compilation_config *cfg = config_of("{}");
+    (void)state;
+    CHECK_OK(compile_skips_of(cfg, &s, &err), &err);
+    assert_int_equal(s.n, 0);
+    rp_config_free(cfg);
+}
+
+static void unknown_names_are_refused(void **state) {
+    rp_error err = {0};
+    compile_skips s;
+    rp_compilation_config *cfg = config_of("{\"skip_passes\": [\"folt\"]}");
+    (void)state;
+    assert_int_equal(compile_skips_of(cfg, &s, &err), RP_CONFIG);
+    assert_string_equal(err.text, "no pass folt; nearest: fold");
+    rp_config_free(cfg);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_come_from_both),
+        cmocka_unit_test(nothing_is_left_out_by_default),
+        cmocka_unit_test(unknown_names_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
