@@ -1,6 +1,6 @@
 $ reprise help
 reprise COMMAND [ARGUMENTS] [FLAGS]
-
+|
   run       writes text with a model
   score     log probabilities of a given continuation (teacher forcing)
   eval      runs a graph in text form on seeded random inputs
@@ -14,13 +14,10 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   opt       runs passes over a graph in text form, prints any later stage
   doctor    what this machine offers: processor, compiler, cache, model
   help      this list, or more about one thing
-
+|
 reprise help COMMAND lists its flags; reprise help cli, config, env, exit-codes, models tell more.
-
+|
   reprise run smollm2 "Give me one short sentence about the sea."
-
-
-
 $ reprise --version
 reprise 0.1.0
 $ reprise help exit-codes
@@ -36,24 +33,22 @@ synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]
                                  a model of generated weights; NAME is tiny, smollm2-135m, llama-1b or llama-8b
 $ reprise help doctor
 reprise doctor: what this machine offers: processor, compiler, cache, model
-
+|
   --cache-dir FOLDER                 folder of the compile cache
   --json                             one JSON object a line, each with "event", on standard output
   --quiet                            no summary and no progress on standard error
   --log-level LEVEL                  error, warning (the default), info or debug
   --logs NAMES                       log channels as in REPRISE_LOGS: recompiles,+fusion
   --help                             this text
-
 $ reprise doctor --help
 reprise doctor: what this machine offers: processor, compiler, cache, model
-
+|
   --cache-dir FOLDER                 folder of the compile cache
   --json                             one JSON object a line, each with "event", on standard output
   --quiet                            no summary and no progress on standard error
   --log-level LEVEL                  error, warning (the default), info or debug
   --logs NAMES                       log channels as in REPRISE_LOGS: recompiles,+fusion
   --help                             this text
-
 $ reprise doctor --json | field problems compiler.reason cache.writable
 problems 0
 compiler.reason null

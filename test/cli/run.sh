@@ -1,9 +1,11 @@
 #!/bin/bash
-# The command as it is typed. Transcripts (*.t): "$ command", the lines it prints, "! " before those of standard
-# error, "? code" when it is not 0. BLESS=1 rewrites them. What a transcript cannot hold is checked below.
+# The command as it is typed. Transcripts (*.t): "$ command", the lines it prints ("|" is an empty one), "! " before
+# those of standard error, "? code" when it is not 0. BLESS=1 rewrites them. What they cannot hold is checked below.
 # In a transcript `reprise` is the built command; events, field and same are the functions of this file.
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
+export REPRISE=${REPRISE:-$root/build/reprise}
+[ -x "$REPRISE" ] || { echo "FAIL cli: there is no $REPRISE"; exit 1; }
 tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
 export REPRISE_CACHE_DIR=${REPRISE_CACHE_DIR:-$tmp/cache} LC_ALL=C
 export here
@@ -49,7 +51,7 @@ run_transcript() {
             printf '%s\n' "$line"
             (eval "${line#\$ }") >out 2>err </dev/null
             rc=$?
-            cat out
+            sed 's/^$/|/; s/^#/| #/' out
             sed 's/^/! /' err
             [ $rc = 0 ] || echo "? $rc"
             ;;
