@@ -157,8 +157,9 @@ static kir_ref block_value(lowerer *L, const block *b, kir_ref j, bool fragment)
     return v;
 }
 
-/* d = max|x| / 32767; q = x / d rounded half to even, clamped, NaN to 0; all 0 when d is. The definition is
- * rp_quant_block of gen/embed/prelude.h; block_idx counts blocks within the row. */
+/* d = max|x| / 32767; q = x / d rounded half to even, clamped, NaN to 0; all 0 when d is (x is tiny then, and rounds
+ * to 0 by itself). The definition is rp_quant_block of gen/embed/prelude.h; it is clamped as an integer here, which gives
+ * the same and vectorises. block_idx counts blocks within the row. */
 static void quantize_block(lowerer *L, const block *b, lower_ref at, kir_ref row, kir_ref block_idx,
                            bool fragment) {
     int64_t k = 0;
@@ -178,14 +179,10 @@ static void quantize_block(lowerer *L, const block *b, lower_ref at, kir_ref row
         kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, k / 32 * 18)), block_idx);
     j = kir_begin(K, KIR_LOOP, n32);
     kir_ref v = kir_alu(K, IR_div, block_value(L, b, j, fragment), by, KIR_NONE);
-    v = kir_alu(K, IR_where, none, zero, v);
-    v = kir_alu(K, IR_where, kir_alu(K, IR_gt, v, kir_const_f(K, 32767.0), KIR_NONE),
-                kir_const_f(K, 32767.0), v);
-    v = kir_alu(K, IR_where, kir_alu(K, IR_lt, v, kir_const_f(K, -32767.0), KIR_NONE),
-                kir_const_f(K, -32767.0), v);
-    v = kir_alu(K, IR_where, kir_alu(K, IR_eq, v, v, KIR_NONE), v, zero);
-    kir_store(K, q, kir_bin(K, KIR_IADD, qrow, j),
-              kir_cvt(K, KIR_I32, kir_alu(K, IR_round, v, KIR_NONE, KIR_NONE)));
+    v = kir_cvt(K, KIR_I32, kir_alu(K, IR_round, v, KIR_NONE, KIR_NONE));
+    v = kir_alu(K, IR_max, v, kir_from_index(K, KIR_I32, kir_const_i(K, -32767)), KIR_NONE);
+    v = kir_alu(K, IR_min, v, kir_from_index(K, KIR_I32, kir_const_i(K, 32767)), KIR_NONE);
+    kir_store(K, q, kir_bin(K, KIR_IADD, qrow, j), v);
     kir_end(K);
     j = kir_begin_reduce(K, KIR_SUM, n32);
     kir_ref total = kir_yield(K, kir_load(K, q, kir_bin(K, KIR_IADD, qrow, j)));
