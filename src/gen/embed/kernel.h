@@ -43,8 +43,8 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
     for (int i = 0; i < 2; i++) l[i] = op(l[i], l[i + 2]);   \
     return op(l[0], l[1]);
 #define RK_ADD(a, b) ((a) + (b))
-#define RK_MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
-#define RK_MIN(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define RK_MAX(a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
+#define RK_MIN(a, b) (((a) < (b)) | ((a) != (a)) ? (a) : (b))
 RP_INLINE float rk_sum16(float *l) { RK_FOLD(RK_ADD) }
 RP_INLINE float rk_max16(float *l) { RK_FOLD(RK_MAX) }
 RP_INLINE float rk_min16(float *l) { RK_FOLD(RK_MIN) }
@@ -58,10 +58,12 @@ RP_INLINE rp_i32 rk_clamp(rp_i32 v, rp_i32 lo, rp_i32 hi)
 /* Truncates, saturates; NaN gives 0. */
 RP_INLINE rp_i32 rk_to_i32(float x)
 {
-    float in = x >= -2147483648.0f && x < 2147483648.0f ? x : 0.0f;
-    rp_i32 r = (rp_i32)in;
-    r = x >= 2147483648.0f ? 2147483647 : r;
-    return x < -2147483648.0f ? -2147483647 - 1 : r;
+    /* One comparison a choice: with two joined the loop around it does not vectorise. */
+    float c = x > 2147483520.0f ? 2147483520.0f : x;
+    c = c < -2147483648.0f ? -2147483648.0f : c;
+    c = c == c ? c : 0.0f;
+    rp_i32 r = (rp_i32)c;
+    return x >= 2147483648.0f ? 2147483647 : r;
 }
 
 RP_INLINE rp_i32 rk_sat(long long v)
