@@ -102,6 +102,49 @@ static void cli_page(bool markdown) {
             (void)tool_help_command(&tool_commands[i], true);
 }
 
+/* --- as events ---------------------------------------------------------------------- */
+
+static json_t *text_or_null(const char *z) {
+    return z ? json_string(z) : json_null();
+}
+
+static bool command_events(void) {
+    bool ok = true;
+    for (size_t i = 0; ok && i < tool_n_commands; i++) {
+        const tool_command *c = &tool_commands[i];
+        ok = tool_event("command",
+                        json_pack("{s:s,s:s,s:s,s:b}", "name", c->name, "args", c->args, "help",
+                                  c->help, "supported", (int)(c->where != TOOL_ABSENT)),
+                        10);
+    }
+    return ok;
+}
+
+static bool flag_events(const tool_command *c) {
+    bool ok = true;
+    for (int i = 0; ok && i < TOOL_FLAG_COUNT_; i++) {
+        const tool_flag_info *f = &tool_flags[i];
+        if (!(f->where & c->where)) continue;
+        ok = tool_event("flag",
+                        json_pack("{s:s,s:o,s:o,s:s}", "name", f->name, "value",
+                                  text_or_null(f->value), "setting", text_or_null(f->key), "help",
+                                  f->help),
+                        10);
+    }
+    return ok;
+}
+
+/* Commands, or the flags of one; topics are pages for people. */
+static int help_events(const char *topic) {
+    if (!topic || strcmp(topic, "cli") == 0) return command_events() ? 0 : TOOL_EXIT_FAILED;
+    for (size_t i = 0; i < tool_n_commands; i++)
+        if (strcmp(topic, tool_commands[i].name) == 0)
+            return flag_events(&tool_commands[i]) ? 0 : TOOL_EXIT_FAILED;
+    return tool_usage("help --json knows commands only; leave --json out for '%s'", topic);
+}
+
+/* --- as text ------------------------------------------------------------------------- */
+
 static int print_owned(rp_status st, char *text, const rp_error *err) {
     if (st != RP_OK) return tool_fail(st, err);
     (void)fputs(text, stdout);
@@ -142,6 +185,7 @@ static int help_topic(const char *topic, bool markdown) {
 
 int tool_help(tool_args *a) {
     bool markdown = tool_on(a, TOOL_FLAG_MARKDOWN);
+    if (a->json) return help_events(a->n_pos > 0 ? a->pos[0] : NULL);
     if (a->n_pos > 0) return help_topic(a->pos[0], markdown);
     (void)printf("reprise COMMAND [ARGUMENTS] [FLAGS]\n\n");
     for (size_t i = 0; i < tool_n_commands; i++)

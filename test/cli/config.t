@@ -26,6 +26,12 @@ $ reprise run synthetic:tiny hi --cudagraph-mode PIECEWIZE
 $ reprise run synthetic:tiny hi -cc.tensor_parallel_size=2
 ! reprise: tensor_parallel_size=2 is not supported: a model runs on one device; leave it at 1
 ? 3
+$ reprise run synthetic:tiny hi --tensor-parallel-size 2
+! reprise: tensor_parallel_size=2 is not supported: a model runs on one device; leave it at 1
+? 3
+$ reprise run synthetic:tiny hi --block-size=32
+! reprise: kv_cache_block_size=32 is not supported: attention kernels read blocks of 16; leave it at 16
+? 3
 $ reprise run synthetic:tiny hi -cc.compile_mm_encoder=true
 ! reprise: compile_mm_encoder=true is not supported: no architecture here has a vision encoder; leave it at false
 ? 3

@@ -58,3 +58,12 @@ $ REPRISE_CC=/nonexistent/cc reprise doctor 2>&1 | grep -c BAD
 $ REPRISE_CC=/nonexistent/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
+$ reprise help --json | events
+command 13
+$ reprise help run --json | field name value setting
+name "help"
+value null
+setting null
+$ reprise help config --json
+! reprise: help --json knows commands only; leave --json out for 'config'
+? 2
