@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "base/spawn.h"
 #include "base/str.h"
 
@@ -127,8 +128,8 @@ rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, 
 out:
     base_free(path);
     base_buf_done(&b);
-    if (base_path_remove(dir, &ignored) != RP_OK) {
-        /* A folder left in TMPDIR harms nobody; the compile itself is done. */
-    }
+    /* Memory may have been short for a moment only; a folder left in TMPDIR after that harms nobody. */
+    if (base_path_remove(dir, &ignored) != RP_OK && base_path_remove(dir, &ignored) != RP_OK)
+        base_log(RP_LOG_DEBUG, "%s is left behind: %s", dir, ignored.text);
     return st;
 }

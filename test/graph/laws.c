@@ -15,7 +15,7 @@
 #include "trace/trace.h"
 
 #define MODEL "synthetic:tiny"
-#define SMALL                                                                                \
+#define SMALL                                                                                  \
     "level=3", "max_num_seqs=4", "max_num_batched_tokens=32", "max_model_len=64", "threads=1", \
         "cudagraph_num_of_warmups=1"
 enum { N_REQUESTS = 7, MAX_OUT = 20, MAX_STEPS = 512 };
@@ -50,7 +50,8 @@ static bool serve_step(rp_engine *e, served *s, step_fn before, step_fn after) {
     assert_true(s->n_steps < MAX_STEPS);
     s->step[s->n_steps++] = base_hash(logits, b->num_logits * vocab * sizeof *logits);
     if (after) after(e, b);
-    CHECK_OK(engine_sampler_batch(e->sampler, b, logits, vocab, e->tokens, e->logprobs, &err), &err);
+    CHECK_OK(engine_sampler_batch(e->sampler, b, logits, vocab, e->tokens, e->logprobs, &err),
+             &err);
     engine_sched_commit(e->sched, e->tokens, e->logprobs);
     while ((r = engine_sched_take_finished(e->sched))) ((engine_job *)r->user)->finished = true;
     return true;
@@ -186,7 +187,8 @@ static void check_stray(rp_engine *e, const void *range, const char *what) {
     hal_range_remove(e->device, range);
     rp_status st = engine_runner_capture(e->runner, &report, &err);
     if (st != RP_INTERNAL || !strstr(err.text, "lies in no registered range"))
-        fail_msg("%s is not registered and capture gave %s: %s", what, rp_status_name(st), err.text);
+        fail_msg("%s is not registered and capture gave %s: %s", what, rp_status_name(st),
+                 err.text);
     rp_engine_close(e);
 }
 
@@ -291,7 +293,8 @@ static void serving_writes_its_own_blocks(void **state) {
         size_t size;
         uint32_t untouched = 0;
         rp_engine *e = open_mode(modes[i]);
-        uint32_t n_blocks = engine_kv_n_usable(e->kv) + 1, planes = 2 * model_source_hparams(e->source)->n_layer;
+        uint32_t n_blocks = engine_kv_n_usable(e->kv) + 1,
+                 planes = 2 * model_source_hparams(e->source)->n_layer;
         touched = calloc(n_blocks, 1);
         fill_kv(e, &copy, &size);
         serve(e, &s, note_blocks, NULL);
@@ -341,10 +344,9 @@ static void a_late_capture_is_refused_or_counted(void **state) {
     (void)state;
     for (int fatal = 0; fatal < 2; fatal++) {
         rp_error err = {0};
-        rp_engine *e =
-            engine_must(MODEL, (const char *[]){SMALL, "cudagraph_mode=FULL",
-                                                "cudagraph_capture_sizes=[1,2]",
-                                                fatal ? "sealed=fatal" : "sealed=warn", NULL});
+        rp_engine *e = engine_must(
+            MODEL, (const char *[]){SMALL, "cudagraph_mode=FULL", "cudagraph_capture_sizes=[1,2]",
+                                    fatal ? "sealed=fatal" : "sealed=warn", NULL});
         rp_request_options r = RP_REQUEST_OPTIONS_INIT;
         uint64_t id, builds = hal_device_counters(e->device)->graph_builds;
         bool more = true;
@@ -397,7 +399,8 @@ static void every_eager_step_has_a_reason(void **state) {
     static served s;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        rp_engine *e = engine_must(MODEL, (const char *[]){SMALL, cases[i].mode, cases[i].sizes, NULL});
+        rp_engine *e =
+            engine_must(MODEL, (const char *[]){SMALL, cases[i].mode, cases[i].sizes, NULL});
         serve(e, &s, NULL, NULL);
         uint64_t eager = engine_runner_state(e->runner)->steps[RP_CUDAGRAPH_NONE];
         assert_true(eager > 0);
@@ -406,8 +409,8 @@ static void every_eager_step_has_a_reason(void **state) {
                      (int)skipped(e, cases[i].reason), cases[i].reason);
         rp_engine_close(e);
     }
-    rp_engine *e = engine_must(
-        MODEL, (const char *[]){"level=0", "cudagraph_mode=FULL_AND_PIECEWISE", NULL});
+    rp_engine *e =
+        engine_must(MODEL, (const char *[]){"level=0", "cudagraph_mode=FULL_AND_PIECEWISE", NULL});
     assert_true(noted(e, "cudagraph_mode", "PIECEWISE graphs need level 3"));
     assert_string_equal(engine_text(e, "cudagraph_mode"), "FULL_DECODE_ONLY");
     rp_engine_close(e);
@@ -420,8 +423,9 @@ static void require_graph_makes_a_skip_an_error(void **state) {
     uint64_t id;
     bool more;
     (void)state;
-    rp_engine *e = engine_must(MODEL, (const char *[]){SMALL, "require_graph=true", "cudagraph_mode=FULL",
-                                                       "cudagraph_capture_sizes=[1,2,4]", NULL});
+    rp_engine *e =
+        engine_must(MODEL, (const char *[]){SMALL, "require_graph=true", "cudagraph_mode=FULL",
+                                            "cudagraph_capture_sizes=[1,2,4]", NULL});
     r.prompt_ids = prompt;
     r.n_prompt_ids = 9;
     r.max_tokens = 4;

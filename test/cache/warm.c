@@ -1,0 +1,256 @@
+/* Warm starts and cold ones in processes of their own (this program starts itself): a moved cache serves without
+ * compiler and without PATH; without cache and compiler the portable kernels do; cold builds are byte-identical. */
+#include "support/check.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/spawn.h"
+#include "support/engines.h"
+#include "support/trees.h"
+#include "trace/trace.h"
+
+enum { N_OUT = 12 };
+static char self[512];
+
+/* ---- the child: opens, generates, prints counts ---------------------------------------------------------- */
+
+/* argv: child MODEL THREADS. One line: traces compiles spawned children level notes tokens... */
+static int child(char **argv) {
+    static const int32_t prompt[] = {10, 20, 30, 40, 50};
+    const char *settings[] = {
+        "level=3", "max_num_seqs=4", "max_num_batched_tokens=32", "max_model_len=64", NULL, NULL};
+    int32_t out[N_OUT];
+    rp_error err = {0};
+    char threads[32];
+    struct rusage children = {0};
+    (void)snprintf(threads, sizeof threads, "threads=%s", argv[3]);
+    settings[4] = threads;
+    rp_engine *e = engine_with(argv[2], settings, &err);
+    if (!e) {
+        printf("error %s\n", err.text);
+        return 1;
+    }
+    uint32_t n = engine_greedy(e, prompt, 5, N_OUT, out);
+    const rp_config_note *notes;
+    size_t n_notes = rp_config_notes(rp_engine_config(e), &notes), portable = 0, cache = 0;
+    for (size_t i = 0; i < n_notes; i++) {
+        portable += strstr(notes[i].reason, "portable kernels") != NULL;
+        cache += strcmp(notes[i].what, "cache") == 0 && notes[i].reason[0];
+    }
+    (void)getrusage(RUSAGE_CHILDREN, &children); /* any process waited for has used some pages */
+    printf("%d %d %d %d %d %d %d", (int)trace_count(), (int)engine_count(e, "compiles"),
+           (int)base_spawn_count(), children.ru_minflt > 0, (int)engine_count(e, "level"),
+           (int)portable, (int)cache);
+    for (uint32_t i = 0; i < n; i++) printf(" %d", (int)out[i]);
+    printf("\n");
+    rp_engine_close(e);
+    return n == N_OUT ? 0 : 1;
+}
+
+/* ---- the parent ------------------------------------------------------------------------------------------------ */
+
+typedef struct report {
+    int traces, compiles, spawned, children, level, portable, cache;
+    int32_t out[N_OUT];
+} report;
+
+typedef struct how {
+    const char *model, *threads, *dir;
+    bool bare; /* no PATH, no compiler */
+} how;
+
+static void exec_child(const how *h, const char *out) {
+    static char dir[600], tmp[600];
+    (void)snprintf(dir, sizeof dir, "REPRISE_CACHE_DIR=%s", h->dir);
+    (void)snprintf(tmp, sizeof tmp, "TMPDIR=%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    char *bare[] = {dir, tmp, (char[]){"PATH=/nonexistent"}, (char[]){"REPRISE_CC=/nonexistent"},
+                    NULL};
+    char path[4096];
+    (void)snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
+    char *usual[] = {dir, tmp, path, NULL};
+    char *argv[] = {self, (char[]){"child"}, (char *)(uintptr_t)h->model,
+                    (char *)(uintptr_t)h->threads, NULL};
+    int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0 || dup2(fd, 1) < 0) _exit(126);
+    (void)execve(self, argv, h->bare ? bare : usual);
+    _exit(127);
+}
+
+static report run_child(const how *h) {
+    char dir[600], out[640], *text, *at;
+    size_t size;
+    int status = 0;
+    report r;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("out"));
+    (void)snprintf(out, sizeof out, "%s/said", dir);
+    (void)fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) exec_child(h, out);
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    text = (char *)tree_read(dir, "said", &size);
+    text[size] = 0;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("child with %s: status %x: %s", h->model, (unsigned)status, text);
+    at = text;
+    int *const field[] = {&r.traces, &r.compiles, &r.spawned, &r.children,
+                          &r.level,  &r.portable, &r.cache};
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++) *field[i] = (int)strtol(at, &at, 10);
+    for (int i = 0; i < N_OUT; i++) r.out[i] = (int32_t)strtol(at, &at, 10);
+    free(text);
+    return r;
+}
+
+static char cold_dir[640];
+
+static void check_warm(const char *model) {
+    char moved[660];
+    (void)snprintf(cold_dir, sizeof cold_dir, "%s", tree_new("cold"));
+    report cold = run_child(&(how){model, "1", cold_dir, false});
+    assert_int_equal(cold.traces, 2);
+    assert_true(cold.compiles > 0);
+    assert_true(cold.spawned > cold.compiles); /* and one asks for the version */
+    assert_true(cold.children);
+    assert_int_equal(cold.level, 3);
+    (void)snprintf(moved, sizeof moved, "%s-moved", cold_dir);
+    tree_remove(moved);
+    assert_int_equal(rename(cold_dir, moved), 0);
+    report warm = run_child(&(how){model, "1", moved, true});
+    assert_int_equal(warm.traces, 0);
+    assert_int_equal(warm.compiles, 0);
+    assert_int_equal(warm.spawned, 0);
+    assert_int_equal(warm.children, 0);
+    assert_int_equal(warm.level, 3);
+    assert_int_equal(warm.portable, 0);
+    assert_memory_equal(warm.out, cold.out, sizeof cold.out);
+}
+
+static void a_moved_cache_is_warm_without_compiler(void **state) {
+    (void)state;
+    check_warm("synthetic:tiny");
+}
+
+static void the_same_for_the_real_model(void **state) {
+    const char *path = getenv("REPRISE_TEST_MODEL");
+    (void)state;
+    if (!path) SKIP_TEST("REPRISE_TEST_MODEL names no GGUF file of SmolLM2");
+    check_warm(path);
+}
+
+static void no_compiler_and_nothing_cached(void **state) {
+    char dir[600];
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("with"));
+    report with = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("without"));
+    report without = run_child(&(how){"synthetic:tiny", "1", dir, true});
+    assert_int_equal(without.compiles, 0);
+    assert_int_equal(without.spawned, 0);
+    assert_int_equal(without.level, 0);
+    assert_int_equal(without.portable, 1);
+    assert_memory_equal(without.out, with.out, sizeof with.out);
+    /* Where the compiler is back, the portable plan does not stand in its way. */
+    report again = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    assert_int_equal(again.level, 3);
+    assert_int_equal(again.portable, 0);
+    assert_true(again.compiles > 0);
+}
+
+/* ---- law 9 ----------------------------------------------------------------------------------------------------- */
+
+static void cold_builds_are_identical(void **state) {
+    char a[600], b[600];
+    (void)state;
+    (void)snprintf(a, sizeof a, "%s", tree_new("one"));
+    report x = run_child(&(how){"synthetic:tiny,layers=5", "1", a, false});
+    (void)snprintf(b, sizeof b, "%s", tree_new("two-of-a-longer-name"));
+    (void)setenv("TMPDIR", tree_new("tmp-of-another-name"), 1);
+    report y = run_child(&(how){"synthetic:tiny,layers=5", "2", b, false});
+    assert_int_equal(x.compiles, y.compiles);
+    assert_memory_equal(x.out, y.out, sizeof x.out);
+    /* plan, weights, texts, and code with its checksum for three pieces and the head */
+    assert_true(tree_same(a, b) >= 2 + 4 * 2 + 2);
+}
+
+/* ---- folders that cannot be used ----------------------------------------------------------------------------------- */
+
+static void check_uncached(const char *dir, const report *want, const char *what) {
+    report r = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    if (r.cache != 1) fail_msg("%s: %d notes say that the cache is not used", what, r.cache);
+    assert_int_equal(r.level, 3);
+    assert_true(r.compiles > 0);
+    assert_memory_equal(r.out, want->out, sizeof r.out);
+}
+
+static void unusable_folders_run_uncached(void **state) {
+    char dir[600], path[700];
+    report want;
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("usable"));
+    want = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    assert_int_equal(want.cache, 0);
+    /* a file where the folder should be */
+    tree_write(dir, "file", "x", 1);
+    (void)snprintf(path, sizeof path, "%s/file", dir);
+    check_uncached(path, &want, "a file");
+    check_uncached("/proc/reprise", &want, "unwritable");
+    /* others can write to it */
+    (void)snprintf(path, sizeof path, "%s", tree_new("open"));
+    assert_int_equal(chmod(path, 0777), 0);
+    check_uncached(path, &want, "writable by others");
+    tree_list l = tree_files(path);
+    assert_int_equal(l.n, 0);
+    tree_list_free(&l);
+    /* somebody else's */
+    if (geteuid() == 0) {
+        (void)snprintf(path, sizeof path, "%s", tree_new("foreign"));
+        assert_int_equal(chown(path, 4242, 4242), 0);
+        check_uncached(path, &want, "foreign");
+    }
+    if (access("/dev/full", W_OK) == 0) check_uncached("/dev/full", &want, "a device");
+}
+
+/* ---- full disk --------------------------------------------------------------------------------------------------- */
+
+/* RLIMIT_FSIZE stops writes as a full disk does; SIGXFSZ is inherited as ignored. */
+static void a_full_disk_costs_speed_only(void **state) {
+    static const char many[] =
+        "synthetic:tiny,layers=64"; /* weights of more bytes than any compiler output */
+    char dir[600];
+    struct rlimit old, small = {1500000, 1500000};
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("ample"));
+    report want = run_child(&(how){many, "1", dir, false});
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("full"));
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    report r = run_child(&(how){many, "1", dir, false}); /* code fits, weights do not */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_memory_equal(r.out, want.out, sizeof r.out);
+    assert_int_equal(r.level, 3);
+    tree_no_temporaries(dir);
+    report after = run_child(&(how){many, "1", dir, false});
+    assert_memory_equal(after.out, want.out, sizeof r.out);
+    assert_int_equal(after.cache, 0);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 3 && strcmp(argv[1], "child") == 0) return child(argv);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_moved_cache_is_warm_without_compiler),
+        cmocka_unit_test(the_same_for_the_real_model),
+        cmocka_unit_test(no_compiler_and_nothing_cached),
+        cmocka_unit_test(cold_builds_are_identical),
+        cmocka_unit_test(unusable_folders_run_uncached),
+        cmocka_unit_test(a_full_disk_costs_speed_only),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

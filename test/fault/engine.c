@@ -1,0 +1,321 @@
+/* Every allocation and every system call of an engine's life fails in turn: opening warm, submitting, serving, scoring,
+ * summary, each as a whole and alone. A clean error, nothing leaked, nothing half-written, and the same engine and
+ * cache work afterwards. The cold path, runs of the compiler included, is sampled. */
+#include "support/check.h"
+
+#include <dirent.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "support/engines.h"
+#include "support/stored_cc.h"
+#include "support/trees.h"
+
+#define MODEL "synthetic:tiny"
+#define SMALL                                                                                  \
+    "level=3", "max_num_seqs=4", "max_num_batched_tokens=32", "max_model_len=64", "threads=1", \
+        "cudagraph_mode=FULL_AND_PIECEWISE"
+enum { N_OUT = 6, COLD_SAMPLES = 120 };
+
+typedef bool (*fail_nth_fn)(uint64_t n);
+static const char *const kinds[] = {"allocation", "system call"};
+static const fail_nth_fn fail_nth[] = {base_alloc_fail_nth, base_sys_fail_nth};
+
+static const char *const small[] = {SMALL, NULL};
+static const int32_t prompt[] = {10, 20, 30, 40, 50};
+static int32_t expected[N_OUT];
+static char full[512], work[512], tmp[512]; /* a filled cache, the one in use, TMPDIR */
+
+static size_t open_files(void) {
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (readdir(d)) n++;
+    (void)closedir(d);
+    return n;
+}
+
+/* ---- stages: each gives its status; what it gives must be right ------------------------------------- */
+
+static rp_status submit_one(rp_engine *e, uint64_t *id, rp_error *err) {
+    static const char *const stops[] = {"never", "comes"};
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 5;
+    r.max_tokens = N_OUT;
+    r.ignore_eos = true;
+    r.stop = stops;
+    r.n_stop = 2;
+    return rp_engine_submit(e, &r, id, err);
+}
+
+static rp_status run_all(rp_engine *e, rp_error *err) {
+    rp_status st = RP_OK;
+    for (bool more = true; more && st == RP_OK;) st = rp_engine_step(e, &more, err);
+    return st;
+}
+
+static rp_status do_generate(rp_engine *e, rp_error *err) {
+    uint64_t id = 0;
+    rp_result res;
+    rp_status st = submit_one(e, &id, err);
+    if (st != RP_OK) return st;
+    st = run_all(e, err);
+    if (st == RP_OK) st = rp_engine_result(e, id, &res, err);
+    if (st == RP_OK) {
+        assert_int_equal(res.n_output_ids, N_OUT);
+        assert_memory_equal(res.output_ids, expected, sizeof expected);
+    }
+    rp_engine_release(e, id);
+    return st;
+}
+
+static rp_status do_text(rp_engine *e, rp_error *err) {
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    rp_message m[] = {{"system", "be brief"}, {"user", "hello"}};
+    uint64_t id = 0;
+    r.messages = m;
+    r.n_messages = 2;
+    r.max_tokens = 4;
+    rp_status st = rp_engine_submit(e, &r, &id, err);
+    if (st == RP_OK) st = run_all(e, err);
+    rp_engine_release(e, id);
+    return st;
+}
+
+static rp_status do_score(rp_engine *e, rp_error *err) {
+    static const int32_t next[] = {1, 2, 3};
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    double ppl = 0;
+    o.prompt_ids = prompt;
+    o.n_prompt_ids = 5;
+    o.continuation_ids = next;
+    o.n_continuation_ids = 3;
+    o.step = 4;
+    o.top_logits = 3;
+    rp_status st = rp_engine_score(e, &o, &ppl, err);
+    if (st == RP_OK) assert_true(ppl > 1.0);
+    return st;
+}
+
+static rp_status do_reports(rp_engine *e, rp_error *err) {
+    char *text = NULL;
+    rp_status st = rp_engine_summary(e, &text, err);
+    rp_engine_text_free(text);
+    text = NULL;
+    if (st == RP_OK) st = rp_engine_coverage(e, &text, err);
+    rp_engine_text_free(text);
+    return st;
+}
+
+static rp_status do_tokens(rp_engine *e, rp_error *err) {
+    int32_t *ids = NULL;
+    uint32_t n = 0;
+    char *text = NULL;
+    rp_status st = rp_engine_tokenize(e, "h\xc3\xa9llo", 6, &ids, &n, err);
+    if (st == RP_OK) st = rp_engine_detokenize(e, ids, n, &text, err);
+    if (st == RP_OK) assert_string_equal(text, "h\xc3\xa9llo");
+    rp_engine_text_free(ids);
+    rp_engine_text_free(text);
+    return st;
+}
+
+static const struct {
+    const char *name;
+    rp_status (*run)(rp_engine *e, rp_error *err);
+} stages[] = {{"generate", do_generate},
+              {"chat", do_text},
+              {"score", do_score},
+              {"reports", do_reports},
+              {"tokens", do_tokens}};
+enum { N_STAGES = sizeof stages / sizeof *stages };
+
+static void check_status(const char *what, int kind, uint64_t n, rp_status st,
+                         const rp_error *err) {
+    if (st == RP_OK) return;
+    if (err->code != st || !err->text[0])
+        fail_msg("%s, %s %d: %s without a text", what, kinds[kind], (int)n, rp_status_name(st));
+    if (strchr(err->text, '\n'))
+        fail_msg("%s, %s %d: more than a line: %s", what, kinds[kind], (int)n, err->text);
+    if (st == RP_INTERNAL || st == RP_INVALID || st == RP_CONFIG)
+        fail_msg("%s, %s %d: %s: %s", what, kinds[kind], (int)n, rp_status_name(st), err->text);
+}
+
+/* ---- each stage alone --------------------------------------------------------------------------------- */
+
+static void stages_survive_each_failure(void **state) {
+    (void)state;
+    rp_engine *e = engine_must(MODEL, small);
+    for (size_t s = 0; s < N_STAGES; s++)
+        for (int kind = 0; kind < 2; kind++) {
+            bool fired = true;
+            uint64_t n = 1;
+            for (; fired; n++) {
+                rp_error err = {0}, good = {0};
+                CHECK_OK(stages[s].run(e, &good), &good);
+                size_t live = base_live();
+                (void)fail_nth[kind](n);
+                rp_status st = stages[s].run(e, &err);
+                fired = fail_nth[kind](0);
+                check_status(stages[s].name, kind, n, st, &err);
+                if (!fired) CHECK_OK(st, &err);
+                if (base_live() != live)
+                    fail_msg("%s, %s %d: %d blocks leaked", stages[s].name, kinds[kind], (int)n,
+                             (int)(base_live() - live));
+                CHECK_OK(engine_kv_check(e->kv, &good), &good);
+            }
+            printf("%s: %d %ss\n", stages[s].name, (int)n - 2, kinds[kind]);
+        }
+    rp_engine_close(e);
+}
+
+/* ---- the whole life, warm --------------------------------------------------------------------------------- */
+
+static rp_status live_once(rp_error *err) {
+    rp_engine *e = engine_with(MODEL, small, err);
+    if (!e) return err->code;
+    rp_status st = do_generate(e, err);
+    rp_engine_close(e);
+    return st;
+}
+
+static void warm_life_survives_each_failure(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        bool fired = true;
+        uint64_t n = 1, tolerated = 0;
+        for (; fired; n++) {
+            rp_error err = {0}, good = {0};
+            size_t live = base_live(), files = open_files();
+            (void)fail_nth[kind](n);
+            rp_status st = live_once(&err);
+            fired = fail_nth[kind](0);
+            check_status("life", kind, n, st, &err);
+            tolerated += fired && st == RP_OK;
+            if (base_live() != live)
+                fail_msg("%s %d: %d blocks leaked", kinds[kind], (int)n, (int)(base_live() - live));
+            assert_int_equal(open_files(), files);
+            tree_no_temporaries(work);
+            if (fired) CHECK_OK(live_once(&good), &good);
+        }
+        printf("warm life: %d %ss, %d of them not needed\n", (int)n - 2, kinds[kind],
+               (int)tolerated);
+        /* What failed to be read was made again, and is the same. */
+        (void)tree_same(full, work);
+    }
+}
+
+/* ---- cold: compiler output stored or not ---------------------------------------------------------------------- */
+
+/* Code is there, the plan is not: everything is traced and lowered, nothing compiled. */
+static void without_plan(void) {
+    tree_list l;
+    tree_copy(full, work);
+    l = tree_files(work);
+    for (size_t i = 0; i < l.n; i++)
+        if (strncmp(l.path[i], "objects/code", 12) != 0) {
+            char path[1200];
+            (void)snprintf(path, sizeof path, "%s/%s", work, l.path[i]);
+            tree_remove(path);
+        }
+    tree_list_free(&l);
+}
+
+static uint64_t count_failures(int kind) {
+    rp_error err = {0};
+    uint64_t before, n;
+    without_plan();
+    if (kind == 0) {
+        before = base_alloc_count();
+        CHECK_OK(live_once(&err), &err);
+        return base_alloc_count() - before;
+    }
+    for (n = 1;; n *= 2) { /* doubling is near enough for a sample */
+        without_plan();
+        (void)base_sys_fail_nth(n);
+        rp_status st = live_once(&err);
+        bool fired = base_sys_fail_nth(0);
+        if (!fired) return n;
+        check_status("cold life", kind, n, st, &err);
+    }
+}
+
+static void cold_with_stored_code_survives(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        uint64_t all = count_failures(kind), step = kind ? 2 : 9;
+        for (uint64_t n = 1; n <= all; n += step) {
+            rp_error err = {0};
+            without_plan();
+            size_t live = base_live(), files = open_files();
+            (void)fail_nth[kind](n);
+            rp_status st = live_once(&err);
+            (void)fail_nth[kind](0);
+            check_status("cold life", kind, n, st, &err);
+            if (base_live() != live)
+                fail_msg("cold, %s %d: %d blocks leaked", kinds[kind], (int)n,
+                         (int)(base_live() - live));
+            assert_int_equal(open_files(), files);
+            tree_no_temporaries(work);
+        }
+        rp_error err = {0};
+        CHECK_OK(live_once(&err), &err);
+        printf("cold life: about %d %ss\n", (int)all, kinds[kind]);
+    }
+}
+
+static void scratch_is_empty(void) {
+    tree_list l = tree_files(tmp);
+    if (l.n) fail_msg("left in TMPDIR: %s", l.path[0]);
+    tree_list_free(&l);
+}
+
+/* With runs of the compiler and packing. */
+static void cold_with_compiler_survives(void **state) {
+    static const char *const spec = "synthetic:tiny,layers=1,seed=3";
+    uint64_t all[2] = {1900, 150};
+    (void)state;
+    for (uint64_t i = 0; i < COLD_SAMPLES; i++) {
+        int kind = (int)(i & 1);
+        uint64_t n = 1 + all[kind] * (i + 1) / (COLD_SAMPLES + 1);
+        rp_error err = {0};
+        tree_remove(work);
+        size_t live = base_live(), files = open_files();
+        (void)fail_nth[kind](n);
+        rp_engine *e = engine_with(spec, small, &err);
+        (void)fail_nth[kind](0);
+        check_status("cold open", kind, n, e ? RP_OK : err.code, &err);
+        rp_engine_close(e);
+        if (base_live() != live)
+            fail_msg("compiling, %s %d: %d blocks leaked", kinds[kind], (int)n,
+                     (int)(base_live() - live));
+        assert_int_equal(open_files(), files);
+        tree_no_temporaries(work);
+        scratch_is_empty();
+    }
+}
+
+static int set_up(void **state) {
+    (void)state;
+    (void)snprintf(full, sizeof full, "%s", tree_new("full"));
+    (void)snprintf(work, sizeof work, "%s", tree_new("cache"));
+    (void)snprintf(tmp, sizeof tmp, "%s", tree_new("tmp"));
+    if (setenv("REPRISE_CACHE_DIR", work, 1) != 0 || setenv("TMPDIR", tmp, 1) != 0) return -1;
+    stored_cc_install();
+    rp_engine *e = engine_must(MODEL, small);
+    uint32_t n = engine_greedy(e, prompt, 5, N_OUT, expected);
+    rp_engine_close(e);
+    tree_copy(work, full);
+    return n == N_OUT ? 0 : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_survive_each_failure),
+        cmocka_unit_test(warm_life_survives_each_failure),
+        cmocka_unit_test(cold_with_stored_code_survives),
+        cmocka_unit_test(cold_with_compiler_survives),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
