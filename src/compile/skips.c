@@ -14,8 +14,8 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
     const size_t n_switches = sizeof switches / sizeof *switches;
     *out = (compile_skips){0};
     if (cfg->skip_passes.n > COMPILE_MAX_SKIPS - n_switches)
-        return rp_fail(err, RP_CONFIG, "skip_passes names %zu passes; at most %zu", (size_t)cfg->skip_passes.n,
-                       COMPILE_MAX_SKIPS - n_switches);
+        return rp_fail(err, RP_CONFIG, "skip_passes names %zu passes; at most %zu",
+                       (size_t)cfg->skip_passes.n, COMPILE_MAX_SKIPS - n_switches);
     for (size_t i = 0; i < cfg->skip_passes.n; i++) out->name[out->n++] = cfg->skip_passes.v[i];
     for (size_t i = 0; i < n_switches; i++)
         if (switches[i].on->set && !switches[i].on->v) out->name[out->n++] = switches[i].name;

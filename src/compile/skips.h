@@ -12,6 +12,7 @@ typedef struct compile_skips {
 } compile_skips;
 
 /* For compile_options.skip_passes. RP_CONFIG names what is no pass. */
-rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out, rp_error *err) RP_MUST_USE;
+rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
+                           rp_error *err) RP_MUST_USE;
 
 #endif

@@ -115,7 +115,8 @@ static rp_status new_group(fuser *u, pass_group_kind kind, ir_ref r) {
 static rp_status refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
     pass_fusion *f = u->f;
     if ((f->n_refusals & (f->n_refusals - 1)) == 0) {
-        pass_refusal *bigger = base_arena_array(f->arena, f->n_refusals ? f->n_refusals * 2u : 1u, sizeof *bigger);
+        pass_refusal *bigger =
+            base_arena_array(f->arena, f->n_refusals ? f->n_refusals * 2u : 1u, sizeof *bigger);
         if (!bigger) return rp_fail(u->err, RP_NOMEM, "fusion");
         if (f->n_refusals) memcpy(bigger, f->refusals, f->n_refusals * sizeof *bigger);
         f->refusals = bigger;
@@ -139,7 +140,8 @@ static int64_t nominal(const ir_dims *t, ir_dim d) {
 static int64_t bytes_of(const ir_graph *g, const ir_node *n) {
     int64_t bytes = (int64_t)rp_dtype_block_bytes(n->dtype);
     for (uint32_t i = 0; i < n->shape.rank; i++)
-        if (__builtin_mul_overflow(bytes, nominal(ir_graph_dims(g), n->shape.dim[i]), &bytes) || bytes > MANY_BYTES)
+        if (__builtin_mul_overflow(bytes, nominal(ir_graph_dims(g), n->shape.dim[i]), &bytes) ||
+            bytes > MANY_BYTES)
             return MANY_BYTES;
     return bytes / (int64_t)rp_dtype_block(n->dtype);
 }
@@ -169,8 +171,10 @@ static int64_t count_saved(fuser *u, const ir_node *n, uint32_t gi) {
         const ir_node *o = ir_node_at(u->g, s);
         if (o->op == IR_const || o->dtype == RP_DTYPE_TOKEN || u->stamp[s] == u->n_stamps) continue;
         u->stamp[s] = u->n_stamps;
-        if (pass_is_transparent(o) && o->n_in) sum += count_saved(u, o, gi);
-        else if (group_has(u, gi, s)) sum += bytes_of(u->g, o);
+        if (pass_is_transparent(o) && o->n_in)
+            sum += count_saved(u, o, gi);
+        else if (group_has(u, gi, s))
+            sum += bytes_of(u->g, o);
     }
     return sum;
 }
@@ -194,7 +198,8 @@ static rp_status add_segment(fuser *u, uint32_t gi, ir_ref r) {
 }
 
 static bool same_weights(const ir_graph *g, ir_ref a, ir_ref b) {
-    const ir_node *x = ir_node_at(g, ir_node_at(g, a)->in[1]), *y = ir_node_at(g, ir_node_at(g, b)->in[1]);
+    const ir_node *x = ir_node_at(g, ir_node_at(g, a)->in[1]),
+                  *y = ir_node_at(g, ir_node_at(g, b)->in[1]);
     if (x->op != y->op) return false;
     if (x->op == IR_dequant) {
         x = ir_node_at(g, x->in[0]);
@@ -254,7 +259,8 @@ static bool same_shape(const ir_node *a, const ir_node *b) {
 static bool epilogue_op(const ir_graph *g, const ir_node *n, const ir_node *mat) {
     int64_t cols;
     if (n->op == IR_quantize)
-        return same_shape(n, mat) && ir_dim_is_const(ir_graph_dims(g), n->shape.dim[1], &cols) && cols % 32 == 0;
+        return same_shape(n, mat) && ir_dim_is_const(ir_graph_dims(g), n->shape.dim[1], &cols) &&
+               cols % 32 == 0;
     return ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && same_shape(n, mat);
 }
 
@@ -287,7 +293,8 @@ static const char *why_no_epilogue(fuser *u, ir_ref r, uint32_t gi) {
     const pass_group *gr = &u->f->groups[gi];
     join_check c = {.group = gi};
     (void)pass_each_source(u, r, true, check_source, &c);
-    if (n->op == IR_quantize && pass_is_skipped(u->opt, "fuse_act_quant")) return "fuse_act_quant is off";
+    if (n->op == IR_quantize && pass_is_skipped(u->opt, "fuse_act_quant"))
+        return "fuse_act_quant is off";
     if (c.cycle) return "will create cycle";
     if (!reads_directly(u, r, gi)) return "memory deps did not match";
     if (products_joined(gr, n) > PASS_MAX_MATS) return "too many products in one epilogue";
@@ -305,11 +312,14 @@ static rp_status best_epilogue(fuser *u, ir_ref r, uint32_t *out) {
         for (uint32_t k = 0; k < i; k++) again = again || u->f->group_of[n->in[k]] == gi;
         if (gi == NO_GROUP || again || u->f->groups[gi].kind != PASS_MATMUL) continue;
         const pass_group *gr = &u->f->groups[gi];
-        if (!epilogue_op(u->g, n, ir_node_at(u->g, gr->segs[segment_of(gr, n->in[i])].mats[0]))) continue;
+        if (!epilogue_op(u->g, n, ir_node_at(u->g, gr->segs[segment_of(gr, n->in[i])].mats[0])))
+            continue;
         const char *why = why_no_epilogue(u, r, gi);
         int64_t saved = bytes_saved(u, r, gi);
-        if (why) RP_TRY(refuse(u, r, gi, why));
-        else if (saved > most || (saved == most && gi > *out)) *out = gi, most = saved;
+        if (why)
+            RP_TRY(refuse(u, r, gi, why));
+        else if (saved > most || (saved == most && gi > *out))
+            *out = gi, most = saved;
     }
     return RP_OK;
 }
@@ -343,9 +353,11 @@ static bool has_reduction(const fuser *u, const pass_group *gr) {
 /* The field of pass_config that keeps r out of the group, or NULL. */
 static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) {
     ir_op op = ir_node_at(u->g, r)->op;
-    if (op == IR_kv_store && pass_is_skipped(u->opt, "fuse_rope_kvcache")) return "fuse_rope_kvcache is off";
+    if (op == IR_kv_store && pass_is_skipped(u->opt, "fuse_rope_kvcache"))
+        return "fuse_rope_kvcache is off";
     if (op != IR_quantize) return NULL;
-    if (has_reduction(u, gr)) return pass_is_skipped(u->opt, "fuse_norm_quant") ? "fuse_norm_quant is off" : NULL;
+    if (has_reduction(u, gr))
+        return pass_is_skipped(u->opt, "fuse_norm_quant") ? "fuse_norm_quant is off" : NULL;
     return pass_is_skipped(u->opt, "fuse_act_quant") ? "fuse_act_quant is off" : NULL;
 }
 
@@ -369,8 +381,10 @@ static rp_status place_loop(fuser *u, ir_ref r) {
         int64_t saved = bytes_saved(u, r, i);
         if (!c.shares && saved == 0) continue; /* nothing to gain: no candidate */
         const char *why = why_no_loop(u, r, i, &c);
-        if (why) RP_TRY(refuse(u, r, i, why));
-        else if (saved > most) best = i, most = saved;
+        if (why)
+            RP_TRY(refuse(u, r, i, why));
+        else if (saved > most)
+            best = i, most = saved;
     }
     return best == NO_GROUP ? new_group(u, PASS_LOOP, r) : add_to_group(u, best, r);
 }

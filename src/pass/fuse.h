@@ -17,21 +17,21 @@
 typedef enum pass_group_kind { PASS_LOOP, PASS_MATMUL, PASS_EXTERN } pass_group_kind;
 
 typedef struct pass_segment {
-    ir_ref *mats;  /* products, equal [M, N] */
+    ir_ref *mats; /* products, equal [M, N] */
     uint32_t n_mats;
     ir_ref *nodes; /* epilogue members in order */
     uint32_t n_nodes;
-    bool dead;     /* merged into another */
+    bool dead; /* merged into another */
 } pass_segment;
 
 typedef struct pass_group {
     pass_group_kind kind;
-    ir_dim rows;        /* LOOP, MATMUL */
-    ir_ref *nodes;      /* all members, ascending */
+    ir_dim rows;   /* LOOP, MATMUL */
+    ir_ref *nodes; /* all members, ascending */
     uint32_t n_nodes;
     pass_segment *segs; /* MATMUL */
     uint32_t n_segs;
-    ir_ref lhs;         /* MATMUL: left operand */
+    ir_ref lhs; /* MATMUL: left operand */
 } pass_group;
 
 /* A node and a group that share data and were not fused. */
@@ -57,7 +57,8 @@ typedef struct pass_fusion {
 
 /* opt (may be NULL) can leave out kinds of fusion. A summary goes to the fusion channel, with "+fusion" every refusal. g is
  * borrowed and must outlive *out. */
-rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out, rp_error *err) RP_MUST_USE;
+rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out,
+                    rp_error *err) RP_MUST_USE;
 void pass_fusion_done(pass_fusion *f);
 /* Groups with their members, then refusals, with the numbers of ir_print. */
 void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out);

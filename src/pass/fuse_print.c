@@ -11,8 +11,10 @@ typedef struct printer {
 
 static void print_value(const printer *p, ir_ref r) {
     const ir_node *n = ir_node_at(p->g, r);
-    if (n->op == IR_input) base_buf_printf(p->out, "%%%s", n->name);
-    else base_buf_printf(p->out, "%%%u", p->number[r]);
+    if (n->op == IR_input)
+        base_buf_printf(p->out, "%%%s", n->name);
+    else
+        base_buf_printf(p->out, "%%%u", p->number[r]);
 }
 
 static void print_member(const printer *p, ir_ref r) {
@@ -36,7 +38,8 @@ static void print_segments(const printer *p, const pass_group *gr) {
 }
 
 static void print_group(const printer *p, uint32_t i) {
-    static const char *const kinds[] = {[PASS_LOOP] = "loop", [PASS_MATMUL] = "matmul", [PASS_EXTERN] = "extern"};
+    static const char *const kinds[] = {
+        [PASS_LOOP] = "loop", [PASS_MATMUL] = "matmul", [PASS_EXTERN] = "extern"};
     const pass_group *gr = &p->f->groups[i];
     base_buf_printf(p->out, "group %u: %s, rows ", i, kinds[gr->kind]);
     ir_dim_print(ir_graph_dims(p->g), gr->rows, p->out);

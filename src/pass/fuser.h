@@ -12,7 +12,7 @@ typedef struct fuser {
     pass_fusion *f;
     uint64_t *deps; /* n_groups x words: groups each group reads from, not closed */
     uint32_t words, cap;
-    bool *seen;     /* scratch of the path search */
+    bool *seen;                /* scratch of the path search */
     uint32_t *stamp, n_stamps; /* by ref: the last count of bytes that saw it */
     rp_error *err;
 } fuser;

@@ -14,7 +14,8 @@ typedef struct matcher {
 } matcher;
 
 static bool commutes(ir_op op) {
-    return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_eq || op == IR_ne;
+    return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_eq ||
+           op == IR_ne;
 }
 
 ir_ref pass_constant_of(const ir_graph *g, ir_ref r) {
@@ -26,16 +27,16 @@ ir_ref pass_constant_of(const ir_graph *g, ir_ref r) {
     return n->op == IR_const ? r : IR_NONE;
 }
 
-static bool same_bits(double a, double b) {
-    return memcmp(&a, &b, sizeof a) == 0;
+static bool same_number(double a, double b) {
+    return a == b && signbit(a) == signbit(b);
 }
 
 /* The first term of the same variable decides; later ones must agree. */
 static bool bind(matcher *m, uint32_t t, ir_ref r) {
     const pass_term *x = &m->rule->term[t];
     for (uint32_t i = 0; i < t; i++)
-        if (m->rule->term[i].kind == x->kind && m->rule->term[i].letter == x->letter && m->bound[i] != IR_NONE &&
-            m->bound[i] != r)
+        if (m->rule->term[i].kind == x->kind && m->rule->term[i].letter == x->letter &&
+            m->bound[i] != IR_NONE && m->bound[i] != r)
             return false;
     m->bound[t] = r;
     return true;
@@ -58,7 +59,8 @@ static bool match(matcher *m, uint32_t t, ir_ref r) {
     case PASS_TERM_CONST: return (c = pass_constant_of(m->g, r)) != IR_NONE && bind(m, t, c);
     case PASS_TERM_NUMBER:
         c = pass_constant_of(m->g, r);
-        return c != IR_NONE && same_bits(ir_attr_float(ir_node_at(m->g, c), IR_ATTR_VALUE, 0), x->number);
+        return c != IR_NONE &&
+               same_number(ir_attr_float(ir_node_at(m->g, c), IR_ATTR_VALUE, 0), x->number);
     case PASS_TERM_OP: break;
     }
     if (n->op != x->op || n->n_in != x->n_in) return false;
@@ -74,9 +76,11 @@ static bool match(matcher *m, uint32_t t, ir_ref r) {
 
 /* Every value of a is a value of b. */
 static bool widens(rp_dtype a, rp_dtype b) {
-    static const uint32_t bits[RP_DTYPE_COUNT_] = {[RP_DTYPE_BOOL] = 1, [RP_DTYPE_U8] = 8, [RP_DTYPE_I8] = 7,
-                                                   [RP_DTYPE_I16] = 15, [RP_DTYPE_I32] = 31, [RP_DTYPE_I64] = 63};
-    static const uint32_t mantissa[RP_DTYPE_COUNT_] = {[RP_DTYPE_F32] = 24, [RP_DTYPE_F16] = 11, [RP_DTYPE_BF16] = 8};
+    static const uint32_t bits[RP_DTYPE_COUNT_] = {
+        [RP_DTYPE_BOOL] = 1, [RP_DTYPE_U8] = 8,   [RP_DTYPE_I8] = 7,
+        [RP_DTYPE_I16] = 15, [RP_DTYPE_I32] = 31, [RP_DTYPE_I64] = 63};
+    static const uint32_t mantissa[RP_DTYPE_COUNT_] = {
+        [RP_DTYPE_F32] = 24, [RP_DTYPE_F16] = 11, [RP_DTYPE_BF16] = 8};
     if (a == b) return true;
     if (rp_dtype_is_float(a)) return b == RP_DTYPE_F32;
     if (!bits[a]) return false;
@@ -98,7 +102,8 @@ static bool is_pow2(const matcher *m) {
         if (m->rule->term[i].kind != PASS_TERM_CONST || m->bound[i] == IR_NONE) continue;
         const ir_node *c = ir_node_at(m->g, m->bound[i]);
         double v = ir_attr_float(c, IR_ATTR_VALUE, 0);
-        if (c->dtype != RP_DTYPE_F32 || !isfinite(v) || fabs(frexp(v, &exponent)) != 0.5) return false;
+        if (c->dtype != RP_DTYPE_F32 || !isfinite(v) || fabs(frexp(v, &exponent)) != 0.5)
+            return false;
         return exponent > -125 && exponent < 126;
     }
     return false;
@@ -111,7 +116,8 @@ static bool condition_holds(const matcher *m) {
     case PASS_IF_ALWAYS:
     case PASS_IF_COMPOSE: return true;
     case PASS_IF_INT: return root->dtype == RP_DTYPE_I32 || root->dtype == RP_DTYPE_I64;
-    case PASS_IF_WIDENS: return inner && widens(ir_node_at(m->g, inner->in[0])->dtype, inner->dtype);
+    case PASS_IF_WIDENS:
+        return inner && widens(ir_node_at(m->g, inner->in[0])->dtype, inner->dtype);
     case PASS_IF_IDENTITY: return in_order(root);
     case PASS_IF_POW2: return is_pow2(m);
     }
@@ -122,7 +128,8 @@ static bool condition_holds(const matcher *m) {
 
 static ir_ref bound_to(const matcher *m, const pass_term *x) {
     for (uint32_t i = 0; i < m->rule->n_terms; i++)
-        if (m->rule->term[i].kind == x->kind && m->rule->term[i].letter == x->letter && m->bound[i] != IR_NONE)
+        if (m->rule->term[i].kind == x->kind && m->rule->term[i].letter == x->letter &&
+            m->bound[i] != IR_NONE)
             return m->bound[i];
     return IR_NONE;
 }
@@ -148,19 +155,22 @@ static rp_status build(matcher *m, uint32_t t, ir_ref *out) {
     for (uint32_t i = 0; i < x->n_in; i++) RP_TRY(build(m, x->in[i], &in[i]));
     if (m->rule->condition == PASS_IF_COMPOSE) return add_composed(m, in[0], out);
     bool same = x->op == root->op;
-    RP_TRY(ir_add(m->g, x->op, in, x->n_in, same ? root->attrs : NULL, same ? root->n_attrs : 0, out, m->err));
+    RP_TRY(ir_add(m->g, x->op, in, x->n_in, same ? root->attrs : NULL, same ? root->n_attrs : 0,
+                  out, m->err));
     return pass_fold_node(m->g, *out, out, m->err);
 }
 
 static bool same_type(const ir_graph *g, const ir_node *a, const ir_node *b) {
     if (a->dtype != b->dtype || a->shape.rank != b->shape.rank) return false;
     for (uint32_t i = 0; i < a->shape.rank; i++)
-        if (a->shape.dim[i] != b->shape.dim[i] && ir_dim_eq(ir_graph_dims(g), a->shape.dim[i], b->shape.dim[i]) != IR_TRUE)
+        if (a->shape.dim[i] != b->shape.dim[i] &&
+            ir_dim_eq(ir_graph_dims(g), a->shape.dim[i], b->shape.dim[i]) != IR_TRUE)
             return false;
     return true;
 }
 
-rp_status pass_rule_apply(const pass_rule *rule, ir_graph *g, ir_ref r, ir_ref *out, rp_error *err) {
+rp_status pass_rule_apply(const pass_rule *rule, ir_graph *g, ir_ref r, ir_ref *out,
+                          rp_error *err) {
     rp_error local = {0};
     matcher m = {.rule = rule, .g = g, .root = r, .inner = IR_NONE, .err = &local};
     ir_ref made = IR_NONE;

@@ -16,7 +16,8 @@ static const pass_info passes[] = {
     {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce},
     {"fuse_norm_quant", "fuse_norm_quant", "round a norm's rows in its kernel", NULL},
     {"fuse_act_quant", "fuse_act_quant", "round rows in the kernel of the activation before", NULL},
-    {"fuse_rope_kvcache", "fuse_rope_kvcache", "store to the KV cache in the kernel of the rotary embedding", NULL},
+    {"fuse_rope_kvcache", "fuse_rope_kvcache",
+     "store to the KV cache in the kernel of the rotary embedding", NULL},
 };
 #define N_PASSES (sizeof passes / sizeof *passes)
 
@@ -27,7 +28,8 @@ const pass_info *pass_table(uint32_t *n) {
 
 static const pass_info *find(const char *name) {
     for (size_t i = 0; i < N_PASSES; i++)
-        if (strcmp(passes[i].name, name) == 0 || (passes[i].config && strcmp(passes[i].config, name) == 0))
+        if (strcmp(passes[i].name, name) == 0 ||
+            (passes[i].config && strcmp(passes[i].config, name) == 0))
             return &passes[i];
     return NULL;
 }
@@ -45,7 +47,8 @@ rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) 
     for (uint32_t i = 0; i < n; i++) {
         if (find(names[i])) continue;
         const char *near = base_str_nearest(names[i], known, N_PASSES);
-        return rp_fail(err, RP_CONFIG, "no pass %s%s%s", names[i], near ? "; nearest: " : "", near ? near : "");
+        return rp_fail(err, RP_CONFIG, "no pass %s%s%s", names[i], near ? "; nearest: " : "",
+                       near ? near : "");
     }
     return RP_OK;
 }
@@ -57,7 +60,8 @@ rp_status pass_check_text(const ir_graph *g, rp_error *err) {
     RP_TRY_OUT(ir_print_string(g, &a, err));
     RP_TRY_OUT(ir_parse(a, strlen(a), &again, err));
     RP_TRY_OUT(ir_print_string(again, &b, err));
-    if (strcmp(a, b) != 0) st = rp_fail(err, RP_INTERNAL, "print(parse(print(@%s))) differs", ir_graph_name(g));
+    if (strcmp(a, b) != 0)
+        st = rp_fail(err, RP_INTERNAL, "print(parse(print(@%s))) differs", ir_graph_name(g));
 out:
     base_free(a);
     base_free(b);
@@ -72,8 +76,10 @@ static rp_status run_one(const pass_info *p, const ir_graph *in, ir_graph **out,
 #ifndef NDEBUG
     if (st == RP_OK) st = pass_check_text(g, err);
 #endif
-    if (st != RP_OK) ir_graph_free(g);
-    else *out = g;
+    if (st != RP_OK)
+        ir_graph_free(g);
+    else
+        *out = g;
     return st;
 }
 
@@ -124,21 +130,26 @@ out:
 
 static bool same_effect(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y) {
     const ir_attr *p = ir_attr_get(x, IR_ATTR_NAME), *q = ir_attr_get(y, IR_ATTR_NAME);
-    if (x->op != y->op || x->n_in != y->n_in || (p && q && strcmp(p->u.s, q->u.s) != 0)) return false;
+    if (x->op != y->op || x->n_in != y->n_in || (p && q && strcmp(p->u.s, q->u.s) != 0))
+        return false;
     for (uint32_t i = 0; i < x->n_in; i++)
         if (strcmp(ir_type_of(a, x->in[i]).s, ir_type_of(b, y->in[i]).s) != 0) return false;
     return true;
 }
 
-rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out, rp_error *err) {
+rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out,
+                           rp_error *err) {
     ir_ref at = 0;
     /* In order, past those that were joined with an equal one: an op that writes nothing may be. */
     for (ir_ref i = 0; i <= r; i++) {
         const ir_node *n = ir_node_at(after, i);
         if (ir_op_table(n->op)->kind != IR_KIND_EFFECT) continue;
-        while (at < ir_graph_count(before) && !same_effect(after, n, before, ir_node_at(before, at))) at++;
+        while (at < ir_graph_count(before) &&
+               !same_effect(after, n, before, ir_node_at(before, at)))
+            at++;
         if (at == ir_graph_count(before))
-            return rp_fail(err, RP_INTERNAL, "an effect of @%s was lost by a pass", ir_graph_name(after));
+            return rp_fail(err, RP_INTERNAL, "an effect of @%s was lost by a pass",
+                           ir_graph_name(after));
         *out = at++;
     }
     return RP_OK;

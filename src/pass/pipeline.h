@@ -9,16 +9,18 @@ typedef struct pass_info {
     const char *name;
     const char *config; /* field of pass_config that switches it, or NULL */
     const char *help;
-    rp_status (*run)(const ir_graph *in, ir_graph **out, rp_error *err); /* NULL: a kind of fusion (fuse.h) */
+    rp_status (*run)(const ir_graph *in, ir_graph **out,
+                     rp_error *err); /* NULL: a kind of fusion (fuse.h) */
 } pass_info;
 
 /* In the order in which they run; fusions, which lowering does, are at the end. */
 const pass_info *pass_table(uint32_t *n);
 
 typedef struct pass_options {
-    const char *const *skip; /* passes and fusions to leave out, by name or by the name of their field */
+    const char *const
+        *skip; /* passes and fusions to leave out, by name or by the name of their field */
     uint32_t n_skip;
-    const char *dump_dir;    /* where each stage's text goes, or NULL */
+    const char *dump_dir; /* where each stage's text goes, or NULL */
 } pass_options;
 
 /* Whether opt (may be NULL) leaves out the pass or fusion of that name. */
@@ -30,10 +32,12 @@ rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) 
  * where assertions are on. */
 rp_status pass_run(const char *name, const ir_graph *in, ir_graph **out, rp_error *err) RP_MUST_USE;
 /* All that opt (may be NULL) does not leave out, in table order. */
-rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) RP_MUST_USE;
+rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out,
+                       rp_error *err) RP_MUST_USE;
 /* Law 1: RP_INTERNAL where print(parse(print(g))) is not print(g). */
 rp_status pass_check_text(const ir_graph *g, rp_error *err) RP_MUST_USE;
 /* The node of `before` that effect node r of `after` came from: effects keep their order and the types of their operands. */
-rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out, rp_error *err) RP_MUST_USE;
+rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out,
+                           rp_error *err) RP_MUST_USE;
 
 #endif

@@ -51,7 +51,8 @@ static rp_status finish(pass_rebuild *b) {
     return st;
 }
 
-rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out, rp_error *err) {
+rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
+                             rp_error *err) {
     rp_status st = RP_OK;
     uint32_t n = ir_graph_count(in);
     pass_rebuild b = {.in = in, .user = user, .err = err, .out = ir_graph_new(ir_graph_name(in))};

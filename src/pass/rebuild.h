@@ -17,6 +17,7 @@ typedef struct pass_rebuild {
 typedef rp_status (*pass_node_fn)(pass_rebuild *b, ir_ref r, ir_ref *out);
 
 /* Leaves are kept, all of them; dead nodes are dropped; fn NULL copies. */
-rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out, rp_error *err) RP_MUST_USE;
+rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
+                             rp_error *err) RP_MUST_USE;
 
 #endif

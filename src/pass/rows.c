@@ -12,39 +12,33 @@ ir_dim pass_rows_of(const ir_graph *g, ir_ref r) {
 }
 
 static bool same_row(const ir_node *n, const ir_node *x) {
-    return x->shape.rank == n->shape.rank && x->shape.rank > 0 && x->shape.dim[0] == n->shape.dim[0];
+    return x->shape.rank == n->shape.rank && x->shape.rank > 0 &&
+           x->shape.dim[0] == n->shape.dim[0];
 }
 
 bool pass_keeps_row(const ir_graph *g, ir_ref r, uint32_t operand) {
     const ir_node *n = ir_node_at(g, r), *x = ir_node_at(g, n->in[operand]);
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
     switch (n->op) {
-    case IR_reshape:
-        return n->shape.rank && x->shape.rank && n->shape.dim[0] == x->shape.dim[0];
+    case IR_reshape: return n->shape.rank && x->shape.rank && n->shape.dim[0] == x->shape.dim[0];
     case IR_permute: {
         const ir_attr *a = ir_attr_get(n, IR_ATTR_AXES);
         return a && a->n && a->u.ints[0] == 0;
     }
     case IR_slice:
-    case IR_concat:
-        return axis != 0;
+    case IR_concat: return axis != 0;
     case IR_sum:
     case IR_prod:
     case IR_amax:
     case IR_amin:
-    case IR_argmax:
-        return axis != 0 && x->shape.rank > 1;
-    case IR_gather:
-        return operand == 1;
+    case IR_argmax: return axis != 0 && x->shape.rank > 1;
+    case IR_gather: return operand == 1;
     case IR_matmul:
         return n->shape.rank == x->shape.rank && x->shape.rank > (operand == 0 ? 1u : 2u) &&
                n->shape.dim[0] == x->shape.dim[0];
     case IR_quantize:
-    case IR_dequant:
-        return x->shape.rank > 1;
-    case IR_kv_store:
-        return operand == 1 || operand == 2;
-    default:
-        return same_row(n, x);
+    case IR_dequant: return x->shape.rank > 1;
+    case IR_kv_store: return operand == 1 || operand == 2;
+    default: return same_row(n, x);
     }
 }

@@ -31,7 +31,8 @@ static bool is_bound(const pass_rule *r, pass_term_kind kind, char letter) {
 }
 
 static rp_status add_term(parser *s, pass_term t, uint32_t *out) {
-    if (s->rule->n_terms == PASS_RULE_TERMS) return FAIL("a rule has at most %d terms", PASS_RULE_TERMS);
+    if (s->rule->n_terms == PASS_RULE_TERMS)
+        return FAIL("a rule has at most %d terms", PASS_RULE_TERMS);
     *out = s->rule->n_terms;
     s->rule->term[s->rule->n_terms++] = t;
     return RP_OK;
@@ -40,7 +41,8 @@ static rp_status add_term(parser *s, pass_term t, uint32_t *out) {
 static rp_status read_variable(parser *s, pass_term_kind kind, uint32_t *out) {
     char letter = *s->in.p;
     if (!ir_alpha(letter) || ir_word_char(s->in.p[1])) return FAIL("a variable is one letter");
-    if (!s->pattern && !is_bound(s->rule, kind, letter)) return FAIL("the pattern has no '%c'", letter);
+    if (!s->pattern && !is_bound(s->rule, kind, letter))
+        return FAIL("the pattern has no '%c'", letter);
     s->in.p++;
     return add_term(s, (pass_term){.kind = kind, .letter = letter}, out);
 }
@@ -52,7 +54,8 @@ static rp_status read_op(parser *s, uint32_t *out) {
     t.op = ir_op_find(word);
     if (t.op == IR_OP_COUNT_) return FAIL("no op %s", word);
     const ir_op_info *info = ir_op_table(t.op);
-    if (info->kind == IR_KIND_EFFECT || info->kind == IR_KIND_LEAF) return FAIL("%s cannot be rewritten", word);
+    if (info->kind == IR_KIND_EFFECT || info->kind == IR_KIND_LEAF)
+        return FAIL("%s cannot be rewritten", word);
     do {
         if (t.n_in == 3) return FAIL("%s: at most 3 operands", word);
         RP_TRY(read_term(s, &t.in[t.n_in]));
@@ -77,9 +80,9 @@ static rp_status read_term(parser *s, uint32_t *out) {
 }
 
 static rp_status read_condition(parser *s, pass_condition *out) {
-    static const char *const names[] = {[PASS_IF_ALWAYS] = "always", [PASS_IF_INT] = "int",
-                                        [PASS_IF_WIDENS] = "widens", [PASS_IF_IDENTITY] = "identity",
-                                        [PASS_IF_COMPOSE] = "compose", [PASS_IF_POW2] = "pow2"};
+    static const char *const names[] = {
+        [PASS_IF_ALWAYS] = "always",     [PASS_IF_INT] = "int",         [PASS_IF_WIDENS] = "widens",
+        [PASS_IF_IDENTITY] = "identity", [PASS_IF_COMPOSE] = "compose", [PASS_IF_POW2] = "pow2"};
     char word[64];
     RP_TRY(ir_read_word(&s->in, "a condition", word));
     for (size_t i = 1; i < sizeof names / sizeof *names; i++)
@@ -97,8 +100,10 @@ static rp_status read_rule(parser *s) {
     s->in.p++;
     s->pattern = false;
     ir_read_skip(&s->in);
-    if (ir_alpha(*s->in.p)) RP_TRY(read_op(s, &s->rule->replacement));
-    else RP_TRY(read_term(s, &s->rule->replacement));
+    if (ir_alpha(*s->in.p))
+        RP_TRY(read_op(s, &s->rule->replacement));
+    else
+        RP_TRY(read_term(s, &s->rule->replacement));
     ir_read_skip(&s->in);
     if (strncmp(s->in.p, "if ", 3) == 0) {
         s->in.p += 3;
@@ -111,7 +116,8 @@ static rp_status read_rule(parser *s) {
 /* The reader skips line ends as blanks, so that each line is given to it alone. */
 static rp_status read_line(base_str text, pass_rule *rule, rp_error *err) {
     char line[128];
-    if (text.len >= sizeof line) return rp_fail(err, RP_INVALID, "a rule has at most %zu characters", sizeof line - 1);
+    if (text.len >= sizeof line)
+        return rp_fail(err, RP_INVALID, "a rule has at most %zu characters", sizeof line - 1);
     memcpy(line, text.ptr, text.len);
     line[text.len] = 0;
     parser s = {.in = {.text = line, .p = line, .err = err}, .rule = rule};
@@ -133,7 +139,8 @@ rp_status pass_rules_parse(const char *text, pass_rules *out, rp_error *err) {
         rp_status st = read_line(line, &r.rule[r.n++], &local);
         if (st == RP_OK) continue;
         pass_rules_done(&r);
-        return rp_fail(err, st, "rules, line %u: %s", number, strncmp(local.text, "line 1: ", 8) == 0 ? local.text + 8 : local.text);
+        return rp_fail(err, st, "rules, line %u: %s", number,
+                       strncmp(local.text, "line 1: ", 8) == 0 ? local.text + 8 : local.text);
     }
     *out = r;
     return RP_OK;

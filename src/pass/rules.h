@@ -4,7 +4,12 @@
 
 #include "ir/graph.h"
 
-typedef enum pass_term_kind { PASS_TERM_VALUE, PASS_TERM_CONST, PASS_TERM_NUMBER, PASS_TERM_OP } pass_term_kind;
+typedef enum pass_term_kind {
+    PASS_TERM_VALUE,
+    PASS_TERM_CONST,
+    PASS_TERM_NUMBER,
+    PASS_TERM_OP
+} pass_term_kind;
 
 typedef struct pass_term {
     pass_term_kind kind;
@@ -46,7 +51,8 @@ const char *pass_rules_text(void);
 
 /* The value that rule makes of node r of g, which is not finished yet; IR_NONE when the rule does not apply. May leave
  * nodes behind that nobody uses. */
-rp_status pass_rule_apply(const pass_rule *rule, ir_graph *g, ir_ref r, ir_ref *out, rp_error *err) RP_MUST_USE;
+rp_status pass_rule_apply(const pass_rule *rule, ir_graph *g, ir_ref r, ir_ref *out,
+                          rp_error *err) RP_MUST_USE;
 
 /* The constant that r is, looking through broadcasts and reshapes; IR_NONE for anything else. */
 ir_ref pass_constant_of(const ir_graph *g, ir_ref r);

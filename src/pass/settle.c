@@ -46,8 +46,10 @@ static void find_readers(fuser *u, readers *x) {
     visit out = {x, MANY};
     for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
         ir_ref o = ir_output_at(u->g, i);
-        if (pass_is_transparent(ir_node_at(u->g, o))) (void)pass_each_source(u, o, true, visit_source, &out);
-        else add_reader(x, o, MANY, true);
+        if (pass_is_transparent(ir_node_at(u->g, o)))
+            (void)pass_each_source(u, o, true, visit_source, &out);
+        else
+            add_reader(x, o, MANY, true);
     }
 }
 
@@ -61,7 +63,8 @@ typedef struct stored_check {
 static bool is_stored(fuser *u, ir_ref p, bool row, void *user) {
     stored_check *c = user;
     (void)row;
-    c->all = c->all && (u->f->group_of[p] != c->from || (c->x->group[p] != c->from && c->x->group[p] != NO_GROUP));
+    c->all = c->all && (u->f->group_of[p] != c->from ||
+                        (c->x->group[p] != c->from && c->x->group[p] != NO_GROUP));
     return true;
 }
 
@@ -70,7 +73,8 @@ static bool sinks(fuser *u, const readers *x, ir_ref r) {
     if (x->group[r] >= MANY || x->group[r] == u->f->group_of[r] || x->off_row[r]) return false;
     const pass_group *to = &u->f->groups[x->group[r]];
     stored_check c = {x, u->f->group_of[r], x->group[r], true};
-    if (to->kind != PASS_LOOP || to->rows != from->rows || to->n_nodes >= PASS_MAX_FUSION) return false;
+    if (to->kind != PASS_LOOP || to->rows != from->rows || to->n_nodes >= PASS_MAX_FUSION)
+        return false;
     return pass_each_source(u, r, true, is_stored, &c) && c.all;
 }
 
@@ -124,7 +128,9 @@ static rp_status sink_epilogues(fuser *u) {
     find_readers(u, &x);
     for (ir_ref r = n; r-- > 0;) {
         uint32_t gi = u->f->group_of[r];
-        if (gi == NO_GROUP || u->f->groups[gi].kind != PASS_MATMUL || ir_node_at(u->g, r)->op == IR_matmul) continue;
+        if (gi == NO_GROUP || u->f->groups[gi].kind != PASS_MATMUL ||
+            ir_node_at(u->g, r)->op == IR_matmul)
+            continue;
         if (sinks(u, &x, r)) RP_TRY(sink(u, &x, r));
     }
     return RP_OK;
@@ -153,7 +159,8 @@ static rp_status order_groups(fuser *u) {
     u->f->groups = sorted;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
         if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];
-    for (uint32_t i = 0; i < u->f->n_refusals; i++) u->f->refusals[i].group = where[u->f->refusals[i].group];
+    for (uint32_t i = 0; i < u->f->n_refusals; i++)
+        u->f->refusals[i].group = where[u->f->refusals[i].group];
     return RP_OK;
 }
 
@@ -171,8 +178,10 @@ static void mark_all_stored(fuser *u) {
     uint32_t none = NO_GROUP;
     for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
         ir_ref o = ir_output_at(u->g, i);
-        if (pass_is_transparent(ir_node_at(u->g, o))) (void)pass_each_source(u, o, true, mark_stored, &none);
-        else u->f->stored[o] = true;
+        if (pass_is_transparent(ir_node_at(u->g, o)))
+            (void)pass_each_source(u, o, true, mark_stored, &none);
+        else
+            u->f->stored[o] = true;
     }
 }
 
@@ -181,10 +190,12 @@ static void log_groups(const fuser *u) {
     if (!base_log_on(RP_LOG_CH_FUSION, false)) return;
     uint32_t before = 0;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += f->group_of[r] != NO_GROUP;
-    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before, f->n_groups);
+    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before,
+                f->n_groups);
     for (uint32_t i = 0; i < f->n_refusals && base_log_on(RP_LOG_CH_FUSION, true); i++)
         base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s with group %u: %s",
-                    ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name, f->refusals[i].group, f->refusals[i].reason);
+                    ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name,
+                    f->refusals[i].group, f->refusals[i].reason);
 }
 
 rp_status pass_settle_groups(fuser *u) {

@@ -20,9 +20,9 @@ struct plan_exec {
     hal_host_fn *functions;
     const uint8_t *weights;
     uint8_t *arena;
-    size_t own_arena; /* bytes to release; 0 = the caller's */
+    size_t own_arena;   /* bytes to release; 0 = the caller's */
     custom_call *calls; /* by launch; NULL when no launch is a custom op */
-    uint8_t *consts;  /* the records, in device memory */
+    uint8_t *consts;    /* the records, in device memory */
     size_t *const_at, consts_size;
     void **leaves[PLAN_SEG_COUNT_];
 };
@@ -32,8 +32,11 @@ struct plan_exec {
 static rp_status load_modules(plan_exec *x, const plan_exec_options *opt, rp_error *err) {
     for (uint32_t i = 0; i < x->p->n_modules; i++) {
         char *path = NULL;
-        if (!opt->store) return rp_fail(err, RP_INVALID, "plan %s has code but no cache to load it from", x->p->name);
-        RP_TRY(cache_get_code(opt->store, x->p->modules[i].key, x->p->modules[i].isa_bits, &path, err));
+        if (!opt->store)
+            return rp_fail(err, RP_INVALID, "plan %s has code but no cache to load it from",
+                           x->p->name);
+        RP_TRY(cache_get_code(opt->store, x->p->modules[i].key, x->p->modules[i].isa_bits, &path,
+                              err));
         rp_status st = x->device->ops->module_load(x->device, path, &x->modules[i], err);
         base_free(path);
         RP_TRY(st);
@@ -46,10 +49,13 @@ static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_e
         const plan_function *f = &x->p->functions[i];
         if (f->module == PLAN_BUILTIN) {
             x->functions[i] = opt->builtin ? opt->builtin(f->symbol) : NULL;
-            if (!x->functions[i]) return rp_fail(err, RP_CORRUPT, "plan %s wants built-in kernel %s, which is not here",
-                                                 x->p->name, f->symbol);
+            if (!x->functions[i])
+                return rp_fail(err, RP_CORRUPT,
+                               "plan %s wants built-in kernel %s, which is not here", x->p->name,
+                               f->symbol);
         } else {
-            RP_TRY(x->device->ops->module_symbol(x->modules[f->module], f->symbol, &x->functions[i], err));
+            RP_TRY(x->device->ops->module_symbol(x->modules[f->module], f->symbol, &x->functions[i],
+                                                 err));
         }
     }
     return RP_OK;
@@ -67,7 +73,8 @@ static rp_status place_consts(plan_exec *x, rp_error *err) {
     if (x->consts_size == 0) return RP_OK;
     RP_TRY(x->device->ops->alloc(x->device, x->consts_size, &block, err));
     x->consts = block;
-    for (uint32_t i = 0; i < x->p->n_consts; i++) memcpy(x->consts + x->const_at[i], x->p->consts[i].data, x->p->consts[i].size);
+    for (uint32_t i = 0; i < x->p->n_consts; i++)
+        memcpy(x->consts + x->const_at[i], x->p->consts[i].data, x->p->consts[i].size);
     return RP_OK;
 }
 
@@ -79,18 +86,23 @@ static rp_status find_customs(plan_exec *x, rp_error *err) {
         if (!x->calls) return rp_fail(err, RP_NOMEM, "custom ops");
         x->calls[i] = (custom_call){ir_custom_find(l->custom), l};
         if (!x->calls[i].op || !x->calls[i].op->cpu)
-            return rp_fail(err, RP_UNSUPPORTED, "custom op %s %s; call rp_op_register before loading", l->custom,
+            return rp_fail(err, RP_UNSUPPORTED,
+                           "custom op %s %s; call rp_op_register before loading", l->custom,
                            x->calls[i].op ? "has no implementation for cpu" : "is not registered");
     }
     return RP_OK;
 }
 
 static uint32_t leaf_count(const plan *p, plan_seg s) {
-    return s == PLAN_INPUT ? p->n_inputs : s == PLAN_OUTPUT ? p->n_outputs : s == PLAN_PARAM ? p->n_params
-         : s == PLAN_STATE ? p->n_states : 0;
+    return s == PLAN_INPUT    ? p->n_inputs
+           : s == PLAN_OUTPUT ? p->n_outputs
+           : s == PLAN_PARAM  ? p->n_params
+           : s == PLAN_STATE  ? p->n_states
+                              : 0;
 }
 
-rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out, rp_error *err) {
+rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out,
+                        rp_error *err) {
     rp_status st = RP_OK;
     plan_exec *x = base_alloc(sizeof *x);
     if (!x) return rp_fail(err, RP_NOMEM, "executor");
@@ -173,7 +185,7 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
 /* --- bound lists ------------------------------------------------------------ */
 
 typedef struct bound_range {
-    uint32_t first, n;          /* launches */
+    uint32_t first, n; /* launches */
     uint32_t n_args;
 } bound_range;
 
@@ -210,7 +222,11 @@ static void fill_constant(const plan_exec *x, bound *b) {
     for (uint32_t i = 0; i < b->range.n; i++) {
         const plan_launch *l = &x->p->launches[b->range.first + i];
         hal_launch *h = &b->pub.launches[i];
-        *h = (hal_launch){.kind = HAL_KERNEL, .name = l->name, .arg = args, .n_arg = l->n_args, .grain = l->grain,
+        *h = (hal_launch){.kind = HAL_KERNEL,
+                          .name = l->name,
+                          .arg = args,
+                          .n_arg = l->n_args,
+                          .grain = l->grain,
                           .attention = l->attention};
         args += l->n_args;
         if (l->custom) {
@@ -226,11 +242,13 @@ static void fill_constant(const plan_exec *x, bound *b) {
     }
 }
 
-rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces, plan_bound **out, rp_error *err) {
+rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces,
+                         plan_bound **out, rp_error *err) {
     rp_status st = RP_OK;
     const plan *p = x->p;
     if (first_piece > p->n_pieces || n_pieces > p->n_pieces - first_piece)
-        return rp_fail(err, RP_INVALID, "pieces %u..%u of %u", first_piece, first_piece + n_pieces, p->n_pieces);
+        return rp_fail(err, RP_INVALID, "pieces %u..%u of %u", first_piece, first_piece + n_pieces,
+                       p->n_pieces);
     bound *b = base_alloc(sizeof *b);
     if (!b) return rp_fail(err, RP_NOMEM, "launch list");
     b->range = range_of(p, first_piece, n_pieces);
@@ -269,7 +287,8 @@ static void *resolve(const plan_exec *x, const plan_arg *a) {
 static rp_status check_symbols(const plan *p, const int64_t *symbols, rp_error *err) {
     for (uint32_t i = 0; i < p->n_symbols; i++)
         if (symbols[i] < p->symbols[i].min || symbols[i] > p->symbols[i].max)
-            return rp_fail(err, RP_INVALID, "%s = %lld is outside [%lld, %lld] that plan %s was compiled for",
+            return rp_fail(err, RP_INVALID,
+                           "%s = %lld is outside [%lld, %lld] that plan %s was compiled for",
                            p->symbols[i].name, (long long)symbols[i], (long long)p->symbols[i].min,
                            (long long)p->symbols[i].max, p->name);
     return RP_OK;
@@ -293,7 +312,8 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
     RP_TRY(check_symbols(p, symbols, err));
     for (uint32_t i = 0; i < p->n_symbols; i++) pub->dims[i] = symbols[i];
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
-        for (uint32_t j = 0; j < p->dim_maps[i].n; j++) pub->dims[b->dim_at[i] + j] = symbols[p->dim_maps[i].map[j]];
+        for (uint32_t j = 0; j < p->dim_maps[i].n; j++)
+            pub->dims[b->dim_at[i] + j] = symbols[p->dim_maps[i].map[j]];
     pub->scratch = 0;
     for (uint32_t i = 0; i < pub->n; i++) {
         const plan_launch *l = &p->launches[b->range.first + i];
@@ -304,11 +324,14 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
         h->items = plan_size_eval(&l->items, symbols);
         if (!l->custom) {
             h->fn = x->functions[l->alts[alt].function];
-            if ((size_t)l->alts[alt].scratch > pub->scratch) pub->scratch = (size_t)l->alts[alt].scratch;
+            if ((size_t)l->alts[alt].scratch > pub->scratch)
+                pub->scratch = (size_t)l->alts[alt].scratch;
         }
         for (uint32_t a = 0; a < l->n_args; a++) {
             *args = resolve(x, &l->args[a]);
-            if (!*args) return rp_fail(err, RP_INVALID, "plan %s: %s is not set", p->name, leaf_name(p, &l->args[a]));
+            if (!*args)
+                return rp_fail(err, RP_INVALID, "plan %s: %s is not set", p->name,
+                               leaf_name(p, &l->args[a]));
             args++;
         }
     }

@@ -15,14 +15,16 @@ typedef hal_host_fn (*plan_builtin_fn)(const char *name);
 
 typedef struct plan_exec_options {
     hal_device *device;
-    cache_store *store;       /* code objects come from here; may be NULL when the plan has no modules */
+    cache_store *store; /* code objects come from here; may be NULL when the plan has no modules */
     plan_builtin_fn builtin;
-    const uint8_t *weights;   /* packed weights, plan->weights_size bytes; NULL when there are none; borrowed */
-    void *arena;              /* shared arena of at least plan->arena_size, or NULL: one is allocated */
+    const uint8_t
+        *weights; /* packed weights, plan->weights_size bytes; NULL when there are none; borrowed */
+    void *arena;  /* shared arena of at least plan->arena_size, or NULL: one is allocated */
 } plan_exec_options;
 
 /* Borrows plan and everything in options. RP_NOT_FOUND when a code object is missing (a cache miss). */
-rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out, rp_error *err) RP_MUST_USE;
+rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out,
+                        rp_error *err) RP_MUST_USE;
 void plan_exec_free(plan_exec *x);
 /* Pointers of leaves; borrowed while used. All must be set before the first bind. Changing one affects later binds only. */
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p);
@@ -40,11 +42,12 @@ typedef struct plan_bound {
 
 /* Storage for a bound list of the pieces; plan_exec_bind fills it, without allocating. Binding it again changes its
  * launches, but no device graph that was built from them: those hold copies, and need x alone to stay. */
-rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces, plan_bound **out,
-                         rp_error *err) RP_MUST_USE;
+rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces,
+                         plan_bound **out, rp_error *err) RP_MUST_USE;
 void plan_bound_free(plan_bound *b);
 /* symbols: one value a symbol of the plan. RP_INVALID names a symbol out of its range, or a leaf that is not set. */
-rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols, rp_error *err) RP_MUST_USE;
+rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols,
+                         rp_error *err) RP_MUST_USE;
 
 /* Fills the packed weights image (weights_size bytes at dst) from params in file layout; pack i only. */
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack);

@@ -13,8 +13,8 @@ bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out) {
         const plan_symbol *s = &p->symbols[v->bytes.symbol[i]];
         int64_t c = v->bytes.coef[i];
         if (__builtin_mul_overflow(c, c < 0 ? s->max : s->min, &at_min) ||
-            __builtin_mul_overflow(c, c < 0 ? s->min : s->max, &at_max) || __builtin_add_overflow(lo, at_min, &lo) ||
-            __builtin_add_overflow(hi, at_max, &hi))
+            __builtin_mul_overflow(c, c < 0 ? s->min : s->max, &at_max) ||
+            __builtin_add_overflow(lo, at_min, &lo) || __builtin_add_overflow(hi, at_max, &hi))
             return false;
     }
     if (lo < 0 || hi > INT64_MAX - PLAN_ALIGN) return false;
@@ -33,7 +33,8 @@ void plan_sort(plan_order *o, uint32_t n) {
 }
 
 /* placed: values alive together with v, by offset; gives the lowest gap of `size` bytes. */
-static int64_t first_fit(const plan *p, const int64_t *bytes, const plan_order *placed, uint32_t n, int64_t size) {
+static int64_t first_fit(const plan *p, const int64_t *bytes, const plan_order *placed, uint32_t n,
+                         int64_t size) {
     int64_t at = 0;
     for (uint32_t i = 0; i < n; i++) {
         const plan_value *o = &p->values[placed[i].value];
@@ -46,9 +47,12 @@ static int64_t first_fit(const plan *p, const int64_t *bytes, const plan_order *
 static rp_status sizes_of(const plan *p, int64_t *bytes, plan_order *order, rp_error *err) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < p->n_values; i++) {
-        if (!plan_value_bytes(p, &p->values[i], &bytes[i]) || __builtin_add_overflow(sum, bytes[i], &sum))
+        if (!plan_value_bytes(p, &p->values[i], &bytes[i]) ||
+            __builtin_add_overflow(sum, bytes[i], &sum))
             return rp_fail(err, RP_UNSUPPORTED,
-                           "plan %s: a value of the step has no bounded size; give its symbols a smaller maximum", p->name);
+                           "plan %s: a value of the step has no bounded size; give its symbols a "
+                           "smaller maximum",
+                           p->name);
         order[i] = (plan_order){-bytes[i], i};
     }
     plan_sort(order, p->n_values);
@@ -92,8 +96,8 @@ rp_status plan_layout_packs(plan *p, rp_error *err) {
         plan_pack *k = &p->packs[i];
         k->size = plan_pack_bytes(k);
         if (k->size <= 0 || k->size > INT64_MAX - PLAN_ALIGN - p->weights_size)
-            return rp_fail(err, RP_UNSUPPORTED, "%s weights of %lld columns cannot be packed", rp_dtype_name(k->dtype),
-                           (long long)k->k);
+            return rp_fail(err, RP_UNSUPPORTED, "%s weights of %lld columns cannot be packed",
+                           rp_dtype_name(k->dtype), (long long)k->k);
         k->offset = p->weights_size;
         p->weights_size += (k->size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
     }

@@ -45,7 +45,7 @@ typedef struct plan_leaf {
 typedef struct plan_value {
     plan_size bytes;
     uint32_t first, last; /* an unused value: 0, 0 and no bytes */
-    int64_t offset; /* set by plan_seal */
+    int64_t offset;       /* set by plan_seal */
 } plan_value;
 
 /* Packed weights: sections follow each other; matrices of a section alternate every 32 rows. */
@@ -113,7 +113,7 @@ typedef struct plan_piece {
     uint32_t graph_index; /* among the compiled ones; UINT32_MAX for a splitting piece */
     uint32_t distinct;    /* first piece of the same text */
     bool splitting;
-    uint32_t first, n;    /* launches */
+    uint32_t first, n; /* launches */
 } plan_piece;
 
 typedef struct plan {

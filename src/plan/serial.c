@@ -90,8 +90,10 @@ static void text(wire *w, const char **s) {
         return;
     }
     const char *copy = base_arena_strn(w->arena, (const char *)w->p, n);
-    if (!copy) fail(w, RP_NOMEM, "out of memory");
-    else *s = copy;
+    if (!copy)
+        fail(w, RP_NOMEM, "out of memory");
+    else
+        *s = copy;
     w->p += copy ? n : 0;
 }
 
@@ -195,9 +197,11 @@ static void consts(wire *w, plan *p) {
             base_buf_add(w->out, c->data, c->size);
             continue;
         }
-        void *copy = c->size <= (size_t)(w->end - w->p) ? base_arena_alloc(w->arena, c->size + 1u) : NULL;
+        void *copy = c->size <= (size_t)(w->end - w->p) ? base_arena_alloc(w->arena, c->size + 1u)
+                                                        : NULL;
         if (!copy) {
-            fail(w, c->size <= (size_t)(w->end - w->p) ? RP_NOMEM : RP_CORRUPT, "a record does not fit");
+            fail(w, c->size <= (size_t)(w->end - w->p) ? RP_NOMEM : RP_CORRUPT,
+                 "a record does not fit");
             c->size = 0;
             copy = base_arena_alloc(w->arena, 1);
         } else {
@@ -287,7 +291,8 @@ static void pieces(wire *w, plan *p) {
 static void walk(wire *w, plan *p) {
     char magic[] = MAGIC;
     raw(w, magic, sizeof magic - 1);
-    if (memcmp(magic, MAGIC, sizeof magic - 1) != 0) fail(w, RP_CORRUPT, "it is not a plan of this version");
+    if (memcmp(magic, MAGIC, sizeof magic - 1) != 0)
+        fail(w, RP_CORRUPT, "it is not a plan of this version");
     text(w, &p->name);
     symbols(w, p);
     leaves(w, &p->inputs, &p->n_inputs);
@@ -311,7 +316,8 @@ rp_status plan_save(const plan *p, char **out, size_t *out_size, rp_error *err) 
     base_buf_init(&b, 0);
     wire w = {.out = &b};
     walk(&w, (plan *)(uintptr_t)p); /* saving changes nothing */
-    rp_status st = w.st == RP_OK ? base_buf_status(&b, err) : rp_fail(err, RP_INTERNAL, "plan %s: %s", p->name, w.why);
+    rp_status st = w.st == RP_OK ? base_buf_status(&b, err)
+                                 : rp_fail(err, RP_INTERNAL, "plan %s: %s", p->name, w.why);
     if (st == RP_OK) {
         *out_size = b.len;
         *out = base_buf_take(&b);
@@ -326,8 +332,11 @@ rp_status plan_load(const void *data, size_t n, plan **out, rp_error *err) {
     wire w = {.p = data, .end = (const uint8_t *)data + n, .arena = p->arena};
     walk(&w, p);
     if (w.st == RP_OK && w.p != w.end) fail(&w, RP_CORRUPT, "bytes follow its end");
-    rp_status st = w.st == RP_OK ? plan_verify(p, err) : rp_fail(err, w.st, "stored plan of %zu bytes: %s", n, w.why);
-    if (st == RP_OK) *out = p;
-    else plan_free(p);
+    rp_status st = w.st == RP_OK ? plan_verify(p, err)
+                                 : rp_fail(err, w.st, "stored plan of %zu bytes: %s", n, w.why);
+    if (st == RP_OK)
+        *out = p;
+    else
+        plan_free(p);
     return st;
 }

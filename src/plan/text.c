@@ -8,13 +8,17 @@ static void print_size(const plan *p, const plan_size *s, base_buf *out) {
     for (uint32_t i = 0; i < s->n_terms; i++) {
         const char *name = s->symbol[i] < p->n_symbols ? p->symbols[s->symbol[i]].name : "?";
         if (!first && s->coef[i] >= 0) base_buf_putc(out, '+');
-        if (s->coef[i] == -1) base_buf_putc(out, '-');
-        else if (s->coef[i] != 1) base_buf_printf(out, "%" PRId64 "*", s->coef[i]);
+        if (s->coef[i] == -1)
+            base_buf_putc(out, '-');
+        else if (s->coef[i] != 1)
+            base_buf_printf(out, "%" PRId64 "*", s->coef[i]);
         base_buf_puts(out, name);
         first = false;
     }
-    if (first) base_buf_printf(out, "%" PRId64, s->constant);
-    else if (s->constant) base_buf_printf(out, "%+" PRId64, s->constant);
+    if (first)
+        base_buf_printf(out, "%" PRId64, s->constant);
+    else if (s->constant)
+        base_buf_printf(out, "%+" PRId64, s->constant);
 }
 
 static void print_type(const plan *p, const plan_leaf *l, base_buf *out) {
@@ -26,7 +30,8 @@ static void print_type(const plan *p, const plan_leaf *l, base_buf *out) {
     base_buf_putc(out, ']');
 }
 
-static void print_leaves(const plan *p, const char *what, const plan_leaf *l, uint32_t n, base_buf *out) {
+static void print_leaves(const plan *p, const char *what, const plan_leaf *l, uint32_t n,
+                         base_buf *out) {
     for (uint32_t i = 0; i < n; i++) {
         base_buf_printf(out, "%s %u %s: ", what, i, l[i].name);
         print_type(p, &l[i], out);
@@ -37,8 +42,8 @@ static void print_leaves(const plan *p, const char *what, const plan_leaf *l, ui
 static void print_packs(const plan *p, base_buf *out) {
     for (uint32_t i = 0; i < p->n_packs; i++) {
         const plan_pack *k = &p->packs[i];
-        base_buf_printf(out, "pack %u at %" PRId64 ", %" PRId64 " bytes: %s, k %" PRId64 ":", i, k->offset, k->size,
-                        rp_dtype_name(k->dtype), k->k);
+        base_buf_printf(out, "pack %u at %" PRId64 ", %" PRId64 " bytes: %s, k %" PRId64 ":", i,
+                        k->offset, k->size, rp_dtype_name(k->dtype), k->k);
         for (uint32_t s = 0; s < k->n_sections; s++) {
             base_buf_puts(out, s ? " |" : "");
             for (uint32_t j = 0; j < k->sections[s].n_params; j++)
@@ -52,7 +57,8 @@ static void print_packs(const plan *p, base_buf *out) {
 static void print_values(const plan *p, base_buf *out) {
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plan_value *v = &p->values[i];
-        base_buf_printf(out, "value %u at %" PRId64 ", launches %u..%u: ", i, v->offset, v->first, v->last);
+        base_buf_printf(out, "value %u at %" PRId64 ", launches %u..%u: ", i, v->offset, v->first,
+                        v->last);
         print_size(p, &v->bytes, out);
         base_buf_puts(out, " bytes\n");
     }
@@ -94,8 +100,10 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
 
 static void print_piece(const plan *p, const plan_piece *q, base_buf *out) {
     base_buf_printf(out, "submod_%u", q->submod);
-    if (q->splitting) base_buf_puts(out, ", splitting");
-    else base_buf_printf(out, ", graph %u", q->graph_index);
+    if (q->splitting)
+        base_buf_puts(out, ", splitting");
+    else
+        base_buf_printf(out, ", graph %u", q->graph_index);
     if (q->distinct != q->submod) base_buf_printf(out, ", same as submod_%u", q->distinct);
     base_buf_puts(out, ":\n");
     for (uint32_t i = 0; i < q->n; i++) print_launch(p, q->first + i, out);
@@ -103,12 +111,13 @@ static void print_piece(const plan *p, const plan_piece *q, base_buf *out) {
 
 void plan_print(const plan *p, base_buf *out) {
     base_buf_printf(out,
-                    "plan %s: %u pieces, %u compiled, %u distinct, %u launches, arena %" PRId64 " bytes, weights %" PRId64
-                    " bytes\n",
-                    p->name, p->n_pieces, p->n_compiled, p->n_distinct, p->n_launches, p->arena_size, p->weights_size);
+                    "plan %s: %u pieces, %u compiled, %u distinct, %u launches, arena %" PRId64
+                    " bytes, weights %" PRId64 " bytes\n",
+                    p->name, p->n_pieces, p->n_compiled, p->n_distinct, p->n_launches,
+                    p->arena_size, p->weights_size);
     for (uint32_t i = 0; i < p->n_symbols; i++)
-        base_buf_printf(out, "symbol %s in [%" PRId64 ",%" PRId64 "]\n", p->symbols[i].name, p->symbols[i].min,
-                        p->symbols[i].max);
+        base_buf_printf(out, "symbol %s in [%" PRId64 ",%" PRId64 "]\n", p->symbols[i].name,
+                        p->symbols[i].min, p->symbols[i].max);
     print_leaves(p, "input", p->inputs, p->n_inputs, out);
     print_leaves(p, "output", p->outputs, p->n_outputs, out);
     print_leaves(p, "param", p->params, p->n_params, out);

@@ -38,13 +38,16 @@ static bool is_const(const plan_size *s, int64_t v) {
 }
 
 static bool leaf_ok(const plan *p, const plan_leaf *l) {
-    if (!l->name || (unsigned)l->dtype >= RP_DTYPE_COUNT_ || l->rank > RP_MAX_RANK || !size_ok(p, &l->bytes)) return false;
+    if (!l->name || (unsigned)l->dtype >= RP_DTYPE_COUNT_ || l->rank > RP_MAX_RANK ||
+        !size_ok(p, &l->bytes))
+        return false;
     for (uint32_t i = 0; i < l->rank; i++)
         if (!size_ok(p, &l->dim[i])) return false;
     return true;
 }
 
-static rp_status verify_leaves(const plan *p, const char *what, const plan_leaf *l, uint32_t n, rp_error *err) {
+static rp_status verify_leaves(const plan *p, const char *what, const plan_leaf *l, uint32_t n,
+                               rp_error *err) {
     for (uint32_t i = 0; i < n; i++)
         if (!leaf_ok(p, &l[i])) return BAD(p, "%s %u is malformed", what, i);
     return RP_OK;
@@ -52,7 +55,8 @@ static rp_status verify_leaves(const plan *p, const char *what, const plan_leaf 
 
 static rp_status verify_interface(const plan *p, rp_error *err) {
     for (uint32_t i = 0; i < p->n_symbols; i++)
-        if (!p->symbols[i].name || p->symbols[i].min > p->symbols[i].max) return BAD(p, "symbol %u is malformed", i);
+        if (!p->symbols[i].name || p->symbols[i].min > p->symbols[i].max)
+            return BAD(p, "symbol %u is malformed", i);
     RP_TRY(verify_leaves(p, "input", p->inputs, p->n_inputs, err));
     RP_TRY(verify_leaves(p, "output", p->outputs, p->n_outputs, err));
     RP_TRY(verify_leaves(p, "parameter", p->params, p->n_params, err));
@@ -62,7 +66,8 @@ static rp_status verify_interface(const plan *p, rp_error *err) {
 /* --- memory ------------------------------------------------------------------ */
 
 /* No two of the values alive at once share a byte. order: by first launch. */
-static rp_status verify_sharing(const plan *p, const plan_order *order, const int64_t *bytes, uint32_t *alive, rp_error *err) {
+static rp_status verify_sharing(const plan *p, const plan_order *order, const int64_t *bytes,
+                                uint32_t *alive, rp_error *err) {
     uint32_t n_alive = 0;
     for (uint32_t i = 0; i < p->n_values; i++) {
         uint32_t id = order[i].value;
@@ -85,10 +90,12 @@ static rp_status verify_sharing(const plan *p, const plan_order *order, const in
 static rp_status verify_bounds(const plan *p, int64_t *bytes, rp_error *err) {
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plan_value *v = &p->values[i];
-        if (!size_ok(p, &v->bytes) || v->first > v->last || (v->last >= p->n_launches && v->last > 0))
+        if (!size_ok(p, &v->bytes) || v->first > v->last ||
+            (v->last >= p->n_launches && v->last > 0))
             return BAD(p, "value %u is malformed", i);
         if (!plan_value_bytes(p, v, &bytes[i])) return BAD(p, "value %u has no bounded size", i);
-        if (v->offset < 0 || v->offset % PLAN_ALIGN || v->offset > INT64_MAX - bytes[i] || v->offset + bytes[i] > p->arena_size)
+        if (v->offset < 0 || v->offset % PLAN_ALIGN || v->offset > INT64_MAX - bytes[i] ||
+            v->offset + bytes[i] > p->arena_size)
             return BAD(p, "value %u lies outside the arena", i);
     }
     return RP_OK;
@@ -128,7 +135,9 @@ static bool section_ok(const plan *p, const plan_pack *k, const plan_section *s)
     for (uint32_t j = 0; j < s->n_params; j++) {
         if (s->params[j] >= p->n_params) return false;
         const plan_leaf *l = &p->params[s->params[j]];
-        if (l->dtype != k->dtype || l->rank != 2 || !is_const(&l->dim[0], s->rows) || !is_const(&l->dim[1], k->k)) return false;
+        if (l->dtype != k->dtype || l->rank != 2 || !is_const(&l->dim[0], s->rows) ||
+            !is_const(&l->dim[1], k->k))
+            return false;
     }
     return true;
 }
@@ -141,10 +150,13 @@ static rp_status verify_packs(const plan *p, rp_error *err) {
         for (uint32_t s = 0; ok && s < k->n_sections; s++) ok = section_ok(p, k, &k->sections[s]);
         if (!ok || k->offset != offset || k->size <= 0 || k->size != plan_pack_bytes(k))
             return BAD(p, "packed weights %u are malformed", i);
-        if (offset > INT64_MAX - k->size - PLAN_ALIGN) return BAD(p, "packed weights %u are too large", i);
+        if (offset > INT64_MAX - k->size - PLAN_ALIGN)
+            return BAD(p, "packed weights %u are too large", i);
         offset += (k->size + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
     }
-    return offset == p->weights_size ? RP_OK : BAD(p, "its weights are not %lld bytes", (long long)p->weights_size);
+    return offset == p->weights_size
+               ? RP_OK
+               : BAD(p, "its weights are not %lld bytes", (long long)p->weights_size);
 }
 
 static rp_status verify_tables(const plan *p, rp_error *err) {
@@ -157,7 +169,8 @@ static rp_status verify_tables(const plan *p, rp_error *err) {
     }
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
         for (uint32_t j = 0; j < p->dim_maps[i].n; j++)
-            if (p->dim_maps[i].map[j] >= p->n_symbols) return BAD(p, "symbol map %u is out of range", i);
+            if (p->dim_maps[i].map[j] >= p->n_symbols)
+                return BAD(p, "symbol map %u is out of range", i);
     return RP_OK;
 }
 
@@ -182,7 +195,8 @@ static rp_status verify_alts(const plan *p, uint32_t li, rp_error *err) {
     for (uint32_t i = 0; i < l->n_alts; i++) {
         if (l->alts[i].function >= p->n_functions || l->alts[i].scratch < 0)
             return BAD(p, "launch %u has no function %u", li, l->alts[i].function);
-        if (i > 0 && l->alts[i].max <= l->alts[i - 1].max) return BAD(p, "launch %u: its variants are not in order", li);
+        if (i > 0 && l->alts[i].max <= l->alts[i - 1].max)
+            return BAD(p, "launch %u: its variants are not in order", li);
     }
     return RP_OK;
 }
@@ -191,21 +205,25 @@ static rp_status verify_custom(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
     if (!l->custom) return RP_OK;
     if (l->n_args < 1 || l->n_args > MAX_CUSTOM_ARGS || !l->operands)
-        return BAD(p, "launch %u: custom op %s takes 1 to %u arguments, not %u", li, l->custom, MAX_CUSTOM_ARGS, l->n_args);
+        return BAD(p, "launch %u: custom op %s takes 1 to %u arguments, not %u", li, l->custom,
+                   MAX_CUSTOM_ARGS, l->n_args);
     for (uint32_t i = 0; i < l->n_args; i++)
-        if (!leaf_ok(p, &l->operands[i])) return BAD(p, "launch %u: operand %u of %s is malformed", li, i, l->custom);
+        if (!leaf_ok(p, &l->operands[i]))
+            return BAD(p, "launch %u: operand %u of %s is malformed", li, i, l->custom);
     return RP_OK;
 }
 
 static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
     bool has_code = l->n_alts > 0 && l->n_alts <= PLAN_MAX_ALTS && l->dim_map < p->n_dim_maps;
-    if (!l->name || !size_ok(p, &l->rows) || !size_ok(p, &l->items) || l->grain < 1 || (l->custom ? l->n_alts > 0 : !has_code))
+    if (!l->name || !size_ok(p, &l->rows) || !size_ok(p, &l->items) || l->grain < 1 ||
+        (l->custom ? l->n_alts > 0 : !has_code))
         return BAD(p, "launch %u is malformed", li);
     RP_TRY(verify_alts(p, li, err));
     for (uint32_t i = 0; i < l->n_args; i++) {
         const plan_arg *a = &l->args[i];
-        if (a->idx >= seg_count(p, a->seg)) return BAD(p, "launch %u, argument %u is out of range", li, i);
+        if (a->idx >= seg_count(p, a->seg))
+            return BAD(p, "launch %u, argument %u is out of range", li, i);
         if (a->seg == PLAN_ARENA && (li < p->values[a->idx].first || li > p->values[a->idx].last))
             return BAD(p, "launch %u uses value %u outside its life", li, a->idx);
     }
@@ -216,7 +234,8 @@ static rp_status verify_pieces(const plan *p, rp_error *err) {
     uint32_t at = 0, compiled = 0, distinct = 0;
     for (uint32_t i = 0; i < p->n_pieces; i++) {
         const plan_piece *q = &p->pieces[i];
-        if (q->first != at || q->n > p->n_launches - at) return BAD(p, "piece %u has launches out of order", i);
+        if (q->first != at || q->n > p->n_launches - at)
+            return BAD(p, "piece %u has launches out of order", i);
         at += q->n;
         if (q->submod != i || q->distinct > i || p->pieces[q->distinct].distinct != q->distinct ||
             p->pieces[q->distinct].splitting != q->splitting ||
@@ -226,8 +245,8 @@ static rp_status verify_pieces(const plan *p, rp_error *err) {
         distinct += !q->splitting && q->distinct == i;
     }
     if (at != p->n_launches || compiled != p->n_compiled || distinct != p->n_distinct)
-        return BAD(p, "its pieces do not add up to %u launches, %u compiled, %u distinct", p->n_launches, p->n_compiled,
-                   p->n_distinct);
+        return BAD(p, "its pieces do not add up to %u launches, %u compiled, %u distinct",
+                   p->n_launches, p->n_compiled, p->n_distinct);
     return RP_OK;
 }
 

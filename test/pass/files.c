@@ -34,11 +34,13 @@ static bool command(const char *text, const char *key, names *out) {
     if (!p) return false;
     p += strlen(key);
     (void)snprintf(out->text, sizeof out->text, "%.*s", (int)strcspn(p, "\n"), p);
-    for (char *s = strtok(out->text, ","); s && out->n < MAX_NAMES; s = strtok(NULL, ",")) out->name[out->n++] = s;
+    for (char *s = strtok(out->text, ","); s && out->n < MAX_NAMES; s = strtok(NULL, ","))
+        out->name[out->n++] = s;
     return true;
 }
 
-static ir_graph *run_passes(const ir_graph *g, const names *passes, const names *skip, rp_error *err) {
+static ir_graph *run_passes(const ir_graph *g, const names *passes, const names *skip,
+                            rp_error *err) {
     const pass_options opt = {.skip = skip->name, .n_skip = skip->n};
     ir_graph *out = NULL;
     if (strcmp(passes->name[0], "all") == 0) {
@@ -91,8 +93,9 @@ static void run_case(const char *path, unsigned number, const char *text, base_b
     if (!got || strcmp(got, want + strlen(RESULT)) != 0) {
         if (!getenv("BLESS") || !got) {
             n_failed++;
-            print_error("%s, case %u: %s\n--- want\n%s--- got\n%s(BLESS=1 rewrites what is after '; ---')\n", path, number,
-                        err.text, want + strlen(RESULT), got ? got : "");
+            print_error("%s, case %u: %s\n--- want\n%s--- got\n%s(BLESS=1 rewrites what is after "
+                        "'; ---')\n",
+                        path, number, err.text, want + strlen(RESULT), got ? got : "");
         }
     }
     base_buf_add(blessed, text, (size_t)(want - text) + strlen(RESULT));
@@ -116,7 +119,8 @@ static void run_file(const char *path) {
         if (end) base_buf_puts(&out, SEPARATOR);
         p = end ? end + strlen(SEPARATOR) : NULL;
     }
-    if (getenv("BLESS") && strcmp(out.data, text) != 0) CHECK_OK(base_file_write_atomic(path, out.data, out.len, &err), &err);
+    if (getenv("BLESS") && strcmp(out.data, text) != 0)
+        CHECK_OK(base_file_write_atomic(path, out.data, out.len, &err), &err);
     base_buf_done(&out);
     base_free(text);
     print_message("%s: %u cases\n", path, n);

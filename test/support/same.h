@@ -9,7 +9,8 @@
 static inline void check_same_value(const ir_value *a, const ir_value *b, const char *what) {
     assert_int_equal(a->n, b->n);
     for (int64_t i = 0; i < a->n; i++)
-        if (memcmp(&a->data[i], &b->data[i], sizeof(double)) != 0 && (a->data[i] == a->data[i] || b->data[i] == b->data[i]))
+        if (memcmp(&a->data[i], &b->data[i], sizeof(double)) != 0 &&
+            (a->data[i] == a->data[i] || b->data[i] == b->data[i]))
             fail_msg("%s: element %lld is %a, not %a", what, (long long)i, b->data[i], a->data[i]);
 }
 

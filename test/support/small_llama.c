@@ -4,7 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WIDTH = 64, HEADS = 2, KV_HEADS = 1, HEAD_DIM = 32, FFN = 96, VOCAB = 64, BLOCK = 16, BLOCKS = 8 };
+enum {
+    WIDTH = 64,
+    HEADS = 2,
+    KV_HEADS = 1,
+    HEAD_DIM = 32,
+    FFN = 96,
+    VOCAB = 64,
+    BLOCK = 16,
+    BLOCKS = 8
+};
 
 typedef struct step {
     rp_graph *g;
@@ -86,8 +95,10 @@ rp_status small_llama_new(const small_llama_options *opt, rp_graph **out, rp_err
     for (s.layer = 0; s.layer < opt->layers; s.layer++) x = layer(&s, x);
     x = rp_rms_norm(x, rp_param(g, "norm", RP_DTYPE_F32, shape1(WIDTH)), 1e-5);
     rp_status st = rp_graph_finish(g, &x, 1, err);
-    if (st == RP_OK) *out = g;
-    else rp_graph_free(g);
+    if (st == RP_OK)
+        *out = g;
+    else
+        rp_graph_free(g);
     return st;
 }
 
@@ -95,11 +106,14 @@ void small_llama_tame(const ir_graph *g, random_leaves *v) {
     static const struct {
         const char *name;
         int64_t limit;
-    } inputs[] = {{"seqs", 4}, {"positions", 2 * BLOCK}, {"slots", BLOCKS * BLOCK}, {"block_tables", BLOCKS}};
+    } inputs[] = {
+        {"seqs", 4}, {"positions", 2 * BLOCK}, {"slots", BLOCKS * BLOCK}, {"block_tables", BLOCKS}};
     for (uint32_t i = 0; i < v->n[IR_LEAF_INPUT]; i++)
         for (size_t k = 0; k < sizeof inputs / sizeof *inputs; k++) {
             ir_value *x = &v->leaf[IR_LEAF_INPUT][i];
-            if (strcmp(ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->name, inputs[k].name) != 0) continue;
-            for (int64_t j = 0; j < x->n; j++) x->data[j] = (double)((int64_t)x->data[j] % inputs[k].limit);
+            if (strcmp(ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->name, inputs[k].name) != 0)
+                continue;
+            for (int64_t j = 0; j < x->n; j++)
+                x->data[j] = (double)((int64_t)x->data[j] % inputs[k].limit);
         }
 }

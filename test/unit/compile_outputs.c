@@ -20,7 +20,8 @@ static void check_written(const char *body, const char *type) {
         bool written = false;
         for (uint32_t i = 0; i < p->n_launches; i++)
             for (uint32_t k = 0; k < p->launches[i].n_args; k++)
-                written = written || (p->launches[i].args[k].seg == PLAN_OUTPUT && p->launches[i].args[k].idx == o);
+                written = written || (p->launches[i].args[k].seg == PLAN_OUTPUT &&
+                                      p->launches[i].args[k].idx == o);
         if (!written) fail_msg("output %u is never written in\n%s", o, body);
     }
     plan_free(p);
@@ -33,10 +34,15 @@ static void every_output_is_written(void **state) {
     check_written("  %0 = param @w : f32[8]\n  %1 = exp %x\n  ret %0, %1", "(f32[8], f32[T,8])");
     /* Not leaves, but the passes know better. */
     check_written("  %0 = neg %x\n  %1 = neg %0\n  ret %1", "f32[T,8]");
-    check_written("  %0 = param @w : f32[8]\n  %1 = neg %0\n  %2 = neg %1\n  %3 = exp %x\n  ret %3, %2", "(f32[T,8], f32[8])");
+    check_written(
+        "  %0 = param @w : f32[8]\n  %1 = neg %0\n  %2 = neg %1\n  %3 = exp %x\n  ret %3, %2",
+        "(f32[T,8], f32[8])");
     check_written("  %0 = abs %x\n  %1 = abs %0\n  ret %0, %1", "(f32[T,8], f32[T,8])");
-    check_written("  %0 = const 1 : f32[]\n  %1 = broadcast %0 {shape=[T,8]}\n  %2 = neg %1\n  ret %2", "f32[T,8]");
-    check_written("  %0 = reshape %x {shape=[T,2,4]}\n  %1 = exp %x\n  ret %0, %1", "(f32[T,2,4], f32[T,8])");
+    check_written(
+        "  %0 = const 1 : f32[]\n  %1 = broadcast %0 {shape=[T,8]}\n  %2 = neg %1\n  ret %2",
+        "f32[T,8]");
+    check_written("  %0 = reshape %x {shape=[T,2,4]}\n  %1 = exp %x\n  ret %0, %1",
+                  "(f32[T,2,4], f32[T,8])");
 }
 
 int main(void) {

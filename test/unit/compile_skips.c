@@ -16,7 +16,8 @@ static void names_come_from_both(void **state) {
     rp_error err = {0};
     compile_skips s;
     rp_compilation_config *cfg =
-        config_of("{\"skip_passes\": [\"fold\"], \"pass_config\": {\"fuse_norm_quant\": false, \"fuse_act_quant\": true}}");
+        config_of("{\"skip_passes\": [\"fold\"], \"pass_config\": {\"fuse_norm_quant\": false, "
+                  "\"fuse_act_quant\": true}}");
     (void)state;
     CHECK_OK(compile_skips_of(cfg, &s, &err), &err);
     assert_int_equal(s.n, 2);

@@ -38,7 +38,8 @@ static void check_reads(const fused *x, ir_ref reader, ir_ref r, bool row) {
             continue;
         }
         assert_true(keeps || x->f.groups[to].kind == PASS_MATMUL);
-        if (x->f.groups[to].kind == PASS_LOOP) assert_true(place_in_group(x, s) < place_in_group(x, reader));
+        if (x->f.groups[to].kind == PASS_LOOP)
+            assert_true(place_in_group(x, s) < place_in_group(x, reader));
     }
 }
 
@@ -157,7 +158,8 @@ static bool has_reason(const fused *x, const char *reason) {
 
 static void switches_keep_their_fusion_apart(void **state) {
     static const char *const off[] = {"fuse_norm_quant", "fuse_act_quant", "fuse_rope_kvcache"};
-    static const char *const reason[] = {"fuse_norm_quant is off", "fuse_act_quant is off", "fuse_rope_kvcache is off"};
+    static const char *const reason[] = {"fuse_norm_quant is off", "fuse_act_quant is off",
+                                         "fuse_rope_kvcache is off"};
     rp_graph *g = llama(2);
     fused all = fuse(trace_graph_ir(g), NULL);
     (void)state;
@@ -194,7 +196,8 @@ static void the_log_counts_and_gives_reasons(void **state) {
     uint32_t nodes = 0;
     for (ir_ref r = 0; r < ir_graph_count(x.g); r++) nodes += x.f.group_of[r] != UINT32_MAX;
     char want[80];
-    (void)snprintf(want, sizeof want, "Fusion Round 1: fused %u nodes into %u", nodes, x.f.n_groups);
+    (void)snprintf(want, sizeof want, "Fusion Round 1: fused %u nodes into %u", nodes,
+                   x.f.n_groups);
     assert_true(n_lines > 1);
     assert_non_null(strstr(lines[0], want));
     assert_non_null(strstr(lines[1], "cannot fuse "));
@@ -207,7 +210,7 @@ static void failed_allocations_leave_nothing(void **state) {
     rp_graph *g = llama(1);
     size_t live = base_live();
     (void)state;
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
         pass_fusion f = {0};
         rp_status st = pass_fuse(trace_graph_ir(g), NULL, &f, &err);

@@ -77,7 +77,8 @@ static void leaves_keep_their_order(void **state) {
 }
 
 static void names_are_checked(void **state) {
-    static const char *const good[] = {"fold", "simplify", "eliminate_noops", "cse", "dce", "fuse_norm_quant"};
+    static const char *const good[] = {"fold", "simplify", "eliminate_noops",
+                                       "cse",  "dce",      "fuse_norm_quant"};
     static const char *const bad[] = {"fold", "simplfy"};
     rp_error err = {0}, e1 = {0}, e2 = {0}, e3 = {0};
     ir_graph *g = NULL, *h = NULL;
@@ -90,7 +91,8 @@ static void names_are_checked(void **state) {
     assert_int_equal(pass_run("fuse_norm_quant", g, &h, &e2), RP_CONFIG);
     const pass_options skip_bad = {.skip = bad, .n_skip = 2};
     assert_int_equal(pass_run_all(g, &skip_bad, &h, &e3), RP_CONFIG);
-    const pass_options skip_two = {.skip = (const char *[]){"fold", "eliminate_noops"}, .n_skip = 2};
+    const pass_options skip_two = {.skip = (const char *[]){"fold", "eliminate_noops"},
+                                   .n_skip = 2};
     assert_true(pass_is_skipped(&skip_two, "simplify"));
     assert_true(pass_is_skipped(&skip_two, "fold"));
     assert_false(pass_is_skipped(&skip_two, "cse"));
@@ -101,7 +103,8 @@ static void names_are_checked(void **state) {
 /* Everything left out still gives a graph of one's own. */
 static void all_passes_can_be_left_out(void **state) {
     const random_graph_options opt = RANDOM_GRAPH_ALL;
-    const pass_options none = {.skip = (const char *[]){"fold", "simplify", "cse", "dce"}, .n_skip = 4};
+    const pass_options none = {.skip = (const char *[]){"fold", "simplify", "cse", "dce"},
+                               .n_skip = 4};
     rp_error err = {0};
     ir_graph *g = NULL, *h = NULL;
     (void)state;
@@ -174,12 +177,14 @@ static void failed_allocations_leave_nothing(void **state) {
     (void)state;
     CHECK_OK(random_graph_new(9, &opt, &g, &e0), &e0);
     size_t live = base_live();
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
         ir_graph *h = NULL;
         rp_status st = pass_run_all(g, NULL, &h, &err);
         ir_graph_free(h);
-        if (st != RP_OK && st != RP_NOMEM) fail_msg("allocation %llu: %s: %s", (unsigned long long)n, rp_status_name(st), err.text);
+        if (st != RP_OK && st != RP_NOMEM)
+            fail_msg("allocation %llu: %s: %s", (unsigned long long)n, rp_status_name(st),
+                     err.text);
         assert_int_equal(base_live(), live);
     }
     ir_graph_free(g);

@@ -17,8 +17,9 @@ static uint32_t pick(uint32_t n) {
     return (uint32_t)(rng >> 33) % n;
 }
 
-static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_I32, RP_DTYPE_I64,
-                                 RP_DTYPE_I16, RP_DTYPE_I8,  RP_DTYPE_U8,  RP_DTYPE_BOOL};
+static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16,
+                                 RP_DTYPE_I32, RP_DTYPE_I64, RP_DTYPE_I16, RP_DTYPE_I8,
+                                 RP_DTYPE_U8,  RP_DTYPE_BOOL};
 
 /* A graph in the making: one input for each variable of the rule. */
 typedef struct trial {
@@ -32,7 +33,8 @@ typedef struct trial {
 } trial;
 
 static ir_shape random_shape(ir_graph *g) {
-    static const int64_t shapes[][3] = {{3, 3, 0}, {2, 3, 0}, {1, 3, 0}, {6, 0, 0}, {3, 0, 0}, {1, 2, 3}, {2, 2, 2}, {0, 0, 0}};
+    static const int64_t shapes[][3] = {{3, 3, 0}, {2, 3, 0}, {1, 3, 0}, {6, 0, 0},
+                                        {3, 0, 0}, {1, 2, 3}, {2, 2, 2}, {0, 0, 0}};
     ir_shape s = {0};
     const int64_t *d = shapes[pick(sizeof shapes / sizeof *shapes)];
     for (uint32_t i = 0; i < 3 && d[i]; i++) s.dim[s.rank++] = ir_dim_const(ir_graph_dims(g), d[i]);
@@ -54,16 +56,22 @@ static bool add_input(trial *t, char letter, ir_ref *out) {
     return true;
 }
 
-static uint32_t random_attrs(trial *t, ir_op op, ir_ref x, ir_attr *a, ir_dim *dims, int64_t *axes) {
+static uint32_t random_attrs(trial *t, ir_op op, ir_ref x, ir_attr *a, ir_dim *dims,
+                             int64_t *axes) {
     const ir_node *n = ir_node_at(t->g, x);
     ir_dims *d = ir_graph_dims(t->g);
     ir_shape s = pick(3) ? n->shape : random_shape(t->g);
     uint32_t rank = n->shape.rank;
     memcpy(dims, s.dim, sizeof s.dim);
     switch (op) {
-    case IR_cast: a[0] = (ir_attr){.key = IR_ATTR_DTYPE, .u.i = pick(3) ? (int64_t)types[pick(10)] : (int64_t)t->type}; return 1;
+    case IR_cast:
+        a[0] = (ir_attr){.key = IR_ATTR_DTYPE,
+                         .u.i = pick(3) ? (int64_t)types[pick(10)] : (int64_t)t->type};
+        return 1;
     case IR_reshape:
-    case IR_broadcast: a[0] = (ir_attr){.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = dims}; return 1;
+    case IR_broadcast:
+        a[0] = (ir_attr){.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = dims};
+        return 1;
     case IR_permute:
         for (uint32_t i = 0; i < rank; i++) axes[i] = i;
         for (uint32_t i = rank; i > 1 && pick(4); i--) {
@@ -108,7 +116,8 @@ static bool build(trial *t, uint32_t term, ir_ref *out) {
     if (x->kind == PASS_TERM_OP) return build_op(t, x, out);
     if (x->kind == PASS_TERM_VALUE) return add_input(t, x->letter, out);
     rp_dtype type = t->n ? ir_node_at(t->g, t->input[0])->dtype : t->type;
-    double v = x->kind == PASS_TERM_NUMBER ? x->number : ldexp(pick(4) ? 1 : 1.5, (int)pick(290) - 160);
+    double v = x->kind == PASS_TERM_NUMBER ? x->number
+                                           : ldexp(pick(4) ? 1 : 1.5, (int)pick(290) - 160);
     if (x->kind == PASS_TERM_CONST && pick(2)) v = -v;
     if (ir_add_const(t->g, type, v, out, NULL) != RP_OK) return false;
     ir_attr shape = {.key = IR_ATTR_SHAPE, .n = t->shape.rank, .u.dims = t->shape.dim};
@@ -116,10 +125,13 @@ static bool build(trial *t, uint32_t term, ir_ref *out) {
 }
 
 static double special_value(rp_dtype t) {
-    static const double reals[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-126, 0x1.fffffep127,
-                                   0.5, 2.5, -3.5, 65504, 0x1p-24, 1e-3, 3};
-    static const double ints[] = {0, 1, -1, 2, -2, 127, -128, 255, 32767, -32768, 2147483647, -2147483648.0, 7};
-    double v = rp_dtype_is_float(t) ? reals[pick(sizeof reals / sizeof *reals)] : ints[pick(sizeof ints / sizeof *ints)];
+    static const double reals[] = {
+        0.0, -0.0, 1,    -1,    INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-126, 0x1.fffffep127,
+        0.5, 2.5,  -3.5, 65504, 0x1p-24,  1e-3,      3};
+    static const double ints[] = {
+        0, 1, -1, 2, -2, 127, -128, 255, 32767, -32768, 2147483647, -2147483648.0, 7};
+    double v = rp_dtype_is_float(t) ? reals[pick(sizeof reals / sizeof *reals)]
+                                    : ints[pick(sizeof ints / sizeof *ints)];
     if (pick(3) == 0) v = (double)((int)pick(2001) - 1000) / 8;
     return ir_round(t, v);
 }
@@ -151,7 +163,8 @@ static void compare(const trial *t, ir_ref before, ir_ref after) {
             if (memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b))) continue;
             char *text = NULL;
             CHECK_OK(ir_print_string(t->g, &text, &err), &err);
-            fail_msg("%.*s: %a became %a in\n%s", (int)t->rule->text.len, t->rule->text.ptr, a, b, text);
+            fail_msg("%.*s: %a became %a in\n%s", (int)t->rule->text.len, t->rule->text.ptr, a, b,
+                     text);
         }
         for (uint32_t i = 0; i < t->n; i++) ir_value_done(&in[i]);
         ir_value_done(&out[0]);
@@ -186,7 +199,9 @@ static void every_rule_keeps_every_bit(void **state) {
         uint32_t applied = 0;
         rng = 88172645463325252u + i;
         for (int k = 0; k < 20000 && applied < 200; k++) applied += try_rule(&rules.rule[i]);
-        if (applied < 20) fail_msg("%.*s: applied %u times only", (int)rules.rule[i].text.len, rules.rule[i].text.ptr, applied);
+        if (applied < 20)
+            fail_msg("%.*s: applied %u times only", (int)rules.rule[i].text.len,
+                     rules.rule[i].text.ptr, applied);
     }
     pass_rules_done(&rules);
 }
@@ -202,7 +217,8 @@ static bool is_caught(const char *text) {
         trial t = {.rule = &rules.rule[0], .g = ir_graph_new("rule"), .type = types[pick(10)]};
         ir_ref root, made = IR_NONE, outs[2];
         t.shape = random_shape(t.g);
-        if (build(&t, t.rule->pattern, &root)) CHECK_OK(pass_rule_apply(t.rule, t.g, root, &made, &err), &err);
+        if (build(&t, t.rule->pattern, &root))
+            CHECK_OK(pass_rule_apply(t.rule, t.g, root, &made, &err), &err);
         if (made != IR_NONE) {
             ir_value in[PASS_RULE_TERMS], out[2];
             outs[0] = root;

@@ -7,20 +7,26 @@
 #include "plan/pack.h"
 #include "support/plans.h"
 
-static void kernel_small(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+static void kernel_small(void *const *arg, const long long *dim, long long begin, long long end,
+                         void *scratch) {
     (void)arg, (void)dim, (void)begin, (void)end, (void)scratch;
 }
 
-static void kernel_large(void *const *arg, const long long *dim, long long begin, long long end, void *scratch) {
+static void kernel_large(void *const *arg, const long long *dim, long long begin, long long end,
+                         void *scratch) {
     (void)arg, (void)dim, (void)begin, (void)end, (void)scratch;
 }
 
 static hal_host_fn find(const char *name) {
-    return strcmp(name, "@small") == 0 ? kernel_small : strcmp(name, "@large") == 0 ? kernel_large : NULL;
+    return strcmp(name, "@small") == 0   ? kernel_small
+           : strcmp(name, "@large") == 0 ? kernel_large
+                                         : NULL;
 }
 
 static plan_leaf leaf_of(const char *name) {
-    return (plan_leaf){.name = name, .rank = 2, .dim = {{.n_terms = 1, .coef = {1}, .symbol = {1}}, {.constant = 8}}};
+    return (plan_leaf){.name = name,
+                       .rank = 2,
+                       .dim = {{.n_terms = 1, .coef = {1}, .symbol = {1}}, {.constant = 8}}};
 }
 
 /* Symbols S, T; in -> value -> out in one piece, then a custom op on the value in a second. */
@@ -36,7 +42,8 @@ static plan *small_plan(void) {
                                   {{PLAN_ARENA, 0}, {PLAN_OUTPUT, 0}}};
     static plan_launch launches[3];
     static plan_piece pieces[] = {{0, 0, 0, false, 0, 2}, {1, UINT32_MAX, 1, true, 2, 1}};
-    const plan_size t8 = {.n_terms = 1, .coef = {8}, .symbol = {1}}, t32 = {.n_terms = 1, .coef = {32}, .symbol = {1}};
+    const plan_size t8 = {.n_terms = 1, .coef = {8}, .symbol = {1}},
+                    t32 = {.n_terms = 1, .coef = {32}, .symbol = {1}};
     rp_error err = {0};
     plan *p = plan_new("small");
     in = leaf_of("x");
@@ -47,7 +54,8 @@ static plan *small_plan(void) {
     values[1] = (plan_value){.first = 1, .last = 1}; /* a token: no bytes */
     for (int i = 0; i < 3; i++)
         launches[i] = (plan_launch){.name = "k",
-                                    .alts = {{.max = 8, .function = 0, .scratch = 64}, {.max = INT64_MAX, .function = 1, .scratch = 256}},
+                                    .alts = {{.max = 8, .function = 0, .scratch = 64},
+                                             {.max = INT64_MAX, .function = 1, .scratch = 256}},
                                     .n_alts = 2,
                                     .rows = {.n_terms = 1, .coef = {1}, .symbol = {1}},
                                     .items = t8,
@@ -173,12 +181,14 @@ static void unknown_code_is_refused(void **state) {
     assert_int_equal(plan_exec_new(p, &opt, &x, &e2), RP_UNSUPPORTED);
     assert_non_null(strstr(e2.text, "plan_exec::unknown is not registered"));
     assert_int_equal(base_live(), live);
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_error e = {0};
         p->launches[2].custom = "plan_exec::sizes";
         rp_status st = plan_exec_new(p, &opt, &x, &e);
-        if (st == RP_OK) plan_exec_free(x);
-        else assert_int_equal(st, RP_NOMEM);
+        if (st == RP_OK)
+            plan_exec_free(x);
+        else
+            assert_int_equal(st, RP_NOMEM);
         assert_int_equal(base_live(), live);
     }
     plan_free(p);
@@ -212,7 +222,8 @@ static void custom_ops_see_the_sizes_of_their_binding(void **state) {
     CHECK_OK(f.d->ops->launch(f.d, f.b->launches, f.b->n, f.b->scratch, &err), &err);
     assert_int_equal(seen_args, 2);
     assert_int_equal(seen_rows, 5);
-    CHECK_OK(f.d->ops->graph_build(f.d, f.b->launches, f.b->n, f.b->scratch, "five", &five, &err), &err);
+    CHECK_OK(f.d->ops->graph_build(f.d, f.b->launches, f.b->n, f.b->scratch, "five", &five, &err),
+             &err);
     CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 7}, &err), &err);
     CHECK_OK(f.d->ops->launch(f.d, f.b->launches, f.b->n, f.b->scratch, &err), &err);
     assert_int_equal(seen_rows, 7);
@@ -238,17 +249,20 @@ static void packs_deal_tiles_in_turns(void **state) {
     enum { K = 64, ROWS_A = 80, ROWS_B = 33 };
     const rp_dtype type = RP_DTYPE_Q4_1;
     size_t row = K / 32 * rp_dtype_block_bytes(type), tile = gen_pack_tile_size(type, K);
-    plan_section sections[] = {{.params = {0, 1}, .n_params = 2, .rows = ROWS_A}, {.params = {2}, .n_params = 1, .rows = ROWS_B}};
+    plan_section sections[] = {{.params = {0, 1}, .n_params = 2, .rows = ROWS_A},
+                               {.params = {2}, .n_params = 1, .rows = ROWS_B}};
     plan_pack pack = {.dtype = type, .k = K, .sections = sections, .n_sections = 2};
     plan p = {.name = "p", .packs = &pack, .n_packs = 1};
-    const void *params[3] = {bytes_with_pattern(ROWS_A * row, 1), bytes_with_pattern(ROWS_A * row, 2),
+    const void *params[3] = {bytes_with_pattern(ROWS_A * row, 1),
+                             bytes_with_pattern(ROWS_A * row, 2),
                              bytes_with_pattern(ROWS_B * row, 3)};
     uint8_t *plain[3];
     (void)state;
     for (int i = 0; i < 3; i++) {
         int64_t n = i < 2 ? ROWS_A : ROWS_B;
         plain[i] = base_alloc(gen_pack_size(type, n, K));
-        for (int64_t t = 0; t < gen_pack_tiles(n); t++) gen_pack_tile(type, params[i], n, K, t, plain[i] + (size_t)t * tile);
+        for (int64_t t = 0; t < gen_pack_tiles(n); t++)
+            gen_pack_tile(type, params[i], n, K, t, plain[i] + (size_t)t * tile);
     }
     /* 80 rows: 3 items of 2 tiles (the last half empty) of 2 matrices; 33 rows: 2 items of 2 tiles (the last one empty) */
     assert_int_equal(plan_pack_bytes(&pack), (int64_t)(tile * (3 * 2 * 2 + 2 * 2)));
@@ -261,7 +275,8 @@ static void packs_deal_tiles_in_turns(void **state) {
         for (int m = 0; m < 2; m++)
             for (int t = 2 * item; t < 2 * item + 2; t++, at += tile)
                 assert_memory_equal(at, t < 5 ? plain[m] + (size_t)t * tile : zero, tile);
-    for (int t = 0; t < 4; t++, at += tile) assert_memory_equal(at, t < 3 ? plain[2] + (size_t)t * tile : zero, tile);
+    for (int t = 0; t < 4; t++, at += tile)
+        assert_memory_equal(at, t < 3 ? plain[2] + (size_t)t * tile : zero, tile);
     assert_ptr_equal(at, image + pack.size);
     for (int i = 0; i < 3; i++) {
         base_free((void *)(uintptr_t)params[i]);

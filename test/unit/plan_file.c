@@ -173,15 +173,17 @@ static void failed_allocations_leave_nothing(void **state) {
     bytes a = save(p);
     size_t live = base_live();
     (void)state;
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
         plan *q = NULL;
         rp_status st = plan_load(a.data, a.n, &q, &err);
-        if (st == RP_OK) plan_free(q);
-        else assert_int_equal(st, RP_NOMEM);
+        if (st == RP_OK)
+            plan_free(q);
+        else
+            assert_int_equal(st, RP_NOMEM);
         assert_int_equal(base_live(), live);
     }
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
         bytes b = {0};
         rp_status st = plan_save(p, &b.data, &b.n, &err);

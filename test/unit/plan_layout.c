@@ -15,7 +15,11 @@ static uint32_t pick(uint32_t n) {
 }
 
 static void no_op(plan_launch *l) {
-    *l = (plan_launch){.name = "k", .n_alts = 1, .alts = {{.max = INT64_MAX}}, .grain = 1, .rows = {.constant = 1}};
+    *l = (plan_launch){.name = "k",
+                       .n_alts = 1,
+                       .alts = {{.max = INT64_MAX}},
+                       .grain = 1,
+                       .rows = {.constant = 1}};
 }
 
 /* n_launches kernels without arguments and n_values values with nothing said about them. */
@@ -75,7 +79,8 @@ static void what_lives_together_never_overlaps(void **state) {
             for (uint32_t j = 0; j < i; j++) {
                 const plan_value *a = &p->values[i], *b = &p->values[j];
                 bool together = a->first <= b->last && b->first <= a->last;
-                bool overlap = a->offset < b->offset + bytes_of(p, j) && b->offset < a->offset + bytes_of(p, i);
+                bool overlap = a->offset < b->offset + bytes_of(p, j) &&
+                               b->offset < a->offset + bytes_of(p, i);
                 assert_false(together && overlap);
                 assert_true(a->offset % PLAN_ALIGN == 0);
             }
@@ -119,16 +124,23 @@ static void share_memory(plan *p) {
     for (uint32_t i = 0; i < p->n_values; i++)
         for (uint32_t j = 0; j < i; j++) {
             plan_value *a = &p->values[i], *b = &p->values[j];
-            if (a->first > b->last || b->first > a->last || !bytes_of(p, i) || !bytes_of(p, j)) continue;
+            if (a->first > b->last || b->first > a->last || !bytes_of(p, i) || !bytes_of(p, j))
+                continue;
             int64_t low = a->offset < b->offset ? a->offset : b->offset;
             a->offset = b->offset = low;
             return;
         }
 }
 
-static void leave_the_arena(plan *p) { p->values[0].offset = p->arena_size; }
-static void go_negative(plan *p) { p->values[0].offset = -64; }
-static void lie_askew(plan *p) { p->values[0].offset += 4; }
+static void leave_the_arena(plan *p) {
+    p->values[0].offset = p->arena_size;
+}
+static void go_negative(plan *p) {
+    p->values[0].offset = -64;
+}
+static void lie_askew(plan *p) {
+    p->values[0].offset += 4;
+}
 static void live_too_short(plan *p) {
     for (uint32_t i = 0; i < p->n_values; i++)
         if (p->values[i].last > p->values[i].first) {
@@ -136,24 +148,61 @@ static void live_too_short(plan *p) {
             return;
         }
 }
-static void name_no_input(plan *p) { p->launches[0].args[0] = (plan_arg){PLAN_INPUT, p->n_inputs}; }
-static void name_no_segment(plan *p) { p->launches[0].args[0] = (plan_arg){PLAN_SEG_COUNT_, 0}; }
-static void name_no_function(plan *p) { p->launches[1].alts[0].function = p->n_functions; }
-static void name_no_module(plan *p) { p->functions[0].module = 77; }
-static void name_no_symbol(plan *p) { p->launches[0].items.symbol[0] = p->n_symbols; p->launches[0].items.n_terms = 1; }
-static void map_no_symbol(plan *p) { p->dim_maps[0].map[0] = p->n_symbols; }
-static void no_variant(plan *p) { p->launches[0].n_alts = 0; }
-static void no_grain(plan *p) { p->launches[0].grain = 0; }
-static void skip_launches(plan *p) { p->pieces[1].first++; }
-static void lose_a_piece(plan *p) { p->n_pieces--; }
-static void miscount(plan *p) { p->n_distinct++; }
-static void larger_arena(plan *p) { p->arena_size += 64; }
-static void pack_another_matrix(plan *p) { p->packs[0].sections[0].rows += 16; }
-static void pack_no_param(plan *p) { p->packs[0].sections[0].params[0] = p->n_params; }
-static void move_a_pack(plan *p) { p->packs[1].offset += 64; }
-static void more_weights(plan *p) { p->weights_size += 64; }
-static void endless_value(plan *p) { p->values[0].bytes = (plan_size){.constant = INT64_MAX}; }
-static void empty_range(plan *p) { p->symbols[0].min = p->symbols[0].max + 1; }
+static void name_no_input(plan *p) {
+    p->launches[0].args[0] = (plan_arg){PLAN_INPUT, p->n_inputs};
+}
+static void name_no_segment(plan *p) {
+    p->launches[0].args[0] = (plan_arg){PLAN_SEG_COUNT_, 0};
+}
+static void name_no_function(plan *p) {
+    p->launches[1].alts[0].function = p->n_functions;
+}
+static void name_no_module(plan *p) {
+    p->functions[0].module = 77;
+}
+static void name_no_symbol(plan *p) {
+    p->launches[0].items.symbol[0] = p->n_symbols;
+    p->launches[0].items.n_terms = 1;
+}
+static void map_no_symbol(plan *p) {
+    p->dim_maps[0].map[0] = p->n_symbols;
+}
+static void no_variant(plan *p) {
+    p->launches[0].n_alts = 0;
+}
+static void no_grain(plan *p) {
+    p->launches[0].grain = 0;
+}
+static void skip_launches(plan *p) {
+    p->pieces[1].first++;
+}
+static void lose_a_piece(plan *p) {
+    p->n_pieces--;
+}
+static void miscount(plan *p) {
+    p->n_distinct++;
+}
+static void larger_arena(plan *p) {
+    p->arena_size += 64;
+}
+static void pack_another_matrix(plan *p) {
+    p->packs[0].sections[0].rows += 16;
+}
+static void pack_no_param(plan *p) {
+    p->packs[0].sections[0].params[0] = p->n_params;
+}
+static void move_a_pack(plan *p) {
+    p->packs[1].offset += 64;
+}
+static void more_weights(plan *p) {
+    p->weights_size += 64;
+}
+static void endless_value(plan *p) {
+    p->values[0].bytes = (plan_size){.constant = INT64_MAX};
+}
+static void empty_range(plan *p) {
+    p->symbols[0].min = p->symbols[0].max + 1;
+}
 
 static void verify_names_what_is_wrong(void **state) {
     static const damage damages[] = {
@@ -189,7 +238,8 @@ static void verify_names_what_is_wrong(void **state) {
         damages[i].apply(p);
         rp_status st = plan_verify(p, &err);
         if (st != RP_CORRUPT || !strstr(err.text, damages[i].message))
-            fail_msg("damage %zu: %s '%s', not '%s'", i, rp_status_name(st), err.text, damages[i].message);
+            fail_msg("damage %zu: %s '%s', not '%s'", i, rp_status_name(st), err.text,
+                     damages[i].message);
         plan_free(p);
     }
 }

@@ -26,8 +26,8 @@ static split_result split_by(const ir_graph *g, const char *const *ops, uint32_t
     return r;
 }
 
-static void check_counts(const ir_graph *g, const char *const *ops, uint32_t n, uint32_t pieces, uint32_t compiled,
-                         uint32_t distinct) {
+static void check_counts(const ir_graph *g, const char *const *ops, uint32_t n, uint32_t pieces,
+                         uint32_t compiled, uint32_t distinct) {
     split_result r = split_by(g, ops, n);
     assert_int_equal(r.n_pieces, pieces);
     assert_int_equal(r.n_compiled, compiled);
@@ -91,7 +91,8 @@ static void splitting_ops_in_a_row_share_a_piece(void **state) {
                         "  %2 = log %1 : f32[4,8]\n"
                         "  %3 = neg %2 : f32[4,8]\n"
                         "  ret %3\n}\n");
-    const char *both[] = {"reprise::exp", "reprise::log"}, *one[] = {"reprise::exp"}, *none[] = {"other::exp"};
+    const char *both[] = {"reprise::exp", "reprise::log"}, *one[] = {"reprise::exp"},
+               *none[] = {"other::exp"};
     (void)state;
     check_counts(g, both, 2, 3, 2, 1);
     check_counts(g, one, 1, 3, 2, 2);
@@ -137,7 +138,6 @@ static void a_piece_of_one_empty_joins_the_one_before(void **state) {
 
 /* --- pieces one after the other equal the whole --------------------------------------------- */
 
-
 static uint32_t leaf_number(const ir_graph *g, ir_leaf kind, ir_ref r) {
     for (uint32_t i = 0; i < ir_leaf_count(g, kind); i++)
         if (ir_leaf_at(g, kind, i) == r) return i;
@@ -145,7 +145,8 @@ static uint32_t leaf_number(const ir_graph *g, ir_leaf kind, ir_ref r) {
 }
 
 /* Sizes of g's symbols in the order of the piece. */
-static void piece_symbols(const ir_graph *g, const ir_graph *piece, const int64_t *symbols, int64_t *out) {
+static void piece_symbols(const ir_graph *g, const ir_graph *piece, const int64_t *symbols,
+                          int64_t *out) {
     const ir_dims *t = ir_graph_dims(piece);
     for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
         out[i] = symbols[ir_dims_find(ir_graph_dims(g), ir_dims_symbol(t, i)->name)];
@@ -180,7 +181,8 @@ static void run_piece(const ir_graph *g, const split_piece *p, random_leaves *v,
 static void assert_same(const ir_value *a, const ir_value *b, const char *what) {
     assert_int_equal(a->n, b->n);
     for (int64_t i = 0; i < a->n; i++)
-        if (memcmp(&a->data[i], &b->data[i], sizeof(double)) != 0 && (a->data[i] == a->data[i] || b->data[i] == b->data[i]))
+        if (memcmp(&a->data[i], &b->data[i], sizeof(double)) != 0 &&
+            (a->data[i] == a->data[i] || b->data[i] == b->data[i]))
             fail_msg("%s: element %lld is %a, not %a", what, (long long)i, b->data[i], a->data[i]);
 }
 
@@ -211,8 +213,9 @@ static void check_equal(const ir_graph *g, const char *const *ops, uint32_t n_op
 }
 
 static void pieces_compute_the_whole(void **state) {
-    static const char *const lists[][2] = {
-        {"reprise::matmul", "reprise::exp"}, {"reprise::mul", "reprise::sum"}, {"reprise::add", "reprise::gather"}};
+    static const char *const lists[][2] = {{"reprise::matmul", "reprise::exp"},
+                                           {"reprise::mul", "reprise::sum"},
+                                           {"reprise::add", "reprise::gather"}};
     const random_graph_options opt = RANDOM_GRAPH_ALL;
     uint32_t pieces = 0;
     (void)state;
@@ -246,7 +249,7 @@ static void failed_allocations_leave_nothing(void **state) {
     (void)state;
     CHECK_OK(small_llama_new(&opt, &g, &err), &err);
     size_t live = base_live();
-    FOR_EACH_ALLOC_FAILURE(n) {
+    FOR_EACH_ALLOC_FAILURE (n) {
         split_result r = {0};
         rp_error e = {0};
         rp_status st = split_graph(trace_graph_ir(g), attention_op, 1, &r, &e);
