@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/huge.h"
 #include "base/log.h"
 #include "cache/key.h"
 #include "model/llama.h"
@@ -20,7 +21,8 @@ typedef struct layout {
 
 struct engine_weights {
     engine_weights_options o;
-    base_mapping file;
+    base_mapping file; /* unmapped again when the bytes are in huge pages */
+    base_huge huge;
     const uint8_t *data;
     layout at;
     bool packed;
@@ -213,6 +215,24 @@ out:
     return st;
 }
 
+/* Moves the bytes to huge pages, a part at a time, so that they are never in memory twice. Without huge pages
+ * the mapping serves as it is. */
+static void move_to_huge(engine_weights *w) {
+    rp_error err = {0};
+    const size_t part = (size_t)8 << 20, start = (size_t)(w->data - w->file.data);
+    if (base_huge_alloc(w->at.total, &w->huge, &err) != RP_OK) {
+        base_log(RP_LOG_DEBUG, "packed weights stay in the mapped file: %s", err.text);
+        return;
+    }
+    for (size_t at = 0; at < w->at.total; at += part) {
+        size_t n = w->at.total - at < part ? w->at.total - at : part;
+        memcpy((uint8_t *)w->huge.data + at, w->data + at, n);
+        base_mapping_drop(&w->file, start + at, n);
+    }
+    w->data = w->huge.data;
+    base_file_unmap(&w->file);
+}
+
 /* --- interface ------------------------------------------------------------------------ */
 
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
@@ -233,16 +253,19 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
         st = pack_all(w, key, err);
     else if (st != RP_OK)
         st = rp_fail(err, st, "%s", miss.text);
-    if (st == RP_OK)
+    if (st == RP_OK) {
+        move_to_huge(w);
         *out = w;
-    else
+    } else {
         engine_weights_free(w);
+    }
     return st;
 }
 
 void engine_weights_free(engine_weights *w) {
     if (!w) return;
     base_file_unmap(&w->file);
+    base_huge_free(&w->huge);
     base_free(w);
 }
 
