@@ -92,8 +92,7 @@ static json_t *nvrtc_report(void) {
     json_t *path = lib && dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0 && map ? json_string(map->l_name)
                                                                          : NULL;
     json_t *o = json_pack("{s:o}", "path", path ? path : json_null());
-    if (lib) (void)dlclose(lib);
-    return o;
+    return o; /* lib stays open: closing it would lose what its C++ start-up allocated */
 }
 
 static json_t *model_report(const char *dir) {
