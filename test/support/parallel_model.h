@@ -7,7 +7,7 @@
 #include <reprise/reprise.h>
 
 enum {
-    PM_LAYERS = 3,
+    PM_LAYERS = 2,
     PM_WIDTH = 96,
     PM_HEADS = 4,
     PM_HEAD_DIM = 24,
