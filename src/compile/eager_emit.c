@@ -172,7 +172,7 @@ rp_status eager_copy_to(eager *e, const ir_node *n, const eager_view *v, const e
 }
 
 rp_status eager_copy_value(eager *e, const ir_node *n, const eager_view *v, eager_view *out) {
-    lower_ref at;
+    lower_ref at = {LOWER_TEMP, 0};
     eager_view to;
     RP_TRY(eager_temp(e, n, &at));
     eager_view_dense(e, at, n, &to);

@@ -222,6 +222,9 @@ static void views_and_moves(void **state) {
         " %n = neg %x\n %m = reshape %n {shape=[8*T]}\n %k = const 2.5\n %y = broadcast %k "
         "{shape=[T,2]}\n"
         " %a = add %x, %x\n ret %v, %n, %m, %w, %i, %y, %k, %a }",
+        "graph @b2(%x: f32[T,8]) where T in [1,40] { %q = param @q : q4_0[3,32]\n %a = neg %x\n %r "
+        "= reshape %a {shape=[8*T]}\n"
+        " ret %a, %a, %x, %r, %x, %r, %q }",
         "graph @c(%x: f32[T,6], %y: f32[T,3]) where T in [1,40] { %c = concat %x, %y, %x "
         "{axis=1}\n %d = concat %x, %x {axis=0}\n"
         " %s = concat %d, %x {axis=0}\n %h = cast %c {dtype=f16}\n %k = concat %h, %h {axis=-1}\n "

@@ -131,8 +131,11 @@ void portable_load_i32(const box_operand *o, int64_t at, int64_t step, int64_t n
     case RP_DTYPE_I16:
         for (int64_t i = 0; i < n; i++) out[i] = ((const int16_t *)base)[at + i * step];
         break;
-    case RP_DTYPE_I8:
-        for (int64_t i = 0; i < n; i++) out[i] = ((const int8_t *)base)[at + i * step];
+    case RP_DTYPE_I8: /* sign-extended by hand: lint takes an int8_t for a character */
+        for (int64_t i = 0; i < n; i++) {
+            int32_t v = ((const uint8_t *)base)[at + i * step];
+            out[i] = (v ^ 128) - 128;
+        }
         break;
     default:
         for (int64_t i = 0; i < n; i++) out[i] = ((const uint8_t *)base)[at + i * step];

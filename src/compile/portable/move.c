@@ -5,30 +5,38 @@
 #include "compile/portable/box.h"
 #include "compile/portable/kernels.h"
 
-/* n units or elements, from position `from` of a to position `to` of b. */
-static void move(const eager_record *r, const box_operand *a, int64_t from, int64_t a_step,
-                 const box_operand *b, int64_t to, int64_t b_step, int64_t n) {
+/* A run of units or elements of one operand. */
+typedef struct place {
+    const box_operand *o;
+    int64_t at, step;
+} place;
+
+static void move(const eager_record *r, place from, place to, int64_t n) {
     float x[BOX_RUN];
     size_t unit = r->unit;
-    if (unit && a_step == 1 && b_step == 1) {
-        memcpy(b->base + (size_t)to * unit, a->base + (size_t)from * unit, (size_t)n * unit);
+    char *a = from.o->base + (size_t)from.at * unit, *b = to.o->base + (size_t)to.at * unit;
+    if (unit && from.step == 1 && to.step == 1) {
+        memcpy(b, a, (size_t)n * unit);
     } else if (unit) {
-        for (int64_t i = 0; i < n; i++)
-            memcpy(b->base + (size_t)(to + i * b_step) * unit,
-                   a->base + (size_t)(from + i * a_step) * unit, unit);
+        for (int64_t i = 0; i < n;
+             i++, a += from.step * (int64_t)unit, b += to.step * (int64_t)unit)
+            memcpy(b, a, unit);
     } else {
         for (int64_t i = 0; i < n; i += BOX_RUN) {
             int64_t k = RP_MIN(n - i, BOX_RUN);
-            portable_load_f32(a, from + i * a_step, a_step, k, x);
-            portable_store_f32(b, to + i * b_step, b_step, k, x);
+            portable_load_f32(from.o, from.at + i * from.step, from.step, k, x);
+            portable_store_f32(to.o, to.at + i * to.step, to.step, k, x);
         }
     }
 }
 
+/* Operand k from position `at` on, along the last dim. */
+static place along(const box *b, uint32_t k, int64_t at) {
+    return (place){&b->op[k], at, b->op[k].stride[b->rank - 1]};
+}
+
 static void copy_run(const box *b, const int64_t *at, void *user) {
-    uint32_t last = b->rank - 1;
-    move(user, &b->op[0], at[0], b->op[0].stride[last], &b->op[1], at[1], b->op[1].stride[last],
-         b->dim[last]);
+    move(user, along(b, 0, at[0]), along(b, 1, at[1]), b->dim[b->rank - 1]);
 }
 
 void portable_copy(void *const *arg, const long long *dim, long long begin, long long end,
@@ -56,17 +64,18 @@ static int64_t row_at(const gather *q, const box_operand *index, int64_t at) {
 
 static void gather_run(const box *b, const int64_t *at, void *user) {
     const gather *q = user;
-    uint32_t last = b->rank - 1;
-    const box_operand *table = &b->op[0], *index = &b->op[1], *to = &b->op[2];
-    int64_t n = b->dim[last], t = table->stride[last], s = index->stride[last],
-            o = to->stride[last];
-    if (s == 0) {
-        move(q->r, table, at[0] + row_at(q, index, at[1]), t, to, at[2], o, n);
+    const box_operand *index = &b->op[1];
+    place from = along(b, 0, at[0]), to = along(b, 2, at[2]);
+    int64_t n = b->dim[b->rank - 1], step = index->stride[b->rank - 1];
+    if (step == 0) {
+        from.at += row_at(q, index, at[1]);
+        move(q->r, from, to, n);
         return;
     }
-    for (int64_t i = 0; i < n; i++)
-        move(q->r, table, at[0] + i * t + row_at(q, index, at[1] + i * s), 1, to, at[2] + i * o, 1,
-             1);
+    for (int64_t i = 0; i < n; i++) {
+        place one = {from.o, from.at + i * from.step + row_at(q, index, at[1] + i * step), 1};
+        move(q->r, one, (place){to.o, to.at + i * to.step, 1}, 1);
+    }
 }
 
 void portable_gather(void *const *arg, const long long *dim, long long begin, long long end,
