@@ -1,0 +1,380 @@
+/* The public engine from its rough side: bad requests, requests given up at any moment, engines closed and reopened,
+ * loading that is cancelled. Every refusal is one line with the values; nothing leaks. */
+#include "support/check.h"
+
+#include <dirent.h>
+
+#include "base/alloc.h"
+#include "support/engines.h"
+#include "support/trees.h"
+
+#define SMALL \
+    "level=3", "max_num_seqs=3", "max_num_batched_tokens=16", "max_model_len=48", "threads=1"
+static const char *const small[] = {SMALL, NULL};
+static const int32_t prompt[] = {10, 20, 30, 40, 50};
+
+static rp_request_options request(void) {
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 5;
+    r.max_tokens = 8;
+    r.ignore_eos = true;
+    return r;
+}
+
+static uint64_t submit(rp_engine *e, const rp_request_options *r) {
+    rp_error err = {0};
+    uint64_t id = 0;
+    CHECK_OK(rp_engine_submit(e, r, &id, &err), &err);
+    return id;
+}
+
+static void run(rp_engine *e, int steps) {
+    rp_error err = {0};
+    bool more = true;
+    for (int i = 0; more && (steps < 0 || i < steps); i++)
+        CHECK_OK(rp_engine_step(e, &more, &err), &err);
+}
+
+static void refused(rp_engine *e, const rp_request_options *r, rp_status want, const char *text) {
+    rp_error err = {0};
+    uint64_t id = 0;
+    rp_status st = rp_engine_submit(e, r, &id, &err);
+    if (st != want || !strstr(err.text, text) || strchr(err.text, '\n'))
+        fail_msg("wanted %s with '%s', got %s: %s", rp_status_name(want), text, rp_status_name(st),
+                 err.text);
+}
+
+static void bad_requests_are_refused(void **state) {
+    static int32_t many[64];
+    const rp_message m = {"user", "hi"};
+    static const char *const empty[] = {""};
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    size_t live = base_live();
+    rp_request_options r = request();
+    r.prompt_ids = many;
+    r.n_prompt_ids = 48;
+    refused(e, &r, RP_INVALID, "prompt of 48 tokens leaves no room in max_model_len 48");
+    r.n_prompt_ids = 0;
+    refused(e, &r, RP_INVALID, "empty");
+    r = request();
+    r.prompt = "text";
+    refused(e, &r, RP_INVALID, "exactly one");
+    r.prompt = NULL;
+    r.messages = &m;
+    r.n_messages = 1;
+    refused(e, &r, RP_INVALID, "exactly one");
+    r = request();
+    r.prompt_ids = NULL;
+    refused(e, &r, RP_INVALID, "exactly one");
+    r = request();
+    many[3] = -1;
+    r.prompt_ids = many;
+    refused(e, &r, RP_INVALID, "prompt id -1 at 3");
+    many[3] = 1000000;
+    refused(e, &r, RP_INVALID, "token id 1000000 at position 3");
+    r = request();
+    r.sampling.temperature = -1;
+    refused(e, &r, RP_CONFIG, "temperature");
+    r = request();
+    r.sampling.top_p = 1.5;
+    refused(e, &r, RP_CONFIG, "top_p");
+    r = request();
+    r.stop = empty;
+    r.n_stop = 1;
+    refused(e, &r, RP_CONFIG, "stop string 1 is empty");
+    r = request();
+    r.size = 3;
+    refused(e, &r, RP_INVALID, "RP_REQUEST_OPTIONS_INIT");
+    assert_int_equal(base_live(), live);
+    run(e, -1);
+    rp_engine_close(e);
+}
+
+/* The longest prompt that fits gives its one token. */
+static void the_longest_prompt_fits(void **state) {
+    static int32_t many[47], out[4];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    assert_int_equal(engine_greedy(e, many, 47, 4, out), 1);
+    rp_engine_close(e);
+}
+
+/* More requests than places, of different lengths: each as if alone. */
+static void more_requests_than_places(void **state) {
+    enum { N = 11 };
+    static int32_t ids[N][40];
+    int32_t alone[20];
+    uint64_t id[N];
+    rp_error err = {0};
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    for (int i = 0; i < N; i++) {
+        rp_request_options r = request();
+        for (int k = 0; k < 3 * i + 1; k++) ids[i][k] = (k * 31 + i * 17) % 250;
+        r.prompt_ids = ids[i];
+        r.n_prompt_ids = (uint32_t)(3 * i + 1);
+        r.max_tokens = (uint32_t)(3 + i);
+        id[i] = submit(e, &r);
+    }
+    run(e, -1);
+    for (int i = 0; i < N; i++) {
+        rp_result res;
+        CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
+        assert_int_equal(res.n_output_ids, 3 + i);
+        assert_string_equal(res.finish_reason, "length");
+        uint32_t n = engine_greedy(e, ids[i], (uint32_t)(3 * i + 1), (uint32_t)(3 + i), alone);
+        assert_int_equal(n, 3 + i);
+        assert_memory_equal(alone, res.output_ids, n * sizeof *alone);
+    }
+    rp_engine_close(e);
+}
+
+static void requests_are_given_up_at_any_moment(void **state) {
+    rp_error err = {0};
+    rp_result res;
+    int32_t before[8], after[8];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    assert_int_equal(engine_greedy(e, prompt, 5, 8, before), 8);
+    size_t live = base_live();
+    for (int steps = 0; steps < 12; steps++)
+        for (int how = 0; how < 3; how++) {
+            uint64_t id[5];
+            rp_request_options r = request();
+            for (int i = 0; i < 5; i++) id[i] = submit(e, &r);
+            run(e, steps);
+            if (how != 1) rp_engine_abort(e, id[1]);
+            if (how != 1) rp_engine_abort(e, id[4]);
+            if (how != 0) rp_engine_release(e, id[0]); /* running, or done */
+            if (how != 0) rp_engine_release(e, id[3]); /* waiting, or done */
+            run(e, -1);
+            if (how != 0) assert_int_equal(rp_engine_result(e, id[0], &res, &err), RP_NOT_FOUND);
+            for (int i = 0; i < 5; i++) {
+                if (how != 0 && (i == 0 || i == 3)) continue;
+                CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
+                if (strcmp(res.finish_reason, "abort") == 0) continue;
+                assert_string_equal(res.finish_reason, "length");
+                assert_memory_equal(res.output_ids, before, sizeof before);
+            }
+            for (int i = 0; i < 5; i++) rp_engine_release(e, id[i]); /* unknown ones are fine */
+            assert_int_equal(base_live(), live);
+        }
+    rp_engine_abort(e, 12345);
+    rp_engine_release(e, 12345);
+    err = (rp_error){0};
+    assert_int_equal(rp_engine_result(e, 12345, &res, &err), RP_NOT_FOUND);
+    assert_non_null(strstr(err.text, "12345"));
+    assert_int_equal(engine_greedy(e, prompt, 5, 8, after), 8);
+    assert_memory_equal(after, before, sizeof before);
+    rp_engine_close(e);
+}
+
+static bool stop_at_first(void *user, uint64_t id, const char *text, size_t len) {
+    (void)id, (void)text, (void)len;
+    ++*(int *)user;
+    return false;
+}
+
+static void a_listener_ends_its_request(void **state) {
+    rp_error err = {0};
+    rp_result res;
+    int calls = 0;
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    rp_request_options r = request();
+    r.on_text = stop_at_first;
+    r.user = &calls;
+    r.max_tokens = 40;
+    uint64_t id = submit(e, &r);
+    run(e, -1);
+    CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+    assert_int_equal(calls, 1);
+    assert_string_equal(res.finish_reason, "abort");
+    assert_true(res.n_output_ids < 40);
+    rp_engine_close(e);
+}
+
+static size_t open_files(void) {
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (readdir(d)) n++;
+    (void)closedir(d);
+    return n;
+}
+
+/* Closed with requests running, waiting and done, at every moment. */
+static void closing_leaks_nothing(void **state) {
+    (void)state;
+    rp_engine_close(engine_must("synthetic:tiny", small));
+    size_t live = base_live(), files = open_files();
+    for (int i = 0; i < 40; i++) {
+        rp_engine *e = engine_must("synthetic:tiny", small);
+        rp_request_options r = request();
+        for (int k = 0; k < i % 7; k++) (void)submit(e, &r);
+        run(e, i % 11);
+        rp_engine_close(e);
+        assert_int_equal(base_live(), live);
+        assert_int_equal(open_files(), files);
+    }
+    rp_engine_close(NULL);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------- */
+
+typedef struct cancel {
+    rp_stage at;
+    int seen[4];
+} cancel;
+
+static bool cancel_at(void *user, rp_stage stage, uint64_t done, uint64_t total) {
+    cancel *c = user;
+    assert_true(done <= total);
+    c->seen[stage]++;
+    return stage != c->at;
+}
+
+static rp_status open_as(const char *model, bool no_capture, cancel *c, rp_engine **out,
+                         rp_error *err) {
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    o.model = model;
+    o.no_capture = no_capture;
+    o.config = rp_config_new();
+    for (size_t i = 0; small[i]; i++) CHECK_OK(rp_config_set(o.config, small[i], err), err);
+    if (c) {
+        o.progress = cancel_at;
+        o.user = c;
+    }
+    return rp_engine_open(&o, out, err);
+}
+
+static void loading_can_be_cancelled(void **state) {
+    static const rp_stage stages[] = {RP_STAGE_COMPILE, RP_STAGE_PACK, RP_STAGE_CAPTURE};
+    (void)state;
+    assert_int_equal(setenv("REPRISE_CACHE_DIR", tree_new("cancelled"), 1), 0);
+    for (size_t i = 0; i < 3; i++) {
+        rp_error err = {0};
+        rp_engine *e = NULL;
+        cancel c = {.at = stages[i]};
+        size_t live = base_live();
+        /* the first is cold; what was compiled before the end is in the cache for the next */
+        rp_status st = open_as("synthetic:tiny,seed=99", false, &c, &e, &err);
+        if (st != RP_CANCELLED)
+            fail_msg("stage %d: %s, seen %d times", (int)stages[i], rp_status_name(st),
+                     c.seen[stages[i]]);
+        assert_null(e);
+        assert_true(c.seen[stages[i]] > 0);
+        assert_int_equal(base_live(), live);
+        tree_no_temporaries(getenv("REPRISE_CACHE_DIR"));
+    }
+    rp_engine_close(engine_must("synthetic:tiny,seed=99", small));
+}
+
+static void an_engine_without_graphs_runs_nothing(void **state) {
+    rp_error err = {0};
+    rp_engine *e = NULL;
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    bool more;
+    (void)state;
+    CHECK_OK(open_as("synthetic:tiny", true, NULL, &e, &err), &err);
+    rp_request_options r = request();
+    refused(e, &r, RP_INVALID, "opened without capture");
+    assert_int_equal(rp_engine_step(e, &more, &err), RP_INVALID);
+    o.prompt_ids = o.continuation_ids = prompt;
+    o.n_prompt_ids = o.n_continuation_ids = 2;
+    assert_int_equal(rp_engine_score(e, &o, NULL, &err), RP_INVALID);
+    assert_int_equal(engine_count(e, "captures"), 0);
+    rp_engine_close(e);
+}
+
+static void unknown_models_and_settings(void **state) {
+    static const struct {
+        const char *model;
+        rp_status st;
+        const char *text;
+    } cases[] = {
+        {"", RP_CONFIG, "no model"},
+        {"/nonexistent/model.gguf", RP_NOT_FOUND, "/nonexistent/model.gguf"},
+        {"synthetic:tinny", RP_CONFIG, "tiny"},
+        {"synthetic:tiny,layers=0", RP_CONFIG, "layers"},
+    };
+    (void)state;
+    size_t live = base_live();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        rp_engine *e = NULL;
+        rp_status st = open_as(cases[i].model, false, NULL, &e, &err);
+        if (st != cases[i].st || !strstr(err.text, cases[i].text) || strchr(err.text, '\n'))
+            fail_msg("'%s': %s: %s", cases[i].model, rp_status_name(st), err.text);
+    }
+    rp_error err = {0};
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    rp_engine *e = NULL;
+    assert_int_equal(rp_engine_open(NULL, &e, &err), RP_INVALID);
+    o.size = 1;
+    o.config = rp_config_new(); /* taken over, also on failure */
+    assert_int_equal(rp_engine_open(&o, &e, &err), RP_INVALID);
+    assert_int_equal(base_live(), live);
+}
+
+/* ---- scoring ------------------------------------------------------------------------------------------------- */
+
+static void scoring_checks_its_input(void **state) {
+    static int32_t ids[60];
+    rp_error err = {0};
+    double ppl[2];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    o.prompt_ids = o.continuation_ids = ids;
+    o.n_prompt_ids = 10;
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);
+    o.n_continuation_ids = 50;
+    err = (rp_error){0};
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "60"));
+    o.n_continuation_ids = 20;
+    o.step = 17;
+    err = (rp_error){0};
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "max_num_batched_tokens 16"));
+    o.step = 1;
+    o.top_logits = 100000;
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_CONFIG);
+    o.top_logits = 2;
+    CHECK_OK(rp_engine_score(e, &o, &ppl[0], &err), &err);
+    o.step = 16;
+    CHECK_OK(rp_engine_score(e, &o, &ppl[1], &err), &err);
+    assert_memory_equal(&ppl[0], &ppl[1], sizeof ppl[0]);
+    ids[4] = -7;
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);
+    ids[4] = 0;
+    rp_request_options r = request();
+    uint64_t id = submit(e, &r);
+    assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);
+    rp_engine_release(e, id);
+    CHECK_OK(rp_engine_score(e, &o, ppl, &err), &err);
+    rp_engine_close(e);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(the_longest_prompt_fits),
+        cmocka_unit_test(more_requests_than_places),
+        cmocka_unit_test(requests_are_given_up_at_any_moment),
+        cmocka_unit_test(a_listener_ends_its_request),
+        cmocka_unit_test(closing_leaks_nothing),
+        cmocka_unit_test(loading_can_be_cancelled),
+        cmocka_unit_test(an_engine_without_graphs_runs_nothing),
+        cmocka_unit_test(unknown_models_and_settings),
+        cmocka_unit_test(scoring_checks_its_input),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
