@@ -22,8 +22,8 @@ LIB_SRC  := $(filter-out $(CMD_SRC),$(ALL_SRC))
 # Files that are carried inside the library as rp_embed_<name>, see src/base/embed.h.
 EMBED    := $(sort $(wildcard src/*/embed/* src/gen/templates/* src/*/*.rules))
 # Sources that decide what is compiled: their hash is part of every cache key.
-KEY_SRC  := $(sort $(foreach r,ir model trace split pass kir gen lower plan compile,\
-              $(wildcard src/$(r)/*.* src/$(r)/*/*.*)))
+KEY_SRC  := $(sort $(wildcard include/reprise/*.h) $(foreach r,ir model trace split pass kir gen lower plan \
+              compile,$(wildcard src/$(r)/*.* src/$(r)/*/*.*)))
 SUPPORT  := $(sort $(wildcard test/support/*.c))
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
 TEST_SRC := $(filter-out $(SUPPORT) $(FUZZ_SRC),$(sort $(wildcard test/*/*.c)))

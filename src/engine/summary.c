@@ -1,6 +1,5 @@
 /* What an engine did, as one JSON object. Counts come from the launch log at the border of hal. */
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -92,6 +91,11 @@ static void add_counts(json_t *o, const rp_engine *e) {
     set(o, "padding", json_integer((json_int_t)s->padding));
 }
 
+static int append(const char *text, size_t n, void *user) {
+    base_buf_add(user, text, n);
+    return 0;
+}
+
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     json_t *o = json_object();
     if (!o) return rp_fail(err, RP_NOMEM, "summary");
@@ -107,9 +111,12 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "memory", object_memory(e));
     add_counts(o, e);
     set(o, "skips", array_skips(e));
-    char *text = json_dumps(o, JSON_COMPACT);
+    base_buf b;
+    base_buf_init(&b, 0);
+    int failed = json_dump_callback(o, append, &b, JSON_COMPACT);
     json_decref(o);
-    *out = text ? base_strdup(text) : NULL;
-    free(text);
-    return *out ? RP_OK : rp_fail(err, RP_NOMEM, "summary");
+    rp_status st = failed ? rp_fail(err, RP_NOMEM, "summary") : base_buf_status(&b, err);
+    if (st == RP_OK) *out = base_buf_take(&b);
+    base_buf_done(&b);
+    return st;
 }
