@@ -499,7 +499,7 @@ static int tear_down(void **state) {
     (void)state;
     cache_store_close(store);
     compile_toolchain_done(&toolchain);
-    return 0;
+    return base_path_remove(folder, NULL) == RP_OK ? 0 : -1;
 }
 
 int main(void) {
