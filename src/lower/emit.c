@@ -47,10 +47,6 @@ int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first) 
 static uint32_t arg_slot(lowerer *L, lower_ref where) {
     for (uint32_t i = 0; i < L->n_args; i++)
         if (L->args[i].seg == where.seg && L->args[i].idx == where.idx) return i;
-    if (L->n_args == sizeof L->args / sizeof *L->args) {
-        (void)rp_fail(L->err, RP_UNSUPPORTED, "a kernel of %u buffers", L->n_args);
-        return UINT32_MAX;
-    }
     L->args[L->n_args] = where;
     return L->n_args++;
 }

@@ -42,7 +42,7 @@ typedef struct lowerer {
     /* the kernel being built */
     kir_func *k;
     lower_local *local; /* by ref */
-    lower_ref args[64];
+    lower_ref *args;   /* room for every place that there is */
     uint32_t n_args;
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
@@ -73,11 +73,11 @@ int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
 /* Emitters of the kinds of group. */
 rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
-rp_status lower_extern_group(lowerer *L, const pass_group *gr, uint32_t index);
+rp_status lower_extern_group(lowerer *L, const pass_group *gr);
 /* Adds the product of a matmul group to what the unit needs of the template. */
 void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses);
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
-rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out, uint32_t index);
+rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 
 /* Starts and ends a kernel: finish renders k into the source and fills name, args and scratch of *launch. */
 rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);

@@ -5,14 +5,14 @@
 #include "ir/custom.h"
 #include "lower/emit.h"
 
-static rp_status operand_memory(lowerer *L, ir_ref r, uint32_t index, lower_ref *at) {
+static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
     while (ir_node_at(L->g, r)->op == IR_reshape) r = ir_node_at(L->g, r)->in[0];
     if (L->has_memory[r]) {
         *at = L->where[r];
         return RP_OK;
     }
     if (ir_node_at(L->g, r)->op == IR_empty) return lower_memory(L, r, at);
-    return lower_copy(L, r, at, index);
+    return lower_copy(L, r, at);
 }
 
 /* The plan stores a record's bytes, so there is no padding in it. */
@@ -47,11 +47,11 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
     return gen_attention_check(r, err);
 }
 
-static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r, uint32_t index) {
+static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     gen_attention_record rec;
     lower_ref args[8];
     RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
-    for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], index, &args[i]));
+    for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
     RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
     L->where[r] = args[6];
     L->has_memory[r] = true;
@@ -69,14 +69,15 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r, uint32_
     return lower_take_args(L, l);
 }
 
-static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r, uint32_t index) {
+static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
-    lower_ref args[34];
+    lower_ref *args = base_arena_array(L->arena, n->n_in + 1u, sizeof *args);
+    if (!args) return rp_fail(L->err, RP_NOMEM, "launch arguments");
     if (!d || !d->cpu)
         return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
                        name, d ? "has no implementation for cpu" : "is not registered");
-    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(operand_memory(L, n->in[i], index, &args[i]));
+    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
     RP_TRY(lower_memory(L, r, &args[n->n_in]));
     memcpy(L->args, args, (n->n_in + 1u) * sizeof *args);
     L->n_args = n->n_in + 1u;
@@ -88,8 +89,8 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r, uint32_t i
     return lower_take_args(L, l);
 }
 
-rp_status lower_extern_group(lowerer *L, const pass_group *gr, uint32_t index) {
+rp_status lower_extern_group(lowerer *L, const pass_group *gr) {
     ir_ref r = gr->nodes[0];
     const ir_node *n = ir_node_at(L->g, r);
-    return n->op == IR_attention ? lower_attention(L, n, r, index) : lower_custom(L, n, r, index);
+    return n->op == IR_attention ? lower_attention(L, n, r) : lower_custom(L, n, r);
 }

@@ -41,11 +41,11 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
     return st;
 }
 
-rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out, uint32_t index) {
+rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     const ir_node *n = ir_node_at(L->g, r);
     ir_dims *dims = ir_graph_dims(L->g);
     ir_dim rows = n->shape.rank ? n->shape.dim[0] : ir_dim_const(dims, 1);
-    char *name = base_arena_printf(L->arena, "poi_fused_copy_%u_%u", index, r);
+    char *name = base_arena_printf(L->arena, "poi_fused_copy_%u", L->out->n_launches);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     if (rp_dtype_is_quant(n->dtype))
         return rp_fail(L->err, RP_UNSUPPORTED, "%s of %s is returned as it is; dequantize it first",

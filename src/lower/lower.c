@@ -98,6 +98,11 @@ rp_status lower_take_args(lowerer *L, lower_launch *l) {
 static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     lower_piece *o = L->out;
     size_t n = (size_t)n_nodes + ir_output_count(L->g) + L->f->n_groups * 8u + 8;
+    /* Each operand of code that is not generated may be copied. */
+    for (ir_ref r = 0; r < n_nodes; r++) {
+        const ir_node *x = ir_node_at(L->g, r);
+        if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) n += x->n_in + 1u;
+    }
     o->dims = ir_dims_new(o->arena);
     o->temps = base_arena_array(o->arena, n, sizeof *o->temps);
     o->outputs = base_arena_array(o->arena, n, sizeof *o->outputs);
@@ -108,8 +113,9 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
     L->local = base_arena_array(o->arena, n, sizeof *L->local);
     L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
+    L->args = base_arena_array(o->arena, 2 * n, sizeof *L->args);
     if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches ||
-        !L->where || !L->has_memory || !L->local || !L->memo)
+        !L->where || !L->has_memory || !L->local || !L->memo || !L->args)
         return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
     const ir_dims *own = ir_graph_dims(L->g);
     for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {
@@ -154,7 +160,7 @@ static rp_status place_outputs(lowerer *L) {
         else if (ir_node_at(L->g, o)->op == IR_empty)
             RP_TRY(lower_memory(L, o, at));
         else
-            RP_TRY(lower_copy(L, o, at, i));
+            RP_TRY(lower_copy(L, o, at));
     }
     return RP_OK;
 }
@@ -173,7 +179,7 @@ static rp_status lower_groups(lowerer *L) {
         switch (gr->kind) {
         case PASS_LOOP: RP_TRY(lower_loop_group(L, gr, i)); break;
         case PASS_MATMUL: RP_TRY(lower_matmul_group(L, gr, i)); break;
-        case PASS_EXTERN: RP_TRY(lower_extern_group(L, gr, i)); break;
+        case PASS_EXTERN: RP_TRY(lower_extern_group(L, gr)); break;
         }
     }
     return place_outputs(L);

@@ -39,8 +39,7 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
 }
 
 /* The left operand of the products as rows in memory. */
-static rp_status left_rows(lowerer *L, const pass_group *gr, uint32_t index, lower_ref *at,
-                           rp_dtype *dtype) {
+static rp_status left_rows(lowerer *L, const pass_group *gr, lower_ref *at, rp_dtype *dtype) {
     ir_ref r = gr->lhs;
     const ir_node *n = ir_node_at(L->g, r);
     if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0])) {
@@ -57,7 +56,7 @@ static rp_status left_rows(lowerer *L, const pass_group *gr, uint32_t index, low
         *at = L->where[r];
         return RP_OK;
     }
-    return lower_copy(L, r, at, index);
+    return lower_copy(L, r, at);
 }
 
 static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
@@ -243,7 +242,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     rp_dtype left;
     product first = product_of(L, gr->segs[0].mats[0]);
     RP_TRY(check_group(L, gr));
-    RP_TRY(left_rows(L, gr, index, &x, &left));
+    RP_TRY(left_rows(L, gr, &x, &left));
     RP_TRY(add_pack(L, gr, &pack.idx));
     char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");

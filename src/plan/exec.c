@@ -173,7 +173,7 @@ void plan_exec_poison(plan_exec *x) {
 
 static rp_status call_custom(void *user, void *const *arg, const long long *dim, rp_error *err) {
     const custom_call *c = user;
-    rp_buffer bufs[40];
+    rp_buffer bufs[PLAN_MAX_CUSTOM_ARGS];
     for (uint32_t i = 0; i < c->launch->n_args; i++) {
         const plan_leaf *l = &c->launch->operands[i];
         bufs[i] = (rp_buffer){.dtype = l->dtype, .rank = l->rank, .data = arg[i]};

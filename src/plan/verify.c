@@ -9,8 +9,6 @@
 #include "plan/pack.h"
 
 #define MAX_PACK_ROWS (INT64_C(1) << 40)
-/* Arguments that exec.c hands to a custom op at most. */
-#define MAX_CUSTOM_ARGS 40u
 
 #define BAD(p, ...) bad(p, err, __VA_ARGS__)
 
@@ -204,9 +202,9 @@ static rp_status verify_alts(const plan *p, uint32_t li, rp_error *err) {
 static rp_status verify_custom(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
     if (!l->custom) return RP_OK;
-    if (l->n_args < 1 || l->n_args > MAX_CUSTOM_ARGS || !l->operands)
+    if (l->n_args < 1 || l->n_args > PLAN_MAX_CUSTOM_ARGS || !l->operands)
         return BAD(p, "launch %u: custom op %s takes 1 to %u arguments, not %u", li, l->custom,
-                   MAX_CUSTOM_ARGS, l->n_args);
+                   PLAN_MAX_CUSTOM_ARGS, l->n_args);
     for (uint32_t i = 0; i < l->n_args; i++)
         if (!leaf_ok(p, &l->operands[i]))
             return BAD(p, "launch %u: operand %u of %s is malformed", li, i, l->custom);
