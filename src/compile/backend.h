@@ -10,7 +10,8 @@
 typedef struct compile_backend {
     const char *name;
     bool needs_compiler;
-    rp_status (*lower)(const ir_graph *g, const lower_options *opt, lower_piece *out, rp_error *err);
+    rp_status (*lower)(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                       rp_error *err);
 } compile_backend;
 
 extern const compile_backend compile_eager;
