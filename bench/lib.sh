@@ -49,15 +49,15 @@ open_peer() {
     esac
 }
 opened() { eval "[ -n \"\${version_$1-}\" ]"; }
-ask() {
-    local answer=
-    opened "$1" || return 0
+ask() ( # a shell of its own: writing to a peer that has died ends only that
+    answer=
+    opened "$1" || exit 0
     eval "echo \"$2\" >&\$in_$1; read -r answer <&\$out_$1" 2>/dev/null
     case $answer in
     '' | error*) echo "bench: $1: $2: ${answer:-no answer; $(tail -n 1 "$tmp/$1.err")}" >&2 ;;
     *) echo "$answer" ;;
     esac
-}
+)
 close_peer() {
     opened "$1" && eval "exec {in_$1}>&- {out_$1}<&-; version_$1="
     return 0

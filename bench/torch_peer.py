@@ -151,4 +151,5 @@ def main():
                 print(f"{peer.compile_s:.2f}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

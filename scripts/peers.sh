@@ -82,6 +82,9 @@ cuda_stand_ins() {
 setup_torch() {
     [ "$(cat "$peers/torch/version" 2>/dev/null)" = "$torch_version" ] && return
     need python3 gcc g++ nm:binutils
+    python3 -c 'import ensurepip, os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null ||
+        { echo "peers: missing; run: apt-get install python3-venv python3-dev" >&2; exit 1; }
     echo "peers: fetching torch (540 MB)" >&2
     rm -rf "$peers/torch"
     python3 -m venv "$peers/torch" >&2
