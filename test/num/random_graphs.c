@@ -16,6 +16,9 @@
 #define JOBS 2
 /* Deep graphs of float32 over values of at most 64: a few hundred roundings of 2^-24. */
 #define BOUND 1e-4
+/* A value beside a rounding border of i16 blocks falls to one side in float32 and to the other in float64: one
+ * step of a block of values up to 64, times a weight. */
+#define BOUND_QUANT 2e-3
 
 static compile_toolchain toolchain;
 static cache_store *store;
@@ -67,6 +70,12 @@ static const char *op_to_split_at(const ir_graph *g) {
     return NULL;
 }
 
+static double bound_of(const ir_graph *g) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++)
+        if (ir_node_at(g, r)->op == IR_quantize) return BOUND_QUANT;
+    return BOUND;
+}
+
 static bool report(uint64_t seed, const char *what, const char *why) {
     if (!why) return false;
     printf("seed %llu: %s: %s\n", (unsigned long long)seed, what, why);
@@ -104,7 +113,7 @@ static bool seed_fails(uint64_t seed, gen_isa isa) {
         bad = report(seed, "eager", err.text);
     if (!bad) {
         bad = report(seed, "compiled and interpreted",
-                     plan_run_is_off(c.g, &code, c.want, c.states, BOUND));
+                     plan_run_is_off(c.g, &code, c.want, c.states, bound_of(c.g)));
         bad |= report(seed, "compiled and eager", plan_run_differs(c.g, &code, &eager));
         if (seed % 10 == 0) bad |= pieces_differ(seed, &c, o, &code);
     }
