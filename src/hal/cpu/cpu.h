@@ -16,6 +16,8 @@ typedef struct cpu_device {
     atomic_flag busy; /* one thread at a time uses the queue */
     void **scratch;   /* one a thread, scratch_size bytes each */
     size_t scratch_size;
+    /* Lists still to run on the caller alone, and how many the next such period has (list.c). */
+    uint32_t alone_left, alone_next;
 } cpu_device;
 
 /* Around everything that uses scratch or pool. RP_INTERNAL when another thread is inside. */

@@ -4,8 +4,16 @@
  * the thread count alone and a replay touches the same memory from the same core. A launch of one
  * chunk, and a host call, is solo: thread 0 does it. A barrier that a launch asks for is owed until
  * a thread could tell the difference: between solo launches there is none. Every thread derives the
- * same barriers from the list alone. */
+ * same barriers from the list alone.
+ *
+ * Where other programs hold the cores, threads wait for one that does not run at every barrier, and a list takes a
+ * hundred times as long. Results do not depend on the thread count, so then the caller runs alone for a while:
+ * twice as long each time it turns out that nothing has changed. */
+#include "base/clock.h"
+#include "base/log.h"
 #include "hal/cpu/cpu.h"
+
+enum { ALONE_FIRST = 8, ALONE_MOST = 512, LOST_LEAST_NS = 500 * 1000 };
 
 typedef struct list_run {
     cpu_device *d;
@@ -83,11 +91,33 @@ void cpu_queue_leave(cpu_device *d) {
     atomic_flag_clear_explicit(&d->busy, memory_order_release);
 }
 
+/* More than half of the time lost to waiting: uneven shares lose far less. */
+static void judge(cpu_device *d, int64_t took, int64_t lost) {
+    if (lost < LOST_LEAST_NS || lost < took / 2) {
+        d->alone_next = ALONE_FIRST;
+        return;
+    }
+    if (d->alone_next < ALONE_FIRST) d->alone_next = ALONE_FIRST;
+    d->alone_left = d->alone_next;
+    base_log(
+        RP_LOG_DEBUG,
+        "cpu: %lld of %lld us lost waiting for threads that do not run; %u lists on one thread",
+        (long long)lost / 1000, (long long)took / 1000, d->alone_left);
+    if (d->alone_next < ALONE_MOST) d->alone_next *= 2;
+}
+
 rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
     list_run r = {.d = d, .list = list, .n = n, .err = err};
     bool alone = true;
     for (uint32_t i = 0; i < n && alone && d->n_threads > 1; i++) alone = is_solo(&list[i]);
     if (alone) return walk_alone(&r);
+    if (d->alone_left > 0) {
+        d->alone_left--;
+        d->base.counters.crowded_lists++;
+        return walk_alone(&r);
+    }
+    int64_t start = base_now_ns(), waited = cpu_pool_waited(d->pool);
     cpu_pool_run(d->pool, walk, &r);
+    judge(d, base_now_ns() - start, cpu_pool_waited(d->pool) - waited);
     return r.st;
 }

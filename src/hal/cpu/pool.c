@@ -39,6 +39,7 @@ struct cpu_pool {
     void *user;
     uint32_t n, n_started, n_rounds;
     const cpu_patience *between, *within;
+    int64_t waited; /* by thread 0, beyond spinning */
     worker *w;
 };
 
@@ -47,7 +48,8 @@ void cpu_pool_barrier(cpu_pool *p, uint32_t thread) {
     uint32_t count = ++me->barriers;
     for (uint32_t r = 0, step = 1; r < p->n_rounds; r++, step *= 2) {
         cpu_cell_set(&p->w[(thread + step) % p->n].round[r], count);
-        cpu_cell_wait(&me->round[r], count, p->within);
+        int64_t ns = cpu_cell_wait(&me->round[r], count, p->within);
+        if (thread == 0) p->waited += ns;
     }
 }
 
@@ -55,7 +57,7 @@ static void *worker_main(void *arg) {
     worker *me = arg;
     cpu_pool *p = me->pool;
     for (uint32_t job = 1;; job++) {
-        cpu_cell_wait(&p->job, job, p->between);
+        (void)cpu_cell_wait(&p->job, job, p->between);
         if (!p->fn) return NULL;
         p->fn(p->user, me->idx);
         cpu_cell_set(&me->done, job);
@@ -72,8 +74,12 @@ void cpu_pool_run(cpu_pool *p, cpu_pool_fn fn, void *user) {
     p->user = user;
     cpu_cell_set(&p->job, job);
     fn(user, 0);
-    for (uint32_t t = 1; t < p->n; t++) cpu_cell_wait(&p->w[t].done, job, p->within);
+    for (uint32_t t = 1; t < p->n; t++) p->waited += cpu_cell_wait(&p->w[t].done, job, p->within);
     p->w[0].done.value = job;
+}
+
+int64_t cpu_pool_waited(const cpu_pool *p) {
+    return p->waited;
 }
 
 uint32_t cpu_pool_size(const cpu_pool *p) {

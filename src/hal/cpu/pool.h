@@ -22,6 +22,9 @@ uint32_t cpu_pool_size(const cpu_pool *p);
 
 /* Runs fn(user, t) for every thread t; returns when all have returned. */
 void cpu_pool_run(cpu_pool *p, cpu_pool_fn fn, void *user);
+/* Nanoseconds that the caller's thread has waited for others beyond spinning, since the pool was made. Much of it
+ * means that other programs hold the cores. */
+int64_t cpu_pool_waited(const cpu_pool *p);
 /* Inside of a run, by every thread: returns when all have arrived, and what they wrote before is
  * visible. Every thread of a run must make the same number of calls. */
 void cpu_pool_barrier(cpu_pool *p, uint32_t thread);

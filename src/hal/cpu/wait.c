@@ -45,21 +45,23 @@ static void sleep_until(cpu_cell *c, uint32_t value) {
     (void)atomic_fetch_sub(&c->n_sleeping, 1);
 }
 
-void cpu_cell_wait(cpu_cell *c, uint32_t value, const cpu_patience *patience) {
-    if (reached(c, value)) return;
+int64_t cpu_cell_wait(cpu_cell *c, uint32_t value, const cpu_patience *patience) {
+    if (reached(c, value)) return 0;
     int64_t start = 0;
     while (patience->spin_ns > 0) {
         for (int i = 0; i < SPINS_PER_LOOK; i++) {
             relax();
-            if (reached(c, value)) return;
+            if (reached(c, value)) return 0;
         }
         int64_t now = base_now_ns();
         if (!start) start = now;
         if (now - start >= patience->spin_ns) break;
     }
-    for (start = base_now_ns(); base_now_ns() - start < patience->yield_ns;) {
+    start = base_now_ns();
+    while (base_now_ns() - start < patience->yield_ns) {
         (void)sched_yield();
-        if (reached(c, value)) return;
+        if (reached(c, value)) return base_now_ns() - start;
     }
     sleep_until(c, value);
+    return base_now_ns() - start;
 }

@@ -22,7 +22,7 @@ typedef struct cpu_patience {
 
 /* Publishes value: what was written before is visible to who sees it. */
 void cpu_cell_set(cpu_cell *c, uint32_t value);
-/* Returns once the counter has reached value. */
-void cpu_cell_wait(cpu_cell *c, uint32_t value, const cpu_patience *patience);
+/* Returns once the counter has reached value: the nanoseconds waited when spinning was not enough, else 0. */
+int64_t cpu_cell_wait(cpu_cell *c, uint32_t value, const cpu_patience *patience);
 
 #endif
