@@ -52,6 +52,7 @@ static bool take_text(void *user, uint64_t id, const char *text, size_t len) {
 
 /* Allocations in each of STEPS decode steps of n requests; the first that has any fails the test. */
 static void decode(const char *model, const char *config, uint32_t n) {
+    static const char *const stops[] = {"a stop string that does not come"};
     rp_error err = {0};
     rp_engine *e = NULL;
     size_t text = 0;
@@ -73,6 +74,12 @@ static void decode(const char *model, const char *config, uint32_t n) {
         r.ignore_eos = true;
         r.on_text = take_text;
         r.user = &text;
+        if (i & 1) { /* the other ways to choose and to stop */
+            r.stop = stops;
+            r.n_stop = 1;
+            r.sampling = (rp_sampling){
+                .temperature = 1.0, .top_p = 0.9, .min_p = 0.01, .top_k = 40, .seed = i};
+        }
         CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
     }
     for (int step = 0; step < WARM_UP + STEPS; step++) {
@@ -104,6 +111,8 @@ static void counter_counts(void **state) {
 static void each_mode(void **state) {
     static const char *const config[] = {
         "{\"level\": 3, \"cudagraph_mode\": \"FULL_AND_PIECEWISE\"}",
+        "{\"level\": 3, \"cudagraph_mode\": \"FULL\"}",
+        "{\"level\": 3, \"cudagraph_mode\": \"FULL_DECODE_ONLY\"}",
         "{\"level\": 3, \"cudagraph_mode\": \"PIECEWISE\"}",
         "{\"level\": 3, \"cudagraph_mode\": \"NONE\"}",
         "{\"level\": 0}",

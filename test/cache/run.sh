@@ -1,0 +1,76 @@
+#!/bin/bash
+# Warm starts of the built command: the cache folder is filled, moved, and used with PATH and the compiler taken away.
+# Under strace, where there is one, the kernel is the witness that no process is started.
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+export REPRISE=${REPRISE:-$root/build/reprise}
+[ -x "$REPRISE" ] || { echo "FAIL cache: there is no $REPRISE"; exit 1; }
+tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
+unset REPRISE_LOGS REPRISE_ISA REPRISE_CC REPRISE_DEBUG REPRISE_CACHE_DIR
+bad=0
+pass() { echo "PASS $1"; }
+fail() { echo "FAIL $1: $2"; bad=1; }
+# number NAME: an integer of the summary, the last line of stdin.
+number() { tail -n 1 | grep -o "\"$1\":[0-9]*" | head -n 1 | grep -o '[0-9]*$'; }
+tokens() { tail -n 1 | grep -o '"output_ids":\[[0-9,]*\]'; }
+
+# run DIR ARGS...: bare, with the cache in DIR.
+bare() {
+    local dir=$1
+    shift
+    env -i PATH=/nonexistent REPRISE_CC=/nonexistent TMPDIR="$tmp" "$REPRISE" run "$@" --cache-dir "$dir" --json
+}
+
+check() { # NAME MODEL
+    local name=$1 model=$2 cold warm n
+    rm -rf "$tmp/cold" "$tmp/moved"
+    cold=$("$REPRISE" run "$model" "Say hello." --max-tokens 8 --cache-dir "$tmp/cold" --json) ||
+        { fail "$name" "the cold run ended with $?"; return; }
+    n=$(number compiles <<<"$cold")
+    [ "${n:-0}" -gt 0 ] || { fail "$name" "the cold run compiled ${n:-nothing}"; return; }
+    mv "$tmp/cold" "$tmp/moved"
+    warm=$(bare "$tmp/moved" "$model" "Say hello." --max-tokens 8) ||
+        { fail "$name" "the warm run ended with $?"; return; }
+    for what in traces compiles; do
+        n=$(number $what <<<"$warm")
+        [ "$n" = 0 ] || { fail "$name" "$what $n in the warm run"; return; }
+    done
+    [ "$(number level <<<"$warm")" = 3 ] || { fail "$name" "the warm run was not at level 3"; return; }
+    [ "$(tokens <<<"$warm")" = "$(tokens <<<"$cold")" ] || { fail "$name" "other tokens"; return; }
+    pass "$name"
+}
+
+no_process() {
+    local n
+    command -v strace >/dev/null || { echo "SKIP warm starts no process: no strace here"; return; }
+    strace -f -e trace=execve,fork,vfork,clone,clone3 -o "$tmp/trace" -E PATH=/nonexistent \
+        "$REPRISE" run synthetic:tiny x --max-tokens 4 --cache-dir "$tmp/moved" --threads 2 >"$tmp/out" 2>&1 ||
+        { echo "SKIP warm starts no process: strace may not trace here"; return; }
+    # threads are clones that share memory; the first execve is the command itself
+    n=$(grep -c 'execve(' "$tmp/trace")
+    [ "$n" = 1 ] || { fail "warm starts no process" "$n calls of execve"; return; }
+    n=$(grep -E 'fork\(|clone3?\(' "$tmp/trace" | grep -vc CLONE_VM)
+    [ "$n" = 0 ] || { fail "warm starts no process" "$n processes"; return; }
+    pass "warm starts no process"
+}
+
+portable() {
+    local out
+    out=$(bare "$tmp/empty" synthetic:tiny hello --max-tokens 4 2>"$tmp/err") ||
+        { fail "no compiler, nothing cached" "ended with $?"; return; }
+    [ "$(number level <<<"$out")" = 0 ] || { fail "no compiler, nothing cached" "not level 0"; return; }
+    grep -q "portable kernels" <<<"$out" || { fail "no compiler, nothing cached" "no skip says so"; return; }
+    grep -qi "no C compiler" "$tmp/err" || { fail "no compiler, nothing cached" "no warning: $(cat "$tmp/err")"; return; }
+    pass "no compiler, nothing cached"
+}
+
+check "warm after a move" synthetic:tiny
+no_process
+portable
+if [ -n "${REPRISE_TEST_MODEL-}" ]; then
+    check "warm after a move, real model" "$REPRISE_TEST_MODEL"
+else
+    echo "SKIP warm after a move, real model: REPRISE_TEST_MODEL names no GGUF file of SmolLM2"
+fi
+[ -n "${REPRISE_TEST_TMP-}" ] || rm -rf "$tmp"
+exit $bad
