@@ -43,8 +43,8 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
     for (int i = 0; i < 2; i++) l[i] = op(l[i], l[i + 2]);   \
     return op(l[0], l[1]);
 #define RK_ADD(a, b) ((a) + (b))
-#define RK_MAX(a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
-#define RK_MIN(a, b) (((a) < (b)) | ((a) != (a)) ? (a) : (b))
+#define RK_MAX(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define RK_MIN(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
 RP_INLINE float rk_sum16(float *l) { RK_FOLD(RK_ADD) }
 RP_INLINE float rk_max16(float *l) { RK_FOLD(RK_MAX) }
 RP_INLINE float rk_min16(float *l) { RK_FOLD(RK_MIN) }
