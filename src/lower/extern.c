@@ -17,7 +17,8 @@ static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
 
 /* The plan stores a record's bytes, so there is no padding in it. */
 _Static_assert(sizeof(gen_attention_record) == 2 * sizeof(gen_affine) + 6 * 4, "no padding");
-_Static_assert(sizeof(gen_affine) == 8 * (1 + GEN_AFFINE_TERMS) + 4 * (GEN_AFFINE_TERMS + 1), "no padding");
+_Static_assert(sizeof(gen_affine) == 8 * (1 + GEN_AFFINE_TERMS) + 4 * (GEN_AFFINE_TERMS + 1),
+               "no padding");
 
 static rp_status add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out) {
     void *copy = base_arena_alloc(L->arena, size);

@@ -23,7 +23,7 @@ static char folder[] = "/tmp/num_ops_XXXXXX";
 typedef struct grid {
     base_buf text;
     char out[MAX_OUT][40];
-    double ulps[MAX_OUT]; /* of the result */
+    double ulps[MAX_OUT];  /* of the result */
     double slack[MAX_OUT]; /* absolute */
     uint32_t n;
 } grid;
@@ -76,15 +76,18 @@ static void compare(const grid *q, const ir_graph *g, const plan_run *r, const i
 
 /* Every pair of special values meets in inputs 0 and 1 of equal shape. */
 static void make_special(const ir_graph *g, random_leaves *l) {
-    static const double floats[] = {0.0,     -0.0,     1.0,     -1.0,    0.5,   2.5,    -3.5,    INFINITY,
-                                    NAN,     -INFINITY, FLT_MAX, -FLT_MAX, 1e-42, -1e-42, FLT_MIN, 65504,
-                                    -65520,  2e-7,     100.0,   -88.0,   3e9,   -3e9,   16777217};
-    static const double ints[] = {0, 1, -1, INT32_MIN, INT32_MAX, 65536, -32769, 255, 256, -128, 46341};
+    static const double floats[] = {0.0,   -0.0,     1.0,     -1.0,      0.5,     2.5,
+                                    -3.5,  INFINITY, NAN,     -INFINITY, FLT_MAX, -FLT_MAX,
+                                    1e-42, -1e-42,   FLT_MIN, 65504,     -65520,  2e-7,
+                                    100.0, -88.0,    3e9,     -3e9,      16777217};
+    static const double ints[] = {0,      1,   -1,  INT32_MIN, INT32_MAX, 65536,
+                                  -32769, 255, 256, -128,      46341};
     for (uint32_t i = 0; i < 2 && i < l->n[IR_LEAF_INPUT]; i++) {
         ir_value *v = &l->leaf[IR_LEAF_INPUT][i];
         rp_dtype t = ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->dtype;
         bool f = rp_dtype_is_float(t);
-        int64_t n = f ? (int64_t)(sizeof floats / sizeof *floats) : (int64_t)(sizeof ints / sizeof *ints);
+        int64_t n = f ? (int64_t)(sizeof floats / sizeof *floats)
+                      : (int64_t)(sizeof ints / sizeof *ints);
         for (int64_t k = 0; k < v->n; k++) {
             int64_t at = i ? k / n % n : k % n;
             v->data[k] = ir_round(t, f ? floats[at] : ints[at]);
@@ -99,10 +102,14 @@ static void check(grid *q, bool special) {
     ir_value *want = base_alloc_array(MAX_OUT, sizeof *want);
     random_leaves l;
     plan_run code, eager;
-    plan_run_options o = {.backend = &compile_inductor, .isa = gen_isa_best(), .toolchain = &toolchain,
-                          .store = store, .threads = 2, .passes = true};
-    plan_run_options e = {.backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none,
-                          .threads = 1};
+    plan_run_options o = {.backend = &compile_inductor,
+                          .isa = gen_isa_best(),
+                          .toolchain = &toolchain,
+                          .store = store,
+                          .threads = 2,
+                          .passes = true};
+    plan_run_options e = {
+        .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
     finish(q);
     if (ir_parse(q->text.data, q->text.len, &g, &err) != RP_OK)
         fail_msg("%s\n%s", err.text, q->text.data);
@@ -112,7 +119,8 @@ static void check(grid *q, bool special) {
                      l.symbols, want, &err),
              &err);
     if (plan_run_graph(g, &l, &o, &code, &err) != RP_OK) fail_msg("%s\n%s", err.text, q->text.data);
-    if (plan_run_graph(g, &l, &e, &eager, &err) != RP_OK) fail_msg("%s\n%s", err.text, q->text.data);
+    if (plan_run_graph(g, &l, &e, &eager, &err) != RP_OK)
+        fail_msg("%s\n%s", err.text, q->text.data);
     compare(q, g, &code, want);
     const char *d = plan_run_differs(g, &code, &eager);
     if (d) fail_msg("compiled and eager differ: %s\n%s", d, q->text.data);
@@ -129,8 +137,8 @@ static void check(grid *q, bool special) {
 
 /* Anything not here rounds once. */
 static const double f32_ulps[IR_OP_COUNT_] = {
-    [IR_rsqrt] = 2, [IR_exp] = 2, [IR_log] = 2, [IR_sin] = 2, [IR_cos] = 2, [IR_tanh] = 2,
-    [IR_erf] = 2, [IR_sigmoid] = 2, [IR_pow] = 2, [IR_fma] = 1,
+    [IR_rsqrt] = 2, [IR_exp] = 2, [IR_log] = 2,     [IR_sin] = 2, [IR_cos] = 2,
+    [IR_tanh] = 2,  [IR_erf] = 2, [IR_sigmoid] = 2, [IR_pow] = 2, [IR_fma] = 1,
 };
 
 static bool takes_ints(ir_op op) {
@@ -160,11 +168,9 @@ static const struct layout {
     {"column", "%%x: %s[T,5], %%y: %s[T,1]", "", false},
     {"scalar", "%%x: %s[T], %%y: %s[]", "", false},
     {"slices", "%%a: %s[T,41], %%b: %s[T,50]",
-     "  %x = slice %a {axis=1, start=2, stop=39}\n  %y = slice %b {axis=1, start=13}\n",
-     false},
+     "  %x = slice %a {axis=1, start=2, stop=39}\n  %y = slice %b {axis=1, start=13}\n", false},
     {"permuted", "%%a: %s[5,T,7], %%b: %s[7,1]",
-     "  %x = permute %a {axes=[1,2,0]}\n  %y = broadcast %b {shape=[7,5]}\n",
-     false},
+     "  %x = permute %a {axes=[1,2,0]}\n  %y = broadcast %b {shape=[7,5]}\n", false},
     {"reshaped", "%%a: %s[T,36], %%b: %s[4,18,T]",
      "  %x = reshape %a {shape=[4*T,9]}\n  %p = permute %b {axes=[2,0,1]}\n"
      "  %r = reshape %p {shape=[4*T,18]}\n  %y = slice %r {axis=1, start=9}\n",
@@ -172,20 +178,27 @@ static const struct layout {
 };
 
 /* sin and cos are exact to single precision below 2^30 and only bounded beyond. */
-#define TURN_TEXT                                                               \
+#define TURN_TEXT                                                                          \
     "  %%most = const 1073741824 : %s[]\n  %%far = abs %%x\n  %%wild = gt %%far, %%most\n" \
     "  %%near = sub %%x, %%x\n  %%angle = where %%wild, %%near, %%x\n"
 
 static void elementwise_op(grid *q, ir_op op, const char *type) {
     const ir_op_info *info = ir_op_table(op);
-    const char *a = is_boolean(op) ? "%bx" : op == IR_sin || op == IR_cos ? "%angle" : "%x", *b = is_boolean(op) ? "%by" : "%y";
+    const char *a = is_boolean(op)                 ? "%bx"
+                    : op == IR_sin || op == IR_cos ? "%angle"
+                                                   : "%x",
+               *b = is_boolean(op) ? "%by" : "%y";
     char name[40];
     (void)snprintf(name, sizeof name, "op_%s", info->name);
     base_buf_printf(&q->text, "  %%%s = %s ", name, info->name);
-    if (op == IR_where) base_buf_puts(&q->text, "%bx, %x, %y\n");
-    else if (info->arity == 1) base_buf_printf(&q->text, "%s\n", a);
-    else if (info->arity == 2) base_buf_printf(&q->text, "%s, %s\n", a, b);
-    else base_buf_printf(&q->text, "%s, %s, %%x\n", a, b);
+    if (op == IR_where)
+        base_buf_puts(&q->text, "%bx, %x, %y\n");
+    else if (info->arity == 1)
+        base_buf_printf(&q->text, "%s\n", a);
+    else if (info->arity == 2)
+        base_buf_printf(&q->text, "%s, %s\n", a, b);
+    else
+        base_buf_printf(&q->text, "%s, %s, %%x\n", a, b);
     returns(q, bound_of(op, type), 0, name);
 }
 
@@ -207,7 +220,8 @@ static void elementwise(const char *type, const struct layout *how) {
     base_buf_init(&q.text, 0);
     base_buf_puts(&q.text, "graph @g(");
     base_buf_printf(&q.text, how->inputs, type, type);
-    base_buf_printf(&q.text, ")%s {\n%s", strstr(how->inputs, "T") ? " where T in [1,64]" : "", how->views);
+    base_buf_printf(&q.text, ")%s {\n%s", strstr(how->inputs, "T") ? " where T in [1,64]" : "",
+                    how->views);
     base_buf_puts(&q.text, "  %bx = lt %x, %y\n  %by = ne %y, %y\n");
     if (!ints) base_buf_printf(&q.text, TURN_TEXT, type);
     for (int op = 0; op < IR_OP_COUNT_; op++) {
@@ -270,11 +284,15 @@ static void product(grid *q, const char *type, int64_t n, int64_t k, bool rows_p
     bool quant = type[0] == 'q';
     char name[40];
     uint32_t i = q->n;
-    base_buf_printf(&q->text, "  %%w%u = param @w%u : %s[%lld,%lld]\n", i, i, type, (long long)n, (long long)k);
+    base_buf_printf(&q->text, "  %%w%u = param @w%u : %s[%lld,%lld]\n", i, i, type, (long long)n,
+                    (long long)k);
     if (quant) base_buf_printf(&q->text, "  %%d%u = dequant %%w%u\n", i, i);
     (void)snprintf(name, sizeof name, "m%u", i);
     base_buf_printf(&q->text, "  %%%s = matmul %%%s, %%%c%u {trans_b=true}\n", name,
-                    rows_packed ? "xd" : strcmp(type, "bf16") == 0 ? "xb" : "x", quant ? 'd' : 'w', i);
+                    rows_packed                 ? "xd"
+                    : strcmp(type, "bf16") == 0 ? "xb"
+                                                : "x",
+                    quant ? 'd' : 'w', i);
     returns(q, 4, (double)k * 2e-7, name);
 }
 
@@ -284,9 +302,11 @@ static void products(int64_t k) {
     static grid q;
     q = (grid){0};
     base_buf_init(&q.text, 0);
-    base_buf_printf(&q.text, "graph @g(%%x: f32[T,%lld]) where T in [1,64] {\n  %%xb = cast %%x {dtype=bf16}\n",
-                    (long long)k);
-    if (k % 32 == 0) base_buf_puts(&q.text, "  %xi = quantize %x {dtype=i16b32}\n  %xd = dequant %xi\n");
+    base_buf_printf(
+        &q.text, "graph @g(%%x: f32[T,%lld]) where T in [1,64] {\n  %%xb = cast %%x {dtype=bf16}\n",
+        (long long)k);
+    if (k % 32 == 0)
+        base_buf_puts(&q.text, "  %xi = quantize %x {dtype=i16b32}\n  %xd = dequant %xi\n");
     for (size_t t = 0; t < 6; t++)
         for (size_t c = 0; c < 5; c++) {
             if (types[t][0] == 'q' && k % 32) continue;

@@ -103,8 +103,12 @@ static bool seed_fails(uint64_t seed, gen_isa isa) {
     rp_error err = {0};
     seed_case c = {0};
     plan_run code = {0}, eager = {0};
-    plan_run_options o = {.backend = &compile_inductor, .isa = isa, .toolchain = &toolchain,
-                          .store = store, .threads = 2, .passes = true};
+    plan_run_options o = {.backend = &compile_inductor,
+                          .isa = isa,
+                          .toolchain = &toolchain,
+                          .store = store,
+                          .threads = 2,
+                          .passes = true};
     plan_run_options e = {.backend = &compile_eager, .isa = isa, .toolchain = &none, .threads = 1};
     bool bad = make_case(seed, &c, &err) != RP_OK && report(seed, "interpreter", err.text);
     if (!bad && plan_run_graph(c.g, &c.l, &o, &code, &err) != RP_OK)
@@ -123,8 +127,7 @@ static bool seed_fails(uint64_t seed, gen_isa isa) {
     return bad;
 }
 
-static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa,
-                    volatile uint64_t *now) {
+static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, volatile uint64_t *now) {
     int failed = 0;
     for (uint64_t s = first + job; s < first + n; s += JOBS) {
         *now = s;
@@ -141,8 +144,8 @@ static void compiled_equals_interpreter(void **state) {
     int failed = 0;
     (void)state;
     if (!toolchain.path) SKIP_TEST("no C compiler");
-    uint64_t *now = mmap(NULL, sizeof *now * JOBS, PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint64_t *now =
+        mmap(NULL, sizeof *now * JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(now != MAP_FAILED);
     fflush(stdout);
     for (int j = 0; j < JOBS; j++) {

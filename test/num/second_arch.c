@@ -85,8 +85,7 @@ static void make_states(world *w) {
     for (int i = 0; i < STATES; i++) {
         rp_dtype t = ir_node_at(w->g, ir_leaf_at(w->g, IR_LEAF_STATE, (uint32_t)i))->dtype;
         CHECK_OK(ir_random_value(t, dim, 4, 1, 7u + (unsigned)i, &w->state[i], &err), &err);
-        for (int level = 0; level < LEVELS; level++)
-            w->run[level].state[i] = pack(t, &w->state[i]);
+        for (int level = 0; level < LEVELS; level++) w->run[level].state[i] = pack(t, &w->state[i]);
     }
 }
 
@@ -247,7 +246,8 @@ static void check_step(const world *w, int no, const feed *f, const ir_value *wa
             check_near("cache", no, x[k], w->state[i].data[k], w->bound);
         base_free(x);
         for (int level = 0; level < 3; level++)
-            if (has_level(w, level) && memcmp(w->run[level].state[i], w->run[3].state[i], size) != 0)
+            if (has_level(w, level) &&
+                memcmp(w->run[level].state[i], w->run[3].state[i], size) != 0)
                 fail_msg("step %d: cache %d differs between levels %d and 3", no, i, level);
     }
     for (int level = 0; level < 3; level++)
@@ -271,7 +271,7 @@ static void run_step(world *w, int no, const step *st) {
 
 static void run_all(parallel_model_options opt, double bound, bool whole) {
     static const step steps[] = {
-        {{7, 3}, 2, 1},       {{1, 11, 5}, 3, 0}, {{1, 1, 1}, 3, 5}, {{1, 1, 1}, 3, 0},
+        {{7, 3}, 2, 1},       {{1, 11, 5}, 3, 0}, {{1, 1, 1}, 3, 5},    {{1, 1, 1}, 3, 0},
         {{1, 1, 1, 9}, 4, 2}, {{1}, 1, 0},        {{1, 1, 1, 1}, 4, 0},
     };
     static world w;
@@ -284,12 +284,12 @@ static void run_all(parallel_model_options opt, double bound, bool whole) {
 
 /* Bounds: float32 rounds at 2^-24; where values are rounded to a smaller type, a sum that falls on the
  * other side of a border moves that value by one step of it (i16 blocks 2^-15, f16 2^-11, bf16 2^-8). */
-#define CASE(name, weights, kv, numerics, bound, whole)                                    \
-    static void name(void **state) {                                                      \
-        (void)state;                                                                      \
-        run_all((parallel_model_options){RP_DTYPE_##weights, RP_DTYPE_##kv,               \
-                                         RP_NUMERICS_##numerics},                         \
-                bound, whole);                                                            \
+#define CASE(name, weights, kv, numerics, bound, whole)                                          \
+    static void name(void **state) {                                                             \
+        (void)state;                                                                             \
+        run_all(                                                                                 \
+            (parallel_model_options){RP_DTYPE_##weights, RP_DTYPE_##kv, RP_NUMERICS_##numerics}, \
+            bound, whole);                                                                       \
     }
 CASE(f32_exact, F32, F32, EXACT, 5e-6, true)
 CASE(q4_1_default, Q4_1, F16, DEFAULT, 2e-3, true)

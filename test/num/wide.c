@@ -20,13 +20,19 @@ static void check(base_buf *text, double bound) {
     ir_value states[1] = {{0}}, *want = base_alloc_array(2 * WIDE, sizeof *want);
     random_leaves l;
     plan_run code, eager;
-    plan_run_options o = {.backend = &compile_inductor, .isa = gen_isa_best(), .toolchain = &toolchain,
-                          .store = store, .threads = 2, .passes = true};
-    plan_run_options e = {.backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none,
-                          .threads = 1};
+    plan_run_options o = {.backend = &compile_inductor,
+                          .isa = gen_isa_best(),
+                          .toolchain = &toolchain,
+                          .store = store,
+                          .threads = 2,
+                          .passes = true};
+    plan_run_options e = {
+        .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
     CHECK_OK(ir_parse(text->data, text->len, &g, &err), &err);
     CHECK_OK(random_leaves_new(g, 3, &l, &err), &err);
-    CHECK_OK(ir_eval(g, l.leaf[IR_LEAF_INPUT], l.leaf[IR_LEAF_PARAM], states, l.symbols, want, &err), &err);
+    CHECK_OK(
+        ir_eval(g, l.leaf[IR_LEAF_INPUT], l.leaf[IR_LEAF_PARAM], states, l.symbols, want, &err),
+        &err);
     CHECK_OK(plan_run_graph(g, &l, &o, &code, &err), &err);
     CHECK_OK(plan_run_graph(g, &l, &e, &eager, &err), &err);
     const char *d = plan_run_is_off(g, &code, want, states, bound);
@@ -58,8 +64,10 @@ static void every_partial_sum_is_returned(void **state) {
     begin(&b);
     for (int i = 0; i < WIDE; i++) {
         base_buf_printf(&b, "  %%w%d = param @w%d : f32[8]\n", i, i);
-        if (i == 0) base_buf_puts(&b, "  %a0 = add %x, %w0\n");
-        else base_buf_printf(&b, "  %%a%d = add %%a%d, %%w%d\n", i, i - 1, i);
+        if (i == 0)
+            base_buf_puts(&b, "  %a0 = add %x, %w0\n");
+        else
+            base_buf_printf(&b, "  %%a%d = add %%a%d, %%w%d\n", i, i - 1, i);
     }
     base_buf_puts(&b, "  ret ");
     list(&b, "a", WIDE);
@@ -73,9 +81,10 @@ static void many_parts_are_joined(void **state) {
     if (!toolchain.path) SKIP_TEST("no C compiler");
     begin(&b);
     for (int i = 0; i < WIDE; i++)
-        base_buf_printf(&b,
-                        "  %%w%d = param @w%d : f32[9,8]\n  %%s%d = slice %%w%d {axis=0, start=%d, stop=%d}\n",
-                        i, i, i, i, i % 9, i % 9 + 1);
+        base_buf_printf(
+            &b,
+            "  %%w%d = param @w%d : f32[9,8]\n  %%s%d = slice %%w%d {axis=0, start=%d, stop=%d}\n",
+            i, i, i, i, i % 9, i % 9 + 1);
     base_buf_puts(&b, "  %c = concat ");
     list(&b, "s", WIDE);
     base_buf_puts(&b, " {axis=1}\n  %k = add %c, %c\n  ret %k\n}\n");
@@ -90,7 +99,8 @@ static rp_status weigh(void *user, rp_buffer *args, uint32_t n_args, rp_error *e
     if (n_args != MOST_OPERANDS + 1) return rp_fail(err, RP_INVALID, "%u arguments", n_args);
     for (int64_t k = 0; k < n; k++) {
         y[k] = 0;
-        for (uint32_t i = 0; i + 1 < n_args; i++) y[k] += (float)i * ((const float *)args[i].data)[k];
+        for (uint32_t i = 0; i + 1 < n_args; i++)
+            y[k] += (float)i * ((const float *)args[i].data)[k];
     }
     return RP_OK;
 }
@@ -104,8 +114,10 @@ static void operands_are_copied(void **state) {
     if (!toolchain.path) SKIP_TEST("no C compiler");
     CHECK_OK(rp_op_register(&d, &err), &err);
     begin(&b);
-    base_buf_puts(&b, "  %s = slice %x {axis=1, start=2, stop=7}\n  %p = slice %x {axis=1, start=3}\n  %y = custom ");
-    for (int i = 0; i < MOST_OPERANDS; i++) base_buf_printf(&b, "%s%%%s", i ? ", " : "", i % 5 ? "s" : "p");
+    base_buf_puts(&b, "  %s = slice %x {axis=1, start=2, stop=7}\n  %p = slice %x {axis=1, "
+                      "start=3}\n  %y = custom ");
+    for (int i = 0; i < MOST_OPERANDS; i++)
+        base_buf_printf(&b, "%s%%%s", i ? ", " : "", i % 5 ? "s" : "p");
     base_buf_puts(&b, " {name=\"test::weigh\"}\n  ret %s, %p, %y\n}\n");
     check(&b, 1e-3);
 }

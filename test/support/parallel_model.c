@@ -21,8 +21,10 @@ static rp_shape shape2(rp_dim a, rp_dim b) {
 
 static rp_tensor named(const model *m, const char *what, rp_dtype t, rp_shape shape, bool state) {
     char name[48];
-    if (m->layer < 0) (void)snprintf(name, sizeof name, "%s", what);
-    else (void)snprintf(name, sizeof name, "layer.%d.%s", m->layer, what);
+    if (m->layer < 0)
+        (void)snprintf(name, sizeof name, "%s", what);
+    else
+        (void)snprintf(name, sizeof name, "layer.%d.%s", m->layer, what);
     return state ? rp_state(m->g, name, t, shape) : rp_param(m->g, name, t, shape);
 }
 
@@ -113,7 +115,9 @@ rp_status parallel_model_new(const parallel_model_options *opt, rp_graph **out, 
     rp_shape head = shape2(PM_VOCAB, PM_WIDTH);
     rp_tensor logits = rp_linear(last, named(&m, "head", opt->weights, head, false));
     rp_status st = rp_graph_finish(m.g, &logits, 1, err);
-    if (st == RP_OK) *out = m.g;
-    else rp_graph_free(m.g);
+    if (st == RP_OK)
+        *out = m.g;
+    else
+        rp_graph_free(m.g);
     return st;
 }

@@ -1,0 +1,81 @@
+/* Lowering of what a layer has: the same text every time, and a clean failure wherever memory runs out. */
+#include "support/check.h"
+#include "support/small_llama.h"
+
+#include "base/alloc.h"
+#include "lower/lower.h"
+#include "pass/pipeline.h"
+
+static ir_graph *layer_graph(rp_dtype weights, rp_numerics numerics) {
+    small_llama_options o = {.layers = 1, .weights = weights, .numerics = numerics};
+    rp_error err = {0};
+    rp_graph *g;
+    ir_graph *opt;
+    CHECK_OK(small_llama_new(&o, &g, &err), &err);
+    CHECK_OK(pass_run_all(trace_graph_ir(g), NULL, &opt, &err), &err);
+    rp_graph_free(g);
+    return opt;
+}
+
+static void text_is_the_same_every_time(void **state) {
+    ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
+    lower_options o = {.isa = GEN_ISA_AVX2};
+    rp_error err = {0};
+    lower_piece a, b;
+    (void)state;
+    CHECK_OK(lower_graph(g, &o, &a, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &b, &err), &err);
+    assert_string_equal(a.source, b.source);
+    assert_int_equal(a.n_launches, b.n_launches);
+    for (uint32_t i = 0; i < a.n_launches; i++)
+        assert_string_equal(a.launches[i].name, b.launches[i].name);
+    lower_done(&a);
+    lower_done(&b);
+    ir_graph_free(g);
+}
+
+/* Functions of one unit must not clash, whatever the pieces of a step are. */
+static void names_are_distinct(void **state) {
+    static const rp_dtype weights[] = {RP_DTYPE_Q4_1, RP_DTYPE_F32, RP_DTYPE_BF16};
+    rp_error err = {0};
+    (void)state;
+    for (size_t t = 0; t < 3; t++) {
+        ir_graph *g = layer_graph(weights[t], RP_NUMERICS_DEFAULT);
+        lower_options o = {.isa = GEN_ISA_PORTABLE};
+        lower_piece p;
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        for (uint32_t i = 0; i < p.n_launches; i++)
+            for (uint32_t k = 0; k < i; k++)
+                if (!p.launches[i].attention)
+                    assert_string_not_equal(p.launches[i].name, p.launches[k].name);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
+static void survives_lost_allocations(void **state) {
+    ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
+    (void)state;
+    size_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        lower_options o = {.isa = GEN_ISA_PORTABLE};
+        rp_error err = {0};
+        lower_piece p = {0};
+        rp_status st = lower_graph(g, &o, &p, &err);
+        if (st == RP_OK)
+            lower_done(&p);
+        else if (st != RP_NOMEM)
+            fail_msg("allocation %llu: %s", (unsigned long long)n, err.text);
+    }
+    assert_int_equal(base_live(), live);
+    ir_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_is_the_same_every_time),
+        cmocka_unit_test(names_are_distinct),
+        cmocka_unit_test(survives_lost_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
