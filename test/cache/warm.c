@@ -11,6 +11,7 @@
 
 #include "base/spawn.h"
 #include "support/engines.h"
+#include "support/stored_cc.h"
 #include "support/trees.h"
 #include "trace/trace.h"
 
@@ -72,7 +73,9 @@ static void exec_child(const how *h, const char *out) {
                     NULL};
     char path[4096];
     (void)snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
-    char *usual[] = {dir, tmp, path, NULL};
+    static char cc[600];
+    if (getenv("REPRISE_CC")) (void)snprintf(cc, sizeof cc, "REPRISE_CC=%s", getenv("REPRISE_CC"));
+    char *usual[] = {dir, tmp, path, cc[0] ? cc : NULL, NULL};
     char *argv[] = {self, (char[]){"child"}, (char *)(uintptr_t)h->model,
                     (char *)(uintptr_t)h->threads, NULL};
     int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -81,18 +84,21 @@ static void exec_child(const how *h, const char *out) {
     _exit(127);
 }
 
-static report run_child(const how *h) {
-    char dir[600], out[640], *text, *at;
-    size_t size;
-    int status = 0;
-    report r;
-    (void)snprintf(dir, sizeof dir, "%s", tree_new("out"));
-    (void)snprintf(out, sizeof out, "%s/said", dir);
+static pid_t start_child(const how *h, const char *out) {
     (void)fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) exec_child(h, out);
-    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
-    text = (char *)tree_read(dir, "said", &size);
+    assert_true(pid > 0);
+    return pid;
+}
+
+static report finish_child(const how *h, pid_t pid, const char *dir, const char *name) {
+    char *text, *at;
+    size_t size;
+    int status = 0;
+    report r;
+    assert_true(waitpid(pid, &status, 0) == pid);
+    text = (char *)tree_read(dir, name, &size);
     text[size] = 0;
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         fail_msg("child with %s: status %x: %s", h->model, (unsigned)status, text);
@@ -103,6 +109,13 @@ static report run_child(const how *h) {
     for (int i = 0; i < N_OUT; i++) r.out[i] = (int32_t)strtol(at, &at, 10);
     free(text);
     return r;
+}
+
+static report run_child(const how *h) {
+    char dir[600], out[640];
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("out"));
+    (void)snprintf(out, sizeof out, "%s/said", dir);
+    return finish_child(h, start_child(h, out), dir, "said");
 }
 
 static char cold_dir[640];
@@ -165,6 +178,7 @@ static void no_compiler_and_nothing_cached(void **state) {
 static void cold_builds_are_identical(void **state) {
     char a[600], b[600];
     (void)state;
+    assert_int_equal(unsetenv("REPRISE_CC"), 0); /* the compiler itself, twice */
     (void)snprintf(a, sizeof a, "%s", tree_new("one"));
     report x = run_child(&(how){"synthetic:tiny,layers=5", "1", a, false});
     (void)snprintf(b, sizeof b, "%s", tree_new("two-of-a-longer-name"));
@@ -172,8 +186,36 @@ static void cold_builds_are_identical(void **state) {
     report y = run_child(&(how){"synthetic:tiny,layers=5", "2", b, false});
     assert_int_equal(x.compiles, y.compiles);
     assert_memory_equal(x.out, y.out, sizeof x.out);
+    stored_cc_install();
     /* plan, weights, texts, and code with its checksum for three pieces and the head */
     assert_true(tree_same(a, b) >= 2 + 4 * 2 + 2);
+}
+
+/* Four processes fill one folder at the same time; what is left is whole, and the same as from one alone. */
+static void cold_starts_at_once(void **state) {
+    enum { N = 4 };
+    static const char *const names[N] = {"a", "b", "c", "d"};
+    char alone[600], dir[600], out_dir[600], out[640];
+    pid_t pid[N];
+    (void)state;
+    (void)snprintf(alone, sizeof alone, "%s", tree_new("alone"));
+    report want = run_child(&(how){"synthetic:tiny", "1", alone, false});
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("together"));
+    (void)snprintf(out_dir, sizeof out_dir, "%s", tree_new("said"));
+    const how h = {"synthetic:tiny", "1", dir, false};
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(out, sizeof out, "%s/%s", out_dir, names[i]);
+        pid[i] = start_child(&h, out);
+    }
+    for (int i = 0; i < N; i++) {
+        report r = finish_child(&h, pid[i], out_dir, names[i]);
+        assert_memory_equal(r.out, want.out, sizeof r.out);
+        assert_int_equal(r.cache, 0);
+    }
+    (void)tree_same(alone, dir);
+    report warm = run_child(&(how){"synthetic:tiny", "1", dir, true});
+    assert_int_equal(warm.traces, 0);
+    assert_memory_equal(warm.out, want.out, sizeof warm.out);
 }
 
 /* ---- folders that cannot be used ----------------------------------------------------------------------------------- */
@@ -240,6 +282,12 @@ static void a_full_disk_costs_speed_only(void **state) {
     assert_int_equal(after.cache, 0);
 }
 
+static int set_up(void **state) {
+    (void)state;
+    stored_cc_install();
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc > 3 && strcmp(argv[1], "child") == 0) return child(argv);
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -249,8 +297,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(the_same_for_the_real_model),
         cmocka_unit_test(no_compiler_and_nothing_cached),
         cmocka_unit_test(cold_builds_are_identical),
+        cmocka_unit_test(cold_starts_at_once),
         cmocka_unit_test(unusable_folders_run_uncached),
         cmocka_unit_test(a_full_disk_costs_speed_only),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }
