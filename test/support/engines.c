@@ -10,10 +10,13 @@ rp_engine *engine_with(const char *model, const char *const *settings, rp_error 
     rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
     o.model = model;
     o.config = rp_config_new();
-    /* One thread unless the test says otherwise: several tests run at a time. */
-    if (o.config && rp_config_set(o.config, "threads=1", err) != RP_OK) return NULL;
     if (!o.config) {
         *err = (rp_error){.code = RP_NOMEM, .text = "no memory for a configuration"};
+        return NULL;
+    }
+    /* One thread unless the test says otherwise: several tests run at a time. */
+    if (rp_config_set(o.config, "threads=1", err) != RP_OK) {
+        rp_config_free(o.config);
         return NULL;
     }
     for (size_t i = 0; settings && settings[i]; i++)
