@@ -23,14 +23,14 @@ typedef struct rp_buffer {
 typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_error *err);
 
 typedef struct rp_op_desc {
-    size_t size;            /* sizeof(rp_op_desc), so that it can grow */
-    const char *name;       /* "namespace::name" */
-    uint64_t mutates;       /* bit i: operand i is written */
+    size_t size;      /* sizeof(rp_op_desc), so that it can grow */
+    const char *name; /* "namespace::name" */
+    uint64_t mutates; /* bit i: operand i is written */
     /* Operand whose shape and dtype the result has, or -1 for a result given by the call's
      * shape and dtype. */
     int32_t result_like;
-    bool splitting;         /* a splitting op by default */
-    rp_op_fn cpu;           /* NULL: not on this device */
+    bool splitting; /* a splitting op by default */
+    rp_op_fn cpu;   /* NULL: not on this device */
     void *user;
 } rp_op_desc;
 

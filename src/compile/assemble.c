@@ -239,7 +239,8 @@ static rp_status place_temps(assembler *a, const split_piece *sp, const lower_pi
         plan_arg *at = &a->at[storage_of(a, sp->outputs[i])];
         lower_ref o = l->outputs[i];
         if (at->seg == PLAN_INPUT || at->seg == PLAN_PARAM || at->seg == PLAN_STATE) continue;
-        if (o.seg != LOWER_TEMP) { /* passes found that it is a leaf; what is returned is copied at the end */
+        if (o.seg !=
+            LOWER_TEMP) { /* passes found that it is a leaf; what is returned is copied at the end */
             *at = leaf_place(a, sp, o);
             continue;
         }

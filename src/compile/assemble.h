@@ -15,7 +15,7 @@ typedef struct compile_lowered {
 } compile_lowered;
 
 /* lowered[i] belongs to the distinct piece i of s (others are unused). *out is sealed. */
-rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered, plan **out,
-                           rp_error *err) RP_MUST_USE;
+rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered,
+                           plan **out, rp_error *err) RP_MUST_USE;
 
 #endif

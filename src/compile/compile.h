@@ -15,12 +15,12 @@ typedef struct compile_options {
     uint32_t n_splitting_ops;
     const compile_toolchain *toolchain;
     cache_store *store;
-    const char *key_fields; /* configuration text that reaches a piece (config room) */
-    uint32_t threads;       /* compiler runs at a time */
-    bool passes;            /* run the pass pipeline */
+    const char *key_fields;         /* configuration text that reaches a piece (config room) */
+    uint32_t threads;               /* compiler runs at a time */
+    bool passes;                    /* run the pass pipeline */
     const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
     uint32_t n_skip_passes;
-    const char *dump_dir;   /* every stage as text, or NULL */
+    const char *dump_dir; /* every stage as text, or NULL */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
 } compile_options;

@@ -6,8 +6,8 @@
 #include "gen/isa.h"
 
 typedef struct compile_toolchain {
-    char *path;        /* NULL: there is none */
-    char *version;     /* first line of --version; part of every code key */
+    char *path;    /* NULL: there is none */
+    char *version; /* first line of --version; part of every code key */
     gen_cc_family family;
 } compile_toolchain;
 
@@ -16,8 +16,8 @@ rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) RP_MUST_
 void compile_toolchain_done(compile_toolchain *t);
 /* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with
  * the first line of the compiler's complaint. */
-rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa, base_hash128 key,
-                                cache_store *store, rp_error *err) RP_MUST_USE;
+rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa,
+                                base_hash128 key, cache_store *store, rp_error *err) RP_MUST_USE;
 /* Runs of the compiler since process start. */
 uint64_t compile_toolchain_runs(void);
 

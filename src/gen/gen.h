@@ -18,7 +18,8 @@ void gen_c_prelude(gen_isa isa, base_buf *out);
  *   static inline void NAME(void *const *arg, const long long *dim, long long p0, ..., T *restrict scratch_0, ...)
  * whose SCRATCH buffers are parameters of the caller, in order. *scratch_size: bytes of thread-local
  * scratch a KERNEL needs (64-byte aligned parts). */
-rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) RP_MUST_USE;
+rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size,
+                     rp_error *err) RP_MUST_USE;
 /* "red_fused_mean_mul_rsqrt_3": kind, the origin ops (sorted, each once), index. */
 typedef enum gen_kernel_kind {
     GEN_KERNEL_POINTWISE,  /* poi_fused_ */
@@ -27,8 +28,8 @@ typedef enum gen_kernel_kind {
     GEN_KERNEL_MATMUL,     /* mm_fused_ */
     GEN_KERNEL_ATTENTION   /* attn_fused_ */
 } gen_kernel_kind;
-rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint32_t n, uint32_t index,
-                          base_buf *out, rp_error *err) RP_MUST_USE;
+rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint32_t n,
+                          uint32_t index, base_buf *out, rp_error *err) RP_MUST_USE;
 /* The same for CUDA C: extern "C" __global__ NAME(char *a0, ..., long long d0, ..., long long items): one
  * parameter an argument slot, one a symbol, then the number of items; same results as the host. To be
  * compiled with -fmad=false after gen_cuda_prelude. RP_UNSUPPORTED when scratch exceeds shared memory. */

@@ -260,7 +260,8 @@ static void put_alu_i32(gen_render *r, const kir_inst *in) {
     case IR_mul: gen_expr(r, exact ? "a * b" : "(rp_i32)((rp_u32)a * (rp_u32)b)", in->in); break;
     case IR_neg: gen_expr(r, exact ? "-a" : "(rp_i32)(0u - (rp_u32)a)", in->in); break;
     case IR_abs:
-        gen_expr(r, exact ? "a < 0 ? -a : a" : "(rp_i32)(a < 0 ? 0u - (rp_u32)a : (rp_u32)a)", in->in);
+        gen_expr(r, exact ? "a < 0 ? -a : a" : "(rp_i32)(a < 0 ? 0u - (rp_u32)a : (rp_u32)a)",
+                 in->in);
         break;
     case IR_max: gen_expr(r, "a > b ? a : b", in->in); break;
     case IR_min: gen_expr(r, "a < b ? a : b", in->in); break;

@@ -36,8 +36,8 @@ static void put_lane_update(gen_render *r, kir_ref at, const char *lane, kir_ref
     if (how == KIR_SUM) {
         gen_line(r, "l%u[%s] = l%u[%s] + %s;", at, lane, at, lane, v);
     } else {
-        gen_line(r, "l%u[%s] = ((l%u[%s] %c %s) | (l%u[%s] != l%u[%s])) ? l%u[%s] : %s;", at, lane, at,
-                 lane, how == KIR_MAX ? '>' : '<', v, at, lane, at, lane, at, lane, v);
+        gen_line(r, "l%u[%s] = ((l%u[%s] %c %s) | (l%u[%s] != l%u[%s])) ? l%u[%s] : %s;", at, lane,
+                 at, lane, how == KIR_MAX ? '>' : '<', v, at, lane, at, lane, at, lane, v);
     }
 }
 

@@ -112,8 +112,7 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_sub: return exact ? wrap_range(sub_range(a, b)) : full;
     case IR_mul: return exact ? wrap_range(mul_range(a, b)) : full;
     case IR_neg: return exact ? wrap_range(sub_range((kir_range){0, 0}, a)) : full;
-    case IR_abs:
-        return exact && a.lo > INT32_MIN ? (kir_range){0, max64(-a.lo, a.hi)} : full;
+    case IR_abs: return exact && a.lo > INT32_MIN ? (kir_range){0, max64(-a.lo, a.hi)} : full;
     case IR_max: return exact ? (kir_range){max64(a.lo, b.lo), max64(a.hi, b.hi)} : full;
     case IR_min: return exact ? (kir_range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : full;
     case IR_eq:

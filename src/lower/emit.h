@@ -42,7 +42,7 @@ typedef struct lowerer {
     /* the kernel being built */
     kir_func *k;
     lower_local *local; /* by ref */
-    lower_ref *args;   /* room for every place that there is */
+    lower_ref *args;    /* room for every place that there is */
     uint32_t n_args;
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;

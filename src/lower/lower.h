@@ -94,7 +94,7 @@ typedef struct lower_piece {
 typedef struct lower_options {
     gen_isa isa;
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
-    base_buf *kir, *cuda; /* (optional) receive the same kernels as kernel IR and as CUDA C */
+    base_buf *kir, *cuda;       /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;
 
 /* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */

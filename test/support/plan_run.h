@@ -24,13 +24,14 @@ typedef struct plan_run_options {
 } plan_run_options;
 
 /* leaves are not changed. Every output has guard bytes, which are checked. Free with plan_run_done. */
-rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves, const plan_run_options *opt, plan_run *out,
-                         rp_error *err) RP_MUST_USE;
+rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves,
+                         const plan_run_options *opt, plan_run *out, rp_error *err) RP_MUST_USE;
 void plan_run_done(plan_run *r);
 
 /* The first difference as text (equal NaNs are equal), or NULL. Static. */
 const char *plan_run_differs(const ir_graph *g, const plan_run *a, const plan_run *b);
 /* Against interpreted outputs and states: |x - want| <= bound * max(1, |want|), and the same NaNs. */
-const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out, const ir_value *states, double bound);
+const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out,
+                            const ir_value *states, double bound);
 
 #endif
