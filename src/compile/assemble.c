@@ -176,10 +176,15 @@ static rp_status add_value(assembler *a, const lower_piece *l, uint32_t temp, pl
     return RP_OK;
 }
 
+static bool same_section(const plan_section *x, const plan_section *y) {
+    if (x->n_params != y->n_params || x->rows != y->rows) return false;
+    return memcmp(x->params, y->params, x->n_params * sizeof *x->params) == 0;
+}
+
 static bool same_pack(const plan_pack *x, const plan_pack *y) {
     if (x->dtype != y->dtype || x->k != y->k || x->n_sections != y->n_sections) return false;
     for (uint32_t i = 0; i < x->n_sections; i++)
-        if (memcmp(&x->sections[i], &y->sections[i], sizeof *x->sections) != 0) return false;
+        if (!same_section(&x->sections[i], &y->sections[i])) return false;
     return true;
 }
 

@@ -77,6 +77,7 @@ static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t
 /* --- runnables --------------------------------------------------------------------- */
 
 /* The head reads rows of the hidden states of the whole step, so its T is the largest. */
+/* NOLINTNEXTLINE(readability-function-size): the shape of graph_runnable.list */
 static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in,
                            uint32_t n_in, const hal_launch **out, uint32_t *out_n,
                            size_t *out_scratch, rp_error *err) {

@@ -71,7 +71,8 @@ static void add_counts(json_t *o, const rp_engine *e) {
     set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
     set(o, "cache_misses", json_integer((json_int_t)cache_misses(e->store)));
     set(o, "kernels",
-        json_integer((json_int_t)(e->plans.model->n_functions + e->plans.head->n_functions)));
+        json_integer((json_int_t)e->plans.model->n_functions +
+                     (json_int_t)e->plans.head->n_functions));
     set(o, "captures", json_integer((json_int_t)s->captures));
     set(o, "replays", json_integer((json_int_t)s->replays));
     set(o, "eager_steps", json_integer((json_int_t)s->steps[RP_CUDAGRAPH_NONE]));

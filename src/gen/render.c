@@ -43,7 +43,7 @@ rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_er
                 for (uint32_t i = 0; i < n_open; i++) r->nested[open[i]] = true;
             }
             open[n_open++] = at;
-        } else if (shape == KIR_SHAPE_END) {
+        } else if (shape == KIR_SHAPE_END && n_open > 0) {
             r->partner[open[--n_open]] = at;
         }
     }
@@ -91,13 +91,13 @@ static void float_text(gen_render *r, double v, char *buf, size_t size) {
     const char *sign = signbit(v) ? "-" : "";
 
     if (isnan(v))
-        snprintf(buf, size, r->cuda ? "RP_NAN" : "__builtin_nanf(\"\")");
+        (void)snprintf(buf, size, r->cuda ? "RP_NAN" : "__builtin_nanf(\"\")");
     else if (isinf(v))
-        snprintf(buf, size, "(%sRP_INF)", sign);
+        (void)snprintf(buf, size, "(%sRP_INF)", sign);
     else if (v == rint(v) && fabs(v) < 1e7)
-        snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
+        (void)snprintf(buf, size, *sign ? "(%.1ff)" : "%.1ff", v);
     else
-        snprintf(buf, size, *sign ? "(%af)" : "%af", v);
+        (void)snprintf(buf, size, *sign ? "(%af)" : "%af", v);
 }
 
 const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {
@@ -106,15 +106,15 @@ const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {
 
     if (in->op == KIR_CONST_I) {
         if (i == INT64_MIN)
-            snprintf(buf, size, "(-9223372036854775807LL - 1)");
+            (void)snprintf(buf, size, "(-9223372036854775807LL - 1)");
         else
-            snprintf(buf, size, i < 0 ? "(%lldLL)" : "%lldLL", i);
+            (void)snprintf(buf, size, i < 0 ? "(%lldLL)" : "%lldLL", i);
     } else if (in->op == KIR_CONST_F) {
         float_text(r, in->u.f, buf, size);
     } else if (in->op == KIR_PARAM) {
-        snprintf(buf, size, "p%lld", i);
+        (void)snprintf(buf, size, "p%lld", i);
     } else {
-        snprintf(buf, size, "%c%u", in->cls == KIR_INDEX ? 'i' : 'v', ref);
+        (void)snprintf(buf, size, "%c%u", in->cls == KIR_INDEX ? 'i' : 'v', ref);
     }
     return buf;
 }
@@ -303,7 +303,7 @@ static void put_round(gen_render *r, const kir_inst *in) {
     } else if (in->cls == KIR_I32) {
         put_clamped(r, t, x);
     } else {
-        snprintf(trunc, sizeof trunc, "rk_to_i32(%s)", x);
+        (void)snprintf(trunc, sizeof trunc, "rk_to_i32(%s)", x);
         base_buf_puts(r->out, "(float)");
         put_clamped(r, t, trunc);
     }

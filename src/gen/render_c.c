@@ -59,8 +59,8 @@ static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const char *
     char tail[GEN_NAME_SIZE + 32], lane[24], counter[48];
     bool has_wide = extent.hi >= 16, constant = extent.lo == extent.hi;
 
-    snprintf(lane, sizeof lane, "k%u", at);
-    snprintf(counter, sizeof counter, has_wide ? "c%u + k%u" : "k%u", at, at);
+    (void)snprintf(lane, sizeof lane, "k%u", at);
+    (void)snprintf(counter, sizeof counter, has_wide ? "c%u + k%u" : "k%u", at, at);
     if (has_wide) {
         gen_line(r, "long long c%u = 0;", at);
         gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, n, at);
@@ -73,11 +73,11 @@ static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const char *
     }
     if (constant && extent.lo % 16 == 0) return;
     if (constant) {
-        snprintf(tail, sizeof tail, "%d", (int)(extent.lo % 16));
+        (void)snprintf(tail, sizeof tail, "%d", (int)(extent.lo % 16));
     } else if (has_wide) {
-        snprintf(tail, sizeof tail, "(int)(%s - c%u)", n, at);
+        (void)snprintf(tail, sizeof tail, "(int)(%s - c%u)", n, at);
     } else {
-        snprintf(tail, sizeof tail, "(int)%s", n);
+        (void)snprintf(tail, sizeof tail, "(int)%s", n);
     }
     gen_open(r, "for (int k%u = 0; k%u < %s; k%u++)", at, at, tail, at);
     put_counter(r, at, counter);
@@ -95,7 +95,7 @@ static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *
 
     put_lanes(r, at, gen_neutral(r->f->insts[at].u.reduce, KIR_F32));
     if (r->nested[at]) {
-        snprintf(lane, sizeof lane, "i%u & 15", at);
+        (void)snprintf(lane, sizeof lane, "i%u & 15", at);
         open_loop(r, at, "0", n);
         gen_serial(r, at + 1, end);
         put_lane_update(r, at, lane, r->f->insts[end].in[0]);

@@ -185,7 +185,7 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
     } else {
         const char *lane = how == KIR_PROD ? "0" : "";
         char index[32];
-        snprintf(index, sizeof index, *lane ? "0" : "i%u & 15", at);
+        (void)snprintf(index, sizeof index, *lane ? "0" : "i%u & 15", at);
         gen_line(r, "l%u[%s] = rk_join<%s>(l%u[%s], %s);", at, index, how_name(how), at, index, v);
     }
     gen_close(r);
@@ -272,7 +272,7 @@ static void put_bufs(gen_render *r) {
         const char *type = gen_elem_type(b->dtype), *c = constness(b);
         const char *slot = f->form == KIR_KERNEL ? "a%u" : "arg[%u]";
         char pointer[24];
-        snprintf(pointer, sizeof pointer, slot, b->slot);
+        (void)snprintf(pointer, sizeof pointer, slot, b->slot);
         if (b->space == KIR_ARG) {
             gen_line(r, "%s%s *%s b_%s = (%s%s *)(%s + %" PRId64 ");", c, type,
                      gen_buf_aliases(f, i) ? "const" : "__restrict__ const", b->name, c, type,

@@ -8,7 +8,10 @@
 #include <string.h>
 
 static bool same_bits(double a, double b) {
-    return memcmp(&a, &b, sizeof a) == 0;
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y;
 }
 
 /* A constant, dim or param made before; those are few, so a search will do. */

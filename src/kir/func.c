@@ -77,7 +77,7 @@ void kir_fail(kir_func *f, rp_status code, const char *fmt, ...) {
     if (f->failed) return;
     f->failed = true;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     (void)rp_fail(&f->error, code, "kernel %s: %s", f->name ? f->name : "?", text);
 }

@@ -25,7 +25,7 @@ kir_ref kir_append_shared(kir_func *f, kir_op op, kir_ref a, kir_ref b, kir_ref 
 }
 
 static kir_ref build_sum(kir_func *f, kir_op op, kir_ref a, kir_ref b) {
-    kir_affine sum = {0}, raw = {0};
+    kir_affine sum = {0}, raw;
     uint32_t before;
     int64_t c;
 

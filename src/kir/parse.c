@@ -371,7 +371,7 @@ static rp_status read_inst(parser *ps, bool must_yield) {
 
 /* After "}": the end of a block, of a reduce, or of the function (*done). */
 static rp_status read_close(parser *ps, bool *done) {
-    if (!ps->f->n_open) {
+    if (!ps->f || !ps->f->n_open) {
         *done = true;
         return RP_OK;
     }

@@ -286,7 +286,7 @@ static void find_partners(machine *m) {
     for (kir_ref at = 0; at < m->f->n_insts; at++) {
         kir_shape shape = kir_op_table(m->f->insts[at].op)->shape;
         if (shape == KIR_SHAPE_BEGIN) open[n++] = at;
-        if (shape == KIR_SHAPE_END) m->partner[open[--n]] = at;
+        if (shape == KIR_SHAPE_END && n > 0) m->partner[open[--n]] = at;
     }
 }
 

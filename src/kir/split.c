@@ -247,7 +247,7 @@ static void find_partners(rebuild *b) {
     for (kir_ref at = 0; at < b->src->n_insts; at++) {
         kir_shape shape = kir_op_table(b->src->insts[at].op)->shape;
         if (shape == KIR_SHAPE_BEGIN) open[n++] = at;
-        if (shape == KIR_SHAPE_END) b->partner[open[--n]] = at;
+        if (shape == KIR_SHAPE_END && n > 0) b->partner[open[--n]] = at;
     }
 }
 

@@ -27,7 +27,7 @@ static rp_status bad(const check *c, int line, const char *fmt, ...) {
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     return base_fail(c->err, RP_INVALID, __FILE__, line, "kernel %s: instruction %u (%s): %s",
                      c->f->name, c->at, kir_op_table(c->f->insts[c->at].op)->text, text);

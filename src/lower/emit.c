@@ -127,7 +127,7 @@ static kir_ref load_memory(lowerer *L, ir_ref r, const kir_ref *idx) {
 /* numpy broadcasting: operand o of a node of shape s, read at idx of s. */
 static kir_ref operand_value(lowerer *L, ir_ref o, const ir_shape *s, const kir_ref *idx) {
     const ir_node *n = ir_node_at(L->g, o);
-    kir_ref sub[IR_MAX_RANK];
+    kir_ref sub[IR_MAX_RANK] = {0};
     int64_t v;
     for (uint32_t i = 0; i < n->shape.rank; i++) {
         bool one = ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[i], &v) && v == 1;
@@ -170,7 +170,7 @@ static kir_ref reduce_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     const ir_node *x = ir_node_at(L->g, n->in[0]);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0), from = 0;
     bool keep = ir_attr_int(n, IR_ATTR_KEEP, 0) != 0;
-    kir_ref sub[IR_MAX_RANK];
+    kir_ref sub[IR_MAX_RANK] = {0};
     kir_ref j = kir_begin_reduce(K, reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         if (i == axis) {
@@ -188,7 +188,7 @@ static kir_ref matmul_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     const ir_node *a = ir_node_at(L->g, n->in[0]), *b = ir_node_at(L->g, n->in[1]);
     uint32_t ra = a->shape.rank, rb = b->shape.rank, rank = n->shape.rank;
     bool trans = ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
-    kir_ref ia[IR_MAX_RANK], ib[IR_MAX_RANK];
+    kir_ref ia[IR_MAX_RANK] = {0}, ib[IR_MAX_RANK] = {0};
     int64_t v;
     kir_ref j = kir_begin_reduce(K, KIR_SUM, lower_dim(L, a->shape.dim[ra - 1]));
     for (uint32_t i = 0; i + 2 < ra; i++)
@@ -211,7 +211,7 @@ static kir_ref matmul_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
 /* Row of the table, clamped into it. */
 static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     const ir_node *table = ir_node_at(L->g, n->in[0]), *at = ir_node_at(L->g, n->in[1]);
-    kir_ref sub[IR_MAX_RANK];
+    kir_ref sub[IR_MAX_RANK] = {0};
     kir_ref i = kir_to_index(K, lower_value(L, n->in[1], idx));
     kir_ref last = kir_bin(K, KIR_ISUB, lower_dim(L, table->shape.dim[0]), kir_const_i(K, 1));
     sub[0] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, i, last), kir_const_i(K, 0));
@@ -223,7 +223,7 @@ static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
 static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
     kir_ref v = KIR_NONE, end = kir_const_i(K, 0), zero = kir_const_i(K, 0);
-    kir_ref sub[IR_MAX_RANK];
+    kir_ref sub[IR_MAX_RANK] = {0};
     memcpy(sub, idx, sizeof sub);
     for (uint32_t i = 0; i < n->n_in; i++) {
         kir_ref size = lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]);
@@ -239,7 +239,7 @@ static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
 
 static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     const ir_node *x = ir_node_at(L->g, n->in[0]);
-    kir_ref sub[IR_MAX_RANK];
+    kir_ref sub[IR_MAX_RANK] = {0};
     uint32_t same = 0;
     while (same < n->shape.rank && same < x->shape.rank &&
            n->shape.dim[same] == x->shape.dim[same]) {
@@ -252,7 +252,7 @@ static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
 }
 
 static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
-    kir_ref sub[IR_MAX_RANK];
+    kir_ref sub[IR_MAX_RANK] = {0};
     if (n->op == IR_reshape) return reshape_value(L, n, idx);
     if (n->op == IR_broadcast) return operand_value(L, n->in[0], &n->shape, idx);
     memcpy(sub, idx, sizeof sub);

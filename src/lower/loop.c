@@ -56,7 +56,7 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, dims, bytes);
     L->n_args = 0;
     RP_TRY(lower_kernel_begin(L, name, KIR_KERNEL));
-    kir_ref idx[IR_MAX_RANK];
+    kir_ref idx[IR_MAX_RANK] = {0};
     idx[0] = kir_begin(K, KIR_PAR, lower_dim(L, rows));
     for (uint32_t d = 1; d < n->shape.rank; d++)
         idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));

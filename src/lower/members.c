@@ -53,7 +53,7 @@ static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, i
                     element_fn fn, void *user) {
     lowerer *L = m->L;
     const ir_shape *s = &ir_node_at(L->g, part)->shape;
-    kir_ref idx[IR_MAX_RANK], own[IR_MAX_RANK];
+    kir_ref idx[IR_MAX_RANK] = {0}, own[IR_MAX_RANK] = {0};
     idx[0] = m->s->row;
     for (uint32_t d = 1; d < s->rank; d++) idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, s->dim[d]));
     memcpy(own, idx, sizeof own);
@@ -147,7 +147,7 @@ typedef struct block {
 } block;
 
 static kir_ref block_value(lowerer *L, const block *b, kir_ref j, bool fragment) {
-    kir_ref idx[IR_MAX_RANK];
+    kir_ref idx[IR_MAX_RANK] = {0};
     uint32_t last = b->node->shape.rank - 1;
     memcpy(idx, b->lead, last * sizeof *idx);
     idx[last] = kir_bin(K, KIR_IADD, b->first, j);
@@ -271,7 +271,7 @@ static rp_status kv_store_node(const members *m, ir_ref r) {
 static rp_status row_scalar(const members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
-    kir_ref idx[IR_MAX_RANK];
+    kir_ref idx[IR_MAX_RANK] = {0};
     for (uint32_t d = 0; d < n->shape.rank; d++) idx[d] = d ? kir_const_i(K, 0) : m->s->row;
     kir_ref v = lower_value(L, r, idx);
     if (L->f->stored[r]) {
