@@ -5,7 +5,7 @@
 #   test/*/run.sh     suites over the built command; lines PASS name / FAIL name: why / SKIP name: why
 #   BUILD/examples/*  each must end with 0
 #
-# "programs" leaves the suites and the model out; "quick" also and every program with "slow" in its name;
+# "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
 # "gpu" runs only BUILD/test/gpu/* and test/gpu/run.sh.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
 # REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too). ONLY=pattern selects.
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 B=$(realpath --relative-to=. "$1") what=${2-test}
 : "${TIMEOUT:=420}" "${SUITE_TIMEOUT:=540}" "${JOBS:=2}" "${ONLY:=}"
 export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT
-unset REPRISE_LOGS REPRISE_DEBUG XDG_CACHE_HOME
+unset REPRISE_LOGS XDG_CACHE_HOME
 log=$B/log
 rm -rf "$log" "$B/tmp"
 mkdir -p "$log" "$B/tmp"

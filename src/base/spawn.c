@@ -68,8 +68,11 @@ static int set_signals(posix_spawnattr_t *attr) {
     (void)sigfillset(&all);
     int code = posix_spawnattr_setsigmask(attr, &none);
     if (!code) code = posix_spawnattr_setsigdefault(attr, &all);
+    /* A group of its own: Ctrl-C at the terminal is for us, who then stop in order. */
+    if (!code) code = posix_spawnattr_setpgroup(attr, 0);
     if (!code)
-        code = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        code = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+                                                  POSIX_SPAWN_SETPGROUP);
     return code;
 }
 

@@ -109,11 +109,19 @@ static void log_artifact(const pipeline *p, uint32_t i, bool hit) {
                     p->opt->backend->name, hex);
 }
 
+/* For people: a cache that cannot take it costs them a file, not the run. */
+static void keep_source(const pipeline *p, const compile_lowered *low) {
+    rp_error err = {0};
+    if (cache_put_text(p->opt->store, low->key, "piece.c", low->piece.source, &err) != RP_OK)
+        base_log(RP_LOG_WARNING, "source not kept: %s", err.text);
+}
+
 static rp_status find_missing(pipeline *p, rp_error *err) {
     for (uint32_t i = 0; i < p->split.n_pieces; i++) {
         char *path = NULL;
         rp_error miss = {0};
         if (!p->lowered[i].done || !p->lowered[i].has_code) continue;
+        if (p->opt->keep_sources) keep_source(p, &p->lowered[i]);
         if (base_log_on(RP_LOG_CH_OUTPUT_CODE, false))
             base_log_ch(RP_LOG_CH_OUTPUT_CODE, false, "%s", p->lowered[i].piece.source);
         rp_status st =

@@ -20,6 +20,7 @@ typedef struct compile_options {
     bool passes;                    /* run the pass pipeline */
     const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
     uint32_t n_skip_passes;
+    bool keep_sources;    /* the generated text of each piece beside its code */
     const char *dump_dir; /* every stage as text, or NULL */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;

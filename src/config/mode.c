@@ -43,7 +43,8 @@ const config_names config_performance_modes = {performance_names, N_NAMES(perfor
 static const config_name numerics_names[] = {
     {"default", CONFIG_NUMERICS_DEFAULT, NULL},
     {"exact", CONFIG_NUMERICS_EXACT, NULL},
-    {"fast", CONFIG_NUMERICS_FAST, NULL},
+    {"fast", CONFIG_NUMERICS_FAST,
+     "no kernel is faster than the default ones at the price of rounding"},
 };
 const config_names config_numerics_names = {numerics_names, N_NAMES(numerics_names), -1, false};
 

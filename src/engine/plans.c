@@ -116,6 +116,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                            ? o->config->debug_dump_path
                            : NULL;
     if (base_env_get(BASE_ENV_DEBUG_DUMP_PATH)) dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
+    if (dump) RP_TRY_OUT(base_dir_make(dump, err));
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     out->no_compiler = !eager && !tc.path;
     if (out->no_compiler)
@@ -133,6 +134,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .passes = !eager,
                          .skip_passes = skips.name,
                          .n_skip_passes = skips.n,
+                         .keep_sources = o->config->compile_cache_save_format.v ==
+                                         CONFIG_SAVE_UNPACKED,
                          .dump_dir = dump,
                          .progress = o->progress,
                          .user = o->user};

@@ -6,7 +6,7 @@ root=$(cd "$here/../.." && pwd)
 export REPRISE=${REPRISE:-$root/build/reprise}
 [ -x "$REPRISE" ] || { echo "FAIL cache: there is no $REPRISE"; exit 1; }
 tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
-unset REPRISE_LOGS REPRISE_ISA REPRISE_CC REPRISE_DEBUG REPRISE_CACHE_DIR
+unset REPRISE_LOGS REPRISE_ISA REPRISE_CC REPRISE_CACHE_DIR
 bad=0
 pass() { echo "PASS $1"; }
 fail() { echo "FAIL $1: $2"; bad=1; }

@@ -9,7 +9,7 @@ export REPRISE=${REPRISE:-$root/build/reprise}
 tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
 export REPRISE_CACHE_DIR=${REPRISE_CACHE_DIR:-$tmp/cache} LC_ALL=C
 export here
-unset REPRISE_LOGS REPRISE_ISA REPRISE_CC REPRISE_DEBUG
+unset REPRISE_LOGS REPRISE_ISA REPRISE_CC
 mkdir -p "$tmp/work" && cd "$tmp/work" || exit 1
 cp "$here"/*.ir "$here"/*.txt . 2>/dev/null
 

@@ -191,6 +191,9 @@ static void on_log(void *user, rp_log_level level, const char *text) {
     (void)snprintf(last_warning, sizeof last_warning, "%s", text);
 }
 
+static const char one_code[] =
+    "one code serves every size here, so there is none of its own to make";
+
 static void enforce_eager_names_what_it_overrides(void **state) {
     (void)state;
     warnings = 0;
@@ -208,8 +211,9 @@ static void enforce_eager_names_what_it_overrides(void **state) {
     is(cfg, "compile_sizes", "[]");
     is(cfg, "backend", "\"eager\"");
     static const char why[] = "enforce_eager overrides it";
-    notes_are(cfg, "mode=3", why, "optimization_level=2", why, "cudagraph_mode=\"FULL\"", why,
-              "cudagraph_capture_sizes=[1,2]", why, "compile_sizes=[2]", why, NULL);
+    notes_are(cfg, "compile_sizes=[2]", one_code, "mode=3", why, "optimization_level=2", why,
+              "cudagraph_mode=\"FULL\"", why, "cudagraph_capture_sizes=[1,2]", why,
+              "compile_sizes=[2]", why, NULL);
     assert_int_equal(warnings, 5);
     assert_string_equal(last_warning, "compile_sizes=[2]: enforce_eager overrides it");
     rp_config_free(cfg);
@@ -368,7 +372,8 @@ static void compile_sizes(void **state) {
     rp_config_free(cfg);
     cfg = ok("{\"level\":1,\"compile_sizes\":[3]}");
     is(cfg, "compile_sizes", "[]");
-    notes_are(cfg, "compile_sizes at level 1", "it compiles nothing", NULL);
+    notes_are(cfg, "compile_sizes=[3]", one_code, "compile_sizes at level 1", "it compiles nothing",
+              NULL);
     rp_config_free(cfg);
     /* a FULL decode size is a size as well */
     cfg = ok("{\"level\":3,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\"max_num_seqs\":3,"
@@ -383,7 +388,9 @@ static void compile_ranges(void **state) {
         ok("{\"level\":3,\"compile_ranges_split_points\":[64,1,8,64,512,600]}");
     is(cfg, "compile_ranges_endpoints", "[8,64,512]");
     static const char why[] = "it is not inside 1..max_num_batched_tokens";
-    notes_are(cfg, "compile_ranges_endpoints: 1", why, "compile_ranges_endpoints: 600", why, NULL);
+    notes_are(cfg, "compile_ranges_endpoints=[64,1,8,64,512,600]",
+              "one code serves every token count here", "compile_ranges_endpoints: 1", why,
+              "compile_ranges_endpoints: 600", why, NULL);
     rp_config_free(cfg);
     cfg = ok("{\"level\":2}");
     is(cfg, "compile_ranges_endpoints", "[512]");

@@ -202,7 +202,7 @@ static void wrong_types_name_key_value_and_expected(void **state) {
                "cudagraph_mode=3: expected 0 to 2 or one of NONE, PIECEWISE, FULL, "
                "FULL_DECODE_ONLY, FULL_AND_PIECEWISE");
     json_fails("{\"numerics\":\"double\"}", RP_CONFIG,
-               "numerics=\"double\": expected one of default, exact, fast");
+               "numerics=\"double\": expected one of default, exact");
     json_fails("{\"cudagraph_capture_sizes\":[1,-2]}", RP_CONFIG,
                "cudagraph_capture_sizes=[1,-2]: expected a list of integers from 1 to 1048576 or "
                "\"all\"");
