@@ -168,21 +168,27 @@ static void row_macro(lowerer *L, const char *name, uint32_t slot, rp_dtype left
     }
 }
 
-static void segment_loop(lowerer *L, const pass_segment *s, const char *kernel, const char *frag,
-                         rp_dtype left, const product *p, int64_t first_item, int64_t first_tile,
-                         const char *rows) {
+/* Where a segment stands in its kernel, and the names that its text refers to. */
+typedef struct segment_place {
+    const char *kernel, *frag, *rows;
+    rp_dtype left;
+    int64_t first_item, first_tile;
+} segment_place;
+
+static void segment_loop(lowerer *L, const pass_segment *s, const product *p,
+                         const segment_place *at) {
     base_buf *b = &L->source;
     int64_t items = (p->n + COLUMNS - 1) / COLUMNS;
     base_buf_printf(b,
                     "    {\n        long long b = RP_MAX(begin - %" PRId64
                     ", 0), e = RP_MIN(end - %" PRId64 ", %" PRId64 ");\n",
-                    first_item, first_item, items);
+                    at->first_item, at->first_item, items);
     base_buf_printf(b,
                     "        if (b < e) %s(%s, b, e, %s, %" PRId64 ", %u, w + %" PRId64
                     " * RP_TILE_%s(%" PRId64 "), scratch, %s_XROW, %s_EPI);\n    }\n",
-                    is_quant_path(left) ? "RP_MM_LOOP" : "RP_MMF_LOOP", rp_dtype_name(p->dtype),
-                    rows, p->k, s->n_mats * COLUMNS / GEN_TILE_ROWS, first_tile,
-                    rp_dtype_name(p->dtype), p->k, kernel, frag);
+                    is_quant_path(at->left) ? "RP_MM_LOOP" : "RP_MMF_LOOP", rp_dtype_name(p->dtype),
+                    at->rows, p->k, s->n_mats * COLUMNS / GEN_TILE_ROWS, at->first_tile,
+                    rp_dtype_name(p->dtype), p->k, at->kernel, at->frag);
 }
 
 static char *arena_text(lowerer *L, const char *name, uint32_t i) {
@@ -217,8 +223,13 @@ static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *nam
         product p = product_of(L, gr->segs[i].mats[0]);
         char *frag = arena_text(L, name, i);
         int64_t n_items = (p.n + COLUMNS - 1) / COLUMNS;
-        segment_loop(L, &gr->segs[i], name, frag ? frag : "", left, &p, item, tile,
-                     rows.data ? rows.data : "1");
+        segment_place at = {.kernel = name,
+                            .frag = frag ? frag : "",
+                            .rows = rows.data ? rows.data : "1",
+                            .left = left,
+                            .first_item = item,
+                            .first_tile = tile};
+        segment_loop(L, &gr->segs[i], &p, &at);
         item += n_items;
         tile += n_items * gr->segs[i].n_mats * (COLUMNS / GEN_TILE_ROWS);
     }
