@@ -21,12 +21,14 @@
 #define PORTABLE_KERNELS(X) \
     X(copy) X(gather) X(iota) X(quantize) X(kv_store) X(matmul) PACKED_KERNELS(X, )
 /* matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. One an instruction set. */
-#define PACKED_KERNELS(X, isa)                                                             \
-    X(matmul_f32##isa)                                                                     \
-    X(matmul_f16##isa)                                                                     \
-    X(matmul_bf16##isa)                                                                    \
-    X(matmul_q4_0##isa) X(matmul_q4_1##isa) X(matmul_q8_0##isa) X(matmul_packed_q4_0##isa) \
-        X(matmul_packed_q4_1##isa) X(matmul_packed_q8_0##isa)
+#define PACKED_KERNELS(X, isa) \
+    X(matmul_f32##isa)         \
+    X(matmul_f16##isa)         \
+    X(matmul_bf16##isa)        \
+    X(matmul_q4_0##isa)        \
+    X(matmul_q4_1##isa)        \
+    X(matmul_q8_0##isa)        \
+    X(matmul_packed_q4_0##isa) X(matmul_packed_q4_1##isa) X(matmul_packed_q8_0##isa)
 #if defined(__x86_64__)
 #define PORTABLE_X86_KERNELS(X) PACKED_KERNELS(X, _avx2) PACKED_KERNELS(X, _avx512)
 #else
