@@ -77,7 +77,7 @@ typedef struct rp_request_options {
             false, NULL, 0, NULL, NULL                                                       \
     }
 
-/* Queues a request. RP_INVALID for a prompt that cannot fit, with the numbers. */
+/* Queues a request. RP_CONFIG for a prompt that is empty, cannot fit or holds unknown ids, with the numbers. */
 RP_API rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
                                   rp_error *err) RP_MUST_USE;
 /* One step of the batch; *out_more is false when nothing is left to do. */

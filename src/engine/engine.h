@@ -62,5 +62,8 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_
 /* Runs one batch through the runner and counts it; logits as engine_runner_step gives them. */
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
                            rp_error *err) RP_MUST_USE;
+/* RP_CONFIG names the first id that the vocabulary does not have; part is the word for the list. */
+rp_status engine_ids_check(const rp_engine *e, const char *part, const int32_t *ids, uint32_t n,
+                           rp_error *err) RP_MUST_USE;
 
 #endif

@@ -36,13 +36,34 @@ out:
     return st;
 }
 
-static rp_status copy_ids(const int32_t *ids, uint32_t n, model_ids *out, rp_error *err) {
-    for (uint32_t i = 0; i < n; i++) {
-        if (ids[i] < 0)
-            return rp_fail(err, RP_INVALID, "prompt id %d at %u is negative", ids[i], i);
-        RP_TRY(model_ids_push(out, (uint32_t)ids[i], err));
-    }
+rp_status engine_ids_check(const rp_engine *e, const char *part, const int32_t *ids, uint32_t n,
+                           rp_error *err) {
+    uint32_t n_vocab = model_source_hparams(e->source)->n_vocab;
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= n_vocab)
+            return rp_fail(err, RP_CONFIG,
+                           "token id %d at position %u of the %s is outside the vocabulary of %u; "
+                           "ids go from 0 to %u",
+                           ids[i], i, part, n_vocab, n_vocab - 1);
     return RP_OK;
+}
+
+static rp_status copy_ids(const int32_t *ids, uint32_t n, model_ids *out, rp_error *err) {
+    for (uint32_t i = 0; i < n; i++) RP_TRY(model_ids_push(out, (uint32_t)ids[i], err));
+    return RP_OK;
+}
+
+/* What the user can mend is told before the scheduler, whose caller could have known better, refuses it. */
+static rp_status check_prompt(const rp_engine *e, const model_ids *ids, rp_error *err) {
+    if (ids->n == 0)
+        return rp_fail(err, RP_CONFIG,
+                       "the prompt has no token; give at least one character or id");
+    if (ids->n >= e->max_model_len)
+        return rp_fail(err, RP_CONFIG,
+                       "prompt of %zu tokens leaves no room in max_model_len %u; shorten it or "
+                       "raise max_model_len",
+                       ids->n, e->max_model_len);
+    return engine_ids_check(e, "prompt", (const int32_t *)ids->ids, (uint32_t)ids->n, err);
 }
 
 static rp_status prompt_ids(rp_engine *e, const rp_request_options *r, model_ids *out,
@@ -166,6 +187,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
                                              .seed = r->sampling.seed},
                                 .stop = on_token,
                                 .user = j};
+    if (st == RP_OK) st = check_prompt(e, &ids, err);
     if (st == RP_OK) st = engine_request_new(&o, &j->req, err);
     model_ids_done(&ids);
     if (st == RP_OK) st = reserve_text(j, err);

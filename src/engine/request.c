@@ -40,7 +40,7 @@ rp_status engine_request_new(const engine_request_options *o, engine_request **o
     engine_request *r = NULL;
 
     if (o->n_prompt == 0)
-        return rp_fail(err, RP_INVALID, "prompt is empty: give at least one token");
+        return rp_fail(err, RP_CONFIG, "prompt is empty: give at least one token");
     RP_TRY(engine_sampling_check(&o->sampling, err));
     r = base_alloc(sizeof *r);
     if (!r) return rp_fail(err, RP_NOMEM, "request");

@@ -55,9 +55,16 @@ static rp_status prepare(scorer *s, rp_error *err) {
     uint32_t step = o->step, batch = (uint32_t)c->max_num_batched_tokens.v;
     s->n = o->n_prompt_ids + o->n_continuation_ids;
     if (o->n_prompt_ids == 0 || o->n_continuation_ids == 0)
-        return rp_fail(err, RP_INVALID,
+        return rp_fail(err, RP_CONFIG,
                        "scoring wants a prompt and a continuation; got %u and %u ids",
                        o->n_prompt_ids, o->n_continuation_ids);
+    if (s->n < o->n_prompt_ids || s->n > s->e->max_model_len)
+        return rp_fail(err, RP_CONFIG,
+                       "prompt of %u and continuation of %u tokens do not fit max_model_len %u; "
+                       "shorten them or raise max_model_len",
+                       o->n_prompt_ids, o->n_continuation_ids, s->e->max_model_len);
+    RP_TRY(engine_ids_check(s->e, "prompt", o->prompt_ids, o->n_prompt_ids, err));
+    RP_TRY(engine_ids_check(s->e, "continuation", o->continuation_ids, o->n_continuation_ids, err));
     if (o->top_logits > MAX_TOP)
         return rp_fail(err, RP_CONFIG, "top logits %u; at most %d", o->top_logits, MAX_TOP);
     if (step > batch)

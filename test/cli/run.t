@@ -53,10 +53,13 @@ $ reprise run nobody/model hi
 ? 1
 $ reprise run synthetic:tiny hello-world --max-model-len 4
 ! reprise: prompt of 11 tokens leaves no room in max_model_len 4; shorten it or raise max_model_len
-? 1
+? 2
 $ reprise run synthetic:tiny --prompt-ids 1,2,999999
-! reprise: token id 999999 at position 2 of the prompt is outside the vocabulary of 288
-? 1
+! reprise: token id 999999 at position 2 of the prompt is outside the vocabulary of 288; ids go from 0 to 287
+? 2
+$ reprise run synthetic:tiny ""
+! reprise: the prompt has no token; give at least one character or id
+? 2
 $ reprise run synthetic:tiny hi --chat-template foo
 ! reprise: unknown chat template 'foo': --chat-template takes auto, chatml or none
 ? 2

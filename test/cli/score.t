@@ -12,6 +12,19 @@ $ reprise score synthetic:tiny --prompt ab --continuation cd --top-logits 3 --js
 # Any number of tokens a forward gives the same bits.
 $ for n in 1 2 3 7; do reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5,6,7,8,9 --top-logits 4 --step $n --quiet | cksum; done | sort -u | wc -l
 1
-$ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 999999
-! reprise: token id 999999 at position 1 of the prompt is outside the vocabulary of 288
-? 1
+# Ids that cannot be scored, and steps that are none.
+$ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 7,999999
+! reprise: token id 999999 at position 1 of the continuation is outside the vocabulary of 288; ids go from 0 to 287
+? 2
+$ reprise score synthetic:tiny --prompt-ids 288 --continuation-ids 7
+! reprise: token id 288 at position 0 of the prompt is outside the vocabulary of 288; ids go from 0 to 287
+? 2
+$ reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5 --max-model-len 4
+! reprise: prompt of 3 and continuation of 2 tokens do not fit max_model_len 4; shorten them or raise max_model_len
+? 2
+$ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 2 --step 0
+! reprise: --step=0: expected a number from 1 to 1048576
+? 2
+$ reprise score synthetic:tiny --prompt "" --continuation b
+! reprise: scoring wants a prompt and a continuation; got 0 and 1 ids
+? 2

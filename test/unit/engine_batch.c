@@ -342,7 +342,7 @@ static void what_can_never_fit_is_refused_with_numbers(void **state) {
     assert_non_null(strstr(err.text, "max_model_len 90"));
     r = add(&w, 0, MODEL_LEN, 0, RP_OK, &err);
     err = (rp_error){0};
-    assert_int_equal(engine_request_new(&o, &r, &err), RP_INVALID);
+    assert_int_equal(engine_request_new(&o, &r, &err), RP_CONFIG);
     assert_non_null(strstr(err.text, "empty"));
     o.prompt = bad_ids;
     o.n_prompt = 3;
