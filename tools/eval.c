@@ -20,8 +20,7 @@ rp_graph *tool_read_graph(const char *path, int *rc) {
     free(text);
     if (st == RP_OK) st = rp_graph_verify(g, &err);
     if (st == RP_OK) return g;
-    *rc = tool_error("%s: %s", path, err.text[0] ? err.text : rp_status_name(st));
-    *rc = rp_status_exit_code(st);
+    *rc = tool_fail_at(path, 0, st, &err);
     rp_graph_free(g);
     return NULL;
 }

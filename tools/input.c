@@ -54,24 +54,56 @@ int tool_parse_ids(const char *name, const char *text, tool_ids *out) {
 
 /* --- prompts --------------------------------------------------------------------------- */
 
-int tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n) {
+static const char *file_name(const char *path) {
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+/* Cuts one line off; *at is the next one, NULL at the end. Gives the line's length, NUL bytes included. */
+static size_t cut_line(char **at, const char *end) {
+    char *line = *at, *stop = memchr(line, '\n', (size_t)(end - line));
+    size_t len = (size_t)((stop ? stop : end) - line);
+    *at = stop ? stop + 1 : NULL;
+    line[len] = 0;
+    if (len && line[len - 1] == '\r') line[--len] = 0;
+    return len;
+}
+
+static int check_line(const char *path, uint32_t number, const char *line, size_t len) {
+    size_t bad = tool_utf8_bad(line, len);
+    const char *nul = memchr(line, 0, len);
+    if (nul && (size_t)(nul - line) < bad) bad = (size_t)(nul - line);
+    if (bad == len) return 0;
+    return tool_usage("%s:%u: byte 0x%02x at column %zu is no UTF-8 text; a prompt file holds one "
+                      "prompt a line, in UTF-8",
+                      file_name(path), number, (unsigned char)line[bad], bad + 1);
+}
+
+int tool_read_prompts(const char *path, tool_prompts *out) {
     size_t size = 0, max = 1;
-    *text = tool_read(path, MAX_FILE, &size);
-    *n = 0;
-    if (!*text) return TOOL_EXIT_FAILED;
-    if (strlen(*text) != size)
-        return tool_usage("%s holds a NUL byte; a prompt file is text", path);
-    for (size_t i = 0; i < size; i++) max += (*text)[i] == '\n';
-    *lines = calloc(max, sizeof **lines);
-    if (!*lines) return tool_error("out of memory");
-    for (char *at = *text, *end; at; at = end) {
-        end = strchr(at, '\n');
-        if (end) *end++ = 0;
-        size_t len = strlen(at);
-        if (len && at[len - 1] == '\r') at[len - 1] = 0;
-        if (at[strspn(at, " \t")]) (*lines)[(*n)++] = at;
+    uint32_t number = 1;
+    *out = (tool_prompts){.path = file_name(path)};
+    char *text = out->text = tool_read(path, MAX_FILE, &size);
+    if (!text) return TOOL_EXIT_FAILED;
+    for (size_t i = 0; i < size; i++) max += text[i] == '\n';
+    out->v = calloc(max, sizeof *out->v);
+    if (!out->v) return tool_error("out of memory");
+    const char *end = text + size;
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* a byte order mark */
+    for (char *at = text; at; number++) {
+        const char *line = at;
+        int rc = check_line(path, number, line, cut_line(&at, end));
+        if (rc) return rc;
+        if (line[strspn(line, " \t")]) out->v[out->n++] = (tool_prompt){line, number};
     }
-    return *n > 0 ? 0 : tool_usage("%s holds no prompt; write one a line", path);
+    return out->n > 0 ? 0
+                      : tool_usage("%s:1: no prompt in %zu bytes; write one a line",
+                                   file_name(path), size);
+}
+
+void tool_prompts_done(tool_prompts *p) {
+    free(p->text);
+    free(p->v);
+    *p = (tool_prompts){0};
 }
 
 /* --- engine ------------------------------------------------------------------------------- */

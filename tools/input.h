@@ -12,8 +12,21 @@ typedef struct tool_ids {
 /* "1,2,3", "[1, 2, 3]" or "@FILE" of either; name is for messages. Prints what is wrong; gives the exit code. */
 int tool_parse_ids(const char *name, const char *text, tool_ids *out);
 
-/* Lines of a file without the empty ones; they point into *text (free both). Prints what is wrong; gives the exit code. */
-int tool_read_lines(const char *path, char **text, char ***lines, uint32_t *n);
+typedef struct tool_prompt {
+    const char *text;
+    uint32_t line; /* in its file, from 1 */
+} tool_prompt;
+
+typedef struct tool_prompts {
+    const char *path; /* as messages call it */
+    char *text;       /* what the prompts point into */
+    tool_prompt *v;
+    uint32_t n;
+} tool_prompts;
+
+/* Lines of a UTF-8 file without the empty ones. Prints what is wrong and where; gives the exit code. */
+int tool_read_prompts(const char *path, tool_prompts *out);
+void tool_prompts_done(tool_prompts *p);
 
 /* Opens the engine of a->pos[0] with the configuration of the command line; NULL after printing why not, with the
  * exit code in *rc. */

@@ -46,9 +46,23 @@ void tool_note(const tool_args *a, const char *fmt, ...) {
     PUT("");
 }
 
+int tool_fail_as(int code, const char *fmt, ...) {
+    PUT("reprise: ");
+    return code;
+}
+
+static const char *text_of(rp_status st, const rp_error *err) {
+    return err && err->text[0] ? err->text : rp_status_name(st);
+}
+
 int tool_fail(rp_status st, const rp_error *err) {
-    (void)tool_error("%s", err && err->text[0] ? err->text : rp_status_name(st));
-    return rp_status_exit_code(st);
+    return tool_fail_as(rp_status_exit_code(st), "%s", text_of(st, err));
+}
+
+int tool_fail_at(const char *path, uint32_t line, rp_status st, const rp_error *err) {
+    int code = rp_status_exit_code(st);
+    if (line == 0) return tool_fail_as(code, "%s: %s", path, text_of(st, err));
+    return tool_fail_as(code, "%s:%u: %s", path, line, text_of(st, err));
 }
 
 /* --- events -------------------------------------------------------------------------- */
@@ -83,6 +97,12 @@ static size_t utf8_len(const unsigned char *s, size_t n) {
         (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
         return 0;
     return len;
+}
+
+size_t tool_utf8_bad(const char *z, size_t len) {
+    size_t i = 0, k;
+    while (i < len && (k = utf8_len((const unsigned char *)z + i, len - i)) > 0) i += k;
+    return i;
 }
 
 json_t *tool_json_text(const char *z, size_t len) {

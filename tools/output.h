@@ -18,7 +18,10 @@ enum {
 int tool_usage(const char *fmt, ...) RP_PRINTF(1, 2);
 int tool_error(const char *fmt, ...) RP_PRINTF(1, 2);
 int tool_absent(const char *fmt, ...) RP_PRINTF(1, 2);
+int tool_fail_as(int code, const char *fmt, ...) RP_PRINTF(2, 3);
 int tool_fail(rp_status st, const rp_error *err);
+/* The same with the file in front; line 0: the file as a whole. */
+int tool_fail_at(const char *path, uint32_t line, rp_status st, const rp_error *err);
 
 /* A line of the summary on standard error, unless --quiet. */
 void tool_note(const tool_args *a, const char *fmt, ...) RP_PRINTF(2, 3);
@@ -27,6 +30,8 @@ void tool_note(const tool_args *a, const char *fmt, ...) RP_PRINTF(2, 3);
 bool tool_event(const char *name, json_t *o, int digits);
 /* Text as JSON whatever its bytes are: what is no UTF-8 becomes U+FFFD. */
 json_t *tool_json_text(const char *z, size_t len);
+/* Where the text stops being UTF-8; len when it does not. */
+size_t tool_utf8_bad(const char *z, size_t len);
 /* null for what JSON cannot hold. */
 json_t *tool_json_real(double v);
 json_t *tool_json_ids(const int32_t *ids, uint32_t n);

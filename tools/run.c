@@ -13,7 +13,7 @@ typedef struct run {
     rp_engine *e;
     rp_request_options req; /* what all prompts share */
     tool_ids ids;
-    char *text, **lines;
+    tool_prompts file;
     const char *single; /* the only prompt */
     uint32_t n;
     uint64_t *id;
@@ -43,7 +43,9 @@ static int read_prompts(run *r) {
     r->single = flag ? flag : pos;
     if (ids) return tool_parse_ids("prompt-ids", ids, &r->ids);
     if (!file) return 0;
-    return tool_read_lines(file, &r->text, &r->lines, &r->n);
+    int rc = tool_read_prompts(file, &r->file);
+    r->n = r->file.n;
+    return rc;
 }
 
 static bool read_sampling(run *r) {
@@ -89,6 +91,12 @@ static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
     return !r->write_failed;
 }
 
+/* An error about a prompt of a file says which. */
+static int fail_prompt(const run *r, uint32_t i, rp_status st, const rp_error *err) {
+    if (!r->file.v) return tool_fail(st, err);
+    return tool_fail_at(r->file.path, r->file.v[i].line, st, err);
+}
+
 static int submit_all(run *r) {
     rp_error err = {0};
     r->id = calloc(r->n, sizeof *r->id);
@@ -101,9 +109,9 @@ static int submit_all(run *r) {
         rp_request_options o = r->req;
         o.prompt_ids = r->ids.v;
         o.n_prompt_ids = r->ids.n;
-        if (!r->ids.v) o.prompt = r->lines ? r->lines[i] : r->single;
+        if (!r->ids.v) o.prompt = r->file.v ? r->file.v[i].text : r->single;
         rp_status st = rp_engine_submit(r->e, &o, &r->id[i], &err);
-        if (st != RP_OK) return tool_fail(st, &err);
+        if (st != RP_OK) return fail_prompt(r, i, st, &err);
         r->n_submitted++;
     }
     return 0;
@@ -204,8 +212,7 @@ int tool_run(tool_args *a) {
     rp_engine_close(r.e);
     for (int k = 0; k < 4; k++) json_decref(r.lists[k]);
     free(r.ids.v);
-    free(r.text);
-    free(r.lines);
+    tool_prompts_done(&r.file);
     free(r.id);
     free(r.stops);
     return rc;

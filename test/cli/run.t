@@ -75,3 +75,25 @@ $ reprise synth tiny
 $ reprise bisect synthetic:tiny
 ! reprise: bisect is not supported here: there is no search over passes; leave one out with -cc.skip_passes=NAME
 ? 3
+
+# What is wrong with a prompt of a file says where.
+$ printf 'short\n\nfar too long\n' > long.txt; reprise run synthetic:tiny --prompt-file long.txt --max-model-len 8
+! reprise: long.txt:3: prompt of 12 tokens leaves no room in max_model_len 8; shorten it or raise max_model_len
+? 2
+$ printf 'far too long\n' | reprise run synthetic:tiny --prompt-file - --max-model-len 8
+! reprise: standard input:1: prompt of 12 tokens leaves no room in max_model_len 8; shorten it or raise max_model_len
+? 2
+$ printf 'fine\r\nna\303\257ve\r\nab\377\n' > latin.txt; reprise run synthetic:tiny --prompt-file latin.txt
+! reprise: latin.txt:3: byte 0xff at column 3 is no UTF-8 text; a prompt file holds one prompt a line, in UTF-8
+? 2
+$ printf 'a\nb\0c\n' > nul.txt; reprise run synthetic:tiny --prompt-file nul.txt
+! reprise: nul.txt:2: byte 0x00 at column 2 is no UTF-8 text; a prompt file holds one prompt a line, in UTF-8
+? 2
+$ : > none.txt; reprise run synthetic:tiny --prompt-file none.txt
+! reprise: none.txt:1: no prompt in 0 bytes; write one a line
+? 2
+$ mkdir -p folder; reprise run synthetic:tiny --prompt-file folder
+! reprise: cannot read folder: Is a directory
+? 1
+$ printf '\357\273\277hi\r\n' > mark.txt; reprise run synthetic:tiny --prompt-file mark.txt --max-tokens 1 --json | field prompt_ids
+prompt_ids [104, 105]

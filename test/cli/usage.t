@@ -24,7 +24,7 @@ $ reprise run synthetic:tiny --prompt-file /nonexistent
 ! reprise: cannot read /nonexistent: No such file or directory
 ? 1
 $ reprise run synthetic:tiny --prompt-file empty.txt
-! reprise: empty.txt holds no prompt; write one a line
+! reprise: empty.txt:1: no prompt in 3 bytes; write one a line
 ? 2
 $ reprise run synthetic:tiny --prompt-ids 1,x
 ! reprise: --prompt-ids: 'x' is no token id; write 1,2,3 or [1,2,3] or @FILE
