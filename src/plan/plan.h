@@ -160,5 +160,8 @@ rp_status plan_save(const plan *p, char **out, size_t *out_size, rp_error *err) 
 rp_status plan_load(const void *data, size_t size, plan **out, rp_error *err) RP_MUST_USE;
 /* Text for people: launches with arguments, values with offsets. */
 void plan_print(const plan *p, base_buf *out);
+/* What runs when and where it lies: launches in order with their grids, then the arena with the places that values take
+ * over from dead ones. Pieces equal to an earlier one are named only, unless all. */
+void plan_print_schedule(const plan *p, bool all, base_buf *out);
 
 #endif

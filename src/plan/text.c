@@ -1,7 +1,7 @@
 /* A plan as text for people. Nothing reads it back; no pointers, paths or times. */
 #include <inttypes.h>
 
-#include "plan/plan.h"
+#include "plan/layout.h"
 
 static void print_size(const plan *p, const plan_size *s, base_buf *out) {
     bool first = true;
@@ -98,13 +98,17 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
     base_buf_putc(out, '\n');
 }
 
-static void print_piece(const plan *p, const plan_piece *q, base_buf *out) {
+static void print_piece_name(const plan_piece *q, base_buf *out) {
     base_buf_printf(out, "submod_%u", q->submod);
     if (q->splitting)
         base_buf_puts(out, ", splitting");
     else
         base_buf_printf(out, ", graph %u", q->graph_index);
     if (q->distinct != q->submod) base_buf_printf(out, ", same as submod_%u", q->distinct);
+}
+
+static void print_piece(const plan *p, const plan_piece *q, base_buf *out) {
+    print_piece_name(q, out);
     base_buf_puts(out, ":\n");
     for (uint32_t i = 0; i < q->n; i++) print_launch(p, q->first + i, out);
 }
@@ -125,4 +129,69 @@ void plan_print(const plan *p, base_buf *out) {
     print_packs(p, out);
     print_values(p, out);
     for (uint32_t i = 0; i < p->n_pieces; i++) print_piece(p, &p->pieces[i], out);
+}
+
+/* --- schedule ---------------------------------------------------------------------- */
+
+/* The piece in which a value is made. */
+static const plan_piece *piece_of(const plan *p, const plan_value *v) {
+    for (uint32_t i = 0; i < p->n_pieces; i++)
+        if (v->first >= p->pieces[i].first && v->first < p->pieces[i].first + p->pieces[i].n)
+            return &p->pieces[i];
+    return NULL;
+}
+
+static bool overlap(const plan *p, const plan_value *v, const plan_value *w) {
+    int64_t a, b;
+    return plan_value_bytes(p, v, &a) && plan_value_bytes(p, w, &b) && a > 0 && b > 0 &&
+           v->offset < w->offset + b && w->offset < v->offset + a;
+}
+
+/* Whether another value had the place of w before v got it. */
+static bool taken_between(const plan *p, const plan_value *w, const plan_value *v) {
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_value *x = &p->values[i];
+        if (x->first > w->last && x->last < v->first && overlap(p, x, w) && overlap(p, x, v))
+            return true;
+    }
+    return false;
+}
+
+/* The values that had v's bytes last. */
+static void print_reuse(const plan *p, const plan_value *v, base_buf *out) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_value *w = &p->values[i];
+        if (w->last < v->first && overlap(p, v, w) && !taken_between(p, w, v))
+            base_buf_printf(out, "%s %%%u", n++ ? "" : ", reuses", i);
+    }
+}
+
+static void print_place(const plan *p, uint32_t i, base_buf *out) {
+    const plan_value *v = &p->values[i];
+    int64_t size;
+    if (!plan_value_bytes(p, v, &size) || size == 0) return;
+    base_buf_printf(out, "  %%%u [%" PRId64 ", %" PRId64 ") = ", i, v->offset, v->offset + size);
+    print_size(p, &v->bytes, out);
+    base_buf_printf(out, " bytes, launches %u..%u", v->first, v->last);
+    print_reuse(p, v, out);
+    base_buf_putc(out, '\n');
+}
+
+void plan_print_schedule(const plan *p, bool all, base_buf *out) {
+    base_buf_printf(out, "schedule of %s: %u pieces, %u launches\n", p->name, p->n_pieces,
+                    p->n_launches);
+    for (uint32_t i = 0; i < p->n_pieces; i++) {
+        const plan_piece *q = &p->pieces[i];
+        print_piece_name(q, out);
+        base_buf_printf(out, ", launches %u..%u\n", q->first, q->first + q->n - (q->n > 0));
+        for (uint32_t k = 0; k < q->n && (all || q->distinct == q->submod); k++)
+            print_launch(p, q->first + k, out);
+    }
+    base_buf_printf(out, "arena of %s: %" PRId64 " bytes at the largest sizes\n", p->name,
+                    p->arena_size);
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_piece *q = piece_of(p, &p->values[i]);
+        if (all || !q || q->distinct == q->submod) print_place(p, i, out);
+    }
 }
