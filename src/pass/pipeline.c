@@ -5,7 +5,6 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/str.h"
 #include "pass/passes.h"
 
@@ -90,17 +89,15 @@ rp_status pass_run(const char *name, const ir_graph *in, ir_graph **out, rp_erro
     return rp_fail(err, RP_CONFIG, "%s is a fusion: it gives kernels, not a graph", name);
 }
 
-static rp_status dump(const ir_graph *g, const char *dir, const char *pass, rp_error *err) {
+/* PREFIX1_fold.ir: the names sort in the order of the passes. */
+static rp_status dump(const ir_graph *g, const pass_options *opt, size_t i, rp_error *err) {
     char *text = NULL;
     base_buf path;
-    char hex[33];
     base_buf_init(&path, 0);
-    rp_status st = ir_print_string(g, &text, err);
-    if (st == RP_OK) {
-        base_hash_hex(base_hash(text, strlen(text)), hex);
-        base_buf_printf(&path, "%s/after_%s_%.8s.ir", dir, pass, hex);
-        st = base_buf_status(&path, err);
-    }
+    base_buf_printf(&path, "%s/%s%zu_%s.ir", opt->dump_dir,
+                    opt->dump_prefix ? opt->dump_prefix : "", i + 1, passes[i].name);
+    rp_status st = base_buf_status(&path, err);
+    if (st == RP_OK) st = ir_print_string(g, &text, err);
     if (st == RP_OK) st = base_file_write_atomic(path.data, text, strlen(text), err);
     base_buf_done(&path);
     base_free(text);
@@ -117,7 +114,7 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
         RP_TRY_OUT(run_one(&passes[i], g ? g : in, &next, err));
         ir_graph_free(g);
         g = next;
-        if (opt && opt->dump_dir) RP_TRY_OUT(dump(g, opt->dump_dir, passes[i].name, err));
+        if (opt && opt->dump_dir) RP_TRY_OUT(dump(g, opt, i, err));
     }
     /* The caller gets a graph of its own even where everything is left out. */
     if (!g) RP_TRY_OUT(pass_dce(in, &g, err));

@@ -20,7 +20,9 @@ typedef struct pass_options {
     const char *const
         *skip; /* passes and fusions to leave out, by name or by the name of their field */
     uint32_t n_skip;
-    const char *dump_dir; /* where each stage's text goes, or NULL */
+    const char *dump_dir;    /* where each stage's text goes, or NULL */
+    const char *dump_prefix; /* of the names of those files, or NULL */
+    bool quiet;              /* nothing on the fusion channel: these passes ran before */
 } pass_options;
 
 /* Whether opt (may be NULL) leaves out the pass or fusion of that name. */

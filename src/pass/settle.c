@@ -187,7 +187,7 @@ static void mark_all_stored(fuser *u) {
 
 static void log_groups(const fuser *u) {
     const pass_fusion *f = u->f;
-    if (!base_log_on(RP_LOG_CH_FUSION, false)) return;
+    if ((u->opt && u->opt->quiet) || !base_log_on(RP_LOG_CH_FUSION, false)) return;
     uint32_t before = 0;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += f->group_of[r] != NO_GROUP;
     base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before,

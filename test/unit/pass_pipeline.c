@@ -146,26 +146,36 @@ static void effects_are_found_again(void **state) {
     ir_graph_free(h);
 }
 
-static rp_status count_entry(void *user, const char *name, bool is_dir, rp_error *err) {
+static rp_status collect_entry(void *user, const char *name, bool is_dir, rp_error *err) {
     (void)is_dir, (void)err;
-    *(unsigned *)user += strncmp(name, "after_", 6) == 0;
+    base_buf_printf(user, "%s ", name);
     return RP_OK;
 }
 
+/* The names sort in the order of the passes, and the last text is the result's. */
 static void stages_are_dumped(void **state) {
     const random_graph_options opt = RANDOM_GRAPH_ALL;
-    char dir[] = "/tmp/reprise-pass-XXXXXX";
+    char dir[] = "/tmp/reprise-pass-XXXXXX", path[80], *last = NULL, *text = NULL;
+    size_t size = 0;
     rp_error err = {0};
     ir_graph *g = NULL, *h = NULL;
-    unsigned n = 0;
+    base_buf names;
     (void)state;
     assert_non_null(mkdtemp(dir));
-    const pass_options dump = {.dump_dir = dir};
+    const pass_options dump = {.dump_dir = dir, .dump_prefix = "p."};
+    base_buf_init(&names, 0);
     CHECK_OK(random_graph_new(2, &opt, &g, &err), &err);
     CHECK_OK(pass_run_all(g, &dump, &h, &err), &err);
-    CHECK_OK(base_dir_list(dir, count_entry, &n, &err), &err);
-    assert_int_equal(n, 4);
+    CHECK_OK(base_dir_list(dir, collect_entry, &names, &err), &err);
+    assert_string_equal(names.data, "p.1_fold.ir p.2_simplify.ir p.3_cse.ir p.4_dce.ir ");
+    (void)snprintf(path, sizeof path, "%s/p.4_dce.ir", dir);
+    CHECK_OK(base_file_read(path, 1 << 20, &last, &size, &err), &err);
+    CHECK_OK(ir_print_string(h, &text, &err), &err);
+    assert_string_equal(last, text);
     CHECK_OK(base_path_remove(dir, &err), &err);
+    base_buf_done(&names);
+    base_free(last);
+    base_free(text);
     ir_graph_free(g);
     ir_graph_free(h);
 }
