@@ -1,0 +1,281 @@
+/* Writes down the stages of compiling: traced graph, split, passes, fusion, kernel IR, source, plan.
+ *
+ * Stages are made a second time for this, with kernel IR on; lowering is deterministic, so the text is that
+ * of the code that runs (a test compares both). What the inductor backend alone has is left out for eager. */
+#include "compile/dump.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "pass/fuse.h"
+
+typedef struct dump {
+    const ir_graph *g;
+    const compile_options *opt;
+    const char *dir; /* NULL: channels only */
+    char name[64];   /* of the graph, fit for a file name */
+} dump;
+
+/* --- files ------------------------------------------------------------------------ */
+
+rp_status compile_dump_dir(const rp_compilation_config *cfg, char **out, rp_error *err) {
+    base_buf b;
+    *out = NULL;
+    if (!cfg->debug_dump_path || !*cfg->debug_dump_path) return RP_OK;
+    base_buf_init(&b, 0);
+    /* One process drives one device: the rank is 0. */
+    base_buf_printf(&b, "%s/rank_0", cfg->debug_dump_path);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) st = base_dir_make(b.data, err);
+    if (st == RP_OK) *out = base_buf_take(&b);
+    base_buf_done(&b);
+    return st;
+}
+
+static void file_name(const char *graph, char out[64]) {
+    size_t n = 0;
+    for (; graph[n] && n < 63; n++)
+        out[n] = (char)(isalnum((unsigned char)graph[n]) || graph[n] == '_' ? graph[n] : '-');
+    out[n] = 0;
+}
+
+/* dir/stage.graph[.submod_NNN].ext */
+static rp_status put(const char *dir, const char *stage, const char *graph, const split_piece *sp,
+                     const char *ext, const base_buf *text, rp_error *err) {
+    base_buf path;
+    RP_TRY(base_buf_status(text, err));
+    base_buf_init(&path, 0);
+    base_buf_printf(&path, "%s/%s.%s", dir, stage, graph);
+    if (sp) base_buf_printf(&path, ".submod_%03u", sp->submod);
+    base_buf_printf(&path, ".%s", ext);
+    rp_status st = base_buf_status(&path, err);
+    if (st == RP_OK) st = base_file_write_atomic(path.data, text->data, text->len, err);
+    base_buf_done(&path);
+    return st;
+}
+
+static rp_status put_graph(const dump *d, const char *stage, const ir_graph *g,
+                           const split_piece *sp, rp_error *err) {
+    base_buf text;
+    base_buf_init(&text, 0);
+    ir_print(g, &text);
+    rp_status st = put(d->dir, stage, d->name, sp, "ir", &text, err);
+    base_buf_done(&text);
+    return st;
+}
+
+/* --- channels ------------------------------------------------------------------------ */
+
+static bool channels_want(void) {
+    return base_log_on(RP_LOG_CH_GRAPH, false) || base_log_on(RP_LOG_CH_KERNEL_CODE, false);
+}
+
+static void put_piece_line(const split_piece *sp, base_buf *out) {
+    base_buf_printf(out, "submod_%u", sp->submod);
+    if (sp->splitting)
+        base_buf_puts(out, ", splitting");
+    else
+        base_buf_printf(out, ", graph %u", sp->graph_index);
+    if (sp->distinct != sp->submod)
+        base_buf_printf(out, ", same as submod_%u", sp->distinct);
+    else
+        base_buf_printf(out, ", %u nodes", ir_graph_count(sp->graph));
+    base_buf_putc(out, '\n');
+}
+
+static rp_status log_text(rp_log_channel ch, const base_buf *text, rp_error *err) {
+    RP_TRY(base_buf_status(text, err));
+    if (text->data) base_log_ch(ch, false, "%s", text->data);
+    return RP_OK;
+}
+
+static rp_status log_split(const dump *d, const split_result *s, rp_error *err) {
+    base_buf b;
+    if (!base_log_on(RP_LOG_CH_GRAPH, false)) return RP_OK;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "SPLIT GRAPH\n===== %s: %u pieces, %u compiled, %u distinct =====\n",
+                    ir_graph_name(d->g), s->n_pieces, s->n_compiled, s->n_distinct);
+    for (uint32_t i = 0; i < s->n_pieces; i++) {
+        put_piece_line(&s->pieces[i], &b);
+        if (s->pieces[i].distinct == i) ir_print(s->pieces[i].graph, &b);
+    }
+    rp_status st = log_text(RP_LOG_CH_GRAPH, &b, err);
+    base_buf_done(&b);
+    return st;
+}
+
+/* The line on which `symbol` or one of its helpers (symbol_body) is first named; its attribute is before it. */
+static const char *kernel_start(const char *source, const char *symbol) {
+    const char *at = strstr(source, symbol);
+    while (at && at > source && at[-1] != '\n') at--;
+    for (const char *p = at; p && p - 1 > source;) {
+        for (p--; p > source && p[-1] != '\n';) p--;
+        if (strncmp(p, "__attribute__", 13) != 0) break;
+        at = p;
+    }
+    return at;
+}
+
+/* Each kernel from its first helper to the end of the function itself. */
+static void log_kernels(const split_piece *sp, const lower_piece *low) {
+    const char *from = low->source;
+    if (!from || !base_log_on(RP_LOG_CH_KERNEL_CODE, false)) return;
+    for (uint32_t i = 0; i < low->n_launches; i++)
+        for (uint32_t k = 0; k < low->launches[i].n_alts; k++) {
+            const char *symbol = low->launches[i].alts[k].symbol;
+            if (low->launches[i].custom || symbol[0] == '@') continue;
+            const char *start = kernel_start(from, symbol);
+            const char *body = start;
+            char head[160];
+            base_buf b;
+            base_buf_init(&b, sizeof head);
+            base_buf_printf(&b, "void %s(", symbol);
+            if (body && !b.failed) body = strstr(start, b.data);
+            base_buf_done(&b);
+            const char *end = body ? strstr(body, "\n}\n") : NULL;
+            if (!end) continue;
+            base_log_ch(RP_LOG_CH_KERNEL_CODE, false, "%s of submod_%u:\n%.*s", symbol, sp->submod,
+                        (int)(end + 2 - start), start);
+            from = end + 2;
+        }
+}
+
+void compile_log_step(const ir_graph *g, const compile_options *opt, bool done) {
+    base_log_ch(RP_LOG_CH_DYNAMO, false, "Step 2: %s compiler function %s for %s",
+                done ? "done" : "calling", opt->backend->name, ir_graph_name(g));
+}
+
+void compile_log_lowered(const split_piece *sp, const lower_piece *low, double ms) {
+    uint32_t kernels = 0, builtin = 0;
+    if (!base_log_on(RP_LOG_CH_INDUCTOR, false)) return;
+    for (uint32_t i = 0; i < low->n_launches; i++) {
+        bool own = !low->launches[i].custom && low->launches[i].alts[0].symbol[0] != '@';
+        kernels += own ? low->launches[i].n_alts : 0;
+        builtin += !own;
+    }
+    base_log_ch(RP_LOG_CH_INDUCTOR, false,
+                "submod_%u: %u nodes lowered to %u launches: %u kernels generated, %u built in "
+                "(%.1f ms)",
+                sp->submod, ir_graph_count(sp->graph), low->n_launches, kernels, builtin, ms);
+}
+
+void compile_log_code(const split_piece *sp, const compile_options *opt, bool hit, double ms) {
+    if (hit)
+        base_log_ch(RP_LOG_CH_INDUCTOR, false, "submod_%u: code of graph %u found in the cache",
+                    sp->submod, sp->graph_index);
+    else
+        base_log_ch(RP_LOG_CH_INDUCTOR, false,
+                    "submod_%u: Compiling graph %u for shape None with %s for %s takes %.1f ms",
+                    sp->submod, sp->graph_index,
+                    opt->toolchain && opt->toolchain->version ? opt->toolchain->version : "cc",
+                    gen_isa_name(opt->isa), ms);
+}
+
+/* --- stages ----------------------------------------------------------------------------- */
+
+static rp_status put_split(const dump *d, const split_result *s, rp_error *err) {
+    rp_status st = RP_OK;
+    base_buf list;
+    base_buf_init(&list, 0);
+    for (uint32_t i = 0; i < s->n_pieces; i++) put_piece_line(&s->pieces[i], &list);
+    RP_TRY_OUT(put(d->dir, "1_split", d->name, NULL, "txt", &list, err));
+    for (uint32_t i = 0; i < s->n_pieces; i++)
+        if (s->pieces[i].distinct == i)
+            RP_TRY_OUT(put_graph(d, "1_split", s->pieces[i].graph, &s->pieces[i], err));
+out:
+    base_buf_done(&list);
+    return st;
+}
+
+static rp_status optimise(const dump *d, const split_piece *sp, ir_graph **out, rp_error *err) {
+    pass_options o = {.skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
+    base_buf prefix;
+    base_buf_init(&prefix, 0);
+    base_buf_printf(&prefix, "2_pass.%s.submod_%03u.", d->name, sp->submod);
+    rp_status st = base_buf_status(&prefix, err);
+    o.dump_dir = d->dir;
+    o.dump_prefix = prefix.data;
+    if (st == RP_OK) st = pass_run_all(sp->graph, &o, out, err);
+    base_buf_done(&prefix);
+    return st;
+}
+
+static rp_status put_fusion(const dump *d, const split_piece *sp, const ir_graph *g,
+                            const pass_options *o, rp_error *err) {
+    pass_fusion f = {0};
+    base_buf text;
+    RP_TRY(pass_fuse(g, o, &f, err));
+    base_buf_init(&text, 0);
+    pass_fusion_print(g, &f, &text);
+    rp_status st = put(d->dir, "3_fusion", d->name, sp, "txt", &text, err);
+    base_buf_done(&text);
+    pass_fusion_done(&f);
+    return st;
+}
+
+static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err) {
+    const pass_options o = {
+        .skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
+    rp_status st = RP_OK;
+    ir_graph *g = NULL;
+    lower_piece low = {0};
+    base_buf kir, source;
+    base_buf_init(&kir, 0);
+    base_buf_init(&source, 0);
+    const lower_options lo = {.isa = d->opt->isa, .passes = &o, .kir = &kir};
+    if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
+    if (!d->opt->backend->needs_compiler) goto out; /* built-in kernels: there is no text of them */
+    if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
+    RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
+    log_kernels(sp, &low);
+    base_buf_puts(&source, low.source);
+    if (!d->dir) goto out;
+    if (kir.len) RP_TRY_OUT(put(d->dir, "4_kernels", d->name, sp, "kir", &kir, err));
+    RP_TRY_OUT(put(d->dir, "5_source", d->name, sp, "c", &source, err));
+out:
+    base_buf_done(&kir);
+    base_buf_done(&source);
+    lower_done(&low);
+    ir_graph_free(g);
+    return st;
+}
+
+rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, const char *dir,
+                              rp_error *err) {
+    dump d = {.g = g, .opt = opt, .dir = dir};
+    split_result s = {0};
+    rp_status st = RP_OK;
+    if (!dir && !channels_want()) return RP_OK;
+    file_name(ir_graph_name(g), d.name);
+    if (dir) RP_TRY_OUT(put_graph(&d, "0_traced", g, NULL, err));
+    RP_TRY_OUT(split_graph(g, opt->splitting_ops, opt->n_splitting_ops, &s, err));
+    RP_TRY_OUT(log_split(&d, &s, err));
+    if (dir) RP_TRY_OUT(put_split(&d, &s, err));
+    for (uint32_t i = 0; i < s.n_pieces; i++)
+        if (s.pieces[i].distinct == i) RP_TRY_OUT(dump_piece(&d, &s.pieces[i], err));
+out:
+    split_done(&s);
+    return st;
+}
+
+rp_status compile_dump_plan(const plan *p, const char *dir, rp_error *err) {
+    char name[64];
+    base_buf text;
+    rp_status st = RP_OK;
+    base_buf_init(&text, 0);
+    if (dir) {
+        file_name(p->name, name);
+        plan_print(p, &text);
+        RP_TRY_OUT(put(dir, "6_plan", name, NULL, "txt", &text, err));
+        base_buf_clear(&text);
+    }
+    if (base_log_on(RP_LOG_CH_SCHEDULE, false)) {
+        plan_print_schedule(p, base_log_on(RP_LOG_CH_SCHEDULE, true), &text);
+        RP_TRY_OUT(log_text(RP_LOG_CH_SCHEDULE, &text, err));
+    }
+out:
+    base_buf_done(&text);
+    return st;
+}
