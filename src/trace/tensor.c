@@ -1,6 +1,7 @@
 /* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves, matmul.
  *
  * Each function appends one node (a few for scalars); composites are in composite.c. */
+#include "base/log.h"
 #include "ir/custom.h"
 #include "trace/record.h"
 
@@ -51,12 +52,17 @@ static rp_dim dim_out(const rp_graph *g, ir_dim d) {
 
 rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max) {
     if (!trace_ready(g)) return 0;
-    ir_dim d = ir_dim_symbol(ir_graph_dims(g->ir), name, min, max, 1);
+    ir_dims *t = ir_graph_dims(g->ir);
+    uint32_t before = ir_dims_symbol_count(t);
+    ir_dim d = ir_dim_symbol(t, name, min, max, 1);
     if (d == IR_DIM_BAD) {
         (void)rp_fail(&g->err, RP_INVALID, "symbol %s in [%lld,%lld] clashes with an earlier one",
                       name, (long long)min, (long long)max);
         return 0;
     }
+    if (ir_dims_symbol_count(t) > before)
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "create_symbol %s in [%lld, %lld] for %s", name,
+                    (long long)min, (long long)max, ir_graph_name(g->ir));
     return -(rp_dim)d - 1;
 }
 

@@ -7,8 +7,10 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
 
-static atomic_uint_fast64_t n_traces;
+static atomic_uint_fast64_t n_traces, n_breaks;
 
 rp_graph *rp_graph_new(const char *name) {
     rp_graph *g = base_alloc(sizeof *g);
@@ -19,6 +21,8 @@ rp_graph *rp_graph_new(const char *name) {
         return NULL;
     }
     g->numerics = RP_NUMERICS_EXACT;
+    g->began = base_now_ns();
+    base_log_ch(RP_LOG_CH_DYNAMO, false, "Step 1: start tracing %s", ir_graph_name(g->ir));
     return g;
 }
 
@@ -54,11 +58,25 @@ rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) {
     return RP_OK;
 }
 
+uint64_t trace_breaks(void) {
+    return atomic_load(&n_breaks);
+}
+
+/* A graph is whole or there is none: the first op that cannot be recorded ends the trace. */
+static rp_status refuse(const rp_graph *g, rp_error *err) {
+    atomic_fetch_add(&n_breaks, 1);
+    base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false,
+                "Graph break in user code at op %u of %s\nReason: %s", ir_graph_count(g->ir),
+                ir_graph_name(g->ir), g->err.text);
+    base_log_ch(RP_LOG_CH_DYNAMO, false, "Step 1: tracing %s was refused", ir_graph_name(g->ir));
+    return rp_fail(err, g->err.code, "%s", g->err.text);
+}
+
 rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_error *err) {
     if (!g) return rp_fail(err, RP_INVALID, "graph is NULL");
     if (g->finished)
         return rp_fail(err, RP_INVALID, "graph @%s is finished already", ir_graph_name(g->ir));
-    if (g->err.code != RP_OK) return rp_fail(err, g->err.code, "%s", g->err.text);
+    if (g->err.code != RP_OK) return refuse(g, err);
     ir_ref *refs = base_alloc_array(n ? n : 1, sizeof *refs);
     if (!refs) return rp_fail(err, RP_NOMEM, "graph outputs");
     rp_status st = RP_OK;
@@ -73,6 +91,7 @@ rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_
     RP_TRY_OUT(ir_graph_finish(g->ir, refs, n, err));
     g->finished = true;
     atomic_fetch_add(&n_traces, 1);
+    trace_log_done(g);
 out:
     base_free(refs);
     return st;

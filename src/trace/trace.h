@@ -8,7 +8,8 @@
 struct rp_graph {
     ir_graph *ir;
     rp_numerics numerics;
-    rp_error err; /* first failure of the trace */
+    rp_error err;  /* first failure of the trace */
+    int64_t began; /* ns */
     bool finished;
 };
 
@@ -18,5 +19,9 @@ const ir_graph *trace_graph_ir(const rp_graph *g);
 rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) RP_MUST_USE;
 /* Traces since process start (witness of the warm law). */
 uint64_t trace_count(void);
+/* Traces refused since process start: where torch would break a graph in two, tracing ends with an error here. */
+uint64_t trace_breaks(void);
+/* What a finished trace says on the channels dynamo, graph and guards (log.c). */
+void trace_log_done(const rp_graph *g);
 
 #endif
