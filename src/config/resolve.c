@@ -6,10 +6,12 @@
 
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "config/table.h"
 
 #define TYPED(cfg, id) ((cfg)->typed[CONFIG_ID_##id] != NULL)
@@ -209,10 +211,32 @@ static void resolve_passes(rp_compilation_config *cfg) {
         if (!passes[i]->set) *passes[i] = (config_obool){true, on};
 }
 
+/* Where the stages of compiling go: $REPRISE_DEBUG_DUMP_PATH, else the field, else with REPRISE_DEBUG=1 a folder of this
+ * process. */
+static rp_status apply_dump_path(rp_compilation_config *cfg, rp_error *err) {
+    const char *path = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
+    const char *debug = base_env_get(BASE_ENV_DEBUG);
+    base_buf b;
+    if (!path &&
+        ((cfg->debug_dump_path && *cfg->debug_dump_path) || !debug || strcmp(debug, "0") == 0))
+        return RP_OK;
+    base_buf_init(&b, 0);
+    if (path)
+        base_buf_puts(&b, path);
+    else
+        base_buf_printf(&b, "reprise_debug/run-%ld", (long)getpid());
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) {
+        base_free(cfg->debug_dump_path);
+        cfg->debug_dump_path = base_buf_take(&b);
+    }
+    base_buf_done(&b);
+    return st;
+}
+
 static rp_status apply_environment(rp_compilation_config *cfg, rp_error *err) {
     const config_field *f = &config_table[CONFIG_ID_compile_cache_save_format];
     const char *format = base_env_get(BASE_ENV_CACHE_FORMAT);
-    const char *dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
     if (!cfg->compile_cache_save_format.set) {
         json_t *value = NULL;
         rp_error why = {0};
@@ -222,13 +246,7 @@ static rp_status apply_environment(rp_compilation_config *cfg, rp_error *err) {
         if (st != RP_OK)
             return rp_fail(err, st, "REPRISE_COMPILE_CACHE_SAVE_FORMAT sets %s", why.text);
     }
-    if (dump) {
-        char *copy = base_strdup(dump);
-        if (!copy) return rp_fail(err, RP_NOMEM, "no memory for a path");
-        base_free(cfg->debug_dump_path);
-        cfg->debug_dump_path = copy;
-    }
-    return RP_OK;
+    return apply_dump_path(cfg, err);
 }
 
 /* Under require_graph a lower mode is an error; its note starts with the setting's name. */

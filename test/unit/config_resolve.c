@@ -1,6 +1,8 @@
 /* The coupling rules: what a typed configuration becomes, what is noted, what is refused. */
 #include "support/check.h"
 
+#include <unistd.h>
+
 #include "base/alloc.h"
 #include "base/log.h"
 #include "config/config.h"
@@ -468,6 +470,20 @@ static void the_environment_fills_in(void **state) {
         "of binary, unpacked");
     unsetenv("REPRISE_COMPILE_CACHE_SAVE_FORMAT");
     unsetenv("REPRISE_DEBUG_DUMP_PATH");
+    setenv("REPRISE_DEBUG", "1", 1);
+    char own[64];
+    (void)snprintf(own, sizeof own, "\"reprise_debug/run-%ld\"", (long)getpid());
+    cfg = ok("{}");
+    is(cfg, "debug_dump_path", own);
+    rp_config_free(cfg);
+    cfg = ok("{\"debug_dump_path\":\"/tmp/typed\"}");
+    is(cfg, "debug_dump_path", "\"/tmp/typed\"");
+    rp_config_free(cfg);
+    setenv("REPRISE_DEBUG", "0", 1);
+    cfg = ok("{}");
+    is(cfg, "debug_dump_path", "\"\"");
+    rp_config_free(cfg);
+    unsetenv("REPRISE_DEBUG");
 }
 
 static void resolving_twice_changes_nothing(void **state) {
