@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "compile/builtin.h"
-#include "compile/compile.h"
+#include "compile/dump.h"
 #include "compile/skips.h"
 #include "config/config.h"
 #include "plan/exec.h"
@@ -42,7 +42,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_toolchain tc = {0};
     compile_stats stats = {0};
     compile_skips skips;
-    char *fields = NULL;
+    char *fields = NULL, *dump = NULL;
     hal_device_info dev;
     bool eager = is_eager(cfg);
     compile_options o = {.toolchain = &tc, .store = c->store};
@@ -64,15 +64,20 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     o.backend = eager ? &compile_eager : &compile_inductor;
     o.passes = !eager;
     o.key_fields = fields;
-    if (cfg->debug_dump_path && *cfg->debug_dump_path) o.dump_dir = cfg->debug_dump_path;
     if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set) {
         o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
         o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;
     }
+    RP_TRY_OUT(compile_dump_dir(cfg, &dump, err));
+    compile_log_step(g, &o, false);
+    RP_TRY_OUT(compile_dump_stages(g, &o, dump, err));
     RP_TRY_OUT(compile_graph(g, &o, &c->p, &stats, err));
+    compile_log_step(g, &o, true);
+    RP_TRY_OUT(compile_dump_plan(c->p, dump, err));
     c->info = (rp_compiled_info){stats.pieces,  stats.compiled, stats.distinct,
                                  stats.kernels, stats.compiles, stats.cache_hits};
 out:
+    base_free(dump);
     rp_config_text_free(fields);
     compile_toolchain_done(&tc);
     return st;

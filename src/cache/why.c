@@ -19,6 +19,7 @@ typedef struct reason {
 typedef struct search {
     cache_store *s;
     const cache_key *k;
+    const char *same; /* plans that differ in it are passed over; NULL: none is */
     reason *v;
     size_t n, cap;
 } search;
@@ -38,6 +39,14 @@ static void put_change(base_buf *b, size_t n, const char *name, const char *old,
     put_value(b, old);
     base_buf_puts(b, " -> ");
     put_value(b, now);
+}
+
+static bool is_asked(const search *w, const json_t *stored) {
+    const char *old, *now;
+    if (!w->same) return true;
+    old = json_string_value(json_object_get(stored, w->same));
+    now = cache_key_value(w->k, w->same);
+    return old && now && strcmp(old, now) == 0;
 }
 
 /* Appends the differences between stored factors and k; their number. */
@@ -74,7 +83,7 @@ static rp_status keep(search *w, reason r, rp_error *err) {
 
 static rp_status compare_plan(search *w, const char *hex, const char *text, rp_error *err) {
     json_t *stored = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(stored)) {
+    if (!json_is_object(stored) || !is_asked(w, stored)) {
         json_decref(stored);
         return RP_OK;
     }
@@ -116,25 +125,36 @@ static int nearest_first(const void *a, const void *b) {
     return strcmp(x->key, y->key);
 }
 
-rp_status cache_why(cache_store *s, const cache_key *k, base_buf *out, rp_error *err) {
+static rp_status search_plans(search *w, base_buf *out, rp_error *err) {
     rp_status st;
-    search w = {.s = s, .k = k};
     base_buf dir;
     base_buf_init(&dir, 0);
+    base_buf_printf(&dir, "%s/plans", w->s->dir);
+    RP_TRY_OUT(base_buf_status(&dir, err));
+    RP_TRY_OUT(base_dir_list(dir.data, visit_plan, w, err));
+    if (w->n) qsort(w->v, w->n, sizeof *w->v, nearest_first);
+    for (size_t i = 0; i < w->n; i++) base_buf_printf(out, "%s\n", w->v[i].line);
+    st = base_buf_status(out, err);
+out:
+    for (size_t i = 0; i < w->n; i++) base_free(w->v[i].line);
+    base_free(w->v);
+    base_buf_done(&dir);
+    return st;
+}
+
+rp_status cache_why(cache_store *s, const cache_key *k, base_buf *out, rp_error *err) {
+    search w = {.s = s, .k = k};
     if (atomic_load(&s->off)) {
         base_buf_printf(out, "the cache is off: %s\n", s->reason);
         return base_buf_status(out, err);
     }
-    base_buf_printf(&dir, "%s/plans", s->dir);
-    RP_TRY_OUT(base_buf_status(&dir, err));
-    RP_TRY_OUT(base_dir_list(dir.data, visit_plan, &w, err));
-    if (w.n) qsort(w.v, w.n, sizeof *w.v, nearest_first);
-    for (size_t i = 0; i < w.n; i++) base_buf_printf(out, "%s\n", w.v[i].line);
+    RP_TRY(search_plans(&w, out, err));
     if (w.n == 0) base_buf_puts(out, "no plan is stored\n");
-    st = base_buf_status(out, err);
-out:
-    for (size_t i = 0; i < w.n; i++) base_free(w.v[i].line);
-    base_free(w.v);
-    base_buf_done(&dir);
-    return st;
+    return base_buf_status(out, err);
+}
+
+rp_status cache_why_same(cache_store *s, const cache_key *k, const char *same, base_buf *out,
+                         rp_error *err) {
+    search w = {.s = s, .k = k, .same = same};
+    return atomic_load(&s->off) ? RP_OK : search_plans(&w, out, err);
 }

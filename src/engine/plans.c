@@ -8,8 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/env.h"
 #include "base/log.h"
+#include "compile/dump.h"
 #include "compile/skips.h"
 #include "trace/trace.h"
 
@@ -104,19 +104,25 @@ static bool wants_eager(const rp_compilation_config *c) {
            strcmp(c->backend, "eager") == 0;
 }
 
+static rp_status compile_one(const rp_graph *traced, const compile_options *c, const char *dump,
+                             plan **out, compile_stats *stats, rp_error *err) {
+    const ir_graph *g = trace_graph_ir(traced);
+    compile_log_step(g, c, false);
+    RP_TRY(compile_dump_stages(g, c, dump, err));
+    RP_TRY(compile_graph(g, c, out, stats, err));
+    compile_log_step(g, c, true);
+    return compile_dump_plan(*out, dump, err);
+}
+
 static rp_status compile_both(const engine_plans_options *o, const rp_graph *model,
-                              const rp_graph *head, engine_plans *out, rp_error *err) {
+                              const rp_graph *head, const char *dump, engine_plans *out,
+                              rp_error *err) {
     compile_toolchain tc = {0};
     char *fields = NULL;
     compile_stats hs = {0};
     compile_skips skips;
     rp_status st = RP_OK;
     bool eager = wants_eager(o->config);
-    const char *dump = o->config->debug_dump_path && *o->config->debug_dump_path
-                           ? o->config->debug_dump_path
-                           : NULL;
-    if (base_env_get(BASE_ENV_DEBUG_DUMP_PATH)) dump = base_env_get(BASE_ENV_DEBUG_DUMP_PATH);
-    if (dump) RP_TRY_OUT(base_dir_make(dump, err));
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     out->no_compiler = !eager && !tc.path;
     if (out->no_compiler)
@@ -136,16 +142,15 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .n_skip_passes = skips.n,
                          .keep_sources = o->config->compile_cache_save_format.v ==
                                          CONFIG_SAVE_UNPACKED,
-                         .dump_dir = dump,
                          .progress = o->progress,
                          .user = o->user};
     if (o->config->level == RP_LEVEL_PIECEWISE) {
         c.splitting_ops = (const char *const *)o->config->splitting_ops.v;
         c.n_splitting_ops = (uint32_t)o->config->splitting_ops.n;
     }
-    RP_TRY_OUT(compile_graph(trace_graph_ir(model), &c, &out->model, &out->stats, err));
+    RP_TRY_OUT(compile_one(model, &c, dump, &out->model, &out->stats, err));
     c.n_splitting_ops = 0;
-    RP_TRY_OUT(compile_graph(trace_graph_ir(head), &c, &out->head, &hs, err));
+    RP_TRY_OUT(compile_one(head, &c, dump, &out->head, &hs, err));
     out->stats.compiles += hs.compiles;
     out->stats.cache_hits += hs.cache_hits;
     out->stats.kernels += hs.kernels;
@@ -156,17 +161,18 @@ out:
     return st;
 }
 
-static rp_status make(const engine_plans_options *o, engine_plans *out, char **text,
-                      rp_error *err) {
+static rp_status make(const engine_plans_options *o, const char *dump, engine_plans *out,
+                      char **text, rp_error *err) {
     rp_graph *model = NULL, *head = NULL;
     rp_status st = RP_OK;
-    uint64_t before = trace_count();
+    uint64_t before = trace_count(), breaks = trace_breaks();
     int64_t t0 = base_now_ns();
     RP_TRY_OUT(trace_both(o, &model, &head, err));
     out->traces = trace_count() - before;
+    out->graph_breaks = trace_breaks() - breaks;
     out->trace_ms = (double)(base_now_ns() - t0) / 1e6;
     t0 = base_now_ns();
-    RP_TRY_OUT(compile_both(o, model, head, out, err));
+    RP_TRY_OUT(compile_both(o, model, head, dump, out, err));
     out->compile_ms = (double)(base_now_ns() - t0) / 1e6;
     RP_TRY_OUT(rp_graph_print(model, text, err));
 out:
@@ -211,26 +217,79 @@ static rp_status store_all(const engine_plans_options *o, const cache_key *k, co
     return st;
 }
 
+/* --- found or made ------------------------------------------------------------------- */
+
+/* An earlier plan of the same model shows which assumption failed. It is asked for the summary's count too. */
+static void count_recompile(const engine_plans_options *o, const cache_key *k, engine_plans *out) {
+    rp_error err = {0};
+    base_buf why;
+    base_buf_init(&why, 0);
+    rp_status st = cache_why_same(o->store, k, "model", &why, &err);
+    if (st != RP_OK) {
+        base_log(RP_LOG_DEBUG, "stored plans cannot be compared: %s", err.text);
+    } else if (why.len) {
+        char *rest = strchr(why.data, '\n');
+        if (rest) *rest++ = 0;
+        out->recompiles++;
+        base_log_ch(RP_LOG_CH_RECOMPILES, false,
+                    "Recompiling %s triggered by the following guard failure(s):\n- %s",
+                    model_source_name(o->source), why.data);
+        if (rest && *rest)
+            base_log_ch(RP_LOG_CH_RECOMPILES, true, "farther plans of this model:\n%s", rest);
+    }
+    base_buf_done(&why);
+}
+
+static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
+    base_log_ch(RP_LOG_CH_DYNAMO, false, "nothing is traced: both plans were in the cache");
+    base_log_ch(RP_LOG_CH_CACHE, false,
+                "Directly load the compiled graph(s) for shape None from the cache, took %.3f s",
+                ms / 1e3);
+    RP_TRY(compile_dump_plan(p->model, NULL, err));
+    return compile_dump_plan(p->head, NULL, err);
+}
+
+static rp_status find_or_make(const engine_plans_options *o, const cache_key *k, engine_plans *p,
+                              rp_error *err) {
+    char *text = NULL, *dump = NULL;
+    rp_error full = {0};
+    rp_status st = RP_OK;
+    int64_t t0 = base_now_ns();
+    RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
+    if (!load_cached(o, cache_key_hash(k), p)) {
+        count_recompile(o, k, p);
+    } else if (!dump) {
+        st = log_loaded(p, (double)(base_now_ns() - t0) / 1e6, err);
+        goto out;
+    } else {
+        base_log_ch(RP_LOG_CH_DYNAMO, false,
+                    "tracing again what the cache has: debug_dump_path wants its stages");
+        engine_plans_done(p);
+        *p = (engine_plans){0};
+    }
+    RP_TRY_OUT(make(o, dump, p, &text, err));
+    /* A full cache costs speed only. */
+    if (store_all(o, k, p, text, &full) != RP_OK)
+        base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
+    if (dump) base_log(RP_LOG_INFO, "every stage of compiling is in %s", dump);
+out:
+    base_free(text);
+    base_free(dump);
+    return st;
+}
+
 rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out, rp_error *err) {
     engine_plans p = {0};
     cache_key *k = NULL;
-    char *text = NULL;
-    rp_error full = {0};
     rp_status st = RP_OK;
     RP_TRY_OUT(engine_plans_key(o, &k, err));
-    if (!load_cached(o, cache_key_hash(k), &p)) {
-        RP_TRY_OUT(make(o, &p, &text, err));
-        /* A full cache costs speed only. */
-        if (store_all(o, k, &p, text, &full) != RP_OK)
-            base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
-    }
+    RP_TRY_OUT(find_or_make(o, k, &p, err));
     *out = p;
     p = (engine_plans){0};
 out:
     out->no_compiler = p.no_compiler;
     engine_plans_done(&p);
     cache_key_free(k);
-    base_free(text);
     return st;
 }
 

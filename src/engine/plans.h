@@ -13,8 +13,9 @@ typedef struct engine_plans {
     bool from_cache;
     uint32_t loaded; /* code objects that came from the cache */
     double trace_ms, compile_ms;
-    uint64_t traces;
-    bool no_compiler; /* also after a failure: why loading failed */
+    uint64_t traces, graph_breaks; /* finished and refused */
+    uint64_t recompiles;           /* 1: made although the cache has a plan of the same model */
+    bool no_compiler;              /* also after a failure: why loading failed */
 } engine_plans;
 
 typedef struct engine_plans_options {

@@ -86,8 +86,8 @@ static void add_counts(json_t *o, const rp_engine *e) {
                   (json_int_t)c->attention_calls, "graph_launches", (json_int_t)c->graph_launches,
                   "module_loads", (json_int_t)c->module_loads));
     set(o, "crowded_lists", json_integer((json_int_t)c->crowded_lists));
-    set(o, "graph_breaks", json_integer(0));
-    set(o, "recompiles", json_integer(0));
+    set(o, "graph_breaks", json_integer((json_int_t)e->plans.graph_breaks));
+    set(o, "recompiles", json_integer((json_int_t)e->plans.recompiles));
     set(o, "late_captures", json_integer((json_int_t)s->late));
     set(o, "tokens", json_integer((json_int_t)s->tokens));
     set(o, "padding", json_integer((json_int_t)s->padding));
