@@ -145,6 +145,10 @@ static rp_status load_plans(rp_engine *e, rp_error *err) {
     } else if (st != RP_OK) {
         return rp_fail(err, st, "%s", first.text);
     }
+    if (e->config->level <= RP_LEVEL_DYNAMO_AS_IS)
+        base_log_ch(RP_LOG_CH_PERF_HINTS, false,
+                    "level %d runs op by op with portable kernels; --level 3 compiles",
+                    (int)e->config->level);
     return check_cancelled(e, err);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "compile/builtin.h"
 #include "graph/wrapper.h"
 #include "plan/exec.h"
@@ -47,6 +48,7 @@ struct engine_runner {
     part *pieces; /* one a piece of the model plan */
     part head_part, whole;
     rp_dispatch last;
+    uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
 };
 
 /* --- symbols --------------------------------------------------------------------- */
@@ -259,6 +261,7 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     engine_runner *r = base_alloc(sizeof *r);
     if (!r) return rp_fail(err, RP_NOMEM, "runner");
     r->o = *o;
+    r->next_crowded = 1;
     r->max_blocks = (o->max_model_len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
     /* Scoring wants logits of every position of a step. */
     r->max_rows = (uint32_t)o->config->max_num_batched_tokens.v;
@@ -363,6 +366,17 @@ static rp_status run_eager(engine_runner *r, const rp_dispatch *d, rp_error *err
     return run_head(r, d, err);
 }
 
+/* Said at the first time and then at every doubling. */
+static void hint_crowded(engine_runner *r) {
+    uint64_t n = r->o.device->counters.crowded_lists;
+    if (n < r->next_crowded) return;
+    base_log_ch(RP_LOG_CH_PERF_HINTS, false,
+                "%llu launch lists ran on one thread because other programs held the cores; free "
+                "them or lower --threads",
+                (unsigned long long)n);
+    r->next_crowded = 2 * n;
+}
+
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              const float **out_logits, rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
@@ -380,6 +394,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     default: RP_TRY(run_eager(r, d, err)); break;
     }
     RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
+    hint_crowded(r);
     *out_logits = r->logits;
     return RP_OK;
 }

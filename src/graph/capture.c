@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "graph/descriptor.h"
 
 static uint32_t ladder_of(const graph_dispatcher *d, graph_kind kind) {
@@ -104,6 +105,11 @@ rp_status graph_capture(graph_dispatcher *d, graph_state *state, const graph_cap
     r.seconds = (double)(base_now_ns() - start) * 1e-9;
     r.graphs = state->captures - graphs;
     r.bytes = state->graph_bytes - bytes;
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, false,
+                "Graph capturing finished in %.3f secs, took %.2f MiB: %llu graphs for %u keys, "
+                "%u dropped",
+                r.seconds, (double)r.bytes / (1 << 20), (unsigned long long)r.graphs, r.captured,
+                r.dropped);
     *out = r;
 out:
     base_free(items);

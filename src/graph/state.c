@@ -36,6 +36,8 @@ void graph_state_skip(graph_state *s, const char *what, const char *reason) {
         }
     }
     base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "skipping cudagraphs for %s: %s", what, reason);
+    base_log_ch(RP_LOG_CH_PERF_HINTS, false, "%s runs kernel by kernel, not as a graph: %s", what,
+                reason);
     if (s->n_skips == GRAPH_MAX_SKIPS) {
         s->lost_skips++;
         return;
@@ -50,10 +52,27 @@ static const char *step_name(const rp_dispatch *d) {
     return d->num_tokens == d->num_reqs ? "decode step" : "prefill or mixed step";
 }
 
+/* Rows that are computed and thrown away: worth a word from an eighth of a step on. */
+static void hint_padding(graph_state *s, const rp_dispatch *d) {
+    if (!base_log_on(RP_LOG_CH_PERF_HINTS, false) ||
+        (int64_t)(d->padded - d->num_tokens) * 8 < d->padded)
+        return;
+    for (uint32_t i = 0; i < s->n_hints; i++)
+        if (s->hints[i].tokens == d->num_tokens && s->hints[i].padded == d->padded) return;
+    if (s->n_hints == GRAPH_MAX_HINTS) return;
+    s->hints[s->n_hints].tokens = d->num_tokens;
+    s->hints[s->n_hints++].padded = d->padded;
+    base_log_ch(RP_LOG_CH_PERF_HINTS, false,
+                "%s of %d tokens is padded by %d rows to the captured size %d; add the size to "
+                "cudagraph_capture_sizes",
+                step_name(d), d->num_tokens, d->padded - d->num_tokens, d->padded);
+}
+
 rp_status graph_state_step(graph_state *s, const rp_dispatch *d, rp_error *err) {
     s->steps[d->mode]++;
     s->tokens += (uint64_t)d->num_tokens;
     s->padding += (uint64_t)(d->padded - d->num_tokens);
+    hint_padding(s, d);
     if (d->reason[0]) graph_state_skip(s, step_name(d), d->reason);
     if (d->head_reason[0]) graph_state_skip(s, "head", d->head_reason);
     if (s->require_graph && (d->reason[0] || d->head_reason[0]))

@@ -10,6 +10,7 @@
 #include "reprise/dispatch.h"
 
 #define GRAPH_MAX_SKIPS 64
+#define GRAPH_MAX_HINTS 32
 
 /* Something that did not run as a graph, and why; equal texts are counted together. */
 typedef struct graph_skip {
@@ -31,6 +32,11 @@ typedef struct graph_state {
     uint32_t n_skips;
     uint64_t lost_skips; /* kinds that found the table full */
     graph_skip skips[GRAPH_MAX_SKIPS];
+    /* Sizes whose padding was hinted at: once each. */
+    struct {
+        int32_t tokens, padded;
+    } hints[GRAPH_MAX_HINTS];
+    uint32_t n_hints;
 } graph_state;
 
 /* Capturing is on until graph_state_seal. */

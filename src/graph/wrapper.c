@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/str.h"
 #include "graph/descriptor.h"
 
 typedef struct wrapper_entry {
@@ -185,6 +186,26 @@ static rp_status add_entry(graph_wrapper *w, const rp_batch_descriptor *key, wra
     return RP_OK;
 }
 
+/* What a replay will run, in order. Of equal sizes only the order is news: + prints where arguments lie. */
+static void log_replay_list(const char *label, const hal_launch *list, uint32_t n) {
+    base_buf b;
+    if (!base_log_on(RP_LOG_CH_BYTECODE, false)) return;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "REPLAY LIST %s: %u launches\n", label, n);
+    for (uint32_t i = 0; i < n; i++) {
+        base_buf_printf(&b, "%4u %s %s", i, list[i].kind == HAL_KERNEL ? "LAUNCH" : "CALL  ",
+                        list[i].name);
+        if (list[i].kind == HAL_KERNEL)
+            base_buf_printf(&b, " items %lld grain %lld", list[i].items, list[i].grain);
+        base_buf_puts(&b, list[i].no_barrier ? "" : ", barrier");
+        for (uint32_t k = 0; k < list[i].n_arg && base_log_on(RP_LOG_CH_BYTECODE, true); k++)
+            base_buf_printf(&b, "%s%p", k ? ", " : " at ", list[i].arg[k]);
+        base_buf_putc(&b, '\n');
+    }
+    if (!b.failed) base_log_ch(RP_LOG_CH_BYTECODE, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
 /* in is staged already. */
 static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const graph_input *in,
                          uint32_t n_in, rp_error *err) {
@@ -211,6 +232,7 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     RP_TRY_OUT(add_entry(w, key, e, err));
     w->state->captures++;
     w->state->graph_bytes += e.bytes;
+    log_replay_list(label, list, n);
     base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches, %zu bytes", label, n,
                 e.bytes);
 out:
