@@ -200,6 +200,35 @@ static int read_short(reader *r, const char *arg) {
                 : tool_usage("unknown flag %s; see reprise help %s", arg, r->a->cmd->name);
 }
 
+/* --- ahead of the rest ---------------------------------------------------------------- */
+
+static bool is_flag(const char *name, const char *known) {
+    while (*name && (*name == '_' ? '-' : *name) == *known) name++, known++;
+    return !*name && !*known;
+}
+
+static bool takes_next(const char *arg) {
+    if (strcmp(arg, "-cc") == 0 || strcmp(arg, "-O") == 0) return true;
+    if (strncmp(arg, "-cc.", 4) == 0) return !strchr(arg, '=');
+    for (int f = 0; arg[0] == '-' && arg[1] == '-' && f < TOOL_FLAG_COUNT_; f++)
+        if (is_flag(arg + 2, tool_flags[f].name))
+            return tool_flags[f].value && f != TOOL_FLAG_SEALED;
+    return false;
+}
+
+bool tool_args_json(int argc, char **argv) {
+    bool json = false;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *value = "true";
+        if (takes_next(argv[i]))
+            i++;
+        else if (strcmp(argv[i], "--json") == 0 ||
+                 (strncmp(argv[i], "--json=", 7) == 0 && is_switch_value(argv[i] + 7, &value)))
+            json = *value == 't';
+    }
+    return json;
+}
+
 /* --- the whole ------------------------------------------------------------------------- */
 
 static int read_all(reader *r) {

@@ -67,6 +67,8 @@ struct tool_args {
 
 /* Reads everything behind the command; prints the error and gives its exit code, 0 when all is well. */
 int tool_args_parse(tool_args *a, const tool_command *cmd, int argc, char **argv);
+/* Is --json on? Asked first, since what is wrong with the other arguments is an event then. */
+bool tool_args_json(int argc, char **argv);
 void tool_args_done(tool_args *a);
 
 /* Last value given, NULL when the flag is absent. */

@@ -62,9 +62,12 @@ int tool_doctor(tool_args *a) {
     int bad = problems_of(o);
     if (a->json) {
         (void)json_object_set_new(o, "problems", json_integer(bad));
-        return tool_event("doctor", o, 10) && !bad ? 0 : TOOL_EXIT_FAILED;
+        if (!tool_event("doctor", o, 10)) return TOOL_EXIT_FAILED;
+    } else {
+        print_report(o);
+        json_decref(o);
     }
-    print_report(o);
-    json_decref(o);
-    return bad ? tool_error("%d problem%s; see the lines marked BAD", bad, bad == 1 ? "" : "s") : 0;
+    if (!bad) return 0;
+    return tool_error("%d problem%s; see the %s", bad, bad == 1 ? "" : "s",
+                      a->json ? "reasons in the report" : "lines marked BAD");
 }

@@ -78,8 +78,10 @@ static void forms(bool markdown) {
                  "wins. `run`, `score`, `compile`,\n"
                  "`explain` and `cache why` start from `-O2`, which a typed `--level` replaces. "
                  "Results go to standard output,\n"
-                 "everything else to standard error; an error is one line. With several prompts "
-                 "`run --json` gives one\n"
+                 "everything else to standard error; an error is one line, and with `--json` also "
+                 "the last event,\n"
+                 "`{\"event\":\"error\",\"code\":EXIT,\"message\":LINE}`. With several "
+                 "prompts `run --json` gives one\n"
                  "`output` event each, and `prompt_ids`, `output_ids`, `text` and `finish_reason` "
                  "of the summary are lists.\n",
                  markdown ? "\n" : "");

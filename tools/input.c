@@ -126,8 +126,9 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
     st = rp_engine_open(&o, &e, &err);
     tool_progress_clear();
     if (st == RP_OK) return e;
-    *rc = tool_fail(st, &err);
-    if (st == RP_CANCELLED && tool_interrupted()) *rc = TOOL_EXIT_INTERRUPTED;
+    *rc = st == RP_CANCELLED && tool_interrupted()
+              ? tool_fail_as(TOOL_EXIT_INTERRUPTED, "stopped while loading %s", a->pos[0])
+              : tool_fail(st, &err);
     return NULL;
 }
 

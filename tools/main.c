@@ -50,6 +50,7 @@ static int run_command(const tool_command *c, int argc, char **argv) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     tool_log_init();
+    if (argc > 1) tool_error_events(tool_args_json(argc - 1, argv + 1));
     if (!name) return tool_usage("no command; try reprise help");
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         (void)printf("reprise %s\n", rp_version());

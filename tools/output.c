@@ -10,9 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_line(const char *prefix, const char *fmt, va_list ap) {
-    char text[1024];
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+static bool error_events;
+
+void tool_error_events(bool on) {
+    error_events = on;
+}
+
+static void put_line(const char *prefix, const char *fmt, va_list ap, char *text, size_t size) {
+    (void)vsnprintf(text, size, fmt, ap);
     for (char *p = text; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127) *p = ' ';
     tool_progress_clear();
@@ -20,35 +25,47 @@ static void put_line(const char *prefix, const char *fmt, va_list ap) {
     (void)fprintf(stderr, "%s%s\n", prefix, text);
 }
 
-#define PUT(prefix)            \
-    va_list ap;                \
-    va_start(ap, fmt);         \
-    put_line(prefix, fmt, ap); \
-    va_end(ap)
+static int put_error(int code, const char *fmt, va_list ap) {
+    char text[1024];
+    put_line("reprise: ", fmt, ap, text, sizeof text);
+    if (error_events && !ferror(stdout))
+        (void)tool_event(
+            "error",
+            json_pack("{s:i,s:o}", "code", code, "message", tool_json_text(text, strlen(text))),
+            10);
+    return code;
+}
+
+#define PUT_ERROR(code)             \
+    va_list ap;                     \
+    va_start(ap, fmt);              \
+    (void)put_error(code, fmt, ap); \
+    va_end(ap);                     \
+    return code
 
 int tool_usage(const char *fmt, ...) {
-    PUT("reprise: ");
-    return TOOL_EXIT_USAGE;
+    PUT_ERROR(TOOL_EXIT_USAGE);
 }
 
 int tool_error(const char *fmt, ...) {
-    PUT("reprise: ");
-    return TOOL_EXIT_FAILED;
+    PUT_ERROR(TOOL_EXIT_FAILED);
 }
 
 int tool_absent(const char *fmt, ...) {
-    PUT("reprise: ");
-    return TOOL_EXIT_UNSUPPORTED;
+    PUT_ERROR(TOOL_EXIT_UNSUPPORTED);
 }
 
 void tool_note(const tool_args *a, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
     if (a->quiet) return;
-    PUT("");
+    va_start(ap, fmt);
+    put_line("", fmt, ap, text, sizeof text);
+    va_end(ap);
 }
 
 int tool_fail_as(int code, const char *fmt, ...) {
-    PUT("reprise: ");
-    return code;
+    PUT_ERROR(code);
 }
 
 static const char *text_of(rp_status st, const rp_error *err) {
@@ -72,6 +89,7 @@ bool tool_event(const char *name, json_t *o, int digits) {
     if (!e || !o || json_object_update(e, o) != 0) {
         json_decref(e);
         json_decref(o);
+        error_events = false; /* no memory for another one either */
         return tool_error("out of memory"), false;
     }
     int rc = json_dumpf(e, stdout, JSON_COMPACT | JSON_REAL_PRECISION((size_t)digits));

@@ -14,7 +14,9 @@ enum {
     TOOL_EXIT_INTERRUPTED = 130
 };
 
-/* One line "reprise: text" on standard error; give the exit code that belongs to it. */
+/* One line "reprise: text" on standard error, and with --json the same as an event on standard output; give the exit
+ * code that belongs to it. */
+void tool_error_events(bool on);
 int tool_usage(const char *fmt, ...) RP_PRINTF(1, 2);
 int tool_error(const char *fmt, ...) RP_PRINTF(1, 2);
 int tool_absent(const char *fmt, ...) RP_PRINTF(1, 2);

@@ -65,5 +65,6 @@ name "help"
 value null
 setting null
 $ reprise help config --json
+{"event":"error","code":2,"message":"help --json knows commands only; leave --json out for 'config'"}
 ! reprise: help --json knows commands only; leave --json out for 'config'
 ? 2

@@ -31,6 +31,18 @@ for path in sys.argv[1:]:
     for key in path.split("."): v = v[key]
     print(path, json.dumps(v))' "$@"
 }
+# failing ARGS...: the exit code of reprise ARGS, where the only error event is the line of standard error.
+failing() {
+    reprise "$@" >events.out 2>events.err </dev/null
+    python3 -c '
+import json, sys
+lines = [json.loads(line) for line in open("events.out")]
+errors = [o for o in lines if o["event"] == "error"]
+code, line = int(sys.argv[1]), open("events.err").read()
+assert len(errors) == 1 and lines[-1] is errors[0], lines
+assert errors[0] == {"event": "error", "code": code, "message": line[len("reprise: "):-1]}, (errors[0], line)
+print(code)' $?
+}
 # same "ARGS" "ARGS"...: run with each of them writes the same tokens.
 same() {
     local first got args
@@ -40,7 +52,7 @@ same() {
         [ "$got" = "$first" ] || echo "differs: $args: $got, not $first"
     done
 }
-export -f reprise events field same
+export -f reprise events field failing same
 
 # run_transcript FILE: prints what FILE should be.
 run_transcript() {

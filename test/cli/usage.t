@@ -131,3 +131,47 @@ $ reprise opt graph.ir --passes dce,,dce
 $ reprise help rum
 ! reprise: no help on 'rum'; the nearest is run
 ? 2
+
+# With --json the same line is an event, whichever command fails and wherever the flag stands.
+$ failing --json
+2
+$ failing frobnicate --json
+2
+$ failing run --json
+2
+$ failing run --json synthetic:tiny hi --max-tokns 3
+2
+$ failing run synthetic:tiny hi -cc.levle=3 --json=yes
+2
+$ failing run synthetic:tiny --prompt-ids 1,999 --json
+2
+$ failing run nofile.gguf hi --json
+1
+$ failing run synthetic:tiny hi --device cuda --json
+3
+$ failing score synthetic:tiny --json
+2
+$ failing eval nofile.ir --json
+1
+$ failing compile synthetic:tinny --json
+2
+$ failing explain synthetic:tinny --json
+2
+$ failing cache lss --json
+2
+$ failing opt graph.ir --stage kernel --json
+2
+$ failing serve synthetic:tiny --json
+3
+$ failing help nothing --json
+2
+$ REPRISE_CC=/nonexistent/cc failing doctor --json
+1
+$ reprise run synthetic:tiny --prompt --json --frob 2>/dev/null
+? 2
+$ reprise run synthetic:tiny --max_tokens --json 2>/dev/null
+? 2
+$ reprise run --json --json=off 2>/dev/null
+? 2
+$ reprise run -- synthetic:tiny a b --json 2>/dev/null
+? 2
