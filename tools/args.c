@@ -18,28 +18,33 @@ const tool_flag_info tool_flags[TOOL_FLAG_COUNT_] = {
 
 /* --- nearest names --------------------------------------------------------------- */
 
-/* Levenshtein distance of names up to 63 characters. */
+enum { LONGEST = 63 };
+
+/* Edit distance of names up to LONGEST characters; two neighbours that changed places count once. */
 static size_t distance(const char *a, const char *b) {
-    size_t row[64], n = strlen(b);
-    if (n > 63 || strlen(a) > 63) return 64;
-    for (size_t j = 0; j <= n; j++) row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
+    size_t rows[3][LONGEST + 1], na = strlen(a), nb = strlen(b);
+    if (na > LONGEST || nb > LONGEST) return LONGEST + 1;
+    for (size_t j = 0; j <= nb; j++) rows[0][j] = j;
+    for (size_t i = 1; i <= na; i++) {
+        size_t *row = rows[i % 3], *up = rows[(i - 1) % 3], *up2 = rows[(i + 1) % 3];
         row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t up = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
-            if (up + 1 < best) best = up + 1;
+        for (size_t j = 1; j <= nb; j++) {
+            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < best) best = up[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
             row[j] = best;
-            diagonal = up;
         }
     }
-    return row[n];
+    return rows[na % 3][nb];
 }
 
+/* One slip a word, two in a long one: what is further away was not misspelt, it is something else. */
 const char *tool_nearest(const char *z, const char *(*name_at)(size_t i), size_t n) {
     const char *best = NULL;
-    size_t least = 1 + strlen(z) / 3;
+    size_t len = strlen(z), least = len < 3 ? 0 : len < 8 ? 1 : len / 4;
     for (size_t i = 0; i < n; i++) {
         size_t d = distance(z, name_at(i));
         if (d > least || (best && d == least)) continue;

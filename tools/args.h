@@ -81,7 +81,7 @@ bool tool_real(const tool_args *a, tool_flag f, double min, double max, double d
 /* The configuration, now the caller's, with the command's default -O2 filled in; NULL after printing why not. */
 rp_compilation_config *tool_take_config(tool_args *a, rp_status *st);
 
-/* The nearest of n names, NULL when none is near. */
+/* The name of n that z is a slip of, NULL when none is that near. */
 const char *tool_nearest(const char *z, const char *(*name_at)(size_t i), size_t n);
 
 #endif
