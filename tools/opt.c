@@ -6,6 +6,21 @@
 #include "tools/commands.h"
 #include "tools/graph.h"
 
+static const char *const stages[] = {"graph", "fusion", "kir", "c", "cuda", "plan"};
+enum { N_STAGES = sizeof stages / sizeof *stages };
+
+static const char *stage_at(size_t i) {
+    return stages[i];
+}
+
+static int check_stage(const char *stage) {
+    for (size_t i = 0; i < N_STAGES; i++)
+        if (strcasecmp(stage, stages[i]) == 0) return 0;
+    const char *near = tool_nearest(stage, stage_at, N_STAGES);
+    return tool_usage("--stage=%s: expected graph, fusion, kir, c, cuda or plan%s%s", stage,
+                      near ? "; the nearest is " : "", near ? near : "");
+}
+
 static rp_status stage_text(const tool_args *a, const rp_graph *g, const char *stage, char **out,
                             rp_error *err) {
     const char *passes = tool_get(a, TOOL_FLAG_PASSES);
@@ -26,6 +41,7 @@ int tool_opt(tool_args *a) {
     rp_error err = {0};
     int rc = 0;
     if (!stage) stage = "graph";
+    if ((rc = check_stage(stage))) return rc;
     if (strcasecmp(stage, "graph") != 0 && tool_get(a, TOOL_FLAG_PASSES))
         return tool_usage("--passes goes with --stage graph; the other stages run all passes");
     rp_graph *g = tool_read_graph(a->pos[0], &rc);

@@ -41,6 +41,15 @@ $ reprise run synthetic:tiny --prompt-ids ""
 $ reprise run synthetic:tiny hi --max-tokns 3
 ! reprise: unknown flag --max-tokns; the nearest is --max-tokens
 ? 2
+$ reprise run synthetic:tiny hi --sede 3
+! reprise: unknown flag --sede; the nearest is --seed
+? 2
+$ reprise run synthetic:tiny hi --bogus
+! reprise: unknown flag --bogus; see reprise help run
+? 2
+$ reprise run synthetic:tiny hi --max-length 3
+! reprise: unknown flag --max-length; see reprise help run
+? 2
 $ reprise run synthetic:tiny hi --wxyz
 ! reprise: unknown flag --wxyz; see reprise help run
 ? 2
@@ -120,7 +129,10 @@ $ reprise opt graph.ir --passes dce --stage c
 ! reprise: --passes goes with --stage graph; the other stages run all passes
 ? 2
 $ reprise opt graph.ir --stage kernel
-! reprise: unknown stage 'kernel'; known are fusion, kir, c, cuda and plan
+! reprise: --stage=kernel: expected graph, fusion, kir, c, cuda or plan
+? 2
+$ reprise opt graph.ir --stage fusoin
+! reprise: --stage=fusoin: expected graph, fusion, kir, c, cuda or plan; the nearest is fusion
 ? 2
 $ reprise opt graph.ir --passes dec
 ! reprise: no pass dec; nearest: dce
