@@ -1,6 +1,6 @@
 /* The wrapper on a real device: replay equals eager, one key for both, addresses checked or copied,
  * sealing, and nothing left behind by a failed capture. */
-#include "support/check.h"
+#include "support/heard.h"
 
 #include "base/alloc.h"
 #include "graph/wrapper.h"
@@ -392,8 +392,41 @@ static void steps_count_their_reasons(void **state) {
     assert_non_null(strstr(err.text, "no head graph"));
 }
 
+static void captures_and_slow_steps_are_heard(void **state) {
+    (void)state;
+    fixture f;
+    rp_error err = {0};
+    base_buf heard;
+    rp_dispatch piece = step_of(RP_CUDAGRAPH_PIECEWISE, 4), odd = step_of(RP_CUDAGRAPH_NONE, 5);
+    open_fixture(&f, CONFIG_SEALED_WARN, &plain);
+    heard_start(&heard, "bytecode,perf_hints");
+    for (int i = 0; i < 2; i++) /* said at the capture, not at replays */
+        CHECK_OK(graph_wrapper_call(f.w, &piece, NULL, 0, &err), &err);
+    odd.reason = "more tokens than the largest graph (4)";
+    piece.num_tokens = piece.num_reqs = 2;
+    for (int i = 0; i < 2; i++) { /* once each */
+        CHECK_OK(graph_state_step(&f.state, &odd, &err), &err);
+        CHECK_OK(graph_state_step(&f.state, &piece, &err), &err);
+    }
+    piece.num_tokens = piece.num_reqs = 4; /* as captured */
+    CHECK_OK(graph_state_step(&f.state, &piece, &err), &err);
+    CHECK_HEARD(&heard, "[bytecode]    0 LAUNCH double items 4 grain 1, barrier\n");
+    char *hints = strstr(heard.data, "[perf_hints]");
+    assert_string_equal(
+        hints, "[perf_hints] prefill or mixed step runs kernel by kernel, not as a graph: more "
+               "tokens than the largest graph (4)\n"
+               "[perf_hints] decode step of 2 tokens is padded by 2 rows to the captured size 4; "
+               "add the size to cudagraph_capture_sizes\n");
+    *hints = 0;
+    assert_ptr_equal(strstr(heard.data, "REPLAY LIST"), heard.data + 11);
+    assert_null(strstr(heard.data + 12, "REPLAY LIST"));
+    heard_done(&heard);
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(captures_and_slow_steps_are_heard),
         cmocka_unit_test(replay_equals_eager_and_counts),
         cmocka_unit_test(replay_does_not_allocate),
         cmocka_unit_test(input_at_a_new_address_is_named),

@@ -1,0 +1,209 @@
+/* The dumped stages: names sort in the order of the stages, texts read back as they are, and the channels say the same. */
+#include "support/heard.h"
+#include "support/plans.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "compile/dump.h"
+#include "kir/kir.h"
+
+static char folder[] = "/tmp/compile_dump_XXXXXX";
+static const char *const ops[] = {"reprise::attention"};
+static const compile_toolchain none;
+static const compile_options inductor = {.backend = &compile_inductor,
+                                         .isa = GEN_ISA_PORTABLE,
+                                         .splitting_ops = ops,
+                                         .n_splitting_ops = 1,
+                                         .toolchain = &none,
+                                         .passes = true};
+
+static rp_graph *small(uint32_t layers) {
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    const small_llama_options o = {.layers = layers, .weights = RP_DTYPE_Q4_1};
+    CHECK_OK(small_llama_new(&o, &g, &err), &err);
+    return g;
+}
+
+static void check_ir(const char *path, const char *text, size_t size) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    char *again = NULL;
+    if (ir_parse(text, size, &g, &err) != RP_OK) fail_msg("%s: %s", path, err.text);
+    CHECK_OK(ir_print_string(g, &again, &err), &err);
+    assert_string_equal(again, text);
+    base_free(again);
+    ir_graph_free(g);
+}
+
+/* A file holds the kernels of a piece one after the other. */
+static uint32_t check_kir(const char *path, const char *text) {
+    uint32_t n = 0;
+    for (const char *at = text; *at; n++) {
+        rp_error err = {0};
+        kir_func *f = NULL;
+        base_buf again;
+        const char *end = strstr(at, "\n}\n");
+        assert_non_null(end);
+        size_t size = (size_t)(end + 3 - at);
+        if (kir_parse(at, size, &f, &err) != RP_OK) fail_msg("%s: %s", path, err.text);
+        base_buf_init(&again, 0);
+        kir_print(f, &again);
+        assert_int_equal(again.len, size);
+        assert_memory_equal(again.data, at, size);
+        base_buf_done(&again);
+        kir_free(f);
+        at += size;
+    }
+    return n;
+}
+
+typedef struct listing {
+    base_buf names;
+    uint32_t kernels;
+    char stage;
+} listing;
+
+static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err) {
+    listing *l = user;
+    char path[300], *text = NULL;
+    size_t size = 0, n = strlen(name);
+    (void)is_dir;
+    assert_true(name[0] >= l->stage);
+    l->stage = name[0];
+    base_buf_printf(&l->names, "%s\n", name);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    RP_TRY(base_file_read(path, 1 << 24, &text, &size, err));
+    assert_true(size > 0);
+    if (strcmp(name + n - 3, ".ir") == 0) check_ir(path, text, size);
+    if (n > 4 && strcmp(name + n - 4, ".kir") == 0) l->kernels += check_kir(path, text);
+    base_free(text);
+    return RP_OK;
+}
+
+static void every_stage_reads_back(void **state) {
+    rp_error err = {0};
+    listing l = {0};
+    rp_graph *g = small(3);
+    plan *p = NULL;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    base_buf_init(&l.names, 0);
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, folder, &err), &err);
+    p = plan_of(trace_graph_ir(g));
+    CHECK_OK(compile_dump_plan(p, folder, &err), &err);
+    CHECK_OK(base_dir_list(folder, visit, &l, &err), &err);
+    /* Pieces 2 and 4 are equal, and so are the attentions 1, 3 and 5. */
+    static const char *const want[] = {"0_traced.small.ir\n1_split.small.submod_000.ir\n"
+                                       "1_split.small.submod_001.ir\n1_split.small.submod_002.ir\n"
+                                       "1_split.small.submod_006.ir\n1_split.small.txt\n2_pass.",
+                                       "2_pass.small.submod_006.4_dce.ir\n3_fusion.",
+                                       "3_fusion.small.submod_006.txt\n4_kernels.small.submod_000",
+                                       "4_kernels.small.submod_006.kir\n5_source.",
+                                       "5_source.small.submod_006.c\n6_plan.small.txt\n"};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) CHECK_HEARD(&l.names, want[i]);
+    assert_true(l.kernels >= 6);
+    base_buf_done(&l.names);
+    CHECK_OK(base_path_remove(folder, &err), &err);
+    plan_free(p);
+    rp_graph_free(g);
+}
+
+static uint32_t count(const char *text, const char *what) {
+    uint32_t n = 0;
+    for (const char *p = text; (p = strstr(p, what)); p++) n++;
+    return n;
+}
+
+/* Every generated kernel has its own text, whole and no more. */
+static void kernels_are_told_apart(void **state) {
+    rp_error err = {0};
+    base_buf heard;
+    rp_graph *g = small(2);
+    compile_stats stats = {0};
+    plan *p = NULL;
+    (void)state;
+    const rp_compiler lowering = lowers_only();
+    compile_options o = inductor;
+    o.backend = &lowering;
+    CHECK_OK(compile_graph(trace_graph_ir(g), &o, &p, &stats, &err), &err);
+    heard_start(&heard, "kernel_code");
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, NULL, &err), &err);
+    assert_int_equal(count(heard.data, " of submod_"), stats.kernels);
+    assert_int_equal(count(heard.data, "[kernel_code] void "), stats.kernels);
+    heard_done(&heard);
+    plan_free(p);
+    rp_graph_free(g);
+}
+
+static void pieces_and_schedule_are_heard(void **state) {
+    rp_error err = {0};
+    base_buf heard;
+    rp_graph *g = small(3);
+    plan *p = plan_of(trace_graph_ir(g));
+    (void)state;
+    heard_start(&heard, "graph,schedule,dynamo");
+    compile_log_step(trace_graph_ir(g), &inductor, false);
+    CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, NULL, &err), &err);
+    CHECK_OK(compile_dump_plan(p, NULL, &err), &err);
+    CHECK_HEARD(&heard, "[dynamo] Step 2: calling compiler function inductor for small\n");
+    CHECK_HEARD(&heard, "[graph] ===== small: 7 pieces, 4 compiled, 3 distinct =====\n");
+    CHECK_HEARD(&heard, "[graph] submod_4, graph 2, same as submod_2\n");
+    CHECK_HEARD(&heard, "[schedule] schedule of small: 7 pieces, ");
+    CHECK_HEARD(&heard, "[schedule] submod_4, graph 2, same as submod_2, launches ");
+    CHECK_HEARD(&heard, " bytes at the largest sizes\n");
+    CHECK_HEARD(&heard, ", reuses %");
+    heard_done(&heard);
+    plan_free(p);
+    rp_graph_free(g);
+}
+
+static void a_folder_is_made_below_the_path(void **state) {
+    rp_error err = {0};
+    char dir[] = "/tmp/compile_dump_XXXXXX", want[64], *got = NULL;
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    rp_compilation_config *c = rp_config_new();
+    CHECK_OK(compile_dump_dir(c, &got, &err), &err);
+    assert_null(got);
+    (void)snprintf(want, sizeof want, "debug_dump_path=%s/a/b", dir);
+    CHECK_OK(rp_config_set(c, want, &err), &err);
+    CHECK_OK(compile_dump_dir(c, &got, &err), &err);
+    (void)snprintf(want, sizeof want, "%s/a/b/rank_0", dir);
+    assert_string_equal(got, want);
+    assert_true(base_file_exists(want));
+    base_free(got);
+    rp_config_free(c);
+    CHECK_OK(base_path_remove(dir, &err), &err);
+}
+
+static void failed_allocations_leave_nothing(void **state) {
+    rp_graph *g = small(1);
+    char dir[] = "/tmp/compile_dump_XXXXXX";
+    rp_error e0 = {0};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    size_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        rp_error err = {0};
+        rp_status st = compile_dump_stages(trace_graph_ir(g), &inductor, dir, &err);
+        if (st != RP_OK && st != RP_NOMEM)
+            fail_msg("allocation %llu: %s: %s", (unsigned long long)n, rp_status_name(st),
+                     err.text);
+        assert_int_equal(base_live(), live);
+        if (n > 400) n += 37; /* a sample of the rest */
+    }
+    CHECK_OK(base_path_remove(dir, &e0), &e0);
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_stage_reads_back),
+        cmocka_unit_test(kernels_are_told_apart),
+        cmocka_unit_test(pieces_and_schedule_are_heard),
+        cmocka_unit_test(a_folder_is_made_below_the_path),
+        cmocka_unit_test(failed_allocations_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* What a trace says on its channels, finished or refused, and that refusals are counted. */
+#include "support/heard.h"
+
+#include "reprise/tensor.h"
+#include "trace/trace.h"
+
+static rp_shape shape2(rp_dim a, rp_dim b) {
+    return (rp_shape){.rank = 2, .dim = {a, b}};
+}
+
+static void a_finished_trace_shows_itself(void **state) {
+    rp_error err = {0};
+    base_buf heard;
+    (void)state;
+    uint64_t traces = trace_count(), breaks = trace_breaks();
+    heard_start(&heard, "dynamo,graph,guards,dynamic,graph_breaks");
+    rp_graph *g = rp_graph_new("mine");
+    rp_dim T = rp_symbol(g, "T", 2, 9);
+    (void)rp_symbol(g, "T", 2, 9); /* no second symbol */
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape2(T, 8)), y = rp_exp(x);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_HEARD(&heard, "[dynamo] Step 1: start tracing mine\n"
+                        "[dynamic] create_symbol T in [2, 9] for mine\n"
+                        "[dynamo] Step 1: done tracing mine (2 nodes, 1 outputs, 1 symbols, ");
+    CHECK_HEARD(&heard, "[graph] TRACED GRAPH\n[graph] ===== mine =====\n[graph] graph @mine(");
+    CHECK_HEARD(&heard, "[guards] GUARDS of mine:\n[guards] - 2 <= T <= 9\n"
+                        "[guards] - tensor 'x' (input): f32[T,8]\n");
+    assert_int_equal(trace_count(), traces + 1);
+    assert_int_equal(trace_breaks(), breaks);
+    rp_graph_free(g);
+    heard_done(&heard);
+}
+
+static void a_refused_trace_is_a_break(void **state) {
+    rp_error err = {0};
+    base_buf heard;
+    (void)state;
+    uint64_t traces = trace_count(), breaks = trace_breaks();
+    heard_start(&heard, "graph_breaks,dynamo");
+    rp_graph *g = rp_graph_new("half");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape2(rp_symbol(g, "T", 1, 9), 8));
+    /* The mean over T needs its value. */
+    rp_tensor y = rp_mean(rp_exp(x), 0, true);
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    CHECK_HEARD(&heard, "[graph_breaks] Graph break in user code at op 2 of half\n"
+                        "[graph_breaks] Reason: mean: axis 0 of rank 2 has no known size\n"
+                        "[dynamo] Step 1: tracing half was refused\n");
+    assert_int_equal(trace_count(), traces);
+    assert_int_equal(trace_breaks(), breaks + 1);
+    rp_graph_free(g);
+    heard_done(&heard);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_finished_trace_shows_itself),
+        cmocka_unit_test(a_refused_trace_is_a_break),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
