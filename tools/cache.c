@@ -181,7 +181,7 @@ int tool_cache(tool_args *a) {
     rp_status st = rp_cache_open(dir, &c, &err);
     free(dir);
     if (st != RP_OK) return tool_fail(st, &err);
-    if (rp_cache_off_reason(c) && verb != DIR_) {
+    if (rp_cache_off_reason(c) && verb != DIR_ && verb != IMPORT) {
         int rc = tool_error("the cache is not usable: %s", rp_cache_off_reason(c));
         rp_cache_close(c);
         return rc;

@@ -10,11 +10,12 @@ extern "C" {
 
 typedef struct rp_cache rp_cache;
 
-/* dir NULL: $REPRISE_CACHE_DIR, $XDG_CACHE_HOME/reprise, ~/.cache/reprise. */
+/* dir NULL: $REPRISE_CACHE_DIR, $XDG_CACHE_HOME/reprise, ~/.cache/reprise. A folder that does not exist is made by
+ * rp_cache_import alone; the others are RP_NOT_FOUND until then. */
 RP_API rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) RP_MUST_USE;
 RP_API void rp_cache_close(rp_cache *c);
 RP_API const char *rp_cache_dir(const rp_cache *c);
-/* Why the folder is not used (not writable, owned by another...), NULL when it is. */
+/* Why the folder is not used (not there, not writable, owned by another...), NULL when it is. */
 RP_API const char *rp_cache_off_reason(const rp_cache *c);
 
 typedef struct rp_cache_entry {

@@ -1,5 +1,9 @@
-/* The cache as its owner sees it: a thin layer over the store. */
+/* The cache as its owner sees it: a thin layer over the store. Looking at a folder does not make it. */
 #include "reprise/cache.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
 
 #include "api/api.h"
 #include "base/alloc.h"
@@ -9,33 +13,47 @@
 #include "model/resolve.h"
 
 struct rp_cache {
-    cache_store *store;
+    cache_store *store; /* NULL while there is no folder */
+    char *dir;
+    char missing[400];
 };
 
 rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) {
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
+    rp_status st;
+    struct stat info;
     rp_cache *c = base_alloc(sizeof *c);
     if (!c) return rp_fail(err, RP_NOMEM, "cache handle");
-    rp_status st = cache_store_open(dir && *dir ? dir : NULL, &c->store, err);
-    if (st == RP_OK)
-        *out = c;
+    RP_TRY_OUT(cache_default_dir(dir, &c->dir, err));
+    if (stat(c->dir, &info) != 0 && errno == ENOENT)
+        (void)snprintf(c->missing, sizeof c->missing,
+                       "there is no folder %.300s; the first run or compile makes it", c->dir);
     else
-        base_free(c);
+        RP_TRY_OUT(cache_store_open(c->dir, &c->store, err));
+    *out = c;
+    c = NULL;
+out:
+    rp_cache_close(c);
     return st;
 }
 
 void rp_cache_close(rp_cache *c) {
     if (!c) return;
     cache_store_close(c->store);
+    base_free(c->dir);
     base_free(c);
 }
 
 const char *rp_cache_dir(const rp_cache *c) {
-    return cache_store_dir(c->store);
+    return c->dir;
 }
 
 const char *rp_cache_off_reason(const rp_cache *c) {
-    return cache_store_off_reason(c->store);
+    return c->store ? cache_store_off_reason(c->store) : c->missing;
+}
+
+static rp_status must_exist(const rp_cache *c, rp_error *err) {
+    return c->store ? RP_OK : rp_fail(err, RP_NOT_FOUND, "%s", c->missing);
 }
 
 /* --- list ------------------------------------------------------------------- */
@@ -57,6 +75,7 @@ rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const r
     rp_error local = {0};
     visit v = {fn, user};
     if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
+    RP_TRY(must_exist(c, err));
     rp_status st = cache_list(c->store, verify, visit_entry, &v, &local);
     if (st == RP_OK || st == RP_CANCELLED) return RP_OK;
     return rp_fail(err, st, "%s", local.text);
@@ -91,6 +110,7 @@ rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *co
                     : rp_fail(err, RP_NOMEM, "configuration");
         goto out;
     }
+    RP_TRY_OUT(must_exist(c, err));
     model_resolve_options r = {.cache_dir = cache_store_dir(c->store), .offline = true};
     RP_TRY_OUT(model_resolve(model, &r, &source, err));
     RP_TRY_OUT(why(c, source, config, &b, err));
@@ -107,6 +127,7 @@ out:
 
 static rp_status refuse_off(const rp_cache *c, rp_error *err) {
     if (!c) return rp_fail(err, RP_INVALID, "cache is NULL");
+    RP_TRY(must_exist(c, err));
     const char *off = cache_store_off_reason(c->store);
     return off ? rp_fail(err, RP_IO, "the cache is off: %s", off) : RP_OK;
 }
@@ -135,8 +156,9 @@ rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, ui
 rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
                           rp_error *err) {
     cache_bundle_info i = {0};
+    if (!c || !path) return rp_fail(err, RP_INVALID, "cache and path must be given");
+    if (!c->store) RP_TRY(cache_store_open(c->dir, &c->store, err));
     RP_TRY(refuse_off(c, err));
-    if (!path) return rp_fail(err, RP_INVALID, "path is NULL");
     RP_TRY(cache_import(c->store, path, &i, err));
     if (out_files) *out_files = i.n_files;
     if (out_bytes) *out_bytes = i.n_bytes;

@@ -1,7 +1,20 @@
 # A folder of its own: filled, listed, explained, damaged, moved.
 $ reprise cache dir --cache-dir own
 own
-$ reprise cache ls --cache-dir own --quiet
+$ for c in ls verify "why synthetic:tiny" "prune --max-bytes 0" "export x"; do reprise cache $c --cache-dir own; echo $?; done; ls -d own
+1
+1
+1
+1
+1
+! reprise: the cache is not usable: there is no folder own; the first run or compile makes it
+! reprise: the cache is not usable: there is no folder own; the first run or compile makes it
+! reprise: the cache is not usable: there is no folder own; the first run or compile makes it
+! reprise: the cache is not usable: there is no folder own; the first run or compile makes it
+! reprise: the cache is not usable: there is no folder own; the first run or compile makes it
+! ls: cannot access 'own': No such file or directory
+? 2
+$ mkdir own; reprise cache ls --cache-dir own --quiet
 $ reprise cache why synthetic:tiny --cache-dir own
 no plan is stored
 $ reprise compile synthetic:tiny --cache-dir own --json | field traces pieces.total pieces.compiled
@@ -18,6 +31,9 @@ $ reprise cache why synthetic:tiny --cache-dir own | sed 's/plan [0-9a-f]*/plan 
 plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'level "3" -> "0"'
 level "3" -> "0"
+$ reprise cache why synthetic:tiny -cc.cudagraph_mode=NONE --cache-dir own | grep -o 'cudagraph_mode.*->.*NONE"'; reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'splitting_ops [^;]*'
+cudagraph_mode "FULL_AND_PIECEWISE" -> "NONE"
+splitting_ops ["aiter.unified_attention_with_output","aiter.mla_attention"] -> []
 $ reprise cache export own.bundle --cache-dir own | sed 's/[0-9]\+/N/g'
 N files, N bytes exported
 $ reprise cache import own.bundle --cache-dir other | sed 's/[0-9]\+/N/g'
