@@ -131,6 +131,17 @@ static void why_names_what_differs(void **state) {
     assert_non_null(strstr(line[1 + !swapped], "rows (none) -> \"8\"; sources \"12\" -> (none)"));
     assert_non_null(
         strstr(line[1 + swapped], "numerics \"default\" -> \"exact\"; isa \"avx2\" -> \"avx512\""));
+    /* Among those of one arch, and of one that nothing stored has. */
+    cache_key *other = KEY("arch", "gpt2", "numerics", "exact", "isa", "avx512", "rows", "8");
+    base_buf_clear(&out);
+    CHECK_OK(cache_why_same(s, k, "arch", &out, &err), &err);
+    assert_memory_equal(out.data + 38, " 1 of 4 factors differ: numerics", 30);
+    base_buf_clear(&out);
+    CHECK_OK(cache_why_same(s, other, "arch", &out, &err), &err);
+    assert_int_equal(out.len, 0);
+    CHECK_OK(cache_why_same(s, k, "sources", &out, &err), &err);
+    assert_int_equal(out.len, 0); /* not a factor of k */
+    cache_key_free(other);
     store_plan(s, k);
     k = KEY("arch", "llama", "numerics", "exact", "isa", "avx512", "rows", "8");
     base_buf_clear(&out);

@@ -1,0 +1,101 @@
+#!/bin/bash
+# What docs/logs.md shows is what the command prints: every ```console block is run line by line, in a cache folder of
+# its own. Times, sizes in MiB, keys and paths of this run are masked on both sides. BLESS=1 rewrites the blocks.
+# Then the folder of debug_dump_path: all stages are there, `reprise opt` gives every graph back, and the source is
+# that of the code which was compiled.
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+export REPRISE=${REPRISE:-$root/build/reprise}
+[ -x "$REPRISE" ] || { echo "FAIL docs: there is no $REPRISE"; exit 1; }
+tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
+export LC_ALL=C
+unset REPRISE_LOGS REPRISE_ISA REPRISE_CC REPRISE_DEBUG REPRISE_DEBUG_DUMP_PATH
+mkdir -p "$tmp/work" && cd "$tmp/work" || exit 1
+pass() { echo "PASS $1"; }
+fail() { echo "FAIL $1: $2"; }
+
+cat >blocks.py <<'PY'
+import os, re, subprocess, sys
+doc, bin_dir, bless = sys.argv[1], sys.argv[2], os.environ.get("BLESS")
+env = dict(os.environ, PATH=bin_dir + ":" + os.environ["PATH"])
+MASKS = [(r"\b[0-9a-f]{32}\b", "KEY"), (r"[0-9]+(\.[0-9]+)? (ms|secs|s|MiB)\b", r"N \2"), (r"0x[0-9a-f]+", "0xN"),
+         (r"(model|head)  *[0-9.]+e?-?[0-9]*x", r"\1 Nx")]
+def mask(lines):
+    for a, b in MASKS: lines = [re.sub(a, b, l) for l in lines]
+    return lines
+def run(block, cache):
+    out = []
+    for cmd in [l for l in block if l.startswith("$ ")]:
+        p = subprocess.run(["bash", "-c", cmd[2:]], env=dict(env, REPRISE_CACHE_DIR=cache), text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        out += [cmd] + p.stdout.splitlines()
+    return out
+text = open(doc).read().split("\n")
+new, i, n, bad = [], 0, 0, 0
+while i < len(text):
+    new.append(text[i])
+    i += 1
+    if new[-1] != "```console": continue
+    end = text.index("```", i)
+    want, n = text[i:end], n + 1
+    got = run(want, os.path.abspath(f"cache{n}"))
+    if mask(got) == mask(want): new += want
+    else:
+        bad += 1
+        new += got
+        if not bless:
+            import difflib
+            print(*difflib.unified_diff(mask(want), mask(got), "docs", "printed", lineterm=""), sep="\n")
+    i = end
+if bad and bless:
+    open(doc, "w").write("\n".join(new))
+    bad = 0
+sys.exit(1 if bad or not n else 0)
+PY
+mkdir -p bin && ln -sf "$REPRISE" bin/reprise
+python3 blocks.py "$root/docs/logs.md" "$PWD/bin" && pass docs_logs ||
+    fail docs_logs "a block of docs/logs.md is not what is printed; BLESS=1 rewrites it"
+
+# Every channel of the table has a section there.
+missing=
+for name in $(sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)",.*/\1/p' "$root/include/reprise/log.h"); do
+    grep -q "^### .*\`$name\`" "$root/docs/logs.md" || missing+=" $name"
+done
+[ -z "$missing" ] && pass docs_channels || fail docs_channels "docs/logs.md has no section for$missing"
+
+# --- the dump of a whole model -----------------------------------------------------------
+export REPRISE_CACHE_DIR=$PWD/cache
+set -- "$REPRISE" compile synthetic:tiny,layers=3 --isa portable -cc.compile_cache_save_format=unpacked
+"$@" --quiet || fail dump "compiling without a dump"
+"$@" -cc.debug_dump_path=d --json >out 2>&1
+grep -q '"traces":2,"compiles":0' out && pass dump_traces_again ||
+    fail dump_traces_again "not 2 traces and 0 compiles: $(grep -o '"traces":[^{]*"kernels"' out)"
+want="0_traced.head.ir 0_traced.model.ir 1_split.head.submod_000.ir 1_split.head.txt"
+for p in 0 1 2 6; do want+=" 1_split.model.submod_00$p.ir"; done
+want+=" 1_split.model.txt"
+for p in head.submod_000 model.submod_00{0,1,2,6}; do
+    for s in 1_fold 2_simplify 3_cse 4_dce; do want+=" 2_pass.$p.$s.ir"; done
+done
+for p in head.submod_000 model.submod_00{0,1,2,6}; do want+=" 3_fusion.$p.txt"; done
+for p in head.submod_000 model.submod_00{0,2,6}; do want+=" 4_kernels.$p.kir"; done
+for p in head.submod_000 model.submod_00{0,1,2,6}; do want+=" 5_source.$p.c"; done
+want+=" 6_plan.head.txt 6_plan.model.txt"
+[ "$(ls d/rank_0 | xargs)" = "$want" ] && pass dump_files ||
+    fail dump_files "$(diff <(tr ' ' '\n' <<<"$want") <(ls d/rank_0) | grep '[<>]' | xargs)"
+
+differs=
+for f in d/rank_0/*.ir; do "$REPRISE" opt --passes none "$f" | cmp -s - "$f" || differs+=" ${f##*/}"; done
+[ -z "$differs" ] && pass dump_reads_back || fail dump_reads_back "reprise opt changes$differs"
+
+# What was compiled, kept beside the code, is what the dump shows.
+lost=
+for f in cache/plans/*/piece.c; do
+    for g in d/rank_0/5_source.*; do cmp -s "$f" "$g" && continue 2; done
+    lost+=" $f"
+done
+[ -z "$lost" ] && [ "$(ls cache/plans/*/piece.c | wc -l)" -ge 4 ] && pass dump_is_what_ran ||
+    fail dump_is_what_ran "no dumped source equals $lost"
+
+# REPRISE_DEBUG=1 needs no path.
+REPRISE_DEBUG=1 "$REPRISE" compile synthetic:tiny --isa portable -cc.backend=eager --quiet
+[ -f reprise_debug/run-*/rank_0/0_traced.model.ir ] && pass debug || fail debug "no reprise_debug/run-PID/rank_0"
