@@ -14,6 +14,27 @@ fail() { echo "FAIL $1: $2"; bad=1; }
 number() { tail -n 1 | grep -o "\"$1\":[0-9]*" | head -n 1 | grep -o '[0-9]*$'; }
 tokens() { tail -n 1 | grep -o '"output_ids":\[[0-9,]*\]'; }
 
+# on_terminal COMMAND...: its stderr is a pseudo-terminal, whose text goes to $tmp/terminal; stdout is stdout.
+has_terminal=$(type -P script)
+on_terminal() {
+    [ -n "$has_terminal" ] || { "$@"; return; }
+    local line
+    printf -v line '%q ' "$@"
+    SHELL=/bin/bash script -qec "$line >$(printf %q "$tmp/stdout")" "$tmp/terminal" >/dev/null || return
+    cat "$tmp/stdout"
+}
+
+# The bars that $tmp/terminal shows: in order, each from its start, drawn over one line that ends up empty.
+bars() { # NAME
+    local seen
+    [ -n "$has_terminal" ] || { echo "SKIP $1: no script(1), so no terminal"; return; }
+    seen=$(grep -aoE '(compiling|packing|capturing) +\[#* *\] [0-9.]+ of [0-9.]+' "$tmp/terminal")
+    [ "$(awk '{ print $1 }' <<<"$seen" | uniq | xargs)" = "compiling packing capturing" ] ||
+        { fail "$1" "drawn: $(tr '\n' ';' <<<"$seen")"; return; }
+    grep -aqP ' of [0-9.]+( MB)?\x1b\[K\r\x1b\[K$' "$tmp/terminal" || { fail "$1" "the last bar stays"; return; }
+    pass "$1"
+}
+
 # run DIR ARGS...: bare, with the cache in DIR.
 bare() {
     local dir=$1
@@ -24,8 +45,9 @@ bare() {
 check() { # NAME MODEL
     local name=$1 model=$2 cold warm n
     rm -rf "$tmp/cold" "$tmp/moved"
-    cold=$("$REPRISE" run "$model" "Say hello." --max-tokens 8 --cache-dir "$tmp/cold" --json) ||
+    cold=$(on_terminal "$REPRISE" run "$model" "Say hello." --max-tokens 8 --cache-dir "$tmp/cold" --json) ||
         { fail "$name" "the cold run ended with $?"; return; }
+    bars "bars of a cold start${name#warm after a move}"
     n=$(number compiles <<<"$cold")
     [ "${n:-0}" -gt 0 ] || { fail "$name" "the cold run compiled ${n:-nothing}"; return; }
     mv "$tmp/cold" "$tmp/moved"
