@@ -20,7 +20,7 @@ ALL_SRC  := $(sort $(wildcard $(foreach r,$(ROOMS),src/$(r)/*.c src/$(r)/*/*.c))
 CMD_SRC  := $(filter src/serve/%,$(ALL_SRC)) $(sort $(wildcard tools/*.c))
 LIB_SRC  := $(filter-out $(CMD_SRC),$(ALL_SRC))
 # Files that are carried inside the library as rp_embed_<name>, see src/base/embed.h.
-EMBED    := $(sort $(wildcard src/*/embed/* src/gen/templates/* src/*/*.rules))
+EMBED    := $(sort $(wildcard src/*/embed/* src/*/*.rules))
 # Sources that decide what is compiled: their hash is part of every cache key.
 KEY_SRC  := $(sort $(wildcard include/reprise/*.h) $(foreach r,ir model trace split pass kir gen lower plan \
               compile,$(wildcard src/$(r)/*.* src/$(r)/*/*.*)))
