@@ -3,21 +3,13 @@
  * subnormals, ends of the ranges) meet each other in every op. Guard bytes lie around outputs and states.
  *
  * All ops of one dtype and layout are one graph, so that a few compiler runs cover the grid. */
-#include "support/check.h"
-#include "support/plan_run.h"
+#include "support/both.h"
 
 #include <float.h>
 #include <math.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
-#include "base/file.h"
-
 #define MAX_OUT 96
-
-static compile_toolchain toolchain;
-static cache_store *store;
-static char folder[] = "/tmp/num_ops_XXXXXX";
 
 /* A graph's text as it grows, and the bound of each output. */
 typedef struct grid {
@@ -96,40 +88,19 @@ static void make_special(const ir_graph *g, random_leaves *l) {
 }
 
 static void check(grid *q, bool special) {
-    static const compile_toolchain none;
     rp_error err = {0};
-    ir_graph *g;
-    ir_value *want = base_alloc_array(MAX_OUT, sizeof *want);
-    random_leaves l;
-    plan_run code, eager;
-    plan_run_options o = {.backend = &compile_inductor,
-                          .isa = gen_isa_best(),
-                          .toolchain = &toolchain,
-                          .store = store,
-                          .threads = 2,
-                          .passes = true};
-    plan_run_options e = {
-        .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
+    both b = {0};
     finish(q);
-    if (ir_parse(q->text.data, q->text.len, &g, &err) != RP_OK)
+    if (ir_parse(q->text.data, q->text.len, &b.g, &err) != RP_OK)
         fail_msg("%s\n%s", err.text, q->text.data);
-    CHECK_OK(random_leaves_new(g, 11, &l, &err), &err);
-    if (special) make_special(g, &l);
-    CHECK_OK(ir_eval(g, l.leaf[IR_LEAF_INPUT], l.leaf[IR_LEAF_PARAM], l.leaf[IR_LEAF_STATE],
-                     l.symbols, want, &err),
-             &err);
-    if (plan_run_graph(g, &l, &o, &code, &err) != RP_OK) fail_msg("%s\n%s", err.text, q->text.data);
-    if (plan_run_graph(g, &l, &e, &eager, &err) != RP_OK)
-        fail_msg("%s\n%s", err.text, q->text.data);
-    compare(q, g, &code, want);
-    const char *d = plan_run_differs(g, &code, &eager);
+    CHECK_OK(both_leaves(&b, 11, &err), &err);
+    if (special) make_special(b.g, &b.l);
+    if (both_run(&b, gen_isa_best(), &err) != RP_OK)
+        fail_msg("%s: %s\n%s", b.at, err.text, q->text.data);
+    compare(q, b.g, &b.code, b.want);
+    const char *d = both_differ(&b);
     if (d) fail_msg("compiled and eager differ: %s\n%s", d, q->text.data);
-    for (uint32_t i = 0; i < q->n; i++) ir_value_done(&want[i]);
-    base_free(want);
-    plan_run_done(&code);
-    plan_run_done(&eager);
-    random_leaves_done(&l);
-    ir_graph_free(g);
+    both_done(&b);
     base_buf_done(&q->text);
 }
 
@@ -238,7 +209,7 @@ static void elementwise(const char *type, const struct layout *how) {
 static void elementwise_grid(void **state) {
     static const char *const types[] = {"f32", "f16", "bf16", "i32"};
     (void)state;
-    if (!toolchain.path) SKIP_TEST("no C compiler");
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
     for (size_t t = 0; t < 4; t++)
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
             if (t == 0 || i == 0 || i == 4 + t) elementwise(types[t], &layouts[i]);
@@ -269,7 +240,7 @@ static void reductions(const char *type, const char *shape, int rank) {
 static void reduction_grid(void **state) {
     static const char *const types[] = {"f32", "f16", "bf16", "i32"};
     (void)state;
-    if (!toolchain.path) SKIP_TEST("no C compiler");
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
     for (size_t t = 0; t < 4; t++) {
         if (t < 3) reductions(types[t], "[T,3,70]", 3);
         reductions(types[t], "[T,300]", 2);
@@ -318,28 +289,11 @@ static void products(int64_t k) {
 
 static void product_grid(void **state) {
     (void)state;
-    if (!toolchain.path) SKIP_TEST("no C compiler");
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
     products(32);
     products(160);
     products(7);
     products(75);
-}
-
-static int set_up(void **state) {
-    rp_error err = {0};
-    (void)state;
-    if (!mkdtemp(folder) || compile_toolchain_find(&toolchain, &err) != RP_OK ||
-        cache_store_open(folder, &store, &err) != RP_OK)
-        return -1;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    rp_error err = {0};
-    (void)state;
-    cache_store_close(store);
-    compile_toolchain_done(&toolchain);
-    return base_path_remove(folder, &err) == RP_OK ? 0 : -1;
 }
 
 int main(void) {
@@ -348,5 +302,5 @@ int main(void) {
         cmocka_unit_test(reduction_grid),
         cmocka_unit_test(product_grid),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }

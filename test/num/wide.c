@@ -1,50 +1,21 @@
 /* Graphs that are wide: kernels of many buffers, results that many others share, an op of one's own with as many operands as
  * there may be, each of which must be copied first. Compiled, eager and interpreted. */
-#include "support/check.h"
-#include "support/plan_run.h"
-
-#include "base/alloc.h"
-#include "base/file.h"
+#include "support/both.h"
 
 #define WIDE 90
 #define MOST_OPERANDS 64 /* of a custom op */
 
-static compile_toolchain toolchain;
-static cache_store *store;
-static char folder[] = "/tmp/num_wide_XXXXXX";
-
 static void check(base_buf *text, double bound) {
-    static const compile_toolchain none;
     rp_error err = {0};
-    ir_graph *g;
-    ir_value states[1] = {{0}}, *want = base_alloc_array(2 * WIDE, sizeof *want);
-    random_leaves l;
-    plan_run code, eager;
-    plan_run_options o = {.backend = &compile_inductor,
-                          .isa = gen_isa_best(),
-                          .toolchain = &toolchain,
-                          .store = store,
-                          .threads = 2,
-                          .passes = true};
-    plan_run_options e = {
-        .backend = &compile_eager, .isa = gen_isa_best(), .toolchain = &none, .threads = 1};
-    CHECK_OK(ir_parse(text->data, text->len, &g, &err), &err);
-    CHECK_OK(random_leaves_new(g, 3, &l, &err), &err);
-    CHECK_OK(
-        ir_eval(g, l.leaf[IR_LEAF_INPUT], l.leaf[IR_LEAF_PARAM], states, l.symbols, want, &err),
-        &err);
-    CHECK_OK(plan_run_graph(g, &l, &o, &code, &err), &err);
-    CHECK_OK(plan_run_graph(g, &l, &e, &eager, &err), &err);
-    const char *d = plan_run_is_off(g, &code, want, states, bound);
+    both b = {0};
+    CHECK_OK(ir_parse(text->data, text->len, &b.g, &err), &err);
+    CHECK_OK(both_leaves(&b, 3, &err), &err);
+    CHECK_OK(both_run(&b, gen_isa_best(), &err), &err);
+    const char *d = both_off(&b, bound);
     if (d) fail_msg("compiled: %s", d);
-    d = plan_run_differs(g, &code, &eager);
+    d = both_differ(&b);
     if (d) fail_msg("compiled and eager: %s", d);
-    for (uint32_t i = 0; i < ir_output_count(g); i++) ir_value_done(&want[i]);
-    base_free(want);
-    plan_run_done(&code);
-    plan_run_done(&eager);
-    random_leaves_done(&l);
-    ir_graph_free(g);
+    both_done(&b);
     base_buf_done(text);
 }
 
@@ -60,7 +31,7 @@ static void list(base_buf *b, const char *prefix, int n) {
 static void every_partial_sum_is_returned(void **state) {
     base_buf b;
     (void)state;
-    if (!toolchain.path) SKIP_TEST("no C compiler");
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
     begin(&b);
     for (int i = 0; i < WIDE; i++) {
         base_buf_printf(&b, "  %%w%d = param @w%d : f32[8]\n", i, i);
@@ -78,7 +49,7 @@ static void every_partial_sum_is_returned(void **state) {
 static void many_parts_are_joined(void **state) {
     base_buf b;
     (void)state;
-    if (!toolchain.path) SKIP_TEST("no C compiler");
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
     begin(&b);
     for (int i = 0; i < WIDE; i++)
         base_buf_printf(
@@ -111,7 +82,7 @@ static void operands_are_copied(void **state) {
     rp_error err = {0};
     base_buf b;
     (void)state;
-    if (!toolchain.path) SKIP_TEST("no C compiler");
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
     CHECK_OK(rp_op_register(&d, &err), &err);
     begin(&b);
     base_buf_puts(&b, "  %s = slice %x {axis=1, start=2, stop=7}\n  %p = slice %x {axis=1, "
@@ -122,28 +93,11 @@ static void operands_are_copied(void **state) {
     check(&b, 1e-3);
 }
 
-static int set_up(void **state) {
-    rp_error err = {0};
-    (void)state;
-    if (!mkdtemp(folder) || compile_toolchain_find(&toolchain, &err) != RP_OK ||
-        cache_store_open(folder, &store, &err) != RP_OK)
-        return -1;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    rp_error err = {0};
-    (void)state;
-    cache_store_close(store);
-    compile_toolchain_done(&toolchain);
-    return base_path_remove(folder, &err) == RP_OK ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_partial_sum_is_returned),
         cmocka_unit_test(many_parts_are_joined),
         cmocka_unit_test(operands_are_copied),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }

@@ -1,0 +1,93 @@
+/* One graph three ways: interpreted, compiled and eager. What the programs of test/num share.
+ *
+ * set_up finds a compiler (host.toolchain.path is NULL without one) and opens a cache in a folder of its own. */
+#ifndef SUPPORT_BOTH_H
+#define SUPPORT_BOTH_H
+
+#include "support/check.h"
+#include "support/plan_run.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+static struct {
+    char folder[32];
+    compile_toolchain toolchain;
+    cache_store *store;
+} host = {.folder = "/tmp/num_XXXXXX"};
+
+static inline int both_set_up(void **state) {
+    rp_error err = {0};
+    (void)state;
+    if (!mkdtemp(host.folder) || compile_toolchain_find(&host.toolchain, &err) != RP_OK ||
+        cache_store_open(host.folder, &host.store, &err) != RP_OK)
+        return -1;
+    return 0;
+}
+
+static inline int both_tear_down(void **state) {
+    rp_error err = {0};
+    (void)state;
+    cache_store_close(host.store);
+    compile_toolchain_done(&host.toolchain);
+    return base_path_remove(host.folder, &err) == RP_OK ? 0 : -1;
+}
+
+typedef struct both {
+    ir_graph *g; /* owned */
+    random_leaves l;
+    ir_value states[8], *want;
+    plan_run code, eager;
+    const char *at; /* what a failed call was doing */
+} both;
+
+/* b->g is set; its leaves are made of the seed. */
+static inline rp_status both_leaves(both *b, uint64_t seed, rp_error *err) {
+    b->at = "leaves";
+    return random_leaves_new(b->g, seed, &b->l, err);
+}
+
+static inline plan_run_options both_compiled(gen_isa isa) {
+    return (plan_run_options){.backend = &compile_inductor,
+                              .isa = isa,
+                              .toolchain = &host.toolchain,
+                              .store = host.store,
+                              .threads = 2,
+                              .passes = true};
+}
+
+static inline rp_status both_run(both *b, gen_isa isa, rp_error *err) {
+    static const compile_toolchain none;
+    plan_run_options o = both_compiled(isa);
+    plan_run_options e = {.backend = &compile_eager, .isa = isa, .toolchain = &none, .threads = 1};
+    b->at = "interpreter";
+    b->want = base_alloc_array(ir_output_count(b->g) + 1u, sizeof *b->want);
+    if (!b->want) return rp_fail(err, RP_NOMEM, "outputs");
+    RP_TRY(ir_eval(b->g, b->l.leaf[IR_LEAF_INPUT], b->l.leaf[IR_LEAF_PARAM], b->states,
+                   b->l.symbols, b->want, err));
+    b->at = "inductor";
+    RP_TRY(plan_run_graph(b->g, &b->l, &o, &b->code, err));
+    b->at = "eager";
+    return plan_run_graph(b->g, &b->l, &e, &b->eager, err);
+}
+
+/* Where compiled and interpreted are farther apart than bound, or NULL. */
+static inline const char *both_off(const both *b, double bound) {
+    return plan_run_is_off(b->g, &b->code, b->want, b->states, bound);
+}
+
+/* Where compiled and eager are not the same bits, or NULL. */
+static inline const char *both_differ(const both *b) {
+    return plan_run_differs(b->g, &b->code, &b->eager);
+}
+
+static inline void both_done(both *b) {
+    for (uint32_t i = 0; b->want && i < ir_output_count(b->g); i++) ir_value_done(&b->want[i]);
+    base_free(b->want);
+    plan_run_done(&b->code);
+    plan_run_done(&b->eager);
+    random_leaves_done(&b->l);
+    ir_graph_free(b->g);
+}
+
+#endif
