@@ -8,7 +8,7 @@
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
 # "gpu" runs only BUILD/test/gpu/* and test/gpu/run.sh.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
-# REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too). ONLY=pattern selects.
+# REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too). ONLY=pattern (grep -E) selects.
 set -u
 cd "$(dirname "$0")/.."
 B=$(realpath --relative-to=. "$1") what=${2-test}
@@ -51,8 +51,9 @@ quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
 gpu) programs=$(find "$B/test/gpu" -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null) ;;
 esac
 if [ -n "$ONLY" ]; then
-    programs=$(grep -e "$ONLY" <<<"$programs")
-    suites=$(grep -e "$ONLY" <<<"$suites")
+    programs=$(sed "s|^$B/||" <<<"$programs" | grep -E -e "$ONLY" | sed "/./s|^|$B/|")
+    suites=$(grep -E -e "$ONLY" <<<"$suites")
+    [ -n "$programs$suites" ] || { echo "0 tests match ONLY=$ONLY; names are like test/unit/base_str or test/cli/run.sh" >&2; exit 1; }
 fi
 
 # Programs side by side, suites one after the other: some of those measure.
