@@ -63,9 +63,11 @@ static void add_counts(json_t *o, const rp_engine *e) {
     const hal_counters *c = hal_device_counters(e->device);
     const graph_state *s = engine_runner_state(e->runner);
     const compile_stats *cs = &e->plans.stats;
+    /* A plan without code of its own was compiled by nobody, whatever the pieces could have been. */
+    int compiled = e->plans.model->n_modules ? (int)cs->compiled : 0;
     set(o, "pieces",
-        json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", (int)cs->compiled,
-                  "distinct", (int)cs->distinct, "loaded", (int)e->plans.loaded));
+        json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", compiled, "distinct",
+                  (int)cs->distinct, "loaded", (int)e->plans.loaded));
     set(o, "traces", json_integer((json_int_t)e->plans.traces));
     set(o, "compiles", json_integer((json_int_t)cs->compiles));
     set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
