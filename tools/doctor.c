@@ -35,7 +35,7 @@ static void print_report(const json_t *o) {
          has_cache = json_is_true(json_object_get(cache, "writable"));
     print_cpu(json_object_get(o, "cpu"));
     line(has_cc, "compiler", has_cc ? text(cc, "path") : text(cc, "reason"),
-         has_cc ? text(cc, "version") : "install gcc or set REPRISE_CC");
+         has_cc ? text(cc, "version") : "install gcc or name one in REPRISE_CC");
     line(has_cache, "cache", text(cache, "dir"), text(cache, "reason"));
     line(true, "model", text(model, "name"),
          json_is_true(json_object_get(model, "found"))

@@ -51,10 +51,12 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(api_config_isa(cfg, &o.isa, err));
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     if (!eager && !tc.path) {
+        char tried[400];
+        const char *cure = compile_toolchain_tried(tried, sizeof tried);
         base_log(RP_LOG_WARNING,
-                 "no C compiler in PATH: graph @%s runs op by op with the built-in portable "
-                 "kernels, which is slow; install gcc or set REPRISE_CC",
-                 ir_graph_name(g));
+                 "no C compiler (%s): graph @%s runs op by op with the built-in portable kernels, "
+                 "which is slow; %s",
+                 tried, ir_graph_name(g), cure);
         eager = true;
     }
     RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));

@@ -60,11 +60,10 @@ static json_t *cpu_report(void) {
 static json_t *compiler_report(void) {
     compile_toolchain t = {0};
     rp_error why = {0};
+    char tried[400];
     rp_status st = compile_toolchain_find(&t, &why);
-    const char *reason = st != RP_OK                 ? why.text
-                         : t.path                    ? NULL
-                         : base_env_get(BASE_ENV_CC) ? "REPRISE_CC names no program"
-                                                     : "no cc, gcc or clang in PATH";
+    (void)compile_toolchain_tried(tried, sizeof tried);
+    const char *reason = st != RP_OK ? why.text : t.path ? NULL : tried;
     json_t *o = json_pack("{s:o,s:o,s:o}", "path", text_or_null(t.path), "version",
                           text_or_null(t.version), "reason", text_or_null(reason));
     compile_toolchain_done(&t);

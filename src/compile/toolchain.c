@@ -2,6 +2,7 @@
 #include "compile/toolchain.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,8 +36,24 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     return st;
 }
 
+static const char *const names[] = {"cc", "gcc", "clang"};
+
+const char *compile_toolchain_tried(char *out, size_t size) {
+    const char *chosen = base_env_get(BASE_ENV_CC), *path = base_env_get(BASE_ENV_PATH);
+    size_t n = path ? strlen(path) : 0;
+    char in[160];
+    (void)snprintf(in, sizeof in, n ? "PATH=%.120s%s" : "an empty PATH", n ? path : "",
+                   n > 120 ? "..." : "");
+    if (!chosen)
+        (void)snprintf(out, size, "no cc, gcc or clang in %s", in);
+    else if (strchr(chosen, '/'))
+        (void)snprintf(out, size, "REPRISE_CC=%.160s is no program", chosen);
+    else
+        (void)snprintf(out, size, "REPRISE_CC=%.160s is not in %s", chosen, in);
+    return chosen ? "correct or unset REPRISE_CC" : "install gcc or set REPRISE_CC";
+}
+
 rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
-    static const char *const names[] = {"cc", "gcc", "clang"};
     compile_toolchain t = {0};
     const char *chosen = base_env_get(BASE_ENV_CC);
     if (chosen) t.path = base_find_program(chosen);
@@ -110,8 +127,11 @@ rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, 
                                 base_hash128 key, cache_store *store, rp_error *err) {
     char dir[512], c[544], so[544];
     rp_error ignored = {0};
-    if (!t->path)
-        return rp_fail(err, RP_UNSUPPORTED, "no C compiler in PATH; install gcc or set REPRISE_CC");
+    if (!t->path) {
+        char tried[400];
+        const char *cure = compile_toolchain_tried(tried, sizeof tried);
+        return rp_fail(err, RP_UNSUPPORTED, "no C compiler (%s); %s", tried, cure);
+    }
     RP_TRY(scratch_dir(dir, sizeof dir, err));
     base_buf b;
     base_buf_init(&b, 0);

@@ -13,6 +13,8 @@ typedef struct compile_toolchain {
 
 /* $REPRISE_CC, else cc, gcc, clang in PATH. A missing compiler is RP_OK with path NULL. Runs the compiler once. */
 rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) RP_MUST_USE;
+/* Where a compiler was looked for, in one phrase with the values, and the advice that follows from it (static). */
+const char *compile_toolchain_tried(char *out, size_t size);
 void compile_toolchain_done(compile_toolchain *t);
 /* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with
  * the first line of the compiler's complaint. */

@@ -1,6 +1,7 @@
 /* Opening an engine: model, configuration, plans, weights, device, graphs, in that order. */
 #include "engine/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -111,12 +112,17 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
 
 /* Nothing can be compiled: the same settings again, at level 0. */
 static rp_status fall_back(rp_engine *e, rp_error *err) {
-    static const char reason[] =
-        "no C compiler in PATH and nothing cached; the built-in portable kernels run op by op";
+    char tried[400], reason[512];
+    const char *cure = compile_toolchain_tried(tried, sizeof tried);
     int level = (int)e->config->level;
     base_log(RP_LOG_WARNING,
-             "no C compiler in PATH and nothing cached: running at level 0 with the built-in "
-             "portable kernels, which is slow; install gcc or set REPRISE_CC");
+             "no C compiler (%s) and nothing cached: running at level 0 with the built-in "
+             "portable kernels, which is slow; %s",
+             tried, cure);
+    (void)snprintf(reason, sizeof reason,
+                   "no C compiler (%s) and nothing cached; the built-in portable kernels run op by "
+                   "op",
+                   tried);
     RP_TRY(rp_config_set_key(e->given, "level", "0", err));
     RP_TRY(config_note_add(e->given, reason, err, "level %d", level));
     rp_config_free(e->config);

@@ -97,3 +97,29 @@ $ mkdir -p folder; reprise run synthetic:tiny --prompt-file folder
 ? 1
 $ printf '\357\273\277hi\r\n' > mark.txt; reprise run synthetic:tiny --prompt-file mark.txt --max-tokens 1 --json | field prompt_ids
 prompt_ids [104, 105]
+
+# No host compiler and nothing cached: level 0, saying what was looked for; with a cache nothing is looked for.
+$ PATH=/nowhere REPRISE_CC= "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc1 --quiet >/dev/null
+! reprise: warning: no C compiler (no cc, gcc or clang in PATH=/nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
+$ PATH= "$REPRISE" compile synthetic:tiny --cache-dir cc2 --quiet
+! reprise: warning: no C compiler (no cc, gcc or clang in an empty PATH) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
+$ REPRISE_CC=/nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc3 --quiet >/dev/null
+! reprise: warning: no C compiler (REPRISE_CC=/nowhere/cc is no program) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
+$ PATH=/nowhere REPRISE_CC=mycc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc4 --quiet >/dev/null
+! reprise: warning: no C compiler (REPRISE_CC=mycc is not in PATH=/nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
+$ REPRISE_CC=false reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc5 2>&1 | sed 's#/[a-z/]*/##'
+reprise: false --version exited with 1; set REPRISE_CC to a C compiler
+$ reprise compile synthetic:tiny --cache-dir cc6 --quiet; PATH=/nowhere REPRISE_CC=/nowhere/cc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc6 --quiet >/dev/null
+
+# Counts are of what was done: nothing is compiled at level 0, chosen or forced.
+$ REPRISE_CC=/nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 --json 2>/dev/null | field level pieces.total pieces.compiled compiles; REPRISE_CC=/nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 2>&1 >/dev/null | grep -o '[0-9]* pieces, .* compiles'
+level 0
+pieces.total 1
+pieces.compiled 0
+compiles 0
+1 pieces, 0 compiled, 1 distinct; 0 traces, 0 compiles
+$ reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc8 --level 0 --json | field pieces.compiled compiles; reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc8 --level 0 --json | field pieces.compiled compiles
+pieces.compiled 0
+compiles 0
+pieces.compiled 0
+compiles 0
