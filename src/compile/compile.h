@@ -4,12 +4,12 @@
 #ifndef COMPILE_COMPILE_H
 #define COMPILE_COMPILE_H
 
-#include "compile/backend.h"
+#include "compile/compiler.h"
 #include "plan/plan.h"
 #include "split/split.h"
 
 typedef struct compile_options {
-    const compile_backend *backend;
+    const rp_compiler *backend;
     gen_isa isa;
     const char *const *splitting_ops; /* n 0: the whole graph is one piece */
     uint32_t n_splitting_ops;
@@ -20,8 +20,7 @@ typedef struct compile_options {
     bool passes;                    /* run the pass pipeline */
     const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
     uint32_t n_skip_passes;
-    bool keep_sources;    /* the generated text of each piece beside its code */
-    const char *dump_dir; /* every stage as text, or NULL */
+    bool keep_sources; /* the generated text of each piece beside its code */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
 } compile_options;
@@ -34,6 +33,18 @@ typedef struct compile_stats {
     double lower_ms, compile_ms;
 } compile_stats;
 
+/* A graph of several that are compiled together; splitting_ops of its own. */
+typedef struct compile_task {
+    const ir_graph *g;
+    const char *const *splitting_ops;
+    uint32_t n_splitting_ops;
+    plan *out;           /* sealed; free with plan_free */
+    compile_stats stats; /* what an earlier task shares with this one counts there */
+} compile_task;
+
+/* One list of jobs for all graphs (splitting_ops of opt are not read). On failure no task has a plan. */
+rp_status compile_graphs(compile_task *tasks, uint32_t n, const compile_options *opt,
+                         rp_error *err) RP_MUST_USE;
 /* *out is sealed; free with plan_free. */
 rp_status compile_graph(const ir_graph *g, const compile_options *opt, plan **out,
                         compile_stats *stats, rp_error *err) RP_MUST_USE;

@@ -226,9 +226,9 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     base_buf_init(&source, 0);
     const lower_options lo = {.isa = d->opt->isa, .passes = &o, .kir = &kir};
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
-    if (!d->opt->backend->needs_compiler) goto out; /* built-in kernels: there is no text of them */
-    if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
+    if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */
+    if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
     log_kernels(sp, &low);
     base_buf_puts(&source, low.source);
     if (!d->dir) goto out;

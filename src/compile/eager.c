@@ -1,11 +1,12 @@
-/* The eager backend: every node is a launch of a kernel that is inside the library, so nothing is compiled.
+/* The eager compiler: every node is a launch of a kernel that is inside the library, so nothing is compiled.
  *
  * It is level 0, what levels 1 to 3 fall back to without a host compiler, and the measure that compiled code
  * must equal bit for bit. It keeps no memory of its own but what a node's value needs. */
 #include "compile/eager.h"
 
 #include "base/alloc.h"
-#include "compile/backend.h"
+#include "cache/key.h"
+#include "compile/compile.h"
 
 static rp_status alloc_piece(eager *e) {
     lower_piece *o = e->out;
@@ -82,5 +83,51 @@ out:
     return st;
 }
 
-const compile_backend compile_eager = {
-    .name = "eager", .needs_compiler = false, .lower = eager_lower};
+/* --- the compiler ------------------------------------------------------------------ */
+
+static rp_status initialize_cache(const compile_host *h, rp_error *err) {
+    (void)h;
+    (void)err;
+    return RP_OK;
+}
+
+/* Launches name kernels of this library and are sized for an instruction set; no tool of the machine takes part. */
+static rp_status compute_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
+    rp_status st = RP_OK;
+    cache_key *k = cache_key_new();
+    if (!k) return rp_fail(err, RP_NOMEM, "compiler hash");
+    RP_TRY_OUT(cache_key_add(k, "isa", gen_isa_name(h->isa), err));
+    RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
+    *out = cache_key_hash(k);
+out:
+    cache_key_free(k);
+    return st;
+}
+
+/* There is no code, so there is nothing to find again. */
+static rp_status compile(const compile_host *h, const compile_unit *u, compile_code *out,
+                         char **handle, rp_error *err) {
+    (void)h;
+    (void)u;
+    (void)out;
+    (void)handle;
+    (void)err;
+    return RP_OK;
+}
+
+static rp_status load(const compile_host *h, const compile_unit *u, const char *handle,
+                      compile_code *out, rp_error *err) {
+    (void)h;
+    (void)u;
+    (void)handle;
+    (void)out;
+    (void)err;
+    return RP_NOT_FOUND;
+}
+
+const rp_compiler compile_eager = {.name = "eager",
+                                   .initialize_cache = initialize_cache,
+                                   .compute_hash = compute_hash,
+                                   .lower = eager_lower,
+                                   .compile = compile,
+                                   .load = load};

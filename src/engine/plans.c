@@ -82,7 +82,8 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
         out->stats.distinct = out->model->n_distinct;
         return true;
     }
-    base_log_ch(RP_LOG_CH_CACHE, false, "plan miss: %s", err.text);
+    /* A plain miss has been said by the store. */
+    if (err.text[0]) base_log_ch(RP_LOG_CH_CACHE, false, "plan miss: %s", err.text);
     plan_free(out->model);
     plan_free(out->head);
     out->model = out->head = NULL;
@@ -104,14 +105,27 @@ static bool wants_eager(const rp_compilation_config *c) {
            strcmp(c->backend, "eager") == 0;
 }
 
-static rp_status compile_one(const rp_graph *traced, const compile_options *c, const char *dump,
-                             plan **out, compile_stats *stats, rp_error *err) {
-    const ir_graph *g = trace_graph_ir(traced);
-    compile_log_step(g, c, false);
-    RP_TRY(compile_dump_stages(g, c, dump, err));
-    RP_TRY(compile_graph(g, c, out, stats, err));
-    compile_log_step(g, c, true);
-    return compile_dump_plan(*out, dump, err);
+/* Dumps and log lines of a graph come before it is compiled, and both graphs are compiled together. */
+static rp_status compile_pair(const rp_graph *const traced[2], compile_options *c, const char *dump,
+                              compile_task task[2], rp_error *err) {
+    for (int i = 0; i < 2; i++) {
+        task[i] = (compile_task){trace_graph_ir(traced[i]),
+                                 i ? NULL : c->splitting_ops,
+                                 i ? 0 : c->n_splitting_ops,
+                                 NULL,
+                                 {0}};
+        compile_options own = *c;
+        own.splitting_ops = task[i].splitting_ops;
+        own.n_splitting_ops = task[i].n_splitting_ops;
+        compile_log_step(task[i].g, &own, false);
+        RP_TRY(compile_dump_stages(task[i].g, &own, dump, err));
+    }
+    RP_TRY(compile_graphs(task, 2, c, err));
+    for (int i = 0; i < 2; i++) {
+        compile_log_step(task[i].g, c, true);
+        RP_TRY(compile_dump_plan(task[i].out, dump, err));
+    }
+    return RP_OK;
 }
 
 static rp_status compile_both(const engine_plans_options *o, const rp_graph *model,
@@ -119,7 +133,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                               rp_error *err) {
     compile_toolchain tc = {0};
     char *fields = NULL;
-    compile_stats hs = {0};
+    compile_task task[2] = {{0}};
+    const rp_graph *const traced[] = {model, head};
     compile_skips skips;
     rp_status st = RP_OK;
     bool eager = wants_eager(o->config);
@@ -148,12 +163,14 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
         c.splitting_ops = (const char *const *)o->config->splitting_ops.v;
         c.n_splitting_ops = (uint32_t)o->config->splitting_ops.n;
     }
-    RP_TRY_OUT(compile_one(model, &c, dump, &out->model, &out->stats, err));
-    c.n_splitting_ops = 0;
-    RP_TRY_OUT(compile_one(head, &c, dump, &out->head, &hs, err));
-    out->stats.compiles += hs.compiles;
-    out->stats.cache_hits += hs.cache_hits;
-    out->stats.kernels += hs.kernels;
+    st = compile_pair(traced, &c, dump, task, err);
+    out->model = task[0].out; /* the caller's also after a failed dump */
+    out->head = task[1].out;
+    if (st != RP_OK) goto out;
+    out->stats = task[0].stats;
+    out->stats.compiles += task[1].stats.compiles;
+    out->stats.cache_hits += task[1].stats.cache_hits;
+    out->stats.kernels += task[1].stats.kernels;
     out->loaded = out->stats.cache_hits;
 out:
     rp_config_text_free(fields);

@@ -13,7 +13,7 @@ typedef struct plan_run {
 } plan_run;
 
 typedef struct plan_run_options {
-    const compile_backend *backend;
+    const rp_compiler *backend;
     gen_isa isa;
     const compile_toolchain *toolchain;
     cache_store *store;

@@ -6,8 +6,38 @@
 #include "support/check.h"
 #include "support/small_llama.h"
 
+static inline rp_status no_cache(const compile_host *h, rp_error *err) {
+    (void)h;
+    (void)err;
+    return RP_OK;
+}
+
+static inline rp_status no_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
+    (void)h;
+    (void)err;
+    *out = (base_hash128){0};
+    return RP_OK;
+}
+
+static inline rp_status no_code(const compile_host *h, const compile_unit *u, compile_code *out,
+                                char **handle, rp_error *err) {
+    (void)handle;
+    (void)err;
+    if (u->n_functions) *out = (compile_code){true, u->key, GEN_ISA_BIT(h->isa), false};
+    return RP_OK;
+}
+
+/* inductor without the host compiler: a piece's module is nowhere. */
+static inline rp_compiler lowers_only(void) {
+    return (rp_compiler){.name = "inductor",
+                         .initialize_cache = no_cache,
+                         .compute_hash = no_hash,
+                         .lower = lower_graph,
+                         .compile = no_code};
+}
+
 static inline plan *plan_of(const ir_graph *g) {
-    static const compile_backend lowering = {.name = "inductor", .lower = lower_graph};
+    const rp_compiler lowering = lowers_only();
     static const char *const ops[] = {"reprise::attention"};
     const compile_toolchain none = {0};
     compile_options opt = {.backend = &lowering,

@@ -1,0 +1,58 @@
+/* A compiler turns an optimised piece into launches and the code behind them; `backend` names one.
+ *
+ * eager runs each node with the portable kernels inside the library; inductor fuses, generates and runs the host
+ * compiler. The manager (manager.h) is the only caller. Internal: a piece, its launches and the store are types of
+ * this library that no public header has. */
+#ifndef COMPILE_COMPILER_H
+#define COMPILE_COMPILER_H
+
+#include "compile/toolchain.h"
+#include "lower/lower.h"
+#include "split/split.h"
+
+/* What all pieces share. */
+typedef struct compile_host {
+    gen_isa isa;
+    const compile_toolchain *toolchain;
+    cache_store *store; /* NULL: nothing is kept */
+} compile_host;
+
+/* One distinct piece. */
+typedef struct compile_unit {
+    const split_piece *piece;
+    const lower_piece *lowered;
+    uint32_t n_functions; /* generated ones; 0: launches of library code only */
+    base_hash128
+        key; /* of (range, piece, backend), the compiler's hash and the settings that reach a piece */
+} compile_unit;
+
+/* Where the functions of a unit are. */
+typedef struct compile_code {
+    bool has_code; /* false: built-in kernels only */
+    base_hash128 key;
+    uint32_t isa_bits;
+    bool ran; /* the host compiler, for this */
+} compile_code;
+
+typedef struct rp_compiler {
+    const char *name;
+    /* Once, before anything else. Refuses a host that it cannot work on at all. */
+    rp_status (*initialize_cache)(const compile_host *h, rp_error *err);
+    /* Everything outside of the piece that decides what compile makes. */
+    rp_status (*compute_hash)(const compile_host *h, base_hash128 *out, rp_error *err);
+    /* The launches, made in every process that has no plan; g has been through the passes. One piece at a time. */
+    rp_status (*lower)(const ir_graph *g, const lower_options *opt, lower_piece *out,
+                       rp_error *err);
+    /* Makes the code. *handle (base_free) is what load finds it by in another process; NULL: cannot be cached, which is no
+     * error. Called for several units at a time. */
+    rp_status (*compile)(const compile_host *h, const compile_unit *u, compile_code *out,
+                         char **handle, rp_error *err);
+    /* Finds what compile gave that handle for; RP_NOT_FOUND: it is gone, compile again. */
+    rp_status (*load)(const compile_host *h, const compile_unit *u, const char *handle,
+                      compile_code *out, rp_error *err);
+} rp_compiler;
+
+extern const rp_compiler compile_eager;
+extern const rp_compiler compile_inductor;
+
+#endif
