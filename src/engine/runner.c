@@ -1,7 +1,7 @@
 /* Glue of plans, device and graph room.
  *
  * Graphs read static buffers at fixed addresses (the parameter block); a step fills them, and the dispatch record
- * made once says which wrapper replays. PIECEWISE: one wrapper a compiled piece, attention launched between them, and
+ * made once says which wrapper replays. Every call names the arrays that its graph reads, so none can move unnoticed. PIECEWISE: one wrapper a compiled piece, attention launched between them, and
  * one for the head. FULL: one wrapper around model and head. */
 #include "engine/runner.h"
 
@@ -10,8 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "compile/builtin.h"
-#include "graph/wrapper.h"
-#include "plan/exec.h"
+#include "engine/args.h"
 
 enum { SYM_T, SYM_S, SYM_B, SYM_NB, SYM_P, SYM_R, N_SYMBOLS };
 static const char *const symbol_names[N_SYMBOLS] = {"T", "S", "B", "NB", "P", "R"};
@@ -30,6 +29,7 @@ typedef struct part {
     plan_bound *bound, *head; /* head: only the whole step */
     hal_launch *joined;       /* whole step: both lists in one */
     graph_wrapper *wrapper;   /* NULL: attention between pieces */
+    engine_args args;         /* step inputs that it reads */
     bool is_head;
 } part;
 
@@ -44,6 +44,7 @@ struct engine_runner {
     uint32_t max_rows, max_blocks;
     uint8_t *kv;
     size_t kv_size, in_size, hidden_size, logits_size;
+    size_t copied_size; /* of the copies that wrappers keep */
     void *in_memory, *hidden_memory, *logits_memory;
     part *pieces; /* one a piece of the model plan */
     part head_part, whole;
@@ -67,41 +68,48 @@ static rp_status find_symbols(program *g, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t tokens,
-                            int64_t rows, rp_error *err) {
+static void put_sizes(const engine_runner *r, const program *g, int64_t tokens, int64_t rows,
+                      int64_t symbols[16]) {
     int64_t v[N_SYMBOLS] = {tokens,        r->in.max_seqs,     r->max_blocks,
                             r->o.n_blocks, r->o.max_model_len, rows};
-    int64_t symbols[16];
     for (uint32_t i = 0; i < g->p->n_symbols; i++) symbols[i] = v[g->symbol[i]];
+}
+
+static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t tokens,
+                            int64_t rows, rp_error *err) {
+    int64_t symbols[16];
+    put_sizes(r, g, tokens, rows, symbols);
     return plan_exec_bind(g->x, b, symbols, err);
 }
 
 /* --- runnables --------------------------------------------------------------------- */
 
 /* The head reads rows of the hidden states of the whole step, so its T is the largest. */
-/* NOLINTNEXTLINE(readability-function-size): the shape of graph_runnable.list */
-static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in,
-                           uint32_t n_in, const hal_launch **out, uint32_t *out_n,
-                           size_t *out_scratch, rp_error *err) {
-    part *p = user;
+static rp_status bind_part(part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_runner *r = p->r;
-    (void)in;
-    (void)n_in;
-    if (p->is_head)
-        RP_TRY(bind_sizes(r, p->prog, p->bound, r->in.max_tokens, key->num_logits, err));
-    else
-        RP_TRY(bind_sizes(r, p->prog, p->bound, key->num_tokens, 1, err));
-    *out = p->bound->launches;
-    *out_n = p->bound->n;
-    *out_scratch = p->bound->scratch;
+    if (p->is_head) return bind_sizes(r, p->prog, p->bound, r->in.max_tokens, key->num_logits, err);
+    RP_TRY(bind_sizes(r, p->prog, p->bound, key->num_tokens, 1, err));
     if (!p->joined) return RP_OK;
     RP_TRY(bind_sizes(r, &r->head, p->head, r->in.max_tokens,
                       key->num_logits > 0 ? key->num_logits : 1, err));
     memcpy(p->joined, p->bound->launches, p->bound->n * sizeof *p->joined);
     memcpy(p->joined + p->bound->n, p->head->launches, p->head->n * sizeof *p->joined);
-    *out = p->joined;
-    *out_n = p->bound->n + p->head->n;
-    if (p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
+    return RP_OK;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the shape of graph_runnable.list */
+static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in,
+                           uint32_t n_in, const hal_launch **out, uint32_t *out_n,
+                           size_t *out_scratch, rp_error *err) {
+    part *p = user;
+    if (n_in) engine_args_bind(&p->args, in);
+    rp_status st = bind_part(p, key, err);
+    if (n_in) engine_args_unbind(&p->args);
+    RP_TRY(st);
+    *out = p->joined ? p->joined : p->bound->launches;
+    *out_n = p->bound->n + (p->joined ? p->head->n : 0);
+    *out_scratch = p->bound->scratch;
+    if (p->joined && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
     return RP_OK;
 }
 
@@ -113,13 +121,34 @@ static rp_status launch_part(part *p, const rp_batch_descriptor *key, rp_error *
     return p->r->o.device->ops->launch(p->r->o.device, list, n, scratch, err);
 }
 
+static rp_status call_part(part *p, const rp_dispatch *d, rp_error *err) {
+    return graph_wrapper_call(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
+}
+
+static rp_status capture_part(part *p, const rp_dispatch *d, rp_error *err) {
+    return graph_wrapper_capture(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
+}
+
+/* Step inputs of some pieces; hidden states between model and head are no argument of the whole. */
+static rp_status add_args(part *p, program *g, uint32_t first, uint32_t n, rp_error *err) {
+    int64_t symbols[16];
+    put_sizes(p->r, g, p->r->in.max_tokens, p->r->in.max_rows, symbols);
+    return engine_args_add(&p->args, g->x, g->p, first, n, p->is_head ? NULL : "hidden", symbols,
+                           err);
+}
+
 static rp_status make_wrapper(engine_runner *r, part *p, const char *name, rp_cudagraph_mode mode,
                               rp_error *err) {
     graph_runnable run = {.user = p, .list = part_list};
+    bool copy = mode == RP_CUDAGRAPH_PIECEWISE && r->o.config->cudagraph_copy_inputs;
     graph_wrapper_options o = {.name = name,
                                .mode = mode,
                                .head = p->is_head,
-                               .num_warmups = (uint32_t)r->o.config->cudagraph_num_of_warmups};
+                               .copy_inputs = copy,
+                               .num_warmups = (uint32_t)r->o.config->cudagraph_num_of_warmups,
+                               .inputs = p->args.in,
+                               .n_inputs = p->args.n};
+    if (copy) r->copied_size += engine_args_bytes(&p->args);
     return graph_wrapper_new(r->o.device, &r->state, &run, &o, &p->wrapper, err);
 }
 
@@ -131,10 +160,12 @@ static rp_status make_pieces(engine_runner *r, rp_error *err) {
         r->pieces[i] = (part){.r = r, .prog = &r->model};
         RP_TRY(plan_bound_new(r->model.x, i, 1, &r->pieces[i].bound, err));
         if (p->pieces[i].splitting || r->o.config->level != RP_LEVEL_PIECEWISE) continue;
+        RP_TRY(add_args(&r->pieces[i], &r->model, i, 1, err));
         RP_TRY(make_wrapper(r, &r->pieces[i], "piece", RP_CUDAGRAPH_PIECEWISE, err));
     }
     r->head_part = (part){.r = r, .prog = &r->head, .is_head = true};
     RP_TRY(plan_bound_new(r->head.x, 0, r->head.p->n_pieces, &r->head_part.bound, err));
+    RP_TRY(add_args(&r->head_part, &r->head, 0, r->head.p->n_pieces, err));
     RP_TRY(make_wrapper(r, &r->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err));
     r->whole = (part){.r = r, .prog = &r->model};
     RP_TRY(plan_bound_new(r->model.x, 0, p->n_pieces, &r->whole.bound, err));
@@ -142,11 +173,14 @@ static rp_status make_pieces(engine_runner *r, rp_error *err) {
     r->whole.joined =
         base_alloc_array(r->whole.bound->n + r->whole.head->n + 1u, sizeof *r->whole.joined);
     if (!r->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
+    RP_TRY(add_args(&r->whole, &r->model, 0, p->n_pieces, err));
+    RP_TRY(add_args(&r->whole, &r->head, 0, r->head.p->n_pieces, err));
     return make_wrapper(r, &r->whole, "step", RP_CUDAGRAPH_FULL, err);
 }
 
 static void free_part(part *p) {
     graph_wrapper_free(p->wrapper);
+    engine_args_done(&p->args);
     plan_bound_free(p->bound);
     plan_bound_free(p->head);
     base_free(p->joined);
@@ -311,13 +345,12 @@ static rp_status capture_key(void *user, const graph_item *item, rp_error *err) 
     const rp_dispatch *d = &item->dispatch;
     if (item->kind != GRAPH_HEAD) RP_TRY(engine_step_dummy(r->step, d, &fc, err));
     switch (item->kind) {
-    case GRAPH_HEAD: return graph_wrapper_capture(r->head_part.wrapper, d, NULL, 0, err);
+    case GRAPH_HEAD: return capture_part(&r->head_part, d, err);
     case GRAPH_PIECE:
         for (uint32_t i = 0; i < r->model.p->n_pieces; i++)
-            if (r->pieces[i].wrapper)
-                RP_TRY(graph_wrapper_capture(r->pieces[i].wrapper, d, NULL, 0, err));
+            if (r->pieces[i].wrapper) RP_TRY(capture_part(&r->pieces[i], d, err));
         return RP_OK;
-    default: return graph_wrapper_capture(r->whole.wrapper, d, NULL, 0, err);
+    default: return capture_part(&r->whole, d, err);
     }
 }
 
@@ -344,7 +377,7 @@ static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *er
         part *p = &r->pieces[i];
         rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = -1};
         if (p->wrapper)
-            RP_TRY(graph_wrapper_call(p->wrapper, d, NULL, 0, err));
+            RP_TRY(call_part(p, d, err));
         else
             RP_TRY(launch_part(p, &key, err));
     }
@@ -353,7 +386,7 @@ static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *er
 
 static rp_status run_head(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     if (d->padded_logits == 0) return RP_OK;
-    return graph_wrapper_call(r->head_part.wrapper, d, NULL, 0, err);
+    return call_part(&r->head_part, d, err);
 }
 
 /* Eager steps go through one launch list: nothing is split that need not be. */
@@ -386,7 +419,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     RP_TRY(graph_state_step(&r->state, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
     switch (fc.cudagraph_runtime_mode) {
-    case RP_CUDAGRAPH_FULL: RP_TRY(graph_wrapper_call(r->whole.wrapper, d, NULL, 0, err)); break;
+    case RP_CUDAGRAPH_FULL: RP_TRY(call_part(&r->whole, d, err)); break;
     case RP_CUDAGRAPH_PIECEWISE:
         RP_TRY(run_pieces(r, d, err));
         RP_TRY(run_head(r, d, err));
@@ -422,7 +455,7 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
                            .kv = r->kv_size,
                            .arena = plan_exec_arena_bytes(r->model.x) +
                                     plan_exec_arena_bytes(r->head.x),
-                           .inputs = r->in_size + r->hidden_size,
+                           .inputs = r->in_size + r->hidden_size + r->copied_size,
                            .logits = r->logits_size,
                            .graphs = (size_t)r->state.graph_bytes};
 }
@@ -437,6 +470,33 @@ void engine_runner_forget(engine_runner *r) {
         if (r->pieces[i].wrapper) graph_wrapper_clear(r->pieces[i].wrapper);
     graph_wrapper_clear(r->head_part.wrapper);
     graph_wrapper_clear(r->whole.wrapper);
+}
+
+static void refresh_args(engine_runner *r) {
+    for (uint32_t i = 0; i < r->model.p->n_pieces; i++) engine_args_refresh(&r->pieces[i].args);
+    engine_args_refresh(&r->head_part.args);
+    engine_args_refresh(&r->whole.args);
+}
+
+rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
+    engine_step *step = r->step;
+    void *memory = r->in_memory;
+    engine_step_buffers in = r->in;
+    r->step = NULL;
+    r->in_memory = NULL;
+    rp_status st = alloc_inputs(r, err);
+    if (st != RP_OK) {
+        if (r->in_memory) r->o.device->ops->release(r->o.device, r->in_memory, r->in_size);
+        r->step = step;
+        r->in_memory = memory;
+        r->in = in;
+        return st;
+    }
+    engine_step_free(step);
+    r->o.device->ops->release(r->o.device, memory, r->in_size);
+    RP_TRY(bind_inputs(r, err));
+    refresh_args(r);
+    return RP_OK;
 }
 
 /* Between steps all of it is dead: rows that a step does not write, padding included, must not matter. */

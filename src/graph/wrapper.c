@@ -157,8 +157,9 @@ static rp_status check_inputs(const graph_wrapper *w, const wrapper_entry *e,
             return rp_fail(
                 err, RP_INVALID,
                 "input '%s' of %s %s is at %p, its graph was captured with %p: keep inputs "
-                "in place or set cudagraph_copy_inputs",
-                in[i].name, w->name, graph_descriptor_text(key, text), in[i].ptr, e->addr[i]);
+                "in place%s",
+                in[i].name, w->name, graph_descriptor_text(key, text), in[i].ptr, e->addr[i],
+                w->mode == RP_CUDAGRAPH_PIECEWISE ? " or set cudagraph_copy_inputs" : "");
     return RP_OK;
 }
 
