@@ -107,9 +107,9 @@ static rp_status resolve_backend(rp_compilation_config *cfg, rp_error *err) {
     bool eager = strcasecmp(cfg->backend, "eager") == 0;
     bool given = cfg->backend[0] != '\0';
     char shown[CONFIG_SHOWN];
-    if (cfg->level == RP_LEVEL_PIECEWISE && given && !inductor && !eager)
-        return rp_fail(err, RP_CONFIG, "backend=%s: level 3 takes only inductor and eager",
-                       config_shown(cfg->backend, shown));
+    if (cfg->level > RP_LEVEL_NO_COMPILATION && given && !inductor && !eager)
+        return rp_fail(err, RP_CONFIG, "backend=%s: level %d takes only inductor and eager",
+                       config_shown(cfg->backend, shown), (int)cfg->level);
     if (cfg->level == RP_LEVEL_DYNAMO_AS_IS && inductor)
         return rp_fail(err, RP_CONFIG,
                        "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
@@ -120,8 +120,7 @@ static rp_status resolve_backend(rp_compilation_config *cfg, rp_error *err) {
         return set_backend(cfg, "eager", err);
     }
     if (!given) inductor = cfg->level >= RP_LEVEL_DYNAMO_ONCE && cfg->use_inductor;
-    if (!given || inductor || eager) return set_backend(cfg, inductor ? "inductor" : "eager", err);
-    return RP_OK;
+    return set_backend(cfg, inductor ? "inductor" : "eager", err);
 }
 
 static rp_status resolve_custom_ops(rp_compilation_config *cfg, rp_error *err) {

@@ -20,6 +20,12 @@ $ reprise run synthetic:tiny hi -cc.
 $ reprise run synthetic:tiny hi -cc.level
 ! reprise: -cc.level needs a value: -cc.level=VALUE
 ? 2
+$ reprise run synthetic:tiny hi --level 2 -cc.backend=mine
+! reprise: backend=mine: level 2 takes only inductor and eager
+? 2
+$ reprise run synthetic:tiny hi --level 1 -cc.backend=mine
+! reprise: backend=mine: level 1 takes only inductor and eager
+? 2
 $ reprise run synthetic:tiny hi --cudagraph-mode PIECEWIZE
 ! reprise: cudagraph_mode="PIECEWIZE": expected 0 to 2 or one of NONE, PIECEWISE, FULL, FULL_DECODE_ONLY, FULL_AND_PIECEWISE
 ? 2

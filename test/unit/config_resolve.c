@@ -236,6 +236,10 @@ static void contradictions_are_refused(void **state) {
         "use type=backed or drop evaluate_guards");
     refused("{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG,
             "backend=mine: level 3 takes only inductor and eager");
+    refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG,
+            "backend=mine: level 2 takes only inductor and eager");
+    refused("{\"level\":1,\"backend\":\"mine\"}", RP_CONFIG,
+            "backend=mine: level 1 takes only inductor and eager");
     refused("{\"level\":1,\"backend\":\"inductor\"}", RP_CONFIG,
             "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
     refused("{\"device\":\"gpu\"}", RP_CONFIG, "device=gpu: expected cpu, null, cuda or cuda:N");
@@ -258,7 +262,6 @@ static void backends(void **state) {
         {"{\"level\":3}", "\"inductor\""},
         {"{\"level\":3,\"backend\":\"EAGER\"}", "\"eager\""},
         {"{\"level\":3,\"use_inductor\":false}", "\"eager\""},
-        {"{\"level\":2,\"backend\":\"mine\"}", "\"mine\""},
         {"{\"level\":0,\"backend\":\"inductor\"}", "\"eager\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
