@@ -185,8 +185,13 @@ static rp_status vllm_lists(const config_ladder_in *in, config_ladder *out, rp_e
     RP_TRY(add_vllm(&out->tokens, max, err));
     if (max == in->max_num_batched_tokens) return config_ints_add(&out->tokens, max, err);
     if (largest(&out->tokens) < max)
-        note(out, "it is off the ladder's steps", "max_cudagraph_capture_size=%lld becomes %lld",
-             (long long)max, (long long)largest(&out->tokens));
+        note(out,
+             wants_decode(in) ? "it is off the ladder's steps; decode batches have a ladder of "
+                                "their own"
+                              : "it is off the ladder's steps",
+             "max_cudagraph_capture_size=%lld becomes %lld for the token counts of %s",
+             (long long)max, (long long)largest(&out->tokens),
+             wants_decode(in) ? "prefill and mixed batches" : "PIECEWISE graphs");
     return RP_OK;
 }
 

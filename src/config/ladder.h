@@ -23,7 +23,7 @@ typedef struct config_ladder {
     config_ints decode; /* request counts of FULL decode graphs */
     config_ints tokens; /* token counts of PIECEWISE graphs and of FULL ones for mixed batches */
     struct {
-        char what[96], reason[160];
+        char what[128], reason[160];
     } notes[CONFIG_LADDER_NOTES];
     size_t n_notes;
 } config_ladder;

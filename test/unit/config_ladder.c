@@ -121,7 +121,19 @@ static void vllm_steps_when_a_maximum_is_given(void **state) {
     l = build(&in);
     assert_int_equal(l.tokens.v[l.tokens.n - 1], 256);
     assert_int_equal(l.n_notes, 1);
-    assert_string_equal(l.notes[0].what, "max_cudagraph_capture_size=257 becomes 256");
+    assert_string_equal(
+        l.notes[0].what,
+        "max_cudagraph_capture_size=257 becomes 256 for the token counts of PIECEWISE graphs");
+    config_ladder_done(&l);
+
+    config_ladder_in both = input(RP_CUDAGRAPH_FULL_AND_PIECEWISE, 64, 512);
+    both.max_capture_size = (config_oint){true, 20}; /* decode takes the 20 all the same */
+    l = build(&both);
+    assert_int_equal(l.decode.v[l.decode.n - 1], 20);
+    assert_int_equal(l.tokens.v[l.tokens.n - 1], 16);
+    assert_string_equal(l.notes[0].what, "max_cudagraph_capture_size=20 becomes 16 for the token "
+                                         "counts of prefill and mixed batches");
+    assert_non_null(strstr(l.notes[0].reason, "decode batches have a ladder of their own"));
     config_ladder_done(&l);
 
     in.max_num_batched_tokens = 257; /* a limit of the batch is a rung */
