@@ -172,22 +172,3 @@ rp_status rp_config_get_json(const rp_compilation_config *cfg, const char *key, 
     *out = text;
     return RP_OK;
 }
-
-bool config_inductor_flag(const rp_compilation_config *cfg, const char *name, bool deflt) {
-    json_t *all = json_loads(cfg->inductor_compile_config, 0, NULL);
-    const json_t *v = json_object_get(all, name);
-    bool on = json_is_boolean(v) ? json_is_true(v) : deflt;
-    json_decref(all);
-    return on;
-}
-
-bool config_custom_op_enabled(const rp_compilation_config *cfg, const char *op) {
-    bool on = false;
-    for (size_t i = 0; i < cfg->custom_ops.n; i++)
-        if (strcmp(cfg->custom_ops.v[i], "all") == 0) on = true;
-    for (size_t i = 0; i < cfg->custom_ops.n; i++) {
-        const char *rule = cfg->custom_ops.v[i];
-        if ((rule[0] == '+' || rule[0] == '-') && strcmp(rule + 1, op) == 0) on = rule[0] == '+';
-    }
-    return on;
-}

@@ -95,13 +95,6 @@ struct rp_compilation_config {
 rp_status config_note_add(rp_compilation_config *cfg, const char *reason, rp_error *err,
                           const char *what, ...) RP_PRINTF(4, 5) RP_MUST_USE;
 
-/* Whether a custom op of this name is enabled by custom_ops ("all", "none", "+op", "-op") of a
- * resolved configuration. */
-bool config_custom_op_enabled(const rp_compilation_config *cfg, const char *op);
-
-/* A bool of inductor_compile_config ("max_autotune"); deflt when absent or not a bool. */
-bool config_inductor_flag(const rp_compilation_config *cfg, const char *name, bool deflt);
-
 /* Calls fn for every setting that enters the key of this scope, in table order: each can be a factor
  * of its own, so that a miss can be explained by its name. Stops at the first failure. */
 typedef rp_status (*config_key_fn)(void *user, const char *name, const char *value, rp_error *err);

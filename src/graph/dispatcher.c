@@ -187,7 +187,6 @@ static graph_reason try_full(const graph_dispatcher *d, const graph_step_shape *
     rp_cudagraph_mode mode = d->keys.p.mode;
     graph_reason why = GRAPH_REASON_NONE;
 
-    if (s->no_full) return GRAPH_REASON_NO_FULL;
     if (uniform && rp_cudagraph_decode_mode(mode) == RP_CUDAGRAPH_FULL) {
         why = try_decode(d, s, out);
         if (why == GRAPH_REASON_NONE) return why;
@@ -224,10 +223,9 @@ rp_status graph_dispatch(const graph_dispatcher *d, const graph_step_shape *s, r
 
     RP_TRY(shape_check(d, s, err));
     put_none(d, s, out);
-    if (s->force_eager || routine == RP_CUDAGRAPH_NONE) {
-        out->reason = d->reasons[s->force_eager              ? GRAPH_REASON_FORCED
-                                 : mode == RP_CUDAGRAPH_NONE ? GRAPH_REASON_MODE
-                                                             : GRAPH_REASON_DECODE_ONLY];
+    if (routine == RP_CUDAGRAPH_NONE) {
+        out->reason =
+            d->reasons[mode == RP_CUDAGRAPH_NONE ? GRAPH_REASON_MODE : GRAPH_REASON_DECODE_ONLY];
         return RP_OK;
     }
     if (routine == RP_CUDAGRAPH_FULL) {

@@ -13,16 +13,12 @@ typedef struct graph_step_shape {
     int32_t num_reqs;
     int32_t max_query_len; /* most query tokens of one request */
     int32_t num_logits;    /* rows that need logits; 0 when every prompt is cut short */
-    bool force_eager;      /* profile and dummy runs: NONE */
-    bool no_full;          /* FULL is not valid for this step */
 } graph_step_shape;
 
 /* Why a step runs below the configured mode. */
 #define GRAPH_REASONS(X)                                                           \
     X(NONE, "")                                                                    \
     X(MODE, "cudagraph_mode is NONE")                                              \
-    X(FORCED, "the step asked for eager execution")                                \
-    X(NO_FULL, "this step does not allow FULL graphs")                             \
     X(DECODE_ONLY, "FULL_DECODE_ONLY has no graphs for prefill and mixed batches") \
     X(REQS, "more requests than the largest decode graph")                         \
     X(TOKENS, "more tokens than the largest graph")                                \

@@ -160,9 +160,3 @@ rp_batch_descriptor graph_key(const graph_keys *k, graph_kind kind, uint32_t i, 
     }
     return d;
 }
-
-const char *graph_kind_name(graph_kind kind) {
-    static const char *const names[] = {"PIECEWISE", "head", "FULL mixed", "FULL decode"};
-
-    return kind < GRAPH_KIND_COUNT_ ? names[kind] : "unknown";
-}

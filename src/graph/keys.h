@@ -63,6 +63,5 @@ int32_t graph_ladder_index(const graph_ladder *l, int32_t n);
 rp_batch_descriptor graph_key(const graph_keys *k, graph_kind kind, uint32_t i, uint32_t j);
 /* Number of logit buckets that differ for the i-th token count (MIXED). */
 uint32_t graph_keys_logits(const graph_keys *k, uint32_t i);
-const char *graph_kind_name(graph_kind kind);
 
 #endif

