@@ -32,6 +32,12 @@ out:
     return st;
 }
 
+static rp_status refuse(rp_error *err) {
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "the model's chat template is not ChatML, the only one that is supported: "
+                   "choose one with --chat-template chatml or --chat-template none");
+}
+
 rp_status model_chat_init(model_chat *c, const char *name, base_str source, rp_error *err) {
     bool is_chatml = false;
     *c = (model_chat){.kind = MODEL_CHAT_NONE};
@@ -44,9 +50,8 @@ rp_status model_chat_init(model_chat *c, const char *name, base_str source, rp_e
     if (source.len > 0) RP_TRY(recognise(c, source, &is_chatml, err));
     if (force) c->kind = MODEL_CHAT_CHATML;
     if (force || is_chatml || source.len == 0) return RP_OK;
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "the model's chat template is not ChatML, the only one that is supported: "
-                   "choose one with --chat-template chatml or --chat-template none");
+    c->kind = MODEL_CHAT_FOREIGN;
+    return refuse(err);
 }
 
 void model_chat_done(model_chat *c) {
@@ -64,6 +69,7 @@ static void chatml_message(base_str role, base_str content, base_buf *out) {
 
 rp_status model_chat_apply(const model_chat *c, const model_message *messages, size_t n,
                            bool generation_prompt, base_buf *out, rp_error *err) {
+    if (c->kind == MODEL_CHAT_FOREIGN) return refuse(err);
     if (n == 0) return rp_fail(err, RP_INVALID, "a chat needs at least one message");
     for (size_t i = 0; i < n; i++)
         if (messages[i].role.len == 0)

@@ -30,6 +30,11 @@ static void refused(const char *source) {
     if (model_chat_init(&c, "auto", base_str_of(source), &err) != RP_UNSUPPORTED)
         fail_msg("recognised: %s", source);
     assert_non_null(strstr(err.text, "--chat-template"));
+    model_message m = {base_str_of("user"), base_str_of("Hi")};
+    base_buf out = {0};
+    assert_int_equal(model_chat_apply(&c, &m, 1, true, &out, NULL), RP_UNSUPPORTED);
+    assert_int_equal(out.len, 0);
+    base_buf_done(&out);
     model_chat_done(&c);
 }
 
