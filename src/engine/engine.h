@@ -51,7 +51,8 @@ struct rp_engine {
     gen_isa isa;
     graph_capture_report capture;
     engine_times times;
-    int64_t t_submit; /* of the first request */
+    int64_t t_submit;       /* of the first request */
+    uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
     rp_progress_fn progress;
     void *user;
     bool cancelled;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/engine.h"
 
 static engine_job *find_job(const rp_engine *e, uint64_t id) {
@@ -15,7 +16,14 @@ static engine_job *find_job(const rp_engine *e, uint64_t id) {
 
 static rp_status ids_of_text(rp_engine *e, base_str text, unsigned flags, model_ids *out,
                              rp_error *err) {
-    return model_tokenizer_encode(model_source_tokenizer(e->source), text, flags, out, NULL, err);
+    size_t dropped = 0;
+    RP_TRY(
+        model_tokenizer_encode(model_source_tokenizer(e->source), text, flags, out, &dropped, err));
+    if (dropped)
+        base_log(RP_LOG_WARNING,
+                 "%zu bytes of the prompt have no token: the model does not see them", dropped);
+    e->dropped_bytes += dropped;
+    return RP_OK;
 }
 
 static rp_status ids_of_messages(rp_engine *e, const rp_message *m, uint32_t n, model_ids *out,

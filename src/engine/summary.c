@@ -22,6 +22,12 @@ static json_t *object_memory(const rp_engine *e) {
                      "logits", (json_int_t)m.logits, "graphs", (json_int_t)m.graphs);
 }
 
+static void add_skip(json_t *a, const char *what, const char *reason, uint64_t count) {
+    if (count)
+        json_array_append_new(a, json_pack("{s:s,s:s,s:I}", "what", what, "reason", reason, "count",
+                                           (json_int_t)count));
+}
+
 static json_t *array_skips(const rp_engine *e) {
     const rp_config_note *notes;
     json_t *a = json_array();
@@ -31,9 +37,9 @@ static json_t *array_skips(const rp_engine *e) {
             a, json_pack("{s:s,s:s}", "what", notes[i].what, "reason", notes[i].reason));
     const graph_state *s = engine_runner_state(e->runner);
     for (uint32_t i = 0; i < s->n_skips; i++)
-        json_array_append_new(a, json_pack("{s:s,s:s,s:I}", "what", s->skips[i].what, "reason",
-                                           s->skips[i].reason, "count",
-                                           (json_int_t)s->skips[i].count));
+        add_skip(a, s->skips[i].what, s->skips[i].reason, s->skips[i].count);
+    add_skip(a, "skips of other kinds", "the list of kinds is full", s->lost_skips);
+    add_skip(a, "bytes of prompts", "the vocabulary has no token for them", e->dropped_bytes);
     return a;
 }
 

@@ -1,0 +1,129 @@
+/* Prompts against the model's vocabulary and chat template: a foreign template stops those alone who use one, bytes
+ * without a token are counted, and so are skips that found the list full. */
+#include "support/heard.h"
+
+#include "base/alloc.h"
+#include "engine/engine.h"
+#include "support/engines.h"
+#include "support/gguf.h"
+#include "support/trees.h"
+
+static const char *const settings[] = {"level=0", "threads=1", NULL};
+
+/* A llama of one layer whose template nobody here knows. */
+static const char *foreign_model(void) {
+    static char path[512];
+    gguf_builder b = {0};
+    base_buf file = {0};
+    gguf_llama_keys(&b);
+    gguf_llama_tokenizer(&b, "smollm");
+    gguf_kv_str(&b, "tokenizer.chat_template",
+                "{% for m in messages %}[INST]{{ m['content'] }}[/INST]{% endfor %}");
+    gguf_llama_tensors(&b);
+    gguf_write(&b, &file);
+    const char *dir = tree_new("foreign");
+    tree_write(dir, "foreign.gguf", file.data, file.len);
+    base_buf_done(&file);
+    (void)snprintf(path, sizeof path, "%s/foreign.gguf", dir);
+    return path;
+}
+
+static rp_status submit(rp_engine *e, const rp_request_options *r, rp_error *err) {
+    uint64_t id = 0;
+    rp_status st = rp_engine_submit(e, r, &id, err);
+    if (st == RP_OK) rp_engine_release(e, id);
+    return st;
+}
+
+static void a_foreign_template_stops_its_users_alone(void **state) {
+    static const int32_t ids[] = {1, 2, 3};
+    int32_t *chat = NULL;
+    uint32_t n = 0;
+    rp_error err = {0};
+    const rp_message m = {"user", "the"};
+    (void)state;
+    rp_engine *e = engine_must(foreign_model(), settings);
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.max_tokens = 1;
+    r.prompt_ids = ids;
+    r.n_prompt_ids = 3;
+    CHECK_OK(submit(e, &r, &err), &err);
+    r.prompt_ids = NULL;
+    r.n_prompt_ids = 0;
+    r.prompt = "the";
+    r.raw = true;
+    CHECK_OK(submit(e, &r, &err), &err);
+    r.raw = false;
+    assert_int_equal(submit(e, &r, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "--chat-template chatml or --chat-template none"));
+    r.prompt = NULL;
+    r.messages = &m;
+    r.n_messages = 1;
+    assert_int_equal(submit(e, &r, &err), RP_UNSUPPORTED);
+    assert_int_equal(rp_engine_chat_ids(e, &m, 1, &chat, &n, &err), RP_UNSUPPORTED);
+    rp_engine_close(e);
+}
+
+static void bytes_without_a_token_are_told(void **state) {
+    rp_error err = {0};
+    char *summary = NULL;
+    base_buf heard;
+    (void)state;
+    rp_engine *e = engine_must(foreign_model(), settings);
+    heard_start(&heard, "");
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.max_tokens = 1;
+    r.raw = true;
+    r.prompt = "the";
+    CHECK_OK(submit(e, &r, &err), &err);
+    if (heard.len) fail_msg("a prompt that has tokens: %s", heard.data);
+    CHECK_OK(rp_engine_summary(e, &summary, &err), &err);
+    assert_null(strstr(summary, "bytes of prompts"));
+    rp_engine_text_free(summary);
+    r.prompt = "the\x01\xff the\xff";
+    CHECK_OK(submit(e, &r, &err), &err);
+    CHECK_HEARD(&heard, "3 bytes of the prompt have no token");
+    r.prompt = "the\xff";
+    CHECK_OK(submit(e, &r, &err), &err);
+    CHECK_OK(rp_engine_summary(e, &summary, &err), &err);
+    if (!strstr(summary, "{\"what\":\"bytes of prompts\",\"reason\":\"the vocabulary has no token "
+                         "for them\",\"count\":4}"))
+        fail_msg("%s", summary);
+    rp_engine_text_free(summary);
+    heard_done(&heard);
+    rp_engine_close(e);
+}
+
+static void skips_beyond_the_list_are_counted(void **state) {
+    rp_error err = {0};
+    char *summary = NULL, what[32];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", settings);
+    graph_state s = *engine_runner_state(e->runner),
+                *own = (graph_state *)(uintptr_t)engine_runner_state(e->runner);
+    for (int i = 0; i < GRAPH_MAX_SKIPS + 3; i++) {
+        (void)snprintf(what, sizeof what, "kind %d", i);
+        graph_state_skip(own, what, "a test");
+    }
+    CHECK_OK(rp_engine_summary(e, &summary, &err), &err);
+    if (!strstr(summary, "{\"what\":\"skips of other kinds\",\"reason\":\"the list of kinds is "
+                         "full\",\"count\":3}"))
+        fail_msg("%s", summary);
+    rp_engine_text_free(summary);
+    *own = s;
+    rp_engine_close(e);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    return base_live() != 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_foreign_template_stops_its_users_alone, nothing_left),
+        cmocka_unit_test_teardown(bytes_without_a_token_are_told, nothing_left),
+        cmocka_unit_test_teardown(skips_beyond_the_list_are_counted, nothing_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
