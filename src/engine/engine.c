@@ -47,6 +47,15 @@ static rp_status check_cancelled(const rp_engine *e, rp_error *err) {
 
 /* --- stages ------------------------------------------------------------------------ */
 
+/* A template that is not known matters to those who use one: the first use is refused. */
+static rp_status open_chat(rp_engine *e, const rp_engine_options *o, rp_error *err) {
+    rp_error why = {0};
+    rp_status st =
+        model_chat_init(&e->chat, o->chat_template, model_source_chat_template(e->source), &why);
+    if (st == RP_OK || e->chat.kind == MODEL_CHAT_FOREIGN) return RP_OK;
+    return rp_fail(err, st, "%s", why.text);
+}
+
 static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *err) {
     char *dir = NULL;
     if (!o->model || !*o->model)
@@ -62,15 +71,6 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
         model_resolve_options r = {.cache_dir = dir, .progress = fetch_progress, .user = e};
         st = model_resolve(o->model, &r, &e->source, err);
     }
-/* A template that is not known matters to those who use one: the first use is refused. */
-static rp_status open_chat(rp_engine *e, const rp_engine_options *o, rp_error *err) {
-    rp_error why = {0};
-    rp_status st =
-        model_chat_init(&e->chat, o->chat_template, model_source_chat_template(e->source), &why);
-    if (st == RP_OK || e->chat.kind == MODEL_CHAT_FOREIGN) return RP_OK;
-    return rp_fail(err, st, "%s", why.text);
-}
-
     base_free(dir);
     return st == RP_OK ? open_chat(e, o, err) : st;
 }
