@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "reprise/reprise.h"
 
 /* y = x w^T + b over a symbolic batch; returned with its square. */
@@ -153,11 +154,27 @@ static void lost_allocations(void **state) {
     rp_graph_free(g);
 }
 
+static void stages_are_dumped(void **state) {
+    char dir[] = "/tmp/api_compiled_XXXXXX", setting[80], path[80];
+    rp_error err = {0};
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(setting, sizeof setting, "debug_dump_path=%s", dir);
+    rp_compiled_free(compile(setting)); /* level 0 */
+    static const char *const files[] = {"0_traced.linear.ir", "1_split.linear.submod_000.ir",
+                                        "6_plan.linear.txt"};
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s/rank_0/%s", dir, files[i]);
+        if (!base_file_exists(path)) fail_msg("no %s", path);
+    }
+    CHECK_OK(base_path_remove(dir, &err), &err);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_level_computes),  cmocka_unit_test(new_weights_count),
-        cmocka_unit_test(second_time_is_cached), cmocka_unit_test(refuses_by_name),
-        cmocka_unit_test(lost_allocations),
+        cmocka_unit_test(stages_are_dumped), cmocka_unit_test(every_level_computes),
+        cmocka_unit_test(new_weights_count), cmocka_unit_test(second_time_is_cached),
+        cmocka_unit_test(refuses_by_name),   cmocka_unit_test(lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,77 @@
+/* What an engine says of itself: why it compiled again, and hints when others hold the cores. */
+#include "support/heard.h"
+
+#include "base/file.h"
+#include "engine/engine.h"
+#include "support/engines.h"
+
+static char folder[64] = "/tmp/engine_log_XXXXXX";
+
+static rp_engine *open_with(const char *setting) {
+    char dir[96];
+    (void)snprintf(dir, sizeof dir, "cache_dir=%s", folder);
+    const char *settings[] = {dir, "threads=1", setting, NULL};
+    return engine_must("synthetic:tiny", settings);
+}
+
+static void a_factor_that_differs_is_a_recompile(void **state) {
+    base_buf heard;
+    (void)state;
+    heard_start(&heard, "recompiles");
+    rp_engine *e = open_with("level=0"); /* met for the first time */
+    assert_int_equal(engine_count(e, "traces"), 2);
+    assert_int_equal(engine_count(e, "recompiles"), 0);
+    rp_engine_close(e);
+    e = open_with("level=1");
+    assert_int_equal(engine_count(e, "traces"), 2);
+    assert_int_equal(engine_count(e, "recompiles"), 1);
+    rp_engine_close(e);
+    CHECK_HEARD(&heard, "[recompiles] Recompiling synthetic:tiny,layers=2,dtype=q4_1,seed=0 "
+                        "triggered by the following guard failure(s):\n[recompiles] - plan ");
+    CHECK_HEARD(&heard, " factors differ: level ");
+    base_buf_clear(&heard);
+    e = open_with("level=1"); /* found */
+    assert_int_equal(engine_count(e, "traces"), 0);
+    assert_int_equal(engine_count(e, "recompiles"), 0);
+    assert_int_equal(engine_count(e, "graph_breaks"), 0);
+    assert_int_equal(heard.len, 0);
+    rp_engine_close(e);
+    heard_done(&heard);
+}
+
+static void crowded_cores_are_hinted_at_each_doubling(void **state) {
+    const int32_t prompt[] = {104};
+    int32_t out[4];
+    base_buf heard;
+    (void)state;
+    heard_start(&heard, "perf_hints");
+    rp_engine *e = open_with("level=1");
+    for (uint64_t n = 0; n < 4; n++) {
+        base_buf_clear(&heard);
+        e->device->counters.crowded_lists = n;
+        assert_int_equal(engine_greedy(e, prompt, 1, 1, out), 1);
+        bool said = heard.data && strstr(heard.data, "ran on one thread");
+        assert_int_equal(said, n == 1 || n == 2);
+    }
+    rp_engine_close(e);
+    heard_done(&heard);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    rp_error err = {0};
+    (void)state;
+    return base_path_remove(folder, &err) == RP_OK ? 0 : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_factor_that_differs_is_a_recompile),
+        cmocka_unit_test(crowded_cores_are_hinted_at_each_doubling),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
