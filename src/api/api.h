@@ -10,10 +10,8 @@
 rp_status api_graph_ready(const rp_graph *g, rp_error *err) RP_MUST_USE;
 
 /* NULL, "" and "auto": the best one here; else the named one, granted or not (the next smaller one where it has no
- * templates). RP_CONFIG for an unknown name. */
+ * templates, which is a warning). RP_CONFIG for an unknown name. */
 rp_status api_isa(const char *name, gen_isa *out, rp_error *err) RP_MUST_USE;
-/* What a resolved configuration (and REPRISE_ISA) gives here; the same choice as the engine's. */
-rp_status api_config_isa(const rp_compilation_config *cfg, gen_isa *out, rp_error *err) RP_MUST_USE;
 
 /* One value of every symbol of g from "T=4,R=2": the smallest multiple of its divisor, at least 2 where
  * allowed, for what is not named. values: ir_dims_symbol_count entries. */

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "api/api.h"
 #include "base/alloc.h"
 #include "base/status.h"
 #include "cache/bundle.h"
+#include "engine/isa.h"
 #include "engine/plans.h"
 #include "model/resolve.h"
 
@@ -91,7 +91,7 @@ static rp_status why(const rp_cache *c, model_source *source, rp_compilation_con
     f.num_layers = model_source_hparams(source)->n_layer;
     f.max_model_len = model_source_hparams(source)->n_ctx;
     RP_TRY(rp_config_resolve(cfg, &f, err));
-    RP_TRY(api_config_isa(cfg, &o.isa, err));
+    RP_TRY(engine_isa_choose(cfg, &o.isa, err));
     RP_TRY(engine_plans_key(&o, &k, err));
     rp_status st = cache_why(c->store, k, b, err);
     cache_key_free(k);

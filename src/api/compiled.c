@@ -14,6 +14,7 @@
 #include "compile/dump.h"
 #include "compile/skips.h"
 #include "config/config.h"
+#include "engine/isa.h"
 #include "plan/exec.h"
 
 struct rp_compiled {
@@ -48,7 +49,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_options o = {.toolchain = &tc, .store = c->store};
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
-    RP_TRY_OUT(api_config_isa(cfg, &o.isa, err));
+    RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     if (!eager && !tc.path) {
         char tried[400];

@@ -6,8 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/env.h"
 #include "base/log.h"
+#include "engine/isa.h"
 
 /* Positions that the KV cache holds at least; more when one sequence can be longer. */
 #define MIN_KV_TOKENS 16384
@@ -87,33 +87,12 @@ static rp_status resolve_config(rp_engine *e, rp_error *err) {
     return RP_OK;
 }
 
-/* The best granted set below what the user and the environment allow. */
-static rp_status choose_isa(rp_engine *e, rp_error *err) {
-    static const gen_isa asked[] = {GEN_ISA_AMX, GEN_ISA_PORTABLE, GEN_ISA_AVX2, GEN_ISA_AVX512,
-                                    GEN_ISA_AMX};
-    gen_isa bound = asked[e->config->isa];
-    const char *env = base_env_get(BASE_ENV_ISA);
-    uint32_t granted = gen_isa_granted();
-    if (env && e->config->isa == CONFIG_ISA_AUTO && !gen_isa_parse(env, &bound))
-        return rp_fail(err, RP_CONFIG, "REPRISE_ISA=%s; expected portable, avx2, avx512 or amx",
-                       env);
-    if (e->config->isa != CONFIG_ISA_AUTO && !(granted & GEN_ISA_BIT(bound)))
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "this machine does not grant %s (it has: %s); leave --isa out",
-                       gen_isa_name(bound), gen_isa_features());
-    while (bound > GEN_ISA_PORTABLE &&
-           (!(granted & GEN_ISA_BIT(bound)) || !gen_isa_has_templates(bound)))
-        bound--;
-    e->isa = bound;
-    return RP_OK;
-}
-
 static rp_status open_device(rp_engine *e, rp_error *err) {
     hal_device_info info;
     RP_TRY(hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
-    return choose_isa(e, err);
+    return engine_isa_choose(e->config, &e->isa, err);
 }
 
 /* Nothing can be compiled: the same settings again, at level 0. */
@@ -134,7 +113,8 @@ static rp_status fall_back(rp_engine *e, rp_error *err) {
     rp_config_free(e->config);
     e->config = e->given;
     e->given = NULL;
-    return resolve_config(e, err);
+    RP_TRY(resolve_config(e, err));
+    return engine_isa_choose(e->config, &e->isa, err); /* its note is gone with the settings */
 }
 
 static rp_status try_plans(rp_engine *e, rp_error *err) {

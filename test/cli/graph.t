@@ -35,6 +35,8 @@ kir
 c
 cuda
 plan
+$ reprise opt graph.ir --stage c --isa amx >/dev/null
+! reprise: warning: isa=amx becomes avx512: no amx templates yet
 $ reprise eval graph.ir --sizes B=65
 ! reprise: B=65: a number from 1 to 64 is expected
 ? 2

@@ -1,0 +1,14 @@
+/* Which instruction set a configuration (and REPRISE_ISA) gives on this machine. */
+#ifndef ENGINE_ISA_H
+#define ENGINE_ISA_H
+
+#include "config/config.h"
+#include "gen/isa.h"
+
+/* The best one at or below the bound that is granted and has templates. A bound that somebody gave and that is not reached
+ * is a warning and a note in cfg. RP_CONFIG for an unknown name in REPRISE_ISA. */
+rp_status engine_isa_choose(rp_compilation_config *cfg, gen_isa *out, rp_error *err) RP_MUST_USE;
+/* The next one at or below isa that has templates. */
+gen_isa engine_isa_with_templates(gen_isa isa);
+
+#endif
