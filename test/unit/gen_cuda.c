@@ -1,5 +1,5 @@
-/* Generated CUDA C: every case compiles for sm_90 where NVRTC is found, and gives the interpreter's bits
- * where a GPU is. */
+/* Generated CUDA C: hand-made cases and every kernel of models and random graphs compile for sm_90 where NVRTC is found;
+ * the cases give the interpreter's bits where a GPU is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "gen/gen.h"
+#include "support/cuda_graphs.h"
 #include "support/kir_cases.h"
 
 typedef void *program;
@@ -141,6 +142,51 @@ static void every_case_compiles_for_sm_90(void **state) {
     base_free(text);
 }
 
+static void check_graphs_compile(cuda_graphs *c) {
+    base_buf text;
+    char *cubin;
+
+    base_buf_init(&text, 0);
+    gen_cuda_prelude(&text);
+    base_buf_add(&text, c->text.data, c->text.len);
+    assert_false(text.failed);
+    print_message("%u kernels, %u graphs too large for a block\n", c->n_kernels, c->n_refused);
+    cubin = compile(text.data);
+    assert_non_null(cubin);
+    base_free(cubin);
+    base_buf_done(&text);
+    cuda_graphs_done(c);
+}
+
+static void every_kernel_of_models_compiles_for_sm_90(void **state) {
+    cuda_graphs c;
+
+    (void)state;
+    if (!find_nvrtc()) {
+        print_message("skip: no libnvrtc on this machine\n");
+        skip();
+    }
+    cuda_graphs_init(&c);
+    cuda_graphs_add_models(&c);
+    assert_true(c.n_kernels >= 40);
+    check_graphs_compile(&c);
+}
+
+static void every_kernel_of_random_graphs_compiles_for_sm_90(void **state) {
+    enum { N = 40 };
+    cuda_graphs c;
+
+    (void)state;
+    if (!find_nvrtc()) {
+        print_message("skip: no libnvrtc on this machine\n");
+        skip();
+    }
+    cuda_graphs_init(&c);
+    cuda_graphs_add_random(&c, 1, N);
+    assert_true(c.n_refused < N / 4);
+    check_graphs_compile(&c);
+}
+
 static int run_on_gpu(const kir_case *c, void *module, unsigned grid, const char *what) {
     kir_func *f = c->make(c->name);
     gen_cuda_launch l = gen_cuda_launch_of(f);
@@ -200,6 +246,8 @@ static void gpu_equals_interpreter(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_case_compiles_for_sm_90),
+        cmocka_unit_test(every_kernel_of_models_compiles_for_sm_90),
+        cmocka_unit_test(every_kernel_of_random_graphs_compiles_for_sm_90),
         cmocka_unit_test(gpu_equals_interpreter),
     };
     return cmocka_run_group_tests_name("gen_cuda", tests, NULL, NULL);
