@@ -127,7 +127,7 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
     tool_progress_clear();
     if (st == RP_OK) return e;
     *rc = st == RP_CANCELLED && tool_interrupted()
-              ? tool_fail_as(TOOL_EXIT_INTERRUPTED, "stopped while loading %s", a->pos[0])
+              ? tool_fail_as(tool_interrupt_exit(), "stopped while loading %s", a->pos[0])
               : tool_fail(st, &err);
     return NULL;
 }

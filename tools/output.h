@@ -6,13 +6,7 @@
 
 #include "tools/args.h"
 
-enum {
-    TOOL_EXIT_OK = 0,
-    TOOL_EXIT_FAILED = 1,
-    TOOL_EXIT_USAGE = 2,
-    TOOL_EXIT_UNSUPPORTED = 3,
-    TOOL_EXIT_INTERRUPTED = 130
-};
+enum { TOOL_EXIT_OK = 0, TOOL_EXIT_FAILED = 1, TOOL_EXIT_USAGE = 2, TOOL_EXIT_UNSUPPORTED = 3 };
 
 /* One line "reprise: text" on standard error, and with --json the same as an event on standard output; give the exit
  * code that belongs to it. */
@@ -50,9 +44,13 @@ bool tool_progress(void *user, rp_stage stage, uint64_t done, uint64_t total);
 /* Removes the bar that stands on the terminal. */
 void tool_progress_clear(void);
 
-/* The first Ctrl-C sets a flag, the second one ends the process. */
+/* The first Ctrl-C or SIGTERM sets a flag, the second one ends the process. */
 void tool_interrupt_init(void);
 bool tool_interrupted(void);
+/* Ends the process as the signal would have; what is written is flushed. */
+void tool_interrupt_now(void);
+/* 130 after Ctrl-C, 143 after SIGTERM. */
+int tool_interrupt_exit(void);
 
 /* Whole file ("-": standard input), NUL-terminated, to be freed; NULL after printing why not. */
 char *tool_read(const char *path, size_t max, size_t *out_size);

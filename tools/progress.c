@@ -14,17 +14,32 @@ static bool on, drawn;
 static rp_stage last_stage;
 static long long last_ms;
 
+/* The second signal, whichever of the two it is, has its default effect. */
 static void on_interrupt(int sig) {
-    (void)sig;
-    interrupted = 1;
+    if (interrupted) {
+        (void)signal(sig, SIG_DFL);
+        (void)raise(sig);
+    }
+    interrupted = sig;
 }
 
 void tool_interrupt_init(void) {
     struct sigaction a;
     memset(&a, 0, sizeof a);
     a.sa_handler = on_interrupt;
-    a.sa_flags = (int)(SA_RESETHAND | SA_RESTART); /* the second one has its default effect */
+    a.sa_flags = SA_RESTART;
     (void)sigaction(SIGINT, &a, NULL);
+    (void)sigaction(SIGTERM, &a, NULL);
+}
+
+void tool_interrupt_now(void) {
+    (void)fflush(stdout);
+    (void)signal((int)interrupted, SIG_DFL);
+    (void)raise((int)interrupted);
+}
+
+int tool_interrupt_exit(void) {
+    return 128 + (int)interrupted;
 }
 
 bool tool_interrupted(void) {

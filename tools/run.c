@@ -173,7 +173,7 @@ static int step_all(run *r) {
         if (rc) return rc;
     }
     int rc = print_ended(r, true);
-    return rc ? rc : aborted ? TOOL_EXIT_INTERRUPTED : 0;
+    return rc ? rc : aborted ? tool_interrupt_exit() : 0;
 }
 
 static int summarise(run *r, int rc) {
@@ -197,11 +197,10 @@ static int run_all(run *r) {
     if (rc) return rc;
     r->e = tool_open(r->a, false, &rc);
     if (!r->e) return rc;
-    tool_interrupt_init();
     rc = submit_all(r);
     if (rc) return rc;
     rc = step_all(r);
-    return rc && rc != TOOL_EXIT_INTERRUPTED ? rc : summarise(r, rc);
+    return rc == 0 || (tool_interrupted() && rc == tool_interrupt_exit()) ? summarise(r, rc) : rc;
 }
 
 int tool_run(tool_args *a) {

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/sys.h"
 
@@ -98,52 +100,95 @@ static rp_status start(const char *path, const char *const *argv, int write_fd, 
     return RP_OK;
 }
 
+/* A child under way, and who may call it off. */
+typedef struct child {
+    const char *path;
+    pid_t pid;
+    int fd;
+    base_wanted_fn wanted;
+    void *user;
+    int64_t stopped_at; /* 0: not asked to end */
+} child;
+
+enum { POLL_MS = 50, GRACE_MS = 2000 };
+
+/* Asks the child's group to end, so that a compiler driver removes its own temporary files; later makes it. */
+static void call_off(child *c) {
+    int64_t now = base_now_ns();
+    if (!c->stopped_at) {
+        c->stopped_at = now;
+        (void)kill(-c->pid, SIGTERM);
+    } else if (now - c->stopped_at > GRACE_MS * (int64_t)1000000) {
+        (void)kill(-c->pid, SIGKILL);
+    }
+}
+
+/* Until there is something to read. */
+static void watch(child *c) {
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    while (c->wanted) {
+        int n = poll(&p, 1, POLL_MS);
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return; /* a signal interrupts a poll, never restarts it */
+        if (c->stopped_at || !c->wanted(c->user)) call_off(c);
+    }
+}
+
 /* Reads until the child closes its side; bytes beyond the buffer's ceiling are dropped. */
-static rp_status drain(int fd, const char *path, base_buf *out, rp_error *err) {
+static rp_status drain(child *c, base_buf *out, rp_error *err) {
     for (;;) {
         char part[4096];
-        ssize_t n = base_sys_fails() ? -1 : read(fd, part, sizeof part);
+        watch(c);
+        ssize_t n = base_sys_fails() ? -1 : read(c->fd, part, sizeof part);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0)
-            return rp_fail(err, RP_IO, "cannot read the output of '%s': %s", path,
+            return rp_fail(err, RP_IO, "cannot read the output of '%s': %s", c->path,
                            base_errno_text(errno));
         if (n == 0) return RP_OK;
         if (out) base_buf_add(out, part, (size_t)n);
     }
 }
 
-static rp_status wait_for(pid_t pid, const char *path, int *out_exit, rp_error *err) {
+static rp_status wait_for(const child *c, int *out_exit, rp_error *err) {
     int state = 0;
-    while (waitpid(pid, &state, 0) < 0) {
+    while (waitpid(c->pid, &state, 0) < 0) {
         if (errno == EINTR) continue;
-        return rp_fail(err, RP_IO, "cannot wait for '%s': %s", path, base_errno_text(errno));
+        return rp_fail(err, RP_IO, "cannot wait for '%s': %s", c->path, base_errno_text(errno));
     }
     *out_exit = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
     return RP_OK;
 }
 
-static rp_status run(const char *path, const char *const *argv, base_buf *out, int *out_exit,
+static rp_status run(child *c, const char *const *argv, base_buf *out, int *out_exit,
                      rp_error *err) {
     int fds[2];
-    pid_t pid = -1;
-    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, path, errno);
-    rp_status st = start(path, argv, fds[1], &pid, err);
+    if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, c->path, errno);
+    rp_status st = start(c->path, argv, fds[1], &c->pid, err);
     (void)close(fds[1]);
-    if (st == RP_OK) st = drain(fds[0], path, out, err);
+    c->fd = fds[0];
+    if (st == RP_OK) st = drain(c, out, err);
     (void)close(fds[0]); /* after a failed read the child sees a closed pipe and ends */
-    if (pid > 0) {
+    if (c->pid > 0) {
         int exit_code = 0;
-        rp_status waited = wait_for(pid, path, &exit_code, err);
+        rp_status waited = wait_for(c, &exit_code, err);
         if (st == RP_OK) st = waited;
         if (st == RP_OK) *out_exit = exit_code;
     }
+    if (st == RP_OK && c->stopped_at) st = rp_fail(err, RP_CANCELLED, "'%s' was stopped", c->path);
+    return st;
+}
+
+rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
+                           base_buf *out, int *out_exit, rp_error *err) {
+    child c = {.path = NULL, .pid = -1, .wanted = wanted, .user = user};
+    char *path = base_find_program(argv[0]);
+    if (!path) return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
+    c.path = path;
+    rp_status st = run(&c, argv, out, out_exit, err);
+    base_free(path);
     return st;
 }
 
 rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit, rp_error *err) {
-    char *path = base_find_program(argv[0]);
-    if (!path) return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
-    rp_status st = run(path, argv, out, out_exit, err);
-    base_free(path);
-    return st;
+    return base_spawn_while(argv, NULL, NULL, out, out_exit, err);
 }

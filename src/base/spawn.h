@@ -11,6 +11,11 @@
  * no such program, RP_IO when it could not be started. */
 rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,
                      rp_error *err) RP_MUST_USE;
+/* The same, but wanted is asked every now and then while the program runs and says nothing; once it gives false, the
+ * program and what it started are ended: RP_CANCELLED. */
+typedef bool (*base_wanted_fn)(void *user);
+rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
+                           base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
 /* Processes started since process start (witness of the warm law). */
 uint64_t base_spawn_count(void);
 /* Full path of a program in PATH, owned by the caller; NULL if none. */

@@ -1,16 +1,21 @@
 /* Runs `cc` in a scratch folder of its own; the shared object goes into the cache. */
 #include "compile/toolchain.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/spawn.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 static atomic_uint_fast64_t n_runs;
 
@@ -76,21 +81,55 @@ void compile_toolchain_done(compile_toolchain *t) {
     *t = (compile_toolchain){0};
 }
 
-static rp_status scratch_dir(char *out, size_t size, rp_error *err) {
-    const char *tmp = base_env_get(BASE_ENV_TMPDIR);
+/* --- scratch -------------------------------------------------------------------- */
+
+static const char scratch_prefix[] = "reprise-cc-";
+enum { STALE_SECONDS = 3600 };
+
+/* A folder of ours that a killed process left: nothing else has this name, this owner and this age. */
+static rp_status remove_stale(void *user, const char *name, bool is_dir, rp_error *err) {
+    struct stat info;
     base_buf b;
-    base_buf_init(&b, size);
-    base_buf_printf(&b, "%s/reprise-cc-XXXXXX", tmp ? tmp : "/tmp");
+    if (!is_dir || strncmp(name, scratch_prefix, sizeof scratch_prefix - 1) != 0) return RP_OK;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s/%s", (const char *)user, name);
     rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) {
-        memcpy(out, b.data, b.len + 1);
-        if (!mkdtemp(out))
-            st = rp_fail(err, RP_IO, "cannot make a scratch folder in %s; set TMPDIR",
-                         tmp ? tmp : "/tmp");
+    if (st == RP_OK && lstat(b.data, &info) == 0 && S_ISDIR(info.st_mode) &&
+        info.st_uid == geteuid() && time(NULL) - info.st_mtime > STALE_SECONDS) {
+        base_log(RP_LOG_DEBUG, "%s was left by a process that was killed: removed", b.data);
+        st = base_path_remove(b.data, err);
     }
     base_buf_done(&b);
     return st;
 }
+
+/* Once a process, which then starts a compiler: the cost does not show. */
+static void remove_all_stale(const char *tmp) {
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    rp_error ignored = {0};
+    if (atomic_flag_test_and_set(&done)) return;
+    if (base_dir_list(tmp, remove_stale, (void *)(uintptr_t)tmp, &ignored) != RP_OK)
+        base_log(RP_LOG_DEBUG, "old scratch stays in %s: %s", tmp, ignored.text);
+}
+
+static rp_status scratch_dir(char *out, size_t size, rp_error *err) {
+    const char *tmp = base_env_get(BASE_ENV_TMPDIR) ? base_env_get(BASE_ENV_TMPDIR) : "/tmp";
+    base_buf b;
+    remove_all_stale(tmp);
+    base_buf_init(&b, size);
+    base_buf_printf(&b, "%s/%sXXXXXX", tmp, scratch_prefix);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) {
+        memcpy(out, b.data, b.len + 1);
+        if (!mkdtemp(out))
+            st = rp_fail(err, RP_IO, "cannot make a scratch folder in %s: %s; set TMPDIR", tmp,
+                         base_errno_text(errno));
+    }
+    base_buf_done(&b);
+    return st;
+}
+
+/* --- running --------------------------------------------------------------------- */
 
 static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, const char *so,
                         rp_error *err) {
@@ -110,7 +149,7 @@ static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, 
     int code = 0;
     base_buf_init(&out, 1 << 20);
     atomic_fetch_add(&n_runs, 1);
-    rp_status st = base_spawn(argv, &out, &code, err);
+    rp_status st = base_spawn_while(argv, t->wanted, t->user, &out, &code, err);
     if (st == RP_OK && code != 0) {
         const char *bad = out.data ? strstr(out.data, "error") : NULL;
         st = rp_fail(err, RP_INTERNAL, "%s failed on generated code (exit %d): %.200s", t->path,
@@ -132,6 +171,8 @@ rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, 
         const char *cure = compile_toolchain_tried(tried, sizeof tried);
         return rp_fail(err, RP_UNSUPPORTED, "no C compiler (%s); %s", tried, cure);
     }
+    if (t->wanted && !t->wanted(t->user))
+        return rp_fail(err, RP_CANCELLED, "compiling was stopped");
     RP_TRY(scratch_dir(dir, sizeof dir, err));
     base_buf b;
     base_buf_init(&b, 0);

@@ -9,6 +9,10 @@ typedef struct compile_toolchain {
     char *path;    /* NULL: there is none */
     char *version; /* first line of --version; part of every code key */
     gen_cc_family family;
+    /* (optional) Asked before and during each run, from several threads; false stops it: RP_CANCELLED. The caller's to
+     * fill in after compile_toolchain_find. */
+    bool (*wanted)(void *user);
+    void *user;
 } compile_toolchain;
 
 /* $REPRISE_CC, else cc, gcc, clang in PATH. A missing compiler is RP_OK with path NULL. Runs the compiler once. */

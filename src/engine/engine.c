@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/facts.h"
 #include "engine/isa.h"
 
 /* Positions that the KV cache holds at least; more when one sequence can be longer. */
@@ -18,8 +19,12 @@ static double ms_since(int64_t t0) {
 
 /* --- progress ------------------------------------------------------------------- */
 
+/* One call at a time, as promised: compile threads come here, too. */
 static void report(rp_engine *e, rp_stage stage, uint64_t done, uint64_t total) {
-    if (e->progress && !e->progress(e->user, stage, done, total)) e->cancelled = true;
+    if (!e->progress) return;
+    (void)pthread_mutex_lock(&e->reporting);
+    if (!e->progress(e->user, stage, done, total)) atomic_store(&e->cancelled, true);
+    (void)pthread_mutex_unlock(&e->reporting);
 }
 
 static void fetch_progress(void *user, const char *phase, uint64_t done, uint64_t total) {
@@ -32,7 +37,18 @@ static void pack_progress(void *user, uint64_t done, uint64_t total) {
 }
 
 static void compile_progress(void *user, uint32_t done, uint32_t total) {
-    report(user, RP_STAGE_COMPILE, done, total);
+    rp_engine *e = user;
+    atomic_store(&e->compiled, done);
+    atomic_store(&e->to_compile, total);
+    report(e, RP_STAGE_COMPILE, done, total);
+}
+
+/* Asked while the compiler runs. */
+static bool still_wanted(void *user) {
+    rp_engine *e = user;
+    if (!atomic_load(&e->cancelled))
+        report(e, RP_STAGE_COMPILE, atomic_load(&e->compiled), atomic_load(&e->to_compile));
+    return !atomic_load(&e->cancelled);
 }
 
 static bool capture_progress(void *user, uint32_t done, uint32_t total) {
@@ -76,14 +92,10 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
 }
 
 static rp_status resolve_config(rp_engine *e, rp_error *err) {
-    const model_hparams *hp = model_source_hparams(e->source);
-    rp_model_facts f = RP_MODEL_FACTS_INIT;
     if (!e->given) RP_TRY(rp_config_clone(e->config, &e->given, err));
-    f.num_layers = hp->n_layer;
-    f.max_model_len = hp->n_ctx;
-    RP_TRY(rp_config_resolve(e->config, &f, err));
+    RP_TRY(engine_config_resolve(e->config, e->source, &e->early_traces, err));
     e->max_model_len = e->config->max_model_len.set ? (uint32_t)e->config->max_model_len.v
-                                                    : hp->n_ctx;
+                                                    : model_source_hparams(e->source)->n_ctx;
     return RP_OK;
 }
 
@@ -124,6 +136,7 @@ static rp_status try_plans(rp_engine *e, rp_error *err) {
                               .isa = e->isa,
                               .threads = e->n_threads,
                               .progress = compile_progress,
+                              .wanted = still_wanted,
                               .user = e};
     return engine_plans_load(&p, &e->plans, err);
 }
@@ -236,6 +249,7 @@ rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *
     e->progress = o->progress;
     e->user = o->user;
     e->next_id = 1;
+    (void)pthread_mutex_init(&e->reporting, NULL);
     rp_status st = open_all(e, o, err);
     if (st == RP_OK)
         *out = e;
@@ -262,6 +276,7 @@ void rp_engine_close(rp_engine *e) {
     rp_config_free(e->given);
     base_free(e->tokens);
     base_free(e->logprobs);
+    (void)pthread_mutex_destroy(&e->reporting);
     base_free(e);
 }
 

@@ -2,6 +2,9 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "model/detok.h"
@@ -52,10 +55,13 @@ struct rp_engine {
     graph_capture_report capture;
     engine_times times;
     int64_t t_submit;       /* of the first request */
+    uint64_t early_traces;  /* before the plans: which ops the model has */
     uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
     rp_progress_fn progress;
     void *user;
-    bool cancelled;
+    pthread_mutex_t reporting; /* around progress */
+    atomic_bool cancelled;
+    atomic_uint compiled, to_compile; /* as last reported */
 };
 
 /* Text form of the summary (summary.c). */

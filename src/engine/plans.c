@@ -139,6 +139,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     rp_status st = RP_OK;
     bool eager = wants_eager(o->config);
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
+    tc.wanted = o->wanted;
+    tc.user = o->user;
     out->no_compiler = !eager && !tc.path;
     if (out->no_compiler)
         RP_TRY_OUT(rp_fail(err, RP_UNSUPPORTED,

@@ -25,6 +25,7 @@ typedef struct engine_plans_options {
     gen_isa isa;
     uint32_t threads;
     void (*progress)(void *user, uint32_t done, uint32_t total);
+    bool (*wanted)(void *user); /* (optional) false stops compiling; asked from several threads */
     void *user;
 } engine_plans_options;
 

@@ -133,6 +133,48 @@ if [ $rc = 130 ] && grep -q abort <<<"$why"; then pass interrupt
 elif [ $rc = 0 ]; then echo "SKIP interrupt: the run ended before the signal"
 else fail interrupt "exit $rc, ${why:-no summary}, $(head -c 200 err)"; fi
 
+# Ctrl-C, SIGTERM and SIGKILL while the host compiler runs on a cold cache: the first two end soon, with the compiler
+# and its children, and leave no scratch; the third leaves some, which goes with a later compile. The cache stays whole.
+cat >slowcc <<'SH'
+#!/bin/sh
+case $1 in --version) exec cc --version ;; esac
+touch "$0.started"
+sleep 61.5
+echo late
+SH
+chmod +x slowcc
+stopped() { # SIGNAL WANTED-EXIT
+    local dir=$PWD/cold-$1 run rc t0 bad= scratch=$PWD/scratch
+    rm -rf slowcc.started "$scratch" && mkdir "$scratch"
+    REPRISE_CC=$PWD/slowcc TMPDIR=$scratch "$REPRISE" run synthetic:tiny hi --cache-dir "$dir" >cut 2>err &
+    run=$!
+    for _ in $(seq 100); do [ -e slowcc.started ] && break || sleep 0.1; done
+    t0=$SECONDS
+    kill -"$1" $run
+    wait $run 2>/dev/null
+    rc=$?
+    [ $rc = "$2" ] || bad+=" exit $rc;"
+    [ $((SECONDS - t0)) -lt 20 ] || bad+=" $((SECONDS - t0)) s;"
+    if [ "$1" = KILL ]; then
+        pkill -f "sleep 61[.]5"
+        [ -n "$(ls "$scratch")" ] || bad+=" nothing was left, so nothing is shown;"
+        mkdir "$scratch/reprise-cc-fresh"
+        for f in "$scratch"/reprise-cc-??????; do touch -d '2 hours ago' "$f"; done
+    else
+        [ "$(wc -l <err)" = 1 ] && grep -q 'stopped while loading' err || bad+=" $(head -c 200 err);"
+        pgrep -f "sleep 61[.]5" >/dev/null && bad+=" the compiler lives;"
+        [ -z "$(ls "$scratch")" ] || bad+=" left: $(ls "$scratch");"
+    fi
+    reprise cache verify --cache-dir "$dir" >out 2>&1 || bad+=" $(cat out);"
+    TMPDIR=$scratch reprise run synthetic:tiny hi --max-tokens 1 --cache-dir "$dir" --quiet >out 2>&1 || bad+=" then: $(head -c 200 out);"
+    [ -z "$(find "$scratch" -mindepth 1 -maxdepth 1 ! -name '*-fresh')" ] || bad+=" stays: $(ls "$scratch");"
+    [ "$1" != KILL ] || [ -d "$scratch/reprise-cc-fresh" ] || bad+=" took the scratch of others;"
+    [ -z "$bad" ] && pass "stopped_by_$1" || fail "stopped_by_$1" "$bad"
+}
+stopped INT 130
+stopped TERM 143
+stopped KILL 137
+
 # Errors are one line each, whatever is in the text.
 reprise run synthetic:tiny "x" --stop "" 2>err
 [ "$(wc -l <err)" = 1 ] && pass one_line || fail one_line "$(wc -l <err) lines"

@@ -27,6 +27,36 @@ static void runs_and_captures(void **state) {
     base_buf_done(&out);
 }
 
+static bool twice(void *user) {
+    int *n = user;
+    return ++*n < 3;
+}
+
+/* What the program started ends with it, also what does not listen. */
+static void stops_when_not_wanted(void **state) {
+    (void)state;
+    rp_error err = {0};
+    int code = -1, asked = 0;
+    int64_t t0 = base_now_ns();
+    base_buf out;
+    base_buf_init(&out, 0);
+    const char *const argv[] = {"sh", "-c", "echo begun; sleep 60 & sleep 60; echo never", NULL};
+    assert_int_equal(base_spawn_while(argv, twice, &asked, &out, &code, &err), RP_CANCELLED);
+    assert_non_null(strstr(err.text, "sh' was stopped"));
+    assert_int_equal(asked, 3);
+    assert_string_equal(out.data, "begun\n");
+    const char *const deaf[] = {"sh", "-c", "trap '' TERM; sleep 60; sleep 60", NULL};
+    err = (rp_error){0};
+    assert_int_equal(base_spawn_while(deaf, twice, &asked, NULL, &code, &err), RP_CANCELLED);
+    assert_true(base_now_ns() - t0 < 40 * INT64_C(1000000000));
+    const char *const quick[] = {"sh", "-c", "exit 3", NULL};
+    asked = -100;
+    err = (rp_error){0};
+    CHECK_OK(base_spawn_while(quick, twice, &asked, NULL, &code, &err), &err);
+    assert_int_equal(code, 3);
+    base_buf_done(&out);
+}
+
 static void large_output_meets_the_ceiling(void **state) {
     (void)state;
     rp_error err = {0};
@@ -122,6 +152,7 @@ static void clocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_captures),
+        cmocka_unit_test(stops_when_not_wanted),
         cmocka_unit_test(large_output_meets_the_ceiling),
         cmocka_unit_test(nothing_starts_without_path),
         cmocka_unit_test(survives_each_failure),
