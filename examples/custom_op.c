@@ -65,7 +65,6 @@ int main(void) {
     rp_compilation_config *cfg = rp_config_new();
     rp_status st = cfg ? rp_op_register(&op, &err) : RP_NOMEM;
     if (st == RP_OK) st = rp_config_set(cfg, "level=3", &err);
-    if (st == RP_OK) st = rp_config_set(cfg, "splitting_ops=[\"example::cumsum\"]", &err);
     if (st == RP_OK) st = trace(&g, &err);
     if (st == RP_OK) st = rp_compile(g, cfg, &c, &err);
     if (st == RP_OK) st = run(c, &err);

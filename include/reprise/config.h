@@ -98,9 +98,16 @@ typedef struct rp_model_facts {
     int64_t num_layers;
     int64_t max_model_len; /* what the model was trained for */
     rp_attention_support attention;
+    /* Ops beside attention that split where splitting_ops is not given; borrowed for the call. */
+    const char *const *splitting_ops;
+    size_t n_splitting_ops;
+    /* (optional) Whether the graph has an op of this name, an entry of splitting_ops that was given; entries without one
+     * are dropped with a note. */
+    rp_status (*has_op)(void *user, const char *name, bool *out, rp_error *err);
+    void *user;
 } rp_model_facts;
 #define RP_MODEL_FACTS_INIT \
-    { sizeof(rp_model_facts), 0, 0, RP_ATTENTION_ALWAYS }
+    { sizeof(rp_model_facts), 0, 0, RP_ATTENTION_ALWAYS, NULL, 0, NULL, NULL }
 
 /* Applies the coupling rules, once; facts may be NULL. RP_CONFIG for what cannot work, with the
  * values; RP_UNSUPPORTED for a setting whose machinery does not exist. A second call is RP_OK and

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "cache/bundle.h"
+#include "engine/facts.h"
 #include "engine/isa.h"
 #include "engine/plans.h"
 #include "model/resolve.h"
@@ -85,12 +86,9 @@ rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const r
 
 static rp_status why(const rp_cache *c, model_source *source, rp_compilation_config *cfg,
                      base_buf *b, rp_error *err) {
-    rp_model_facts f = RP_MODEL_FACTS_INIT;
     cache_key *k = NULL;
     engine_plans_options o = {.source = source, .config = cfg, .store = c->store};
-    f.num_layers = model_source_hparams(source)->n_layer;
-    f.max_model_len = model_source_hparams(source)->n_ctx;
-    RP_TRY(rp_config_resolve(cfg, &f, err));
+    RP_TRY(engine_config_resolve(cfg, source, NULL, err));
     RP_TRY(engine_isa_choose(cfg, &o.isa, err));
     RP_TRY(engine_plans_key(&o, &k, err));
     rp_status st = cache_why(c->store, k, b, err);

@@ -139,19 +139,58 @@ static rp_status resolve_custom_ops(rp_compilation_config *cfg, rp_error *err) {
     return RP_OK;
 }
 
-/* The list only means something where the graph is split. */
-static rp_status resolve_splitting(rp_compilation_config *cfg, rp_error *err) {
-    static const char *const deflt = "aiter.unified_attention_with_output,aiter.mla_attention";
+/* Entries that no node of the graph answers to split nothing: a slip of the pen, or another model's ops. */
+static rp_status drop_absent_ops(rp_compilation_config *cfg, const rp_model_facts *facts,
+                                 rp_error *err) {
+    config_strs *ops = &cfg->splitting_ops;
+    size_t kept = 0, i = 0;
+    rp_status st = RP_OK;
+    for (; st == RP_OK && i < ops->n; i++) {
+        bool has = true;
+        char shown[CONFIG_SHOWN];
+        st = facts->has_op(facts->user, ops->v[i], &has, err);
+        if (st == RP_OK && !has)
+            st = config_overrule(cfg, true, "no op of the graph has this name", err,
+                                 "splitting_ops: %s", config_shown(ops->v[i], shown));
+        if (st == RP_OK && !has)
+            base_free(ops->v[i]);
+        else
+            ops->v[kept++] = ops->v[i];
+    }
+    while (i < ops->n) ops->v[kept++] = ops->v[i++];
+    ops->n = kept;
+    return st;
+}
+
+/* Attention, then what was registered as splitting. */
+static rp_status default_splitting(rp_compilation_config *cfg, const rp_model_facts *facts,
+                                   rp_error *err) {
+    static const char *const attention = "aiter.unified_attention_with_output,aiter.mla_attention";
     const config_field *f = &config_table[CONFIG_ID_splitting_ops];
+    bool splits = cfg->level == RP_LEVEL_PIECEWISE;
     json_t *value = NULL;
-    if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set) return RP_OK;
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, splits ? attention : "");
+    for (size_t i = 0; splits && i < facts->n_splitting_ops; i++)
+        base_buf_printf(&b, ",%s", facts->splitting_ops[i]);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) st = config_value_parse(f, b.data ? b.data : "", &value, err);
+    if (st == RP_OK) st = config_value_set(f, &cfg->splitting_ops, value, err);
+    json_decref(value);
+    base_buf_done(&b);
+    return st;
+}
+
+/* The list only means something where the graph is split. */
+static rp_status resolve_splitting(rp_compilation_config *cfg, const rp_model_facts *facts,
+                                   rp_error *err) {
+    if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set)
+        return facts->has_op ? drop_absent_ops(cfg, facts, err) : RP_OK;
     if (cfg->splitting_ops.n)
         RP_TRY(config_overrule(cfg, true, "only level 3 splits the graph", err,
                                "splitting_ops at level %d", cfg->level));
-    RP_TRY(config_value_parse(f, cfg->level == RP_LEVEL_PIECEWISE ? deflt : "", &value, err));
-    rp_status st = config_value_set(f, &cfg->splitting_ops, value, err);
-    json_decref(value);
-    return st;
+    return default_splitting(cfg, facts, err);
 }
 
 /* Modes that need pieces where there are none. */
@@ -279,7 +318,7 @@ rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *fa
     apply_levels(cfg);
     RP_TRY(resolve_backend(cfg, err));
     RP_TRY(resolve_custom_ops(cfg, err));
-    RP_TRY(resolve_splitting(cfg, err));
+    RP_TRY(resolve_splitting(cfg, facts, err));
     RP_TRY(couple_mode(cfg, err));
     RP_TRY(couple_attention(cfg, facts->attention, err));
     resolve_passes(cfg);

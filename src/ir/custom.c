@@ -20,9 +20,9 @@ typedef struct entry {
 static entry table[MAX_CUSTOM];
 static atomic_uint n_table;
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
-/* The two built-in ones, then every registered op that splits by default. */
-static const char *defaults[MAX_CUSTOM + 2] = {"reprise::attention", "reprise::mla_attention"};
-static atomic_uint n_defaults = 2;
+/* Those that split by default. */
+static const char *splitting[MAX_CUSTOM];
+static atomic_uint n_splitting;
 
 /* Names of other systems for what is one op here. */
 static const struct {
@@ -76,7 +76,7 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
 }
 
 static rp_status add_locked(const rp_op_desc *d, rp_error *err) {
-    unsigned n = atomic_load(&n_table), m = atomic_load(&n_defaults);
+    unsigned n = atomic_load(&n_table), m = atomic_load(&n_splitting);
     if (ir_custom_find(d->name))
         return rp_fail(err, RP_INVALID, "custom op '%s' is registered already", d->name);
     if (n == MAX_CUSTOM) return rp_fail(err, RP_UNSUPPORTED, "more than %d custom ops", MAX_CUSTOM);
@@ -85,8 +85,8 @@ static rp_status add_locked(const rp_op_desc *d, rp_error *err) {
     memcpy(e->name, d->name, strlen(d->name) + 1);
     e->desc.name = e->name;
     if (d->splitting) {
-        defaults[m] = e->name;
-        atomic_store_explicit(&n_defaults, m + 1, memory_order_release);
+        splitting[m] = e->name;
+        atomic_store_explicit(&n_splitting, m + 1, memory_order_release);
     }
     atomic_store_explicit(&n_table, n + 1, memory_order_release);
     return RP_OK;
@@ -143,7 +143,13 @@ bool ir_is_splitting(const ir_node *n, const char *const *ops, uint32_t n_ops) {
     return false;
 }
 
-const char *const *ir_default_splitting_ops(uint32_t *n) {
-    *n = atomic_load_explicit(&n_defaults, memory_order_acquire);
-    return defaults;
+const char *const *ir_registered_splitting_ops(uint32_t *n) {
+    *n = atomic_load_explicit(&n_splitting, memory_order_acquire);
+    return splitting;
+}
+
+bool ir_graph_splits_at(const ir_graph *g, const char *op) {
+    for (uint32_t i = 0; i < ir_graph_count(g); i++)
+        if (ir_is_splitting(ir_node_at(g, i), &op, 1)) return true;
+    return false;
 }

@@ -15,8 +15,10 @@ bool ir_is_splitting(const ir_node *n, const char *const *ops, uint32_t n_ops);
 /* The canonical form of a splitting op's name ("reprise::attention" of "aiter.unified_attention_with_output"),
  * NUL-terminated; false when it has no namespace or does not fit. An unknown name is its own. */
 bool ir_splitting_name(const char *name, char *out, size_t size);
-/* The default list, as canonical names: the attention ops, and registered ops that split by
- * default, in order of registration. The array stays valid; it may grow behind *n. Thread-safe. */
-const char *const *ir_default_splitting_ops(uint32_t *n);
+/* Registered ops that split by default, in order of registration. The array stays valid; it may grow behind *n.
+ * Thread-safe. */
+const char *const *ir_registered_splitting_ops(uint32_t *n);
+/* Whether splitting_ops with this one name would split the graph anywhere. */
+bool ir_graph_splits_at(const ir_graph *g, const char *op);
 
 #endif

@@ -135,6 +135,62 @@ static void an_unsplit_model_has_no_pieces(void **state) {
     rp_config_free(cfg);
 }
 
+/* The graph of this test has attention and relu. */
+static rp_status has_op(void *user, const char *name, bool *out, rp_error *err) {
+    ++*(int *)user;
+    if (!strcmp(name, "bad::one")) return rp_fail(err, RP_NOMEM, "no memory to look");
+    *out = !strcmp(name, "aiter.attention") || !strcmp(name, "test::relu");
+    return RP_OK;
+}
+
+static void splitting_ops_that_are_not_there_are_dropped(void **state) {
+    (void)state;
+    int asked = 0;
+    rp_error err = {0};
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    static const char absent[] = "no op of the graph has this name";
+    facts.has_op = has_op;
+    facts.user = &asked;
+    rp_compilation_config *cfg = ok_with(
+        "{\"level\":3,\"splitting_ops\":[\"relu\",\"test::relu\",\"test::rleu\"]}", -1, &facts);
+    is(cfg, "splitting_ops", "[\"test::relu\"]");
+    is(cfg, "cudagraph_mode", "\"PIECEWISE\"");
+    notes_are(cfg, "splitting_ops: relu", absent, "splitting_ops: test::rleu", absent, NULL);
+    rp_config_free(cfg);
+    cfg = ok_with("{\"level\":3,\"splitting_ops\":[\"atention\"]}", -1, &facts);
+    is(cfg, "splitting_ops", "[]");
+    notes_are(cfg, "splitting_ops: atention", absent, "cudagraph_mode=PIECEWISE becomes NONE",
+              "splitting_ops is empty, so attention is inside the one piece", NULL);
+    rp_config_free(cfg);
+    asked = 0; /* what was not given is not asked for */
+    cfg = ok_with("{\"level\":3}", -1, &facts);
+    notes_are(cfg, NULL);
+    assert_int_equal(asked, 0);
+    rp_config_free(cfg);
+    assert_int_equal(resolve("{\"level\":3,\"splitting_ops\":[\"x\",\"bad::one\",\"test::relu\"]}",
+                             -1, &facts, NULL, &err),
+                     RP_NOMEM);
+}
+
+static void registered_splitting_ops_are_a_default(void **state) {
+    (void)state;
+    static const char *const registered[] = {"mine::cumsum", "mine::sort"};
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    facts.splitting_ops = registered;
+    facts.n_splitting_ops = 2;
+    rp_compilation_config *cfg = ok_with("{\"level\":3}", -1, &facts);
+    is(cfg, "splitting_ops",
+       "[\"aiter.unified_attention_with_output\",\"aiter.mla_attention\","
+       "\"mine::cumsum\",\"mine::sort\"]");
+    rp_config_free(cfg);
+    cfg = ok_with("{\"level\":3,\"splitting_ops\":[\"mine::sort\"]}", -1, &facts);
+    is(cfg, "splitting_ops", "[\"mine::sort\"]"); /* what is given is all */
+    rp_config_free(cfg);
+    cfg = ok_with("{\"level\":2}", -1, &facts);
+    is(cfg, "splitting_ops", "[]");
+    rp_config_free(cfg);
+}
+
 static void attention_bounds_the_mode(void **state) {
     (void)state;
     static const char full[] = "{\"level\":3,\"cudagraph_mode\":\"FULL\"}";
@@ -516,6 +572,8 @@ int main(void) {
         TEST(levels_and_presets),
         TEST(piecewise_needs_level_three),
         TEST(an_unsplit_model_has_no_pieces),
+        TEST(splitting_ops_that_are_not_there_are_dropped),
+        TEST(registered_splitting_ops_are_a_default),
         TEST(attention_bounds_the_mode),
         TEST(speculation_bounds_the_mode),
         TEST(enforce_eager_names_what_it_overrides),

@@ -179,11 +179,12 @@ static void nodes_match_the_list(void **state) {
     assert_true(ir_is_splitting(neg, neg_op, 1));
     assert_false(ir_is_splitting(neg, bare, 2)); /* no namespace: never */
     assert_false(ir_is_splitting(custom, bare, 2));
-    const char *const *list = ir_default_splitting_ops(&n);
-    assert_int_equal(n, 3);
-    assert_string_equal(list[0], "reprise::attention");
-    assert_string_equal(list[2], "test::scale"); /* splits by default */
+    const char *const *list = ir_registered_splitting_ops(&n);
+    assert_int_equal(n, 1);
+    assert_string_equal(list[0], "test::scale"); /* splits by default */
     assert_true(ir_is_splitting(custom, list, n));
+    assert_true(ir_graph_splits_at(g, "test.scale") && ir_graph_splits_at(g, "reprise.neg"));
+    assert_false(ir_graph_splits_at(g, "test.scales") || ir_graph_splits_at(g, "scale"));
     ir_graph_free(g);
 }
 
