@@ -1,7 +1,7 @@
 /* rp_compile: a user's graph, compiled and run in this process.
  *
  * Owns device, cache handle, plan, executor and one launch list. Weights are packed at the first run
- * after a bind. Graphs are not captured here: a call runs its launches. */
+ * after a bind. Graphs are not captured here: a call runs its launches, and a mode that would capture is noted. */
 #include "reprise/graph.h"
 
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "compile/skips.h"
 #include "config/config.h"
 #include "engine/isa.h"
+#include "ir/custom.h"
 #include "plan/exec.h"
 
 struct rp_compiled {
@@ -46,7 +47,9 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
     bool eager = is_eager(cfg);
-    compile_options o = {.toolchain = &tc, .store = c->store};
+    compile_options o = {.toolchain = &tc,
+                         .store = c->store,
+                         .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
@@ -105,12 +108,55 @@ static rp_status make_executor(rp_compiled *c, rp_error *err) {
     return plan_bound_new(c->x, 0, p->n_pieces, &c->list, err);
 }
 
-static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
-                              rp_error *err) {
-    RP_TRY(rp_config_resolve(cfg, NULL, err));
-    RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
+static rp_status has_op(void *user, const char *name, bool *out, rp_error *err) {
+    (void)err;
+    *out = ir_graph_splits_at(user, name);
+    return RP_OK;
+}
+
+static rp_status resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) {
+    uint32_t n = 0;
+    rp_model_facts f = RP_MODEL_FACTS_INIT;
+    f.splitting_ops = ir_registered_splitting_ops(&n);
+    f.n_splitting_ops = n;
+    f.has_op = has_op;
+    f.user = (void *)(uintptr_t)g;
+    return rp_config_resolve(cfg, &f, err);
+}
+
+/* Buffers come with each call, from anywhere; a graph replays those of its capture. */
+static rp_status note_graphs(rp_compilation_config *cfg, rp_error *err) {
+    static const char reason[] = "rp_compile captures no graphs";
+    const char *mode = rp_cudagraph_mode_name(rp_config_cudagraph_mode(cfg));
+    const rp_config_note *notes;
+    size_t n = rp_config_notes(cfg, &notes);
+    bool typed = cfg->typed[CONFIG_ID_cudagraph_mode] != NULL;
+    if (rp_config_cudagraph_mode(cfg) == RP_CUDAGRAPH_NONE) return RP_OK;
+    if (cfg->require_graph)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "cudagraph_mode=%s: %s; leave out require_graph, or run a model", mode,
+                       reason);
+    for (size_t i = 0; i < n; i++) /* of an earlier call with this configuration */
+        if (strcmp(notes[i].reason, reason) == 0) return RP_OK;
+    base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "cudagraph_mode=%s: %s", mode, reason);
+    return config_note_add(cfg, reason, err, "cudagraph_mode=%s", mode);
+}
+
+static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error *err) {
     RP_TRY(cache_store_open(cfg->cache_dir && *cfg->cache_dir ? cfg->cache_dir : NULL, &c->store,
                             err));
+    const char *off = cache_store_off_reason(c->store);
+    if (!off) return RP_OK;
+    base_log(RP_LOG_WARNING, "running uncached: %s", off);
+    return config_note_add(cfg, off, err, "cache");
+}
+
+static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                              rp_error *err) {
+    RP_TRY(resolve(g, cfg, err));
+    RP_TRY(note_graphs(cfg, err));
+    RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
+    RP_TRY(open_store(c, cfg, err));
     RP_TRY(compile_plan(c, g, cfg, err));
     return make_executor(c, err);
 }

@@ -1,0 +1,151 @@
+/* rp_compile and its configuration: registered splitting ops count, names that split nothing are noted, and so are
+ * graphs and a cache that there will not be; sources are kept where that was asked for. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "reprise/reprise.h"
+#include "support/trees.h"
+
+static rp_status double_it(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    const float *in = args[0].data;
+    float *out = args[n - 1].data;
+    (void)user, (void)err;
+    for (int64_t i = 0; i < args[0].dim[0]; i++) out[i] = 2 * in[i];
+    return RP_OK;
+}
+
+/* y = 2 double(2 x) */
+static rp_graph *trace_custom(void) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("custom");
+    rp_shape shape = {1, {rp_symbol(g, "B", 1, 8)}};
+    rp_tensor t = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, shape), 2.0);
+    t = rp_mul_scalar(rp_custom(g, "unit::double", &t, 1, RP_DTYPE_F32, shape), 2.0);
+    CHECK_OK(rp_graph_finish(g, &t, 1, &err), &err);
+    return g;
+}
+
+static void run(rp_compiled *c) {
+    rp_error err = {0};
+    float x[4] = {1, -2, 3, 0.5f}, y[4] = {0};
+    rp_buffer in = {RP_DTYPE_F32, 1, {4}, x}, out = {RP_DTYPE_F32, 1, {4}, y};
+    CHECK_OK(rp_compiled_run(c, &in, 1, &out, 1, &err), &err);
+    for (int i = 0; i < 4; i++) assert_true(y[i] == 8 * x[i]);
+}
+
+/* Compiles the graph under some settings and runs it. Returns the pieces; notes: those of the configuration, as lines. */
+static uint32_t pieces_of(const char *const *settings, base_buf *notes) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compiled_info info;
+    const rp_config_note *note;
+    rp_graph *g = trace_custom();
+    rp_compilation_config *cfg = rp_config_new();
+    for (; *settings; settings++) CHECK_OK(rp_config_set(cfg, *settings, &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    rp_compiled_get_info(c, &info);
+    run(c);
+    base_buf_clear(notes);
+    size_t n = rp_config_notes(cfg, &note);
+    for (size_t i = 0; i < n; i++) base_buf_printf(notes, "%s: %s\n", note[i].what, note[i].reason);
+    base_buf_puts(notes, "");
+    rp_compiled_free(c);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return info.pieces;
+}
+#define PIECES(...) pieces_of((const char *const[]){__VA_ARGS__, NULL}, &notes)
+
+static void registered_ops_split(void **state) {
+    base_buf notes;
+    (void)state;
+    base_buf_init(&notes, 0);
+    assert_int_equal(PIECES("level=3"), 3);
+    assert_int_equal(PIECES("level=2"), 1);
+    assert_int_equal(PIECES("level=3", "splitting_ops=[]"), 1);
+    assert_int_equal(PIECES("level=3", "splitting_ops=[\"unit.double\"]"), 3);
+    assert_null(strstr(notes.data, "no op of the graph"));
+    assert_int_equal(PIECES("level=3", "splitting_ops=[\"unit::doubel\"]"), 1);
+    assert_non_null(
+        strstr(notes.data, "splitting_ops: unit::doubel: no op of the graph has this name\n"));
+    base_buf_done(&notes);
+}
+
+static void no_graph_is_captured_and_that_is_said(void **state) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    base_buf notes;
+    (void)state;
+    base_buf_init(&notes, 0);
+    (void)PIECES("level=3", "cudagraph_mode=FULL");
+    assert_string_equal(notes.data, "cudagraph_mode=FULL: rp_compile captures no graphs\n");
+    (void)PIECES("level=2");
+    assert_int_equal(notes.len, 0);
+    base_buf_done(&notes);
+    rp_graph *g = trace_custom();
+    rp_compilation_config *cfg = rp_config_new();
+    CHECK_OK(rp_config_set(cfg, "level=3", &err), &err);
+    CHECK_OK(rp_config_set(cfg, "require_graph=true", &err), &err);
+    assert_int_equal(rp_compile(g, cfg, &c, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "rp_compile captures no graphs; leave out require_graph"));
+    rp_config_free(cfg);
+    rp_graph_free(g);
+}
+
+/* Files of C source below dir/name after compiling with the setting. */
+static int sources_in(const char *dir, const char *name, const char *setting) {
+    base_buf notes;
+    char cache[512];
+    int sources = 0;
+    base_buf_init(&notes, 0);
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s/%s", dir, name);
+    (void)PIECES("level=2", cache, setting);
+    base_buf_done(&notes);
+    tree_list l = tree_files(cache + strlen("cache_dir="));
+    for (size_t i = 0; i < l.n; i++) {
+        const char *dot = strrchr(l.path[i], '.');
+        sources += dot && strcmp(dot, ".c") == 0;
+    }
+    tree_list_free(&l);
+    return sources;
+}
+
+static void sources_are_kept_when_asked_for(void **state) {
+    const char *dir = tree_new("sources");
+    (void)state;
+    assert_int_equal(sources_in(dir, "plain", "compile_cache_save_format=binary"), 0);
+    assert_true(sources_in(dir, "unpacked", "compile_cache_save_format=unpacked") > 0);
+}
+
+static void a_cache_that_is_off_is_noted(void **state) {
+    const char *dir = tree_new("off");
+    char cache[512];
+    base_buf notes;
+    (void)state;
+    base_buf_init(&notes, 0);
+    tree_write(dir, "file", "x", 1); /* no folder can be there */
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s/file", dir);
+    (void)PIECES("level=2", cache);
+    if (strncmp(notes.data, "cache: ", 7) != 0) fail_msg("notes: %s", notes.data);
+    base_buf_done(&notes);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    return base_live() != 0;
+}
+
+int main(void) {
+    static const rp_op_desc op = {
+        .size = sizeof op, .name = "unit::double", .splitting = true, .cpu = double_it};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(registered_ops_split, nothing_left),
+        cmocka_unit_test_teardown(no_graph_is_captured_and_that_is_said, nothing_left),
+        cmocka_unit_test_teardown(sources_are_kept_when_asked_for, nothing_left),
+        cmocka_unit_test_teardown(a_cache_that_is_off_is_noted, nothing_left),
+    };
+    rp_error err = {0};
+    if (rp_op_register(&op, &err) != RP_OK) return 1;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
