@@ -24,10 +24,20 @@ static rp_status RP_PRINTF(3, 4) bad(const plan *p, rp_error *err, const char *f
     return st;
 }
 
+/* Can be evaluated for all sizes up to 2^31 (a symbol without a bound is fine), step by step without overflow. */
 static bool size_ok(const plan *p, const plan_size *s) {
+    int64_t lo = s->constant, hi = lo, at[2];
     if (s->n_terms > GEN_AFFINE_TERMS) return false;
-    for (uint32_t i = 0; i < s->n_terms; i++)
+    for (uint32_t i = 0; i < s->n_terms; i++) {
         if (s->symbol[i] >= p->n_symbols) return false;
+        const plan_symbol *y = &p->symbols[s->symbol[i]];
+        int64_t max = y->max < INT32_MAX ? y->max : y->min > INT32_MAX ? y->min : INT32_MAX;
+        if (__builtin_mul_overflow(s->coef[i], y->min, &at[0]) ||
+            __builtin_mul_overflow(s->coef[i], max, &at[1]) ||
+            __builtin_add_overflow(lo, at[s->coef[i] < 0], &lo) ||
+            __builtin_add_overflow(hi, at[s->coef[i] >= 0], &hi))
+            return false;
+    }
     return true;
 }
 
