@@ -1,0 +1,159 @@
+/* Law: settings that give the same key give the same plans, stage by stage and byte by byte. Every setting that is
+ * declared to stay out of the key is changed here, so that one which should be in it is found.
+ *
+ * Dumping makes the plans anew although the cache has them; only code comes from there, under the text it was made of. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "config/table.h"
+#include "engine/facts.h"
+#include "engine/isa.h"
+#include "engine/plans.h"
+#include "model/resolve.h"
+#include "support/trees.h"
+
+static model_source *source;
+static cache_store *store;
+
+typedef struct made {
+    base_hash128 key;
+    char *plan[2];
+    size_t size[2];
+    char dir[512];
+} made;
+
+static void made_done(made *m) {
+    base_free(m->plan[0]);
+    base_free(m->plan[1]);
+    *m = (made){0};
+}
+
+typedef enum outcome { MADE, OTHER_KEY, IMPOSSIBLE } outcome;
+
+/* The plans of a configuration, with dumps below a folder of that name. cfg is taken over. A key other than that of like
+ * (may be NULL) shows the change, so nothing is made. */
+static outcome make(rp_compilation_config *cfg, const char *name, const made *like, made *out) {
+    rp_error err = {0};
+    engine_plans plans = {0};
+    cache_key *key = NULL;
+    engine_plans_options o = {.source = source, .config = cfg, .store = store, .threads = 1};
+    (void)snprintf(out->dir, sizeof out->dir, "%s", tree_new(name));
+    CHECK_OK(rp_config_set_key(cfg, "debug_dump_path", out->dir, &err), &err);
+    if (engine_config_resolve(cfg, source, NULL, &err) != RP_OK ||
+        engine_isa_choose(cfg, &o.isa, &err) != RP_OK) {
+        rp_config_free(cfg);
+        return IMPOSSIBLE;
+    }
+    CHECK_OK(engine_plans_key(&o, &key, &err), &err);
+    out->key = cache_key_hash(key);
+    cache_key_free(key);
+    if (like && memcmp(&out->key, &like->key, sizeof out->key) != 0) {
+        rp_config_free(cfg);
+        return OTHER_KEY;
+    }
+    CHECK_OK(engine_plans_load(&o, &plans, &err), &err);
+    CHECK_OK(plan_save(plans.model, &out->plan[0], &out->size[0], &err), &err);
+    CHECK_OK(plan_save(plans.head, &out->plan[1], &out->size[1], &err), &err);
+    engine_plans_done(&plans);
+    rp_config_free(cfg);
+    return MADE;
+}
+
+static rp_compilation_config *base_config(void) {
+    static const char *const settings[] = {"level=3", "max_num_seqs=4", "max_num_batched_tokens=32",
+                                           "max_model_len=64", "cudagraph_mode=FULL_AND_PIECEWISE"};
+    rp_error err = {0};
+    rp_compilation_config *cfg = rp_config_new();
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        CHECK_OK(rp_config_set(cfg, settings[i], &err), &err);
+    return cfg;
+}
+
+/* Value i to try for a field, as text; false: there are no more. */
+static bool value_of(const config_field *f, size_t i, char text[64]) {
+    static const char *const bools[] = {"true", "false"};
+    int64_t low = f->min == INT64_MIN ? 1 : f->min;
+    switch (f->kind) {
+    case CONFIG_KIND_BOOL:
+    case CONFIG_KIND_OBOOL:
+        if (i < 2) (void)snprintf(text, 64, "%s", bools[i]);
+        return i < 2;
+    case CONFIG_KIND_ENUM:
+    case CONFIG_KIND_OENUM:
+        if (i < f->names->n) (void)snprintf(text, 64, "%s", f->names->v[i].name);
+        return i < f->names->n;
+    case CONFIG_KIND_INT:
+    case CONFIG_KIND_OINT: (void)snprintf(text, 64, "%lld", (long long)low + (i ? 3 : 0)); break;
+    case CONFIG_KIND_FLOAT: (void)snprintf(text, 64, "%s", i ? "0.25" : "0.75"); break;
+    case CONFIG_KIND_STR: (void)snprintf(text, 64, "%s", i ? "null" : "/nowhere"); break;
+    case CONFIG_KIND_INTS:
+    case CONFIG_KIND_SIZES: (void)snprintf(text, 64, "[%lld]", (long long)low + 3 * (int)i); break;
+    case CONFIG_KIND_STRS:
+        (void)snprintf(text, 64, "[\"%s\"]", i ? "reprise::kv_store" : "a::b");
+        break;
+    case CONFIG_KIND_DICT: (void)snprintf(text, 64, "{\"max_autotune\":%s}", bools[i & 1]); break;
+    }
+    return i < 2;
+}
+
+static void compare(const made *a, const made *b, const char *name, const char *value) {
+    for (int i = 0; i < 2; i++)
+        if (a->size[i] != b->size[i] || memcmp(a->plan[i], b->plan[i], a->size[i]) != 0)
+            fail_msg("%s=%s changes the %s plan and not its key", name, value,
+                     i ? "head" : "model");
+    assert_true(tree_same(a->dir, b->dir) > 10);
+}
+
+static void what_is_not_in_the_key_changes_nothing(void **state) {
+    made base = {0}, other = {0};
+    unsigned tried = 0;
+    (void)state;
+    assert_int_equal(make(base_config(), "base", NULL, &base), MADE);
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) {
+        const config_field *f = &config_table[id];
+        unsigned done = 0;
+        char value[64];
+        if (f->key != CONFIG_KEY_NONE || f->status == CONFIG_UNSUP || f->status == CONFIG_DERIVED ||
+            id == CONFIG_ID_debug_dump_path) /* differs anyway */
+            continue;
+        for (size_t i = 0; value_of(f, i, value); i++) {
+            rp_error err = {0};
+            rp_compilation_config *cfg = base_config();
+            if (rp_config_set_key(cfg, f->name, value, &err) != RP_OK) {
+                rp_config_free(cfg);
+                continue;
+            }
+            outcome what = make(cfg, "other", &base, &other);
+            if (what == MADE) compare(&base, &other, f->name, value);
+            made_done(&other);
+            done += what != IMPOSSIBLE;
+        }
+        if (!done) fail_msg("%s: no value of it could be tried", f->name);
+        tried++;
+    }
+    assert_true(tried > 20);
+    made_done(&base);
+}
+
+static int open_all(void **state) {
+    rp_error err = {0};
+    model_resolve_options r = {.offline = true};
+    (void)state;
+    CHECK_OK(model_resolve("synthetic:tiny", &r, &source, &err), &err);
+    CHECK_OK(cache_store_open(tree_new("store"), &store, &err), &err);
+    return 0;
+}
+
+static int close_all(void **state) {
+    (void)state;
+    model_source_free(source);
+    cache_store_close(store);
+    return base_live() != 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_in_the_key_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
