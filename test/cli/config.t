@@ -26,6 +26,10 @@ $ reprise run synthetic:tiny hi --level 2 -cc.backend=mine
 $ reprise run synthetic:tiny hi --level 1 -cc.backend=mine
 ! reprise: backend=mine: level 1 takes only inductor and eager
 ? 2
+$ reprise run synthetic:tiny hi --max-tokens 1 --level 3 -cc.splitting_ops='["unified_attention"]' --json | field cudagraph_mode skips
+cudagraph_mode "NONE"
+skips [{"what": "splitting_ops: unified_attention", "reason": "no op of the graph has this name"}, {"what": "cudagraph_mode=PIECEWISE becomes NONE", "reason": "splitting_ops is empty, so attention is inside the one piece"}, {"what": "prefill or mixed step", "reason": "cudagraph_mode is NONE", "count": 1}]
+! reprise: warning: splitting_ops: unified_attention: no op of the graph has this name
 $ reprise run synthetic:tiny hi --cudagraph-mode PIECEWIZE
 ! reprise: cudagraph_mode="PIECEWIZE": expected 0 to 2 or one of NONE, PIECEWISE, FULL, FULL_DECODE_ONLY, FULL_AND_PIECEWISE
 ? 2
