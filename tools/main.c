@@ -1,4 +1,5 @@
 /* The reprise command: finds the subcommand, reads its flags, runs it. Uses the public headers alone. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static int run_command(const tool_command *c, int argc, char **argv) {
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     tool_log_init();
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, with its line */
     if (argc > 1) tool_error_events(tool_args_json(argc - 1, argv + 1));
     if (!name) return tool_usage("no command; try reprise help");
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {

@@ -152,14 +152,23 @@ static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, 
     rp_status st = base_spawn_while(argv, t->wanted, t->user, &out, &code, err);
     if (st == RP_OK && code != 0) {
         const char *bad = out.data ? strstr(out.data, "error") : NULL;
-        st = rp_fail(err, RP_INTERNAL, "%s failed on generated code (exit %d): %.200s", t->path,
-                     code,
-                     bad        ? bad
-                     : out.data ? out.data
-                                : "");
+        st = rp_fail(
+            err, RP_INTERNAL,
+            "%s failed on generated code (exit %d): %.200s; REPRISE_CC names another compiler",
+            t->path, code,
+            bad        ? bad
+            : out.data ? out.data
+                       : "no message");
     }
     base_buf_done(&out);
     return st;
+}
+
+static rp_status write_source(const char *path, const char *source, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = base_file_write_atomic(path, source, strlen(source), &why);
+    if (st == RP_OK) return RP_OK;
+    return rp_fail(err, st, "%s; compiling needs room there, or set TMPDIR", why.text);
 }
 
 rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa,
@@ -183,8 +192,12 @@ rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, 
     size_t split = strlen(b.data) + 1;
     memcpy(c, b.data, split);
     memcpy(so, b.data + split, b.len - split + 1);
-    RP_TRY_OUT(base_file_write_atomic(c, source, strlen(source), err));
+    RP_TRY_OUT(write_source(c, source, err));
     RP_TRY_OUT(run_cc(t, isa, c, so, err));
+    if (!base_file_exists(so))
+        RP_TRY_OUT(rp_fail(err, RP_INTERNAL,
+                           "%s ended well and wrote nothing; REPRISE_CC names another compiler",
+                           t->path));
     RP_TRY_OUT(cache_put_code(store, key, GEN_ISA_BIT(isa), so, &path, err));
 out:
     base_free(path);
