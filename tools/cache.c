@@ -1,4 +1,5 @@
 /* reprise cache ls|verify|why|dir|prune|export|import. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,7 @@ static int why(tool_args *a, rp_cache *c) {
 /* "500M" in bytes. */
 static bool bytes_of(const char *z, uint64_t *out) {
     char *end = NULL;
+    errno = 0;
     unsigned long long v = z && *z >= '0' && *z <= '9' ? strtoull(z, &end, 10) : 0;
     if (!end || end == z) return false;
     unsigned shift = *end == 'K' || *end == 'k'   ? 10
@@ -88,7 +90,7 @@ static bool bytes_of(const char *z, uint64_t *out) {
                      : *end == 'G' || *end == 'g' ? 30
                                                   : 0;
     if (shift) end++;
-    if (*end || v > UINT64_MAX >> shift) return false;
+    if (*end || errno || v > UINT64_MAX >> shift) return false;
     *out = v << shift;
     return true;
 }

@@ -195,6 +195,7 @@ static char *read_stream(FILE *f, size_t max, size_t *out_size) {
 char *tool_read(const char *path, size_t max, size_t *out_size) {
     bool in = strcmp(path, "-") == 0;
     FILE *f = in ? stdin : fopen(path, "rb");
+    if (in) path = "standard input";
     if (!f) return tool_error("cannot read %s: %s", path, strerror(errno)), NULL;
     errno = 0;
     char *p = read_stream(f, max, out_size);

@@ -137,3 +137,14 @@ $ TMPDIR=/nowhere reprise run synthetic:tiny hi --cache-dir bad3
 $ reprise compile synthetic:tiny --cache-dir bad4 --quiet; rm bad4/objects/weights/*; (ulimit -f 16; reprise run synthetic:tiny hi --max-tokens 1 --cache-dir bad4 --quiet 2>&1 >/dev/null | sed 's#weights/[0-9a-f]*#weights/KEY#'); reprise cache verify --cache-dir bad4 | sed 's/^[0-9]*/N/'
 reprise: warning: nothing more is written to the cache: cannot write bad4/objects/weights/KEY: File too large
 N objects, 0 bad
+
+# Closed streams fail as such and never stand for a file that is opened later.
+$ reprise run synthetic:tiny hi --max-tokens 1 --quiet >&-
+! reprise: cannot write to standard output
+? 1
+$ reprise run synthetic:tiny --prompt-file - <&-
+! reprise: cannot read standard input: Bad file descriptor
+? 1
+$ (REPRISE_LOGS=cache reprise compile synthetic:tiny --cache-dir closed 2>&-); reprise cache verify --cache-dir closed | sed 's/^[0-9]*/N/'; grep -rl 'Using cache directory' closed
+N objects, 0 bad
+? 1

@@ -119,6 +119,9 @@ $ reprise cache why
 $ reprise cache prune
 ! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
 ? 2
+$ reprise cache prune --max-bytes 99999999999999999999
+! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+? 2
 $ reprise cache prune --max-bytes 12X
 ! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
 ? 2
