@@ -15,34 +15,39 @@ static bool reads(const plan *p, uint32_t first, uint32_t n, uint32_t input) {
     return false;
 }
 
-static engine_arg arg_of(plan_exec *x, const plan *p, uint32_t input, const int64_t *symbols) {
-    const plan_leaf *l = &p->inputs[input];
-    engine_arg a = {.x = x, .input = input, .row_bytes = rp_dtype_block_bytes(l->dtype)};
+static engine_arg arg_of(const engine_args_source *s, uint32_t input) {
+    const plan_leaf *l = &s->p->inputs[input];
+    engine_arg a = {.x = s->x, .input = input, .row_bytes = rp_dtype_block_bytes(l->dtype)};
     uint32_t inner = 0;
     int64_t rows = 1;
     if (l->rank > 0 && l->dim[0].n_terms == 1) {
-        a.rows = p->symbols[l->dim[0].symbol[0]].name[0];
-        rows = plan_size_eval(&l->dim[0], symbols);
+        a.rows = s->p->symbols[l->dim[0].symbol[0]].name[0];
+        rows = plan_size_eval(&l->dim[0], s->symbols);
         inner = 1;
     }
-    for (; inner < l->rank; inner++) a.row_bytes *= (size_t)plan_size_eval(&l->dim[inner], symbols);
+    for (; inner < l->rank; inner++)
+        a.row_bytes *= (size_t)plan_size_eval(&l->dim[inner], s->symbols);
     a.max_bytes = a.row_bytes * (size_t)rows;
     return a;
 }
 
-rp_status engine_args_add(engine_args *a, plan_exec *x, const plan *p, uint32_t first, uint32_t n,
-                          const char *except, const int64_t *symbols, rp_error *err) {
-    size_t most = (size_t)a->n + p->n_inputs + 1u;
+static rp_status grow(engine_args *a, size_t most, rp_error *err) {
     graph_input *in = base_realloc_array(a->in, most, sizeof *in);
     if (in) a->in = in;
     engine_arg *of = in ? base_realloc_array(a->of, most, sizeof *of) : NULL;
     if (of) a->of = of;
-    if (!of) return rp_fail(err, RP_NOMEM, "inputs of plan %s", p->name);
-    for (uint32_t i = 0; i < p->n_inputs; i++) {
-        const char *name = p->inputs[i].name;
-        if ((except && strcmp(name, except) == 0) || !reads(p, first, n, i)) continue;
-        a->of[a->n] = arg_of(x, p, i, symbols);
-        a->in[a->n] = (graph_input){name, plan_exec_get(x, PLAN_INPUT, i), a->of[a->n].max_bytes};
+    return of ? RP_OK : rp_fail(err, RP_NOMEM, "%zu step inputs", most);
+}
+
+rp_status engine_args_add(engine_args *a, const engine_args_source *s, uint32_t first, uint32_t n,
+                          rp_error *err) {
+    RP_TRY(grow(a, (size_t)a->n + s->p->n_inputs + 1u, err));
+    for (uint32_t i = 0; i < s->p->n_inputs; i++) {
+        const char *name = s->p->inputs[i].name;
+        if ((s->except && strcmp(name, s->except) == 0) || !reads(s->p, first, n, i)) continue;
+        a->of[a->n] = arg_of(s, i);
+        a->in[a->n] =
+            (graph_input){name, plan_exec_get(s->x, PLAN_INPUT, i), a->of[a->n].max_bytes};
         a->n++;
     }
     return RP_OK;

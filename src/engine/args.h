@@ -21,10 +21,17 @@ typedef struct engine_args {
     uint32_t n;
 } engine_args;
 
-/* Appends the inputs that launches of pieces [first, first+n) read, but `except` (may be NULL). symbols: the largest
- * value of each symbol of p; names are borrowed from p, and every input has its address in x. */
-rp_status engine_args_add(engine_args *a, plan_exec *x, const plan *p, uint32_t first, uint32_t n,
-                          const char *except, const int64_t *symbols, rp_error *err) RP_MUST_USE;
+/* Where inputs come from. Names are borrowed from p, and every input has its address in x. */
+typedef struct engine_args_source {
+    plan_exec *x;
+    const plan *p;
+    const int64_t *symbols; /* the largest value of each symbol of p */
+    const char *except;     /* an input that is no argument, or NULL */
+} engine_args_source;
+
+/* Appends the inputs that launches of pieces [first, first+n) read. */
+rp_status engine_args_add(engine_args *a, const engine_args_source *s, uint32_t first, uint32_t n,
+                          rp_error *err) RP_MUST_USE;
 void engine_args_done(engine_args *a);
 /* What a wrapper is called with in this step: the rows that the step builder wrote. Borrowed. */
 const graph_input *engine_args_step(engine_args *a, const rp_dispatch *d);

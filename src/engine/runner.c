@@ -133,8 +133,8 @@ static rp_status capture_part(part *p, const rp_dispatch *d, rp_error *err) {
 static rp_status add_args(part *p, program *g, uint32_t first, uint32_t n, rp_error *err) {
     int64_t symbols[16];
     put_sizes(p->r, g, p->r->in.max_tokens, p->r->in.max_rows, symbols);
-    return engine_args_add(&p->args, g->x, g->p, first, n, p->is_head ? NULL : "hidden", symbols,
-                           err);
+    engine_args_source s = {g->x, g->p, symbols, p->is_head ? NULL : "hidden"};
+    return engine_args_add(&p->args, &s, first, n, err);
 }
 
 static rp_status make_wrapper(engine_runner *r, part *p, const char *name, rp_cudagraph_mode mode,
