@@ -32,7 +32,8 @@ RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint6
 typedef struct rp_compiled rp_compiled;
 
 /* Compiles g for this machine at the configuration's level (0 and 1: portable kernels op by op; 2: whole;
- * 3: split at splitting_ops). config is borrowed and resolved; NULL: level 2. Everything is cached. */
+ * 3: split at splitting_ops). config is borrowed and resolved; NULL: level 2. Everything is cached. A call runs its launches
+ * one by one: a cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. */
 RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) RP_MUST_USE;
 RP_API void rp_compiled_free(rp_compiled *c);

@@ -29,7 +29,7 @@ typedef struct rp_op_desc {
     /* Operand whose shape and dtype the result has, or -1 for a result given by the call's
      * shape and dtype. */
     int32_t result_like;
-    bool splitting; /* a splitting op by default */
+    bool splitting; /* a splitting op where splitting_ops is not given */
     rp_op_fn cpu;   /* NULL: not on this device */
     void *user;
 } rp_op_desc;
