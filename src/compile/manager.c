@@ -182,8 +182,8 @@ static rp_status compile_entry_now(compile_manager *m, compile_entry *e, rp_erro
 
 /* --- jobs ----------------------------------------------------------------------------- */
 
-/* After the entries that are no job any more, by size of the source: the longest is begun first, so that threads end
- * at about the same time. */
+/* By size of the source, which tells the time well enough: the longest is begun first, so that threads end at about
+ * the same time. */
 static void add_job(compile_manager *m, uint32_t entry) {
     uint32_t at = m->n_jobs++;
     size_t size = strlen(m->entries[entry].lowered.source);
