@@ -174,6 +174,7 @@ static rp_status write_source(const char *path, const char *source, rp_error *er
 rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa,
                                 base_hash128 key, cache_store *store, rp_error *err) {
     char dir[512], c[544], so[544];
+    struct stat info;
     rp_error ignored = {0};
     if (!t->path) {
         char tried[400];
@@ -194,7 +195,7 @@ rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, 
     memcpy(so, b.data + split, b.len - split + 1);
     RP_TRY_OUT(write_source(c, source, err));
     RP_TRY_OUT(run_cc(t, isa, c, so, err));
-    if (!base_file_exists(so))
+    if (stat(so, &info) != 0 && errno == ENOENT)
         RP_TRY_OUT(rp_fail(err, RP_INTERNAL,
                            "%s ended well and wrote nothing; REPRISE_CC names another compiler",
                            t->path));
