@@ -78,7 +78,7 @@ for round in $([ -n "$measures" ] && seq "$ROUNDS"); do
         wants llama && put decode_llama "$(llama_bench -p 0 -n "$steps" -d "$context")"
         read_limit
         if wants torch; then for t in $TORCH; do put "decode_$t" "$(ask "$t" "decode $context $steps")"; done; fi
-        [ "$round" = 1 ] && put decode_level0 "$(ask level0 "decode $context 8")"
+        put decode_level0 "$(ask level0 "decode $context 16")"
         put decode_run "$("$B/reprise" run "$model" --prompt-ids "$(seq -s, 1000 $((999 + context)))" --ignore-eos \
             --max-tokens $((steps + 1)) --threads "$THREADS" --json 2>"$tmp/run.err" | json_number decode_tok_s)"
     fi
@@ -86,7 +86,7 @@ for round in $([ -n "$measures" ] && seq "$ROUNDS"); do
         put prefill_reprise "$(ask reprise "prefill $prompt")"
         wants llama && put prefill_llama "$(llama_bench -p "$prompt" -n 0)"
         if wants torch; then for t in $TORCH; do put "prefill_$t" "$(ask "$t" "prefill $prompt")"; done; fi
-        [ "$round" = 1 ] && put prefill_level0 "$(ask level0 "prefill $prompt")"
+        put prefill_level0 "$(ask level0 "prefill $prompt")"
     fi
     if part batch; then
         put batch_reprise "$(ask reprise "batch $seqs $batch_context $batch_steps")"
@@ -132,7 +132,7 @@ rates() { # PART TITLE
     row "$1_reprise" "$2: reprise, level 3" tok/s
     row "$1_llama" "$2: llama.cpp" tok/s
     for t in $TORCH; do row "$1_$t" "$2: torch.compile, $t" tok/s; done
-    row "$1_level0" "$2: reprise, level 0" tok/s
+    row "$1_level0" "$2: reprise, level 0${3-}" tok/s
 }
 # claim WHAT VALUE FLOOR GOAL UNIT [less]: whether it is reached, in words
 claim() {
@@ -168,7 +168,7 @@ table() {
     echo
     echo '| what | unit | median | spread | rounds |'
     echo '|---|---|---:|---:|---:|'
-    part decode && rates decode "decode, $steps steps from context $context"
+    part decode && rates decode "decode, $steps steps from context $context" " (16 steps)"
     row decode_run "decode: \`reprise run\`, its own summary" tok/s
     part prefill && rates prefill "prefill of $prompt"
     part batch && rates batch "$seqs sequences, $batch_steps steps from context $batch_context"
