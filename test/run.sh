@@ -12,7 +12,7 @@
 set -u
 cd "$(dirname "$0")/.."
 B=$(realpath --relative-to=. "$1") what=${2-test}
-: "${TIMEOUT:=420}" "${SUITE_TIMEOUT:=540}" "${JOBS:=2}" "${ONLY:=}"
+: "${TIMEOUT:=600}" "${SUITE_TIMEOUT:=600}" "${JOBS:=2}" "${ONLY:=}"
 export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT
 unset REPRISE_LOGS XDG_CACHE_HOME
 log=$B/log
