@@ -1,7 +1,6 @@
 /* Text files that the build carries inside the library, and the hash of the sources.
  *
- * The Makefile embeds src/<room>/embed/<file>, src/gen/templates/<file> and
- * src/<room>/<file>.rules. The name is the file's, every character that C does not
+ * The Makefile embeds src/<room>/embed/<file> and src/<room>/<file>.rules. The name is the file's, every character that C does not
  * allow in a name made '_': src/pass/simplify.rules is simplify_rules. */
 #ifndef BASE_EMBED_H
 #define BASE_EMBED_H

@@ -2,7 +2,7 @@
  *
  * A feature counts only where the processor has it and the operating system saves its
  * registers (xgetbv); AMX needs a permission per process on top (arch_prctl). Says nothing
- * about which is faster: the autotuner may still choose a smaller one. */
+ * about which is faster. */
 #include "gen/isa.h"
 
 #include <pthread.h>
