@@ -292,7 +292,7 @@ static void bench_attention(void *h, const char *name, double seconds) {
                        pos,    out,    rows,       heads,      kv,
                        hd,     blocks, heads * hd, heads * hd, rows > 4 ? 8 : 1,
                        0.125f, 16,     ctx};
-        job b = {attn_job, {&a}, {0}, rows * kv, 0};
+        job b = {attn_job, {&a}, {0}, rows * heads, 0};
         double tm[4000], flops = 0;
         int reps = 0;
         for (int i = 0; i < rows; i++) flops += 4.0 * heads * hd * (pos[i] + 1);

@@ -54,5 +54,5 @@ rp_status gen_attention_check(const gen_attention_record *r, rp_error *err) {
 }
 
 ir_dim gen_attention_items(ir_dims *t, ir_dim rows, const gen_attention_record *r) {
-    return ir_dim_mul_const(t, rows, r->kv_heads);
+    return ir_dim_mul_const(t, rows, r->heads);
 }

@@ -7,7 +7,7 @@
 #include "gen/affine.h"
 #include "gen/gen.h"
 
-/* arg: q, k, v, seqs, positions, block_tables, out, record. Work items: rows of kv heads
+/* arg: q, k, v, seqs, positions, block_tables, out, record. Work items: rows of heads
  * (gen/embed/attention.c.inc says which item is which). */
 typedef struct gen_attention_record {
     gen_affine rows;        /* T */

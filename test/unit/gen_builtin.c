@@ -108,7 +108,7 @@ static void run(const step *s, gen_isa isa, long long share, void *scratch) {
                    (void *)(uintptr_t)&s->r};
     gen_host_fn fn = gen_builtin_find(gen_attention_name(isa));
     assert_non_null(fn);
-    long long items = s->rows * (long long)s->r.kv_heads;
+    long long items = s->rows * (long long)s->r.heads;
     for (long long at = items; at > 0; at -= share)
         fn(arg, dim, at > share ? at - share : 0, at, scratch);
 }

@@ -412,7 +412,7 @@ static void room_run(const room *m, const tpl_unit *t, int chunk, int row_tile, 
                      void *scratch) {
     for (int row = 0; row < m->rows; row += chunk) {
         rp_attn a = room_args(m, row, m->rows - row < chunk ? m->rows - row : chunk, row_tile, ctx);
-        long long items = RP_ATTN_ITEMS(a.rows, a.n_kv), half = items / 2;
+        long long items = RP_ATTN_ITEMS(a.rows, a.n_heads), half = items / 2;
         t->attn[m->f](&a, half, items, scratch);
         t->attn[m->f](&a, 0, half, scratch);
     }
