@@ -148,12 +148,14 @@ static void check(const step *s) {
 static void every_set_agrees(void **state) {
     static const int shapes[][4] = {
         {9, 3, 64, 16}, {4, 2, 128, 16}, {2, 2, 8, 4}, {5, 1, 20, 32}, {30, 1, 16, 16}};
-    static const int sizes[][REQUESTS][2] = {
-        {{17, 17}, {1, 1}, {40, 3}}, {{33, 1}, {16, 1}, {2, 1}}, {{44, 30}, {5, 5}, {9, 9}}};
+    static const int sizes[][REQUESTS][2] = {{{17, 17}, {1, 1}, {40, 3}},
+                                             {{33, 1}, {16, 1}, {2, 1}},
+                                             {{44, 30}, {5, 5}, {9, 9}},
+                                             {{47, 1}, {0, 0}, {0, 0}}};
     static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F32};
     (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (size_t j = 0; j < 3; j++) {
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
             step s;
             step_new(&s, shapes[i], types[(i + j) % 3], sizes[j]);
             check(&s);

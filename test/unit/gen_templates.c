@@ -407,21 +407,27 @@ static rp_attn room_args(const room *m, int row0, int rows, int row_tile, int ct
                      .ctx = ctx};
 }
 
-/* Rows in chunks, items of a chunk in two shares. */
-static void room_run(const room *m, const tpl_unit *t, int chunk, int row_tile, int ctx,
-                     void *scratch) {
-    for (int row = 0; row < m->rows; row += chunk) {
-        rp_attn a = room_args(m, row, m->rows - row < chunk ? m->rows - row : chunk, row_tile, ctx);
-        long long items = RP_ATTN_ITEMS(a.rows, a.n_heads), half = items / 2;
-        t->attn[m->f](&a, half, items, scratch);
-        t->attn[m->f](&a, 0, half, scratch);
+typedef struct grouping {
+    int rows, row_tile, ctx; /* rows a call; rows a tile; positions whose scores are kept */
+    int share;               /* items at once; 0: half of them */
+} grouping;
+
+static void room_run(const room *m, const tpl_unit *t, int row0, const grouping *g, void *scratch) {
+    for (int row = row0; row < m->rows; row += g->rows) {
+        rp_attn a = room_args(m, row, m->rows - row < g->rows ? m->rows - row : g->rows,
+                              g->row_tile, g->ctx);
+        long long items = RP_ATTN_ITEMS(a.rows, a.n_heads);
+        long long share = g->share ? g->share : (items + 1) / 2;
+        for (long long at = (items - 1) / share * share; at >= 0; at -= share)
+            t->attn[m->f](&a, at, at + share < items ? at + share : items, scratch);
     }
 }
 
 static void room_check(room *m, double bound) {
-    /* rows a call, rows a tile, positions whose scores are kept */
-    static const int chunks[][3] = {{1, 1, 192},    {7, 1, 192},    {7, 3, 192},  {16, 8, 192},
-                                    {1000, 8, 192}, {1000, 5, 192}, {1000, 8, 16}};
+    static const grouping how[] = {
+        {1, 1, 192, 0}, {1, 1, 192, 1},    {1, 1, 16, 2},   {4, 2, 192, 0},  {4, 8, 192, 1},
+        {3, 8, 192, 5}, {7, 1, 192, 0},    {7, 3, 192, 2},  {16, 8, 192, 0}, {1000, 8, 192, 0},
+        {5, 8, 192, 1}, {1000, 5, 192, 7}, {1000, 8, 16, 0}};
     size_t size = RP_ATTN_SCRATCH(8, m->heads / m->kv, m->hd, 192);
     void *scratch = base_alloc_aligned(size, 64);
     double error = 0;
@@ -430,10 +436,10 @@ static void room_check(room *m, double bound) {
             attend_by_definition(m, r, h, m->want + (r * m->heads + h) * m->hd, &error);
     if (!(error < bound)) fail_msg("hd %d: %g away from float64", m->hd, error);
     for (int u = 0; u < n_units; u++)
-        for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+        for (size_t c = 0; c < sizeof how / sizeof *how; c++) {
             memset(m->got, 0xff, m->n * 4);
             memset(scratch, 0xff, size);
-            room_run(m, units[u].t, chunks[c][0], chunks[c][1], chunks[c][2], scratch);
+            room_run(m, units[u].t, 0, &how[c], scratch);
             assert_same_bits(m->want, m->got, m->n, "attention", units[u].name);
         }
     base_free(scratch);
@@ -444,9 +450,9 @@ static void attention_is_as_defined(void **state) {
     (void)state;
     for (int f = TPL_F32; f <= TPL_BF16; f++) {
         /* heads, kv heads, head_dim, positions a block */
-        static const int shapes[][4] = {{9, 3, 64, 16}, {4, 4, 32, 8}, {8, 1, 16, 16},
-                                        {4, 1, 80, 32}, {2, 1, 8, 16}, {7, 1, 20, 24},
-                                        {3, 1, 6, 16}};
+        static const int shapes[][4] = {{9, 3, 64, 16}, {4, 4, 32, 8},  {8, 1, 16, 16},
+                                        {4, 1, 80, 32}, {2, 1, 8, 16},  {7, 1, 20, 24},
+                                        {3, 1, 6, 16},  {5, 1, 48, 40}, {12, 1, 32, 16}};
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             room m;
             room_new(&m, f, shapes[s], lens, s == 0 ? 4 : 2);
@@ -454,6 +460,34 @@ static void attention_is_as_defined(void **state) {
             room_done(&m);
         }
     }
+}
+
+/* A row far behind the positions whose scores a full tile keeps, and one for whom they are not kept. */
+static void long_rows_are_as_defined(void **state) {
+    static const int lens[] = {2150};
+    static const grouping how[] = {
+        {1, 8, 2048, 0}, {1, 8, 2048, 1}, {3, 8, 2048, 2}, {3, 1, 64, 1}};
+    size_t size = RP_ATTN_SCRATCH(8, 3, 16, 2048);
+    void *scratch = base_alloc_aligned(size, 64);
+    int from = lens[0] - 3;
+    room m;
+    (void)state;
+    room_new(&m, TPL_F16, (int[]){6, 2, 16, 104}, lens, 1);
+    size_t row = (size_t)(m.heads * m.hd), at = (size_t)from * row;
+    double error = 0;
+    for (int r = from; r < m.rows; r++)
+        for (int h = 0; h < m.heads; h++)
+            attend_by_definition(&m, r, h, m.want + (r * m.heads + h) * m.hd, &error);
+    assert_true(error < 1e-5);
+    for (int u = 0; u < n_units; u++)
+        for (size_t c = 0; c < sizeof how / sizeof *how; c++) {
+            memset(m.got, 0xff, m.n * 4);
+            memset(scratch, 0xff, size);
+            room_run(&m, units[u].t, from, &how[c], scratch);
+            assert_same_bits(m.want + at, m.got + at, 3 * row, "long rows", units[u].name);
+        }
+    base_free(scratch);
+    room_done(&m);
 }
 
 static void padding_rows_give_zeros(void **state) {
@@ -464,13 +498,15 @@ static void padding_rows_give_zeros(void **state) {
     room_new(&m, TPL_F16, (int[]){2, 1, 32, 16}, lens, 1);
     m.pos[3] = m.req[19] = -1;
     void *scratch = base_alloc_aligned(RP_ATTN_SCRATCH(8, 2, 32, 192), 64);
-    for (int u = 0; u < n_units; u++) {
-        memset(m.got, 0xff, m.n * 4);
-        room_run(&m, units[u].t, 20, 8, 192, scratch);
-        assert_same_bits(zeros, m.got + 3 * 64, 64, "padding", units[u].name);
-        assert_same_bits(zeros, m.got + 19 * 64, 64, "padding", units[u].name);
-        for (size_t i = 0; i < m.n; i++) assert_false(isnan(m.got[i]));
-    }
+    static const grouping how[] = {{20, 8, 192, 0}, {4, 8, 192, 1}, {1, 8, 192, 1}};
+    for (int u = 0; u < n_units; u++)
+        for (size_t c = 0; c < sizeof how / sizeof *how; c++) {
+            memset(m.got, 0xff, m.n * 4);
+            room_run(&m, units[u].t, 0, &how[c], scratch);
+            assert_same_bits(zeros, m.got + 3 * 64, 64, "padding", units[u].name);
+            assert_same_bits(zeros, m.got + 19 * 64, 64, "padding", units[u].name);
+            for (size_t i = 0; i < m.n; i++) assert_false(isnan(m.got[i]));
+        }
     base_free(scratch);
     room_done(&m);
 }
@@ -484,6 +520,7 @@ int main(void) {
         cmocka_unit_test(tiles_are_filled_with_zeros),
         cmocka_unit_test(sizes_that_do_not_fit_are_zero),
         cmocka_unit_test(attention_is_as_defined),
+        cmocka_unit_test(long_rows_are_as_defined),
         cmocka_unit_test(padding_rows_give_zeros),
     };
     return cmocka_run_group_tests(tests, load_units, NULL);
