@@ -108,6 +108,8 @@ typedef struct ir_op_info {
 const ir_op_info *ir_op_table(ir_op op);
 /* IR_OP_COUNT_ when there is no such op. */
 ir_op ir_op_find(const char *name);
+/* An elementwise op that is defined on integers, and exact on them modulo 2^32. */
+bool ir_op_on_integers(ir_op op);
 
 typedef struct ir_graph ir_graph;
 

@@ -22,3 +22,30 @@ ir_op ir_op_find(const char *name) {
         if (strcmp(table[i].name, name) == 0) return (ir_op)i;
     return IR_OP_COUNT_;
 }
+
+bool ir_op_on_integers(ir_op op) {
+    switch (op) {
+    case IR_neg:
+    case IR_abs:
+    case IR_not:
+    case IR_cast:
+    case IR_floor:
+    case IR_ceil:
+    case IR_round:
+    case IR_add:
+    case IR_sub:
+    case IR_mul:
+    case IR_max:
+    case IR_min:
+    case IR_eq:
+    case IR_ne:
+    case IR_lt:
+    case IR_le:
+    case IR_gt:
+    case IR_ge:
+    case IR_and:
+    case IR_or:
+    case IR_where: return true;
+    default: return false;
+    }
+}

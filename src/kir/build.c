@@ -132,33 +132,6 @@ void kir_end(kir_func *f) {
     (void)kir_append(f, (kir_inst){.op = KIR_END, .cls = KIR_VOID});
 }
 
-bool kir_alu_on_i32(ir_op op) {
-    switch (op) {
-    case IR_neg:
-    case IR_abs:
-    case IR_not:
-    case IR_cast:
-    case IR_floor:
-    case IR_ceil:
-    case IR_round:
-    case IR_add:
-    case IR_sub:
-    case IR_mul:
-    case IR_max:
-    case IR_min:
-    case IR_eq:
-    case IR_ne:
-    case IR_lt:
-    case IR_le:
-    case IR_gt:
-    case IR_ge:
-    case IR_and:
-    case IR_or:
-    case IR_where: return true;
-    default: return false;
-    }
-}
-
 /* The condition of where takes the class of the values it chooses between. */
 static kir_ref match_condition(kir_func *f, ir_op op, kir_ref cond, kir_ref value) {
     if (op != IR_where || f->insts[cond].cls == f->insts[value].cls) return cond;
@@ -188,7 +161,7 @@ kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
                  kir_class_name(f->insts[in.in[i]].cls), kir_class_name(in.cls));
         return KIR_NONE;
     }
-    if (in.cls == KIR_I32 && !kir_alu_on_i32(op)) {
+    if (in.cls == KIR_I32 && !ir_op_on_integers(op)) {
         kir_fail(f, RP_UNSUPPORTED, "%s is not defined on integers; convert to f32 first",
                  info->name);
         return KIR_NONE;

@@ -44,8 +44,6 @@ kir_class kir_buf_class(rp_dtype t);
 bool kir_dtype_ok(rp_dtype t);
 /* Bounds of an integer dtype; KIR_RANGE_ALL for floats. */
 kir_range kir_dtype_range(rp_dtype t);
-/* The op is defined on i32 operands. */
-bool kir_alu_on_i32(ir_op op);
 
 kir_range kir_range_of(const kir_func *f, const kir_inst *in);
 /* An i32 op whose result cannot leave i32. */

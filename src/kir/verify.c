@@ -100,7 +100,7 @@ static rp_status check_alu(check *c, const kir_inst *in) {
     for (uint32_t i = 1; i < in->n_in; i++) {
         if (in_class(c, in, (int)i) != in->cls) return BAD(c, "operands of different classes");
     }
-    if (in->cls == KIR_I32 && !kir_alu_on_i32(in->u.alu)) {
+    if (in->cls == KIR_I32 && !ir_op_on_integers(in->u.alu)) {
         return BAD(c, "%s is not defined on i32", ir_op_table(in->u.alu)->name);
     }
     return RP_OK;

@@ -14,33 +14,8 @@
 #define MAX_EXACT 0x1p53
 
 static bool is_exact(ir_op op, rp_dtype in) {
-    switch (op) {
-    case IR_neg:
-    case IR_abs:
-    case IR_floor:
-    case IR_ceil:
-    case IR_round:
-    case IR_not:
-    case IR_cast:
-    case IR_add:
-    case IR_sub:
-    case IR_mul:
-    case IR_max:
-    case IR_min:
-    case IR_eq:
-    case IR_ne:
-    case IR_lt:
-    case IR_le:
-    case IR_gt:
-    case IR_ge:
-    case IR_and:
-    case IR_or:
-    case IR_where: return true;
-    case IR_sqrt:
-    case IR_recip:
-    case IR_div: return rp_dtype_is_float(in);
-    default: return false;
-    }
+    if (op == IR_sqrt || op == IR_recip || op == IR_div) return rp_dtype_is_float(in);
+    return ir_op_on_integers(op);
 }
 
 /* The operands' values; false when one is not constant. */
