@@ -18,18 +18,23 @@ static rp_status fail_write(const char *path, rp_error *err) {
     return rp_fail(err, RP_IO, "cannot write %s: %s", path, base_errno_text(errno));
 }
 
-rp_status cache_write_at(int fd, const char *path, const void *data, size_t size, uint64_t offset,
-                         rp_error *err) {
+bool cache_write_all(int fd, const void *data, size_t size, uint64_t offset) {
     const char *p = data;
     while (size) {
         ssize_t n = base_sys_fails() ? -1 : pwrite(fd, p, size, (off_t)offset);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return fail_write(path, err);
+        if (n == 0) errno = ENOSPC; /* no reason given: there is no other */
+        if (n <= 0) return false;
         p += n;
         offset += (uint64_t)n;
         size -= (size_t)n;
     }
-    return RP_OK;
+    return true;
+}
+
+rp_status cache_write_at(int fd, const char *path, const void *data, size_t size, uint64_t offset,
+                         rp_error *err) {
+    return cache_write_all(fd, data, size, offset) ? RP_OK : fail_write(path, err);
 }
 
 rp_status cache_file_write(const char *path, const cache_part *parts, size_t n, bool sync,

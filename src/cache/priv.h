@@ -57,7 +57,9 @@ rp_status cache_file_write(const char *path, const cache_part *parts, size_t n, 
 rp_status cache_take_text(base_buf *b, char **out, rp_error *err) RP_MUST_USE;
 /* <path>.tmp-<pid>-<serial> into b. */
 void cache_temp_name(const char *path, base_buf *b);
-/* Writes all of data at offset; RP_IO with the path in the text. */
+/* Writes all of data at offset; false with the cause in errno. */
+bool cache_write_all(int fd, const void *data, size_t size, uint64_t offset);
+/* The same; RP_IO with the path in the text. */
 rp_status cache_write_at(int fd, const char *path, const void *data, size_t size, uint64_t offset,
                          rp_error *err) RP_MUST_USE;
 

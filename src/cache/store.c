@@ -71,7 +71,8 @@ static rp_status make_checked(const char *root, const char *sub, rp_error *err) 
     return st;
 }
 
-/* A page can be written: neither read-only nor full. */
+/* A page can be written: neither read-only nor full. A page that is only begun is gone on with, so that the system
+ * says what stops it. */
 static rp_status probe(const char *root, rp_error *err) {
     static const char zeros[CACHE_PAGE];
     base_buf b, name;
@@ -86,8 +87,7 @@ static rp_status probe(const char *root, rp_error *err) {
     if (st == RP_OK) {
         int fd = base_sys_fails() ? -1
                                   : open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        bool ok = fd >= 0 && !base_sys_fails() && write(fd, zeros, sizeof zeros) == sizeof zeros;
-        if (!ok)
+        if (fd < 0 || !cache_write_all(fd, zeros, sizeof zeros, 0))
             st = rp_fail(err, RP_IO, "cache folder %s cannot be written: %s", root,
                          base_errno_text(errno));
         if (fd >= 0) {

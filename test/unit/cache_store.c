@@ -2,6 +2,7 @@
  * used, full disks, two writers at once, listing and verifying. */
 #include "support/check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -470,13 +471,18 @@ static void unwritable_folder(void **state) {
     }
 }
 
-/* Any write to a file fails while this is on, as on a full disk. */
-static void disk_full(bool on) {
+/* No file grows beyond room bytes, as on a disk that is getting full; RLIM_INFINITY: as far as it may. */
+static void disk_room(rlim_t room) {
     struct rlimit limit;
-    (void)signal(SIGXFSZ, on ? SIG_IGN : SIG_DFL);
+    (void)signal(SIGXFSZ, room == RLIM_INFINITY ? SIG_DFL : SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = on ? 0 : limit.rlim_max;
+    limit.rlim_cur = room < limit.rlim_max ? room : limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* Any write to a file fails while this is on. */
+static void disk_full(bool on) {
+    disk_room(on ? 0 : RLIM_INFINITY);
 }
 
 static void full_at_open(void **state) {
@@ -490,6 +496,21 @@ static void full_at_open(void **state) {
     assert_non_null(strstr(cache_store_off_reason(s), "cannot be written"));
     cache_store_close(s);
     assert_int_equal(count_files(""), 3); /* objects, plans, quarantine: no probe is left */
+}
+
+/* A short write sets no errno; the one that follows it tells the cause. */
+static void nearly_full_at_open_says_why(void **state) {
+    (void)state;
+    cache_store *s = NULL;
+    cache_store_close(open_store());
+    disk_room(100);
+    errno = ENOENT;
+    assert_int_equal(cache_store_open(dir, &s, NULL), RP_OK);
+    disk_room(RLIM_INFINITY);
+    assert_non_null(cache_store_off_reason(s));
+    assert_non_null(strstr(cache_store_off_reason(s), strerror(EFBIG)));
+    cache_store_close(s);
+    assert_int_equal(count_files(""), 3);
 }
 
 static void full_later_drops_writes_but_reads_on(void **state) {
@@ -765,6 +786,7 @@ int main(void) {
         T(a_file_in_the_way),
         T(unwritable_folder),
         T(full_at_open),
+        T(nearly_full_at_open_says_why),
         T(full_later_drops_writes_but_reads_on),
         T(full_in_the_middle_of_a_large_object),
         T(two_writers_do_not_disturb_each_other),
