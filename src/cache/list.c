@@ -3,13 +3,10 @@
  * plans are not objects. */
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/sys.h"
 #include "cache/priv.h"
-
-enum { STALE_SECONDS = 3600 };
 
 typedef struct walk {
     cache_store *s;
@@ -72,21 +69,6 @@ static rp_status inspect(const walk *w, cache_found *f, rp_error *err) {
     return st;
 }
 
-/* Left behind by a writer that was killed, or a header whose code is gone. */
-static void clear_leftover(const walk *w, const char *name, const struct stat *info) {
-    size_t len = strlen(name);
-    if (strstr(name, ".tmp-")) {
-        if (time(NULL) - info->st_mtime > STALE_SECONDS) cache_remove(w->path.data);
-    } else if (w->kind == CACHE_CODE && len == 36 && strcmp(name + 32, ".sum") == 0) {
-        base_buf so;
-        base_buf_init(&so, 0);
-        base_buf_add(&so, w->path.data, w->path.len - 4);
-        base_buf_puts(&so, ".so");
-        if (!so.failed && !base_file_exists(so.data)) cache_remove(w->path.data);
-        base_buf_done(&so);
-    }
-}
-
 static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err) {
     walk *w = user;
     struct stat info;
@@ -99,10 +81,8 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     RP_TRY(base_buf_status(&w->path, err));
     if (base_sys_fails() || stat(w->path.data, &info) != 0) return RP_OK; /* gone meanwhile */
     if (!cache_parse_hex(name, &f.key, entry.key) ||
-        strcmp(name + 32, w->kind == CACHE_CODE ? ".so" : "") != 0) {
-        if (w->verify) clear_leftover(w, name, &info);
+        strcmp(name + 32, w->kind == CACHE_CODE ? ".so" : "") != 0)
         return RP_OK;
-    }
     rp_status st = inspect(w, &f, &e);
     entry.reason = f.why;
     if (st == RP_NOMEM) return rp_fail(err, st, "%s", e.text);
@@ -121,6 +101,7 @@ rp_status cache_list(cache_store *s, bool verify, cache_entry_fn fn, void *user,
     base_buf dir;
     walk w = {.s = s, .verify = verify, .fn = fn, .user = user};
     if (atomic_load(&s->off)) return RP_OK;
+    if (verify) RP_TRY(cache_leftovers_remove(s, err));
     base_buf_init(&dir, 0);
     base_buf_init(&w.path, 0);
     for (int kind = 0; kind < CACHE_KIND_COUNT_; kind++) {

@@ -42,6 +42,8 @@ void cache_quarantine_file(cache_store *s, const char *path, const char *why);
 void cache_quarantine(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
 /* The 32 hex digits a name begins with; false when it does not. */
 bool cache_parse_hex(const char *name, base_hash128 *key, char hex[33]);
+/* Removes what killed writers left, once it is older than any writer takes. */
+rp_status cache_leftovers_remove(const cache_store *s, rp_error *err) RP_MUST_USE;
 /* Counts and logs the outcome of a look-up; the second returns RP_NOT_FOUND. why may be NULL. */
 void cache_note_hit(cache_store *s, cache_kind kind, base_hash128 key);
 rp_status cache_note_miss(cache_store *s, cache_kind kind, base_hash128 key, const char *why);

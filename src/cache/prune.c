@@ -69,6 +69,7 @@ rp_status cache_prune(cache_store *s, uint64_t max_bytes, uint64_t *n_removed, u
     base_buf_printf(&dir, "%s/quarantine", s->dir);
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_list(dir.data, remove_quarantined, s, err));
+    RP_TRY_OUT(cache_leftovers_remove(s, err));
     RP_TRY_OUT(cache_list(s, false, collect, &c, err));
     if (c.n) qsort(c.v, c.n, sizeof *c.v, oldest_first);
     for (; i < c.n && c.total > max_bytes; i++) {

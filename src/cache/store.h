@@ -83,7 +83,7 @@ typedef rp_status (*cache_entry_fn)(void *user, const cache_entry *e, rp_error *
 rp_status cache_list(cache_store *s, bool verify, cache_entry_fn fn, void *user,
                      rp_error *err) RP_MUST_USE;
 
-/* Empties quarantine/ and removes the objects used longest ago (with the texts of removed plans) until at most
+/* Empties quarantine/, clears what killed writers left more than an hour ago, and removes the objects used longest ago (with the texts of removed plans) until at most
  * max_bytes are left; objects that have been opened stay usable for who has them. */
 rp_status cache_prune(cache_store *s, uint64_t max_bytes, uint64_t *n_removed, uint64_t *left,
                       rp_error *err) RP_MUST_USE;

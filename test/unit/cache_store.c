@@ -726,6 +726,42 @@ static void prunes_what_was_used_longest_ago(void **state) {
     cache_store_close(s);
 }
 
+/* A writer that was killed leaves a temporary name wherever it wrote; one that is at work has a young one. */
+static void clears_what_killed_writers_left(void **state) {
+    (void)state;
+    static const char *const old[] = {"probe.tmp-1-0", "objects/weights/" HEX ".tmp-1-0",
+                                      "plans/" HEX "/key_factors.json.tmp-1-0"};
+    cache_store *s = open_store();
+    rp_error err = {0};
+    uint64_t n = 0, left = 0;
+    tally t = {0};
+    char path[256];
+    assert_int_equal(put_text(s), RP_OK);
+    for (int how = 0; how < 2; how++) { /* both ways to clear */
+        for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+            path_in(path, sizeof path, old[i]);
+            write_file(path, "x", 1);
+            age(old[i], 4000);
+        }
+        path_in(path, sizeof path, "objects/code/" HEX ".sum"); /* its code is gone */
+        write_file(path, "x", 1);
+        path_in(path, sizeof path, "objects/weights/young.tmp-1-0");
+        write_file(path, "x", 1);
+        if (how == 0)
+            CHECK_OK(cache_prune(s, 1 << 20, &n, &left, &err), &err);
+        else
+            CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+        for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
+            path_in(path, sizeof path, old[i]);
+            if (base_file_exists(path)) fail_msg("still there: %s", path);
+        }
+        assert_int_equal(count_files("objects/code"), 0);
+        assert_int_equal(count_files("objects/weights"), 1);
+    }
+    assert_int_equal(get_text(s), RP_OK);
+    cache_store_close(s);
+}
+
 static void default_folder_follows_the_environment(void **state) {
     (void)state;
     char *out = NULL;
@@ -792,6 +828,7 @@ int main(void) {
         T(two_writers_do_not_disturb_each_other),
         T(lists_and_verifies),
         T(prunes_what_was_used_longest_ago),
+        T(clears_what_killed_writers_left),
         T(default_folder_follows_the_environment),
     };
     return cmocka_run_group_tests_name("cache_store", tests, set_up, tear_down);
