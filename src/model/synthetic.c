@@ -58,8 +58,22 @@ static rp_status name_parse(const char *spec, const char *name, model_synth *s, 
                    spec, name, near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
 }
 
-static rp_status option_parse(const char *spec, char *key, model_synth *s, rp_error *err) {
+/* A key that is not known, or a known one alone. */
+static rp_status option_refuse(const char *spec, const char *key, bool has_value, rp_error *err) {
     static const char *const keys[] = {"layers", "dtype", "seed"};
+    static const char *const values[] = {"N", "f32|bf16|q4_1", "N"};
+    enum { N_KEYS = sizeof keys / sizeof keys[0] };
+    for (size_t i = 0; i < N_KEYS && !has_value; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return rp_fail(err, RP_CONFIG, "%s: '%s' has no value: write %s=%s", spec, key, key,
+                           values[i]);
+    const char *near = base_str_nearest(key, keys, N_KEYS);
+    return rp_fail(err, RP_CONFIG,
+                   "%s: '%s' is no option%s%s%s: known are layers=N, dtype=f32|bf16|q4_1, seed=N",
+                   spec, key, near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
+}
+
+static rp_status option_parse(const char *spec, char *key, model_synth *s, rp_error *err) {
     int64_t v = 0;
     char *value = strchr(key, '=');
     if (value) *value++ = 0;
@@ -82,12 +96,7 @@ static rp_status option_parse(const char *spec, char *key, model_synth *s, rp_er
         else
             return rp_fail(err, RP_CONFIG, "%s: dtype=%s: expected f32, bf16 or q4_1", spec, value);
     } else {
-        const char *near = base_str_nearest(key, keys, sizeof keys / sizeof keys[0]);
-        return rp_fail(err, RP_CONFIG,
-                       "%s: '%s' is no option%s%s%s: known are layers=N, dtype=f32|bf16|q4_1, "
-                       "seed=N",
-                       spec, key, near ? ", did you mean '" : "", near ? near : "",
-                       near ? "'" : "");
+        return option_refuse(spec, key, value != NULL, err);
     }
     return RP_OK;
 }

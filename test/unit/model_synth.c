@@ -39,7 +39,9 @@ static void specs(void **state) {
     refused("synthetic:", "no synthetic model ''");
     refused("synthetic:tiny,", "'' is no option");
     refused("synthetic:tiny,layer=3", "did you mean 'layers'");
-    refused("synthetic:tiny,layers", "'layers' is no option");
+    refused("synthetic:tiny,layers", "'layers' has no value: write layers=N");
+    refused("synthetic:tiny,dtype", "'dtype' has no value: write dtype=f32|bf16|q4_1");
+    refused("synthetic:tiny,layer", "'layer' is no option, did you mean 'layers'");
     refused("synthetic:tiny,layers=0", "layers=0: expected 1 to 4096");
     refused("synthetic:tiny,layers=2x", "layers=2x");
     refused("synthetic:tiny,seed=-1", "seed=-1");
