@@ -41,7 +41,7 @@ static bool same(base_str a, const char *p, size_t len) {
 rp_status model_vocab_init(model_vocab *v, const model_gguf *g, rp_error *err) {
     model_kv_array tokens, merges, kinds;
     const char *path = model_gguf_path(g);
-    *v = (model_vocab){0};
+    *v = (model_vocab){.path = path};
     RP_TRY(model_gguf_array(g, "tokenizer.ggml.tokens", MODEL_KV_STR, &tokens, err));
     RP_TRY(model_gguf_array(g, "tokenizer.ggml.merges", MODEL_KV_STR, &merges, err));
     if (tokens.n == 0 || tokens.n >= (1u << MAX_ID_BITS) || merges.n >= (1u << MAX_ID_BITS))
@@ -127,8 +127,12 @@ static rp_status tokens_index(model_vocab *v, rp_error *err) {
         uint32_t i = token_slot(v, s.ptr, s.len, hash);
         if (v->slots[i] != 0) {
             if (model_vocab_kind(v, id) == MODEL_TOKEN_UNUSED) continue;
-            return rp_fail(err, RP_CORRUPT, "the tokenizer has the token '%s' twice (id %u)",
-                           model_label_of(s).text, id);
+            /* The label may be all question marks: the ids say which. */
+            return rp_fail(err, RP_CORRUPT,
+                           "%s: tokens %u and %u have the same text '%s': the file is damaged, "
+                           "fetch it again",
+                           v->path, (v->slots[i] & ((1u << v->id_bits) - 1)) - 1, id,
+                           model_label_of(s).text);
         }
         v->slots[i] = tag_of(hash, v->id_bits) | (id + 1);
     }

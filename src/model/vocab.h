@@ -20,6 +20,7 @@ typedef enum model_token_kind {
 } model_token_kind;
 
 typedef struct model_vocab {
+    const char *path; /* of the file, for messages */
     uint32_t n_tokens;
     const uint8_t *texts; /* length-prefixed strings, back to back */
     uint32_t *offsets;    /* of each token in texts */
@@ -34,10 +35,10 @@ typedef struct model_vocab {
     uint32_t max_merge; /* bytes of the longest */
 } model_vocab;
 
-/* Borrows g. RP_CORRUPT for arrays of different lengths and a token that appears twice. */
+/* Borrows g. RP_CORRUPT for arrays of different lengths. */
 rp_status model_vocab_init(model_vocab *v, const model_gguf *g, rp_error *err) RP_MUST_USE;
 void model_vocab_done(model_vocab *v);
-/* Makes the tables that only encoding needs. */
+/* Makes the tables that only encoding needs. RP_CORRUPT for a token that appears twice. */
 rp_status model_vocab_index(model_vocab *v, rp_error *err) RP_MUST_USE;
 
 /* id < n_tokens. */

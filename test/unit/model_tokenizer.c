@@ -145,6 +145,30 @@ static void splits(const char *rule, const char *text, const char *want) {
     base_buf_done(&got);
 }
 
+/* Said at the first use, with the file and what to do. */
+static void a_token_that_appears_twice_is_damage(void **state) {
+    (void)state;
+    static const char was[] = "\1\0\0\0\0\0\0\0T";
+    rp_error err = {0};
+    base_buf file = {0};
+    model_source *s = NULL;
+    model_ids ids = {0};
+    gguf_llama(&file);
+    char *at = memmem(file.data, file.len, was, sizeof was - 1);
+    assert_non_null(at);
+    at[8] = 'h';
+    CHECK_OK(model_source_open_bytes(file.data, file.len, "small", &s, &err), &err);
+    assert_int_equal(
+        model_tokenizer_encode(model_source_tokenizer(s), base_str_of("the"), 0, &ids, NULL, &err),
+        RP_CORRUPT);
+    assert_memory_equal(err.text, "small: tokens ", 14);
+    assert_non_null(
+        strstr(err.text, "have the same text 'h': the file is damaged, fetch it again"));
+    model_ids_done(&ids);
+    model_source_free(s);
+    base_buf_done(&file);
+}
+
 static void pieces_of_both_rules(void **state) {
     (void)state;
     splits("gpt-2", "I'll pay 1234 now", "I|'ll| pay| 1234| now|");
@@ -309,6 +333,7 @@ int main(void) {
         cmocka_unit_test(special_tokens_come_first),
         cmocka_unit_test(bos_and_eos_when_asked_for),
         cmocka_unit_test(bytes_without_a_token_are_counted),
+        cmocka_unit_test(a_token_that_appears_twice_is_damage),
         cmocka_unit_test(pieces_of_both_rules),
         cmocka_unit_test(utf8_steps),
         cmocka_unit_test(byte_alphabet_is_a_bijection),
