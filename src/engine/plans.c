@@ -142,10 +142,10 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     tc.wanted = o->wanted;
     tc.user = o->user;
     out->no_compiler = !eager && !tc.path;
-    if (out->no_compiler)
-        RP_TRY_OUT(rp_fail(err, RP_UNSUPPORTED,
-                           "no C compiler in PATH and nothing cached; install gcc or set "
-                           "REPRISE_CC"));
+    if (out->no_compiler) {
+        st = RP_UNSUPPORTED; /* without a text: the engine goes on at level 0 and says why */
+        goto out;
+    }
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
     RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
     compile_options c = {.backend = eager ? &compile_eager : &compile_inductor,
