@@ -73,22 +73,20 @@ static rp_status open_chat(rp_engine *e, const rp_engine_options *o, rp_error *e
 }
 
 static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *err) {
-    char *dir = NULL;
+    const char *dir = e->config->cache_dir;
     if (!o->model || !*o->model)
         return rp_fail(err, RP_CONFIG, "no model; give a .gguf file, smollm2 or synthetic:NAME");
-    RP_TRY(cache_default_dir(*e->config->cache_dir ? e->config->cache_dir : NULL, &dir, err));
-    rp_status st = cache_store_open(dir, &e->store, err);
-    if (st == RP_OK && cache_store_off_reason(e->store)) {
+    RP_TRY(cache_store_open(*dir ? dir : NULL, &e->store, err));
+    dir = cache_store_dir(e->store); /* "": none can be named, which is a reason to be off */
+    if (cache_store_off_reason(e->store)) {
         base_log(RP_LOG_WARNING, "running uncached: %s", cache_store_off_reason(e->store));
-        st = config_note_add(e->config, cache_store_off_reason(e->store), err, "cache");
+        RP_TRY(config_note_add(e->config, cache_store_off_reason(e->store), err, "cache"));
     }
-    if (st == RP_OK) {
-        base_log_ch(RP_LOG_CH_CACHE, false, "Using cache directory: %s", dir);
-        model_resolve_options r = {.cache_dir = dir, .progress = fetch_progress, .user = e};
-        st = model_resolve(o->model, &r, &e->source, err);
-    }
-    base_free(dir);
-    return st == RP_OK ? open_chat(e, o, err) : st;
+    if (*dir) base_log_ch(RP_LOG_CH_CACHE, false, "Using cache directory: %s", dir);
+    model_resolve_options r = {
+        .cache_dir = *dir ? dir : NULL, .progress = fetch_progress, .user = e};
+    RP_TRY(model_resolve(o->model, &r, &e->source, err));
+    return open_chat(e, o, err);
 }
 
 static rp_status resolve_config(rp_engine *e, rp_error *err) {

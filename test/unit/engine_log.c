@@ -1,6 +1,7 @@
 /* What an engine says of itself: why it compiled again, and hints when others hold the cores. */
 #include "support/heard.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "engine/engine.h"
 #include "support/engines.h"
@@ -57,6 +58,41 @@ static void crowded_cores_are_hinted_at_each_doubling(void **state) {
     heard_done(&heard);
 }
 
+/* Nowhere to put anything is no reason not to run. */
+static void without_a_cache_folder_it_runs_and_says_so(void **state) {
+    static const char *const names[] = {"HOME", "XDG_CACHE_HOME", "REPRISE_CACHE_DIR"};
+    const char *settings[] = {"level=1", NULL};
+    char *was[3];
+    const int32_t prompt[] = {104};
+    int32_t out[2];
+    char *json = NULL;
+    rp_error err = {0};
+    base_buf heard;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        was[i] = getenv(names[i]) ? base_strdup(getenv(names[i])) : NULL;
+        assert_int_equal(unsetenv(names[i]), 0);
+    }
+    heard_start(&heard, "cache");
+    rp_engine *e = engine_must("synthetic:tiny", settings);
+    assert_int_equal(engine_greedy(e, prompt, 1, 2, out), 2);
+    CHECK_HEARD(&heard, "running uncached: no cache folder: neither REPRISE_CACHE_DIR");
+    CHECK_OK(rp_engine_summary(e, &json, &err), &err);
+    const char *skips = strstr(json, "\"skips\"");
+    assert_non_null(skips);
+    assert_non_null(strstr(skips, "no cache folder: neither REPRISE_CACHE_DIR"));
+    rp_engine_text_free(json);
+    rp_engine_close(e);
+    e = engine_with("smollm2", settings, &err); /* a name needs a folder to be fetched to */
+    assert_null(e);
+    assert_int_equal(err.code, RP_NOT_FOUND);
+    heard_done(&heard);
+    for (int i = 0; i < 3; i++) {
+        if (was[i]) assert_int_equal(setenv(names[i], was[i], 1), 0);
+        base_free(was[i]);
+    }
+}
+
 static int set_up(void **state) {
     (void)state;
     return mkdtemp(folder) ? 0 : -1;
@@ -71,6 +107,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_factor_that_differs_is_a_recompile),
+        cmocka_unit_test(without_a_cache_folder_it_runs_and_says_so),
         cmocka_unit_test(crowded_cores_are_hinted_at_each_doubling),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
