@@ -151,12 +151,36 @@ static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error
     return config_note_add(cfg, off, err, "cache");
 }
 
+static void drop_plan(rp_compiled *c) {
+    plan_free(c->p);
+    base_free(c->packed);
+    base_free(c->params);
+    base_free(c->symbols);
+    c->p = NULL;
+    c->packed = NULL;
+    c->params = NULL;
+    c->symbols = NULL;
+}
+
+/* Stored code that cannot be loaded, or that somebody removed meanwhile, is to be made again. */
+static bool worth_again(const rp_compiled *c, rp_status st) {
+    if (c->info.cache_hits == 0) return false;
+    return st == RP_NOT_FOUND ||
+           (st == RP_DEVICE && plan_exec_reject_code(c->p, c->store, c->device) > 0);
+}
+
 static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
+    rp_error first = {0};
     RP_TRY(resolve(g, cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
     RP_TRY(open_store(c, cfg, err));
+    RP_TRY(compile_plan(c, g, cfg, err));
+    rp_status st = make_executor(c, &first);
+    if (st == RP_OK) return RP_OK;
+    if (!worth_again(c, st)) return rp_fail(err, st, "%s", first.text);
+    drop_plan(c);
     RP_TRY(compile_plan(c, g, cfg, err));
     return make_executor(c, err);
 }
@@ -189,12 +213,9 @@ void rp_compiled_free(rp_compiled *c) {
     if (!c) return;
     plan_bound_free(c->list);
     plan_exec_free(c->x);
-    plan_free(c->p);
+    drop_plan(c);
     if (c->store) cache_store_close(c->store);
     hal_close(c->device);
-    base_free(c->packed);
-    base_free(c->params);
-    base_free(c->symbols);
     base_free(c);
 }
 

@@ -181,6 +181,12 @@ rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, ch
     return RP_OK;
 }
 
+void cache_reject_code(cache_store *s, base_hash128 key, const char *why) {
+    if (atomic_load(&s->off)) return;
+    cache_quarantine(s, CACHE_CODE, key, why);
+    (void)cache_note_miss(s, CACHE_CODE, key, why);
+}
+
 /* Both files into dir; the path of the code. */
 static rp_status write_code(const char *dir, const cache_header *h, const char *code,
                             char **out_path, rp_error *err) {

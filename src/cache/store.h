@@ -44,6 +44,8 @@ rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const voi
  * object was stored with, else it is a miss. */
 rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path,
                          rp_error *err) RP_MUST_USE;
+/* Sound code that cannot be used here for the reason why: put away, and a miss. */
+void cache_reject_code(cache_store *s, base_hash128 key, const char *why);
 /* Takes the file src_path into the store and removes it; gives its path there (or in the private folder
  * when off). */
 rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *src_path,

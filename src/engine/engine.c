@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
+#include "plan/exec.h"
 
 /* Positions that the KV cache holds at least; more when one sequence can be longer. */
 #define MIN_KV_TOKENS 16384
@@ -212,14 +213,36 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     return e->tokens && e->logprobs ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
 }
 
+static rp_status make_ready(rp_engine *e, rp_error *err) {
+    RP_TRY(load_plans(e, err));
+    RP_TRY(load_weights(e, err));
+    return make_runner(e, err);
+}
+
+/* Stored code that cannot be loaded, or that somebody removed meanwhile, is made again, once. */
+static rp_status make_ready_again(rp_engine *e, rp_status st, const rp_error *first,
+                                  rp_error *err) {
+    bool again = st == RP_NOT_FOUND && e->plans.loaded;
+    if (st == RP_DEVICE && e->plans.loaded) {
+        uint32_t n = plan_exec_reject_code(e->plans.model, e->store, e->device);
+        again = n + plan_exec_reject_code(e->plans.head, e->store, e->device) > 0;
+    }
+    if (!again) return rp_fail(err, st, "%s", first->text);
+    engine_weights_free(e->weights);
+    e->weights = NULL;
+    engine_plans_done(&e->plans);
+    e->plans = (engine_plans){0};
+    return make_ready(e, err);
+}
+
 static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *err) {
     int64_t t0 = base_now_ns();
+    rp_error first = {0};
     RP_TRY(open_model(e, o, err));
     RP_TRY(resolve_config(e, err));
     RP_TRY(open_device(e, err));
-    RP_TRY(load_plans(e, err));
-    RP_TRY(load_weights(e, err));
-    RP_TRY(make_runner(e, err));
+    rp_status st = make_ready(e, &first);
+    if (st != RP_OK) RP_TRY(make_ready_again(e, st, &first, err));
     if (!o->no_capture) {
         RP_TRY(engine_runner_capture(e->runner, &e->capture, err));
         e->times.capture_ms = e->capture.seconds * 1e3;

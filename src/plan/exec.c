@@ -35,13 +35,35 @@ static rp_status load_modules(plan_exec *x, const plan_exec_options *opt, rp_err
         if (!opt->store)
             return rp_fail(err, RP_INVALID, "plan %s has code but no cache to load it from",
                            x->p->name);
-        RP_TRY(cache_get_code(opt->store, x->p->modules[i].key, x->p->modules[i].isa_bits, &path,
-                              err));
-        rp_status st = x->device->ops->module_load(x->device, path, &x->modules[i], err);
+        rp_status st =
+            cache_get_code(opt->store, x->p->modules[i].key, x->p->modules[i].isa_bits, &path, err);
+        if (st == RP_NOT_FOUND)
+            return rp_fail(err, st, "code of plan %s is no longer in the cache; run it again",
+                           x->p->name);
+        RP_TRY(st);
+        st = x->device->ops->module_load(x->device, path, &x->modules[i], err);
         base_free(path);
         RP_TRY(st);
     }
     return RP_OK;
+}
+
+uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_modules; i++) {
+        char *path = NULL;
+        hal_module *m = NULL;
+        rp_error err = {0};
+        if (cache_get_code(s, p->modules[i].key, p->modules[i].isa_bits, &path, &err) != RP_OK)
+            continue;
+        if (d->ops->module_load(d, path, &m, &err) == RP_DEVICE) {
+            cache_reject_code(s, p->modules[i].key, err.text);
+            n++;
+        }
+        if (m) d->ops->module_free(m);
+        base_free(path);
+    }
+    return n;
 }
 
 static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_error *err) {

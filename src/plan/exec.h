@@ -22,9 +22,13 @@ typedef struct plan_exec_options {
     void *arena;  /* shared arena of at least plan->arena_size, or NULL: one is allocated */
 } plan_exec_options;
 
-/* Borrows plan and everything in options. RP_NOT_FOUND when a code object is missing (a cache miss). */
+/* Borrows plan and everything in options. RP_NOT_FOUND when a code object is missing (a cache miss), RP_DEVICE when one cannot be
+ * loaded. */
 rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out,
                         rp_error *err) RP_MUST_USE;
+/* Puts away stored code of p that d cannot load, made for another C library say. Returns how much: when that is why
+ * plan_exec_new failed, the code is to be made again. */
+uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d);
 void plan_exec_free(plan_exec *x);
 /* Pointers of leaves; borrowed while used. All must be set before the first bind. Changing one affects later binds only. */
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p);
