@@ -144,6 +144,7 @@ lint: $(TIDY) $(B)/libreprise.a
 	clang-format-14 --dry-run -Werror $(FORMATTED)
 	@scripts/lint.sh $(B)
 
+dist: $(B)/bench/engine
 dist install: programs
 	@scripts/$@.sh $(B) $(VERSION) "$(DESTDIR)$(PREFIX)"
 compile_commands:

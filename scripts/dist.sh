@@ -1,13 +1,13 @@
 #!/bin/sh
 # dist.sh BUILD VERSION: build/dist/reprise-VERSION, a folder that runs on another Linux machine of the
-# same processor family: the command, the tests, and the libraries they need. The C library comes along
+# same processor family: the command, the tests, the measured engine, and the libraries they need. The C library comes along
 # apart and is used only where the machine's own is too old for these programs.
 set -eu
 cd "$(dirname "$0")/.."
 B=$1 out=$1/dist/reprise-$2
 rm -rf "$out"
 mkdir -p "$out/lib" "$out/libc" "$out/programs" "$out/scripts"
-programs=$(find "$B/test" "$B/examples" "$B/reprise" -type f -perm -u+x 2>/dev/null || true)
+programs=$(find "$B/test" "$B/examples" "$B/reprise" "$B/bench/engine" -type f -perm -u+x 2>/dev/null || true)
 for p in $programs; do
     real=$(echo "${p#"$B"/}" | tr / -) to=$out/${p%/*}
     mkdir -p "$to"
