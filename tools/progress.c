@@ -14,9 +14,10 @@ static bool on, drawn;
 static rp_stage last_stage;
 static long long last_ms;
 
-/* The second signal, whichever of the two it is, has its default effect. */
+/* The second signal, whichever of the two it is, has its default effect; compilers at work go with us. */
 static void on_interrupt(int sig) {
     if (interrupted) {
+        rp_compilers_kill();
         (void)signal(sig, SIG_DFL);
         (void)raise(sig);
     }

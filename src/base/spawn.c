@@ -51,6 +51,24 @@ char *base_find_program(const char *name) {
     return path;
 }
 
+/* Leaders of groups, for a signal handler: 0 is a free place. A child beyond these runs on its own. */
+enum { MAX_RUNNING = 64 };
+static _Atomic pid_t running[MAX_RUNNING];
+
+static void set_running(pid_t was, pid_t pid) {
+    for (int i = 0; i < MAX_RUNNING; i++) {
+        pid_t expected = was;
+        if (atomic_compare_exchange_strong(&running[i], &expected, pid)) return;
+    }
+}
+
+void base_spawn_kill_all(void) {
+    for (int i = 0; i < MAX_RUNNING; i++) {
+        pid_t pid = atomic_load(&running[i]);
+        if (pid > 0) (void)kill(-pid, SIGKILL);
+    }
+}
+
 static rp_status fail_start(rp_error *err, const char *path, int code) {
     return rp_fail(err, base_errno_status(code) == RP_NOMEM ? RP_NOMEM : RP_IO,
                    "cannot start '%s': %s", path, base_errno_text(code));
@@ -96,6 +114,7 @@ static rp_status start(const char *path, const char *const *argv, int write_fd, 
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     if (code) return fail_start(err, path, code);
+    set_running(0, *out_pid);
     atomic_fetch_add(&n_spawned, 1);
     return RP_OK;
 }
@@ -151,6 +170,10 @@ static rp_status drain(child *c, base_buf *out, rp_error *err) {
 
 static rp_status wait_for(const child *c, int *out_exit, rp_error *err) {
     int state = 0;
+    siginfo_t info;
+    /* As long as it is not reaped its number is nobody else's. */
+    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
+    set_running(c->pid, 0);
     while (waitpid(c->pid, &state, 0) < 0) {
         if (errno == EINTR) continue;
         return rp_fail(err, RP_IO, "cannot wait for '%s': %s", c->path, base_errno_text(errno));

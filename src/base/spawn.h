@@ -16,6 +16,8 @@ rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,
 typedef bool (*base_wanted_fn)(void *user);
 rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
                            base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
+/* Ends all that runs now, with what it started, at once: for a signal handler that ends this process. Async-signal-safe. */
+void base_spawn_kill_all(void);
 /* Processes started since process start (witness of the warm law). */
 uint64_t base_spawn_count(void);
 /* Full path of a program in PATH, owned by the caller; NULL if none. */

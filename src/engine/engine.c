@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/spawn.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
 #include "plan/exec.h"
@@ -299,6 +300,10 @@ void rp_engine_close(rp_engine *e) {
     base_free(e->logprobs);
     (void)pthread_mutex_destroy(&e->reporting);
     base_free(e);
+}
+
+void rp_compilers_kill(void) {
+    base_spawn_kill_all();
 }
 
 const rp_compilation_config *rp_engine_config(const rp_engine *e) {

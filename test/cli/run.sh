@@ -175,6 +175,30 @@ stopped INT 130
 stopped TERM 143
 stopped KILL 137
 
+# A second Ctrl-C waits for nothing, and takes a compiler with it that does not listen.
+cat >deafcc <<'SH'
+#!/bin/sh
+case $1 in --version) exec cc --version ;; esac
+trap '' TERM
+touch "$0.started"
+sleep 62.5
+SH
+chmod +x deafcc
+REPRISE_CC=$PWD/deafcc TMPDIR=$PWD/scratch "$REPRISE" run synthetic:tiny hi --cache-dir "$PWD/cold-twice" >cut 2>err &
+run=$!
+for _ in $(seq 100); do [ -e deafcc.started ] && break || sleep 0.1; done
+kill -INT $run
+sleep 0.3
+kill -INT $run
+wait $run 2>/dev/null
+rc=$?
+for _ in $(seq 20); do pgrep -f "sleep 62[.]5" >/dev/null && sleep 0.1 || break; done
+if pgrep -f "sleep 62[.]5" >/dev/null; then
+    fail interrupt_twice "exit $rc, the compiler lives"
+    pkill -KILL -f "sleep 62[.]5"
+elif [ $rc = 130 ]; then pass interrupt_twice
+else fail interrupt_twice "exit $rc"; fi
+
 # Errors are one line each, whatever is in the text.
 reprise run synthetic:tiny "x" --stop "" 2>err
 [ "$(wc -l <err)" = 1 ] && pass one_line || fail one_line "$(wc -l <err) lines"

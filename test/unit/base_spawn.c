@@ -57,6 +57,25 @@ static void stops_when_not_wanted(void **state) {
     base_buf_done(&out);
 }
 
+static bool kill_all(void *user) {
+    (void)user;
+    base_spawn_kill_all();
+    return true;
+}
+
+/* As in a signal handler, from which this process would not come back: what runs ends, deaf or not, children too. */
+static void all_can_be_killed(void **state) {
+    (void)state;
+    rp_error err = {0};
+    int code = -1;
+    int64_t t0 = base_now_ns();
+    base_spawn_kill_all(); /* nothing runs */
+    const char *const argv[] = {"sh", "-c", "trap '' TERM INT; sleep 60 & sleep 60", NULL};
+    CHECK_OK(base_spawn_while(argv, kill_all, NULL, NULL, &code, &err), &err);
+    assert_int_equal(code, 128 + 9);
+    assert_true(base_now_ns() - t0 < 40 * INT64_C(1000000000));
+}
+
 static void large_output_meets_the_ceiling(void **state) {
     (void)state;
     rp_error err = {0};
@@ -153,6 +172,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_captures),
         cmocka_unit_test(stops_when_not_wanted),
+        cmocka_unit_test(all_can_be_killed),
         cmocka_unit_test(large_output_meets_the_ceiling),
         cmocka_unit_test(nothing_starts_without_path),
         cmocka_unit_test(survives_each_failure),
