@@ -1,8 +1,8 @@
-/* Glue of plans, device and graph room.
+/* Glue of plans, device and graph room: memory of a step, what captures and what replays.
  *
- * Graphs read static buffers at fixed addresses (the parameter block); a step fills them, and the dispatch record
- * made once says which wrapper replays. Every call names the arrays that its graph reads, so none can move unnoticed. PIECEWISE: one wrapper a compiled piece, attention launched between them, and
- * one for the head. FULL: one wrapper around model and head. */
+ * Graphs read static buffers at fixed addresses (the parameter block); a step fills them, and the dispatch record made
+ * once says which wrapper replays. PIECEWISE: one wrapper a compiled piece, attention launched between them, and one for
+ * the head. FULL: one wrapper around model and head (parts.c). */
 #include "engine/runner.h"
 
 #include <string.h>
@@ -10,32 +10,11 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "compile/builtin.h"
-#include "engine/args.h"
-
-enum { SYM_T, SYM_S, SYM_B, SYM_NB, SYM_P, SYM_R, N_SYMBOLS };
-static const char *const symbol_names[N_SYMBOLS] = {"T", "S", "B", "NB", "P", "R"};
-
-/* One compiled graph and the lists that run it. */
-typedef struct program {
-    const plan *p;
-    plan_exec *x;
-    uint32_t symbol[16]; /* plan symbol -> SYM_* */
-} program;
-
-/* A runnable: some pieces of a program, or (whole) model and head together. */
-typedef struct part {
-    struct engine_runner *r;
-    program *prog;
-    plan_bound *bound, *head; /* head: only the whole step */
-    hal_launch *joined;       /* whole step: both lists in one */
-    graph_wrapper *wrapper;   /* NULL: attention between pieces */
-    engine_args args;         /* step inputs that it reads */
-    bool is_head;
-} part;
+#include "engine/parts.h"
 
 struct engine_runner {
     engine_runner_options o;
-    program model, head;
+    engine_parts parts;
     graph_dispatcher dispatcher;
     graph_state state;
     engine_step *step;
@@ -44,147 +23,10 @@ struct engine_runner {
     uint32_t max_rows, max_blocks;
     uint8_t *kv;
     size_t kv_size, in_size, hidden_size, logits_size;
-    size_t copied_size; /* of the copies that wrappers keep */
     void *in_memory, *hidden_memory, *logits_memory;
-    part *pieces; /* one a piece of the model plan */
-    part head_part, whole;
     rp_dispatch last;
     uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
 };
-
-/* --- symbols --------------------------------------------------------------------- */
-
-static rp_status find_symbols(program *g, rp_error *err) {
-    if (g->p->n_symbols > sizeof g->symbol / sizeof *g->symbol)
-        return rp_fail(err, RP_INTERNAL, "plan %s has %u symbols", g->p->name, g->p->n_symbols);
-    for (uint32_t i = 0; i < g->p->n_symbols; i++) {
-        uint32_t k = 0;
-        while (k < N_SYMBOLS && strcmp(symbol_names[k], g->p->symbols[i].name) != 0) k++;
-        if (k == N_SYMBOLS)
-            return rp_fail(err, RP_INTERNAL, "plan %s has an unknown symbol %s", g->p->name,
-                           g->p->symbols[i].name);
-        g->symbol[i] = k;
-    }
-    return RP_OK;
-}
-
-static void put_sizes(const engine_runner *r, const program *g, int64_t tokens, int64_t rows,
-                      int64_t symbols[16]) {
-    int64_t v[N_SYMBOLS] = {tokens,        r->in.max_seqs,     r->max_blocks,
-                            r->o.n_blocks, r->o.max_model_len, rows};
-    for (uint32_t i = 0; i < g->p->n_symbols; i++) symbols[i] = v[g->symbol[i]];
-}
-
-static rp_status bind_sizes(engine_runner *r, program *g, plan_bound *b, int64_t tokens,
-                            int64_t rows, rp_error *err) {
-    int64_t symbols[16];
-    put_sizes(r, g, tokens, rows, symbols);
-    return plan_exec_bind(g->x, b, symbols, err);
-}
-
-/* --- runnables --------------------------------------------------------------------- */
-
-/* The head reads rows of the hidden states of the whole step, so its T is the largest. */
-static rp_status bind_part(part *p, const rp_batch_descriptor *key, rp_error *err) {
-    engine_runner *r = p->r;
-    if (p->is_head) return bind_sizes(r, p->prog, p->bound, r->in.max_tokens, key->num_logits, err);
-    RP_TRY(bind_sizes(r, p->prog, p->bound, key->num_tokens, 1, err));
-    if (!p->joined) return RP_OK;
-    RP_TRY(bind_sizes(r, &r->head, p->head, r->in.max_tokens,
-                      key->num_logits > 0 ? key->num_logits : 1, err));
-    memcpy(p->joined, p->bound->launches, p->bound->n * sizeof *p->joined);
-    memcpy(p->joined + p->bound->n, p->head->launches, p->head->n * sizeof *p->joined);
-    return RP_OK;
-}
-
-/* NOLINTNEXTLINE(readability-function-size): the shape of graph_runnable.list */
-static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in,
-                           uint32_t n_in, const hal_launch **out, uint32_t *out_n,
-                           size_t *out_scratch, rp_error *err) {
-    part *p = user;
-    if (n_in) engine_args_bind(&p->args, in);
-    rp_status st = bind_part(p, key, err);
-    if (n_in) engine_args_unbind(&p->args);
-    RP_TRY(st);
-    *out = p->joined ? p->joined : p->bound->launches;
-    *out_n = p->bound->n + (p->joined ? p->head->n : 0);
-    *out_scratch = p->bound->scratch;
-    if (p->joined && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
-    return RP_OK;
-}
-
-static rp_status launch_part(part *p, const rp_batch_descriptor *key, rp_error *err) {
-    const hal_launch *list;
-    uint32_t n;
-    size_t scratch;
-    RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
-    return p->r->o.device->ops->launch(p->r->o.device, list, n, scratch, err);
-}
-
-static rp_status call_part(part *p, const rp_dispatch *d, rp_error *err) {
-    return graph_wrapper_call(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
-}
-
-static rp_status capture_part(part *p, const rp_dispatch *d, rp_error *err) {
-    return graph_wrapper_capture(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
-}
-
-/* Step inputs of some pieces; hidden states between model and head are no argument of the whole. */
-static rp_status add_args(part *p, program *g, uint32_t first, uint32_t n, rp_error *err) {
-    int64_t symbols[16];
-    put_sizes(p->r, g, p->r->in.max_tokens, p->r->in.max_rows, symbols);
-    engine_args_source s = {g->x, g->p, symbols, p->is_head ? NULL : "hidden"};
-    return engine_args_add(&p->args, &s, first, n, err);
-}
-
-static rp_status make_wrapper(engine_runner *r, part *p, const char *name, rp_cudagraph_mode mode,
-                              rp_error *err) {
-    graph_runnable run = {.user = p, .list = part_list};
-    bool copy = mode == RP_CUDAGRAPH_PIECEWISE && r->o.config->cudagraph_copy_inputs;
-    graph_wrapper_options o = {.name = name,
-                               .mode = mode,
-                               .head = p->is_head,
-                               .copy_inputs = copy,
-                               .num_warmups = (uint32_t)r->o.config->cudagraph_num_of_warmups,
-                               .inputs = p->args.in,
-                               .n_inputs = p->args.n};
-    if (copy) r->copied_size += engine_args_bytes(&p->args);
-    return graph_wrapper_new(r->o.device, &r->state, &run, &o, &p->wrapper, err);
-}
-
-static rp_status make_pieces(engine_runner *r, rp_error *err) {
-    const plan *p = r->model.p;
-    r->pieces = base_alloc_array(p->n_pieces + 1u, sizeof *r->pieces);
-    if (!r->pieces) return rp_fail(err, RP_NOMEM, "%u pieces", p->n_pieces);
-    for (uint32_t i = 0; i < p->n_pieces; i++) {
-        r->pieces[i] = (part){.r = r, .prog = &r->model};
-        RP_TRY(plan_bound_new(r->model.x, i, 1, &r->pieces[i].bound, err));
-        if (p->pieces[i].splitting || r->o.config->level != RP_LEVEL_PIECEWISE) continue;
-        RP_TRY(add_args(&r->pieces[i], &r->model, i, 1, err));
-        RP_TRY(make_wrapper(r, &r->pieces[i], "piece", RP_CUDAGRAPH_PIECEWISE, err));
-    }
-    r->head_part = (part){.r = r, .prog = &r->head, .is_head = true};
-    RP_TRY(plan_bound_new(r->head.x, 0, r->head.p->n_pieces, &r->head_part.bound, err));
-    RP_TRY(add_args(&r->head_part, &r->head, 0, r->head.p->n_pieces, err));
-    RP_TRY(make_wrapper(r, &r->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err));
-    r->whole = (part){.r = r, .prog = &r->model};
-    RP_TRY(plan_bound_new(r->model.x, 0, p->n_pieces, &r->whole.bound, err));
-    RP_TRY(plan_bound_new(r->head.x, 0, r->head.p->n_pieces, &r->whole.head, err));
-    r->whole.joined =
-        base_alloc_array(r->whole.bound->n + r->whole.head->n + 1u, sizeof *r->whole.joined);
-    if (!r->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
-    RP_TRY(add_args(&r->whole, &r->model, 0, p->n_pieces, err));
-    RP_TRY(add_args(&r->whole, &r->head, 0, r->head.p->n_pieces, err));
-    return make_wrapper(r, &r->whole, "step", RP_CUDAGRAPH_FULL, err);
-}
-
-static void free_part(part *p) {
-    graph_wrapper_free(p->wrapper);
-    engine_args_done(&p->args);
-    plan_bound_free(p->bound);
-    plan_bound_free(p->head);
-    base_free(p->joined);
-}
 
 /* --- memory -------------------------------------------------------------------------- */
 
@@ -223,12 +65,12 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
     r->kv = kv;
-    for (uint32_t i = 0; i < r->model.p->n_states; i++)
-        plan_exec_set(r->model.x, PLAN_STATE, i, r->kv + layer * i);
+    for (uint32_t i = 0; i < r->parts.model.p->n_states; i++)
+        plan_exec_set(r->parts.model.x, PLAN_STATE, i, r->kv + layer * i);
     return RP_OK;
 }
 
-static rp_status bind_params(engine_runner *r, program *g, rp_error *err) {
+static rp_status bind_params(engine_runner *r, engine_program *g, rp_error *err) {
     for (uint32_t i = 0; i < g->p->n_params; i++) {
         const void *data = NULL;
         model_tensor t;
@@ -241,7 +83,8 @@ static rp_status bind_params(engine_runner *r, program *g, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status bind_leaf(program *g, plan_seg seg, const char *name, void *data, rp_error *err) {
+static rp_status bind_leaf(engine_program *g, plan_seg seg, const char *name, void *data,
+                           rp_error *err) {
     uint32_t n = seg == PLAN_INPUT ? g->p->n_inputs : g->p->n_outputs;
     for (uint32_t i = 0; i < n; i++)
         if (seg == PLAN_OUTPUT || strcmp(g->p->inputs[i].name, name) == 0) {
@@ -252,26 +95,24 @@ static rp_status bind_leaf(program *g, plan_seg seg, const char *name, void *dat
 }
 
 static rp_status bind_inputs(engine_runner *r, rp_error *err) {
-    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "token_ids", r->in.token_ids, err));
-    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "positions", r->in.positions, err));
-    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "slots", r->in.slots, err));
-    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "seqs", r->in.seqs, err));
-    RP_TRY(bind_leaf(&r->model, PLAN_INPUT, "block_tables", r->in.block_tables, err));
-    RP_TRY(bind_leaf(&r->model, PLAN_OUTPUT, "", r->hidden, err));
-    RP_TRY(bind_leaf(&r->head, PLAN_INPUT, "hidden", r->hidden, err));
-    RP_TRY(bind_leaf(&r->head, PLAN_INPUT, "rows", r->in.rows, err));
-    return bind_leaf(&r->head, PLAN_OUTPUT, "", r->logits, err);
+    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "token_ids", r->in.token_ids, err));
+    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "positions", r->in.positions, err));
+    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "slots", r->in.slots, err));
+    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "seqs", r->in.seqs, err));
+    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "block_tables", r->in.block_tables, err));
+    RP_TRY(bind_leaf(&r->parts.model, PLAN_OUTPUT, "", r->hidden, err));
+    RP_TRY(bind_leaf(&r->parts.head, PLAN_INPUT, "hidden", r->hidden, err));
+    RP_TRY(bind_leaf(&r->parts.head, PLAN_INPUT, "rows", r->in.rows, err));
+    return bind_leaf(&r->parts.head, PLAN_OUTPUT, "", r->logits, err);
 }
 
-static rp_status open_program(engine_runner *r, program *g, const plan *p, const uint8_t *weights,
-                              rp_error *err) {
+static rp_status open_program(engine_runner *r, engine_program *g, const plan *p,
+                              const uint8_t *weights, rp_error *err) {
     plan_exec_options o = {.device = r->o.device,
                            .store = r->o.store,
                            .builtin = compile_builtin_find,
                            .weights = weights};
-    g->p = p;
-    RP_TRY(find_symbols(g, err));
-    return plan_exec_new(p, &o, &g->x, err);
+    return engine_program_open(g, p, &o, err);
 }
 
 /* --- life ------------------------------------------------------------------------------ */
@@ -303,15 +144,26 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
                                   .max_seqs = (uint32_t)o->config->max_num_seqs.v,
                                   .max_blocks = r->max_blocks,
                                   .max_rows = r->max_rows};
+    r->parts = (engine_parts){.config = o->config,
+                              .device = o->device,
+                              .state = &r->state,
+                              .max = {.tokens = r->in.max_tokens,
+                                      .rows = r->max_rows,
+                                      .seqs = r->in.max_seqs,
+                                      .blocks = r->max_blocks,
+                                      .n_blocks = o->n_blocks,
+                                      .positions = o->max_model_len}};
     RP_TRY_OUT(init_graphs(r, err));
-    RP_TRY_OUT(open_program(r, &r->model, o->plans->model, engine_weights_model(o->weights), err));
-    RP_TRY_OUT(open_program(r, &r->head, o->plans->head, engine_weights_head(o->weights), err));
+    RP_TRY_OUT(
+        open_program(r, &r->parts.model, o->plans->model, engine_weights_model(o->weights), err));
+    RP_TRY_OUT(
+        open_program(r, &r->parts.head, o->plans->head, engine_weights_head(o->weights), err));
     RP_TRY_OUT(alloc_memory(r, err));
     RP_TRY_OUT(engine_weights_register(o->weights, o->device, err));
-    RP_TRY_OUT(bind_params(r, &r->model, err));
-    RP_TRY_OUT(bind_params(r, &r->head, err));
+    RP_TRY_OUT(bind_params(r, &r->parts.model, err));
+    RP_TRY_OUT(bind_params(r, &r->parts.head, err));
     RP_TRY_OUT(bind_inputs(r, err));
-    RP_TRY_OUT(make_pieces(r, err));
+    RP_TRY_OUT(engine_parts_make(&r->parts, err));
     *out = r;
     r = NULL;
 out:
@@ -321,12 +173,7 @@ out:
 
 void engine_runner_free(engine_runner *r) {
     if (!r) return;
-    for (uint32_t i = 0; r->pieces && i < r->model.p->n_pieces; i++) free_part(&r->pieces[i]);
-    base_free(r->pieces);
-    free_part(&r->head_part);
-    free_part(&r->whole);
-    plan_exec_free(r->model.x);
-    plan_exec_free(r->head.x);
+    engine_parts_done(&r->parts);
     engine_step_free(r->step);
     graph_dispatcher_done(&r->dispatcher);
     hal_device *d = r->o.device;
@@ -345,12 +192,13 @@ static rp_status capture_key(void *user, const graph_item *item, rp_error *err) 
     const rp_dispatch *d = &item->dispatch;
     if (item->kind != GRAPH_HEAD) RP_TRY(engine_step_dummy(r->step, d, &fc, err));
     switch (item->kind) {
-    case GRAPH_HEAD: return capture_part(&r->head_part, d, err);
+    case GRAPH_HEAD: return engine_part_capture(&r->parts.head_part, d, err);
     case GRAPH_PIECE:
-        for (uint32_t i = 0; i < r->model.p->n_pieces; i++)
-            if (r->pieces[i].wrapper) RP_TRY(capture_part(&r->pieces[i], d, err));
+        for (uint32_t i = 0; i < r->parts.model.p->n_pieces; i++)
+            if (r->parts.pieces[i].wrapper)
+                RP_TRY(engine_part_capture(&r->parts.pieces[i], d, err));
         return RP_OK;
-    default: return capture_part(&r->whole, d, err);
+    default: return engine_part_capture(&r->parts.whole, d, err);
     }
 }
 
@@ -373,29 +221,29 @@ rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out, rp_
 /* --- steps ---------------------------------------------------------------------------------- */
 
 static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *err) {
-    for (uint32_t i = 0; i < r->model.p->n_pieces; i++) {
-        part *p = &r->pieces[i];
+    for (uint32_t i = 0; i < r->parts.model.p->n_pieces; i++) {
+        engine_part *p = &r->parts.pieces[i];
         rp_batch_descriptor key = {.num_tokens = d->padded, .num_reqs = -1, .num_logits = -1};
         if (p->wrapper)
-            RP_TRY(call_part(p, d, err));
+            RP_TRY(engine_part_call(p, d, err));
         else
-            RP_TRY(launch_part(p, &key, err));
+            RP_TRY(engine_part_launch(p, &key, err));
     }
     return RP_OK;
 }
 
 static rp_status run_head(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     if (d->padded_logits == 0) return RP_OK;
-    return call_part(&r->head_part, d, err);
+    return engine_part_call(&r->parts.head_part, d, err);
 }
 
 /* Eager steps go through one launch list: nothing is split that need not be. */
 static rp_status run_eager(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     rp_batch_descriptor key = {
         .num_tokens = d->padded, .num_reqs = -1, .num_logits = d->padded_logits};
-    part model = r->whole;
+    engine_part model = r->parts.whole;
     model.joined = NULL;
-    RP_TRY(launch_part(&model, &key, err));
+    RP_TRY(engine_part_launch(&model, &key, err));
     return run_head(r, d, err);
 }
 
@@ -419,7 +267,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     RP_TRY(graph_state_step(&r->state, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
     switch (fc.cudagraph_runtime_mode) {
-    case RP_CUDAGRAPH_FULL: RP_TRY(call_part(&r->whole, d, err)); break;
+    case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;
     case RP_CUDAGRAPH_PIECEWISE:
         RP_TRY(run_pieces(r, d, err));
         RP_TRY(run_head(r, d, err));
@@ -453,9 +301,9 @@ const rp_dispatch *engine_runner_last(const engine_runner *r) {
 void engine_runner_memory(const engine_runner *r, engine_memory *out) {
     *out = (engine_memory){.weights = engine_weights_bytes(r->o.weights),
                            .kv = r->kv_size,
-                           .arena = plan_exec_arena_bytes(r->model.x) +
-                                    plan_exec_arena_bytes(r->head.x),
-                           .inputs = r->in_size + r->hidden_size + r->copied_size,
+                           .arena = plan_exec_arena_bytes(r->parts.model.x) +
+                                    plan_exec_arena_bytes(r->parts.head.x),
+                           .inputs = r->in_size + r->hidden_size + r->parts.copied_size,
                            .logits = r->logits_size,
                            .graphs = (size_t)r->state.graph_bytes};
 }
@@ -466,16 +314,7 @@ void *engine_runner_kv(engine_runner *r, size_t *out_size) {
 }
 
 void engine_runner_forget(engine_runner *r) {
-    for (uint32_t i = 0; i < r->model.p->n_pieces; i++)
-        if (r->pieces[i].wrapper) graph_wrapper_clear(r->pieces[i].wrapper);
-    graph_wrapper_clear(r->head_part.wrapper);
-    graph_wrapper_clear(r->whole.wrapper);
-}
-
-static void refresh_args(engine_runner *r) {
-    for (uint32_t i = 0; i < r->model.p->n_pieces; i++) engine_args_refresh(&r->pieces[i].args);
-    engine_args_refresh(&r->head_part.args);
-    engine_args_refresh(&r->whole.args);
+    engine_parts_forget(&r->parts);
 }
 
 rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
@@ -495,7 +334,7 @@ rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
     engine_step_free(step);
     r->o.device->ops->release(r->o.device, memory, r->in_size);
     RP_TRY(bind_inputs(r, err));
-    refresh_args(r);
+    engine_parts_refresh(&r->parts);
     return RP_OK;
 }
 
@@ -504,6 +343,6 @@ void engine_runner_poison(engine_runner *r) {
     memset(r->in_memory, 0x7f, r->in_size);
     memset(r->hidden_memory, 0xff, r->hidden_size);
     memset(r->logits_memory, 0xff, r->logits_size);
-    plan_exec_poison(r->model.x);
-    plan_exec_poison(r->head.x);
+    plan_exec_poison(r->parts.model.x);
+    plan_exec_poison(r->parts.head.x);
 }

@@ -1,0 +1,176 @@
+/* What a step can launch: each piece of the model, the head, and both in one list, with the graph wrappers around them.
+ *
+ * A launch list is bound anew for each key; every wrapped call names the step inputs that its graph reads, so none can
+ * move unnoticed. What runs when is the runner's. */
+#include "engine/parts.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { SYM_T, SYM_S, SYM_B, SYM_NB, SYM_P, SYM_R, N_SYMBOLS };
+static const char *const symbol_names[N_SYMBOLS] = {"T", "S", "B", "NB", "P", "R"};
+
+/* --- symbols --------------------------------------------------------------------- */
+
+static rp_status find_symbols(engine_program *g, rp_error *err) {
+    if (g->p->n_symbols > sizeof g->symbol / sizeof *g->symbol)
+        return rp_fail(err, RP_INTERNAL, "plan %s has %u symbols", g->p->name, g->p->n_symbols);
+    for (uint32_t i = 0; i < g->p->n_symbols; i++) {
+        uint32_t k = 0;
+        while (k < N_SYMBOLS && strcmp(symbol_names[k], g->p->symbols[i].name) != 0) k++;
+        if (k == N_SYMBOLS)
+            return rp_fail(err, RP_INTERNAL, "plan %s has an unknown symbol %s", g->p->name,
+                           g->p->symbols[i].name);
+        g->symbol[i] = k;
+    }
+    return RP_OK;
+}
+
+static void put_sizes(const engine_parts *ps, const engine_program *g, int64_t tokens, int64_t rows,
+                      int64_t symbols[16]) {
+    const engine_part_sizes *max = &ps->max;
+    int64_t v[N_SYMBOLS] = {tokens, max->seqs, max->blocks, max->n_blocks, max->positions, rows};
+    for (uint32_t i = 0; i < g->p->n_symbols; i++) symbols[i] = v[g->symbol[i]];
+}
+
+static rp_status bind_sizes(engine_parts *ps, engine_program *g, plan_bound *b, int64_t tokens,
+                            int64_t rows, rp_error *err) {
+    int64_t symbols[16];
+    put_sizes(ps, g, tokens, rows, symbols);
+    return plan_exec_bind(g->x, b, symbols, err);
+}
+
+rp_status engine_program_open(engine_program *g, const plan *p, const plan_exec_options *o,
+                              rp_error *err) {
+    g->p = p;
+    RP_TRY(find_symbols(g, err));
+    return plan_exec_new(p, o, &g->x, err);
+}
+
+/* --- runnables --------------------------------------------------------------------- */
+
+/* The head reads rows of the hidden states of the whole step, so its T is the largest. */
+static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
+    engine_parts *ps = p->all;
+    if (p->is_head) return bind_sizes(ps, p->prog, p->bound, ps->max.tokens, key->num_logits, err);
+    RP_TRY(bind_sizes(ps, p->prog, p->bound, key->num_tokens, 1, err));
+    if (!p->joined) return RP_OK;
+    RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens,
+                      key->num_logits > 0 ? key->num_logits : 1, err));
+    memcpy(p->joined, p->bound->launches, p->bound->n * sizeof *p->joined);
+    memcpy(p->joined + p->bound->n, p->head->launches, p->head->n * sizeof *p->joined);
+    return RP_OK;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the shape of graph_runnable.list */
+static rp_status part_list(void *user, const rp_batch_descriptor *key, const graph_input *in,
+                           uint32_t n_in, const hal_launch **out, uint32_t *out_n,
+                           size_t *out_scratch, rp_error *err) {
+    engine_part *p = user;
+    if (n_in) engine_args_bind(&p->args, in);
+    rp_status st = bind_part(p, key, err);
+    if (n_in) engine_args_unbind(&p->args);
+    RP_TRY(st);
+    *out = p->joined ? p->joined : p->bound->launches;
+    *out_n = p->bound->n + (p->joined ? p->head->n : 0);
+    *out_scratch = p->bound->scratch;
+    if (p->joined && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
+    return RP_OK;
+}
+
+rp_status engine_part_launch(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
+    const hal_launch *list;
+    uint32_t n;
+    size_t scratch;
+    RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
+    return p->all->device->ops->launch(p->all->device, list, n, scratch, err);
+}
+
+rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) {
+    return graph_wrapper_call(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
+}
+
+rp_status engine_part_capture(engine_part *p, const rp_dispatch *d, rp_error *err) {
+    return graph_wrapper_capture(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
+}
+
+/* Step inputs of some pieces; hidden states between model and head are no argument of the whole. */
+static rp_status add_args(engine_part *p, engine_program *g, uint32_t first, uint32_t n,
+                          rp_error *err) {
+    int64_t symbols[16];
+    put_sizes(p->all, g, p->all->max.tokens, p->all->max.rows, symbols);
+    engine_args_source s = {g->x, g->p, symbols, p->is_head ? NULL : "hidden"};
+    return engine_args_add(&p->args, &s, first, n, err);
+}
+
+static rp_status make_wrapper(engine_parts *ps, engine_part *p, const char *name,
+                              rp_cudagraph_mode mode, rp_error *err) {
+    graph_runnable run = {.user = p, .list = part_list};
+    bool copy = mode == RP_CUDAGRAPH_PIECEWISE && ps->config->cudagraph_copy_inputs;
+    graph_wrapper_options o = {.name = name,
+                               .mode = mode,
+                               .head = p->is_head,
+                               .copy_inputs = copy,
+                               .num_warmups = (uint32_t)ps->config->cudagraph_num_of_warmups,
+                               .inputs = p->args.in,
+                               .n_inputs = p->args.n};
+    if (copy) ps->copied_size += engine_args_bytes(&p->args);
+    return graph_wrapper_new(ps->device, ps->state, &run, &o, &p->wrapper, err);
+}
+
+rp_status engine_parts_make(engine_parts *ps, rp_error *err) {
+    const plan *p = ps->model.p;
+    ps->pieces = base_alloc_array(p->n_pieces + 1u, sizeof *ps->pieces);
+    if (!ps->pieces) return rp_fail(err, RP_NOMEM, "%u pieces", p->n_pieces);
+    for (uint32_t i = 0; i < p->n_pieces; i++) {
+        ps->pieces[i] = (engine_part){.all = ps, .prog = &ps->model};
+        RP_TRY(plan_bound_new(ps->model.x, i, 1, &ps->pieces[i].bound, err));
+        if (p->pieces[i].splitting || ps->config->level != RP_LEVEL_PIECEWISE) continue;
+        RP_TRY(add_args(&ps->pieces[i], &ps->model, i, 1, err));
+        RP_TRY(make_wrapper(ps, &ps->pieces[i], "piece", RP_CUDAGRAPH_PIECEWISE, err));
+    }
+    ps->head_part = (engine_part){.all = ps, .prog = &ps->head, .is_head = true};
+    RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->head_part.bound, err));
+    RP_TRY(add_args(&ps->head_part, &ps->head, 0, ps->head.p->n_pieces, err));
+    RP_TRY(make_wrapper(ps, &ps->head_part, "head", RP_CUDAGRAPH_PIECEWISE, err));
+    ps->whole = (engine_part){.all = ps, .prog = &ps->model};
+    RP_TRY(plan_bound_new(ps->model.x, 0, p->n_pieces, &ps->whole.bound, err));
+    RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->whole.head, err));
+    ps->whole.joined =
+        base_alloc_array(ps->whole.bound->n + ps->whole.head->n + 1u, sizeof *ps->whole.joined);
+    if (!ps->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
+    RP_TRY(add_args(&ps->whole, &ps->model, 0, p->n_pieces, err));
+    RP_TRY(add_args(&ps->whole, &ps->head, 0, ps->head.p->n_pieces, err));
+    return make_wrapper(ps, &ps->whole, "step", RP_CUDAGRAPH_FULL, err);
+}
+
+static void free_part(engine_part *p) {
+    graph_wrapper_free(p->wrapper);
+    engine_args_done(&p->args);
+    plan_bound_free(p->bound);
+    plan_bound_free(p->head);
+    base_free(p->joined);
+}
+
+void engine_parts_done(engine_parts *ps) {
+    for (uint32_t i = 0; ps->pieces && i < ps->model.p->n_pieces; i++) free_part(&ps->pieces[i]);
+    base_free(ps->pieces);
+    free_part(&ps->head_part);
+    free_part(&ps->whole);
+    plan_exec_free(ps->model.x);
+    plan_exec_free(ps->head.x);
+}
+
+void engine_parts_forget(engine_parts *ps) {
+    for (uint32_t i = 0; i < ps->model.p->n_pieces; i++)
+        if (ps->pieces[i].wrapper) graph_wrapper_clear(ps->pieces[i].wrapper);
+    graph_wrapper_clear(ps->head_part.wrapper);
+    graph_wrapper_clear(ps->whole.wrapper);
+}
+
+void engine_parts_refresh(engine_parts *ps) {
+    for (uint32_t i = 0; i < ps->model.p->n_pieces; i++) engine_args_refresh(&ps->pieces[i].args);
+    engine_args_refresh(&ps->head_part.args);
+    engine_args_refresh(&ps->whole.args);
+}

@@ -1,0 +1,64 @@
+/* The runnable parts of a model: pieces, head, whole step. One thread at a time. */
+#ifndef ENGINE_PARTS_H
+#define ENGINE_PARTS_H
+
+#include "config/config.h"
+#include "engine/args.h"
+
+/* One compiled graph. */
+typedef struct engine_program {
+    const plan *p;
+    plan_exec *x;
+    uint32_t symbol[16]; /* plan symbol -> which of the sizes */
+} engine_program;
+
+/* A runnable: some pieces of a program, or (whole) model and head together. */
+typedef struct engine_part {
+    struct engine_parts *all;
+    engine_program *prog;
+    plan_bound *bound, *head; /* head: only the whole step */
+    hal_launch *joined;       /* whole step: both lists in one */
+    graph_wrapper *wrapper;   /* NULL: attention between pieces */
+    engine_args args;         /* step inputs that it reads */
+    bool is_head;
+} engine_part;
+
+/* What symbols are at most; tokens and rows change from step to step. */
+typedef struct engine_part_sizes {
+    int64_t tokens, rows, seqs;
+    int64_t blocks;              /* of one sequence */
+    int64_t n_blocks, positions; /* of the cache, of the rope tables */
+} engine_part_sizes;
+
+typedef struct engine_parts {
+    /* set by the runner; it stays where it is */
+    const rp_compilation_config *config;
+    hal_device *device;
+    graph_state *state;
+    engine_part_sizes max;
+    engine_program model, head;
+    /* made here */
+    engine_part *pieces; /* one a piece of the model plan */
+    engine_part head_part, whole;
+    size_t copied_size; /* of the copies that wrappers keep */
+} engine_parts;
+
+rp_status engine_program_open(engine_program *g, const plan *p, const plan_exec_options *o,
+                              rp_error *err) RP_MUST_USE;
+/* After both programs are open and every leaf of theirs is set. */
+rp_status engine_parts_make(engine_parts *ps, rp_error *err) RP_MUST_USE;
+void engine_parts_done(engine_parts *ps);
+
+/* Without a graph. */
+rp_status engine_part_launch(engine_part *p, const rp_batch_descriptor *key,
+                             rp_error *err) RP_MUST_USE;
+/* Through the wrapper: a replay, or the list where there is no graph for d. */
+rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) RP_MUST_USE;
+rp_status engine_part_capture(engine_part *p, const rp_dispatch *d, rp_error *err) RP_MUST_USE;
+
+/* Drops all graphs. */
+void engine_parts_forget(engine_parts *ps);
+/* The step inputs were moved. */
+void engine_parts_refresh(engine_parts *ps);
+
+#endif
