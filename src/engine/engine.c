@@ -1,4 +1,4 @@
-/* Opening an engine: model, configuration, plans, weights, device, graphs, in that order. */
+/* Opening an engine: model, configuration, device, plans, weights, runner, graphs, in that order. */
 #include "engine/engine.h"
 
 #include <stdio.h>
