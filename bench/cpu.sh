@@ -180,6 +180,7 @@ table() {
     row long_cold_peak "VmHWM with $long tokens in the KV cache, cold" bytes
     row long_warm_peak "VmHWM with $long tokens in the KV cache, warm" bytes
     echo
+    part decode && wants llama && echo 'The floor of decode is either of its two: over llama.cpp, or of the read limit.' && echo
     echo '| claim | measured | floor | goal | |'
     echo '|---|---:|---:|---:|---|'
     claim "decode over llama.cpp" "$(quotient decode_reprise decode_llama)" 2.4 3 x
