@@ -67,7 +67,7 @@ all: $(B)/libreprise.a $(if $(wildcard tools/main.c),$(B)/reprise)
 # Goals that promise to work on a bare machine install what is missing before anything compiles.
 NEEDS_SETUP := $(if $(filter run test test-quick check fuzz lint,$(MAKECMDGOALS)),setup)
 setup:
-	@scripts/setup.sh $(filter check fuzz lint,$(MAKECMDGOALS))
+	@scripts/setup.sh $(filter check fuzz lint,$(MAKECMDGOALS)) >&2
 
 $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
@@ -114,7 +114,9 @@ programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES)
 
 # ---- use ----------------------------------------------------------------------------------------
 PROMPT ?= Give me one short sentence about the sea.
-run: all
+# Standard output is the text alone.
+run: $(NEEDS_SETUP)
+	@$(MAKE) --no-print-directory all >&2
 	@$(B)/reprise run smollm2 "$(PROMPT)"
 
 test test-quick test-gpu: programs

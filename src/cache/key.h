@@ -21,7 +21,7 @@ rp_status cache_key_json(const cache_key *k, char **out, rp_error *err) RP_MUST_
 /* Compares with every stored plan's factors; one line a plan into out: which factors differ, old -> new,
  * nearest plan first. */
 rp_status cache_why(cache_store *s, const cache_key *k, base_buf *out, rp_error *err) RP_MUST_USE;
-/* The same lines for the plans alone whose factor `same` is as in k; nothing where there is none. */
+/* The same lines for the plans alone whose factor `same` is as in k and others are not; nothing where there is none. */
 rp_status cache_why_same(cache_store *s, const cache_key *k, const char *same, base_buf *out,
                          rp_error *err) RP_MUST_USE;
 

@@ -134,7 +134,11 @@ static rp_status search_plans(search *w, base_buf *out, rp_error *err) {
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_list(dir.data, visit_plan, w, err));
     if (w->n) qsort(w->v, w->n, sizeof *w->v, nearest_first);
-    for (size_t i = 0; i < w->n; i++) base_buf_printf(out, "%s\n", w->v[i].line);
+    for (size_t i = 0; i < w->n; i++) {
+        /* Asked for a cause: the same plan, lost or damaged, is none. */
+        if (w->same && w->v[i].n_differ == 0) continue;
+        base_buf_printf(out, "%s\n", w->v[i].line);
+    }
     st = base_buf_status(out, err);
 out:
     for (size_t i = 0; i < w->n; i++) base_free(w->v[i].line);

@@ -21,7 +21,7 @@ $ reprise run synthetic:tiny a --prompt-ids 1
 ! reprise: more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several
 ? 2
 $ reprise run synthetic:tiny --prompt-file /nonexistent
-! reprise: cannot read /nonexistent: No such file or directory
+! reprise: cannot read /nonexistent: Is a directory
 ? 1
 $ reprise run synthetic:tiny --prompt-file empty.txt
 ! reprise: empty.txt:1: no prompt in 3 bytes; write one a line

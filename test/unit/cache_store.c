@@ -716,7 +716,8 @@ static void prunes_what_was_used_longest_ago(void **state) {
     assert_int_equal(count_files("objects/code"), 0);
     assert_int_equal(get_large(s), RP_NOT_FOUND);
     assert_int_equal(get_small(s), RP_OK);
-    assert_int_equal(get_text(s), RP_OK);
+    assert_int_equal(get_text(s), RP_NOT_FOUND); /* handle and source go with the code */
+    assert_int_equal(put_text(s), RP_OK);
     CHECK_OK(cache_prune(s, 83, &n, &left, &err), &err);
     assert_int_equal(left, 83);
     assert_int_equal(count_files("plans"), 0); /* its texts go with the plan */
