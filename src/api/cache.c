@@ -88,7 +88,7 @@ static rp_status why(const rp_cache *c, model_source *source, rp_compilation_con
                      base_buf *b, rp_error *err) {
     cache_key *k = NULL;
     engine_plans_options o = {.source = source, .config = cfg, .store = c->store};
-    RP_TRY(engine_config_resolve(cfg, source, NULL, err));
+    RP_TRY(engine_config_resolve(cfg, source, err));
     RP_TRY(engine_isa_choose(cfg, &o.isa, err));
     RP_TRY(engine_plans_key(&o, &k, err));
     rp_status st = cache_why(c->store, k, b, err);

@@ -93,7 +93,7 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
 
 static rp_status resolve_config(rp_engine *e, rp_error *err) {
     if (!e->given) RP_TRY(rp_config_clone(e->config, &e->given, err));
-    RP_TRY(engine_config_resolve(e->config, e->source, &e->early_traces, err));
+    RP_TRY(engine_config_resolve(e->config, e->source, err));
     e->max_model_len = e->config->max_model_len.set ? (uint32_t)e->config->max_model_len.v
                                                     : model_source_hparams(e->source)->n_ctx;
     return RP_OK;

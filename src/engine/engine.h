@@ -55,7 +55,6 @@ struct rp_engine {
     graph_capture_report capture;
     engine_times times;
     int64_t t_submit;       /* of the first request */
-    uint64_t early_traces;  /* before the plans: which ops the model has */
     uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
     rp_progress_fn progress;
     void *user;

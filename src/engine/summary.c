@@ -74,7 +74,7 @@ static void add_counts(json_t *o, const rp_engine *e) {
     set(o, "pieces",
         json_pack("{s:i,s:i,s:i,s:i}", "total", (int)cs->pieces, "compiled", compiled, "distinct",
                   (int)cs->distinct, "loaded", (int)e->plans.loaded));
-    set(o, "traces", json_integer((json_int_t)e->plans.traces + (json_int_t)e->early_traces));
+    set(o, "traces", json_integer((json_int_t)e->plans.traces));
     set(o, "compiles", json_integer((json_int_t)cs->compiles));
     set(o, "cache_hits", json_integer((json_int_t)cache_hits(e->store)));
     set(o, "cache_misses", json_integer((json_int_t)cache_misses(e->store)));

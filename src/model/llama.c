@@ -159,6 +159,16 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
     return end(&m, rp_linear(rp_gather(hidden, rows), w), out);
 }
 
+bool model_llama_has_op(ir_op op) {
+    static const ir_op ops[] = {
+        IR_input, IR_param,    IR_state,  IR_const,  IR_empty,   IR_gather,   IR_dequant,
+        IR_cast,  IR_quantize, IR_matmul, IR_mul,    IR_add,     IR_sub,      IR_sum,
+        IR_rsqrt, IR_sigmoid,  IR_slice,  IR_concat, IR_reshape, IR_kv_store, IR_attention};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (ops[i] == op) return true;
+    return false;
+}
+
 rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics) {
     model_tensor t;
     if (numerics == RP_NUMERICS_EXACT ||

@@ -6,6 +6,7 @@
 #ifndef MODEL_LLAMA_H
 #define MODEL_LLAMA_H
 
+#include "ir/graph.h"
 #include "model/weights.h"
 #include "reprise/tensor.h"
 
@@ -22,6 +23,8 @@ rp_status model_llama_graph(const model_source *src, const model_graph_options *
                             rp_error *err) RP_MUST_USE;
 rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
                            rp_error *err) RP_MUST_USE;
+/* Whether the model graph can have the op, for some weight type and numerics. Known without tracing. */
+bool model_llama_has_op(ir_op op);
 /* Type of the KV cache: f16 for block-quantised weights, the weights' own float type, f32 with exact numerics. */
 rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics);
 /* cos and sin of n positions: n * rope_dim/2 values each. freqs: divisors of rope_freqs, or NULL. */

@@ -39,7 +39,7 @@ static outcome make(rp_compilation_config *cfg, const char *name, const made *li
     engine_plans_options o = {.source = source, .config = cfg, .store = store, .threads = 1};
     (void)snprintf(out->dir, sizeof out->dir, "%s", tree_new(name));
     CHECK_OK(rp_config_set_key(cfg, "debug_dump_path", out->dir, &err), &err);
-    if (engine_config_resolve(cfg, source, NULL, &err) != RP_OK ||
+    if (engine_config_resolve(cfg, source, &err) != RP_OK ||
         engine_isa_choose(cfg, &o.isa, &err) != RP_OK) {
         rp_config_free(cfg);
         return IMPOSSIBLE;
