@@ -244,18 +244,31 @@ static rp_status check_leaf(const ir_graph *g, ir_leaf kind, const ir_node *n, r
     return RP_OK;
 }
 
+/* One name is one leaf, of whatever kind: whoever binds by name would find the wrong one. */
+static rp_status check_name(const ir_graph *g, ir_leaf kind, const char *name, rp_error *err) {
+    static const char *const kinds[] = {"an input", "a param", "a state"};
+    for (uint32_t k = 0; k < sizeof g->leaf / sizeof g->leaf[0]; k++)
+        for (uint32_t i = 0; i < g->leaf[k].n && (k != kind || kind == IR_LEAF_INPUT); i++) {
+            if (strcmp(ir_node_at(g, g->leaf[k].ref[i])->name, name) != 0) continue;
+            if (k == kind) return rp_fail(err, RP_INVALID, "input '%s' exists already", name);
+            return rp_fail(err, RP_INVALID,
+                           "'%s' is %s of graph @%s already and cannot be %s as well; give it a "
+                           "name of its own",
+                           name, kinds[k], g->name, kinds[kind]);
+        }
+    return RP_OK;
+}
+
 rp_status ir_add_leaf(ir_graph *g, ir_leaf kind, const char *name, rp_dtype dtype, ir_shape shape,
                       ir_ref *out, rp_error *err) {
     static const ir_op op[] = {IR_input, IR_param, IR_state};
     ir_node n = {.op = op[kind], .dtype = dtype, .shape = shape, .name = name};
     RP_TRY(check_open(g, err));
     RP_TRY(check_leaf(g, kind, &n, err));
+    RP_TRY(check_name(g, kind, name, err));
     for (uint32_t i = n.shape.rank; i < IR_MAX_RANK; i++) n.shape.dim[i] = 0;
     uint32_t hash = node_hash(&n);
     ir_ref old = kind == IR_LEAF_INPUT ? IR_NONE : find(g, &n, hash);
-    for (uint32_t i = 0; kind == IR_LEAF_INPUT && i < g->leaf[kind].n; i++)
-        if (strcmp(ir_node_at(g, g->leaf[kind].ref[i])->name, name) == 0)
-            return rp_fail(err, RP_INVALID, "input '%s' exists already", name);
     if (old != IR_NONE) {
         const ir_node *o = ir_node_at(g, old);
         if (o->dtype != dtype || !same_shape(&o->shape, &shape))

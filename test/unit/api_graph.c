@@ -40,6 +40,39 @@ static void unfinished_is_refused(void **state) {
     assert_int_equal(rp_graph_verify(NULL, NULL), RP_INVALID);
 }
 
+/* A name is one leaf of one kind, whatever comes first; later failures do not hide the first one. */
+static void a_name_is_of_one_kind(void **state) {
+    typedef rp_tensor (*leaf_fn)(rp_graph * g, const char *name, rp_dtype dtype, rp_shape shape);
+    static const struct {
+        leaf_fn make;
+        const char *what;
+    } kinds[] = {{rp_input, "an input"}, {rp_param, "a param"}, {rp_state, "a state"}};
+    const rp_shape s = {1, {4}};
+    (void)state;
+    for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) {
+            rp_error err = {0};
+            char want[160];
+            rp_graph *g = rp_graph_new("named");
+            rp_tensor x = kinds[a].make(g, "w", RP_DTYPE_F32, s), y;
+            y = kinds[b].make(g, "w", RP_DTYPE_F32, s);
+            if (a == b && a > 0) { /* the same leaf again */
+                assert_int_equal(x.ref, y.ref);
+                CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+            } else {
+                (void)rp_reshape(x, (rp_shape){1, {5}});
+                assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+                (void)snprintf(want, sizeof want,
+                               a == b
+                                   ? "input 'w' exists already"
+                                   : "'w' is %s of graph @named already and cannot be %s as well",
+                               kinds[a].what, kinds[b].what);
+                if (!strstr(err.text, want)) fail_msg("wanted '%s', got '%s'", want, err.text);
+            }
+            rp_graph_free(g);
+        }
+}
+
 /* dce drops the dead root; the input graph stays as it was. */
 static void passes_make_a_new_graph(void **state) {
     (void)state;
@@ -184,9 +217,10 @@ static void survives_lost_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unfinished_is_refused), cmocka_unit_test(passes_make_a_new_graph),
-        cmocka_unit_test(stages_are_text),       cmocka_unit_test(back_ends_agree),
-        cmocka_unit_test(seeds_and_sizes),       cmocka_unit_test(survives_lost_allocations),
+        cmocka_unit_test(unfinished_is_refused),     cmocka_unit_test(a_name_is_of_one_kind),
+        cmocka_unit_test(passes_make_a_new_graph),   cmocka_unit_test(stages_are_text),
+        cmocka_unit_test(back_ends_agree),           cmocka_unit_test(seeds_and_sizes),
+        cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
