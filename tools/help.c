@@ -52,8 +52,8 @@ static void exit_codes(bool markdown) {
         {"2", "bad usage or configuration"},
         {"3", "not supported here"},
         {"130", "stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason "
-                "is abort; while loading or scoring there is no summary; a second Ctrl-C ends the "
-                "process at once"},
+                "is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C "
+                "ends the process at once"},
         {"143", "the same by SIGTERM"},
     };
     if (markdown) (void)printf("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");

@@ -40,8 +40,8 @@ typedef struct rp_engine_options {
 RP_API rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out,
                                 rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_close(rp_engine *e); /* NULL is fine */
-/* Kills the compilers that loading runs now, which have process groups of their own: for the handler of a signal that ends
- * the process without waiting for rp_engine_open. Async-signal-safe. */
+/* Kills the programs that loading runs now (compilers, the package manager that fetches a model), which have process groups
+ * of their own: for the handler of a signal that ends the process without waiting for rp_engine_open. Async-signal-safe. */
 RP_API void rp_compilers_kill(void);
 
 typedef struct rp_sampling {

@@ -21,12 +21,27 @@ static double ms_since(int64_t t0) {
 
 /* --- progress ------------------------------------------------------------------- */
 
+/* With reporting held. */
+static void tell(rp_engine *e, engine_report r) {
+    e->reported = r;
+    if (!e->progress(e->user, r.stage, r.done, r.total)) atomic_store(&e->cancelled, true);
+}
+
 /* One call at a time, as promised: compile threads come here, too. */
 static void report(rp_engine *e, rp_stage stage, uint64_t done, uint64_t total) {
     if (!e->progress) return;
     (void)pthread_mutex_lock(&e->reporting);
-    if (!e->progress(e->user, stage, done, total)) atomic_store(&e->cancelled, true);
+    tell(e, (engine_report){stage, done, total});
     (void)pthread_mutex_unlock(&e->reporting);
+}
+
+/* Asked while a child process runs and nothing else happens: who listens hears the last report again and may cancel. */
+static bool still_wanted(void *user) {
+    rp_engine *e = user;
+    (void)pthread_mutex_lock(&e->reporting);
+    if (e->progress && !atomic_load(&e->cancelled)) tell(e, e->reported);
+    (void)pthread_mutex_unlock(&e->reporting);
+    return !atomic_load(&e->cancelled);
 }
 
 static void fetch_progress(void *user, const char *phase, uint64_t done, uint64_t total) {
@@ -39,18 +54,7 @@ static void pack_progress(void *user, uint64_t done, uint64_t total) {
 }
 
 static void compile_progress(void *user, uint32_t done, uint32_t total) {
-    rp_engine *e = user;
-    atomic_store(&e->compiled, done);
-    atomic_store(&e->to_compile, total);
-    report(e, RP_STAGE_COMPILE, done, total);
-}
-
-/* Asked while the compiler runs. */
-static bool still_wanted(void *user) {
-    rp_engine *e = user;
-    if (!atomic_load(&e->cancelled))
-        report(e, RP_STAGE_COMPILE, atomic_load(&e->compiled), atomic_load(&e->to_compile));
-    return !atomic_load(&e->cancelled);
+    report(user, RP_STAGE_COMPILE, done, total);
 }
 
 static bool capture_progress(void *user, uint32_t done, uint32_t total) {
@@ -85,8 +89,10 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
         RP_TRY(config_note_add(e->config, cache_store_off_reason(e->store), err, "cache"));
     }
     if (*dir) base_log_ch(RP_LOG_CH_CACHE, false, "Using cache directory: %s", dir);
-    model_resolve_options r = {
-        .cache_dir = *dir ? dir : NULL, .progress = fetch_progress, .user = e};
+    model_resolve_options r = {.cache_dir = *dir ? dir : NULL,
+                               .progress = fetch_progress,
+                               .wanted = still_wanted,
+                               .user = e};
     RP_TRY(model_resolve(o->model, &r, &e->source, err));
     return open_chat(e, o, err);
 }

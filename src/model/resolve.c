@@ -32,7 +32,9 @@ static rp_status fetch_missing(const model_package *p, const char *path,
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_make(dir.data, err));
     st = model_fetch(p, path, o, &why);
-    if (st != RP_OK)
+    if (st == RP_CANCELLED)
+        st = rp_fail(err, st, "fetching '%s' was stopped", p->name);
+    else if (st != RP_OK)
         st = rp_fail(err, st,
                      "cannot fetch '%s': %s: put the file there yourself (%s) or name a .gguf file",
                      p->name, why.text, path);

@@ -12,11 +12,13 @@ typedef struct model_resolve_options {
     const char *cache_dir;      /* models/ lies in it; NULL: names cannot be fetched */
     bool offline;               /* fetch nothing */
     model_progress_fn progress; /* may be NULL */
+    /* (optional) Asked every now and then while fetching; false ends it, with every process of it: RP_CANCELLED. */
+    bool (*wanted)(void *user);
     void *user;
 } model_resolve_options;
 
 /* spec: a .gguf file, the name `smollm2`, or "synthetic:...". RP_NOT_FOUND lists these forms;
- * RP_UNSUPPORTED for a folder; RP_IO when fetching failed. */
+ * RP_UNSUPPORTED for a folder; RP_IO when fetching failed, RP_CANCELLED when it was called off. */
 rp_status model_resolve(const char *spec, const model_resolve_options *o, model_source **out,
                         rp_error *err) RP_MUST_USE;
 /* Path of the file that a name stands for, whether it was fetched or not: owned by the caller

