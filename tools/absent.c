@@ -4,7 +4,7 @@
 #include "tools/commands.h"
 #include "tools/output.h"
 
-int tool_missing(tool_args *a) {
+int tool_explain_absence(const tool_command *c) {
     static const struct {
         const char *name, *reason;
     } why[] = {
@@ -16,7 +16,11 @@ int tool_missing(tool_args *a) {
         {"bisect", "there is no search over passes; leave one out with -cc.skip_passes=NAME"},
     };
     for (size_t i = 0; i < sizeof why / sizeof *why; i++)
-        if (strcmp(why[i].name, a->cmd->name) == 0)
+        if (strcmp(why[i].name, c->name) == 0)
             return tool_absent("%s is not supported here: %s", why[i].name, why[i].reason);
-    return tool_absent("%s is not supported here", a->cmd->name);
+    return tool_absent("%s is not supported here", c->name);
+}
+
+int tool_missing(tool_args *a) {
+    return tool_explain_absence(a->cmd);
 }

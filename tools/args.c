@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -82,8 +83,14 @@ static int set_olevel(tool_args *a, const char *value) {
     return fail(rp_config_set_olevel(a->config, *value - '0', &err), &err);
 }
 
+static bool is_digits(const char *z) {
+    return *z && !z[strspn(z, "0123456789")];
+}
+
+/* A number alone is the level. */
 static int set_json(tool_args *a, const char *value) {
     rp_error err = {0};
+    if (is_digits(value)) return set_key(a, "level", value);
     return fail(rp_config_set_json(a->config, value, &err), &err);
 }
 
@@ -153,12 +160,25 @@ static int find_flag(const tool_args *a, const char *name, size_t len, tool_flag
                 : tool_usage("unknown flag --%s; see reprise help %s", key, a->cmd->name);
 }
 
+/* A list whose items are arguments of their own: 1 2 4. What is no number ends it. */
+static int read_items(reader *r, const char *key) {
+    char more[64];
+    int rc = 0;
+    (void)snprintf(more, sizeof more, "%s+", key);
+    while (rc == 0 && r->at + 1 < r->argc && is_digits(r->argv[r->at + 1]))
+        rc = set_key(r->a, more, r->argv[++r->at]);
+    return rc;
+}
+
 static int read_long(reader *r, const char *arg) {
     const char *name = arg + 2, *eq = strchr(name, '='), *value = NULL;
     tool_flag f = TOOL_FLAG_COUNT_;
     int rc = find_flag(r->a, name, eq ? (size_t)(eq - name) : strlen(name), &f);
     if (rc == 0) rc = value_of(r, f, eq ? eq + 1 : NULL, &value);
-    return rc ? rc : apply(r->a, f, value);
+    if (rc == 0) rc = apply(r->a, f, value);
+    if (rc == 0 && !eq && f == TOOL_FLAG_CUDAGRAPH_SIZES && is_digits(value))
+        rc = read_items(r, tool_flags[f].key);
+    return rc;
 }
 
 /* "a.b=c", or "a.b" with the value in the next argument. */
@@ -174,7 +194,7 @@ static int read_dotted(reader *r, const char *flag, const char *key) {
     return set_key(r->a, key, r->argv[++r->at]);
 }
 
-/* -cc JSON, -cc=JSON, -O N, -O=N and -ON. */
+/* -cc JSON, -cc=JSON, -cc N, -O N, -O=N and -ON. */
 static int read_joined(reader *r, tool_flag f, const char *rest) {
     const char *value = NULL;
     const char *eq = *rest == '=' ? rest + 1 : *rest ? rest : NULL;

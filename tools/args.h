@@ -18,7 +18,7 @@ enum {
     TOOL_OPT = 64,
     TOOL_DOCTOR = 128,
     TOOL_HELP = 256,
-    TOOL_ABSENT = 512, /* known, without machinery */
+    TOOL_ABSENT = 512, /* known, without machinery: listed nowhere */
     TOOL_ENGINE = TOOL_RUN | TOOL_SCORE | TOOL_COMPILE | TOOL_EXPLAIN | TOOL_CACHE,
     TOOL_EVERY = 1023
 };

@@ -15,7 +15,9 @@ int tool_doctor(tool_args *a);
 int tool_help(tool_args *a);
 int tool_missing(tool_args *a);
 
-/* Help of one command on standard output. */
+/* Help of one command on standard output; of one that is not there, why not. Gives the exit code. */
 int tool_help_command(const tool_command *c, bool markdown);
+/* Why a command of TOOL_ABSENT is not there; gives the exit code. */
+int tool_explain_absence(const tool_command *c);
 
 #endif

@@ -34,6 +34,7 @@ static void put_flag(const tool_flag_info *f, bool markdown) {
 }
 
 int tool_help_command(const tool_command *c, bool markdown) {
+    if (c->where == TOOL_ABSENT) return tool_explain_absence(c);
     if (markdown)
         (void)printf("\n## reprise %s\n\n%s.\n\n    reprise %s %s\n\n| flag | meaning | setting "
                      "|\n|---|---|---|\n",
@@ -95,6 +96,7 @@ static void cli_page(bool markdown) {
                      "| command | what it does |\n|---|---|\n");
     for (size_t i = 0; i < tool_n_commands; i++) {
         const tool_command *c = &tool_commands[i];
+        if (c->where == TOOL_ABSENT) continue;
         (void)printf(markdown ? "| `%s` | %s |\n" : "  %-9s %s\n", c->name, c->help);
     }
     if (!markdown) (void)putchar('\n');
@@ -115,10 +117,10 @@ static bool command_events(void) {
     bool ok = true;
     for (size_t i = 0; ok && i < tool_n_commands; i++) {
         const tool_command *c = &tool_commands[i];
-        ok = tool_event("command",
-                        json_pack("{s:s,s:s,s:s,s:b}", "name", c->name, "args", c->args, "help",
-                                  c->help, "supported", (int)(c->where != TOOL_ABSENT)),
-                        10);
+        if (c->where == TOOL_ABSENT) continue;
+        ok = tool_event(
+            "command",
+            json_pack("{s:s,s:s,s:s}", "name", c->name, "args", c->args, "help", c->help), 10);
     }
     return ok;
 }
@@ -142,7 +144,9 @@ static int help_events(const char *topic) {
     if (!topic || strcmp(topic, "cli") == 0) return command_events() ? 0 : TOOL_EXIT_FAILED;
     for (size_t i = 0; i < tool_n_commands; i++)
         if (strcmp(topic, tool_commands[i].name) == 0)
-            return flag_events(&tool_commands[i]) ? 0 : TOOL_EXIT_FAILED;
+            return tool_commands[i].where == TOOL_ABSENT ? tool_explain_absence(&tool_commands[i])
+                   : flag_events(&tool_commands[i])      ? 0
+                                                         : TOOL_EXIT_FAILED;
     return tool_usage("help --json knows commands only; leave --json out for '%s'", topic);
 }
 
@@ -192,7 +196,8 @@ int tool_help(tool_args *a) {
     if (a->n_pos > 0) return help_topic(a->pos[0], markdown);
     (void)printf("reprise COMMAND [ARGUMENTS] [FLAGS]\n\n");
     for (size_t i = 0; i < tool_n_commands; i++)
-        (void)printf("  %-9s %s\n", tool_commands[i].name, tool_commands[i].help);
+        if (tool_commands[i].where != TOOL_ABSENT)
+            (void)printf("  %-9s %s\n", tool_commands[i].name, tool_commands[i].help);
     (void)printf("\nreprise help COMMAND lists its flags; reprise help cli, config, env, "
                  "exit-codes, models tell more.\n"
                  "\n  reprise run smollm2 \"Give me one short sentence about the sea.\"\n");

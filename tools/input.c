@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,22 @@ int tool_parse_ids(const char *name, const char *text, tool_ids *out) {
 
 /* --- prompts --------------------------------------------------------------------------- */
 
+int tool_check_text(const char *source, const char *text, size_t len) {
+    size_t bad = tool_utf8_bad(text, len);
+    const char *nul = memchr(text, 0, len);
+    if (nul && (size_t)(nul - text) < bad) bad = (size_t)(nul - text);
+    if (bad == len) return 0;
+    return tool_usage("%s: byte 0x%02x at offset %zu is no UTF-8 text; write it in UTF-8", source,
+                      (unsigned char)text[bad], bad);
+}
+
+int tool_check_flag_text(const tool_args *a, tool_flag f) {
+    char source[64];
+    const char *text = tool_get(a, f);
+    (void)snprintf(source, sizeof source, "--%s", tool_flags[f].name);
+    return text ? tool_check_text(source, text, strlen(text)) : 0;
+}
+
 static const char *file_name(const char *path) {
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
@@ -69,13 +86,9 @@ static size_t cut_line(char **at, const char *end) {
 }
 
 static int check_line(const char *path, uint32_t number, const char *line, size_t len) {
-    size_t bad = tool_utf8_bad(line, len);
-    const char *nul = memchr(line, 0, len);
-    if (nul && (size_t)(nul - line) < bad) bad = (size_t)(nul - line);
-    if (bad == len) return 0;
-    return tool_usage("%s:%u: byte 0x%02x at column %zu is no UTF-8 text; a prompt file holds one "
-                      "prompt a line, in UTF-8",
-                      file_name(path), number, (unsigned char)line[bad], bad + 1);
+    char source[4200];
+    (void)snprintf(source, sizeof source, "%s:%u", file_name(path), number);
+    return tool_check_text(source, line, len);
 }
 
 int tool_read_prompts(const char *path, tool_prompts *out) {

@@ -12,6 +12,11 @@ typedef struct tool_ids {
 /* "1,2,3", "[1, 2, 3]" or "@FILE" of either; name is for messages. Prints what is wrong; gives the exit code. */
 int tool_parse_ids(const char *name, const char *text, tool_ids *out);
 
+/* Refuses bytes that are no UTF-8 text, in words that are the same wherever text comes from: source ("--prompt",
+ * "FILE:LINE") and offset from its start. Gives the exit code, 0 for text. */
+int tool_check_text(const char *source, const char *text, size_t len);
+int tool_check_flag_text(const tool_args *a, tool_flag f); /* 0 also when the flag is not given */
+
 typedef struct tool_prompt {
     const char *text;
     uint32_t line; /* in its file, from 1 */

@@ -15,16 +15,8 @@ const tool_command tool_commands[] = {
      "runs a graph in text form on seeded random inputs"},
     {"compile", TOOL_COMPILE, "MODEL", 1, 1, tool_compile,
      "fills the cache, so that later processes start warm"},
-    {"serve", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing,
-     "OpenAI-compatible server (not in this version)"},
-    {"bench", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing,
-     "measures a model (make bench-cpu does it)"},
-    {"synth", TOOL_ABSENT, "NAME", 0, 1 << 20, tool_missing,
-     "writes a synthetic model (not in this version)"},
     {"explain", TOOL_EXPLAIN, "MODEL", 1, 1, tool_explain,
      "what was overruled, and which graph serves which batch"},
-    {"bisect", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing,
-     "finds the pass at fault (not in this version)"},
     {"cache", TOOL_CACHE, "ls|verify|why MODEL|dir|prune|export FILE|import FILE", 1, 2, tool_cache,
      "the compile cache"},
     {"opt", TOOL_OPT, "FILE.ir", 1, 1, tool_opt,
@@ -33,6 +25,10 @@ const tool_command tool_commands[] = {
      "what this machine offers: processor, compiler, cache, model"},
     {"help", TOOL_HELP, "[COMMAND|cli|config|env|exit-codes|models]", 0, 1, tool_help,
      "this list, or more about one thing"},
+    {"serve", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "OpenAI-compatible server"},
+    {"bench", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "measures a model"},
+    {"synth", TOOL_ABSENT, "NAME", 0, 1 << 20, tool_missing, "writes a synthetic model"},
+    {"bisect", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "finds the pass at fault"},
 };
 const size_t tool_n_commands = sizeof tool_commands / sizeof *tool_commands;
 

@@ -42,7 +42,8 @@ static int read_prompts(run *r) {
     r->n = 1;
     r->single = flag ? flag : pos;
     if (ids) return tool_parse_ids("prompt-ids", ids, &r->ids);
-    if (!file) return 0;
+    if (flag) return tool_check_flag_text(a, TOOL_FLAG_PROMPT);
+    if (!file) return tool_check_text("the prompt", pos, strlen(pos));
     int rc = tool_read_prompts(file, &r->file);
     r->n = r->file.n;
     return rc;
@@ -55,7 +56,7 @@ static bool read_sampling(run *r) {
     bool ok = tool_real(a, TOOL_FLAG_TEMPERATURE, 0.0, 1e6, 0.0, &s->temperature) &&
               tool_real(a, TOOL_FLAG_TOP_P, 0.0, 1.0, 1.0, &s->top_p) &&
               tool_real(a, TOOL_FLAG_MIN_P, 0.0, 1.0, 0.0, &s->min_p) &&
-              tool_int(a, TOOL_FLAG_TOP_K, 0, INT32_MAX, 0, &top_k) &&
+              tool_int(a, TOOL_FLAG_TOP_K, -1, INT32_MAX, 0, &top_k) &&
               tool_int(a, TOOL_FLAG_SEED, 0, INT64_MAX, 0, &seed) &&
               tool_int(a, TOOL_FLAG_MAX_TOKENS, 0, 1 << 24, 256, &max_tokens);
     s->top_k = (int32_t)top_k;
@@ -74,8 +75,11 @@ static int read_options(run *r) {
     if (!r->stops) return tool_error("out of memory");
     for (size_t i = 0; i < a->n_given; i++)
         if (a->given[i].flag == TOOL_FLAG_STOP) {
-            if (!*a->given[i].value) return tool_usage("--stop needs a text that is not empty");
-            r->stops[r->req.n_stop++] = a->given[i].value;
+            const char *stop = a->given[i].value;
+            if (!*stop) return tool_usage("--stop needs a text that is not empty");
+            int rc = tool_check_text("--stop", stop, strlen(stop));
+            if (rc) return rc;
+            r->stops[r->req.n_stop++] = stop;
         }
     r->req.stop = r->stops;
     return read_prompts(r);

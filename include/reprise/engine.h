@@ -48,7 +48,7 @@ typedef struct rp_sampling {
     double temperature; /* 0: greedy */
     double top_p;       /* 1: off */
     double min_p;       /* 0: off */
-    int32_t top_k;      /* 0: off */
+    int32_t top_k;      /* 0 or -1: off */
     uint64_t seed;
 } rp_sampling;
 

@@ -1,6 +1,8 @@
 /* The pass table and its driver: run, verify, check the text round trip, dump. */
 #include "pass/pipeline.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -40,15 +42,23 @@ bool pass_is_skipped(const pass_options *opt, const char *name) {
     return false;
 }
 
-rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
+static rp_status unknown_pass(const char *name, rp_error *err) {
     const char *known[N_PASSES];
-    for (size_t i = 0; i < N_PASSES; i++) known[i] = passes[i].name;
-    for (uint32_t i = 0; i < n; i++) {
-        if (find(names[i])) continue;
-        const char *near = base_str_nearest(names[i], known, N_PASSES);
-        return rp_fail(err, RP_CONFIG, "no pass %s%s%s", names[i], near ? "; nearest: " : "",
-                       near ? near : "");
+    char all[160] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < N_PASSES; i++) {
+        known[i] = passes[i].name;
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", known[i]);
+        assert(at < sizeof all);
     }
+    const char *near = base_str_nearest(name, known, N_PASSES);
+    return rp_fail(err, RP_CONFIG, "no pass %.60s; %s%s", name, near ? "nearest: " : "there are ",
+                   near ? near : all);
+}
+
+rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!find(names[i])) return unknown_pass(names[i], err);
     return RP_OK;
 }
 

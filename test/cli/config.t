@@ -80,6 +80,27 @@ cudagraph_mode "FULL"
 $ reprise run synthetic:tiny hi --max-tokens=1 --json '-cc={"mode":3,"cudagraph_mode":"None"}' | field level cudagraph_mode
 level 3
 cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json -cc 1 | field level cudagraph_mode
+level 1
+cudagraph_mode "NONE"
+$ reprise run synthetic:tiny hi --max-tokens=1 --json -cc=3 | field level cudagraph_mode
+level 3
+cudagraph_mode "PIECEWISE"
+$ reprise run synthetic:tiny hi -cc 4
+! reprise: level=4: expected 0 to 3 or one of NO_COMPILATION, NONE, DYNAMO_AS_IS, STOCK_TORCH_COMPILE, DYNAMO_ONCE, DYNAMO_TRACE_ONCE, PIECEWISE, VLLM_COMPILE
+? 2
+$ reprise run --max-tokens=1 --json synthetic:tiny --cudagraph-capture-sizes 1 2 4 hi | field config.cudagraph_capture_sizes prompt_ids
+config.cudagraph_capture_sizes [1, 2, 4]
+prompt_ids [104, 105]
+! reprise: warning: decode batches of more than 4 requests: no captured size holds them; they run without a graph
+$ reprise run --max-tokens=1 --json --cudagraph-capture-sizes 4 2 -- synthetic:tiny 1 | field config.cudagraph_capture_sizes prompt_ids
+config.cudagraph_capture_sizes [2, 4]
+prompt_ids [49]
+! reprise: warning: decode batches of more than 4 requests: no captured size holds them; they run without a graph
+$ reprise run --max-tokens=1 --json --cudagraph-capture-sizes=4 synthetic:tiny 1 | field config.cudagraph_capture_sizes prompt_ids
+config.cudagraph_capture_sizes [4]
+prompt_ids [49]
+! reprise: warning: decode batches of more than 4 requests: no captured size holds them; they run without a graph
 $ reprise run synthetic:tiny hi --max_tokens=1 --json --compilation_config '{"level":1}' | field level cudagraph_mode
 level 1
 cudagraph_mode "NONE"

@@ -5,11 +5,7 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   score     log probabilities of a given continuation (teacher forcing)
   eval      runs a graph in text form on seeded random inputs
   compile   fills the cache, so that later processes start warm
-  serve     OpenAI-compatible server (not in this version)
-  bench     measures a model (make bench-cpu does it)
-  synth     writes a synthetic model (not in this version)
   explain   what was overruled, and which graph serves which batch
-  bisect    finds the pass at fault (not in this version)
   cache     the compile cache
   opt       runs passes over a graph in text form, prints any later stage
   doctor    what this machine offers: processor, compiler, cache, model
@@ -60,7 +56,7 @@ $ REPRISE_CC=/nonexistent/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
 $ reprise help --json | events
-command 13
+command 9
 $ reprise help run --json | field name value setting
 name "help"
 value null
@@ -69,3 +65,8 @@ $ reprise help config --json
 {"event":"error","code":2,"message":"help --json knows commands only; leave --json out for 'config'"}
 ! reprise: help --json knows commands only; leave --json out for 'config'
 ? 2
+$ reprise help serve
+! reprise: serve is not supported here: there is no HTTP server in this version; use reprise run --prompt-file for batches
+? 3
+$ reprise help --json | field name
+name "help"

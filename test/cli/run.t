@@ -84,10 +84,10 @@ $ printf 'far too long\n' | reprise run synthetic:tiny --prompt-file - --max-mod
 ! reprise: standard input:1: prompt of 12 tokens leaves no room in max_model_len 8; shorten it or raise max_model_len
 ? 2
 $ printf 'fine\r\nna\303\257ve\r\nab\377\n' > latin.txt; reprise run synthetic:tiny --prompt-file latin.txt
-! reprise: latin.txt:3: byte 0xff at column 3 is no UTF-8 text; a prompt file holds one prompt a line, in UTF-8
+! reprise: latin.txt:3: byte 0xff at offset 2 is no UTF-8 text; write it in UTF-8
 ? 2
 $ printf 'a\nb\0c\n' > nul.txt; reprise run synthetic:tiny --prompt-file nul.txt
-! reprise: nul.txt:2: byte 0x00 at column 2 is no UTF-8 text; a prompt file holds one prompt a line, in UTF-8
+! reprise: nul.txt:2: byte 0x00 at offset 1 is no UTF-8 text; write it in UTF-8
 ? 2
 $ : > none.txt; reprise run synthetic:tiny --prompt-file none.txt
 ! reprise: none.txt:1: no prompt in 0 bytes; write one a line
@@ -148,3 +148,29 @@ $ reprise run synthetic:tiny --prompt-file - <&-
 $ (REPRISE_LOGS=cache reprise compile synthetic:tiny --cache-dir closed 2>&-); reprise cache verify --cache-dir closed | sed 's/^[0-9]*/N/'; grep -rl 'Using cache directory' closed
 N objects, 0 bad
 ? 1
+
+# Text that is no UTF-8 is refused in the same words wherever it comes from.
+$ reprise run synthetic:tiny $'ab\377'
+! reprise: the prompt: byte 0xff at offset 2 is no UTF-8 text; write it in UTF-8
+? 2
+$ reprise run synthetic:tiny --prompt $'\303'
+! reprise: --prompt: byte 0xc3 at offset 0 is no UTF-8 text; write it in UTF-8
+? 2
+$ printf 'ok\nab\355\240\200\n' | reprise run synthetic:tiny --prompt-file -
+! reprise: standard input:2: byte 0xed at offset 2 is no UTF-8 text; write it in UTF-8
+? 2
+$ reprise run synthetic:tiny hi --stop $'a\200'
+! reprise: --stop: byte 0x80 at offset 1 is no UTF-8 text; write it in UTF-8
+? 2
+$ reprise score synthetic:tiny --prompt $'a\377' --continuation b
+! reprise: --prompt: byte 0xff at offset 1 is no UTF-8 text; write it in UTF-8
+? 2
+$ reprise score synthetic:tiny --prompt a --continuation $'\300\257'
+! reprise: --continuation: byte 0xc0 at offset 0 is no UTF-8 text; write it in UTF-8
+? 2
+
+# A top_k of -1 is off, as in vLLM.
+$ same "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7" "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7 --top-k -1"
+$ reprise run synthetic:tiny hi --top-k -2
+! reprise: --top-k=-2: expected a number from -1 to 2147483647
+? 2

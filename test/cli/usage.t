@@ -20,8 +20,8 @@ $ reprise run synthetic:tiny a b
 $ reprise run synthetic:tiny a --prompt-ids 1
 ! reprise: more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several
 ? 2
-$ reprise run synthetic:tiny --prompt-file /nonexistent
-! reprise: cannot read /nonexistent: Is a directory
+$ reprise run synthetic:tiny --prompt-file no-such-file
+! reprise: cannot read no-such-file: No such file or directory
 ? 1
 $ reprise run synthetic:tiny --prompt-file empty.txt
 ! reprise: empty.txt:1: no prompt in 3 bytes; write one a line
@@ -139,6 +139,9 @@ $ reprise opt graph.ir --stage fusoin
 ? 2
 $ reprise opt graph.ir --passes dec
 ! reprise: no pass dec; nearest: dce
+? 2
+$ reprise opt graph.ir --passes canonicalize
+! reprise: no pass canonicalize; there are fold, simplify, cse, dce, fuse_norm_quant, fuse_act_quant, fuse_rope_kvcache
 ? 2
 $ reprise opt graph.ir --passes dce,,dce
 ! reprise: empty name in the list of passes 'dce,,dce'; write a,b,c
