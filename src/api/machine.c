@@ -1,20 +1,18 @@
 /* What this machine offers: asked once a call, nothing kept, nothing changed. */
 #include "reprise/machine.h"
 
-#include <dlfcn.h>
 #include <jansson.h>
-#include <link.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/env.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "cache/store.h"
 #include "compile/toolchain.h"
 #include "config/table.h"
 #include "gen/isa.h"
+#include "hal/cuda/api.h"
 #include "model/resolve.h"
 
 #define MODEL "smollm2"
@@ -81,17 +79,12 @@ static rp_status cache_report(const char *dir, json_t **out, rp_error *err) {
 }
 
 static json_t *nvrtc_report(void) {
-    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
-                                        "/usr/local/cuda/lib64/libnvrtc.so"};
-    const char *chosen = base_env_get(BASE_ENV_NVRTC);
-    void *lib = chosen ? dlopen(chosen, RTLD_LAZY | RTLD_LOCAL) : NULL;
-    for (size_t i = 0; !lib && !chosen && i < sizeof names / sizeof *names; i++)
-        lib = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
-    struct link_map *map = NULL;
-    json_t *path = lib && dlinfo(lib, RTLD_DI_LINKMAP, &map) == 0 && map ? json_string(map->l_name)
-                                                                         : NULL;
-    json_t *o = json_pack("{s:o}", "path", path ? path : json_null());
-    return o; /* lib stays open: closing it would lose what its C++ start-up allocated */
+    cuda_nvrtc rtc;
+    const char *path = NULL;
+    rp_error why = {0};
+    if (cuda_nvrtc_open(&rtc, &path, &why) == RP_OK)
+        return json_pack("{s:o}", "path", text_or_null(path));
+    return json_pack("{s:o,s:s}", "path", json_null(), "reason", why.text);
 }
 
 static json_t *model_report(const char *dir) {

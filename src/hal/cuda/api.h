@@ -1,0 +1,67 @@
+/* The CUDA driver and NVRTC as structs of function pointers, filled by dlopen: nothing of CUDA is needed to build, and
+ * a test hands in a struct of its own that counts, logs and fails calls.
+ *
+ * Immutable once filled, shared by all threads. The libraries stay open until the process ends: neither can
+ * be closed and opened again safely. */
+#ifndef HAL_CUDA_API_H
+#define HAL_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* As the driver's CUgraphEdgeData. */
+typedef struct cuda_edge {
+    unsigned char from_port, to_port, type, reserved[5];
+} cuda_edge;
+
+enum { CUDA_PORT_PROGRAMMATIC = 1, CUDA_EDGE_PROGRAMMATIC = 1 };
+
+/* As the driver's CUgraphNodeParams of kind kernel (0). */
+typedef struct cuda_node {
+    int kind, reserved0[3];
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **parameters, **extra;
+    void *kernel, *context;
+    long long reserved1[20], reserved2;
+} cuda_node;
+
+typedef struct cuda_driver {
+#define DRIVER(name, symbol, parameters) int(*name) parameters;
+#include "hal/cuda/api.def"
+} cuda_driver;
+
+typedef struct cuda_nvrtc {
+#define NVRTC(name, symbol, parameters) int(*name) parameters;
+#include "hal/cuda/api.def"
+} cuda_nvrtc;
+
+enum {
+    CUDA_MIN_VERSION = 12030, /* of the driver: graph edges with data */
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_NO_DEVICE = 100,
+    CUDA_ATTRIBUTE_N_SM = 16,
+    CUDA_ATTRIBUTE_MAJOR = 75,
+    CUDA_ATTRIBUTE_MINOR = 76,
+    CUDA_ATTRIBUTE_MAX_SHARED = 97,
+    CUDA_FUNCTION_LOCAL_BYTES = 3,
+    CUDA_FUNCTION_REGISTERS = 4,
+    CUDA_FUNCTION_MAX_SHARED = 8,
+    CUDA_FUNCTION_LARGE_CLUSTER = 14,
+    CUDA_STREAM_NON_BLOCKING = 1
+};
+
+/* libcuda.so.1. RP_UNSUPPORTED with one line where there is none, or one too old to have every function. */
+rp_status cuda_driver_open(cuda_driver *out, rp_error *err) RP_MUST_USE;
+
+/* REPRISE_NVRTC, or the first on the loader's path and in the toolkit folders. path (may be NULL) gets the
+ * file's name, borrowed. RP_UNSUPPORTED where there is none. */
+rp_status cuda_nvrtc_open(cuda_nvrtc *out, const char **path, rp_error *err) RP_MUST_USE;
+
+/* RP_OK for code 0. Otherwise what was tried and the driver's own words; RP_NOMEM for device memory, else
+ * RP_DEVICE. */
+rp_status cuda_check(const cuda_driver *cu, int code, const char *what, rp_error *err) RP_MUST_USE;
+
+#endif

@@ -1,0 +1,80 @@
+#include "hal/cuda/code.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { MAX_OPTIONS = 16 };
+
+static rp_status check(int code, const char *what, rp_error *err) {
+    if (code == 0) return RP_OK;
+    return rp_fail(err, RP_DEVICE, "NVRTC: %s failed with code %d", what, code);
+}
+
+/* The first line of the log that says error, else its first line. */
+static rp_status refuse(const cuda_nvrtc *rtc, void *program, const char *name, int code,
+                        rp_error *err) {
+    size_t size = 0;
+    char *log = NULL;
+    if (rtc->log_size(program, &size) == 0) log = base_alloc(size + 1);
+    if (log && rtc->log(program, log) != 0) log[0] = 0;
+    const char *at = log ? strstr(log, "error") : NULL;
+    while (at && at > log && at[-1] != '\n') at--;
+    if (!at) at = log ? log : "";
+    rp_status st = rp_fail(err, RP_INVALID, "NVRTC does not compile %s (code %d): %.*s", name, code,
+                           (int)strcspn(at, "\n"), at);
+    base_free(log);
+    return st;
+}
+
+static rp_status take_cubin(const cuda_nvrtc *rtc, void *program, char **cubin, size_t *size,
+                            rp_error *err) {
+    size_t n = 0;
+    RP_TRY(check(rtc->cubin_size(program, &n), "size of the code", err));
+    char *p = base_alloc(n);
+    if (!p) return rp_fail(err, RP_NOMEM, "no memory for %zu bytes of code", n);
+    rp_status st = check(rtc->cubin(program, p), "taking the code", err);
+    if (st != RP_OK) {
+        base_free(p);
+        return st;
+    }
+    *cubin = p;
+    *size = n;
+    return RP_OK;
+}
+
+rp_status cuda_compile(const cuda_nvrtc *rtc, const char *text, const char *name, const char *arch,
+                       const char *const *options, char **cubin, size_t *size, rp_error *err) {
+    char target[32];
+    const char *all[MAX_OPTIONS] = {target, "-default-device"};
+    int n = 2;
+    void *program = NULL;
+    (void)snprintf(target, sizeof target, "-arch=%s", arch);
+    while (options && *options && n < MAX_OPTIONS) all[n++] = *options++;
+    if (options && *options)
+        return rp_fail(err, RP_INVALID, "%s: more than %d options", name, MAX_OPTIONS - 2);
+    RP_TRY(check(rtc->program_new(&program, text, name, 0, NULL, NULL), "a new program", err));
+    int code = rtc->compile(program, n, all);
+    rp_status st = code ? refuse(rtc, program, name, code, err)
+                        : take_cubin(rtc, program, cubin, size, err);
+    (void)rtc->program_free(&program);
+    return st;
+}
+
+rp_status cuda_code_load(const cuda_driver *cu, const char *cubin, void **module, rp_error *err) {
+    void *m = NULL;
+    RP_TRY(cuda_check(cu, cu->module_load(&m, cubin), "loading code into the GPU", err));
+    *module = m;
+    return RP_OK;
+}
+
+rp_status cuda_code_kernel(const cuda_driver *cu, void *module, const char *name, size_t shared,
+                           void **function, rp_error *err) {
+    void *f = NULL;
+    RP_TRY(cuda_check(cu, cu->module_function(&f, module, name), name, err));
+    RP_TRY(cuda_check(cu, cu->function_set(f, CUDA_FUNCTION_MAX_SHARED, (int)shared), name, err));
+    RP_TRY(cuda_check(cu, cu->function_set(f, CUDA_FUNCTION_LARGE_CLUSTER, 1), name, err));
+    *function = f;
+    return RP_OK;
+}

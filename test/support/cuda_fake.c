@@ -1,0 +1,278 @@
+#include "support/cuda_fake.h"
+
+#include <stdio.h>
+#include <string.h>
+
+cuda_fake_state cuda_fake;
+static char handle[4096]; /* every handle points into it */
+static uint32_t n_handles;
+
+void cuda_fake_reset(void) {
+    cuda_fake = (cuda_fake_state){
+        .version = 13000, .n_devices = 1, .capability = 90, .compiles = true, .fail_code = 999};
+}
+
+static void note(const char *name) {
+    size_t at = strlen(cuda_fake.log);
+    (void)snprintf(cuda_fake.log + at, sizeof cuda_fake.log - at, "%s ", name);
+}
+
+/* The code that this call gives. */
+static int code_of(const char *name) {
+    note(name);
+    cuda_fake.n_calls++;
+    if (cuda_fake.fail_one && strcmp(cuda_fake.fail_one, name) == 0) return cuda_fake.fail_code;
+    return cuda_fake.n_calls == cuda_fake.fail_nth ? cuda_fake.fail_code : 0;
+}
+
+static int make(const char *name, void **out) {
+    int code = code_of(name);
+    if (code) return code;
+    *out = handle + n_handles++ % sizeof handle;
+    cuda_fake.live++;
+    return 0;
+}
+
+static int drop(const char *name) {
+    note(name);
+    cuda_fake.live--;
+    return 0;
+}
+
+static int put(const char *name, int *out, int value) {
+    int code = code_of(name);
+    if (code == 0) *out = value;
+    return code;
+}
+
+static int do_init(unsigned flags) {
+    (void)flags;
+    return code_of("init");
+}
+static int do_version(int *out) {
+    return put("version", out, cuda_fake.version);
+}
+static int do_error_name(int code, const char **out) {
+    (void)code;
+    *out = "CUDA_ERROR_FAKE";
+    return 0;
+}
+static int do_error_string(int code, const char **out) {
+    (void)code;
+    *out = "told to fail";
+    return 0;
+}
+static int do_device_count(int *out) {
+    return put("device_count", out, cuda_fake.n_devices);
+}
+static int do_device_get(int *out, int ordinal) {
+    return put("device_get", out, ordinal);
+}
+static int do_device_name(char *out, int size, int device) {
+    (void)device;
+    (void)snprintf(out, (size_t)size, "Fake GPU");
+    return code_of("device_name");
+}
+static int do_device_attribute(int *out, int attribute, int device) {
+    (void)device;
+    return put("device_attribute", out,
+               attribute == CUDA_ATTRIBUTE_MAJOR   ? cuda_fake.capability / 10
+               : attribute == CUDA_ATTRIBUTE_MINOR ? cuda_fake.capability % 10
+               : attribute == CUDA_ATTRIBUTE_N_SM  ? 132
+                                                   : 227 << 10);
+}
+static int do_device_memory(size_t *out, int device) {
+    (void)device;
+    *out = (size_t)1 << 30;
+    return code_of("device_memory");
+}
+static int do_context_retain(void **out, int device) {
+    (void)device;
+    return make("context_retain", out);
+}
+static int do_context_release(int device) {
+    (void)device;
+    return drop("context_release");
+}
+static int do_context_set(void *context) {
+    (void)context;
+    return code_of("context_set");
+}
+static int do_synchronize(void) {
+    return code_of("synchronize");
+}
+static int do_memory_info(size_t *available, size_t *total) {
+    *available = *total = (size_t)1 << 30;
+    return code_of("memory_info");
+}
+static int do_memory_alloc(uint64_t *out, size_t size) {
+    void *p = NULL;
+    int code = size ? make("memory_alloc", &p) : 1;
+    if (code == 0) *out = (uint64_t)(uintptr_t)p;
+    return code;
+}
+static int do_memory_free(uint64_t at) {
+    (void)at;
+    return drop("memory_free");
+}
+static int do_memory_set(uint64_t at, unsigned char value, size_t size, void *stream) {
+    (void)at, (void)value, (void)size, (void)stream;
+    return code_of("memory_set");
+}
+static int do_copy_in(uint64_t to, const void *from, size_t size, void *stream) {
+    (void)to, (void)from, (void)size, (void)stream;
+    return code_of("copy_in");
+}
+static int do_copy_out(void *to, uint64_t from, size_t size, void *stream) {
+    (void)to, (void)from, (void)size, (void)stream;
+    return code_of("copy_out");
+}
+static int do_stream_new(void **out, unsigned flags) {
+    (void)flags;
+    return make("stream_new", out);
+}
+static int do_stream_free(void *stream) {
+    (void)stream;
+    return drop("stream_free");
+}
+static int do_stream_synchronize(void *stream) {
+    (void)stream;
+    return code_of("stream_synchronize");
+}
+static int do_event_new(void **out, unsigned flags) {
+    (void)flags;
+    return make("event_new", out);
+}
+static int do_event_free(void *event) {
+    (void)event;
+    return drop("event_free");
+}
+static int do_event_record(void *event, void *stream) {
+    (void)event, (void)stream;
+    return code_of("event_record");
+}
+static int do_event_synchronize(void *event) {
+    (void)event;
+    return code_of("event_synchronize");
+}
+static int do_event_elapsed(float *ms, void *from, void *to) {
+    (void)from, (void)to;
+    *ms = 1;
+    return code_of("event_elapsed");
+}
+static int do_module_load(void **out, const void *image) {
+    (void)image;
+    return make("module_load", out);
+}
+static int do_module_free(void *module) {
+    (void)module;
+    return drop("module_free");
+}
+static int do_module_function(void **out, void *module, const char *name) {
+    (void)module, (void)name;
+    *out = handle;
+    return code_of("module_function");
+}
+static int do_function_set(void *function, int attribute, int value) {
+    (void)function, (void)attribute, (void)value;
+    return code_of("function_set");
+}
+static int do_function_get(int *out, int attribute, void *function) {
+    (void)attribute, (void)function;
+    return put("function_get", out, 0);
+}
+static int do_launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                     unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters,
+                     void **extra) {
+    (void)function, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared;
+    (void)stream, (void)parameters, (void)extra;
+    return code_of("launch");
+}
+static int do_graph_new(void **out, unsigned flags) {
+    (void)flags;
+    return make("graph_new", out);
+}
+static int do_graph_free(void *graph) {
+    (void)graph;
+    return drop("graph_free");
+}
+static int do_graph_add(void **out, void *graph, void *const *from, const cuda_edge *edges,
+                        size_t n, cuda_node *node) {
+    int code = code_of("graph_add");
+    (void)graph, (void)from, (void)node;
+    if (code) return code;
+    *out = handle + n_handles++ % sizeof handle;
+    cuda_fake.n_nodes++;
+    cuda_fake.n_programmatic += n == 1 && edges && edges->type == CUDA_EDGE_PROGRAMMATIC;
+    return 0;
+}
+static int do_graph_instantiate(void **out, void *graph, unsigned long long flags) {
+    (void)graph, (void)flags;
+    return make("graph_instantiate", out);
+}
+static int do_graph_upload(void *exec, void *stream) {
+    (void)exec, (void)stream;
+    return code_of("graph_upload");
+}
+static int do_graph_launch(void *exec, void *stream) {
+    (void)exec, (void)stream;
+    return code_of("graph_launch");
+}
+static int do_exec_free(void *exec) {
+    (void)exec;
+    return drop("exec_free");
+}
+
+#define DRIVER(name, symbol, parameters) .name = do_##name,
+const cuda_driver cuda_fake_driver = {
+#include "hal/cuda/api.def"
+};
+
+/* ---- NVRTC ----------------------------------------------------------------------------------------- */
+
+static const char log_text[] = "note\ncases.cu(3): error: no such thing\nmore\n";
+
+static int rtc_version(int *major, int *minor) {
+    *major = 13;
+    *minor = 0;
+    return code_of("rtc_version");
+}
+static int rtc_program_new(void **out, const char *text, const char *name, int n_headers,
+                           const char *const *headers, const char *const *include_names) {
+    (void)text, (void)name, (void)n_headers, (void)headers, (void)include_names;
+    return make("rtc_program_new", out);
+}
+static int rtc_program_free(void **program) {
+    *program = NULL;
+    return drop("rtc_program_free");
+}
+static int rtc_compile(void *program, int n, const char *const *options) {
+    int code = code_of("rtc_compile");
+    (void)program, (void)n, (void)options;
+    return cuda_fake.compiles ? code : 6;
+}
+static int rtc_log_size(void *program, size_t *out) {
+    (void)program;
+    *out = sizeof log_text;
+    return code_of("rtc_log_size");
+}
+static int rtc_log(void *program, char *out) {
+    (void)program;
+    memcpy(out, log_text, sizeof log_text);
+    return code_of("rtc_log");
+}
+static int rtc_cubin_size(void *program, size_t *out) {
+    (void)program;
+    *out = 5;
+    return code_of("rtc_cubin_size");
+}
+static int rtc_cubin(void *program, char *out) {
+    (void)program;
+    memcpy(out, "cubin", 5);
+    return code_of("rtc_cubin");
+}
+
+#define NVRTC(name, symbol, parameters) .name = rtc_##name,
+const cuda_nvrtc cuda_fake_nvrtc = {
+#include "hal/cuda/api.def"
+};

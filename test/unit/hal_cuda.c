@@ -1,0 +1,184 @@
+/* The CUDA parts of hal against a driver that is not there: what each refusal says, and that no call may fail without a
+ * clean error that leaves nothing behind. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "hal/cuda/chain.h"
+#include "hal/cuda/code.h"
+#include "hal/cuda/gpu.h"
+#include "support/cuda_fake.h"
+
+/* Everything that a compiled chain of kernels needs, in the order of its life. */
+typedef struct life {
+    cuda_gpu gpu;
+    char *cubin;
+    void *module, *function, *stream;
+    uint64_t memory;
+    cuda_chain chain;
+} life;
+
+enum { N_KERNELS = 3 };
+
+static rp_status add_kernels(life *l, rp_error *err) {
+    void *parameters[] = {&l->memory};
+    cuda_launch k = {l->function, {132, 1, 1}, 256, 1024, parameters};
+    RP_TRY(cuda_chain_init(&l->chain, &cuda_fake_driver, true, err));
+    for (int i = 0; i < N_KERNELS; i++) RP_TRY(cuda_chain_add(&l->chain, &k, err));
+    return cuda_chain_finish(&l->chain, l->stream, err);
+}
+
+static rp_status live(life *l, rp_error *err) {
+    const cuda_driver *cu = &cuda_fake_driver;
+    size_t n = 0;
+    RP_TRY(cuda_gpu_open(cu, 0, 90, &l->gpu, err));
+    RP_TRY(cuda_compile(&cuda_fake_nvrtc, "text", "cases.cu", "sm_90a", NULL, &l->cubin, &n, err));
+    RP_TRY(cuda_code_load(cu, l->cubin, &l->module, err));
+    RP_TRY(cuda_code_kernel(cu, l->module, "kernel", 1024, &l->function, err));
+    RP_TRY(cuda_gpu_alloc(&l->gpu, 100, "weights", &l->memory, err));
+    RP_TRY(cuda_check(cu, cu->stream_new(&l->stream, CUDA_STREAM_NON_BLOCKING), "stream", err));
+    RP_TRY(add_kernels(l, err));
+    return cuda_chain_launch(&l->chain, l->stream, err);
+}
+
+static void end(life *l) {
+    const cuda_driver *cu = &cuda_fake_driver;
+    cuda_chain_done(&l->chain);
+    if (l->stream) (void)cu->stream_free(l->stream);
+    cuda_gpu_free(&l->gpu, l->memory);
+    if (l->module) (void)cu->module_free(l->module);
+    base_free(l->cubin);
+    cuda_gpu_close(&l->gpu);
+}
+
+static void each_call_may_fail(void **state) {
+    size_t before = base_live();
+    uint32_t nth = 0;
+    rp_status st = RP_DEVICE;
+    (void)state;
+    while (st != RP_OK) {
+        life l = {.chain = {.cu = &cuda_fake_driver}};
+        rp_error err = {0};
+        cuda_fake_reset();
+        cuda_fake.fail_nth = ++nth;
+        st = live(&l, &err);
+        end(&l);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+        assert_int_equal(err.code, st);
+        if (st != RP_OK)
+            assert_true(err.text[0] && nth == cuda_fake.n_calls - (st == RP_INVALID ? 2 : 0));
+    }
+    assert_true(nth > 20); /* the last turn asked for more calls than there are */
+    assert_int_equal(nth, cuda_fake.n_calls + 1);
+}
+
+static void each_allocation_may_fail(void **state) {
+    size_t before = base_live();
+    (void)state;
+    FOR_EACH_ALLOC_FAILURE (n) {
+        life l = {.chain = {.cu = &cuda_fake_driver}};
+        rp_error err = {0};
+        cuda_fake_reset();
+        rp_status st = live(&l, &err);
+        end(&l);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+    }
+}
+
+static void a_chain_has_programmatic_edges(void **state) {
+    life l = {.chain = {.cu = &cuda_fake_driver}};
+    rp_error err = {0};
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(live(&l, &err), &err);
+    assert_int_equal(cuda_fake.n_nodes, N_KERNELS);
+    assert_int_equal(cuda_fake.n_programmatic, N_KERNELS - 1);
+    assert_non_null(strstr(cuda_fake.log, "graph_instantiate graph_upload graph_launch"));
+    assert_int_equal(l.gpu.n_sm, 132);
+    assert_int_equal(l.gpu.capability, 90);
+    end(&l);
+}
+
+static void refuses(rp_status want, const char *text) {
+    cuda_gpu g = {0};
+    rp_error err = {0};
+    assert_int_equal(cuda_gpu_open(&cuda_fake_driver, 0, 90, &g, &err), want);
+    if (!strstr(err.text, text)) fail_msg("\"%s\" does not say \"%s\"", err.text, text);
+    assert_int_equal(cuda_fake.live, 0);
+}
+
+static void what_is_not_usable_is_said(void **state) {
+    cuda_gpu g = {0};
+    rp_error err = {0};
+    (void)state;
+    cuda_fake_reset();
+    cuda_fake.version = 12010;
+    refuses(RP_UNSUPPORTED, "of CUDA 12.1, which is too old; update it to 12.3");
+    cuda_fake_reset();
+    cuda_fake.fail_one = "init";
+    cuda_fake.fail_code = CUDA_NO_DEVICE;
+    refuses(RP_UNSUPPORTED, "finds no GPU");
+    cuda_fake_reset();
+    cuda_fake.n_devices = 0;
+    refuses(RP_UNSUPPORTED, "finds no GPU");
+    cuda_fake_reset();
+    cuda_fake.capability = 80;
+    refuses(RP_UNSUPPORTED, "cuda:0 (Fake GPU) has compute capability 8.0; 9.0 or more");
+    cuda_fake_reset();
+    assert_int_equal(cuda_gpu_open(&cuda_fake_driver, 1, 90, &g, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "no cuda:1 here; there is cuda:0 alone"));
+    cuda_fake.fail_one = "context_retain";
+    cuda_fake.fail_code = CUDA_OUT_OF_MEMORY;
+    refuses(RP_NOMEM, "context of the GPU: told to fail (CUDA_ERROR_FAKE, 2)");
+}
+
+static void a_text_that_does_not_compile_is_named(void **state) {
+    char *cubin = NULL;
+    size_t n = 0;
+    rp_error err = {0};
+    (void)state;
+    cuda_fake_reset();
+    cuda_fake.compiles = false;
+    assert_int_equal(
+        cuda_compile(&cuda_fake_nvrtc, "text", "a.cu", "sm_90a", NULL, &cubin, &n, &err),
+        RP_INVALID);
+    assert_null(cubin);
+    assert_string_equal(err.text, "NVRTC does not compile a.cu (code 6): cases.cu(3): error: no "
+                                  "such thing");
+    assert_int_equal(cuda_fake.live, 0);
+}
+
+static void a_machine_without_the_library_is_told(void **state) {
+    cuda_driver cu;
+    cuda_nvrtc rtc;
+    const char *path = NULL;
+    rp_error err = {0};
+    (void)state;
+    (void)setenv("REPRISE_NVRTC", "/nowhere/libnvrtc.so", 1);
+    assert_int_equal(cuda_nvrtc_open(&rtc, &path, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text,
+                        "REPRISE_NVRTC=/nowhere/libnvrtc.so is no libnvrtc that can be loaded");
+    err = (rp_error){0};
+    (void)setenv("REPRISE_NVRTC", "libc.so.6", 1); /* a library, but another one */
+    assert_int_equal(cuda_nvrtc_open(&rtc, &path, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "has no nvrtcVersion"));
+    assert_null(path);
+    (void)unsetenv("REPRISE_NVRTC");
+    err = (rp_error){0};
+    if (cuda_driver_open(&cu, &err) != RP_OK)
+        assert_non_null(strstr(err.text, "libcuda.so.1) on this machine; install"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_may_fail),
+        cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(a_chain_has_programmatic_edges),
+        cmocka_unit_test(what_is_not_usable_is_said),
+        cmocka_unit_test(a_text_that_does_not_compile_is_named),
+        cmocka_unit_test(a_machine_without_the_library_is_told),
+    };
+    return cmocka_run_group_tests_name("hal_cuda", tests, NULL, NULL);
+}
