@@ -8,11 +8,13 @@
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
 # "gpu" runs only BUILD/test/gpu/* and test/gpu/run.sh.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
-# REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too). ONLY=pattern (grep -E) selects.
+# REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too) and TMPDIR (another one, with a short name, in
+# memory where that is possible). It writes nowhere else: a run of everything fails when / or $HOME or /tmp or the
+# checkout holds more after it. ONLY=pattern (grep -E) selects.
 set -u
 cd "$(dirname "$0")/.."
 B=$(realpath --relative-to=. "$1") what=${2-test}
-: "${TIMEOUT:=600}" "${SUITE_TIMEOUT:=600}" "${JOBS:=2}" "${ONLY:=}"
+: "${TIMEOUT:=600}" "${SUITE_TIMEOUT:=600}" "${JOBS:=2}" "${ONLY:=}" "${BLESS:=}"
 export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT
 unset REPRISE_LOGS XDG_CACHE_HOME
 log=$B/log
@@ -28,20 +30,33 @@ if [ -z "${REPRISE_TEST_MODEL-}" ] && [ "$what" != quick ] && [ "$what" != progr
     fi
 fi
 
-# one NAME LIMIT COMMAND...: runs it in its own folder, keeps output, exit code and seconds.
+# Where TMPDIR lies: some tests write and fsync thousands of small files, and load code from there.
+short=$(mktemp -d /dev/shm/reprise-test.XXXXXX 2>/dev/null) &&
+    cp /bin/true "$short" 2>/dev/null && "$short/true" 2>/dev/null && [ "$(df -Pm "$short" | awk 'END { print $4 }')" -gt 2000 ] ||
+    { rm -rf "$short"; short=$(mktemp -d "${TMPDIR:-/tmp}/reprise-test.XXXXXX") || exit 1; }
+trap 'rm -rf "$short"' EXIT
+outside() {
+    {
+        find / "$HOME" "$HOME/.cache" /tmp -mindepth 1 -maxdepth 1 ! -path "$short"
+        git status --porcelain
+    } 2>/dev/null | LC_ALL=C sort -u
+}
+
+# one NAME LIMIT COMMAND...: runs it in its own folders, keeps output, exit code and seconds.
 one() {
     local name=$1 limit=$2 start=$SECONDS
     shift 2
-    export REPRISE_TEST_TMP=$PWD/$B/tmp/$name
-    export REPRISE_CACHE_DIR=$REPRISE_TEST_TMP/cache TMPDIR=$REPRISE_TEST_TMP
+    export REPRISE_TEST_TMP=$PWD/$B/tmp/$name TMPDIR
+    TMPDIR=$(mktemp -d "$short/XXXX")
+    export REPRISE_CACHE_DIR=$REPRISE_TEST_TMP/cache
     mkdir -p "$REPRISE_TEST_TMP" "$(dirname "$log/$name")"
     timeout -k 5 "$limit" "$@" >"$log/$name.out" 2>&1 </dev/null
     echo "exit $? $limit" >>"$log/$name.out"
     echo "$name $((SECONDS - start))" >>"$log/times"
-    rm -rf "$REPRISE_TEST_TMP"
+    rm -rf "$REPRISE_TEST_TMP" "$TMPDIR"
 }
 export -f one
-export log
+export log short
 
 programs=$(find "$B/test" "$B/examples" -type f -perm -u+x ! -path "$B/test/gpu/*" 2>/dev/null | sort)
 suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
@@ -56,11 +71,18 @@ if [ -n "$ONLY" ]; then
     [ -n "$programs$suites" ] || { echo "0 tests match ONLY=$ONLY; names are like test/unit/base_str or test/cli/run.sh" >&2; exit 1; }
 fi
 
+[ -n "$ONLY$BLESS" ] || outside >"$log/before"
 # Programs side by side, suites one after the other: some of those measure.
 for p in $programs; do
     # replayed corpora are arguments: test/fuzz/corpus/NAME
     echo "${p#"$B"/} $TIMEOUT $p$([ "${p%/*}" = "$B/test/fuzz" ] && echo " test/fuzz/corpus/${p##*/}")"
 done | xargs -r -P "$JOBS" -L 1 bash -c 'one "$@"' _
 for s in $suites; do one "$(dirname "$s")" "$SUITE_TIMEOUT" bash "$s"; done
+if [ -f "$log/before" ]; then
+    new=$(outside | LC_ALL=C comm -13 "$log/before" - | tr '\n' ' ')
+    [ -z "$new" ] && echo "PASS outside" || echo "FAIL outside: the tests (or another program here) left $new"
+    echo "exit 0 0"
+fi >"$log/run.out"
+[ -s "$log/run.out" ] || rm "$log/run.out"
 
 find "$log" -name '*.out' | LC_ALL=C sort | xargs -r awk -v root="$log/" -f test/summary.awk

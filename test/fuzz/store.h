@@ -1,4 +1,4 @@
-/* A cache folder for fuzz targets: a new one in memory for each input, removed with all that is in it. */
+/* A cache folder for fuzz targets: a new one for each input, in $TMPDIR, else in memory, removed with all that is in it. */
 #ifndef FUZZ_STORE_H
 #define FUZZ_STORE_H
 
@@ -25,8 +25,9 @@ typedef struct fuzz_store {
 
 static inline void fuzz_store_open(fuzz_store *s) {
     char dir[96];
-    (void)snprintf(s->root, sizeof s->root, "%s/reprise-fuzz-XXXXXX",
-                   access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    const char *base = getenv("TMPDIR");
+    if (!base) base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    CHECK((size_t)snprintf(s->root, sizeof s->root, "%s/XXXXXX", base) < sizeof s->root);
     CHECK(mkdtemp(s->root));
     (void)snprintf(dir, sizeof dir, "%s/cache", s->root);
     CHECK(cache_store_open(dir, &s->cache, NULL) == RP_OK && !cache_store_off_reason(s->cache));

@@ -4,6 +4,7 @@
  * each other bit for bit, logits and caches (law 3). */
 #include "support/check.h"
 #include "support/parallel_model.h"
+#include "support/trees.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -38,7 +39,7 @@ typedef struct step {
     int n[PM_MAX_SEQS], seqs, padding;
 } step;
 
-static char folder[] = "/tmp/num_second_XXXXXX";
+static char folder[64];
 
 /* --- values ----------------------------------------------------------------------- */
 
@@ -303,7 +304,7 @@ CASE(bf16_exact, BF16, F32, EXACT, 5e-6, false)
 
 static int set_up(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    return tree_make(folder, sizeof folder);
 }
 
 static int tear_down(void **state) {

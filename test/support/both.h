@@ -6,20 +6,22 @@
 
 #include "support/check.h"
 #include "support/plan_run.h"
+#include "support/trees.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 
 static struct {
-    char folder[32];
+    char folder[64];
     compile_toolchain toolchain;
     cache_store *store;
-} host = {.folder = "/tmp/num_XXXXXX"};
+} host;
 
 static inline int both_set_up(void **state) {
     rp_error err = {0};
     (void)state;
-    if (!mkdtemp(host.folder) || compile_toolchain_find(&host.toolchain, &err) != RP_OK ||
+    if (tree_make(host.folder, sizeof host.folder) != 0 ||
+        compile_toolchain_find(&host.toolchain, &err) != RP_OK ||
         cache_store_open(host.folder, &host.store, &err) != RP_OK)
         return -1;
     return 0;

@@ -13,6 +13,12 @@ enum { PATH_SIZE = 1024, NAME_SIZE = 512 };
 static char home[256];
 static pid_t owner;
 
+int tree_make(char *dir, size_t size) {
+    const char *base = getenv("TMPDIR");
+    int n = snprintf(dir, size, "%s/XXXXXX", base ? base : "/tmp");
+    return n > 0 && (size_t)n < size && mkdtemp(dir) ? 0 : -1;
+}
+
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at) {
     (void)st, (void)flag, (void)at;
     (void)chmod(path, 0700);
@@ -30,10 +36,7 @@ static void remove_home(void) {
 const char *tree_new(const char *name) {
     static char out[NAME_SIZE];
     if (!home[0]) {
-        /* In memory where that is possible: the laws copy and write thousands of files. */
-        const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
-        (void)snprintf(home, sizeof home, "%s/reprise-XXXXXX", base ? base : "/tmp");
-        if (!mkdtemp(home)) fail_msg("cannot make a folder like %s", home);
+        if (tree_make(home, sizeof home) != 0) fail_msg("cannot make a folder in $TMPDIR");
         owner = getpid();
         (void)atexit(remove_home);
     }

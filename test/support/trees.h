@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A new empty folder in $TMPDIR, which test/run.sh makes for each test, in memory where that is possible (some write
+ * thousands of files). The caller removes it. 0, or -1 when it cannot be made or dir is too small. */
+int tree_make(char *dir, size_t size);
 /* A new empty folder of this program, removed at exit with all that is in it. Static; name is its last part. */
 const char *tree_new(const char *name);
 /* Replaces `to` by a copy of `from`. */

@@ -1,5 +1,6 @@
 /* The cache and the machine by the public API. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <jansson.h>
 #include <sys/stat.h>
@@ -11,9 +12,7 @@ static char dir[256];
 
 static int make_dir(void **state) {
     (void)state;
-    const char *tmp = getenv("REPRISE_TEST_TMP");
-    (void)snprintf(dir, sizeof dir, "%s/api-owner-XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(dir) ? 0 : -1;
+    return tree_make(dir, sizeof dir);
 }
 
 static bool count_entry(void *user, const rp_cache_entry *e) {

@@ -1,6 +1,7 @@
 /* Files and folders: what they promise, and that nothing is half-written or leaked
  * whichever system call or allocation fails. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -26,8 +27,7 @@ static const char *at(const char *name) {
 
 static int make_root(void **state) {
     (void)state;
-    (void)snprintf(root, sizeof root, "/tmp/reprise-file-XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
+    return tree_make(root, sizeof root);
 }
 
 static int remove_root(void **state) {

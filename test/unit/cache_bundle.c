@@ -1,5 +1,6 @@
 /* Bundles: what goes out comes in, damage and foreign names are refused, failures are clean. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <unistd.h>
 #include <zstd.h>
@@ -23,9 +24,7 @@ static cache_store *open_store(const char *dir) {
 
 static int set_up(void **state) {
     (void)state;
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    (void)snprintf(root, sizeof root, "%s/reprise-XXXXXX", base);
-    if (!mkdtemp(root)) return -1;
+    if (tree_make(root, sizeof root) != 0) return -1;
     (void)snprintf(from, sizeof from, "%s/from", root);
     (void)snprintf(to, sizeof to, "%s/to", root);
     (void)snprintf(bundle, sizeof bundle, "%s/bundle", root);

@@ -1,6 +1,7 @@
 /* Every allocation and every system call of the store fails in turn: a clean error or a miss, nothing
  * leaked, nothing half-written, and the store works afterwards. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <dirent.h>
 #include <unistd.h>
@@ -16,10 +17,8 @@ static uint8_t large[LARGE];
 
 static int set_up(void **state) {
     (void)state;
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    (void)snprintf(root, sizeof root, "%s/reprise-XXXXXX", base);
     for (int i = 0; i < LARGE; i++) large[i] = (uint8_t)(i / 7);
-    if (!mkdtemp(root)) return -1;
+    if (tree_make(root, sizeof root) != 0) return -1;
     (void)snprintf(dir, sizeof dir, "%s/cache", root);
     (void)snprintf(code, sizeof code, "%s/new.so", root);
     return setenv("TMPDIR", root, 1);

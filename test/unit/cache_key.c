@@ -1,5 +1,6 @@
 /* Keys: what changes them, their JSON, and why a plan was not found. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <jansson.h>
 #include <unistd.h>
@@ -12,8 +13,7 @@ static char root[64];
 
 static int set_up(void **state) {
     (void)state;
-    (void)snprintf(root, sizeof root, "/tmp/cache_key_XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
+    return tree_make(root, sizeof root);
 }
 
 static int tear_down(void **state) {

@@ -1,6 +1,7 @@
 /* The store: round trips, every byte flipped or cut is a miss, quarantine, folders that must not be
  * used, full disks, two writers at once, listing and verifying. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include "base/str.h"
 #include "cache/store.h"
 
-static char root[32];
-static char dir[64], src[64];
+static char root[64];
+static char dir[96], src[96];
 static const base_hash128 key = {0x1122334455667788, 0x99aabbccddeeff00};
 
 static void path_in(char *out, size_t size, const char *rest) {
@@ -42,9 +43,7 @@ static int fresh(void **state) {
 static int set_up(void **state) {
     (void)state;
     /* In memory where possible: the tests write some ten thousand files. */
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    (void)snprintf(root, sizeof root, "%s/reprise-XXXXXX", base);
-    if (!mkdtemp(root)) return -1;
+    if (tree_make(root, sizeof root) != 0) return -1;
     return setenv("TMPDIR", root, 1); /* what is left behind is seen */
 }
 
@@ -571,7 +570,7 @@ static void *write_and_read(void *arg) {
     cache_store *s = NULL;
     if (cache_store_open(dir, &s, NULL) != RP_OK) return arg;
     for (int i = 0; i < 60; i++) {
-        char mine[64], text[64], *path = NULL;
+        char mine[128], text[64], *path = NULL;
         base_mapping m = {0};
         const uint8_t *payload = NULL;
         cache_writer *w = NULL;

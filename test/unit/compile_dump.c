@@ -1,13 +1,14 @@
 /* The dumped stages: names sort in the order of the stages, texts read back as they are, and the channels say the same. */
 #include "support/heard.h"
 #include "support/plans.h"
+#include "support/trees.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "compile/dump.h"
 #include "kir/kir.h"
 
-static char folder[] = "/tmp/compile_dump_XXXXXX";
+static char folder[64];
 static const char *const ops[] = {"reprise::attention"};
 static const compile_toolchain none;
 static const compile_options inductor = {.backend = &compile_inductor,
@@ -87,7 +88,7 @@ static void every_stage_reads_back(void **state) {
     rp_graph *g = small(3);
     plan *p = NULL;
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    assert_int_equal(tree_make(folder, sizeof folder), 0);
     base_buf_init(&l.names, 0);
     CHECK_OK(compile_dump_stages(trace_graph_ir(g), &inductor, folder, &err), &err);
     p = plan_of(trace_graph_ir(g));
@@ -159,9 +160,9 @@ static void pieces_and_schedule_are_heard(void **state) {
 
 static void a_folder_is_made_below_the_path(void **state) {
     rp_error err = {0};
-    char dir[] = "/tmp/compile_dump_XXXXXX", want[64], *got = NULL;
+    char dir[64], want[96], *got = NULL;
     (void)state;
-    assert_non_null(mkdtemp(dir));
+    assert_int_equal(tree_make(dir, sizeof dir), 0);
     rp_compilation_config *c = rp_config_new();
     CHECK_OK(compile_dump_dir(c, &got, &err), &err);
     assert_null(got);
@@ -178,10 +179,10 @@ static void a_folder_is_made_below_the_path(void **state) {
 
 static void failed_allocations_leave_nothing(void **state) {
     rp_graph *g = small(1);
-    char dir[] = "/tmp/compile_dump_XXXXXX";
+    char dir[64];
     rp_error e0 = {0};
     (void)state;
-    assert_non_null(mkdtemp(dir));
+    assert_int_equal(tree_make(dir, sizeof dir), 0);
     size_t live = base_live();
     FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};

@@ -2,6 +2,7 @@
  * graphs and for seeded random graphs. */
 #include "support/check.h"
 #include "support/plan_run.h"
+#include "support/trees.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -11,7 +12,7 @@
 
 static compile_toolchain toolchain;
 static cache_store *store;
-static char folder[] = "/tmp/compile_eager_XXXXXX";
+static char folder[64];
 
 static plan_run_options eager(uint32_t threads, gen_isa isa) {
     static const compile_toolchain none;
@@ -488,7 +489,7 @@ static void lowering_survives_lost_allocations(void **state) {
 static int set_up(void **state) {
     rp_error err = {0};
     (void)state;
-    if (!mkdtemp(folder)) return -1;
+    if (tree_make(folder, sizeof folder) != 0) return -1;
     if (compile_toolchain_find(&toolchain, &err) != RP_OK ||
         cache_store_open(folder, &store, &err) != RP_OK)
         return -1;

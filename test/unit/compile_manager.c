@@ -1,11 +1,12 @@
 /* A third compiler: what it gives a handle for is loaded in the next process, the rest is compiled again. */
 #include "support/check.h"
 #include "support/plans.h"
+#include "support/trees.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 
-static char folder[] = "/tmp/compile_manager_XXXXXX";
+static char folder[64];
 
 /* --- a compiler that counts ------------------------------------------------------------- */
 
@@ -234,7 +235,7 @@ static void lost_memory_leaves_nothing(void **state) {
 
 static int set_up(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    return tree_make(folder, sizeof folder);
 }
 
 static int tear_down(void **state) {

@@ -5,8 +5,9 @@
 #include "base/file.h"
 #include "engine/engine.h"
 #include "support/engines.h"
+#include "support/trees.h"
 
-static char folder[64] = "/tmp/engine_log_XXXXXX";
+static char folder[64];
 
 static rp_engine *open_with(const char *setting) {
     char dir[96];
@@ -95,7 +96,7 @@ static void without_a_cache_folder_it_runs_and_says_so(void **state) {
 
 static int set_up(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    return tree_make(folder, sizeof folder);
 }
 
 static int tear_down(void **state) {

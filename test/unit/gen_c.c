@@ -18,12 +18,13 @@
 #include "base/spawn.h"
 #include "gen/gen.h"
 #include "support/kir_cases.h"
+#include "support/trees.h"
 
-static char folder[] = "/tmp/reprise-gen-c-XXXXXX";
+static char folder[64];
 
 static int make_folder(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
+    return tree_make(folder, sizeof folder);
 }
 
 static int remove_folder(void **state) {

@@ -63,13 +63,14 @@ static void what_is_granted_agrees_with_the_kernel(void **state) {
 static int run_with(const char *cc, gen_cc_family family, gen_isa isa) {
     static const char text[] = "int isa(void) { return RP_ISA; }\n"
                                "float f(float a, float b, float c) { return a * b + c; }\n";
-    char c[64], so[64];
+    char c[128], so[128];
+    const char *tmp = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
     const char *argv[48] = {cc, "-shared", "-fPIC", "-Werror"};
     size_t at = 4, n;
     const char *const *flags = gen_isa_flags(isa, family, &n);
     int code = -1, got = -1;
-    snprintf(c, sizeof c, "/tmp/reprise-isa-%d.c", (int)getpid());
-    snprintf(so, sizeof so, "/tmp/reprise-isa-%d.so", (int)getpid());
+    snprintf(c, sizeof c, "%s/isa-%d.c", tmp, (int)getpid());
+    snprintf(so, sizeof so, "%s/isa-%d.so", tmp, (int)getpid());
     assert_int_equal(base_file_write_atomic(c, text, sizeof text - 1, NULL), RP_OK);
     assert_null(flags[n]);
     for (size_t i = 0; i < n; i++) argv[at++] = flags[i];

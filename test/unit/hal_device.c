@@ -1,6 +1,7 @@
 /* What every device has to pass: memory, ranges, audit, modules, launches, graphs, counters, log.
  * A device that runs nothing skips the tests of results. Add a device to devices[]. */
 #include "support/check.h"
+#include "support/trees.h"
 
 #include <unistd.h>
 
@@ -363,12 +364,12 @@ static void modules_load_and_give_symbols(void **state) {
         "void twice(void *const *arg, const long long *dim, long long begin, long long end,"
         " void *scratch) { long long *p = arg[0]; (void)dim; (void)scratch;"
         " for (long long i = begin; i < end; i++) p[i] *= 2; }\n";
-    char dir[] = "/tmp/hal_device_XXXXXX", src[64], so[64];
+    char dir[64], src[96], so[96];
     rp_error err = {0};
     char *cc = base_find_program("cc");
     base_free(cc);
     if (!cc) SKIP_TEST("no cc on this machine, so there is no code object to load");
-    assert_non_null(mkdtemp(dir));
+    assert_int_equal(tree_make(dir, sizeof dir), 0);
     (void)snprintf(src, sizeof src, "%s/k.c", dir);
     (void)snprintf(so, sizeof so, "%s/k.so", dir);
     assert_int_equal(base_file_write_atomic(src, source, sizeof source - 1, &err), RP_OK);

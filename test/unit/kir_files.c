@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -30,14 +31,15 @@ typedef struct run {
 
 /* The text must be C that a compiler takes. */
 static rp_status compiles(const base_buf *text, const char *name, rp_error *err) {
-    char path[64];
+    char path[128];
     const char *argv[] = {"cc", "-w", "-Werror=implicit-function-declaration", "-fsyntax-only",
                           path, NULL};
     base_buf unit, said;
     int code = 0;
     rp_status st;
 
-    snprintf(path, sizeof path, "/tmp/reprise-kir-files-%u.c", (unsigned)rand() % 1000000);
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/kir-files-%d.c", tmp ? tmp : "/tmp", (int)getpid());
     base_buf_init(&unit, 0);
     base_buf_init(&said, 4096);
     gen_c_prelude(GEN_ISA_PORTABLE, &unit);

@@ -1,6 +1,7 @@
 /* The GGUF reader: values and tensors of good files, one clear error for each bad one, and no
  * crash whatever byte is changed or cut. */
 #include "support/check.h"
+#include "support/trees.h"
 #include "support/gguf.h"
 
 #include <math.h>
@@ -411,12 +412,11 @@ static void rope_scaling_is_read(void **state) {
 
 static void files_on_disk(void **state) {
     (void)state;
-    const char *dir = getenv("REPRISE_TEST_TMP");
     char path[4096];
     base_buf file = {0};
     rp_error err = {0};
     model_gguf *g = NULL;
-    (void)snprintf(path, sizeof path, "%s/model_gguf_test.gguf", dir ? dir : "/tmp");
+    (void)snprintf(path, sizeof path, "%s/model.gguf", tree_new("gguf"));
     assert_int_equal(model_gguf_open("/nowhere/x.gguf", &g, &err), RP_NOT_FOUND);
     assert_has(err.text, "/nowhere/x.gguf");
     gguf_llama(&file);

