@@ -33,11 +33,6 @@ struct rp_compiled {
 
 /* --- compiling ------------------------------------------------------------------ */
 
-static bool is_eager(const rp_compilation_config *c) {
-    return c->level <= RP_LEVEL_DYNAMO_AS_IS || !c->use_inductor ||
-           strcmp(c->backend, "eager") == 0;
-}
-
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     rp_status st = RP_OK;
@@ -46,7 +41,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_skips skips;
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
-    bool eager = is_eager(cfg);
+    bool eager = strcmp(cfg->backend, "eager") == 0;
     compile_options o = {.toolchain = &tc,
                          .store = c->store,
                          .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
@@ -70,10 +65,8 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     o.backend = eager ? &compile_eager : &compile_inductor;
     o.passes = !eager;
     o.key_fields = fields;
-    if (cfg->level == RP_LEVEL_PIECEWISE && cfg->splitting_ops.set) {
-        o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
-        o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;
-    }
+    o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
+    o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;
     RP_TRY_OUT(compile_dump_dir(cfg, &dump, err));
     compile_log_step(g, &o, false);
     RP_TRY_OUT(compile_dump_stages(g, &o, dump, err));

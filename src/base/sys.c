@@ -1,11 +1,13 @@
 /* What file.c and spawn.c share: the fault injector for system calls and the
- * mapping of errno to status and text. Thread-safe. It makes no calls itself. */
+ * mapping of errno to status and text. Thread-safe. It makes no calls itself but uname. */
 #include "base/sys.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "base/file.h"
 
@@ -40,4 +42,9 @@ rp_status base_errno_status(int code) {
     case ENOMEM: return RP_NOMEM;
     default: return RP_IO;
     }
+}
+
+void base_machine(char out[BASE_MACHINE_SIZE]) {
+    struct utsname u;
+    (void)snprintf(out, BASE_MACHINE_SIZE, "%s", uname(&u) == 0 ? u.machine : "unknown");
 }

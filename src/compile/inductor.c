@@ -17,6 +17,7 @@ static rp_status compute_hash(const compile_host *h, base_hash128 *out, rp_error
     rp_status st = RP_OK;
     cache_key *k = cache_key_new();
     if (!k) return rp_fail(err, RP_NOMEM, "compiler hash");
+    RP_TRY_OUT(cache_key_add(k, "machine", h->machine, err));
     RP_TRY_OUT(cache_key_add(k, "isa", gen_isa_name(h->isa), err));
     RP_TRY_OUT(cache_key_add(k, "toolchain", version ? version : "none", err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));

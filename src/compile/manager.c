@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "cache/key.h"
 #include "compile/dump.h"
 #include "pass/pipeline.h"
@@ -17,6 +18,7 @@
 struct compile_manager {
     const compile_options *opt;
     compile_host host;
+    char machine[BASE_MACHINE_SIZE];
     base_hash128 compiler; /* compute_hash of the compiler */
     compile_entry *entries;
     uint32_t n_entries, cap_entries;
@@ -254,7 +256,8 @@ rp_status compile_manager_new(const compile_options *opt, compile_manager **out,
     rp_status st = RP_OK;
     compile_manager *m = base_alloc(sizeof *m);
     if (!m) return rp_fail(err, RP_NOMEM, "compile manager");
-    *m = (compile_manager){.opt = opt, .host = {opt->isa, opt->toolchain, opt->store}};
+    *m = (compile_manager){.opt = opt, .host = {opt->isa, m->machine, opt->toolchain, opt->store}};
+    base_machine(m->machine);
     RP_TRY_OUT(opt->backend->initialize_cache(&m->host, err));
     RP_TRY_OUT(opt->backend->compute_hash(&m->host, &m->compiler, err));
     *out = m;

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
 #include "trace/trace.h"
@@ -27,12 +28,14 @@ static rp_status add_factor(void *user, const char *name, const char *value, rp_
 
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
     rp_status st = RP_OK;
-    char hex[33];
+    char hex[33], machine[BASE_MACHINE_SIZE];
     cache_key *k = cache_key_new();
     if (!k) return rp_fail(err, RP_NOMEM, "plan key");
+    base_machine(machine);
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
     RP_TRY_OUT(cache_key_add(k, "target", "cpu", err));
+    RP_TRY_OUT(cache_key_add(k, "target.machine", machine, err));
     RP_TRY_OUT(cache_key_add(k, "target.isa", gen_isa_name(o->isa), err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, k, err));
@@ -100,11 +103,6 @@ static rp_status trace_both(const engine_plans_options *o, rp_graph **model, rp_
     return model_llama_head(o->source, &g, head, err);
 }
 
-static bool wants_eager(const rp_compilation_config *c) {
-    return c->level <= RP_LEVEL_DYNAMO_AS_IS || !c->use_inductor ||
-           strcmp(c->backend, "eager") == 0;
-}
-
 /* Dumps and log lines of a graph come before it is compiled, and both graphs are compiled together. */
 static rp_status compile_pair(const rp_graph *const traced[2], compile_options *c, const char *dump,
                               compile_task task[2], rp_error *err) {
@@ -137,7 +135,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     const rp_graph *const traced[] = {model, head};
     compile_skips skips;
     rp_status st = RP_OK;
-    bool eager = wants_eager(o->config);
+    bool eager = strcmp(o->config->backend, "eager") == 0;
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     tc.wanted = o->wanted;
     tc.user = o->user;
@@ -150,6 +148,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
     compile_options c = {.backend = eager ? &compile_eager : &compile_inductor,
                          .isa = o->isa,
+                         .splitting_ops = (const char *const *)o->config->splitting_ops.v,
+                         .n_splitting_ops = (uint32_t)o->config->splitting_ops.n,
                          .toolchain = &tc,
                          .store = o->store,
                          .key_fields = fields,
@@ -161,10 +161,6 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                                          CONFIG_SAVE_UNPACKED,
                          .progress = o->progress,
                          .user = o->user};
-    if (o->config->level == RP_LEVEL_PIECEWISE) {
-        c.splitting_ops = (const char *const *)o->config->splitting_ops.v;
-        c.n_splitting_ops = (uint32_t)o->config->splitting_ops.n;
-    }
     st = compile_pair(traced, &c, dump, task, err);
     out->model = task[0].out; /* the caller's also after a failed dump */
     out->head = task[1].out;

@@ -10,6 +10,8 @@
 #include "engine/isa.h"
 #include "engine/plans.h"
 #include "model/resolve.h"
+#include "support/engines.h"
+#include "support/stored_cc.h"
 #include "support/trees.h"
 
 static model_source *source;
@@ -89,7 +91,8 @@ static bool value_of(const config_field *f, size_t i, char text[64]) {
     case CONFIG_KIND_INTS:
     case CONFIG_KIND_SIZES: (void)snprintf(text, 64, "[%lld]", (long long)low + 3 * (int)i); break;
     case CONFIG_KIND_STRS:
-        (void)snprintf(text, 64, "[\"%s\"]", i ? "reprise::kv_store" : "a::b");
+        (void)snprintf(text, 64, "[\"%s%s\"]", f == &config_table[CONFIG_ID_custom_ops] ? "+" : "",
+                       i ? "reprise::kv_store" : "a::b");
         break;
     case CONFIG_KIND_DICT: (void)snprintf(text, 64, "{\"max_autotune\":%s}", bools[i & 1]); break;
     }
@@ -135,6 +138,45 @@ static void what_is_not_in_the_key_changes_nothing(void **state) {
     made_done(&base);
 }
 
+/* ---- engines: what a warm start does for it ---- */
+
+static long long cold_work(rp_engine *e) {
+    return engine_count(e, "traces") + engine_count(e, "compiles") +
+           (engine_count(e, "pack_ms") > 0);
+}
+
+/* Graphs and the KV cache are made of a plan, so no setting of theirs traces or compiles again. */
+static void what_is_made_of_a_plan_is_no_part_of_it(void **state) {
+    static const char *const changes[] = {"cudagraph_mode=NONE",
+                                          "cudagraph_mode=PIECEWISE",
+                                          "cudagraph_mode=FULL",
+                                          "cudagraph_mode=FULL_DECODE_ONLY",
+                                          "cudagraph_capture_sizes=[1,2]",
+                                          "cudagraph_capture_sizes=all",
+                                          "cuda_graph_sizes=[3]",
+                                          "max_cudagraph_capture_size=4",
+                                          "performance_mode=interactivity",
+                                          "compile_sizes=[2]",
+                                          "max_model_len=32",
+                                          "max_model_len=128"};
+    char dir[600];
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "cache_dir=%s", tree_new("warm"));
+    stored_cc_install();
+    for (size_t i = 0; i <= sizeof changes / sizeof *changes; i++) {
+        const char *settings[] = {dir,
+                                  "max_num_seqs=4",
+                                  "max_num_batched_tokens=16",
+                                  "max_model_len=64",
+                                  i ? changes[i - 1] : NULL,
+                                  NULL};
+        rp_engine *e = engine_must("synthetic:tiny", settings);
+        if ((cold_work(e) != 0) != (i == 0))
+            fail_msg("%s: %lld traces and compiles", i ? changes[i - 1] : "cold", cold_work(e));
+        rp_engine_close(e);
+    }
+}
+
 static int open_all(void **state) {
     rp_error err = {0};
     model_resolve_options r = {.offline = true};
@@ -154,6 +196,7 @@ static int close_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_in_the_key_changes_nothing),
+        cmocka_unit_test(what_is_made_of_a_plan_is_no_part_of_it),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
