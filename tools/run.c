@@ -20,6 +20,7 @@ typedef struct run {
     uint32_t n_submitted, n_printed;
     const char **stops;
     bool ends_with_newline, write_failed;
+    int failed; /* exit code of prompts that ended with an error of their own */
     size_t n_prompt_ids, n_output_ids;
     json_t *lists[4]; /* per prompt: prompt_ids, output_ids, text, finish_reason */
 } run;
@@ -156,6 +157,10 @@ static int print_ended(run *r, bool all) {
         if (!all && !*res.finish_reason) return 0;
         int rc = print_result(r, r->n_printed, &res);
         if (rc) return rc;
+        if (*res.error) {
+            (void)snprintf(err.text, sizeof err.text, "%s", res.error);
+            r->failed = fail_prompt(r, r->n_printed, RP_INTERNAL, &err);
+        }
     }
     return 0;
 }
@@ -204,7 +209,8 @@ static int run_all(run *r) {
     rc = submit_all(r);
     if (rc) return rc;
     rc = step_all(r);
-    return rc == 0 || (tool_interrupted() && rc == tool_interrupt_exit()) ? summarise(r, rc) : rc;
+    if (rc != 0 && !(tool_interrupted() && rc == tool_interrupt_exit())) return rc;
+    return summarise(r, rc ? rc : r->failed);
 }
 
 int tool_run(tool_args *a) {

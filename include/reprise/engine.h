@@ -1,7 +1,11 @@
 /* Serving a model from one process: load, generate, score, report.
  *
  * An engine loads a model (traces and compiles it, or finds it in the cache), captures its graphs,
- * is sealed, and then runs requests in a continuous batch. One thread at a time per engine. */
+ * is sealed, and then runs requests in a continuous batch. One thread at a time per engine.
+ *
+ * Callbacks (on_text, on_token) may call the engine: submit, abort, release (what it frees stays until the call that
+ * called back returns), result and whatever else only reads. rp_engine_step and rp_engine_score are RP_INVALID there;
+ * rp_engine_close closes nothing and makes the call under way RP_INVALID. */
 #ifndef REPRISE_ENGINE_H
 #define REPRISE_ENGINE_H
 
@@ -83,7 +87,8 @@ typedef struct rp_request_options {
 /* Queues a request. RP_CONFIG for a prompt that is empty, cannot fit or holds unknown ids, with the numbers. */
 RP_API rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
                                   rp_error *err) RP_MUST_USE;
-/* One step of the batch; *out_more is false when nothing is left to do. */
+/* One step of the batch; *out_more is false when nothing is left to do. A request whose logits are not numbers ends with
+ * an error of its own (rp_result); a failure returned here is one of the step, which can be tried again. */
 RP_API rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_abort(rp_engine *e, uint64_t id);
 
@@ -92,11 +97,13 @@ typedef struct rp_result {
     const int32_t *prompt_ids, *output_ids;
     uint32_t n_prompt_ids, n_output_ids;
     const char *text;          /* NUL-terminated */
-    const char *finish_reason; /* "stop", "length", "abort"; "" while running */
+    const char *finish_reason; /* "stop", "length", "abort", "error"; "" while running */
+    const char *error;         /* with "error" one line that says why; else "" */
 } rp_result;
 /* Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
 RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out,
                                   rp_error *err) RP_MUST_USE;
+/* Ends the request if it runs, and forgets it; unknown ids are fine. */
 RP_API void rp_engine_release(rp_engine *e, uint64_t id);
 
 /* Teacher forcing: feeds prompt and continuation in forwards of `step` tokens and reports each

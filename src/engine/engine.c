@@ -288,9 +288,15 @@ rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *
 
 void rp_engine_close(rp_engine *e) {
     if (!e) return;
-    engine_sched_free(e->sched);
-    e->sched = NULL; /* its requests are aborted already */
-    while (e->jobs) rp_engine_release(e, e->jobs->id);
+    if (e->calling) { /* said by the call that is under way, too */
+        base_log(RP_LOG_ERROR,
+                 "rp_engine_close inside a callback closes nothing: close the engine after the "
+                 "call returns");
+        e->close_refused = true;
+        return;
+    }
+    engine_sched_free(e->sched); /* aborts what it holds */
+    engine_jobs_free(e);
     engine_sampler_free(e->sampler);
     engine_kv_free(e->kv);
     engine_runner_free(e->runner);

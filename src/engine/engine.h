@@ -22,7 +22,8 @@ typedef struct engine_job {
     model_stop stop;
     base_buf text, piece, chars; /* kept, so that a step allocates nothing */
     bool finished, aborted;
-    rp_error err;
+    bool released; /* gone for its submitter; freed when no call of the engine is under way */
+    rp_error err;  /* why it ends with "error" */
     struct engine_job *next;
 } engine_job;
 
@@ -62,6 +63,10 @@ struct rp_engine {
     engine_times times;
     int64_t t_submit;       /* of the first request */
     uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
+    uint64_t garbage_rows;  /* of logits, each of which ended its request */
+    bool calling;           /* in a call that may call back: engine_enter to engine_leave */
+    bool close_refused;     /* in a callback of that call */
+    uint32_t n_released;    /* jobs that wait to be freed */
     rp_progress_fn progress;
     void *user;
     pthread_mutex_t reporting; /* around progress, and of reported */
@@ -74,6 +79,14 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_
 /* Runs one batch through the runner and counts it; logits as engine_runner_step gives them. */
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
                            rp_error *err) RP_MUST_USE;
+/* All of them; the scheduler is gone already. */
+void engine_jobs_free(rp_engine *e);
+/* Around a call that may call back. RP_INVALID inside of a callback: name is the call's. */
+rp_status engine_enter(rp_engine *e, const char *name, rp_error *err) RP_MUST_USE;
+/* Ends what finished, frees what was released in callbacks, and gives st, or the first failure where st is RP_OK. */
+rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *err) RP_MUST_USE;
+/* A row of logits holds no number (garbage.c): counts it, says whose it is, fills why (RP_INTERNAL). */
+void engine_garbage_row(rp_engine *e, const char *who, const float *row, rp_error *why);
 /* RP_CONFIG names the first id that the vocabulary does not have; part is the word for the list. */
 rp_status engine_ids_check(const rp_engine *e, const char *part, const int32_t *ids, uint32_t n,
                            rp_error *err) RP_MUST_USE;

@@ -1,4 +1,5 @@
 /* Requests as their submitters see them: prompt to ids, ids to text, stop strings, results. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,7 +9,7 @@
 
 static engine_job *find_job(const rp_engine *e, uint64_t id) {
     engine_job *j = e->jobs;
-    while (j && j->id != id) j = j->next;
+    while (j && (j->id != id || j->released)) j = j->next;
     return j;
 }
 
@@ -95,7 +96,8 @@ static rp_status prompt_ids(rp_engine *e, const rp_request_options *r, model_ids
 static void emit(engine_job *j) {
     if (j->piece.len == 0) return;
     base_buf_add(&j->text, j->piece.data, j->piece.len);
-    if (j->o.on_text && !j->o.on_text(j->o.user, j->id, j->piece.data, j->piece.len))
+    if (j->o.on_text && !j->released &&
+        !j->o.on_text(j->o.user, j->id, j->piece.data, j->piece.len))
         j->aborted = true;
     base_buf_clear(&j->piece);
 }
@@ -116,26 +118,28 @@ static bool on_token(void *user, const engine_request *r) {
 }
 
 /* What was held back: half a character becomes U+FFFD, the start of a stop string is text after all. */
-static rp_status flush_text(engine_job *j) {
+static rp_status flush_text(engine_job *j, rp_error *err) {
     base_buf chars;
     rp_status st = RP_OK;
     if (j->stop.hit) return RP_OK;
     base_buf_init(&chars, 0);
-    RP_TRY_OUT(model_detok_flush(&j->detok, &chars, &j->err));
+    RP_TRY_OUT(model_detok_flush(&j->detok, &chars, err));
     if (chars.len)
-        RP_TRY_OUT(
-            model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, &j->err));
-    if (!j->stop.hit) st = model_stop_flush(&j->stop, &j->piece, &j->err);
+        RP_TRY_OUT(model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, err));
+    if (!j->stop.hit) st = model_stop_flush(&j->stop, &j->piece, err);
 out:
     base_buf_done(&chars);
     return st;
 }
 
-static rp_status finish_text(engine_job *j, rp_error *err) {
-    rp_status st = j->err.code == RP_OK ? flush_text(j) : j->err.code;
+/* Whatever is wrong with the text of one request is an error of that request. */
+static void finish_text(engine_job *j) {
+    rp_error err = {0};
+    bool failed = j->err.code == RP_OK && flush_text(j, &err) != RP_OK;
     emit(j);
+    if (!failed && j->err.code == RP_OK) failed = base_buf_status(&j->text, &err) != RP_OK;
+    if (failed) j->err = err;
     j->finished = true;
-    return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", j->err.text);
 }
 
 /* --- submit ------------------------------------------------------------------------------ */
@@ -252,12 +256,45 @@ static void count_step(rp_engine *e, const engine_batch *b, int64_t t0, int64_t 
     }
 }
 
-static rp_status take_finished(rp_engine *e, rp_error *err) {
+static void take_finished(rp_engine *e) {
     engine_request *r;
-    while ((r = engine_sched_take_finished(e->sched))) {
-        RP_TRY(finish_text(r->user, err));
+    while (e->sched && (r = engine_sched_take_finished(e->sched))) finish_text(r->user);
+}
+
+/* Frees what was released, once nobody can be looking at it. */
+static void reap(rp_engine *e) {
+    for (engine_job **at = &e->jobs; *at && e->n_released;) {
+        engine_job *j = *at;
+        if (!j->released || !j->finished) {
+            at = &j->next;
+            continue;
+        }
+        *at = j->next;
+        e->n_released--;
+        free_job(j);
     }
+}
+
+rp_status engine_enter(rp_engine *e, const char *name, rp_error *err) {
+    if (e->calling)
+        return rp_fail(err, RP_INVALID,
+                       "%s inside a callback of the same engine; return from the callback first",
+                       name);
+    e->calling = true;
     return RP_OK;
+}
+
+rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *err) {
+    take_finished(e);
+    e->calling = false;
+    reap(e);
+    if (!e->close_refused) return st;
+    e->close_refused = false;
+    if (st != RP_OK) return st;
+    return rp_fail(err, RP_INVALID,
+                   "rp_engine_close was called inside a callback and closed nothing; close the "
+                   "engine after %s returns",
+                   name);
 }
 
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
@@ -270,29 +307,49 @@ rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **lo
     return RP_OK;
 }
 
+/* Requests that got no token end with the reason; the others of the batch do not notice. */
+static void blame_garbage(rp_engine *e, const engine_batch *b, const float *logits, size_t stride) {
+    size_t row = 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        const engine_batch_entry *x = &b->entry[i];
+        row += x->n_logits;
+        char who[40];
+        if (!x->samples || e->tokens[i] >= 0) continue;
+        engine_job *j = x->req->user;
+        (void)snprintf(who, sizeof who, "request %llu", (unsigned long long)j->id);
+        engine_garbage_row(e, who, logits + (row - 1) * stride, &j->err);
+    }
+}
+
 static rp_status run_and_sample(rp_engine *e, const engine_batch *b, rp_error *err) {
     const float *logits = NULL;
+    size_t stride = model_source_hparams(e->source)->n_vocab;
     RP_TRY(engine_run_batch(e, b, &logits, err));
-    return engine_sampler_batch(e->sampler, b, logits, model_source_hparams(e->source)->n_vocab,
-                                e->tokens, e->logprobs, err);
+    if (engine_sampler_batch(e->sampler, b, logits, stride, e->tokens, e->logprobs) > 0)
+        blame_garbage(e, b, logits, stride);
+    return RP_OK;
+}
+
+static rp_status step(rp_engine *e, rp_error *err) {
+    const engine_batch *b = NULL;
+    int64_t t0 = base_now_ns();
+    RP_TRY(engine_sched_next(e->sched, &b, err));
+    if (!b) return RP_OK;
+    rp_status st = run_and_sample(e, b, err);
+    if (st != RP_OK) {
+        engine_sched_cancel(e->sched);
+        return st;
+    }
+    count_step(e, b, t0, base_now_ns());
+    engine_sched_commit(e->sched, e->tokens, e->logprobs);
+    return RP_OK;
 }
 
 rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) {
-    const engine_batch *b = NULL;
-    int64_t t0 = base_now_ns();
     if (!e || !out_more || !e->sched)
         return rp_fail(err, RP_INVALID, "rp_engine_step wants an engine with graphs and out_more");
-    RP_TRY(engine_sched_next(e->sched, &b, err));
-    if (b) {
-        rp_status st = run_and_sample(e, b, err);
-        if (st != RP_OK) {
-            engine_sched_cancel(e->sched);
-            return st;
-        }
-        count_step(e, b, t0, base_now_ns());
-        engine_sched_commit(e->sched, e->tokens, e->logprobs);
-    }
-    RP_TRY(take_finished(e, err));
+    RP_TRY(engine_enter(e, "rp_engine_step", err));
+    RP_TRY(engine_leave(e, "rp_engine_step", step(e, err), err));
     *out_more = !engine_sched_idle(e->sched);
     return RP_OK;
 }
@@ -309,32 +366,42 @@ void rp_engine_abort(rp_engine *e, uint64_t id) {
 rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_error *err) {
     const engine_job *j = find_job(e, id);
     if (!j) return rp_fail(err, RP_NOT_FOUND, "request %llu is not known", (unsigned long long)id);
+    bool failed = j->finished && j->err.code != RP_OK;
     *out = (rp_result){.id = id,
                        .prompt_ids = j->req->prompt,
                        .n_prompt_ids = j->req->n_prompt,
                        .output_ids = j->req->output,
                        .n_output_ids = j->req->n_output,
                        .text = j->text.data ? j->text.data : "",
-                       .finish_reason = j->aborted ? "abort" : engine_finish_name(j->req->finish)};
+                       .finish_reason = failed       ? "error"
+                                        : j->aborted ? "abort"
+                                                     : engine_finish_name(j->req->finish),
+                       .error = failed ? j->err.text : ""};
     return RP_OK;
 }
 
 void rp_engine_release(rp_engine *e, uint64_t id) {
-    engine_job **at = &e->jobs;
-    while (*at && (*at)->id != id) at = &(*at)->next;
-    if (!*at) return;
-    engine_job *j = *at;
-    if (e->sched && !j->finished) {
-        rp_error ignored = {0};
-        engine_request *r;
+    engine_job *j = find_job(e, id);
+    if (!j) return;
+    j->released = true;
+    e->n_released++;
+    if (!j->finished) {
+        j->aborted = true;
         engine_sched_abort(e->sched, j->req);
-        while ((r = engine_sched_take_finished(e->sched)))
-            if (r != j->req && finish_text(r->user, &ignored) != RP_OK) {
-                /* its text ends early, which its own error says */
-            }
     }
-    *at = j->next;
-    free_job(j);
+    if (e->calling) return; /* its end frees it */
+    e->calling = true;
+    take_finished(e);
+    e->calling = false;
+    reap(e);
+}
+
+void engine_jobs_free(rp_engine *e) {
+    while (e->jobs) {
+        engine_job *j = e->jobs;
+        e->jobs = j->next;
+        free_job(j);
+    }
 }
 
 /* --- tokens -------------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ rp_status engine_sampling_check(const engine_sampling *s, rp_error *err) {
 }
 
 const char *engine_finish_name(engine_finish f) {
-    static const char *const names[] = {"", "stop", "length", "abort"};
+    static const char *const names[] = {"", "stop", "length", "abort", "error"};
 
     return (size_t)f < sizeof names / sizeof names[0] ? names[f] : "unknown";
 }

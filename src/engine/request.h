@@ -29,9 +29,10 @@ typedef enum engine_finish {
     ENGINE_FINISH_NONE,
     ENGINE_FINISH_STOP,   /* a stop token or the stop hook */
     ENGINE_FINISH_LENGTH, /* max_tokens, or no position left */
-    ENGINE_FINISH_ABORT
+    ENGINE_FINISH_ABORT,
+    ENGINE_FINISH_ERROR /* its logits hold no number to choose by */
 } engine_finish;
-/* "", "stop", "length", "abort". */
+/* "", "stop", "length", "abort", "error". */
 const char *engine_finish_name(engine_finish f);
 
 typedef enum engine_request_state {

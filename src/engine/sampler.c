@@ -42,7 +42,7 @@ void engine_sampler_free(engine_sampler *s) {
     base_free(s);
 }
 
-static rp_status bad_logits(const engine_sampler *s, const float *x, rp_error *err) {
+rp_status engine_sampler_blame(const engine_sampler *s, const float *x, rp_error *err) {
     for (uint32_t i = 0; i < s->n; i++)
         if (isnan(x[i]) || x[i] == INFINITY)
             return rp_fail(err, RP_INTERNAL, "logit of token %u is %g; the step computed garbage",
@@ -183,16 +183,17 @@ rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const
     uint32_t at;
     int32_t token;
 
-    if (!engine_logits_best(logits, s->n, &top, &at)) return bad_logits(s, logits, err);
+    if (!engine_logits_best(logits, s->n, &top, &at)) return engine_sampler_blame(s, logits, err);
     token = p->temperature >= ENGINE_GREEDY_BELOW ? sample(s, p, logits, top, step) : (int32_t)at;
     *out_token = token;
     *out_logprob = p->logprobs ? (float)engine_sampler_logprob(s, logits, token) : 0;
     return RP_OK;
 }
 
-rp_status engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
-                               size_t stride, int32_t *tokens, float *logprobs, rp_error *err) {
+uint32_t engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
+                              size_t stride, int32_t *tokens, float *logprobs) {
     size_t row = 0;
+    uint32_t n_bad = 0;
 
     for (uint32_t i = 0; i < batch->n; i++) {
         const engine_batch_entry *e = &batch->entry[i];
@@ -201,8 +202,8 @@ rp_status engine_sampler_batch(engine_sampler *s, const engine_batch *batch, con
         tokens[i] = -1;
         logprobs[i] = 0;
         if (!e->samples) continue;
-        RP_TRY(engine_sampler_pick(s, &e->req->sampling, logits + (row - 1) * stride,
-                                   e->req->n_output, &tokens[i], &logprobs[i], err));
+        n_bad += engine_sampler_pick(s, &e->req->sampling, logits + (row - 1) * stride,
+                                     e->req->n_output, &tokens[i], &logprobs[i], NULL) != RP_OK;
     }
-    return RP_OK;
+    return n_bad;
 }

@@ -17,10 +17,12 @@ rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const
                               uint64_t step, int32_t *out_token, float *out_logprob,
                               rp_error *err) RP_MUST_USE;
 /* Every entry of a batch that samples, from its last logit row. logits: [rows, stride] in the order
- * of the step's rows. tokens and logprobs: [batch->n], as engine_sched_commit takes them. */
-rp_status engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
-                               size_t stride, int32_t *tokens, float *logprobs,
-                               rp_error *err) RP_MUST_USE;
+ * of the step's rows. tokens and logprobs: [batch->n], as engine_sched_commit takes them: an entry whose
+ * row has nothing to choose by gets -1 and disturbs no other. Returns how many such there are. */
+uint32_t engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
+                              size_t stride, int32_t *tokens, float *logprobs);
+/* What keeps a row from being sampled: RP_INTERNAL with the first NaN or +inf of it. */
+rp_status engine_sampler_blame(const engine_sampler *s, const float *logits, rp_error *err);
 /* The k largest, ties by lower id; k is cut to the vocabulary. Returns how many. */
 uint32_t engine_sampler_top(engine_sampler *s, const float *logits, uint32_t k, int32_t *out_ids,
                             float *out_logits);

@@ -301,7 +301,9 @@ static void commit_entry(engine_batch_entry *e, int32_t token, float logprob) {
 
     r->n_computed += e->n_tokens;
     if (r->all_logits && r->n_logits_done < r->n_computed) r->n_logits_done = r->n_computed;
-    if (e->samples)
+    if (e->samples && token < 0)
+        r->finish = ENGINE_FINISH_ERROR;
+    else if (e->samples)
         (void)engine_request_append(r, token, logprob);
     else if (r->n_computed == engine_request_len(r))
         r->finish = ENGINE_FINISH_LENGTH; /* max_tokens 0 */

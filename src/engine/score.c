@@ -23,14 +23,20 @@ static int32_t token_at(const scorer *s, uint32_t position) {
 }
 
 /* Row of logits after `position` predicts position + 1. */
-static void take_row(scorer *s, const float *row, uint32_t position) {
+static rp_status take_row(scorer *s, const float *row, uint32_t position, rp_error *err) {
     uint32_t next = position + 1;
-    if (next < s->o->n_prompt_ids || next >= s->n) return;
+    if (next < s->o->n_prompt_ids || next >= s->n) return RP_OK;
     int32_t id = token_at(s, next);
     double lp = engine_sampler_logprob(s->e->sampler, row, id);
+    rp_error why = {0};
+    if (isnan(lp)) {
+        engine_garbage_row(s->e, "scoring", row, &why);
+        return rp_fail(err, why.code, "scoring token %d at position %u: %s", id, next, why.text);
+    }
     uint32_t k = engine_sampler_top(s->e->sampler, row, s->o->top_logits, s->top_ids, s->top);
     s->sum += lp;
     if (s->o->on_token) s->o->on_token(s->o->user, next, id, lp, k, s->top_ids, s->top);
+    return RP_OK;
 }
 
 static rp_status run(scorer *s, rp_error *err) {
@@ -42,7 +48,8 @@ static rp_status run(scorer *s, rp_error *err) {
         RP_TRY(engine_sched_next(s->sched, &b, err));
         if (!b) return RP_OK;
         RP_TRY(engine_run_batch(s->e, b, &logits, err));
-        for (uint32_t i = 0; i < b->num_logits; i++) take_row(s, logits + i * stride, s->seen + i);
+        for (uint32_t i = 0; i < b->num_logits; i++)
+            RP_TRY(take_row(s, logits + i * stride, s->seen + i, err));
         s->seen += b->num_logits;
         engine_sched_commit(s->sched, &token, NULL);
         if (engine_sched_take_finished(s->sched)) return RP_OK;
@@ -54,6 +61,8 @@ static rp_status prepare(scorer *s, rp_error *err) {
     const rp_compilation_config *c = s->e->config;
     uint32_t step = o->step, batch = (uint32_t)c->max_num_batched_tokens.v;
     s->n = o->n_prompt_ids + o->n_continuation_ids;
+    if (!engine_sched_idle(s->e->sched))
+        return rp_fail(err, RP_INVALID, "scoring wants an engine with no requests under way");
     if (o->n_prompt_ids == 0 || o->n_continuation_ids == 0)
         return rp_fail(err, RP_CONFIG,
                        "scoring wants a prompt and a continuation; got %u and %u ids",
@@ -97,8 +106,9 @@ rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_p
                           rp_error *err) {
     if (!e || !o || o->size != sizeof *o)
         return rp_fail(err, RP_INVALID, "rp_engine_score: use RP_SCORE_OPTIONS_INIT");
-    if (!e->sched || !engine_sched_idle(e->sched))
-        return rp_fail(err, RP_INVALID, "scoring wants an engine with no requests under way");
+    if (!e->sched)
+        return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
+    RP_TRY(engine_enter(e, "rp_engine_score", err));
     scorer s = {.e = e, .o = o};
     rp_status st = prepare(&s, err);
     if (st == RP_OK) st = run(&s, err);
@@ -108,5 +118,5 @@ rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_p
     base_free(s.ids);
     base_free(s.top_ids);
     base_free(s.top);
-    return st;
+    return engine_leave(e, "rp_engine_score", st, err);
 }
