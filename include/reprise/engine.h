@@ -5,7 +5,12 @@
  *
  * Callbacks (on_text, on_token) may call the engine: submit, abort, release (what it frees stays until the call that
  * called back returns), result and whatever else only reads. rp_engine_step and rp_engine_score are RP_INVALID there;
- * rp_engine_close closes nothing and makes the call under way RP_INVALID. */
+ * rp_engine_close closes nothing and makes the call under way RP_INVALID.
+ *
+ * The model's file stays mapped as long as its engine lives. Cut short or written to meanwhile, a step fails with RP_IO;
+ * renamed, removed or replaced under its name it is used on. While anything is mapped the process has a handler of SIGBUS;
+ * faults elsewhere go to the handler that was there before, which is back after the last engine. A handler of your own is
+ * installed before rp_engine_open, or hands on what it does not know. */
 #ifndef REPRISE_ENGINE_H
 #define REPRISE_ENGINE_H
 

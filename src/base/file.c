@@ -91,17 +91,25 @@ rp_status base_file_map(const char *path, base_mapping *out, rp_error *err) {
     } else if (info.st_size > 0) {
         m.size = (size_t)info.st_size;
         void *p = base_sys_fails() ? MAP_FAILED : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
+        if (p == MAP_FAILED) {
             st = fail_path(err, "map", path);
-        else
+        } else {
             m.data = p;
+            m.guard = base_guard_up(p, m.size, fd);
+            fd = -1; /* the guard's now */
+        }
     }
-    (void)close(fd);
+    if (fd >= 0) (void)close(fd);
     if (st == RP_OK) *out = m;
     return st;
 }
 
+rp_status base_mapping_check(const base_mapping *m, const char *path, bool times, rp_error *err) {
+    return base_guard_check(m->guard, path, times, err);
+}
+
 void base_file_unmap(base_mapping *m) {
+    base_guard_down(m->guard);
     /* munmap takes a plain pointer; nothing is written through it */
     if (m->data) (void)munmap((void *)(uintptr_t)m->data, m->size);
     *m = (base_mapping){0};

@@ -6,20 +6,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "base/guard.h"
 
 /* Whole file, NUL-terminated beyond *out_size, owned by the caller (base_free).
  * RP_NOT_FOUND, RP_IO; RP_INVALID when larger than max_size. */
 rp_status base_file_read(const char *path, size_t max_size, char **out, size_t *out_size,
                          rp_error *err) RP_MUST_USE;
 
-/* Read-only shared map of a file. size 0 gives data NULL. */
+/* Read-only shared map of a file. size 0 gives data NULL. Pages that the file loses meanwhile read as zeros. */
 typedef struct base_mapping {
     const uint8_t *data;
     size_t size;
+    base_guard *guard; /* NULL: of no file, or of one too many */
 } base_mapping;
 rp_status base_file_map(const char *path, base_mapping *out, rp_error *err) RP_MUST_USE;
 void base_file_unmap(base_mapping *m);
+/* RP_IO when the file was cut short since it was mapped or, if times count, written to: what was read may be neither the
+ * old bytes nor the new ones. path is for the text. One system call. */
+rp_status base_mapping_check(const base_mapping *m, const char *path, bool times,
+                             rp_error *err) RP_MUST_USE;
 /* Tells the kernel that [offset, offset+size) will not be read again soon. */
 void base_mapping_drop(const base_mapping *m, size_t offset, size_t size);
 

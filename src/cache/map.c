@@ -2,8 +2,8 @@
  *
  * Header, table and padding are always checked in full, so the table can be trusted; of the payload
  * a seeded sample of chunks, with the first and the last, or all of it. The sample differs from one
- * start to the next: what one misses another finds. A file that somebody cuts short while it is
- * mapped is beyond this check. */
+ * start to the next: what one misses another finds. A file that somebody cuts short later is told by its
+ * mapping (base_mapping_check). */
 #include "cache/priv.h"
 
 #include "base/alloc.h"

@@ -241,7 +241,11 @@ static rp_status map_sink(cache_writer *w, base_mapping *file, rp_error *err) {
             return rp_fail(err, RP_IO, "cannot map %zu bytes of the cache: %s", total,
                            base_errno_text(errno));
     }
-    *file = (base_mapping){p, total};
+    *file = (base_mapping){.data = p, .size = total};
+    if (w->sink != IN_MEMORY) {
+        file->guard = base_guard_up(p, total, w->fd);
+        w->fd = -1; /* the guard's now */
+    }
     return RP_OK;
 }
 

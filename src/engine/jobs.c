@@ -302,6 +302,9 @@ rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **lo
     uint64_t before = hal_device_counters(e->device)->launches +
                       hal_device_counters(e->device)->graph_launches;
     RP_TRY(engine_runner_step(e->runner, b, e->kv, logits, err));
+    /* Parts of both files are read where they are mapped: before anybody believes the logits. */
+    RP_TRY(model_source_check_whole(e->source, err));
+    RP_TRY(engine_weights_check_whole(e->weights, err));
     e->times.step_launches = hal_device_counters(e->device)->launches +
                              hal_device_counters(e->device)->graph_launches - before;
     return RP_OK;

@@ -56,7 +56,7 @@ static rp_status hash_content(const engine_weights_options *o, char hex[33], rp_
     }
     base_hash_hex(base_hasher_digest(h), hex);
     base_hasher_free(h);
-    return RP_OK;
+    return model_source_check_whole(o->source, err);
 }
 
 /* Hashing a file at every start is spared by a record under its stamp (who it is and when it changed). */
@@ -208,6 +208,7 @@ static rp_status pack_all(engine_weights *w, base_hash128 key, rp_error *err) {
     RP_TRY_OUT(write_plan(&k, w->o.model, err));
     RP_TRY_OUT(write_plan(&k, w->o.head, err));
     RP_TRY_OUT(write_rope(&k, &w->at, err));
+    RP_TRY_OUT(model_source_check_whole(w->o.source, err));
     st = cache_writer_commit(k.w, &w->file, &w->data, err);
 out:
     cache_writer_free(k.w);
@@ -217,12 +218,12 @@ out:
 
 /* Moves the bytes to huge pages, a part at a time, so that they are never in memory twice. Without huge pages
  * the mapping serves as it is. */
-static void move_to_huge(engine_weights *w) {
-    rp_error err = {0};
+static rp_status move_to_huge(engine_weights *w, rp_error *err) {
+    rp_error why = {0};
     const size_t part = (size_t)8 << 20, start = (size_t)(w->data - w->file.data);
-    if (base_huge_alloc(w->at.total, &w->huge, &err) != RP_OK) {
-        base_log(RP_LOG_DEBUG, "packed weights stay in the mapped file: %s", err.text);
-        return;
+    if (base_huge_alloc(w->at.total, &w->huge, &why) != RP_OK) {
+        base_log(RP_LOG_DEBUG, "packed weights stay in the mapped file: %s", why.text);
+        return engine_weights_check_whole(w, err);
     }
     for (size_t at = 0; at < w->at.total; at += part) {
         size_t n = w->at.total - at < part ? w->at.total - at : part;
@@ -230,7 +231,9 @@ static void move_to_huge(engine_weights *w) {
         base_mapping_drop(&w->file, start + at, n);
     }
     w->data = w->huge.data;
+    rp_status st = engine_weights_check_whole(w, err);
     base_file_unmap(&w->file);
+    return st;
 }
 
 /* --- interface ------------------------------------------------------------------------ */
@@ -253,13 +256,17 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
         st = pack_all(w, key, err);
     else if (st != RP_OK)
         st = rp_fail(err, st, "%s", miss.text);
-    if (st == RP_OK) {
-        move_to_huge(w);
+    if (st == RP_OK) st = move_to_huge(w, err);
+    if (st == RP_OK)
         *out = w;
-    } else {
+    else
         engine_weights_free(w);
-    }
     return st;
+}
+
+rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) {
+    /* Whoever uses an object of the cache sets its time, so that the oldest can be told. */
+    return base_mapping_check(&w->file, "packed weights of the cache", false, err);
 }
 
 void engine_weights_free(engine_weights *w) {

@@ -28,6 +28,8 @@ const uint8_t *engine_weights_head(const engine_weights *w);
 /* A parameter by its name, in file layout; *out is NULL when only its packed form is used. */
 rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
                                const void **out, rp_error *err) RP_MUST_USE;
+/* RP_IO when the object of the cache is read where it is mapped, and was cut short. */
+rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) RP_MUST_USE;
 bool engine_weights_were_packed(const engine_weights *w); /* packed now rather than mapped */
 size_t engine_weights_bytes(const engine_weights *w);
 /* Registers the address ranges for the pointer audit. */

@@ -266,6 +266,10 @@ void model_gguf_hash_set(model_gguf *g, size_t idx, base_hash128 hash) {
     pthread_mutex_unlock(&g->lock);
 }
 
+rp_status model_gguf_check_whole(const model_gguf *g, rp_error *err) {
+    return base_mapping_check(&g->map, g->path, true, err);
+}
+
 bool model_gguf_stamp(const model_gguf *g, base_hash128 *out) {
     if (g->stamped) *out = g->stamp;
     return g->stamped;

@@ -83,6 +83,8 @@ void model_gguf_hash_set(model_gguf *g, size_t idx, base_hash128 hash);
  * the bytes are. False for bytes in memory and a file that changed while it was opened. Good on
  * one machine only: never for a key. */
 bool model_gguf_stamp(const model_gguf *g, base_hash128 *out);
+/* RP_IO when the file was cut short or written to since it was opened. */
+rp_status model_gguf_check_whole(const model_gguf *g, rp_error *err) RP_MUST_USE;
 /* Hash of everything before the tensor data and of the file's size. */
 base_hash128 model_gguf_meta_hash(const model_gguf *g);
 /* Tells the kernel that a tensor's bytes will not be read again soon. */

@@ -234,6 +234,10 @@ rp_status model_source_rows(model_source *s, size_t idx, uint64_t first, uint64_
     return RP_OK;
 }
 
+rp_status model_source_check_whole(const model_source *s, rp_error *err) {
+    return s->gguf ? model_gguf_check_whole(s->gguf, err) : RP_OK;
+}
+
 base_hash128 model_source_tensor_hash(model_source *s, size_t idx) {
     return s->gguf ? model_gguf_tensor_hash(s->gguf, idx) : model_synth_hash(&s->synth, idx);
 }

@@ -49,6 +49,9 @@ void model_source_release(model_source *s, size_t idx);
  * RP_INVALID when there are no such rows. dst holds n * size / n_rows bytes. */
 rp_status model_source_rows(model_source *s, size_t idx, uint64_t first, uint64_t n, void *dst,
                             rp_error *err) RP_MUST_USE;
+/* RP_IO when the model's file was cut short or written to since it was opened, which the bytes read meanwhile do not tell:
+ * asked after reading. One system call; none for a synthetic model. */
+rp_status model_source_check_whole(const model_source *s, rp_error *err) RP_MUST_USE;
 /* Identifies the bytes of a tensor; for a file computed over them at the first call. */
 base_hash128 model_source_tensor_hash(model_source *s, size_t idx);
 /* For a memo of tensor hashes, which saves reading the whole file at every start: keep them under

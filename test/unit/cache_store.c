@@ -310,6 +310,39 @@ static void large_objects_round_trip(void **state) {
     cache_store_close(s);
 }
 
+static void cut_short_while_mapped(base_mapping *m, const uint8_t *payload) {
+    char path[256];
+    rp_error err = {0};
+    CHECK_OK(base_mapping_check(m, "it", false, &err), &err);
+    path_in(path, sizeof path, "objects/weights/" HEX);
+    assert_int_equal(truncate(path, 4096), 0);
+    assert_int_equal(payload[LARGE - 1], 0); /* no signal */
+    assert_int_equal(base_mapping_check(m, "it", false, &err), RP_IO);
+    assert_non_null(strstr(err.text, "'it' was cut short while it was in use"));
+    base_file_unmap(m);
+}
+
+/* For who made the object and for who found it. */
+static void an_object_may_be_cut_short_while_mapped(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    static const char data[LARGE] = {1};
+    cache_writer *w = NULL;
+    base_mapping m = {0};
+    const uint8_t *payload = NULL;
+    size_t size = 0;
+    rp_error err = {0};
+    CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, key, LARGE, &w, &err), &err);
+    CHECK_OK(cache_writer_add(w, data, LARGE, &err), &err);
+    CHECK_OK(cache_writer_commit(w, &m, &payload, &err), &err);
+    cache_writer_free(w);
+    cut_short_while_mapped(&m, payload);
+    CHECK_OK(put_large(s), &err);
+    CHECK_OK(cache_map(s, CACHE_WEIGHTS, key, false, &m, &payload, &size, &err), &err);
+    cut_short_while_mapped(&m, payload);
+    cache_store_close(s);
+}
+
 static void uncommitted_writes_leave_nothing(void **state) {
     (void)state;
     cache_store *s = open_store();
@@ -814,6 +847,7 @@ int main(void) {
         T(a_renamed_object_is_foreign),
         T(code_is_moved_in_and_tied_to_its_isa),
         T(large_objects_round_trip),
+        T(an_object_may_be_cut_short_while_mapped),
         T(uncommitted_writes_leave_nothing),
         T(large_damage_is_found),
         T(mapping_100_mb_is_quick),

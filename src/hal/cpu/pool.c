@@ -99,11 +99,13 @@ static rp_status start_thread(worker *w, rp_error *err) {
     return RP_OK;
 }
 
-/* Signals belong to the program's own threads. */
+/* Signals belong to the program's own threads, but for faults, which belong to who makes them. */
 static rp_status start_threads(cpu_pool *p, rp_error *err) {
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
     sigset_t all, old;
     rp_status st = RP_OK;
     (void)sigfillset(&all);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) (void)sigdelset(&all, faults[i]);
     (void)pthread_sigmask(SIG_SETMASK, &all, &old);
     for (uint32_t t = 1; t < p->n && st == RP_OK; t++) {
         st = start_thread(&p->w[t], err);
