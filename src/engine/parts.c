@@ -91,8 +91,23 @@ rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) 
     return graph_wrapper_call(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
 }
 
-rp_status engine_part_capture(engine_part *p, const rp_dispatch *d, rp_error *err) {
+static rp_status capture_part(engine_part *p, const rp_dispatch *d, rp_error *err) {
     return graph_wrapper_capture(p->wrapper, d, engine_args_step(&p->args, d), p->args.n, err);
+}
+
+bool engine_parts_lack(const engine_parts *ps, const rp_dispatch *d) {
+    if (graph_wrapper_lacks(ps->whole.wrapper, d) || graph_wrapper_lacks(ps->head_part.wrapper, d))
+        return true;
+    for (uint32_t i = 0; i < ps->model.p->n_pieces; i++)
+        if (ps->pieces[i].wrapper && graph_wrapper_lacks(ps->pieces[i].wrapper, d)) return true;
+    return false;
+}
+
+rp_status engine_parts_capture(engine_parts *ps, const rp_dispatch *d, rp_error *err) {
+    for (uint32_t i = 0; i < ps->model.p->n_pieces; i++)
+        if (ps->pieces[i].wrapper) RP_TRY(capture_part(&ps->pieces[i], d, err));
+    RP_TRY(capture_part(&ps->head_part, d, err));
+    return capture_part(&ps->whole, d, err);
 }
 
 /* Step inputs of some pieces; hidden states between model and head are no argument of the whole. */

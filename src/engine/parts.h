@@ -54,7 +54,11 @@ rp_status engine_part_launch(engine_part *p, const rp_batch_descriptor *key,
                              rp_error *err) RP_MUST_USE;
 /* Through the wrapper: a replay, or the list where there is no graph for d. */
 rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) RP_MUST_USE;
-rp_status engine_part_capture(engine_part *p, const rp_dispatch *d, rp_error *err) RP_MUST_USE;
+
+/* A step of this record would look for a graph that is not there. */
+bool engine_parts_lack(const engine_parts *ps, const rp_dispatch *d);
+/* Makes the graphs of this record that are missing. The step inputs must be those of a dummy step of it. */
+rp_status engine_parts_capture(engine_parts *ps, const rp_dispatch *d, rp_error *err) RP_MUST_USE;
 
 /* Drops all graphs. */
 void engine_parts_forget(engine_parts *ps);

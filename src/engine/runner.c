@@ -186,20 +186,15 @@ void engine_runner_free(engine_runner *r) {
 
 /* --- capture ----------------------------------------------------------------------------- */
 
-static rp_status capture_key(void *user, const graph_item *item, rp_error *err) {
-    engine_runner *r = user;
+/* All graphs of a record, on a dummy step: between steps, so that nothing alive is written over. */
+static rp_status capture_record(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     rp_forward_context fc;
-    const rp_dispatch *d = &item->dispatch;
-    if (item->kind != GRAPH_HEAD) RP_TRY(engine_step_dummy(r->step, d, &fc, err));
-    switch (item->kind) {
-    case GRAPH_HEAD: return engine_part_capture(&r->parts.head_part, d, err);
-    case GRAPH_PIECE:
-        for (uint32_t i = 0; i < r->parts.model.p->n_pieces; i++)
-            if (r->parts.pieces[i].wrapper)
-                RP_TRY(engine_part_capture(&r->parts.pieces[i], d, err));
-        return RP_OK;
-    default: return engine_part_capture(&r->parts.whole, d, err);
-    }
+    RP_TRY(engine_step_dummy(r->step, d, &fc, err));
+    return engine_parts_capture(&r->parts, d, err);
+}
+
+static rp_status capture_key(void *user, const graph_item *item, rp_error *err) {
+    return capture_record(user, &item->dispatch, err);
 }
 
 static bool capture_progress(void *user, uint32_t done, uint32_t total, const graph_item *item) {
@@ -265,6 +260,8 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
+    if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d))
+        RP_TRY(capture_record(r, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
     switch (fc.cudagraph_runtime_mode) {
     case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;

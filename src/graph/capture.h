@@ -1,4 +1,9 @@
-/* The capture ladder: every key of a configuration, largest first. */
+/* The capture ladder: every key of a configuration, largest first.
+ *
+ * Nobody ever sees a capture or its warm-up runs. They happen between steps only, when all that a step writes but the
+ * KV cache is dead, and on a dummy step, which is all padding: it stores to no KV slot and reads the null block alone. So
+ * does a graph that is made after start-up (sealed off): whoever runs steps makes it before the inputs of the step that
+ * wants it are written. Only a wrapper that is called without that makes a graph inside a step, and then without warm-up. */
 #ifndef GRAPH_CAPTURE_H
 #define GRAPH_CAPTURE_H
 

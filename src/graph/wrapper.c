@@ -207,7 +207,21 @@ static void log_replay_list(const char *label, const hal_launch *list, uint32_t 
     base_buf_done(&b);
 }
 
-/* in is staged already. */
+/* Runs the list as a capture will find it: what the machine does once at a first run is over by then. */
+static rp_status warm_up(graph_wrapper *w, const rp_batch_descriptor *key, const graph_input *in,
+                         uint32_t n_in, rp_error *err) {
+    const hal_launch *list = NULL;
+    uint32_t n = 0;
+    size_t scratch = 0;
+
+    if (w->num_warmups == 0) return RP_OK;
+    RP_TRY(w->runnable.list(w->runnable.user, key, in, n_in, &list, &n, &scratch, err));
+    for (uint32_t i = 0; i < w->num_warmups; i++)
+        RP_TRY(w->device->ops->launch(w->device, list, n, scratch, err));
+    return w->device->ops->synchronize(w->device, err);
+}
+
+/* in is staged already. Launches nothing. */
 static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const graph_input *in,
                          uint32_t n_in, rp_error *err) {
     rp_status st;
@@ -221,9 +235,6 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     graph_descriptor_text(key, text);
     (void)snprintf(label, sizeof label, "%s %s", w->name, text);
     RP_TRY_OUT(w->runnable.list(w->runnable.user, key, in, n_in, &list, &n, &scratch, err));
-    for (uint32_t i = 0; i < w->num_warmups; i++)
-        RP_TRY_OUT(ops->launch(w->device, list, n, scratch, err));
-    if (w->num_warmups) RP_TRY_OUT(ops->synchronize(w->device, err));
     RP_TRY_OUT(hal_audit(w->device, list, n, err));
     e.addr = base_alloc_array(n_in, sizeof *e.addr);
     if (!e.addr) RP_TRY_OUT(rp_fail(err, RP_NOMEM, "input addresses of %s", label));
@@ -284,12 +295,19 @@ static bool own_mode(const graph_wrapper *w, const rp_dispatch *d,
     return (w->head ? d->head_mode : d->mode) == w->mode;
 }
 
+bool graph_wrapper_lacks(const graph_wrapper *w, const rp_dispatch *d) {
+    const rp_batch_descriptor *key;
+
+    return own_mode(w, d, &key) && !find(w, key);
+}
+
 rp_status graph_wrapper_capture(graph_wrapper *w, const rp_dispatch *d, const graph_input *in,
                                 uint32_t n_in, rp_error *err) {
     const rp_batch_descriptor *key;
 
     if (!own_mode(w, d, &key) || find(w, key)) return RP_OK;
     RP_TRY(stage_inputs(w, &in, n_in, err));
+    RP_TRY(warm_up(w, key, in, n_in, err));
     return capture(w, key, in, n_in, err);
 }
 

@@ -43,16 +43,20 @@ rp_status graph_wrapper_new(hal_device *device, graph_state *state, const graph_
                             rp_error *err) RP_MUST_USE;
 void graph_wrapper_free(graph_wrapper *w); /* NULL is fine */
 
-/* Runs the step: replays, or captures and replays, or passes through. Errors: RP_INVALID naming the
- * input at a new address; RP_UNSUPPORTED for a missing graph when sealed is fatal. Does not allocate
+/* Runs the step: replays, or captures and replays, or passes through. A capture made here does not warm
+ * up: what its launches read is live, and they would run on it more than once. Errors: RP_INVALID naming
+ * the input at a new address; RP_UNSUPPORTED for a missing graph when sealed is fatal. Does not allocate
  * when the graph is there. */
 rp_status graph_wrapper_call(graph_wrapper *w, const rp_dispatch *d, const graph_input *in,
                              uint32_t n_in, rp_error *err) RP_MUST_USE;
-/* Makes the graph of the record's key without replaying it (warm-up runs excepted). Nothing happens
- * when the record's mode is not the wrapper's or the graph is there. */
+/* Makes the graph of the record's key without replaying it; warm-up runs come first, so inputs and all
+ * that the launches write must be those of a dummy step. Nothing happens when the record's mode is not the
+ * wrapper's or the graph is there. */
 rp_status graph_wrapper_capture(graph_wrapper *w, const rp_dispatch *d, const graph_input *in,
                                 uint32_t n_in, rp_error *err) RP_MUST_USE;
 bool graph_wrapper_has(const graph_wrapper *w, const rp_batch_descriptor *key);
+/* A call with this record would look for a graph that is not there. */
+bool graph_wrapper_lacks(const graph_wrapper *w, const rp_dispatch *d);
 uint32_t graph_wrapper_count(const graph_wrapper *w);
 /* Drops every graph; static input buffers stay. */
 void graph_wrapper_clear(graph_wrapper *w);

@@ -273,9 +273,42 @@ static void capture_changes_no_kv_byte(void **state) {
     }
 }
 
+static void forget_graphs(rp_engine *e, const engine_batch *b) {
+    (void)b;
+    engine_runner_forget(e->runner);
+}
+
+static void forget_and_poison(rp_engine *e, const engine_batch *b) {
+    forget_graphs(e, b);
+    poison(e, b);
+}
+
+/* Every graph of every step is made just before that step, warm-up included: the bits are those of a sealed engine, and
+ * dead bytes may hold anything. */
+static void late_captures_are_seen_by_nobody(void **state) {
+    static served sealed, late;
+    (void)state;
+    for (size_t i = 0; i < N_MODES; i++) {
+        rp_engine *e = open_mode(modes[i]);
+        serve(e, &sealed, NULL, NULL);
+        rp_engine_close(e);
+        e = engine_must(MODEL, (const char *[]){SMALL, "sealed=off", modes[i], NULL});
+        uint64_t builds = hal_device_counters(e->device)->graph_builds;
+        serve(e, &late, forget_graphs, NULL);
+        assert_same_served(&sealed, &late, modes[i]);
+        poison_kv(e);
+        serve(e, &late, forget_and_poison, NULL);
+        assert_same_served(&sealed, &late, modes[i]);
+        if (i + 1 < N_MODES)
+            assert_true(hal_device_counters(e->device)->graph_builds > builds + late.n_steps);
+        rp_engine_close(e);
+    }
+}
+
 static bool *touched; /* blocks that a request of the run had */
 
 static void note_blocks(rp_engine *e, const engine_batch *b) {
+    if (rp_engine_config(e)->sealed == CONFIG_SEALED_OFF) engine_runner_forget(e->runner);
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t n;
         const int32_t *table = engine_kv_table(e->kv, b->entry[i].seq, &n);
@@ -283,15 +316,18 @@ static void note_blocks(rp_engine *e, const engine_batch *b) {
     }
 }
 
-/* Serving, padding rows included, writes the blocks of its requests and no others, the null block not either. */
+/* Serving, padding rows and late captures included, writes the blocks of its requests and no others, the null block not
+ * either. */
 static void serving_writes_its_own_blocks(void **state) {
     static served s;
     (void)state;
-    for (size_t i = 0; i < N_MODES; i++) {
+    for (size_t k = 0; k < 2 * N_MODES; k++) {
+        size_t i = k / 2;
         uint8_t *copy, *kv;
         size_t size;
         uint32_t untouched = 0;
-        rp_engine *e = open_mode(modes[i]);
+        rp_engine *e = engine_must(
+            MODEL, (const char *[]){SMALL, k % 2 ? "sealed=off" : "sealed=fatal", modes[i], NULL});
         uint32_t n_blocks = engine_kv_n_usable(e->kv) + 1,
                  planes = 2 * model_source_hparams(e->source)->n_layer;
         touched = calloc(n_blocks, 1);
@@ -301,12 +337,12 @@ static void serving_writes_its_own_blocks(void **state) {
         size_t block = size / planes / n_blocks;
         assert_false(touched[0]);
         for (uint32_t p = 0; p < planes; p++)
-            for (uint32_t k = 0; k < n_blocks; k++) {
-                size_t at = (p * (size_t)n_blocks + k) * block;
-                if (touched[k]) continue;
+            for (uint32_t n = 0; n < n_blocks; n++) {
+                size_t at = (p * (size_t)n_blocks + n) * block;
+                if (touched[n]) continue;
                 untouched++;
                 if (memcmp(kv + at, copy + at, block) != 0)
-                    fail_msg("%s: block %u, which no request had, was written", modes[i], k);
+                    fail_msg("%s: block %u, which no request had, was written", modes[i], n);
             }
         assert_true(untouched >= planes);
         free(touched);
@@ -446,6 +482,7 @@ int main(void) {
         cmocka_unit_test(stray_addresses_fail_the_capture),
         cmocka_unit_test(poison_changes_no_bit),
         cmocka_unit_test(capture_changes_no_kv_byte),
+        cmocka_unit_test(late_captures_are_seen_by_nobody),
         cmocka_unit_test(serving_writes_its_own_blocks),
         cmocka_unit_test(sealed_makes_nothing),
         cmocka_unit_test(a_late_capture_is_refused_or_counted),

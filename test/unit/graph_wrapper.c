@@ -15,7 +15,8 @@ typedef struct doubler {
     long long dim[1];
     hal_launch launch;
     uint32_t lists;
-    bool stray; /* point outside every registered range */
+    bool stray;    /* point outside every registered range */
+    bool in_place; /* read what is written: a second run shows */
 } doubler;
 
 static void double_kernel(void *const *arg, const long long *dim, long long begin, long long end,
@@ -33,7 +34,7 @@ static rp_status doubler_list(void *user, const rp_batch_descriptor *key, const 
     doubler *b = user;
     (void)err;
     b->lists++;
-    b->arg[0] = n_in ? in[0].ptr : b->in;
+    b->arg[0] = n_in ? in[0].ptr : b->in_place ? b->out : b->in;
     b->arg[1] = b->stray ? outside : b->out;
     b->dim[0] = key->num_tokens;
     b->launch = (hal_launch){.kind = HAL_KERNEL,
@@ -266,6 +267,27 @@ static void warmups_run_before_the_capture(void **state) {
     close_fixture(&f);
 }
 
+/* A capture inside a step: its inputs are live, so the launches run once, by the replay. */
+static void a_call_never_warms_up(void **state) {
+    (void)state;
+    graph_wrapper_options o = plain;
+    fixture f;
+    rp_error err = {0};
+    o.num_warmups = 3;
+    open_fixture(&f, CONFIG_SEALED_OFF, &o);
+    rp_dispatch d = step_of(RP_CUDAGRAPH_PIECEWISE, 4), other = step_of(RP_CUDAGRAPH_FULL, 4);
+    f.b.in_place = true;
+    for (int i = 0; i < MAX; i++) f.b.in[i] = f.b.out[i] = (float)i;
+    assert_true(graph_wrapper_lacks(f.w, &d));
+    assert_false(graph_wrapper_lacks(f.w, &other)); /* not its mode */
+    CHECK_OK(graph_wrapper_call(f.w, &d, NULL, 0, &err), &err);
+    assert_false(graph_wrapper_lacks(f.w, &d));
+    check_out(&f, f.b.in, 4);
+    assert_int_equal(hal_device_counters(f.b.d)->launches, 0);
+    assert_int_equal(hal_device_counters(f.b.d)->graph_launches, 1);
+    close_fixture(&f);
+}
+
 static void head_wrapper_reads_the_head_of_the_record(void **state) {
     (void)state;
     graph_wrapper_options o = {.name = "head", .mode = RP_CUDAGRAPH_PIECEWISE, .head = true};
@@ -407,6 +429,7 @@ int main(void) {
         cmocka_unit_test(stray_address_fails_the_capture),
         cmocka_unit_test(missing_graph_after_sealing_follows_the_policy),
         cmocka_unit_test(warmups_run_before_the_capture),
+        cmocka_unit_test(a_call_never_warms_up),
         cmocka_unit_test(head_wrapper_reads_the_head_of_the_record),
         cmocka_unit_test(clear_and_capture_again_stays_flat),
         cmocka_unit_test(capture_survives_each_failure),
