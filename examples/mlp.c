@@ -60,7 +60,9 @@ int main(void) {
     rp_compiled *c = NULL;
     rp_compiled_info info;
     rp_graph *g = trace_mlp(&err);
-    rp_status st = g ? rp_compile(g, NULL, &c, &err) : RP_INVALID;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_status st = g && cfg ? rp_config_set(cfg, "level=2", &err) : RP_INVALID;
+    if (st == RP_OK) st = rp_compile(g, cfg, &c, &err);
     fill(w1, HIDDEN * IN, 1);
     fill(w2, OUT * HIDDEN, 2);
     fill(x, MAX_BATCH * IN, 3);
@@ -77,5 +79,6 @@ int main(void) {
     }
     rp_compiled_free(c);
     rp_graph_free(g);
+    rp_config_free(cfg);
     return rp_status_exit_code(st);
 }

@@ -1,4 +1,4 @@
-/* The compile cache as its owner sees it: list, check, explain. One thread at a time per handle. */
+/* The compile cache as its owner sees it: list, check, explain. */
 #ifndef REPRISE_CACHE_H
 #define REPRISE_CACHE_H
 
@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* One thread at a time per handle; several handles and processes may share a folder. */
 typedef struct rp_cache rp_cache;
 
 /* dir NULL: $REPRISE_CACHE_DIR, $XDG_CACHE_HOME/reprise, ~/.cache/reprise. A folder that does not exist is made by
@@ -31,7 +32,7 @@ RP_API rp_status rp_cache_list(rp_cache *c, bool verify,
                                bool (*fn)(void *user, const rp_cache_entry *e), void *user,
                                rp_error *err) RP_MUST_USE;
 /* Which factor of the key differs from each stored plan, for this model and configuration; text owned by the
- * caller (rp_engine_text_free). config is taken over as by rp_engine_open. */
+ * caller (rp_engine_text_free). config is taken over, also on failure; NULL: the library's defaults. */
 RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config,
                               char **out, rp_error *err) RP_MUST_USE;
 /* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */

@@ -1,7 +1,7 @@
 /* The configuration: every setting of ATOM and vLLM by its own name, plus ours.
  *
  * A configuration is filled (JSON, dot notation, -O presets), resolved once against the facts of a
- * model, and read from then on. One thread at a time until it is resolved, immutable after. */
+ * model, and read from then on. */
 #ifndef REPRISE_CONFIG_H
 #define REPRISE_CONFIG_H
 
@@ -62,6 +62,7 @@ RP_API const char *rp_level_name(rp_level level);
 
 /* ---- the configuration ---- */
 
+/* One thread at a time until it is resolved; then any number may read it. */
 typedef struct rp_compilation_config rp_compilation_config;
 
 /* All defaults: level 0. NULL when memory is exhausted. */
@@ -94,7 +95,7 @@ RP_API rp_status rp_config_apply_default_olevel(rp_compilation_config *cfg, int 
 
 /* What resolving needs to know about the model; zero means unknown. */
 typedef struct rp_model_facts {
-    size_t size; /* sizeof(rp_model_facts) */
+    size_t size; /* sizeof(rp_model_facts); may be an older, smaller one */
     int64_t num_layers;
     int64_t max_model_len; /* what the model was trained for */
     rp_attention_support attention;

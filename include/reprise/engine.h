@@ -1,7 +1,7 @@
 /* Serving a model from one process: load, generate, score, report.
  *
  * An engine loads a model (traces and compiles it, or finds it in the cache), captures its graphs,
- * is sealed, and then runs requests in a continuous batch. One thread at a time per engine.
+ * is sealed, and then runs requests in a continuous batch.
  *
  * Callbacks (on_text, on_token) may call the engine: submit, abort, release (what it frees stays until the call that
  * called back returns), result and whatever else only reads. rp_engine_step and rp_engine_score are RP_INVALID there;
@@ -20,6 +20,7 @@
 extern "C" {
 #endif
 
+/* One thread at a time per engine, callbacks included; engines are independent of each other. */
 typedef struct rp_engine rp_engine;
 
 /* Stages of loading, for progress bars. */
@@ -34,10 +35,11 @@ typedef enum rp_stage {
 typedef bool (*rp_progress_fn)(void *user, rp_stage stage, uint64_t done, uint64_t total);
 
 typedef struct rp_engine_options {
-    size_t size;                   /* sizeof(rp_engine_options) */
-    const char *model;             /* .gguf file, smollm2, synthetic:NAME[,...] */
-    rp_compilation_config *config; /* taken over, also on failure; unresolved; NULL: defaults */
-    const char *chat_template;     /* NULL: the model's; "chatml", "none" */
+    size_t size;       /* sizeof(rp_engine_options) */
+    const char *model; /* .gguf file, smollm2, synthetic:NAME[,...] */
+    rp_compilation_config
+        *config; /* taken over, also on failure; unresolved; NULL: the library's defaults */
+    const char *chat_template; /* NULL: the model's; "chatml", "none" */
     rp_progress_fn progress;
     void *user;
     bool no_capture; /* stop before capture (reprise compile) */
@@ -45,7 +47,8 @@ typedef struct rp_engine_options {
 #define RP_ENGINE_OPTIONS_INIT \
     { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false }
 
-/* RP_NOT_FOUND, RP_CORRUPT, RP_CONFIG, RP_UNSUPPORTED with one line that says what to do. */
+/* RP_NOT_FOUND, RP_CORRUPT, RP_CONFIG, RP_UNSUPPORTED with one line that says what to do. Only where o->size cannot be a
+ * size (RP_INVALID) is o->config not taken over. */
 RP_API rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out,
                                 rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_close(rp_engine *e); /* NULL is fine */

@@ -29,11 +29,16 @@ RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint6
 
 /* ---- compiled graphs ---- */
 
+/* Any number of threads may be in rp_compiled_run at once: each call has memory of its own, which is made when it is first
+ * needed and kept, so that later calls allocate nothing. One of them has the threads of the device, the others run on that
+ * of their caller; the results are the same. At most 16 calls run at once, and one where the graph has states; more wait.
+ * rp_compiled_bind and rp_compiled_free want to be alone. */
 typedef struct rp_compiled rp_compiled;
 
 /* Compiles g for this machine at the configuration's level (0 and 1: portable kernels op by op; 2: whole;
- * 3: split at splitting_ops). config is borrowed and resolved; NULL: level 2. Everything is cached. A call runs its launches
- * one by one: a cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. */
+ * 3: split at splitting_ops). config is borrowed and resolved here, which adds notes to it: give it to one call at a time.
+ * NULL: the library's defaults (level 0). What a compiler made is cached. A call runs its launches one by one: a
+ * cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. g is not needed afterwards. */
 RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) RP_MUST_USE;
 RP_API void rp_compiled_free(rp_compiled *c);

@@ -18,12 +18,12 @@ typedef struct rp_buffer {
     void *data;
 } rp_buffer;
 
-/* Runs the op on host memory. args: operands in order, then the result. Called from one
- * thread at a time per step; must not keep the pointers. */
+/* Runs the op on host memory. args: operands in order, then the result. Must not keep the pointers. Within one call
+ * of a graph it runs on one thread at a time; calls of a compiled graph that run at once (rp_compiled_run) are in it at once. */
 typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_error *err);
 
 typedef struct rp_op_desc {
-    size_t size;      /* sizeof(rp_op_desc), so that it can grow */
+    size_t size;      /* sizeof(rp_op_desc); may be an older, smaller one */
     const char *name; /* "namespace::name" */
     uint64_t mutates; /* bit i: operand i is written */
     /* Operand whose shape and dtype the result has, or -1 for a result given by the call's

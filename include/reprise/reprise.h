@@ -1,4 +1,15 @@
-/* Everything public. */
+/* Everything public.
+ *
+ * Threads: calls on different objects may run at the same time; what may run at the same time on one object is said where
+ * its type is declared. Functions without an object are thread-safe unless they say otherwise.
+ *
+ * Option structs (engine, request, score, model facts, op) start with `size`, which an INIT macro or sizeof sets. They grow
+ * at the end: fields that an older, shorter one lacks have the values of the INIT macro (zero where there is none), and a
+ * newer, longer one is RP_UNSUPPORTED only when it sets something behind what the library knows. A size that cannot
+ * be one is RP_INVALID.
+ *
+ * A configuration that is NULL means the library's defaults, those of rp_config_new(): level 0, every op as it is written.
+ * So it is in rp_engine_open, rp_compile and rp_cache_why; the command `reprise` starts from -O2 instead. */
 #ifndef REPRISE_REPRISE_H
 #define REPRISE_REPRISE_H
 

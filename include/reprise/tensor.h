@@ -3,7 +3,7 @@
  * Tensors here are fake: they have a dtype and a shape with symbolic sizes and no data; each call
  * appends a node to the graph it is traced into. A failed call makes the graph fail: it and all later
  * calls give an invalid tensor, and rp_graph_finish reports the first failure with its call. So model
- * code needs no checks. One thread at a time per graph; a finished graph is immutable. */
+ * code needs no checks. */
 #ifndef REPRISE_TENSOR_H
 #define REPRISE_TENSOR_H
 
@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* One thread at a time until rp_graph_finish; then any number may read it. */
 typedef struct rp_graph rp_graph;
 
 /* A size: n >= 0 is the number itself; a negative value names a symbolic size of one graph

@@ -1,12 +1,14 @@
 /* rp_compile: a user's graph, compiled and run in this process.
  *
- * Owns device, cache handle, plan, executor and one launch list. Weights are packed at the first run
+ * Owns cache handle, plan and frames (frames.h), of which each call takes one. Weights are packed at the first run
  * after a bind. Graphs are not captured here: a call runs its launches, and a mode that would capture is noted. */
 #include "reprise/graph.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "api/api.h"
+#include "api/frames.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -16,17 +18,18 @@
 #include "config/config.h"
 #include "engine/isa.h"
 #include "ir/custom.h"
-#include "plan/exec.h"
+
+enum { MOST_CALLS = 16 }; /* at once; further ones wait */
 
 struct rp_compiled {
-    hal_device *device;
+    hal_device *device; /* until frames has it */
+    char *device_name;
     cache_store *store;
     plan *p;
-    plan_exec *x;
-    plan_bound *list;
+    api_frames *frames;
     uint8_t *packed;
-    const void **params; /* by param, as bound */
-    int64_t *symbols;
+    const void **params;  /* by param, as bound */
+    pthread_mutex_t lock; /* guards packing */
     bool packed_ready;
     rp_compiled_info info;
 };
@@ -91,14 +94,18 @@ static rp_status make_executor(rp_compiled *c, rp_error *err) {
                            (long long)p->weights_size);
     }
     c->params = base_alloc_array(p->n_params + 1u, sizeof *c->params);
-    c->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *c->symbols);
-    if (!c->params || !c->symbols) return rp_fail(err, RP_NOMEM, "compiled graph");
+    if (!c->params) return rp_fail(err, RP_NOMEM, "compiled graph");
     plan_exec_options o = {.device = c->device,
                            .store = c->store,
                            .builtin = compile_builtin_find,
                            .weights = c->packed};
-    RP_TRY(plan_exec_new(p, &o, &c->x, err));
-    return plan_bound_new(c->x, 0, p->n_pieces, &c->list, err);
+    plan_exec *x = NULL;
+    RP_TRY(plan_exec_new(p, &o, &x, err));
+    hal_device *device = c->device;
+    c->device = NULL;
+    /* Calls that write the same states take turns. */
+    return api_frames_new(p, device, x, c->device_name, p->n_states ? 1 : MOST_CALLS, &c->frames,
+                          err);
 }
 
 static rp_status has_op(void *user, const char *name, bool *out, rp_error *err) {
@@ -148,16 +155,14 @@ static void drop_plan(rp_compiled *c) {
     plan_free(c->p);
     base_free(c->packed);
     base_free(c->params);
-    base_free(c->symbols);
     c->p = NULL;
     c->packed = NULL;
     c->params = NULL;
-    c->symbols = NULL;
 }
 
 /* Stored code that cannot be loaded, or that somebody removed meanwhile, is to be made again. */
 static bool worth_again(const rp_compiled *c, rp_status st) {
-    if (c->info.cache_hits == 0) return false;
+    if (c->info.cache_hits == 0 || !c->device) return false;
     return st == RP_NOT_FOUND ||
            (st == RP_DEVICE && plan_exec_reject_code(c->p, c->store, c->device) > 0);
 }
@@ -168,6 +173,8 @@ static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY(resolve(g, cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
+    c->device_name = base_strdup(cfg->device ? cfg->device : "");
+    if (!c->device_name) return rp_fail(err, RP_NOMEM, "compiled graph");
     RP_TRY(open_store(c, cfg, err));
     RP_TRY(compile_plan(c, g, cfg, err));
     rp_status st = make_executor(c, &first);
@@ -187,12 +194,12 @@ rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compil
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
     RP_TRY(ir_verify(trace_graph_ir(g), err));
     c = base_alloc(sizeof *c);
+    if (c) (void)pthread_mutex_init(&c->lock, NULL);
     if (!config) config = own = rp_config_new();
     if (!c || !config) {
         st = rp_fail(err, RP_NOMEM, "compiled graph");
         goto out;
     }
-    if (own) RP_TRY_OUT(rp_config_set(own, "level=2", err));
     RP_TRY_OUT(compile_with(c, trace_graph_ir(g), config, err));
     *out = c;
     c = NULL;
@@ -204,11 +211,12 @@ out:
 
 void rp_compiled_free(rp_compiled *c) {
     if (!c) return;
-    plan_bound_free(c->list);
-    plan_exec_free(c->x);
+    api_frames_free(c->frames);
     drop_plan(c);
     if (c->store) cache_store_close(c->store);
     hal_close(c->device);
+    base_free(c->device_name);
+    (void)pthread_mutex_destroy(&c->lock);
     base_free(c);
 }
 
@@ -225,13 +233,13 @@ rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_erro
     for (uint32_t i = 0; i < p->n_params; i++)
         if (strcmp(p->params[i].name, name) == 0) {
             c->params[i] = data;
-            plan_exec_set(c->x, PLAN_PARAM, i, data);
+            api_frames_set(c->frames, PLAN_PARAM, i, data);
             c->packed_ready = false;
             return RP_OK;
         }
     for (uint32_t i = 0; i < p->n_states; i++)
         if (strcmp(p->states[i].name, name) == 0) {
-            plan_exec_set(c->x, PLAN_STATE, i, data);
+            api_frames_set(c->frames, PLAN_STATE, i, data);
             return RP_OK;
         }
     return rp_fail(err, RP_NOT_FOUND, "graph @%s has no param or state called '%s'", p->name, name);
@@ -239,21 +247,29 @@ rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_erro
 
 static rp_status pack_weights(rp_compiled *c, rp_error *err) {
     const plan *p = c->p;
-    if (c->packed_ready) return RP_OK;
     for (uint32_t i = 0; i < p->n_params; i++)
         if (!c->params[i])
             return rp_fail(err, RP_INVALID,
                            "param %s of graph @%s has no data; call rp_compiled_bind",
                            p->params[i].name, p->name);
     for (uint32_t i = 0; i < p->n_states; i++)
-        if (!plan_exec_get(c->x, PLAN_STATE, i))
+        if (!plan_exec_get(api_frames_exec(c->frames), PLAN_STATE, i))
             return rp_fail(err, RP_INVALID,
                            "state %s of graph @%s has no data; call rp_compiled_bind",
                            p->states[i].name, p->name);
     for (uint32_t i = 0; i < p->n_packs; i++)
         plan_pack_fill(p, i, c->params, c->packed + p->packs[i].offset);
-    c->packed_ready = true;
     return RP_OK;
+}
+
+/* The first call after a bind packs; others that come meanwhile wait for it. */
+static rp_status ensure_packed(rp_compiled *c, rp_error *err) {
+    rp_status st = RP_OK;
+    (void)pthread_mutex_lock(&c->lock);
+    if (!c->packed_ready) st = pack_weights(c, err);
+    c->packed_ready = st == RP_OK;
+    (void)pthread_mutex_unlock(&c->lock);
+    return st;
 }
 
 /* --- running ------------------------------------------------------------------------ */
@@ -270,10 +286,10 @@ static rp_status check_form(const char *what, const plan_leaf *l, const rp_buffe
     return RP_OK;
 }
 
-static rp_status check_dims(const rp_compiled *c, const char *what, const plan_leaf *l,
+static rp_status check_dims(const int64_t *symbols, const char *what, const plan_leaf *l,
                             const rp_buffer *b, rp_error *err) {
     for (uint32_t d = 0; d < l->rank; d++) {
-        int64_t want = plan_size_eval(&l->dim[d], c->symbols);
+        int64_t want = plan_size_eval(&l->dim[d], symbols);
         if (b->dim[d] != want)
             return rp_fail(err, RP_INVALID,
                            "%s %s size mismatch at index %u. expected %lld, actual %lld", what,
@@ -283,38 +299,44 @@ static rp_status check_dims(const rp_compiled *c, const char *what, const plan_l
 }
 
 /* A symbol that stands alone in a dim takes its value from there; check_dims finds contradictions. */
-static void read_symbols(rp_compiled *c, const rp_buffer *inputs) {
-    const plan *p = c->p;
-    for (uint32_t s = 0; s < p->n_symbols; s++) c->symbols[s] = p->symbols[s].min;
+static void read_symbols(const plan *p, const rp_buffer *inputs, int64_t *symbols) {
+    for (uint32_t s = 0; s < p->n_symbols; s++) symbols[s] = p->symbols[s].min;
     for (uint32_t i = 0; i < p->n_inputs; i++)
         for (uint32_t d = 0; d < p->inputs[i].rank; d++) {
             const plan_size *z = &p->inputs[i].dim[d];
             if (z->n_terms == 1 && z->coef[0] != 0)
-                c->symbols[z->symbol[0]] = (inputs[i].dim[d] - z->constant) / z->coef[0];
+                symbols[z->symbol[0]] = (inputs[i].dim[d] - z->constant) / z->coef[0];
         }
 }
 
-static rp_status set_buffers(rp_compiled *c, const rp_buffer *inputs, rp_buffer *outputs,
-                             rp_error *err) {
-    const plan *p = c->p;
+static rp_status set_buffers(const plan *p, api_frame *f, const rp_buffer *inputs,
+                             rp_buffer *outputs, rp_error *err) {
     for (uint32_t i = 0; i < p->n_inputs; i++)
         RP_TRY(check_form("input", &p->inputs[i], &inputs[i], err));
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         if (p->outputs[i].dtype == RP_DTYPE_TOKEN) continue;
         RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
     }
-    read_symbols(c, inputs);
+    read_symbols(p, inputs, f->symbols);
     for (uint32_t i = 0; i < p->n_inputs; i++) {
-        RP_TRY(check_dims(c, "input", &p->inputs[i], &inputs[i], err));
-        plan_exec_set(c->x, PLAN_INPUT, i, inputs[i].data);
+        RP_TRY(check_dims(f->symbols, "input", &p->inputs[i], &inputs[i], err));
+        plan_exec_set(f->exec, PLAN_INPUT, i, inputs[i].data);
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         static char nothing;
         bool token = p->outputs[i].dtype == RP_DTYPE_TOKEN;
-        if (!token) RP_TRY(check_dims(c, "output", &p->outputs[i], &outputs[i], err));
-        plan_exec_set(c->x, PLAN_OUTPUT, i, token ? &nothing : outputs[i].data);
+        if (!token) RP_TRY(check_dims(f->symbols, "output", &p->outputs[i], &outputs[i], err));
+        plan_exec_set(f->exec, PLAN_OUTPUT, i, token ? &nothing : outputs[i].data);
     }
     return RP_OK;
+}
+
+static rp_status run_frame(const plan *p, api_frame *f, const rp_buffer *inputs, rp_buffer *outputs,
+                           rp_error *err) {
+    RP_TRY(set_buffers(p, f, inputs, outputs, err));
+    RP_TRY(plan_exec_bind(f->exec, f->list, f->symbols, err));
+    RP_TRY(f->device->ops->launch(f->device, f->list->launches, f->list->n, f->list->scratch, err));
+    return f->device->ops->synchronize(f->device, err);
 }
 
 rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
@@ -327,9 +349,10 @@ rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_in
                        p->n_inputs, p->n_outputs, n_inputs, n_outputs);
     if ((n_inputs && !inputs) || (n_outputs && !outputs))
         return rp_fail(err, RP_INVALID, "inputs or outputs are NULL");
-    RP_TRY(set_buffers(c, inputs, outputs, err));
-    RP_TRY(pack_weights(c, err));
-    RP_TRY(plan_exec_bind(c->x, c->list, c->symbols, err));
-    RP_TRY(c->device->ops->launch(c->device, c->list->launches, c->list->n, c->list->scratch, err));
-    return c->device->ops->synchronize(c->device, err);
+    api_frame *f = NULL;
+    RP_TRY(ensure_packed(c, err));
+    RP_TRY(api_frames_take(c->frames, &f, err));
+    rp_status st = run_frame(p, f, inputs, outputs, err);
+    api_frames_give(c->frames, f);
+    return st;
 }

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/str.h"
 #include "config/table.h"
 
@@ -302,27 +303,22 @@ static rp_status check_require_graph(const rp_compilation_config *cfg, rp_error 
     return RP_OK;
 }
 
-rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *facts,
+rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *given,
                             rp_error *err) {
-    static const rp_model_facts unknown = RP_MODEL_FACTS_INIT;
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
     if (!cfg) return rp_fail(err, RP_INVALID, "rp_config_resolve: configuration must be given");
-    if (facts && facts->size != sizeof *facts)
-        return rp_fail(err, RP_INVALID,
-                       "rp_model_facts has size %zu, expected %zu; use "
-                       "RP_MODEL_FACTS_INIT",
-                       facts->size, sizeof *facts);
+    if (given) RP_TRY(base_options_take(&facts, sizeof facts, given, "rp_model_facts", err));
     if (cfg->resolved) return RP_OK;
-    if (!facts) facts = &unknown;
     RP_TRY(config_check(cfg, err));
     RP_TRY(apply_eager(cfg, err));
     apply_levels(cfg);
     RP_TRY(resolve_backend(cfg, err));
     RP_TRY(resolve_custom_ops(cfg, err));
-    RP_TRY(resolve_splitting(cfg, facts, err));
+    RP_TRY(resolve_splitting(cfg, &facts, err));
     RP_TRY(couple_mode(cfg, err));
-    RP_TRY(couple_attention(cfg, facts->attention, err));
+    RP_TRY(couple_attention(cfg, facts.attention, err));
     resolve_passes(cfg);
-    RP_TRY(config_resolve_limits(cfg, facts, err));
+    RP_TRY(config_resolve_limits(cfg, &facts, err));
     RP_TRY(apply_environment(cfg, err));
     RP_TRY(check_require_graph(cfg, err));
     cfg->resolved = true;

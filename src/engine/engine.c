@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/spawn.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
@@ -261,24 +262,27 @@ static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *er
     return check_cancelled(e, err);
 }
 
-rp_status rp_engine_open(const rp_engine_options *o, rp_engine **out, rp_error *err) {
-    if (!o || o->size != sizeof *o || !out) {
-        if (o) rp_config_free(o->config);
-        return rp_fail(err, RP_INVALID, "rp_engine_open: use RP_ENGINE_OPTIONS_INIT");
+rp_status rp_engine_open(const rp_engine_options *given, rp_engine **out, rp_error *err) {
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    rp_status st = base_options_take(&o, sizeof o, given, "rp_engine_options", err);
+    if (st == RP_OK && !out) st = rp_fail(err, RP_INVALID, "rp_engine_open: out is NULL");
+    if (st != RP_OK) {
+        rp_config_free(o.config);
+        return st;
     }
+    rp_compilation_config *c = o.config ? o.config : rp_config_new();
     rp_engine *e = base_alloc(sizeof *e);
-    rp_compilation_config *c = o->config ? o->config : rp_config_new();
     if (!e || !c) {
         base_free(e);
         rp_config_free(c);
         return rp_fail(err, RP_NOMEM, "engine");
     }
     e->config = c;
-    e->progress = o->progress;
-    e->user = o->user;
+    e->progress = o.progress;
+    e->user = o.user;
     e->next_id = 1;
     (void)pthread_mutex_init(&e->reporting, NULL);
-    rp_status st = open_all(e, o, err);
+    st = open_all(e, &o, err);
     if (st == RP_OK)
         *out = e;
     else

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "engine/engine.h"
 
 static engine_job *find_job(const rp_engine *e, uint64_t id) {
@@ -207,23 +208,25 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
     return st;
 }
 
-rp_status rp_engine_submit(rp_engine *e, const rp_request_options *r, uint64_t *out_id,
+rp_status rp_engine_submit(rp_engine *e, const rp_request_options *given, uint64_t *out_id,
                            rp_error *err) {
-    if (!e || !r || r->size != sizeof *r)
-        return rp_fail(err, RP_INVALID, "rp_engine_submit: use RP_REQUEST_OPTIONS_INIT");
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    if (!e || !out_id)
+        return rp_fail(err, RP_INVALID, "rp_engine_submit: engine and out_id must be given");
+    RP_TRY(base_options_take(&r, sizeof r, given, "rp_request_options", err));
     if (!e->sched)
         return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
     engine_job *j = base_alloc(sizeof *j);
     if (!j) return rp_fail(err, RP_NOMEM, "request");
     j->e = e;
     j->id = e->next_id;
-    j->o = *r;
+    j->o = r;
     base_buf_init(&j->text, 0);
     base_buf_init(&j->piece, 0);
     base_buf_init(&j->chars, 0);
     model_detok_init(&j->detok, model_source_tokenizer(e->source), false);
-    rp_status st = copy_stops(j, r, err);
-    if (st == RP_OK) st = make_request(e, j, r, err);
+    rp_status st = copy_stops(j, &r, err);
+    if (st == RP_OK) st = make_request(e, j, &r, err);
     if (st != RP_OK) {
         free_job(j);
         return st;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/options.h"
 #include "engine/engine.h"
 
 #define MAX_TOP 1024
@@ -102,17 +103,18 @@ static rp_status prepare(scorer *s, rp_error *err) {
     return engine_sched_add(s->sched, s->req, err);
 }
 
-rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity,
+rp_status rp_engine_score(rp_engine *e, const rp_score_options *given, double *out_perplexity,
                           rp_error *err) {
-    if (!e || !o || o->size != sizeof *o)
-        return rp_fail(err, RP_INVALID, "rp_engine_score: use RP_SCORE_OPTIONS_INIT");
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    if (!e) return rp_fail(err, RP_INVALID, "rp_engine_score: engine is NULL");
+    RP_TRY(base_options_take(&o, sizeof o, given, "rp_score_options", err));
     if (!e->sched)
         return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
     RP_TRY(engine_enter(e, "rp_engine_score", err));
-    scorer s = {.e = e, .o = o};
+    scorer s = {.e = e, .o = &o};
     rp_status st = prepare(&s, err);
     if (st == RP_OK) st = run(&s, err);
-    if (st == RP_OK && out_perplexity) *out_perplexity = exp(-s.sum / o->n_continuation_ids);
+    if (st == RP_OK && out_perplexity) *out_perplexity = exp(-s.sum / o.n_continuation_ids);
     engine_sched_free(s.sched);
     engine_request_free(s.req);
     base_free(s.ids);

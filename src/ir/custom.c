@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "ir/node.h"
 
 #define MAX_CUSTOM 256
@@ -58,8 +59,7 @@ const rp_op_desc *ir_custom_find(const char *name) {
 }
 
 static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
-    if (!d || d->size < sizeof *d || !d->name)
-        return rp_fail(err, RP_INVALID, "rp_op_register: set size to sizeof(rp_op_desc), and name");
+    if (!d->name) return rp_fail(err, RP_INVALID, "rp_op_register: name is NULL");
     if (!ir_custom_name_ok(d->name))
         return rp_fail(
             err, RP_INVALID,
@@ -93,10 +93,12 @@ static rp_status add_locked(const rp_op_desc *d, rp_error *err) {
 }
 
 rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
-    RP_TRY(check_desc(desc, err));
+    rp_op_desc own = {0};
+    RP_TRY(base_options_take(&own, sizeof own, desc, "rp_op_desc", err));
+    RP_TRY(check_desc(&own, err));
     while (atomic_flag_test_and_set_explicit(&table_lock, memory_order_acquire)) {
     }
-    rp_status st = add_locked(desc, err);
+    rp_status st = add_locked(&own, err);
     atomic_flag_clear_explicit(&table_lock, memory_order_release);
     return st;
 }

@@ -16,6 +16,7 @@ typedef struct custom_call {
 struct plan_exec {
     const plan *p;
     hal_device *device;
+    const plan_exec *first; /* whose code, calls and constants these are; NULL: its own */
     hal_module **modules;
     hal_host_fn *functions;
     const uint8_t *weights;
@@ -123,6 +124,22 @@ static uint32_t leaf_count(const plan *p, plan_seg s) {
                               : 0;
 }
 
+/* Arena, unless the caller gave one, and pointers of leaves. */
+static rp_status make_memory(plan_exec *x, rp_error *err) {
+    const plan *p = x->p;
+    for (int s = PLAN_INPUT; s <= PLAN_STATE; s++) {
+        x->leaves[s] = base_alloc_array(leaf_count(p, (plan_seg)s) + 1u, sizeof(void *));
+        if (!x->leaves[s]) return rp_fail(err, RP_NOMEM, "executor");
+    }
+    if (x->arena || p->n_values == 0) return RP_OK;
+    void *a = NULL;
+    size_t size = p->arena_size > 0 ? (size_t)p->arena_size : 1; /* tokens want an address, too */
+    RP_TRY(x->device->ops->alloc(x->device, size, &a, err));
+    x->arena = a;
+    x->own_arena = size;
+    return RP_OK;
+}
+
 rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out,
                         rp_error *err) {
     rp_status st = RP_OK;
@@ -135,21 +152,7 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
         st = rp_fail(err, RP_NOMEM, "executor");
         goto out;
     }
-    for (int s = PLAN_INPUT; s <= PLAN_STATE; s++) {
-        x->leaves[s] = base_alloc_array(leaf_count(p, (plan_seg)s) + 1u, sizeof(void *));
-        if (!x->leaves[s]) {
-            st = rp_fail(err, RP_NOMEM, "executor");
-            goto out;
-        }
-    }
-    /* Values of no bytes (tokens) want an address, too. */
-    if (!x->arena && p->n_values > 0) {
-        void *a = NULL;
-        size_t size = p->arena_size > 0 ? (size_t)p->arena_size : 1;
-        RP_TRY_OUT(x->device->ops->alloc(x->device, size, &a, err));
-        x->arena = a;
-        x->own_arena = size;
-    }
+    RP_TRY_OUT(make_memory(x, err));
     RP_TRY_OUT(place_consts(x, err));
     RP_TRY_OUT(load_modules(x, opt, err));
     RP_TRY_OUT(find_functions(x, opt, err));
@@ -161,14 +164,38 @@ out:
     return st;
 }
 
+rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **out, rp_error *err) {
+    plan_exec *y = base_alloc(sizeof *y);
+    if (!y) return rp_fail(err, RP_NOMEM, "executor");
+    *y = *x;
+    y->first = x->first ? x->first : x;
+    y->device = device;
+    y->arena = NULL;
+    y->own_arena = 0;
+    memset(y->leaves, 0, sizeof y->leaves);
+    rp_status st = make_memory(y, err);
+    if (st != RP_OK) {
+        plan_exec_free(y);
+        return st;
+    }
+    for (int s = PLAN_INPUT; s <= PLAN_STATE; s++)
+        memcpy(y->leaves[s], x->leaves[s], leaf_count(x->p, (plan_seg)s) * sizeof(void *));
+    *out = y;
+    return RP_OK;
+}
+
 void plan_exec_free(plan_exec *x) {
     if (!x) return;
     if (x->own_arena) x->device->ops->release(x->device, x->arena, x->own_arena);
+    for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
+    if (x->first) {
+        base_free(x);
+        return;
+    }
     if (x->consts) x->device->ops->release(x->device, x->consts, x->consts_size);
     base_free(x->const_at);
     for (uint32_t i = 0; x->modules && i < x->p->n_modules; i++)
         if (x->modules[i]) x->device->ops->module_free(x->modules[i]);
-    for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
     base_free(x->modules);
     base_free(x->functions);
     base_free(x->calls);

@@ -1,6 +1,6 @@
 /* A plan with its memory: loaded code, arena, packed weights, bound pointers; makes launches for given sizes.
  *
- * One thread at a time. No allocation after plan_exec_new but in plan_exec_bind's first use of a list. */
+ * One thread at a time; executors of one family (plan_exec_again) are independent of each other. No allocation after plan_exec_new but in plan_exec_bind's first use of a list. */
 #ifndef PLAN_EXEC_H
 #define PLAN_EXEC_H
 
@@ -26,6 +26,10 @@ typedef struct plan_exec_options {
  * loaded. */
 rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out,
                         rp_error *err) RP_MUST_USE;
+/* The same plan for another caller at the same time: code and constants are x's, which must outlive it; arena and leaves
+ * are its own, those of x being copied. Its launches go to device. */
+rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **out,
+                          rp_error *err) RP_MUST_USE;
 /* Puts away stored code of p that d cannot load, made for another C library say. Returns how much: when that is why
  * plan_exec_new failed, the code is to be made again. */
 uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d);

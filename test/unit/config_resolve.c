@@ -373,7 +373,7 @@ static void batch_limits(void **state) {
     assert_string_equal(err.text,
                         "max_model_len=9000 exceeds the 8192 positions that the model was "
                         "trained for; lower it");
-    facts.size = 8;
+    facts.size = 4;
     err = (rp_error){0};
     assert_int_equal(resolve("{}", -1, &facts, NULL, &err), RP_INVALID);
 }

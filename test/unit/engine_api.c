@@ -86,7 +86,7 @@ static void bad_requests_are_refused(void **state) {
     refused(e, &r, RP_CONFIG, "stop string 1 is empty");
     r = request();
     r.size = 3;
-    refused(e, &r, RP_INVALID, "RP_REQUEST_OPTIONS_INIT");
+    refused(e, &r, RP_INVALID, "sizeof(rp_request_options)");
     assert_int_equal(base_live(), live);
     run(e, -1);
     rp_engine_close(e);
@@ -313,8 +313,10 @@ static void unknown_models_and_settings(void **state) {
     rp_engine *e = NULL;
     assert_int_equal(rp_engine_open(NULL, &e, &err), RP_INVALID);
     o.size = 1;
-    o.config = rp_config_new(); /* taken over, also on failure */
     assert_int_equal(rp_engine_open(&o, &e, &err), RP_INVALID);
+    o.size = sizeof o;
+    o.config = rp_config_new(); /* taken over, also on failure */
+    assert_int_equal(rp_engine_open(&o, NULL, &err), RP_INVALID);
     assert_int_equal(base_live(), live);
 }
 

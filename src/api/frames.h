@@ -1,0 +1,34 @@
+/* Frames: what calls of one compiled graph that run at the same time must not share. */
+#ifndef API_FRAMES_H
+#define API_FRAMES_H
+
+#include "plan/exec.h"
+
+/* Executor, launches and sizes of one call. The first frame has all threads of the device; the others run on the thread
+ * of their caller, which changes no result. */
+typedef struct api_frame {
+    hal_device *device;
+    plan_exec *exec;
+    plan_bound *list;
+    int64_t *symbols; /* one a symbol of the plan */
+    bool taken;
+} api_frame;
+
+typedef struct api_frames api_frames;
+
+/* Takes over device and exec, which become the first frame, also on failure. most: frames at once, at least 1; later ones
+ * are made when first wanted and kept, on devices that device_name opens (borrowed). */
+rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec,
+                         const char *device_name, uint32_t most, api_frames **out,
+                         rp_error *err) RP_MUST_USE;
+void api_frames_free(api_frames *f); /* NULL is fine; no frame may be taken */
+
+/* Thread-safe. Waits while all are taken. */
+rp_status api_frames_take(api_frames *f, api_frame **out, rp_error *err) RP_MUST_USE;
+void api_frames_give(api_frames *f, api_frame *frame);
+/* Sets a leaf of every frame, also of those to come; no frame may be taken. */
+void api_frames_set(api_frames *f, plan_seg seg, uint32_t idx, void *p);
+/* The first frame's executor, for questions about leaves. */
+const plan_exec *api_frames_exec(const api_frames *f);
+
+#endif
