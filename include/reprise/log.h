@@ -1,4 +1,4 @@
-/* Logging: a level, named channels, one callback. Thread-safe. */
+/* Logging: a level, named channels, one callback for the process. Thread-safe. */
 #ifndef REPRISE_LOG_H
 #define REPRISE_LOG_H
 
@@ -41,10 +41,12 @@ typedef enum rp_log_channel {
  * from any thread, one call at a time. */
 typedef void (*rp_log_fn)(void *user, rp_log_level level, const char *text);
 
-/* NULL drops everything. */
+/* NULL drops everything. In a program that never calls this the library is silent, unless REPRISE_LOGS is set: then its
+ * channels, and lines of no channel from RP_LOG_WARNING on, go to standard error. */
 RP_API void rp_log_set_callback(rp_log_fn fn, void *user);
+/* Of lines that belong to no channel. Not called: RP_LOG_INFO, to standard error RP_LOG_WARNING. */
 RP_API void rp_log_set_level(rp_log_level level);
-/* spec as in REPRISE_LOGS: "recompiles,+fusion". RP_CONFIG names an unknown channel and
+/* spec as in REPRISE_LOGS, which it overrides: "recompiles,+fusion". RP_CONFIG names an unknown channel and
  * the nearest known one. NULL or "" turns all channels off. */
 RP_API rp_status rp_log_set_channels(const char *spec, rp_error *err) RP_MUST_USE;
 

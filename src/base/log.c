@@ -1,7 +1,9 @@
-/* Levels, channels and the one callback. Text of several lines is delivered line
- * by line; channel lines start with "[name] ". REPRISE_LOGS is read once, before
- * the first question about a channel, unless rp_log_set_channels came earlier.
- * The callback runs under a lock and must not log. Nothing is written here. */
+/* Levels, channels and where the lines go. Text of several lines is delivered line
+ * by line; channel lines start with "[name] ". REPRISE_LOGS is read once, at the first
+ * line: it chooses the channels unless rp_log_set_channels came earlier, and where no
+ * callback was set it makes standard error the default sink, the only place where the
+ * library writes to it. Without either nothing is formatted. The callback runs under a
+ * lock and must not log. */
 #include "base/log.h"
 
 #include <assert.h>
@@ -9,6 +11,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,20 +27,40 @@ static const char *const names[RP_LOG_CH_COUNT_] = {
 #undef CHANNEL_NAME
 };
 
+/* Where lines go; the environment decides only what the program left open. */
+enum { SINK_OPEN, SINK_NONE, SINK_CALLBACK, SINK_STDERR };
+enum { LEVEL_OPEN = -1 };
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards callback and callback_user */
 static rp_log_fn callback;
 static void *callback_user;
-static atomic_bool have_callback; /* lets a silent program skip formatting */
-static _Atomic int max_level = RP_LOG_INFO;
+static _Atomic int sink = SINK_OPEN; /* lets a silent program skip formatting */
+static _Atomic int max_level = LEVEL_OPEN;
 static _Atomic uint64_t channels; /* low half: on, high half: debug */
+static atomic_bool have_channels; /* by rp_log_set_channels */
 static pthread_once_t env_once = PTHREAD_ONCE_INIT;
 
-void rp_log_set_callback(rp_log_fn fn, void *user) {
+static void write_line(void *user, rp_log_level level, const char *text) {
+    const char *word = level == RP_LOG_ERROR     ? "reprise: error: "
+                       : level == RP_LOG_WARNING ? "reprise: warning: "
+                                                 : "";
+    (void)user;
+    (void)fprintf(stderr, "%s%s\n", word, text);
+}
+
+/* only_open: what a program has set stays. */
+static void set_sink(int kind, rp_log_fn fn, void *user, bool only_open) {
     (void)pthread_mutex_lock(&lock);
-    callback = fn;
-    callback_user = user;
-    atomic_store(&have_callback, fn != NULL);
+    if (!only_open || atomic_load(&sink) == SINK_OPEN) {
+        callback = fn;
+        callback_user = user;
+        atomic_store(&sink, kind);
+    }
     (void)pthread_mutex_unlock(&lock);
+}
+
+void rp_log_set_callback(rp_log_fn fn, void *user) {
+    set_sink(fn ? SINK_CALLBACK : SINK_NONE, fn, user, false);
 }
 
 void rp_log_set_level(rp_log_level level) {
@@ -80,9 +103,28 @@ static void format_and_deliver(rp_log_level level, const char *channel, const ch
     base_buf_done(&b);
 }
 
+static void read_env(void);
+
+/* Somebody gets the lines. */
+static bool is_heard(void) {
+    int where = atomic_load_explicit(&sink, memory_order_relaxed);
+    if (where == SINK_OPEN) {
+        (void)pthread_once(&env_once, read_env);
+        where = atomic_load_explicit(&sink, memory_order_relaxed);
+    }
+    return where >= SINK_CALLBACK;
+}
+
+/* A user who asked for channels alone is not told everything else. */
+static int top_level(void) {
+    int level = atomic_load_explicit(&max_level, memory_order_relaxed);
+    if (level != LEVEL_OPEN) return level;
+    return atomic_load_explicit(&sink, memory_order_relaxed) == SINK_STDERR ? RP_LOG_WARNING
+                                                                            : RP_LOG_INFO;
+}
+
 void base_log(rp_log_level level, const char *fmt, ...) {
-    if (!atomic_load_explicit(&have_callback, memory_order_relaxed)) return;
-    if ((int)level > atomic_load_explicit(&max_level, memory_order_relaxed)) return;
+    if (!is_heard() || (int)level > top_level()) return;
     va_list ap;
     va_start(ap, fmt);
     format_and_deliver(level, NULL, fmt, ap);
@@ -127,22 +169,22 @@ static rp_status set_channels(const char *spec, rp_error *err) {
     return RP_OK;
 }
 
+/* Settles the sink before anything is logged, so that a line from here does not come back. */
 static void read_env(void) {
     rp_error err = {0};
-    if (set_channels(base_env_get(BASE_ENV_LOGS), &err) != RP_OK)
+    const char *spec = base_env_get(BASE_ENV_LOGS);
+    set_sink(spec ? SINK_STDERR : SINK_NONE, spec ? write_line : NULL, NULL, true);
+    if (!atomic_load(&have_channels) && set_channels(spec, &err) != RP_OK)
         base_log(RP_LOG_WARNING, "REPRISE_LOGS is ignored: %s", err.text);
 }
 
-static void nothing(void) {
-}
-
 rp_status rp_log_set_channels(const char *spec, rp_error *err) {
-    (void)pthread_once(&env_once, nothing); /* from now on the environment has no say */
+    atomic_store(&have_channels, true); /* from now on the environment has no say in them */
     return set_channels(spec, err);
 }
 
 bool base_log_on(rp_log_channel ch, bool debug) {
-    if (!atomic_load_explicit(&have_callback, memory_order_relaxed)) return false;
+    if (!is_heard()) return false;
     (void)pthread_once(&env_once, read_env);
     unsigned bit = (unsigned)ch + (debug ? 32 : 0);
     return atomic_load_explicit(&channels, memory_order_relaxed) >> bit & 1;

@@ -1,5 +1,5 @@
 /* Levels, named channels (TORCH_LOGS' names) and the callback they go to.
- * The library never writes to stderr itself: tools install the callback. Thread-safe. */
+ * Without a callback REPRISE_LOGS sends them to standard error; else the library is silent. Thread-safe. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

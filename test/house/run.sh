@@ -46,6 +46,11 @@ for call in 'free(p);' 'strcpy(a, b);' 'x = getenv("A");' 'fprintf(stderr, "x");
     fresh src/ir/x.c "$call"
     expect "banned ${call%%[( ]*}" banned.sh "src/ir/x.c:1"
 done
+# The one line that may write to standard error, and a second one beside it.
+fresh src/base/log.c "$(grep -h 'fprintf(stderr' src/base/log.c)"
+(cd "$copy" && scripts/banned.sh) && echo "PASS banned sink" || echo "FAIL banned sink: the default sink is refused"
+grep -h 'fprintf(stderr' src/base/log.c >> "$copy/src/base/log.c"
+expect "banned second sink" banned.sh "src/base/log.c:2"
 fresh src/ir/x.c '/* free(p) in a comment, */ char *s = "abort()"; d->free(d);'
 (cd "$copy" && scripts/banned.sh) && echo "PASS banned allows" || echo "FAIL banned allows: text and members are no calls"
 fresh src/base/env.def 'ENV(X, "REPRISE_NEW", "1", "a new one")'
