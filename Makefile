@@ -11,6 +11,7 @@ B := $(if $(filter release,$(CONFIG)),build,build/$(CONFIG))
 CC := $(if $(filter fuzz,$(CONFIG)),clang,$(if $(filter default,$(origin CC)),gcc,$(CC)))
 PREFIX ?= /usr/local
 VERSION := 0.1.0
+SOVERSION := 0
 FUZZ_SECONDS ?= 60
 
 # ---- sources ------------------------------------------------------------------------------------
@@ -32,6 +33,7 @@ BENCH_SRC := $(sort $(wildcard bench/*.c))
 FORMATTED := $(filter-out $(EMBED),$(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] \
                tools/*.[ch] test/*/*.[ch] test/fuzz/replay/*.c examples/*.c bench/*.[ch])))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/embed.o
+SHARED := $(B)/libreprise.so.$(SOVERSION)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
 FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(B)/%)
 EXAMPLES := $(EX_SRC:%.c=$(B)/%)
@@ -62,7 +64,7 @@ Q = $(if $(V),,@echo "  $@";)
 .PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-micro fuzz fmt lint cover dist \
         install clean help compile_commands setup programs FORCE
 
-all: $(B)/libreprise.a $(if $(wildcard tools/main.c),$(B)/reprise)
+all: $(B)/libreprise.a $(SHARED) $(if $(wildcard tools/main.c),$(B)/reprise)
 
 # Goals that promise to work on a bare machine install what is missing before anything compiles.
 NEEDS_SETUP := $(if $(filter run test test-quick check fuzz lint,$(MAKECMDGOALS)),setup)
@@ -89,6 +91,11 @@ $(B)/libreprise.a: $(LIB_OBJ)
 	@objcopy --localize-hidden $(B)/reprise.o
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(B)/reprise.o
+
+# The same as a shared library, whose names carry the version that brought them.
+$(SHARED): $(LIB_OBJ) src/api/libreprise.map
+	$(Q)$(CC) -shared $(SAN_$(CONFIG)) -pthread -Wl,-soname,$(@F) -Wl,-z,defs -Wl,--as-needed \
+	    -Wl,--version-script=src/api/libreprise.map $(LIB_OBJ) $(LIBS) -o $@
 
 # The command and the examples link the users' library: the public names must suffice.
 $(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/libreprise.a
@@ -142,13 +149,14 @@ TIDY := $(patsubst %.c,$(B)/tidy/%.ok,$(sort $(ALL_SRC) $(CMD_SRC)))
 $(B)/tidy/%.ok: %.c .clang-tidy | $(NEEDS_SETUP)
 	@mkdir -p $(@D)
 	@clang-tidy-14 --quiet $< -- $(CPPFLAGS) -std=c11 2>/dev/null && touch $@
-lint: $(TIDY) $(B)/libreprise.a
+lint: $(TIDY) $(B)/libreprise.a $(SHARED)
 	clang-format-14 --dry-run -Werror $(FORMATTED)
 	@scripts/lint.sh $(B)
 
-dist: $(B)/bench/engine
-dist install: programs
-	@scripts/$@.sh $(B) $(VERSION) "$(DESTDIR)$(PREFIX)"
+dist: programs $(B)/bench/engine
+	@scripts/dist.sh $(B) $(VERSION)
+install: all
+	@scripts/install.sh $(B) $(VERSION) $(SOVERSION) "$(DESTDIR)$(PREFIX)"
 compile_commands:
 	@scripts/compile-commands.sh '$(CC) $(CPPFLAGS) -Itest $(CFLAGS)' $(FORMATTED:%.h=)
 clean:

@@ -12,9 +12,20 @@ check() {
         bad=1
     fi
 }
+# Both libraries offer the same names, all of them ours; in the shared one each has a version.
 symbols() {
-    nm -g --defined-only "$B/libreprise.a" |
-        awk 'NF == 3 && $3 !~ /^rp_/ { print "exported, but not rp_: " $3; bad = 1 } END { exit bad }'
+    { nm -g --defined-only "$B/libreprise.a"; nm -D --defined-only "$B"/libreprise.so.?; } | awk '
+        NF != 3 || $2 == "A" { next }
+        $3 !~ /^rp_/ { print "exported, but not rp_: " $3; bad = 1; next }
+        sub(/@@RP_[0-9.]+$/, "", $3) { shared[$3] = 1; next }
+        $3 ~ /@/ { print "no version of ours: " $3; bad = 1; next }
+        { archive[$3] = 1; n++ }
+        END {
+            for (name in archive) if (!(name in shared)) { print "not in the shared library: " name; bad = 1 }
+            for (name in shared) if (!(name in archive)) { print "not in the archive: " name; bad = 1 }
+            if (!n) print "no names found"
+            exit bad || !n
+        }'
 }
 # What an object defines for others starts with a prefix of its room in ARCHITECTURE.md's table.
 prefixes() {
