@@ -40,7 +40,10 @@ rp_status base_path_remove(const char *path, rp_error *err) RP_MUST_USE;
 typedef rp_status (*base_dir_fn)(void *user, const char *name, bool is_dir, rp_error *err);
 rp_status base_dir_list(const char *path, base_dir_fn fn, void *user, rp_error *err) RP_MUST_USE;
 
-/* For fault tests: fails the n-th file or process system call made through base; 0 = off. */
+/* For fault tests: fails the n-th file or process system call made through base; 0 = off. Returns whether the previous
+ * setting had fired. */
 bool base_sys_fail_nth(uint64_t n);
+/* Number of such calls since process start. */
+uint64_t base_sys_count(void);
 
 #endif

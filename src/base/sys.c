@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 
+static _Atomic uint64_t n_calls;
 static _Atomic uint64_t n_left; /* calls until the injected failure; 0 = off */
 static atomic_bool fired;
 
@@ -19,7 +20,12 @@ bool base_sys_fail_nth(uint64_t n) {
     return atomic_exchange(&fired, false);
 }
 
+uint64_t base_sys_count(void) {
+    return atomic_load_explicit(&n_calls, memory_order_relaxed);
+}
+
 bool base_sys_fails(void) {
+    atomic_fetch_add_explicit(&n_calls, 1, memory_order_relaxed);
     if (atomic_load_explicit(&n_left, memory_order_relaxed) == 0) return false;
     uint64_t left = atomic_load(&n_left);
     while (left && !atomic_compare_exchange_weak(&n_left, &left, left - 1)) {

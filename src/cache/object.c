@@ -198,7 +198,11 @@ static rp_status write_code(const char *dir, const cache_header *h, const char *
     RP_TRY_OUT(code_path(dir, h->key, ".sum", &sum_path, err));
     /* Between the two a reader may pair the new file with an old header: a mismatch, a miss. */
     RP_TRY_OUT(cache_file_write(path, &(cache_part){code, h->payload_size}, 1, true, err));
-    RP_TRY_OUT(cache_file_write(sum_path, &(cache_part){head, sizeof head}, 1, true, err));
+    st = cache_file_write(sum_path, &(cache_part){head, sizeof head}, 1, true, err);
+    if (st != RP_OK) {
+        cache_remove(path); /* without its header it is nothing */
+        goto out;
+    }
     *out_path = path;
     path = NULL;
 out:

@@ -5,6 +5,7 @@
  * records, symbol order) are entered once. */
 #include "compile/assemble.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -84,12 +85,8 @@ static rp_status fill_outputs(assembler *a) {
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         ir_ref o = storage_of(a, ir_output_at(a->g, i));
         char name[24];
-        base_buf b;
-        base_buf_init(&b, sizeof name);
-        base_buf_printf(&b, "out%u", i);
-        rp_status st = fill_leaf(a, b.data ? b.data : "out", ir_output_at(a->g, i), &p->outputs[i]);
-        base_buf_done(&b);
-        RP_TRY(st);
+        (void)snprintf(name, sizeof name, "out%u", i);
+        RP_TRY(fill_leaf(a, name, ir_output_at(a->g, i), &p->outputs[i]));
         if (!is_somewhere(a->at[o])) a->at[o] = (plan_arg){PLAN_OUTPUT, i};
     }
     return RP_OK;

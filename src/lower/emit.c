@@ -2,6 +2,7 @@
  * nothing; values already computed in an open block are reused. */
 #include "lower/emit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -59,12 +60,8 @@ uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offse
         if (b->space == KIR_ARG && b->slot == slot && b->dtype == dtype && b->offset == offset)
             return i;
     }
-    base_buf text;
-    base_buf_init(&text, sizeof name);
-    base_buf_printf(&text, "b%u_%s_%u", slot, rp_dtype_name(dtype), K->n_bufs);
-    uint32_t b = kir_add_buf(K, text.data ? text.data : "b", KIR_ARG, dtype, slot, offset, 0);
-    base_buf_done(&text);
-    return b;
+    (void)snprintf(name, sizeof name, "b%u_%s_%u", slot, rp_dtype_name(dtype), K->n_bufs);
+    return kir_add_buf(K, name, KIR_ARG, dtype, slot, offset, 0);
 }
 
 void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value) {

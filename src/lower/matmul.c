@@ -3,6 +3,7 @@
  * A work item is 32 columns of one segment (of every matrix of it); the epilogue of a segment is a kernel-IR
  * fragment that consumes the accumulators of one row. Segments follow each other in the item range. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "gen/gen.h"
 #include "gen/pack.h"
@@ -87,12 +88,9 @@ static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name, i
     if (n % COLUMNS)
         cols = kir_bin(K, KIR_IMIN, cols, kir_bin(K, KIR_ISUB, kir_const_i(K, n), col0));
     for (uint32_t i = 0; i < s->n_mats; i++) {
-        base_buf text;
-        base_buf_init(&text, 16);
-        base_buf_printf(&text, "acc%u", i);
-        uint32_t b =
-            kir_add_buf(K, text.data ? text.data : "acc", KIR_SCRATCH, RP_DTYPE_F32, 0, 0, COLUMNS);
-        base_buf_done(&text);
+        char acc[16];
+        (void)snprintf(acc, sizeof acc, "acc%u", i);
+        uint32_t b = kir_add_buf(K, acc, KIR_SCRATCH, RP_DTYPE_F32, 0, 0, COLUMNS);
         L->local[s->mats[i]] = (lower_local){LOWER_ACC, b};
     }
     ir_ref *members = base_arena_array(L->arena, s->n_mats + s->n_nodes + 1u, sizeof *members);
@@ -218,14 +216,19 @@ static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *nam
                     "    const rp_u8 *w = (const rp_u8 *)arg[%u];\n    (void)dim;\n",
                     name, w);
     int64_t item = 0, tile = 0;
-    for (uint32_t i = 0; i < gr->n_segs; i++) {
+    rp_status st = base_buf_status(&rows, L->err);
+    for (uint32_t i = 0; st == RP_OK && i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
         product p = product_of(L, gr->segs[i].mats[0]);
         char *frag = arena_text(L, name, i);
+        if (!frag) {
+            st = rp_fail(L->err, RP_NOMEM, "name of an epilogue");
+            break;
+        }
         int64_t n_items = (p.n + COLUMNS - 1) / COLUMNS;
         segment_place at = {.kernel = name,
-                            .frag = frag ? frag : "",
-                            .rows = rows.data ? rows.data : "1",
+                            .frag = frag,
+                            .rows = rows.data,
                             .left = left,
                             .first_item = item,
                             .first_tile = tile};
@@ -235,7 +238,6 @@ static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *nam
     }
     base_buf_puts(&L->source, "}\n");
     *items = item;
-    rp_status st = base_buf_status(&rows, L->err);
     base_buf_done(&rows);
     return st;
 }

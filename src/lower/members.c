@@ -2,6 +2,7 @@
  *
  * Each member is inlined where it is read, kept as one value a row, kept in scratch, or stored. What is
  * stored is read back from memory by later members: same row, same thread. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -127,12 +128,10 @@ static rp_status store_node(const members *m, ir_ref r) {
 static void keep_in_scratch(const members *m, ir_ref r, int64_t elements) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
-    base_buf name;
-    base_buf_init(&name, 32);
-    base_buf_printf(&name, "s%u", K->n_bufs);
+    char name[16];
+    (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
     rp_dtype t = lower_class(n->dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
-    store st = {n, kir_add_buf(K, name.data ? name.data : "s", KIR_SCRATCH, t, 0, 0, elements)};
-    base_buf_done(&name);
+    store st = {n, kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements)};
     each(m, r, scratch_element, &st);
     L->local[r] = (lower_local){LOWER_SCRATCH, st.buf};
 }

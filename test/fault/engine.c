@@ -1,6 +1,6 @@
 /* Every allocation and every system call of an engine's life fails in turn: opening warm, submitting, serving, scoring,
  * summary, each as a whole and alone. A clean error, nothing leaked, nothing half-written, and the same engine and
- * cache work afterwards. The cold path, runs of the compiler included, is sampled. */
+ * cache work afterwards. First starts are cold.c's. */
 #include "support/check.h"
 
 #include <dirent.h>
@@ -17,11 +17,13 @@
 #define SMALL                                                                                  \
     "level=3", "max_num_seqs=4", "max_num_batched_tokens=32", "max_model_len=64", "threads=1", \
         "cudagraph_mode=FULL_AND_PIECEWISE"
-enum { N_OUT = 6, COLD_SAMPLES = 120 };
+enum { N_OUT = 6 };
 
 typedef bool (*fail_nth_fn)(uint64_t n);
+typedef uint64_t (*count_fn)(void);
 static const char *const kinds[] = {"allocation", "system call"};
 static const fail_nth_fn fail_nth[] = {base_alloc_fail_nth, base_sys_fail_nth};
+static const count_fn count[] = {base_alloc_count, base_sys_count};
 
 static const char *const small[] = {SMALL, NULL};
 static const int32_t prompt[] = {10, 20, 30, 40, 50};
@@ -142,6 +144,13 @@ static void check_status(const char *what, int kind, uint64_t n, rp_status st,
         fail_msg("%s, %s %d: %s: %s", what, kinds[kind], (int)n, rp_status_name(st), err->text);
 }
 
+/* Each of the calls that were counted really failed, and no other. */
+static void check_fired(const char *what, int kind, uint64_t n, uint64_t all, bool fired) {
+    if (fired != (n <= all))
+        fail_msg("%s, %s %d of %d: %s", what, kinds[kind], (int)n, (int)all,
+                 fired ? "one too many" : "did not fail");
+}
+
 /* ---- each stage alone --------------------------------------------------------------------------------- */
 
 static void stages_survive_each_failure(void **state) {
@@ -153,11 +162,14 @@ static void stages_survive_each_failure(void **state) {
             uint64_t n = 1;
             for (; fired; n++) {
                 rp_error err = {0}, good = {0};
+                uint64_t before = count[kind]();
                 CHECK_OK(stages[s].run(e, &good), &good);
+                uint64_t all = count[kind]() - before;
                 size_t live = base_live();
                 (void)fail_nth[kind](n);
                 rp_status st = stages[s].run(e, &err);
                 fired = fail_nth[kind](0);
+                check_fired(stages[s].name, kind, n, all, fired);
                 check_status(stages[s].name, kind, n, st, &err);
                 if (!fired) CHECK_OK(st, &err);
                 if (base_live() != live)
@@ -180,9 +192,17 @@ static rp_status live_once(rp_error *err) {
     return st;
 }
 
+static uint64_t calls_of_a_life(int kind) {
+    rp_error err = {0};
+    uint64_t before = count[kind]();
+    CHECK_OK(live_once(&err), &err);
+    return count[kind]() - before;
+}
+
 static void warm_life_survives_each_failure(void **state) {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
+        uint64_t all = calls_of_a_life(kind);
         bool fired = true;
         uint64_t n = 1, tolerated = 0;
         for (; fired; n++) {
@@ -191,6 +211,7 @@ static void warm_life_survives_each_failure(void **state) {
             (void)fail_nth[kind](n);
             rp_status st = live_once(&err);
             fired = fail_nth[kind](0);
+            check_fired("life", kind, n, all, fired);
             check_status("life", kind, n, st, &err);
             tolerated += fired && st == RP_OK;
             if (base_live() != live)
@@ -203,96 +224,6 @@ static void warm_life_survives_each_failure(void **state) {
                (int)tolerated);
         /* What failed to be read was made again, and is the same. */
         (void)tree_same(full, work);
-    }
-}
-
-/* ---- cold: compiler output stored or not ---------------------------------------------------------------------- */
-
-/* Code is there, the plan is not: everything is traced and lowered, nothing compiled. */
-static void without_plan(void) {
-    tree_list l;
-    tree_copy(full, work);
-    l = tree_files(work);
-    for (size_t i = 0; i < l.n; i++)
-        if (strncmp(l.path[i], "objects/code", 12) != 0) {
-            char path[1200];
-            (void)snprintf(path, sizeof path, "%s/%s", work, l.path[i]);
-            tree_remove(path);
-        }
-    tree_list_free(&l);
-}
-
-static uint64_t count_failures(int kind) {
-    rp_error err = {0};
-    uint64_t before, n;
-    without_plan();
-    if (kind == 0) {
-        before = base_alloc_count();
-        CHECK_OK(live_once(&err), &err);
-        return base_alloc_count() - before;
-    }
-    for (n = 1;; n *= 2) { /* doubling is near enough for a sample */
-        without_plan();
-        (void)base_sys_fail_nth(n);
-        rp_status st = live_once(&err);
-        bool fired = base_sys_fail_nth(0);
-        if (!fired) return n;
-        check_status("cold life", kind, n, st, &err);
-    }
-}
-
-static void cold_with_stored_code_survives(void **state) {
-    (void)state;
-    for (int kind = 0; kind < 2; kind++) {
-        uint64_t all = count_failures(kind), step = kind ? 2 : 9;
-        for (uint64_t n = 1; n <= all; n += step) {
-            rp_error err = {0};
-            without_plan();
-            size_t live = base_live(), files = open_files();
-            (void)fail_nth[kind](n);
-            rp_status st = live_once(&err);
-            (void)fail_nth[kind](0);
-            check_status("cold life", kind, n, st, &err);
-            if (base_live() != live)
-                fail_msg("cold, %s %d: %d blocks leaked", kinds[kind], (int)n,
-                         (int)(base_live() - live));
-            assert_int_equal(open_files(), files);
-            tree_no_temporaries(work);
-        }
-        rp_error err = {0};
-        CHECK_OK(live_once(&err), &err);
-        printf("cold life: about %d %ss\n", (int)all, kinds[kind]);
-    }
-}
-
-static void scratch_is_empty(void) {
-    tree_list l = tree_files(tmp);
-    if (l.n) fail_msg("left in TMPDIR: %s", l.path[0]);
-    tree_list_free(&l);
-}
-
-/* With runs of the compiler and packing. */
-static void cold_with_compiler_survives(void **state) {
-    static const char *const spec = "synthetic:tiny,layers=1,seed=3";
-    uint64_t all[2] = {1900, 150};
-    (void)state;
-    for (uint64_t i = 0; i < COLD_SAMPLES; i++) {
-        int kind = (int)(i & 1);
-        uint64_t n = 1 + all[kind] * (i + 1) / (COLD_SAMPLES + 1);
-        rp_error err = {0};
-        tree_remove(work);
-        size_t live = base_live(), files = open_files();
-        (void)fail_nth[kind](n);
-        rp_engine *e = engine_with(spec, small, &err);
-        (void)fail_nth[kind](0);
-        check_status("cold open", kind, n, e ? RP_OK : err.code, &err);
-        rp_engine_close(e);
-        if (base_live() != live)
-            fail_msg("compiling, %s %d: %d blocks leaked", kinds[kind], (int)n,
-                     (int)(base_live() - live));
-        assert_int_equal(open_files(), files);
-        tree_no_temporaries(work);
-        scratch_is_empty();
     }
 }
 
@@ -314,8 +245,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_survive_each_failure),
         cmocka_unit_test(warm_life_survives_each_failure),
-        cmocka_unit_test(cold_with_stored_code_survives),
-        cmocka_unit_test(cold_with_compiler_survives),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

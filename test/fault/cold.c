@@ -1,0 +1,265 @@
+/* Every allocation and every system call of a first start fails in turn: trace, lower, compile, pack, store, capture,
+ * one token. A clean error or a start that did without; nothing leaked, nothing half-written, and what is in the
+ * cache is sound.
+ *
+ * A run must cost milliseconds, so this program stands in for the host compiler: posix_spawn below gives back what
+ * the real one made of the same source once, and fsync, whose order another test checks, waits for no disk. */
+#include "support/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "cache/store.h"
+#include "engine/engine.h"
+#include "support/engines.h"
+#include "support/trees.h"
+
+enum { N_OUT = 2 };
+static const char *const small[] = {"level=3",
+                                    "max_num_seqs=2",
+                                    "max_num_batched_tokens=8",
+                                    "max_model_len=16",
+                                    "threads=1",
+                                    "cudagraph_mode=FULL_AND_PIECEWISE",
+                                    NULL};
+static const int32_t prompt[] = {10, 20, 30};
+static int32_t expected[N_OUT];
+static char work[512], full[512];  /* the cache in use, and one with all but the plan */
+static char tmp[512], stored[512]; /* TMPDIR, what the compiler made */
+
+/* ---- the compiler ------------------------------------------------------------------------------------------ */
+
+static int out_fd; /* of the next child */
+
+int fsync(int fd) {
+    (void)fd;
+    return 0;
+}
+
+/* The child does all here, so of the actions only the pipe matters. */
+int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int new_fd) {
+    (void)actions, (void)new_fd;
+    out_fd = fd;
+    return 0;
+}
+
+static void run_real(char *const argv[]) {
+    int state = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)execvp("gcc", argv);
+        _exit(127);
+    }
+    if (waitpid(pid, &state, 0) != pid || state != 0) _exit(1);
+}
+
+/* ... SOURCE -o OBJECT */
+static void child(char *const argv[]) {
+    static const char version[] = "gcc that remembers 1.0\n";
+    char name[64], *slash;
+    size_t n = 0, size;
+    if (strcmp(argv[1], "--version") == 0)
+        _exit(write(out_fd, version, sizeof version - 1) == sizeof version - 1 ? 0 : 1);
+    while (argv[n]) n++;
+    (void)base_alloc_fail_nth(0); /* what fails is the parent */
+    (void)base_sys_fail_nth(0);
+    slash = strrchr(argv[n - 3], '/');
+    *slash = 0;
+    uint8_t *source = tree_read(argv[n - 3], slash + 1, &size);
+    *slash = '/';
+    (void)snprintf(name, sizeof name, "%016llx", (unsigned long long)base_hash64(source, size));
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/%s", stored, name);
+    bool is_new = access(path, R_OK) != 0;
+    if (is_new) run_real(argv);
+    slash = strrchr(argv[n - 1], '/');
+    *slash = 0;
+    uint8_t *object = is_new ? tree_read(argv[n - 1], slash + 1, &size)
+                             : tree_read(stored, name, &size);
+    tree_write(is_new ? stored : argv[n - 1], is_new ? name : slash + 1, object, size);
+    _exit(0);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): libc's */
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attr, char *const argv[], char *const envp[]) {
+    (void)path, (void)actions, (void)attr, (void)envp;
+    *pid = fork();
+    if (*pid == 0) child(argv);
+    return *pid > 0 ? 0 : EAGAIN;
+}
+
+/* ---- one first start ------------------------------------------------------------------------------------------ */
+
+typedef struct injector {
+    const char *what;
+    bool (*fail_nth)(uint64_t n);
+    uint64_t (*count)(void);
+} injector;
+static const injector injectors[] = {{"allocation", base_alloc_fail_nth, base_alloc_count},
+                                     {"system call", base_sys_fail_nth, base_sys_count}};
+
+static rp_status start_once(rp_error *err) {
+    int32_t out[N_OUT];
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    rp_result res;
+    uint64_t id = 0;
+    bool more = true;
+    rp_engine *e = engine_with("synthetic:tiny,layers=1", small, err);
+    if (!e) return err->code;
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 3;
+    r.max_tokens = N_OUT;
+    r.ignore_eos = true;
+    rp_status st = rp_engine_submit(e, &r, &id, err);
+    while (st == RP_OK && more) st = rp_engine_step(e, &more, err);
+    if (st == RP_OK) st = rp_engine_result(e, id, &res, err);
+    if (st == RP_OK) assert_int_equal(res.n_output_ids, N_OUT);
+    if (st == RP_OK) memcpy(out, res.output_ids, sizeof out);
+    rp_engine_close(e);
+    if (st != RP_OK) return st;
+    if (!expected[0]) memcpy(expected, out, sizeof out);
+    assert_memory_equal(out, expected, sizeof out);
+    return RP_OK;
+}
+
+/* ---- what must hold after each -------------------------------------------------------------------------------- */
+
+static size_t open_files(void) {
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (readdir(d)) n++;
+    (void)closedir(d);
+    return n;
+}
+
+static rp_status see(void *user, const cache_entry *e, rp_error *err) {
+    if (!e->ok) fail_msg("%s: object %s: %s", (const char *)user, e->key, e->reason);
+    (void)err;
+    return RP_OK;
+}
+
+static void check_folders(const char *when) {
+    rp_error err = {0};
+    cache_store *s = NULL;
+    tree_no_temporaries(work);
+    tree_list left = tree_files(tmp);
+    if (left.n) fail_msg("%s: left in TMPDIR: %s", when, left.path[0]);
+    tree_list_free(&left);
+    CHECK_OK(cache_store_open(work, &s, &err), &err);
+    CHECK_OK(cache_list(s, true, see, (void *)(uintptr_t)when, &err), &err);
+    cache_store_close(s);
+}
+
+static void check_status(const char *when, rp_status st, const rp_error *err) {
+    if (st == RP_OK) return;
+    if (err->code != st || !err->text[0])
+        fail_msg("%s: %s without a text", when, rp_status_name(st));
+    if (strchr(err->text, '\n')) fail_msg("%s: more than a line: %s", when, err->text);
+    if (st == RP_INTERNAL || st == RP_INVALID || st == RP_CONFIG || st == RP_CORRUPT)
+        fail_msg("%s: %s: %s", when, rp_status_name(st), err->text);
+}
+
+/* Nothing is stored, or code and weights are and the plan is not. */
+static void put_cache(bool filled) {
+    if (filled)
+        tree_copy(full, work);
+    else
+        tree_remove(work);
+}
+
+/* How many calls a start makes when none fails. The first of a process also looks for old scratch. */
+static uint64_t count_calls(const injector *in, bool filled) {
+    rp_error err = {0};
+    put_cache(filled);
+    CHECK_OK(start_once(&err), &err);
+    put_cache(filled);
+    uint64_t before = in->count();
+    CHECK_OK(start_once(&err), &err);
+    return in->count() - before;
+}
+
+static void every_failure_is_clean(const injector *in, bool filled) {
+    uint64_t all = count_calls(in, filled), tolerated = 0;
+    for (uint64_t n = 1; n <= all + 1; n++) {
+        char when[64];
+        rp_error err = {0};
+        put_cache(filled);
+        size_t live = base_live(), files = open_files();
+        (void)snprintf(when, sizeof when, "%s %d of %d", in->what, (int)n, (int)all);
+        (void)in->fail_nth(n);
+        rp_status st = start_once(&err);
+        bool fired = in->fail_nth(0);
+        if (fired != (n <= all)) fail_msg("%s: %s", when, fired ? "one too many" : "did not fail");
+        if (!fired) CHECK_OK(st, &err);
+        check_status(when, st, &err);
+        if (base_live() != live) fail_msg("%s: %d leaked", when, (int)(base_live() - live));
+        if (open_files() != files) fail_msg("%s: a file stays open", when);
+        check_folders(when);
+        tolerated += fired && st == RP_OK;
+    }
+    printf("%d %ss, %d of them not needed\n", (int)all, in->what, (int)tolerated);
+}
+
+static void allocations_of_a_first_start(void **state) {
+    (void)state;
+    every_failure_is_clean(&injectors[0], false);
+}
+
+static void system_calls_of_a_first_start(void **state) {
+    (void)state;
+    every_failure_is_clean(&injectors[1], false);
+}
+
+static void allocations_with_stored_code(void **state) {
+    (void)state;
+    every_failure_is_clean(&injectors[0], true);
+}
+
+static void system_calls_with_stored_code(void **state) {
+    (void)state;
+    every_failure_is_clean(&injectors[1], true);
+}
+
+/* A full cache loses its plans. */
+static void fill(void) {
+    rp_error err = {0};
+    CHECK_OK(start_once(&err), &err);
+    tree_list l = tree_files(work);
+    for (size_t i = 0; i < l.n; i++) {
+        char path[1200];
+        (void)snprintf(path, sizeof path, "%s/%s", work, l.path[i]);
+        if (strncmp(l.path[i], "objects/plan/", 13) == 0) tree_remove(path);
+    }
+    assert_true(l.n > 0);
+    tree_list_free(&l);
+    tree_copy(work, full);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    (void)snprintf(work, sizeof work, "%s", tree_new("cache"));
+    (void)snprintf(full, sizeof full, "%s", tree_new("full"));
+    (void)snprintf(tmp, sizeof tmp, "%s", tree_new("tmp"));
+    (void)snprintf(stored, sizeof stored, "%s", tree_new("stored"));
+    if (setenv("REPRISE_CACHE_DIR", work, 1) != 0 || setenv("TMPDIR", tmp, 1) != 0) return -1;
+    if (setenv("REPRISE_CC", "/bin/sh", 1) != 0) return -1; /* any program that is there */
+    fill();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(system_calls_of_a_first_start),
+        cmocka_unit_test(allocations_of_a_first_start),
+        cmocka_unit_test(system_calls_with_stored_code),
+        cmocka_unit_test(allocations_with_stored_code),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
