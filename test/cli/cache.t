@@ -34,7 +34,6 @@ backend "inductor" -> "eager"
 $ reprise cache why synthetic:tiny -cc.cudagraph_mode=NONE --max-model-len 99 --cache-dir own | sed 's/plan [0-9a-f]*/plan KEY/; s/all [0-9]* /all N /'
 plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'splitting_ops [^;]*'
-cudagraph_mode "FULL_AND_PIECEWISE" -> "NONE"
 splitting_ops ["aiter.unified_attention_with_output","aiter.mla_attention"] -> []
 $ reprise cache export own.bundle --cache-dir own | sed 's/[0-9]\+/N/g'
 N files, N bytes exported
