@@ -22,9 +22,13 @@ CMD_SRC  := $(filter src/serve/%,$(ALL_SRC)) $(sort $(wildcard tools/*.c))
 LIB_SRC  := $(filter-out $(CMD_SRC),$(ALL_SRC))
 # Files that are carried inside the library as rp_embed_<name>, see src/base/embed.h.
 EMBED    := $(sort $(wildcard src/*/embed/* src/*/*.rules))
-# Sources that decide what is compiled: their hash is part of every cache key.
-KEY_SRC  := $(sort $(wildcard include/reprise/*.h) $(foreach r,ir model trace split pass kir gen lower plan \
-              compile,$(wildcard src/$(r)/*.* src/$(r)/*/*.*)))
+# Sources that decide plans and code, whole rooms so that no new file is forgotten: their hash is part of every such key.
+# Rooms that are not here act through values that are in a key (config), or on what is made (hal, graph, cache).
+KEY_SRC  := $(sort $(wildcard include/reprise/*.h src/base/str.* src/base/map.* src/base/hash.* src/engine/plans.* \
+              $(foreach r,ir model trace split pass kir gen lower plan compile,src/$(r)/*.* src/$(r)/*/*.*)))
+# Sources that decide the bytes of packed weights; where each matrix lies is in their key as text.
+PACK_SRC := $(sort $(wildcard src/gen/pack.* src/plan/pack.* src/engine/weights.* src/ir/block.c src/ir/dtype.c \
+              src/model/gguf.c src/model/synth*.*))
 SUPPORT  := $(sort $(wildcard test/support/*.c))
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
 TEST_SRC := $(filter-out $(SUPPORT) $(FUZZ_SRC),$(sort $(wildcard test/*/*.c)))
@@ -76,7 +80,7 @@ $(B)/obj/%.o: %.c Makefile | $(NEEDS_SETUP)
 	$(Q)$(CC) $(CPPFLAGS) $(if $(filter test/% bench/%,$<),-Itest) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(B)/gen/embed.S: FORCE | $(NEEDS_SETUP)
-	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)"
+	@scripts/embed.sh $@ "$(EMBED)" "$(KEY_SRC)" "$(PACK_SRC)"
 $(B)/obj/embed.o: $(B)/gen/embed.S $(EMBED)
 	$(Q)$(CC) -c $< -o $@
 

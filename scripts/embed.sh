@@ -1,13 +1,18 @@
 #!/bin/sh
-# embed.sh OUT "FILES" "KEY FILES": writes an assembler file that carries FILES and the hash of
-# KEY FILES (names and bytes). OUT is touched only when its text changes.
+# embed.sh OUT "FILES" "KEY FILES" "PACK FILES": writes an assembler file that carries FILES and the hashes of
+# KEY FILES and of PACK FILES (names and bytes). OUT is touched only when its text changes.
 set -eu
-out=$1 files=$2 keys=$3
+out=$1 files=$2
 mkdir -p "$(dirname "$out")" "$(dirname "$out")/../obj"
-hash=$( (for f in $keys; do sha256sum "$f"; done) | LC_ALL=C sort | sha256sum | cut -d' ' -f1)
+hash() { # NAME "FILES"
+    # shellcheck disable=SC2086
+    h=$(sha256sum /dev/null $2 | LC_ALL=C sort | sha256sum | cut -d' ' -f1)
+    printf '.hidden rp_%s\n.global rp_%s\nrp_%s: .asciz "%s"\n' "$1" "$1" "$1" "$h"
+}
 {
     printf '.section .note.GNU-stack,"",@progbits\n.section .rodata\n'
-    printf '.hidden rp_source_hash\n.global rp_source_hash\nrp_source_hash: .asciz "%s"\n' "$hash"
+    hash source_hash "$3"
+    hash pack_hash "${4-}"
     for f in $files; do
         s=rp_embed_$(basename "$f" | sed 's/[^A-Za-z0-9]/_/g')
         printf '.hidden %s\n.global %s\n.balign 16\n%s: .incbin "%s"\n.L%s_end: .byte 0\n' \

@@ -16,5 +16,8 @@
 /* 64 hex digits: SHA-256 over the sources of the rooms that decide what is compiled. */
 extern const char rp_source_hash[];
 #define RP_SOURCE_HASH rp_source_hash
+/* The same over those that decide how weights are packed. */
+extern const char rp_pack_hash[];
+#define RP_PACK_HASH rp_pack_hash
 
 #endif

@@ -1,15 +1,10 @@
 /* Large objects, mapped: [header][hash of each 64 KB chunk][zeros to a page][payload].
  *
- * Header, table and padding are always checked in full, so the table can be trusted; of the payload
- * a seeded sample of chunks, with the first and the last, or all of it. The sample differs from one
- * start to the next: what one misses another finds. A file that somebody cuts short later is told by its
- * mapping (base_mapping_check). */
-#include "cache/priv.h"
-
+ * Header, table and padding are always checked, so the table can be trusted. The payload is checked here only on demand: who
+ * reads it checks it on the way (sums.h), which costs no reading of its own. A file that somebody cuts short later is told by
+ * its mapping (base_mapping_check). */
 #include "base/alloc.h"
-#include "base/clock.h"
-
-enum { SAMPLE = 32 };
+#include "cache/priv.h"
 
 static bool chunk_good(const uint8_t *file, const cache_header *h, uint64_t i) {
     uint64_t at = i * CACHE_CHUNK, left = h->payload_size - at;
@@ -19,19 +14,10 @@ static bool chunk_good(const uint8_t *file, const cache_header *h, uint64_t i) {
     return have.lo == want.lo && have.hi == want.hi;
 }
 
-static bool payload_good(const uint8_t *file, const cache_header *h, bool full) {
+static bool payload_good(const uint8_t *file, const cache_header *h) {
     uint64_t n = cache_chunk_count(h->payload_size);
-    if (full || n <= SAMPLE) {
-        for (uint64_t i = 0; i < n; i++)
-            if (!chunk_good(file, h, i)) return false;
-        return true;
-    }
-    if (!chunk_good(file, h, 0) || !chunk_good(file, h, n - 1)) return false;
-    uint64_t seed = (uint64_t)base_now_ns();
-    for (uint64_t k = 2; k < SAMPLE; k++) {
-        uint64_t draw[2] = {seed, k};
-        if (!chunk_good(file, h, base_hash64(draw, sizeof draw) % n)) return false;
-    }
+    for (uint64_t i = 0; i < n; i++)
+        if (!chunk_good(file, h, i)) return false;
     return true;
 }
 
@@ -47,7 +33,7 @@ static const char *check_mapped(const cache_found *f, const base_mapping *m, boo
     base_hash128 body =
         base_hash(m->data + CACHE_HEADER_SIZE, h->payload_offset - CACHE_HEADER_SIZE);
     if (!cache_header_matches(m->data, body)) return "checksum mismatch in its header";
-    return payload_good(m->data, h, full) ? NULL : "checksum mismatch";
+    return !full || payload_good(m->data, h) ? NULL : "checksum mismatch";
 }
 
 rp_status cache_check_large(const cache_store *s, cache_found *f, bool full, rp_error *err) {

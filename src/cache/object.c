@@ -181,10 +181,10 @@ rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, ch
     return RP_OK;
 }
 
-void cache_reject_code(cache_store *s, base_hash128 key, const char *why) {
+void cache_reject(cache_store *s, cache_kind kind, base_hash128 key, const char *why) {
     if (atomic_load(&s->off)) return;
-    cache_quarantine(s, CACHE_CODE, key, why);
-    (void)cache_note_miss(s, CACHE_CODE, key, why);
+    cache_quarantine(s, kind, key, why);
+    (void)cache_note_miss(s, kind, key, why);
 }
 
 /* Both files into dir; the path of the code. */

@@ -44,14 +44,14 @@ rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const voi
  * object was stored with, else it is a miss. */
 rp_status cache_get_code(cache_store *s, base_hash128 key, uint32_t isa_bits, char **out_path,
                          rp_error *err) RP_MUST_USE;
-/* Sound code that cannot be used here for the reason why: put away, and a miss. */
-void cache_reject_code(cache_store *s, base_hash128 key, const char *why);
+/* An object that whoever used it found bad or unusable for the reason why: put away, and a miss. */
+void cache_reject(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
 /* Takes the file src_path into the store and removes it; gives its path there (or in the private folder
  * when off). */
 rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *src_path,
                          char **out_path, rp_error *err) RP_MUST_USE;
-/* Large objects, mapped read-only; payload is 4096-aligned. full_check reads every byte; else header, size,
- * and the checksum of a seeded sample of pages plus first and last. */
+/* Large objects, mapped read-only; payload is 4096-aligned. full_check reads every byte; else
+ * header and table of sums alone, and the caller checks what it reads (sums.h) and rejects what is bad. */
 rp_status cache_map(cache_store *s, cache_kind kind, base_hash128 key, bool full_check,
                     base_mapping *file, const uint8_t **payload, size_t *payload_size,
                     rp_error *err) RP_MUST_USE;

@@ -171,6 +171,7 @@ static rp_status load_weights(rp_engine *e, rp_error *err) {
                                 .model = e->plans.model,
                                 .head = e->plans.head,
                                 .n_positions = e->max_model_len,
+                                .threads = e->n_threads,
                                 .progress = pack_progress,
                                 .user = e};
     RP_TRY(engine_weights_open(&w, &e->weights, err));

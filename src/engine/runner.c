@@ -263,6 +263,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d))
         RP_TRY(capture_record(r, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
+    engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k);
     switch (fc.cudagraph_runtime_mode) {
     case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;
     case RP_CUDAGRAPH_PIECEWISE:

@@ -1,46 +1,34 @@
-/* One object of the cache holds all that is derived from the weights: the packed matrices of both plans and
- * the rope tables. Its key is the content of the model and the layout, never a path. */
+/* One object of the cache holds the packed matrices of both plans. Its key is the content of the model, the layout, and
+ * the version of the code that packs; never a path.
+ *
+ * Damage: every byte is checked while it is copied to where it is used (resident.c), before the first step, so no token
+ * comes from damaged weights. A damaged object goes to quarantine/ and is packed again in the same start. What happens
+ * to the copy afterwards is found by engine_weights_check, which a step asks when its numbers are no numbers. */
 #include "engine/weights.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/huge.h"
+#include "base/embed.h"
 #include "base/log.h"
-#include "cache/key.h"
-#include "model/llama.h"
+#include "engine/resident.h"
+#include "engine/rope.h"
 #include "plan/exec.h"
 
 #define PAGE 4096
 
-typedef struct layout {
-    size_t model, head, rope, total; /* model at 0 */
-    size_t head_at, cos_at, sin_at;
-} layout;
-
 struct engine_weights {
     engine_weights_options o;
-    base_mapping file; /* unmapped again when the bytes are in huge pages */
-    base_huge huge;
-    const uint8_t *data;
-    layout at;
+    base_hash128 key;
+    engine_resident bytes; /* the model's matrices, then the head's from head_at on */
+    size_t head_at, total;
+    engine_rope *rope;
     bool packed;
 };
 
 static size_t round_page(size_t n) {
     return (n + PAGE - 1) / PAGE * PAGE;
-}
-
-static layout layout_of(const engine_weights_options *o) {
-    layout l = {.model = (size_t)o->model->weights_size, .head = (size_t)o->head->weights_size};
-    l.rope = (size_t)o->n_positions * (model_source_hparams(o->source)->rope_dim / 2) *
-             sizeof(float);
-    l.head_at = round_page(l.model);
-    l.cos_at = l.head_at + round_page(l.head);
-    l.sin_at = l.cos_at + round_page(l.rope);
-    l.total = l.sin_at + round_page(l.rope);
-    return l;
 }
 
 /* --- key ------------------------------------------------------------------------ */
@@ -81,7 +69,8 @@ static rp_status content_hash(const engine_weights_options *o, char hex[33], rp_
 static void add_layout(const plan *p, base_buf *b) {
     for (uint32_t i = 0; i < p->n_packs; i++) {
         const plan_pack *k = &p->packs[i];
-        base_buf_printf(b, "%s %lld", rp_dtype_name(k->dtype), (long long)k->k);
+        base_buf_printf(b, "%s %lld at %lld", rp_dtype_name(k->dtype), (long long)k->k,
+                        (long long)k->offset);
         for (uint32_t s = 0; s < k->n_sections; s++) {
             base_buf_printf(b, " %lld:", (long long)k->sections[s].rows);
             for (uint32_t j = 0; j < k->sections[s].n_params; j++)
@@ -91,18 +80,34 @@ static void add_layout(const plan *p, base_buf *b) {
     }
 }
 
-static rp_status weights_key(const engine_weights_options *o, base_hash128 *out, rp_error *err) {
-    char hex[33];
+static rp_status layout_text(const engine_weights_options *o, char **out, rp_error *err) {
     base_buf b;
     base_buf_init(&b, 0);
-    RP_TRY(content_hash(o, hex, err));
-    base_buf_printf(&b, "tiles of 16 rows, format 1\n%s\n%lld positions\n", hex,
-                    (long long)o->n_positions);
+    base_buf_puts(&b, "model\n");
     add_layout(o->model, &b);
+    base_buf_puts(&b, "head\n");
     add_layout(o->head, &b);
     rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) *out = base_hash(b.data, b.len);
+    if (st == RP_OK) *out = base_buf_take(&b);
     base_buf_done(&b);
+    return st;
+}
+
+rp_status engine_weights_key(const engine_weights_options *o, cache_key **out, rp_error *err) {
+    rp_status st = RP_OK;
+    char hex[33], *layout = NULL;
+    cache_key *k = cache_key_new();
+    if (!k) return rp_fail(err, RP_NOMEM, "weights key");
+    RP_TRY_OUT(content_hash(o, hex, err));
+    RP_TRY_OUT(layout_text(o, &layout, err));
+    RP_TRY_OUT(cache_key_add(k, "content", hex, err));
+    RP_TRY_OUT(cache_key_add(k, "layout", layout, err));
+    RP_TRY_OUT(cache_key_add(k, "packing", RP_PACK_HASH, err));
+    *out = k;
+    k = NULL;
+out:
+    base_free(layout);
+    cache_key_free(k);
     return st;
 }
 
@@ -170,93 +175,64 @@ out:
     return st;
 }
 
-static rp_status rope_divisors(const engine_weights_options *o, const float **out, rp_error *err) {
-    model_tensor t;
+static rp_status pack_all(engine_weights *w, rp_error *err) {
+    packer k = {.o = &w->o, .total = w->total};
+    base_mapping file = {0};
     const uint8_t *data;
-    *out = NULL;
-    if (model_source_hparams(o->source)->rope_scaling != MODEL_ROPE_FREQS) return RP_OK;
-    RP_TRY(model_source_tensor(o->source, "rope_freqs.weight", &t, err));
-    RP_TRY(model_source_data(o->source, t.idx, &data, err));
-    *out = (const float *)(const void *)data;
-    return RP_OK;
-}
-
-static rp_status write_rope(packer *k, const layout *l, rp_error *err) {
     rp_status st = RP_OK;
-    const float *divisors;
-    RP_TRY(rope_divisors(k->o, &divisors, err));
-    float *c = base_alloc(l->rope), *s = base_alloc(l->rope);
-    if (!c || !s) {
-        st = rp_fail(err, RP_NOMEM, "rope tables");
-        goto out;
-    }
-    model_rope_table(model_source_hparams(k->o->source), divisors, k->o->n_positions, c, s);
-    RP_TRY_OUT(cache_writer_add(k->w, c, l->rope, err));
-    RP_TRY_OUT(write_zeros(k->w, round_page(l->rope) - l->rope, err));
-    RP_TRY_OUT(cache_writer_add(k->w, s, l->rope, err));
-    st = write_zeros(k->w, round_page(l->rope) - l->rope, err);
-out:
-    base_free(c);
-    base_free(s);
-    return st;
-}
-
-static rp_status pack_all(engine_weights *w, base_hash128 key, rp_error *err) {
-    packer k = {.o = &w->o, .total = w->at.model + w->at.head};
-    rp_status st = RP_OK;
-    RP_TRY(cache_writer_open(w->o.store, CACHE_WEIGHTS, key, w->at.total, &k.w, err));
+    RP_TRY(cache_writer_open(w->o.store, CACHE_WEIGHTS, w->key, w->total, &k.w, err));
     RP_TRY_OUT(write_plan(&k, w->o.model, err));
     RP_TRY_OUT(write_plan(&k, w->o.head, err));
-    RP_TRY_OUT(write_rope(&k, &w->at, err));
     RP_TRY_OUT(model_source_check_whole(w->o.source, err));
-    st = cache_writer_commit(k.w, &w->file, &w->data, err);
+    RP_TRY_OUT(cache_writer_commit(k.w, &file, &data, err));
+    st = engine_resident_load(&file, data, w->total, false, w->o.threads, &w->bytes, err);
 out:
     cache_writer_free(k.w);
     w->packed = st == RP_OK;
     return st;
 }
 
-/* Moves the bytes to huge pages, a part at a time, so that they are never in memory twice. Without huge pages
- * the mapping serves as it is. */
-static rp_status move_to_huge(engine_weights *w, rp_error *err) {
+/* RP_NOT_FOUND: there is none, or there was a damaged one. */
+static rp_status load_stored(engine_weights *w, rp_error *err) {
+    base_mapping file = {0};
+    const uint8_t *data = NULL;
+    size_t size = 0;
     rp_error why = {0};
-    const size_t part = (size_t)8 << 20, start = (size_t)(w->data - w->file.data);
-    if (base_huge_alloc(w->at.total, &w->huge, &why) != RP_OK) {
-        base_log(RP_LOG_DEBUG, "packed weights stay in the mapped file: %s", why.text);
-        return engine_weights_check_whole(w, err);
+    rp_status st = cache_map(w->o.store, CACHE_WEIGHTS, w->key, false, &file, &data, &size, &why);
+    if (st == RP_OK && size != w->total) {
+        base_file_unmap(&file);
+        return RP_NOT_FOUND;
     }
-    for (size_t at = 0; at < w->at.total; at += part) {
-        size_t n = w->at.total - at < part ? w->at.total - at : part;
-        memcpy((uint8_t *)w->huge.data + at, w->data + at, n);
-        base_mapping_drop(&w->file, start + at, n);
+    if (st == RP_OK)
+        st = engine_resident_load(&file, data, size, true, w->o.threads, &w->bytes, &why);
+    if (st == RP_CORRUPT) {
+        cache_reject(w->o.store, CACHE_WEIGHTS, w->key, why.text);
+        return RP_NOT_FOUND;
     }
-    w->data = w->huge.data;
-    rp_status st = engine_weights_check_whole(w, err);
-    base_file_unmap(&w->file);
-    return st;
+    return st == RP_OK || st == RP_NOT_FOUND ? st : rp_fail(err, st, "%s", why.text);
+}
+
+/* What the kernels read, with room behind the model's part up to a page. */
+static rp_status load(engine_weights *w, rp_error *err) {
+    cache_key *k = NULL;
+    w->head_at = round_page((size_t)w->o.model->weights_size);
+    w->total = w->head_at + round_page((size_t)w->o.head->weights_size);
+    RP_TRY(engine_weights_key(&w->o, &k, err));
+    w->key = cache_key_hash(k);
+    cache_key_free(k);
+    RP_TRY(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
+    rp_status st = load_stored(w, err);
+    return st == RP_NOT_FOUND ? pack_all(w, err) : st;
 }
 
 /* --- interface ------------------------------------------------------------------------ */
 
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
                               rp_error *err) {
-    base_hash128 key;
-    size_t size = 0;
-    rp_error miss = {0};
-    RP_TRY(weights_key(o, &key, err));
     engine_weights *w = base_alloc(sizeof *w);
     if (!w) return rp_fail(err, RP_NOMEM, "weights");
-    *w = (engine_weights){.o = *o, .at = layout_of(o)};
-    rp_status st = cache_map(o->store, CACHE_WEIGHTS, key, false, &w->file, &w->data, &size, &miss);
-    if (st == RP_OK && size != w->at.total) {
-        base_file_unmap(&w->file);
-        st = RP_NOT_FOUND;
-    }
-    if (st == RP_NOT_FOUND)
-        st = pack_all(w, key, err);
-    else if (st != RP_OK)
-        st = rp_fail(err, st, "%s", miss.text);
-    if (st == RP_OK) st = move_to_huge(w, err);
+    *w = (engine_weights){.o = *o};
+    rp_status st = load(w, err);
     if (st == RP_OK)
         *out = w;
     else
@@ -266,22 +242,46 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
 
 rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) {
     /* Whoever uses an object of the cache sets its time, so that the oldest can be told. */
-    return base_mapping_check(&w->file, "packed weights of the cache", false, err);
+    return base_mapping_check(&w->bytes.file, "packed weights of the cache", false, err);
 }
 
 void engine_weights_free(engine_weights *w) {
     if (!w) return;
-    base_file_unmap(&w->file);
-    base_huge_free(&w->huge);
+    engine_resident_done(&w->bytes);
+    engine_rope_free(w->rope);
     base_free(w);
 }
 
+rp_status engine_weights_check(const engine_weights *w, rp_error *err) {
+    char hex[33];
+    base_mapping file = {0};
+    const uint8_t *data = NULL;
+    size_t size = 0;
+    rp_error why = {0}, ignored = {0};
+    rp_status st = engine_resident_check(&w->bytes, &why);
+    if (st == RP_OK) return RP_OK;
+    base_hash_hex(w->key, hex);
+    /* The stored object is read whole, too, and put away when it is bad: then the next start packs again. */
+    bool sound =
+        cache_map(w->o.store, CACHE_WEIGHTS, w->key, true, &file, &data, &size, &ignored) == RP_OK;
+    base_file_unmap(&file);
+    return rp_fail(err, RP_CORRUPT, "packed weights (cache object weights/%s): %s; %s", hex,
+                   why.text,
+                   sound ? "the stored object is sound, so something wrote to this memory or it is "
+                           "faulty: start again"
+                         : "start again, which packs them anew");
+}
+
+void engine_weights_reach(const engine_weights *w, int64_t n_positions) {
+    engine_rope_reach(w->rope, n_positions);
+}
+
 const uint8_t *engine_weights_model(const engine_weights *w) {
-    return w->data;
+    return w->bytes.data;
 }
 
 const uint8_t *engine_weights_head(const engine_weights *w) {
-    return w->data + w->at.head_at;
+    return w->bytes.data + w->head_at;
 }
 
 bool engine_weights_were_packed(const engine_weights *w) {
@@ -289,7 +289,7 @@ bool engine_weights_were_packed(const engine_weights *w) {
 }
 
 size_t engine_weights_bytes(const engine_weights *w) {
-    return w->at.total;
+    return w->total + engine_rope_bytes(w->rope);
 }
 
 static bool read_by_launch(const plan *p, uint32_t idx) {
@@ -305,10 +305,9 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
     model_tensor t;
     const uint8_t *data = NULL;
     const char *name = p->params[idx].name;
-    if (strcmp(name, "rope.cos") == 0) {
-        data = w->data + w->at.cos_at;
-    } else if (strcmp(name, "rope.sin") == 0) {
-        data = w->data + w->at.sin_at;
+    const bool cosines = strcmp(name, "rope.cos") == 0;
+    if (cosines || strcmp(name, "rope.sin") == 0) {
+        data = (const uint8_t *)(cosines ? engine_rope_cos(w->rope) : engine_rope_sin(w->rope));
     } else if (read_by_launch(p, idx)) {
         RP_TRY(model_source_tensor(w->o.source, name, &t, err));
         RP_TRY(model_source_data(w->o.source, t.idx, &data, err));
@@ -318,5 +317,6 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
 }
 
 rp_status engine_weights_register(const engine_weights *w, hal_device *d, rp_error *err) {
-    return hal_range_add(d, w->data, w->at.total, "packed weights", err);
+    RP_TRY(engine_rope_register(w->rope, d, err));
+    return hal_range_add(d, w->bytes.data, w->total, "packed weights", err);
 }

@@ -2,7 +2,7 @@
 #ifndef ENGINE_WEIGHTS_H
 #define ENGINE_WEIGHTS_H
 
-#include "cache/store.h"
+#include "cache/key.h"
 #include "hal/hal.h"
 #include "model/weights.h"
 #include "plan/plan.h"
@@ -14,14 +14,23 @@ typedef struct engine_weights_options {
     cache_store *store;
     const plan *model, *head;
     int64_t n_positions; /* rope table length */
+    uint32_t threads;    /* that copy and check */
     void (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } engine_weights_options;
 
-/* Maps the packed weights, or packs them in a stream, one matrix at a time, into the cache. */
+/* Loads the packed weights and checks all of them, or packs them in a stream, one matrix at a time, into the cache. */
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
                               rp_error *err) RP_MUST_USE;
 void engine_weights_free(engine_weights *w);
+/* What decides the packed bytes. Owned by the caller (cache_key_free). */
+rp_status engine_weights_key(const engine_weights_options *o, cache_key **out,
+                             rp_error *err) RP_MUST_USE;
+/* Hashes every packed byte in use. RP_CORRUPT names the cache object, which is checked, too, and put away when it is
+ * damaged. For whoever meets numbers that cannot be. */
+rp_status engine_weights_check(const engine_weights *w, rp_error *err) RP_MUST_USE;
+/* Positions below n are about to be used. Allocates nothing; from the thread that steps. */
+void engine_weights_reach(const engine_weights *w, int64_t n_positions);
 /* Packed weights of the model plan and of the head plan. */
 const uint8_t *engine_weights_model(const engine_weights *w);
 const uint8_t *engine_weights_head(const engine_weights *w);

@@ -177,14 +177,14 @@ rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics) {
     return rp_dtype_is_quant(t.type) ? RP_DTYPE_F16 : t.type;
 }
 
-void model_rope_table(const model_hparams *hp, const float *freqs, int64_t n, float *cos_out,
-                      float *sin_out) {
+void model_rope_rows(const model_hparams *hp, const float *freqs, int64_t first, int64_t end,
+                     float *cos_out, float *sin_out) {
     uint32_t half = hp->rope_dim / 2;
     for (uint32_t i = 0; i < half; i++) {
         float inv = (float)(1.0 / pow((double)hp->rope_base, 2.0 * i / hp->rope_dim));
         if (freqs) inv /= freqs[i];
         if (hp->rope_scaling == MODEL_ROPE_LINEAR) inv /= hp->rope_factor;
-        for (int64_t p = 0; p < n; p++) {
+        for (int64_t p = first; p < end; p++) {
             /* The angle is rounded to single first, as in the reference implementation. */
             float angle = (float)p * inv;
             cos_out[p * half + i] = (float)cos((double)angle);

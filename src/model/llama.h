@@ -27,8 +27,9 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
 bool model_llama_has_op(ir_op op);
 /* Type of the KV cache: f16 for block-quantised weights, the weights' own float type, f32 with exact numerics. */
 rp_dtype model_kv_dtype(const model_source *src, rp_numerics numerics);
-/* cos and sin of n positions: n * rope_dim/2 values each. freqs: divisors of rope_freqs, or NULL. */
-void model_rope_table(const model_hparams *hp, const float *freqs, int64_t n, float *cos_out,
-                      float *sin_out);
+/* cos and sin of positions [first, end): rows of rope_dim/2 values, row p at its own place in the tables. freqs: divisors
+ * of rope_freqs, or NULL. */
+void model_rope_rows(const model_hparams *hp, const float *freqs, int64_t first, int64_t end,
+                     float *cos_out, float *sin_out);
 
 #endif

@@ -58,7 +58,7 @@ uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d) {
         if (cache_get_code(s, p->modules[i].key, p->modules[i].isa_bits, &path, &err) != RP_OK)
             continue;
         if (d->ops->module_load(d, path, &m, &err) == RP_DEVICE) {
-            cache_reject_code(s, p->modules[i].key, err.text);
+            cache_reject(s, CACHE_CODE, p->modules[i].key, err.text);
             n++;
         }
         if (m) d->ops->module_free(m);

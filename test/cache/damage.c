@@ -86,7 +86,7 @@ static rp_status look_up(cache_store *s, const object *o) {
     switch (o->kind) {
     case CACHE_CODE: st = cache_get_code(s, o->key, o->isa, &out, &err); break;
     case CACHE_PLAN: st = cache_get(s, o->kind, o->key, &out, &size, &err); break;
-    default: st = cache_map(s, o->kind, o->key, false, &map, &payload, &size, &err); break;
+    default: st = cache_map(s, o->kind, o->key, true, &map, &payload, &size, &err); break;
     }
     base_free(out);
     base_file_unmap(&map);

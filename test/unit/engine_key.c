@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "config/table.h"
+#include "engine/engine.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
 #include "engine/plans.h"
@@ -145,7 +146,7 @@ static long long cold_work(rp_engine *e) {
            (engine_count(e, "pack_ms") > 0);
 }
 
-/* Graphs and the KV cache are made of a plan, so no setting of theirs traces or compiles again. */
+/* Graphs and the KV cache are made of a plan, so no setting of theirs traces, compiles or packs again. */
 static void what_is_made_of_a_plan_is_no_part_of_it(void **state) {
     static const char *const changes[] = {"cudagraph_mode=NONE",
                                           "cudagraph_mode=PIECEWISE",
@@ -172,7 +173,8 @@ static void what_is_made_of_a_plan_is_no_part_of_it(void **state) {
                                   NULL};
         rp_engine *e = engine_must("synthetic:tiny", settings);
         if ((cold_work(e) != 0) != (i == 0))
-            fail_msg("%s: %lld traces and compiles", i ? changes[i - 1] : "cold", cold_work(e));
+            fail_msg("%s: %lld traces, compiles and packings", i ? changes[i - 1] : "cold",
+                     cold_work(e));
         rp_engine_close(e);
     }
 }

@@ -1,0 +1,81 @@
+/* Rows are made in blocks, so that a step of one token rarely makes any. */
+#include "engine/rope.h"
+
+#include "base/alloc.h"
+#include "model/llama.h"
+
+enum { BLOCK = 64 };
+
+struct engine_rope {
+    const model_hparams *hp;
+    const float *divisors; /* of frequencies, or NULL; in the model */
+    int64_t n, filled;     /* positions */
+    float *cos, *sin;
+};
+
+static rp_status find_divisors(model_source *s, const float **out, rp_error *err) {
+    model_tensor t;
+    const uint8_t *data;
+    if (model_source_hparams(s)->rope_scaling != MODEL_ROPE_FREQS) return RP_OK;
+    RP_TRY(model_source_tensor(s, "rope_freqs.weight", &t, err));
+    RP_TRY(model_source_data(s, t.idx, &data, err));
+    *out = (const float *)(const void *)data;
+    return RP_OK;
+}
+
+static size_t table_bytes(const engine_rope *r) {
+    return (size_t)r->n * (r->hp->rope_dim / 2) * sizeof(float);
+}
+
+rp_status engine_rope_new(model_source *source, int64_t n_positions, engine_rope **out,
+                          rp_error *err) {
+    rp_status st = RP_OK;
+    engine_rope *r = base_alloc(sizeof *r);
+    if (!r) return rp_fail(err, RP_NOMEM, "rope tables");
+    *r = (engine_rope){.hp = model_source_hparams(source), .n = n_positions};
+    RP_TRY_OUT(find_divisors(source, &r->divisors, err));
+    r->cos = base_alloc_aligned(table_bytes(r), 64);
+    r->sin = base_alloc_aligned(table_bytes(r), 64);
+    if (!r->cos || !r->sin) {
+        st = rp_fail(err, RP_NOMEM, "rope tables of %lld positions", (long long)n_positions);
+        goto out;
+    }
+    engine_rope_reach(r, 1); /* padding is at position 0 */
+    *out = r;
+    r = NULL;
+out:
+    engine_rope_free(r);
+    return st;
+}
+
+void engine_rope_free(engine_rope *r) {
+    if (!r) return;
+    base_free(r->cos);
+    base_free(r->sin);
+    base_free(r);
+}
+
+void engine_rope_reach(engine_rope *r, int64_t n) {
+    if (n <= r->filled) return;
+    int64_t end = (n + BLOCK - 1) / BLOCK * BLOCK;
+    if (end > r->n) end = r->n;
+    model_rope_rows(r->hp, r->divisors, r->filled, end, r->cos, r->sin);
+    r->filled = end;
+}
+
+const float *engine_rope_cos(const engine_rope *r) {
+    return r->cos;
+}
+
+const float *engine_rope_sin(const engine_rope *r) {
+    return r->sin;
+}
+
+size_t engine_rope_bytes(const engine_rope *r) {
+    return 2 * table_bytes(r);
+}
+
+rp_status engine_rope_register(const engine_rope *r, hal_device *d, rp_error *err) {
+    RP_TRY(hal_range_add(d, r->cos, table_bytes(r), "rope cosines", err));
+    return hal_range_add(d, r->sin, table_bytes(r), "rope sines", err);
+}

@@ -1,0 +1,307 @@
+/* Packed weights in use: every byte is checked before the first step and can be checked again, their key holds what decides
+ * them, and rope tables are what they were when they were stored. */
+#include "support/check.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/embed.h"
+#include "base/file.h"
+#include "cache/factors.h"
+#include "engine/engine.h"
+#include "engine/resident.h"
+#include "engine/rope.h"
+#include "model/llama.h"
+#include "support/engines.h"
+#include "support/gguf.h"
+#include "support/stored_cc.h"
+#include "support/trees.h"
+
+/* --- bytes ---------------------------------------------------------------------- */
+
+enum { CHUNKS = 70, SIZE = CHUNKS * CACHE_CHUNK + 17 };
+static const base_hash128 key = {.lo = 3, .hi = 4};
+
+static cache_store *open_store(void) {
+    cache_store *s = NULL;
+    rp_error err = {0};
+    CHECK_OK(cache_store_open(tree_new("store"), &s, &err), &err);
+    return s;
+}
+
+/* An object whose chunks are all different, mapped. */
+static base_mapping put_object(cache_store *s, const uint8_t **payload) {
+    rp_error err = {0};
+    cache_writer *w = NULL;
+    base_mapping file = {0};
+    uint8_t *data = base_alloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++) data[i] = (uint8_t)(i + i / 251 + i / CACHE_CHUNK);
+    CHECK_OK(cache_writer_open(s, CACHE_WEIGHTS, key, SIZE, &w, &err), &err);
+    CHECK_OK(cache_writer_add(w, data, SIZE, &err), &err);
+    CHECK_OK(cache_writer_commit(w, &file, payload, &err), &err);
+    cache_writer_free(w);
+    base_free(data);
+    return file;
+}
+
+static base_mapping map_object(cache_store *s, const uint8_t **payload) {
+    rp_error err = {0};
+    base_mapping file = {0};
+    size_t size = 0;
+    CHECK_OK(cache_map(s, CACHE_WEIGHTS, key, false, &file, payload, &size, &err), &err);
+    assert_int_equal(size, SIZE);
+    return file;
+}
+
+static void flip(cache_store *s, size_t at) {
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/objects/weights/00000000000000040000000000000003",
+                   cache_store_dir(s));
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, (long)(cache_large_offset(SIZE) + at), SEEK_SET), 0);
+    int c = fgetc(f);
+    assert_int_equal(fseek(f, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(c ^ 32, f), c ^ 32);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* One byte in each chunk, the last and shortest too: found by one thread and by several, and told by its number. */
+static void one_flipped_byte_is_found_wherever_it_is(void **state) {
+    cache_store *s = open_store();
+    const uint8_t *payload;
+    char text[80];
+    (void)state;
+    base_mapping file = put_object(s, &payload);
+    base_file_unmap(&file);
+    for (size_t i = 0; i <= CHUNKS; i++) {
+        size_t at = i * CACHE_CHUNK +
+                    (i * 977 + (i == CHUNKS ? 5 : 0)) % (i == CHUNKS ? 17 : CACHE_CHUNK);
+        engine_resident r = {0};
+        rp_error err = {0};
+        flip(s, at);
+        file = map_object(s, &payload);
+        assert_int_equal(engine_resident_load(&file, payload, SIZE, true, 1 + i % 3, &r, &err),
+                         RP_CORRUPT);
+        (void)snprintf(text, sizeof text, "chunk %zu of %d", i, CHUNKS + 1);
+        assert_non_null(strstr(err.text, text));
+        assert_null(r.data);
+        assert_null(file.data);
+        flip(s, at);
+    }
+    cache_store_close(s);
+}
+
+/* With huge pages and without: the same bytes, and what is written over later is found. */
+static void what_is_loaded_can_be_checked_again(void **state) {
+    cache_store *s = open_store();
+    const uint8_t *payload;
+    (void)state;
+    base_mapping file = put_object(s, &payload);
+    for (int i = 0; i < 4; i++) {
+        const bool stored = i & 1, in_place = i & 2;
+        engine_resident r = {0};
+        rp_error err = {0};
+        if (i) file = map_object(s, &payload);
+        if (in_place) base_sys_fail_nth(1); /* the first call: for huge pages */
+        CHECK_OK(engine_resident_load(&file, payload, SIZE, stored, 2, &r, &err), &err);
+        (void)base_sys_fail_nth(0);
+        assert_int_equal(r.data[CACHE_CHUNK * 3],
+                         (uint8_t)(CACHE_CHUNK * 3 + CACHE_CHUNK * 3 / 251 + 3));
+        CHECK_OK(engine_resident_check(&r, &err), &err);
+        if (r.huge.data) {
+            ((uint8_t *)r.huge.data)[SIZE - 1] ^= 1;
+            assert_int_equal(engine_resident_check(&r, &err), RP_CORRUPT);
+            assert_non_null(
+                strstr(err.text, "1 of 71 chunks are damaged in memory, the first is 70"));
+        } else {
+            assert_non_null(r.file.data);
+        }
+        engine_resident_done(&r);
+    }
+    cache_store_close(s);
+}
+
+/* --- an engine over a damaged object --------------------------------------------- */
+
+enum { N_OUT = 6 };
+
+static rp_engine *open_engine(const char *dir, int32_t out[N_OUT]) {
+    static const int32_t prompt[] = {10, 20, 30};
+    char where[600];
+    (void)snprintf(where, sizeof where, "cache_dir=%s", dir);
+    const char *settings[] = {where,
+                              "level=3",
+                              "threads=2",
+                              "max_num_seqs=2",
+                              "max_model_len=32",
+                              "max_num_batched_tokens=8",
+                              NULL};
+    /* more chunks than any sample would look at */
+    rp_engine *e = engine_must("synthetic:tiny,layers=96", settings);
+    assert_int_equal(engine_greedy(e, prompt, 3, N_OUT, out), N_OUT);
+    return e;
+}
+
+static void fifty_kilobytes_in_the_middle_change_no_token(void **state) {
+    char dir[512];
+    int32_t want[N_OUT], got[N_OUT];
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("engine"));
+    rp_engine *e = open_engine(dir, want);
+    assert_true(engine_weights_were_packed(e->weights));
+    assert_true(engine_weights_bytes(e->weights) > (size_t)32 * CACHE_CHUNK);
+    rp_engine_close(e);
+    tree_list l = tree_files(dir);
+    for (size_t i = 0; i < l.n; i++) {
+        size_t size;
+        if (!strstr(l.path[i], "objects/weights/")) continue;
+        uint8_t *data = tree_read(dir, l.path[i], &size);
+        memset(data + size / 2, 0x5a, 50000);
+        tree_write(dir, l.path[i], data, size);
+        free(data);
+    }
+    tree_list_free(&l);
+    for (int i = 0; i < 2; i++) { /* packed again, then warm */
+        e = open_engine(dir, got);
+        assert_memory_equal(got, want, sizeof want);
+        assert_int_equal(engine_weights_were_packed(e->weights), i == 0);
+        CHECK_OK(engine_weights_check(e->weights, &err), &err);
+        rp_engine_close(e);
+    }
+    l = tree_files(dir);
+    bool away = false;
+    for (size_t i = 0; i < l.n; i++) away |= strstr(l.path[i], "quarantine/weights-") != NULL;
+    assert_true(away);
+    tree_list_free(&l);
+}
+
+static void damage_after_loading_names_the_object(void **state) {
+    char dir[512], hex[33];
+    int32_t out[N_OUT];
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("memory"));
+    rp_engine *e = open_engine(dir, out);
+    long page = sysconf(_SC_PAGESIZE); /* without huge pages it is a read-only view of the file */
+    uint8_t *at = (uint8_t *)(uintptr_t)engine_weights_model(e->weights);
+    void *copy = base_alloc((size_t)page);
+    memcpy(copy, at, (size_t)page);
+    assert_ptr_equal(mmap(at, (size_t)page, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+                     at);
+    memcpy(at, copy, (size_t)page);
+    base_free(copy);
+    CHECK_OK(engine_weights_check(e->weights, &err), &err);
+    at[1000] ^= 1;
+    assert_int_equal(engine_weights_check(e->weights, &err), RP_CORRUPT);
+    cache_key *k = NULL;
+    engine_weights_options o = {
+        .source = e->source, .store = e->store, .model = e->plans.model, .head = e->plans.head};
+    rp_error ignored = {0};
+    CHECK_OK(engine_weights_key(&o, &k, &ignored), &ignored);
+    base_hash_hex(cache_key_hash(k), hex);
+    cache_key_free(k);
+    assert_non_null(strstr(err.text, hex));
+    assert_non_null(strstr(err.text, "the stored object is sound"));
+    rp_engine_close(e);
+}
+
+/* --- key ------------------------------------------------------------------------------ */
+
+static base_hash128 key_of(const char *bytes, size_t size, int64_t n_positions, const plan *model,
+                           const char *factor, char *out) {
+    rp_error err = {0};
+    cache_key *k = NULL;
+    cache_store *s = open_store();
+    model_source *source = NULL;
+    CHECK_OK(model_source_open_bytes(bytes, size, "small", &source, &err), &err);
+    plan *head = plan_new("head");
+    engine_weights_options o = {
+        .source = source, .store = s, .model = model, .head = head, .n_positions = n_positions};
+    CHECK_OK(engine_weights_key(&o, &k, &err), &err);
+    base_hash128 h = cache_key_hash(k);
+    if (factor) (void)snprintf(out, 80, "%s", cache_key_value(k, factor));
+    cache_key_free(k);
+    plan_free(head);
+    model_source_free(source);
+    cache_store_close(s);
+    return h;
+}
+
+static bool same(base_hash128 a, base_hash128 b) {
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+static void the_key_holds_contents_layout_and_packing(void **state) {
+    char text[80] = "";
+    base_buf file;
+    (void)state;
+    base_buf_init(&file, 0);
+    gguf_llama(&file);
+    plan *model = plan_new("model");
+    base_hash128 a = key_of(file.data, file.len, 32, model, "packing", text);
+    assert_string_equal(text, RP_PACK_HASH);
+    assert_string_not_equal(text, RP_SOURCE_HASH);
+    assert_true(
+        same(a, key_of(file.data, file.len, 64, model, NULL, NULL))); /* positions are no part */
+    file.data[file.len - 40] ^= 1;                                    /* in the last tensor */
+    assert_false(same(a, key_of(file.data, file.len, 32, model, NULL, NULL)));
+    file.data[file.len - 40] ^= 1;
+    base_buf_done(&file);
+    plan_free(model);
+}
+
+/* --- rope --------------------------------------------------------------------------------- */
+
+static void rope_rows_come_with_positions(void **state) {
+    enum { N = 300 };
+    static const int64_t reach[] = {1, 5, 64, 65, 200, 190, N + 50};
+    rp_error err = {0};
+    model_source *s = NULL;
+    engine_rope *r = NULL;
+    (void)state;
+    CHECK_OK(model_source_open_synthetic("synthetic:tiny", &s, &err), &err);
+    const model_hparams *hp = model_source_hparams(s);
+    size_t half = hp->rope_dim / 2;
+    float *c = base_alloc_array(N * half, sizeof *c), *si = base_alloc_array(N * half, sizeof *si);
+    model_rope_rows(hp, NULL, 0, N, c, si);
+    CHECK_OK(engine_rope_new(s, N, &r, &err), &err);
+    assert_int_equal(engine_rope_bytes(r), 2 * N * half * sizeof(float));
+    const float *at = engine_rope_cos(r);
+    for (size_t i = 0; i < sizeof reach / sizeof *reach; i++) {
+        size_t n = (size_t)(reach[i] < N ? reach[i] : N), live = base_alloc_count();
+        engine_rope_reach(r, reach[i]);
+        assert_int_equal(base_alloc_count(), live);
+        assert_ptr_equal(engine_rope_cos(r), at);
+        assert_memory_equal(engine_rope_cos(r), c, n * half * sizeof *c);
+        assert_memory_equal(engine_rope_sin(r), si, n * half * sizeof *si);
+    }
+    engine_rope_free(r);
+    base_free(c);
+    base_free(si);
+    model_source_free(s);
+}
+
+static int nothing_left(void **state) {
+    (void)state;
+    return base_live() != 0;
+}
+#define T(name) cmocka_unit_test_teardown(name, nothing_left)
+
+static int set_up(void **state) {
+    (void)state;
+    stored_cc_install();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(one_flipped_byte_is_found_wherever_it_is),      T(what_is_loaded_can_be_checked_again),
+        T(fifty_kilobytes_in_the_middle_change_no_token), T(damage_after_loading_names_the_object),
+        T(the_key_holds_contents_layout_and_packing),     T(rope_rows_come_with_positions),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
