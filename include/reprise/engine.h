@@ -68,6 +68,9 @@ typedef struct rp_message {
     const char *role, *content;
 } rp_message;
 
+/* Most alternatives of one position, in top_logprobs and top_logits. */
+#define RP_MAX_TOP 1024
+
 typedef struct rp_request_options {
     size_t size; /* sizeof(rp_request_options) */
     /* Exactly one of the three. Text goes through the chat template unless raw. */
@@ -85,11 +88,13 @@ typedef struct rp_request_options {
     /* (optional) Text as it becomes whole characters; borrowed until it returns; false aborts the request. */
     bool (*on_text)(void *user, uint64_t id, const char *text, size_t len);
     void *user;
+    bool logprobs;         /* keep the log probability of each output token */
+    uint32_t top_logprobs; /* and with it those of so many likeliest ones, at most RP_MAX_TOP */
 } rp_request_options;
 #define RP_REQUEST_OPTIONS_INIT                                                              \
     {                                                                                        \
         sizeof(rp_request_options), NULL, NULL, 0, NULL, 0, false, 0, {0.0, 1.0, 0.0, 0, 0}, \
-            false, NULL, 0, NULL, NULL                                                       \
+            false, NULL, 0, NULL, NULL, false, 0                                             \
     }
 
 /* Queues a request. RP_CONFIG for a prompt that is empty, cannot fit or holds unknown ids, with the numbers. */
@@ -106,7 +111,14 @@ typedef struct rp_result {
     uint32_t n_prompt_ids, n_output_ids;
     const char *text;          /* NUL-terminated */
     const char *finish_reason; /* "stop", "length", "abort", "error"; "" while running */
-    const char *error;         /* with "error" one line that says why; else "" */
+    /* What did it: "stop token <|im_end|>", "max_tokens 32", the error; "" while running. */
+    const char *finish_detail;
+    const char *error; /* with "error" one line that says why; else "" */
+    /* With logprobs, else NULL: [n_output_ids] of the unmodified logits, as rp_engine_score gives them, and [n_output_ids,
+     * n_top] of the likeliest, descending. */
+    const double *logprobs, *top_logprobs;
+    const int32_t *top_ids;
+    uint32_t n_top;
 } rp_result;
 /* Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
 RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out,
@@ -121,7 +133,7 @@ typedef struct rp_score_options {
     const int32_t *prompt_ids, *continuation_ids;
     uint32_t n_prompt_ids, n_continuation_ids;
     uint32_t step;       /* tokens a forward; 0: as many as the batch allows */
-    uint32_t top_logits; /* k */
+    uint32_t top_logits; /* k, at most RP_MAX_TOP */
     /* position: of the token in the sequence; top_ids, top_logits: k largest, descending. */
     void (*on_token)(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
                      const int32_t *top_ids, const float *top_logits);
@@ -142,7 +154,7 @@ RP_API rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, ui
                                     int32_t **out, uint32_t *out_n, rp_error *err) RP_MUST_USE;
 RP_API void rp_engine_text_free(void *p);
 
-/* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms,
+/* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms, fetch_ms,
  * trace_ms, compile_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_token_ms, prefill_tok_s, decode_tok_s,
  * peak_rss_bytes, memory{...}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
  * captures, replays, eager_steps, launches_per_step, graph_breaks, recompiles, skips[{what,reason}] and more.

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/logprobs.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "model/detok.h"
@@ -21,6 +22,8 @@ typedef struct engine_job {
     model_detok detok;
     model_stop stop;
     base_buf text, piece, chars; /* kept, so that a step allocates nothing */
+    engine_logprobs logprobs;
+    char why[128]; /* it ended */
     bool finished, aborted;
     bool released; /* gone for its submitter; freed when no call of the engine is under way */
     rp_error err;  /* why it ends with "error" */
@@ -28,7 +31,7 @@ typedef struct engine_job {
 } engine_job;
 
 typedef struct engine_times {
-    double load_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_ms;
+    double load_ms, fetch_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_ms;
     double prefill_ms, decode_ms;
     uint64_t prefill_tokens, decode_tokens, steps;
     uint64_t step_launches; /* of the last decode step */
@@ -62,6 +65,7 @@ struct rp_engine {
     graph_capture_report capture;
     engine_times times;
     int64_t t_submit;       /* of the first request */
+    int64_t t_fetch;        /* fetching began; 0: nothing is fetched */
     uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
     uint64_t garbage_rows;  /* of logits, each of which ended its request */
     bool calling;           /* in a call that may call back: engine_enter to engine_leave */

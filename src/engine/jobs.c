@@ -133,6 +133,39 @@ out:
     return st;
 }
 
+static void say_stop(engine_job *j, int32_t last) {
+    const model_tokenizer *t = model_source_tokenizer(j->e->source);
+    rp_error no_text = {0};
+    base_buf_clear(&j->chars);
+    if (j->stop.hit)
+        (void)snprintf(j->why, sizeof j->why, "stop string '%.80s'",
+                       j->stop_strings[j->stop.which]);
+    else if (model_tokenizer_bytes(t, (uint32_t)last, true, &j->chars, &no_text) == RP_OK)
+        (void)snprintf(j->why, sizeof j->why, "stop token %.*s",
+                       (int)(j->chars.len < 80 ? j->chars.len : 80), j->chars.data);
+    else
+        (void)snprintf(j->why, sizeof j->why, "stop token %d", last);
+}
+
+/* What the finish reason leaves open: which stop, and which of the limits on length. */
+static void say_why(engine_job *j) {
+    const engine_request *r = j->req;
+    const char *z = "stopped by its submitter";
+    uint32_t limit = 0;
+    if (!j->aborted && r->finish == ENGINE_FINISH_STOP && r->n_output > 0) {
+        say_stop(j, r->output[r->n_output - 1]);
+        return;
+    }
+    if (!j->aborted && r->finish == ENGINE_FINISH_LENGTH) {
+        bool full = r->max_output < r->max_tokens || j->o.max_tokens == 0;
+        limit = full ? engine_request_len(r) : r->max_tokens;
+        z = !full                          ? "max_tokens"
+            : limit == j->e->max_model_len ? "context full: max_model_len"
+                                           : "KV cache full: positions";
+    }
+    (void)snprintf(j->why, sizeof j->why, limit ? "%s %u" : "%s", z, limit);
+}
+
 /* Whatever is wrong with the text of one request is an error of that request. */
 static void finish_text(engine_job *j) {
     rp_error err = {0};
@@ -140,6 +173,7 @@ static void finish_text(engine_job *j) {
     emit(j);
     if (!failed && j->err.code == RP_OK) failed = base_buf_status(&j->text, &err) != RP_OK;
     if (failed) j->err = err;
+    say_why(j);
     j->finished = true;
 }
 
@@ -153,6 +187,7 @@ static void free_job(engine_job *j) {
     base_buf_done(&j->text);
     base_buf_done(&j->piece);
     base_buf_done(&j->chars);
+    engine_logprobs_done(&j->logprobs);
     for (uint32_t i = 0; j->stop_strings && i < j->o.n_stop; i++) base_free(j->stop_strings[i]);
     base_free(j->stop_strings);
     base_free(j);
@@ -185,6 +220,16 @@ static rp_status reserve_text(engine_job *j, rp_error *err) {
     return RP_OK;
 }
 
+static rp_status reserve_logprobs(engine_job *j, rp_error *err) {
+    uint32_t vocab = model_source_hparams(j->e->source)->n_vocab, k = j->o.top_logprobs;
+    uint32_t room = j->e->max_model_len - j->req->n_prompt;
+    if (!j->o.logprobs && k == 0) return RP_OK;
+    if (k > RP_MAX_TOP)
+        return rp_fail(err, RP_CONFIG, "top_logprobs %u; at most %d", k, RP_MAX_TOP);
+    return engine_logprobs_init(&j->logprobs, j->req->max_tokens < room ? j->req->max_tokens : room,
+                                k < vocab ? k : vocab, err);
+}
+
 static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_options *r,
                               rp_error *err) {
     model_ids ids = {0};
@@ -204,6 +249,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
     if (st == RP_OK) st = engine_request_new(&o, &j->req, err);
     model_ids_done(&ids);
     if (st == RP_OK) st = reserve_text(j, err);
+    if (st == RP_OK) st = reserve_logprobs(j, err);
     if (st == RP_OK) st = engine_sched_add(e->sched, j->req, err);
     return st;
 }
@@ -327,12 +373,25 @@ static void blame_garbage(rp_engine *e, const engine_batch *b, const float *logi
     }
 }
 
+/* Of the entries that sampled and whose submitter asked. */
+static void keep_logprobs(rp_engine *e, const engine_batch *b, const float *logits, size_t stride) {
+    for (uint32_t i = 0; i < b->n; i++) {
+        const engine_batch_entry *x = &b->entry[i];
+        engine_job *j = x->req->user;
+        logits += x->n_logits * stride;
+        if (x->samples && e->tokens[i] >= 0 && j->logprobs.max)
+            engine_logprobs_put(&j->logprobs, e->sampler, logits - stride, x->req->n_output,
+                                e->tokens[i]);
+    }
+}
+
 static rp_status run_and_sample(rp_engine *e, const engine_batch *b, rp_error *err) {
     const float *logits = NULL;
     size_t stride = model_source_hparams(e->source)->n_vocab;
     RP_TRY(engine_run_batch(e, b, &logits, err));
     if (engine_sampler_batch(e->sampler, b, logits, stride, e->tokens, e->logprobs) > 0)
         blame_garbage(e, b, logits, stride);
+    keep_logprobs(e, b, logits, stride);
     return RP_OK;
 }
 
@@ -382,7 +441,12 @@ rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_e
                        .finish_reason = failed       ? "error"
                                         : j->aborted ? "abort"
                                                      : engine_finish_name(j->req->finish),
-                       .error = failed ? j->err.text : ""};
+                       .finish_detail = failed ? j->err.text : j->why,
+                       .error = failed ? j->err.text : "",
+                       .logprobs = j->logprobs.chosen,
+                       .top_logprobs = j->logprobs.k ? j->logprobs.top : NULL,
+                       .top_ids = j->logprobs.k ? j->logprobs.top_ids : NULL,
+                       .n_top = j->logprobs.k};
     return RP_OK;
 }
 

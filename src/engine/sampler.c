@@ -50,14 +50,23 @@ rp_status engine_sampler_blame(const engine_sampler *s, const float *x, rp_error
     return rp_fail(err, RP_INTERNAL, "all %u logits are -inf; no token can be chosen", s->n);
 }
 
-double engine_sampler_logprob(const engine_sampler *s, const float *logits, int32_t token) {
+void engine_sampler_logprobs(const engine_sampler *s, const float *logits, const int32_t *tokens,
+                             uint32_t n, double *out) {
     float top;
     uint32_t at;
     double sum = 0;
+    bool sound = n > 0 && engine_logits_best(logits, s->n, &top, &at);
 
-    if (!engine_logits_best(logits, s->n, &top, &at)) return NAN;
-    for (uint32_t i = 0; i < s->n; i++) sum += exp((double)logits[i] - (double)top);
-    return (double)logits[token] - (double)top - log(sum);
+    for (uint32_t i = 0; sound && i < s->n; i++) sum += exp((double)logits[i] - (double)top);
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = sound ? (double)logits[tokens[i]] - (double)top - log(sum) : NAN;
+}
+
+double engine_sampler_logprob(const engine_sampler *s, const float *logits, int32_t token) {
+    double lp;
+
+    engine_sampler_logprobs(s, logits, &token, 1, &lp);
+    return lp;
 }
 
 /* a goes before b: larger logit, then smaller id. */

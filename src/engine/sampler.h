@@ -26,7 +26,10 @@ rp_status engine_sampler_blame(const engine_sampler *s, const float *logits, rp_
 /* The k largest, ties by lower id; k is cut to the vocabulary. Returns how many. */
 uint32_t engine_sampler_top(engine_sampler *s, const float *logits, uint32_t k, int32_t *out_ids,
                             float *out_logits);
-/* Log probability of a token under unmodified logits. */
+/* Log probabilities of n tokens under unmodified logits; NaN where bad logits have none. */
+void engine_sampler_logprobs(const engine_sampler *s, const float *logits, const int32_t *tokens,
+                             uint32_t n, double *out);
+/* The same of one token. */
 double engine_sampler_logprob(const engine_sampler *s, const float *logits, int32_t token);
 
 #endif

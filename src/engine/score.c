@@ -6,8 +6,6 @@
 #include "base/options.h"
 #include "engine/engine.h"
 
-#define MAX_TOP 1024
-
 typedef struct scorer {
     rp_engine *e;
     const rp_score_options *o;
@@ -75,8 +73,8 @@ static rp_status prepare(scorer *s, rp_error *err) {
                        o->n_prompt_ids, o->n_continuation_ids, s->e->max_model_len);
     RP_TRY(engine_ids_check(s->e, "prompt", o->prompt_ids, o->n_prompt_ids, err));
     RP_TRY(engine_ids_check(s->e, "continuation", o->continuation_ids, o->n_continuation_ids, err));
-    if (o->top_logits > MAX_TOP)
-        return rp_fail(err, RP_CONFIG, "top logits %u; at most %d", o->top_logits, MAX_TOP);
+    if (o->top_logits > RP_MAX_TOP)
+        return rp_fail(err, RP_CONFIG, "top logits %u; at most %d", o->top_logits, RP_MAX_TOP);
     if (step > batch)
         return rp_fail(err, RP_CONFIG,
                        "step %u is above max_num_batched_tokens %u; raise that or lower the step",
