@@ -36,7 +36,8 @@ static void print_report(const json_t *o) {
     print_cpu(json_object_get(o, "cpu"));
     line(has_cc, "compiler", has_cc ? text(cc, "path") : text(cc, "reason"),
          has_cc ? text(cc, "version") : "install gcc or name one in REPRISE_CC");
-    line(has_cache, "cache", text(cache, "dir"), text(cache, "reason"));
+    line(has_cache, "cache", text(cache, "dir") ? text(cache, "dir") : "none",
+         text(cache, "reason"));
     line(true, "model", text(model, "name"),
          json_is_true(json_object_get(model, "found"))
              ? text(model, "path")

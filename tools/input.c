@@ -137,6 +137,7 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
     o.progress = tool_progress;
     tool_progress_init(a);
     st = rp_engine_open(&o, &e, &err);
+    tool_progress_fetched();
     tool_progress_clear();
     if (st == RP_OK) return e;
     *rc = st == RP_CANCELLED && tool_interrupted()
@@ -168,12 +169,15 @@ static const char *text(const json_t *o, const char *key) {
 static void print_compiling(const tool_args *a, const json_t *o) {
     const json_t *p = json_object_get(o, "pieces");
     double compiles = number(o, "compiles");
+    char fetched[40] = "";
+    if (number(o, "fetch_ms") > 0.0)
+        (void)snprintf(fetched, sizeof fetched, "fetch %.0f, ", number(o, "fetch_ms"));
     tool_note(
         a,
         "%.0f pieces, %.0f compiled, %.0f distinct; %.0f traces, %.0f compiles; loaded in %.0f ms "
-        "(trace %.0f, compile %.0f, pack %.0f, capture %.0f)",
+        "(%strace %.0f, compile %.0f, pack %.0f, capture %.0f)",
         number(p, "total"), number(p, "compiled"), number(p, "distinct"), number(o, "traces"),
-        compiles, number(o, "load_ms"), number(o, "trace_ms"), number(o, "compile_ms"),
+        compiles, number(o, "load_ms"), fetched, number(o, "trace_ms"), number(o, "compile_ms"),
         number(o, "pack_ms"), number(o, "capture_ms"));
 }
 

@@ -38,9 +38,14 @@ int tool_finish(int rc);
 /* Log lines go to standard error. */
 void tool_log_init(void);
 
-/* Progress bars on standard error, only when it is a terminal. A rp_progress_fn; false after Ctrl-C. */
+/* Progress bars on standard error when it is a terminal; else a line when fetching starts and one when it has ended. A
+ * rp_progress_fn; false after Ctrl-C. */
 void tool_progress_init(const tool_args *a);
 bool tool_progress(void *user, rp_stage stage, uint64_t done, uint64_t total);
+/* The line that fetching has ended, if nothing came after it that would have brought it. */
+void tool_progress_fetched(void);
+/* Answers that are told, of all. */
+void tool_progress_answers(uint64_t done, uint64_t total);
 /* Removes the bar that stands on the terminal. */
 void tool_progress_clear(void);
 

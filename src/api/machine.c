@@ -68,8 +68,13 @@ static json_t *compiler_report(void) {
     return o;
 }
 
-static rp_status cache_report(const char *dir, json_t **out, rp_error *err) {
+/* dir NULL: there is none, for the reason why. */
+static rp_status cache_report(const char *dir, const rp_error *why, json_t **out, rp_error *err) {
     cache_store *s = NULL;
+    if (!dir) {
+        *out = json_pack("{s:n,s:b,s:s}", "dir", "writable", 0, "reason", why->text);
+        return RP_OK;
+    }
     RP_TRY(cache_store_open(dir, &s, err));
     const char *off = cache_store_off_reason(s);
     *out = json_pack("{s:s,s:b,s:o}", "dir", dir, "writable", off == NULL, "reason",
@@ -88,9 +93,15 @@ static json_t *nvrtc_report(void) {
 }
 
 static json_t *model_report(const char *dir) {
-    char *path = model_named_path(MODEL, dir);
-    json_t *o = json_pack("{s:s,s:b,s:o}", "name", MODEL, "found", path && base_file_exists(path),
-                          "path", text_or_null(path));
+    char *usual = NULL;
+    rp_error none = {0};
+    rp_status st = cache_default_dir(NULL, &usual, &none);
+    char *found = model_find_fetched(MODEL, dir, st == RP_OK ? usual : NULL);
+    char *path = found || !dir ? NULL : model_named_path(MODEL, dir);
+    json_t *o = json_pack("{s:s,s:b,s:o}", "name", MODEL, "found", found != NULL, "path",
+                          text_or_null(found ? found : path));
+    base_free(usual);
+    base_free(found);
     base_free(path);
     return o;
 }
@@ -98,13 +109,15 @@ static json_t *model_report(const char *dir) {
 rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) {
     char *dir = NULL;
     json_t *o = json_object(), *cache = NULL;
+    rp_error no_dir = {0};
     rp_status st = RP_OK;
     if (!out || !o) {
         st = out ? rp_fail(err, RP_NOMEM, "report") : rp_fail(err, RP_INVALID, "out is NULL");
         goto out;
     }
-    RP_TRY_OUT(cache_default_dir(cache_dir && *cache_dir ? cache_dir : NULL, &dir, err));
-    RP_TRY_OUT(cache_report(dir, &cache, err));
+    if (cache_default_dir(cache_dir && *cache_dir ? cache_dir : NULL, &dir, &no_dir) != RP_OK)
+        dir = NULL;
+    RP_TRY_OUT(cache_report(dir, &no_dir, &cache, err));
     json_object_set_new(o, "cpu", cpu_report());
     json_object_set_new(o, "compiler", compiler_report());
     json_object_set_new(o, "cache", cache);

@@ -16,6 +16,11 @@ const char *base_env_get(base_env_id id) {
     return v && *v ? v : NULL;
 }
 
+const char *base_env_or_default(base_env_id id) {
+    const char *v = base_env_get(id);
+    return v ? v : table[id].deflt;
+}
+
 const base_env_info *base_env_table(size_t *n) {
     *n = BASE_ENV_COUNT_;
     return table;

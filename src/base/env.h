@@ -17,6 +17,8 @@ typedef struct base_env_info {
 
 /* Value, or NULL when unset or empty. Borrowed from the environment. */
 const char *base_env_get(base_env_id id);
+/* The default of the table where base_env_get has none. */
+const char *base_env_or_default(base_env_id id);
 const base_env_info *base_env_table(size_t *n);
 
 #endif

@@ -46,8 +46,10 @@ static bool still_wanted(void *user) {
 }
 
 static void fetch_progress(void *user, const char *phase, uint64_t done, uint64_t total) {
+    rp_engine *e = user;
     (void)phase;
-    report(user, RP_STAGE_FETCH, done, total);
+    if (!e->t_fetch) e->t_fetch = base_now_ns(); /* no watcher runs yet */
+    report(e, RP_STAGE_FETCH, done, total);
 }
 
 static void pack_progress(void *user, uint64_t done, uint64_t total) {
@@ -79,6 +81,24 @@ static rp_status open_chat(rp_engine *e, const rp_engine_options *o, rp_error *e
     return rp_fail(err, st, "%s", why.text);
 }
 
+/* dir: of the cache, NULL for none. A model that lies in the default folder is not fetched again into another one. */
+static rp_status open_source(rp_engine *e, const rp_engine_options *o, const char *dir,
+                             rp_error *err) {
+    rp_error none = {0};
+    char *usual = NULL;
+    if (cache_default_dir(NULL, &usual, &none) != RP_OK)
+        base_log(RP_LOG_DEBUG, "models are looked for in shared folders only: %s", none.text);
+    model_resolve_options r = {.cache_dir = dir,
+                               .default_dir = usual,
+                               .progress = fetch_progress,
+                               .wanted = still_wanted,
+                               .user = e};
+    rp_status st = model_resolve(o->model, &r, &e->source, err);
+    if (e->t_fetch) e->times.fetch_ms = ms_since(e->t_fetch);
+    base_free(usual);
+    return st == RP_OK ? open_chat(e, o, err) : st;
+}
+
 static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *err) {
     const char *dir = e->config->cache_dir;
     if (!o->model || !*o->model)
@@ -90,12 +110,7 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
         RP_TRY(config_note_add(e->config, cache_store_off_reason(e->store), err, "cache"));
     }
     if (*dir) base_log_ch(RP_LOG_CH_CACHE, false, "Using cache directory: %s", dir);
-    model_resolve_options r = {.cache_dir = *dir ? dir : NULL,
-                               .progress = fetch_progress,
-                               .wanted = still_wanted,
-                               .user = e};
-    RP_TRY(model_resolve(o->model, &r, &e->source, err));
-    return open_chat(e, o, err);
+    return open_source(e, o, *dir ? dir : NULL, err);
 }
 
 static rp_status resolve_config(rp_engine *e, rp_error *err) {

@@ -54,6 +54,7 @@ static double rate(uint64_t tokens, double ms) {
 static void add_times(json_t *o, const rp_engine *e) {
     const engine_times *t = &e->times;
     set(o, "load_ms", json_real(t->load_ms));
+    set(o, "fetch_ms", json_real(t->fetch_ms));
     set(o, "trace_ms", json_real(e->plans.trace_ms));
     set(o, "compile_ms", json_real(e->plans.compile_ms));
     set(o, "pack_ms", json_real(t->pack_ms));

