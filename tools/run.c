@@ -1,31 +1,31 @@
-/* reprise run: text from a model. The text goes to standard output as it is made; with several prompts each
- * one's whole text in their order, whichever ends first. */
+/* reprise run: text from a model. The text of a single answer goes to standard output as it is made; several answers are
+ * told whole, as each ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/answers.h"
 #include "tools/commands.h"
 #include "tools/input.h"
+
+enum { MAX_SAMPLES = 1024 };
 
 typedef struct run {
     tool_args *a;
     rp_engine *e;
-    rp_request_options req; /* what all prompts share */
+    rp_request_options req; /* what all answers share */
     tool_ids ids;
     tool_prompts file;
-    const char *single; /* the only prompt */
-    uint32_t n;
-    uint64_t *id;
-    uint32_t n_submitted, n_printed;
+    const char *single, *system; /* the only prompt; NULL: no message */
+    uint32_t n_prompts, n_samples;
+    uint32_t n, n_submitted, n_first; /* answers; those before n_first are told */
+    uint64_t *id;                     /* of each answer, 0 once it is told */
     const char **stops;
-    bool ends_with_newline, write_failed;
+    bool write_failed;
     int failed; /* exit code of prompts that ended with an error of their own */
-    size_t n_prompt_ids, n_output_ids;
-    json_t *lists[4]; /* per prompt: prompt_ids, output_ids, text, finish_reason */
+    tool_answers answers;
 } run;
-
-static const char *const list_names[4] = {"prompt_ids", "output_ids", "text", "finish_reason"};
 
 /* --- what to run --------------------------------------------------------------------- */
 
@@ -40,30 +40,49 @@ static int read_prompts(run *r) {
     if (given > 1)
         return tool_usage(
             "more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several");
-    r->n = 1;
+    r->n_prompts = 1;
     r->single = flag ? flag : pos;
     if (ids) return tool_parse_ids("prompt-ids", ids, &r->ids);
     if (flag) return tool_check_flag_text(a, TOOL_FLAG_PROMPT);
     if (!file) return tool_check_text("the prompt", pos, strlen(pos));
     int rc = tool_read_prompts(file, &r->file);
-    r->n = r->file.n;
+    r->n_prompts = r->file.n;
     return rc;
 }
 
 static bool read_sampling(run *r) {
     tool_args *a = r->a;
     rp_sampling *s = &r->req.sampling;
-    long long top_k = 0, seed = 0, max_tokens = 0;
+    long long top_k = 0, seed = 0, max_tokens = 0, n = 0, top = 0;
     bool ok = tool_real(a, TOOL_FLAG_TEMPERATURE, 0.0, 1e6, 0.0, &s->temperature) &&
               tool_real(a, TOOL_FLAG_TOP_P, 0.0, 1.0, 1.0, &s->top_p) &&
               tool_real(a, TOOL_FLAG_MIN_P, 0.0, 1.0, 0.0, &s->min_p) &&
               tool_int(a, TOOL_FLAG_TOP_K, -1, INT32_MAX, 0, &top_k) &&
               tool_int(a, TOOL_FLAG_SEED, 0, INT64_MAX, 0, &seed) &&
+              tool_int(a, TOOL_FLAG_N, 1, MAX_SAMPLES, 1, &n) &&
+              tool_int(a, TOOL_FLAG_LOGPROBS, 0, RP_MAX_TOP, 0, &top) &&
               tool_int(a, TOOL_FLAG_MAX_TOKENS, 0, 1 << 24, 256, &max_tokens);
+    if (ok && s->top_p <= 0.0) {
+        (void)tool_usage("--top-p=%s: expected a number above 0, up to 1",
+                         tool_get(a, TOOL_FLAG_TOP_P));
+        return false;
+    }
     s->top_k = (int32_t)top_k;
     s->seed = (uint64_t)seed;
+    r->n_samples = (uint32_t)n;
+    r->req.logprobs = tool_get(a, TOOL_FLAG_LOGPROBS) != NULL;
+    r->req.top_logprobs = (uint32_t)top;
     r->req.max_tokens = (uint32_t)max_tokens;
     return ok;
+}
+
+/* Goes into the chat template, so there must be one. */
+static int read_system(run *r) {
+    r->system = tool_get(r->a, TOOL_FLAG_SYSTEM);
+    if (r->system && (r->req.raw || r->ids.v))
+        return tool_usage("--system goes into the chat template, which --%s leaves out",
+                          r->ids.v ? "prompt-ids" : "raw");
+    return tool_check_flag_text(r->a, TOOL_FLAG_SYSTEM);
 }
 
 static int read_options(run *r) {
@@ -83,7 +102,12 @@ static int read_options(run *r) {
             r->stops[r->req.n_stop++] = stop;
         }
     r->req.stop = r->stops;
-    return read_prompts(r);
+    int rc = read_prompts(r);
+    if (rc == 0) rc = read_system(r);
+    if ((uint64_t)r->n_prompts * r->n_samples > UINT32_MAX)
+        return tool_usage("--n=%u: too many answers for %u prompts", r->n_samples, r->n_prompts);
+    r->n = r->n_prompts * r->n_samples;
+    return rc;
 }
 
 /* --- running ----------------------------------------------------------------------------- */
@@ -91,78 +115,77 @@ static int read_options(run *r) {
 static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
     run *r = user;
     (void)id;
-    if (len) r->ends_with_newline = text[len - 1] == '\n';
+    if (len) r->answers.ends_with_newline = text[len - 1] == '\n';
     r->write_failed |= fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0;
     return !r->write_failed;
 }
 
 /* An error about a prompt of a file says which. */
-static int fail_prompt(const run *r, uint32_t i, rp_status st, const rp_error *err) {
+static int fail_prompt(const run *r, uint32_t prompt, rp_status st, const rp_error *err) {
     if (!r->file.v) return tool_fail(st, err);
-    return tool_fail_at(r->file.path, r->file.v[i].line, st, err);
+    return tool_fail_at(r->file.path, r->file.v[prompt].line, st, err);
+}
+
+/* A sample is what its prompt alone gives with the seed of the sample: that of the command line and its number. */
+static rp_status submit(run *r, uint32_t i, rp_error *err) {
+    rp_request_options o = r->req;
+    const char *text = r->file.v ? r->file.v[i / r->n_samples].text : r->single;
+    rp_message chat[2] = {{"system", r->system}, {"user", text}};
+    o.sampling.seed += i % r->n_samples;
+    o.prompt_ids = r->ids.v;
+    o.n_prompt_ids = r->ids.n;
+    if (r->system) {
+        o.messages = chat;
+        o.n_messages = 2;
+    } else if (!r->ids.v) {
+        o.prompt = text;
+    }
+    return rp_engine_submit(r->e, &o, &r->id[i], err);
 }
 
 static int submit_all(run *r) {
-    rp_error err = {0};
     r->id = calloc(r->n, sizeof *r->id);
-    if (!r->id) return tool_error("out of memory");
+    if (!r->id || !tool_answers_init(&r->answers, r->a, r->e, r->n_prompts, r->n_samples))
+        return tool_error("out of memory");
     if (r->n == 1 && !r->a->json) {
         r->req.on_text = on_text;
         r->req.user = r;
+        r->answers.streamed = true;
     }
     for (uint32_t i = 0; i < r->n; i++) {
-        rp_request_options o = r->req;
-        o.prompt_ids = r->ids.v;
-        o.n_prompt_ids = r->ids.n;
-        if (!r->ids.v) o.prompt = r->file.v ? r->file.v[i].text : r->single;
-        rp_status st = rp_engine_submit(r->e, &o, &r->id[i], &err);
-        if (st != RP_OK) return fail_prompt(r, i, st, &err);
+        rp_error err = {0};
+        rp_status st = submit(r, i, &err);
+        if (st != RP_OK) return fail_prompt(r, i / r->n_samples, st, &err);
         r->n_submitted++;
     }
     return 0;
 }
 
-static int print_text(run *r, uint32_t i, const rp_result *res) {
-    if (r->n > 1) (void)printf("%s==> prompt %u <==\n%s", i ? "\n" : "", i + 1, res->text);
-    size_t len = strlen(res->text);
-    if (r->n == 1 ? !r->ends_with_newline : len == 0 || res->text[len - 1] != '\n')
-        (void)putchar('\n');
-    return fflush(stdout) == 0 ? 0 : TOOL_EXIT_FAILED;
-}
-
-static int print_result(run *r, uint32_t i, const rp_result *res) {
-    json_t *parts[4] = {tool_json_ids(res->prompt_ids, res->n_prompt_ids),
-                        tool_json_ids(res->output_ids, res->n_output_ids),
-                        tool_json_text(res->text, strlen(res->text)),
-                        json_string(res->finish_reason)};
-    r->n_prompt_ids += res->n_prompt_ids;
-    r->n_output_ids += res->n_output_ids;
-    json_t *o = json_pack("{s:I}", "index", (json_int_t)i);
-    for (int k = 0; k < 4; k++) {
-        (void)json_object_set(o, list_names[k], parts[k]);
-        (void)json_array_append_new(r->lists[k], parts[k]);
-    }
-    if (r->a->json && r->n > 1) return tool_event("output", o, 10) ? 0 : TOOL_EXIT_FAILED;
-    json_decref(o);
-    return r->a->json ? 0 : print_text(r, i, res);
-}
-
-/* Prints what has ended, in order; with all also what has not. */
-static int print_ended(run *r, bool all) {
-    for (; r->n_printed < r->n_submitted; r->n_printed++) {
+/* Tells what has ended, or all: then also what has not. Requests start in order, so only as many as run at once are
+ * looked at. */
+static int tell_ended(run *r, bool all) {
+    int64_t at_once = 0;
+    rp_error err = {0};
+    rp_status st = rp_config_get_int(rp_engine_config(r->e), "max_num_seqs", &at_once, &err);
+    for (uint32_t i = r->n_first; st == RP_OK && i < r->n_submitted && (all || at_once > 0); i++) {
         rp_result res;
-        rp_error err = {0};
-        rp_status st = rp_engine_result(r->e, r->id[r->n_printed], &res, &err);
-        if (st != RP_OK) return tool_fail(st, &err);
-        if (!all && !*res.finish_reason) return 0;
-        int rc = print_result(r, r->n_printed, &res);
+        if (!r->id[i]) continue;
+        at_once--;
+        st = rp_engine_result(r->e, r->id[i], &res, &err);
+        if (st != RP_OK || (!all && !*res.finish_reason)) continue;
+        int rc = tool_answers_tell(&r->answers, i, &res);
         if (rc) return rc;
         if (*res.error) {
-            (void)snprintf(err.text, sizeof err.text, "%s", res.error);
-            r->failed = fail_prompt(r, r->n_printed, RP_INTERNAL, &err);
+            rp_error why = {0};
+            (void)snprintf(why.text, sizeof why.text, "%s", res.error);
+            r->failed = fail_prompt(r, i / r->n_samples, RP_INTERNAL, &why);
         }
+        rp_engine_release(r->e, r->id[i]);
+        r->id[i] = 0;
     }
-    return 0;
+    while (r->n_first < r->n_submitted && !r->id[r->n_first]) r->n_first++;
+    if (r->n > 1) tool_progress_answers(r->answers.n_told, r->n);
+    return st == RP_OK ? 0 : tool_fail(st, &err);
 }
 
 static int step_all(run *r) {
@@ -175,29 +198,50 @@ static int step_all(run *r) {
         }
         rp_status st = rp_engine_step(r->e, &more, &err);
         if (st != RP_OK) {
-            (void)print_ended(r, true);
+            (void)tell_ended(r, true);
             return tool_fail(st, &err);
         }
-        int rc = print_ended(r, false);
+        int rc = tell_ended(r, false);
         if (rc) return rc;
     }
-    int rc = print_ended(r, true);
+    int rc = tell_ended(r, true);
     return rc ? rc : aborted ? tool_interrupt_exit() : 0;
+}
+
+/* --- summary ------------------------------------------------------------------------------- */
+
+/* What was typed and did nothing is a skip like any other. */
+static void add_idle_flags(const run *r, json_t *summary) {
+    static const tool_flag flags[] = {TOOL_FLAG_TOP_P, TOOL_FLAG_TOP_K, TOOL_FLAG_MIN_P,
+                                      TOOL_FLAG_SEED, TOOL_FLAG_N};
+    char what[80] = "";
+    size_t at = 0;
+    if (r->req.sampling.temperature > 0.0) return;
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (tool_get(r->a, flags[i]))
+            at += (size_t)snprintf(what + at, sizeof what - at, "%s--%s", at ? ", " : "",
+                                   tool_flags[flags[i]].name);
+    if (at)
+        (void)json_array_append_new(
+            json_object_get(summary, "skips"),
+            json_pack("{s:s,s:s}", "what", what, "reason",
+                      "temperature is 0, which always takes the likeliest token"));
 }
 
 static int summarise(run *r, int rc) {
     json_t *o = tool_summary(r->e);
     if (!o) return TOOL_EXIT_FAILED;
+    add_idle_flags(r, o);
     if (!r->a->json) {
         if (isatty(STDOUT_FILENO)) tool_note(r->a, "%s", "");
-        tool_print_summary(r->a, o, r->n_prompt_ids, r->n_output_ids);
+        if (r->answers.ended) tool_note(r->a, "ended: %s", r->answers.ended);
+        tool_print_summary(r->a, o, r->answers.n_prompt_ids, r->answers.n_output_ids);
         json_decref(o);
         return rc;
     }
-    (void)json_object_set_new(o, "prompts", json_integer(r->n));
-    for (int k = 0; k < 4; k++)
-        (void)json_object_set(o, list_names[k],
-                              r->n == 1 ? json_array_get(r->lists[k], 0) : r->lists[k]);
+    (void)json_object_set_new(o, "prompts", json_integer(r->n_prompts));
+    (void)json_object_set_new(o, "samples", json_integer(r->n_samples));
+    tool_answers_summarise(&r->answers, o);
     return tool_event("summary", o, 10) ? rc : TOOL_EXIT_FAILED;
 }
 
@@ -209,17 +253,17 @@ static int run_all(run *r) {
     rc = submit_all(r);
     if (rc) return rc;
     rc = step_all(r);
+    tool_progress_clear();
     if (rc != 0 && !(tool_interrupted() && rc == tool_interrupt_exit())) return rc;
     return summarise(r, rc ? rc : r->failed);
 }
 
 int tool_run(tool_args *a) {
     run r = {.a = a};
-    for (int k = 0; k < 4; k++) r.lists[k] = json_array();
     tool_interrupt_init();
     int rc = run_all(&r);
     rp_engine_close(r.e);
-    for (int k = 0; k < 4; k++) json_decref(r.lists[k]);
+    tool_answers_done(&r.answers);
     free(r.ids.v);
     tool_prompts_done(&r.file);
     free(r.id);

