@@ -12,6 +12,9 @@
 #include "compile/builtin.h"
 #include "engine/parts.h"
 
+/* Rows that the head computes at once for whoever scores; from some twenty on more are no faster. */
+#define MIN_ROWS 32u
+
 struct engine_runner {
     engine_runner_options o;
     engine_parts parts;
@@ -20,7 +23,8 @@ struct engine_runner {
     engine_step *step;
     engine_step_buffers in;
     float *hidden, *logits;
-    uint32_t max_rows, max_blocks;
+    uint32_t max_rows; /* of logits at once; a batch may ask for more, one chunk after the other */
+    uint32_t max_blocks;
     uint8_t *kv;
     size_t kv_size, in_size, hidden_size, logits_size;
     void *in_memory, *hidden_memory, *logits_memory;
@@ -138,12 +142,12 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     r->o = *o;
     r->next_crowded = 1;
     r->max_blocks = (o->max_model_len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
-    /* Scoring wants logits of every position of a step. */
-    r->max_rows = (uint32_t)o->config->max_num_batched_tokens.v;
     r->in = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
                                   .max_seqs = (uint32_t)o->config->max_num_seqs.v,
                                   .max_blocks = r->max_blocks,
-                                  .max_rows = r->max_rows};
+                                  .max_rows = (uint32_t)o->config->max_num_batched_tokens.v};
+    r->max_rows = r->in.max_seqs > MIN_ROWS ? r->in.max_seqs : MIN_ROWS;
+    if (r->max_rows > r->in.max_tokens) r->max_rows = r->in.max_tokens;
     r->parts = (engine_parts){.config = o->config,
                               .device = o->device,
                               .state = &r->state,
@@ -227,8 +231,20 @@ static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *er
     return RP_OK;
 }
 
+/* More rows than are kept at once have no graph: the head runs chunk by chunk, the first one here. */
+static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
+    rp_dispatch chunk = r->last;
+    uint32_t left = (uint32_t)r->last.num_logits - first;
+    uint32_t n = left < r->max_rows ? left : r->max_rows;
+    if (first) memmove(r->in.rows, r->in.rows + first, n * sizeof *r->in.rows);
+    chunk.head_mode = RP_CUDAGRAPH_NONE;
+    chunk.padded_logits = chunk.head_key.num_logits = (int32_t)n;
+    return engine_part_call(&r->parts.head_part, &chunk, err);
+}
+
 static rp_status run_head(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     if (d->padded_logits == 0) return RP_OK;
+    if ((uint32_t)d->padded_logits > r->max_rows) return run_chunk(r, 0, err);
     return engine_part_call(&r->parts.head_part, d, err);
 }
 
@@ -278,6 +294,17 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     return RP_OK;
 }
 
+rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out_logits,
+                             rp_error *err) {
+    if (first == 0 || first % r->max_rows || first >= (uint32_t)r->last.num_logits)
+        return rp_fail(err, RP_INTERNAL, "logit rows from %u on of %d, %u at a time", first,
+                       r->last.num_logits, r->max_rows);
+    RP_TRY(run_chunk(r, first, err));
+    RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
+    *out_logits = r->logits;
+    return RP_OK;
+}
+
 /* --- reports ----------------------------------------------------------------------------------- */
 
 const graph_state *engine_runner_state(const engine_runner *r) {
@@ -286,6 +313,10 @@ const graph_state *engine_runner_state(const engine_runner *r) {
 
 const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r) {
     return &r->dispatcher;
+}
+
+uint32_t engine_runner_max_rows(const engine_runner *r) {
+    return r->max_rows;
 }
 
 uint32_t engine_runner_max_blocks(const engine_runner *r) {
@@ -297,13 +328,14 @@ const rp_dispatch *engine_runner_last(const engine_runner *r) {
 }
 
 void engine_runner_memory(const engine_runner *r, engine_memory *out) {
-    *out = (engine_memory){.weights = engine_weights_bytes(r->o.weights),
-                           .kv = r->kv_size,
-                           .arena = plan_exec_arena_bytes(r->parts.model.x) +
-                                    plan_exec_arena_bytes(r->parts.head.x),
-                           .inputs = r->in_size + r->hidden_size + r->parts.copied_size,
-                           .logits = r->logits_size,
-                           .graphs = (size_t)r->state.graph_bytes};
+    *out = (engine_memory){
+        .weights = engine_weights_bytes(r->o.weights),
+        .kv = r->kv_size,
+        .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
+        .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
+        .inputs = r->in_size + r->hidden_size + r->parts.copied_size,
+        .logits = r->logits_size,
+        .graphs = (size_t)r->state.graph_bytes};
 }
 
 void *engine_runner_kv(engine_runner *r, size_t *out_size) {

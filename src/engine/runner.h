@@ -36,9 +36,16 @@ rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,
                                 rp_error *err) RP_MUST_USE;
 
 /* One step: dispatch, build inputs, run. *out_logits: row i belongs to the i-th logit row of the batch; valid until
- * the next step; stride n_vocab. */
+ * the next step; stride n_vocab. Of a batch that wants more than engine_runner_max_rows they are the first so many. */
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              const float **out_logits, rp_error *err) RP_MUST_USE;
+
+/* The rows from `first` on of a batch that wants more, after engine_runner_step and in ascending order, at most
+ * engine_runner_max_rows at a time, a multiple of which first is. They take the place of the rows before. */
+rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out_logits,
+                             rp_error *err) RP_MUST_USE;
+/* Rows of logits that are kept at once: one a request, and enough that scoring runs the head at its full speed. */
+uint32_t engine_runner_max_rows(const engine_runner *r);
 
 const graph_state *engine_runner_state(const engine_runner *r);
 const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);
@@ -47,7 +54,7 @@ uint32_t engine_runner_max_blocks(const engine_runner *r); /* of one sequence */
 const rp_dispatch *engine_runner_last(const engine_runner *r);
 
 typedef struct engine_memory {
-    size_t weights, kv, arena, inputs, logits, graphs;
+    size_t weights, kv, arena, consts, inputs, logits, graphs;
 } engine_memory;
 void engine_runner_memory(const engine_runner *r, engine_memory *out);
 

@@ -42,13 +42,16 @@ static rp_status run(scorer *s, rp_error *err) {
     const engine_batch *b = NULL;
     const float *logits;
     size_t stride = model_source_hparams(s->e->source)->n_vocab;
+    uint32_t rows = engine_runner_max_rows(s->e->runner);
     int32_t token = 0;
     for (;;) {
         RP_TRY(engine_sched_next(s->sched, &b, err));
         if (!b) return RP_OK;
         RP_TRY(engine_run_batch(s->e, b, &logits, err));
-        for (uint32_t i = 0; i < b->num_logits; i++)
-            RP_TRY(take_row(s, logits + i * stride, s->seen + i, err));
+        for (uint32_t i = 0; i < b->num_logits; i++) {
+            if (i && i % rows == 0) RP_TRY(engine_runner_rows(s->e->runner, i, &logits, err));
+            RP_TRY(take_row(s, logits + i % rows * stride, s->seen + i, err));
+        }
         s->seen += b->num_logits;
         engine_sched_commit(s->sched, &token, NULL);
         if (engine_sched_take_finished(s->sched)) return RP_OK;

@@ -17,9 +17,10 @@ static json_t *object_config(const rp_engine *e) {
 static json_t *object_memory(const rp_engine *e) {
     engine_memory m;
     engine_runner_memory(e->runner, &m);
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m.weights, "kv",
-                     (json_int_t)m.kv, "arena", (json_int_t)m.arena, "inputs", (json_int_t)m.inputs,
-                     "logits", (json_int_t)m.logits, "graphs", (json_int_t)m.graphs);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m.weights, "kv",
+                     (json_int_t)m.kv, "arena", (json_int_t)m.arena, "constants",
+                     (json_int_t)m.consts, "inputs", (json_int_t)m.inputs, "logits",
+                     (json_int_t)m.logits, "graphs", (json_int_t)m.graphs);
 }
 
 static void add_skip(json_t *a, const char *what, const char *reason, uint64_t count) {

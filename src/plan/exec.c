@@ -214,6 +214,10 @@ size_t plan_exec_arena_bytes(const plan_exec *x) {
     return (size_t)x->p->arena_size;
 }
 
+size_t plan_exec_const_bytes(const plan_exec *x) {
+    return x->consts_size;
+}
+
 void plan_exec_poison(plan_exec *x) {
     if (x->arena) memset(x->arena, 0xff, (size_t)x->p->arena_size);
 }

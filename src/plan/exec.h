@@ -61,6 +61,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols,
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack);
 
 size_t plan_exec_arena_bytes(const plan_exec *x);
+size_t plan_exec_const_bytes(const plan_exec *x); /* records, in device memory */
 /* Fills every arena byte that is not alive with a NaN pattern (poison law); for tests. */
 void plan_exec_poison(plan_exec *x);
 

@@ -136,7 +136,7 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
     engine_sched *sched = NULL;
     engine_request *r = NULL;
     base_hash128 *rows = calloc(n + 1u, sizeof *rows);
-    uint32_t seen = 0;
+    uint32_t seen = 0, most = engine_runner_max_rows(e->runner);
     CHECK_OK(engine_sched_new(&so, e->kv, &sched, &err), &err);
     CHECK_OK(engine_request_new(&ro, &r, &err), &err);
     CHECK_OK(engine_sched_add(sched, r, &err), &err);
@@ -148,8 +148,10 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
         assert_non_null(b);
         assert_true(b->num_logits <= step && seen + b->num_logits <= n);
         CHECK_OK(engine_run_batch(e, b, &logits, &err), &err);
-        for (uint32_t i = 0; i < b->num_logits; i++)
-            rows[seen++] = base_hash(logits + i * vocab, vocab * sizeof *logits);
+        for (uint32_t i = 0; i < b->num_logits; i++) {
+            if (i && i % most == 0) CHECK_OK(engine_runner_rows(e->runner, i, &logits, &err), &err);
+            rows[seen++] = base_hash(logits + i % most * vocab, vocab * sizeof *logits);
+        }
         engine_sched_commit(sched, &token, NULL);
     }
     assert_int_equal(seen, n);
