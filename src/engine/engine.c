@@ -229,6 +229,9 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     engine_sched_options s = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
                               .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
                               .max_model_len = e->max_model_len,
+                              .prefill_chunk = c->long_prefill_token_threshold.set
+                                                   ? (uint32_t)c->long_prefill_token_threshold.v
+                                                   : ENGINE_CHUNK_SHARED,
                               .vocab_size = model_source_hparams(e->source)->n_vocab};
     RP_TRY(engine_sched_new(&s, e->kv, &e->sched, err));
     RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));

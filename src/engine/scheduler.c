@@ -3,7 +3,8 @@
  * Invariants: `running` is in order of arrival and every running request is older than every waiting
  * one, so the oldest is never preempted and always proceeds; a prompt's blocks are reserved when it
  * is admitted, so only decoding can run out; a preempted request loses its blocks and computes its
- * prompt and output again. A request is in exactly one of waiting, running, finished. */
+ * prompt and output again. Admission does not wait for a share of the step: who gets none this time stands in line
+ * with no more than its blocks, and lets shorter ones behind it pass. A request is in exactly one of waiting, running, finished. */
 #include "engine/scheduler.h"
 
 #include <assert.h>
@@ -16,12 +17,25 @@ typedef struct request_list {
     uint32_t n;
 } request_list;
 
+/* A prompt and how many tokens of it this step takes. */
+typedef struct share {
+    engine_request *r;
+    uint32_t n;
+    bool dealt;
+} share;
+
+/* What of a step is not given away yet. */
+typedef struct purse {
+    uint32_t tokens, rows;
+} purse;
+
 struct engine_sched {
     engine_sched_options o;
     engine_kv *kv;
     request_list waiting, finished;
     engine_request **running;
     uint32_t n_running;
+    share *shares; /* of a step, in order of arrival */
     engine_batch batch;
     bool in_flight;
     uint64_t arrivals;
@@ -89,7 +103,8 @@ rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_
     s->o.max_logits = rows;
     s->running = base_alloc_array(o->max_num_seqs, sizeof *s->running);
     s->batch.entry = base_alloc_array(o->max_num_seqs, sizeof *s->batch.entry);
-    if (!s->running || !s->batch.entry) {
+    s->shares = base_alloc_array(o->max_num_seqs, sizeof *s->shares);
+    if (!s->running || !s->batch.entry || !s->shares) {
         engine_sched_free(s);
         return rp_fail(err, RP_NOMEM, "scheduler of %u sequences", o->max_num_seqs);
     }
@@ -120,6 +135,7 @@ void engine_sched_free(engine_sched *s) {
     while (s->waiting.head) finish(s, pop_front(&s->waiting), ENGINE_FINISH_ABORT);
     base_free(s->running);
     base_free(s->batch.entry);
+    base_free(s->shares);
     base_free(s);
 }
 
@@ -221,40 +237,61 @@ static bool schedule_decodes(engine_sched *s) {
     return preempted;
 }
 
-/* Tokens of r's prompt that this step takes. */
-static uint32_t chunk_of(const engine_sched *s, const engine_request *r) {
-    uint32_t n = remaining(r);
-    uint32_t budget = s->o.max_num_batched_tokens - s->batch.num_tokens;
-    uint32_t rows = s->o.max_logits - s->batch.num_logits;
+/* Up to `most` further tokens for p, as far as tokens and logit rows last. */
+static void give(share *p, uint32_t most, purse *left) {
+    uint32_t want = remaining(p->r) - p->n, n = want < most ? want : most;
 
-    if (n > budget) n = budget;
-    if (s->o.prefill_chunk && n > s->o.prefill_chunk) n = s->o.prefill_chunk;
-    if (r->all_logits) {
-        if (n > rows) n = rows;
-    } else if (rows == 0 && n == remaining(r)) {
-        n--;
+    if (n > left->tokens) n = left->tokens;
+    if (p->r->all_logits) {
+        if (n > left->rows) n = left->rows;
+        left->rows -= n;
+    } else if (n > 0 && n == want) { /* its last token is sampled from */
+        if (left->rows == 0)
+            n--;
+        else
+            left->rows--;
     }
-    return n;
+    p->n += n;
+    p->dealt = true;
+    left->tokens -= n;
+}
+
+/* The one with the fewest tokens left that has had no turn, the older of two; NULL when all have. */
+static share *least_left(share *v, uint32_t n) {
+    share *best = NULL;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (!v[i].dealt && (!best || remaining(v[i].r) < remaining(best->r))) best = &v[i];
+    return best;
 }
 
 static void schedule_prefills(engine_sched *s) {
-    for (uint32_t i = 0; i < s->n_running; i++) {
-        engine_request *r = s->running[i];
-        uint32_t n = is_decode(r) ? 0 : chunk_of(s, r);
+    purse left = {s->o.max_num_batched_tokens - s->batch.num_tokens,
+                  s->o.max_logits - s->batch.num_logits};
+    bool shared = s->o.prefill_chunk == ENGINE_CHUNK_SHARED;
+    uint32_t n = 0, most = shared ? left.tokens - left.tokens / 2 : s->o.prefill_chunk;
 
-        if (n > 0) add_entry(s, r, n);
+    if (most == 0) most = left.tokens;
+    for (uint32_t i = 0; i < s->n_running; i++)
+        if (!is_decode(s->running[i])) s->shares[n++] = (share){.r = s->running[i]};
+    if (n > 0) give(&s->shares[0], most, &left);
+    for (share *p; left.tokens > 0 && (p = least_left(s->shares, n));) give(p, most, &left);
+    for (uint32_t i = 0; i < n; i++) {
+        if (shared) give(&s->shares[i], left.tokens, &left);
+        if (s->shares[i].n > 0) add_entry(s, s->shares[i].r, s->shares[i].n);
     }
 }
 
 /* Admits from the front of the queue while there is room; a block a running request is held back,
  * or the newcomer would be preempted within a few steps. */
 static void admit(engine_sched *s) {
-    while (s->waiting.head && s->n_running < s->o.max_num_seqs) {
+    while (s->waiting.head && s->n_running < s->o.max_num_seqs &&
+           s->batch.num_tokens < s->o.max_num_batched_tokens) {
         engine_request *r = s->waiting.head;
         uint32_t need = engine_kv_blocks_for(s->kv, engine_request_len(r) + (r->max_output > 0));
 
         if (need + s->n_running > engine_kv_n_free(s->kv) && s->n_running > 0) break;
-        if (chunk_of(s, r) == 0 || !engine_kv_open(s->kv, &r->seq)) break;
+        if (!engine_kv_open(s->kv, &r->seq)) break;
         if (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
             engine_kv_close(s->kv, r->seq);
             break;
@@ -262,7 +299,6 @@ static void admit(engine_sched *s) {
         (void)pop_front(&s->waiting);
         r->state = ENGINE_RUNNING;
         s->running[s->n_running++] = r;
-        add_entry(s, r, chunk_of(s, r));
     }
 }
 
@@ -276,14 +312,10 @@ rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error 
 
     drop_aborted(s);
     s->batch = (engine_batch){.entry = entry};
-    if (!schedule_decodes(s)) {
-        schedule_prefills(s);
-        admit(s);
-    } else {
-        schedule_prefills(s);
-    }
-    /* Only when every running request was preempted: start again with an empty cache. */
-    if (s->batch.n == 0 && s->n_running == 0) admit(s);
+    bool preempted = schedule_decodes(s);
+    /* Whoever lost its blocks comes back in a later step, but for the last one: the cache is empty then. */
+    if (!preempted || s->n_running == 0) admit(s);
+    schedule_prefills(s);
     s->in_flight = s->batch.n > 0;
     if (s->n_running > s->stats.most_running) s->stats.most_running = s->n_running;
     if (s->batch.n == 0 && !engine_sched_idle(s))

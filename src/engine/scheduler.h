@@ -1,5 +1,9 @@
 /* Continuous batching: which tokens of which requests run in the next step.
  *
+ * Every decode first. Of what is left half belongs to the oldest prompt and the other half goes to whoever has the least
+ * left, so a short prompt is not kept by long ones and a long one is not kept by any number of short ones: the oldest gets
+ * its half in every step until it is done, and then another is the oldest.
+ *
  * One thread at a time: next, run the step, commit, next, ... Nothing allocates between
  * engine_sched_add and the end of the request. */
 #ifndef ENGINE_SCHEDULER_H
@@ -9,13 +13,17 @@
 #include "engine/request.h"
 #include "graph/dispatcher.h"
 
+#define ENGINE_CHUNK_SHARED UINT32_MAX
+
 typedef struct engine_sched_options {
     uint32_t max_num_seqs;
     uint32_t max_num_batched_tokens; /* at least max_num_seqs */
     uint32_t max_model_len;
-    uint32_t prefill_chunk; /* most prompt tokens of one request in one step; 0: no other limit */
-    uint32_t max_logits;    /* logit rows of one step; 0: max_num_batched_tokens */
-    uint32_t vocab_size;    /* prompt ids are checked against it; 0: not */
+    /* Most prompt tokens of one request in one step; 0: no limit, so that the oldest takes all it can;
+     * ENGINE_CHUNK_SHARED: half of the step, and what others leave. */
+    uint32_t prefill_chunk;
+    uint32_t max_logits; /* logit rows of one step; 0: max_num_batched_tokens */
+    uint32_t vocab_size; /* prompt ids are checked against it; 0: not */
 } engine_sched_options;
 
 /* What one request does in a step: positions start .. start + n_tokens - 1. */

@@ -104,6 +104,28 @@ static rp_engine *open_uncaptured(const char *mode) {
     return e;
 }
 
+/* ---- law 3: how prompts are cut into steps changes no token, and nothing that is compiled ---------------- */
+
+static void chunks_change_no_token(void **state) {
+    static const char *const chunks[] = {
+        "long_prefill_token_threshold=0", "long_prefill_token_threshold=1",
+        "long_prefill_token_threshold=7", "long_prefill_token_threshold=1000"};
+    static served want, got;
+    (void)state;
+    rp_engine *e = open_mode(modes[3]);
+    serve(e, &want, NULL, NULL);
+    rp_engine_close(e);
+    for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+        e = engine_must(MODEL, (const char *[]){SMALL, modes[3], chunks[i], NULL});
+        assert_int_equal(engine_count(e, "traces"), 0);
+        assert_int_equal(engine_count(e, "compiles"), 0);
+        serve(e, &got, NULL, NULL);
+        assert_memory_equal(got.out, want.out, sizeof got.out);
+        if (i == 1) assert_true(got.n_steps > want.n_steps);
+        rp_engine_close(e);
+    }
+}
+
 /* ---- law 4: the key of a replay is the key of its capture --------------------------------------------- */
 
 static char *captured[4096]; /* labels "name key" of one mode */
@@ -478,6 +500,7 @@ int main(void) {
     size_t live = base_live();
     if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_change_no_token),
         cmocka_unit_test(replay_key_is_capture_key),
         cmocka_unit_test(stray_addresses_fail_the_capture),
         cmocka_unit_test(poison_changes_no_bit),

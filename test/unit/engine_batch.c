@@ -287,7 +287,7 @@ static void text_depends_on_the_request_alone(void **state) {
         uint32_t seqs = 1 + rnd(SEQS);
         setup s = {.mode = modes[round % 5],
                    .n_blocks = 4 + rnd(rnd(2) ? 6 : 40),
-                   .chunk = rnd(2) ? 0 : 1 + rnd(9),
+                   .chunk = rnd(2) ? ENGINE_CHUNK_SHARED : rnd(10),
                    .max_tokens = seqs + rnd(TOKENS - seqs + 1),
                    .max_seqs = seqs,
                    .max_logits = rnd(3) ? 0 : seqs};
@@ -416,6 +416,134 @@ static void decodes_come_first_and_prompts_are_cut(void **state) {
     }
     assert_int_equal(engine_kv_n_free(w.kv), engine_kv_n_usable(w.kv));
     world_close(&w);
+}
+
+/* ---- who waits for whom ---- */
+
+enum { QUEUE_STEP = 32, QUEUE_SEQS = 8 };
+
+typedef struct queue {
+    engine_kv *kv;
+    engine_sched *s;
+    uint64_t n_added;
+} queue;
+
+static void queue_open(queue *q, uint32_t chunk) {
+    rp_error err = {0};
+    engine_kv_options ko = {.n_blocks = 2048, .max_seqs = QUEUE_SEQS, .max_blocks = 256};
+    engine_sched_options so = {.max_num_seqs = QUEUE_SEQS,
+                               .max_num_batched_tokens = QUEUE_STEP,
+                               .max_model_len = 4096,
+                               .prefill_chunk = chunk};
+    *q = (queue){0};
+    CHECK_OK(engine_kv_new(&ko, &q->kv, &err), &err);
+    CHECK_OK(engine_sched_new(&so, q->kv, &q->s, &err), &err);
+}
+
+static engine_request *queue_add(queue *q, uint32_t n_prompt, uint32_t max_tokens) {
+    static int32_t prompt[4000];
+    rp_error err = {0};
+    engine_request *r = NULL;
+    engine_request_options o = {.id = q->n_added++,
+                                .prompt = prompt,
+                                .n_prompt = n_prompt,
+                                .max_tokens = max_tokens,
+                                .sampling = ENGINE_SAMPLING_GREEDY};
+    CHECK_OK(engine_request_new(&o, &r, &err), &err);
+    CHECK_OK(engine_sched_add(q->s, r, &err), &err);
+    return r;
+}
+
+/* Every step is full while there is enough to do. */
+static void queue_step(queue *q) {
+    static const int32_t tokens[QUEUE_SEQS];
+    rp_error err = {0};
+    const engine_batch *b = NULL;
+    CHECK_OK(engine_sched_next(q->s, &b, &err), &err);
+    assert_non_null(b);
+    assert_true(b->num_tokens <= QUEUE_STEP);
+    engine_sched_commit(q->s, tokens, NULL);
+}
+
+static uint32_t steps_until(queue *q, const engine_request *r) {
+    uint32_t n = 0;
+    while (r->state != ENGINE_FINISHED) {
+        queue_step(q);
+        n++;
+    }
+    return n;
+}
+
+static void queue_close(queue *q) {
+    engine_request *r;
+    while (!engine_sched_idle(q->s)) queue_step(q);
+    while ((r = engine_sched_take_finished(q->s))) engine_request_free(r);
+    engine_sched_free(q->s);
+    engine_kv_free(q->kv);
+    assert_int_equal(base_live(), 0);
+}
+
+/* However many long prompts came before, and nothing of a step is left unused for it. */
+static void a_short_prompt_does_not_wait_for_long_ones(void **state) {
+    (void)state;
+    for (int n_long = 1; n_long < 5; n_long++) {
+        queue q;
+        engine_request *first = NULL;
+        queue_open(&q, ENGINE_CHUNK_SHARED);
+        for (int i = 0; i < n_long; i++) {
+            engine_request *r = queue_add(&q, 3200, 1);
+            if (i == 0) first = r;
+        }
+        assert_int_equal(steps_until(&q, queue_add(&q, 3, 1)), 1);
+        /* later, too, and two at a time */
+        for (int i = 0; i < 10; i++) queue_step(&q);
+        (void)queue_add(&q, 7, 1);
+        assert_int_equal(steps_until(&q, queue_add(&q, 3, 1)), 1);
+        uint32_t had = first->n_computed, steps = steps_until(&q, first);
+        /* alone it had all but what those took, beside others half */
+        assert_int_equal(had, n_long == 1 ? 12 * QUEUE_STEP - 13 : 12 * QUEUE_STEP / 2);
+        assert_int_equal(steps, (3200 - had + (n_long == 1 ? 31 : 15)) / (n_long == 1 ? 32 : 16));
+        queue_close(&q);
+    }
+    /* no limit: first come, first served */
+    queue q;
+    queue_open(&q, 0);
+    (void)queue_add(&q, 3200, 1);
+    assert_int_equal(steps_until(&q, queue_add(&q, 3, 1)), 101);
+    queue_close(&q);
+    queue_open(&q, 20); /* never more than 20 of one, though the step has room */
+    engine_request *r = queue_add(&q, 3200, 1);
+    assert_int_equal(steps_until(&q, queue_add(&q, 3, 1)), 1);
+    assert_int_equal(steps_until(&q, r), 159);
+    queue_close(&q);
+}
+
+/* Nor do long ones wait for short ones that never stop coming: the oldest gets its half in every step. */
+static void a_long_prompt_is_not_starved(void **state) {
+    (void)state;
+    queue q;
+    queue_open(&q, ENGINE_CHUNK_SHARED);
+    (void)queue_add(&q, 40, 1);
+    engine_request *a = queue_add(&q, 1600, 4), *b = queue_add(&q, 1600, 4), *done;
+    uint32_t steps = 0, worst = 0;
+    uint64_t born[2000];
+    for (; b->state != ENGINE_FINISHED; steps++) {
+        uint32_t had = a->n_computed;
+        born[q.n_added] = steps;
+        (void)queue_add(&q, 9, 2);
+        queue_step(&q);
+        if (steps > 1 && a->n_output == 0) assert_true(a->n_computed >= had + 14);
+        while ((done = engine_sched_take_finished(q.s)) && done != b) {
+            if (done->n_prompt == 9 && steps + 1 - born[done->id] > worst)
+                worst = steps + 1 - (uint32_t)born[done->id];
+            engine_request_free(done);
+        }
+        assert_true(steps < 400);
+    }
+    engine_request_free(b);
+    assert_in_range(steps, 100, 240);
+    assert_in_range(worst, 2, 3); /* one step for the prompt, one for the second token */
+    queue_close(&q);
 }
 
 /* A newcomer that would be preempted soon waits; the one that runs is not disturbed. */
@@ -630,6 +758,8 @@ int main(void) {
         cmocka_unit_test(text_depends_on_the_request_alone),
         cmocka_unit_test(what_can_never_fit_is_refused_with_numbers),
         cmocka_unit_test(decodes_come_first_and_prompts_are_cut),
+        cmocka_unit_test(a_short_prompt_does_not_wait_for_long_ones),
+        cmocka_unit_test(a_long_prompt_is_not_starved),
         cmocka_unit_test(prompts_wait_for_blocks),
         cmocka_unit_test(hooks_and_aborts_end_requests),
         cmocka_unit_test(all_logits_asks_for_each_position_once),
