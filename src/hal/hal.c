@@ -100,6 +100,7 @@ hal_launch *hal_list_copy(void *dst, const hal_launch *list, uint32_t n) {
     char *at = (char *)(copy + n); /* arrays of 8-byte things behind the records */
     for (uint32_t i = 0; i < n; i++) {
         copy[i] = list[i];
+        copy[i].arg_size = NULL;
         size_t args = list[i].n_arg * sizeof(void *), dims = list[i].n_dim * sizeof(long long);
         if (args) copy[i].arg = memcpy(at, list[i].arg, args);
         at += args;

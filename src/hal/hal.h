@@ -34,6 +34,8 @@ typedef struct hal_launch {
     hal_host_call call; /* HAL_HOST_CALL */
     void *user;
     void *const *arg;
+    /* (optional) Bytes that the launch may touch from each arg on, for the audit; a graph keeps no copy. */
+    const size_t *arg_size;
     const long long *dim;
     long long items; /* work items */
     long long grain; /* smallest share worth giving to a thread, >= 1 */
@@ -113,7 +115,8 @@ const hal_counters *hal_device_counters(const hal_device *d);
 rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what,
                         rp_error *err) RP_MUST_USE;
 void hal_range_remove(hal_device *d, const void *p);
-/* RP_INTERNAL naming launch and argument when an arg pointer lies in no registered range. */
+/* RP_INTERNAL naming launch and argument when the bytes of an arg (its first one, where arg_size is not given) do not
+ * lie in one registered range. */
 rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
 
 /* The log: last events (8192 at most) as text lines, oldest first: "graph_launch decode_b1",

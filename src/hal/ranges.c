@@ -128,17 +128,26 @@ void hal_memory_release(hal_device *d, void *p, size_t size) {
     base_free(p);
 }
 
-static bool contains(const hal_ranges *r, const void *p) {
+/* The range that p lies in, or NULL. */
+static const range *range_of(const hal_ranges *r, const void *p) {
     size_t i = upper(r, (uintptr_t)p);
-    return i > 0 && r->v[i - 1].end > (uintptr_t)p;
+    return i > 0 && r->v[i - 1].end > (uintptr_t)p ? &r->v[i - 1] : NULL;
 }
 
 static rp_status audit_one(const hal_ranges *r, const hal_launch *l, uint32_t idx, rp_error *err) {
-    for (uint32_t a = 0; a < l->n_arg; a++)
-        if (!contains(r, l->arg[a]))
+    for (uint32_t a = 0; a < l->n_arg; a++) {
+        const range *in = range_of(r, l->arg[a]);
+        if (!in)
             return rp_fail(err, RP_INTERNAL,
                            "launch %u (%s): argument %u (%p) lies in no registered range", idx,
                            l->name ? l->name : "?", a, l->arg[a]);
+        size_t left = in->end - (uintptr_t)l->arg[a], size = l->arg_size ? l->arg_size[a] : 1;
+        if (size > left)
+            return rp_fail(err, RP_INTERNAL,
+                           "launch %u (%s): argument %u (%p) has %zu bytes, %zu beyond the end of "
+                           "the registered range %s",
+                           idx, l->name ? l->name : "?", a, l->arg[a], size, size - left, in->what);
+    }
     return RP_OK;
 }
 

@@ -264,6 +264,7 @@ void plan_bound_free(plan_bound *b) {
     if (!o) return;
     base_free(o->pub.launches);
     base_free(o->pub.args);
+    base_free(o->pub.arg_sizes);
     base_free(o->pub.dims);
     base_free(o->dim_at);
     base_free(o);
@@ -272,16 +273,19 @@ void plan_bound_free(plan_bound *b) {
 /* Everything that does not change with the sizes. */
 static void fill_constant(const plan_exec *x, bound *b) {
     void **args = b->pub.args;
+    size_t *sizes = b->pub.arg_sizes;
     for (uint32_t i = 0; i < b->range.n; i++) {
         const plan_launch *l = &x->p->launches[b->range.first + i];
         hal_launch *h = &b->pub.launches[i];
         *h = (hal_launch){.kind = HAL_KERNEL,
                           .name = l->name,
                           .arg = args,
+                          .arg_size = sizes,
                           .n_arg = l->n_args,
                           .grain = l->grain,
                           .attention = l->attention};
         args += l->n_args;
+        sizes += l->n_args;
         if (l->custom) {
             h->kind = HAL_HOST_CALL;
             h->call = call_custom;
@@ -314,8 +318,9 @@ rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pi
     b->pub.n = b->range.n;
     b->pub.launches = base_alloc_array(b->range.n + 1u, sizeof *b->pub.launches);
     b->pub.args = base_alloc_array(b->range.n_args + 1u, sizeof *b->pub.args);
+    b->pub.arg_sizes = base_alloc_array(b->range.n_args + 1u, sizeof *b->pub.arg_sizes);
     b->pub.dims = base_alloc_array(n_dims, sizeof *b->pub.dims);
-    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.dims) {
+    if (!b->dim_at || !b->pub.launches || !b->pub.args || !b->pub.arg_sizes || !b->pub.dims) {
         st = rp_fail(err, RP_NOMEM, "list of %u launches", b->range.n);
         goto out;
     }
@@ -335,6 +340,21 @@ static void *resolve(const plan_exec *x, const plan_arg *a) {
     case PLAN_ARENA: return x->arena + x->p->values[a->idx].offset;
     default: return x->leaves[a->seg][a->idx];
     }
+}
+
+/* Bytes of what an argument points to. */
+static size_t bytes_of(const plan *p, const plan_arg *a, const int64_t *symbols) {
+    switch (a->seg) {
+    case PLAN_INPUT: return (size_t)plan_size_eval(&p->inputs[a->idx].bytes, symbols);
+    case PLAN_OUTPUT: return (size_t)plan_size_eval(&p->outputs[a->idx].bytes, symbols);
+    case PLAN_PARAM: return (size_t)plan_size_eval(&p->params[a->idx].bytes, symbols);
+    case PLAN_STATE: return (size_t)plan_size_eval(&p->states[a->idx].bytes, symbols);
+    case PLAN_PACK: return (size_t)p->packs[a->idx].size;
+    case PLAN_CONST: return p->consts[a->idx].size;
+    case PLAN_ARENA: return (size_t)plan_size_eval(&p->values[a->idx].bytes, symbols);
+    case PLAN_SEG_COUNT_: break;
+    }
+    return 0;
 }
 
 static rp_status check_symbols(const plan *p, const int64_t *symbols, rp_error *err) {
@@ -362,6 +382,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
     bound *b = (bound *)pub;
     const plan *p = x->p;
     void **args = pub->args;
+    size_t *sizes = pub->arg_sizes;
     RP_TRY(check_symbols(p, symbols, err));
     for (uint32_t i = 0; i < p->n_symbols; i++) pub->dims[i] = symbols[i];
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
@@ -386,6 +407,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
                 return rp_fail(err, RP_INVALID, "plan %s: %s is not set", p->name,
                                leaf_name(p, &l->args[a]));
             args++;
+            *sizes++ = bytes_of(p, &l->args[a], symbols);
         }
     }
     return RP_OK;

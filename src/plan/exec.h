@@ -45,6 +45,7 @@ typedef struct plan_bound {
     size_t scratch;
     /* private storage */
     void **args;
+    size_t *arg_sizes;
     long long *dims;
 } plan_bound;
 

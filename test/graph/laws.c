@@ -213,6 +213,34 @@ static void check_stray(rp_engine *e, const void *range, const char *what) {
     rp_engine_close(e);
 }
 
+/* One range becomes two: what begins in the first and ends in the second is no less stray. */
+static void check_split(rp_engine *e, const uint8_t *range, size_t size, size_t at) {
+    rp_error err = {0};
+    graph_capture_report report;
+    hal_range_remove(e->device, range);
+    CHECK_OK(hal_range_add(e->device, range, at, "first part", &err), &err);
+    CHECK_OK(hal_range_add(e->device, range + at, size - at, "second part", &err), &err);
+    rp_status st = engine_runner_capture(e->runner, &report, &err);
+    if (st != RP_INTERNAL || !strstr(err.text, "beyond the end of the registered range first part"))
+        fail_msg("cut at %zu of %zu and capture gave %s: %s", at, size, rp_status_name(st),
+                 err.text);
+    rp_engine_close(e);
+}
+
+static void whole_arguments_are_audited(void **state) {
+    (void)state;
+    for (size_t i = 0; i + 1 < N_MODES; i++) {
+        size_t size;
+        rp_engine *e = open_uncaptured(modes[i]);
+        const uint8_t *kv = engine_runner_kv(e->runner, &size);
+        check_split(e, kv, size, size - 1);
+        e = open_uncaptured(modes[i]);
+        const plan_pack *k = &e->plans.model->packs[0];
+        check_split(e, engine_weights_model(e->weights), engine_weights_bytes(e->weights),
+                    (size_t)(k->offset + k->size - 1));
+    }
+}
+
 static void stray_addresses_fail_the_capture(void **state) {
     (void)state;
     for (size_t i = 0; i + 1 < N_MODES; i++) { /* NONE captures nothing */
@@ -503,6 +531,7 @@ int main(void) {
         cmocka_unit_test(chunks_change_no_token),
         cmocka_unit_test(replay_key_is_capture_key),
         cmocka_unit_test(stray_addresses_fail_the_capture),
+        cmocka_unit_test(whole_arguments_are_audited),
         cmocka_unit_test(poison_changes_no_bit),
         cmocka_unit_test(capture_changes_no_kv_byte),
         cmocka_unit_test(late_captures_are_seen_by_nobody),

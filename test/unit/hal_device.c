@@ -130,6 +130,18 @@ static void audit_names_launch_and_argument(void **state) {
     assert_non_null(strstr(err.text, "launch 1 (second): argument 1"));
     assert_int_equal(hal_range_add(d, mapped, sizeof mapped, "weights", NULL), RP_OK);
     assert_int_equal(hal_audit(d, l, 2, NULL), RP_OK);
+    /* with sizes all of the bytes count, and two ranges side by side are not one */
+    const size_t whole[] = {64, sizeof mapped - 5}, more[] = {64, sizeof mapped - 4},
+                 none[] = {0, 0};
+    l[1].arg_size = whole;
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_OK);
+    l[1].arg_size = more;
+    err = (rp_error){0};
+    assert_int_equal(hal_audit(d, l, 2, &err), RP_INTERNAL);
+    assert_non_null(
+        strstr(err.text, "has 124 bytes, 1 beyond the end of the registered range weights"));
+    l[1].arg_size = none;
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_OK);
     bad[1] = mapped + sizeof mapped; /* one beyond the end */
     assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
     bad[1] = foreign;
