@@ -57,8 +57,17 @@ static rp_status ints_copy(const config_ints *from, config_ints *out, rp_error *
 }
 
 /* Sizes that were given for graphs that there will not be. */
+/* The settings that shape a default ladder, where there is none. */
+static rp_status note_ladder(rp_compilation_config *cfg, const char *reason, rp_error *err) {
+    if (TYPED(cfg, cuda_graph_sizes) && cfg->cuda_graph_sizes.n)
+        RP_TRY(config_overrule(cfg, true, reason, err, "cuda_graph_sizes"));
+    if (TYPED(cfg, performance_mode) && cfg->performance_mode == CONFIG_PERF_INTERACTIVITY)
+        RP_TRY(config_overrule(cfg, true, reason, err, "performance_mode=interactivity"));
+    return RP_OK;
+}
+
 static rp_status note_unused_sizes(rp_compilation_config *cfg, rp_error *err) {
-    if (cfg->cudagraph_mode.v != RP_CUDAGRAPH_NONE || cfg->enforce_eager) return RP_OK;
+    if (cfg->enforce_eager) return RP_OK; /* has named what it overrides */
     if (TYPED(cfg, cudagraph_capture_sizes) &&
         (cfg->cudagraph_capture_sizes.n || cfg->cudagraph_capture_sizes.word))
         RP_TRY(
@@ -67,6 +76,28 @@ static rp_status note_unused_sizes(rp_compilation_config *cfg, rp_error *err) {
         RP_TRY(config_overrule(cfg, true, "cudagraph_mode is NONE", err,
                                "max_cudagraph_capture_size=%lld",
                                (long long)cfg->max_cudagraph_capture_size.v));
+    return note_ladder(cfg, "cudagraph_mode is NONE", err);
+}
+
+/* What the lists and limits of the user leave of his other settings about sizes. */
+static rp_status note_outranked(rp_compilation_config *cfg, rp_error *err) {
+    const config_oint *max = &cfg->max_cudagraph_capture_size;
+    const config_ints *own = &cfg->cuda_graph_sizes;
+    int64_t limit = cfg->max_num_batched_tokens.v;
+    if (cfg->cudagraph_mode.v == RP_CUDAGRAPH_NONE) return note_unused_sizes(cfg, err);
+    if (cfg->cudagraph_capture_sizes.set && !cfg->cudagraph_capture_sizes.word)
+        return note_ladder(cfg, "cudagraph_capture_sizes is the whole list", err);
+    if (max->set && max->v > limit)
+        RP_TRY(config_overrule(cfg, true, "a step holds no more than max_num_batched_tokens", err,
+                               "max_cudagraph_capture_size=%lld becomes %lld", (long long)max->v,
+                               (long long)limit));
+    if (TYPED(cfg, cuda_graph_sizes) && max->set)
+        return config_overrule(cfg, true, "max_cudagraph_capture_size makes the ladder", err,
+                               "cuda_graph_sizes");
+    if (TYPED(cfg, cuda_graph_sizes) && own->n == 1 && own->v[0] > limit)
+        return config_overrule(cfg, true, "a step holds no more than max_num_batched_tokens", err,
+                               "cuda_graph_sizes=[%lld] becomes [%lld]", (long long)own->v[0],
+                               (long long)limit);
     return RP_OK;
 }
 
@@ -77,7 +108,7 @@ static rp_status resolve_ladder(rp_compilation_config *cfg, rp_error *err) {
     config_ladder ladder = {0};
     config_ints all = {.set = true};
     int64_t query_len = 1 + cfg->num_speculative_tokens;
-    RP_TRY(note_unused_sizes(cfg, err));
+    RP_TRY(note_outranked(cfg, err));
     if (!cfg->cuda_graph_sizes.n)
         RP_TRY(config_value_reset(&config_table[CONFIG_ID_cuda_graph_sizes], &cfg->cuda_graph_sizes,
                                   err));

@@ -40,6 +40,16 @@ static json_t *array_skips(const rp_engine *e) {
     for (uint32_t i = 0; i < s->n_skips; i++)
         add_skip(a, s->skips[i].what, s->skips[i].reason, s->skips[i].count);
     add_skip(a, "skips of other kinds", "the list of kinds is full", s->lost_skips);
+    if (e->sched) {
+        engine_sched_stats st;
+        engine_sched_get_stats(e->sched, &st);
+        add_skip(a, "requests put back",
+                 "the KV cache was full: what they had is computed again; lower max_num_seqs or "
+                 "max_tokens",
+                 st.preemptions);
+    }
+    add_skip(a, "requests that ended with an error", "their logits were not numbers",
+             e->garbage_rows);
     add_skip(a, "bytes of prompts", "the vocabulary has no token for them", e->dropped_bytes);
     return a;
 }

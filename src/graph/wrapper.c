@@ -321,6 +321,10 @@ rp_status graph_wrapper_call(graph_wrapper *w, const rp_dispatch *d, const graph
     e = find(w, key);
     if (!e) {
         if (!graph_state_may_capture(w->state)) return missing(w, key, in, n_in, err);
+        if (w->num_warmups)
+            base_log_ch(RP_LOG_CH_CUDAGRAPHS, false,
+                        "capturing %s inside a step, without warm-up: its inputs are live",
+                        w->name);
         RP_TRY(capture(w, key, in, n_in, err));
         e = find(w, key);
     }

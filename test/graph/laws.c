@@ -501,6 +501,68 @@ static void every_eager_step_has_a_reason(void **state) {
     rp_engine_close(e);
 }
 
+static json_t *find_skip(rp_engine *e, const char *what, json_t **root) {
+    rp_error err = {0};
+    char *text = NULL;
+    size_t i;
+    json_t *skip;
+    CHECK_OK(rp_engine_summary(e, &text, &err), &err);
+    *root = json_loads(text, 0, NULL);
+    rp_engine_text_free(text);
+    json_array_foreach(json_object_get(*root, "skips"), i, skip) {
+        if (strcmp(json_string_value(json_object_get(skip, "what")), what) == 0) return skip;
+    }
+    return NULL;
+}
+
+/* A request that loses its blocks computes everything again: that has a reason, too. */
+static void requests_put_back_are_counted(void **state) {
+    enum { N = 3, OUT = 45 };
+    static const int32_t prompt[] = {3, 1, 4, 1, 5};
+    int32_t want[OUT];
+    rp_error err = {0};
+    rp_result res;
+    json_t *root;
+    uint32_t seq[4];
+    uint64_t id[N];
+    bool more = true;
+    (void)state;
+    rp_engine *e = engine_must(MODEL, (const char *[]){"level=0", "max_num_seqs=8",
+                                                       "max_num_batched_tokens=32",
+                                                       "max_model_len=4096", NULL});
+    assert_int_equal(engine_greedy(e, prompt, 5, OUT, want), OUT);
+    assert_null(find_skip(e, "requests put back", &root));
+    json_decref(root);
+    for (int i = 0; i < 4;
+         i++) { /* somebody holds all of the cache but eight blocks; twelve are wanted */
+        assert_true(engine_kv_open(e->kv, &seq[i]));
+        assert_true(engine_kv_reserve(e->kv, seq[i], 4096));
+    }
+    assert_int_equal(engine_kv_n_free(e->kv), 8);
+    for (int i = 0; i < N; i++) {
+        rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+        r.prompt_ids = prompt;
+        r.n_prompt_ids = 5;
+        r.max_tokens = OUT;
+        r.ignore_eos = true;
+        CHECK_OK(rp_engine_submit(e, &r, &id[i], &err), &err);
+    }
+    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    for (int i = 0; i < 4; i++) engine_kv_close(e->kv, seq[i]);
+    for (int i = 0; i < N; i++) {
+        CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
+        assert_int_equal(res.n_output_ids, OUT);
+        assert_memory_equal(res.output_ids, want, sizeof want);
+    }
+    json_t *skip = find_skip(e, "requests put back", &root);
+    assert_non_null(skip);
+    assert_true(json_integer_value(json_object_get(skip, "count")) > 0);
+    assert_non_null(
+        strstr(json_string_value(json_object_get(skip, "reason")), "KV cache was full"));
+    json_decref(root);
+    rp_engine_close(e);
+}
+
 static void require_graph_makes_a_skip_an_error(void **state) {
     int32_t prompt[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9}, out[8];
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
@@ -539,6 +601,7 @@ int main(void) {
         cmocka_unit_test(sealed_makes_nothing),
         cmocka_unit_test(a_late_capture_is_refused_or_counted),
         cmocka_unit_test(every_eager_step_has_a_reason),
+        cmocka_unit_test(requests_put_back_are_counted),
         cmocka_unit_test(require_graph_makes_a_skip_an_error),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

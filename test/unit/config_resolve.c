@@ -115,6 +115,35 @@ static void piecewise_needs_level_three(void **state) {
     rp_config_free(cfg);
 }
 
+/* A size that was typed and does not become what was typed is named, with the reason. */
+static void sizes_that_count_for_nothing_are_named(void **state) {
+    static const char none[] = "cudagraph_mode is NONE",
+                      whole[] = "cudagraph_capture_sizes is the whole list",
+                      limit[] = "a step holds no more than max_num_batched_tokens";
+    static const struct {
+        const char *json, *what, *why, *what2, *why2;
+    } cases[] = {
+        {"{\"level\":3,\"cudagraph_mode\":\"NONE\",\"cuda_graph_sizes\":[64],"
+         "\"performance_mode\":\"interactivity\"}",
+         "cuda_graph_sizes", none, "performance_mode=interactivity", none},
+        {"{\"level\":3,\"cudagraph_capture_sizes\":[1,2],\"cuda_graph_sizes\":[64],"
+         "\"performance_mode\":\"interactivity\"}",
+         "cuda_graph_sizes", whole, "performance_mode=interactivity", whole},
+        {"{\"level\":3,\"max_num_batched_tokens\":128,\"max_cudagraph_capture_size\":1000}",
+         "max_cudagraph_capture_size=1000 becomes 128", limit, NULL, NULL},
+        {"{\"level\":3,\"max_num_batched_tokens\":128,\"cuda_graph_sizes\":[1000]}",
+         "cuda_graph_sizes=[1000] becomes [128]", limit, NULL, NULL},
+        {"{\"level\":3,\"max_cudagraph_capture_size\":64,\"cuda_graph_sizes\":[32]}",
+         "cuda_graph_sizes", "max_cudagraph_capture_size makes the ladder", NULL, NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_compilation_config *cfg = ok(cases[i].json);
+        notes_are(cfg, cases[i].what, cases[i].why, cases[i].what2, cases[i].why2, NULL);
+        rp_config_free(cfg);
+    }
+}
+
 static void an_unsplit_model_has_no_pieces(void **state) {
     (void)state;
     rp_compilation_config *cfg = ok("{\"level\":3,\"splitting_ops\":[]}");
@@ -571,6 +600,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(levels_and_presets),
         TEST(piecewise_needs_level_three),
+        TEST(sizes_that_count_for_nothing_are_named),
         TEST(an_unsplit_model_has_no_pieces),
         TEST(splitting_ops_that_are_not_there_are_dropped),
         TEST(registered_splitting_ops_are_a_default),
