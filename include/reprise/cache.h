@@ -16,7 +16,8 @@ typedef struct rp_cache rp_cache;
 RP_API rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) RP_MUST_USE;
 RP_API void rp_cache_close(rp_cache *c);
 RP_API const char *rp_cache_dir(const rp_cache *c);
-/* Why the folder is not used (not there, not writable, owned by another...), NULL when it is. */
+/* Why the folder is not used (not there, not readable, owned by another...), NULL when it is. One that cannot be written is
+ * used: it can be listed, explained and exported. */
 RP_API const char *rp_cache_off_reason(const rp_cache *c);
 
 typedef struct rp_cache_entry {

@@ -157,6 +157,8 @@ rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, ui
     if (!c || !path) return rp_fail(err, RP_INVALID, "cache and path must be given");
     if (!c->store) RP_TRY(cache_store_open(c->dir, &c->store, err));
     RP_TRY(refuse_off(c, err));
+    const char *why = cache_store_read_only_reason(c->store);
+    if (why) return rp_fail(err, RP_IO, "%s", why);
     RP_TRY(cache_import(c->store, path, &i, err));
     if (out_files) *out_files = i.n_files;
     if (out_bytes) *out_bytes = i.n_bytes;

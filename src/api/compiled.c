@@ -53,12 +53,10 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     if (!eager && !tc.path) {
-        char tried[400];
-        const char *cure = compile_toolchain_tried(tried, sizeof tried);
         base_log(RP_LOG_WARNING,
                  "no C compiler (%s): graph @%s runs op by op with the built-in portable kernels, "
                  "which is slow; %s",
-                 tried, ir_graph_name(g), cure);
+                 tc.missing, ir_graph_name(g), tc.cure);
         eager = true;
     }
     RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));
@@ -146,6 +144,7 @@ static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error
     RP_TRY(cache_store_open(cfg->cache_dir && *cfg->cache_dir ? cfg->cache_dir : NULL, &c->store,
                             err));
     const char *off = cache_store_off_reason(c->store);
+    cache_store_sweep(c->store);
     if (!off) return RP_OK;
     base_log(RP_LOG_WARNING, "running uncached: %s", off);
     return config_note_add(cfg, off, err, "cache");
@@ -162,27 +161,38 @@ static void drop_plan(rp_compiled *c) {
 
 /* Stored code that cannot be loaded, or that somebody removed meanwhile, is to be made again. */
 static bool worth_again(const rp_compiled *c, rp_status st) {
-    if (c->info.cache_hits == 0 || !c->device) return false;
-    return st == RP_NOT_FOUND ||
-           (st == RP_DEVICE && plan_exec_reject_code(c->p, c->store, c->device) > 0);
+    if (!c->device) return false;
+    if (st == RP_NOT_FOUND) return true;
+    return st == RP_DEVICE && c->info.cache_hits > 0 &&
+           plan_exec_reject_code(c->p, c->store, c->device) > 0;
+}
+
+/* The second time uses the cache again, the third does without: somebody goes on removing what is in it. */
+static rp_status make(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                      rp_error *err) {
+    for (int turn = 0;; turn++) {
+        rp_error why = {0};
+        RP_TRY(compile_plan(c, g, cfg, err));
+        rp_status st = make_executor(c, &why);
+        if (st == RP_OK) return RP_OK;
+        if (turn == 2 || !worth_again(c, st)) return rp_fail(err, st, "%s", why.text);
+        if (turn == 1) cache_store_detach(c->store, why.text);
+        drop_plan(c);
+    }
 }
 
 static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
-    rp_error first = {0};
     RP_TRY(resolve(g, cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
     c->device_name = base_strdup(cfg->device ? cfg->device : "");
     if (!c->device_name) return rp_fail(err, RP_NOMEM, "compiled graph");
     RP_TRY(open_store(c, cfg, err));
-    RP_TRY(compile_plan(c, g, cfg, err));
-    rp_status st = make_executor(c, &first);
-    if (st == RP_OK) return RP_OK;
-    if (!worth_again(c, st)) return rp_fail(err, st, "%s", first.text);
-    drop_plan(c);
-    RP_TRY(compile_plan(c, g, cfg, err));
-    return make_executor(c, err);
+    bool noted = cache_store_off_reason(c->store) != NULL;
+    RP_TRY(make(c, g, cfg, err));
+    const char *why = cache_store_dropped_reason(c->store);
+    return why && !noted ? config_note_add(cfg, why, err, "cache") : RP_OK;
 }
 
 rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,

@@ -58,10 +58,8 @@ static json_t *cpu_report(void) {
 static json_t *compiler_report(void) {
     compile_toolchain t = {0};
     rp_error why = {0};
-    char tried[400];
     rp_status st = compile_toolchain_find(&t, &why);
-    (void)compile_toolchain_tried(tried, sizeof tried);
-    const char *reason = st != RP_OK ? why.text : t.path ? NULL : tried;
+    const char *reason = st != RP_OK ? why.text : t.path ? NULL : t.missing;
     json_t *o = json_pack("{s:o,s:o,s:o}", "path", text_or_null(t.path), "version",
                           text_or_null(t.version), "reason", text_or_null(reason));
     compile_toolchain_done(&t);
@@ -76,7 +74,7 @@ static rp_status cache_report(const char *dir, const rp_error *why, json_t **out
         return RP_OK;
     }
     RP_TRY(cache_store_open(dir, &s, err));
-    const char *off = cache_store_off_reason(s);
+    const char *off = cache_store_read_only_reason(s);
     *out = json_pack("{s:s,s:b,s:o}", "dir", dir, "writable", off == NULL, "reason",
                      text_or_null(off));
     cache_store_close(s);

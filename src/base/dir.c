@@ -23,7 +23,7 @@ static rp_status fail_path(rp_error *err, const char *verb, const char *path) {
 static rp_status make_one(const char *path, rp_error *err) {
     struct stat info;
     if (!base_sys_fails()) {
-        if (mkdir(path, 0700) == 0) return RP_OK;
+        if (mkdir(path, 0755) == 0) return RP_OK;
         if (errno == EEXIST && stat(path, &info) == 0) {
             if (S_ISDIR(info.st_mode)) return RP_OK;
             errno = ENOTDIR;

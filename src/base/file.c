@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/temp.h"
 
 static rp_status fail_path(rp_error *err, const char *verb, const char *path) {
     int code = errno;
@@ -138,12 +137,11 @@ static rp_status write_all(int fd, const char *path, const char *data, size_t si
 }
 
 rp_status base_file_write_atomic(const char *path, const void *data, size_t size, rp_error *err) {
-    static _Atomic uint64_t serial;
     rp_status st;
     int fd = -1;
     base_buf b;
     base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s.tmp-%ld-%" PRIu64, path, (long)getpid(), atomic_fetch_add(&serial, 1));
+    base_temp_name(path, &b);
     RP_TRY_OUT(base_buf_status(&b, err));
     fd = base_sys_fails() ? -1 : open(b.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0) {

@@ -32,7 +32,7 @@ void base_mapping_drop(const base_mapping *m, size_t offset, size_t size);
 rp_status base_file_write_atomic(const char *path, const void *data, size_t size,
                                  rp_error *err) RP_MUST_USE;
 bool base_file_exists(const char *path);
-/* mkdir -p with mode 0700 for what it creates. */
+/* mkdir -p; what it creates has mode 0755 less the umask: others may read, whatever the umask never write. */
 rp_status base_dir_make(const char *path, rp_error *err) RP_MUST_USE;
 /* Removes a file or a whole folder; a missing one is no error. */
 rp_status base_path_remove(const char *path, rp_error *err) RP_MUST_USE;

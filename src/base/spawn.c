@@ -96,8 +96,8 @@ static int set_signals(posix_spawnattr_t *attr) {
     return code;
 }
 
-static rp_status start(const char *path, const char *const *argv, int write_fd, pid_t *out_pid,
-                       rp_error *err) {
+static rp_status start(const char *path, const char *const *argv, char *const *env, int write_fd,
+                       pid_t *out_pid, rp_error *err) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     int code = base_sys_fails() ? errno : posix_spawn_file_actions_init(&actions);
@@ -108,8 +108,7 @@ static rp_status start(const char *path, const char *const *argv, int write_fd, 
         if (!code) code = add_actions(&actions, write_fd);
         /* posix_spawn takes char *const *; it does not write through it */
         if (!code)
-            code = posix_spawn(out_pid, path, &actions, &attr, (char *const *)(uintptr_t)argv,
-                               environ);
+            code = posix_spawn(out_pid, path, &actions, &attr, (char *const *)(uintptr_t)argv, env);
         (void)posix_spawnattr_destroy(&attr);
     }
     (void)posix_spawn_file_actions_destroy(&actions);
@@ -122,6 +121,7 @@ static rp_status start(const char *path, const char *const *argv, int write_fd, 
 /* A child under way, and who may call it off. */
 typedef struct child {
     const char *path;
+    char *const *env;
     pid_t pid;
     int fd;
     base_wanted_fn wanted;
@@ -186,7 +186,7 @@ static rp_status run(child *c, const char *const *argv, base_buf *out, int *out_
                      rp_error *err) {
     int fds[2];
     if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, c->path, errno);
-    rp_status st = start(c->path, argv, fds[1], &c->pid, err);
+    rp_status st = start(c->path, argv, c->env, fds[1], &c->pid, err);
     (void)close(fds[1]);
     c->fd = fds[0];
     if (st == RP_OK) st = drain(c, out, err);
@@ -201,17 +201,50 @@ static rp_status run(child *c, const char *const *argv, base_buf *out, int *out_
     return st;
 }
 
-rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
-                           base_buf *out, int *out_exit, rp_error *err) {
-    child c = {.path = NULL, .pid = -1, .wanted = wanted, .user = user};
+/* The environment with another TMPDIR in front; what follows is borrowed. */
+static char **env_with(const char *tmpdir) {
+    size_t n = 0, kept = 1;
+    while (environ[n]) n++;
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "TMPDIR=%s", tmpdir);
+    char **env = base_alloc_array(n + 2, sizeof *env), *own = base_buf_take(&b);
+    if (!env || !own) {
+        base_free(env);
+        base_free(own);
+        return NULL;
+    }
+    env[0] = own;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], "TMPDIR=", 7) != 0) env[kept++] = environ[i];
+    env[kept] = NULL;
+    return env;
+}
+
+rp_status base_spawn_in(const char *const *argv, const char *tmpdir, base_wanted_fn wanted,
+                        void *user, base_buf *out, int *out_exit, rp_error *err) {
+    rp_status st;
+    char **env = tmpdir ? env_with(tmpdir) : NULL;
+    child c = {.env = env ? env : environ, .pid = -1, .wanted = wanted, .user = user};
     char *path = base_find_program(argv[0]);
-    if (!path) return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
     c.path = path;
-    rp_status st = run(&c, argv, out, out_exit, err);
+    if (tmpdir && !env)
+        st = rp_fail(err, RP_NOMEM, "no memory to start '%s'", argv[0]);
+    else if (!path)
+        st = rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
+    else
+        st = run(&c, argv, out, out_exit, err);
     base_free(path);
+    if (env) base_free(env[0]);
+    base_free(env);
     return st;
 }
 
+rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
+                           base_buf *out, int *out_exit, rp_error *err) {
+    return base_spawn_in(argv, NULL, wanted, user, out, out_exit, err);
+}
+
 rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit, rp_error *err) {
-    return base_spawn_while(argv, NULL, NULL, out, out_exit, err);
+    return base_spawn_in(argv, NULL, NULL, NULL, out, out_exit, err);
 }

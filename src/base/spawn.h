@@ -16,6 +16,9 @@ rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,
 typedef bool (*base_wanted_fn)(void *user);
 rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
                            base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
+/* The same with tmpdir as the program's TMPDIR. */
+rp_status base_spawn_in(const char *const *argv, const char *tmpdir, base_wanted_fn wanted,
+                        void *user, base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
 /* Ends all that runs now, with what it started, at once: for a signal handler that ends this process. Async-signal-safe. */
 void base_spawn_kill_all(void);
 /* Processes started since process start (witness of the warm law). */

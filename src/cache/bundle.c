@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/sys.h"
+#include "base/temp.h"
 #include "cache/priv.h"
 
 enum { VERSION = 1, LEVEL = 3, BUFFER = 1 << 17, MAX_NAME = 200 };
@@ -158,7 +159,7 @@ rp_status cache_export(cache_store *s, const char *path, cache_bundle_info *info
     base_buf temp;
     RP_TRY(check_on(s, err));
     base_buf_init(&temp, 0);
-    cache_temp_name(path, &temp);
+    base_temp_name(path, &temp);
     p.buffer = base_alloc(BUFFER);
     p.z = ZSTD_createCCtx();
     RP_TRY_OUT(base_buf_status(&temp, err));
@@ -242,11 +243,11 @@ static rp_status pour(unpacker *u, int fd, const char *path, uint64_t size, rp_e
 static rp_status unpack_file(unpacker *u, const char *path, uint64_t size, rp_error *err) {
     base_buf temp;
     base_buf_init(&temp, 0);
-    cache_temp_name(path, &temp);
+    cache_temp_name(u->s, path, &temp);
     rp_status st = base_buf_status(&temp, err);
     int fd = -1;
     if (st == RP_OK && !base_sys_fails())
-        fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (st == RP_OK && fd < 0) st = fail_file("write", path, err);
     if (st == RP_OK) st = pour(u, fd, path, size, err);
     if (st == RP_OK &&

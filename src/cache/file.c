@@ -2,16 +2,24 @@
  * base_sys_fails first, so fault tests reach each error path. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/sys.h"
+#include "base/temp.h"
 #include "cache/priv.h"
 
-void cache_temp_name(const char *path, base_buf *b) {
-    static _Atomic uint64_t serial;
-    base_buf_printf(b, "%s.tmp-%ld-%" PRIu64, path, (long)getpid(), atomic_fetch_add(&serial, 1));
+void cache_temp_name(const cache_store *s, const char *path, base_buf *b) {
+    base_buf plain;
+    base_buf_init(&plain, 0);
+    base_buf_printf(&plain, "%s/tmp/%s", s->dir, strrchr(path, '/') + 1);
+    if (plain.failed)
+        b->failed = true;
+    else
+        base_temp_name(plain.data, b);
+    base_buf_done(&plain);
 }
 
 static rp_status fail_write(const char *path, rp_error *err) {
@@ -37,32 +45,65 @@ rp_status cache_write_at(int fd, const char *path, const void *data, size_t size
     return cache_write_all(fd, data, size, offset) ? RP_OK : fail_write(path, err);
 }
 
-rp_status cache_file_write(const char *path, const cache_part *parts, size_t n, bool sync,
-                           rp_error *err) {
-    rp_status st;
+static rp_status write_parts(int fd, const char *path, const cache_part *parts, size_t n, bool sync,
+                             rp_error *err) {
     uint64_t at = 0;
-    int fd = -1;
-    base_buf temp;
-    base_buf_init(&temp, 0);
-    cache_temp_name(path, &temp);
-    RP_TRY_OUT(base_buf_status(&temp, err));
-    fd = base_sys_fails() ? -1 : open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        st = fail_write(path, err);
-        goto out;
-    }
-    for (size_t i = 0; i < n && st == RP_OK; i++) {
-        st = cache_write_at(fd, path, parts[i].data, parts[i].size, at, err);
+    for (size_t i = 0; i < n; i++) {
+        RP_TRY(cache_write_at(fd, path, parts[i].data, parts[i].size, at, err));
         at += parts[i].size;
     }
-    if (st == RP_OK && sync && (base_sys_fails() || fsync(fd) != 0)) st = fail_write(path, err);
+    return sync && (base_sys_fails() || fsync(fd) != 0) ? fail_write(path, err) : RP_OK;
+}
+
+/* RP_NOT_FOUND: a folder is missing. */
+static rp_status write_once(const char *temp, const char *path, const cache_part *parts, size_t n,
+                            bool sync, rp_error *err) {
+    int fd = base_sys_fails() ? -1 : open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    bool gone = fd < 0 && errno == ENOENT;
+    if (fd < 0) {
+        rp_status st = fail_write(path, err);
+        return gone ? RP_NOT_FOUND : st;
+    }
+    rp_status st = write_parts(fd, path, parts, n, sync, err);
     if (close(fd) != 0 && st == RP_OK) st = fail_write(path, err);
-    if (st == RP_OK && (base_sys_fails() || rename(temp.data, path) != 0))
+    if (st == RP_OK && (base_sys_fails() || rename(temp, path) != 0)) {
+        gone = errno == ENOENT;
         st = fail_write(path, err);
-    if (st != RP_OK) (void)unlink(temp.data); /* best effort: the first error is the story */
-out:
-    base_buf_done(&temp);
+        if (gone) st = RP_NOT_FOUND;
+    }
+    if (st != RP_OK) (void)unlink(temp); /* best effort: the first error is the story */
     return st;
+}
+
+static rp_status make_parent(const char *path, rp_error *err) {
+    char *dir = base_strdup(path);
+    if (!dir) return rp_fail(err, RP_NOMEM, "no memory for a path of the cache");
+    *strrchr(dir, '/') = 0;
+    rp_status st = base_dir_make(dir, err);
+    base_free(dir);
+    return st;
+}
+
+rp_status cache_file_write(const cache_store *s, const char *path, const cache_part *parts,
+                           size_t n, bool sync, rp_error *err) {
+    rp_error first = {0};
+    base_buf temp;
+    base_buf_init(&temp, 0);
+    if (s)
+        cache_temp_name(s, path, &temp);
+    else
+        base_temp_name(path, &temp);
+    rp_status st = base_buf_status(&temp, &first);
+    if (st == RP_OK) st = write_once(temp.data, path, parts, n, sync, &first);
+    if (st == RP_NOT_FOUND && s) { /* a cache that somebody removed is begun again */
+        first = (rp_error){0};
+        st = cache_folders_make(s, &first);
+        if (st == RP_OK) st = make_parent(path, &first);
+        if (st == RP_OK) st = write_once(temp.data, path, parts, n, sync, &first);
+    }
+    base_buf_done(&temp);
+    if (st == RP_OK) return RP_OK;
+    return rp_fail(err, st == RP_NOMEM ? RP_NOMEM : RP_IO, "%s", first.text);
 }
 
 void cache_remove(const char *path) {

@@ -40,10 +40,11 @@ rp_status cache_check_large(const cache_store *s, cache_found *f, bool full, rp_
     char *path = NULL;
     base_mapping m = {0};
     RP_TRY(cache_object_path(s, f->kind, f->key, "", &path, err));
+    f->why = cache_distrusts(path);
     rp_status st = base_file_map(path, &m, err);
     base_free(path);
     RP_TRY(st);
-    f->why = check_mapped(f, &m, full, &f->head);
+    if (!f->why) f->why = check_mapped(f, &m, full, &f->head);
     if (f->why)
         base_file_unmap(&m);
     else

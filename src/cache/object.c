@@ -26,10 +26,11 @@ rp_status cache_check_small(const cache_store *s, cache_found *f, rp_error *err)
     char *path = NULL, *data = NULL;
     size_t size = 0;
     RP_TRY(cache_object_path(s, f->kind, f->key, "", &path, err));
+    f->why = cache_distrusts(path);
     rp_status st = base_file_read(path, MAX_SMALL, &data, &size, err);
     base_free(path);
     RP_TRY(st);
-    f->why = check_bytes(f, (const uint8_t *)data, size, &f->head);
+    if (!f->why) f->why = check_bytes(f, (const uint8_t *)data, size, &f->head);
     if (f->why) {
         base_free(data);
         return RP_OK;
@@ -76,14 +77,14 @@ rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const voi
     rp_error e = {0};
     uint8_t head[CACHE_HEADER_SIZE];
     char *path = NULL;
-    if (!cache_writable(s)) return RP_OK;
+    if (!cache_takes(s)) return RP_OK;
     RP_TRY(cache_object_path(s, kind, key, "", &path, err));
     cache_header_encode(
         &(cache_header){
             .kind = kind, .payload_size = size, .key = key, .payload_offset = CACHE_HEADER_SIZE},
         base_hash(data, size), head);
     const cache_part parts[] = {{head, sizeof head}, {data, size}};
-    rp_status st = cache_file_write(path, parts, 2, true, &e);
+    rp_status st = cache_file_write(s, path, parts, 2, true, &e);
     base_free(path);
     return cache_forgive(s, st, &e, err);
 }
@@ -116,6 +117,7 @@ static rp_status check_code_in(const char *dir, cache_found *f, rp_error *err) {
     size_t sum_size = 0, size = 0;
     RP_TRY_OUT(code_path(dir, f->key, ".so", &path, err));
     RP_TRY_OUT(code_path(dir, f->key, ".sum", &sum_path, err));
+    f->why = cache_distrusts(path);
     RP_TRY_OUT(base_file_read(path, MAX_SMALL, &code, &size, err));
     st = base_file_read(sum_path, CACHE_HEADER_SIZE, &sum, &sum_size, err);
     if (st == RP_INVALID || (st == RP_OK && sum_size != CACHE_HEADER_SIZE)) {
@@ -124,7 +126,7 @@ static rp_status check_code_in(const char *dir, cache_found *f, rp_error *err) {
         goto out;
     }
     if (st != RP_OK) goto out;
-    f->why = check_sum(f, code, size, (const uint8_t *)sum, &f->head);
+    if (!f->why) f->why = check_sum(f, code, size, (const uint8_t *)sum, &f->head);
     if (!f->why) {
         f->text = path;
         path = NULL;
@@ -187,9 +189,9 @@ void cache_reject(cache_store *s, cache_kind kind, base_hash128 key, const char 
     (void)cache_note_miss(s, kind, key, why);
 }
 
-/* Both files into dir; the path of the code. */
-static rp_status write_code(const char *dir, const cache_header *h, const char *code,
-                            char **out_path, rp_error *err) {
+/* Both files into dir, which is in s unless that is NULL; the path of the code. */
+static rp_status write_code(const cache_store *s, const char *dir, const cache_header *h,
+                            const char *code, char **out_path, rp_error *err) {
     rp_status st;
     uint8_t head[CACHE_HEADER_SIZE];
     char *path = NULL, *sum_path = NULL;
@@ -197,8 +199,8 @@ static rp_status write_code(const char *dir, const cache_header *h, const char *
     RP_TRY_OUT(code_path(dir, h->key, ".so", &path, err));
     RP_TRY_OUT(code_path(dir, h->key, ".sum", &sum_path, err));
     /* Between the two a reader may pair the new file with an old header: a mismatch, a miss. */
-    RP_TRY_OUT(cache_file_write(path, &(cache_part){code, h->payload_size}, 1, true, err));
-    st = cache_file_write(sum_path, &(cache_part){head, sizeof head}, 1, true, err);
+    RP_TRY_OUT(cache_file_write(s, path, &(cache_part){code, h->payload_size}, 1, true, err));
+    st = cache_file_write(s, sum_path, &(cache_part){head, sizeof head}, 1, true, err);
     if (st != RP_OK) {
         cache_remove(path); /* without its header it is nothing */
         goto out;
@@ -215,7 +217,7 @@ static rp_status store_code(cache_store *s, const cache_header *h, const char *c
                             char **out_path, rp_error *err) {
     char *dir = NULL;
     RP_TRY(store_code_dir(s, &dir, err));
-    rp_status st = write_code(dir, h, code, out_path, err);
+    rp_status st = write_code(s, dir, h, code, out_path, err);
     base_free(dir);
     return st;
 }
@@ -224,7 +226,7 @@ static rp_status keep_private(cache_store *s, const cache_header *h, const char 
                               char **out_path, rp_error *err) {
     const char *dir = NULL;
     RP_TRY(cache_private_dir(s, &dir, err));
-    return write_code(dir, h, code, out_path, err);
+    return write_code(NULL, dir, h, code, out_path, err);
 }
 
 rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, const char *src_path,
@@ -237,7 +239,7 @@ rp_status cache_put_code(cache_store *s, base_hash128 key, uint32_t isa_bits, co
     rp_status st = RP_OK;
     const cache_header h = {
         .kind = CACHE_CODE, .isa_bits = isa_bits, .payload_size = size, .key = key};
-    if (cache_writable(s)) {
+    if (cache_takes(s)) {
         st = store_code(s, &h, code, out_path, &e);
         stored = st == RP_OK;
         st = cache_forgive(s, st, &e, err);

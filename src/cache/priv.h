@@ -12,8 +12,10 @@
 struct cache_store {
     char *dir;            /* NULL when no folder could be named */
     atomic_bool off;      /* not used at all */
-    atomic_bool full;     /* a write failed: reads go on, writes are dropped */
-    char reason[400];     /* of the first of these */
+    atomic_bool full;     /* cannot be written: reads go on, writes are dropped */
+    atomic_bool asked;    /* whether it can be written is known */
+    atomic_bool dropped;  /* something new was not stored */
+    char reason[400];     /* of the first of off and full */
     pthread_mutex_t lock; /* reason, private_dir */
     char *private_dir;    /* code when the store takes none; made when first needed */
     _Atomic uint64_t hits, misses;
@@ -21,8 +23,16 @@ struct cache_store {
 
 extern const char *const cache_kind_names[CACHE_KIND_COUNT_];
 
-/* Puts are stored: neither off nor full. */
-bool cache_writable(const cache_store *s);
+#define CACHE_PRIVATE_PREFIX "reprise-code"
+
+/* Puts are stored: neither off nor full. Asks the folder once. */
+bool cache_writable(cache_store *s);
+/* The same for a put that is about to be made: what is not taken is noted, and said once. */
+bool cache_takes(cache_store *s);
+/* Makes folders that are missing, as after somebody removed them all. */
+rp_status cache_folders_make(const cache_store *s, rp_error *err) RP_MUST_USE;
+/* Why the file must not be read: others than this user and root could have written it. NULL when it may. */
+const char *cache_distrusts(const char *path);
 /* A write failed: says so once and drops later ones. err is the failure. */
 void cache_write_failed(cache_store *s, const rp_error *err);
 /* A failed write costs the next start time, not this run: RP_OK for all but RP_NOMEM. */
@@ -42,7 +52,7 @@ void cache_quarantine_file(cache_store *s, const char *path, const char *why);
 void cache_quarantine(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
 /* The 32 hex digits a name begins with; false when it does not. */
 bool cache_parse_hex(const char *name, base_hash128 *key, char hex[33]);
-/* Removes what killed writers left, once it is older than any writer takes. */
+/* Removes what killed writers left. */
 rp_status cache_leftovers_remove(const cache_store *s, rp_error *err) RP_MUST_USE;
 /* Counts and logs the outcome of a look-up; the second returns RP_NOT_FOUND. why may be NULL. */
 void cache_note_hit(cache_store *s, cache_kind kind, base_hash128 key);
@@ -52,13 +62,15 @@ typedef struct cache_part {
     const void *data;
     size_t size;
 } cache_part;
-/* Writes the parts to a temporary name beside path and renames it. sync: fsync before the rename. */
-rp_status cache_file_write(const char *path, const cache_part *parts, size_t n, bool sync,
-                           rp_error *err) RP_MUST_USE;
+/* Writes the parts to a temporary name and renames it to path. sync: fsync before the rename. s: path lies in its folder,
+ * whose missing parts are made again; NULL: it lies elsewhere. */
+rp_status cache_file_write(const cache_store *s, const char *path, const cache_part *parts,
+                           size_t n, bool sync, rp_error *err) RP_MUST_USE;
 /* The buffer's text, owned by the caller; RP_NOMEM when an append failed. b is empty either way. */
 rp_status cache_take_text(base_buf *b, char **out, rp_error *err) RP_MUST_USE;
-/* <path>.tmp-<pid>-<serial> into b. */
-void cache_temp_name(const char *path, base_buf *b);
+/* A temporary name for path, which lies in the store: all are in one folder, so that what killed writers left is found
+ * at once. */
+void cache_temp_name(const cache_store *s, const char *path, base_buf *b);
 /* Writes all of data at offset; false with the cause in errno. */
 bool cache_write_all(int fd, const void *data, size_t size, uint64_t offset);
 /* The same; RP_IO with the path in the text. */

@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/temp.h"
 #include "cache/priv.h"
 
 const char *const cache_kind_names[CACHE_KIND_COUNT_] = {"plan", "code", "weights", "tuning"};
@@ -43,92 +44,137 @@ rp_status cache_default_dir(const char *dir, char **out, rp_error *err) {
 
 /* ---- is the folder fit for use? ---- */
 
-static rp_status check_owner(const char *path, rp_error *err) {
-    struct stat info;
-    if (base_sys_fails() || stat(path, &info) != 0)
-        return rp_fail(err, RP_IO, "cache folder %s cannot be read: %s", path,
-                       base_errno_text(errno));
-    if (info.st_uid != geteuid() && info.st_uid != 0)
-        return rp_fail(
-            err, RP_IO,
-            "cache folder %s belongs to another user (uid %u); give --cache-dir of your own", path,
-            (unsigned)info.st_uid);
-    if (info.st_mode & (S_IWGRP | S_IWOTH))
-        return rp_fail(err, RP_IO,
-                       "cache folder %s can be written by others (mode %03o); chmod go-w it", path,
-                       (unsigned)(info.st_mode & 0777));
-    return RP_OK;
+/* Why a file or folder must not be used: who else could have written it. NULL when only this user and root could. */
+static const char *distrust(const struct stat *info, char *out, size_t size) {
+    if (info->st_uid != geteuid() && info->st_uid != 0)
+        (void)snprintf(out, size, "belongs to another user (uid %u)", (unsigned)info->st_uid);
+    else if (info->st_mode & (S_IWGRP | S_IWOTH))
+        (void)snprintf(out, size, "can be written by others (mode %03o)",
+                       (unsigned)(info->st_mode & 0777));
+    else
+        return NULL;
+    return out;
 }
 
-static rp_status make_checked(const char *root, const char *sub, rp_error *err) {
+const char *cache_distrusts(const char *path) {
+    struct stat info;
+    char why[80];
+    if (base_sys_fails() || stat(path, &info) != 0) return NULL; /* reading it tells why */
+    if (!distrust(&info, why, sizeof why)) return NULL;
+    return info.st_mode & (S_IWGRP | S_IWOTH) ? "can be written by others"
+                                              : "belongs to another user";
+}
+
+static const char *const folders[] = {"",
+                                      "/objects",
+                                      "/objects/plan",
+                                      "/objects/code",
+                                      "/objects/weights",
+                                      "/objects/tuning",
+                                      "/plans",
+                                      "/quarantine",
+                                      "/tmp",
+                                      "/locks"};
+enum { N_FOLDERS = sizeof folders / sizeof *folders };
+
+/* A folder that is there must be safe. One that is missing is made; *missing: it cannot be. */
+static rp_status prepare_one(const char *path, bool *missing, rp_error *err) {
+    struct stat info;
+    char why[80];
+    *missing = false;
+    if (base_sys_fails() || stat(path, &info) != 0) {
+        if (errno != ENOENT && errno != ENOTDIR)
+            return rp_fail(err, RP_IO, "cache folder %s cannot be read: %s", path,
+                           base_errno_text(errno));
+        *missing = true;
+    }
+    if (*missing || !S_ISDIR(info.st_mode)) {
+        RP_TRY(base_dir_make(path, err));
+        *missing = false;
+        return RP_OK;
+    }
+    if (!distrust(&info, why, sizeof why)) return RP_OK;
+    return rp_fail(err, RP_IO, "cache folder %s %s; %s", path, why,
+                   info.st_mode & (S_IWGRP | S_IWOTH) ? "chmod go-w it"
+                                                      : "give --cache-dir of your own");
+}
+
+/* *err of RP_OK with *bare: some folders are missing and cannot be made, so nothing can be stored; it says why. */
+static rp_status prepare(const char *root, bool *bare, rp_error *err) {
+    rp_status st = RP_OK;
     base_buf b;
     base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s%s", root, sub);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) st = base_dir_make(b.data, err);
-    if (st == RP_OK) st = check_owner(b.data, err);
+    for (size_t i = 0; i < N_FOLDERS; i++) {
+        bool missing = false;
+        rp_error why = {0};
+        base_buf_clear(&b);
+        base_buf_printf(&b, "%s%s", root, folders[i]);
+        RP_TRY_OUT(base_buf_status(&b, err));
+        st = prepare_one(b.data, &missing, &why);
+        if (st == RP_OK) continue;
+        if (!*bare) *err = why;
+        if (!missing || i == 0 || st == RP_NOMEM) goto out;
+        *bare = true;
+    }
+    st = RP_OK;
+out:
     base_buf_done(&b);
     return st;
 }
 
+rp_status cache_folders_make(const cache_store *s, rp_error *err) {
+    bool bare = false;
+    rp_error why = {0};
+    rp_status st = prepare(s->dir, &bare, &why);
+    if (st == RP_OK && bare) st = RP_IO;
+    return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", why.text);
+}
+
+static int open_probe(const char *path) {
+    return base_sys_fails() ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
 /* A page can be written: neither read-only nor full. A page that is only begun is gone on with, so that the system
  * says what stops it. */
-static rp_status probe(const char *root, rp_error *err) {
+static rp_status probe(const cache_store *s, rp_error *err) {
     static const char zeros[CACHE_PAGE];
-    base_buf b, name;
-    base_buf_init(&b, 0);
+    base_buf name;
     base_buf_init(&name, 0);
-    base_buf_printf(&b, "%s/probe", root);
-    rp_status st = base_buf_status(&b, err);
+    cache_temp_name(s, "/probe", &name);
+    rp_status st = base_buf_status(&name, err);
     if (st == RP_OK) {
-        cache_temp_name(b.data, &name);
-        st = base_buf_status(&name, err);
-    }
-    if (st == RP_OK) {
-        int fd = base_sys_fails() ? -1
-                                  : open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        int fd = open_probe(name.data);
+        if (fd < 0 && errno == ENOENT && cache_folders_make(s, NULL) == RP_OK)
+            fd = open_probe(name.data); /* somebody removed it all meanwhile */
         if (fd < 0 || !cache_write_all(fd, zeros, sizeof zeros, 0))
-            st = rp_fail(err, RP_IO, "cache folder %s cannot be written: %s", root,
+            st = rp_fail(err, RP_IO, "cache folder %s cannot be written: %s", s->dir,
                          base_errno_text(errno));
         if (fd >= 0) {
             (void)close(fd);
             (void)unlink(name.data);
         }
     }
-    base_buf_done(&b);
     base_buf_done(&name);
     return st;
 }
 
-static rp_status prepare(const char *root, rp_error *err) {
-    static const char *const subs[] = {"",
-                                       "/objects",
-                                       "/objects/plan",
-                                       "/objects/code",
-                                       "/objects/weights",
-                                       "/objects/tuning",
-                                       "/plans",
-                                       "/quarantine"};
-    for (size_t i = 0; i < sizeof subs / sizeof *subs; i++)
-        RP_TRY(make_checked(root, subs[i], err));
-    return probe(root, err);
-}
-
 rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) {
     rp_error why = {0};
+    bool bare = false;
     cache_store *s = base_alloc(sizeof *s);
     if (!s) return rp_fail(err, RP_NOMEM, "no memory for the cache");
     (void)pthread_mutex_init(&s->lock, NULL);
     rp_status st = cache_default_dir(dir, &s->dir, &why);
-    if (st == RP_OK) st = prepare(s->dir, &why);
+    if (st == RP_OK) st = prepare(s->dir, &bare, &why);
     if (st == RP_NOMEM) {
         cache_store_close(s);
         return rp_fail(err, RP_NOMEM, "%s", why.text);
     }
-    if (st != RP_OK) {
+    if (st != RP_OK || bare) {
         (void)snprintf(s->reason, sizeof s->reason, "%.390s", why.text);
-        atomic_store(&s->off, true);
-        base_log_ch(RP_LOG_CH_CACHE, false, "cache off: %s", s->reason);
+        atomic_store(st != RP_OK ? &s->off : &s->full, true);
+        base_log_ch(RP_LOG_CH_CACHE, false, "cache %s: %s", st != RP_OK ? "off" : "only read",
+                    s->reason);
     }
     *out = s;
     return RP_OK;
@@ -148,20 +194,57 @@ const char *cache_store_dir(const cache_store *s) {
 }
 
 const char *cache_store_off_reason(const cache_store *s) {
+    return atomic_load(&s->off) ? s->reason : NULL;
+}
+
+const char *cache_store_read_only_reason(cache_store *s) {
     return cache_writable(s) ? NULL : s->reason;
 }
 
-bool cache_writable(const cache_store *s) {
+const char *cache_store_dropped_reason(const cache_store *s) {
+    return atomic_load(&s->dropped) ? s->reason : NULL;
+}
+
+void cache_store_detach(cache_store *s, const char *why) {
+    (void)pthread_mutex_lock(&s->lock);
+    if (!atomic_load(&s->off)) {
+        (void)snprintf(s->reason, sizeof s->reason, "%.390s", why);
+        atomic_store(&s->off, true);
+        base_log(RP_LOG_WARNING, "running uncached: %s", s->reason);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Reading needs no such question, so a start that finds everything does not ask it. */
+bool cache_writable(cache_store *s) {
+    if (!atomic_load(&s->asked) && !atomic_load(&s->off) && !atomic_load(&s->full)) {
+        rp_error why = {0};
+        (void)pthread_mutex_lock(&s->lock);
+        if (!atomic_load(&s->asked) && probe(s, &why) == RP_IO) {
+            (void)snprintf(s->reason, sizeof s->reason, "%.390s", why.text);
+            atomic_store(&s->full, true);
+        }
+        atomic_store(&s->asked, why.code != RP_NOMEM);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
     return !atomic_load(&s->off) && !atomic_load(&s->full);
+}
+
+bool cache_takes(cache_store *s) {
+    if (cache_writable(s)) return true;
+    if (!atomic_exchange(&s->dropped, true) && !atomic_load(&s->off))
+        base_log(RP_LOG_WARNING, "what is new is not kept: %s", s->reason);
+    return false;
 }
 
 void cache_write_failed(cache_store *s, const rp_error *err) {
     (void)pthread_mutex_lock(&s->lock);
-    if (cache_writable(s)) {
+    if (!atomic_load(&s->off) && !atomic_load(&s->full)) {
         (void)snprintf(s->reason, sizeof s->reason, "%.390s", err->text);
         atomic_store(&s->full, true);
         base_log(RP_LOG_WARNING, "nothing more is written to the cache: %s", s->reason);
     }
+    atomic_store(&s->dropped, true);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -177,27 +260,10 @@ rp_status cache_object_path(const cache_store *s, cache_kind kind, base_hash128 
     return cache_take_text(&b, out, err);
 }
 
-static rp_status make_private(char **out, rp_error *err) {
-    const char *tmp = base_env_get(BASE_ENV_TMPDIR);
-    char *path = NULL;
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s/reprise-XXXXXX", tmp ? tmp : "/tmp");
-    RP_TRY(cache_take_text(&b, &path, err));
-    if (base_sys_fails() || !mkdtemp(path)) {
-        int code = errno;
-        base_free(path);
-        return rp_fail(err, RP_IO, "no private folder for code can be made in %s: %s; set TMPDIR",
-                       tmp ? tmp : "/tmp", base_errno_text(code));
-    }
-    *out = path;
-    return RP_OK;
-}
-
 rp_status cache_private_dir(cache_store *s, const char **out, rp_error *err) {
     rp_status st = RP_OK;
     (void)pthread_mutex_lock(&s->lock);
-    if (!s->private_dir) st = make_private(&s->private_dir, err);
+    if (!s->private_dir) st = base_temp_dir(CACHE_PRIVATE_PREFIX, &s->private_dir, err);
     *out = s->private_dir;
     (void)pthread_mutex_unlock(&s->lock);
     return st;
@@ -216,8 +282,12 @@ void cache_quarantine_file(cache_store *s, const char *path, const char *why) {
     base_buf b;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/quarantine/%.*s-%s", s->dir, (int)(name - 1 - folder), folder, name);
-    base_log(RP_LOG_WARNING, "cache file %s moved to quarantine: %s", folder, why);
-    if (b.failed || base_sys_fails() || rename(path, b.data) != 0) (void)unlink(path);
+    if (!b.failed && !base_sys_fails() && rename(path, b.data) == 0)
+        base_log(RP_LOG_WARNING, "cache file %s moved to quarantine: %s", folder, why);
+    else if (unlink(path) == 0 || errno == ENOENT)
+        base_log(RP_LOG_WARNING, "cache file %s removed: %s", folder, why);
+    else
+        base_log(RP_LOG_WARNING, "cache file %s is passed over: %s", folder, why);
     base_buf_done(&b);
 }
 

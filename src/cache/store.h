@@ -24,18 +24,30 @@ typedef struct cache_store cache_store;
 /* Finds the folder: dir, else $REPRISE_CACHE_DIR, else $XDG_CACHE_HOME/reprise, else ~/.cache/reprise.
  * Owned by the caller (base_free). */
 rp_status cache_default_dir(const char *dir, char **out, rp_error *err) RP_MUST_USE;
-/* Opens or creates; dir as in cache_default_dir. A folder that cannot be created or written, is full, or that others could write to
- * (group or world writable, owned by another user who is not root) gives RP_OK with a store that is off
- * (every get a miss but for code put by this handle, every put dropped) and the reason in cache_store_off_reason; code then goes to a
- * private temporary folder removed at close. The same happens to writes after one has failed (full disk). */
+/* Opens or creates; dir as in cache_default_dir. RP_OK also for a folder that is of no use.
+ * Off (every get a miss but for code put by this handle, every put dropped): no folder can be named, made or read, or
+ * somebody other than root and this user owns it or could write to it. Code then goes to a private temporary folder removed
+ * at close.
+ * Only read: the folder cannot be written (owned by root, a read-only mount, a full disk). What is in it is used, what is
+ * new is dropped as above. The same happens once a write has failed. */
 rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) RP_MUST_USE;
 void cache_store_close(cache_store *s);
 const char *cache_store_dir(const cache_store *s);
-const char *cache_store_off_reason(const cache_store *s); /* NULL = in use */
+/* Why it is not used at all; NULL when it is. */
+const char *cache_store_off_reason(const cache_store *s);
+/* Why nothing new is stored; NULL when it is. Tries to write. */
+const char *cache_store_read_only_reason(cache_store *s);
+/* The same, when something new has been dropped for that reason; NULL as long as nothing was. */
+const char *cache_store_dropped_reason(const cache_store *s);
+/* Turns it off: somebody removes what is put faster than it can be used. */
+void cache_store_detach(cache_store *s, const char *why);
+/* Removes what killed processes left in the folder, models included: for a program that starts. A few system calls
+ * when there is nothing. */
+void cache_store_sweep(const cache_store *s);
 
 /* Small objects, whole, checked: RP_NOT_FOUND is a miss (also when quarantined; the reason is logged).
  * A miss leaves err alone. The bytes are NUL-terminated beyond out_size and owned by the caller. Failed writes are
- * no errors (see cache_store_off_reason). */
+ * no errors (see cache_store_dropped_reason). */
 rp_status cache_get(cache_store *s, cache_kind kind, base_hash128 key, char **out, size_t *out_size,
                     rp_error *err) RP_MUST_USE;
 rp_status cache_put(cache_store *s, cache_kind kind, base_hash128 key, const void *data,
@@ -85,7 +97,7 @@ typedef rp_status (*cache_entry_fn)(void *user, const cache_entry *e, rp_error *
 rp_status cache_list(cache_store *s, bool verify, cache_entry_fn fn, void *user,
                      rp_error *err) RP_MUST_USE;
 
-/* Empties quarantine/, clears what killed writers left more than an hour ago, and removes the objects used longest ago (with the texts of removed plans) until at most
+/* Empties quarantine/, clears what killed writers left, and removes the objects used longest ago (with the texts of removed plans) until at most
  * max_bytes are left; objects that have been opened stay usable for who has them. */
 rp_status cache_prune(cache_store *s, uint64_t max_bytes, uint64_t *n_removed, uint64_t *left,
                       rp_error *err) RP_MUST_USE;

@@ -34,7 +34,7 @@ rp_status cache_put_text(cache_store *s, base_hash128 key, const char *name, con
     char *path = NULL, *sum_path = NULL;
     base_buf sum;
     base_buf_init(&sum, 0);
-    if (!cache_writable(s)) return RP_OK;
+    if (!cache_takes(s)) return RP_OK;
     RP_TRY_OUT(text_path(s, key, name, "", &path, err));
     RP_TRY_OUT(text_path(s, key, name, ".xxh128", &sum_path, err));
     sum_line(text, strlen(text), name, &sum);
@@ -43,9 +43,10 @@ rp_status cache_put_text(cache_store *s, base_hash128 key, const char *name, con
     *slash = 0;
     st = base_dir_make(path, &e);
     *slash = '/';
-    if (st == RP_OK) st = cache_file_write(path, &(cache_part){text, strlen(text)}, 1, false, &e);
     if (st == RP_OK)
-        st = cache_file_write(sum_path, &(cache_part){sum.data, sum.len}, 1, false, &e);
+        st = cache_file_write(s, path, &(cache_part){text, strlen(text)}, 1, false, &e);
+    if (st == RP_OK)
+        st = cache_file_write(s, sum_path, &(cache_part){sum.data, sum.len}, 1, false, &e);
     st = cache_forgive(s, st, &e, err);
 out:
     base_buf_done(&sum);
@@ -73,8 +74,11 @@ rp_status cache_get_text(cache_store *s, base_hash128 key, const char *name, cha
     }
     sum_line(text, size, name, &want);
     RP_TRY_OUT(base_buf_status(&want, err));
-    if (want.len != sum_size || memcmp(want.data, sum, sum_size) != 0) {
-        cache_quarantine_file(s, path, "checksum mismatch");
+    const char *why = cache_distrusts(path);
+    if (!why && (want.len != sum_size || memcmp(want.data, sum, sum_size) != 0))
+        why = "checksum mismatch";
+    if (why) {
+        cache_quarantine_file(s, path, why);
         cache_remove(sum_path);
         st = RP_NOT_FOUND;
         goto out;

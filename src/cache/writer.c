@@ -40,11 +40,17 @@ static rp_status fail_sink(const char *where, rp_error *err) {
     return rp_fail(err, RP_IO, "cannot write %s: %s", where, base_errno_text(errno));
 }
 
+static int open_temp(const char *path) {
+    return base_sys_fails() ? -1 : open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+}
+
 static rp_status open_store(cache_writer *w, rp_error *err) {
     base_buf_clear(&w->temp);
-    cache_temp_name(w->path, &w->temp);
+    cache_temp_name(w->s, w->path, &w->temp);
     RP_TRY(base_buf_status(&w->temp, err));
-    if (!base_sys_fails()) w->fd = open(w->temp.data, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    w->fd = open_temp(w->temp.data);
+    if (w->fd < 0 && errno == ENOENT && cache_folders_make(w->s, NULL) == RP_OK)
+        w->fd = open_temp(w->temp.data);
     if (w->fd >= 0) return RP_OK;
     rp_status st = fail_sink(w->path, err);
     base_buf_clear(&w->temp);
@@ -150,7 +156,7 @@ rp_status cache_writer_open(cache_store *s, cache_kind kind, base_hash128 key, s
         goto out;
     }
     if (s->dir) RP_TRY_OUT(cache_object_path(s, kind, key, "", &w->path, err));
-    if (!cache_writable(s)) {
+    if (!cache_takes(s)) {
         w->sink = IN_TMP;
         st = open_tmp(w, &e);
     } else {
@@ -222,9 +228,11 @@ static rp_status publish(cache_writer *w, rp_error *err) {
                                         .payload_offset = (uint32_t)w->offset},
                         base_hash(head + CACHE_HEADER_SIZE, w->offset - CACHE_HEADER_SIZE), head);
     RP_TRY(write_sink(w, head, w->offset, 0, err));
-    if (base_sys_fails() || fsync(w->fd) != 0 || base_sys_fails() ||
-        rename(w->temp.data, w->path) != 0)
-        return fail_sink(w->path, err);
+    if (base_sys_fails() || fsync(w->fd) != 0) return fail_sink(w->path, err);
+    bool named = !base_sys_fails() && rename(w->temp.data, w->path) == 0;
+    if (!named && errno == ENOENT && cache_folders_make(w->s, NULL) == RP_OK)
+        named = rename(w->temp.data, w->path) == 0;
+    if (!named) return fail_sink(w->path, err);
     base_buf_clear(&w->temp); /* nothing to remove any more */
     return RP_OK;
 }

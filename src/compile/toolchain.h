@@ -6,8 +6,11 @@
 #include "gen/isa.h"
 
 typedef struct compile_toolchain {
-    char *path;    /* NULL: there is none */
-    char *version; /* first line of --version; part of every code key */
+    char *path;        /* NULL: nothing can be compiled */
+    char missing[400]; /* why path is NULL, in one phrase with the values */
+    const char *cure;  /* the advice that follows from it (static) */
+    char *scratch;     /* private folder for sources, objects and the compiler's own files */
+    char *version;     /* first line of --version; part of every code key */
     gen_cc_family family;
     /* (optional) Asked before and during each run, from several threads; false stops it: RP_CANCELLED. The caller's to
      * fill in after compile_toolchain_find. */
@@ -15,10 +18,10 @@ typedef struct compile_toolchain {
     void *user;
 } compile_toolchain;
 
-/* $REPRISE_CC, else cc, gcc, clang in PATH. A missing compiler is RP_OK with path NULL. Runs the compiler once. */
+/* $REPRISE_CC, else cc, gcc, clang in PATH. A missing compiler, or no folder that it could write to, is RP_OK with path
+ * NULL. Runs the compiler once, and removes the scratch of processes that were killed. */
 rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) RP_MUST_USE;
-/* Where a compiler was looked for, in one phrase with the values, and the advice that follows from it (static). */
-const char *compile_toolchain_tried(char *out, size_t size);
+/* Removes the scratch. */
 void compile_toolchain_done(compile_toolchain *t);
 /* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with
  * the first line of the compiler's complaint. */

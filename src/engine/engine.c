@@ -105,10 +105,12 @@ static rp_status open_model(rp_engine *e, const rp_engine_options *o, rp_error *
         return rp_fail(err, RP_CONFIG, "no model; give a .gguf file, smollm2 or synthetic:NAME");
     RP_TRY(cache_store_open(*dir ? dir : NULL, &e->store, err));
     dir = cache_store_dir(e->store); /* "": none can be named, which is a reason to be off */
-    if (cache_store_off_reason(e->store)) {
+    e->cache_noted = cache_store_off_reason(e->store) != NULL;
+    if (e->cache_noted) {
         base_log(RP_LOG_WARNING, "running uncached: %s", cache_store_off_reason(e->store));
         RP_TRY(config_note_add(e->config, cache_store_off_reason(e->store), err, "cache"));
     }
+    cache_store_sweep(e->store);
     if (*dir) base_log_ch(RP_LOG_CH_CACHE, false, "Using cache directory: %s", dir);
     return open_source(e, o, *dir ? dir : NULL, err);
 }
@@ -131,13 +133,13 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
 
 /* Nothing can be compiled: the same settings again, at level 0. */
 static rp_status fall_back(rp_engine *e, rp_error *err) {
-    char tried[400], reason[512];
-    const char *cure = compile_toolchain_tried(tried, sizeof tried);
+    const char *tried = e->plans.missing;
+    char reason[512];
     int level = (int)e->config->level;
     base_log(RP_LOG_WARNING,
              "no C compiler (%s) and nothing cached: running at level 0 with the built-in "
              "portable kernels, which is slow; %s",
-             tried, cure);
+             tried, e->plans.cure);
     (void)snprintf(reason, sizeof reason,
                    "no C compiler (%s) and nothing cached; the built-in portable kernels run op by "
                    "op",
@@ -246,30 +248,44 @@ static rp_status make_ready(rp_engine *e, rp_error *err) {
     return make_runner(e, err);
 }
 
-/* Stored code that cannot be loaded, or that somebody removed meanwhile, is made again, once. */
-static rp_status make_ready_again(rp_engine *e, rp_status st, const rp_error *first,
-                                  rp_error *err) {
-    bool again = st == RP_NOT_FOUND && e->plans.loaded;
-    if (st == RP_DEVICE && e->plans.loaded) {
-        uint32_t n = plan_exec_reject_code(e->plans.model, e->store, e->device);
-        again = n + plan_exec_reject_code(e->plans.head, e->store, e->device) > 0;
+/* Whether what failed with st may work when it is made again: stored code that cannot be loaded, or code that
+ * somebody removed meanwhile. */
+static bool worth_again(rp_engine *e, rp_status st) {
+    if (st == RP_NOT_FOUND) return e->plans.model != NULL;
+    if (st != RP_DEVICE || !e->plans.loaded) return false;
+    uint32_t n = plan_exec_reject_code(e->plans.model, e->store, e->device);
+    return n + plan_exec_reject_code(e->plans.head, e->store, e->device) > 0;
+}
+
+/* The second time uses the cache again, the third does without: somebody goes on removing what is in it. */
+static rp_status make_ready_again(rp_engine *e, rp_error *err) {
+    for (int turn = 0;; turn++) {
+        rp_error why = {0};
+        rp_status st = make_ready(e, &why);
+        if (st == RP_OK) return RP_OK;
+        if (turn == 2 || !worth_again(e, st)) return rp_fail(err, st, "%s", why.text);
+        if (turn == 1) cache_store_detach(e->store, why.text);
+        engine_weights_free(e->weights);
+        e->weights = NULL;
+        engine_plans_done(&e->plans);
+        e->plans = (engine_plans){0};
     }
-    if (!again) return rp_fail(err, st, "%s", first->text);
-    engine_weights_free(e->weights);
-    e->weights = NULL;
-    engine_plans_done(&e->plans);
-    e->plans = (engine_plans){0};
-    return make_ready(e, err);
+}
+
+/* What was dropped costs the next start time, and this one's owner should know. */
+static rp_status note_dropped(rp_engine *e, rp_error *err) {
+    const char *why = cache_store_dropped_reason(e->store);
+    if (!why || e->cache_noted) return RP_OK;
+    return config_note_add(e->config, why, err, "cache");
 }
 
 static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *err) {
     int64_t t0 = base_now_ns();
-    rp_error first = {0};
     RP_TRY(open_model(e, o, err));
     RP_TRY(resolve_config(e, err));
     RP_TRY(open_device(e, err));
-    rp_status st = make_ready(e, &first);
-    if (st != RP_OK) RP_TRY(make_ready_again(e, st, &first, err));
+    RP_TRY(make_ready_again(e, err));
+    RP_TRY(note_dropped(e, err));
     if (!o->no_capture) {
         RP_TRY(engine_runner_capture(e->runner, &e->capture, err));
         e->times.capture_ms = e->capture.seconds * 1e3;

@@ -49,6 +49,7 @@ struct rp_engine {
     model_source *source;
     model_chat chat;
     cache_store *store;
+    bool cache_noted; /* that it is off */
     hal_device *device;
     engine_plans plans;
     engine_weights *weights;

@@ -141,6 +141,8 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     tc.user = o->user;
     out->no_compiler = !eager && !tc.path;
     if (out->no_compiler) {
+        (void)snprintf(out->missing, sizeof out->missing, "%s", tc.missing);
+        out->cure = tc.cure;
         st = RP_UNSUPPORTED; /* without a text: the engine goes on at level 0 and says why */
         goto out;
     }
@@ -302,7 +304,8 @@ rp_status engine_plans_load(const engine_plans_options *o, engine_plans *out, rp
     *out = p;
     p = (engine_plans){0};
 out:
-    out->no_compiler = p.no_compiler;
+    if (p.no_compiler) *out = (engine_plans){.no_compiler = true, .cure = p.cure};
+    if (p.no_compiler) (void)snprintf(out->missing, sizeof out->missing, "%s", p.missing);
     engine_plans_done(&p);
     cache_key_free(k);
     return st;

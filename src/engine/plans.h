@@ -16,6 +16,8 @@ typedef struct engine_plans {
     uint64_t traces, graph_breaks; /* finished and refused */
     uint64_t recompiles;           /* 1: made although the cache has a plan of the same model */
     bool no_compiler;              /* also after a failure: why loading failed */
+    char missing[400];             /* with no_compiler: why there is none, and what to do */
+    const char *cure;
 } engine_plans;
 
 typedef struct engine_plans_options {

