@@ -38,6 +38,7 @@ static void print_report(const json_t *o) {
          has_cc ? text(cc, "version") : "install gcc or name one in REPRISE_CC");
     line(has_cache, "cache", text(cache, "dir") ? text(cache, "dir") : "none",
          text(cache, "reason"));
+    if (text(cache, "code")) line(true, "code", text(cache, "dir"), text(cache, "code"));
     line(true, "model", text(model, "name"),
          json_is_true(json_object_get(model, "found"))
              ? text(model, "path")

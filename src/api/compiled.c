@@ -54,7 +54,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     if (!eager && !tc.path) {
         base_log(RP_LOG_WARNING,
-                 "no C compiler (%s): graph @%s runs op by op with the built-in portable kernels, "
+                 "%s: graph @%s runs op by op with the built-in portable kernels, "
                  "which is slow; %s",
                  tc.missing, ir_graph_name(g), tc.cure);
         eager = true;

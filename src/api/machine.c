@@ -13,6 +13,7 @@
 #include "config/table.h"
 #include "gen/isa.h"
 #include "hal/cuda/api.h"
+#include "hal/hal.h"
 #include "model/resolve.h"
 
 #define MODEL "smollm2"
@@ -75,8 +76,8 @@ static rp_status cache_report(const char *dir, const rp_error *why, json_t **out
     }
     RP_TRY(cache_store_open(dir, &s, err));
     const char *off = cache_store_read_only_reason(s);
-    *out = json_pack("{s:s,s:b,s:o}", "dir", dir, "writable", off == NULL, "reason",
-                     text_or_null(off));
+    *out = json_pack("{s:s,s:b,s:o,s:o}", "dir", dir, "writable", off == NULL, "reason",
+                     text_or_null(off), "code", text_or_null(hal_code_note(dir)));
     cache_store_close(s);
     return RP_OK;
 }

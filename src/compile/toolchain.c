@@ -50,11 +50,14 @@ static void say_missing(compile_toolchain *t) {
     (void)snprintf(in, sizeof in, n ? "PATH=%.120s%s" : "an empty PATH", n ? path : "",
                    n > 120 ? "..." : "");
     if (!chosen)
-        (void)snprintf(t->missing, sizeof t->missing, "no cc, gcc or clang in %s", in);
+        (void)snprintf(t->missing, sizeof t->missing, "no C compiler (no cc, gcc or clang in %s)",
+                       in);
     else if (strchr(chosen, '/'))
-        (void)snprintf(t->missing, sizeof t->missing, "REPRISE_CC=%.160s is no program", chosen);
+        (void)snprintf(t->missing, sizeof t->missing,
+                       "no C compiler (REPRISE_CC=%.160s is no program)", chosen);
     else
-        (void)snprintf(t->missing, sizeof t->missing, "REPRISE_CC=%.160s is not in %s", chosen, in);
+        (void)snprintf(t->missing, sizeof t->missing,
+                       "no C compiler (REPRISE_CC=%.160s is not in %s)", chosen, in);
     t->cure = chosen ? "correct or unset REPRISE_CC" : "install gcc or set REPRISE_CC";
 }
 
@@ -70,7 +73,7 @@ static rp_status make_scratch(compile_toolchain *t, rp_error *err) {
     rp_status st = base_temp_dir(scratch_prefix, &t->scratch, &why);
     if (st == RP_NOMEM) return rp_fail(err, st, "%s", why.text);
     if (st == RP_OK) return RP_OK;
-    (void)snprintf(t->missing, sizeof t->missing, "%.390s", why.text);
+    (void)snprintf(t->missing, sizeof t->missing, "no room to compile (%.370s)", why.text);
     t->cure = "give it a folder that can be written";
     base_free(t->path);
     t->path = NULL;
@@ -183,8 +186,7 @@ rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, 
                                 base_hash128 key, cache_store *store, rp_error *err) {
     char hex[33];
     base_buf stem;
-    if (!t->path)
-        return rp_fail(err, RP_UNSUPPORTED, "no C compiler (%s); %s", t->missing, t->cure);
+    if (!t->path) return rp_fail(err, RP_UNSUPPORTED, "%s; %s", t->missing, t->cure);
     if (t->wanted && !t->wanted(t->user))
         return rp_fail(err, RP_CANCELLED, "compiling was stopped");
     base_hash_hex(key, hex);

@@ -131,19 +131,14 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     return engine_isa_choose(e->config, &e->isa, err);
 }
 
-/* Nothing can be compiled: the same settings again, at level 0. */
-static rp_status fall_back(rp_engine *e, rp_error *err) {
-    const char *tried = e->plans.missing;
+/* The same settings again, at level 0. why: what there is not, and what to do. */
+static rp_status fall_back(rp_engine *e, const char *why, const char *cure, rp_error *err) {
     char reason[512];
     int level = (int)e->config->level;
     base_log(RP_LOG_WARNING,
-             "no C compiler (%s) and nothing cached: running at level 0 with the built-in "
-             "portable kernels, which is slow; %s",
-             tried, e->plans.cure);
-    (void)snprintf(reason, sizeof reason,
-                   "no C compiler (%s) and nothing cached; the built-in portable kernels run op by "
-                   "op",
-                   tried);
+             "%s: running at level 0 with the built-in portable kernels, which is slow; %s", why,
+             cure);
+    (void)snprintf(reason, sizeof reason, "%s; the built-in portable kernels run op by op", why);
     RP_TRY(rp_config_set_key(e->given, "level", "0", err));
     RP_TRY(config_note_add(e->given, reason, err, "level %d", level));
     rp_config_free(e->config);
@@ -169,7 +164,9 @@ static rp_status load_plans(rp_engine *e, rp_error *err) {
     rp_error first = {0};
     rp_status st = try_plans(e, &first);
     if (st == RP_UNSUPPORTED && e->plans.no_compiler) {
-        RP_TRY(fall_back(e, err));
+        char why[440];
+        (void)snprintf(why, sizeof why, "%s and nothing cached", e->plans.missing);
+        RP_TRY(fall_back(e, why, e->plans.cure, err));
         RP_TRY(try_plans(e, err));
     } else if (st != RP_OK) {
         return rp_fail(err, st, "%s", first.text);
@@ -257,13 +254,21 @@ static bool worth_again(rp_engine *e, rp_status st) {
     return n + plan_exec_reject_code(e->plans.head, e->store, e->device) > 0;
 }
 
-/* The second time uses the cache again, the third does without: somebody goes on removing what is in it. */
+static bool may_fall_back(const rp_engine *e, rp_status st) {
+    return st == RP_UNSUPPORTED && e->given && e->plans.model && e->plans.model->n_modules;
+}
+
+/* The second time uses the cache again, the third does without: somebody goes on removing what is in it. Code that
+ * may not be executed anywhere leaves level 0. */
 static rp_status make_ready_again(rp_engine *e, rp_error *err) {
     for (int turn = 0;; turn++) {
         rp_error why = {0};
         rp_status st = make_ready(e, &why);
         if (st == RP_OK) return RP_OK;
-        if (turn == 2 || !worth_again(e, st)) return rp_fail(err, st, "%s", why.text);
+        if (may_fall_back(e, st))
+            RP_TRY(fall_back(e, why.text, "give --cache-dir on a disk that is not noexec", err));
+        else if (turn == 2 || !worth_again(e, st))
+            return rp_fail(err, st, "%s", why.text);
         if (turn == 1) cache_store_detach(e->store, why.text);
         engine_weights_free(e->weights);
         e->weights = NULL;

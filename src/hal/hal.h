@@ -119,6 +119,9 @@ void hal_range_remove(hal_device *d, const void *p);
  * lie in one registered range. */
 rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
 
+/* How the cpu executes code of a folder when not as files (static); NULL: as files. */
+const char *hal_code_note(const char *dir);
+
 /* The log: last events (8192 at most) as text lines, oldest first: "graph_launch decode_b1",
  * "launch red_fused_...", "graph_build L", "module_load F". Switching it on empties it; it stays off when
  * there is no memory for it. hal_log_at is NULL beyond the end. */

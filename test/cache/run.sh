@@ -97,9 +97,83 @@ portable() {
     pass "no compiler, nothing cached"
 }
 
+# ---- folders that are mounted in an odd way, in a mount namespace of their own ----
+
+if unshare -m true 2>/dev/null; then ns() { unshare -m "$@"; }
+else ns() { unshare -Urm "$@"; }; fi
+
+# mounted NAME SCRIPT ARG...: the script (bash -e, after `mounts`, which must work) in a namespace; it fails by its exit
+# code, and what it printed says why.
+mounted() {
+    local name=$1 mounts=$2 script=$3 out
+    export tmp
+    ns bash -ec "$mounts" >/dev/null 2>&1 || { echo "SKIP $name: no such mount is permitted here"; return; }
+    out=$(ns bash -ec "$mounts
+        summary() { tail -n 1 | grep -o \"\\\"\$1\\\":[^,]*\" | head -n 1 | cut -d: -f2; }
+        is() { [ \"\$2\" = \"\$3\" ] || { echo \"\$1 is \$2, not \$3\"; exit 1; }; }
+        tiny() { \"\$REPRISE\" run synthetic:tiny hi --max-tokens 2 --json \"\$@\"; }
+        $script" 2>&1) || { fail "$name" "$(tail -n 3 <<<"$out" | cut -c 1-400)"; return; }
+    pass "$name"
+}
+
+odd_mounts() {
+    rm -rf "$tmp/baked" "$tmp/mnt"
+    mkdir "$tmp/mnt"
+    "$REPRISE" compile synthetic:tiny --cache-dir "$tmp/baked" --quiet >/dev/null 2>&1
+    mounted "a noexec mount" 'mount -t tmpfs -o noexec,mode=755 none "$tmp/mnt"; cp -r "$tmp/baked/." "$tmp/mnt"' '
+        out=$(tiny --cache-dir "$tmp/mnt")
+        is compiles "$(summary compiles <<<"$out")" 0
+        is level "$(summary level <<<"$out")" 3
+        is quarantine "$(ls "$tmp/mnt/quarantine")" ""
+        "$REPRISE" doctor --cache-dir "$tmp/mnt" | grep -q "noexec: code is loaded from memory" || { echo doctor; exit 1; }'
+    mounted "a read-only mount" 'mount --bind "$tmp/baked" "$tmp/mnt"; mount -o remount,ro,bind "$tmp/mnt"' '
+        out=$(tiny --cache-dir "$tmp/mnt" 2>"$tmp/err")
+        is compiles "$(summary compiles <<<"$out")" 0
+        is skips "$(summary skips <<<"$out")" "[]"
+        is warnings "$(cat "$tmp/err")" ""
+        out=$(tiny -O0 --cache-dir "$tmp/mnt" 2>"$tmp/err")
+        grep -q "\"what\":\"cache\",\"reason\":\"[^\"]*Read-only" <<<"$out" || { echo "no skip: $out"; exit 1; }
+        is warnings "$(wc -l <"$tmp/err")" 1
+        "$REPRISE" cache ls --cache-dir "$tmp/mnt" >/dev/null
+        "$REPRISE" cache why synthetic:tiny --cache-dir "$tmp/mnt" >/dev/null
+        "$REPRISE" cache export "$tmp/bundle" --cache-dir "$tmp/mnt" >/dev/null
+        ! "$REPRISE" cache import "$tmp/bundle" --cache-dir "$tmp/mnt"'
+    mounted "a full disk" 'mount -t tmpfs -o size=2m,mode=755 none "$tmp/mnt"; cp -r "$tmp/baked/." "$tmp/mnt"
+        dd if=/dev/zero of="$tmp/mnt/filler" bs=4k status=none || true' '
+        out=$(tiny --cache-dir "$tmp/mnt")
+        is compiles "$(summary compiles <<<"$out")" 0
+        out=$(tiny -O0 --cache-dir "$tmp/mnt" 2>"$tmp/err")
+        grep -q "\"what\":\"cache\",\"reason\":\"[^\"]*No space" <<<"$out" || { echo "no skip: $out"; exit 1; }
+        "$REPRISE" cache ls --cache-dir "$tmp/mnt" >/dev/null
+        "$REPRISE" cache prune --max-bytes 0 --cache-dir "$tmp/mnt" | grep -q "6 objects removed"'
+    mounted "nothing can be written" 'for d in /tmp /dev/shm "$tmp"; do mount --bind $d $d; mount -o remount,ro,bind $d; done' '
+        out=$(tiny --cache-dir "$tmp/none" 2>&1)
+        is level "$(summary level <<<"$out")" 0
+        grep -q "no room to compile" <<<"$out" || { echo "no reason: $out"; exit 1; }
+        out=$(tiny --cache-dir "$tmp/baked")
+        is level "$(summary level <<<"$out")" 3
+        is compiles "$(summary compiles <<<"$out")" 0'
+}
+
+# Baked by root, used by somebody else.
+other_user() {
+    local name="a cache that root baked" out
+    [ "$(id -u)" = 0 ] || { echo "SKIP $name: only root can bake it"; return; }
+    command -v setpriv >/dev/null || { echo "SKIP $name: no setpriv"; return; }
+    rm -rf "$tmp/root" && (umask 022 && mkdir "$tmp/root") && cp "$REPRISE" "$tmp/root/reprise"
+    (umask 002 && "$tmp/root/reprise" compile synthetic:tiny --cache-dir "$tmp/root/cache" --quiet >/dev/null 2>&1)
+    setpriv --reuid 4242 --regid 4242 --clear-groups "$tmp/root/reprise" --version >/dev/null 2>&1 ||
+        { echo "SKIP $name: another user cannot start a program in $tmp"; return; }
+    out=$(setpriv --reuid 4242 --regid 4242 --clear-groups "$tmp/root/reprise" run synthetic:tiny hi --max-tokens 2 --cache-dir "$tmp/root/cache" --json 2>&1)
+    [ "$(number compiles <<<"$out")" = 0 ] && grep -q '"skips":\[\]' <<<"$out" && pass "$name" ||
+        fail "$name" "$(tail -n 1 <<<"$out" | head -c 300)"
+}
+
 check "warm after a move" synthetic:tiny
 no_process "$tmp/moved"
 portable
+odd_mounts
+other_user
 if [ -n "${REPRISE_TEST_MODEL-}" ]; then
     check "warm after a move, real model" "$REPRISE_TEST_MODEL"
 else

@@ -135,7 +135,8 @@ elif [ $rc = 0 ]; then echo "SKIP interrupt: the run ended before the signal"
 else fail interrupt "exit $rc, ${why:-no summary}, $(head -c 200 err)"; fi
 
 # Ctrl-C, SIGTERM and SIGKILL while the host compiler runs on a cold cache: the first two end soon, with the compiler
-# and its children, and leave no scratch; the third leaves some, which goes with a later compile. The cache stays whole.
+# and its children, and leave no scratch; the third leaves some, which goes with the next compile, while that of another
+# machine's process stays. The cache stays whole.
 cat >slowcc <<'SH'
 #!/bin/sh
 case $1 in --version) exec cc --version ;; esac
@@ -159,8 +160,7 @@ stopped() { # SIGNAL WANTED-EXIT
     if [ "$1" = KILL ]; then
         pkill -f "sleep 61[.]5"
         [ -n "$(ls "$scratch")" ] || bad+=" nothing was left, so nothing is shown;"
-        mkdir "$scratch/reprise-cc-fresh"
-        for f in "$scratch"/reprise-cc-??????; do touch -d '2 hours ago' "$f"; done
+        for f in "$scratch"/reprise-cc.tmp-*; do mkdir "${f/.tmp-????????/.tmp-00000000}-far"; done
     else
         [ "$(wc -l <err)" = 1 ] && grep -q 'stopped while loading' err || bad+=" $(head -c 200 err);"
         pgrep -f "sleep 61[.]5" >/dev/null && bad+=" the compiler lives;"
@@ -168,8 +168,8 @@ stopped() { # SIGNAL WANTED-EXIT
     fi
     reprise cache verify --cache-dir "$dir" >out 2>&1 || bad+=" $(cat out);"
     TMPDIR=$scratch reprise run synthetic:tiny hi --max-tokens 1 --cache-dir "$dir" --quiet >out 2>&1 || bad+=" then: $(head -c 200 out);"
-    [ -z "$(find "$scratch" -mindepth 1 -maxdepth 1 ! -name '*-fresh')" ] || bad+=" stays: $(ls "$scratch");"
-    [ "$1" != KILL ] || [ -d "$scratch/reprise-cc-fresh" ] || bad+=" took the scratch of others;"
+    [ -z "$(find "$scratch" -mindepth 1 -maxdepth 1 ! -name '*-far')" ] || bad+=" stays: $(ls "$scratch");"
+    [ "$1" != KILL ] || [ -n "$(find "$scratch" -name '*-far')" ] || bad+=" took the scratch of others;"
     [ -z "$bad" ] && pass "stopped_by_$1" || fail "stopped_by_$1" "$bad"
 }
 stopped INT 130

@@ -29,7 +29,8 @@ rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) RP_MUST
 rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n,
                        rp_error *err) RP_MUST_USE;
 
-/* Members of the operation table that live in their own files. */
+/* Members of the operation table that live in their own files. Loading is RP_UNSUPPORTED where no code may be executed
+ * at all, RP_DEVICE where this object is no code. */
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
 rp_status cpu_module_symbol(hal_module *m, const char *name, hal_host_fn *out, rp_error *err);
 void cpu_module_free(hal_module *m);

@@ -1,15 +1,24 @@
 /* Code objects of the cpu: shared objects opened with dlopen, symbols private to each. Whoever loads
- * one has checked it: opening it runs its constructors. */
+ * one has checked it: opening it runs its constructors. Where files cannot be executed a copy in memory is. */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "hal/cpu/cpu.h"
+#include "hal/hal.h"
 
 struct hal_module {
     void *handle;
+    int fd; /* of the copy in memory; -1: the file itself. Open as long as the name in /proc must be this one's */
 };
 
 /* The loader's text, without a newline that some versions append. */
@@ -17,6 +26,84 @@ static base_str loader_error(void) {
     base_str s = base_str_of(dlerror());
     while (s.len && s.ptr[s.len - 1] == '\n') s.len--;
     return s;
+}
+
+static bool may_map(int fd) {
+    void *p = base_sys_fails() ? MAP_FAILED
+                               : mmap(NULL, 1, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    bool refused = p == MAP_FAILED && (errno == EPERM || errno == EACCES);
+    if (p != MAP_FAILED) (void)munmap(p, 1);
+    return !refused;
+}
+
+/* Is it the place that cannot be executed, not the code? */
+static bool is_refused(const char *path) {
+    int fd = base_sys_fails() ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    bool refused = fd >= 0 && !may_map(fd);
+    if (fd >= 0) (void)close(fd);
+    return refused;
+}
+
+static int new_memory_file(void) {
+    if (base_sys_fails()) return -1;
+#ifdef MFD_EXEC
+    int fd = memfd_create("reprise-code", MFD_CLOEXEC | MFD_EXEC);
+    if (fd >= 0 || errno != EINVAL) return fd; /* EINVAL: a kernel without the flag */
+#endif
+    return memfd_create("reprise-code", MFD_CLOEXEC);
+}
+
+static rp_status copy_to_memory(const char *path, int *out_fd, rp_error *err) {
+    base_mapping file = {0};
+    RP_TRY(base_file_map(path, &file, err));
+    int fd = new_memory_file();
+    bool copied = fd >= 0 && !base_sys_fails() &&
+                  write(fd, file.data, file.size) == (ssize_t)file.size;
+    int code = errno;
+    base_file_unmap(&file);
+    if (!copied && fd >= 0) (void)close(fd);
+    if (!copied)
+        return rp_fail(err, RP_UNSUPPORTED, "no memory file for code: %s", base_errno_text(code));
+    *out_fd = fd;
+    return RP_OK;
+}
+
+/* For folders that are mounted noexec. */
+static rp_status load_from_memory(hal_module *m, const char *path, rp_error *err) {
+    char name[64];
+    rp_error why = {0};
+    rp_status st = copy_to_memory(path, &m->fd, &why);
+    if (st == RP_NOMEM) return rp_fail(err, st, "%s", why.text);
+    if (st == RP_OK) {
+        (void)snprintf(name, sizeof name, "/proc/self/fd/%d", m->fd);
+        if (!base_sys_fails()) m->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        if (m->handle) return RP_OK;
+        base_str s = loader_error();
+        (void)rp_fail(&why, RP_UNSUPPORTED, "%.*s", (int)s.len, s.len ? s.ptr : "");
+    }
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "code cannot be executed where %s is (noexec), nor from memory: %s", path,
+                   why.text);
+}
+
+static rp_status load(hal_module *m, const char *path, rp_error *err) {
+    if (!base_sys_fails()) m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (m->handle) return RP_OK;
+    base_str why = loader_error();
+    if (is_refused(path)) return load_from_memory(m, path, err);
+    return rp_fail(err, RP_DEVICE, "code object %s cannot be loaded: %.*s", path, (int)why.len,
+                   why.len ? why.ptr : "");
+}
+
+const char *hal_code_note(const char *dir) {
+    struct statvfs info;
+    if (statvfs(dir, &info) != 0 || !(info.f_flag & ST_NOEXEC)) return NULL;
+    int fd = new_memory_file();
+    bool good = fd >= 0 && ftruncate(fd, 1) == 0 && may_map(fd);
+    if (fd >= 0) (void)close(fd);
+    return good ? "mounted noexec: code is loaded from memory"
+                : "mounted noexec, and memory cannot be executed, either: the built-in portable "
+                  "kernels run";
 }
 
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err) {
@@ -30,19 +117,14 @@ rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_
         st = rp_fail(err, RP_NOMEM, "no memory to load %s", path);
         goto out;
     }
-    if (!base_sys_fails()) m->handle = dlopen(local.data, RTLD_NOW | RTLD_LOCAL);
-    if (!m->handle) {
-        base_str why = loader_error();
-        st = rp_fail(err, RP_DEVICE, "code object %s cannot be loaded: %.*s", path, (int)why.len,
-                     why.len ? why.ptr : "");
-        goto out;
-    }
+    m->fd = -1;
+    RP_TRY_OUT(load(m, local.data, err));
     hal_note_module(d, path);
     *out = m;
     m = NULL;
 out:
     base_buf_done(&local);
-    base_free(m);
+    cpu_module_free(m);
     return st;
 }
 
@@ -55,6 +137,7 @@ rp_status cpu_module_symbol(hal_module *m, const char *name, hal_host_fn *out, r
 
 void cpu_module_free(hal_module *m) {
     if (!m) return;
-    (void)dlclose(m->handle);
+    if (m->handle) (void)dlclose(m->handle);
+    if (m->fd >= 0) (void)close(m->fd);
     base_free(m);
 }
