@@ -928,7 +928,7 @@ static void clears_what_killed_writers_left(void **state) {
     rp_error err = {0};
     uint64_t n = 0, left = 0;
     tally t = {0};
-    char path[512], old[600];
+    char path[640], old[600];
     reused.start--;
     far.host ^= 2;
     assert_int_equal(base_maker_fate(&self), BASE_ALIVE);
@@ -951,7 +951,7 @@ static void clears_what_killed_writers_left(void **state) {
                     write_file(path, "x", 1);
             }
             age(path + strlen(dir) + 1, 4000);
-            (void)snprintf(old, sizeof old, "%s-young", path);
+            (void)snprintf(old, sizeof old, "%.500s-young", path);
             write_file(old, "x", 1);
             temp_in(path, sizeof path, where[i], self);
             write_file(path, "x", 1);
