@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/temp.h"
 #include "model/fetch.h"
 
 #define FORMS                                                                       \
@@ -59,6 +60,7 @@ static rp_status fetch_missing(const model_package *p, const char *path,
     base_buf_printf(&dir, "%s/models", o->cache_dir);
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_make(dir.data, err));
+    base_temp_sweep(dir.data, p->file);
     st = model_fetch(p, path, o, &why);
     if (st == RP_CANCELLED)
         st = rp_fail(err, st, "fetching '%s' was stopped", p->name);

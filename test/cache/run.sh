@@ -162,9 +162,8 @@ other_user() {
     command -v setpriv >/dev/null || { echo "SKIP $name: no setpriv"; return; }
     rm -rf "$tmp/root" && (umask 022 && mkdir "$tmp/root") && cp "$REPRISE" "$tmp/root/reprise"
     (umask 002 && "$tmp/root/reprise" compile synthetic:tiny --cache-dir "$tmp/root/cache" --quiet >/dev/null 2>&1)
-    setpriv --reuid 4242 --regid 4242 --clear-groups "$tmp/root/reprise" --version >/dev/null 2>&1 ||
-        { echo "SKIP $name: another user cannot start a program in $tmp"; return; }
-    out=$(setpriv --reuid 4242 --regid 4242 --clear-groups "$tmp/root/reprise" run synthetic:tiny hi --max-tokens 2 --cache-dir "$tmp/root/cache" --json 2>&1)
+    # from within the folder, whose parents others need not be able to see
+    out=$(cd "$tmp/root" && setpriv --reuid 4242 --regid 4242 --clear-groups ./reprise run synthetic:tiny hi --max-tokens 2 --cache-dir cache --json 2>&1)
     [ "$(number compiles <<<"$out")" = 0 ] && grep -q '"skips":\[\]' <<<"$out" && pass "$name" ||
         fail "$name" "$(tail -n 1 <<<"$out" | head -c 300)"
 }

@@ -132,9 +132,8 @@ $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) echo "x.c:1: error: o
 $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; esac\n' > idlecc; chmod +x idlecc; REPRISE_CC=./idlecc reprise run synthetic:tiny hi --cache-dir bad2
 ! reprise: ./idlecc ended well and wrote nothing; REPRISE_CC names another compiler
 ? 1
-$ TMPDIR=/nowhere reprise run synthetic:tiny hi --cache-dir bad3
-! reprise: cannot make a scratch folder in /nowhere: No such file or directory; set TMPDIR
-? 1
+$ TMPDIR=/nowhere reprise run synthetic:tiny hi --max-tokens 1 --cache-dir bad3 --quiet >/dev/null
+! reprise: warning: no temporary folder can be made in /nowhere: No such file or directory; /tmp is used
 $ reprise compile synthetic:tiny --cache-dir bad4 --quiet; rm bad4/objects/weights/*; (ulimit -f 16; reprise run synthetic:tiny hi --max-tokens 1 --cache-dir bad4 --quiet 2>&1 >/dev/null | sed 's#weights/[0-9a-f]*#weights/KEY#'); reprise cache verify --cache-dir bad4 | sed 's/^[0-9]*/N/'
 reprise: warning: nothing more is written to the cache: cannot write bad4/objects/weights/KEY: File too large
 N objects, 0 bad

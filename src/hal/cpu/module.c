@@ -111,13 +111,13 @@ rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_
     base_buf_init(&local, 0);
     rp_status st = RP_OK;
     hal_module *m = base_alloc(sizeof *m);
+    if (m) m->fd = -1;
     /* Without a slash the loader would search its own folders. */
     base_buf_printf(&local, "%s%s", strchr(path, '/') ? "" : "./", path);
     if (!m || local.failed) {
         st = rp_fail(err, RP_NOMEM, "no memory to load %s", path);
         goto out;
     }
-    m->fd = -1;
     RP_TRY_OUT(load(m, local.data, err));
     hal_note_module(d, path);
     *out = m;
