@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/lock.h"
 
 typedef enum cache_kind {
     CACHE_PLAN,
@@ -83,6 +84,18 @@ rp_status cache_put_text(cache_store *s, base_hash128 key, const char *name, con
                          rp_error *err) RP_MUST_USE;
 rp_status cache_get_text(cache_store *s, base_hash128 key, const char *name, char **out,
                          rp_error *err) RP_MUST_USE;
+
+/* One maker at a time: waits while another process, or another thread, makes the object. *out is dropped by
+ * base_lock_drop when it has been put; NULL where nothing could be put or locked. *again: look it up again, it may be
+ * there now. RP_CANCELLED when wanted gives false. */
+typedef struct cache_lock_options {
+    cache_kind kind;
+    base_hash128 key;
+    base_wanted_fn wanted; /* (optional) asked while waiting */
+    void *user;
+} cache_lock_options;
+rp_status cache_lock_take(cache_store *s, const cache_lock_options *o, base_lock **out, bool *again,
+                          rp_error *err) RP_MUST_USE;
 
 /* ls and verify: fn for each object; verify quarantines what fails. */
 typedef struct cache_entry {

@@ -182,6 +182,23 @@ static rp_status compile_entry_now(compile_manager *m, compile_entry *e, rp_erro
     return st;
 }
 
+/* Another process may be compiling the same piece, for other settings of the same model, say: one does, the others
+ * load. */
+static rp_status compile_or_wait(compile_manager *m, compile_entry *e, rp_error *err) {
+    const compile_toolchain *t = m->host.toolchain;
+    base_lock *lock = NULL;
+    bool again = false;
+    rp_status st = RP_NOT_FOUND;
+    if (e->kernels && m->host.store && t) {
+        const cache_lock_options l = {CACHE_CODE, e->key, t->wanted, t->user};
+        RP_TRY(cache_lock_take(m->host.store, &l, &lock, &again, err));
+    }
+    if (again) st = load_entry(m, e, err);
+    if (st == RP_NOT_FOUND) st = compile_entry_now(m, e, err);
+    base_lock_drop(lock);
+    return st;
+}
+
 /* --- jobs ----------------------------------------------------------------------------- */
 
 /* By size of the source, which tells the time well enough: the longest is begun first, so that threads end at about
@@ -220,7 +237,7 @@ static void *work(void *arg) {
             e = &m->entries[m->jobs[m->next_job++]];
         pthread_mutex_unlock(&m->lock);
         if (!e) return NULL;
-        rp_status st = compile_entry_now(m, e, &err);
+        rp_status st = compile_or_wait(m, e, &err);
         pthread_mutex_lock(&m->lock);
         if (st != RP_OK) (void)rp_fail(&m->err, st, "%s", err.text);
         if (e->kernels && m->opt->progress)

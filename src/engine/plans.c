@@ -266,14 +266,29 @@ static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
     return compile_dump_plan(p->head, NULL, err);
 }
 
+/* *found, or else this process is the one that makes it, until it drops *lock. */
+static rp_status find_or_wait(const engine_plans_options *o, base_hash128 key, engine_plans *p,
+                              base_lock **lock, bool *found, rp_error *err) {
+    const cache_lock_options l = {CACHE_PLAN, key, o->wanted, o->user};
+    bool again = false;
+    *found = load_cached(o, key, p);
+    if (*found) return RP_OK;
+    RP_TRY(cache_lock_take(o->store, &l, lock, &again, err));
+    *found = again && load_cached(o, key, p);
+    return RP_OK;
+}
+
 static rp_status find_or_make(const engine_plans_options *o, const cache_key *k, engine_plans *p,
                               rp_error *err) {
     char *text = NULL, *dump = NULL;
+    base_lock *lock = NULL;
+    bool found = false;
     rp_error full = {0};
     rp_status st = RP_OK;
     int64_t t0 = base_now_ns();
     RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
-    if (!load_cached(o, cache_key_hash(k), p)) {
+    RP_TRY_OUT(find_or_wait(o, cache_key_hash(k), p, &lock, &found, err));
+    if (!found) {
         count_recompile(o, k, p);
     } else if (!dump) {
         st = log_loaded(p, (double)(base_now_ns() - t0) / 1e6, err);
@@ -290,6 +305,7 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
         base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
     if (dump) base_log(RP_LOG_INFO, "every stage of compiling is in %s", dump);
 out:
+    base_lock_drop(lock);
     base_free(text);
     base_free(dump);
     return st;

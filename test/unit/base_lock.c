@@ -1,0 +1,205 @@
+/* Locks between processes: one holder, the dead and the stopped hold nothing up, a lost file is no hang. */
+#include "support/check.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/lock.h"
+#include "support/trees.h"
+
+static char path[512], count[512];
+
+static base_lock *take(uint32_t patience_ms, bool *waited) {
+    const base_lock_options o = {.path = path, .what = "a test", .patience_ms = patience_ms};
+    base_lock *l = NULL;
+    rp_error err = {0};
+    CHECK_OK(base_lock_take(&o, &l, waited, &err), &err);
+    assert_non_null(l);
+    return l;
+}
+
+/* A child that holds the lock until it is killed. */
+static pid_t start_holder(void) {
+    int ready[2];
+    char c;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool waited;
+        base_lock *l = take(1000, &waited);
+        if (!l || write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) (void)pause();
+    }
+    (void)close(ready[1]);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    (void)close(ready[0]);
+    return pid;
+}
+
+static void end(pid_t pid) {
+    int status;
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_true(waitpid(pid, &status, 0) == pid);
+}
+
+static void the_file_goes_with_the_lock(void **state) {
+    (void)state;
+    bool waited = true;
+    base_lock *l = take(1000, &waited);
+    assert_false(waited);
+    assert_true(base_file_exists(path));
+    base_lock_drop(l);
+    base_lock_drop(NULL);
+    assert_false(base_file_exists(path));
+}
+
+/* Each of eight adds one to a number in a file, which goes wrong where two do it at once. */
+static void one_at_a_time(void **state) {
+    (void)state;
+    enum { N = 8, TURNS = 20 };
+    rp_error err = {0};
+    pid_t pid[N];
+    char *text = NULL;
+    size_t size;
+    int status;
+    CHECK_OK(base_file_write_atomic(count, "0", 1, &err), &err);
+    for (int i = 0; i < N; i++) {
+        pid[i] = fork();
+        for (int k = 0; pid[i] == 0 && k < TURNS; k++) {
+            bool waited;
+            base_lock *l = take(60000, &waited);
+            FILE *f = fopen(count, "r+");
+            int n = 0;
+            if (!f || fscanf(f, "%d", &n) != 1) _exit(1);
+            rewind(f);
+            if (fprintf(f, "%d", n + 1) < 1 || fclose(f) != 0) _exit(1);
+            base_lock_drop(l);
+        }
+        if (pid[i] == 0) _exit(0);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_true(waitpid(pid[i], &status, 0) == pid[i]);
+        assert_int_equal(status, 0);
+    }
+    CHECK_OK(base_file_read(count, 100, &text, &size, &err), &err);
+    assert_int_equal(strtol(text, NULL, 10), N * TURNS);
+    base_free(text);
+    assert_false(base_file_exists(path));
+}
+
+static void a_dead_holder_holds_nothing(void **state) {
+    (void)state;
+    bool waited = true;
+    end(start_holder());
+    assert_true(base_file_exists(path)); /* nobody removed it */
+    base_lock *l = take(600000, &waited);
+    assert_false(waited);
+    base_lock_drop(l);
+    assert_false(base_file_exists(path));
+}
+
+/* It loses the lock, and finds so when it goes on: the lock of who took it is not removed. */
+static void a_stopped_holder_loses_it(void **state) {
+    (void)state;
+    bool waited = false;
+    pid_t pid = start_holder();
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    base_lock *l = take(600000, &waited);
+    assert_true(waited);
+    end(pid);
+    assert_true(base_file_exists(path));
+    base_lock_drop(l);
+}
+
+static void who_lost_it_removes_nothing(void **state) {
+    (void)state;
+    bool waited = false;
+    base_lock *first = take(1000, &waited);
+    assert_int_equal(unlink(path), 0); /* as whoever ran out of patience does */
+    base_lock *second = take(1000, &waited);
+    assert_false(waited);
+    base_lock_drop(first);
+    assert_true(base_file_exists(path));
+    base_lock_drop(second);
+    assert_false(base_file_exists(path));
+}
+
+static void patience_ends(void **state) {
+    (void)state;
+    bool waited = false;
+    pid_t pid = start_holder();
+    base_lock *l = take(10, &waited);
+    assert_true(waited);
+    base_lock_drop(l);
+    end(pid);
+}
+
+static bool never(void *user) {
+    ++*(int *)user;
+    return false;
+}
+
+static void waiting_can_be_called_off(void **state) {
+    (void)state;
+    int asked = 0;
+    bool waited;
+    base_lock *l = NULL;
+    rp_error err = {0};
+    pid_t pid = start_holder();
+    const base_lock_options o = {path, "a test", 600000, never, &asked};
+    assert_int_equal(base_lock_take(&o, &l, &waited, &err), RP_CANCELLED);
+    assert_null(l);
+    assert_int_equal(asked, 1);
+    end(pid);
+}
+
+/* Without a lock one goes on. */
+static void where_no_file_can_be_made(void **state) {
+    (void)state;
+    bool waited = true;
+    base_lock *l = NULL;
+    rp_error err = {0};
+    const base_lock_options o = {.path = "/nowhere/lock", .what = "a test", .patience_ms = 1000};
+    CHECK_OK(base_lock_take(&o, &l, &waited, &err), &err);
+    assert_null(l);
+    assert_false(waited);
+}
+
+static void every_failure_is_clean(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        bool (*fail_nth)(uint64_t) = kind ? base_sys_fail_nth : base_alloc_fail_nth;
+        bool fired = true;
+        for (uint64_t n = 1; fired; n++) {
+            const base_lock_options o = {.path = path, .what = "a test", .patience_ms = 1000};
+            base_lock *l = NULL;
+            bool waited;
+            rp_error err = {0};
+            size_t live = base_live();
+            (void)fail_nth(n);
+            rp_status st = base_lock_take(&o, &l, &waited, &err);
+            fired = fail_nth(0);
+            assert_true(st == RP_OK || (st == RP_NOMEM && err.text[0] && !l));
+            base_lock_drop(l);
+            assert_int_equal(base_live(), live);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_file_goes_with_the_lock), cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(a_dead_holder_holds_nothing), cmocka_unit_test(a_stopped_holder_loses_it),
+        cmocka_unit_test(who_lost_it_removes_nothing), cmocka_unit_test(patience_ends),
+        cmocka_unit_test(waiting_can_be_called_off),   cmocka_unit_test(where_no_file_can_be_made),
+        cmocka_unit_test(every_failure_is_clean),
+    };
+    const char *dir = tree_new("locks");
+    (void)snprintf(path, sizeof path, "%s/lock", dir);
+    (void)snprintf(count, sizeof count, "%s/count", dir);
+    return cmocka_run_group_tests_name("base_lock", tests, NULL, NULL);
+}
