@@ -120,6 +120,11 @@ static int bundle(tool_args *a, rp_cache *c, bool out) {
     rp_error err = {0};
     const char *verb = out ? "export" : "import";
     if (a->n_pos < 2) return tool_usage("cache %s needs a file: reprise cache %s FILE", verb, verb);
+    bool piped = out && strcmp(a->pos[1], "-") == 0;
+    if (piped && a->json)
+        return tool_usage(
+            "cache export - writes the bundle to standard output, where the events of "
+            "--json go: leave one out");
     rp_status st = out ? rp_cache_export(c, a->pos[1], &files, &bytes, &err)
                        : rp_cache_import(c, a->pos[1], &files, &bytes, &err);
     if (st != RP_OK) return tool_fail(st, &err);
@@ -130,7 +135,10 @@ static int bundle(tool_args *a, rp_cache *c, bool out) {
                           10)
                    ? 0
                    : TOOL_EXIT_FAILED;
-    (void)printf("%" PRIu64 " files, %" PRIu64 " bytes %sed\n", files, bytes, verb);
+    if (piped)
+        tool_note(a, "%" PRIu64 " files, %" PRIu64 " bytes exported", files, bytes);
+    else
+        (void)printf("%" PRIu64 " files, %" PRIu64 " bytes %sed\n", files, bytes, verb);
     return 0;
 }
 

@@ -39,7 +39,8 @@ RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_con
 /* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */
 RP_API rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed,
                                 uint64_t *out_left, rp_error *err) RP_MUST_USE;
-/* The folder as one compressed file, and back: equal names are replaced. Importing code is trusting it. */
+/* The folder as one compressed file, and back: equal names are replaced. Importing code is trusting it. path "-" is standard
+ * output or input; a file appears whole or not at all, a device or a pipe is written to as it is. */
 RP_API rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files,
                                  uint64_t *out_bytes, rp_error *err) RP_MUST_USE;
 RP_API rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files,

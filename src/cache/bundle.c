@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,16 +57,40 @@ static uint64_t get_le(const uint8_t *p, int n) {
 
 /* ---- export ---- */
 
+/* Where a bundle goes. A regular file appears whole or not at all, links to it followed; anything else that is there
+ * (a device, a pipe, standard output) is written to as it is. */
+typedef struct target {
+    int fd;
+    char *path;    /* the file that is replaced; NULL: written to directly */
+    base_buf temp; /* its name until then */
+    mode_t mode;
+} target;
+
 typedef struct packer {
     cache_store *s;
     ZSTD_CCtx *z;
     int fd;
-    uint64_t at; /* bytes in the bundle */
     const char *path;
     uint8_t *buffer;
     char dir[64]; /* folder being walked, relative to the root */
     cache_bundle_info info;
 } packer;
+
+static rp_status fail_file(const char *verb, const char *path, rp_error *err) {
+    return rp_fail(err, errno == ENOENT ? RP_NOT_FOUND : RP_IO, "cannot %s %s: %s", verb, path,
+                   base_errno_text(errno));
+}
+
+static rp_status write_on(packer *p, const uint8_t *data, size_t size, rp_error *err) {
+    while (size) {
+        ssize_t n = base_sys_fails() ? -1 : write(p->fd, data, size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_file("write", p->path, err);
+        data += n;
+        size -= (size_t)n;
+    }
+    return RP_OK;
+}
 
 static rp_status squeeze(packer *p, const void *data, size_t size, ZSTD_EndDirective end,
                          rp_error *err) {
@@ -74,8 +100,7 @@ static rp_status squeeze(packer *p, const void *data, size_t size, ZSTD_EndDirec
         size_t left = ZSTD_compressStream2(p->z, &out, &in, end);
         if (ZSTD_isError(left))
             return rp_fail(err, RP_NOMEM, "compressing %s: %s", p->path, ZSTD_getErrorName(left));
-        RP_TRY(cache_write_at(p->fd, p->path, p->buffer, out.pos, p->at, err));
-        p->at += out.pos;
+        RP_TRY(write_on(p, p->buffer, out.pos, err));
         if (end == ZSTD_e_end ? left == 0 : in.pos == in.size) return RP_OK;
     }
 }
@@ -143,47 +168,84 @@ static rp_status pack_all(packer *p, rp_error *err) {
     return squeeze(p, head, sizeof head, ZSTD_e_end, err);
 }
 
-static rp_status fail_file(const char *verb, const char *path, rp_error *err) {
-    return rp_fail(err, errno == ENOENT ? RP_NOT_FOUND : RP_IO, "cannot %s %s: %s", verb, path,
-                   base_errno_text(errno));
-}
-
 static rp_status check_on(const cache_store *s, rp_error *err) {
     if (!atomic_load(&s->off)) return RP_OK;
     return rp_fail(err, RP_IO, "the cache is off: %s", s->reason);
 }
 
+static rp_status open_directly(target *t, const char *path, int flags, rp_error *err) {
+    if (!base_sys_fails()) t->fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
+    return t->fd >= 0 ? RP_OK : fail_file("write", path, err);
+}
+
+/* path is a regular file, or nothing yet. */
+static rp_status open_beside(target *t, const char *path, rp_error *err) {
+    t->path = base_strdup(path);
+    if (!t->path) return rp_fail(err, RP_NOMEM, "no memory for the path '%s'", path);
+    base_temp_name(path, &t->temp);
+    RP_TRY(base_buf_status(&t->temp, err));
+    if (!base_sys_fails())
+        t->fd = open(t->temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, t->mode);
+    return t->fd >= 0 ? RP_OK : fail_file("write", path, err);
+}
+
+static rp_status open_target(target *t, const char *path, rp_error *err) {
+    struct stat info;
+    char real[PATH_MAX];
+    if (strcmp(path, "-") == 0) {
+        t->fd = base_sys_fails() ? -1 : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+        if (t->fd < 0) return fail_file("write", "standard output", err);
+        return isatty(t->fd) ? rp_fail(err, RP_INVALID,
+                                       "standard output is a terminal, and a bundle is no text; "
+                                       "send it to a file or a pipe")
+                             : RP_OK;
+    }
+    if (base_sys_fails() || stat(path, &info) != 0) {
+        if (errno != ENOENT) return fail_file("write", path, err);
+        /* A link to nothing: the kernel knows where that is. */
+        return lstat(path, &info) == 0 ? open_directly(t, path, O_CREAT, err)
+                                       : open_beside(t, path, err);
+    }
+    if (!S_ISREG(info.st_mode)) return open_directly(t, path, 0, err);
+    t->mode = info.st_mode & 0777;
+    if (base_sys_fails() || !realpath(path, real)) return fail_file("write", path, err);
+    return open_beside(t, real, err);
+}
+
+/* Closes, and gives a file its name when all went well. */
+static rp_status close_target(target *t, const char *path, rp_status st, rp_error *err) {
+    if (st == RP_OK && t->path && (base_sys_fails() || fsync(t->fd) != 0))
+        st = fail_file("write", path, err);
+    if (t->fd >= 0 && close(t->fd) != 0 && st == RP_OK) st = fail_file("write", path, err);
+    if (st == RP_OK && t->path && (base_sys_fails() || rename(t->temp.data, t->path) != 0))
+        st = fail_file("write", path, err);
+    if (st != RP_OK && t->fd >= 0 && t->path) (void)unlink(t->temp.data);
+    base_buf_done(&t->temp);
+    base_free(t->path);
+    return st;
+}
+
 rp_status cache_export(cache_store *s, const char *path, cache_bundle_info *info, rp_error *err) {
     rp_status st = RP_OK;
-    packer p = {.s = s, .fd = -1, .path = path};
-    base_buf temp;
+    packer p = {.s = s, .path = strcmp(path, "-") == 0 ? "standard output" : path};
+    target t = {.fd = -1, .mode = 0600};
     RP_TRY(check_on(s, err));
-    base_buf_init(&temp, 0);
-    base_temp_name(path, &temp);
+    base_buf_init(&t.temp, 0);
     p.buffer = base_alloc(BUFFER);
     p.z = ZSTD_createCCtx();
-    RP_TRY_OUT(base_buf_status(&temp, err));
     if (!p.buffer || !p.z || ZSTD_isError(ZSTD_CCtx_setParameter(p.z, ZSTD_c_checksumFlag, 1)) ||
         ZSTD_isError(ZSTD_CCtx_setParameter(p.z, ZSTD_c_compressionLevel, LEVEL))) {
         st = rp_fail(err, RP_NOMEM, "no memory to export the cache");
         goto out;
     }
-    if (!base_sys_fails()) p.fd = open(temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (p.fd < 0) {
-        st = fail_file("write", path, err);
-        goto out;
-    }
+    RP_TRY_OUT(open_target(&t, path, err));
+    p.fd = t.fd;
     st = pack_all(&p, err);
-    if (st == RP_OK &&
-        (base_sys_fails() || fsync(p.fd) != 0 || base_sys_fails() || rename(temp.data, path) != 0))
-        st = fail_file("write", path, err);
-    if (st != RP_OK) (void)unlink(temp.data);
-    if (st == RP_OK && info) *info = p.info;
 out:
-    if (p.fd >= 0) (void)close(p.fd);
+    st = close_target(&t, p.path, st, err);
+    if (st == RP_OK && info) *info = p.info;
     (void)ZSTD_freeCCtx(p.z);
     base_free(p.buffer);
-    base_buf_done(&temp);
     return st;
 }
 
@@ -192,26 +254,39 @@ out:
 typedef struct unpacker {
     cache_store *s;
     ZSTD_DCtx *z;
-    base_mapping m;
-    ZSTD_inBuffer in;
-    uint8_t *buffer;
+    int fd;
+    ZSTD_inBuffer in; /* what was read and not yet taken; size 0 at the end of the file */
+    uint8_t *raw, *buffer;
     size_t pos, end; /* unread bytes of buffer */
     bool ended;      /* the stream is complete, its checksum right */
     const char *path;
     cache_bundle_info info;
 } unpacker;
 
+/* Reads on when all that was read is taken. */
+static rp_status read_on(unpacker *u, rp_error *err) {
+    if (u->in.pos < u->in.size) return RP_OK;
+    for (;;) {
+        ssize_t n = base_sys_fails() ? -1 : read(u->fd, u->raw, BUFFER);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_file("read", u->path, err);
+        u->in = (ZSTD_inBuffer){u->raw, (size_t)n, 0};
+        return RP_OK;
+    }
+}
+
 static rp_status refill(unpacker *u, rp_error *err) {
     ZSTD_outBuffer out = {u->buffer, BUFFER, 0};
     u->pos = u->end = 0;
     while (out.pos == 0) {
-        size_t before = u->in.pos;
+        RP_TRY(read_on(u, err));
+        bool last = u->in.size == 0;
         size_t left = ZSTD_decompressStream(u->z, &out, &u->in);
         if (ZSTD_isError(left))
             return rp_fail(err, RP_CORRUPT, "%s is no cache bundle or is damaged (%s)", u->path,
                            ZSTD_getErrorName(left));
         u->ended = left == 0;
-        if (out.pos == 0 && (u->ended || u->in.pos == before))
+        if (out.pos == 0 && (u->ended || last))
             return rp_fail(err, RP_CORRUPT, "%s is cut short; export it again", u->path);
     }
     u->end = out.pos;
@@ -295,8 +370,15 @@ static rp_status unpack_record(unpacker *u, bool *last, rp_error *err) {
 /* Nothing may follow the end mark but the end of the stream with its checksum. */
 static rp_status finish(unpacker *u, rp_error *err) {
     ZSTD_outBuffer out = {u->buffer, BUFFER, 0};
-    if (!u->ended) u->ended = ZSTD_decompressStream(u->z, &out, &u->in) == 0;
-    if (u->ended && u->pos == u->end && out.pos == 0 && u->in.pos == u->in.size) return RP_OK;
+    bool good = u->pos == u->end;
+    while (good && !u->ended) {
+        RP_TRY(read_on(u, err));
+        size_t left = u->in.size ? ZSTD_decompressStream(u->z, &out, &u->in) : 1;
+        u->ended = left == 0;
+        good = !ZSTD_isError(left) && out.pos == 0 && u->in.size > 0;
+    }
+    if (good) RP_TRY(read_on(u, err));
+    if (good && u->in.size == 0) return RP_OK;
     return rp_fail(err, RP_CORRUPT, "%s is damaged at its end", u->path);
 }
 
@@ -314,22 +396,29 @@ static rp_status unpack_all(unpacker *u, rp_error *err) {
 }
 
 rp_status cache_import(cache_store *s, const char *path, cache_bundle_info *info, rp_error *err) {
-    rp_status st;
-    unpacker u = {.s = s, .path = path};
+    rp_status st = RP_OK;
+    bool in = strcmp(path, "-") == 0;
+    unpacker u = {.s = s, .fd = -1, .path = in ? "standard input" : path};
     RP_TRY(check_on(s, err));
-    RP_TRY(base_file_map(path, &u.m, err));
-    u.in = (ZSTD_inBuffer){u.m.data, u.m.size, 0};
+    u.raw = base_alloc(BUFFER);
     u.buffer = base_alloc(BUFFER);
     u.z = ZSTD_createDCtx();
-    if (!u.buffer || !u.z) {
-        st = rp_fail(err, RP_NOMEM, "no memory to import %s", path);
+    if (!u.raw || !u.buffer || !u.z) {
+        st = rp_fail(err, RP_NOMEM, "no memory to import %s", u.path);
+        goto out;
+    }
+    if (!base_sys_fails())
+        u.fd = in ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    if (u.fd < 0) {
+        st = fail_file("read", u.path, err);
         goto out;
     }
     RP_TRY_OUT(unpack_all(&u, err));
     if (info) *info = u.info;
 out:
+    if (u.fd >= 0) (void)close(u.fd);
     (void)ZSTD_freeDCtx(u.z);
+    base_free(u.raw);
     base_free(u.buffer);
-    base_file_unmap(&u.m);
     return st;
 }

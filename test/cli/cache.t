@@ -39,6 +39,27 @@ $ reprise cache export own.bundle --cache-dir own | sed 's/[0-9]\+/N/g'
 N files, N bytes exported
 $ reprise cache import own.bundle --cache-dir other | sed 's/[0-9]\+/N/g'
 N files, N bytes imported
+$ reprise cache export - --cache-dir own 2>said | reprise cache import - --cache-dir piped | sed 's/[0-9]\+/N/g'; sed 's/[0-9]\+/N/g' said
+N files, N bytes imported
+N files, N bytes exported
+$ mkfifo pipe; reprise cache import pipe --cache-dir named | sed 's/[0-9]\+/N/g' & reprise cache export pipe --cache-dir own --quiet >/dev/null; wait; [ -p pipe ] && echo a pipe
+N files, N bytes imported
+a pipe
+$ echo old >target; chmod 640 target; ln -s target link; reprise cache export link --cache-dir own >/dev/null; readlink link; stat -c %a target; cmp target own.bundle
+target
+640
+$ reprise cache export /dev/full --cache-dir own; echo $?; [ -c /dev/full ] && echo a device
+1
+a device
+! reprise: cannot write /dev/full: No space left on device
+$ reprise cache export . --cache-dir own; echo $?; reprise cache export no/such --cache-dir own; echo $?; reprise cache export - --json --cache-dir own
+1
+1
+{"event":"error","code":2,"message":"cache export - writes the bundle to standard output, where the events of --json go: leave one out"}
+! reprise: cannot write .: Is a directory
+! reprise: cannot write no/such: No such file or directory
+! reprise: cache export - writes the bundle to standard output, where the events of --json go: leave one out
+? 2
 $ reprise run synthetic:tiny hi --max-tokens 2 --cache-dir other --json | field traces compiles
 traces 0
 compiles 0
