@@ -20,6 +20,11 @@ prompt_ids [104, 105]
 $ same "--prompt hello --max-tokens 12" "--prompt hello --max-tokens 12 -O0" "--prompt hello --max-tokens 12 --level 2" "--prompt hello --max-tokens 12 --isa portable" "--prompt hello --max-tokens 12 --threads 1 -cc.cudagraph_mode=FULL" "--prompt-ids 104,101,108,108,111 --max-tokens 12"
 $ same "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7" "--prompt hello --max-tokens 12 --temperature 0.8 --seed 7 --level 1"
 
+# Each setting of sampling, driven to its end, leaves the best token alone; another seed gives others.
+$ same "--prompt hello --max-tokens 6" "--prompt hello --max-tokens 6 --temperature 50 --top-k 1" "--prompt hello --max-tokens 6 --temperature 50 --min-p 1" "--prompt hello --max-tokens 6 --temperature 50 --top-p 0.000001"
+$ same "--prompt hello --max-tokens 6 --temperature 50 --seed 1" "--prompt hello --max-tokens 6 --temperature 50 --seed 2" | cut -d : -f 1
+differs
+
 # Several prompts run in one batch, and each answer is told as it ends.
 $ reprise run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --json | events
 output 3

@@ -586,12 +586,29 @@ static void require_graph_makes_a_skip_an_error(void **state) {
     rp_engine_close(e);
 }
 
+/* Equal layers share their code and nothing else: each replays the graph over its own weights. */
+static void equal_pieces_have_graphs_of_their_own(void **state) {
+    static const char *const both[] = {"cudagraph_mode=PIECEWISE", "cudagraph_mode=NONE"};
+    served s[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_engine *e =
+            engine_must("synthetic:tiny,layers=4", (const char *[]){SMALL, both[i], NULL});
+        assert_true(engine_count(e, "pieces.distinct") < engine_count(e, "pieces.compiled"));
+        serve(e, &s[i], NULL, NULL);
+        rp_engine_close(e);
+    }
+    assert_memory_equal(s[0].step, s[1].step, sizeof s[0].step);
+    assert_memory_equal(s[0].out, s[1].out, sizeof s[0].out);
+}
+
 int main(void) {
     size_t live = base_live();
     if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_change_no_token),
         cmocka_unit_test(replay_key_is_capture_key),
+        cmocka_unit_test(equal_pieces_have_graphs_of_their_own),
         cmocka_unit_test(stray_addresses_fail_the_capture),
         cmocka_unit_test(whole_arguments_are_audited),
         cmocka_unit_test(poison_changes_no_bit),

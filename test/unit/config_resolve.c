@@ -269,6 +269,22 @@ static void speculation_bounds_the_mode(void **state) {
     }
 }
 
+/* Decode sizes count requests, capture sizes tokens. */
+static void speculation_multiplies_captured_tokens(void **state) {
+    rp_error err = {0};
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    (void)state;
+    rp_compilation_config *cfg = rp_config_new();
+    facts.attention = RP_ATTENTION_ALWAYS;
+    CHECK_OK(rp_config_set(cfg, "level=3", &err), &err);
+    CHECK_OK(rp_config_set(cfg, "cudagraph_mode=FULL_DECODE_ONLY", &err), &err);
+    cfg->num_speculative_tokens = 2;
+    CHECK_OK(rp_config_resolve(cfg, &facts, &err), &err);
+    is(cfg, "decode_capture_sizes", "[1,2,4,8,16,32,48,64]");
+    is(cfg, "cudagraph_capture_sizes", "[3,6,12,24,48,96,144,192]");
+    rp_config_free(cfg);
+}
+
 static int warnings;
 static char last_warning[256];
 static void on_log(void *user, rp_log_level level, const char *text) {
@@ -606,6 +622,7 @@ int main(void) {
         TEST(registered_splitting_ops_are_a_default),
         TEST(attention_bounds_the_mode),
         TEST(speculation_bounds_the_mode),
+        TEST(speculation_multiplies_captured_tokens),
         TEST(enforce_eager_names_what_it_overrides),
         TEST(contradictions_are_refused),
         TEST(backends),

@@ -196,6 +196,80 @@ static void a_listener_ends_its_request(void **state) {
     rp_engine_close(e);
 }
 
+/* ---- sampling -------------------------------------------------------------------------------------------------- */
+
+static void generate(rp_engine *e, const rp_sampling *s, int32_t out[8]) {
+    rp_error err = {0};
+    rp_result res;
+    rp_request_options r = request();
+    r.sampling = *s;
+    uint64_t id = submit(e, &r);
+    run(e, -1);
+    CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+    assert_int_equal(res.n_output_ids, 8);
+    memcpy(out, res.output_ids, 8 * sizeof *out);
+    rp_engine_release(e, id);
+}
+
+static bool like_greedy(rp_engine *e, rp_sampling s) {
+    int32_t greedy[8], out[8];
+    assert_int_equal(engine_greedy(e, prompt, 5, 8, greedy), 8);
+    s.temperature = 50; /* nearly uniform, but for what cuts it */
+    generate(e, &s, out);
+    return memcmp(out, greedy, sizeof out) == 0;
+}
+
+/* Each cuts the choice down to the best token when it is driven to its end, and the seed chooses among what is left. */
+static void every_sampling_value_counts(void **state) {
+    const rp_sampling none = {.top_p = 1};
+    int32_t a[8], b[8], c[8];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    rp_sampling s = none;
+    assert_false(like_greedy(e, s));
+    s.top_k = 1;
+    assert_true(like_greedy(e, s));
+    s = none;
+    s.min_p = 1;
+    assert_true(like_greedy(e, s));
+    s = none;
+    s.top_p = 1e-9;
+    assert_true(like_greedy(e, s));
+    s = none;
+    s.temperature = 50;
+    generate(e, &s, a);
+    generate(e, &s, b);
+    s.seed = 1;
+    generate(e, &s, c);
+    assert_memory_equal(a, b, sizeof a);
+    assert_memory_not_equal(a, c, sizeof a);
+    rp_engine_close(e);
+}
+
+/* A text that ends inside of a character shows that there was one. Ids are bytes here. */
+static void half_a_character_at_the_end_is_shown(void **state) {
+    rp_error err = {0};
+    rp_result res;
+    int seen = 0;
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    for (uint64_t seed = 0; seed < 200 && seen < 3; seed++) {
+        rp_request_options r = request();
+        r.max_tokens = 1;
+        r.sampling = (rp_sampling){.temperature = 50, .top_p = 1, .seed = seed};
+        uint64_t id = submit(e, &r);
+        run(e, -1);
+        CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+        if (res.output_ids[0] >= 0xc2 && res.output_ids[0] <= 0xf4) {
+            assert_string_equal(res.text, "\xef\xbf\xbd");
+            seen++;
+        }
+        rp_engine_release(e, id);
+    }
+    assert_int_equal(seen, 3);
+    rp_engine_close(e);
+}
+
 static size_t open_files(void) {
     size_t n = 0;
     DIR *d = opendir("/proc/self/fd");
@@ -374,6 +448,8 @@ int main(void) {
         cmocka_unit_test(more_requests_than_places),
         cmocka_unit_test(requests_are_given_up_at_any_moment),
         cmocka_unit_test(a_listener_ends_its_request),
+        cmocka_unit_test(every_sampling_value_counts),
+        cmocka_unit_test(half_a_character_at_the_end_is_shown),
         cmocka_unit_test(closing_leaks_nothing),
         cmocka_unit_test(loading_can_be_cancelled),
         cmocka_unit_test(an_engine_without_graphs_runs_nothing),

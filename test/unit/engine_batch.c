@@ -169,6 +169,26 @@ static void check_step(world *w, const engine_batch *batch, const rp_dispatch *d
     }
 }
 
+/* What custom attention is told of each request. */
+static void check_context(const rp_forward_context *fc, const engine_batch *batch,
+                          const rp_dispatch *d) {
+    const rp_attention_metadata *m = &fc->attn_metadata;
+    int32_t longest = 0;
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const engine_batch_entry *e = &batch->entry[i];
+        int32_t len = (int32_t)(e->start + e->n_tokens);
+        assert_int_equal(m->context_lens[i], len);
+        assert_int_equal(m->cu_seqlens_q[i + 1] - m->cu_seqlens_q[i], e->n_tokens);
+        assert_int_equal(m->cu_seqlens_k[i + 1] - m->cu_seqlens_k[i], len);
+        if (len > longest) longest = len;
+    }
+    for (int32_t i = (int32_t)batch->n; i < d->padded_reqs; i++)
+        assert_int_equal(m->context_lens[i], 0);
+    assert_int_equal(m->cu_seqlens_q[d->padded_reqs], d->num_tokens);
+    assert_int_equal(m->max_seqlen_k, longest);
+    assert_int_equal(m->max_seqlen_q, batch->max_query_len);
+}
+
 /* One step; false when nothing is left. */
 static bool world_step(world *w) {
     const engine_batch *batch;
@@ -189,7 +209,7 @@ static bool world_step(world *w) {
     CHECK_OK(engine_step_build(w->step, batch, w->kv, &d, &fc, &err), &err);
     check_step(w, batch, &d);
     assert_int_equal(fc.context.is_prefill, batch->n_prefills > 0);
-    assert_int_equal(fc.attn_metadata.cu_seqlens_q[d.padded_reqs], d.num_tokens);
+    check_context(&fc, batch, &d);
     model_run(w, &d);
     assert_int_equal(engine_sampler_batch(w->sampler, batch, w->logits, V, tokens, logprobs), 0);
     engine_sched_commit(w->sched, tokens, logprobs);

@@ -44,8 +44,12 @@ static bool captured(const graph_item *items, uint32_t n, const rp_dispatch *d, 
 /* What must hold for any record, whatever the configuration. */
 static void check_record(const graph_dispatcher *g, const graph_step_shape *s, const rp_dispatch *d,
                          const graph_item *items, uint32_t n) {
-    rp_cudagraph_mode routine = graph_is_uniform(g, s) ? rp_cudagraph_decode_mode(g->keys.p.mode)
-                                                       : rp_cudagraph_mixed_mode(g->keys.p.mode);
+    const graph_params *p = &g->keys.p;
+    bool decode = s->max_query_len == p->uniform_query_len &&
+                  s->num_tokens == s->num_reqs * p->uniform_query_len;
+    rp_cudagraph_mode routine = decode ? rp_cudagraph_decode_mode(p->mode)
+                                       : rp_cudagraph_mixed_mode(p->mode);
+    assert_int_equal(graph_is_uniform(g, s), decode);
     assert_int_equal(d->num_tokens, s->num_tokens);
     assert_true(d->padded >= s->num_tokens && d->padded_reqs >= s->num_reqs);
     assert_true(d->padded_logits >= s->num_logits);
@@ -85,6 +89,7 @@ static graph_step_shape random_step(const graph_params *p) {
     } else {
         s.num_tokens += (int32_t)rnd((uint32_t)(most - s.num_reqs + 1));
         s.max_query_len = s.num_tokens - s.num_reqs + 1;
+        if (q < s.max_query_len && s.num_tokens < q * s.num_reqs) s.max_query_len = q;
     }
     s.num_logits = rnd(8) == 0 ? (int32_t)rnd((uint32_t)s.num_tokens + 1)
                                : (int32_t)rnd((uint32_t)s.num_reqs + 1);

@@ -163,13 +163,22 @@ static void input_at_a_new_address_is_named(void **state) {
     graph_input in = {"hidden", f.b.in, MAX * sizeof(float)};
     rp_dispatch d = step_of(RP_CUDAGRAPH_PIECEWISE, 2);
     CHECK_OK(graph_wrapper_call(f.w, &d, &in, 1, &err), &err);
+    /* the last of several as well as the only one */
+    graph_input two[] = {{"first", f.b.in, 4}, {"second", f.b.in, 4}};
+    d = step_of(RP_CUDAGRAPH_PIECEWISE, 4);
+    CHECK_OK(graph_wrapper_call(f.w, &d, two, 2, &err), &err);
+    two[1].ptr = other;
+    assert_int_equal(graph_wrapper_call(f.w, &d, two, 2, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "'second'"));
+    err = (rp_error){0};
+    d = step_of(RP_CUDAGRAPH_PIECEWISE, 2);
     in.ptr = other;
     assert_int_equal(graph_wrapper_call(f.w, &d, &in, 1, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "'hidden'"));
     assert_non_null(strstr(err.text, "piece_t2"));
     assert_non_null(strstr(err.text, "cudagraph_copy_inputs"));
     assert_int_equal(graph_wrapper_call(f.w, &d, &in, 0, NULL), RP_INVALID);
-    assert_int_equal(f.state.replays, 1);
+    assert_int_equal(f.state.replays, 2);
     f.b.d->ops->release(f.b.d, other, MAX * sizeof(float));
     close_fixture(&f);
 }

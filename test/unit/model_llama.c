@@ -33,9 +33,36 @@ static void ops_are_those_of_the_graphs(void **state) {
     assert_false(model_llama_has_op(IR_OP_COUNT_));
 }
 
+static bool head_reads(const char *spec, const char *param) {
+    rp_error err = {0};
+    model_source *source = NULL;
+    rp_graph *g = NULL;
+    const model_graph_options o = {RP_NUMERICS_DEFAULT, 8, 8};
+    bool found = false;
+    CHECK_OK(model_source_open_synthetic(spec, &source, &err), &err);
+    CHECK_OK(model_llama_head(source, &o, &g, &err), &err);
+    const ir_graph *ir = trace_graph_ir(g);
+    for (uint32_t i = 0; i < ir_graph_count(ir); i++) {
+        const ir_node *n = ir_node_at(ir, i);
+        found |= n->op == IR_param && strcmp(n->name, param) == 0;
+    }
+    rp_graph_free(g);
+    model_source_free(source);
+    return found;
+}
+
+static void the_head_is_the_embedding_only_when_tied(void **state) {
+    (void)state;
+    assert_true(head_reads("synthetic:smollm2-135m", "token_embd.weight"));
+    assert_false(head_reads("synthetic:smollm2-135m", "output.weight"));
+    assert_true(head_reads("synthetic:llama-8b,layers=1", "output.weight"));
+    assert_false(head_reads("synthetic:llama-8b,layers=1", "token_embd.weight"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_are_those_of_the_graphs),
+        cmocka_unit_test(the_head_is_the_embedding_only_when_tied),
     };
     return cmocka_run_group_tests_name("model_llama", tests, NULL, NULL);
 }

@@ -134,6 +134,23 @@ static void launches_have_addresses_and_sizes(void **state) {
     close_plan(&f);
 }
 
+/* Law 6 stands on it. */
+static void poison_is_nan_in_every_byte_of_the_arena(void **state) {
+    rp_error err = {0};
+    fixture f;
+    float x[512], y[512];
+    (void)state;
+    open_plan(&f, "cpu", 0, 1);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 64}, &err), &err);
+    uint8_t *value = f.b->launches[0].arg[1];
+    memset(value, 0, 64 * 32);
+    plan_exec_poison(f.x);
+    for (size_t i = 0; i < 64 * 32; i++) assert_int_equal(value[i], 0xff);
+    close_plan(&f);
+}
+
 static void a_list_of_one_piece_holds_its_launches(void **state) {
     rp_error err = {0};
     fixture f;
@@ -301,6 +318,7 @@ static void huge_packs_have_no_size(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_have_addresses_and_sizes),
+        cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),
         cmocka_unit_test(a_list_of_one_piece_holds_its_launches),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(unknown_code_is_refused),

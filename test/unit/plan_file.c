@@ -146,6 +146,34 @@ static void every_flip_is_harmless(void **state) {
 }
 
 /* Counts of 4 GiB at every place of the file must not become allocations: loading takes a bounded multiple of the input. */
+/* Each use of each value, before and after its life. */
+static void uses_outside_of_a_life_are_refused(void **state) {
+    uint32_t tried = 0;
+    (void)state;
+    plan *p = plan_with_custom();
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        for (uint32_t a = 0; a < p->launches[i].n_args; a++) {
+            const plan_arg *arg = &p->launches[i].args[a];
+            if (arg->seg != PLAN_ARENA) continue;
+            plan_value *v = &p->values[arg->idx], good = *v;
+            for (int late = 0; late < 2; late++) {
+                rp_error err = {0};
+                if (late ? i == 0 || v->first == i : i + 1 == p->n_launches || v->last == i)
+                    continue;
+                if (late)
+                    v->last = i - 1;
+                else
+                    v->first = i + 1;
+                assert_int_equal(plan_verify(p, &err), RP_CORRUPT);
+                assert_non_null(strstr(err.text, "outside its life"));
+                *v = good;
+                tried++;
+            }
+        }
+    assert_true(tried >= 2);
+    plan_free(p);
+}
+
 static void memory_is_proportional_to_the_input(void **state) {
     plan *p = plan_of_llama(1);
     bytes a = save(p);
@@ -215,6 +243,7 @@ int main(void) {
         cmocka_unit_test(equal_plans_are_equal_bytes),
         cmocka_unit_test(every_cut_is_corrupt),
         cmocka_unit_test(every_flip_is_harmless),
+        cmocka_unit_test(uses_outside_of_a_life_are_refused),
         cmocka_unit_test(memory_is_proportional_to_the_input),
         cmocka_unit_test(failed_allocations_leave_nothing),
         cmocka_unit_test(text_tells_the_whole_plan),
