@@ -35,7 +35,7 @@ TEST_SRC := $(filter-out $(SUPPORT) $(FUZZ_SRC),$(sort $(wildcard test/*/*.c)))
 EX_SRC   := $(sort $(wildcard examples/*.c))
 BENCH_SRC := $(sort $(wildcard bench/*.c))
 FORMATTED := $(filter-out $(EMBED),$(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] \
-               tools/*.[ch] test/*/*.[ch] test/fuzz/replay/*.c examples/*.c bench/*.[ch])))
+               tools/*.[ch] test/*/*.[ch] test/fuzz/replay/*.c examples/*.c bench/*.[ch] bench/gpu/*.[ch])))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/embed.o
 SHARED := $(B)/libreprise.so.$(SOVERSION)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
@@ -43,6 +43,7 @@ FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(B)/%)
 EXAMPLES := $(EX_SRC:%.c=$(B)/%)
 BENCHES := $(BENCH_SRC:%.c=$(B)/%)
 MICROS := $(patsubst %.c,$(B)/%,$(sort $(wildcard bench/micro/*.c)))
+GPU_BENCH := $(B)/bench/gpu/decode
 
 # ---- flags --------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
@@ -111,6 +112,10 @@ $(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
 $(MICROS): $(B)/bench/micro/%: $(B)/obj/bench/micro/%.o $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
+$(B)/obj/bench/gpu/model.o: bench/gpu/model.cu
+$(GPU_BENCH): $(B)/obj/bench/gpu/decode.o $(B)/obj/bench/gpu/model.o $(B)/libreprise-internal.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 $(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
@@ -135,6 +140,7 @@ test test-quick test-gpu: programs
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
 	@TIMEOUT=600 test/run.sh build/asan programs
+bench-gpu: $(GPU_BENCH)
 bench bench-cpu bench-gpu: all $(BENCHES)
 	@bench/run.sh $(or $(filter cpu gpu,$(@:bench-%=%)),cpu) $(B)
 bench-micro: $(MICROS)
@@ -157,7 +163,7 @@ lint: $(TIDY) $(B)/libreprise.a $(SHARED)
 	clang-format-14 --dry-run -Werror $(FORMATTED)
 	@scripts/lint.sh $(B)
 
-dist: programs $(B)/bench/engine
+dist: programs $(B)/bench/engine $(GPU_BENCH)
 	@scripts/dist.sh $(B) $(VERSION)
 install: all
 	@scripts/install.sh $(B) $(VERSION) $(SOVERSION) "$(DESTDIR)$(PREFIX)"

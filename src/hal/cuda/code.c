@@ -75,6 +75,7 @@ rp_status cuda_code_kernel(const cuda_driver *cu, void *module, const char *name
     RP_TRY(cuda_check(cu, cu->module_function(&f, module, name), name, err));
     RP_TRY(cuda_check(cu, cu->function_set(f, CUDA_FUNCTION_MAX_SHARED, (int)shared), name, err));
     RP_TRY(cuda_check(cu, cu->function_set(f, CUDA_FUNCTION_LARGE_CLUSTER, 1), name, err));
+    RP_TRY(cuda_check(cu, cu->function_set(f, CUDA_FUNCTION_CARVEOUT, 100), name, err));
     *function = f;
     return RP_OK;
 }

@@ -16,7 +16,8 @@ rp_status cuda_compile(const cuda_nvrtc *rtc, const char *text, const char *name
 rp_status cuda_code_load(const cuda_driver *cu, const char *cubin, void **module,
                          rp_error *err) RP_MUST_USE;
 
-/* A kernel by name, allowed `shared` bytes of dynamic shared memory and clusters of more than 8 blocks. */
+/* A kernel by name, allowed `shared` bytes of dynamic shared memory and clusters of more than 8 blocks. All the memory
+ * that can be shared memory is: kernels that run at once must agree on that. */
 rp_status cuda_code_kernel(const cuda_driver *cu, void *module, const char *name, size_t shared,
                            void **function, rp_error *err) RP_MUST_USE;
 

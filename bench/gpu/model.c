@@ -1,0 +1,307 @@
+#include "bench/gpu/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "hal/cuda/code.h"
+
+/* The text of model.cu, with a NUL behind it. */
+extern const char kernels[];
+__asm__(".pushsection .rodata\n"
+        "kernels: .incbin \"bench/gpu/model.cu\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+
+enum {
+    SEED_HEAD = 1,
+    SEED_GAIN = 2,
+    SEED_EMBEDDING = 3,
+    SEED_LAYER = 16,
+    READ_ROOM = 12 * 16384,
+    READ_PIECE = 16384
+};
+
+static const float embedding_scale = 1.7f;
+
+static uint32_t seed_of(uint32_t layer, gen_decode_matrix m) {
+    return m == GEN_DECODE_HEAD ? SEED_HEAD : SEED_LAYER * (layer + 1) + m;
+}
+
+/* Products keep the size of their rows; what all layers add to the residual stream is as large as what they began with. */
+static float scale_of(const model *m, gen_decode_matrix x) {
+    float layers = x == GEN_DECODE_O || x == GEN_DECODE_DOWN ? 2.0f * (float)m->d.layers : 1.0f;
+    return sqrtf(3.0f / (float)gen_decode_k(&m->d, x) / layers);
+}
+
+static rp_status launch(const model *m, const char *name, unsigned gx, unsigned gy,
+                        unsigned threads, unsigned shared, void **args, rp_error *err) {
+    const cuda_driver *cu = m->gpu->cu;
+    void *f;
+    RP_TRY(cuda_check(cu, cu->module_function(&f, m->module, name), name, err));
+    if (shared > 48 << 10)
+        RP_TRY(
+            cuda_check(cu, cu->function_set(f, CUDA_FUNCTION_MAX_SHARED, (int)shared), name, err));
+    return cuda_check(cu, cu->launch(f, gx, gy, 1, threads, 1, 1, shared, m->stream, args, NULL),
+                      name, err);
+}
+
+static rp_status get(const model *m, size_t size, const char *what, uint64_t *out, rp_error *err) {
+    return cuda_gpu_alloc(m->gpu, size, what, out, err);
+}
+
+static rp_status send(const model *m, uint64_t to, const void *from, size_t size, rp_error *err) {
+    const cuda_driver *cu = m->gpu->cu;
+    RP_TRY(cuda_check(cu, cu->copy_in(to, from, size, m->stream), "copy to the GPU", err));
+    return cuda_check(cu, cu->stream_synchronize(m->stream), "copy to the GPU", err);
+}
+
+/* ---- filling --------------------------------------------------------------------------------------- */
+
+/* Which row of the model each packed row is, on the GPU. */
+static rp_status send_rows(const model *m, gen_decode_matrix x, uint64_t *out, rp_error *err) {
+    uint32_t n = gen_decode_rows(&m->d, x);
+    uint32_t *rows = base_alloc_array(n, sizeof *rows);
+    if (!rows) return rp_fail(err, RP_NOMEM, "rows of a matrix");
+    for (uint32_t i = 0; i < n; i++) rows[i] = gen_decode_row(&m->d, x, i);
+    rp_status st = get(m, n * sizeof *rows, "rows of a matrix", out, err);
+    if (st == RP_OK) st = send(m, *out, rows, n * sizeof *rows, err);
+    base_free(rows);
+    return st;
+}
+
+static rp_status fill_matrix(model *m, gen_decode_matrix x, rp_error *err) {
+    uint64_t rows = 0;
+    uint32_t layers = x == GEN_DECODE_HEAD ? 1 : m->d.layers;
+    int k = (int)gen_decode_k(&m->d, x), unit = (int)m->d.tile[x].rows;
+    uint64_t n = gen_decode_bytes(&m->d, x) / 16;
+    float scale = scale_of(m, x);
+    rp_status st = send_rows(m, x, &rows, err);
+    for (uint32_t l = 0; st == RP_OK && l < layers; l++) {
+        uint32_t seed = seed_of(l, x);
+        void *args[] = {&m->matrix[l][x], &rows, &k, &unit, &n, &seed, &scale};
+        st = launch(m, "fill_packed", 4096, 1, 256, 0, args, err);
+    }
+    if (st == RP_OK)
+        st = cuda_check(m->gpu->cu, m->gpu->cu->stream_synchronize(m->stream), "weights", err);
+    cuda_gpu_free(m->gpu, rows);
+    return st;
+}
+
+static rp_status make_weights(model *m, rp_error *err) {
+    uint64_t at, n_gain = (uint64_t)(2 * m->d.layers + 1) * m->d.hidden;
+    uint64_t n_rows = (uint64_t)m->d.vocab * m->d.hidden;
+    uint32_t gain_seed = SEED_GAIN, seed = SEED_EMBEDDING;
+    float scale = embedding_scale, spread = 0.2f, one = 1.0f, zero = 0.0f;
+    for (int x = 0; x < GEN_DECODE_MATRICES_; x++)
+        m->weights_size += gen_decode_bytes(&m->d, (gen_decode_matrix)x) *
+                           (x == GEN_DECODE_HEAD ? 1 : m->d.layers);
+    RP_TRY(get(m, m->weights_size, "weights", &m->weights, err));
+    RP_TRY(get(m, n_rows * 2, "embedding", &m->embedding, err));
+    RP_TRY(get(m, n_gain * 2, "gains", &m->gains, err));
+    at = m->weights; /* in the order of reading */
+    for (uint32_t l = 0; l < m->d.layers; l++)
+        for (int x = 0; x < GEN_DECODE_HEAD; x++) {
+            m->matrix[l][x] = at;
+            at += gen_decode_bytes(&m->d, (gen_decode_matrix)x);
+        }
+    m->matrix[0][GEN_DECODE_HEAD] = at;
+    for (int x = 0; x < GEN_DECODE_MATRICES_; x++)
+        RP_TRY(fill_matrix(m, (gen_decode_matrix)x, err));
+    void *rows[] = {&m->embedding, &n_rows, &seed, &scale, &zero};
+    RP_TRY(launch(m, "fill_rows", 4096, 1, 256, 0, rows, err));
+    void *gains[] = {&m->gains, &n_gain, &gain_seed, &spread, &one};
+    return launch(m, "fill_rows", 64, 1, 256, 0, gains, err);
+}
+
+/* cos and sin of every position. */
+static rp_status make_rope(model *m, rp_error *err) {
+    uint32_t half = m->d.head_dim / 2;
+    float *turns = base_alloc_array((size_t)m->max_len * half, 2 * sizeof *turns);
+    if (!turns) return rp_fail(err, RP_NOMEM, "rope");
+    for (uint32_t p = 0; p < m->max_len; p++)
+        for (uint32_t i = 0; i < half; i++) {
+            double angle = p * pow(500000.0, -2.0 * i / m->d.head_dim);
+            turns[(p * half + i) * 2] = (float)cos(angle);
+            turns[(p * half + i) * 2 + 1] = (float)sin(angle);
+        }
+    rp_status st = get(m, (size_t)m->max_len * half * 8, "rope", &m->rope, err);
+    if (st == RP_OK) st = send(m, m->rope, turns, (size_t)m->max_len * half * 8, err);
+    base_free(turns);
+    return st;
+}
+
+/* Blocks of all sequences, in an order of their own. */
+static rp_status make_table(model *m, rp_error *err) {
+    uint32_t n = m->d.batch * m->d.max_blocks, state = 12345;
+    int *table = base_alloc_array(n, sizeof *table);
+    if (!table) return rp_fail(err, RP_NOMEM, "block table");
+    for (uint32_t i = 0; i < n; i++) table[i] = (int)i;
+    for (uint32_t i = n - 1; i > 0; i--) {
+        uint32_t j = (state = state * 1664525u + 1013904223u) % (i + 1);
+        int other = table[j];
+        table[j] = table[i];
+        table[i] = other;
+    }
+    rp_status st = get(m, n * sizeof *table, "block table", &m->table, err);
+    if (st == RP_OK) st = send(m, m->table, table, n * sizeof *table, err);
+    base_free(table);
+    return st;
+}
+
+static size_t ref_layer(const model *m) {
+    return (size_t)m->d.batch * m->max_len * m->d.kv_heads * m->d.head_dim;
+}
+
+static rp_status make_caches(model *m, rp_error *err) {
+    int max_blocks = (int)m->d.max_blocks, batch = (int)m->d.batch, heads = (int)m->d.kv_heads,
+        dim = (int)m->d.head_dim, context = (int)m->context, max_len = (int)m->max_len;
+    m->cache_layer = (size_t)m->d.batch * m->d.max_blocks * GEN_DECODE_KV_BLOCK * m->d.kv_heads *
+                     m->d.head_dim;
+    RP_TRY(get(m, m->cache_layer * m->d.layers * 2, "keys", &m->keys, err));
+    RP_TRY(get(m, m->cache_layer * m->d.layers * 2, "values", &m->values, err));
+    RP_TRY(get(m, ref_layer(m) * m->d.layers * 4, "reference keys", &m->ref_keys, err));
+    RP_TRY(get(m, ref_layer(m) * m->d.layers * 4, "reference values", &m->ref_values, err));
+    for (uint32_t i = 0; i < 2 * m->d.layers; i++) {
+        uint32_t l = i / 2, seed = 1000000 + i;
+        uint64_t cache = (i % 2 ? m->values : m->keys) + l * m->cache_layer * 2,
+                 ref = (i % 2 ? m->ref_values : m->ref_keys) + l * ref_layer(m) * 4;
+        void *args[] = {&cache, &ref, &m->table, &max_blocks, &batch,
+                        &heads, &dim, &context,  &max_len,    &seed};
+        RP_TRY(launch(m, "fill_cache", 1024, 1, 256, 0, args, err));
+    }
+    return RP_OK;
+}
+
+static rp_status make_reference(model *m, rp_error *err) {
+    const gen_decode *d = &m->d;
+    size_t wide = 2 * d->ffn > (d->heads + 2 * d->kv_heads) * d->head_dim
+                      ? 2 * d->ffn
+                      : (d->heads + 2 * d->kv_heads) * d->head_dim;
+    RP_TRY(get(m, (size_t)d->batch * d->hidden * 4, "reference", &m->ref_x, err));
+    RP_TRY(get(m, (size_t)d->batch * d->hidden * 4, "reference", &m->ref_norm, err));
+    RP_TRY(get(m, d->batch * wide * 4, "reference", &m->ref_wide, err));
+    RP_TRY(get(m, d->batch * wide * 4, "reference", &m->ref_part, err));
+    RP_TRY(get(m, (size_t)d->batch * d->vocab * 4, "reference", &m->ref_logits, err));
+    return get(m, 8 * 8 * 4, "reference", &m->ref_best, err); /* tokens, ids, results */
+}
+
+rp_status model_init(model *m, const cuda_gpu *gpu, const cuda_nvrtc *rtc, void *stream,
+                     const gen_decode *d, uint32_t context, rp_error *err) {
+    char *cubin = NULL;
+    size_t size = 0;
+    *m = (model){.gpu = gpu, .stream = stream, .d = *d, .context = context};
+    m->max_len = d->max_blocks * GEN_DECODE_KV_BLOCK;
+    RP_TRY(cuda_compile(rtc, kernels, "model.cu", "sm_90a", NULL, &cubin, &size, err));
+    rp_status st = cuda_code_load(gpu->cu, cubin, &m->module, err);
+    base_free(cubin);
+    if (st == RP_OK) st = make_weights(m, err);
+    if (st == RP_OK) st = make_rope(m, err);
+    if (st == RP_OK) st = make_table(m, err);
+    if (st == RP_OK) st = make_caches(m, err);
+    if (st == RP_OK) st = make_reference(m, err);
+    if (st == RP_OK) st = cuda_check(gpu->cu, gpu->cu->stream_synchronize(stream), "filling", err);
+    return st;
+}
+
+void model_done(model *m) {
+    const uint64_t all[] = {m->weights,  m->embedding, m->gains,    m->rope,       m->table,
+                            m->keys,     m->values,    m->ref_keys, m->ref_values, m->ref_x,
+                            m->ref_norm, m->ref_wide,  m->ref_part, m->ref_logits, m->ref_best};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) cuda_gpu_free(m->gpu, all[i]);
+    if (m->module) (void)m->gpu->cu->module_free(m->module);
+}
+
+uint64_t model_gain(const model *m, uint32_t norm) {
+    return m->gains + (uint64_t)norm * m->d.hidden * 2;
+}
+
+/* ---- the reference --------------------------------------------------------------------------------- */
+
+static rp_status ref_norm(const model *m, uint32_t norm, rp_error *err) {
+    uint64_t gain = model_gain(m, norm);
+    int k = (int)m->d.hidden;
+    float eps = m->d.eps;
+    void *args[] = {(void *)&m->ref_norm, (void *)&m->ref_x, &gain, &k, &eps};
+    return launch(m, "ref_norm", m->d.batch, 1, 256, 0, args, err);
+}
+
+static rp_status ref_matrix(const model *m, uint32_t layer, gen_decode_matrix x, uint64_t from,
+                            uint64_t to, int add, rp_error *err) {
+    int batch = (int)m->d.batch, k = (int)gen_decode_k(&m->d, x),
+        rows = (int)(x == GEN_DECODE_HEAD ? m->d.vocab : gen_decode_rows(&m->d, x));
+    uint32_t seed = seed_of(layer, x);
+    float scale = scale_of(m, x);
+    void *args[] = {&to, &from, &batch, &rows, &k, &seed, &scale, &add};
+    return launch(m, "ref_matrix", (unsigned)(rows + 7) / 8, 1, 256, 0, args, err);
+}
+
+static rp_status ref_attention(const model *m, uint32_t layer, int position, rp_error *err) {
+    int heads = (int)m->d.heads, kv = (int)m->d.kv_heads, dim = (int)m->d.head_dim,
+        max_len = (int)m->max_len;
+    uint64_t keys = m->ref_keys + layer * ref_layer(m) * 4,
+             values = m->ref_values + layer * ref_layer(m) * 4, qkv = m->ref_wide, rope = m->rope,
+             out = m->ref_part;
+    void *turn[] = {&qkv, &keys, &values, &rope, &heads, &kv, &dim, &position, &max_len};
+    void *attend[] = {&out, &qkv, &keys, &values, &heads, &kv, &dim, &position, &max_len};
+    RP_TRY(launch(m, "ref_rope", (unsigned)(heads + 2 * kv), m->d.batch, m->d.head_dim / 2, 0, turn,
+                  err));
+    return launch(m, "ref_attention", m->d.heads, m->d.batch, 256, m->max_len * 4, attend, err);
+}
+
+static rp_status ref_layer_step(const model *m, uint32_t l, int position, rp_error *err) {
+    int ffn = (int)m->d.ffn, n = ffn * (int)m->d.batch;
+    uint64_t part = m->ref_part, wide = m->ref_wide;
+    void *silu[] = {&part, &wide, &ffn, &n};
+    RP_TRY(ref_norm(m, 2 * l, err));
+    RP_TRY(ref_matrix(m, l, GEN_DECODE_QKV, m->ref_norm, wide, 0, err));
+    RP_TRY(ref_attention(m, l, position, err));
+    RP_TRY(ref_matrix(m, l, GEN_DECODE_O, part, m->ref_x, 1, err));
+    RP_TRY(ref_norm(m, 2 * l + 1, err));
+    RP_TRY(ref_matrix(m, l, GEN_DECODE_UP, m->ref_norm, wide, 0, err));
+    RP_TRY(launch(m, "ref_silu", ((unsigned)n + 255) / 256, 1, 256, 0, silu, err));
+    return ref_matrix(m, l, GEN_DECODE_DOWN, part, m->ref_x, 1, err);
+}
+
+static rp_status ref_head(const model *m, uint64_t ids, uint64_t best, rp_error *err) {
+    int n = (int)m->d.vocab;
+    uint64_t logits = m->ref_logits;
+    void *args[] = {&best, &logits, &ids, &n};
+    RP_TRY(ref_norm(m, 2 * m->d.layers, err));
+    RP_TRY(ref_matrix(m, 0, GEN_DECODE_HEAD, m->ref_norm, logits, 0, err));
+    return launch(m, "ref_argmax", m->d.batch, 1, 256, 0, args, err);
+}
+
+rp_status model_reference(const model *m, const int *tokens, int position, const int *ids,
+                          float *hidden, int *best, float *gap, rp_error *err) {
+    const cuda_driver *cu = m->gpu->cu;
+    uint64_t at_tokens = m->ref_best, at_ids = at_tokens + 32, at_best = at_ids + 32, x = m->ref_x;
+    int results[8 * 3], k = (int)m->d.hidden;
+    uint32_t seed = SEED_EMBEDDING;
+    float scale = embedding_scale, top, ours;
+    void *embed[] = {&x, &at_tokens, &k, &seed, &scale};
+    RP_TRY(send(m, at_tokens, tokens, 8 * sizeof *tokens, err));
+    RP_TRY(send(m, at_ids, ids, 8 * sizeof *ids, err));
+    RP_TRY(launch(m, "ref_embed", m->d.batch, 1, 256, 0, embed, err));
+    for (uint32_t l = 0; l < m->d.layers; l++) RP_TRY(ref_layer_step(m, l, position, err));
+    RP_TRY(ref_head(m, at_ids, at_best, err));
+    RP_TRY(
+        cuda_check(cu, cu->copy_out(results, at_best, sizeof results, m->stream), "results", err));
+    RP_TRY(cuda_check(cu, cu->copy_out(hidden, x, (size_t)m->d.batch * m->d.hidden * 4, m->stream),
+                      "results", err));
+    RP_TRY(cuda_check(cu, cu->stream_synchronize(m->stream), "the reference", err));
+    for (uint32_t b = 0; b < m->d.batch; b++) {
+        best[b] = results[b * 3];
+        memcpy(&top, &results[b * 3 + 1], sizeof top);
+        memcpy(&ours, &results[b * 3 + 2], sizeof ours);
+        gap[b] = top - ours;
+    }
+    return RP_OK;
+}
+
+rp_status model_read(const model *m, rp_error *err) {
+    uint64_t from = m->weights, pieces = m->weights_size / READ_PIECE;
+    void *args[] = {&from, &pieces};
+    return launch(m, "read_all", (unsigned)m->gpu->n_sm, 1, 32, READ_ROOM, args, err);
+}

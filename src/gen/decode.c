@@ -1,0 +1,279 @@
+/* See decode.h. The defaults were measured on an H200 (bench/results/). */
+#include "gen/decode.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/embed.h"
+
+BASE_EMBED(decode_cu);
+
+enum {
+    PAIR = 32,        /* k of a pair of mma steps */
+    HALF_BYTES = 512, /* of 8 rows of a pair */
+    MAX_CHUNK = 4096, /* bytes of one copy */
+    MIN_OWN = 8,      /* outputs of a block of attention */
+    STATIC_SHARED = 48 << 10,
+    MAX_GROUP = 8,    /* units whose partial sums wait for one barrier */
+    MAX_PARTS = 16384 /* bytes of their room */
+};
+
+static const char *const names[GEN_DECODE_KERNELS_] = {
+    [GEN_DECODE_QKV] = "rp_decode_qkv",
+    [GEN_DECODE_O] = "rp_decode_o",
+    [GEN_DECODE_UP] = "rp_decode_up",
+    [GEN_DECODE_DOWN] = "rp_decode_down",
+    [GEN_DECODE_HEAD] = "rp_decode_head",
+    [GEN_DECODE_K_EMBED] = "rp_decode_embed",
+    [GEN_DECODE_K_ATTENTION] = "rp_decode_attention"};
+
+/* Shared memory for weights on their way, in KB. q, k, v are fetched whole while the matrix before still runs. */
+static const uint32_t ring_kb[GEN_DECODE_MATRICES_] = {96, 64, 192, 128, 192};
+
+static uint32_t div_up(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
+
+static uint32_t n_rows(const gen_decode *d, gen_decode_matrix m) {
+    switch (m) {
+    case GEN_DECODE_QKV: return (d->heads + 2 * d->kv_heads) * d->head_dim;
+    case GEN_DECODE_UP: return 2 * d->ffn;
+    case GEN_DECODE_HEAD: return d->vocab;
+    default: return d->hidden;
+    }
+}
+
+uint32_t gen_decode_k(const gen_decode *d, gen_decode_matrix m) {
+    return m == GEN_DECODE_O ? d->heads * d->head_dim : m == GEN_DECODE_DOWN ? d->ffn : d->hidden;
+}
+
+static uint32_t n_units(const gen_decode *d, gen_decode_matrix m) {
+    return div_up(n_rows(d, m), d->tile[m].rows);
+}
+
+static uint32_t columns(const gen_decode *d) {
+    return d->batch == 1 ? 1 : GEN_DECODE_MAX_BATCH;
+}
+
+static uint32_t units_each(const gen_decode *d, gen_decode_matrix m) {
+    return div_up(n_units(d, m), d->tile[m].blocks);
+}
+
+static uint32_t unit_parts_bytes(const gen_decode *d, const gen_decode_tile *t) {
+    return t->warps * t->rows * columns(d) * 4;
+}
+
+/* As RING_BYTES and rp_room of the template. */
+static size_t shared_bytes(const gen_decode *d, gen_decode_matrix m) {
+    const gen_decode_tile *t = &d->tile[m];
+    size_t ring = (size_t)t->warps * t->slots * t->chunk * (t->rows / 8) * HALF_BYTES;
+    size_t parts = (size_t)(units_each(d, m) > t->group ? 2 : 1) * t->group *
+                   unit_parts_bytes(d, t);
+    size_t squares = (size_t)t->warps * columns(d) * 4;
+    return (ring + parts + squares + 7) / 8 * 8 + (size_t)t->warps * t->slots * 8;
+}
+
+/* ---- choosing tiles ------------------------------------------------------------------------------ */
+
+/* Rows of the block that has most. */
+static uint32_t longest(uint32_t rows, uint32_t unit, uint32_t n_sm) {
+    return div_up(div_up(rows, unit), n_sm) * unit;
+}
+
+static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
+    uint32_t best = at_most < n ? at_most : n;
+    while (best > 1 && n % best) best--;
+    return best ? best : 1;
+}
+
+static void fit_tile(gen_decode *d, gen_decode_matrix m, uint32_t n_sm, size_t max_shared) {
+    gen_decode_tile *t = &d->tile[m];
+    uint32_t rows = n_rows(d, m), pairs = gen_decode_k(d, m) / PAIR, each, room;
+    /* 16 rows an instruction unless 8 spread clearly better. */
+    t->rows = longest(rows, 8, n_sm) * 20 < longest(rows, 16, n_sm) * 19 ? 8 : 16;
+    each = div_up(n_units(d, m), n_sm);
+    t->blocks = each < 5 ? div_up(n_units(d, m), each) : n_sm;
+    t->warps = largest_divisor(pairs, 8);
+    t->chunk = largest_divisor(pairs / t->warps, MAX_CHUNK / (t->rows / 8 * HALF_BYTES));
+    t->group = each < MAX_GROUP ? each : MAX_GROUP;
+    room = MAX_PARTS / unit_parts_bytes(d, t);
+    /* The kernels that read what they will add to want one group. */
+    if (m == GEN_DECODE_UP || m == GEN_DECODE_HEAD) t->group = t->group > room ? room : t->group;
+    t->slots = ring_kb[m] * 1024 / (t->warps * t->chunk * (t->rows / 8) * HALF_BYTES);
+    uint32_t copies = each * (pairs / t->warps / t->chunk);
+    if (t->slots > copies) t->slots = copies;
+    while (t->slots > 1 && shared_bytes(d, m) > max_shared) t->slots--;
+}
+
+/* Query heads of a kv head, to a power of two. */
+static uint32_t padded_queries(const gen_decode *d) {
+    uint32_t n = 1;
+    while (n < d->heads / d->kv_heads) n *= 2;
+    return n;
+}
+
+/* Outputs that a block of an attention cluster owns. */
+static uint32_t owned(const gen_decode *d) {
+    return d->splits ? padded_queries(d) * d->head_dim / d->splits : 0;
+}
+
+/* As rp_attention_room of the template. */
+static size_t attention_bytes(const gen_decode *d) {
+    size_t own = owned(d), heads = own > d->head_dim ? own / d->head_dim : 1;
+    return (size_t)(d->attention_warps + 1) *
+               (GEN_DECODE_KV_BLOCK * (d->head_dim + 8) * 2 + padded_queries(d) * 8) +
+           d->splits * (own * 4 + heads * 8) + 16;
+}
+
+static void fit_attention(gen_decode *d, uint32_t n_sm) {
+    d->splits = 16;
+    while (d->splits > 2 && d->splits * d->kv_heads * d->batch > 2 * n_sm) d->splits /= 2;
+    while (d->splits > 1 && owned(d) < MIN_OWN) d->splits /= 2;
+    d->attention_warps = 4;
+    while (d->attention_warps * 32 < owned(d)) d->attention_warps *= 2;
+    while (attention_bytes(d) > STATIC_SHARED && d->splits < 16) d->splits *= 2;
+}
+
+rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_error *err) {
+    const struct {
+        const char *what;
+        uint32_t value, of;
+    } multiple[] = {{"hidden size", d->hidden, PAIR},
+                    {"width of all heads", d->heads * d->head_dim, PAIR},
+                    {"head size", d->head_dim, PAIR},
+                    {"feed-forward size", d->ffn, PAIR},
+                    {"number of heads", d->heads, d->kv_heads ? d->kv_heads : 1}};
+    for (size_t i = 0; i < sizeof multiple / sizeof *multiple; i++)
+        if (!multiple[i].value || multiple[i].value % multiple[i].of)
+            return rp_fail(err, RP_UNSUPPORTED, "decode step: %s %u is no multiple of %u",
+                           multiple[i].what, multiple[i].value, multiple[i].of);
+    if (!d->batch || d->batch > GEN_DECODE_MAX_BATCH)
+        return rp_fail(err, RP_UNSUPPORTED, "decode step: %u sequences; 1 to %d are possible",
+                       d->batch, GEN_DECODE_MAX_BATCH);
+    for (int m = 0; m < GEN_DECODE_MATRICES_; m++)
+        fit_tile(d, (gen_decode_matrix)m, n_sm, max_shared);
+    fit_attention(d, n_sm);
+    return gen_decode_check(d, max_shared, err);
+}
+
+static rp_status check_tile(const gen_decode *d, gen_decode_matrix m, size_t max_shared,
+                            rp_error *err) {
+    const gen_decode_tile *t = &d->tile[m];
+    const char *name = names[m] + strlen("rp_decode_");
+    uint32_t pairs = gen_decode_k(d, m) / PAIR;
+    bool sound = (t->rows == 8 || t->rows == 16) && t->blocks && t->warps && t->chunk && t->slots &&
+                 t->group && pairs % t->warps == 0 && pairs / t->warps % t->chunk == 0;
+    if (!sound || t->warps > 16 || (m != GEN_DECODE_HEAD && n_rows(d, m) % t->rows))
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "decode step, %s: no tile of %u rows, %u warps and %u pairs for %u rows of "
+                       "%u",
+                       name, t->rows, t->warps, t->chunk, n_rows(d, m), gen_decode_k(d, m));
+    bool one_group = m != GEN_DECODE_UP && m != GEN_DECODE_HEAD;
+    if (one_group && units_each(d, m) > t->group)
+        return rp_fail(err, RP_UNSUPPORTED, "decode step, %s: a block's units are not one group",
+                       name);
+    if (shared_bytes(d, m) > max_shared)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "decode step, %s: %zu bytes of shared memory; a block may have %zu", name,
+                       shared_bytes(d, m), max_shared);
+    return RP_OK;
+}
+
+rp_status gen_decode_check(const gen_decode *d, size_t max_shared, rp_error *err) {
+    for (int m = 0; m < GEN_DECODE_MATRICES_; m++)
+        RP_TRY(check_tile(d, (gen_decode_matrix)m, max_shared, err));
+    uint32_t queries = d->heads / d->kv_heads, own = owned(d), threads = d->attention_warps * 32;
+    if (queries > 8 || own < MIN_OWN || threads < own || threads % own || d->splits > 16 ||
+        (d->splits & (d->splits - 1)) || attention_bytes(d) > STATIC_SHARED)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "decode step: no attention of %u queries a kv head, head size %u, in %u "
+                       "blocks of %u warps",
+                       queries, d->head_dim, d->splits, d->attention_warps);
+    return RP_OK;
+}
+
+/* ---- text and launches --------------------------------------------------------------------------- */
+
+void gen_decode_text(const gen_decode *d, base_buf *out) {
+    static const char *const tile_names[GEN_DECODE_MATRICES_] = {"QKV", "O", "UP", "DOWN", "HEAD"};
+    const struct {
+        const char *name;
+        uint32_t value;
+    } sizes[] = {{"BATCH", d->batch},
+                 {"HIDDEN", d->hidden},
+                 {"HEADS", d->heads},
+                 {"KV_HEADS", d->kv_heads},
+                 {"HEAD_DIM", d->head_dim},
+                 {"FFN", d->ffn},
+                 {"VOCAB", d->vocab},
+                 {"MAX_BLOCKS", d->max_blocks},
+                 {"ROPE_NEIGHBOURS", d->rope_neighbours},
+                 {"SPLITS", d->splits},
+                 {"ATTENTION_WARPS", d->attention_warps}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        base_buf_printf(out, "#define RP_%s %u\n", sizes[i].name, sizes[i].value);
+    base_buf_printf(out, "#define RP_EPS %.9ef\n", (double)d->eps);
+    base_buf_printf(out, "#define RP_SCORE_SCALE %.9ef /* log2 e / sqrt(head size) */\n",
+                    1.4426950408889634 / sqrt(d->head_dim));
+    for (int m = 0; m < GEN_DECODE_MATRICES_; m++) {
+        const gen_decode_tile *t = &d->tile[m];
+        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u\n", tile_names[m],
+                        t->rows, n_units(d, (gen_decode_matrix)m), t->blocks, t->warps, t->chunk,
+                        t->slots, t->group);
+    }
+    base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);
+}
+
+gen_decode_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
+    gen_decode_launch l = {.name = names[kernel], .grid = {1, 1, 1}};
+    if (kernel == GEN_DECODE_K_EMBED) {
+        l.grid[0] = d->batch;
+        l.threads = 256;
+    } else if (kernel == GEN_DECODE_K_ATTENTION) {
+        l.grid[0] = d->splits;
+        l.grid[1] = d->kv_heads;
+        l.grid[2] = d->batch;
+        l.threads = d->attention_warps * 32 + 32;
+    } else {
+        l.grid[0] = d->tile[kernel].blocks;
+        l.threads = d->tile[kernel].warps * 32;
+        l.shared = shared_bytes(d, (gen_decode_matrix)kernel);
+    }
+    return l;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------- */
+
+uint32_t gen_decode_rows(const gen_decode *d, gen_decode_matrix m) {
+    return n_units(d, m) * d->tile[m].rows;
+}
+
+size_t gen_decode_bytes(const gen_decode *d, gen_decode_matrix m) {
+    return (size_t)gen_decode_rows(d, m) * gen_decode_k(d, m) * 2;
+}
+
+uint32_t gen_decode_row(const gen_decode *d, gen_decode_matrix m, uint32_t packed) {
+    uint32_t rows = d->tile[m].rows, half = rows / 2, unit = packed / rows, r = packed % rows;
+    uint32_t pair = unit * half + r % half, second = r / half;
+    if (packed >= n_rows(d, m)) return UINT32_MAX;
+    if (m == GEN_DECODE_UP) return pair + second * d->ffn;
+    if (m != GEN_DECODE_QKV) return packed;
+    uint32_t turns = d->head_dim / 2, head = pair / turns, i = pair % turns;
+    return head * d->head_dim + (d->rope_neighbours ? 2 * i + second : i + second * turns);
+}
+
+void gen_decode_pack(const gen_decode *d, gen_decode_matrix m, const uint16_t *w, uint16_t *out) {
+    uint32_t k = gen_decode_k(d, m), rows = d->tile[m].rows, pairs = k / PAIR;
+    for (uint32_t packed = 0; packed < gen_decode_rows(d, m); packed++) {
+        uint32_t from = gen_decode_row(d, m, packed), r = packed % rows;
+        uint16_t *unit = out + (size_t)(packed / rows) * rows * k;
+        for (uint32_t p = 0; p < pairs; p++)
+            for (uint32_t t = 0; t < 4; t++) {
+                uint16_t *to = unit + ((p * (rows / 8) + r / 8) * 32 + r % 8 * 4 + t) * 8;
+                if (from == UINT32_MAX)
+                    memset(to, 0, 16);
+                else
+                    memcpy(to, w + (size_t)from * k + p * PAIR + t * 8, 16);
+            }
+    }
+}
