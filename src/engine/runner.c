@@ -213,6 +213,8 @@ rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out, rp_
     if (r->o.config->sealed != CONFIG_SEALED_OFF) {
         graph_dispatcher_seal(&r->dispatcher);
         graph_state_seal(&r->state);
+        r->o.device->seal = r->o.config->sealed == CONFIG_SEALED_FATAL ? HAL_SEALED_FATAL
+                                                                       : HAL_SEALED_WARN;
     }
     return RP_OK;
 }

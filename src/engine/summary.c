@@ -48,6 +48,8 @@ static json_t *array_skips(const rp_engine *e) {
                  "max_tokens",
                  st.preemptions);
     }
+    add_skip(a, "module loads", "they came after sealing",
+             hal_device_counters(e->device)->late_module_loads);
     add_skip(a, "requests that ended with an error", "their logits were not numbers",
              e->garbage_rows);
     add_skip(a, "bytes of prompts", "the vocabulary has no token for them", e->dropped_bytes);

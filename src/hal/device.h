@@ -15,6 +15,9 @@ void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes);
 void hal_note_build(hal_device *d, const char *label);
 void hal_note_module(hal_device *d, const char *path);
 
+/* The first thing that module_load does: counts and logs a load after sealing, and refuses it where that is fatal. */
+rp_status hal_may_load(hal_device *d, const char *path, rp_error *err) RP_MUST_USE;
+
 /* Memory that the back end hands out: zeroed by base, aligned, registered as a range, counted. */
 rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
                            rp_error *err) RP_MUST_USE;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "hal/device.h"
 
@@ -82,6 +83,16 @@ void hal_note_module(hal_device *d, const char *path) {
     const char *slash = strrchr(path, '/');
     d->counters.module_loads++;
     hal_log_line(d->log, "module_load", slash ? slash + 1 : path);
+}
+
+rp_status hal_may_load(hal_device *d, const char *path, rp_error *err) {
+    if (d->seal == HAL_UNSEALED) return RP_OK;
+    d->counters.late_module_loads++;
+    base_log(RP_LOG_WARNING, "module %s is loaded after sealing", path);
+    if (d->seal == HAL_SEALED_WARN) return RP_OK;
+    return rp_fail(
+        err, RP_UNSUPPORTED,
+        "module %s cannot be loaded after sealing: load it at start or set sealed to warn", path);
 }
 
 bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out) {

@@ -53,7 +53,7 @@ typedef struct hal_counters {
     uint64_t graph_builds;    /* captures */
     uint64_t graph_launches;  /* replays */
     uint64_t graph_nodes;     /* launches inside replays */
-    uint64_t module_loads;
+    uint64_t module_loads, late_module_loads; /* late: wanted after sealing, made or not */
     uint64_t crowded_lists; /* cpu: run on one thread because other programs held the cores */
     uint64_t allocs, frees;
     uint64_t live_bytes, peak_bytes;
@@ -72,7 +72,7 @@ typedef struct hal_device_ops {
     /* Zeroed, aligned memory. */
     rp_status (*alloc)(hal_device *d, size_t size, void **out, rp_error *err);
     void (*release)(hal_device *d, void *p, size_t size);
-    /* Code object from a file (cpu: shared object). */
+    /* Code object from a file (cpu: shared object). RP_UNSUPPORTED when the device is sealed fatally. */
     rp_status (*module_load)(hal_device *d, const char *path, hal_module **out, rp_error *err);
     rp_status (*module_symbol)(hal_module *m, const char *name, hal_host_fn *out, rp_error *err);
     void (*module_free)(hal_module *m);
@@ -94,8 +94,12 @@ typedef struct hal_device_ops {
 typedef struct hal_ranges hal_ranges;
 typedef struct hal_log hal_log;
 
+/* What loading a module means once start-up is over. */
+typedef enum hal_seal { HAL_UNSEALED, HAL_SEALED_WARN, HAL_SEALED_FATAL } hal_seal;
+
 struct hal_device {
     const hal_device_ops *ops;
+    hal_seal seal; /* set by the owner */
     hal_counters counters;
     hal_ranges *ranges;
     hal_log *log;

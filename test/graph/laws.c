@@ -418,7 +418,27 @@ static void sealed_makes_nothing(void **state) {
         assert_int_equal(c->graph_builds, builds);
         assert_int_equal(c->module_loads, modules);
         assert_int_equal(c->allocs, allocs);
+        assert_int_equal(c->late_module_loads, 0);
         assert_int_equal(engine_runner_state(e->runner)->late, 0);
+        rp_engine_close(e);
+    }
+}
+
+/* Whoever loads a module into a sealed engine is counted, and with fatal refused, before anything of it runs. */
+static void a_late_module_is_refused_or_counted(void **state) {
+    static const char *const seals[] = {"sealed=off", "sealed=warn", "sealed=fatal"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        rp_error err = {0};
+        hal_module *m = NULL;
+        rp_engine *e = engine_must(MODEL, (const char *[]){SMALL, seals[i], NULL});
+        const hal_counters *c = hal_device_counters(e->device);
+        uint64_t loads = c->module_loads;
+        rp_status st = e->device->ops->module_load(e->device, "no-such-module.so", &m, &err);
+        assert_int_equal(st, i == 2 ? RP_UNSUPPORTED : RP_DEVICE); /* it is not there */
+        if (i == 2) assert_non_null(strstr(err.text, "cannot be loaded after sealing"));
+        assert_int_equal(c->late_module_loads, i > 0);
+        assert_int_equal(c->module_loads, loads);
         rp_engine_close(e);
     }
 }
@@ -616,6 +636,7 @@ int main(void) {
         cmocka_unit_test(late_captures_are_seen_by_nobody),
         cmocka_unit_test(serving_writes_its_own_blocks),
         cmocka_unit_test(sealed_makes_nothing),
+        cmocka_unit_test(a_late_module_is_refused_or_counted),
         cmocka_unit_test(a_late_capture_is_refused_or_counted),
         cmocka_unit_test(every_eager_step_has_a_reason),
         cmocka_unit_test(requests_put_back_are_counted),

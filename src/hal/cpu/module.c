@@ -107,6 +107,7 @@ const char *hal_code_note(const char *dir) {
 }
 
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err) {
+    RP_TRY(hal_may_load(d, path, err));
     base_buf local;
     base_buf_init(&local, 0);
     rp_status st = RP_OK;

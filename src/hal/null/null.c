@@ -37,6 +37,7 @@ static rp_status null_alloc(hal_device *d, size_t size, void **out, rp_error *er
 
 static rp_status null_module_load(hal_device *d, const char *path, hal_module **out,
                                   rp_error *err) {
+    RP_TRY(hal_may_load(d, path, err));
     hal_module *m = base_alloc(sizeof *m);
     if (!m) return rp_fail(err, RP_NOMEM, "no memory to load %s", path);
     m->d = d;
