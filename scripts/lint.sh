@@ -27,38 +27,11 @@ symbols() {
             exit bad || !n
         }'
 }
-# What an object defines for others starts with a prefix of its room in ARCHITECTURE.md's table.
-prefixes() {
-    find "$B/obj/src" -name '*.o' | while read -r o; do
-        src=${o#"$B"/obj/}
-        [ -f "${src%.o}.c" ] && nm -g --defined-only "$o" | awk -v src="${src%.o}.c" 'NF == 3 { print src, $3 }'
-    done | awk '
-        FNR == NR {
-            if ($0 !~ /^\| `src\//) next
-            split($0, col, / *\| */)
-            gsub(/`/, "", col[2])
-            n = split(col[3], p, /[` ]+/)
-            for (i = 1; i <= n; i++) if (p[i] != "") allowed[col[2], ++count[col[2]]] = p[i]
-            next
-        }
-        {
-            split($1, dir, "/")
-            room = "src/" dir[2] "/"
-            ok = $2 ~ /^rp_/
-            for (i = 1; i <= count[room]; i++) if (index($2, allowed[room, i]) == 1) ok = 1
-            if (!ok) { print $1 ": " $2 " has no prefix of its room"; bad = 1 }
-        }
-        END { exit bad }' ARCHITECTURE.md -
-}
-length() {
-    find src tools include -name '*.[ch]' | xargs awk 'END { } { n[FILENAME]++ }
-        END { for (f in n) if (n[f] > 1000) { print f ": " n[f] " lines; split it"; bad = 1 } exit bad }'
-}
 check "layers (ARCHITECTURE.md)" scripts/layers.sh
 check "banned functions" scripts/banned.sh
 check "headers alone" scripts/headers.sh
 check "exported symbols" symbols
-check "room prefixes" prefixes
-check "file length" length
+check "room prefixes" scripts/prefixes.sh "$B"
+check "file length" scripts/length.sh
 check "docs/env.md" scripts/env-doc.sh check
 exit $bad

@@ -18,7 +18,7 @@ expect() {
 }
 fresh() {
     rm -rf "$copy"
-    mkdir -p "$copy"/{src/base,src/ir,src/pass,src/serve,tools,include,docs,examples}
+    mkdir -p "$copy"/{include/reprise,src/base,src/ir,src/pass,src/serve,tools,include,docs,examples}
     cp -r scripts ARCHITECTURE.md "$copy"
     cp src/base/env.def "$copy/src/base"
     cp docs/env.md "$copy/docs"
@@ -38,6 +38,59 @@ fresh src/serve/x.c '#include "ir/graph.h"'
 expect layer_serve layers.sh "serve may not use ir"
 fresh src/pass/x.c '#include "fuse.h"'
 expect layer_rooted layers.sh "is not rooted"
+# Ways around a plain #include.
+while IFS='|' read -r name file line text; do
+    fresh "$file" "$line"
+    expect "layer_$name" layers.sh "$file:1: $text"
+done <<'TEXT'
+angle|src/ir/x.c|#include <pass/pass.h>|ir may not use pass
+angle_tools|tools/x.c|#include <base/str.h>|tools may not use base
+inc|src/ir/x.c.inc|#include "pass/pass.h"|ir may not use pass
+def|src/ir/x.def|#include "pass/pass.h"|ir may not use pass
+dots|src/ir/x.c|#include "../pass/pass.h"|"../pass/pass.h" leaves its folder
+dots_inside|src/ir/x.c|#include "ir/../pass/pass.h"|"ir/../pass/pass.h" leaves its folder
+from_top|src/ir/x.c|#include "src/pass/pass.h"|ir may not use pass
+extern|src/ir/x.c|extern rp_status pass_run(const char *name);|declares pass_run of pass
+extern_data|src/ir/x.h|    extern const int pass_table[];|declares pass_table of pass
+prototype|tools/x.c|void base_free(void *p);|declares base_free of base
+TEXT
+for line in '#include <sys/stat.h>' 'extern int ir_x;' 'static int pass_x;' '#include <reprise/log.h>' 'extern char **environ;'; do
+    fresh src/ir/x.c "$line"
+    (cd "$copy" && scripts/layers.sh) >/dev/null && echo "PASS layer allows $line" || echo "FAIL layer allows: $line is refused"
+done
+
+# Names that objects define, and those of public headers.
+while IFS='|' read -r name file line text; do
+    fresh "$file" "$line"
+    mkdir -p "$copy/include/reprise" "$copy/build/obj/${file%/*}"
+    [ -e "$copy/include/reprise/x.h" ] || echo '#define RP_X 1' >"$copy/include/reprise/x.h"
+    [[ $file == *.c ]] || { file=src/ir/y.c; mkdir -p "$copy/build/obj/src/ir"; echo 'int ir_y;' >"$copy/$file"; }
+    (cd "$copy" && gcc -c "$file" -o "build/obj/${file%.c}.o")
+    if [ "$text" ]; then expect "prefix_$name" prefixes.sh "$text" build
+    else (cd "$copy" && scripts/prefixes.sh build) && echo "PASS prefix_$name" || echo "FAIL prefix_$name: refused"; fi
+done <<'TEXT'
+function|src/ir/x.c|int pass_x(void) { return 0; }|src/ir/x.c: pass_x has no prefix
+data|src/ir/x.c|int x;|src/ir/x.c: x has no prefix
+tools|tools/x.c|int helper(void) { return 0; }|tools/x.c: helper has no prefix
+tools_rp|tools/x.c|int rp_helper(void) { return 0; }|tools/x.c: rp_helper has no prefix
+good|tools/x.c|int tool_x; int main(void) { return tool_x; }|
+macro|include/reprise/x.h|#define LIMIT 3|LIMIT is not rp_
+type|include/reprise/x.h|typedef int limit;|limit is not rp_
+good_header|include/reprise/x.h|typedef bool (*rp_x_fn)(void *user);|
+TEXT
+
+# How long a file may be.
+fresh src/ir/x.c "$(yes | head -n 1001)"
+expect length_source length.sh "src/ir/x.c: 1001 lines, 1000"
+for f in examples/x.c examples/bindings/x.py; do
+    fresh src/ir/x.c ''
+    mkdir -p "$copy/examples/bindings"
+    yes | head -n 151 >"$copy/$f"
+    expect "length_${f##*.}" length.sh "$f: 151 lines, 150"
+    yes | head -n 150 >"$copy/$f"
+    (cd "$copy" && scripts/length.sh) && echo "PASS length_${f##*.}_most" || echo "FAIL length_${f##*.}_most: 150 lines are refused"
+done
+
 fresh src/ir/x.c ''
 mkdir "$copy/src/attic"
 echo 'int x;' > "$copy/src/attic/x.c"
