@@ -137,9 +137,14 @@ run: $(NEEDS_SETUP)
 
 test test-quick test-gpu: programs
 	@test/run.sh $(B) $(@:test-%=%)
+# The programs in which threads meet.
+THREADED := $(addprefix build/tsan/test/unit/,base_log hal_pool hal_device api_threads cache_store \
+              model_tokenizer)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
 	@TIMEOUT=600 test/run.sh build/asan programs
+	$(MAKE) CONFIG=tsan WERROR=1 $(THREADED)
+	@TIMEOUT=600 test/run.sh build/tsan programs
 bench-gpu: $(GPU_BENCH)
 bench bench-cpu bench-gpu: all $(BENCHES)
 	@bench/run.sh $(or $(filter cpu gpu,$(@:bench-%=%)),cpu) $(B)

@@ -178,7 +178,7 @@ rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **ou
         plan_exec_free(y);
         return st;
     }
-    for (int s = PLAN_INPUT; s <= PLAN_STATE; s++)
+    for (int s = PLAN_PARAM; s <= PLAN_STATE; s++)
         memcpy(y->leaves[s], x->leaves[s], leaf_count(x->p, (plan_seg)s) * sizeof(void *));
     *out = y;
     return RP_OK;

@@ -27,7 +27,7 @@ typedef struct plan_exec_options {
 rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec **out,
                         rp_error *err) RP_MUST_USE;
 /* The same plan for another caller at the same time: code and constants are x's, which must outlive it; arena and leaves
- * are its own, those of x being copied. Its launches go to device. */
+ * are its own, params and states being those of x now, which may run meanwhile. Its launches go to device. */
 rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **out,
                           rp_error *err) RP_MUST_USE;
 /* Puts away stored code of p that d cannot load, made for another C library say. Returns how much: when that is why

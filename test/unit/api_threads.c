@@ -12,7 +12,15 @@ enum { THREADS = 4, CALLS = 40, K = 48, N = 40, MOST = 8 };
 
 static float w[N * K], count_state[1];
 
-/* y = exp(x) w^T, whose value in between lies in the arena. */
+static rp_status half(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    const float *x = args[0].data;
+    float *y = args[n - 1].data;
+    (void)user, (void)err;
+    for (int64_t i = 0; i < args[0].dim[0] * args[0].dim[1]; i++) y[i] = x[i] / 2;
+    return RP_OK;
+}
+
+/* Two pieces around an op that splits: what lies between them is in the arena, and the compiler runs for both at once. */
 static rp_compiled *compile_mlp(const char *setting) {
     rp_error err = {0};
     rp_compiled *c = NULL;
@@ -20,7 +28,9 @@ static rp_compiled *compile_mlp(const char *setting) {
     rp_compilation_config *cfg = rp_config_new();
     rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){2, {rp_symbol(g, "B", 1, MOST), K}});
     rp_tensor p = rp_param(g, "w", RP_DTYPE_F32, (rp_shape){2, {N, K}});
-    rp_tensor y = rp_softmax(rp_matmul(rp_exp(x), p, true), -1);
+    rp_tensor h = rp_matmul(rp_exp(x), p, true);
+    h = rp_custom(g, "unit::half", &h, 1, RP_DTYPE_F32, rp_tensor_shape(h));
+    rp_tensor y = rp_softmax(h, -1);
     CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
     CHECK_OK(rp_config_set(cfg, setting, &err), &err);
     CHECK_OK(rp_config_set(cfg, "threads=2", &err), &err);
@@ -83,10 +93,10 @@ static void fill(float *p, int n, unsigned seed) {
 }
 
 static void each_call_is_right(void **state) {
-    static const char *const settings[] = {"level=0", "level=2"};
+    static const char *const settings[] = {"level=0", "level=2", "level=3"};
     (void)state;
     fill(w, N * K, 7);
-    for (size_t s = 0; s < 2; s++) {
+    for (size_t s = 0; s < 3; s++) {
         size_t live = base_live();
         rp_error err = {0};
         rp_compiled *c = compile_mlp(settings[s]);
@@ -225,8 +235,11 @@ static void a_frame_without_memory(void **state) {
 int main(void) {
     rp_error err = {0};
     rp_op_desc op = {.size = sizeof op, .name = "unit::stay", .cpu = stay},
-               again = {.size = sizeof op, .name = "unit::nested", .cpu = call_nested};
-    if (rp_op_register(&op, &err) != RP_OK || rp_op_register(&again, &err) != RP_OK) return 1;
+               again = {.size = sizeof op, .name = "unit::nested", .cpu = call_nested},
+               splits = {.size = sizeof op, .name = "unit::half", .splitting = true, .cpu = half};
+    if (rp_op_register(&op, &err) != RP_OK || rp_op_register(&again, &err) != RP_OK ||
+        rp_op_register(&splits, &err) != RP_OK)
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_is_right),
         cmocka_unit_test(calls_meet_and_allocate_once),
