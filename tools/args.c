@@ -291,13 +291,19 @@ static int set_logging(const tool_args *a) {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
     const char *level = tool_get(a, TOOL_FLAG_LOG_LEVEL), *logs = tool_get(a, TOOL_FLAG_LOGS);
     rp_error err = {0};
-    int found = level ? -1 : RP_LOG_WARNING;
+    int found = -1;
     for (int i = 0; level && i < 4; i++)
         if (strcasecmp(level, levels[i]) == 0) found = i;
-    if (found < 0)
+    if (level && found < 0)
         return tool_usage("--log-level=%s: expected error, warning, info or debug", level);
-    rp_log_set_level((rp_log_level)found);
+    rp_log_set_default_level(RP_LOG_WARNING);
+    if (level) rp_log_set_level((rp_log_level)found);
     return logs ? fail(rp_log_set_channels(logs, &err), &err) : 0;
+}
+
+static int check_environment(void) {
+    rp_error err = {0};
+    return fail(rp_env_check(&err), &err);
 }
 
 int tool_args_parse(tool_args *a, const tool_command *cmd, int argc, char **argv) {
@@ -310,6 +316,7 @@ int tool_args_parse(tool_args *a, const tool_command *cmd, int argc, char **argv
     a->json = tool_on(a, TOOL_FLAG_JSON);
     a->quiet = tool_on(a, TOOL_FLAG_QUIET);
     if (rc == 0) rc = set_logging(a);
+    if (rc == 0 && cmd->where != TOOL_HELP) rc = check_environment();
     return rc ? rc : check_pos(a);
 }
 
@@ -342,11 +349,8 @@ bool tool_int(const tool_args *a, tool_flag f, long long min, long long max, lon
     errno = 0;
     long long n = strtoll(v, &end, 10);
     if (end == v || *end || errno || n < min || n > max) {
-        if (max == INT64_MAX)
-            (void)tool_usage("--%s=%s: expected a number from %lld", tool_flags[f].name, v, min);
-        else
-            (void)tool_usage("--%s=%s: expected a number from %lld to %lld", tool_flags[f].name, v,
-                             min, max);
+        (void)tool_usage("--%s=%s: expected a number from %lld to %lld", tool_flags[f].name, v, min,
+                         max);
         return false;
     }
     *out = n;

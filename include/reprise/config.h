@@ -146,6 +146,10 @@ RP_API rp_status rp_config_help_text(char **out, rp_error *err) RP_MUST_USE;
 RP_API rp_status rp_config_doc_markdown(char **out, rp_error *err) RP_MUST_USE;
 RP_API rp_status rp_env_doc_markdown(char **out, rp_error *err) RP_MUST_USE;
 
+/* Looks at every environment variable of docs/env.md: RP_CONFIG names the first with a value that is not accepted. Logs
+ * which are set by a name of vLLM. */
+RP_API rp_status rp_env_check(rp_error *err) RP_MUST_USE;
+
 typedef enum rp_key_scope {
     RP_KEY_OUTER, /* finds a plan: every setting that reaches a compile */
     RP_KEY_PIECE  /* the ones that reach the code of one piece */

@@ -46,6 +46,8 @@ typedef void (*rp_log_fn)(void *user, rp_log_level level, const char *text);
 RP_API void rp_log_set_callback(rp_log_fn fn, void *user);
 /* Of lines that belong to no channel. Not called: RP_LOG_INFO, to standard error RP_LOG_WARNING. */
 RP_API void rp_log_set_level(rp_log_level level);
+/* The level where neither rp_log_set_level nor REPRISE_LOGGING_LEVEL says one. */
+RP_API void rp_log_set_default_level(rp_log_level level);
 /* spec as in REPRISE_LOGS, which it overrides: "recompiles,+fusion". RP_CONFIG names an unknown channel and
  * the nearest known one. NULL or "" turns all channels off. */
 RP_API rp_status rp_log_set_channels(const char *spec, rp_error *err) RP_MUST_USE;

@@ -2,18 +2,44 @@
 #include "base/env.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 static const base_env_info table[BASE_ENV_COUNT_] = {
-#define ENV(id, name, deflt, help) [BASE_ENV_##id] = {name, deflt, help},
+#define ENV(id, name, deflt, accepted, help) [BASE_ENV_##id] = {name, deflt, accepted, help},
 #include "base/env.def"
 #undef ENV
 };
 
-const char *base_env_get(base_env_id id) {
-    assert((unsigned)id < BASE_ENV_COUNT_);
-    const char *v = getenv(table[id].name);
+static const struct {
+    base_env_id id;
+    const char *name;
+} aliases[] = {
+#define ENV(id, name, deflt, accepted, help)
+#define ENV_ALIAS(id, name) {BASE_ENV_##id, name},
+#include "base/env.def"
+#undef ENV
+};
+
+static const char *value_of(const char *name) {
+    const char *v = getenv(name);
     return v && *v ? v : NULL;
+}
+
+const char *base_env_source(base_env_id id) {
+    assert((unsigned)id < BASE_ENV_COUNT_);
+    if (value_of(table[id].name)) return table[id].name;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (aliases[i].id == id && value_of(aliases[i].name)) return aliases[i].name;
+    return NULL;
+}
+
+const char *base_env_get(base_env_id id) {
+    const char *name = base_env_source(id);
+    return name ? value_of(name) : NULL;
 }
 
 const char *base_env_or_default(base_env_id id) {
@@ -24,4 +50,38 @@ const char *base_env_or_default(base_env_id id) {
 const base_env_info *base_env_table(size_t *n) {
     *n = BASE_ENV_COUNT_;
     return table;
+}
+
+/* words: "a, b, c" */
+static bool is_one_of(const char *v, const char *words) {
+    size_t len = strlen(v);
+    for (const char *at = words; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n == len && strncasecmp(at, v, n) == 0) return true;
+        at += n;
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
+static bool is_accepted(const char *v, const char *accepted) {
+    struct stat info;
+    bool found = stat(v, &info) == 0, folder = found && S_ISDIR(info.st_mode);
+    if (strcmp(accepted, "text") == 0 || strcmp(accepted, "log names") == 0) return true;
+    if (strcmp(accepted, "folder") == 0) return folder || !found;
+    if (strcmp(accepted, "library") == 0) return !strchr(v, '/') || (found && !folder);
+    return is_one_of(v, accepted);
+}
+
+rp_status base_env_check(rp_error *err) {
+    for (int i = 0; i < BASE_ENV_COUNT_; i++) {
+        const char *name = base_env_source((base_env_id)i), *v = name ? value_of(name) : NULL;
+        if (v && !is_accepted(v, table[i].accepted))
+            return rp_fail(err, RP_CONFIG, "%s=%.100s: expected %s%s", name, v,
+                           strchr(table[i].accepted, ',')          ? "one of "
+                           : strchr("aeiou", table[i].accepted[0]) ? "an "
+                                                                   : "a ",
+                           table[i].accepted);
+    }
+    return RP_OK;
 }

@@ -4,21 +4,28 @@
 
 #include <stddef.h>
 
+#include "base/status.h"
+
 typedef enum base_env_id {
-#define ENV(id, name, deflt, help) BASE_ENV_##id,
+#define ENV(id, name, deflt, accepted, help) BASE_ENV_##id,
 #include "base/env.def"
 #undef ENV
     BASE_ENV_COUNT_
 } base_env_id;
 
 typedef struct base_env_info {
-    const char *name, *deflt, *help;
+    const char *name, *deflt, *accepted, *help;
 } base_env_info;
 
-/* Value, or NULL when unset or empty. Borrowed from the environment. */
+/* Value, or NULL when unset or empty; that of an alias where our own name has none. Borrowed from the environment. */
 const char *base_env_get(base_env_id id);
 /* The default of the table where base_env_get has none. */
 const char *base_env_or_default(base_env_id id);
 const base_env_info *base_env_table(size_t *n);
+/* The name by which a variable is set: its own, or the alias that stands in; NULL when it is not set. */
+const char *base_env_source(base_env_id id);
+/* RP_CONFIG names the first variable whose value is not accepted, the value, and what is. Log names are not looked at:
+ * base_log_check does that. */
+rp_status base_env_check(rp_error *err) RP_MUST_USE;
 
 #endif

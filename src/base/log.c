@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/env.h"
@@ -38,7 +39,8 @@ static _Atomic int sink = SINK_OPEN; /* lets a silent program skip formatting */
 static _Atomic int max_level = LEVEL_OPEN;
 static _Atomic uint64_t channels; /* low half: on, high half: debug */
 static atomic_bool have_channels; /* by rp_log_set_channels */
-static pthread_once_t env_once = PTHREAD_ONCE_INIT;
+static pthread_once_t env_once = PTHREAD_ONCE_INIT, level_once = PTHREAD_ONCE_INIT;
+static _Atomic int env_level = LEVEL_OPEN, default_level = LEVEL_OPEN;
 
 static void write_line(void *user, rp_log_level level, const char *text) {
     const char *word = level == RP_LOG_ERROR     ? "reprise: error: "
@@ -65,6 +67,10 @@ void rp_log_set_callback(rp_log_fn fn, void *user) {
 
 void rp_log_set_level(rp_log_level level) {
     atomic_store(&max_level, (int)level);
+}
+
+void rp_log_set_default_level(rp_log_level level) {
+    atomic_store(&default_level, (int)level);
 }
 
 static void deliver(rp_log_level level, char *text) {
@@ -116,9 +122,20 @@ static bool is_heard(void) {
 }
 
 /* A user who asked for channels alone is not told everything else. */
+/* What the environment says, if it says a level. */
+static void read_level(void) {
+    static const char *const words[] = {"error", "warning", "info", "debug"};
+    const char *v = base_env_get(BASE_ENV_LOGGING_LEVEL);
+    for (int i = 0; v && i < 4; i++)
+        if (strcasecmp(v, words[i]) == 0) atomic_store(&env_level, i);
+}
+
 static int top_level(void) {
     int level = atomic_load_explicit(&max_level, memory_order_relaxed);
     if (level != LEVEL_OPEN) return level;
+    (void)pthread_once(&level_once, read_level);
+    if ((level = atomic_load(&env_level)) != LEVEL_OPEN) return level;
+    if ((level = atomic_load(&default_level)) != LEVEL_OPEN) return level;
     return atomic_load_explicit(&sink, memory_order_relaxed) == SINK_STDERR ? RP_LOG_WARNING
                                                                             : RP_LOG_INFO;
 }
@@ -158,13 +175,24 @@ static rp_status parse_word(base_str word, uint64_t *mask, rp_error *err) {
                    near ? near : "cudagraphs, cache and others (see reprise help env)");
 }
 
-static rp_status set_channels(const char *spec, rp_error *err) {
-    uint64_t mask = 0;
+static rp_status parse_channels(const char *spec, uint64_t *mask, rp_error *err) {
+    *mask = 0;
     for (const char *p = spec ? spec : ""; *p;) {
         size_t n = strcspn(p, ", ");
-        if (n) RP_TRY(parse_word((base_str){p, n}, &mask, err));
+        if (n) RP_TRY(parse_word((base_str){p, n}, mask, err));
         p += n + (p[n] != 0);
     }
+    return RP_OK;
+}
+
+rp_status base_log_check(const char *spec, rp_error *err) {
+    uint64_t mask;
+    return parse_channels(spec, &mask, err);
+}
+
+static rp_status set_channels(const char *spec, rp_error *err) {
+    uint64_t mask;
+    RP_TRY(parse_channels(spec, &mask, err));
     atomic_store(&channels, mask);
     return RP_OK;
 }

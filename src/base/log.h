@@ -7,6 +7,8 @@
 
 #include "reprise/log.h"
 
+/* RP_CONFIG for a word that rp_log_set_channels would refuse. */
+rp_status base_log_check(const char *spec, rp_error *err) RP_MUST_USE;
 /* One formatted line (no newline) at a level; dropped when below the level. */
 void base_log(rp_log_level level, const char *fmt, ...) RP_PRINTF(2, 3);
 /* One line on a channel; dropped unless the channel is on. `debug` lines need "+name". */

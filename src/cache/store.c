@@ -158,6 +158,10 @@ static rp_status probe(const cache_store *s, rp_error *err) {
     return st;
 }
 
+static bool is_disabled(void) {
+    return strcmp(base_env_or_default(BASE_ENV_DISABLE_COMPILE_CACHE), "1") == 0;
+}
+
 rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) {
     rp_error why = {0};
     bool bare = false;
@@ -165,6 +169,9 @@ rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) {
     if (!s) return rp_fail(err, RP_NOMEM, "no memory for the cache");
     (void)pthread_mutex_init(&s->lock, NULL);
     rp_status st = cache_default_dir(dir, &s->dir, &why);
+    if (st == RP_OK && is_disabled())
+        st = rp_fail(&why, RP_UNSUPPORTED, "%s=1 switches the cache off",
+                     base_env_source(BASE_ENV_DISABLE_COMPILE_CACHE));
     if (st == RP_OK) st = prepare(s->dir, &bare, &why);
     if (st == RP_NOMEM) {
         cache_store_close(s);

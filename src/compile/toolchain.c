@@ -114,6 +114,22 @@ void compile_toolchain_done(compile_toolchain *t) {
     *t = (compile_toolchain){0};
 }
 
+/* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the
+ * compiler's note that it failed; else the first one. */
+static base_str telling_line(const char *out) {
+    base_str first = {"no message", 10};
+    for (const char *at = out ? out : ""; *at;) {
+        size_t n = strcspn(at, "\n");
+        base_str line = {at, n};
+        const char *bad = memmem(at, n, "error", 5);
+        if (at == out) first = line;
+        if (memmem(at, n, "ld:", 3) || memmem(at, n, "undefined reference", 19)) return line;
+        if (bad) return (base_str){bad, n - (size_t)(bad - at)};
+        at += n + (at[n] != 0);
+    }
+    return first;
+}
+
 static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, const char *so,
                         rp_error *err) {
     const char *argv[48];
@@ -134,14 +150,11 @@ static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, 
     atomic_fetch_add(&n_runs, 1);
     rp_status st = base_spawn_in(argv, t->scratch, t->wanted, t->user, &out, &code, err);
     if (st == RP_OK && code != 0) {
-        const char *bad = out.data ? strstr(out.data, "error") : NULL;
+        base_str line = telling_line(out.data);
         st = rp_fail(
             err, RP_INTERNAL,
-            "%s failed on generated code (exit %d): %.200s; REPRISE_CC names another compiler",
-            t->path, code,
-            bad        ? bad
-            : out.data ? out.data
-                       : "no message");
+            "%s failed on generated code (exit %d): %.*s; REPRISE_CC names another compiler",
+            t->path, code, (int)(line.len < 200 ? line.len : 200), line.ptr);
     }
     base_buf_done(&out);
     return st;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/log.h"
 #include "config/table.h"
 
 /* fields.def flattened: headings between fields. */
@@ -182,6 +183,29 @@ rp_status rp_config_doc_markdown(char **out, rp_error *err) {
     return finish(&b, out, err);
 }
 
+/* Who comes from vLLM is told which name the settings have here. */
+static void note_aliases(void) {
+    size_t n;
+    const base_env_info *env = base_env_table(&n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = base_env_source((base_env_id)i);
+        if (name && strcmp(name, env[i].name) != 0)
+            base_log(RP_LOG_WARNING, "%s is read as %s", name, env[i].name);
+    }
+}
+
+rp_status rp_env_check(rp_error *err) {
+    const char *logs = base_env_get(BASE_ENV_LOGS), *xdg = base_env_get(BASE_ENV_XDG_CACHE_HOME);
+    rp_error why = {0};
+    RP_TRY(base_env_check(err));
+    rp_status st = base_log_check(logs, &why);
+    if (st != RP_OK) return rp_fail(err, st, "REPRISE_LOGS=%.60s: %s", logs, why.text);
+    if (xdg && *xdg != '/')
+        base_log(RP_LOG_WARNING, "XDG_CACHE_HOME=%.100s is ignored: it does not start with /", xdg);
+    note_aliases();
+    return RP_OK;
+}
+
 rp_status rp_env_doc_markdown(char **out, rp_error *err) {
     base_buf b;
     size_t n;
@@ -193,12 +217,14 @@ rp_status rp_env_doc_markdown(char **out, rp_error *err) {
                       "Written from `src/base/env.def` by `scripts/env-doc.sh`; `reprise help env` "
                       "prints the same.\n"
                       "\n"
-                      "| variable | default | meaning |\n"
-                      "|---|---|---|\n");
+                      "| variable | default | accepted | meaning |\n"
+                      "|---|---|---|---|\n");
     for (size_t i = 0; i < n; i++) {
         bool given = env[i].deflt[0] != '\0';
         base_buf_printf(&b, "| `%s` | %s%s%s | ", env[i].name, given ? "`" : "",
                         given ? env[i].deflt : "-", given ? "`" : "");
+        cell(&b, env[i].accepted);
+        base_buf_puts(&b, " | ");
         cell(&b, env[i].help);
         base_buf_puts(&b, " |\n");
     }

@@ -1,6 +1,7 @@
 /* Lowers a piece group by group, in the order that fusion gave. */
 #include "lower/lower.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -25,11 +26,22 @@ ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
 
 rp_status lower_bytes_refused(ir_dims *t, const ir_node *n, rp_error *err) {
     uint32_t n_unknown = 0;
-    for (uint32_t i = 0; i < n->shape.rank; i++) {
-        int64_t v;
-        n_unknown += !ir_dim_is_const(t, n->shape.dim[i], &v);
+    double bytes = (double)rp_dtype_block_bytes(n->dtype) / (double)rp_dtype_block(n->dtype);
+    char shape[96] = "";
+    for (uint32_t i = 0, at = 0; i < n->shape.rank; i++) {
+        int64_t v = 0;
+        bool known = ir_dim_is_const(t, n->shape.dim[i], &v);
+        n_unknown += !known;
+        bytes *= known ? (double)v : 1.0;
+        if (at < sizeof shape - 24)
+            at += (uint32_t)snprintf(shape + at, sizeof shape - at, known ? "%s%lld" : "%s?",
+                                     i ? "," : "", (long long)v);
     }
-    if (n_unknown < 2) return rp_fail(err, RP_NOMEM, "size of %s", ir_op_table(n->op)->name);
+    if (n_unknown < 2)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "%s %s[%s] takes %s%.3g bytes; a tensor may take 2^63 - 1 at most",
+                       ir_op_table(n->op)->name, rp_dtype_name(n->dtype), shape,
+                       n_unknown ? "a multiple of " : "", bytes);
     return rp_fail(err, RP_UNSUPPORTED,
                    "%s has more than one unknown size; its memory cannot be planned",
                    ir_op_table(n->op)->name);

@@ -12,10 +12,6 @@
 #include "base/temp.h"
 #include "model/fetch.h"
 
-#define FORMS                                                                       \
-    "a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, " \
-    "smollm2-135m, llama-1b or llama-8b"
-
 enum { FETCH_PATIENCE_MS = 60 * 60 * 1000 };
 
 char *model_named_path(const char *spec, const char *cache_dir) {
@@ -143,10 +139,10 @@ rp_status model_resolve(const char *spec, const model_resolve_options *o, model_
     if (found && S_ISDIR(info.st_mode))
         return rp_fail(err, RP_UNSUPPORTED,
                        "'%s' is a folder: models in safetensors format are not supported yet, "
-                       "convert it to .gguf; " FORMS,
+                       "convert it to .gguf; " MODEL_FORMS,
                        spec);
     if (found || ends_in_gguf(spec)) return model_source_open_gguf(spec, out, err);
     const char *near = base_str_nearest(spec, names, sizeof names / sizeof names[0]);
-    return rp_fail(err, RP_NOT_FOUND, "no model '%.120s'%s%s%s: " FORMS, spec,
+    return rp_fail(err, RP_CONFIG, "no model '%.120s'%s%s%s: " MODEL_FORMS, spec,
                    near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
 }

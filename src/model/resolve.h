@@ -19,8 +19,8 @@ typedef struct model_resolve_options {
     void *user;
 } model_resolve_options;
 
-/* spec: a .gguf file, the name `smollm2`, or "synthetic:...". RP_NOT_FOUND lists these forms;
- * RP_UNSUPPORTED for a folder; RP_IO when fetching failed, RP_CANCELLED when it was called off. */
+/* spec: a .gguf file, the name `smollm2`, or "synthetic:...". RP_CONFIG for another name lists these
+ * forms; RP_NOT_FOUND for a file that is not there; RP_UNSUPPORTED for a folder; RP_IO when fetching failed, RP_CANCELLED when it was called off. */
 rp_status model_resolve(const char *spec, const model_resolve_options *o, model_source **out,
                         rp_error *err) RP_MUST_USE;
 /* The file of a name that needs no fetching: in models/ of either folder (each may be NULL), or in a folder of

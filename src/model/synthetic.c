@@ -52,10 +52,8 @@ static rp_status name_parse(const char *spec, const char *name, model_synth *s, 
         return RP_OK;
     }
     const char *near = base_str_nearest(name, names, N_PRESETS);
-    return rp_fail(err, RP_CONFIG,
-                   "%s: no synthetic model '%s'%s%s%s: known are tiny, smollm2-135m, llama-1b, "
-                   "llama-8b",
-                   spec, name, near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
+    return rp_fail(err, RP_CONFIG, "%s: no synthetic model '%s'%s%s%s: " MODEL_FORMS, spec, name,
+                   near ? ", did you mean '" : "", near ? near : "", near ? "'" : "");
 }
 
 /* A key that is not known, or a known one alone. */

@@ -123,3 +123,13 @@ threads 1
 config.max_num_seqs 4
 config.max_model_len 64
 finish_reason "length"
+# Limits that are written down hold.
+$ reprise run synthetic:tiny hi --threads 257
+! reprise: threads=257: expected an integer from 0 to 256
+? 2
+$ reprise run synthetic:tiny hi --seed 9223372036854775808
+! reprise: --seed=9223372036854775808: expected a number from 0 to 9223372036854775807
+? 2
+$ reprise score synthetic:tiny --prompt a --continuation b --top-logits 1025
+! reprise: --top-logits=1025: expected a number from 0 to 1024
+? 2

@@ -62,3 +62,7 @@ $ reprise eval - < graph.ir | wc -l
 $ reprise eval attention.ir --seed 5 > a; for b in cpu cpu-eager; do reprise eval attention.ir --seed 5 --backend $b > b; python3 -c 'import re; f = lambda n: [float(re.search(r"\((.*)\)", l)[1]) for l in open(n)]; a, b = f("a"), f("b"); print(len(a) == len(b) > 0, max(abs(x - y) for x, y in zip(a, b)) < 1e-4)'; done
 True True
 True True
+# A tensor that cannot be is named with its size.
+$ printf 'graph @huge(%%x: f32[4294967296,4294967296]) -> f32[4294967296,4294967296] {\n  %%0 = add %%x, %%x : f32[4294967296,4294967296]\n  ret %%0\n}\n' > huge.ir; reprise opt huge.ir --stage plan
+! reprise: add f32[4294967296,4294967296] takes 7.38e+19 bytes; a tensor may take 2^63 - 1 at most
+? 3

@@ -49,14 +49,14 @@ $ reprise run prompts.txt hi
 ! reprise: prompts.txt: no GGUF file: it does not start with the bytes 'GGUF'
 ? 1
 $ reprise run synthetic:tinny hi
-! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': known are tiny, smollm2-135m, llama-1b, llama-8b
+! reprise: synthetic:tinny: no synthetic model 'tinny', did you mean 'tiny': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, smollm2-135m, llama-1b or llama-8b
 ? 2
 $ reprise run synthetic:tiny,layers=0 hi
 ! reprise: synthetic:tiny,layers=0: layers=0: expected 1 to 4096
 ? 2
 $ reprise run nobody/model hi
 ! reprise: no model 'nobody/model': a model is a .gguf file, the name smollm2, or synthetic:NAME with NAME tiny, smollm2-135m, llama-1b or llama-8b
-? 1
+? 2
 $ reprise run synthetic:tiny hello-world --max-model-len 4
 ! reprise: prompt of 11 tokens leaves no room in max_model_len 4; shorten it or raise max_model_len
 ? 2
@@ -132,7 +132,10 @@ compiles 0
 
 # Compilers that fail, and folders that cannot take what is made, are one line or none.
 $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) echo "x.c:1: error: one"; echo two; exit 1 ;; esac\n' > badcc; chmod +x badcc; REPRISE_CC=./badcc reprise run synthetic:tiny hi --cache-dir bad1
-! reprise: ./badcc failed on generated code (exit 1): error: one two ; REPRISE_CC names another compiler
+! reprise: ./badcc failed on generated code (exit 1): error: one; REPRISE_CC names another compiler
+? 1
+$ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) echo "/usr/bin/ld: cannot find -lm"; echo "collect2: error: ld returned 1 exit status"; exit 1 ;; esac\n' > badld; chmod +x badld; REPRISE_CC=./badld reprise run synthetic:tiny hi --cache-dir bad1
+! reprise: ./badld failed on generated code (exit 1): /usr/bin/ld: cannot find -lm; REPRISE_CC names another compiler
 ? 1
 $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; esac\n' > idlecc; chmod +x idlecc; REPRISE_CC=./idlecc reprise run synthetic:tiny hi --cache-dir bad2
 ! reprise: ./idlecc ended well and wrote nothing; REPRISE_CC names another compiler

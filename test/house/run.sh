@@ -106,7 +106,7 @@ grep -h 'fprintf(stderr' src/base/log.c >> "$copy/src/base/log.c"
 expect "banned second sink" banned.sh "src/base/log.c:2"
 fresh src/ir/x.c '/* free(p) in a comment, */ char *s = "abort()"; d->free(d);'
 (cd "$copy" && scripts/banned.sh) && echo "PASS banned allows" || echo "FAIL banned allows: text and members are no calls"
-fresh src/base/env.def 'ENV(X, "REPRISE_NEW", "1", "a new one")'
+fresh src/base/env.def 'ENV(X, "REPRISE_NEW", "1", "0, 1", "a new one")'
 expect env_doc env-doc.sh "REPRISE_NEW" check
 
 # The source hash moves with any byte or name of the sources, and with nothing else.

@@ -64,11 +64,11 @@ static void forms(void **state) {
     model_source_free(s);
     refused(dir, NULL, RP_UNSUPPORTED, "is a folder: models in safetensors format");
     refused(in_dir("none.gguf"), NULL, RP_NOT_FOUND, "none.gguf");
-    refused("meta-llama/Llama-3.2-1B", NULL, RP_NOT_FOUND,
+    refused("meta-llama/Llama-3.2-1B", NULL, RP_CONFIG,
             "no model 'meta-llama/Llama-3.2-1B': a model is a .gguf file, the name smollm2, or "
             "synthetic:NAME");
-    refused("smolm2", NULL, RP_NOT_FOUND, "did you mean 'smollm2'");
-    refused("", NULL, RP_NOT_FOUND, "no model ''");
+    refused("smolm2", NULL, RP_CONFIG, "did you mean 'smollm2'");
+    refused("", NULL, RP_CONFIG, "no model ''");
     refused("smollm2", NULL, RP_NOT_FOUND, "give --cache-dir");
     base_buf_done(&file);
 }
