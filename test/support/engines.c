@@ -83,6 +83,14 @@ long long engine_count(rp_engine *e, const char *path) {
     return v;
 }
 
+double engine_number(rp_engine *e, const char *name) {
+    json_t *root = summary(e), *at = json_object_get(root, name);
+    if (!json_is_number(at)) fail_msg("the summary has no number %s", name);
+    double v = json_number_value(at);
+    json_decref(root);
+    return v;
+}
+
 const char *engine_text(rp_engine *e, const char *name) {
     static char out[256];
     json_t *root = summary(e);

@@ -13,6 +13,8 @@ uint32_t engine_greedy(rp_engine *e, const int32_t *prompt, uint32_t n_prompt, u
                        int32_t *out);
 /* One integer of the summary, by a path like "pieces.total". */
 long long engine_count(rp_engine *e, const char *path);
+/* One number of the summary. */
+double engine_number(rp_engine *e, const char *name);
 /* A text of the summary; static until the next call. */
 const char *engine_text(rp_engine *e, const char *name);
 

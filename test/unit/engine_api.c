@@ -3,8 +3,10 @@
 #include "support/check.h"
 
 #include <dirent.h>
+#include <math.h>
 
 #include "base/alloc.h"
+#include "engine/engine.h"
 #include "support/engines.h"
 #include "support/trees.h"
 
@@ -436,6 +438,71 @@ static void scoring_checks_its_input(void **state) {
     rp_engine_close(e);
 }
 
+enum { N_SCORED = 9, N_VOCAB = 288 };
+typedef struct scored {
+    double sum;
+    int n;
+} scored;
+
+/* All logits come along, so the probability of the token can be made of them. */
+static void check_logprob(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
+                          const int32_t *ids, const float *logits) {
+    scored *s = user;
+    double sum = 0, own = 0;
+    assert_int_equal(k, N_VOCAB);
+    assert_int_equal(position, 5 + s->n);
+    assert_int_equal(id, 40 + 3 * s->n);
+    for (uint32_t i = 0; i < k; i++) {
+        sum += exp((double)logits[i]);
+        if (ids[i] == id) own = (double)logits[i];
+    }
+    assert_true(fabs(logprob - (own - log(sum))) < 1e-6);
+    s->sum += logprob;
+    s->n++;
+}
+
+static void scores_are_those_of_the_logits(void **state) {
+    int32_t next[N_SCORED];
+    rp_error err = {0};
+    double perplexity;
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    for (int i = 0; i < N_SCORED; i++) next[i] = 40 + 3 * i;
+    for (uint32_t step = 1; step <= 16; step += 5) {
+        scored s = {0};
+        rp_score_options o = RP_SCORE_OPTIONS_INIT;
+        o.prompt_ids = prompt;
+        o.n_prompt_ids = 5;
+        o.continuation_ids = next;
+        o.n_continuation_ids = N_SCORED;
+        o.step = step;
+        o.top_logits = N_VOCAB;
+        o.on_token = check_logprob;
+        o.user = &s;
+        CHECK_OK(rp_engine_score(e, &o, &perplexity, &err), &err);
+        assert_int_equal(s.n, N_SCORED);
+        assert_true(fabs(perplexity / exp(-s.sum / N_SCORED) - 1) < 1e-9);
+    }
+    rp_engine_close(e);
+}
+
+/* ---- the summary ------------------------------------------------------------------------------------------------ */
+
+/* The first of eight tokens comes out of the prompt's step. */
+static void rates_are_tokens_over_time(void **state) {
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    rp_request_options r = request();
+    (void)submit(e, &r);
+    run(e, -1);
+    assert_int_equal(e->times.prefill_tokens, 5);
+    assert_int_equal(e->times.decode_tokens, 7);
+    assert_true(e->times.decode_ms > 0 && e->times.prefill_ms > 0);
+    assert_true(fabs(engine_number(e, "decode_tok_s") * e->times.decode_ms / 7e3 - 1) < 1e-9);
+    assert_true(fabs(engine_number(e, "prefill_tok_s") * e->times.prefill_ms / 5e3 - 1) < 1e-9);
+    rp_engine_close(e);
+}
+
 static int set_up(void **state) {
     (void)state;
     return setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1);
@@ -455,6 +522,8 @@ int main(void) {
         cmocka_unit_test(an_engine_without_graphs_runs_nothing),
         cmocka_unit_test(unknown_models_and_settings),
         cmocka_unit_test(scoring_checks_its_input),
+        cmocka_unit_test(scores_are_those_of_the_logits),
+        cmocka_unit_test(rates_are_tokens_over_time),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

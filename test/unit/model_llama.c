@@ -1,6 +1,8 @@
 /* The Llama graph: which ops it has is known without tracing it. */
 #include "support/check.h"
 
+#include <math.h>
+
 #include "model/llama.h"
 #include "trace/trace.h"
 
@@ -59,10 +61,45 @@ static void the_head_is_the_embedding_only_when_tied(void **state) {
     assert_false(head_reads("synthetic:llama-8b,layers=1", "token_embd.weight"));
 }
 
+/* What the tables hold is the angle of the scaled position, for all positions alike. */
+static void check_rope(model_rope_scaling scaling, float factor, const float *freqs) {
+    static const int64_t at[] = {0, 1, 2, 511, 512, 699, 700, 701, 1023, 1024, 1025, 4095};
+    enum { DIM = 8, HALF = DIM / 2, N = 4096 };
+    static float c[N * HALF], s[N * HALF];
+    model_hparams hp = {.head_dim = 2 * DIM,
+                        .rope_dim = DIM,
+                        .rope_base = 10000.0f,
+                        .rope_scaling = scaling,
+                        .rope_factor = factor};
+    model_rope_rows(&hp, freqs, 0, 700, c, s);
+    model_rope_rows(&hp, freqs, 700, N, c, s);
+    for (size_t k = 0; k < sizeof at / sizeof *at; k++)
+        for (int i = 0; i < HALF; i++) {
+            double divisor = freqs ? (double)freqs[i] : 1;
+            double position = scaling == MODEL_ROPE_LINEAR ? (double)at[k] / (double)factor
+                                                           : (double)at[k];
+            double angle = position / divisor * pow(10000.0, -2.0 * i / DIM);
+            double bound = 1e-6 + angle * 1e-6; /* of the angle in single */
+            if (fabs((double)c[at[k] * HALF + i] - cos(angle)) > bound ||
+                fabs((double)s[at[k] * HALF + i] - sin(angle)) > bound)
+                fail_msg("position %d, pair %d: %g, %g, not of the angle %g", (int)at[k], i,
+                         (double)c[at[k] * HALF + i], (double)s[at[k] * HALF + i], angle);
+        }
+}
+
+static void rope_turns_by_the_scaled_position(void **state) {
+    static const float freqs[] = {1.0f, 1.5f, 4.0f, 32.0f};
+    (void)state;
+    check_rope(MODEL_ROPE_PLAIN, 1.0f, NULL);
+    check_rope(MODEL_ROPE_LINEAR, 4.0f, NULL);
+    check_rope(MODEL_ROPE_FREQS, 1.0f, freqs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_are_those_of_the_graphs),
         cmocka_unit_test(the_head_is_the_embedding_only_when_tied),
+        cmocka_unit_test(rope_turns_by_the_scaled_position),
     };
     return cmocka_run_group_tests_name("model_llama", tests, NULL, NULL);
 }
