@@ -252,6 +252,7 @@ static rp_status work_off(compile_manager *m, rp_error *err) {
     if (n > m->n_code) n = m->n_code;
     if (n > MAX_THREADS) n = MAX_THREADS;
     if (pthread_mutex_init(&m->lock, NULL) != 0) return rp_fail(err, RP_NOMEM, "compile lock");
+    if (m->n_code && m->opt->progress) m->opt->progress(m->opt->user, 0, m->n_code);
     /* The calling thread works too; a thread that cannot be started is one less. */
     while (started + 1 < n && pthread_create(&threads[started], NULL, work, m) == 0) started++;
     work(m);

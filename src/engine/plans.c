@@ -236,25 +236,57 @@ static rp_status store_all(const engine_plans_options *o, const cache_key *k, co
 
 /* --- found or made ------------------------------------------------------------------- */
 
-/* An earlier plan of the same model shows which assumption failed. It is asked for the summary's count too. */
-static void count_recompile(const engine_plans_options *o, const cache_key *k, engine_plans *out) {
+/* Why no plan was found, of a model that has others: told when it is known whether code is compiled for it. */
+typedef struct recompile {
+    const engine_plans_options *o;
+    engine_plans *out;
+    base_buf why; /* the nearest plan's line, then the others'; empty: nothing to tell, or told */
+} recompile;
+
+/* It is asked for the summary's count too. */
+static void find_reason(recompile *r, const cache_key *k) {
     rp_error err = {0};
-    base_buf why;
-    base_buf_init(&why, 0);
-    rp_status st = cache_why_same(o->store, k, "model", &why, &err);
-    if (st != RP_OK) {
-        base_log(RP_LOG_DEBUG, "stored plans cannot be compared: %s", err.text);
-    } else if (why.len) {
-        char *rest = strchr(why.data, '\n');
-        if (rest) *rest++ = 0;
-        out->recompiles++;
-        base_log_ch(RP_LOG_CH_RECOMPILES, false,
-                    "Recompiling %s triggered by the following guard failure(s):\n- %s",
-                    model_source_name(o->source), why.data);
-        if (rest && *rest)
-            base_log_ch(RP_LOG_CH_RECOMPILES, true, "farther plans of this model:\n%s", rest);
-    }
-    base_buf_done(&why);
+    if (cache_why_same(r->o->store, k, "model", &r->why, &err) == RP_OK) return;
+    base_log(RP_LOG_DEBUG, "stored plans cannot be compared: %s", err.text);
+    base_buf_clear(&r->why);
+}
+
+static void tell_reason(recompile *r, bool compiles) {
+    const char *name = model_source_name(r->o->source);
+    if (!r->why.len) return;
+    char *rest = strchr(r->why.data, '\n');
+    if (rest) *rest++ = 0;
+    r->out->recompiles += compiles;
+    base_log_ch(RP_LOG_CH_RECOMPILES, false,
+                compiles ? "Recompiling %s triggered by the following guard failure(s):\n- %s"
+                         : "Tracing %s again, compiling nothing, triggered by the following guard "
+                           "failure(s):\n- %s",
+                name, r->why.data);
+    if (rest && *rest)
+        base_log_ch(RP_LOG_CH_RECOMPILES, true, "farther plans of this model:\n%s", rest);
+    base_buf_clear(&r->why);
+}
+
+/* Comes first before anything is compiled, and never where nothing is. */
+static void on_compile(void *user, uint32_t done, uint32_t total) {
+    recompile *r = user;
+    if (done == 0) tell_reason(r, true);
+    if (r->o->progress) r->o->progress(r->o->user, done, total);
+}
+
+static bool still_wanted(void *user) {
+    const recompile *r = user;
+    return !r->o->wanted || r->o->wanted(r->o->user);
+}
+
+static rp_status make_and_tell(recompile *r, const char *dump, char **text, rp_error *err) {
+    engine_plans_options o = *r->o;
+    o.progress = on_compile;
+    o.wanted = still_wanted;
+    o.user = r;
+    RP_TRY(make(&o, dump, r->out, text, err));
+    tell_reason(r, false);
+    return RP_OK;
 }
 
 static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
@@ -284,12 +316,14 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     base_lock *lock = NULL;
     bool found = false;
     rp_error full = {0};
+    recompile why = {.o = o, .out = p};
     rp_status st = RP_OK;
     int64_t t0 = base_now_ns();
+    base_buf_init(&why.why, 0);
     RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
     RP_TRY_OUT(find_or_wait(o, cache_key_hash(k), p, &lock, &found, err));
     if (!found) {
-        count_recompile(o, k, p);
+        find_reason(&why, k);
     } else if (!dump) {
         st = log_loaded(p, (double)(base_now_ns() - t0) / 1e6, err);
         goto out;
@@ -299,13 +333,14 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
         engine_plans_done(p);
         *p = (engine_plans){0};
     }
-    RP_TRY_OUT(make(o, dump, p, &text, err));
+    RP_TRY_OUT(make_and_tell(&why, dump, &text, err));
     /* A full cache costs speed only. */
     if (store_all(o, k, p, text, &full) != RP_OK)
         base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
     if (dump) base_log(RP_LOG_INFO, "every stage of compiling is in %s", dump);
 out:
     base_lock_drop(lock);
+    base_buf_done(&why.why);
     base_free(text);
     base_free(dump);
     return st;

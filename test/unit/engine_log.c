@@ -29,12 +29,14 @@ static void a_factor_that_differs_is_a_recompile(void **state) {
     assert_int_equal(engine_count(e, "traces"), 0);
     assert_int_equal(engine_count(e, "recompiles"), 0);
     rp_engine_close(e);
-    e = open_with("max_num_seqs=3");
+    e = open_with("max_num_seqs=3"); /* traced again; level 0 compiles nothing */
     assert_int_equal(engine_count(e, "traces"), 2);
-    assert_int_equal(engine_count(e, "recompiles"), 1);
+    assert_int_equal(engine_count(e, "recompiles"), 0);
     rp_engine_close(e);
-    CHECK_HEARD(&heard, "[recompiles] Recompiling synthetic:tiny,layers=2,dtype=q4_1,seed=0 "
-                        "triggered by the following guard failure(s):\n[recompiles] - plan ");
+    CHECK_HEARD(&heard, "[recompiles] Tracing synthetic:tiny,layers=2,dtype=q4_1,seed=0 again, "
+                        "compiling nothing, triggered by the following guard failure(s):\n"
+                        "[recompiles] - plan ");
+    assert_null(strstr(heard.data, "Recompiling"));
     CHECK_HEARD(&heard, " factors differ: max_num_seqs ");
     base_buf_clear(&heard);
     e = open_with("level=1"); /* found */
@@ -43,6 +45,32 @@ static void a_factor_that_differs_is_a_recompile(void **state) {
     assert_int_equal(engine_count(e, "graph_breaks"), 0);
     assert_int_equal(heard.len, 0);
     rp_engine_close(e);
+    heard_done(&heard);
+}
+
+/* Said when code is compiled again, once, and before it is; not where the stored code is found. */
+static void code_that_is_made_again_is_a_recompile(void **state) {
+    static const char recompiling[] = "Recompiling synthetic:tiny,layers=1,dtype=q4_1,seed=0 "
+                                      "triggered by the following guard failure(s):\n";
+    const char *dir = tree_new("recompile");
+    char cache[4200];
+    base_buf heard;
+    (void)state;
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", dir);
+    heard_start(&heard, "recompiles,inductor");
+    const char *settings[] = {cache, "level=2", "isa=portable", NULL, NULL};
+    rp_engine_close(engine_must("synthetic:tiny,layers=1", settings));
+    assert_null(strstr(heard.data, "Recompiling"));
+    base_buf_clear(&heard);
+    settings[3] = "numerics=exact";
+    rp_engine *e = engine_must("synthetic:tiny,layers=1", settings);
+    assert_int_equal(engine_count(e, "recompiles"), 1);
+    rp_engine_close(e);
+    const char *said = strstr(heard.data, recompiling);
+    assert_non_null(said);
+    assert_null(strstr(said + 1, recompiling));
+    const char *compiled = strstr(heard.data, "Compiling graph");
+    assert_true(compiled && said < compiled);
     heard_done(&heard);
 }
 
@@ -113,6 +141,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_factor_that_differs_is_a_recompile),
+        cmocka_unit_test(code_that_is_made_again_is_a_recompile),
         cmocka_unit_test(without_a_cache_folder_it_runs_and_says_so),
         cmocka_unit_test(crowded_cores_are_hinted_at_each_doubling),
     };
