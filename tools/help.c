@@ -73,6 +73,33 @@ static void models(void) {
                  "smollm2-135m, llama-1b or llama-8b\n");
 }
 
+static void log_channel(const char *name, const char *help, const char *line, bool markdown) {
+    if (markdown) {
+        (void)printf("| `%s` | %s | ", name, help);
+        if (*line) (void)printf("`");
+        put_cell(line);
+        (void)printf("%s |\n", *line ? "`" : "");
+        return;
+    }
+    (void)printf("  %-13s %s\n", name, help);
+    if (*line) (void)printf("                  [%s] %s\n", name, line);
+}
+
+/* Every channel with a line of what it prints. */
+static void logs(bool markdown) {
+    if (markdown)
+        (void)printf("| channel | what it prints | a line of it |\n|---|---|---|\n");
+    else
+        (void)printf(
+            "--logs NAMES or REPRISE_LOGS=NAMES, as in recompiles,+fusion: +NAME adds its debug "
+            "lines, all is every\nchannel. They go to standard error. --log-level is for the "
+            "lines of no channel, and REPRISE_DEBUG=1\nwrites every stage of compiling into "
+            "files (docs/logs.md).\n\n");
+#define LOG_CHANNEL(id, name, help, line) log_channel(name, help, line, markdown);
+    RP_LOG_CHANNELS(LOG_CHANNEL)
+#undef LOG_CHANNEL
+}
+
 static void forms(bool markdown) {
     (void)printf("%s`--opt value` and `--opt=value` are equal, and a value may start with `-`; a "
                  "switch can be switched off\n"
@@ -162,7 +189,7 @@ static int print_owned(rp_status st, char *text, const rp_error *err) {
     return 0;
 }
 
-static const char *const topics[] = {"cli", "config", "env", "exit-codes", "models"};
+static const char *const topics[] = {"cli", "config", "env", "exit-codes", "logs", "models"};
 
 static const char *topic_at(size_t i) {
     size_t n = sizeof topics / sizeof *topics;
@@ -175,6 +202,7 @@ static int help_topic(const char *topic, bool markdown) {
     rp_status st;
     if (strcmp(topic, "cli") == 0) return cli_page(markdown), 0;
     if (strcmp(topic, "exit-codes") == 0) return exit_codes(markdown), 0;
+    if (strcmp(topic, "logs") == 0) return logs(markdown), 0;
     if (strcmp(topic, "models") == 0) return models(), 0;
     if (strcmp(topic, "config") == 0) {
         st = markdown ? rp_config_doc_markdown(&text, &err) : rp_config_help_text(&text, &err);
@@ -202,7 +230,7 @@ int tool_help(tool_args *a) {
         if (tool_commands[i].where != TOOL_ABSENT)
             (void)printf("  %-9s %s\n", tool_commands[i].name, tool_commands[i].help);
     (void)printf("\nreprise help COMMAND lists its flags; reprise help cli, config, env, "
-                 "exit-codes, models tell more.\n"
+                 "exit-codes, logs, models tell more.\n"
                  "\n  reprise run smollm2 \"Give me one short sentence about the sea.\"\n");
     return 0;
 }

@@ -23,7 +23,7 @@
 static_assert(RP_LOG_CH_COUNT_ <= 32, "channels fit in one mask each");
 
 static const char *const names[RP_LOG_CH_COUNT_] = {
-#define CHANNEL_NAME(id, name, help) [RP_LOG_CH_##id] = (name),
+#define CHANNEL_NAME(id, name, help, line) [RP_LOG_CH_##id] = (name),
     RP_LOG_CHANNELS(CHANNEL_NAME)
 #undef CHANNEL_NAME
 };
@@ -172,7 +172,7 @@ static rp_status parse_word(base_str word, uint64_t *mask, rp_error *err) {
     const char *near = base_str_nearest(name, names, RP_LOG_CH_COUNT_);
     return rp_fail(err, RP_CONFIG, "unknown log name '%s'; %s%s", name,
                    near ? "did you mean " : "names are dynamo, graph, guards, recompiles, fusion, ",
-                   near ? near : "cudagraphs, cache and others (see reprise help env)");
+                   near ? near : "cudagraphs, cache and others (see reprise help logs)");
 }
 
 static rp_status parse_channels(const char *spec, uint64_t *mask, rp_error *err) {

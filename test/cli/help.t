@@ -5,13 +5,13 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   score     log probabilities of a given continuation (teacher forcing)
   eval      runs a graph in text form on seeded random inputs
   compile   fills the cache, so that later processes start warm
-  explain   what was overruled, and which graph serves which batch
+  explain   what was overruled, which graph serves which batch, what each piece takes
   cache     the compile cache
   opt       runs passes over a graph in text form, prints any later stage
   doctor    what this machine offers: processor, compiler, cache, model
   help      this list, or more about one thing
 |
-reprise help COMMAND lists its flags; reprise help cli, config, env, exit-codes, models tell more.
+reprise help COMMAND lists its flags; reprise help cli, config, env, exit-codes, logs, models tell more.
 |
   reprise run smollm2 "Give me one short sentence about the sea."
 $ reprise --version
@@ -23,6 +23,15 @@ $ reprise help exit-codes
 3    not supported here
 130  stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C ends the process at once
 143  the same by SIGTERM
+$ reprise help logs | grep -A1 -E '^  (recompiles|aot|cache) '
+  aot           nothing: there is no backward graph
+  inductor      what each piece was lowered to, and how long its compiler took
+--
+  recompiles    which factor of the key made it compile or trace again
+                  [recompiles] Recompiling synthetic:tiny,layers=1,dtype=q4_1,seed=0 triggered by the following guard failure(s):
+--
+  cache         keys, hits and misses
+                  [cache] hit plan/5dfa8040fbffeb6ed1ba9ed5382156b1
 $ reprise help models
 FILE.gguf                        a model file
 smollm2                          SmolLM2-135M-Instruct Q4_1: from models/ of the cache folder or of the default one,

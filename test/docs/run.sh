@@ -63,6 +63,23 @@ for name in $(sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)",.*/\1/p' "$root/include/repr
 done
 [ -z "$missing" ] && pass docs_channels || fail docs_channels "docs/logs.md has no section for$missing"
 
+# The list is that of the command, and each of its lines is one that was printed above.
+"$REPRISE" help logs --markdown >channels.md
+python3 - "$root/docs/logs.md" channels.md "${BLESS-}" <<'PY' && pass docs_channel_lines || fail docs_channel_lines "BLESS=1 rewrites the list"
+import re, sys
+path, bless = sys.argv[1], sys.argv[3]
+doc, want = open(path).read(), open(sys.argv[2]).read()
+have = re.search(r"^\| channel \|.*\n(\|.*\n)*", doc, re.M).group(0)
+if have != want and bless: open(path, "w").write(doc.replace(have, want))
+mask = lambda z: re.sub(r"[0-9a-f]{32}|[0-9.]+ ms", "N", z)
+rows = re.findall(r"^\| `(\w+)` \| .* \| (?:`(.*)`)? ?\|$", want, re.M)
+bad = [] if have == want or bless else ["the list differs"]
+bad += ["no such line of " + n for n, line in rows if line and mask(f"[{n}] {line}") not in mask(doc)]
+if [n for n, line in rows if not line] != ["aot", "autotuning"]: bad += ["a channel has no line"]
+print(*bad, sep="\n")
+sys.exit(1 if bad or len(rows) < 17 else 0)
+PY
+
 # --- the dump of a whole model -----------------------------------------------------------
 export REPRISE_CACHE_DIR=$PWD/cache
 set -- "$REPRISE" compile synthetic:tiny,layers=3 --isa portable -cc.compile_cache_save_format=unpacked
@@ -99,3 +116,10 @@ done
 # REPRISE_DEBUG=1 needs no path.
 REPRISE_DEBUG=1 "$REPRISE" compile synthetic:tiny --isa portable -cc.backend=eager --quiet
 [ -f reprise_debug/run-*/rank_0/0_traced.model.ir ] && pass debug || fail debug "no reprise_debug/run-PID/rank_0"
+rm -rf reprise_debug
+REPRISE_DEBUG=1 "$REPRISE" compile synthetic:tiny -cc.backend=eager --json >out 2>err
+where=$(ls -d reprise_debug/run-*/rank_0)
+grep -q "\"debug_dump\":\"$where\"" out && [ "$(tail -n 1 err)" = "every stage of compiling is in $where" ] && pass debug_said ||
+    fail debug_said "neither summary nor standard error name $where: $(tail -n 1 err)"
+"$REPRISE" compile synthetic:tiny -cc.backend=eager --json 2>err | grep -q '"debug_dump":null' && [ ! -s err ] && pass debug_unsaid ||
+    fail debug_unsaid "$(cat err)"
