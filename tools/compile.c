@@ -7,7 +7,7 @@ int tool_compile(tool_args *a) {
     tool_interrupt_init();
     rp_engine *e = tool_open(a, true, &rc);
     if (!e) return rc;
-    json_t *o = tool_summary(e);
+    json_t *o = tool_summary(a, e);
     if (!o) {
         rc = TOOL_EXIT_FAILED;
     } else if (a->json) {

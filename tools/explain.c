@@ -1,12 +1,12 @@
 /* reprise explain: why a model runs as it does: settings that were overruled, pieces, and which graph serves
- * each reachable batch. */
+ * each reachable batch; with --times what each piece takes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tools/commands.h"
 #include "tools/input.h"
 
-static void print_text(const json_t *o, const char *coverage) {
+static void print_text(const json_t *o, const char *coverage, const json_t *times) {
     const json_t *p = json_object_get(o, "pieces");
     json_t *skip;
     size_t i;
@@ -23,28 +23,37 @@ static void print_text(const json_t *o, const char *coverage) {
         printf("note %s: %s\n", json_string_value(json_object_get(skip, "what")),
                json_string_value(json_object_get(skip, "reason")));
     (void)printf("coverage\n%s", coverage);
+    tool_print_times(times);
 }
 
 int tool_explain(tool_args *a) {
     int rc = 0;
     char *coverage = NULL;
+    long long steps = 0;
     rp_error err = {0};
+    if (!tool_int(a, TOOL_FLAG_TIMES, 1, RP_PROFILE_MAX_STEPS, 0, &steps)) return TOOL_EXIT_USAGE;
     tool_interrupt_init();
     rp_engine *e = tool_open(a, false, &rc);
     if (!e) return rc;
-    json_t *o = tool_summary(e);
+    json_t *o = tool_summary(a, e);
+    json_t *times = NULL;
     rp_status st = rp_engine_coverage(e, &coverage, &err);
-    if (!o) {
+    rc = tool_measure(e, (uint32_t)steps, &times);
+    if (rc) {
+        /* said already */
+    } else if (!o) {
         rc = TOOL_EXIT_FAILED;
     } else if (st != RP_OK) {
         rc = tool_fail(st, &err);
     } else if (a->json) {
         (void)json_object_set_new(o, "coverage", tool_json_text(coverage, strlen(coverage)));
+        if (times) (void)json_object_set(o, "times", times);
         rc = tool_event("summary", json_incref(o), 10) ? 0 : TOOL_EXIT_FAILED;
     } else {
-        print_text(o, coverage);
+        print_text(o, coverage, times);
     }
     json_decref(o);
+    json_decref(times);
     rp_engine_text_free(coverage);
     rp_engine_close(e);
     return rc;

@@ -146,14 +146,16 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
     return NULL;
 }
 
-json_t *tool_summary(const rp_engine *e) {
+json_t *tool_summary(const tool_args *a, const rp_engine *e) {
     rp_error err = {0};
     char *text = NULL;
     rp_status st = rp_engine_summary(e, &text, &err);
     if (st != RP_OK) return tool_fail(st, &err), NULL;
     json_t *o = json_loads(text, 0, NULL);
     rp_engine_text_free(text);
-    if (!o) (void)tool_error("the summary is no JSON");
+    if (!o) return (void)tool_error("the summary is no JSON"), NULL;
+    const char *dump = json_string_value(json_object_get(o, "debug_dump"));
+    if (dump) tool_note(a, "every stage of compiling is in %s", dump);
     return o;
 }
 

@@ -37,9 +37,12 @@ void tool_prompts_done(tool_prompts *p);
  * exit code in *rc. */
 rp_engine *tool_open(tool_args *a, bool no_capture, int *rc);
 
-/* The engine's summary as an object; NULL after printing. */
-json_t *tool_summary(const rp_engine *e);
-/* The same for people, on standard error. */
+/* The engine's summary as an object; NULL after printing. Says where the stages of compiling were written to. */
+json_t *tool_summary(const tool_args *a, const rp_engine *e);
+/* Measures decode steps (rp_engine_profile); of none *out stays as it is. Prints what is wrong; gives the exit code. */
+int tool_measure(rp_engine *e, uint32_t steps, json_t **out);
+void tool_print_times(const json_t *times); /* NULL: nothing */
+/* The summary for people, on standard error. */
 void tool_print_summary(const tool_args *a, const json_t *summary, size_t n_prompt,
                         size_t n_output);
 

@@ -229,7 +229,7 @@ static void add_idle_flags(const run *r, json_t *summary) {
 }
 
 static int summarise(run *r, int rc) {
-    json_t *o = tool_summary(r->e);
+    json_t *o = tool_summary(r->a, r->e);
     if (!o) return TOOL_EXIT_FAILED;
     add_idle_flags(r, o);
     if (!r->a->json) {

@@ -80,7 +80,7 @@ static int read_flags(score *s) {
 /* --- the whole -------------------------------------------------------------------------- */
 
 static int summarise(score *s, double perplexity) {
-    json_t *o = tool_summary(s->e);
+    json_t *o = tool_summary(s->a, s->e);
     if (!o) return TOOL_EXIT_FAILED;
     if (!s->a->json) {
         tool_note(s->a, "%u tokens, mean log probability %.6f, perplexity %.6f", s->n_tokens,

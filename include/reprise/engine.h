@@ -155,13 +155,30 @@ RP_API rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, ui
 RP_API void rp_engine_text_free(void *p);
 
 /* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms, fetch_ms,
- * trace_ms, compile_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_token_ms, prefill_tok_s, decode_tok_s,
+ * trace_ms, compile_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_token_ms, prefill_tok_s (prefill_tokens in prefill_ms),
+ * decode_tok_s (decode_tokens in decode_ms), wall_ms (from process start to now), debug_dump (folder or null),
  * peak_rss_bytes, memory{...}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
  * captures, replays, eager_steps, launches_per_step, graph_breaks, recompiles, skips[{what,reason}] and more.
  * Owned by the caller (rp_engine_text_free). */
 RP_API rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Which key serves each reachable batch, as text. */
 RP_API rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
+
+typedef struct rp_profile_options {
+    size_t size;      /* sizeof(rp_profile_options) */
+    uint32_t steps;   /* to measure, RP_PROFILE_MAX_STEPS at most; 0: 32 */
+    uint32_t context; /* positions in the cache before; 0: 128, fewer where they do not fit */
+} rp_profile_options;
+#define RP_PROFILE_OPTIONS_INIT \
+    { sizeof(rp_profile_options), 0, 0 }
+#define RP_PROFILE_MAX_STEPS 4096
+/* Measures decode steps of one made-up request, on an engine without requests under way. One JSON object: steps, context,
+ * launches (of a step), step_ms (as served, median), launches_ms (one by one, mean of the sums) and pieces[{name, count
+ * (equal pieces together), ms (a step), share (of launches_ms), bytes (of weights and cache that a step reads), gb_s,
+ * splitting, launches[{name, count, ms, share, bytes, gb_s}]}]; bytes and gb_s are null where they are not known. Owned by
+ * the caller (rp_engine_text_free). RP_CONFIG when the positions do not fit. */
+RP_API rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *o, char **out,
+                                   rp_error *err) RP_MUST_USE;
 RP_API const rp_compilation_config *rp_engine_config(const rp_engine *e);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -79,6 +80,8 @@ struct rp_engine {
     atomic_bool cancelled;
 };
 
+/* The text of o, which it takes. */
+rp_status engine_json_text(json_t *o, base_buf *out, rp_error *err) RP_MUST_USE;
 /* Text form of the summary (summary.c). */
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Runs one batch through the runner and counts it; logits as engine_runner_step gives them. */

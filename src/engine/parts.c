@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 enum { SYM_T, SYM_S, SYM_B, SYM_NB, SYM_P, SYM_R, N_SYMBOLS };
 static const char *const symbol_names[N_SYMBOLS] = {"T", "S", "B", "NB", "P", "R"};
@@ -85,6 +86,22 @@ rp_status engine_part_launch(engine_part *p, const rp_batch_descriptor *key, rp_
     size_t scratch;
     RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
     return p->all->device->ops->launch(p->all->device, list, n, scratch, err);
+}
+
+rp_status engine_part_time(engine_part *p, const rp_batch_descriptor *key, int64_t *ns,
+                           rp_error *err) {
+    hal_device *d = p->all->device;
+    const hal_launch *list;
+    uint32_t n;
+    size_t scratch;
+    RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t t0 = base_now_ns();
+        RP_TRY(d->ops->launch(d, &list[i], 1, scratch, err));
+        RP_TRY(d->ops->synchronize(d, err));
+        ns[i] += base_now_ns() - t0;
+    }
+    return RP_OK;
 }
 
 rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) {

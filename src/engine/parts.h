@@ -52,6 +52,10 @@ void engine_parts_done(engine_parts *ps);
 /* Without a graph. */
 rp_status engine_part_launch(engine_part *p, const rp_batch_descriptor *key,
                              rp_error *err) RP_MUST_USE;
+/* The whole step without a graph, one launch after the other, each waited for: adds the nanoseconds of launch i to ns[i],
+ * those of the model first, then of the head. */
+rp_status engine_part_time(engine_part *p, const rp_batch_descriptor *key, int64_t *ns,
+                           rp_error *err) RP_MUST_USE;
 /* Through the wrapper: a replay, or the list where there is no graph for d. */
 rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) RP_MUST_USE;
 

@@ -307,6 +307,19 @@ rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out
     return RP_OK;
 }
 
+rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                             int64_t *ns, rp_error *err) {
+    graph_step_shape shape = engine_batch_shape(batch);
+    rp_forward_context fc;
+    rp_dispatch d;
+    RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
+    RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
+    engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k);
+    rp_batch_descriptor key = {
+        .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
+    return engine_part_time(&r->parts.whole, &key, ns, err);
+}
+
 /* --- reports ----------------------------------------------------------------------------------- */
 
 const graph_state *engine_runner_state(const engine_runner *r) {

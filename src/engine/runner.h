@@ -39,6 +39,9 @@ rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,
  * the next step; stride n_vocab. Of a batch that wants more than engine_runner_max_rows they are the first so many. */
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              const float **out_logits, rp_error *err) RP_MUST_USE;
+/* The same launches without a graph, each timed on its own and added to ns (engine_part_time); counts as no step. */
+rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                             int64_t *ns, rp_error *err) RP_MUST_USE;
 
 /* The rows from `first` on of a batch that wants more, after engine_runner_step and in ascending order, at most
  * engine_runner_max_rows at a time, a multiple of which first is. They take the place of the rows before. */

@@ -1,5 +1,4 @@
 /* What an engine did, as one JSON object. Counts come from the launch log at the border of hal. */
-#include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -60,6 +59,12 @@ static void set(json_t *o, const char *name, json_t *v) {
     json_object_set_new(o, name, v);
 }
 
+/* The folder that the stages of compiling were written to (compile/dump.h), or null. */
+static json_t *text_dump(const rp_engine *e) {
+    const char *path = e->config->debug_dump_path;
+    return path && *path ? json_sprintf("%s/rank_0", path) : json_null();
+}
+
 static double rate(uint64_t tokens, double ms) {
     return ms > 0.0 ? (double)tokens / ms * 1e3 : 0.0;
 }
@@ -74,6 +79,11 @@ static void add_times(json_t *o, const rp_engine *e) {
     set(o, "capture_ms", json_real(t->capture_ms));
     set(o, "ttft_ms", json_real(t->ttft_ms));
     set(o, "wall_to_first_token_ms", json_real(t->wall_to_first_ms));
+    set(o, "prefill_tokens", json_integer((json_int_t)t->prefill_tokens));
+    set(o, "prefill_ms", json_real(t->prefill_ms));
+    set(o, "decode_tokens", json_integer((json_int_t)t->decode_tokens));
+    set(o, "decode_ms", json_real(t->decode_ms));
+    set(o, "wall_ms", json_real((double)base_process_age_ns() / 1e6));
     set(o, "prefill_tok_s", json_real(rate(t->prefill_tokens, t->prefill_ms)));
     set(o, "decode_tok_s", json_real(rate(t->decode_tokens, t->decode_ms)));
     set(o, "peak_rss_bytes", json_integer((json_int_t)base_peak_rss()));
@@ -120,6 +130,12 @@ static int append(const char *text, size_t n, void *user) {
     return 0;
 }
 
+rp_status engine_json_text(json_t *o, base_buf *out, rp_error *err) {
+    int failed = json_dump_callback(o, append, out, JSON_COMPACT);
+    json_decref(o);
+    return failed ? rp_fail(err, RP_NOMEM, "a JSON text") : base_buf_status(out, err);
+}
+
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     json_t *o = json_object();
     if (!o) return rp_fail(err, RP_NOMEM, "summary");
@@ -131,15 +147,14 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "cudagraph_mode",
         json_string(rp_cudagraph_mode_name(rp_config_cudagraph_mode(e->config))));
     set(o, "threads", json_integer((json_int_t)e->n_threads));
+    set(o, "debug_dump", text_dump(e));
     add_times(o, e);
     set(o, "memory", object_memory(e));
     add_counts(o, e);
     set(o, "skips", array_skips(e));
     base_buf b;
     base_buf_init(&b, 0);
-    int failed = json_dump_callback(o, append, &b, JSON_COMPACT);
-    json_decref(o);
-    rp_status st = failed ? rp_fail(err, RP_NOMEM, "summary") : base_buf_status(&b, err);
+    rp_status st = engine_json_text(o, &b, err);
     if (st == RP_OK) *out = base_buf_take(&b);
     base_buf_done(&b);
     return st;

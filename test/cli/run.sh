@@ -122,6 +122,64 @@ traces compiles cache_hits kernels captures replays eager_steps launches_per_ste
 print(*[k for k in want.split() if k not in o], *["pieces." + k for k in "total compiled distinct loaded".split() if k not in o["pieces"]])')
 [ -z "$missing" ] && pass summary_fields || fail summary_fields "missing: $missing"
 
+# A score is the log softmax of the logits beside it, at the token's own place; the perplexity is of the continuation alone.
+reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,50,6,287,104 --top-logits 288 --json >scores
+bad=$(python3 -c '
+import json, math
+lines = [json.loads(line) for line in open("scores")]
+rows, last = lines[:-1], lines[-1]
+logit = [dict(r["top"]) for r in rows]
+total = [math.log(sum(math.exp(v) for v in l.values())) for l in logit]
+checks = {
+    "ids": [r["id"] for r in rows] == [4, 50, 6, 287, 104] and [r["position"] for r in rows] == [3, 4, 5, 6, 7],
+    "logits": all(len(l) == 288 for l in logit),
+    "logprob": all(abs(r["logprob"] - (l[r["id"]] - t)) < 1e-4 for r, l, t in zip(rows, logit, total)),
+    "perplexity": abs(last["perplexity"] / math.exp(-sum(r["logprob"] for r in rows) / 5) - 1) < 1e-6,
+    "top1": last["top1"] == sum(r["top"][0][0] == r["id"] for r in rows) and last["tokens"] == 5,
+}
+print(*[k for k, good in checks.items() if not good])')
+[ -z "$bad" ] && pass score_sums || fail score_sums "$bad"
+
+# Rates are what counts and times of the same summary give, and those fit the tokens and the clock around them.
+reprise run synthetic:tiny,layers=8 --prompt-ids "$(seq -s, 1 40)" --max-tokens 200 --ignore-eos --json >summary
+bad=$(python3 -c '
+import json
+o = json.loads(open("summary").read().splitlines()[-1])
+after = o["wall_ms"] - o["wall_to_first_token_ms"]
+near = lambda a, b: abs(a - b) <= 1e-9 * max(a, b)
+checks = {
+    "decode_tokens": o["decode_tokens"] == len(o["output_ids"]) - 1 == 199,
+    "prefill_tokens": o["prefill_tokens"] == len(o["prompt_ids"]) == 40,
+    "decode_tok_s": near(o["decode_tok_s"], o["decode_tokens"] / o["decode_ms"] * 1e3),
+    "prefill_tok_s": near(o["prefill_tok_s"], o["prefill_tokens"] / o["prefill_ms"] * 1e3),
+    "decode_ms": 0.2 * after <= o["decode_ms"] <= after,
+    "prefill_ms": 0 < o["prefill_ms"] <= o["ttft_ms"] <= o["wall_to_first_token_ms"],
+}
+print(*[k for k, good in checks.items() if not good])')
+[ -z "$bad" ] && pass summary_rates || fail summary_rates "$bad"
+
+# What a piece takes: all of them, equal ones together, and what they read is what the weights weigh.
+reprise explain synthetic:tiny,layers=4 --times 3 --json >summary
+bad=$(python3 -c '
+import json
+o = json.loads(open("summary").read().splitlines()[-1])
+t, pieces = o["times"], o["times"]["pieces"]
+launches = [(p, l) for p in pieces for l in p["launches"]]
+near = lambda a, b: abs(a - b) <= 1e-6 * max(a, b, 1e-6)
+checks = {
+    "steps": t["steps"] == 3 and t["context"] == 128 and t["step_ms"] > 0,
+    "count": sum(p["count"] for p in pieces) == o["pieces"]["total"] + 1 and len(pieces) == 5,
+    "launches": sum(l["count"] for p, l in launches) == t["launches"],
+    "share": near(sum(p["share"] for p in pieces), 1),
+    "ms": near(sum(p["ms"] for p in pieces), t["launches_ms"]),
+    "sums": all(near(p["ms"], sum(l["ms"] for l in p["launches"])) for p in pieces),
+    "bytes": 0.25 < sum(p["bytes"] or 0 for p in pieces if not p["splitting"]) / o["memory"]["weights"] < 1,
+    "cache": all(p["bytes"] == p["count"] * 2 * 2 * 16 * 2 * (128 + 2 + 1.5 * 3) for p in pieces if p["splitting"]),
+    "rate": all(l["gb_s"] is None or near(l["gb_s"], l["bytes"] / l["ms"] / 1e6) for p, l in launches),
+}
+print(*[k for k, good in checks.items() if not good])')
+[ -z "$bad" ] && pass explain_times || fail explain_times "$bad"
+
 # Ctrl-C ends after the step: the text so far, a whole summary, exit 130.
 "$REPRISE" run synthetic:tiny,layers=48 -O0 --prompt-file prompts.txt --ignore-eos --max-tokens 0 --json >cut 2>err &
 run=$!

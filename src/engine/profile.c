@@ -1,0 +1,226 @@
+/* How long each launch of a decode step takes: a made-up request is decoded as it is served, then launch by launch.
+ *
+ * Launches one by one cost a little more than a replay, since the threads are waited for after each; both sums are given.
+ * Of the bytes only those are counted that come from memory in every step: packed weights, vectors of the model, and the
+ * cache that attention reads. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "engine/engine.h"
+
+enum { WARM_UP = 2, DEFAULT_STEPS = 32, DEFAULT_CONTEXT = 128 };
+
+typedef struct profiler {
+    rp_engine *e;
+    uint32_t steps, context;
+    engine_sched *sched;
+    engine_request *req;
+    int32_t *ids;
+    int64_t *ns;      /* of each launch of model and head, all steps */
+    int64_t *step_ns; /* as served, one a step */
+} profiler;
+
+/* --- measuring ------------------------------------------------------------------- */
+
+static uint32_t decoded(uint32_t steps) {
+    return WARM_UP + 2 * steps;
+}
+
+static uint32_t default_context(const rp_engine *e, uint32_t steps) {
+    uint32_t taken = decoded(steps) + 1;
+    if (e->max_model_len >= taken + DEFAULT_CONTEXT) return DEFAULT_CONTEXT;
+    return e->max_model_len > taken ? e->max_model_len - taken : 1;
+}
+
+static rp_status prepare(profiler *p, rp_error *err) {
+    rp_engine *e = p->e;
+    const rp_compilation_config *c = e->config;
+    uint32_t vocab = model_source_hparams(e->source)->n_vocab;
+    if (!engine_sched_idle(e->sched))
+        return rp_fail(err, RP_INVALID, "measuring wants an engine with no requests under way");
+    uint32_t n = decoded(p->steps) + 1;
+    if ((uint64_t)p->context + n > e->max_model_len)
+        return rp_fail(err, RP_CONFIG,
+                       "measuring %u steps after %u positions wants %llu positions; max_model_len "
+                       "is %u",
+                       p->steps, p->context, (unsigned long long)p->context + n, e->max_model_len);
+    p->ids = base_alloc_array(p->context, sizeof *p->ids);
+    p->step_ns = base_alloc_array(p->steps, sizeof *p->step_ns);
+    p->ns = base_alloc_array(e->plans.model->n_launches + e->plans.head->n_launches + 1u,
+                             sizeof *p->ns);
+    if (!p->ids || !p->ns || !p->step_ns) return rp_fail(err, RP_NOMEM, "%u steps", p->steps);
+    for (uint32_t i = 0; i < p->context; i++) p->ids[i] = (int32_t)(i * 7919u % vocab);
+    engine_sched_options so = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
+                               .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
+                               .max_model_len = e->max_model_len,
+                               .vocab_size = vocab};
+    engine_request_options ro = {.id = UINT64_MAX,
+                                 .prompt = p->ids,
+                                 .n_prompt = p->context,
+                                 .max_tokens = n,
+                                 .sampling = ENGINE_SAMPLING_GREEDY};
+    RP_TRY(engine_sched_new(&so, e->kv, &p->sched, err));
+    RP_TRY(engine_request_new(&ro, &p->req, err));
+    return engine_sched_add(p->sched, p->req, err);
+}
+
+/* Step k of the decode: warm-up, as served, or launch by launch. */
+static rp_status decode(profiler *p, const engine_batch *b, uint32_t k, rp_error *err) {
+    const float *logits;
+    int64_t t0 = base_now_ns();
+    if (k >= WARM_UP + p->steps) return engine_runner_time(p->e->runner, b, p->e->kv, p->ns, err);
+    RP_TRY(engine_run_batch(p->e, b, &logits, err));
+    if (k >= WARM_UP) p->step_ns[k - WARM_UP] = base_now_ns() - t0;
+    return RP_OK;
+}
+
+static rp_status measure(profiler *p, rp_error *err) {
+    const engine_batch *b = NULL;
+    const float *logits;
+    int32_t token = 0;
+    uint32_t k = 0;
+    while (k < decoded(p->steps)) {
+        RP_TRY(engine_sched_next(p->sched, &b, err));
+        if (!b) return rp_fail(err, RP_INTERNAL, "the measured request ended after %u steps", k);
+        if (b->n_prefills)
+            RP_TRY(engine_run_batch(p->e, b, &logits, err));
+        else
+            RP_TRY(decode(p, b, k++, err));
+        engine_sched_commit(p->sched, &token, NULL);
+    }
+    return RP_OK;
+}
+
+/* --- bytes ------------------------------------------------------------------------ */
+
+/* Bytes of a leaf where every symbol is 1: one position, one block. */
+static int64_t unit_bytes(const plan *p, const plan_leaf *l) {
+    int64_t ones[16];
+    for (uint32_t i = 0; i < 16; i++) ones[i] = 1;
+    return p->n_symbols <= 16 ? plan_size_eval(&l->bytes, ones) : 0;
+}
+
+static double launch_bytes(const profiler *f, const plan *p, const plan_launch *l) {
+    double n = 0, positions = f->context + WARM_UP + 1.5 * f->steps;
+    for (uint32_t i = 0; i < l->n_args; i++) {
+        const plan_arg *a = &l->args[i];
+        if (a->seg == PLAN_PACK) n += (double)p->packs[a->idx].size;
+        if (a->seg == PLAN_PARAM && p->params[a->idx].rank == 1)
+            n += (double)unit_bytes(p, &p->params[a->idx]);
+        if (a->seg == PLAN_STATE && l->attention)
+            n += (double)unit_bytes(p, &p->states[a->idx]) / MODEL_KV_BLOCK * positions;
+    }
+    return n;
+}
+
+/* --- report ------------------------------------------------------------------------- */
+
+typedef struct cost {
+    double ms, bytes; /* a step */
+} cost;
+
+static json_t *cost_json(const char *name, uint32_t count, cost c, double whole_ms) {
+    json_t *o = json_pack("{s:s,s:i,s:f,s:f}", "name", name, "count", (int)count, "ms", c.ms,
+                          "share", whole_ms > 0 ? c.ms / whole_ms : 0.0);
+    bool known = c.bytes > 0 && c.ms > 0;
+    (void)json_object_set_new(o, "bytes", known ? json_integer((json_int_t)c.bytes) : json_null());
+    (void)json_object_set_new(o, "gb_s", known ? json_real(c.bytes / c.ms / 1e6) : json_null());
+    return o;
+}
+
+/* Launch `at` of each piece that is equal to `first`, together. */
+static cost cost_of(const profiler *f, const plan *p, const int64_t *ns, uint32_t first,
+                    uint32_t at) {
+    cost c = {0, 0};
+    for (uint32_t i = first; i < p->n_pieces; i++) {
+        const plan_piece *q = &p->pieces[i];
+        if (q->distinct != first || at >= q->n) continue;
+        c.ms += (double)ns[q->first + at] / 1e6 / f->steps;
+        c.bytes += launch_bytes(f, p, &p->launches[q->first + at]);
+    }
+    return c;
+}
+
+static uint32_t equal_pieces(const plan *p, uint32_t first) {
+    uint32_t n = 0;
+    for (uint32_t i = first; i < p->n_pieces; i++) n += p->pieces[i].distinct == first;
+    return n;
+}
+
+static void add_piece(const profiler *f, const plan *p, const int64_t *ns, uint32_t first,
+                      double whole_ms, json_t *pieces) {
+    const plan_piece *q = &p->pieces[first];
+    uint32_t count = equal_pieces(p, first);
+    json_t *launches = json_array();
+    cost all = {0, 0};
+    char name[96];
+    for (uint32_t at = 0; at < q->n; at++) {
+        cost c = cost_of(f, p, ns, first, at);
+        all.ms += c.ms;
+        all.bytes += c.bytes;
+        (void)json_array_append_new(launches,
+                                    cost_json(p->launches[q->first + at].name, count, c, whole_ms));
+    }
+    (void)snprintf(name, sizeof name, "%s.submod_%u", p->name, q->submod);
+    json_t *o = cost_json(name, count, all, whole_ms);
+    (void)json_object_set_new(o, "splitting", json_boolean(q->splitting));
+    (void)json_object_set_new(o, "launches", launches);
+    (void)json_array_append_new(pieces, o);
+}
+
+static int by_time(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static rp_status report(profiler *f, char **out, rp_error *err) {
+    const plan *const both[] = {f->e->plans.model, f->e->plans.head};
+    const uint32_t n = both[0]->n_launches + both[1]->n_launches;
+    const int64_t *ns = f->ns;
+    json_t *pieces = json_array();
+    double whole_ms = 0;
+    base_buf text;
+    for (uint32_t i = 0; i < n; i++) whole_ms += (double)ns[i] / 1e6 / f->steps;
+    for (int k = 0; k < 2; k++, ns += both[0]->n_launches)
+        for (uint32_t i = 0; i < both[k]->n_pieces; i++)
+            if (both[k]->pieces[i].distinct == i) add_piece(f, both[k], ns, i, whole_ms, pieces);
+    qsort(f->step_ns, f->steps, sizeof *f->step_ns, by_time);
+    json_t *o = json_pack("{s:i,s:i,s:i,s:f,s:f,s:o}", "steps", (int)f->steps, "context",
+                          (int)f->context, "launches", (int)n, "step_ms",
+                          (double)f->step_ns[f->steps / 2] / 1e6, "launches_ms", whole_ms, "pieces",
+                          pieces);
+    base_buf_init(&text, 0);
+    rp_status st = engine_json_text(o, &text, err);
+    if (st == RP_OK) *out = base_buf_take(&text);
+    base_buf_done(&text);
+    return st;
+}
+
+rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *given, char **out,
+                            rp_error *err) {
+    rp_status st;
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    if (!e || !out) return rp_fail(err, RP_INVALID, "rp_engine_profile: engine or out is NULL");
+    RP_TRY(base_options_take(&o, sizeof o, given, "rp_profile_options", err));
+    if (!e->sched)
+        return rp_fail(err, RP_INVALID, "the engine was opened without capture and runs nothing");
+    if (o.steps > RP_PROFILE_MAX_STEPS)
+        return rp_fail(err, RP_CONFIG, "%u steps to measure; at most %d", o.steps,
+                       RP_PROFILE_MAX_STEPS);
+    RP_TRY(engine_enter(e, "rp_engine_profile", err));
+    profiler p = {.e = e, .steps = o.steps ? o.steps : DEFAULT_STEPS, .context = o.context};
+    if (!p.context) p.context = default_context(e, p.steps);
+    RP_TRY_OUT(prepare(&p, err));
+    RP_TRY_OUT(measure(&p, err));
+    st = report(&p, out, err);
+out:
+    engine_sched_free(p.sched);
+    engine_request_free(p.req);
+    base_free(p.ids);
+    base_free(p.ns);
+    base_free(p.step_ns);
+    return engine_leave(e, "rp_engine_profile", st, err);
+}

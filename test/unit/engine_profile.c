@@ -1,0 +1,108 @@
+/* Measuring a decode step: what is counted, what is refused, and that answers stay what they were. */
+#include "support/check.h"
+
+#include <jansson.h>
+
+#include "support/engines.h"
+
+static const int32_t prompt[] = {7, 8, 9};
+
+static json_t *profile(rp_engine *e, uint32_t steps, uint32_t context) {
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    rp_error err = {0};
+    char *text = NULL;
+    o.steps = steps;
+    o.context = context;
+    CHECK_OK(rp_engine_profile(e, &o, &text, &err), &err);
+    json_t *j = json_loads(text, 0, NULL);
+    assert_non_null(j);
+    rp_engine_text_free(text);
+    return j;
+}
+
+static long long count(const json_t *o, const char *key) {
+    return json_integer_value(json_object_get(o, key));
+}
+
+static void everything_is_in_it_once(void **state) {
+    size_t i, k;
+    json_t *piece, *launch;
+    long long launches = 0, pieces = 0, splitting = 0;
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny,layers=5", (const char *[]){"level=3", NULL});
+    json_t *o = profile(e, 2, 16);
+    assert_int_equal(count(o, "steps"), 2);
+    assert_int_equal(count(o, "context"), 16);
+    json_array_foreach(json_object_get(o, "pieces"), i, piece) {
+        pieces += count(piece, "count");
+        if (json_is_true(json_object_get(piece, "splitting"))) splitting += count(piece, "count");
+        json_array_foreach(json_object_get(piece, "launches"), k, launch)
+            launches += count(launch, "count");
+    }
+    assert_int_equal(pieces, engine_count(e, "pieces.total") + 1); /* and the head */
+    assert_int_equal(splitting, 5);
+    assert_int_equal(launches, count(o, "launches"));
+    json_decref(o);
+    rp_engine_close(e);
+}
+
+static void answers_stay_what_they_were(void **state) {
+    int32_t want[8], got[8];
+    (void)state;
+    for (int level = 0; level < 2; level++) {
+        rp_engine *e = engine_must("synthetic:tiny", (const char *[]){level ? "level=3" : "level=0",
+                                                                      "sealed=fatal", NULL});
+        assert_int_equal(engine_greedy(e, prompt, 3, 8, want), 8);
+        json_decref(profile(e, 3, 0));
+        assert_int_equal(engine_greedy(e, prompt, 3, 8, got), 8);
+        assert_memory_equal(got, want, sizeof got);
+        rp_engine_close(e);
+    }
+}
+
+static void refused(rp_engine *e, const rp_profile_options *o, rp_status code, const char *part) {
+    rp_error err = {0};
+    char *text = NULL;
+    assert_int_equal(rp_engine_profile(e, o, &text, &err), code);
+    assert_null(text);
+    if (!strstr(err.text, part)) fail_msg("'%s' does not contain '%s'", err.text, part);
+}
+
+static void refuses_what_cannot_be_measured(void **state) {
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    rp_error err = {0};
+    uint64_t id = 0;
+    (void)state;
+    rp_engine *e =
+        engine_must("synthetic:tiny", (const char *[]){"level=0", "max_model_len=64", NULL});
+    refused(NULL, &o, RP_INVALID, "engine or out is NULL");
+    refused(e, NULL, RP_INVALID, "rp_profile_options");
+    o.context = 128;
+    refused(e, &o, RP_CONFIG,
+            "measuring 32 steps after 128 positions wants 195 positions; max_model_len is 64");
+    o.context = 0;
+    o.steps = 31; /* 65 positions without any before */
+    refused(e, &o, RP_CONFIG, "measuring 31 steps after 1 positions wants 66 positions");
+    json_t *j = profile(e, 30, 0);
+    assert_int_equal(count(j, "context"), 1);
+    json_decref(j);
+    o.steps = RP_PROFILE_MAX_STEPS + 1;
+    refused(e, &o, RP_CONFIG, "4097 steps to measure; at most 4096");
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 3;
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    o.steps = 1;
+    o.context = 8;
+    refused(e, &o, RP_INVALID, "no requests under way");
+    rp_engine_close(e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_in_it_once),
+        cmocka_unit_test(answers_stay_what_they_were),
+        cmocka_unit_test(refuses_what_cannot_be_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
