@@ -94,6 +94,64 @@ static void check_rope(long_rope rope) {
     rp_engine_close(e);
 }
 
+/* --- the default numerics, whose cache is float16 ----------------------------------------- */
+
+typedef struct answers {
+    double logprob[LONG_POSITIONS];
+    int32_t best[LONG_POSITIONS];
+} answers;
+
+static void keep(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
+                 const int32_t *top_ids, const float *top_logits) {
+    answers *a = user;
+    (void)id;
+    (void)k;
+    (void)top_logits;
+    a->logprob[position] = logprob;
+    a->best[position] = top_ids[0];
+}
+
+static void answer(const char *numerics, answers *out) {
+    static int32_t ids[LONG_POSITIONS];
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    rp_error err = {0};
+    rp_engine *e = engine_must("synthetic:tiny",
+                               (const char *[]){numerics, "threads=2", "max_model_len=4096", NULL});
+    for (uint32_t i = 0; i < LONG_POSITIONS; i++) ids[i] = long_llama_token(i);
+    o.prompt_ids = ids;
+    o.n_prompt_ids = 1;
+    o.continuation_ids = ids + 1;
+    o.n_continuation_ids = LONG_POSITIONS - 1;
+    o.top_logits = 1;
+    o.on_token = keep;
+    o.user = out;
+    CHECK_OK(rp_engine_score(e, &o, NULL, &err), &err);
+    rp_engine_close(e);
+}
+
+/* The float32 numbers are those of the oracle above; these are near them up to the last position. */
+static void default_numerics_stay_near(void **state) {
+    static answers want, got;
+    uint32_t same = 0;
+    double worst = 0;
+    (void)state;
+    answer("numerics=exact", &want);
+    answer("numerics=default", &got);
+    for (uint32_t i = 1; i < LONG_POSITIONS; i++) {
+        double d = fabs(got.logprob[i] - want.logprob[i]);
+        if (d > worst) worst = d;
+        if (!(d <= 0.05))
+            fail_msg("position %u: log probability %.6f, %.6f with exact numerics", i,
+                     got.logprob[i], want.logprob[i]);
+        same += got.best[i] == want.best[i];
+    }
+    printf("default numerics: worst deviation %.2g, the same token at %u of %d positions\n", worst,
+           same, LONG_POSITIONS - 1);
+    assert_true(same >= LONG_POSITIONS - 20);
+}
+
+/* ------------------------------------------------------------------------------------------ */
+
 static void plain(void **state) {
     (void)state;
     check_rope(LONG_PLAIN);
@@ -120,6 +178,7 @@ int main(void) {
         cmocka_unit_test(linear_scaling),
         cmocka_unit_test(divided_frequencies),
         cmocka_unit_test(part_of_each_head),
+        cmocka_unit_test(default_numerics_stay_near),
     };
     oracle = json_load_file("test/model/oracle/long.json", 0, NULL);
     int failed = oracle ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
