@@ -64,7 +64,7 @@ library_page() {
     /^RP_API / {
         match($0, /rp_[a-z0-9_]+\(/)
         print ".B " substr($0, RSTART, RLENGTH - 1) "\n.br"
-    }' $(ls include/reprise/*.h | grep -v /reprise.h)
+    }' include/reprise/reprise.h $(ls include/reprise/*.h | grep -v /reprise.h)
     printf '.SH SEE ALSO\n.BR reprise (1)\n'
 }
 case $1 in
