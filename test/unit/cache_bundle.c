@@ -207,7 +207,9 @@ static void every_failure_is_clean(void **state) {
             fired = fail_nth(0);
             if (st != RP_OK) assert_int_not_equal(err.text[0], 0);
             if (!fired) CHECK_OK(st, &err);
-            assert_true(fired == (st != RP_OK));
+            /* Not every call is needed, but what is said to have worked has. */
+            if (st == RP_OK && !(mode & 2)) CHECK_OK(cache_import(b, bundle, NULL, &e), &e);
+            if (st == RP_OK) assert_int_equal(count_good(b), 5);
             assert_true(count_good(b) <= 5);
             cache_store_close(a);
             cache_store_close(b);
