@@ -21,9 +21,10 @@ static bool on_entry(void *user, const rp_cache_entry *e) {
     l->bytes += e->size;
     l->n_bad += !e->ok;
     if (l->a->json) {
-        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:b,s:s?}", "kind", e->kind, "key", e->key, "size",
-                              (json_int_t)e->size, "mtime", (json_int_t)e->mtime, "ok", (int)e->ok,
-                              "reason", e->ok ? NULL : e->reason);
+        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:b,s:s?,s:s?,s:s?}", "kind", e->kind, "key",
+                              e->key, "size", (json_int_t)e->size, "mtime", (json_int_t)e->mtime,
+                              "ok", (int)e->ok, "reason", e->ok ? NULL : e->reason, "model",
+                              e->model, "settings", e->settings);
         l->failed |= !tool_event("object", o, 10);
         return !l->failed;
     }
@@ -32,7 +33,9 @@ static bool on_entry(void *user, const rp_cache_entry *e) {
     time_t t = (time_t)e->mtime;
     if (gmtime_r(&t, &tm)) (void)strftime(day, sizeof day, "%Y-%m-%d %H:%M", &tm);
     if (!l->verify || !e->ok)
-        (void)printf("%-8s %s %12" PRIu64 "  %s%s%s\n", e->kind, e->key, e->size, day,
+        (void)printf("%-8s %s %12" PRIu64 "  %s%s%s%s%s%s%s\n", e->kind, e->key, e->size, day,
+                     e->model ? "  " : "", e->model ? e->model : "", e->settings ? "  " : "",
+                     e->settings ? e->settings : "",
                      e->ok ? "" : "  BAD: ", e->ok || !e->reason ? "" : e->reason);
     return true;
 }
@@ -59,22 +62,87 @@ static int list(tool_args *a, rp_cache *c, bool verify) {
     return 0;
 }
 
+/* --- why --- */
+
+enum { MAX_SHOWN = 48 };
+
+/* A value of a factor as one short piece of text, cut at its end. */
+static bool put_value(const json_t *v) {
+    const char *z = json_string_value(v);
+    if (!z) {
+        (void)fputs("(none)", stdout);
+        return false;
+    }
+    bool quoted = !(*z && strchr("\"[{", *z)), cut = strlen(z) > MAX_SHOWN;
+    (void)printf("%s%.*s%s%s", quoted ? "\"" : "", MAX_SHOWN, z, cut ? "..." : "",
+                 quoted ? "\"" : "");
+    return cut;
+}
+
+/* The differences of one plan, a line each; whether a value was cut. */
+static bool print_differences(const json_t *o, const char *whose) {
+    const json_t *differ = json_object_get(o, "differ"), *d;
+    int n = (int)json_integer_value(json_object_get(o, "factors"));
+    bool cut = false;
+    size_t i;
+    (void)printf("plan %.12s%s: ", json_string_value(json_object_get(o, "plan")), whose);
+    if (json_array_size(differ) == 0)
+        (void)printf("all %d factors equal\n", n);
+    else
+        (void)printf("%zu of %d factors differ\n", json_array_size(differ), n);
+    json_array_foreach((json_t *)(uintptr_t)differ, i, d) {
+        (void)printf("  %s ", json_string_value(json_object_get(d, "factor")));
+        cut |= put_value(json_object_get(d, "stored"));
+        (void)fputs(" -> ", stdout);
+        cut |= put_value(json_object_get(d, "now"));
+        (void)putchar('\n');
+    }
+    return cut;
+}
+
+static int print_why(tool_args *a, const char *text) {
+    json_t *all = json_loads(text, 0, NULL), *o;
+    bool cut = false, good = all != NULL;
+    size_t i;
+    if (json_is_object(all)) { /* two plans that were compared */
+        char whose[32];
+        (void)snprintf(whose, sizeof whose, " -> %.12s",
+                       json_string_value(json_object_get(all, "with")));
+        if (a->json)
+            good = tool_event("why", json_incref(all), 10);
+        else
+            cut = print_differences(all, whose);
+    }
+    json_array_foreach(json_is_array(all) ? all : NULL, i, o) {
+        bool same = json_is_true(json_object_get(o, "same_model"));
+        if (a->json)
+            good &= tool_event("why", json_incref(o), 10);
+        else
+            cut |= print_differences(o, same ? "" : " (another model)");
+    }
+    if (json_is_array(all) && json_array_size(all) == 0 && !a->json)
+        (void)puts("no plan is stored");
+    if (cut) tool_note(a, "values that end in ... are cut; --json has them whole");
+    json_decref(all);
+    return good ? 0 : TOOL_EXIT_FAILED;
+}
+
 static int why(tool_args *a, rp_cache *c) {
     rp_error err = {0};
     rp_status st = RP_OK;
     char *text = NULL;
-    if (a->n_pos < 2) return tool_usage("cache why needs a model: reprise cache why MODEL");
-    rp_compilation_config *cfg = tool_take_config(a, &st);
-    if (!cfg) return rp_status_exit_code(st);
-    st = rp_cache_why(c, a->pos[1], cfg, &text, &err);
+    if (a->n_pos < 2)
+        return tool_usage("cache why needs a model, or two plans: reprise cache why MODEL, reprise "
+                          "cache why KEY KEY");
+    if (a->n_pos > 2) {
+        st = rp_cache_compare_json(c, a->pos[1], a->pos[2], &text, &err);
+    } else {
+        rp_compilation_config *cfg = tool_take_config(a, &st);
+        if (!cfg) return rp_status_exit_code(st);
+        st = rp_cache_why_json(c, a->pos[1], cfg, &text, &err);
+    }
     if (st != RP_OK) return tool_fail(st, &err);
-    int rc = 0;
-    if (a->json)
-        rc = tool_event("why", json_pack("{s:o}", "text", tool_json_text(text, strlen(text))), 10)
-                 ? 0
-                 : 1;
-    else
-        (void)fputs(text, stdout);
+    int rc = print_why(a, text);
     rp_engine_text_free(text);
     return rc;
 }
@@ -177,6 +245,9 @@ int tool_cache(tool_args *a) {
         return tool_usage("unknown cache command '%s'; %s%s", a->pos[0],
                           near ? "the nearest is " : "see reprise help cache", near ? near : "");
     }
+    if (a->n_pos > 2 && verb != WHY)
+        return tool_usage("cache %s takes one argument: '%s' is one too many", a->pos[0],
+                          a->pos[2]);
     if (a->n_pos > 1 && verb != WHY && verb != EXPORT && verb != IMPORT)
         return tool_usage("cache %s takes no more: '%s' is one argument too many", a->pos[0],
                           a->pos[1]);

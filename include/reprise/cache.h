@@ -27,6 +27,8 @@ typedef struct rp_cache_entry {
     int64_t mtime; /* seconds since 1970 */
     bool ok;
     const char *reason; /* why not ok; such an object has been moved to quarantine */
+    const char *model,
+        *settings; /* of a plan: whose it is, and "name=value ..."; NULL when not known */
 } rp_cache_entry;
 /* verify reads and checks every byte. fn returns false to stop. */
 RP_API rp_status rp_cache_list(rp_cache *c, bool verify,
@@ -36,6 +38,12 @@ RP_API rp_status rp_cache_list(rp_cache *c, bool verify,
  * caller (rp_engine_text_free). config is taken over, also on failure; NULL: the library's defaults. */
 RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config,
                               char **out, rp_error *err) RP_MUST_USE;
+/* The same as JSON, plans of this model first: [{"plan", "same_model", "factors", "differ": [{"factor", "stored", "now"}]}]. */
+RP_API rp_status rp_cache_why_json(rp_cache *c, const char *model, rp_compilation_config *config,
+                                   char **out, rp_error *err) RP_MUST_USE;
+/* Two plans by the starts of their keys: {"plan", "with", "factors", "differ"}; "stored" is of a, "now" of b. */
+RP_API rp_status rp_cache_compare_json(rp_cache *c, const char *a, const char *b, char **out,
+                                       rp_error *err) RP_MUST_USE;
 /* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */
 RP_API rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed,
                                 uint64_t *out_left, rp_error *err) RP_MUST_USE;

@@ -60,6 +60,7 @@ static rp_status must_exist(const rp_cache *c, rp_error *err) {
 /* --- list ------------------------------------------------------------------- */
 
 typedef struct visit {
+    cache_store *store;
     bool (*fn)(void *user, const rp_cache_entry *e);
     void *user;
 } visit;
@@ -67,16 +68,22 @@ typedef struct visit {
 static rp_status visit_entry(void *user, const cache_entry *e, rp_error *err) {
     static const char *const kinds[CACHE_KIND_COUNT_] = {"plan", "code", "weights", "tuning"};
     const visit *v = user;
-    rp_cache_entry out = {kinds[e->kind], e->key, e->size, e->mtime, e->ok, e->reason};
-    return v->fn(v->user, &out) ? RP_OK : rp_fail(err, RP_CANCELLED, "listing was stopped");
+    char *model = NULL, *settings = NULL;
+    if (e->kind == CACHE_PLAN) RP_TRY(cache_plan_about(v->store, e->key, &model, &settings, err));
+    rp_cache_entry out = {kinds[e->kind], e->key,    e->size, e->mtime,
+                          e->ok,          e->reason, model,   settings};
+    bool go_on = v->fn(v->user, &out);
+    base_free(model);
+    base_free(settings);
+    return go_on ? RP_OK : rp_fail(err, RP_CANCELLED, "listing was stopped");
 }
 
 rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const rp_cache_entry *e),
                         void *user, rp_error *err) {
     rp_error local = {0};
-    visit v = {fn, user};
     if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
     RP_TRY(must_exist(c, err));
+    visit v = {c->store, fn, user};
     rp_status st = cache_list(c->store, verify, visit_entry, &v, &local);
     if (st == RP_OK || st == RP_CANCELLED) return RP_OK;
     return rp_fail(err, st, "%s", local.text);
@@ -84,24 +91,36 @@ rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const r
 
 /* --- why ---------------------------------------------------------------------- */
 
-static rp_status why(const rp_cache *c, model_source *source, rp_compilation_config *cfg,
-                     base_buf *b, rp_error *err) {
-    cache_key *k = NULL;
-    engine_plans_options o = {.source = source, .config = cfg, .store = c->store};
-    RP_TRY(engine_config_resolve(cfg, source, err));
-    RP_TRY(engine_isa_choose(cfg, &o.isa, err));
-    RP_TRY(engine_plans_key(&o, &k, err));
-    rp_status st = cache_why(c->store, k, b, err);
-    cache_key_free(k);
+/* The key that the model would have. */
+static rp_status make_key(const rp_cache *c, const char *model, rp_compilation_config *cfg,
+                          cache_key **out, rp_error *err) {
+    rp_status st;
+    model_source *source = NULL;
+    const model_resolve_options r = {.cache_dir = cache_store_dir(c->store), .offline = true};
+    engine_plans_options o = {.config = cfg, .store = c->store};
+    RP_TRY_OUT(model_resolve(model, &r, &source, err));
+    o.source = source;
+    RP_TRY_OUT(engine_config_resolve(cfg, source, err));
+    RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
+    st = engine_plans_key(&o, out, err);
+out:
+    model_source_free(source);
     return st;
 }
 
-rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
-                       rp_error *err) {
-    rp_status st = RP_OK;
-    model_source *source = NULL;
+static rp_status why_text(cache_store *s, const cache_key *k, char **out, rp_error *err) {
     base_buf b;
     base_buf_init(&b, 0);
+    rp_status st = cache_why(s, k, &b, err);
+    if (st == RP_OK && !(*out = base_buf_take(&b))) st = rp_fail(err, RP_NOMEM, "text");
+    base_buf_done(&b);
+    return st;
+}
+
+static rp_status why(const rp_cache *c, const char *model, rp_compilation_config *config, bool json,
+                     char **out, rp_error *err) {
+    rp_status st = RP_OK;
+    cache_key *k = NULL;
     if (!config) config = rp_config_new();
     if (!config || !c || !model || !out) {
         st = config ? rp_fail(err, RP_INVALID, "cache, model and out must be given")
@@ -109,16 +128,30 @@ rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *co
         goto out;
     }
     RP_TRY_OUT(must_exist(c, err));
-    model_resolve_options r = {.cache_dir = cache_store_dir(c->store), .offline = true};
-    RP_TRY_OUT(model_resolve(model, &r, &source, err));
-    RP_TRY_OUT(why(c, source, config, &b, err));
-    *out = base_buf_take(&b);
-    if (!*out) st = rp_fail(err, RP_NOMEM, "text");
+    RP_TRY_OUT(make_key(c, model, config, &k, err));
+    st = json ? cache_why_json(c->store, k, "model", out, err) : why_text(c->store, k, out, err);
 out:
-    base_buf_done(&b);
-    model_source_free(source);
+    cache_key_free(k);
     rp_config_free(config);
     return st;
+}
+
+rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
+                       rp_error *err) {
+    return why(c, model, config, false, out, err);
+}
+
+rp_status rp_cache_why_json(rp_cache *c, const char *model, rp_compilation_config *config,
+                            char **out, rp_error *err) {
+    return why(c, model, config, true, out, err);
+}
+
+rp_status rp_cache_compare_json(rp_cache *c, const char *a, const char *b, char **out,
+                                rp_error *err) {
+    if (!c || !a || !b || !out)
+        return rp_fail(err, RP_INVALID, "cache, two keys and out must be given");
+    RP_TRY(must_exist(c, err));
+    return cache_compare_json(c->store, a, b, out, err);
 }
 
 /* --- size and transport --------------------------------------------------------- */

@@ -21,6 +21,18 @@ rp_status cache_key_json(const cache_key *k, char **out, rp_error *err) RP_MUST_
 /* Compares with every stored plan's factors; one line a plan into out: which factors differ, old -> new,
  * nearest plan first. */
 rp_status cache_why(cache_store *s, const cache_key *k, base_buf *out, rp_error *err) RP_MUST_USE;
+/* The same as JSON: [{"plan", "same_model", "factors", "differ": [{"factor", "stored", "now"}]}], plans first whose factor
+ * `same` is that of k. Owned by the caller. */
+rp_status cache_why_json(cache_store *s, const cache_key *k, const char *same, char **out,
+                         rp_error *err) RP_MUST_USE;
+/* Two stored plans by the starts of their keys: {"plan", "with", "factors", "differ"}, stored is of a and now of b.
+ * RP_NOT_FOUND, RP_INVALID when a start is that of several. */
+rp_status cache_compare_json(cache_store *s, const char *a, const char *b, char **out,
+                             rp_error *err) RP_MUST_USE;
+/* What is known of a stored plan: the name of its model and its main settings, "name=value ...". Either is NULL where it is
+ * not stored. Owned by the caller. */
+rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char **settings,
+                           rp_error *err) RP_MUST_USE;
 /* The same lines for the plans alone whose factor `same` is as in k and others are not; nothing where there is none. */
 rp_status cache_why_same(cache_store *s, const cache_key *k, const char *same, base_buf *out,
                          rp_error *err) RP_MUST_USE;

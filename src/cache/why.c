@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "cache/factors.h"
 #include "cache/priv.h"
+#include "config/table.h"
 
 enum { MAX_SHOWN = 80 };
 
@@ -162,4 +163,210 @@ rp_status cache_why_same(cache_store *s, const cache_key *k, const char *same, b
                          rp_error *err) {
     search w = {.s = s, .k = k, .same = same};
     return atomic_load(&s->off) ? RP_OK : search_plans(&w, out, err);
+}
+
+/* ---- as JSON ---- */
+
+typedef struct report {
+    cache_store *s;
+    const json_t *now; /* the factors that are asked for */
+    const char *same;  /* the factor that says which model it is */
+    json_t **v;
+    size_t n, cap;
+} report;
+
+/* [{"factor", "stored", "now"}, ...] for what differs, null where one has no such factor. */
+static json_t *changes_of(const json_t *stored, const json_t *now) {
+    json_t *out = json_array();
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)now, name, value) {
+        json_t *old = json_object_get(stored, name);
+        if (!json_equal(old, value))
+            json_array_append_new(
+                out, json_pack("{s:s,s:O?,s:O}", "factor", name, "stored", old, "now", value));
+    }
+    json_object_foreach((json_t *)(uintptr_t)stored, name, value) {
+        if (!json_object_get(now, name))
+            json_array_append_new(
+                out, json_pack("{s:s,s:O,s:n}", "factor", name, "stored", value, "now"));
+    }
+    return out;
+}
+
+/* Factors stored beside a plan; NULL with RP_OK: it has none that can be read. */
+static rp_status stored_factors(cache_store *s, base_hash128 key, json_t **out, rp_error *err) {
+    char *text = NULL;
+    rp_status st = cache_get_text(s, key, "key_factors.json", &text, err);
+    *out = NULL;
+    if (st == RP_OK) *out = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    base_free(text);
+    if (*out && !json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return st == RP_NOT_FOUND ? RP_OK : st;
+}
+
+static rp_status keep_report(report *r, json_t *o, rp_error *err) {
+    if (o && r->n == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : 16;
+        json_t **v = base_realloc_array(r->v, cap, sizeof(json_t *));
+        if (v) {
+            r->v = v;
+            r->cap = cap;
+        }
+    }
+    if (!o || r->n == r->cap) {
+        json_decref(o);
+        return rp_fail(err, RP_NOMEM, "no memory to compare plans");
+    }
+    r->v[r->n++] = o;
+    return RP_OK;
+}
+
+static rp_status report_plan(void *user, const char *name, bool is_dir, rp_error *err) {
+    report *r = user;
+    base_hash128 key;
+    char hex[33];
+    json_t *stored = NULL;
+    if (!is_dir || !cache_parse_hex(name, &key, hex) || name[32]) return RP_OK;
+    RP_TRY(stored_factors(r->s, key, &stored, err));
+    if (!stored) return RP_OK;
+    bool same = json_equal(json_object_get(stored, r->same), json_object_get(r->now, r->same));
+    json_t *o = json_pack("{s:s,s:b,s:I,s:o}", "plan", hex, "same_model", (int)same, "factors",
+                          (json_int_t)json_object_size(r->now), "differ",
+                          changes_of(stored, r->now));
+    json_decref(stored);
+    return keep_report(r, o, err);
+}
+
+/* Plans of the same model first, then those with the fewest differences. */
+static int likeliest_first(const void *a, const void *b) {
+    const json_t *const *x = a, *const *y = b;
+    int same = json_is_true(json_object_get(*y, "same_model")) -
+               json_is_true(json_object_get(*x, "same_model"));
+    size_t n = json_array_size(json_object_get(*x, "differ"));
+    size_t m = json_array_size(json_object_get(*y, "differ"));
+    if (same || n != m) return same ? same : n < m ? -1 : 1;
+    return strcmp(json_string_value(json_object_get(*x, "plan")),
+                  json_string_value(json_object_get(*y, "plan")));
+}
+
+static rp_status list_plans(const cache_store *s, base_dir_fn fn, void *user, rp_error *err) {
+    base_buf dir;
+    base_buf_init(&dir, 0);
+    base_buf_printf(&dir, "%s/plans", s->dir);
+    rp_status st = base_buf_status(&dir, err);
+    if (st == RP_OK) st = base_dir_list(dir.data, fn, user, err);
+    base_buf_done(&dir);
+    return st;
+}
+
+static rp_status give_text(json_t *o, char **out, rp_error *err) {
+    *out = o ? config_json_dump(o, 0) : NULL;
+    json_decref(o);
+    return *out ? RP_OK : rp_fail(err, RP_NOMEM, "no memory to compare plans");
+}
+
+rp_status cache_why_json(cache_store *s, const cache_key *k, const char *same, char **out,
+                         rp_error *err) {
+    rp_status st;
+    char *text = NULL;
+    json_t *now = NULL, *all = NULL;
+    report r = {.s = s, .same = same};
+    RP_TRY_OUT(cache_key_json(k, &text, err));
+    r.now = now = json_loads(text, 0, NULL);
+    if (!atomic_load(&s->off)) RP_TRY_OUT(list_plans(s, report_plan, &r, err));
+    if (r.n) qsort(r.v, r.n, sizeof(json_t *), likeliest_first);
+    all = json_array();
+    for (size_t i = 0; i < r.n; i++) json_array_append(all, r.v[i]);
+    st = give_text(all, out, err);
+out:
+    for (size_t i = 0; i < r.n; i++) json_decref(r.v[i]);
+    base_free(r.v);
+    json_decref(now);
+    base_free(text);
+    return st;
+}
+
+/* ---- two plans by the starts of their keys ---- */
+
+typedef struct prefix {
+    const char *text;
+    size_t n; /* plans whose key begins with it */
+    char hex[33];
+    base_hash128 key;
+} prefix;
+
+static rp_status match_plan(void *user, const char *name, bool is_dir, rp_error *err) {
+    prefix *p = user;
+    base_hash128 key;
+    char hex[33];
+    (void)err;
+    if (!is_dir || !cache_parse_hex(name, &key, hex) || name[32] ||
+        strncmp(hex, p->text, strlen(p->text)) != 0)
+        return RP_OK;
+    p->n++;
+    p->key = key;
+    memcpy(p->hex, hex, sizeof hex);
+    return RP_OK;
+}
+
+static rp_status find_plan(cache_store *s, prefix *p, json_t **factors, rp_error *err) {
+    RP_TRY(list_plans(s, match_plan, p, err));
+    if (p->n > 1)
+        return rp_fail(err, RP_INVALID, "%zu entries begin with '%.40s'; give more of the key",
+                       p->n, p->text);
+    if (p->n == 1) RP_TRY(stored_factors(s, p->key, factors, err));
+    if (*factors) return RP_OK;
+    return rp_fail(err, RP_NOT_FOUND,
+                   p->n ? "the factors of the key of '%.40s' are not stored; only plans have them"
+                        : "no plan begins with '%.40s'; see reprise cache ls",
+                   p->text);
+}
+
+rp_status cache_compare_json(cache_store *s, const char *a, const char *b, char **out,
+                             rp_error *err) {
+    prefix pa = {.text = a}, pb = {.text = b};
+    json_t *fa = NULL, *fb = NULL;
+    rp_status st;
+    RP_TRY_OUT(find_plan(s, &pa, &fa, err));
+    RP_TRY_OUT(find_plan(s, &pb, &fb, err));
+    st = give_text(json_pack("{s:s,s:s,s:I,s:o}", "plan", pa.hex, "with", pb.hex, "factors",
+                             (json_int_t)json_object_size(fb), "differ", changes_of(fa, fb)),
+                   out, err);
+out:
+    json_decref(fa);
+    json_decref(fb);
+    return st;
+}
+
+/* ---- what a plan is of ---- */
+
+rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char **settings,
+                           rp_error *err) {
+    static const char *const shown[] = {"backend", "numerics", "target.isa",
+                                        "max_num_batched_tokens"};
+    base_hash128 key;
+    char ignored[33];
+    json_t *factors = NULL;
+    base_buf b;
+    *model = *settings = NULL;
+    if (!cache_parse_hex(hex, &key, ignored)) return RP_OK;
+    rp_status st = cache_get_text(s, key, "model", model, err);
+    if (st == RP_OK || st == RP_NOT_FOUND) st = stored_factors(s, key, &factors, err);
+    base_buf_init(&b, 0);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        const char *z = json_string_value(json_object_get(factors, shown[i]));
+        if (z) base_buf_printf(&b, "%s%s=%s", b.len ? " " : "", shown[i], z);
+    }
+    json_decref(factors);
+    if (st == RP_OK && b.len && !(*settings = base_buf_take(&b)))
+        st = rp_fail(err, RP_NOMEM, "no memory to list plans");
+    base_buf_done(&b);
+    if (st == RP_OK) return RP_OK;
+    base_free(*model);
+    *model = NULL;
+    return st;
 }

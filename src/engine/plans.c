@@ -228,6 +228,7 @@ static rp_status store_all(const engine_plans_options *o, const cache_key *k, co
     base_hash128 key = cache_key_hash(k);
     rp_status st = store_pair(o, key, p, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
+    if (st == RP_OK) st = cache_put_text(o->store, key, "model", model_source_name(o->source), err);
     if (st == RP_OK) st = cache_key_json(k, &factors, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "key_factors.json", factors, err);
     base_free(factors);

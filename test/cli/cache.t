@@ -31,10 +31,24 @@ $ reprise cache why synthetic:tiny --cache-dir own | sed 's/plan [0-9a-f]*/plan 
 plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'backend [^;]*'
 backend "inductor" -> "eager"
+! values that end in ... are cut; --json has them whole
 $ reprise cache why synthetic:tiny -cc.cudagraph_mode=NONE --max-model-len 99 --cache-dir own | sed 's/plan [0-9a-f]*/plan KEY/; s/all [0-9]* /all N /'
 plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'splitting_ops [^;]*'
-splitting_ops ["aiter.unified_attention_with_output","aiter.mla_attention"] -> []
+splitting_ops ["aiter.unified_attention_with_output","aiter.ml... -> []
+! values that end in ... are cut; --json has them whole
+$ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan  *[0-9a-f]*  *[0-9]*  [-0-9: ]*//p' | sed 's/isa=[a-z0-9]*/isa=ISA/'
+synthetic:tiny,layers=2,dtype=q4_1,seed=0  backend="inductor" numerics="default" target.isa=ISA max_num_batched_tokens=512
+$ reprise compile synthetic:tiny,layers=3 -O0 --cache-dir own --quiet; set -- $(reprise cache ls --cache-dir own --json | python3 -c 'import json, sys; print(*[o["key"][:12] for o in map(json.loads, sys.stdin) if o.get("kind") == "plan"])'); reprise cache why $1 $2 --cache-dir own --quiet | grep -oE 'plan|  backend .*' | sed 's/"[a-z]*" -> "[a-z]*"/A -> B/'; reprise cache why $1 $2 --cache-dir own --json | field event
+plan
+  backend A -> B
+event "why"
+$ reprise cache why synthetic:tiny --cache-dir own --quiet | sed 's/plan [0-9a-f]*/plan KEY/; s/[0-9]* of [0-9]* /N of N /; s/all [0-9]* /all N /' | grep plan
+plan KEY: all N factors equal
+plan KEY (another model): N of N factors differ
+$ reprise cache why nothing such --cache-dir own
+! reprise: no plan begins with 'nothing'; see reprise cache ls
+? 1
 $ reprise cache export own.bundle --cache-dir own | sed 's/[0-9]\+/N/g'
 N files, N bytes exported
 $ reprise cache import own.bundle --cache-dir other | sed 's/[0-9]\+/N/g'

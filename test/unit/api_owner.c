@@ -47,6 +47,12 @@ static void cache_life(void **state) {
     assert_string_equal(rp_cache_dir(c), dir);
     CHECK_OK(rp_cache_list(c, true, count_entry, &n, &err), &err);
     assert_int_equal(n, 2);
+    CHECK_OK(rp_cache_why_json(c, "synthetic:tiny", NULL, &text, &err), &err);
+    assert_non_null(strstr(text, "\"same_model\":true"));
+    assert_non_null(strstr(text, "\"differ\":[]"));
+    rp_engine_text_free(text);
+    assert_int_equal(rp_cache_compare_json(c, "x", "y", &text, NULL), RP_NOT_FOUND);
+    assert_int_equal(rp_cache_compare_json(c, NULL, "y", &text, NULL), RP_INVALID);
     CHECK_OK(rp_cache_why(c, "synthetic:tiny", NULL, &text, &err), &err);
     assert_non_null(strstr(text, "factors equal"));
     rp_engine_text_free(text);
@@ -86,7 +92,7 @@ static void cache_that_is_not_there(void **state) {
     assert_int_equal(rp_cache_why(c, "synthetic:tiny", NULL, &text, NULL), RP_NOT_FOUND);
     assert_int_equal(rp_cache_prune(c, 0, &n, &n, NULL), RP_NOT_FOUND);
     assert_int_not_equal(stat(where, &info), 0);
-    assert_int_equal(rp_cache_import(c, "/dev/null", &n, &n, NULL), RP_INVALID);
+    assert_int_equal(rp_cache_import(c, "/dev/null", &n, &n, NULL), RP_CORRUPT); /* empty */
     assert_int_equal(stat(where, &info), 0);
     assert_null(rp_cache_off_reason(c));
     rp_cache_close(c);

@@ -113,7 +113,8 @@ static rp_status do_verify(cache_store *s, rp_error *err) {
 
 static rp_status do_why(cache_store *s, rp_error *err) {
     base_buf out;
-    char *json = NULL;
+    char hex[33], *json = NULL, *all = NULL, *model = NULL, *settings = NULL;
+    base_hash_hex(key, hex);
     base_buf_init(&out, 0);
     cache_key *k = cache_key_new();
     rp_status st = k ? RP_OK : rp_fail(err, RP_NOMEM, "no memory");
@@ -121,6 +122,11 @@ static rp_status do_why(cache_store *s, rp_error *err) {
     if (st == RP_OK) st = cache_key_addf(k, err, "b", "%d", 7);
     if (st == RP_OK) st = cache_key_json(k, &json, err);
     if (st == RP_OK) st = cache_why(s, k, &out, err);
+    if (st == RP_OK) st = cache_why_json(s, k, "a", &all, err);
+    if (st == RP_OK) st = cache_plan_about(s, hex, &model, &settings, err);
+    base_free(all);
+    base_free(model);
+    base_free(settings);
     base_free(json);
     base_buf_done(&out);
     cache_key_free(k);
