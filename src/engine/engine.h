@@ -70,6 +70,8 @@ struct rp_engine {
     int64_t t_fetch;        /* fetching began; 0: nothing is fetched */
     uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
     uint64_t garbage_rows;  /* of logits, each of which ended its request */
+    uint64_t garbage_step;  /* the last step that had one */
+    rp_error damage;        /* of the weights, as found in that step; RP_OK: none */
     bool calling;           /* in a call that may call back: engine_enter to engine_leave */
     bool close_refused;     /* in a callback of that call */
     uint32_t n_released;    /* jobs that wait to be freed */

@@ -5,8 +5,20 @@
 #include "base/log.h"
 #include "engine/engine.h"
 
+/* The cache is looked at before the model is blamed: all bytes of the packed weights, once a step. */
+static bool weights_sound(rp_engine *e, rp_error *why) {
+    if (e->garbage_rows == 0 || e->garbage_step != e->times.steps) {
+        e->damage = (rp_error){0};
+        e->garbage_step = e->times.steps;
+        if (engine_weights_check(e->weights, &e->damage) == RP_OK) return true;
+    }
+    if (e->damage.code == RP_OK) return true;
+    (void)rp_fail(why, e->damage.code, "%s", e->damage.text);
+    return false;
+}
+
 void engine_garbage_row(rp_engine *e, const char *who, const float *row, rp_error *why) {
-    (void)engine_sampler_blame(e->sampler, row, why);
+    if (weights_sound(e, why)) (void)engine_sampler_blame(e->sampler, row, why);
     e->garbage_rows++;
     base_log(RP_LOG_ERROR, "%s ends with an error: %s", who, why->text);
 }

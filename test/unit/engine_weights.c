@@ -3,7 +3,6 @@
 #include "support/check.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/embed.h"
@@ -178,6 +177,18 @@ static void fifty_kilobytes_in_the_middle_change_no_token(void **state) {
     tree_list_free(&l);
 }
 
+/* The first n bytes in use, n whole pages, as memory that can be written: without huge pages they are a view of the file. */
+static uint8_t *writable(rp_engine *e, size_t n) {
+    uint8_t *at = (uint8_t *)(uintptr_t)engine_weights_model(e->weights);
+    void *copy = base_alloc(n);
+    memcpy(copy, at, n);
+    assert_ptr_equal(
+        mmap(at, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), at);
+    memcpy(at, copy, n);
+    base_free(copy);
+    return at;
+}
+
 static void damage_after_loading_names_the_object(void **state) {
     char dir[512], hex[33];
     int32_t out[N_OUT];
@@ -185,15 +196,7 @@ static void damage_after_loading_names_the_object(void **state) {
     (void)state;
     (void)snprintf(dir, sizeof dir, "%s", tree_new("memory"));
     rp_engine *e = open_engine(dir, out);
-    long page = sysconf(_SC_PAGESIZE); /* without huge pages it is a read-only view of the file */
-    uint8_t *at = (uint8_t *)(uintptr_t)engine_weights_model(e->weights);
-    void *copy = base_alloc((size_t)page);
-    memcpy(copy, at, (size_t)page);
-    assert_ptr_equal(mmap(at, (size_t)page, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-                     at);
-    memcpy(at, copy, (size_t)page);
-    base_free(copy);
+    uint8_t *at = writable(e, 4096);
     CHECK_OK(engine_weights_check(e->weights, &err), &err);
     at[1000] ^= 1;
     assert_int_equal(engine_weights_check(e->weights, &err), RP_CORRUPT);
@@ -206,6 +209,34 @@ static void damage_after_loading_names_the_object(void **state) {
     cache_key_free(k);
     assert_non_null(strstr(err.text, hex));
     assert_non_null(strstr(err.text, "the stored object is sound"));
+    rp_engine_close(e);
+}
+
+/* Numbers that cannot be: the request's error names the cache, not the model. */
+static void garbage_from_damaged_weights_names_the_cache(void **state) {
+    char dir[512];
+    int32_t out[N_OUT];
+    rp_error err = {0};
+    rp_result res;
+    uint64_t id;
+    bool more = true;
+    const int32_t prompt[] = {10, 20, 30};
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("garbage"));
+    rp_engine *e = open_engine(dir, out);
+    size_t n = (size_t)e->plans.model->weights_size / 4096 * 4096;
+    uint8_t *at = writable(e, n);
+    memset(at, 0xff, n); /* NaN for every scale */
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 3;
+    r.max_tokens = 2;
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+    assert_string_equal(res.finish_reason, "error");
+    assert_non_null(strstr(res.error, "packed weights (cache object weights/"));
+    rp_engine_release(e, id);
     rp_engine_close(e);
 }
 
@@ -299,9 +330,13 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(one_flipped_byte_is_found_wherever_it_is),      T(what_is_loaded_can_be_checked_again),
-        T(fifty_kilobytes_in_the_middle_change_no_token), T(damage_after_loading_names_the_object),
-        T(the_key_holds_contents_layout_and_packing),     T(rope_rows_come_with_positions),
+        T(one_flipped_byte_is_found_wherever_it_is),
+        T(what_is_loaded_can_be_checked_again),
+        T(fifty_kilobytes_in_the_middle_change_no_token),
+        T(damage_after_loading_names_the_object),
+        T(garbage_from_damaged_weights_names_the_cache),
+        T(the_key_holds_contents_layout_and_packing),
+        T(rope_rows_come_with_positions),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
