@@ -14,7 +14,7 @@
 #define NOWHERE ((plan_arg){PLAN_SEG_COUNT_, 0})
 
 typedef struct distinct_tables {
-    uint32_t first_const, dim_map, module;
+    uint32_t first_const, dim_map;
     uint32_t *functions; /* by launch * LOWER_MAX_ALTS + alt */
     bool done;
 } distinct_tables;
@@ -118,13 +118,29 @@ static rp_status fill_symbols(assembler *a) {
 
 /* --- tables of a distinct piece --------------------------------------------- */
 
+static uint32_t add_module(plan *p, const compile_code *code) {
+    if (!code->has_code) return PLAN_BUILTIN;
+    for (uint32_t i = 0; i < p->n_modules; i++)
+        if (p->modules[i].key.lo == code->key.lo && p->modules[i].key.hi == code->key.hi) return i;
+    p->modules[p->n_modules] = (plan_module){code->key, code->isa_bits};
+    return p->n_modules++;
+}
+
 static uint32_t add_function(plan *p, uint32_t module, const char *symbol) {
-    if (module == PLAN_BUILTIN)
-        for (uint32_t i = 0; i < p->n_functions; i++)
-            if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0)
-                return i;
+    for (uint32_t i = 0; i < p->n_functions; i++)
+        if (p->functions[i].module == module && strcmp(p->functions[i].symbol, symbol) == 0)
+            return i;
     p->functions[p->n_functions] = (plan_function){module, base_arena_str(p->arena, symbol)};
     return p->n_functions++;
+}
+
+/* The function behind a launch's symbol, which is built in or a kernel of the piece. */
+static uint32_t function_of(plan *p, const compile_lowered *low, const char *symbol) {
+    if (*symbol == '@') return add_function(p, PLAN_BUILTIN, symbol);
+    uint32_t i = 0;
+    while (strcmp(low->piece.kernels[i].name, symbol) != 0) i++;
+    const compile_function *f = &low->functions[i];
+    return add_function(p, add_module(p, &f->code), f->symbol);
 }
 
 static rp_status enter_tables(assembler *a, uint32_t d) {
@@ -134,11 +150,6 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     plan *p = a->p;
     if (t->done) return RP_OK;
     t->done = true;
-    t->module = PLAN_BUILTIN;
-    if (low->has_code) {
-        p->modules[p->n_modules] = (plan_module){low->key, low->isa_bits};
-        t->module = p->n_modules++;
-    }
     t->first_const = p->n_consts;
     for (uint32_t i = 0; i < l->n_consts; i++) {
         void *copy = base_arena_alloc(p->arena, l->consts[i].size);
@@ -155,11 +166,9 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     t->dim_map = p->n_dim_maps;
     p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, n};
     for (uint32_t i = 0; i < l->n_launches; i++)
-        for (uint32_t k = 0; k < l->launches[i].n_alts; k++) {
-            const char *sym = l->launches[i].alts[k].symbol;
+        for (uint32_t k = 0; k < l->launches[i].n_alts; k++)
             t->functions[i * LOWER_MAX_ALTS + k] =
-                add_function(p, *sym == '@' ? PLAN_BUILTIN : t->module, sym);
-        }
+                function_of(p, low, l->launches[i].alts[k].symbol);
     return RP_OK;
 }
 
@@ -336,7 +345,7 @@ out:
 /* --- whole plan ------------------------------------------------------------------ */
 
 static rp_status alloc_plan(assembler *a) {
-    size_t copies = ir_output_count(a->g), values = 1, packs = 1, functions = 2;
+    size_t copies = ir_output_count(a->g), values = 1, packs = 1, functions = 2, modules = 1;
     size_t launches = copies + 1, consts = copies + 1, maps = a->s->n_pieces + copies + 1;
     plan *p = a->p;
     for (uint32_t i = 0; i < a->s->n_pieces; i++) {
@@ -346,13 +355,14 @@ static rp_status alloc_plan(assembler *a) {
         packs += l->n_packs;
         consts += l->n_consts;
         functions += l->n_launches * LOWER_MAX_ALTS;
+        modules += l->n_kernels;
     }
     p->launches = base_arena_array(p->arena, launches, sizeof *p->launches);
     p->values = base_arena_array(p->arena, values, sizeof *p->values);
     p->packs = base_arena_array(p->arena, packs, sizeof *p->packs);
     p->consts = base_arena_array(p->arena, consts, sizeof *p->consts);
     p->functions = base_arena_array(p->arena, functions, sizeof *p->functions);
-    p->modules = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->modules);
+    p->modules = base_arena_array(p->arena, modules, sizeof *p->modules);
     p->dim_maps = base_arena_array(p->arena, maps, sizeof *p->dim_maps);
     p->pieces = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->pieces);
     if (!p->launches || !p->values || !p->packs || !p->consts || !p->functions || !p->modules ||

@@ -2,16 +2,20 @@
 #ifndef COMPILE_ASSEMBLE_H
 #define COMPILE_ASSEMBLE_H
 
-#include "lower/lower.h"
+#include "compile/compiler.h"
 #include "plan/plan.h"
 #include "split/split.h"
 
-/* A distinct piece as lowered, with the key of its code object (has_code false: built-in kernels only). */
+/* Where a generated function is. */
+typedef struct compile_function {
+    compile_code code; /* without code it is looked for among the built-in ones */
+    const char *symbol;
+} compile_function;
+
+/* A distinct piece as lowered. */
 typedef struct compile_lowered {
     lower_piece piece;
-    base_hash128 key;
-    uint32_t isa_bits;
-    bool has_code, done;
+    const compile_function *functions; /* by kernel of the piece */
 } compile_lowered;
 
 /* lowered[i] belongs to the distinct piece i of s (others are unused). *out is sealed. */

@@ -36,13 +36,12 @@ static rp_status join(pipeline *p, const compile_manager *m, rp_error *err) {
     for (uint32_t i = 0; i < p->split.n_pieces; i++) {
         if (p->split.pieces[i].distinct != i) continue;
         const compile_entry *e = compile_manager_entry(m, p->entry[i]);
-        p->lowered[i] =
-            (compile_lowered){e->lowered, e->code.key, e->code.isa_bits, e->code.has_code, true};
+        p->lowered[i] = (compile_lowered){e->lowered, e->functions};
         if (!p->added[i]) continue;
         s->lower_ms += e->lower_ms;
         s->kernels += e->kernels;
-        s->compiles += e->code.ran;
-        s->cache_hits += e->loaded;
+        s->compiles += e->compiles;
+        s->cache_hits += e->loads;
     }
     return compile_assemble(p->task->g, &p->split, p->lowered, &p->task->out, err);
 }

@@ -1,6 +1,7 @@
 /* The pipeline from a traced graph to a plan: split, optimise, lower, compile, assemble.
  *
- * Each distinct piece is lowered and compiled once; compiles run in parallel. The result is deterministic. */
+ * Each distinct piece is lowered once and each distinct kernel compiled once; compiles run in parallel. The result is
+ * deterministic. */
 #ifndef COMPILE_COMPILE_H
 #define COMPILE_COMPILE_H
 
@@ -28,8 +29,8 @@ typedef struct compile_options {
 typedef struct compile_stats {
     uint32_t pieces, compiled, distinct;
     uint32_t compiles;   /* compiler runs */
-    uint32_t cache_hits; /* pieces whose code was in the cache */
-    uint32_t kernels;    /* distinct functions */
+    uint32_t cache_hits; /* units whose code was in the cache */
+    uint32_t kernels;    /* functions, equal ones once */
     double lower_ms, compile_ms;
 } compile_stats;
 

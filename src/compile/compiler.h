@@ -1,4 +1,4 @@
-/* A compiler turns an optimised piece into launches and the code behind them; `backend` names one.
+/* A compiler turns an optimised piece into launches, and units of such pieces into code; `backend` names one.
  *
  * eager runs each node with the portable kernels inside the library; inductor fuses, generates and runs the host
  * compiler. The manager (manager.h) is the only caller. Internal: a piece, its launches and the store are types of
@@ -18,13 +18,14 @@ typedef struct compile_host {
     cache_store *store; /* NULL: nothing is kept */
 } compile_host;
 
-/* One distinct piece. */
+/* Kernels that are compiled at once (units.h), or a piece that has none. */
 typedef struct compile_unit {
-    const split_piece *piece;
-    const lower_piece *lowered;
-    uint32_t n_functions; /* generated ones; 0: launches of library code only */
+    const split_piece *piece; /* whose kernels these are */
+    const char *source;       /* C text */
+    uint32_t n_functions;     /* generated ones; 0: launches of library code only */
     base_hash128
-        key; /* of (range, piece, backend), the compiler's hash and the settings that reach a piece */
+        key; /* of the source and the compiler's hash; without functions, of (range, piece, backend), that
+                                 hash and the settings that reach a piece */
 } compile_unit;
 
 /* Where the functions of a unit are. */

@@ -32,7 +32,7 @@ static rp_status compile(const compile_host *h, const compile_unit *u, compile_c
     char hex[33];
     if (u->n_functions == 0) return RP_OK; /* say attention */
     base_hash_hex(u->key, hex);
-    RP_TRY(compile_toolchain_run(h->toolchain, u->lowered->source, h->isa, u->key, h->store, err));
+    RP_TRY(compile_toolchain_run(h->toolchain, u->source, h->isa, u->key, h->store, err));
     *out = (compile_code){true, u->key, GEN_ISA_BIT(h->isa), true};
     *handle = base_strdup(hex);
     return *handle ? RP_OK : rp_fail(err, RP_NOMEM, "handle");

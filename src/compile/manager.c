@@ -11,9 +11,20 @@
 #include "base/sys.h"
 #include "cache/key.h"
 #include "compile/dump.h"
+#include "compile/units.h"
 #include "pass/pipeline.h"
 
 #define MAX_THREADS 16
+
+/* A unit on its way to code. */
+typedef struct job {
+    compile_unit u;
+    uint32_t entry; /* whose kernels these are */
+    compile_code code;
+    char *handle; /* NULL: none */
+    bool loaded;  /* by its handle, instead of compiled */
+    double ms;
+} job;
 
 struct compile_manager {
     const compile_options *opt;
@@ -22,9 +33,12 @@ struct compile_manager {
     base_hash128 compiler; /* compute_hash of the compiler */
     compile_entry *entries;
     uint32_t n_entries, cap_entries;
-    uint32_t *jobs, n_jobs; /* entries without code yet */
+    compile_units units;
+    job *jobs; /* a unit each, then a piece without kernels each */
+    uint32_t n_jobs;
+    uint32_t *missing, n_missing; /* jobs without code yet */
     /* shared by the threads of one run */
-    uint32_t next_job, n_code, done_code;
+    uint32_t next, n_code, done_code;
     pthread_mutex_t lock;
     rp_error err;
 };
@@ -82,14 +96,6 @@ static rp_status lower_optimised(const compile_options *opt, const split_piece *
     return st;
 }
 
-static uint32_t count_kernels(const lower_piece *p) {
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < p->n_launches; k++)
-        if (!p->launches[k].custom && p->launches[k].alts[0].symbol[0] != '@')
-            n += p->launches[k].n_alts;
-    return n;
-}
-
 static rp_status reserve(compile_manager *m, rp_error *err) {
     if (m->n_entries < m->cap_entries) return RP_OK;
     uint32_t cap = m->cap_entries ? m->cap_entries * 2 : 16;
@@ -117,84 +123,108 @@ rp_status compile_manager_add(compile_manager *m, const split_piece *sp, uint32_
     int64_t t0 = base_now_ns();
     RP_TRY(lower_optimised(m->opt, sp, &e.lowered, err));
     e.lower_ms = (double)(base_now_ns() - t0) / 1e6;
-    e.kernels = count_kernels(&e.lowered);
     compile_log_lowered(sp, &e.lowered, e.lower_ms);
     m->entries[m->n_entries++] = e;
     *added = true;
     return RP_OK;
 }
 
+/* --- units --------------------------------------------------------------------------- */
+
+static rp_status unit_key(const compile_manager *m, const char *source, base_hash128 *out,
+                          rp_error *err) {
+    rp_status st = RP_OK;
+    char hex[33];
+    cache_key *k = cache_key_new();
+    if (!k) return rp_fail(err, RP_NOMEM, "unit key");
+    base_hash_hex(m->compiler, hex);
+    RP_TRY_OUT(cache_key_add(k, "compiler", hex, err));
+    RP_TRY_OUT(cache_key_add(k, "source", source, err));
+    *out = cache_key_hash(k);
+out:
+    cache_key_free(k);
+    return st;
+}
+
+static rp_status make_units(compile_manager *m, rp_error *err) {
+    const lower_piece **pieces = base_alloc_array(m->n_entries + 1u, sizeof *pieces);
+    if (!pieces) return rp_fail(err, RP_NOMEM, "%u pieces", m->n_entries);
+    for (uint32_t i = 0; i < m->n_entries; i++) pieces[i] = &m->entries[i].lowered;
+    rp_status st = compile_units_make(pieces, m->n_entries, m->opt->isa, &m->units, err);
+    base_free(pieces);
+    return st;
+}
+
+static rp_status make_jobs(compile_manager *m, rp_error *err) {
+    RP_TRY(make_units(m, err));
+    m->jobs = base_alloc_array(m->units.n_units + m->n_entries + 1u, sizeof *m->jobs);
+    m->missing = base_alloc_array(m->units.n_units + m->n_entries + 1u, sizeof *m->missing);
+    if (!m->jobs || !m->missing) return rp_fail(err, RP_NOMEM, "%u units", m->units.n_units);
+    for (uint32_t i = 0; i < m->units.n_units; i++) {
+        const compile_source *s = &m->units.units[i];
+        job *j = &m->jobs[m->n_jobs++];
+        j->entry = s->piece;
+        j->u = (compile_unit){m->entries[s->piece].piece, s->text, s->n_kernels, {0}};
+        RP_TRY(unit_key(m, s->text, &j->u.key, err));
+        m->entries[s->piece].kernels += s->n_kernels;
+    }
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        const compile_entry *e = &m->entries[i];
+        if (e->lowered.n_kernels) continue;
+        m->jobs[m->n_jobs++] = (job){.u = {e->piece, e->lowered.source, 0, e->key}, .entry = i};
+    }
+    return RP_OK;
+}
+
 /* --- artifacts ------------------------------------------------------------------ */
 
-static compile_unit unit_of(const compile_entry *e) {
-    return (compile_unit){e->piece, &e->lowered, e->kernels, e->key};
-}
-
-static void log_artifact(const compile_manager *m, const compile_entry *e, const char *handle) {
-    base_log_ch(RP_LOG_CH_CACHE, false,
-                e->loaded ? "Directly load the %u-th graph for shape %s from %s via handle %s"
-                          : "store the %u-th graph for shape %s from %s via handle %s",
-                e->piece->graph_index, e->range, m->opt->backend->name, handle);
-}
-
 /* For people: a cache that cannot take it costs them a file, not the run. */
-static void keep_source(const compile_manager *m, const compile_entry *e) {
+static void keep_source(const compile_manager *m, const job *j) {
     rp_error err = {0};
-    if (cache_put_text(m->host.store, e->key, "piece.c", e->lowered.source, &err) != RP_OK)
+    if (cache_put_text(m->host.store, j->u.key, "piece.c", j->u.source, &err) != RP_OK)
         base_log(RP_LOG_WARNING, "source not kept: %s", err.text);
 }
 
-static rp_status load_entry(compile_manager *m, compile_entry *e, rp_error *err) {
-    const compile_unit u = unit_of(e);
-    char *handle = NULL;
+static rp_status load_job(compile_manager *m, job *j, rp_error *err) {
     rp_status st = RP_NOT_FOUND;
-    if (m->host.store) st = cache_get_text(m->host.store, e->key, "handle", &handle, err);
-    if (st == RP_OK) st = m->opt->backend->load(&m->host, &u, handle, &e->code, err);
-    if (st == RP_OK) {
-        e->loaded = true;
-        log_artifact(m, e, handle);
-        compile_log_code(e->piece, m->opt, true, 0);
-    }
-    base_free(handle);
+    if (m->host.store) st = cache_get_text(m->host.store, j->u.key, "handle", &j->handle, err);
+    if (st == RP_OK) st = m->opt->backend->load(&m->host, &j->u, j->handle, &j->code, err);
+    j->loaded = st == RP_OK;
+    if (st == RP_OK) return st;
+    base_free(j->handle);
+    j->handle = NULL;
     return st;
 }
 
 /* An artifact without its handle is compiled again, no more. */
-static void keep_handle(const compile_manager *m, const compile_entry *e, const char *handle) {
+static void keep_handle(const compile_manager *m, const job *j) {
     rp_error err = {0};
     if (!m->host.store) return;
-    if (cache_put_text(m->host.store, e->key, "handle", handle, &err) != RP_OK)
+    if (cache_put_text(m->host.store, j->u.key, "handle", j->handle, &err) != RP_OK)
         base_log(RP_LOG_WARNING, "handle not kept: %s", err.text);
 }
 
-static rp_status compile_entry_now(compile_manager *m, compile_entry *e, rp_error *err) {
-    const compile_unit u = unit_of(e);
-    char *handle = NULL;
+static rp_status compile_job(compile_manager *m, job *j, rp_error *err) {
     int64_t t0 = base_now_ns();
-    rp_status st = m->opt->backend->compile(&m->host, &u, &e->code, &handle, err);
-    if (st == RP_OK && e->code.ran)
-        compile_log_code(e->piece, m->opt, false, (double)(base_now_ns() - t0) / 1e6);
-    if (st == RP_OK && handle) {
-        keep_handle(m, e, handle);
-        log_artifact(m, e, handle);
-    }
-    base_free(handle);
-    return st;
+    RP_TRY(m->opt->backend->compile(&m->host, &j->u, &j->code, &j->handle, err));
+    j->ms = (double)(base_now_ns() - t0) / 1e6;
+    if (j->handle) keep_handle(m, j);
+    return RP_OK;
 }
 
-/* Another process may be compiling the same piece, for other settings of the same model, say: one does, the others
+/* Another process may be compiling the same unit, for other settings of the same model, say: one does, the others
  * load. */
-static rp_status compile_or_wait(compile_manager *m, compile_entry *e, rp_error *err) {
+static rp_status compile_or_wait(compile_manager *m, job *j, rp_error *err) {
     const compile_toolchain *t = m->host.toolchain;
     base_lock *lock = NULL;
     bool again = false;
     rp_status st = RP_NOT_FOUND;
-    if (e->kernels && m->host.store && t) {
-        const cache_lock_options l = {CACHE_CODE, e->key, t->wanted, t->user};
+    if (j->u.n_functions && m->host.store && t) {
+        const cache_lock_options l = {CACHE_CODE, j->u.key, t->wanted, t->user};
         RP_TRY(cache_lock_take(m->host.store, &l, &lock, &again, err));
     }
-    if (again) st = load_entry(m, e, err);
-    if (st == RP_NOT_FOUND) st = compile_entry_now(m, e, err);
+    if (again) st = load_job(m, j, err);
+    if (st == RP_NOT_FOUND) st = compile_job(m, j, err);
     base_lock_drop(lock);
     return st;
 }
@@ -203,24 +233,24 @@ static rp_status compile_or_wait(compile_manager *m, compile_entry *e, rp_error 
 
 /* By size of the source, which tells the time well enough: the longest is begun first, so that threads end at about
  * the same time. */
-static void add_job(compile_manager *m, uint32_t entry) {
-    uint32_t at = m->n_jobs++;
-    size_t size = strlen(m->entries[entry].lowered.source);
-    for (; at > 0 && strlen(m->entries[m->jobs[at - 1]].lowered.source) < size; at--)
-        m->jobs[at] = m->jobs[at - 1];
-    m->jobs[at] = entry;
-    m->n_code += m->entries[entry].kernels > 0;
+static void add_missing(compile_manager *m, uint32_t i) {
+    uint32_t at = m->n_missing++;
+    size_t size = strlen(m->jobs[i].u.source);
+    for (; at > 0 && strlen(m->jobs[m->missing[at - 1]].u.source) < size; at--)
+        m->missing[at] = m->missing[at - 1];
+    m->missing[at] = i;
+    m->n_code += m->jobs[i].u.n_functions > 0;
 }
 
 static rp_status find_missing(compile_manager *m, rp_error *err) {
-    for (uint32_t i = 0; i < m->n_entries; i++) {
-        compile_entry *e = &m->entries[i];
-        if (m->opt->keep_sources && e->kernels && m->host.store) keep_source(m, e);
-        if (e->kernels && base_log_on(RP_LOG_CH_OUTPUT_CODE, false))
-            base_log_ch(RP_LOG_CH_OUTPUT_CODE, false, "%s", e->lowered.source);
-        rp_status st = load_entry(m, e, err);
+    for (uint32_t i = 0; i < m->n_jobs; i++) {
+        job *j = &m->jobs[i];
+        if (m->opt->keep_sources && j->u.n_functions && m->host.store) keep_source(m, j);
+        if (j->u.n_functions && base_log_on(RP_LOG_CH_OUTPUT_CODE, false))
+            base_log_ch(RP_LOG_CH_OUTPUT_CODE, false, "%s", j->u.source);
+        rp_status st = load_job(m, j, err);
         if (st == RP_NOT_FOUND)
-            add_job(m, i);
+            add_missing(m, i);
         else if (st != RP_OK)
             return st;
     }
@@ -231,16 +261,15 @@ static void *work(void *arg) {
     compile_manager *m = arg;
     for (;;) {
         rp_error err = {0};
-        compile_entry *e = NULL;
+        job *j = NULL;
         pthread_mutex_lock(&m->lock);
-        if (m->err.code == RP_OK && m->next_job < m->n_jobs)
-            e = &m->entries[m->jobs[m->next_job++]];
+        if (m->err.code == RP_OK && m->next < m->n_missing) j = &m->jobs[m->missing[m->next++]];
         pthread_mutex_unlock(&m->lock);
-        if (!e) return NULL;
-        rp_status st = compile_or_wait(m, e, &err);
+        if (!j) return NULL;
+        rp_status st = compile_or_wait(m, j, &err);
         pthread_mutex_lock(&m->lock);
         if (st != RP_OK) (void)rp_fail(&m->err, st, "%s", err.text);
-        if (e->kernels && m->opt->progress)
+        if (j->u.n_functions && m->opt->progress)
             m->opt->progress(m->opt->user, ++m->done_code, m->n_code);
         pthread_mutex_unlock(&m->lock);
     }
@@ -261,11 +290,38 @@ static rp_status work_off(compile_manager *m, rp_error *err) {
     return m->err.code == RP_OK ? RP_OK : rp_fail(err, m->err.code, "%s", m->err.text);
 }
 
+/* --- what pieces have of it -------------------------------------------------------------- */
+
+static rp_status place_functions(compile_manager *m, uint32_t entry, rp_error *err) {
+    compile_entry *e = &m->entries[entry];
+    e->functions = base_alloc_array(e->lowered.n_kernels + 1u, sizeof *e->functions);
+    if (!e->functions) return rp_fail(err, RP_NOMEM, "%u kernels", e->lowered.n_kernels);
+    for (uint32_t i = 0; i < e->lowered.n_kernels; i++) {
+        const compile_place *at = &m->units.places[entry][i];
+        e->functions[i] = (compile_function){m->jobs[at->unit].code, at->symbol};
+    }
+    return RP_OK;
+}
+
+static void report_job(compile_manager *m, const job *j) {
+    compile_entry *e = &m->entries[j->entry];
+    e->compiles += j->code.ran;
+    e->loads += j->loaded;
+    if (j->handle)
+        base_log_ch(RP_LOG_CH_CACHE, false,
+                    j->loaded ? "Directly load the %u-th graph for shape %s from %s via handle %s"
+                              : "store the %u-th graph for shape %s from %s via handle %s",
+                    e->piece->graph_index, e->range, m->opt->backend->name, j->handle);
+    if (j->loaded || j->code.ran) compile_log_code(e->piece, m->opt, j->loaded, j->ms);
+}
+
 rp_status compile_manager_run(compile_manager *m, rp_error *err) {
-    m->jobs = base_alloc_array(m->n_entries + 1u, sizeof *m->jobs);
-    if (!m->jobs) return rp_fail(err, RP_NOMEM, "%u pieces", m->n_entries);
+    RP_TRY(make_jobs(m, err));
     RP_TRY(find_missing(m, err));
-    return work_off(m, err);
+    RP_TRY(work_off(m, err));
+    for (uint32_t i = 0; i < m->n_jobs; i++) report_job(m, &m->jobs[i]);
+    for (uint32_t i = 0; i < m->n_entries; i++) RP_TRY(place_functions(m, i, err));
+    return RP_OK;
 }
 
 /* --- the manager ---------------------------------------------------------------------- */
@@ -287,9 +343,15 @@ out:
 
 void compile_manager_free(compile_manager *m) {
     if (!m) return;
-    for (uint32_t i = 0; i < m->n_entries; i++) lower_done(&m->entries[i].lowered);
+    compile_units_done(&m->units);
+    for (uint32_t i = 0; i < m->n_entries; i++) {
+        lower_done(&m->entries[i].lowered);
+        base_free(m->entries[i].functions);
+    }
+    for (uint32_t i = 0; i < m->n_jobs; i++) base_free(m->jobs[i].handle);
     base_free(m->entries);
     base_free(m->jobs);
+    base_free(m->missing);
     base_free(m);
 }
 

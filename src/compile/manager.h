@@ -1,10 +1,12 @@
-/* The compile manager: (range, piece, backend) -> artifact, for all graphs that are compiled together.
+/* The compile manager: (range, piece, backend) -> artifacts, for all graphs that are compiled together.
  *
- * Pieces are added, and lowered, one after the other; then one list of jobs, the longest first, is worked off by as many
- * threads as wanted. What a compiler gave a handle for is loaded by it in later processes. */
+ * Pieces are added, and lowered, one after the other; their kernels become units, each text once (units.h); then one list of
+ * jobs, the longest first, is worked off by as many threads as wanted. What a compiler gave a handle for is loaded by it in
+ * later processes. */
 #ifndef COMPILE_MANAGER_H
 #define COMPILE_MANAGER_H
 
+#include "compile/assemble.h"
 #include "compile/compile.h"
 
 typedef struct compile_manager compile_manager;
@@ -17,10 +19,10 @@ typedef struct compile_entry {
     const char *range;
     base_hash128 key;
     lower_piece lowered;
-    compile_code code;
-    uint32_t kernels; /* generated functions */
-    bool loaded;      /* by its handle, instead of compiled */
+    compile_function *functions; /* by kernel; after compile_manager_run */
     double lower_ms;
+    /* of the kernels that no piece before it has */
+    uint32_t kernels, compiles, loads;
 } compile_entry;
 
 /* Initialises the compiler's cache and asks for its hash. opt is borrowed. */

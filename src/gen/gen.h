@@ -1,4 +1,4 @@
-/* Renders kernel IR as C (host) and CUDA C, one translation unit a piece.
+/* Renders kernel IR as C (host) and CUDA C, kernel by kernel.
  *
  * A generated host function is
  *   void NAME(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)

@@ -83,6 +83,8 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);
 /* Renders k into the source, and into the other forms that were asked for. */
 rp_status lower_render(lowerer *L, int64_t *scratch);
+/* Enters the kernel whose text began at `begin` of the source. */
+void lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);
 lower_launch *lower_add_launch(lowerer *L);
 /* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */

@@ -9,7 +9,9 @@ static rp_status finish(lowerer *L, char *name, ir_dim rows) {
     kir_end(K);
     RP_TRY(kir_status(K, L->err));
     if (L->err && L->err->code != RP_OK) return L->err->code;
+    size_t begin = L->source.len;
     RP_TRY(lower_render(L, &scratch));
+    lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
     lower_launch *l = lower_add_launch(L);
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, scratch};

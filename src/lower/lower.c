@@ -99,6 +99,10 @@ lower_launch *lower_add_launch(lowerer *L) {
     return &L->out->launches[L->out->n_launches++];
 }
 
+void lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses) {
+    L->out->kernels[L->out->n_kernels++] = (lower_kernel){name, begin, L->source.len, uses};
+}
+
 rp_status lower_take_args(lowerer *L, lower_launch *l) {
     l->n_args = L->n_args;
     l->args = base_arena_array(L->arena, L->n_args + 1u, sizeof *l->args);
@@ -121,13 +125,14 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     o->consts = base_arena_array(o->arena, n, sizeof *o->consts);
     o->packs = base_arena_array(o->arena, n, sizeof *o->packs);
     o->launches = base_arena_array(o->arena, n, sizeof *o->launches);
+    o->kernels = base_arena_array(o->arena, n, sizeof *o->kernels);
     L->where = base_arena_array(o->arena, n, sizeof *L->where);
     L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
     L->local = base_arena_array(o->arena, n, sizeof *L->local);
     L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
     L->args = base_arena_array(o->arena, 2 * n, sizeof *L->args);
     if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches ||
-        !L->where || !L->has_memory || !L->local || !L->memo || !L->args)
+        !o->kernels || !L->where || !L->has_memory || !L->local || !L->memo || !L->args)
         return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
     const ir_dims *own = ir_graph_dims(L->g);
     for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {
@@ -177,12 +182,29 @@ static rp_status place_outputs(lowerer *L) {
     return RP_OK;
 }
 
-static void unit_head(lowerer *L) {
+static void unit_head(gen_isa isa, const gen_matmul_uses *uses, base_buf *out) {
+    gen_c_prelude(isa, out);
+    gen_c_matmul(uses, out);
+}
+
+static void source_head(lowerer *L) {
     gen_matmul_uses uses = {0};
     for (uint32_t i = 0; i < L->f->n_groups; i++)
         if (L->f->groups[i].kind == PASS_MATMUL) lower_matmul_uses(L, &L->f->groups[i], &uses);
-    gen_c_prelude(L->opt->isa, &L->source);
-    gen_c_matmul(&uses, &L->source);
+    unit_head(L->opt->isa, &uses, &L->source);
+}
+
+void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out) {
+    gen_matmul_uses uses = {0};
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        uses.quant |= wanted[i] ? p->kernels[i].uses.quant : 0;
+        uses.floats |= wanted[i] ? p->kernels[i].uses.floats : 0;
+    }
+    unit_head(isa, &uses, out);
+    for (uint32_t i = 0; i < p->n_kernels; i++)
+        if (wanted[i])
+            base_buf_add(out, p->source + p->kernels[i].begin,
+                         p->kernels[i].end - p->kernels[i].begin);
 }
 
 static rp_status lower_groups(lowerer *L) {
@@ -215,7 +237,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
     RP_TRY_OUT(pass_fuse(g, opt->passes, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
     place_leaves(&L);
-    unit_head(&L);
+    source_head(&L);
     RP_TRY_OUT(lower_groups(&L));
     RP_TRY_OUT(base_buf_status(&L.source, &local));
     p.source = base_arena_strn(p.arena, L.source.data, L.source.len);

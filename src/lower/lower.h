@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "gen/builtin.h"
 #include "gen/isa.h"
+#include "gen/template.h"
 #include "ir/graph.h"
 #include "pass/pipeline.h"
 
@@ -75,6 +76,13 @@ typedef struct lower_launch {
     ir_ref node;        /* of a custom op: its node, for operand types */
 } lower_launch;
 
+/* A generated function with its helpers, a part of the source that stands for itself behind the head of a unit. */
+typedef struct lower_kernel {
+    const char *name;     /* of the function; those of its helpers begin with it */
+    size_t begin, end;    /* of the source */
+    gen_matmul_uses uses; /* of the template */
+} lower_kernel;
+
 typedef struct lower_piece {
     base_arena *arena;
     ir_dims *dims; /* symbols: dim[i] of every launch is symbol i */
@@ -88,7 +96,9 @@ typedef struct lower_piece {
     uint32_t n_packs;
     lower_launch *launches;
     uint32_t n_launches;
-    char *source; /* C text */
+    lower_kernel *kernels;
+    uint32_t n_kernels;
+    char *source; /* C text of all kernels as one unit */
 } lower_piece;
 
 typedef struct lower_options {
@@ -101,6 +111,8 @@ typedef struct lower_options {
 rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
                       rp_error *err) RP_MUST_USE;
 void lower_done(lower_piece *p);
+/* Appends a unit of some kernels of p: wanted[i] for kernel i. With all of them it is p->source. */
+void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out);
 
 /* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of
  * gen/embed/prelude.h. */

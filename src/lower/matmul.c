@@ -259,6 +259,9 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     RP_TRY(add_pack(L, gr, &pack.idx));
     char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    size_t begin = L->source.len;
+    gen_matmul_uses uses = {0};
+    lower_matmul_uses(L, gr, &uses);
     L->n_args = 0;
     L->args[L->n_args++] = x;
     L->args[L->n_args++] = pack;
@@ -274,6 +277,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     }
     int64_t items;
     RP_TRY(render_kernel(L, gr, name, left, 0, 1, &items));
+    lower_add_kernel(L, name, begin, uses);
     lower_launch *l = lower_add_launch(L);
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, template_scratch(left, first.k)};

@@ -1,8 +1,11 @@
-/* Law: settings that give the same key give the same plans, stage by stage and byte by byte. Every setting that is
- * declared to stay out of the key is changed here, so that one which should be in it is found.
+/* Law: settings that give the same key give the same plans, stage by stage and byte by byte, and settings that give another
+ * key give another plan. Every setting is changed here, so that one which should be in the key is found, and one which
+ * should not.
  *
  * Dumping makes the plans anew although the cache has them; only code comes from there, under the text it was made of. */
 #include "support/check.h"
+
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "config/table.h"
@@ -139,6 +142,52 @@ static void what_is_not_in_the_key_changes_nothing(void **state) {
     made_done(&base);
 }
 
+/* A value that changes what is made, for each setting that is in the key. */
+static const char *const effects[][2] = {{"backend", "eager"},
+                                         {"splitting_ops", "[]"},
+                                         {"skip_passes", "[\"fuse_norm_quant\"]"},
+                                         {"pass_config.eliminate_noops", "false"},
+                                         {"pass_config.fuse_norm_quant", "false"},
+                                         {"pass_config.fuse_act_quant", "false"},
+                                         {"pass_config.fuse_rope_kvcache", "false"},
+                                         {"numerics", "exact"},
+                                         {"max_num_seqs", "3"},
+                                         {"max_num_batched_tokens", "16"}};
+
+static const char *effect_of(const char *name) {
+    for (size_t i = 0; i < sizeof effects / sizeof *effects; i++)
+        if (strcmp(effects[i][0], name) == 0) return effects[i][1];
+    return NULL;
+}
+
+/* The other direction: nothing is in the key that could be left out. Plans name code by what it was compiled from, so equal
+ * code gives equal plans. */
+static void what_is_in_the_key_changes_a_plan(void **state) {
+    made base = {0}, other = {0};
+    (void)state;
+    assert_int_equal(make(base_config(), "base", NULL, &base), MADE);
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) {
+        const config_field *f = &config_table[id];
+        const char *value = effect_of(f->name);
+        rp_error err = {0};
+        if (f->key == CONFIG_KEY_NONE) continue;
+        if (!value)
+            fail_msg("%s is in the key: a value of it that has an effect is wanted here", f->name);
+        rp_compilation_config *cfg = base_config();
+        CHECK_OK(rp_config_set_key(cfg, f->name, value, &err), &err);
+        assert_int_equal(make(cfg, "other", NULL, &other), MADE);
+        if (memcmp(&other.key, &base.key, sizeof base.key) == 0)
+            fail_msg("%s=%s does not change the key", f->name, value);
+        bool same = true;
+        for (int i = 0; i < 2; i++)
+            same &= other.size[i] == base.size[i] &&
+                    memcmp(other.plan[i], base.plan[i], base.size[i]) == 0;
+        if (same) fail_msg("%s=%s changes the key and neither plan", f->name, value);
+        made_done(&other);
+    }
+    made_done(&base);
+}
+
 /* ---- engines: what a warm start does for it ---- */
 
 static long long cold_work(rp_engine *e) {
@@ -179,8 +228,23 @@ static void what_is_made_of_a_plan_is_no_part_of_it(void **state) {
     }
 }
 
+/* Plans are made and never run: a compiler that writes nothing is quick. */
+static void install_quick_cc(void) {
+    static const char script[] = "#!/bin/sh\n"
+                                 "case $1 in --version) echo 'quick 1.0'; exit 0 ;; esac\n"
+                                 "for a in \"$@\"; do o=$a; done\n"
+                                 "echo code >\"$o\"\n";
+    char path[512];
+    const char *dir = tree_new("quick");
+    tree_write(dir, "cc", script, sizeof script - 1);
+    (void)snprintf(path, sizeof path, "%s/cc", dir);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
+}
+
 static int open_all(void **state) {
     rp_error err = {0};
+    install_quick_cc();
     model_resolve_options r = {.offline = true};
     (void)state;
     CHECK_OK(model_resolve("synthetic:tiny", &r, &source, &err), &err);
@@ -198,6 +262,7 @@ static int close_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_in_the_key_changes_nothing),
+        cmocka_unit_test(what_is_in_the_key_changes_a_plan),
         cmocka_unit_test(what_is_made_of_a_plan_is_no_part_of_it),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
