@@ -37,7 +37,8 @@ int tool_explain(tool_args *a) {
     if (!e) return rc;
     json_t *o = tool_summary(a, e);
     json_t *times = NULL;
-    rp_status st = rp_engine_coverage(e, &coverage, &err);
+    rp_status st = a->json ? rp_engine_coverage_json(e, &coverage, &err)
+                           : rp_engine_coverage(e, &coverage, &err);
     rc = tool_measure(e, (uint32_t)steps, &times);
     if (rc) {
         /* said already */
@@ -46,7 +47,7 @@ int tool_explain(tool_args *a) {
     } else if (st != RP_OK) {
         rc = tool_fail(st, &err);
     } else if (a->json) {
-        (void)json_object_set_new(o, "coverage", tool_json_text(coverage, strlen(coverage)));
+        (void)json_object_set_new(o, "coverage", json_loads(coverage, 0, NULL));
         if (times) (void)json_object_set(o, "times", times);
         rc = tool_event("summary", json_incref(o), 10) ? 0 : TOOL_EXIT_FAILED;
     } else {

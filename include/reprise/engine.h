@@ -163,6 +163,9 @@ RP_API void rp_engine_text_free(void *p);
 RP_API rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Which key serves each reachable batch, as text. */
 RP_API rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
+/* The same as a JSON object: runs[{kind, from, to, mode, key, max_padding, reason}] of decode (requests), prefill and mixed
+ * batches (tokens); sizes, without_graph, tokens and padding over all of them. */
+RP_API rp_status rp_engine_coverage_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 
 typedef struct rp_profile_options {
     size_t size;      /* sizeof(rp_profile_options) */

@@ -369,16 +369,3 @@ const rp_compilation_config *rp_engine_config(const rp_engine *e) {
 rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) {
     return engine_summary_json(e, out, err);
 }
-
-rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) {
-    graph_coverage c;
-    base_buf b;
-    RP_TRY(graph_coverage_init(&c, engine_runner_dispatcher(e->runner), err));
-    base_buf_init(&b, 0);
-    graph_coverage_text(&c, &b);
-    graph_coverage_done(&c);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) *out = base_buf_take(&b);
-    base_buf_done(&b);
-    return st;
-}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "compile/builtin.h"
 #include "engine/parts.h"
@@ -38,6 +39,38 @@ static rp_status alloc_device(engine_runner *r, size_t size, void **out, rp_erro
     return r->o.device->ops->alloc(r->o.device, size, out, err);
 }
 
+/* More than the machine has is not asked for: a system that promises it ends the process later. */
+static rp_status alloc_real(engine_runner *r, size_t size, void **out, rp_error *err) {
+    if (strncmp(r->o.config->device, "cuda", 4) != 0 && size > base_memory_size())
+        return rp_fail(err, RP_NOMEM, "the machine has less memory");
+    return alloc_device(r, size, out, err);
+}
+
+/* What does not fit is told with the setting that asked for it and half of the value that would. */
+static rp_status no_room(engine_runner *r, const char *what, const char *setting, int64_t value,
+                         size_t size, rp_error *err) {
+    int64_t fits = value;
+    while (fits > 1) {
+        size_t part = (size_t)((double)size / (double)value * (double)(fits /= 2));
+        void *probe = NULL;
+        if (alloc_real(r, part, &probe, NULL) != RP_OK) continue;
+        r->o.device->ops->release(r->o.device, probe, part);
+        break;
+    }
+    return rp_fail(err, RP_NOMEM, "no memory for %s: %.1f MB at %s=%lld; %s=%lld needs less", what,
+                   (double)size / 1e6, setting, (long long)value, setting,
+                   (long long)(fits > 1 ? fits / 2 : 1));
+}
+
+static rp_status alloc_for(engine_runner *r, const char *what, const char *setting, int64_t value,
+                           size_t size, void **out, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = alloc_real(r, size, out, &why);
+    if (st == RP_OK) return RP_OK;
+    if (st != RP_NOMEM) return rp_fail(err, st, "%s", why.text);
+    return no_room(r, what, setting, value, size, err);
+}
+
 /* The arrays that change from step to step lie in one block. */
 static rp_status alloc_inputs(engine_runner *r, rp_error *err) {
     engine_step_buffers *b = &r->in;
@@ -59,13 +92,18 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
                    rp_dtype_block_bytes(r->o.kv_dtype);
     void *kv = NULL;
+    bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
     r->kv_size = layer * 2 * hp->n_layer;
     RP_TRY(alloc_inputs(r, err));
     r->hidden_size = (size_t)r->in.max_tokens * hp->n_embd * sizeof(float);
     r->logits_size = (size_t)r->max_rows * hp->n_vocab * sizeof(float);
-    RP_TRY(alloc_device(r, r->hidden_size, &r->hidden_memory, err));
-    RP_TRY(alloc_device(r, r->logits_size, &r->logits_memory, err));
-    RP_TRY(alloc_device(r, r->kv_size, &kv, err));
+    RP_TRY(alloc_for(r, "the hidden states of a step", "max_num_batched_tokens", r->in.max_tokens,
+                     r->hidden_size, &r->hidden_memory, err));
+    RP_TRY(alloc_for(r, "the logits of a step", "max_num_seqs", r->in.max_seqs, r->logits_size,
+                     &r->logits_memory, err));
+    RP_TRY(alloc_for(r, "the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
+                     by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len, r->kv_size, &kv,
+                     err));
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
     r->kv = kv;
@@ -116,7 +154,16 @@ static rp_status open_program(engine_runner *r, engine_program *g, const plan *p
                            .store = r->o.store,
                            .builtin = compile_builtin_find,
                            .weights = weights};
-    return engine_program_open(g, p, &o, err);
+    rp_error why = {0};
+    void *probe = NULL;
+    rp_status st = engine_program_open(g, p, &o, &why);
+    if (st == RP_OK) return RP_OK;
+    if (st != RP_NOMEM || alloc_real(r, (size_t)p->arena_size, &probe, NULL) == RP_OK) {
+        if (probe) r->o.device->ops->release(r->o.device, probe, (size_t)p->arena_size);
+        return rp_fail(err, st, "%s", why.text);
+    }
+    return no_room(r, "what the kernels of a step leave for one another", "max_num_batched_tokens",
+                   r->in.max_tokens, (size_t)p->arena_size, err);
 }
 
 /* --- life ------------------------------------------------------------------------------ */

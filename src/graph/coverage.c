@@ -4,6 +4,7 @@
  * from what serving does. */
 #include "graph/coverage.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -100,25 +101,76 @@ void graph_coverage_done(graph_coverage *c) {
     memset(c, 0, sizeof *c);
 }
 
+const char *graph_cover_name(graph_cover_kind kind) {
+    static const char *const names[] = {"decode", "prefill", "mixed"};
+
+    return names[kind];
+}
+
+/* Every size of a mixed batch is served as that many tokens of one request are. */
+static bool mixed_as_prefill(const graph_coverage *c) {
+    for (size_t i = 0; i < c->n_runs; i++) {
+        const graph_cover *mixed = &c->runs[i], *one = c->runs;
+
+        if (mixed->kind != GRAPH_COVER_BATCH) continue;
+        while (one < mixed && (one->kind != GRAPH_COVER_PREFILL || one->to < mixed->to)) one++;
+        if (one == mixed || one->to != mixed->to || one->from > mixed->from ||
+            one->max_padding != mixed->max_padding || !same_run(one, one->kind, &mixed->dispatch))
+            return false;
+    }
+    return true;
+}
+
+/* The last of the runs from i on that are alike but for their place on the ladder. */
+static size_t last_alike(const graph_coverage *c, size_t i) {
+    const graph_cover *a = &c->runs[i];
+
+    for (; i + 1 < c->n_runs; i++) {
+        const graph_cover *b = &c->runs[i + 1];
+
+        if (b->kind != a->kind || b->dispatch.mode != a->dispatch.mode ||
+            a->dispatch.mode == RP_CUDAGRAPH_NONE || b->to - b->from != a->to - a->from ||
+            b->max_padding != a->max_padding || strcmp(b->dispatch.reason, a->dispatch.reason) != 0)
+            break;
+    }
+    return i;
+}
+
+static void print_runs(const graph_cover *a, const graph_cover *z, base_buf *out) {
+    char first[GRAPH_DESCRIPTOR_TEXT], last[GRAPH_DESCRIPTOR_TEXT], keys[3 * GRAPH_DESCRIPTOR_TEXT];
+
+    base_buf_printf(out, "  %5d..%-5d ", a->from, z->to);
+    if (a->dispatch.mode == RP_CUDAGRAPH_NONE) {
+        base_buf_printf(out, "NONE (%s)\n", a->dispatch.reason);
+        return;
+    }
+    (void)graph_descriptor_text(&a->dispatch.key, first);
+    (void)graph_descriptor_text(&z->dispatch.key, last);
+    if (a == z)
+        (void)snprintf(keys, sizeof keys, "%s", first);
+    else
+        (void)snprintf(keys, sizeof keys, "%s, every %d to %s", first, a->to - a->from + 1, last);
+    base_buf_printf(out, "%-9s %-24s padding at most %d rows%s%s\n",
+                    rp_cudagraph_mode_name(a->dispatch.mode), keys, a->max_padding,
+                    a->dispatch.reason[0] ? "; " : "", a->dispatch.reason);
+}
+
 void graph_coverage_text(const graph_coverage *c, base_buf *out) {
-    static const char *const heads[] = {"decode, requests", "prefill of one request, tokens",
-                                        "mixed batch, tokens"};
-    char key[GRAPH_DESCRIPTOR_TEXT];
+    bool joined = mixed_as_prefill(c);
+    const char *const heads[] = {"decode, requests",
+                                 joined ? "prefill of one request, and mixed batches, tokens"
+                                        : "prefill of one request, tokens",
+                                 "mixed batch, tokens"};
     int last = -1;
 
-    for (size_t i = 0; i < c->n_runs; i++) {
+    for (size_t i = 0, end; i < c->n_runs; i = end + 1) {
         const graph_cover *r = &c->runs[i];
 
+        end = last_alike(c, i);
+        if (joined && r->kind == GRAPH_COVER_BATCH) continue;
         if ((int)r->kind != last) base_buf_printf(out, "%s:\n", heads[r->kind]);
         last = (int)r->kind;
-        base_buf_printf(out, "  %5d..%-5d ", r->from, r->to);
-        if (r->dispatch.mode == RP_CUDAGRAPH_NONE)
-            base_buf_printf(out, "NONE (%s)\n", r->dispatch.reason);
-        else
-            base_buf_printf(out, "%-9s %-24s padding at most %d rows%s%s\n",
-                            rp_cudagraph_mode_name(r->dispatch.mode),
-                            graph_descriptor_text(&r->dispatch.key, key), r->max_padding,
-                            r->dispatch.reason[0] ? "; " : "", r->dispatch.reason);
+        print_runs(r, &c->runs[end], out);
     }
     base_buf_printf(out, "%lld of %lld step sizes have a graph, %.1f %% of all rows are padding\n",
                     (long long)(c->sizes - c->eager), (long long)c->sizes,

@@ -31,7 +31,10 @@ typedef struct graph_coverage {
 rp_status graph_coverage_init(graph_coverage *c, const graph_dispatcher *d,
                               rp_error *err) RP_MUST_USE;
 void graph_coverage_done(graph_coverage *c);
-/* A table, a line a run. */
+/* "decode", "prefill", "mixed". */
+const char *graph_cover_name(graph_cover_kind kind);
+/* A table, a line for runs that are alike but for their place on the ladder; mixed batches with prefill where both are
+ * served alike. */
 void graph_coverage_text(const graph_coverage *c, base_buf *out);
 /* What serves `requests` requests of query_len tokens each, every one with a logit row. */
 rp_status graph_coverage_at(const graph_dispatcher *d, int32_t requests, int32_t query_len,

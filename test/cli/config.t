@@ -133,3 +133,9 @@ $ reprise run synthetic:tiny hi --seed 9223372036854775808
 $ reprise score synthetic:tiny --prompt a --continuation b --top-logits 1025
 ! reprise: --top-logits=1025: expected a number from 0 to 1024
 ? 2
+
+# Too much memory is told with the setting that asked for it, and a value that is less.
+$ (ulimit -v 400000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-batched-tokens 1048576 2>&1 | sed 's/=[0-9]* needs/=N needs/')
+reprise: no memory for what the kernels of a step leave for one another: 3019.9 MB at max_num_batched_tokens=1048576; max_num_batched_tokens=N needs less
+$ (ulimit -v 400000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-seqs 65536 --max-num-batched-tokens 65536 2>&1 | sed 's/=[0-9]* needs/=N needs/')
+reprise: no memory for the KV cache: 272.6 MB at max_num_seqs=65536; max_num_seqs=N needs less
