@@ -1,18 +1,22 @@
 #!/bin/bash
 # cpu.sh [BUILD]: reprise beside llama.cpp and torch.compile on this CPU, on the same GGUF and with as many threads,
-# interleaved; prints a table and writes it to bench/results/. README.md says which claim each row stands for.
+# interleaved, the order turned every round; prints a table and, where both peers were measured, writes it to
+# bench/results/. README.md says which claim each row stands for.
 #
 #   ROUNDS=5      rounds of all programs; medians are over rounds
 #   THREADS=2     of every program
 #   PEERS="llama torch"     which of them (scripts/peers.sh sets them up); empty: none
 #   PARTS="decode prefill batch start memory"     what to measure
-#   TORCH="bfloat16 float32"    dtypes of the torch peer
+#   TORCH="bfloat16 float32"          dtypes of the torch peer
+#   TORCH_MODES="default max-autotune"    modes of torch.compile
+#   TORCH_PYTHON=FILE   a python3 that has torch and gguf, instead of the one that scripts/peers.sh makes
 #   SHORT=1       one round of few tokens, to see that it works; nothing is written to bench/results/
 #   MODEL=FILE    another GGUF;  RESULTS=FOLDER  another folder
 set -u
 cd "$(dirname "$0")/.."
 B=${1-build}
 : "${SHORT:=}" "${ROUNDS:=${SHORT:+1}}" "${ROUNDS:=5}" "${THREADS:=2}" "${PEERS=llama torch}" "${TORCH:=bfloat16 float32}"
+: "${TORCH_MODES:=default max-autotune}" "${TORCH_PYTHON:=}"
 : "${PARTS:=decode prefill batch start memory}" "${RESULTS:=bench/results}"
 . bench/lib.sh
 # Lengths: decode steps after a context, prefill, sequences of a batch and their context and steps, long context.
@@ -35,19 +39,34 @@ for m in read_limit start; do
     ${CC:-gcc} -std=gnu11 -O2 -pthread "bench/micro/$m.c" -o "$B/bench/micro/$m" || die "bench/micro/$m.c does not compile"
 done
 peers=
-[ -n "$PEERS" ] && { peers=$(scripts/peers.sh $PEERS) || die "peers are missing (PEERS= measures without them)"; }
+set_up=$PEERS
+[ -n "$TORCH_PYTHON" ] && set_up=${PEERS/torch/}
+[ -n "${set_up// /}" ] && { peers=$(scripts/peers.sh $set_up) || die "peers are missing (PEERS= measures without them)"; }
+python=${TORCH_PYTHON:-$peers/torch/bin/python3}
 wants() { case " $PEERS " in *" $1 "*) ;; *) return 1 ;; esac; }
 load=$(cut -d' ' -f1 /proc/loadavg)
 awk "BEGIN { exit !($load > 1) }" && say "the machine is busy (load $load): these numbers will not be worth keeping"
 started=$(date -u '+%Y-%m-%d %H:%M UTC')
 
 # ---- who answers ----------------------------------------------------------------------------------
-llama_bench() { # ARGUMENTS: tokens per second
-    "$peers/llama/bin/llama-bench" -m "$model" -t "$THREADS" -r 1 -o jsonl "$@" 2>"$tmp/llama.err" | json_number avg_ts
+# With flash attention (fa1) and without (fa0); the table says which is its better one, and that one counts.
+llama_bench() { # 0|1 ARGUMENTS: tokens per second
+    local fa=$1
+    shift
+    "$peers/llama/bin/llama-bench" -m "$model" -t "$THREADS" -r "${SHORT:-3}" -fa "$fa" -o jsonl "$@" 2>"$tmp/llama.err" |
+        json_number avg_ts
 }
-llama_batch() {
-    "$peers/llama/bin/llama-batched-bench" -m "$model" -t "$THREADS" -c $((seqs * (batch_context + batch_steps) + 256)) \
+llama_batch() { # 0|1
+    local fa=off
+    [ "$1" = 1 ] && fa=on
+    "$peers/llama/bin/llama-batched-bench" -m "$model" -t "$THREADS" -c $((seqs * (batch_context + batch_steps) + 256)) -fa $fa \
         -npp "$batch_context" -ntg "$batch_steps" -npl "$seqs" --output-format jsonl 2>"$tmp/llama.err" | json_number speed_tg
+}
+torch_peers=
+wants torch && for t in $TORCH; do for m in $TORCH_MODES; do torch_peers+=" ${t}_${m//-/_}"; done; done
+torch_title() { # NAME of torch_peers, in words
+    local mode=${1#*_}
+    echo "${1%%_*}, ${mode//_/-}"
 }
 REPRISE_CACHE_DIR=$tmp/cache
 export REPRISE_CACHE_DIR
@@ -58,42 +77,56 @@ if [ -n "$measures" ]; then
     part decode || part prefill && open_peer level0 "$B/bench/engine" "$model" threads="$THREADS" level=0
     if wants torch && { part decode || part prefill; }; then
         export TORCHINDUCTOR_CACHE_DIR=$tmp/inductor
-        for t in $TORCH; do open_peer "$t" "$peers/torch/bin/python3" bench/torch_peer.py "$model" "$t" "$THREADS"; done
         say "torch.compile compiles its graphs (minutes)"
-        for t in $TORCH; do
-            ask "$t" "decode $context 1" >/dev/null
-            ask "$t" "prefill $prompt" >/dev/null
+        for t in $torch_peers; do
+            mode=${t#*_}
+            open_peer "$t" "$python" bench/torch_peer.py "$model" "${t%%_*}" "$THREADS" "${mode//_/-}" || continue
+            part decode && ask "$t" "decode $context 1" >/dev/null
+            part prefill && ask "$t" "prefill $prompt" >/dev/null
             put "compile_$t" "$(ask "$t" compile)"
+            ask "$t" compiled >"$tmp/compiled_$t"
         done
     fi
 fi
 
 # ---- rounds ---------------------------------------------------------------------------------------
-read_limit() { put read "$("$B/bench/micro/read_limit" "$size" "$THREADS" 20 | cut -d' ' -f1)"; }
-for round in $([ -n "$measures" ] && seq "$ROUNDS"); do
-    say "round $round of $ROUNDS"
-    if part decode; then
-        read_limit
-        put decode_reprise "$(ask reprise "decode $context $steps")"
-        wants llama && put decode_llama "$(llama_bench -p 0 -n "$steps" -d "$context")"
-        read_limit
-        if wants torch; then for t in $TORCH; do put "decode_$t" "$(ask "$t" "decode $context $steps")"; done; fi
-        put decode_level0 "$(ask level0 "decode $context 16")"
+# once PART WHO: one sample. `read` is the read limit; the others are programs.
+once() {
+    local question
+    case $1 in
+    decode) question="decode $context $steps" ;;
+    prefill) question="prefill $prompt" ;;
+    batch) question="batch $seqs $batch_context $batch_steps" ;;
+    esac
+    case $1:$2 in
+    *:read) put read "$("$B/bench/micro/read_limit" "$size" "$THREADS" 20 | cut -d' ' -f1)" ;;
+    decode:llama*) put "$1_$2" "$(llama_bench "${2#llama_fa}" -p 0 -n "$steps" -d "$context")" ;;
+    prefill:llama*) put "$1_$2" "$(llama_bench "${2#llama_fa}" -p "$prompt" -n 0)" ;;
+    batch:llama*) put "$1_$2" "$(llama_batch "${2#llama_fa}")" ;;
+    decode:level0) put decode_level0 "$(ask level0 "decode $context 16")" ;;
+    decode:run)
         put decode_run "$("$B/reprise" run "$model" --prompt-ids "$(seq -s, 1000 $((999 + context)))" --ignore-eos \
             --max-tokens $((steps + 1)) --threads "$THREADS" --json 2>"$tmp/run.err" | json_number decode_tok_s)"
-    fi
-    if part prefill; then
-        put prefill_reprise "$(ask reprise "prefill $prompt")"
-        wants llama && put prefill_llama "$(llama_bench -p "$prompt" -n 0)"
-        if wants torch; then for t in $TORCH; do put "prefill_$t" "$(ask "$t" "prefill $prompt")"; done; fi
-        put prefill_level0 "$(ask level0 "prefill $prompt")"
-    fi
-    if part batch; then
-        put batch_reprise "$(ask reprise "batch $seqs $batch_context $batch_steps")"
-        wants llama && put batch_llama "$(llama_batch)"
-    fi
+        ;;
+    *) put "$1_$2" "$(ask "$2" "$question")" ;;
+    esac
+}
+# turned N NAME...: the names, beginning with the N-th; backwards in every other round.
+turned() {
+    local n=$(($1 % ($# - 1))) all
+    shift
+    all=("${@:n+1}" "${@:1:n}")
+    if [ $((round % 2)) = 0 ]; then printf '%s\n' "${all[@]}" | tac; else printf '%s\n' "${all[@]}"; fi
+}
+llama_peers=
+wants llama && llama_peers="llama_fa0 llama_fa1"
+for round in $([ -n "$measures" ] && seq "$ROUNDS"); do
+    say "round $round of $ROUNDS"
+    part decode && for who in $(turned "$round" reprise read $llama_peers read $torch_peers level0 run); do once decode "$who"; done
+    part prefill && for who in $(turned "$round" reprise $llama_peers $torch_peers level0); do once prefill "$who"; done
+    part batch && for who in $(turned "$round" reprise $llama_peers); do once batch "$who"; done
 done
-for p in reprise level0 $TORCH; do close_peer "$p"; done
+for p in reprise level0 $torch_peers; do close_peer "$p"; done
 
 # ---- start-up and memory: whole processes, seen from outside ----------------------------------------
 # observe NAME ARGUMENTS...: samples NAME_first, NAME_exit (ms), NAME_peak (bytes)
@@ -130,8 +163,9 @@ row() { # SAMPLES WHAT UNIT
 }
 rates() { # PART TITLE
     row "$1_reprise" "$2: reprise, level 3" tok/s
-    row "$1_llama" "$2: llama.cpp" tok/s
-    for t in $TORCH; do row "$1_$t" "$2: torch.compile, $t" tok/s; done
+    row "$1_llama_fa0" "$2: llama.cpp, -fa 0" tok/s
+    row "$1_llama_fa1" "$2: llama.cpp, -fa 1" tok/s
+    for t in $torch_peers; do row "$1_$t" "$2: torch.compile, $(torch_title "$t")" tok/s; done
     row "$1_level0" "$2: reprise, level 0${3-}" tok/s
 }
 # claim WHAT VALUE FLOOR GOAL UNIT [less]: whether it is reached, in words
@@ -146,6 +180,14 @@ claim() {
     }'
 }
 quotient() { have "$1" && have "$2" && calc %.4f "$(median "$1") / $(median "$2")"; }
+# best NAME...: the one with the greatest median
+best() { for n in "$@"; do have "$n" && echo "$(median "$n") $n"; done | sort -g | tail -n 1 | cut -d' ' -f2; }
+over() { # PART WHO...: reprise over the best of them
+    local part=$1 b
+    shift
+    b=$(best "${@/#/${part}_}")
+    [ -n "$b" ] && quotient "${part}_reprise" "$b"
+}
 limit=$(have read && calc %.2f "$(median read) * 1e9 / $size")
 table() {
     echo "# reprise on $(cpu_model)"
@@ -160,8 +202,10 @@ table() {
             "$(sed -n 's/^-DGGML_\(.*\)=ON$/\1/p' "$peers/llama/flags" | tr '\n' ' ')"
     fi
     if wants torch; then
-        echo "- torch $(cat "$peers/torch/version"), torch.compile with frozen weights, static cache of 512"
-        for t in $TORCH; do have "compile_$t" && echo "  - $t: $(median "compile_$t") s of compiling"; done
+        echo "- torch $("$python" -c 'import torch; print(torch.__version__)'), torch.compile with frozen weights, static cache of 512"
+        for t in $torch_peers; do
+            have "compile_$t" && echo "  - $(torch_title "$t"): $(median "compile_$t") s of compiling: $(cat "$tmp/compiled_$t")"
+        done
     fi
     [ -n "$limit" ] && echo "- read limit: $(median read) GB/s over $size bytes with $THREADS threads" \
         "($(stat read min) - $(stat read max), $(stat read n) times), which is $limit passes a second"
@@ -180,16 +224,17 @@ table() {
     row long_cold_peak "VmHWM with $long tokens in the KV cache, cold" bytes
     row long_warm_peak "VmHWM with $long tokens in the KV cache, warm" bytes
     echo
-    part decode && wants llama && echo 'The floor of decode is either of its two: over llama.cpp, or of the read limit.' && echo
+    part decode && wants llama && echo 'Over a peer: over its better form. The floor of decode is either of its two: over llama.cpp, or of the read limit.' && echo
     echo '| claim | measured | floor | goal | |'
     echo '|---|---:|---:|---:|---|'
-    claim "decode over llama.cpp" "$(quotient decode_reprise decode_llama)" 2.4 3 x
+    claim "decode over llama.cpp" "$(over decode llama_fa0 llama_fa1)" 2.4 3 x
     have decode_reprise && claim "decode of the read limit" "$(calc %.2f "100 * $(median decode_reprise) / $limit")" 70 80 " %"
-    claim "prefill over llama.cpp" "$(quotient prefill_reprise prefill_llama)" 2 "" x
-    claim "$seqs sequences over llama.cpp" "$(quotient batch_reprise batch_llama)" 2 "" x
-    for t in $TORCH; do
-        claim "decode over torch.compile $t" "$(quotient decode_reprise "decode_$t")" "" "" x
-        claim "prefill over torch.compile $t" "$(quotient prefill_reprise "prefill_$t")" "" "" x
+    claim "prefill over llama.cpp" "$(over prefill llama_fa0 llama_fa1)" 2 "" x
+    claim "$seqs sequences over llama.cpp" "$(over batch llama_fa0 llama_fa1)" 2 "" x
+    for t in $([ -n "$torch_peers" ] && echo $TORCH); do
+        modes=$(for m in $TORCH_MODES; do echo "${t}_${m//-/_}"; done)
+        claim "decode over torch.compile $t" "$(over decode $modes)" "" "" x
+        claim "prefill over torch.compile $t" "$(over prefill $modes)" "" "" x
     done
     claim "decode, level 3 over level 0" "$(quotient decode_reprise decode_level0)" "" "" x
     claim "prefill, level 3 over level 0" "$(quotient prefill_reprise prefill_level0)" "" "" x
@@ -202,7 +247,9 @@ table() {
 }
 table >"$tmp/table.md"
 cat "$tmp/table.md"
-if [ -z "$SHORT" ]; then
+if [ -z "$SHORT" ] && ! { wants llama && wants torch; }; then
+    say "not written to $RESULTS: a table that is kept has both peers"
+elif [ -z "$SHORT" ]; then
     mkdir -p "$RESULTS"
     file=$RESULTS/$(date -u +%Y-%m-%d)-$(cpu_model | slug).md
     cp "$tmp/table.md" "$file"
