@@ -314,8 +314,10 @@ static void read_symbols(const plan *p, const rp_buffer *inputs, int64_t *symbol
     for (uint32_t i = 0; i < p->n_inputs; i++)
         for (uint32_t d = 0; d < p->inputs[i].rank; d++) {
             const plan_size *z = &p->inputs[i].dim[d];
-            if (z->n_terms == 1 && z->coef[0] != 0)
-                symbols[z->symbol[0]] = (inputs[i].dim[d] - z->constant) / z->coef[0];
+            uint32_t symbol;
+            int64_t coef, constant;
+            if (ir_dim_code_linear(z, &symbol, &coef, &constant))
+                symbols[symbol] = (inputs[i].dim[d] - constant) / coef;
         }
 }
 

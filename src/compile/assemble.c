@@ -35,10 +35,11 @@ static bool is_somewhere(plan_arg a) {
 }
 
 static rp_status size_of(assembler *a, const ir_dims *dims, ir_dim d, plan_size *out) {
-    RP_TRY(gen_affine_of(dims, d, out, a->err));
-    for (uint32_t i = 0; i < out->n_terms; i++)
-        out->symbol[i] =
-            ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(dims, out->symbol[i])->name);
+    RP_TRY(ir_dim_code_of(dims, d, out, a->err));
+    for (uint32_t i = 0; i < out->n; i++)
+        if (out->op[i] == IR_DIM_CODE_SYMBOL)
+            out->k[i] =
+                ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(dims, (uint32_t)out->k[i])->name);
     return RP_OK;
 }
 
@@ -53,7 +54,7 @@ static rp_status fill_leaf(assembler *a, const char *name, ir_ref r, plan_leaf *
     if (!out->name) return rp_fail(a->err, RP_NOMEM, "plan leaf");
     for (uint32_t i = 0; i < n->shape.rank; i++)
         RP_TRY(size_of(a, dims, n->shape.dim[i], &out->dim[i]));
-    /* The bytes of a state may be a product of two unknown sizes: its owner allocates it. */
+    /* Bytes are read of outputs alone, and these have some: a param may be rows of blocks of unknown length. */
     ir_dim bytes = lower_bytes(dims, n);
     return bytes == IR_DIM_BAD ? RP_OK : size_of(a, dims, bytes, &out->bytes);
 }

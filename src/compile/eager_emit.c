@@ -20,7 +20,7 @@ static rp_status grow(eager *e, void *list, uint32_t n, uint32_t *cap, size_t si
 
 rp_status eager_temp(eager *e, const ir_node *n, lower_ref *out) {
     ir_dim bytes = lower_bytes(e->dims, n);
-    if (bytes == IR_DIM_BAD) return lower_bytes_refused(e->dims, n, e->err);
+    if (bytes == IR_DIM_BAD) return lower_bytes_refused(e->g, n, e->err);
     RP_TRY(grow(e, &e->out->temps, e->out->n_temps, &e->cap_temps, sizeof *e->out->temps));
     *out = (lower_ref){LOWER_TEMP, e->out->n_temps};
     e->out->temps[e->out->n_temps++].bytes = ir_dim_import(e->out->dims, e->dims, bytes);
@@ -62,20 +62,20 @@ void eager_own(eager_launch *l, ir_dim d) {
     l->own[l->n_own++] = d;
 }
 
-static rp_status put_form(eager *e, const eager_launch *l, ir_dim d, gen_affine *to) {
-    if (d == IR_DIM_BAD)
-        return rp_fail(
-            e->err, RP_UNSUPPORTED,
-            "%s over a product of two unknown sizes has no kernel; give one of them a value",
-            l->name);
+static rp_status put_form(eager *e, const eager_launch *l, ir_dim d, ir_dim_code *to) {
     ir_dim own = ir_dim_import(e->out->dims, e->dims, d);
-    if (own == IR_DIM_BAD) return rp_fail(e->err, RP_NOMEM, "sizes of %s", l->name);
-    return gen_affine_of(e->out->dims, own, to, e->err);
+    if (ir_dims_exhausted(e->dims) || ir_dims_exhausted(e->out->dims))
+        return rp_fail(e->err, RP_NOMEM, "sizes of %s", l->name);
+    if (own == IR_DIM_BAD)
+        return rp_fail(e->err, RP_UNSUPPORTED,
+                       "%s has a size or stride that overflows; give its symbols smaller bounds",
+                       l->name);
+    return ir_dim_code_of(e->out->dims, own, to, e->err);
 }
 
 static rp_status put_record(eager *e, const eager_launch *l, lower_ref *out) {
     uint32_t n = eager_record_forms(l->rank, l->n_operands, l->n_own);
-    size_t size = sizeof(eager_record) + n * sizeof(gen_affine);
+    size_t size = sizeof(eager_record) + n * sizeof(ir_dim_code);
     eager_record *r = base_arena_alloc(e->out->arena, size);
     if (!r) return rp_fail(e->err, RP_NOMEM, "record of %zu bytes", size);
     *r = (eager_record){.rank = l->rank,
@@ -83,7 +83,7 @@ static rp_status put_record(eager *e, const eager_launch *l, lower_ref *out) {
                         .n_own = l->n_own,
                         .op = l->op,
                         .unit = l->unit};
-    gen_affine *f = r->form;
+    ir_dim_code *f = r->form;
     for (uint32_t i = 0; i < l->rank; i++) RP_TRY(put_form(e, l, l->dim[i], f++));
     for (uint32_t k = 0; k < l->n_operands; k++) {
         const eager_view *v = &l->operand[k];

@@ -59,8 +59,10 @@ static rp_status view_node(eager *e, ir_ref r) {
     /* Dense memory has the strides that the view asks for. */
     RP_TRY(eager_copy_value(e, x, &e->view[n->in[0]], &e->view[n->in[0]]));
     if (eager_view_of(e, n, &e->view[r])) return RP_OK;
+    if (ir_dims_exhausted(e->dims))
+        return rp_fail(e->err, RP_NOMEM, "strides of %s", ir_op_table(n->op)->name);
     return rp_fail(e->err, RP_UNSUPPORTED,
-                   "%s over a product of two unknown sizes; give one of them a value",
+                   "%s has a stride that overflows; give its sizes smaller bounds",
                    ir_op_table(n->op)->name);
 }
 

@@ -8,8 +8,9 @@
 #define GRAIN 65536
 
 static rp_status add_record(plan *p, const plan_size *bytes, uint32_t *out, rp_error *err) {
+    const ir_dim_code one = {.n = 1, .op = {IR_DIM_CODE_CONST}, .k = {1}};
     uint32_t n = eager_record_forms(1, 2, 0);
-    size_t size = sizeof(eager_record) + n * sizeof(gen_affine);
+    size_t size = sizeof(eager_record) + n * sizeof(ir_dim_code);
     eager_record *r = base_arena_alloc(p->arena, size);
     if (!r) return rp_fail(err, RP_NOMEM, "plan record");
     r->rank = 1;
@@ -17,7 +18,7 @@ static rp_status add_record(plan *p, const plan_size *bytes, uint32_t *out, rp_e
     r->unit = 1;
     r->mem[0].dtype = r->mem[1].dtype = RP_DTYPE_U8;
     r->form[0] = *bytes;
-    for (uint32_t k = 0; k < 2; k++) r->form[eager_record_operand(r, k) + 1].constant = 1;
+    for (uint32_t k = 0; k < 2; k++) r->form[eager_record_operand(r, k) + 1] = one;
     p->consts[p->n_consts] = (plan_const){r, (uint32_t)size};
     *out = p->n_consts++;
     return RP_OK;

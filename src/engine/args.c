@@ -18,10 +18,10 @@ static bool reads(const plan *p, uint32_t first, uint32_t n, uint32_t input) {
 static engine_arg arg_of(const engine_args_source *s, uint32_t input) {
     const plan_leaf *l = &s->p->inputs[input];
     engine_arg a = {.x = s->x, .input = input, .row_bytes = rp_dtype_block_bytes(l->dtype)};
-    uint32_t inner = 0;
-    int64_t rows = 1;
-    if (l->rank > 0 && l->dim[0].n_terms == 1) {
-        a.rows = s->p->symbols[l->dim[0].symbol[0]].name[0];
+    uint32_t inner = 0, symbol;
+    int64_t rows = 1, coef, constant;
+    if (l->rank > 0 && ir_dim_code_linear(&l->dim[0], &symbol, &coef, &constant)) {
+        a.rows = s->p->symbols[symbol].name[0];
         rows = plan_size_eval(&l->dim[0], s->symbols);
         inner = 1;
     }

@@ -4,14 +4,14 @@
 #ifndef GEN_BUILTIN_H
 #define GEN_BUILTIN_H
 
-#include "gen/affine.h"
 #include "gen/gen.h"
+#include "ir/dim_code.h"
 
 /* arg: q, k, v, seqs, positions, block_tables, out, record. Work items: rows of heads
  * (gen/embed/attention.c.inc says which item is which). */
 typedef struct gen_attention_record {
-    gen_affine rows;        /* T */
-    gen_affine table_width; /* B */
+    ir_dim_code rows;        /* T */
+    ir_dim_code table_width; /* B */
     uint32_t heads, kv_heads, head_dim, block_size;
     float scale;
     rp_dtype kv; /* f16, bf16 or f32 */

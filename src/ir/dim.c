@@ -1,7 +1,7 @@
 /* Dims: forms, their normal form, and interning.
  *
  * A form is c + sum(coef * atom); an atom is a symbol, a floor-division or a remainder by a
- * constant of another form. Terms are sorted by structure (never by age), so equal sizes built
+ * constant of another form, or a product of such atoms. Terms are sorted by structure (never by age), so equal sizes built
  * in different orders get equal handles and print alike. Overflow and forms of more than
  * DIM_MAX_TERMS terms give IR_DIM_BAD. Questions are in dim_query.c, text in dim_text.c. */
 #include "ir/dim.h"
@@ -39,13 +39,11 @@ void dim_load(const ir_dims *t, ir_dim d, dim_form *out) {
     for (uint32_t i = 0; i < n->n; i++) out->t[i] = n->t[i];
 }
 
-static int atom_compare(const ir_dims *t, uint32_t a, uint32_t b);
-
 static int node_compare(const ir_dims *t, ir_dim a, ir_dim b) {
     if (a == b) return 0;
     const dim_node *x = &t->node[a], *y = &t->node[b];
     for (uint32_t i = 0; i < x->n && i < y->n; i++) {
-        int c = atom_compare(t, x->t[i].atom, y->t[i].atom);
+        int c = dim_atom_compare(t, x->t[i].atom, y->t[i].atom);
         if (c != 0) return c;
         if (x->t[i].coef != y->t[i].coef) return x->t[i].coef < y->t[i].coef ? -1 : 1;
     }
@@ -53,21 +51,21 @@ static int node_compare(const ir_dims *t, ir_dim a, ir_dim b) {
     return x->c < y->c ? -1 : 1;
 }
 
-static int atom_compare(const ir_dims *t, uint32_t a, uint32_t b) {
+int dim_atom_compare(const ir_dims *t, uint32_t a, uint32_t b) {
     if (a == b) return 0;
     const dim_atom *x = &t->atom[a], *y = &t->atom[b];
     if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
     if (x->kind == DIM_SYMBOL) return x->sym < y->sym ? -1 : 1;
     if (x->k != y->k) return x->k < y->k ? -1 : 1;
-    return node_compare(t, x->inner, y->inner);
+    int c = node_compare(t, x->inner, y->inner);
+    return c != 0 || x->kind != DIM_PRODUCT ? c : node_compare(t, x->other, y->other);
 }
 
-/* f += coef * atom */
-static bool add_term(const ir_dims *t, dim_form *f, uint32_t atom, int64_t coef) {
+bool dim_add_term(const ir_dims *t, dim_form *f, uint32_t atom, int64_t coef) {
     uint32_t i = 0;
     int c = 1;
     if (coef == 0) return true;
-    while (i < f->n && (c = atom_compare(t, f->t[i].atom, atom)) < 0) i++;
+    while (i < f->n && (c = dim_atom_compare(t, f->t[i].atom, atom)) < 0) i++;
     if (i < f->n && c == 0) {
         if (__builtin_add_overflow(f->t[i].coef, coef, &f->t[i].coef)) return false;
         if (f->t[i].coef == 0) {
@@ -88,7 +86,7 @@ bool dim_addmul(const ir_dims *t, dim_form *f, const dim_form *g, int64_t k) {
     if (__builtin_mul_overflow(g->c, k, &p) || __builtin_add_overflow(f->c, p, &f->c)) return false;
     for (uint32_t i = 0; i < g->n; i++) {
         if (__builtin_mul_overflow(g->t[i].coef, k, &p)) return false;
-        if (!add_term(t, f, g->t[i].atom, p)) return false;
+        if (!dim_add_term(t, f, g->t[i].atom, p)) return false;
     }
     return true;
 }
@@ -103,9 +101,17 @@ int64_t dim_form_gcd(const ir_dims *t, const dim_form *f) {
     return g;
 }
 
-static void remove_term(dim_form *f, uint32_t i) {
+void dim_remove_term(dim_form *f, uint32_t i) {
     f->n--;
     memmove(&f->t[i], &f->t[i + 1], (f->n - i) * sizeof f->t[0]);
+}
+
+/* x//k divides without a rest. */
+bool dim_is_exact(const ir_dims *t, const dim_atom *a) {
+    dim_form x;
+    if (a->kind != DIM_FLOORDIV) return false;
+    dim_load(t, a->inner, &x);
+    return x.c % a->k == 0 && dim_form_gcd(t, &x) % a->k == 0;
 }
 
 /* One step of dim_join at term i; *changed says whether f was rewritten. */
@@ -115,7 +121,7 @@ static bool join_at(const ir_dims *t, dim_form *f, uint32_t i, bool *changed) {
     dim_form inner;
     if (a->kind != DIM_FLOORDIV || coef % a->k != 0) return true;
     dim_load(t, a->inner, &inner);
-    bool exact = inner.c % a->k == 0 && dim_form_gcd(t, &inner) % a->k == 0;
+    bool exact = dim_is_exact(t, a);
     uint32_t j = f->n;
     if (!exact) {
         for (j = 0; j < f->n; j++) {
@@ -127,9 +133,9 @@ static bool join_at(const ir_dims *t, dim_form *f, uint32_t i, bool *changed) {
         if (j == f->n) return true;
     }
     int64_t k = coef / a->k;
-    if (j < f->n && j > i) remove_term(f, j);
-    remove_term(f, i);
-    if (j < i) remove_term(f, j);
+    if (j < f->n && j > i) dim_remove_term(f, j);
+    dim_remove_term(f, i);
+    if (j < i) dim_remove_term(f, j);
     *changed = true;
     return dim_addmul(t, f, &inner, k);
 }
@@ -144,11 +150,17 @@ bool dim_join(const ir_dims *t, dim_form *f) {
     return true;
 }
 
+static void *new_array(ir_dims *t, uint32_t n, size_t size) {
+    void *p = base_arena_array(t->arena, n, size);
+    if (!p) t->exhausted = true;
+    return p;
+}
+
 /* Doubles *p so that it holds one more than n. */
-static bool grow(base_arena *arena, void **p, uint32_t n, uint32_t *cap, size_t size) {
+static bool grow(ir_dims *t, void **p, uint32_t n, uint32_t *cap, size_t size) {
     if (n < *cap) return true;
     uint32_t cap2 = *cap ? *cap * 2 : 16;
-    void *q = base_arena_array(arena, cap2, size);
+    void *q = new_array(t, cap2, size);
     if (!q) return false;
     if (n > 0) memcpy(q, *p, n * size);
     *p = q;
@@ -168,7 +180,7 @@ static uint64_t form_hash(const dim_form *f) {
 }
 
 static bool rehash(ir_dims *t, uint32_t n_slot) {
-    uint32_t *slot = base_arena_array(t->arena, n_slot, sizeof *slot);
+    uint32_t *slot = new_array(t, n_slot, sizeof *slot);
     if (!slot) return false;
     memset(slot, 0xff, n_slot * sizeof *slot);
     for (uint32_t i = 0; i < t->n_node; i++) {
@@ -197,11 +209,10 @@ static ir_dim intern(ir_dims *t, const dim_form *f) {
         const dim_node *n = &t->node[t->slot[s]];
         if (n->hash == h && same_form(n, f)) return t->slot[s];
     }
-    if (!grow(t->arena, (void **)&t->node, t->n_node, &t->cap_node, sizeof *t->node))
-        return IR_DIM_BAD;
+    if (!grow(t, (void **)&t->node, t->n_node, &t->cap_node, sizeof *t->node)) return IR_DIM_BAD;
     dim_term *terms = NULL;
     if (f->n > 0) {
-        terms = base_arena_array(t->arena, f->n, sizeof *terms);
+        terms = new_array(t, f->n, sizeof *terms);
         if (!terms) return IR_DIM_BAD;
         memcpy(terms, f->t, f->n * sizeof *terms);
     }
@@ -222,11 +233,15 @@ static bool in_limit(int64_t v) {
 }
 
 /* Every form passes here, so numbers inside are far enough from overflow to divide freely. */
-static ir_dim finish(ir_dims *t, dim_form *f) {
-    if (!dim_join(t, f) || !in_limit(f->c)) return IR_DIM_BAD;
+ir_dim dim_finish(ir_dims *t, dim_form *f) {
+    if (!dim_join_products(t, f) || !dim_join(t, f) || !in_limit(f->c)) return IR_DIM_BAD;
     for (uint32_t i = 0; i < f->n; i++)
         if (!in_limit(f->t[i].coef)) return IR_DIM_BAD;
     return intern(t, f);
+}
+
+bool ir_dims_exhausted(const ir_dims *t) {
+    return t->exhausted;
 }
 
 ir_dims *ir_dims_new(base_arena *arena) {
@@ -241,24 +256,25 @@ ir_dim ir_dim_const(ir_dims *t, int64_t v) {
     return in_limit(v) ? intern(t, &f) : IR_DIM_BAD;
 }
 
-static uint32_t add_atom(ir_dims *t, dim_atom a) {
+uint32_t dim_atom_add(ir_dims *t, dim_atom a) {
     for (uint32_t i = 0; i < t->n_atom; i++) {
         const dim_atom *b = &t->atom[i];
-        if (b->kind == a.kind && b->sym == a.sym && b->inner == a.inner && b->k == a.k) return i;
+        if (b->kind == a.kind && b->sym == a.sym && b->inner == a.inner && b->other == a.other &&
+            b->k == a.k)
+            return i;
     }
-    if (a.kind != DIM_SYMBOL) {
+    if (a.kind == DIM_FLOORDIV || a.kind == DIM_MOD) {
         const dim_node *n = &t->node[a.inner];
         for (uint32_t i = 0; i < n->n; i++)
             if (a.nest <= t->atom[n->t[i].atom].nest) a.nest = t->atom[n->t[i].atom].nest + 1;
         if (a.nest > DIM_MAX_NEST) return UINT32_MAX;
     }
-    if (!grow(t->arena, (void **)&t->atom, t->n_atom, &t->cap_atom, sizeof *t->atom))
-        return UINT32_MAX;
+    if (!grow(t, (void **)&t->atom, t->n_atom, &t->cap_atom, sizeof *t->atom)) return UINT32_MAX;
     t->atom[t->n_atom] = a;
     return t->n_atom++;
 }
 
-static ir_dim single(ir_dims *t, uint32_t atom) {
+ir_dim dim_single(ir_dims *t, uint32_t atom) {
     if (atom == UINT32_MAX) return IR_DIM_BAD;
     dim_form f = {.n = 1, .t = {{atom, 1}}};
     return intern(t, &f);
@@ -281,21 +297,21 @@ ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int
     int64_t hi = max == INT64_MAX ? max : dim_floor(max, divisor) * divisor;
     if (lo > hi) return IR_DIM_BAD; /* no multiple of the divisor in the range */
     if (i == UINT32_MAX) {
-        if (!grow(t->arena, (void **)&t->sym, t->n_sym, &t->cap_sym, sizeof *t->sym))
-            return IR_DIM_BAD;
+        if (!grow(t, (void **)&t->sym, t->n_sym, &t->cap_sym, sizeof *t->sym)) return IR_DIM_BAD;
         char *copy = base_arena_str(t->arena, name);
+        if (!copy) t->exhausted = true;
         if (!copy) return IR_DIM_BAD;
         i = t->n_sym++;
         t->sym[i] = (ir_symbol){copy, min, max, divisor};
     } else if (t->sym[i].min != min || t->sym[i].max != max || t->sym[i].divisor != divisor) {
         return IR_DIM_BAD;
     }
-    return single(t, add_atom(t, (dim_atom){.kind = DIM_SYMBOL,
-                                            .sym = i,
-                                            .inner = IR_DIM_BAD,
-                                            .lo = lo,
-                                            .hi = hi,
-                                            .div = divisor}));
+    return dim_single(t, dim_atom_add(t, (dim_atom){.kind = DIM_SYMBOL,
+                                                    .sym = i,
+                                                    .inner = IR_DIM_BAD,
+                                                    .lo = lo,
+                                                    .hi = hi,
+                                                    .div = divisor}));
 }
 
 ir_dim ir_dim_add(ir_dims *t, ir_dim a, ir_dim b) {
@@ -303,7 +319,7 @@ ir_dim ir_dim_add(ir_dims *t, ir_dim a, ir_dim b) {
     if (!dim_valid(t, a) || !dim_valid(t, b)) return IR_DIM_BAD;
     dim_load(t, a, &f);
     dim_load(t, b, &g);
-    return dim_addmul(t, &f, &g, 1) ? finish(t, &f) : IR_DIM_BAD;
+    return dim_addmul(t, &f, &g, 1) ? dim_finish(t, &f) : IR_DIM_BAD;
 }
 
 ir_dim ir_dim_sub(ir_dims *t, ir_dim a, ir_dim b) {
@@ -311,28 +327,22 @@ ir_dim ir_dim_sub(ir_dims *t, ir_dim a, ir_dim b) {
     if (!dim_valid(t, a) || !dim_valid(t, b)) return IR_DIM_BAD;
     dim_load(t, a, &f);
     dim_load(t, b, &g);
-    return dim_addmul(t, &f, &g, -1) ? finish(t, &f) : IR_DIM_BAD;
+    return dim_addmul(t, &f, &g, -1) ? dim_finish(t, &f) : IR_DIM_BAD;
 }
 
 ir_dim ir_dim_mul_const(ir_dims *t, ir_dim a, int64_t k) {
     dim_form f = {0}, g;
     if (!dim_valid(t, a)) return IR_DIM_BAD;
     dim_load(t, a, &g);
-    return dim_addmul(t, &f, &g, k) ? finish(t, &f) : IR_DIM_BAD;
+    return dim_addmul(t, &f, &g, k) ? dim_finish(t, &f) : IR_DIM_BAD;
 }
 
-ir_dim ir_dim_mul(ir_dims *t, ir_dim a, ir_dim b) {
-    int64_t k;
-    if (!dim_valid(t, a) || !dim_valid(t, b)) return IR_DIM_BAD;
-    if (ir_dim_is_const(t, b, &k)) return ir_dim_mul_const(t, a, k);
-    if (ir_dim_is_const(t, a, &k)) return ir_dim_mul_const(t, b, k);
-    return IR_DIM_BAD;
-}
+/* --- divisions -------------------------------------------------------------------------- */
 
 /* The atom f//k or f%k of a reduced form, or the constant it must be. */
 static ir_dim divmod_atom(ir_dims *t, dim_form *f, int64_t k, dim_atom_kind kind) {
     int64_t lo, hi;
-    ir_dim inner = finish(t, f);
+    ir_dim inner = dim_finish(t, f);
     if (inner == IR_DIM_BAD) return IR_DIM_BAD;
     lo = t->node[inner].lo;
     hi = t->node[inner].hi;
@@ -352,7 +362,7 @@ static ir_dim divmod_atom(ir_dims *t, dim_form *f, int64_t k, dim_atom_kind kind
         a.div = dim_gcd(g, k);
         a.hi -= a.hi % a.div;
     }
-    return single(t, add_atom(t, a));
+    return dim_single(t, dim_atom_add(t, a));
 }
 
 /* Takes from f what divides exactly: *whole receives the sum of those parts over k. The rest has
@@ -362,8 +372,8 @@ static bool take_multiples(const ir_dims *t, dim_form *f, int64_t k, dim_form *w
     *whole = (dim_form){.c = dim_floor(f->c, k)};
     rest.c = f->c - whole->c * k;
     for (uint32_t i = 0; i < f->n; i++) {
-        if (!add_term(t, whole, f->t[i].atom, f->t[i].coef / k)) return false;
-        if (!add_term(t, &rest, f->t[i].atom, f->t[i].coef % k)) return false;
+        if (!dim_add_term(t, whole, f->t[i].atom, f->t[i].coef / k)) return false;
+        if (!dim_add_term(t, &rest, f->t[i].atom, f->t[i].coef % k)) return false;
     }
     *f = rest;
     return true;
@@ -391,7 +401,7 @@ static ir_dim take_exact(ir_dims *t, dim_form *f, int64_t k) {
             m % k == 0) {
             dim_form one = {.n = 1, .t = {f->t[i]}};
             sum = ir_dim_add(t, sum, ir_dim_floordiv(t, intern(t, &one), k));
-            remove_term(f, i);
+            dim_remove_term(f, i);
         } else {
             i++;
         }
@@ -408,7 +418,7 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k) {
     dim_load(t, a, &f);
     if (!take_multiples(t, &f, k, &whole)) return IR_DIM_BAD;
     ir_dim exact = take_exact(t, &f, k);
-    ir_dim w = finish(t, &whole);
+    ir_dim w = dim_finish(t, &whole);
     int64_t g = k;
     for (uint32_t i = 0; i < f.n; i++) g = dim_gcd(g, f.t[i].coef);
     /* floor((g*x + c) / k) = floor((x + floor(c/g)) / (k/g)) */
@@ -416,9 +426,9 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k) {
     for (uint32_t i = 0; i < f.n; i++) f.t[i].coef /= g;
     k /= g;
     if (k == 1 || f.n == 0)
-        r = f.n == 0 ? ir_dim_const(t, dim_floor(f.c, k)) : finish(t, &f);
+        r = f.n == 0 ? ir_dim_const(t, dim_floor(f.c, k)) : dim_finish(t, &f);
     else if (g > 1) /* smaller: may divide further */
-        r = ir_dim_floordiv(t, finish(t, &f), k);
+        r = ir_dim_floordiv(t, dim_finish(t, &f), k);
     else if (nested_floordiv(t, &f, k, &x, &kk))
         r = ir_dim_floordiv(t, x, kk);
     else
@@ -437,7 +447,7 @@ static bool reduce_mod(const ir_dims *t, dim_form *f, int64_t k) {
             dim_form inner; /* c*(y%a) = c*y modulo k, as k divides c*a */
             dim_load(t, a->inner, &inner);
             if (!dim_addmul(t, &out, &inner, coef)) return false;
-        } else if (!add_term(t, &out, f->t[i].atom, coef)) {
+        } else if (!dim_add_term(t, &out, f->t[i].atom, coef)) {
             return false;
         }
     }
@@ -461,6 +471,6 @@ ir_dim ir_dim_mod(ir_dims *t, ir_dim a, int64_t k) {
     int64_t low = f.c % g;
     f.c /= g;
     for (uint32_t i = 0; i < f.n; i++) f.t[i].coef /= g;
-    ir_dim r = ir_dim_mul_const(t, ir_dim_mod(t, finish(t, &f), k / g), g);
+    ir_dim r = ir_dim_mul_const(t, ir_dim_mod(t, dim_finish(t, &f), k / g), g);
     return ir_dim_add(t, r, ir_dim_const(t, low));
 }

@@ -1,4 +1,4 @@
-/* Symbolic sizes: affine forms over symbols, with floor-division and remainder by constants.
+/* Symbolic sizes: sums of products of symbols, with floor-division and remainder by constants.
  *
  * A dim is a handle into the table of its graph; equal forms have equal handles (they are
  * normalised and interned), so == compares. Symbols carry a range [min, max] and a divisor. What the
@@ -27,13 +27,14 @@ ir_dims *ir_dims_new(base_arena *arena); /* NULL when memory is exhausted */
 /* Constructors. All return IR_DIM_BAD when memory is exhausted or on overflow; IR_DIM_BAD as
  * an operand gives IR_DIM_BAD. */
 #define IR_DIM_BAD UINT32_MAX
+/* Memory ran out in a constructor: an IR_DIM_BAD may be that and no overflow. */
+bool ir_dims_exhausted(const ir_dims *t);
 ir_dim ir_dim_const(ir_dims *t, int64_t v);
 /* Same name again gives the same symbol; its range must then be equal. */
 ir_dim ir_dim_symbol(ir_dims *t, const char *name, int64_t min, int64_t max, int64_t divisor);
 ir_dim ir_dim_add(ir_dims *t, ir_dim a, ir_dim b);
 ir_dim ir_dim_sub(ir_dims *t, ir_dim a, ir_dim b);
 ir_dim ir_dim_mul_const(ir_dims *t, ir_dim a, int64_t k);
-/* One side must be constant, else IR_DIM_BAD. */
 ir_dim ir_dim_mul(ir_dims *t, ir_dim a, ir_dim b);
 ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k); /* k > 0 */
 ir_dim ir_dim_mod(ir_dims *t, ir_dim a, int64_t k);      /* k > 0 */

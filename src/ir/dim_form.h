@@ -1,17 +1,18 @@
-/* Inside of the dim engine: shared by dim.c (forms, interning, normal form), dim_query.c and
- * dim_text.c. Nobody else includes this. */
+/* Inside of the dim engine: shared by the files dim*.c (forms, interning and normal form; products; questions; text;
+ * programs). Nobody else includes this. */
 #ifndef IR_DIM_FORM_H
 #define IR_DIM_FORM_H
 
 #include "ir/dim.h"
 
-/* What an affine form is over. inner and k belong to the last two. */
-typedef enum dim_atom_kind { DIM_SYMBOL, DIM_FLOORDIV, DIM_MOD } dim_atom_kind;
+/* What a form is a sum of. inner and k belong to divisions; a product is of two forms that are one atom each, inner the
+ * smaller one and no product itself, other the product of the rest. */
+typedef enum dim_atom_kind { DIM_SYMBOL, DIM_FLOORDIV, DIM_MOD, DIM_PRODUCT } dim_atom_kind;
 
 typedef struct dim_atom {
     dim_atom_kind kind;
     uint32_t sym;
-    ir_dim inner;
+    ir_dim inner, other;
     int64_t k;
     int64_t lo, hi, div; /* value in [lo, hi], multiple of div */
     uint32_t nest;       /* divisions inside divisions */
@@ -38,6 +39,7 @@ typedef struct dim_node {
 /* The engine is bounded: a form with more terms or deeper divisions becomes IR_DIM_BAD. */
 #define DIM_MAX_NEST 8
 #define DIM_MAX_TERMS 16
+#define DIM_MAX_FACTORS 6
 typedef struct dim_form {
     int64_t c;
     uint32_t n;
@@ -54,6 +56,7 @@ struct ir_dims {
     uint32_t n_node, cap_node;
     uint32_t *slot; /* open addressing over node; UINT32_MAX = free */
     uint32_t n_slot;
+    bool exhausted;
 };
 
 bool dim_valid(const ir_dims *t, ir_dim d);
@@ -61,6 +64,21 @@ bool dim_valid(const ir_dims *t, ir_dim d);
 void dim_load(const ir_dims *t, ir_dim d, dim_form *out);
 /* f += k * g; false on overflow or too many terms. */
 bool dim_addmul(const ir_dims *t, dim_form *f, const dim_form *g, int64_t k);
+/* f += coef * atom; false on overflow or too many terms. */
+bool dim_add_term(const ir_dims *t, dim_form *f, uint32_t atom, int64_t coef);
+void dim_remove_term(dim_form *f, uint32_t i);
+/* By structure: what makes the order of terms and factors the same in every table. */
+int dim_atom_compare(const ir_dims *t, uint32_t a, uint32_t b);
+/* The atom, new or known; UINT32_MAX when memory is exhausted or it is nested too deeply. */
+uint32_t dim_atom_add(ir_dims *t, dim_atom a);
+/* The form that is one atom; IR_DIM_BAD for UINT32_MAX or no memory. */
+ir_dim dim_single(ir_dims *t, uint32_t atom);
+/* The handle of f, which is brought into normal form; IR_DIM_BAD on overflow or no memory. */
+ir_dim dim_finish(ir_dims *t, dim_form *f);
+/* A floor-division that has no rest. */
+bool dim_is_exact(const ir_dims *t, const dim_atom *a);
+/* coef * (x//k) * y is (coef/k) * x * y where both divide. False on overflow or no memory. */
+bool dim_join_products(ir_dims *t, dim_form *f);
 /* Joins k*(x//k) + x%k to x and k*(x//k) to x where x is a multiple of k. */
 bool dim_join(const ir_dims *t, dim_form *f);
 /* Sound bounds of a form; INT64_MIN and INT64_MAX stand for no bound. */
@@ -69,5 +87,9 @@ void dim_form_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64_t *
 int64_t dim_form_gcd(const ir_dims *t, const dim_form *f);
 int64_t dim_gcd(int64_t a, int64_t b);
 int64_t dim_floor(int64_t a, int64_t k);
+/* Saturating: INT64_MIN and INT64_MAX are no bound. */
+int64_t dim_sat_mul(int64_t a, int64_t b);
+/* The atom of a form that is one atom. */
+const dim_atom *dim_sole_atom(const ir_dims *t, ir_dim d);
 
 #endif

@@ -14,10 +14,15 @@ static int64_t sat_add(int64_t a, int64_t b) {
     return r;
 }
 
-static int64_t sat_mul(int64_t a, int64_t k) {
+static bool unbounded(int64_t v) {
+    return v == INT64_MIN || v == INT64_MAX;
+}
+
+int64_t dim_sat_mul(int64_t a, int64_t b) {
     int64_t r;
-    if (a == INT64_MIN || a == INT64_MAX || __builtin_mul_overflow(a, k, &r))
-        return k == 0 ? 0 : ((a < 0) == (k < 0) ? INT64_MAX : INT64_MIN);
+    if (a == 0 || b == 0) return 0;
+    if (unbounded(a) || unbounded(b) || __builtin_mul_overflow(a, b, &r))
+        return (a < 0) == (b < 0) ? INT64_MAX : INT64_MIN;
     return r;
 }
 
@@ -27,8 +32,8 @@ static void plain_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64
     for (uint32_t i = 0; i < f->n; i++) {
         const dim_atom *a = &t->atom[f->t[i].atom];
         int64_t coef = f->t[i].coef;
-        *lo = sat_add(*lo, sat_mul(coef > 0 ? a->lo : a->hi, coef));
-        *hi = sat_add(*hi, sat_mul(coef > 0 ? a->hi : a->lo, coef));
+        *lo = sat_add(*lo, dim_sat_mul(coef > 0 ? a->lo : a->hi, coef));
+        *hi = sat_add(*hi, dim_sat_mul(coef > 0 ? a->hi : a->lo, coef));
     }
 }
 
@@ -61,7 +66,7 @@ static bool replaced_bounds(const ir_dims *t, const dim_form *f, int64_t m, int6
         int64_t coef;
         if (__builtin_mul_overflow(f->t[i].coef, m, &coef)) return false;
         if (a->kind == DIM_FLOORDIV) {
-            int64_t q = coef / a->k, s = sat_mul(sat_mul(a->k - 1, q), -1);
+            int64_t q = coef / a->k, s = dim_sat_mul(dim_sat_mul(a->k - 1, q), -1);
             dim_load(t, a->inner, &part);
             if (!dim_addmul(t, &g, &part, q)) return false;
             if (q > 0)
@@ -165,6 +170,7 @@ bool ir_dim_uses(const ir_dims *t, ir_dim d, uint32_t i) {
     for (uint32_t j = 0; j < t->node[d].n; j++) {
         const dim_atom *a = &t->atom[t->node[d].t[j].atom];
         if (a->kind == DIM_SYMBOL ? a->sym == i : ir_dim_uses(t, a->inner, i)) return true;
+        if (a->kind == DIM_PRODUCT && ir_dim_uses(t, a->other, i)) return true;
     }
     return false;
 }
@@ -177,6 +183,9 @@ int64_t ir_dim_eval(const ir_dims *t, ir_dim d, const int64_t *values) {
         int64_t v;
         if (a->kind == DIM_SYMBOL) {
             v = values[a->sym];
+        } else if (a->kind == DIM_PRODUCT) {
+            v = (int64_t)((uint64_t)ir_dim_eval(t, a->inner, values) *
+                          (uint64_t)ir_dim_eval(t, a->other, values));
         } else {
             v = ir_dim_eval(t, a->inner, values);
             int64_t q = dim_floor(v, a->k);

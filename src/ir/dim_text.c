@@ -17,9 +17,26 @@ static bool is_symbol(const ir_dims *t, ir_dim d) {
     return n->n == 1 && n->c == 0 && n->t[0].coef == 1 && t->atom[n->t[0].atom].kind == DIM_SYMBOL;
 }
 
+static void print_atom(const ir_dims *t, const dim_atom *a, base_buf *out);
+
+/* A factor, with parentheses around divisions. */
+static void print_factor(const ir_dims *t, ir_dim d, base_buf *out) {
+    const dim_atom *a = dim_sole_atom(t, d);
+    bool paren = a->kind == DIM_FLOORDIV || a->kind == DIM_MOD;
+    if (paren) base_buf_putc(out, '(');
+    print_atom(t, a, out);
+    if (paren) base_buf_putc(out, ')');
+}
+
 static void print_atom(const ir_dims *t, const dim_atom *a, base_buf *out) {
     if (a->kind == DIM_SYMBOL) {
         base_buf_puts(out, t->sym[a->sym].name);
+        return;
+    }
+    if (a->kind == DIM_PRODUCT) {
+        print_factor(t, a->inner, out);
+        base_buf_putc(out, '*');
+        print_factor(t, a->other, out);
         return;
     }
     bool plain = is_symbol(t, a->inner);
@@ -34,7 +51,7 @@ static void print_form(const ir_dims *t, ir_dim d, base_buf *out) {
     for (uint32_t i = 0; i < n->n; i++) {
         const dim_atom *a = &t->atom[n->t[i].atom];
         int64_t coef = n->t[i].coef;
-        bool paren = a->kind != DIM_SYMBOL && coef != 1;
+        bool paren = (a->kind == DIM_FLOORDIV || a->kind == DIM_MOD) && coef != 1;
         if (coef < 0)
             base_buf_putc(out, '-');
         else if (i > 0)
@@ -60,6 +77,12 @@ static void print_c_atom(const ir_dims *t, const dim_atom *a, const char *array,
     long long k = (long long)a->k;
     if (a->kind == DIM_SYMBOL) {
         base_buf_printf(out, "%s[%u]", array, a->sym);
+        return;
+    }
+    if (a->kind == DIM_PRODUCT) {
+        ir_dim_print_c(t, a->inner, array, out);
+        base_buf_putc(out, '*');
+        ir_dim_print_c(t, a->other, array, out);
         return;
     }
     bool negative = t->node[a->inner].lo < 0;
@@ -216,8 +239,8 @@ rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err
     ir_dim d = IR_DIM_BAD;
     RP_TRY(read_sum(&r, &d));
     if (d == IR_DIM_BAD)
-        return rp_fail(err, RP_INVALID,
-                       "a size is not a sum of symbols with constant factors, or overflows");
+        return rp_fail(err, RP_INVALID, "a size overflows, or has more than %d terms or %d factors",
+                       DIM_MAX_TERMS, DIM_MAX_FACTORS);
     *out = d;
     *text = r.p;
     return RP_OK;
@@ -226,6 +249,8 @@ rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err
 static ir_dim import_atom(ir_dims *dst, const ir_dims *src, const dim_atom *a) {
     if (a->kind != DIM_SYMBOL) {
         ir_dim inner = ir_dim_import(dst, src, a->inner);
+        if (a->kind == DIM_PRODUCT)
+            return ir_dim_mul(dst, inner, ir_dim_import(dst, src, a->other));
         return a->kind == DIM_FLOORDIV ? ir_dim_floordiv(dst, inner, a->k)
                                        : ir_dim_mod(dst, inner, a->k);
     }

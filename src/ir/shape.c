@@ -177,7 +177,16 @@ static bool split_count(const rule *r, const ir_shape *s, int64_t *k, ir_dim *re
     return true;
 }
 
+/* IR_DIM_BAD where the product has too many terms. */
+static ir_dim count(const rule *r, const ir_shape *s) {
+    ir_dim n = ir_dim_const(r->dims, 1);
+    for (uint32_t i = 0; i < s->rank; i++) n = ir_dim_mul(r->dims, n, s->dim[i]);
+    return n;
+}
+
 static bool same_count(const rule *r, const ir_shape *a, const ir_shape *b) {
+    ir_dim x = count(r, a), y = count(r, b);
+    if (x != IR_DIM_BAD && y != IR_DIM_BAD) return ir_dim_eq(r->dims, x, y) == IR_TRUE;
     ir_dim ra[IR_MAX_RANK], rb[IR_MAX_RANK];
     int64_t ka, kb;
     uint32_t na, nb;

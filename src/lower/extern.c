@@ -16,9 +16,7 @@ static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
 }
 
 /* The plan stores a record's bytes, so there is no padding in it. */
-_Static_assert(sizeof(gen_attention_record) == 2 * sizeof(gen_affine) + 6 * 4, "no padding");
-_Static_assert(sizeof(gen_affine) == 8 * (1 + GEN_AFFINE_TERMS) + 4 * (GEN_AFFINE_TERMS + 1),
-               "no padding");
+_Static_assert(sizeof(gen_attention_record) == 2 * sizeof(ir_dim_code) + 6 * 4, "no padding");
 
 static rp_status add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out) {
     void *copy = base_arena_alloc(L->arena, size);
@@ -42,9 +40,9 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
     if (!ir_dim_is_const(own, k->shape.dim[2], &block))
         return rp_fail(err, RP_UNSUPPORTED, "attention over a cache whose block size is not known");
     r->block_size = (uint32_t)block;
-    RP_TRY(gen_affine_of(dims, ir_dim_import(dims, own, n->shape.dim[0]), &r->rows, err));
+    RP_TRY(ir_dim_code_of(dims, ir_dim_import(dims, own, n->shape.dim[0]), &r->rows, err));
     RP_TRY(
-        gen_affine_of(dims, ir_dim_import(dims, own, tables->shape.dim[1]), &r->table_width, err));
+        ir_dim_code_of(dims, ir_dim_import(dims, own, tables->shape.dim[1]), &r->table_width, err));
     return gen_attention_check(r, err);
 }
 

@@ -53,7 +53,7 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
         return rp_fail(L->err, RP_UNSUPPORTED, "%s of %s is returned as it is; dequantize it first",
                        ir_op_table(n->op)->name, rp_dtype_name(n->dtype));
     ir_dim bytes = lower_bytes(dims, n);
-    if (bytes == IR_DIM_BAD) return lower_bytes_refused(dims, n, L->err);
+    if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
     *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
     L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, dims, bytes);
     L->n_args = 0;

@@ -24,34 +24,35 @@ ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
     return ir_dim_mul_const(t, e, (int64_t)rp_dtype_block_bytes(n->dtype));
 }
 
-rp_status lower_bytes_refused(ir_dims *t, const ir_node *n, rp_error *err) {
-    uint32_t n_unknown = 0;
+rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err) {
+    rp_status st = RP_OK;
+    const char *name = ir_op_table(n->op)->name;
+    const ir_dims *dims = ir_graph_dims(g);
     double bytes = (double)rp_dtype_block_bytes(n->dtype) / (double)rp_dtype_block(n->dtype);
-    char shape[96] = "";
-    for (uint32_t i = 0, at = 0; i < n->shape.rank; i++) {
-        int64_t v = 0;
-        bool known = ir_dim_is_const(t, n->shape.dim[i], &v);
-        n_unknown += !known;
-        bytes *= known ? (double)v : 1.0;
-        if (at < sizeof shape - 24)
-            at += (uint32_t)snprintf(shape + at, sizeof shape - at, known ? "%s%lld" : "%s?",
-                                     i ? "," : "", (long long)v);
+    bool known = true;
+    base_buf type;
+    if (ir_dims_exhausted(dims)) return rp_fail(err, RP_NOMEM, "bytes of %s", name);
+    base_buf_init(&type, 0);
+    for (uint32_t i = 0; i < n->shape.rank; i++) {
+        int64_t lo, hi;
+        ir_dim_bounds(dims, n->shape.dim[i], &lo, &hi);
+        known = known && lo == hi;
+        bytes *= (double)hi;
     }
-    if (n_unknown < 2)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "%s %s[%s] takes %s%.3g bytes; a tensor may take 2^63 - 1 at most",
-                       ir_op_table(n->op)->name, rp_dtype_name(n->dtype), shape,
-                       n_unknown ? "a multiple of " : "", bytes);
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "%s has more than one unknown size; its memory cannot be planned",
-                   ir_op_table(n->op)->name);
+    ir_type_print(g, n->dtype, &n->shape, &type);
+    RP_TRY_OUT(base_buf_status(&type, err));
+    st = rp_fail(err, RP_UNSUPPORTED,
+                 "%s %s takes %s%.3g bytes; a tensor may take 2^63 - 1 at most", name, type.data,
+                 known ? "" : "up to ", bytes);
+out:
+    base_buf_done(&type);
+    return st;
 }
 
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
     if (!L->has_memory[r]) {
         ir_dim bytes = lower_bytes(ir_graph_dims(L->g), ir_node_at(L->g, r));
-        if (bytes == IR_DIM_BAD)
-            return lower_bytes_refused(ir_graph_dims(L->g), ir_node_at(L->g, r), L->err);
+        if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, ir_node_at(L->g, r), L->err);
         L->where[r] = (lower_ref){LOWER_TEMP, L->out->n_temps};
         L->out->temps[L->out->n_temps++].bytes =
             ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);

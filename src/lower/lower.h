@@ -117,8 +117,8 @@ void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf 
 /* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of
  * gen/embed/prelude.h. */
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
-/* Why lower_bytes gave IR_DIM_BAD: RP_UNSUPPORTED names the op, RP_NOMEM. */
-rp_status lower_bytes_refused(ir_dims *t, const ir_node *n, rp_error *err);
+/* Why lower_bytes gave IR_DIM_BAD. */
+rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err);
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                  gen_attention_record *r, rp_error *err) RP_MUST_USE;

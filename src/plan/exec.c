@@ -230,7 +230,8 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
     for (uint32_t i = 0; i < c->launch->n_args; i++) {
         const plan_leaf *l = &c->launch->operands[i];
         bufs[i] = (rp_buffer){.dtype = l->dtype, .rank = l->rank, .data = arg[i]};
-        for (uint32_t d = 0; d < l->rank; d++) bufs[i].dim[d] = gen_affine_eval(&l->dim[d], dim);
+        for (uint32_t d = 0; d < l->rank; d++)
+            bufs[i].dim[d] = ir_dim_code_eval_ll(&l->dim[d], dim);
     }
     return c->op->cpu(c->op->user, bufs, c->launch->n_args, err);
 }

@@ -7,17 +7,19 @@
 #include "base/alloc.h"
 #include "plan/pack.h"
 
+bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
+    const plan *p = user;
+    if (i >= p->n_symbols) return false;
+    *lo = p->symbols[i].min;
+    *hi = p->symbols[i].max;
+    return true;
+}
+
 bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out) {
-    int64_t lo = v->bytes.constant, hi = lo, at_min, at_max;
-    for (uint32_t i = 0; i < v->bytes.n_terms; i++) {
-        const plan_symbol *s = &p->symbols[v->bytes.symbol[i]];
-        int64_t c = v->bytes.coef[i];
-        if (__builtin_mul_overflow(c, c < 0 ? s->max : s->min, &at_min) ||
-            __builtin_mul_overflow(c, c < 0 ? s->min : s->max, &at_max) ||
-            __builtin_add_overflow(lo, at_min, &lo) || __builtin_add_overflow(hi, at_max, &hi))
-            return false;
-    }
-    if (lo < 0 || hi > INT64_MAX - PLAN_ALIGN) return false;
+    int64_t lo, hi;
+    if (!ir_dim_code_bounds(&v->bytes, plan_symbol_range, p, &lo, &hi) || hi < 0 ||
+        hi > INT64_MAX - PLAN_ALIGN)
+        return false;
     *out = (hi + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
     return true;
 }

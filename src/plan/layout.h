@@ -7,8 +7,10 @@
 /* Every value and pack starts at a multiple of this: a cache line and the widest vector. */
 #define PLAN_ALIGN 64
 
-/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative or not bounded. The
- * indices of v->bytes must be in range. */
+/* The range of symbol i of a plan (user), for ir_dim_code_bounds; false when there is none. */
+bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi);
+
+/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative or not bounded. */
 bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out);
 
 /* Ascending by key, ties by value. */

@@ -1,7 +1,7 @@
 /* The compiled form of one graph: a flat list of launches over one planned arena.
  *
  * A plan is immutable after plan_seal and holds no pointers to memory of the step: arguments are
- * (segment, index, offset). plan_bind (exec.h) makes concrete launches. Sizes are affine forms over the plan's symbols. */
+ * (segment, index, offset). plan_bind (exec.h) makes concrete launches. Sizes are programs over the plan's symbols. */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 

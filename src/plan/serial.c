@@ -127,14 +127,13 @@ static void *list(wire *w, void *items, uint32_t *n, size_t size, size_t min_wir
 /* --- records ---------------------------------------------------------------- */
 
 static void size(wire *w, plan_size *s) {
-    i64(w, &s->constant);
-    s->n_terms = small(w, s->n_terms, GEN_AFFINE_TERMS + 1);
-    for (uint32_t i = 0; i < s->n_terms; i++) {
-        i64(w, &s->coef[i]);
-        u32(w, &s->symbol[i]);
+    s->n = (uint8_t)small(w, s->n, IR_DIM_CODE_MAX + 1);
+    for (uint32_t i = 0; i < s->n; i++) {
+        s->op[i] = (uint8_t)small(w, s->op[i], IR_DIM_CODE_OP_COUNT_);
+        if (ir_dim_code_reads_k((ir_dim_code_op)s->op[i])) i64(w, &s->k[i]);
     }
 }
-#define SIZE_WIRE 9u
+#define SIZE_WIRE 1u
 
 static void leaf(wire *w, plan_leaf *l) {
     text(w, &l->name);

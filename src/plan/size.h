@@ -1,16 +1,14 @@
-/* A size: constant + sum of coefficient * symbol of the plan. */
+/* A size over the symbols of a plan. */
 #ifndef PLAN_SIZE_H
 #define PLAN_SIZE_H
 
-#include "gen/affine.h"
+#include "ir/dim_code.h"
 
-/* symbol[] counts the plan's symbols here. */
-typedef gen_affine plan_size;
+/* Symbol k counts the plan's symbols here. */
+typedef ir_dim_code plan_size;
 
 static inline int64_t plan_size_eval(const plan_size *s, const int64_t *symbols) {
-    int64_t v = s->constant;
-    for (uint32_t i = 0; i < s->n_terms; i++) v += s->coef[i] * symbols[s->symbol[i]];
-    return v;
+    return ir_dim_code_eval(s, symbols);
 }
 
 #endif

@@ -3,22 +3,13 @@
 
 #include "plan/layout.h"
 
+static const char *symbol_name(const void *user, uint32_t i) {
+    const plan *p = user;
+    return i < p->n_symbols ? p->symbols[i].name : "?";
+}
+
 static void print_size(const plan *p, const plan_size *s, base_buf *out) {
-    bool first = true;
-    for (uint32_t i = 0; i < s->n_terms; i++) {
-        const char *name = s->symbol[i] < p->n_symbols ? p->symbols[s->symbol[i]].name : "?";
-        if (!first && s->coef[i] >= 0) base_buf_putc(out, '+');
-        if (s->coef[i] == -1)
-            base_buf_putc(out, '-');
-        else if (s->coef[i] != 1)
-            base_buf_printf(out, "%" PRId64 "*", s->coef[i]);
-        base_buf_puts(out, name);
-        first = false;
-    }
-    if (first)
-        base_buf_printf(out, "%" PRId64, s->constant);
-    else if (s->constant)
-        base_buf_printf(out, "%+" PRId64, s->constant);
+    ir_dim_code_print(s, symbol_name, p, out);
 }
 
 static void print_type(const plan *p, const plan_leaf *l, base_buf *out) {

@@ -24,25 +24,30 @@ static rp_status RP_PRINTF(3, 4) bad(const plan *p, rp_error *err, const char *f
     return st;
 }
 
-/* Can be evaluated for all sizes up to 2^31 (a symbol without a bound is fine), step by step without overflow. */
-static bool size_ok(const plan *p, const plan_size *s) {
-    int64_t lo = s->constant, hi = lo, at[2];
-    if (s->n_terms > GEN_AFFINE_TERMS) return false;
-    for (uint32_t i = 0; i < s->n_terms; i++) {
-        if (s->symbol[i] >= p->n_symbols) return false;
-        const plan_symbol *y = &p->symbols[s->symbol[i]];
-        int64_t max = y->max < INT32_MAX ? y->max : y->min > INT32_MAX ? y->min : INT32_MAX;
-        if (__builtin_mul_overflow(s->coef[i], y->min, &at[0]) ||
-            __builtin_mul_overflow(s->coef[i], max, &at[1]) ||
-            __builtin_add_overflow(lo, at[s->coef[i] < 0], &lo) ||
-            __builtin_add_overflow(hi, at[s->coef[i] >= 0], &hi))
-            return false;
-    }
+static bool up_to_2_31(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
+    const plan *p = user;
+    if (!plan_symbol_range(p, i, lo, hi)) return false;
+    if (*hi > INT32_MAX) *hi = *lo > INT32_MAX ? *lo : INT32_MAX;
     return true;
 }
 
+static bool smallest(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
+    if (!plan_symbol_range(user, i, lo, hi)) return false;
+    *hi = *lo;
+    return true;
+}
+
+/* A program over the plan's symbols that no size up to 2^31 makes overflow. A product may, where symbols have no bound:
+ * then for the smallest sizes; whoever brings larger buffers answers for their bytes. */
+static bool size_ok(const plan *p, const plan_size *s) {
+    int64_t lo, hi;
+    return ir_dim_code_bounds(s, up_to_2_31, p, &lo, &hi) ||
+           ir_dim_code_bounds(s, smallest, p, &lo, &hi);
+}
+
 static bool is_const(const plan_size *s, int64_t v) {
-    return s->n_terms == 0 && s->constant == v;
+    int64_t is;
+    return ir_dim_code_is_const(s, &is) && is == v;
 }
 
 static bool leaf_ok(const plan *p, const plan_leaf *l) {

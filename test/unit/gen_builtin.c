@@ -58,8 +58,9 @@ static void step_new(step *s, const int shape[4], rp_dtype kv, const int sizes[R
     s->pos[s->rows++] = 0;
     s->pos[s->rows++] = -1;
     /* rows is 2*T+1, table_width U+2 of the symbols T and U */
-    s->r.rows = (gen_affine){.constant = 1, .coef = {2}, .n_terms = 1};
-    s->r.table_width = (gen_affine){.constant = 2, .coef = {1}, .symbol = {1}, .n_terms = 1};
+    s->r.rows = (ir_dim_code){
+        3, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST, IR_DIM_CODE_ADD_CONST}, {0, 2, 1}};
+    s->r.table_width = (ir_dim_code){2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_ADD_CONST}, {1, 2}};
     if (s->rows % 2 == 0) s->seqs[s->rows++] = -1;
     size_t n = (size_t)(s->rows * heads * hd);
     s->q = base_alloc_array(n, sizeof(float));

@@ -2,7 +2,7 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
-#include "ir/dim.h"
+#include "ir/dim_code.h"
 
 typedef struct fixture {
     base_arena *arena;
@@ -63,6 +63,13 @@ static void equal_forms_are_one_handle(void **state) {
     check_text(f, "5-2*(T//3)", "-2*(T//3)+5");
     check_text(f, "-5//3", "-2");
     check_text(f, "-5%3", "1");
+    check_text(f, "S*T*2", "2*T*S");
+    check_text(f, "(T+1)*(S-1)", "-T+S+T*S-1");
+    check_text(f, "-T*(S//2)*T", "-T*T*(S//2)");
+    check_text(f, "T*S*6//4", "(T*S)//2+T*S");
+    check_text(f, "D*S//16", "(S*D)//16");
+    check_text(f, "(D//16)*(T//2)*S*32", "2*S*D*(T//2)");
+    assert_int_equal(parse(f->t, "(T+S)*(T-S)"), parse(f->t, "T*T-S*S"));
     assert_int_equal(parse(f->t, "(T+15)//16*16"), parse(f->t, "16*((15+T)//16)"));
 }
 
@@ -82,6 +89,12 @@ static void questions_are_answered(void **state) {
     assert_int_equal(ir_dim_divisible(t, f->D, 32), IR_UNKNOWN);
     assert_int_equal(ir_dim_divisible(t, parse(t, "D+8"), 16), IR_FALSE);
     assert_int_equal(ir_dim_divisible(t, parse(t, "6*T+4"), 2), IR_TRUE);
+    assert_int_equal(ir_dim_divisible(t, parse(t, "D*S"), 16), IR_TRUE);
+    assert_int_equal(ir_dim_le(t, f->T, parse(t, "T*S")), IR_UNKNOWN); /* as if independent */
+    assert_int_equal(ir_dim_le(t, parse(t, "T*S"), parse(t, "D*D*S+1000")), IR_TRUE);
+    ir_dim_bounds(t, parse(t, "T*S"), &lo, &hi);
+    assert_int_equal(lo, 1 * 0);
+    assert_int_equal(hi, 40 * 7);
     ir_dim_bounds(t, parse(t, "3*T-S"), &lo, &hi);
     assert_int_equal(lo, -4);
     assert_int_equal(hi, 120);
@@ -95,7 +108,6 @@ static void limits_are_errors(void **state) {
     ir_dims *t = f->t;
     ir_dim big = ir_dim_const(t, INT64_C(1) << 60);
     assert_int_equal(ir_dim_mul_const(t, big, 16), IR_DIM_BAD);
-    assert_int_equal(ir_dim_mul(t, f->T, f->S), IR_DIM_BAD);
     assert_int_equal(ir_dim_floordiv(t, f->T, 0), IR_DIM_BAD);
     assert_int_equal(ir_dim_mod(t, f->T, -1), IR_DIM_BAD);
     assert_int_equal(ir_dim_add(t, IR_DIM_BAD, f->T), IR_DIM_BAD);
@@ -118,7 +130,7 @@ static void bad_text_is_refused(void **state) {
         {"T/2", "sizes divide with '//' only"},
         {"T//S", "positive constants only"},
         {"T//0", "positive constants only"},
-        {"T*S", "not a sum of symbols"},
+        {"T*T*T*T*T*T*T", "more than 16 terms or 6 factors"},
         {"(T", "expected ')'"},
         {"", "expected a size"},
         {"T+", "expected a size"},
@@ -155,9 +167,10 @@ static int64_t tree_eval(const tree *e, const int64_t *v) {
     switch (e->op) {
     case 'k': return e->k;
     case 's': return v[e->k];
-    case '+': return tree_eval(e->a, v) + tree_eval(e->b, v);
-    case '-': return tree_eval(e->a, v) - tree_eval(e->b, v);
-    case '*': return tree_eval(e->a, v) * e->k;
+    case '+': return (int64_t)((uint64_t)tree_eval(e->a, v) + (uint64_t)tree_eval(e->b, v));
+    case '-': return (int64_t)((uint64_t)tree_eval(e->a, v) - (uint64_t)tree_eval(e->b, v));
+    case '*': return (int64_t)((uint64_t)tree_eval(e->a, v) * (uint64_t)e->k);
+    case 'x': return (int64_t)((uint64_t)tree_eval(e->a, v) * (uint64_t)tree_eval(e->b, v));
     default: break;
     }
     a = tree_eval(e->a, v);
@@ -171,14 +184,16 @@ static ir_dim tree_make(fixture *f, tree *pool, uint32_t *n, int depth, const tr
     const ir_dim sym[3] = {f->T, f->S, f->D};
     static const int64_t ks[] = {1, 2, 3, 4, 5, 6, 8, 12, 16};
     *out = e;
-    *e = (tree){.op = "ks+-*/%"[depth == 0 ? pick(2) : 1 + pick(6)]};
+    *e = (tree){.op = "ks+-*/%x"[depth == 0 ? pick(2) : 1 + pick(7)]};
     switch (e->op) {
     case 'k': e->k = (int64_t)pick(41) - 20; return ir_dim_const(f->t, e->k);
     case 's': e->k = pick(3); return sym[e->k];
     case '+':
     case '-':
+    case 'x':
         a = tree_make(f, pool, n, depth - 1, &e->a);
         b = tree_make(f, pool, n, depth - 1, &e->b);
+        if (e->op == 'x') return ir_dim_mul(f->t, a, b);
         return e->op == '+' ? ir_dim_add(f->t, a, b) : ir_dim_sub(f->t, a, b);
     default:
         e->k = ks[pick(9)];
@@ -230,8 +245,39 @@ static long long c_sum(const char **p, const int64_t *v) {
     return x;
 }
 
-static void check_values(fixture *f, ir_dim d, const tree *e, const char *c_text) {
-    int64_t lo, hi;
+static bool symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
+    const ir_symbol *s = ir_dims_symbol(user, i);
+    if (s) *lo = s->min, *hi = s->max;
+    return s != NULL;
+}
+
+static const char *symbol_name(const void *user, uint32_t i) {
+    return ir_dims_symbol(user, i)->name;
+}
+
+/* The program of d, which is as d is. False for one that is too long or overflows. */
+static bool check_code(fixture *f, ir_dim d, const char *text, ir_dim_code *c, int64_t *lo,
+                       int64_t *hi) {
+    rp_error err = {0};
+    base_buf b;
+    if (ir_dim_code_of(f->t, d, c, &err) != RP_OK) {
+        assert_int_equal(err.code, RP_UNSUPPORTED);
+        return false;
+    }
+    base_buf_init(&b, 0);
+    ir_dim_code_print(c, symbol_name, f->t, &b);
+    assert_string_equal(b.data, text);
+    base_buf_done(&b);
+    return ir_dim_code_bounds(c, symbol_range, f->t, lo, hi);
+}
+
+static int n_codes;
+static void check_values(fixture *f, ir_dim d, const tree *e, const char *text,
+                         const char *c_text) {
+    int64_t lo, hi, code_lo, code_hi;
+    ir_dim_code code;
+    bool coded = check_code(f, d, text, &code, &code_lo, &code_hi);
+    n_codes += coded;
     ir_tri by3 = ir_dim_divisible(f->t, d, 3), by8 = ir_dim_divisible(f->t, d, 8);
     ir_dim_bounds(f->t, d, &lo, &hi);
     for (int64_t i = 0; i < 41 * 8 * 4; i++) {
@@ -239,6 +285,8 @@ static void check_values(fixture *f, ir_dim d, const tree *e, const char *c_text
         int64_t x = tree_eval(e, v);
         const char *p = c_text;
         assert_int_equal(ir_dim_eval(f->t, d, v), x);
+        if (coded) assert_int_equal(ir_dim_code_eval(&code, v), x);
+        if (coded) assert_true(code_lo <= x && x <= code_hi);
         if (i % 7 == 0) assert_int_equal(c_sum(&p, v), x);
         assert_true(lo <= x && x <= hi);
         if (by3 != IR_UNKNOWN) assert_int_equal(by3 == IR_TRUE, x % 3 == 0);
@@ -283,7 +331,7 @@ static void random_forms_agree_with_brute_force(void **state) {
         base_buf_init(&c, 0);
         ir_dim_print(f->t, d, &text);
         ir_dim_print_c(f->t, d, "v", &c);
-        check_values(f, d, e, c.data);
+        check_values(f, d, e, text.data, c.data);
         assert_int_equal(parse(f->t, text.data), d);
         ir_dim there = ir_dim_import(other, f->t, d);
         assert_int_not_equal(there, IR_DIM_BAD);
@@ -295,7 +343,7 @@ static void random_forms_agree_with_brute_force(void **state) {
         base_buf_done(&c);
     }
     base_arena_free(arena);
-    assert_true(n_good > 2900);
+    assert_true(n_good > 2800 && n_codes > 2000);
 }
 
 int main(void) {

@@ -26,7 +26,7 @@ static hal_host_fn find(const char *name) {
 static plan_leaf leaf_of(const char *name) {
     return (plan_leaf){.name = name,
                        .rank = 2,
-                       .dim = {{.n_terms = 1, .coef = {1}, .symbol = {1}}, {.constant = 8}}};
+                       .dim = {{1, {IR_DIM_CODE_SYMBOL}, {1}}, {1, {IR_DIM_CODE_CONST}, {8}}}};
 }
 
 /* Symbols S, T; in -> value -> out in one piece, then a custom op on the value in a second. */
@@ -42,8 +42,8 @@ static plan *small_plan(void) {
                                   {{PLAN_ARENA, 0}, {PLAN_OUTPUT, 0}}};
     static plan_launch launches[3];
     static plan_piece pieces[] = {{0, 0, 0, false, 0, 2}, {1, UINT32_MAX, 1, true, 2, 1}};
-    const plan_size t8 = {.n_terms = 1, .coef = {8}, .symbol = {1}},
-                    t32 = {.n_terms = 1, .coef = {32}, .symbol = {1}};
+    const plan_size t8 = {2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {1, 8}},
+                    t32 = {2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {1, 32}};
     rp_error err = {0};
     plan *p = plan_new("small");
     in = leaf_of("x");
@@ -57,7 +57,7 @@ static plan *small_plan(void) {
                                     .alts = {{.max = 8, .function = 0, .scratch = 64},
                                              {.max = INT64_MAX, .function = 1, .scratch = 256}},
                                     .n_alts = 2,
-                                    .rows = {.n_terms = 1, .coef = {1}, .symbol = {1}},
+                                    .rows = {1, {IR_DIM_CODE_SYMBOL}, {1}},
                                     .items = t8,
                                     .grain = 4,
                                     .args = args[i],

@@ -19,7 +19,7 @@ static void no_op(plan_launch *l) {
                        .n_alts = 1,
                        .alts = {{.max = INT64_MAX}},
                        .grain = 1,
-                       .rows = {.constant = 1}};
+                       .rows = {1, {IR_DIM_CODE_CONST}, {1}}};
 }
 
 /* n_launches kernels without arguments and n_values values with nothing said about them. */
@@ -71,8 +71,14 @@ static void what_lives_together_never_overlaps(void **state) {
             plan_value *v = &p->values[i];
             v->first = pick(n_launches);
             v->last = v->first + pick(n_launches - v->first < 6 ? n_launches - v->first : 6);
-            v->bytes.constant = pick(3) ? pick(5000) : 0;
-            if (pick(2)) v->bytes.n_terms = 1, v->bytes.coef[0] = 4 * pick(300) + 1;
+            v->bytes = (plan_size){1, {IR_DIM_CODE_CONST}, {pick(3) ? pick(5000) : 0}};
+            if (pick(2)) {
+                const int64_t factor = 4 * pick(300) + 1;
+                v->bytes =
+                    (plan_size){3,
+                                {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST, IR_DIM_CODE_ADD_CONST},
+                                {0, factor, v->bytes.k[0]}};
+            }
         }
         CHECK_OK(plan_seal(p, &err), &err);
         for (uint32_t i = 0; i < p->n_values; i++)
@@ -106,7 +112,7 @@ static void unbounded_values_are_refused(void **state) {
     plan *p = bare_plan(1, 1);
     (void)state;
     p->symbols[0].max = INT64_MAX;
-    p->values[0].bytes = (plan_size){.n_terms = 1, .coef = {4}};
+    p->values[0].bytes = (plan_size){2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {0, 4}};
     assert_int_equal(plan_seal(p, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "smaller maximum"));
     plan_free(p);
@@ -161,8 +167,7 @@ static void name_no_module(plan *p) {
     p->functions[0].module = 77;
 }
 static void name_no_symbol(plan *p) {
-    p->launches[0].items.symbol[0] = p->n_symbols;
-    p->launches[0].items.n_terms = 1;
+    p->launches[0].items = (plan_size){1, {IR_DIM_CODE_SYMBOL}, {p->n_symbols}};
 }
 static void map_no_symbol(plan *p) {
     p->dim_maps[0].map[0] = p->n_symbols;
@@ -198,7 +203,7 @@ static void more_weights(plan *p) {
     p->weights_size += 64;
 }
 static void endless_value(plan *p) {
-    p->values[0].bytes = (plan_size){.constant = INT64_MAX};
+    p->values[0].bytes = (plan_size){1, {IR_DIM_CODE_CONST}, {INT64_MAX}};
 }
 static void empty_range(plan *p) {
     p->symbols[0].min = p->symbols[0].max + 1;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 static void open_operand(const eager_record *r, uint32_t k, const long long *dim, box_operand *o) {
-    const gen_affine *f = &r->form[eager_record_operand(r, k)];
+    const ir_dim_code *f = &r->form[eager_record_operand(r, k)];
     o->dtype = (rp_dtype)r->mem[k].dtype;
     o->row = r->mem[k].row;
-    o->at = gen_affine_eval(f, dim);
-    for (uint32_t i = 0; i < r->rank; i++) o->stride[i] = gen_affine_eval(&f[1 + i], dim);
+    o->at = ir_dim_code_eval_ll(f, dim);
+    for (uint32_t i = 0; i < r->rank; i++) o->stride[i] = ir_dim_code_eval_ll(&f[1 + i], dim);
 }
 
 void portable_open(const eager_record *r, void *const *arg, const long long *dim, int64_t begin,
@@ -17,7 +17,7 @@ void portable_open(const eager_record *r, void *const *arg, const long long *dim
     b->rank = r->rank ? r->rank : 1;
     b->n = r->n_operands;
     b->dim[0] = end - begin;
-    for (uint32_t i = 1; i < r->rank; i++) b->dim[i] = gen_affine_eval(&r->form[i], dim);
+    for (uint32_t i = 1; i < r->rank; i++) b->dim[i] = ir_dim_code_eval_ll(&r->form[i], dim);
     for (uint32_t k = 0; k < b->n; k++) {
         box_operand *o = &b->op[k];
         o->stride[0] = 0;
