@@ -118,6 +118,29 @@ static void random_graphs_fuse_legally(void **state) {
     assert_true(groups * 3 < nodes);
 }
 
+static void check_text(const char *text) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    fused x = fuse(g, NULL);
+    check_groups(&x);
+    pass_fusion_done(&x.f);
+    ir_graph_free(g);
+}
+
+/* As many rows on both sides, and yet others: a softmax and its transpose, a product and its own. */
+static void readers_of_other_rows_stay_apart(void **state) {
+    (void)state;
+    check_text("graph @softmax(%x: f32[8,8]) -> f32[8,8] {\n"
+               "  %0 = amax %x {axis=1, keep=true}\n  %1 = sub %x, %0\n  %2 = exp %1\n"
+               "  %3 = sum %2 {axis=1, keep=true}\n  %4 = div %2, %3\n"
+               "  %5 = permute %4 {axes=[1,0]}\n  %6 = add %4, %5\n  ret %6\n}\n");
+    check_text("graph @product(%x: f32[32,32]) -> f32[32,32] {\n"
+               "  %w = param @w : f32[32,32]\n"
+               "  %0 = matmul %x, %w {trans_b=true}\n  %1 = neg %0\n"
+               "  %2 = permute %1 {axes=[1,0]}\n  %3 = add %2, %0\n  ret %3\n}\n");
+}
+
 static rp_graph *llama(uint32_t layers) {
     rp_error err = {0};
     rp_graph *g = NULL;
@@ -224,6 +247,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_fuse_legally),
+        cmocka_unit_test(readers_of_other_rows_stay_apart),
         cmocka_unit_test(a_layer_is_nine_kernels),
         cmocka_unit_test(switches_keep_their_fusion_apart),
         cmocka_unit_test(the_log_counts_and_gives_reasons),
