@@ -66,7 +66,7 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q = $(if $(V),,@echo "  $@";)
-.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-micro fuzz fmt lint cover dist \
+.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-micro fuzz fmt lint cover mutants dist \
         install clean help compile_commands setup programs FORCE
 
 all: $(B)/libreprise.a $(SHARED) $(if $(wildcard tools/main.c),$(B)/reprise)
@@ -153,6 +153,9 @@ bench-micro: $(MICROS)
 fuzz:
 	$(MAKE) CONFIG=fuzz $(FUZZ_SRC:%.c=build/fuzz/%)
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+# ONLY=pattern selects patches.
+mutants: programs
+	@MAKE="$(MAKE)" CC="$(CC)" scripts/mutants.sh $(B) "$(ONLY)"
 cover:
 	$(MAKE) CONFIG=cover programs
 	@test/run.sh build/cover programs

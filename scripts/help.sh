@@ -10,6 +10,7 @@ make check           address, undefined and thread sanitizers, lint, layers, hea
 make bench           measures against peers: bench-cpu, bench-gpu
 make fuzz            libFuzzer over each test/fuzz/*.c                     (FUZZ_SECONDS=60)
 make cover           line coverage per room
+make mutants         plants the bugs of test/mutants/ in a copy, one after the other; each must be caught  (ONLY=pattern)
 make fmt lint        formats; format check, clang-tidy and our own checks
 make dist            build/dist/: the command, its libraries and tests, for another machine
 make install         command, libraries, headers, pkg-config, CMake, manual pages, docs, examples   (PREFIX=/usr/local DESTDIR=)
