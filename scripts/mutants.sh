@@ -12,7 +12,7 @@ set -u
 cd "$(dirname "$0")/.." || exit
 B=$(realpath --relative-to=. "$1") pattern=${2-}
 tree=$B/mutants/tree keep=$B/mutants/keep log=$B/mutants/log
-declare -A fails # tests that fail in the tree as it is
+baseline= # failures in the tree as it is
 caught=0 survived=0 broken=0
 
 # wanted PATCH: sets test, case and goal (what to build).
@@ -43,7 +43,7 @@ copy_tree() {
 
 # The tests must pass before anything is planted: else a failure says nothing.
 check_baseline() {
-    local goals=() names=() line any
+    local goals=() names=() any
     for p in "${patches[@]}"; do
         wanted "$p"
         if [ -n "$goal" ]; then goals+=("$goal") names+=("$test"); fi
@@ -53,9 +53,7 @@ check_baseline() {
     readarray -t names < <(printf '%s\n' "${names[@]}" | sort -u)
     build "${goals[@]}" >"$log.build" 2>&1 || { tail -n 20 "$log.build"; echo "the tree does not build" >&2; exit 1; }
     any=$(IFS='|'; echo "${names[*]}")
-    while read -r line; do
-        for test in "${names[@]}"; do case $line in "FAIL $test/"*) fails[$test]=$line ;; esac; done
-    done < <(run "$any")
+    baseline=$(run "$any")
 }
 
 plant() { # PATCH: leaves its files as they were under $keep
@@ -76,14 +74,15 @@ try() {
     name=$(basename "$1" .patch)
     wanted "$1"
     if [ -z "$goal" ]; then result broken "its first line names no test"; return; fi
-    if [ -n "${fails[$test]-}" ]; then result broken "without it, too: ${fails[$test]}"; return; fi
+    failed=$(grep -F -m 1 "FAIL $test/$case" <<<"$baseline")
+    if [ -n "$failed" ]; then result broken "without it, too: $failed"; return; fi
     if ! plant "$1"; then
         result broken "does not apply"
     elif ! build "$goal" >"$log.build" 2>&1; then
         result broken "does not build: $(grep -m 1 error "$log.build")"
     else
         failed=$(run "$test")
-        if [ -n "$case" ]; then failed=$(grep -F "/$case" <<<"$failed"); fi
+        if [ -n "$case" ]; then failed=$(grep -F "FAIL $test/$case" <<<"$failed"); fi
         if [ -n "$failed" ]; then result caught "$(head -n 1 <<<"$failed" | cut -c 6-165)"
         else result survived "$test${case:+ $case}: $(tail -n 1 "$log.run")"; fi
     fi
