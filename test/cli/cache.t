@@ -79,7 +79,7 @@ traces 0
 compiles 0
 $ reprise cache verify --cache-dir own | sed 's/^[0-9]*/N/'
 N objects, 0 bad
-$ printf x | dd of="$(find own/objects/plan -type f | head -n 1)" bs=1 seek=100 conv=notrunc status=none; reprise cache verify --cache-dir own >/dev/null 2>&1
+$ for f in $(find own/objects/plan -type f); do printf x | dd of="$f" bs=1 seek=100 conv=notrunc status=none; done; reprise cache verify --cache-dir own >/dev/null 2>&1
 ? 1
 $ reprise compile synthetic:tiny --cache-dir own --json | field traces compiles
 traces 2

@@ -105,7 +105,7 @@ $ reprise doctor now
 ! reprise: doctor: 'now' is one argument too many: reprise doctor
 ? 2
 $ reprise cache
-! reprise: cache needs more: reprise cache ls|verify|why MODEL|dir|prune|export FILE|import FILE
+! reprise: cache needs more: reprise cache ls|verify|why MODEL|why KEY KEY|dir|prune|export FILE|import FILE
 ? 2
 $ reprise cache lss
 ! reprise: unknown cache command 'lss'; the nearest is ls
@@ -114,7 +114,7 @@ $ reprise cache ls more
 ! reprise: cache ls takes no more: 'more' is one argument too many
 ? 2
 $ reprise cache why
-! reprise: cache why needs a model: reprise cache why MODEL
+! reprise: cache why needs a model, or two plans: reprise cache why MODEL, reprise cache why KEY KEY
 ? 2
 $ reprise cache prune
 ! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
