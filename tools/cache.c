@@ -21,10 +21,11 @@ static bool on_entry(void *user, const rp_cache_entry *e) {
     l->bytes += e->size;
     l->n_bad += !e->ok;
     if (l->a->json) {
-        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:b,s:s?,s:s?,s:s?}", "kind", e->kind, "key",
-                              e->key, "size", (json_int_t)e->size, "mtime", (json_int_t)e->mtime,
-                              "ok", (int)e->ok, "reason", e->ok ? NULL : e->reason, "model",
-                              e->model, "settings", e->settings);
+        json_t *o = json_pack(
+            "{s:s,s:s,s:I,s:I,s:b,s:s?,s:s?,s:s?,s:I,s:I}", "kind", e->kind, "key", e->key, "size",
+            (json_int_t)e->size, "mtime", (json_int_t)e->mtime, "ok", (int)e->ok, "reason",
+            e->ok ? NULL : e->reason, "model", e->model, "settings", e->settings, "code_size",
+            (json_int_t)e->code_size, "weights_size", (json_int_t)e->weights_size);
         l->failed |= !tool_event("object", o, 10);
         return !l->failed;
     }
@@ -32,11 +33,26 @@ static bool on_entry(void *user, const rp_cache_entry *e) {
     struct tm tm;
     time_t t = (time_t)e->mtime;
     if (gmtime_r(&t, &tm)) (void)strftime(day, sizeof day, "%Y-%m-%d %H:%M", &tm);
-    if (!l->verify || !e->ok)
-        (void)printf("%-8s %s %12" PRIu64 "  %s%s%s%s%s%s%s\n", e->kind, e->key, e->size, day,
-                     e->model ? "  " : "", e->model ? e->model : "", e->settings ? "  " : "",
-                     e->settings ? e->settings : "",
-                     e->ok ? "" : "  BAD: ", e->ok || !e->reason ? "" : e->reason);
+    if (l->verify && e->ok) return true;
+    (void)printf("%-8s %s %12" PRIu64 "  %s%s%s%s%s", e->kind, e->key, e->size, day,
+                 e->model ? "  " : "", e->model ? e->model : "", e->settings ? "  " : "",
+                 e->settings ? e->settings : "");
+    if (e->code_size || e->weights_size)
+        (void)printf("  code %" PRIu64 " weights %" PRIu64, e->code_size, e->weights_size);
+    (void)printf("%s%s\n", e->ok ? "" : "  BAD: ", e->ok || !e->reason ? "" : e->reason);
+    return true;
+}
+
+static bool add_share(void *user, const rp_cache_share *s) {
+    return json_object_set_new(user, s->what,
+                               json_pack("{s:I,s:I}", "files", (json_int_t)s->files, "bytes",
+                                         (json_int_t)s->bytes)) == 0;
+}
+
+static bool note_share(void *user, const rp_cache_share *s) {
+    if (s->files)
+        tool_note(user, "  %-10s %8" PRIu64 " files %14" PRIu64 " bytes", s->what, s->files,
+                  s->bytes);
     return true;
 }
 
@@ -45,16 +61,21 @@ static int list(tool_args *a, rp_cache *c, bool verify) {
     rp_error err = {0};
     rp_status st = rp_cache_list(c, verify, on_entry, &l, &err);
     if (st != RP_OK) return tool_fail(st, &err);
-    if (a->json)
+    json_t *takes = a->json ? json_object() : NULL;
+    if (a->json) {
+        st = rp_cache_usage(c, add_share, takes, &err);
         (void)tool_event("summary",
-                         json_pack("{s:s,s:I,s:I,s:I}", "dir", rp_cache_dir(c), "objects",
+                         json_pack("{s:s,s:I,s:I,s:I,s:o}", "dir", rp_cache_dir(c), "objects",
                                    (json_int_t)l.n, "bytes", (json_int_t)l.bytes, "bad",
-                                   (json_int_t)l.n_bad),
+                                   (json_int_t)l.n_bad, "takes", takes),
                          10);
-    else if (verify)
+    } else if (verify) {
         (void)printf("%" PRIu64 " objects, %" PRIu64 " bad\n", l.n, l.n_bad);
-    else
+    } else {
         tool_note(a, "%" PRIu64 " objects, %" PRIu64 " bytes in %s", l.n, l.bytes, rp_cache_dir(c));
+        st = rp_cache_usage(c, note_share, a, &err);
+    }
+    if (st != RP_OK) return tool_fail(st, &err);
     if (verify && l.n_bad)
         return tool_error("%" PRIu64 " of %" PRIu64
                           " objects were bad; they are in %s/quarantine and will be made again",

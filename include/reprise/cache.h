@@ -29,11 +29,23 @@ typedef struct rp_cache_entry {
     const char *reason; /* why not ok; such an object has been moved to quarantine */
     const char *model,
         *settings; /* of a plan: whose it is, and "name=value ..."; NULL when not known */
+    /* Of a plan: bytes of the code and the weights that it uses, perhaps with other plans; 0 when not known. */
+    uint64_t code_size, weights_size;
 } rp_cache_entry;
 /* verify reads and checks every byte. fn returns false to stop. */
 RP_API rp_status rp_cache_list(rp_cache *c, bool verify,
                                bool (*fn)(void *user, const rp_cache_entry *e), void *user,
                                rp_error *err) RP_MUST_USE;
+/* What the folder takes: "plan", "code", "weights", "tuning" (objects), "texts" (beside plans and code), "models",
+ * "quarantine", "working" and "leftovers" (temporary, of processes that go on and of ended ones), "scratch" (of compilers, in
+ * TMPDIR, /tmp and /dev/shm: this user's, whichever the cache). */
+typedef struct rp_cache_share {
+    const char *what;
+    uint64_t files, bytes;
+} rp_cache_share;
+/* One call of fn each, in that order. fn returns false to stop. */
+RP_API rp_status rp_cache_usage(rp_cache *c, bool (*fn)(void *user, const rp_cache_share *s),
+                                void *user, rp_error *err) RP_MUST_USE;
 /* Which factor of the key differs from each stored plan, for this model and configuration; text owned by the
  * caller (rp_engine_text_free). config is taken over, also on failure; NULL: the library's defaults. */
 RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config,

@@ -69,9 +69,13 @@ static rp_status visit_entry(void *user, const cache_entry *e, rp_error *err) {
     static const char *const kinds[CACHE_KIND_COUNT_] = {"plan", "code", "weights", "tuning"};
     const visit *v = user;
     char *model = NULL, *settings = NULL;
-    if (e->kind == CACHE_PLAN) RP_TRY(cache_plan_about(v->store, e->key, &model, &settings, err));
-    rp_cache_entry out = {kinds[e->kind], e->key,    e->size, e->mtime,
-                          e->ok,          e->reason, model,   settings};
+    uint64_t code = 0, weights = 0;
+    if (e->kind == CACHE_PLAN) {
+        RP_TRY(cache_plan_parts(v->store, e->key, &code, &weights, err));
+        RP_TRY(cache_plan_about(v->store, e->key, &model, &settings, err));
+    }
+    rp_cache_entry out = {kinds[e->kind], e->key, e->size,  e->mtime, e->ok,
+                          e->reason,      model,  settings, code,     weights};
     bool go_on = v->fn(v->user, &out);
     base_free(model);
     base_free(settings);
@@ -87,6 +91,18 @@ rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const r
     rp_status st = cache_list(c->store, verify, visit_entry, &v, &local);
     if (st == RP_OK || st == RP_CANCELLED) return RP_OK;
     return rp_fail(err, st, "%s", local.text);
+}
+
+rp_status rp_cache_usage(rp_cache *c, bool (*fn)(void *user, const rp_cache_share *s), void *user,
+                         rp_error *err) {
+    cache_share shares[CACHE_SHARE_COUNT_];
+    if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
+    RP_TRY(must_exist(c, err));
+    RP_TRY(cache_usage(c->store, shares, err));
+    for (size_t i = 0; i < CACHE_SHARE_COUNT_; i++)
+        if (!fn(user, &(rp_cache_share){cache_share_names[i], shares[i].n_files, shares[i].bytes}))
+            break;
+    return RP_OK;
 }
 
 /* --- why ---------------------------------------------------------------------- */

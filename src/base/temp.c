@@ -23,7 +23,6 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define INFIX ".tmp-"
 enum { LEFT_SECONDS = 3600, ROOM = 65536 };
 
 /* ---- makers ---- */
@@ -104,26 +103,29 @@ const char *base_maker_parse(const char *text, base_maker *out) {
 void base_temp_name(const char *path, base_buf *b) {
     static _Atomic uint64_t serial;
     const base_maker self = base_maker_self();
-    base_buf_printf(b, "%s" INFIX, path);
+    base_buf_printf(b, "%s" BASE_TEMP_INFIX, path);
     base_maker_put(&self, b);
     base_buf_printf(b, "-%" PRIu64, atomic_fetch_add(&serial, 1));
 }
 
 bool base_temp_is_left(const char *name, int64_t mtime) {
     base_maker m;
-    const char *p = strstr(name, INFIX);
+    const char *p = strstr(name, BASE_TEMP_INFIX);
     if (!p) return false;
-    base_fate fate = base_maker_parse(p + sizeof INFIX - 1, &m) ? base_maker_fate(&m)
-                                                                : BASE_UNKNOWN;
+    base_fate fate = base_maker_parse(p + sizeof BASE_TEMP_INFIX - 1, &m) ? base_maker_fate(&m)
+                                                                          : BASE_UNKNOWN;
     return fate == BASE_DEAD || (fate == BASE_UNKNOWN && time(NULL) - mtime > LEFT_SECONDS);
 }
 
 /* ---- folders ---- */
 
-static const char *candidate(size_t i) {
-    static const char *const fixed[] = {"/tmp", "/dev/shm", NULL};
+const char *base_temp_place(size_t i) {
+    static const char *const fixed[] = {"/tmp", "/dev/shm"};
     const char *tmp = base_env_get(BASE_ENV_TMPDIR);
-    return i == 0 && tmp ? tmp : fixed[tmp ? i - 1 : i];
+    if (tmp && i-- == 0) return tmp;
+    for (size_t j = 0; j < sizeof fixed / sizeof *fixed; j++)
+        if (!(tmp && strcmp(tmp, fixed[j]) == 0) && i-- == 0) return fixed[j];
+    return NULL;
 }
 
 /* A folder that can be made may still be on a disk that is full. */
@@ -168,13 +170,13 @@ static rp_status make_in(const char *where, const char *prefix, char **out, rp_e
 
 rp_status base_temp_dir(const char *prefix, char **out, rp_error *err) {
     rp_error first = {0};
-    for (size_t i = 0; candidate(i); i++) {
+    for (size_t i = 0; base_temp_place(i); i++) {
         rp_error why = {0};
-        rp_status st = make_in(candidate(i), prefix, out, &why);
+        rp_status st = make_in(base_temp_place(i), prefix, out, &why);
         if (st == RP_NOMEM) return rp_fail(err, st, "%s", why.text);
         if (st == RP_OK && i > 0)
             base_log(RP_LOG_WARNING, "no temporary folder can be made in %s; %s is used",
-                     first.text, candidate(i));
+                     first.text, base_temp_place(i));
         if (st == RP_OK) return RP_OK;
         if (i == 0) first = why;
     }
@@ -193,7 +195,8 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     const sweep *w = user;
     struct stat info;
     (void)is_dir;
-    if (strncmp(name, w->prefix, strlen(w->prefix)) != 0 || !strstr(name, INFIX)) return RP_OK;
+    if (strncmp(name, w->prefix, strlen(w->prefix)) != 0 || !strstr(name, BASE_TEMP_INFIX))
+        return RP_OK;
     base_buf b;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/%s", w->dir, name);
@@ -216,5 +219,5 @@ void base_temp_sweep(const char *dir, const char *prefix) {
 }
 
 void base_temp_dirs_sweep(const char *prefix) {
-    for (size_t i = 0; candidate(i); i++) base_temp_sweep(candidate(i), prefix);
+    for (size_t i = 0; base_temp_place(i); i++) base_temp_sweep(base_temp_place(i), prefix);
 }

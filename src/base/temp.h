@@ -28,11 +28,15 @@ void base_maker_put(const base_maker *m, base_buf *b);
 /* Reads it back from the start of text; NULL when there is none, else what follows it. */
 const char *base_maker_parse(const char *text, base_maker *out);
 
+/* What the name of everything temporary holds. */
+#define BASE_TEMP_INFIX ".tmp-"
 /* <path>.tmp-<maker>-<serial> into b. */
 void base_temp_name(const char *path, base_buf *b);
 /* Whether a file or folder of this name was left behind: its maker is dead or, where that cannot be known, it was
  * changed (mtime, seconds) more than an hour ago. False for names that are not temporary. */
 bool base_temp_is_left(const char *name, int64_t mtime);
+/* Where folders of the next kind are made, in order: TMPDIR, /tmp and /dev/shm, each once; NULL behind the last. */
+const char *base_temp_place(size_t i);
 /* A new folder <prefix>.tmp-<maker>-<serial>, mode 0700, in the first of TMPDIR, /tmp and /dev/shm that takes files.
  * Owned by the caller, who removes it. */
 rp_status base_temp_dir(const char *prefix, char **out, rp_error *err) RP_MUST_USE;

@@ -19,7 +19,7 @@ static rp_status sweep_folder(const sweep *w, rp_error *err);
 
 static bool is_stale(const char *path, const char *name) {
     struct stat info;
-    if (!strstr(name, ".tmp-") || base_sys_fails() || lstat(path, &info) != 0) return false;
+    if (!strstr(name, BASE_TEMP_INFIX) || base_sys_fails() || lstat(path, &info) != 0) return false;
     return base_temp_is_left(name, info.st_mtime);
 }
 

@@ -110,6 +110,29 @@ typedef rp_status (*cache_entry_fn)(void *user, const cache_entry *e, rp_error *
 rp_status cache_list(cache_store *s, bool verify, cache_entry_fn fn, void *user,
                      rp_error *err) RP_MUST_USE;
 
+/* What the folder takes, by what it is of. */
+typedef enum cache_share_kind {
+    /* 0 .. CACHE_KIND_COUNT_ - 1: objects of that kind */
+    CACHE_SHARE_TEXTS = CACHE_KIND_COUNT_, /* beside plans and code */
+    CACHE_SHARE_MODELS,
+    CACHE_SHARE_QUARANTINE,
+    CACHE_SHARE_WORKING,   /* temporary files of processes that go on */
+    CACHE_SHARE_LEFTOVERS, /* the same of ended ones: the next start removes them */
+    CACHE_SHARE_SCRATCH, /* of compilers, outside of the folder: this user's, whichever the cache */
+    CACHE_SHARE_COUNT_
+} cache_share_kind;
+extern const char *const cache_share_names[CACHE_SHARE_COUNT_];
+typedef struct cache_share {
+    uint64_t n_files, bytes;
+} cache_share;
+rp_status cache_usage(const cache_store *s, cache_share out[CACHE_SHARE_COUNT_],
+                      rp_error *err) RP_MUST_USE;
+/* What the objects take that a plan uses, as noted in its text CACHE_PARTS: a line "code <key>" each, "weights <bytes>". Others
+ * may use them too. Zeros where it has none. */
+#define CACHE_PARTS "parts"
+rp_status cache_plan_parts(cache_store *s, const char *hex, uint64_t *code, uint64_t *weights,
+                           rp_error *err) RP_MUST_USE;
+
 /* Empties quarantine/, clears what killed writers left, and removes the objects used longest ago (with the texts of removed plans) until at most
  * max_bytes are left; objects that have been opened stay usable for who has them. */
 rp_status cache_prune(cache_store *s, uint64_t max_bytes, uint64_t *n_removed, uint64_t *left,

@@ -3,6 +3,7 @@
  * Stored form: u64 size of the model plan, the model plan, the head plan. */
 #include "engine/plans.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -222,6 +223,26 @@ out:
     return st;
 }
 
+/* What `cache ls` adds up for the plan. Code that both graphs use is there once. */
+static rp_status store_parts(const engine_plans_options *o, base_hash128 key, const engine_plans *p,
+                             rp_error *err) {
+    const plan *const both[] = {p->model, p->head};
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (int i = 0; i < 2; i++)
+        for (uint32_t m = 0; m < both[i]->n_modules; m++) {
+            char line[64] = "code ";
+            base_hash_hex(both[i]->modules[m].key, line + 5);
+            if (!b.len || !strstr(b.data, line)) base_buf_printf(&b, "%s\n", line);
+        }
+    base_buf_printf(&b, "weights %" PRIu64 "\n",
+                    (uint64_t)p->model->weights_size + (uint64_t)p->head->weights_size);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) st = cache_put_text(o->store, key, CACHE_PARTS, b.data, err);
+    base_buf_done(&b);
+    return st;
+}
+
 static rp_status store_all(const engine_plans_options *o, const cache_key *k, const engine_plans *p,
                            const char *text, rp_error *err) {
     char *factors = NULL;
@@ -229,6 +250,7 @@ static rp_status store_all(const engine_plans_options *o, const cache_key *k, co
     rp_status st = store_pair(o, key, p, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "model", model_source_name(o->source), err);
+    if (st == RP_OK) st = store_parts(o, key, p, err);
     if (st == RP_OK) st = cache_key_json(k, &factors, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "key_factors.json", factors, err);
     base_free(factors);

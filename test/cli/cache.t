@@ -37,8 +37,24 @@ plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'splitting_ops [^;]*'
 splitting_ops ["aiter.unified_attention_with_output","aiter.ml... -> []
 ! values that end in ... are cut; --json has them whole
-$ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan  *[0-9a-f]*  *[0-9]*  [-0-9: ]*//p' | sed 's/isa=[a-z0-9]*/isa=ISA/'
+$ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan  *[0-9a-f]*  *[0-9]*  [-0-9: ]*//p' | sed 's/isa=[a-z0-9]*/isa=ISA/; s/  code .*//'
 synthetic:tiny,layers=2,dtype=q4_1,seed=0  backend="inductor" numerics="default" target.isa=ISA max_num_batched_tokens=512
+$ mkdir -p own/models/m.tmp-00000001-1-1-1; printf 12345 >own/models/m.tmp-00000001-1-1-1/part; touch -d '2 days ago' own/models/*; printf 123 >own/quarantine/x; reprise cache ls --cache-dir own --json | field objects takes.plan.files takes.weights.files takes.leftovers.bytes takes.quarantine.bytes takes.working.bytes; reprise cache ls --cache-dir own 2>&1 >/dev/null | grep -v scratch | sed 's/  *[0-9]* files  *[0-9]* bytes/ N files N bytes/; s/[0-9]* objects, [0-9]* bytes/N objects, N bytes/'
+objects 7
+takes.plan.files 1
+takes.weights.files 1
+takes.leftovers.bytes 5
+takes.quarantine.bytes 3
+takes.working.bytes 0
+N objects, N bytes in own
+  plan N files N bytes
+  code N files N bytes
+  weights N files N bytes
+  texts N files N bytes
+  quarantine N files N bytes
+  leftovers N files N bytes
+$ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan .*  \(code\) [1-9][0-9]* \(weights\) [1-9][0-9]*$/\1 \2/p'; rm own/quarantine/x
+code weights
 $ reprise compile synthetic:tiny,layers=3 -O0 --cache-dir own --quiet; set -- $(reprise cache ls --cache-dir own --json | python3 -c 'import json, sys; print(*[o["key"][:12] for o in map(json.loads, sys.stdin) if o.get("kind") == "plan"])'); reprise cache why $1 $2 --cache-dir own --quiet | grep -oE 'plan|  backend .*' | sed 's/"[a-z]*" -> "[a-z]*"/A -> B/'; reprise cache why $1 $2 --cache-dir own --json | field event
 plan
   backend A -> B

@@ -6,7 +6,7 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   eval      runs a graph in text form on seeded random inputs
   compile   fills the cache, so that later processes start warm
   explain   what was overruled, which graph serves which batch, what each piece takes
-  cache     the compile cache
+  cache     the compile cache: what it takes, leftovers and all, and why a plan was not found
   opt       runs passes over a graph in text form, prints any later stage
   doctor    what this machine offers: processor, compiler, cache, model
   help      this list, or more about one thing

@@ -979,6 +979,50 @@ static void clears_what_killed_writers_left(void **state) {
     cache_store_close(s);
 }
 
+/* Every file counts once, under one name. */
+static void counts_what_the_folder_takes(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    cache_share got[CACHE_SHARE_COUNT_];
+    base_maker self = base_maker_self(), dead = dead_maker();
+    uint64_t code = 0, weights = 0;
+    rp_error err = {0};
+    char path[640], line[64] = "code " HEX "\nweights 4711\n";
+    assert_int_equal(put_small(s), RP_OK);
+    assert_int_equal(put_code(s), RP_OK);
+    CHECK_OK(cache_put_text(s, key, CACHE_PARTS, line, &err), &err);
+    path_in(path, sizeof path, "quarantine/plan-x");
+    write_file(path, "12345", 5);
+    path_in(path, sizeof path, "models");
+    assert_int_equal(mkdir(path, 0755), 0);
+    path_in(path, sizeof path, "models/m.gguf");
+    write_file(path, "123456", 6);
+    temp_in(path, sizeof path, "models/m.gguf", dead); /* a download */
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)strcat(path, "/part");
+    write_file(path, "1234567", 7);
+    temp_in(path, sizeof path, "tmp/" HEX, self);
+    write_file(path, "12345678", 8);
+    temp_in(path, sizeof path, "../reprise-cc", dead); /* TMPDIR is the folder above */
+    assert_int_equal(mkdir(path, 0755), 0);
+    (void)strcat(path, "/piece.c");
+    write_file(path, "123456789", 9);
+    CHECK_OK(cache_usage(s, got, &err), &err);
+    CHECK_OK(cache_plan_parts(s, HEX, &code, &weights, &err), &err);
+    assert_int_equal(got[CACHE_TUNING].n_files, 1);
+    assert_int_equal(got[CACHE_CODE].n_files, 2);
+    assert_int_equal(got[CACHE_CODE].bytes, code + 64);
+    assert_int_equal(weights, 4711);
+    assert_int_equal(got[CACHE_WEIGHTS].n_files, 0);
+    assert_int_equal(got[CACHE_SHARE_TEXTS].n_files, 2);
+    assert_int_equal(got[CACHE_SHARE_QUARANTINE].bytes, 5);
+    assert_int_equal(got[CACHE_SHARE_MODELS].bytes, 6);
+    assert_int_equal(got[CACHE_SHARE_LEFTOVERS].bytes, 7);
+    assert_int_equal(got[CACHE_SHARE_WORKING].bytes, 8);
+    assert_true(got[CACHE_SHARE_SCRATCH].bytes >= 9); /* and that of others */
+    cache_store_close(s);
+}
+
 static void default_folder_follows_the_environment(void **state) {
     (void)state;
     char *out = NULL;
@@ -1051,6 +1095,7 @@ int main(void) {
         T(lists_and_verifies),
         T(prunes_what_was_used_longest_ago),
         T(clears_what_killed_writers_left),
+        T(counts_what_the_folder_takes),
         T(default_folder_follows_the_environment),
     };
     return cmocka_run_group_tests_name("cache_store", tests, set_up, tear_down);
