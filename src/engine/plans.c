@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
+#include "engine/facts.h"
 #include "trace/trace.h"
 
 static rp_numerics numerics_of(const rp_compilation_config *c) {
@@ -23,8 +24,26 @@ static rp_numerics numerics_of(const rp_compilation_config *c) {
 
 /* --- key --------------------------------------------------------------------- */
 
+static rp_status add_splits(cache_key *k, const rp_compilation_config *cfg, const char *name,
+                            rp_error *err) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    rp_status st = engine_config_splits(cfg, &b, err);
+    if (st == RP_OK) st = cache_key_add(k, name, b.data, err);
+    base_buf_done(&b);
+    return st;
+}
+
+typedef struct key_maker {
+    cache_key *key;
+    const rp_compilation_config *config;
+} key_maker;
+
+/* A list of ops counts by what it does, not by how it was typed. */
 static rp_status add_factor(void *user, const char *name, const char *value, rp_error *err) {
-    return cache_key_add(user, name, value, err);
+    const key_maker *m = user;
+    if (strcmp(name, "splitting_ops") == 0) return add_splits(m->key, m->config, name, err);
+    return cache_key_add(m->key, name, value, err);
 }
 
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
@@ -32,6 +51,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     char hex[33], machine[BASE_MACHINE_SIZE];
     cache_key *k = cache_key_new();
     if (!k) return rp_fail(err, RP_NOMEM, "plan key");
+    key_maker maker = {k, o->config};
     base_machine(machine);
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
@@ -39,7 +59,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     RP_TRY_OUT(cache_key_add(k, "target.machine", machine, err));
     RP_TRY_OUT(cache_key_add(k, "target.isa", gen_isa_name(o->isa), err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
-    RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, k, err));
+    RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
     *out = k;
     k = NULL;
 out:

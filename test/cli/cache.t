@@ -31,11 +31,12 @@ $ reprise cache why synthetic:tiny --cache-dir own | sed 's/plan [0-9a-f]*/plan 
 plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'backend [^;]*'
 backend "inductor" -> "eager"
-! values that end in ... are cut; --json has them whole
 $ reprise cache why synthetic:tiny -cc.cudagraph_mode=NONE --max-model-len 99 --cache-dir own | sed 's/plan [0-9a-f]*/plan KEY/; s/all [0-9]* /all N /'
 plan KEY: all N factors equal
 $ reprise cache why synthetic:tiny --level 0 --cache-dir own | grep -o 'splitting_ops [^;]*'
-splitting_ops ["aiter.unified_attention_with_output","aiter.ml... -> []
+splitting_ops ["reprise::attention"] -> []
+$ reprise cache why synthetic:tiny -cc.skip_passes=fold,cse,dce,simplify,eliminate_noops --cache-dir own | grep -o 'skip_passes [^;]*'
+skip_passes [] -> ["fold","cse","dce","simplify","eliminate_noops"...
 ! values that end in ... are cut; --json has them whole
 $ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan  *[0-9a-f]*  *[0-9]*  [-0-9: ]*//p' | sed 's/isa=[a-z0-9]*/isa=ISA/; s/  code .*//'
 synthetic:tiny,layers=2,dtype=q4_1,seed=0  backend="inductor" numerics="default" target.isa=ISA max_num_batched_tokens=512

@@ -188,6 +188,33 @@ static void what_is_in_the_key_changes_a_plan(void **state) {
     made_done(&base);
 }
 
+/* Ops that split may be named in several ways and in any order; those that the model lacks split nothing. */
+static void equal_lists_of_ops_are_one_key(void **state) {
+    static const char *const lists[][3] = {
+        {"[\"reprise::attention\"]", "[\"vllm::unified_attention\"]",
+         "[\"aiter.unified_attention.default\",\"vllm.unified_attention_with_output\"]"},
+        {"[\"reprise::attention\",\"reprise::kv_store\"]",
+         "[\"vllm::unified_kv_cache_update\",\"aiter::unified_attention\"]",
+         "[\"reprise::kv_store\",\"a::b\",\"reprise::attention\"]"},
+    };
+    made first[2] = {0}, other = {0};
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < 3; k++) {
+            rp_error err = {0};
+            rp_compilation_config *cfg = base_config();
+            CHECK_OK(rp_config_set_key(cfg, "splitting_ops", lists[i][k], &err), &err);
+            assert_int_equal(make(cfg, k ? "other" : "first", NULL, k ? &other : &first[i]), MADE);
+            if (k && memcmp(&first[i].key, &other.key, sizeof other.key) != 0)
+                fail_msg("splitting_ops=%s has a key of its own", lists[i][k]);
+            if (k) compare(&first[i], &other, "splitting_ops", lists[i][k]);
+            made_done(&other);
+        }
+    assert_memory_not_equal(&first[0].key, &first[1].key, sizeof first[0].key);
+    made_done(&first[0]);
+    made_done(&first[1]);
+}
+
 /* ---- engines: what a warm start does for it ---- */
 
 static long long cold_work(rp_engine *e) {
@@ -263,6 +290,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_not_in_the_key_changes_nothing),
         cmocka_unit_test(what_is_in_the_key_changes_a_plan),
+        cmocka_unit_test(equal_lists_of_ops_are_one_key),
         cmocka_unit_test(what_is_made_of_a_plan_is_no_part_of_it),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
