@@ -86,6 +86,8 @@ static void name_of(const tool_answers *t, uint32_t i, char *out, size_t size) {
 
 static int tell_text(tool_answers *t, uint32_t i, const rp_result *res) {
     char name[64];
+    /* The detail of an error is its line, which is told apart. */
+    const char *ended = *res->error ? res->finish_reason : res->finish_detail;
     size_t len = strlen(res->text);
     bool newline = t->streamed ? t->ends_with_newline : len > 0 && res->text[len - 1] == '\n';
     name_of(t, i, name, sizeof name);
@@ -96,9 +98,9 @@ static int tell_text(tool_answers *t, uint32_t i, const rp_result *res) {
     if (fflush(stdout) != 0) return TOOL_EXIT_FAILED;
     if (t->n > 1)
         tool_note(t->a, "%s: %u + %u tokens; ended: %s", name, res->n_prompt_ids, res->n_output_ids,
-                  res->finish_detail);
+                  ended);
     else
-        t->ended = strdup(res->finish_detail);
+        t->ended = strdup(ended);
     if (res->logprobs) note_logprobs(t, res);
     return 0;
 }

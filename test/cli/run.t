@@ -82,6 +82,32 @@ $ reprise bisect synthetic:tiny
 ! reprise: bisect is not supported here: there is no search over passes; leave one out with -cc.skip_passes=NAME
 ? 3
 
+# Logits that are no numbers end the request that has them, with one line.
+$ cp "$here/../fuzz/corpus/fuzz_gguf/llama" nan.gguf; reprise run nan.gguf hi --raw --max-tokens 2 2>&1 | head -n 3
+|
+reprise: logit of token 0 is nan; the step computed garbage
+ended: error
+$ printf 'a\nb\n' > two.txt; reprise run nan.gguf --prompt-file two.txt --raw --max-tokens 2 --quiet
+==> prompt 1 <==
+|
+|
+==> prompt 2 <==
+|
+! reprise: two.txt:1: logit of token 0 is nan; the step computed garbage
+! reprise: two.txt:2: logit of token 0 is nan; the step computed garbage
+? 1
+$ reprise run nan.gguf --prompt-file two.txt --raw --max-tokens 2 --json 2>/dev/null | events; reprise run nan.gguf hi --raw --isa portable --json 2>/dev/null | field finish_reason finish_detail
+output 1
+error 1
+output 1
+error 1
+summary 1
+finish_reason "error"
+finish_detail "logit of token 0 is nan; the step computed garbage"
+$ reprise score nan.gguf --prompt a --continuation b --quiet
+! reprise: scoring token 65 at position 1: logit of token 0 is nan; the step computed garbage
+? 1
+
 # What is wrong with a prompt of a file says where.
 $ printf 'short\n\nfar too long\n' > long.txt; reprise run synthetic:tiny --prompt-file long.txt --max-model-len 8
 ! reprise: long.txt:3: prompt of 12 tokens leaves no room in max_model_len 8; shorten it or raise max_model_len
