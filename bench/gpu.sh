@@ -30,7 +30,7 @@ wants_torch() { case " $PEERS " in *" torch "*) ;; *) return 1 ;; esac; }
 # Says why there is nothing to measure, with the program's own exit code.
 "$B/bench/gpu/decode" 1b 1 "$CONTEXT" probe=1 </dev/null >/dev/null || exit $?
 started=$(date -u '+%Y-%m-%d %H:%M UTC')
-failed=
+failed= n=0
 table=$tmp/table
 details=$tmp/details
 
@@ -38,8 +38,8 @@ one_round() { # NAME ROUND
     local order="ours torch"
     [ $(($2 % 2)) = 0 ] && order="torch ours"
     for who in $order; do
-        [ "$who" = ours ] && put "$1.ours" "$(ask ours "time $STEPS")"
-        [ "$who" = torch ] && wants_torch && put "$1.torch" "$(ask torch "time $STEPS")"
+        [ "$who" = ours ] && put "$1.ours" "$(ask "$ours" "time $STEPS")"
+        [ "$who" = torch ] && opened "$torch" && put "$1.torch" "$(ask "$torch" "time $STEPS")"
     done
 }
 
@@ -52,29 +52,30 @@ row() { # NAME SHAPE BATCH
         calc %.0f "$bytes / $ms / 1e6") | $(calc '%.0f %%' "100 * $bytes / $ms / 1e6 / $limit") of $limit | $(fact hidden_error) | $(
         fact ids) | $(fact replays) | $(median "$1.host") |" >>"$table"
     echo "- $2, batch $3: $(fact nodes) kernels, graph built in $(fact build_us) us, NVRTC $(fact compile_ms) ms, torch compiled in $(
-        echo "${version_torch:-} -" | cut -d' ' -f2) s; tiles (rows, blocks, warps, pairs a copy, copies, units a barrier) $(fact tiles)" >>"$details"
+        eval "echo \"\${version_$torch-} -\"" | cut -d' ' -f2) s; tiles (rows, blocks, warps, pairs a copy, copies, units a barrier) $(fact tiles)" >>"$details"
 }
 
 for case in $CASES; do
     shape=${case%:*} batch=${case#*:}
     say "$shape, batch $batch"
     # shellcheck disable=SC2086
-    if ! open_peer ours "$B/bench/gpu/decode" "$shape" "$batch" "$CONTEXT" $SETTINGS; then
+    n=$((n + 1)) ours=ours$n torch=torch$n
+    if ! open_peer "$ours" "$B/bench/gpu/decode" "$shape" "$batch" "$CONTEXT" $SETTINGS; then
         failed=1
         continue
     fi
-    ready=$version_ours
-    wants_torch && open_peer torch "$PYTHON" bench/gpu/torch_peer.py "$shape" "$batch" "$CONTEXT"
+    eval "ready=\$version_$ours"
+    wants_torch && open_peer "$torch" "$PYTHON" bench/gpu/torch_peer.py "$shape" "$batch" "$CONTEXT"
     for round in $(seq "$ROUNDS"); do one_round "$case" "$round"; done
-    for _ in 1 2 3; do put "$case.read" "$(ask ours read)"; done
-    put "$case.host" "$(ask ours host)"
+    for _ in 1 2 3; do put "$case.read" "$(ask "$ours" read)"; done
+    put "$case.host" "$(ask "$ours" host)"
     row "$case" "$shape" "$batch"
-    close_peer ours
-    close_peer torch
+    close_peer "$ours"
+    close_peer "$torch"
     wait
 done
 [ -s "$table" ] || exit 1
-gpu=$(fact gpu)
+gpu=$(fact gpu | tr _ ' ')
 report() {
     echo "# A decode step on an $gpu (driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1))"
     echo

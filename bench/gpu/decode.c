@@ -54,12 +54,14 @@ static const struct {
 static const char *const matrix_names[] = {"qkv", "o", "up", "down", "head", "embed", "attention"};
 
 static bool set_tile(gen_decode *d, const char *name, size_t n, const char *field, uint32_t value) {
-    static const char *const fields[] = {"rows", "blocks", "warps", "chunk", "slots", "group"};
+    static const char *const fields[] = {"rows",  "blocks", "warps", "chunk",
+                                         "slots", "group",  "cap"};
     for (int m = 0; m < GEN_DECODE_MATRICES_; m++) {
         uint32_t *at[] = {&d->tile[m].rows,  &d->tile[m].blocks, &d->tile[m].warps,
-                          &d->tile[m].chunk, &d->tile[m].slots,  &d->tile[m].group};
+                          &d->tile[m].chunk, &d->tile[m].slots,  &d->tile[m].group,
+                          &d->tile[m].cap};
         if (strlen(matrix_names[m]) != n || strncmp(matrix_names[m], name, n) != 0) continue;
-        for (int f = 0; f < 6; f++)
+        for (int f = 0; f < 7; f++)
             if (strcmp(fields[f], field) == 0) {
                 *at[f] = value;
                 return true;
@@ -82,6 +84,8 @@ static bool set_one(bench *b, const char *text) {
         b->probe = value != 0;
     else if (strcmp(name, "splits") == 0)
         b->d.splits = value;
+    else if (strcmp(name, "attention_ahead") == 0)
+        b->d.attention_ahead = value;
     else if (strcmp(name, "attention_warps") == 0)
         b->d.attention_warps = value;
     else if (strncmp(name, "repeat.", 7) == 0) {
@@ -119,6 +123,8 @@ static rp_status settle(bench *b, int argc, char **argv, rp_error *err) {
     RP_TRY(gen_decode_fit(&b->d, (uint32_t)b->gpu.n_sm, b->gpu.max_shared, err));
     for (; at < argc; at++)
         if (!set_one(b, argv[at])) return rp_fail(err, RP_CONFIG, "no setting %s", argv[at]);
+    for (int m = 0; m < GEN_DECODE_MATRICES_; m++)
+        if (b->d.tile[m].cap > b->d.tile[m].slots) b->d.tile[m].cap = b->d.tile[m].slots;
     return gen_decode_check(&b->d, b->gpu.max_shared, err);
 }
 
@@ -357,17 +363,21 @@ static rp_status answer(bench *b, const char *line, rp_error *err) {
 
 static void print_ready(const bench *b) {
     const gen_decode *d = &b->d;
+    char name[sizeof b->gpu.name];
     size_t kv = (size_t)2 * d->layers * d->batch * b->context * d->kv_heads * d->head_dim * 2;
-    (void)printf("ready gpu=\"%s\" driver=%d hidden_error=%.5f ids=%u/%u "
+    memcpy(name, b->gpu.name, sizeof name);
+    for (char *p = name; *p; p++)
+        if (*p == ' ') *p = '_';
+    (void)printf("ready gpu=%s driver=%d hidden_error=%.5f ids=%u/%u "
                  "gap=%.4f replays=%u/%d "
                  "bytes=%zu weights=%zu nodes=%u compile_ms=%.0f build_us=%.0f tiles=",
-                 b->gpu.name, b->gpu.driver_version, b->error, b->n_right, b->n_checked,
+                 name, b->gpu.driver_version, b->error, b->n_right, b->n_checked,
                  (double)b->worst_gap, b->n_equal, b->check ? REPLAYS : 0, b->m.weights_size + kv,
                  b->m.weights_size, b->chain.n, b->compile_ms, b->build_us);
     for (int m = 0; m < GEN_DECODE_MATRICES_; m++) {
         const gen_decode_tile *t = &d->tile[m];
-        (void)printf("%s:%u,%u,%u,%u,%u,%u;", matrix_names[m], t->rows, t->blocks, t->warps,
-                     t->chunk, t->slots, t->group);
+        (void)printf("%s:%u,%u,%u,%u,%u,%u,%u;", matrix_names[m], t->rows, t->blocks, t->warps,
+                     t->chunk, t->slots, t->group, t->cap);
     }
     (void)printf("splits:%u,%u\n", d->splits, d->attention_warps);
 }

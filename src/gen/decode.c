@@ -1,4 +1,4 @@
-/* See decode.h. The defaults were measured on an H200 (bench/results/). */
+/* See decode.h. The tiles were measured on an H200: bench/results/2026-11-22-nvidia-h200-decode-step-tuning.md. */
 #include "gen/decode.h"
 
 #include <math.h>
@@ -14,8 +14,9 @@ enum {
     MAX_CHUNK = 4096, /* bytes of one copy */
     MIN_OWN = 8,      /* outputs of a block of attention */
     STATIC_SHARED = 48 << 10,
-    MAX_GROUP = 8,    /* units whose partial sums wait for one barrier */
-    MAX_PARTS = 16384 /* bytes of their room */
+    MAX_GROUP = 8,         /* units whose partial sums wait for one barrier */
+    LARGE_UNIT = 64 << 10, /* bytes */
+    MAX_PARTS = 16384      /* bytes of their room */
 };
 
 static const char *const names[GEN_DECODE_KERNELS_] = {
@@ -26,9 +27,6 @@ static const char *const names[GEN_DECODE_KERNELS_] = {
     [GEN_DECODE_HEAD] = "rp_decode_head",
     [GEN_DECODE_K_EMBED] = "rp_decode_embed",
     [GEN_DECODE_K_ATTENTION] = "rp_decode_attention"};
-
-/* Shared memory for weights on their way, in KB. q, k, v are fetched whole while the matrix before still runs. */
-static const uint32_t ring_kb[GEN_DECODE_MATRICES_] = {96, 64, 192, 128, 192};
 
 static uint32_t div_up(uint32_t a, uint32_t b) {
     return (a + b - 1) / b;
@@ -86,23 +84,42 @@ static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
     return best ? best : 1;
 }
 
+/* How much of a matrix is on its way before the kernels in front have ended: all of q, k, v and o of a small model. up is held back to
+ * one copy a warp at a time, so that the small loads of those kernels are not delayed, unless it cannot come in beside them anyway. */
+static void fit_ring(const gen_decode *d, gen_decode_matrix m, gen_decode_tile *t, uint32_t each) {
+    bool small = d->hidden <= 2048;
+    uint32_t copies = each * (gen_decode_k(d, m) / PAIR / t->warps / t->chunk);
+    uint32_t bytes = t->warps * t->chunk * (t->rows / 8) * HALF_BYTES, kb = 128;
+    if (m == GEN_DECODE_UP) kb = small && d->batch == 1 ? 192 : 160;
+    if (m == GEN_DECODE_HEAD) kb = 192;
+    t->slots = kb * 1024 / bytes;
+    if (t->slots > copies) t->slots = copies;
+    t->cap = m == GEN_DECODE_UP && small && t->slots < copies ? 1 : t->slots;
+}
+
 static void fit_tile(gen_decode *d, gen_decode_matrix m, uint32_t n_sm, size_t max_shared) {
     gen_decode_tile *t = &d->tile[m];
     uint32_t rows = n_rows(d, m), pairs = gen_decode_k(d, m) / PAIR, each, room;
-    /* 16 rows an instruction unless 8 spread clearly better. */
-    t->rows = longest(rows, 8, n_sm) * 20 < longest(rows, 16, n_sm) * 19 ? 8 : 16;
+    bool one_group = m != GEN_DECODE_UP && m != GEN_DECODE_HEAD;
+    /* 16 rows an instruction, unless they are so many bytes that 8 spread clearly better. */
+    bool large = 16 * pairs * 64 >= LARGE_UNIT;
+    t->rows = large && longest(rows, 8, n_sm) * 20 < longest(rows, 16, n_sm) * 19 ? 8 : 16;
+    if (m != GEN_DECODE_HEAD && rows % t->rows) t->rows = 8;
     each = div_up(n_units(d, m), n_sm);
     t->blocks = each < 5 ? div_up(n_units(d, m), each) : n_sm;
-    t->warps = largest_divisor(pairs, 8);
-    t->chunk = largest_divisor(pairs / t->warps, MAX_CHUNK / (t->rows / 8 * HALF_BYTES));
-    t->group = each < MAX_GROUP ? each : MAX_GROUP;
-    room = MAX_PARTS / unit_parts_bytes(d, t);
-    /* The kernels that read what they will add to want one group. */
-    if (m == GEN_DECODE_UP || m == GEN_DECODE_HEAD) t->group = t->group > room ? room : t->group;
-    t->slots = ring_kb[m] * 1024 / (t->warps * t->chunk * (t->rows / 8) * HALF_BYTES);
-    uint32_t copies = each * (pairs / t->warps / t->chunk);
-    if (t->slots > copies) t->slots = copies;
+    t->warps = largest_divisor(pairs, m == GEN_DECODE_HEAD ? 8 : 9);
+    uint32_t chunk = m == GEN_DECODE_UP && d->batch == 1 && d->hidden <= 2048 ? 2 * MAX_CHUNK
+                                                                              : MAX_CHUNK;
+    t->chunk = largest_divisor(pairs / t->warps, chunk / (t->rows / 8 * HALF_BYTES));
+    t->group = each;
+    if (!one_group) {
+        room = MAX_PARTS / unit_parts_bytes(d, t);
+        if (t->group > MAX_GROUP) t->group = MAX_GROUP;
+        if (t->group > room) t->group = room;
+    }
+    fit_ring(d, m, t, each);
     while (t->slots > 1 && shared_bytes(d, m) > max_shared) t->slots--;
+    if (t->cap > t->slots) t->cap = t->slots;
 }
 
 /* Query heads of a kv head, to a power of two. */
@@ -120,18 +137,21 @@ static uint32_t owned(const gen_decode *d) {
 /* As rp_attention_room of the template. */
 static size_t attention_bytes(const gen_decode *d) {
     size_t own = owned(d), heads = own > d->head_dim ? own / d->head_dim : 1;
-    return (size_t)(d->attention_warps + 1) *
-               (GEN_DECODE_KV_BLOCK * (d->head_dim + 8) * 2 + padded_queries(d) * 8) +
+    return (size_t)d->attention_warps * padded_queries(d) * (d->head_dim * 4 + 8) +
            d->splits * (own * 4 + heads * 8) + 16;
 }
 
+/* All multiprocessors, by as large a cluster as there may be. Four warps are one in each quarter of a multiprocessor, whose
+ * registers are apart: five would find no room beside the kernels in front. */
 static void fit_attention(gen_decode *d, uint32_t n_sm) {
+    bool wide = d->head_dim > 64;
     d->splits = 16;
-    while (d->splits > 2 && d->splits * d->kv_heads * d->batch > 2 * n_sm) d->splits /= 2;
+    while (d->splits > 1 && d->splits * d->kv_heads * d->batch > n_sm) d->splits /= 2;
     while (d->splits > 1 && owned(d) < MIN_OWN) d->splits /= 2;
-    d->attention_warps = 4;
-    while (d->attention_warps * 32 < owned(d)) d->attention_warps *= 2;
+    d->attention_warps = d->splits >= 8 ? 4 : d->splits == 4 || wide ? 8 : 9;
+    while (d->attention_warps * 32 < owned(d) && d->attention_warps < 16) d->attention_warps *= 2;
     while (attention_bytes(d) > STATIC_SHARED && d->splits < 16) d->splits *= 2;
+    d->attention_ahead = !wide || d->attention_warps == 4;
 }
 
 rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_error *err) {
@@ -162,7 +182,8 @@ static rp_status check_tile(const gen_decode *d, gen_decode_matrix m, size_t max
     const char *name = names[m] + strlen("rp_decode_");
     uint32_t pairs = gen_decode_k(d, m) / PAIR;
     bool sound = (t->rows == 8 || t->rows == 16) && t->blocks && t->warps && t->chunk && t->slots &&
-                 t->group && pairs % t->warps == 0 && pairs / t->warps % t->chunk == 0;
+                 t->group && t->cap && t->cap <= t->slots && pairs % t->warps == 0 &&
+                 pairs / t->warps % t->chunk == 0;
     if (!sound || t->warps > 16 || (m != GEN_DECODE_HEAD && n_rows(d, m) % t->rows))
         return rp_fail(err, RP_UNSUPPORTED,
                        "decode step, %s: no tile of %u rows, %u warps and %u pairs for %u rows of "
@@ -183,7 +204,8 @@ rp_status gen_decode_check(const gen_decode *d, size_t max_shared, rp_error *err
     for (int m = 0; m < GEN_DECODE_MATRICES_; m++)
         RP_TRY(check_tile(d, (gen_decode_matrix)m, max_shared, err));
     uint32_t queries = d->heads / d->kv_heads, own = owned(d), threads = d->attention_warps * 32;
-    if (queries > 8 || own < MIN_OWN || threads < own || threads % own || d->splits > 16 ||
+    if (queries > 8 || own < MIN_OWN || threads < own ||
+        4 * threads < padded_queries(d) * d->head_dim || d->splits > 16 ||
         (d->splits & (d->splits - 1)) || attention_bytes(d) > STATIC_SHARED)
         return rp_fail(err, RP_UNSUPPORTED,
                        "decode step: no attention of %u queries a kv head, head size %u, in %u "
@@ -209,7 +231,8 @@ void gen_decode_text(const gen_decode *d, base_buf *out) {
                  {"MAX_BLOCKS", d->max_blocks},
                  {"ROPE_NEIGHBOURS", d->rope_neighbours},
                  {"SPLITS", d->splits},
-                 {"ATTENTION_WARPS", d->attention_warps}};
+                 {"ATTENTION_WARPS", d->attention_warps},
+                 {"AHEAD", d->attention_ahead}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         base_buf_printf(out, "#define RP_%s %u\n", sizes[i].name, sizes[i].value);
     base_buf_printf(out, "#define RP_EPS %.9ef\n", (double)d->eps);
@@ -217,9 +240,9 @@ void gen_decode_text(const gen_decode *d, base_buf *out) {
                     1.4426950408889634 / sqrt(d->head_dim));
     for (int m = 0; m < GEN_DECODE_MATRICES_; m++) {
         const gen_decode_tile *t = &d->tile[m];
-        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u\n", tile_names[m],
+        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u, %u\n", tile_names[m],
                         t->rows, n_units(d, (gen_decode_matrix)m), t->blocks, t->warps, t->chunk,
-                        t->slots, t->group);
+                        t->slots, t->group, t->cap);
     }
     base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);
 }
@@ -233,7 +256,7 @@ gen_decode_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
         l.grid[0] = d->splits;
         l.grid[1] = d->kv_heads;
         l.grid[2] = d->batch;
-        l.threads = d->attention_warps * 32 + 32;
+        l.threads = d->attention_warps * 32;
     } else {
         l.grid[0] = d->tile[kernel].blocks;
         l.threads = d->tile[kernel].warps * 32;

@@ -30,6 +30,7 @@ typedef struct gen_decode_tile {
     uint32_t chunk;  /* pairs of k16 steps that are one copy */
     uint32_t slots;  /* copies in flight a warp */
     uint32_t group;  /* units between two barriers */
+    uint32_t cap;    /* copies in flight a warp until the kernels in front have ended; <= slots */
 } gen_decode_tile;
 
 typedef struct gen_decode {
@@ -40,7 +41,8 @@ typedef struct gen_decode {
     float eps;
     gen_decode_tile tile[GEN_DECODE_MATRICES_];
     uint32_t splits;          /* blocks (a cluster) that share a sequence and kv head */
-    uint32_t attention_warps; /* of such a block that read the cache */
+    uint32_t attention_warps; /* of such a block */
+    uint32_t attention_ahead; /* 1: a warp has registers for its next block of the cache */
 } gen_decode;
 
 /* A kernel of the template. The order of parameters is the kernel's own. */

@@ -47,6 +47,11 @@ static void tiles_of_1b_are_the_measured_ones(void **state) {
     assert_int_equal(d.tile[GEN_DECODE_DOWN].blocks, 128);
     assert_int_equal(d.tile[GEN_DECODE_HEAD].blocks, N_SM);
     assert_int_equal(d.splits, 16);
+    assert_int_equal(d.attention_warps, 4);
+    assert_int_equal(d.tile[GEN_DECODE_QKV].slots, 3); /* all of them */
+    assert_int_equal(d.tile[GEN_DECODE_O].slots, 2);
+    assert_int_equal(d.tile[GEN_DECODE_UP].slots, 3);
+    assert_int_equal(d.tile[GEN_DECODE_UP].cap, 1);
 }
 
 static void what_does_not_fit_is_refused(void **state) {

@@ -24,6 +24,7 @@ typedef unsigned long long rp_u64;
 
 #define RP_INF __int_as_float(0x7f800000)
 #define RP_INLINE static __device__ __forceinline__
+#define RP_INLINE_MEMBER __device__ __forceinline__
 #define RP_COLUMNS (RP_BATCH == 1 ? 1 : 8) /* sequences as partial sums are stored */
 /* Registers for two blocks of one sequence on a multiprocessor: the next kernel's blocks come in while the last ones of this one run. */
 #define RP_BOUNDS(tile) __launch_bounds__(tile::THREADS, RP_BATCH == 1 ? 2 : 1)
@@ -139,11 +140,11 @@ RP_INLINE rp_u16 rp_bf16(float v) { return (rp_u16)rp_pack(v, 0.0f); }
 
 /* ---- a matrix times the step's rows ------------------------------------------------------------------------------------------------- */
 
-/* The tile of one matrix. CHUNK_PAIRS pairs of k16 steps are one copy; SLOTS of them are a warp's ring; partial sums of GROUP units meet at one
- * barrier. */
-template <int K_, int ROWS_, int UNITS_, int BLOCKS_, int WARPS_, int CHUNK_PAIRS_, int SLOTS_, int GROUP_>
+/* The tile of one matrix. CHUNK_PAIRS pairs of k16 steps are one copy; SLOTS of them are a warp's ring, of which CAP are in flight before the
+ * wait; partial sums of GROUP units meet at one barrier. */
+template <int K_, int ROWS_, int UNITS_, int BLOCKS_, int WARPS_, int CHUNK_PAIRS_, int SLOTS_, int GROUP_, int CAP_>
 struct rp_tile {
-    static const int K = K_, ROWS = ROWS_, UNITS = UNITS_, BLOCKS = BLOCKS_, WARPS = WARPS_, SLOTS = SLOTS_, GROUP = GROUP_;
+    static const int K = K_, ROWS = ROWS_, UNITS = UNITS_, BLOCKS = BLOCKS_, WARPS = WARPS_, SLOTS = SLOTS_, GROUP = GROUP_, CAP = CAP_;
     static const int THREADS = WARPS * 32, HALVES = ROWS / 8;
     static const int PAIRS = K / 32, SLICE = PAIRS / WARPS; /* of a unit, of a warp */
     static const int CHUNK_PAIRS = CHUNK_PAIRS_, CHUNKS = SLICE / CHUNK_PAIRS;
@@ -172,7 +173,7 @@ struct rp_ring {
         return base + (rp_u64)(i / T::CHUNKS) * T::BLOCKS * T::UNIT_BYTES + (i % T::CHUNKS) * T::CHUNK_BYTES;
     }
 
-    __device__ __forceinline__ void start(const char *w, rp_u32 ring, rp_u32 barriers, int n_units)
+    RP_INLINE_MEMBER void start(const char *w, rp_u32 ring, rp_u32 barriers, int n_units)
     {
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
         from = w + (rp_u64)blockIdx.x * T::UNIT_BYTES + warp * T::SLICE_BYTES;
@@ -186,25 +187,40 @@ struct rp_ring {
         if (lane == 0) {
             for (int i = 0; i < T::SLOTS; i++) rp_barrier_init(bars + 8 * i);
             rp_barriers_visible();
-            for (; to_fetch < T::SLOTS && to_fetch < total; to_fetch++)
-                rp_fetch(slots + to_fetch * T::CHUNK_BYTES, source(from, to_fetch), T::CHUNK_BYTES, bars + 8 * to_fetch, policy);
+            for (; to_fetch < T::CAP && to_fetch < T::SLOTS && to_fetch < total; to_fetch++) fetch(to_fetch);
         }
         __syncwarp();
     }
 
+    RP_INLINE_MEMBER void fetch(int to)
+    {
+        rp_fetch(slots + to * T::CHUNK_BYTES, source(from, to_fetch), T::CHUNK_BYTES, bars + 8 * to, policy);
+    }
+
+    /* The rest of the ring, each copy when one before it has arrived: many copies in flight would delay the small loads of others. */
+    RP_INLINE_MEMBER void fill()
+    {
+        if (T::CAP < T::SLOTS && threadIdx.x % 32 == 0)
+            for (; to_fetch < T::SLOTS && to_fetch < total; to_fetch++) {
+                rp_barrier_wait(bars + 8 * (to_fetch - T::CAP), 0);
+                fetch(to_fetch);
+            }
+        __syncwarp();
+    }
+
     /* The address of the next chunk, once it is there. */
-    __device__ __forceinline__ rp_u32 take()
+    RP_INLINE_MEMBER rp_u32 take()
     {
         rp_barrier_wait(bars + 8 * slot, parity);
         return slots + slot * T::CHUNK_BYTES;
     }
 
     /* The chunk has been used by all lanes: its slot is filled again. */
-    __device__ __forceinline__ void give()
+    RP_INLINE_MEMBER void give()
     {
         __syncwarp();
         if (threadIdx.x % 32 == 0 && to_fetch < total) {
-            rp_fetch(slots + slot * T::CHUNK_BYTES, source(from, to_fetch), T::CHUNK_BYTES, bars + 8 * slot, policy);
+            fetch(slot);
             to_fetch++;
         }
         if (++slot == T::SLOTS) {
@@ -257,7 +273,7 @@ struct rp_rows {
         return has(i) ? rp_load(x + (rp_u64)row * T::K + at(i)) : make_uint4(0, 0, 0, 0);
     }
 
-    __device__ __forceinline__ void before(const rp_u16 *gains)
+    RP_INLINE_MEMBER void before(const rp_u16 *gains)
     {
         if (NORM) {
 #pragma unroll
@@ -266,7 +282,7 @@ struct rp_rows {
         }
     }
 
-    __device__ __forceinline__ void after(const rp_u16 *x)
+    RP_INLINE_MEMBER void after(const rp_u16 *x)
     {
         static_assert(!(NORM && T::STREAM), "a normed row is kept in registers");
         squares = 0.0f;
@@ -279,7 +295,7 @@ struct rp_rows {
         }
     }
 
-    __device__ __forceinline__ uint4 fragment(int pair) const
+    RP_INLINE_MEMBER uint4 fragment(int pair) const
     {
         if (RP_BATCH > 1) return v[T::STREAM ? 0 : pair];
         const uint4 x = v[T::STREAM ? 0 : pair / 8];
@@ -367,7 +383,7 @@ struct rp_sums {
     const rp_room<T> *room;
     int buffer;
 
-    __device__ __forceinline__ float value(int unit, int row, int b) const
+    RP_INLINE_MEMBER float value(int unit, int row, int b) const
     {
         const float *p = room->parts[buffer][unit] + row * RP_COLUMNS + b;
         float s = 0.0f;
@@ -376,7 +392,7 @@ struct rp_sums {
         return s;
     }
 
-    __device__ __forceinline__ float scale(int b) const /* 1 / rms of the row */
+    RP_INLINE_MEMBER float scale(int b) const /* 1 / rms of the row */
     {
         float s = 0.0f;
 #pragma unroll
@@ -416,6 +432,7 @@ RP_INLINE void rp_matrix(const char *w, const rp_u16 *x, const rp_u16 *gains, E 
     ring.start(w, rp_shared(shared), rp_shared(room->bars), n);
     rows.before(gains);
     e.before();
+    ring.fill();
     rp_wait_for_others();
     rows.after(x);
     e.after();
@@ -465,7 +482,7 @@ struct rp_qkv_end {
 
     RP_INLINE int pair_of(int v, int unit) { return (unit + v / RP_COLUMNS / HALF * T::BLOCKS) * HALF + v / RP_COLUMNS % HALF; }
 
-    __device__ __forceinline__ void before()
+    RP_INLINE_MEMBER void before()
     {
         const int b = threadIdx.x % RP_COLUMNS;
         if (b >= RP_BATCH) return;
@@ -476,9 +493,9 @@ struct rp_qkv_end {
             turn[i] = __ldg(rope + (rp_u64)position * (RP_HEAD_DIM / 2) + pair_of(threadIdx.x + i * T::THREADS, blockIdx.x) % (RP_HEAD_DIM / 2));
     }
 
-    __device__ __forceinline__ void after() {}
+    RP_INLINE_MEMBER void after() {}
 
-    __device__ __forceinline__ void put(int pair, int b, float2 turn, float first, float second) const
+    RP_INLINE_MEMBER void put(int pair, int b, float2 turn, float first, float second) const
     {
         const int head = pair / (RP_HEAD_DIM / 2), i = pair % (RP_HEAD_DIM / 2);
         rp_u16 *to = head < RP_HEADS                 ? q + (rp_u64)(b * RP_HEADS + head) * RP_HEAD_DIM
@@ -489,7 +506,7 @@ struct rp_qkv_end {
         to[RP_ROPE_SECOND(i)] = rp_bf16(turned ? second * turn.x + first * turn.y : second);
     }
 
-    __device__ __forceinline__ void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
     {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -512,29 +529,26 @@ extern "C" __global__ void RP_BOUNDS(rp_qkv_tile)
 /* ---- attention ----------------------------------------------------------------------------------------------------------------------- */
 
 /* One cluster of RP_SPLITS blocks a sequence and kv head; all query heads of the kv head together. A warp takes cached blocks of 16 positions, the first of
- * them before the wait; a last warp of the first block takes the new position after it. Every warp ends with a maximum, a sum and
+ * them before the wait; the last warp of the first block takes the new position after it. Every warp ends with a maximum, a sum and
  * weighted values a head. A block joins those of its warps and sends each part into the shared memory of the block that owns these outputs; an owner
  * joins the blocks' parts. Both in fixed order. */
 #define RP_QUERIES (RP_HEADS / RP_KV_HEADS)
 #define RP_QUERIES_2 (RP_QUERIES > 4 ? 8 : RP_QUERIES > 2 ? 4 : RP_QUERIES) /* power of two */
 #define RP_OUTPUTS (RP_QUERIES_2 * RP_HEAD_DIM)
-#define RP_READERS (RP_ATTENTION_WARPS * 32)                           /* threads of warps that read the cache */
-#define RP_EACH (RP_OUTPUTS / RP_READERS > 2 ? RP_OUTPUTS / RP_READERS : 2) /* outputs that a thread joins and sends */
+#define RP_THREADS (RP_ATTENTION_WARPS * 32)
+#define RP_EACH (RP_OUTPUTS > 2 * RP_THREADS ? 4 : 2) /* outputs that a thread joins and sends */
 #define RP_OWN (RP_OUTPUTS / RP_SPLITS)                                /* outputs of an owner */
 #define RP_OWN_HEADS (RP_OWN > RP_HEAD_DIM ? RP_OWN / RP_HEAD_DIM : 1) /* heads they are of */
 #define RP_SENT_BYTES (RP_SPLITS * (RP_OWN * 4 + RP_OWN_HEADS * 8))    /* that an owner gets */
-#define RP_SHARE (RP_READERS / RP_OWN > RP_SPLITS ? RP_SPLITS : RP_READERS / RP_OWN) /* threads of one output */
-#define RP_V_ROW (RP_HEAD_DIM + 8) /* elements; the pad keeps 8 rows in different banks */
+#define RP_POWER(n) ((n) >= 16 ? 16 : (n) >= 8 ? 8 : (n) >= 4 ? 4 : (n) >= 2 ? 2 : 1)
+#define RP_SHARE (RP_POWER(RP_THREADS / RP_OWN) > RP_SPLITS ? RP_SPLITS : RP_POWER(RP_THREADS / RP_OWN)) /* threads of one output */
+#define RP_WORKERS (RP_SPLITS * RP_ATTENTION_WARPS - 1)
 
-static_assert(RP_QUERIES <= 8 && RP_OWN >= 8 && RP_HEAD_DIM % 32 == 0 && RP_READERS >= RP_OWN && RP_EACH % 2 == 0, "attention");
-static_assert(RP_OUTPUTS * 4 <= 16 * RP_V_ROW * 2, "a warp's part takes the place of its values");
+static_assert(RP_QUERIES <= 8 && RP_OWN >= 8 && RP_HEAD_DIM % 32 == 0 && RP_THREADS >= RP_OWN && RP_EACH * RP_THREADS >= RP_OUTPUTS, "attention");
 
 struct rp_attention_room {
-    union {
-        rp_u16 v[16 * RP_V_ROW];
-        float out[RP_OUTPUTS]; /* once all values are used */
-    } warp[RP_ATTENTION_WARPS + 1];
-    float2 stats[RP_ATTENTION_WARPS + 1][RP_QUERIES_2]; /* maximum, sum */
+    float out[RP_ATTENTION_WARPS][RP_OUTPUTS];
+    float2 stats[RP_ATTENTION_WARPS][RP_QUERIES_2]; /* maximum, sum */
     float sent[RP_SPLITS][RP_OWN];                      /* by the blocks of the cluster */
     float2 sent_stats[RP_SPLITS][RP_OWN_HEADS];
     rp_u64 bar;
@@ -553,43 +567,51 @@ RP_INLINE void rp_send(rp_u32 to, rp_u32 bar, float a, float b)
                  : "memory");
 }
 
-/* 16 cached positions: keys as B fragments (two tiles of 8 positions), values as they are on their way to shared memory. */
+/* 8x8 elements of 2 bytes, a row a quad, turned. */
+RP_INLINE rp_u32 rp_turned(rp_u32 two)
+{
+    rp_u32 out;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(two));
+    return out;
+}
+
+/* 16 cached positions: lane 4g+t has dims 32d + 8t .. + 7 of positions g and g + 8. So keys are B fragments; values are, once each 8x8 of them has been
+ * turned, with dims 32d + 8t + 2i, + 1 as columns of tile 4d + i. */
 struct rp_cached {
-    uint4 k[2][RP_HEAD_DIM / 32];
-    uint4 v[RP_HEAD_DIM / 16];
+    uint4 k[2][RP_HEAD_DIM / 32], v[2][RP_HEAD_DIM / 32];
 
     /* The cache from element `at` on; values of rows outside [from, to) are 0, since 0 times what is there may be NaN. */
-    __device__ __forceinline__ void load(const rp_u16 *keys, const rp_u16 *values, rp_u64 at, int from, int to)
+    RP_INLINE_MEMBER void load(const rp_u16 *keys, const rp_u16 *values, rp_u64 at, int from, int to)
     {
         const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
-        for (int j = 0; j < 2; j++)
+        for (int j = 0; j < 2; j++) {
+            const int row = 8 * j + g;
 #pragma unroll
-            for (int d = 0; d < RP_HEAD_DIM / 32; d++) k[j][d] = rp_load(keys + at + (8 * j + g) * RP_HEAD_DIM + 32 * d + 8 * t);
-#pragma unroll
-        for (int i = 0; i < RP_HEAD_DIM / 16; i++) {
-            const int piece = i * 32 + lane, row = piece / (RP_HEAD_DIM / 8);
-            v[i] = row >= from && row < to ? rp_load(values + at + piece * 8) : make_uint4(0, 0, 0, 0);
+            for (int d = 0; d < RP_HEAD_DIM / 32; d++) {
+                const rp_u64 place = at + row * RP_HEAD_DIM + 32 * d + 8 * t;
+                k[j][d] = rp_load(keys + place);
+                v[j][d] = row >= from && row < to ? rp_load(values + place) : make_uint4(0, 0, 0, 0);
+            }
         }
     }
 
-    __device__ __forceinline__ void stage(rp_u16 *room) const
+    RP_INLINE_MEMBER void turn()
     {
-        const int lane = threadIdx.x % 32;
 #pragma unroll
-        for (int i = 0; i < RP_HEAD_DIM / 16; i++) {
-            const int piece = i * 32 + lane, row = piece / (RP_HEAD_DIM / 8), column = piece % (RP_HEAD_DIM / 8);
-            *(uint4 *)(room + row * RP_V_ROW + column * 8) = v[i];
-        }
-        __syncwarp();
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+            for (int d = 0; d < RP_HEAD_DIM / 32; d++)
+                v[j][d] = make_uint4(rp_turned(v[j][d].x), rp_turned(v[j][d].y), rp_turned(v[j][d].z), rp_turned(v[j][d].w));
     }
 };
 
-/* A warp's running result for heads g: maximum (of scores times log2 e), this lane's part of the sum, and out[n] = dims 8n + 2t, + 1. */
+/* A warp's running result for heads g: maximum (of scores times log2 e), this lane's part of the sum, and
+ * out[4d + i] = dims 32d + 8t + 2i, + 1. */
 struct rp_running {
     float top, sum, out[RP_HEAD_DIM / 8][4];
 
-    __device__ __forceinline__ void clear()
+    RP_INLINE_MEMBER void clear()
     {
         top = -RP_INF;
         sum = 0.0f;
@@ -600,7 +622,7 @@ struct rp_running {
     }
 
     /* Positions base .. base + 15, of which those in [from, to) count. At least one does. */
-    __device__ __forceinline__ void add(const uint4 *q, const rp_cached &c, const rp_u16 *room, int base, int from, int to)
+    RP_INLINE_MEMBER void add(const uint4 *q, const rp_cached &c, int base, int from, int to)
     {
         const int lane = threadIdx.x % 32, t = lane % 4;
         float s[2][4];
@@ -632,32 +654,29 @@ struct rp_running {
         sum = sum * shrink + ((p[0] + p[1]) + (p[2] + p[3]));
         top = best;
         const rp_u32 a0 = rp_pack(p[0], p[1]), a2 = rp_pack(p[2], p[3]);
-        const rp_u32 row = rp_shared(room) + ((lane / 8 % 2 * 8 + lane % 8) * RP_V_ROW + lane / 16 * 8) * 2;
 #pragma unroll
-        for (int n = 0; n < RP_HEAD_DIM / 8; n += 2) {
-            rp_u32 v[4];
-            asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                         : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                         : "r"(row + n * 16)
-                         : "memory");
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                out[n + i][0] *= shrink;
-                out[n + i][1] *= shrink;
-                rp_mma(out[n + i], a0, 0u, a2, 0u, v[2 * i], v[2 * i + 1]);
-            }
+        for (int n = 0; n < RP_HEAD_DIM / 8; n++) {
+            out[n][0] *= shrink;
+            out[n][1] *= shrink;
         }
-        __syncwarp();
+#pragma unroll
+        for (int d = 0; d < RP_HEAD_DIM / 32; d++) {
+            rp_mma(out[4 * d], a0, 0u, a2, 0u, c.v[0][d].x, c.v[1][d].x);
+            rp_mma(out[4 * d + 1], a0, 0u, a2, 0u, c.v[0][d].y, c.v[1][d].y);
+            rp_mma(out[4 * d + 2], a0, 0u, a2, 0u, c.v[0][d].z, c.v[1][d].z);
+            rp_mma(out[4 * d + 3], a0, 0u, a2, 0u, c.v[0][d].w, c.v[1][d].w);
+        }
     }
 
     /* To the warp's part of shared memory. */
-    __device__ __forceinline__ void store(float *to, float2 *stats)
+    RP_INLINE_MEMBER void store(float *to, float2 *stats)
     {
         const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
         sum = rp_quad_sum(sum);
         if (g >= RP_QUERIES_2) return;
 #pragma unroll
-        for (int n = 0; n < RP_HEAD_DIM / 8; n++) *(float2 *)(to + g * RP_HEAD_DIM + 8 * n + 2 * t) = make_float2(out[n][0], out[n][1]);
+        for (int n = 0; n < RP_HEAD_DIM / 8; n += 2)
+            *(float4 *)(to + g * RP_HEAD_DIM + n / 4 * 32 + 8 * t + n % 4 * 2) = make_float4(out[n][0], out[n][1], out[n + 1][0], out[n + 1][1]);
         if (t == 0) stats[g] = make_float2(top, sum);
     }
 };
@@ -668,24 +687,23 @@ RP_INLINE float rp_weight(float mine, float top) { return mine == -RP_INF ? 0.0f
 /* Joins the warps' parts of this block, RP_EACH outputs a thread, and sends them to their owner. */
 RP_INLINE void rp_send_block(rp_attention_room *room, int rank)
 {
-    const int f = threadIdx.x * RP_EACH, head = f / RP_HEAD_DIM, owner = f / RP_OWN, n = RP_ATTENTION_WARPS + (rank == 0);
+    const int f = threadIdx.x * RP_EACH, head = f / RP_HEAD_DIM, owner = f / RP_OWN;
     if (f >= RP_OUTPUTS) return;
     float top = -RP_INF, sum = 0.0f, out[RP_EACH];
-    float2 stats[RP_ATTENTION_WARPS + 1];
+    float2 stats[RP_ATTENTION_WARPS];
 #pragma unroll
-    for (int w = 0; w <= RP_ATTENTION_WARPS; w++) {
-        stats[w] = w < n ? room->stats[w][head] : make_float2(-RP_INF, 0.0f);
+    for (int w = 0; w < RP_ATTENTION_WARPS; w++) {
+        stats[w] = room->stats[w][head];
         top = fmaxf(top, stats[w].x);
     }
 #pragma unroll
     for (int i = 0; i < RP_EACH; i++) out[i] = 0.0f;
 #pragma unroll
-    for (int w = 0; w <= RP_ATTENTION_WARPS; w++) {
+    for (int w = 0; w < RP_ATTENTION_WARPS; w++) {
         const float weight = rp_weight(stats[w].x, top);
-        if (w >= n) continue;
         sum = fmaf(weight, stats[w].y, sum);
 #pragma unroll
-        for (int i = 0; i < RP_EACH; i++) out[i] = fmaf(weight, room->warp[w].out[f + i], out[i]);
+        for (int i = 0; i < RP_EACH; i++) out[i] = fmaf(weight, room->out[w][f + i], out[i]);
     }
     const rp_u32 bar = rp_in_block(rp_shared(&room->bar), owner);
     const rp_u32 to = rp_in_block(rp_shared(&room->sent[rank][f % RP_OWN]), owner);
@@ -724,14 +742,15 @@ RP_INLINE void rp_join(const rp_attention_room *room, int rank, rp_u16 *to)
     if (sub == 0 && mine < RP_OWN && f < RP_QUERIES * RP_HEAD_DIM) to[f] = rp_bf16(__fdividef(out, sum));
 }
 
-extern "C" __global__ void __cluster_dims__(RP_SPLITS, 1, 1) __launch_bounds__(RP_ATTENTION_WARPS * 32 + 32)
+extern "C" __global__ void __cluster_dims__(RP_SPLITS, 1, 1) __launch_bounds__(RP_THREADS, RP_HEAD_DIM <= 64 && RP_ATTENTION_WARPS == 4 ? 4 : 1)
     rp_decode_attention(const rp_u16 *q, const rp_u16 *keys, const rp_u16 *values, rp_u16 *to, const rp_step *step, const int *table)
 {
     __shared__ __align__(16) rp_attention_room room;
     const int rank = blockIdx.x, head = blockIdx.y, b = blockIdx.z;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    const bool fresh = warp == RP_ATTENTION_WARPS;
-    rp_cached c;
+    const bool fresh = rank == 0 && warp == RP_ATTENTION_WARPS - 1;
+    const int worker = rank * RP_ATTENTION_WARPS + warp - (rank > 0);
+    rp_cached c, next;
     rp_running r;
     uint4 queries[RP_HEAD_DIM / 32];
 
@@ -742,40 +761,46 @@ extern "C" __global__ void __cluster_dims__(RP_SPLITS, 1, 1) __launch_bounds__(R
         rp_barrier_expect(rp_shared(&room.bar), RP_SENT_BYTES);
     }
     table += b * RP_MAX_BLOCKS;
+    /* Asked for together; the table has an entry whether or not it is in use. */
     const int position = rp_load_int(step->position + b), n = (position + 15) / 16;
-    int i = fresh ? position / 16 : rank * RP_ATTENTION_WARPS + warp;
-    const rp_u64 start = fresh || i < n ? rp_cache_at(rp_load_int(table + i), head, 0) : 0;
+    int i = worker;
+    const int first = rp_load_int(table + (i < RP_MAX_BLOCKS ? i : 0));
+    const int second = RP_AHEAD && RP_WORKERS < RP_MAX_BLOCKS ? rp_load_int(table + (i + RP_WORKERS < RP_MAX_BLOCKS ? i + RP_WORKERS : 0)) : 0;
     r.clear();
     if (!fresh && i < n) {
-        c.load(keys, values, start, 0, position - i * 16);
-        c.stage(room.warp[warp].v);
+        c.load(keys, values, rp_cache_at(first, head, 0), 0, position - i * 16);
+        if (RP_AHEAD && i + RP_WORKERS < n) next.load(keys, values, rp_cache_at(second, head, 0), 0, position - (i + RP_WORKERS) * 16);
+        c.turn();
     }
+    const rp_u64 now = fresh ? rp_cache_at(rp_load_int(table + position / 16), head, 0) : 0;
     /* No block may send before the others' barriers are there. */
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
     rp_wait_for_others();
-    if (fresh && rank == 0) {
-        c.load(keys, values, start, position % 16, position % 16 + 1);
-        c.stage(room.warp[warp].v);
-    }
 #pragma unroll
     for (int d = 0; d < RP_HEAD_DIM / 32; d++)
         queries[d] = g < RP_QUERIES
                          ? rp_load(q + ((rp_u64)b * RP_HEADS + head * RP_QUERIES + g) * RP_HEAD_DIM + 32 * d + 8 * t)
                          : make_uint4(0, 0, 0, 0);
-    if (fresh && rank == 0) r.add(queries, c, room.warp[warp].v, position / 16 * 16, position, position + 1);
-    if (!fresh) {
-        for (; i < n; i += RP_SPLITS * RP_ATTENTION_WARPS) {
-            rp_cached next;
-            const int then = i + RP_SPLITS * RP_ATTENTION_WARPS;
-            if (then < n) next.load(keys, values, rp_cache_at(rp_load_int(table + then), head, 0), 0, position - then * 16);
-            r.add(queries, c, room.warp[warp].v, i * 16, 0, position);
-            if (then < n) {
+    if (fresh) {
+        c.load(keys, values, now, position % 16, position % 16 + 1);
+        c.turn();
+        r.add(queries, c, position / 16 * 16, position, position + 1);
+    } else {
+        for (; i < n; i += RP_WORKERS) {
+            const int then = i + RP_WORKERS;
+            r.add(queries, c, i * 16, 0, position);
+            if (then >= n) break;
+            if (RP_AHEAD) {
                 c = next;
-                c.stage(room.warp[warp].v);
+                if (then + RP_WORKERS < n)
+                    next.load(keys, values, rp_cache_at(rp_load_int(table + then + RP_WORKERS), head, 0), 0, position - (then + RP_WORKERS) * 16);
+            } else {
+                c.load(keys, values, rp_cache_at(rp_load_int(table + then), head, 0), 0, position - then * 16);
             }
+            c.turn();
         }
     }
-    r.store(room.warp[warp].out, room.stats[warp]);
+    r.store(room.out[warp], room.stats[warp]);
     __syncthreads();
     rp_send_block(&room, rank);
     rp_barrier_wait_cluster(rp_shared(&room.bar), 0);
@@ -796,9 +821,9 @@ struct rp_residual_end {
 
     RP_INLINE int row_of(int v, int unit) { return (unit + v / RP_COLUMNS / T::ROWS * T::BLOCKS) * T::ROWS + v / RP_COLUMNS % T::ROWS; }
 
-    __device__ __forceinline__ void before() {}
+    RP_INLINE_MEMBER void before() {}
 
-    __device__ __forceinline__ void after()
+    RP_INLINE_MEMBER void after()
     {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -807,7 +832,7 @@ struct rp_residual_end {
         }
     }
 
-    __device__ __forceinline__ void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
     {
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -840,10 +865,10 @@ struct rp_up_end {
     static const int HALF = T::ROWS / 2;
     rp_u16 *to;
 
-    __device__ __forceinline__ void before() {}
-    __device__ __forceinline__ void after() {}
+    RP_INLINE_MEMBER void before() {}
+    RP_INLINE_MEMBER void after() {}
 
-    __device__ __forceinline__ void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
     {
         for (int v = threadIdx.x; v < n * HALF * RP_COLUMNS; v += T::THREADS) {
             const int b = v % RP_COLUMNS, r = v / RP_COLUMNS % HALF, j = v / RP_COLUMNS / HALF;
@@ -875,10 +900,10 @@ struct rp_head_end {
     typedef rp_head_tile T;
     rp_best best; /* of sequence threadIdx.x % RP_COLUMNS */
 
-    __device__ __forceinline__ void before() {}
-    __device__ __forceinline__ void after() {}
+    RP_INLINE_MEMBER void before() {}
+    RP_INLINE_MEMBER void after() {}
 
-    __device__ __forceinline__ void group(const rp_sums<T> &s, int unit, int n)
+    RP_INLINE_MEMBER void group(const rp_sums<T> &s, int unit, int n)
     {
         for (int v = threadIdx.x; v < n * T::ROWS * RP_COLUMNS; v += T::THREADS) {
             const int b = v % RP_COLUMNS, r = v / RP_COLUMNS % T::ROWS, j = v / RP_COLUMNS / T::ROWS;
