@@ -71,8 +71,3 @@ uint64_t base_peak_rss(void) {
     if (!p || sscanf(p, "VmHWM: %llu kB", &kib) != 1) return 0;
     return (uint64_t)kib * 1024;
 }
-
-uint64_t base_memory_size(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
-}

@@ -10,7 +10,5 @@ int64_t base_now_ns(void);
 int64_t base_process_age_ns(void);
 /* Peak resident set (VmHWM) in bytes; 0 when unknown. */
 uint64_t base_peak_rss(void);
-/* Bytes of memory of the machine; UINT64_MAX where that is not known. */
-uint64_t base_memory_size(void);
 
 #endif

@@ -121,7 +121,6 @@ static bool is_heard(void) {
     return where >= SINK_CALLBACK;
 }
 
-/* A user who asked for channels alone is not told everything else. */
 /* What the environment says, if it says a level. */
 static void read_level(void) {
     static const char *const words[] = {"error", "warning", "info", "debug"};
@@ -130,6 +129,7 @@ static void read_level(void) {
         if (strcasecmp(v, words[i]) == 0) atomic_store(&env_level, i);
 }
 
+/* A user who asked for channels alone is not told everything else. */
 static int top_level(void) {
     int level = atomic_load_explicit(&max_level, memory_order_relaxed);
     if (level != LEVEL_OPEN) return level;

@@ -1,13 +1,11 @@
-/* What file.c and spawn.c share: the fault injector for system calls and the
- * mapping of errno to status and text. Thread-safe. It makes no calls itself but uname. */
+/* What all callers of the system share: the fault injector and the mapping of errno to status and text.
+ * Thread-safe. It makes no calls itself. */
 #include "base/sys.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "base/file.h"
 
@@ -48,9 +46,4 @@ rp_status base_errno_status(int code) {
     case ENOMEM: return RP_NOMEM;
     default: return RP_IO;
     }
-}
-
-void base_machine(char out[BASE_MACHINE_SIZE]) {
-    struct utsname u;
-    (void)snprintf(out, BASE_MACHINE_SIZE, "%s", uname(&u) == 0 ? u.machine : "unknown");
 }

@@ -1,4 +1,4 @@
-/* Shared by the parts of base that call the system: fault injection and errno texts. */
+/* Shared by all that call the system: fault injection and errno texts. */
 #ifndef BASE_SYS_H
 #define BASE_SYS_H
 
@@ -12,8 +12,5 @@ bool base_sys_fails(void);
 const char *base_errno_text(int code);
 /* RP_NOT_FOUND, RP_NOMEM or RP_IO, whichever fits code. */
 rp_status base_errno_status(int code);
-/* The processor architecture as `uname -m` prints it, "unknown" when the kernel does not say. */
-enum { BASE_MACHINE_SIZE = 66 };
-void base_machine(char out[BASE_MACHINE_SIZE]);
 
 #endif

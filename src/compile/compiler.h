@@ -13,7 +13,7 @@
 /* What all pieces share. */
 typedef struct compile_host {
     gen_isa isa;
-    const char *machine; /* architecture of the processor (base_machine) */
+    const char *machine; /* architecture of the processor (base/host.h) */
     const compile_toolchain *toolchain;
     cache_store *store; /* NULL: nothing is kept */
 } compile_host;

@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sys.h"
+#include "base/host.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
 #include "engine/facts.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "compile/builtin.h"
 #include "engine/parts.h"
