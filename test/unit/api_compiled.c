@@ -2,6 +2,8 @@
 #include "support/check.h"
 #include "support/trees.h"
 
+#include <sys/stat.h>
+
 #include "base/alloc.h"
 #include "base/file.h"
 #include "reprise/reprise.h"
@@ -93,6 +95,46 @@ static void second_time_is_cached(void **state) {
     assert_int_equal(second.pieces, 1);
 }
 
+/* Somebody removes the whole cache folder while the compiler runs: what it made is used, and kept in a new folder. */
+static void a_folder_removed_while_compiling(void **state) {
+    (void)state;
+    const char *root = tree_new("removed"), *old = getenv("REPRISE_CACHE_DIR");
+    static const char script[] = "#!/bin/sh\n"
+                                 "rm -rf \"$REPRISE_CACHE_DIR\"\n"
+                                 "exec cc \"$@\"\n";
+    char cache[300], cc[300], kept[300];
+    rp_compiled_info first, second;
+    rp_error err = {0};
+    (void)snprintf(kept, sizeof kept, "%s", old ? old : "");
+    (void)snprintf(cache, sizeof cache, "%s/cache", root);
+    (void)snprintf(cc, sizeof cc, "%s/cc", root);
+    tree_write(root, "cc", script, sizeof script - 1);
+    assert_int_equal(chmod(cc, 0700), 0);
+    (void)setenv("REPRISE_CACHE_DIR", cache, 1);
+    (void)setenv("REPRISE_CC", cc, 1);
+    rp_compiled *c = compile("level=2");
+    rp_compiled_get_info(c, &first);
+    bind(c);
+    CHECK_OK(run(c, 1, &err), &err);
+    assert_true(y[0] == 13 && y[1] == 27 && y[2] == 41);
+    rp_compiled_free(c);
+    c = compile("level=2"); /* asks the compiler for its version, which removes it once more */
+    rp_compiled_get_info(c, &second);
+    rp_compiled_free(c);
+    (void)unsetenv("REPRISE_CC");
+    if (old)
+        (void)setenv("REPRISE_CACHE_DIR", kept, 1);
+    else
+        (void)unsetenv("REPRISE_CACHE_DIR");
+    assert_int_equal(first.compiles, 1);
+    assert_int_equal(second.compiles, 1);
+    char code[320];
+    (void)snprintf(code, sizeof code, "%s/objects/code", cache);
+    tree_list files = tree_files(code);
+    assert_int_equal(files.n, 2); /* the code and its sum */
+    tree_list_free(&files);
+}
+
 /* call must fail with code and a text that holds what. */
 #define REFUSED(call, code, what)                                                      \
     do {                                                                               \
@@ -173,9 +215,13 @@ static void stages_are_dumped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_are_dumped), cmocka_unit_test(every_level_computes),
-        cmocka_unit_test(new_weights_count), cmocka_unit_test(second_time_is_cached),
-        cmocka_unit_test(refuses_by_name),   cmocka_unit_test(lost_allocations),
+        cmocka_unit_test(stages_are_dumped),
+        cmocka_unit_test(every_level_computes),
+        cmocka_unit_test(new_weights_count),
+        cmocka_unit_test(second_time_is_cached),
+        cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(lost_allocations),
+        cmocka_unit_test(a_folder_removed_while_compiling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
