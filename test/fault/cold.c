@@ -21,6 +21,7 @@
 #include "support/trees.h"
 
 enum { N_OUT = 2 };
+#define UNKNOWN "unknown.c"
 static const char *const small[] = {"level=3",
                                     "max_num_seqs=2",
                                     "max_num_batched_tokens=8",
@@ -32,6 +33,7 @@ static const int32_t prompt[] = {10, 20, 30};
 static int32_t expected[N_OUT];
 static char work[512], full[512];  /* the cache in use, and one with all but the plan */
 static char tmp[512], stored[512]; /* TMPDIR, what the compiler made */
+static bool recording = true;      /* else code that the compiler has not seen is a failure */
 
 /* ---- the compiler ------------------------------------------------------------------------------------------ */
 
@@ -77,6 +79,10 @@ static void child(char *const argv[]) {
     char path[600];
     (void)snprintf(path, sizeof path, "%s/%s", stored, name);
     bool is_new = access(path, R_OK) != 0;
+    if (is_new && !recording) {
+        tree_write(stored, UNKNOWN, source, size);
+        _exit(1);
+    }
     if (is_new) run_real(argv);
     slash = strrchr(argv[n - 1], '/');
     *slash = 0;
@@ -146,8 +152,11 @@ static rp_status see(void *user, const cache_entry *e, rp_error *err) {
 }
 
 static void check_folders(const char *when) {
+    char unknown[600];
     rp_error err = {0};
     cache_store *s = NULL;
+    (void)snprintf(unknown, sizeof unknown, "%s/%s", stored, UNKNOWN);
+    if (access(unknown, F_OK) == 0) fail_msg("%s: other code than without it", when);
     tree_no_temporaries(work);
     tree_list left = tree_files(tmp);
     if (left.n) fail_msg("%s: left in TMPDIR: %s", when, left.path[0]);
@@ -240,6 +249,7 @@ static void fill(void) {
     assert_true(l.n > 0);
     tree_list_free(&l);
     tree_copy(work, full);
+    recording = false;
 }
 
 static int set_up(void **state) {

@@ -116,6 +116,29 @@ static void what_goes_out_comes_in(void **state) {
     cache_store_close(s);
 }
 
+/* What lies in the folders beside the objects stays there: no import would take it. */
+static void only_objects_travel(void **state) {
+    static const char *const strays[] = {"objects/code/notes.txt", "objects/plan/README",
+                                         "objects/weights/00000000000000000000000000000001.old"};
+    (void)state;
+    rp_error err = {0};
+    cache_bundle_info info = {0};
+    fill_and_export();
+    for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
+        char path[192];
+        (void)snprintf(path, sizeof path, "%s/%s", from, strays[i]);
+        CHECK_OK(base_file_write_atomic(path, "x", 1, &err), &err);
+    }
+    CHECK_OK(base_path_remove(to, &err), &err);
+    cache_store *a = open_store(from), *b = open_store(to);
+    CHECK_OK(cache_export(a, bundle, &info, &err), &err);
+    assert_int_equal(info.n_files, 7);
+    CHECK_OK(cache_import(b, bundle, NULL, &err), &err);
+    assert_int_equal(count_good(b), 5);
+    cache_store_close(a);
+    cache_store_close(b);
+}
+
 static rp_status no_temporary(void *user, const char *name, bool is_dir, rp_error *err) {
     char path[512];
     (void)snprintf(path, sizeof path, "%s/%s", (const char *)user, name);
@@ -223,6 +246,7 @@ static void every_failure_is_clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_goes_out_comes_in),
+        cmocka_unit_test(only_objects_travel),
         cmocka_unit_test(damage_is_never_imported_as_good),
         cmocka_unit_test(foreign_names_are_refused),
         cmocka_unit_test(every_failure_is_clean),

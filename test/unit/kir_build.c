@@ -293,6 +293,12 @@ static void data_ranges_follow_the_ops(void **state) {
     assert_int_equal(f->ranges[kir_shr(f, q, 8)].hi, 127);
     assert_int_equal(f->ranges[kir_band(f, q, 255)].lo, 0);
     assert_int_equal(f->ranges[kir_cvt(f, KIR_I32, v)].hi, INT32_MAX);
+    /* a negative end may be the larger one, and INT32_MIN has no opposite */
+    kir_ref size = kir_alu(f, IR_abs, q, KIR_NONE, KIR_NONE);
+    assert_int_equal(f->ranges[size].lo, 0);
+    assert_int_equal(f->ranges[size].hi, 32768);
+    size = kir_alu(f, IR_abs, kir_cvt(f, KIR_I32, v), KIR_NONE, KIR_NONE);
+    assert_int_equal(f->ranges[size].lo, INT32_MIN);
     kir_free(f);
 }
 

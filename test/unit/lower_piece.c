@@ -53,6 +53,27 @@ static void names_are_distinct(void **state) {
     }
 }
 
+/* Products that were joined into one segment are not packed as segments of their own, too. */
+static void every_matrix_is_packed_once(void **state) {
+    static const uint32_t n_matrices = 7; /* q, k, v, output, gate, up, down */
+    ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
+    lower_options o = {.isa = GEN_ISA_PORTABLE};
+    rp_error err = {0};
+    lower_piece p;
+    uint32_t n = 0, joined = 0;
+    (void)state;
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    for (uint32_t i = 0; i < p.n_packs; i++)
+        for (uint32_t k = 0; k < p.packs[i].n_sections; k++) {
+            n += p.packs[i].sections[k].n_params;
+            joined += p.packs[i].sections[k].n_params > 1;
+        }
+    assert_int_equal(n, n_matrices);
+    assert_int_equal(joined, 1); /* gate and up */
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
 static void survives_lost_allocations(void **state) {
     ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
     (void)state;
@@ -75,6 +96,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_the_same_every_time),
         cmocka_unit_test(names_are_distinct),
+        cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,41 @@ static void merges_apply_in_order(void **state) {
     base_buf_done(&file);
 }
 
+static model_source *open_five(base_buf *file) {
+    static const char *const merges[] = {"t h", "a t"};
+    char names[GGUF_LLAMA_VOCAB][8] = {"a", "t", "h", "th", "at"};
+    const char *tokens[GGUF_LLAMA_VOCAB];
+    gguf_builder b = {0};
+    rp_error err = {0};
+    model_source *s = NULL;
+    for (int i = 0; i < GGUF_LLAMA_VOCAB; i++) {
+        if (i >= 5) (void)snprintf(names[i], sizeof names[i], "#%d", i);
+        tokens[i] = names[i];
+    }
+    gguf_llama_keys(&b);
+    gguf_kv_str(&b, "tokenizer.ggml.model", "gpt2");
+    gguf_kv_str(&b, "tokenizer.ggml.pre", "smollm");
+    gguf_kv_strs(&b, "tokenizer.ggml.tokens", tokens, GGUF_LLAMA_VOCAB);
+    gguf_kv_strs(&b, "tokenizer.ggml.merges", merges, 2);
+    gguf_llama_tensors(&b);
+    gguf_write(&b, file);
+    CHECK_OK(model_source_open_bytes(file->data, file->len, "five", &s, &err), &err);
+    return s;
+}
+
+/* "a t" waits behind "t h", and its t is another symbol when its turn comes. */
+static void a_merge_whose_symbols_changed_is_skipped(void **state) {
+    (void)state;
+    base_buf file = {0};
+    model_source *s = open_five(&file);
+    model_tokenizer *t = model_source_tokenizer(s);
+    encodes(t, "at", 0, "at");
+    encodes(t, "ath", 0, "a|th");
+    encodes(t, "atath", 0, "at|a|th");
+    model_source_free(s);
+    base_buf_done(&file);
+}
+
 static void special_tokens_come_first(void **state) {
     (void)state;
     base_buf file = {0};
@@ -330,6 +365,7 @@ static void threads_may_share(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merges_apply_in_order),
+        cmocka_unit_test(a_merge_whose_symbols_changed_is_skipped),
         cmocka_unit_test(special_tokens_come_first),
         cmocka_unit_test(bos_and_eos_when_asked_for),
         cmocka_unit_test(bytes_without_a_token_are_counted),

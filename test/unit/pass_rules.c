@@ -206,6 +206,57 @@ static void every_rule_keeps_every_bit(void **state) {
     pass_rules_done(&rules);
 }
 
+/* Neighbours of every power of two, as far as the type has them. */
+static ir_value powers(rp_dtype t) {
+    ir_value v = {.rank = 1, .n = 0, .data = base_alloc_array(400, sizeof(double))};
+    assert_non_null(v.data);
+    for (int k = 0; k < 64; k++)
+        for (int d = -1; d < 2; d++)
+            for (int sign = -1; sign < 2; sign += 2)
+                v.data[v.n++] = ir_round(t, sign * (ldexp(1, k) + d));
+    v.dim[0] = v.n;
+    return v;
+}
+
+/* Two casts in a row become one only where the first loses nothing, for every three types. */
+static void casts_are_joined_where_nothing_is_lost(void **state) {
+    enum { N_TYPES = sizeof types / sizeof *types };
+    pass_rules rules;
+    rp_error err = {0};
+    uint32_t joined = 0;
+    (void)state;
+    CHECK_OK(pass_rules_parse("cast (cast %x) -> cast %x if widens", &rules, &err), &err);
+    for (int i = 0; i < N_TYPES * N_TYPES * N_TYPES; i++) {
+        rp_dtype chain[] = {types[i % N_TYPES], types[i / N_TYPES % N_TYPES],
+                            types[i / N_TYPES / N_TYPES]};
+        trial t = {.rule = &rules.rule[0], .g = ir_graph_new("casts")};
+        ir_value in = powers(chain[0]), out[2];
+        ir_shape shape = {1, {ir_dim_const(ir_graph_dims(t.g), in.n)}};
+        ir_ref r, made;
+        CHECK_OK(ir_add_leaf(t.g, IR_LEAF_INPUT, "x", chain[0], shape, &r, &err), &err);
+        for (int k = 1; k < 3; k++) {
+            ir_attr a = {.key = IR_ATTR_DTYPE, .u.i = (int64_t)chain[k]};
+            CHECK_OK(ir_add(t.g, IR_cast, &r, 1, &a, 1, &r, &err), &err);
+        }
+        CHECK_OK(pass_rule_apply(t.rule, t.g, r, &made, &err), &err);
+        if (made != IR_NONE) {
+            joined++;
+            CHECK_OK(ir_graph_finish(t.g, (ir_ref[]){r, made}, 2, &err), &err);
+            CHECK_OK(ir_eval(t.g, &in, NULL, NULL, NULL, out, &err), &err);
+            if (memcmp(out[0].data, out[1].data, (size_t)in.n * sizeof(double)) != 0)
+                fail_msg("%s to %s to %s is not %s to %s", rp_dtype_name(chain[0]),
+                         rp_dtype_name(chain[1]), rp_dtype_name(chain[2]), rp_dtype_name(chain[0]),
+                         rp_dtype_name(chain[2]));
+            ir_value_done(&out[0]);
+            ir_value_done(&out[1]);
+        }
+        ir_value_done(&in);
+        ir_graph_free(t.g);
+    }
+    assert_true(joined > 300);
+    pass_rules_done(&rules);
+}
+
 /* A rule that is not exact must be found out by the same means; else the test above shows nothing. */
 static bool is_caught(const char *text) {
     pass_rules rules;
@@ -280,6 +331,7 @@ static void bad_text_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_keeps_every_bit),
+        cmocka_unit_test(casts_are_joined_where_nothing_is_lost),
         cmocka_unit_test(wrong_rules_are_caught),
         cmocka_unit_test(bad_text_is_refused),
     };

@@ -1,0 +1,172 @@
+/* What composites of the tensor API mean: each against its formula, over every axis it takes. */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "ir/eval.h"
+#include "reprise/tensor.h"
+#include "trace/trace.h"
+
+enum { A = 2, B = 3, C = 4, N = A * B * C };
+static const int64_t sizes[3] = {A, B, C};
+static const int64_t strides[3] = {B * C, C, 1};
+
+/* x[A,B,C] with values in [-1, 1), and up to two more inputs. */
+typedef struct traced {
+    rp_graph *g;
+    ir_value in[3];
+    uint32_t n_in;
+    rp_tensor x;
+} traced;
+
+static rp_tensor add_input(traced *t, const char *name, rp_shape s) {
+    rp_error err = {0};
+    CHECK_OK(ir_random_value(RP_DTYPE_F32, s.dim, s.rank, 0, 17 + t->n_in, &t->in[t->n_in], &err),
+             &err);
+    t->n_in++;
+    return rp_input(t->g, name, RP_DTYPE_F32, s);
+}
+
+static traced begin(void) {
+    traced t = {.g = rp_graph_new("values")};
+    t.x = add_input(&t, "x", (rp_shape){3, {A, B, C}});
+    return t;
+}
+
+/* Frees t; out takes the values of y. */
+static void finish(traced *t, rp_tensor y, double *out, int64_t n) {
+    rp_error err = {0};
+    ir_value v = {0};
+    CHECK_OK(rp_graph_finish(t->g, &y, 1, &err), &err);
+    CHECK_OK(ir_eval(trace_graph_ir(t->g), t->in, NULL, NULL, NULL, &v, &err), &err);
+    assert_int_equal(v.n, n);
+    memcpy(out, v.data, (size_t)n * sizeof *out);
+    ir_value_done(&v);
+    for (uint32_t i = 0; i < t->n_in; i++) ir_value_done(&t->in[i]);
+    rp_graph_free(t->g);
+}
+
+static void copy_input(const traced *t, uint32_t i, double *out) {
+    memcpy(out, t->in[i].data, (size_t)t->in[i].n * sizeof *out);
+}
+
+static void near(double got, double want) {
+    if (!(fabs(got - want) <= 2e-6)) fail_msg("%.9g, not %.9g", got, want);
+}
+
+/* Where a row along the axis begins that holds element k. */
+static int64_t row_start(int axis, int64_t k) {
+    return k - k / strides[axis] % sizes[axis] * strides[axis];
+}
+
+static void means_divide_by_the_size_of_their_axis(void **state) {
+    double x[N], y[N];
+    (void)state;
+    for (int axis = -3; axis < 3; axis++)
+        for (int keep = 0; keep < 2; keep++) {
+            int ax = axis < 0 ? axis + 3 : axis;
+            int64_t n = 0;
+            traced t = begin();
+            copy_input(&t, 0, x);
+            finish(&t, rp_mean(t.x, axis, keep), y, N / sizes[ax]);
+            for (int64_t k = 0; k < N; k++) {
+                double sum = 0;
+                if (row_start(ax, k) != k) continue;
+                for (int64_t i = 0; i < sizes[ax]; i++) sum += x[k + i * strides[ax]];
+                near(y[n++], sum / (double)sizes[ax]);
+            }
+        }
+}
+
+static void softmax_is_over_its_axis(void **state) {
+    double x[N], y[N];
+    (void)state;
+    for (int axis = -3; axis < 3; axis++) {
+        int ax = axis < 0 ? axis + 3 : axis;
+        traced t = begin();
+        copy_input(&t, 0, x);
+        finish(&t, rp_softmax(t.x, axis), y, N);
+        for (int64_t k = 0; k < N; k++) {
+            double sum = 0;
+            for (int64_t i = 0; i < sizes[ax]; i++)
+                sum += exp(x[row_start(ax, k) + i * strides[ax]]);
+            near(y[k], exp(x[k]) / sum);
+        }
+    }
+}
+
+static void activations_are_their_formulas(void **state) {
+    static rp_tensor (*const fns[])(rp_tensor) = {rp_silu, rp_gelu_erf, rp_gelu_tanh};
+    (void)state;
+    for (int f = 0; f < 3; f++) {
+        double x[N], y[N];
+        traced t = begin();
+        copy_input(&t, 0, x);
+        finish(&t, fns[f](t.x), y, N);
+        for (int64_t k = 0; k < N; k++) {
+            double v = x[k];
+            double inner = sqrt(2 / acos(-1)) * (v + 0.044715 * v * v * v);
+            near(y[k], f == 0   ? v / (1 + exp(-v))
+                       : f == 1 ? v * 0.5 * (1 + erf(v / sqrt(2)))
+                                : v * 0.5 * (1 + tanh(inner)));
+        }
+    }
+}
+
+static void norms_scale_the_last_axis(void **state) {
+    (void)state;
+    for (int layer = 0; layer < 2; layer++) {
+        double x[N], w[C], b[C], y[N];
+        traced t = begin();
+        rp_tensor weight = add_input(&t, "w", (rp_shape){1, {C}});
+        rp_tensor bias = add_input(&t, "b", (rp_shape){1, {C}});
+        copy_input(&t, 0, x);
+        copy_input(&t, 1, w);
+        copy_input(&t, 2, b);
+        finish(&t,
+               layer ? rp_layer_norm(t.x, weight, bias, 1e-2)
+                     : rp_add(rp_rms_norm(t.x, weight, 1e-2), bias),
+               y, N);
+        for (int64_t k = 0; k < N; k++) {
+            const double *row = x + row_start(2, k);
+            double mean = layer ? (row[0] + row[1] + row[2] + row[3]) / C : 0, square = 0;
+            for (int i = 0; i < C; i++) square += (row[i] - mean) * (row[i] - mean) / C;
+            near(y[k], (x[k] - mean) / sqrt(square + 1e-2) * w[k % C] + b[k % C]);
+        }
+    }
+}
+
+/* Pairs are (i, i + C/2) or (2i, 2i + 1); angles are those of the first axis. */
+static void ropes_turn_their_pairs(void **state) {
+    (void)state;
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        double x[N], c[A * C / 2], s[A * C / 2], y[N];
+        traced t = begin();
+        rp_tensor cosine = add_input(&t, "cos", (rp_shape){2, {A, C / 2}});
+        rp_tensor sine = add_input(&t, "sin", (rp_shape){2, {A, C / 2}});
+        copy_input(&t, 0, x);
+        copy_input(&t, 1, c);
+        copy_input(&t, 2, s);
+        finish(&t,
+               interleaved ? rp_rope_interleaved(t.x, cosine, sine) : rp_rope(t.x, cosine, sine), y,
+               N);
+        for (int64_t row = 0; row < A * B; row++)
+            for (int64_t i = 0; i < C / 2; i++) {
+                int64_t a = row * C + (interleaved ? 2 * i : i);
+                int64_t b = interleaved ? a + 1 : a + C / 2, angle = row / B * (C / 2) + i;
+                near(y[a], x[a] * c[angle] - x[b] * s[angle]);
+                near(y[b], x[b] * c[angle] + x[a] * s[angle]);
+            }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_divide_by_the_size_of_their_axis),
+        cmocka_unit_test(softmax_is_over_its_axis),
+        cmocka_unit_test(activations_are_their_formulas),
+        cmocka_unit_test(norms_scale_the_last_axis),
+        cmocka_unit_test(ropes_turn_their_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
