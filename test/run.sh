@@ -13,6 +13,8 @@
 # checkout holds more after it. ONLY=pattern (grep -E) selects.
 set -u
 cd "$(dirname "$0")/.."
+# Everything in B/tmp and B/log is removed first, so B is looked at before.
+[ -n "${1-}" ] && [ -d "$1/test" ] || { echo "run.sh: '${1-}' is no build folder; run make programs first" >&2; exit 2; }
 B=$(realpath --relative-to=. "$1") what=${2-test}
 : "${TIMEOUT:=600}" "${SUITE_TIMEOUT:=600}" "${JOBS:=2}" "${ONLY:=}" "${BLESS:=}"
 export REPRISE=$PWD/$B/reprise ASAN_OPTIONS=${ASAN_OPTIONS-detect_leaks=1} B TIMEOUT

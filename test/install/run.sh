@@ -3,7 +3,8 @@
 # built with pkg-config and CMake against both libraries, from Python and Rust, and the library is opened and closed at run
 # time under a sanitizer. It is run on the sources, so it is left out of a distributed folder.
 [ -f Makefile ] || { echo "SKIP install: this folder carries no sources"; exit 0; }
-tmp=$REPRISE_TEST_TMP
+: "${B:=build}"
+tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
 unset MAKEFLAGS MFLAGS MAKELEVEL LD_LIBRARY_PATH PKG_CONFIG_PATH
 pass() { echo "PASS $1"; }
 fail() { echo "FAIL $1: $2"; }
