@@ -433,6 +433,7 @@ rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
 /* Between steps all of it is dead: rows that a step does not write, padding included, must not matter. */
 void engine_runner_poison(engine_runner *r) {
     memset(r->in_memory, 0x7f, r->in_size);
+    engine_step_dirty(r->step);
     memset(r->hidden_memory, 0xff, r->hidden_size);
     memset(r->logits_memory, 0xff, r->logits_size);
     plan_exec_poison(r->parts.model.x);

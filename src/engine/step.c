@@ -14,6 +14,7 @@ struct engine_step {
     int32_t block_size;
     int32_t *cu_q, *cu_k;  /* [max_seqs + 1] */
     int32_t *context_lens; /* [max_seqs] */
+    rp_dispatch dummy;     /* sizes up to which all inputs hold padding alone */
 };
 
 rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, engine_step **out,
@@ -152,6 +153,7 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
 
     if (batch->n == 0) return rp_fail(err, RP_INVALID, "a step needs at least one request");
     RP_TRY(check_sizes(s, batch, d, err));
+    engine_step_dirty(s);
     s->cu_q[0] = s->cu_k[0] = 0;
     for (uint32_t i = 0; i < batch->n; i++) {
         RP_TRY(put_entry(s, &batch->entry[i], kv, i, t, r, err));
@@ -163,11 +165,24 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
     return RP_OK;
 }
 
+void engine_step_dirty(engine_step *s) {
+    s->dummy = (rp_dispatch){0};
+}
+
+/* A ladder of captures begins with its largest step: the smaller ones find everything padded. */
+static bool holds_padding(const engine_step *s, const rp_dispatch *d) {
+    return d->padded <= s->dummy.padded && d->padded_reqs <= s->dummy.padded_reqs &&
+           d->padded_logits <= s->dummy.padded_logits;
+}
+
 rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_context *out,
                             rp_error *err) {
     RP_TRY(check_sizes(s, NULL, d, err));
-    s->cu_q[0] = s->cu_k[0] = 0;
-    put_padding(s, d, 0, 0, 0);
+    if (!holds_padding(s, d)) {
+        s->cu_q[0] = s->cu_k[0] = 0;
+        put_padding(s, d, 0, 0, 0);
+        s->dummy = *d;
+    }
     put_context(s, NULL, d, out);
     return RP_OK;
 }

@@ -31,8 +31,11 @@ void engine_step_free(engine_step *s); /* NULL is fine */
 rp_status engine_step_build(engine_step *s, const engine_batch *batch, const engine_kv *kv,
                             const rp_dispatch *d, rp_forward_context *out,
                             rp_error *err) RP_MUST_USE;
-/* The same for a step of padding alone: capture, warm-up, profile. Touches no live KV. */
+/* The same for a step of padding alone: capture, warm-up, profile. Touches no live KV. Inputs that an earlier one padded are
+ * left as they are. */
 rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_context *out,
                             rp_error *err) RP_MUST_USE;
+/* Somebody else wrote to the buffers. */
+void engine_step_dirty(engine_step *s);
 
 #endif

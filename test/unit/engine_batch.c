@@ -53,6 +53,7 @@ static void poison(world *w) {
     memset(w->rows, 0x7f, sizeof w->rows);
     memset(w->tables, 0x7f, sizeof w->tables);
     memset(w->hidden, 0x7f, sizeof w->hidden);
+    engine_step_dirty(w->step);
 }
 
 static void model_run(world *w, const rp_dispatch *d) {
@@ -712,6 +713,36 @@ static void dummy_step_touches_no_live_kv(void **state) {
     world_close(&w);
 }
 
+/* A ladder of captures writes its padding once, however many sizes it has; a real step in between is padded over. */
+static void padding_is_written_once(void **state) {
+    (void)state;
+    world w;
+    setup s = roomy;
+    rp_error err = {0};
+    rp_forward_context fc;
+    rp_dispatch large, small;
+    s.mode = RP_CUDAGRAPH_FULL;
+    world_open(&w, &s);
+    graph_dispatch_of(&w.dispatcher, GRAPH_MIXED, w.dispatcher.keys.tokens.n - 1, 0, &large);
+    graph_dispatch_of(&w.dispatcher, GRAPH_MIXED, 0, 0, &small);
+    poison(&w);
+    CHECK_OK(engine_step_dummy(w.step, &large, &fc, &err), &err);
+    w.ids[0] = w.tables[0] = 77; /* nobody is told */
+    CHECK_OK(engine_step_dummy(w.step, &small, &fc, &err), &err);
+    assert_int_equal(w.ids[0], 77);
+    assert_int_equal(w.tables[0], 77);
+    (void)add(&w, 0, 30, 2, RP_OK, &err);
+    (void)world_step(&w);
+    CHECK_OK(engine_step_dummy(w.step, &small, &fc, &err), &err);
+    assert_int_equal(w.ids[0], 0);
+    assert_int_equal(w.slots[0], -1);
+    assert_int_equal(w.tables[0], ENGINE_KV_NULL_BLOCK);
+    while (world_step(&w)) {
+    }
+    engine_request_free(engine_sched_take_finished(w.sched));
+    world_close(&w);
+}
+
 static void records_that_do_not_fit_are_refused(void **state) {
     (void)state;
     world w;
@@ -785,6 +816,7 @@ int main(void) {
         cmocka_unit_test(hooks_and_aborts_end_requests),
         cmocka_unit_test(all_logits_asks_for_each_position_once),
         cmocka_unit_test(dummy_step_touches_no_live_kv),
+        cmocka_unit_test(padding_is_written_once),
         cmocka_unit_test(records_that_do_not_fit_are_refused),
         cmocka_unit_test(making_an_engine_survives_each_failure),
     };
