@@ -3,10 +3,10 @@
  * usage: decode SHAPE BATCH [CONTEXT] [SETTING=VALUE ...]      SHAPE: 135m, 1b, 8b
  *
  * Settings: edges=programmatic|full, check=0|1, tiles as MATRIX.FIELD (up.slots=5; qkv, o, up, down, head and the fields of
- * gen_decode_tile), splits, attention_warps, repeat (of a kernel, in place: repeat.up=2 shows what one costs).
+ * gen_decode_tile), splits, attention_warps, attention_ahead, repeat (of a kernel, in place: repeat.up=2 shows what one costs).
  *
- * probe=1 ends once GPU, driver and settings are known to do. Prints "ready ..." once the graph is built and its results agree with a slow float32 reference over some steps, then answers lines on
- * standard input:
+ * probe=1 ends once GPU, driver and settings are known to do. Prints "ready ..." once the graph is built and its results
+ * agree with a slow float32 reference over some steps, then answers lines on standard input:
  *     time N   milliseconds a step, N steps in a row from the context on, ids handed on by the device
  *     read     milliseconds to read all weights once and do nothing else
  *     host     microseconds that launching a step takes on the host
