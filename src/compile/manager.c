@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "cache/key.h"
 #include "compile/dump.h"
 #include "compile/units.h"

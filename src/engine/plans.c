@@ -9,8 +9,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/host.h"
+#include "base/log.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
 #include "engine/facts.h"
