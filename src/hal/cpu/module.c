@@ -1,5 +1,8 @@
 /* Code objects of the cpu: shared objects opened with dlopen, symbols private to each. Whoever loads
- * one has checked it: opening it runs its constructors. Where files cannot be executed a copy in memory is. */
+ * one has checked it: opening it runs its constructors.
+ *
+ * What is opened is a copy in memory: code runs on when its file is cut short or on a mount that is noexec. The file
+ * itself is for systems that execute no memory files. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -60,37 +63,38 @@ static rp_status copy_to_memory(const char *path, int *out_fd, rp_error *err) {
     bool copied = fd >= 0 && !base_sys_fails() &&
                   write(fd, file.data, file.size) == (ssize_t)file.size;
     int code = errno;
+    rp_status st =
+        copied ? base_mapping_check(&file, path, false, err)
+               : rp_fail(err, RP_UNSUPPORTED, "no memory file for code: %s", base_errno_text(code));
     base_file_unmap(&file);
-    if (!copied && fd >= 0) (void)close(fd);
-    if (!copied)
-        return rp_fail(err, RP_UNSUPPORTED, "no memory file for code: %s", base_errno_text(code));
-    *out_fd = fd;
-    return RP_OK;
+    if (st == RP_OK)
+        *out_fd = fd;
+    else if (fd >= 0)
+        (void)close(fd);
+    return st;
 }
 
-/* For folders that are mounted noexec. */
-static rp_status load_from_memory(hal_module *m, const char *path, rp_error *err) {
+/* Sets m->handle, or why not. */
+static void load_from_memory(hal_module *m, const char *path, rp_error *why) {
     char name[64];
-    rp_error why = {0};
-    rp_status st = copy_to_memory(path, &m->fd, &why);
-    if (st == RP_NOMEM) return rp_fail(err, st, "%s", why.text);
-    if (st == RP_OK) {
-        (void)snprintf(name, sizeof name, "/proc/self/fd/%d", m->fd);
-        if (!base_sys_fails()) m->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (m->handle) return RP_OK;
-        base_str s = loader_error();
-        (void)rp_fail(&why, RP_UNSUPPORTED, "%.*s", (int)s.len, s.len ? s.ptr : "");
-    }
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "code cannot be executed where %s is (noexec), nor from memory: %s", path,
-                   why.text);
+    if (copy_to_memory(path, &m->fd, why) != RP_OK) return;
+    (void)snprintf(name, sizeof name, "/proc/self/fd/%d", m->fd);
+    if (!base_sys_fails()) m->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (m->handle) return;
+    base_str s = loader_error();
+    (void)rp_fail(why, RP_UNSUPPORTED, "%.*s", (int)s.len, s.len ? s.ptr : "");
 }
 
 static rp_status load(hal_module *m, const char *path, rp_error *err) {
-    if (!base_sys_fails()) m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    rp_error memory = {0};
+    load_from_memory(m, path, &memory);
+    if (!m->handle && !base_sys_fails()) m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (m->handle) return RP_OK;
     base_str why = loader_error();
-    if (is_refused(path)) return load_from_memory(m, path, err);
+    if (is_refused(path))
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "code cannot be executed where %s is (noexec), nor from memory: %s", path,
+                       memory.text);
     return rp_fail(err, RP_DEVICE, "code object %s cannot be loaded: %.*s", path, (int)why.len,
                    why.len ? why.ptr : "");
 }
