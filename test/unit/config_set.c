@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "config/config.h"
+#include "config/table.h"
 
 static rp_compilation_config *cfg;
 
@@ -311,6 +312,40 @@ static void every_allocation_may_fail(void **state) {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* The texts of one integer for a field of this kind; false for kinds that have no range. */
+static bool range_text(const config_field *f, int64_t v, char *out, size_t size) {
+    bool list = f->kind == CONFIG_KIND_INTS || f->kind == CONFIG_KIND_SIZES;
+    if (!list && f->kind != CONFIG_KIND_INT && f->kind != CONFIG_KIND_OINT &&
+        f->kind != CONFIG_KIND_FLOAT)
+        return false;
+    (void)snprintf(out, size, list ? "{\"%s\":[%lld]}" : "{\"%s\":%lld}", f->name, (long long)v);
+    return true;
+}
+
+/* Every RANGE of the table: its ends are taken, what lies beyond is refused with a text that names the setting. */
+static void every_range_holds(void **state) {
+    (void)state;
+    size_t n = 0;
+    for (size_t i = 0; i < CONFIG_ID_COUNT_; i++) {
+        const config_field *f = &config_table[i];
+        char text[200];
+        if (f->min == f->max || f->min == INT64_MIN || f->status == CONFIG_DERIVED) continue;
+        for (int end = 0; end < 4; end++) {
+            int64_t v = end < 2 ? f->min : f->max;
+            bool beyond = end % 2;
+            rp_error err = {0};
+            if (beyond) v += end < 2 ? -1 : 1;
+            if (!range_text(f, v, text, sizeof text)) continue;
+            rp_status st = rp_config_set_json(cfg, text, &err);
+            if (st != (beyond ? RP_CONFIG : RP_OK))
+                fail_msg("%s: %s: %s", text, rp_status_name(st), err.text);
+            if (beyond && !strstr(err.text, f->name)) fail_msg("%s: %s", text, err.text);
+            n++;
+        }
+    }
+    assert_true(n > 30);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(nested_and_dotted_are_equal),
@@ -326,6 +361,7 @@ int main(void) {
         TEST(optimisation_levels),
         TEST(a_typed_level_replaces_the_default),
         TEST(integers_can_be_read),
+        TEST(every_range_holds),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
