@@ -116,6 +116,21 @@ mounted() {
     pass "$name"
 }
 
+# Runs a command to which the kernel gives no memory files.
+cat >"$tmp/no_memfd" <<'PY'
+#!/usr/bin/env python3
+import ctypes, os, struct, sys
+number = {"x86_64": 319, "aarch64": 279}[os.uname().machine]
+code = b"".join(struct.pack("HBBI", *i) for i in
+                [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x50000 | 38), (6, 0, 0, 0x7fff0000)])
+room = ctypes.create_string_buffer(code)
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", 4, ctypes.addressof(room)))
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0): sys.exit("no seccomp")
+os.execvp(sys.argv[1], sys.argv[1:])
+PY
+chmod +x "$tmp/no_memfd"
+
 odd_mounts() {
     rm -rf "$tmp/baked" "$tmp/mnt"
     mkdir "$tmp/mnt"
@@ -126,6 +141,13 @@ odd_mounts() {
         is level "$(summary level <<<"$out")" 3
         is quarantine "$(ls "$tmp/mnt/quarantine")" ""
         "$REPRISE" doctor --cache-dir "$tmp/mnt" | grep -q "noexec: code is loaded from memory" || { echo doctor; exit 1; }'
+    mounted "a noexec mount, and memory that is not executed" 'mount -t tmpfs -o noexec,mode=755 none "$tmp/mnt"; cp -r "$tmp/baked/." "$tmp/mnt"
+        "$tmp/no_memfd" true' '
+        mkdir "$tmp/copies"; export TMPDIR="$tmp/copies"
+        out=$("$tmp/no_memfd" "$REPRISE" run synthetic:tiny hi --max-tokens 2 --json --cache-dir "$tmp/mnt")
+        is compiles "$(summary compiles <<<"$out")" 0
+        is level "$(summary level <<<"$out")" 3
+        is left "$(ls "$tmp/copies")" ""'
     mounted "a read-only mount" 'mount --bind "$tmp/baked" "$tmp/mnt"; mount -o remount,ro,bind "$tmp/mnt"' '
         out=$(tiny --cache-dir "$tmp/mnt" 2>"$tmp/err")
         is compiles "$(summary compiles <<<"$out")" 0

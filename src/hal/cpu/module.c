@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/temp.h"
 #include "hal/cpu/cpu.h"
 #include "hal/hal.h"
 
@@ -85,16 +86,51 @@ static void load_from_memory(hal_module *m, const char *path, rp_error *why) {
     (void)rp_fail(why, RP_UNSUPPORTED, "%.*s", (int)s.len, s.len ? s.ptr : "");
 }
 
+/* A copy in a folder for temporary files, gone from it as soon as it is loaded; NULL where that does not go. */
+static void *open_copy_in(const char *place, const char *path) {
+    void *handle = NULL;
+    base_mapping file = {0};
+    base_buf plain, name;
+    base_buf_init(&plain, 0);
+    base_buf_init(&name, 0);
+    base_buf_printf(&plain, "%s/reprise-code", place);
+    if (!plain.failed) base_temp_name(plain.data, &name);
+    int fd = plain.failed || name.failed || base_sys_fails()
+                 ? -1
+                 : open(name.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        bool copied = base_file_map(path, &file, NULL) == RP_OK && !base_sys_fails() &&
+                      write(fd, file.data, file.size) == (ssize_t)file.size;
+        base_file_unmap(&file);
+        (void)close(fd);
+        if (copied && !base_sys_fails()) handle = dlopen(name.data, RTLD_NOW | RTLD_LOCAL);
+        (void)unlink(name.data);
+    }
+    base_buf_done(&name);
+    base_buf_done(&plain);
+    return handle;
+}
+
+static bool load_from_place(hal_module *m, const char *path) {
+    const char *place;
+    for (size_t i = 0; !m->handle && (place = base_temp_place(i)); i++)
+        m->handle = open_copy_in(place, path);
+    return m->handle != NULL;
+}
+
 static rp_status load(hal_module *m, const char *path, rp_error *err) {
     rp_error memory = {0};
     load_from_memory(m, path, &memory);
     if (!m->handle && !base_sys_fails()) m->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (m->handle) return RP_OK;
     base_str why = loader_error();
-    if (is_refused(path))
+    if (is_refused(path)) {
+        if (load_from_place(m, path)) return RP_OK;
         return rp_fail(err, RP_UNSUPPORTED,
-                       "code cannot be executed where %s is (noexec), nor from memory: %s", path,
-                       memory.text);
+                       "code cannot be executed where %s is (noexec), nor from TMPDIR, /tmp or "
+                       "/dev/shm, nor from memory: %s",
+                       path, memory.text);
+    }
     return rp_fail(err, RP_DEVICE, "code object %s cannot be loaded: %.*s", path, (int)why.len,
                    why.len ? why.ptr : "");
 }
@@ -106,8 +142,9 @@ const char *hal_code_note(const char *dir) {
     bool good = fd >= 0 && ftruncate(fd, 1) == 0 && may_map(fd);
     if (fd >= 0) (void)close(fd);
     return good ? "mounted noexec: code is loaded from memory"
-                : "mounted noexec, and memory cannot be executed, either: the built-in portable "
-                  "kernels run";
+                : "mounted noexec, and memory cannot be executed, either: code is loaded from "
+                  "TMPDIR, "
+                  "/tmp or /dev/shm where one of them can, else the built-in portable kernels run";
 }
 
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err) {
