@@ -80,6 +80,26 @@ static void new_weights_count(void **state) {
     rp_compiled_free(c);
 }
 
+/* The size that stands in a sum is read from what is left of it. */
+static void sizes_are_read_from_sums(void **state) {
+    (void)state;
+    static const char text[] = "graph @sums(%x: f32[2*T+3,2]) -> f32[T,2] where T in [1,8] {\n"
+                               "  %0 = slice %x {axis=0, start=T, stop=2*T}\n"
+                               "  %1 = add %0, %0\n  ret %1\n}\n";
+    float from[18] = {0}, to[6];
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    rp_compiled *c = NULL;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(rp_compile(g, NULL, &c, &err), &err);
+    for (int i = 0; i < 18; i++) from[i] = (float)i;
+    rp_buffer in = {RP_DTYPE_F32, 2, {9, 2}, from}, out = {RP_DTYPE_F32, 2, {3, 2}, to};
+    CHECK_OK(rp_compiled_run(c, &in, 1, &out, 1, &err), &err);
+    for (int i = 0; i < 6; i++) assert_true(to[i] == 2 * from[6 + i]);
+    rp_compiled_free(c);
+    rp_graph_free(g);
+}
+
 static void second_time_is_cached(void **state) {
     (void)state;
     rp_compiled_info first, second;
@@ -215,13 +235,10 @@ static void stages_are_dumped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_are_dumped),
-        cmocka_unit_test(every_level_computes),
-        cmocka_unit_test(new_weights_count),
-        cmocka_unit_test(second_time_is_cached),
-        cmocka_unit_test(refuses_by_name),
-        cmocka_unit_test(lost_allocations),
-        cmocka_unit_test(a_folder_removed_while_compiling),
+        cmocka_unit_test(stages_are_dumped),     cmocka_unit_test(every_level_computes),
+        cmocka_unit_test(new_weights_count),     cmocka_unit_test(sizes_are_read_from_sums),
+        cmocka_unit_test(second_time_is_cached), cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(lost_allocations),      cmocka_unit_test(a_folder_removed_while_compiling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,25 @@ static void the_caller_may_change(void **state) {
     cpu_pool_free(NULL);
 }
 
+static void look_at_mask(void *user, uint32_t t) {
+    bool *blocked = user;
+    sigset_t mask;
+    (void)pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    blocked[2 * t] = sigismember(&mask, SIGBUS);
+    blocked[2 * t + 1] = sigismember(&mask, SIGINT);
+}
+
+/* Who reads a file that became shorter must be able to take the fault. */
+static void faults_belong_to_the_thread_that_makes_them(void **state) {
+    bool blocked[4] = {true, true, true, false};
+    (void)state;
+    cpu_pool *p = new_pool(2);
+    cpu_pool_run(p, look_at_mask, blocked);
+    cpu_pool_free(p);
+    assert_false(blocked[2]);
+    assert_true(blocked[3]);
+}
+
 int main(void) {
     size_t live = base_live();
     const struct CMUnitTest tests[] = {
@@ -142,6 +161,7 @@ int main(void) {
         cmocka_unit_test(every_thread_runs_once_a_run),
         cmocka_unit_test(an_idle_pool_sleeps),
         cmocka_unit_test(signals_stay_with_the_caller),
+        cmocka_unit_test(faults_belong_to_the_thread_that_makes_them),
         cmocka_unit_test(the_caller_may_change),
     };
     int failed = cmocka_run_group_tests_name("hal_pool", tests, NULL, NULL);

@@ -95,6 +95,32 @@ static void softmax_is_over_its_axis(void **state) {
     }
 }
 
+/* Every op that takes an axis counts a negative one from the end. */
+static void axes_count_from_the_end(void **state) {
+    double a[2 * N], b[2 * N];
+    (void)state;
+    for (int axis = 0; axis < 3; axis++)
+        for (int op = 0; op < 6; op++) {
+            for (int negative = 0; negative < 2; negative++) {
+                int ax = negative ? axis - 3 : axis;
+                traced t = begin();
+                rp_tensor x = t.x, twice[2] = {x, x};
+                rp_tensor y = op == 0   ? rp_slice(x, ax, 1, sizes[axis])
+                              : op == 1 ? rp_concat(twice, 2, ax)
+                              : op == 2 ? rp_sum(x, ax, false)
+                              : op == 3 ? rp_amin(x, ax, true)
+                              : op == 4 ? rp_argmax(x, ax, false)
+                                        : rp_iota(t.g, RP_DTYPE_I32, rp_tensor_shape(x), ax);
+                int64_t n = op == 0   ? N - N / sizes[axis]
+                            : op == 1 ? 2 * N
+                            : op < 5  ? N / sizes[axis]
+                                      : N;
+                finish(&t, y, negative ? b : a, n);
+                if (negative) assert_memory_equal(a, b, (size_t)n * sizeof *a);
+            }
+        }
+}
+
 static void activations_are_their_formulas(void **state) {
     static rp_tensor (*const fns[])(rp_tensor) = {rp_silu, rp_gelu_erf, rp_gelu_tanh};
     (void)state;
@@ -164,6 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
         cmocka_unit_test(softmax_is_over_its_axis),
+        cmocka_unit_test(axes_count_from_the_end),
         cmocka_unit_test(activations_are_their_formulas),
         cmocka_unit_test(norms_scale_the_last_axis),
         cmocka_unit_test(ropes_turn_their_pairs),

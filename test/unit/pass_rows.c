@@ -1,0 +1,76 @@
+/* Which reads stay in their row, against the interpreter: where another row of the operand changes the row of the
+ * result, fusion must not think that it is not read. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "ir/eval.h"
+#include "pass/rows.h"
+
+enum { ROWS = 4, N = ROWS * 4 * 4 };
+
+/* Whether row k of operand i alone decides row k of the result, for every k. */
+static bool stays(const ir_graph *g, ir_value *in, uint32_t operand) {
+    rp_error err = {0};
+    ir_value was, is;
+    bool same = true;
+    CHECK_OK(ir_eval(g, in, NULL, NULL, NULL, &was, &err), &err);
+    for (int row = 0; row < ROWS && same; row++) {
+        int64_t n_in = in[operand].n / ROWS, n = was.n / ROWS;
+        for (int64_t i = 0; i < n_in; i++) in[operand].data[row * n_in + i] += 100;
+        CHECK_OK(ir_eval(g, in, NULL, NULL, NULL, &is, &err), &err);
+        for (int64_t i = 0; i < was.n; i++)
+            same = same && (i / n == row || was.data[i] == is.data[i]);
+        for (int64_t i = 0; i < n_in; i++) in[operand].data[row * n_in + i] -= 100;
+        ir_value_done(&is);
+    }
+    ir_value_done(&was);
+    return same;
+}
+
+static void check(const char *op, const char *result) {
+    static const int64_t dims[] = {4, 4, 4};
+    char text[300];
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    ir_value in[2];
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%x: f32[4,4,4], %%y: f32[4,4,4]) -> %s {\n  %%0 = %s\n  ret %%0\n}\n",
+                   result, op);
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(ir_random_value(RP_DTYPE_F32, dims, 3, 0, 3 + (uint64_t)i, &in[i], &err), &err);
+        for (int64_t k = 0; k < N; k++) in[i].data[k] = (double)(k % 7 - 3 * i); /* exact */
+    }
+    ir_ref r = ir_output_at(g, 0);
+    for (uint32_t i = 0; i < ir_node_at(g, r)->n_in; i++)
+        if (pass_keeps_row(g, r, i) && !stays(g, in, i))
+            fail_msg("%s: operand %u is read in other rows, too", op, i);
+    ir_value_done(&in[0]);
+    ir_value_done(&in[1]);
+    ir_graph_free(g);
+}
+
+static void reads_of_other_rows_are_known(void **state) {
+    static const char *const ops[][2] = {{"permute %x {axes=[1,0,2]}", "f32[4,4,4]"},
+                                         {"permute %x {axes=[2,1,0]}", "f32[4,4,4]"},
+                                         {"permute %x {axes=[0,2,1]}", "f32[4,4,4]"},
+                                         {"reshape %x {shape=[4,16]}", "f32[4,16]"},
+                                         {"reshape %x {shape=[16,4]}", "f32[16,4]"},
+                                         {"slice %x {axis=1, start=0, stop=2}", "f32[4,2,4]"},
+                                         {"concat %x, %y {axis=0}", "f32[8,4,4]"},
+                                         {"concat %x, %y {axis=2}", "f32[4,4,8]"},
+                                         {"sum %x {axis=0, keep=false}", "f32[4,4]"},
+                                         {"sum %x {axis=1, keep=true}", "f32[4,1,4]"},
+                                         {"amax %x {axis=2, keep=false}", "f32[4,4]"},
+                                         {"matmul %x, %y", "f32[4,4,4]"},
+                                         {"matmul %x, %y {trans_b=true}", "f32[4,4,4]"},
+                                         {"add %x, %y", "f32[4,4,4]"},
+                                         {"neg %x", "f32[4,4,4]"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) check(ops[i][0], ops[i][1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_of_other_rows_are_known)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
