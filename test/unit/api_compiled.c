@@ -100,6 +100,30 @@ static void sizes_are_read_from_sums(void **state) {
     rp_graph_free(g);
 }
 
+/* An index outside of the table reads its nearest row, whatever lies around it. */
+static void indices_are_clamped(void **state) {
+    (void)state;
+    static const char text[] = "graph @rows(%x: f32[3,2], %i: i32[5]) -> f32[5,2] {\n"
+                               "  %0 = gather %x, %i\n  %1 = add %0, %0\n  ret %1\n}\n";
+    float memory[] = {90, 91, 92, 93, 0, 1, 2, 3, 4, 5, 94, 95, 96, 97}, to[10];
+    int32_t at[5] = {-2, -1, 1, 2, 3};
+    static const float want[10] = {0, 2, 0, 2, 4, 6, 8, 10, 8, 10};
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    rp_compiled *c = NULL;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    rp_compilation_config *cfg = rp_config_new();
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    rp_buffer in[2] = {{RP_DTYPE_F32, 2, {3, 2}, memory + 4}, {RP_DTYPE_I32, 1, {5}, at}};
+    rp_buffer out = {RP_DTYPE_F32, 2, {5, 2}, to};
+    CHECK_OK(rp_compiled_run(c, in, 2, &out, 1, &err), &err);
+    for (int i = 0; i < 10; i++) assert_true(to[i] == want[i]);
+    rp_compiled_free(c);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+}
+
 static void second_time_is_cached(void **state) {
     (void)state;
     rp_compiled_info first, second;
@@ -235,10 +259,15 @@ static void stages_are_dumped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stages_are_dumped),     cmocka_unit_test(every_level_computes),
-        cmocka_unit_test(new_weights_count),     cmocka_unit_test(sizes_are_read_from_sums),
-        cmocka_unit_test(second_time_is_cached), cmocka_unit_test(refuses_by_name),
-        cmocka_unit_test(lost_allocations),      cmocka_unit_test(a_folder_removed_while_compiling),
+        cmocka_unit_test(stages_are_dumped),
+        cmocka_unit_test(every_level_computes),
+        cmocka_unit_test(new_weights_count),
+        cmocka_unit_test(sizes_are_read_from_sums),
+        cmocka_unit_test(indices_are_clamped),
+        cmocka_unit_test(second_time_is_cached),
+        cmocka_unit_test(refuses_by_name),
+        cmocka_unit_test(lost_allocations),
+        cmocka_unit_test(a_folder_removed_while_compiling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
