@@ -281,6 +281,17 @@ static void the_key_holds_contents_layout_and_packing(void **state) {
     file.data[file.len - 40] ^= 1;                                    /* in the last tensor */
     assert_false(same(a, key_of(file.data, file.len, 32, model, NULL, NULL)));
     file.data[file.len - 40] ^= 1;
+    /* how the same tensors are joined and where they lie */
+    plan_pack pack = {.dtype = RP_DTYPE_Q4_1, .k = 64};
+    model->packs = &pack;
+    model->n_packs = 1;
+    base_hash128 b = key_of(file.data, file.len, 32, model, NULL, NULL);
+    pack.offset = 4096;
+    base_hash128 c = key_of(file.data, file.len, 32, model, NULL, NULL);
+    assert_false(same(a, b));
+    assert_false(same(b, c));
+    model->packs = NULL;
+    model->n_packs = 0;
     base_buf_done(&file);
     plan_free(model);
 }
