@@ -139,7 +139,8 @@ static rp_status compile(bench *b, rp_error *err) {
     uint64_t t0 = base_now_ns();
     rp_status st = base_buf_status(&text, err);
     if (st == RP_OK)
-        st = cuda_compile(&b->rtc, text.data, "decode.cu", "sm_90a", NULL, &cubin, &size, err);
+        st = cuda_compile(&b->rtc, &(cuda_source){text.data, "decode.cu", "sm_90a"}, NULL, &cubin,
+                          &size, err);
     b->compile_ms = (double)(base_now_ns() - t0) / 1e6;
     if (st == RP_OK) st = cuda_code_load(&b->cu, cubin, &b->module, err);
     for (unsigned k = 0; st == RP_OK && k < GEN_DECODE_KERNELS_; k++) {

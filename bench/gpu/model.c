@@ -193,7 +193,8 @@ rp_status model_init(model *m, const cuda_gpu *gpu, const cuda_nvrtc *rtc, void 
     size_t size = 0;
     *m = (model){.gpu = gpu, .stream = stream, .d = *d, .context = context};
     m->max_len = d->max_blocks * GEN_DECODE_KV_BLOCK;
-    RP_TRY(cuda_compile(rtc, kernels, "model.cu", "sm_90a", NULL, &cubin, &size, err));
+    RP_TRY(
+        cuda_compile(rtc, &(cuda_source){kernels, "model.cu", "sm_90a"}, NULL, &cubin, &size, err));
     rp_status st = cuda_code_load(gpu->cu, cubin, &m->module, err);
     base_free(cubin);
     if (st == RP_OK) st = make_weights(m, err);

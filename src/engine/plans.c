@@ -3,6 +3,7 @@
  * Stored form: u64 size of the model plan, the model plan, the head plan. */
 #include "engine/plans.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -243,18 +244,24 @@ out:
     return st;
 }
 
+/* A line for each module that b does not have. */
+static void add_modules(const plan *p, base_buf *b) {
+    assert(p);
+    for (uint32_t m = 0; m < p->n_modules; m++) {
+        char line[64] = "code ";
+        base_hash_hex(p->modules[m].key, line + 5);
+        if (!b->len || !strstr(b->data, line)) base_buf_printf(b, "%s\n", line);
+    }
+}
+
 /* What `cache ls` adds up for the plan. Code that both graphs use is there once. */
 static rp_status store_parts(const engine_plans_options *o, base_hash128 key, const engine_plans *p,
                              rp_error *err) {
-    const plan *const both[] = {p->model, p->head};
     base_buf b;
     base_buf_init(&b, 0);
-    for (int i = 0; i < 2; i++)
-        for (uint32_t m = 0; m < both[i]->n_modules; m++) {
-            char line[64] = "code ";
-            base_hash_hex(both[i]->modules[m].key, line + 5);
-            if (!b.len || !strstr(b.data, line)) base_buf_printf(&b, "%s\n", line);
-        }
+    add_modules(p->model, &b);
+    add_modules(p->head, &b);
+    assert(p->model && p->head);
     base_buf_printf(&b, "weights %" PRIu64 "\n",
                     (uint64_t)p->model->weights_size + (uint64_t)p->head->weights_size);
     rp_status st = base_buf_status(&b, err);

@@ -188,10 +188,10 @@ static rp_status report(profiler *f, char **out, rp_error *err) {
         for (uint32_t i = 0; i < both[k]->n_pieces; i++)
             if (both[k]->pieces[i].distinct == i) add_piece(f, both[k], ns, i, whole_ms, pieces);
     qsort(f->step_ns, f->steps, sizeof *f->step_ns, by_time);
+    const int64_t *median = f->step_ns + f->steps / 2;
     json_t *o = json_pack("{s:i,s:i,s:i,s:f,s:f,s:o}", "steps", (int)f->steps, "context",
-                          (int)f->context, "launches", (int)n, "step_ms",
-                          (double)f->step_ns[f->steps / 2] / 1e6, "launches_ms", whole_ms, "pieces",
-                          pieces);
+                          (int)f->context, "launches", (int)n, "step_ms", (double)*median / 1e6,
+                          "launches_ms", whole_ms, "pieces", pieces);
     base_buf_init(&text, 0);
     rp_status st = engine_json_text(o, &text, err);
     if (st == RP_OK) *out = base_buf_take(&text);

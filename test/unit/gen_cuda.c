@@ -53,7 +53,8 @@ static char *compile(const char *text) {
     size_t n = 0;
     rp_error err = {0};
 
-    if (cuda_compile(&nvrtc, text, "cases.cu", "sm_90", options, &cubin, &n, &err) != RP_OK)
+    if (cuda_compile(&nvrtc, &(cuda_source){text, "cases.cu", "sm_90"}, options, &cubin, &n,
+                     &err) != RP_OK)
         fprintf(stderr, "%s\n", err.text);
     return cubin;
 }

@@ -156,7 +156,8 @@ static void it_compiles_for_sm_90a(void **state) {
         base_buf_init(&text, 0);
         gen_decode_text(&d, &text);
         CHECK_OK(base_buf_status(&text, &err), &err);
-        CHECK_OK(cuda_compile(&rtc, text.data, "decode.cu", "sm_90a", NULL, &cubin, &n, &err),
+        CHECK_OK(cuda_compile(&rtc, &(cuda_source){text.data, "decode.cu", "sm_90a"}, NULL, &cubin,
+                              &n, &err),
                  &err);
         for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
             const char *name = gen_decode_launch_of(&d, k).name;

@@ -31,7 +31,8 @@ static rp_status live(life *l, rp_error *err) {
     const cuda_driver *cu = &cuda_fake_driver;
     size_t n = 0;
     RP_TRY(cuda_gpu_open(cu, 0, 90, &l->gpu, err));
-    RP_TRY(cuda_compile(&cuda_fake_nvrtc, "text", "cases.cu", "sm_90a", NULL, &l->cubin, &n, err));
+    RP_TRY(cuda_compile(&cuda_fake_nvrtc, &(cuda_source){"text", "cases.cu", "sm_90a"}, NULL,
+                        &l->cubin, &n, err));
     RP_TRY(cuda_code_load(cu, l->cubin, &l->module, err));
     RP_TRY(cuda_code_kernel(cu, l->module, "kernel", 1024, &l->function, err));
     RP_TRY(cuda_gpu_alloc(&l->gpu, 100, "weights", &l->memory, err));
@@ -141,9 +142,9 @@ static void a_text_that_does_not_compile_is_named(void **state) {
     (void)state;
     cuda_fake_reset();
     cuda_fake.compiles = false;
-    assert_int_equal(
-        cuda_compile(&cuda_fake_nvrtc, "text", "a.cu", "sm_90a", NULL, &cubin, &n, &err),
-        RP_INVALID);
+    assert_int_equal(cuda_compile(&cuda_fake_nvrtc, &(cuda_source){"text", "a.cu", "sm_90a"}, NULL,
+                                  &cubin, &n, &err),
+                     RP_INVALID);
     assert_null(cubin);
     assert_string_equal(err.text, "NVRTC does not compile a.cu (code 6): cases.cu(3): error: no "
                                   "such thing");

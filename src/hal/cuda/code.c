@@ -44,19 +44,20 @@ static rp_status take_cubin(const cuda_nvrtc *rtc, void *program, char **cubin, 
     return RP_OK;
 }
 
-rp_status cuda_compile(const cuda_nvrtc *rtc, const char *text, const char *name, const char *arch,
-                       const char *const *options, char **cubin, size_t *size, rp_error *err) {
+rp_status cuda_compile(const cuda_nvrtc *rtc, const cuda_source *source, const char *const *options,
+                       char **cubin, size_t *size, rp_error *err) {
     char target[32];
     const char *all[MAX_OPTIONS] = {target, "-default-device"};
     int n = 2;
     void *program = NULL;
-    (void)snprintf(target, sizeof target, "-arch=%s", arch);
+    (void)snprintf(target, sizeof target, "-arch=%s", source->arch);
     while (options && *options && n < MAX_OPTIONS) all[n++] = *options++;
     if (options && *options)
-        return rp_fail(err, RP_INVALID, "%s: more than %d options", name, MAX_OPTIONS - 2);
-    RP_TRY(check(rtc->program_new(&program, text, name, 0, NULL, NULL), "a new program", err));
+        return rp_fail(err, RP_INVALID, "%s: more than %d options", source->name, MAX_OPTIONS - 2);
+    RP_TRY(check(rtc->program_new(&program, source->text, source->name, 0, NULL, NULL),
+                 "a new program", err));
     int code = rtc->compile(program, n, all);
-    rp_status st = code ? refuse(rtc, program, name, code, err)
+    rp_status st = code ? refuse(rtc, program, source->name, code, err)
                         : take_cubin(rtc, program, cubin, size, err);
     (void)rtc->program_free(&program);
     return st;

@@ -6,11 +6,15 @@
 
 #include "hal/cuda/api.h"
 
-/* The cubin of text for an architecture such as "sm_90a", owned by the caller (base_free). options: NULL or
- * a NULL-terminated list. RP_INVALID with the compiler's first error line where the text does not compile. */
-rp_status cuda_compile(const cuda_nvrtc *rtc, const char *text, const char *name, const char *arch,
-                       const char *const *options, char **cubin, size_t *size,
-                       rp_error *err) RP_MUST_USE;
+typedef struct cuda_source {
+    const char *text, *name; /* name stands in error lines */
+    const char *arch;        /* such as "sm_90a" */
+} cuda_source;
+
+/* The cubin of a source, owned by the caller (base_free). options: NULL or a NULL-terminated list. RP_INVALID with
+ * the compiler's first error line where the text does not compile. */
+rp_status cuda_compile(const cuda_nvrtc *rtc, const cuda_source *source, const char *const *options,
+                       char **cubin, size_t *size, rp_error *err) RP_MUST_USE;
 
 /* Loads a cubin into the current context. *module is freed by cu->module_free. */
 rp_status cuda_code_load(const cuda_driver *cu, const char *cubin, void **module,
