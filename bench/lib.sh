@@ -42,7 +42,7 @@ open_peer() {
     case $answer in
     ready*) eval "version_$name=\"${answer#ready }\"" ;;
     *)
-        echo "bench: $name does not start: ${answer:-$(tail -n 1 "$tmp/$name.err")}" >&2
+        echo "bench: $name does not start: ${answer:-$(grep . "$tmp/$name.err" | tail -n 1)}" >&2
         eval "version_$name="
         return 1
         ;;

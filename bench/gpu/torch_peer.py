@@ -57,7 +57,7 @@ class Llama(torch.nn.Module):
         cos, sin = self.cos[position][:, None], self.sin[position][:, None]
         mask = (self.places[None, :] <= position[:, None])[None, None]
         for i in range(s["layers"]):
-            qkv, o, up, down = self.w[4 * i : 4 * i + 4]
+            qkv, o, up, down = self.w[4 * i], self.w[4 * i + 1], self.w[4 * i + 2], self.w[4 * i + 3]
             rows = F.linear(self.norm(x, self.gains[2 * i]), qkv).view(n, 1, -1, s["dim"])
             q, k, v = rows.split([s["heads"], s["kv"], s["kv"]], 2)
             q, k = self.turn(q, cos, sin), self.turn(k, cos, sin)
