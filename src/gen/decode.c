@@ -84,17 +84,21 @@ static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
     return best ? best : 1;
 }
 
-/* How much of a matrix is on its way before the kernels in front have ended: all of q, k, v and o of a small model. up is held back to
- * one copy a warp at a time, so that the small loads of those kernels are not delayed, unless it cannot come in beside them anyway. */
+/* How much of a matrix is on its way before the kernels in front have ended: all of q, k, v and o of a small model. up, and for several
+ * sequences q, k, v and down, are held back to one copy a warp at a time, so that the small loads of those kernels
+ * are not delayed, unless a matrix cannot come in beside them anyway. */
 static void fit_ring(const gen_decode *d, gen_decode_matrix m, gen_decode_tile *t, uint32_t each) {
     bool small = d->hidden <= 2048;
     uint32_t copies = each * (gen_decode_k(d, m) / PAIR / t->warps / t->chunk);
     uint32_t bytes = t->warps * t->chunk * (t->rows / 8) * HALF_BYTES, kb = 128;
-    if (m == GEN_DECODE_UP) kb = small && d->batch == 1 ? 192 : 160;
+    if (m == GEN_DECODE_UP && (d->batch == 1 || !small)) kb = small ? 192 : 160;
     if (m == GEN_DECODE_HEAD) kb = 192;
     t->slots = kb * 1024 / bytes;
     if (t->slots > copies) t->slots = copies;
-    t->cap = m == GEN_DECODE_UP && small && t->slots < copies ? 1 : t->slots;
+    bool up = m == GEN_DECODE_UP && small && t->slots < copies;
+    bool back = d->batch > 1 && (m == GEN_DECODE_QKV || m == GEN_DECODE_DOWN);
+    t->cap = up || back ? 1 : t->slots;
+    if (up && d->batch > 1) t->group = 1;
 }
 
 static void fit_tile(gen_decode *d, gen_decode_matrix m, uint32_t n_sm, size_t max_shared) {

@@ -52,6 +52,13 @@ static void tiles_of_1b_are_the_measured_ones(void **state) {
     assert_int_equal(d.tile[GEN_DECODE_O].slots, 2);
     assert_int_equal(d.tile[GEN_DECODE_UP].slots, 3);
     assert_int_equal(d.tile[GEN_DECODE_UP].cap, 1);
+    d = fitted(1, 8);
+    assert_int_equal(d.tile[GEN_DECODE_QKV].cap, 1);
+    assert_int_equal(d.tile[GEN_DECODE_DOWN].cap, 1);
+    assert_int_equal(d.tile[GEN_DECODE_UP].slots, 4);
+    assert_int_equal(d.tile[GEN_DECODE_UP].group, 1);
+    assert_int_equal(d.splits, 2);
+    assert_int_equal(d.attention_warps, 9);
 }
 
 static void what_does_not_fit_is_refused(void **state) {
