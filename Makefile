@@ -35,7 +35,7 @@ TEST_SRC := $(filter-out $(SUPPORT) $(FUZZ_SRC),$(sort $(wildcard test/*/*.c)))
 EX_SRC   := $(sort $(wildcard examples/*.c))
 BENCH_SRC := $(sort $(wildcard bench/*.c))
 FORMATTED := $(filter-out $(EMBED),$(sort $(wildcard include/*/*.h src/*/*.[ch] src/*/*/*.[ch] \
-               tools/*.[ch] test/*/*.[ch] test/fuzz/replay/*.c examples/*.c bench/*.[ch] bench/gpu/*.[ch])))
+               tools/*.[ch] test/*/*.[ch] test/fuzz/replay/*.c examples/*.c bench/*.[ch] bench/gpu/*.[ch] bench/ops/*.[ch])))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/obj/%.o) $(B)/obj/embed.o
 SHARED := $(B)/libreprise.so.$(SOVERSION)
 TESTS := $(TEST_SRC:%.c=$(B)/%)
@@ -44,6 +44,7 @@ EXAMPLES := $(EX_SRC:%.c=$(B)/%)
 BENCHES := $(BENCH_SRC:%.c=$(B)/%)
 MICROS := $(patsubst %.c,$(B)/%,$(sort $(wildcard bench/micro/*.c)))
 GPU_BENCH := $(B)/bench/gpu/decode
+OPS_BENCH := $(B)/bench/ops/ops
 
 # ---- flags --------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
@@ -66,7 +67,7 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 .DELETE_ON_ERROR:
 .SECONDARY:
 Q = $(if $(V),,@echo "  $@";)
-.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-micro fuzz fmt lint cover mutants dist \
+.PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-ops bench-micro fuzz fmt lint cover mutants dist \
         install clean help compile_commands setup programs FORCE
 
 all: $(B)/libreprise.a $(SHARED) $(if $(wildcard tools/main.c),$(B)/reprise)
@@ -116,6 +117,9 @@ $(B)/obj/bench/gpu/model.o: bench/gpu/model.cu
 $(GPU_BENCH): $(B)/obj/bench/gpu/decode.o $(B)/obj/bench/gpu/model.o $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+$(OPS_BENCH): $(patsubst %.c,$(B)/obj/%.o,$(wildcard bench/ops/*.c)) $(B)/libreprise.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 $(TESTS): $(B)/test/%: $(B)/obj/test/%.o $(SUPPORT:%.c=$(B)/obj/%.o) $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ -lcmocka $(LIBS) $(CMD_LIBS) -o $@
@@ -146,8 +150,9 @@ check: lint
 	$(MAKE) CONFIG=tsan WERROR=1 $(THREADED)
 	@TIMEOUT=600 test/run.sh build/tsan programs
 bench-gpu: $(GPU_BENCH)
-bench bench-cpu bench-gpu: all $(BENCHES)
-	@bench/run.sh $(or $(filter cpu gpu,$(@:bench-%=%)),cpu) $(B)
+bench-ops: $(OPS_BENCH)
+bench bench-cpu bench-gpu bench-ops: all $(BENCHES)
+	@bench/run.sh $(or $(filter cpu gpu ops,$(@:bench-%=%)),cpu) $(B)
 bench-micro: $(MICROS)
 	@for m in $^; do $$m || exit 1; done
 fuzz:
@@ -171,7 +176,7 @@ lint: $(TIDY) $(B)/libreprise.a $(SHARED)
 	clang-format-14 --dry-run -Werror $(FORMATTED)
 	@scripts/lint.sh $(B)
 
-dist: programs $(B)/bench/engine $(GPU_BENCH)
+dist: programs $(B)/bench/engine $(GPU_BENCH) $(OPS_BENCH)
 	@scripts/dist.sh $(B) $(VERSION)
 install: all
 	@scripts/install.sh $(B) $(VERSION) $(SOVERSION) "$(DESTDIR)$(PREFIX)"

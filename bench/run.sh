@@ -1,9 +1,9 @@
 #!/bin/sh
-# run.sh cpu|gpu BUILD: one set of measurements (make bench-cpu, make bench-gpu).
+# run.sh cpu|gpu|ops BUILD: one set of measurements (make bench-cpu, make bench-gpu, make bench-ops).
 cd "$(dirname "$0")/.." || exit 1
 script=bench/${1-cpu}.sh
 if [ ! -x "$script" ]; then
-    echo "bench: nothing is measured on \"$1\" in this version; there is: $(cd bench && echo *pu.sh)" >&2
+    echo "bench: nothing is measured on \"$1\" in this version; there is: cpu gpu ops" >&2
     exit 3
 fi
 exec "$script" "${2-build}"

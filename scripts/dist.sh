@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 B=$1 out=$1/dist/reprise-$2
 rm -rf "$out"
 mkdir -p "$out/lib" "$out/libc" "$out/programs" "$out/scripts"
-programs=$(find "$B/test" "$B/examples" "$B/reprise" "$B/bench/engine" "$B/bench/gpu" -type f -perm -u+x 2>/dev/null || true)
+programs=$(find "$B/test" "$B/examples" "$B/reprise" "$B/bench/engine" "$B/bench/gpu" "$B/bench/ops" -type f -perm -u+x 2>/dev/null || true)
 for p in $programs; do
     real=$(echo "${p#"$B"/}" | tr / -) to=$out/${p%/*}
     mkdir -p "$to"

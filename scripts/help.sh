@@ -7,7 +7,7 @@ make test            every test that needs no GPU; ends with "N passed, N failed
 make test-quick      the programs among them that are not slow, without the model
 make test-gpu        tests for a machine with a GPU
 make check           address, undefined and thread sanitizers, lint, layers, headers alone, exported symbols
-make bench           measures against peers: bench-cpu, bench-gpu
+make bench           measures against peers: bench-cpu, bench-gpu, bench-ops
 make fuzz            libFuzzer over each test/fuzz/*.c                     (FUZZ_SECONDS=60)
 make cover           line coverage per room
 make mutants         plants the bugs of test/mutants/ in a copy, one after the other; each must be caught  (ONLY=pattern)

@@ -1,0 +1,269 @@
+/* reprise as one of the peers of bench/ops.sh, through the public API: answers lines on standard input.
+ *
+ *   open NAME    traces, compiles and runs a case of cases.list; "compiled SECONDS" (to the end of the first
+ *                run) or "missing REASON"
+ *   time MS      microseconds of one run: median of those that fit into so many milliseconds, after one that
+ *                does not count
+ *   dump FILE    the results of the last run, one after the other, as they lie in memory
+ *   close        frees the case
+ *
+ * Usage: ops CASES.LIST [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given) */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cases.h"
+
+enum { MAX_OPERANDS = 16, MAX_SAMPLES = 4096, MAX_LINE = 1024 };
+
+typedef struct operand {
+    char name[32];
+    bool weight;
+    double scale;   /* ~ */
+    uint32_t below; /* <; 0: not whole */
+    rp_buffer buffer;
+} operand;
+
+typedef struct session {
+    const char *list;
+    char **settings;
+    int n_settings;
+    rp_compiled *compiled;
+    operand in[MAX_OPERANDS];
+    uint32_t n_in, n_inputs, n_out;
+    rp_buffer inputs[MAX_OPERANDS], out[MAX_OUTPUTS];
+} session;
+
+static double now(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* --- operands ---------------------------------------------------------------------- */
+
+static size_t count(const rp_buffer *b) {
+    size_t n = 1;
+    for (uint32_t i = 0; i < b->rank; i++) n *= (size_t)b->dim[i];
+    return n;
+}
+
+static size_t bytes(const rp_buffer *b) {
+    return count(b) * rp_dtype_block_bytes(b->dtype);
+}
+
+/* A hash of the place (Wellons' lowbias32), so that both programs can make a value from its index alone. */
+static uint32_t mixed(uint32_t x) {
+    x ^= x >> 16;
+    x *= 0x7feb352du;
+    x ^= x >> 15;
+    x *= 0x846ca68bu;
+    return x ^ x >> 16;
+}
+
+static void fill(operand *o, uint32_t which) {
+    size_t n = count(&o->buffer);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = mixed((uint32_t)i ^ mixed(which + 1)), u;
+        float v = ((float)(h >> 8) * 0x1p-23f - 1.0f) * (float)o->scale;
+        if (o->below) v = (float)(h % o->below);
+        memcpy(&u, &v, sizeof u);
+        if (o->buffer.dtype == RP_DTYPE_I32)
+            ((int32_t *)o->buffer.data)[i] = (int32_t)(h % o->below);
+        else if (o->buffer.dtype == RP_DTYPE_BF16)
+            ((uint16_t *)o->buffer.data)[i] = (uint16_t)(u >> 16);
+        else
+            ((float *)o->buffer.data)[i] = v;
+    }
+}
+
+static void *allocated(size_t size) {
+    return aligned_alloc(64, (size + 63) / 64 * 64);
+}
+
+/* "@w:f32[3,4]~0.5" */
+static bool parse_operand(const char *text, operand *o) {
+    char type[16];
+    int used = 0;
+    *o = (operand){.weight = *text == '@', .scale = 1.0};
+    text += o->weight;
+    if (sscanf(text, "%31[^:]:%15[^[][%n", o->name, type, &used) != 2 || used == 0) return false;
+    o->buffer.dtype = strcmp(type, "i32") == 0    ? RP_DTYPE_I32
+                      : strcmp(type, "bf16") == 0 ? RP_DTYPE_BF16
+                                                  : RP_DTYPE_F32;
+    for (char *at = (char *)text + used;; at++) {
+        if (o->buffer.rank == RP_MAX_RANK) return false;
+        o->buffer.dim[o->buffer.rank++] = strtol(at, &at, 10);
+        if (*at == ']' && at[1] == '~') o->scale = strtod(at + 2, NULL);
+        if (*at == ']' && at[1] == '<') o->below = (uint32_t)strtoul(at + 2, NULL, 10);
+        if (*at != ',') return *at == ']';
+    }
+}
+
+/* The operands of a case, from its line of the list. */
+static bool read_operands(session *s, const char *name) {
+    char line[MAX_LINE], *save = NULL;
+    bool found = false;
+    FILE *f = fopen(s->list, "r");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        size_t n = strlen(name);
+        found = strncmp(line, name, n) == 0 && line[n] == ' ';
+    }
+    if (f) (void)fclose(f);
+    char *at = found ? strrchr(line, '|') : NULL;
+    if (!at) return false;
+    for (char *word = strtok_r(at + 1, " \n", &save); word; word = strtok_r(NULL, " \n", &save)) {
+        operand *o = &s->in[s->n_in];
+        if (s->n_in == MAX_OPERANDS || !parse_operand(word, o)) return false;
+        o->buffer.data = allocated(bytes(&o->buffer));
+        if (!o->buffer.data) return false;
+        fill(o, s->n_in++);
+        if (!o->weight) s->inputs[s->n_inputs++] = o->buffer;
+    }
+    return s->n_in > 0;
+}
+
+/* --- a case ------------------------------------------------------------------------- */
+
+static void close_case(session *s) {
+    rp_compiled_free(s->compiled);
+    for (uint32_t i = 0; i < s->n_in; i++) free(s->in[i].buffer.data);
+    for (uint32_t i = 0; i < s->n_out; i++) free(s->out[i].data);
+    *s = (session){.list = s->list, .settings = s->settings, .n_settings = s->n_settings};
+}
+
+static rp_status trace(session *s, const bench_case *c, rp_graph *g, rp_error *err) {
+    rp_tensor in[MAX_OPERANDS], out[MAX_OUTPUTS];
+    for (uint32_t i = 0; i < s->n_in; i++) {
+        const operand *o = &s->in[i];
+        rp_shape shape = {.rank = o->buffer.rank};
+        memcpy(shape.dim, o->buffer.dim, sizeof shape.dim);
+        in[i] = (o->weight ? rp_param : rp_input)(g, o->name, o->buffer.dtype, shape);
+    }
+    uint32_t n = c->trace(g, in, out);
+    rp_status st = rp_graph_finish(g, out, n, err);
+    for (uint32_t i = 0; i < n && st == RP_OK; i++) {
+        rp_shape shape = rp_tensor_shape(out[i]);
+        rp_buffer *b = &s->out[s->n_out++];
+        *b = (rp_buffer){.dtype = rp_tensor_dtype(out[i]), .rank = shape.rank};
+        memcpy(b->dim, shape.dim, sizeof shape.dim);
+        b->data = allocated(bytes(b));
+        if (!b->data) st = RP_NOMEM;
+    }
+    return st;
+}
+
+static rp_status run(session *s, rp_error *err) {
+    return rp_compiled_run(s->compiled, s->inputs, s->n_inputs, s->out, s->n_out, err);
+}
+
+static rp_status compile(session *s, const bench_case *c, rp_error *err) {
+    rp_graph *g = rp_graph_new(c->name);
+    rp_compilation_config *cfg = rp_config_new();
+    rp_status st = g && cfg ? RP_OK : RP_NOMEM;
+    for (int i = 0; i < s->n_settings && st == RP_OK; i++)
+        st = rp_config_set(cfg, s->settings[i], err);
+    if (st == RP_OK) st = rp_config_apply_default_olevel(cfg, 2, err);
+    if (st == RP_OK) st = trace(s, c, g, err);
+    if (st == RP_OK) st = rp_compile(g, cfg, &s->compiled, err);
+    for (uint32_t i = 0; i < s->n_in && st == RP_OK; i++)
+        if (s->in[i].weight)
+            st = rp_compiled_bind(s->compiled, s->in[i].name, s->in[i].buffer.data, err);
+    if (st == RP_OK) st = run(s, err);
+    rp_config_free(cfg);
+    rp_graph_free(g);
+    return st;
+}
+
+static rp_status open_case(session *s, const char *name, rp_error *err) {
+    const bench_case *c = bench_case_find(name);
+    close_case(s);
+    if (c && !c->trace) {
+        printf("missing %s\n", c->missing);
+        return RP_OK;
+    }
+    if (!c || !read_operands(s, name)) {
+        printf("missing the case in %s\n", c ? s->list : "cases.c");
+        return RP_OK;
+    }
+    double t = now();
+    rp_status st = compile(s, c, err);
+    if (st == RP_OK) printf("compiled %.4f\n", now() - t);
+    return st;
+}
+
+/* --- measuring ------------------------------------------------------------------------ */
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static rp_status measure(session *s, double ms, rp_error *err) {
+    static double sample[MAX_SAMPLES];
+    size_t n = 0;
+    rp_status st = run(s, err);
+    double end = now() + ms * 1e-3;
+    while (st == RP_OK && n < MAX_SAMPLES && (n < 3 || now() < end)) {
+        double t = now();
+        st = run(s, err);
+        sample[n++] = now() - t;
+    }
+    qsort(sample, n, sizeof *sample, ascending);
+    if (st == RP_OK) printf("%.3f\n", sample[n / 2] * 1e6);
+    return st;
+}
+
+static void dump(const session *s, const char *path) {
+    FILE *f = fopen(path, "wb");
+    bool ok = f != NULL;
+    for (uint32_t i = 0; ok && i < s->n_out; i++)
+        ok = fwrite(s->out[i].data, 1, bytes(&s->out[i]), f) == bytes(&s->out[i]);
+    if (f && fclose(f) != 0) ok = false;
+    printf(ok ? "dumped\n" : "error: %s cannot be written\n", path);
+}
+
+static void answer(session *s, const char *line) {
+    rp_error err = {0};
+    rp_status st = RP_OK;
+    char word[256];
+    double ms;
+    if (sscanf(line, "open %255s", word) == 1) {
+        st = open_case(s, word, &err);
+    } else if (strcmp(line, "close\n") == 0) {
+        close_case(s);
+        printf("closed\n");
+    } else if (!s->compiled) {
+        printf("error: no case is open\n");
+    } else if (sscanf(line, "time %lf", &ms) == 1) {
+        st = measure(s, ms, &err);
+    } else if (sscanf(line, "dump %255s", word) == 1) {
+        dump(s, word);
+    } else {
+        printf("error: not understood: %s", line);
+    }
+    if (st == RP_OK) return;
+    printf("missing %s\n", err.text);
+    close_case(s);
+}
+
+int main(int argc, char **argv) {
+    session s = {0};
+    char line[MAX_LINE];
+    if (argc < 2) {
+        fprintf(stderr, "usage: ops CASES.LIST [KEY=VALUE ...]\n");
+        return 2;
+    }
+    s.list = argv[1];
+    s.settings = argv + 2;
+    s.n_settings = argc - 2;
+    printf("ready %s\n", rp_version());
+    (void)fflush(stdout);
+    while (fgets(line, sizeof line, stdin)) {
+        answer(&s, line);
+        (void)fflush(stdout);
+    }
+    close_case(&s);
+    return 0;
+}
