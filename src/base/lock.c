@@ -1,10 +1,12 @@
 /* flock on a file that names its holder: the kernel drops it with the holder, however that ends. The file goes when
- * the lock is dropped, so a lock counts only while its file still has its name. Who waits polls: it must notice a
- * holder that was stopped and a caller that no longer wants. */
+ * the lock is dropped, so a lock counts only while its file still has its name. A file is removed under a lock of the
+ * folder alone: between looking whose name it is and taking it away nobody else can have made a lock of that name. Who
+ * waits polls: it must notice a holder that was stopped and a caller that no longer wants. */
 #include "base/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,7 +18,7 @@
 #include "base/sys.h"
 #include "base/temp.h"
 
-enum { STOPPED_MS = 1000, MIN_NAP_MS = 1, MAX_NAP_MS = 20 };
+enum { STOPPED_MS = 1000, MIN_NAP_MS = 1, MAX_NAP_MS = 20, FOLDER_TRIES = 100 };
 
 struct base_lock {
     int fd;
@@ -26,7 +28,7 @@ struct base_lock {
 typedef struct wait_state {
     int64_t since, stopped_since; /* of the present holder; 0: not */
     base_maker holder;
-    uint32_t nap_ms;
+    uint32_t nap_ms, n_busy; /* n_busy: times that others kept the folder */
 } wait_state;
 
 static int open_lock(const char *path) {
@@ -38,6 +40,36 @@ static bool is_current(int fd, const char *path) {
     struct stat mine, there;
     return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino &&
            mine.st_dev == there.st_dev;
+}
+
+/* A lock of the folder that path is in: its descriptor; -1 and errno, EWOULDBLOCK while another has it. */
+static int lock_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? base_strndup(path, (size_t)(slash - path) + 1) : base_strdup(".");
+    int fd = -1;
+    if (!dir)
+        errno = ENOMEM;
+    else if (!base_sys_fails())
+        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    base_free(dir);
+    if (fd < 0 || (!base_sys_fails() && flock(fd, LOCK_EX | LOCK_NB) == 0)) return fd;
+    int code = errno;
+    (void)close(fd);
+    errno = code;
+    return -1;
+}
+
+/* Removes an open lock file: 0; ESTALE when its name is gone or another's; EWOULDBLOCK while somebody else removes one in
+ * this folder; or why it cannot be done. */
+static int remove_file(int fd, const char *path) {
+    int folder = lock_folder(path), code = 0;
+    if (folder < 0) return errno;
+    if (!is_current(fd, path))
+        code = ESTALE;
+    else if (unlink(path) != 0)
+        code = errno;
+    (void)close(folder);
+    return code;
 }
 
 static bool read_holder(int fd, base_maker *m) {
@@ -56,10 +88,9 @@ static void write_holder(int fd) {
     base_buf_done(&b);
 }
 
-static void nap(wait_state *w) {
-    const struct timespec t = {0, (long)w->nap_ms * 1000000};
+static void nap(uint32_t ms) {
+    const struct timespec t = {0, (long)ms * 1000000};
     (void)nanosleep(&t, NULL);
-    if (w->nap_ms < MAX_NAP_MS) w->nap_ms *= 2;
 }
 
 static int64_t ms_since(int64_t t0) {
@@ -74,8 +105,8 @@ static void meet(wait_state *w, const base_maker *m, const char *what) {
                 (unsigned long long)m->pid, what);
 }
 
-/* Held by another for too long, or by one that does not run? */
-static bool is_overdue(int fd, const base_lock_options *o, wait_state *w) {
+/* Why the lock is taken from its holder: it does not run, or has had it for too long. NULL: it is waited for. */
+static const char *overdue(int fd, const base_lock_options *o, wait_state *w) {
     base_maker m = {0};
     bool known = read_holder(fd, &m);
     if (known) meet(w, &m, o->what);
@@ -83,11 +114,8 @@ static bool is_overdue(int fd, const base_lock_options *o, wait_state *w) {
         w->stopped_since = 0;
     else if (!w->stopped_since)
         w->stopped_since = base_now_ns();
-    bool stopped = w->stopped_since && ms_since(w->stopped_since) > STOPPED_MS;
-    if (!stopped && ms_since(w->since) <= o->patience_ms) return false;
-    base_log(RP_LOG_WARNING, "process %llu, which is making %s, %s: it is made here, too",
-             (unsigned long long)m.pid, o->what, stopped ? "is stopped" : "takes too long");
-    return true;
+    if (w->stopped_since && ms_since(w->stopped_since) > STOPPED_MS) return "is stopped";
+    return ms_since(w->since) > o->patience_ms ? "takes too long" : NULL;
 }
 
 /* Takes the lock of an open file; 0, or why not: EWOULDBLOCK when another holds it, ESTALE when the file lost its name. */
@@ -97,14 +125,23 @@ static int try_lock(int fd, const char *path) {
     return is_current(fd, path) ? 0 : ESTALE;
 }
 
-static rp_status wait_a_while(int fd, const base_lock_options *o, wait_state *w, rp_error *err) {
+/* One turn of waiting. *code: ESTALE to try again, or why that has no sense. */
+static rp_status wait_a_while(int fd, const base_lock_options *o, wait_state *w, int *code,
+                              rp_error *err) {
     if (o->wanted && !o->wanted(o->user))
         return rp_fail(err, RP_CANCELLED, "waiting for %s was stopped", o->what);
-    if (!is_overdue(fd, o, w)) {
-        nap(w);
+    const char *why = overdue(fd, o, w);
+    int removed = why ? remove_file(fd, o->path) : EWOULDBLOCK;
+    *code = ESTALE;
+    if (removed == EWOULDBLOCK && (!why || w->n_busy++ < FOLDER_TRIES)) {
+        nap(w->nap_ms);
+        if (w->nap_ms < MAX_NAP_MS) w->nap_ms *= 2;
         return RP_OK;
     }
-    (void)unlink(o->path); /* its holder finds that it lost it */
+    if (removed != ESTALE) /* its holder finds that it lost it, unless the file had to stay */
+        base_log(RP_LOG_WARNING, "process %llu, which is making %s, %s: it is made here, too",
+                 (unsigned long long)w->holder.pid, o->what, why);
+    if (removed) *code = removed;
     *w = (wait_state){.since = base_now_ns(), .nap_ms = MIN_NAP_MS};
     return RP_OK;
 }
@@ -119,12 +156,12 @@ static rp_status acquire(const base_lock_options *o, int *fd, bool *waited, rp_e
         if (code == 0) return RP_OK;
         if (code == EWOULDBLOCK) {
             *waited = true;
-            st = wait_a_while(*fd, o, &w, err);
+            st = wait_a_while(*fd, o, &w, &code, err);
         }
         if (*fd >= 0) (void)close(*fd);
         *fd = -1;
         RP_TRY(st);
-        if (code == EWOULDBLOCK || code == ESTALE) continue;
+        if (code == ESTALE) continue;
         base_log_ch(RP_LOG_CH_CACHE, false, "%s is made without a lock: %s: %s", o->what, o->path,
                     base_errno_text(code));
         return RP_OK;
@@ -151,8 +188,17 @@ rp_status base_lock_take(const base_lock_options *o, base_lock **out, bool *wait
 
 void base_lock_drop(base_lock *l) {
     if (!l) return;
-    if (is_current(l->fd, l->path)) (void)unlink(l->path);
+    /* A file that stays, because others keep the folder, is one without a lock: the next taker has it at once. */
+    for (int i = 0; i < FOLDER_TRIES && remove_file(l->fd, l->path) == EWOULDBLOCK; i++)
+        nap(MIN_NAP_MS);
     (void)close(l->fd);
     base_free(l->path);
     base_free(l);
+}
+
+void base_lock_sweep(const char *path) {
+    int fd = base_sys_fails() ? -1 : open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) (void)remove_file(fd, path);
+    (void)close(fd);
 }

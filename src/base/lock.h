@@ -25,5 +25,7 @@ typedef struct base_lock_options {
 rp_status base_lock_take(const base_lock_options *o, base_lock **out, bool *waited,
                          rp_error *err) RP_MUST_USE;
 void base_lock_drop(base_lock *l);
+/* Removes the file of a lock that nobody holds. Best effort. */
+void base_lock_sweep(const char *path);
 
 #endif

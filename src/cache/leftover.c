@@ -52,8 +52,8 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     if (is_stale(b.data, name)) {
         cache_remove(b.data);
     } else if (!is_dir) {
-        if ((w->code && is_widow(&b, name)) || (w->locks && is_dropped_lock(b.data)))
-            cache_remove(b.data);
+        if (w->code && is_widow(&b, name)) cache_remove(b.data);
+        if (w->locks && is_dropped_lock(b.data)) base_lock_sweep(b.data);
     } else if (w->deeper) {
         st = sweep_folder(&(sweep){.s = w->s, .below = b.data + strlen(w->s->dir)}, err);
     }

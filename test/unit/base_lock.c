@@ -1,7 +1,9 @@
 /* Locks between processes: one holder, the dead and the stopped hold nothing up, a lost file is no hang. */
 #include "support/check.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,7 +13,8 @@
 #include "base/lock.h"
 #include "support/trees.h"
 
-static char path[512], count[512];
+static char path[512], count[512], absent[512];
+static const char *tree_dir;
 
 static base_lock *take(uint32_t patience_ms, bool *waited) {
     const base_lock_options o = {.path = path, .what = "a test", .patience_ms = patience_ms};
@@ -157,13 +160,72 @@ static void waiting_can_be_called_off(void **state) {
     end(pid);
 }
 
+typedef struct rival {
+    base_lock *lock;
+    int turns;
+} rival;
+
+/* What another one does while the caller waits: loses patience first, has the lock, gives it back a turn later. */
+static bool a_rival_is_first(void *user) {
+    rival *r = user;
+    bool waited;
+    if (r->turns++ == 0) {
+        r->lock = take(0, &waited);
+    } else {
+        base_lock_drop(r->lock);
+        r->lock = NULL;
+    }
+    return true;
+}
+
+/* Two lose patience with one holder: the second does not remove the lock that the first has by now. */
+static void the_next_to_lose_patience_waits(void **state) {
+    (void)state;
+    bool waited = false;
+    rival r = {0};
+    rp_error err = {0};
+    base_lock *holder = take(1000, &waited), *l = NULL;
+    const base_lock_options o = {path, "a test", 0, a_rival_is_first, &r};
+    CHECK_OK(base_lock_take(&o, &l, &waited, &err), &err);
+    assert_non_null(l);
+    assert_null(r.lock); /* it was given back before */
+    base_lock_drop(holder);
+    assert_true(base_file_exists(path));
+    base_lock_drop(l);
+    assert_false(base_file_exists(path));
+}
+
+static bool three_turns(void *user) {
+    return ++*(int *)user <= 3;
+}
+
+/* Who looks whose the file is and then removes it does so alone: while others do, one waits, and goes on in the end. */
+static void one_removes_at_a_time(void **state) {
+    (void)state;
+    bool waited = false;
+    int turns = 0, folder = open(tree_dir, O_RDONLY | O_DIRECTORY);
+    rp_error err = {0};
+    base_lock *holder = take(1000, &waited), *l = NULL;
+    const base_lock_options o = {path, "a test", 0, three_turns, &turns};
+    assert_int_equal(flock(folder, LOCK_SH), 0);
+    assert_int_equal(base_lock_take(&o, &l, &waited, &err), RP_CANCELLED);
+    assert_true(base_file_exists(path));
+    base_lock_sweep(path); /* is held */
+    base_lock_drop(holder);
+    assert_true(base_file_exists(path));
+    assert_int_equal(close(folder), 0);
+    base_lock_sweep(path);
+    assert_false(base_file_exists(path));
+    base_lock_sweep(path);
+}
+
 /* Without a lock one goes on. */
 static void where_no_file_can_be_made(void **state) {
     (void)state;
     bool waited = true;
     base_lock *l = NULL;
     rp_error err = {0};
-    const base_lock_options o = {.path = "/nowhere/lock", .what = "a test", .patience_ms = 1000};
+    const base_lock_options o = {.path = absent, .what = "a test", .patience_ms = 1000};
     CHECK_OK(base_lock_take(&o, &l, &waited, &err), &err);
     assert_null(l);
     assert_false(waited);
@@ -192,14 +254,21 @@ static void every_failure_is_clean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file_goes_with_the_lock), cmocka_unit_test(one_at_a_time),
-        cmocka_unit_test(a_dead_holder_holds_nothing), cmocka_unit_test(a_stopped_holder_loses_it),
-        cmocka_unit_test(who_lost_it_removes_nothing), cmocka_unit_test(patience_ends),
-        cmocka_unit_test(waiting_can_be_called_off),   cmocka_unit_test(where_no_file_can_be_made),
+        cmocka_unit_test(the_file_goes_with_the_lock),
+        cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(a_dead_holder_holds_nothing),
+        cmocka_unit_test(a_stopped_holder_loses_it),
+        cmocka_unit_test(who_lost_it_removes_nothing),
+        cmocka_unit_test(patience_ends),
+        cmocka_unit_test(waiting_can_be_called_off),
+        cmocka_unit_test(the_next_to_lose_patience_waits),
+        cmocka_unit_test(one_removes_at_a_time),
+        cmocka_unit_test(where_no_file_can_be_made),
         cmocka_unit_test(every_failure_is_clean),
     };
-    const char *dir = tree_new("locks");
-    (void)snprintf(path, sizeof path, "%s/lock", dir);
-    (void)snprintf(count, sizeof count, "%s/count", dir);
+    tree_dir = tree_new("locks");
+    (void)snprintf(path, sizeof path, "%s/lock", tree_dir);
+    (void)snprintf(count, sizeof count, "%s/count", tree_dir);
+    (void)snprintf(absent, sizeof absent, "%s/nowhere/lock", tree_dir);
     return cmocka_run_group_tests_name("base_lock", tests, NULL, NULL);
 }
