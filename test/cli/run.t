@@ -131,20 +131,20 @@ $ printf '\357\273\277hi\r\n' > mark.txt; reprise run synthetic:tiny --prompt-fi
 prompt_ids [104, 105]
 
 # No host compiler and nothing cached: level 0, saying what was looked for; with a cache nothing is looked for.
-$ PATH=/nowhere REPRISE_CC= "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc1 --quiet >/dev/null
-! reprise: warning: no C compiler (no cc, gcc or clang in PATH=/nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
+$ PATH=nowhere REPRISE_CC= "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc1 --quiet >/dev/null
+! reprise: warning: no C compiler (no cc, gcc or clang in PATH=nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
 $ PATH= "$REPRISE" compile synthetic:tiny --cache-dir cc2 --quiet
 ! reprise: warning: no C compiler (no cc, gcc or clang in an empty PATH) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
-$ REPRISE_CC=/nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc3 --quiet >/dev/null
-! reprise: warning: no C compiler (REPRISE_CC=/nowhere/cc is no program) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
-$ PATH=/nowhere REPRISE_CC=mycc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc4 --quiet >/dev/null
-! reprise: warning: no C compiler (REPRISE_CC=mycc is not in PATH=/nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
+$ REPRISE_CC=nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc3 --quiet >/dev/null
+! reprise: warning: no C compiler (REPRISE_CC=nowhere/cc is no program) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
+$ PATH=nowhere REPRISE_CC=mycc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc4 --quiet >/dev/null
+! reprise: warning: no C compiler (REPRISE_CC=mycc is not in PATH=nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
 $ REPRISE_CC=false reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc5 2>&1 | sed 's#/[a-z/]*/##'
 reprise: false --version exited with 1; set REPRISE_CC to a C compiler
-$ reprise compile synthetic:tiny --cache-dir cc6 --quiet; PATH=/nowhere REPRISE_CC=/nowhere/cc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc6 --quiet >/dev/null
+$ reprise compile synthetic:tiny --cache-dir cc6 --quiet; PATH=nowhere REPRISE_CC=nowhere/cc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc6 --quiet >/dev/null
 
 # Counts are of what was done: nothing is compiled at level 0, chosen or forced.
-$ REPRISE_CC=/nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 --json 2>/dev/null | field level pieces.total pieces.compiled compiles; REPRISE_CC=/nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 2>&1 >/dev/null | grep -o '[0-9]* pieces, .* compiles'
+$ REPRISE_CC=nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 --json 2>/dev/null | field level pieces.total pieces.compiled compiles; REPRISE_CC=nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 2>&1 >/dev/null | grep -o '[0-9]* pieces, .* compiles'
 level 0
 pieces.total 1
 pieces.compiled 0
@@ -166,8 +166,8 @@ $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) echo "/usr/bin/ld: ca
 $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; esac\n' > idlecc; chmod +x idlecc; REPRISE_CC=./idlecc reprise run synthetic:tiny hi --cache-dir bad2
 ! reprise: ./idlecc ended well and wrote nothing; REPRISE_CC names another compiler
 ? 1
-$ TMPDIR=/nowhere reprise run synthetic:tiny hi --max-tokens 1 --cache-dir bad3 --quiet >/dev/null
-! reprise: warning: no temporary folder can be made in /nowhere: No such file or directory; /tmp is used
+$ TMPDIR=nowhere reprise run synthetic:tiny hi --max-tokens 1 --cache-dir bad3 --quiet >/dev/null
+! reprise: warning: no temporary folder can be made in nowhere: No such file or directory; /tmp is used
 $ reprise compile synthetic:tiny --cache-dir bad4 --quiet; rm bad4/objects/weights/*; (ulimit -f 16; reprise run synthetic:tiny hi --max-tokens 1 --cache-dir bad4 --quiet 2>&1 >/dev/null | sed 's#weights/[0-9a-f]*#weights/KEY#'); reprise cache verify --cache-dir bad4 | sed 's/^[0-9]*/N/'
 reprise: warning: nothing more is written to the cache: cannot write bad4/objects/weights/KEY: File too large
 N objects, 0 bad

@@ -270,7 +270,7 @@ static void code_is_moved_in_and_tied_to_its_isa(void **state) {
     base_free(bytes);
     base_free(got);
     base_free(path);
-    assert_int_equal(cache_put_code(s, key, 3, "/nowhere/x.so", &path, NULL), RP_NOT_FOUND);
+    assert_int_equal(cache_put_code(s, key, 3, src, &path, NULL), RP_NOT_FOUND);
     cache_store_close(s);
 }
 
