@@ -101,7 +101,4 @@ typedef rp_status (*config_key_fn)(void *user, const char *name, const char *val
 rp_status config_key_each(const rp_compilation_config *cfg, rp_key_scope scope, config_key_fn fn,
                           void *user, rp_error *err) RP_MUST_USE;
 
-/* The next of `n` ascending sizes that is >= want; -1 when want is above the last. */
-int64_t config_size_padded(const int64_t *sizes, size_t n, int64_t want);
-
 #endif

@@ -83,8 +83,7 @@ static void help_field(base_buf *b, const config_field *f) {
     sentence(b, "Takes ", expected, optional(f) ? ", or null" : "");
     if (f->status == CONFIG_UNSUP)
         sentence(b, "Not supported away from its default: ", f->status_reason, "");
-    if (f->status == CONFIG_HARMLESS)
-        sentence(b, "Accepted without effect: ", f->status_reason, "");
+    if (f->status == CONFIG_HOLDS) sentence(b, "Holds in any case: ", f->status_reason, "");
 }
 
 rp_status rp_config_help_text(char **out, rp_error *err) {
@@ -125,8 +124,8 @@ static void doc_field(base_buf *b, const config_field *f) {
         base_buf_puts(b, ". Not supported away from its default: ");
         cell(b, f->status_reason);
     }
-    if (f->status == CONFIG_HARMLESS) {
-        base_buf_puts(b, ". Accepted without effect: ");
+    if (f->status == CONFIG_HOLDS) {
+        base_buf_puts(b, ". Holds in any case: ");
         cell(b, f->status_reason);
     }
     base_buf_puts(b, " | ");
@@ -151,7 +150,7 @@ static const char intro[] =
     "reprise run MODEL \"prompt\" --compilation-config "
     "'{\"level\":3,\"pass_config\":{\"eliminate_noops\":true}}'\n"
     "reprise run MODEL \"prompt\" -cc.cudagraph_mode=FULL -cc.cudagraph_capture_sizes=1,2,4 "
-    "-cc.custom_ops+=+rms_norm\n"
+    "-cc.skip_passes+=simplify\n"
     "```\n"
     "\n"
     "Nested objects and dotted keys are equal, dashes in a key equal underscores, enum values are\n"

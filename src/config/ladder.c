@@ -43,18 +43,6 @@ bool config_ints_has(const config_ints *list, int64_t v) {
     return false;
 }
 
-int64_t config_size_padded(const int64_t *sizes, size_t n, int64_t want) {
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (sizes[mid] < want)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < n ? sizes[lo] : -1;
-}
-
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }

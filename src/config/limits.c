@@ -1,5 +1,4 @@
-/* Batch limits, then everything that is counted against them: the capture ladder, compile sizes and
- * compile ranges. Runs after the mode is final. */
+/* Batch limits, then the capture ladder, which is counted against them. Runs after the mode is final. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -142,74 +141,10 @@ out:
     return st;
 }
 
-/* A size that a graph of another size would serve could never run. */
-static rp_status check_compile_size(const rp_compilation_config *cfg, int64_t size, rp_error *err) {
-    const config_sizes *graphs = &cfg->cudagraph_capture_sizes;
-    if (size > cfg->max_num_batched_tokens.v)
-        return rp_fail(err, RP_CONFIG,
-                       "compile_sizes: %lld exceeds max_num_batched_tokens=%lld; drop it or raise "
-                       "the limit",
-                       (long long)size, (long long)cfg->max_num_batched_tokens.v);
-    int64_t padded = config_size_padded(graphs->v, graphs->n, size);
-    if (padded > size)
-        return rp_fail(err, RP_CONFIG,
-                       "compile_sizes: %lld would be padded to %lld, a captured size; use %lld, or "
-                       "add %lld to cudagraph_capture_sizes",
-                       (long long)size, (long long)padded, (long long)padded, (long long)size);
-    return RP_OK;
-}
-
-static rp_status resolve_compile_sizes(rp_compilation_config *cfg, rp_error *err) {
-    rp_status st = RP_OK;
-    config_sizes *sizes = &cfg->compile_sizes;
-    config_ints list = {.set = true};
-    if (sizes->set && cfg->level < RP_LEVEL_DYNAMO_ONCE) {
-        if (sizes->n || sizes->word)
-            RP_TRY(config_overrule(cfg, true, "it compiles nothing", err,
-                                   "compile_sizes at level %d", cfg->level));
-        ints_take(sizes, &list);
-    }
-    for (size_t i = 0; i < sizes->n; i++) {
-        RP_TRY_OUT(check_compile_size(cfg, sizes->v[i], err));
-        RP_TRY_OUT(config_ints_add(&list, sizes->v[i], err));
-    }
-    for (size_t i = 0; sizes->word && i < cfg->cudagraph_capture_sizes.n; i++)
-        RP_TRY_OUT(config_ints_add(&list, cfg->cudagraph_capture_sizes.v[i], err));
-    config_ints_sort(&list);
-    list.set = true;
-    ints_take(sizes, &list);
-out:
-    base_free(list.v);
-    return st;
-}
-
-/* Ends of ranges: those inside 1..max, and max. */
-static rp_status resolve_ranges(rp_compilation_config *cfg, rp_error *err) {
-    rp_status st = RP_OK;
-    config_ints *ends = &cfg->compile_ranges_endpoints, list = {.set = true};
-    int64_t max = cfg->max_num_batched_tokens.v;
-    bool compiles = cfg->level >= RP_LEVEL_DYNAMO_ONCE;
-    for (size_t i = 0; compiles && i < ends->n; i++) {
-        if (ends->v[i] > 1 && ends->v[i] < max)
-            RP_TRY_OUT(config_ints_add(&list, ends->v[i], err));
-        else if (ends->v[i] != max)
-            RP_TRY_OUT(config_overrule(cfg, true, "it is not inside 1..max_num_batched_tokens", err,
-                                       "compile_ranges_endpoints: %lld", (long long)ends->v[i]));
-    }
-    if (compiles) RP_TRY_OUT(config_ints_add(&list, max, err));
-    config_ints_sort(&list);
-    ints_take(ends, &list);
-out:
-    base_free(list.v);
-    return st;
-}
-
 rp_status config_resolve_limits(rp_compilation_config *cfg, const rp_model_facts *facts,
                                 rp_error *err) {
     RP_TRY(resolve_batch(cfg, facts, err));
     RP_TRY(resolve_ladder(cfg, err));
-    RP_TRY(resolve_compile_sizes(cfg, err));
-    RP_TRY(resolve_ranges(cfg, err));
     rp_cudagraph_mode mode = (rp_cudagraph_mode)cfg->cudagraph_mode.v;
     if (cfg->cudagraph_copy_inputs && !rp_cudagraph_requires_piecewise_compilation(mode))
         return config_overrule(cfg, true, "only PIECEWISE graphs copy inputs", err,

@@ -35,7 +35,8 @@ const config_names config_shapes_types = {shapes_names, N_NAMES(shapes_names), -
 static const config_name performance_names[] = {
     {"balanced", CONFIG_PERF_BALANCED, NULL},
     {"interactivity", CONFIG_PERF_INTERACTIVITY, NULL},
-    {"throughput", CONFIG_PERF_THROUGHPUT, NULL},
+    {"throughput", CONFIG_PERF_THROUGHPUT,
+     "balanced captures up to the largest batch, too; use it"},
 };
 const config_names config_performance_modes = {performance_names, N_NAMES(performance_names), -1,
                                                false};

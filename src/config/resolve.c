@@ -51,8 +51,6 @@ static rp_status apply_eager(rp_compilation_config *cfg, rp_error *err) {
         CONFIG_ID_cudagraph_capture_sizes,
         CONFIG_ID_cuda_graph_sizes,
         CONFIG_ID_max_cudagraph_capture_size,
-        CONFIG_ID_compile_sizes,
-        CONFIG_ID_compile_ranges_endpoints,
     };
     if (!cfg->enforce_eager) return RP_OK;
     for (size_t i = 0; i < sizeof overridden / sizeof overridden[0]; i++) {
@@ -75,9 +73,7 @@ static rp_status apply_eager(rp_compilation_config *cfg, rp_error *err) {
     cfg->level = RP_LEVEL_NO_COMPILATION;
     cfg->optimization_level = (config_oint){0};
     cfg->cudagraph_mode = (config_oenum){true, RP_CUDAGRAPH_NONE};
-    RP_TRY(config_value_reset(&config_table[CONFIG_ID_compile_sizes], &cfg->compile_sizes, err));
-    return config_value_reset(&config_table[CONFIG_ID_compile_ranges_endpoints],
-                              &cfg->compile_ranges_endpoints, err);
+    return RP_OK;
 }
 
 /* -O fills in level and mode; level 3 alone means PIECEWISE. */
@@ -122,22 +118,6 @@ static rp_status resolve_backend(rp_compilation_config *cfg, rp_error *err) {
     }
     if (!given) inductor = cfg->level >= RP_LEVEL_DYNAMO_ONCE && cfg->use_inductor;
     return set_backend(cfg, inductor ? "inductor" : "eager", err);
-}
-
-static rp_status resolve_custom_ops(rp_compilation_config *cfg, rp_error *err) {
-    config_strs *rules = &cfg->custom_ops;
-    for (size_t i = 0; i < rules->n; i++)
-        if (!strcmp(rules->v[i], "all") || !strcmp(rules->v[i], "none")) return RP_OK;
-    char *word = base_strdup(!strcmp(cfg->backend, "inductor") ? "none" : "all");
-    char **grown = word ? base_realloc_array(rules->v, rules->n + 1, sizeof *grown) : NULL;
-    if (!grown) {
-        base_free(word);
-        return rp_fail(err, RP_NOMEM, "no memory for custom_ops");
-    }
-    rules->v = grown;
-    rules->v[rules->n++] = word;
-    rules->set = true;
-    return RP_OK;
 }
 
 /* Entries that no node of the graph answers to split nothing: a slip of the pen, or another model's ops. */
@@ -242,8 +222,7 @@ static rp_status couple_attention(rp_compilation_config *cfg, rp_attention_suppo
 /* Fusions that were not given are on where code is generated. */
 static void resolve_passes(rp_compilation_config *cfg) {
     config_obool *const passes[] = {&cfg->pass_eliminate_noops, &cfg->pass_fuse_norm_quant,
-                                    &cfg->pass_fuse_act_quant, &cfg->pass_fuse_rope_kvcache,
-                                    &cfg->pass_enable_qk_norm_rope_fusion};
+                                    &cfg->pass_fuse_act_quant, &cfg->pass_fuse_rope_kvcache};
     bool on = cfg->level >= RP_LEVEL_DYNAMO_ONCE &&
               !(cfg->optimization_level.set && cfg->optimization_level.v == 0);
     for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)
@@ -313,7 +292,6 @@ rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *gi
     RP_TRY(apply_eager(cfg, err));
     apply_levels(cfg);
     RP_TRY(resolve_backend(cfg, err));
-    RP_TRY(resolve_custom_ops(cfg, err));
     RP_TRY(resolve_splitting(cfg, &facts, err));
     RP_TRY(couple_mode(cfg, err));
     RP_TRY(couple_attention(cfg, facts.attention, err));

@@ -14,8 +14,9 @@
 #define PIECE .key = CONFIG_KEY_PIECE
 #define NOKEY(why) .key = CONFIG_KEY_NONE, .key_reason = (why)
 #define WORKS .status = CONFIG_WORKS
-#define HARMLESS(why) .status = CONFIG_HARMLESS, .status_reason = (why)
+#define HOLDS(why) .status = CONFIG_HOLDS, .status_reason = (why)
 #define UNSUP(why) .status = CONFIG_UNSUP, .status_reason = (why)
+#define SAME(value, why) .status = CONFIG_UNSUP, .same = (value), .status_reason = (why)
 #define DERIVED(use) .status = CONFIG_DERIVED, .status_reason = (use)
 
 const config_field config_table[CONFIG_ID_COUNT_] = {

@@ -42,7 +42,7 @@ typedef enum config_key_class {
 } config_key_class;
 typedef enum config_status {
     CONFIG_WORKS,
-    CONFIG_HARMLESS,
+    CONFIG_HOLDS,
     CONFIG_UNSUP,
     CONFIG_DERIVED
 } config_status;
@@ -54,6 +54,7 @@ typedef struct config_field {
     const char *word; /* SIZES */
     const char *key_reason;
     const char *status_reason; /* DERIVED: the setting to use */
+    const char *same;          /* (optional) UNSUP: another value that says what is done */
     const config_names *names;
     int64_t min, max;
     size_t offset;
@@ -99,8 +100,12 @@ json_t *config_value_json(const config_field *f, const void *slot);
 /* Compact text with sorted keys, owned by the caller (base_free); NULL when memory is exhausted. */
 char *config_value_text(const config_field *f, const void *slot);
 bool config_value_is_default(const config_field *f, const void *slot);
-/* null, false, 0 or empty. */
+/* null, false, 0, empty, or an object of nothing else. */
 bool config_value_is_off(const config_field *f, const void *slot);
+/* *out: a value that asks for something: not its default, not off where the default is off as well, and not what is done
+ * anyway (same). RP_NOMEM. */
+rp_status config_value_asks(const config_field *f, const void *slot, bool *out,
+                            rp_error *err) RP_MUST_USE;
 void config_value_done(const config_field *f, void *slot);
 /* "an integer from 1 to 65536": what the field takes; truncated to size. */
 void config_value_expected(const config_field *f, char *out, size_t size);

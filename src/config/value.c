@@ -324,30 +324,55 @@ rp_status config_value_reset(const config_field *f, void *slot, rp_error *err) {
     return st;
 }
 
+static bool same(const json_t *a, const json_t *b) {
+    if (json_is_number(a)) return json_number_value(a) == json_number_value(b); /* 0 and 0.0 */
+    if (json_is_string(a) && json_is_string(b))
+        return name_equal(json_string_value(a), json_string_value(b));
+    return json_equal(a, b) == 1;
+}
+
 bool config_value_is_default(const config_field *f, const void *slot) {
     json_t *deflt = NULL, *value = config_value_json(f, slot);
-    bool same = false;
-    if (value && config_value_parse(f, f->deflt, &deflt, NULL) == RP_OK) {
-        /* 0 and 0.0 are one number */
-        same = json_is_number(value) ? json_number_value(value) == json_number_value(deflt)
-               : json_is_string(value) && json_is_string(deflt)
-                   ? name_equal(json_string_value(value), json_string_value(deflt))
-                   : json_equal(value, deflt) == 1;
-    }
+    bool is = value && config_value_parse(f, f->deflt, &deflt, NULL) == RP_OK && same(value, deflt);
     json_decref(value);
     json_decref(deflt);
-    return same;
+    return is;
+}
+
+static bool is_off(const json_t *value) {
+    const char *key;
+    json_t *item;
+    if (json_is_object(value)) {
+        json_object_foreach((json_t *)value, key, item) {
+            if (json_is_object(item) ? json_object_size(item) > 0 : !is_off(item)) return false;
+        }
+        return true;
+    }
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_number(value) && json_number_value(value) == 0) ||
+           (json_is_string(value) && !*json_string_value(value)) ||
+           (json_is_array(value) && json_array_size(value) == 0);
 }
 
 bool config_value_is_off(const config_field *f, const void *slot) {
     json_t *value = config_value_json(f, slot);
-    bool off = !value || json_is_null(value) || json_is_false(value) ||
-               (json_is_number(value) && json_number_value(value) == 0) ||
-               (json_is_string(value) && !*json_string_value(value)) ||
-               (json_is_array(value) && json_array_size(value) == 0) ||
-               (json_is_object(value) && json_object_size(value) == 0);
+    bool off = is_off(value);
     json_decref(value);
     return off;
+}
+
+rp_status config_value_asks(const config_field *f, const void *slot, bool *out, rp_error *err) {
+    json_t *value = config_value_json(f, slot), *deflt = NULL, *done = NULL;
+    rp_status st = value ? RP_OK : rp_fail(err, RP_NOMEM, "no memory for the value of %s", f->name);
+    if (st == RP_OK) st = config_value_parse(f, f->deflt, &deflt, err);
+    if (st == RP_OK && f->same) st = config_value_parse(f, f->same, &done, err);
+    if (st == RP_OK)
+        *out = !same(value, deflt) && !(done && same(value, done)) &&
+               !(is_off(value) && is_off(deflt));
+    json_decref(value);
+    json_decref(deflt);
+    json_decref(done);
+    return st;
 }
 
 void config_value_done(const config_field *f, void *slot) {

@@ -45,6 +45,17 @@ $ reprise run synthetic:tiny hi --block-size=32
 $ reprise run synthetic:tiny hi -cc.compile_mm_encoder=true
 ! reprise: compile_mm_encoder=true is not supported: no architecture here has a vision encoder; leave it at false
 ? 3
+$ reprise run synthetic:tiny hi -cc.compile_sizes=1,2 -cc.gpu_memory_utilization=0.9
+! reprise: compile_sizes=[1,2] is not supported: one code serves every size; leave it at null
+? 3
+$ reprise run synthetic:tiny hi -cc.custom_ops=none -cc.gpu_memory_utilization=0.95
+! reprise: gpu_memory_utilization=0.95 is not supported: it sizes the KV cache of a cuda device, for which there is no back end; leave it at 0.9
+? 3
+$ reprise run synthetic:tiny hi -cc.performance_mode=throughput
+! reprise: performance_mode=throughput is not supported: balanced captures up to the largest batch, too; use it
+? 3
+$ reprise run synthetic:tiny hi --max-tokens 1 --batch-invariant --json | field skips
+skips [{"what": "batch_invariant=true", "reason": "results never depend on the batch"}]
 $ reprise run synthetic:tiny hi --sealed=maybe
 ! reprise: sealed="maybe": expected one of off, warn, fatal
 ? 2

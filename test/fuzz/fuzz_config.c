@@ -50,8 +50,6 @@ static void check_resolved(rp_compilation_config *cfg) {
            (cfg->mixed_capture_sizes.n > 0));
     ascends(&cfg->decode_capture_sizes, cfg->max_num_seqs.v);
     ascends(&cfg->mixed_capture_sizes, cfg->max_num_batched_tokens.v);
-    ascends(&cfg->compile_sizes, cfg->max_num_batched_tokens.v);
-    ascends(&cfg->compile_ranges_endpoints, cfg->max_num_batched_tokens.v);
     assert(rp_config_to_json(cfg, &text, &err) == RP_OK);
     rp_config_text_free(text);
     for (int scope = RP_KEY_OUTER; scope <= RP_KEY_PIECE; scope++) {

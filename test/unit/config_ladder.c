@@ -250,19 +250,10 @@ static void default_ladders_have_no_cliff(void **state) {
             config_ladder l = build(&in);
             for (size_t i = 1; i < l.decode.n; i++) assert_true(l.decode.v[i - 1] < l.decode.v[i]);
             for (size_t i = 1; i < l.tokens.n; i++) assert_true(l.tokens.v[i - 1] < l.tokens.v[i]);
-            assert_int_equal(config_size_padded(l.decode.v, l.decode.n, seqs), seqs);
-            assert_int_equal(config_size_padded(l.tokens.v, l.tokens.n, seqs + 13), seqs + 13);
-            assert_int_equal(config_size_padded(l.decode.v, l.decode.n, seqs + 1), -1);
+            assert_int_equal(l.decode.v[l.decode.n - 1], seqs);
+            assert_int_equal(l.tokens.v[l.tokens.n - 1], seqs + 13);
             config_ladder_done(&l);
         }
-}
-
-static void padding_finds_the_next_size(void **state) {
-    (void)state;
-    int64_t sizes[] = {1, 2, 4, 8};
-    static const int64_t want[] = {1, 1, 2, 4, 4, 8, 8, 8, 8, -1};
-    for (int64_t n = 0; n < 10; n++) assert_int_equal(config_size_padded(sizes, 4, n), want[n]);
-    assert_int_equal(config_size_padded(sizes, 0, 1), -1);
 }
 
 static void every_allocation_may_fail(void **state) {
@@ -294,7 +285,6 @@ int main(void) {
         cmocka_unit_test(unworkable_lists_are_refused),
         cmocka_unit_test(wider_queries_leave_room_for_fewer_requests),
         cmocka_unit_test(default_ladders_have_no_cliff),
-        cmocka_unit_test(padding_finds_the_next_size),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

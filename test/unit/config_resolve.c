@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "config/config.h"
+#include "config/ladder.h"
 
 static const rp_model_facts always = RP_MODEL_FACTS_INIT;
 
@@ -261,9 +261,9 @@ static void speculation_bounds_the_mode(void **state) {
         } else {
             is(cfg, "cudagraph_mode", "\"FULL_AND_PIECEWISE\"");
             is(cfg, "decode_capture_sizes", "[1,2,4,8,16,32,48,64]");
-            assert_int_equal(config_size_padded(cfg->cudagraph_capture_sizes.v,
-                                                cfg->cudagraph_capture_sizes.n, 95),
-                             96); /* 48 requests of two tokens */
+            const config_ints *sizes = &cfg->cudagraph_capture_sizes;
+            assert_true(config_ints_has(sizes, 96)); /* 48 requests of two tokens */
+            assert_false(config_ints_has(sizes, 95));
         }
         rp_config_free(cfg);
     }
@@ -294,16 +294,13 @@ static void on_log(void *user, rp_log_level level, const char *text) {
     (void)snprintf(last_warning, sizeof last_warning, "%s", text);
 }
 
-static const char one_code[] =
-    "one code serves every size here, so there is none of its own to make";
-
 static void enforce_eager_names_what_it_overrides(void **state) {
     (void)state;
     warnings = 0;
     rp_log_set_callback(on_log, NULL);
     rp_compilation_config *cfg =
         ok_with("{\"enforce_eager\":true,\"mode\":3,\"cudagraph_mode\":\"FULL\","
-                "\"cudagraph_capture_sizes\":[1,2],\"compile_sizes\":[2]}",
+                "\"cudagraph_capture_sizes\":[1,2]}",
                 2, &always);
     rp_log_set_callback(NULL, NULL);
     is(cfg, "level", "0");
@@ -311,14 +308,12 @@ static void enforce_eager_names_what_it_overrides(void **state) {
     is(cfg, "cudagraph_capture_sizes", "[]");
     is(cfg, "max_cudagraph_capture_size", "0");
     is(cfg, "graph_bs", "[]");
-    is(cfg, "compile_sizes", "[]");
     is(cfg, "backend", "\"eager\"");
     static const char why[] = "enforce_eager overrides it";
-    notes_are(cfg, "compile_sizes=[2]", one_code, "mode=3", why, "optimization_level=2", why,
-              "cudagraph_mode=\"FULL\"", why, "cudagraph_capture_sizes=[1,2]", why,
-              "compile_sizes=[2]", why, NULL);
-    assert_int_equal(warnings, 5);
-    assert_string_equal(last_warning, "compile_sizes=[2]: enforce_eager overrides it");
+    notes_are(cfg, "mode=3", why, "optimization_level=2", why, "cudagraph_mode=\"FULL\"", why,
+              "cudagraph_capture_sizes=[1,2]", why, NULL);
+    assert_int_equal(warnings, 4);
+    assert_string_equal(last_warning, "cudagraph_capture_sizes=[1,2]: enforce_eager overrides it");
     rp_config_free(cfg);
     cfg = ok("{\"enforce_eager\":true,\"level\":0,\"cudagraph_mode\":\"NONE\"}");
     notes_are(cfg, NULL); /* nothing was overridden */
@@ -331,10 +326,6 @@ static void contradictions_are_refused(void **state) {
             "use_cudagraph=false contradicts cudagraph_mode=FULL; give one of the two");
     refused("{\"use_inductor\":false,\"backend\":\"Inductor\"}", RP_CONFIG,
             "use_inductor=false contradicts backend=inductor; give one of the two");
-    refused(
-        "{\"dynamic_shapes_config\":{\"type\":\"unbacked\",\"evaluate_guards\":true}}", RP_CONFIG,
-        "dynamic_shapes_config.evaluate_guards=true needs guards, and type=unbacked makes none; "
-        "use type=backed or drop evaluate_guards");
     refused("{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG,
             "backend=mine: level 3 takes only inductor and eager");
     refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG,
@@ -370,25 +361,6 @@ static void backends(void **state) {
         is(cfg, "backend", cases[i].backend);
         rp_config_free(cfg);
     }
-}
-
-static void custom_op_rules(void **state) {
-    (void)state;
-    rp_compilation_config *cfg = ok("{\"level\":3,\"custom_ops\":[\"+quant\"]}");
-    is(cfg, "custom_ops", "[\"+quant\",\"none\"]");
-    rp_config_free(cfg);
-    cfg = ok("{\"custom_ops\":[\"-quant\"]}");
-    is(cfg, "custom_ops", "[\"-quant\",\"all\"]");
-    rp_config_free(cfg);
-    cfg = ok("{\"level\":3,\"custom_ops\":[\"all\"]}");
-    is(cfg, "custom_ops", "[\"all\"]");
-    rp_config_free(cfg);
-    refused("{\"custom_ops\":[\"all\",\"none\"]}", RP_CONFIG,
-            "custom_ops has both all and none; give one of them");
-    refused("{\"custom_ops\":[\"+a\",\"-a\"]}", RP_CONFIG,
-            "custom_ops has both + and - of a; give one");
-    refused("{\"custom_ops\":[\"a\"]}", RP_CONFIG,
-            "custom_ops: a is none of all, none, +op and -op; write +op or -op");
 }
 
 static void batch_limits(void **state) {
@@ -455,53 +427,6 @@ static void ladders_become_lists(void **state) {
     rp_config_free(cfg);
 }
 
-static void compile_sizes(void **state) {
-    (void)state;
-    rp_compilation_config *cfg = ok("{\"level\":3,\"cudagraph_capture_sizes\":[2,8],"
-                                    "\"compile_sizes\":[100,8,\"cudagraph_capture_sizes\",8]}");
-    is(cfg, "compile_sizes", "[2,8,100]");
-    rp_config_free(cfg);
-    refused("{\"level\":3,\"cudagraph_capture_sizes\":[2,8],\"compile_sizes\":[3]}", RP_CONFIG,
-            "compile_sizes: 3 would be padded to 8, a captured size; use 8, or add 3 to "
-            "cudagraph_capture_sizes");
-    refused("{\"level\":3,\"compile_sizes\":[7]}", RP_CONFIG,
-            "compile_sizes: 7 would be padded to 8, a captured size; use 8, or add 7 to "
-            "cudagraph_capture_sizes");
-    refused("{\"level\":3,\"compile_sizes\":[513]}", RP_CONFIG,
-            "compile_sizes: 513 exceeds max_num_batched_tokens=512; drop it or raise the limit");
-    cfg = ok("{\"level\":3,\"cudagraph_mode\":\"NONE\",\"compile_sizes\":[3]}"); /* no padding */
-    is(cfg, "compile_sizes", "[3]");
-    rp_config_free(cfg);
-    cfg = ok("{\"level\":1,\"compile_sizes\":[3]}");
-    is(cfg, "compile_sizes", "[]");
-    notes_are(cfg, "compile_sizes=[3]", one_code, "compile_sizes at level 1", "it compiles nothing",
-              NULL);
-    rp_config_free(cfg);
-    /* a FULL decode size is a size as well */
-    cfg = ok("{\"level\":3,\"cudagraph_mode\":\"FULL_AND_PIECEWISE\",\"max_num_seqs\":3,"
-             "\"compile_sizes\":[3]}");
-    is(cfg, "compile_sizes", "[3]");
-    rp_config_free(cfg);
-}
-
-static void compile_ranges(void **state) {
-    (void)state;
-    rp_compilation_config *cfg =
-        ok("{\"level\":3,\"compile_ranges_split_points\":[64,1,8,64,512,600]}");
-    is(cfg, "compile_ranges_endpoints", "[8,64,512]");
-    static const char why[] = "it is not inside 1..max_num_batched_tokens";
-    notes_are(cfg, "compile_ranges_endpoints=[64,1,8,64,512,600]",
-              "one code serves every token count here", "compile_ranges_endpoints: 1", why,
-              "compile_ranges_endpoints: 600", why, NULL);
-    rp_config_free(cfg);
-    cfg = ok("{\"level\":2}");
-    is(cfg, "compile_ranges_endpoints", "[512]");
-    rp_config_free(cfg);
-    cfg = ok("{}");
-    is(cfg, "compile_ranges_endpoints", "[]");
-    rp_config_free(cfg);
-}
-
 static void passes_follow_the_level(void **state) {
     (void)state;
     rp_compilation_config *cfg = ok("{\"level\":3,\"pass_config\":{\"fuse_act_quant\":false}}");
@@ -536,20 +461,11 @@ static void require_graph_refuses_downgrades(void **state) {
     rp_config_free(ok("{\"require_graph\":true,\"level\":3}"));
 }
 
-static void harmless_settings_are_noted(void **state) {
+static void only_pieces_copy_inputs(void **state) {
     (void)state;
-    rp_compilation_config *cfg =
-        ok("{\"cudagraph_specialize_lora\":false,\"cudagraph_copy_inputs\":true}");
+    rp_compilation_config *cfg = ok("{\"cudagraph_copy_inputs\":true}");
     notes_are(cfg, "cudagraph_copy_inputs=true", "only PIECEWISE graphs copy inputs", NULL);
     rp_config_free(cfg);
-    cfg = ok("{\"gpu_memory_utilization\":0.5}");
-    notes_are(cfg, "gpu_memory_utilization=0.5", "it sizes the KV cache of a cuda device only",
-              NULL);
-    rp_config_free(cfg);
-    refused(
-        "{\"inductor_passes\":{\"mine\":\"x.y\"}}", RP_UNSUPPORTED,
-        "inductor_passes={\"mine\":\"x.y\"} is not supported: such a pass is a Python function; "
-        "leave it at {}");
 }
 
 static void the_environment_fills_in(void **state) {
@@ -626,14 +542,11 @@ int main(void) {
         TEST(enforce_eager_names_what_it_overrides),
         TEST(contradictions_are_refused),
         TEST(backends),
-        TEST(custom_op_rules),
         TEST(batch_limits),
         TEST(ladders_become_lists),
-        TEST(compile_sizes),
-        TEST(compile_ranges),
         TEST(passes_follow_the_level),
         TEST(require_graph_refuses_downgrades),
-        TEST(harmless_settings_are_noted),
+        TEST(only_pieces_copy_inputs),
         TEST(the_environment_fills_in),
         TEST(resolving_twice_changes_nothing),
     };

@@ -292,15 +292,16 @@ static void integers_can_be_read(void **state) {
 
 static void every_allocation_may_fail(void **state) {
     (void)state;
-    static const char json[] = "{\"level\":3,\"splitting_ops\":[\"a::b\"],\"compile_sizes\":[1,2],"
-                               "\"custom_ops\":[\"+a\"],\"inductor_compile_config\":{\"x\":1}}";
+    static const char json[] =
+        "{\"level\":3,\"splitting_ops\":[\"a::b\"],\"compile_sizes\":[],\"fullgraph\":true,"
+        "\"custom_ops\":[\"none\"],\"inductor_compile_config\":{\"x\":0}}";
     size_t before = base_live();
     FOR_EACH_ALLOC_FAILURE (n) {
         rp_error err = {0};
         char *text = NULL;
         rp_compilation_config *c = rp_config_new();
         rp_status st = c ? rp_config_set_json(c, json, &err) : RP_NOMEM;
-        if (st == RP_OK) st = rp_config_set(c, "custom_ops+=-b", &err);
+        if (st == RP_OK) st = rp_config_set(c, "splitting_ops+=c::d", &err);
         if (st == RP_OK) st = rp_config_resolve(c, NULL, &err);
         if (st == RP_OK) st = rp_config_to_json(c, &text, &err);
         assert_true(st == RP_OK || st == RP_NOMEM);

@@ -66,42 +66,6 @@ static void each_setting_changes_the_key_or_is_declared_not_to(void **state) {
     rp_config_free(base);
 }
 
-/* Given, then resolved: accepted, noted, refused with its reason, or never settable. */
-static void each_setting_does_what_its_status_says(void **state) {
-    (void)state;
-    for (int i = 0; i < CONFIG_ID_COUNT_; i++) {
-        const config_field *f = &config_table[i];
-        rp_error err = {0};
-        rp_compilation_config *cfg = rp_config_new();
-        json_t *value = other_value(f), *object = json_object();
-        /* these two are only taken together with something else */
-        if (!strcmp(f->name, "device")) CHECK_OK(rp_config_set(cfg, "max_num_seqs=8", &err), &err);
-        if (!strcmp(f->name, "require_graph"))
-            CHECK_OK(rp_config_set(cfg, "cudagraph_mode=FULL", &err), &err);
-        json_object_set_new(object, f->name, value);
-        char *json = config_json_text(object);
-        rp_status st = rp_config_set_json(cfg, json, &err);
-        if (st == RP_OK) st = rp_config_resolve(cfg, NULL, &err);
-        const rp_config_note *notes;
-        size_t n = rp_config_notes(cfg, &notes), noted = 0;
-        for (size_t k = 0; k < n; k++)
-            noted += f->status_reason && !strcmp(notes[k].reason, f->status_reason);
-        rp_status expected = f->status == CONFIG_UNSUP     ? RP_UNSUPPORTED
-                             : f->status == CONFIG_DERIVED ? RP_CONFIG
-                                                           : RP_OK;
-        if (st != expected) fail_msg("%s: %s: %s", json, rp_status_name(st), err.text);
-        if (st != RP_OK) {
-            assert_non_null(strstr(err.text, f->name));
-            assert_non_null(strstr(err.text, f->status_reason));
-        }
-        bool off = f->kind == CONFIG_KIND_BOOL && !strcmp(f->deflt, "true");
-        if (f->status == CONFIG_HARMLESS && !off) assert_int_equal(noted, 1);
-        base_free(json);
-        json_decref(object);
-        rp_config_free(cfg);
-    }
-}
-
 static void names_are_unique_and_targets_exist(void **state) {
     (void)state;
     for (int i = 0; i < CONFIG_ID_COUNT_; i++)
@@ -150,9 +114,9 @@ static void printed_json_reads_back(void **state) {
 static void equal_settings_give_equal_keys(void **state) {
     (void)state;
     static const char *const ways[] = {
-        "{\"level\":3,\"inductor_compile_config\":{\"a\":1,\"b\":2},\"numerics\":\"exact\"}",
+        "{\"level\":3,\"inductor_compile_config\":{\"a\":0,\"b\":{}},\"numerics\":\"exact\"}",
         "{\"numerics\":\"EXACT\",\"mode\":\"vllm_compile\",\"compilation_config\":"
-        "{\"inductor_compile_config\":{\"b\":2,\"a\":1}}}",
+        "{\"inductor_compile_config\":{\"b\":{},\"a\":0}}}",
     };
     char *keys[2];
     for (int i = 0; i < 2; i++) {
@@ -250,7 +214,6 @@ static int nothing_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(each_setting_changes_the_key_or_is_declared_not_to),
-        TEST(each_setting_does_what_its_status_says),
         TEST(names_are_unique_and_targets_exist),
         TEST(printed_json_reads_back),
         TEST(equal_settings_give_equal_keys),
