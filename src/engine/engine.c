@@ -235,8 +235,7 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     RP_TRY(engine_sched_new(&s, e->kv, &e->sched, err));
     RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));
     e->tokens = base_alloc_array(k.max_seqs, sizeof *e->tokens);
-    e->logprobs = base_alloc_array(k.max_seqs, sizeof *e->logprobs);
-    return e->tokens && e->logprobs ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
+    return e->tokens ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
 }
 
 static rp_status make_ready(rp_engine *e, rp_error *err) {
@@ -353,7 +352,6 @@ void rp_engine_close(rp_engine *e) {
     rp_config_free(e->config);
     rp_config_free(e->given);
     base_free(e->tokens);
-    base_free(e->logprobs);
     (void)pthread_mutex_destroy(&e->reporting);
     base_free(e);
 }

@@ -59,7 +59,6 @@ struct rp_engine {
     engine_sched *sched;
     engine_sampler *sampler;
     int32_t *tokens; /* of a step, [max_num_seqs] */
-    float *logprobs;
     engine_job *jobs;
     uint64_t next_id;
     uint32_t max_model_len, n_threads;

@@ -389,7 +389,7 @@ static rp_status run_and_sample(rp_engine *e, const engine_batch *b, rp_error *e
     const float *logits = NULL;
     size_t stride = model_source_hparams(e->source)->n_vocab;
     RP_TRY(engine_run_batch(e, b, &logits, err));
-    if (engine_sampler_batch(e->sampler, b, logits, stride, e->tokens, e->logprobs) > 0)
+    if (engine_sampler_batch(e->sampler, b, logits, stride, e->tokens) > 0)
         blame_garbage(e, b, logits, stride);
     keep_logprobs(e, b, logits, stride);
     return RP_OK;
@@ -406,7 +406,7 @@ static rp_status step(rp_engine *e, rp_error *err) {
         return st;
     }
     count_step(e, b, t0, base_now_ns());
-    engine_sched_commit(e->sched, e->tokens, e->logprobs);
+    engine_sched_commit(e->sched, e->tokens);
     return RP_OK;
 }
 

@@ -89,7 +89,7 @@ static rp_status measure(profiler *p, rp_error *err) {
             RP_TRY(engine_run_batch(p->e, b, &logits, err));
         else
             RP_TRY(decode(p, b, k++, err));
-        engine_sched_commit(p->sched, &token, NULL);
+        engine_sched_commit(p->sched, &token);
     }
     return RP_OK;
 }

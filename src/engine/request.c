@@ -66,7 +66,6 @@ void engine_request_free(engine_request *r) {
     assert(r->state == ENGINE_NEW || r->state == ENGINE_FINISHED);
     base_free(r->prompt);
     base_free(r->output);
-    base_free(r->logprobs);
     base_free(r->stop_ids);
     base_free(r);
 }
@@ -82,20 +81,15 @@ int32_t engine_request_token(const engine_request *r, uint32_t position) {
 
 rp_status engine_request_reserve(engine_request *r, uint32_t n, rp_error *err) {
     base_free(r->output);
-    base_free(r->logprobs);
-    r->logprobs = NULL;
     r->max_output = 0;
     r->output = base_alloc_array(n, sizeof *r->output);
-    if (r->output && r->sampling.logprobs) r->logprobs = base_alloc_array(n, sizeof *r->logprobs);
-    if (!r->output || (r->sampling.logprobs && !r->logprobs))
-        return rp_fail(err, RP_NOMEM, "%u output tokens", n);
+    if (!r->output) return rp_fail(err, RP_NOMEM, "%u output tokens", n);
     r->max_output = n;
     return RP_OK;
 }
 
-engine_finish engine_request_append(engine_request *r, int32_t token, float logprob) {
+engine_finish engine_request_append(engine_request *r, int32_t token) {
     assert(r->n_output < r->max_output);
-    if (r->logprobs) r->logprobs[r->n_output] = logprob;
     r->output[r->n_output++] = token;
     for (uint32_t i = 0; i < r->n_stop_ids; i++)
         if (r->stop_ids[i] == token) {

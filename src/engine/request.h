@@ -16,7 +16,6 @@ typedef struct engine_sampling {
     double top_p;       /* 1: off */
     double min_p;       /* 0: off */
     int32_t top_k;      /* 0 or -1: off */
-    bool logprobs;      /* log probability of each chosen token, from unmodified logits */
     uint64_t seed;
 } engine_sampling;
 #define ENGINE_SAMPLING_GREEDY \
@@ -63,7 +62,6 @@ typedef struct engine_request_options {
 struct engine_request {
     uint64_t id;
     int32_t *prompt, *output;
-    float *logprobs; /* [n_output], NULL unless sampling.logprobs */
     uint32_t n_prompt, n_output, max_output;
     uint32_t max_tokens;
     uint32_t n_computed;    /* positions whose keys and values are in the cache */
@@ -96,6 +94,6 @@ int32_t engine_request_token(const engine_request *r, uint32_t position);
 /* Room for n output tokens, so that a step never allocates. */
 rp_status engine_request_reserve(engine_request *r, uint32_t n, rp_error *err) RP_MUST_USE;
 /* Appends a token and decides whether the request ends. */
-engine_finish engine_request_append(engine_request *r, int32_t token, float logprob);
+engine_finish engine_request_append(engine_request *r, int32_t token);
 
 #endif

@@ -186,8 +186,7 @@ static int32_t sample(engine_sampler *s, const engine_sampling *p, const float *
 }
 
 rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
-                              uint64_t step, int32_t *out_token, float *out_logprob,
-                              rp_error *err) {
+                              uint64_t step, int32_t *out_token, rp_error *err) {
     float top;
     uint32_t at;
     int32_t token;
@@ -195,12 +194,11 @@ rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const
     if (!engine_logits_best(logits, s->n, &top, &at)) return engine_sampler_blame(s, logits, err);
     token = p->temperature >= ENGINE_GREEDY_BELOW ? sample(s, p, logits, top, step) : (int32_t)at;
     *out_token = token;
-    *out_logprob = p->logprobs ? (float)engine_sampler_logprob(s, logits, token) : 0;
     return RP_OK;
 }
 
 uint32_t engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
-                              size_t stride, int32_t *tokens, float *logprobs) {
+                              size_t stride, int32_t *tokens) {
     size_t row = 0;
     uint32_t n_bad = 0;
 
@@ -209,10 +207,9 @@ uint32_t engine_sampler_batch(engine_sampler *s, const engine_batch *batch, cons
 
         row += e->n_logits;
         tokens[i] = -1;
-        logprobs[i] = 0;
         if (!e->samples) continue;
         n_bad += engine_sampler_pick(s, &e->req->sampling, logits + (row - 1) * stride,
-                                     e->req->n_output, &tokens[i], &logprobs[i], NULL) != RP_OK;
+                                     e->req->n_output, &tokens[i], NULL) != RP_OK;
     }
     return n_bad;
 }

@@ -328,7 +328,7 @@ rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error 
     return RP_OK;
 }
 
-static void commit_entry(engine_batch_entry *e, int32_t token, float logprob) {
+static void commit_entry(engine_batch_entry *e, int32_t token) {
     engine_request *r = e->req;
 
     r->n_computed += e->n_tokens;
@@ -336,18 +336,17 @@ static void commit_entry(engine_batch_entry *e, int32_t token, float logprob) {
     if (e->samples && token < 0)
         r->finish = ENGINE_FINISH_ERROR;
     else if (e->samples)
-        (void)engine_request_append(r, token, logprob);
+        (void)engine_request_append(r, token);
     else if (r->n_computed == engine_request_len(r))
         r->finish = ENGINE_FINISH_LENGTH; /* max_tokens 0 */
 }
 
-void engine_sched_commit(engine_sched *s, const int32_t *tokens, const float *logprobs) {
+void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
     assert(s->in_flight);
     for (uint32_t i = 0; i < s->batch.n; i++) {
         engine_batch_entry *e = &s->batch.entry[i];
 
-        if (!e->req->aborting)
-            commit_entry(e, e->samples ? tokens[i] : -1, e->samples && logprobs ? logprobs[i] : 0);
+        if (!e->req->aborting) commit_entry(e, e->samples ? tokens[i] : -1);
     }
     s->in_flight = false;
     s->stats.steps++;

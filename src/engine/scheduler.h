@@ -64,10 +64,9 @@ rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) RP
 /* The next step; *out is NULL when nothing is left to do. Without a commit in between the same
  * positions are scheduled again. */
 rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) RP_MUST_USE;
-/* The step is done: tokens[i] (and logprobs[i], may be NULL) belong to entry i and count where it
- * samples; a negative one is none, and ends that request with ERROR. Finished requests leave and give
- * back their blocks. */
-void engine_sched_commit(engine_sched *s, const int32_t *tokens, const float *logprobs);
+/* The step is done: tokens[i] belongs to entry i and counts where it samples; a negative one is none, and
+ * ends that request with ERROR. Finished requests leave and give back their blocks. */
+void engine_sched_commit(engine_sched *s, const int32_t *tokens);
 /* The step was not run, or failed: what it would have computed stays to be done. */
 void engine_sched_cancel(engine_sched *s);
 /* Ends r at once, or at the commit when it is part of a step under way. */

@@ -53,7 +53,7 @@ static rp_status run(scorer *s, rp_error *err) {
             RP_TRY(take_row(s, logits + i % rows * stride, s->seen + i, err));
         }
         s->seen += b->num_logits;
-        engine_sched_commit(s->sched, &token, NULL);
+        engine_sched_commit(s->sched, &token);
         if (engine_sched_take_finished(s->sched)) return RP_OK;
     }
 }

@@ -50,8 +50,8 @@ static bool serve_step(rp_engine *e, served *s, step_fn before, step_fn after) {
     assert_true(s->n_steps < MAX_STEPS);
     s->step[s->n_steps++] = base_hash(logits, b->num_logits * vocab * sizeof *logits);
     if (after) after(e, b);
-    assert_int_equal(engine_sampler_batch(e->sampler, b, logits, vocab, e->tokens, e->logprobs), 0);
-    engine_sched_commit(e->sched, e->tokens, e->logprobs);
+    assert_int_equal(engine_sampler_batch(e->sampler, b, logits, vocab, e->tokens), 0);
+    engine_sched_commit(e->sched, e->tokens);
     while ((r = engine_sched_take_finished(e->sched))) ((engine_job *)r->user)->finished = true;
     return true;
 }

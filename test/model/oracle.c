@@ -184,7 +184,7 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
             if (i && i % most == 0) CHECK_OK(engine_runner_rows(e->runner, i, &logits, &err), &err);
             rows[seen++] = base_hash(logits + i % most * vocab, vocab * sizeof *logits);
         }
-        engine_sched_commit(sched, &token, NULL);
+        engine_sched_commit(sched, &token);
     }
     assert_int_equal(seen, n);
     engine_sched_free(sched);

@@ -91,11 +91,11 @@ static void expect(world *w, const engine_request_options *o, uint32_t room, exp
     e->n = 0;
     e->finish = ENGINE_FINISH_LENGTH;
     while (e->n < most) {
-        float x[V], lp;
+        float x[V];
         int32_t token;
         rp_error err = {0};
         logits_of(h, x);
-        CHECK_OK(engine_sampler_pick(w->sampler, &o->sampling, x, e->n, &token, &lp, &err), &err);
+        CHECK_OK(engine_sampler_pick(w->sampler, &o->sampling, x, e->n, &token, &err), &err);
         e->output[e->n++] = token;
         h = mix(h, (uint64_t)token + 1);
         for (uint32_t i = 0; i < o->n_stop_ids; i++)
@@ -197,7 +197,6 @@ static bool world_step(world *w) {
     rp_forward_context fc;
     rp_error err = {0};
     int32_t tokens[SEQS];
-    float logprobs[SEQS];
     CHECK_OK(engine_sched_next(w->sched, &batch, &err), &err);
     CHECK_OK(engine_kv_check(w->kv, &err), &err);
     if (!batch) return false;
@@ -211,8 +210,8 @@ static bool world_step(world *w) {
     assert_int_equal(fc.context.is_prefill, batch->n_prefills > 0);
     check_context(&fc, batch, &d);
     model_run(w, &d);
-    assert_int_equal(engine_sampler_batch(w->sampler, batch, w->logits, V, tokens, logprobs), 0);
-    engine_sched_commit(w->sched, tokens, logprobs);
+    assert_int_equal(engine_sampler_batch(w->sampler, batch, w->logits, V, tokens), 0);
+    engine_sched_commit(w->sched, tokens);
     return true;
 }
 
@@ -411,7 +410,7 @@ static void decodes_come_first_and_prompts_are_cut(void **state) {
     world_open(&w, &s);
     r[0] = add(&w, 0, 3, 4, RP_OK, &err);
     CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
-    engine_sched_commit(w.sched, tokens, NULL);
+    engine_sched_commit(w.sched, tokens);
     r[1] = add(&w, 1, 20, 4, RP_OK, &err);
     r[2] = add(&w, 2, 20, 4, RP_OK, &err);
     CHECK_OK(engine_sched_next(w.sched, &b, &err), &err);
@@ -482,7 +481,7 @@ static void queue_step(queue *q) {
     CHECK_OK(engine_sched_next(q->s, &b, &err), &err);
     assert_non_null(b);
     assert_true(b->num_tokens <= QUEUE_STEP);
-    engine_sched_commit(q->s, tokens, NULL);
+    engine_sched_commit(q->s, tokens);
 }
 
 static uint32_t steps_until(queue *q, const engine_request *r) {
@@ -612,7 +611,6 @@ static void hooks_and_aborts_end_requests(void **state) {
                                 .sampling = ENGINE_SAMPLING_GREEDY,
                                 .stop = stop_at_two,
                                 .user = &calls};
-    o.sampling.logprobs = true;
     world_open(&w, &roomy);
     CHECK_OK(engine_request_new(&o, &r, &err), &err);
     CHECK_OK(engine_sched_add(w.sched, r, &err), &err);
@@ -621,7 +619,6 @@ static void hooks_and_aborts_end_requests(void **state) {
     assert_int_equal(calls, 2);
     assert_int_equal(r->n_output, 2);
     assert_string_equal(engine_finish_name(r->finish), "stop");
-    assert_true(r->logprobs[0] < 0 && r->logprobs[1] < 0);
     assert_ptr_equal(engine_sched_take_finished(w.sched), r);
     engine_request_free(r);
 
@@ -632,7 +629,7 @@ static void hooks_and_aborts_end_requests(void **state) {
     assert_int_equal(flying->state, ENGINE_RUNNING); /* its step is under way */
     engine_sched_abort(w.sched, waiting);
     assert_int_equal(waiting->state, ENGINE_FINISHED);
-    engine_sched_commit(w.sched, tokens, NULL);
+    engine_sched_commit(w.sched, tokens);
     assert_int_equal(flying->finish, ENGINE_FINISH_ABORT);
     assert_int_equal(flying->n_output, 0);
     assert_ptr_equal(engine_sched_take_finished(w.sched), waiting);
@@ -665,7 +662,7 @@ static void all_logits_asks_for_each_position_once(void **state) {
         assert_true(b->num_logits <= 7);
         rows += b->num_logits;
         assert_false(b->entry[0].samples);
-        engine_sched_commit(w.sched, tokens, NULL);
+        engine_sched_commit(w.sched, tokens);
     }
     assert_int_equal(rows, 40);
     assert_int_equal(steps, 6);
@@ -789,7 +786,6 @@ static void making_an_engine_survives_each_failure(void **state) {
         engine_sched *s = NULL;
         engine_step *step = NULL;
         engine_request *r = NULL;
-        o.sampling.logprobs = true;
         st = engine_kv_new(&ko, &kv, NULL);
         if (st == RP_OK) st = engine_sched_new(&so, kv, &s, NULL);
         if (st == RP_OK) st = engine_step_new(&sb, 16, &step, NULL);

@@ -23,13 +23,10 @@ static void random_logits(float *x, uint32_t n, uint64_t seed) {
         x[i] = floorf((float)engine_philox_uniform(seed, i) * 64.0f) / 8.0f;
 }
 
-static int32_t pick(engine_sampler *s, const engine_sampling *p, const float *x, uint64_t step,
-                    float *lp) {
+static int32_t pick(engine_sampler *s, const engine_sampling *p, const float *x, uint64_t step) {
     int32_t token = -1;
-    float logprob = 0;
     rp_error err = {0};
-    CHECK_OK(engine_sampler_pick(s, p, x, step, &token, &logprob, &err), &err);
-    if (lp) *lp = logprob;
+    CHECK_OK(engine_sampler_pick(s, p, x, step, &token, &err), &err);
     return token;
 }
 
@@ -64,7 +61,7 @@ static void greedy_takes_the_first_of_equals(void **state) {
             if (n == 1) x[0] = -3;
             for (uint32_t i = 1; i < n; i++)
                 if (x[i] > x[best]) best = i;
-            assert_int_equal(pick(s, &p, x, 0, NULL), best);
+            assert_int_equal(pick(s, &p, x, 0), best);
         }
         engine_sampler_free(s);
     }
@@ -124,7 +121,7 @@ static void garbage_logits_are_named(void **state) {
     (void)state;
     engine_sampling p = ENGINE_SAMPLING_GREEDY;
     engine_sampler *s = make(V);
-    float x[V], lp;
+    float x[V];
     int32_t token = -7;
     for (int sampled = 0; sampled < 2; sampled++) {
         static const float bad[] = {NAN, INFINITY};
@@ -135,12 +132,12 @@ static void garbage_logits_are_named(void **state) {
                 char want[32];
                 random_logits(x, V, at);
                 x[at] = bad[b];
-                assert_int_equal(engine_sampler_pick(s, &p, x, 0, &token, &lp, &err), RP_INTERNAL);
+                assert_int_equal(engine_sampler_pick(s, &p, x, 0, &token, &err), RP_INTERNAL);
                 (void)snprintf(want, sizeof want, "token %u is", at);
                 assert_non_null(strstr(err.text, want));
             }
         for (uint32_t i = 0; i < V; i++) x[i] = -INFINITY;
-        assert_int_equal(engine_sampler_pick(s, &p, x, 0, &token, &lp, NULL), RP_INTERNAL);
+        assert_int_equal(engine_sampler_pick(s, &p, x, 0, &token, NULL), RP_INTERNAL);
     }
     assert_int_equal(token, -7);
     engine_sampler_free(s);
@@ -202,7 +199,7 @@ static void draws_follow_the_distribution(void **state) {
         double chi = 0;
         int cells = 0;
         reference(x, V, &cases[c], p);
-        for (uint64_t i = 0; i < DRAWS; i++) hits[pick(s, &cases[c], x, i, NULL)]++;
+        for (uint64_t i = 0; i < DRAWS; i++) hits[pick(s, &cases[c], x, i)]++;
         for (uint32_t i = 0; i < V; i++) {
             double want = p[i] * DRAWS;
             if (p[i] == 0) assert_int_equal(hits[i], 0);
@@ -222,7 +219,7 @@ static void ties_at_the_cut_keep_lower_ids(void **state) {
     engine_sampler *s = make(6);
     const float x[6] = {0, 2, 2, 2, 2, 0};
     engine_sampling p = {.temperature = 1, .top_p = 1, .top_k = 2};
-    for (uint64_t i = 0; i < 500; i++) assert_in_range(pick(s, &p, x, i, NULL), 1, 2);
+    for (uint64_t i = 0; i < 500; i++) assert_in_range(pick(s, &p, x, i), 1, 2);
     engine_sampler_free(s);
 }
 
@@ -235,13 +232,13 @@ static void draw_depends_on_seed_and_step_alone(void **state) {
     int same_other_seed = 0;
     random_logits(x, V, 5);
     random_logits(y, V, 6);
-    for (uint64_t i = 0; i < 50; i++) first[i] = pick(a, &p, x, i, NULL);
+    for (uint64_t i = 0; i < 50; i++) first[i] = pick(a, &p, x, i);
     for (uint64_t i = 50; i-- > 0;) {
-        (void)pick(b, &p, y, i + 1000, NULL); /* other work in between */
-        assert_int_equal(pick(b, &p, x, i, NULL), first[i]);
+        (void)pick(b, &p, y, i + 1000); /* other work in between */
+        assert_int_equal(pick(b, &p, x, i), first[i]);
     }
     p.seed = (uint64_t)42 << 32;
-    for (uint64_t i = 0; i < 50; i++) same_other_seed += pick(a, &p, x, i, NULL) == first[i];
+    for (uint64_t i = 0; i < 50; i++) same_other_seed += pick(a, &p, x, i) == first[i];
     assert_true(same_other_seed < 25);
     engine_sampler_free(a);
     engine_sampler_free(b);
@@ -250,16 +247,18 @@ static void draw_depends_on_seed_and_step_alone(void **state) {
 static void logprobs_and_top_are_of_raw_logits(void **state) {
     (void)state;
     engine_sampler *s = make(V);
-    float x[V], lp, top[10];
-    int32_t ids[10];
-    double sum = 0;
-    engine_sampling p = {.temperature = 0.3, .top_p = 0.5, .logprobs = true};
+    float x[V], top[10];
+    int32_t ids[10], all[V];
+    double sum = 0, lp[V];
     random_logits(x, V, 9);
     x[3] = -INFINITY;
     for (int i = 0; i < V; i++) sum += exp((double)x[i]);
-    for (uint64_t i = 0; i < 20; i++) {
-        int32_t t = pick(s, &p, x, i, &lp);
-        assert_true(fabs((double)lp - ((double)x[t] - log(sum))) < 1e-6);
+    for (int i = 0; i < V; i++) all[i] = V - 1 - i;
+    engine_sampler_logprobs(s, x, all, V, lp);
+    for (int i = 0; i < V; i++) {
+        int32_t t = all[i];
+        assert_true(t == 3 ? isinf(lp[i]) : fabs(lp[i] - ((double)x[t] - log(sum))) < 1e-12);
+        assert_true(lp[i] == engine_sampler_logprob(s, x, t));
     }
     assert_int_equal(engine_sampler_top(s, x, 10, ids, top), 10);
     for (int i = 0; i < 10; i++) {
@@ -295,11 +294,11 @@ static void values_out_of_range_are_named(void **state) {
 static void sampling_does_not_allocate(void **state) {
     (void)state;
     engine_sampler *s = make(V);
-    engine_sampling p = {.temperature = 1, .top_p = 0.9, .top_k = 50, .min_p = 0.01, .logprobs = 1};
+    engine_sampling p = {.temperature = 1, .top_p = 0.9, .top_k = 50, .min_p = 0.01};
     float x[V];
     random_logits(x, V, 3);
     uint64_t before = base_alloc_count();
-    for (uint64_t i = 0; i < 100; i++) (void)pick(s, &p, x, i, NULL);
+    for (uint64_t i = 0; i < 100; i++) (void)pick(s, &p, x, i);
     assert_int_equal(base_alloc_count(), before);
     engine_sampler_free(s);
     rp_status st = RP_NOMEM;
