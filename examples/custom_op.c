@@ -28,7 +28,7 @@ static rp_status cumsum(void *user, rp_buffer *args, uint32_t n_args, rp_error *
 static rp_status trace(rp_graph **out, rp_error *err) {
     rp_graph *g = rp_graph_new("around");
     if (!g) return RP_NOMEM;
-    rp_shape shape = {2, {rp_symbol(g, "T", 1, 64), COLUMNS}};
+    rp_shape shape = RP_SHAPE(rp_symbol(g, "T", 1, 64), COLUMNS);
     rp_tensor x = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, shape), 2.0);
     rp_tensor y = rp_exp(rp_custom(g, "example::cumsum", &x, 1, RP_DTYPE_F32, shape));
     rp_status st = rp_graph_finish(g, &y, 1, err);

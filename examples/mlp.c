@@ -13,9 +13,9 @@ static rp_graph *trace_mlp(rp_error *err) {
     rp_graph *g = rp_graph_new("mlp");
     if (!g) return NULL;
     rp_dim batch = rp_symbol(g, "B", 1, MAX_BATCH);
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){2, {batch, IN}});
-    rp_tensor w1 = rp_param(g, "w1", RP_DTYPE_F32, (rp_shape){2, {HIDDEN, IN}});
-    rp_tensor w2 = rp_param(g, "w2", RP_DTYPE_F32, (rp_shape){2, {OUT, HIDDEN}});
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(batch, IN));
+    rp_tensor w1 = rp_param(g, "w1", RP_DTYPE_F32, RP_SHAPE(HIDDEN, IN));
+    rp_tensor w2 = rp_param(g, "w2", RP_DTYPE_F32, RP_SHAPE(OUT, HIDDEN));
     rp_tensor y = rp_linear(rp_gelu_tanh(rp_linear(x, w1)), w2);
     if (rp_graph_finish(g, &y, 1, err) == RP_OK) return g;
     rp_graph_free(g);

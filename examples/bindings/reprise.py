@@ -15,8 +15,12 @@ class Error(c.Structure):
     _fields_ = [("code", c.c_int), ("line", c.c_int), ("file", c.c_char_p), ("text", c.c_char * 480)]
 
 
+class Dim(c.Structure):  # a number without a graph, or a size that a call gave
+    _fields_ = [("graph", c.c_void_p), ("n", c.c_int64)]
+
+
 class Shape(c.Structure):
-    _fields_ = [("rank", c.c_uint32), ("dim", c.c_int64 * MAX_RANK)]
+    _fields_ = [("rank", c.c_uint32), ("dim", Dim * MAX_RANK)]
 
 
 class Tensor(c.Structure):
@@ -64,7 +68,7 @@ def call(name, *args):
 
 graph_new = function("rp_graph_new", c.c_void_p, c.c_char_p)
 graph_free = function("rp_graph_free", None, c.c_void_p)
-symbol = function("rp_symbol", c.c_int64, c.c_void_p, c.c_char_p, c.c_int64, c.c_int64)
+symbol = function("rp_symbol", Dim, c.c_void_p, c.c_char_p, c.c_int64, c.c_int64)
 tensor_input = function("rp_input", Tensor, c.c_void_p, c.c_char_p, c.c_int, Shape)
 mul, exp = function("rp_mul", Tensor, Tensor, Tensor), function("rp_exp", Tensor, Tensor)
 softmax = function("rp_softmax", Tensor, Tensor, c.c_int)
@@ -75,7 +79,7 @@ engine_close = function("rp_engine_close", None, c.c_void_p)
 
 
 def shape(*dims):
-    return Shape(len(dims), (c.c_int64 * MAX_RANK)(*dims))
+    return Shape(len(dims), (Dim * MAX_RANK)(*(d if isinstance(d, Dim) else Dim(None, d) for d in dims)))
 
 
 def buffer(data, *dims):

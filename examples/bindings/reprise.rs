@@ -16,18 +16,17 @@ struct Error {
     file: *const c_char,
     text: [c_char; 480],
 }
+// A number without a graph, or a size that a call gave.
 #[repr(C)]
-struct Shape { rank: u32, dim: [i64; 6] }
+#[derive(Clone, Copy)]
+struct Dim { graph: *mut c_void, n: i64 }
+#[repr(C)]
+struct Shape { rank: u32, dim: [Dim; 6] }
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Tensor { graph: *mut c_void, node: u32 }
 #[repr(C)]
-struct Buffer {
-    dtype: c_int,
-    rank: u32,
-    dim: [i64; 6],
-    data: *mut c_void,
-}
+struct Buffer { dtype: c_int, rank: u32, dim: [i64; 6], data: *mut c_void }
 // The option structs end behind what is used here; size says so.
 #[repr(C)]
 struct EngineOptions { size: usize, model: *const c_char, config: *mut c_void }
@@ -57,7 +56,7 @@ struct Answer {
 extern "C" {
     fn rp_graph_new(name: *const c_char) -> *mut c_void;
     fn rp_graph_free(g: *mut c_void);
-    fn rp_symbol(g: *mut c_void, name: *const c_char, min: i64, max: i64) -> i64;
+    fn rp_symbol(g: *mut c_void, name: *const c_char, min: i64, max: i64) -> Dim;
     fn rp_input(g: *mut c_void, name: *const c_char, dtype: c_int, shape: Shape) -> Tensor;
     fn rp_mul(a: Tensor, b: Tensor) -> Tensor;
     fn rp_add_scalar(a: Tensor, s: f64) -> Tensor;
@@ -97,7 +96,8 @@ unsafe fn graph() -> Result<(), String> {
     const COLUMNS: i64 = 5;
     let (g, config, mut compiled) = (rp_graph_new(name(b"rust\0")), rp_config_new(), null_mut());
     let rows = rp_symbol(g, name(b"B\0"), 1, 64);
-    let x = rp_input(g, name(b"x\0"), F32, Shape { rank: 2, dim: [rows, COLUMNS, 0, 0, 0, 0] });
+    let (columns, none) = (Dim { graph: null_mut(), n: COLUMNS }, Dim { graph: null_mut(), n: 0 });
+    let x = rp_input(g, name(b"x\0"), F32, Shape { rank: 2, dim: [rows, columns, none, none, none, none] });
     let y = rp_add_scalar(rp_mul(x, x), 1.0);
     let mut data: Vec<f32> = (0..3 * COLUMNS).map(|i| i as f32 / 10.0).collect();
     let mut got = vec![0f32; data.len()];

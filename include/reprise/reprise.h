@@ -15,6 +15,7 @@
 
 #include "reprise/cache.h"
 #include "reprise/config.h"
+#include "reprise/dim.h"
 #include "reprise/dispatch.h"
 #include "reprise/dtype.h"
 #include "reprise/engine.h"

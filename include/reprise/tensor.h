@@ -1,30 +1,19 @@
 /* The tensor API: a transformer (or anything else) is written as C code over rp_tensor values.
  *
- * Tensors here are fake: they have a dtype and a shape with symbolic sizes and no data; each call
+ * Tensors here are fake: they have a dtype and a shape with symbolic sizes (dim.h) and no data; each call
  * appends a node to the graph it is traced into. A failed call makes the graph fail: it and all later
  * calls give an invalid tensor, and rp_graph_finish reports the first failure with its call. So model
  * code needs no checks. */
 #ifndef REPRISE_TENSOR_H
 #define REPRISE_TENSOR_H
 
+#include "reprise/dim.h"
 #include "reprise/dtype.h"
 #include "reprise/op.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* One thread at a time until rp_graph_finish; then any number may read it. */
-typedef struct rp_graph rp_graph;
-
-/* A size: n >= 0 is the number itself; a negative value names a symbolic size of one graph
- * (rp_symbol, rp_size). */
-typedef int64_t rp_dim;
-
-typedef struct rp_shape {
-    uint32_t rank;
-    rp_dim dim[RP_MAX_RANK];
-} rp_shape;
 
 typedef struct rp_tensor {
     rp_graph *graph;
@@ -35,9 +24,6 @@ typedef struct rp_tensor {
 RP_API rp_graph *rp_graph_new(const char *name);
 RP_API void rp_graph_free(rp_graph *g);
 
-/* A size unknown until run time, in [min, max]. The same name gives the same size. */
-RP_API rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max);
-
 /* Leaves. input: given at each call. param: immutable weight, may be of a block format along its
  * last dim. state: mutable memory at a fixed address. Names are unique in a graph and copied. */
 RP_API rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
@@ -47,7 +33,10 @@ RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
 RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
 RP_API rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape);
 
+/* Rank 0 of an invalid tensor. */
 RP_API rp_shape rp_tensor_shape(rp_tensor x);
+/* The size of one axis; negative axes count from the last. */
+RP_API rp_dim rp_tensor_dim(rp_tensor x, int axis);
 RP_API rp_dtype rp_tensor_dtype(rp_tensor x);
 
 /* Elementwise, numpy broadcasting. */
@@ -86,10 +75,13 @@ RP_API rp_tensor rp_amin(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* the axis must have a known size */
 RP_API rp_tensor rp_argmax(rp_tensor a, int axis, bool keep);
 
-/* Views and moves. */
+/* Views and moves. Axes, negative ones too, must be those of a; a shape says every size (none is inferred). A slice is
+ * [start, stop) with 0 <= start <= stop <= size known for all values of the symbols: count from the end by
+ * rp_dim_sub(size, n). */
 RP_API rp_tensor rp_reshape(rp_tensor a, rp_shape shape);
 RP_API rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n);
 RP_API rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop);
+#define rp_slice(a, axis, start, stop) (rp_slice)(a, axis, RP_DIM(start), RP_DIM(stop))
 RP_API rp_tensor rp_broadcast(rp_tensor a, rp_shape shape);
 RP_API rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis);
 /* table[V,...], idx i32[N...] -> [N...,...]; indices are clamped into the table. */

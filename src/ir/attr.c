@@ -107,14 +107,38 @@ static void set_default(ir_attr *a, uint32_t *n, uint32_t mask, ir_attr value) {
     if ((mask >> value.key & 1) && !find(a, *n, value.key)) insert(a, n, value);
 }
 
-/* axis from the front, for ops whose axis counts over the first operand. */
-static rp_status front_axis(const ir_graph *g, const ir_node *n, ir_attr *axis, rp_error *err) {
-    if (n->n_in == 0) return RP_OK;
-    int64_t rank = ir_node_at(g, n->in[0])->shape.rank, v = axis->u.i;
-    if (v < -rank || v >= rank)
+/* What axes of a node count over: its first operand, or the shape that iota gives. */
+typedef struct axis_space {
+    const ir_graph *g;
+    const ir_node *n;
+    const ir_attr *shape, *dtype; /* of iota */
+} axis_space;
+
+static ir_type_text space_text(const axis_space *s) {
+    if (s->n->n_in > 0) return ir_type_of(s->g, s->n->in[0]);
+    ir_shape shape = {.rank = s->shape->n};
+    memcpy(shape.dim, s->shape->u.dims, shape.rank * sizeof *shape.dim);
+    return ir_shape_text(s->g, s->dtype ? (rp_dtype)s->dtype->u.i : RP_DTYPE_F32, &shape);
+}
+
+/* *axis counted from the front. */
+static rp_status front_axis(const axis_space *s, int64_t *axis, rp_error *err) {
+    if (s->n->n_in == 0 && !s->shape) return RP_OK;
+    int64_t rank = s->n->n_in > 0 ? ir_node_at(s->g, s->n->in[0])->shape.rank : s->shape->n;
+    if (*axis < -rank || *axis >= rank)
         return rp_fail(err, RP_INVALID, "%s: axis %lld out of range for %s",
-                       ir_op_table(n->op)->name, (long long)v, ir_type_of(g, n->in[0]).s);
-    axis->u.i = v < 0 ? v + rank : v;
+                       ir_op_table(s->n->op)->name, (long long)*axis, space_text(s).s);
+    if (*axis < 0) *axis += rank;
+    return RP_OK;
+}
+
+/* The axes of permute, in room of the caller. */
+static rp_status front_axes(const axis_space *s, ir_attr *axes, int64_t *room, rp_error *err) {
+    for (uint32_t i = 0; i < axes->n; i++) {
+        room[i] = axes->u.ints[i];
+        RP_TRY(front_axis(s, &room[i], err));
+    }
+    axes->u.ints = room;
     return RP_OK;
 }
 
@@ -132,10 +156,13 @@ static rp_status round_const(const ir_attr *dtype, ir_attr *value, rp_error *err
 
 /* a, *n_a: the attributes of node n so far. */
 static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a,
-                              rp_error *err) {
+                              int64_t *room, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
     ir_attr *axis = find(a, *n_a, IR_ATTR_AXIS);
-    if (axis && n->op != IR_iota) RP_TRY(front_axis(g, n, axis, err));
+    ir_attr *axes = find(a, *n_a, IR_ATTR_AXES);
+    axis_space space = {g, n, find(a, *n_a, IR_ATTR_SHAPE), find(a, *n_a, IR_ATTR_DTYPE)};
+    if (axis) RP_TRY(front_axis(&space, &axis->u.i, err));
+    if (axes) RP_TRY(front_axes(&space, axes, room, err));
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_KEEP, .u.i = 0});
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_TRANS_B, .u.i = 0});
     if (n->op == IR_slice && axis) {
@@ -167,7 +194,7 @@ static rp_status check_complete(const ir_node *n, ir_attr *a, uint32_t n_a, rp_e
 }
 
 rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, uint32_t *n_out,
-                             rp_error *err) {
+                             int64_t axes[IR_MAX_RANK], rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
     *n_out = 0;
     if (info->attr_mask == 0 && n->n_attrs == 0) return RP_OK;
@@ -183,7 +210,7 @@ rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, 
         if (table[a.key].type == IR_ATTR_TYPE_FLOAT && a.u.f != a.u.f) a.u.f = (double)NAN;
         insert(out, n_out, a);
     }
-    RP_TRY(add_defaults(g, n, out, n_out, err));
+    RP_TRY(add_defaults(g, n, out, n_out, axes, err));
     return check_complete(n, out, *n_out, err);
 }
 

@@ -10,9 +10,9 @@
 
 /* Sorts, checks, completes with defaults and makes canonical (axes counted from the front, a constant
  * rounded to its dtype) the attributes of n, whose op and operands are set. out has room for
- * IR_MAX_ATTRS; arrays and strings stay the caller's. */
+ * IR_MAX_ATTRS; arrays and strings stay the caller's, but those of permute, which go to axes. */
 rp_status ir_attrs_normalise(const ir_graph *g, const ir_node *n, ir_attr *out, uint32_t *n_out,
-                             rp_error *err) RP_MUST_USE;
+                             int64_t axes[IR_MAX_RANK], rp_error *err) RP_MUST_USE;
 bool ir_attrs_equal(const ir_attr *a, const ir_attr *b, uint32_t n);
 uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n);
 /* Copies arrays and strings to the arena; NULL when memory is exhausted. n > 0. */

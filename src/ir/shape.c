@@ -229,7 +229,7 @@ static rp_status infer_permute(rule *r) {
     bool ok = a->n == r->shape.rank;
     for (uint32_t i = 0; ok && i < a->n; i++) {
         int64_t x = a->u.ints[i];
-        ok = x >= 0 && x < r->shape.rank && !(seen >> x & 1);
+        ok = !(seen >> x & 1); /* in range: counted from the front before */
         if (!ok) break;
         seen |= 1u << x;
         r->shape.dim[i] = r->a->shape.dim[x];
@@ -363,13 +363,9 @@ static rp_status infer_leaf(rule *r) {
     if (r->n->op == IR_const) return RP_OK;
     attr_shape(r, &r->shape);
     if (r->n->op == IR_empty) return RP_OK;
-    int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0);
     if (r->dtype != RP_DTYPE_F32 && !is_int(r->dtype))
         return rp_fail(r->err, RP_INVALID, "iota: of %s; f32, i32 and i64 are supported",
                        rp_dtype_name(r->dtype));
-    if (axis < 0 || axis >= r->shape.rank)
-        return rp_fail(r->err, RP_INVALID, "iota: axis %lld out of range for %s", (long long)axis,
-                       ir_shape_text(r->g, r->dtype, &r->shape).s);
     return RP_OK;
 }
 

@@ -77,8 +77,8 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
             return rp_fail(err, RP_INVALID, "%s: the size of axis %u is invalid or overflows", what,
                            i);
         if (lo < 0)
-            return rp_fail(err, RP_INVALID, "%s: axis %u of %s may be negative", what, i,
-                           ir_shape_text(g, dtype, shape).s);
+            return rp_fail(err, RP_INVALID, "%s: axis %u of %s %s negative", what, i,
+                           ir_shape_text(g, dtype, shape).s, hi < 0 ? "is" : "may be");
     }
     if (dtype == RP_DTYPE_TOKEN && shape->rank != 0)
         return rp_fail(err, RP_INVALID, "%s: a token has no axes", what);

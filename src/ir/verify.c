@@ -31,6 +31,7 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
     const ir_op_info *info = ir_op_table(n->op);
     ir_attr a[IR_MAX_ATTRS];
+    int64_t axes[IR_MAX_RANK];
     uint32_t n_attrs;
     rp_dtype t = n->dtype;
     ir_shape s = n->shape;
@@ -41,7 +42,7 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     for (uint32_t i = 0; i < n->n_in; i++)
         if (n->in[i] >= r) return bad(g, r, err, "an operand comes after its user");
     if (n->n_attrs > IR_MAX_ATTRS) return bad(g, r, err, "too many attributes");
-    RP_TRY(ir_attrs_normalise(g, n, a, &n_attrs, err));
+    RP_TRY(ir_attrs_normalise(g, n, a, &n_attrs, axes, err));
     if (n_attrs != n->n_attrs || !ir_attrs_equal(a, n->attrs, n_attrs))
         return bad(g, r, err, "its attributes are not in canonical form");
     RP_TRY(ir_infer(g, n, &t, &s, err));

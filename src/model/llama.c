@@ -17,14 +17,6 @@ typedef struct llama {
     rp_status st; /* first failure outside the graph */
 } llama;
 
-static rp_shape shape1(rp_dim a) {
-    return (rp_shape){1, {a}};
-}
-
-static rp_shape shape2(rp_dim a, rp_dim b) {
-    return (rp_shape){2, {a, b}};
-}
-
 /* A tensor of the file as a parameter: [rows, columns], or [n]. */
 static rp_tensor weight(llama *m, const char *name) {
     model_tensor t;
@@ -32,8 +24,7 @@ static rp_tensor weight(llama *m, const char *name) {
     if (m->st != RP_OK) return none;
     m->st = model_source_tensor(m->src, name, &t, m->err);
     if (m->st != RP_OK) return none;
-    rp_shape s = t.n_dims == 1 ? shape1((rp_dim)t.dims[0])
-                               : shape2((rp_dim)t.dims[1], (rp_dim)t.dims[0]);
+    rp_shape s = t.n_dims == 1 ? RP_SHAPE(t.dims[0]) : RP_SHAPE(t.dims[1], t.dims[0]);
     return rp_param(m->g, name, t.type, s);
 }
 
@@ -46,21 +37,21 @@ static rp_tensor layer_weight(llama *m, uint32_t layer, const char *what) {
 static rp_tensor cache(llama *m, const char *kind, uint32_t layer) {
     char name[32];
     (void)snprintf(name, sizeof name, "%s.%u", kind, layer);
-    rp_shape s = {4, {m->NB, m->hp->n_head_kv, MODEL_KV_BLOCK, m->hp->head_dim}};
+    rp_shape s = RP_SHAPE(m->NB, m->hp->n_head_kv, MODEL_KV_BLOCK, m->hp->head_dim);
     return rp_state(m->g, name, m->kv, s);
 }
 
 /* Turns the leading rope_dim elements of each head. */
 static rp_tensor rope(llama *m, rp_tensor x, uint32_t heads) {
     const model_hparams *hp = m->hp;
-    rp_tensor h = rp_reshape(x, (rp_shape){3, {m->T, heads, hp->head_dim}});
+    rp_tensor h = rp_reshape(x, RP_SHAPE(m->T, heads, hp->head_dim));
     if (hp->rope_dim == hp->head_dim)
         h = rp_rope_interleaved(h, m->cos, m->sin);
     else {
         rp_tensor turned = rp_rope_interleaved(rp_slice(h, 2, 0, hp->rope_dim), m->cos, m->sin);
         h = rp_concat((rp_tensor[]){turned, rp_slice(h, 2, hp->rope_dim, hp->head_dim)}, 2, 2);
     }
-    return rp_reshape(h, shape2(m->T, (rp_dim)heads * hp->head_dim));
+    return rp_reshape(h, RP_SHAPE(m->T, (int64_t)heads * hp->head_dim));
 }
 
 static rp_tensor attention(llama *m, rp_tensor x, uint32_t layer) {
@@ -124,15 +115,16 @@ static rp_status end(llama *m, rp_tensor result, rp_graph **out) {
 static rp_tensor inputs(llama *m, const model_graph_options *opt) {
     rp_graph *g = m->g;
     rp_dim S = rp_symbol(g, "S", 1, opt->max_seqs), B = rp_symbol(g, "B", 1, INT32_MAX);
-    rp_dim P = rp_symbol(g, "P", 1, INT32_MAX), half = m->hp->rope_dim / 2;
-    rp_tensor ids = rp_input(g, "token_ids", RP_DTYPE_I32, shape1(m->T));
+    rp_dim P = rp_symbol(g, "P", 1, INT32_MAX);
+    rp_shape angles = RP_SHAPE(P, m->hp->rope_dim / 2);
+    rp_tensor ids = rp_input(g, "token_ids", RP_DTYPE_I32, RP_SHAPE(m->T));
     m->NB = rp_symbol(g, "NB", 1, INT32_MAX);
-    m->positions = rp_input(g, "positions", RP_DTYPE_I32, shape1(m->T));
-    m->slots = rp_input(g, "slots", RP_DTYPE_I32, shape1(m->T));
-    m->seqs = rp_input(g, "seqs", RP_DTYPE_I32, shape1(m->T));
-    m->tables = rp_input(g, "block_tables", RP_DTYPE_I32, shape2(S, B));
-    m->cos = rp_gather(rp_param(g, "rope.cos", RP_DTYPE_F32, shape2(P, half)), m->positions);
-    m->sin = rp_gather(rp_param(g, "rope.sin", RP_DTYPE_F32, shape2(P, half)), m->positions);
+    m->positions = rp_input(g, "positions", RP_DTYPE_I32, RP_SHAPE(m->T));
+    m->slots = rp_input(g, "slots", RP_DTYPE_I32, RP_SHAPE(m->T));
+    m->seqs = rp_input(g, "seqs", RP_DTYPE_I32, RP_SHAPE(m->T));
+    m->tables = rp_input(g, "block_tables", RP_DTYPE_I32, RP_SHAPE(S, B));
+    m->cos = rp_gather(rp_param(g, "rope.cos", RP_DTYPE_F32, angles), m->positions);
+    m->sin = rp_gather(rp_param(g, "rope.sin", RP_DTYPE_F32, angles), m->positions);
     return ids;
 }
 
@@ -153,8 +145,8 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
     llama m;
     RP_TRY(begin(&m, src, opt, "head", err));
     rp_dim R = rp_symbol(m.g, "R", 1, opt->max_tokens);
-    rp_tensor hidden = rp_input(m.g, "hidden", RP_DTYPE_F32, shape2(m.T, m.hp->n_embd));
-    rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, shape1(R));
+    rp_tensor hidden = rp_input(m.g, "hidden", RP_DTYPE_F32, RP_SHAPE(m.T, m.hp->n_embd));
+    rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, RP_SHAPE(R));
     rp_tensor w = weight(&m, m.hp->tied ? "token_embd.weight" : "output.weight");
     return end(&m, rp_linear(rp_gather(hidden, rows), w), out);
 }

@@ -1,10 +1,6 @@
 /* Composites of the tensor API: they record the ops they are made of. */
 #include "trace/record.h"
 
-static rp_shape shape3(rp_dim a, rp_dim b, rp_dim c) {
-    return (rp_shape){3, {a, b, c}};
-}
-
 rp_tensor rp_linear(rp_tensor x, rp_tensor w) {
     if (!trace_ready(x.graph)) return trace_bad(x.graph);
     rp_dtype t = rp_tensor_dtype(w);
@@ -56,33 +52,35 @@ static rp_tensor rotate(rp_tensor a, rp_tensor b, rp_tensor c, rp_tensor s, int 
     return rp_concat((rp_tensor[]){lo, hi}, 2, axis);
 }
 
-static bool rope_shapes(rp_tensor x, rp_tensor cos, rp_shape *s, rp_shape *c) {
-    *s = rp_tensor_shape(x);
-    *c = rp_tensor_shape(cos);
+/* x [T,H,D] and cos [T,D/2]: *half is D/2. */
+static bool rope_half(rp_tensor x, rp_tensor cos, int64_t *half) {
+    rp_shape s = rp_tensor_shape(x), c = rp_tensor_shape(cos);
+    int64_t d = 0;
     if (!trace_ready(x.graph)) return false;
-    if (s->rank == 3 && c->rank == 2 && s->dim[2] > 0 && s->dim[2] % 2 == 0 &&
-        c->dim[1] * 2 == s->dim[2])
+    if (s.rank == 3 && c.rank == 2 && rp_dim_is_const(s.dim[2], &d) && d > 0 && d % 2 == 0 &&
+        rp_dim_is_const(c.dim[1], half) && *half * 2 == d)
         return true;
-    (void)rp_fail(&x.graph->err, RP_INVALID, "rope: x must be [T,H,D] and cos, sin [T,D/2]");
+    (void)rp_fail(&x.graph->err, RP_INVALID,
+                  "rope: x must be [T,H,D] and cos, sin [T,D/2], not %s and %s",
+                  ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, cos.ref).s);
     return false;
 }
 
 /* The half-split layout of GPT-NeoX and Llama: pairs are (i, i + D/2). */
 rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin) {
-    rp_shape s, c;
-    if (!rope_shapes(x, cos, &s, &c)) return trace_bad(x.graph);
-    int64_t half = s.dim[2] / 2;
-    rp_tensor c3 = rp_reshape(cos, shape3(c.dim[0], 1, half));
-    rp_tensor s3 = rp_reshape(sin, shape3(c.dim[0], 1, half));
-    return rotate(rp_slice(x, 2, 0, half), rp_slice(x, 2, half, s.dim[2]), c3, s3, 2);
+    int64_t half;
+    if (!rope_half(x, cos, &half)) return trace_bad(x.graph);
+    rp_shape angles = RP_SHAPE(rp_tensor_dim(cos, 0), 1, half);
+    return rotate(rp_slice(x, 2, 0, half), rp_slice(x, 2, half, 2 * half), rp_reshape(cos, angles),
+                  rp_reshape(sin, angles), 2);
 }
 
 rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin) {
-    rp_shape s, c;
-    if (!rope_shapes(x, cos, &s, &c)) return trace_bad(x.graph);
-    int64_t half = s.dim[2] / 2;
-    rp_shape pairs = {4, {s.dim[0], s.dim[1], half, 2}}, angles = {4, {c.dim[0], 1, half, 1}};
-    rp_tensor p = rp_reshape(x, pairs);
+    int64_t half;
+    rp_shape s = rp_tensor_shape(x);
+    if (!rope_half(x, cos, &half)) return trace_bad(x.graph);
+    rp_shape angles = RP_SHAPE(rp_tensor_dim(cos, 0), 1, half, 1);
+    rp_tensor p = rp_reshape(x, RP_SHAPE(s.dim[0], s.dim[1], half, 2));
     rp_tensor r = rotate(rp_slice(p, 3, 0, 1), rp_slice(p, 3, 1, 2), rp_reshape(cos, angles),
                          rp_reshape(sin, angles), 3);
     return rp_reshape(r, s);

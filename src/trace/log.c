@@ -1,7 +1,7 @@
 /* What is said of a finished trace: its size and time, its text, the assumptions that it was made under.
  *
- * Tracing never asks the value of a size, so the assumptions are all there is to check at a call: types and
- * shapes of the leaves and the ranges of the symbols. */
+ * What tracing asks of a size is true for all its values, so the assumptions are all there is to check at a call: types
+ * and shapes of the leaves and the ranges of the symbols. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "trace/trace.h"

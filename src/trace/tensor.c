@@ -1,7 +1,6 @@
 /* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves, matmul.
  *
  * Each function appends one node (a few for scalars); composites are in composite.c. */
-#include "base/log.h"
 #include "ir/custom.h"
 #include "trace/record.h"
 
@@ -39,31 +38,6 @@ rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const
     rp_tensor out = {g, IR_NONE};
     if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK) return trace_bad(g);
     return out;
-}
-
-ir_dim trace_dim(rp_graph *g, rp_dim d) {
-    return d >= 0 ? ir_dim_const(ir_graph_dims(g->ir), d) : (ir_dim)(-d - 1);
-}
-
-static rp_dim dim_out(const rp_graph *g, ir_dim d) {
-    int64_t v;
-    return ir_dim_is_const(ir_graph_dims(g->ir), d, &v) ? v : -(rp_dim)d - 1;
-}
-
-rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max) {
-    if (!trace_ready(g)) return 0;
-    ir_dims *t = ir_graph_dims(g->ir);
-    uint32_t before = ir_dims_symbol_count(t);
-    ir_dim d = ir_dim_symbol(t, name, min, max, 1);
-    if (d == IR_DIM_BAD) {
-        (void)rp_fail(&g->err, RP_INVALID, "symbol %s in [%lld,%lld] clashes with an earlier one",
-                      name, (long long)min, (long long)max);
-        return 0;
-    }
-    if (ir_dims_symbol_count(t) > before)
-        base_log_ch(RP_LOG_CH_DYNAMIC, false, "create_symbol %s in [%lld, %lld] for %s", name,
-                    (long long)min, (long long)max, ir_graph_name(g->ir));
-    return -(rp_dim)d - 1;
 }
 
 static bool shape_in(rp_graph *g, rp_shape s, ir_shape *out) {
@@ -111,7 +85,7 @@ static ir_attr attr_shape(rp_graph *g, rp_shape s, ir_dim *dims) {
 rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis) {
     ir_dim dims[IR_MAX_RANK] = {0};
     if (!trace_ready(g)) return trace_bad(g);
-    ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = axis < 0 ? axis + (int)shape.rank : axis},
+    ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = axis},
                    {.key = IR_ATTR_DTYPE, .u.i = dtype},
                    attr_shape(g, shape, dims)};
     return trace_op(g, IR_iota, NULL, 0, a, 3);
@@ -129,8 +103,18 @@ rp_shape rp_tensor_shape(rp_tensor x) {
     if (!x.graph || x.ref == IR_NONE) return s;
     const ir_node *n = ir_node_at(x.graph->ir, x.ref);
     s.rank = n->shape.rank;
-    for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = dim_out(x.graph, n->shape.dim[i]);
+    for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = trace_dim_out(x.graph, n->shape.dim[i]);
     return s;
+}
+
+rp_dim rp_tensor_dim(rp_tensor x, int axis) {
+    rp_shape s = rp_tensor_shape(x);
+    int rank = (int)s.rank, front = axis < 0 ? axis + rank : axis;
+    if (front >= 0 && front < rank) return s.dim[front];
+    if (x.graph && trace_ready(x.graph))
+        (void)rp_fail(&x.graph->err, RP_INVALID, "size: axis %d out of range for %s", axis,
+                      ir_type_of(x.graph->ir, x.ref).s);
+    return (rp_dim){x.graph, INT64_MIN};
 }
 
 rp_dtype rp_tensor_dtype(rp_tensor x) {
@@ -195,13 +179,8 @@ rp_tensor rp_mul_scalar(rp_tensor a, double s) {
     return rp_mul(a, rp_const(a.graph, rp_tensor_dtype(a), s));
 }
 
-static int positive_axis(rp_tensor a, int axis) {
-    return axis < 0 ? axis + (int)rp_tensor_shape(a).rank : axis;
-}
-
 static rp_tensor reduce(rp_tensor a, ir_op op, int axis, bool keep) {
-    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = positive_axis(a, axis)},
-                       {.key = IR_ATTR_KEEP, .u.i = keep}};
+    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
     return trace_op(a.graph, op, &a, 1, attrs, 2);
 }
 
@@ -222,15 +201,18 @@ rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
 }
 
 rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
-    rp_shape s = rp_tensor_shape(a);
-    int ax = positive_axis(a, axis);
+    int64_t n = 0;
+    rp_dim size = rp_tensor_dim(a, axis);
     if (!trace_ready(a.graph)) return trace_bad(a.graph);
-    if (ax < 0 || ax >= (int)s.rank || s.dim[ax] <= 0) {
-        (void)rp_fail(&a.graph->err, RP_INVALID, "mean: axis %d of rank %u has no known size", axis,
-                      s.rank);
-        return trace_bad(a.graph);
-    }
-    return rp_mul_scalar(rp_sum(a, ax, keep), 1.0 / (double)s.dim[ax]);
+    ir_type_text type = ir_type_of(a.graph->ir, a.ref);
+    if (!rp_dtype_is_float(rp_tensor_dtype(a)))
+        (void)rp_fail(&a.graph->err, RP_INVALID, "mean: wants f32, f16 or bf16, not %s; cast it",
+                      type.s);
+    else if (!rp_dim_is_const(size, &n) || n == 0)
+        (void)rp_fail(&a.graph->err, RP_INVALID,
+                      "mean: the size of axis %d of %s must be known, and not 0", axis, type.s);
+    if (n == 0) return trace_bad(a.graph);
+    return rp_mul_scalar(rp_sum(a, axis, keep), 1.0 / (double)n);
 }
 
 rp_tensor rp_reshape(rp_tensor a, rp_shape shape) {
@@ -254,9 +236,9 @@ rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n) {
     return trace_op(a.graph, IR_permute, &a, 1, &attr, 1);
 }
 
-rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop) {
+rp_tensor(rp_slice)(rp_tensor a, int axis, rp_dim start, rp_dim stop) {
     if (!trace_ready(a.graph)) return trace_bad(a.graph);
-    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = positive_axis(a, axis)},
+    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = axis},
                        {.key = IR_ATTR_START, .u.dim = trace_dim(a.graph, start)},
                        {.key = IR_ATTR_STOP, .u.dim = trace_dim(a.graph, stop)}};
     return trace_op(a.graph, IR_slice, &a, 1, attrs, 3);
@@ -264,7 +246,7 @@ rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop) {
 
 rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis) {
     if (n == 0) return (rp_tensor){NULL, IR_NONE};
-    ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = positive_axis(parts[0], axis)};
+    ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
     return trace_op(parts[0].graph, IR_concat, parts, n, &attr, 1);
 }
 

@@ -23,14 +23,6 @@ typedef struct step {
     rp_tensor cos, sin, slots, seqs, positions, tables;
 } step;
 
-static rp_shape shape1(rp_dim a) {
-    return (rp_shape){1, {a}};
-}
-
-static rp_shape shape2(rp_dim a, rp_dim b) {
-    return (rp_shape){2, {a, b}};
-}
-
 static rp_tensor param(const step *s, const char *what, rp_dtype t, rp_shape shape) {
     char name[40];
     snprintf(name, sizeof name, "l%u.%s", s->layer, what);
@@ -38,12 +30,12 @@ static rp_tensor param(const step *s, const char *what, rp_dtype t, rp_shape sha
 }
 
 static rp_tensor project(const step *s, rp_tensor x, const char *what, int64_t n, int64_t k) {
-    return rp_linear(x, param(s, what, s->weights, shape2(n, k)));
+    return rp_linear(x, param(s, what, s->weights, RP_SHAPE(n, k)));
 }
 
 static rp_tensor rotate(const step *s, rp_tensor x, int64_t heads) {
-    rp_tensor y = rp_rope(rp_reshape(x, (rp_shape){3, {s->t, heads, HEAD_DIM}}), s->cos, s->sin);
-    return rp_reshape(y, shape2(s->t, heads * HEAD_DIM));
+    rp_tensor y = rp_rope(rp_reshape(x, RP_SHAPE(s->t, heads, HEAD_DIM)), s->cos, s->sin);
+    return rp_reshape(y, RP_SHAPE(s->t, heads * HEAD_DIM));
 }
 
 static rp_tensor attend(const step *s, rp_tensor h) {
@@ -51,7 +43,7 @@ static rp_tensor attend(const step *s, rp_tensor h) {
     rp_tensor q = rotate(s, project(s, h, "q", HEADS * HEAD_DIM, WIDTH), HEADS);
     rp_tensor k = rotate(s, project(s, h, "k", KV_HEADS * HEAD_DIM, WIDTH), KV_HEADS);
     rp_tensor v = project(s, h, "v", KV_HEADS * HEAD_DIM, WIDTH);
-    rp_shape cache = {4, {BLOCKS, KV_HEADS, BLOCK, HEAD_DIM}};
+    rp_shape cache = RP_SHAPE(BLOCKS, KV_HEADS, BLOCK, HEAD_DIM);
     snprintf(name, sizeof name, "l%u.kcache", s->layer);
     rp_tensor kc = rp_state(s->g, name, RP_DTYPE_F16, cache);
     snprintf(name, sizeof name, "l%u.vcache", s->layer);
@@ -72,9 +64,9 @@ static rp_tensor attend(const step *s, rp_tensor h) {
 }
 
 static rp_tensor layer(const step *s, rp_tensor x) {
-    rp_tensor h = rp_rms_norm(x, param(s, "norm1", RP_DTYPE_F32, shape1(WIDTH)), 1e-5);
+    rp_tensor h = rp_rms_norm(x, param(s, "norm1", RP_DTYPE_F32, RP_SHAPE(WIDTH)), 1e-5);
     x = rp_add(x, attend(s, h));
-    h = rp_rms_norm(x, param(s, "norm2", RP_DTYPE_F32, shape1(WIDTH)), 1e-5);
+    h = rp_rms_norm(x, param(s, "norm2", RP_DTYPE_F32, RP_SHAPE(WIDTH)), 1e-5);
     rp_tensor gate = project(s, h, "gate", FFN, WIDTH), up = project(s, h, "up", FFN, WIDTH);
     return rp_add(x, project(s, rp_mul(rp_silu(gate), up), "down", WIDTH, FFN));
 }
@@ -84,16 +76,16 @@ rp_status small_llama_new(const small_llama_options *opt, rp_graph **out, rp_err
     if (!g) return RP_NOMEM;
     rp_graph_set_numerics(g, opt->numerics);
     step s = {.g = g, .weights = opt->weights, .t = rp_symbol(g, "T", 1, 64)};
-    rp_tensor tokens = rp_input(g, "tokens", RP_DTYPE_I32, shape1(s.t));
-    s.positions = rp_input(g, "positions", RP_DTYPE_I32, shape1(s.t));
-    s.slots = rp_input(g, "slots", RP_DTYPE_I32, shape1(s.t));
-    s.seqs = rp_input(g, "seqs", RP_DTYPE_I32, shape1(s.t));
-    s.tables = rp_input(g, "block_tables", RP_DTYPE_I32, shape2(4, 2));
-    s.cos = rp_gather(rp_param(g, "cos", RP_DTYPE_F32, shape2(32, HEAD_DIM / 2)), s.positions);
-    s.sin = rp_gather(rp_param(g, "sin", RP_DTYPE_F32, shape2(32, HEAD_DIM / 2)), s.positions);
-    rp_tensor x = rp_gather(rp_param(g, "embed", RP_DTYPE_F32, shape2(VOCAB, WIDTH)), tokens);
+    rp_tensor tokens = rp_input(g, "tokens", RP_DTYPE_I32, RP_SHAPE(s.t));
+    s.positions = rp_input(g, "positions", RP_DTYPE_I32, RP_SHAPE(s.t));
+    s.slots = rp_input(g, "slots", RP_DTYPE_I32, RP_SHAPE(s.t));
+    s.seqs = rp_input(g, "seqs", RP_DTYPE_I32, RP_SHAPE(s.t));
+    s.tables = rp_input(g, "block_tables", RP_DTYPE_I32, RP_SHAPE(4, 2));
+    s.cos = rp_gather(rp_param(g, "cos", RP_DTYPE_F32, RP_SHAPE(32, HEAD_DIM / 2)), s.positions);
+    s.sin = rp_gather(rp_param(g, "sin", RP_DTYPE_F32, RP_SHAPE(32, HEAD_DIM / 2)), s.positions);
+    rp_tensor x = rp_gather(rp_param(g, "embed", RP_DTYPE_F32, RP_SHAPE(VOCAB, WIDTH)), tokens);
     for (s.layer = 0; s.layer < opt->layers; s.layer++) x = layer(&s, x);
-    x = rp_rms_norm(x, rp_param(g, "norm", RP_DTYPE_F32, shape1(WIDTH)), 1e-5);
+    x = rp_rms_norm(x, rp_param(g, "norm", RP_DTYPE_F32, RP_SHAPE(WIDTH)), 1e-5);
     rp_status st = rp_graph_finish(g, &x, 1, err);
     if (st == RP_OK)
         *out = g;

@@ -13,9 +13,9 @@ static rp_graph *trace_linear(void) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("linear");
     rp_dim batch = rp_symbol(g, "B", 1, 8);
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){2, {batch, 2}});
-    rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, (rp_shape){2, {3, 2}});
-    rp_tensor b = rp_param(g, "b", RP_DTYPE_F32, (rp_shape){1, {3}});
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(batch, 2));
+    rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(3, 2));
+    rp_tensor b = rp_param(g, "b", RP_DTYPE_F32, RP_SHAPE(3));
     rp_tensor y = rp_add(rp_matmul(x, w, true), b);
     rp_tensor out[2] = {y, rp_mul(y, y)};
     CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);

@@ -26,13 +26,13 @@ static void unfinished_is_refused(void **state) {
     rp_error err = {0};
     char *text = NULL;
     rp_graph *out = NULL, *g = rp_graph_new("open");
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){1, {4}});
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4));
     assert_int_equal(rp_graph_verify(g, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "graph @open is still being traced"));
     assert_int_equal(rp_graph_optimize(g, "", &out, NULL), RP_INVALID);
     assert_int_equal(rp_graph_lower_text(g, "c", NULL, &text, NULL), RP_INVALID);
     assert_int_equal(rp_graph_eval_text(g, RP_BACKEND_INTERP, 0, NULL, &text, NULL), RP_INVALID);
-    (void)rp_reshape(x, (rp_shape){1, {5}});
+    (void)rp_reshape(x, RP_SHAPE(5));
     err = (rp_error){0};
     assert_int_not_equal(rp_graph_verify(g, &err), RP_OK);
     assert_null(strstr(err.text, "still being traced"));
@@ -47,7 +47,7 @@ static void a_name_is_of_one_kind(void **state) {
         leaf_fn make;
         const char *what;
     } kinds[] = {{rp_input, "an input"}, {rp_param, "a param"}, {rp_state, "a state"}};
-    const rp_shape s = {1, {4}};
+    const rp_shape s = RP_SHAPE(4);
     (void)state;
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < 3; b++) {
@@ -60,7 +60,7 @@ static void a_name_is_of_one_kind(void **state) {
                 assert_int_equal(x.ref, y.ref);
                 CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
             } else {
-                (void)rp_reshape(x, (rp_shape){1, {5}});
+                (void)rp_reshape(x, RP_SHAPE(5));
                 assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
                 (void)snprintf(want, sizeof want,
                                a == b

@@ -174,7 +174,7 @@ static void null_is_the_defaults(void **state) {
     rp_error err = {0};
     rp_compiled_info info[2];
     rp_graph *g = rp_graph_new("null");
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){1, {4}});
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4));
     rp_tensor y = rp_exp(rp_mul(rp_neg(x), x));
     CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
     for (int i = 0; i < 2; i++) {

@@ -19,7 +19,7 @@ static rp_status double_it(void *user, rp_buffer *args, uint32_t n, rp_error *er
 static rp_graph *trace_custom(void) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("custom");
-    rp_shape shape = {1, {rp_symbol(g, "B", 1, 8)}};
+    rp_shape shape = RP_SHAPE(rp_symbol(g, "B", 1, 8));
     rp_tensor t = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, shape), 2.0);
     t = rp_mul_scalar(rp_custom(g, "unit::double", &t, 1, RP_DTYPE_F32, shape), 2.0);
     CHECK_OK(rp_graph_finish(g, &t, 1, &err), &err);

@@ -26,8 +26,8 @@ static rp_compiled *compile_mlp(const char *setting) {
     rp_compiled *c = NULL;
     rp_graph *g = rp_graph_new("threads");
     rp_compilation_config *cfg = rp_config_new();
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){2, {rp_symbol(g, "B", 1, MOST), K}});
-    rp_tensor p = rp_param(g, "w", RP_DTYPE_F32, (rp_shape){2, {N, K}});
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 1, MOST), K));
+    rp_tensor p = rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(N, K));
     rp_tensor h = rp_matmul(rp_exp(x), p, true);
     h = rp_custom(g, "unit::half", &h, 1, RP_DTYPE_F32, rp_tensor_shape(h));
     rp_tensor y = rp_softmax(h, -1);
@@ -133,10 +133,10 @@ static rp_compiled *compile_stay(bool with_state) {
     rp_error err = {0};
     rp_compiled *c = NULL;
     rp_graph *g = rp_graph_new("stay");
-    rp_shape shape = {1, {rp_symbol(g, "B", 1, MOST)}};
+    rp_shape shape = RP_SHAPE(rp_symbol(g, "B", 1, MOST));
     rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape);
     rp_tensor y = rp_custom(g, "unit::stay", &x, 1, RP_DTYPE_F32, shape);
-    if (with_state) y = rp_add(y, rp_state(g, "s", RP_DTYPE_F32, (rp_shape){1, {1}}));
+    if (with_state) y = rp_add(y, rp_state(g, "s", RP_DTYPE_F32, RP_SHAPE(1)));
     CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
     CHECK_OK(rp_compile(g, NULL, &c, &err), &err);
     if (with_state) CHECK_OK(rp_compiled_bind(c, "s", count_state, &err), &err);
@@ -207,7 +207,7 @@ static void a_frame_without_memory(void **state) {
     rp_error err = {0};
     rp_compiled *c = NULL;
     rp_graph *g = rp_graph_new("nested");
-    rp_shape shape = {1, {rp_symbol(g, "B", 1, MOST)}};
+    rp_shape shape = RP_SHAPE(rp_symbol(g, "B", 1, MOST));
     rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape);
     rp_tensor y = rp_exp(rp_custom(g, "unit::nested", &x, 1, RP_DTYPE_F32, shape));
     CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);

@@ -87,7 +87,7 @@ static rp_status compile_square(const char *dir, rp_compiled **out, rp_error *er
     char cache[512];
     rp_compilation_config *cfg = rp_config_new();
     rp_graph *g = rp_graph_new("square");
-    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, (rp_shape){1, {4}}), y = rp_mul(x, x);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), y = rp_mul(x, x);
     *err = (rp_error){0};
     CHECK_OK(rp_graph_finish(g, &y, 1, err), err);
     (void)snprintf(cache, sizeof cache, "cache_dir=%s", dir);
