@@ -157,6 +157,10 @@ kir_ref kir_load(kir_func *f, uint32_t buf, kir_ref index);
 /* Floats round to nearest even, integers saturate; a value of the other class is converted first. */
 void kir_store(kir_func *f, uint32_t buf, kir_ref index, kir_ref value);
 
+/* Data operations, loads and stores of one item of a kernel (or of a call of a fragment), an exponential as 8. With
+ * symbols = NULL, and for extents that hang on data, a loop has as many iterations as its bounds allow, at most 256. */
+double kir_item_cost(const kir_func *f, const int64_t *symbols);
+
 /* A copy that computes the same with loops a compiler can vectorise: a loop whose counter is divided by
  * a constant becomes two, and one with conditions on its counter becomes a loop for each stretch
  * where they do not change. Owned by the caller. */

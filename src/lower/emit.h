@@ -28,6 +28,15 @@ typedef struct lower_memo {
     uint32_t depth;
 } lower_memo;
 
+/* What is known of a member of the group being lowered (keep.c). */
+typedef struct lower_keep {
+    uint32_t cost; /* operations that an evaluation takes where it is inlined */
+    bool kept;     /* computed once an element, in scratch or in memory */
+    bool parted;   /* a concat whose reader loops over its parts */
+    ir_ref root;   /* the member whose loop all its readers share; IR_NONE: several */
+    double evals;  /* elements that its readers ask for */
+} lower_keep;
+
 /* A piece being lowered. */
 typedef struct lowerer {
     const ir_graph *g;
@@ -42,7 +51,10 @@ typedef struct lowerer {
     /* the kernel being built */
     kir_func *k;
     lower_local *local; /* by ref */
-    lower_ref *args;    /* room for every place that there is */
+    lower_keep *keep;   /* by ref; members of keep_group */
+    uint32_t keep_group;
+    int64_t scratch_left; /* elements */
+    lower_ref *args;      /* room for every place that there is */
     uint32_t n_args;
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
@@ -84,11 +96,20 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);
 /* Renders k into the source, and into the other forms that were asked for. */
 rp_status lower_render(lowerer *L, int64_t *scratch);
 /* Enters the kernel whose text began at `begin` of the source. */
-void lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
+lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);
 lower_launch *lower_add_launch(lowerer *L);
 /* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */
 char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index);
+
+/* Columns of a work item of the matmul template, and so of a fragment. */
+#define LOWER_COLUMNS 32
+/* Scratch of one item of a kernel, in elements of 4 bytes: what fits beside a CUDA block's own needs, and in L1. */
+#define LOWER_MAX_SCRATCH 8192
+/* Whether the inner elements of such a value have room in scratch. */
+bool lower_fits_scratch(const lowerer *L, const ir_shape *s);
+/* keep.c: fills L->keep of the members. */
+void lower_plan_keeps(lowerer *L, const ir_ref *nodes, uint32_t n, bool fragment);
 
 /* members.c: emits the members of a group inside an open row. In a fragment, columns [col0, col0+n_cols) only. */
 typedef struct lower_space {

@@ -11,7 +11,7 @@ static rp_status finish(lowerer *L, char *name, ir_dim rows) {
     if (L->err && L->err->code != RP_OK) return L->err->code;
     size_t begin = L->source.len;
     RP_TRY(lower_render(L, &scratch));
-    lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
+    lower_add_kernel(L, name, begin, (gen_matmul_uses){0})->work = kir_item_cost(K, NULL);
     lower_launch *l = lower_add_launch(L);
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, scratch};

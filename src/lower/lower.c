@@ -84,6 +84,7 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     if (!L->k) return rp_fail(L->err, RP_NOMEM, "kernel %s", name);
     L->n_memo = 0;
     L->col = KIR_NONE;
+    L->scratch_left = LOWER_MAX_SCRATCH;
     for (ir_ref r = 0; r < ir_graph_count(L->g); r++)
         L->local[r] = (lower_local){L->has_memory[r] ? LOWER_STORED : LOWER_COMPUTE, 0};
     return RP_OK;
@@ -100,8 +101,10 @@ lower_launch *lower_add_launch(lowerer *L) {
     return &L->out->launches[L->out->n_launches++];
 }
 
-void lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses) {
-    L->out->kernels[L->out->n_kernels++] = (lower_kernel){name, begin, L->source.len, uses};
+lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses) {
+    lower_kernel *k = &L->out->kernels[L->out->n_kernels++];
+    *k = (lower_kernel){.name = name, .begin = begin, .end = L->source.len, .uses = uses};
+    return k;
 }
 
 rp_status lower_take_args(lowerer *L, lower_launch *l) {
@@ -130,10 +133,11 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     L->where = base_arena_array(o->arena, n, sizeof *L->where);
     L->has_memory = base_arena_array(o->arena, n, sizeof *L->has_memory);
     L->local = base_arena_array(o->arena, n, sizeof *L->local);
+    L->keep = base_arena_array(o->arena, n, sizeof *L->keep);
     L->memo = base_arena_array(o->arena, LOWER_MAX_MEMO, sizeof *L->memo);
     L->args = base_arena_array(o->arena, 2 * n, sizeof *L->args);
     if (!o->dims || !o->temps || !o->outputs || !o->consts || !o->packs || !o->launches ||
-        !o->kernels || !L->where || !L->has_memory || !L->local || !L->memo || !L->args)
+        !o->kernels || !L->where || !L->has_memory || !L->local || !L->keep || !L->memo || !L->args)
         return rp_fail(err, RP_NOMEM, "lowering of %u nodes", n_nodes);
     const ir_dims *own = ir_graph_dims(L->g);
     for (uint32_t i = 0; i < ir_dims_symbol_count(own); i++) {

@@ -81,6 +81,7 @@ typedef struct lower_kernel {
     const char *name;     /* of the function; those of its helpers begin with it */
     size_t begin, end;    /* of the source */
     gen_matmul_uses uses; /* of the template */
+    double work; /* operations of one item at nominal sizes (kir_item_cost); 0 of a template */
 } lower_kernel;
 
 typedef struct lower_piece {

@@ -10,7 +10,7 @@
 #include "lower/emit.h"
 
 #define K (L->k)
-#define COLUMNS 32
+#define COLUMNS LOWER_COLUMNS
 /* Rows that the templates interleave at most, over all instruction sets (RP_MR, RP_MRF). */
 #define MAX_ROWS_QUANT 12
 #define MAX_ROWS_FLOAT 6
@@ -277,7 +277,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     }
     int64_t items;
     RP_TRY(render_kernel(L, gr, name, left, 0, 1, &items));
-    lower_add_kernel(L, name, begin, uses);
+    (void)lower_add_kernel(L, name, begin, uses);
     lower_launch *l = lower_add_launch(L);
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, template_scratch(left, first.k)};

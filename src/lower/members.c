@@ -5,46 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "lower/emit.h"
 
 #define K (L->k)
-#define MAX_SCRATCH 8192 /* elements a row */
-#define CHEAP 6          /* ops that are recomputed rather than kept */
 
 typedef struct members {
     lowerer *L;
     const lower_space *s;
-    uint32_t *uses; /* by ref: reads by other members */
-    uint32_t *cost; /* by ref: ops inlined at a read */
 } members;
-
-static void count_uses(members *m, ir_ref r) {
-    const ir_node *n = ir_node_at(m->L->g, r);
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        if (pass_is_transparent(ir_node_at(m->L->g, n->in[i])))
-            count_uses(m, n->in[i]);
-        else
-            m->uses[n->in[i]]++;
-    }
-}
-
-static bool is_heavy(ir_op op) {
-    return op == IR_exp || op == IR_log || op == IR_sin || op == IR_cos || op == IR_tanh ||
-           op == IR_erf || op == IR_sigmoid || op == IR_pow || op == IR_matmul ||
-           ir_op_table(op)->kind == IR_KIND_REDUCE;
-}
-
-static uint32_t cost_of(members *m, ir_ref r) {
-    const ir_node *n = ir_node_at(m->L->g, r);
-    if (m->L->local[r].place != LOWER_COMPUTE || n->op == IR_const) return 0;
-    uint32_t c = is_heavy(n->op) ? CHEAP + 1 : 1;
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        ir_ref o = n->in[i];
-        c += pass_is_transparent(ir_node_at(m->L->g, o)) ? cost_of(m, o) : m->cost[o];
-    }
-    return c;
-}
 
 /* --- loops over the inner elements of a node ------------------------------ */
 
@@ -125,15 +93,22 @@ static rp_status store_node(const members *m, ir_ref r) {
     return RP_OK;
 }
 
-static void keep_in_scratch(const members *m, ir_ref r, int64_t elements) {
+bool lower_fits_scratch(const lowerer *L, const ir_shape *s) {
+    int64_t inner = lower_inner_count(L->g, s, 1);
+    return inner > 0 && inner <= L->scratch_left;
+}
+
+static void keep_in_scratch(const members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
+    int64_t elements = m->s->fragment ? LOWER_COLUMNS : lower_inner_count(L->g, &n->shape, 1);
     char name[16];
     (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
     rp_dtype t = lower_class(n->dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
     store st = {n, kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements)};
     each(m, r, scratch_element, &st);
     L->local[r] = (lower_local){LOWER_SCRATCH, st.buf};
+    if (!m->s->fragment) L->scratch_left -= elements;
 }
 
 /* --- quantize: one block of 32 of a packed activation row ----------------- */
@@ -286,37 +261,19 @@ static rp_status row_scalar(const members *m, ir_ref r) {
 static rp_status emit_member(members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
-    int64_t inner = m->s->fragment ? 32 : lower_inner_count(L->g, &n->shape, 1);
     if (n->op == IR_kv_store) return kv_store_node(m, r);
     if (n->op == IR_quantize) return quantize_node(m, r);
-    m->cost[r] = cost_of(m, r);
-    if (inner == 1 && !m->s->fragment) {
-        RP_TRY(row_scalar(m, r));
-    } else if (L->f->stored[r]) {
-        RP_TRY(store_node(m, r));
-    } else if (m->uses[r] > 0 && m->cost[r] > CHEAP && inner > 0 && inner <= MAX_SCRATCH &&
-               (m->uses[r] > 1 || ir_op_table(n->op)->kind == IR_KIND_REDUCE || m->s->fragment)) {
-        keep_in_scratch(m, r, inner);
-    } else {
-        return RP_OK;
-    }
-    m->cost[r] = 0;
+    if (!m->s->fragment && lower_inner_count(L->g, &n->shape, 1) == 1) return row_scalar(m, r);
+    if (L->f->stored[r]) return store_node(m, r);
+    if (!L->keep[r].kept) return RP_OK;
+    if (!m->s->fragment && !lower_fits_scratch(L, &n->shape)) return store_node(m, r);
+    keep_in_scratch(m, r);
     return RP_OK;
 }
 
 rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n) {
     members m = {.L = L, .s = s};
-    rp_status st = RP_OK;
-    m.uses = base_alloc_array(ir_graph_count(L->g) + 1u, sizeof *m.uses);
-    m.cost = base_alloc_array(ir_graph_count(L->g) + 1u, sizeof *m.cost);
-    if (!m.uses || !m.cost) {
-        st = rp_fail(L->err, RP_NOMEM, "lowering");
-        goto out;
-    }
-    for (uint32_t i = 0; i < n; i++) count_uses(&m, nodes[i]);
-    for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(emit_member(&m, nodes[i]));
-out:
-    base_free(m.uses);
-    base_free(m.cost);
-    return st;
+    lower_plan_keeps(L, nodes, n, s->fragment);
+    for (uint32_t i = 0; i < n; i++) RP_TRY(emit_member(&m, nodes[i]));
+    return RP_OK;
 }

@@ -18,7 +18,8 @@ static void make_piece(lower_piece *p, const char *const (*kernels)[2], uint32_t
         size_t begin = b.len;
         base_buf_printf(&b, "int %s_body; %s void %s();\n", kernels[i][0], kernels[i][1],
                         kernels[i][0]);
-        p->kernels[p->n_kernels++] = (lower_kernel){kernels[i][0], begin, b.len, {0}};
+        p->kernels[p->n_kernels++] =
+            (lower_kernel){.name = kernels[i][0], .begin = begin, .end = b.len};
     }
     p->source = base_arena_str(p->arena, b.data);
     base_buf_done(&b);
