@@ -148,17 +148,9 @@ static const struct layout {
      false},
 };
 
-/* sin and cos are exact to single precision below 2^30 and only bounded beyond. */
-#define TURN_TEXT                                                                          \
-    "  %%most = const 1073741824 : %s[]\n  %%far = abs %%x\n  %%wild = gt %%far, %%most\n" \
-    "  %%near = sub %%x, %%x\n  %%angle = where %%wild, %%near, %%x\n"
-
 static void elementwise_op(grid *q, ir_op op, const char *type) {
     const ir_op_info *info = ir_op_table(op);
-    const char *a = is_boolean(op)                 ? "%bx"
-                    : op == IR_sin || op == IR_cos ? "%angle"
-                                                   : "%x",
-               *b = is_boolean(op) ? "%by" : "%y";
+    const char *a = is_boolean(op) ? "%bx" : "%x", *b = is_boolean(op) ? "%by" : "%y";
     char name[40];
     (void)snprintf(name, sizeof name, "op_%s", info->name);
     base_buf_printf(&q->text, "  %%%s = %s ", name, info->name);
@@ -194,7 +186,6 @@ static void elementwise(const char *type, const struct layout *how) {
     base_buf_printf(&q.text, ")%s {\n%s", strstr(how->inputs, "T") ? " where T in [1,64]" : "",
                     how->views);
     base_buf_puts(&q.text, "  %bx = lt %x, %y\n  %by = ne %y, %y\n");
-    if (!ints) base_buf_printf(&q.text, TURN_TEXT, type);
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */

@@ -113,8 +113,8 @@ RP_INLINE float rp_round_f16(float x) { return rp_f16_to_f32(rp_f32_to_f16(x)); 
 RP_INLINE float rp_round_bf16(float x) { return rp_bf16_to_f32(rp_f32_to_bf16(x)); }
 
 /* --- scalar mathematics -------------------------------------------------
- * Branch-free, so that loops over them vectorise. exp works in single; the others
- * work in double and round once, which costs half the lanes and gives < 1 ulp. */
+ * Branch-free, so that loops over them vectorise, and of single multiplications and additions in this order,
+ * so that every instruction set gives the same bits. docs/ir.md has the bounds of their errors. */
 
 RP_INLINE float rp_fabsf(float x) { return rp_from_bits(rp_bits(x) & 0x7fffffffu); }
 
@@ -156,7 +156,7 @@ RP_INLINE float rp_expf(float x)
     return (p * s1) * s2;
 }
 
-/* exp in double for |x| < 700, relative error below 2^-47. */
+/* exp in double for |x| < 700, relative error below 2^-47; log below. Of pow alone, which rounds once. */
 RP_INLINE double rp_exp_core(double x)
 {
     double z = x * 1.4426950408889634 + 6755399441055744.0;
@@ -200,70 +200,127 @@ RP_INLINE double rp_log_core(double x)
     return n * 0.69314718055994530942 + (2.0 * s + 2.0 * s * (t * p));
 }
 
+/* x = 2^n * m with m in [sqrt(1/2), sqrt(2)); a polynomial of m - 1 (Cephes, logf). */
 RP_INLINE float rp_logf(float x)
 {
-    double r = rp_log_core((double)x);
-    float y = x < RP_INF ? (float)r : x; /* inf and NaN stay */
+    rp_u32 tiny = x < 0x1p-126f;
+    rp_u32 u = rp_bits(tiny ? x * 0x1p25f : x) - 0x3f3504f3u;
+    float n = (float)((rp_i32)u >> 23) - (tiny ? 25.0f : 0.0f);
+    float m = rp_from_bits((u & 0x7fffffu) + 0x3f3504f3u) - 1.0f, z = m * m;
+    float p = 7.0376836292e-2f;
+    p = p * m - 1.1514610310e-1f;
+    p = p * m + 1.1676998740e-1f;
+    p = p * m - 1.2420140846e-1f;
+    p = p * m + 1.4249322787e-1f;
+    p = p * m - 1.6668057665e-1f;
+    p = p * m + 2.0000714765e-1f;
+    p = p * m - 2.4999993993e-1f;
+    p = p * m + 3.3333331174e-1f;
+    p = p * m * z + n * -2.12194440e-4f;
+    float y = (m + (p - 0.5f * z)) + n * 0.693359375f;
+    y = x < RP_INF ? y : x; /* inf and NaN stay */
     y = x == 0.0f ? -RP_INF : y;
     return x < 0.0f ? __builtin_nanf("") : y;
 }
 
+/* exp of |x| < 87, where nothing overflows or is subnormal; else as rp_expf. */
+RP_INLINE float rp_exp_near(float x)
+{
+    float z = x * 1.44269504f + 12582912.0f;
+    float n = z - 12582912.0f;
+    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = (p * (r * r) + r) + 1.0f;
+    return p * rp_from_bits((rp_bits(z) - (0x4b400000u - 127u)) << 23);
+}
+
+/* An odd polynomial near zero, 1 - 2 / (exp(2x) + 1) beyond. */
 RP_INLINE float rp_tanhf(float x)
 {
-    float a = rp_fabsf(x);
-    double d = a < 10.0f ? (double)a : 10.0, d2 = d * d;
-    double e = rp_exp_core(2.0 * d);
-    double big = 1.0 - 2.0 / (e + 1.0);
-    /* Below 1/32 the difference cancels: odd series instead. */
-    double p = d + d * d2 * (-1.0 / 3 + d2 * (2.0 / 15 + d2 * (-17.0 / 315)));
-    float y = rp_copysignf((float)(d < 0.03125 ? p : big), x);
+    float a = rp_fabsf(x), s = x * x;
+    float p = 1.57394409e-2f;
+    p = p * s - 5.23025580e-2f;
+    p = p * s + 1.33152470e-1f;
+    p = p * s - 3.33327681e-1f;
+    float e = rp_exp_near(a < 9.5f ? a + a : 19.0f);
+    float big = 1.0f - 2.0f / (e + 1.0f);
+    float y = a < 0.6f ? x + x * (s * p) : rp_copysignf(big, x);
     return x == x ? y : x;
 }
 
-/* erf by its Maclaurin-Kummer series below 2.5 (all terms positive, no cancelling) and
- * 1 - exp(-x^2) * continued fraction above. */
+/* An odd polynomial near zero, 1 - exp of a polynomial beyond (after N. Juffa). */
 RP_INLINE float rp_erff(float x)
 {
-    float a = rp_fabsf(x);
-    double d = a < 4.0f ? (double)a : 4.0, d2 = d * d, e = rp_exp_core(-d2);
-    double s = 0.0;
-    double t = d < 2.5 ? d2 : 6.25;
-    for (int n = 34; n >= 0; n--) s = 1.0 + s * (2.0 * t / (2.0 * n + 3.0));
-    double lo = 1.1283791670955126 * d * e * s;
-    double f = d < 2.5 ? 2.5 : d, c = f;
-    for (int n = 20; n >= 1; n--) c = f + 0.5 * n / c;
-    double hi = 1.0 - e * 0.56418958354775629 / c;
-    float y = rp_copysignf((float)(d < 2.5 ? lo : hi), x);
+    float a = rp_fabsf(x), t = a < 4.0f ? a : 4.0f, s = t * t;
+    float p = -5.96761703e-4f;
+    p = p * s + 4.99119423e-3f;
+    p = p * s - 2.67681349e-2f;
+    p = p * s + 1.12819925e-1f;
+    p = p * s - 3.76125336e-1f;
+    p = p * s + 1.28379166e-1f;
+    float q = -1.72853470e-5f * t + 3.83197126e-4f;
+    float r = -3.88396438e-3f * t + 2.42546219e-2f;
+    q = q * s + r;
+    q = q * t - 1.06777877e-1f;
+    q = q * t - 6.34846687e-1f;
+    q = q * t - 1.28717512e-1f;
+    q = q * t - t;
+    float y = a < 0.927734375f ? x + x * p : rp_copysignf(1.0f - rp_exp_near(q), x);
     return x == x ? y : x;
 }
 
-/* sin(x + shift * pi/2). Cody-Waite in double: exact to single precision for
- * |x| < 2^30, bounded above, NaN for inf. */
-RP_INLINE float rp_sincos_core(float x, rp_u64 shift)
+/* 96 bits of 2/pi from the first that m * 2^e * 2/pi keeps modulo 4 (Payne and Hanek, 1983), e >= -7: the product of
+ * the 24-bit m and those bits, its two upper bits the quadrant. */
+RP_INLINE rp_u64 rp_turns(rp_u32 m, rp_u32 e)
 {
-    double d = (double)x, q = d * 0.63661977236758134308;
-    double z = q + 6755399441055744.0, n = z - 6755399441055744.0;
-    double aq = rp_from_bits64(rp_bits64(q) & 0x7fffffffffffffffull);
-    double r = (d - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11;
-    double w = (q - n) * 1.57079632679489661923;
-    r = aq < 1073741824.0 ? r : w;
-    r = aq < 1125899906842624.0 ? r : d * 0.0;
-    rp_u64 k = rp_bits64(z) + shift;
-    double r2 = r * r;
-    double s = -2.50507477628578072866e-8 + r2 * 1.58962301576546568060e-10;
-    s = 2.75573136213857245213e-6 + r2 * s;
-    s = -1.98412698295895385996e-4 + r2 * s;
-    s = 8.33333333332211858878e-3 + r2 * s;
-    s = -1.66666666666666307295e-1 + r2 * s;
-    s = r * (1.0 + r2 * s);
-    double c = 2.08757008419747316778e-9 + r2 * -1.13585365213876817300e-11;
-    c = -2.75573141792967388112e-7 + r2 * c;
-    c = 2.48015872888517045348e-5 + r2 * c;
-    c = -1.38888888888730564116e-3 + r2 * c;
-    c = 4.16666666666665929218e-2 + r2 * c;
-    c = 1.0 - 0.5 * r2 + r2 * (r2 * c);
-    double y = (k & 1u) ? c : s;
-    return (float)rp_from_bits64(rp_bits64(y) ^ ((k & 2u) << 62));
+    /* The words of the bits after 8 zeros; first bit of the window. */
+    rp_u64 p = e + 6u, s = p & 63u, up = 0u - (p >> 6);
+    rp_u64 a = 0x00a2f9836e4e4415u, b = 0x29fc2757d1f534ddu, c = 0xc0db6295993c4390u, d = 0x41fe5163abdebbc5u;
+    a ^= (a ^ b) & up, b ^= (b ^ c) & up, c ^= (c ^ d) & up;
+    a = a << s | b >> 1 >> (63u - s);
+    b = b << s | c >> 1 >> (63u - s);
+    rp_u32 w0 = (rp_u32)(a >> 32), w1 = (rp_u32)a, w2 = (rp_u32)(b >> 32);
+    return ((rp_u64)(m * w0) << 32) + (rp_u64)m * w1 + ((rp_u64)m * w2 >> 32);
+}
+
+/* sin(x + shift * pi/2): less the nearest multiple of pi/2, in double where that is exact enough and by rp_turns beyond,
+ * then a polynomial of sin or cos (Cephes, sinf and cosf). */
+RP_INLINE float rp_sincos_core(float x, rp_u32 shift)
+{
+    double d = (double)x;
+    double z = d * 0.63661977236758134308 + 6755399441055744.0, n = z - 6755399441055744.0;
+    float r = (float)((d - n * 1.5707963267341256) - n * 6.077100506506192e-11);
+    rp_u32 k = (rp_u32)rp_bits64(z);
+
+    rp_u32 u = rp_bits(x), far = (u & 0x7fffffffu) >= 0x49000000u, minus = 0u - (u >> 31);
+    rp_u64 t = rp_turns((u & 0x7fffffu) | 0x800000u, (u >> 23 & 255u) - 150u);
+    rp_u64 f = t << 2; /* from the nearest quadrant, as a signed fraction of 2^64 */
+    double hi = rp_from_bits64((f >> 32 ^ 0x80000000u) | 0x4330000000000000u) - 4503601774854144.0;
+    double lo = rp_from_bits64((f & 0xffffffffu) | 0x4330000000000000u) - 4503599627370496.0;
+    float g = (float)((hi * 4294967296.0 + lo) * 8.5153039502163873e-20);
+    rp_u32 q = (rp_u32)((t + 0x2000000000000000u) >> 62);
+    g = rp_from_bits(rp_bits(g) ^ (minus & 0x80000000u));
+    q = (q ^ minus) - minus;
+
+    r = far ? g : r;
+    k = (far ? q : k) + shift;
+    float s = r * r;
+    float a = -1.9515295891e-4f;
+    a = a * s + 8.3321608736e-3f;
+    a = a * s - 1.6666654611e-1f;
+    a = r + r * (s * a);
+    float c = 2.443315711809948e-5f;
+    c = c * s - 1.388731625493765e-3f;
+    c = c * s + 4.166664568298827e-2f;
+    c = (c * s * s - 0.5f * s) + 1.0f;
+    float y = (k & 1u) ? c : a;
+    y = rp_from_bits(rp_bits(y) ^ ((k & 2u) << 30));
+    return rp_fabsf(x) < RP_INF ? y : x - x;
 }
 
 RP_INLINE float rp_sinf(float x) { return rp_sincos_core(x, 0); }
