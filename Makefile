@@ -129,7 +129,7 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
 
-programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES)
+programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH)
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
 # ---- use ----------------------------------------------------------------------------------------

@@ -3,12 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-static rp_shape shape2(rp_dim a, rp_dim b) {
-    return (rp_shape){2, {a, b}};
-}
-
-static rp_shape shape3(rp_dim a, rp_dim b, rp_dim c) {
-    return (rp_shape){3, {a, b, c}};
+/* A size that is a number, as all are here. */
+static int64_t size(rp_tensor x, int axis) {
+    int64_t n = 0;
+    (void)rp_dim_is_const(rp_tensor_dim(x, axis), &n);
+    return n;
 }
 
 static rp_tensor transposed(rp_tensor x) {
@@ -38,12 +37,12 @@ static uint32_t rms_norm(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
 /* The element target[i] of row i, by its place in the flat array. */
 static uint32_t cross_entropy(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
     rp_tensor x = in[0], target = in[1];
-    rp_dim rows = rp_tensor_shape(x).dim[0], classes = rp_tensor_shape(x).dim[1];
+    int64_t rows = size(x, 0), classes = size(x, 1);
     rp_tensor d = rp_sub(x, rp_amax(x, -1, true));
     rp_tensor logp = rp_sub(d, rp_log(rp_sum(rp_exp(d), -1, true)));
-    rp_tensor row = rp_iota(g, RP_DTYPE_I32, (rp_shape){1, {rows}}, 0);
+    rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(rows), 0);
     rp_tensor at = rp_add(rp_mul_scalar(row, (double)classes), target);
-    rp_tensor picked = rp_gather(rp_reshape(logp, (rp_shape){1, {rows * classes}}), at);
+    rp_tensor picked = rp_gather(rp_reshape(logp, RP_SHAPE(rows * classes)), at);
     out[0] = rp_neg(rp_mean(picked, 0, false));
     return 1;
 }
@@ -64,8 +63,7 @@ static uint32_t column_sum(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
 }
 
 static uint32_t mean_pool(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
-    rp_shape m = rp_tensor_shape(in[1]);
-    rp_tensor mask = rp_reshape(in[1], shape3(m.dim[0], m.dim[1], 1));
+    rp_tensor mask = rp_reshape(in[1], RP_SHAPE(size(in[1], 0), size(in[1], 1), 1));
     rp_tensor n = rp_max(rp_sum(mask, 1, false), rp_const(g, RP_DTYPE_F32, 1e-9));
     out[0] = rp_div(rp_sum(rp_mul(in[0], mask), 1, false), n);
     return 1;
@@ -143,11 +141,10 @@ static uint32_t seed_attention(rp_graph *g, const rp_tensor *in, rp_tensor *out)
 
 /* q [...,T,D], k and v [...,S,D] */
 static rp_tensor causal(rp_graph *g, rp_tensor q, rp_tensor k, rp_tensor v) {
-    rp_shape s = rp_tensor_shape(q);
-    rp_dim t = s.dim[s.rank - 2];
-    rp_tensor scores = rp_mul_scalar(rp_matmul(q, k, true), 1.0 / sqrt((double)s.dim[s.rank - 1]));
-    rp_tensor row = rp_iota(g, RP_DTYPE_I32, shape2(t, t), 0);
-    rp_tensor col = rp_iota(g, RP_DTYPE_I32, shape2(t, t), 1);
+    int64_t t = size(q, -2);
+    rp_tensor scores = rp_mul_scalar(rp_matmul(q, k, true), 1.0 / sqrt((double)size(q, -1)));
+    rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(t, t), 0);
+    rp_tensor col = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(t, t), 1);
     rp_tensor masked = rp_where(rp_le(col, row), scores, rp_const(g, RP_DTYPE_F32, -HUGE_VAL));
     return rp_matmul(rp_softmax(masked, -1), v, false);
 }
@@ -158,27 +155,27 @@ static uint32_t attention(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
 }
 
 /* [T,H*D] as [H,T,D] */
-static rp_tensor heads(rp_tensor x, rp_dim n) {
-    rp_shape s = rp_tensor_shape(x);
-    return rp_permute(rp_reshape(x, shape3(s.dim[0], n, s.dim[1] / n)), (int[]){1, 0, 2}, 3);
+static rp_tensor heads(rp_tensor x, int64_t n) {
+    rp_shape split = RP_SHAPE(size(x, 0), n, size(x, 1) / n);
+    return rp_permute(rp_reshape(x, split), (int[]){1, 0, 2}, 3);
 }
 
 static uint32_t llama_layer(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
     enum { X, COS, SIN, N1, WQ, WK, WV, WO, N2, GATE, UP, DOWN };
     enum { HEADS = 32, KV_HEADS = 4, DIM = 64, GROUP = HEADS / KV_HEADS };
     rp_tensor x = in[X], h = rp_rms_norm(x, in[N1], 1e-5);
-    rp_dim t = rp_tensor_shape(x).dim[0];
+    int64_t t = size(x, 0);
     rp_tensor q =
-        rp_rope(rp_reshape(rp_linear(h, in[WQ]), shape3(t, HEADS, DIM)), in[COS], in[SIN]);
+        rp_rope(rp_reshape(rp_linear(h, in[WQ]), RP_SHAPE(t, HEADS, DIM)), in[COS], in[SIN]);
     rp_tensor k =
-        rp_rope(rp_reshape(rp_linear(h, in[WK]), shape3(t, KV_HEADS, DIM)), in[COS], in[SIN]);
+        rp_rope(rp_reshape(rp_linear(h, in[WK]), RP_SHAPE(t, KV_HEADS, DIM)), in[COS], in[SIN]);
     /* Heads of a group share k and v by broadcasting: [KV,GROUP,T,D] and [KV,1,T,D]. */
-    q = rp_reshape(rp_permute(q, (int[]){1, 0, 2}, 3), (rp_shape){4, {KV_HEADS, GROUP, t, DIM}});
-    rp_shape shared = {4, {KV_HEADS, 1, t, DIM}};
+    q = rp_reshape(rp_permute(q, (int[]){1, 0, 2}, 3), RP_SHAPE(KV_HEADS, GROUP, t, DIM));
+    rp_shape shared = RP_SHAPE(KV_HEADS, 1, t, DIM);
     k = rp_reshape(rp_permute(k, (int[]){1, 0, 2}, 3), shared);
     rp_tensor v = rp_reshape(heads(rp_linear(h, in[WV]), KV_HEADS), shared);
-    rp_tensor y = rp_reshape(causal(g, q, k, v), shape3(HEADS, t, DIM));
-    y = rp_reshape(rp_permute(y, (int[]){1, 0, 2}, 3), shape2(t, HEADS * DIM));
+    rp_tensor y = rp_reshape(causal(g, q, k, v), RP_SHAPE(HEADS, t, DIM));
+    y = rp_reshape(rp_permute(y, (int[]){1, 0, 2}, 3), RP_SHAPE(t, HEADS * DIM));
     x = rp_add(x, rp_linear(y, in[WO]));
     h = rp_rms_norm(x, in[N2], 1e-5);
     h = rp_mul(rp_silu(rp_linear(h, in[GATE])), rp_linear(h, in[UP]));

@@ -138,7 +138,7 @@ static rp_status trace(session *s, const bench_case *c, rp_graph *g, rp_error *e
     for (uint32_t i = 0; i < s->n_in; i++) {
         const operand *o = &s->in[i];
         rp_shape shape = {.rank = o->buffer.rank};
-        memcpy(shape.dim, o->buffer.dim, sizeof shape.dim);
+        for (uint32_t d = 0; d < shape.rank; d++) shape.dim[d] = rp_dim_const(o->buffer.dim[d]);
         in[i] = (o->weight ? rp_param : rp_input)(g, o->name, o->buffer.dtype, shape);
     }
     uint32_t n = c->trace(g, in, out);
@@ -147,7 +147,7 @@ static rp_status trace(session *s, const bench_case *c, rp_graph *g, rp_error *e
         rp_shape shape = rp_tensor_shape(out[i]);
         rp_buffer *b = &s->out[s->n_out++];
         *b = (rp_buffer){.dtype = rp_tensor_dtype(out[i]), .rank = shape.rank};
-        memcpy(b->dim, shape.dim, sizeof shape.dim);
+        for (uint32_t d = 0; d < shape.rank; d++) (void)rp_dim_is_const(shape.dim[d], &b->dim[d]);
         b->data = allocated(bytes(b));
         if (!b->data) st = RP_NOMEM;
     }
