@@ -42,7 +42,7 @@ static rp_status count(rp_engine *e, const uint64_t *ids, unsigned n, unsigned *
     *total = 0;
     *least = UINT32_MAX;
     for (unsigned i = 0; i < n; i++) {
-        rp_result r;
+        rp_result r = RP_RESULT_INIT;
         rp_status st = rp_engine_result(e, ids[i], &r, err);
         if (st != RP_OK) return st;
         *total += r.n_output_ids;

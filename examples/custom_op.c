@@ -59,7 +59,7 @@ int main(void) {
     rp_error err = {0};
     rp_graph *g = NULL;
     rp_compiled *c = NULL;
-    rp_compiled_info info = {0};
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
     rp_op_desc op = {
         .size = sizeof op, .name = "example::cumsum", .splitting = true, .cpu = cumsum};
     rp_compilation_config *cfg = rp_config_new();
@@ -68,7 +68,7 @@ int main(void) {
     if (st == RP_OK) st = trace(&g, &err);
     if (st == RP_OK) st = rp_compile(g, cfg, &c, &err);
     if (st == RP_OK) st = run(c, &err);
-    if (st == RP_OK) rp_compiled_get_info(c, &info);
+    if (st == RP_OK) st = rp_compiled_get_info(c, &info, &err);
     if (st == RP_OK)
         printf("%u pieces, %u of them compiled; the op was called %d time\n", info.pieces,
                info.compiled, calls);

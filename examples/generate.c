@@ -29,7 +29,7 @@ static rp_status generate(rp_engine *e, const char *const *prompts, uint32_t n, 
     rp_status st = submit_all(e, prompts, n, ids, err);
     while (st == RP_OK && more) st = rp_engine_step(e, &more, err);
     for (uint32_t i = 0; st == RP_OK && i < n; i++) {
-        rp_result r;
+        rp_result r = RP_RESULT_INIT;
         st = rp_engine_result(e, ids[i], &r, err);
         if (st != RP_OK) break;
         printf("%s: %u tokens, %s\n", prompts[i], r.n_output_ids, r.finish_reason);

@@ -58,7 +58,7 @@ static rp_status run(rp_compiled *c, int batch, rp_error *err) {
 int main(void) {
     rp_error err = {0};
     rp_compiled *c = NULL;
-    rp_compiled_info info;
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
     rp_graph *g = trace_mlp(&err);
     rp_compilation_config *cfg = rp_config_new();
     rp_status st = g && cfg ? rp_config_set(cfg, "level=2", &err) : RP_INVALID;
@@ -70,8 +70,8 @@ int main(void) {
     if (st == RP_OK) st = rp_compiled_bind(c, "w2", w2, &err);
     if (st == RP_OK) st = run(c, 1, &err);
     if (st == RP_OK) st = run(c, 17, &err);
+    if (st == RP_OK) st = rp_compiled_get_info(c, &info, &err);
     if (st == RP_OK) {
-        rp_compiled_get_info(c, &info);
         printf("%u kernels, %u compiler runs, %u from the cache\n", info.kernels, info.compiles,
                info.cache_hits);
     } else {

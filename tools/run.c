@@ -168,7 +168,7 @@ static int tell_ended(run *r, bool all) {
     rp_error err = {0};
     rp_status st = rp_config_get_int(rp_engine_config(r->e), "max_num_seqs", &at_once, &err);
     for (uint32_t i = r->n_first; st == RP_OK && i < r->n_submitted && (all || at_once > 0); i++) {
-        rp_result res;
+        rp_result res = RP_RESULT_INIT;
         if (!r->id[i]) continue;
         at_once--;
         st = rp_engine_result(r->e, r->id[i], &res, &err);

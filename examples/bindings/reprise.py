@@ -46,10 +46,10 @@ class RequestOptions(c.Structure):  # up to what is used here: size says where i
                 ("max_tokens", c.c_uint32), ("sampling", Sampling)]
 
 
-class Result(c.Structure):
-    _fields_ = [("id", c.c_uint64), ("prompt_ids", c.POINTER(c.c_int32)), ("output_ids", c.POINTER(c.c_int32)),
-                ("n_prompt_ids", c.c_uint32), ("n_output_ids", c.c_uint32), ("text", c.c_char_p),
-                ("finish_reason", c.c_char_p)]
+class Result(c.Structure):  # the same
+    _fields_ = [("size", c.c_size_t), ("id", c.c_uint64), ("prompt_ids", c.POINTER(c.c_int32)),
+                ("output_ids", c.POINTER(c.c_int32)), ("n_prompt_ids", c.c_uint32), ("n_output_ids", c.c_uint32),
+                ("text", c.c_char_p), ("finish_reason", c.c_char_p)]
 
 
 def function(name, result, *args):
@@ -112,7 +112,7 @@ def run_graph(rows=3, columns=5):
 
 
 def generate(model, prompt):
-    engine, request, more, result = c.c_void_p(), c.c_uint64(), c.c_bool(True), Result()
+    engine, request, more, result = c.c_void_p(), c.c_uint64(), c.c_bool(True), Result(size=c.sizeof(Result))
     config = config_new()
     call("rp_config_set_olevel", c.c_void_p(config), c.c_int(2))
     options = EngineOptions(c.sizeof(EngineOptions), model.encode(), config, None)

@@ -43,6 +43,7 @@ struct RequestOptions {
 }
 #[repr(C)]
 struct Answer {
+    size: usize,
     id: u64,
     prompt_ids: *const i32,
     output_ids: *const i32,
@@ -126,6 +127,7 @@ unsafe fn answer(e: *mut c_void, prompt: *const c_char) -> Result<(), String> {
     while more {
         check(|err| rp_engine_step(e, &mut more, err))?;
     }
+    r.size = std::mem::size_of::<Answer>();
     check(|err| rp_engine_result(e, id, &mut r, err))?;
     Ok(println!("{} tokens, {}\n{}", r.n_output_ids, text(r.finish_reason), text(r.text)))
 }

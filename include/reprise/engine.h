@@ -106,6 +106,7 @@ RP_API rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) RP_
 RP_API void rp_engine_abort(rp_engine *e, uint64_t id);
 
 typedef struct rp_result {
+    size_t size; /* sizeof(rp_result), set by the caller; may be an older, smaller one */
     uint64_t id;
     const int32_t *prompt_ids, *output_ids;
     uint32_t n_prompt_ids, n_output_ids;
@@ -120,7 +121,9 @@ typedef struct rp_result {
     const int32_t *top_ids;
     uint32_t n_top;
 } rp_result;
-/* Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
+#define RP_RESULT_INIT \
+    { sizeof(rp_result), 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+/* Fills *out, whose size is set. Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
 RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out,
                                   rp_error *err) RP_MUST_USE;
 /* Ends the request if it runs, and forgets it; unknown ids are fine. */

@@ -50,9 +50,14 @@ RP_API rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data,
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 typedef struct rp_compiled_info {
+    size_t size; /* sizeof(rp_compiled_info), set by the caller; may be an older, smaller one */
     uint32_t pieces, compiled, distinct, kernels, compiles, cache_hits;
 } rp_compiled_info;
-RP_API void rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out);
+#define RP_COMPILED_INFO_INIT \
+    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0 }
+/* Fills *out, whose size is set. */
+RP_API rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out,
+                                      rp_error *err) RP_MUST_USE;
 
 #ifdef __cplusplus
 }

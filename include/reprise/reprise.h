@@ -6,7 +6,9 @@
  * Option structs (engine, request, score, model facts, op) start with `size`, which an INIT macro or sizeof sets. They grow
  * at the end: fields that an older, shorter one lacks have the values of the INIT macro (zero where there is none), and a
  * newer, longer one is RP_UNSUPPORTED only when it sets something behind what the library knows. A size that cannot
- * be one is RP_INVALID.
+ * be one is RP_INVALID. Structs that a call fills (result, compiled info) start with `size` as well, which the caller sets:
+ * nothing is written behind it, and what a newer one has more is zero. Structs that are handed to a callback belong to the
+ * library and grow at the end.
  *
  * A configuration that is NULL means the library's defaults, those of rp_config_new(): level 0, every op as it is written.
  * So it is in rp_engine_open, rp_compile and rp_cache_why; the command `reprise` starts from -O2 instead. */

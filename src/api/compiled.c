@@ -11,6 +11,7 @@
 #include "api/frames.h"
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "compile/builtin.h"
 #include "compile/dump.h"
@@ -74,8 +75,13 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_graph(g, &o, &c->p, &stats, err));
     compile_log_step(g, &o, true);
     RP_TRY_OUT(compile_dump_plan(c->p, dump, err));
-    c->info = (rp_compiled_info){stats.pieces,  stats.compiled, stats.distinct,
-                                 stats.kernels, stats.compiles, stats.cache_hits};
+    c->info = (rp_compiled_info){.size = sizeof c->info,
+                                 .pieces = stats.pieces,
+                                 .compiled = stats.compiled,
+                                 .distinct = stats.distinct,
+                                 .kernels = stats.kernels,
+                                 .compiles = stats.compiles,
+                                 .cache_hits = stats.cache_hits};
 out:
     base_free(dump);
     rp_config_text_free(fields);
@@ -230,8 +236,9 @@ void rp_compiled_free(rp_compiled *c) {
     base_free(c);
 }
 
-void rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out) {
-    *out = c->info;
+rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out, rp_error *err) {
+    if (!c) return rp_fail(err, RP_INVALID, "rp_compiled_get_info: graph must be given");
+    return base_result_give(out, &c->info, sizeof c->info, "rp_compiled_info", err);
 }
 
 /* --- binding ---------------------------------------------------------------------- */

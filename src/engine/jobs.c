@@ -432,22 +432,23 @@ rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_e
     const engine_job *j = find_job(e, id);
     if (!j) return rp_fail(err, RP_NOT_FOUND, "request %llu is not known", (unsigned long long)id);
     bool failed = j->finished && j->err.code != RP_OK;
-    *out = (rp_result){.id = id,
-                       .prompt_ids = j->req->prompt,
-                       .n_prompt_ids = j->req->n_prompt,
-                       .output_ids = j->req->output,
-                       .n_output_ids = j->req->n_output,
-                       .text = j->text.data ? j->text.data : "",
-                       .finish_reason = failed       ? "error"
-                                        : j->aborted ? "abort"
-                                                     : engine_finish_name(j->req->finish),
-                       .finish_detail = failed ? j->err.text : j->why,
-                       .error = failed ? j->err.text : "",
-                       .logprobs = j->logprobs.chosen,
-                       .top_logprobs = j->logprobs.k ? j->logprobs.top : NULL,
-                       .top_ids = j->logprobs.k ? j->logprobs.top_ids : NULL,
-                       .n_top = j->logprobs.k};
-    return RP_OK;
+    const rp_result own = {.size = sizeof own,
+                           .id = id,
+                           .prompt_ids = j->req->prompt,
+                           .n_prompt_ids = j->req->n_prompt,
+                           .output_ids = j->req->output,
+                           .n_output_ids = j->req->n_output,
+                           .text = j->text.data ? j->text.data : "",
+                           .finish_reason = failed       ? "error"
+                                            : j->aborted ? "abort"
+                                                         : engine_finish_name(j->req->finish),
+                           .finish_detail = failed ? j->err.text : j->why,
+                           .error = failed ? j->err.text : "",
+                           .logprobs = j->logprobs.chosen,
+                           .top_logprobs = j->logprobs.k ? j->logprobs.top : NULL,
+                           .top_ids = j->logprobs.k ? j->logprobs.top_ids : NULL,
+                           .n_top = j->logprobs.k};
+    return base_result_give(out, &own, sizeof own, "rp_result", err);
 }
 
 void rp_engine_release(rp_engine *e, uint64_t id) {

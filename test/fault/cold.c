@@ -114,7 +114,7 @@ static const injector injectors[] = {{"allocation", base_alloc_fail_nth, base_al
 static rp_status start_once(rp_error *err) {
     int32_t out[N_OUT];
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     uint64_t id = 0;
     bool more = true;
     rp_engine *e = engine_with("synthetic:tiny,layers=1", small, err);

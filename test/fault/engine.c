@@ -60,7 +60,7 @@ static rp_status run_all(rp_engine *e, rp_error *err) {
 
 static rp_status do_generate(rp_engine *e, rp_error *err) {
     uint64_t id = 0;
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     rp_status st = submit_one(e, &id, err);
     if (st != RP_OK) return st;
     st = run_all(e, err);

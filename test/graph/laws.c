@@ -75,7 +75,7 @@ static void serve(rp_engine *e, served *s, step_fn before, step_fn after) {
     while (serve_step(e, s, before, after)) {
     }
     for (uint32_t i = 0; i < N_REQUESTS; i++) {
-        rp_result res;
+        rp_result res = RP_RESULT_INIT;
         CHECK_OK(rp_engine_result(e, ids[i], &res, &err), &err);
         s->n_out[i] = res.n_output_ids;
         assert_int_equal(res.n_output_ids, 6 + i * 2);
@@ -541,7 +541,7 @@ static void requests_put_back_are_counted(void **state) {
     static const int32_t prompt[] = {3, 1, 4, 1, 5};
     int32_t want[OUT];
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     json_t *root;
     uint32_t seq[4];
     uint64_t id[N];

@@ -121,11 +121,12 @@ static void compile_level(world *w, int level) {
 
 /* 2L+1 pieces; one piece below level 3. */
 static void check_pieces(const world *w) {
-    rp_compiled_info info;
-    rp_compiled_get_info(w->run[3].c, &info);
+    rp_error err = {0};
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    CHECK_OK(rp_compiled_get_info(w->run[3].c, &info, &err), &err);
     assert_int_equal(info.pieces, 2 * PM_LAYERS + 1);
     assert_int_equal(info.compiled, PM_LAYERS + 1);
-    rp_compiled_get_info(w->run[0].c, &info);
+    CHECK_OK(rp_compiled_get_info(w->run[0].c, &info, &err), &err);
     assert_int_equal(info.pieces, 1);
 }
 

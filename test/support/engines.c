@@ -42,7 +42,7 @@ uint32_t engine_greedy(rp_engine *e, const int32_t *prompt, uint32_t n_prompt, u
                        int32_t *out) {
     rp_error err = {0};
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     uint64_t id;
     bool more = true;
     r.prompt_ids = prompt;

@@ -126,12 +126,13 @@ static void indices_are_clamped(void **state) {
 
 static void second_time_is_cached(void **state) {
     (void)state;
-    rp_compiled_info first, second;
+    rp_compiled_info first = RP_COMPILED_INFO_INIT, second = first;
+    rp_error err = {0};
     rp_compiled *c = compile("level=2");
-    rp_compiled_get_info(c, &first);
+    CHECK_OK(rp_compiled_get_info(c, &first, &err), &err);
     rp_compiled_free(c);
     c = compile("level=2");
-    rp_compiled_get_info(c, &second);
+    CHECK_OK(rp_compiled_get_info(c, &second, &err), &err);
     rp_compiled_free(c);
     assert_int_equal(first.compiles + first.cache_hits, 1);
     assert_int_equal(second.compiles, 0);
@@ -147,7 +148,7 @@ static void a_folder_removed_while_compiling(void **state) {
                                  "rm -rf \"$REPRISE_CACHE_DIR\"\n"
                                  "exec cc \"$@\"\n";
     char cache[300], cc[300], kept[300];
-    rp_compiled_info first, second;
+    rp_compiled_info first = RP_COMPILED_INFO_INIT, second = first;
     rp_error err = {0};
     (void)snprintf(kept, sizeof kept, "%s", old ? old : "");
     (void)snprintf(cache, sizeof cache, "%s/cache", root);
@@ -157,13 +158,13 @@ static void a_folder_removed_while_compiling(void **state) {
     (void)setenv("REPRISE_CACHE_DIR", cache, 1);
     (void)setenv("REPRISE_CC", cc, 1);
     rp_compiled *c = compile("level=2");
-    rp_compiled_get_info(c, &first);
+    CHECK_OK(rp_compiled_get_info(c, &first, &err), &err);
     bind(c);
     CHECK_OK(run(c, 1, &err), &err);
     assert_true(y[0] == 13 && y[1] == 27 && y[2] == 41);
     rp_compiled_free(c);
     c = compile("level=2"); /* asks the compiler for its version, which removes it once more */
-    rp_compiled_get_info(c, &second);
+    CHECK_OK(rp_compiled_get_info(c, &second, &err), &err);
     rp_compiled_free(c);
     (void)unsetenv("REPRISE_CC");
     if (old)

@@ -87,7 +87,7 @@ static void request_options(void **state) {
     rp_error err = {0};
     uint64_t id = 0;
     bool more = true;
-    rp_result result;
+    rp_result result = RP_RESULT_INIT;
     rp_engine *engine = open_old();
     LATER(rp_request_options) new = {RP_REQUEST_OPTIONS_INIT, 1};
     new.known.size = sizeof new;
@@ -166,13 +166,67 @@ static void op_desc(void **state) {
     CHECK_OK(rp_op_register(&new.known, &err), &err);
 }
 
+/* --- structs that calls fill --------------------------------------------------------------------- */
+
+static void results_are_filled_as_far_as_known(void **state) {
+    (void)state;
+    rp_error err = {0};
+    const grown own = {sizeof own, 1, 2, 3};
+    LATER(grown) out = {{offsetof(grown, c), 7, 8, 9}, 10};
+    CHECK_OK(base_result_give(&out, &own, sizeof own, "grown", &err), &err);
+    assert_true(out.known.size == offsetof(grown, c) && out.known.a == 1 && out.known.b == 2);
+    assert_true(out.known.c == 9 && out.later == 10); /* behind the end */
+    out.known.size = sizeof out;
+    CHECK_OK(base_result_give(&out, &own, sizeof own, "grown", &err), &err);
+    assert_true(out.known.size == sizeof out && out.known.c == 3 && out.later == 0);
+    out.known = (grown){0, 7, 8, 9};
+    out.later = 10;
+    assert_int_equal(base_result_give(&out, &own, sizeof own, "grown", &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "sizeof(grown)"));
+    assert_true(out.known.a == 7 && out.later == 10);
+    assert_int_equal(base_result_give(NULL, &own, sizeof own, "grown", NULL), RP_INVALID);
+}
+
+/* Each as an older caller has it: nothing behind its end is touched; and without a size. */
+static void results_of_older_callers(void **state) {
+    (void)state;
+    rp_error err = {0};
+    uint64_t id = 0;
+    rp_engine *engine = open_old();
+    rp_request_options o = RP_REQUEST_OPTIONS_INIT;
+    rp_result res = {.size = offsetof(rp_result, text), .text = "mine"};
+    o.prompt = "a";
+    CHECK_OK(rp_engine_submit(engine, &o, &id, &err), &err);
+    CHECK_OK(rp_engine_result(engine, id, &res, &err), &err);
+    assert_true(res.id == id && res.n_prompt_ids > 0);
+    assert_string_equal(res.text, "mine");
+    res.size = 0;
+    assert_int_equal(rp_engine_result(engine, id, &res, &err), RP_INVALID);
+    rp_engine_close(engine);
+
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("old");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), y = rp_neg(x);
+    rp_compiled_info info = {.size = offsetof(rp_compiled_info, compiled), .compiled = 77};
+    err = (rp_error){0};
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile(g, NULL, &c, &err), &err);
+    CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+    assert_true(info.pieces == 1 && info.compiled == 77);
+    info.size = 0;
+    assert_int_equal(rp_compiled_get_info(c, &info, &err), RP_INVALID);
+    assert_int_equal(rp_compiled_get_info(NULL, &info, NULL), RP_INVALID);
+    rp_compiled_free(c);
+    rp_graph_free(g);
+}
+
 /* --- no configuration ------------------------------------------------------------------------------ */
 
 /* rp_engine_open is above; what was compiled without a configuration is what the defaults give. */
 static void null_is_the_defaults(void **state) {
     (void)state;
     rp_error err = {0};
-    rp_compiled_info info[2];
+    rp_compiled_info info[2] = {RP_COMPILED_INFO_INIT, RP_COMPILED_INFO_INIT};
     rp_graph *g = rp_graph_new("null");
     rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4));
     rp_tensor y = rp_exp(rp_mul(rp_neg(x), x));
@@ -181,7 +235,7 @@ static void null_is_the_defaults(void **state) {
         rp_compiled *c = NULL;
         rp_compilation_config *cfg = i ? rp_config_new() : NULL;
         CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
-        rp_compiled_get_info(c, &info[i]);
+        CHECK_OK(rp_compiled_get_info(c, &info[i], &err), &err);
         if (i) assert_int_equal(rp_config_level(cfg), RP_LEVEL_NO_COMPILATION);
         rp_compiled_free(c);
         rp_config_free(cfg);
@@ -211,10 +265,16 @@ static void why_without_a_configuration(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_understood), cmocka_unit_test(engine_options),
-        cmocka_unit_test(request_options),      cmocka_unit_test(score_options),
-        cmocka_unit_test(model_facts),          cmocka_unit_test(op_desc),
-        cmocka_unit_test(null_is_the_defaults), cmocka_unit_test(why_without_a_configuration),
+        cmocka_unit_test(sizes_are_understood),
+        cmocka_unit_test(engine_options),
+        cmocka_unit_test(request_options),
+        cmocka_unit_test(score_options),
+        cmocka_unit_test(model_facts),
+        cmocka_unit_test(op_desc),
+        cmocka_unit_test(results_are_filled_as_far_as_known),
+        cmocka_unit_test(results_of_older_callers),
+        cmocka_unit_test(null_is_the_defaults),
+        cmocka_unit_test(why_without_a_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,13 +38,13 @@ static void run(rp_compiled *c) {
 static uint32_t pieces_of(const char *const *settings, base_buf *notes) {
     rp_error err = {0};
     rp_compiled *c = NULL;
-    rp_compiled_info info;
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
     const rp_config_note *note;
     rp_graph *g = trace_custom();
     rp_compilation_config *cfg = rp_config_new();
     for (; *settings; settings++) CHECK_OK(rp_config_set(cfg, *settings, &err), &err);
     CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
-    rp_compiled_get_info(c, &info);
+    CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
     run(c);
     base_buf_clear(notes);
     size_t n = rp_config_notes(cfg, &note);

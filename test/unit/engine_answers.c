@@ -36,7 +36,7 @@ static void run(rp_engine *e) {
 
 static rp_result result(const rp_engine *e, uint64_t id) {
     rp_error err = {0};
-    rp_result r = {0};
+    rp_result r = RP_RESULT_INIT;
     CHECK_OK(rp_engine_result(e, id, &r, &err), &err);
     return r;
 }

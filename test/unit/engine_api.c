@@ -122,7 +122,7 @@ static void more_requests_than_places(void **state) {
     }
     run(e, -1);
     for (int i = 0; i < N; i++) {
-        rp_result res;
+        rp_result res = RP_RESULT_INIT;
         CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
         assert_int_equal(res.n_output_ids, 3 + i);
         assert_string_equal(res.finish_reason, "length");
@@ -135,7 +135,7 @@ static void more_requests_than_places(void **state) {
 
 static void requests_are_given_up_at_any_moment(void **state) {
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     int32_t before[8], after[8];
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
@@ -181,7 +181,7 @@ static bool stop_at_first(void *user, uint64_t id, const char *text, size_t len)
 
 static void a_listener_ends_its_request(void **state) {
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     int calls = 0;
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
@@ -202,7 +202,7 @@ static void a_listener_ends_its_request(void **state) {
 
 static void generate(rp_engine *e, const rp_sampling *s, int32_t out[8]) {
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     rp_request_options r = request();
     r.sampling = *s;
     uint64_t id = submit(e, &r);
@@ -251,7 +251,7 @@ static void every_sampling_value_counts(void **state) {
 /* A text that ends inside of a character shows that there was one. Ids are bytes here. */
 static void half_a_character_at_the_end_is_shown(void **state) {
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     int seen = 0;
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);

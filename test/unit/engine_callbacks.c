@@ -59,7 +59,7 @@ static void submit_all(stage *s) {
 }
 
 static void release_target(stage *s, uint64_t self) {
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     uint64_t id = s->target < 0 ? self : s->id[s->target];
     rp_engine_release(s->e, id);
     rp_engine_release(s->e, id); /* twice is once */
@@ -92,7 +92,7 @@ static void play(rp_engine *e, stage s, const int32_t *want) {
     submit_all(&s);
     run(e);
     for (int i = 0; i < N; i++) {
-        rp_result res;
+        rp_result res = RP_RESULT_INIT;
         if (rp_engine_result(e, s.id[i], &res, NULL) != RP_OK) continue;
         if (strcmp(res.finish_reason, "abort") != 0) {
             assert_string_equal(res.finish_reason, "length");
@@ -160,7 +160,7 @@ static uint32_t ids_of(rp_engine *e) {
 
 static void read_inside(stage *s, uint64_t self) {
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     char *text = NULL;
     CHECK_OK(rp_engine_result(s->e, self, &res, &err), &err);
     CHECK_OK(rp_engine_summary(s->e, &text, &err), &err);
@@ -184,7 +184,7 @@ static void closing_inside_closes_nothing_and_says_so(void **state) {
     rp_error err = {0};
     rp_status st = RP_OK;
     bool more = true;
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     stage s = {.act = close_inside, .at = 4, .keep_on = true};
     int32_t want[OUT];
     (void)state;

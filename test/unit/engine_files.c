@@ -32,7 +32,7 @@ static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
 
 static rp_status run(rp_engine *e, meddler *m, int32_t *out, uint32_t *n, rp_error *err) {
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     uint64_t id;
     bool more = true;
     rp_status st = RP_OK;

@@ -40,7 +40,7 @@ static uint64_t submit(rp_engine *e, int i) {
 
 static rp_result result(rp_engine *e, uint64_t id) {
     rp_error err = {0};
-    rp_result r;
+    rp_result r = RP_RESULT_INIT;
     CHECK_OK(rp_engine_result(e, id, &r, &err), &err);
     return r;
 }

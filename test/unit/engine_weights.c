@@ -217,7 +217,7 @@ static void garbage_from_damaged_weights_names_the_cache(void **state) {
     char dir[512];
     int32_t out[N_OUT];
     rp_error err = {0};
-    rp_result res;
+    rp_result res = RP_RESULT_INIT;
     uint64_t id;
     bool more = true;
     const int32_t prompt[] = {10, 20, 30};
