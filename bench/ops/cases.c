@@ -69,6 +69,18 @@ static uint32_t mean_pool(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
     return 1;
 }
 
+static uint32_t cumsum(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
+    (void)g;
+    out[0] = rp_cumsum(in[0], -1);
+    return 1;
+}
+
+static uint32_t topk(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
+    (void)g;
+    rp_topk(in[0], 8, &out[0], &out[1]);
+    return 2;
+}
+
 /* --- elements ---------------------------------------------------------------------- */
 
 static uint32_t gelu_bias(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
@@ -187,28 +199,12 @@ static uint32_t llama_layer(rp_graph *g, const rp_tensor *in, rp_tensor *out) {
     { #name, name, NULL }
 
 static const bench_case cases[] = {
-    CASE(softmax),
-    CASE(layer_norm),
-    CASE(rms_norm),
-    CASE(cross_entropy),
-    CASE(gelu_bias),
-    CASE(swiglu),
-    CASE(rope),
-    CASE(column_sum),
-    CASE(mean_var),
-    CASE(mean_pool),
-    CASE(embedding),
-    CASE(transpose),
-    CASE(chain),
-    {"cumsum", NULL, "the graph language has no scan"},
-    {"topk", NULL, "the graph language has no top-k"},
-    {"matvec", linear_nk, NULL},
-    CASE(linear_nk),
-    CASE(linear_kn),
-    CASE(mlp),
-    CASE(seed_attention),
-    CASE(attention),
-    CASE(llama_layer),
+    CASE(softmax),   CASE(layer_norm),  CASE(rms_norm),  CASE(cross_entropy),
+    CASE(gelu_bias), CASE(swiglu),      CASE(rope),      CASE(column_sum),
+    CASE(mean_var),  CASE(mean_pool),   CASE(embedding), CASE(transpose),
+    CASE(chain),     CASE(cumsum),      CASE(topk),      {"matvec", linear_nk, NULL},
+    CASE(linear_nk), CASE(linear_kn),   CASE(mlp),       CASE(seed_attention),
+    CASE(attention), CASE(llama_layer),
 };
 
 const bench_case *bench_case_find(const char *name) {

@@ -75,6 +75,11 @@ RP_API rp_tensor rp_amin(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* the axis must have a known size */
 RP_API rp_tensor rp_argmax(rp_tensor a, int axis, bool keep);
 
+/* Along an axis. cumsum: element i is the sum of elements 0 to i. topk: the k largest of the last axis, the largest first and of
+ * equals the first, a NaN as largest; indices are i32. A result that is NULL is not computed. */
+RP_API rp_tensor rp_cumsum(rp_tensor a, int axis);
+RP_API void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices);
+
 /* Views and moves. Axes, negative ones too, must be those of a; a shape says every size (none is inferred). A slice is
  * [start, stop) with 0 <= start <= stop <= size known for all values of the symbols: count from the end by
  * rp_dim_sub(size, n). */

@@ -9,6 +9,7 @@
 #define ENTRY(name) {"@" #name, portable_##name},
 #define ENTRY_LEAF(name)
 #define ENTRY_VIEW(name)
+#define ENTRY_SCAN(name)
 #define ENTRY_MOVE(name)
 #define ENTRY_CONTRACT(name)
 #define ENTRY_QUANT(name)

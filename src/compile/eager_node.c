@@ -310,6 +310,25 @@ static rp_status attention_node(eager *e, ir_ref r) {
     return RP_OK;
 }
 
+static rp_status scan_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    gen_axis_record rec;
+    lower_piece *o = e->out;
+    lower_ref *args = base_arena_array(o->arena, 3, sizeof *args);
+    if (!args) return rp_fail(e->err, RP_NOMEM, "%s", ir_op_table(n->op)->name);
+    RP_TRY(lower_axis_record(e->g, n, o->dims, &rec, e->err));
+    RP_TRY(eager_dense(e, n->in[0], &args[0]));
+    RP_TRY(result(e, r));
+    args[1] = e->view[r].at;
+    RP_TRY(eager_const(e, &rec, sizeof rec, &args[2]));
+    lower_launch *l = eager_next_launch(e);
+    if (!l) return RP_NOMEM;
+    lower_axis_launch(e->g, n, o->dims, gen_axis_name(n->op), &rec, l);
+    l->args = args;
+    l->n_args = 3;
+    return RP_OK;
+}
+
 static rp_status custom_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
@@ -362,6 +381,7 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_VIEW: return view_node(e, r);
     case IR_KIND_ELEMENTWISE: return elementwise_node(e, r);
     case IR_KIND_REDUCE: return reduce_node(e, r);
+    case IR_KIND_SCAN: return scan_node(e, r);
     case IR_KIND_MOVE: return n->op == IR_concat ? concat_node(e, r) : gather_node(e, r);
     case IR_KIND_CONTRACT:
         return pass_is_template_matmul(e->g, r) ? template_node(e, r) : matmul_node(e, r);

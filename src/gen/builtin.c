@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "gen/attention_tile.h"
+#include "gen/axis.h"
 
 #define MAX_HEAD_DIM 1024
 #define MAX_GROUP 256
@@ -28,7 +29,14 @@ const char *gen_attention_name(gen_isa isa) {
     return attention[(size_t)isa < N_ATTENTION ? (size_t)isa : N_ATTENTION - 1].name;
 }
 
+static const builtin axes[] = {{"@cumsum", gen_cumsum},
+                               {"@topk", gen_topk},
+                               {"@topk_values", gen_topk_values},
+                               {"@topk_indices", gen_topk_indices}};
+
 gen_host_fn gen_builtin_find(const char *name) {
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        if (strcmp(axes[i].name, name) == 0) return axes[i].fn;
     for (size_t i = 0; i < N_ATTENTION; i++)
         if (strcmp(attention[i].name, name) == 0) return attention[i].fn;
     return NULL;

@@ -18,6 +18,7 @@
 
 #define FN_LEAF(name, expr)
 #define FN_VIEW(name, expr)
+#define FN_SCAN(name, expr)
 #define FN_MOVE(name, expr)
 #define FN_CONTRACT(name, expr)
 #define FN_QUANT(name, expr)
@@ -34,6 +35,7 @@
 
 #define ROW_LEAF(name)
 #define ROW_VIEW(name)
+#define ROW_SCAN(name)
 #define ROW_MOVE(name)
 #define ROW_CONTRACT(name)
 #define ROW_QUANT(name)

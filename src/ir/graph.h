@@ -21,6 +21,7 @@ typedef enum ir_kind {
     IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast */
     IR_KIND_ELEMENTWISE, /* numpy broadcasting over operands */
     IR_KIND_REDUCE,      /* over axis, kept or dropped */
+    IR_KIND_SCAN,        /* along a whole axis: cumsum, top-k */
     IR_KIND_MOVE,        /* concat, gather */
     IR_KIND_CONTRACT,    /* matmul */
     IR_KIND_QUANT,       /* quantize, dequant */
@@ -41,6 +42,7 @@ typedef enum ir_op {
     X(DTYPE, "dtype", DTYPE)     \
     X(HEAD_DIM, "head_dim", INT) \
     X(HEADS, "heads", INT)       \
+    X(K, "k", INT)               \
     X(KEEP, "keep", BOOL)        \
     X(KV_HEADS, "kv_heads", INT) \
     X(NAME, "name", STR)         \

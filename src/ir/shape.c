@@ -164,6 +164,22 @@ static rp_status infer_reduce(rule *r) {
     return RP_OK;
 }
 
+static rp_status infer_scan(rule *r) {
+    const ir_shape *s = &r->a->shape;
+    int64_t k = ir_attr_int(r->n, IR_ATTR_K, 0);
+    RP_TRY(want_number(r, 0));
+    r->dtype = r->n->op == IR_topk_indices ? RP_DTYPE_I32 : r->a->dtype;
+    r->shape = *s;
+    if (r->n->op == IR_cumsum) return RP_OK;
+    if (s->rank == 0 || k < 1 ||
+        ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)
+        return rp_fail(r->err, RP_INVALID,
+                       "%s: k = %lld must be from 1 to the size of the last axis of %s", r->op,
+                       (long long)k, TYPE(r, 0));
+    r->shape.dim[s->rank - 1] = ir_dim_const(r->dims, k);
+    return RP_OK;
+}
+
 /* The product of a shape's sizes as a constant and the non-constant forms left over. */
 static bool split_count(const rule *r, const ir_shape *s, int64_t *k, ir_dim *rest, uint32_t *n) {
     *k = 1;
@@ -384,6 +400,7 @@ static rp_status infer_kind(rule *r) {
     case IR_KIND_VIEW: return infer_view(r);
     case IR_KIND_ELEMENTWISE: return infer_elementwise(r);
     case IR_KIND_REDUCE: return infer_reduce(r);
+    case IR_KIND_SCAN: return infer_scan(r);
     case IR_KIND_MOVE: return r->n->op == IR_concat ? infer_concat(r) : infer_gather(r);
     case IR_KIND_CONTRACT: return infer_matmul(r);
     case IR_KIND_QUANT: return infer_quant(r);

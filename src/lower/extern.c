@@ -1,4 +1,4 @@
-/* Attention and custom ops: launches of code that is not generated. */
+/* Attention, scans and custom ops: launches of code that is not generated. */
 #include <string.h>
 
 #include "gen/builtin.h"
@@ -68,6 +68,74 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     return lower_take_args(L, l);
 }
 
+/* --- along an axis ------------------------------------------------------------------ */
+
+rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
+                            rp_error *err) {
+    ir_dims *own = ir_graph_dims(g);
+    const ir_node *x = ir_node_at(g, n->in[0]);
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)x->shape.rank - 1);
+    ir_dim inner = ir_dim_const(own, 1);
+    *r = (gen_axis_record){.dtype = x->dtype, .k = (uint32_t)ir_attr_int(n, IR_ATTR_K, 0)};
+    RP_TRY(gen_axis_check(x->dtype, ir_op_table(n->op)->name, err));
+    for (uint32_t i = axis + 1; i < x->shape.rank; i++)
+        inner = ir_dim_mul(own, inner, x->shape.dim[i]);
+    if (inner == IR_DIM_BAD) return lower_bytes_refused(g, x, err);
+    RP_TRY(ir_dim_code_of(dims, ir_dim_import(dims, own, x->shape.dim[axis]), &r->n, err));
+    return ir_dim_code_of(dims, ir_dim_import(dims, own, inner), &r->inner, err);
+}
+
+void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const char *symbol,
+                       const gen_axis_record *r, lower_launch *out) {
+    const ir_node *x = ir_node_at(g, n->in[0]);
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)x->shape.rank - 1);
+    ir_dim outer = ir_dim_const(dims, 1), inner = outer;
+    for (uint32_t i = 0; i < x->shape.rank; i++) {
+        ir_dim d = ir_dim_import(dims, ir_graph_dims(g), x->shape.dim[i]);
+        if (i < axis) outer = ir_dim_mul(dims, outer, d);
+        if (i > axis) inner = ir_dim_mul(dims, inner, d);
+    }
+    bool cumsum = n->op == IR_cumsum;
+    *out = (lower_launch){.name = symbol + 1, .n_alts = 1, .grain = 1};
+    out->alts[0] = (lower_alt){INT64_MAX, symbol, cumsum ? 0 : gen_topk_scratch(r)};
+    out->rows = out->items = cumsum ? gen_cumsum_items(dims, outer, inner) : outer;
+}
+
+/* The node that gives the other result of the same top-k, if the graph has it. */
+static ir_ref topk_twin(const lowerer *L, const ir_node *n) {
+    ir_op other = n->op == IR_topk_values ? IR_topk_indices : IR_topk_values;
+    for (ir_ref r = n->in[0] + 1; r < ir_graph_count(L->g); r++) {
+        const ir_node *x = ir_node_at(L->g, r);
+        if (x->op == other && x->in[0] == n->in[0] &&
+            ir_attr_int(x, IR_ATTR_K, 0) == ir_attr_int(n, IR_ATTR_K, 0))
+            return r;
+    }
+    return IR_NONE;
+}
+
+static rp_status lower_scan(lowerer *L, const ir_node *n, ir_ref r) {
+    gen_axis_record rec;
+    lower_ref args[4];
+    uint32_t n_args = 0;
+    bool topk = n->op != IR_cumsum;
+    ir_ref twin = topk ? topk_twin(L, n) : IR_NONE;
+    if (L->has_memory[r]) return RP_OK; /* the twin's launch wrote it */
+    RP_TRY(lower_axis_record(L->g, n, L->out->dims, &rec, L->err));
+    RP_TRY(operand_memory(L, n->in[0], &args[n_args++]));
+    if (twin != IR_NONE && n->op == IR_topk_indices) RP_TRY(lower_memory(L, twin, &args[n_args++]));
+    RP_TRY(lower_memory(L, r, &args[n_args++]));
+    if (twin != IR_NONE && n->op == IR_topk_values) RP_TRY(lower_memory(L, twin, &args[n_args++]));
+    RP_TRY(add_const(L, &rec, sizeof rec, &args[n_args++]));
+    memcpy(L->args, args, n_args * sizeof *args);
+    L->n_args = n_args;
+    lower_launch *l = lower_add_launch(L);
+    const char *symbol = twin != IR_NONE ? "@topk" : gen_axis_name(n->op);
+    lower_axis_launch(L->g, n, L->out->dims, symbol, &rec, l);
+    return lower_take_args(L, l);
+}
+
+/* --- custom ops ----------------------------------------------------------------------- */
+
 static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
@@ -91,5 +159,6 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
 rp_status lower_extern_group(lowerer *L, const pass_group *gr) {
     ir_ref r = gr->nodes[0];
     const ir_node *n = ir_node_at(L->g, r);
+    if (ir_op_table(n->op)->kind == IR_KIND_SCAN) return lower_scan(L, n, r);
     return n->op == IR_attention ? lower_attention(L, n, r) : lower_custom(L, n, r);
 }

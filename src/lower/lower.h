@@ -6,6 +6,7 @@
 #define LOWER_LOWER_H
 
 #include "base/str.h"
+#include "gen/axis.h"
 #include "gen/builtin.h"
 #include "gen/isa.h"
 #include "gen/template.h"
@@ -123,5 +124,11 @@ rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                  gen_attention_record *r, rp_error *err) RP_MUST_USE;
+/* What the kernel of a SCAN node of g reads, with symbols of `dims`. */
+rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
+                            rp_error *err) RP_MUST_USE;
+/* A launch of such a kernel but for its arguments. */
+void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const char *symbol,
+                       const gen_axis_record *r, lower_launch *out);
 
 #endif

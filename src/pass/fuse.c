@@ -393,7 +393,8 @@ static rp_status place(fuser *u, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     bool joined = false;
     if (pass_is_transparent(n)) return RP_OK;
-    if (n->op == IR_attention || n->op == IR_custom) return new_group(u, PASS_EXTERN, r);
+    if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN)
+        return new_group(u, PASS_EXTERN, r);
     if (pass_is_template_matmul(u->g, r)) return place_matmul(u, r);
     RP_TRY(join_epilogue(u, r, &joined));
     return joined ? RP_OK : place_loop(u, r);

@@ -32,6 +32,9 @@ bool pass_keeps_row(const ir_graph *g, ir_ref r, uint32_t operand) {
     case IR_amax:
     case IR_amin:
     case IR_argmax: return axis != 0 && x->shape.rank > 1;
+    case IR_cumsum:
+    case IR_topk_values:
+    case IR_topk_indices: return false; /* kernels of their own */
     case IR_gather: return operand == 1;
     case IR_matmul:
         return n->shape.rank == x->shape.rank && x->shape.rank > (operand == 0 ? 1u : 2u) &&

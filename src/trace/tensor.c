@@ -200,6 +200,21 @@ rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
     return reduce(a, IR_argmax, axis, keep);
 }
 
+rp_tensor rp_cumsum(rp_tensor a, int axis) {
+    ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
+    return trace_op(a.graph, IR_cumsum, &a, 1, &attr, 1);
+}
+
+static rp_tensor topk(rp_tensor a, ir_op op, int64_t k) {
+    ir_attr attr = {.key = IR_ATTR_K, .u.i = k};
+    return trace_op(a.graph, op, &a, 1, &attr, 1);
+}
+
+void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices) {
+    if (values) *values = topk(a, IR_topk_values, k);
+    if (indices) *indices = topk(a, IR_topk_indices, k);
+}
+
 rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
     int64_t n = 0;
     rp_dim size = rp_tensor_dim(a, axis);

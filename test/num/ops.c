@@ -287,10 +287,53 @@ static void product_grid(void **state) {
     products(75);
 }
 
+/* --- scans -------------------------------------------------------------------------------- */
+
+/* Along every axis; over more than one chunk where the last is long. Top-k alone and as one kernel, of values and of a
+ * view, with ties and special values where `special`. */
+static void scans(const char *type, const char *shape, int rank, int k, bool special) {
+    static grid q;
+    q = (grid){0};
+    bool ints = type[0] == 'i';
+    double slack = !ints && !special ? 2e-4 : 0;
+    base_buf_init(&q.text, 0);
+    base_buf_printf(&q.text, "graph @g(%%x: %s%s) where T in [1,64] {\n", type, shape);
+    for (int axis = 0; axis < rank && !special; axis++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "c%d", axis);
+        base_buf_printf(&q.text, "  %%%s = cumsum %%x {axis=%d}\n", name, axis);
+        returns(&q, ints ? 0 : 1, slack, name);
+    }
+    base_buf_printf(&q.text,
+                    "  %%n = neg %%x\n  %%v = topk_values %%x {k=%d}\n"
+                    "  %%i = topk_indices %%x {k=%d}\n  %%w = topk_values %%n {k=1}\n"
+                    "  %%j = topk_indices %%n {k=%d}\n",
+                    k, k, k);
+    returns(&q, 0, 0, "v");
+    returns(&q, 0, 0, "i");
+    returns(&q, 0, 0, "w");
+    returns(&q, 0, 0, "j");
+    check(&q, special);
+}
+
+static void scan_grid(void **state) {
+    static const char *const types[] = {"f32", "f16", "bf16", "i32"};
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t t = 0; t < 4; t++) {
+        scans(types[t], "[17,23]", 2, 23, true);
+        scans(types[t], "[T,70]", 2, 8, false);
+    }
+    scans("f32", "[2,T,5,33]", 4, 33, false);
+    scans("f32", "[2,9000]", 2, 100, false);
+    scans("f32", "[37]", 1, 1, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_grid),
         cmocka_unit_test(reduction_grid),
+        cmocka_unit_test(scan_grid),
         cmocka_unit_test(product_grid),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);

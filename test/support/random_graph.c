@@ -224,6 +224,22 @@ static void act_reduce(gen *q) {
     put(q, op2(q, IR_sub, x.ref, r), 2 * x.mag, false);
 }
 
+static void act_scan(gen *q) {
+    item x = any(q);
+    uint32_t rank = shape_of(q, x.ref)->rank, axis = 1 + pick(q, rank - 1);
+    ir_attr a = {.key = IR_ATTR_AXIS, .u.i = axis}, k = {.key = IR_ATTR_K, .u.i = 8};
+    if (pick(q, 2) == 0) { /* sums of up to 64 */
+        ir_ref sum = add(q, IR_cumsum, &x.ref, 1, &a, 1);
+        put(q, op2(q, IR_mul, sum, num(q, 1.0 / 64)), x.mag, false);
+    } else if (last_size(q, x.ref) >= 8) {
+        ir_ref top = add(q, IR_topk_values, &x.ref, 1, &k, 1);
+        if (x.exact) /* places of equals are decided by the last bit */
+            top = op2(q, IR_add, top,
+                      cast(q, add(q, IR_topk_indices, &x.ref, 1, &k, 1), RP_DTYPE_F32));
+        put(q, top, x.mag + (x.exact ? 64 : 0), false);
+    }
+}
+
 static void act_softmax(gen *q) {
     item x = any(q);
     ir_ref e = op1(q, IR_exp, op2(q, IR_sub, x.ref, reduce(q, IR_amax, x.ref, -1, true)));
@@ -373,7 +389,7 @@ static void step(gen *q) {
     static void (*const act[])(gen *) = {
         act_unary,  act_unary, act_unary,   act_binary, act_binary,   act_binary, act_binary,
         act_reduce, act_norm,  act_softmax, act_view,   act_view,     act_matmul, act_matmul,
-        act_gather, act_rope,  act_iota,    act_half,   act_discrete,
+        act_gather, act_rope,  act_iota,    act_half,   act_discrete, act_scan,
     };
     act[pick(q, sizeof act / sizeof act[0])](q);
 }

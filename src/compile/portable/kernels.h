@@ -7,6 +7,7 @@
 /* Elementwise ops and reductions, one each. */
 #define PORTABLE_DECLARE_LEAF(name)
 #define PORTABLE_DECLARE_VIEW(name)
+#define PORTABLE_DECLARE_SCAN(name)
 #define PORTABLE_DECLARE_MOVE(name)
 #define PORTABLE_DECLARE_CONTRACT(name)
 #define PORTABLE_DECLARE_QUANT(name)

@@ -135,6 +135,7 @@ static void reduce_all(ir_op op, void *const *arg, const long long *dim, long lo
 #define KERNEL_LEAF(name)
 #define KERNEL_VIEW(name)
 #define KERNEL_ELEMENTWISE(name)
+#define KERNEL_SCAN(name)
 #define KERNEL_MOVE(name)
 #define KERNEL_CONTRACT(name)
 #define KERNEL_QUANT(name)

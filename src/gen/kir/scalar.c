@@ -14,6 +14,7 @@
     case IR_##name:                  \
         return expr;
 #define CASE_REDUCE(name, expr)
+#define CASE_SCAN(name, expr)
 #define CASE_MOVE(name, expr)
 #define CASE_CONTRACT(name, expr)
 #define CASE_QUANT(name, expr)

@@ -1,0 +1,38 @@
+/* Kernels inside the library that work along one axis of dense memory: cumulative sums, the k largest. */
+#ifndef GEN_AXIS_H
+#define GEN_AXIS_H
+
+#include "gen/gen.h"
+#include "ir/dim_code.h"
+#include "ir/graph.h"
+
+/* Last argument of such a launch. Memory is [outer, n, inner], the axis in the middle. */
+typedef struct gen_axis_record {
+    ir_dim_code n, inner;
+    uint32_t dtype; /* f32, f16, bf16 or i32 */
+    uint32_t k;     /* top-k: how many */
+} gen_axis_record;
+_Static_assert(sizeof(gen_axis_record) == 2 * sizeof(ir_dim_code) + 8,
+               "stored as bytes: no padding");
+
+/* arg: x, y, record. Items: gen_cumsum_items. */
+void gen_cumsum(void *const *arg, const long long *dim, long long begin, long long end,
+                void *scratch);
+/* Over the last axis, best first; of equals the first, NaN is largest. arg: x, values, indices, record, or x, one of
+ * them, record. Items: outer. */
+void gen_topk(void *const *arg, const long long *dim, long long begin, long long end,
+              void *scratch);
+void gen_topk_values(void *const *arg, const long long *dim, long long begin, long long end,
+                     void *scratch);
+void gen_topk_indices(void *const *arg, const long long *dim, long long begin, long long end,
+                      void *scratch);
+
+/* The kernel of a SCAN op alone: "@cumsum"; static. */
+const char *gen_axis_name(ir_op op);
+/* RP_UNSUPPORTED for types that have no kernel. */
+rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) RP_MUST_USE;
+ir_dim gen_cumsum_items(ir_dims *t, ir_dim outer, ir_dim inner);
+/* Bytes of thread-local scratch. */
+int64_t gen_topk_scratch(const gen_axis_record *r);
+
+#endif
