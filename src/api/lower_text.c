@@ -16,45 +16,11 @@
 typedef enum stage { STAGE_FUSION, STAGE_KIR, STAGE_C, STAGE_CUDA, STAGE_PLAN, STAGE_COUNT_ } stage;
 static const char *const stage_names[STAGE_COUNT_] = {"fusion", "kir", "c", "cuda", "plan"};
 
-/* The numbers that the text form gives to nodes. */
-static void put_ref(const ir_graph *g, ir_ref r, base_buf *b) {
-    const ir_node *n = ir_node_at(g, r);
-    uint32_t number = 0;
-    if (n->op == IR_input) {
-        base_buf_printf(b, "%%%s", n->name);
-        return;
-    }
-    for (ir_ref i = 0; i < r; i++) number += ir_node_at(g, i)->op != IR_input;
-    base_buf_printf(b, "%%%u", number);
-}
-
-static void put_group(const ir_graph *g, const pass_fusion *f, uint32_t i, base_buf *b) {
-    static const char *const kinds[] = {"loop", "matmul", "extern"};
-    const pass_group *gr = &f->groups[i];
-    base_buf_printf(b, "group %u %s", i, kinds[gr->kind]);
-    if (gr->kind != PASS_EXTERN) {
-        base_buf_puts(b, " rows=");
-        ir_dim_print(ir_graph_dims(g), gr->rows, b);
-    }
-    if (gr->kind == PASS_MATMUL) {
-        base_buf_puts(b, " lhs=");
-        put_ref(g, gr->lhs, b);
-    }
-    base_buf_putc(b, '\n');
-    for (uint32_t k = 0; k < gr->n_nodes; k++) {
-        ir_ref r = gr->nodes[k];
-        base_buf_puts(b, "  ");
-        put_ref(g, r, b);
-        base_buf_printf(b, " %s%s\n", ir_op_table(ir_node_at(g, r)->op)->name,
-                        f->stored[r] ? " stored" : "");
-    }
-}
-
 static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
     pass_fusion f = {0};
     RP_TRY(pass_fuse(g, NULL, &f, err));
     ir_print(g, b);
-    for (uint32_t i = 0; i < f.n_groups; i++) put_group(g, &f, i, b);
+    pass_fusion_print(g, &f, b);
     pass_fusion_done(&f);
     return RP_OK;
 }

@@ -325,9 +325,17 @@ static void memo_add(lowerer *L, ir_ref r, uint32_t rank, const kir_ref *idx, ki
     memcpy(m->idx, idx, rank * sizeof *idx);
 }
 
+lower_local *lower_local_of(lowerer *L, ir_ref r) {
+    lower_local *l = &L->local[r];
+    if (l->kernel != L->n_begun)
+        *l = (lower_local){.place = L->has_memory[r] ? LOWER_STORED : LOWER_COMPUTE,
+                           .kernel = L->n_begun};
+    return l;
+}
+
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx) {
     const ir_node *n = ir_node_at(L->g, r);
-    lower_local *l = &L->local[r];
+    lower_local *l = lower_local_of(L, r);
     if (l->place == LOWER_SSA) return l->value;
     if (l->place == LOWER_ACC) return kir_load(K, l->value, L->col);
     if (l->place == LOWER_SCRATCH)

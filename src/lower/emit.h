@@ -19,6 +19,7 @@ typedef enum lower_place {
 typedef struct lower_local {
     lower_place place;
     uint32_t value;
+    uint32_t kernel; /* in which this holds */
 } lower_local;
 
 typedef struct lower_memo {
@@ -50,7 +51,8 @@ typedef struct lowerer {
     rp_error *err;
     /* the kernel being built */
     kir_func *k;
-    lower_local *local; /* by ref */
+    lower_local *local; /* by ref; read with lower_local_of */
+    uint32_t n_begun;   /* kernels */
     lower_keep *keep;   /* by ref; members of keep_group */
     uint32_t keep_group;
     int64_t scratch_left; /* elements */
@@ -66,6 +68,8 @@ typedef struct lowerer {
 /* Value of node r at idx (one index a dim): class f32 for floats and booleans, i32 for
  * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
+/* Where the value of r is in the kernel being built: what has memory when it is first asked is stored. */
+lower_local *lower_local_of(lowerer *L, ir_ref r);
 /* Class of lower_value. */
 kir_class lower_class(rp_dtype t);
 /* Row-major position of idx in shape. */

@@ -46,9 +46,9 @@ static bool is_member(const lowerer *L, ir_ref r) {
 }
 
 /* Has a place of its own: nobody computes it again. */
-static bool has_place(const lowerer *L, ir_ref r) {
+static bool has_place(lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
-    return L->local[r].place != LOWER_COMPUTE || L->f->stored[r] || is_reduction(n->op) ||
+    return lower_local_of(L, r)->place != LOWER_COMPUTE || L->f->stored[r] || is_reduction(n->op) ||
            n->op == IR_quantize || ir_op_table(n->op)->kind == IR_KIND_EFFECT ||
            lower_inner_count(L->g, &n->shape, 1) == 1;
 }
@@ -57,7 +57,7 @@ static uint32_t capped(uint32_t a, uint32_t b) {
     return a > UINT16_MAX || b > UINT16_MAX ? UINT16_MAX : a + b;
 }
 
-static uint32_t operand_cost(const lowerer *L, ir_ref o) {
+static uint32_t operand_cost(lowerer *L, ir_ref o) {
     const ir_node *n = ir_node_at(L->g, o);
     if (n->op == IR_const) return 0;
     if (pass_is_transparent(n)) return n->n_in ? capped(1, operand_cost(L, n->in[0])) : 1;
@@ -106,11 +106,11 @@ static void add_reader(lowerer *L, ir_ref o, ir_ref root, double times, bool sam
     k->evals += times;
 }
 
-static bool is_worth_it(const lowerer *L, ir_ref r, bool fragment) {
+static bool is_worth_it(lowerer *L, ir_ref r, bool fragment) {
     const ir_node *n = ir_node_at(L->g, r);
     const lower_keep *k = &L->keep[r];
     double repeats = k->evals / elements_of(L, &n->shape);
-    if (k->evals <= 0.0 || L->local[r].place != LOWER_COMPUTE) return false;
+    if (k->evals <= 0.0 || lower_local_of(L, r)->place != LOWER_COMPUTE) return false;
     if (is_reduction(n->op)) return true;
     if (fragment && k->cost > CHEAP) return true;
     if (k->cost * (repeats - 1.0) <= CHEAP) return false;

@@ -85,8 +85,7 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     L->n_memo = 0;
     L->col = KIR_NONE;
     L->scratch_left = LOWER_MAX_SCRATCH;
-    for (ir_ref r = 0; r < ir_graph_count(L->g); r++)
-        L->local[r] = (lower_local){L->has_memory[r] ? LOWER_STORED : LOWER_COMPUTE, 0};
+    L->n_begun++;
     return RP_OK;
 }
 

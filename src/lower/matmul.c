@@ -91,7 +91,9 @@ static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name, i
         char acc[16];
         (void)snprintf(acc, sizeof acc, "acc%u", i);
         uint32_t b = kir_add_buf(K, acc, KIR_SCRATCH, RP_DTYPE_F32, 0, 0, COLUMNS);
-        L->local[s->mats[i]] = (lower_local){LOWER_ACC, b};
+        lower_local *l = lower_local_of(L, s->mats[i]);
+        l->place = LOWER_ACC;
+        l->value = b;
     }
     ir_ref *members = base_arena_array(L->arena, s->n_mats + s->n_nodes + 1u, sizeof *members);
     if (!members) return rp_fail(L->err, RP_NOMEM, "epilogue");

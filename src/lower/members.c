@@ -14,6 +14,12 @@ typedef struct members {
     const lower_space *s;
 } members;
 
+static void move_to(lowerer *L, ir_ref r, lower_place place, uint32_t value) {
+    lower_local *l = lower_local_of(L, r);
+    l->place = place;
+    l->value = value;
+}
+
 /* --- loops over the inner elements of a node ------------------------------ */
 
 typedef void (*element_fn)(lowerer *L, const kir_ref *idx, kir_ref value, void *user);
@@ -36,7 +42,7 @@ static void each_element(const members *m, ir_ref r, element_fn fn, void *user) 
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    if (n->op != IR_concat || axis == 0 || L->local[r].place != LOWER_COMPUTE) {
+    if (n->op != IR_concat || axis == 0 || lower_local_of(L, r)->place != LOWER_COMPUTE) {
         each_in(m, r, 0, KIR_NONE, r, fn, user);
         return;
     }
@@ -89,7 +95,7 @@ static rp_status store_node(const members *m, ir_ref r) {
     store st = {ir_node_at(L->g, r), lower_buffer(L, at, ir_node_at(L->g, r)->dtype, 0)};
     each(m, r, store_element, &st);
     /* An accumulator is nearer than the memory it was stored to. */
-    if (L->local[r].place == LOWER_COMPUTE) L->local[r].place = LOWER_STORED;
+    if (lower_local_of(L, r)->place == LOWER_COMPUTE) lower_local_of(L, r)->place = LOWER_STORED;
     return RP_OK;
 }
 
@@ -107,7 +113,7 @@ static void keep_in_scratch(const members *m, ir_ref r) {
     rp_dtype t = lower_class(n->dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
     store st = {n, kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements)};
     each(m, r, scratch_element, &st);
-    L->local[r] = (lower_local){LOWER_SCRATCH, st.buf};
+    move_to(L, r, LOWER_SCRATCH, st.buf);
     if (!m->s->fragment) L->scratch_left -= elements;
 }
 
@@ -176,7 +182,7 @@ static rp_status quantize_node(const members *m, ir_ref r) {
                        "quantize to %s of a last dim that is no known multiple of 32",
                        rp_dtype_name(n->dtype));
     RP_TRY(lower_memory(L, r, &at));
-    L->local[r].place = LOWER_STORED;
+    lower_local_of(L, r)->place = LOWER_STORED;
     if (m->s->fragment) {
         block b = {n, n->in[0], &m->s->row, m->s->col0};
         quantize_block(L, &b, at, m->s->row, kir_bin(K, KIR_IDIV, m->s->col0, kir_const_i(K, 32)),
@@ -236,7 +242,7 @@ static rp_status kv_store_node(const members *m, ir_ref r) {
     c.pos = kir_bin(K, KIR_IMOD, slot, size);
     each_element(m, x, kv_element, &c);
     kir_end(K);
-    L->local[r].place = LOWER_STORED;
+    lower_local_of(L, r)->place = LOWER_STORED;
     return RP_OK;
 }
 
@@ -254,7 +260,7 @@ static rp_status row_scalar(const members *m, ir_ref r) {
         lower_put(L, lower_buffer(L, at, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0),
                   v);
     }
-    L->local[r] = (lower_local){LOWER_SSA, v};
+    move_to(L, r, LOWER_SSA, v);
     return RP_OK;
 }
 
@@ -273,6 +279,8 @@ static rp_status emit_member(members *m, ir_ref r) {
 
 rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n) {
     members m = {.L = L, .s = s};
+    for (uint32_t i = 0; i < n; i++)
+        (void)lower_local_of(L, nodes[i]); /* before they have memory */
     lower_plan_keeps(L, nodes, n, s->fragment);
     for (uint32_t i = 0; i < n; i++) RP_TRY(emit_member(&m, nodes[i]));
     return RP_OK;

@@ -48,53 +48,46 @@ bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *use
     return true;
 }
 
-bool pass_dep_get(const fuser *u, uint32_t a, uint32_t b) {
-    return u->deps[(size_t)a * u->words + b / 64] >> (b % 64) & 1;
-}
+/* --- cycles ---------------------------------------------------------------- */
 
-static bool reaches(fuser *u, uint32_t from, uint32_t to) {
-    if (from == to) return true;
-    if (u->seen[from]) return false;
-    u->seen[from] = true;
-    for (uint32_t b = 0; b < u->f->n_groups; b++)
-        if (pass_dep_get(u, from, b) && reaches(u, b, to)) return true;
-    return false;
-}
-
-typedef struct join_check {
+typedef struct join {
     uint32_t group;
-    bool shares, cycle, off_row;
-} join_check;
+    pass_verdict verdict;
+    rp_status st;
+} join;
 
 static bool check_source(fuser *u, ir_ref p, bool row, void *user) {
-    join_check *c = user;
+    join *j = user;
     uint32_t h = u->f->group_of[p];
-    if (h == c->group) {
-        c->shares = true;
-        c->off_row = c->off_row || !row;
-        return true;
+    (void)row;
+    if (h != j->group && j->verdict != PASS_CYCLE) {
+        pass_verdict v = pass_order_check(u, j->group, h);
+        if (v != PASS_FREE) j->verdict = v;
     }
-    memset(u->seen, 0, u->cap);
-    c->cycle = c->cycle || reaches(u, h, c->group);
     return true;
 }
 
-static bool add_dep(fuser *u, ir_ref p, bool row, void *user) {
-    uint32_t g = *(uint32_t *)user, h = u->f->group_of[p];
+/* Why r may not join a group because of what else it reads, or NULL. */
+static const char *why_no_order(fuser *u, ir_ref r, uint32_t gi) {
+    join j = {.group = gi};
+    (void)pass_each_source(u, r, true, check_source, &j);
+    return j.verdict == PASS_CYCLE ? "will create cycle"
+           : j.verdict == PASS_FAR ? "nodes are too far away"
+                                   : NULL;
+}
+
+static bool add_read(fuser *u, ir_ref p, bool row, void *user) {
+    join *j = user;
     (void)row;
-    if (h != g) u->deps[(size_t)g * u->words + h / 64] |= UINT64_C(1) << (h % 64);
-    return true;
+    j->st = pass_order_add(u, j->group, u->f->group_of[p]);
+    return j->st == RP_OK;
 }
 
 static rp_status push(fuser *u, ir_ref **list, uint32_t *n, ir_ref r) {
-    /* Grown by doubling at powers of two; old arrays die with the arena. */
-    if ((*n & (*n - 1)) == 0) {
-        ir_ref *bigger = base_arena_array(u->f->arena, *n ? *n * 2u : 1u, sizeof *bigger);
-        if (!bigger) return rp_fail(u->err, RP_NOMEM, "fusion");
-        if (*n) memcpy(bigger, *list, *n * sizeof *bigger);
-        *list = bigger;
-    }
-    (*list)[(*n)++] = r;
+    pass_list l = {*list, *n};
+    RP_TRY(pass_list_push(u, &l, r));
+    *list = l.at;
+    *n = l.n;
     return RP_OK;
 }
 
@@ -102,13 +95,16 @@ static rp_status add_to_group(fuser *u, uint32_t gi, ir_ref r) {
     pass_group *gr = &u->f->groups[gi];
     RP_TRY(push(u, &gr->nodes, &gr->n_nodes, r));
     u->f->group_of[r] = gi;
-    (void)pass_each_source(u, r, true, add_dep, &gi);
-    return RP_OK;
+    join j = {.group = gi};
+    (void)pass_each_source(u, r, true, add_read, &j);
+    RP_TRY(j.st);
+    return pass_touch_values(u, r, gi);
 }
 
 static rp_status new_group(fuser *u, pass_group_kind kind, ir_ref r) {
     uint32_t gi = u->f->n_groups++;
     u->f->groups[gi] = (pass_group){.kind = kind, .rows = pass_rows_of(u->g, r), .lhs = IR_NONE};
+    u->position[gi] = gi;
     return add_to_group(u, gi, r);
 }
 
@@ -125,75 +121,19 @@ static rp_status refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
     return RP_OK;
 }
 
-/* --- bytes saved ---------------------------------------------------------- */
-
-#define NOMINAL_SIZE 256
-#define MANY_BYTES (INT64_C(1) << 48)
-
-static int64_t nominal(const ir_dims *t, ir_dim d) {
-    int64_t lo, hi;
-    ir_dim_bounds(t, d, &lo, &hi);
-    if (lo == hi) return lo;
-    return hi < NOMINAL_SIZE ? hi : lo > NOMINAL_SIZE ? lo : NOMINAL_SIZE;
-}
-
-static int64_t bytes_of(const ir_graph *g, const ir_node *n) {
-    int64_t bytes = (int64_t)rp_dtype_block_bytes(n->dtype);
-    for (uint32_t i = 0; i < n->shape.rank; i++)
-        if (__builtin_mul_overflow(bytes, nominal(ir_graph_dims(g), n->shape.dim[i]), &bytes) ||
-            bytes > MANY_BYTES)
-            return MANY_BYTES;
-    return bytes / (int64_t)rp_dtype_block(n->dtype);
-}
-
-/* Whether node r reads value s, through views. */
-static bool reads(const fuser *u, ir_ref r, ir_ref s) {
-    const ir_node *n = ir_node_at(u->g, r);
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        if (n->in[i] == s) return true;
-        if (pass_is_transparent(ir_node_at(u->g, n->in[i])) && reads(u, n->in[i], s)) return true;
-    }
-    return false;
-}
-
-static bool group_has(const fuser *u, uint32_t gi, ir_ref s) {
-    const pass_group *gr = &u->f->groups[gi];
-    if (u->f->group_of[s] == gi) return true;
-    for (uint32_t j = 0; j < gr->n_nodes; j++)
-        if (reads(u, gr->nodes[j], s)) return true;
-    return false;
-}
-
-static int64_t count_saved(fuser *u, const ir_node *n, uint32_t gi) {
-    int64_t sum = 0;
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        ir_ref s = n->in[i];
-        const ir_node *o = ir_node_at(u->g, s);
-        if (o->op == IR_const || o->dtype == RP_DTYPE_TOKEN || u->stamp[s] == u->n_stamps) continue;
-        u->stamp[s] = u->n_stamps;
-        if (pass_is_transparent(o) && o->n_in)
-            sum += count_saved(u, o, gi);
-        else if (group_has(u, gi, s))
-            sum += bytes_of(u->g, o);
-    }
-    return sum;
-}
-
-/* Bytes that r need not load when it joins the group. */
-static int64_t bytes_saved(fuser *u, ir_ref r, uint32_t gi) {
-    u->n_stamps++;
-    return count_saved(u, ir_node_at(u->g, r), gi);
-}
-
 /* --- matmul groups ------------------------------------------------------ */
 
 static rp_status add_segment(fuser *u, uint32_t gi, ir_ref r) {
     pass_group *gr = &u->f->groups[gi];
-    pass_segment *segs = base_arena_array(u->f->arena, gr->n_segs + 1u, sizeof *segs);
-    if (!segs) return rp_fail(u->err, RP_NOMEM, "fusion");
-    if (gr->n_segs) memcpy(segs, gr->segs, gr->n_segs * sizeof *segs);
-    gr->segs = segs;
-    pass_segment *s = &segs[gr->n_segs++];
+    if ((gr->n_segs & (gr->n_segs - 1)) == 0) {
+        pass_segment *segs =
+            base_arena_array(u->f->arena, gr->n_segs ? gr->n_segs * 2u : 1u, sizeof *segs);
+        if (!segs) return rp_fail(u->err, RP_NOMEM, "fusion");
+        if (gr->n_segs) memcpy(segs, gr->segs, gr->n_segs * sizeof *segs);
+        gr->segs = segs;
+    }
+    u->segment[r] = gr->n_segs;
+    pass_segment *s = &gr->segs[gr->n_segs++];
     return push(u, &s->mats, &s->n_mats, r);
 }
 
@@ -210,40 +150,38 @@ static bool same_weights(const ir_graph *g, ir_ref a, ir_ref b) {
 
 static rp_status place_matmul(fuser *u, ir_ref r) {
     ir_ref lhs = ir_node_at(u->g, r)->in[0];
-    for (uint32_t i = 0; i < u->f->n_groups; i++) {
-        pass_group *gr = &u->f->groups[i];
-        if (gr->kind != PASS_MATMUL || gr->lhs != lhs) continue;
+    pass_list *known = &u->with_left[lhs];
+    for (uint32_t i = 0; i < known->n; i++) {
+        pass_group *gr = &u->f->groups[known->at[i]];
         if (!same_weights(u->g, r, gr->segs[0].mats[0])) {
-            RP_TRY(refuse(u, r, i, "weights of another format"));
+            RP_TRY(refuse(u, r, known->at[i], "weights of another format"));
             continue;
         }
-        RP_TRY(add_segment(u, i, r));
-        return add_to_group(u, i, r);
+        RP_TRY(add_segment(u, known->at[i], r));
+        return add_to_group(u, known->at[i], r);
     }
     uint32_t gi = u->f->n_groups;
     RP_TRY(new_group(u, PASS_MATMUL, r));
     u->f->groups[gi].lhs = lhs;
+    RP_TRY(pass_list_push(u, known, gi));
     return add_segment(u, gi, r);
 }
 
-static bool segment_has(const pass_segment *s, ir_ref r) {
-    for (uint32_t i = 0; i < s->n_mats; i++)
-        if (s->mats[i] == r) return true;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i] == r) return true;
-    return false;
-}
-
-static uint32_t segment_of(const pass_group *gr, ir_ref r) {
-    for (uint32_t i = 0; i < gr->n_segs; i++)
-        if (!gr->segs[i].dead && segment_has(&gr->segs[i], r)) return i;
-    return NO_GROUP;
+/* The segment of a value in group gi; NO_GROUP when it is not there. */
+static uint32_t segment_of(const fuser *u, uint32_t gi, ir_ref r) {
+    return u->f->group_of[r] == gi ? u->segment[r] : NO_GROUP;
 }
 
 static rp_status merge_segments(fuser *u, pass_group *gr, uint32_t into, uint32_t from) {
     pass_segment *a = &gr->segs[into], *b = &gr->segs[from];
-    for (uint32_t i = 0; i < b->n_mats; i++) RP_TRY(push(u, &a->mats, &a->n_mats, b->mats[i]));
-    for (uint32_t i = 0; i < b->n_nodes; i++) RP_TRY(push(u, &a->nodes, &a->n_nodes, b->nodes[i]));
+    for (uint32_t i = 0; i < b->n_mats; i++) {
+        RP_TRY(push(u, &a->mats, &a->n_mats, b->mats[i]));
+        u->segment[b->mats[i]] = into;
+    }
+    for (uint32_t i = 0; i < b->n_nodes; i++) {
+        RP_TRY(push(u, &a->nodes, &a->n_nodes, b->nodes[i]));
+        u->segment[b->nodes[i]] = into;
+    }
     b->dead = true;
     return RP_OK;
 }
@@ -264,23 +202,27 @@ static bool epilogue_op(const ir_graph *g, const ir_node *n, const ir_node *mat)
     return ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && same_shape(n, mat);
 }
 
+static bool is_of_group(fuser *u, ir_ref p, bool row, void *user) {
+    (void)row;
+    return u->f->group_of[p] != *(const uint32_t *)user;
+}
+
 /* Every read of the group's members must be direct, and none through a view. */
 static bool reads_directly(fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        join_check c = {.group = gi};
-        if (pass_is_transparent(ir_node_at(u->g, n->in[i])))
-            (void)pass_each_source(u, n->in[i], true, check_source, &c);
-        if (c.shares) return false;
-    }
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (pass_is_transparent(ir_node_at(u->g, n->in[i])) &&
+            !pass_each_source(u, n->in[i], true, is_of_group, &gi))
+            return false;
     return true;
 }
 
 /* Products that r would join into one segment. */
-static uint32_t products_joined(const pass_group *gr, const ir_node *n) {
+static uint32_t products_joined(const fuser *u, uint32_t gi, const ir_node *n) {
+    const pass_group *gr = &u->f->groups[gi];
     uint32_t count = 0, seen[3] = {NO_GROUP, NO_GROUP, NO_GROUP};
     for (uint32_t i = 0; i < n->n_in && i < 3; i++) {
-        uint32_t s = segment_of(gr, n->in[i]);
+        uint32_t s = segment_of(u, gi, n->in[i]);
         if (s == NO_GROUP || s == seen[0] || s == seen[1]) continue;
         seen[i] = s;
         count += gr->segs[s].n_mats;
@@ -291,13 +233,12 @@ static uint32_t products_joined(const pass_group *gr, const ir_node *n) {
 static const char *why_no_epilogue(fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
     const pass_group *gr = &u->f->groups[gi];
-    join_check c = {.group = gi};
-    (void)pass_each_source(u, r, true, check_source, &c);
     if (n->op == IR_quantize && pass_is_skipped(u->opt, "fuse_act_quant"))
         return "fuse_act_quant is off";
-    if (c.cycle) return "will create cycle";
+    const char *order = why_no_order(u, r, gi);
+    if (order) return order;
     if (!reads_directly(u, r, gi)) return "memory deps did not match";
-    if (products_joined(gr, n) > PASS_MAX_MATS) return "too many products in one epilogue";
+    if (products_joined(u, gi, n) > PASS_MAX_MATS) return "too many products in one epilogue";
     return gr->n_nodes >= PASS_MAX_FUSION ? "exceeds max fusion" : NULL;
 }
 
@@ -312,10 +253,10 @@ static rp_status best_epilogue(fuser *u, ir_ref r, uint32_t *out) {
         for (uint32_t k = 0; k < i; k++) again = again || u->f->group_of[n->in[k]] == gi;
         if (gi == NO_GROUP || again || u->f->groups[gi].kind != PASS_MATMUL) continue;
         const pass_group *gr = &u->f->groups[gi];
-        if (!epilogue_op(u->g, n, ir_node_at(u->g, gr->segs[segment_of(gr, n->in[i])].mats[0])))
+        if (!epilogue_op(u->g, n, ir_node_at(u->g, gr->segs[u->segment[n->in[i]]].mats[0])))
             continue;
         const char *why = why_no_epilogue(u, r, gi);
-        int64_t saved = bytes_saved(u, r, gi);
+        int64_t saved = pass_candidate_of(u, gi)->saved;
         if (why)
             RP_TRY(refuse(u, r, gi, why));
         else if (saved > most || (saved == most && gi > *out))
@@ -332,13 +273,14 @@ static rp_status join_epilogue(fuser *u, ir_ref r, bool *joined) {
     if (!*joined) return RP_OK;
     pass_group *gr = &u->f->groups[gi];
     for (uint32_t i = 0; i < n->n_in; i++) {
-        uint32_t s = segment_of(gr, n->in[i]);
+        uint32_t s = segment_of(u, gi, n->in[i]);
         if (s == NO_GROUP || s == into) continue;
         uint32_t lo = into < s ? into : s, hi = into < s ? s : into;
         if (hi != NO_GROUP) RP_TRY(merge_segments(u, gr, lo, hi));
         into = lo;
     }
     RP_TRY(push(u, &gr->segs[into].nodes, &gr->segs[into].n_nodes, r));
+    u->segment[r] = into;
     return add_to_group(u, gi, r);
 }
 
@@ -361,30 +303,29 @@ static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) 
     return pass_is_skipped(u->opt, "fuse_act_quant") ? "fuse_act_quant is off" : NULL;
 }
 
-static const char *why_no_loop(fuser *u, ir_ref r, uint32_t gi, const join_check *c) {
-    const pass_group *gr = &u->f->groups[gi];
+static const char *why_no_loop(fuser *u, ir_ref r, const pass_candidate *c) {
+    const pass_group *gr = &u->f->groups[c->group];
     const char *off = switched_off(u, r, gr);
     if (off) return off;
     if (gr->rows != pass_rows_of(u->g, r)) return "rows differ";
     if (c->off_row) return "memory deps did not match";
-    if (c->cycle) return "will create cycle";
+    const char *order = why_no_order(u, r, c->group);
+    if (order) return order;
     return gr->n_nodes >= PASS_MAX_FUSION ? "exceeds max fusion" : NULL;
 }
 
 static rp_status place_loop(fuser *u, ir_ref r) {
     uint32_t best = NO_GROUP;
     int64_t most = -1;
-    for (uint32_t i = u->f->n_groups; i-- > 0;) {
-        if (u->f->groups[i].kind != PASS_LOOP) continue;
-        join_check c = {.group = i};
-        (void)pass_each_source(u, r, true, check_source, &c);
-        int64_t saved = bytes_saved(u, r, i);
-        if (!c.shares && saved == 0) continue; /* nothing to gain: no candidate */
-        const char *why = why_no_loop(u, r, i, &c);
+    for (uint32_t i = 0; i < u->n_candidates; i++) {
+        const pass_candidate *c = &u->candidates[i];
+        if (u->f->groups[c->group].kind != PASS_LOOP) continue;
+        if (!c->shares && c->saved == 0) continue; /* nothing to gain */
+        const char *why = why_no_loop(u, r, c);
         if (why)
-            RP_TRY(refuse(u, r, i, why));
-        else if (saved > most)
-            best = i, most = saved;
+            RP_TRY(refuse(u, r, c->group, why));
+        else if (c->saved > most)
+            best = c->group, most = c->saved;
     }
     return best == NO_GROUP ? new_group(u, PASS_LOOP, r) : add_to_group(u, best, r);
 }
@@ -396,27 +337,43 @@ static rp_status place(fuser *u, ir_ref r) {
     if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN)
         return new_group(u, PASS_EXTERN, r);
     if (pass_is_template_matmul(u->g, r)) return place_matmul(u, r);
+    RP_TRY(pass_find_candidates(u, r));
     RP_TRY(join_epilogue(u, r, &joined));
     return joined ? RP_OK : place_loop(u, r);
+}
+
+static rp_status make_room(fuser *u, uint32_t n) {
+    pass_fusion *f = u->f;
+    struct {
+        void *field;
+        size_t size;
+    } const arrays[] = {
+        {&f->groups, sizeof *f->groups},       {&f->group_of, sizeof *f->group_of},
+        {&f->stored, sizeof *f->stored},       {&u->reads, sizeof *u->reads},
+        {&u->readers, sizeof *u->readers},     {&u->position, sizeof *u->position},
+        {&u->mark, sizeof *u->mark},           {&u->forward.at, sizeof *u->forward.at},
+        {&u->backward.at, sizeof *u->mark},    {&u->group_at, sizeof *u->group_at},
+        {&u->moved, sizeof *u->moved},         {&u->touched, sizeof *u->touched},
+        {&u->round, sizeof *u->round},         {&u->candidate_of, sizeof *u->candidate_of},
+        {&u->stamp, sizeof *u->stamp},         {&u->segment, sizeof *u->segment},
+        {&u->with_left, sizeof *u->with_left},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        void *p = base_arena_array(f->arena, n, arrays[i].size);
+        if (!p) return rp_fail(u->err, RP_NOMEM, "fusion of %u nodes", n - 1);
+        memcpy(arrays[i].field, &p, sizeof p);
+    }
+    memset(f->group_of, 0xff, n * sizeof *f->group_of);
+    return RP_OK;
 }
 
 rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out, rp_error *err) {
     uint32_t n = ir_graph_count(g);
     rp_status st = RP_OK;
     pass_fusion f = {.arena = base_arena_new()};
-    fuser u = {.g = g, .opt = opt, .f = &f, .words = n / 64 + 1, .cap = n + 1, .err = err};
+    fuser u = {.g = g, .opt = opt, .f = &f, .cap = n + 1, .err = err};
     if (!f.arena) return rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
-    f.groups = base_arena_array(f.arena, n + 1u, sizeof *f.groups);
-    f.group_of = base_arena_array(f.arena, n + 1u, sizeof *f.group_of);
-    f.stored = base_arena_array(f.arena, n + 1u, sizeof *f.stored);
-    u.deps = base_arena_array(f.arena, ((size_t)n + 1) * u.words, sizeof *u.deps);
-    u.seen = base_arena_array(f.arena, n + 1u, sizeof *u.seen);
-    u.stamp = base_arena_array(f.arena, n + 1u, sizeof *u.stamp);
-    if (!f.groups || !f.group_of || !f.stored || !u.deps || !u.seen || !u.stamp) {
-        st = rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
-        goto out;
-    }
-    for (ir_ref r = 0; r < n; r++) f.group_of[r] = NO_GROUP;
+    RP_TRY_OUT(make_room(&u, n + 1));
     for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(place(&u, r));
     RP_TRY_OUT(pass_settle_groups(&u));
     *out = f;

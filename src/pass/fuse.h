@@ -8,7 +8,8 @@
  *
  * Where several groups can take a node, it goes where it saves most bytes: of values that it reads and that the
  * group computes or reads too, at 256 for each unknown size; a product's epilogue comes before any loop, and the latest
- * group wins a tie. */
+ * group wins a tie. Only the latest groups that touch one of its values are looked at, and whether joining would close a cycle is
+ * searched for in their neighbourhood, so that the work grows in proportion to the graph. */
 #ifndef PASS_FUSE_H
 #define PASS_FUSE_H
 
@@ -48,6 +49,7 @@ typedef struct pass_fusion {
     bool *stored;       /* by ref: used outside its group or returned */
     pass_refusal *refusals;
     uint32_t n_refusals;
+    uint64_t steps; /* of work, for tests: they grow with the graph */
     base_arena *arena;
 } pass_fusion;
 

@@ -1,4 +1,5 @@
-/* Inside of fusion: what placing (fuse.c) and settling (settle.c) share. */
+/* Inside of fusion: what placing (fuse.c), its candidates (candidates.c), the order of groups (order.c) and settling
+ * (settle.c) share. */
 #ifndef PASS_FUSER_H
 #define PASS_FUSER_H
 
@@ -6,23 +7,63 @@
 
 #define NO_GROUP UINT32_MAX
 
+/* Numbers in the arena; old arrays of a list that grows die with it. */
+typedef struct pass_list {
+    uint32_t *at;
+    uint32_t n;
+} pass_list;
+
+/* A group that shares data with the node being placed. */
+typedef struct pass_candidate {
+    uint32_t group;
+    int64_t saved; /* bytes that the node need not load there, at 256 for unknown sizes */
+    bool shares;   /* it makes a value that the node reads */
+    bool off_row;  /* some such read leaves the row */
+} pass_candidate;
+
 typedef struct fuser {
     const ir_graph *g;
     const pass_options *opt;
     pass_fusion *f;
-    uint64_t *deps; /* n_groups x words: groups each group reads from, not closed */
-    uint32_t words, cap;
-    bool *seen;                /* scratch of the path search */
-    uint32_t *stamp, n_stamps; /* by ref: the last count of bytes that saw it */
+    uint32_t cap; /* groups and refs are below */
     rp_error *err;
+    /* order.c, by group */
+    pass_list *reads, *readers; /* groups */
+    uint32_t *position;         /* a group stands behind all that it reads from */
+    uint32_t *mark, n_marks;
+    pass_list forward, backward; /* scratch of a search, as are those below */
+    uint32_t *group_at, *moved;
+    /* candidates.c */
+    pass_list *touched; /* by ref: the latest groups that make or read the value, oldest first */
+    pass_candidate *candidates;
+    uint32_t n_candidates, cap_candidates;
+    uint32_t *candidate_of, n_rounds, *round; /* by group */
+    uint32_t *stamp, n_stamps;                /* by ref: the last count of bytes that saw it */
+    /* matmuls, by ref */
+    pass_list *with_left; /* groups of products with this left operand */
+    uint32_t *segment;    /* of the member's group */
 } fuser;
+
+rp_status pass_list_push(fuser *u, pass_list *l, uint32_t v) RP_MUST_USE;
 
 /* The values that node r reads, through views: calls fn for each until it says false. row: whether the read stays in the
  * row of r. */
 typedef bool (*pass_source_fn)(fuser *u, ir_ref producer, bool row, void *user);
 bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *user);
-/* Whether group a reads from group b. */
-bool pass_dep_get(const fuser *u, uint32_t a, uint32_t b);
+
+/* Whether group a could read from group b. Searches have a bound: beyond it the answer is PASS_FAR. */
+typedef enum pass_verdict { PASS_FREE, PASS_CYCLE, PASS_FAR } pass_verdict;
+pass_verdict pass_order_check(fuser *u, uint32_t a, uint32_t b);
+/* Notes that it does; it must not close a cycle. */
+rp_status pass_order_add(fuser *u, uint32_t a, uint32_t b) RP_MUST_USE;
+
+/* Fills u->candidates, latest group first. */
+rp_status pass_find_candidates(fuser *u, ir_ref r) RP_MUST_USE;
+/* NULL when the group shares nothing with the node. */
+const pass_candidate *pass_candidate_of(const fuser *u, uint32_t group);
+/* r has become a member of the group. */
+rp_status pass_touch_values(fuser *u, ir_ref r, uint32_t group) RP_MUST_USE;
+
 /* After placing: moves nodes where they cost less, orders the groups, finds what is stored, and logs. */
 rp_status pass_settle_groups(fuser *u) RP_MUST_USE;
 

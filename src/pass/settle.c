@@ -12,45 +12,75 @@
 
 #define MANY (UINT32_MAX - 1)
 
-/* Who reads the values: by ref, the one group, NO_GROUP for none or MANY. */
+/* Who reads the values. By ref: the nodes, and of their groups the one, NO_GROUP for none or MANY. */
 typedef struct readers {
+    pass_list *nodes;
+    bool *returned;
     uint32_t *group;
-    bool *off_row; /* some read leaves the row */
+    bool *off_row; /* some read leaves the row; not kept where there are MANY */
 } readers;
-
-static void add_reader(readers *x, ir_ref value, uint32_t group, bool row) {
-    x->group[value] = x->group[value] == NO_GROUP || x->group[value] == group ? group : MANY;
-    x->off_row[value] = x->off_row[value] || !row;
-}
 
 typedef struct visit {
     readers *x;
-    uint32_t group;
+    ir_ref reader; /* IR_NONE: the graph's caller */
+    rp_status st;
 } visit;
 
-static bool visit_source(fuser *u, ir_ref p, bool row, void *user) {
+static bool note_reader(fuser *u, ir_ref p, bool row, void *user) {
     visit *v = user;
+    (void)row;
+    if (v->reader == IR_NONE)
+        v->x->returned[p] = true;
+    else
+        v->st = pass_list_push(u, &v->x->nodes[p], v->reader);
+    return v->st == RP_OK;
+}
+
+typedef struct row_check {
+    ir_ref value;
+    bool off;
+} row_check;
+
+static bool check_row(fuser *u, ir_ref p, bool row, void *user) {
+    row_check *c = user;
     (void)u;
-    add_reader(v->x, p, v->group, row);
+    c->off = c->off || (p == c->value && !row);
     return true;
 }
 
-static void find_readers(fuser *u, readers *x) {
-    uint32_t n = ir_graph_count(u->g);
-    memset(x->group, 0xff, n * sizeof *x->group);
-    memset(x->off_row, 0, n * sizeof *x->off_row);
-    for (ir_ref r = 0; r < n; r++) {
-        visit v = {x, u->f->group_of[r]};
-        if (v.group != NO_GROUP) (void)pass_each_source(u, r, true, visit_source, &v);
+/* The groups that read a value, of its readers' as they are now. */
+static void find_groups(fuser *u, readers *x, ir_ref value) {
+    x->group[value] = x->returned[value] ? MANY : NO_GROUP;
+    x->off_row[value] = false;
+    for (uint32_t i = 0; i < x->nodes[value].n && x->group[value] != MANY; i++) {
+        ir_ref r = x->nodes[value].at[i];
+        uint32_t *one = &x->group[value];
+        row_check c = {.value = value};
+        u->f->steps++;
+        *one = *one == NO_GROUP || *one == u->f->group_of[r] ? u->f->group_of[r] : MANY;
+        (void)pass_each_source(u, r, true, check_row, &c);
+        x->off_row[value] = x->off_row[value] || c.off;
     }
-    visit out = {x, MANY};
+}
+
+static rp_status find_readers(fuser *u, readers *x) {
+    uint32_t n = ir_graph_count(u->g);
+    visit v = {.x = x};
+    for (ir_ref r = 0; r < n && v.st == RP_OK; r++) {
+        v.reader = r;
+        if (u->f->group_of[r] != NO_GROUP) (void)pass_each_source(u, r, true, note_reader, &v);
+    }
+    RP_TRY(v.st);
+    v.reader = IR_NONE;
     for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
         ir_ref o = ir_output_at(u->g, i);
         if (pass_is_transparent(ir_node_at(u->g, o)))
-            (void)pass_each_source(u, o, true, visit_source, &out);
+            (void)pass_each_source(u, o, true, note_reader, &v);
         else
-            add_reader(x, o, MANY, true);
+            x->returned[o] = true;
     }
+    for (ir_ref r = 0; r < n; r++) find_groups(u, x, r);
+    return RP_OK;
 }
 
 typedef struct stored_check {
@@ -99,10 +129,18 @@ static rp_status prepend(fuser *u, pass_group *gr, ir_ref r) {
     return RP_OK;
 }
 
-static bool add_dep(fuser *u, ir_ref p, bool row, void *user) {
-    uint32_t g = *(uint32_t *)user, h = u->f->group_of[p];
+typedef struct move {
+    readers *x;
+    uint32_t to;
+    rp_status st;
+} move;
+
+static bool read_from(fuser *u, ir_ref p, bool row, void *user) {
+    move *m = user;
     (void)row;
-    if (h != g) u->deps[(size_t)g * u->words + h / 64] |= UINT64_C(1) << (h % 64);
+    find_groups(u, m->x, p);
+    if (m->st == RP_OK && u->f->group_of[p] != m->to)
+        m->st = pass_list_push(u, &u->reads[m->to], u->f->group_of[p]);
     return true;
 }
 
@@ -115,17 +153,21 @@ static rp_status sink(fuser *u, readers *x, ir_ref r) {
     drop(from->nodes, &from->n_nodes, r);
     RP_TRY(prepend(u, &u->f->groups[to], r));
     u->f->group_of[r] = to;
-    (void)pass_each_source(u, r, true, add_dep, &to);
-    find_readers(u, x);
-    return RP_OK;
+    move m = {.x = x, .to = to};
+    (void)pass_each_source(u, r, true, read_from, &m);
+    find_groups(u, x, r);
+    return m.st;
 }
 
 static rp_status sink_epilogues(fuser *u) {
     uint32_t n = ir_graph_count(u->g);
-    readers x = {base_arena_array(u->f->arena, n + 1u, sizeof *x.group),
-                 base_arena_array(u->f->arena, n + 1u, sizeof *x.off_row)};
-    if (!x.group || !x.off_row) return rp_fail(u->err, RP_NOMEM, "fusion");
-    find_readers(u, &x);
+    readers x = {.nodes = base_arena_array(u->f->arena, n + 1u, sizeof *x.nodes),
+                 .returned = base_arena_array(u->f->arena, n + 1u, sizeof *x.returned),
+                 .group = base_arena_array(u->f->arena, n + 1u, sizeof *x.group),
+                 .off_row = base_arena_array(u->f->arena, n + 1u, sizeof *x.off_row)};
+    if (!x.nodes || !x.returned || !x.group || !x.off_row)
+        return rp_fail(u->err, RP_NOMEM, "fusion");
+    RP_TRY(find_readers(u, &x));
     for (ir_ref r = n; r-- > 0;) {
         uint32_t gi = u->f->group_of[r];
         if (gi == NO_GROUP || u->f->groups[gi].kind != PASS_MATMUL ||
@@ -138,24 +180,52 @@ static rp_status sink_epilogues(fuser *u) {
 
 /* --- order -------------------------------------------------------------- */
 
+/* The groups that are ready: a heap with the first at its root. */
+static void heap_push(uint32_t *heap, uint32_t n, uint32_t v) {
+    while (n > 0 && heap[(n - 1) / 2] > v) {
+        heap[n] = heap[(n - 1) / 2];
+        n = (n - 1) / 2;
+    }
+    heap[n] = v;
+}
+
+/* n: how many are left without the root, which is given. */
+static uint32_t heap_pop(uint32_t *heap, uint32_t n) {
+    uint32_t top = heap[0], v = heap[n], at = 0;
+    for (uint32_t child = 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && heap[child + 1] < heap[child]) child++;
+        if (heap[child] >= v) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = v;
+    return top;
+}
+
+/* Each group as early as what it reads from allows, the first made first. */
 static rp_status order_groups(fuser *u) {
-    uint32_t n = u->f->n_groups, done = 0;
+    uint32_t n = u->f->n_groups, done = 0, n_heap = 0;
     uint32_t *where = base_arena_array(u->f->arena, n + 1u, sizeof *where);
+    uint32_t *waits = base_arena_array(u->f->arena, n + 1u, sizeof *waits);
+    uint32_t *heap = base_arena_array(u->f->arena, n + 1u, sizeof *heap);
     pass_group *sorted = base_arena_array(u->f->arena, n + 1u, sizeof *sorted);
-    if (!where || !sorted) return rp_fail(u->err, RP_NOMEM, "fusion");
-    for (uint32_t i = 0; i < n; i++) where[i] = NO_GROUP;
-    while (done < n) {
-        uint32_t best = NO_GROUP;
-        for (uint32_t i = 0; i < n && best == NO_GROUP; i++) {
-            bool ready = where[i] == NO_GROUP;
-            for (uint32_t b = 0; ready && b < n; b++)
-                if (pass_dep_get(u, i, b) && where[b] == NO_GROUP) ready = false;
-            if (ready) best = i;
-        }
-        if (best == NO_GROUP) return rp_fail(u->err, RP_INTERNAL, "fusion made a cycle");
+    pass_list *behind = base_arena_array(u->f->arena, n + 1u, sizeof *behind);
+    if (!where || !waits || !heap || !sorted || !behind) return rp_fail(u->err, RP_NOMEM, "fusion");
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < u->reads[i].n; k++)
+            RP_TRY(pass_list_push(u, &behind[u->reads[i].at[k]], i));
+    for (uint32_t i = 0; i < n; i++) {
+        waits[i] = u->reads[i].n;
+        if (waits[i] == 0) heap_push(heap, n_heap++, i);
+    }
+    while (n_heap > 0) {
+        uint32_t best = heap_pop(heap, --n_heap);
         sorted[done] = u->f->groups[best];
         where[best] = done++;
+        for (uint32_t k = 0; k < behind[best].n; k++)
+            if (--waits[behind[best].at[k]] == 0) heap_push(heap, n_heap++, behind[best].at[k]);
     }
+    if (done < n) return rp_fail(u->err, RP_INTERNAL, "fusion made a cycle");
     u->f->groups = sorted;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
         if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];

@@ -97,7 +97,7 @@ static void passes_make_a_new_graph(void **state) {
 static void stages_are_text(void **state) {
     static const struct {
         const char *stage, *holds;
-    } want[] = {{"fusion", "loop rows=T"},
+    } want[] = {{"fusion", "loop, rows T"},
                 {"kir", "par"},
                 {"c", "void *const *arg"},
                 {"cuda", "__global__"},

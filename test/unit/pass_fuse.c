@@ -141,6 +141,101 @@ static void readers_of_other_rows_stay_apart(void **state) {
                "  %2 = permute %1 {axes=[1,0]}\n  %3 = add %2, %0\n  ret %3\n}\n");
 }
 
+typedef void (*link_fn)(base_buf *b, uint32_t i);
+
+static void link_exp(base_buf *b, uint32_t i) {
+    base_buf_printf(b, "  %%a%u = %s %%a%u\n", i + 1, i % 2 ? "exp" : "neg", i);
+}
+
+/* A kernel each. */
+static void link_permute(base_buf *b, uint32_t i) {
+    base_buf_printf(b, "  %%p%u = permute %%a%u {axes=[1,0]}\n  %%a%u = add %%p%u, %%x\n", i, i,
+                    i + 1, i);
+}
+
+/* Every value is also read far behind. */
+static void link_far(base_buf *b, uint32_t i) {
+    base_buf_printf(b, "  %%p%u = permute %%a%u {axes=[1,0]}\n  %%b%u = exp %%p%u\n", i, i, i, i);
+    base_buf_printf(b, "  %%a%u = add %%b%u, %%b%u\n", i + 1, i, i / 2);
+}
+
+static void link_product(base_buf *b, uint32_t i) {
+    base_buf_printf(b, "  %%m%u = matmul %%x, %%a%u {trans_b=true}\n  %%a%u = add %%m%u, %%x\n", i,
+                    i, i + 1, i);
+}
+
+static uint64_t steps_of_chain(link_fn link, uint32_t n) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "graph @chain(%x: f32[8,8]) -> f32[8,8] {\n  %a0 = neg %x\n");
+    for (uint32_t i = 0; i < n; i++) link(&b, i);
+    base_buf_printf(&b, "  ret %%a%u\n}\n", n);
+    CHECK_OK(base_buf_status(&b, &err), &err);
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    fused x = fuse(g, NULL);
+    check_groups(&x);
+    uint64_t steps = x.f.steps;
+    pass_fusion_done(&x.f);
+    ir_graph_free(g);
+    base_buf_done(&b);
+    return steps;
+}
+
+/* Counted, not timed: eight times the graph is eight times the work. */
+static void work_grows_with_the_graph(void **state) {
+    static const struct {
+        const char *name;
+        link_fn link;
+    } chains[] = {{"elementwise", link_exp},
+                  {"permute and add", link_permute},
+                  {"read far behind", link_far},
+                  {"products", link_product}};
+    (void)state;
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        uint64_t few = steps_of_chain(chains[i].link, 1000),
+                 many = steps_of_chain(chains[i].link, 8000);
+        print_message("%s: %llu and %llu steps\n", chains[i].name, (unsigned long long)few,
+                      (unsigned long long)many);
+        assert_true(many <= few * 10);
+    }
+}
+
+/* 300 kernels hang on the first; whether the last does, too, is not searched for. */
+static void far_groups_stay_apart(void **state) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    base_buf b;
+    bool far = false;
+    (void)state;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "graph @far(%x: f32[8,8], %y: f32[8,8]) -> (f32[8,8], f32[8,8]) {\n"
+                      "  %a0 = exp %x\n");
+    for (uint32_t i = 0; i < 300; i++) link_permute(&b, i);
+    base_buf_puts(&b,
+                  "  %q = permute %y {axes=[1,0]}\n  %r = exp %q\n  %s = permute %r {axes=[1,0]}\n"
+                  "  %t = add %a0, %s\n  ret %t, %a300\n}\n");
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    fused x = fuse(g, NULL);
+    check_groups(&x);
+    for (uint32_t i = 0; i < x.f.n_refusals; i++)
+        far = far || strcmp(x.f.refusals[i].reason, "nodes are too far away") == 0;
+    assert_true(far);
+    pass_fusion_done(&x.f);
+    ir_graph_free(g);
+    base_buf_done(&b);
+}
+
+/* %e makes the first group read from the third, so it and the second, which reads from it, move behind that; %f then may
+ * not join the first. */
+static void groups_that_moved_close_no_cycle(void **state) {
+    (void)state;
+    check_text("graph @moved(%x: f32[8,8], %y: f32[8,8]) -> (f32[8,8], f32[8,8]) {\n"
+               "  %a = exp %x\n  %p = permute %a {axes=[1,0]}\n  %d = neg %p\n  %q = exp %y\n"
+               "  %e = fma %a, %x, %q\n  %f = fma %d, %x, %e\n  ret %f, %e\n}\n");
+}
+
 static rp_graph *llama(uint32_t layers) {
     rp_error err = {0};
     rp_graph *g = NULL;
@@ -248,6 +343,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_fuse_legally),
         cmocka_unit_test(readers_of_other_rows_stay_apart),
+        cmocka_unit_test(work_grows_with_the_graph),
+        cmocka_unit_test(far_groups_stay_apart),
+        cmocka_unit_test(groups_that_moved_close_no_cycle),
         cmocka_unit_test(a_layer_is_nine_kernels),
         cmocka_unit_test(switches_keep_their_fusion_apart),
         cmocka_unit_test(the_log_counts_and_gives_reasons),
