@@ -55,7 +55,7 @@ static void equal_texts_are_in_one_unit(void **state) {
     /* equal ops are not equal texts */
     assert_string_equal(u.places[0][1].symbol, "poi_fused_mul_1");
     assert_non_null(strstr(unit_of(&u, 0, 1), "mine"));
-    assert_null(strstr(unit_of(&u, 0, 1), "same"));
+    assert_null(strstr(unit_of(&u, 0, 1), "same void"));
     assert_null(strstr(unit_of(&u, 1, 0), "mine"));
     compile_units_done(&u);
     for (int i = 0; i < PIECES; i++) lower_done(&p[i]);
