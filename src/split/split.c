@@ -132,15 +132,17 @@ out:
     return st;
 }
 
+/* Outputs that no piece computes (views, constants, leaves) are of the last piece that does not split, so there must be
+ * one: else an empty one is added behind the others. */
+static bool lacks_plain_piece(const builder *b, const bool *splitting, uint32_t n_pieces) {
+    bool needed = false;
+    for (uint32_t i = 0; i < ir_output_count(b->g); i++)
+        needed = needed || b->piece[ir_output_at(b->g, i)] == SPLIT_NO_PIECE;
+    return needed && last_plain(splitting, n_pieces) == SPLIT_NO_PIECE;
+}
+
 static rp_status build_all(builder *b, const bool *splitting, split_result *r, rp_error *err) {
     uint32_t last = last_plain(splitting, r->n_pieces);
-    for (uint32_t i = 0; i < ir_output_count(b->g); i++)
-        if (last == SPLIT_NO_PIECE && b->piece[ir_output_at(b->g, i)] == SPLIT_NO_PIECE)
-            return rp_fail(err, RP_UNSUPPORTED,
-                           "graph @%s returns %s but has nothing to compute it in; add an op or "
-                           "drop the output",
-                           ir_graph_name(b->g),
-                           ir_op_table(ir_node_at(b->g, ir_output_at(b->g, i))->op)->name);
     mark_outputs(b, last);
     for (uint32_t i = 0; i < r->n_pieces; i++) {
         split_piece *p = &r->pieces[i];
@@ -167,6 +169,7 @@ rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops,
         goto out;
     }
     r.n_pieces = split_partition(g, ops, n_ops, b.piece, splitting);
+    if (lacks_plain_piece(&b, splitting, r.n_pieces)) splitting[r.n_pieces++] = false;
     r.pieces = base_alloc_array(r.n_pieces + 1, sizeof *r.pieces);
     if (!r.pieces) {
         st = rp_fail(err, RP_NOMEM, "split into %u pieces", r.n_pieces);
