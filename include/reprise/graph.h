@@ -38,15 +38,17 @@ typedef struct rp_compiled rp_compiled;
 /* Compiles g for this machine at the configuration's level (0 and 1: portable kernels op by op; 2: whole;
  * 3: split at splitting_ops). config is borrowed and resolved here, which adds notes to it: give it to one call at a time.
  * NULL: the library's defaults (level 0). What a compiler made is cached. A call runs its launches one by one: a
- * cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. g is not needed afterwards. */
+ * cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. Without a C compiler the graph runs op by
+ * op, with a note in config and a warning. g is not needed afterwards. */
 RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) RP_MUST_USE;
 RP_API void rp_compiled_free(rp_compiled *c);
-/* Params and states by name: data in row-major (block formats: GGUF layout), borrowed until rp_compiled_free. */
+/* Params and states by name: data in row-major (block formats: GGUF layout), borrowed until rp_compiled_free. NULL for one
+ * that is empty. */
 RP_API rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data,
                                   rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
- * not match. Outputs are written dense. */
+ * not match. Outputs are written dense. The data of an empty tensor may be NULL. */
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 typedef struct rp_compiled_info {

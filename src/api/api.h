@@ -3,6 +3,7 @@
 #define API_API_H
 
 #include "gen/isa.h"
+#include "plan/plan.h"
 #include "reprise/graph.h"
 #include "trace/trace.h"
 
@@ -17,5 +18,11 @@ rp_status api_isa(const char *name, gen_isa *out, rp_error *err) RP_MUST_USE;
  * allowed, for what is not named. values: ir_dims_symbol_count entries. */
 rp_status api_sizes(const ir_graph *g, const char *sizes, int64_t *values,
                     rp_error *err) RP_MUST_USE;
+
+/* The values of a plan's symbols from the shapes of its inputs, whose ranks were checked: a dim of one symbol, times and
+ * plus constants, gives its value; symbols without one get their least. RP_INVALID names two inputs that
+ * contradict each other; other contradictions are the caller's to find. */
+rp_status api_read_sizes(const plan *p, const rp_buffer *inputs, int64_t *symbols,
+                         rp_error *err) RP_MUST_USE;
 
 #endif

@@ -5,6 +5,7 @@
 #include "reprise/graph.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -37,6 +38,29 @@ struct rp_compiled {
 
 /* --- compiling ------------------------------------------------------------------ */
 
+/* A note, once: a configuration may be used for several calls. */
+static rp_status note_once(rp_compilation_config *cfg, const char *what, const char *reason,
+                           rp_error *err) {
+    const rp_config_note *notes;
+    size_t n = rp_config_notes(cfg, &notes);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(notes[i].what, what) == 0 && strcmp(notes[i].reason, reason) == 0) return RP_OK;
+    return config_note_add(cfg, reason, err, "%s", what);
+}
+
+/* Nothing can be compiled: op by op, and the caller is told so. */
+static rp_status without_compiler(const ir_graph *g, const compile_toolchain *tc,
+                                  rp_compilation_config *cfg, rp_error *err) {
+    char what[32], reason[512];
+    (void)snprintf(what, sizeof what, "backend=%s", cfg->backend);
+    (void)snprintf(reason, sizeof reason, "%s; the built-in portable kernels run op by op",
+                   tc->missing);
+    base_log(RP_LOG_WARNING,
+             "%s: graph @%s runs op by op with the built-in portable kernels, which is slow; %s",
+             tc->missing, ir_graph_name(g), tc->cure);
+    return note_once(cfg, what, reason, err);
+}
+
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     rp_status st = RP_OK;
@@ -54,10 +78,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
     if (!eager && !tc.path) {
-        base_log(RP_LOG_WARNING,
-                 "%s: graph @%s runs op by op with the built-in portable kernels, "
-                 "which is slow; %s",
-                 tc.missing, ir_graph_name(g), tc.cure);
+        RP_TRY_OUT(without_compiler(g, &tc, cfg, err));
         eager = true;
     }
     RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));
@@ -132,18 +153,16 @@ static rp_status resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error
 static rp_status note_graphs(rp_compilation_config *cfg, rp_error *err) {
     static const char reason[] = "rp_compile captures no graphs";
     const char *mode = rp_cudagraph_mode_name(rp_config_cudagraph_mode(cfg));
-    const rp_config_note *notes;
-    size_t n = rp_config_notes(cfg, &notes);
+    char what[48];
     bool typed = cfg->typed[CONFIG_ID_cudagraph_mode] != NULL;
     if (rp_config_cudagraph_mode(cfg) == RP_CUDAGRAPH_NONE) return RP_OK;
     if (cfg->require_graph)
         return rp_fail(err, RP_UNSUPPORTED,
                        "cudagraph_mode=%s: %s; leave out require_graph, or run a model", mode,
                        reason);
-    for (size_t i = 0; i < n; i++) /* of an earlier call with this configuration */
-        if (strcmp(notes[i].reason, reason) == 0) return RP_OK;
-    base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "cudagraph_mode=%s: %s", mode, reason);
-    return config_note_add(cfg, reason, err, "cudagraph_mode=%s", mode);
+    (void)snprintf(what, sizeof what, "cudagraph_mode=%s", mode);
+    base_log(typed ? RP_LOG_WARNING : RP_LOG_INFO, "%s: %s", what, reason);
+    return note_once(cfg, what, reason, err);
 }
 
 static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error *err) {
@@ -243,23 +262,44 @@ rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out, rp_e
 
 /* --- binding ---------------------------------------------------------------------- */
 
+/* Where what is empty, or a token, is said to be: nothing is read or written there. */
+static void *address_of(void *data) {
+    static char nothing;
+    return data ? data : &nothing;
+}
+
+static uint32_t find_leaf(const plan_leaf *l, uint32_t n, const char *name) {
+    uint32_t i = 0;
+    while (i < n && strcmp(l[i].name, name) != 0) i++;
+    return i;
+}
+
+static bool is_empty(const plan_leaf *l) {
+    int64_t size;
+    bool empty = false;
+    for (uint32_t d = 0; d < l->rank; d++)
+        empty = empty || (ir_dim_code_is_const(&l->dim[d], &size) && size == 0);
+    return empty;
+}
+
 rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_error *err) {
-    if (!c || !name || !data)
-        return rp_fail(err, RP_INVALID, "bind: graph, name and data must be given");
+    if (!c || !name) return rp_fail(err, RP_INVALID, "bind: graph and name must be given");
     const plan *p = c->p;
-    for (uint32_t i = 0; i < p->n_params; i++)
-        if (strcmp(p->params[i].name, name) == 0) {
-            c->params[i] = data;
-            api_frames_set(c->frames, PLAN_PARAM, i, data);
-            c->packed_ready = false;
-            return RP_OK;
-        }
-    for (uint32_t i = 0; i < p->n_states; i++)
-        if (strcmp(p->states[i].name, name) == 0) {
-            api_frames_set(c->frames, PLAN_STATE, i, data);
-            return RP_OK;
-        }
-    return rp_fail(err, RP_NOT_FOUND, "graph @%s has no param or state called '%s'", p->name, name);
+    uint32_t param = find_leaf(p->params, p->n_params, name);
+    uint32_t state = find_leaf(p->states, p->n_states, name);
+    if (param == p->n_params && state == p->n_states)
+        return rp_fail(err, RP_NOT_FOUND, "graph @%s has no param or state called '%s'", p->name,
+                       name);
+    if (!data && !is_empty(param < p->n_params ? &p->params[param] : &p->states[state]))
+        return rp_fail(err, RP_INVALID, "bind: '%s' of graph @%s is not empty; data must be given",
+                       name, p->name);
+    bool is_param = param < p->n_params;
+    data = address_of(data);
+    api_frames_set(c->frames, is_param ? PLAN_PARAM : PLAN_STATE, is_param ? param : state, data);
+    if (!is_param) return RP_OK;
+    c->params[param] = data;
+    c->packed_ready = false;
+    return RP_OK;
 }
 
 static rp_status pack_weights(rp_compiled *c, rp_error *err) {
@@ -299,33 +339,23 @@ static rp_status check_form(const char *what, const plan_leaf *l, const rp_buffe
     if (b->rank != l->rank)
         return rp_fail(err, RP_INVALID, "%s %s has rank %u; the graph wants %u", what, l->name,
                        b->rank, l->rank);
-    if (!b->data) return rp_fail(err, RP_INVALID, "%s %s has no data", what, l->name);
     return RP_OK;
 }
 
+/* Sizes as the symbols say, and data unless there is nothing to hold. */
 static rp_status check_dims(const int64_t *symbols, const char *what, const plan_leaf *l,
                             const rp_buffer *b, rp_error *err) {
+    bool empty = false;
     for (uint32_t d = 0; d < l->rank; d++) {
         int64_t want = plan_size_eval(&l->dim[d], symbols);
         if (b->dim[d] != want)
             return rp_fail(err, RP_INVALID,
                            "%s %s size mismatch at index %u. expected %lld, actual %lld", what,
                            l->name, d, (long long)want, (long long)b->dim[d]);
+        empty = empty || want == 0;
     }
-    return RP_OK;
-}
-
-/* A symbol that stands alone in a dim takes its value from there; check_dims finds contradictions. */
-static void read_symbols(const plan *p, const rp_buffer *inputs, int64_t *symbols) {
-    for (uint32_t s = 0; s < p->n_symbols; s++) symbols[s] = p->symbols[s].min;
-    for (uint32_t i = 0; i < p->n_inputs; i++)
-        for (uint32_t d = 0; d < p->inputs[i].rank; d++) {
-            const plan_size *z = &p->inputs[i].dim[d];
-            uint32_t symbol;
-            int64_t coef, constant;
-            if (ir_dim_code_linear(z, &symbol, &coef, &constant))
-                symbols[symbol] = (inputs[i].dim[d] - constant) / coef;
-        }
+    if (b->data || empty) return RP_OK;
+    return rp_fail(err, RP_INVALID, "%s %s has no data", what, l->name);
 }
 
 static rp_status set_buffers(const plan *p, api_frame *f, const rp_buffer *inputs,
@@ -336,16 +366,15 @@ static rp_status set_buffers(const plan *p, api_frame *f, const rp_buffer *input
         if (p->outputs[i].dtype == RP_DTYPE_TOKEN) continue;
         RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
     }
-    read_symbols(p, inputs, f->symbols);
+    RP_TRY(api_read_sizes(p, inputs, f->symbols, err));
     for (uint32_t i = 0; i < p->n_inputs; i++) {
         RP_TRY(check_dims(f->symbols, "input", &p->inputs[i], &inputs[i], err));
-        plan_exec_set(f->exec, PLAN_INPUT, i, inputs[i].data);
+        plan_exec_set(f->exec, PLAN_INPUT, i, address_of(inputs[i].data));
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
-        static char nothing;
         bool token = p->outputs[i].dtype == RP_DTYPE_TOKEN;
         if (!token) RP_TRY(check_dims(f->symbols, "output", &p->outputs[i], &outputs[i], err));
-        plan_exec_set(f->exec, PLAN_OUTPUT, i, token ? &nothing : outputs[i].data);
+        plan_exec_set(f->exec, PLAN_OUTPUT, i, address_of(token ? NULL : outputs[i].data));
     }
     return RP_OK;
 }

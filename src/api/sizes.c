@@ -49,3 +49,44 @@ out:
     base_free(list);
     return st;
 }
+
+/* The value of symbol s, where dim d of an input is a multiple of it and a constant. */
+static bool read_dim(const plan *p, const rp_buffer *inputs, uint32_t i, uint32_t d, uint32_t *s,
+                     int64_t *v) {
+    int64_t coef, constant;
+    if (!ir_dim_code_linear(&p->inputs[i].dim[d], s, &coef, &constant)) return false;
+    *v = (inputs[i].dim[d] - constant) / coef;
+    return true;
+}
+
+static rp_status symbol_differs(const plan *p, const rp_buffer *inputs, uint32_t symbol, uint32_t i,
+                                uint32_t d, rp_error *err) {
+    uint32_t s = UINT32_MAX, at = 0, axis = 0;
+    int64_t first = 0, now = 0;
+    for (at = 0; s != symbol && at < p->n_inputs; at++)
+        for (axis = 0; s != symbol && axis < p->inputs[at].rank; axis++)
+            if (!read_dim(p, inputs, at, axis, &s, &first)) s = UINT32_MAX;
+    (void)read_dim(p, inputs, i, d, &s, &now);
+    return rp_fail(err, RP_INVALID,
+                   "%s is %lld by axis %u of input %s and %lld by axis %u of input %s; it must be "
+                   "one size",
+                   p->symbols[symbol].name, (long long)first, axis - 1, p->inputs[at - 1].name,
+                   (long long)now, d, p->inputs[i].name);
+}
+
+rp_status api_read_sizes(const plan *p, const rp_buffer *inputs, int64_t *symbols, rp_error *err) {
+    const int64_t unknown = INT64_MIN;
+    for (uint32_t s = 0; s < p->n_symbols; s++) symbols[s] = unknown;
+    for (uint32_t i = 0; i < p->n_inputs; i++)
+        for (uint32_t d = 0; d < p->inputs[i].rank; d++) {
+            uint32_t s;
+            int64_t v;
+            if (!read_dim(p, inputs, i, d, &s, &v)) continue;
+            if (symbols[s] != unknown && symbols[s] != v)
+                return symbol_differs(p, inputs, s, i, d, err);
+            symbols[s] = v;
+        }
+    for (uint32_t s = 0; s < p->n_symbols; s++)
+        if (symbols[s] == unknown) symbols[s] = p->symbols[s].min;
+    return RP_OK;
+}

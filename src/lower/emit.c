@@ -216,6 +216,27 @@ static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     return lower_value(L, n->in[0], sub);
 }
 
+/* A part that may be empty has no element to clamp to: it is read where it holds j alone, as the product of one element or
+ * none, which is that element bit for bit. */
+static kir_ref guarded_part(lowerer *L, ir_ref part, kir_ref *sub, uint32_t axis, kir_ref j,
+                            kir_ref size) {
+    kir_ref inside = kir_bin(K, KIR_IAND, kir_bin(K, KIR_ILT, kir_const_i(K, -1), j),
+                             kir_bin(K, KIR_ILT, j, size));
+    (void)kir_begin_reduce(K, KIR_PROD, inside);
+    sub[axis] = j;
+    return kir_yield(K, lower_value(L, part, sub));
+}
+
+static bool may_be_empty(const lowerer *L, const ir_shape *s) {
+    int64_t lo, hi;
+    bool empty = false;
+    for (uint32_t i = 0; i < s->rank; i++) {
+        ir_dim_bounds(ir_graph_dims(L->g), s->dim[i], &lo, &hi);
+        empty = empty || lo < 1;
+    }
+    return empty;
+}
+
 /* Reads of parts that do not hold idx are clamped into the part and dropped. */
 static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
@@ -223,11 +244,16 @@ static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     kir_ref sub[IR_MAX_RANK] = {0};
     memcpy(sub, idx, sizeof sub);
     for (uint32_t i = 0; i < n->n_in; i++) {
-        kir_ref size = lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]);
+        const ir_shape *s = &ir_node_at(L->g, n->in[i])->shape;
+        kir_ref size = lower_dim(L, s->dim[axis]), part;
         kir_ref j = kir_bin(K, KIR_ISUB, idx[axis], end);
-        kir_ref last = kir_bin(K, KIR_ISUB, size, kir_const_i(K, 1));
-        sub[axis] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, j, last), zero);
-        kir_ref part = lower_value(L, n->in[i], sub);
+        if (may_be_empty(L, s)) {
+            part = guarded_part(L, n->in[i], sub, axis, j, size);
+        } else {
+            kir_ref last = kir_bin(K, KIR_ISUB, size, kir_const_i(K, 1));
+            sub[axis] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, j, last), zero);
+            part = lower_value(L, n->in[i], sub);
+        }
         v = i == 0 ? part : kir_select(K, kir_bin(K, KIR_ILT, idx[axis], end), v, part);
         end = kir_bin(K, KIR_IADD, end, size);
     }

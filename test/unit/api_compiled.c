@@ -100,6 +100,91 @@ static void sizes_are_read_from_sums(void **state) {
     rp_graph_free(g);
 }
 
+typedef struct compiled {
+    rp_graph *g;
+    rp_compiled *c;
+} compiled;
+
+static compiled compile_text(const char *text, const char *setting) {
+    rp_error err = {0};
+    compiled k = {0};
+    rp_compilation_config *cfg = rp_config_new();
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_graph_parse(text, strlen(text), &k.g, &err), &err);
+    CHECK_OK(rp_compile(k.g, cfg, &k.c, &err), &err);
+    rp_config_free(cfg);
+    return k;
+}
+
+static void compiled_done(compiled *k) {
+    rp_compiled_free(k->c);
+    rp_graph_free(k->g);
+}
+
+/* Parts of a concat that may be empty are read where they have elements alone, so the data of an empty one may be NULL;
+ * so may that of empty inputs, params and outputs in general. */
+static void what_is_empty_needs_no_data(void **state) {
+    static const char text[] =
+        "graph @empty(%x: f32[N,3], %y: f32[2,3]) -> (f32[N+2,3], f32[N+2,3], f32[N,3], f32[N+2,3])"
+        " where N in [0,4] {\n"
+        "  %w = param @w : f32[0,3]\n  %0 = concat %x, %y {axis=0}\n  %1 = neg %0\n"
+        "  %2 = exp %x\n  %3 = concat %2, %y, %w {axis=0}\n  %4 = concat %w, %1 {axis=0}\n"
+        "  ret %1, %3, %2, %4\n}\n";
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    float parts[18] = {-0.0f, 1, 2, 3, 4, 5, 6, 7, 8}, *last = parts + 3, got[4][18];
+    rp_error err = {0};
+    (void)state;
+    for (size_t l = 0; l < 4; l++)
+        for (int64_t n = 0; n < 2; n++) {
+            compiled k = compile_text(text, levels[l]);
+            CHECK_OK(rp_compiled_bind(k.c, "w", NULL, &err), &err);
+            rp_buffer in[2] = {{RP_DTYPE_F32, 2, {n, 3}, n ? parts : NULL},
+                               {RP_DTYPE_F32, 2, {2, 3}, n ? last : parts}};
+            rp_buffer out[4];
+            for (int i = 0; i < 4; i++)
+                out[i] = (rp_buffer){RP_DTYPE_F32, 2, {i == 2 ? n : n + 2, 3}, got[i]};
+            if (n == 0) out[2].data = NULL;
+            CHECK_OK(rp_compiled_run(k.c, in, 2, out, 4, &err), &err);
+            for (int i = 0; i < 3 * (n + 2); i++) {
+                float want = -parts[i];
+                if (memcmp(&got[0][i], &want, 4) != 0 || memcmp(&got[3][i], &want, 4) != 0 ||
+                    (i >= 3 * n && got[1][i] != parts[i]))
+                    fail_msg("%s, N = %d: element %d is %g, %g, %g, not %g", levels[l], (int)n, i,
+                             (double)got[0][i], (double)got[3][i], (double)got[1][i], (double)want);
+            }
+            compiled_done(&k);
+        }
+}
+
+/* Nothing has to be computed for these: views, iotas, constants, params and inputs are returned all the same. */
+static void what_is_not_computed_is_returned(void **state) {
+    static const char text[] =
+        "graph @given(%x: f32[2,3]) -> (f32[3,2], i32[3], f32[], f32[2,3], f32[2], f32[2,3]) {\n"
+        "  %w = param @w : f32[2]\n  %0 = permute %x {axes=[1,0]}\n"
+        "  %1 = iota {axis=0, dtype=i32, shape=[3]}\n  %2 = const 3\n"
+        "  %3 = broadcast %2 {shape=[2,3]}\n  ret %0, %1, %2, %x, %w, %3\n}\n";
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    float in[6] = {0, 1, 2, 3, 4, 5}, weights[2] = {7, 8}, o[6][6];
+    int32_t count[3];
+    (void)state;
+    for (size_t l = 0; l < 4; l++) {
+        rp_error err = {0};
+        compiled k = compile_text(text, levels[l]);
+        memset(o, 0, sizeof o);
+        CHECK_OK(rp_compiled_bind(k.c, "w", weights, &err), &err);
+        rp_buffer from = {RP_DTYPE_F32, 2, {2, 3}, in};
+        rp_buffer out[6] = {{RP_DTYPE_F32, 2, {3, 2}, o[0]}, {RP_DTYPE_I32, 1, {3}, count},
+                            {RP_DTYPE_F32, 0, {0}, o[2]},    {RP_DTYPE_F32, 2, {2, 3}, o[3]},
+                            {RP_DTYPE_F32, 1, {2}, o[4]},    {RP_DTYPE_F32, 2, {2, 3}, o[5]}};
+        CHECK_OK(rp_compiled_run(k.c, &from, 1, out, 6, &err), &err);
+        for (int i = 0; i < 6; i++)
+            assert_true(o[0][i] == in[i % 2 * 3 + i / 2] && o[3][i] == in[i] && o[5][i] == 3);
+        assert_true(count[0] == 0 && count[1] == 1 && count[2] == 2 && o[2][0] == 3);
+        assert_true(o[4][0] == 7 && o[4][1] == 8);
+        compiled_done(&k);
+    }
+}
+
 /* An index outside of the table reads its nearest row, whatever lies around it. */
 static void indices_are_clamped(void **state) {
     (void)state;
@@ -222,6 +307,59 @@ static void refuses_by_name(void **state) {
     rp_compiled_free(c);
 }
 
+/* Both inputs that a size is read from are named. */
+static void sizes_that_contradict_name_both(void **state) {
+    static const char text[] =
+        "graph @two(%x: f32[2,T], %y: f32[2*T+1,4]) -> f32[2,T] where T in [1,9] "
+        "{\n  %0 = neg %x\n  ret %0\n}\n";
+    float from[40], to[8];
+    (void)state;
+    compiled k = compile_text(text, "level=0");
+    rp_buffer in[2] = {{RP_DTYPE_F32, 2, {2, 3}, from}, {RP_DTYPE_F32, 2, {9, 4}, from}};
+    rp_buffer out = {RP_DTYPE_F32, 2, {2, 3}, to};
+    REFUSED(rp_compiled_run(k.c, in, 2, &out, 1, e), RP_INVALID,
+            "T is 3 by axis 1 of input x and 4 by axis 0 of input y; it must be one size");
+    in[1].dim[0] = 7;
+    rp_error err = {0};
+    CHECK_OK(rp_compiled_run(k.c, in, 2, &out, 1, &err), &err);
+    in[1].dim[0] = 8;
+    REFUSED(rp_compiled_run(k.c, in, 2, &out, 1, e), RP_INVALID,
+            "input y size mismatch at index 0. expected 7, actual 8");
+    compiled_done(&k);
+}
+
+/* Without a compiler a graph runs op by op, and its configuration says so, once. */
+static void a_missing_compiler_is_noted(void **state) {
+    rp_error err = {0};
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    const rp_config_note *note;
+    (void)state;
+    assert_int_equal(setenv("REPRISE_CC", "/nowhere/cc", 1), 0);
+    rp_compilation_config *cfg = rp_config_new();
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    size_t n = 0, found = 0;
+    for (int i = 0; i < 2; i++) {
+        rp_compiled *c = NULL;
+        rp_graph *g = trace_linear();
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+        assert_int_equal(info.kernels, 0);
+        bind(c);
+        CHECK_OK(run(c, 2, &err), &err);
+        assert_true(y[0] == 13 && y[3] == 12);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+    }
+    n = rp_config_notes(cfg, &note);
+    for (size_t i = 0; i < n; i++)
+        found += strcmp(note[i].what, "backend=inductor") == 0 &&
+                 strcmp(note[i].reason, "no C compiler (REPRISE_CC=/nowhere/cc is no program); the "
+                                        "built-in portable kernels run op by op") == 0;
+    assert_int_equal(found, 1);
+    rp_config_free(cfg);
+    (void)unsetenv("REPRISE_CC");
+}
+
 static void lost_allocations(void **state) {
     (void)state;
     rp_graph *g = trace_linear();
@@ -264,6 +402,10 @@ int main(void) {
         cmocka_unit_test(every_level_computes),
         cmocka_unit_test(new_weights_count),
         cmocka_unit_test(sizes_are_read_from_sums),
+        cmocka_unit_test(what_is_empty_needs_no_data),
+        cmocka_unit_test(what_is_not_computed_is_returned),
+        cmocka_unit_test(sizes_that_contradict_name_both),
+        cmocka_unit_test(a_missing_compiler_is_noted),
         cmocka_unit_test(indices_are_clamped),
         cmocka_unit_test(second_time_is_cached),
         cmocka_unit_test(refuses_by_name),
