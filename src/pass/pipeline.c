@@ -12,6 +12,8 @@
 
 static const pass_info passes[] = {
     {"fold", NULL, "compute what is constant", pass_fold},
+    {"gather", NULL, "gather what an op reads, where few rows of its result are wanted",
+     pass_gather},
     {"simplify", "eliminate_noops", "rewrite by simplify.rules", pass_simplify},
     {"cse", NULL, "join nodes that have become equal", pass_dce},
     {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce},

@@ -91,7 +91,7 @@ want="0_traced.head.ir 0_traced.model.ir 1_split.head.submod_000.ir 1_split.head
 for p in 0 1 2 6; do want+=" 1_split.model.submod_00$p.ir"; done
 want+=" 1_split.model.txt"
 for p in head.submod_000 model.submod_00{0,1,2,6}; do
-    for s in 1_fold 2_simplify 3_cse 4_dce; do want+=" 2_pass.$p.$s.ir"; done
+    for s in 1_fold 2_gather 3_simplify 4_cse 5_dce; do want+=" 2_pass.$p.$s.ir"; done
 done
 for p in head.submod_000 model.submod_00{0,1,2,6}; do want+=" 3_fusion.$p.txt"; done
 for p in head.submod_000 model.submod_00{0,2,6}; do want+=" 4_kernels.$p.kir"; done

@@ -354,6 +354,20 @@ static ir_ref index_of_rows(gen *q) {
     return leaf(q, IR_LEAF_INPUT, RP_DTYPE_I32, &q->rows, 1);
 }
 
+/* One element a row of what was computed, as cross-entropy takes it. */
+static void act_pick(gen *q) {
+    item x = any(q);
+    const ir_shape s = *shape_of(q, x.ref);
+    int64_t k = last_size(q, x.ref);
+    if (s.rank != 2 || s.dim[0] != q->rows) return;
+    ir_dim flat = ir_dim_mul_const(ir_graph_dims(q->g), s.dim[0], k),
+           column[2] = {s.dim[0], size(q, 1)};
+    ir_attr a = {.key = IR_ATTR_SHAPE, .n = 1, .u.dims = &flat};
+    ir_ref picked = op2(q, IR_gather, add(q, IR_reshape, &x.ref, 1, &a, 1), index_of_rows(q));
+    a = (ir_attr){.key = IR_ATTR_SHAPE, .n = 2, .u.dims = column};
+    put(q, op2(q, IR_sub, x.ref, add(q, IR_reshape, &picked, 1, &a, 1)), 2 * x.mag, false);
+}
+
 static void act_gather(gen *q) {
     static const int64_t widths[] = {8, 32, 64};
     int64_t k = widths[pick(q, 3)];
@@ -389,7 +403,7 @@ static void step(gen *q) {
     static void (*const act[])(gen *) = {
         act_unary,  act_unary, act_unary,   act_binary, act_binary,   act_binary, act_binary,
         act_reduce, act_norm,  act_softmax, act_view,   act_view,     act_matmul, act_matmul,
-        act_gather, act_rope,  act_iota,    act_half,   act_discrete, act_scan,
+        act_gather, act_rope,  act_iota,    act_half,   act_discrete, act_scan,   act_pick,
     };
     act[pick(q, sizeof act / sizeof act[0])](q);
 }
