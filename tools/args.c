@@ -12,7 +12,15 @@
 #include "tools/output.h"
 
 const tool_flag_info tool_flags[TOOL_FLAG_COUNT_] = {
-#define FLAG(id, name, value, where, key, help) {name, value, where, key, help},
+#define ANY \
+    { TOOL_ANY, 0, 0 }
+#define INT(min, max) \
+    { TOOL_INT, min, max }
+#define REAL(min, max) \
+    { TOOL_REAL, min, max }
+#define ABOVE(min, max) \
+    { TOOL_ABOVE, min, max }
+#define FLAG(id, name, value, range, where, key, help) {name, value, range, where, key, help},
 #include "tools/flags.def"
 #undef FLAG
 };
@@ -340,32 +348,35 @@ bool tool_on(const tool_args *a, tool_flag f) {
     return v && strcmp(v, "true") == 0;
 }
 
-bool tool_int(const tool_args *a, tool_flag f, long long min, long long max, long long deflt,
-              long long *out) {
+bool tool_int(const tool_args *a, tool_flag f, long long deflt, long long *out) {
     const char *v = tool_get(a, f);
+    const tool_range *r = &tool_flags[f].range;
     char *end = NULL;
     *out = deflt;
     if (!v) return true;
     errno = 0;
     long long n = strtoll(v, &end, 10);
-    if (end == v || *end || errno || n < min || n > max) {
-        (void)tool_usage("--%s=%s: expected a number from %lld to %lld", tool_flags[f].name, v, min,
-                         max);
+    if (end == v || *end || errno || n < r->min || n > r->max) {
+        (void)tool_usage("--%s=%s: expected a number from %lld to %lld", tool_flags[f].name, v,
+                         r->min, r->max);
         return false;
     }
     *out = n;
     return true;
 }
 
-bool tool_real(const tool_args *a, tool_flag f, double min, double max, double deflt, double *out) {
+bool tool_real(const tool_args *a, tool_flag f, double deflt, double *out) {
     const char *v = tool_get(a, f);
+    const tool_range *r = &tool_flags[f].range;
+    bool above = r->kind == TOOL_ABOVE;
     char *end = NULL;
     *out = deflt;
     if (!v) return true;
-    double x = strtod(v, &end);
-    if (end == v || *end || !isfinite(x) || x < min || x > max) {
-        (void)tool_usage("--%s=%s: expected a number from %g to %g", tool_flags[f].name, v, min,
-                         max);
+    double x = strtod(v, &end), min = (double)r->min;
+    if (end == v || *end || !isfinite(x) || x < min || (above && x <= min) || x > (double)r->max) {
+        (void)tool_usage(above ? "--%s=%s: expected a number above %lld, up to %lld"
+                               : "--%s=%s: expected a number from %lld to %lld",
+                         tool_flags[f].name, v, r->min, r->max);
         return false;
     }
     *out = x;

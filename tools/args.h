@@ -24,14 +24,21 @@ enum {
 };
 
 typedef enum tool_flag {
-#define FLAG(id, name, value, where, key, help) TOOL_FLAG_##id,
+#define FLAG(id, name, value, range, where, key, help) TOOL_FLAG_##id,
 #include "tools/flags.def"
 #undef FLAG
     TOOL_FLAG_COUNT_
 } tool_flag;
 
+typedef enum tool_range_kind { TOOL_ANY, TOOL_INT, TOOL_REAL, TOOL_ABOVE } tool_range_kind;
+typedef struct tool_range {
+    tool_range_kind kind;
+    long long min, max;
+} tool_range;
+
 typedef struct tool_flag_info {
     const char *name, *value; /* value NULL: a switch */
+    tool_range range;
     unsigned where;
     const char *key, *help;
 } tool_flag_info;
@@ -74,10 +81,9 @@ void tool_args_done(tool_args *a);
 /* Last value given, NULL when the flag is absent. */
 const char *tool_get(const tool_args *a, tool_flag f);
 bool tool_on(const tool_args *a, tool_flag f);
-/* Numbers with their bounds, deflt when absent; false after printing what was expected. */
-bool tool_int(const tool_args *a, tool_flag f, long long min, long long max, long long deflt,
-              long long *out);
-bool tool_real(const tool_args *a, tool_flag f, double min, double max, double deflt, double *out);
+/* Numbers in the range of the flag, deflt when absent; false after printing what was expected. */
+bool tool_int(const tool_args *a, tool_flag f, long long deflt, long long *out);
+bool tool_real(const tool_args *a, tool_flag f, double deflt, double *out);
 /* The configuration, now the caller's, with the command's default -O2 filled in; NULL after printing why not. */
 rp_compilation_config *tool_take_config(tool_args *a, rp_status *st);
 

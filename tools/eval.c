@@ -85,7 +85,7 @@ int tool_eval(tool_args *a) {
     rp_error err = {0};
     int rc = backend_of(a, &backend);
     if (rc) return rc;
-    if (!tool_int(a, TOOL_FLAG_SEED, 0, INT64_MAX, 0, &seed)) return TOOL_EXIT_USAGE;
+    if (!tool_int(a, TOOL_FLAG_SEED, 0, &seed)) return TOOL_EXIT_USAGE;
     rp_graph *g = tool_read_graph(a->pos[0], &rc);
     if (!g) return rc;
     rp_status st =

@@ -31,7 +31,7 @@ int tool_explain(tool_args *a) {
     char *coverage = NULL;
     long long steps = 0;
     rp_error err = {0};
-    if (!tool_int(a, TOOL_FLAG_TIMES, 1, RP_PROFILE_MAX_STEPS, 0, &steps)) return TOOL_EXIT_USAGE;
+    if (!tool_int(a, TOOL_FLAG_TIMES, 0, &steps)) return TOOL_EXIT_USAGE;
     tool_interrupt_init();
     rp_engine *e = tool_open(a, false, &rc);
     if (!e) return rc;

@@ -9,8 +9,6 @@
 #include "tools/commands.h"
 #include "tools/input.h"
 
-enum { MAX_SAMPLES = 1024 };
-
 typedef struct run {
     tool_args *a;
     rp_engine *e;
@@ -54,19 +52,12 @@ static bool read_sampling(run *r) {
     tool_args *a = r->a;
     rp_sampling *s = &r->req.sampling;
     long long top_k = 0, seed = 0, max_tokens = 0, n = 0, top = 0;
-    bool ok = tool_real(a, TOOL_FLAG_TEMPERATURE, 0.0, 1e6, 0.0, &s->temperature) &&
-              tool_real(a, TOOL_FLAG_TOP_P, 0.0, 1.0, 1.0, &s->top_p) &&
-              tool_real(a, TOOL_FLAG_MIN_P, 0.0, 1.0, 0.0, &s->min_p) &&
-              tool_int(a, TOOL_FLAG_TOP_K, -1, INT32_MAX, 0, &top_k) &&
-              tool_int(a, TOOL_FLAG_SEED, 0, INT64_MAX, 0, &seed) &&
-              tool_int(a, TOOL_FLAG_N, 1, MAX_SAMPLES, 1, &n) &&
-              tool_int(a, TOOL_FLAG_LOGPROBS, 0, RP_MAX_TOP, 0, &top) &&
-              tool_int(a, TOOL_FLAG_MAX_TOKENS, 0, 1 << 24, 256, &max_tokens);
-    if (ok && s->top_p <= 0.0) {
-        (void)tool_usage("--top-p=%s: expected a number above 0, up to 1",
-                         tool_get(a, TOOL_FLAG_TOP_P));
-        return false;
-    }
+    bool ok = tool_real(a, TOOL_FLAG_TEMPERATURE, 0.0, &s->temperature) &&
+              tool_real(a, TOOL_FLAG_TOP_P, 1.0, &s->top_p) &&
+              tool_real(a, TOOL_FLAG_MIN_P, 0.0, &s->min_p) &&
+              tool_int(a, TOOL_FLAG_TOP_K, 0, &top_k) && tool_int(a, TOOL_FLAG_SEED, 0, &seed) &&
+              tool_int(a, TOOL_FLAG_N, 1, &n) && tool_int(a, TOOL_FLAG_LOGPROBS, 0, &top) &&
+              tool_int(a, TOOL_FLAG_MAX_TOKENS, 256, &max_tokens);
     s->top_k = (int32_t)top_k;
     s->seed = (uint64_t)seed;
     r->n_samples = (uint32_t)n;

@@ -104,8 +104,7 @@ static int score_all(score *s) {
     rp_error err = {0};
     int rc = read_flags(s);
     if (rc) return rc;
-    if (!tool_int(s->a, TOOL_FLAG_STEP, 1, 1 << 20, 0, &step) ||
-        !tool_int(s->a, TOOL_FLAG_TOP_LOGITS, 0, RP_MAX_TOP, 0, &k))
+    if (!tool_int(s->a, TOOL_FLAG_STEP, 0, &step) || !tool_int(s->a, TOOL_FLAG_TOP_LOGITS, 0, &k))
         return TOOL_EXIT_USAGE;
     s->e = tool_open(s->a, false, &rc);
     if (!s->e) return rc;

@@ -101,6 +101,11 @@ $ for f in $(find own/objects/plan -type f); do printf x | dd of="$f" bs=1 seek=
 $ reprise compile synthetic:tiny --cache-dir own --json | field traces compiles
 traces 2
 compiles 0
+$ for n in -1 18446744073709551616 17179869184G 1T ''; do reprise cache prune --max-bytes="$n" --cache-dir own 2>&1; echo $?; done | sort | uniq -c | sed 's/^ *//'
+5 2
+5 reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+$ reprise cache prune --max-bytes 18446744073709551615 --cache-dir own | sed 's/ [0-9]* bytes/ N bytes/'
+0 objects removed, N bytes left
 $ reprise cache prune --max-bytes 0 --cache-dir own | sed 's/^[0-9]* objects/N objects/'
 N objects removed, 0 bytes left
 $ reprise cache ls --cache-dir own --json | field objects bad

@@ -66,10 +66,10 @@ $ reprise run synthetic:tiny hi --max-tokens=-1
 ! reprise: --max-tokens=-1: expected a number from 0 to 16777216
 ? 2
 $ reprise run synthetic:tiny hi --temperature -1
-! reprise: --temperature=-1: expected a number from 0 to 1e+06
+! reprise: --temperature=-1: expected a number from 0 to 1000000
 ? 2
 $ reprise run synthetic:tiny hi --top-p nan
-! reprise: --top-p=nan: expected a number from 0 to 1
+! reprise: --top-p=nan: expected a number above 0, up to 1
 ? 2
 $ reprise run synthetic:tiny hi --raw=perhaps
 ! reprise: --raw=perhaps: expected true or false
