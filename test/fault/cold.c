@@ -6,7 +6,6 @@
  * the real one made of the same source once, and fsync, whose order another test checks, waits for no disk. */
 #include "support/check.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -29,7 +28,6 @@ static const char *const small[] = {"level=3",
                                     "threads=1",
                                     "cudagraph_mode=FULL_AND_PIECEWISE",
                                     NULL};
-static const int32_t prompt[] = {10, 20, 30};
 static int32_t expected[N_OUT];
 static char work[512], full[512];  /* the cache in use, and one with all but the plan */
 static char tmp[512], stored[512]; /* TMPDIR, what the compiler made */
@@ -113,16 +111,13 @@ static const injector injectors[] = {{"allocation", base_alloc_fail_nth, base_al
 
 static rp_status start_once(rp_error *err) {
     int32_t out[N_OUT];
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    rp_request_options r = plain_request(N_OUT);
     rp_result res = RP_RESULT_INIT;
     uint64_t id = 0;
     bool more = true;
     rp_engine *e = engine_with("synthetic:tiny,layers=1", small, err);
     if (!e) return err->code;
-    r.prompt_ids = prompt;
     r.n_prompt_ids = 3;
-    r.max_tokens = N_OUT;
-    r.ignore_eos = true;
     rp_status st = rp_engine_submit(e, &r, &id, err);
     while (st == RP_OK && more) st = rp_engine_step(e, &more, err);
     if (st == RP_OK) st = rp_engine_result(e, id, &res, err);
@@ -136,14 +131,6 @@ static rp_status start_once(rp_error *err) {
 }
 
 /* ---- what must hold after each -------------------------------------------------------------------------------- */
-
-static size_t open_files(void) {
-    size_t n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d)) n++;
-    (void)closedir(d);
-    return n;
-}
 
 static rp_status see(void *user, const cache_entry *e, rp_error *err) {
     if (!e->ok) fail_msg("%s: object %s: %s", (const char *)user, e->key, e->reason);
@@ -200,7 +187,7 @@ static void every_failure_is_clean(const injector *in, bool filled) {
         char when[64];
         rp_error err = {0};
         put_cache(filled);
-        size_t live = base_live(), files = open_files();
+        size_t live = base_live(), files = tree_open_files();
         (void)snprintf(when, sizeof when, "%s %d of %d", in->what, (int)n, (int)all);
         (void)in->fail_nth(n);
         rp_status st = start_once(&err);
@@ -209,7 +196,7 @@ static void every_failure_is_clean(const injector *in, bool filled) {
         if (!fired) CHECK_OK(st, &err);
         check_status(when, st, &err);
         if (base_live() != live) fail_msg("%s: %d leaked", when, (int)(base_live() - live));
-        if (open_files() != files) fail_msg("%s: a file stays open", when);
+        if (tree_open_files() != files) fail_msg("%s: a file stays open", when);
         check_folders(when);
         tolerated += fired && st == RP_OK;
     }

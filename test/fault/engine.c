@@ -3,8 +3,6 @@
  * cache work afterwards. First starts are cold.c's. */
 #include "support/check.h"
 
-#include <dirent.h>
-
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -26,27 +24,14 @@ static const fail_nth_fn fail_nth[] = {base_alloc_fail_nth, base_sys_fail_nth};
 static const count_fn count[] = {base_alloc_count, base_sys_count};
 
 static const char *const small[] = {SMALL, NULL};
-static const int32_t prompt[] = {10, 20, 30, 40, 50};
 static int32_t expected[N_OUT];
 static char full[512], work[512], tmp[512]; /* a filled cache, the one in use, TMPDIR */
-
-static size_t open_files(void) {
-    size_t n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d)) n++;
-    (void)closedir(d);
-    return n;
-}
 
 /* ---- stages: each gives its status; what it gives must be right ------------------------------------- */
 
 static rp_status submit_one(rp_engine *e, uint64_t *id, rp_error *err) {
     static const char *const stops[] = {"never", "comes"};
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    r.prompt_ids = prompt;
-    r.n_prompt_ids = 5;
-    r.max_tokens = N_OUT;
-    r.ignore_eos = true;
+    rp_request_options r = plain_request(N_OUT);
     r.stop = stops;
     r.n_stop = 2;
     return rp_engine_submit(e, &r, id, err);
@@ -90,7 +75,7 @@ static rp_status do_score(rp_engine *e, rp_error *err) {
     static const int32_t next[] = {1, 2, 3};
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     double ppl = 0;
-    o.prompt_ids = prompt;
+    o.prompt_ids = plain_prompt;
     o.n_prompt_ids = 5;
     o.continuation_ids = next;
     o.n_continuation_ids = 3;
@@ -207,7 +192,7 @@ static void warm_life_survives_each_failure(void **state) {
         uint64_t n = 1, tolerated = 0;
         for (; fired; n++) {
             rp_error err = {0}, good = {0};
-            size_t live = base_live(), files = open_files();
+            size_t live = base_live(), files = tree_open_files();
             (void)fail_nth[kind](n);
             rp_status st = live_once(&err);
             fired = fail_nth[kind](0);
@@ -216,7 +201,7 @@ static void warm_life_survives_each_failure(void **state) {
             tolerated += fired && st == RP_OK;
             if (base_live() != live)
                 fail_msg("%s %d: %d blocks leaked", kinds[kind], (int)n, (int)(base_live() - live));
-            assert_int_equal(open_files(), files);
+            assert_int_equal(tree_open_files(), files);
             tree_no_temporaries(work);
             if (fired) CHECK_OK(live_once(&good), &good);
         }
@@ -235,7 +220,7 @@ static int set_up(void **state) {
     if (setenv("REPRISE_CACHE_DIR", work, 1) != 0 || setenv("TMPDIR", tmp, 1) != 0) return -1;
     stored_cc_install();
     rp_engine *e = engine_must(MODEL, small);
-    uint32_t n = engine_greedy(e, prompt, 5, N_OUT, expected);
+    uint32_t n = engine_greedy(e, plain_prompt, 5, N_OUT, expected);
     rp_engine_close(e);
     tree_copy(work, full);
     return n == N_OUT ? 0 : -1;

@@ -38,20 +38,58 @@ rp_engine *engine_must(const char *model, const char *const *settings) {
     return e;
 }
 
-uint32_t engine_greedy(rp_engine *e, const int32_t *prompt, uint32_t n_prompt, uint32_t n,
-                       int32_t *out) {
-    rp_error err = {0};
+const int32_t plain_prompt[5] = {10, 20, 30, 40, 50};
+
+rp_request_options plain_request(uint32_t n) {
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    rp_result res = RP_RESULT_INIT;
-    uint64_t id;
-    bool more = true;
-    r.prompt_ids = prompt;
-    r.n_prompt_ids = n_prompt;
+    r.prompt_ids = plain_prompt;
+    r.n_prompt_ids = 5;
     r.max_tokens = n;
     r.ignore_eos = true;
-    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
-    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
-    CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+    return r;
+}
+
+uint64_t must_submit(rp_engine *e, const rp_request_options *r) {
+    rp_error err = {0};
+    uint64_t id = 0;
+    CHECK_OK(rp_engine_submit(e, r, &id, &err), &err);
+    return id;
+}
+
+void must_run(rp_engine *e, int steps) {
+    rp_error err = {0};
+    bool more = true;
+    for (int i = 0; more && (steps < 0 || i < steps); i++)
+        CHECK_OK(rp_engine_step(e, &more, &err), &err);
+}
+
+rp_result must_result(const rp_engine *e, uint64_t id) {
+    rp_error err = {0};
+    rp_result r = RP_RESULT_INIT;
+    CHECK_OK(rp_engine_result(e, id, &r, &err), &err);
+    return r;
+}
+
+double must_score(rp_engine *e, const int32_t *ids, uint32_t n_prompt, uint32_t n,
+                  rp_score_options how) {
+    rp_error err = {0};
+    double perplexity = 0;
+    how.prompt_ids = ids;
+    how.n_prompt_ids = n_prompt;
+    how.continuation_ids = ids + n_prompt;
+    how.n_continuation_ids = n - n_prompt;
+    CHECK_OK(rp_engine_score(e, &how, &perplexity, &err), &err);
+    return perplexity;
+}
+
+uint32_t engine_greedy(rp_engine *e, const int32_t *prompt, uint32_t n_prompt, uint32_t n,
+                       int32_t *out) {
+    rp_request_options r = plain_request(n);
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = n_prompt;
+    uint64_t id = must_submit(e, &r);
+    must_run(e, -1);
+    rp_result res = must_result(e, id);
     uint32_t got = res.n_output_ids < n ? res.n_output_ids : n;
     memcpy(out, res.output_ids, got * sizeof *out);
     rp_engine_release(e, id);

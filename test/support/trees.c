@@ -151,3 +151,11 @@ void tree_no_temporaries(const char *root) {
         if (strstr(l.path[i], ".tmp-")) fail_msg("left behind: %s/%s", root, l.path[i]);
     tree_list_free(&l);
 }
+
+size_t tree_open_files(void) {
+    size_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    while (d && readdir(d)) n++;
+    if (d) (void)closedir(d);
+    return n;
+}

@@ -27,6 +27,9 @@ size_t tree_same(const char *a, const char *b);
 /* Fails the test when a temporary file was left behind. */
 void tree_no_temporaries(const char *root);
 
+/* Files that this process has open. */
+size_t tree_open_files(void);
+
 /* A whole file; free with free. */
 uint8_t *tree_read(const char *root, const char *path, size_t *size);
 void tree_write(const char *root, const char *path, const void *data, size_t size);

@@ -3,7 +3,6 @@
 #include "support/check.h"
 #include "support/trees.h"
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -27,14 +26,6 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     (void)state;
     return base_path_remove(root, NULL) == RP_OK ? 0 : -1;
-}
-
-static size_t open_files(void) {
-    size_t n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d)) n++;
-    (void)closedir(d);
-    return n;
 }
 
 /* ---- steps: each may miss, but what it finds must be right ---- */
@@ -181,7 +172,7 @@ static void fail_each(size_t step, bool (*fail_nth)(uint64_t), bool filled) {
         cache_store *s = open_good();
         for (size_t i = 0; filled && i + 1 < N_STEPS; i++) CHECK_OK(steps[i].run(s, &e), &e);
         if (filled) CHECK_OK(base_file_write_atomic(code, "code", 4, &e), &e);
-        size_t files = open_files();
+        size_t files = tree_open_files();
         (void)fail_nth(n);
         rp_status st = steps[step].run(s, &err);
         fired = fail_nth(0);
@@ -189,7 +180,7 @@ static void fail_each(size_t step, bool (*fail_nth)(uint64_t), bool filled) {
             fail_msg("%s, call %d: %s without a text", steps[step].name, (int)n,
                      rp_status_name(st));
         if (!fired) CHECK_OK(st, &err);
-        assert_int_equal(open_files(), files);
+        assert_int_equal(tree_open_files(), files);
         cache_store_close(s);
         assert_int_equal(base_live(), live);
         CHECK_OK(base_dir_list(dir, no_temporary, dir, &e), &e);
@@ -222,7 +213,7 @@ static void opening_fails_cleanly(void **state) {
             cache_store *s = NULL;
             rp_error err = {0}, e = {0};
             CHECK_OK(base_path_remove(dir, &e), &e);
-            size_t live = base_live(), files = open_files();
+            size_t live = base_live(), files = tree_open_files();
             (void)fail_nth(n);
             rp_status st = cache_store_open(dir, &s, &err);
             fired = fail_nth(0);
@@ -236,7 +227,7 @@ static void opening_fails_cleanly(void **state) {
             }
             cache_store_close(s);
             assert_int_equal(base_live(), live);
-            assert_int_equal(open_files(), files);
+            assert_int_equal(tree_open_files(), files);
         }
     }
 }

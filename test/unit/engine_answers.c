@@ -11,36 +11,6 @@ enum { N = 4, TOKENS = 9, K = 5 };
 static const char *const small[] = {
     "level=3",          "max_num_seqs=3", "max_num_batched_tokens=16",
     "max_model_len=40", "threads=1",      NULL};
-static const int32_t prompt[] = {10, 20, 30, 40, 50};
-
-static rp_request_options request(void) {
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    r.prompt_ids = prompt;
-    r.n_prompt_ids = 5;
-    r.max_tokens = TOKENS;
-    r.ignore_eos = true;
-    return r;
-}
-
-static uint64_t submit(rp_engine *e, const rp_request_options *r) {
-    rp_error err = {0};
-    uint64_t id = 0;
-    CHECK_OK(rp_engine_submit(e, r, &id, &err), &err);
-    return id;
-}
-
-static void run(rp_engine *e) {
-    rp_error err = {0};
-    for (bool more = true; more;) CHECK_OK(rp_engine_step(e, &more, &err), &err);
-}
-
-static rp_result result(const rp_engine *e, uint64_t id) {
-    rp_error err = {0};
-    rp_result r = RP_RESULT_INIT;
-    CHECK_OK(rp_engine_result(e, id, &r, &err), &err);
-    return r;
-}
-
 typedef struct listener {
     const rp_result *want;
     uint32_t n;
@@ -72,19 +42,19 @@ static void logprobs_are_those_of_scoring(void **state) {
     rp_engine *e = engine_must("synthetic:tiny", small);
     size_t live = base_live();
     for (int i = 0; i < N; i++) {
-        rp_request_options r = request();
+        rp_request_options r = plain_request(TOKENS);
         r.sampling.temperature = 1.0;
         r.sampling.seed = (uint64_t)i;
         r.logprobs = i == 0;
         r.top_logprobs = tops[i];
         r.n_prompt_ids = (uint32_t)(2 + i);
-        id[i] = submit(e, &r);
+        id[i] = must_submit(e, &r);
     }
-    rp_request_options r = request();
-    plain = submit(e, &r);
-    run(e);
+    rp_request_options r = plain_request(TOKENS);
+    plain = must_submit(e, &r);
+    must_run(e, -1);
     for (int i = 0; i < N; i++) {
-        rp_result got = result(e, id[i]);
+        rp_result got = must_result(e, id[i]);
         listener l = {&got, 0};
         rp_score_options o = RP_SCORE_OPTIONS_INIT;
         o.prompt_ids = got.prompt_ids;
@@ -99,7 +69,7 @@ static void logprobs_are_those_of_scoring(void **state) {
         assert_int_equal(l.n, TOKENS);
         rp_engine_release(e, id[i]);
     }
-    rp_result got = result(e, plain);
+    rp_result got = must_result(e, plain);
     assert_null(got.logprobs);
     assert_null(got.top_ids);
     rp_engine_release(e, plain);
@@ -112,7 +82,7 @@ static void too_many_alternatives_are_refused(void **state) {
     uint64_t id = 0;
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    rp_request_options r = request();
+    rp_request_options r = plain_request(TOKENS);
     r.top_logprobs = RP_MAX_TOP + 1;
     assert_int_equal(rp_engine_submit(e, &r, &id, &err), RP_CONFIG);
     assert_string_equal(err.text, "top_logprobs 1025; at most 1024");
@@ -128,34 +98,34 @@ static void each_end_has_its_reason(void **state) {
     static const char *const stops[] = {"zzz", "&"};
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    rp_request_options r = request();
+    rp_request_options r = plain_request(TOKENS);
     struct {
         uint64_t id;
         const char *reason, *detail;
     } ends[5];
-    ends[0].id = submit(e, &r);
-    assert_string_equal(result(e, ends[0].id).finish_detail, "");
+    ends[0].id = must_submit(e, &r);
+    assert_string_equal(must_result(e, ends[0].id).finish_detail, "");
     ends[0].reason = "length", ends[0].detail = "max_tokens 9";
     r.max_tokens = 0;
-    ends[1].id = submit(e, &r);
+    ends[1].id = must_submit(e, &r);
     ends[1].reason = "length", ends[1].detail = "context full: max_model_len 40";
     r.ignore_eos = false;
     r.prompt_ids = NULL;
     r.prompt = "hi";
-    ends[2].id = submit(e, &r);
+    ends[2].id = must_submit(e, &r);
     ends[2].reason = "stop", ends[2].detail = "stop token <|endoftext|>";
     r.stop = stops;
     r.n_stop = 2;
     r.prompt = "three";
-    ends[3].id = submit(e, &r);
+    ends[3].id = must_submit(e, &r);
     ends[3].reason = "stop", ends[3].detail = "stop string '&'";
     r.on_text = enough;
-    ends[4].id = submit(e, &r);
+    ends[4].id = must_submit(e, &r);
     ends[4].reason = "abort", ends[4].detail = "stopped by its submitter";
-    run(e);
+    must_run(e, -1);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        assert_string_equal(result(e, ends[i].id).finish_reason, ends[i].reason);
-        assert_string_equal(result(e, ends[i].id).finish_detail, ends[i].detail);
+        assert_string_equal(must_result(e, ends[i].id).finish_reason, ends[i].reason);
+        assert_string_equal(must_result(e, ends[i].id).finish_detail, ends[i].detail);
     }
     rp_engine_close(e);
 }

@@ -2,7 +2,6 @@
  * loading that is cancelled. Every refusal is one line with the values; nothing leaks. */
 #include "support/check.h"
 
-#include <dirent.h>
 #include <math.h>
 
 #include "base/alloc.h"
@@ -13,31 +12,6 @@
 #define SMALL \
     "level=3", "max_num_seqs=3", "max_num_batched_tokens=16", "max_model_len=48", "threads=1"
 static const char *const small[] = {SMALL, NULL};
-static const int32_t prompt[] = {10, 20, 30, 40, 50};
-
-static rp_request_options request(void) {
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    r.prompt_ids = prompt;
-    r.n_prompt_ids = 5;
-    r.max_tokens = 8;
-    r.ignore_eos = true;
-    return r;
-}
-
-static uint64_t submit(rp_engine *e, const rp_request_options *r) {
-    rp_error err = {0};
-    uint64_t id = 0;
-    CHECK_OK(rp_engine_submit(e, r, &id, &err), &err);
-    return id;
-}
-
-static void run(rp_engine *e, int steps) {
-    rp_error err = {0};
-    bool more = true;
-    for (int i = 0; more && (steps < 0 || i < steps); i++)
-        CHECK_OK(rp_engine_step(e, &more, &err), &err);
-}
-
 static void refused(rp_engine *e, const rp_request_options *r, rp_status want, const char *text) {
     rp_error err = {0};
     uint64_t id = 0;
@@ -54,43 +28,43 @@ static void bad_requests_are_refused(void **state) {
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
     size_t live = base_live();
-    rp_request_options r = request();
+    rp_request_options r = plain_request(8);
     r.prompt_ids = many;
     r.n_prompt_ids = 48;
     refused(e, &r, RP_CONFIG, "prompt of 48 tokens leaves no room in max_model_len 48");
     r.n_prompt_ids = 0;
     refused(e, &r, RP_CONFIG, "no token");
-    r = request();
+    r = plain_request(8);
     r.prompt = "text";
     refused(e, &r, RP_INVALID, "exactly one");
     r.prompt = NULL;
     r.messages = &m;
     r.n_messages = 1;
     refused(e, &r, RP_INVALID, "exactly one");
-    r = request();
+    r = plain_request(8);
     r.prompt_ids = NULL;
     refused(e, &r, RP_INVALID, "exactly one");
-    r = request();
+    r = plain_request(8);
     many[3] = -1;
     r.prompt_ids = many;
     refused(e, &r, RP_CONFIG, "token id -1 at position 3");
     many[3] = 1000000;
     refused(e, &r, RP_CONFIG, "token id 1000000 at position 3");
-    r = request();
+    r = plain_request(8);
     r.sampling.temperature = -1;
     refused(e, &r, RP_CONFIG, "temperature");
-    r = request();
+    r = plain_request(8);
     r.sampling.top_p = 1.5;
     refused(e, &r, RP_CONFIG, "top_p");
-    r = request();
+    r = plain_request(8);
     r.stop = empty;
     r.n_stop = 1;
     refused(e, &r, RP_CONFIG, "stop string 1 is empty");
-    r = request();
+    r = plain_request(8);
     r.size = 3;
     refused(e, &r, RP_INVALID, "sizeof(rp_request_options)");
     assert_int_equal(base_live(), live);
-    run(e, -1);
+    must_run(e, -1);
     rp_engine_close(e);
 }
 
@@ -113,14 +87,14 @@ static void more_requests_than_places(void **state) {
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
     for (int i = 0; i < N; i++) {
-        rp_request_options r = request();
+        rp_request_options r = plain_request(8);
         for (int k = 0; k < 3 * i + 1; k++) ids[i][k] = (k * 31 + i * 17) % 250;
         r.prompt_ids = ids[i];
         r.n_prompt_ids = (uint32_t)(3 * i + 1);
         r.max_tokens = (uint32_t)(3 + i);
-        id[i] = submit(e, &r);
+        id[i] = must_submit(e, &r);
     }
-    run(e, -1);
+    must_run(e, -1);
     for (int i = 0; i < N; i++) {
         rp_result res = RP_RESULT_INIT;
         CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
@@ -139,19 +113,19 @@ static void requests_are_given_up_at_any_moment(void **state) {
     int32_t before[8], after[8];
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    assert_int_equal(engine_greedy(e, prompt, 5, 8, before), 8);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 8, before), 8);
     size_t live = base_live();
     for (int steps = 0; steps < 12; steps++)
         for (int how = 0; how < 3; how++) {
             uint64_t id[5];
-            rp_request_options r = request();
-            for (int i = 0; i < 5; i++) id[i] = submit(e, &r);
-            run(e, steps);
+            rp_request_options r = plain_request(8);
+            for (int i = 0; i < 5; i++) id[i] = must_submit(e, &r);
+            must_run(e, steps);
             if (how != 1) rp_engine_abort(e, id[1]);
             if (how != 1) rp_engine_abort(e, id[4]);
             if (how != 0) rp_engine_release(e, id[0]); /* running, or done */
             if (how != 0) rp_engine_release(e, id[3]); /* waiting, or done */
-            run(e, -1);
+            must_run(e, -1);
             if (how != 0) assert_int_equal(rp_engine_result(e, id[0], &res, &err), RP_NOT_FOUND);
             for (int i = 0; i < 5; i++) {
                 if (how != 0 && (i == 0 || i == 3)) continue;
@@ -168,7 +142,7 @@ static void requests_are_given_up_at_any_moment(void **state) {
     err = (rp_error){0};
     assert_int_equal(rp_engine_result(e, 12345, &res, &err), RP_NOT_FOUND);
     assert_non_null(strstr(err.text, "12345"));
-    assert_int_equal(engine_greedy(e, prompt, 5, 8, after), 8);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 8, after), 8);
     assert_memory_equal(after, before, sizeof before);
     rp_engine_close(e);
 }
@@ -185,12 +159,12 @@ static void a_listener_ends_its_request(void **state) {
     int calls = 0;
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    rp_request_options r = request();
+    rp_request_options r = plain_request(8);
     r.on_text = stop_at_first;
     r.user = &calls;
     r.max_tokens = 40;
-    uint64_t id = submit(e, &r);
-    run(e, -1);
+    uint64_t id = must_submit(e, &r);
+    must_run(e, -1);
     CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
     assert_int_equal(calls, 1);
     assert_string_equal(res.finish_reason, "abort");
@@ -203,10 +177,10 @@ static void a_listener_ends_its_request(void **state) {
 static void generate(rp_engine *e, const rp_sampling *s, int32_t out[8]) {
     rp_error err = {0};
     rp_result res = RP_RESULT_INIT;
-    rp_request_options r = request();
+    rp_request_options r = plain_request(8);
     r.sampling = *s;
-    uint64_t id = submit(e, &r);
-    run(e, -1);
+    uint64_t id = must_submit(e, &r);
+    must_run(e, -1);
     CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
     assert_int_equal(res.n_output_ids, 8);
     memcpy(out, res.output_ids, 8 * sizeof *out);
@@ -215,7 +189,7 @@ static void generate(rp_engine *e, const rp_sampling *s, int32_t out[8]) {
 
 static bool like_greedy(rp_engine *e, rp_sampling s) {
     int32_t greedy[8], out[8];
-    assert_int_equal(engine_greedy(e, prompt, 5, 8, greedy), 8);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 8, greedy), 8);
     s.temperature = 50; /* nearly uniform, but for what cuts it */
     generate(e, &s, out);
     return memcmp(out, greedy, sizeof out) == 0;
@@ -256,11 +230,11 @@ static void half_a_character_at_the_end_is_shown(void **state) {
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
     for (uint64_t seed = 0; seed < 200 && seen < 3; seed++) {
-        rp_request_options r = request();
+        rp_request_options r = plain_request(8);
         r.max_tokens = 1;
         r.sampling = (rp_sampling){.temperature = 50, .top_p = 1, .seed = seed};
-        uint64_t id = submit(e, &r);
-        run(e, -1);
+        uint64_t id = must_submit(e, &r);
+        must_run(e, -1);
         CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
         if (res.output_ids[0] >= 0xc2 && res.output_ids[0] <= 0xf4) {
             assert_string_equal(res.text, "\xef\xbf\xbd");
@@ -272,27 +246,19 @@ static void half_a_character_at_the_end_is_shown(void **state) {
     rp_engine_close(e);
 }
 
-static size_t open_files(void) {
-    size_t n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    while (readdir(d)) n++;
-    (void)closedir(d);
-    return n;
-}
-
 /* Closed with requests running, waiting and done, at every moment. */
 static void closing_leaks_nothing(void **state) {
     (void)state;
     rp_engine_close(engine_must("synthetic:tiny", small));
-    size_t live = base_live(), files = open_files();
+    size_t live = base_live(), files = tree_open_files();
     for (int i = 0; i < 40; i++) {
         rp_engine *e = engine_must("synthetic:tiny", small);
-        rp_request_options r = request();
-        for (int k = 0; k < i % 7; k++) (void)submit(e, &r);
-        run(e, i % 11);
+        rp_request_options r = plain_request(8);
+        for (int k = 0; k < i % 7; k++) (void)must_submit(e, &r);
+        must_run(e, i % 11);
         rp_engine_close(e);
         assert_int_equal(base_live(), live);
-        assert_int_equal(open_files(), files);
+        assert_int_equal(tree_open_files(), files);
     }
     rp_engine_close(NULL);
 }
@@ -354,10 +320,10 @@ static void an_engine_without_graphs_runs_nothing(void **state) {
     bool more;
     (void)state;
     CHECK_OK(open_as("synthetic:tiny", true, NULL, &e, &err), &err);
-    rp_request_options r = request();
+    rp_request_options r = plain_request(8);
     refused(e, &r, RP_INVALID, "opened without capture");
     assert_int_equal(rp_engine_step(e, &more, &err), RP_INVALID);
-    o.prompt_ids = o.continuation_ids = prompt;
+    o.prompt_ids = o.continuation_ids = plain_prompt;
     o.n_prompt_ids = o.n_continuation_ids = 2;
     assert_int_equal(rp_engine_score(e, &o, NULL, &err), RP_INVALID);
     assert_int_equal(engine_count(e, "captures"), 0);
@@ -430,8 +396,8 @@ static void scoring_checks_its_input(void **state) {
     assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_CONFIG);
     assert_non_null(strstr(err.text, "token id -7 at position 4 of the prompt"));
     ids[4] = 0;
-    rp_request_options r = request();
-    uint64_t id = submit(e, &r);
+    rp_request_options r = plain_request(8);
+    uint64_t id = must_submit(e, &r);
     assert_int_equal(rp_engine_score(e, &o, ppl, &err), RP_INVALID);
     rp_engine_release(e, id);
     CHECK_OK(rp_engine_score(e, &o, ppl, &err), &err);
@@ -471,7 +437,7 @@ static void scores_are_those_of_the_logits(void **state) {
     for (uint32_t step = 1; step <= 16; step += 5) {
         scored s = {0};
         rp_score_options o = RP_SCORE_OPTIONS_INIT;
-        o.prompt_ids = prompt;
+        o.prompt_ids = plain_prompt;
         o.n_prompt_ids = 5;
         o.continuation_ids = next;
         o.n_continuation_ids = N_SCORED;
@@ -492,9 +458,9 @@ static void scores_are_those_of_the_logits(void **state) {
 static void rates_are_tokens_over_time(void **state) {
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    rp_request_options r = request();
-    (void)submit(e, &r);
-    run(e, -1);
+    rp_request_options r = plain_request(8);
+    (void)must_submit(e, &r);
+    must_run(e, -1);
     assert_int_equal(e->times.prefill_tokens, 5);
     assert_int_equal(e->times.decode_tokens, 7);
     assert_true(e->times.decode_ms > 0 && e->times.prefill_ms > 0);

@@ -22,8 +22,6 @@ typedef struct stage {
     bool keep_on;
 } stage;
 
-static const int32_t prompt[] = {10, 20, 30, 40, 50};
-
 static rp_request_options request(stage *s);
 
 static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
@@ -36,20 +34,10 @@ static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
 }
 
 static rp_request_options request(stage *s) {
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    r.prompt_ids = prompt;
-    r.n_prompt_ids = 5;
-    r.max_tokens = OUT;
-    r.ignore_eos = true;
+    rp_request_options r = plain_request(OUT);
     r.on_text = on_text;
     r.user = s;
     return r;
-}
-
-static void run(rp_engine *e) {
-    rp_error err = {0};
-    bool more = true;
-    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
 }
 
 static void submit_all(stage *s) {
@@ -90,7 +78,7 @@ static void play(rp_engine *e, stage s, const int32_t *want) {
     s.e = e;
     live = base_live();
     submit_all(&s);
-    run(e);
+    must_run(e, -1);
     for (int i = 0; i < N; i++) {
         rp_result res = RP_RESULT_INIT;
         if (rp_engine_result(e, s.id[i], &res, NULL) != RP_OK) continue;
@@ -112,7 +100,7 @@ static void any_request_may_go_at_any_moment(void **state) {
     int32_t want[OUT];
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    assert_int_equal(engine_greedy(e, prompt, 5, OUT, want), OUT);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, OUT, want), OUT);
     for (size_t a = 0; a < sizeof acts / sizeof *acts; a++)
         for (int target = -1; target < N; target++)
             for (int at = 0; at < 40; at += 6)
@@ -138,7 +126,7 @@ static void score_inside(stage *s, uint64_t self) {
     double ppl;
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     (void)self;
-    o.prompt_ids = o.continuation_ids = prompt;
+    o.prompt_ids = o.continuation_ids = plain_prompt;
     o.n_prompt_ids = o.n_continuation_ids = 5;
     assert_int_equal(rp_engine_score(s->e, &o, &ppl, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "rp_engine_score inside a callback"));
@@ -173,7 +161,7 @@ static void step_and_score_are_refused_reading_is_not(void **state) {
     int32_t want[OUT];
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    assert_int_equal(engine_greedy(e, prompt, 5, OUT, want), OUT);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, OUT, want), OUT);
     (void)ids_of(e); /* what the tokenizer makes at its first text stays */
     for (size_t a = 0; a < sizeof acts / sizeof *acts; a++)
         play(e, (stage){.act = acts[a], .at = 4, .keep_on = true}, want);
@@ -189,14 +177,14 @@ static void closing_inside_closes_nothing_and_says_so(void **state) {
     int32_t want[OUT];
     (void)state;
     s.e = engine_must("synthetic:tiny", small);
-    assert_int_equal(engine_greedy(s.e, prompt, 5, OUT, want), OUT);
+    assert_int_equal(engine_greedy(s.e, plain_prompt, 5, OUT, want), OUT);
     submit_all(&s);
     while (more && st == RP_OK) st = rp_engine_step(s.e, &more, &err);
     assert_int_equal(st, RP_INVALID);
     assert_string_equal(err.text,
                         "rp_engine_close was called inside a callback and closed nothing; "
                         "close the engine after rp_engine_step returns");
-    run(s.e); /* and it goes on */
+    must_run(s.e, -1); /* and it goes on */
     for (int i = 0; i < N; i++) {
         CHECK_OK(rp_engine_result(s.e, s.id[i], &res, &err), &err);
         assert_memory_equal(res.output_ids, want, sizeof want);
@@ -225,7 +213,7 @@ static void the_same_holds_while_scoring(void **state) {
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     (void)state;
     rp_engine *e = engine_must("synthetic:tiny", small);
-    o.prompt_ids = o.continuation_ids = prompt;
+    o.prompt_ids = o.continuation_ids = plain_prompt;
     o.n_prompt_ids = o.n_continuation_ids = 5;
     CHECK_OK(rp_engine_score(e, &o, &want, &err), &err);
     size_t live = base_live();
@@ -235,7 +223,7 @@ static void the_same_holds_while_scoring(void **state) {
         o.user = &s;
         CHECK_OK(rp_engine_score(e, &o, &ppl, &err), &err);
         assert_memory_equal(&ppl, &want, sizeof ppl);
-        run(e);
+        must_run(e, -1);
         rp_engine_release(e, s.submitted);
         assert_int_equal(base_live(), live);
     }

@@ -29,20 +29,14 @@ static void keep(void *user, uint32_t position, int32_t id, double logprob, uint
 
 static void score(rp_engine *e, uint32_t step, scores *out) {
     int32_t ids[N];
-    rp_error err = {0};
-    double ppl;
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     memset(out, 0, sizeof *out);
     for (int i = 0; i < N; i++) ids[i] = (i * 37 + 5) % 250;
-    o.prompt_ids = ids;
-    o.n_prompt_ids = PROMPT;
-    o.continuation_ids = ids + PROMPT;
-    o.n_continuation_ids = N - PROMPT;
     o.step = step;
     o.top_logits = TOP;
     o.on_token = keep;
     o.user = out;
-    CHECK_OK(rp_engine_score(e, &o, &ppl, &err), &err);
+    (void)must_score(e, ids, PROMPT, N, o);
     assert_int_equal(out->n, N - PROMPT);
 }
 
