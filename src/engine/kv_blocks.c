@@ -1,8 +1,8 @@
 /* The block manager.
  *
- * Invariants: every block but the null block is either on the free stack or in exactly one table of
- * an open sequence; the tail of a table beyond its blocks is the null block; reserving is all or
- * nothing. Blocks are not shared between sequences. */
+ * Invariants: every block but the null block is either on the free stack or named by as many tables of
+ * open sequences as it has owners; the tail of a table beyond its blocks is the null block; reserving is
+ * all or nothing. */
 #include "engine/kv_blocks.h"
 
 #include <assert.h>
@@ -14,12 +14,13 @@ struct engine_kv {
     engine_kv_options o;
     int32_t *free_blocks; /* a stack */
     uint32_t n_free;
+    uint32_t *owners;    /* [n_blocks]: tables that name it */
     uint32_t *free_seqs; /* a stack */
     uint32_t n_free_seqs;
     bool *open;
     uint32_t *n_blocks; /* [max_seqs] */
     int32_t *tables;    /* [max_seqs, max_blocks] */
-    uint8_t *seen;      /* for the check */
+    uint32_t *seen;     /* [n_blocks], for the check */
 };
 
 static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
@@ -30,13 +31,14 @@ static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
         return rp_fail(err, RP_INVALID, "%u sequences of %u blocks are too many", o->max_seqs,
                        o->max_blocks);
     kv->free_blocks = base_alloc_array(o->n_blocks, sizeof *kv->free_blocks);
+    kv->owners = base_alloc_array(o->n_blocks, sizeof *kv->owners);
     kv->free_seqs = base_alloc_array(o->max_seqs, sizeof *kv->free_seqs);
     kv->open = base_alloc_array(o->max_seqs, sizeof *kv->open);
     kv->n_blocks = base_alloc_array(o->max_seqs, sizeof *kv->n_blocks);
     kv->tables = base_alloc_array(cells, sizeof *kv->tables);
-    kv->seen = base_alloc_array(o->n_blocks, 1);
-    if (!kv->free_blocks || !kv->free_seqs || !kv->open || !kv->n_blocks || !kv->tables ||
-        !kv->seen)
+    kv->seen = base_alloc_array(o->n_blocks, sizeof *kv->seen);
+    if (!kv->free_blocks || !kv->owners || !kv->free_seqs || !kv->open || !kv->n_blocks ||
+        !kv->tables || !kv->seen)
         return rp_fail(err, RP_NOMEM, "tables of %u KV blocks", o->n_blocks);
     return RP_OK;
 }
@@ -69,6 +71,7 @@ out:
 void engine_kv_free(engine_kv *kv) {
     if (!kv) return;
     base_free(kv->free_blocks);
+    base_free(kv->owners);
     base_free(kv->free_seqs);
     base_free(kv->open);
     base_free(kv->n_blocks);
@@ -88,6 +91,19 @@ static int32_t *table_of(const engine_kv *kv, uint32_t seq) {
     return kv->tables + (size_t)seq * kv->o.max_blocks;
 }
 
+bool engine_kv_fork(engine_kv *kv, uint32_t from, uint32_t n, uint32_t *out_seq) {
+    assert(kv->open[from] && n <= kv->n_blocks[from]);
+    if (!engine_kv_open(kv, out_seq)) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t b = table_of(kv, from)[i];
+
+        table_of(kv, *out_seq)[i] = b;
+        kv->owners[b]++;
+    }
+    kv->n_blocks[*out_seq] = n;
+    return true;
+}
+
 void engine_kv_close(engine_kv *kv, uint32_t seq) {
     int32_t *t = table_of(kv, seq);
 
@@ -95,7 +111,7 @@ void engine_kv_close(engine_kv *kv, uint32_t seq) {
     while (kv->n_blocks[seq] > 0) {
         uint32_t i = --kv->n_blocks[seq];
 
-        kv->free_blocks[kv->n_free++] = t[i];
+        if (--kv->owners[t[i]] == 0) kv->free_blocks[kv->n_free++] = t[i];
         t[i] = ENGINE_KV_NULL_BLOCK;
     }
     kv->open[seq] = false;
@@ -118,7 +134,12 @@ bool engine_kv_reserve(engine_kv *kv, uint32_t seq, uint32_t n_tokens) {
 
     assert(kv->open[seq]);
     if (missing > kv->n_free || kv->n_blocks[seq] + missing > kv->o.max_blocks) return false;
-    while (missing-- > 0) t[kv->n_blocks[seq]++] = kv->free_blocks[--kv->n_free];
+    while (missing-- > 0) {
+        int32_t b = kv->free_blocks[--kv->n_free];
+
+        t[kv->n_blocks[seq]++] = b;
+        kv->owners[b] = 1;
+    }
     return true;
 }
 
@@ -158,21 +179,34 @@ uint32_t engine_kv_max_tokens(const engine_kv *kv) {
     return n * kv->o.block_size;
 }
 
-static rp_status check_block(const engine_kv *kv, int32_t b, const char *where, rp_error *err) {
+/* Counts block b once more, where it may be. */
+static rp_status check_block(const engine_kv *kv, int32_t b, bool is_free, rp_error *err) {
+    const char *where = is_free ? "on the free stack" : "in a table";
+
     if (b <= 0 || (uint32_t)b >= kv->o.n_blocks)
         return rp_fail(err, RP_INTERNAL, "KV block %d %s is outside 1..%u", b, where,
                        kv->o.n_blocks - 1);
-    if (kv->seen[b]) return rp_fail(err, RP_INTERNAL, "KV block %d %s has two owners", b, where);
-    kv->seen[b] = 1;
+    if (is_free && kv->owners[b])
+        return rp_fail(err, RP_INTERNAL, "KV block %d %s has %u owners", b, where, kv->owners[b]);
+    kv->seen[b]++;
+    return RP_OK;
+}
+
+/* Every block was seen once when it is free, else by each of its owners. */
+static rp_status check_counts(const engine_kv *kv, rp_error *err) {
+    for (uint32_t b = 1; b < kv->o.n_blocks; b++)
+        if (kv->seen[b] != (kv->owners[b] ? kv->owners[b] : 1))
+            return rp_fail(err, RP_INTERNAL, "KV block %u has %u owners and is named by %u", b,
+                           kv->owners[b], kv->seen[b]);
     return RP_OK;
 }
 
 rp_status engine_kv_check(const engine_kv *kv, rp_error *err) {
-    uint32_t owned = 0, open = 0;
+    uint32_t open = 0;
 
-    memset(kv->seen, 0, kv->o.n_blocks);
+    memset(kv->seen, 0, kv->o.n_blocks * sizeof *kv->seen);
     for (uint32_t i = 0; i < kv->n_free; i++)
-        RP_TRY(check_block(kv, kv->free_blocks[i], "on the free stack", err));
+        RP_TRY(check_block(kv, kv->free_blocks[i], true, err));
     for (uint32_t s = 0; s < kv->o.max_seqs; s++) {
         const int32_t *t = table_of(kv, s);
 
@@ -180,16 +214,14 @@ rp_status engine_kv_check(const engine_kv *kv, rp_error *err) {
             return rp_fail(err, RP_INTERNAL, "closed sequence %u holds %u KV blocks", s,
                            kv->n_blocks[s]);
         open += kv->open[s];
-        owned += kv->n_blocks[s];
-        for (uint32_t i = 0; i < kv->n_blocks[s]; i++)
-            RP_TRY(check_block(kv, t[i], "in a table", err));
+        for (uint32_t i = 0; i < kv->n_blocks[s]; i++) RP_TRY(check_block(kv, t[i], false, err));
         for (uint32_t i = kv->n_blocks[s]; i < kv->o.max_blocks; i++)
             if (t[i] != ENGINE_KV_NULL_BLOCK)
                 return rp_fail(err, RP_INTERNAL, "table of sequence %u names block %d past its end",
                                s, t[i]);
     }
-    if (owned + kv->n_free != engine_kv_n_usable(kv) || open + kv->n_free_seqs != kv->o.max_seqs)
-        return rp_fail(err, RP_INTERNAL, "%u KV blocks owned and %u free of %u", owned, kv->n_free,
-                       engine_kv_n_usable(kv));
-    return RP_OK;
+    if (open + kv->n_free_seqs != kv->o.max_seqs)
+        return rp_fail(err, RP_INTERNAL, "%u sequences open and %u free of %u", open,
+                       kv->n_free_seqs, kv->o.max_seqs);
+    return check_counts(kv, err);
 }

@@ -27,7 +27,10 @@ void engine_kv_free(engine_kv *kv); /* NULL is fine */
 
 /* A sequence of no blocks; false when max_seqs are open. */
 bool engine_kv_open(engine_kv *kv, uint32_t *out_seq);
-/* Gives back all blocks of the sequence. */
+/* The same, beginning with the first n blocks of an open sequence: both name them, and they are free once neither does. Who
+ * writes to them is the callers' agreement. */
+bool engine_kv_fork(engine_kv *kv, uint32_t from, uint32_t n, uint32_t *out_seq);
+/* Gives back all blocks of the sequence that no other names. */
 void engine_kv_close(engine_kv *kv, uint32_t seq);
 /* Makes room for n_tokens positions: all or, when blocks are short, nothing. */
 bool engine_kv_reserve(engine_kv *kv, uint32_t seq, uint32_t n_tokens);
@@ -47,7 +50,7 @@ uint32_t engine_kv_max_blocks(const engine_kv *kv);
 /* Positions that one sequence can have when it is alone. */
 uint32_t engine_kv_max_tokens(const engine_kv *kv);
 
-/* Walks everything: each block is free or in exactly one table. RP_INTERNAL names what is wrong. */
+/* Walks everything: each block is free or in as many tables as it is counted for. RP_INTERNAL names what is wrong. */
 rp_status engine_kv_check(const engine_kv *kv, rp_error *err) RP_MUST_USE;
 
 #endif

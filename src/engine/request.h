@@ -64,7 +64,10 @@ struct engine_request {
     int32_t *prompt, *output;
     uint32_t n_prompt, n_output, max_output;
     uint32_t max_tokens;
-    uint32_t n_computed;    /* positions whose keys and values are in the cache */
+    uint32_t n_computed; /* positions whose keys and values are in the cache */
+    uint32_t
+        n_shared; /* the first of them, in blocks that another request of the same prompt had first */
+    engine_request *leader; /* computes those now, and is waited for; NULL: nobody is */
     uint32_t n_logits_done; /* all_logits: positions whose logits were handed out */
     engine_sampling sampling;
     int32_t *stop_ids;

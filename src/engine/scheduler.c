@@ -3,7 +3,8 @@
  * Invariants: `running` is in order of arrival and every running request is older than every waiting
  * one, so the oldest is never preempted and always proceeds; a prompt's blocks are reserved when it
  * is admitted, so only decoding can run out; a preempted request loses its blocks and computes its
- * prompt and output again. Admission does not wait for a share of the step: who gets none this time stands in line
+ * prompt and output again. A shared block is written by one request, the leader, whom those that share it
+ * wait for and who is older; when it leaves early the oldest of them goes on in its place. Admission does not wait for a share of the step: who gets none this time stands in line
  * with no more than its blocks, and lets shorter ones behind it pass. A request is in exactly one of waiting, running, finished. */
 #include "engine/scheduler.h"
 
@@ -119,10 +120,26 @@ static void finish(engine_sched *s, engine_request *r, engine_finish why) {
     s->stats.finished++;
 }
 
+/* Those who wait for r have what it computed; the oldest of them goes on with the rest. */
+static void hand_over(engine_sched *s, const engine_request *r) {
+    engine_request *next = NULL;
+
+    for (uint32_t i = 0; i < s->n_running; i++) {
+        engine_request *f = s->running[i];
+
+        if (f->leader != r) continue;
+        f->n_computed = r->n_computed < f->n_shared ? r->n_computed : f->n_shared;
+        f->leader = next;
+        if (!next) next = f;
+    }
+}
+
 /* Takes the i-th running request out and frees its blocks. */
 static engine_request *leave_running(engine_sched *s, uint32_t i) {
     engine_request *r = s->running[i];
 
+    hand_over(s, r);
+    r->leader = NULL;
     engine_kv_close(s->kv, r->seq);
     s->n_running--;
     memmove(&s->running[i], &s->running[i + 1], (s->n_running - i) * sizeof *s->running);
@@ -180,6 +197,13 @@ static uint32_t remaining(const engine_request *r) {
 
 static bool is_decode(const engine_request *r) {
     return r->n_output > 0 && remaining(r) == 1;
+}
+
+/* Whoever waited for positions that are computed by now has them. */
+static void catch_up(engine_request *r) {
+    if (!r->leader || r->leader->n_computed < r->n_shared) return;
+    r->n_computed = r->n_shared;
+    r->leader = NULL;
 }
 
 static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
@@ -273,7 +297,8 @@ static void schedule_prefills(engine_sched *s) {
 
     if (most == 0) most = left.tokens;
     for (uint32_t i = 0; i < s->n_running; i++)
-        if (!is_decode(s->running[i])) s->shares[n++] = (share){.r = s->running[i]};
+        if (!is_decode(s->running[i]) && !s->running[i]->leader)
+            s->shares[n++] = (share){.r = s->running[i]};
     if (n > 0) give(&s->shares[0], most, &left);
     for (share *p; left.tokens > 0 && (p = least_left(s->shares, n));) give(p, most, &left);
     for (uint32_t i = 0; i < n; i++) {
@@ -282,20 +307,51 @@ static void schedule_prefills(engine_sched *s) {
     }
 }
 
+/* The oldest that runs with the prompt of r; NULL: none, or its logits of every position are asked for. */
+static engine_request *find_leader(const engine_sched *s, const engine_request *r) {
+    for (uint32_t i = 0; i < s->n_running && !r->all_logits; i++) {
+        engine_request *q = s->running[i];
+
+        if (q->n_prompt == r->n_prompt && !q->aborting &&
+            memcmp(q->prompt, r->prompt, r->n_prompt * sizeof *r->prompt) == 0)
+            return q;
+    }
+    return NULL;
+}
+
+/* Full blocks of the prompt that r can take from another: its last token is computed in any case. */
+static uint32_t blocks_to_share(const engine_sched *s, const engine_request *r) {
+    uint32_t last = engine_request_len(r) - 1;
+
+    return (r->n_prompt < last ? r->n_prompt : last) / engine_kv_block_size(s->kv);
+}
+
+/* Opens the sequence of r with room for what it has, n blocks of it those of leader. False: there is none. */
+static bool open_sequence(engine_sched *s, engine_request *r, engine_request *leader, uint32_t n) {
+    if (!(n > 0 ? engine_kv_fork(s->kv, leader->seq, n, &r->seq) : engine_kv_open(s->kv, &r->seq)))
+        return false;
+    if (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
+        engine_kv_close(s->kv, r->seq);
+        return false;
+    }
+    r->n_shared = n * engine_kv_block_size(s->kv);
+    r->leader = n > 0 ? leader : NULL;
+    catch_up(r);
+    return true;
+}
+
 /* Admits from the front of the queue while there is room; a block a running request is held back,
  * or the newcomer would be preempted within a few steps. */
 static void admit(engine_sched *s) {
     while (s->waiting.head && s->n_running < s->o.max_num_seqs &&
            s->batch.num_tokens < s->o.max_num_batched_tokens) {
         engine_request *r = s->waiting.head;
+        engine_request *leader = find_leader(s, r);
+        uint32_t shared = leader ? blocks_to_share(s, r) : 0;
         uint32_t need = engine_kv_blocks_for(s->kv, engine_request_len(r) + (r->max_output > 0));
 
-        if (need + s->n_running > engine_kv_n_free(s->kv) && s->n_running > 0) break;
-        if (!engine_kv_open(s->kv, &r->seq)) break;
-        if (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
-            engine_kv_close(s->kv, r->seq);
-            break;
-        }
+        if (need - shared + s->n_running > engine_kv_n_free(s->kv) && s->n_running > 0) break;
+        if (!open_sequence(s, r, leader, shared)) break;
         (void)pop_front(&s->waiting);
         r->state = ENGINE_RUNNING;
         s->running[s->n_running++] = r;
@@ -312,6 +368,7 @@ rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error 
 
     drop_aborted(s);
     s->batch = (engine_batch){.entry = entry};
+    for (uint32_t i = 0; i < s->n_running; i++) catch_up(s->running[i]);
     bool preempted = schedule_decodes(s);
     /* Whoever lost its blocks comes back in a later step, but for the last one: the cache is empty then. */
     if (!preempted || s->n_running == 0) admit(s);

@@ -4,6 +4,9 @@
  * left, so a short prompt is not kept by long ones and a long one is not kept by any number of short ones: the oldest gets
  * its half in every step until it is done, and then another is the oldest.
  *
+ * Running requests of one prompt, such as its samples, compute it once: the later ones name the full blocks of the first,
+ * wait until it is through them, and compute what is left of the prompt, a block at most, themselves.
+ *
  * One thread at a time: next, run the step, commit, next, ... Nothing allocates between
  * engine_sched_add and the end of the request. */
 #ifndef ENGINE_SCHEDULER_H

@@ -42,7 +42,10 @@ typedef struct world {
     uint32_t n_blocks;
     uint32_t max_logits;
     uint64_t padded_steps, graph_steps;
-    uint32_t rows_of[64]; /* logit rows handed out, by request id */
+    uint32_t rows_of[64];      /* logit rows handed out, by request id */
+    uint32_t n_prompt, n_same; /* the last prompt, and how often it was given again */
+    int32_t prompt[MODEL_LEN];
+    uint64_t computed; /* tokens */
 } world;
 
 static void poison(world *w) {
@@ -204,6 +207,7 @@ static bool world_step(world *w) {
     CHECK_OK(graph_dispatch(&w->dispatcher, &shape, &d, &err), &err);
     w->padded_steps += d.padded > d.num_tokens;
     w->graph_steps += d.mode != RP_CUDAGRAPH_NONE;
+    w->computed += batch->num_tokens;
     poison(w);
     CHECK_OK(engine_step_build(w->step, batch, w->kv, &d, &fc, &err), &err);
     check_step(w, batch, &d);
@@ -231,6 +235,14 @@ static engine_request *add_random(world *w, uint64_t id, expected *e) {
     engine_request *r = NULL;
     rp_error err = {0};
     for (uint32_t i = 0; i < o.n_prompt; i++) prompt[i] = (int32_t)rnd(V);
+    if (w->n_prompt && rnd(3) == 0) { /* as a sample of the same prompt */
+        o.prompt = w->prompt;
+        o.n_prompt = w->n_prompt;
+        w->n_same++;
+    } else {
+        memcpy(w->prompt, prompt, sizeof prompt);
+        w->n_prompt = o.n_prompt;
+    }
     if (rnd(2)) {
         o.sampling.temperature = 1.3;
         o.sampling.seed = rnd(1000);
@@ -299,7 +311,7 @@ static void text_depends_on_the_request_alone(void **state) {
     static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_NONE, RP_CUDAGRAPH_PIECEWISE,
                                               RP_CUDAGRAPH_FULL, RP_CUDAGRAPH_FULL_DECODE_ONLY,
                                               RP_CUDAGRAPH_FULL_AND_PIECEWISE};
-    uint64_t steps = 0, preemptions = 0, padded = 0, graphs = 0;
+    uint64_t steps = 0, preemptions = 0, padded = 0, graphs = 0, same = 0;
     uint32_t most_running = 0;
     for (int round = 0; round < 60; round++) {
         world w;
@@ -318,12 +330,13 @@ static void text_depends_on_the_request_alone(void **state) {
         preemptions += st.preemptions;
         if (st.most_running > most_running) most_running = st.most_running;
         padded += w.padded_steps;
+        same += w.n_same;
         graphs += w.graph_steps;
         world_close(&w);
     }
     /* The test is worth something only if all of this happened. */
     assert_true(steps > 10000);
-    assert_true(preemptions > 50);
+    assert_true(preemptions > 50 && same > 300);
     assert_true(padded > 500 && graphs > 2000);
     assert_int_equal(most_running, SEQS);
 }
@@ -339,12 +352,116 @@ static engine_request *add(world *w, uint64_t id, uint32_t n_prompt, uint32_t ma
                                 .max_tokens = max_tokens,
                                 .sampling = ENGINE_SAMPLING_GREEDY};
     engine_request *r = NULL;
-    for (uint32_t i = 0; i < n_prompt; i++) prompt[i] = (int32_t)(i % V);
+    for (uint32_t i = 0; i < n_prompt; i++) prompt[i] = (int32_t)((i + 7 * id) % V); /* its own */
     CHECK_OK(engine_request_new(&o, &r, err), err);
     assert_int_equal(engine_sched_add(w->sched, r, err), want);
     if (want == RP_OK) return r;
     engine_request_free(r);
     return NULL;
+}
+
+enum { SAMPLES = 5 };
+
+/* Samples of one prompt: each has the text of its own seed. */
+static void add_samples(world *w, uint32_t n_prompt, engine_request **r, expected *e) {
+    int32_t prompt[MODEL_LEN];
+    rp_error err = {0};
+    for (uint32_t i = 0; i < n_prompt; i++) prompt[i] = (int32_t)(i * i % V);
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        engine_request_options o = {.id = i,
+                                    .prompt = prompt,
+                                    .n_prompt = n_prompt,
+                                    .max_tokens = 6,
+                                    .sampling = {.temperature = 1.3, .top_p = 1, .seed = i}};
+        expect(w, &o, MODEL_LEN - n_prompt, &e[i]);
+        CHECK_OK(engine_request_new(&o, &r[i], &err), &err);
+        CHECK_OK(engine_sched_add(w->sched, r[i], &err), &err);
+    }
+}
+
+static void samples_compute_their_prompt_once(void **state) {
+    static const uint32_t lengths[] = {5, 16, 17, 32, 33, 47, 70};
+    (void)state;
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        uint32_t n = lengths[l], shared = (n - 1) / ENGINE_KV_BLOCK * ENGINE_KV_BLOCK;
+        uint64_t want = n + (SAMPLES - 1) * (n - shared);
+        engine_request *r[SAMPLES];
+        expected e[SAMPLES];
+        world w;
+        world_open(&w, &roomy);
+        add_samples(&w, n, r, e);
+        while (world_step(&w)) {
+        }
+        for (uint32_t i = 0; i < SAMPLES; i++) {
+            assert_int_equal(r[i]->n_output, e[i].n);
+            assert_memory_equal(r[i]->output, e[i].output, e[i].n * sizeof(int32_t));
+            assert_ptr_equal(engine_sched_take_finished(w.sched), r[i]);
+            engine_request_free(r[i]);
+            want += e[i].n - 1; /* the last token of each is not fed back */
+        }
+        assert_int_equal(w.computed, want);
+        world_close(&w);
+    }
+}
+
+/* Those that compute the prompt for the others are ended one after the other, each at any moment: somebody goes on, from
+ * where they were. */
+static void samples_go_on_without_the_first(void **state) {
+    enum { N = 70, SHARED = 64 };
+    (void)state;
+    for (int first = 0; first < 9; first++)
+        for (int second = first; second < 9; second++) {
+            setup s = roomy;
+            engine_request *r[SAMPLES];
+            expected e[SAMPLES];
+            uint64_t texts = 0;
+            world w;
+            s.max_tokens = 10;
+            world_open(&w, &s);
+            add_samples(&w, N, r, e);
+            for (int step = 0;; step++) {
+                if (step == first) engine_sched_abort(w.sched, r[0]);
+                if (step == second) engine_sched_abort(w.sched, r[1]);
+                if (!world_step(&w)) break;
+            }
+            for (uint32_t i = 2; i < SAMPLES; i++) {
+                assert_int_equal(r[i]->n_output, e[i].n);
+                assert_memory_equal(r[i]->output, e[i].output, e[i].n * sizeof(int32_t));
+            }
+            for (uint32_t i = 0; i < SAMPLES; i++) texts += r[i]->n_output;
+            assert_true(w.computed <= SHARED + SAMPLES * (N - SHARED) + texts);
+            for (engine_request *done; (done = engine_sched_take_finished(w.sched));)
+                engine_request_free(done);
+            world_close(&w);
+        }
+}
+
+/* Of an older one that decodes, and of one that wants the logits of every position. */
+static void who_comes_later_shares_too(void **state) {
+    (void)state;
+    engine_request *r[3], *all;
+    engine_request_options o = {
+        .n_prompt = 40, .max_tokens = 9, .sampling = ENGINE_SAMPLING_GREEDY};
+    int32_t prompt[40] = {0};
+    rp_error err = {0};
+    world w;
+    o.prompt = prompt;
+    world_open(&w, &roomy);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t before = w.computed;
+        o.id = i;
+        o.all_logits = i == 2;
+        CHECK_OK(engine_request_new(&o, &r[i], &err), &err);
+        CHECK_OK(engine_sched_add(w.sched, r[i], &err), &err);
+        for (int k = 0; r[i]->n_output == 0; k++) assert_true(world_step(&w) && k < 4);
+        before = w.computed - before;
+        assert_true(i == 0 ? before == 40 : i == 1 ? before == 8 + 1 : before > 40);
+    }
+    while (world_step(&w)) {
+    }
+    assert_int_equal(w.rows_of[2], 40 + 8);
+    while ((all = engine_sched_take_finished(w.sched))) engine_request_free(all);
+    world_close(&w);
 }
 
 static void what_can_never_fit_is_refused_with_numbers(void **state) {
@@ -468,6 +585,7 @@ static engine_request *queue_add(queue *q, uint32_t n_prompt, uint32_t max_token
                                 .n_prompt = n_prompt,
                                 .max_tokens = max_tokens,
                                 .sampling = ENGINE_SAMPLING_GREEDY};
+    prompt[0] = (int32_t)o.id; /* equal prompts are computed once */
     CHECK_OK(engine_request_new(&o, &r, &err), &err);
     CHECK_OK(engine_sched_add(q->s, r, &err), &err);
     return r;
@@ -804,6 +922,9 @@ static void making_an_engine_survives_each_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_depends_on_the_request_alone),
+        cmocka_unit_test(samples_compute_their_prompt_once),
+        cmocka_unit_test(samples_go_on_without_the_first),
+        cmocka_unit_test(who_comes_later_shares_too),
         cmocka_unit_test(what_can_never_fit_is_refused_with_numbers),
         cmocka_unit_test(decodes_come_first_and_prompts_are_cut),
         cmocka_unit_test(a_short_prompt_does_not_wait_for_long_ones),

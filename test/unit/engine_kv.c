@@ -54,6 +54,36 @@ static void random_use_loses_no_block(void **state) {
     assert_int_equal(base_live(), 0);
 }
 
+/* A block that two sequences name is free once neither does, whichever goes first. */
+static void forks_share_blocks(void **state) {
+    (void)state;
+    for (int first = 0; first < 3; first++) {
+        engine_kv *kv = make(12, 3, 6);
+        uint32_t s[3], n;
+        rp_error err = {0};
+        assert_true(engine_kv_open(kv, &s[0]));
+        assert_true(engine_kv_reserve(kv, s[0], 50)); /* 4 blocks */
+        assert_true(engine_kv_fork(kv, s[0], 3, &s[1]));
+        assert_true(engine_kv_fork(kv, s[1], 2, &s[2]));
+        assert_false(engine_kv_fork(kv, s[0], 1, &n)); /* no sequence is left */
+        assert_true(engine_kv_reserve(kv, s[1], 64));
+        assert_true(engine_kv_reserve(kv, s[2], 48));
+        CHECK_OK(engine_kv_check(kv, &err), &err);
+        assert_int_equal(engine_kv_n_free(kv), 11 - 4 - 1 - 1);
+        for (uint32_t p = 0; p < 64; p++) {
+            int32_t a = engine_kv_slot(kv, s[0], p), b = engine_kv_slot(kv, s[1], p);
+            assert_int_equal(a == b, p < 48);
+            if (p < 48) assert_int_equal(b == engine_kv_slot(kv, s[2], p), p < 32);
+        }
+        for (int i = 0; i < 3; i++) {
+            engine_kv_close(kv, s[(first + i) % 3]);
+            CHECK_OK(engine_kv_check(kv, &err), &err);
+        }
+        assert_int_equal(engine_kv_n_free(kv), 11);
+        engine_kv_free(kv);
+    }
+}
+
 static void slots_are_distinct_and_never_in_the_null_block(void **state) {
     (void)state;
     engine_kv *kv = make(10, 3, 5);
@@ -123,6 +153,7 @@ static void new_survives_each_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_use_loses_no_block),
+        cmocka_unit_test(forks_share_blocks),
         cmocka_unit_test(slots_are_distinct_and_never_in_the_null_block),
         cmocka_unit_test(one_sequence_is_bounded_by_its_table_and_the_cache),
         cmocka_unit_test(impossible_sizes_are_refused),
