@@ -37,7 +37,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
     X(OUTPUT_CODE, "output_code", "the generated source of each piece", \
       "void mm_fused_matmul_add_8(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)") \
     X(KERNEL_CODE, "kernel_code", "the generated source of each kernel", \
-      "    const rp_u8 *w = (const rp_u8 *)arg[1];") \
+      "    rp_mmf_run(&p, begin, end, scratch);") \
     X(CUDAGRAPHS, "cudagraphs", "captures, and what runs without a graph and why", \
       "skipping cudagraphs for prefill or mixed step: more tokens than the largest graph (4)") \
     X(PERF_HINTS, "perf_hints", "what keeps a step slow, with the setting that changes it", \

@@ -184,7 +184,7 @@ static rp_status add_value(assembler *a, const lower_piece *l, uint32_t temp, pl
 }
 
 static bool same_section(const plan_section *x, const plan_section *y) {
-    if (x->n_params != y->n_params || x->rows != y->rows) return false;
+    if (x->n_params != y->n_params || x->rows != y->rows || x->by_k != y->by_k) return false;
     return memcmp(x->params, y->params, x->n_params * sizeof *x->params) == 0;
 }
 
@@ -204,6 +204,7 @@ static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack 
     for (uint32_t i = 0; i < lp->n_sections; i++) {
         k.sections[i].n_params = lp->sections[i].n_params;
         k.sections[i].rows = lp->sections[i].rows;
+        k.sections[i].by_k = lp->sections[i].by_k;
         for (uint32_t j = 0; j < lp->sections[i].n_params; j++)
             k.sections[i].params[j] = a->at[sp->params[lp->sections[i].params[j]]].idx;
     }

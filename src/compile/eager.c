@@ -33,7 +33,7 @@ static void place_leaves(eager *e) {
     for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
         for (uint32_t i = 0; i < ir_leaf_count(e->g, (ir_leaf)kind); i++) {
             ir_ref r = ir_leaf_at(e->g, (ir_leaf)kind, i);
-            eager_view_dense(e, (lower_ref){seg[kind], i}, ir_node_at(e->g, r), &e->view[r]);
+            lower_view_dense(e->dims, (lower_ref){seg[kind], i}, ir_node_at(e->g, r), &e->view[r]);
         }
 }
 
@@ -57,7 +57,7 @@ static rp_status place_outputs(eager *e) {
                      e->view[base].at.idx == at.idx && !is_taken(e->out, at);
         bool leaf = n->op == IR_input || n->op == IR_param || n->op == IR_state;
         if (!whole && !leaf && n->op != IR_attention) {
-            eager_view to;
+            lower_view to;
             RP_TRY(eager_copy_value(e, n, &e->view[o], &to));
             at = to.at;
         }

@@ -6,44 +6,24 @@
 #define COMPILE_EAGER_H
 
 #include "compile/portable/record.h"
-#include "lower/lower.h"
-
-/* What a node's value is in memory. Sizes are dims of the graph; counts are of elements. */
-typedef struct eager_view {
-    lower_ref at;
-    rp_dtype dtype; /* of the memory: of a dequant, the block format */
-    int64_t row;    /* i16b32: elements a packed row */
-    ir_dim offset, stride[IR_MAX_RANK];
-    bool known;
-} eager_view;
+#include "lower/view.h"
 
 typedef struct eager {
     const ir_graph *g;
     ir_dims *dims; /* of g */
     const lower_options *opt;
     lower_piece *out;
-    eager_view *view; /* by ref */
+    lower_view *view; /* by ref */
     uint32_t cap_temps, cap_consts, cap_packs, cap_launches;
     rp_error *err;
 } eager;
-
-/* eager_view.c */
-/* A view over row-major memory of a node's own shape. */
-void eager_view_dense(const eager *e, lower_ref at, const ir_node *n, eager_view *out);
-/* The view of a VIEW node or dequant; false when it has no strides and must be copied. */
-bool eager_view_of(const eager *e, const ir_node *n, eager_view *out);
-/* Memory that holds the value row-major from its first byte. */
-bool eager_view_is_dense(const eager *e, const eager_view *v, const ir_shape *s);
-/* v as read at the indices of shape s (numpy broadcasting). */
-void eager_view_broadcast(const eager *e, const eager_view *v, const ir_shape *own,
-                          const ir_shape *s, eager_view *out);
 
 /* eager_emit.c: a launch is built up, then added. */
 typedef struct eager_launch {
     const char *name; /* of the kernel, without '@' */
     uint32_t op, unit, rank, n_operands, n_own, n_args;
     ir_dim dim[IR_MAX_RANK];
-    eager_view operand[EAGER_MAX_OPERANDS];
+    lower_view operand[EAGER_MAX_OPERANDS];
     lower_ref arg[EAGER_MAX_OPERANDS + 1];
     ir_dim own[8];
     ir_dim rows, items;
@@ -55,13 +35,13 @@ rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out)
 lower_launch *eager_next_launch(eager *e);
 /* Starts a launch over the shape s (its dim 0 are the work items). */
 eager_launch eager_begin(const eager *e, const char *name, const ir_shape *s);
-void eager_operand(eager_launch *l, const eager_view *v);
+void eager_operand(eager_launch *l, const lower_view *v);
 void eager_own(eager_launch *l, ir_dim d);
 rp_status eager_add(eager *e, const eager_launch *l);
 /* A copy of the value v of type and shape of n into `to`, dense or not. */
-rp_status eager_copy_to(eager *e, const ir_node *n, const eager_view *v, const eager_view *to);
+rp_status eager_copy_to(eager *e, const ir_node *n, const lower_view *v, const lower_view *to);
 /* Into memory of its own. */
-rp_status eager_copy_value(eager *e, const ir_node *n, const eager_view *v, eager_view *out);
+rp_status eager_copy_value(eager *e, const ir_node *n, const lower_view *v, lower_view *out);
 /* The operand as dense memory, copied when it is not. */
 rp_status eager_dense(eager *e, ir_ref r, lower_ref *out);
 

@@ -53,7 +53,7 @@ eager_launch eager_begin(const eager *e, const char *name, const ir_shape *s) {
     return l;
 }
 
-void eager_operand(eager_launch *l, const eager_view *v) {
+void eager_operand(eager_launch *l, const lower_view *v) {
     l->arg[l->n_args++] = v->at;
     l->operand[l->n_operands++] = *v;
 }
@@ -86,7 +86,7 @@ static rp_status put_record(eager *e, const eager_launch *l, lower_ref *out) {
     ir_dim_code *f = r->form;
     for (uint32_t i = 0; i < l->rank; i++) RP_TRY(put_form(e, l, l->dim[i], f++));
     for (uint32_t k = 0; k < l->n_operands; k++) {
-        const eager_view *v = &l->operand[k];
+        const lower_view *v = &l->operand[k];
         r->mem[k] = (eager_memory){(uint32_t)v->dtype, (uint32_t)v->row};
         RP_TRY(put_form(e, l, v->offset, f++));
         for (uint32_t i = 0; i < l->rank; i++) RP_TRY(put_form(e, l, v->stride[i], f++));
@@ -121,7 +121,7 @@ rp_status eager_add(eager *e, const eager_launch *l) {
 
 /* v in units of whole blocks (of whole rows for i16b32). False when it cuts one. */
 static bool view_in_blocks(const eager *e, const ir_shape *s, uint32_t rank, int64_t block,
-                           eager_view *v) {
+                           lower_view *v) {
     for (uint32_t i = 0; i < s->rank; i++) {
         int64_t step;
         if (i == rank) break;
@@ -138,7 +138,7 @@ static bool view_in_blocks(const eager *e, const ir_shape *s, uint32_t rank, int
 }
 
 /* Blocks as they are: the last dim counts blocks, or is gone where a packed row is the unit. */
-static rp_status copy_blocks(eager *e, const ir_node *n, eager_view v, eager_view to) {
+static rp_status copy_blocks(eager *e, const ir_node *n, lower_view v, lower_view to) {
     int64_t k = 0, block = (int64_t)rp_dtype_block(n->dtype);
     bool rows = n->dtype == RP_DTYPE_I16B32;
     uint32_t rank = n->shape.rank;
@@ -162,7 +162,7 @@ static rp_status copy_blocks(eager *e, const ir_node *n, eager_view v, eager_vie
     return eager_add(e, &l);
 }
 
-rp_status eager_copy_to(eager *e, const ir_node *n, const eager_view *v, const eager_view *to) {
+rp_status eager_copy_to(eager *e, const ir_node *n, const lower_view *v, const lower_view *to) {
     if (rp_dtype_is_quant(n->dtype)) return copy_blocks(e, n, *v, *to);
     eager_launch l = eager_begin(e, "copy", &n->shape);
     if (v->dtype == to->dtype) l.unit = (uint32_t)rp_dtype_block_bytes(v->dtype);
@@ -171,11 +171,11 @@ rp_status eager_copy_to(eager *e, const ir_node *n, const eager_view *v, const e
     return eager_add(e, &l);
 }
 
-rp_status eager_copy_value(eager *e, const ir_node *n, const eager_view *v, eager_view *out) {
+rp_status eager_copy_value(eager *e, const ir_node *n, const lower_view *v, lower_view *out) {
     lower_ref at = {LOWER_TEMP, 0};
-    eager_view to;
+    lower_view to;
     RP_TRY(eager_temp(e, n, &at));
-    eager_view_dense(e, at, n, &to);
+    lower_view_dense(e->dims, at, n, &to);
     RP_TRY(eager_copy_to(e, n, v, &to));
     *out = to;
     return RP_OK;
@@ -183,8 +183,8 @@ rp_status eager_copy_value(eager *e, const ir_node *n, const eager_view *v, eage
 
 rp_status eager_dense(eager *e, ir_ref r, lower_ref *out) {
     const ir_node *n = ir_node_at(e->g, r);
-    eager_view v = e->view[r];
-    if (v.dtype != n->dtype || !eager_view_is_dense(e, &v, &n->shape))
+    lower_view v = e->view[r];
+    if (v.dtype != n->dtype || !lower_view_is_dense(e->dims, &v, &n->shape))
         RP_TRY(eager_copy_value(e, n, &e->view[r], &v));
     *out = v.at;
     return RP_OK;

@@ -1,5 +1,5 @@
 /* What each kind of node becomes. Numbers are decided where compiled code decides them: which products run
- * as packed templates (pass/fuse.h), in which order sums are taken (the kernels). */
+ * with packed weights (pass/product.h), in which order sums are taken (the kernels). */
 #include <string.h>
 
 #include "compile/eager.h"
@@ -8,7 +8,8 @@
 #include "gen/pack.h"
 #include "ir/custom.h"
 #include "ir/eval.h"
-#include "pass/fuse.h"
+#include "lower/product.h"
+#include "pass/product.h"
 
 static const ir_node *node(const eager *e, ir_ref r) {
     return ir_node_at(e->g, r);
@@ -22,7 +23,7 @@ static ir_dim number(const eager *e, int64_t v) {
 static rp_status result(eager *e, ir_ref r) {
     lower_ref at;
     RP_TRY(eager_temp(e, node(e, r), &at));
-    eager_view_dense(e, at, node(e, r), &e->view[r]);
+    lower_view_dense(e->dims, at, node(e, r), &e->view[r]);
     return RP_OK;
 }
 
@@ -35,14 +36,14 @@ static rp_status const_node(eager *e, ir_ref r) {
     lower_ref at;
     ir_pack(n->dtype, &v, 1, bytes);
     RP_TRY(eager_const(e, bytes, (uint32_t)rp_dtype_block_bytes(n->dtype), &at));
-    eager_view_dense(e, at, n, &e->view[r]);
+    lower_view_dense(e->dims, at, n, &e->view[r]);
     return RP_OK;
 }
 
 static rp_status iota_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     RP_TRY(result(e, r));
-    eager_view count = {.at = e->view[r].at, .dtype = RP_DTYPE_I32, .offset = number(e, 0)};
+    lower_view count = {.at = e->view[r].at, .dtype = RP_DTYPE_I32, .offset = number(e, 0)};
     for (uint32_t i = 0; i < n->shape.rank; i++)
         count.stride[i] = number(e, i == ir_attr_int(n, IR_ATTR_AXIS, 0));
     eager_launch l = eager_begin(e, "iota", &n->shape);
@@ -53,12 +54,16 @@ static rp_status iota_node(eager *e, ir_ref r) {
 
 /* --- pure nodes --------------------------------------------------------------------- */
 
+static bool view_of(eager *e, const ir_node *n, lower_view *out) {
+    return lower_view_of(e->dims, n, &node(e, n->in[0])->shape, &e->view[n->in[0]], out);
+}
+
 static rp_status view_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r), *x = node(e, n->in[0]);
-    if (eager_view_of(e, n, &e->view[r])) return RP_OK;
+    if (view_of(e, n, &e->view[r])) return RP_OK;
     /* Dense memory has the strides that the view asks for. */
     RP_TRY(eager_copy_value(e, x, &e->view[n->in[0]], &e->view[n->in[0]]));
-    if (eager_view_of(e, n, &e->view[r])) return RP_OK;
+    if (view_of(e, n, &e->view[r])) return RP_OK;
     if (ir_dims_exhausted(e->dims))
         return rp_fail(e->err, RP_NOMEM, "strides of %s", ir_op_table(n->op)->name);
     return rp_fail(e->err, RP_UNSUPPORTED,
@@ -72,8 +77,8 @@ static rp_status elementwise_node(eager *e, ir_ref r) {
     eager_launch l = eager_begin(e, ir_op_table(n->op)->name, &n->shape);
     l.op = n->op;
     for (uint32_t i = 0; i < n->n_in; i++) {
-        eager_view v;
-        eager_view_broadcast(e, &e->view[n->in[i]], &node(e, n->in[i])->shape, &n->shape, &v);
+        lower_view v;
+        lower_view_broadcast(e->dims, &e->view[n->in[i]], &node(e, n->in[i])->shape, &n->shape, &v);
         eager_operand(&l, &v);
     }
     eager_operand(&l, &e->view[r]);
@@ -84,7 +89,7 @@ static rp_status reduce_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r), *x = node(e, n->in[0]);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0), at = 0;
     bool keep = ir_attr_int(n, IR_ATTR_KEEP, 0) != 0;
-    eager_view v = e->view[n->in[0]];
+    lower_view v = e->view[n->in[0]];
     ir_dim step = v.stride[axis];
     RP_TRY(result(e, r));
     for (uint32_t i = 0; i < x->shape.rank; i++) {
@@ -105,7 +110,7 @@ static rp_status concat_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
     RP_TRY(result(e, r));
-    eager_view part = e->view[r];
+    lower_view part = e->view[r];
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *x = node(e, n->in[i]);
         RP_TRY(eager_copy_to(e, x, &e->view[n->in[i]], &part));
@@ -118,7 +123,7 @@ static rp_status concat_node(eager *e, ir_ref r) {
 /* Tables of a block format give rows as they are: the last dim then counts blocks. */
 static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
     int64_t block = (int64_t)rp_dtype_block(n->dtype);
-    const eager_view *table = &l->operand[0];
+    const lower_view *table = &l->operand[0];
     l->unit = (uint32_t)rp_dtype_block_bytes(n->dtype);
     if (!rp_dtype_is_quant(n->dtype)) return RP_OK;
     int64_t k = 0, step = 0;
@@ -131,7 +136,7 @@ static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
         l->unit = (uint32_t)(k / 32 * 72);
     }
     for (uint32_t i = 0; i < l->n_operands; i++) {
-        eager_view *v = &l->operand[i];
+        lower_view *v = &l->operand[i];
         if (i == 1) continue; /* the index */
         for (uint32_t d = 0; d < last; d++) {
             ok = ok && ir_dim_divisible(e->dims, v->stride[d], block) == IR_TRUE;
@@ -152,7 +157,7 @@ static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
 static rp_status gather_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r), *table = node(e, n->in[0]), *index = node(e, n->in[1]);
     uint32_t lead = index->shape.rank;
-    eager_view t = e->view[n->in[0]], x = e->view[n->in[1]];
+    lower_view t = e->view[n->in[0]], x = e->view[n->in[1]];
     ir_dim step = t.stride[0];
     RP_TRY(result(e, r));
     for (uint32_t i = n->shape.rank; i-- > 0;) {
@@ -180,7 +185,7 @@ static rp_status quantize_node(eager *e, ir_ref r) {
                        "quantize to %s of a last dim that is no known multiple of 32",
                        rp_dtype_name(n->dtype));
     RP_TRY(result(e, r));
-    eager_view to = e->view[r];
+    lower_view to = e->view[r];
     for (uint32_t i = 0; k && i < rows.rank; i++)
         to.stride[i] = ir_dim_floordiv(e->dims, to.stride[i], k);
     eager_launch l = eager_begin(e, "quantize", &rows);
@@ -193,42 +198,13 @@ static rp_status quantize_node(eager *e, ir_ref r) {
 
 /* --- products --------------------------------------------------------------------------- */
 
-static rp_status matmul_node(eager *e, ir_ref r) {
-    const ir_node *n = node(e, r), *a = node(e, n->in[0]), *b = node(e, n->in[1]);
-    bool trans = ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
-    const eager_view *va = &e->view[n->in[0]], *vb = &e->view[n->in[1]];
-    uint32_t last = n->shape.rank - 1, ra = a->shape.rank, rb = b->shape.rank;
-    ir_shape batch_a = a->shape, batch_b = b->shape, batch = n->shape;
-    eager_view x, y;
-    RP_TRY(result(e, r));
-    batch.rank -= 2;
-    batch_a.rank -= 2;
-    batch_b.rank -= 2;
-    eager_view_broadcast(e, va, &batch_a, &batch, &x);
-    eager_view_broadcast(e, vb, &batch_b, &batch, &y);
-    x.stride[last - 1] = va->stride[ra - 2];
-    x.stride[last] = y.stride[last - 1] = number(e, 0);
-    y.stride[last] = vb->stride[trans ? rb - 2 : rb - 1];
-    eager_launch l = eager_begin(e, "matmul", &n->shape);
-    eager_operand(&l, &x);
-    eager_operand(&l, &y);
-    eager_operand(&l, &e->view[r]);
-    eager_own(&l, a->shape.dim[ra - 1]);
-    eager_own(&l, va->stride[ra - 1]);
-    eager_own(&l, vb->stride[trans ? rb - 1 : rb - 2]);
-    return eager_add(e, &l);
-}
-
-static rp_status add_pack(eager *e, const ir_node *w, ir_ref param, lower_ref *out) {
+static rp_status add_pack(eager *e, const pass_weights *w, lower_ref *out) {
     lower_pack *p = &e->out->packs[e->out->n_packs];
-    int64_t n = 0, k = 0;
-    (void)ir_dim_is_const(e->dims, w->shape.dim[0], &n);
-    (void)ir_dim_is_const(e->dims, w->shape.dim[1], &k);
-    *p = (lower_pack){.dtype = w->dtype, .k = k, .n_sections = 1};
+    *p = (lower_pack){.dtype = w->dtype, .k = w->k, .n_sections = 1};
     p->sections = base_arena_array(e->out->arena, 1, sizeof *p->sections);
     if (!p->sections) return rp_fail(e->err, RP_NOMEM, "packed weights");
-    *p->sections = (lower_section){.n_params = 1, .rows = n};
-    while (ir_leaf_at(e->g, IR_LEAF_PARAM, p->sections->params[0]) != param)
+    *p->sections = (lower_section){.n_params = 1, .rows = w->n, .by_k = w->by_k};
+    while (ir_leaf_at(e->g, IR_LEAF_PARAM, p->sections->params[0]) != w->param)
         p->sections->params[0]++;
     *out = (lower_ref){LOWER_PACK, e->out->n_packs++};
     return RP_OK;
@@ -244,32 +220,94 @@ static const char *packed_suffix(gen_isa isa) {
 #endif
 }
 
-static rp_status template_node(eager *e, ir_ref r) {
-    const ir_node *n = node(e, r), *a = node(e, n->in[0]);
-    ir_ref param = n->in[1];
-    if (node(e, param)->op == IR_dequant) param = node(e, param)->in[0];
-    const ir_node *w = node(e, param);
-    bool packed = pass_is_packed_matmul(e->g, r);
-    int64_t columns = 0, k = 0;
-    (void)ir_dim_is_const(e->dims, w->shape.dim[0], &columns);
-    (void)ir_dim_is_const(e->dims, w->shape.dim[1], &k);
-    const char *name = base_arena_printf(e->out->arena, "matmul_%s%s%s", packed ? "packed_" : "",
+/* i16b32 rows, which lie one behind the other, times packed weights. */
+static rp_status packed_node(eager *e, ir_ref r, const pass_weights *w) {
+    const ir_node *n = node(e, r);
+    lower_view x = e->view[n->in[0]], y;
+    lower_ref pack;
+    ir_shape rows = {.rank = 1, .dim = {number(e, 1)}};
+    for (uint32_t i = 0; i + 1 < n->shape.rank; i++)
+        rows.dim[0] = ir_dim_mul(e->dims, rows.dim[0], n->shape.dim[i]);
+    const char *name = base_arena_printf(e->out->arena, "matmul_packed_%s%s",
                                          rp_dtype_name(w->dtype), packed_suffix(e->opt->isa));
     if (!name) return rp_fail(e->err, RP_NOMEM, "kernel name");
-    ir_shape rows = {.rank = 1, .dim = {a->shape.dim[0]}};
-    lower_ref pack;
     RP_TRY(result(e, r));
-    RP_TRY(add_pack(e, w, param, &pack));
+    RP_TRY(add_pack(e, w, &pack));
+    y = e->view[r];
+    x.stride[0] = number(e, w->k);
+    y.stride[0] = number(e, w->n);
     eager_launch l = eager_begin(e, name, &rows);
-    eager_operand(&l, &e->view[n->in[0]]);
-    eager_operand(&l, &e->view[r]);
+    eager_operand(&l, &x);
+    eager_operand(&l, &y);
     l.arg[l.n_args++] = pack;
-    eager_own(&l, number(e, k));
-    eager_own(&l, number(e, columns));
-    eager_own(&l, e->view[n->in[0]].stride[1]);
-    l.items = number(e, (columns + 31) / 32);
-    l.scratch = portable_packed_scratch(k, packed);
+    eager_own(&l, number(e, w->k));
+    eager_own(&l, number(e, w->n));
+    l.items = number(e, (w->n + LOWER_COLUMNS - 1) / LOWER_COLUMNS);
+    l.scratch = portable_packed_scratch(w->k);
     return eager_add(e, &l);
+}
+
+/* An operand as float memory: values of block formats are copied. */
+static rp_status float_operand(eager *e, ir_ref r, lower_view *out) {
+    *out = e->view[r];
+    return rp_dtype_is_quant(out->dtype) ? eager_copy_value(e, node(e, r), &e->view[r], out)
+                                         : RP_OK;
+}
+
+/* The strides of one side of product p over batches, rows and columns. */
+static lower_view side_view(const eager *e, const lower_product *p, const lower_side *s,
+                            const lower_view *v, uint32_t along) {
+    lower_view out = *v;
+    out.offset = s->offset;
+    for (uint32_t i = 0; i < p->n_batch; i++) out.stride[i] = s->batch[i];
+    for (uint32_t i = 0; i < 2; i++)
+        out.stride[p->n_batch + i] = i == along ? s->step : number(e, 0);
+    return out;
+}
+
+static rp_status product_node(eager *e, ir_ref r, const pass_weights *w) {
+    const ir_node *n = node(e, r), *a = node(e, n->in[0]), *b = node(e, n->in[1]);
+    lower_view va, vb, v;
+    lower_product p;
+    lower_ref pack = {LOWER_PACK, 0};
+    RP_TRY(float_operand(e, n->in[0], &va));
+    if (!w) RP_TRY(float_operand(e, n->in[1], &vb));
+    lower_product_of(e->dims, n, a, &va, b, w ? NULL : &vb, &p);
+    const char *name = base_arena_printf(e->out->arena, "matmul%s%s%s", w ? "_" : "",
+                                         w ? rp_dtype_name(w->dtype) : "",
+                                         packed_suffix(e->opt->isa));
+    if (!name) return rp_fail(e->err, RP_NOMEM, "kernel name");
+    RP_TRY(result(e, r));
+    if (w) RP_TRY(add_pack(e, w, &pack));
+    ir_shape space = {.rank = p.n_batch + 2};
+    for (uint32_t i = 0; i < p.n_batch; i++) space.dim[i] = p.batch[i];
+    space.dim[p.n_batch] = p.rows;
+    space.dim[p.n_batch + 1] = p.columns;
+    eager_launch l = eager_begin(e, name, &space);
+    v = side_view(e, &p, &p.x, &va, 0);
+    eager_operand(&l, &v);
+    if (!w) v = side_view(e, &p, &p.w, &vb, 1);
+    if (!w) eager_operand(&l, &v);
+    ir_node whole = {.dtype = n->dtype, .shape = space};
+    lower_view_dense(e->dims, e->view[r].at, &whole, &v);
+    eager_operand(&l, &v);
+    if (w) l.arg[l.n_args++] = pack;
+    eager_own(&l, p.k);
+    eager_own(&l, p.x.k_step);
+    eager_own(&l, number(e, p.block));
+    eager_own(&l, p.w.k_step);
+    ir_dim columns = ir_dim_floordiv(
+        e->dims, ir_dim_add(e->dims, p.columns, number(e, LOWER_COLUMNS - 1)), LOWER_COLUMNS);
+    l.items = lower_product_items(e->dims, &p, columns);
+    l.scratch = LOWER_PRODUCT_SCRATCH;
+    return eager_add(e, &l);
+}
+
+static rp_status matmul_node(eager *e, ir_ref r) {
+    pass_weights w;
+    bool packed = pass_product_weights(e->g, r, &w);
+    if (pass_is_packed_matmul(e->g, r)) return packed_node(e, r, &w);
+    return product_node(e, r, packed ? &w : NULL);
 }
 
 /* --- effects ----------------------------------------------------------------------------- */
@@ -278,7 +316,7 @@ static rp_status kv_store_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r), *state = node(e, n->in[0]), *x = node(e, n->in[1]);
     ir_shape rows = {.rank = 1, .dim = {x->shape.dim[0]}};
     RP_TRY(result(e, r));
-    eager_view cache = e->view[n->in[0]];
+    lower_view cache = e->view[n->in[0]];
     cache.stride[0] = number(e, 0);
     eager_launch l = eager_begin(e, "kv_store", &rows);
     eager_operand(&l, &e->view[n->in[1]]);
@@ -306,7 +344,7 @@ static rp_status attention_node(eager *e, ir_ref r) {
         (lower_alt){INT64_MAX, gen_attention_name(e->opt->isa), gen_attention_scratch(&rec)};
     l->rows = ir_dim_import(o->dims, e->dims, n->shape.dim[0]);
     l->items = gen_attention_items(o->dims, l->rows, &rec);
-    eager_view_dense(e, args[6], n, &e->view[r]);
+    lower_view_dense(e->dims, args[6], n, &e->view[r]);
     return RP_OK;
 }
 
@@ -383,8 +421,7 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_REDUCE: return reduce_node(e, r);
     case IR_KIND_SCAN: return scan_node(e, r);
     case IR_KIND_MOVE: return n->op == IR_concat ? concat_node(e, r) : gather_node(e, r);
-    case IR_KIND_CONTRACT:
-        return pass_is_template_matmul(e->g, r) ? template_node(e, r) : matmul_node(e, r);
+    case IR_KIND_CONTRACT: return matmul_node(e, r);
     case IR_KIND_QUANT: return n->op == IR_dequant ? view_node(e, r) : quantize_node(e, r);
     case IR_KIND_EFFECT: break;
     }

@@ -72,7 +72,7 @@ static void add_layout(const plan *p, base_buf *b) {
         base_buf_printf(b, "%s %lld at %lld", rp_dtype_name(k->dtype), (long long)k->k,
                         (long long)k->offset);
         for (uint32_t s = 0; s < k->n_sections; s++) {
-            base_buf_printf(b, " %lld:", (long long)k->sections[s].rows);
+            base_buf_printf(b, " %lld/%u:", (long long)k->sections[s].rows, k->sections[s].by_k);
             for (uint32_t j = 0; j < k->sections[s].n_params; j++)
                 base_buf_printf(b, "%s,", p->params[k->sections[s].params[j]].name);
         }

@@ -1,13 +1,13 @@
-/* Attention for processors with AVX2 and F16C; called only where gen_isa_granted says so. */
+/* Attention for processors with AVX2, FMA and F16C; called only where gen_isa_granted says so. */
 #if defined(__x86_64__)
 #define RP_ISA 1
 #define ATTENTION_KERNEL gen_attention_avx2
 /* Headers of the system stay outside: nothing but the kernel may need the instructions. */
 #include "gen/builtin.h"
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,f16c")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 #include "gen/attention_kernel.c.inc"
 #if defined(__clang__)

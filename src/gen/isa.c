@@ -76,7 +76,7 @@ static void isa_detect(void) {
     isa_read_cpu(&cpu);
     bool avx = isa_has_xcr0(&cpu, ISA_XCR0_AVX) && (cpu.c1 & (1u << 28));
     bool zmm = avx && isa_has_xcr0(&cpu, ISA_XCR0_AVX512);
-    bool f16c = avx && (cpu.c1 & (1u << 29));
+    bool f16c = avx && (cpu.c1 & (1u << 29)), fma = avx && (cpu.c1 & (1u << 12));
     bool avx2 = avx && (cpu.b7 & (1u << 5));
     bool f = zmm && (cpu.b7 & (1u << 16)), bw = zmm && (cpu.b7 & (1u << 30));
     bool vl = zmm && (cpu.b7 & (1u << 31)), vnni = zmm && (cpu.c7 & (1u << 11));
@@ -85,13 +85,13 @@ static void isa_detect(void) {
                syscall(SYS_arch_prctl, ISA_ARCH_REQ_XCOMP_PERM, 18) == 0;
 
     isa_bits = GEN_ISA_BIT(GEN_ISA_PORTABLE);
-    if (avx2 && f16c) isa_bits |= GEN_ISA_BIT(GEN_ISA_AVX2);
-    if (avx2 && f16c && f && bw && vl && vnni) isa_bits |= GEN_ISA_BIT(GEN_ISA_AVX512);
+    if (avx2 && fma && f16c) isa_bits |= GEN_ISA_BIT(GEN_ISA_AVX2);
+    if (avx2 && fma && f16c && f && bw && vl && vnni) isa_bits |= GEN_ISA_BIT(GEN_ISA_AVX512);
     if ((isa_bits & GEN_ISA_BIT(GEN_ISA_AVX512)) && amx) isa_bits |= GEN_ISA_BIT(GEN_ISA_AMX);
 
     isa_note(avx, "avx");
     isa_note(f16c, "f16c");
-    isa_note(avx && (cpu.c1 & (1u << 12)), "fma");
+    isa_note(fma, "fma");
     isa_note(avx2, "avx2");
     isa_note(avx && (cpu.a71 & (1u << 4)), "avx_vnni");
     isa_note(f, "avx512f");
@@ -154,10 +154,10 @@ gen_isa gen_isa_best(void) {
 #define ISA_COMMON "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"
 #define ISA_GCC "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", ISA_COMMON
 #define ISA_CLANG "-O2", ISA_COMMON
-#define ISA_AVX2_FLAGS "-DRP_ISA=1", "-mavx2", "-mf16c"
-#define ISA_AVX512_FLAGS                                                                       \
-    "-DRP_ISA=2", "-mavx2", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", \
-        "-mprefer-vector-width=512"
+#define ISA_AVX2_FLAGS "-DRP_ISA=1", "-mavx2", "-mfma", "-mf16c"
+#define ISA_AVX512_FLAGS                                                                \
+    "-DRP_ISA=2", "-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", \
+        "-mavx512vnni", "-mprefer-vector-width=512"
 
 const char *const *gen_isa_flags(gen_isa isa, gen_cc_family family, size_t *n) {
     static const char *const gcc_portable[] = {ISA_GCC, "-DRP_ISA=0", NULL};

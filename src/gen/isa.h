@@ -9,7 +9,7 @@
 /* Ascending: each runs everything before it. The number is RP_ISA in generated code. */
 #define GEN_ISA_LIST(X)                                       \
     X(PORTABLE, "portable", "plain C with vector extensions") \
-    X(AVX2, "avx2", "AVX2 and F16C")                          \
+    X(AVX2, "avx2", "AVX2, FMA and F16C")                     \
     X(AVX512, "avx512", "AVX-512 F, BW, VL and VNNI")         \
     X(AMX, "amx", "AMX-INT8 beside AVX-512: reported, not generated for")
 

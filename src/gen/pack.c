@@ -124,3 +124,16 @@ void gen_pack_tile(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t
     }
     for (int r = 0; r < rows; r++) pack_block_row(type, from + (size_t)r * row_size, k, dst, r);
 }
+
+void gen_pack_tile_by_k(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile,
+                        void *dst) {
+    size_t size = rp_dtype_block_bytes(type), row = size * GEN_TILE_ROWS;
+    int64_t first = tile * GEN_TILE_ROWS, columns = n - first;
+    if (columns < GEN_TILE_ROWS) memset(dst, 0, gen_pack_tile_size(type, k));
+    if (columns <= 0) return;
+    if (columns > GEN_TILE_ROWS) columns = GEN_TILE_ROWS;
+    const uint8_t *from = (const uint8_t *)src + (size_t)first * size;
+    for (int64_t i = 0; i < k; i++)
+        memcpy((uint8_t *)dst + (size_t)i * row, from + (size_t)(i * n) * size,
+               (size_t)columns * size);
+}

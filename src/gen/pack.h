@@ -26,5 +26,8 @@ size_t gen_pack_size(rp_dtype type, int64_t n, int64_t k);
  * wants its tiles side by side. Rows beyond n are zeros, so a tile past the end is all zeros. Reads and
  * writes each byte once; any thread may pack any tile. type, n and k must have passed gen_pack_size. */
 void gen_pack_tile(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile, void *dst);
+/* The same of a matrix that lies [k][n]: f32, f16 and bf16. */
+void gen_pack_tile_by_k(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile,
+                        void *dst);
 
 #endif

@@ -5,6 +5,7 @@
 
 BASE_EMBED(vector_c_inc);
 BASE_EMBED(matmul_c_inc);
+BASE_EMBED(matmul_float_c_inc);
 
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     if (!uses->quant && !uses->floats) return;
@@ -13,8 +14,6 @@ void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     for (int d = 0; d < RP_DTYPE_COUNT_; d++)
         if (uses->quant >> d & 1)
             base_buf_printf(out, "RP_MM_QUANT(%s)\n", rp_dtype_name((rp_dtype)d));
-    if (uses->floats) base_buf_puts(out, "RP_MMF_KERNELS\n");
-    for (int d = 0; d < RP_DTYPE_COUNT_; d++)
-        if (uses->floats >> d & 1)
-            base_buf_printf(out, "RP_MM_FLOAT(%s)\n", rp_dtype_name((rp_dtype)d));
+    if (uses->floats)
+        base_buf_add(out, rp_embed_matmul_float_c_inc, rp_embed_matmul_float_c_inc_size);
 }

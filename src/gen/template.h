@@ -2,12 +2,15 @@
 #ifndef GEN_TEMPLATE_H
 #define GEN_TEMPLATE_H
 
+#include <stdbool.h>
+
 #include "base/str.h"
 #include "reprise/dtype.h"
 
-/* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, of `floats` times float rows. */
+/* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, `floats` for any times float rows. */
 typedef struct gen_matmul_uses {
-    uint32_t quant, floats;
+    uint32_t quant;
+    bool floats;
 } gen_matmul_uses;
 
 /* Nothing when there are no products. After gen_c_prelude. */

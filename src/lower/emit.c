@@ -30,7 +30,8 @@ void lower_delinear(lowerer *L, const ir_shape *s, kir_ref lin, uint32_t first, 
             idx[i - 1] = lin;
             return;
         }
-        kir_ref d = lower_dim(L, s->dim[i - 1]);
+        /* Of nothing there is no position; the text must still be one. */
+        kir_ref d = kir_bin(K, KIR_IMAX, lower_dim(L, s->dim[i - 1]), kir_const_i(K, 1));
         idx[i - 1] = kir_bin(K, KIR_IMOD, lin, d);
         lin = kir_bin(K, KIR_IDIV, lin, d);
     }
@@ -181,30 +182,6 @@ static kir_ref reduce_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     return n->op == IR_argmax ? r : kir_round_to(K, n->dtype, r);
 }
 
-static kir_ref matmul_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
-    const ir_node *a = ir_node_at(L->g, n->in[0]), *b = ir_node_at(L->g, n->in[1]);
-    uint32_t ra = a->shape.rank, rb = b->shape.rank, rank = n->shape.rank;
-    bool trans = ir_attr_int(n, IR_ATTR_TRANS_B, 0) != 0;
-    kir_ref ia[IR_MAX_RANK] = {0}, ib[IR_MAX_RANK] = {0};
-    int64_t v;
-    kir_ref j = kir_begin_reduce(K, KIR_SUM, lower_dim(L, a->shape.dim[ra - 1]));
-    for (uint32_t i = 0; i + 2 < ra; i++)
-        ia[i] = ir_dim_is_const(ir_graph_dims(L->g), a->shape.dim[i], &v) && v == 1
-                    ? kir_const_i(K, 0)
-                    : idx[rank - ra + i];
-    for (uint32_t i = 0; i + 2 < rb; i++)
-        ib[i] = ir_dim_is_const(ir_graph_dims(L->g), b->shape.dim[i], &v) && v == 1
-                    ? kir_const_i(K, 0)
-                    : idx[rank - rb + i];
-    ia[ra - 2] = idx[rank - 2];
-    ia[ra - 1] = j;
-    ib[rb - 2] = trans ? idx[rank - 1] : j;
-    ib[rb - 1] = trans ? j : idx[rank - 1];
-    kir_ref p =
-        kir_alu(K, IR_mul, lower_value(L, n->in[0], ia), lower_value(L, n->in[1], ib), KIR_NONE);
-    return kir_round_to(K, n->dtype, kir_yield(K, p));
-}
-
 /* Row of the table, clamped into it. */
 static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     const ir_node *table = ir_node_at(L->g, n->in[0]), *at = ir_node_at(L->g, n->in[1]);
@@ -312,7 +289,6 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
     case IR_dequant: return lower_value(L, n->in[0], idx);
     case IR_gather: return gather_value(L, n, idx);
     case IR_concat: return concat_value(L, n, idx);
-    case IR_matmul: return matmul_value(L, n, idx);
     default: break;
     }
     switch (ir_op_table(n->op)->kind) {

@@ -4,7 +4,7 @@
 
 #include "gen/template.h"
 #include "kir/kir.h"
-#include "lower/lower.h"
+#include "lower/product.h"
 #include "pass/fuse.h"
 
 /* Where a node's value is while one kernel is built. */
@@ -106,8 +106,6 @@ lower_launch *lower_add_launch(lowerer *L);
 /* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */
 char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index);
 
-/* Columns of a work item of the matmul template, and so of a fragment. */
-#define LOWER_COLUMNS 32
 /* Scratch of one item of a kernel, in elements of 4 bytes: what fits beside a CUDA block's own needs, and in L1. */
 #define LOWER_MAX_SCRATCH 8192
 /* Whether the inner elements of such a value have room in scratch. */

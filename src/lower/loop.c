@@ -24,8 +24,7 @@ static rp_status finish(lowerer *L, char *name, ir_dim rows) {
 static bool has_reduction(const lowerer *L, const pass_group *gr) {
     for (uint32_t i = 0; i < gr->n_nodes; i++) {
         ir_op op = ir_node_at(L->g, gr->nodes[i])->op;
-        if (ir_op_table(op)->kind == IR_KIND_REDUCE || op == IR_quantize || op == IR_matmul)
-            return true;
+        if (ir_op_table(op)->kind == IR_KIND_REDUCE || op == IR_quantize) return true;
     }
     return false;
 }

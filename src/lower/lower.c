@@ -202,7 +202,7 @@ void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf 
     gen_matmul_uses uses = {0};
     for (uint32_t i = 0; i < p->n_kernels; i++) {
         uses.quant |= wanted[i] ? p->kernels[i].uses.quant : 0;
-        uses.floats |= wanted[i] ? p->kernels[i].uses.floats : 0;
+        uses.floats |= wanted[i] && p->kernels[i].uses.floats;
     }
     unit_head(isa, &uses, out);
     for (uint32_t i = 0; i < p->n_kernels; i++)

@@ -44,7 +44,8 @@ typedef struct lower_temp {
 typedef struct lower_section {
     uint32_t params[4]; /* param leaves */
     uint32_t n_params;
-    int64_t rows; /* of each matrix */
+    uint32_t by_k; /* bit i: matrix i lies [k][n], not [n][k] */
+    int64_t rows;  /* n of each matrix */
 } lower_section;
 
 typedef struct lower_pack {

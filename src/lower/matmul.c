@@ -1,37 +1,22 @@
-/* A matmul group as one launch of the packed-weights template.
+/* A matmul group as one launch of a template: packed i16b32 rows here, float rows in matmul_float.c.
  *
  * A work item is 32 columns of one segment (of every matrix of it); the epilogue of a segment is a kernel-IR
- * fragment that consumes the accumulators of one row. Segments follow each other in the item range. */
+ * fragment that consumes the accumulators of one row. Segments follow each other in the item range. Rows are those of
+ * all batches, counted through. */
+#include "lower/matmul.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "gen/gen.h"
 #include "gen/pack.h"
-#include "lower/emit.h"
+#include "pass/product.h"
 
 #define K (L->k)
 #define COLUMNS LOWER_COLUMNS
-/* Rows that the templates interleave at most, over all instruction sets (RP_MR, RP_MRF). */
+/* Rows that the template of packed rows interleaves at most, over all instruction sets (RP_MR). */
 #define MAX_ROWS_QUANT 12
-#define MAX_ROWS_FLOAT 6
-
-typedef struct product {
-    const ir_node *node;
-    ir_ref param;
-    rp_dtype dtype; /* of the weights */
-    int64_t n, k;
-} product;
-
-static product product_of(const lowerer *L, ir_ref r) {
-    product p = {.node = ir_node_at(L->g, r)};
-    p.param = p.node->in[1];
-    if (ir_node_at(L->g, p.param)->op == IR_dequant) p.param = ir_node_at(L->g, p.param)->in[0];
-    const ir_node *w = ir_node_at(L->g, p.param);
-    p.dtype = w->dtype;
-    (void)ir_dim_is_const(ir_graph_dims(L->g), w->shape.dim[0], &p.n);
-    (void)ir_dim_is_const(ir_graph_dims(L->g), w->shape.dim[1], &p.k);
-    return p;
-}
 
 static uint32_t param_index(const lowerer *L, ir_ref r) {
     uint32_t i = 0;
@@ -39,31 +24,22 @@ static uint32_t param_index(const lowerer *L, ir_ref r) {
     return i;
 }
 
-/* The left operand of the products as rows in memory. */
-static rp_status left_rows(lowerer *L, const pass_group *gr, lower_ref *at, rp_dtype *dtype) {
-    ir_ref r = gr->lhs;
-    const ir_node *n = ir_node_at(L->g, r);
-    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0])) {
-        *dtype = RP_DTYPE_I16B32;
-        *at = L->where[n->in[0]];
-        return RP_OK;
-    }
-    *dtype = n->dtype;
-    while (n->op == IR_reshape) {
-        r = n->in[0];
-        n = ir_node_at(L->g, r);
-    }
-    if (L->has_memory[r] && !rp_dtype_is_quant(n->dtype)) {
-        *at = L->where[r];
-        return RP_OK;
-    }
-    return lower_copy(L, r, at);
+ir_dim lower_columns(const lowerer *L, const pass_segment *s) {
+    const ir_node *n = ir_node_at(L->g, s->mats[0]);
+    return n->shape.dim[n->shape.rank - 1];
+}
+
+ir_dim lower_column_items(const lowerer *L, const pass_segment *s) {
+    ir_dims *t = ir_graph_dims(L->g);
+    return ir_dim_floordiv(t, ir_dim_add(t, lower_columns(L, s), ir_dim_const(t, COLUMNS - 1)),
+                           COLUMNS);
 }
 
 static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
     lower_pack *p = &L->out->packs[L->out->n_packs];
-    product first = product_of(L, gr->segs[0].mats[0]);
-    *p = (lower_pack){.dtype = first.dtype, .k = first.k};
+    pass_weights w;
+    (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    *p = (lower_pack){.dtype = w.dtype, .k = w.k};
     p->sections = base_arena_array(L->arena, gr->n_segs, sizeof *p->sections);
     if (!p->sections) return rp_fail(L->err, RP_NOMEM, "packed weights");
     for (uint32_t i = 0; i < gr->n_segs; i++) {
@@ -71,9 +47,12 @@ static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
         if (s->dead) continue;
         lower_section *sec = &p->sections[p->n_sections++];
         sec->n_params = s->n_mats;
-        sec->rows = product_of(L, s->mats[0]).n;
-        for (uint32_t j = 0; j < s->n_mats; j++)
-            sec->params[j] = param_index(L, product_of(L, s->mats[j]).param);
+        for (uint32_t j = 0; j < s->n_mats; j++) {
+            (void)pass_product_weights(L->g, s->mats[j], &w);
+            sec->rows = w.n;
+            sec->params[j] = param_index(L, w.param);
+            sec->by_k |= (uint32_t)w.by_k << j;
+        }
     }
     *out = L->out->n_packs++;
     return RP_OK;
@@ -81,12 +60,13 @@ static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
 
 /* --- epilogue fragment ------------------------------------------------------ */
 
-static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name, int64_t n) {
+static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name) {
+    ir_dim n = lower_columns(L, s);
     RP_TRY(lower_kernel_begin(L, name, KIR_FRAGMENT));
     kir_ref row = kir_param(K, 0), col0 = kir_param(K, 1);
     kir_ref cols = kir_const_i(K, COLUMNS);
-    if (n % COLUMNS)
-        cols = kir_bin(K, KIR_IMIN, cols, kir_bin(K, KIR_ISUB, kir_const_i(K, n), col0));
+    if (ir_dim_divisible(ir_graph_dims(L->g), n, COLUMNS) != IR_TRUE)
+        cols = kir_bin(K, KIR_IMIN, cols, kir_bin(K, KIR_ISUB, lower_dim(L, n), col0));
     for (uint32_t i = 0; i < s->n_mats; i++) {
         char acc[16];
         (void)snprintf(acc, sizeof acc, "acc%u", i);
@@ -129,163 +109,159 @@ static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) 
 }
 
 void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses) {
-    uint32_t bit = UINT32_C(1) << product_of(L, gr->segs[0].mats[0]).dtype;
-    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]))
-        uses->quant |= bit;
+    pass_weights w;
+    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) &&
+        pass_product_weights(L->g, gr->segs[0].mats[0], &w))
+        uses->quant |= UINT32_C(1) << w.dtype;
     else
-        uses->floats |= bit;
+        uses->floats = true;
 }
 
-/* --- the kernel ---------------------------------------------------------------- */
-
-static bool is_quant_path(rp_dtype left) {
-    return left == RP_DTYPE_I16B32;
+char *lower_epilogue_name(lowerer *L, const char *name, uint32_t i) {
+    return base_arena_printf(L->arena, "%s_e%u", name, i);
 }
 
-/* #define NAME_XROW(row, tmp): the row of x as the template wants it. */
-static void row_macro(lowerer *L, const char *name, uint32_t slot, rp_dtype left, int64_t k) {
-    base_buf *b = &L->source;
-    if (is_quant_path(left)) {
-        base_buf_printf(b,
-                        "#define %s_XROW(row, tmp) ((const char *)arg[%u] + (row) * (long "
-                        "long)RP_QROW_SIZE(%" PRId64 "))\n",
-                        name, slot, k);
-    } else if (left == RP_DTYPE_F32) {
-        base_buf_printf(
-            b, "#define %s_XROW(row, tmp) ((const float *)arg[%u] + (row) * %" PRId64 ")\n", name,
-            slot, k);
-    } else {
-        base_buf_printf(b,
-                        "static const float *%s_xrow(const rp_u16 *x, float *t)\n{\n"
-                        "    for (int i = 0; i < %" PRId64
-                        "; i++) t[i] = rp_%s_to_f32(x[i]);\n    return t;\n}\n",
-                        name, k, rp_dtype_name(left));
-        base_buf_printf(
-            b,
-            "#define %s_XROW(row, tmp) %s_xrow((const rp_u16 *)arg[%u] + (row) * %" PRId64
-            ", (tmp))\n",
-            name, name, slot, k);
-    }
-}
+/* --- packed rows ----------------------------------------------------------------- */
 
 /* Where a segment stands in its kernel, and the names that its text refers to. */
 typedef struct segment_place {
     const char *kernel, *frag, *rows;
-    rp_dtype left;
     int64_t first_item, first_tile;
 } segment_place;
 
-static void segment_loop(lowerer *L, const pass_segment *s, const product *p,
-                         const segment_place *at) {
+static void segment_loop(lowerer *L, const pass_segment *s, const segment_place *at) {
     base_buf *b = &L->source;
-    int64_t items = (p->n + COLUMNS - 1) / COLUMNS;
+    pass_weights w;
+    (void)pass_product_weights(L->g, s->mats[0], &w);
+    const char *type = rp_dtype_name(w.dtype);
     base_buf_printf(b,
                     "    {\n        long long b = RP_MAX(begin - %" PRId64
                     ", 0), e = RP_MIN(end - %" PRId64 ", %" PRId64 ");\n",
-                    at->first_item, at->first_item, items);
+                    at->first_item, at->first_item, (w.n + COLUMNS - 1) / COLUMNS);
     base_buf_printf(b,
-                    "        if (b < e) %s(%s, b, e, %s, %" PRId64 ", %u, w + %" PRId64
+                    "        if (b < e) RP_MM_LOOP(%s, b, e, %s, %" PRId64 ", %u, w + %" PRId64
                     " * RP_TILE_%s(%" PRId64 "), scratch, %s_XROW, %s_EPI);\n    }\n",
-                    is_quant_path(at->left) ? "RP_MM_LOOP" : "RP_MMF_LOOP", rp_dtype_name(p->dtype),
-                    at->rows, p->k, s->n_mats * COLUMNS / GEN_TILE_ROWS, at->first_tile,
-                    rp_dtype_name(p->dtype), p->k, at->kernel, at->frag);
-}
-
-static char *arena_text(lowerer *L, const char *name, uint32_t i) {
-    return base_arena_printf(L->arena, "%s_e%u", name, i);
+                    type, at->rows, w.k, s->n_mats * COLUMNS / GEN_TILE_ROWS, at->first_tile, type,
+                    w.k, at->kernel, at->frag);
 }
 
 static int64_t round64(int64_t n) {
     return (n + 63) / 64 * 64;
 }
 
-static int64_t template_scratch(rp_dtype left, int64_t k) {
-    if (is_quant_path(left)) return round64(MAX_ROWS_QUANT * k / 32 * 72) + round64(k / 32 * 72);
-    return round64(MAX_ROWS_FLOAT * k * 4) + round64(k * 4);
+/* Rows of x in memory: all but the last dim. */
+static ir_dim flat_rows(const lowerer *L, const ir_node *x) {
+    ir_dim rows = ir_dim_const(ir_graph_dims(L->g), 1);
+    for (uint32_t i = 0; i + 1 < x->shape.rank; i++)
+        rows = ir_dim_mul(ir_graph_dims(L->g), rows, x->shape.dim[i]);
+    return rows;
 }
 
-static rp_status render_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
-                               uint32_t x, uint32_t w, int64_t *items) {
-    base_buf rows;
-    base_buf_init(&rows, 0);
-    product first = product_of(L, gr->segs[0].mats[0]);
-    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows), "dim",
-                   &rows);
-    row_macro(L, name, x, left, first.k);
+static rp_status quant_text(lowerer *L, const pass_group *gr, const char *name, const char *rows,
+                            int64_t *items) {
+    pass_weights w;
+    (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
     base_buf_printf(&L->source,
+                    "#define %s_XROW(row, tmp) ((const char *)arg[0] + (row) * (long "
+                    "long)RP_QROW_SIZE(%" PRId64 "))\n"
                     "void %s(void *const *arg, const long long *dim, long long begin, long long "
                     "end, void *scratch)\n{\n"
-                    "    const rp_u8 *w = (const rp_u8 *)arg[%u];\n    (void)dim;\n",
-                    name, w);
-    int64_t item = 0, tile = 0;
-    rp_status st = base_buf_status(&rows, L->err);
-    for (uint32_t i = 0; st == RP_OK && i < gr->n_segs; i++) {
+                    "    const rp_u8 *w = (const rp_u8 *)arg[1];\n    (void)dim;\n",
+                    name, w.k, name);
+    segment_place at = {.kernel = name, .rows = rows};
+    for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
-        product p = product_of(L, gr->segs[i].mats[0]);
-        char *frag = arena_text(L, name, i);
-        if (!frag) {
-            st = rp_fail(L->err, RP_NOMEM, "name of an epilogue");
-            break;
-        }
-        int64_t n_items = (p.n + COLUMNS - 1) / COLUMNS;
-        segment_place at = {.kernel = name,
-                            .frag = frag,
-                            .rows = rows.data,
-                            .left = left,
-                            .first_item = item,
-                            .first_tile = tile};
-        segment_loop(L, &gr->segs[i], &p, &at);
-        item += n_items;
-        tile += n_items * gr->segs[i].n_mats * (COLUMNS / GEN_TILE_ROWS);
+        (void)pass_product_weights(L->g, gr->segs[i].mats[0], &w);
+        int64_t n_items = (w.n + COLUMNS - 1) / COLUMNS;
+        at.frag = lower_epilogue_name(L, name, i);
+        if (!at.frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
+        segment_loop(L, &gr->segs[i], &at);
+        at.first_item += n_items;
+        at.first_tile += n_items * gr->segs[i].n_mats * (COLUMNS / GEN_TILE_ROWS);
     }
     base_buf_puts(&L->source, "}\n");
-    *items = item;
+    *items = at.first_item;
+    return RP_OK;
+}
+
+static rp_status quant_kernel(lowerer *L, const pass_group *gr, const char *name, ir_dim *items,
+                              int64_t *scratch) {
+    base_buf rows;
+    pass_weights w;
+    int64_t n = 0;
+    rp_status st;
+    (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    base_buf_init(&rows, 0);
+    ir_dim all = flat_rows(L, ir_node_at(L->g, gr->lhs));
+    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), all), "dim",
+                   &rows);
+    RP_TRY_OUT(base_buf_status(&rows, L->err));
+    RP_TRY_OUT(quant_text(L, gr, name, rows.data, &n));
+    *items = ir_dim_const(ir_graph_dims(L->g), n);
+    *scratch = round64(MAX_ROWS_QUANT * w.k / 32 * 72) + round64(w.k / 32 * 72);
+out:
     base_buf_done(&rows);
     return st;
 }
 
+/* --- the group ---------------------------------------------------------------------- */
+
 static rp_status check_group(const lowerer *L, const pass_group *gr) {
     for (uint32_t i = 0; i < gr->n_segs; i++)
-        if (!gr->segs[i].dead && gr->segs[i].n_mats > 4)
-            return rp_fail(L->err, RP_UNSUPPORTED, "an epilogue over %u products; at most 4",
-                           gr->segs[i].n_mats);
+        if (!gr->segs[i].dead && gr->segs[i].n_mats > PASS_MAX_MATS)
+            return rp_fail(L->err, RP_UNSUPPORTED, "an epilogue over %u products; at most %d",
+                           gr->segs[i].n_mats, PASS_MAX_MATS);
     return RP_OK;
 }
 
-rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
-    lower_ref x, pack = {LOWER_PACK, 0};
-    rp_dtype left;
-    product first = product_of(L, gr->segs[0].mats[0]);
-    RP_TRY(check_group(L, gr));
-    RP_TRY(left_rows(L, gr, &x, &left));
-    RP_TRY(add_pack(L, gr, &pack.idx));
-    char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    size_t begin = L->source.len;
-    gen_matmul_uses uses = {0};
-    lower_matmul_uses(L, gr, &uses);
-    L->n_args = 0;
-    L->args[L->n_args++] = x;
-    L->args[L->n_args++] = pack;
+static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
-        char *frag = arena_text(L, name, i);
+        char *frag = lower_epilogue_name(L, name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
-        rp_status st = epilogue(L, &gr->segs[i], frag, product_of(L, gr->segs[i].mats[0]).n);
+        rp_status st = epilogue(L, &gr->segs[i], frag);
         if (st == RP_OK) epilogue_macro(L, &gr->segs[i], frag);
         kir_free(L->k);
         L->k = NULL;
         RP_TRY(st);
     }
-    int64_t items;
-    RP_TRY(render_kernel(L, gr, name, left, 0, 1, &items));
+    return RP_OK;
+}
+
+/* Arguments 0 and 1 are the operands, what the epilogues read and write follows. */
+rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
+    bool quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
+    lower_float_group f = {0};
+    pass_weights w;
+    ir_dim items = IR_DIM_BAD;
+    int64_t scratch = LOWER_PRODUCT_SCRATCH;
+    lower_ref operand[2] = {{0}, {LOWER_PACK, 0}};
+    RP_TRY(check_group(L, gr));
+    bool packed = pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    if (quant)
+        operand[0] = L->where[ir_node_at(L->g, gr->lhs)->in[0]];
+    else
+        RP_TRY(lower_float_operands(L, gr, !packed, &f, operand));
+    if (packed) RP_TRY(add_pack(L, gr, &operand[1].idx));
+    char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
+    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    size_t begin = L->source.len;
+    gen_matmul_uses uses = {0};
+    lower_matmul_uses(L, gr, &uses);
+    memcpy(L->args, operand, sizeof operand);
+    L->n_args = 2;
+    RP_TRY(epilogues(L, gr, name));
+    if (quant)
+        RP_TRY(quant_kernel(L, gr, name, &items, &scratch));
+    else
+        RP_TRY(lower_float_kernel(L, gr, &f, name, &items));
     (void)lower_add_kernel(L, name, begin, uses);
     lower_launch *l = lower_add_launch(L);
     l->name = name;
-    l->alts[0] = (lower_alt){INT64_MAX, name, template_scratch(left, first.k)};
+    l->alts[0] = (lower_alt){INT64_MAX, name, scratch};
     l->n_alts = 1;
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows);
-    l->items = ir_dim_const(L->out->dims, items);
+    l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), items);
     l->grain = 1;
     return lower_take_args(L, l);
 }

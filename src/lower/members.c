@@ -54,10 +54,15 @@ static void each_element(const members *m, ir_ref r, element_fn fn, void *user) 
     }
 }
 
+/* The row counts through all leading dims. */
 static void each_column(const members *m, ir_ref r, element_fn fn, void *user) {
     lowerer *L = m->L;
+    ir_shape lead = ir_node_at(L->g, r)->shape;
+    kir_ref idx[IR_MAX_RANK] = {0};
+    lead.rank--;
+    lower_delinear(L, &lead, m->s->row, 0, idx);
     L->col = kir_begin(K, KIR_LOOP, m->s->n_cols);
-    kir_ref idx[2] = {m->s->row, kir_bin(K, KIR_IADD, m->s->col0, L->col)};
+    idx[lead.rank] = kir_bin(K, KIR_IADD, m->s->col0, L->col);
     fn(L, idx, lower_value(L, r, idx), user);
     kir_end(K);
     L->col = KIR_NONE;
@@ -68,11 +73,19 @@ static void each_column(const members *m, ir_ref r, element_fn fn, void *user) {
 typedef struct store {
     const ir_node *node;
     uint32_t buf;
+    kir_ref row; /* in a fragment: counted through all leading dims */
 } store;
 
 static void store_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
     const store *st = user;
-    lower_put(L, st->buf, st->node->dtype, lower_linear(L, &st->node->shape, idx, 0), value);
+    const ir_shape *s = &st->node->shape;
+    kir_ref at;
+    if (st->row == KIR_NONE)
+        at = lower_linear(L, s, idx, 0);
+    else
+        at = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, st->row, lower_dim(L, s->dim[s->rank - 1])),
+                     idx[s->rank - 1]);
+    lower_put(L, st->buf, st->node->dtype, at, value);
 }
 
 static void scratch_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
@@ -92,7 +105,8 @@ static rp_status store_node(const members *m, ir_ref r) {
     lowerer *L = m->L;
     lower_ref at;
     RP_TRY(lower_memory(L, r, &at));
-    store st = {ir_node_at(L->g, r), lower_buffer(L, at, ir_node_at(L->g, r)->dtype, 0)};
+    store st = {ir_node_at(L->g, r), lower_buffer(L, at, ir_node_at(L->g, r)->dtype, 0),
+                m->s->fragment ? m->s->row : KIR_NONE};
     each(m, r, store_element, &st);
     /* An accumulator is nearer than the memory it was stored to. */
     if (lower_local_of(L, r)->place == LOWER_COMPUTE) lower_local_of(L, r)->place = LOWER_STORED;
@@ -111,7 +125,7 @@ static void keep_in_scratch(const members *m, ir_ref r) {
     char name[16];
     (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
     rp_dtype t = lower_class(n->dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
-    store st = {n, kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements)};
+    store st = {n, kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements), KIR_NONE};
     each(m, r, scratch_element, &st);
     move_to(L, r, LOWER_SCRATCH, st.buf);
     if (!m->s->fragment) L->scratch_left -= elements;

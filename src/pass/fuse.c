@@ -7,31 +7,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "pass/product.h"
 #include "pass/rows.h"
 
 bool pass_is_transparent(const ir_node *n) {
     ir_kind k = ir_op_table(n->op)->kind;
     return k == IR_KIND_LEAF || k == IR_KIND_VIEW || n->op == IR_dequant;
-}
-
-bool pass_is_template_matmul(const ir_graph *g, ir_ref r) {
-    const ir_node *n = ir_node_at(g, r);
-    if (n->op != IR_matmul || !ir_attr_int(n, IR_ATTR_TRANS_B, 0)) return false;
-    const ir_node *a = ir_node_at(g, n->in[0]), *b = ir_node_at(g, n->in[1]);
-    if (b->op == IR_dequant) b = ir_node_at(g, b->in[0]);
-    int64_t k, cols;
-    if (b->op != IR_param || b->shape.rank != 2 || a->shape.rank != 2) return false;
-    if (!ir_dim_is_const(ir_graph_dims(g), b->shape.dim[1], &k) ||
-        !ir_dim_is_const(ir_graph_dims(g), b->shape.dim[0], &cols))
-        return false;
-    return rp_dtype_is_quant(b->dtype) ? k % 32 == 0 : rp_dtype_is_float(b->dtype);
-}
-
-bool pass_is_packed_matmul(const ir_graph *g, ir_ref r) {
-    const ir_node *n = ir_node_at(g, r), *a = ir_node_at(g, n->in[0]), *b = ir_node_at(g, n->in[1]);
-    if (!pass_is_template_matmul(g, r) || a->op != IR_dequant || b->op != IR_dequant) return false;
-    a = ir_node_at(g, a->in[0]);
-    return a->dtype == RP_DTYPE_I16B32 && ir_op_table(a->op)->kind != IR_KIND_VIEW;
 }
 
 bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *user) {
@@ -137,23 +118,12 @@ static rp_status add_segment(fuser *u, uint32_t gi, ir_ref r) {
     return push(u, &s->mats, &s->n_mats, r);
 }
 
-static bool same_weights(const ir_graph *g, ir_ref a, ir_ref b) {
-    const ir_node *x = ir_node_at(g, ir_node_at(g, a)->in[1]),
-                  *y = ir_node_at(g, ir_node_at(g, b)->in[1]);
-    if (x->op != y->op) return false;
-    if (x->op == IR_dequant) {
-        x = ir_node_at(g, x->in[0]);
-        y = ir_node_at(g, y->in[0]);
-    }
-    return x->dtype == y->dtype;
-}
-
 static rp_status place_matmul(fuser *u, ir_ref r) {
     ir_ref lhs = ir_node_at(u->g, r)->in[0];
     pass_list *known = &u->with_left[lhs];
     for (uint32_t i = 0; i < known->n; i++) {
         pass_group *gr = &u->f->groups[known->at[i]];
-        if (!same_weights(u->g, r, gr->segs[0].mats[0])) {
+        if (!pass_products_join(u->g, r, gr->segs[0].mats[0])) {
             RP_TRY(refuse(u, r, known->at[i], "weights of another format"));
             continue;
         }
@@ -197,8 +167,8 @@ static bool same_shape(const ir_node *a, const ir_node *b) {
 static bool epilogue_op(const ir_graph *g, const ir_node *n, const ir_node *mat) {
     int64_t cols;
     if (n->op == IR_quantize)
-        return same_shape(n, mat) && ir_dim_is_const(ir_graph_dims(g), n->shape.dim[1], &cols) &&
-               cols % 32 == 0;
+        return n->shape.rank == 2 && same_shape(n, mat) &&
+               ir_dim_is_const(ir_graph_dims(g), n->shape.dim[1], &cols) && cols % 32 == 0;
     return ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && same_shape(n, mat);
 }
 
@@ -336,7 +306,7 @@ static rp_status place(fuser *u, ir_ref r) {
     if (pass_is_transparent(n)) return RP_OK;
     if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN)
         return new_group(u, PASS_EXTERN, r);
-    if (pass_is_template_matmul(u->g, r)) return place_matmul(u, r);
+    if (n->op == IR_matmul) return place_matmul(u, r);
     RP_TRY(pass_find_candidates(u, r));
     RP_TRY(join_epilogue(u, r, &joined));
     return joined ? RP_OK : place_loop(u, r);

@@ -1,7 +1,7 @@
 /* Fusion: which nodes of a piece become one kernel.
  *
- * Three kinds of group. MATMUL: products that share their left operand, each with an epilogue of elementwise
- * nodes of the same [rows, columns]; members of several products with equal columns join into one segment (gate and
+ * Three kinds of group. MATMUL: a product, or several that share their left operand and have packed weights
+ * (product.h), each with an epilogue of elementwise nodes of the same shape; members of several products with equal columns join into one segment (gate and
  * up). LOOP: nodes whose iteration has the same rows (size of dim 0) and that read each other row by row only. EXTERN:
  * attention or a custom op. Views, dequants, constants and leaves belong to no group: they are index
  * maps of their readers. After Inductor's scheduler (reference: legality, reasons), with rows as the common loop.
@@ -65,11 +65,6 @@ void pass_fusion_done(pass_fusion *f);
 /* Groups with their members, then refusals, with the numbers of ir_print. */
 void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out);
 
-/* Whether a product runs as a template: [M,K] x packed weights (a param, or dequant of one, transposed). */
-bool pass_is_template_matmul(const ir_graph *g, ir_ref r);
-/* Whether such a product takes packed i16b32 rows as they are: exact integer dots against block-quantised weights.
- * All other left operands are float rows. */
-bool pass_is_packed_matmul(const ir_graph *g, ir_ref r);
 /* No kernel of its own: leaves, constants, views, dequant, empty. */
 bool pass_is_transparent(const ir_node *n);
 

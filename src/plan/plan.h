@@ -52,6 +52,7 @@ typedef struct plan_value {
 typedef struct plan_section {
     uint32_t params[4];
     uint32_t n_params;
+    uint32_t by_k; /* bit i: matrix i lies [k][rows], not [rows][k] */
     int64_t rows;
 } plan_section;
 

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 
 /* Raised with every change of the layout below. */
-#define MAGIC "rpplan\001\n"
+#define MAGIC "rpplan\002\n"
 
 typedef struct wire {
     base_buf *out; /* saving; NULL when loading */
@@ -171,6 +171,7 @@ static void values(wire *w, plan *p) {
 static void section(wire *w, plan_section *s) {
     i64(w, &s->rows);
     s->n_params = small(w, s->n_params, 5);
+    s->by_k = small(w, s->by_k, 16);
     for (uint32_t i = 0; i < s->n_params; i++) u32(w, &s->params[i]);
 }
 
@@ -180,7 +181,7 @@ static void packs(wire *w, plan *p) {
         plan_pack *k = &p->packs[i];
         dtype(w, &k->dtype);
         i64(w, &k->k);
-        LIST(w, k->sections, k->n_sections, 9);
+        LIST(w, k->sections, k->n_sections, 10);
         for (uint32_t s = 0; s < k->n_sections; s++) section(w, &k->sections[s]);
         i64(w, &k->offset);
         i64(w, &k->size);

@@ -38,7 +38,8 @@ static void print_packs(const plan *p, base_buf *out) {
         for (uint32_t s = 0; s < k->n_sections; s++) {
             base_buf_puts(out, s ? " |" : "");
             for (uint32_t j = 0; j < k->sections[s].n_params; j++)
-                base_buf_printf(out, " %s", p->params[k->sections[s].params[j]].name);
+                base_buf_printf(out, " %s%s", p->params[k->sections[s].params[j]].name,
+                                k->sections[s].by_k >> j & 1 ? " by k" : "");
             base_buf_printf(out, " [%" PRId64 "]", k->sections[s].rows);
         }
         base_buf_putc(out, '\n');

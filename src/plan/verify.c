@@ -144,12 +144,15 @@ out:
 
 /* A section's parameters are the matrices that it says it packs. */
 static bool section_ok(const plan *p, const plan_pack *k, const plan_section *s) {
-    if (s->n_params < 1 || s->n_params > 4 || s->rows < 1 || s->rows > MAX_PACK_ROWS) return false;
+    if (s->n_params < 1 || s->n_params > 4 || s->rows < 1 || s->rows > MAX_PACK_ROWS ||
+        s->by_k >> s->n_params)
+        return false;
     for (uint32_t j = 0; j < s->n_params; j++) {
         if (s->params[j] >= p->n_params) return false;
         const plan_leaf *l = &p->params[s->params[j]];
-        if (l->dtype != k->dtype || l->rank != 2 || !is_const(&l->dim[0], s->rows) ||
-            !is_const(&l->dim[1], k->k))
+        uint32_t by_k = s->by_k >> j & 1;
+        if (l->dtype != k->dtype || l->rank != 2 || !is_const(&l->dim[by_k], s->rows) ||
+            !is_const(&l->dim[1 - by_k], k->k) || (by_k && rp_dtype_is_quant(k->dtype)))
             return false;
     }
     return true;

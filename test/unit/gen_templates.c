@@ -63,7 +63,7 @@ static float value_of(int f, weight w) {
     return f > TPL_Q4_1 || f == TPL_Q4_0 ? w.d * (float)w.q : w.m;
 }
 
-/* The two definitions at the head of matmul.c.inc. */
+/* The definitions at the heads of matmul.c.inc and matmul_float.c.inc. */
 static float dot_quant(int f, const uint8_t *w, size_t n, size_t k, const char *row) {
     const rp_i16 *q = (const rp_i16 *)(const void *)row;
     float acc = 0.0f;
@@ -82,10 +82,14 @@ static float dot_quant(int f, const uint8_t *w, size_t n, size_t k, const char *
 }
 
 static float dot_single(int f, const uint8_t *w, size_t n, size_t k, const float *x) {
-    float p[4] = {0};
-    for (size_t i = 0; i < k; i++)
-        p[i % 4] = p[i % 4] + value_of(f, weight_at(f, w, n, k, i)) * x[i];
-    return (p[0] + p[1]) + (p[2] + p[3]);
+    float sum = 0;
+    for (size_t c = 0; c < k; c += 256) {
+        float chain = 0;
+        for (size_t i = c; i < k && i < c + 256; i++)
+            chain = fmaf(x[i], value_of(f, weight_at(f, w, n, k, i)), chain);
+        sum = c ? sum + chain : chain;
+    }
+    return sum;
 }
 
 /* --- matmul ------------------------------------------------------------------ */
@@ -94,7 +98,7 @@ static float dot_single(int f, const uint8_t *w, size_t n, size_t k, const float
 
 typedef struct product {
     int f;
-    size_t n, k, row_size;
+    size_t n, k, tiles, row_size;
     uint8_t *w, *packed;
     float *x, *want, *got;
     char *rows;
@@ -102,23 +106,25 @@ typedef struct product {
 } product;
 
 static void product_new(product *p, int f, bool quant, size_t n, size_t k) {
-    size_t blocks = n * k / rp_dtype_block(dtypes[f]),
-           columns = (size_t)gen_pack_tiles((int64_t)n) * 16;
+    size_t tile = gen_pack_tile_size(dtypes[f], (int64_t)k);
+    size_t blocks = n * k / rp_dtype_block(dtypes[f]);
     *p = (product){.f = f, .n = n, .k = k, .row_size = RP_QROW_SIZE(k)};
+    p->tiles = quant ? (size_t)gen_pack_tiles((int64_t)n) : (n + 31) / 32 * 2;
+    size_t columns = p->tiles * 16;
     p->w = base_alloc(blocks * rp_dtype_block_bytes(dtypes[f]));
-    p->packed = base_alloc_aligned(gen_pack_size(dtypes[f], (int64_t)n, (int64_t)k), 64);
+    p->packed = base_alloc_aligned(p->tiles * tile, 64);
     p->x = base_alloc(ROWS_MAX * k * 4);
     p->rows = base_alloc(ROWS_MAX * p->row_size);
     p->want = base_alloc(ROWS_MAX * columns * 4);
     p->got = base_alloc(ROWS_MAX * columns * 4);
-    p->scratch = base_alloc_aligned(RP_MM_SCRATCH(k) * 4 + RP_MMF_SCRATCH(k) * 2, 64);
+    p->scratch = base_alloc_aligned(RP_MM_SCRATCH(k) * 4 + RP_MMF_SCRATCH, 64);
     random_matrix(f, p->w, blocks);
-    size_t tile = gen_pack_tile_size(dtypes[f], (int64_t)k);
-    for (size_t t = 0; t < columns / 16; t++)
+    for (size_t t = 0; t < p->tiles; t++)
         gen_pack_tile(dtypes[f], p->w, (int64_t)n, (int64_t)k, (int64_t)t, p->packed + t * tile);
     for (size_t i = 0; i < ROWS_MAX * k; i++) p->x[i] = random_normal();
     for (size_t r = 0; quant && r < ROWS_MAX; r++)
         rp_quant_row(p->x + r * k, (long long)k, p->rows + r * p->row_size);
+    memset(p->want, 0, ROWS_MAX * columns * 4);
     for (size_t r = 0; r < ROWS_MAX; r++)
         for (size_t c = 0; c < n; c++)
             p->want[r * columns + c] = quant ? dot_quant(f, p->w, c, k, p->rows + r * p->row_size)
@@ -133,7 +139,7 @@ static void product_done(product *p) {
 /* rows of x from row0 on, tiles [begin, end). */
 static void product_run(const product *p, const tpl_unit *t, bool quant, size_t row0, size_t rows,
                         size_t begin, size_t end) {
-    size_t columns = (size_t)gen_pack_tiles((int64_t)p->n) * 16;
+    size_t columns = p->tiles * 16;
     tpl_mm m = {.w = p->packed,
                 .y = p->got + row0 * columns,
                 .rows = (long long)rows,
@@ -141,13 +147,14 @@ static void product_run(const product *p, const tpl_unit *t, bool quant, size_t 
                 .begin = (long long)begin,
                 .end = (long long)end,
                 .stride = (long long)columns,
-                .scratch = p->scratch};
+                .scratch = p->scratch,
+                .block = 12 + (long long)(row0 % 2) * 12};
     m.x = quant ? (const void *)(p->rows + row0 * p->row_size) : (const void *)(p->x + row0 * p->k);
     (quant ? t->quant : t->single)[p->f](&m);
 }
 
 static void product_check(product *p, bool quant, const char *what) {
-    size_t tiles = (size_t)gen_pack_tiles((int64_t)p->n), columns = tiles * 16;
+    size_t tiles = p->tiles, columns = tiles * 16;
     for (int u = 0; u < n_units; u++) {
         const tpl_unit *t = units[u].t;
         for (size_t rows = 1; rows <= ROWS_MAX; rows += rows < 13 ? 1 : 7) {
@@ -177,7 +184,7 @@ static void quantised_products_are_as_defined(void **state) {
 }
 
 static void single_products_are_as_defined(void **state) {
-    static const size_t shapes[][2] = {{16, 32}, {40, 96}, {33, 576}, {20, 51}, {16, 1}};
+    static const size_t shapes[][2] = {{16, 32}, {40, 96}, {33, 576}, {20, 51}, {16, 1}, {7, 300}};
     (void)state;
     for (int f = TPL_F32; f < TPL_FORMATS; f++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -187,6 +194,98 @@ static void single_products_are_as_defined(void **state) {
             product_check(&p, false, rp_dtype_name(dtypes[f]));
             product_done(&p);
         }
+}
+
+typedef struct strided {
+    size_t x[2], w[2]; /* steps between rows or columns, and k's */
+} strided;
+
+/* w[n][k] of `p` and its rows of x, laid out as `at` says. */
+static void strided_check(const product *p, const strided *at, const char *what) {
+    size_t size = rp_dtype_block_bytes(dtypes[p->f]), columns = p->tiles * 16;
+    float *x = base_alloc((ROWS_MAX * at->x[0] + p->k * at->x[1]) * 4);
+    uint8_t *w = base_alloc((p->n * at->w[0] + p->k * at->w[1]) * size);
+    for (size_t r = 0; r < ROWS_MAX; r++)
+        for (size_t k = 0; k < p->k; k++) x[r * at->x[0] + k * at->x[1]] = p->x[r * p->k + k];
+    for (size_t c = 0; c < p->n; c++)
+        for (size_t k = 0; k < p->k; k++)
+            memcpy(w + (c * at->w[0] + k * at->w[1]) * size, p->w + (c * p->k + k) * size, size);
+    for (int u = 0; u < n_units; u++)
+        for (size_t rows = 1; rows <= ROWS_MAX; rows += rows < 14 ? 1 : 13) {
+            tpl_mm m = {.x = x,
+                        .w = w,
+                        .y = p->got,
+                        .rows = (long long)rows,
+                        .k = (long long)p->k,
+                        .end = (long long)p->tiles,
+                        .stride = (long long)columns,
+                        .scratch = p->scratch,
+                        .block = 24,
+                        .columns = (long long)p->n,
+                        .x_step = {(long long)at->x[0], (long long)at->x[1]},
+                        .w_step = {(long long)at->w[0], (long long)at->w[1]}};
+            memset(p->got, 0xff, ROWS_MAX * columns * 4);
+            units[u].t->strided[p->f](&m);
+            for (size_t r = 0; r < rows; r++)
+                assert_same_bits(p->want + r * columns, p->got + r * columns, p->n, what,
+                                 units[u].name);
+        }
+    base_free(x);
+    base_free(w);
+}
+
+static void products_of_any_layout_are_as_defined(void **state) {
+    static const size_t shapes[][2] = {{16, 32}, {33, 257}, {70, 51}, {5, 3}, {1, 600}, {40, 1}};
+    (void)state;
+    for (int f = TPL_F32; f <= TPL_BF16; f++)
+        for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+            size_t n = shapes[s][0], k = shapes[s][1];
+            const strided how[] = {{{k, 1}, {k, 1}},          /* [n][k] */
+                                   {{k, 1}, {1, n}},          /* [k][n] */
+                                   {{1, ROWS_MAX}, {1, n}},   /* x transposed */
+                                   {{k + 5, 1}, {1, n + 3}},  /* parts of wider rows */
+                                   {{2 * k, 2}, {3 * k, 3}}}; /* nothing side by side */
+            product p;
+            product_new(&p, f, false, n, k);
+            for (size_t h = 0; h < sizeof how / sizeof *how; h++)
+                strided_check(&p, &how[h], rp_dtype_name(dtypes[f]));
+            product_done(&p);
+        }
+}
+
+/* So many k's that not all of a block of rows is packed at once, and so many rows that sums wait. */
+static void large_products_are_as_defined(void **state) {
+    enum { ROWS = 180, N = 70, K = 1100 };
+    (void)state;
+    float *x = base_alloc(ROWS * K * 4), *w = base_alloc(N * K * 4);
+    float *want = base_alloc(ROWS * 96 * 4), *got = base_alloc(ROWS * 96 * 4);
+    void *scratch = base_alloc_aligned(RP_MMF_SCRATCH, 64);
+    for (size_t i = 0; i < ROWS * K; i++) x[i] = random_normal();
+    for (size_t i = 0; i < N * K; i++) w[i] = random_normal();
+    memset(want, 0, ROWS * 96 * 4);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t c = 0; c < N; c++)
+            want[r * 96 + c] = dot_single(TPL_F32, (const uint8_t *)w, c, K, x + r * K);
+    for (int u = 0; u < n_units; u++) {
+        tpl_mm m = {.x = x,
+                    .w = w,
+                    .y = got,
+                    .rows = ROWS,
+                    .k = K,
+                    .end = 6,
+                    .stride = 96,
+                    .scratch = scratch,
+                    .block = 168,
+                    .columns = N,
+                    .x_step = {K, 1},
+                    .w_step = {K, 1}};
+        memset(got, 0xff, ROWS * 96 * 4);
+        units[u].t->strided[TPL_F32](&m);
+        for (size_t r = 0; r < ROWS; r++)
+            assert_same_bits(want + r * 96, got + r * 96, N, "large", units[u].name);
+    }
+    void *all[] = {x, w, want, got, scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_free(all[i]);
 }
 
 /* Relative to the sum of magnitudes, both definitions stay near float64. */
@@ -205,7 +304,7 @@ static void products_are_close_to_float64(void **state) {
                         sum += t;
                         mass += fabs(t);
                     }
-                    double e = fabs((double)p.want[r * 16 + c] - sum) / mass,
+                    double e = fabs((double)p.want[r * p.tiles * 16 + c] - sum) / mass,
                            bound = quant ? 1e-4 : 1e-6;
                     if (!(e < bound))
                         fail_msg("%s: relative error %g", rp_dtype_name(dtypes[f]), e);
@@ -350,6 +449,8 @@ int main(void) {
         cmocka_unit_test(every_isa_was_loaded),
         cmocka_unit_test(quantised_products_are_as_defined),
         cmocka_unit_test(single_products_are_as_defined),
+        cmocka_unit_test(products_of_any_layout_are_as_defined),
+        cmocka_unit_test(large_products_are_as_defined),
         cmocka_unit_test(products_are_close_to_float64),
         cmocka_unit_test(tiles_are_filled_with_zeros),
         cmocka_unit_test(sizes_that_do_not_fit_are_zero),

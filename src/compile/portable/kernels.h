@@ -19,10 +19,11 @@
 #undef OP
 
 /* The others. */
-#define PORTABLE_KERNELS(X) \
-    X(copy) X(gather) X(iota) X(quantize) X(kv_store) X(matmul) PACKED_KERNELS(X, )
-/* matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. One an instruction set. */
+#define PORTABLE_KERNELS(X) X(copy) X(gather) X(iota) X(quantize) X(kv_store) PACKED_KERNELS(X, )
+/* matmul: any two float operands; matmul_FMT: packed weights times float rows; matmul_packed_FMT: times i16b32 rows. One an
+ * instruction set. */
 #define PACKED_KERNELS(X, isa) \
+    X(matmul##isa)             \
     X(matmul_f32##isa)         \
     X(matmul_f16##isa)         \
     X(matmul_bf16##isa)        \
@@ -41,7 +42,7 @@ PORTABLE_KERNELS(PORTABLE_DECLARE)
 PORTABLE_X86_KERNELS(PORTABLE_DECLARE)
 #undef PORTABLE_DECLARE
 
-/* Bytes of scratch of the products with packed weights, k columns; enough for every instruction set. */
-int64_t portable_packed_scratch(int64_t k, bool packed_rows);
+/* Bytes of scratch of the products with packed rows, k columns; enough for every instruction set. */
+int64_t portable_packed_scratch(int64_t k);
 
 #endif

@@ -1,13 +1,16 @@
-/* Products with packed weights for any processor, and the scratch that all forms need. */
+/* Products for any processor, and the scratch that all forms need. */
 #define RP_ISA 0
 #define PACKED(name) portable_##name
 #include "compile/portable/packed_kernel.c.inc"
 
-#define MAX_ROWS_PACKED 12 /* rows that the forms interleave at most */
-#define MAX_ROWS_FLOAT 6
+#include "lower/product.h"
 
-int64_t portable_packed_scratch(int64_t k, bool packed_rows) {
-    rp_size row = packed_rows ? RP_QROW_SIZE(k) : (rp_size)k * 4;
-    return (int64_t)(RP_MM_ROUND64((packed_rows ? MAX_ROWS_PACKED : MAX_ROWS_FLOAT) * row) +
-                     RP_MM_ROUND64(row));
+_Static_assert(RP_MMF_SCRATCH == LOWER_PRODUCT_SCRATCH, "scratch of products with float rows");
+_Static_assert(RP_MMF_BATCH == LOWER_PRODUCT_BATCH, "batch dims of a product");
+
+#define MAX_ROWS_PACKED 12 /* rows that the forms interleave at most */
+
+int64_t portable_packed_scratch(int64_t k) {
+    rp_size row = RP_QROW_SIZE(k);
+    return (int64_t)(RP_MM_ROUND64(MAX_ROWS_PACKED * row) + RP_MM_ROUND64(row));
 }

@@ -1,15 +1,15 @@
-/* Products with packed weights for processors with AVX-512 with VNNI; called only where gen_isa_granted says so. */
+/* Products for processors with AVX-512 with VNNI; called only where gen_isa_granted says so. */
 #if defined(__x86_64__)
 #define RP_ISA 2
 #define PACKED(name) portable_##name##_avx512
 /* Headers stay outside: nothing but the kernels may need the instructions. */
 #include "compile/portable/kernels.h"
 #if defined(__clang__)
-#pragma clang attribute push(                                                  \
-    __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
+#pragma clang attribute push(                                                      \
+    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
     apply_to = function)
 #else
-#pragma GCC target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
+#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
 #endif
 #include "compile/portable/packed_kernel.c.inc"
 #if defined(__clang__)

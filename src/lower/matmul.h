@@ -1,0 +1,27 @@
+/* Inside of matmul groups: what packed and float rows share. */
+#ifndef LOWER_MATMUL_H
+#define LOWER_MATMUL_H
+
+#include "lower/emit.h"
+#include "lower/product.h"
+
+/* Columns of a segment, and its work items a block of rows. Dims of the graph. */
+ir_dim lower_columns(const lowerer *L, const pass_segment *s);
+ir_dim lower_column_items(const lowerer *L, const pass_segment *s);
+/* Of segment i's epilogue; NULL when memory is exhausted. */
+char *lower_epilogue_name(lowerer *L, const char *name, uint32_t i);
+
+/* matmul_float.c: products with float rows. */
+typedef struct lower_float_group {
+    lower_product p; /* of the first product */
+    rp_dtype x, w;   /* of the memory; w: where it is not packed */
+} lower_float_group;
+
+/* Finds the operands in memory, through views; what has no strides is copied. operand[1] only when `strided`. */
+rp_status lower_float_operands(lowerer *L, const pass_group *gr, bool strided,
+                               lower_float_group *out, lower_ref operand[2]);
+/* The text of the kernel behind those of its epilogues; its arguments 0 and 1 are the operands. */
+rp_status lower_float_kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
+                             const char *name, ir_dim *items);
+
+#endif
