@@ -43,7 +43,7 @@ FUZZ_REPLAY := $(FUZZ_SRC:%.c=$(B)/%)
 EXAMPLES := $(EX_SRC:%.c=$(B)/%)
 BENCHES := $(BENCH_SRC:%.c=$(B)/%)
 MICROS := $(patsubst %.c,$(B)/%,$(sort $(wildcard bench/micro/*.c)))
-GPU_BENCH := $(B)/bench/gpu/decode
+GPU_BENCH := $(B)/bench/gpu/step
 OPS_BENCH := $(B)/bench/ops/ops
 
 # ---- flags --------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ $(MICROS): $(B)/bench/micro/%: $(B)/obj/bench/micro/%.o $(B)/libreprise-internal
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) $(CMD_LIBS) -o $@
 $(B)/obj/bench/gpu/model.o: bench/gpu/model.cu
-$(GPU_BENCH): $(B)/obj/bench/gpu/decode.o $(B)/obj/bench/gpu/model.o $(B)/libreprise-internal.a
+$(GPU_BENCH): $(B)/obj/bench/gpu/step.o $(B)/obj/bench/gpu/model.o $(B)/obj/bench/gpu/template.o $(B)/libreprise-internal.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
 $(OPS_BENCH): $(patsubst %.c,$(B)/obj/%.o,$(wildcard bench/ops/*.c)) $(B)/libreprise.a

@@ -1,18 +1,18 @@
 #!/bin/bash
-# gpu.sh [BUILD]: one decode step of a Llama-shaped model in bf16 beside torch.compile (reduce-overhead) on this GPU, interleaved;
-# prints a table and writes it to bench/results/. Each result is checked against a slow float32 reference in the same run.
+# gpu.sh [BUILD]: decode steps and prefills of Llama-shaped models in bf16 beside torch.compile on this GPU, interleaved;
+# prints tables and writes them to bench/results/. Each result is checked against a slow float32 reference in the same run.
 #
 #   ROUNDS=7      rounds of both programs, which go first in turns; medians are over rounds
 #   STEPS=50      steps in a row of one measurement, 60 at most
-#   CASES="1b:1 1b:8 135m:1 8b:1"     shape and sequences
+#   CASES="1b:1 .. 1b:prefill512"     shape and sequences, or tokens of a prefill
 #   CONTEXT=1024  cached positions before the first step
 #   PEERS=torch   empty: none;  PYTHON=python3  one that has torch
-#   SETTINGS=...  of bench/gpu/decode, for all cases
+#   SETTINGS=...  of bench/gpu/step, for all cases
 #   RESULTS=FOLDER  another folder; empty: nothing is written
 set -u
 cd "$(dirname "$0")/.."
 B=${1-build}
-: "${ROUNDS:=7}" "${STEPS:=50}" "${CASES:=1b:1 1b:8 135m:1 8b:1}" "${CONTEXT:=1024}" "${PEERS=torch}" "${PYTHON:=python3}"
+: "${ROUNDS:=7}" "${STEPS:=50}" "${CASES:=1b:1 1b:8 1b:64 135m:1 8b:1 8b:32 1b:prefill2048 1b:prefill512}" "${CONTEXT:=1024}" "${PEERS=torch}" "${PYTHON:=python3}"
 : "${SETTINGS:=}" "${RESULTS=bench/results}"
 . bench/lib.sh
 tmp=$(mktemp -d)
@@ -28,64 +28,96 @@ fact() { echo "$ready" | sed -n "s/.*$1=\"\\([^\"]*\\)\".*/\\1/p; s/.*$1=\\([^\"
 wants_torch() { case " $PEERS " in *" torch "*) ;; *) return 1 ;; esac; }
 
 # Says why there is nothing to measure, with the program's own exit code.
-"$B/bench/gpu/decode" 1b 1 "$CONTEXT" probe=1 </dev/null >/dev/null || exit $?
+"$B/bench/gpu/step" 1b 1 "$CONTEXT" probe=1 </dev/null >/dev/null || exit $?
 started=$(date -u '+%Y-%m-%d %H:%M UTC')
 failed= n=0
-table=$tmp/table
+table=$tmp/table prefills=$tmp/prefills
 details=$tmp/details
 
-one_round() { # NAME ROUND
+one_round() { # NAME ROUND STEPS
     local order="ours torch"
     [ $(($2 % 2)) = 0 ] && order="torch ours"
     for who in $order; do
-        [ "$who" = ours ] && put "$1.ours" "$(ask "$ours" "time $STEPS")"
-        [ "$who" = torch ] && opened "$torch" && put "$1.torch" "$(ask "$torch" "time $STEPS")"
+        [ "$who" = ours ] && put "$1.ours" "$(ask "$ours" "time $3")"
+        [ "$who" = torch ] && opened "$torch" && put "$1.torch" "$(ask "$torch" "time $3")"
     done
+}
+
+of_torch() { # NAME: median and spread
+    have "$1.torch" && echo "$(median "$1.torch") ($(stat "$1.torch" min) - $(stat "$1.torch" max))" || echo -
+}
+detail() { # SHAPE, WHAT
+    echo "- $1, $2: $(fact nodes) kernels, graph built in $(fact build_us) us, NVRTC $(fact compile_ms) ms, torch compiled in $(
+        eval "echo \"\${version_$torch-} -\"" | cut -d' ' -f2) s; tiles $(fact tiles)" >>"$details"
 }
 
 row() { # NAME SHAPE BATCH
     local ms limit bytes weights
     ms=$(median "$1.ours") bytes=$(fact bytes) weights=$(fact weights)
     limit=$(calc %.0f "$weights / $(median "$1.read") / 1e6")
-    echo "| $2 | $3 | $ms ($(stat "$1.ours" min) - $(stat "$1.ours" max)) | $(have "$1.torch" &&
-        echo "$(median "$1.torch") ($(stat "$1.torch" min) - $(stat "$1.torch" max))" || echo -) | $(ratio "$1.torch" "$1.ours") | $(
+    echo "| $2 | $3 | $ms ($(stat "$1.ours" min) - $(stat "$1.ours" max)) | $(of_torch "$1") | $(ratio "$1.torch" "$1.ours") | $(
         calc %.0f "$bytes / $ms / 1e6") | $(calc '%.0f %%' "100 * $bytes / $ms / 1e6 / $limit") of $limit | $(fact hidden_error) | $(
         fact ids) | $(fact replays) | $(median "$1.host") |" >>"$table"
-    echo "- $2, batch $3: $(fact nodes) kernels, graph built in $(fact build_us) us, NVRTC $(fact compile_ms) ms, torch compiled in $(
-        eval "echo \"\${version_$torch-} -\"" | cut -d' ' -f2) s; tiles (rows, blocks, warps, pairs a copy, copies, units a barrier) $(fact tiles)" >>"$details"
+    detail "$2" "batch $3"
+}
+
+row_of_prefill() { # NAME SHAPE TOKENS
+    local ms
+    ms=$(median "$1.ours")
+    echo "| $2 | $3 | $ms ($(stat "$1.ours" min) - $(stat "$1.ours" max)) | $(of_torch "$1") | $(ratio "$1.torch" "$1.ours") | $(
+        calc %.0f "$(fact flops) / $ms / 1e9") | $(fact hidden_error) | $(fact ids) | $(fact replays) |" >>"$prefills"
+    detail "$2" "prefill of $3"
 }
 
 for case in $CASES; do
-    shape=${case%:*} batch=${case#*:}
-    say "$shape, batch $batch"
+    shape=${case%:*} what=${case#*:} steps=$STEPS
+    say "$shape, $what"
+    arguments="$shape $what $CONTEXT"
+    [ "$what" != "${what#prefill}" ] && arguments="$shape prefill ${what#prefill}" steps=$((STEPS / 5))
     # shellcheck disable=SC2086
     n=$((n + 1)) ours=ours$n torch=torch$n
-    if ! open_peer "$ours" "$B/bench/gpu/decode" "$shape" "$batch" "$CONTEXT" $SETTINGS; then
+    if ! open_peer "$ours" "$B/bench/gpu/step" $arguments $SETTINGS; then
         failed=1
         continue
     fi
     eval "ready=\$version_$ours"
-    wants_torch && open_peer "$torch" "$PYTHON" bench/gpu/torch_peer.py "$shape" "$batch" "$CONTEXT"
-    for round in $(seq "$ROUNDS"); do one_round "$case" "$round"; done
-    for _ in 1 2 3; do put "$case.read" "$(ask "$ours" read)"; done
-    put "$case.host" "$(ask "$ours" host)"
-    row "$case" "$shape" "$batch"
+    # shellcheck disable=SC2086
+    wants_torch && open_peer "$torch" "$PYTHON" bench/gpu/torch_peer.py $arguments
+    for round in $(seq "$ROUNDS"); do one_round "$case" "$round" "$steps"; done
+    if [ "$what" = "${what#prefill}" ]; then
+        for _ in 1 2 3; do put "$case.read" "$(ask "$ours" read)"; done
+        put "$case.host" "$(ask "$ours" host)"
+        row "$case" "$shape" "$what"
+    else
+        row_of_prefill "$case" "$shape" "${what#prefill}"
+    fi
     close_peer "$ours"
     close_peer "$torch"
     wait
 done
-[ -s "$table" ] || exit 1
+[ -s "$table" ] || [ -s "$prefills" ] || exit 1
 gpu=$(fact gpu | tr _ ' ')
 report() {
-    echo "# A decode step on an $gpu (driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1))"
+    echo "# Decode steps and prefills on an $gpu (driver $(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1))"
     echo
-    echo "$started, \`make bench-gpu\`$([ -n "$SETTINGS" ] && echo " with $SETTINGS"). bf16, $CONTEXT cached positions, embedding to argmax, one graph launch a step, ids handed on by the device;
-medians of $ROUNDS rounds of $STEPS steps in a row (smallest - largest), both programs in each round. torch $(echo "${torch_version:-}" | cut -d' ' -f1): reduce-overhead, static cache of $((CONTEXT + 64)).
-Read limit: bulk copies of all weights and nothing else, in the same run. Hidden state: norm of the difference from float32 over norm, worst of 8 steps."
-    echo
-    echo "| shape | batch | reprise ms | torch ms | torch / reprise | GB/s | share of the read limit | hidden state off by | ids as float32's | replays equal | host us a launch |"
-    echo "|---|---|---|---|---|---|---|---|---|---|---|"
-    cat "$table"
+    echo "$started, \`make bench-gpu\`$([ -n "$SETTINGS" ] && echo " with $SETTINGS"). bf16, embedding to argmax, one graph launch a step; medians of $ROUNDS rounds of $STEPS steps
+in a row ($((STEPS / 5)) prefills; smallest - largest), both programs in each round. torch $(echo "${torch_version:-}" | cut -d' ' -f1): torch.compile. Hidden state: norm of the difference from float32 over norm, the worst row (of 8 steps)."
+    if [ -s "$table" ]; then
+        echo
+        echo "Decode: $CONTEXT cached positions, ids handed on by the device. torch: reduce-overhead, static cache of $((CONTEXT + 64)). Read limit: bulk copies of all weights and nothing else, in the same run."
+        echo
+        echo "| shape | batch | reprise ms | torch ms | torch / reprise | GB/s | share of the read limit | hidden state off by | ids as float32's | replays equal | host us a launch |"
+        echo "|---|---|---|---|---|---|---|---|---|---|---|"
+        cat "$table"
+    fi
+    if [ -s "$prefills" ]; then
+        echo
+        echo "Prefill of one sequence, the head for its last token alone. torch: default mode, is_causal."
+        echo
+        echo "| shape | tokens | reprise ms | torch ms | torch / reprise | TFLOP/s | hidden state off by | ids as float32's | replays equal |"
+        echo "|---|---|---|---|---|---|---|---|---|"
+        cat "$prefills"
+    fi
     echo
     cat "$details"
 }
@@ -93,6 +125,6 @@ torch_version=$($PYTHON -c 'import torch; print(torch.__version__)' 2>/dev/null)
 report
 if [ -n "$RESULTS" ]; then
     mkdir -p "$RESULTS"
-    report >"$RESULTS/$(date -u +%F)-$(echo "$gpu" | slug)-decode-step.md"
+    report >"$RESULTS/$(date -u +%F)-$(echo "$gpu" | slug)-steps.md"
 fi
 [ -z "$failed" ]

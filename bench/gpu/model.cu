@@ -36,6 +36,16 @@ extern "C" __global__ void fill_packed(u16 *out, const u32 *rows, int k, int uni
     }
 }
 
+/* The same of a matrix in tiles of 128 rows, [tile][k / 8][128][8]. */
+extern "C" __global__ void fill_tiles(u16 *out, const u32 *rows, int k, int unit, u64 n, u32 seed, float scale)
+{
+    for (u64 q = thread(); q < n; q += (u64)gridDim.x * blockDim.x) {
+        const u64 k8 = q / unit % (k / 8), tile = q / unit / (k / 8);
+        const u32 row = rows[tile * unit + q % unit];
+        for (int e = 0; e < 8; e++) out[q * 8 + e] = row == ~0u ? 0 : bf16(uniform(seed, (u64)row * k + k8 * 8 + e) * scale);
+    }
+}
+
 extern "C" __global__ void fill_rows(u16 *out, u64 n, u32 seed, float scale, float around)
 {
     for (u64 i = thread(); i < n; i += (u64)gridDim.x * blockDim.x) out[i] = bf16(uniform(seed, i) * scale + around);
@@ -49,7 +59,7 @@ extern "C" __global__ void fill_cache(u16 *cache, float *ref, const int *table, 
     for (u64 i = thread(); i < n; i += (u64)gridDim.x * blockDim.x) {
         const int e = i % dim, h = i / dim % heads, p = i / dim / heads % context, b = i / dim / heads / context;
         const u16 v = bf16(uniform(seed, i) * 1.7f);
-        cache[(((u64)table[b * max_blocks + p / 16] * heads + h) * 16 + p % 16) * dim + e] = v;
+        cache[(((u64)table[b * max_blocks + p / 16] * heads + h) * (dim / 8) + e / 8) * 128 + p % 16 * 8 + e % 8] = v;
         ref[(((u64)b * max_len + p) * heads + h) * dim + e] = wide(v);
     }
 }
@@ -83,48 +93,58 @@ extern "C" __global__ void ref_norm(float *out, const float *x, const u16 *gain,
         out[(u64)blockIdx.x * k + i] = x[i] * wide(gain[i]) / sqrtf(s / k + eps);
 }
 
-/* A warp a row; every weight is made once for all sequences. add: to what is there. */
-extern "C" __global__ void ref_matrix(float *y, const float *x, int batch, int rows, int k, u32 seed, float scale, int add)
+/* A warp a row; every weight is made once for up to 64 rows of x. add: to what is there. */
+extern "C" __global__ void ref_matrix(float *y, const float *x, int n, int rows, int k, u32 seed, float scale, int add)
 {
     const int row = thread() / 32, lane = threadIdx.x % 32;
-    float s[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (row >= rows) return;
-    for (int i = lane; i < k; i += 32) {
-        const float w = element(seed, (u64)row * k + i, scale);
-        for (int b = 0; b < 8; b++)
-            if (b < batch) s[b] += w * x[(u64)b * k + i];
-    }
-    for (int b = 0; b < 8; b++) {
-        s[b] = sum_of(s[b]);
-        if (lane == 0 && b < batch) y[(u64)b * rows + row] = s[b] + (add ? y[(u64)b * rows + row] : 0.0f);
+    for (int first = 0; first < n; first += 16) {
+        float s[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+        for (int i = lane; i < k; i += 32) {
+            const float w = element(seed, (u64)row * k + i, scale);
+#pragma unroll
+            for (int b = 0; b < 16; b++)
+                if (first + b < n) s[b] += w * x[(u64)(first + b) * k + i];
+        }
+#pragma unroll
+        for (int b = 0; b < 16; b++) {
+            if (first + b >= n) break;
+            const float sum = sum_of(s[b]);
+            float *to = y + (u64)(first + b) * rows + row;
+            if (lane == 0) *to = sum + (add ? *to : 0.0f);
+        }
     }
 }
 
 /* Turns q and k (halves), stores k and v. A block a head of q, k, v and a sequence, a thread a pair. */
 extern "C" __global__ void ref_rope(float *qkv, float *keys, float *values, const float2 *rope, int heads, int kv, int dim, int position,
-                                    int max_len)
+                                    int one_sequence, int max_len)
 {
     const int head = blockIdx.x, b = blockIdx.y, i = threadIdx.x;
     float *row = qkv + ((u64)b * (heads + 2 * kv) + head) * dim;
+    const int sequence = one_sequence ? 0 : b;
+    position += one_sequence ? b : 0;
     const float2 turn = rope[(u64)position * (dim / 2) + i];
     const float a = row[i], c = row[i + dim / 2];
     const bool turned = head < heads + kv;
     const float first = turned ? a * turn.x - c * turn.y : a, second = turned ? c * turn.x + a * turn.y : c;
-    float *to = head < heads ? row : (turned ? keys : values) + (((u64)b * max_len + position) * kv + (head - heads) % kv) * dim;
+    float *to = head < heads ? row : (turned ? keys : values) + (((u64)sequence * max_len + position) * kv + (head - heads) % kv) * dim;
     to[i] = first;
     to[i + dim / 2] = second;
 }
 
 /* A block a head and sequence. */
 extern "C" __global__ void ref_attention(float *out, const float *qkv, const float *keys, const float *values, int heads, int kv, int dim,
-                                         int position, int max_len)
+                                         int position, int one_sequence, int max_len)
 {
     extern __shared__ float score[];
     __shared__ float total;
     const int head = blockIdx.x, b = blockIdx.y, from = head / (heads / kv);
     const float *q = qkv + ((u64)b * (heads + 2 * kv) + head) * dim;
+    const int sequence = one_sequence ? 0 : b;
+    position += one_sequence ? b : 0;
     for (int p = threadIdx.x; p <= position; p += blockDim.x) {
-        const float *key = keys + (((u64)b * max_len + p) * kv + from) * dim;
+        const float *key = keys + (((u64)sequence * max_len + p) * kv + from) * dim;
         float s = 0;
         for (int i = 0; i < dim; i++) s += q[i] * key[i];
         score[p] = s / sqrtf((float)dim);
@@ -142,7 +162,7 @@ extern "C" __global__ void ref_attention(float *out, const float *qkv, const flo
     __syncthreads();
     for (int i = threadIdx.x; i < dim; i += blockDim.x) {
         float s = 0;
-        for (int p = 0; p <= position; p++) s += score[p] * values[(((u64)b * max_len + p) * kv + from) * dim + i];
+        for (int p = 0; p <= position; p++) s += score[p] * values[(((u64)sequence * max_len + p) * kv + from) * dim + i];
         out[((u64)b * heads + head) * dim + i] = s / total;
     }
 }

@@ -1,8 +1,9 @@
 """torch.compile as a peer on a GPU: a Llama-shaped decoder in bf16 with random weights and a static cache.
 
-usage: torch_peer.py SHAPE BATCH CONTEXT
+usage: torch_peer.py SHAPE BATCH CONTEXT        a decode step
+       torch_peer.py SHAPE prefill TOKENS       a prefill of one sequence, the head for its last token alone
 
-Compiles one decode step with mode="reduce-overhead" (CUDA graphs), fullgraph, static shapes; q, k, v and gate, up are one matrix each;
+Compiles a decode step with mode="reduce-overhead" (CUDA graphs), a prefill in the default mode, both fullgraph with static shapes; q, k, v and gate, up are one matrix each;
 the cache has context + 64 positions (a longer one makes torch slower) and its addresses are marked static, so that nothing is
 copied into the graph. Prints "ready VERSION SECONDS" (of the first three calls), then answers lines on standard input:
     time N   milliseconds a step, N steps in a row, ids handed on
@@ -69,26 +70,63 @@ class Llama(torch.nn.Module):
             x = x + F.linear(F.silu(gate) * up, down)
         return F.linear(self.norm(x[:, -1], self.gains[-1]), self.embedding).argmax(-1, keepdim=True)
 
+    def prefill(self, ids, keys, values):
+        s, n = self.s, ids.shape[0]
+        x = F.embedding(ids, self.embedding)
+        cos, sin = self.cos[:n, None], self.sin[:n, None]
+        for i in range(s["layers"]):
+            qkv, o, up, down = self.w[4 * i], self.w[4 * i + 1], self.w[4 * i + 2], self.w[4 * i + 3]
+            rows = F.linear(self.norm(x, self.gains[2 * i]), qkv).view(n, -1, s["dim"])
+            q, k, v = rows.split([s["heads"], s["kv"], s["kv"]], 1)
+            q, k = self.turn(q, cos, sin), self.turn(k, cos, sin)
+            keys[i].copy_(k)
+            values[i].copy_(v)
+            q, k, v = (t.transpose(0, 1)[None] for t in (q, k, v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            x = x + F.linear(y[0].transpose(0, 1).reshape(n, -1), o)
+            gate, up = F.linear(self.norm(x, self.gains[2 * i + 1]), up).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * up, down)
+        return F.linear(self.norm(x[-1:], self.gains[-1]), self.embedding).argmax(-1)
+
+
+def prefill(model, s, n):
+    """A function that runs it `count` times."""
+    cache = lambda: [torch.empty(n, s["kv"], s["dim"], device="cuda", dtype=torch.bfloat16) for _ in range(s["layers"])]
+    ids, keys, values = torch.randint(0, s["vocab"], (n,), device="cuda"), cache(), cache()
+    step = torch.compile(model.prefill, fullgraph=True, dynamic=False)
+
+    def run(count):
+        for _ in range(count):
+            step(ids, keys, values)
+
+    return run
+
+
+def decode(model, s, n, context):
+    """A function that runs `count` steps, ids handed on."""
+    cache = lambda: torch.randn(n, s["kv"], context + 64, s["dim"], device="cuda", dtype=torch.bfloat16)
+    keys = [cache() for _ in range(s["layers"])]
+    values = [cache() for _ in range(s["layers"])]
+    ids = torch.randint(0, s["vocab"], (n, 1), device="cuda")
+    position = torch.tensor([context], device="cuda")
+    for t in keys + values + [ids, position]:
+        torch._dynamo.mark_static_address(t)
+    step = torch.compile(model, fullgraph=True, dynamic=False, mode="reduce-overhead")
+
+    def run(count):
+        for _ in range(count):
+            torch.compiler.cudagraph_mark_step_begin()
+            ids.copy_(step(ids, position, keys, values))
+
+    return run
+
 
 def main():
-    s, n, context = SHAPES[sys.argv[1]], int(sys.argv[2]), int(sys.argv[3])
+    s, number = SHAPES[sys.argv[1]], int(sys.argv[3])
     torch.manual_seed(0)
     with torch.inference_mode():
-        model = Llama(s, context + 64)
-        cache = lambda: torch.randn(n, s["kv"], context + 64, s["dim"], device="cuda", dtype=torch.bfloat16)
-        keys = [cache() for _ in range(s["layers"])]
-        values = [cache() for _ in range(s["layers"])]
-        ids = torch.randint(0, s["vocab"], (n, 1), device="cuda")
-        position = torch.tensor([context], device="cuda")
-        for t in keys + values + [ids, position]:
-            torch._dynamo.mark_static_address(t)
-        step = torch.compile(model, fullgraph=True, dynamic=False, mode="reduce-overhead")
-
-        def run(count):
-            for _ in range(count):
-                torch.compiler.cudagraph_mark_step_begin()
-                ids.copy_(step(ids, position, keys, values))
-
+        model = Llama(s, number + 64)
+        run = prefill(model, s, number) if sys.argv[2] == "prefill" else decode(model, s, int(sys.argv[2]), number)
         t0 = time.perf_counter()
         run(3)
         torch.cuda.synchronize()

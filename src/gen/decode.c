@@ -1,7 +1,6 @@
 /* See decode.h. The tiles were measured on an H200: bench/results/2026-11-22-nvidia-h200-decode-step-tuning.md. */
 #include "gen/decode.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/embed.h"
@@ -9,51 +8,32 @@
 BASE_EMBED(decode_cu);
 
 enum {
-    PAIR = 32,        /* k of a pair of mma steps */
-    HALF_BYTES = 512, /* of 8 rows of a pair */
-    MAX_CHUNK = 4096, /* bytes of one copy */
-    MIN_OWN = 8,      /* outputs of a block of attention */
-    STATIC_SHARED = 48 << 10,
+    PAIR = 32,             /* k of a pair of mma steps */
+    HALF_BYTES = 512,      /* of 8 rows of a pair */
+    MAX_CHUNK = 4096,      /* bytes of one copy */
     MAX_GROUP = 8,         /* units whose partial sums wait for one barrier */
     LARGE_UNIT = 64 << 10, /* bytes */
     MAX_PARTS = 16384      /* bytes of their room */
 };
 
-static const char *const names[GEN_DECODE_KERNELS_] = {
-    [GEN_DECODE_QKV] = "rp_decode_qkv",
-    [GEN_DECODE_O] = "rp_decode_o",
-    [GEN_DECODE_UP] = "rp_decode_up",
-    [GEN_DECODE_DOWN] = "rp_decode_down",
-    [GEN_DECODE_HEAD] = "rp_decode_head",
-    [GEN_DECODE_K_EMBED] = "rp_decode_embed",
-    [GEN_DECODE_K_ATTENTION] = "rp_decode_attention"};
+static const char *const names[] = {
+    [GEN_STEP_QKV] = "rp_decode_qkv",   [GEN_STEP_O] = "rp_decode_o",
+    [GEN_STEP_UP] = "rp_decode_up",     [GEN_STEP_DOWN] = "rp_decode_down",
+    [GEN_STEP_HEAD] = "rp_decode_head", [GEN_STEP_EMBED] = "rp_decode_embed"};
 
 static uint32_t div_up(uint32_t a, uint32_t b) {
     return (a + b - 1) / b;
 }
 
-static uint32_t n_rows(const gen_decode *d, gen_decode_matrix m) {
-    switch (m) {
-    case GEN_DECODE_QKV: return (d->heads + 2 * d->kv_heads) * d->head_dim;
-    case GEN_DECODE_UP: return 2 * d->ffn;
-    case GEN_DECODE_HEAD: return d->vocab;
-    default: return d->hidden;
-    }
-}
-
-uint32_t gen_decode_k(const gen_decode *d, gen_decode_matrix m) {
-    return m == GEN_DECODE_O ? d->heads * d->head_dim : m == GEN_DECODE_DOWN ? d->ffn : d->hidden;
-}
-
-static uint32_t n_units(const gen_decode *d, gen_decode_matrix m) {
-    return div_up(n_rows(d, m), d->tile[m].rows);
+static uint32_t n_units(const gen_decode *d, gen_step_matrix m) {
+    return div_up(gen_step_rows(&d->s, m), d->tile[m].rows);
 }
 
 static uint32_t columns(const gen_decode *d) {
     return d->batch == 1 ? 1 : GEN_DECODE_MAX_BATCH;
 }
 
-static uint32_t units_each(const gen_decode *d, gen_decode_matrix m) {
+static uint32_t units_each(const gen_decode *d, gen_step_matrix m) {
     return div_up(n_units(d, m), d->tile[m].blocks);
 }
 
@@ -62,7 +42,7 @@ static uint32_t unit_parts_bytes(const gen_decode *d, const gen_decode_tile *t) 
 }
 
 /* As RING_BYTES and rp_room of the template. */
-static size_t shared_bytes(const gen_decode *d, gen_decode_matrix m) {
+static size_t shared_bytes(const gen_decode *d, gen_step_matrix m) {
     const gen_decode_tile *t = &d->tile[m];
     size_t ring = (size_t)t->warps * t->slots * t->chunk * (t->rows / 8) * HALF_BYTES;
     size_t parts = (size_t)(units_each(d, m) > t->group ? 2 : 1) * t->group *
@@ -87,32 +67,32 @@ static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
 /* How much of a matrix is on its way before the kernels in front have ended: all of q, k, v and o of a small model. up, and for several
  * sequences q, k, v and down, are held back to one copy a warp at a time, so that the small loads of those kernels
  * are not delayed, unless a matrix cannot come in beside them anyway. */
-static void fit_ring(const gen_decode *d, gen_decode_matrix m, gen_decode_tile *t, uint32_t each) {
-    bool small = d->hidden <= 2048;
-    uint32_t copies = each * (gen_decode_k(d, m) / PAIR / t->warps / t->chunk);
+static void fit_ring(const gen_decode *d, gen_step_matrix m, gen_decode_tile *t, uint32_t each) {
+    bool small = d->s.hidden <= 2048;
+    uint32_t copies = each * (gen_step_k(&d->s, m) / PAIR / t->warps / t->chunk);
     uint32_t bytes = t->warps * t->chunk * (t->rows / 8) * HALF_BYTES, kb = 128;
-    if (m == GEN_DECODE_UP && (d->batch == 1 || !small)) kb = small ? 192 : 160;
-    if (m == GEN_DECODE_HEAD) kb = 192;
+    if (m == GEN_STEP_UP && (d->batch == 1 || !small)) kb = small ? 192 : 160;
+    if (m == GEN_STEP_HEAD) kb = 192;
     t->slots = kb * 1024 / bytes;
     if (t->slots > copies) t->slots = copies;
-    bool up = m == GEN_DECODE_UP && small && t->slots < copies;
-    bool back = d->batch > 1 && (m == GEN_DECODE_QKV || m == GEN_DECODE_DOWN);
+    bool up = m == GEN_STEP_UP && small && t->slots < copies;
+    bool back = d->batch > 1 && (m == GEN_STEP_QKV || m == GEN_STEP_DOWN);
     t->cap = up || back ? 1 : t->slots;
     if (up && d->batch > 1) t->group = 1;
 }
 
-static void fit_tile(gen_decode *d, gen_decode_matrix m, uint32_t n_sm, size_t max_shared) {
+static void fit_tile(gen_decode *d, gen_step_matrix m, uint32_t n_sm, size_t max_shared) {
     gen_decode_tile *t = &d->tile[m];
-    uint32_t rows = n_rows(d, m), pairs = gen_decode_k(d, m) / PAIR, each, room;
-    bool one_group = m != GEN_DECODE_UP && m != GEN_DECODE_HEAD;
+    uint32_t rows = gen_step_rows(&d->s, m), pairs = gen_step_k(&d->s, m) / PAIR, each, room;
+    bool one_group = m != GEN_STEP_UP && m != GEN_STEP_HEAD;
     /* 16 rows an instruction, unless they are so many bytes that 8 spread clearly better. */
     bool large = 16 * pairs * 64 >= LARGE_UNIT;
     t->rows = large && longest(rows, 8, n_sm) * 20 < longest(rows, 16, n_sm) * 19 ? 8 : 16;
-    if (m != GEN_DECODE_HEAD && rows % t->rows) t->rows = 8;
+    if (m != GEN_STEP_HEAD && rows % t->rows) t->rows = 8;
     each = div_up(n_units(d, m), n_sm);
     t->blocks = each < 5 ? div_up(n_units(d, m), each) : n_sm;
-    t->warps = largest_divisor(pairs, m == GEN_DECODE_HEAD ? 8 : 9);
-    uint32_t chunk = m == GEN_DECODE_UP && d->batch == 1 && d->hidden <= 2048 ? 2 * MAX_CHUNK
+    t->warps = largest_divisor(pairs, m == GEN_STEP_HEAD ? 8 : 9);
+    uint32_t chunk = m == GEN_STEP_UP && d->batch == 1 && d->s.hidden <= 2048 ? 2 * MAX_CHUNK
                                                                               : MAX_CHUNK;
     t->chunk = largest_divisor(pairs / t->warps, chunk / (t->rows / 8 * HALF_BYTES));
     t->group = each;
@@ -126,74 +106,31 @@ static void fit_tile(gen_decode *d, gen_decode_matrix m, uint32_t n_sm, size_t m
     if (t->cap > t->slots) t->cap = t->slots;
 }
 
-/* Query heads of a kv head, to a power of two. */
-static uint32_t padded_queries(const gen_decode *d) {
-    uint32_t n = 1;
-    while (n < d->heads / d->kv_heads) n *= 2;
-    return n;
-}
-
-/* Outputs that a block of an attention cluster owns. */
-static uint32_t owned(const gen_decode *d) {
-    return d->splits ? padded_queries(d) * d->head_dim / d->splits : 0;
-}
-
-/* As rp_attention_room of the template. */
-static size_t attention_bytes(const gen_decode *d) {
-    size_t own = owned(d), heads = own > d->head_dim ? own / d->head_dim : 1;
-    return (size_t)d->attention_warps * padded_queries(d) * (d->head_dim * 4 + 8) +
-           d->splits * (own * 4 + heads * 8) + 16;
-}
-
-/* All multiprocessors, by as large a cluster as there may be. Four warps are one in each quarter of a multiprocessor, whose
- * registers are apart: five would find no room beside the kernels in front. */
-static void fit_attention(gen_decode *d, uint32_t n_sm) {
-    bool wide = d->head_dim > 64;
-    d->splits = 16;
-    while (d->splits > 1 && d->splits * d->kv_heads * d->batch > n_sm) d->splits /= 2;
-    while (d->splits > 1 && owned(d) < MIN_OWN) d->splits /= 2;
-    d->attention_warps = d->splits >= 8 ? 4 : d->splits == 4 || wide ? 8 : 9;
-    while (d->attention_warps * 32 < owned(d) && d->attention_warps < 16) d->attention_warps *= 2;
-    while (attention_bytes(d) > STATIC_SHARED && d->splits < 16) d->splits *= 2;
-    d->attention_ahead = !wide || d->attention_warps == 4;
-}
-
 rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_error *err) {
-    const struct {
-        const char *what;
-        uint32_t value, of;
-    } multiple[] = {{"hidden size", d->hidden, PAIR},
-                    {"width of all heads", d->heads * d->head_dim, PAIR},
-                    {"head size", d->head_dim, PAIR},
-                    {"feed-forward size", d->ffn, PAIR},
-                    {"number of heads", d->heads, d->kv_heads ? d->kv_heads : 1}};
-    for (size_t i = 0; i < sizeof multiple / sizeof *multiple; i++)
-        if (!multiple[i].value || multiple[i].value % multiple[i].of)
-            return rp_fail(err, RP_UNSUPPORTED, "decode step: %s %u is no multiple of %u",
-                           multiple[i].what, multiple[i].value, multiple[i].of);
+    RP_TRY(gen_step_check(&d->s, err));
     if (!d->batch || d->batch > GEN_DECODE_MAX_BATCH)
         return rp_fail(err, RP_UNSUPPORTED, "decode step: %u sequences; 1 to %d are possible",
                        d->batch, GEN_DECODE_MAX_BATCH);
-    for (int m = 0; m < GEN_DECODE_MATRICES_; m++)
-        fit_tile(d, (gen_decode_matrix)m, n_sm, max_shared);
-    fit_attention(d, n_sm);
+    for (int m = 0; m < GEN_STEP_MATRICES_; m++) fit_tile(d, (gen_step_matrix)m, n_sm, max_shared);
+    d->attention = gen_step_attention_fit(&d->s, d->batch, n_sm);
     return gen_decode_check(d, max_shared, err);
 }
 
-static rp_status check_tile(const gen_decode *d, gen_decode_matrix m, size_t max_shared,
+static rp_status check_tile(const gen_decode *d, gen_step_matrix m, size_t max_shared,
                             rp_error *err) {
     const gen_decode_tile *t = &d->tile[m];
     const char *name = names[m] + strlen("rp_decode_");
-    uint32_t pairs = gen_decode_k(d, m) / PAIR;
+    uint32_t pairs = gen_step_k(&d->s, m) / PAIR;
     bool sound = (t->rows == 8 || t->rows == 16) && t->blocks && t->warps && t->chunk && t->slots &&
                  t->group && t->cap && t->cap <= t->slots && pairs % t->warps == 0 &&
                  pairs / t->warps % t->chunk == 0;
-    if (!sound || t->warps > 16 || (m != GEN_DECODE_HEAD && n_rows(d, m) % t->rows))
+    if (!sound || t->warps > 16 || (m != GEN_STEP_HEAD && gen_step_rows(&d->s, m) % t->rows))
         return rp_fail(err, RP_UNSUPPORTED,
                        "decode step, %s: no tile of %u rows, %u warps and %u pairs for %u rows of "
                        "%u",
-                       name, t->rows, t->warps, t->chunk, n_rows(d, m), gen_decode_k(d, m));
-    bool one_group = m != GEN_DECODE_UP && m != GEN_DECODE_HEAD;
+                       name, t->rows, t->warps, t->chunk, gen_step_rows(&d->s, m),
+                       gen_step_k(&d->s, m));
+    bool one_group = m != GEN_STEP_UP && m != GEN_STEP_HEAD;
     if (one_group && units_each(d, m) > t->group)
         return rp_fail(err, RP_UNSUPPORTED, "decode step, %s: a block's units are not one group",
                        name);
@@ -205,92 +142,57 @@ static rp_status check_tile(const gen_decode *d, gen_decode_matrix m, size_t max
 }
 
 rp_status gen_decode_check(const gen_decode *d, size_t max_shared, rp_error *err) {
-    for (int m = 0; m < GEN_DECODE_MATRICES_; m++)
-        RP_TRY(check_tile(d, (gen_decode_matrix)m, max_shared, err));
-    uint32_t queries = d->heads / d->kv_heads, own = owned(d), threads = d->attention_warps * 32;
-    if (queries > 8 || own < MIN_OWN || threads < own ||
-        4 * threads < padded_queries(d) * d->head_dim || d->splits > 16 ||
-        (d->splits & (d->splits - 1)) || attention_bytes(d) > STATIC_SHARED)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "decode step: no attention of %u queries a kv head, head size %u, in %u "
-                       "blocks of %u warps",
-                       queries, d->head_dim, d->splits, d->attention_warps);
-    return RP_OK;
+    for (int m = 0; m < GEN_STEP_MATRICES_; m++)
+        RP_TRY(check_tile(d, (gen_step_matrix)m, max_shared, err));
+    return gen_step_attention_check(&d->s, &d->attention, err);
 }
 
 /* ---- text and launches --------------------------------------------------------------------------- */
 
 void gen_decode_text(const gen_decode *d, base_buf *out) {
-    static const char *const tile_names[GEN_DECODE_MATRICES_] = {"QKV", "O", "UP", "DOWN", "HEAD"};
-    const struct {
-        const char *name;
-        uint32_t value;
-    } sizes[] = {{"BATCH", d->batch},
-                 {"HIDDEN", d->hidden},
-                 {"HEADS", d->heads},
-                 {"KV_HEADS", d->kv_heads},
-                 {"HEAD_DIM", d->head_dim},
-                 {"FFN", d->ffn},
-                 {"VOCAB", d->vocab},
-                 {"MAX_BLOCKS", d->max_blocks},
-                 {"ROPE_NEIGHBOURS", d->rope_neighbours},
-                 {"SPLITS", d->splits},
-                 {"ATTENTION_WARPS", d->attention_warps},
-                 {"AHEAD", d->attention_ahead}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        base_buf_printf(out, "#define RP_%s %u\n", sizes[i].name, sizes[i].value);
-    base_buf_printf(out, "#define RP_EPS %.9ef\n", (double)d->eps);
-    base_buf_printf(out, "#define RP_SCORE_SCALE %.9ef /* log2 e / sqrt(head size) */\n",
-                    1.4426950408889634 / sqrt(d->head_dim));
-    for (int m = 0; m < GEN_DECODE_MATRICES_; m++) {
+    static const char *const tile_names[GEN_STEP_MATRICES_] = {"QKV", "O", "UP", "DOWN", "HEAD"};
+    gen_step_text(&d->s, &d->attention, GEN_DECODE_MAX_BATCH, 0, out);
+    gen_step_define(out, "BATCH", d->batch);
+    for (int m = 0; m < GEN_STEP_MATRICES_; m++) {
         const gen_decode_tile *t = &d->tile[m];
         base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u, %u\n", tile_names[m],
-                        t->rows, n_units(d, (gen_decode_matrix)m), t->blocks, t->warps, t->chunk,
+                        t->rows, n_units(d, (gen_step_matrix)m), t->blocks, t->warps, t->chunk,
                         t->slots, t->group, t->cap);
     }
     base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);
 }
 
-gen_decode_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
-    gen_decode_launch l = {.name = names[kernel], .grid = {1, 1, 1}};
-    if (kernel == GEN_DECODE_K_EMBED) {
+gen_step_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
+    gen_step_launch l = {.name = names[kernel], .grid = {1, 1, 1}};
+    if (kernel == GEN_STEP_EMBED) {
         l.grid[0] = d->batch;
         l.threads = 256;
-    } else if (kernel == GEN_DECODE_K_ATTENTION) {
-        l.grid[0] = d->splits;
-        l.grid[1] = d->kv_heads;
-        l.grid[2] = d->batch;
-        l.threads = d->attention_warps * 32;
+    } else if (kernel == GEN_STEP_ATTENTION) {
+        l = gen_step_attention_launch(&d->s, &d->attention, d->batch);
     } else {
         l.grid[0] = d->tile[kernel].blocks;
         l.threads = d->tile[kernel].warps * 32;
-        l.shared = shared_bytes(d, (gen_decode_matrix)kernel);
+        l.shared = shared_bytes(d, (gen_step_matrix)kernel);
     }
     return l;
 }
 
 /* ---- packing ------------------------------------------------------------------------------------- */
 
-uint32_t gen_decode_rows(const gen_decode *d, gen_decode_matrix m) {
+uint32_t gen_decode_rows(const gen_decode *d, gen_step_matrix m) {
     return n_units(d, m) * d->tile[m].rows;
 }
 
-size_t gen_decode_bytes(const gen_decode *d, gen_decode_matrix m) {
-    return (size_t)gen_decode_rows(d, m) * gen_decode_k(d, m) * 2;
+size_t gen_decode_bytes(const gen_decode *d, gen_step_matrix m) {
+    return (size_t)gen_decode_rows(d, m) * gen_step_k(&d->s, m) * 2;
 }
 
-uint32_t gen_decode_row(const gen_decode *d, gen_decode_matrix m, uint32_t packed) {
-    uint32_t rows = d->tile[m].rows, half = rows / 2, unit = packed / rows, r = packed % rows;
-    uint32_t pair = unit * half + r % half, second = r / half;
-    if (packed >= n_rows(d, m)) return UINT32_MAX;
-    if (m == GEN_DECODE_UP) return pair + second * d->ffn;
-    if (m != GEN_DECODE_QKV) return packed;
-    uint32_t turns = d->head_dim / 2, head = pair / turns, i = pair % turns;
-    return head * d->head_dim + (d->rope_neighbours ? 2 * i + second : i + second * turns);
+uint32_t gen_decode_row(const gen_decode *d, gen_step_matrix m, uint32_t packed) {
+    return gen_step_row(&d->s, m, d->tile[m].rows, packed);
 }
 
-void gen_decode_pack(const gen_decode *d, gen_decode_matrix m, const uint16_t *w, uint16_t *out) {
-    uint32_t k = gen_decode_k(d, m), rows = d->tile[m].rows, pairs = k / PAIR;
+void gen_decode_pack(const gen_decode *d, gen_step_matrix m, const uint16_t *w, uint16_t *out) {
+    uint32_t k = gen_step_k(&d->s, m), rows = d->tile[m].rows, pairs = k / PAIR;
     for (uint32_t packed = 0; packed < gen_decode_rows(d, m); packed++) {
         uint32_t from = gen_decode_row(d, m, packed), r = packed % rows;
         uint16_t *unit = out + (size_t)(packed / rows) * rows * k;

@@ -1,5 +1,5 @@
 /* The CUDA template of a decode step: tiles that fit, launches as the template expects them, packing, and that it compiles
- * for sm_90a where NVRTC is found. What it computes is checked on a GPU by bench/gpu/decode. */
+ * for sm_90a where NVRTC is found. What it computes is checked on a GPU by bench/gpu/step. */
 #include "support/check.h"
 
 #include "base/alloc.h"
@@ -9,10 +9,10 @@
 enum { N_SM = 132, MAX_SHARED = 227 << 10 };
 
 static const gen_decode shapes[] = {
-    {30, 576, 9, 3, 64, 1536, 49152, .max_blocks = 68, .eps = 1e-5f},
-    {16, 2048, 32, 8, 64, 8192, 128256, .max_blocks = 68, .eps = 1e-5f},
-    {32, 4096, 32, 8, 128, 14336, 128256, .max_blocks = 68, .eps = 1e-5f},
-    {1, 64, 2, 1, 32, 96, 100, .max_blocks = 4, .eps = 1e-5f, .rope_neighbours = true}};
+    {.s = {30, 576, 9, 3, 64, 1536, 49152, .max_blocks = 68, .eps = 1e-5f}},
+    {.s = {16, 2048, 32, 8, 64, 8192, 128256, .max_blocks = 68, .eps = 1e-5f}},
+    {.s = {32, 4096, 32, 8, 128, 14336, 128256, .max_blocks = 68, .eps = 1e-5f}},
+    {.s = {1, 64, 2, 1, 32, 96, 100, .max_blocks = 4, .eps = 1e-5f, .rope_neighbours = true}}};
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
 static gen_decode fitted(size_t shape, uint32_t batch) {
@@ -28,10 +28,10 @@ static void every_shape_fits(void **state) {
     for (size_t s = 0; s < N_SHAPES; s++)
         for (uint32_t batch = 1; batch <= GEN_DECODE_MAX_BATCH; batch++) {
             gen_decode d = fitted(s, batch);
-            for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
-                gen_decode_launch l = gen_decode_launch_of(&d, k);
+            for (unsigned k = 0; k < GEN_STEP_KERNELS_; k++) {
+                gen_step_launch l = gen_decode_launch_of(&d, k);
                 assert_true(l.shared <= MAX_SHARED && l.threads <= 512 && l.threads % 32 == 0);
-                assert_true(k >= GEN_DECODE_MATRICES_ || l.grid[0] <= N_SM);
+                assert_true(k >= GEN_STEP_MATRICES_ || l.grid[0] <= N_SM);
             }
         }
 }
@@ -40,25 +40,25 @@ static void every_shape_fits(void **state) {
 static void tiles_of_1b_are_the_measured_ones(void **state) {
     gen_decode d = fitted(1, 1);
     (void)state;
-    assert_int_equal(d.tile[GEN_DECODE_QKV].rows, 8);
-    assert_int_equal(d.tile[GEN_DECODE_QKV].blocks, 128);
-    assert_int_equal(d.tile[GEN_DECODE_O].blocks, 128);
-    assert_int_equal(d.tile[GEN_DECODE_UP].blocks, N_SM);
-    assert_int_equal(d.tile[GEN_DECODE_DOWN].blocks, 128);
-    assert_int_equal(d.tile[GEN_DECODE_HEAD].blocks, N_SM);
-    assert_int_equal(d.splits, 16);
-    assert_int_equal(d.attention_warps, 4);
-    assert_int_equal(d.tile[GEN_DECODE_QKV].slots, 3); /* all of them */
-    assert_int_equal(d.tile[GEN_DECODE_O].slots, 2);
-    assert_int_equal(d.tile[GEN_DECODE_UP].slots, 3);
-    assert_int_equal(d.tile[GEN_DECODE_UP].cap, 1);
+    assert_int_equal(d.tile[GEN_STEP_QKV].rows, 8);
+    assert_int_equal(d.tile[GEN_STEP_QKV].blocks, 128);
+    assert_int_equal(d.tile[GEN_STEP_O].blocks, 128);
+    assert_int_equal(d.tile[GEN_STEP_UP].blocks, N_SM);
+    assert_int_equal(d.tile[GEN_STEP_DOWN].blocks, 128);
+    assert_int_equal(d.tile[GEN_STEP_HEAD].blocks, N_SM);
+    assert_int_equal(d.attention.splits, 16);
+    assert_int_equal(d.attention.warps, 4);
+    assert_int_equal(d.tile[GEN_STEP_QKV].slots, 3); /* all of them */
+    assert_int_equal(d.tile[GEN_STEP_O].slots, 2);
+    assert_int_equal(d.tile[GEN_STEP_UP].slots, 3);
+    assert_int_equal(d.tile[GEN_STEP_UP].cap, 1);
     d = fitted(1, 8);
-    assert_int_equal(d.tile[GEN_DECODE_QKV].cap, 1);
-    assert_int_equal(d.tile[GEN_DECODE_DOWN].cap, 1);
-    assert_int_equal(d.tile[GEN_DECODE_UP].slots, 4);
-    assert_int_equal(d.tile[GEN_DECODE_UP].group, 1);
-    assert_int_equal(d.splits, 2);
-    assert_int_equal(d.attention_warps, 9);
+    assert_int_equal(d.tile[GEN_STEP_QKV].cap, 1);
+    assert_int_equal(d.tile[GEN_STEP_DOWN].cap, 1);
+    assert_int_equal(d.tile[GEN_STEP_UP].slots, 4);
+    assert_int_equal(d.tile[GEN_STEP_UP].group, 1);
+    assert_int_equal(d.attention.splits, 2);
+    assert_int_equal(d.attention.warps, 9);
 }
 
 static void what_does_not_fit_is_refused(void **state) {
@@ -70,12 +70,12 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_string_equal(err.text, "decode step: 9 sequences; 1 to 8 are possible");
     d = shapes[0];
     d.batch = 1;
-    d.hidden = 577;
+    d.s.hidden = 577;
     err = (rp_error){0};
     assert_int_equal(gen_decode_fit(&d, N_SM, MAX_SHARED, &err), RP_UNSUPPORTED);
-    assert_string_equal(err.text, "decode step: hidden size 577 is no multiple of 32");
+    assert_string_equal(err.text, "step: hidden size 577 is no multiple of 32");
     d = fitted(1, 1);
-    d.tile[GEN_DECODE_UP].slots = 100;
+    d.tile[GEN_STEP_UP].slots = 100;
     err = (rp_error){0};
     assert_int_equal(gen_decode_check(&d, MAX_SHARED, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "decode step, up: "));
@@ -86,8 +86,8 @@ static void packed_rows_are_a_permutation(void **state) {
     (void)state;
     for (size_t s = 0; s < N_SHAPES; s++) {
         gen_decode d = fitted(s, 1);
-        for (int i = 0; i < GEN_DECODE_MATRICES_; i++) {
-            gen_decode_matrix m = (gen_decode_matrix)i;
+        for (int i = 0; i < GEN_STEP_MATRICES_; i++) {
+            gen_step_matrix m = (gen_step_matrix)i;
             uint32_t n = gen_decode_rows(&d, m), n_real = 0;
             unsigned char *seen = base_alloc(n);
             for (uint32_t p = 0; p < n; p++) {
@@ -97,7 +97,7 @@ static void packed_rows_are_a_permutation(void **state) {
                 seen[row] = 1;
                 n_real++;
             }
-            assert_int_equal(n_real, m == GEN_DECODE_HEAD ? d.vocab : n);
+            assert_int_equal(n_real, m == GEN_STEP_HEAD ? d.s.vocab : n);
             base_free(seen);
         }
     }
@@ -114,9 +114,9 @@ static uint16_t packed_at(const uint16_t *p, uint32_t rows, uint32_t k_all, uint
 static void packing_is_what_the_template_reads(void **state) {
     gen_decode d = fitted(3, 1);
     (void)state;
-    for (int i = 0; i < GEN_DECODE_MATRICES_; i++) {
-        gen_decode_matrix m = (gen_decode_matrix)i;
-        uint32_t k = gen_decode_k(&d, m), n = gen_decode_rows(&d, m);
+    for (int i = 0; i < GEN_STEP_MATRICES_; i++) {
+        gen_step_matrix m = (gen_step_matrix)i;
+        uint32_t k = gen_step_k(&d.s, m), n = gen_decode_rows(&d, m);
         uint16_t *w = base_alloc_array((size_t)n * k, 2), *p = base_alloc(gen_decode_bytes(&d, m));
         for (uint32_t e = 0; e < n * k; e++) w[e] = (uint16_t)(e * 40503u + 7);
         gen_decode_pack(&d, m, w, p);
@@ -136,13 +136,13 @@ static void pairs_meet_in_a_unit(void **state) {
     (void)state;
     for (size_t s = 0; s < N_SHAPES; s++) {
         gen_decode d = fitted(s, 1);
-        uint32_t half = d.tile[GEN_DECODE_UP].rows / 2;
-        assert_int_equal(gen_decode_row(&d, GEN_DECODE_UP, 2 * half + 1), half + 1);
-        assert_int_equal(gen_decode_row(&d, GEN_DECODE_UP, 3 * half + 1), d.ffn + half + 1);
-        half = d.tile[GEN_DECODE_QKV].rows / 2;
-        assert_int_equal(gen_decode_row(&d, GEN_DECODE_QKV, 1), d.rope_neighbours ? 2 : 1);
-        assert_int_equal(gen_decode_row(&d, GEN_DECODE_QKV, half + 1),
-                         d.rope_neighbours ? 3 : 1 + d.head_dim / 2);
+        uint32_t half = d.tile[GEN_STEP_UP].rows / 2;
+        assert_int_equal(gen_decode_row(&d, GEN_STEP_UP, 2 * half + 1), half + 1);
+        assert_int_equal(gen_decode_row(&d, GEN_STEP_UP, 3 * half + 1), d.s.ffn + half + 1);
+        half = d.tile[GEN_STEP_QKV].rows / 2;
+        assert_int_equal(gen_decode_row(&d, GEN_STEP_QKV, 1), d.s.rope_neighbours ? 2 : 1);
+        assert_int_equal(gen_decode_row(&d, GEN_STEP_QKV, half + 1),
+                         d.s.rope_neighbours ? 3 : 1 + d.s.head_dim / 2);
     }
 }
 
@@ -166,7 +166,7 @@ static void it_compiles_for_sm_90a(void **state) {
         CHECK_OK(cuda_compile(&rtc, &(cuda_source){text.data, "decode.cu", "sm_90a"}, NULL, &cubin,
                               &n, &err),
                  &err);
-        for (unsigned k = 0; k < GEN_DECODE_KERNELS_; k++) {
+        for (unsigned k = 0; k < GEN_STEP_KERNELS_; k++) {
             const char *name = gen_decode_launch_of(&d, k).name;
             assert_non_null(memmem(cubin, n, name, strlen(name)));
         }
