@@ -148,6 +148,7 @@ static rp_status blocks_of(const eager *e, const ir_node *n, eager_launch *l) {
     ok = ok && ir_dim_divisible(e->dims, l->own[1], block) == IR_TRUE;
     l->own[1] = ir_dim_floordiv(e->dims, l->own[1], block);
     l->dim[last] = number(e, block ? k / block : 0);
+    l->rows = l->items = l->dim[0]; /* of rank 1: blocks */
     if (ok) return RP_OK;
     return rp_fail(e->err, RP_UNSUPPORTED,
                    "gather from a part of %s blocks; dequantize the table first",

@@ -182,26 +182,36 @@ static kir_ref reduce_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     return n->op == IR_argmax ? r : kir_round_to(K, n->dtype, r);
 }
 
+/* How elements of an operand are read: values, or the bytes of a block format (the last axis counts those then). */
+typedef kir_ref (*read_fn)(lowerer *L, ir_ref r, const kir_ref *idx);
+
 /* Row of the table, clamped into it. */
-static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+static kir_ref gather_value(lowerer *L, const ir_node *n, const kir_ref *idx, read_fn read) {
     const ir_node *table = ir_node_at(L->g, n->in[0]), *at = ir_node_at(L->g, n->in[1]);
     kir_ref sub[IR_MAX_RANK] = {0};
     kir_ref i = kir_to_index(K, lower_value(L, n->in[1], idx));
     kir_ref last = kir_bin(K, KIR_ISUB, lower_dim(L, table->shape.dim[0]), kir_const_i(K, 1));
     sub[0] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, i, last), kir_const_i(K, 0));
     for (uint32_t d = 1; d < table->shape.rank; d++) sub[d] = idx[at->shape.rank + d - 1];
-    return lower_value(L, n->in[0], sub);
+    return read(L, n->in[0], sub);
+}
+
+/* Elements along an axis, as read counts them. */
+static kir_ref axis_size(lowerer *L, const ir_node *n, uint32_t axis, read_fn read) {
+    return read == lower_block_byte && axis + 1 == n->shape.rank
+               ? kir_const_i(K, lower_row_bytes(L, n))
+               : lower_dim(L, n->shape.dim[axis]);
 }
 
 /* A part that may be empty has no element to clamp to: it is read where it holds j alone, as the product of one element or
  * none, which is that element bit for bit. */
 static kir_ref guarded_part(lowerer *L, ir_ref part, kir_ref *sub, uint32_t axis, kir_ref j,
-                            kir_ref size) {
+                            kir_ref size, read_fn read) {
     kir_ref inside = kir_bin(K, KIR_IAND, kir_bin(K, KIR_ILT, kir_const_i(K, -1), j),
                              kir_bin(K, KIR_ILT, j, size));
     (void)kir_begin_reduce(K, KIR_PROD, inside);
     sub[axis] = j;
-    return kir_yield(K, lower_value(L, part, sub));
+    return kir_yield(K, read(L, part, sub));
 }
 
 static bool may_be_empty(const lowerer *L, const ir_shape *s) {
@@ -215,26 +225,99 @@ static bool may_be_empty(const lowerer *L, const ir_shape *s) {
 }
 
 /* Reads of parts that do not hold idx are clamped into the part and dropped. */
-static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
+static kir_ref concat_value(lowerer *L, const ir_node *n, const kir_ref *idx, read_fn read) {
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
     kir_ref v = KIR_NONE, end = kir_const_i(K, 0), zero = kir_const_i(K, 0);
     kir_ref sub[IR_MAX_RANK] = {0};
     memcpy(sub, idx, sizeof sub);
     for (uint32_t i = 0; i < n->n_in; i++) {
-        const ir_shape *s = &ir_node_at(L->g, n->in[i])->shape;
-        kir_ref size = lower_dim(L, s->dim[axis]), part;
+        const ir_node *x = ir_node_at(L->g, n->in[i]);
+        kir_ref size = axis_size(L, x, axis, read), part;
         kir_ref j = kir_bin(K, KIR_ISUB, idx[axis], end);
-        if (may_be_empty(L, s)) {
-            part = guarded_part(L, n->in[i], sub, axis, j, size);
+        if (may_be_empty(L, &x->shape)) {
+            part = guarded_part(L, n->in[i], sub, axis, j, size, read);
         } else {
             kir_ref last = kir_bin(K, KIR_ISUB, size, kir_const_i(K, 1));
             sub[axis] = kir_bin(K, KIR_IMAX, kir_bin(K, KIR_IMIN, j, last), zero);
-            part = lower_value(L, n->in[i], sub);
+            part = read(L, n->in[i], sub);
         }
         v = i == 0 ? part : kir_select(K, kir_bin(K, KIR_ILT, idx[axis], end), v, part);
         end = kir_bin(K, KIR_IADD, end, size);
     }
     return v;
+}
+
+/* --- block formats as bytes ------------------------------------------------ */
+
+int64_t lower_row_bytes(const lowerer *L, const ir_node *n) {
+    int64_t k = 0;
+    (void)ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k);
+    return k / (int64_t)rp_dtype_block(n->dtype) * (int64_t)rp_dtype_block_bytes(n->dtype);
+}
+
+/* A packed row of i16b32 has its scales behind all of its elements: there is no place to cut it. */
+static kir_ref refuse_cut(lowerer *L, const ir_node *n) {
+    (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of %s along the last axis; dequantize it first",
+                  ir_op_table(n->op)->name, rp_dtype_name(n->dtype));
+    return KIR_NONE;
+}
+
+static kir_ref slice_byte(lowerer *L, const ir_node *n, const kir_ref *idx) {
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    ir_dims *dims = ir_graph_dims(L->g);
+    ir_dim start = ir_attr_get(n, IR_ATTR_START)->u.dim;
+    kir_ref sub[IR_MAX_RANK] = {0};
+    memcpy(sub, idx, sizeof sub);
+    if (axis + 1 == n->shape.rank)
+        start = ir_dim_mul_const(dims,
+                                 ir_dim_floordiv(dims, start, (int64_t)rp_dtype_block(n->dtype)),
+                                 (int64_t)rp_dtype_block_bytes(n->dtype));
+    sub[axis] = kir_bin(K, KIR_IADD, idx[axis], lower_dim(L, start));
+    return lower_block_byte(L, n->in[0], sub);
+}
+
+kir_ref lower_block_byte(lowerer *L, ir_ref r, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, r);
+    uint32_t last = n->shape.rank - 1;
+    if (lower_local_of(L, r)->place == LOWER_STORED) {
+        kir_ref at = kir_const_i(K, 0);
+        for (uint32_t i = 0; i <= last; i++)
+            at = kir_bin(K, KIR_IADD,
+                         kir_bin(K, KIR_IMUL, at, axis_size(L, n, i, lower_block_byte)), idx[i]);
+        return kir_load(K, lower_buffer(L, L->where[r], RP_DTYPE_U8, 0), at);
+    }
+    bool along = n->op != IR_gather && ir_attr_int(n, IR_ATTR_AXIS, 0) == last;
+    if (along && n->dtype == RP_DTYPE_I16B32) return refuse_cut(L, n);
+    switch (n->op) {
+    case IR_gather: return gather_value(L, n, idx, lower_block_byte);
+    case IR_concat: return concat_value(L, n, idx, lower_block_byte);
+    case IR_slice: return slice_byte(L, n, idx);
+    default:
+        (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of %s cannot be stored; dequantize it",
+                      ir_op_table(n->op)->name, rp_dtype_name(n->dtype));
+        return KIR_NONE;
+    }
+}
+
+void lower_store_blocks(lowerer *L, ir_ref r, lower_ref to, kir_ref row) {
+    const ir_node *n = ir_node_at(L->g, r);
+    uint32_t rank = n->shape.rank, buf = lower_buffer(L, to, RP_DTYPE_U8, 0);
+    kir_ref idx[IR_MAX_RANK] = {row}, at = row;
+    if (rank == 1) { /* all of it by the first item */
+        kir_begin_if(K, kir_bin(K, KIR_ILT, row, kir_const_i(K, 1)));
+        idx[0] = at = kir_begin(K, KIR_LOOP, kir_const_i(K, lower_row_bytes(L, n)));
+    }
+    for (uint32_t d = 1; d < rank; d++) {
+        kir_ref size = axis_size(L, n, d, lower_block_byte);
+        idx[d] = kir_begin(K, KIR_LOOP, size);
+        at = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, at, size), idx[d]);
+    }
+    kir_store(K, buf, at, lower_block_byte(L, r, idx));
+    for (uint32_t d = 1; d < rank; d++) kir_end(K);
+    if (rank == 1) {
+        kir_end(K);
+        kir_end(K);
+    }
 }
 
 static kir_ref reshape_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
@@ -287,8 +370,8 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
         return kir_from_index(K, lower_class(n->dtype), i);
     }
     case IR_dequant: return lower_value(L, n->in[0], idx);
-    case IR_gather: return gather_value(L, n, idx);
-    case IR_concat: return concat_value(L, n, idx);
+    case IR_gather: return gather_value(L, n, idx, lower_value);
+    case IR_concat: return concat_value(L, n, idx, lower_value);
     default: break;
     }
     switch (ir_op_table(n->op)->kind) {

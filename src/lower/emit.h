@@ -70,6 +70,12 @@ typedef struct lowerer {
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
 /* Where the value of r is in the kernel being built: what has memory when it is first asked is stored. */
 lower_local *lower_local_of(lowerer *L, ir_ref r);
+/* Byte idx of r, which is of a block format and moved as it is: the last index counts bytes of the row. Class i32. */
+kir_ref lower_block_byte(lowerer *L, ir_ref r, const kir_ref *idx);
+/* Bytes of the last axis of a block format. */
+int64_t lower_row_bytes(const lowerer *L, const ir_node *n);
+/* Stores row `row` of r (of all of it, where that is its only axis) as bytes. */
+void lower_store_blocks(lowerer *L, ir_ref r, lower_ref to, kir_ref row);
 /* Class of lower_value. */
 kir_class lower_class(rp_dtype t);
 /* Row-major position of idx in shape. */

@@ -42,15 +42,19 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
     return st;
 }
 
+static rp_status finish_copy(lowerer *L, char *name, ir_dim rows) {
+    rp_status st = finish(L, name, rows);
+    kir_free(L->k);
+    L->k = NULL;
+    return st;
+}
+
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     const ir_node *n = ir_node_at(L->g, r);
     ir_dims *dims = ir_graph_dims(L->g);
     ir_dim rows = n->shape.rank ? n->shape.dim[0] : ir_dim_const(dims, 1);
     char *name = base_arena_printf(L->arena, "poi_fused_copy_%u", L->out->n_launches);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    if (rp_dtype_is_quant(n->dtype))
-        return rp_fail(L->err, RP_UNSUPPORTED, "%s of %s is returned as it is; dequantize it first",
-                       ir_op_table(n->op)->name, rp_dtype_name(n->dtype));
     ir_dim bytes = lower_bytes(dims, n);
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
     *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
@@ -59,13 +63,14 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     RP_TRY(lower_kernel_begin(L, name, KIR_KERNEL));
     kir_ref idx[IR_MAX_RANK] = {0};
     idx[0] = kir_begin(K, KIR_PAR, lower_dim(L, rows));
+    if (rp_dtype_is_quant(n->dtype)) {
+        lower_store_blocks(L, r, *out, idx[0]);
+        return finish_copy(L, name, rows);
+    }
     for (uint32_t d = 1; d < n->shape.rank; d++)
         idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
     lower_put(L, lower_buffer(L, *out, n->dtype, 0), n->dtype, lower_linear(L, &n->shape, idx, 0),
               lower_value(L, r, idx));
     for (uint32_t d = 1; d < n->shape.rank; d++) kir_end(K);
-    rp_status st = finish(L, name, rows);
-    kir_free(L->k);
-    L->k = NULL;
-    return st;
+    return finish_copy(L, name, rows);
 }

@@ -105,6 +105,11 @@ static rp_status store_node(const members *m, ir_ref r) {
     lowerer *L = m->L;
     lower_ref at;
     RP_TRY(lower_memory(L, r, &at));
+    if (rp_dtype_is_quant(ir_node_at(L->g, r)->dtype)) {
+        lower_store_blocks(L, r, at, m->s->row);
+        lower_local_of(L, r)->place = LOWER_STORED;
+        return RP_OK;
+    }
     store st = {ir_node_at(L->g, r), lower_buffer(L, at, ir_node_at(L->g, r)->dtype, 0),
                 m->s->fragment ? m->s->row : KIR_NONE};
     each(m, r, store_element, &st);
@@ -283,6 +288,7 @@ static rp_status emit_member(members *m, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     if (n->op == IR_kv_store) return kv_store_node(m, r);
     if (n->op == IR_quantize) return quantize_node(m, r);
+    if (rp_dtype_is_quant(n->dtype)) return L->f->stored[r] ? store_node(m, r) : RP_OK;
     if (!m->s->fragment && lower_inner_count(L->g, &n->shape, 1) == 1) return row_scalar(m, r);
     if (L->f->stored[r]) return store_node(m, r);
     if (!L->keep[r].kept) return RP_OK;

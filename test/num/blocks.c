@@ -1,0 +1,76 @@
+/* Block formats that are moved as they are: gathered, cut and joined rows, stored for a later reader or returned. And scores
+ * [T,T], whose both axes are one symbol. What one level takes all take, with the same bits. */
+#include "support/both.h"
+
+static void check(const char *text, double bound) {
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        rp_error err = {0};
+        both b = {0};
+        if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s\n%s", err.text, text);
+        CHECK_OK(both_leaves(&b, seed, &err), &err);
+        if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
+        const char *d = both_off(&b, bound);
+        if (d) fail_msg("compiled: %s", d);
+        d = both_differ(&b);
+        if (d) fail_msg("compiled and eager: %s", d);
+        both_done(&b);
+    }
+}
+
+static void blocks_are_moved_as_they_are(void **state) {
+    static const char *const formats[] = {"q4_0", "q4_1", "q8_0"};
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t i = 0; i < 3; i++) {
+        const char *t = formats[i];
+        base_buf b;
+        base_buf_init(&b, 0);
+        base_buf_printf(&b,
+                        "graph @g(%%i: i32[3], %%s: i32[], %%n: i32[N]) where N in [0,4] {\n"
+                        "  %%w = param @w : %s[8,64]\n  %%v = param @v : %s[2,64]\n"
+                        "  %%z = param @z : %s[4,6,32]\n",
+                        t, t, t);
+        base_buf_puts(
+            &b, "  %rows = gather %w, %i\n  %one = gather %w, %s\n"
+                "  %half = slice %w {axis=1, start=32}\n  %last = slice %w {axis=0, start=5}\n"
+                "  %below = concat %w, %v {axis=0}\n  %beside = concat %w, %half {axis=1}\n"
+                "  %planes = gather %z, %n\n  %again = gather %rows, %i\n"
+                "  %d = dequant %rows\n  %e = dequant %one\n  %f = dequant %beside\n"
+                "  %h = dequant %planes\n  %k = dequant %v\n"
+                "  %y = matmul %d, %k {trans_b=true}\n"
+                "  ret %rows, %one, %half, %last, %below, %beside, %again, %d, %e, %f, %h, "
+                "%planes, %y\n}\n");
+        check(b.data, 1e-5);
+        base_buf_done(&b);
+    }
+}
+
+/* A packed row has no place to be cut: whole rows move. */
+static void packed_rows_are_moved_whole(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    check("graph @g(%x: f32[T,64], %i: i32[5]) where T in [1,9] {\n"
+          "  %p = quantize %x {dtype=i16b32}\n  %g = gather %p, %i\n"
+          "  %c = concat %g, %p {axis=0}\n  %d = dequant %c\n  %e = dequant %g\n"
+          "  ret %d, %e\n}\n",
+          1e-5);
+}
+
+static void scores_have_one_symbol_twice(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    check("graph @g(%q: f32[T,16], %k: f32[T,16], %v: f32[T,8]) where T in [1,40] {\n"
+          "  %s = matmul %q, %k {trans_b=true}\n  %m = amax %s {axis=-1, keep=true}\n"
+          "  %d = sub %s, %m\n  %e = exp %d\n  %t = sum %e {axis=1, keep=true}\n"
+          "  %p = div %e, %t\n  %y = matmul %p, %v\n  ret %p, %y\n}\n",
+          1e-5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_moved_as_they_are),
+        cmocka_unit_test(packed_rows_are_moved_whole),
+        cmocka_unit_test(scores_have_one_symbol_twice),
+    };
+    return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
+}
