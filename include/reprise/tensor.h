@@ -107,6 +107,10 @@ RP_API rp_tensor rp_linear(rp_tensor x, rp_tensor w);
 RP_API rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps);
 RP_API rp_tensor rp_layer_norm(rp_tensor x, rp_tensor weight, rp_tensor bias, double eps);
 RP_API rp_tensor rp_softmax(rp_tensor x, int axis);
+RP_API rp_tensor rp_log_softmax(rp_tensor x, int axis);
+/* logits [N,C], target i32[N], clamped into [0,C): -log_softmax(logits)[i, target[i]] of each row, f32[N]. C must be known, and
+ * N*C below 2^31. torch.nn.functional.cross_entropy takes the mean of them by default. */
+RP_API rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target);
 RP_API rp_tensor rp_silu(rp_tensor x);
 RP_API rp_tensor rp_gelu_erf(rp_tensor x);
 RP_API rp_tensor rp_gelu_tanh(rp_tensor x);

@@ -29,6 +29,41 @@ rp_tensor rp_softmax(rp_tensor x, int axis) {
     return rp_div(e, rp_sum(e, axis, true));
 }
 
+rp_tensor rp_log_softmax(rp_tensor x, int axis) {
+    rp_tensor d = rp_sub(x, rp_amax(x, axis, true));
+    return rp_sub(d, rp_log(rp_sum(rp_exp(d), axis, true)));
+}
+
+/* Places in the flat array are i32. */
+static bool classes_of(rp_tensor logits, rp_tensor target, int64_t *out) {
+    rp_shape s = rp_tensor_shape(logits);
+    int64_t least, most;
+    if (!trace_ready(logits.graph)) return false;
+    if (s.rank == 2 && rp_tensor_shape(target).rank == 1 && rp_dim_is_const(s.dim[1], out)) {
+        rp_dim_bounds(rp_dim_mul(s.dim[0], s.dim[1]), &least, &most);
+        if (*out > 0 && most <= INT32_MAX) return true;
+    }
+    (void)rp_fail(&logits.graph->err, RP_INVALID,
+                  "cross_entropy: wants logits [N,C] with C known and N*C below 2^31, and i32[N], "
+                  "not %s and %s",
+                  ir_type_of(logits.graph->ir, logits.ref).s,
+                  ir_type_of(logits.graph->ir, target.ref).s);
+    return false;
+}
+
+rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target) {
+    int64_t classes = 0;
+    rp_graph *g = logits.graph;
+    if (!classes_of(logits, target, &classes)) return trace_bad(g);
+    rp_dim rows = rp_tensor_dim(logits, 0);
+    rp_tensor last = rp_const(g, RP_DTYPE_I32, (double)(classes - 1));
+    rp_tensor class = rp_max(rp_min(target, last), rp_const(g, RP_DTYPE_I32, 0));
+    rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(rows), 0);
+    rp_tensor at = rp_add(rp_mul_scalar(row, (double)classes), class);
+    rp_tensor flat = rp_reshape(rp_log_softmax(logits, 1), RP_SHAPE(rp_dim_mul(rows, classes)));
+    return rp_neg(rp_gather(flat, at));
+}
+
 rp_tensor rp_silu(rp_tensor x) {
     return rp_mul(x, rp_sigmoid(x));
 }

@@ -326,6 +326,7 @@ static void scan_grid(void **state) {
     }
     scans("f32", "[2,T,5,33]", 4, 33, false);
     scans("f32", "[2,9000]", 2, 100, false);
+    scans("f32", "[5000,3]", 2, 3, false);
     scans("f32", "[37]", 1, 1, false);
 }
 

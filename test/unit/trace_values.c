@@ -97,6 +97,49 @@ static void softmax_is_over_its_axis(void **state) {
     }
 }
 
+static void log_softmax_is_the_logarithm(void **state) {
+    double x[N], y[N], z[N];
+    (void)state;
+    for (int axis = -3; axis < 3; axis++) {
+        traced t = begin(), u = begin();
+        copy_input(&t, 0, x);
+        finish(&t, rp_softmax(t.x, axis), y, N);
+        finish(&u, rp_log_softmax(u.x, axis), z, N);
+        for (int64_t k = 0; k < N; k++) near(z[k], log(y[k]));
+    }
+}
+
+/* Targets outside of the classes mean the nearest one. */
+static void cross_entropy_takes_one_class_a_row(void **state) {
+    double x[N], y[A * B];
+    static const int32_t targets[] = {0, C - 1, 2, -5, 100};
+    (void)state;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        traced t = begin();
+        int32_t class = targets[i] < 0 ? 0 : targets[i] >= C ? C - 1 : targets[i];
+        rp_tensor target = rp_broadcast(rp_const(t.g, RP_DTYPE_I32, targets[i]), RP_SHAPE(A * B));
+        copy_input(&t, 0, x);
+        finish(&t, rp_cross_entropy(rp_reshape(t.x, RP_SHAPE(A * B, C)), target), y, A * B);
+        for (int64_t r = 0; r < A * B; r++) {
+            double sum = 0;
+            for (int64_t c = 0; c < C; c++) sum += exp(x[r * C + c]);
+            near(y[r], log(sum) - x[r * C + class]);
+        }
+    }
+}
+
+static void cross_entropy_says_what_it_wants(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("g");
+    rp_dim rows = rp_symbol(g, "N", 1, INT64_C(1) << 20);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rows, 32000));
+    rp_tensor y = rp_cross_entropy(x, rp_input(g, "t", RP_DTYPE_I32, RP_SHAPE(rows)));
+    (void)state;
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "N*C below 2^31, and i32[N], not f32[N,32000] and i32[N]"));
+    rp_graph_free(g);
+}
+
 /* Every op that takes an axis counts a negative one from the end. */
 static void axes_count_from_the_end(void **state) {
     double a[2 * N], b[2 * N];
@@ -192,6 +235,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
         cmocka_unit_test(softmax_is_over_its_axis),
+        cmocka_unit_test(log_softmax_is_the_logarithm),
+        cmocka_unit_test(cross_entropy_takes_one_class_a_row),
+        cmocka_unit_test(cross_entropy_says_what_it_wants),
         cmocka_unit_test(axes_count_from_the_end),
         cmocka_unit_test(activations_are_their_formulas),
         cmocka_unit_test(norms_scale_the_last_axis),
