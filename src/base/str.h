@@ -50,7 +50,7 @@ bool base_parse_f64(const char *z, double *out);
 
 /* Levenshtein distance, for "did you mean". */
 size_t base_str_distance(const char *a, const char *b);
-/* Nearest of n names within distance 1 + len/3, or NULL. */
+/* Nearest of n names within distance 1 + len/3, the first of equals; or NULL. */
 const char *base_str_nearest(const char *z, const char *const *names, size_t n);
 
 #endif

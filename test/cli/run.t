@@ -121,6 +121,9 @@ $ printf 'fine\r\nna\303\257ve\r\nab\377\n' > latin.txt; reprise run synthetic:t
 $ printf 'a\nb\0c\n' > nul.txt; reprise run synthetic:tiny --prompt-file nul.txt
 ! reprise: nul.txt:2: byte 0x00 at offset 1 is no UTF-8 text; write it in UTF-8
 ? 2
+$ printf 'a\nb\nc' > open.txt; reprise run synthetic:tiny --prompt-file open.txt --max-tokens 1 --json | events
+output 3
+summary 1
 $ : > none.txt; reprise run synthetic:tiny --prompt-file none.txt
 ! reprise: none.txt:1: no prompt in 0 bytes; write one a line
 ? 2
@@ -255,6 +258,8 @@ $ reprise run synthetic:tiny hi --max-tokens 2 --logprobs 0 --json | python3 -c 
 [0, 0]
 $ reprise run synthetic:tiny hi --max-tokens 2 --json | field logprobs
 logprobs null
+$ run="reprise run synthetic:tiny hi --max-tokens 3 --ignore-eos --logprobs 2"; $run --json >lp.json; $run 2>lp.txt >/dev/null; python3 -c 'import json, re; want = [["%.6f" % t["logprob"]] + ["%.6f" % v for _, v in t["top"]] for t in json.load(open("lp.json"))["logprobs"]]; got = [re.findall(r"-\d+\.\d{6}", z) for z in open("lp.txt", errors="replace") if re.match(r" +-\d", z)]; print(got == want, len(got))'
+True 3
 $ reprise run synthetic:tiny hi --max-tokens 3 --logprobs 2 2>&1 >/dev/null | grep -c ' of ".*" -[0-9.]*, ".*" -[0-9.]*$'
 3
 $ reprise run synthetic:tiny hi --logprobs 2000

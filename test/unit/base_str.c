@@ -143,6 +143,9 @@ static void distances(void **state) {
     assert_string_equal(base_str_nearest("levle", names, 3), "level");
     assert_string_equal(base_str_nearest("cudagraphmode", names, 3), "cudagraph_mode");
     assert_null(base_str_nearest("zzzzzz", names, 3));
+    static const char *const alike[] = {"threada", "threadb", "threads", "threadc"};
+    assert_string_equal(base_str_nearest("threadx", alike, 4), "threada"); /* the first of equals */
+    assert_string_equal(base_str_nearest("threads", alike, 4), "threads");
     char huge[5000];
     memset(huge, 'a', sizeof huge - 1);
     huge[sizeof huge - 1] = 0;

@@ -820,6 +820,16 @@ static void lists_and_verifies(void **state) {
     CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
     assert_int_equal(t.n, 4);
     assert_int_equal(t.bad, 0);
+    /* Longer than its header says: listing sees it. */
+    path_in(path, sizeof path, "objects/plan/" HEX);
+    int longer = open(path, O_WRONLY | O_APPEND);
+    assert_int_equal(write(longer, "x", 1), 1);
+    t = (tally){0};
+    CHECK_OK(cache_list(s, false, tally_entry, &t, &err), &err);
+    assert_string_equal(t.text,
+                        "0 69 its size is not the stored one\n1 12 ok\n2 5096 ok\n3 83 ok\n");
+    assert_int_equal(ftruncate(longer, 68), 0);
+    (void)close(longer);
     /* Damage in the payload: listing does not see it, verifying does and puts it away. */
     path_in(path, sizeof path, "objects/weights/" HEX);
     int fd = open(path, O_WRONLY);

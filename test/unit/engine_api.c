@@ -449,6 +449,16 @@ static void scores_are_those_of_the_logits(void **state) {
         assert_int_equal(s.n, N_SCORED);
         assert_true(fabs(perplexity / exp(-s.sum / N_SCORED) - 1) < 1e-9);
     }
+    /* As many as there are positions, and one more. */
+    int32_t all[49] = {0};
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    assert_true(must_score(e, all, 5, 48, o) > 0);
+    o.prompt_ids = all;
+    o.n_prompt_ids = 5;
+    o.continuation_ids = all + 5;
+    o.n_continuation_ids = 44;
+    assert_int_equal(rp_engine_score(e, &o, &perplexity, &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "do not fit max_model_len 48"));
     rp_engine_close(e);
 }
 
@@ -466,6 +476,23 @@ static void rates_are_tokens_over_time(void **state) {
     assert_true(e->times.decode_ms > 0 && e->times.prefill_ms > 0);
     assert_true(fabs(engine_number(e, "decode_tok_s") * e->times.decode_ms / 7e3 - 1) < 1e-9);
     assert_true(fabs(engine_number(e, "prefill_tok_s") * e->times.prefill_ms / 5e3 - 1) < 1e-9);
+    rp_engine_close(e);
+}
+
+/* A step that only begins a prompt gives no token. */
+static void the_first_token_ends_the_prompt(void **state) {
+    static int32_t ids[40];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    rp_request_options r = plain_request(2);
+    r.prompt_ids = ids;
+    r.n_prompt_ids = 40; /* in steps of 16 */
+    uint64_t id = must_submit(e, &r);
+    for (int steps = 0; steps < 3; steps++) {
+        assert_true(e->times.ttft_ms == 0.0 && must_result(e, id).n_output_ids == 0);
+        must_run(e, 1);
+    }
+    assert_true(e->times.ttft_ms > 0.0 && must_result(e, id).n_output_ids == 1);
     rp_engine_close(e);
 }
 
@@ -490,6 +517,7 @@ int main(void) {
         cmocka_unit_test(scoring_checks_its_input),
         cmocka_unit_test(scores_are_those_of_the_logits),
         cmocka_unit_test(rates_are_tokens_over_time),
+        cmocka_unit_test(the_first_token_ends_the_prompt),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -148,6 +148,11 @@ static void audit_names_launch_and_argument(void **state) {
     assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
     bad[1] = NULL;
     assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
+    bad[1] = foreign + 4; /* an empty range has its address */
+    assert_int_equal(hal_range_add(d, foreign + 4, 0, "empty", NULL), RP_OK);
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_OK);
+    hal_range_remove(d, foreign + 4);
+    assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);
     bad[1] = mapped;
     hal_range_remove(d, mapped);
     assert_int_equal(hal_audit(d, l, 2, NULL), RP_INTERNAL);

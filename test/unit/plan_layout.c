@@ -118,6 +118,19 @@ static void unbounded_values_are_refused(void **state) {
     plan_free(p);
 }
 
+static void packs_of_nothing_are_refused(void **state) {
+    rp_error err = {0};
+    plan_section s = {.n_params = 1, .rows = 16};
+    plan_pack k = {.dtype = RP_DTYPE_Q4_1, .k = 64, .sections = &s, .n_sections = 1};
+    plan p = {.name = "p", .packs = &k, .n_packs = 1};
+    (void)state;
+    CHECK_OK(plan_layout_packs(&p, &err), &err);
+    assert_true(k.size > 0 && p.weights_size >= k.size);
+    s.rows = 0;
+    assert_int_equal(plan_layout_packs(&p, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "of 64 columns cannot be packed"));
+}
+
 /* --- what verify refuses ------------------------------------------------------ */
 
 typedef struct damage {
@@ -254,6 +267,7 @@ int main(void) {
         cmocka_unit_test(what_lives_together_never_overlaps),
         cmocka_unit_test(layers_reuse_the_arena),
         cmocka_unit_test(unbounded_values_are_refused),
+        cmocka_unit_test(packs_of_nothing_are_refused),
         cmocka_unit_test(verify_names_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
