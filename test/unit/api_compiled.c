@@ -265,6 +265,36 @@ static void a_folder_removed_while_compiling(void **state) {
     tree_list_free(&files);
 }
 
+/* Whatever is stored is removed before it can be loaded: without the cache, then. */
+static void remove_stored(void *user, rp_log_level level, const char *text) {
+    rp_error err = {0};
+    (void)level;
+    if (strncmp(text, "store the ", 10) == 0) CHECK_OK(base_path_remove(user, &err), &err);
+}
+
+static void a_folder_that_is_always_removed(void **state) {
+    const char *old = getenv("REPRISE_CACHE_DIR");
+    char cache[300], kept[300];
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(kept, sizeof kept, "%s", old ? old : "");
+    (void)snprintf(cache, sizeof cache, "%s/cache", tree_new("always"));
+    (void)setenv("REPRISE_CACHE_DIR", cache, 1);
+    rp_log_set_callback(remove_stored, cache);
+    CHECK_OK(rp_log_set_channels("cache", &err), &err);
+    rp_compiled *c = compile("level=2");
+    CHECK_OK(rp_log_set_channels("", &err), &err);
+    rp_log_set_callback(NULL, NULL);
+    bind(c);
+    CHECK_OK(run(c, 1, &err), &err);
+    assert_true(y[0] == 13 && y[1] == 27 && y[2] == 41);
+    rp_compiled_free(c);
+    if (old)
+        (void)setenv("REPRISE_CACHE_DIR", kept, 1);
+    else
+        (void)unsetenv("REPRISE_CACHE_DIR");
+}
+
 /* call must fail with code and a text that holds what. */
 #define REFUSED(call, code, what)                                                      \
     do {                                                                               \
@@ -411,6 +441,7 @@ int main(void) {
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(lost_allocations),
         cmocka_unit_test(a_folder_removed_while_compiling),
+        cmocka_unit_test(a_folder_that_is_always_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,25 @@ static void lower_llama(lower_piece *out, const lower_piece **list, uint32_t *n,
         }
 }
 
+/* Of equally long pieces the first has what both need. */
+static void equal_pieces_keep_their_order(void **state) {
+    static const char *const a[][2] = {{"red_fused_add_0", "same"}};
+    static const char *const b[][2] = {{"red_fused_add_1", "same"}};
+    lower_piece p[2];
+    const lower_piece *const all[] = {&p[0], &p[1]};
+    compile_units u;
+    rp_error err = {0};
+    (void)state;
+    make_piece(&p[0], a, 1);
+    make_piece(&p[1], b, 1);
+    CHECK_OK(compile_units_make(all, 2, GEN_ISA_PORTABLE, &u, &err), &err);
+    assert_int_equal(u.n_units, 1);
+    assert_int_equal(u.units[0].piece, 0);
+    assert_string_equal(u.places[1][0].symbol, "red_fused_add_0");
+    compile_units_done(&u);
+    for (int i = 0; i < 2; i++) lower_done(&p[i]);
+}
+
 /* A piece alone is its own source; a model's pieces share kernels, and long ones have several units. */
 static void a_model_has_each_kernel_once(void **state) {
     lower_piece p[16];
@@ -145,6 +164,7 @@ static int nothing_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(equal_texts_are_in_one_unit),
+        T(equal_pieces_keep_their_order),
         T(a_model_has_each_kernel_once),
         T(lost_memory_leaves_nothing),
     };
