@@ -157,7 +157,7 @@ static void say_why(engine_job *j) {
         return;
     }
     if (!j->aborted && r->finish == ENGINE_FINISH_LENGTH) {
-        bool full = r->max_output < r->max_tokens || j->o.max_tokens == 0;
+        bool full = r->max_output < r->max_tokens; /* always, where no number was given */
         limit = full ? engine_request_len(r) : r->max_tokens;
         z = !full                          ? "max_tokens"
             : limit == j->e->max_model_len ? "context full: max_model_len"

@@ -247,6 +247,8 @@ decode_tokens 7
 $ reprise run synthetic:tiny hi --n 2 --max-tokens 2 2>/dev/null | grep -a '==>'
 ==> prompt 1, sample 1 <==
 ==> prompt 1, sample 2 <==
+$ run="reprise run synthetic:tiny hi --n 1024 --temperature 50 --seed 5000 --max-tokens 1"; $run --json >all.json; $run --quiet >all.txt; python3 -c 'import json; told = [(o["sample"] + 1, o["text"]) for o in map(json.loads, open("all.json")) if o["event"] == "output"]; want = "\n".join("==> prompt 1, sample %d <==\n%s" % (i, z if z[-1:] == "\n" else z + "\n") for i, z in told); print(open("all.txt", newline="").read() == want, any(z[-1:] == "\n" for _, z in told))'
+True True
 $ reprise run synthetic:tiny hi --n 0
 ! reprise: --n=0: expected a number from 1 to 1024
 ? 2

@@ -839,6 +839,8 @@ static void lists_and_verifies(void **state) {
     assert_int_equal(unlink(path), 0);
     path_in(path, sizeof path, "objects/code/nonsense");
     write_file(path, "x", 1);
+    path_in(path, sizeof path, "objects/plan/0123456789abcdef0123456789abcdeg"); /* no key either */
+    write_file(path, "x", 1);
     t = (tally){0};
     CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
     assert_string_equal(t.text,

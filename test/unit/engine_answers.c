@@ -89,6 +89,26 @@ static void too_many_alternatives_are_refused(void **state) {
     rp_engine_close(e);
 }
 
+/* Beside a prompt that is only begun in its step and has no logits, and beside others that have. */
+static void logprobs_are_of_their_own_row(void **state) {
+    static int32_t ids[30];
+    double alone[2], beside[2];
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    rp_request_options longer = plain_request(2), r = plain_request(2);
+    longer.prompt_ids = ids;
+    longer.n_prompt_ids = 30;
+    r.logprobs = true;
+    for (int others = 0; others < 2; others++) {
+        if (others) (void)must_submit(e, &longer);
+        uint64_t id = must_submit(e, &r);
+        must_run(e, -1);
+        memcpy(others ? beside : alone, must_result(e, id).logprobs, sizeof alone);
+    }
+    assert_memory_equal(beside, alone, sizeof alone);
+    rp_engine_close(e);
+}
+
 static bool enough(void *user, uint64_t id, const char *text, size_t len) {
     (void)user, (void)id, (void)text, (void)len;
     return false;
@@ -124,8 +144,11 @@ static void each_end_has_its_reason(void **state) {
     ends[4].reason = "abort", ends[4].detail = "stopped by its submitter";
     must_run(e, -1);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        assert_string_equal(must_result(e, ends[i].id).finish_reason, ends[i].reason);
-        assert_string_equal(must_result(e, ends[i].id).finish_detail, ends[i].detail);
+        for (int late = 0; late < 2; late++) {
+            assert_string_equal(must_result(e, ends[i].id).finish_reason, ends[i].reason);
+            assert_string_equal(must_result(e, ends[i].id).finish_detail, ends[i].detail);
+            rp_engine_abort(e, ends[i].id); /* what has ended stays as it ended */
+        }
     }
     rp_engine_close(e);
 }
@@ -133,6 +156,7 @@ static void each_end_has_its_reason(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logprobs_are_those_of_scoring),
+        cmocka_unit_test(logprobs_are_of_their_own_row),
         cmocka_unit_test(too_many_alternatives_are_refused),
         cmocka_unit_test(each_end_has_its_reason),
     };
