@@ -11,6 +11,8 @@ graph @rms(%x: f32[B,8]) -> f32[B,8] where B in [1,64] {
 }
 $ reprise opt graph.ir --json | events
 stage 1
+$ reprise eval graph.ir > seeded; reprise eval graph.ir --seed 0 | cmp - seeded; reprise eval graph.ir --seed 1 | cmp -s - seeded; echo $?
+1
 $ reprise eval graph.ir --sizes B=1 --seed 3
 out0[0,0] = -0x1.948626p-7 (-0.0123450933)
 out0[0,1] = 0x1.49843ep-6 (0.0201120954)

@@ -265,6 +265,36 @@ static void a_folder_removed_while_compiling(void **state) {
     tree_list_free(&files);
 }
 
+/* Of several each has its own place, and may be bound again. */
+static void states_are_bound_by_name(void **state) {
+    float a[2] = {1, 2}, b2[2] = {10, 20}, c2[2] = {100, 300}, in[2] = {0, 0}, got[2];
+    (void)state;
+    for (int level = 0; level < 4; level += 2) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("states");
+        rp_tensor t = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2));
+        t = rp_add(t, rp_state(g, "a", RP_DTYPE_F32, RP_SHAPE(2)));
+        t = rp_sub(t, rp_state(g, "b", RP_DTYPE_F32, RP_SHAPE(2)));
+        CHECK_OK(rp_graph_finish(g, &t, 1, &err), &err);
+        rp_compilation_config *cfg = rp_config_new();
+        rp_compiled *c = NULL;
+        CHECK_OK(rp_config_set(cfg, level ? "level=2" : "level=0", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        const rp_buffer from = {RP_DTYPE_F32, 1, {2}, in};
+        rp_buffer to = {RP_DTYPE_F32, 1, {2}, got};
+        CHECK_OK(rp_compiled_bind(c, "a", a, &err), &err);
+        CHECK_OK(rp_compiled_bind(c, "b", b2, &err), &err);
+        CHECK_OK(rp_compiled_run(c, &from, 1, &to, 1, &err), &err);
+        assert_true(got[0] == -9 && got[1] == -18);
+        CHECK_OK(rp_compiled_bind(c, "b", c2, &err), &err);
+        CHECK_OK(rp_compiled_run(c, &from, 1, &to, 1, &err), &err);
+        assert_true(got[0] == -99 && got[1] == -298);
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+        rp_graph_free(g);
+    }
+}
+
 /* Whatever is stored is removed before it can be loaded: without the cache, then. */
 static void remove_stored(void *user, rp_log_level level, const char *text) {
     rp_error err = {0};
@@ -440,6 +470,7 @@ int main(void) {
         cmocka_unit_test(second_time_is_cached),
         cmocka_unit_test(refuses_by_name),
         cmocka_unit_test(lost_allocations),
+        cmocka_unit_test(states_are_bound_by_name),
         cmocka_unit_test(a_folder_removed_while_compiling),
         cmocka_unit_test(a_folder_that_is_always_removed),
     };
