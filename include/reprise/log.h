@@ -23,7 +23,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
     X(BYTECODE, "bytecode", "the recorded launch list of each graph, at its capture", \
       "   3 LAUNCH attention items 4 grain 1, barrier") \
     X(GRAPH, "graph", "each graph as text, as traced and in pieces", \
-      "submod_1, splitting, 12 nodes") \
+      "submod_1, splitting, 10 nodes") \
     X(GUARDS, "guards", "the assumptions of each traced graph", \
       "- tensor 'token_ids' (input): i32[T]") \
     X(RECOMPILES, "recompiles", "which factor of the key made it compile or trace again", \
@@ -33,7 +33,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
     X(FUSION, "fusion", "rounds, groups and refusals of fusion", \
       "cannot fuse mul with group 1: will create cycle") \
     X(SCHEDULE, "schedule", "launches in order, and the memory they share", \
-      "  1 mm_fused_matmul_1(%5, pack:0, %6, %7, %8) items 4") \
+      "  1 mm_fused_matmul_1(%3, pack:0, %4, %5, %6) items 4") \
     X(OUTPUT_CODE, "output_code", "the generated source of each piece", \
       "void mm_fused_matmul_add_8(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)") \
     X(KERNEL_CODE, "kernel_code", "the generated source of each kernel", \

@@ -25,7 +25,7 @@ typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_e
 typedef struct rp_op_desc {
     size_t size;      /* sizeof(rp_op_desc); may be an older, smaller one */
     const char *name; /* "namespace::name" */
-    uint64_t mutates; /* bit i: operand i is written */
+    uint64_t mutates; /* bit i: operand i is written, all of it where it is an rp_empty */
     /* Operand whose shape and dtype the result has, or -1 for a result given by the call's
      * shape and dtype. */
     int32_t result_like;

@@ -27,6 +27,8 @@ RP_API void rp_graph_free(rp_graph *g);
 /* Leaves. input: given at each call. param: immutable weight, may be of a block format along its
  * last dim. state: mutable memory at a fixed address. Names are unique in a graph and copied. */
 RP_API rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
+/* An input that the graph may write: the caller's memory changes at each call. Writing another input is refused. */
+RP_API rp_tensor rp_mutable_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 RP_API rp_tensor rp_param(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 RP_API rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape);
 RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
@@ -119,16 +121,26 @@ RP_API rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin);
 /* The same with neighbours (2i, 2i+1) as pairs (GPT-J, DeepSeek, GGUF's order of Llama weights). */
 RP_API rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin);
 
-/* Paged attention. Cache states are [blocks, kv_heads, block_size, head_dim]. The store returns a
- * token that orders it before the attention given that token. */
-RP_API rp_tensor rp_kv_store(rp_tensor state, rp_tensor x, rp_tensor slots);
+/* Writes. What is written is a version of memory: a state, an input made by rp_mutable_input, an rp_empty, or what an earlier
+ * write gave; the result is its next version, and only that can be written again. A tensor always means the contents that it
+ * had: to read what was written, read the result. The memory itself is written in place, and a state or an input ends as its
+ * last version, returned or not. */
+/* All of memory; value has its type and shape. */
+RP_API rp_tensor rp_update(rp_tensor memory, rp_tensor value);
+/* A box of value's shape, known to lie inside; offsets: of its first element along each axis, RP_SHAPE(2, T). */
+RP_API rp_tensor rp_update_at(rp_tensor memory, rp_tensor value, rp_shape offsets);
+/* What the custom op that gave `result` left of memory, an operand that it mutates. */
+RP_API rp_tensor rp_written(rp_tensor memory, rp_tensor result);
+
+/* Paged attention. Caches are [blocks, kv_heads, block_size, head_dim]. The store gives the cache with row t of x in
+ * slots[t], for the attention to read. */
+RP_API rp_tensor rp_kv_store(rp_tensor cache, rp_tensor x, rp_tensor slots);
 typedef struct rp_attention_args {
     rp_tensor q;            /* f32[T, heads*head_dim] */
-    rp_tensor k, v;         /* states */
+    rp_tensor k, v;         /* caches, as the stores gave them */
     rp_tensor seqs;         /* i32[T]: row of block_tables, < 0 = padding */
     rp_tensor positions;    /* i32[T] */
     rp_tensor block_tables; /* i32[S, B] */
-    rp_tensor k_token, v_token;
     uint32_t heads, kv_heads, head_dim;
     double scale;
 } rp_attention_args;

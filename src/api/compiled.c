@@ -362,19 +362,16 @@ static rp_status set_buffers(const plan *p, api_frame *f, const rp_buffer *input
                              rp_buffer *outputs, rp_error *err) {
     for (uint32_t i = 0; i < p->n_inputs; i++)
         RP_TRY(check_form("input", &p->inputs[i], &inputs[i], err));
-    for (uint32_t i = 0; i < p->n_outputs; i++) {
-        if (p->outputs[i].dtype == RP_DTYPE_TOKEN) continue;
+    for (uint32_t i = 0; i < p->n_outputs; i++)
         RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
-    }
     RP_TRY(api_read_sizes(p, inputs, f->symbols, err));
     for (uint32_t i = 0; i < p->n_inputs; i++) {
         RP_TRY(check_dims(f->symbols, "input", &p->inputs[i], &inputs[i], err));
         plan_exec_set(f->exec, PLAN_INPUT, i, address_of(inputs[i].data));
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
-        bool token = p->outputs[i].dtype == RP_DTYPE_TOKEN;
-        if (!token) RP_TRY(check_dims(f->symbols, "output", &p->outputs[i], &outputs[i], err));
-        plan_exec_set(f->exec, PLAN_OUTPUT, i, address_of(token ? NULL : outputs[i].data));
+        RP_TRY(check_dims(f->symbols, "output", &p->outputs[i], &outputs[i], err));
+        plan_exec_set(f->exec, PLAN_OUTPUT, i, address_of(outputs[i].data));
     }
     return RP_OK;
 }

@@ -187,8 +187,7 @@ static rp_status run_compiled(const rp_graph *g, eval *e, buffers *b, bool eager
     RP_TRY_OUT(rp_compile(g, cfg, &c, err));
     RP_TRY_OUT(bind_all(e, b, c, err));
     RP_TRY_OUT(rp_compiled_run(c, b->in, b->n_in, b->out, b->n_out, err));
-    for (uint32_t i = 0; i < e->n_out; i++)
-        if (b->out[i].dtype != RP_DTYPE_TOKEN) unpack(b->out[i].dtype, b->out[i].data, &e->out[i]);
+    for (uint32_t i = 0; i < e->n_out; i++) unpack(b->out[i].dtype, b->out[i].data, &e->out[i]);
 out:
     rp_compiled_free(c);
     rp_config_free(cfg);
@@ -221,7 +220,6 @@ static rp_status print_outputs(const eval *e, char **out, rp_error *err) {
     base_buf_init(&b, 0);
     for (uint32_t i = 0; i < e->n_out; i++) {
         rp_dtype t = ir_node_at(e->g, ir_output_at(e->g, i))->dtype;
-        if (t == RP_DTYPE_TOKEN) continue;
         bool is_float = rp_dtype_is_float(t) || rp_dtype_is_quant(t);
         for (int64_t k = 0; k < e->out[i].n; k++) put_value(&b, i, &e->out[i], k, is_float);
     }
@@ -234,10 +232,11 @@ static rp_status print_outputs(const eval *e, char **out, rp_error *err) {
     return st;
 }
 
-/* The interpreter writes states; compiled code must start from the same ones. */
-static rp_status copy_states(const eval *e, ir_value *copy, uint32_t *n, rp_error *err) {
-    for (uint32_t i = 0; i < e->n[IR_LEAF_STATE]; i++) {
-        const ir_value *v = &e->leaf[IR_LEAF_STATE][i];
+/* The interpreter writes states and inputs; compiled code must start from the same ones. */
+static rp_status copy_leaves(const eval *e, ir_leaf kind, ir_value *copy, uint32_t *n,
+                             rp_error *err) {
+    for (uint32_t i = 0; i < e->n[kind]; i++) {
+        const ir_value *v = &e->leaf[kind][i];
         copy[i] = *v;
         copy[i].data = base_alloc_array((size_t)v->n + 1, sizeof *v->data);
         if (!copy[i].data) return rp_fail(err, RP_NOMEM, "eval");
@@ -251,21 +250,22 @@ rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t see
                              const char *sizes, char **out, rp_error *err) {
     rp_status st = RP_OK;
     buffers b = {0};
-    ir_value *scratch = NULL;
-    uint32_t n_scratch = 0;
+    ir_value *inputs = NULL, *states = NULL;
+    uint32_t n_inputs = 0, n_states = 0;
     RP_TRY(api_graph_ready(g, err));
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
     eval e = {.g = trace_graph_ir(g)};
     RP_TRY_OUT(ir_verify(e.g, err));
     RP_TRY_OUT(eval_init(&e, sizes, seed, err));
-    scratch = base_alloc_array(e.n[IR_LEAF_STATE] + 1u, sizeof *scratch);
-    if (!scratch) {
+    inputs = base_alloc_array(e.n[IR_LEAF_INPUT] + 1u, sizeof *inputs);
+    states = base_alloc_array(e.n[IR_LEAF_STATE] + 1u, sizeof *states);
+    if (!inputs || !states) {
         st = rp_fail(err, RP_NOMEM, "eval");
         goto out;
     }
-    RP_TRY_OUT(copy_states(&e, scratch, &n_scratch, err));
-    RP_TRY_OUT(
-        ir_eval(e.g, e.leaf[IR_LEAF_INPUT], e.leaf[IR_LEAF_PARAM], scratch, e.symbols, e.out, err));
+    RP_TRY_OUT(copy_leaves(&e, IR_LEAF_INPUT, inputs, &n_inputs, err));
+    RP_TRY_OUT(copy_leaves(&e, IR_LEAF_STATE, states, &n_states, err));
+    RP_TRY_OUT(ir_eval(e.g, inputs, e.leaf[IR_LEAF_PARAM], states, e.symbols, e.out, err));
     e.n_out = ir_output_count(e.g);
     if (backend != RP_BACKEND_INTERP) {
         RP_TRY_OUT(make_buffers(&e, &b, err));
@@ -273,8 +273,10 @@ rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t see
     }
     RP_TRY_OUT(print_outputs(&e, out, err));
 out:
-    for (uint32_t i = 0; i < n_scratch; i++) ir_value_done(&scratch[i]);
-    base_free(scratch);
+    for (uint32_t i = 0; i < n_inputs; i++) ir_value_done(&inputs[i]);
+    for (uint32_t i = 0; i < n_states; i++) ir_value_done(&states[i]);
+    base_free(inputs);
+    base_free(states);
     free_buffers(&b);
     eval_done(&e);
     return st;

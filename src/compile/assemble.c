@@ -1,6 +1,6 @@
 /* Walks the pieces in order and gives every launch its arguments in terms of the plan.
  *
- * A value that crosses pieces is one plan value; attention's result is the buffer it was given; what the
+ * A value that crosses pieces is one plan value, and so are all versions of memory; what the
  * graph returns lives in the caller's output buffer from the start. Tables of a distinct piece (functions,
  * records, symbol order) are entered once. */
 #include "compile/assemble.h"
@@ -72,10 +72,10 @@ static rp_status fill_leaves(assembler *a, ir_leaf kind, plan_seg seg, plan_leaf
     return RP_OK;
 }
 
-/* Attention returns the buffer that it was given. */
+/* All versions of memory are in one place. */
 static ir_ref storage_of(const assembler *a, ir_ref r) {
     const ir_node *n = ir_node_at(a->g, r);
-    return n->op == IR_attention ? n->in[6] : r;
+    return n->memory != IR_NONE ? n->memory : r;
 }
 
 static rp_status fill_outputs(assembler *a) {
@@ -273,18 +273,17 @@ static void use_value(plan *p, plan_arg arg, uint32_t launch) {
     v->last = launch;
 }
 
-static rp_status custom_operands(assembler *a, const split_piece *sp, const lower_launch *from,
+static rp_status custom_operands(assembler *a, const ir_dims *dims, const lower_launch *from,
                                  plan_launch *to) {
-    const ir_node *n = ir_node_at(sp->graph, from->node);
     to->custom = to->name;
     to->operands = base_arena_array(a->p->arena, from->n_args + 1u, sizeof *to->operands);
     if (!to->operands) return rp_fail(a->err, RP_NOMEM, "custom op");
     for (uint32_t i = 0; i < from->n_args; i++) {
-        const ir_node *x = i < n->n_in ? ir_node_at(sp->graph, n->in[i]) : n;
+        const lower_operand *x = &from->operands[i];
         plan_leaf *o = &to->operands[i];
         *o = (plan_leaf){.name = to->name, .dtype = x->dtype, .rank = x->shape.rank};
         for (uint32_t d = 0; d < x->shape.rank; d++)
-            RP_TRY(size_of(a, ir_graph_dims(sp->graph), x->shape.dim[d], &o->dim[d]));
+            RP_TRY(size_of(a, dims, x->shape.dim[d], &o->dim[d]));
     }
     return RP_OK;
 }
@@ -315,7 +314,7 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
                            from->name, k, sp->submod);
         use_value(p, to->args[k], p->n_launches);
     }
-    if (from->custom) RP_TRY(custom_operands(a, sp, from, to));
+    if (from->custom) RP_TRY(custom_operands(a, l->dims, from, to));
     p->n_launches++;
     return RP_OK;
 }

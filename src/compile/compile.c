@@ -5,9 +5,12 @@
 #include "base/clock.h"
 #include "compile/assemble.h"
 #include "compile/manager.h"
+#include "pass/inplace.h"
 
 typedef struct pipeline {
     compile_task *task;
+    const ir_graph *g; /* of the task, with reads before the writes that follow */
+    ir_graph *made;    /* g where it is another one */
     split_result split;
     uint32_t *entry; /* of the manager, by distinct piece */
     bool *added;     /* for this graph, not for one before it */
@@ -16,7 +19,8 @@ typedef struct pipeline {
 
 static rp_status add_pieces(pipeline *p, compile_manager *m, rp_error *err) {
     const compile_task *t = p->task;
-    RP_TRY(split_graph(t->g, t->splitting_ops, t->n_splitting_ops, &p->split, err));
+    RP_TRY(pass_make_inplace(t->g, &p->g, &p->made, err));
+    RP_TRY(split_graph(p->g, t->splitting_ops, t->n_splitting_ops, &p->split, err));
     uint32_t n = p->split.n_pieces;
     p->entry = base_alloc_array(n + 1u, sizeof *p->entry);
     p->added = base_alloc_array(n + 1u, sizeof *p->added);
@@ -43,7 +47,7 @@ static rp_status join(pipeline *p, const compile_manager *m, rp_error *err) {
         s->compiles += e->compiles;
         s->cache_hits += e->loads;
     }
-    return compile_assemble(p->task->g, &p->split, p->lowered, &p->task->out, err);
+    return compile_assemble(p->g, &p->split, p->lowered, &p->task->out, err);
 }
 
 rp_status compile_graphs(compile_task *tasks, uint32_t n, const compile_options *opt,
@@ -72,6 +76,7 @@ out:
         base_free(p[i].added);
         base_free(p[i].lowered);
         split_done(&p[i].split);
+        ir_graph_free(p[i].made);
     }
     compile_manager_free(m);
     base_free(p);

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "pass/fuse.h"
+#include "pass/inplace.h"
 
 typedef struct dump {
     const ir_graph *g;
@@ -246,17 +247,20 @@ rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, con
                               rp_error *err) {
     dump d = {.g = g, .opt = opt, .dir = dir};
     split_result s = {0};
+    ir_graph *made = NULL;
     rp_status st = RP_OK;
     if (!dir && !channels_want()) return RP_OK;
     file_name(ir_graph_name(g), d.name);
     if (dir) RP_TRY_OUT(put_graph(&d, "0_traced", g, NULL, err));
-    RP_TRY_OUT(split_graph(g, opt->splitting_ops, opt->n_splitting_ops, &s, err));
+    RP_TRY_OUT(pass_make_inplace(g, &d.g, &made, err));
+    RP_TRY_OUT(split_graph(d.g, opt->splitting_ops, opt->n_splitting_ops, &s, err));
     RP_TRY_OUT(log_split(&d, &s, err));
     if (dir) RP_TRY_OUT(put_split(&d, &s, err));
     for (uint32_t i = 0; i < s.n_pieces; i++)
         if (s.pieces[i].distinct == i) RP_TRY_OUT(dump_piece(&d, &s.pieces[i], err));
 out:
     split_done(&s);
+    ir_graph_free(made);
     return st;
 }
 

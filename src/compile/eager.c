@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "cache/key.h"
 #include "compile/compile.h"
+#include "pass/inplace.h"
 
 static rp_status alloc_piece(eager *e) {
     lower_piece *o = e->out;
@@ -50,13 +51,14 @@ static rp_status place_outputs(eager *e) {
         ir_ref o = ir_output_at(e->g, i), base = o;
         const ir_node *n = ir_node_at(e->g, o);
         while (ir_node_at(e->g, base)->op == IR_reshape) base = ir_node_at(e->g, base)->in[0];
+        if (ir_node_at(e->g, base)->op == IR_written) base = ir_node_at(e->g, base)->memory;
         ir_kind kind = ir_op_table(ir_node_at(e->g, base)->op)->kind;
         lower_ref at = e->view[o].at;
         bool whole = kind != IR_KIND_VIEW && ir_node_at(e->g, base)->op != IR_dequant &&
                      at.seg == LOWER_TEMP && e->view[base].at.seg == at.seg &&
                      e->view[base].at.idx == at.idx && !is_taken(e->out, at);
-        bool leaf = n->op == IR_input || n->op == IR_param || n->op == IR_state;
-        if (!whole && !leaf && n->op != IR_attention) {
+        bool leaf = n->op == IR_param || (n->memory != IR_NONE && n->op != IR_empty);
+        if (!whole && !leaf) {
             lower_view to;
             RP_TRY(eager_copy_value(e, n, &e->view[o], &to));
             at = to.at;
@@ -71,7 +73,14 @@ static rp_status eager_lower(const ir_graph *g, const lower_options *opt, lower_
     rp_status st = RP_OK;
     lower_piece p = {.arena = base_arena_new()};
     eager e = {.g = g, .dims = ir_graph_dims(g), .opt = opt, .out = &p, .err = err};
+    bool in_order = false;
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
+    RP_TRY_OUT(pass_check_inplace(g, &in_order, err));
+    if (!in_order) {
+        st = rp_fail(err, RP_INTERNAL, "graph %s reads memory after its next write",
+                     ir_graph_name(g));
+        goto out;
+    }
     RP_TRY_OUT(alloc_piece(&e));
     place_leaves(&e);
     for (ir_ref r = 0; r < ir_graph_count(g); r++) RP_TRY_OUT(eager_node(&e, r));

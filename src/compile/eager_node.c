@@ -313,10 +313,26 @@ static rp_status matmul_node(eager *e, ir_ref r) {
 
 /* --- effects ----------------------------------------------------------------------------- */
 
+/* A version is where the one before was. */
+static void next_version(eager *e, ir_ref r, uint32_t operand) {
+    e->view[r] = e->view[node(e, r)->in[operand]];
+}
+
+static rp_status update_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    const ir_attr *offsets = ir_attr_get(n, IR_ATTR_OFFSETS);
+    next_version(e, r, 0);
+    lower_view part = e->view[r];
+    for (uint32_t i = 0; offsets && i < n->shape.rank; i++)
+        part.offset = ir_dim_add(e->dims, part.offset,
+                                 ir_dim_mul(e->dims, part.stride[i], offsets->u.dims[i]));
+    return eager_copy_to(e, node(e, n->in[1]), &e->view[n->in[1]], &part);
+}
+
 static rp_status kv_store_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r), *state = node(e, n->in[0]), *x = node(e, n->in[1]);
     ir_shape rows = {.rank = 1, .dim = {x->shape.dim[0]}};
-    RP_TRY(result(e, r));
+    next_version(e, r, 0);
     lower_view cache = e->view[n->in[0]];
     cache.stride[0] = number(e, 0);
     eager_launch l = eager_begin(e, "kv_store", &rows);
@@ -345,7 +361,7 @@ static rp_status attention_node(eager *e, ir_ref r) {
         (lower_alt){INT64_MAX, gen_attention_name(e->opt->isa), gen_attention_scratch(&rec)};
     l->rows = ir_dim_import(o->dims, e->dims, n->shape.dim[0]);
     l->items = gen_attention_items(o->dims, l->rows, &rec);
-    lower_view_dense(e->dims, args[6], n, &e->view[r]);
+    next_version(e, r, 6);
     return RP_OK;
 }
 
@@ -385,7 +401,8 @@ static rp_status custom_node(eager *e, ir_ref r) {
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
     *l = (lower_launch){
-        .name = name, .custom = name, .node = r, .grain = 1, .args = args, .n_args = n->n_in + 1u};
+        .name = name, .custom = name, .grain = 1, .args = args, .n_args = n->n_in + 1u};
+    RP_TRY(lower_operand_types(e->g, r, o, &l->operands, e->err));
     l->rows = l->items = ir_dim_const(o->dims, 1);
     return RP_OK;
 }
@@ -421,12 +438,16 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_ELEMENTWISE: return elementwise_node(e, r);
     case IR_KIND_REDUCE: return reduce_node(e, r);
     case IR_KIND_SCAN: return scan_node(e, r);
-    case IR_KIND_MOVE: return n->op == IR_concat ? concat_node(e, r) : gather_node(e, r);
+    case IR_KIND_MOVE:
+        return n->op == IR_concat   ? concat_node(e, r)
+               : n->op == IR_gather ? gather_node(e, r)
+                                    : eager_copy_value(e, n, &e->view[n->in[0]], &e->view[r]);
     case IR_KIND_CONTRACT: return matmul_node(e, r);
     case IR_KIND_QUANT: return n->op == IR_dequant ? view_node(e, r) : quantize_node(e, r);
     case IR_KIND_EFFECT: break;
     }
-    return n->op == IR_kv_store    ? kv_store_node(e, r)
+    return n->op == IR_update      ? update_node(e, r)
+           : n->op == IR_kv_store  ? kv_store_node(e, r)
            : n->op == IR_attention ? attention_node(e, r)
                                    : custom_node(e, r);
 }

@@ -88,10 +88,6 @@ static rp_status lower_optimised(const compile_options *opt, const split_piece *
     if (!opt->passes) return opt->backend->lower(sp->graph, &lo, out, err);
     RP_TRY(pass_run_all(sp->graph, &passes, &g, err));
     rp_status st = opt->backend->lower(g, &lo, out, err);
-    /* A custom op's launch speaks of nodes of the piece; passes keep effects, but not their numbers. */
-    for (uint32_t i = 0; st == RP_OK && i < out->n_launches; i++)
-        if (out->launches[i].custom)
-            st = pass_find_effect(sp->graph, g, out->launches[i].node, &out->launches[i].node, err);
     ir_graph_free(g);
     return st;
 }

@@ -19,5 +19,5 @@ rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out,
     for (size_t i = 0; i < cfg->skip_passes.n; i++) out->name[out->n++] = cfg->skip_passes.v[i];
     for (size_t i = 0; i < n_switches; i++)
         if (switches[i].on->set && !switches[i].on->v) out->name[out->n++] = switches[i].name;
-    return pass_check_names(out->name, out->n, err);
+    return pass_check_skips(out->name, out->n, err);
 }

@@ -75,7 +75,7 @@ static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a
         if (valid_dims(t, &a->u.dim, 1)) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is an invalid size", op, key);
     case IR_ATTR_TYPE_DTYPE:
-        if (a->u.i >= 0 && a->u.i < RP_DTYPE_COUNT_ && a->u.i != RP_DTYPE_TOKEN) return RP_OK;
+        if (a->u.i >= 0 && a->u.i < RP_DTYPE_COUNT_) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is not an element type", op, key);
     case IR_ATTR_TYPE_STR:
         if (a->u.s && ir_custom_name_ok(a->u.s)) return RP_OK;
@@ -154,6 +154,19 @@ static rp_status round_const(const ir_attr *dtype, ir_attr *value, rp_error *err
     return RP_OK;
 }
 
+/* A write of everything has no offsets, so that it has one spelling. */
+static void drop_offsets(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a) {
+    if (n->n_in != 2 || *n_a != 1) return;
+    const ir_shape *to = &ir_node_at(g, n->in[0])->shape, *x = &ir_node_at(g, n->in[1])->shape;
+    bool whole = to->rank == x->rank && a->n == to->rank;
+    for (uint32_t i = 0; whole && i < to->rank; i++) {
+        int64_t v;
+        whole = to->dim[i] == x->dim[i] && ir_dim_is_const(ir_graph_dims(g), a->u.dims[i], &v) &&
+                v == 0;
+    }
+    if (whole) *n_a = 0;
+}
+
 /* a, *n_a: the attributes of node n so far. */
 static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a,
                               int64_t *room, rp_error *err) {
@@ -172,6 +185,7 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
         set_default(a, n_a, info->attr_mask,
                     (ir_attr){.key = IR_ATTR_STOP, .u.dim = ir_node_at(g, n->in[0])->shape.dim[x]});
     }
+    if (n->op == IR_update) drop_offsets(g, n, a, n_a);
     const ir_attr *hd = find(a, *n_a, IR_ATTR_HEAD_DIM);
     if (n->op == IR_attention && hd && hd->u.i > 0) {
         ir_attr scale = {.key = IR_ATTR_SCALE, .u.f = (float)(1.0 / sqrt((double)hd->u.i))};
@@ -185,7 +199,8 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
 
 static rp_status check_complete(const ir_node *n, ir_attr *a, uint32_t n_a, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
-    if (n->op == IR_custom) return RP_OK; /* dtype and shape only where the op asks for them */
+    /* dtype and shape only where the op asks for them; no offsets: all of it */
+    if (n->op == IR_custom || n->op == IR_update) return RP_OK;
     for (unsigned k = 0; k < IR_ATTR_COUNT_; k++)
         if ((info->attr_mask >> k & 1) && !find(a, n_a, (ir_attr_key)k))
             return rp_fail(err, RP_INVALID, "%s: attribute '%s' is missing", info->name,

@@ -1,7 +1,7 @@
 /* The interpreter's driver: symbols and leaves in, nodes in order, outputs out.
  *
- * Node values live until their last use. Effects write where their operand lives, so a state is
- * updated in the caller's value; inputs are copied first and stay as they were. */
+ * Node values live until their last use. A version of memory is a value like any other; the last one of a state, and of an
+ * input that the graph mutates, is what the caller finds there. */
 #include "ir/eval.h"
 
 #include <math.h>
@@ -105,40 +105,79 @@ static rp_status bind_leaves(eval_state *s, const ir_value *const leaves[3]) {
     return RP_OK;
 }
 
-/* last[r]: the last node that needs the storage owned by r. */
-static void find_last_uses(const ir_graph *g, ir_ref *last, ir_ref *home) {
+/* Whether the caller sees what is in the memory of that leaf at the end. */
+static bool outlives(const ir_node *leaf) {
+    return leaf->op == IR_state || leaf->mutates;
+}
+
+/* written[r]: the node that names what a custom op left of version r. */
+static void find_last_uses(const ir_graph *g, ir_ref *last, ir_ref *written) {
     uint32_t n = ir_graph_count(g);
     for (ir_ref r = 0; r < n; r++) {
         const ir_node *x = ir_node_at(g, r);
-        home[r] = x->op == IR_attention ? home[x->in[6]] : r;
-        last[home[r]] = r;
-        for (uint32_t i = 0; i < x->n_in; i++) last[home[x->in[i]]] = r;
+        last[r] = r;
+        written[r] = IR_NONE;
+        for (uint32_t i = 0; i < x->n_in; i++) last[x->in[i]] = r;
+        if (x->op == IR_written) written[x->in[0]] = r;
     }
-    for (uint32_t i = 0; i < ir_output_count(g); i++) last[home[ir_output_at(g, i)]] = IR_NONE;
+    for (uint32_t i = 0; i < ir_output_count(g); i++) last[ir_output_at(g, i)] = IR_NONE;
+    for (ir_ref r = 0; r < n; r++) {
+        ir_ref m = ir_node_at(g, r)->memory;
+        if (m != IR_NONE && ir_writer_of(g, r) == IR_NONE && outlives(ir_node_at(g, m)))
+            last[r] = IR_NONE;
+    }
 }
 
-static void free_dead(eval_state *s, const ir_ref *last, const ir_ref *home, ir_ref r) {
+static void free_dead(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
     for (uint32_t i = 0; i < n->n_in; i++)
-        if (last[home[n->in[i]]] == r) ir_value_done(&s->own[home[n->in[i]]]);
-    if (last[home[r]] == r) ir_value_done(&s->own[home[r]]);
+        if (s->last[n->in[i]] == r) ir_value_done(&s->own[n->in[i]]);
+    if (s->last[r] == r) ir_value_done(&s->own[r]);
 }
 
 static bool is_leaf(ir_op op) {
     return op == IR_input || op == IR_param || op == IR_state;
 }
 
-static rp_status run(eval_state *s, const ir_ref *last, const ir_ref *home) {
+static rp_status run(eval_state *s) {
     for (ir_ref r = 0; r < ir_graph_count(s->g); r++) {
         const ir_node *n = ir_node_at(s->g, r);
         if (is_leaf(n->op)) continue;
         if (ir_op_table(n->op)->kind == IR_KIND_EFFECT)
             RP_TRY(ir_eval_effect(s, r));
+        else if (n->op == IR_written)
+            RP_TRY(ir_eval_written(s, r));
         else
             RP_TRY(ir_eval_pure(s, r));
-        free_dead(s, last, home, r);
+        free_dead(s, r);
     }
     return RP_OK;
+}
+
+static const ir_value *last_version(const eval_state *s, const ir_ref *written, ir_ref r) {
+    for (;;) {
+        ir_ref w = ir_writer_of(s->g, r);
+        if (w == IR_NONE) return s->value[r];
+        if (ir_node_at(s->g, w)->op != IR_custom)
+            r = w;
+        else if (written[r] != IR_NONE)
+            r = written[r];
+        else
+            return &s->after[r];
+    }
+}
+
+/* Memory of the caller gets its last version, where that is not there already. */
+static void leave_memory(const eval_state *s, const ir_ref *written,
+                         const ir_value *const leaves[3]) {
+    for (int kind = IR_LEAF_INPUT; kind <= IR_LEAF_STATE; kind++)
+        for (uint32_t i = 0; i < ir_leaf_count(s->g, (ir_leaf)kind); i++) {
+            ir_ref r = ir_leaf_at(s->g, (ir_leaf)kind, i);
+            if (!outlives(ir_node_at(s->g, r))) continue;
+            const ir_value *v = last_version(s, written, r), *to = &leaves[kind][i];
+            if (v->data != to->data && v->n > 0)
+                memcpy(to->data, v->data, (size_t)v->n * sizeof *v->data);
+        }
 }
 
 static rp_status copy_outputs(eval_state *s, ir_value *out, uint32_t *n_done) {
@@ -156,25 +195,30 @@ rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *par
     const ir_value *const leaves[3] = {inputs, params, states};
     uint32_t n = ir_graph_count(g), n_done = 0;
     rp_status st = RP_OK;
-    ir_ref *last = base_alloc_array(n, sizeof *last), *home = base_alloc_array(n, sizeof *home);
+    ir_ref *last = base_alloc_array(n, sizeof *last), *written = base_alloc_array(n, sizeof *last);
+    s.last = last;
     s.value = base_alloc_array(n, sizeof *s.value);
     s.own = base_alloc_array(n, sizeof *s.own);
-    if (!last || !home || !s.value || !s.own) {
+    s.after = base_alloc_array(n, sizeof *s.after);
+    if (!last || !written || !s.value || !s.own || !s.after) {
         st = rp_fail(err, RP_NOMEM, "eval: out of memory");
         goto out;
     }
     RP_TRY_OUT(check_symbols(&s));
     RP_TRY_OUT(bind_leaves(&s, leaves));
-    find_last_uses(g, last, home);
-    RP_TRY_OUT(run(&s, last, home));
+    find_last_uses(g, last, written);
+    RP_TRY_OUT(run(&s));
     st = copy_outputs(&s, out, &n_done);
     for (uint32_t i = 0; st != RP_OK && i < n_done; i++) ir_value_done(&out[i]);
+    if (st == RP_OK) leave_memory(&s, written, leaves);
 out:
     for (ir_ref r = 0; s.own && r < n; r++) ir_value_done(&s.own[r]);
+    for (ir_ref r = 0; s.after && r < n; r++) ir_value_done(&s.after[r]);
     base_free(last);
-    base_free(home);
+    base_free(written);
     base_free(s.value);
     base_free(s.own);
+    base_free(s.after);
     return st;
 }
 

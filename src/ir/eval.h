@@ -14,14 +14,14 @@ typedef struct ir_value {
 } ir_value;
 void ir_value_done(ir_value *v);
 
-/* inputs, params, states in the graph's order (states are updated in place); symbols: value of
+/* inputs, params, states in the graph's order; states, and inputs that the graph mutates, end as their last versions. symbols: value of
  * each symbol of the graph's dims. out: ir_output_count values, owned by the caller. */
 rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *params,
                   ir_value *states, const int64_t *symbols, ir_value *out,
                   rp_error *err) RP_MUST_USE;
 
 /* v rounded to a plain dtype: floats to nearest even (overflow to infinity), integers truncate and
- * saturate (NaN gives 0), bool is v != 0. Block formats and tokens: v itself. */
+ * saturate (NaN gives 0), bool is v != 0. Block formats, and RP_DTYPE_COUNT_ for no type: v itself. */
 double ir_round(rp_dtype t, double v);
 /* One element of an elementwise op (or one step of a reduction: x[0] the sum so far, x[1] the next),
  * over operands of dtype `in`, rounded to `out`. i32 and i64 add, sub, mul, neg wrap around. */

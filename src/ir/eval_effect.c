@@ -1,4 +1,6 @@
-/* Interpreter of effects: kv_store, attention, custom ops (through their CPU function). */
+/* Interpreter of effects: update, kv_store, attention, custom ops (through their CPU function).
+ *
+ * An effect makes a new value of the version that it overwrites: a copy where that is needed later, else the same storage. */
 #include <math.h>
 #include <string.h>
 
@@ -15,8 +17,51 @@ static int64_t cache_at(const ir_value *c, int64_t block, int64_t head, int64_t 
     return ((block * c->dim[1] + head) * c->dim[2] + pos) * c->dim[3];
 }
 
-static rp_status eval_kv_store(eval_state *s, const ir_node *n) {
-    ir_value *c = in(s, n, 0);
+/* Gives node r the contents of operand i, to write into. */
+static rp_status next_version(eval_state *s, ir_ref r, uint32_t i) {
+    const ir_node *n = ir_node_at(s->g, r);
+    ir_ref old = n->in[i];
+    bool taken = s->last[old] == r;
+    for (uint32_t k = 0; k < n->n_in; k++) taken = taken && (k == i || n->in[k] != old);
+    if (!taken) {
+        RP_TRY(ir_eval_alloc(s, r));
+        if (s->own[r].n > 0)
+            memcpy(s->own[r].data, s->value[old]->data,
+                   (size_t)s->own[r].n * sizeof *s->own[r].data);
+        return RP_OK;
+    }
+    s->value[r] = s->value[old];
+    if (s->value[old] == &s->own[old]) {
+        s->own[r] = s->own[old];
+        s->own[old] = (ir_value){0};
+        s->value[r] = &s->own[r];
+    }
+    s->value[old] = NULL;
+    return RP_OK;
+}
+
+static void eval_update(eval_state *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
+    const ir_attr *offsets = ir_attr_get(n, IR_ATTR_OFFSETS);
+    const ir_value *x = in(s, n, 1);
+    ir_value *to = s->value[r];
+    int64_t idx[IR_MAX_RANK] = {0}, first[IR_MAX_RANK] = {0};
+    for (uint32_t d = 0; offsets && d < to->rank; d++)
+        first[d] = ir_dim_eval(ir_graph_dims(s->g), offsets->u.dims[d], s->symbols);
+    for (int64_t i = 0; i < x->n; i++) {
+        int64_t at = 0;
+        for (uint32_t d = 0; d < to->rank; d++) at = at * to->dim[d] + first[d] + idx[d];
+        to->data[at] = x->data[i];
+        for (uint32_t d = to->rank; d-- > 0;) {
+            if (++idx[d] < x->dim[d]) break;
+            idx[d] = 0;
+        }
+    }
+}
+
+static rp_status eval_kv_store(eval_state *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
+    ir_value *c = s->value[r];
     const ir_value *x = in(s, n, 1), *slots = in(s, n, 2);
     rp_dtype t = ir_node_at(s->g, n->in[0])->dtype;
     int64_t bs = c->dim[2], hd = c->dim[3];
@@ -82,10 +127,11 @@ static rp_status check_blocks(eval_state *s, const attention *a, int64_t seq, in
     return RP_OK;
 }
 
-static rp_status eval_attention(eval_state *s, const ir_node *n) {
+static rp_status eval_attention(eval_state *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
     attention a = {.q = in(s, n, 0), .k = in(s, n, 1), .v = in(s, n, 2), .tables = in(s, n, 5)};
     const ir_value *seqs = in(s, n, 3), *pos = in(s, n, 4);
-    ir_value *out = in(s, n, 6);
+    ir_value *out = s->value[r];
     rp_status st = RP_OK;
     a.heads = ir_attr_int(n, IR_ATTR_HEADS, 1);
     a.head_dim = ir_attr_int(n, IR_ATTR_HEAD_DIM, 1);
@@ -134,6 +180,17 @@ static rp_status fill_buffer(eval_state *s, ir_ref r, rp_buffer *b) {
     return b->data ? RP_OK : rp_fail(s->err, RP_NOMEM, "eval: out of memory");
 }
 
+/* What custom op n left of operand i. */
+static rp_status keep_written(eval_state *s, const ir_node *n, uint32_t i, const rp_buffer *b) {
+    const ir_value *old = in(s, n, i);
+    ir_value *v = &s->after[n->in[i]];
+    *v = *old;
+    v->data = base_alloc_array((size_t)old->n + 1u, sizeof *v->data);
+    if (!v->data) return rp_fail(s->err, RP_NOMEM, "eval: out of memory");
+    unpack_value(b->dtype, b->data, v);
+    return RP_OK;
+}
+
 static rp_status eval_custom(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
     const rp_op_desc *d = ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s);
@@ -142,23 +199,32 @@ static rp_status eval_custom(eval_state *s, ir_ref r) {
     if (!d || !d->cpu)
         return rp_fail(s->err, RP_UNSUPPORTED, "custom op %s has no CPU function; register one",
                        ir_attr_get(n, IR_ATTR_NAME)->u.s);
+    RP_TRY(ir_eval_alloc(s, r));
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY_OUT(fill_buffer(s, n->in[i], &args[i]));
     RP_TRY_OUT(fill_buffer(s, r, &args[n->n_in]));
     RP_TRY_OUT(d->cpu(d->user, args, n->n_in + 1, s->err));
     for (uint32_t i = 0; i < n->n_in; i++)
-        if (d->mutates >> i & 1) unpack_value(args[i].dtype, args[i].data, s->value[n->in[i]]);
+        if (d->mutates >> i & 1) RP_TRY_OUT(keep_written(s, n, i, &args[i]));
     unpack_value(n->dtype, args[n->n_in].data, s->value[r]);
 out:
     for (uint32_t i = 0; i <= n->n_in; i++) base_free(args[i].data);
     return st;
 }
 
+rp_status ir_eval_written(eval_state *s, ir_ref r) {
+    ir_ref old = ir_node_at(s->g, r)->in[0];
+    s->own[r] = s->after[old];
+    s->after[old] = (ir_value){0};
+    s->value[r] = &s->own[r];
+    return RP_OK;
+}
+
 rp_status ir_eval_effect(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
-    if (n->op == IR_attention) { /* its value is the buffer that it writes */
-        s->value[r] = s->value[n->in[6]];
-        return eval_attention(s, n);
-    }
-    RP_TRY(ir_eval_alloc(s, r));
-    return n->op == IR_kv_store ? eval_kv_store(s, n) : eval_custom(s, r);
+    if (n->op == IR_custom) return eval_custom(s, r);
+    RP_TRY(next_version(s, r, n->op == IR_attention ? 6 : 0));
+    if (n->op == IR_attention) return eval_attention(s, r);
+    if (n->op == IR_kv_store) return eval_kv_store(s, r);
+    eval_update(s, r);
+    return RP_OK;
 }

@@ -4,12 +4,15 @@
 
 #include "ir/eval.h"
 
-/* value[r]: what node r holds. Leaves, effects and what they write may share one. */
+/* value[r]: what node r holds; last[r]: the last node that needs it, or IR_NONE. Every version of memory is a value; the last
+ * user of one that writes it takes its storage. */
 typedef struct eval_state {
     const ir_graph *g;
     const int64_t *symbols;
     ir_value **value;
-    ir_value *own; /* per node: storage of values that the interpreter made */
+    const ir_ref *last;
+    ir_value *own;   /* per node: storage of values that the interpreter made */
+    ir_value *after; /* per version that a custom op overwrites: what it left */
     rp_error *err;
 } eval_state;
 
@@ -18,5 +21,7 @@ rp_status ir_eval_alloc(eval_state *s, ir_ref r) RP_MUST_USE;
 /* Each computes node r of its kinds from its operands' values. */
 rp_status ir_eval_pure(eval_state *s, ir_ref r) RP_MUST_USE;
 rp_status ir_eval_effect(eval_state *s, ir_ref r) RP_MUST_USE;
+/* The version that a custom op made. */
+rp_status ir_eval_written(eval_state *s, ir_ref r) RP_MUST_USE;
 
 #endif

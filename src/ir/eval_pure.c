@@ -101,7 +101,7 @@ static double reduce_run(const ir_node *n, rp_dtype t, const double *x, int64_t 
         best[0] = x[0];
         for (int64_t i = 1; i < k; i++) {
             best[1] = x[i * step];
-            if (ir_apply(IR_argmax, RP_DTYPE_F32, RP_DTYPE_TOKEN, best) == 0) continue;
+            if (ir_apply(IR_argmax, RP_DTYPE_F32, RP_DTYPE_COUNT_, best) == 0) continue;
             best[0] = best[1];
             at = (double)i;
         }
@@ -109,7 +109,7 @@ static double reduce_run(const ir_node *n, rp_dtype t, const double *x, int64_t 
     }
     for (int64_t i = 0; i < k; i++) {
         best[1] = x[i * step];
-        best[0] = i == 0 ? best[1] : ir_apply(n->op, t, exact ? t : RP_DTYPE_TOKEN, best);
+        best[0] = i == 0 ? best[1] : ir_apply(n->op, t, exact ? t : RP_DTYPE_COUNT_, best);
     }
     return ir_round(n->dtype, best[0]);
 }
@@ -132,7 +132,7 @@ static void eval_cumsum(const ir_value *x, int64_t axis, rp_dtype t, ir_value *o
         double sum[2] = {x->data[i], 0};
         for (int64_t j = 0; j < n; j++) {
             sum[1] = x->data[i + j * inner];
-            if (j) sum[0] = ir_apply(IR_add, t, exact ? t : RP_DTYPE_TOKEN, sum);
+            if (j) sum[0] = ir_apply(IR_add, t, exact ? t : RP_DTYPE_COUNT_, sum);
             out->data[i + j * inner] = ir_round(t, sum[0]);
         }
     }
@@ -265,8 +265,10 @@ rp_status ir_eval_pure(eval_state *s, ir_ref r) {
     case IR_KIND_MOVE:
         if (n->op == IR_concat)
             eval_concat(s, n, out);
-        else
+        else if (n->op == IR_gather)
             eval_gather(s, n, out);
+        else if (out->n > 0)
+            memcpy(out->data, in(s, n, 0)->data, (size_t)out->n * sizeof *out->data);
         break;
     case IR_KIND_CONTRACT: eval_matmul(s, n, out); break;
     case IR_KIND_QUANT: return eval_quant(s, n, out);

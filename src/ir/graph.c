@@ -16,6 +16,7 @@
 typedef struct cell {
     ir_node node;
     uint32_t hash;
+    ir_ref writer; /* effect that overwrites this version */
 } cell;
 
 typedef struct leaf_list {
@@ -128,7 +129,7 @@ ir_ref ir_output_at(const ir_graph *g, uint32_t i) {
 }
 
 uint64_t ir_node_writes(const ir_node *n) {
-    if (n->op == IR_kv_store) return 1;
+    if (n->op == IR_update || n->op == IR_kv_store) return 1;
     if (n->op == IR_attention) return UINT64_C(1) << 6;
     if (n->op != IR_custom) return 0;
     const ir_attr *name = ir_attr_get(n, IR_ATTR_NAME);
@@ -139,6 +140,21 @@ uint64_t ir_node_writes(const ir_node *n) {
 bool ir_node_is_effect(const ir_node *n) {
     if (ir_op_table(n->op)->kind != IR_KIND_EFFECT) return false;
     return n->op != IR_custom || ir_node_writes(n) != 0;
+}
+
+ir_ref ir_writer_of(const ir_graph *g, ir_ref r) {
+    return cell_at(g, r)->writer;
+}
+
+ir_ref ir_maker_of(const ir_graph *g, ir_ref r) {
+    const ir_node *n = ir_node_at(g, r);
+    if (n->memory == IR_NONE || n->memory == r) return IR_NONE;
+    return n->op == IR_written ? n->in[1] : r;
+}
+
+void ir_input_mutates(ir_graph *g, ir_ref r) {
+    assert(!g->finished && ir_node_at(g, r)->op == IR_input);
+    cell_at(g, r)->node.mutates = true;
 }
 
 static bool mergeable(const ir_node *n) {
@@ -198,11 +214,24 @@ static rp_status reserve(ir_graph *g, rp_error *err) {
     return RP_OK;
 }
 
+/* The leaf that node r is a version of. */
+static ir_ref memory_of(const ir_graph *g, const ir_node *n, ir_ref r) {
+    if (n->op == IR_state || n->op == IR_input || n->op == IR_empty) return r;
+    if (n->op == IR_written) return ir_node_at(g, n->in[0])->memory;
+    if (ir_op_table(n->op)->kind != IR_KIND_EFFECT || n->op == IR_custom) return IR_NONE;
+    return ir_node_at(g, n->in[__builtin_ctzll(ir_node_writes(n))])->memory;
+}
+
 /* Appends a complete node whose parts live in the arena. */
 static ir_ref append(ir_graph *g, const ir_node *n, uint32_t hash) {
     assert(!g->finished && g->n < g->n_chunk * CHUNK);
     ir_ref r = g->n++;
-    *cell_at(g, r) = (cell){*n, hash};
+    cell *c = cell_at(g, r);
+    *c = (cell){*n, hash, IR_NONE};
+    c->node.memory = memory_of(g, n, r);
+    uint64_t writes = ir_node_writes(n);
+    for (uint32_t i = 0; i < n->n_in && i < 64; i++)
+        if (writes >> i & 1) cell_at(g, n->in[i])->writer = r;
     if (mergeable(n)) {
         uint32_t s = hash & (g->n_slot - 1);
         while (g->slot[s] != IR_NONE) s = (s + 1) & (g->n_slot - 1);
@@ -232,16 +261,13 @@ static bool same_shape(const ir_shape *a, const ir_shape *b) {
     return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]) == 0;
 }
 
-static rp_status check_leaf(const ir_graph *g, ir_leaf kind, const ir_node *n, rp_error *err) {
+static rp_status check_leaf(const ir_graph *g, const ir_node *n, rp_error *err) {
     const char *what = ir_op_table(n->op)->name;
     if (!n->name || !ir_name_ok(n->name))
         return rp_fail(err, RP_INVALID,
                        "%s name '%.80s' must be letters, digits, _ . - / with a letter or _ first",
                        what, n->name ? n->name : "");
-    RP_TRY(ir_check_shape(g, what, n->dtype, &n->shape, err));
-    if (n->dtype == RP_DTYPE_TOKEN && kind != IR_LEAF_INPUT)
-        return rp_fail(err, RP_INVALID, "%s '%s' cannot be a token", what, n->name);
-    return RP_OK;
+    return ir_check_shape(g, what, n->dtype, &n->shape, err);
 }
 
 /* One name is one leaf, of whatever kind: whoever binds by name would find the wrong one. */
@@ -264,7 +290,7 @@ rp_status ir_add_leaf(ir_graph *g, ir_leaf kind, const char *name, rp_dtype dtyp
     static const ir_op op[] = {IR_input, IR_param, IR_state};
     ir_node n = {.op = op[kind], .dtype = dtype, .shape = shape, .name = name};
     RP_TRY(check_open(g, err));
-    RP_TRY(check_leaf(g, kind, &n, err));
+    RP_TRY(check_leaf(g, &n, err));
     RP_TRY(check_name(g, kind, name, err));
     for (uint32_t i = n.shape.rank; i < IR_MAX_RANK; i++) n.shape.dim[i] = 0;
     uint32_t hash = node_hash(&n);
@@ -323,6 +349,7 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
         *out = old;
         return RP_OK;
     }
+    RP_TRY(ir_check_writes(g, &n, IR_NONE, err));
     RP_TRY(ir_infer(g, &n, &n.dtype, &n.shape, err));
     RP_TRY(reserve(g, err));
     if (n_in > 0) {
@@ -384,18 +411,24 @@ static bool import_attr(ir_graph *dst, const ir_graph *src, ir_attr *a, ir_dim b
     return true;
 }
 
-rp_status ir_copy_node(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *map, ir_ref *out,
-                       rp_error *err) {
+rp_status ir_copy_node_on(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *in,
+                          ir_ref *out, rp_error *err) {
     const ir_node *n = ir_node_at(src, r);
-    ir_ref in[IR_MAX_OPERANDS];
     ir_attr a[IR_MAX_ATTRS];
     ir_dim dims[IR_MAX_ATTRS][IR_MAX_RANK];
-    if (!n) return rp_fail(err, RP_INVALID, "graph %s has no node %u", src->name, r);
-    for (uint32_t i = 0; i < n->n_in; i++) in[i] = map[n->in[i]];
     for (uint32_t i = 0; i < n->n_attrs; i++) {
         a[i] = n->attrs[i];
         if (!import_attr(dst, src, &a[i], dims[i]))
             return rp_fail(err, RP_NOMEM, "graph %s: a size cannot be carried over", dst->name);
     }
     return ir_add(dst, n->op, in, n->n_in, a, n->n_attrs, out, err);
+}
+
+rp_status ir_copy_node(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *map, ir_ref *out,
+                       rp_error *err) {
+    const ir_node *n = ir_node_at(src, r);
+    ir_ref in[IR_MAX_OPERANDS];
+    if (!n) return rp_fail(err, RP_INVALID, "graph %s has no node %u", src->name, r);
+    for (uint32_t i = 0; i < n->n_in; i++) in[i] = map[n->in[i]];
+    return ir_copy_node_on(dst, src, r, in, out, err);
 }

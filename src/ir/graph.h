@@ -2,8 +2,11 @@
  *
  * A node is named by its ir_ref; operands have smaller refs, so index order is a topological
  * order. A graph is built by one thread and immutable after ir_graph_finish. Block-quantised
- * weights are params of a block-format dtype. Effects are nodes of kind EFFECT, never merged, ordered
- * by explicit token operands. */
+ * weights are params of a block-format dtype.
+ *
+ * Memory is a state, an input that the graph declares to mutate, or an empty; its leaf is the first
+ * version of it. An effect (kind EFFECT, never merged) consumes a version and gives the next one, so
+ * versions form a chain, every read names the contents it means, and there is no other order. */
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 
@@ -14,18 +17,19 @@ typedef uint32_t ir_ref;
 #define IR_NONE UINT32_MAX
 #define IR_MAX_RANK 6
 #define IR_MAX_ATTRS 6
+#define IR_MAX_OPERANDS 1024u
 
 /* Kinds in ops.def. */
 typedef enum ir_kind {
     IR_KIND_LEAF,        /* input, param, state, const, iota */
-    IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast */
+    IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast, written */
     IR_KIND_ELEMENTWISE, /* numpy broadcasting over operands */
     IR_KIND_REDUCE,      /* over axis, kept or dropped */
     IR_KIND_SCAN,        /* along a whole axis: cumsum, top-k */
-    IR_KIND_MOVE,        /* concat, gather */
+    IR_KIND_MOVE,        /* concat, gather, copy */
     IR_KIND_CONTRACT,    /* matmul */
     IR_KIND_QUANT,       /* quantize, dequant */
-    IR_KIND_EFFECT       /* kv_store, attention, custom with mutation */
+    IR_KIND_EFFECT       /* update, kv_store, attention, custom */
 } ir_kind;
 
 typedef enum ir_op {
@@ -46,6 +50,7 @@ typedef enum ir_op {
     X(KEEP, "keep", BOOL)        \
     X(KV_HEADS, "kv_heads", INT) \
     X(NAME, "name", STR)         \
+    X(OFFSETS, "offsets", DIMS)  \
     X(SCALE, "scale", FLOAT)     \
     X(SHAPE, "shape", DIMS)      \
     X(START, "start", DIM)       \
@@ -98,6 +103,8 @@ typedef struct ir_node {
     uint32_t n_attrs;
     const ir_attr *attrs; /* sorted by key */
     const char *name;     /* input, param, state: its name; else NULL */
+    bool mutates;         /* input: the graph declares to write it */
+    ir_ref memory;        /* the leaf whose memory this is a version of; IR_NONE of a plain value */
 } ir_node;
 
 typedef struct ir_op_info {
@@ -155,6 +162,12 @@ rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out,
 bool ir_node_is_effect(const ir_node *n);
 /* Bit i: operand i is written by n. */
 uint64_t ir_node_writes(const ir_node *n);
+/* The effect that overwrites version r of some memory; IR_NONE of the last one and of plain values. */
+ir_ref ir_writer_of(const ir_graph *g, ir_ref r);
+/* The effect that made version r; IR_NONE of a leaf and of plain values. */
+ir_ref ir_maker_of(const ir_graph *g, ir_ref r);
+/* Declares that the graph writes input r, which is memory then, as a state is. Before anything reads it. */
+void ir_input_mutates(ir_graph *g, ir_ref r);
 /* Appends outputs; may be called once. Then the graph is immutable. */
 rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n,
                           rp_error *err) RP_MUST_USE;
@@ -186,5 +199,8 @@ ir_type_text ir_name_of(const ir_graph *g, ir_ref r);
  * dims imported, attributes copied. Not for leaves. */
 rp_status ir_copy_node(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *map, ir_ref *out,
                        rp_error *err) RP_MUST_USE;
+/* The same on operands of dst. */
+rp_status ir_copy_node_on(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *in,
+                          ir_ref *out, rp_error *err) RP_MUST_USE;
 
 #endif

@@ -137,7 +137,7 @@ rp_status ir_read_dtype(ir_reader *s, rp_dtype *out) {
     RP_TRY(ir_read_word(s, "an element type", w));
     if (rp_dtype_parse(w, out)) return RP_OK;
     return FAIL("unknown element type '%s'; known: f32 f16 bf16 i32 i64 i16 i8 u8 bool q4_0 q4_1 "
-                "q8_0 i16b32 token",
+                "q8_0 i16b32",
                 w);
 }
 

@@ -5,7 +5,6 @@
 #include "ir/graph.h"
 
 #define IR_MAX_NODES (1u << 20)
-#define IR_MAX_OPERANDS 1024u
 #define IR_MAX_NAME 255u
 
 /* Sorts, checks, completes with defaults and makes canonical (axes counted from the front, a constant
@@ -24,7 +23,10 @@ ir_ref ir_graph_find(const ir_graph *g, ir_ref r);
 /* The op's shape rule: dtype and shape of a node whose op, operands and attributes are set. */
 rp_status ir_infer(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
                    rp_error *err) RP_MUST_USE;
-/* Rule for effects (shape_effect.c). */
+/* Whether node n may write what it writes: memory, the last version of it, each once. self: its ref, or IR_NONE before it
+ * is added (shape_effect.c). */
+rp_status ir_check_writes(const ir_graph *g, const ir_node *n, ir_ref self, rp_error *err);
+/* Rule for effects and written (shape_effect.c). */
 rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
                           rp_error *err) RP_MUST_USE;
 /* Whether a shape is permitted for a dtype: rank, non-negative sizes, whole blocks. */

@@ -2,7 +2,7 @@
  *
  * Every node goes through the builder, so whatever is read obeys the shape rules. Any bytes are safe
  * input: length, names, numbers and nesting are bounded, and the first error ends with "line N: ".
- * Unordered effects are ir_verify's matter, not this file's. */
+ * What needs the whole graph is ir_verify's matter, not this file's. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -93,6 +93,15 @@ static rp_status where(parser *s) {
     return RP_OK;
 }
 
+/* A word that may be there. */
+static bool accept_word(parser *s, const char *w) {
+    size_t n = strlen(w);
+    ir_read_skip(&s->in);
+    if (strncmp(s->in.p, w, n) != 0 || ir_word_char(s->in.p[n])) return false;
+    s->in.p += n;
+    return true;
+}
+
 static rp_status input(parser *s) {
     char value[IR_MAX_NAME + 1];
     rp_dtype t;
@@ -105,6 +114,7 @@ static rp_status input(parser *s) {
     RP_TRY(ir_read_type(&s->in, &t, &shape));
     rp_status st = ir_add_leaf(s->in.g, IR_LEAF_INPUT, value, t, shape, &r, &e);
     if (st != RP_OK) return ir_read_fail(&s->in, at, st, "%s", e.text);
+    if (accept_word(s, "mutates")) ir_input_mutates(s->in.g, r);
     return define(s, value, r);
 }
 

@@ -123,6 +123,7 @@ static void print_header(const ir_graph *g, base_buf *out) {
         const ir_node *n = ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i));
         base_buf_printf(out, "%s%%%s: ", i > 0 ? ", " : "", n->name);
         ir_type_print(g, n->dtype, &n->shape, out);
+        if (n->mutates) base_buf_puts(out, " mutates");
     }
     base_buf_puts(out, n_out == 1 ? ") -> " : ") -> (");
     for (uint32_t i = 0; i < n_out; i++) {

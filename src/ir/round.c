@@ -38,7 +38,6 @@ double ir_round(rp_dtype t, double v) {
     case RP_DTYPE_Q4_1:
     case RP_DTYPE_Q8_0:
     case RP_DTYPE_I16B32:
-    case RP_DTYPE_TOKEN:
     case RP_DTYPE_COUNT_: break;
     }
     return v;

@@ -86,10 +86,8 @@ static rp_status want_bool(const rule *r, uint32_t i) {
 }
 
 static rp_status want_plain(const rule *r, uint32_t i) {
-    rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
-    if (t != RP_DTYPE_TOKEN && !rp_dtype_is_quant(t)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID, "%s: not for %s%s", r->op, TYPE(r, i),
-                   t == RP_DTYPE_TOKEN ? "" : "; dequant it");
+    if (!rp_dtype_is_quant(ir_node_at(r->g, r->n->in[i])->dtype)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: not for %s; dequant it", r->op, TYPE(r, i));
 }
 
 static rp_status elementwise_types(rule *r) {
@@ -300,7 +298,6 @@ static rp_status infer_concat(rule *r) {
     if (r->n->n_in == 0) return rp_fail(r->err, RP_INVALID, "concat: no operands");
     r->dtype = r->a->dtype;
     r->shape = r->a->shape;
-    if (r->dtype == RP_DTYPE_TOKEN) return want_plain(r, 0);
     for (uint32_t i = 1; i < r->n->n_in; i++) {
         const ir_node *x = ir_node_at(r->g, r->n->in[i]);
         RP_TRY(same_type(r, 0, i));
@@ -322,7 +319,7 @@ static rp_status infer_gather(rule *r) {
     if (r->b->dtype != RP_DTYPE_I32)
         return rp_fail(r->err, RP_INVALID, "gather: index must be i32, not %s; cast it",
                        TYPE(r, 1));
-    if (t->rank == 0 || r->dtype == RP_DTYPE_TOKEN || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
+    if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", TYPE(r, 0));
     ir_dim_bounds(r->dims, t->dim[0], &lo, &hi);
     if (lo < 1) return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", TYPE(r, 0));
@@ -390,8 +387,17 @@ static rp_status infer_view(rule *r) {
     case IR_reshape: return infer_reshape(r);
     case IR_permute: return infer_permute(r);
     case IR_slice: return infer_slice(r);
+    case IR_written: return ir_infer_effect(r->g, r->n, &r->dtype, &r->shape, r->err);
     default: return infer_broadcast(r);
     }
+}
+
+static rp_status infer_move(rule *r) {
+    if (r->n->op == IR_concat) return infer_concat(r);
+    if (r->n->op == IR_gather) return infer_gather(r);
+    r->dtype = r->a->dtype;
+    r->shape = r->a->shape;
+    return want_plain(r, 0);
 }
 
 static rp_status infer_kind(rule *r) {
@@ -401,7 +407,7 @@ static rp_status infer_kind(rule *r) {
     case IR_KIND_ELEMENTWISE: return infer_elementwise(r);
     case IR_KIND_REDUCE: return infer_reduce(r);
     case IR_KIND_SCAN: return infer_scan(r);
-    case IR_KIND_MOVE: return r->n->op == IR_concat ? infer_concat(r) : infer_gather(r);
+    case IR_KIND_MOVE: return infer_move(r);
     case IR_KIND_CONTRACT: return infer_matmul(r);
     case IR_KIND_QUANT: return infer_quant(r);
     case IR_KIND_EFFECT: break;

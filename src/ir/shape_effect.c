@@ -1,7 +1,7 @@
-/* Shape rules of effects: kv_store, attention, custom.
+/* What effects may write, and their shape rules: update, kv_store, attention, custom, written.
  *
- * What an effect writes must be memory of its own: a state, an `empty`, an input, or what an earlier
- * effect wrote. Trailing operands beyond the fixed ones only order. */
+ * What an effect writes is the last version of some memory: a state, an `empty` or an input that the
+ * graph declares to mutate. A version is overwritten once, so versions form a chain. */
 #include "ir/custom.h"
 #include "ir/node.h"
 
@@ -28,20 +28,6 @@ static bool is_const(const rule *r, ir_dim d, int64_t v) {
     return ir_dim_is_const(r->dims, d, &x) && x == v;
 }
 
-/* Operands from `first` on are tokens or results of effects. */
-static rp_status check_tokens(const rule *r, uint32_t first, const char *usage) {
-    if (r->n->n_in < first)
-        return rp_fail(r->err, RP_INVALID, "%s: %u operands; wants %s", r->op, r->n->n_in, usage);
-    for (uint32_t i = first; i < r->n->n_in; i++) {
-        const ir_node *x = operand(r, i);
-        if (x->dtype != RP_DTYPE_TOKEN && ir_op_table(x->op)->kind != IR_KIND_EFFECT)
-            return rp_fail(r->err, RP_INVALID,
-                           "%s: operand %u orders, so it must be a token, not %s", r->op, i,
-                           TYPE(r, i));
-    }
-    return RP_OK;
-}
-
 static rp_status want_type(const rule *r, uint32_t i, const char *name, rp_dtype t, uint32_t rank) {
     const ir_node *x = operand(r, i);
     if (x->dtype == t && x->shape.rank == rank) return RP_OK;
@@ -51,27 +37,112 @@ static rp_status want_type(const rule *r, uint32_t i, const char *name, rp_dtype
 
 static rp_status want_cache(const rule *r, uint32_t i, const char *name) {
     const ir_node *x = operand(r, i);
-    if (x->op == IR_state && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
+    if (x->memory != IR_NONE && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
     return rp_fail(
         r->err, RP_INVALID,
         "%s: %s must be a state of f32, f16 or bf16 [blocks,kv_heads,block,head_dim], not %s",
         r->op, name, TYPE(r, i));
 }
 
-static rp_status want_writable(const rule *r, uint32_t i) {
+/* An empty has no contents beside what is written. */
+static rp_status not_empty(const rule *r) {
+    if (operand(r, 0)->op != IR_empty) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: writes a part of an empty, whose rest has no contents; update all of it "
+                   "first",
+                   r->op);
+}
+
+/* --- what may be written --------------------------------------------------------- */
+
+static rp_status check_memory(const rule *r, uint32_t i) {
     const ir_node *x = operand(r, i);
-    if (x->op == IR_state || x->op == IR_empty || x->op == IR_input || ir_node_is_effect(x))
-        return RP_OK;
-    return rp_fail(
-        r->err, RP_INVALID,
-        "%s: operand %u is written, so it must be a state, an input, empty or an effect's "
-        "result, not %s",
-        r->op, i, ir_op_table(x->op)->name);
+    if (x->memory == IR_NONE)
+        return rp_fail(r->err, RP_INVALID,
+                       "%s: operand %u is written, so it must be a state, an input that the graph "
+                       "mutates, empty or a version of one, not %s",
+                       r->op, i, ir_op_table(x->op)->name);
+    const ir_node *leaf = ir_node_at(r->g, x->memory);
+    if (leaf->op != IR_input || leaf->mutates) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: writes input '%s', which the graph does not declare to mutate; trace it "
+                   "with rp_mutable_input, or write %%%s: %s mutates",
+                   r->op, leaf->name, leaf->name, ir_type_of(r->g, x->memory).s);
+}
+
+rp_status ir_check_writes(const ir_graph *g, const ir_node *n, ir_ref self, rp_error *err) {
+    rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
+    uint64_t writes = ir_node_writes(n);
+    for (uint32_t i = 0; writes && i < n->n_in && i < 64; i++) {
+        if (!(writes >> i & 1)) continue;
+        RP_TRY(check_memory(&r, i));
+        ir_ref w = ir_writer_of(g, n->in[i]);
+        if (w != IR_NONE && w != self)
+            return rp_fail(err, RP_INVALID,
+                           "%s: %s is overwritten by %s = %s already; write the version that this "
+                           "made",
+                           r.op, ir_name_of(g, n->in[i]).s, ir_name_of(g, w).s,
+                           ir_op_table(ir_node_at(g, w)->op)->name);
+        for (uint32_t k = 0; k < i; k++)
+            if ((writes >> k & 1) && operand(&r, k)->memory == operand(&r, i)->memory)
+                return rp_fail(err, RP_INVALID, "%s: operands %u and %u are one memory, %s", r.op,
+                               k, i, ir_name_of(g, operand(&r, i)->memory).s);
+    }
+    return RP_OK;
+}
+
+/* --- shapes ------------------------------------------------------------------------ */
+
+static rp_status fits_at(const rule *r, const ir_attr *offsets) {
+    const ir_shape *to = &operand(r, 0)->shape, *x = &operand(r, 1)->shape;
+    if (offsets->n != to->rank)
+        return rp_fail(r->err, RP_INVALID, "update: %u offsets for %s", offsets->n, TYPE(r, 0));
+    for (uint32_t i = 0; i < to->rank; i++) {
+        ir_dim at = offsets->u.dims[i];
+        if (ir_dim_le(r->dims, ir_dim_const(r->dims, 0), at) != IR_TRUE ||
+            ir_dim_le(r->dims, ir_dim_add(r->dims, at, x->dim[i]), to->dim[i]) != IR_TRUE)
+            return rp_fail(r->err, RP_INVALID,
+                           "update: %s at offset %s of axis %u is not known to lie within %s",
+                           TYPE(r, 1), ir_dim_text(r->g, at).s, i, TYPE(r, 0));
+    }
+    return not_empty(r);
+}
+
+static rp_status infer_update(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+    const ir_node *to = operand(r, 0), *x = operand(r, 1);
+    const ir_attr *offsets = ir_attr_get(r->n, IR_ATTR_OFFSETS);
+    if (rp_dtype_is_quant(to->dtype))
+        return rp_fail(r->err, RP_INVALID, "update: not for %s, a block format", TYPE(r, 0));
+    if (to->dtype != x->dtype)
+        return rp_fail(r->err, RP_INVALID, "update: element types of %s and %s differ; cast one",
+                       TYPE(r, 0), TYPE(r, 1));
+    bool same_shape = to->shape.rank == x->shape.rank;
+    for (uint32_t i = 0; !offsets && same_shape && i < to->shape.rank; i++)
+        same_shape = same(r, to->shape.dim[i], x->shape.dim[i]);
+    if (!same_shape)
+        return rp_fail(r->err, RP_INVALID,
+                       "update: %s does not fill %s; broadcast it, or give offsets to write a part",
+                       TYPE(r, 1), TYPE(r, 0));
+    if (offsets) RP_TRY(fits_at(r, offsets));
+    *dtype = to->dtype;
+    *shape = to->shape;
+    return RP_OK;
+}
+
+static rp_status infer_written(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+    const ir_node *memory = operand(r, 0), *by = operand(r, 1);
+    if (by->op != IR_custom || ir_writer_of(r->g, r->n->in[0]) != r->n->in[1])
+        return rp_fail(r->err, RP_INVALID, "written: %s = %s is no custom op that writes %s",
+                       ir_name_of(r->g, r->n->in[1]).s, ir_op_table(by->op)->name,
+                       ir_name_of(r->g, r->n->in[0]).s);
+    *dtype = memory->dtype;
+    *shape = memory->shape;
+    return RP_OK;
 }
 
 static rp_status infer_kv_store(const rule *r, rp_dtype *dtype, ir_shape *shape) {
-    RP_TRY(check_tokens(r, 3, "state, x, slots"));
     RP_TRY(want_cache(r, 0, "operand 0"));
+    RP_TRY(not_empty(r));
     RP_TRY(want_type(r, 1, "x", RP_DTYPE_F32, 2));
     RP_TRY(want_type(r, 2, "slots", RP_DTYPE_I32, 1));
     const ir_shape *s = &operand(r, 0)->shape, *x = &operand(r, 1)->shape;
@@ -82,8 +153,8 @@ static rp_status infer_kv_store(const rule *r, rp_dtype *dtype, ir_shape *shape)
     if (!same(r, x->dim[0], operand(r, 2)->shape.dim[0]))
         return rp_fail(r->err, RP_INVALID, "kv_store: %s needs one slot a row, got %s", TYPE(r, 1),
                        TYPE(r, 2));
-    *dtype = RP_DTYPE_TOKEN;
-    *shape = (ir_shape){0};
+    *dtype = operand(r, 0)->dtype;
+    *shape = *s;
     return RP_OK;
 }
 
@@ -103,7 +174,6 @@ static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape
     int64_t heads = ir_attr_int(r->n, IR_ATTR_HEADS, 0),
             hd = ir_attr_int(r->n, IR_ATTR_HEAD_DIM, 0);
     int64_t kv = ir_attr_int(r->n, IR_ATTR_KV_HEADS, 0);
-    RP_TRY(check_tokens(r, 7, "q, k, v, seqs, positions, block_tables, out"));
     RP_TRY(want_type(r, 0, "q", RP_DTYPE_F32, 2));
     RP_TRY(want_cache(r, 1, "k"));
     RP_TRY(want_cache(r, 2, "v"));
@@ -111,7 +181,6 @@ static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape
     RP_TRY(want_type(r, 4, "positions", RP_DTYPE_I32, 1));
     RP_TRY(want_type(r, 5, "block_tables", RP_DTYPE_I32, 2));
     RP_TRY(want_type(r, 6, "out", RP_DTYPE_F32, 2));
-    RP_TRY(want_writable(r, 6));
     if (heads < 1 || kv < 1 || hd < 1 || heads > 65536 || hd > 65536 || heads % kv != 0)
         return rp_fail(r->err, RP_INVALID,
                        "attention: %lld heads of %lld over %lld kv heads do not divide",
@@ -140,13 +209,10 @@ static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
     if (!d)
         return rp_fail(r->err, RP_NOT_FOUND,
                        "custom: '%s' is not registered; call rp_op_register first", name->u.s);
-    for (uint32_t i = 0; i < 64; i++) {
-        if (!(d->mutates >> i & 1)) continue;
-        if (i >= r->n->n_in)
+    for (uint32_t i = r->n->n_in; i < 64; i++)
+        if (d->mutates >> i & 1)
             return rp_fail(r->err, RP_INVALID, "custom: %s mutates operand %u of %u", d->name, i,
                            r->n->n_in);
-        RP_TRY(want_writable(r, i));
-    }
     if (d->result_like >= 0) {
         if ((uint32_t)d->result_like >= r->n->n_in)
             return rp_fail(r->err, RP_INVALID, "custom: the result of %s is like operand %d of %u",
@@ -172,6 +238,8 @@ static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
 rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
                           rp_error *err) {
     rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
+    if (n->op == IR_update) return infer_update(&r, dtype, shape);
+    if (n->op == IR_written) return infer_written(&r, dtype, shape);
     if (n->op == IR_kv_store) return infer_kv_store(&r, dtype, shape);
     if (n->op == IR_attention) return infer_attention(&r, dtype, shape);
     return infer_custom(&r, dtype, shape);

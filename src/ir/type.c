@@ -80,8 +80,6 @@ rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, co
             return rp_fail(err, RP_INVALID, "%s: axis %u of %s %s negative", what, i,
                            ir_shape_text(g, dtype, shape).s, hi < 0 ? "is" : "may be");
     }
-    if (dtype == RP_DTYPE_TOKEN && shape->rank != 0)
-        return rp_fail(err, RP_INVALID, "%s: a token has no axes", what);
     if (!rp_dtype_is_quant(dtype)) return RP_OK;
     int64_t block = (int64_t)rp_dtype_block(dtype);
     if (shape->rank == 0 || ir_dim_divisible(t, shape->dim[shape->rank - 1], block) != IR_TRUE)

@@ -1,11 +1,10 @@
 /* Invariants of a whole graph, checked from scratch.
  *
  * Node by node: operands before users, arity, attributes sorted and canonical, dtype and shape as the
- * rule says, no two equal pure nodes. Over the graph: memory that is written is touched in an order
- * that operands enforce, and an `empty` is only ever written. Changes nothing. */
+ * rule says, no two equal pure nodes; what is written is memory, the last version of it, and an
+ * `empty` is not read before it is. Changes nothing. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "ir/node.h"
 
 static rp_status bad(const ir_graph *g, ir_ref r, rp_error *err, const char *text) {
@@ -27,6 +26,17 @@ static rp_status check_leaf(const ir_graph *g, ir_ref r, rp_error *err) {
     return ir_check_shape(g, "verify", n->dtype, &n->shape, err);
 }
 
+/* What is in an empty before anything has written it. */
+static rp_status check_reads(const ir_graph *g, ir_ref r, rp_error *err) {
+    const ir_node *n = ir_node_at(g, r);
+    uint64_t writes = ir_node_writes(n);
+    if (n->op == IR_written) return RP_OK;
+    for (uint32_t i = 0; i < n->n_in; i++)
+        if (ir_node_at(g, n->in[i])->op == IR_empty && !(i < 64 && (writes >> i & 1)))
+            return bad(g, r, err, "it reads an empty that nothing has written");
+    return RP_OK;
+}
+
 static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
     const ir_op_info *info = ir_op_table(n->op);
@@ -45,112 +55,10 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     RP_TRY(ir_attrs_normalise(g, n, a, &n_attrs, axes, err));
     if (n_attrs != n->n_attrs || !ir_attrs_equal(a, n->attrs, n_attrs))
         return bad(g, r, err, "its attributes are not in canonical form");
+    RP_TRY(ir_check_writes(g, n, r, err));
     RP_TRY(ir_infer(g, n, &t, &s, err));
     if (!same_type(n, t, &s)) return bad(g, r, err, "its type is not what its op gives");
-    return RP_OK;
-}
-
-/* The leaf whose memory r is, through effects that give back what they wrote; IR_NONE of a plain value. */
-static ir_ref memory_of(const ir_graph *g, ir_ref r) {
-    for (;;) {
-        const ir_node *n = ir_node_at(g, r);
-        if (n->dtype == RP_DTYPE_TOKEN) return IR_NONE;
-        uint64_t w = ir_node_writes(n);
-        if (n->op == IR_state || n->op == IR_empty || n->op == IR_input) return r;
-        if (w == 0 || (w & (w - 1)) != 0) return IR_NONE;
-        r = n->in[__builtin_ctzll(w)];
-    }
-}
-
-/* Whether `to` is reached from `from` by operands; seen is a stamp for each node. */
-static bool depends(const ir_graph *g, ir_ref from, ir_ref to, uint32_t *seen, ir_ref *stack) {
-    uint32_t n = 0;
-    if (from == to) return true;
-    stack[n++] = from;
-    while (n > 0) {
-        const ir_node *x = ir_node_at(g, stack[--n]);
-        for (uint32_t i = 0; i < x->n_in; i++) {
-            if (x->in[i] == to) return true;
-            if (x->in[i] < to || seen[x->in[i]] == from + 1) continue;
-            seen[x->in[i]] = from + 1;
-            stack[n++] = x->in[i];
-        }
-    }
-    return false;
-}
-
-typedef struct touches {
-    ir_ref *last_write; /* per memory leaf */
-    ir_ref *last_read;
-    uint32_t *seen;
-    ir_ref *stack;
-} touches;
-
-static rp_status ordered(const ir_graph *g, touches *t, ir_ref r, ir_ref before, rp_error *err) {
-    if (before == IR_NONE || before == r) return RP_OK;
-    memset(t->seen, 0, ir_graph_count(g) * sizeof *t->seen);
-    if (depends(g, r, before, t->seen, t->stack)) return RP_OK;
-    const ir_node *n = ir_node_at(g, r);
-    return rp_fail(err, RP_INVALID,
-                   "verify: %s = %s of graph %s touches memory that %s = %s reads or writes, in no "
-                   "order; make that an operand",
-                   ir_name_of(g, r).s, ir_op_table(n->op)->name, ir_graph_name(g),
-                   ir_name_of(g, before).s, ir_op_table(ir_node_at(g, before)->op)->name);
-}
-
-/* Every node that read m since its last write comes before r. */
-static rp_status after_readers(const ir_graph *g, touches *t, ir_ref r, ir_ref m, rp_error *err) {
-    if (t->last_read[m] == IR_NONE) return RP_OK;
-    ir_ref first = t->last_write[m] == IR_NONE ? 0 : t->last_write[m];
-    for (ir_ref q = first; q <= t->last_read[m]; q++) {
-        const ir_node *n = ir_node_at(g, q);
-        for (uint32_t i = 0; i < n->n_in; i++)
-            if (memory_of(g, n->in[i]) == m) RP_TRY(ordered(g, t, r, q, err));
-    }
-    return RP_OK;
-}
-
-/* A read must follow the last write of its memory, a write that and all reads since. */
-static rp_status check_effect(const ir_graph *g, ir_ref r, touches *t, rp_error *err) {
-    const ir_node *n = ir_node_at(g, r);
-    uint64_t writes = ir_node_writes(n);
-    bool effect = ir_op_table(n->op)->kind == IR_KIND_EFFECT;
-    for (uint32_t i = 0; i < n->n_in; i++) {
-        ir_ref m = memory_of(g, n->in[i]);
-        bool write = i < 64 && (writes >> i & 1);
-        if (ir_node_at(g, n->in[i])->op == IR_empty && !effect)
-            return bad(g, r, err, "it reads an empty that nothing has written");
-        if (m == IR_NONE) continue;
-        RP_TRY(ordered(g, t, r, t->last_write[m], err));
-        if (write) RP_TRY(after_readers(g, t, r, m, err));
-        if (write) t->last_write[m] = r;
-        if (write)
-            t->last_read[m] = IR_NONE;
-        else
-            t->last_read[m] = r;
-    }
-    return RP_OK;
-}
-
-static rp_status check_order(const ir_graph *g, rp_error *err) {
-    rp_status st = RP_OK;
-    uint32_t n = ir_graph_count(g);
-    touches t = {base_alloc_array(n, sizeof *t.last_write),
-                 base_alloc_array(n, sizeof *t.last_read), base_alloc_array(n, sizeof *t.seen),
-                 base_alloc_array(n, sizeof *t.stack)};
-    if (!t.last_write || !t.last_read || !t.seen || !t.stack) {
-        st = rp_fail(err, RP_NOMEM, "verify: out of memory");
-        goto out;
-    }
-    memset(t.last_write, 0xff, n * sizeof *t.last_write);
-    memset(t.last_read, 0xff, n * sizeof *t.last_read);
-    for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(check_effect(g, r, &t, err));
-out:
-    base_free(t.last_write);
-    base_free(t.last_read);
-    base_free(t.seen);
-    base_free(t.stack);
-    return st;
+    return check_reads(g, r, err);
 }
 
 static rp_status check_merged(const ir_graph *g, rp_error *err) {
@@ -169,6 +77,5 @@ rp_status ir_verify(const ir_graph *g, rp_error *err) {
         if (ir_output_at(g, i) >= ir_graph_count(g))
             return rp_fail(err, RP_INVALID, "verify: output %u does not exist", i);
     }
-    RP_TRY(check_merged(g, err));
-    return check_order(g, err);
+    return check_merged(g, err);
 }

@@ -292,6 +292,7 @@ kir_ref lower_block_byte(lowerer *L, ir_ref r, const kir_ref *idx) {
     case IR_gather: return gather_value(L, n, idx, lower_block_byte);
     case IR_concat: return concat_value(L, n, idx, lower_block_byte);
     case IR_slice: return slice_byte(L, n, idx);
+    case IR_written: return lower_block_byte(L, n->in[0], idx);
     default:
         (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of %s cannot be stored; dequantize it",
                       ir_op_table(n->op)->name, rp_dtype_name(n->dtype));
@@ -338,6 +339,7 @@ static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
     kir_ref sub[IR_MAX_RANK] = {0};
     if (n->op == IR_reshape) return reshape_value(L, n, idx);
     if (n->op == IR_broadcast) return operand_value(L, n->in[0], &n->shape, idx);
+    if (n->op == IR_written) return lower_value(L, n->in[0], idx);
     memcpy(sub, idx, sizeof sub);
     if (n->op == IR_slice) {
         uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
@@ -370,6 +372,7 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
         return kir_from_index(K, lower_class(n->dtype), i);
     }
     case IR_dequant: return lower_value(L, n->in[0], idx);
+    case IR_copy: return lower_value(L, n->in[0], idx);
     case IR_gather: return gather_value(L, n, idx, lower_value);
     case IR_concat: return concat_value(L, n, idx, lower_value);
     default: break;

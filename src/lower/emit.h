@@ -89,6 +89,8 @@ uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offse
 void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value);
 /* Memory for a stored node; made at the first call. */
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out);
+/* Memory of r, a version that an effect makes: that of the version before. */
+rp_status lower_version(lowerer *L, ir_ref r, lower_ref *out);
 /* Elements of dims [first, rank) when known, else -1. */
 int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
 

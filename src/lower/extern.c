@@ -6,7 +6,8 @@
 #include "lower/emit.h"
 
 static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
-    while (ir_node_at(L->g, r)->op == IR_reshape) r = ir_node_at(L->g, r)->in[0];
+    while (ir_node_at(L->g, r)->op == IR_reshape || ir_node_at(L->g, r)->op == IR_written)
+        r = ir_node_at(L->g, r)->in[0];
     if (L->has_memory[r]) {
         *at = L->where[r];
         return RP_OK;
@@ -52,8 +53,7 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
     for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
     RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
-    L->where[r] = args[6];
-    L->has_memory[r] = true;
+    RP_TRY(lower_version(L, r, &args[6]));
     memcpy(L->args, args, sizeof args);
     L->n_args = 8;
     lower_launch *l = lower_add_launch(L);
@@ -136,6 +136,21 @@ static rp_status lower_scan(lowerer *L, const ir_node *n, ir_ref r) {
 
 /* --- custom ops ----------------------------------------------------------------------- */
 
+rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, lower_operand **out,
+                              rp_error *err) {
+    const ir_node *n = ir_node_at(g, r);
+    lower_operand *o = base_arena_array(p->arena, n->n_in + 1u, sizeof *o);
+    if (!o) return rp_fail(err, RP_NOMEM, "custom op");
+    for (uint32_t i = 0; i <= n->n_in; i++) {
+        const ir_node *x = i < n->n_in ? ir_node_at(g, n->in[i]) : n;
+        o[i] = (lower_operand){x->dtype, x->shape};
+        for (uint32_t d = 0; d < x->shape.rank; d++)
+            o[i].shape.dim[d] = ir_dim_import(p->dims, ir_graph_dims(g), x->shape.dim[d]);
+    }
+    *out = o;
+    return RP_OK;
+}
+
 static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
@@ -150,7 +165,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     L->n_args = n->n_in + 1u;
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);
-    l->node = r;
+    RP_TRY(lower_operand_types(L->g, r, L->out, &l->operands, L->err));
     l->rows = l->items = ir_dim_const(L->out->dims, 1);
     l->grain = 1;
     return lower_take_args(L, l);

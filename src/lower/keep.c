@@ -73,7 +73,8 @@ static void find_cost(lowerer *L, ir_ref r) {
 
 /* Elements that r itself computes. */
 static double evaluations_of(const lowerer *L, const ir_node *n) {
-    return elements_of(L, n->op == IR_kv_store ? &ir_node_at(L->g, n->in[1])->shape : &n->shape);
+    bool writes = n->op == IR_kv_store || n->op == IR_update; /* a part of what they are */
+    return elements_of(L, writes ? &ir_node_at(L->g, n->in[1])->shape : &n->shape);
 }
 
 /* How often one evaluation of n asks for an element of its operand. */
@@ -117,9 +118,11 @@ static bool is_worth_it(lowerer *L, ir_ref r, bool fragment) {
     return repeats >= MANY || lower_fits_scratch(L, &n->shape);
 }
 
-/* A store to the KV cache loops over the parts of what it stores, as a concat with a place of its own does. */
-static void mark_parted(lowerer *L, ir_ref r) {
-    while (ir_node_at(L->g, r)->op == IR_reshape) r = ir_node_at(L->g, r)->in[0];
+/* An effect loops over the parts of what it writes, as a concat with a place of its own does. */
+static void mark_parted(lowerer *L, const ir_node *n) {
+    ir_ref r = n->in[1];
+    while (n->op == IR_kv_store && ir_node_at(L->g, r)->op == IR_reshape)
+        r = ir_node_at(L->g, r)->in[0];
     if (is_member(L, r)) L->keep[r].parted = true;
 }
 
@@ -132,7 +135,7 @@ static void decide(lowerer *L, ir_ref r, bool fragment) {
     double times = own ? evaluations_of(L, n) : k->evals;
     ir_ref root = own ? r : k->root;
     bool inlines = ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && root != IR_NONE;
-    if (n->op == IR_kv_store) mark_parted(L, n->in[1]);
+    if (n->op == IR_kv_store || n->op == IR_update) mark_parted(L, n);
     for (uint32_t i = 0; i < n->n_in; i++) {
         const ir_node *o = ir_node_at(L->g, n->in[i]);
         bool part = n->op == IR_concat && (own || k->parted);

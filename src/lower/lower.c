@@ -10,7 +10,6 @@
 
 ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
     ir_dim e = ir_dim_const(t, 1);
-    if (n->dtype == RP_DTYPE_TOKEN) return ir_dim_const(t, 0);
     for (uint32_t i = 0; i < n->shape.rank; i++) {
         int64_t last;
         ir_dim d = n->shape.dim[i];
@@ -59,6 +58,13 @@ rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
         L->has_memory[r] = true;
     }
     *out = L->where[r];
+    return RP_OK;
+}
+
+rp_status lower_version(lowerer *L, ir_ref r, lower_ref *out) {
+    RP_TRY(lower_memory(L, ir_node_at(L->g, r)->memory, out));
+    L->where[r] = *out;
+    L->has_memory[r] = true;
     return RP_OK;
 }
 
@@ -167,16 +173,17 @@ static bool is_leaf(ir_op op) {
     return op == IR_input || op == IR_param || op == IR_state;
 }
 
-/* Each output has memory of its own, but what attention was given and leaves, which the plan copies. */
+/* Each output has memory of its own, but leaves and versions of them, which the plan copies. */
 static rp_status place_outputs(lowerer *L) {
     for (uint32_t i = 0; i < ir_output_count(L->g); i++) {
         ir_ref o = ir_output_at(L->g, i), base = o;
         while (ir_node_at(L->g, base)->op == IR_reshape) base = ir_node_at(L->g, base)->in[0];
+        if (ir_node_at(L->g, base)->op == IR_written) base = ir_node_at(L->g, base)->memory;
         bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP &&
                    !is_taken(L, L->where[base]);
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
         if (own || is_leaf(ir_node_at(L->g, o)->op) ||
-            (L->has_memory[o] && ir_node_at(L->g, o)->op == IR_attention))
+            (L->has_memory[base] && ir_node_at(L->g, o)->memory != IR_NONE))
             *at = L->where[base];
         else if (ir_node_at(L->g, o)->op == IR_empty)
             RP_TRY(lower_memory(L, o, at));

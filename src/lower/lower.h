@@ -64,6 +64,12 @@ typedef struct lower_alt {
 
 #define LOWER_MAX_ALTS 4
 
+/* Type of an operand, with sizes over lower_piece.dims. */
+typedef struct lower_operand {
+    rp_dtype dtype;
+    ir_shape shape;
+} lower_operand;
+
 typedef struct lower_launch {
     const char *name; /* of the kernel, for logs */
     lower_alt alts[LOWER_MAX_ALTS];
@@ -74,8 +80,8 @@ typedef struct lower_launch {
     lower_ref *args;
     uint32_t n_args;
     bool attention;
-    const char *custom; /* a custom op: called on the host, no function */
-    ir_ref node;        /* of a custom op: its node, for operand types */
+    const char *custom;      /* a custom op: called on the host, no function */
+    lower_operand *operands; /* of a custom op: the types of args */
 } lower_launch;
 
 /* A generated function with its helpers, a part of the source that stands for itself behind the head of a unit. */
@@ -91,7 +97,7 @@ typedef struct lower_piece {
     ir_dims *dims; /* symbols: dim[i] of every launch is symbol i */
     lower_temp *temps;
     uint32_t n_temps;
-    lower_ref *outputs; /* of each output of the piece; token outputs are temps of 0 bytes */
+    lower_ref *outputs; /* of each output of the piece */
     uint32_t n_outputs;
     lower_const *consts;
     uint32_t n_consts;
@@ -122,6 +128,9 @@ void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf 
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
 /* Why lower_bytes gave IR_DIM_BAD. */
 rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err);
+/* Types of the operands and the result of custom op r of g. */
+rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, lower_operand **out,
+                              rp_error *err) RP_MUST_USE;
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                  gen_attention_record *r, rp_error *err) RP_MUST_USE;

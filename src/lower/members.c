@@ -223,7 +223,34 @@ static rp_status quantize_node(const members *m, ir_ref r) {
     return RP_OK;
 }
 
-/* --- kv_store ---------------------------------------------------------------- */
+/* --- effects ------------------------------------------------------------------ */
+
+typedef struct update {
+    const ir_node *node;
+    const ir_attr *offsets; /* NULL: 0 */
+    uint32_t buf;
+} update;
+
+static void update_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
+    const update *u = user;
+    kir_ref at[IR_MAX_RANK] = {0};
+    for (uint32_t d = 0; d < u->node->shape.rank; d++)
+        at[d] = u->offsets ? kir_bin(K, KIR_IADD, idx[d], lower_dim(L, u->offsets->u.dims[d]))
+                           : idx[d];
+    lower_put(L, u->buf, u->node->dtype, lower_linear(L, &u->node->shape, at, 0), value);
+}
+
+static rp_status update_node(const members *m, ir_ref r) {
+    lowerer *L = m->L;
+    lower_ref at;
+    RP_TRY(lower_version(L, r, &at));
+    update u = {.node = ir_node_at(L->g, r)};
+    u.offsets = ir_attr_get(u.node, IR_ATTR_OFFSETS);
+    u.buf = lower_buffer(L, at, u.node->dtype, 0);
+    each_element(m, u.node->in[1], update_element, &u);
+    lower_local_of(L, r)->place = LOWER_STORED;
+    return RP_OK;
+}
 
 typedef struct kv {
     const ir_shape *state, *from; /* from: shape that the loops run over */
@@ -244,8 +271,8 @@ static rp_status kv_store_node(const members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r), *state = ir_node_at(L->g, n->in[0]);
     ir_ref x = n->in[1];
-    lower_ref token;
-    RP_TRY(lower_memory(L, r, &token));
+    lower_ref cache;
+    RP_TRY(lower_version(L, r, &cache));
     /* A reshape within the row only renames positions: loop over what it renames. */
     while (ir_node_at(L->g, x)->op == IR_reshape &&
            ir_node_at(L->g, ir_node_at(L->g, x)->in[0])->shape.rank > 1 &&
@@ -256,7 +283,7 @@ static rp_status kv_store_node(const members *m, ir_ref r) {
     kir_begin_if(K, kir_bin(K, KIR_ILT, kir_const_i(K, -1), slot));
     kir_ref size = lower_dim(L, state->shape.dim[2]);
     kv c = {.state = &state->shape, .from = &ir_node_at(L->g, x)->shape};
-    c.buf = lower_buffer(L, L->where[n->in[0]], state->dtype, 0);
+    c.buf = lower_buffer(L, cache, state->dtype, 0);
     c.block = kir_bin(K, KIR_IDIV, slot, size);
     c.pos = kir_bin(K, KIR_IMOD, slot, size);
     each_element(m, x, kv_element, &c);
@@ -286,6 +313,7 @@ static rp_status row_scalar(const members *m, ir_ref r) {
 static rp_status emit_member(members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
+    if (n->op == IR_update) return update_node(m, r);
     if (n->op == IR_kv_store) return kv_store_node(m, r);
     if (n->op == IR_quantize) return quantize_node(m, r);
     if (rp_dtype_is_quant(n->dtype)) return L->f->stored[r] ? store_node(m, r) : RP_OK;

@@ -59,9 +59,11 @@ static rp_tensor attention(llama *m, rp_tensor x, uint32_t layer) {
     rp_tensor q = rope(m, rp_linear(x, layer_weight(m, layer, "attn_q")), hp->n_head);
     rp_tensor k = rope(m, rp_linear(x, layer_weight(m, layer, "attn_k")), hp->n_head_kv);
     rp_tensor v = rp_linear(x, layer_weight(m, layer, "attn_v"));
+    rp_tensor keys = rp_kv_store(cache(m, "k", layer), k, m->slots);
+    rp_tensor values = rp_kv_store(cache(m, "v", layer), v, m->slots);
     rp_attention_args a = {.q = q,
-                           .k = cache(m, "k", layer),
-                           .v = cache(m, "v", layer),
+                           .k = keys,
+                           .v = values,
                            .seqs = m->seqs,
                            .positions = m->positions,
                            .block_tables = m->tables,
@@ -69,8 +71,6 @@ static rp_tensor attention(llama *m, rp_tensor x, uint32_t layer) {
                            .kv_heads = hp->n_head_kv,
                            .head_dim = hp->head_dim,
                            .scale = 1.0 / sqrt(hp->head_dim)};
-    a.k_token = rp_kv_store(a.k, k, m->slots);
-    a.v_token = rp_kv_store(a.v, v, m->slots);
     return rp_linear(rp_attention(&a), layer_weight(m, layer, "attn_output"));
 }
 

@@ -45,7 +45,7 @@ static pass_candidate *find(fuser *u, uint32_t group) {
 }
 
 static bool weighs(const ir_node *n) {
-    return n->op != IR_const && n->dtype != RP_DTYPE_TOKEN;
+    return n->op != IR_const;
 }
 
 /* Value s, which the node reads, in every group that has it. */

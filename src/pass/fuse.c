@@ -34,6 +34,7 @@ bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *use
 typedef struct join {
     uint32_t group;
     pass_verdict verdict;
+    bool overwrites; /* memory that the group reads as it was before */
     rp_status st;
 } join;
 
@@ -48,10 +49,25 @@ static bool check_source(fuser *u, ir_ref p, bool row, void *user) {
     return true;
 }
 
-/* Why r may not join a group because of what else it reads, or NULL. */
+/* Calls fn for the nodes that read what effect r overwrites. */
+static void each_read_before(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
+    const pass_reads *p = &u->overwritten;
+    for (uint32_t i = p->first[r]; i != UINT32_MAX; i = p->read[i].next)
+        if (!fn(u, p->read[i].reader, false, user)) return;
+}
+
+static bool check_read_before(fuser *u, ir_ref p, bool row, void *user) {
+    join *j = user;
+    j->overwrites = j->overwrites || u->f->group_of[p] == j->group;
+    return check_source(u, p, row, user);
+}
+
+/* Why r may not join a group because of what else it reads, or what must be read before it, or NULL. */
 static const char *why_no_order(fuser *u, ir_ref r, uint32_t gi) {
     join j = {.group = gi};
     (void)pass_each_source(u, r, true, check_source, &j);
+    each_read_before(u, r, check_read_before, &j);
+    if (j.overwrites) return "overwrites what the group reads";
     return j.verdict == PASS_CYCLE ? "will create cycle"
            : j.verdict == PASS_FAR ? "nodes are too far away"
                                    : NULL;
@@ -78,6 +94,7 @@ static rp_status add_to_group(fuser *u, uint32_t gi, ir_ref r) {
     u->f->group_of[r] = gi;
     join j = {.group = gi};
     (void)pass_each_source(u, r, true, add_read, &j);
+    each_read_before(u, r, add_read, &j);
     RP_TRY(j.st);
     return pass_touch_values(u, r, gi);
 }
@@ -337,6 +354,13 @@ static rp_status make_room(fuser *u, uint32_t n) {
     return RP_OK;
 }
 
+static rp_status find_reads(fuser *u) {
+    RP_TRY(pass_reads_find(u->g, u->f->arena, &u->overwritten, u->err));
+    if (pass_reads_before(u->g, &u->overwritten)) return RP_OK;
+    return rp_fail(u->err, RP_INTERNAL, "graph %s reads memory after its next write",
+                   ir_graph_name(u->g));
+}
+
 rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out, rp_error *err) {
     uint32_t n = ir_graph_count(g);
     rp_status st = RP_OK;
@@ -344,6 +368,7 @@ rp_status pass_fuse(const ir_graph *g, const pass_options *opt, pass_fusion *out
     fuser u = {.g = g, .opt = opt, .f = &f, .cap = n + 1, .err = err};
     if (!f.arena) return rp_fail(err, RP_NOMEM, "fusion of %u nodes", n);
     RP_TRY_OUT(make_room(&u, n + 1));
+    RP_TRY_OUT(find_reads(&u));
     for (ir_ref r = 0; r < n; r++) RP_TRY_OUT(place(&u, r));
     RP_TRY_OUT(pass_settle_groups(&u));
     *out = f;

@@ -1,5 +1,6 @@
 /* Fusion groups as text for people and tests. */
 #include "base/alloc.h"
+#include "pass/inplace.h"
 #include "pass/fuse.h"
 
 typedef struct printer {
@@ -55,6 +56,19 @@ static void print_group(const printer *p, uint32_t i) {
     base_buf_putc(p->out, '\n');
 }
 
+static void print_copy(const printer *p, ir_ref r) {
+    base_buf why;
+    base_buf_init(&why, 0);
+    pass_copy_reason(p->g, r, &why);
+    if (why.len) {
+        base_buf_puts(p->out, "copied:");
+        print_member(p, r);
+        base_buf_printf(p->out, ": %s\n", why.data);
+    }
+    p->out->failed |= why.failed;
+    base_buf_done(&why);
+}
+
 void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out) {
     printer p = {.g = g, .f = f, .out = out};
     uint32_t n = ir_graph_count(g), next = 0;
@@ -65,6 +79,8 @@ void pass_fusion_print(const ir_graph *g, const pass_fusion *f, base_buf *out) {
     }
     for (ir_ref r = 0; r < n; r++) p.number[r] = ir_node_at(g, r)->op == IR_input ? 0 : next++;
     for (uint32_t i = 0; i < f->n_groups; i++) print_group(&p, i);
+    for (ir_ref r = 0; r < n; r++)
+        if (ir_node_at(g, r)->op == IR_copy) print_copy(&p, r);
     for (uint32_t i = 0; i < f->n_refusals; i++) {
         base_buf_puts(out, "refused:");
         print_member(&p, f->refusals[i].node);

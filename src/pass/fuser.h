@@ -4,6 +4,7 @@
 #define PASS_FUSER_H
 
 #include "pass/fuse.h"
+#include "pass/inplace.h"
 
 #define NO_GROUP UINT32_MAX
 
@@ -27,6 +28,7 @@ typedef struct fuser {
     pass_fusion *f;
     uint32_t cap; /* groups and refs are below */
     rp_error *err;
+    pass_reads overwritten; /* reads that come before an effect */
     /* order.c, by group */
     pass_list *reads, *readers; /* groups */
     uint32_t *position;         /* a group stands behind all that it reads from */

@@ -7,6 +7,7 @@
 rp_status pass_dce(const ir_graph *in, ir_graph **out, rp_error *err);
 rp_status pass_fold(const ir_graph *in, ir_graph **out, rp_error *err);
 rp_status pass_gather(const ir_graph *in, ir_graph **out, rp_error *err);
+rp_status pass_inplace(const ir_graph *in, ir_graph **out, rp_error *err);
 rp_status pass_simplify(const ir_graph *in, ir_graph **out, rp_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "pass/inplace.h"
 #include "pass/passes.h"
 
 static const pass_info passes[] = {
@@ -17,6 +18,8 @@ static const pass_info passes[] = {
     {"simplify", "eliminate_noops", "rewrite by simplify.rules", pass_simplify},
     {"cse", NULL, "join nodes that have become equal", pass_dce},
     {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce},
+    {"inplace", NULL, "put reads of memory before its next write, or copy what they read",
+     pass_inplace},
     {"fuse_norm_quant", "fuse_norm_quant", "round a norm's rows in its kernel", NULL},
     {"fuse_act_quant", "fuse_act_quant", "round rows in the kernel of the activation before", NULL},
     {"fuse_rope_kvcache", "fuse_rope_kvcache",
@@ -61,6 +64,17 @@ static rp_status unknown_pass(const char *name, rp_error *err) {
 rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) {
     for (uint32_t i = 0; i < n; i++)
         if (!find(names[i])) return unknown_pass(names[i], err);
+    return RP_OK;
+}
+
+rp_status pass_check_skips(const char *const *names, uint32_t n, rp_error *err) {
+    RP_TRY(pass_check_names(names, n, err));
+    for (uint32_t i = 0; i < n; i++)
+        if (find(names[i])->run == pass_inplace)
+            return rp_fail(err, RP_CONFIG,
+                           "pass %s cannot be left out: memory would be read after it is "
+                           "overwritten",
+                           names[i]);
     return RP_OK;
 }
 
@@ -119,10 +133,13 @@ static rp_status dump(const ir_graph *g, const pass_options *opt, size_t i, rp_e
 rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) {
     ir_graph *g = NULL;
     rp_status st = RP_OK;
-    if (opt) RP_TRY(pass_check_names(opt->skip, opt->n_skip, err));
+    if (opt) RP_TRY(pass_check_skips(opt->skip, opt->n_skip, err));
     for (size_t i = 0; i < N_PASSES; i++) {
         ir_graph *next = NULL;
+        bool done = false;
         if (!passes[i].run || pass_is_skipped(opt, passes[i].name)) continue;
+        if (passes[i].run == pass_inplace) RP_TRY_OUT(pass_check_inplace(g ? g : in, &done, err));
+        if (done) continue;
         RP_TRY_OUT(run_one(&passes[i], g ? g : in, &next, err));
         ir_graph_free(g);
         g = next;
@@ -135,31 +152,4 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
 out:
     ir_graph_free(g);
     return st;
-}
-
-static bool same_effect(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y) {
-    const ir_attr *p = ir_attr_get(x, IR_ATTR_NAME), *q = ir_attr_get(y, IR_ATTR_NAME);
-    if (x->op != y->op || x->n_in != y->n_in || (p && q && strcmp(p->u.s, q->u.s) != 0))
-        return false;
-    for (uint32_t i = 0; i < x->n_in; i++)
-        if (strcmp(ir_type_of(a, x->in[i]).s, ir_type_of(b, y->in[i]).s) != 0) return false;
-    return true;
-}
-
-rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out,
-                           rp_error *err) {
-    ir_ref at = 0;
-    /* In order, past those that were joined with an equal one: an op that writes nothing may be. */
-    for (ir_ref i = 0; i <= r; i++) {
-        const ir_node *n = ir_node_at(after, i);
-        if (ir_op_table(n->op)->kind != IR_KIND_EFFECT) continue;
-        while (at < ir_graph_count(before) &&
-               !same_effect(after, n, before, ir_node_at(before, at)))
-            at++;
-        if (at == ir_graph_count(before))
-            return rp_fail(err, RP_INTERNAL, "an effect of @%s was lost by a pass",
-                           ir_graph_name(after));
-        *out = at++;
-    }
-    return RP_OK;
 }

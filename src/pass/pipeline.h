@@ -29,6 +29,8 @@ typedef struct pass_options {
 bool pass_is_skipped(const pass_options *opt, const char *name);
 /* RP_CONFIG names the first name that is no pass, and the nearest that is. */
 rp_status pass_check_names(const char *const *names, uint32_t n, rp_error *err) RP_MUST_USE;
+/* The same for names of passes to leave out: inplace must run. */
+rp_status pass_check_skips(const char *const *names, uint32_t n, rp_error *err) RP_MUST_USE;
 
 /* One pass by name; RP_CONFIG names the nearest. The result is verified, and its text is parsed and printed again
  * where assertions are on. */
@@ -38,8 +40,5 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
                        rp_error *err) RP_MUST_USE;
 /* Law 1: RP_INTERNAL where print(parse(print(g))) is not print(g). */
 rp_status pass_check_text(const ir_graph *g, rp_error *err) RP_MUST_USE;
-/* The node of `before` that effect node r of `after` came from: effects keep their order and the types of their operands. */
-rp_status pass_find_effect(const ir_graph *before, const ir_graph *after, ir_ref r, ir_ref *out,
-                           rp_error *err) RP_MUST_USE;
 
 #endif

@@ -20,7 +20,9 @@ static rp_status copy_leaf(pass_rebuild *b, ir_leaf kind, ir_ref r) {
         s.dim[i] = ir_dim_import(ir_graph_dims(b->out), ir_graph_dims(b->in), s.dim[i]);
         if (s.dim[i] == IR_DIM_BAD) return rp_fail(b->err, RP_NOMEM, "pass: dims");
     }
-    return ir_add_leaf(b->out, kind, n->name, n->dtype, s, &b->map[r], b->err);
+    RP_TRY(ir_add_leaf(b->out, kind, n->name, n->dtype, s, &b->map[r], b->err));
+    if (n->mutates) ir_input_mutates(b->out, b->map[r]);
+    return RP_OK;
 }
 
 static rp_status copy_leaves(pass_rebuild *b) {

@@ -7,7 +7,8 @@ static ir_dim dim0(const ir_graph *g, const ir_shape *s) {
 
 ir_dim pass_rows_of(const ir_graph *g, ir_ref r) {
     const ir_node *n = ir_node_at(g, r);
-    if (n->op == IR_kv_store) return dim0(g, &ir_node_at(g, n->in[1])->shape);
+    /* The rows that are written, not those of the memory. */
+    if (n->op == IR_kv_store || n->op == IR_update) return dim0(g, &ir_node_at(g, n->in[1])->shape);
     return dim0(g, &n->shape);
 }
 
@@ -19,6 +20,8 @@ static bool same_row(const ir_node *n, const ir_node *x) {
 bool pass_keeps_row(const ir_graph *g, ir_ref r, uint32_t operand) {
     const ir_node *n = ir_node_at(g, r), *x = ir_node_at(g, n->in[operand]);
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
+    /* An effect writes rows of other numbers than its own. */
+    if (x->memory != IR_NONE && ir_op_table(x->op)->kind == IR_KIND_EFFECT) return false;
     switch (n->op) {
     case IR_reshape: return n->shape.rank && x->shape.rank && n->shape.dim[0] == x->shape.dim[0];
     case IR_permute: {
@@ -42,6 +45,7 @@ bool pass_keeps_row(const ir_graph *g, ir_ref r, uint32_t operand) {
     case IR_quantize:
     case IR_dequant: return x->shape.rank > 1;
     case IR_kv_store: return operand == 1 || operand == 2;
+    case IR_update: return operand == 1 && x->shape.rank > 0;
     default: return same_row(n, x);
     }
 }

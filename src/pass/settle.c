@@ -98,9 +98,24 @@ static bool is_stored(fuser *u, ir_ref p, bool row, void *user) {
     return true;
 }
 
+/* Then the group of r comes before the effect, and another one need not. */
+static bool reads_overwritten(const fuser *u, ir_ref r) {
+    const pass_reads *p = &u->overwritten;
+    uint32_t lo = 0, hi = p->n;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (p->read[mid].reader < r)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < p->n && p->read[lo].reader == r;
+}
+
 static bool sinks(fuser *u, const readers *x, ir_ref r) {
     const pass_group *from = &u->f->groups[u->f->group_of[r]];
     if (x->group[r] >= MANY || x->group[r] == u->f->group_of[r] || x->off_row[r]) return false;
+    if (reads_overwritten(u, r)) return false;
     const pass_group *to = &u->f->groups[x->group[r]];
     stored_check c = {x, u->f->group_of[r], x->group[r], true};
     if (to->kind != PASS_LOOP || to->rows != from->rows || to->n_nodes >= PASS_MAX_FUSION)
@@ -255,6 +270,19 @@ static void mark_all_stored(fuser *u) {
     }
 }
 
+static void log_copies(const fuser *u) {
+    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) {
+        base_buf why;
+        if (ir_node_at(u->g, r)->op != IR_copy) continue;
+        base_buf_init(&why, 0);
+        pass_copy_reason(u->g, r, &why);
+        if (why.len && !why.failed)
+            base_log_ch(RP_LOG_CH_FUSION, false, "copy %s of %s: %s", ir_name_of(u->g, r).s,
+                        ir_type_of(u->g, r).s, why.data);
+        base_buf_done(&why);
+    }
+}
+
 static void log_groups(const fuser *u) {
     const pass_fusion *f = u->f;
     if ((u->opt && u->opt->quiet) || !base_log_on(RP_LOG_CH_FUSION, false)) return;
@@ -262,6 +290,7 @@ static void log_groups(const fuser *u) {
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += f->group_of[r] != NO_GROUP;
     base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before,
                 f->n_groups);
+    log_copies(u);
     for (uint32_t i = 0; i < f->n_refusals && base_log_on(RP_LOG_CH_FUSION, true); i++)
         base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s with group %u: %s",
                     ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name,

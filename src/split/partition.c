@@ -5,7 +5,7 @@
 
 bool split_repeats(const ir_node *n) {
     return n->op == IR_const || n->op == IR_iota || n->op == IR_dequant ||
-           ir_op_table(n->op)->kind == IR_KIND_VIEW;
+           (ir_op_table(n->op)->kind == IR_KIND_VIEW && n->op != IR_written);
 }
 
 static bool is_placeholder(const ir_node *n) {
@@ -36,16 +36,24 @@ static uint32_t merge_empty(const ir_graph *g, uint32_t n_ids, uint32_t *piece, 
     return next;
 }
 
+/* A version belongs to the piece of the op that made it. */
+static void place_versions(const ir_graph *g, uint32_t *piece) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++)
+        if (ir_node_at(g, r)->op == IR_written) piece[r] = piece[ir_maker_of(g, r)];
+}
+
 uint32_t split_partition(const ir_graph *g, const char *const *ops, uint32_t n_ops, uint32_t *piece,
                          bool *splitting) {
     uint32_t n_ids = 0;
     for (uint32_t r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         piece[r] = SPLIT_NO_PIECE;
-        if (is_placeholder(n) || split_repeats(n)) continue;
+        if (is_placeholder(n) || split_repeats(n) || n->op == IR_written) continue;
         bool split = ir_is_splitting(n, ops, n_ops);
         if (n_ids == 0 || splitting[n_ids - 1] != split) splitting[n_ids++] = split;
         piece[r] = n_ids - 1;
     }
-    return merge_empty(g, n_ids, piece, splitting);
+    n_ids = merge_empty(g, n_ids, piece, splitting);
+    place_versions(g, piece);
+    return n_ids;
 }

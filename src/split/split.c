@@ -9,18 +9,25 @@
 
 typedef struct builder {
     const ir_graph *g;
-    uint32_t *piece; /* of each node */
-    bool *is_output; /* crosses a border or is returned */
-    ir_ref *map;     /* ref in g -> ref in the piece being built */
+    uint32_t *piece;  /* of each node */
+    bool *is_output;  /* crosses a border or is returned */
+    ir_ref *map;      /* ref in g -> ref in the piece being built */
+    uint32_t *writer; /* of each leaf: the last piece that writes its memory so far */
     uint32_t n_nodes;
     uint32_t counts[3]; /* leaves of the piece so far, by ir_leaf */
 } builder;
+
+/* The state or input that value o is a version of, else o: such memory is a leaf of every piece that it is used in. */
+static ir_ref place_of(const builder *b, ir_ref o) {
+    ir_ref m = ir_node_at(b->g, o)->memory;
+    return m != IR_NONE && ir_node_at(b->g, m)->op != IR_empty ? m : o;
+}
 
 /* Marks what piece p needs from elsewhere through operand o. */
 static void mark_operand(builder *b, ir_ref o, uint32_t p) {
     const ir_node *n = ir_node_at(b->g, o);
     if (b->piece[o] != SPLIT_NO_PIECE) {
-        if (b->piece[o] != p) b->is_output[o] = true;
+        if (b->piece[o] != p && place_of(b, o) == o) b->is_output[o] = true;
     } else if (split_repeats(n)) {
         for (uint32_t i = 0; i < n->n_in; i++) mark_operand(b, n->in[i], p);
     }
@@ -40,7 +47,7 @@ static void mark_outputs(builder *b, uint32_t last) {
     for (uint32_t i = 0; i < ir_output_count(b->g); i++) {
         ir_ref o = ir_output_at(b->g, i);
         if (b->piece[o] == SPLIT_NO_PIECE) mark_operand(b, o, last);
-        b->is_output[o] = true;
+        if (place_of(b, o) == o) b->is_output[o] = true;
     }
 }
 
@@ -56,17 +63,29 @@ static rp_status add_leaf(builder *b, split_piece *p, ir_leaf kind, ir_ref r, rp
     const char *name = base_arena_printf(ir_graph_arena(p->graph), "%s%u", prefix[kind], i);
     if (!name) return rp_fail(err, RP_NOMEM, "piece leaf");
     (kind == IR_LEAF_INPUT ? p->inputs : kind == IR_LEAF_PARAM ? p->params : p->states)[i] = r;
-    return ir_add_leaf(p->graph, kind, name, n->dtype, shape, &b->map[r], err);
+    RP_TRY(ir_add_leaf(p->graph, kind, name, n->dtype, shape, &b->map[r], err));
+    bool writes = n->memory != IR_NONE && b->writer[n->memory] == p->submod;
+    if (kind == IR_LEAF_INPUT && writes) ir_input_mutates(p->graph, b->map[r]);
+    return RP_OK;
+}
+
+/* The version of memory `m` that the piece begins with. */
+static rp_status resolve_memory(builder *b, split_piece *p, ir_ref m, ir_ref o, rp_error *err) {
+    ir_leaf kind = ir_node_at(b->g, m)->op == IR_state ? IR_LEAF_STATE : IR_LEAF_INPUT;
+    if (b->map[m] == IR_NONE) RP_TRY(add_leaf(b, p, kind, m, err));
+    b->map[o] = b->map[m];
+    return RP_OK;
 }
 
 /* Makes operand o available in piece id: as a leaf, a repeated node, or what was copied before. */
 static rp_status resolve(builder *b, split_piece *p, uint32_t id, ir_ref o, rp_error *err) {
     const ir_node *n = ir_node_at(b->g, o);
     if (b->map[o] != IR_NONE) return RP_OK;
+    bool outside = b->piece[o] != SPLIT_NO_PIECE && b->piece[o] != id;
     if (n->op == IR_param) return add_leaf(b, p, IR_LEAF_PARAM, o, err);
-    if (n->op == IR_state) return add_leaf(b, p, IR_LEAF_STATE, o, err);
-    if (n->op == IR_input || (b->piece[o] != SPLIT_NO_PIECE && b->piece[o] != id))
-        return add_leaf(b, p, IR_LEAF_INPUT, o, err);
+    if (n->op == IR_state || n->op == IR_input) return resolve_memory(b, p, o, o, err);
+    if (outside && place_of(b, o) != o) return resolve_memory(b, p, place_of(b, o), o, err);
+    if (outside) return add_leaf(b, p, IR_LEAF_INPUT, o, err);
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(resolve(b, p, id, n->in[i], err));
     return ir_copy_node(p->graph, b->g, o, b->map, &b->map[o], err);
 }
@@ -83,11 +102,22 @@ static rp_status piece_alloc(builder *b, split_piece *p, rp_error *err) {
     return RP_OK;
 }
 
+/* Notes whose memory piece id writes. */
+static void mark_writes(builder *b, uint32_t id) {
+    for (ir_ref r = 0; r < b->n_nodes; r++) {
+        const ir_node *n = ir_node_at(b->g, r);
+        uint64_t writes = b->piece[r] == id ? ir_node_writes(n) : 0;
+        for (uint32_t i = 0; writes && i < n->n_in && i < 64; i++)
+            if (writes >> i & 1) b->writer[ir_node_at(b->g, n->in[i])->memory] = id;
+    }
+}
+
 static rp_status build_piece(builder *b, split_piece *p, uint32_t id, uint32_t last,
                              rp_error *err) {
     RP_TRY(piece_alloc(b, p, err));
     memset(b->counts, 0, sizeof b->counts);
     for (ir_ref r = 0; r < b->n_nodes; r++) b->map[r] = IR_NONE;
+    mark_writes(b, id);
     uint32_t n_out = 0;
     for (ir_ref r = 0; r < b->n_nodes; r++)
         if (b->piece[r] == id) {
@@ -132,13 +162,24 @@ out:
     return st;
 }
 
+/* The last piece whose values r is made of, at least p. */
+static uint32_t not_before(const builder *b, ir_ref r, uint32_t p) {
+    const ir_node *n = ir_node_at(b->g, r);
+    if (b->piece[r] != SPLIT_NO_PIECE) return b->piece[r] > p ? b->piece[r] : p;
+    for (uint32_t i = 0; split_repeats(n) && i < n->n_in; i++) p = not_before(b, n->in[i], p);
+    return p;
+}
+
 /* Outputs that no piece computes (views, constants, leaves) are of the last piece that does not split, so there must be
- * one: else an empty one is added behind the others. */
+ * one, and what they are made of not later: else an empty one is added behind the others. */
 static bool lacks_plain_piece(const builder *b, const bool *splitting, uint32_t n_pieces) {
-    bool needed = false;
-    for (uint32_t i = 0; i < ir_output_count(b->g); i++)
-        needed = needed || b->piece[ir_output_at(b->g, i)] == SPLIT_NO_PIECE;
-    return needed && last_plain(splitting, n_pieces) == SPLIT_NO_PIECE;
+    uint32_t last = last_plain(splitting, n_pieces);
+    for (uint32_t i = 0; i < ir_output_count(b->g); i++) {
+        ir_ref o = ir_output_at(b->g, i);
+        if (b->piece[o] != SPLIT_NO_PIECE) continue;
+        if (last == SPLIT_NO_PIECE || not_before(b, o, last) > last) return true;
+    }
+    return false;
 }
 
 static rp_status build_all(builder *b, const bool *splitting, split_result *r, rp_error *err) {
@@ -164,10 +205,12 @@ rp_status split_graph(const ir_graph *g, const char *const *ops, uint32_t n_ops,
     b.piece = base_alloc_array(n + 1, sizeof *b.piece);
     b.is_output = base_alloc_array(n + 1, sizeof *b.is_output);
     b.map = base_alloc_array(n + 1, sizeof *b.map);
-    if (!splitting || !b.piece || !b.is_output || !b.map) {
+    b.writer = base_alloc_array(n + 1, sizeof *b.writer);
+    if (!splitting || !b.piece || !b.is_output || !b.map || !b.writer) {
         st = rp_fail(err, RP_NOMEM, "split of %u nodes", n);
         goto out;
     }
+    memset(b.writer, 0xff, (n + 1) * sizeof *b.writer);
     r.n_pieces = split_partition(g, ops, n_ops, b.piece, splitting);
     if (lacks_plain_piece(&b, splitting, r.n_pieces)) splitting[r.n_pieces++] = false;
     r.pieces = base_alloc_array(r.n_pieces + 1, sizeof *r.pieces);
@@ -184,6 +227,7 @@ out:
     base_free(b.piece);
     base_free(b.is_output);
     base_free(b.map);
+    base_free(b.writer);
     return st;
 }
 

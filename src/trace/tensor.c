@@ -62,6 +62,12 @@ rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape
     return leaf(g, IR_LEAF_INPUT, name, dtype, shape);
 }
 
+rp_tensor rp_mutable_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape) {
+    rp_tensor x = rp_input(g, name, dtype, shape);
+    if (x.ref != IR_NONE) ir_input_mutates(g->ir, x.ref);
+    return x;
+}
+
 rp_tensor rp_param(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape) {
     return leaf(g, IR_LEAF_PARAM, name, dtype, shape);
 }
@@ -270,19 +276,34 @@ rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b) {
     return trace_op(a.graph, IR_matmul, (rp_tensor[]){a, b}, 2, &attr, 1);
 }
 
-rp_tensor rp_kv_store(rp_tensor state, rp_tensor x, rp_tensor slots) {
-    return trace_op(state.graph, IR_kv_store, (rp_tensor[]){state, x, slots}, 3, NULL, 0);
+rp_tensor rp_update(rp_tensor memory, rp_tensor value) {
+    return trace_op(memory.graph, IR_update, (rp_tensor[]){memory, value}, 2, NULL, 0);
+}
+
+rp_tensor rp_update_at(rp_tensor memory, rp_tensor value, rp_shape offsets) {
+    ir_dim dims[IR_MAX_RANK] = {0};
+    if (!trace_ready(memory.graph)) return trace_bad(memory.graph);
+    ir_attr attr = attr_shape(memory.graph, offsets, dims);
+    attr.key = IR_ATTR_OFFSETS;
+    return trace_op(memory.graph, IR_update, (rp_tensor[]){memory, value}, 2, &attr, 1);
+}
+
+rp_tensor rp_written(rp_tensor memory, rp_tensor result) {
+    return trace_op(memory.graph, IR_written, (rp_tensor[]){memory, result}, 2, NULL, 0);
+}
+
+rp_tensor rp_kv_store(rp_tensor cache, rp_tensor x, rp_tensor slots) {
+    return trace_op(cache.graph, IR_kv_store, (rp_tensor[]){cache, x, slots}, 3, NULL, 0);
 }
 
 rp_tensor rp_attention(const rp_attention_args *a) {
     rp_tensor out = rp_empty(a->q.graph, RP_DTYPE_F32, rp_tensor_shape(a->q));
-    rp_tensor in[] = {a->q, a->k,       a->v,      a->seqs, a->positions, a->block_tables,
-                      out,  a->k_token, a->v_token};
+    rp_tensor in[] = {a->q, a->k, a->v, a->seqs, a->positions, a->block_tables, out};
     ir_attr attrs[] = {{.key = IR_ATTR_HEADS, .u.i = a->heads},
                        {.key = IR_ATTR_HEAD_DIM, .u.i = a->head_dim},
                        {.key = IR_ATTR_KV_HEADS, .u.i = a->kv_heads},
                        {.key = IR_ATTR_SCALE, .u.f = a->scale}};
-    return trace_op(a->q.graph, IR_attention, in, 9, attrs, 4);
+    return trace_op(a->q.graph, IR_attention, in, 7, attrs, 4);
 }
 
 rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,

@@ -38,7 +38,7 @@ static inline int both_tear_down(void **state) {
 typedef struct both {
     ir_graph *g; /* owned */
     random_leaves l;
-    ir_value states[8], *want;
+    ir_value *inputs, *states, *want; /* as the interpreter left them, and its outputs */
     plan_run code, eager;
     const char *at; /* what a failed call was doing */
 } both;
@@ -58,15 +58,29 @@ static inline plan_run_options both_compiled(gen_isa isa) {
                               .passes = true};
 }
 
+/* The interpreter writes in the caller's memory. */
+static inline ir_value *both_copy(const both *b, ir_leaf kind) {
+    ir_value *v = base_alloc_array(b->l.n[kind] + 1u, sizeof *v);
+    for (uint32_t i = 0; v && i < b->l.n[kind]; i++) {
+        v[i] = b->l.leaf[kind][i];
+        v[i].data = base_alloc_array((size_t)v[i].n + 1u, sizeof *v[i].data);
+        assert_non_null(v[i].data);
+        memcpy(v[i].data, b->l.leaf[kind][i].data, (size_t)v[i].n * sizeof *v[i].data);
+    }
+    return v;
+}
+
 static inline rp_status both_run(both *b, gen_isa isa, rp_error *err) {
     static const compile_toolchain none;
     plan_run_options o = both_compiled(isa);
     plan_run_options e = {.backend = &compile_eager, .isa = isa, .toolchain = &none, .threads = 1};
     b->at = "interpreter";
     b->want = base_alloc_array(ir_output_count(b->g) + 1u, sizeof *b->want);
-    if (!b->want) return rp_fail(err, RP_NOMEM, "outputs");
-    RP_TRY(ir_eval(b->g, b->l.leaf[IR_LEAF_INPUT], b->l.leaf[IR_LEAF_PARAM], b->states,
-                   b->l.symbols, b->want, err));
+    b->inputs = both_copy(b, IR_LEAF_INPUT);
+    b->states = both_copy(b, IR_LEAF_STATE);
+    if (!b->want || !b->inputs || !b->states) return rp_fail(err, RP_NOMEM, "outputs");
+    RP_TRY(
+        ir_eval(b->g, b->inputs, b->l.leaf[IR_LEAF_PARAM], b->states, b->l.symbols, b->want, err));
     b->at = "inductor";
     RP_TRY(plan_run_graph(b->g, &b->l, &o, &b->code, err));
     b->at = "eager";
@@ -75,7 +89,7 @@ static inline rp_status both_run(both *b, gen_isa isa, rp_error *err) {
 
 /* Where compiled and interpreted are farther apart than bound, or NULL. */
 static inline const char *both_off(const both *b, double bound) {
-    return plan_run_is_off(b->g, &b->code, b->want, b->states, bound);
+    return plan_run_is_off(b->g, &b->code, b->want, b->states, b->inputs, bound);
 }
 
 /* Where compiled and eager are not the same bits, or NULL. */
@@ -84,6 +98,10 @@ static inline const char *both_differ(const both *b) {
 }
 
 static inline void both_done(both *b) {
+    for (uint32_t i = 0; b->inputs && i < b->l.n[IR_LEAF_INPUT]; i++) ir_value_done(&b->inputs[i]);
+    for (uint32_t i = 0; b->states && i < b->l.n[IR_LEAF_STATE]; i++) ir_value_done(&b->states[i]);
+    base_free(b->inputs);
+    base_free(b->states);
     for (uint32_t i = 0; b->want && i < ir_output_count(b->g); i++) ir_value_done(&b->want[i]);
     base_free(b->want);
     plan_run_done(&b->code);

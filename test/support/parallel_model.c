@@ -49,9 +49,14 @@ static rp_tensor attend(const model *m, rp_tensor h) {
     rp_tensor q = project(m, h, "q", PM_HEADS * PM_HEAD_DIM, PM_WIDTH);
     rp_tensor k = project(m, h, "k", PM_HEAD_DIM, PM_WIDTH);
     rp_tensor v = project(m, h, "v", PM_HEAD_DIM, PM_WIDTH);
+    rp_tensor kc = named(m, "cache.k", m->opt->kv, cache, true);
+    rp_tensor vc = named(m, "cache.v", m->opt->kv, cache, true);
+    k = rotate(m, k, 1);
+    kc = rp_kv_store(kc, k, m->slots);
+    vc = rp_kv_store(vc, v, m->slots);
     rp_attention_args a = {.q = rotate(m, q, PM_HEADS),
-                           .k = named(m, "cache.k", m->opt->kv, cache, true),
-                           .v = named(m, "cache.v", m->opt->kv, cache, true),
+                           .k = kc,
+                           .v = vc,
                            .seqs = m->seqs,
                            .positions = m->positions,
                            .block_tables = m->tables,
@@ -59,8 +64,6 @@ static rp_tensor attend(const model *m, rp_tensor h) {
                            .kv_heads = 1,
                            .head_dim = PM_HEAD_DIM,
                            .scale = 0.20412414523193154};
-    a.k_token = rp_kv_store(a.k, rotate(m, k, 1), m->slots);
-    a.v_token = rp_kv_store(a.v, v, m->slots);
     return project(m, rp_attention(&a), "o", PM_WIDTH, PM_HEADS * PM_HEAD_DIM);
 }
 

@@ -52,8 +52,8 @@ typedef struct runner {
     plan_bound *bound;
     hal_device *d;
     void *weights;
-    void **params, **inputs;
-    size_t *sizes[2];
+    void **params;
+    size_t *param_sizes;
     rp_error *err;
 } runner;
 
@@ -70,17 +70,19 @@ static rp_status set_leaves(runner *r, ir_leaf kind, plan_seg seg, void **at, si
 static rp_status prepare(runner *r, plan_run *out) {
     const random_leaves *l = r->leaves;
     uint32_t n_out = ir_output_count(r->g), n_state = l->n[IR_LEAF_STATE];
+    uint32_t n_input = l->n[IR_LEAF_INPUT];
     out->out = base_alloc_array(n_out + 1, sizeof(void *));
     out->state = base_alloc_array(n_state + 1, sizeof(void *));
     out->out_size = base_alloc_array(n_out + 1, sizeof(size_t));
     out->state_size = base_alloc_array(n_state + 1, sizeof(size_t));
-    r->inputs = base_alloc_array(l->n[IR_LEAF_INPUT] + 1, sizeof(void *));
+    out->input = base_alloc_array(n_input + 1, sizeof(void *));
+    out->input_size = base_alloc_array(n_input + 1, sizeof(size_t));
     r->params = base_alloc_array(l->n[IR_LEAF_PARAM] + 1, sizeof(void *));
-    r->sizes[0] = base_alloc_array(l->n[IR_LEAF_INPUT] + 1, sizeof(size_t));
-    r->sizes[1] = base_alloc_array(l->n[IR_LEAF_PARAM] + 1, sizeof(size_t));
-    if (!out->out || !out->state || !out->out_size || !out->state_size || !r->inputs ||
-        !r->params || !r->sizes[0] || !r->sizes[1])
+    r->param_sizes = base_alloc_array(l->n[IR_LEAF_PARAM] + 1, sizeof(size_t));
+    if (!out->out || !out->state || !out->out_size || !out->state_size || !out->input ||
+        !out->input_size || !r->params || !r->param_sizes)
         return rp_fail(r->err, RP_NOMEM, "run");
+    out->n_input = n_input;
     out->n_out = n_out;
     out->n_state = n_state;
     return RP_OK;
@@ -105,8 +107,8 @@ static rp_status start(runner *r, plan_run *out) {
                             .weights = r->weights};
     RP_TRY(plan_exec_new(r->p, &xo, &r->x, r->err));
     RP_TRY(prepare(r, out));
-    RP_TRY(set_leaves(r, IR_LEAF_INPUT, PLAN_INPUT, r->inputs, r->sizes[0]));
-    RP_TRY(set_leaves(r, IR_LEAF_PARAM, PLAN_PARAM, r->params, r->sizes[1]));
+    RP_TRY(set_leaves(r, IR_LEAF_INPUT, PLAN_INPUT, out->input, out->input_size));
+    RP_TRY(set_leaves(r, IR_LEAF_PARAM, PLAN_PARAM, r->params, r->param_sizes));
     return set_leaves(r, IR_LEAF_STATE, PLAN_STATE, out->state, out->state_size);
 }
 
@@ -135,6 +137,9 @@ static rp_status run(runner *r, plan_run *out) {
     for (uint32_t i = 0; i < out->n_state; i++)
         if (!guard_is_whole(out->state[i], out->state_size[i]))
             return rp_fail(r->err, RP_INTERNAL, "state %u was overrun", i);
+    for (uint32_t i = 0; i < out->n_input; i++)
+        if (!guard_is_whole(out->input[i], out->input_size[i]))
+            return rp_fail(r->err, RP_INTERNAL, "input %u was overrun", i);
     return RP_OK;
 }
 
@@ -153,10 +158,8 @@ rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves,
     if (r.d) hal_close(r.d);
     plan_free(r.p);
     base_free(r.weights);
-    free_all(r.inputs, leaves->n[IR_LEAF_INPUT]);
     free_all(r.params, leaves->n[IR_LEAF_PARAM]);
-    base_free(r.sizes[0]);
-    base_free(r.sizes[1]);
+    base_free(r.param_sizes);
     if (st != RP_OK) plan_run_done(out);
     return st;
 }
@@ -164,6 +167,8 @@ rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves,
 void plan_run_done(plan_run *r) {
     free_all(r->out, r->n_out);
     free_all(r->state, r->n_state);
+    free_all(r->input, r->n_input);
+    base_free(r->input_size);
     base_free(r->out_size);
     base_free(r->state_size);
     *r = (plan_run){0};
@@ -218,6 +223,9 @@ const char *plan_run_differs(const ir_graph *g, const plan_run *a, const plan_ru
     for (uint32_t i = 0; !d && i < a->n_state; i++)
         d = bits_differ(g, ir_leaf_at(g, IR_LEAF_STATE, i), "state", i, a->state[i], b->state[i],
                         a->state_size[i]);
+    for (uint32_t i = 0; !d && i < a->n_input; i++)
+        d = bits_differ(g, ir_leaf_at(g, IR_LEAF_INPUT, i), "input", i, a->input[i], b->input[i],
+                        a->input_size[i]);
     return d;
 }
 
@@ -225,7 +233,7 @@ static const char *is_off(const ir_graph *g, ir_ref r, const char *what, uint32_
                           size_t size, const ir_value *want, double bound) {
     double *x = values_of(g, r, p, size);
     const char *found = NULL;
-    for (int64_t k = 0; !found && ir_node_at(g, r)->dtype != RP_DTYPE_TOKEN && k < want->n; k++) {
+    for (int64_t k = 0; !found && k < want->n; k++) {
         double w = want->data[k], far = fabs(x[k] - w);
         if ((isnan(w) && isnan(x[k])) || w == x[k] || far <= bound * fmax(1, fabs(w))) continue;
         snprintf(message, sizeof message, "%s %u of %s, element %lld of %lld: %.9g, want %.9g",
@@ -237,12 +245,17 @@ static const char *is_off(const ir_graph *g, ir_ref r, const char *what, uint32_
 }
 
 const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out,
-                            const ir_value *states, double bound) {
+                            const ir_value *states, const ir_value *inputs, double bound) {
     const char *d = NULL;
     for (uint32_t i = 0; !d && i < r->n_out; i++)
         d = is_off(g, ir_output_at(g, i), "output", i, r->out[i], r->out_size[i], &out[i], bound);
     for (uint32_t i = 0; !d && i < r->n_state; i++)
         d = is_off(g, ir_leaf_at(g, IR_LEAF_STATE, i), "state", i, r->state[i], r->state_size[i],
                    &states[i], bound);
+    for (uint32_t i = 0; !d && inputs && i < r->n_input; i++) {
+        ir_ref x = ir_leaf_at(g, IR_LEAF_INPUT, i);
+        if (ir_node_at(g, x)->mutates)
+            d = is_off(g, x, "input", i, r->input[i], r->input_size[i], &inputs[i], bound);
+    }
     return d;
 }

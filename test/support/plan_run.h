@@ -5,11 +5,11 @@
 #include "compile/compile.h"
 #include "support/random_graph.h"
 
-/* Packed outputs of one run, and the states as they were left. */
+/* Packed outputs of one run, and states and inputs as they were left. */
 typedef struct plan_run {
-    void **out, **state;
-    size_t *out_size, *state_size;
-    uint32_t n_out, n_state;
+    void **out, **state, **input;
+    size_t *out_size, *state_size, *input_size;
+    uint32_t n_out, n_state, n_input;
 } plan_run;
 
 typedef struct plan_run_options {
@@ -30,8 +30,9 @@ void plan_run_done(plan_run *r);
 
 /* The first difference as text (equal NaNs are equal), or NULL. Static. */
 const char *plan_run_differs(const ir_graph *g, const plan_run *a, const plan_run *b);
-/* Against interpreted outputs and states: |x - want| <= bound * max(1, |want|), and the same NaNs. */
+/* Against interpreted outputs, states and (where given) inputs that the graph mutates: |x - want| <= bound * max(1, |want|),
+ * and the same NaNs. */
 const char *plan_run_is_off(const ir_graph *g, const plan_run *r, const ir_value *out,
-                            const ir_value *states, double bound);
+                            const ir_value *states, const ir_value *inputs, double bound);
 
 #endif

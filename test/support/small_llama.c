@@ -45,17 +45,15 @@ static rp_tensor attend(const step *s, rp_tensor h) {
     rp_tensor v = project(s, h, "v", KV_HEADS * HEAD_DIM, WIDTH);
     rp_shape cache = RP_SHAPE(BLOCKS, KV_HEADS, BLOCK, HEAD_DIM);
     snprintf(name, sizeof name, "l%u.kcache", s->layer);
-    rp_tensor kc = rp_state(s->g, name, RP_DTYPE_F16, cache);
+    rp_tensor kc = rp_kv_store(rp_state(s->g, name, RP_DTYPE_F16, cache), k, s->slots);
     snprintf(name, sizeof name, "l%u.vcache", s->layer);
-    rp_tensor vc = rp_state(s->g, name, RP_DTYPE_F16, cache);
+    rp_tensor vc = rp_kv_store(rp_state(s->g, name, RP_DTYPE_F16, cache), v, s->slots);
     rp_attention_args a = {.q = q,
                            .k = kc,
                            .v = vc,
                            .seqs = s->seqs,
                            .positions = s->positions,
                            .block_tables = s->tables,
-                           .k_token = rp_kv_store(kc, k, s->slots),
-                           .v_token = rp_kv_store(vc, v, s->slots),
                            .heads = HEADS,
                            .kv_heads = KV_HEADS,
                            .head_dim = HEAD_DIM,

@@ -56,7 +56,7 @@ static void compare(const ir_graph *g, const random_leaves *l, const char *what,
         &err);
     if (plan_run_graph(g, l, &o1, &a, &err) != RP_OK) fail_msg("%s: eager: %s", what, err.text);
     CHECK_OK(plan_run_graph(g, l, &o2, &b, &err), &err);
-    if ((d = plan_run_is_off(g, &a, want, states, BOUND)))
+    if ((d = plan_run_is_off(g, &a, want, states, NULL, BOUND)))
         fail_msg("%s: eager is off: %s", what, d);
     if ((d = plan_run_differs(g, &a, &b)))
         fail_msg("%s: portable and %s on two threads differ: %s", what, gen_isa_name(o2.isa), d);
@@ -323,8 +323,8 @@ static const char kv_text[] = "graph @kv(%q: f32[T,32], %kx: f32[T,16], %vx: f32
                               " where T in [1,16], S in [1,4], B in [1,8], NB in [1,32] {\n " CACHES
                               " %h = mul %kx, %kx\n %kt = kv_store %k, %h, %slots\n %vt = kv_store "
                               "%v, %vx, %slots\n %o = empty {dtype=f32, shape=[T,32]}\n"
-                              " %qq = neg %q\n %a = attention %qq, %k, %v, %seqs, %pos, %tables, "
-                              "%o, %kt, %vt {head_dim=8, heads=4, kv_heads=2, scale=0.25}\n"
+                              " %qq = neg %q\n %a = attention %qq, %kt, %vt, %seqs, %pos, "
+                              "%tables, %o {head_dim=8, heads=4, kv_heads=2, scale=0.25}\n"
                               " %r = add %a, %q\n ret %r }";
 
 /* Two requests of 9 and 3 positions, the last five of the first and all of the second in this step, one padding row. */

@@ -64,7 +64,7 @@ static void registration_is_checked(void **state) {
     assert_non_null(ir_custom_find("test::scale"));
 }
 
-static const char text[] = "graph @g(%x: f32[2,2], %y: f32[2,2]) {\n"
+static const char text[] = "graph @g(%x: f32[2,2], %y: f32[2,2] mutates) {\n"
                            "  %a = custom %x, %y {name=\"test::scale\"}\n"
                            "  %b = neg %a\n"
                            "  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
@@ -95,7 +95,7 @@ static void shape_rules_are_checked(void **state) {
     } bad[] = {
         {"custom %x {name=\"test::scale\"}", "test::scale mutates operand 1 of 1"},
         {"custom %x, %n {name=\"test::scale\"}", "operand 1 is written, so it must be a state"},
-        {"custom %x, %x {name=\"test::scale\", dtype=f32, shape=[1]}", "takes no dtype or shape"},
+        {"custom %n, %x {name=\"test::scale\", dtype=f32, shape=[1]}", "takes no dtype or shape"},
         {"custom %x {name=\"test::pure\", dtype=f32}", "needs attributes dtype and shape"},
     };
     (void)state;
@@ -104,7 +104,7 @@ static void shape_rules_are_checked(void **state) {
         ir_graph *g = NULL;
         rp_error err = {0};
         (void)snprintf(s, sizeof s,
-                       "graph @g(%%x: f32[2,2]) {\n%%n = neg %%x\n%%a = %s\nret %%a\n}",
+                       "graph @g(%%x: f32[2,2] mutates) {\n%%n = neg %%x\n%%a = %s\nret %%a\n}",
                        bad[i].line);
         assert_int_equal(ir_parse(s, strlen(s), &g, &err), RP_INVALID);
         if (!strstr(err.text, bad[i].error)) fail_msg("%s: %s", bad[i].line, err.text);

@@ -253,7 +253,7 @@ static const char attention_text[] =
     "  %v32 = state @v32 : f32[6,2,2,3]\n  %t = kv_store %k, %kx, %slots\n"
     "  %u = kv_store %v32, %vx, %slots\n  %w = kv_store %v, %vx, %slots\n"
     "  %o = empty {dtype=f32, shape=[5,12]}\n"
-    "  %a = attention %q, %k, %v32, %seqs, %pos, %bt, %o, %t, %u {heads=4, head_dim=3, "
+    "  %a = attention %q, %t, %u, %seqs, %pos, %bt, %o {heads=4, head_dim=3, "
     "kv_heads=2}\n"
     "  ret %a, %w\n}\n";
 

@@ -242,6 +242,33 @@ static void pieces_compute_the_model(void **state) {
     rp_graph_free(g);
 }
 
+/* Views of what the last, splitting piece makes are returned by that; memory is a leaf of every piece that uses it. */
+static void versions_cross_borders(void **state) {
+    static const char *const ops[] = {"reprise::exp", "reprise::update"};
+    ir_graph *g =
+        parse("graph @g(%x: f32[4], %m: f32[4] mutates) {\n"
+              "  %s = state @s : f32[4]\n  %o = empty {dtype=f32, shape=[4]}\n"
+              "  %a = neg %x\n  %n = add %a, %s\n  %u = update %s, %n\n  %b = mul %u, %m\n"
+              "  %w = update %o, %b\n  %c = sub %w, %u\n  %i = update %m, %c\n"
+              "  %z = slice %w {axis=0, stop=1}\n  %y = update %i, %z {offsets=[2]}\n"
+              "  %e = exp %c\n  %q = add %y, %e\n  %l = update %u, %q\n  %p = exp %q\n"
+              "  %r = reshape %p {shape=[2,2]}\n  %t = reshape %l {shape=[2,2]}\n"
+              "  ret %r, %t, %c\n}\n");
+    (void)state;
+    check_equal(g, ops, 2, 3);
+    check_equal(g, ops, 1, 4);
+    check_equal(g, ops + 1, 1, 5);
+    split_result r = split_by(g, ops, 2);
+    for (uint32_t i = 0; i < r.n_pieces; i++)
+        for (uint32_t k = 0; k < ir_leaf_count(r.pieces[i].graph, IR_LEAF_INPUT); k++) {
+            ir_ref leaf = ir_leaf_at(r.pieces[i].graph, IR_LEAF_INPUT, k);
+            bool written = ir_writer_of(r.pieces[i].graph, leaf) != IR_NONE;
+            assert_int_equal(ir_node_at(r.pieces[i].graph, leaf)->mutates, written);
+        }
+    split_done(&r);
+    ir_graph_free(g);
+}
+
 static void failed_allocations_leave_nothing(void **state) {
     rp_error err = {0};
     rp_graph *g = NULL;
@@ -270,6 +297,7 @@ int main(void) {
         cmocka_unit_test(a_piece_of_one_empty_joins_the_one_before),
         cmocka_unit_test(pieces_compute_the_whole),
         cmocka_unit_test(pieces_compute_the_model),
+        cmocka_unit_test(versions_cross_borders),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
