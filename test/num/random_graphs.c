@@ -1,9 +1,11 @@
-/* Law 2 on 300 seeded random graphs: what the inductor backend compiles stays near the interpreter, and is
- * the eager backend's result bit for bit. Every tenth graph is also split at an op of its own and run piece by piece.
+/* Law 2 on 300 seeded random graphs, and on 200 whose values take ways through memory: what the inductor backend compiles
+ * stays near the interpreter, and is the eager backend's result bit for bit, states and inputs that are written included. Every
+ * tenth graph is also split at an op of its own and run piece by piece, of those with effects every second one.
  *
  * Two processes share the seeds, so that a crash of generated code names its seed. NUM_SEED and NUM_COUNT choose others;
  * NUM_ISA another instruction set. */
 #include "support/both.h"
+#include "support/random_effects.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -37,10 +39,49 @@ static rp_status make_case(uint64_t seed, both *b, rp_error *err) {
     return both_leaves(b, seed * 31 + 7, err);
 }
 
+/* The interpreter gives the same with and without ways through memory. */
+static rp_status check_detours(const ir_graph *pure, const both *b, uint64_t seed, rp_error *err) {
+    random_leaves l;
+    ir_value out[8];
+    RP_TRY(random_leaves_new(pure, seed * 31 + 7, &l, err)); /* the same symbols */
+    for (uint32_t i = 0; i < l.n[IR_LEAF_INPUT] + l.n[IR_LEAF_PARAM]; i++) {
+        ir_leaf k = i < l.n[IR_LEAF_INPUT] ? IR_LEAF_INPUT : IR_LEAF_PARAM;
+        ir_ref r = ir_leaf_at(pure, k, k == IR_LEAF_INPUT ? i : i - l.n[IR_LEAF_INPUT]);
+        for (uint32_t j = 0; j < b->l.n[k]; j++) {
+            const char *name = ir_node_at(b->g, ir_leaf_at(b->g, k, j))->name;
+            ir_value *to = &l.leaf[k][k == IR_LEAF_INPUT ? i : i - l.n[IR_LEAF_INPUT]];
+            if (strcmp(name, ir_node_at(pure, r)->name) == 0)
+                memcpy(to->data, b->l.leaf[k][j].data, (size_t)to->n * sizeof *to->data);
+        }
+    }
+    rp_status st = ir_eval(pure, l.leaf[0], l.leaf[1], l.leaf[2], l.symbols, out, err);
+    for (uint32_t i = 0; st == RP_OK && i < ir_output_count(pure); i++) {
+        if (random_graph_error(&out[i], b->want[i].data) > 0)
+            st = rp_fail(err, RP_INTERNAL, "output %u is another one through memory", i);
+        ir_value_done(&out[i]);
+    }
+    random_leaves_done(&l);
+    return st;
+}
+
+static rp_status make_effects(uint64_t seed, both *b, ir_graph **pure, rp_error *err) {
+    random_graph_options opt = RANDOM_GRAPH_ALL;
+    opt.symbolic = seed % 4 != 0;
+    opt.n_steps = 3 + (uint32_t)(seed % 9);
+    b->at = "graph";
+    RP_TRY(random_graph_new(seed, &opt, pure, err));
+    RP_TRY(random_effects_new(*pure, seed, &b->g, err));
+    RP_TRY(ir_verify(b->g, err));
+    return both_leaves(b, seed * 31 + 7, err);
+}
+
 /* An op of the middle of the graph, as splitting_ops names it. */
-static const char *op_to_split_at(const ir_graph *g) {
+static const char *op_to_split_at(const ir_graph *g, bool effects) {
     for (ir_ref r = ir_graph_count(g) / 2; r < ir_graph_count(g); r++) {
-        const ir_op_info *info = ir_op_table(ir_node_at(g, r)->op);
+        const ir_node *n = ir_node_at(g, r);
+        const ir_op_info *info = ir_op_table(n->op);
+        if (effects && n->op == IR_custom) return "random::store";
+        if (effects && info->kind == IR_KIND_EFFECT) return info->name;
         if (info->kind == IR_KIND_ELEMENTWISE || info->kind == IR_KIND_REDUCE) return info->name;
     }
     return NULL;
@@ -59,13 +100,15 @@ static bool report(uint64_t seed, const char *what, const char *why) {
 }
 
 /* Level 3: more pieces than one, the same bits. */
-static bool pieces_differ(uint64_t seed, const both *b, gen_isa isa) {
+static bool pieces_differ(uint64_t seed, const both *b, gen_isa isa, bool effects) {
     rp_error err = {0};
     plan_run pieces;
     plan_run_options o = both_compiled(isa);
-    const char *at = op_to_split_at(b->g);
-    if (!at) return false;
-    o.splitting_ops = &at;
+    const char *name = op_to_split_at(b->g, effects);
+    char at[64];
+    if (!name) return false;
+    (void)snprintf(at, sizeof at, "%s%s", strchr(name, ':') ? "" : "reprise::", name);
+    o.splitting_ops = (const char *const[]){at};
     o.n_splitting_ops = 1;
     if (plan_run_graph(b->g, &b->l, &o, &pieces, &err) != RP_OK)
         return report(seed, "in pieces", err.text);
@@ -74,37 +117,42 @@ static bool pieces_differ(uint64_t seed, const both *b, gen_isa isa) {
     return bad;
 }
 
-static bool seed_fails(uint64_t seed, gen_isa isa) {
+static bool seed_fails(uint64_t seed, gen_isa isa, bool effects) {
     rp_error err = {0};
     both b = {0};
-    bool bad = make_case(seed, &b, &err) != RP_OK || both_run(&b, isa, &err) != RP_OK;
+    ir_graph *pure = NULL;
+    rp_status st = effects ? make_effects(seed, &b, &pure, &err) : make_case(seed, &b, &err);
+    if (st == RP_OK) st = both_run(&b, isa, &err);
+    if (st == RP_OK && effects) st = check_detours(pure, &b, seed, &err);
+    bool bad = st != RP_OK;
     if (bad) {
         report(seed, b.at, err.text);
     } else {
         bad = report(seed, "compiled and interpreted", both_off(&b, bound_of(b.g)));
         bad |= report(seed, "compiled and eager", both_differ(&b));
-        if (seed % 10 == 0) bad |= pieces_differ(seed, &b, isa);
+        if (seed % (effects ? 2 : 10) == 0) bad |= pieces_differ(seed, &b, isa, effects);
     }
+    ir_graph_free(pure);
     both_done(&b);
     return bad;
 }
 
-static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, volatile uint64_t *now) {
+static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, bool effects,
+                    volatile uint64_t *now) {
     int failed = 0;
     for (uint64_t s = first + job; s < first + n; s += JOBS) {
         *now = s;
-        failed += seed_fails(s, isa);
+        failed += seed_fails(s, isa, effects);
     }
     fflush(stdout);
     _exit(failed ? 1 : 0);
 }
 
-static void compiled_equals_interpreter(void **state) {
-    uint64_t first = number("NUM_SEED", 1), n = number("NUM_COUNT", 300);
+static void run_seeds(uint64_t count, bool effects) {
+    uint64_t first = number("NUM_SEED", 1), n = number("NUM_COUNT", count);
     gen_isa isa = chosen_isa();
     pid_t pid[JOBS];
     int failed = 0;
-    (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
     uint64_t *now =
         mmap(NULL, sizeof *now * JOBS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -113,7 +161,7 @@ static void compiled_equals_interpreter(void **state) {
     for (int j = 0; j < JOBS; j++) {
         pid[j] = fork();
         assert_true(pid[j] >= 0);
-        if (pid[j] == 0) run_job((uint64_t)j, first, n, isa, &now[j]);
+        if (pid[j] == 0) run_job((uint64_t)j, first, n, isa, effects, &now[j]);
     }
     for (int j = 0; j < JOBS; j++) {
         int st = 0;
@@ -126,7 +174,18 @@ static void compiled_equals_interpreter(void **state) {
     assert_int_equal(failed, 0);
 }
 
+static void compiled_equals_interpreter(void **state) {
+    (void)state;
+    run_seeds(300, false);
+}
+
+static void effects_are_in_order(void **state) {
+    (void)state;
+    run_seeds(200, true);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(compiled_equals_interpreter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(compiled_equals_interpreter),
+                                       cmocka_unit_test(effects_are_in_order)};
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }
