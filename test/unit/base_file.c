@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/temp.h"
 #include "base/str.h"
 
 #define FOR_EACH_SYS_FAILURE(n)                                         \
@@ -241,8 +242,29 @@ static void folders_survive_each_failure(void **state) {
     }
 }
 
+/* TMPDIR first, and no place twice. */
+static void temporary_places(void **state) {
+    static const char *const tmpdirs[] = {NULL, "/tmp", "/dev/shm", "mine"};
+    static const char *const want[][3] = {{"/tmp", "/dev/shm"},
+                                          {"/tmp", "/dev/shm"},
+                                          {"/dev/shm", "/tmp"},
+                                          {"mine", "/tmp", "/dev/shm"}};
+    char kept[512];
+    const char *old = getenv("TMPDIR");
+    (void)state;
+    (void)snprintf(kept, sizeof kept, "%s", old ? old : "");
+    for (size_t i = 0; i < 4; i++) {
+        size_t n = 0;
+        (void)(tmpdirs[i] ? setenv("TMPDIR", tmpdirs[i], 1) : unsetenv("TMPDIR"));
+        for (; n < 3 && want[i][n]; n++) assert_string_equal(base_temp_place(n), want[i][n]);
+        assert_null(base_temp_place(n));
+    }
+    (void)(old ? setenv("TMPDIR", kept, 1) : unsetenv("TMPDIR"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(temporary_places),
         cmocka_unit_test(writes_and_reads_back),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(maps),

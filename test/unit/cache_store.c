@@ -849,6 +849,31 @@ static void lists_and_verifies(void **state) {
     CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
     assert_int_equal(t.n, 2);
     assert_int_equal(count_files("quarantine"), 2);
+    /* Damaged code goes, and its checksum, which is of no use alone. */
+    assert_int_equal(put_code(s), RP_OK);
+    path_in(path, sizeof path, "objects/code/" HEX ".so");
+    assert_int_equal(truncate(path, 5), 0);
+    CHECK_OK(cache_list(s, true, tally_entry, &t, &err), &err);
+    path_in(path, sizeof path, "objects/code/" HEX ".sum");
+    assert_false(base_file_exists(path));
+    cache_store_close(s);
+}
+
+/* Memory that is short says nothing about the folder: the caller is told, and later writes are made. */
+static void short_memory_is_no_broken_folder(void **state) {
+    (void)state;
+    cache_store *s = open_store();
+    unsigned short_of = 0;
+    assert_int_equal(put_small(s), RP_OK);
+    FOR_EACH_ALLOC_FAILURE (n) {
+        rp_status st = put_small(s);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        short_of += st == RP_NOMEM;
+        if (cache_store_read_only_reason(s)) fail_msg("%s", cache_store_read_only_reason(s));
+    }
+    assert_true(short_of > 0);
+    assert_int_equal(put_small(s), RP_OK);
+    assert_null(cache_store_dropped_reason(s));
     cache_store_close(s);
 }
 
@@ -1105,6 +1130,7 @@ int main(void) {
         T(full_in_the_middle_of_a_large_object),
         T(two_writers_do_not_disturb_each_other),
         T(lists_and_verifies),
+        T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
         T(clears_what_killed_writers_left),
         T(counts_what_the_folder_takes),

@@ -205,6 +205,10 @@ static void coverage_equals_asking_one_by_one(void **state) {
     CHECK_OK(base_buf_status(&text, &err), &err);
     assert_non_null(strstr(text.data, "3..4     FULL      decode_r4_q1_t4"));
     assert_non_null(strstr(text.data, "padding at most 1 rows"));
+    char share[64];
+    (void)snprintf(share, sizeof share, "graph, %.1f %% of all rows are padding\n",
+                   100.0 * (double)padding / (double)(padding + c.tokens));
+    assert_non_null(strstr(text.data, share));
     assert_non_null(strstr(text.data, "5..8     PIECEWISE piece_t8"));
     assert_non_null(strstr(text.data, "17..24    NONE (more tokens than the largest graph (16))"));
     base_buf_done(&text);

@@ -197,6 +197,10 @@ static void unknown_code_is_refused(void **state) {
     p->launches[2].custom = "plan_exec::unknown";
     assert_int_equal(plan_exec_new(p, &opt, &x, &e2), RP_UNSUPPORTED);
     assert_non_null(strstr(e2.text, "plan_exec::unknown is not registered"));
+    p->launches[2].custom = "plan_exec::elsewhere";
+    e2 = (rp_error){0};
+    assert_int_equal(plan_exec_new(p, &opt, &x, &e2), RP_UNSUPPORTED);
+    assert_non_null(strstr(e2.text, "plan_exec::elsewhere has no implementation for cpu"));
     assert_int_equal(base_live(), live);
     FOR_EACH_ALLOC_FAILURE (n) {
         rp_error e = {0};
@@ -327,7 +331,9 @@ int main(void) {
         cmocka_unit_test(huge_packs_have_no_size),
     };
     rp_op_desc desc = {.size = sizeof desc, .name = "plan_exec::sizes", .cpu = sizes};
+    rp_op_desc elsewhere = {.size = sizeof elsewhere, .name = "plan_exec::elsewhere"};
     rp_error err = {0};
     if (rp_op_register(&desc, &err) != RP_OK) return 1;
+    if (rp_op_register(&elsewhere, &err) != RP_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
