@@ -94,13 +94,22 @@ RP_API rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis);
 /* table[V,...], idx i32[N...] -> [N...,...]; indices are clamped into the table. */
 RP_API rp_tensor rp_gather(rp_tensor table, rp_tensor idx);
 
-/* a[...,M,K] x b[K,N], or b[N,K] with trans_b; sums and result in f32. */
+/* a[...,M,K] x b[...,K,N], or b[...,N,K] with trans_b; leading axes broadcast; f32, f16 and bf16 in any mix, sums and result in
+ * f32. As in numpy, a[K] is a row and b[K] a column, and the result does not have that axis. */
 RP_API rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b);
+/* A product with any batch and contracted axes (negative ones count from the last), pair by pair of equal size. The result
+ * has the batch axes, then the other axes of a, then those of b. At most RP_MAX_RANK - 2 batch axes. */
+typedef struct rp_dot_dims {
+    uint32_t n_batch, n_contract;
+    int a_batch[RP_MAX_RANK], b_batch[RP_MAX_RANK];
+    int a_contract[RP_MAX_RANK], b_contract[RP_MAX_RANK];
+} rp_dot_dims;
+RP_API rp_tensor rp_dot_general(rp_tensor a, rp_tensor b, const rp_dot_dims *d);
 /* Rounds f32[...,K] to a block format (RP_DTYPE_I16B32) and back. */
 RP_API rp_tensor rp_quantize(rp_tensor a, rp_dtype format);
 RP_API rp_tensor rp_dequant(rp_tensor a);
 
-/* x[T,K] w[N,K]^T with the rounding points of the graph's numerics: block-quantised weights take
+/* x[...,K] w[N,K]^T with the rounding points of the graph's numerics: block-quantised weights take
  * activations rounded to i16b32 (default) or as they are (exact); f16 and bf16 weights take activations cast
  * to that type; f32 weights take f32. */
 RP_API rp_tensor rp_linear(rp_tensor x, rp_tensor w);

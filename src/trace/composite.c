@@ -1,18 +1,6 @@
 /* Composites of the tensor API: they record the ops they are made of. */
 #include "trace/record.h"
 
-rp_tensor rp_linear(rp_tensor x, rp_tensor w) {
-    if (!trace_ready(x.graph)) return trace_bad(x.graph);
-    rp_dtype t = rp_tensor_dtype(w);
-    bool exact = x.graph->numerics == RP_NUMERICS_EXACT;
-    if (rp_dtype_is_quant(t)) {
-        rp_tensor a = exact ? x : rp_dequant(rp_quantize(x, RP_DTYPE_I16B32));
-        return rp_matmul(a, rp_dequant(w), true);
-    }
-    if (!exact && t != RP_DTYPE_F32) x = rp_cast(x, t);
-    return rp_matmul(x, w, true);
-}
-
 rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps) {
     rp_tensor ms = rp_mean(rp_mul(x, x), -1, true);
     return rp_mul(rp_mul(x, rp_rsqrt(rp_add_scalar(ms, eps))), weight);

@@ -1,4 +1,4 @@
-/* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves, matmul.
+/* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves.
  *
  * Each function appends one node (a few for scalars); composites are in composite.c. */
 #include "ir/custom.h"
@@ -269,11 +269,6 @@ rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis) {
     if (n == 0) return (rp_tensor){NULL, IR_NONE};
     ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
     return trace_op(parts[0].graph, IR_concat, parts, n, &attr, 1);
-}
-
-rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b) {
-    ir_attr attr = {.key = IR_ATTR_TRANS_B, .u.i = trans_b};
-    return trace_op(a.graph, IR_matmul, (rp_tensor[]){a, b}, 2, &attr, 1);
 }
 
 rp_tensor rp_update(rp_tensor memory, rp_tensor value) {

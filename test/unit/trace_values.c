@@ -231,6 +231,92 @@ static void ropes_turn_their_pairs(void **state) {
     }
 }
 
+/* --- products ------------------------------------------------------------------------ */
+
+/* x[A,B,C] and y[C,D,A]: A is a batch axis, C summed; then both summed; then A summed with C a batch. */
+static void dot_general_takes_any_axes(void **state) {
+    enum { D = 5 };
+    static const rp_dot_dims how[] = {
+        {.n_batch = 1, .n_contract = 1, .a_batch = {0}, .b_batch = {2}, .a_contract = {-1}},
+        {.n_contract = 2, .a_contract = {0, 2}, .b_contract = {-1, 0}},
+        {.n_batch = 1, .n_contract = 1, .a_batch = {2}, .a_contract = {0}, .b_contract = {2}},
+        {.n_batch = 2, .a_batch = {2, 0}, .b_batch = {0, 2}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        static double got[A * B * C * D * A];
+        double want[A * B * C * D * A] = {0};
+        int64_t n = i == 0 ? A * B * D : i == 1 ? B * D : i == 2 ? C * B * D : C * A * B * D;
+        traced t = begin();
+        rp_tensor y = rp_dot_general(t.x, add_input(&t, "y", RP_SHAPE(C, D, A)), &how[i]);
+        for (int a = 0; a < A; a++)
+            for (int b = 0; b < B; b++)
+                for (int c = 0; c < C; c++)
+                    for (int d = 0; d < D; d++) {
+                        int to = i == 0   ? (a * B + b) * D + d
+                                 : i == 1 ? b * D + d
+                                 : i == 2 ? (c * B + b) * D + d
+                                          : ((c * A + a) * B + b) * D + d;
+                        want[to] += t.in[0].data[(a * B + b) * C + c] *
+                                    t.in[1].data[(c * D + d) * A + a];
+                    }
+        finish(&t, y, got, n);
+        for (int64_t k = 0; k < n; k++) assert_true(fabs(got[k] - want[k]) < 1e-6);
+    }
+}
+
+static void dot_general_names_what_does_not_fit(void **state) {
+    static const struct {
+        rp_dot_dims d;
+        const char *text;
+    } bad[] = {
+        {{.n_contract = 1, .a_contract = {3}}, "dot_general: axis 3 of f32[2,3,4] does not exist"},
+        {{.n_batch = 1, .n_contract = 1, .a_batch = {1}, .b_batch = {1}, .a_contract = {-2}},
+         "dot_general: axis -2 of f32[2,3,4] twice"},
+        {{.n_contract = 1},
+         "dot_general: axis 0 of f32[2,3,4] and axis 0 of f32[4,5,2] differ in size"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rp_error err = {0};
+        traced t = begin();
+        rp_tensor y = rp_dot_general(t.x, add_input(&t, "y", RP_SHAPE(4, 5, 2)), &bad[i].d);
+        assert_int_equal(rp_graph_finish(t.g, &y, 1, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, bad[i].text));
+        for (uint32_t k = 0; k < t.n_in; k++) ir_value_done(&t.in[k]);
+        rp_graph_free(t.g);
+    }
+}
+
+/* A vector on either side, or both; none of its axes is in the result. */
+static void vectors_are_rows_and_columns(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        double got[A * B], want[A * B] = {0};
+        traced t = begin();
+        rp_tensor v = add_input(&t, "v", RP_SHAPE(i == 1 ? B : C));
+        rp_tensor y = i == 0   ? rp_matmul(t.x, v, false)
+                      : i == 1 ? rp_matmul(v, t.x, false)
+                               : rp_matmul(v, v, true);
+        int64_t n = i == 0 ? A * B : i == 1 ? A * C : 1;
+        for (int a = 0; a < A && i < 2; a++)
+            for (int b = 0; b < B; b++)
+                for (int c = 0; c < C; c++)
+                    if (i == 0)
+                        want[a * B + b] += t.in[0].data[(a * B + b) * C + c] * t.in[1].data[c];
+        double w[A * C] = {0};
+        for (int a = 0; a < A && i == 1; a++)
+            for (int b = 0; b < B; b++)
+                for (int c = 0; c < C; c++)
+                    w[a * C + c] += t.in[0].data[(a * B + b) * C + c] * t.in[1].data[b];
+        for (int c = 0; c < C && i == 2; c++) want[0] += t.in[1].data[c] * t.in[1].data[c];
+        double all[A * C];
+        finish(&t, y, i == 1 ? all : got, n);
+        for (int64_t k = 0; k < n; k++)
+            assert_true(fabs(i == 1 ? all[k] - w[k] : got[k] - want[k]) < 1e-6);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
@@ -242,6 +328,9 @@ int main(void) {
         cmocka_unit_test(activations_are_their_formulas),
         cmocka_unit_test(norms_scale_the_last_axis),
         cmocka_unit_test(ropes_turn_their_pairs),
+        cmocka_unit_test(dot_general_takes_any_axes),
+        cmocka_unit_test(dot_general_names_what_does_not_fit),
+        cmocka_unit_test(vectors_are_rows_and_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
