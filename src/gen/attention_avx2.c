@@ -5,9 +5,9 @@
 /* Headers of the system stay outside: nothing but the kernel may need the instructions. */
 #include "gen/builtin.h"
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,fma,f16c")
+#pragma GCC target("avx2,f16c")
 #endif
 #include "gen/attention_kernel.c.inc"
 #if defined(__clang__)

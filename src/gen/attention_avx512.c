@@ -6,10 +6,10 @@
 #include "gen/builtin.h"
 #if defined(__clang__)
 #pragma clang attribute push(                                                      \
-    __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
+    __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
     apply_to = function)
 #else
-#pragma GCC target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
+#pragma GCC target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
 #endif
 #include "gen/attention_kernel.c.inc"
 #if defined(__clang__)

@@ -5,9 +5,9 @@
 /* Headers stay outside: nothing but the kernels may need the instructions. */
 #include "compile/portable/kernels.h"
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,fma,f16c")
+#pragma GCC target("avx2,f16c")
 #endif
 #include "compile/portable/packed_kernel.c.inc"
 #if defined(__clang__)
