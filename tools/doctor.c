@@ -27,6 +27,18 @@ static void print_cpu(const json_t *cpu) {
     line(true, "isa", granted, NULL);
 }
 
+static void print_gpu(const json_t *gpu, const char *nvrtc) {
+    char facts[96] = "";
+    if (text(gpu, "name"))
+        (void)snprintf(facts, sizeof facts, "%s, driver of CUDA %s, %.1f GB", text(gpu, "arch"),
+                       text(gpu, "driver"),
+                       (double)json_integer_value(json_object_get(gpu, "memory")) / 1e9);
+    line(true, "gpu", text(gpu, "name") ? text(gpu, "name") : "none",
+         text(gpu, "name") ? facts : text(gpu, "reason"));
+    line(true, "nvrtc", nvrtc ? nvrtc : "not found",
+         nvrtc ? NULL : "nothing can be compiled for a GPU");
+}
+
 static void print_report(const json_t *o) {
     const json_t *cc = json_object_get(o, "compiler"), *cache = json_object_get(o, "cache");
     const json_t *model = json_object_get(o, "model");
@@ -43,8 +55,7 @@ static void print_report(const json_t *o) {
          json_is_true(json_object_get(model, "found"))
              ? text(model, "path")
              : "not fetched yet; reprise run smollm2 does it");
-    line(true, "nvrtc", nvrtc ? nvrtc : "not found",
-         nvrtc ? NULL : "CUDA code is rendered, not compiled");
+    print_gpu(json_object_get(o, "gpu"), nvrtc);
 }
 
 static int problems_of(const json_t *o) {

@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 /* One JSON object: cpu{model, features, isa_best, isa_granted[]}, compiler{path, version}, cache{dir, writable,
- * reason}, nvrtc{path, reason}, model{name, found, path}. dir as for rp_cache_open. Owned by the caller (rp_free). */
+ * reason}, gpu{name, arch, driver, memory, reason} (cuda:0; name null: reason says why), nvrtc{path, reason},
+ * model{name, found, path}. dir as for rp_cache_open. Owned by the caller (rp_free). */
 RP_API rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) RP_MUST_USE;
 /* Milliseconds since this process was started. */
 RP_API double rp_process_age_ms(void);

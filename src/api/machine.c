@@ -2,6 +2,7 @@
 #include "reprise/machine.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,7 +13,7 @@
 #include "compile/toolchain.h"
 #include "config/table.h"
 #include "gen/isa.h"
-#include "hal/cuda/api.h"
+#include "hal/cuda/device.h"
 #include "hal/hal.h"
 #include "model/resolve.h"
 
@@ -91,6 +92,22 @@ static json_t *nvrtc_report(void) {
     return json_pack("{s:o,s:s}", "path", json_null(), "reason", why.text);
 }
 
+/* cuda:0, without taking any of it. */
+static json_t *gpu_report(void) {
+    cuda_driver cu;
+    cuda_gpu g;
+    char arch[16], driver[16];
+    rp_error why = {0};
+    if (cuda_driver_open(&cu, &why) != RP_OK ||
+        cuda_gpu_find(&cu, 0, CUDA_MIN_CAPABILITY, &g, &why) != RP_OK)
+        return json_pack("{s:o,s:s}", "name", json_null(), "reason", why.text);
+    (void)snprintf(arch, sizeof arch, "sm_%d", g.capability);
+    (void)snprintf(driver, sizeof driver, "%d.%d", g.driver_version / 1000,
+                   g.driver_version % 1000 / 10);
+    return json_pack("{s:s,s:s,s:s,s:I}", "name", g.name, "arch", arch, "driver", driver, "memory",
+                     (json_int_t)g.memory);
+}
+
 static json_t *model_report(const char *dir) {
     char *usual = NULL;
     rp_error none = {0};
@@ -120,6 +137,7 @@ rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) {
     json_object_set_new(o, "cpu", cpu_report());
     json_object_set_new(o, "compiler", compiler_report());
     json_object_set_new(o, "cache", cache);
+    json_object_set_new(o, "gpu", gpu_report());
     json_object_set_new(o, "nvrtc", nvrtc_report());
     json_object_set_new(o, "model", model_report(dir));
     *out = config_json_dump(o, 0);

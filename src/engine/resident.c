@@ -106,9 +106,16 @@ rp_status engine_resident_check(const engine_resident *r, rp_error *err) {
                    (unsigned long long)first);
 }
 
-void engine_resident_done(engine_resident *r) {
-    cache_sums_done(&r->sums);
+void engine_resident_drop(engine_resident *r) {
     base_huge_free(&r->huge);
     base_file_unmap(&r->file);
+    r->huge = (base_huge){0};
+    r->file = (base_mapping){0};
+    r->data = NULL;
+}
+
+void engine_resident_done(engine_resident *r) {
+    cache_sums_done(&r->sums);
+    engine_resident_drop(r);
     *r = (engine_resident){0};
 }

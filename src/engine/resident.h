@@ -24,6 +24,8 @@ rp_status engine_resident_load(base_mapping *file, const uint8_t *payload, size_
                                uint32_t threads, engine_resident *out, rp_error *err) RP_MUST_USE;
 /* Hashes all of it again; RP_CORRUPT tells what is damaged. */
 rp_status engine_resident_check(const engine_resident *r, rp_error *err) RP_MUST_USE;
+/* Gives the bytes back and keeps their sums, for a copy that lies elsewhere. */
+void engine_resident_drop(engine_resident *r);
 void engine_resident_done(engine_resident *r); /* empty is fine */
 
 #endif

@@ -11,6 +11,8 @@ struct engine_rope {
     const float *divisors; /* of frequencies, or NULL; in the model */
     int64_t n, filled;     /* positions */
     float *cos, *sin;
+    hal_device *device; /* NULL: it reads cos and sin as they are */
+    char *device_cos, *device_sin;
 };
 
 static rp_status find_divisors(model_source *s, const float **out, rp_error *err) {
@@ -40,7 +42,7 @@ rp_status engine_rope_new(model_source *source, int64_t n_positions, engine_rope
         st = rp_fail(err, RP_NOMEM, "rope tables of %lld positions", (long long)n_positions);
         goto out;
     }
-    engine_rope_reach(r, 1); /* padding is at position 0 */
+    RP_TRY_OUT(engine_rope_reach(r, 1, err)); /* padding is at position 0 */
     *out = r;
     r = NULL;
 out:
@@ -55,20 +57,41 @@ void engine_rope_free(engine_rope *r) {
     base_free(r);
 }
 
-void engine_rope_reach(engine_rope *r, int64_t n) {
-    if (n <= r->filled) return;
-    int64_t end = (n + BLOCK - 1) / BLOCK * BLOCK;
+/* Rows [first, end) to the device. */
+static rp_status upload_rows(const engine_rope *r, int64_t first, int64_t end, rp_error *err) {
+    const size_t row = r->hp->rope_dim / 2 * sizeof(float), at = (size_t)first * row;
+    const size_t size = (size_t)(end - first) * row;
+    hal_device *d = r->device;
+    if (!d) return RP_OK;
+    RP_TRY(d->ops->copy(d, r->device_cos + at, (const char *)r->cos + at, size, err));
+    return d->ops->copy(d, r->device_sin + at, (const char *)r->sin + at, size, err);
+}
+
+rp_status engine_rope_place(engine_rope *r, engine_uploads *u, rp_error *err) {
+    void *cosines = NULL, *sines = NULL;
+    RP_TRY(engine_uploads_get(u, UINT64_MAX, NULL, table_bytes(r), &cosines, err));
+    RP_TRY(engine_uploads_get(u, UINT64_MAX - 1, NULL, table_bytes(r), &sines, err));
+    r->device = engine_uploads_device(u);
+    r->device_cos = cosines;
+    r->device_sin = sines;
+    return upload_rows(r, 0, r->filled, err);
+}
+
+rp_status engine_rope_reach(engine_rope *r, int64_t n, rp_error *err) {
+    if (n <= r->filled) return RP_OK;
+    int64_t first = r->filled, end = (n + BLOCK - 1) / BLOCK * BLOCK;
     if (end > r->n) end = r->n;
-    model_rope_rows(r->hp, r->divisors, r->filled, end, r->cos, r->sin);
+    model_rope_rows(r->hp, r->divisors, first, end, r->cos, r->sin);
     r->filled = end;
+    return upload_rows(r, first, end, err);
 }
 
 const float *engine_rope_cos(const engine_rope *r) {
-    return r->cos;
+    return r->device ? (const float *)(const void *)r->device_cos : r->cos;
 }
 
 const float *engine_rope_sin(const engine_rope *r) {
-    return r->sin;
+    return r->device ? (const float *)(const void *)r->device_sin : r->sin;
 }
 
 size_t engine_rope_bytes(const engine_rope *r) {
@@ -76,6 +99,7 @@ size_t engine_rope_bytes(const engine_rope *r) {
 }
 
 rp_status engine_rope_register(const engine_rope *r, hal_device *d, rp_error *err) {
+    if (r->device) return RP_OK; /* its own memory */
     RP_TRY(hal_range_add(d, r->cos, table_bytes(r), "rope cosines", err));
     return hal_range_add(d, r->sin, table_bytes(r), "rope sines", err);
 }

@@ -5,7 +5,7 @@
 #ifndef ENGINE_ROPE_H
 #define ENGINE_ROPE_H
 
-#include "hal/hal.h"
+#include "engine/uploads.h"
 #include "model/weights.h"
 
 /* One thread at a time. */
@@ -14,8 +14,10 @@ typedef struct engine_rope engine_rope;
 rp_status engine_rope_new(model_source *source, int64_t n_positions, engine_rope **out,
                           rp_error *err) RP_MUST_USE;
 void engine_rope_free(engine_rope *r); /* NULL is fine */
+/* From now on the tables are kept in memory of the device, too, and what follows speaks of those. */
+rp_status engine_rope_place(engine_rope *r, engine_uploads *u, rp_error *err) RP_MUST_USE;
 /* Positions below n have their rows from now on (n is clipped to the tables). Allocates nothing. */
-void engine_rope_reach(engine_rope *r, int64_t n);
+rp_status engine_rope_reach(engine_rope *r, int64_t n, rp_error *err) RP_MUST_USE;
 
 /* [n_positions, rope_dim / 2], at addresses that stay. */
 const float *engine_rope_cos(const engine_rope *r);

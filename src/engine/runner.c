@@ -30,53 +30,62 @@ struct engine_runner {
     size_t kv_size, in_size, hidden_size, logits_size;
     void *in_memory, *hidden_memory, *logits_memory;
     rp_dispatch last;
+    bool unified;          /* memory of the device is the host's */
     uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
 };
 
 /* --- memory -------------------------------------------------------------------------- */
 
-static rp_status alloc_device(engine_runner *r, size_t size, void **out, rp_error *err) {
-    return r->o.device->ops->alloc(r->o.device, size, out, err);
+static rp_status alloc_device(engine_runner *r, hal_memory kind, size_t size, void **out,
+                              rp_error *err) {
+    return r->o.device->ops->alloc(r->o.device, kind, size, out, err);
 }
 
 /* More than the machine has is not asked for: a system that promises it ends the process later. */
-static rp_status alloc_real(engine_runner *r, size_t size, void **out, rp_error *err) {
-    if (strncmp(r->o.config->device, "cuda", 4) != 0 && size > base_memory_size())
+static rp_status alloc_real(engine_runner *r, hal_memory kind, size_t size, void **out,
+                            rp_error *err) {
+    if ((r->unified || kind == HAL_MAPPED_MEMORY) && size > base_memory_size())
         return rp_fail(err, RP_NOMEM, "the machine has less memory");
-    return alloc_device(r, size, out, err);
+    return alloc_device(r, kind, size, out, err);
 }
 
 /* What does not fit is told with the setting that asked for it and half of the value that would. */
-static rp_status no_room(engine_runner *r, const char *what, const char *setting, int64_t value,
-                         size_t size, rp_error *err) {
+typedef struct asked {
+    const char *what, *setting;
+    int64_t value;
+    hal_memory kind;
+    size_t size;
+} asked;
+
+static rp_status no_room(engine_runner *r, const asked *a, rp_error *err) {
+    const int64_t value = a->value;
     int64_t fits = value;
     while (fits > 1) {
-        size_t part = (size_t)((double)size / (double)value * (double)(fits /= 2));
+        size_t part = (size_t)((double)a->size / (double)value * (double)(fits /= 2));
         void *probe = NULL;
-        if (alloc_real(r, part, &probe, NULL) != RP_OK) continue;
+        if (alloc_real(r, a->kind, part, &probe, NULL) != RP_OK) continue;
         r->o.device->ops->release(r->o.device, probe, part);
         break;
     }
-    return rp_fail(err, RP_NOMEM, "no memory for %s: %.1f MB at %s=%lld; %s=%lld needs less", what,
-                   (double)size / 1e6, setting, (long long)value, setting,
+    return rp_fail(err, RP_NOMEM, "no memory for %s: %.1f MB at %s=%lld; %s=%lld needs less",
+                   a->what, (double)a->size / 1e6, a->setting, (long long)value, a->setting,
                    (long long)(fits > 1 ? fits / 2 : 1));
 }
 
-static rp_status alloc_for(engine_runner *r, const char *what, const char *setting, int64_t value,
-                           size_t size, void **out, rp_error *err) {
+static rp_status alloc_for(engine_runner *r, const asked *a, void **out, rp_error *err) {
     rp_error why = {0};
-    rp_status st = alloc_real(r, size, out, &why);
+    rp_status st = alloc_real(r, a->kind, a->size, out, &why);
     if (st == RP_OK) return RP_OK;
     if (st != RP_NOMEM) return rp_fail(err, st, "%s", why.text);
-    return no_room(r, what, setting, value, size, err);
+    return no_room(r, a, err);
 }
 
-/* The arrays that change from step to step lie in one block. */
+/* The arrays that change from step to step lie in one block, which the host writes where kernels read it. */
 static rp_status alloc_inputs(engine_runner *r, rp_error *err) {
     engine_step_buffers *b = &r->in;
     size_t tokens = b->max_tokens, tables = (size_t)b->max_seqs * b->max_blocks;
     r->in_size = (tokens * 4 + tables + b->max_rows) * sizeof(int32_t);
-    RP_TRY(alloc_device(r, r->in_size, &r->in_memory, err));
+    RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->in_size, &r->in_memory, err));
     int32_t *at = r->in_memory;
     b->token_ids = at;
     b->positions = at + tokens;
@@ -97,13 +106,16 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     RP_TRY(alloc_inputs(r, err));
     r->hidden_size = (size_t)r->in.max_tokens * hp->n_embd * sizeof(float);
     r->logits_size = (size_t)r->max_rows * hp->n_vocab * sizeof(float);
-    RP_TRY(alloc_for(r, "the hidden states of a step", "max_num_batched_tokens", r->in.max_tokens,
-                     r->hidden_size, &r->hidden_memory, err));
-    RP_TRY(alloc_for(r, "the logits of a step", "max_num_seqs", r->in.max_seqs, r->logits_size,
-                     &r->logits_memory, err));
-    RP_TRY(alloc_for(r, "the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
-                     by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len, r->kv_size, &kv,
-                     err));
+    const asked hidden = {"the hidden states of a step", "max_num_batched_tokens", r->in.max_tokens,
+                          HAL_DEVICE_MEMORY, r->hidden_size};
+    const asked logits = {"the logits of a step", "max_num_seqs", r->in.max_seqs, HAL_MAPPED_MEMORY,
+                          r->logits_size};
+    const asked cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
+                         by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
+                         HAL_DEVICE_MEMORY, r->kv_size};
+    RP_TRY(alloc_for(r, &hidden, &r->hidden_memory, err));
+    RP_TRY(alloc_for(r, &logits, &r->logits_memory, err));
+    RP_TRY(alloc_for(r, &cache, &kv, err));
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
     r->kv = kv;
@@ -118,7 +130,8 @@ static rp_status bind_params(engine_runner *r, engine_program *g, rp_error *err)
         model_tensor t;
         RP_TRY(engine_weights_param(r->o.weights, g->p, i, &data, err));
         plan_exec_set(g->x, PLAN_PARAM, i, (void *)(uintptr_t)data);
-        if (!data || model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK)
+        if (!data || !r->unified || /* else it is memory of the device, which is registered */
+            model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK)
             continue;
         RP_TRY(hal_range_add(r->o.device, data, t.size, g->p->params[i].name, err));
     }
@@ -158,12 +171,15 @@ static rp_status open_program(engine_runner *r, engine_program *g, const plan *p
     void *probe = NULL;
     rp_status st = engine_program_open(g, p, &o, &why);
     if (st == RP_OK) return RP_OK;
-    if (st != RP_NOMEM || alloc_real(r, (size_t)p->arena_size, &probe, NULL) == RP_OK) {
+    if (st != RP_NOMEM ||
+        alloc_real(r, HAL_DEVICE_MEMORY, (size_t)p->arena_size, &probe, NULL) == RP_OK) {
         if (probe) r->o.device->ops->release(r->o.device, probe, (size_t)p->arena_size);
         return rp_fail(err, st, "%s", why.text);
     }
-    return no_room(r, "what the kernels of a step leave for one another", "max_num_batched_tokens",
-                   r->in.max_tokens, (size_t)p->arena_size, err);
+    const asked arena = {"what the kernels of a step leave for one another",
+                         "max_num_batched_tokens", r->in.max_tokens, HAL_DEVICE_MEMORY,
+                         (size_t)p->arena_size};
+    return no_room(r, &arena, err);
 }
 
 /* --- life ------------------------------------------------------------------------------ */
@@ -186,7 +202,10 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     rp_status st = RP_OK;
     engine_runner *r = base_alloc(sizeof *r);
     if (!r) return rp_fail(err, RP_NOMEM, "runner");
+    hal_device_info info;
+    o->device->ops->info(o->device, &info);
     r->o = *o;
+    r->unified = info.unified;
     r->next_crowded = 1;
     r->max_blocks = (o->max_model_len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
     r->in = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
@@ -328,7 +347,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d))
         RP_TRY(capture_record(r, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
-    engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k);
+    RP_TRY(engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k, err));
     switch (fc.cudagraph_runtime_mode) {
     case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;
     case RP_CUDAGRAPH_PIECEWISE:
@@ -361,7 +380,7 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     rp_dispatch d;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
-    engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k);
+    RP_TRY(engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k, err));
     rp_batch_descriptor key = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
     return engine_part_time(&r->parts.whole, &key, ns, err);
@@ -431,11 +450,13 @@ rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
 }
 
 /* Between steps all of it is dead: rows that a step does not write, padding included, must not matter. */
-void engine_runner_poison(engine_runner *r) {
-    memset(r->in_memory, 0x7f, r->in_size);
+rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
+    hal_device *d = r->o.device;
+    RP_TRY(d->ops->fill(d, r->in_memory, 0x7f, r->in_size, err));
     engine_step_dirty(r->step);
-    memset(r->hidden_memory, 0xff, r->hidden_size);
-    memset(r->logits_memory, 0xff, r->logits_size);
-    plan_exec_poison(r->parts.model.x);
-    plan_exec_poison(r->parts.head.x);
+    RP_TRY(d->ops->fill(d, r->hidden_memory, 0xff, r->hidden_size, err));
+    RP_TRY(d->ops->fill(d, r->logits_memory, 0xff, r->logits_size, err));
+    RP_TRY(plan_exec_poison(r->parts.model.x, err));
+    RP_TRY(plan_exec_poison(r->parts.head.x, err));
+    return d->ops->synchronize(d, err);
 }

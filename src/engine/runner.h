@@ -63,7 +63,7 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out);
 
 /* Static buffers and states, for tests of the laws. */
 void *engine_runner_kv(engine_runner *r, size_t *out_size);
-void engine_runner_poison(engine_runner *r);
+rp_status engine_runner_poison(engine_runner *r, rp_error *err) RP_MUST_USE;
 /* Step inputs lie elsewhere from now on, as with a caller who brings arrays of his own. Graphs are left alone. */
 rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) RP_MUST_USE;
 /* Drops every captured graph; the dispatcher still believes in them. */

@@ -23,6 +23,8 @@ struct engine_weights {
     base_hash128 key;
     engine_resident bytes; /* the model's matrices, then the head's from head_at on */
     size_t head_at, total;
+    const uint8_t *packs;    /* as the device reads them */
+    engine_uploads *uploads; /* NULL: it reads memory of the host */
     engine_rope *rope;
     bool packed;
 };
@@ -224,6 +226,20 @@ static rp_status pack_or_wait(engine_weights *w, rp_error *err) {
     return st;
 }
 
+/* To a device whose memory is not the host's. The sums stay, so that the copy can be checked. */
+static rp_status place(engine_weights *w, rp_error *err) {
+    hal_device_info info = {.unified = true};
+    void *at = NULL;
+    if (w->o.device) w->o.device->ops->info(w->o.device, &info);
+    w->packs = w->bytes.data;
+    if (info.unified) return RP_OK;
+    RP_TRY(engine_uploads_new(w->o.device, &w->uploads, err));
+    RP_TRY(engine_uploads_get(w->uploads, UINT64_MAX - 2, w->bytes.data, w->total, &at, err));
+    w->packs = at;
+    engine_resident_drop(&w->bytes);
+    return engine_rope_place(w->rope, w->uploads, err);
+}
+
 /* What the kernels read, with room behind the model's part up to a page. */
 static rp_status load(engine_weights *w, rp_error *err) {
     cache_key *k = NULL;
@@ -245,6 +261,7 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
     if (!w) return rp_fail(err, RP_NOMEM, "weights");
     *w = (engine_weights){.o = *o};
     rp_status st = load(w, err);
+    if (st == RP_OK) st = place(w, err);
     if (st == RP_OK)
         *out = w;
     else
@@ -259,9 +276,27 @@ rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) {
 
 void engine_weights_free(engine_weights *w) {
     if (!w) return;
+    engine_uploads_free(w->uploads);
     engine_resident_done(&w->bytes);
     engine_rope_free(w->rope);
     base_free(w);
+}
+
+/* Of a copy in another memory: what comes back from there. */
+static rp_status check_bytes(const engine_weights *w, rp_error *err) {
+    hal_device *d = w->o.device;
+    engine_resident back = w->bytes;
+    rp_status st = RP_OK;
+    if (!w->uploads) return engine_resident_check(&w->bytes, err);
+    void *bytes = base_alloc_aligned(w->total, PAGE);
+    if (!bytes) return rp_fail(err, RP_NOMEM, "%zu bytes of weights to look at", w->total);
+    RP_TRY_OUT(d->ops->copy(d, bytes, w->packs, w->total, err));
+    RP_TRY_OUT(d->ops->synchronize(d, err));
+    back.data = bytes;
+    st = engine_resident_check(&back, err);
+out:
+    base_free(bytes);
+    return st;
 }
 
 rp_status engine_weights_check(const engine_weights *w, rp_error *err) {
@@ -270,7 +305,7 @@ rp_status engine_weights_check(const engine_weights *w, rp_error *err) {
     const uint8_t *data = NULL;
     size_t size = 0;
     rp_error why = {0}, ignored = {0};
-    rp_status st = engine_resident_check(&w->bytes, &why);
+    rp_status st = check_bytes(w, &why);
     if (st == RP_OK) return RP_OK;
     base_hash_hex(w->key, hex);
     /* The stored object is read whole, too, and put away when it is bad: then the next start packs again. */
@@ -284,16 +319,16 @@ rp_status engine_weights_check(const engine_weights *w, rp_error *err) {
                          : "start again, which packs them anew");
 }
 
-void engine_weights_reach(const engine_weights *w, int64_t n_positions) {
-    engine_rope_reach(w->rope, n_positions);
+rp_status engine_weights_reach(const engine_weights *w, int64_t n_positions, rp_error *err) {
+    return engine_rope_reach(w->rope, n_positions, err);
 }
 
 const uint8_t *engine_weights_model(const engine_weights *w) {
-    return w->bytes.data;
+    return w->packs;
 }
 
 const uint8_t *engine_weights_head(const engine_weights *w) {
-    return w->bytes.data + w->head_at;
+    return w->packs + w->head_at;
 }
 
 bool engine_weights_were_packed(const engine_weights *w) {
@@ -301,6 +336,7 @@ bool engine_weights_were_packed(const engine_weights *w) {
 }
 
 size_t engine_weights_bytes(const engine_weights *w) {
+    if (w->uploads) return engine_uploads_bytes(w->uploads);
     return w->total + engine_rope_bytes(w->rope);
 }
 
@@ -310,6 +346,15 @@ static bool read_by_launch(const plan *p, uint32_t idx) {
             if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
                 return true;
     return false;
+}
+
+static rp_status upload_tensor(const engine_weights *w, const model_tensor *t, const uint8_t **data,
+                               rp_error *err) {
+    void *at = NULL;
+    RP_TRY(engine_uploads_get(w->uploads, t->idx, *data, t->size, &at, err));
+    model_source_release(w->o.source, t->idx);
+    *data = at;
+    return RP_OK;
 }
 
 rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
@@ -323,6 +368,7 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
     } else if (read_by_launch(p, idx)) {
         RP_TRY(model_source_tensor(w->o.source, name, &t, err));
         RP_TRY(model_source_data(w->o.source, t.idx, &data, err));
+        if (w->uploads) RP_TRY(upload_tensor(w, &t, &data, err));
     }
     *out = data;
     return RP_OK;
@@ -330,5 +376,6 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
 
 rp_status engine_weights_register(const engine_weights *w, hal_device *d, rp_error *err) {
     RP_TRY(engine_rope_register(w->rope, d, err));
+    if (w->uploads) return RP_OK; /* memory of the device */
     return hal_range_add(d, w->bytes.data, w->total, "packed weights", err);
 }

@@ -15,6 +15,8 @@ typedef struct engine_weights_options {
     const plan *model, *head;
     int64_t n_positions; /* rope table length */
     uint32_t threads;    /* that copy and check */
+    hal_device
+        *device; /* (optional) that reads them: gets copies where its memory is not the host's */
     void (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } engine_weights_options;
@@ -30,7 +32,8 @@ rp_status engine_weights_key(const engine_weights_options *o, cache_key **out,
  * damaged. For whoever meets numbers that cannot be. */
 rp_status engine_weights_check(const engine_weights *w, rp_error *err) RP_MUST_USE;
 /* Positions below n are about to be used. Allocates nothing; from the thread that steps. */
-void engine_weights_reach(const engine_weights *w, int64_t n_positions);
+rp_status engine_weights_reach(const engine_weights *w, int64_t n_positions,
+                               rp_error *err) RP_MUST_USE;
 /* Packed weights of the model plan and of the head plan. */
 const uint8_t *engine_weights_model(const engine_weights *w);
 const uint8_t *engine_weights_head(const engine_weights *w);

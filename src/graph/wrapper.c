@@ -44,7 +44,8 @@ static rp_status alloc_statics(graph_wrapper *w, const graph_wrapper_options *o,
     if (!w->statics || !w->bound) return rp_fail(err, RP_NOMEM, "static inputs of %s", w->name);
     for (uint32_t i = 0; i < o->n_inputs; i++) {
         w->statics[i] = (graph_input){.name = o->inputs[i].name, .size = o->inputs[i].size};
-        RP_TRY(w->device->ops->alloc(w->device, o->inputs[i].size, &w->statics[i].ptr, err));
+        RP_TRY(w->device->ops->alloc(w->device, HAL_DEVICE_MEMORY, o->inputs[i].size,
+                                     &w->statics[i].ptr, err));
         w->n_statics++;
     }
     return RP_OK;
@@ -137,7 +138,8 @@ static rp_status stage_inputs(graph_wrapper *w, const graph_input **in, uint32_t
                            w->statics[i].name, w->name, (*in)[i].size, w->statics[i].size);
         w->bound[i] = (graph_input){w->statics[i].name, w->statics[i].ptr, (*in)[i].size};
         if ((*in)[i].ptr != w->statics[i].ptr && (*in)[i].size)
-            memcpy(w->statics[i].ptr, (*in)[i].ptr, (*in)[i].size);
+            RP_TRY(w->device->ops->copy(w->device, w->statics[i].ptr, (*in)[i].ptr, (*in)[i].size,
+                                        err));
     }
     *in = w->bound;
     return RP_OK;

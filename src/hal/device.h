@@ -22,6 +22,13 @@ rp_status hal_may_load(hal_device *d, const char *path, rp_error *err) RP_MUST_U
 rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
                            rp_error *err) RP_MUST_USE;
 void hal_memory_release(hal_device *d, void *p, size_t size); /* NULL is fine */
+/* The same for memory that the back end has from elsewhere: a range and the counts of it. */
+rp_status hal_memory_enter(hal_device *d, void *p, size_t size, const char *what,
+                           rp_error *err) RP_MUST_USE;
+void hal_memory_leave(hal_device *d, void *p, size_t size);
+/* copy and fill where all memory is the host's. */
+rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
+rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err);
 
 /* Bytes that a copy of a launch list with its arrays takes; false on overflow. */
 bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out);

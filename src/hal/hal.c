@@ -39,14 +39,22 @@ static const struct {
     rp_status (*open)(uint32_t n_threads, hal_device **out, rp_error *err);
 } known[] = {{"cpu", hal_cpu_open}, {"null", open_null}};
 
+/* "cuda" or "cuda:N". */
+static bool is_cuda(const char *name, uint32_t *ordinal) {
+    int64_t n = 0;
+    if (strcmp(name, "cuda") == 0) return true;
+    if (strncmp(name, "cuda:", 5) != 0 || !base_parse_i64(name + 5, &n) || n < 0 || n > INT32_MAX)
+        return false;
+    *ordinal = (uint32_t)n;
+    return true;
+}
+
 rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_error *err) {
     if (!name || !*name) name = "cpu";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) return known[i].open(n_threads, out, err);
-    base_str s = base_str_of(name);
-    if (base_str_eq(s, "cuda") || base_str_prefix(s, "cuda:"))
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "device %s: this library has no CUDA back end; use --device cpu", name);
+    uint32_t ordinal = 0;
+    if (is_cuda(name, &ordinal)) return hal_cuda_open(ordinal, out, err);
     return rp_fail(err, RP_CONFIG, "unknown device '%s'; known are cpu, null and cuda:N", name);
 }
 

@@ -16,9 +16,21 @@ typedef struct hal_device hal_device;
 typedef struct hal_module hal_module;
 typedef struct hal_graph hal_graph;
 
-/* Host kernel: see gen/gen.h. On other devices: a function handle of the module. */
+/* Host kernel: see gen/gen.h. */
 typedef void (*hal_host_fn)(void *const *arg, const long long *dim, long long begin, long long end,
                             void *scratch);
+
+/* A kernel of a module: host code, or what the device knows it by. */
+typedef union hal_function {
+    hal_host_fn host;
+    void *handle;
+} hal_function;
+
+/* Where memory lies. On a device whose memory is the host's (hal_device_info.unified) both kinds are one. */
+typedef enum hal_memory {
+    HAL_DEVICE_MEMORY, /* the host reaches it through ops->copy and ops->fill alone */
+    HAL_MAPPED_MEMORY /* one address for kernels and the host, which sees what they wrote once it has waited for them */
+} hal_memory;
 
 /* A call of host code inside a launch list (custom ops): runs on the submitting thread alone. */
 typedef rp_status (*hal_host_call)(void *user, void *const *arg, const long long *dim,
@@ -30,15 +42,16 @@ typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL } hal_launch_kind;
 typedef struct hal_launch {
     hal_launch_kind kind;
     const char *name;
-    hal_host_fn fn;     /* HAL_KERNEL */
+    hal_function fn;    /* HAL_KERNEL */
     hal_host_call call; /* HAL_HOST_CALL */
     void *user;
     void *const *arg;
     /* (optional) Bytes that the launch may touch from each arg on, for the audit; a graph keeps no copy. */
     const size_t *arg_size;
     const long long *dim;
-    long long items; /* work items */
-    long long grain; /* smallest share worth giving to a thread, >= 1 */
+    long long items;             /* work items */
+    long long grain;             /* cpu: smallest share worth giving to a thread, >= 1 */
+    uint32_t threads, per_block; /* other devices: threads of a block, items that a block takes */
     uint32_t n_arg;
     uint32_t
         n_dim; /* entries of dim that a graph copies; 0: dim is borrowed until the graph is freed */
@@ -61,24 +74,31 @@ typedef struct hal_counters {
 
 typedef struct hal_device_info {
     char name[64];
-    uint32_t n_threads; /* cpu */
+    char arch[16];      /* that its code is compiled for, such as sm_90; "": the host's */
+    uint32_t n_threads; /* of the host that the device may use */
     size_t alignment;
+    bool unified; /* its memory is the host's */
 } hal_device_info;
 
 typedef struct hal_device_ops {
     const char *name;
     void (*free)(hal_device *d);
     void (*info)(hal_device *d, hal_device_info *out);
-    /* Zeroed, aligned memory. */
-    rp_status (*alloc)(hal_device *d, size_t size, void **out, rp_error *err);
+    /* Zeroed, aligned memory. release waits for what is queued. */
+    rp_status (*alloc)(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err);
     void (*release)(hal_device *d, void *p, size_t size);
-    /* Code object from a file (cpu: shared object). RP_UNSUPPORTED when the device is sealed fatally. */
+    /* In turn with launches; either address may be the host's or the device's. Memory of the host that is not
+     * mapped is free for other use when copy returns, unless it is written: then after synchronize. */
+    rp_status (*copy)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
+    rp_status (*fill)(hal_device *d, void *to, int byte, size_t size, rp_error *err);
+    /* Code object from a file (cpu: shared object; cuda: cubin). RP_UNSUPPORTED when the device is sealed fatally. */
     rp_status (*module_load)(hal_device *d, const char *path, hal_module **out, rp_error *err);
-    rp_status (*module_symbol)(hal_module *m, const char *name, hal_host_fn *out, rp_error *err);
+    rp_status (*module_symbol)(hal_module *m, const char *name, hal_function *out, rp_error *err);
     void (*module_free)(hal_module *m);
     /* Runs the launches in order, with a barrier after each unless no_barrier; returns when done (cpu)
      * or queued. scratch_size: bytes of thread-local scratch the largest needs. The first error of
-     * a host call stops the list: nothing behind the next barrier runs. */
+     * a host call stops the list: nothing behind the next barrier runs. RP_UNSUPPORTED for a host call where the
+     * device's memory is not the host's. */
     rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                         rp_error *err);
     /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. */
@@ -87,6 +107,7 @@ typedef struct hal_device_ops {
     rp_status (*graph_launch)(hal_graph *g, rp_error *err);
     size_t (*graph_bytes)(const hal_graph *g);
     void (*graph_free)(hal_graph *g);
+    /* Waits for all that is queued. RP_DEVICE when some of it failed, which is when it shows. */
     rp_status (*synchronize)(hal_device *d, rp_error *err);
 } hal_device_ops;
 
@@ -108,7 +129,9 @@ struct hal_device {
 /* Parameters of a device: n_threads 0 = one a granted core. */
 rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) RP_MUST_USE;
 rp_status hal_null_open(hal_device **out, rp_error *err) RP_MUST_USE;
-/* By name: "cpu", "null"; "cuda:N" is RP_UNSUPPORTED with its reason where the library has no such back end. */
+/* RP_UNSUPPORTED, one line with what to do, where there is no driver, an old one, or no such GPU. */
+rp_status hal_cuda_open(uint32_t ordinal, hal_device **out, rp_error *err) RP_MUST_USE;
+/* By name: "cpu", "null", "cuda" (the first) or "cuda:N". */
 rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out,
                    rp_error *err) RP_MUST_USE;
 void hal_close(hal_device *d); /* NULL is fine; all modules, graphs and memory must be gone */

@@ -97,10 +97,7 @@ void hal_range_remove(hal_device *d, const void *p) {
     (void)pthread_mutex_unlock(&d->ranges->lock);
 }
 
-rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
-                           rp_error *err) {
-    void *p = base_alloc_aligned(size, align);
-    if (!p) return rp_fail(err, RP_NOMEM, "device %s: no memory for %zu bytes", d->ops->name, size);
+rp_status hal_memory_enter(hal_device *d, void *p, size_t size, const char *what, rp_error *err) {
     (void)pthread_mutex_lock(&d->ranges->lock);
     rp_status st = add_locked(d->ranges, p, size, what, err);
     if (st == RP_OK) {
@@ -110,6 +107,23 @@ rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char 
         if (c->live_bytes > c->peak_bytes) c->peak_bytes = c->live_bytes;
     }
     (void)pthread_mutex_unlock(&d->ranges->lock);
+    return st;
+}
+
+void hal_memory_leave(hal_device *d, void *p, size_t size) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    assert(d->counters.live_bytes >= size);
+    remove_locked(d->ranges, p);
+    d->counters.frees++;
+    d->counters.live_bytes -= size;
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+}
+
+rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
+                           rp_error *err) {
+    void *p = base_alloc_aligned(size, align);
+    if (!p) return rp_fail(err, RP_NOMEM, "device %s: no memory for %zu bytes", d->ops->name, size);
+    rp_status st = hal_memory_enter(d, p, size, what, err);
     if (st == RP_OK)
         *out = p;
     else
@@ -119,13 +133,20 @@ rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char 
 
 void hal_memory_release(hal_device *d, void *p, size_t size) {
     if (!p) return;
-    (void)pthread_mutex_lock(&d->ranges->lock);
-    assert(d->counters.live_bytes >= size);
-    remove_locked(d->ranges, p);
-    d->counters.frees++;
-    d->counters.live_bytes -= size;
-    (void)pthread_mutex_unlock(&d->ranges->lock);
+    hal_memory_leave(d, p, size);
     base_free(p);
+}
+
+rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
+    (void)d, (void)err;
+    if (size) memcpy(to, from, size);
+    return RP_OK;
+}
+
+rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) {
+    (void)d, (void)err;
+    if (size) memset(to, byte, size);
+    return RP_OK;
 }
 
 /* The range that p lies in, or NULL. */

@@ -18,7 +18,7 @@ struct plan_exec {
     hal_device *device;
     const plan_exec *first; /* whose code, calls and constants these are; NULL: its own */
     hal_module **modules;
-    hal_host_fn *functions;
+    hal_function *functions;
     const uint8_t *weights;
     uint8_t *arena;
     size_t own_arena;   /* bytes to release; 0 = the caller's */
@@ -71,8 +71,8 @@ static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_e
     for (uint32_t i = 0; i < x->p->n_functions; i++) {
         const plan_function *f = &x->p->functions[i];
         if (f->module == PLAN_BUILTIN) {
-            x->functions[i] = opt->builtin ? opt->builtin(f->symbol) : NULL;
-            if (!x->functions[i])
+            x->functions[i].host = opt->builtin ? opt->builtin(f->symbol) : NULL;
+            if (!x->functions[i].host)
                 return rp_fail(err, RP_CORRUPT,
                                "plan %s wants built-in kernel %s, which is not here", x->p->name,
                                f->symbol);
@@ -94,10 +94,11 @@ static rp_status place_consts(plan_exec *x, rp_error *err) {
         x->consts_size += ((size_t)x->p->consts[i].size + 63) / 64 * 64;
     }
     if (x->consts_size == 0) return RP_OK;
-    RP_TRY(x->device->ops->alloc(x->device, x->consts_size, &block, err));
+    RP_TRY(x->device->ops->alloc(x->device, HAL_DEVICE_MEMORY, x->consts_size, &block, err));
     x->consts = block;
     for (uint32_t i = 0; i < x->p->n_consts; i++)
-        memcpy(x->consts + x->const_at[i], x->p->consts[i].data, x->p->consts[i].size);
+        RP_TRY(x->device->ops->copy(x->device, x->consts + x->const_at[i], x->p->consts[i].data,
+                                    x->p->consts[i].size, err));
     return RP_OK;
 }
 
@@ -134,7 +135,7 @@ static rp_status make_memory(plan_exec *x, rp_error *err) {
     if (x->arena || p->n_values == 0) return RP_OK;
     void *a = NULL;
     size_t size = p->arena_size > 0 ? (size_t)p->arena_size : 1; /* tokens want an address, too */
-    RP_TRY(x->device->ops->alloc(x->device, size, &a, err));
+    RP_TRY(x->device->ops->alloc(x->device, HAL_DEVICE_MEMORY, size, &a, err));
     x->arena = a;
     x->own_arena = size;
     return RP_OK;
@@ -147,7 +148,7 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
     if (!x) return rp_fail(err, RP_NOMEM, "executor");
     *x = (plan_exec){.p = p, .device = opt->device, .weights = opt->weights, .arena = opt->arena};
     x->modules = base_alloc_array(p->n_modules + 1u, sizeof(hal_module *));
-    x->functions = base_alloc_array(p->n_functions + 1u, sizeof(hal_host_fn));
+    x->functions = base_alloc_array(p->n_functions + 1u, sizeof(hal_function));
     if (!x->modules || !x->functions) {
         st = rp_fail(err, RP_NOMEM, "executor");
         goto out;
@@ -218,8 +219,9 @@ size_t plan_exec_const_bytes(const plan_exec *x) {
     return x->consts_size;
 }
 
-void plan_exec_poison(plan_exec *x) {
-    if (x->arena) memset(x->arena, 0xff, (size_t)x->p->arena_size);
+rp_status plan_exec_poison(plan_exec *x, rp_error *err) {
+    if (!x->arena) return RP_OK;
+    return x->device->ops->fill(x->device, x->arena, 0xff, (size_t)x->p->arena_size, err);
 }
 
 /* --- custom ops ------------------------------------------------------------ */
@@ -284,6 +286,8 @@ static void fill_constant(const plan_exec *x, bound *b) {
                           .arg_size = sizes,
                           .n_arg = l->n_args,
                           .grain = l->grain,
+                          .threads = l->threads,
+                          .per_block = l->per_block,
                           .attention = l->attention};
         args += l->n_args;
         sizes += l->n_args;

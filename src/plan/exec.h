@@ -64,6 +64,6 @@ void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *
 size_t plan_exec_arena_bytes(const plan_exec *x);
 size_t plan_exec_const_bytes(const plan_exec *x); /* records, in device memory */
 /* Fills every arena byte that is not alive with a NaN pattern (poison law); for tests. */
-void plan_exec_poison(plan_exec *x);
+rp_status plan_exec_poison(plan_exec *x, rp_error *err) RP_MUST_USE;
 
 #endif

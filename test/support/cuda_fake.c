@@ -1,6 +1,7 @@
 #include "support/cuda_fake.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 cuda_fake_state cuda_fake;
@@ -114,6 +115,29 @@ static int do_memory_alloc(uint64_t *out, size_t size) {
 static int do_memory_free(uint64_t at) {
     (void)at;
     return drop("memory_free");
+}
+static int do_host_alloc(void **out, size_t size, unsigned flags) {
+    (void)flags;
+    int code = code_of("host_alloc");
+    if (code) return code;
+    *out = calloc(1, size);
+    if (!*out) return CUDA_OUT_OF_MEMORY;
+    cuda_fake.live++;
+    return 0;
+}
+static int do_host_free(void *at) {
+    free(at);
+    return drop("host_free");
+}
+static int do_pointer_get(void *out, int attribute, uint64_t at) {
+    uint64_t first = (uint64_t)(uintptr_t)handle;
+    (void)attribute;
+    *(unsigned *)out = at >= first && at < first + sizeof handle ? 2 : CUDA_MEMORY_HOST;
+    return 0;
+}
+static int do_copy(uint64_t to, uint64_t from, size_t size, void *stream) {
+    (void)to, (void)from, (void)size, (void)stream;
+    return code_of("copy");
 }
 static int do_memory_set(uint64_t at, unsigned char value, size_t size, void *stream) {
     (void)at, (void)value, (void)size, (void)stream;

@@ -127,7 +127,7 @@ static rp_status run(runner *r, plan_run *out) {
     for (uint32_t i = 0; i < r->p->n_packs; i++)
         plan_pack_fill(r->p, i, (const void *const *)r->params,
                        (char *)r->weights + r->p->packs[i].offset);
-    plan_exec_poison(r->x);
+    RP_TRY(plan_exec_poison(r->x, r->err));
     RP_TRY(plan_bound_new(r->x, 0, r->p->n_pieces, &r->bound, r->err));
     RP_TRY(plan_exec_bind(r->x, r->bound, r->leaves->symbols, r->err));
     RP_TRY(r->d->ops->launch(r->d, r->bound->launches, r->bound->n, r->bound->scratch, r->err));

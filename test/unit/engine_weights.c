@@ -315,7 +315,7 @@ static void rope_rows_come_with_positions(void **state) {
     const float *at = engine_rope_cos(r);
     for (size_t i = 0; i < sizeof reach / sizeof *reach; i++) {
         size_t n = (size_t)(reach[i] < N ? reach[i] : N), live = base_alloc_count();
-        engine_rope_reach(r, reach[i]);
+        CHECK_OK(engine_rope_reach(r, reach[i], &err), &err);
         assert_int_equal(base_alloc_count(), live);
         assert_ptr_equal(engine_rope_cos(r), at);
         assert_memory_equal(engine_rope_cos(r), c, n * half * sizeof *c);

@@ -39,7 +39,7 @@ static rp_status doubler_list(void *user, const rp_batch_descriptor *key, const 
     b->dim[0] = key->num_tokens;
     b->launch = (hal_launch){.kind = HAL_KERNEL,
                              .name = "double",
-                             .fn = double_kernel,
+                             .fn = {.host = double_kernel},
                              .arg = b->arg,
                              .n_arg = 2,
                              .dim = b->dim,
@@ -60,7 +60,7 @@ typedef struct fixture {
 static float *get_memory(hal_device *d) {
     void *p = NULL;
     rp_error err = {0};
-    CHECK_OK(d->ops->alloc(d, MAX * sizeof(float), &p, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_MAPPED_MEMORY, MAX * sizeof(float), &p, &err), &err);
     return p;
 }
 

@@ -1,6 +1,7 @@
 /* What every device has to pass: memory, ranges, audit, modules, launches, graphs, counters, log.
  * A device that runs nothing skips the tests of results. Add a device to devices[]. */
 #include "support/check.h"
+#include "support/gpu.h"
 #include "support/trees.h"
 
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
+#include "hal/cuda/code.h"
 #include "hal/hal.h"
 
 typedef struct fixture {
@@ -20,13 +22,16 @@ typedef struct fixture {
 static fixture devices[] = {{"cpu", 1, true, NULL},
                             {"cpu", 2, true, NULL},
                             {"cpu", 5, true, NULL},
-                            {"null", 0, false, NULL}};
+                            {"null", 0, false, NULL},
+                            {"cuda:0", 0, true, NULL}};
+static const char *no_gpu; /* why cuda:0 cannot be tested */
 
 enum { N = 1000 };
 
 static int open_device(void **state) {
     fixture *f = *state;
     rp_error err = {0};
+    if (f == &devices[4] && no_gpu) return 0;
     return hal_open(f->name, f->n_threads, &f->d, &err) == RP_OK ? 0 : -1;
 }
 
@@ -37,10 +42,13 @@ static int close_device(void **state) {
     return 0;
 }
 
+#define NEEDS_DEVICE(f) \
+    if (!(f)->d) SKIP_TEST("%s", no_gpu)
+
 static void *get_memory(hal_device *d, size_t size) {
     void *p = NULL;
     rp_error err = {0};
-    assert_int_equal(d->ops->alloc(d, size, &p, &err), RP_OK);
+    assert_int_equal(d->ops->alloc(d, HAL_MAPPED_MEMORY, size, &p, &err), RP_OK);
     return p;
 }
 
@@ -89,7 +97,7 @@ static hal_launch kernel(hal_host_fn fn, void *const *arg, uint32_t n_arg, const
                          long long items, long long grain) {
     return (hal_launch){.kind = HAL_KERNEL,
                         .name = "k",
-                        .fn = fn,
+                        .fn = {.host = fn},
                         .arg = arg,
                         .dim = dim,
                         .items = items,
@@ -99,10 +107,11 @@ static hal_launch kernel(hal_host_fn fn, void *const *arg, uint32_t n_arg, const
 }
 
 static void memory_is_zeroed_aligned_and_counted(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
     hal_device_info info;
     d->ops->info(d, &info);
-    assert_string_equal(info.name, ((fixture *)*state)->name);
+    assert_true(info.name[0] != 0);
     unsigned char *p = get_memory(d, 5000), *q = get_memory(d, 0);
     assert_int_equal((uintptr_t)p % info.alignment, 0);
     for (int i = 0; i < 5000; i++) assert_int_equal(p[i], 0);
@@ -118,7 +127,38 @@ static void memory_is_zeroed_aligned_and_counted(void **state) {
     assert_int_equal(hal_device_counters(d)->peak_bytes, 5000);
 }
 
+/* What the host writes arrives in memory of the device, moves there, and comes back, in the order of the calls. */
+static void copies_go_both_ways(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    hal_device *d = ((fixture *)*state)->d;
+    enum { SIZE = 3000 };
+    unsigned char from[SIZE], to[SIZE];
+    void *a = NULL, *b = NULL;
+    rp_error err = {0};
+    for (int i = 0; i < SIZE; i++) from[i] = (unsigned char)(i * 7);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, SIZE, &a, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, SIZE, &b, &err), &err);
+    CHECK_OK(d->ops->copy(d, to, a, SIZE, &err), &err);
+    CHECK_OK(d->ops->synchronize(d, &err), &err);
+    for (int i = 0; i < SIZE; i++) assert_int_equal(to[i], 0); /* as new memory is */
+    CHECK_OK(d->ops->copy(d, a, from, SIZE, &err), &err);
+    memset(from, 0, 10); /* free for other use */
+    CHECK_OK(d->ops->copy(d, b, a, SIZE, &err), &err);
+    CHECK_OK(d->ops->fill(d, (char *)a + 100, 0x5a, 50, &err), &err);
+    CHECK_OK(d->ops->copy(d, a, (char *)b + 1000, 20, &err), &err);
+    CHECK_OK(d->ops->copy(d, a, NULL, 0, &err), &err);
+    CHECK_OK(d->ops->copy(d, to, a, SIZE, &err), &err);
+    CHECK_OK(d->ops->synchronize(d, &err), &err);
+    for (int i = 0; i < SIZE; i++) {
+        int want = i < 20 ? (i + 1000) * 7 : i * 7;
+        assert_int_equal(to[i], i >= 100 && i < 150 ? 0x5a : (unsigned char)want);
+    }
+    d->ops->release(d, a, SIZE);
+    d->ops->release(d, b, SIZE);
+}
+
 static void audit_names_launch_and_argument(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
     rp_error err = {0};
     char *p = get_memory(d, 64);
@@ -163,6 +203,7 @@ static void audit_names_launch_and_argument(void **state) {
 }
 
 static void overlapping_ranges_are_refused(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
     static char m[300];
     rp_error err = {0};
@@ -287,6 +328,7 @@ static void graph_replays_what_was_built(void **state) {
 }
 
 static void empty_lists_are_fine(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
     hal_graph *g = NULL;
     assert_int_equal(d->ops->launch(d, NULL, 0, 0, NULL), RP_OK);
@@ -397,7 +439,7 @@ static void modules_load_and_give_symbols(void **state) {
     assert_int_equal(base_spawn(argv, NULL, &code, &err), RP_OK);
     assert_int_equal(code, 0);
     hal_module *m = NULL;
-    hal_host_fn fn = NULL;
+    hal_function fn = {0};
     assert_int_equal(d->ops->module_load(d, so, &m, &err), RP_OK);
     assert_int_equal(d->ops->module_symbol(m, "twice", &fn, &err), RP_OK);
     int64_t *a = get_memory(d, N * 8);
@@ -423,6 +465,86 @@ static void modules_load_and_give_symbols(void **state) {
     assert_int_equal(base_path_remove(dir, NULL), RP_OK);
 }
 
+static const char gpu_text[] =
+    "extern \"C\" __global__ void add(char *to, char *from, long long by, long long items)\n"
+    "{\n"
+    "    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n"
+    "    if (i < items) ((long long *)to)[i] = ((long long *)from)[items - 1 - i] + by;\n"
+    "}\n";
+
+/* A code object of gpu_text in a file of dir. */
+static char *gpu_code(const char *dir, const char *arch) {
+    static const char *const options[] = {NULL};
+    static char path[4096];
+    const cuda_source text = {gpu_text, "add.cu", arch};
+    cuda_nvrtc rtc;
+    char *cubin = NULL;
+    size_t size = 0;
+    rp_error err = {0};
+    CHECK_OK(cuda_nvrtc_open(&rtc, NULL, &err), &err);
+    CHECK_OK(cuda_compile(&rtc, &text, options, &cubin, &size, &err), &err);
+    (void)snprintf(path, sizeof path, "%s/add.cubin", dir);
+    CHECK_OK(base_file_write_atomic(path, cubin, size, &err), &err);
+    base_free(cubin);
+    return path;
+}
+
+static void check_sequence(hal_device *d, const void *at, int64_t first) {
+    int64_t got[N];
+    rp_error err = {0};
+    CHECK_OK(d->ops->copy(d, got, at, sizeof got, &err), &err);
+    CHECK_OK(d->ops->synchronize(d, &err), &err);
+    for (int i = 0; i < N; i++) assert_int_equal(got[i], first + i);
+}
+
+/* Each launch of the list turns an array around and adds to it, so that order and sizes show. */
+static void gpu_kernels_run_in_order_and_replay(void **state) {
+    hal_device *d = ((fixture *)*state)->d;
+    NEEDS_DEVICE((fixture *)*state);
+    hal_device_info info;
+    hal_module *m = NULL;
+    hal_function fn = {0};
+    hal_graph *g = NULL;
+    int64_t start[N];
+    void *at[2];
+    long long by[] = {5, -2};
+    rp_error err = {0};
+    d->ops->info(d, &info);
+    char *code = gpu_code(tree_new("gpu"), info.arch);
+    CHECK_OK(d->ops->module_load(d, code, &m, &err), &err);
+    CHECK_OK(d->ops->module_symbol(m, "add", &fn, &err), &err);
+    assert_int_equal(d->ops->module_symbol(m, "sub", &fn, &err), RP_DEVICE);
+    assert_string_equal(err.text, "code object has no kernel named sub");
+    err = (rp_error){0};
+    for (int i = 0; i < N; i++) start[i] = i;
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, sizeof start, &at[i], &err), &err);
+    void *there[] = {at[1], at[0]}, *back[] = {at[0], at[1]};
+    hal_launch l[] = {kernel(NULL, there, 2, &by[0], N, 1), kernel(NULL, back, 2, &by[1], N, 1)};
+    for (int i = 0; i < 2; i++) {
+        l[i].fn = fn;
+        l[i].threads = l[i].per_block = 128;
+    }
+    CHECK_OK(d->ops->copy(d, at[0], start, sizeof start, &err), &err);
+    CHECK_OK(d->ops->launch(d, l, 2, 0, &err), &err);
+    check_sequence(d, at[0], 3);
+    CHECK_OK(d->ops->graph_build(d, l, 2, 0, "twice", &g, &err), &err);
+    by[0] = by[1] = 1000; /* a graph has copies */
+    for (int i = 0; i < 3; i++) CHECK_OK(d->ops->graph_launch(g, &err), &err);
+    check_sequence(d, at[0], 12);
+    assert_true(d->ops->graph_bytes(g) > 0);
+    err = (rp_error){0};
+    l[1].threads = 0;
+    assert_int_equal(d->ops->launch(d, l + 1, 1, 0, &err), RP_INTERNAL);
+    l[1] = (hal_launch){.kind = HAL_HOST_CALL, .name = "own"};
+    err = (rp_error){0};
+    assert_int_equal(d->ops->launch(d, l + 1, 1, 0, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "own is a custom op of the host"));
+    d->ops->graph_free(g);
+    d->ops->module_free(m);
+    for (int i = 0; i < 2; i++) d->ops->release(d, at[i], sizeof start);
+}
+
 /* Opens, uses and closes a device while the n-th allocation or thread start fails. */
 static rp_status use_device(const fixture *f, rp_error *err) {
     hal_device *d = NULL;
@@ -432,7 +554,7 @@ static rp_status use_device(const fixture *f, rp_error *err) {
     long long one = 1;
     rp_status st = hal_open(f->name, f->n_threads, &d, err);
     if (st != RP_OK) return st;
-    st = d->ops->alloc(d, 4096, &p, err);
+    st = d->ops->alloc(d, HAL_MAPPED_MEMORY, 4096, &p, err);
     void *arg[] = {p, p};
     hal_launch l = kernel(add_kernel, arg, 2, &one, 100, 1);
     if (st == RP_OK) st = d->ops->launch(d, &l, 1, 100, err);
@@ -469,8 +591,12 @@ static void names_are_resolved(void **state) {
     (void)state;
     hal_device *d = NULL;
     rp_error err = {0};
-    assert_int_equal(hal_open("cuda:0", 0, &d, &err), RP_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "cuda:0"));
+    /* no driver, or no such GPU */
+    assert_int_equal(hal_open("cuda:4000", 0, &d, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "CUDA driver") ? err.text : strstr(err.text, "cuda:4000"));
+    err = (rp_error){0};
+    assert_int_equal(hal_open("cuda:x", 0, &d, &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "'cuda:x'"));
     err = (rp_error){0};
     assert_int_equal(hal_open("tpu", 0, &d, &err), RP_CONFIG);
     assert_non_null(strstr(err.text, "'tpu'"));
@@ -490,6 +616,8 @@ static void names_are_resolved(void **state) {
         {#fn " (cpu, 5 threads)", fn, open_device, close_device, &devices[2]}, { \
 #fn " (null)", fn, open_device, close_device, &devices[3]                \
     }
+#define ON_GPU(fn) \
+    { #fn " (cuda:0)", fn, open_device, close_device, &devices[4] }
 #define EACH_CLOSED(fn)                                       \
     {#fn " (cpu, 5 threads)", fn, NULL, NULL, &devices[2]}, { \
 #fn " (null)", fn, NULL, NULL, &devices[3]            \
@@ -498,18 +626,28 @@ static void names_are_resolved(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         EACH(memory_is_zeroed_aligned_and_counted),
+        ON_GPU(memory_is_zeroed_aligned_and_counted),
+        EACH(copies_go_both_ways),
+        ON_GPU(copies_go_both_ways),
         EACH(audit_names_launch_and_argument),
+        ON_GPU(audit_names_launch_and_argument),
         EACH(overlapping_ranges_are_refused),
+        ON_GPU(overlapping_ranges_are_refused),
         EACH(launches_run_in_order_whatever_the_shares),
         EACH(barriers_hold_in_random_lists),
         EACH(graph_replays_what_was_built),
         EACH(empty_lists_are_fine),
+        ON_GPU(empty_lists_are_fine),
         EACH(scratch_is_private_and_large_enough),
         EACH(host_call_error_stops_the_list),
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),
         EACH_CLOSED(every_failure_is_clean),
+        ON_GPU(gpu_kernels_run_in_order_and_replay),
         cmocka_unit_test(names_are_resolved),
     };
+    hal_device *real = NULL;
+    if (hal_open("cuda:0", 0, &real, NULL) != RP_OK && gpu_emulate(&no_gpu)) no_gpu = NULL;
+    hal_close(real);
     return cmocka_run_group_tests_name("hal_device", tests, NULL, NULL);
 }

@@ -118,7 +118,7 @@ static void launches_have_addresses_and_sizes(void **state) {
     assert_ptr_equal(l[0].arg[1], l[1].arg[0]);
     assert_ptr_equal(l[2].arg[1], y);
     assert_non_null(l[1].arg[1]);
-    assert_ptr_equal(l[0].fn, kernel_small);
+    assert_ptr_equal(l[0].fn.host, kernel_small);
     assert_int_equal(l[0].items, 64);
     assert_int_equal(l[0].grain, 4);
     assert_int_equal(l[0].n_dim, 2);
@@ -127,7 +127,7 @@ static void launches_have_addresses_and_sizes(void **state) {
     assert_int_equal(l[2].dim[0], 3); /* a custom op sees the plan's */
     assert_int_equal(f.b->scratch, 64);
     CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){3, 9}, &err), &err);
-    assert_ptr_equal(l[0].fn, kernel_large);
+    assert_ptr_equal(l[0].fn.host, kernel_large);
     assert_int_equal(f.b->scratch, 256);
     assert_int_equal(base_alloc_count(), allocs);
     assert_int_equal(base_live(), live);
@@ -146,7 +146,7 @@ static void poison_is_nan_in_every_byte_of_the_arena(void **state) {
     CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 64}, &err), &err);
     uint8_t *value = f.b->launches[0].arg[1];
     memset(value, 0, 64 * 32);
-    plan_exec_poison(f.x);
+    CHECK_OK(plan_exec_poison(f.x, &err), &err);
     for (size_t i = 0; i < 64 * 32; i++) assert_int_equal(value[i], 0xff);
     close_plan(&f);
 }

@@ -32,7 +32,7 @@ rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n,
 /* Members of the operation table that live in their own files. Loading is RP_UNSUPPORTED where no code may be executed
  * at all, RP_DEVICE where this object is no code. */
 rp_status cpu_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
-rp_status cpu_module_symbol(hal_module *m, const char *name, hal_host_fn *out, rp_error *err);
+rp_status cpu_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err);
 void cpu_module_free(hal_module *m);
 rp_status cpu_graph_build(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                           const char *label, hal_graph **out, rp_error *err);

@@ -16,11 +16,13 @@ static void cpu_free(hal_device *base) {
 }
 
 static void cpu_info(hal_device *base, hal_device_info *out) {
-    *out = (hal_device_info){.n_threads = ((cpu_device *)base)->n_threads, .alignment = CPU_ALIGN};
+    *out = (hal_device_info){
+        .n_threads = ((cpu_device *)base)->n_threads, .alignment = CPU_ALIGN, .unified = true};
     (void)snprintf(out->name, sizeof out->name, "cpu");
 }
 
-static rp_status cpu_alloc(hal_device *d, size_t size, void **out, rp_error *err) {
+static rp_status cpu_alloc(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err) {
+    (void)kind;
     return hal_memory_alloc(d, size, CPU_ALIGN, "device memory", out, err);
 }
 
@@ -58,6 +60,8 @@ static const hal_device_ops cpu_ops = {
     .info = cpu_info,
     .alloc = cpu_alloc,
     .release = hal_memory_release,
+    .copy = hal_memory_copy,
+    .fill = hal_memory_fill,
     .module_load = cpu_module_load,
     .module_symbol = cpu_module_symbol,
     .module_free = cpu_module_free,

@@ -37,12 +37,12 @@ static void run_share(const list_run *r, const hal_launch *l, uint32_t t) {
     long long chunks = chunks_of(l), n = r->d->n_threads, grain = l->grain > 1 ? l->grain : 1;
     long long begin = chunks * t / n * grain, end = chunks * (t + 1) / n * grain;
     if (end > l->items) end = l->items;
-    if (begin < end) l->fn(l->arg, l->dim, begin, end, r->d->scratch[t]);
+    if (begin < end) l->fn.host(l->arg, l->dim, begin, end, r->d->scratch[t]);
 }
 
 static rp_status run_solo(const list_run *r, const hal_launch *l) {
     if (l->kind == HAL_HOST_CALL) return l->call(l->user, l->arg, l->dim, r->err);
-    if (l->items > 0) l->fn(l->arg, l->dim, 0, l->items, r->d->scratch[0]);
+    if (l->items > 0) l->fn.host(l->arg, l->dim, 0, l->items, r->d->scratch[0]);
     return RP_OK;
 }
 

@@ -170,10 +170,10 @@ out:
     return st;
 }
 
-rp_status cpu_module_symbol(hal_module *m, const char *name, hal_host_fn *out, rp_error *err) {
+rp_status cpu_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err) {
     void *p = dlsym(m->handle, name);
     if (!p) return rp_fail(err, RP_DEVICE, "code object has no kernel named %s", name);
-    memcpy(out, &p, sizeof *out); /* ISO C has no cast from data to function pointers */
+    memcpy(&out->host, &p, sizeof out->host); /* ISO C has no cast from data to function pointers */
     return RP_OK;
 }
 

@@ -51,7 +51,11 @@ enum {
     CUDA_FUNCTION_MAX_SHARED = 8,
     CUDA_FUNCTION_CARVEOUT = 9,
     CUDA_FUNCTION_LARGE_CLUSTER = 14,
-    CUDA_STREAM_NON_BLOCKING = 1
+    CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_HOST_PORTABLE = 1,
+    CUDA_HOST_MAPPED = 2,
+    CUDA_POINTER_MEMORY = 2, /* attribute; its value for memory of the host: */
+    CUDA_MEMORY_HOST = 1
 };
 
 /* libcuda.so.1. RP_UNSUPPORTED with one line where there is none, or one too old to have every function. */

@@ -42,7 +42,7 @@ static rp_status describe(cuda_gpu *g, rp_error *err) {
     return cuda_check(cu, cu->device_memory(&g->memory, g->device), "memory of the GPU", err);
 }
 
-rp_status cuda_gpu_open(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
+rp_status cuda_gpu_find(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
                         rp_error *err) {
     cuda_gpu g = {.cu = cu};
     RP_TRY(check_version(cu, &g.driver_version, err));
@@ -53,6 +53,14 @@ rp_status cuda_gpu_open(const cuda_driver *cu, int ordinal, int min_capability, 
                        "cuda:%d (%s) has compute capability %d.%d; %d.%d or more is needed",
                        ordinal, g.name, g.capability / 10, g.capability % 10, min_capability / 10,
                        min_capability % 10);
+    *out = g;
+    return RP_OK;
+}
+
+rp_status cuda_gpu_open(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
+                        rp_error *err) {
+    cuda_gpu g = {0};
+    RP_TRY(cuda_gpu_find(cu, ordinal, min_capability, &g, err));
     RP_TRY(cuda_check(cu, cu->context_retain(&g.context, g.device), "context of the GPU", err));
     rp_status st = cuda_check(cu, cu->context_set(g.context), "context of the GPU", err);
     if (st == RP_OK)

@@ -21,7 +21,9 @@ typedef struct cuda_gpu {
 } cuda_gpu;
 
 /* RP_UNSUPPORTED, one line with what to do: driver too old, no GPU, no such ordinal, a GPU below
- * min_capability (90 for 9.0). */
+ * min_capability (90 for 9.0). cuda_gpu_find only looks, without a context: nothing is to be closed. */
+rp_status cuda_gpu_find(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
+                        rp_error *err) RP_MUST_USE;
 rp_status cuda_gpu_open(const cuda_driver *cu, int ordinal, int min_capability, cuda_gpu *out,
                         rp_error *err) RP_MUST_USE;
 /* Gives the context back; memory, modules and graphs must be gone. A zeroed struct is fine. */

@@ -27,11 +27,13 @@ static void null_free(hal_device *d) {
 
 static void null_info(hal_device *d, hal_device_info *out) {
     (void)d;
-    *out = (hal_device_info){.n_threads = 1, .alignment = NULL_ALIGN};
+    *out = (hal_device_info){.n_threads = 1, .alignment = NULL_ALIGN, .unified = true};
     (void)snprintf(out->name, sizeof out->name, "null");
 }
 
-static rp_status null_alloc(hal_device *d, size_t size, void **out, rp_error *err) {
+static rp_status null_alloc(hal_device *d, hal_memory kind, size_t size, void **out,
+                            rp_error *err) {
+    (void)kind;
     return hal_memory_alloc(d, size, NULL_ALIGN, "device memory", out, err);
 }
 
@@ -51,10 +53,10 @@ static void null_kernel(void *const *arg, const long long *dim, long long begin,
     (void)arg, (void)dim, (void)begin, (void)end, (void)scratch;
 }
 
-static rp_status null_module_symbol(hal_module *m, const char *name, hal_host_fn *out,
+static rp_status null_module_symbol(hal_module *m, const char *name, hal_function *out,
                                     rp_error *err) {
     (void)m, (void)name, (void)err;
-    *out = null_kernel;
+    out->host = null_kernel;
     return RP_OK;
 }
 
@@ -113,6 +115,8 @@ static const hal_device_ops null_ops = {
     .info = null_info,
     .alloc = null_alloc,
     .release = hal_memory_release,
+    .copy = hal_memory_copy,
+    .fill = hal_memory_fill,
     .module_load = null_module_load,
     .module_symbol = null_module_symbol,
     .module_free = null_module_free,

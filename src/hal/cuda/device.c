@@ -1,0 +1,215 @@
+/* A GPU as a device: memory of its own, mapped memory, one stream as the queue.
+ *
+ * Addresses are unified: an address of mapped memory is the same on both sides, and a copy finds out by itself which
+ * way it goes. Every call makes the context current first, since any thread may hold the queue. */
+#include "hal/cuda/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "hal/cpu/pool.h"
+
+rp_status cuda_device_enter(const cuda_device *d, rp_error *err) {
+    return cuda_check(&d->cu, d->cu.context_set(d->gpu.context), "context of the GPU", err);
+}
+
+static uint64_t address_of(const void *p) {
+    return (uint64_t)(uintptr_t)p;
+}
+
+/* --- life ------------------------------------------------------------------------- */
+
+static void device_free(hal_device *base) {
+    cuda_device *d = (cuda_device *)base;
+    if (!d) return;
+    if (d->stream) (void)d->cu.stream_free(d->stream);
+    cuda_gpu_close(&d->gpu);
+    hal_device_done(&d->base);
+    base_free(d);
+}
+
+static void device_info(hal_device *base, hal_device_info *out) {
+    const cuda_device *d = (const cuda_device *)base;
+    *out = (hal_device_info){.n_threads = cpu_cores_granted(), .alignment = CUDA_ALIGN};
+    (void)snprintf(out->name, sizeof out->name, "%s", d->gpu.name);
+    (void)snprintf(out->arch, sizeof out->arch, "sm_%d", d->gpu.capability);
+}
+
+/* --- memory ----------------------------------------------------------------------- */
+
+static bool is_host(const cuda_device *d, const void *p) {
+    unsigned kind = 0;
+    return d->cu.pointer_get(&kind, CUDA_POINTER_MEMORY, address_of(p)) == 0 &&
+           kind == CUDA_MEMORY_HOST;
+}
+
+static void give_back(const cuda_device *d, void *p) {
+    if (is_host(d, p))
+        (void)d->cu.host_free(p);
+    else
+        cuda_gpu_free(&d->gpu, address_of(p));
+}
+
+static rp_status get_mapped(const cuda_device *d, size_t size, void **out, rp_error *err) {
+    void *p = NULL;
+    RP_TRY(cuda_check(&d->cu,
+                      d->cu.host_alloc(&p, size ? size : 1, CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
+                      "mapped memory", err));
+    memset(p, 0, size ? size : 1);
+    *out = p;
+    return RP_OK;
+}
+
+static rp_status get_own(const cuda_device *d, size_t size, void **out, rp_error *err) {
+    uint64_t at = 0;
+    RP_TRY(cuda_gpu_alloc(&d->gpu, size, "memory of the GPU", &at, err));
+    rp_status st = cuda_check(&d->cu, d->cu.memory_set(at, 0, size ? size : 1, d->stream),
+                              "clearing memory of the GPU", err);
+    if (st == RP_OK)
+        *out = (void *)(uintptr_t)at;
+    else
+        cuda_gpu_free(&d->gpu, at);
+    return st;
+}
+
+static rp_status device_alloc(hal_device *base, hal_memory kind, size_t size, void **out,
+                              rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    bool mapped = kind == HAL_MAPPED_MEMORY;
+    void *p = NULL;
+    RP_TRY(cuda_device_enter(d, err));
+    RP_TRY(mapped ? get_mapped(d, size, &p, err) : get_own(d, size, &p, err));
+    rp_status st = hal_memory_enter(base, p, size, mapped ? "mapped memory" : "device memory", err);
+    if (st == RP_OK)
+        *out = p;
+    else
+        give_back(d, p);
+    return st;
+}
+
+static void device_release(hal_device *base, void *p, size_t size) {
+    cuda_device *d = (cuda_device *)base;
+    if (!p) return;
+    (void)d->cu.context_set(d->gpu.context);
+    (void)d->cu.stream_synchronize(d->stream); /* what is queued may still use it */
+    hal_memory_leave(base, p, size);
+    give_back(d, p);
+}
+
+static rp_status device_copy(hal_device *base, void *to, const void *from, size_t size,
+                             rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    if (size == 0) return RP_OK;
+    RP_TRY(cuda_device_enter(d, err));
+    return cuda_check(&d->cu, d->cu.copy(address_of(to), address_of(from), size, d->stream),
+                      "a copy", err);
+}
+
+static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    if (size == 0) return RP_OK;
+    RP_TRY(cuda_device_enter(d, err));
+    return cuda_check(&d->cu,
+                      d->cu.memory_set(address_of(to), (unsigned char)byte, size, d->stream),
+                      "filling memory", err);
+}
+
+/* --- launches --------------------------------------------------------------------- */
+
+rp_status cuda_launch_of(const hal_launch *l, void *room[CUDA_MAX_PARAMETERS], cuda_launch *out,
+                         bool *any, rp_error *err) {
+    uint32_t n = 0;
+    if (l->kind == HAL_HOST_CALL)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",
+                       l->name);
+    *any = l->items > 0;
+    if (!*any) return RP_OK;
+    if (l->n_arg + l->n_dim + 1 > CUDA_MAX_PARAMETERS || !l->threads || !l->per_block)
+        return rp_fail(err, RP_INTERNAL,
+                       "kernel %s: %u arguments, %u sizes, %u threads, %u items a block", l->name,
+                       l->n_arg, l->n_dim, l->threads, l->per_block);
+    for (uint32_t i = 0; i < l->n_arg; i++) room[n++] = (void *)(uintptr_t)&l->arg[i];
+    for (uint32_t i = 0; i < l->n_dim; i++) room[n++] = (void *)(uintptr_t)&l->dim[i];
+    room[n] = (void *)(uintptr_t)&l->items;
+    long long blocks = l->items / l->per_block + (l->items % l->per_block != 0);
+    if (blocks > INT32_MAX) blocks = INT32_MAX; /* any grid is right: blocks take more in turn */
+    *out = (cuda_launch){.function = l->fn.handle,
+                         .grid = {(uint32_t)blocks, 1, 1},
+                         .threads = l->threads,
+                         .parameters = room};
+    return RP_OK;
+}
+
+static rp_status launch_one(const cuda_device *d, const hal_launch *l, rp_error *err) {
+    void *room[CUDA_MAX_PARAMETERS];
+    cuda_launch k;
+    bool any;
+    RP_TRY(cuda_launch_of(l, room, &k, &any, err));
+    if (!any) return RP_OK;
+    return cuda_check(&d->cu,
+                      d->cu.launch(k.function, k.grid[0], 1, 1, k.threads, 1, 1, 0, d->stream,
+                                   k.parameters, NULL),
+                      l->name, err);
+}
+
+static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
+                               size_t scratch_size, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    (void)scratch_size; /* kernels have shared memory of their own */
+    RP_TRY(cuda_device_enter(d, err));
+    for (uint32_t i = 0; i < n; i++) RP_TRY(launch_one(d, &list[i], err));
+    hal_note_launch(base, list, n);
+    return RP_OK;
+}
+
+static rp_status device_synchronize(hal_device *base, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    RP_TRY(cuda_device_enter(d, err));
+    return cuda_check(&d->cu, d->cu.stream_synchronize(d->stream), "waiting for the GPU", err);
+}
+
+/* --- opening ---------------------------------------------------------------------- */
+
+static const hal_device_ops cuda_ops = {
+    .name = "cuda",
+    .free = device_free,
+    .info = device_info,
+    .alloc = device_alloc,
+    .release = device_release,
+    .copy = device_copy,
+    .fill = device_fill,
+    .module_load = cuda_module_load,
+    .module_symbol = cuda_module_symbol,
+    .module_free = cuda_module_free,
+    .launch = device_launch,
+    .graph_build = cuda_graph_build,
+    .graph_launch = cuda_graph_launch,
+    .graph_bytes = cuda_graph_bytes,
+    .graph_free = cuda_graph_free,
+    .synchronize = device_synchronize,
+};
+
+rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device **out,
+                           rp_error *err) {
+    rp_status st = RP_OK;
+    cuda_device *d = base_alloc(sizeof *d);
+    if (!d) return rp_fail(err, RP_NOMEM, "no memory for device cuda:%u", ordinal);
+    d->cu = *cu;
+    RP_TRY_OUT(hal_device_init(&d->base, &cuda_ops, err));
+    RP_TRY_OUT(cuda_gpu_open(&d->cu, (int)ordinal, CUDA_MIN_CAPABILITY, &d->gpu, err));
+    RP_TRY_OUT(cuda_check(&d->cu, d->cu.stream_new(&d->stream, CUDA_STREAM_NON_BLOCKING),
+                          "a stream of the GPU", err));
+    *out = &d->base;
+    d = NULL;
+out:
+    if (d) device_free(&d->base);
+    return st;
+}
+
+rp_status hal_cuda_open(uint32_t ordinal, hal_device **out, rp_error *err) {
+    cuda_driver cu;
+    RP_TRY(cuda_driver_open(&cu, err));
+    return cuda_device_open(&cu, ordinal, out, err);
+}

@@ -1,0 +1,41 @@
+/* The cuda back end's parts, private to the folder and to its tests. */
+#ifndef HAL_CUDA_DEVICE_H
+#define HAL_CUDA_DEVICE_H
+
+#include "hal/cuda/chain.h"
+#include "hal/cuda/gpu.h"
+#include "hal/device.h"
+
+enum { CUDA_MIN_CAPABILITY = 80, CUDA_ALIGN = 256 };
+
+typedef struct cuda_device {
+    hal_device base;
+    cuda_driver cu;
+    cuda_gpu gpu;
+    void *stream; /* the queue */
+} cuda_device;
+
+/* hal_cuda_open over this table of functions, which is copied. */
+rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device **out,
+                           rp_error *err) RP_MUST_USE;
+
+/* Makes the GPU's context that of this thread. */
+rp_status cuda_device_enter(const cuda_device *d, rp_error *err) RP_MUST_USE;
+
+enum { CUDA_MAX_PARAMETERS = 192 };
+/* A launch as the driver takes it: its arguments, then its dims, then its items. Points into l and to room. False for one
+ * without items, which is none. RP_UNSUPPORTED for a host call. */
+rp_status cuda_launch_of(const hal_launch *l, void *room[CUDA_MAX_PARAMETERS], cuda_launch *out,
+                         bool *any, rp_error *err) RP_MUST_USE;
+
+/* Members of the operation table that live in their own files. */
+rp_status cuda_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
+rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err);
+void cuda_module_free(hal_module *m);
+rp_status cuda_graph_build(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                           const char *label, hal_graph **out, rp_error *err);
+rp_status cuda_graph_launch(hal_graph *g, rp_error *err);
+size_t cuda_graph_bytes(const hal_graph *g);
+void cuda_graph_free(hal_graph *g);
+
+#endif

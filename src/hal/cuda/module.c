@@ -1,0 +1,57 @@
+/* Code objects of the cuda device: a file's bytes, given to the driver, which keeps a copy of its own. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "hal/cuda/code.h"
+#include "hal/cuda/device.h"
+
+struct hal_module {
+    cuda_device *d;
+    void *handle;
+};
+
+static rp_status load_bytes(const cuda_device *d, const char *path, void **out, rp_error *err) {
+    char *bytes = NULL;
+    size_t size = 0;
+    rp_error why = {0};
+    enum { MOST = 256 << 20 };
+    if (base_file_read(path, MOST, &bytes, &size, &why) != RP_OK)
+        return rp_fail(err, RP_DEVICE, "code object %s cannot be read: %s", path, why.text);
+    rp_status st = cuda_code_load(&d->cu, bytes, out, &why);
+    base_free(bytes);
+    if (st == RP_OK) return RP_OK;
+    return rp_fail(err, st, "code object %s: %s", path, why.text);
+}
+
+rp_status cuda_module_load(hal_device *base, const char *path, hal_module **out, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    RP_TRY(hal_may_load(base, path, err));
+    RP_TRY(cuda_device_enter(d, err));
+    hal_module *m = base_alloc(sizeof *m);
+    if (!m) return rp_fail(err, RP_NOMEM, "no memory to load %s", path);
+    m->d = d;
+    rp_status st = load_bytes(d, path, &m->handle, err);
+    if (st != RP_OK) {
+        base_free(m);
+        return st;
+    }
+    hal_note_module(base, path);
+    *out = m;
+    return RP_OK;
+}
+
+rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err) {
+    void *f = NULL;
+    RP_TRY(cuda_device_enter(m->d, err));
+    if (m->d->cu.module_function(&f, m->handle, name) != 0)
+        return rp_fail(err, RP_DEVICE, "code object has no kernel named %s", name);
+    out->handle = f;
+    return RP_OK;
+}
+
+void cuda_module_free(hal_module *m) {
+    if (!m) return;
+    (void)m->d->cu.context_set(m->d->gpu.context);
+    (void)m->d->cu.stream_synchronize(m->d->stream);
+    (void)m->d->cu.module_free(m->handle);
+    base_free(m);
+}
