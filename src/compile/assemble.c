@@ -304,6 +304,8 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
     RP_TRY(size_of(a, l->dims, from->rows, &to->rows));
     RP_TRY(size_of(a, l->dims, from->items, &to->items));
     to->grain = from->grain;
+    to->threads = from->threads;
+    to->per_block = from->per_block;
     to->dim_map = t->dim_map;
     to->attention = from->attention;
     to->n_args = from->n_args;

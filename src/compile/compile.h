@@ -15,6 +15,7 @@ typedef struct compile_options {
     const char *const *splitting_ops; /* n 0: the whole graph is one piece */
     uint32_t n_splitting_ops;
     const compile_toolchain *toolchain;
+    const compile_nvrtc *nvrtc; /* (optional) for the cuda compiler */
     cache_store *store;
     const char *key_fields;         /* configuration text that reaches a piece (config room) */
     uint32_t threads;               /* compiler runs at a time */

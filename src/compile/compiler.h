@@ -1,11 +1,12 @@
 /* A compiler turns an optimised piece into launches, and units of such pieces into code; `backend` names one.
  *
  * eager runs each node with the portable kernels inside the library; inductor fuses, generates and runs the host
- * compiler. The manager (manager.h) is the only caller. Internal: a piece, its launches and the store are types of
- * this library that no public header has. */
+ * compiler; cuda does the same for a GPU with NVRTC. The manager (manager.h) is the only caller. Internal: a piece,
+ * its launches and the store are types of this library that no public header has. */
 #ifndef COMPILE_COMPILER_H
 #define COMPILE_COMPILER_H
 
+#include "compile/nvrtc.h"
 #include "compile/toolchain.h"
 #include "lower/lower.h"
 #include "split/split.h"
@@ -15,7 +16,8 @@ typedef struct compile_host {
     gen_isa isa;
     const char *machine; /* architecture of the processor (base/host.h) */
     const compile_toolchain *toolchain;
-    cache_store *store; /* NULL: nothing is kept */
+    cache_store *store;         /* NULL: nothing is kept */
+    const compile_nvrtc *nvrtc; /* (optional) for the cuda compiler */
 } compile_host;
 
 /* Kernels that are compiled at once (units.h), or a piece that has none. */
@@ -56,5 +58,6 @@ typedef struct rp_compiler {
 
 extern const rp_compiler compile_eager;
 extern const rp_compiler compile_inductor;
+extern const rp_compiler compile_cuda;
 
 #endif

@@ -132,7 +132,7 @@ static void log_kernels(const split_piece *sp, const lower_piece *low) {
             char head[160];
             base_buf b;
             base_buf_init(&b, sizeof head);
-            base_buf_printf(&b, "void %s(", symbol);
+            base_buf_printf(&b, " %s(", symbol);
             if (body && !b.failed) body = strstr(start, b.data);
             base_buf_done(&b);
             const char *end = body ? strstr(body, "\n}\n") : NULL;

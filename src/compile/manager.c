@@ -326,7 +326,8 @@ rp_status compile_manager_new(const compile_options *opt, compile_manager **out,
     rp_status st = RP_OK;
     compile_manager *m = base_alloc(sizeof *m);
     if (!m) return rp_fail(err, RP_NOMEM, "compile manager");
-    *m = (compile_manager){.opt = opt, .host = {opt->isa, m->machine, opt->toolchain, opt->store}};
+    *m = (compile_manager){.opt = opt,
+                           .host = {opt->isa, m->machine, opt->toolchain, opt->store, opt->nvrtc}};
     base_machine(m->machine);
     RP_TRY_OUT(opt->backend->initialize_cache(&m->host, err));
     RP_TRY_OUT(opt->backend->compute_hash(&m->host, &m->compiler, err));

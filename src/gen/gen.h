@@ -32,7 +32,8 @@ rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint
                           uint32_t index, base_buf *out, rp_error *err) RP_MUST_USE;
 /* The same for CUDA C: extern "C" __global__ NAME(char *a0, ..., long long d0, ..., long long items): one
  * parameter an argument slot, one a symbol, then the number of items; same results as the host. To be
- * compiled with -fmad=false after gen_cuda_prelude. RP_UNSUPPORTED when scratch exceeds shared memory. */
+ * compiled with -fmad=false after gen_cuda_prelude. RP_UNSUPPORTED when scratch exceeds shared memory. A FRAGMENT is a
+ * function that all threads of a warp call together; its SCRATCH buffers are memory that they share. */
 void gen_cuda_prelude(base_buf *out);
 rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
 /* How such a kernel is launched; any grid is right, one block an item (or one thread) is best. */

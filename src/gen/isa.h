@@ -13,6 +13,9 @@
     X(AVX512, "avx512", "AVX-512 F, BW, VL and VNNI")         \
     X(AMX, "amx", "AMX-INT8 beside AVX-512: reported, not generated for")
 
+/* What generated text is written in: C for the host's instruction set, or CUDA C. */
+typedef enum gen_target { GEN_HOST, GEN_CUDA } gen_target;
+
 typedef enum gen_isa {
 #define GEN_ISA_ENUM(id, name, help) GEN_ISA_##id,
     GEN_ISA_LIST(GEN_ISA_ENUM)

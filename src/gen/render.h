@@ -12,6 +12,7 @@ typedef struct gen_render {
     bool *used;       /* beside insts: something that is written out needs its value */
     uint32_t depth;   /* of indentation */
     bool cuda;
+    bool warp; /* CUDA: a warp runs it in step, not a block */
 } gen_render;
 
 /* Verifies f and fills the side arrays. */

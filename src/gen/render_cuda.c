@@ -3,7 +3,8 @@
  * A kernel of plain items gives one to each thread in a grid-stride loop. One with loops, reductions or
  * scratch gives each item to a block: every thread computes what belongs to the item, loops with independent
  * iterations and reductions are dealt to the threads, all else runs in step with a barrier where
- * stores meet other accesses. Sums keep the 16 lanes of the host, so results are equal bit for bit.
+ * stores meet other accesses. Sums keep the 16 lanes of the host, so results are equal bit for bit. A fragment is run
+ * in the same way by a warp, so that a template can run several side by side.
  *
  * Parameters: char *a0.. (arguments), long long d0.. (symbols), long long items. */
 #include "gen/gen.h"
@@ -67,8 +68,21 @@ gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
 
 static void put_together(gen_render *r, kir_ref from, kir_ref to);
 
+/* Who runs it in step: this thread's number among them, how many they are, and what their reductions are called. */
+static const char *own_number(const gen_render *r) {
+    return r->warp ? "rk_lane()" : "threadIdx.x";
+}
+
+static const char *team_size(const gen_render *r) {
+    return r->warp ? "32" : "blockDim.x";
+}
+
+static const char *team_name(const gen_render *r) {
+    return r->warp ? "warp" : "block";
+}
+
 static void put_barrier(gen_render *r) {
-    gen_line(r, "__syncthreads();");
+    gen_line(r, r->warp ? "__syncwarp();" : "__syncthreads();");
 }
 
 /* Some store in (at, end) needs barriers around. */
@@ -84,7 +98,7 @@ static void put_store(gen_render *r, kir_ref at) {
     bool order = stores_need_order(r, at, at);
 
     if (order) put_barrier(r);
-    gen_open(r, "if (threadIdx.x == 0)");
+    gen_open(r, "if (%s == 0)", own_number(r));
     gen_statement(r, at);
     gen_close(r);
     if (order) put_barrier(r);
@@ -107,7 +121,8 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     }
     order = stores_need_order(r, at, end);
     if (order) put_barrier(r);
-    gen_open(r, "for (long long i%u = threadIdx.x; i%u < %s; i%u += blockDim.x)", at, at, n, at);
+    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, own_number(r), at, n, at,
+             team_size(r));
     gen_serial(r, at + 1, end);
     gen_close(r);
     if (order) put_barrier(r);
@@ -120,8 +135,8 @@ static const char *how_name(kir_reduce how) {
 
 /* Open: `c` counts rounds, each thread has element i<at> if that is below the extent. */
 static void open_rounds(gen_render *r, kir_ref at, const char *n) {
-    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += blockDim.x)", at, at, n, at);
-    gen_line(r, "const long long i%u = c%u + threadIdx.x;", at, at);
+    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %s)", at, at, n, at, team_size(r));
+    gen_line(r, "const long long i%u = c%u + %s;", at, at, own_number(r));
 }
 
 static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
@@ -138,7 +153,7 @@ static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_line(r, "a%u = rk_better(a%u, e%u);", at, at, at);
     gen_close(r);
     gen_close(r);
-    gen_line(r, "a%u = rk_block_best(a%u);", at, at);
+    gen_line(r, "a%u = rk_%s_best(a%u);", at, team_name(r), at);
     gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
 }
 
@@ -157,9 +172,10 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_serial(r, at + 1, end);
     gen_line(r, "e%u = %s;", at, v);
     gen_close(r);
-    gen_line(r, "a%u = rk_block_step<%s>(a%u, e%u, %s - c%u);", at, how_name(how), at, at, n, at);
+    gen_line(r, "a%u = rk_%s_step<%s>(a%u, e%u, %s - c%u);", at, team_name(r), how_name(how), at,
+             at, n, at);
     gen_close(r);
-    gen_line(r, "v%u = rk_block_end<%s>(a%u);", end, how_name(how), at);
+    gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r), how_name(how), at);
 }
 
 /* Every thread runs the whole reduction; what is inside may be dealt. */
@@ -317,6 +333,7 @@ rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) {
 
     RP_TRY(gen_render_init(&r, f, out, err));
     r.cuda = true;
+    r.warp = f->form == KIR_FRAGMENT;
     l = gen_cuda_launch_of(f);
     if (f->form == KIR_KERNEL && shared_bytes(f) > MAX_SHARED) {
         gen_render_done(&r);
@@ -330,7 +347,7 @@ rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) {
         put_fragment_head(&r);
     put_bufs(&r);
     gen_dims(&r);
-    if (f->form == KIR_FRAGMENT) gen_serial(&r, 0, f->n_insts);
+    if (f->form == KIR_FRAGMENT) put_together(&r, 0, f->n_insts);
     for (kir_ref at = 0; f->form == KIR_KERNEL && at < f->n_insts; at++) {
         if (f->insts[at].op != KIR_PAR) {
             gen_statement(&r, at);

@@ -1,4 +1,4 @@
-/* Instantiates the embedded matmul template for each format of a unit, once. */
+/* Instantiates the embedded matmul template for each format of a unit, once. CUDA C has templates of its own for that. */
 #include "gen/template.h"
 
 #include "base/embed.h"
@@ -6,6 +6,8 @@
 BASE_EMBED(vector_c_inc);
 BASE_EMBED(matmul_c_inc);
 BASE_EMBED(matmul_float_c_inc);
+BASE_EMBED(matmul_cu);
+BASE_EMBED(attention_cu);
 
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     if (!uses->quant && !uses->floats) return;
@@ -16,4 +18,9 @@ void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
             base_buf_printf(out, "RP_MM_QUANT(%s)\n", rp_dtype_name((rp_dtype)d));
     if (uses->floats)
         base_buf_add(out, rp_embed_matmul_float_c_inc, rp_embed_matmul_float_c_inc_size);
+}
+
+void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
+    if (uses->quant || uses->floats) base_buf_add(out, rp_embed_matmul_cu, rp_embed_matmul_cu_size);
+    if (uses->attention) base_buf_add(out, rp_embed_attention_cu, rp_embed_attention_cu_size);
 }

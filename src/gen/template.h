@@ -1,4 +1,4 @@
-/* Text of the matmul template, with the formats that a unit uses. */
+/* Text of the templates, with what a unit uses of them. */
 #ifndef GEN_TEMPLATE_H
 #define GEN_TEMPLATE_H
 
@@ -7,13 +7,16 @@
 #include "base/str.h"
 #include "reprise/dtype.h"
 
-/* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, `floats` for any times float rows. */
+/* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, `floats` for any times float rows.
+ * CUDA: also whether there is attention. */
 typedef struct gen_matmul_uses {
     uint32_t quant;
-    bool floats;
+    bool floats, attention;
 } gen_matmul_uses;
 
 /* Nothing when there are no products. After gen_c_prelude. */
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out);
+/* The same in CUDA C, after gen_cuda_prelude. */
+void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out);
 
 #endif

@@ -111,6 +111,8 @@ rp_status lower_render(lowerer *L, int64_t *scratch);
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);
 lower_launch *lower_add_launch(lowerer *L);
+/* GEN_CUDA: how the kernel that is being built is launched. */
+rp_status lower_launch_of(const lowerer *L, lower_launch *l);
 /* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */
 char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index);
 

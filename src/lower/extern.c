@@ -3,7 +3,7 @@
 
 #include "gen/builtin.h"
 #include "ir/custom.h"
-#include "lower/emit.h"
+#include "lower/cuda.h"
 
 static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
     while (ir_node_at(L->g, r)->op == IR_reshape || ir_node_at(L->g, r)->op == IR_written)
@@ -52,15 +52,21 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     lower_ref args[8];
     RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
     for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
-    RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
+    bool cuda = L->opt->target == GEN_CUDA; /* its kernel has the record as constants */
+    if (!cuda) RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
     RP_TRY(lower_version(L, r, &args[6]));
-    memcpy(L->args, args, sizeof args);
-    L->n_args = 8;
+    L->n_args = cuda ? 7 : 8;
+    memcpy(L->args, args, L->n_args * sizeof *args);
     lower_launch *l = lower_add_launch(L);
     l->name = "attention";
     l->alts[0] =
         (lower_alt){INT64_MAX, gen_attention_name(L->opt->isa), gen_attention_scratch(&rec)};
     l->n_alts = 1;
+    if (cuda) {
+        const ir_node *tables = ir_node_at(L->g, n->in[5]);
+        ir_dim width = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->shape.dim[1]);
+        RP_TRY(lower_cuda_attention(L, &rec, width, l));
+    }
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), n->shape.dim[0]);
     l->items = gen_attention_items(L->out->dims, l->rows, &rec);
     l->grain = 1;

@@ -18,6 +18,7 @@ static rp_status finish(lowerer *L, char *name, ir_dim rows) {
     l->n_alts = 1;
     l->rows = l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows);
     l->grain = 1;
+    RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
 }
 

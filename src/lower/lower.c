@@ -99,7 +99,20 @@ rp_status lower_render(lowerer *L, int64_t *scratch) {
     if (L->opt->kir) kir_print(L->k, L->opt->kir);
     /* A fragment is inlined into a template, of which there is no CUDA form. */
     if (L->opt->cuda && L->k->form == KIR_KERNEL) RP_TRY(gen_cuda_func(L->k, L->opt->cuda, L->err));
+    *scratch = 0;
+    if (L->opt->target == GEN_CUDA) return gen_cuda_func(L->k, &L->source, L->err);
     return gen_c_func(L->k, &L->source, scratch, L->err);
+}
+
+rp_status lower_launch_of(const lowerer *L, lower_launch *l) {
+    if (L->opt->target != GEN_CUDA) return RP_OK;
+    gen_cuda_launch c = gen_cuda_launch_of(L->k);
+    if (c.n_args != L->n_args) /* parameters of the kernel are counted by its buffers */
+        return rp_fail(L->err, RP_INTERNAL, "kernel %s has %u of %u arguments", L->k->name,
+                       c.n_args, L->n_args);
+    l->threads = c.threads;
+    l->per_block = c.block_per_item ? 1 : c.threads;
+    return RP_OK;
 }
 
 lower_launch *lower_add_launch(lowerer *L) {
@@ -193,16 +206,24 @@ static rp_status place_outputs(lowerer *L) {
     return RP_OK;
 }
 
-static void unit_head(gen_isa isa, const gen_matmul_uses *uses, base_buf *out) {
+static void unit_head(gen_target target, gen_isa isa, const gen_matmul_uses *uses, base_buf *out) {
+    if (target == GEN_CUDA) {
+        gen_cuda_prelude(out);
+        gen_cuda_templates(uses, out);
+        return;
+    }
     gen_c_prelude(isa, out);
     gen_c_matmul(uses, out);
 }
 
 static void source_head(lowerer *L) {
     gen_matmul_uses uses = {0};
-    for (uint32_t i = 0; i < L->f->n_groups; i++)
-        if (L->f->groups[i].kind == PASS_MATMUL) lower_matmul_uses(L, &L->f->groups[i], &uses);
-    unit_head(L->opt->isa, &uses, &L->source);
+    for (uint32_t i = 0; i < L->f->n_groups; i++) {
+        const pass_group *gr = &L->f->groups[i];
+        if (gr->kind == PASS_MATMUL) lower_matmul_uses(L, gr, &uses);
+        uses.attention |= gr->kind == PASS_EXTERN;
+    }
+    unit_head(L->opt->target, L->opt->isa, &uses, &L->source);
 }
 
 void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out) {
@@ -210,8 +231,9 @@ void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf 
     for (uint32_t i = 0; i < p->n_kernels; i++) {
         uses.quant |= wanted[i] ? p->kernels[i].uses.quant : 0;
         uses.floats |= wanted[i] && p->kernels[i].uses.floats;
+        uses.attention |= wanted[i] && p->kernels[i].uses.attention;
     }
-    unit_head(isa, &uses, out);
+    unit_head(p->target, isa, &uses, out);
     for (uint32_t i = 0; i < p->n_kernels; i++)
         if (wanted[i])
             base_buf_add(out, p->source + p->kernels[i].begin,
@@ -234,7 +256,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
                       rp_error *err) {
     rp_status st = RP_OK;
     pass_fusion fusion = {0};
-    lower_piece p = {.arena = base_arena_new()};
+    lower_piece p = {.arena = base_arena_new(), .target = opt->target};
     rp_error local = {0};
     lowerer L = {.g = g,
                  .f = &fusion,

@@ -77,6 +77,7 @@ typedef struct lower_launch {
     ir_dim rows;
     ir_dim items;
     int64_t grain;
+    uint32_t threads, per_block; /* GEN_CUDA: threads of a block, items that it takes; else 0 */
     lower_ref *args;
     uint32_t n_args;
     bool attention;
@@ -107,11 +108,13 @@ typedef struct lower_piece {
     uint32_t n_launches;
     lower_kernel *kernels;
     uint32_t n_kernels;
-    char *source; /* C text of all kernels as one unit */
+    gen_target target;
+    char *source; /* text of all kernels as one unit */
 } lower_piece;
 
 typedef struct lower_options {
     gen_isa isa;
+    gen_target target;          /* what the source is written in */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
     base_buf *kir, *cuda;       /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;

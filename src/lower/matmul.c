@@ -11,6 +11,7 @@
 
 #include "gen/gen.h"
 #include "gen/pack.h"
+#include "lower/cuda.h"
 #include "pass/product.h"
 
 #define K (L->k)
@@ -90,6 +91,10 @@ static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name) {
 /* #define NAME(row0, n, item, acc): calls the fragment for each of n rows of the item. */
 static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) {
     base_buf *b = &L->source;
+    if (L->opt->target == GEN_CUDA) {
+        lower_cuda_epilogue(L, s, name);
+        return;
+    }
     base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", name);
     for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
         if (K->bufs[i].space == KIR_SCRATCH)
@@ -204,6 +209,41 @@ out:
     return st;
 }
 
+/* --- CUDA C ------------------------------------------------------------------------- */
+
+/* Every weight is packed there, and rows lie one behind the other. */
+static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
+                             ir_dim rows, ir_dim *items) {
+    lower_cuda_segment *segs = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *segs);
+    uint32_t n = 0;
+    int64_t item = 0, tile = 0;
+    if (!segs) return rp_fail(L->err, RP_NOMEM, "segments of %s", name);
+    for (uint32_t i = 0; i < gr->n_segs; i++) {
+        pass_weights w;
+        if (gr->segs[i].dead) continue;
+        if (!pass_product_weights(L->g, gr->segs[i].mats[0], &w))
+            return rp_fail(
+                L->err, RP_UNSUPPORTED,
+                "%s multiplies what is computed, for which there is no CUDA code yet; use "
+                "--device cpu",
+                name);
+        lower_cuda_segment *s = &segs[n++];
+        *s = (lower_cuda_segment){.frag = lower_epilogue_name(L, name, i),
+                                  .dtype = w.dtype,
+                                  .left = left,
+                                  .n_items = (w.n + COLUMNS - 1) / COLUMNS,
+                                  .k = w.k,
+                                  .first_item = item,
+                                  .first_tile = tile,
+                                  .n_mats = gr->segs[i].n_mats};
+        if (!s->frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
+        item += s->n_items;
+        tile += s->n_items * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
+    }
+    *items = lower_cuda_matmul_items(L, rows, item);
+    return lower_cuda_matmul(L, name, rows, segs, n);
+}
+
 /* --- the group ---------------------------------------------------------------------- */
 
 static rp_status check_group(const lowerer *L, const pass_group *gr) {
@@ -228,13 +268,25 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
     return RP_OK;
 }
 
+/* f: of float rows, NULL for packed ones. */
+static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
+                        const char *name, ir_dim *items, int64_t *scratch) {
+    const ir_node *product = ir_node_at(L->g, gr->segs[0].mats[0]);
+    if (L->opt->target == GEN_CUDA)
+        return cuda_kernel(L, gr, name, f ? f->x : RP_DTYPE_I16B32,
+                           flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), items);
+    if (!f) return quant_kernel(L, gr, name, items, scratch);
+    *scratch = LOWER_PRODUCT_SCRATCH;
+    return lower_float_kernel(L, gr, f, name, items);
+}
+
 /* Arguments 0 and 1 are the operands, what the epilogues read and write follows. */
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     bool quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
     lower_float_group f = {0};
     pass_weights w;
     ir_dim items = IR_DIM_BAD;
-    int64_t scratch = LOWER_PRODUCT_SCRATCH;
+    int64_t scratch = 0;
     lower_ref operand[2] = {{0}, {LOWER_PACK, 0}};
     RP_TRY(check_group(L, gr));
     bool packed = pass_product_weights(L->g, gr->segs[0].mats[0], &w);
@@ -251,10 +303,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     memcpy(L->args, operand, sizeof operand);
     L->n_args = 2;
     RP_TRY(epilogues(L, gr, name));
-    if (quant)
-        RP_TRY(quant_kernel(L, gr, name, &items, &scratch));
-    else
-        RP_TRY(lower_float_kernel(L, gr, &f, name, &items));
+    RP_TRY(kernel(L, gr, quant ? NULL : &f, name, &items, &scratch));
     (void)lower_add_kernel(L, name, begin, uses);
     lower_launch *l = lower_add_launch(L);
     l->name = name;
@@ -263,5 +312,6 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows);
     l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), items);
     l->grain = 1;
+    if (L->opt->target == GEN_CUDA) lower_cuda_matmul_blocks(l);
     return lower_take_args(L, l);
 }

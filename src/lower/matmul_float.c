@@ -16,7 +16,7 @@ static rp_status view_of(lowerer *L, ir_ref r, lower_view *out) {
         lower_view_dense(t, L->where[r], n, out);
         return RP_OK;
     }
-    if (ir_op_table(n->op)->kind == IR_KIND_VIEW) {
+    if (ir_op_table(n->op)->kind == IR_KIND_VIEW && L->opt->target != GEN_CUDA) {
         lower_view v;
         RP_TRY(view_of(L, n->in[0], &v));
         if (lower_view_of(t, n, &ir_node_at(L->g, n->in[0])->shape, &v, out)) return RP_OK;

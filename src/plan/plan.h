@@ -97,7 +97,8 @@ typedef struct plan_launch {
     uint32_t n_alts;
     plan_size rows, items;
     int64_t grain;
-    uint32_t dim_map; /* which symbol order the function expects */
+    uint32_t threads, per_block; /* device code: threads of a block, items that it takes; else 0 */
+    uint32_t dim_map;            /* which symbol order the function expects */
     plan_arg *args;
     uint32_t n_args;
     bool attention;

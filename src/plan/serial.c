@@ -258,6 +258,8 @@ static void launch(wire *w, plan_launch *l) {
     size(w, &l->rows);
     size(w, &l->items);
     i64(w, &l->grain);
+    u32(w, &l->threads);
+    u32(w, &l->per_block);
     u32(w, &l->dim_map);
     flag(w, &l->attention);
     LIST(w, l->args, l->n_args, 5);

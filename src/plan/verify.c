@@ -235,6 +235,9 @@ static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
     if (!l->name || !size_ok(p, &l->rows) || !size_ok(p, &l->items) || l->grain < 1 ||
         (l->custom ? l->n_alts > 0 : !has_code))
         return BAD(p, "launch %u is malformed", li);
+    if (l->threads > 1024 || !l->threads != !l->per_block)
+        return BAD(p, "launch %u has blocks of %u threads for %u items", li, l->threads,
+                   l->per_block);
     RP_TRY(verify_alts(p, li, err));
     for (uint32_t i = 0; i < l->n_args; i++) {
         const plan_arg *a = &l->args[i];

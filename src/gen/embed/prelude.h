@@ -114,7 +114,7 @@ RP_INLINE float rp_round_bf16(float x) { return rp_bf16_to_f32(rp_f32_to_bf16(x)
 
 /* --- scalar mathematics -------------------------------------------------
  * Branch-free, so that loops over them vectorise, and of single multiplications and additions in this order,
- * so that every instruction set gives the same bits. docs/ir.md has the bounds of their errors. */
+ * so that every instruction set gives equal bits. docs/ir.md has the bounds of their errors. */
 
 RP_INLINE float rp_fabsf(float x) { return rp_from_bits(rp_bits(x) & 0x7fffffffu); }
 

@@ -1,4 +1,4 @@
-/* What prelude.h needs to be CUDA C, and reductions over a thread block.
+/* What prelude.h needs to be CUDA C, and reductions over a thread block or a warp.
  *
  * No header, so NVRTC takes it as it is. Compile with -fmad=false (rounding as written); division and
  * square root are the IEEE ones by default. prelude.h and kernel.h follow: the formulas of the host. */
@@ -117,4 +117,46 @@ RP_INLINE rk_best<T> rk_block_best(rk_best<T> mine)
         __syncthreads();
     }
     return part[0];
+}
+
+/* --- the same over a warp, for code that one warp runs in step ----------------- */
+
+#define RK_WARP 0xffffffffu
+
+RP_INLINE int rk_lane() { return (int)(threadIdx.x & 31u); }
+
+template <rk_how how, class T>
+RP_INLINE T rk_warp_step(T acc, T e, long long left)
+{
+    if (how == RK_PROD) {
+        for (int k = 0; k < 32; k++) {
+            const T one = __shfl_sync(RK_WARP, e, k);
+            if (k < left) acc = rk_join<how>(acc, one);
+        }
+        return acc;
+    }
+    const T far = __shfl_down_sync(RK_WARP, e, 16);
+    if (rk_lane() < 16 && rk_lane() < left) acc = rk_join<how>(acc, e);
+    if (rk_lane() < 16 && rk_lane() + 16 < left) acc = rk_join<how>(acc, far);
+    return acc;
+}
+
+template <rk_how how, class T>
+RP_INLINE T rk_warp_end(T acc)
+{
+    if (how != RK_PROD) {
+        for (int o = 8; o; o /= 2) acc = rk_join<how>(acc, __shfl_down_sync(RK_WARP, acc, o));
+    }
+    return __shfl_sync(RK_WARP, acc, 0);
+}
+
+template <class T>
+RP_INLINE rk_best<T> rk_warp_best(rk_best<T> mine)
+{
+    for (int o = 16; o; o /= 2) {
+        const rk_best<T> other = {__shfl_down_sync(RK_WARP, mine.v, o), __shfl_down_sync(RK_WARP, mine.at, o)};
+        mine = rk_better(mine, other);
+    }
+    const rk_best<T> best = {__shfl_sync(RK_WARP, mine.v, 0), __shfl_sync(RK_WARP, mine.at, 0)};
+    return best;
 }

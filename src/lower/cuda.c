@@ -1,0 +1,145 @@
+/* Kernels that instantiate the templates of the embedded .cu files. What does not change while a model runs is a constant of the
+ * instance; sizes that do come as arguments, as in every generated kernel. */
+#include "lower/cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define K (L->k)
+#define COLUMNS 32
+enum { MATMUL_THREADS = 256, ATTENTION_LEAST = 128, ATTENTION_MOST = 1024 };
+
+void lower_cuda_head(lowerer *L, const char *name, uint32_t threads) {
+    base_buf *b = &L->source;
+    uint32_t n_dims = ir_dims_symbol_count(L->out->dims);
+    base_buf_printf(b, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", threads, name);
+    for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "char *a%u, ", i);
+    for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "long long d%u, ", i);
+    base_buf_puts(b, "long long items)\n{\n    char *const arg[] = {");
+    for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "a%u, ", i);
+    base_buf_puts(b, "};\n    const long long dim[] = {");
+    for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "d%u, ", i);
+    base_buf_puts(b, "0};\n");
+}
+
+/* --- matmul --------------------------------------------------------------------- */
+
+void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
+    base_buf *b = &L->source;
+    base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", frag);
+    for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
+        if (K->bufs[i].space == KIR_SCRATCH)
+            base_buf_printf(b, "    __shared__ %s rp_e%u[%d][%d]; \\\n",
+                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i,
+                            LOWER_CUDA_ROWS, COLUMNS);
+    base_buf_printf(b,
+                    "    const int rp_q = threadIdx.x / 32; \\\n"
+                    "    if (rp_q < (n)) %s(arg, dim, (row0) + rp_q, (item) * %d",
+                    frag, COLUMNS);
+    for (uint32_t i = 0; i < K->n_bufs; i++) {
+        if (K->bufs[i].space != KIR_SCRATCH) continue;
+        if (i < s->n_mats)
+            base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * COLUMNS, i * COLUMNS);
+        else
+            base_buf_printf(b, ", rp_e%u[rp_q]", i);
+    }
+    base_buf_puts(b, "); \\\n    __syncthreads(); \\\n} while (0)\n");
+}
+
+static void put_segment(lowerer *L, const lower_cuda_segment *s) {
+    base_buf *b = &L->source;
+    const bool quant = s->left == RP_DTYPE_I16B32;
+    const uint32_t columns = s->n_mats * COLUMNS;
+    const size_t row = quant ? (size_t)s->k / 32 * 72
+                             : (size_t)s->k * rp_dtype_block_bytes(s->left);
+    const char *format = rp_dtype_name(s->dtype);
+    base_buf_printf(b,
+                    "        if (item >= %" PRId64 " && item < %" PRId64 ") {\n"
+                    "            typedef rk_%s F;\n"
+                    "            const rp_u8 *w = (const rp_u8 *)a1 + (%" PRId64
+                    " + (item - %" PRId64 ") * %u) * (%" PRId64
+                    " / F::per * (long long)F::bytes);\n",
+                    s->first_item, s->first_item + s->n_items, format, s->first_tile, s->first_item,
+                    columns / 16, s->k);
+    base_buf_printf(b, "            const char *x = a0 + row0 * %zuLL;\n", row);
+    if (quant)
+        base_buf_printf(b, "            rk_mm_quant<F, %" PRId64 ", %u>(x, n, w, acc, part);\n",
+                        s->k, columns);
+    else
+        base_buf_printf(
+            b, "            rk_mm_float<F, rk_x_%s, %" PRId64 ", %u>(x, n, w, acc, part);\n",
+            rp_dtype_name(s->left), s->k, columns);
+    base_buf_printf(b, "            %s_EPI(row0, n, item - %" PRId64 ", acc);\n        }\n",
+                    s->frag, s->first_item);
+}
+
+rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
+                            const lower_cuda_segment *segs, uint32_t n) {
+    base_buf *b = &L->source;
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < n; i++)
+        if (segs[i].n_mats > most) most = segs[i].n_mats;
+    const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
+    lower_cuda_head(L, name, MATMUL_THREADS);
+    base_buf_printf(b,
+                    "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
+                    "    const long long rows = ",
+                    most * COLUMNS);
+    ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
+    base_buf_printf(b,
+                    ";\n"
+                    "    for (long long at = blockIdx.x; at < items; at += gridDim.x) {\n"
+                    "        const long long item = at %% %" PRId64 ", row0 = at / %" PRId64
+                    " * RK_MM_ROWS;\n"
+                    "        const int n = rows - row0 < RK_MM_ROWS ? (int)(rows - row0) : "
+                    "RK_MM_ROWS;\n",
+                    n_items, n_items);
+    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i]);
+    base_buf_puts(b, "    }\n}\n");
+    return base_buf_status(b, L->err);
+}
+
+ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n) {
+    ir_dims *t = ir_graph_dims(L->g);
+    ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, LOWER_CUDA_ROWS - 1));
+    return ir_dim_mul_const(t, ir_dim_floordiv(t, up, LOWER_CUDA_ROWS), n);
+}
+
+void lower_cuda_matmul_blocks(lower_launch *l) {
+    l->threads = MATMUL_THREADS;
+    l->per_block = 1;
+}
+
+/* --- attention ------------------------------------------------------------------- */
+
+static uint32_t attention_threads(const gen_attention_record *r) {
+    uint32_t n = (r->head_dim + 16 + 31) / 32 * 32;
+    return n < ATTENTION_LEAST ? ATTENTION_LEAST : n > ATTENTION_MOST ? ATTENTION_MOST : n;
+}
+
+/* Arguments: q, k, v, seqs, positions, block_tables, out. */
+rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim width,
+                               lower_launch *l) {
+    base_buf *b = &L->source;
+    const size_t begin = b->len;
+    char *name = base_arena_printf(L->arena, "attn_fused_attention_%u", L->out->n_kernels);
+    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    l->threads = attention_threads(r);
+    l->per_block = 1;
+    lower_cuda_head(L, name, l->threads);
+    base_buf_puts(b, "    const rp_size width = ");
+    ir_dim_print_c(L->out->dims, width, "dim", b);
+    base_buf_printf(b,
+                    ";\n    typedef rk_attn<rk_kv_%s, %u, %u, %u, %u, %u> A;\n"
+                    "    for (long long item = blockIdx.x; item < items; item += gridDim.x)\n"
+                    "        A::run((const float *)arg[0], (const A::element *)arg[1], (const "
+                    "A::element *)arg[2],\n"
+                    "               (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 "
+                    "*)arg[5],\n"
+                    "               (float *)arg[6], width, %af, item);\n}\n",
+                    rp_dtype_name(r->kv), r->heads, r->kv_heads, r->head_dim, r->block_size,
+                    l->threads, (double)r->scale);
+    l->alts[0] = (lower_alt){INT64_MAX, name, 0};
+    lower_add_kernel(L, name, begin, (gen_matmul_uses){.attention = 1});
+    return RP_OK;
+}

@@ -1,0 +1,35 @@
+/* Private to the room: templates in CUDA C. */
+#ifndef LOWER_CUDA_H
+#define LOWER_CUDA_H
+
+#include "lower/emit.h"
+
+#define LOWER_CUDA_ROWS 8 /* RK_MM_ROWS: of an item, a warp each in the epilogue */
+
+/* The head of a kernel of the current launch: "__global__ NAME(arguments, sizes, items)", and arg and dim as a fragment
+ * wants them. */
+void lower_cuda_head(lowerer *L, const char *name, uint32_t threads);
+/* #define FRAG_EPI(row0, n, item, acc): calls the fragment that is being built for each of n rows, a warp a row. */
+void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag);
+
+/* Columns of one segment: n of each of its matrices, k long. */
+typedef struct lower_cuda_segment {
+    const char *frag;
+    rp_dtype dtype, left; /* of the weights, of the rows */
+    int64_t n_items, k, first_item, first_tile;
+    uint32_t n_mats;
+} lower_cuda_segment;
+/* A kernel over them: an item is 32 columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim of the graph), which lie one
+ * behind the other in argument 0; the packed weights are argument 1. */
+rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
+                            const lower_cuda_segment *segs, uint32_t n);
+/* Its work items, n of them a block of rows: a dim of the graph. */
+ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n);
+/* Sets threads and per_block of its launch. */
+void lower_cuda_matmul_blocks(lower_launch *l);
+
+/* Attention as a kernel of the piece, for the launch l, whose arguments are L->args. */
+rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim width,
+                               lower_launch *l);
+
+#endif
