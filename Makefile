@@ -45,6 +45,8 @@ BENCHES := $(BENCH_SRC:%.c=$(B)/%)
 MICROS := $(patsubst %.c,$(B)/%,$(sort $(wildcard bench/micro/*.c)))
 GPU_BENCH := $(B)/bench/gpu/step
 OPS_BENCH := $(B)/bench/ops/ops
+# A GPU for tests where there is none (test/support/emu).
+EMU := $(B)/emu/libcuda.so.1
 
 # ---- flags --------------------------------------------------------------------------------------
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef \
@@ -129,7 +131,11 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
 
-programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH)
+$(EMU): test/support/emu/emu.c test/support/emu/kernel.h src/hal/cuda/api.h src/hal/cuda/api.def
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared -pthread -Wl,-soname,$(@F) $< -ldl -o $@
+
+programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH) $(EMU)
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
 
 # ---- use ----------------------------------------------------------------------------------------

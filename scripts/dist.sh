@@ -29,6 +29,8 @@ ldd $programs | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | while re
     *) cp -L "$l" "$out/lib/" ;;
     esac
 done
+mkdir -p "$out/$B/emu"
+cp "$B/emu/libcuda.so.1" "$out/$B/emu/"
 cp -L /lib64/ld-linux-x86-64.so.2 "$out/libc/"
 # data and runners; the sources stay here
 (find test bench docs -type f ! -name '*.c' ! -name '*.h' && echo scripts/fetch-model.sh) |

@@ -34,7 +34,7 @@ static int backend_of(const tool_args *a, rp_backend *out) {
             return 0;
         }
     if (strncasecmp(name, "cuda", 4) == 0)
-        return tool_absent("--backend=%s: this library has no CUDA back end; use interp or cpu",
+        return tool_absent("--backend=%s: graphs run on the host alone so far; use interp or cpu",
                            name);
     return tool_usage("--backend=%s: expected interp, cpu, cpu-eager or cuda", name);
 }

@@ -206,11 +206,23 @@ static rp_status make(rp_compiled *c, const ir_graph *g, rp_compilation_config *
     }
 }
 
+/* Its callers' buffers and weights are memory of the host. */
+static rp_status check_device(const rp_compiled *c, const rp_compilation_config *cfg,
+                              rp_error *err) {
+    hal_device_info info;
+    c->device->ops->info(c->device, &info);
+    if (info.unified) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "rp_compile has no code for %s yet, only models have; use device=cpu",
+                   cfg->device);
+}
+
 static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     RP_TRY(resolve(g, cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
+    RP_TRY(check_device(c, cfg, err));
     c->device_name = base_strdup(cfg->device ? cfg->device : "");
     if (!c->device_name) return rp_fail(err, RP_NOMEM, "compiled graph");
     RP_TRY(open_store(c, cfg, err));

@@ -128,6 +128,7 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     RP_TRY(hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
+    (void)snprintf(e->arch, sizeof e->arch, "%s", info.arch);
     return engine_isa_choose(e->config, &e->isa, err);
 }
 
@@ -153,6 +154,7 @@ static rp_status try_plans(rp_engine *e, rp_error *err) {
                               .config = e->config,
                               .store = e->store,
                               .isa = e->isa,
+                              .arch = e->arch,
                               .threads = e->n_threads,
                               .progress = compile_progress,
                               .wanted = still_wanted,
@@ -186,6 +188,7 @@ static rp_status load_weights(rp_engine *e, rp_error *err) {
                                 .head = e->plans.head,
                                 .n_positions = e->max_model_len,
                                 .threads = e->n_threads,
+                                .device = e->device,
                                 .progress = pack_progress,
                                 .user = e};
     RP_TRY(engine_weights_open(&w, &e->weights, err));
@@ -254,7 +257,8 @@ static bool worth_again(rp_engine *e, rp_status st) {
 }
 
 static bool may_fall_back(const rp_engine *e, rp_status st) {
-    return st == RP_UNSUPPORTED && e->given && e->plans.model && e->plans.model->n_modules;
+    return st == RP_UNSUPPORTED && e->given && e->plans.model && e->plans.model->n_modules &&
+           !e->arch[0];
 }
 
 /* The second time uses the cache again, the third does without: somebody goes on removing what is in it. Code that

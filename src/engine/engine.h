@@ -63,6 +63,7 @@ struct rp_engine {
     uint64_t next_id;
     uint32_t max_model_len, n_threads;
     gen_isa isa;
+    char arch[16]; /* of a GPU; "": code is the host's */
     graph_capture_report capture;
     engine_times times;
     int64_t t_submit;       /* of the first request */

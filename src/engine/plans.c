@@ -47,6 +47,10 @@ static rp_status add_factor(void *user, const char *name, const char *value, rp_
     return cache_key_add(m->key, name, value, err);
 }
 
+static bool is_cuda(const engine_plans_options *o) {
+    return o->arch && *o->arch;
+}
+
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], machine[BASE_MACHINE_SIZE];
@@ -56,9 +60,9 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     base_machine(machine);
     base_hash_hex(model_source_meta_hash(o->source), hex);
     RP_TRY_OUT(cache_key_add(k, "model", hex, err));
-    RP_TRY_OUT(cache_key_add(k, "target", "cpu", err));
-    RP_TRY_OUT(cache_key_add(k, "target.machine", machine, err));
-    RP_TRY_OUT(cache_key_add(k, "target.isa", gen_isa_name(o->isa), err));
+    RP_TRY_OUT(cache_key_add(k, "target", is_cuda(o) ? "cuda" : "cpu", err));
+    RP_TRY_OUT(cache_key_add(k, "target.machine", is_cuda(o) ? "gpu" : machine, err));
+    RP_TRY_OUT(cache_key_add(k, "target.isa", is_cuda(o) ? o->arch : gen_isa_name(o->isa), err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
     *out = k;
@@ -148,29 +152,41 @@ static rp_status compile_pair(const rp_graph *const traced[2], compile_options *
     return RP_OK;
 }
 
+/* The host compiler or NVRTC. RP_UNSUPPORTED without a text: there is none, and the engine goes on at level 0 and says
+ * why; a GPU has no such level. */
+static rp_status find_compiler(const engine_plans_options *o, bool eager, compile_toolchain *tc,
+                               compile_nvrtc *nvrtc, engine_plans *out, rp_error *err) {
+    if (is_cuda(o)) RP_TRY(compile_nvrtc_find(o->arch, nvrtc, err));
+    if (!eager && !is_cuda(o)) RP_TRY(compile_toolchain_find(tc, err));
+    tc->wanted = o->wanted;
+    tc->user = o->user;
+    out->no_compiler = !eager && !is_cuda(o) && !tc->path;
+    if (!out->no_compiler) return RP_OK;
+    (void)snprintf(out->missing, sizeof out->missing, "%s", tc->missing);
+    out->cure = tc->cure;
+    return RP_UNSUPPORTED;
+}
+
+static const rp_compiler *compiler_of(const engine_plans_options *o, bool eager) {
+    return is_cuda(o) ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
+}
+
 static rp_status compile_both(const engine_plans_options *o, const rp_graph *model,
                               const rp_graph *head, const char *dump, engine_plans *out,
                               rp_error *err) {
     compile_toolchain tc = {0};
+    compile_nvrtc nvrtc = {0};
     char *fields = NULL;
     compile_task task[2] = {{0}};
     const rp_graph *const traced[] = {model, head};
     compile_skips skips;
     rp_status st = RP_OK;
     bool eager = strcmp(o->config->backend, "eager") == 0;
-    if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
-    tc.wanted = o->wanted;
-    tc.user = o->user;
-    out->no_compiler = !eager && !tc.path;
-    if (out->no_compiler) {
-        (void)snprintf(out->missing, sizeof out->missing, "%s", tc.missing);
-        out->cure = tc.cure;
-        st = RP_UNSUPPORTED; /* without a text: the engine goes on at level 0 and says why */
-        goto out;
-    }
+    RP_TRY_OUT(find_compiler(o, eager, &tc, &nvrtc, out, err));
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
     RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
-    compile_options c = {.backend = eager ? &compile_eager : &compile_inductor,
+    compile_options c = {.backend = compiler_of(o, eager),
+                         .nvrtc = &nvrtc,
                          .isa = o->isa,
                          .splitting_ops = (const char *const *)o->config->splitting_ops.v,
                          .n_splitting_ops = (uint32_t)o->config->splitting_ops.n,
@@ -197,6 +213,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
 out:
     rp_config_text_free(fields);
     compile_toolchain_done(&tc);
+    compile_nvrtc_done(&nvrtc);
     return st;
 }
 

@@ -25,6 +25,7 @@ typedef struct engine_plans_options {
     rp_compilation_config *config; /* resolved; downgrades are noted in it */
     cache_store *store;
     gen_isa isa;
+    const char *arch; /* of a GPU (hal_device_info.arch); "" or NULL: this host is compiled for */
     uint32_t threads;
     void (*progress)(void *user, uint32_t done, uint32_t total);
     bool (*wanted)(void *user); /* (optional) false stops compiling; asked from several threads */

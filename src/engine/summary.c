@@ -141,7 +141,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     if (!o) return rp_fail(err, RP_NOMEM, "summary");
     set(o, "model", json_string(model_source_name(e->source)));
     set(o, "device", json_string(e->config->device));
-    set(o, "isa", json_string(gen_isa_name(e->isa)));
+    set(o, "isa", json_string(e->arch[0] ? e->arch : gen_isa_name(e->isa)));
     set(o, "config", object_config(e));
     set(o, "level", json_integer((json_int_t)e->config->level));
     set(o, "cudagraph_mode",

@@ -49,7 +49,7 @@ $ reprise run synthetic:tiny hi -cc.compile_sizes=1,2 -cc.gpu_memory_utilization
 ! reprise: compile_sizes=[1,2] is not supported: one code serves every size; leave it at null
 ? 3
 $ reprise run synthetic:tiny hi -cc.custom_ops=none -cc.gpu_memory_utilization=0.95
-! reprise: gpu_memory_utilization=0.95 is not supported: it sizes the KV cache of a cuda device, for which there is no back end; leave it at 0.9
+! reprise: gpu_memory_utilization=0.95 is not supported: the KV cache of a GPU is as large as max_num_seqs and max_model_len ask for, as on a CPU; leave it at 0.9
 ? 3
 $ reprise run synthetic:tiny hi -cc.performance_mode=throughput
 ! reprise: performance_mode=throughput is not supported: balanced captures up to the largest batch, too; use it
@@ -59,9 +59,16 @@ skips [{"what": "batch_invariant=true", "reason": "results never depend on the b
 $ reprise run synthetic:tiny hi --sealed=maybe
 ! reprise: sealed="maybe": expected one of off, warn, fatal
 ? 2
-$ reprise run synthetic:tiny hi --device cuda
-! reprise: device cuda: this library has no CUDA back end; use --device cpu
+# Without a driver, and with one that has fewer GPUs; the emulated one has one.
+$ reprise run synthetic:tiny hi --device cuda:99 2>&1 | grep -c -e 'no CUDA driver (libcuda.so.1) on this machine; install' -e 'no cuda:99 here'
+1
+$ reprise run synthetic:tiny hi --device cuda:99 2>/dev/null
 ? 3
+$ LD_LIBRARY_PATH=$EMULATED_GPU reprise run synthetic:tiny hi --device cuda:7
+! reprise: no cuda:7 here; there is cuda:0 alone
+? 3
+$ LD_LIBRARY_PATH=$EMULATED_GPU reprise doctor | grep gpu
+ok   gpu       emulated GPU: sm_90, driver of CUDA 13.0, 17.2 GB
 $ reprise run synthetic:tiny hi --device gpu
 ! reprise: device=gpu: expected cpu, null, cuda or cuda:N
 ? 2

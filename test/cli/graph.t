@@ -49,7 +49,7 @@ $ reprise eval graph.ir --sizes B
 ! reprise: size 'B' is not NAME=NUMBER; write for example T=4,R=2
 ? 2
 $ reprise eval graph.ir --backend cuda
-! reprise: --backend=cuda: this library has no CUDA back end; use interp or cpu
+! reprise: --backend=cuda: graphs run on the host alone so far; use interp or cpu
 ? 3
 $ reprise eval broken.ir
 ! reprise: broken.ir: line 2: unknown op 'frob'

@@ -8,7 +8,9 @@ export REPRISE=${REPRISE:-$root/build/reprise}
 [ -x "$REPRISE" ] || { echo "FAIL cli: there is no $REPRISE"; exit 1; }
 tmp=${REPRISE_TEST_TMP:-$(mktemp -d)}
 export REPRISE_CACHE_DIR=${REPRISE_CACHE_DIR:-$tmp/cache} LC_ALL=C
-export here
+# A library of the driver's name (test/support/emu), for LD_LIBRARY_PATH.
+EMULATED_GPU=$(cd "$(dirname "$REPRISE")" && pwd)/emu
+export here EMULATED_GPU
 unset REPRISE_LOGS REPRISE_ISA REPRISE_CC
 export REPRISE_MODELS=$tmp/shared
 mkdir -p "$tmp/work" && cd "$tmp/work" || exit 1

@@ -1,0 +1,43 @@
+/* On a machine with a GPU: models on cuda:0 against the cpu of the same machine, bit for bit. */
+#include "support/check.h"
+#include "support/gpu.h"
+
+static const char *model(void) {
+    const char *path = getenv("REPRISE_TEST_MODEL");
+    if (!path) SKIP_TEST("REPRISE_TEST_MODEL names no GGUF file of SmolLM2");
+    return path;
+}
+
+static void tiny_is_the_same_everywhere(void **state) {
+    (void)state;
+    gpu_check_tokens("synthetic:tiny", NULL, true, true);
+    gpu_check_tokens("synthetic:tiny", "cudagraph_copy_inputs=true", false, true);
+}
+
+static void formats_give_the_bits_of_the_cpu(void **state) {
+    static const char *const models[] = {"synthetic:tiny", "synthetic:tiny,dtype=f32",
+                                         "synthetic:tiny,dtype=bf16"};
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        gpu_check_scores(models[i], NULL, 100, 32);
+        gpu_check_scores(models[i], NULL, 50, 1);
+        gpu_check_scores(models[i], "numerics=exact", 100, 32);
+    }
+}
+
+static void smollm2_is_the_same_everywhere(void **state) {
+    (void)state;
+    gpu_check_tokens(model(), NULL, true, true);
+    gpu_check_scores(model(), NULL, 300, 100);
+    gpu_check_scores(model(), NULL, 100, 1);
+    gpu_check_scores(model(), "numerics=exact", 100, 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tiny_is_the_same_everywhere),
+        cmocka_unit_test(formats_give_the_bits_of_the_cpu),
+        cmocka_unit_test(smollm2_is_the_same_everywhere),
+    };
+    return cmocka_run_group_tests_name("gpu/model", tests, NULL, NULL);
+}

@@ -1,0 +1,624 @@
+/* A GPU that is not there: libcuda.so.1 and NVRTC in one library, for programs that open them at run time.
+ *
+ * NVRTC is g++ with kernel.h in front of the text, a "cubin" the shared object that it makes, a thread of a block a fiber that
+ * gives way at barriers and shuffles. Kernels therefore compute what they would on a GPU, slowly, and a barrier that not all
+ * threads reach ends the process with a line. Memory of the device has no access rights while no kernel and no copy
+ * runs, so a host that touches it crashes. What it does not know: time, races, limits of registers. x86-64 only. */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hal/cuda/api.h"
+
+enum {
+    MOST_THREADS = 1024,
+    STACK = 64 << 10,
+    MOST_PARAMETERS = 64,
+    PAGE = 4096,
+    MEMORY_MB = 16384
+};
+enum { INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+_Noreturn static void die(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    (void)fprintf(stderr, "emulated GPU: ");
+    (void)vfprintf(stderr, fmt, ap);
+    (void)fputc('\n', stderr);
+    va_end(ap);
+    _Exit(134);
+}
+
+/* --- memory ----------------------------------------------------------------------- */
+
+typedef struct area {
+    char *at;
+    size_t size; /* whole pages */
+    bool host;
+} area;
+
+static area *areas;
+static size_t n_areas, cap_areas, taken;
+
+static int area_new(size_t size, bool host, void **out) {
+    size_t whole = (size + PAGE - 1) / PAGE * PAGE;
+    if (!size) return INVALID;
+    if (taken + whole > (size_t)MEMORY_MB << 20) return OUT_OF_MEMORY;
+    char *p = mmap(NULL, whole, host ? PROT_READ | PROT_WRITE : PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return OUT_OF_MEMORY;
+    if (n_areas == cap_areas) {
+        cap_areas = cap_areas ? 2 * cap_areas : 64;
+        areas = realloc(areas, cap_areas * sizeof *areas);
+        if (!areas) die("no memory");
+    }
+    areas[n_areas++] = (area){p, whole, host};
+    taken += whole;
+    *out = p;
+    return 0;
+}
+
+static int area_free(void *p) {
+    for (size_t i = 0; i < n_areas; i++) {
+        if (areas[i].at != p) continue;
+        (void)munmap(p, areas[i].size);
+        taken -= areas[i].size;
+        areas[i] = areas[--n_areas];
+        return 0;
+    }
+    return INVALID;
+}
+
+static void open_memory(bool open) {
+    for (size_t i = 0; i < n_areas; i++)
+        if (!areas[i].host)
+            (void)mprotect(areas[i].at, areas[i].size, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+/* --- fibers ----------------------------------------------------------------------- */
+
+typedef struct emu_dim {
+    unsigned x, y, z;
+} emu_dim;
+typedef struct emu_state { /* as in kernel.h */
+    emu_dim thread, block, block_size, grid;
+    void (*sync)(int warp);
+    unsigned long long *(*slot)(int flip);
+} emu_state;
+
+typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, DONE } waiting;
+typedef struct fiber {
+    void *sp;
+    waiting at;
+    unsigned flips;
+} fiber;
+
+static emu_state state;
+static fiber fibers[MOST_THREADS];
+static char *stacks;
+static void *scheduler;
+static unsigned now;
+static unsigned long long slots[MOST_THREADS / 32][2][32];
+static void *kernel_fn;
+static long long kernel_arg[MOST_PARAMETERS];
+
+/* Saves the callee's registers on this stack and goes on on the other. */
+__attribute__((naked, noinline)) static void switch_to(void **from, void *to) {
+    (void)from, (void)to;
+    __asm__ volatile("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r15\n"
+                     "mov %rsp, (%rdi); mov %rsi, %rsp\n"
+                     "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbx; pop %rbp; ret");
+}
+
+static void give_way(waiting at) {
+    fibers[now].at = at;
+    switch_to(&fibers[now].sp, scheduler);
+}
+
+static void do_sync(int warp) {
+    give_way(warp ? AT_WARP : AT_BLOCK);
+}
+
+static unsigned long long *do_slot(int flip) {
+    fibers[now].flips += (unsigned)flip;
+    return slots[now / 32][fibers[now].flips & 1];
+}
+
+#define P(i) kernel_arg[i]
+#define P8(i) P(i), P(i + 1), P(i + 2), P(i + 3), P(i + 4), P(i + 5), P(i + 6), P(i + 7)
+/* Every parameter has 8 bytes, and more of them than a function takes do no harm. */
+static void fiber_main(void) {
+    void (*fn)() = (void (*)())(uintptr_t)kernel_fn;
+    fn(P8(0), P8(8), P8(16), P8(24), P8(32), P8(40), P8(48), P8(56));
+    give_way(DONE);
+    die("a finished thread goes on");
+}
+
+static void start_fiber(unsigned t) {
+    void **sp = (void **)(void *)(stacks + (size_t)(t + 1) * STACK);
+    *--sp = NULL; /* where fiber_main would return to; also aligns */
+    *--sp = (void *)(uintptr_t)fiber_main;
+    for (int i = 0; i < 6; i++) *--sp = NULL;
+    fibers[t] = (fiber){.sp = sp};
+}
+
+static bool all_wait(unsigned first, unsigned end, waiting at) {
+    bool any = false;
+    for (unsigned t = first; t < end; t++) {
+        if (fibers[t].at != at && fibers[t].at != DONE) return false;
+        any |= fibers[t].at == at;
+    }
+    return any;
+}
+
+static bool release(unsigned first, unsigned end, waiting at) {
+    if (!all_wait(first, end, at)) return false;
+    for (unsigned t = first; t < end; t++)
+        if (fibers[t].at == at) fibers[t].at = RUNS;
+    return true;
+}
+
+static bool run_all(unsigned n) {
+    bool any = false;
+    for (unsigned t = 0; t < n; t++) {
+        if (fibers[t].at != RUNS) continue;
+        now = t;
+        state.thread = (emu_dim){t, 0, 0};
+        any = true;
+        switch_to(&scheduler, fibers[t].sp);
+    }
+    return any;
+}
+
+static void run_block(unsigned n, const char *name) {
+    for (unsigned t = 0; t < n; t++) start_fiber(t);
+    while (run_all(n)) {
+        bool moved = false, left = false;
+        for (unsigned t = 0; t < n; t++) left |= fibers[t].at != DONE;
+        for (unsigned w = 0; w < n; w += 32) moved |= release(w, w + 32 < n ? w + 32 : n, AT_WARP);
+        if (!moved) moved = release(0, n, AT_BLOCK);
+        if (left && !moved) die("%s: a barrier that not all threads reach", name);
+    }
+}
+
+/* --- modules and launches ----------------------------------------------------------- */
+
+typedef struct emu_function {
+    void *fn;
+    int n; /* parameters */
+    struct emu_function *next;
+    char name[128];
+} emu_function;
+typedef struct emu_module {
+    void *lib;
+    int fd;
+    emu_function *functions;
+} emu_module;
+
+static uint64_t n_launches;
+
+static int run_kernel(const emu_function *f, unsigned grid, unsigned threads,
+                      const long long *arg) {
+    if (threads == 0 || threads > MOST_THREADS || grid == 0) return INVALID;
+    (void)pthread_mutex_lock(&lock);
+    if (!stacks)
+        stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    open_memory(true);
+    kernel_fn = f->fn;
+    memset(kernel_arg, 0, sizeof kernel_arg);
+    memcpy(kernel_arg, arg, (size_t)f->n * sizeof *arg);
+    state.sync = do_sync;
+    state.slot = do_slot;
+    state.block_size = (emu_dim){threads, 1, 1};
+    state.grid = (emu_dim){grid, 1, 1};
+    for (unsigned b = 0; b < grid; b++) {
+        state.block = (emu_dim){b, 0, 0};
+        run_block(threads, f->name);
+    }
+    open_memory(false);
+    n_launches++;
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static void take_arguments(const emu_function *f, void **parameters, long long *arg) {
+    for (int i = 0; i < f->n; i++) memcpy(&arg[i], parameters[i], sizeof *arg);
+}
+
+#define EXPORT(symbol) __asm__(symbol) __attribute__((visibility("default")))
+#define CU(name, symbol, ...)             \
+    int name(__VA_ARGS__) EXPORT(symbol); \
+    int name(__VA_ARGS__)
+/* clang-format off */
+CU(emu_init, "cuInit", unsigned flags) { return (int)flags; }
+CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
+CU(emu_error_name, "cuGetErrorName", int code, const char **out) { (void)code; *out = "CUDA_ERROR_EMULATED"; return 0; }
+CU(emu_error_string, "cuGetErrorString", int code, const char **out) {
+    *out = code == OUT_OF_MEMORY ? "out of memory" : "refused by the emulated GPU"; return 0; }
+CU(emu_device_count, "cuDeviceGetCount", int *out) { *out = 1; return 0; }
+CU(emu_device_get, "cuDeviceGet", int *out, int ordinal) { *out = ordinal; return 0; }
+CU(emu_device_name, "cuDeviceGetName", char *out, int size, int device) {
+    (void)device; (void)snprintf(out, (size_t)size, "emulated GPU"); return 0; }
+CU(emu_device_attribute, "cuDeviceGetAttribute", int *out, int attribute, int device) {
+    (void)device;
+    *out = attribute == CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == CUDA_ATTRIBUTE_MINOR ? 0
+         : attribute == CUDA_ATTRIBUTE_N_SM ? 1 : 227 << 10;
+    return 0; }
+CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = (size_t)MEMORY_MB << 20; return 0; }
+CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return 0; }
+CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return device; }
+CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return 0; }
+CU(emu_synchronize, "cuCtxSynchronize", void) { return 0; }
+CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
+    *total = (size_t)MEMORY_MB << 20; *available = *total - taken; return 0; }
+CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) { (void)flags; *out = &state; return 0; }
+CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) { (void)stream; return 0; }
+CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) { (void)stream; return 0; }
+CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) { (void)flags; *out = &state; return 0; }
+CU(emu_event_free, "cuEventDestroy_v2", void *event) { (void)event; return 0; }
+CU(emu_event_record, "cuEventRecord", void *event, void *stream) { (void)event; (void)stream; return 0; }
+CU(emu_event_synchronize, "cuEventSynchronize", void *event) { (void)event; return 0; }
+CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) { (void)from; (void)to; *ms = 1; return 0; }
+CU(emu_function_set, "cuFuncSetAttribute", void *f, int attribute, int value) { (void)f; (void)attribute; (void)value; return 0; }
+CU(emu_function_get, "cuFuncGetAttribute", int *out, int attribute, void *f) { (void)f; (void)attribute; *out = 0; return 0; }
+/* clang-format on */
+
+CU(emu_memory_alloc, "cuMemAlloc_v2", uint64_t *out, size_t size) {
+    void *p = NULL;
+    (void)pthread_mutex_lock(&lock);
+    int code = area_new(size, false, &p);
+    (void)pthread_mutex_unlock(&lock);
+    if (code == 0) *out = (uint64_t)(uintptr_t)p;
+    return code;
+}
+
+CU(emu_host_alloc, "cuMemHostAlloc", void **out, size_t size, unsigned flags) {
+    (void)flags;
+    (void)pthread_mutex_lock(&lock);
+    int code = area_new(size, true, out);
+    (void)pthread_mutex_unlock(&lock);
+    return code;
+}
+
+CU(emu_host_free, "cuMemFreeHost", void *at) {
+    (void)pthread_mutex_lock(&lock);
+    int code = area_free(at);
+    (void)pthread_mutex_unlock(&lock);
+    return code;
+}
+
+CU(emu_memory_free, "cuMemFree_v2", uint64_t at) {
+    return emu_host_free((void *)(uintptr_t)at);
+}
+
+CU(emu_pointer_get, "cuPointerGetAttribute", void *out, int attribute, uint64_t at) {
+    if (attribute != CUDA_POINTER_MEMORY) return INVALID;
+    for (size_t i = 0; i < n_areas; i++) {
+        uint64_t first = (uint64_t)(uintptr_t)areas[i].at;
+        if (at < first || at >= first + areas[i].size) continue;
+        *(unsigned *)out = areas[i].host ? CUDA_MEMORY_HOST : 2;
+        return 0;
+    }
+    return INVALID;
+}
+
+CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
+    (void)stream;
+    (void)pthread_mutex_lock(&lock);
+    open_memory(true);
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
+    open_memory(false);
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+CU(emu_copy_in, "cuMemcpyHtoDAsync_v2", uint64_t to, const void *from, size_t size, void *stream) {
+    return emu_copy(to, (uint64_t)(uintptr_t)from, size, stream);
+}
+
+CU(emu_copy_out, "cuMemcpyDtoHAsync_v2", void *to, uint64_t from, size_t size, void *stream) {
+    return emu_copy((uint64_t)(uintptr_t)to, from, size, stream);
+}
+
+CU(emu_memory_set, "cuMemsetD8Async", uint64_t at, unsigned char value, size_t size, void *stream) {
+    (void)stream;
+    (void)pthread_mutex_lock(&lock);
+    open_memory(true);
+    /* New memory is zero already, and touching all of a cache would take as much of the host. */
+    char *p = (char *)(uintptr_t)at;
+    for (size_t i = 0; i < size; i += PAGE)
+        if (size - i >= PAGE && value == 0) {
+            static const char zeros[PAGE];
+            if (memcmp(p + i, zeros, PAGE) != 0) memset(p + i, 0, PAGE);
+        } else {
+            memset(p + i, value, size - i < PAGE ? size - i : PAGE);
+        }
+    open_memory(false);
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* The image begins with its size, for it is no ELF file of a GPU. */
+CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
+    uint64_t size = 0;
+    char path[64];
+    emu_module *m = calloc(1, sizeof *m);
+    if (!m || memcmp(image, "EMU1", 4) != 0) return free(m), INVALID;
+    memcpy(&size, (const char *)image + 8, sizeof size);
+    int fd = memfd_create("emulated-cubin", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, (const char *)image + 16, size) != (ssize_t)size)
+        return free(m), INVALID;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    m->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!m->lib) die("%s", dlerror());
+    m->fd = fd; /* the loader knows libraries by their names, so no other may have this one */
+    void (*open)(emu_state *) = (void (*)(emu_state *))(uintptr_t)dlsym(m->lib, "emu_open");
+    open(&state);
+    *out = m;
+    return 0;
+}
+
+CU(emu_module_free, "cuModuleUnload", void *module) {
+    emu_module *m = module;
+    while (m->functions) {
+        emu_function *f = m->functions;
+        m->functions = f->next;
+        free(f);
+    }
+    (void)dlclose(m->lib);
+    (void)close(m->fd);
+    free(m);
+    return 0;
+}
+
+CU(emu_module_function, "cuModuleGetFunction", void **out, void *module, const char *name) {
+    emu_module *m = module;
+    char count[160];
+    (void)snprintf(count, sizeof count, "%s__n", name);
+    void *fn = dlsym(m->lib, name);
+    const int *n = dlsym(m->lib, count);
+    emu_function *f = fn && n ? calloc(1, sizeof *f) : NULL;
+    if (!f) return NOT_FOUND;
+    *f = (emu_function){.fn = fn, .n = *n, .next = m->functions};
+    (void)snprintf(f->name, sizeof f->name, "%s", name);
+    m->functions = f;
+    *out = f;
+    return 0;
+}
+
+CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+   unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+    long long arg[MOST_PARAMETERS];
+    (void)stream, (void)extra, (void)shared;
+    if (gy * gz * by * bz != 1) return INVALID;
+    take_arguments(function, parameters, arg);
+    return run_kernel(function, gx, bx, arg);
+}
+
+/* --- graphs ----------------------------------------------------------------------- */
+
+typedef struct emu_node {
+    const emu_function *f;
+    unsigned grid, threads;
+    long long arg[MOST_PARAMETERS];
+    struct emu_node *next;
+} emu_node;
+typedef struct emu_graph {
+    emu_node *first, *last;
+} emu_graph;
+
+CU(emu_graph_new, "cuGraphCreate", void **out, unsigned flags) {
+    (void)flags;
+    *out = calloc(1, sizeof(emu_graph));
+    return *out ? 0 : OUT_OF_MEMORY;
+}
+
+CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *from,
+   const cuda_edge *edges, size_t n, cuda_node *node) {
+    emu_graph *g = graph;
+    emu_node *k = calloc(1, sizeof *k);
+    (void)edges;
+    if (!k || node->kind != 0 || n != (g->last ? 1u : 0u) || (n && *from != g->last))
+        return free(k), INVALID; /* chains only */
+    *k = (emu_node){.f = node->function, .grid = node->grid[0], .threads = node->block[0]};
+    take_arguments(k->f, node->parameters, k->arg);
+    if (g->last)
+        g->last->next = k;
+    else
+        g->first = k;
+    *out = g->last = k;
+    return 0;
+}
+
+static void free_nodes(emu_graph *g) {
+    while (g->first) {
+        emu_node *k = g->first;
+        g->first = k->next;
+        free(k);
+    }
+    free(g);
+}
+
+CU(emu_graph_free, "cuGraphDestroy", void *graph) {
+    free_nodes(graph);
+    return 0;
+}
+
+CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph,
+   unsigned long long flags) {
+    emu_graph *from = graph, *to = calloc(1, sizeof *to);
+    (void)flags;
+    for (emu_node *k = from->first; k; k = k->next) {
+        emu_node *copy = malloc(sizeof *copy);
+        if (!copy) return OUT_OF_MEMORY;
+        *copy = *k;
+        copy->next = NULL;
+        if (to->last)
+            to->last->next = copy;
+        else
+            to->first = copy;
+        to->last = copy;
+    }
+    *out = to;
+    return 0;
+}
+
+CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
+    (void)exec, (void)stream;
+    return 0;
+}
+
+CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
+    (void)stream;
+    for (const emu_node *k = ((emu_graph *)exec)->first; k; k = k->next) {
+        int code = run_kernel(k->f, k->grid, k->threads, k->arg);
+        if (code) return code;
+    }
+    return 0;
+}
+
+CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
+    free_nodes(exec);
+    return 0;
+}
+
+/* --- NVRTC ------------------------------------------------------------------------- */
+
+typedef struct program {
+    char *text, *log, *code;
+    size_t log_size, code_size;
+} program;
+
+extern const char emu_kernel_h[];
+__asm__(".section .rodata\n.global emu_kernel_h\nemu_kernel_h:\n.incbin "
+        "\"test/support/emu/kernel.h\"\n.byte 0\n.previous");
+
+CU(emu_rtc_version, "nvrtcVersion", int *major, int *minor) {
+    *major = 0; /* code of this is for nothing else */
+    *minor = 1;
+    return 0;
+}
+
+CU(emu_program_new, "nvrtcCreateProgram", void **out, const char *text, const char *name,
+   int n_headers, const char *const *headers, const char *const *include_names) {
+    (void)name, (void)n_headers, (void)headers, (void)include_names;
+    program *p = calloc(1, sizeof *p);
+    if (!p || !(p->text = strdup(text))) return INVALID;
+    *out = p;
+    return 0;
+}
+
+CU(emu_program_free, "nvrtcDestroyProgram", void **at) {
+    program *p = *at;
+    free(p->text);
+    free(p->log);
+    free(p->code);
+    free(p);
+    *at = NULL;
+    return 0;
+}
+
+static bool read_all(const char *path, char **out, size_t *size) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return false;
+    (void)fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    *out = calloc(1, *size + 1);
+    bool good = *out && fread(*out, 1, *size, f) == *size;
+    (void)fclose(f);
+    return good;
+}
+
+/* "const int NAME__n = 7;" for every kernel of the text. */
+static void put_counts(FILE *f, const char *text) {
+    static const char mark[] = "extern \"C\" __global__ void ";
+    for (const char *p = strstr(text, mark); p; p = strstr(p, mark)) {
+        p += sizeof mark - 1;
+        if (strncmp(p, "__launch_bounds__(", 18) == 0) p = strchr(p, ')') + 1;
+        while (isspace((unsigned char)*p)) p++;
+        size_t n = strcspn(p, "(");
+        int count = 1;
+        for (const char *q = p + n; *q != ')'; q++) count += *q == ',';
+        (void)fprintf(f,
+                      "extern \"C\" __attribute__((visibility(\"default\"))) const int %.*s__n; "
+                      "const int %.*s__n = %d;\n",
+                      (int)n, p, (int)n, p, count);
+    }
+}
+
+static int run_compiler(const char *dir) {
+    char command[512];
+    (void)snprintf(command, sizeof command,
+                   "g++ -std=gnu++17 -w -O2 -ffp-contract=off -fno-exceptions -shared -fPIC "
+                   "-fvisibility=hidden -x c++ %s/k.cu -o %s/k.so >%s/log 2>&1",
+                   dir, dir, dir);
+    int code = system(command);
+    return WIFEXITED(code) ? WEXITSTATUS(code) : 1;
+}
+
+CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *options) {
+    program *p = at;
+    char dir[] = "/tmp/reprise-emu.XXXXXX", path[64], *so = NULL;
+    size_t size = 0;
+    (void)n, (void)options;
+    if (!mkdtemp(dir)) return INVALID;
+    (void)snprintf(path, sizeof path, "%s/k.cu", dir);
+    FILE *f = fopen(path, "w");
+    (void)fprintf(f, "%s\n#line 1 \"generated.cu\"\n%s\n", emu_kernel_h, p->text);
+    put_counts(f, p->text);
+    (void)fclose(f);
+    int code = run_compiler(dir);
+    (void)snprintf(path, sizeof path, "%s/log", dir);
+    (void)read_all(path, &p->log, &p->log_size);
+    (void)snprintf(path, sizeof path, "%s/k.so", dir);
+    if (code == 0 && read_all(path, &so, &size)) {
+        p->code_size = size + 16;
+        p->code = calloc(1, p->code_size);
+        uint64_t n_bytes = size;
+        memcpy(p->code, "EMU1", 4);
+        memcpy(p->code + 8, &n_bytes, 8);
+        memcpy(p->code + 16, so, size);
+    }
+    free(so);
+    (void)snprintf(path, sizeof path, "rm -rf %s", dir);
+    if (!getenv("EMU_KEEP")) (void)!system(path);
+    return p->code ? 0 : 6;
+}
+
+CU(emu_log_size, "nvrtcGetProgramLogSize", void *p, size_t *out) {
+    *out = ((program *)p)->log_size + 1;
+    return 0;
+}
+CU(emu_log, "nvrtcGetProgramLog", void *p, char *out) {
+    const program *g = p;
+    memcpy(out, g->log ? g->log : "", g->log_size + 1);
+    return 0;
+}
+CU(emu_cubin_size, "nvrtcGetCUBINSize", void *p, size_t *out) {
+    *out = ((program *)p)->code_size;
+    return 0;
+}
+CU(emu_cubin, "nvrtcGetCUBIN", void *p, char *out) {
+    memcpy(out, ((program *)p)->code, ((program *)p)->code_size);
+    return 0;
+}
+
+/* NVRTC itself looks for this one in a driver that is there. */
+CU(emu_export_table, "cuGetExportTable", const void **out, const void *id) {
+    (void)id;
+    *out = NULL;
+    return NOT_FOUND;
+}

@@ -1,0 +1,167 @@
+#include "support/gpu.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/spawn.h"
+#include "support/check.h"
+#include "support/engines.h"
+
+enum { N_PROMPTS = 4, N_TOKENS = 8, MOST_PROMPT = 64, TOP = 8 };
+
+/* Beside the folder of the programs: BUILD/test/unit/NAME, BUILD/emu. */
+bool gpu_emulate(const char **why) {
+    static char path[4096];
+    char *cxx = base_find_program("g++");
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+    base_free(cxx);
+    *why = "no g++ on this machine, which compiles for the emulated GPU";
+    if (!cxx || n <= 0) return false;
+    path[n] = 0;
+    for (int i = 0; i < 3; i++)
+        if (strrchr(path, '/')) *strrchr(path, '/') = 0;
+    (void)strcat(path, "/emu/libcuda.so.1");
+    *why = "the emulated GPU is not built here";
+    if (access(path, R_OK) != 0) return false;
+    /* Whoever opens libcuda.so.1 later gets the library that has this name. */
+    if (!dlopen(path, RTLD_NOW | RTLD_LOCAL)) fail_msg("%s", dlerror());
+    (void)setenv("REPRISE_NVRTC", path, 1);
+    return true;
+}
+
+/* --- tokens ------------------------------------------------------------------------ */
+
+typedef struct answers {
+    int32_t ids[2][N_PROMPTS][N_TOKENS]; /* alone, in a batch */
+} answers;
+
+/* Prompts of 3, 14, 25, ... tokens. */
+static uint32_t prompt_of(uint32_t i, int32_t *out) {
+    uint32_t n = 3 + 11 * i;
+    for (uint32_t k = 0; k < n; k++) out[k] = (int32_t)((i * 37 + k * 11) % 250);
+    return n;
+}
+
+static void together(rp_engine *e, answers *a) {
+    int32_t prompt[MOST_PROMPT];
+    uint64_t id[N_PROMPTS];
+    rp_error err = {0};
+    bool more = true;
+    for (uint32_t i = 0; i < N_PROMPTS; i++) {
+        rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+        r.n_prompt_ids = prompt_of(i, prompt);
+        r.prompt_ids = prompt;
+        r.max_tokens = N_TOKENS;
+        r.ignore_eos = true;
+        CHECK_OK(rp_engine_submit(e, &r, &id[i], &err), &err);
+    }
+    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    for (uint32_t i = 0; i < N_PROMPTS; i++) {
+        rp_result res;
+        CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
+        assert_int_equal(res.n_output_ids, N_TOKENS);
+        memcpy(a->ids[1][i], res.output_ids, sizeof a->ids[1][i]);
+        rp_engine_release(e, id[i]);
+    }
+}
+
+static void answer(const char *model, const char *const *settings, answers *a) {
+    int32_t prompt[MOST_PROMPT];
+    rp_engine *e = engine_must(model, settings);
+    memset(a, 0xff, sizeof *a);
+    for (uint32_t i = 0; i < N_PROMPTS; i++) {
+        uint32_t n = prompt_of(i, prompt);
+        assert_int_equal(engine_greedy(e, prompt, n, N_TOKENS, a->ids[0][i]), N_TOKENS);
+    }
+    together(e, a);
+    rp_engine_close(e);
+}
+
+static void check_one(const char *model, const char *level, const char *mode, const char *setting,
+                      const answers *want) {
+    const char *how[] = {
+        "device=cuda:0", "max_num_seqs=8", "max_model_len=256", level, mode, setting, NULL};
+    answers got;
+    answer(model, how, &got);
+    for (uint32_t b = 0; b < 2; b++)
+        for (uint32_t i = 0; i < N_PROMPTS; i++)
+            for (uint32_t k = 0; k < N_TOKENS; k++)
+                if (want->ids[b][i][k] != got.ids[b][i][k])
+                    fail_msg("%s %s %s %s, %s: prompt %u, token %u is %d on cuda:0, %d on the cpu",
+                             model, level, mode, setting ? setting : "", b ? "in a batch" : "alone",
+                             i, k, got.ids[b][i][k], want->ids[b][i][k]);
+}
+
+void gpu_check_tokens(const char *model, const char *setting, bool every_level, bool every_mode) {
+    static const char *const levels[] = {"level=3", "level=2", "level=1", "level=0"};
+    static const char *const modes[] = {"cudagraph_mode=FULL_AND_PIECEWISE",
+                                        "cudagraph_mode=PIECEWISE", "cudagraph_mode=NONE",
+                                        "cudagraph_mode=FULL", "cudagraph_mode=FULL_DECODE_ONLY"};
+    const char *how[] = {"device=cpu", "max_num_seqs=8", "max_model_len=256", setting, NULL};
+    answers want;
+    answer(model, how, &want);
+    for (uint32_t l = 0; l < (every_level ? 4 : 1); l++)
+        for (uint32_t m = 0; m < (every_mode && l == 0 ? 5 : 1); m++)
+            check_one(model, levels[l], l < 2 ? modes[m] : "cudagraph_mode=NONE", setting, &want);
+}
+
+/* --- scores ------------------------------------------------------------------------ */
+
+typedef struct scores {
+    uint32_t n, most;
+    int32_t (*ids)[TOP];
+    float (*logits)[TOP];
+} scores;
+
+static void on_token(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
+                     const int32_t *top_ids, const float *top_logits) {
+    scores *s = user;
+    (void)position, (void)id, (void)logprob;
+    assert_true(s->n < s->most && k == TOP);
+    memcpy(s->ids[s->n], top_ids, sizeof s->ids[0]);
+    memcpy(s->logits[s->n++], top_logits, sizeof s->logits[0]);
+}
+
+static scores score(const char *model, const char *const *settings, unsigned n, unsigned step) {
+    rp_error err = {0};
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    scores s = {.most = n};
+    int32_t *ids = calloc(n + 3, sizeof *ids);
+    s.ids = calloc(n, sizeof *s.ids);
+    s.logits = calloc(n, sizeof *s.logits);
+    assert_true(ids && s.ids && s.logits);
+    for (unsigned i = 0; i < n + 3; i++) ids[i] = (int32_t)((i * 31u + i / 7u) % 250u);
+    o.prompt_ids = ids;
+    o.n_prompt_ids = 3;
+    o.continuation_ids = ids + 3;
+    o.n_continuation_ids = n;
+    o.step = step;
+    o.top_logits = TOP;
+    o.on_token = on_token;
+    o.user = &s;
+    rp_engine *e = engine_must(model, settings);
+    CHECK_OK(rp_engine_score(e, &o, NULL, &err), &err);
+    rp_engine_close(e);
+    free(ids);
+    assert_int_equal(s.n, n);
+    return s;
+}
+
+void gpu_check_scores(const char *model, const char *setting, unsigned n, unsigned step) {
+    const char *cpu[] = {"device=cpu", "max_num_seqs=8", setting, NULL};
+    const char *gpu[] = {"device=cuda:0", "max_num_seqs=8", setting, NULL};
+    scores want = score(model, cpu, n, step), got = score(model, gpu, n, step);
+    for (unsigned i = 0; i < n; i++)
+        for (int k = 0; k < TOP; k++)
+            if (got.ids[i][k] != want.ids[i][k] ||
+                memcmp(&got.logits[i][k], &want.logits[i][k], sizeof(float)) != 0)
+                fail_msg("%s %s, step %u: position %u, place %d: token %d with %a on cuda:0, %d "
+                         "with %a on the cpu",
+                         model, setting ? setting : "", step, i, k, got.ids[i][k],
+                         (double)got.logits[i][k], want.ids[i][k], (double)want.logits[i][k]);
+    free(want.ids);
+    free(want.logits);
+    free(got.ids);
+    free(got.logits);
+}

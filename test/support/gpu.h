@@ -1,0 +1,17 @@
+/* A GPU for tests: the one of this machine, or the emulated one (emu/emu.c), which needs g++ and an x86-64 processor. */
+#ifndef SUPPORT_GPU_H
+#define SUPPORT_GPU_H
+
+#include <stdbool.h>
+
+/* From now on cuda:0 is the emulated GPU, and its compiler NVRTC. Once a program, before anything looks for a GPU. False
+ * where there can be none: *why says it. */
+bool gpu_emulate(const char **why);
+
+/* A model on cuda:0 against the cpu: equal greedy tokens of several prompts, one by one and in one batch, for each level and
+ * graph mode, and for one more setting (NULL: none). Fails the test where they differ. */
+void gpu_check_tokens(const char *model, const char *setting, bool every_level, bool every_mode);
+/* Teacher forcing of `n` tokens in steps of `step`: every one of the top logits has the same bits. */
+void gpu_check_scores(const char *model, const char *setting, unsigned n, unsigned step);
+
+#endif

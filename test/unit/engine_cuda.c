@@ -1,0 +1,75 @@
+/* The way of a model onto a GPU, with the emulated one: what kernels compute is what the cpu computes, bit for bit. */
+#include "support/check.h"
+#include "support/engines.h"
+#include "support/gpu.h"
+
+static const char *why_not;
+
+#define NEEDS_GPU() \
+    if (why_not) SKIP_TEST("%s", why_not)
+
+static void levels_and_modes_give_the_tokens_of_the_cpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    gpu_check_tokens("synthetic:tiny", NULL, true, true);
+}
+
+static void formats_give_the_bits_of_the_cpu(void **state) {
+    static const char *const models[] = {"synthetic:tiny", "synthetic:tiny,dtype=f32",
+                                         "synthetic:tiny,dtype=bf16"};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        gpu_check_scores(models[i], NULL, 40, 16);
+    gpu_check_scores("synthetic:tiny", NULL, 20, 1);
+    gpu_check_scores("synthetic:tiny", "numerics=exact", 40, 16);
+}
+
+static void copied_inputs_reach_the_pieces(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    gpu_check_tokens("synthetic:tiny", "cudagraph_copy_inputs=true", false, true);
+}
+
+static void a_warm_start_needs_no_compiler(void **state) {
+    const char *how[] = {"device=cuda:0", "max_num_seqs=4", NULL};
+    const char *nvrtc = getenv("REPRISE_NVRTC");
+    rp_error err = {0};
+    (void)state;
+    NEEDS_GPU();
+    rp_engine_close(engine_must("synthetic:tiny", how));
+    (void)setenv("REPRISE_NVRTC", "/nowhere/libnvrtc.so", 1);
+    rp_engine *e = engine_must("synthetic:tiny", how);
+    assert_int_equal(engine_count(e, "compiles"), 0);
+    assert_int_equal(engine_count(e, "traces"), 0);
+    assert_string_equal(engine_text(e, "isa"), "sm_90");
+    rp_engine_close(e);
+    /* what is not in the cache wants one */
+    assert_null(engine_with("synthetic:tiny,layers=3", how, &err));
+    (void)setenv("REPRISE_NVRTC", nvrtc, 1);
+    assert_int_equal(err.code, RP_UNSUPPORTED);
+    assert_string_equal(err.text,
+                        "REPRISE_NVRTC=/nowhere/libnvrtc.so is no libnvrtc that can be loaded");
+}
+
+static void another_gpu_is_refused(void **state) {
+    const char *how[] = {"device=cuda:7", NULL};
+    rp_error err = {0};
+    (void)state;
+    NEEDS_GPU();
+    assert_null(engine_with("synthetic:tiny", how, &err));
+    assert_int_equal(err.code, RP_UNSUPPORTED);
+    assert_string_equal(err.text, "no cuda:7 here; there is cuda:0 alone");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_and_modes_give_the_tokens_of_the_cpu),
+        cmocka_unit_test(formats_give_the_bits_of_the_cpu),
+        cmocka_unit_test(copied_inputs_reach_the_pieces),
+        cmocka_unit_test(a_warm_start_needs_no_compiler),
+        cmocka_unit_test(another_gpu_is_refused),
+    };
+    if (gpu_emulate(&why_not)) why_not = NULL;
+    return cmocka_run_group_tests_name("engine_cuda", tests, NULL, NULL);
+}
