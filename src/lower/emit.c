@@ -46,6 +46,15 @@ int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first) 
     return n;
 }
 
+uint32_t lower_outer(const lowerer *L, const ir_shape *s) {
+    return pass_outer_dims(L->g, s, L->rows);
+}
+
+int64_t lower_row_count(const lowerer *L, const ir_shape *s) {
+    uint32_t outer = lower_outer(L, s);
+    return outer == UINT32_MAX ? -1 : lower_inner_count(L->g, s, outer);
+}
+
 static uint32_t arg_slot(lowerer *L, lower_ref where) {
     for (uint32_t i = 0; i < L->n_args; i++)
         if (L->args[i].seg == where.seg && L->args[i].idx == where.idx) return i;
@@ -164,22 +173,28 @@ static kir_reduce reduce_kind(ir_op op) {
                            : KIR_ARGMAX;
 }
 
-static kir_ref reduce_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
-    const ir_node *x = ir_node_at(L->g, n->in[0]);
+kir_ref lower_term(lowerer *L, ir_ref r, const kir_ref *idx, kir_ref i) {
+    const ir_node *n = ir_node_at(L->g, r), *x = ir_node_at(L->g, n->in[0]);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0), from = 0;
     bool keep = ir_attr_int(n, IR_ATTR_KEEP, 0) != 0;
     kir_ref sub[IR_MAX_RANK] = {0};
-    kir_ref j = kir_begin_reduce(K, reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
-    for (uint32_t i = 0; i < x->shape.rank; i++) {
-        if (i == axis) {
-            sub[i] = j;
+    for (uint32_t d = 0; d < x->shape.rank; d++) {
+        if (d == axis) {
+            sub[d] = i;
             from += keep;
         } else {
-            sub[i] = idx[from++];
+            sub[d] = idx[from++];
         }
     }
-    kir_ref r = kir_yield(K, lower_value(L, n->in[0], sub));
-    return n->op == IR_argmax ? r : kir_round_to(K, n->dtype, r);
+    return lower_value(L, n->in[0], sub);
+}
+
+static kir_ref reduce_value(lowerer *L, ir_ref r, const kir_ref *idx) {
+    const ir_node *n = ir_node_at(L->g, r), *x = ir_node_at(L->g, n->in[0]);
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    kir_ref i = kir_begin_reduce(K, reduce_kind(n->op), lower_dim(L, x->shape.dim[axis]));
+    kir_ref v = kir_yield(K, lower_term(L, r, idx, i));
+    return n->op == IR_argmax ? v : kir_round_to(K, n->dtype, v);
 }
 
 /* How elements of an operand are read: values, or the bytes of a block format (the last axis counts those then). */
@@ -380,7 +395,7 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
     switch (ir_op_table(n->op)->kind) {
     case IR_KIND_VIEW: return view_value(L, n, idx);
     case IR_KIND_ELEMENTWISE: return elementwise_value(L, n, idx);
-    case IR_KIND_REDUCE: return reduce_value(L, n, idx);
+    case IR_KIND_REDUCE: return reduce_value(L, r, idx);
     default: break;
     }
     (void)rp_fail(L->err, RP_UNSUPPORTED, "%s cannot be computed inside a kernel",
@@ -428,7 +443,9 @@ kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx) {
     if (l->place == LOWER_ACC) return kir_load(K, l->value, L->col);
     if (l->place == LOWER_SCRATCH)
         return kir_load(K, l->value,
-                        L->col != KIR_NONE ? L->col : lower_linear(L, &n->shape, idx, 1));
+                        L->col != KIR_NONE
+                            ? L->col
+                            : lower_linear(L, &n->shape, idx, lower_outer(L, &n->shape)));
     kir_ref v = memo_find(L, r, n->shape.rank, idx);
     if (v != KIR_NONE) return v;
     v = l->place == LOWER_STORED ? load_memory(L, r, idx) : compute(L, r, idx);

@@ -53,10 +53,14 @@ typedef struct lowerer {
     kir_func *k;
     lower_local *local; /* by ref; read with lower_local_of */
     uint32_t n_begun;   /* kernels */
+    ir_dim rows;        /* of the group being lowered: what its items are cut by */
     lower_keep *keep;   /* by ref; members of keep_group */
     uint32_t keep_group;
+    bool keep_whole;      /* items are whole rows */
     int64_t scratch_left; /* elements */
-    lower_ref *args;      /* room for every place that there is */
+    uint32_t lanes;       /* scratch for the lanes of runs that wide */
+    int64_t lanes_width;
+    lower_ref *args; /* room for every place that there is */
     uint32_t n_args;
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
@@ -70,6 +74,8 @@ typedef struct lowerer {
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
 /* Where the value of r is in the kernel being built: what has memory when it is first asked is stored. */
 lower_local *lower_local_of(lowerer *L, ir_ref r);
+/* Element i of what reduction r reduces for its result at idx. */
+kir_ref lower_term(lowerer *L, ir_ref r, const kir_ref *idx, kir_ref i);
 /* Byte idx of r, which is of a block format and moved as it is: the last index counts bytes of the row. Class i32. */
 kir_ref lower_block_byte(lowerer *L, ir_ref r, const kir_ref *idx);
 /* Bytes of the last axis of a block format. */
@@ -91,6 +97,10 @@ void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref 
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out);
 /* Memory of r, a version that an effect makes: that of the version before. */
 rp_status lower_version(lowerer *L, ir_ref r, lower_ref *out);
+/* Leading dims that make the rows of the group being lowered. */
+uint32_t lower_outer(const lowerer *L, const ir_shape *s);
+/* Elements of one row when known, else -1. */
+int64_t lower_row_count(const lowerer *L, const ir_shape *s);
 /* Elements of dims [first, rank) when known, else -1. */
 int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
 
@@ -118,17 +128,35 @@ char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, 
 
 /* Scratch of one item of a kernel, in elements of 4 bytes: what fits beside a CUDA block's own needs, and in L1. */
 #define LOWER_MAX_SCRATCH 8192
+#define LOWER_RUN 256 /* elements of a run at most */
 /* Whether the inner elements of such a value have room in scratch. */
 bool lower_fits_scratch(const lowerer *L, const ir_shape *s);
-/* keep.c: fills L->keep of the members. */
-void lower_plan_keeps(lowerer *L, const ir_ref *nodes, uint32_t n, bool fragment);
+/* tile.c: a run of neighbouring results of a reduction. */
+typedef struct lower_run {
+    kir_ref first;  /* of the flattened result */
+    kir_ref offset; /* of the first, where they go */
+    int64_t width;
+    uint32_t lanes; /* scratch of 16 * width */
+} lower_run;
+/* idx: of the element; at: offset + its number in the run. */
+typedef void (*lower_element_fn)(lowerer *L, const kir_ref *idx, kir_ref at, kir_ref value,
+                                 void *user);
+/* How many neighbours of a result of r are made from neighbours; 0 where that is no reduction over another dim. */
+int64_t lower_neighbours(const lowerer *L, ir_ref r);
+void lower_reduce_run(lowerer *L, ir_ref r, const lower_run *t, lower_element_fn fn, void *user);
+/* Largest divisor of n up to `most`. */
+int64_t lower_divisor(int64_t n, int64_t most);
 
-/* members.c: emits the members of a group inside an open row. In a fragment, columns [col0, col0+n_cols) only. */
+/* members.c: emits the members of a group inside an open item: one row; in a fragment, columns [col0, col0+n_cols) of it;
+ * in a tile, as many consecutive elements of flattened values. */
 typedef struct lower_space {
     kir_ref row;
-    bool fragment;
+    bool fragment, tile;
     kir_ref col0, n_cols;
+    int64_t width; /* tile: n_cols */
 } lower_space;
+/* keep.c: fills L->keep of the members. */
+void lower_plan_keeps(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n);
 rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n);
 
 #endif

@@ -50,7 +50,7 @@ static bool has_place(lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     return lower_local_of(L, r)->place != LOWER_COMPUTE || L->f->stored[r] || is_reduction(n->op) ||
            n->op == IR_quantize || ir_op_table(n->op)->kind == IR_KIND_EFFECT ||
-           lower_inner_count(L->g, &n->shape, 1) == 1;
+           (L->keep_whole && lower_row_count(L, &n->shape) == 1);
 }
 
 static uint32_t capped(uint32_t a, uint32_t b) {
@@ -107,15 +107,15 @@ static void add_reader(lowerer *L, ir_ref o, ir_ref root, double times, bool sam
     k->evals += times;
 }
 
-static bool is_worth_it(lowerer *L, ir_ref r, bool fragment) {
+static bool is_worth_it(lowerer *L, ir_ref r, const lower_space *s) {
     const ir_node *n = ir_node_at(L->g, r);
     const lower_keep *k = &L->keep[r];
     double repeats = k->evals / elements_of(L, &n->shape);
     if (k->evals <= 0.0 || lower_local_of(L, r)->place != LOWER_COMPUTE) return false;
     if (is_reduction(n->op)) return true;
-    if (fragment && k->cost > CHEAP) return true;
+    if (s->fragment && k->cost > CHEAP) return true;
     if (k->cost * (repeats - 1.0) <= CHEAP) return false;
-    return repeats >= MANY || lower_fits_scratch(L, &n->shape);
+    return repeats >= MANY || s->tile || lower_fits_scratch(L, &n->shape);
 }
 
 /* An effect loops over the parts of what it writes, as a concat with a place of its own does. */
@@ -127,10 +127,10 @@ static void mark_parted(lowerer *L, const ir_node *n) {
 }
 
 /* What r's readers ask of it decides whether it is kept, and then what it asks of its operands. */
-static void decide(lowerer *L, ir_ref r, bool fragment) {
+static void decide(lowerer *L, ir_ref r, const lower_space *s) {
     const ir_node *n = ir_node_at(L->g, r);
     lower_keep *k = &L->keep[r];
-    k->kept = is_worth_it(L, r, fragment);
+    k->kept = is_worth_it(L, r, s);
     bool own = k->kept || has_place(L, r);
     double times = own ? evaluations_of(L, n) : k->evals;
     ir_ref root = own ? r : k->root;
@@ -144,16 +144,17 @@ static void decide(lowerer *L, ir_ref r, bool fragment) {
     }
 }
 
-void lower_plan_keeps(lowerer *L, const ir_ref *nodes, uint32_t n, bool fragment) {
+void lower_plan_keeps(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n) {
+    L->keep_whole = !s->fragment && !s->tile;
     if (n) L->keep_group = L->f->group_of[nodes[0]];
     for (uint32_t i = 0; i < n; i++) {
         L->keep[nodes[i]] = (lower_keep){.root = IR_NONE};
         find_cost(L, nodes[i]);
     }
-    for (uint32_t i = n; i-- > 0;) decide(L, nodes[i], fragment);
+    for (uint32_t i = n; i-- > 0;) decide(L, nodes[i], s);
     /* With some of them kept the others cost less. */
     for (uint32_t i = 0; i < n; i++) {
         find_cost(L, nodes[i]);
-        if (L->keep[nodes[i]].kept) L->keep[nodes[i]].kept = is_worth_it(L, nodes[i], fragment);
+        if (L->keep[nodes[i]].kept) L->keep[nodes[i]].kept = is_worth_it(L, nodes[i], s);
     }
 }

@@ -1,23 +1,41 @@
-/* A loop group as one kernel: work items are rows. Also the copies of views that a piece returns. */
+/* A loop group as one kernel, and how it is cut into work items. Also the copies of views that a piece returns.
+ *
+ * Where every member has one element a row, an item is a tile: a run of neighbours, so that threads and vectors get work
+ * whatever the first dim is. Otherwise an item is a row, and the rest is iterated inside. */
 #include "gen/gen.h"
 #include "lower/emit.h"
 
 #define K (L->k)
+#define LEAST_WORK 16384 /* operations that are worth another thread */
+#define TILE 2048
+#define LEAST_TILE 32
 
-static rp_status finish(lowerer *L, char *name, ir_dim rows) {
+/* How a group is cut: item i is row i, or tile i % (inner / width) of row i / (inner / width). */
+typedef struct cut {
+    ir_dim rows;
+    int64_t inner, width; /* of a tile; 0: whole rows */
+} cut;
+
+static int64_t grain_of(const kir_func *f) {
+    double work = kir_item_cost(f, NULL);
+    return work >= LEAST_WORK ? 1 : work < 1.0 ? LEAST_WORK : (int64_t)(LEAST_WORK / work) + 1;
+}
+
+static rp_status finish(lowerer *L, char *name, const cut *c) {
     int64_t scratch = 0;
-    kir_end(K);
-    RP_TRY(kir_status(K, L->err));
     if (L->err && L->err->code != RP_OK) return L->err->code;
     size_t begin = L->source.len;
     RP_TRY(lower_render(L, &scratch));
     lower_add_kernel(L, name, begin, (gen_matmul_uses){0})->work = kir_item_cost(K, NULL);
     lower_launch *l = lower_add_launch(L);
+    ir_dims *dims = L->out->dims;
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, scratch};
     l->n_alts = 1;
-    l->rows = l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows);
-    l->grain = 1;
+    l->rows = l->items = ir_dim_import(dims, ir_graph_dims(L->g), c->rows);
+    if (c->width) l->items = ir_dim_mul_const(dims, l->items, c->inner / c->width);
+    if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", name);
+    l->grain = grain_of(K);
     RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
 }
@@ -30,21 +48,165 @@ static bool has_reduction(const lowerer *L, const pass_group *gr) {
     return false;
 }
 
-rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
-    char *name = lower_name(L, has_reduction(L, gr) ? "red" : "poi", gr->nodes, gr->n_nodes, index);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+/* --- tiles ------------------------------------------------------------------ */
+
+/* Every member has one element a row, and those that reduce do it over another dim than the last. */
+static bool can_tile(const lowerer *L, const pass_group *gr) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++) {
+        ir_ref r = gr->nodes[i];
+        const ir_node *n = ir_node_at(L->g, r);
+        bool reduces = ir_op_table(n->op)->kind == IR_KIND_REDUCE;
+        if (rp_dtype_is_quant(n->dtype) || ir_op_table(n->op)->kind == IR_KIND_EFFECT ||
+            n->shape.rank == 0 || lower_row_count(L, &n->shape) != 1 ||
+            (reduces && lower_neighbours(L, r) == 0))
+            return false;
+    }
+    return true;
+}
+
+/* The member by whose shape the group is tiled: the one with the fewest neighbours, or the last. */
+static ir_ref shape_giver(const lowerer *L, const pass_group *gr) {
+    ir_ref best = gr->nodes[gr->n_nodes - 1];
+    int64_t fewest = INT64_MAX;
+    for (uint32_t i = 0; i < gr->n_nodes; i++) {
+        int64_t n = lower_neighbours(L, gr->nodes[i]);
+        if (n && n < fewest) best = gr->nodes[i], fewest = n;
+    }
+    return best;
+}
+
+/* Tiles of rows over dims [0, first) of the shape; false when the rest has no size that divides well. */
+static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
+    ir_dims *t = ir_graph_dims(L->g);
+    const ir_shape *s = &ir_node_at(L->g, giver)->shape;
+    int64_t neighbours = lower_neighbours(L, giver), most = neighbours ? LOWER_RUN : TILE, rows = 1;
+    *c = (cut){.rows = ir_dim_const(t, 1), .inner = lower_inner_count(L->g, s, first)};
+    if (c->inner < 1 || (neighbours && c->inner > neighbours)) return false;
+    for (uint32_t i = 0; i < first && c->rows != IR_DIM_BAD; i++)
+        c->rows = ir_dim_mul(t, c->rows, s->dim[i]);
+    if (c->rows == IR_DIM_BAD) return false;
+    /* Fewer elements where there would be too few items. */
+    (void)ir_dim_is_const(t, c->rows, &rows);
+    while (most > 256 && c->inner * rows < most * 32) most /= 2;
+    c->width = lower_divisor(c->inner, most);
+    return c->width >= LEAST_TILE || c->width == c->inner;
+}
+
+/* A division in an innermost loop, whose operand is not the same for all of its iterations. */
+static bool divides_inside(const kir_func *f) {
+    bool divides[KIR_MAX_DEPTH + 1] = {false}, nested[KIR_MAX_DEPTH + 1] = {false};
+    uint32_t depth = 0;
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        const kir_inst *in = &f->insts[at];
+        bool opens = in->op == KIR_LOOP || in->op == KIR_REDUCE;
+        if (opens || in->op == KIR_PAR || in->op == KIR_IF) {
+            nested[depth] = nested[depth] || opens;
+            depth += depth < KIR_MAX_DEPTH;
+            divides[depth] = nested[depth] = false;
+        } else if (in->op == KIR_END || in->op == KIR_YIELD) {
+            if (depth > 1 && divides[depth] && !nested[depth]) return true;
+            depth--;
+        } else if (in->op == KIR_IDIV || in->op == KIR_IMOD) {
+            divides[depth] = divides[depth] || f->blocks[in->in[0]] == f->blocks[at];
+        }
+    }
+    return false;
+}
+
+/* Items without loops that divide. */
+static bool divides_by_element(const kir_func *f) {
+    bool divides = false;
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        kir_op op = f->insts[at].op;
+        if (op == KIR_LOOP || op == KIR_REDUCE) return false;
+        divides = divides || op == KIR_IDIV || op == KIR_IMOD;
+    }
+    return divides;
+}
+
+/* --- kernels ----------------------------------------------------------------- */
+
+static void open_tile(lowerer *L, const cut *c, lower_space *s) {
+    kir_ref per_row = kir_const_i(K, c->inner / c->width);
+    kir_ref item = kir_begin(K, KIR_PAR, kir_bin(K, KIR_IMUL, lower_dim(L, c->rows), per_row));
+    kir_ref row = kir_bin(K, KIR_IDIV, item, per_row), tile = kir_bin(K, KIR_IMOD, item, per_row);
+    s->tile = true;
+    s->width = c->width;
+    s->n_cols = kir_const_i(K, c->width);
+    s->col0 = kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, kir_const_i(K, c->inner)),
+                      kir_bin(K, KIR_IMUL, tile, s->n_cols));
+}
+
+static rp_status build(lowerer *L, const pass_group *gr, const char *name, const cut *c) {
+    lower_space s = {0};
     L->n_args = 0;
     RP_TRY(lower_kernel_begin(L, name, KIR_KERNEL));
-    lower_space s = {.row = kir_begin(K, KIR_PAR, lower_dim(L, gr->rows))};
-    rp_status st = lower_members(L, &s, gr->nodes, gr->n_nodes);
-    if (st == RP_OK) st = finish(L, name, gr->rows);
+    if (c->width)
+        open_tile(L, c, &s);
+    else
+        s.row = kir_begin(K, KIR_PAR, lower_dim(L, c->rows));
+    RP_TRY(lower_members(L, &s, gr->nodes, gr->n_nodes));
+    kir_end(K);
+    return kir_status(K, L->err);
+}
+
+/* What a kernel that is not taken has asked for. */
+static void forget(lowerer *L, const pass_group *gr, uint32_t n_temps) {
+    kir_free(L->k);
+    L->k = NULL;
+    for (uint32_t i = 0; i < gr->n_nodes; i++) {
+        ir_ref r = gr->nodes[i];
+        if (L->has_memory[r] && L->where[r].seg == LOWER_TEMP && L->where[r].idx >= n_temps)
+            L->has_memory[r] = false;
+    }
+    L->out->n_temps = n_temps;
+}
+
+/* The widest tiles whose indices need no division inside, or none. */
+static rp_status build_tiles(lowerer *L, const pass_group *gr, const char *name, cut *c) {
+    ir_ref giver = shape_giver(L, gr);
+    uint32_t n_temps = L->out->n_temps, rank = ir_node_at(L->g, giver)->shape.rank;
+    for (uint32_t first = 0; first < rank; first++) {
+        if (!tiles_from(L, giver, first, c)) continue;
+        rp_status st = build(L, gr, name, c);
+        if (st != RP_OK || !divides_inside(K)) return st;
+        forget(L, gr, n_temps);
+    }
+    return RP_OK;
+}
+
+/* Whole rows, the most that there are. Rows of one element each are taken together where finding their indices would cost
+ * divisions. */
+static rp_status build_rows(lowerer *L, const pass_group *gr, const char *name, cut *c) {
+    uint32_t n_temps = L->out->n_temps;
+    for (uint32_t i = gr->by.n; i-- > 0;) {
+        *c = (cut){.rows = L->rows = gr->by.at[i]};
+        rp_status st = build(L, gr, name, c);
+        if (st != RP_OK || i == 0 || !divides_by_element(K)) return st;
+        forget(L, gr, n_temps);
+    }
+    return RP_OK;
+}
+
+rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
+    char *name = lower_name(L, has_reduction(L, gr) ? "red" : "poi", gr->nodes, gr->n_nodes, index);
+    cut c = {.rows = gr->rows};
+    rp_status st = RP_OK;
+    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    L->rows = gr->rows;
+    L->k = NULL;
+    if (can_tile(L, gr)) st = build_tiles(L, gr, name, &c);
+    if (st == RP_OK && !L->k) st = build_rows(L, gr, name, &c);
+    if (st == RP_OK) st = finish(L, name, &c);
     kir_free(L->k);
     L->k = NULL;
     return st;
 }
 
 static rp_status finish_copy(lowerer *L, char *name, ir_dim rows) {
-    rp_status st = finish(L, name, rows);
+    kir_end(K);
+    rp_status st = kir_status(K, L->err);
+    if (st == RP_OK) st = finish(L, name, &(cut){.rows = rows});
     kir_free(L->k);
     L->k = NULL;
     return st;

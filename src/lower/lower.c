@@ -91,6 +91,7 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     L->n_memo = 0;
     L->col = KIR_NONE;
     L->scratch_left = LOWER_MAX_SCRATCH;
+    L->lanes_width = 0;
     L->n_begun++;
     return RP_OK;
 }

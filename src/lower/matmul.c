@@ -259,6 +259,7 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
         if (gr->segs[i].dead) continue;
         char *frag = lower_epilogue_name(L, name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
+        L->rows = gr->rows;
         rp_status st = epilogue(L, &gr->segs[i], frag);
         if (st == RP_OK) epilogue_macro(L, &gr->segs[i], frag);
         kir_free(L->k);

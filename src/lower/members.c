@@ -24,17 +24,29 @@ static void move_to(lowerer *L, ir_ref r, lower_place place, uint32_t value) {
 
 typedef void (*element_fn)(lowerer *L, const kir_ref *idx, kir_ref value, void *user);
 
+/* The leading dims of a value of shape s in the open row; how many those are. */
+static uint32_t index_of_row(const members *m, const ir_shape *s, kir_ref *idx) {
+    ir_shape outer = *s;
+    outer.rank = lower_outer(m->L, s);
+    if (outer.rank > 1)
+        lower_delinear(m->L, &outer, m->s->row, 0, idx);
+    else if (outer.rank == 1)
+        idx[0] = m->s->row;
+    return outer.rank;
+}
+
 static void each_in(const members *m, ir_ref r, uint32_t axis, kir_ref offset, ir_ref part,
                     element_fn fn, void *user) {
     lowerer *L = m->L;
     const ir_shape *s = &ir_node_at(L->g, part)->shape;
     kir_ref idx[IR_MAX_RANK] = {0}, own[IR_MAX_RANK] = {0};
-    idx[0] = m->s->row;
-    for (uint32_t d = 1; d < s->rank; d++) idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, s->dim[d]));
+    uint32_t outer = index_of_row(m, s, idx);
+    for (uint32_t d = outer; d < s->rank; d++)
+        idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, s->dim[d]));
     memcpy(own, idx, sizeof own);
     if (part != r) own[axis] = kir_bin(K, KIR_IADD, idx[axis], offset);
     fn(L, own, lower_value(L, part, idx), user);
-    for (uint32_t d = 1; d < s->rank; d++) kir_end(K);
+    for (uint32_t d = outer; d < s->rank; d++) kir_end(K);
 }
 
 /* Calls fn for every inner element of r; the parts of a concat have loops of their own. */
@@ -42,7 +54,8 @@ static void each_element(const members *m, ir_ref r, element_fn fn, void *user) 
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    if (n->op != IR_concat || axis == 0 || lower_local_of(L, r)->place != LOWER_COMPUTE) {
+    if (n->op != IR_concat || axis < lower_outer(L, &n->shape) ||
+        lower_local_of(L, r)->place != LOWER_COMPUTE) {
         each_in(m, r, 0, KIR_NONE, r, fn, user);
         return;
     }
@@ -52,6 +65,17 @@ static void each_element(const members *m, ir_ref r, element_fn fn, void *user) 
         offset =
             kir_bin(K, KIR_IADD, offset, lower_dim(L, ir_node_at(L->g, n->in[i])->shape.dim[axis]));
     }
+}
+
+static void each_of_tile(const members *m, ir_ref r, element_fn fn, void *user) {
+    lowerer *L = m->L;
+    kir_ref idx[IR_MAX_RANK] = {0};
+    L->col = kir_begin(K, KIR_LOOP, m->s->n_cols);
+    lower_delinear(L, &ir_node_at(L->g, r)->shape, kir_bin(K, KIR_IADD, m->s->col0, L->col), 0,
+                   idx);
+    fn(L, idx, lower_value(L, r, idx), user);
+    kir_end(K);
+    L->col = KIR_NONE;
 }
 
 /* The row counts through all leading dims. */
@@ -90,13 +114,16 @@ static void store_element(lowerer *L, const kir_ref *idx, kir_ref value, void *u
 
 static void scratch_element(lowerer *L, const kir_ref *idx, kir_ref value, void *user) {
     const store *st = user;
-    kir_ref at = L->col != KIR_NONE ? L->col : lower_linear(L, &st->node->shape, idx, 1);
+    const ir_shape *s = &st->node->shape;
+    kir_ref at = L->col != KIR_NONE ? L->col : lower_linear(L, s, idx, lower_outer(L, s));
     kir_store(K, st->buf, at, value);
 }
 
 static void each(const members *m, ir_ref r, element_fn fn, void *user) {
     if (m->s->fragment)
         each_column(m, r, fn, user);
+    else if (m->s->tile)
+        each_of_tile(m, r, fn, user);
     else
         each_element(m, r, fn, user);
 }
@@ -119,21 +146,100 @@ static rp_status store_node(const members *m, ir_ref r) {
 }
 
 bool lower_fits_scratch(const lowerer *L, const ir_shape *s) {
-    int64_t inner = lower_inner_count(L->g, s, 1);
+    int64_t inner = lower_row_count(L, s);
     return inner > 0 && inner <= L->scratch_left;
+}
+
+static uint32_t add_scratch(lowerer *L, rp_dtype dtype, int64_t elements) {
+    char name[16];
+    (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
+    rp_dtype t = lower_class(dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
+    L->scratch_left -= elements;
+    return kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements);
+}
+
+static int64_t item_elements(const members *m, const ir_shape *s) {
+    return m->s->fragment ? LOWER_COLUMNS : m->s->tile ? m->s->width : lower_row_count(m->L, s);
 }
 
 static void keep_in_scratch(const members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
-    int64_t elements = m->s->fragment ? LOWER_COLUMNS : lower_inner_count(L->g, &n->shape, 1);
-    char name[16];
-    (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
-    rp_dtype t = lower_class(n->dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
-    store st = {n, kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements), KIR_NONE};
+    store st = {n, add_scratch(L, n->dtype, item_elements(m, &n->shape)), KIR_NONE};
     each(m, r, scratch_element, &st);
     move_to(L, r, LOWER_SCRATCH, st.buf);
-    if (!m->s->fragment) L->scratch_left -= elements;
+}
+
+/* --- reductions over dims that are not the last ---------------------------- */
+
+typedef struct run_store {
+    const ir_node *node;
+    uint32_t memory, scratch; /* UINT32_MAX: none */
+} run_store;
+
+static void store_of_run(lowerer *L, const kir_ref *idx, kir_ref at, kir_ref value, void *user) {
+    const run_store *st = user;
+    if (st->memory != UINT32_MAX)
+        lower_put(L, st->memory, st->node->dtype, lower_linear(L, &st->node->shape, idx, 0), value);
+    if (st->scratch != UINT32_MAX) kir_store(K, st->scratch, at, value);
+}
+
+static uint32_t lanes_of(const members *m, int64_t width) {
+    lowerer *L = m->L;
+    if (L->lanes_width < width) {
+        L->lanes = add_scratch(L, RP_DTYPE_F32, 16 * width);
+        L->lanes_width = width;
+    }
+    return L->lanes;
+}
+
+/* All runs of the row, or the one that the tile is. */
+static void each_run(const members *m, ir_ref r, int64_t elements, int64_t width, run_store *st) {
+    lowerer *L = m->L;
+    lower_run t = {.width = width, .lanes = lanes_of(m, width), .offset = kir_const_i(K, 0)};
+    if (m->s->tile) {
+        t.first = m->s->col0;
+        lower_reduce_run(L, r, &t, store_of_run, st);
+        return;
+    }
+    kir_ref i = kir_begin(K, KIR_LOOP, kir_const_i(K, elements / width));
+    t.offset = kir_bin(K, KIR_IMUL, i, kir_const_i(K, width));
+    t.first =
+        kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, m->s->row, kir_const_i(K, elements)), t.offset);
+    lower_reduce_run(L, r, &t, store_of_run, st);
+    kir_end(K);
+}
+
+static rp_status reduce_runs(const members *m, ir_ref r, int64_t width) {
+    lowerer *L = m->L;
+    const ir_node *n = ir_node_at(L->g, r);
+    int64_t elements = item_elements(m, &n->shape);
+    run_store st = {n, UINT32_MAX, UINT32_MAX};
+    bool read = L->keep[r].evals > 0.0, room = elements + 16 * width <= L->scratch_left;
+    if (L->f->stored[r] || (read && !room)) {
+        lower_ref at;
+        RP_TRY(lower_memory(L, r, &at));
+        st.memory = lower_buffer(L, at, n->dtype, 0);
+    }
+    if (read && room) st.scratch = add_scratch(L, n->dtype, elements);
+    each_run(m, r, elements, width, &st);
+    if (st.scratch != UINT32_MAX)
+        move_to(L, r, LOWER_SCRATCH, st.scratch);
+    else
+        move_to(L, r, LOWER_STORED, 0);
+    return RP_OK;
+}
+
+/* The width of runs for r, or 0. */
+static int64_t run_width(const members *m, ir_ref r) {
+    const ir_node *n = ir_node_at(m->L->g, r);
+    int64_t kept = lower_neighbours(m->L, r);
+    if (m->s->fragment || kept == 0) return 0;
+    if (m->s->tile) return m->s->width;
+    int64_t elements = lower_row_count(m->L, &n->shape);
+    int64_t width = elements > 0 ? lower_divisor(elements < kept ? elements : kept, LOWER_RUN) : 0;
+    bool room = 16 * width <= m->L->scratch_left || m->L->lanes_width >= width;
+    return width >= 8 && elements % width == 0 && room ? width : 0;
 }
 
 /* --- quantize: one block of 32 of a packed activation row ----------------- */
@@ -208,9 +314,9 @@ static rp_status quantize_node(const members *m, ir_ref r) {
                        true);
         return RP_OK;
     }
-    kir_ref idx[IR_MAX_RANK], row = rank > 1 ? m->s->row : kir_const_i(K, 0);
-    idx[0] = row;
-    for (uint32_t d = 1; d + 1 < rank; d++) {
+    kir_ref idx[IR_MAX_RANK] = {0}, row = rank > 1 ? m->s->row : kir_const_i(K, 0);
+    uint32_t outer = rank > 1 ? index_of_row(m, &n->shape, idx) : 0;
+    for (uint32_t d = outer; d + 1 < rank; d++) {
         idx[d] = kir_begin(K, KIR_LOOP, lower_dim(L, n->shape.dim[d]));
         row =
             kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, row, lower_dim(L, n->shape.dim[d])), idx[d]);
@@ -218,7 +324,7 @@ static rp_status quantize_node(const members *m, ir_ref r) {
     kir_ref i = kir_begin(K, KIR_LOOP, kir_const_i(K, k / 32));
     block b = {n, n->in[0], idx, kir_bin(K, KIR_IMUL, i, kir_const_i(K, 32))};
     quantize_block(L, &b, at, row, i, false);
-    for (uint32_t d = 1; d + 1 < rank; d++) kir_end(K);
+    for (uint32_t d = outer; d + 1 < rank; d++) kir_end(K);
     kir_end(K);
     return RP_OK;
 }
@@ -298,7 +404,8 @@ static rp_status row_scalar(const members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
     kir_ref idx[IR_MAX_RANK] = {0};
-    for (uint32_t d = 0; d < n->shape.rank; d++) idx[d] = d ? kir_const_i(K, 0) : m->s->row;
+    uint32_t outer = index_of_row(m, &n->shape, idx);
+    for (uint32_t d = outer; d < n->shape.rank; d++) idx[d] = kir_const_i(K, 0);
     kir_ref v = lower_value(L, r, idx);
     if (L->f->stored[r]) {
         lower_ref at;
@@ -313,23 +420,29 @@ static rp_status row_scalar(const members *m, ir_ref r) {
 static rp_status emit_member(members *m, ir_ref r) {
     lowerer *L = m->L;
     const ir_node *n = ir_node_at(L->g, r);
+    bool whole = !m->s->fragment && !m->s->tile;
+    int64_t width = run_width(m, r);
     if (n->op == IR_update) return update_node(m, r);
     if (n->op == IR_kv_store) return kv_store_node(m, r);
     if (n->op == IR_quantize) return quantize_node(m, r);
     if (rp_dtype_is_quant(n->dtype)) return L->f->stored[r] ? store_node(m, r) : RP_OK;
-    if (!m->s->fragment && lower_inner_count(L->g, &n->shape, 1) == 1) return row_scalar(m, r);
+    if (width) return reduce_runs(m, r, width);
+    if (whole && lower_row_count(L, &n->shape) == 1) return row_scalar(m, r);
     if (L->f->stored[r]) return store_node(m, r);
     if (!L->keep[r].kept) return RP_OK;
-    if (!m->s->fragment && !lower_fits_scratch(L, &n->shape)) return store_node(m, r);
+    int64_t elements = item_elements(m, &n->shape);
+    if (!m->s->fragment && (elements < 0 || elements > L->scratch_left)) return store_node(m, r);
     keep_in_scratch(m, r);
     return RP_OK;
 }
 
 rp_status lower_members(lowerer *L, const lower_space *s, const ir_ref *nodes, uint32_t n) {
     members m = {.L = L, .s = s};
+    /* A member that has memory already is not in it yet. */
     for (uint32_t i = 0; i < n; i++)
-        (void)lower_local_of(L, nodes[i]); /* before they have memory */
-    lower_plan_keeps(L, nodes, n, s->fragment);
+        if (lower_local_of(L, nodes[i])->place == LOWER_STORED)
+            lower_local_of(L, nodes[i])->place = LOWER_COMPUTE;
+    lower_plan_keeps(L, s, nodes, n);
     for (uint32_t i = 0; i < n; i++) RP_TRY(emit_member(&m, nodes[i]));
     return RP_OK;
 }

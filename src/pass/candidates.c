@@ -10,7 +10,7 @@
 
 #define WINDOW 16 /* groups that a value remembers */
 #define NOMINAL_SIZE 256
-#define MANY_BYTES (INT64_C(1) << 48)
+#define MANY (INT64_C(1) << 44)
 
 static int64_t nominal(const ir_dims *t, ir_dim d) {
     int64_t lo, hi;
@@ -19,13 +19,21 @@ static int64_t nominal(const ir_dims *t, ir_dim d) {
     return hi < NOMINAL_SIZE ? hi : lo > NOMINAL_SIZE ? lo : NOMINAL_SIZE;
 }
 
+int64_t pass_nominal_elements(const ir_graph *g, const ir_shape *s) {
+    int64_t n = 1;
+    for (uint32_t i = 0; i < s->rank; i++)
+        if (__builtin_mul_overflow(n, nominal(ir_graph_dims(g), s->dim[i]), &n) || n > MANY)
+            return MANY;
+    return n;
+}
+
 static int64_t bytes_of(const ir_graph *g, const ir_node *n) {
-    int64_t bytes = (int64_t)rp_dtype_block_bytes(n->dtype);
-    for (uint32_t i = 0; i < n->shape.rank; i++)
-        if (__builtin_mul_overflow(bytes, nominal(ir_graph_dims(g), n->shape.dim[i]), &bytes) ||
-            bytes > MANY_BYTES)
-            return MANY_BYTES;
-    return bytes / (int64_t)rp_dtype_block(n->dtype);
+    return pass_nominal_elements(g, &n->shape) * (int64_t)rp_dtype_block_bytes(n->dtype) /
+           (int64_t)rp_dtype_block(n->dtype);
+}
+
+int64_t pass_most_rows(const ir_graph *g, const pass_rows *r) {
+    return r->n ? nominal(ir_graph_dims(g), r->at[r->n - 1]) : 0;
 }
 
 static pass_candidate *find(fuser *u, uint32_t group) {
@@ -40,7 +48,7 @@ static pass_candidate *find(fuser *u, uint32_t group) {
     }
     u->round[group] = u->n_rounds;
     u->candidate_of[group] = u->n_candidates;
-    u->candidates[u->n_candidates] = (pass_candidate){.group = group};
+    u->candidates[u->n_candidates] = (pass_candidate){.group = group, .keeps = UINT32_MAX};
     return &u->candidates[u->n_candidates++];
 }
 
@@ -67,12 +75,12 @@ static bool count_value(fuser *u, ir_ref s) {
     return own == NO_GROUP || c;
 }
 
-static bool count_source(fuser *u, ir_ref p, bool row, void *user) {
+static bool count_source(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     (void)user;
     pass_candidate *c = find(u, u->f->group_of[p]);
     if (!c) return false;
     c->shares = true;
-    c->off_row = c->off_row || !row;
+    c->keeps &= keeps;
     return count_value(u, p);
 }
 
@@ -96,7 +104,7 @@ rp_status pass_find_candidates(fuser *u, ir_ref r) {
     u->n_rounds++;
     u->n_stamps++;
     u->n_candidates = 0;
-    if (!pass_each_source(u, r, true, count_source, NULL) || !count_leaves(u, r))
+    if (!pass_each_source(u, r, count_source, NULL) || !count_leaves(u, r))
         return rp_fail(u->err, RP_NOMEM, "fusion");
     if (u->n_candidates > 1)
         qsort(u->candidates, u->n_candidates, sizeof *u->candidates, latest_first);

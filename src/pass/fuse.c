@@ -10,23 +10,42 @@
 #include "pass/product.h"
 #include "pass/rows.h"
 
+/* A loop of fewer rows is no longer shared well by the threads of a processor; one of fewer elements need not be. */
+#define FEW_ROWS 16
+#define MANY_ELEMENTS 16384
+
 bool pass_is_transparent(const ir_node *n) {
     ir_kind k = ir_op_table(n->op)->kind;
     return k == IR_KIND_LEAF || k == IR_KIND_VIEW || n->op == IR_dequant;
 }
 
-bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *user) {
+static bool each_source(fuser *u, const pass_rows *rows, ir_ref r, uint32_t keeps,
+                        pass_source_fn fn, void *user) {
     const ir_node *n = ir_node_at(u->g, r);
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref o = n->in[i];
-        bool keeps = row && pass_keeps_row(u->g, r, i);
+        uint32_t kept = 0;
+        for (uint32_t k = 0; k < rows->n; k++)
+            if (keeps >> k & 1 && pass_keeps_row(u->g, r, i, rows->at[k])) kept |= 1u << k;
         if (pass_is_transparent(ir_node_at(u->g, o))) {
-            if (!pass_each_source(u, o, keeps, fn, user)) return false;
-        } else if (!fn(u, o, keeps, user)) {
+            if (!each_source(u, rows, o, kept, fn, user)) return false;
+        } else if (!fn(u, o, kept, user)) {
             return false;
         }
     }
     return true;
+}
+
+bool pass_each_source(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
+    return each_source(u, &u->rows[r], r, UINT32_MAX, fn, user);
+}
+
+pass_rows pass_common_rows(const pass_rows *a, const pass_rows *b, uint32_t keeps) {
+    pass_rows out = {0};
+    for (uint32_t i = 0; i < a->n; i++)
+        for (uint32_t k = 0; k < b->n; k++)
+            if (keeps >> i & 1 && a->at[i] == b->at[k]) out.at[out.n++] = a->at[i];
+    return out;
 }
 
 /* --- cycles ---------------------------------------------------------------- */
@@ -38,10 +57,10 @@ typedef struct join {
     rp_status st;
 } join;
 
-static bool check_source(fuser *u, ir_ref p, bool row, void *user) {
+static bool check_source(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     join *j = user;
     uint32_t h = u->f->group_of[p];
-    (void)row;
+    (void)keeps;
     if (h != j->group && j->verdict != PASS_CYCLE) {
         pass_verdict v = pass_order_check(u, j->group, h);
         if (v != PASS_FREE) j->verdict = v;
@@ -53,19 +72,19 @@ static bool check_source(fuser *u, ir_ref p, bool row, void *user) {
 static void each_read_before(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
     const pass_reads *p = &u->overwritten;
     for (uint32_t i = p->first[r]; i != UINT32_MAX; i = p->read[i].next)
-        if (!fn(u, p->read[i].reader, false, user)) return;
+        if (!fn(u, p->read[i].reader, 0, user)) return;
 }
 
-static bool check_read_before(fuser *u, ir_ref p, bool row, void *user) {
+static bool check_read_before(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     join *j = user;
     j->overwrites = j->overwrites || u->f->group_of[p] == j->group;
-    return check_source(u, p, row, user);
+    return check_source(u, p, keeps, user);
 }
 
 /* Why r may not join a group because of what else it reads, or what must be read before it, or NULL. */
 static const char *why_no_order(fuser *u, ir_ref r, uint32_t gi) {
     join j = {.group = gi};
-    (void)pass_each_source(u, r, true, check_source, &j);
+    (void)pass_each_source(u, r, check_source, &j);
     each_read_before(u, r, check_read_before, &j);
     if (j.overwrites) return "overwrites what the group reads";
     return j.verdict == PASS_CYCLE ? "will create cycle"
@@ -73,9 +92,9 @@ static const char *why_no_order(fuser *u, ir_ref r, uint32_t gi) {
                                    : NULL;
 }
 
-static bool add_read(fuser *u, ir_ref p, bool row, void *user) {
+static bool add_read(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     join *j = user;
-    (void)row;
+    (void)keeps;
     j->st = pass_order_add(u, j->group, u->f->group_of[p]);
     return j->st == RP_OK;
 }
@@ -93,7 +112,7 @@ static rp_status add_to_group(fuser *u, uint32_t gi, ir_ref r) {
     RP_TRY(push(u, &gr->nodes, &gr->n_nodes, r));
     u->f->group_of[r] = gi;
     join j = {.group = gi};
-    (void)pass_each_source(u, r, true, add_read, &j);
+    (void)pass_each_source(u, r, add_read, &j);
     each_read_before(u, r, add_read, &j);
     RP_TRY(j.st);
     return pass_touch_values(u, r, gi);
@@ -101,7 +120,8 @@ static rp_status add_to_group(fuser *u, uint32_t gi, ir_ref r) {
 
 static rp_status new_group(fuser *u, pass_group_kind kind, ir_ref r) {
     uint32_t gi = u->f->n_groups++;
-    u->f->groups[gi] = (pass_group){.kind = kind, .rows = pass_rows_of(u->g, r), .lhs = IR_NONE};
+    u->f->groups[gi] =
+        (pass_group){.kind = kind, .by = u->rows[r], .rows = u->rows[r].at[0], .lhs = IR_NONE};
     u->position[gi] = gi;
     return add_to_group(u, gi, r);
 }
@@ -189,8 +209,8 @@ static bool epilogue_op(const ir_graph *g, const ir_node *n, const ir_node *mat)
     return ir_op_table(n->op)->kind == IR_KIND_ELEMENTWISE && same_shape(n, mat);
 }
 
-static bool is_of_group(fuser *u, ir_ref p, bool row, void *user) {
-    (void)row;
+static bool is_of_group(fuser *u, ir_ref p, uint32_t keeps, void *user) {
+    (void)keeps;
     return u->f->group_of[p] != *(const uint32_t *)user;
 }
 
@@ -199,7 +219,7 @@ static bool reads_directly(fuser *u, ir_ref r, uint32_t gi) {
     const ir_node *n = ir_node_at(u->g, r);
     for (uint32_t i = 0; i < n->n_in; i++)
         if (pass_is_transparent(ir_node_at(u->g, n->in[i])) &&
-            !pass_each_source(u, n->in[i], true, is_of_group, &gi))
+            !pass_each_source(u, n->in[i], is_of_group, &gi))
             return false;
     return true;
 }
@@ -290,12 +310,25 @@ static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) 
     return pass_is_skipped(u->opt, "fuse_act_quant") ? "fuse_act_quant is off" : NULL;
 }
 
+/* Whether what many threads could share would become the work of few. */
+static bool loses_threads(const fuser *u, ir_ref r, const pass_group *gr, const pass_rows *left) {
+    const ir_shape *s = &ir_node_at(u->g, r)->shape;
+    const ir_shape *has = &ir_node_at(u->g, gr->nodes[0])->shape;
+    return pass_most_rows(u->g, left) < FEW_ROWS &&
+           ((pass_most_rows(u->g, &gr->by) >= FEW_ROWS &&
+             pass_nominal_elements(u->g, has) >= MANY_ELEMENTS) ||
+            (pass_most_rows(u->g, &u->rows[r]) >= FEW_ROWS &&
+             pass_nominal_elements(u->g, s) >= MANY_ELEMENTS));
+}
+
 static const char *why_no_loop(fuser *u, ir_ref r, const pass_candidate *c) {
     const pass_group *gr = &u->f->groups[c->group];
     const char *off = switched_off(u, r, gr);
     if (off) return off;
-    if (gr->rows != pass_rows_of(u->g, r)) return "rows differ";
-    if (c->off_row) return "memory deps did not match";
+    if (pass_common_rows(&u->rows[r], &gr->by, UINT32_MAX).n == 0) return "rows differ";
+    pass_rows common = pass_common_rows(&u->rows[r], &gr->by, c->keeps);
+    if (common.n == 0) return "memory deps did not match";
+    if (loses_threads(u, r, gr, &common)) return "too few rows for threads";
     const char *order = why_no_order(u, r, c->group);
     if (order) return order;
     return gr->n_nodes >= PASS_MAX_FUSION ? "exceeds max fusion" : NULL;
@@ -314,13 +347,19 @@ static rp_status place_loop(fuser *u, ir_ref r) {
         else if (c->saved > most)
             best = c->group, most = c->saved;
     }
-    return best == NO_GROUP ? new_group(u, PASS_LOOP, r) : add_to_group(u, best, r);
+    if (best == NO_GROUP) return new_group(u, PASS_LOOP, r);
+    pass_group *gr = &u->f->groups[best];
+    gr->by = pass_common_rows(&u->rows[r], &gr->by, pass_candidate_of(u, best)->keeps);
+    return add_to_group(u, best, r);
 }
 
 static rp_status place(fuser *u, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     bool joined = false;
     if (pass_is_transparent(n)) return RP_OK;
+    u->rows[r] = pass_rows_of(u->g, r);
+    if (u->rows[r].n == 0 || u->rows[r].at[0] == IR_DIM_BAD)
+        return rp_fail(u->err, RP_NOMEM, "sizes of %s", ir_op_table(n->op)->name);
     if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN)
         return new_group(u, PASS_EXTERN, r);
     if (n->op == IR_matmul) return place_matmul(u, r);
@@ -343,7 +382,7 @@ static rp_status make_room(fuser *u, uint32_t n) {
         {&u->moved, sizeof *u->moved},         {&u->touched, sizeof *u->touched},
         {&u->round, sizeof *u->round},         {&u->candidate_of, sizeof *u->candidate_of},
         {&u->stamp, sizeof *u->stamp},         {&u->segment, sizeof *u->segment},
-        {&u->with_left, sizeof *u->with_left},
+        {&u->with_left, sizeof *u->with_left}, {&u->rows, sizeof *u->rows},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         void *p = base_arena_array(f->arena, n, arrays[i].size);

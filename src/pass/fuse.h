@@ -2,7 +2,8 @@
  *
  * Three kinds of group. MATMUL: a product, or several that share their left operand and have packed weights
  * (product.h), each with an epilogue of elementwise nodes of the same shape; members of several products with equal columns join into one segment (gate and
- * up). LOOP: nodes whose iteration has the same rows (size of dim 0) and that read each other row by row only. EXTERN:
+ * up). LOOP: nodes that can be cut into the same rows (pass/rows.h) and that read each other row by row only; what is not
+ * the same for all of them is iterated within a row. EXTERN:
  * attention or a custom op. Views, dequants, constants and leaves belong to no group: they are index
  * maps of their readers. After Inductor's scheduler (reference: legality, reasons), with rows as the common loop.
  *
@@ -14,6 +15,7 @@
 #define PASS_FUSE_H
 
 #include "pass/pipeline.h"
+#include "pass/rows.h"
 
 typedef enum pass_group_kind { PASS_LOOP, PASS_MATMUL, PASS_EXTERN } pass_group_kind;
 
@@ -27,7 +29,8 @@ typedef struct pass_segment {
 
 typedef struct pass_group {
     pass_group_kind kind;
-    ir_dim rows;   /* LOOP, MATMUL */
+    ir_dim rows;   /* LOOP, MATMUL; the most that the members of a loop agree on */
+    pass_rows by;  /* LOOP: all that they agree on */
     ir_ref *nodes; /* all members, ascending */
     uint32_t n_nodes;
     pass_segment *segs; /* MATMUL */

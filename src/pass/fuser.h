@@ -17,9 +17,9 @@ typedef struct pass_list {
 /* A group that shares data with the node being placed. */
 typedef struct pass_candidate {
     uint32_t group;
-    int64_t saved; /* bytes that the node need not load there, at 256 for unknown sizes */
-    bool shares;   /* it makes a value that the node reads */
-    bool off_row;  /* some such read leaves the row */
+    int64_t saved;  /* bytes that the node need not load there, at 256 for unknown sizes */
+    bool shares;    /* it makes a value that the node reads */
+    uint32_t keeps; /* bit i: all such reads stay in their row of the node's rows.at[i] */
 } pass_candidate;
 
 typedef struct fuser {
@@ -29,6 +29,7 @@ typedef struct fuser {
     uint32_t cap; /* groups and refs are below */
     rp_error *err;
     pass_reads overwritten; /* reads that come before an effect */
+    pass_rows *rows;        /* by ref; of nodes that have been placed */
     /* order.c, by group */
     pass_list *reads, *readers; /* groups */
     uint32_t *position;         /* a group stands behind all that it reads from */
@@ -48,10 +49,16 @@ typedef struct fuser {
 
 rp_status pass_list_push(fuser *u, pass_list *l, uint32_t v) RP_MUST_USE;
 
-/* The values that node r reads, through views: calls fn for each until it says false. row: whether the read stays in the
- * row of r. */
-typedef bool (*pass_source_fn)(fuser *u, ir_ref producer, bool row, void *user);
-bool pass_each_source(fuser *u, ir_ref r, bool row, pass_source_fn fn, void *user);
+/* The values that node r reads, through views: calls fn for each until it says false. keeps, bit i: the read stays in its
+ * row of u->rows[r].at[i]. */
+typedef bool (*pass_source_fn)(fuser *u, ir_ref producer, uint32_t keeps, void *user);
+bool pass_each_source(fuser *u, ir_ref r, pass_source_fn fn, void *user);
+/* Those of `a` that are in b, and whose bit of keeps is set. */
+pass_rows pass_common_rows(const pass_rows *a, const pass_rows *b, uint32_t keeps);
+/* The most rows at 256 for unknown sizes. */
+int64_t pass_most_rows(const ir_graph *g, const pass_rows *r);
+/* Elements of a value at 256 for unknown sizes. */
+int64_t pass_nominal_elements(const ir_graph *g, const ir_shape *s);
 
 /* Whether group a could read from group b. Searches have a bound: beyond it the answer is PASS_FAR. */
 typedef enum pass_verdict { PASS_FREE, PASS_CYCLE, PASS_FAR } pass_verdict;

@@ -17,7 +17,7 @@ typedef struct readers {
     pass_list *nodes;
     bool *returned;
     uint32_t *group;
-    bool *off_row; /* some read leaves the row; not kept where there are MANY */
+    pass_rows *rows; /* in which all those reads stay; not known where there are MANY */
 } readers;
 
 typedef struct visit {
@@ -26,9 +26,9 @@ typedef struct visit {
     rp_status st;
 } visit;
 
-static bool note_reader(fuser *u, ir_ref p, bool row, void *user) {
+static bool note_reader(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     visit *v = user;
-    (void)row;
+    (void)keeps;
     if (v->reader == IR_NONE)
         v->x->returned[p] = true;
     else
@@ -38,28 +38,28 @@ static bool note_reader(fuser *u, ir_ref p, bool row, void *user) {
 
 typedef struct row_check {
     ir_ref value;
-    bool off;
+    uint32_t keeps;
 } row_check;
 
-static bool check_row(fuser *u, ir_ref p, bool row, void *user) {
+static bool check_row(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     row_check *c = user;
     (void)u;
-    c->off = c->off || (p == c->value && !row);
+    if (p == c->value) c->keeps &= keeps;
     return true;
 }
 
 /* The groups that read a value, of its readers' as they are now. */
 static void find_groups(fuser *u, readers *x, ir_ref value) {
     x->group[value] = x->returned[value] ? MANY : NO_GROUP;
-    x->off_row[value] = false;
+    x->rows[value] = u->rows[value];
     for (uint32_t i = 0; i < x->nodes[value].n && x->group[value] != MANY; i++) {
         ir_ref r = x->nodes[value].at[i];
         uint32_t *one = &x->group[value];
-        row_check c = {.value = value};
+        row_check c = {.value = value, .keeps = UINT32_MAX};
         u->f->steps++;
         *one = *one == NO_GROUP || *one == u->f->group_of[r] ? u->f->group_of[r] : MANY;
-        (void)pass_each_source(u, r, true, check_row, &c);
-        x->off_row[value] = x->off_row[value] || c.off;
+        (void)pass_each_source(u, r, check_row, &c);
+        x->rows[value] = pass_common_rows(&u->rows[r], &x->rows[value], c.keeps);
     }
 }
 
@@ -68,14 +68,14 @@ static rp_status find_readers(fuser *u, readers *x) {
     visit v = {.x = x};
     for (ir_ref r = 0; r < n && v.st == RP_OK; r++) {
         v.reader = r;
-        if (u->f->group_of[r] != NO_GROUP) (void)pass_each_source(u, r, true, note_reader, &v);
+        if (u->f->group_of[r] != NO_GROUP) (void)pass_each_source(u, r, note_reader, &v);
     }
     RP_TRY(v.st);
     v.reader = IR_NONE;
     for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
         ir_ref o = ir_output_at(u->g, i);
         if (pass_is_transparent(ir_node_at(u->g, o)))
-            (void)pass_each_source(u, o, true, note_reader, &v);
+            (void)pass_each_source(u, o, note_reader, &v);
         else
             x->returned[o] = true;
     }
@@ -90,9 +90,9 @@ typedef struct stored_check {
 } stored_check;
 
 /* In memory without r: of another group, or of r's own and read by others than r's group. */
-static bool is_stored(fuser *u, ir_ref p, bool row, void *user) {
+static bool is_stored(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     stored_check *c = user;
-    (void)row;
+    (void)keeps;
     c->all = c->all && (u->f->group_of[p] != c->from ||
                         (c->x->group[p] != c->from && c->x->group[p] != NO_GROUP));
     return true;
@@ -113,14 +113,13 @@ static bool reads_overwritten(const fuser *u, ir_ref r) {
 }
 
 static bool sinks(fuser *u, const readers *x, ir_ref r) {
-    const pass_group *from = &u->f->groups[u->f->group_of[r]];
-    if (x->group[r] >= MANY || x->group[r] == u->f->group_of[r] || x->off_row[r]) return false;
+    if (x->group[r] >= MANY || x->group[r] == u->f->group_of[r]) return false;
     if (reads_overwritten(u, r)) return false;
     const pass_group *to = &u->f->groups[x->group[r]];
     stored_check c = {x, u->f->group_of[r], x->group[r], true};
-    if (to->kind != PASS_LOOP || to->rows != from->rows || to->n_nodes >= PASS_MAX_FUSION)
-        return false;
-    return pass_each_source(u, r, true, is_stored, &c) && c.all;
+    if (to->kind != PASS_LOOP || to->n_nodes >= PASS_MAX_FUSION) return false;
+    if (pass_common_rows(&x->rows[r], &to->by, UINT32_MAX).n == 0) return false;
+    return pass_each_source(u, r, is_stored, &c) && c.all;
 }
 
 static void drop(ir_ref *list, uint32_t *n, ir_ref r) {
@@ -150,9 +149,9 @@ typedef struct move {
     rp_status st;
 } move;
 
-static bool read_from(fuser *u, ir_ref p, bool row, void *user) {
+static bool read_from(fuser *u, ir_ref p, uint32_t keeps, void *user) {
     move *m = user;
-    (void)row;
+    (void)keeps;
     find_groups(u, m->x, p);
     if (m->st == RP_OK && u->f->group_of[p] != m->to)
         m->st = pass_list_push(u, &u->reads[m->to], u->f->group_of[p]);
@@ -167,9 +166,10 @@ static rp_status sink(fuser *u, readers *x, ir_ref r) {
         if (!from->segs[i].dead) drop(from->segs[i].nodes, &from->segs[i].n_nodes, r);
     drop(from->nodes, &from->n_nodes, r);
     RP_TRY(prepend(u, &u->f->groups[to], r));
+    u->f->groups[to].by = pass_common_rows(&x->rows[r], &u->f->groups[to].by, UINT32_MAX);
     u->f->group_of[r] = to;
     move m = {.x = x, .to = to};
-    (void)pass_each_source(u, r, true, read_from, &m);
+    (void)pass_each_source(u, r, read_from, &m);
     find_groups(u, x, r);
     return m.st;
 }
@@ -179,9 +179,8 @@ static rp_status sink_epilogues(fuser *u) {
     readers x = {.nodes = base_arena_array(u->f->arena, n + 1u, sizeof *x.nodes),
                  .returned = base_arena_array(u->f->arena, n + 1u, sizeof *x.returned),
                  .group = base_arena_array(u->f->arena, n + 1u, sizeof *x.group),
-                 .off_row = base_arena_array(u->f->arena, n + 1u, sizeof *x.off_row)};
-    if (!x.nodes || !x.returned || !x.group || !x.off_row)
-        return rp_fail(u->err, RP_NOMEM, "fusion");
+                 .rows = base_arena_array(u->f->arena, n + 1u, sizeof *x.rows)};
+    if (!x.nodes || !x.returned || !x.group || !x.rows) return rp_fail(u->err, RP_NOMEM, "fusion");
     RP_TRY(find_readers(u, &x));
     for (ir_ref r = n; r-- > 0;) {
         uint32_t gi = u->f->group_of[r];
@@ -249,8 +248,8 @@ static rp_status order_groups(fuser *u) {
     return RP_OK;
 }
 
-static bool mark_stored(fuser *u, ir_ref p, bool row, void *user) {
-    (void)row;
+static bool mark_stored(fuser *u, ir_ref p, uint32_t keeps, void *user) {
+    (void)keeps;
     if (u->f->group_of[p] != *(uint32_t *)user) u->f->stored[p] = true;
     return true;
 }
@@ -258,13 +257,13 @@ static bool mark_stored(fuser *u, ir_ref p, bool row, void *user) {
 static void mark_all_stored(fuser *u) {
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++) {
         uint32_t gi = u->f->group_of[r];
-        if (gi != NO_GROUP) (void)pass_each_source(u, r, true, mark_stored, &gi);
+        if (gi != NO_GROUP) (void)pass_each_source(u, r, mark_stored, &gi);
     }
     uint32_t none = NO_GROUP;
     for (uint32_t i = 0; i < ir_output_count(u->g); i++) {
         ir_ref o = ir_output_at(u->g, i);
         if (pass_is_transparent(ir_node_at(u->g, o)))
-            (void)pass_each_source(u, o, true, mark_stored, &none);
+            (void)pass_each_source(u, o, mark_stored, &none);
         else
             u->f->stored[o] = true;
     }
@@ -299,6 +298,10 @@ static void log_groups(const fuser *u) {
 
 rp_status pass_settle_groups(fuser *u) {
     RP_TRY(sink_epilogues(u));
+    for (uint32_t i = 0; i < u->f->n_groups; i++) {
+        pass_group *gr = &u->f->groups[i];
+        if (gr->kind == PASS_LOOP) gr->rows = gr->by.at[gr->by.n - 1];
+    }
     RP_TRY(order_groups(u));
     mark_all_stored(u);
     log_groups(u);

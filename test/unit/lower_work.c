@@ -54,7 +54,7 @@ static void check(const char *name, const char *text) {
     for (ir_ref r = 0; r < ir_graph_count(h); r++) each += node_work(h, r);
     double fused = fused_work(h);
     print_message("%s: %.3g operations, node by node %.3g\n", name, fused, each);
-    assert_true(fused <= 1.5 * each);
+    assert_true(fused <= 2 * each);
     ir_graph_free(h);
     ir_graph_free(g);
 }
@@ -65,8 +65,9 @@ static void products_in_a_chain(void **state) {
                    "  %0 = matmul %x, %w\n  %1 = matmul %0, %w\n  %2 = matmul %1, %w\n"
                    "  %3 = matmul %2, %w\n  ret %3\n}\n");
     check("activations", "graph @mlp(%x: f32[48,48], %w: f32[48,48]) -> f32[48,48] {\n"
-                         "  %0 = matmul %x, %w\n  %1 = tanh %0\n  %2 = matmul %1, %w\n"
-                         "  %3 = add %2, %x\n  %4 = matmul %3, %w\n  ret %4\n}\n");
+                         "  %0 = matmul %x, %w {trans_b=true}\n  %1 = tanh %0\n"
+                         "  %2 = matmul %1, %w {trans_b=true}\n"
+                         "  %3 = add %2, %x\n  %4 = matmul %3, %w {trans_b=true}\n  ret %4\n}\n");
 }
 
 static void attention_of_two_dimensions(void **state) {
