@@ -64,6 +64,11 @@ static void products_in_a_chain(void **state) {
     check("chain", "graph @chain(%x: f32[48,48], %w: f32[48,48]) -> f32[48,48] {\n"
                    "  %0 = matmul %x, %w\n  %1 = matmul %0, %w\n  %2 = matmul %1, %w\n"
                    "  %3 = matmul %2, %w\n  ret %3\n}\n");
+    check("chain by rows", "graph @rows(%x: f32[48,48], %w: f32[48,48]) -> f32[48,48] {\n"
+                           "  %0 = matmul %x, %w {trans_b=true}\n"
+                           "  %1 = matmul %0, %w {trans_b=true}\n"
+                           "  %2 = matmul %1, %w {trans_b=true}\n"
+                           "  %3 = matmul %2, %w {trans_b=true}\n  ret %3\n}\n");
     check("activations", "graph @mlp(%x: f32[48,48], %w: f32[48,48]) -> f32[48,48] {\n"
                          "  %0 = matmul %x, %w {trans_b=true}\n  %1 = tanh %0\n"
                          "  %2 = matmul %1, %w {trans_b=true}\n"
