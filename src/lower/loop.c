@@ -3,17 +3,23 @@
  * Where every member has one element a row, an item is a tile: a run of neighbours, so that threads and vectors get work
  * whatever the first dim is. Otherwise an item is a row, and the rest is iterated inside. */
 #include "gen/gen.h"
+#include "kir/affine.h"
 #include "lower/emit.h"
 
 #define K (L->k)
 #define LEAST_WORK 16384 /* operations that are worth another thread */
 #define TILE 2048
 #define LEAST_TILE 32
+#define DOWN_TILE \
+    64         /* elements of tiles that go down: as many cache lines of what is read across */
+#define FAR 16 /* elements between neighbours that share no cache line */
 
-/* How a group is cut: item i is row i, or tile i % (inner / width) of row i / (inner / width). */
+/* How a group is cut: item i is row i, or tile i % (inner / width) of row i / (inner / width); `down`: of row i % rows, so
+ * that what is read across rows is read again while it is in a cache. */
 typedef struct cut {
     ir_dim rows;
     int64_t inner, width; /* of a tile; 0: whole rows */
+    bool down;
 } cut;
 
 static int64_t grain_of(const kir_func *f) {
@@ -113,6 +119,20 @@ static bool divides_inside(const kir_func *f) {
     return false;
 }
 
+/* A load whose neighbours in an innermost loop are far apart: of a transposed value. */
+static bool reads_across(const kir_func *f) {
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        const kir_inst *in = &f->insts[at];
+        kir_affine a = {0};
+        if (in->op != KIR_LOAD || f->bufs[in->u.buf].space != KIR_ARG) continue;
+        kir_affine_add(f, in->in[0], 1, &a);
+        for (uint32_t i = 0; i < a.n && !a.overflow; i++)
+            if (a.term[i].ref == f->blocks[at] && (a.term[i].k >= FAR || a.term[i].k <= -FAR))
+                return true;
+    }
+    return false;
+}
+
 /* Items without loops that divide. */
 static bool divides_by_element(const kir_func *f) {
     bool divides = false;
@@ -129,7 +149,9 @@ static bool divides_by_element(const kir_func *f) {
 static void open_tile(lowerer *L, const cut *c, lower_space *s) {
     kir_ref per_row = kir_const_i(K, c->inner / c->width);
     kir_ref item = kir_begin(K, KIR_PAR, kir_bin(K, KIR_IMUL, lower_dim(L, c->rows), per_row));
-    kir_ref row = kir_bin(K, KIR_IDIV, item, per_row), tile = kir_bin(K, KIR_IMOD, item, per_row);
+    kir_ref by = c->down ? kir_bin(K, KIR_IMAX, lower_dim(L, c->rows), kir_const_i(K, 1)) : per_row;
+    kir_ref major = kir_bin(K, KIR_IDIV, item, by), minor = kir_bin(K, KIR_IMOD, item, by);
+    kir_ref row = c->down ? minor : major, tile = c->down ? major : minor;
     s->tile = true;
     s->width = c->width;
     s->n_cols = kir_const_i(K, c->width);
@@ -162,6 +184,22 @@ static void forget(lowerer *L, const pass_group *gr, uint32_t n_temps) {
     L->out->n_temps = n_temps;
 }
 
+/* Narrow tiles of the last dim, one under the other, where the kernel reads across rows. */
+static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uint32_t n_temps,
+                         cut *c) {
+    ir_ref giver = shape_giver(L, gr);
+    uint32_t rank = ir_node_at(L->g, giver)->shape.rank;
+    cut d;
+    if (has_reduction(L, gr) || rank < 2 || !reads_across(K)) return RP_OK;
+    if (!tiles_from(L, giver, rank - 1, &d)) return RP_OK;
+    d.width = lower_divisor(d.inner, DOWN_TILE);
+    if (d.width < FAR) return RP_OK;
+    d.down = true;
+    *c = d;
+    forget(L, gr, n_temps);
+    return build(L, gr, name, c);
+}
+
 /* The widest tiles whose indices need no division inside, or none. */
 static rp_status build_tiles(lowerer *L, const pass_group *gr, const char *name, cut *c) {
     ir_ref giver = shape_giver(L, gr);
@@ -169,7 +207,8 @@ static rp_status build_tiles(lowerer *L, const pass_group *gr, const char *name,
     for (uint32_t first = 0; first < rank; first++) {
         if (!tiles_from(L, giver, first, c)) continue;
         rp_status st = build(L, gr, name, c);
-        if (st != RP_OK || !divides_inside(K)) return st;
+        if (st != RP_OK) return st;
+        if (!divides_inside(K)) return go_down(L, gr, name, n_temps, c);
         forget(L, gr, n_temps);
     }
     return RP_OK;

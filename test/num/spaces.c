@@ -55,6 +55,10 @@ static const char *const graphs[] = {
     "  %2 = exp %1\n  ret %2\n}",
     "(%x: f32[50,24], %i: i32[2,3]) -> f32[2,3,24] {\n  %0 = gather %x, %i\n  %1 = exp %0\n  ret "
     "%1\n}",
+    "(%x: bf16[96,80], %y: f32[80,96]) -> f32[80,96] {\n  %0 = permute %x {axes=[1,0]}\n"
+    "  %1 = cast %0 {dtype=f32}\n  %2 = add %1, %y\n  ret %2\n}",
+    "(%x: f32[B,33,64]) -> f32[B,64,33] where B in [0,5] {\n  %0 = permute %x {axes=[0,2,1]}\n"
+    "  %1 = neg %0\n  ret %1\n}",
     /* products by columns */
     "(%x: f32[5,33], %w: f32[33,40]) -> f32[5,40] {\n  %0 = matmul %x, %w\n  %1 = tanh %0\n  ret "
     "%1\n}",
