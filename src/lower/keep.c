@@ -1,9 +1,9 @@
 /* Which members of a group keep their values while the group's kernel runs.
  *
- * A value that is not kept is computed again wherever it is read. Reductions and products that another member reads are
- * always kept. An elementwise value is kept where that saves more operations than it costs: by what it takes to
- * compute and by how often its readers ask for an element of it, which is more than once where they repeat it (a product,
- * a broadcast) or where several loops read it. Values that readers inline into one loop are shared there. */
+ * A value that is not kept is computed again wherever it is read. Reductions that another member reads are always kept. An
+ * elementwise value is kept where that saves more operations than it costs: by what it takes to compute and by how often its
+ * readers ask for an element of it, which is more than once where they repeat it (a broadcast) or where several loops read
+ * it. Values that readers inline into one loop are shared there. */
 #include "lower/emit.h"
 
 #define CHEAP 6     /* operations that a store and a load are worth */
@@ -11,7 +11,7 @@
 #define MANY 8      /* evaluations from which a value is kept even in memory */
 
 static bool is_reduction(ir_op op) {
-    return ir_op_table(op)->kind == IR_KIND_REDUCE || op == IR_matmul;
+    return ir_op_table(op)->kind == IR_KIND_REDUCE;
 }
 
 static uint32_t own_cost(ir_op op) {
@@ -82,7 +82,6 @@ static double asks(const lowerer *L, const ir_node *n) {
     const ir_shape *x = n->n_in ? &ir_node_at(L->g, n->in[0])->shape : NULL;
     if (ir_op_table(n->op)->kind == IR_KIND_REDUCE)
         return size_of(L, x->dim[ir_attr_int(n, IR_ATTR_AXIS, 0)]);
-    if (n->op == IR_matmul) return size_of(L, x->dim[x->rank - 1]);
     return n->op == IR_quantize ? 2.0 : 1.0;
 }
 

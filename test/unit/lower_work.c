@@ -101,6 +101,15 @@ static void attention_of_heads_in_a_batch_of_one(void **state) {
           "  %19 = reshape %18 {shape=[1,128,256]}\n  %20 = matmul %19, %wo\n  ret %20\n}\n");
 }
 
+/* The maximum and the sum of each of 16 softmaxes in a row are asked for 64 times. */
+static void softmax_inside_of_a_row(void **state) {
+    (void)state;
+    check("pooled softmax", "graph @pooled(%x: f32[32,16,64]) -> f32[32,64] {\n"
+                            "  %0 = amax %x {axis=2, keep=true}\n  %1 = sub %x, %0\n  %2 = exp %1\n"
+                            "  %3 = sum %2 {axis=2, keep=true}\n  %4 = div %2, %3\n"
+                            "  %5 = sum %4 {axis=1}\n  ret %5\n}\n");
+}
+
 static void convolution_by_columns(void **state) {
     (void)state;
     check("convolution",
@@ -117,6 +126,7 @@ int main(void) {
         cmocka_unit_test(products_in_a_chain),
         cmocka_unit_test(attention_of_two_dimensions),
         cmocka_unit_test(attention_of_heads_in_a_batch_of_one),
+        cmocka_unit_test(softmax_inside_of_a_row),
         cmocka_unit_test(convolution_by_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
