@@ -126,7 +126,7 @@ static rp_status new_group(fuser *u, pass_group_kind kind, ir_ref r) {
     return add_to_group(u, gi, r);
 }
 
-static rp_status refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
+rp_status pass_refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
     pass_fusion *f = u->f;
     if ((f->n_refusals & (f->n_refusals - 1)) == 0) {
         pass_refusal *bigger =
@@ -136,6 +136,25 @@ static rp_status refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
         f->refusals = bigger;
     }
     f->refusals[f->n_refusals++] = (pass_refusal){r, gi, why};
+    u->refused[gi] = r + 1;
+    return RP_OK;
+}
+
+static const char *why_elsewhere(const fuser *u, ir_ref r, uint32_t gi) {
+    pass_group_kind kind = u->f->groups[gi].kind, own = u->f->groups[u->f->group_of[r]].kind;
+    if (kind == PASS_EXTERN || own == PASS_EXTERN) return "library code takes in no other op";
+    if (ir_node_at(u->g, r)->op == IR_matmul) return "a product begins a kernel";
+    if (kind == PASS_MATMUL) return "no epilogue of the product";
+    return own == PASS_MATMUL ? "in the epilogue of a product" : "another group saves more";
+}
+
+/* The other groups that share data with r have a reason, too, why it is not in them. */
+static rp_status refuse_rest(fuser *u, ir_ref r) {
+    for (uint32_t i = 0; i < u->n_candidates; i++) {
+        uint32_t gi = u->candidates[i].group;
+        if (gi != u->f->group_of[r] && u->refused[gi] != r + 1)
+            RP_TRY(pass_refuse(u, r, gi, why_elsewhere(u, r, gi)));
+    }
     return RP_OK;
 }
 
@@ -161,7 +180,7 @@ static rp_status place_matmul(fuser *u, ir_ref r) {
     for (uint32_t i = 0; i < known->n; i++) {
         pass_group *gr = &u->f->groups[known->at[i]];
         if (!pass_products_join(u->g, r, gr->segs[0].mats[0])) {
-            RP_TRY(refuse(u, r, known->at[i], "weights of another format"));
+            RP_TRY(pass_refuse(u, r, known->at[i], "weights of another format"));
             continue;
         }
         RP_TRY(add_segment(u, known->at[i], r));
@@ -265,7 +284,7 @@ static rp_status best_epilogue(fuser *u, ir_ref r, uint32_t *out) {
         const char *why = why_no_epilogue(u, r, gi);
         int64_t saved = pass_candidate_of(u, gi)->saved;
         if (why)
-            RP_TRY(refuse(u, r, gi, why));
+            RP_TRY(pass_refuse(u, r, gi, why));
         else if (saved > most || (saved == most && gi > *out))
             *out = gi, most = saved;
     }
@@ -343,7 +362,7 @@ static rp_status place_loop(fuser *u, ir_ref r) {
         if (!c->shares && c->saved == 0) continue; /* nothing to gain */
         const char *why = why_no_loop(u, r, c);
         if (why)
-            RP_TRY(refuse(u, r, c->group, why));
+            RP_TRY(pass_refuse(u, r, c->group, why));
         else if (c->saved > most)
             best = c->group, most = c->saved;
     }
@@ -360,12 +379,16 @@ static rp_status place(fuser *u, ir_ref r) {
     u->rows[r] = pass_rows_of(u->g, r);
     if (u->rows[r].n == 0 || u->rows[r].at[0] == IR_DIM_BAD)
         return rp_fail(u->err, RP_NOMEM, "sizes of %s", ir_op_table(n->op)->name);
-    if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN)
-        return new_group(u, PASS_EXTERN, r);
-    if (n->op == IR_matmul) return place_matmul(u, r);
     RP_TRY(pass_find_candidates(u, r));
-    RP_TRY(join_epilogue(u, r, &joined));
-    return joined ? RP_OK : place_loop(u, r);
+    if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN) {
+        RP_TRY(new_group(u, PASS_EXTERN, r));
+    } else if (n->op == IR_matmul) {
+        RP_TRY(place_matmul(u, r));
+    } else {
+        RP_TRY(join_epilogue(u, r, &joined));
+        if (!joined) RP_TRY(place_loop(u, r));
+    }
+    return refuse_rest(u, r);
 }
 
 static rp_status make_room(fuser *u, uint32_t n) {
@@ -383,6 +406,7 @@ static rp_status make_room(fuser *u, uint32_t n) {
         {&u->round, sizeof *u->round},         {&u->candidate_of, sizeof *u->candidate_of},
         {&u->stamp, sizeof *u->stamp},         {&u->segment, sizeof *u->segment},
         {&u->with_left, sizeof *u->with_left}, {&u->rows, sizeof *u->rows},
+        {&u->refused, sizeof *u->refused},
     };
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         void *p = base_arena_array(f->arena, n, arrays[i].size);

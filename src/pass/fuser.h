@@ -42,6 +42,7 @@ typedef struct fuser {
     uint32_t n_candidates, cap_candidates;
     uint32_t *candidate_of, n_rounds, *round; /* by group */
     uint32_t *stamp, n_stamps;                /* by ref: the last count of bytes that saw it */
+    ir_ref *refused;                          /* by group: the last node that was, and 1 */
     /* matmuls, by ref */
     pass_list *with_left; /* groups of products with this left operand */
     uint32_t *segment;    /* of the member's group */
@@ -73,6 +74,7 @@ const pass_candidate *pass_candidate_of(const fuser *u, uint32_t group);
 /* r has become a member of the group. */
 rp_status pass_touch_values(fuser *u, ir_ref r, uint32_t group) RP_MUST_USE;
 
+rp_status pass_refuse(fuser *u, ir_ref r, uint32_t group, const char *why) RP_MUST_USE;
 /* After placing: moves nodes where they cost less, orders the groups, finds what is stored, and logs. */
 rp_status pass_settle_groups(fuser *u) RP_MUST_USE;
 

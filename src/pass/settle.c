@@ -162,6 +162,7 @@ static bool read_from(fuser *u, ir_ref p, uint32_t keeps, void *user) {
 static rp_status sink(fuser *u, readers *x, ir_ref r) {
     pass_group *from = &u->f->groups[u->f->group_of[r]];
     uint32_t to = x->group[r];
+    RP_TRY(pass_refuse(u, r, u->f->group_of[r], "costs less where it is read"));
     for (uint32_t i = 0; i < from->n_segs; i++)
         if (!from->segs[i].dead) drop(from->segs[i].nodes, &from->segs[i].n_nodes, r);
     drop(from->nodes, &from->n_nodes, r);
@@ -243,8 +244,14 @@ static rp_status order_groups(fuser *u) {
     u->f->groups = sorted;
     for (ir_ref r = 0; r < ir_graph_count(u->g); r++)
         if (u->f->group_of[r] != NO_GROUP) u->f->group_of[r] = where[u->f->group_of[r]];
-    for (uint32_t i = 0; i < u->f->n_refusals; i++)
-        u->f->refusals[i].group = where[u->f->refusals[i].group];
+    /* A node that sank may be where it was refused before. */
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < u->f->n_refusals; i++) {
+        pass_refusal x = u->f->refusals[i];
+        x.group = where[x.group];
+        if (u->f->group_of[x.node] != x.group) u->f->refusals[kept++] = x;
+    }
+    u->f->n_refusals = kept;
     return RP_OK;
 }
 

@@ -109,6 +109,49 @@ static fused fuse(const ir_graph *g, const pass_options *opt) {
     return x;
 }
 
+static bool is_refused(const fused *x, ir_ref r, uint32_t group) {
+    for (uint32_t i = 0; i < x->f.n_refusals; i++)
+        if (x->f.refusals[i].node == r && x->f.refusals[i].group == group) return true;
+    return false;
+}
+
+/* Reads of values of other groups. */
+static uint32_t check_reasons(const fused *x, ir_ref reader, ir_ref r) {
+    const ir_node *n = ir_node_at(x->g, r);
+    uint32_t reads = 0;
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        ir_ref s = n->in[i];
+        uint32_t from = x->f.group_of[s], to = x->f.group_of[reader];
+        if (pass_is_transparent(ir_node_at(x->g, s))) {
+            reads += check_reasons(x, reader, s);
+        } else if (from != to) {
+            assert_true(is_refused(x, reader, from));
+            reads++;
+        }
+    }
+    return reads;
+}
+
+static void pairs_that_share_data_have_a_reason(void **state) {
+    const random_graph_options opt = RANDOM_GRAPH_ALL;
+    uint32_t pairs = 0;
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        rp_error err = {0};
+        ir_graph *g = NULL, *h = NULL;
+        CHECK_OK(random_graph_new(seed, &opt, &g, &err), &err);
+        CHECK_OK(pass_run_all(g, NULL, &h, &err), &err);
+        fused x = fuse(h, NULL);
+        for (ir_ref r = 0; r < ir_graph_count(h); r++)
+            if (x.f.group_of[r] != UINT32_MAX) pairs += check_reasons(&x, r, r);
+        pass_fusion_done(&x.f);
+        ir_graph_free(h);
+        ir_graph_free(g);
+    }
+    print_message("%u reads between groups\n", pairs);
+    assert_true(pairs > 100);
+}
+
 static void random_graphs_fuse_legally(void **state) {
     const random_graph_options opt = RANDOM_GRAPH_ALL;
     uint32_t nodes = 0, groups = 0;
@@ -354,6 +397,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_fuse_legally),
+        cmocka_unit_test(pairs_that_share_data_have_a_reason),
         cmocka_unit_test(readers_of_other_rows_stay_apart),
         cmocka_unit_test(work_grows_with_the_graph),
         cmocka_unit_test(far_groups_stay_apart),
