@@ -7,6 +7,7 @@
 static const char *const graphs[] = {
     /* columns: whole, odd, few, one; with what comes before and after */
     "(%x: f32[37,96]) -> f32[96] {\n  %0 = sum %x {axis=0}\n  ret %0\n}",
+    "(%x: f32[5000,8]) -> f32[8] {\n  %0 = sum %x {axis=0}\n  ret %0\n}",
     "(%x: f32[5,97]) -> f32[1,97] {\n  %0 = amax %x {axis=0, keep=true}\n  ret %0\n}",
     "(%x: f32[300,4096]) -> (f32[4096], f32[4096]) {\n  %0 = sum %x {axis=0}\n  %1 = exp %0\n"
     "  %2 = amin %x {axis=0}\n  %3 = add %1, %2\n  ret %3, %2\n}",

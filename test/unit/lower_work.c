@@ -121,6 +121,36 @@ static void convolution_by_columns(void **state) {
           "  %m = reshape %s {shape=[1,256,72]}\n  %y = matmul %m, %w\n  ret %y\n}\n");
 }
 
+/* Shares that threads could take of the only launch. */
+static int64_t shares(const char *text) {
+    lower_options o = {.isa = GEN_ISA_PORTABLE};
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    lower_piece p;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    assert_int_equal(p.n_launches, 1);
+    int64_t items = ir_dim_eval(p.dims, p.launches[0].items, NULL), grain = p.launches[0].grain;
+    lower_done(&p);
+    ir_graph_free(g);
+    return (items + grain - 1) / grain;
+}
+
+static void one_row_is_the_work_of_many(void **state) {
+    (void)state;
+    assert_true(shares("graph @g(%x: f32[1,1048576]) -> f32[1,1048576] {\n"
+                       "  %0 = exp %x\n  ret %0\n}\n") >= 64);
+    assert_true(shares("graph @g(%x: f32[1,64,128]) -> f32[1,64,128] {\n"
+                       "  %0 = amax %x {axis=2, keep=true}\n  %1 = sub %x, %0\n  %2 = exp %1\n"
+                       "  %3 = sum %2 {axis=2, keep=true}\n  %4 = div %2, %3\n  ret %4\n}\n") >= 4);
+    assert_true(shares("graph @g(%x: f32[2048,4096]) -> f32[4096] {\n"
+                       "  %0 = sum %x {axis=0}\n  ret %0\n}\n") >= 16);
+    /* Little is left to one. */
+    assert_int_equal(shares("graph @g(%x: f32[16,64]) -> f32[16,64] {\n"
+                            "  %0 = neg %x\n  ret %0\n}\n"),
+                     1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_in_a_chain),
@@ -128,6 +158,7 @@ int main(void) {
         cmocka_unit_test(attention_of_heads_in_a_batch_of_one),
         cmocka_unit_test(softmax_inside_of_a_row),
         cmocka_unit_test(convolution_by_columns),
+        cmocka_unit_test(one_row_is_the_work_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
