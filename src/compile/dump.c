@@ -191,7 +191,8 @@ out:
 }
 
 static rp_status optimise(const dump *d, const split_piece *sp, ir_graph **out, rp_error *err) {
-    pass_options o = {.skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
+    pass_options o = {
+        .skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true, .piece = true};
     base_buf prefix;
     base_buf_init(&prefix, 0);
     base_buf_printf(&prefix, "2_pass.%s.submod_%03u.", d->name, sp->submod);

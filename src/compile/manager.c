@@ -82,7 +82,8 @@ out:
 
 static rp_status lower_optimised(const compile_options *opt, const split_piece *sp,
                                  lower_piece *out, rp_error *err) {
-    const pass_options passes = {.skip = opt->skip_passes, .n_skip = opt->n_skip_passes};
+    const pass_options passes = {
+        .skip = opt->skip_passes, .n_skip = opt->n_skip_passes, .piece = true};
     const lower_options lo = {.isa = opt->isa, .passes = &passes};
     ir_graph *g = NULL;
     if (!opt->passes) return opt->backend->lower(sp->graph, &lo, out, err);

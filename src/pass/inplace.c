@@ -279,6 +279,30 @@ rp_status pass_inplace(const ir_graph *in, ir_graph **out, rp_error *err) {
     return *out ? RP_OK : pass_dce(in, out, err);
 }
 
+/* --- outputs of a piece ----------------------------------------------------------------- */
+
+/* Memory, or a view of memory, that may be overwritten. */
+static bool is_memory(const ir_graph *g, ir_ref r) {
+    const ir_node *n = ir_node_at(g, skip_views(g, r));
+    return n->op == IR_input || n->op == IR_state || n->op == IR_written ||
+           ir_op_table(n->op)->kind == IR_KIND_EFFECT;
+}
+
+rp_status pass_own_outputs(const ir_graph *before, const ir_graph *g, ir_graph **made,
+                           rp_error *err) {
+    uint32_t n = ir_output_count(g), n_copied = 0;
+    bool *copied = base_alloc_array(n + 1u, sizeof *copied);
+    *made = NULL;
+    if (!copied) return rp_fail(err, RP_NOMEM, "%u outputs", n);
+    for (uint32_t i = 0; i < n; i++) {
+        copied[i] = is_memory(g, ir_output_at(g, i)) && !is_memory(before, ir_output_at(before, i));
+        n_copied += copied[i];
+    }
+    rp_status st = n_copied ? pass_copy_outputs(g, copied, made, err) : RP_OK;
+    base_free(copied);
+    return st;
+}
+
 void pass_copy_reason(const ir_graph *g, ir_ref r, base_buf *out) {
     ir_ref v = skip_views(g, ir_node_at(g, r)->in[0]), w = ir_writer_of(g, v);
     if (w == IR_NONE) return;

@@ -35,4 +35,9 @@ rp_status pass_make_inplace(const ir_graph *g, const ir_graph **out, ir_graph **
  * for another reason. */
 void pass_copy_reason(const ir_graph *g, ir_ref r, base_buf *out);
 
+/* g, made from `before` by passes: *made is NULL, or the graph in which outputs are copies that `before` computed and that g only reads
+ * from memory. The rest of a piece's graph may overwrite that memory while the output is still read. */
+rp_status pass_own_outputs(const ir_graph *before, const ir_graph *g, ir_graph **made,
+                           rp_error *err) RP_MUST_USE;
+
 #endif

@@ -131,7 +131,7 @@ static rp_status dump(const ir_graph *g, const pass_options *opt, size_t i, rp_e
 }
 
 rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) {
-    ir_graph *g = NULL;
+    ir_graph *g = NULL, *own = NULL;
     rp_status st = RP_OK;
     if (opt) RP_TRY(pass_check_skips(opt->skip, opt->n_skip, err));
     for (size_t i = 0; i < N_PASSES; i++) {
@@ -147,8 +147,9 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
     }
     /* The caller gets a graph of its own even where everything is left out. */
     if (!g) RP_TRY_OUT(pass_dce(in, &g, err));
-    *out = g;
-    g = NULL;
+    if (opt && opt->piece) RP_TRY_OUT(pass_own_outputs(in, g, &own, err));
+    *out = own ? own : g;
+    if (!own) g = NULL;
 out:
     ir_graph_free(g);
     return st;

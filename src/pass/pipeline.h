@@ -23,6 +23,7 @@ typedef struct pass_options {
     const char *dump_dir;    /* where each stage's text goes, or NULL */
     const char *dump_prefix; /* of the names of those files, or NULL */
     bool quiet;              /* nothing on the fusion channel: these passes ran before */
+    bool piece;              /* the rest of the graph is elsewhere: see pass_own_outputs */
 } pass_options;
 
 /* Whether opt (may be NULL) leaves out the pass or fusion of that name. */

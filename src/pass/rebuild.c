@@ -47,17 +47,22 @@ static rp_status finish(pass_rebuild *b) {
     uint32_t n = ir_output_count(b->in);
     ir_ref *outs = base_alloc_array(n + 1u, sizeof *outs);
     if (!outs) return rp_fail(b->err, RP_NOMEM, "pass outputs");
-    for (uint32_t i = 0; i < n; i++) outs[i] = b->map[ir_output_at(b->in, i)];
-    rp_status st = ir_graph_finish(b->out, outs, n, b->err);
+    rp_status st = RP_OK;
+    for (uint32_t i = 0; i < n && st == RP_OK; i++) {
+        outs[i] = b->map[ir_output_at(b->in, i)];
+        if (b->copied && b->copied[i]) st = ir_add1(b->out, IR_copy, outs[i], &outs[i], b->err);
+    }
+    if (st == RP_OK) st = ir_graph_finish(b->out, outs, n, b->err);
     base_free(outs);
     return st;
 }
 
-rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
-                             rp_error *err) {
+static rp_status rebuild(const ir_graph *in, pass_node_fn fn, void *user, const bool *copied,
+                         ir_graph **out, rp_error *err) {
     rp_status st = RP_OK;
     uint32_t n = ir_graph_count(in);
-    pass_rebuild b = {.in = in, .user = user, .err = err, .out = ir_graph_new(ir_graph_name(in))};
+    pass_rebuild b = {.in = in, .user = user, .copied = copied, .err = err};
+    b.out = ir_graph_new(ir_graph_name(in));
     b.map = base_alloc_array(n + 1u, sizeof *b.map);
     b.live = base_alloc_array(n + 1u, sizeof *b.live);
     if (!b.out || !b.map || !b.live) {
@@ -76,4 +81,13 @@ out:
     base_free(b.map);
     base_free(b.live);
     return st;
+}
+
+rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
+                             rp_error *err) {
+    return rebuild(in, fn, user, NULL, out, err);
+}
+
+rp_status pass_copy_outputs(const ir_graph *in, const bool *copied, ir_graph **out, rp_error *err) {
+    return rebuild(in, NULL, NULL, copied, out, err);
 }

@@ -10,6 +10,7 @@ typedef struct pass_rebuild {
     ir_ref *map; /* ref of in -> ref of out */
     bool *live;  /* by ref of in: reachable from outputs and effects */
     void *user;
+    const bool *copied; /* outputs that become copies; NULL: none */
     rp_error *err;
 } pass_rebuild;
 
@@ -19,5 +20,8 @@ typedef rp_status (*pass_node_fn)(pass_rebuild *b, ir_ref r, ir_ref *out);
 /* Leaves are kept, all of them; dead nodes are dropped; fn NULL copies. */
 rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
                              rp_error *err) RP_MUST_USE;
+/* The same graph, where output i is a copy if copied[i]. */
+rp_status pass_copy_outputs(const ir_graph *in, const bool *copied, ir_graph **out,
+                            rp_error *err) RP_MUST_USE;
 
 #endif
