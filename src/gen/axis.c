@@ -244,6 +244,7 @@ static void best_of_row(const axis *a, const char *row, int64_t k, int64_t *heap
     }
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the record, its sizes and the three memories of one launch */
 static void topk(const gen_axis_record *r, const long long *dim, const char *x, char *values,
                  int32_t *indices, int64_t begin, int64_t end, int64_t *heap) {
     const axis a = axis_of(r, dim);

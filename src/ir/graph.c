@@ -217,6 +217,7 @@ static rp_status reserve(ir_graph *g, rp_error *err) {
 /* The leaf that node r is a version of. */
 static ir_ref memory_of(const ir_graph *g, const ir_node *n, ir_ref r) {
     if (n->op == IR_state || n->op == IR_input || n->op == IR_empty) return r;
+    if (n->n_in == 0) return IR_NONE;
     if (n->op == IR_written) return ir_node_at(g, n->in[0])->memory;
     if (ir_op_table(n->op)->kind != IR_KIND_EFFECT || n->op == IR_custom) return IR_NONE;
     return ir_node_at(g, n->in[__builtin_ctzll(ir_node_writes(n))])->memory;
@@ -326,6 +327,7 @@ static rp_status check_operands(const ir_graph *g, ir_op op, const ir_ref *in, u
         return rp_fail(err, RP_INVALID, "%s: %u attributes; %d are the most", info->name, n_attrs,
                        IR_MAX_ATTRS);
     for (uint32_t i = 0; i < n_in; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): callers fill n_in */
         if (in[i] >= g->n)
             return rp_fail(err, RP_INVALID, "%s: operand %u does not exist", info->name, i);
     return RP_OK;

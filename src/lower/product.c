@@ -17,7 +17,8 @@ static int64_t nominal(const ir_dims *t, ir_dim d) {
 }
 
 static double ceil_div(int64_t n, int64_t by) {
-    return (double)(n / by + (n % by != 0));
+    int64_t parts = n / by + (n % by != 0);
+    return (double)parts;
 }
 
 /* As large as leaves every thread something to do. Each item copies its columns of a w that is not packed, which for few
