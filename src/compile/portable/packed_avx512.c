@@ -5,7 +5,7 @@
 /* Headers stay outside: nothing but the kernels may need the instructions. */
 #include "compile/portable/kernels.h"
 #if defined(__clang__)
-#pragma clang attribute push(                                                      \
+#pragma clang attribute push(                                                  \
     __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
     apply_to = function)
 #else
