@@ -284,7 +284,7 @@ static void a_resolved_configuration_is_taken(void **state) {
     for (int level = 0; level < 4; level++) {
         rp_compilation_config *cfg = rp_config_new(), *again = rp_config_new();
         rp_error err = {0};
-        char text[16], *json = NULL, *back = NULL;
+        char text[32], *json = NULL, *back = NULL;
         (void)snprintf(text, sizeof text, "level=%d", level);
         CHECK_OK(rp_config_set(cfg, text, &err), &err);
         CHECK_OK(rp_config_resolve(cfg, NULL, &err), &err);
