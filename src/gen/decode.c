@@ -163,7 +163,8 @@ void gen_decode_text(const gen_decode *d, base_buf *out) {
 }
 
 gen_step_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
-    gen_step_launch l = {.name = names[kernel], .grid = {1, 1, 1}};
+    gen_step_launch l = {.name = names[kernel < GEN_STEP_ATTENTION ? kernel : 0],
+                         .grid = {1, 1, 1}};
     if (kernel == GEN_STEP_EMBED) {
         l.grid[0] = d->batch;
         l.threads = 256;

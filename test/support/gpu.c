@@ -58,7 +58,7 @@ static void together(rp_engine *e, answers *a) {
     }
     while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
     for (uint32_t i = 0; i < N_PROMPTS; i++) {
-        rp_result res;
+        rp_result res = RP_RESULT_INIT;
         CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
         assert_int_equal(res.n_output_ids, N_TOKENS);
         memcpy(a->ids[1][i], res.output_ids, sizeof a->ids[1][i]);
