@@ -69,6 +69,39 @@ static bool joins(window *all, const window *w) {
     return true;
 }
 
+/* The counter in two parts, x / d and x % d, gives each iteration an element of its own. */
+static bool is_taken_apart(const kir_func *f, kir_ref index, kir_ref loop, kir_ref end) {
+    kir_affine a = {0};
+    int64_t far = 0, near = 0, d = 0, divisor;
+
+    kir_affine_add(f, index, 1, &a);
+    if (a.overflow) return false;
+    for (uint32_t i = 0; i < a.n; i++) {
+        const kir_inst *in = &f->insts[a.term[i].ref];
+        if (a.term[i].ref != loop && !is_inside(f, a.term[i].ref, loop, end)) continue;
+        if ((in->op != KIR_IDIV && in->op != KIR_IMOD) || in->in[0] != loop ||
+            !kir_const_value(f, in->in[1], &divisor) || (d && divisor != d))
+            return false;
+        d = divisor;
+        if (in->op == KIR_IDIV)
+            far = a.term[i].k;
+        else
+            near = a.term[i].k;
+    }
+    return near > 0 && far / near >= d;
+}
+
+/* How often the loop touches the memory of buf. */
+static uint32_t accesses(const kir_func *f, uint32_t buf, kir_ref loop, kir_ref end) {
+    uint32_t n = 0;
+
+    for (kir_ref at = loop + 1; at < end; at++) {
+        const kir_inst *in = &f->insts[at];
+        n += (in->op == KIR_LOAD || in->op == KIR_STORE) && same_memory(f, in->u.buf, buf);
+    }
+    return n;
+}
+
 /* All accesses in the loop to the memory of one stored buffer. */
 static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir_ref end) {
     window all = {0}, w;
@@ -92,7 +125,9 @@ bool gen_is_independent(const gen_render *r, kir_ref loop) {
 
     for (kir_ref at = loop + 1; at < end; at++) {
         const kir_inst *in = &f->insts[at];
-        if (in->op == KIR_STORE && !stores_stay_apart(f, in->u.buf, loop, end)) return false;
+        if (in->op != KIR_STORE || stores_stay_apart(f, in->u.buf, loop, end)) continue;
+        if (accesses(f, in->u.buf, loop, end) > 1 || !is_taken_apart(f, in->in[0], loop, end))
+            return false;
     }
     return true;
 }

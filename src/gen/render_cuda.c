@@ -2,8 +2,8 @@
  *
  * A kernel of plain items gives one to each thread in a grid-stride loop. One with loops, reductions or
  * scratch gives each item to a block: every thread computes what belongs to the item, loops with independent
- * iterations and reductions are dealt to the threads, all else runs in step with a barrier where
- * stores meet other accesses. Sums keep the 16 lanes of the host, so results are equal bit for bit. A fragment is run
+ * iterations and reductions are dealt to the threads, loops around such loops to the warps, all else runs in step with a
+ * barrier where stores meet other accesses. Sums keep the 16 lanes of the host, so results are equal bit for bit. A fragment is run
  * in the same way by a warp, so that a template can run several side by side.
  *
  * Parameters: char *a0.. (arguments), long long d0.. (symbols), long long items. */
@@ -19,7 +19,9 @@ BASE_EMBED(prelude_h);
 BASE_EMBED(kernel_h);
 BASE_EMBED(prelude_cuda_h);
 
-#define MAX_THREADS 256
+#define MAX_THREADS 256       /* of plain items */
+#define MAX_TEAM 1024         /* RK_BLOCK: of a block an item */
+#define WARP_WORK 16          /* iterations that are worth a warp */
 #define MAX_SHARED (40 << 10) /* of 48 KB; the rest is for reductions */
 
 void gen_cuda_prelude(base_buf *out) {
@@ -48,6 +50,21 @@ static int64_t shared_bytes(const kir_func *f) {
     return n;
 }
 
+/* A loop or reduction inside of the one at `at` has enough for a warp. */
+static bool holds_warp_work(const kir_func *f, kir_ref at) {
+    uint32_t depth = 0;
+
+    for (kir_ref i = at; i < f->n_insts; i++) {
+        const kir_inst *in = &f->insts[i];
+        kir_shape shape = kir_op_table(in->op)->shape;
+        bool loops = in->op == KIR_LOOP || in->op == KIR_REDUCE;
+        if (i > at && loops && f->ranges[in->in[0]].hi >= WARP_WORK) return true;
+        if (shape == KIR_SHAPE_BEGIN) depth++;
+        if (shape == KIR_SHAPE_END && --depth == 0) return false;
+    }
+    return false;
+}
+
 gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
     gen_cuda_launch l = {.threads = MAX_THREADS,
                          .n_args = gen_slots(f),
@@ -59,10 +76,11 @@ gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_inst *in = &f->insts[at];
         if (in->op != KIR_LOOP && in->op != KIR_REDUCE) continue;
-        if (f->ranges[in->in[0]].hi > widest) widest = f->ranges[in->in[0]].hi;
+        int64_t n = f->ranges[in->in[0]].hi;
+        if (n < MAX_TEAM && holds_warp_work(f, at)) n *= 32;
+        if (n > widest) widest = n;
     }
-    l.threads = 32;
-    while (l.threads < widest && l.threads < MAX_THREADS) l.threads *= 2;
+    l.threads = (uint32_t)((widest < MAX_TEAM ? widest + 31 : MAX_TEAM) / 32 * 32);
     return l;
 }
 
@@ -110,21 +128,34 @@ static bool is_dealt(const gen_render *r, kir_ref at) {
            (!r->nested[at] || r->f->ranges[r->f->insts[at].in[0]].hi >= 32);
 }
 
-static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    bool order;
+/* A warp an iteration: the team inside is the warp. */
+static void put_warps_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += blockDim.x / 32)", at, at,
+             n, at);
+    r->warp = true;
+    put_together(r, at + 1, end);
+    r->warp = false;
+    gen_close(r);
+}
 
-    if (!is_dealt(r, at)) {
+static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    bool apart = gen_is_independent(r, at);
+    bool warps = apart && !r->warp && r->nested[at] && holds_warp_work(r->f, at);
+    bool order = (warps || is_dealt(r, at)) && stores_need_order(r, at, end);
+
+    if (order) put_barrier(r);
+    if (warps) {
+        put_warps_loop(r, at, end, n);
+    } else if (is_dealt(r, at)) {
+        gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, own_number(r), at, n, at,
+                 team_size(r));
+        gen_serial(r, at + 1, end);
+        gen_close(r);
+    } else {
         gen_open(r, "for (long long i%u = 0; i%u < %s; i%u++)", at, at, n, at);
         put_together(r, at + 1, end);
         gen_close(r);
-        return;
     }
-    order = stores_need_order(r, at, end);
-    if (order) put_barrier(r);
-    gen_open(r, "for (long long i%u = %s; i%u < %s; i%u += %s)", at, own_number(r), at, n, at,
-             team_size(r));
-    gen_serial(r, at + 1, end);
-    gen_close(r);
     if (order) put_barrier(r);
 }
 

@@ -7,7 +7,7 @@
 
 #define K (L->k)
 #define COLUMNS 32
-enum { MATMUL_THREADS = 256, ATTENTION_LEAST = 128, ATTENTION_MOST = 1024 };
+enum { MATMUL_THREADS = 256, ATTENTION_LEAST = 256, ATTENTION_MOST = 1024 };
 
 void lower_cuda_head(lowerer *L, const char *name, uint32_t threads) {
     base_buf *b = &L->source;

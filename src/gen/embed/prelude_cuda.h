@@ -29,7 +29,7 @@ RP_INLINE double rp_from_bits64(rp_u64 u) { return __longlong_as_double((long lo
  * lanes of the host and add in its order. */
 
 enum rk_how { RK_SUM, RK_PROD, RK_MAX, RK_MIN };
-#define RK_BLOCK 256
+#define RK_BLOCK 1024 /* threads at most */
 
 template <rk_how how>
 RP_INLINE float rk_join(float a, float b)
@@ -103,22 +103,6 @@ RP_INLINE rk_best<T> rk_better(rk_best<T> a, rk_best<T> b)
     return a;
 }
 
-template <class T>
-RP_INLINE rk_best<T> rk_block_best(rk_best<T> mine)
-{
-    __shared__ rk_best<T> part[RK_BLOCK];
-    __syncthreads();
-    part[threadIdx.x] = mine;
-    __syncthreads();
-    for (int half = RK_BLOCK / 2; half; half /= 2) {
-        if (threadIdx.x < half && threadIdx.x + half < blockDim.x) {
-            part[threadIdx.x] = rk_better(part[threadIdx.x], part[threadIdx.x + half]);
-        }
-        __syncthreads();
-    }
-    return part[0];
-}
-
 /* --- the same over a warp, for code that one warp runs in step ----------------- */
 
 #define RK_WARP 0xffffffffu
@@ -159,4 +143,17 @@ RP_INLINE rk_best<T> rk_warp_best(rk_best<T> mine)
     }
     const rk_best<T> best = {__shfl_sync(RK_WARP, mine.v, 0), __shfl_sync(RK_WARP, mine.at, 0)};
     return best;
+}
+
+/* Whatever the order, the best is the same. */
+template <class T>
+RP_INLINE rk_best<T> rk_block_best(rk_best<T> mine)
+{
+    __shared__ rk_best<T> part[RK_BLOCK / 32];
+    mine = rk_warp_best(mine);
+    __syncthreads();
+    if (rk_lane() == 0) part[threadIdx.x / 32] = mine;
+    __syncthreads();
+    for (int i = 0; i < (int)blockDim.x / 32; i++) mine = rk_better(mine, part[i]);
+    return mine;
 }

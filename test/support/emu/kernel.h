@@ -31,6 +31,9 @@ extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
 #define blockDim (emu->block_size)
 #define gridDim (emu->grid)
 
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
 struct int2 {
     int x, y;
 };
