@@ -121,6 +121,8 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
         const char *op = how == KIR_SUM ? "+" : "*";
         if (cls == KIR_F32)
             gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
+        else if (cls == KIR_I64)
+            gen_line(r, "a%u = (rp_i64)((rp_u64)a%u %s (rp_u64)%s);", at, at, op, v);
         else
             gen_line(r, "a%u = (rp_i32)((rp_u32)a%u %s (rp_u32)%s);", at, at, op, v);
     } else {
@@ -158,7 +160,7 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
     r->depth++;
     if (in->u.reduce == KIR_ARGMAX)
         put_argmax(r, at, end, n);
-    else if (in->u.reduce == KIR_PROD || r->f->insts[end].cls == KIR_I32)
+    else if (in->u.reduce == KIR_PROD || kir_is_int(r->f->insts[end].cls))
         put_plain_reduce(r, at, end, n);
     else
         put_lane_reduce(r, at, end, n);
