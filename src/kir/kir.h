@@ -76,8 +76,9 @@ typedef struct kir_buf {
     bool written;
 } kir_buf;
 
-/* Reductions: SUM has 16 partial lanes (element i in lane i % 16, ascending) and a fixed tree over the
- * lanes, MAX and MIN any order (NaN wins), PROD ascending, ARGMAX first of equals. */
+/* Reductions: SUM of floats is of chunks of KIR_CHUNK elements, each of 16 partial lanes (element i in lane i % 16, ascending)
+ * and a fixed tree over the lanes; the sums of chunks are added in order in double precision and rounded once. MAX and MIN any order (NaN wins), PROD ascending, ARGMAX first of equals. */
+#define KIR_CHUNK 4096
 typedef enum kir_reduce { KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN, KIR_ARGMAX } kir_reduce;
 
 typedef struct kir_inst {

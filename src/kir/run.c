@@ -16,6 +16,7 @@ typedef union slot {
 /* A reduction that is under way. */
 typedef struct reduction {
     float f[16];
+    double chunks; /* SUM: of the chunks that are complete */
     int64_t i[16];
     int64_t best; /* ARGMAX: where; -1 before the first */
     float best_f;
@@ -189,10 +190,28 @@ static void start_reduction(const kir_inst *in, kir_class cls, reduction *r) {
             r->i[l] = i;
     }
     r->best = -1;
+    r->chunks = 0.0;
+}
+
+static float tree(kir_reduce how, float *f) {
+    ir_op op = how == KIR_SUM ? IR_add : how == KIR_MAX ? IR_max : IR_min;
+
+    if (how == KIR_PROD) return f[0];
+    for (int w = 8; w; w /= 2) {
+        for (int l = 0; l < w; l++) f[l] = kir_alu_f32(op, f[l], f[l + w], 0);
+    }
+    return f[0];
+}
+
+static void end_chunk(reduction *r) {
+    r->chunks += (double)tree(KIR_SUM, r->f);
+    for (int l = 0; l < 16; l++) r->f[l] = 0.0f;
 }
 
 static void reduce_f32(kir_reduce how, reduction *r, int64_t n, float v) {
     float *acc = &r->f[n & 15];
+
+    if (how == KIR_SUM && n && n % KIR_CHUNK == 0) end_chunk(r);
 
     switch (how) {
     case KIR_SUM: *acc = *acc + v; break;
@@ -220,14 +239,10 @@ static void reduce_int(kir_reduce how, reduction *r, int64_t n, int64_t v) {
     }
 }
 
-static float tree(kir_reduce how, float *f) {
-    ir_op op = how == KIR_SUM ? IR_add : how == KIR_MAX ? IR_max : IR_min;
-
-    if (how == KIR_PROD) return f[0];
-    for (int w = 8; w; w /= 2) {
-        for (int l = 0; l < w; l++) f[l] = kir_alu_f32(op, f[l], f[l + w], 0);
-    }
-    return f[0];
+static float reduced_f32(kir_reduce how, reduction *r) {
+    if (how != KIR_SUM) return tree(how, r->f);
+    end_chunk(r);
+    return (float)r->chunks;
 }
 
 static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
@@ -249,7 +264,7 @@ static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
     if (in->u.reduce == KIR_ARGMAX)
         m->value[end].d = r.best < 0 ? 0 : (int32_t)r.best;
     else if (cls == KIR_F32)
-        m->value[end].f = tree(in->u.reduce, r.f);
+        m->value[end].f = reduced_f32(in->u.reduce, &r);
     else if (cls == KIR_I64)
         m->value[end].i = r.i[0];
     else

@@ -379,6 +379,31 @@ static kir_func *make_wide_reductions(const char *name) {
     return f;
 }
 
+/* Sums of more than one chunk: plain, of a length that is no multiple of 16, and with a loop inside. */
+static kir_func *make_long_sums(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 2)), n = kir_const_i(f, 9001);
+    kir_ref from = kir_bin(f, KIR_IMUL, i, n), to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 3));
+    static const int64_t lengths[] = {9001, 8192};
+    kir_ref j, k, v;
+
+    for (int c = 0; c < 2; c++) {
+        j = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, lengths[c]));
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+        kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, c)), v);
+    }
+    j = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 4500));
+    k = kir_begin_reduce(f, KIR_MAX, kir_const_i(f, 2));
+    v = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, j, kir_const_i(f, 2)), k);
+    v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, v)));
+    v = kir_yield(f, v);
+    kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, 2)), v);
+    kir_end(f);
+    return f;
+}
+
 /* f32 to every integer type, and small integers back: bytes of slot 1. */
 static kir_func *make_casts(const char *name) {
     static const rp_dtype to[] = {RP_DTYPE_I32, RP_DTYPE_I16, RP_DTYPE_I8, RP_DTYPE_U8,
@@ -518,6 +543,7 @@ const kir_case kir_cases[] = {
      {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 20)}},
+    {"red_long", make_long_sums, 2, {F32(2 * 9001), OUT(F32, 2 * 3)}},
     {"wide_ops",
      make_wide_ops,
      64,

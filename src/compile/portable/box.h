@@ -49,6 +49,13 @@ static inline box_class box_class_of(rp_dtype t) {
     return t == RP_DTYPE_BOOL || rp_dtype_is_float(t) || rp_dtype_is_quant(t) ? BOX_F32 : BOX_I32;
 }
 
+/* The end of a chunk of a sum: its lanes are added to the chunks before, and are empty again. Gives the sum so far. */
+static inline float box_end_chunk(float l[16], double *chunks) {
+    *chunks += (double)rk_sum16(l);
+    for (int i = 0; i < 16; i++) l[i] = 0.0f;
+    return (float)*chunks;
+}
+
 /* A kernel of the table. */
 typedef void box_kernel(void *const *arg, const long long *dim, long long begin, long long end,
                         void *scratch);

@@ -1,5 +1,5 @@
 /* Reductions of one axis. Order of additions as gen/embed/prelude.h defines it: element i in lane i % 16,
- * ascending, then the tree; products ascend; integers wrap; argmax takes the first of equals.
+ * ascending, then the tree; chunk by chunk where there are many; products ascend; integers wrap; argmax takes the first of equals.
  *
  * The record's space is that of the result; own form 0 is the length of the axis, 1 its stride. */
 #include "compile/portable/box.h"
@@ -25,9 +25,11 @@ static void into_lanes(ir_op op, const float *x, int64_t n, float *l) {
 
 static float float_lanes(const reduce *q, const box_operand *o, int64_t at) {
     float x[BOX_RUN], l[16];
+    double chunks = 0.0;
     for (int i = 0; i < 16; i++) l[i] = lane_start(q->op);
     for (int64_t i = 0; i < q->n; i += BOX_RUN) {
         int64_t n = RP_MIN(q->n - i, BOX_RUN);
+        if (q->op == IR_sum && i && i % RK_CHUNK == 0) box_end_chunk(l, &chunks);
         portable_load_f32(o, at + i * q->step, q->step, n, x);
         if (q->op == IR_sum) {
             int64_t whole = n / 16 * 16;
@@ -38,7 +40,8 @@ static float float_lanes(const reduce *q, const box_operand *o, int64_t at) {
             into_lanes(q->op, x, n, l);
         }
     }
-    return q->op == IR_sum ? rk_sum16(l) : q->op == IR_amax ? rk_max16(l) : rk_min16(l);
+    if (q->op == IR_sum) return box_end_chunk(l, &chunks);
+    return q->op == IR_amax ? rk_max16(l) : rk_min16(l);
 }
 
 static float float_product(const reduce *q, const box_operand *o, int64_t at) {

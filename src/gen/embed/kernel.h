@@ -36,6 +36,9 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
 #endif
 }
 
+/* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
+#define RK_CHUNK 4096
+
 /* The fixed tree over 16 lanes; NaN wins in the last two. */
 #define RK_FOLD(op)                                          \
     for (int i = 0; i < 8; i++) l[i] = op(l[i], l[i + 8]);   \

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+_Static_assert(KIR_CHUNK == RK_CHUNK, "one definition of a sum");
+
 #define CASE_LEAF(name, expr)
 #define CASE_VIEW(name, expr)
 #define CASE_ELEMENTWISE(name, expr) \
