@@ -18,9 +18,10 @@ enum {
     TOOL_OPT = 64,
     TOOL_DOCTOR = 128,
     TOOL_HELP = 256,
-    TOOL_ABSENT = 512, /* known, without machinery: listed nowhere */
+    TOOL_SYNTH = 512,
+    TOOL_ABSENT = 1024, /* known, without machinery: listed nowhere */
     TOOL_ENGINE = TOOL_RUN | TOOL_SCORE | TOOL_COMPILE | TOOL_EXPLAIN | TOOL_CACHE,
-    TOOL_EVERY = 1023
+    TOOL_EVERY = 2047
 };
 
 typedef enum tool_flag {

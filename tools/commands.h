@@ -12,6 +12,7 @@ int tool_explain(tool_args *a);
 int tool_cache(tool_args *a);
 int tool_opt(tool_args *a);
 int tool_doctor(tool_args *a);
+int tool_synth(tool_args *a);
 int tool_help(tool_args *a);
 int tool_missing(tool_args *a);
 

@@ -25,6 +25,7 @@
 #include "reprise/graph.h"
 #include "reprise/log.h"
 #include "reprise/machine.h"
+#include "reprise/model.h"
 #include "reprise/op.h"
 #include "reprise/status.h"
 #include "reprise/tensor.h"

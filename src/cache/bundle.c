@@ -7,16 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
 
 #include "base/alloc.h"
 #include "base/sys.h"
+#include "base/target.h"
 #include "base/temp.h"
 #include "cache/priv.h"
 
@@ -57,19 +56,10 @@ static uint64_t get_le(const uint8_t *p, int n) {
 
 /* ---- export ---- */
 
-/* Where a bundle goes. A regular file appears whole or not at all, links to it followed; anything else that is there
- * (a device, a pipe, standard output) is written to as it is. */
-typedef struct target {
-    int fd;
-    char *path;    /* the file that is replaced; NULL: written to directly */
-    base_buf temp; /* its name until then */
-    mode_t mode;
-} target;
-
 typedef struct packer {
     cache_store *s;
     ZSTD_CCtx *z;
-    int fd;
+    base_target *to;
     const char *path;
     uint8_t *buffer;
     char dir[64]; /* folder being walked, relative to the root */
@@ -81,17 +71,6 @@ static rp_status fail_file(const char *verb, const char *path, rp_error *err) {
                    base_errno_text(errno));
 }
 
-static rp_status write_on(packer *p, const uint8_t *data, size_t size, rp_error *err) {
-    while (size) {
-        ssize_t n = base_sys_fails() ? -1 : write(p->fd, data, size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return fail_file("write", p->path, err);
-        data += n;
-        size -= (size_t)n;
-    }
-    return RP_OK;
-}
-
 static rp_status squeeze(packer *p, const void *data, size_t size, ZSTD_EndDirective end,
                          rp_error *err) {
     ZSTD_inBuffer in = {data, size, 0};
@@ -100,7 +79,7 @@ static rp_status squeeze(packer *p, const void *data, size_t size, ZSTD_EndDirec
         size_t left = ZSTD_compressStream2(p->z, &out, &in, end);
         if (ZSTD_isError(left))
             return rp_fail(err, RP_NOMEM, "compressing %s: %s", p->path, ZSTD_getErrorName(left));
-        RP_TRY(write_on(p, p->buffer, out.pos, err));
+        RP_TRY(base_target_write(p->to, p->buffer, out.pos, err));
         if (end == ZSTD_e_end ? left == 0 : in.pos == in.size) return RP_OK;
     }
 }
@@ -173,64 +152,10 @@ static rp_status check_on(const cache_store *s, rp_error *err) {
     return rp_fail(err, RP_IO, "the cache is off: %s", s->reason);
 }
 
-static rp_status open_directly(target *t, const char *path, int flags, rp_error *err) {
-    if (!base_sys_fails()) t->fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
-    return t->fd >= 0 ? RP_OK : fail_file("write", path, err);
-}
-
-/* path is a regular file, or nothing yet. */
-static rp_status open_beside(target *t, const char *path, rp_error *err) {
-    t->path = base_strdup(path);
-    if (!t->path) return rp_fail(err, RP_NOMEM, "no memory for the path '%s'", path);
-    base_temp_name(path, &t->temp);
-    RP_TRY(base_buf_status(&t->temp, err));
-    if (!base_sys_fails())
-        t->fd = open(t->temp.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, t->mode);
-    return t->fd >= 0 ? RP_OK : fail_file("write", path, err);
-}
-
-static rp_status open_target(target *t, const char *path, rp_error *err) {
-    struct stat info;
-    char real[PATH_MAX];
-    if (strcmp(path, "-") == 0) {
-        t->fd = base_sys_fails() ? -1 : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-        if (t->fd < 0) return fail_file("write", "standard output", err);
-        return isatty(t->fd) ? rp_fail(err, RP_INVALID,
-                                       "standard output is a terminal, and a bundle is no text; "
-                                       "send it to a file or a pipe")
-                             : RP_OK;
-    }
-    if (base_sys_fails() || stat(path, &info) != 0) {
-        if (errno != ENOENT) return fail_file("write", path, err);
-        /* A link to nothing: the kernel knows where that is. */
-        return lstat(path, &info) == 0 ? open_directly(t, path, O_CREAT, err)
-                                       : open_beside(t, path, err);
-    }
-    if (!S_ISREG(info.st_mode)) return open_directly(t, path, 0, err);
-    t->mode = info.st_mode & 0777;
-    if (base_sys_fails() || !realpath(path, real)) return fail_file("write", path, err);
-    return open_beside(t, real, err);
-}
-
-/* Closes, and gives a file its name when all went well. */
-static rp_status close_target(target *t, const char *path, rp_status st, rp_error *err) {
-    if (st == RP_OK && t->path && (base_sys_fails() || fsync(t->fd) != 0))
-        st = fail_file("write", path, err);
-    if (t->fd >= 0 && close(t->fd) != 0 && st == RP_OK) st = fail_file("write", path, err);
-    if (st == RP_OK && t->path && (base_sys_fails() || rename(t->temp.data, t->path) != 0))
-        st = fail_file("write", path, err);
-    if (st != RP_OK && t->fd >= 0 && t->path) (void)unlink(t->temp.data);
-    base_buf_done(&t->temp);
-    base_free(t->path);
-    return st;
-}
-
 rp_status cache_export(cache_store *s, const char *path, cache_bundle_info *info, rp_error *err) {
     rp_status st = RP_OK;
     packer p = {.s = s, .path = strcmp(path, "-") == 0 ? "standard output" : path};
-    target t = {.fd = -1, .mode = 0600};
     RP_TRY(check_on(s, err));
-    base_buf_init(&t.temp, 0);
     p.buffer = base_alloc(BUFFER);
     p.z = ZSTD_createCCtx();
     if (!p.buffer || !p.z || ZSTD_isError(ZSTD_CCtx_setParameter(p.z, ZSTD_c_checksumFlag, 1)) ||
@@ -238,11 +163,10 @@ rp_status cache_export(cache_store *s, const char *path, cache_bundle_info *info
         st = rp_fail(err, RP_NOMEM, "no memory to export the cache");
         goto out;
     }
-    RP_TRY_OUT(open_target(&t, path, err));
-    p.fd = t.fd;
+    RP_TRY_OUT(base_target_open(path, "a bundle", 0600, &p.to, err));
     st = pack_all(&p, err);
 out:
-    st = close_target(&t, p.path, st, err);
+    st = base_target_close(p.to, st, err);
     if (st == RP_OK && info) *info = p.info;
     (void)ZSTD_freeCCtx(p.z);
     base_free(p.buffer);

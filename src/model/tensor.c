@@ -59,6 +59,12 @@ bool model_type_of_ggml(uint32_t ggml_type, rp_dtype *out) {
     return true;
 }
 
+uint32_t model_ggml_of_type(rp_dtype type) {
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].dtype == (int)type) return types[i].ggml_type;
+    return UINT32_MAX; /* of no file: whoever reads it refuses it */
+}
+
 const char *model_ggml_name(uint32_t ggml_type) {
     const type_row *row = type_find(ggml_type);
     return row ? row->name : "unknown";

@@ -13,6 +13,8 @@
 
 /* The dtype of a ggml type number; false for one that is not supported. */
 bool model_type_of_ggml(uint32_t ggml_type, rp_dtype *out);
+/* The ggml type number of a dtype that a file can have. */
+uint32_t model_ggml_of_type(rp_dtype type);
 /* Name of any ggml type ("Q4_K"), "unknown" for a number that none has. */
 const char *model_ggml_name(uint32_t ggml_type);
 /* "F32, F16, Q4_0, ...": for messages. */

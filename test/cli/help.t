@@ -8,6 +8,7 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   explain   what was overruled, which graph serves which batch, what each piece takes
   cache     the compile cache: what it takes, leftovers and all, and why a plan was not found
   opt       runs passes over a graph in text form, prints any later stage
+  synth     writes a synthetic model as a GGUF file
   doctor    what this machine offers: processor, compiler, cache, model
   help      this list, or more about one thing
 |
@@ -66,7 +67,7 @@ $ REPRISE_CC=/nonexistent/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
 $ reprise help --json | events
-command 9
+command 10
 $ reprise help run --json | field name value setting
 name "help"
 value null

@@ -75,9 +75,6 @@ $ reprise serve synthetic:tiny --port 8000
 $ reprise bench synthetic:tiny
 ! reprise: bench is not supported here: measuring is done by make bench-cpu, beside the programs it compares with
 ? 3
-$ reprise synth tiny
-! reprise: synth is not supported here: synthetic models are made where they are used: reprise run synthetic:tiny PROMPT
-? 3
 $ reprise bisect synthetic:tiny
 ! reprise: bisect is not supported here: there is no search over passes; leave one out with -cc.skip_passes=NAME
 ? 3
