@@ -196,7 +196,8 @@ out:
 
 /* --- text --------------------------------------------------------------------------- */
 
-static void put_value(base_buf *b, uint32_t output, const ir_value *v, int64_t at, bool is_float) {
+static void put_value(base_buf *b, uint32_t output, rp_dtype t, const ir_value *v, int64_t at) {
+    bool is_float = rp_dtype_is_float(t) || rp_dtype_is_quant(t);
     int64_t idx[IR_MAX_RANK], rest = at;
     for (uint32_t d = v->rank; d-- > 0;) {
         idx[d] = rest % v->dim[d];
@@ -207,6 +208,10 @@ static void put_value(base_buf *b, uint32_t output, const ir_value *v, int64_t a
         base_buf_printf(b, "%s%lld%s", d ? "," : "[", (long long)idx[d],
                         d + 1 == v->rank ? "]" : "");
     base_buf_puts(b, " = ");
+    if (t == RP_DTYPE_I64) {
+        base_buf_printf(b, "%lld\n", (long long)ir_value_int(v, at));
+        return;
+    }
     if (!is_float) {
         base_buf_printf(b, "%.0f\n", v->data[at]);
         return;
@@ -220,8 +225,7 @@ static rp_status print_outputs(const eval *e, char **out, rp_error *err) {
     base_buf_init(&b, 0);
     for (uint32_t i = 0; i < e->n_out; i++) {
         rp_dtype t = ir_node_at(e->g, ir_output_at(e->g, i))->dtype;
-        bool is_float = rp_dtype_is_float(t) || rp_dtype_is_quant(t);
-        for (int64_t k = 0; k < e->out[i].n; k++) put_value(&b, i, &e->out[i], k, is_float);
+        for (int64_t k = 0; k < e->out[i].n; k++) put_value(&b, i, t, &e->out[i], k);
     }
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK) {

@@ -32,9 +32,13 @@ static rp_status result(eager *e, ir_ref r) {
 static rp_status const_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     double v = ir_attr_float(n, IR_ATTR_VALUE, 0.0);
+    int64_t whole = n->dtype == RP_DTYPE_I64 ? (int64_t)v : 0;
     uint8_t bytes[8] = {0};
     lower_ref at;
-    ir_pack(n->dtype, &v, 1, bytes);
+    if (n->dtype == RP_DTYPE_I64)
+        memcpy(bytes, &whole, sizeof whole);
+    else
+        ir_pack(n->dtype, &v, 1, bytes);
     RP_TRY(eager_const(e, bytes, (uint32_t)rp_dtype_block_bytes(n->dtype), &at));
     lower_view_dense(e->dims, at, n, &e->view[r]);
     return RP_OK;
@@ -409,15 +413,6 @@ static rp_status custom_node(eager *e, ir_ref r) {
 
 /* --- dispatch ------------------------------------------------------------------------------ */
 
-static rp_status check_types(const eager *e, const ir_node *n) {
-    bool has_i64 = n->dtype == RP_DTYPE_I64;
-    for (uint32_t i = 0; i < n->n_in; i++)
-        has_i64 = has_i64 || node(e, n->in[i])->dtype == RP_DTYPE_I64;
-    if (!has_i64 || n->op == IR_custom) return RP_OK;
-    return rp_fail(e->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32",
-                   ir_op_table(n->op)->name);
-}
-
 static rp_status leaf_node(eager *e, ir_ref r) {
     switch (node(e, r)->op) {
     case IR_const: return const_node(e, r);
@@ -431,7 +426,6 @@ rp_status eager_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     ir_kind kind = ir_op_table(n->op)->kind;
     if (kind == IR_KIND_LEAF && n->op != IR_iota) return leaf_node(e, r);
-    RP_TRY(check_types(e, n));
     switch (kind) {
     case IR_KIND_LEAF: return leaf_node(e, r);
     case IR_KIND_VIEW: return view_node(e, r);

@@ -14,7 +14,7 @@
 #define BLOCK 16 /* lanes of a scan; columns taken at once */
 
 rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) {
-    if (t == RP_DTYPE_I32 || rp_dtype_is_float(t)) return RP_OK;
+    if (t == RP_DTYPE_I32 || t == RP_DTYPE_I64 || rp_dtype_is_float(t)) return RP_OK;
     return rp_fail(err, RP_UNSUPPORTED, "%s of %s has no lowering; use f32 or i32", op,
                    rp_dtype_name(t));
 }
@@ -143,15 +143,24 @@ static void cumsum_columns(const axis *a, const char *x, char *y, int64_t width)
     }
 }
 
-/* Integers wrap around. */
+/* Integers wrap around: 64 bits do, and what is left of the sum in 32 is the one that wraps there. */
 static void cumsum_ints(const axis *a, const char *x, char *y, int64_t width) {
-    uint32_t sum[BLOCK] = {0}, v;
+    uint64_t sum[BLOCK] = {0};
     for (int64_t i = 0; i < a->n; i++)
         for (int64_t j = 0; j < width; j++) {
-            size_t at = (size_t)(i * a->inner + j) * sizeof v;
-            memcpy(&v, x + at, sizeof v);
-            sum[j] += v;
-            memcpy(y + at, &sum[j], sizeof v);
+            size_t at = (size_t)(i * a->inner + j) * a->size;
+            uint32_t narrow;
+            uint64_t v;
+            if (a->dtype == RP_DTYPE_I64) {
+                memcpy(&v, x + at, sizeof v);
+                sum[j] += v;
+                memcpy(y + at, &sum[j], sizeof v);
+            } else {
+                memcpy(&narrow, x + at, sizeof narrow);
+                sum[j] += narrow;
+                narrow = (uint32_t)sum[j];
+                memcpy(y + at, &narrow, sizeof narrow);
+            }
         }
 }
 
@@ -165,7 +174,7 @@ void gen_cumsum(void *const *arg, const long long *dim, long long begin, long lo
         size_t at = (size_t)(item / blocks * a.n * a.inner + column) * a.size;
         const char *x = (const char *)arg[0] + at;
         char *y = (char *)arg[1] + at;
-        if (a.dtype == RP_DTYPE_I32)
+        if (a.dtype == RP_DTYPE_I32 || a.dtype == RP_DTYPE_I64)
             cumsum_ints(&a, x, y, width);
         else if (a.inner == 1)
             cumsum_row(&a, x, y);

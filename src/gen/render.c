@@ -125,7 +125,10 @@ void gen_put(gen_render *r, kir_ref ref) {
 }
 
 const char *gen_class_type(kir_class c) {
-    return c == KIR_INDEX ? "long long" : c == KIR_F32 ? "float" : "rp_i32";
+    return c == KIR_INDEX ? "long long"
+           : c == KIR_F32 ? "float"
+           : c == KIR_I64 ? "rp_i64"
+                          : "rp_i32";
 }
 
 const char *gen_elem_type(rp_dtype t) {
@@ -133,6 +136,7 @@ const char *gen_elem_type(rp_dtype t) {
     case RP_DTYPE_F32: return "float";
     case RP_DTYPE_F16:
     case RP_DTYPE_BF16: return "rp_u16";
+    case RP_DTYPE_I64: return "rp_i64";
     case RP_DTYPE_I32: return "rp_i32";
     case RP_DTYPE_I16: return "rp_i16";
     case RP_DTYPE_I8: return "rp_i8";
@@ -248,21 +252,37 @@ static void put_index(gen_render *r, const kir_inst *in) {
     }
 }
 
-/* i32 sums, differences and products wrap around, in unsigned arithmetic unless their range shows that they
- * cannot leave i32. */
-static void put_alu_i32(gen_render *r, const kir_inst *in) {
+/* An expression over integers of the class, whose types it writes S and U. */
+static void int_expr(gen_render *r, const kir_inst *in, const char *expr) {
+    const char *type = in->cls == KIR_I64 ? "64" : "32";
+    base_buf b;
+
+    base_buf_init(&b, 0);
+    for (; *expr; expr++) {
+        if (*expr == 'S' || *expr == 'U')
+            base_buf_printf(&b, "rp_%c%s", *expr == 'S' ? 'i' : 'u', type);
+        else
+            base_buf_putc(&b, *expr);
+    }
+    if (b.failed)
+        r->out->failed = true;
+    else
+        gen_expr(r, b.data, in->in);
+    base_buf_done(&b);
+}
+
+/* Integer sums, differences and products wrap around, in unsigned arithmetic unless their range shows that they cannot leave
+ * the class. */
+static void put_alu_int(gen_render *r, const kir_inst *in) {
     const char *expr = ir_op_table(in->u.alu)->expr;
     bool exact = kir_alu_exact(r->f, in);
 
     switch (in->u.alu) {
-    case IR_add: gen_expr(r, exact ? "a + b" : "(rp_i32)((rp_u32)a + (rp_u32)b)", in->in); break;
-    case IR_sub: gen_expr(r, exact ? "a - b" : "(rp_i32)((rp_u32)a - (rp_u32)b)", in->in); break;
-    case IR_mul: gen_expr(r, exact ? "a * b" : "(rp_i32)((rp_u32)a * (rp_u32)b)", in->in); break;
-    case IR_neg: gen_expr(r, exact ? "-a" : "(rp_i32)(0u - (rp_u32)a)", in->in); break;
-    case IR_abs:
-        gen_expr(r, exact ? "a < 0 ? -a : a" : "(rp_i32)(a < 0 ? 0u - (rp_u32)a : (rp_u32)a)",
-                 in->in);
-        break;
+    case IR_add: int_expr(r, in, exact ? "a + b" : "(S)((U)a + (U)b)"); break;
+    case IR_sub: int_expr(r, in, exact ? "a - b" : "(S)((U)a - (U)b)"); break;
+    case IR_mul: int_expr(r, in, exact ? "a * b" : "(S)((U)a * (U)b)"); break;
+    case IR_neg: int_expr(r, in, exact ? "-a" : "(S)(0u - (U)a)"); break;
+    case IR_abs: int_expr(r, in, exact ? "a < 0 ? -a : a" : "(S)(a < 0 ? 0u - (U)a : (U)a)"); break;
     case IR_max: gen_expr(r, "a > b ? a : b", in->in); break;
     case IR_min: gen_expr(r, "a < b ? a : b", in->in); break;
     case IR_not: gen_expr(r, "a == 0", in->in); break;
@@ -279,14 +299,15 @@ static void put_alu_i32(gen_render *r, const kir_inst *in) {
     }
 }
 
-static void put_clamped(gen_render *r, rp_dtype t, const char *value) {
+/* A value of class c in the range of t. */
+static void put_clamped(gen_render *r, kir_class c, rp_dtype t, const char *value) {
     kir_range to = kir_dtype_range(t);
 
-    if (t == RP_DTYPE_I32)
+    if (t == RP_DTYPE_I64 || (t == RP_DTYPE_I32 && c != KIR_I64))
         base_buf_puts(r->out, value);
     else
-        base_buf_printf(r->out, "rk_clamp(%s, %lld, %lld)", value, (long long)to.lo,
-                        (long long)to.hi);
+        base_buf_printf(r->out, "rk_clamp%s(%s, %lld, %lld)", c == KIR_I64 ? "64" : "", value,
+                        (long long)to.lo, (long long)to.hi);
 }
 
 static void put_round(gen_render *r, const kir_inst *in) {
@@ -300,12 +321,13 @@ static void put_round(gen_render *r, const kir_inst *in) {
         base_buf_puts(r->out, x);
     } else if (t == RP_DTYPE_BOOL) {
         base_buf_printf(r->out, in->cls == KIR_F32 ? "%s != 0.0f ? 1.0f : 0.0f" : "%s != 0", x);
-    } else if (in->cls == KIR_I32) {
-        put_clamped(r, t, x);
+    } else if (kir_is_int(in->cls)) {
+        put_clamped(r, in->cls, t, x);
     } else {
         (void)snprintf(trunc, sizeof trunc, "rk_to_i32(%s)", x);
-        base_buf_puts(r->out, "(float)");
-        put_clamped(r, t, trunc);
+        base_buf_puts(r->out, "rk_from_i32(");
+        put_clamped(r, KIR_I32, t, trunc);
+        base_buf_putc(r->out, ')');
     }
 }
 
@@ -320,6 +342,35 @@ static void put_load(gen_render *r, const kir_inst *in) {
     base_buf_puts(r->out, *wrap ? "])" : "]");
 }
 
+/* An integer that a float may have been converted to, and nothing computed since. */
+static bool was_float(const gen_render *r, kir_ref ref) {
+    const kir_inst *in = &r->f->insts[ref];
+    bool was = in->op == KIR_CVT;
+    if (in->op == KIR_SELECT) return was_float(r, in->in[1]) || was_float(r, in->in[2]);
+    if (in->op != KIR_ROUND_TO && in->op != KIR_ALU) return was;
+    for (uint32_t i = 0; i < in->n_in; i++) was = was || was_float(r, in->in[i]);
+    return was;
+}
+
+/* An integer as a float; from a float it goes through rk_from_i32 or rk_from_i64, which say why. */
+static void put_from_int(gen_render *r, const kir_inst *in) {
+    bool wide = r->f->insts[in->in[0]].cls == KIR_I64;
+    const char *guarded = wide ? "rk_from_i64(a)" : "rk_from_i32(a)";
+    gen_expr(r, was_float(r, in->in[0]) ? guarded : "(float)a", in->in);
+}
+
+static void put_convert(gen_render *r, const kir_inst *in) {
+    kir_range a = r->f->ranges[in->in[0]];
+    bool is_float = r->f->insts[in->in[0]].cls == KIR_F32;
+
+    if (in->cls == KIR_F32)
+        put_from_int(r, in);
+    else if (in->cls == KIR_I64)
+        gen_expr(r, is_float ? "rk_to_i64(a)" : "(rp_i64)a", in->in);
+    else
+        gen_expr(r, fits_i32(a) ? "(rp_i32)a" : is_float ? "rk_to_i32(a)" : "rk_sat(a)", in->in);
+}
+
 static void put_data(gen_render *r, const kir_inst *in) {
     kir_range a = in->n_in ? r->f->ranges[in->in[0]] : KIR_RANGE_ALL;
 
@@ -327,22 +378,20 @@ static void put_data(gen_render *r, const kir_inst *in) {
     case KIR_FROM_INDEX:
         if (in->cls == KIR_F32)
             gen_expr(r, fits_i32(a) ? "(float)(rp_i32)a" : "(float)a", in->in);
+        else if (in->cls == KIR_I64)
+            gen_put(r, in->in[0]);
         else
             gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_sat(a)", in->in);
         break;
     case KIR_ALU:
-        if (in->cls == KIR_I32)
-            put_alu_i32(r, in);
+        if (kir_is_int(in->cls))
+            put_alu_int(r, in);
         else
             gen_expr(r, ir_op_table(in->u.alu)->expr, in->in);
         break;
     case KIR_SELECT: gen_expr(r, "a ? b : c", in->in); break;
-    case KIR_CVT:
-        if (in->cls == KIR_F32)
-            gen_expr(r, "(float)a", in->in);
-        else
-            gen_expr(r, fits_i32(a) ? "(rp_i32)a" : "rk_to_i32(a)", in->in);
-        break;
+    case KIR_CVT: put_convert(r, in); break;
+    case KIR_CVT_ODD: gen_expr(r, "rk_to_odd(a)", in->in); break;
     case KIR_ROUND_TO: put_round(r, in); break;
     case KIR_SHR:
         gen_put(r, in->in[0]);
@@ -365,7 +414,7 @@ static void put_store(gen_render *r, const kir_inst *in) {
     base_buf_printf(r->out, "b_%s[", b->name);
     gen_put(r, in->in[0]);
     base_buf_puts(r->out, "] = ");
-    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32)
+    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32 || b->dtype == RP_DTYPE_I64)
         base_buf_puts(r->out, v);
     else if (b->dtype == RP_DTYPE_F16)
         base_buf_printf(r->out, "rp_f32_to_f16(%s)", v);
@@ -375,7 +424,7 @@ static void put_store(gen_render *r, const kir_inst *in) {
         base_buf_printf(r->out, "(%s)%s", gen_elem_type(b->dtype), v);
     else {
         base_buf_printf(r->out, "(%s)", gen_elem_type(b->dtype));
-        put_clamped(r, b->dtype, v);
+        put_clamped(r, KIR_I32, b->dtype, v);
     }
 }
 
@@ -411,8 +460,12 @@ void gen_dims(gen_render *r) {
 const char *gen_neutral(kir_reduce how, kir_class c) {
     switch (how) {
     case KIR_PROD: return c == KIR_F32 ? "1.0f" : "1";
-    case KIR_MAX: return c == KIR_F32 ? "-RP_INF" : "-2147483647 - 1";
-    case KIR_MIN: return c == KIR_F32 ? "RP_INF" : "2147483647";
+    case KIR_MAX:
+        return c == KIR_F32   ? "-RP_INF"
+               : c == KIR_I64 ? "-9223372036854775807LL - 1"
+                              : "-2147483647 - 1";
+    case KIR_MIN:
+        return c == KIR_F32 ? "RP_INF" : c == KIR_I64 ? "9223372036854775807LL" : "2147483647";
     default: return c == KIR_F32 ? "0.0f" : "0";
     }
 }

@@ -1,7 +1,7 @@
 /* Kernel IR as C for the host compiler.
  *
  * Blocks become C blocks, so scopes carry over. A float SUM, MAX or MIN keeps `float l[16]` and runs a
- * 16-wide inner loop plus a tail: gcc and clang keep the lanes in vector registers, and the
+ * 16-wide inner loop plus a tail (a long SUM chunk by chunk): gcc and clang keep the lanes in vector registers, and the
  * order of additions is the one that kir.h fixes. */
 #include "gen/gen.h"
 #include "gen/render.h"
@@ -52,18 +52,23 @@ static void put_counter(gen_render *r, kir_ref at, const char *value) {
     gen_line(r, "const long long i%u = %s;", at, value);
 }
 
+/* What a loop over lanes runs over: elements [from, from + n) of the reduction; from is "" for 0. */
+typedef struct lanes {
+    const char *from, *n;
+    int64_t tail; /* elements behind the last 16, or -1: not known here */
+    bool wide;    /* there may be 16 */
+} lanes;
+
 /* A body without inner loops: written twice, 16 elements wide and for the rest. */
-static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const kir_range extent = r->f->ranges[r->f->insts[at].in[0]];
+static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
     kir_ref value = r->f->insts[end].in[0];
-    char tail[GEN_NAME_SIZE + 32], lane[24], counter[48];
-    bool has_wide = extent.hi >= 16, constant = extent.lo == extent.hi;
+    char tail[GEN_NAME_SIZE + 32], lane[24], counter[96];
 
     (void)snprintf(lane, sizeof lane, "k%u", at);
-    (void)snprintf(counter, sizeof counter, has_wide ? "c%u + k%u" : "k%u", at, at);
-    if (has_wide) {
+    (void)snprintf(counter, sizeof counter, s->wide ? "%sc%u + k%u" : "%sk%u", s->from, at, at);
+    if (s->wide) {
         gen_line(r, "long long c%u = 0;", at);
-        gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, n, at);
+        gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, s->n, at);
         gen_open(r, "for (int k%u = 0; k%u < 16; k%u++)", at, at, at);
         put_counter(r, at, counter);
         gen_serial(r, at + 1, end);
@@ -71,13 +76,13 @@ static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const char *
         gen_close(r);
         gen_close(r);
     }
-    if (constant && extent.lo % 16 == 0) return;
-    if (constant) {
-        (void)snprintf(tail, sizeof tail, "%d", (int)(extent.lo % 16));
-    } else if (has_wide) {
-        (void)snprintf(tail, sizeof tail, "(int)(%s - c%u)", n, at);
+    if (s->tail == 0) return;
+    if (s->tail > 0) {
+        (void)snprintf(tail, sizeof tail, "%d", (int)s->tail);
+    } else if (s->wide) {
+        (void)snprintf(tail, sizeof tail, "(int)(%s - c%u)", s->n, at);
     } else {
-        (void)snprintf(tail, sizeof tail, "(int)%s", n);
+        (void)snprintf(tail, sizeof tail, "(int)%s", s->n);
     }
     gen_open(r, "for (int k%u = 0; k%u < %s; k%u++)", at, at, tail, at);
     put_counter(r, at, counter);
@@ -90,19 +95,50 @@ static void open_loop(gen_render *r, kir_ref at, const char *from, const char *t
     gen_open(r, "for (long long i%u = %s; i%u < %s; i%u++)", at, from, at, to, at);
 }
 
-static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    char lane[24];
+/* One chunk, or all: into the lanes l<at>. */
+static void put_lane_loop(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
+    char lane[24], from[48], to[GEN_NAME_SIZE + 48];
 
     put_lanes(r, at, gen_neutral(r->f->insts[at].u.reduce, KIR_F32));
-    if (r->nested[at]) {
-        (void)snprintf(lane, sizeof lane, "i%u & 15", at);
-        open_loop(r, at, "0", n);
-        gen_serial(r, at + 1, end);
-        put_lane_update(r, at, lane, r->f->insts[end].in[0]);
-        gen_close(r);
-    } else {
-        put_wide_reduce(r, at, end, n);
+    if (!r->nested[at]) {
+        put_wide_reduce(r, at, end, s);
+        return;
     }
+    (void)snprintf(lane, sizeof lane, "i%u & 15", at);
+    (void)snprintf(from, sizeof from, *s->from ? "o%u" : "0", at);
+    (void)snprintf(to, sizeof to, "%s%s", s->from, s->n);
+    open_loop(r, at, from, to);
+    gen_serial(r, at + 1, end);
+    put_lane_update(r, at, lane, r->f->insts[end].in[0]);
+    gen_close(r);
+}
+
+/* A sum of more than one chunk: o<at> is where a chunk begins, m<at> its length, t<at> the sum of those before. */
+static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n, int64_t tail) {
+    char from[24], size[24];
+
+    (void)snprintf(from, sizeof from, "o%u + ", at);
+    (void)snprintf(size, sizeof size, "m%u", at);
+    const lanes s = {from, size, tail == 0 ? 0 : -1, true};
+    gen_line(r, "double t%u = 0.0;", at);
+    gen_open(r, "for (long long o%u = 0; o%u < %s; o%u += %d)", at, at, n, at, KIR_CHUNK);
+    gen_line(r, "const long long m%u = %s - o%u < %d ? %s - o%u : %d;", at, n, at, KIR_CHUNK, n, at,
+             KIR_CHUNK);
+    put_lane_loop(r, at, end, &s);
+    gen_line(r, "t%u += (double)rk_sum16(l%u);", at, at);
+    gen_close(r);
+    gen_line(r, "v%u = (float)t%u;", end, at);
+}
+
+static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const kir_range extent = r->f->ranges[r->f->insts[at].in[0]];
+    const lanes all = {"", n, extent.lo == extent.hi ? extent.lo % 16 : -1, extent.hi >= 16};
+
+    if (r->f->insts[at].u.reduce == KIR_SUM && extent.hi > KIR_CHUNK) {
+        put_chunks(r, at, end, n, all.tail);
+        return;
+    }
+    put_lane_loop(r, at, end, &all);
     put_tree(r, at, end);
 }
 
@@ -121,6 +157,8 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
         const char *op = how == KIR_SUM ? "+" : "*";
         if (cls == KIR_F32)
             gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
+        else if (cls == KIR_I64)
+            gen_line(r, "a%u = (rp_i64)((rp_u64)a%u %s (rp_u64)%s);", at, at, op, v);
         else
             gen_line(r, "a%u = (rp_i32)((rp_u32)a%u %s (rp_u32)%s);", at, at, op, v);
     } else {
@@ -158,7 +196,7 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
     r->depth++;
     if (in->u.reduce == KIR_ARGMAX)
         put_argmax(r, at, end, n);
-    else if (in->u.reduce == KIR_PROD || r->f->insts[end].cls == KIR_I32)
+    else if (in->u.reduce == KIR_PROD || kir_is_int(r->f->insts[end].cls))
         put_plain_reduce(r, at, end, n);
     else
         put_lane_reduce(r, at, end, n);

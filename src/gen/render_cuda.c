@@ -188,6 +188,12 @@ static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
 }
 
+/* A sum that may be of more than one chunk (src/kir/kir.h). */
+static bool has_chunks(const gen_render *r, kir_ref at, kir_class cls) {
+    const kir_inst *in = &r->f->insts[at];
+    return in->u.reduce == KIR_SUM && cls == KIR_F32 && r->f->ranges[in->in[0]].hi > KIR_CHUNK;
+}
+
 static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     kir_ref value = r->f->insts[end].in[0];
     kir_class cls = r->f->insts[value].cls;
@@ -195,9 +201,17 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     const char *type = gen_class_type(cls), *start = gen_neutral(how, cls);
     char v[GEN_NAME_SIZE];
 
+    bool chunks = has_chunks(r, at, cls);
     gen_text(r, value, v, sizeof v);
     gen_line(r, "%s a%u = %s;", type, at, start);
+    if (chunks) gen_line(r, "double t%u = 0.0;", at);
     open_rounds(r, at, n);
+    if (chunks) { /* rounds are of a power of two up to 256, so that chunks end with them */
+        gen_open(r, "if (c%u && c%u %% %d == 0)", at, at, KIR_CHUNK);
+        gen_line(r, "t%u += (double)rk_%s_end<RK_SUM>(a%u);", at, team_name(r), at);
+        gen_line(r, "a%u = %s;", at, start);
+        gen_close(r);
+    }
     gen_line(r, "%s e%u = %s;", type, at, start);
     gen_open(r, "if (i%u < %s)", at, n);
     gen_serial(r, at + 1, end);
@@ -206,7 +220,11 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_line(r, "a%u = rk_%s_step<%s>(a%u, e%u, %s - c%u);", at, team_name(r), how_name(how), at,
              at, n, at);
     gen_close(r);
-    gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r), how_name(how), at);
+    if (chunks)
+        gen_line(r, "v%u = (float)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, at, team_name(r),
+                 at);
+    else
+        gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r), how_name(how), at);
 }
 
 /* Every thread runs the whole reduction; what is inside may be dealt. */
@@ -224,7 +242,15 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
         gen_line(r, "%s l%u[16];", type, at);
         gen_line(r, "for (int k%u = 0; k%u < 16; k%u++) l%u[k%u] = %s;", at, at, at, at, at, start);
     }
+    bool chunks = has_chunks(r, at, cls);
+    if (chunks) gen_line(r, "double t%u = 0.0;", at);
     gen_open(r, "for (long long i%u = 0; i%u < %s; i%u++)", at, at, n, at);
+    if (chunks) {
+        gen_open(r, "if (i%u && i%u %% %d == 0)", at, at, KIR_CHUNK);
+        gen_line(r, "t%u += (double)rk_tree<RK_SUM>(l%u);", at, at);
+        gen_line(r, "for (int k%u = 0; k%u < 16; k%u++) l%u[k%u] = %s;", at, at, at, at, at, start);
+        gen_close(r);
+    }
     put_together(r, at + 1, end);
     if (how == KIR_ARGMAX) {
         gen_line(r, "const rk_best<%s> e%u = {%s, i%u};", type, at, v, at);
@@ -240,6 +266,8 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
         gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
     else if (how == KIR_PROD)
         gen_line(r, "v%u = l%u[0];", end, at);
+    else if (chunks)
+        gen_line(r, "v%u = (float)(t%u + (double)rk_tree<RK_SUM>(l%u));", end, at, at);
     else
         gen_line(r, "v%u = rk_tree<%s>(l%u);", end, how_name(how), at);
 }

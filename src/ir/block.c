@@ -135,14 +135,12 @@ static void unpack_i16b32(const uint8_t *row, int64_t n, int64_t i, double *dst)
 static double read_plain(rp_dtype t, const uint8_t *p) {
     float f;
     int32_t i;
-    int64_t l;
     int16_t s;
     switch (t) {
     case RP_DTYPE_F32: memcpy(&f, p, 4); return f;
     case RP_DTYPE_F16: return get_half(p);
     case RP_DTYPE_BF16: return get_bf16(p);
     case RP_DTYPE_I32: memcpy(&i, p, 4); return i;
-    case RP_DTYPE_I64: memcpy(&l, p, 8); return (double)l;
     case RP_DTYPE_I16: memcpy(&s, p, 2); return s;
     case RP_DTYPE_I8: return (int8_t)*p;
     case RP_DTYPE_U8: return *p;
@@ -155,7 +153,6 @@ static void write_plain(rp_dtype t, double v, uint8_t *p) {
     double r = ir_round(t, v);
     float f;
     int32_t i;
-    int64_t l;
     int16_t s;
     switch (t) {
     case RP_DTYPE_F32:
@@ -167,10 +164,6 @@ static void write_plain(rp_dtype t, double v, uint8_t *p) {
     case RP_DTYPE_I32:
         i = (int32_t)r;
         memcpy(p, &i, 4);
-        break;
-    case RP_DTYPE_I64:
-        l = (int64_t)r;
-        memcpy(p, &l, 8);
         break;
     case RP_DTYPE_I16:
         s = (int16_t)r;
@@ -187,6 +180,8 @@ void ir_unpack(rp_dtype t, const void *src, int64_t n, double *dst) {
     assert(n >= 0 && n % (int64_t)rp_dtype_block(t) == 0);
     const uint8_t *p = src;
     int64_t size = (int64_t)rp_dtype_block_bytes(t);
+    if (t == RP_DTYPE_I64 && n > 0) memcpy(dst, src, (size_t)n * sizeof *dst);
+    if (t == RP_DTYPE_I64) return;
     if (!rp_dtype_is_quant(t)) {
         for (int64_t i = 0; i < n; i++) dst[i] = read_plain(t, p + i * size);
         return;
@@ -207,6 +202,8 @@ void ir_pack(rp_dtype t, const double *src, int64_t n, void *dst) {
     assert(n >= 0 && n % (int64_t)rp_dtype_block(t) == 0);
     uint8_t *p = dst;
     int64_t size = (int64_t)rp_dtype_block_bytes(t);
+    if (t == RP_DTYPE_I64 && n > 0) memcpy(dst, src, (size_t)n * sizeof *src);
+    if (t == RP_DTYPE_I64) return;
     if (!rp_dtype_is_quant(t)) {
         for (int64_t i = 0; i < n; i++) write_plain(t, src[i], p + i * size);
         return;

@@ -84,7 +84,10 @@ static rp_status check_leaf(const eval_state *s, const ir_node *n, const ir_valu
 static rp_status copy_leaf(eval_state *s, ir_ref r, const ir_value *v) {
     rp_dtype t = ir_node_at(s->g, r)->dtype;
     RP_TRY(ir_eval_alloc(s, r));
-    for (int64_t i = 0; i < v->n; i++) s->own[r].data[i] = ir_round(t, v->data[i]);
+    for (int64_t i = 0; t != RP_DTYPE_I64 && i < v->n; i++)
+        s->own[r].data[i] = ir_round(t, v->data[i]);
+    if (t == RP_DTYPE_I64 && v->n > 0)
+        memcpy(s->own[r].data, v->data, (size_t)v->n * sizeof *v->data);
     return RP_OK;
 }
 
@@ -238,9 +241,11 @@ rp_status ir_random_value(rp_dtype t, const int64_t *dims, uint32_t rank, int64_
     if (t == RP_DTYPE_BOOL) hi = 2;
     for (int64_t i = 0; i < v.n; i++) {
         uint64_t x = next_random(&state);
-        v.data[i] = ir_round(t, real     ? (double)(x >> 40) * 0x1p-23 - 1.0
-                                : hi > 0 ? (double)(x % (uint64_t)hi)
-                                         : 0);
+        uint64_t below = hi > 0 ? x % (uint64_t)hi : 0;
+        if (t == RP_DTYPE_I64)
+            ir_value_set_int(&v, i, (int64_t)below);
+        else
+            v.data[i] = ir_round(t, real ? (double)(x >> 40) * 0x1p-23 - 1.0 : (double)below);
     }
     int64_t row = rank > 0 ? dims[rank - 1] : 0, block = (int64_t)rp_dtype_block(t);
     if (rp_dtype_is_quant(t) && row > 0) { /* values that the format holds exactly */

@@ -2,10 +2,12 @@
 #ifndef IR_EVAL_H
 #define IR_EVAL_H
 
+#include <string.h>
+
 #include "ir/graph.h"
 
 /* A dense row-major tensor of doubles (integers and booleans too). Block formats hold their
- * dequantised values here. */
+ * dequantised values here. Elements of i64 are int64_t in the places of the doubles: ir_value_int, ir_value_set_int. */
 typedef struct ir_value {
     uint32_t rank;
     int64_t dim[IR_MAX_RANK];
@@ -13,6 +15,14 @@ typedef struct ir_value {
     double *data; /* base_alloc */
 } ir_value;
 void ir_value_done(ir_value *v);
+static inline int64_t ir_value_int(const ir_value *v, int64_t i) {
+    int64_t x;
+    memcpy(&x, &v->data[i], sizeof x);
+    return x;
+}
+static inline void ir_value_set_int(ir_value *v, int64_t i, int64_t x) {
+    memcpy(&v->data[i], &x, sizeof x);
+}
 
 /* inputs, params, states in the graph's order; states, and inputs that the graph mutates, end as their last versions. symbols: value of
  * each symbol of the graph's dims. out: ir_output_count values, owned by the caller. */
@@ -21,13 +31,18 @@ rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *par
                   rp_error *err) RP_MUST_USE;
 
 /* v rounded to a plain dtype: floats to nearest even (overflow to infinity), integers truncate and
- * saturate (NaN gives 0), bool is v != 0. Block formats, and RP_DTYPE_COUNT_ for no type: v itself. */
+ * saturate (NaN gives 0; i64 to the last double below 2^63), bool is v != 0. Block formats, and RP_DTYPE_COUNT_ for no type: v itself. */
 double ir_round(rp_dtype t, double v);
 /* One element of an elementwise op (or one step of a reduction: x[0] the sum so far, x[1] the next),
  * over operands of dtype `in`, rounded to `out`. i32 and i64 add, sub, mul, neg wrap around. */
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x);
+/* The same over i64, exactly: sums, differences and products wrap around, comparisons give 0 or 1. */
+int64_t ir_apply_i64(ir_op op, const int64_t *x);
+/* Casts from and to i64: rounded once, to nearest even; truncated, saturated, NaN gives 0. */
+double ir_from_i64(rp_dtype t, int64_t v);
+int64_t ir_to_i64(double v);
 
-/* Reads n elements of a packed buffer (row-major; block formats along the last dim) as doubles, and
+/* Reads n elements of a packed buffer (row-major; block formats along the last dim) as doubles (i64 as it is), and
  * back with rounding to nearest even; integers saturate. n a multiple of the block. i16b32: n is one row,
  * whose layout depends on its length. */
 void ir_unpack(rp_dtype t, const void *src, int64_t n, double *dst);

@@ -51,7 +51,7 @@ static void eval_update(eval_state *s, ir_ref r) {
     for (int64_t i = 0; i < x->n; i++) {
         int64_t at = 0;
         for (uint32_t d = 0; d < to->rank; d++) at = at * to->dim[d] + first[d] + idx[d];
-        to->data[at] = x->data[i];
+        memcpy(&to->data[at], &x->data[i], sizeof *to->data); /* i64 is no double */
         for (uint32_t d = to->rank; d-- > 0;) {
             if (++idx[d] < x->dim[d]) break;
             idx[d] = 0;

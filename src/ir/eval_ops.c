@@ -57,6 +57,32 @@ static uint64_t bits(double v) {
     return (uint64_t)(int64_t)v;
 }
 
+int64_t ir_apply_i64(ir_op op, const int64_t *x) {
+    int64_t a = x[0], b = x[1];
+    uint64_t u = (uint64_t)a, v = (uint64_t)b;
+    switch (op) {
+    case IR_neg: return (int64_t)(0 - u);
+    case IR_abs: return (int64_t)(a < 0 ? 0 - u : u);
+    case IR_add:
+    case IR_sum: return (int64_t)(u + v);
+    case IR_sub: return (int64_t)(u - v);
+    case IR_mul:
+    case IR_prod: return (int64_t)(u * v);
+    case IR_max:
+    case IR_amax: return a > b ? a : b;
+    case IR_min:
+    case IR_amin: return a < b ? a : b;
+    case IR_eq: return a == b;
+    case IR_ne: return a != b;
+    case IR_lt: return a < b;
+    case IR_le: return a <= b;
+    case IR_gt: return a > b;
+    case IR_ge: return a >= b;
+    case IR_argmax: return b > a;
+    default: return a;
+    }
+}
+
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x) {
     int arity = ir_op_table(op)->kind == IR_KIND_REDUCE ? 2 : ir_op_table(op)->arity;
     if ((unsigned)op >= IR_OP_COUNT_ || !table[op]) return 0;

@@ -40,14 +40,43 @@ static const ir_value *in(const eval_state *s, const ir_node *n, uint32_t i) {
     return s->value[n->in[i]];
 }
 
+/* One element where the operands, the result or both are i64. */
+static void element_i64(const ir_node *n, rp_dtype t, const ir_value *const *x, const int64_t *at,
+                        ir_value *out, int64_t i) {
+    int64_t v[3] = {0};
+    bool ints = t == RP_DTYPE_I64;
+    if (n->op == IR_where) { /* its first operand is a boolean */
+        uint32_t k = x[0]->data[at[0]] != 0 ? 1 : 2;
+        ir_value_set_int(out, i, ir_value_int(x[k], at[k]));
+        return;
+    }
+    for (uint32_t k = 0; ints && k < n->n_in; k++) v[k] = ir_value_int(x[k], at[k]);
+    if (n->op == IR_cast && ints && n->dtype == RP_DTYPE_I64)
+        ir_value_set_int(out, i, v[0]);
+    else if (n->op == IR_cast && ints)
+        out->data[i] = ir_from_i64(n->dtype, v[0]);
+    else if (n->op == IR_cast)
+        ir_value_set_int(out, i, ir_to_i64(x[0]->data[at[0]]));
+    else if (n->dtype == RP_DTYPE_I64)
+        ir_value_set_int(out, i, ir_apply_i64(n->op, v));
+    else
+        out->data[i] = (double)ir_apply_i64(n->op, v);
+}
+
 static void eval_elementwise(eval_state *s, const ir_node *n, ir_value *out) {
     int64_t idx[IR_MAX_RANK] = {0}, stride[3][IR_MAX_RANK], at[3] = {0};
     rp_dtype t = ir_node_at(s->g, n->in[n->op == IR_where ? 1 : 0])->dtype;
     for (uint32_t k = 0; k < n->n_in; k++) broadcast_strides(in(s, n, k), out, stride[k]);
+    const ir_value *v[3] = {NULL};
+    for (uint32_t k = 0; k < n->n_in; k++) v[k] = in(s, n, k);
     for (int64_t i = 0; i < out->n; i++) {
         double x[3] = {0};
-        for (uint32_t k = 0; k < n->n_in; k++) x[k] = in(s, n, k)->data[at[k]];
-        out->data[i] = ir_apply(n->op, t, n->dtype, x);
+        if (t == RP_DTYPE_I64 || n->dtype == RP_DTYPE_I64) {
+            element_i64(n, t, v, at, out, i);
+        } else {
+            for (uint32_t k = 0; k < n->n_in; k++) x[k] = v[k]->data[at[k]];
+            out->data[i] = ir_apply(n->op, t, n->dtype, x);
+        }
         advance(out, idx, stride, at, n->n_in);
     }
 }
@@ -57,7 +86,7 @@ static void copy_strided(const ir_value *x, ir_value *out, int64_t (*stride)[IR_
                          int64_t offset) {
     int64_t idx[IR_MAX_RANK] = {0}, at = offset;
     for (int64_t i = 0; i < out->n; i++) {
-        out->data[i] = x->data[at];
+        memcpy(&out->data[i], &x->data[at], sizeof *out->data); /* i64 is no double */
         advance(out, idx, stride, &at, 1);
     }
 }
@@ -114,13 +143,36 @@ static double reduce_run(const ir_node *n, rp_dtype t, const double *x, int64_t 
     return ir_round(n->dtype, best[0]);
 }
 
+/* The same over i64, exactly. */
+static int64_t reduce_i64(ir_op op, const ir_value *x, int64_t first, int64_t k, int64_t step) {
+    int64_t v[2] = {k > 0 ? ir_value_int(x, first) : op == IR_prod, 0}, at = 0;
+    for (int64_t i = 1; i < k; i++) {
+        v[1] = ir_value_int(x, first + i * step);
+        int64_t joined = ir_apply_i64(op, v);
+        if (op != IR_argmax) {
+            v[0] = joined;
+        } else if (joined) {
+            v[0] = v[1];
+            at = i;
+        }
+    }
+    return op == IR_argmax ? at : v[0];
+}
+
 static void eval_reduce(eval_state *s, const ir_node *n, ir_value *out) {
     const ir_value *x = in(s, n, 0);
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0), k = x->dim[axis], inner = 1;
     rp_dtype t = ir_node_at(s->g, n->in[0])->dtype;
     for (uint32_t i = (uint32_t)axis + 1; i < x->rank; i++) inner *= x->dim[i];
-    for (int64_t i = 0; i < out->n; i++)
-        out->data[i] = reduce_run(n, t, x->data + i / inner * k * inner + i % inner, k, inner);
+    for (int64_t i = 0; i < out->n; i++) {
+        int64_t first = i / inner * k * inner + i % inner;
+        if (t != RP_DTYPE_I64)
+            out->data[i] = reduce_run(n, t, x->data + first, k, inner);
+        else if (n->op == IR_argmax)
+            out->data[i] = (double)reduce_i64(n->op, x, first, k, inner);
+        else
+            ir_value_set_int(out, i, reduce_i64(n->op, x, first, k, inner));
+    }
 }
 
 static void eval_cumsum(const ir_value *x, int64_t axis, rp_dtype t, ir_value *out) {
@@ -129,6 +181,13 @@ static void eval_cumsum(const ir_value *x, int64_t axis, rp_dtype t, ir_value *o
     for (uint32_t i = (uint32_t)axis + 1; i < x->rank; i++) inner *= x->dim[i];
     for (int64_t i = 0; i < x->n; i++) {
         if (i / inner % n) continue;
+        int64_t whole[2] = {0};
+        for (int64_t j = 0; t == RP_DTYPE_I64 && j < n; j++) {
+            whole[1] = ir_value_int(x, i + j * inner);
+            whole[0] = ir_apply_i64(IR_add, whole);
+            ir_value_set_int(out, i + j * inner, whole[0]);
+        }
+        if (t == RP_DTYPE_I64) continue;
         double sum[2] = {x->data[i], 0};
         for (int64_t j = 0; j < n; j++) {
             sum[1] = x->data[i + j * inner];
@@ -182,9 +241,10 @@ static void eval_concat(eval_state *s, const ir_node *n, ir_value *out) {
 static void eval_gather(eval_state *s, const ir_node *n, ir_value *out) {
     const ir_value *table = in(s, n, 0), *idx = in(s, n, 1);
     int64_t rows = table->dim[0], width = table->n / rows;
+    bool wide = ir_node_at(s->g, n->in[1])->dtype == RP_DTYPE_I64;
     for (int64_t i = 0; width > 0 && i < idx->n; i++) {
-        double v = idx->data[i];
-        int64_t r = !(v > 0) ? 0 : v >= (double)rows ? rows - 1 : (int64_t)v;
+        int64_t r = wide ? ir_value_int(idx, i) : ir_to_i64(idx->data[i]);
+        r = r < 0 ? 0 : r >= rows ? rows - 1 : r;
         memcpy(out->data + i * width, table->data + r * width, (size_t)width * sizeof(double));
     }
 }
@@ -241,15 +301,24 @@ static rp_status eval_quant(eval_state *s, const ir_node *n, ir_value *out) {
 }
 
 static void eval_leaf(const ir_node *n, ir_value *out) {
-    if (n->op == IR_const) out->data[0] = ir_attr_float(n, IR_ATTR_VALUE, 0);
+    bool wide = n->dtype == RP_DTYPE_I64;
+    if (n->op == IR_const && wide)
+        ir_value_set_int(out, 0, ir_to_i64(ir_attr_float(n, IR_ATTR_VALUE, 0)));
+    else if (n->op == IR_const)
+        out->data[0] = ir_attr_float(n, IR_ATTR_VALUE, 0);
     if (n->op == IR_empty) /* reading it before an effect has written it must show */
         for (int64_t i = 0; i < out->n; i++)
             out->data[i] = rp_dtype_is_float(n->dtype) ? (double)NAN : 0;
     if (n->op != IR_iota) return;
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0), inner = 1;
     for (uint32_t i = (uint32_t)axis + 1; i < out->rank; i++) inner *= out->dim[i];
-    for (int64_t i = 0; i < out->n; i++)
-        out->data[i] = ir_round(n->dtype, (double)(i / inner % out->dim[axis]));
+    for (int64_t i = 0; i < out->n; i++) {
+        int64_t v = i / inner % out->dim[axis];
+        if (wide)
+            ir_value_set_int(out, i, v);
+        else
+            out->data[i] = ir_round(n->dtype, (double)v);
+    }
 }
 
 rp_status ir_eval_pure(eval_state *s, ir_ref r) {

@@ -1,5 +1,6 @@
 /* Rounding of doubles to the element types: the rounding points of the interpreter and the folder. */
 #include <math.h>
+#include <string.h>
 
 #include "ir/eval.h"
 
@@ -20,6 +21,32 @@ static double saturate(double v, double lo, double hi) {
     if (v != v) return 0;
     v = trunc(v);
     return v < lo ? lo : v > hi ? hi : v == 0 ? 0.0 : v;
+}
+
+/* A double that rounds to any type of less than 52 bits as v does: exact, or of the neighbours the odd one. */
+static double to_odd(int64_t v) {
+    double d = (double)v;
+    int64_t back = ir_to_i64(d);
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    if (back == v || (bits & 1)) return d;
+    bits += (back < v) == (v > 0) ? 1 : UINT64_MAX;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+double ir_from_i64(rp_dtype t, int64_t v) {
+    switch (t) {
+    case RP_DTYPE_F32: return (double)(float)v;
+    case RP_DTYPE_F16:
+    case RP_DTYPE_BF16: return ir_round(t, to_odd(v));
+    default: return ir_round(t, (double)v); /* what a double does not hold saturates all the same */
+    }
+}
+
+int64_t ir_to_i64(double v) {
+    if (v != v) return 0;
+    return v >= 0x1p+63 ? INT64_MAX : v < -0x1p+63 ? INT64_MIN : (int64_t)v;
 }
 
 double ir_round(rp_dtype t, double v) {

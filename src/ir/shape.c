@@ -169,6 +169,9 @@ static rp_status infer_scan(rule *r) {
     r->dtype = r->n->op == IR_topk_indices ? RP_DTYPE_I32 : r->a->dtype;
     r->shape = *s;
     if (r->n->op == IR_cumsum) return RP_OK;
+    if (r->a->dtype == RP_DTYPE_I64)
+        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16 or i32, not %s; cast it",
+                       r->op, TYPE(r, 0));
     if (s->rank == 0 || k < 1 ||
         ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)
         return rp_fail(r->err, RP_INVALID,
@@ -316,8 +319,8 @@ static rp_status infer_gather(rule *r) {
     int64_t lo, hi;
     const ir_shape *t = &r->a->shape, *x = &r->b->shape;
     r->dtype = r->a->dtype;
-    if (r->b->dtype != RP_DTYPE_I32)
-        return rp_fail(r->err, RP_INVALID, "gather: index must be i32, not %s; cast it",
+    if (!is_int(r->b->dtype))
+        return rp_fail(r->err, RP_INVALID, "gather: index must be i32 or i64, not %s; cast it",
                        TYPE(r, 1));
     if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", TYPE(r, 0));

@@ -78,7 +78,7 @@ static bool operand_ok(kir_func *f, const char *op, kir_ref r, kir_class want) {
         return false;
     }
     have = f->insts[r].cls;
-    if (have == want || (want == KIR_VOID && (have == KIR_F32 || have == KIR_I32))) return true;
+    if (have == want || (want == KIR_VOID && (have == KIR_F32 || kir_is_int(have)))) return true;
     kir_fail(f, RP_INVALID, "%s: operand %%%u is %s, expected %s", op, r, kir_class_name(have),
              want == KIR_VOID ? "data" : kir_class_name(want));
     return false;
@@ -134,10 +134,11 @@ void kir_end(kir_func *f) {
 
 /* The condition of where takes the class of the values it chooses between. */
 static kir_ref match_condition(kir_func *f, ir_op op, kir_ref cond, kir_ref value) {
-    if (op != IR_where || f->insts[cond].cls == f->insts[value].cls) return cond;
-    if (f->insts[cond].cls == KIR_I32) return kir_cvt(f, KIR_F32, cond);
+    kir_class to = f->insts[value].cls;
+    if (op != IR_where || f->insts[cond].cls == to) return cond;
+    if (f->insts[cond].cls != KIR_F32) return kir_cvt(f, to, cond);
     /* 0.5 is true, but truncates to 0. */
-    return kir_cvt(f, KIR_I32, kir_alu(f, IR_ne, cond, kir_const_f(f, 0.0), KIR_NONE));
+    return kir_cvt(f, to, kir_alu(f, IR_ne, cond, kir_const_f(f, 0.0), KIR_NONE));
 }
 
 kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
@@ -161,13 +162,13 @@ kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
                  kir_class_name(f->insts[in.in[i]].cls), kir_class_name(in.cls));
         return KIR_NONE;
     }
-    if (in.cls == KIR_I32 && !ir_op_on_integers(op)) {
+    if (kir_is_int(in.cls) && !ir_op_on_integers(op)) {
         kir_fail(f, RP_UNSUPPORTED, "%s is not defined on integers; convert to f32 first",
                  info->name);
         return KIR_NONE;
     }
     if (op == IR_cast) return a;
-    if (in.cls == KIR_I32 && (op == IR_floor || op == IR_ceil || op == IR_round)) return a;
+    if (kir_is_int(in.cls) && (op == IR_floor || op == IR_ceil || op == IR_round)) return a;
     return kir_append(f, in);
 }
 
@@ -189,42 +190,56 @@ static kir_ref unary(kir_func *f, kir_op op, kir_class cls, kir_ref a, int64_t i
     return kir_append(f, (kir_inst){.op = op, .cls = cls, .in = {a}, .n_in = 1, .u.i = imm});
 }
 
+static bool fits(kir_range r, kir_range in) {
+    return r.lo >= in.lo && r.hi <= in.hi;
+}
+
 kir_ref kir_cvt(kir_func *f, kir_class to, kir_ref a) {
     if (!operand_ok(f, "cvt", a, KIR_VOID)) return KIR_NONE;
-    if (to != KIR_F32 && to != KIR_I32) {
+    if (to != KIR_F32 && !kir_is_int(to)) {
         kir_fail(f, RP_INVALID, "cvt to %s; use to_index for an index", kir_class_name(to));
         return KIR_NONE;
     }
     return f->insts[a].cls == to ? a : unary(f, KIR_CVT, to, a, 0);
 }
 
+/* Integers up to 2^24 are exact in f32. */
+kir_ref kir_cvt_odd(kir_func *f, kir_ref a) {
+    if (!operand_ok(f, "cvt_odd", a, KIR_VOID)) return KIR_NONE;
+    if (f->insts[a].cls == KIR_F32 || fits(f->ranges[a], (kir_range){-(1 << 24), 1 << 24}))
+        return kir_cvt(f, KIR_F32, a);
+    return unary(f, KIR_CVT_ODD, KIR_F32, a, 0);
+}
+
 kir_ref kir_to_index(kir_func *f, kir_ref a) {
-    if (!operand_ok(f, "to_index", a, KIR_I32)) return KIR_NONE;
+    if (!operand_ok(f, "to_index", a, KIR_VOID)) return KIR_NONE;
+    if (!kir_is_int(f->insts[a].cls)) {
+        kir_fail(f, RP_INVALID, "to_index: operand %%%u is %s, expected an integer", a,
+                 kir_class_name(f->insts[a].cls));
+        return KIR_NONE;
+    }
     return unary(f, KIR_TO_INDEX, KIR_INDEX, a, 0);
 }
 
 kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a) {
     if (!operand_ok(f, "from_index", a, KIR_INDEX)) return KIR_NONE;
-    if (to != KIR_F32 && to != KIR_I32) {
+    if (to != KIR_F32 && !kir_is_int(to)) {
         kir_fail(f, RP_INVALID, "from_index to %s", kir_class_name(to));
         return KIR_NONE;
     }
     return unary(f, KIR_FROM_INDEX, to, a, 0);
 }
 
-static bool fits(kir_range r, kir_range in) {
-    return r.lo >= in.lo && r.hi <= in.hi;
-}
-
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a) {
     if (!operand_ok(f, "round_to", a, KIR_VOID)) return KIR_NONE;
-    if (!kir_dtype_ok(t) || (f->insts[a].cls == KIR_I32 && rp_dtype_is_float(t))) {
+    bool is_int = kir_is_int(f->insts[a].cls);
+    if (!kir_dtype_ok(t) || (is_int ? rp_dtype_is_float(t) : t == RP_DTYPE_I64)) {
         kir_fail(f, RP_UNSUPPORTED, "round_to %s of %s", rp_dtype_name(t),
                  kir_class_name(f->insts[a].cls));
         return KIR_NONE;
     }
     if (t == RP_DTYPE_F32) return a;
-    if (f->insts[a].cls == KIR_I32 && fits(f->ranges[a], kir_dtype_range(t))) return a;
+    if (is_int && fits(f->ranges[a], kir_dtype_range(t))) return a;
     return kir_append(
         f,
         (kir_inst){.op = KIR_ROUND_TO, .cls = f->insts[a].cls, .in = {a}, .n_in = 1, .u.dtype = t});

@@ -39,6 +39,7 @@ static double weight(const kir_inst *in) {
         }
     case KIR_SELECT:
     case KIR_CVT:
+    case KIR_CVT_ODD:
     case KIR_ROUND_TO:
     case KIR_SHR:
     case KIR_BAND:

@@ -31,11 +31,12 @@ static const kir_op_info op_infos[KIR_OP_COUNT_] = {
     [KIR_ILT] = {"ilt", PLAIN, 2, "ii", 'i'},
     [KIR_IAND] = {"iand", PLAIN, 2, "ii", 'i'},
     [KIR_ISELECT] = {"iselect", PLAIN, 3, "iii", 'i'},
-    [KIR_TO_INDEX] = {"to_index", PLAIN, 1, "t", 'i'},
+    [KIR_TO_INDEX] = {"to_index", PLAIN, 1, "n", 'i'},
     [KIR_FROM_INDEX] = {"from_index", PLAIN, 1, "i", 'd'},
     [KIR_ALU] = {"alu", PLAIN, 0, "ddd", 's'},
     [KIR_SELECT] = {"select", PLAIN, 3, "idd", 'd'},
     [KIR_CVT] = {"cvt", PLAIN, 1, "d", 'd'},
+    [KIR_CVT_ODD] = {"cvt_odd", PLAIN, 1, "n", 'f'},
     [KIR_ROUND_TO] = {"round_to", PLAIN, 1, "d", 's'},
     [KIR_SHR] = {"shr", PLAIN, 1, "t", 't'},
     [KIR_BAND] = {"band", PLAIN, 1, "t", 't'},
@@ -48,7 +49,7 @@ const kir_op_info *kir_op_table(kir_op op) {
 }
 
 const char *kir_class_name(kir_class c) {
-    static const char *const names[] = {"index", "f32", "i32", "void"};
+    static const char *const names[] = {"index", "f32", "i32", "i64", "void"};
     return names[c];
 }
 
@@ -62,11 +63,13 @@ bool kir_is_global(kir_op op) {
 }
 
 bool kir_dtype_ok(rp_dtype t) {
-    return t == RP_DTYPE_F32 || t == RP_DTYPE_F16 || t == RP_DTYPE_BF16 || t == RP_DTYPE_I32 ||
-           t == RP_DTYPE_I16 || t == RP_DTYPE_I8 || t == RP_DTYPE_U8 || t == RP_DTYPE_BOOL;
+    return t == RP_DTYPE_F32 || t == RP_DTYPE_F16 || t == RP_DTYPE_BF16 || t == RP_DTYPE_I64 ||
+           t == RP_DTYPE_I32 || t == RP_DTYPE_I16 || t == RP_DTYPE_I8 || t == RP_DTYPE_U8 ||
+           t == RP_DTYPE_BOOL;
 }
 
 kir_class kir_buf_class(rp_dtype t) {
+    if (t == RP_DTYPE_I64) return KIR_I64;
     return t == RP_DTYPE_F32 || t == RP_DTYPE_F16 || t == RP_DTYPE_BF16 ? KIR_F32 : KIR_I32;
 }
 

@@ -18,7 +18,7 @@ typedef struct kir_op_info {
     const char *text;
     kir_shape shape;
     uint32_t n_in; /* ALU: by the op */
-    char in[3];    /* class of each operand: i index, d data, t i32, f f32 */
+    char in[3];    /* class of each operand: i index, d data, n integer, t i32, f f32 */
     char out;      /* i index, s as operand 0, d by cls, t i32, f f32, b by buffer, - none */
 } kir_op_info;
 const kir_op_info *kir_op_table(kir_op op);
@@ -46,7 +46,7 @@ bool kir_dtype_ok(rp_dtype t);
 kir_range kir_dtype_range(rp_dtype t);
 
 kir_range kir_range_of(const kir_func *f, const kir_inst *in);
-/* An i32 op whose result cannot leave i32. */
+/* An integer op whose result cannot leave its class. */
 bool kir_alu_exact(const kir_func *f, const kir_inst *in);
 int64_t kir_floordiv(int64_t a, int64_t b); /* b > 0 */
 int64_t kir_mod(int64_t a, int64_t b);

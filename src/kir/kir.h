@@ -2,7 +2,7 @@
  *
  * A function is a linear list of instructions with matched begin/end pairs. Each instruction that
  * makes a value is named by its kir_ref; a value may be used after it, inside the block it was made
- * in. There are two value classes: index (64-bit signed) and data (f32, or i32 for integer
+ * in. There are two value classes: index (64-bit signed) and data (f32, or i32 and i64 for integer
  * data). f16, bf16 and small integers exist in buffers only: a load widens, a store rounds.
  *
  * A KERNEL has exactly one outermost PAR loop, whose iterations are independent work items dealt to
@@ -15,38 +15,42 @@
 typedef uint32_t kir_ref;
 #define KIR_NONE UINT32_MAX
 
-typedef enum kir_class { KIR_INDEX, KIR_F32, KIR_I32, KIR_VOID } kir_class;
+typedef enum kir_class { KIR_INDEX, KIR_F32, KIR_I32, KIR_I64, KIR_VOID } kir_class;
+static inline bool kir_is_int(kir_class c) {
+    return c == KIR_I32 || c == KIR_I64;
+}
 
-#define KIR_OP_LIST(X)                                                                 \
-    X(CONST_I, "const.i") /* index immediate */                                        \
-    X(CONST_F, "const.f") /* f32 immediate */                                          \
-    X(DIM, "dim")         /* a dim form of the graph's symbols, as index */            \
-    X(PARAM, "param")     /* index parameter of a fragment (imm = which) */            \
-    X(PAR, "par")         /* begin: work items 0..extent-1; value: the item */         \
-    X(LOOP, "loop")       /* begin: sequential 0..extent-1; value: the counter */      \
-    X(REDUCE, "reduce")   /* begin: reduction loop; value: the counter */              \
-    X(YIELD, "yield")     /* end of a REDUCE: value: the reduced result */             \
-    X(IF, "if")           /* begin: runs when index operand != 0 */                    \
-    X(END, "end")         /* end of PAR, LOOP, IF */                                   \
-    X(IADD, "iadd")                                                                    \
-    X(ISUB, "isub")                                                                    \
-    X(IMUL, "imul")                                                                    \
-    X(IDIV, "idiv") /* floor; divisor > 0 */                                           \
-    X(IMOD, "imod") /* >= 0; divisor > 0 */                                            \
-    X(IMIN, "imin")                                                                    \
-    X(IMAX, "imax")                                                                    \
-    X(ILT, "ilt")               /* index 0 or 1 */                                     \
-    X(IAND, "iand")             /* logical */                                          \
-    X(ISELECT, "iselect")       /* index ? index : index */                            \
-    X(TO_INDEX, "to_index")     /* data (an i32 value) -> index */                     \
-    X(FROM_INDEX, "from_index") /* index -> i32 or f32 data */                         \
-    X(ALU, "alu")               /* elementwise op of the graph IR on f32 / i32 data */ \
-    X(SELECT, "select")         /* index ? data : data; both sides are evaluated */    \
-    X(CVT, "cvt")               /* data to class: f32 -> i32 truncates, saturates */   \
-    X(ROUND_TO, "round_to")     /* f32 rounded through dtype (f16, bf16, i8...) */     \
-    X(SHR, "shr")               /* i32 arithmetic shift right by imm */                \
-    X(BAND, "band")             /* i32 and imm */                                      \
-    X(LOAD, "load")             /* buf[index] -> data */                               \
+#define KIR_OP_LIST(X)                                                                   \
+    X(CONST_I, "const.i") /* index immediate */                                          \
+    X(CONST_F, "const.f") /* f32 immediate */                                            \
+    X(DIM, "dim")         /* a dim form of the graph's symbols, as index */              \
+    X(PARAM, "param")     /* index parameter of a fragment (imm = which) */              \
+    X(PAR, "par")         /* begin: work items 0..extent-1; value: the item */           \
+    X(LOOP, "loop")       /* begin: sequential 0..extent-1; value: the counter */        \
+    X(REDUCE, "reduce")   /* begin: reduction loop; value: the counter */                \
+    X(YIELD, "yield")     /* end of a REDUCE: value: the reduced result */               \
+    X(IF, "if")           /* begin: runs when index operand != 0 */                      \
+    X(END, "end")         /* end of PAR, LOOP, IF */                                     \
+    X(IADD, "iadd")                                                                      \
+    X(ISUB, "isub")                                                                      \
+    X(IMUL, "imul")                                                                      \
+    X(IDIV, "idiv") /* floor; divisor > 0 */                                             \
+    X(IMOD, "imod") /* >= 0; divisor > 0 */                                              \
+    X(IMIN, "imin")                                                                      \
+    X(IMAX, "imax")                                                                      \
+    X(ILT, "ilt")               /* index 0 or 1 */                                       \
+    X(IAND, "iand")             /* logical */                                            \
+    X(ISELECT, "iselect")       /* index ? index : index */                              \
+    X(TO_INDEX, "to_index")     /* data (an integer) -> index */                         \
+    X(FROM_INDEX, "from_index") /* index -> data */                                      \
+    X(ALU, "alu")               /* elementwise op of the graph IR on data */             \
+    X(SELECT, "select")         /* index ? data : data; both sides are evaluated */      \
+    X(CVT, "cvt")               /* data to class: to integers truncates, saturates */    \
+    X(CVT_ODD, "cvt_odd")       /* integer -> f32 rounded to odd: to be rounded again */ \
+    X(ROUND_TO, "round_to")     /* f32 rounded through dtype (f16, bf16, i8...) */       \
+    X(SHR, "shr")               /* i32 arithmetic shift right by imm */                  \
+    X(BAND, "band")             /* i32 and imm */                                        \
+    X(LOAD, "load")             /* buf[index] -> data */                                 \
     X(STORE, "store")           /* buf[index] = data */
 
 typedef enum kir_op {
@@ -64,7 +68,7 @@ typedef enum kir_space {
 typedef struct kir_buf {
     const char *name; /* for the printed form; unique */
     kir_space space;
-    rp_dtype dtype; /* f32 f16 bf16 i32 i16 i8 u8 bool */
+    rp_dtype dtype; /* f32 f16 bf16 i64 i32 i16 i8 u8 bool */
     uint32_t slot;  /* KIR_ARG: argument index */
     int64_t
         offset; /* KIR_ARG: bytes added to the argument's address; several bufs may share a slot */
@@ -72,8 +76,9 @@ typedef struct kir_buf {
     bool written;
 } kir_buf;
 
-/* Reductions: SUM has 16 partial lanes (element i in lane i % 16, ascending) and a fixed tree over the
- * lanes, MAX and MIN any order (NaN wins), PROD ascending, ARGMAX first of equals. */
+/* Reductions: SUM of floats is of chunks of KIR_CHUNK elements, each of 16 partial lanes (element i in lane i % 16, ascending)
+ * and a fixed tree over the lanes; the sums of chunks are added in order in double precision and rounded once. MAX and MIN any order (NaN wins), PROD ascending, ARGMAX first of equals. */
+#define KIR_CHUNK 4096
 typedef enum kir_reduce { KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN, KIR_ARGMAX } kir_reduce;
 
 typedef struct kir_inst {
@@ -143,11 +148,13 @@ void kir_end(kir_func *f);
 kir_ref kir_bin(kir_func *f, kir_op index_op, kir_ref a, kir_ref b);
 kir_ref kir_iselect(kir_func *f, kir_ref c, kir_ref a, kir_ref b);
 /* KIR_NONE for absent. All operands of one class (the condition of where may be of another); the result
- * is of that class too, so a comparison of i32 gives i32 0 or 1. i32: sums, differences and products
+ * is of that class too, so a comparison of i32 gives i32 0 or 1. Integers: sums, differences and products
  * wrap around; ops that have no meaning on integers (div, exp...) fail. */
 kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c);
 kir_ref kir_select(kir_func *f, kir_ref c, kir_ref a, kir_ref b);
 kir_ref kir_cvt(kir_func *f, kir_class to, kir_ref a);
+/* An integer on its way to f16 or bf16 (round_to): rounded once in all. */
+kir_ref kir_cvt_odd(kir_func *f, kir_ref a);
 kir_ref kir_to_index(kir_func *f, kir_ref a);
 kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a);
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a);

@@ -331,8 +331,10 @@ static rp_status read_class(parser *ps, kir_inst *in) {
         in->cls = KIR_F32;
     else if (accept(ps, "i32"))
         in->cls = KIR_I32;
+    else if (accept(ps, "i64"))
+        in->cls = KIR_I64;
     else
-        return BAD(ps, RP_INVALID, "expected f32 or i32 after ':'");
+        return BAD(ps, RP_INVALID, "expected f32, i32 or i64 after ':'");
     return RP_OK;
 }
 

@@ -40,9 +40,10 @@ static kir_range clamp_range(kir_range r, kir_range to) {
     return r;
 }
 
-/* What may leave i32 may come back anywhere. */
-static kir_range wrap_range(kir_range r) {
+/* What may leave the class may come back anywhere; of i64, arithmetic gave the whole line then. */
+static kir_range wrap_range(kir_class c, kir_range r) {
     kir_range i32 = kir_dtype_range(RP_DTYPE_I32);
+    if (c == KIR_I64) return r;
     return r.lo < i32.lo || r.hi > i32.hi ? i32 : r;
 }
 
@@ -102,17 +103,19 @@ static kir_range lt_range(kir_range a, kir_range b) {
     return (kir_range){a.hi < b.lo, a.lo < b.hi};
 }
 
-/* i32 arithmetic wraps around; on floats only the order-preserving ops keep a range. */
-static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_range c) {
+/* Integer arithmetic wraps around; on floats only the order-preserving ops keep a range. */
+static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_range third) {
     kir_range full = in->cls == KIR_I32 ? kir_dtype_range(RP_DTYPE_I32) : KIR_RANGE_ALL;
-    bool exact = in->cls == KIR_I32;
+    bool exact = kir_is_int(in->cls);
+    kir_class c = in->cls;
+    int64_t least = c == KIR_I32 ? INT32_MIN : INT64_MIN;
 
     switch (in->u.alu) {
-    case IR_add: return exact ? wrap_range(add_range(a, b)) : full;
-    case IR_sub: return exact ? wrap_range(sub_range(a, b)) : full;
-    case IR_mul: return exact ? wrap_range(mul_range(a, b)) : full;
-    case IR_neg: return exact ? wrap_range(sub_range((kir_range){0, 0}, a)) : full;
-    case IR_abs: return exact && a.lo > INT32_MIN ? (kir_range){0, max64(-a.lo, a.hi)} : full;
+    case IR_add: return exact ? wrap_range(c, add_range(a, b)) : full;
+    case IR_sub: return exact ? wrap_range(c, sub_range(a, b)) : full;
+    case IR_mul: return exact ? wrap_range(c, mul_range(a, b)) : full;
+    case IR_neg: return exact ? wrap_range(c, sub_range((kir_range){0, 0}, a)) : full;
+    case IR_abs: return exact && a.lo > least ? (kir_range){0, max64(-a.lo, a.hi)} : full;
     case IR_max: return exact ? (kir_range){max64(a.lo, b.lo), max64(a.hi, b.hi)} : full;
     case IR_min: return exact ? (kir_range){min64(a.lo, b.lo), min64(a.hi, b.hi)} : full;
     case IR_eq:
@@ -124,7 +127,7 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_and:
     case IR_or:
     case IR_not: return (kir_range){0, 1};
-    case IR_where: return join_range(b, c);
+    case IR_where: return join_range(b, third);
     case IR_cast:
     case IR_round:
     case IR_floor:
@@ -138,6 +141,7 @@ bool kir_alu_exact(const kir_func *f, const kir_inst *in) {
     kir_range b = in->n_in > 1 ? f->ranges[in->in[1]] : (kir_range){0, 0};
     kir_range r;
 
+    if (in->cls == KIR_I64) return false; /* the whole line is no overflow and no proof of none */
     switch (in->u.alu) {
     case IR_add: r = add_range(a, b); break;
     case IR_sub: r = sub_range(a, b); break;
@@ -166,11 +170,12 @@ static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_ran
     case KIR_ALU: return alu_range(in, r[0], r[1], r[2]);
     case KIR_SELECT: return join_range(r[1], r[2]);
     case KIR_CVT:
-        if (in->cls == KIR_I32) return clamp_range(r[0], i32);
+        if (kir_is_int(in->cls)) return in->cls == KIR_I32 ? clamp_range(r[0], i32) : r[0];
         /* Larger integers round when they become f32. */
         return r[0].lo >= -(1 << 24) && r[0].hi <= 1 << 24 ? r[0] : KIR_RANGE_ALL;
     case KIR_FROM_INDEX:
         if (in->cls == KIR_F32) return KIR_RANGE_ALL; /* rounding may leave the range */
+        if (in->cls == KIR_I64) return r[0];
         return r[0].lo >= i32.lo && r[0].hi <= i32.hi ? r[0] : i32;
     case KIR_ROUND_TO:
         if (rp_dtype_is_float(in->u.dtype)) return KIR_RANGE_ALL;

@@ -16,6 +16,7 @@ typedef union slot {
 /* A reduction that is under way. */
 typedef struct reduction {
     float f[16];
+    double chunks; /* SUM: of the chunks that are complete */
     int64_t i[16];
     int64_t best; /* ARGMAX: where; -1 before the first */
     float best_f;
@@ -62,7 +63,9 @@ static rp_status run_index(machine *m, kir_ref at, const kir_inst *in) {
     case KIR_ILT: *out = a < b; break;
     case KIR_IAND: *out = a && b; break;
     case KIR_ISELECT: *out = a ? b : m->value[in->in[2]].i; break;
-    default: *out = m->value[in->in[0]].d; break; /* TO_INDEX */
+    default: /* TO_INDEX */
+        *out = m->f->insts[in->in[0]].cls == KIR_I64 ? a : m->value[in->in[0]].d;
+        break;
     }
     return RP_OK;
 }
@@ -86,8 +89,12 @@ static rp_status run_memory(machine *m, kir_ref at, const kir_inst *in) {
     if (in->op == KIR_LOAD) {
         if (in->cls == KIR_F32)
             m->value[at].f = kir_load_f32(t, base, i);
+        else if (in->cls == KIR_I64)
+            m->value[at].i = kir_load_i64(base, i);
         else
             m->value[at].d = kir_load_i32(t, base, i);
+    } else if (kir_buf_class(t) == KIR_I64) {
+        kir_store_i64(base, i, m->value[in->in[1]].i);
     } else if (kir_buf_class(t) == KIR_F32) {
         kir_store_f32(t, base, i, m->value[in->in[1]].f);
     } else {
@@ -102,12 +109,39 @@ static void run_alu(machine *m, slot *out, const kir_inst *in) {
     for (uint32_t i = 0; i < in->n_in; i++) v[i] = m->value[in->in[i]];
     if (in->cls == KIR_F32)
         out->f = kir_alu_f32(in->u.alu, v[0].f, v[1].f, v[2].f);
+    else if (in->cls == KIR_I64)
+        out->i = kir_alu_i64(in->u.alu, v[0].i, v[1].i, v[2].i);
     else
         out->d = kir_alu_i32(in->u.alu, v[0].d, v[1].d, v[2].d);
 }
 
+static void convert(const kir_inst *in, kir_class from, slot a, slot *out) {
+    int64_t v = from == KIR_I64 ? a.i : a.d;
+
+    if (in->cls == KIR_F32)
+        out->f = from == KIR_I64 ? (float)a.i : (float)a.d;
+    else if (in->cls == KIR_I64)
+        out->i = from == KIR_F32 ? kir_f32_to_i64(a.f) : v;
+    else
+        out->d = from == KIR_F32 ? kir_f32_to_i32(a.f)
+                                 : kir_saturate(v, kir_dtype_range(RP_DTYPE_I32));
+}
+
+static void round_to(const kir_inst *in, slot a, slot *out) {
+    kir_range range = kir_dtype_range(in->u.dtype);
+    bool is_bool = in->u.dtype == RP_DTYPE_BOOL;
+
+    if (in->cls == KIR_F32)
+        out->f = kir_round_f32(in->u.dtype, a.f);
+    else if (in->cls == KIR_I64)
+        out->i = is_bool ? a.i != 0 : kir_saturate(a.i, range);
+    else
+        out->d = is_bool ? a.d != 0 : kir_saturate(a.d, range);
+}
+
 static void run_data(machine *m, kir_ref at, const kir_inst *in) {
     slot a = in->n_in ? m->value[in->in[0]] : (slot){0};
+    kir_class from = in->n_in ? m->f->insts[in->in[0]].cls : KIR_VOID;
     slot *out = &m->value[at];
 
     switch (in->op) {
@@ -115,25 +149,16 @@ static void run_data(machine *m, kir_ref at, const kir_inst *in) {
     case KIR_FROM_INDEX:
         if (in->cls == KIR_F32)
             out->f = (float)a.i;
+        else if (in->cls == KIR_I64)
+            out->i = a.i;
         else
             out->d = kir_saturate(a.i, kir_dtype_range(RP_DTYPE_I32));
         break;
     case KIR_ALU: run_alu(m, out, in); break;
     case KIR_SELECT: *out = m->value[a.i ? in->in[1] : in->in[2]]; break;
-    case KIR_CVT:
-        if (in->cls == KIR_F32)
-            out->f = (float)a.d;
-        else
-            out->d = kir_f32_to_i32(a.f);
-        break;
-    case KIR_ROUND_TO:
-        if (in->cls == KIR_F32)
-            out->f = kir_round_f32(in->u.dtype, a.f);
-        else if (in->u.dtype == RP_DTYPE_BOOL)
-            out->d = a.d != 0;
-        else
-            out->d = kir_saturate(a.d, kir_dtype_range(in->u.dtype));
-        break;
+    case KIR_CVT: convert(in, from, a, out); break;
+    case KIR_CVT_ODD: out->f = kir_i64_to_odd(from == KIR_I64 ? a.i : a.d); break;
+    case KIR_ROUND_TO: round_to(in, a, out); break;
     case KIR_SHR: out->d = a.d >> in->u.i; break;
     default: out->d = a.d & (int32_t)in->u.i; break; /* BAND */
     }
@@ -150,11 +175,11 @@ static void start_reduction(const kir_inst *in, kir_class cls, reduction *r) {
         break;
     case KIR_MAX:
         f = -INFINITY;
-        i = INT32_MIN;
+        i = cls == KIR_I64 ? INT64_MIN : INT32_MIN;
         break;
     case KIR_MIN:
         f = INFINITY;
-        i = INT32_MAX;
+        i = cls == KIR_I64 ? INT64_MAX : INT32_MAX;
         break;
     default: break;
     }
@@ -165,10 +190,28 @@ static void start_reduction(const kir_inst *in, kir_class cls, reduction *r) {
             r->i[l] = i;
     }
     r->best = -1;
+    r->chunks = 0.0;
+}
+
+static float tree(kir_reduce how, float *f) {
+    ir_op op = how == KIR_SUM ? IR_add : how == KIR_MAX ? IR_max : IR_min;
+
+    if (how == KIR_PROD) return f[0];
+    for (int w = 8; w; w /= 2) {
+        for (int l = 0; l < w; l++) f[l] = kir_alu_f32(op, f[l], f[l + w], 0);
+    }
+    return f[0];
+}
+
+static void end_chunk(reduction *r) {
+    r->chunks += (double)tree(KIR_SUM, r->f);
+    for (int l = 0; l < 16; l++) r->f[l] = 0.0f;
 }
 
 static void reduce_f32(kir_reduce how, reduction *r, int64_t n, float v) {
     float *acc = &r->f[n & 15];
+
+    if (how == KIR_SUM && n && n % KIR_CHUNK == 0) end_chunk(r);
 
     switch (how) {
     case KIR_SUM: *acc = *acc + v; break;
@@ -182,11 +225,11 @@ static void reduce_f32(kir_reduce how, reduction *r, int64_t n, float v) {
     }
 }
 
-/* Integer sums wrap: they are exact in any order as long as the result fits. */
-static void reduce_i32(kir_reduce how, reduction *r, int64_t n, int32_t v) {
+/* Integer sums wrap, as 64 bits: what is left of that in 32 is the sum that wraps there. */
+static void reduce_int(kir_reduce how, reduction *r, int64_t n, int64_t v) {
     switch (how) {
-    case KIR_SUM: r->i[0] = (int32_t)((uint32_t)r->i[0] + (uint32_t)v); break;
-    case KIR_PROD: r->i[0] = (int32_t)((uint32_t)r->i[0] * (uint32_t)v); break;
+    case KIR_SUM: r->i[0] = (int64_t)((uint64_t)r->i[0] + (uint64_t)v); break;
+    case KIR_PROD: r->i[0] = (int64_t)((uint64_t)r->i[0] * (uint64_t)v); break;
     case KIR_MAX: r->i[0] = v > r->i[0] ? v : r->i[0]; break;
     case KIR_MIN: r->i[0] = v < r->i[0] ? v : r->i[0]; break;
     default:
@@ -196,14 +239,10 @@ static void reduce_i32(kir_reduce how, reduction *r, int64_t n, int32_t v) {
     }
 }
 
-static float tree(kir_reduce how, float *f) {
-    ir_op op = how == KIR_SUM ? IR_add : how == KIR_MAX ? IR_max : IR_min;
-
-    if (how == KIR_PROD) return f[0];
-    for (int w = 8; w; w /= 2) {
-        for (int l = 0; l < w; l++) f[l] = kir_alu_f32(op, f[l], f[l + w], 0);
-    }
-    return f[0];
+static float reduced_f32(kir_reduce how, reduction *r) {
+    if (how != KIR_SUM) return tree(how, r->f);
+    end_chunk(r);
+    return (float)r->chunks;
 }
 
 static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
@@ -220,14 +259,16 @@ static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
         if (cls == KIR_F32)
             reduce_f32(in->u.reduce, &r, n, m->value[value].f);
         else
-            reduce_i32(in->u.reduce, &r, n, m->value[value].d);
+            reduce_int(in->u.reduce, &r, n, cls == KIR_I64 ? m->value[value].i : m->value[value].d);
     }
     if (in->u.reduce == KIR_ARGMAX)
         m->value[end].d = r.best < 0 ? 0 : (int32_t)r.best;
     else if (cls == KIR_F32)
-        m->value[end].f = tree(in->u.reduce, r.f);
+        m->value[end].f = reduced_f32(in->u.reduce, &r);
+    else if (cls == KIR_I64)
+        m->value[end].i = r.i[0];
     else
-        m->value[end].d = (int32_t)r.i[0];
+        m->value[end].d = (int32_t)(uint32_t)r.i[0];
     return RP_OK;
 }
 

@@ -201,6 +201,7 @@ static kir_ref copy_data(kir_func *f, const kir_inst *in, const kir_ref x[3]) {
     case KIR_ALU: return kir_alu(f, in->u.alu, x[0], x[1], x[2]);
     case KIR_SELECT: return kir_select(f, x[0], x[1], x[2]);
     case KIR_CVT: return kir_cvt(f, in->cls, x[0]);
+    case KIR_CVT_ODD: return kir_cvt_odd(f, x[0]);
     case KIR_TO_INDEX: return kir_to_index(f, x[0]);
     case KIR_FROM_INDEX: return kir_from_index(f, in->cls, x[0]);
     case KIR_ROUND_TO: return kir_round_to(f, in->u.dtype, x[0]);

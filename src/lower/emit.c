@@ -10,6 +10,7 @@
 #define K (L->k)
 
 kir_class lower_class(rp_dtype t) {
+    if (t == RP_DTYPE_I64) return KIR_I64;
     return t == RP_DTYPE_BOOL || rp_dtype_is_float(t) || rp_dtype_is_quant(t) ? KIR_F32 : KIR_I32;
 }
 
@@ -148,7 +149,8 @@ static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
         if (from == RP_DTYPE_BOOL) return v;
         return kir_alu(K, IR_ne, kir_cvt(K, KIR_F32, v), kir_const_f(K, 0.0), KIR_NONE);
     }
-    v = kir_cvt(K, lower_class(to), v);
+    bool narrow = to == RP_DTYPE_F16 || to == RP_DTYPE_BF16;
+    v = narrow ? kir_cvt_odd(K, v) : kir_cvt(K, lower_class(to), v);
     return kir_round_to(K, to, v);
 }
 
@@ -370,16 +372,11 @@ static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
 static kir_ref const_value(lowerer *L, const ir_node *n) {
     double v = ir_attr_float(n, IR_ATTR_VALUE, 0.0);
     if (lower_class(n->dtype) == KIR_F32) return kir_const_f(K, v);
-    return kir_from_index(K, KIR_I32, kir_const_i(K, (int64_t)v));
+    return kir_from_index(K, lower_class(n->dtype), kir_const_i(K, (int64_t)v));
 }
 
 static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
     const ir_node *n = ir_node_at(L->g, r);
-    if (n->dtype == RP_DTYPE_I64) {
-        (void)rp_fail(L->err, RP_UNSUPPORTED, "%s of i64 has no lowering; use i32",
-                      ir_op_table(n->op)->name);
-        return KIR_NONE;
-    }
     switch (n->op) {
     case IR_const: return const_value(L, n);
     case IR_iota: {

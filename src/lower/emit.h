@@ -57,7 +57,7 @@ typedef struct lowerer {
     lower_keep *keep;   /* by ref; members of keep_group */
     uint32_t keep_group;
     bool keep_whole;      /* items are whole rows */
-    int64_t scratch_left; /* elements */
+    int64_t scratch_left; /* of LOWER_MAX_SCRATCH */
     uint32_t lanes;       /* scratch for the lanes of runs that wide */
     int64_t lanes_width;
     lower_ref *args; /* room for every place that there is */
@@ -69,7 +69,7 @@ typedef struct lowerer {
 
 #define LOWER_MAX_MEMO 256
 
-/* Value of node r at idx (one index a dim): class f32 for floats and booleans, i32 for
+/* Value of node r at idx (one index a dim): class f32 for floats and booleans, i64 for i64, i32 for other
  * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
 /* Where the value of r is in the kernel being built: what has memory when it is first asked is stored. */
@@ -130,7 +130,7 @@ char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, 
 #define LOWER_MAX_SCRATCH 8192
 #define LOWER_RUN 256 /* elements of a run at most */
 /* Whether the inner elements of such a value have room in scratch. */
-bool lower_fits_scratch(const lowerer *L, const ir_shape *s);
+bool lower_fits_scratch(const lowerer *L, const ir_node *n);
 /* tile.c: a run of neighbouring results of a reduction. */
 typedef struct lower_run {
     kir_ref first;  /* of the flattened result */

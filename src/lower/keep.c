@@ -114,7 +114,7 @@ static bool is_worth_it(lowerer *L, ir_ref r, const lower_space *s) {
     if (is_reduction(n->op)) return true;
     if (s->fragment && k->cost > CHEAP) return true;
     if (k->cost * (repeats - 1.0) <= CHEAP) return false;
-    return repeats >= MANY || s->tile || lower_fits_scratch(L, &n->shape);
+    return repeats >= MANY || s->tile || lower_fits_scratch(L, n);
 }
 
 /* An effect loops over the parts of what it writes, as a concat with a place of its own does. */

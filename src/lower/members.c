@@ -145,16 +145,27 @@ static rp_status store_node(const members *m, ir_ref r) {
     return RP_OK;
 }
 
-bool lower_fits_scratch(const lowerer *L, const ir_shape *s) {
-    int64_t inner = lower_row_count(L, s);
-    return inner > 0 && inner <= L->scratch_left;
+static rp_dtype scratch_type(rp_dtype dtype) {
+    kir_class c = lower_class(dtype);
+    return c == KIR_F32 ? RP_DTYPE_F32 : c == KIR_I64 ? RP_DTYPE_I64 : RP_DTYPE_I32;
+}
+
+/* Whether scratch has room for so many; not for an unknown number (-1). */
+static bool has_room(const lowerer *L, rp_dtype dtype, int64_t elements) {
+    int64_t words = (int64_t)rp_dtype_block_bytes(scratch_type(dtype)) / 4;
+    return elements >= 0 && elements <= L->scratch_left / words;
+}
+
+bool lower_fits_scratch(const lowerer *L, const ir_node *n) {
+    int64_t inner = lower_row_count(L, &n->shape);
+    return inner > 0 && has_room(L, n->dtype, inner);
 }
 
 static uint32_t add_scratch(lowerer *L, rp_dtype dtype, int64_t elements) {
     char name[16];
     (void)snprintf(name, sizeof name, "s%u", K->n_bufs);
-    rp_dtype t = lower_class(dtype) == KIR_F32 ? RP_DTYPE_F32 : RP_DTYPE_I32;
-    L->scratch_left -= elements;
+    rp_dtype t = scratch_type(dtype);
+    L->scratch_left -= elements * ((int64_t)rp_dtype_block_bytes(t) / 4);
     return kir_add_buf(K, name, KIR_SCRATCH, t, 0, 0, elements);
 }
 
@@ -431,7 +442,7 @@ static rp_status emit_member(members *m, ir_ref r) {
     if (L->f->stored[r]) return store_node(m, r);
     if (!L->keep[r].kept) return RP_OK;
     int64_t elements = item_elements(m, &n->shape);
-    if (!m->s->fragment && (elements < 0 || elements > L->scratch_left)) return store_node(m, r);
+    if (!m->s->fragment && !has_room(L, n->dtype, elements)) return store_node(m, r);
     keep_in_scratch(m, r);
     return RP_OK;
 }

@@ -16,10 +16,17 @@ static uint32_t first_kept(const ir_node *n) {
     return axis + (ir_attr_int(n, IR_ATTR_KEEP, 0) != 0);
 }
 
+/* A sum that may have more than one chunk. */
+static bool has_chunks(const lowerer *L, const ir_node *n) {
+    int64_t lo, hi, axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
+    ir_dim_bounds(ir_graph_dims(L->g), ir_node_at(L->g, n->in[0])->shape.dim[axis], &lo, &hi);
+    return n->op == IR_sum && hi > KIR_CHUNK;
+}
+
 int64_t lower_neighbours(const lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     bool columns = n->op == IR_sum || n->op == IR_amax || n->op == IR_amin;
-    if (!columns || lower_class(n->dtype) != KIR_F32) return 0;
+    if (!columns || lower_class(n->dtype) != KIR_F32 || has_chunks(L, n)) return 0;
     int64_t kept = lower_inner_count(L->g, &n->shape, first_kept(n));
     return kept >= LEAST ? kept : 0;
 }

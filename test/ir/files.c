@@ -106,6 +106,17 @@ static bool read_leaves(run *r, const char **line, bool symbols) {
     return true;
 }
 
+/* Elements of i64 are no doubles in a value: *v from one to the other. */
+static void change_ints(const run *r, ir_ref node, ir_value *v, bool to_ints) {
+    if (ir_node_at(r->g, node)->dtype != RP_DTYPE_I64) return;
+    for (int64_t i = 0; i < v->n; i++) {
+        if (to_ints)
+            ir_value_set_int(v, i, ir_to_i64(v->data[i]));
+        else
+            v->data[i] = (double)ir_value_int(v, i);
+    }
+}
+
 static bool same_values(const run *r, const ir_value *v, const double *want, int64_t n) {
     for (int64_t i = 0; i < v->n && n == v->n; i++) {
         double a = v->data[i], b = want[i];
@@ -133,6 +144,7 @@ static void compare(run *r, const char *what, const ir_value *v, const char **p)
 static void check_results(run *r, const char *p) {
     for (uint32_t i = 0; i < ir_output_count(r->g); i++) {
         skip_blanks(&p);
+        change_ints(r, ir_output_at(r->g, i), &r->out[i], false);
         compare(r, "result", &r->out[i], &p);
     }
     for (skip_blanks(&p); *p; skip_blanks(&p)) {
@@ -158,6 +170,9 @@ static void run_line(const test_case *c, const ir_graph *g, const char *line) {
             r.leaf[k][i] = zeros(g, ir_leaf_at(g, (ir_leaf)k, i), r.symbols);
     p = line;
     ok = ok && read_leaves(&r, &p, false);
+    for (int k = 0; k < 3 && ok; k++)
+        for (uint32_t i = 0; i < ir_leaf_count(g, (ir_leaf)k); i++)
+            change_ints(&r, ir_leaf_at(g, (ir_leaf)k, i), &r.leaf[k][i], true);
     r.tolerance = *p == '~' ? 1e-6 : 0;
     if (!ok || (strncmp(p, "->", 2) != 0 && strncmp(p, "~>", 2) != 0)) {
         failed(c, "run: cannot read this line", line, "name=[...], ... -> [...]");

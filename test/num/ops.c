@@ -57,7 +57,14 @@ static void compare(const grid *q, const ir_graph *g, const plan_run *r, const i
         double *x = base_alloc_array((size_t)want[i].n + 1, sizeof *x);
         assert_int_equal(r->out_size[i], (size_t)want[i].n * rp_dtype_block_bytes(t));
         ir_unpack(t, r->out[i], want[i].n, x);
-        for (int64_t k = 0; k < want[i].n; k++)
+        for (int64_t k = 0; t == RP_DTYPE_I64 && k < want[i].n; k++) {
+            int64_t got = ((const int64_t *)r->out[i])[k], is = ir_value_int(&want[i], k);
+            if (got != is)
+                fail_msg("%%%s of %s, element %lld: %lld, want %lld\n%s", q->out[i],
+                         ir_type_of(g, ir_output_at(g, i)).s, (long long)k, (long long)got,
+                         (long long)is, q->text.data);
+        }
+        for (int64_t k = 0; t != RP_DTYPE_I64 && k < want[i].n; k++)
             if (!is_near(t, x[k], want[i].data[k], q->ulps[i], q->slack[i]))
                 fail_msg("%%%s of %s, element %lld of %lld: %.9g, want %.9g\n%s", q->out[i],
                          ir_type_of(g, ir_output_at(g, i)).s, (long long)k, (long long)want[i].n,
@@ -72,12 +79,36 @@ static void make_special(const ir_graph *g, random_leaves *l) {
                                     -3.5,  INFINITY, NAN,     -INFINITY, FLT_MAX, -FLT_MAX,
                                     1e-42, -1e-42,   FLT_MIN, 65504,     -65520,  2e-7,
                                     100.0, -88.0,    3e9,     -3e9,      16777217};
-    static const double ints[] = {0,      1,   -1,  INT32_MIN, INT32_MAX, 65536,
-                                  -32769, 255, 256, -128,      46341};
+    static const double ints[] = {0,   1,    -1,    INT32_MIN, INT32_MAX, 65536, -32769, 255,
+                                  256, -128, 46341, 16777217,  33562625,  -2049, 65521};
+    /* Between floats, between halves, beyond 2^53 where a double rounds, and the ends. */
+    static const int64_t wide[] = {0,
+                                   1,
+                                   -1,
+                                   INT64_MIN,
+                                   INT64_MAX,
+                                   INT64_C(1) << 53,
+                                   (INT64_C(1) << 53) + 1,
+                                   -(INT64_C(1) << 53) - 1,
+                                   INT32_MIN,
+                                   INT64_C(4294967296),
+                                   255,
+                                   -32769,
+                                   65521,
+                                   2049,
+                                   (INT64_C(1) << 54) + (INT64_C(1) << 46) + 1,
+                                   INT64_C(3037000500),
+                                   -2147483649};
     for (uint32_t i = 0; i < 2 && i < l->n[IR_LEAF_INPUT]; i++) {
         ir_value *v = &l->leaf[IR_LEAF_INPUT][i];
         rp_dtype t = ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->dtype;
         bool f = rp_dtype_is_float(t);
+        if (t == RP_DTYPE_I64) {
+            int64_t many = (int64_t)(sizeof wide / sizeof *wide);
+            for (int64_t k = 0; k < v->n; k++)
+                ir_value_set_int(v, k, wide[i ? k / many % many : k % many]);
+            continue;
+        }
         int64_t n = f ? (int64_t)(sizeof floats / sizeof *floats)
                       : (int64_t)(sizeof ints / sizeof *ints);
         for (int64_t k = 0; k < v->n; k++) {
@@ -166,7 +197,8 @@ static void elementwise_op(grid *q, ir_op op, const char *type) {
 }
 
 static void casts(grid *q, const char *from) {
-    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i16", "i8", "u8", "bool"};
+    static const char *const types[] = {"f32", "f16", "bf16", "i64", "i32",
+                                        "i16", "i8",  "u8",   "bool"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char name[16];
         if (strcmp(types[i], from) == 0) continue;
@@ -198,12 +230,12 @@ static void elementwise(const char *type, const struct layout *how) {
 }
 
 static void elementwise_grid(void **state) {
-    static const char *const types[] = {"f32", "f16", "bf16", "i32"};
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64"};
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
-    for (size_t t = 0; t < 4; t++)
+    for (size_t t = 0; t < 5; t++)
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
-            if (t == 0 || i == 0 || i == 4 + t) elementwise(types[t], &layouts[i]);
+            if (t == 0 || i == 0 || i == 3 + t) elementwise(types[t], &layouts[i]);
 }
 
 /* --- reductions ---------------------------------------------------------------------- */
@@ -229,10 +261,10 @@ static void reductions(const char *type, const char *shape, int rank) {
 }
 
 static void reduction_grid(void **state) {
-    static const char *const types[] = {"f32", "f16", "bf16", "i32"};
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64"};
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
-    for (size_t t = 0; t < 4; t++) {
+    for (size_t t = 0; t < 5; t++) {
         if (t < 3) reductions(types[t], "[T,3,70]", 3);
         reductions(types[t], "[T,300]", 2);
         reductions(types[t], "[33]", 1);
@@ -304,6 +336,10 @@ static void scans(const char *type, const char *shape, int rank, int k, bool spe
         base_buf_printf(&q.text, "  %%%s = cumsum %%x {axis=%d}\n", name, axis);
         returns(&q, ints ? 0 : 1, slack, name);
     }
+    if (strcmp(type, "i64") == 0) { /* sums alone */
+        check(&q, special);
+        return;
+    }
     base_buf_printf(&q.text,
                     "  %%n = neg %%x\n  %%v = topk_values %%x {k=%d}\n"
                     "  %%i = topk_indices %%x {k=%d}\n  %%w = topk_values %%n {k=1}\n"
@@ -324,6 +360,7 @@ static void scan_grid(void **state) {
         scans(types[t], "[17,23]", 2, 23, true);
         scans(types[t], "[T,70]", 2, 8, false);
     }
+    scans("i64", "[T,70]", 2, 8, false);
     scans("f32", "[2,T,5,33]", 4, 33, false);
     scans("f32", "[2,9000]", 2, 100, false);
     scans("f32", "[5000,3]", 2, 3, false);

@@ -305,13 +305,10 @@ static kir_func *make_ops(const char *name) {
     return f;
 }
 
-static kir_func *make_int_ops(const char *name) {
-    ir_dim t;
-    kir_func *f = new_kernel(name, &t);
-    uint32_t x = arg(f, "x", RP_DTYPE_I32, 0), w = arg(f, "w", RP_DTYPE_I32, 1),
-             y = arg(f, "y", RP_DTYPE_I32, 2);
-    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i),
-            b = kir_load(f, w, i);
+/* Every op on integers of type t, into y; gives the rows of 64 that were written. */
+static int64_t int_ops(kir_func *f, rp_dtype t, uint32_t y, kir_ref i, kir_ref *first) {
+    uint32_t x = arg(f, "x", t, 0), w = arg(f, "w", t, 1);
+    kir_ref a = kir_load(f, x, i), b = kir_load(f, w, i);
     static const ir_op ops[] = {IR_add, IR_sub, IR_mul, IR_neg, IR_abs,  IR_max,
                                 IR_min, IR_eq,  IR_ne,  IR_lt,  IR_le,   IR_gt,
                                 IR_ge,  IR_and, IR_or,  IR_not, IR_where};
@@ -322,10 +319,87 @@ static kir_func *make_int_ops(const char *name) {
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, ops[o], a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
     }
+    *first = a;
+    return row;
+}
+
+static kir_func *make_int_ops(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t y = arg(f, "y", RP_DTYPE_I32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a;
+    int64_t row = int_ops(f, RP_DTYPE_I32, y, i, &a);
+
     kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_shr(f, a, 3));
     kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), kir_band(f, a, 0x3f0));
     kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
               kir_cvt(f, KIR_I32, kir_cvt(f, KIR_F32, a)));
+    kir_end(f);
+    return f;
+}
+
+/* Also conversions: to and from the other classes, and rounded to odd. */
+static kir_func *make_wide_ops(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t y = arg(f, "y", RP_DTYPE_I64, 2), z = arg(f, "z", RP_DTYPE_F32, 3);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a;
+    int64_t row = int_ops(f, RP_DTYPE_I64, y, i, &a);
+    kir_ref narrow = kir_cvt(f, KIR_I32, a), single = kir_cvt(f, KIR_F32, a);
+
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+              kir_cvt(f, KIR_I64, narrow));
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+              kir_cvt(f, KIR_I64, single));
+    kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+              kir_round_to(f, RP_DTYPE_I16, a));
+    kir_store(f, z, i, single);
+    kir_store(f, z, kir_bin(f, KIR_IADD, kir_const_i(f, 64), i), kir_cvt_odd(f, a));
+    kir_store(f, z, kir_bin(f, KIR_IADD, kir_const_i(f, 128), i), kir_cvt_odd(f, narrow));
+    kir_end(f);
+    return f;
+}
+
+/* Reductions of 64 bits: four sums and the like, and where the largest is. */
+static kir_func *make_wide_reductions(const char *name) {
+    static const kir_reduce how[] = {KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_I64, 0), y = arg(f, "y", RP_DTYPE_I64, 1);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 4)), n = kir_const_i(f, 37);
+    kir_ref from = kir_bin(f, KIR_IMUL, i, n), to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 5));
+    kir_ref j, v;
+
+    for (int k = 0; k < 5; k++) {
+        j = kir_begin_reduce(f, k < 4 ? how[k] : KIR_ARGMAX, n);
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+        kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, k)), v);
+    }
+    kir_end(f);
+    return f;
+}
+
+/* Sums of more than one chunk: plain, of a length that is no multiple of 16, and with a loop inside. */
+static kir_func *make_long_sums(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 2)), n = kir_const_i(f, 9001);
+    kir_ref from = kir_bin(f, KIR_IMUL, i, n), to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 3));
+    static const int64_t lengths[] = {9001, 8192};
+    kir_ref j, k, v;
+
+    for (int c = 0; c < 2; c++) {
+        j = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, lengths[c]));
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+        kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, c)), v);
+    }
+    j = kir_begin_reduce(f, KIR_SUM, kir_const_i(f, 4500));
+    k = kir_begin_reduce(f, KIR_MAX, kir_const_i(f, 2));
+    v = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, j, kir_const_i(f, 2)), k);
+    v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, v)));
+    v = kir_yield(f, v);
+    kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, 2)), v);
     kir_end(f);
     return f;
 }
@@ -469,6 +543,12 @@ const kir_case kir_cases[] = {
      {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 20)}},
+    {"red_long", make_long_sums, 2, {F32(2 * 9001), OUT(F32, 2 * 3)}},
+    {"wide_ops",
+     make_wide_ops,
+     64,
+     {SPECIAL(I64, 64), SPECIAL(I64, 64), OUT(I64, 64 * 20), OUT(F32, 64 * 3)}},
+    {"red_wide", make_wide_reductions, 4, {SPECIAL(I64, 4 * 37), OUT(I64, 4 * 5)}},
     {"casts",
      make_casts,
      64,
@@ -511,6 +591,11 @@ static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
             ((uint16_t *)p)[i] = (uint16_t)(0x3f00 + r % 256);
         else if (a->dtype == RP_DTYPE_I8)
             ((int8_t *)p)[i] = (int8_t)r;
+        else if (a->dtype == RP_DTYPE_I64)
+            ((int64_t *)p)[i] = r % 4 == 0   ? (int64_t)(r % 2001) - 1000
+                                : r % 4 == 1 ? INT64_MAX - r % 5
+                                : r % 4 == 2 ? INT64_MIN + r % 5
+                                             : (int64_t)((uint64_t)next(seed) << (r >> 4) % 33);
         else
             ((int32_t *)p)[i] = r % 3   ? (int32_t)(r % 2001) - 1000
                                 : r % 2 ? INT32_MAX - (int32_t)(r % 5)

@@ -205,7 +205,7 @@ static const char *bits_differ(const ir_graph *g, ir_ref r, const char *what, ui
     size_t step = rp_dtype_block_bytes(ir_node_at(g, r)->dtype),
            n = size / step * rp_dtype_block(ir_node_at(g, r)->dtype);
     for (size_t k = 0; !found && k < n; k++) {
-        bool nan = isnan(x[k]) && isnan(y[k]);
+        bool nan = ir_node_at(g, r)->dtype != RP_DTYPE_I64 && isnan(x[k]) && isnan(y[k]);
         if (nan || (x[k] == y[k] && signbit(x[k]) == signbit(y[k]))) continue;
         snprintf(message, sizeof message, "%s %u of %s, element %zu of %zu: %.9g and %.9g", what, i,
                  ir_type_of(g, r).s, k, n, x[k], y[k]);

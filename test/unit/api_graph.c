@@ -183,6 +183,79 @@ static void seeds_and_sizes(void **state) {
     rp_graph_free(g);
 }
 
+/* The number of rows that a graph over T has at given sizes; 0 when those are refused. */
+static uint32_t rows_at(const char *range, const char *sizes, rp_error *err) {
+    char graph[160], *text = NULL;
+    uint32_t n = 0;
+    (void)snprintf(
+        graph, sizeof graph,
+        "graph @rows(%%x: f32[T]) -> f32[T] where T in %s {\n  %%0 = neg %%x : f32[T]\n  ret "
+        "%%0\n}\n",
+        range);
+    rp_graph *g = parse(graph);
+    if (rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, sizes, &text, err) == RP_OK)
+        for (const char *c = text; (c = strchr(c, '\n')); c++) n++;
+    rp_free(text);
+    rp_graph_free(g);
+    return n;
+}
+
+/* What is not given is the least size that is no special case, in the range and by the divisor of the symbol. */
+static void sizes_keep_to_their_range(void **state) {
+    static const struct {
+        const char *range, *sizes;
+        uint32_t rows;
+        const char *says;
+    } cases[] = {
+        {"[1,64]", NULL, 2, ""},
+        {"[0,64]", "", 2, ""},
+        {"[1,1]", NULL, 1, ""},
+        {"[5,9]", NULL, 5, ""},
+        {"[1,64] by 16", NULL, 16, ""},
+        {"[17,64] by 16", NULL, 32, ""},
+        {"[32,64] by 16", NULL, 32, ""},
+        {"[2,64] by 2", NULL, 2, ""},
+        {"[1,64]", "T=64", 64, ""},
+        {"[1,64]", "T=65", 0, "T=65: a number from 1 to 64 is expected"},
+        {"[3,64]", "T=3", 3, ""},
+        {"[3,64]", "T=2", 0, "T=2: a number from 3 to 64 is expected"},
+        {"[1,64]", "T=-1", 0, "T=-1: a number from 1 to 64 is expected"},
+        {"[16,64] by 16", "T=48", 48, ""},
+        {"[16,64] by 16", "T=47", 0,
+         "T=47: a number from 16 to 64 that its divisor divides is expected"},
+        {"[1,64]", "T=2,T=3", 3, ""},
+        {"[1,64]", "T=2,B=3", 0, "the graph has no size called 'B'"},
+        {"[1,64]", "T=2;", 0, "T=2;: a number from 1 to 64 is expected"},
+        {"[1,64]", "T", 0, "size 'T' is not NAME=NUMBER; write for example T=4,R=2"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        uint32_t rows = rows_at(cases[i].range, cases[i].sizes, &err);
+        if (rows != cases[i].rows || strcmp(err.text, cases[i].says) != 0)
+            fail_msg("%s, %s: %u rows, '%s'", cases[i].range,
+                     cases[i].sizes ? cases[i].sizes : "nothing", rows, err.text);
+    }
+}
+
+/* Passes do not change which numbers a graph asks for. */
+static void passes_keep_the_numerics(void **state) {
+    static const rp_numerics all[] = {RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT, RP_NUMERICS_FAST};
+    (void)state;
+    rp_graph *g = parse(softmax);
+    assert_int_equal(rp_graph_numerics(g), RP_NUMERICS_EXACT);
+    for (size_t i = 0; i < 3; i++)
+        for (int named = 0; named < 2; named++) {
+            rp_error err = {0};
+            rp_graph *out = NULL;
+            rp_graph_set_numerics(g, all[i]);
+            CHECK_OK(rp_graph_optimize(g, named ? "dce,fold" : NULL, &out, &err), &err);
+            assert_int_equal(rp_graph_numerics(out), all[i]);
+            rp_graph_free(out);
+        }
+    rp_graph_free(g);
+}
+
 /* Lost allocations: an error, and nothing stays allocated. */
 static void survives_lost_allocations(void **state) {
     (void)state;
@@ -220,6 +293,7 @@ int main(void) {
         cmocka_unit_test(unfinished_is_refused),     cmocka_unit_test(a_name_is_of_one_kind),
         cmocka_unit_test(passes_make_a_new_graph),   cmocka_unit_test(stages_are_text),
         cmocka_unit_test(back_ends_agree),           cmocka_unit_test(seeds_and_sizes),
+        cmocka_unit_test(sizes_keep_to_their_range), cmocka_unit_test(passes_keep_the_numerics),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* Child processes, the environment table, clocks. */
 #include "support/check.h"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -153,6 +155,78 @@ static void environment_table(void **state) {
     assert_null(base_env_get(BASE_ENV_ISA));
 }
 
+static void try_value(const char *name, const char *value, bool accepted) {
+    rp_error err = {0};
+    (void)setenv(name, value, 1);
+    rp_status st = base_env_check(&err);
+    (void)unsetenv(name);
+    if ((st == RP_OK) != accepted) fail_msg("%s=%s: '%s'", name, value, err.text);
+    if (accepted) return;
+    assert_int_equal(st, RP_CONFIG);
+    if (!strstr(err.text, name) || !strstr(err.text, value)) fail_msg("%s", err.text);
+}
+
+/* Of each variable that takes words: those, in any case, and neither a part of one nor more than one. */
+static void accepted_words(void **state) {
+    (void)state;
+    size_t n = 0;
+    const base_env_info *t = base_env_table(&n);
+    for (size_t i = 0; i < n; i++) {
+        char words[128], other[64], *rest = NULL;
+        if (!strchr(t[i].accepted, ',')) continue;
+        (void)snprintf(words, sizeof words, "%s", t[i].accepted);
+        try_value(t[i].name, t[i].accepted, false);
+        try_value(t[i].name, ",", false);
+        for (char *w = strtok_r(words, ", ", &rest); w; w = strtok_r(NULL, ", ", &rest)) {
+            try_value(t[i].name, w, true);
+            (void)snprintf(other, sizeof other, "%sx", w);
+            try_value(t[i].name, other, false);
+            other[strlen(w) - 1] = 0;
+            if (*other) try_value(t[i].name, other, false);
+            for (char *c = w; *c; c++)
+                if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
+            try_value(t[i].name, w, true);
+        }
+    }
+}
+
+/* Folders in their order; an empty one is where we are, as for a shell. */
+static void programs_are_found_along_the_path(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *found;
+    } cases[] = {{"a:b", "a/tool"},  {"b:a", "b/tool"},     {"none:b", "b/tool"},
+                 {":b", "./tool"},   {"none::b", "./tool"}, {"none:", "./tool"},
+                 {"none", NULL},     {"dir:a", "a/tool"},   {"plain:b", "b/tool"},
+                 {"a/:b", "a//tool"}};
+    char *path = base_strdup(getenv("PATH")), *here = base_strdup(getenv("REPRISE_TEST_TMP"));
+    rp_error err = {0};
+    char back[512];
+    assert_non_null(getcwd(back, sizeof back));
+    assert_int_equal(chdir(here), 0);
+    CHECK_OK(base_dir_make("dir/tool", &err), &err);
+    static const char *const files[] = {"a/tool", "b/tool", "plain/tool", "tool"};
+    for (int i = 0; i < 4; i++) {
+        char dir[16];
+        (void)snprintf(dir, sizeof dir, "%.*s", (int)strcspn(files[i], "/"), files[i]);
+        if (strchr(files[i], '/')) CHECK_OK(base_dir_make(dir, &err), &err);
+        CHECK_OK(base_file_write_atomic(files[i], "#!/bin/sh\n", 10, &err), &err);
+        assert_int_equal(chmod(files[i], i == 2 ? 0644 : 0755), 0);
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)setenv("PATH", cases[i].path, 1);
+        char *found = base_find_program("tool");
+        if ((found == NULL) != (cases[i].found == NULL) ||
+            (found && strcmp(found, cases[i].found) != 0))
+            fail_msg("PATH=%s: %s", cases[i].path, found ? found : "nothing");
+        base_free(found);
+    }
+    (void)setenv("PATH", path, 1);
+    assert_int_equal(chdir(back), 0);
+    base_free(path);
+    base_free(here);
+}
+
 static void clocks(void **state) {
     (void)state;
     int64_t a = base_now_ns(), age = base_process_age_ns();
@@ -166,6 +240,11 @@ static void clocks(void **state) {
     memset(p, 1, 64 << 20);
     assert_in_range(base_peak_rss() - before, 40 << 20, 200 << 20);
     base_free(p);
+    /* In the units of the other counter that the kernel keeps, up to what it adds late. */
+    struct rusage use;
+    assert_int_equal(getrusage(RUSAGE_SELF, &use), 0);
+    assert_in_range(base_peak_rss(), ((uint64_t)use.ru_maxrss << 10) - (1 << 20),
+                    ((uint64_t)use.ru_maxrss << 10) + (1 << 20));
 }
 
 int main(void) {
@@ -177,6 +256,8 @@ int main(void) {
         cmocka_unit_test(nothing_starts_without_path),
         cmocka_unit_test(survives_each_failure),
         cmocka_unit_test(environment_table),
+        cmocka_unit_test(accepted_words),
+        cmocka_unit_test(programs_are_found_along_the_path),
         cmocka_unit_test(clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,12 +152,123 @@ static void why_names_what_differs(void **state) {
     cache_store_close(s);
 }
 
+/* Stores a plan of model m that differs from the asked one ("m0", all 0) in the first n of its five other factors. */
+static base_hash128 store_differing(cache_store *s, const char *m, uint32_t n) {
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    const char *pairs[13] = {"model", m};
+    for (uint32_t i = 0; i < 5; i++) {
+        pairs[2 + 2 * i] = names[i];
+        pairs[3 + 2 * i] = i < n ? m : "0";
+    }
+    cache_key *k = make_key(pairs);
+    base_hash128 hash = cache_key_hash(k);
+    store_plan(s, k);
+    return hash;
+}
+
+static const char *text_in(const json_t *o, const char *key) {
+    return json_string_value(json_object_get(o, key));
+}
+
+static cache_store *open_empty(void) {
+    cache_store *s = NULL;
+    rp_error err = {0};
+    CHECK_OK(base_path_remove(root, &err), &err);
+    CHECK_OK(base_dir_make(root, &err), &err);
+    CHECK_OK(cache_store_open(root, &s, &err), &err);
+    return s;
+}
+
+/* More plans than the first list holds: those of the same model first, then by the number of differences, then by key. */
+static void all_plans_as_json_nearest_first(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *text = NULL;
+    cache_store *s = open_empty();
+    cache_key *k = make_key((const char *const[]){"model", "m0", "a", "0", "b", "0", "c", "0", "d",
+                                                  "0", "e", "0", NULL});
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t n = 0; n < 6; n++) {
+            char model[8];
+            (void)snprintf(model, sizeof model, "m%u", (i + 2) % 4);
+            (void)store_differing(s, model, (n + 3) % 6);
+        }
+    CHECK_OK(cache_why_json(s, k, "model", &text, &err), &err);
+    json_t *all = json_loads(text, 0, NULL), *o;
+    base_free(text);
+    assert_int_equal(json_array_size(all), 24);
+    size_t i, before = 0;
+    bool same = true;
+    const char *last = "";
+    json_array_foreach(all, i, o) {
+        json_t *differ = json_object_get(o, "differ"), *d;
+        bool now = json_is_true(json_object_get(o, "same_model"));
+        size_t n = json_array_size(differ), j;
+        assert_int_equal(now, i < 6);
+        assert_int_equal(json_integer_value(json_object_get(o, "factors")), 6);
+        if (i < 6) assert_int_equal(n, i);
+        if (i > 0 && now == same && n == before)
+            assert_true(strcmp(last, text_in(o, "plan")) < 0);
+        else
+            assert_true(i == 0 || now != same || n > before);
+        json_array_foreach(differ, j, d) {
+            assert_string_equal(text_in(d, "now"),
+                                strcmp(text_in(d, "factor"), "model") ? "0" : "m0");
+            assert_int_equal(text_in(d, "stored")[0], 'm');
+        }
+        same = now;
+        before = n;
+        last = text_in(o, "plan");
+    }
+    json_decref(all);
+    cache_key_free(k);
+    cache_store_close(s);
+}
+
+/* By the starts of their keys: what the first has is "stored", what the second has is "now". */
+static void two_plans_are_compared(void **state) {
+    (void)state;
+    rp_error err = {0};
+    char *text = NULL, a[33], b[33];
+    cache_store *s = open_empty();
+    base_hash128 ha = {0x1234567800000000, 0xab00000000000000}, hb = {1, 0xac00000000000000};
+    base_hash_hex(ha, a);
+    base_hash_hex(hb, b);
+    CHECK_OK(
+        cache_put_text(s, ha, "key_factors.json", "{\"x\":\"1\",\"y\":\"2\",\"z\":\"3\"}", &err),
+        &err);
+    CHECK_OK(cache_put_text(s, hb, "key_factors.json",
+                            "{\"x\":\"1\",\"y\":\"4\",\"w\":\"5\",\"v\":\"6\"}", &err),
+             &err);
+    CHECK_OK(cache_compare_json(s, "ab", b, &text, &err), &err);
+    json_t *o = json_loads(text, 0, NULL);
+    base_free(text);
+    assert_string_equal(text_in(o, "plan"), a);
+    assert_string_equal(text_in(o, "with"), b);
+    assert_int_equal(json_integer_value(json_object_get(o, "factors")), 4);
+    char *differ = json_dumps(json_object_get(o, "differ"), JSON_COMPACT);
+    assert_string_equal(differ, "[{\"factor\":\"y\",\"stored\":\"2\",\"now\":\"4\"},"
+                                "{\"factor\":\"w\",\"stored\":null,\"now\":\"5\"},"
+                                "{\"factor\":\"v\",\"stored\":null,\"now\":\"6\"},"
+                                "{\"factor\":\"z\",\"stored\":\"3\",\"now\":null}]");
+    free(differ);
+    json_decref(o);
+    assert_int_equal(cache_compare_json(s, "a", b, &text, &err), RP_INVALID);
+    assert_string_equal(err.text, "2 entries begin with 'a'; give more of the key");
+    err = (rp_error){0};
+    assert_int_equal(cache_compare_json(s, a, "abc", &text, &err), RP_NOT_FOUND);
+    assert_string_equal(err.text, "no plan begins with 'abc'; see reprise cache ls");
+    cache_store_close(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_part_counts),
         cmocka_unit_test(a_factor_is_added_once),
         cmocka_unit_test(json_is_readable_whatever_the_bytes),
         cmocka_unit_test(why_names_what_differs),
+        cmocka_unit_test(all_plans_as_json_nearest_first),
+        cmocka_unit_test(two_plans_are_compared),
     };
     return cmocka_run_group_tests_name("cache_key", tests, set_up, tear_down);
 }

@@ -427,7 +427,6 @@ static void any_size(void **state) {
 
 static void refusals_name_the_reason(void **state) {
     static const char *const list[][2] = {
-        {"graph @a(%x: i64[T]) where T in [1,9] { %a = neg %x\n ret %a }", "i64"},
         {"graph @b(%x: f32[T,U]) where T in [1,inf], U in [1,inf] { %a = neg %x\n %b = exp %a\n "
          "ret %b }",
          "smaller maximum"},

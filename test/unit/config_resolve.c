@@ -466,6 +466,26 @@ static void only_pieces_copy_inputs(void **state) {
     rp_compilation_config *cfg = ok("{\"cudagraph_copy_inputs\":true}");
     notes_are(cfg, "cudagraph_copy_inputs=true", "only PIECEWISE graphs copy inputs", NULL);
     rp_config_free(cfg);
+    static const struct {
+        const char *mode;
+        bool copies;
+    } modes[] = {{"NONE", false},
+                 {"FULL", false},
+                 {"FULL_DECODE_ONLY", false},
+                 {"PIECEWISE", true},
+                 {"FULL_AND_PIECEWISE", true}};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        char json[128];
+        (void)snprintf(json, sizeof json,
+                       "{\"level\":3,\"cudagraph_copy_inputs\":true,\"cudagraph_mode\":\"%s\"}",
+                       modes[i].mode);
+        cfg = ok(json);
+        const rp_config_note *notes;
+        size_t n = rp_config_notes(cfg, &notes), said = 0;
+        for (size_t k = 0; k < n; k++) said += !strcmp(notes[k].what, "cudagraph_copy_inputs=true");
+        if (said != !modes[i].copies) fail_msg("%s: said %zu times", modes[i].mode, said);
+        rp_config_free(cfg);
+    }
 }
 
 static void the_environment_fills_in(void **state) {

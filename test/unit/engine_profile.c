@@ -2,7 +2,10 @@
 #include "support/check.h"
 
 #include <jansson.h>
+#include <math.h>
 
+#include "engine/engine.h"
+#include "model/llama.h"
 #include "support/engines.h"
 
 static const int32_t prompt[] = {7, 8, 9};
@@ -43,6 +46,79 @@ static void everything_is_in_it_once(void **state) {
     assert_int_equal(splitting, 5);
     assert_int_equal(launches, count(o, "launches"));
     json_decref(o);
+    rp_engine_close(e);
+}
+
+static double number(const json_t *o, const char *key) {
+    return json_number_value(json_object_get(o, key));
+}
+
+static bool near(double a, double b) {
+    return fabs(a - b) <= 1e-9 * (fabs(a) + fabs(b));
+}
+
+/* A row's share is of all launches, and its rate is its bytes over its time. */
+static void check_row(const json_t *row, double whole_ms) {
+    const json_t *bytes = json_object_get(row, "bytes"), *rate = json_object_get(row, "gb_s");
+    assert_true(near(number(row, "share"), number(row, "ms") / whole_ms));
+    assert_int_equal(json_is_null(bytes), json_is_null(rate));
+    if (json_is_number(rate)) /* bytes are told without their fraction */
+        assert_true(fabs(number(row, "gb_s") * number(row, "ms") * 1e6 - number(row, "bytes")) <
+                    1.5);
+}
+
+/* Times and bytes of launches make those of their piece, times of pieces those of the step. */
+static void parts_add_up(void **state) {
+    size_t i, k;
+    json_t *piece, *launch;
+    double whole = 0;
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny,layers=5", (const char *[]){"level=3", NULL});
+    json_t *o = profile(e, 3, 16);
+    json_array_foreach(json_object_get(o, "pieces"), i, piece) {
+        double ms = 0, bytes = 0;
+        json_array_foreach(json_object_get(piece, "launches"), k, launch) {
+            check_row(launch, number(o, "launches_ms"));
+            ms += number(launch, "ms");
+            bytes += number(launch, "bytes");
+        }
+        check_row(piece, number(o, "launches_ms"));
+        assert_true(near(ms, number(piece, "ms")));
+        assert_true(fabs(bytes - number(piece, "bytes")) <= (double)k + 1);
+        whole += ms;
+    }
+    assert_true(near(whole, number(o, "launches_ms")));
+    assert_true(number(o, "step_ms") > 0);
+    json_decref(o);
+    rp_engine_close(e);
+}
+
+static double bytes_of(const json_t *o, bool splitting) {
+    size_t i;
+    json_t *piece;
+    double n = 0;
+    json_array_foreach(json_object_get(o, "pieces"), i, piece) {
+        if (json_is_true(json_object_get(piece, "splitting")) == splitting)
+            n += number(piece, "bytes");
+    }
+    return n;
+}
+
+/* Of more positions the same weights are read, and more of the cache: a key and a value a layer, KV head and position. */
+static void only_attention_reads_more_of_a_longer_context(void **state) {
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny,layers=5", (const char *[]){"level=3", NULL});
+    json_t *near_by = profile(e, 2, 10), *far = profile(e, 2, 50);
+    const model_hparams *hp = model_source_hparams(e->source);
+    double position = 2.0 * hp->n_layer * hp->n_head_kv * hp->head_dim *
+                      (double)rp_dtype_block_bytes(model_kv_dtype(e->source, RP_NUMERICS_DEFAULT));
+    assert_true(bytes_of(near_by, false) > 0);
+    assert_true(bytes_of(near_by, false) == bytes_of(far, false));
+    /* after 10 positions: two steps of warming up, two as served, two by launches */
+    assert_true(fabs(bytes_of(near_by, true) - (10 + 2 + 1.5 * 2) * position) <= 5);
+    assert_true(fabs(bytes_of(far, true) - bytes_of(near_by, true) - 40 * position) <= 10);
+    json_decref(near_by);
+    json_decref(far);
     rp_engine_close(e);
 }
 
@@ -101,6 +177,8 @@ static void refuses_what_cannot_be_measured(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_in_it_once),
+        cmocka_unit_test(parts_add_up),
+        cmocka_unit_test(only_attention_reads_more_of_a_longer_context),
         cmocka_unit_test(answers_stay_what_they_were),
         cmocka_unit_test(refuses_what_cannot_be_measured),
     };

@@ -102,6 +102,36 @@ static void largest_first_pieces_before_steps(void **state) {
     graph_dispatcher_done(&r.g);
 }
 
+/* 1, 2, 4, 8, then in eights, and the number of requests itself. */
+static void heads_have_a_ladder_of_their_own(void **state) {
+    static const struct {
+        int32_t seqs;
+        const char *order;
+    } cases[] = {{1, "head_l1 "},
+                 {2, "head_l2 head_l1 "},
+                 {3, "head_l3 head_l2 head_l1 "},
+                 {8, "head_l8 head_l4 head_l2 head_l1 "},
+                 {9, "head_l9 head_l8 head_l4 head_l2 head_l1 "},
+                 {24, "head_l24 head_l16 head_l8 head_l4 head_l2 head_l1 "},
+                 {33, "head_l33 head_l32 head_l24 head_l16 head_l8 head_l4 head_l2 head_l1 "}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r;
+        rp_error err = {0};
+        graph_params p = params(RP_CUDAGRAPH_PIECEWISE);
+        start(&r, RP_CUDAGRAPH_PIECEWISE);
+        graph_dispatcher_done(&r.g);
+        p.max_num_seqs = cases[i].seqs;
+        p.max_num_batched_tokens = 64;
+        CHECK_OK(graph_dispatcher_init(&r.g, &p, &err), &err);
+        CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+        const char *heads = strstr(r.rec.order, "head_");
+        assert_non_null(heads);
+        assert_string_equal(heads, cases[i].order);
+        graph_dispatcher_done(&r.g);
+    }
+}
+
 /* After the ladder and sealing, every step that had a graph before has it still. */
 static void sealed_after_the_ladder_serves_the_same_steps(void **state) {
     (void)state;
@@ -246,6 +276,7 @@ static void ladder_survives_each_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(largest_first_pieces_before_steps),
+        cmocka_unit_test(heads_have_a_ladder_of_their_own),
         cmocka_unit_test(sealed_after_the_ladder_serves_the_same_steps),
         cmocka_unit_test(unsupported_key_is_dropped_with_its_reason),
         cmocka_unit_test(failure_and_cancelling_end_the_ladder),

@@ -161,7 +161,8 @@ static void moves(void **state) {
         {"concat %x, %r {axis=0}", "concat: f32[T,8] and f32[8] differ beside axis 0"},
         {"concat %x, %h {axis=0}",
          "concat: element types of f32[T,8] and f16[T,8] differ; cast one"},
-        {"gather %m, %l", "gather: index must be i32, not i64[4]; cast it"},
+        {"gather %m, %l", "f32[4,4]"},
+        {"gather %m, %u8", "gather: index must be i32 or i64, not u8[4]; cast it"},
         {"gather %e, %i", "gather: table f32[0,4] may be empty"},
         {"gather %c, %bt", "gather: result of f32[2,3,4,5,6,7] by i32[S,4] has more than 6 axes"},
     };

@@ -136,6 +136,14 @@ static double special_value(rp_dtype t) {
     return ir_round(t, v);
 }
 
+/* v as an element of a value of t. */
+static void set_element(rp_dtype t, ir_value *x, int64_t i, double v) {
+    if (t == RP_DTYPE_I64)
+        ir_value_set_int(x, i, ir_to_i64(v));
+    else
+        x->data[i] = v;
+}
+
 static ir_value special_values(const ir_graph *g, ir_ref r) {
     const ir_node *n = ir_node_at(g, r);
     ir_value v = {.rank = n->shape.rank, .n = 1};
@@ -144,7 +152,7 @@ static ir_value special_values(const ir_graph *g, ir_ref r) {
         v.n *= v.dim[i];
     }
     v.data = base_alloc_array((size_t)v.n + 1, sizeof *v.data);
-    for (int64_t i = 0; i < v.n; i++) v.data[i] = special_value(n->dtype);
+    for (int64_t i = 0; i < v.n; i++) set_element(n->dtype, &v, i, special_value(n->dtype));
     return v;
 }
 
@@ -213,7 +221,7 @@ static ir_value powers(rp_dtype t) {
     for (int k = 0; k < 64; k++)
         for (int d = -1; d < 2; d++)
             for (int sign = -1; sign < 2; sign += 2)
-                v.data[v.n++] = ir_round(t, sign * (ldexp(1, k) + d));
+                set_element(t, &v, v.n++, ir_round(t, sign * (ldexp(1, k) + d)));
     v.dim[0] = v.n;
     return v;
 }

@@ -143,6 +143,11 @@ void portable_load_i32(const box_operand *o, int64_t at, int64_t step, int64_t n
     }
 }
 
+void portable_load_i64(const box_operand *o, int64_t at, int64_t step, int64_t n, int64_t *out) {
+    const int64_t *x = (const int64_t *)(const void *)o->base + at;
+    for (int64_t i = 0; i < n; i++) out[i] = x[i * step];
+}
+
 /* --- stores ----------------------------------------------------------------- */
 
 void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t n, const float *x) {
@@ -188,4 +193,10 @@ void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t 
             ((uint8_t *)base)[at + i * step] = (uint8_t)rk_clamp(x[i], 0, UINT8_MAX);
         break;
     }
+}
+
+void portable_store_i64(const box_operand *o, int64_t at, int64_t step, int64_t n,
+                        const int64_t *x) {
+    int64_t *to = (int64_t *)(void *)o->base + at;
+    for (int64_t i = 0; i < n; i++) to[i * step] = x[i];
 }

@@ -10,6 +10,7 @@
 typedef union lane {
     float f[BOX_RUN];
     int32_t i[BOX_RUN];
+    int64_t l[BOX_RUN];
 } lane;
 
 /* --- f32 -------------------------------------------------------------------- */
@@ -55,87 +56,105 @@ static const float_fn on_floats[IR_OP_COUNT_] = {
 };
 #undef OP
 
-/* --- i32: sums, differences and products wrap around --------------------------- */
+/* --- integers: sums, differences and products wrap around ------------------------- */
 
-#define INT_OPS(X)                                       \
-    X(add, (rp_i32)((rp_u32)a + (rp_u32)b))              \
-    X(sub, (rp_i32)((rp_u32)a - (rp_u32)b))              \
-    X(mul, (rp_i32)((rp_u32)a * (rp_u32)b))              \
-    X(neg, (rp_i32)(0u - (rp_u32)a))                     \
-    X(abs, (rp_i32)(a < 0 ? 0u - (rp_u32)a : (rp_u32)a)) \
-    X(max, a > b ? a : b)                                \
-    X(min, a < b ? a : b)                                \
-    X(eq, a == b)                                        \
-    X(ne, a != b)                                        \
-    X(lt, a < b)                                         \
-    X(le, a <= b)                                        \
-    X(gt, a > b)                                         \
-    X(ge, a >= b)                                        \
-    X(where, a ? b : c)
+/* S and U: the type of the class, and its unsigned one. */
+#define INT_OPS(X, S, U)                     \
+    X(add, (S)((U)a + (U)b), S)              \
+    X(sub, (S)((U)a - (U)b), S)              \
+    X(mul, (S)((U)a * (U)b), S)              \
+    X(neg, (S)(0u - (U)a), S)                \
+    X(abs, (S)(a < 0 ? 0u - (U)a : (U)a), S) \
+    X(max, a > b ? a : b, S)                 \
+    X(min, a < b ? a : b, S)                 \
+    X(eq, a == b, S)                         \
+    X(ne, a != b, S)                         \
+    X(lt, a < b, S)                          \
+    X(le, a <= b, S)                         \
+    X(gt, a > b, S)                          \
+    X(ge, a >= b, S)                         \
+    X(where, a ? b : c, S)
 
-typedef void (*int_fn)(const int32_t *pa, const int32_t *pb, const int32_t *pc, int32_t *out,
-                       int64_t n);
-
-#define INT_FN(name, expr)                                                                 \
-    static void int_##name(const int32_t *restrict pa, const int32_t *restrict pb,         \
-                           const int32_t *restrict pc, int32_t *restrict out, int64_t n) { \
-        for (int64_t i = 0; i < n; i++) {                                                  \
-            int32_t a = pa[i], b = pb[i], c = pc[i];                                       \
-            (void)a, (void)b, (void)c;                                                     \
-            out[i] = expr;                                                                 \
-        }                                                                                  \
+#define INT_FN(name, expr, S)                                                                \
+    static void S##_##name(const S *restrict pa, const S *restrict pb, const S *restrict pc, \
+                           S *restrict out, int64_t n) {                                     \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            S a = pa[i], b = pb[i], c = pc[i];                                               \
+            (void)a, (void)b, (void)c;                                                       \
+            out[i] = expr;                                                                   \
+        }                                                                                    \
     }
-INT_OPS(INT_FN)
-#define INT_ROW(name, expr) [IR_##name] = int_##name,
-static const int_fn on_ints[IR_OP_COUNT_] = {INT_OPS(INT_ROW)};
+INT_OPS(INT_FN, rp_i32, rp_u32)
+INT_OPS(INT_FN, rp_i64, rp_u64)
+typedef void (*i32_fn)(const rp_i32 *pa, const rp_i32 *pb, const rp_i32 *pc, rp_i32 *out,
+                       int64_t n);
+typedef void (*i64_fn)(const rp_i64 *pa, const rp_i64 *pb, const rp_i64 *pc, rp_i64 *out,
+                       int64_t n);
+#define INT_ROW(name, expr, S) [IR_##name] = S##_##name,
+static const i32_fn on_i32[IR_OP_COUNT_] = {INT_OPS(INT_ROW, rp_i32, rp_u32)};
+static const i64_fn on_i64[IR_OP_COUNT_] = {INT_OPS(INT_ROW, rp_i64, rp_u64)};
 
 /* --- runs ------------------------------------------------------------------------ */
 
 /* The lanes behind the last element are computed, too: they hold zeros. */
 static void load(const box_operand *o, int64_t at, int64_t step, int64_t n, lane *out) {
-    if (box_is_f32(o->dtype))
-        portable_load_f32(o, at, step, n, out->f);
-    else
-        portable_load_i32(o, at, step, n, out->i);
+    switch (box_class_of(o->dtype)) {
+    case BOX_F32: portable_load_f32(o, at, step, n, out->f); break;
+    case BOX_I32: portable_load_i32(o, at, step, n, out->i); break;
+    case BOX_I64: portable_load_i64(o, at, step, n, out->l); return;
+    }
     for (int64_t i = n; i % LANES; i++) out->i[i] = 0;
 }
 
 /* The elements are written by functions that the analyzer does not see through. */
 /* NOLINTBEGIN(clang-analyzer-core.uninitialized.Assign) */
-static void to_floats(lane *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        int32_t v = x->i[i];
-        x->f[i] = (float)v;
-    }
-}
-
-static void to_ints(lane *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        float v = x->f[i];
-        x->i[i] = rk_to_i32(v);
+/* Elements of one class as another, in place: from the end where they grow. odd: as floats that will be rounded again. */
+static void convert(lane *x, box_class from, box_class to, bool odd, int64_t n) {
+    if (from == to) return;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t i = to == BOX_I64 ? n - 1 - k : k;
+        if (from == BOX_F32) {
+            float v = x->f[i];
+            if (to == BOX_I64)
+                x->l[i] = rk_to_i64(v);
+            else
+                x->i[i] = rk_to_i32(v);
+        } else {
+            int64_t v = from == BOX_I64 ? x->l[i] : x->i[i];
+            if (to == BOX_F32)
+                x->f[i] = odd ? rk_to_odd(v) : (float)v;
+            else if (to == BOX_I64)
+                x->l[i] = v;
+            else
+                x->i[i] = rk_sat(v);
+        }
     }
 }
 /* NOLINTEND(clang-analyzer-core.uninitialized.Assign) */
 
 /* Casts go through the class of the result; to bool means: is not zero. */
 static void cast_run(const box_operand *from, const box_operand *to, lane *x, int64_t n) {
-    bool is_f32 = box_is_f32(from->dtype), want_f32 = box_is_f32(to->dtype);
-    if (want_f32 && !is_f32) to_floats(x, n);
-    if (!want_f32 && is_f32) to_ints(x, n);
+    bool odd = to->dtype == RP_DTYPE_F16 || to->dtype == RP_DTYPE_BF16;
+    convert(x, box_class_of(from->dtype), box_class_of(to->dtype), odd, n);
 }
 
 static void int_run(ir_op op, const box *b, lane x[3], lane *out, int64_t n) {
+    box_class c = box_class_of(b->op[op == IR_where ? 1 : 0].dtype);
     /* The condition of where is a boolean. */
-    if (op == IR_where) to_ints(&x[0], n);
-    on_ints[op](x[0].i, x[1].i, x[2].i, out->i, n);
-    if (box_is_f32(b->op[b->n - 1].dtype)) to_floats(out, n);
+    if (op == IR_where) convert(&x[0], BOX_F32, c, false, n);
+    if (c == BOX_I64)
+        on_i64[op](x[0].l, x[1].l, x[2].l, out->l, n);
+    else
+        on_i32[op](x[0].i, x[1].i, x[2].i, out->i, n);
+    convert(out, c, box_class_of(b->op[b->n - 1].dtype), false, n);
 }
 
 static void store(const box_operand *o, int64_t at, int64_t step, int64_t n, const lane *x) {
-    if (box_is_f32(o->dtype))
-        portable_store_f32(o, at, step, n, x->f);
-    else
-        portable_store_i32(o, at, step, n, x->i);
+    switch (box_class_of(o->dtype)) {
+    case BOX_F32: portable_store_f32(o, at, step, n, x->f); break;
+    case BOX_I32: portable_store_i32(o, at, step, n, x->i); break;
+    case BOX_I64: portable_store_i64(o, at, step, n, x->l); break;
+    }
 }
 
 /* Elements that are computed where they are: whole groups of single precision. */
@@ -149,7 +168,7 @@ static void run(const box *b, const int64_t *at, void *user) {
     ir_op op = (ir_op)r->op;
     uint32_t last = b->rank - 1, n_in = b->n - 1;
     const box_operand *to = &b->op[n_in];
-    bool floats = box_is_f32(b->op[op == IR_where ? 1 : 0].dtype) && op != IR_cast;
+    bool floats = box_class_of(b->op[op == IR_where ? 1 : 0].dtype) == BOX_F32 && op != IR_cast;
     int64_t step = to->stride[last];
     lane x[3], out;
     for (int64_t i = 0; i < b->dim[last]; i += BOX_RUN) {

@@ -57,9 +57,15 @@ typedef struct gather {
 } gather;
 
 static int64_t row_at(const gather *q, const box_operand *index, int64_t at) {
-    int32_t i;
-    portable_load_i32(index, at, 1, 1, &i);
-    return RP_MAX(RP_MIN((int64_t)i, q->rows - 1), 0) * q->step;
+    int32_t narrow;
+    int64_t i;
+    if (index->dtype == RP_DTYPE_I64) {
+        portable_load_i64(index, at, 1, 1, &i);
+    } else {
+        portable_load_i32(index, at, 1, 1, &narrow);
+        i = narrow;
+    }
+    return RP_MAX(RP_MIN(i, q->rows - 1), 0) * q->step;
 }
 
 static void gather_run(const box *b, const int64_t *at, void *user) {
@@ -96,12 +102,14 @@ static void iota_run(const box *b, const int64_t *at, void *user) {
     const box_operand *to = &b->op[1];
     (void)user;
     for (int64_t i = 0; i < b->dim[last]; i++) {
-        int32_t v = rk_sat(at[0] + i * b->op[0].stride[last]);
+        int64_t v = at[0] + i * b->op[0].stride[last], spot = at[1] + i * to->stride[last];
+        int32_t narrow = rk_sat(v);
         float f = (float)v;
-        if (box_is_f32(to->dtype))
-            portable_store_f32(to, at[1] + i * to->stride[last], 1, 1, &f);
-        else
-            portable_store_i32(to, at[1] + i * to->stride[last], 1, 1, &v);
+        switch (box_class_of(to->dtype)) {
+        case BOX_F32: portable_store_f32(to, spot, 1, 1, &f); break;
+        case BOX_I32: portable_store_i32(to, spot, 1, 1, &narrow); break;
+        case BOX_I64: portable_store_i64(to, spot, 1, 1, &v); break;
+        }
     }
 }
 

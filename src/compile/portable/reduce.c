@@ -1,5 +1,5 @@
 /* Reductions of one axis. Order of additions as gen/embed/prelude.h defines it: element i in lane i % 16,
- * ascending, then the tree; products ascend; integers wrap; argmax takes the first of equals.
+ * ascending, then the tree; chunk by chunk where there are many; products ascend; integers wrap; argmax takes the first of equals.
  *
  * The record's space is that of the result; own form 0 is the length of the axis, 1 its stride. */
 #include "compile/portable/box.h"
@@ -25,9 +25,11 @@ static void into_lanes(ir_op op, const float *x, int64_t n, float *l) {
 
 static float float_lanes(const reduce *q, const box_operand *o, int64_t at) {
     float x[BOX_RUN], l[16];
+    double chunks = 0.0;
     for (int i = 0; i < 16; i++) l[i] = lane_start(q->op);
     for (int64_t i = 0; i < q->n; i += BOX_RUN) {
         int64_t n = RP_MIN(q->n - i, BOX_RUN);
+        if (q->op == IR_sum && i && i % RK_CHUNK == 0) box_end_chunk(l, &chunks);
         portable_load_f32(o, at + i * q->step, q->step, n, x);
         if (q->op == IR_sum) {
             int64_t whole = n / 16 * 16;
@@ -38,7 +40,8 @@ static float float_lanes(const reduce *q, const box_operand *o, int64_t at) {
             into_lanes(q->op, x, n, l);
         }
     }
-    return q->op == IR_sum ? rk_sum16(l) : q->op == IR_amax ? rk_max16(l) : rk_min16(l);
+    if (q->op == IR_sum) return box_end_chunk(l, &chunks);
+    return q->op == IR_amax ? rk_max16(l) : rk_min16(l);
 }
 
 static float float_product(const reduce *q, const box_operand *o, int64_t at) {
@@ -51,24 +54,36 @@ static float float_product(const reduce *q, const box_operand *o, int64_t at) {
     return a;
 }
 
-static int32_t join_ints(ir_op op, int32_t a, int32_t b) {
+/* Sums and products wrap as 64 bits: what is left of that in 32 is what wraps there. */
+static int64_t join_ints(ir_op op, int64_t a, int64_t b) {
     switch (op) {
-    case IR_sum: return (int32_t)((uint32_t)a + (uint32_t)b);
-    case IR_prod: return (int32_t)((uint32_t)a * (uint32_t)b);
+    case IR_sum: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case IR_prod: return (int64_t)((uint64_t)a * (uint64_t)b);
     case IR_amax: return b > a ? b : a;
     default: return b < a ? b : a;
     }
 }
 
-static int32_t int_reduce(const reduce *q, const box_operand *o, int64_t at) {
+/* n elements of any integer type. */
+static void load_ints(const box_operand *o, int64_t at, int64_t step, int64_t n, int64_t *out) {
     int32_t x[BOX_RUN];
-    int32_t a = q->op == IR_sum    ? 0
+    if (o->dtype == RP_DTYPE_I64) {
+        portable_load_i64(o, at, step, n, out);
+        return;
+    }
+    portable_load_i32(o, at, step, n, x);
+    for (int64_t i = 0; i < n; i++) out[i] = x[i];
+}
+
+static int64_t int_reduce(const reduce *q, const box_operand *o, int64_t at) {
+    int64_t x[BOX_RUN];
+    int64_t a = q->op == IR_sum    ? 0
                 : q->op == IR_prod ? 1
-                : q->op == IR_amax ? INT32_MIN
-                                   : INT32_MAX;
+                : q->op == IR_amax ? INT64_MIN
+                                   : INT64_MAX;
     for (int64_t i = 0; i < q->n; i += BOX_RUN) {
         int64_t n = RP_MIN(q->n - i, BOX_RUN);
-        portable_load_i32(o, at + i * q->step, q->step, n, x);
+        load_ints(o, at + i * q->step, q->step, n, x);
         for (int64_t j = 0; j < n; j++) a = join_ints(q->op, a, x[j]);
     }
     return a;
@@ -90,11 +105,11 @@ static int32_t float_argmax(const reduce *q, const box_operand *o, int64_t at) {
 }
 
 static int32_t int_argmax(const reduce *q, const box_operand *o, int64_t at) {
-    int32_t x[BOX_RUN], top = 0;
+    int64_t x[BOX_RUN], top = 0;
     int64_t best = 0;
     for (int64_t i = 0; i < q->n; i += BOX_RUN) {
         int64_t n = RP_MIN(q->n - i, BOX_RUN);
-        portable_load_i32(o, at + i * q->step, q->step, n, x);
+        load_ints(o, at + i * q->step, q->step, n, x);
         for (int64_t j = 0; j < n; j++)
             if (i + j == 0 || x[j] > top) {
                 top = x[j];
@@ -108,17 +123,22 @@ static void reduce_run(const box *b, const int64_t *at, void *user) {
     const reduce *q = user;
     const box_operand *x = &b->op[0], *to = &b->op[1];
     uint32_t last = b->rank - 1;
+    bool floats = box_class_of(x->dtype) == BOX_F32;
     for (int64_t i = 0; i < b->dim[last]; i++) {
         int64_t from = at[0] + i * x->stride[last], place = at[1] + i * to->stride[last];
         if (q->op == IR_argmax) {
-            int32_t v = box_is_f32(x->dtype) ? float_argmax(q, x, from) : int_argmax(q, x, from);
+            int32_t v = floats ? float_argmax(q, x, from) : int_argmax(q, x, from);
             portable_store_i32(to, place, 1, 1, &v);
-        } else if (box_is_f32(x->dtype)) {
+        } else if (floats) {
             float v = q->op == IR_prod ? float_product(q, x, from) : float_lanes(q, x, from);
             portable_store_f32(to, place, 1, 1, &v);
         } else {
-            int32_t v = int_reduce(q, x, from);
-            portable_store_i32(to, place, 1, 1, &v);
+            int64_t v = int_reduce(q, x, from);
+            int32_t narrow = (int32_t)(uint32_t)v; /* i32: what wraps there */
+            if (to->dtype == RP_DTYPE_I64)
+                portable_store_i64(to, place, 1, 1, &v);
+            else
+                portable_store_i32(to, place, 1, 1, &narrow);
         }
     }
 }

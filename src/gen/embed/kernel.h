@@ -36,6 +36,9 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
 #endif
 }
 
+/* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
+#define RK_CHUNK 4096
+
 /* The fixed tree over 16 lanes; NaN wins in the last two. */
 #define RK_FOLD(op)                                          \
     for (int i = 0; i < 8; i++) l[i] = op(l[i], l[i + 8]);   \
@@ -66,10 +69,44 @@ RP_INLINE rp_i32 rk_to_i32(float x)
     return x >= 2147483648.0f ? 2147483647 : r;
 }
 
+/* An integer as a float. With -fno-trapping-math gcc makes one truncation of a conversion to an integer and back, which gives
+ * -0 for -0.5, and drops an addition of 0, as no integer is -0: so that -0 is looked for in the bits. */
+RP_INLINE float rk_positive_zero(float x)
+{
+    rp_u32 u = rp_bits(x);
+    return rp_from_bits(u == 0x80000000u ? 0u : u);
+}
+RP_INLINE float rk_from_i32(rp_i32 v) { return rk_positive_zero((float)v); }
+RP_INLINE float rk_from_i64(rp_i64 v) { return rk_positive_zero((float)v); }
+
 RP_INLINE rp_i32 rk_sat(long long v)
 {
     v = v < -2147483648LL ? -2147483648LL : v;
     return (rp_i32)(v > 2147483647LL ? 2147483647LL : v);
+}
+
+RP_INLINE rp_i64 rk_clamp64(rp_i64 v, rp_i64 lo, rp_i64 hi)
+{
+    v = v < lo ? lo : v;
+    return v > hi ? hi : v;
+}
+
+/* Truncates, saturates; NaN gives 0. */
+RP_INLINE rp_i64 rk_to_i64(float x)
+{
+    float c = x < 9223371487098961920.0f ? x : 9223371487098961920.0f;
+    c = c > -9223372036854775808.0f ? c : -9223372036854775808.0f;
+    rp_i64 r = x >= 9223372036854775808.0f ? 9223372036854775807LL : (rp_i64)c;
+    return x == x ? r : 0;
+}
+
+/* Exact where it can be, else the neighbour whose last bit is set: rounded again to f16 or bf16, v is rounded once. */
+RP_INLINE float rk_to_odd(rp_i64 v)
+{
+    float f = rk_from_i64(v);
+    rp_i64 back = rk_to_i64(f);
+    rp_u32 u = rp_bits(f), up = (back < v) == (v > 0) ? 1u : (rp_u32)-1;
+    return back != v && !(u & 1u) ? rp_from_bits(u + up) : f;
 }
 
 RP_INLINE long long rk_floordiv(long long a, long long b)

@@ -350,8 +350,8 @@ RP_INLINE float rp_powf(float x, float y)
 
 /* --- reductions ----------------------------------------------------------
  * Element i goes to lane i % 16, ascending; then lanes 8, 4, 2, 1 are folded in. That
- * order is the definition of every float32 sum and maximum over an axis. A generated
- * loop keeps `float l[16]` and ends with one of these. */
+ * order is the definition of every float32 maximum over an axis, and of every sum of up to RK_CHUNK elements (kernel.h:
+ * longer ones are of chunks). A generated loop keeps `float l[16]` and ends with one of these. */
 
 /* NaN wins. */
 RP_INLINE float rp_maxf(float a, float b) { return a > b || a != a ? a : b; }

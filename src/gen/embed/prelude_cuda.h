@@ -50,6 +50,15 @@ RP_INLINE rp_i32 rk_join(rp_i32 a, rp_i32 b)
     return b < a ? b : a;
 }
 
+template <rk_how how>
+RP_INLINE rp_i64 rk_join(rp_i64 a, rp_i64 b)
+{
+    if (how == RK_SUM) return (rp_i64)((rp_u64)a + (rp_u64)b);
+    if (how == RK_PROD) return (rp_i64)((rp_u64)a * (rp_u64)b);
+    if (how == RK_MAX) return b > a ? b : a;
+    return b < a ? b : a;
+}
+
 /* One round: element `e` of this thread, `left` elements from thread 0 on. A product has one lane. */
 template <rk_how how, class T>
 RP_INLINE T rk_block_step(T acc, T e, long long left)

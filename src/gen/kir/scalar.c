@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+_Static_assert(KIR_CHUNK == RK_CHUNK, "one definition of a sum");
+
 #define CASE_LEAF(name, expr)
 #define CASE_VIEW(name, expr)
 #define CASE_ELEMENTWISE(name, expr) \
@@ -33,29 +35,41 @@ int32_t kir_saturate(int64_t v, kir_range to) {
     return (int32_t)(v < to.lo ? to.lo : v > to.hi ? to.hi : v);
 }
 
-int32_t kir_alu_i32(ir_op op, int32_t a, int32_t b, int32_t c) {
-    uint32_t x = (uint32_t)a, y = (uint32_t)b;
-
-    switch (op) {
-    case IR_add: return (int32_t)(x + y);
-    case IR_sub: return (int32_t)(x - y);
-    case IR_mul: return (int32_t)(x * y);
-    case IR_neg: return (int32_t)(0u - x);
-    case IR_abs: return (int32_t)(a < 0 ? 0u - x : x);
-    case IR_max: return a > b ? a : b;
-    case IR_min: return a < b ? a : b;
-    case IR_eq: return a == b;
-    case IR_ne: return a != b;
-    case IR_lt: return a < b;
-    case IR_le: return a <= b;
-    case IR_gt: return a > b;
-    case IR_ge: return a >= b;
-    case IR_and: return a && b;
-    case IR_or: return a || b;
-    case IR_not: return !a;
-    case IR_where: return a ? b : c;
-    default: return a;
+/* Sums, differences and products in the unsigned type, where they wrap around. */
+#define INTEGER_ALU(name, type, unsigned_type)                    \
+    type name(ir_op op, type a, type b, type c) {                 \
+        unsigned_type x = (unsigned_type)a, y = (unsigned_type)b; \
+                                                                  \
+        switch (op) {                                             \
+        case IR_add: return (type)(x + y);                        \
+        case IR_sub: return (type)(x - y);                        \
+        case IR_mul: return (type)(x * y);                        \
+        case IR_neg: return (type)(0u - x);                       \
+        case IR_abs: return (type)(a < 0 ? 0u - x : x);           \
+        case IR_max: return a > b ? a : b;                        \
+        case IR_min: return a < b ? a : b;                        \
+        case IR_eq: return a == b;                                \
+        case IR_ne: return a != b;                                \
+        case IR_lt: return a < b;                                 \
+        case IR_le: return a <= b;                                \
+        case IR_gt: return a > b;                                 \
+        case IR_ge: return a >= b;                                \
+        case IR_and: return a && b;                               \
+        case IR_or: return a || b;                                \
+        case IR_not: return !a;                                   \
+        case IR_where: return a ? b : c;                          \
+        default: return a;                                        \
+        }                                                         \
     }
+INTEGER_ALU(kir_alu_i32, int32_t, uint32_t)
+INTEGER_ALU(kir_alu_i64, int64_t, uint64_t)
+
+int64_t kir_f32_to_i64(float x) {
+    return rk_to_i64(x);
+}
+
+float kir_i64_to_odd(int64_t v) {
+    return rk_to_odd(v);
 }
 
 int32_t kir_f32_to_i32(float x) {
@@ -102,6 +116,16 @@ int32_t kir_load_i32(rp_dtype t, const void *base, int64_t i) {
     case RP_DTYPE_I8: return *(const int8_t *)p;
     default: return *(const uint8_t *)p;
     }
+}
+
+int64_t kir_load_i64(const void *base, int64_t i) {
+    int64_t v;
+    memcpy(&v, element(RP_DTYPE_I64, base, i), sizeof v);
+    return v;
+}
+
+void kir_store_i64(void *base, int64_t i, int64_t v) {
+    memcpy((char *)base + i * (int64_t)sizeof v, &v, sizeof v);
 }
 
 void kir_store_f32(rp_dtype t, void *base, int64_t i, float v) {
