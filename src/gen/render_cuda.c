@@ -339,6 +339,8 @@ static const char *constness(const kir_buf *b) {
     return b->written ? "" : "const ";
 }
 
+/* No __restrict__: what is only read would then be read past the coherent caches, even before rk_wait, while the kernel in
+ * front still writes it. */
 static void put_bufs(gen_render *r) {
     const kir_func *f = r->f;
 
@@ -349,8 +351,7 @@ static void put_bufs(gen_render *r) {
         char pointer[24];
         (void)snprintf(pointer, sizeof pointer, slot, b->slot);
         if (b->space == KIR_ARG) {
-            gen_line(r, "%s%s *%s b_%s = (%s%s *)(%s + %" PRId64 ");", c, type,
-                     gen_buf_aliases(f, i) ? "const" : "__restrict__ const", b->name, c, type,
+            gen_line(r, "%s%s *const b_%s = (%s%s *)(%s + %" PRId64 ");", c, type, b->name, c, type,
                      pointer, b->offset);
         } else if (f->form == KIR_KERNEL) {
             gen_line(r, "__shared__ %s b_%s[%" PRId64 "];", type, b->name, b->size ? b->size : 1);
@@ -365,6 +366,8 @@ static void put_kernel_head(gen_render *r, const gen_cuda_launch *l) {
     for (uint32_t i = 0; i < l->n_dims; i++) base_buf_printf(r->out, "long long d%u, ", i);
     base_buf_puts(r->out, "long long items)\n{\n");
     r->depth++;
+    gen_line(r, "rk_launch_dependents();");
+    gen_line(r, "rk_wait();");
     if (!l->n_dims) return;
     gen_line(r, "const long long dim[%u] = {", l->n_dims);
     for (uint32_t i = 0; i < l->n_dims; i++) gen_line(r, "    d%u,", i);

@@ -101,7 +101,8 @@ typedef struct hal_device_ops {
      * device's memory is not the host's. */
     rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                         rp_error *err);
-    /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. */
+    /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. cuda: kernels of it may
+     * overlap; until griddepcontrol.wait, which every thread executes, they touch nothing that a kernel of it writes. */
     rp_status (*graph_build)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                              const char *label, hal_graph **out, rp_error *err);
     rp_status (*graph_launch)(hal_graph *g, rp_error *err);

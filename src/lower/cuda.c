@@ -7,7 +7,7 @@
 
 #define K (L->k)
 #define COLUMNS 32
-enum { MATMUL_THREADS = 256, ATTENTION_LEAST = 256, ATTENTION_MOST = 1024 };
+enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024, ATTENTION_LEAST = 256, ATTENTION_MOST = 1024 };
 
 void lower_cuda_head(lowerer *L, const char *name, uint32_t threads) {
     base_buf *b = &L->source;
@@ -19,7 +19,7 @@ void lower_cuda_head(lowerer *L, const char *name, uint32_t threads) {
     for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "a%u, ", i);
     base_buf_puts(b, "};\n    const long long dim[] = {");
     for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "d%u, ", i);
-    base_buf_puts(b, "0};\n");
+    base_buf_puts(b, "0};\n    rk_launch_dependents();\n");
 }
 
 /* --- matmul --------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
     base_buf_puts(b, "); \\\n    __syncthreads(); \\\n} while (0)\n");
 }
 
-static void put_segment(lowerer *L, const lower_cuda_segment *s) {
+static void put_segment(lowerer *L, const lower_cuda_segment *s, uint32_t threads) {
     base_buf *b = &L->source;
     const bool quant = s->left == RP_DTYPE_I16B32;
     const uint32_t columns = s->n_mats * COLUMNS;
@@ -63,24 +63,41 @@ static void put_segment(lowerer *L, const lower_cuda_segment *s) {
                     columns / 16, s->k);
     base_buf_printf(b, "            const char *x = a0 + row0 * %zuLL;\n", row);
     if (quant)
-        base_buf_printf(b, "            rk_mm_quant<F, %" PRId64 ", %u>(x, n, w, acc, part);\n",
-                        s->k, columns);
+        base_buf_printf(b,
+                        "            rk_quant<F, %" PRId64 ", %u, %u> m;\n"
+                        "            m.load(w, 0);\n"
+                        "            rk_wait();\n"
+                        "            m.run(x, n, w, acc, part);\n",
+                        s->k, columns, threads);
     else
-        base_buf_printf(
-            b, "            rk_mm_float<F, rk_x_%s, %" PRId64 ", %u>(x, n, w, acc, part);\n",
-            rp_dtype_name(s->left), s->k, columns);
+        base_buf_printf(b,
+                        "            rk_wait();\n"
+                        "            rk_mm_float<F, rk_x_%s, %" PRId64
+                        ", %u, %u>(x, n, w, acc, part);\n",
+                        rp_dtype_name(s->left), s->k, columns, threads);
     base_buf_printf(b, "            %s_EPI(row0, n, item - %" PRId64 ", acc);\n        }\n",
                     s->frag, s->first_item);
 }
 
+/* So many that a thread has two blocks of quantised weights at most, where they can be. */
+static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n) {
+    int64_t most = MATMUL_LEAST;
+    for (uint32_t i = 0; i < n; i++) {
+        int64_t blocks = segs[i].k / 32 * segs[i].n_mats * COLUMNS;
+        if (segs[i].left == RP_DTYPE_I16B32 && blocks / 2 > most) most = blocks / 2;
+    }
+    return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
+}
+
 rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
-                            const lower_cuda_segment *segs, uint32_t n) {
+                            const lower_cuda_segment *segs, uint32_t n, uint32_t *threads) {
     base_buf *b = &L->source;
     uint32_t most = 1;
     for (uint32_t i = 0; i < n; i++)
         if (segs[i].n_mats > most) most = segs[i].n_mats;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
-    lower_cuda_head(L, name, MATMUL_THREADS);
+    *threads = matmul_threads(segs, n);
+    lower_cuda_head(L, name, *threads);
     base_buf_printf(b,
                     "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
                     "    const long long rows = ",
@@ -94,7 +111,7 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
                     "        const int n = rows - row0 < RK_MM_ROWS ? (int)(rows - row0) : "
                     "RK_MM_ROWS;\n",
                     n_items, n_items);
-    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i]);
+    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], *threads);
     base_buf_puts(b, "    }\n}\n");
     return base_buf_status(b, L->err);
 }
@@ -103,11 +120,6 @@ ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n) {
     ir_dims *t = ir_graph_dims(L->g);
     ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, LOWER_CUDA_ROWS - 1));
     return ir_dim_mul_const(t, ir_dim_floordiv(t, up, LOWER_CUDA_ROWS), n);
-}
-
-void lower_cuda_matmul_blocks(lower_launch *l) {
-    l->threads = MATMUL_THREADS;
-    l->per_block = 1;
 }
 
 /* --- attention ------------------------------------------------------------------- */
@@ -130,7 +142,7 @@ rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim
     base_buf_puts(b, "    const rp_size width = ");
     ir_dim_print_c(L->out->dims, width, "dim", b);
     base_buf_printf(b,
-                    ";\n    typedef rk_attn<rk_kv_%s, %u, %u, %u, %u, %u> A;\n"
+                    ";\n    rk_wait();\n    typedef rk_attn<rk_kv_%s, %u, %u, %u, %u, %u> A;\n"
                     "    for (long long item = blockIdx.x; item < items; item += gridDim.x)\n"
                     "        A::run((const float *)arg[0], (const A::element *)arg[1], (const "
                     "A::element *)arg[2],\n"

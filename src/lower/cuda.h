@@ -19,14 +19,12 @@ typedef struct lower_cuda_segment {
     int64_t n_items, k, first_item, first_tile;
     uint32_t n_mats;
 } lower_cuda_segment;
-/* A kernel over them: an item is 32 columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim of the graph), which lie one
+/* A kernel over them, of *threads a block, which takes an item: an item is 32 columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim of the graph), which lie one
  * behind the other in argument 0; the packed weights are argument 1. */
 rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
-                            const lower_cuda_segment *segs, uint32_t n);
+                            const lower_cuda_segment *segs, uint32_t n, uint32_t *threads);
 /* Its work items, n of them a block of rows: a dim of the graph. */
 ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n);
-/* Sets threads and per_block of its launch. */
-void lower_cuda_matmul_blocks(lower_launch *l);
 
 /* Attention as a kernel of the piece, for the launch l, whose arguments are L->args. */
 rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim width,

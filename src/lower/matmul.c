@@ -213,7 +213,7 @@ out:
 
 /* Every weight is packed there, and rows lie one behind the other. */
 static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
-                             ir_dim rows, ir_dim *items) {
+                             ir_dim rows, lower_launch *l, ir_dim *items) {
     lower_cuda_segment *segs = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *segs);
     uint32_t n = 0;
     int64_t item = 0, tile = 0;
@@ -241,7 +241,8 @@ static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name,
         tile += s->n_items * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
     }
     *items = lower_cuda_matmul_items(L, rows, item);
-    return lower_cuda_matmul(L, name, rows, segs, n);
+    l->per_block = 1;
+    return lower_cuda_matmul(L, name, rows, segs, n, &l->threads);
 }
 
 /* --- the group ---------------------------------------------------------------------- */
@@ -271,11 +272,11 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
 
 /* f: of float rows, NULL for packed ones. */
 static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
-                        const char *name, ir_dim *items, int64_t *scratch) {
+                        const char *name, lower_launch *l, ir_dim *items, int64_t *scratch) {
     const ir_node *product = ir_node_at(L->g, gr->segs[0].mats[0]);
     if (L->opt->target == GEN_CUDA)
         return cuda_kernel(L, gr, name, f ? f->x : RP_DTYPE_I16B32,
-                           flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), items);
+                           flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), l, items);
     if (!f) return quant_kernel(L, gr, name, items, scratch);
     *scratch = LOWER_PRODUCT_SCRATCH;
     return lower_float_kernel(L, gr, f, name, items);
@@ -304,15 +305,14 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     memcpy(L->args, operand, sizeof operand);
     L->n_args = 2;
     RP_TRY(epilogues(L, gr, name));
-    RP_TRY(kernel(L, gr, quant ? NULL : &f, name, &items, &scratch));
-    (void)lower_add_kernel(L, name, begin, uses);
     lower_launch *l = lower_add_launch(L);
+    RP_TRY(kernel(L, gr, quant ? NULL : &f, name, l, &items, &scratch));
+    (void)lower_add_kernel(L, name, begin, uses);
     l->name = name;
     l->alts[0] = (lower_alt){INT64_MAX, name, scratch};
     l->n_alts = 1;
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows);
     l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), items);
     l->grain = 1;
-    if (L->opt->target == GEN_CUDA) lower_cuda_matmul_blocks(l);
     return lower_take_args(L, l);
 }

@@ -469,6 +469,7 @@ static const char gpu_text[] =
     "extern \"C\" __global__ void add(char *to, char *from, long long by, long long items)\n"
     "{\n"
     "    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n"
+    "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
     "    if (i < items) ((long long *)to)[i] = ((long long *)from)[items - 1 - i] + by;\n"
     "}\n";
 

@@ -1,28 +1,77 @@
 /* Matrix times matrix for packed weights, as CUDA C: layouts, order of additions and so every bit as in matmul.c.inc.
  *
- * A block takes an item, which is 32 columns of every matrix of a segment, for up to RK_MM_ROWS rows. For quantised
- * weights each thread makes what one block of 32 contributes to one column, an exact integer dot and its scales; then one thread a
- * column adds the contributions of a row in ascending order. All threads of a block call these functions together;
- * what they leave in acc[rows][COLUMNS] is visible to all when they return. */
-#define RK_MM_THREADS 256
+ * A block takes an item, which is COLUMNS columns, 32 of every matrix of a segment, for up to RK_MM_ROWS rows. For quantised
+ * weights each lane makes what one block of 32 contributes to one column, an exact integer dot and its scales; then one thread a
+ * column adds the contributions of a row in ascending order. Weights do not change while a model runs, so the first of them are
+ * under way before the kernels in front have ended. All threads of a block call these functions together; what they leave in
+ * acc[rows][COLUMNS] is visible to all when they return. */
 #define RK_MM_ROWS 8
 #define RK_MM_PART 4096 /* floats of shared memory for contributions: RK_MM_ROWS rows of 128 columns four times */
+#define RK_MM_HELD 8    /* blocks of weights that a lane has on the way at most */
 
-RP_INLINE rp_u32 rk_u32(const rp_u8 *p) { return *(const rp_u32 *)p; }
 RP_INLINE float rk_half(const rp_u8 *p) { return rp_f16_to_f32(*(const rp_u16 *)p); }
 
-/* A format: bytes of a block of 32 k of 16 rows, or of one k. Of row r of the tile at w: words() gives the weights of a
- * block as 8 x 4 bytes, k ascending; value() the weight k as the host's exact numerics have it. */
-struct rk_q4 {
-    /* chunks of 64 bytes: u16 [16 rows][2], nibble i of u16 h is the weight 8c + 2i + h */
-    RP_INLINE void words(const rp_u8 *chunks, int r, rp_i32 *v)
-    {
-        for (int c = 0; c < 4; c++) {
-            const rp_u32 raw = rk_u32(chunks + c * 64 + r * 4);
-            const rp_u32 even = raw & 0x0f0f0f0fu, odd = raw >> 4 & 0x0f0f0f0fu; /* 0 4 1 5, 2 6 3 7 */
-            v[c * 2] = (rp_i32)__byte_perm(even, odd, 0x6420);
-            v[c * 2 + 1] = (rp_i32)__byte_perm(even, odd, 0x7531);
+/* Adds up N sums over as many lanes, the least significant bit of whose number is `bit`: lane number i of them gets the sum of s[i]. Integers, so in
+ * any order. */
+template <int N>
+RP_INLINE rp_i32 rk_gather_sums(rp_i32 *s, int lane, int bit)
+{
+#pragma unroll
+    for (int n = N / 2; n; n /= 2) {
+        const bool high = lane & n * bit;
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            const rp_i32 give = high ? s[i] : s[i + n], keep = high ? s[i + n] : s[i];
+            s[i] = keep + __shfl_xor_sync(RK_WARP, give, n * bit);
         }
+    }
+    return s[0];
+}
+
+/* 16 bytes of a packed row. Rows of an odd number of blocks of 32 begin at multiples of 8. */
+template <int WHOLE>
+RP_INLINE int4 rk_row_piece(const char *at)
+{
+    if (WHOLE) return *(const int4 *)at;
+    const int2 a = ((const int2 *)at)[0], b = ((const int2 *)at)[1];
+    const int4 both = {a.x, a.y, b.x, b.y};
+    return both;
+}
+
+/* A format: bytes of a block of 32 k of 16 rows, or of one k. 16 lanes take such a block, in pieces of 16 bytes that lie one
+ * behind the other, and each the numbers of x that its pieces meet; dot() is the exact dot of column row_of(lane), in every lane
+ * its own. value() is the
+ * weight k of row r of the tile at w as the host's exact numerics have it. */
+struct rk_q4 {
+    /* chunks of 64 bytes: u16 [16 rows][2], nibble i of u16 h is the weight 8c + 2i + h. A lane has a chunk of 4 rows. */
+    struct pieces {
+        int4 a;
+    };
+    RP_INLINE int row_of(int lane) { return lane % 4 * 4 + lane / 4; }
+    RP_INLINE pieces load(const rp_u8 *chunks, int lane)
+    {
+        const pieces p = {__ldcs((const int4 *)chunks + lane)};
+        return p;
+    }
+    typedef int4 numbers;
+    template <int WHOLE>
+    RP_INLINE numbers numbers_of(const char *x, int lane)
+    {
+        return rk_row_piece<WHOLE>(x + lane / 4 * 16);
+    }
+    RP_INLINE rp_i32 dot(const pieces &p, const numbers &q, int lane)
+    {
+        const rp_i32 x04 = (rp_i32)__byte_perm(q.x, q.z, 0x5410), x15 = (rp_i32)__byte_perm(q.x, q.z, 0x7632);
+        const rp_i32 x26 = (rp_i32)__byte_perm(q.y, q.w, 0x5410), x37 = (rp_i32)__byte_perm(q.y, q.w, 0x7632);
+        const rp_i32 raw[4] = {p.a.x, p.a.y, p.a.z, p.a.w};
+        rp_i32 s[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const rp_i32 even = raw[i] & 0x0f0f0f0f, odd = raw[i] >> 4 & 0x0f0f0f0f; /* 0 4 1 5, 2 6 3 7 */
+            s[i] = __dp2a_hi(x15, even, __dp2a_lo(x04, even, 0));
+            s[i] = __dp2a_hi(x37, odd, __dp2a_lo(x26, odd, s[i]));
+        }
+        return rk_gather_sums<4>(s, lane, 4);
     }
     RP_INLINE float nibble(const rp_u8 *chunks, int r, int j)
     {
@@ -31,46 +80,58 @@ struct rk_q4 {
     }
 };
 
-struct rk_q4_1 {
-    enum { bytes = 320, per = 32, less = 0, has_min = 1 };
-    RP_INLINE void words(const rp_u8 *w, int r, rp_i32 *v) { rk_q4::words(w + 64, r, v); }
-    RP_INLINE float scale(const rp_u8 *w, int r) { return rk_half(w + r * 2); }
-    RP_INLINE float least(const rp_u8 *w, int r) { return rk_half(w + 32 + r * 2); }
+struct rk_q4_1 : rk_q4 {
+    enum { bytes = 320, per = 32, first = 64, less = 0, has_min = 1 };
     RP_INLINE float value(const rp_u8 *tile, int k, int r)
     {
         const rp_u8 *w = tile + k / 32 * bytes;
-        return scale(w, r) * rk_q4::nibble(w + 64, r, k % 32) + least(w, r);
+        return rk_half(w + r * 2) * nibble(w + first, r, k % 32) + rk_half(w + 32 + r * 2);
     }
 };
 
-struct rk_q4_0 {
-    enum { bytes = 288, per = 32, less = 8, has_min = 0 };
-    RP_INLINE void words(const rp_u8 *w, int r, rp_i32 *v) { rk_q4::words(w + 32, r, v); }
-    RP_INLINE float scale(const rp_u8 *w, int r) { return rk_half(w + r * 2); }
-    RP_INLINE float least(const rp_u8 *, int) { return 0.0f; }
+struct rk_q4_0 : rk_q4 {
+    enum { bytes = 288, per = 32, first = 32, less = 8, has_min = 0 };
     RP_INLINE float value(const rp_u8 *tile, int k, int r)
     {
         const rp_u8 *w = tile + k / 32 * bytes;
-        return scale(w, r) * (rk_q4::nibble(w + 32, r, k % 32) - 8.0f);
+        return rk_half(w + r * 2) * (nibble(w + first, r, k % 32) - 8.0f);
     }
 };
 
 struct rk_q8_0 {
-    enum { bytes = 544, per = 32, less = 0, has_min = 0 };
-    /* i8 [16 pairs][16 rows][2] */
-    RP_INLINE void words(const rp_u8 *w, int r, rp_i32 *v)
+    enum { bytes = 544, per = 32, first = 32, less = 0, has_min = 0 };
+    /* i8 [16 pairs][16 rows][2]. A lane has pairs lane / 2 and 8 more of 8 rows. */
+    struct pieces {
+        int4 a, b;
+    };
+    RP_INLINE int row_of(int lane) { return lane % 2 * 8 + lane / 2; }
+    RP_INLINE pieces load(const rp_u8 *pairs, int lane)
     {
-        for (int i = 0; i < 8; i++) {
-            const rp_u8 *at = w + 32 + i * 64 + r * 2;
-            v[i] = (rp_i32)(*(const rp_u16 *)at | (rp_u32) * (const rp_u16 *)(at + 32) << 16);
-        }
+        const pieces p = {__ldcs((const int4 *)pairs + lane), __ldcs((const int4 *)pairs + 16 + lane)};
+        return p;
     }
-    RP_INLINE float scale(const rp_u8 *w, int r) { return rk_half(w + r * 2); }
-    RP_INLINE float least(const rp_u8 *, int) { return 0.0f; }
+    typedef int2 numbers;
+    template <int WHOLE>
+    RP_INLINE numbers numbers_of(const char *x, int lane)
+    {
+        const numbers q = {((const rp_i32 *)x)[lane / 2], ((const rp_i32 *)x)[lane / 2 + 8]};
+        return q;
+    }
+    RP_INLINE rp_i32 dot(const pieces &p, const numbers &q, int lane)
+    {
+        const rp_i32 a[4] = {p.a.x, p.a.y, p.a.z, p.a.w}, b[4] = {p.b.x, p.b.y, p.b.z, p.b.w};
+        rp_i32 s[8];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            s[i * 2] = __dp2a_lo(q.y, b[i], __dp2a_lo(q.x, a[i], 0));
+            s[i * 2 + 1] = __dp2a_hi(q.y, b[i], __dp2a_hi(q.x, a[i], 0));
+        }
+        return rk_gather_sums<8>(s, lane, 2);
+    }
     RP_INLINE float value(const rp_u8 *tile, int k, int r)
     {
         const rp_u8 *w = tile + k / 32 * bytes;
-        return scale(w, r) * (float)(rp_i8)w[32 + k % 32 / 2 * 32 + r * 2 + (k & 1)];
+        return rk_half(w + r * 2) * (float)(rp_i8)w[first + k % 32 / 2 * 32 + r * 2 + (k & 1)];
     }
 };
 
@@ -109,59 +170,94 @@ struct rk_x_bf16 {
     RP_INLINE float get(rp_u16 x) { return rp_bf16_to_f32(x); }
 };
 
-/* What block b adds to the product of a packed row (i16b32 of K elements) and one column. */
-template <class F, int K>
-RP_INLINE float rk_mm_term(const char *row, int b, const rp_i32 *v, float dw, float mw)
-{
-    const int2 *q = (const int2 *)(row + b * 64);
-    const float d = ((const float *)(row + K * 2))[b];
-    const rp_i32 sum = ((const rp_i32 *)(row + K * 2 + K / 8))[b];
-    rp_i32 dot = -F::less * sum;
-    for (int i = 0; i < 8; i++) {
-        const int2 x = q[i];
-        dot = __dp2a_lo(x.x, v[i], dot);
-        dot = __dp2a_hi(x.y, v[i], dot);
-    }
-    const float t = (dw * d) * (float)dot;
-    return F::has_min ? t + (mw * d) * (float)sum : t;
-}
+/* Quantised weights times packed rows (i16b32 of K elements). */
+template <class F, int K, int COLUMNS, int THREADS>
+struct rk_quant {
+    enum {
+        blocks = K / 32,
+        room = RK_MM_PART < RK_MM_HELD * THREADS ? RK_MM_PART : RK_MM_HELD * THREADS, /* contributions of a row at once */
+        step = blocks * COLUMNS < room ? blocks : room / COLUMNS,                       /* blocks at once */
+        each = (step * COLUMNS + THREADS - 1) / THREADS,                                /* contributions of a thread */
+        whole = each * THREADS == step * COLUMNS && blocks % step == 0                  /* always as many */
+    };
+    struct weights {
+        typename F::pieces p;
+        rp_u16 scale, least;
+    };
+    weights held[each];
 
-/* n packed rows at x. */
-template <class F, int K, int COLUMNS>
-RP_FN void rk_mm_quant(const char *x, int n, const rp_u8 *w, float *acc, float *part)
-{
-    const int blocks = K / 32, most = RK_MM_PART / (n * COLUMNS), step = most < blocks ? most : blocks;
-    for (int i = threadIdx.x; i < n * COLUMNS; i += RK_MM_THREADS) acc[i] = 0.0f;
-    for (int b0 = 0; b0 < blocks; b0 += step) {
-        const int m = step < blocks - b0 ? step : blocks - b0;
-        for (int u = threadIdx.x; u < m * COLUMNS; u += RK_MM_THREADS) {
-            const int c = u % COLUMNS, b = b0 + u / COLUMNS, r = c % 16;
-            const rp_u8 *at = w + (rp_size)(c / 16 * blocks + b) * F::bytes;
-            rp_i32 v[8];
-            F::words(at, r, v);
-            const float dw = F::scale(at, r), mw = F::least(at, r);
-            for (int i = 0; i < n; i++)
-                part[i * m * COLUMNS + u] = rk_mm_term<F, K>(x + i * (rp_size)(K / 32 * 72), b, v, dw, mw);
+    /* Contribution u of a step is that of block u / COLUMNS to column u / 16 % (COLUMNS / 16) * 16 + row_of(u % 16). */
+    RP_INLINE_MEMBER void load(const rp_u8 *w, int b0)
+    {
+        const int lane = threadIdx.x % 16, row = F::row_of(lane);
+#pragma unroll
+        for (int j = 0; j < each; j++) {
+            const int u = threadIdx.x + j * THREADS, b = b0 + u / COLUMNS;
+            if (!whole && (u >= step * COLUMNS || b >= blocks)) break;
+            const rp_u8 *at = w + (rp_size)(u % COLUMNS / 16 * blocks + b) * F::bytes;
+            held[j].p = F::load(at + F::first, lane);
+            held[j].scale = ((const rp_u16 *)at)[row];
+            held[j].least = F::has_min ? ((const rp_u16 *)(at + 32))[row] : 0;
         }
-        __syncthreads();
-        for (int i = threadIdx.x; i < n * COLUMNS; i += RK_MM_THREADS) {
-            const float *from = part + i / COLUMNS * m * COLUMNS + i % COLUMNS;
-            float a = acc[i];
-            for (int b = 0; b < m; b++) a = a + from[b * COLUMNS];
-            acc[i] = a;
-        }
-        __syncthreads();
     }
-}
+
+    /* What the held weights, m blocks from b0 on, contribute to the row at x. */
+    RP_INLINE_MEMBER void contribute(const char *x, int b0, int m, float *part)
+    {
+        const int lane = threadIdx.x % 16, row = F::row_of(lane);
+        typename F::numbers q[each];
+        float d[each];
+        rp_i32 sum[each];
+#pragma unroll
+        for (int j = 0; j < each; j++) {
+            const int u = threadIdx.x + j * THREADS, b = b0 + u / COLUMNS;
+            if (!whole && u >= m * COLUMNS) break;
+            q[j] = F::template numbers_of<K / 32 * 72 % 16 == 0>(x + b * 64, lane);
+            d[j] = ((const float *)(x + K * 2))[b];
+            sum[j] = ((const rp_i32 *)(x + K * 2 + K / 8))[b];
+        }
+#pragma unroll
+        for (int j = 0; j < each; j++) {
+            const int u = threadIdx.x + j * THREADS;
+            if (!whole && u >= m * COLUMNS) break;
+            const rp_i32 dot = F::dot(held[j].p, q[j], lane) - F::less * sum[j];
+            const float t = (rp_f16_to_f32(held[j].scale) * d[j]) * (float)dot;
+            part[u - lane + row] = F::has_min ? t + (rp_f16_to_f32(held[j].least) * d[j]) * (float)sum[j] : t;
+        }
+    }
+
+    /* n rows at x, after load(w, 0). */
+    RP_INLINE_MEMBER void run(const char *x, int n, const rp_u8 *w, float *acc, float *part)
+    {
+        for (int b0 = 0; b0 < blocks; b0 += step) {
+            const int m = step < blocks - b0 ? step : blocks - b0, rows = RK_MM_PART / (step * COLUMNS);
+            if (b0) load(w, b0);
+            for (int i0 = 0; i0 < n; i0 += rows) {
+                const int g = rows < n - i0 ? rows : n - i0;
+                for (int i = 0; i < g; i++)
+                    contribute(x + (i0 + i) * (rp_size)(K / 32 * 72), b0, m, part + i * step * COLUMNS);
+                __syncthreads();
+                for (int t = threadIdx.x; t < g * COLUMNS; t += THREADS) {
+                    const float *from = part + t / COLUMNS * step * COLUMNS + t % COLUMNS;
+                    float *to = acc + i0 * COLUMNS + t, a = b0 ? *to : 0.0f;
+#pragma unroll 16
+                    for (int b = 0; b < m; b++) a = a + from[b * COLUMNS];
+                    *to = a;
+                }
+                __syncthreads();
+            }
+        }
+    }
+};
 
 /* n float rows at x: chains of fused multiply-adds over chunks of 256 k, whose sums are added, ascending. */
-template <class F, class X, int K, int COLUMNS>
+template <class F, class X, int K, int COLUMNS, int THREADS>
 RP_FN void rk_mm_float(const char *x, int n, const rp_u8 *w, float *acc, float *part)
 {
     const int chunks = (K + 255) / 256, most = RK_MM_PART / (n * COLUMNS), step = most < chunks ? most : chunks;
     for (int c0 = 0; c0 < chunks; c0 += step) {
         const int m = step < chunks - c0 ? step : chunks - c0;
-        for (int u = threadIdx.x; u < n * m * COLUMNS; u += RK_MM_THREADS) {
+        for (int u = threadIdx.x; u < n * m * COLUMNS; u += THREADS) {
             const int c = u % COLUMNS, first = (c0 + u / COLUMNS % m) * 256, end = first + 256 < K ? first + 256 : K;
             const typename X::type *row = (const typename X::type *)x + (rp_size)(u / (m * COLUMNS)) * K;
             const rp_u8 *tile = w + (rp_size)(c / 16) * (K / F::per * (rp_size)F::bytes);
@@ -170,7 +266,7 @@ RP_FN void rk_mm_float(const char *x, int n, const rp_u8 *w, float *acc, float *
             part[u] = s;
         }
         __syncthreads();
-        for (int i = threadIdx.x; i < n * COLUMNS; i += RK_MM_THREADS) {
+        for (int i = threadIdx.x; i < n * COLUMNS; i += THREADS) {
             const float *from = part + i / COLUMNS * m * COLUMNS + i % COLUMNS;
             float a = c0 ? acc[i] + from[0] : from[0];
             for (int j = 1; j < m; j++) a = a + from[j * COLUMNS];

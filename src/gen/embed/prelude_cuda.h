@@ -14,6 +14,7 @@ typedef unsigned long long rp_size;
 
 #define RP_FN static __device__ __forceinline__
 #define RP_INLINE static __device__ __forceinline__
+#define RP_INLINE_MEMBER __device__ __forceinline__
 #define RP_INF __int_as_float(0x7f800000)
 #define RP_NAN __int_as_float(0x7fc00000)
 #define __builtin_nanf(text) RP_NAN
@@ -23,6 +24,24 @@ RP_INLINE rp_u32 rp_bits(float x) { return __float_as_uint(x); }
 RP_INLINE float rp_from_bits(rp_u32 u) { return __uint_as_float(u); }
 RP_INLINE rp_u64 rp_bits64(double x) { return (rp_u64)__double_as_longlong(x); }
 RP_INLINE double rp_from_bits64(rp_u64 u) { return __longlong_as_double((long long)u); }
+
+/* --- chains of kernels --------------------------------------------------------
+ * A kernel may start before the one in front of it ends. Until rk_wait it reads nothing that any kernel writes, and writes nothing.
+ * Every thread of every kernel calls both, since completion is handed on by the wait alone. */
+
+RP_INLINE void rk_launch_dependents()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+RP_INLINE void rk_wait()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 /* --- reductions over a block -----------------------------------------------
  * All threads call these together. Each brings one element a round; the first 16 threads are the

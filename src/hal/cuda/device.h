@@ -6,7 +6,11 @@
 #include "hal/cuda/gpu.h"
 #include "hal/device.h"
 
-enum { CUDA_MIN_CAPABILITY = 80, CUDA_ALIGN = 256 };
+enum {
+    CUDA_MIN_CAPABILITY = 80,
+    CUDA_MIN_PROGRAMMATIC = 90, /* capability from which kernels of a graph overlap */
+    CUDA_ALIGN = 256
+};
 
 typedef struct cuda_device {
     hal_device base;

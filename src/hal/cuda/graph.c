@@ -35,7 +35,8 @@ static rp_status fill_graph(hal_graph *g, const hal_launch *list, rp_error *err)
     size_t before, after, kept = 0;
     if (!hal_list_bytes(list, g->n, &kept))
         return rp_fail(err, RP_NOMEM, "graph of %u launches is too large", g->n);
-    RP_TRY(cuda_chain_init(&g->chain, &g->d->cu, false, err));
+    RP_TRY(
+        cuda_chain_init(&g->chain, &g->d->cu, g->d->gpu.capability >= CUDA_MIN_PROGRAMMATIC, err));
     RP_TRY(add_all(&g->chain, list, g->n, err));
     before = free_memory(g->d);
     RP_TRY(cuda_chain_finish(&g->chain, g->d->stream, err));

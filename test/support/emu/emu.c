@@ -3,10 +3,13 @@
  * NVRTC is g++ with kernel.h in front of the text, a "cubin" the shared object that it makes, a thread of a block a fiber that
  * gives way at barriers and shuffles. Kernels therefore compute what they would on a GPU, slowly, and a barrier that not all
  * threads reach ends the process with a line. Memory of the device has no access rights while no kernel and no copy
- * runs, so a host that touches it crashes. What it does not know: time, races, limits of registers. x86-64 only. */
+ * runs, so a host that touches it crashes. In a chain with programmatic edges, a kernel whose first block touches what kernels
+ * write before griddepcontrol.wait, or of which a thread ends without it, ends the process, too. What it does not know: time,
+ * races, limits of registers. x86-64 only. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ucontext.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +50,7 @@ typedef struct area {
     char *at;
     size_t size; /* whole pages */
     bool host;
+    bool written; /* by a kernel, ever */
 } area;
 
 static area *areas;
@@ -63,7 +68,7 @@ static int area_new(size_t size, bool host, void **out) {
         areas = realloc(areas, cap_areas * sizeof *areas);
         if (!areas) die("no memory");
     }
-    areas[n_areas++] = (area){p, whole, host};
+    areas[n_areas++] = (area){p, whole, host, false};
     taken += whole;
     *out = p;
     return 0;
@@ -86,6 +91,16 @@ static void open_memory(bool open) {
             (void)mprotect(areas[i].at, areas[i].size, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
+/* For a kernel. early: before its wait, where it may read what no kernel writes. */
+static void open_to_kernel(bool early) {
+    for (size_t i = 0; i < n_areas; i++)
+        if (!areas[i].host)
+            (void)mprotect(areas[i].at, areas[i].size,
+                           !areas[i].written ? PROT_READ
+                           : early           ? PROT_NONE
+                                             : PROT_READ | PROT_WRITE);
+}
+
 /* --- fibers ----------------------------------------------------------------------- */
 
 typedef struct emu_dim {
@@ -95,13 +110,15 @@ typedef struct emu_state { /* as in kernel.h */
     emu_dim thread, block, block_size, grid;
     void (*sync)(int warp);
     unsigned long long *(*slot)(int flip);
+    void (*wait)(void);
 } emu_state;
 
-typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, DONE } waiting;
+typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, AT_WAIT, DONE } waiting;
 typedef struct fiber {
     void *sp;
     waiting at;
     unsigned flips;
+    bool waited;
 } fiber;
 
 static emu_state state;
@@ -111,6 +128,8 @@ static void *scheduler;
 static unsigned now;
 static unsigned long long slots[MOST_THREADS / 32][2][32];
 static void *kernel_fn;
+static const char *kernel_name;
+static bool early; /* a first block, whose threads have not all come to their wait */
 static long long kernel_arg[MOST_PARAMETERS];
 
 /* Saves the callee's registers on this stack and goes on on the other. */
@@ -133,6 +152,31 @@ static void do_sync(int warp) {
 static unsigned long long *do_slot(int flip) {
     fibers[now].flips += (unsigned)flip;
     return slots[now / 32][fibers[now].flips & 1];
+}
+
+static void do_wait(void) {
+    fibers[now].waited = true;
+    if (early) give_way(AT_WAIT);
+}
+
+/* A first write to an area, or one access too early. */
+static void on_fault(int signal, siginfo_t *info, void *context) {
+    const ucontext_t *c = context;
+    const bool writes = c->uc_mcontext.gregs[REG_ERR] & 2;
+    const char *at = info->si_addr;
+    (void)signal;
+    for (size_t i = 0; i < n_areas; i++) {
+        if (at < areas[i].at || at >= areas[i].at + areas[i].size || areas[i].host) continue;
+        if (early)
+            die("%s: %s memory that kernels write before griddepcontrol.wait", kernel_name,
+                writes ? "writes" : "reads");
+        if (!writes || areas[i].written) break;
+        areas[i].written = true;
+        (void)mprotect(areas[i].at, areas[i].size, PROT_READ | PROT_WRITE);
+        return;
+    }
+    die("%s: %s %p, which is no memory of the GPU", kernel_name, writes ? "writes" : "reads",
+        info->si_addr);
 }
 
 #define P(i) kernel_arg[i]
@@ -188,6 +232,11 @@ static void run_block(unsigned n, const char *name) {
         for (unsigned t = 0; t < n; t++) left |= fibers[t].at != DONE;
         for (unsigned w = 0; w < n; w += 32) moved |= release(w, w + 32 < n ? w + 32 : n, AT_WARP);
         if (!moved) moved = release(0, n, AT_BLOCK);
+        if (!moved && release(0, n, AT_WAIT)) {
+            moved = true;
+            early = false;
+            open_to_kernel(false);
+        }
         if (left && !moved) die("%s: a barrier that not all threads reach", name);
     }
 }
@@ -208,26 +257,36 @@ typedef struct emu_module {
 
 static uint64_t n_launches;
 
-static int run_kernel(const emu_function *f, unsigned grid, unsigned threads,
-                      const long long *arg) {
+/* chained: by a programmatic edge. */
+static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, const long long *arg,
+                      bool chained) {
+    const struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    struct sigaction before;
     if (threads == 0 || threads > MOST_THREADS || grid == 0) return INVALID;
     (void)pthread_mutex_lock(&lock);
     if (!stacks)
         stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    open_memory(true);
+    (void)sigaction(SIGSEGV, &fault, &before);
+    open_to_kernel(chained);
+    early = chained;
     kernel_fn = f->fn;
+    kernel_name = f->name;
     memset(kernel_arg, 0, sizeof kernel_arg);
     memcpy(kernel_arg, arg, (size_t)f->n * sizeof *arg);
     state.sync = do_sync;
     state.slot = do_slot;
+    state.wait = do_wait;
     state.block_size = (emu_dim){threads, 1, 1};
     state.grid = (emu_dim){grid, 1, 1};
     for (unsigned b = 0; b < grid; b++) {
         state.block = (emu_dim){b, 0, 0};
         run_block(threads, f->name);
+        for (unsigned t = 0; chained && t < threads; t++)
+            if (!fibers[t].waited) die("%s: a thread ends without griddepcontrol.wait", f->name);
     }
     open_memory(false);
+    (void)sigaction(SIGSEGV, &before, NULL);
     n_launches++;
     (void)pthread_mutex_unlock(&lock);
     return 0;
@@ -404,7 +463,7 @@ CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsig
     (void)stream, (void)extra, (void)shared;
     if (gy * gz * by * bz != 1) return INVALID;
     take_arguments(function, parameters, arg);
-    return run_kernel(function, gx, bx, arg);
+    return run_kernel(function, gx, bx, arg, false);
 }
 
 /* --- graphs ----------------------------------------------------------------------- */
@@ -412,6 +471,7 @@ CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsig
 typedef struct emu_node {
     const emu_function *f;
     unsigned grid, threads;
+    bool chained;
     long long arg[MOST_PARAMETERS];
     struct emu_node *next;
 } emu_node;
@@ -429,10 +489,12 @@ CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *fro
    const cuda_edge *edges, size_t n, cuda_node *node) {
     emu_graph *g = graph;
     emu_node *k = calloc(1, sizeof *k);
-    (void)edges;
     if (!k || node->kind != 0 || n != (g->last ? 1u : 0u) || (n && *from != g->last))
         return free(k), INVALID; /* chains only */
-    *k = (emu_node){.f = node->function, .grid = node->grid[0], .threads = node->block[0]};
+    *k = (emu_node){.f = node->function,
+                    .grid = node->grid[0],
+                    .threads = node->block[0],
+                    .chained = n && edges && edges->type == CUDA_EDGE_PROGRAMMATIC};
     take_arguments(k->f, node->parameters, k->arg);
     if (g->last)
         g->last->next = k;
@@ -483,7 +545,7 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     (void)stream;
     for (const emu_node *k = ((emu_graph *)exec)->first; k; k = k->next) {
-        int code = run_kernel(k->f, k->grid, k->threads, k->arg);
+        int code = run_kernel(k->f, k->grid, k->threads, k->arg, k->chained);
         if (code) return code;
     }
     return 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #define __CUDACC__ 1
+#define __CUDA_ARCH__ 900
 #define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __forceinline__ inline
@@ -20,11 +21,19 @@ struct emu_state { /* as in emu.c */
     emu_dim thread, block, block_size, grid;
     void (*sync)(int warp);
     unsigned long long *(*slot)(int flip); /* of lane 0 of this warp */
+    void (*wait)(void);
 };
 static emu_state *emu;
 extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
     emu = s;
 }
+
+/* asm volatile("griddepcontrol.wait;" ::: "memory") and its like, without operands. */
+static inline void emu_asm(const char *text) {
+    if (std::strstr(text, "griddepcontrol.wait")) emu->wait();
+}
+#define asm
+#define volatile(...) emu_asm(#__VA_ARGS__)
 
 #define threadIdx (emu->thread)
 #define blockIdx (emu->block)
@@ -37,6 +46,10 @@ struct alignas(16) int4 {
 struct int2 {
     int x, y;
 };
+
+template <class T> static inline T __ldcs(const T *at) {
+    return *at;
+}
 
 static inline void __syncthreads() {
     emu->sync(0);
