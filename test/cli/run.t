@@ -281,6 +281,18 @@ $ reprise run synthetic:tiny hi --chat-template chatml --system $'\377'
 # Flags of sampling do nothing without it, which is said.
 $ reprise run synthetic:tiny hi --max-tokens 1 --top-p 0.5 --seed 3 2>&1 >/dev/null | grep note
 note: --top-p, --seed: temperature is 0, which always takes the likeliest token
+$ for f in "--top-p 0.5" "--top-k 4" "--min-p 0.1" "--seed 3" "--n 2"; do reprise run synthetic:tiny hi --max-tokens 1 $f 2>&1 >/dev/null | grep note: | cut -d : -f 1,2; reprise run synthetic:tiny hi --max-tokens 1 $f --temperature 0.5 2>&1 >/dev/null | grep -c 'is 0'; done
+note: --top-p
+0
+note: --top-k
+0
+note: --min-p
+0
+note: --seed
+0
+note: --n
+0
+? 1
 $ reprise run synthetic:tiny hi --max-tokens 1 --top-p 0.5 --temperature 0.5 2>&1 >/dev/null | grep note
 ? 1
 $ reprise run synthetic:tiny hi --top-p 0

@@ -66,6 +66,11 @@ static const form forms[] = {
      "  %w = param @w : f32[0,3]\n  %0 = matmul %a, %b\n  %1 = matmul %c, %d\n"
      "  %2 = matmul %c, %w\n  %3 = matmul %e, %b\n  %one = const 1.0\n  %4 = add %1, %one\n"
      "  ret %0, %1, %2, %3, %4 }\n"},
+    {"one parameter, both ways",
+     "graph @g(%x: f32[T,48], %y: f32[T,48]) where T in [1,40] {\n  %a = param @a : f32[48,48]\n"
+     "  %at = permute %a {axes=[1,0]}\n  %0 = matmul %x, %a\n  %1 = matmul %x, %a {trans_b=true}\n"
+     "  %2 = matmul %y, %at\n  %3 = sub %0, %1\n  %4 = matmul %3, %at {trans_b=true}\n"
+     "  ret %0, %1, %2, %4 }\n"},
     {"chained, and read twice",
      "graph @g(%x: f32[48,48]) {\n  %a = param @a : f32[48,48]\n  %k = const 0.125\n"
      "  %u = matmul %x, %a\n  %0 = mul %u, %k\n  %v = matmul %0, %a\n  %1 = mul %v, %k\n"

@@ -72,6 +72,40 @@ static void registered_ops_split(void **state) {
     base_buf_done(&notes);
 }
 
+/* What the graph returns may turn out to be a value that another piece left in the arena, which others need later. */
+static void a_value_of_another_piece_is_returned(void **state) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    float x[8], y[3][8];
+    (void)state;
+    rp_graph *g = rp_graph_new("returned");
+    rp_compilation_config *cfg = rp_config_new();
+    rp_shape shape = RP_SHAPE(rp_symbol(g, "B", 1, 8));
+    rp_tensor in = rp_input(g, "x", RP_DTYPE_F32, shape), out[3];
+    rp_tensor h = rp_custom(g, "unit::double", &in, 1, RP_DTYPE_F32, shape);
+    out[0] = rp_neg(rp_neg(h)); /* h, as the passes find */
+    rp_tensor more = rp_add_scalar(h, 1.0);
+    for (int i = 0; i < 3; i++) /* each leaves a value and takes the place of one */
+        more = rp_add_scalar(rp_custom(g, "unit::double", &more, 1, RP_DTYPE_F32, shape), 1.0);
+    out[1] = more;
+    out[2] = rp_neg(rp_neg(rp_custom(g, "unit::double", &more, 1, RP_DTYPE_F32, shape)));
+    CHECK_OK(rp_graph_finish(g, out, 3, &err), &err);
+    CHECK_OK(rp_config_set(cfg, "level=3", &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    for (int i = 0; i < 8; i++) x[i] = (float)(3 - i);
+    rp_buffer to[3], from = {RP_DTYPE_F32, 1, {8}, x};
+    for (int i = 0; i < 3; i++) to[i] = (rp_buffer){RP_DTYPE_F32, 1, {8}, y[i]};
+    CHECK_OK(rp_compiled_run(c, &from, 1, to, 3, &err), &err);
+    for (int i = 0; i < 8; i++) {
+        assert_true(y[0][i] == 2 * x[i]);
+        assert_true(y[1][i] == 16 * x[i] + 15);
+        assert_true(y[2][i] == 2 * y[1][i]);
+    }
+    rp_compiled_free(c);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+}
+
 static void no_graph_is_captured_and_that_is_said(void **state) {
     rp_error err = {0};
     rp_compiled *c = NULL;
@@ -141,6 +175,7 @@ int main(void) {
         .size = sizeof op, .name = "unit::double", .splitting = true, .cpu = double_it};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(registered_ops_split, nothing_left),
+        cmocka_unit_test_teardown(a_value_of_another_piece_is_returned, nothing_left),
         cmocka_unit_test_teardown(no_graph_is_captured_and_that_is_said, nothing_left),
         cmocka_unit_test_teardown(sources_are_kept_when_asked_for, nothing_left),
         cmocka_unit_test_teardown(a_cache_that_is_off_is_noted, nothing_left),

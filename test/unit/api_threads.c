@@ -10,7 +10,7 @@
 
 enum { THREADS = 4, CALLS = 40, K = 48, N = 40, MOST = 8 };
 
-static float w[N * K], count_state[1];
+static float w[N * K], bias[2][N], count_state[1];
 
 static rp_status half(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
     const float *x = args[0].data;
@@ -28,7 +28,8 @@ static rp_compiled *compile_mlp(const char *setting) {
     rp_compilation_config *cfg = rp_config_new();
     rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 1, MOST), K));
     rp_tensor p = rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(N, K));
-    rp_tensor h = rp_matmul(rp_exp(x), p, true);
+    rp_tensor b = rp_param(g, "b", RP_DTYPE_F32, RP_SHAPE(N)); /* read where it lies, as w is not */
+    rp_tensor h = rp_add(rp_matmul(rp_exp(x), p, true), b);
     h = rp_custom(g, "unit::half", &h, 1, RP_DTYPE_F32, rp_tensor_shape(h));
     rp_tensor y = rp_softmax(h, -1);
     CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
@@ -36,6 +37,7 @@ static rp_compiled *compile_mlp(const char *setting) {
     CHECK_OK(rp_config_set(cfg, "threads=2", &err), &err);
     CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
     CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
+    CHECK_OK(rp_compiled_bind(c, "b", bias[0], &err), &err);
     rp_graph_free(g);
     rp_config_free(cfg);
     return c;
@@ -96,17 +98,22 @@ static void each_call_is_right(void **state) {
     static const char *const settings[] = {"level=0", "level=2", "level=3"};
     (void)state;
     fill(w, N * K, 7);
+    fill(bias[0], 2 * N, 8);
     for (size_t s = 0; s < 3; s++) {
         size_t live = base_live();
         rp_error err = {0};
         rp_compiled *c = compile_mlp(settings[s]);
-        for (int i = 0; i < THREADS; i++) {
-            caller *one = &callers[i];
-            *one = (caller){.idx = i};
-            fill(one->x, MOST * K, (unsigned)i + 1);
-            CHECK_OK(run(c, one->x, one->want, 1 + i * 2, &err), &err);
+        for (int b = 0; b < 2;
+             b++) { /* what is bound later is bound for those that called before, too */
+            CHECK_OK(rp_compiled_bind(c, "b", bias[b], &err), &err);
+            for (int i = 0; i < THREADS; i++) {
+                caller *one = &callers[i];
+                *one = (caller){.idx = i};
+                fill(one->x, MOST * K, (unsigned)i + 1);
+                CHECK_OK(run(c, one->x, one->want, 1 + i * 2, &err), &err);
+            }
+            call_at_once(c);
         }
-        call_at_once(c);
         rp_compiled_free(c);
         assert_int_equal(base_live(), live);
     }

@@ -152,6 +152,42 @@ static void why_names_what_differs(void **state) {
     cache_store_close(s);
 }
 
+static cache_store *open_empty(void) {
+    cache_store *s = NULL;
+    rp_error err = {0};
+    CHECK_OK(base_path_remove(root, &err), &err);
+    CHECK_OK(base_dir_make(root, &err), &err);
+    CHECK_OK(cache_store_open(root, &s, &err), &err);
+    return s;
+}
+
+/* Up to 80 characters are shown whole; what is no JSON is quoted. */
+static void values_are_shown_up_to_a_length(void **state) {
+    static const char *const firsts[] = {"x", "[", "{", "\""};
+    (void)state;
+    for (size_t f = 0; f < 4; f++)
+        for (size_t len = 78; len <= 83; len++) {
+            rp_error err = {0};
+            char value[96], want[128];
+            base_buf out;
+            cache_store *s = open_empty();
+            memset(value, 'x', len);
+            value[0] = firsts[f][0];
+            value[len] = 0;
+            store_plan(s, KEY("a", value));
+            cache_key *k = KEY("a", "y");
+            base_buf_init(&out, 0);
+            CHECK_OK(cache_why(s, k, &out, &err), &err);
+            const char *quote = f ? "" : "\"";
+            (void)snprintf(want, sizeof want, " a %s%.80s%s%s -> \"y\"\n", quote, value,
+                           len > 80 ? "..." : "", quote);
+            if (!strstr(out.data, want)) fail_msg("no '%s' in '%s'", want, out.data);
+            base_buf_done(&out);
+            cache_key_free(k);
+            cache_store_close(s);
+        }
+}
+
 /* Stores a plan of model m that differs from the asked one ("m0", all 0) in the first n of its five other factors. */
 static base_hash128 store_differing(cache_store *s, const char *m, uint32_t n) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
@@ -168,15 +204,6 @@ static base_hash128 store_differing(cache_store *s, const char *m, uint32_t n) {
 
 static const char *text_in(const json_t *o, const char *key) {
     return json_string_value(json_object_get(o, key));
-}
-
-static cache_store *open_empty(void) {
-    cache_store *s = NULL;
-    rp_error err = {0};
-    CHECK_OK(base_path_remove(root, &err), &err);
-    CHECK_OK(base_dir_make(root, &err), &err);
-    CHECK_OK(cache_store_open(root, &s, &err), &err);
-    return s;
 }
 
 /* More plans than the first list holds: those of the same model first, then by the number of differences, then by key. */
@@ -267,6 +294,7 @@ int main(void) {
         cmocka_unit_test(a_factor_is_added_once),
         cmocka_unit_test(json_is_readable_whatever_the_bytes),
         cmocka_unit_test(why_names_what_differs),
+        cmocka_unit_test(values_are_shown_up_to_a_length),
         cmocka_unit_test(all_plans_as_json_nearest_first),
         cmocka_unit_test(two_plans_are_compared),
     };

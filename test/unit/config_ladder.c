@@ -256,6 +256,81 @@ static void default_ladders_have_no_cliff(void **state) {
         }
 }
 
+/* --- both formulas, size by size --------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static bool is_rung(bool vllm, bool small, int64_t v) {
+    if (small && v <= 32) return true;
+    if (v == 1 || v == 2 || v == 4) return true;
+    return vllm ? v % (v < 256 ? 8 : 16) == 0 : v == 8 || v % 16 == 0;
+}
+
+static void holds(const config_ints *got, int64_t v, bool want, const char *what) {
+    if (config_ints_has(got, v) != want)
+        fail_msg("%s: size %lld is %s", what, (long long)v, want ? "missing" : "too much");
+}
+
+/* What a ladder must hold: rungs up to its bound, and the bound itself but where vLLM leaves it out. */
+static void check_ladder(const config_ladder_in *in, const config_ladder *l, const char *what) {
+    bool full = rp_cudagraph_decode_mode(in->mode) == RP_CUDAGRAPH_FULL;
+    bool mixed = rp_cudagraph_mixed_mode(in->mode) != RP_CUDAGRAPH_NONE;
+    bool all = in->capture_sizes != NULL, capped = in->max_capture_size.set, vllm = capped && !all;
+    int64_t batch = in->max_num_batched_tokens, n = in->cuda_graph_sizes->v[0];
+    int64_t requests = least(in->max_num_seqs, batch / in->query_len ? batch / in->query_len : 1);
+    int64_t tokens = least(batch, capped ? in->max_capture_size.v : n);
+    int64_t decode = capped
+                         ? least(requests, least(in->max_capture_size.v, vllm ? batch : INT64_MAX) /
+                                               in->query_len)
+                         : requests;
+    for (int64_t v = 1; v <= batch + 40; v++) {
+        bool small = in->interactivity;
+        int64_t last = all || capped ? decode : least(n, requests);
+        bool rung = v <= last && (all || is_rung(vllm, small, v));
+        holds(&l->decode, v, full && (rung || v == last || v == decode), what);
+        rung = v <= tokens && is_rung(vllm, small, v);
+        holds(&l->tokens, v, mixed && (rung || (v == tokens && (!vllm || tokens == batch))), what);
+    }
+    for (size_t i = 1; i < l->decode.n; i++) assert_true(l->decode.v[i - 1] < l->decode.v[i]);
+    for (size_t i = 1; i < l->tokens.n; i++) assert_true(l->tokens.v[i - 1] < l->tokens.v[i]);
+    assert_true(l->decode.n == 0 || l->decode.v[l->decode.n - 1] <= batch);
+}
+
+static void each_size_is_there_or_not(void **state) {
+    static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_PIECEWISE, RP_CUDAGRAPH_FULL,
+                                              RP_CUDAGRAPH_FULL_DECODE_ONLY,
+                                              RP_CUDAGRAPH_FULL_AND_PIECEWISE};
+    static const int64_t seqs[] = {1, 7, 64, 300}, batches[] = {8, 100, 257, 600},
+                         queries[] = {1, 3};
+    static int64_t steps[][1] = {{1}, {5}, {40}, {512}};
+    static const int64_t caps[] = {0, 3, 50, 300, 1000}; /* 0: none */
+    static const config_sizes all = {.set = true, .word = true};
+    (void)state;
+    for (unsigned at = 0; at < 4 * 4 * 4 * 2 * 4 * 5 * 4; at++) {
+        unsigned x = at;
+        char what[160];
+        config_ladder_in in = input(modes[x % 4], seqs[x / 4 % 4], batches[x / 16 % 4]);
+        in.query_len = queries[x / 64 % 2];
+        config_ints n = list(steps[x / 128 % 4], 1);
+        in.cuda_graph_sizes = &n;
+        int64_t cap = caps[x / 512 % 5];
+        in.max_capture_size = (config_oint){cap > 0, cap};
+        x /= 2560;
+        in.interactivity = x % 2;
+        if (x / 2) in.capture_sizes = &all;
+        (void)snprintf(what, sizeof what, "mode %d, %lld of %lld by %lld, N %lld, cap %lld%s%s",
+                       (int)in.mode, (long long)in.max_num_seqs,
+                       (long long)in.max_num_batched_tokens, (long long)in.query_len,
+                       (long long)n.v[0], (long long)cap, in.interactivity ? ", small" : "",
+                       in.capture_sizes ? ", all" : "");
+        config_ladder l = build(&in);
+        check_ladder(&in, &l, what);
+        config_ladder_done(&l);
+    }
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     size_t before = base_live();
@@ -285,6 +360,7 @@ int main(void) {
         cmocka_unit_test(unworkable_lists_are_refused),
         cmocka_unit_test(wider_queries_leave_room_for_fewer_requests),
         cmocka_unit_test(default_ladders_have_no_cliff),
+        cmocka_unit_test(each_size_is_there_or_not),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -710,6 +710,42 @@ static void prompts_wait_for_blocks(void **state) {
     world_close(&w);
 }
 
+/* How many of five prompts of 33 tokens begin in a cache of so many blocks: each wants 3, of which 2 are those of the first
+ * where the prompts are one, and a block is held back for each that runs. */
+static void as_many_begin_as_there_are_blocks_for(void **state) {
+    (void)state;
+    for (uint32_t usable = 3; usable <= 20; usable++)
+        for (int alike = 0; alike < 2; alike++) {
+            setup s = roomy;
+            engine_request *r[SAMPLES];
+            expected e[SAMPLES];
+            engine_sched_stats st;
+            rp_error err = {0};
+            world w;
+            s.n_blocks = usable + 1;
+            world_open(&w, &s);
+            if (alike)
+                add_samples(&w, 33, r, e);
+            else
+                for (uint64_t i = 0; i < SAMPLES; i++) r[i] = add(&w, i, 33, 6, RP_OK, &err);
+            (void)world_step(&w);
+            uint32_t want = 1, left = usable - 3, own = alike ? 1 : 3;
+            while (want < SAMPLES && want < SEQS && own + want <= left) {
+                left -= own;
+                want++;
+            }
+            engine_sched_get_stats(w.sched, &st);
+            if (st.running != want)
+                fail_msg("%u blocks, prompts %s: %u began, not %u", usable,
+                         alike ? "alike" : "of their own", st.running, want);
+            while (world_step(&w)) {
+            }
+            for (engine_request *done; (done = engine_sched_take_finished(w.sched));)
+                engine_request_free(done);
+            world_close(&w);
+        }
+}
+
 static bool stop_at_two(void *user, const engine_request *r) {
     (*(uint32_t *)user)++;
     return r->n_output == 2;
@@ -930,6 +966,7 @@ int main(void) {
         cmocka_unit_test(a_short_prompt_does_not_wait_for_long_ones),
         cmocka_unit_test(a_long_prompt_is_not_starved),
         cmocka_unit_test(prompts_wait_for_blocks),
+        cmocka_unit_test(as_many_begin_as_there_are_blocks_for),
         cmocka_unit_test(hooks_and_aborts_end_requests),
         cmocka_unit_test(all_logits_asks_for_each_position_once),
         cmocka_unit_test(dummy_step_touches_no_live_kv),

@@ -4,6 +4,7 @@
 #include "support/gpu.h"
 #include "support/trees.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -392,6 +393,71 @@ static void host_call_error_stops_the_list(void **state) {
     d->ops->release(d, b, N * 8);
 }
 
+/* A full log keeps the latest lines, the oldest of them first. */
+static void a_full_log_keeps_the_latest(void **state) {
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    enum { KEPT = 8192, LOGGED = 3 * KEPT + 1234 };
+    hal_device *d = ((fixture *)*state)->d;
+    int64_t *a = get_memory(d, N * 8);
+    void *aa[] = {a, a};
+    long long one = 1;
+    hal_launch l = kernel(add_kernel, aa, 2, &one, 1, 1);
+    char want[16];
+    hal_log_record(d, true);
+    for (size_t i = 0; i < LOGGED; i++) {
+        l.name = names[i % 7];
+        assert_int_equal(d->ops->launch(d, &l, 1, 0, NULL), RP_OK);
+        assert_int_equal(hal_log_count(d), i + 1 < KEPT ? i + 1 : KEPT);
+    }
+    for (size_t i = 0; i < KEPT; i++) {
+        (void)snprintf(want, sizeof want, "launch %s", names[(LOGGED - KEPT + i) % 7]);
+        assert_string_equal(hal_log_at(d, i), want);
+    }
+    assert_null(hal_log_at(d, KEPT));
+    hal_log_record(d, true); /* goes on */
+    assert_int_equal(hal_log_count(d), KEPT);
+    hal_log_record(d, false);
+    hal_log_record(d, true); /* begins anew */
+    assert_int_equal(hal_log_count(d), 0);
+    hal_log_record(d, false);
+    d->ops->release(d, a, N * 8);
+}
+
+static atomic_int late_calls;
+
+/* Only the first share is there in time. */
+static void late_kernel(void *const *arg, const long long *dim, long long begin, long long end,
+                        void *scratch) {
+    (void)arg, (void)dim, (void)end, (void)scratch;
+    atomic_fetch_add(&late_calls, 1);
+    if (begin > 0) (void)usleep(20000);
+}
+
+/* Lists that lose most of their time waiting for a thread are followed by some on one thread; then all share again. */
+static void a_few_lists_run_alone_where_threads_are_late(void **state) {
+    hal_device *d = NULL;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(hal_open("cpu", 2, &d, &err), &err);
+    hal_launch l = kernel(late_kernel, NULL, 0, NULL, N, 1);
+    const hal_counters *c = hal_device_counters(d);
+    /* a thread that is late itself loses nothing: then once more */
+    for (int tries = 0; c->crowded_lists == 0; tries++) {
+        assert_true(tries < 200);
+        CHECK_OK(d->ops->launch(d, &l, 1, 0, &err), &err);
+    }
+    uint64_t alone = c->crowded_lists;
+    for (bool shared = false; !shared; alone += !shared) {
+        assert_true(alone <= 8);
+        atomic_store(&late_calls, 0);
+        CHECK_OK(d->ops->launch(d, &l, 1, 0, &err), &err);
+        shared = c->crowded_lists == alone;
+        assert_int_equal(atomic_load(&late_calls), shared ? 2 : 1);
+    }
+    assert_int_equal(alone, 8);
+    hal_close(d);
+}
+
 static void launches_are_counted_and_logged(void **state) {
     hal_device *d = ((fixture *)*state)->d;
     int64_t *a = get_memory(d, N * 8);
@@ -641,8 +707,10 @@ int main(void) {
         ON_GPU(empty_lists_are_fine),
         EACH(scratch_is_private_and_large_enough),
         EACH(host_call_error_stops_the_list),
+        EACH(a_full_log_keeps_the_latest),
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),
+        cmocka_unit_test(a_few_lists_run_alone_where_threads_are_late),
         EACH_CLOSED(every_failure_is_clean),
         ON_GPU(gpu_kernels_run_in_order_and_replay),
         cmocka_unit_test(names_are_resolved),

@@ -1,8 +1,11 @@
 /* The builder: sharing of equal nodes, leaves, attributes, copying, verification, faults. */
 #include "support/check.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "ir/eval.h"
 #include "ir/graph.h"
 #include "support/random_graph.h"
 
@@ -56,6 +59,33 @@ static void equal_pure_nodes_are_one(void **state) {
     CHECK_OK(ir_add_const(g, RP_DTYPE_F32, -0.0, &b, &err), &err);
     assert_int_not_equal(a, b);
     ir_graph_free(g);
+}
+
+/* Two constants are one node where they are one value of the type: by bits, but for NaN, of which there is one. */
+static void constants_are_one_by_value(void **state) {
+    static const double values[] = {0.0,       -0.0,     1.0,       0x1.000002p+0, 0x1.0000001p+0,
+                                    0x1.01p+0, INFINITY, -INFINITY, NAN,           -NAN,
+                                    65504,     70000};
+    static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16};
+    enum { VALUES = sizeof values / sizeof *values };
+    (void)state;
+    for (size_t t = 0; t < 3; t++) {
+        ir_graph *g = ir_graph_new("g");
+        rp_error err = {0};
+        ir_ref r[VALUES];
+        for (size_t i = 0; i < VALUES; i++)
+            CHECK_OK(ir_add_const(g, types[t], values[i], &r[i], &err), &err);
+        for (size_t i = 0; i < VALUES; i++)
+            for (size_t k = 0; k < VALUES; k++) {
+                double a = ir_round(types[t], values[i]), b = ir_round(types[t], values[k]);
+                bool one = a != a ? b != b : a == b && signbit(a) == signbit(b);
+                if ((r[i] == r[k]) != one)
+                    fail_msg("%s %a and %a", rp_dtype_name(types[t]), values[i], values[k]);
+            }
+        CHECK_OK(ir_graph_finish(g, r, VALUES, &err), &err);
+        CHECK_OK(ir_verify(g, &err), &err);
+        ir_graph_free(g);
+    }
 }
 
 static void memory_and_effects_are_never_merged(void **state) {
@@ -300,6 +330,7 @@ static void building_is_cheap(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_pure_nodes_are_one),
+        cmocka_unit_test(constants_are_one_by_value),
         cmocka_unit_test(memory_and_effects_are_never_merged),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(copies_print_alike),

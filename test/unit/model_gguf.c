@@ -380,6 +380,107 @@ static void models_that_do_not_fit(void **state) {
     bad_model(&b, RP_CORRUPT, "'token_embd.weight' has shape [64, 107, 1, 1], expected [32, 107]");
 }
 
+/* Tensors of a layer with q and kv rows of attention; F32 everywhere. */
+static void plain_tensors(gguf_builder *b, uint64_t q, uint64_t kv) {
+    const struct {
+        const char *name;
+        uint64_t in, rows; /* rows 0: a vector */
+    } t[] = {{"token_embd.weight", 32, GGUF_LLAMA_VOCAB},
+             {"blk.0.attn_norm.weight", 32, 0},
+             {"blk.0.attn_q.weight", 32, q},
+             {"blk.0.attn_k.weight", 32, kv},
+             {"blk.0.attn_v.weight", 32, kv},
+             {"blk.0.attn_output.weight", q, 32},
+             {"blk.0.ffn_norm.weight", 32, 0},
+             {"blk.0.ffn_gate.weight", 32, 64},
+             {"blk.0.ffn_up.weight", 32, 64},
+             {"blk.0.ffn_down.weight", 64, 32},
+             {"output_norm.weight", 32, 0}};
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+        gguf_tensor(b, t[i].name, 0, t[i].rows ? 2 : 1, (uint64_t[]){t[i].in, t[i].rows},
+                    (size_t)(t[i].in * (t[i].rows ? t[i].rows : 1) * 4));
+}
+
+/* Keys that a file may leave out, one at a time: what they are then, and what they are when they are there. */
+static void keys_that_may_be_left_out(void **state) {
+    static const struct {
+        const char *key; /* NULL: none of them */
+        uint32_t u;
+        float f;
+        uint32_t kv_heads, head_dim, rope_dim;
+        float base, factor;
+        model_rope_scaling scaling;
+    } cases[] = {
+        {NULL, 0, 0, 4, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.attention.head_count_kv", 1, 0, 1, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.attention.key_length", 8, 0, 4, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.attention.value_length", 8, 0, 4, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.rope.dimension_count", 4, 0, 4, 8, 4, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.rope.freq_base", 0, 500000, 4, 8, 8, 500000, 1, MODEL_ROPE_PLAIN},
+        {"llama.rope.scale_linear", 0, 2, 4, 8, 8, 10000, 2, MODEL_ROPE_LINEAR},
+        {"llama.rope.scaling.factor", 0, 4, 4, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.expert_count", 0, 0, 4, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+        {"llama.vocab_size", GGUF_LLAMA_VOCAB, 0, 4, 8, 8, 10000, 1, MODEL_ROPE_PLAIN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_builder b = {0};
+        base_buf file = {0};
+        rp_error err = {0};
+        model_source *s = NULL;
+        gguf_kv_str(&b, "general.architecture", "llama");
+        gguf_kv_u32(&b, "llama.block_count", 1);
+        gguf_kv_u32(&b, "llama.context_length", 64);
+        gguf_kv_u32(&b, "llama.embedding_length", 32);
+        gguf_kv_u32(&b, "llama.feed_forward_length", 64);
+        gguf_kv_u32(&b, "llama.attention.head_count", 4);
+        gguf_kv_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+        if (cases[i].key && cases[i].f != 0) gguf_kv_f32(&b, cases[i].key, cases[i].f);
+        if (cases[i].key && cases[i].f == 0) gguf_kv_u32(&b, cases[i].key, cases[i].u);
+        gguf_llama_tokenizer(&b, "gpt-2");
+        plain_tensors(&b, 32, cases[i].kv_heads * 8);
+        gguf_write(&b, &file);
+        const char *key = cases[i].key ? cases[i].key : "nothing";
+        if (model_source_open_bytes(file.data, file.len, "m", &s, &err) != RP_OK)
+            fail_msg("%s: %s", key, err.text);
+        const model_hparams *hp = model_source_hparams(s);
+        if (hp->n_head_kv != cases[i].kv_heads || hp->head_dim != cases[i].head_dim ||
+            hp->rope_dim != cases[i].rope_dim || hp->rope_base != cases[i].base ||
+            hp->rope_factor != cases[i].factor || hp->rope_scaling != cases[i].scaling || !hp->tied)
+            fail_msg("with %s: kv heads %u, head %u, rope %u of %g, factor %g", key, hp->n_head_kv,
+                     hp->head_dim, hp->rope_dim, (double)hp->rope_base, (double)hp->rope_factor);
+        model_source_free(s);
+        base_buf_done(&file);
+    }
+}
+
+/* Neither as a float nor as a double; and a double that no float is as large as. */
+static void numbers_must_be_finite(void **state) {
+    static const double bad[] = {INFINITY, -INFINITY, NAN, 1e300};
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        for (int wide = 0; wide < 2; wide++) {
+            gguf_builder b = {0};
+            uint64_t bits;
+            gguf_llama_tokenizer(&b, "gpt-2");
+            gguf_kv_str(&b, "general.architecture", "llama");
+            static const char *const ints[] = {
+                "llama.block_count", "llama.context_length", "llama.embedding_length",
+                "llama.feed_forward_length", "llama.attention.head_count"};
+            for (size_t k = 0; k < 5; k++) gguf_kv_u32(&b, ints[k], k == 2 ? 32 : 1);
+            if (wide) {
+                memcpy(&bits, &bad[i], sizeof bits);
+                gguf_kv_head(&b, "llama.attention.layer_norm_rms_epsilon", 12);
+                gguf_put_u64(&b.kv, bits);
+            } else {
+                gguf_kv_f32(&b, "llama.attention.layer_norm_rms_epsilon", (float)bad[i]);
+            }
+            gguf_llama_tensors(&b);
+            bad_model(&b, RP_CORRUPT,
+                      "key 'llama.attention.layer_norm_rms_epsilon' is not a finite number");
+        }
+}
+
 static void rope_scaling_is_read(void **state) {
     (void)state;
     for (int freqs = 0; freqs < 2; freqs++) {
@@ -457,6 +558,8 @@ int main(void) {
         cmocka_unit_test(every_byte_changed_or_cut),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(models_that_do_not_fit),
+        cmocka_unit_test(keys_that_may_be_left_out),
+        cmocka_unit_test(numbers_must_be_finite),
         cmocka_unit_test(rope_scaling_is_read),
         cmocka_unit_test(files_on_disk),
     };

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/spawn.h"
+#include "model/fetch.h"
 #include "model/resolve.h"
 
 static char dir[64];
@@ -101,6 +102,46 @@ static void a_name_that_was_fetched_spawns_nothing(void **state) {
     model_source_free(s);
     base_free(path);
     base_buf_done(&file);
+}
+
+/* Of the places where a model may lie already the first with a whole file counts: the cache's folder, the usual one, then
+ * those of REPRISE_MODELS in their order. A file of another size is one that somebody still copies. */
+static void the_first_whole_copy_is_taken(void **state) {
+    enum { PLACES = 4, STATES = 4 };
+    static const char *const dirs[PLACES] = {"p0/models", "p1/models", "p2", "p3"};
+    const model_package *p = model_package_find("smollm2");
+    char path[PLACES][256], list[256], cache[128], usual[128];
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(list, sizeof list, "%s/p2::%s/p3:%s/none", dir, dir, dir);
+    (void)snprintf(cache, sizeof cache, "%s/p0", dir);
+    (void)snprintf(usual, sizeof usual, "%s/p1", dir);
+    assert_int_equal(setenv("REPRISE_MODELS", list, 1), 0);
+    for (int i = 0; i < PLACES; i++) {
+        CHECK_OK(base_dir_make(in_dir(dirs[i]), &err), &err);
+        (void)snprintf(path[i], sizeof path[i], "%s/%s/%s", dir, dirs[i], p->file);
+    }
+    for (int all = 0; all < STATES * STATES * STATES * STATES; all++) {
+        int first = -1, rest = all;
+        for (int i = 0; i < PLACES; i++, rest /= STATES) {
+            (void)unlink(path[i]);
+            int what = rest % STATES; /* absent, whole, a byte short, a byte long */
+            if (what == 0) continue;
+            FILE *f = fopen(path[i], "w");
+            assert_non_null(f);
+            (void)fclose(f);
+            assert_int_equal(truncate(path[i], (off_t)p->size + (what == 3) - (what == 2)), 0);
+            if (what == 1 && first < 0) first = i;
+        }
+        char *found = model_find_fetched("smollm2", cache, usual);
+        if ((found != NULL) != (first >= 0) || (found && strcmp(found, path[first]) != 0))
+            fail_msg("case %d: found %s, not %s", all, found ? found : "none",
+                     first >= 0 ? path[first] : "none");
+        base_free(found);
+    }
+    assert_null(model_find_fetched("synthetic:tiny", cache, usual));
+    for (int i = 0; i < PLACES; i++) (void)unlink(path[i]);
+    assert_int_equal(unsetenv("REPRISE_MODELS"), 0);
 }
 
 /* Puts a python3 into PATH that does what body says; "$*" is the command. */
@@ -217,6 +258,7 @@ int main(void) {
         cmocka_unit_test(forms),
         cmocka_unit_test(offline_fetches_nothing),
         cmocka_unit_test(a_name_that_was_fetched_spawns_nothing),
+        cmocka_unit_test(the_first_whole_copy_is_taken),
         cmocka_unit_test(fetching_fails_cleanly),
         cmocka_unit_test(fetching_can_be_called_off),
     };

@@ -134,6 +134,47 @@ static void bos_and_eos_when_asked_for(void **state) {
     base_buf_done(&file);
 }
 
+/* Each of three keys may name a token that ends an answer, and no other token does. */
+static void which_tokens_end_an_answer(void **state) {
+    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    static const char *const tokens[] = {"a", "b", "c", "d", "e"};
+    (void)state;
+    for (unsigned given = 0; given < 16; given++) { /* 8: the last one that is given is no token */
+        gguf_builder b = {0};
+        base_buf file = {0};
+        rp_error err = {0};
+        model_gguf *g = NULL;
+        model_tokenizer *t = NULL;
+        int last = given & 4 ? 2 : given & 2 ? 1 : 0;
+        bool wrong = given & 8 && given & 7;
+        gguf_kv_str(&b, "tokenizer.ggml.model", "gpt2");
+        gguf_kv_str(&b, "tokenizer.ggml.pre", "gpt-2");
+        gguf_kv_strs(&b, "tokenizer.ggml.tokens", tokens, 5);
+        gguf_kv_strs(&b, "tokenizer.ggml.merges", tokens, 0);
+        for (int i = 0; i < 3; i++)
+            if (given >> i & 1) gguf_kv_u32(&b, keys[i], wrong && i == last ? 5 : 1u + (uint32_t)i);
+        gguf_write(&b, &file);
+        CHECK_OK(model_gguf_open_bytes(file.data, file.len, "g", &g, &err), &err);
+        rp_status st = model_tokenizer_new(g, &t, &err);
+        assert_int_equal(st, wrong ? RP_CORRUPT : RP_OK);
+        if (wrong) {
+            char want[96];
+            (void)snprintf(want, sizeof want, "g: %s is 5, but there are only 5 tokens",
+                           keys[last]);
+            assert_string_equal(err.text, want);
+        } else {
+            for (uint32_t id = 0; id < 5; id++)
+                assert_int_equal(model_tokenizer_is_end(t, id),
+                                 id >= 1 && id <= 3 && given >> (id - 1) & 1);
+            assert_int_equal(model_tokenizer_eos(t), given & 1 ? 1 : MODEL_NO_ID);
+            model_tokenizer_free(t);
+        }
+        model_gguf_close(g);
+        base_buf_done(&file);
+    }
+}
+
 static void bytes_without_a_token_are_counted(void **state) {
     (void)state;
     base_buf file = {0}, out = {0};
@@ -368,6 +409,7 @@ int main(void) {
         cmocka_unit_test(a_merge_whose_symbols_changed_is_skipped),
         cmocka_unit_test(special_tokens_come_first),
         cmocka_unit_test(bos_and_eos_when_asked_for),
+        cmocka_unit_test(which_tokens_end_an_answer),
         cmocka_unit_test(bytes_without_a_token_are_counted),
         cmocka_unit_test(a_token_that_appears_twice_is_damage),
         cmocka_unit_test(pieces_of_both_rules),

@@ -311,6 +311,49 @@ static void wrong_rules_are_caught(void **state) {
     assert_false(is_caught("mul %x, 1 -> %x"));
 }
 
+/* An op over constants becomes a constant where every device gives the same bits and a double holds the result. */
+static void constants_fold_where_that_is_exact(void **state) {
+    static const struct {
+        ir_op op;
+        rp_dtype type;
+        double a, b, want; /* want NAN: left to run time */
+    } cases[] = {
+        {IR_add, RP_DTYPE_I64, 0x1p53 - 1, 1, 0x1p53},
+        {IR_add, RP_DTYPE_I64, 0x1p53, 2, NAN},
+        {IR_add, RP_DTYPE_I64, -0x1p53, -2, NAN},
+        {IR_sub, RP_DTYPE_I64, -0x1p53 + 1, 1, -0x1p53},
+        {IR_mul, RP_DTYPE_I64, 0x1p26, 0x1p27, 0x1p53},
+        {IR_mul, RP_DTYPE_I64, 0x1p27, 0x1p27, NAN},
+        {IR_mul, RP_DTYPE_I64, 0x1p40, 0x1p40, 0}, /* wraps around to what is exact */
+        {IR_add, RP_DTYPE_I32, 2147483647, 1, -2147483648.0},
+        {IR_mul, RP_DTYPE_I32, 65536, 65536, 0},
+        {IR_add, RP_DTYPE_F32, 0x1p60, 1, 0x1p60},
+        {IR_add, RP_DTYPE_F32, 0x1p24, 1, 0x1p24},
+        {IR_div, RP_DTYPE_F32, 1, 3, 0x1.555556p-2},
+        {IR_div, RP_DTYPE_F32, 0, 0, NAN},
+        {IR_sub, RP_DTYPE_F32, INFINITY, INFINITY, NAN},
+        {IR_mul, RP_DTYPE_F16, 256, 256, INFINITY},
+        {IR_pow, RP_DTYPE_F32, 2, 2, NAN},
+        {IR_max, RP_DTYPE_I64, 0x1p60, 1, NAN},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        ir_graph *g = ir_graph_new("fold");
+        ir_ref a, b, r, out;
+        CHECK_OK(ir_add_const(g, cases[i].type, cases[i].a, &a, &err), &err);
+        CHECK_OK(ir_add_const(g, cases[i].type, cases[i].b, &b, &err), &err);
+        CHECK_OK(ir_add2(g, cases[i].op, a, b, &r, &err), &err);
+        CHECK_OK(pass_fold_node(g, r, &out, &err), &err);
+        const ir_node *n = ir_node_at(g, out);
+        bool left = out == r, want = isnan(cases[i].want);
+        if (left != want || (!left && ir_attr_float(n, IR_ATTR_VALUE, NAN) != cases[i].want))
+            fail_msg("case %zu: %s %a", i, left ? "left" : "folded to",
+                     left ? 0.0 : ir_attr_float(n, IR_ATTR_VALUE, NAN));
+        ir_graph_free(g);
+    }
+}
+
 static void bad_text_is_refused(void **state) {
     static const char *const bad[][2] = {
         {"mul %x, 1", "expected ->"},
@@ -341,6 +384,7 @@ int main(void) {
         cmocka_unit_test(every_rule_keeps_every_bit),
         cmocka_unit_test(casts_are_joined_where_nothing_is_lost),
         cmocka_unit_test(wrong_rules_are_caught),
+        cmocka_unit_test(constants_fold_where_that_is_exact),
         cmocka_unit_test(bad_text_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -288,6 +288,32 @@ static void dot_general_names_what_does_not_fit(void **state) {
     }
 }
 
+/* All counts of axes that two operands can have: a result has at most as many as a tensor, and so have the matrices that
+ * are multiplied. */
+static void dot_general_has_room_for_all_axes(void **state) {
+    (void)state;
+    for (uint32_t batch = 0; batch + 1 <= RP_MAX_RANK; batch++)
+        for (uint32_t a = 0; batch + 1 + a <= RP_MAX_RANK; a++)
+            for (uint32_t b = 0; batch + 1 + b <= RP_MAX_RANK; b++) {
+                rp_graph *g = rp_graph_new("axes");
+                rp_error err = {0};
+                rp_dot_dims d = {.n_batch = batch, .n_contract = 1};
+                rp_shape sa = {.rank = batch + a + 1}, sb = {.rank = batch + b + 1};
+                for (uint32_t i = 0; i < RP_MAX_RANK; i++)
+                    sa.dim[i] = sb.dim[i] = rp_dim_const(i < batch ? 2 : 3);
+                for (uint32_t i = 0; i < batch; i++) d.a_batch[i] = d.b_batch[i] = (int)i;
+                d.a_contract[0] = d.b_contract[0] = -1;
+                rp_tensor y = rp_dot_general(rp_input(g, "a", RP_DTYPE_F32, sa),
+                                             rp_input(g, "b", RP_DTYPE_F32, sb), &d);
+                uint32_t rank = rp_tensor_shape(y).rank;
+                bool fits = batch + 2 <= RP_MAX_RANK && batch + a + b <= RP_MAX_RANK;
+                rp_status st = rp_graph_finish(g, &y, 1, &err);
+                if (st != (fits ? RP_OK : RP_UNSUPPORTED) || (fits && rank != batch + a + b))
+                    fail_msg("%u, %u and %u axes: %s", batch, a, b, err.text);
+                rp_graph_free(g);
+            }
+}
+
 /* A vector on either side, or both; none of its axes is in the result. */
 static void vectors_are_rows_and_columns(void **state) {
     (void)state;
@@ -330,6 +356,7 @@ int main(void) {
         cmocka_unit_test(ropes_turn_their_pairs),
         cmocka_unit_test(dot_general_takes_any_axes),
         cmocka_unit_test(dot_general_names_what_does_not_fit),
+        cmocka_unit_test(dot_general_has_room_for_all_axes),
         cmocka_unit_test(vectors_are_rows_and_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
