@@ -152,7 +152,11 @@ gen_isa gen_isa_best(void) {
 /* -fno-math-errno and -fno-trapping-math change no value: they let gcc use sqrt
  * instructions and turn selects into blends. */
 #define ISA_COMMON "-std=gnu11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"
-#define ISA_GCC "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", ISA_COMMON
+/* Partial redundancies and jumps stay: removing them makes branches out of two selects in a row (exp(x) and then
+ * max(., c), say), and a loop with branches does not vectorise. */
+#define ISA_GCC                                                                                   \
+    "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fno-tree-pre", "-fno-thread-jumps", \
+        ISA_COMMON
 #define ISA_CLANG "-O2", ISA_COMMON
 /* Without -mfma: gcc turns -fma(a, b, c) into an instruction that gives +0 for -0. Templates write the instruction out. */
 #define ISA_AVX2_FLAGS "-DRP_ISA=1", "-mavx2", "-mf16c"

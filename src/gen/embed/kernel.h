@@ -29,10 +29,11 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
 #else
     double p = (double)a * (double)b, d = (double)c, s = p + d;
     double t = s - p, e = (p - (s - t)) + (d - t);
-    rp_u64 u = rp_bits64(s), up = (e > 0.0) == (s > 0.0) ? 1u : (rp_u64)-1;
-    rp_u64 inexact = e > 0.0 || e < 0.0, even = !(u & 1u);
-    rp_u64 finite = (u & 0x7ff0000000000000ull) != 0x7ff0000000000000ull;
-    return (float)rp_from_bits64(inexact && even && finite ? u + up : u);
+    rp_u64 u = rp_bits64(s), away = 0u - ((u ^ rp_bits64(e)) >> 63);
+    /* Of an even sum that is not exact the last bit: one more where the error has its sign, else one less. */
+    rp_u64 step = e != 0.0 ? ~u & 1u : 0u;
+    step = s - s == 0.0 ? step : 0u; /* inf and NaN stay */
+    return (float)rp_from_bits64(u + ((step ^ away) - away));
 #endif
 }
 

@@ -136,12 +136,10 @@ RP_INLINE float rp_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 /* <= 1 ulp; overflow gives inf, underflow goes through subnormals to 0. */
 RP_INLINE float rp_expf(float x)
 {
-    float c = x > 89.0f ? 89.0f : x;
-    c = c < -104.0f ? -104.0f : c;
-    float z = c * 1.44269504f + 12582912.0f;
+    float z = x * 1.44269504f + 12582912.0f;
     float n = z - 12582912.0f;
     rp_i32 k = (rp_i32)(rp_bits(z) - 0x4b400000u);
-    float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
+    float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.9875691500e-4f;
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
@@ -153,7 +151,9 @@ RP_INLINE float rp_expf(float x)
     rp_i32 k1 = k >> 1, k2 = k - k1;
     float s1 = rp_from_bits((rp_u32)(k1 + 127) << 23);
     float s2 = rp_from_bits((rp_u32)(k2 + 127) << 23);
-    return (p * s1) * s2;
+    float y = (p * s1) * s2;
+    y = x > 89.0f ? RP_INF : y; /* whatever came of one beyond these */
+    return x < -104.0f ? 0.0f : y;
 }
 
 /* exp in double for |x| < 700, relative error below 2^-47; log below. Of pow alone, which rounds once. */
