@@ -190,6 +190,7 @@ static bool same_section(const plan_section *x, const plan_section *y) {
 
 static bool same_pack(const plan_pack *x, const plan_pack *y) {
     if (x->dtype != y->dtype || x->k != y->k || x->n_sections != y->n_sections) return false;
+    if (x->swizzled != y->swizzled) return false;
     for (uint32_t i = 0; i < x->n_sections; i++)
         if (!same_section(&x->sections[i], &y->sections[i])) return false;
     return true;
@@ -198,7 +199,8 @@ static bool same_pack(const plan_pack *x, const plan_pack *y) {
 static rp_status add_pack(assembler *a, const split_piece *sp, const lower_pack *lp,
                           plan_arg *out) {
     plan *p = a->p;
-    plan_pack k = {.dtype = lp->dtype, .k = lp->k, .n_sections = lp->n_sections};
+    plan_pack k = {
+        .dtype = lp->dtype, .k = lp->k, .swizzled = lp->swizzled, .n_sections = lp->n_sections};
     k.sections = base_arena_array(p->arena, lp->n_sections, sizeof *k.sections);
     if (!k.sections) return rp_fail(a->err, RP_NOMEM, "packed weights");
     for (uint32_t i = 0; i < lp->n_sections; i++) {
@@ -300,7 +302,8 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
     to->n_alts = from->n_alts;
     for (uint32_t k = 0; k < from->n_alts; k++)
         to->alts[k] = (plan_alt){from->alts[k].max, t->functions[i * LOWER_MAX_ALTS + k],
-                                 from->alts[k].scratch};
+                                 from->alts[k].scratch, from->alts[k].threads,
+                                 from->alts[k].per_sm};
     RP_TRY(size_of(a, l->dims, from->rows, &to->rows));
     RP_TRY(size_of(a, l->dims, from->items, &to->items));
     to->grain = from->grain;

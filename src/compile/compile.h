@@ -17,6 +17,7 @@ typedef struct compile_options {
     const compile_toolchain *toolchain;
     const compile_nvrtc *nvrtc; /* (optional) for the cuda compiler */
     cache_store *store;
+    bool exact;                     /* lower_options.exact */
     const char *key_fields;         /* configuration text that reaches a piece (config room) */
     uint32_t threads;               /* compiler runs at a time */
     bool passes;                    /* run the pass pipeline */

@@ -106,7 +106,7 @@ rp_status eager_add(eager *e, const eager_launch *l) {
     to->args = base_arena_array(o->arena, l->n_args + 1u, sizeof *to->args);
     if (!to->name || !symbol || !to->args)
         return rp_fail(e->err, RP_NOMEM, "launch of %s", l->name);
-    to->alts[0] = (lower_alt){INT64_MAX, symbol, l->scratch};
+    to->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = symbol, .scratch = l->scratch};
     to->n_alts = 1;
     to->rows = ir_dim_import(o->dims, e->dims, l->rows);
     to->items = ir_dim_import(o->dims, e->dims, l->items);

@@ -361,8 +361,9 @@ static rp_status attention_node(eager *e, ir_ref r) {
     if (!l) return RP_NOMEM;
     *l = (lower_launch){
         .name = "attention", .n_alts = 1, .grain = 1, .args = args, .n_args = 8, .attention = true};
-    l->alts[0] =
-        (lower_alt){INT64_MAX, gen_attention_name(e->opt->isa), gen_attention_scratch(&rec)};
+    l->alts[0] = (lower_alt){.max = INT64_MAX,
+                             .symbol = gen_attention_name(e->opt->isa),
+                             .scratch = gen_attention_scratch(&rec)};
     l->rows = ir_dim_import(o->dims, e->dims, n->shape.dim[0]);
     l->items = gen_attention_items(o->dims, l->rows, &rec);
     next_version(e, r, 6);

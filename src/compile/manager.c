@@ -84,7 +84,7 @@ static rp_status lower_optimised(const compile_options *opt, const split_piece *
                                  lower_piece *out, rp_error *err) {
     const pass_options passes = {
         .skip = opt->skip_passes, .n_skip = opt->n_skip_passes, .piece = true};
-    const lower_options lo = {.isa = opt->isa, .passes = &passes};
+    const lower_options lo = {.isa = opt->isa, .exact = opt->exact, .passes = &passes};
     ir_graph *g = NULL;
     if (!opt->passes) return opt->backend->lower(sp->graph, &lo, out, err);
     RP_TRY(pass_run_all(sp->graph, &passes, &g, err));

@@ -57,7 +57,7 @@ rp_status compile_return_copy(plan *p, plan_arg from, uint32_t i, rp_error *err)
                        .dim_map = symbols,
                        .args = args,
                        .n_args = 3};
-    l->alts[0] = (plan_alt){INT64_MAX, copy_function(p), 0};
+    l->alts[0] = (plan_alt){.max = INT64_MAX, .function = copy_function(p)};
     l->rows = l->items = p->outputs[i].bytes;
     if (from.seg == PLAN_ARENA) p->values[from.idx].last = p->n_launches - 1;
     p->pieces[p->n_pieces - 1].n++;

@@ -51,6 +51,13 @@ static bool is_cuda(const engine_plans_options *o) {
     return o->arch && *o->arch;
 }
 
+/* GPUs before sm_90 have no copies as the templates for tensor cores want them. */
+static bool is_exact(const engine_plans_options *o) {
+    const rp_compilation_config *c = o->config;
+    return c->batch_invariant || c->numerics == CONFIG_NUMERICS_EXACT ||
+           (is_cuda(o) && (compile_nvrtc_bits(o->arch) & 0xffff) < 90);
+}
+
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], machine[BASE_MACHINE_SIZE];
@@ -63,6 +70,8 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     RP_TRY_OUT(cache_key_add(k, "target", is_cuda(o) ? "cuda" : "cpu", err));
     RP_TRY_OUT(cache_key_add(k, "target.machine", is_cuda(o) ? "gpu" : machine, err));
     RP_TRY_OUT(cache_key_add(k, "target.isa", is_cuda(o) ? o->arch : gen_isa_name(o->isa), err));
+    if (is_cuda(o))
+        RP_TRY_OUT(cache_key_add(k, "target.sums", is_exact(o) ? "host" : "tensor cores", err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
     *out = k;
@@ -192,6 +201,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .n_splitting_ops = (uint32_t)o->config->splitting_ops.n,
                          .toolchain = &tc,
                          .store = o->store,
+                         .exact = is_exact(o),
                          .key_fields = fields,
                          .threads = o->threads,
                          .passes = !eager,

@@ -71,8 +71,8 @@ static rp_status content_hash(const engine_weights_options *o, char hex[33], rp_
 static void add_layout(const plan *p, base_buf *b) {
     for (uint32_t i = 0; i < p->n_packs; i++) {
         const plan_pack *k = &p->packs[i];
-        base_buf_printf(b, "%s %lld at %lld", rp_dtype_name(k->dtype), (long long)k->k,
-                        (long long)k->offset);
+        base_buf_printf(b, "%s %lld%s at %lld", rp_dtype_name(k->dtype), (long long)k->k,
+                        k->swizzled ? " swizzled" : "", (long long)k->offset);
         for (uint32_t s = 0; s < k->n_sections; s++) {
             base_buf_printf(b, " %lld/%u:", (long long)k->sections[s].rows, k->sections[s].by_k);
             for (uint32_t j = 0; j < k->sections[s].n_params; j++)

@@ -137,3 +137,14 @@ void gen_pack_tile_by_k(rp_dtype type, const void *src, int64_t n, int64_t k, in
         memcpy((uint8_t *)dst + (size_t)i * row, from + (size_t)(i * n) * size,
                (size_t)columns * size);
 }
+
+void gen_pack_swizzle(int64_t k, void *tile) {
+    enum { HALF = GEN_TILE_ROWS }; /* bytes of 8 elements */
+    for (int64_t i = 0; i < k; i++) {
+        uint8_t *row = (uint8_t *)tile + (size_t)i * 2 * HALF, half[HALF];
+        if (!(i & 4)) continue;
+        memcpy(half, row, HALF);
+        memcpy(row, row + HALF, HALF);
+        memcpy(row + HALF, half, HALF);
+    }
+}

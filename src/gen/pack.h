@@ -29,5 +29,8 @@ void gen_pack_tile(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t
 /* The same of a matrix that lies [k][n]: f32, f16 and bf16. */
 void gen_pack_tile_by_k(rp_dtype type, const void *src, int64_t n, int64_t k, int64_t tile,
                         void *dst);
+/* Makes of a packed tile of 2-byte elements, [k][16], what tensor cores read (embed/tensor.cu): the halves of row k change places
+ * where k & 4. Again: back. */
+void gen_pack_swizzle(int64_t k, void *tile);
 
 #endif

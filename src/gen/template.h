@@ -8,10 +8,10 @@
 #include "reprise/dtype.h"
 
 /* The products of a unit: bit d of `quant` for weights of dtype d times packed rows, `floats` for any times float rows.
- * CUDA: also whether there is attention. */
+ * CUDA: also whether there is attention, and whether tensor cores multiply. */
 typedef struct gen_matmul_uses {
     uint32_t quant;
-    bool floats, attention;
+    bool floats, attention, tensor;
 } gen_matmul_uses;
 
 /* Nothing when there are no products. After gen_c_prelude. */

@@ -52,6 +52,9 @@ typedef struct hal_launch {
     long long items;             /* work items */
     long long grain;             /* cpu: smallest share worth giving to a thread, >= 1 */
     uint32_t threads, per_block; /* other devices: threads of a block, items that a block takes */
+    uint32_t shared;             /* bytes of shared memory that a block has beside its own */
+    uint32_t
+        per_sm; /* at most so many blocks a multiprocessor, which take the items in turn; 0: any number */
     uint32_t n_arg;
     uint32_t
         n_dim; /* entries of dim that a graph copies; 0: dim is borrowed until the graph is freed */

@@ -151,7 +151,7 @@ rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim
                     "               (float *)arg[6], width, %af, item);\n}\n",
                     rp_dtype_name(r->kv), r->heads, r->kv_heads, r->head_dim, r->block_size,
                     l->threads, (double)r->scale);
-    l->alts[0] = (lower_alt){INT64_MAX, name, 0};
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = 0};
     lower_add_kernel(L, name, begin, (gen_matmul_uses){.attention = 1});
     return RP_OK;
 }

@@ -59,8 +59,9 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     memcpy(L->args, args, L->n_args * sizeof *args);
     lower_launch *l = lower_add_launch(L);
     l->name = "attention";
-    l->alts[0] =
-        (lower_alt){INT64_MAX, gen_attention_name(L->opt->isa), gen_attention_scratch(&rec)};
+    l->alts[0] = (lower_alt){.max = INT64_MAX,
+                             .symbol = gen_attention_name(L->opt->isa),
+                             .scratch = gen_attention_scratch(&rec)};
     l->n_alts = 1;
     if (cuda) {
         const ir_node *tables = ir_node_at(L->g, n->in[5]);
@@ -103,7 +104,8 @@ void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const
     }
     bool cumsum = n->op == IR_cumsum;
     *out = (lower_launch){.name = symbol + 1, .n_alts = 1, .grain = 1};
-    out->alts[0] = (lower_alt){INT64_MAX, symbol, cumsum ? 0 : gen_topk_scratch(r)};
+    out->alts[0] = (lower_alt){
+        .max = INT64_MAX, .symbol = symbol, .scratch = cumsum ? 0 : gen_topk_scratch(r)};
     out->rows = out->items = cumsum ? gen_cumsum_items(dims, outer, inner) : outer;
 }
 

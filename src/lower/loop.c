@@ -36,7 +36,7 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     lower_launch *l = lower_add_launch(L);
     ir_dims *dims = L->out->dims;
     l->name = name;
-    l->alts[0] = (lower_alt){INT64_MAX, name, scratch};
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = scratch};
     l->n_alts = 1;
     l->rows = l->items = ir_dim_import(dims, ir_graph_dims(L->g), c->rows);
     if (c->width) l->items = ir_dim_mul_const(dims, l->items, c->inner / c->width);

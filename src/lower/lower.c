@@ -233,6 +233,7 @@ void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf 
         uses.quant |= wanted[i] ? p->kernels[i].uses.quant : 0;
         uses.floats |= wanted[i] && p->kernels[i].uses.floats;
         uses.attention |= wanted[i] && p->kernels[i].uses.attention;
+        uses.tensor |= wanted[i] && p->kernels[i].uses.tensor;
     }
     unit_head(p->target, isa, &uses, out);
     for (uint32_t i = 0; i < p->n_kernels; i++)

@@ -51,6 +51,7 @@ typedef struct lower_section {
 typedef struct lower_pack {
     rp_dtype dtype;
     int64_t k;
+    bool swizzled; /* gen_pack_swizzle */
     lower_section *sections;
     uint32_t n_sections;
 } lower_pack;
@@ -59,7 +60,8 @@ typedef struct lower_pack {
 typedef struct lower_alt {
     int64_t max;
     const char *symbol; /* in the piece's module, or a built-in kernel when it starts with '@' */
-    int64_t scratch;    /* bytes of thread-local scratch */
+    int64_t scratch;    /* bytes of thread-local scratch; GEN_CUDA: of dynamic shared memory */
+    uint32_t threads, per_sm; /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
 } lower_alt;
 
 #define LOWER_MAX_ALTS 4
@@ -114,7 +116,9 @@ typedef struct lower_piece {
 
 typedef struct lower_options {
     gen_isa isa;
-    gen_target target;          /* what the source is written in */
+    gen_target target; /* what the source is written in */
+    bool
+        exact; /* GEN_CUDA: products add as the host does, whatever the number of rows (docs/ir.md) */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
     base_buf *kir, *cuda;       /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;

@@ -12,6 +12,7 @@
 #include "gen/gen.h"
 #include "gen/pack.h"
 #include "lower/cuda.h"
+#include "lower/tensor.h"
 #include "pass/product.h"
 
 #define K (L->k)
@@ -36,11 +37,11 @@ ir_dim lower_column_items(const lowerer *L, const pass_segment *s) {
                            COLUMNS);
 }
 
-static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
+static rp_status add_pack(lowerer *L, const pass_group *gr, bool swizzled, uint32_t *out) {
     lower_pack *p = &L->out->packs[L->out->n_packs];
     pass_weights w;
     (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
-    *p = (lower_pack){.dtype = w.dtype, .k = w.k};
+    *p = (lower_pack){.dtype = w.dtype, .k = w.k, .swizzled = swizzled};
     p->sections = base_arena_array(L->arena, gr->n_segs, sizeof *p->sections);
     if (!p->sections) return rp_fail(L->err, RP_NOMEM, "packed weights");
     for (uint32_t i = 0; i < gr->n_segs; i++) {
@@ -61,17 +62,17 @@ static rp_status add_pack(lowerer *L, const pass_group *gr, uint32_t *out) {
 
 /* --- epilogue fragment ------------------------------------------------------ */
 
-static rp_status epilogue(lowerer *L, const pass_segment *s, const char *name) {
+rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, int64_t columns) {
     ir_dim n = lower_columns(L, s);
     RP_TRY(lower_kernel_begin(L, name, KIR_FRAGMENT));
     kir_ref row = kir_param(K, 0), col0 = kir_param(K, 1);
-    kir_ref cols = kir_const_i(K, COLUMNS);
-    if (ir_dim_divisible(ir_graph_dims(L->g), n, COLUMNS) != IR_TRUE)
+    kir_ref cols = kir_const_i(K, columns);
+    if (ir_dim_divisible(ir_graph_dims(L->g), n, columns) != IR_TRUE)
         cols = kir_bin(K, KIR_IMIN, cols, kir_bin(K, KIR_ISUB, lower_dim(L, n), col0));
     for (uint32_t i = 0; i < s->n_mats; i++) {
         char acc[16];
         (void)snprintf(acc, sizeof acc, "acc%u", i);
-        uint32_t b = kir_add_buf(K, acc, KIR_SCRATCH, RP_DTYPE_F32, 0, 0, COLUMNS);
+        uint32_t b = kir_add_buf(K, acc, KIR_SCRATCH, RP_DTYPE_F32, 0, 0, columns);
         lower_local *l = lower_local_of(L, s->mats[i]);
         l->place = LOWER_ACC;
         l->value = b;
@@ -154,8 +155,7 @@ static int64_t round64(int64_t n) {
     return (n + 63) / 64 * 64;
 }
 
-/* Rows of x in memory: all but the last dim. */
-static ir_dim flat_rows(const lowerer *L, const ir_node *x) {
+ir_dim lower_flat_rows(const lowerer *L, const ir_node *x) {
     ir_dim rows = ir_dim_const(ir_graph_dims(L->g), 1);
     for (uint32_t i = 0; i + 1 < x->shape.rank; i++)
         rows = ir_dim_mul(ir_graph_dims(L->g), rows, x->shape.dim[i]);
@@ -197,7 +197,7 @@ static rp_status quant_kernel(lowerer *L, const pass_group *gr, const char *name
     rp_status st;
     (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
     base_buf_init(&rows, 0);
-    ir_dim all = flat_rows(L, ir_node_at(L->g, gr->lhs));
+    ir_dim all = lower_flat_rows(L, ir_node_at(L->g, gr->lhs));
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), all), "dim",
                    &rows);
     RP_TRY_OUT(base_buf_status(&rows, L->err));
@@ -261,7 +261,7 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
         char *frag = lower_epilogue_name(L, name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
         L->rows = gr->rows;
-        rp_status st = epilogue(L, &gr->segs[i], frag);
+        rp_status st = lower_epilogue(L, &gr->segs[i], frag, COLUMNS);
         if (st == RP_OK) epilogue_macro(L, &gr->segs[i], frag);
         kir_free(L->k);
         L->k = NULL;
@@ -276,7 +276,8 @@ static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_grou
     const ir_node *product = ir_node_at(L->g, gr->segs[0].mats[0]);
     if (L->opt->target == GEN_CUDA)
         return cuda_kernel(L, gr, name, f ? f->x : RP_DTYPE_I16B32,
-                           flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), l, items);
+                           lower_flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), l,
+                           items);
     if (!f) return quant_kernel(L, gr, name, items, scratch);
     *scratch = LOWER_PRODUCT_SCRATCH;
     return lower_float_kernel(L, gr, f, name, items);
@@ -296,9 +297,11 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
         operand[0] = L->where[ir_node_at(L->g, gr->lhs)->in[0]];
     else
         RP_TRY(lower_float_operands(L, gr, !packed, &f, operand));
-    if (packed) RP_TRY(add_pack(L, gr, &operand[1].idx));
     char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    bool tensor = lower_tensor_can(L, gr, name, f.x);
+    if (packed) RP_TRY(add_pack(L, gr, tensor, &operand[1].idx));
+    if (tensor) return lower_tensor_group(L, gr, name, f.x, operand);
     size_t begin = L->source.len;
     gen_matmul_uses uses = {0};
     lower_matmul_uses(L, gr, &uses);
@@ -309,7 +312,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     RP_TRY(kernel(L, gr, quant ? NULL : &f, name, l, &items, &scratch));
     (void)lower_add_kernel(L, name, begin, uses);
     l->name = name;
-    l->alts[0] = (lower_alt){INT64_MAX, name, scratch};
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = scratch};
     l->n_alts = 1;
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), gr->rows);
     l->items = ir_dim_import(L->out->dims, ir_graph_dims(L->g), items);

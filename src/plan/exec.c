@@ -383,6 +383,12 @@ static const char *leaf_name(const plan *p, const plan_arg *a) {
     }
 }
 
+static void set_blocks(const plan_launch *l, const plan_alt *a, hal_launch *h) {
+    h->threads = a->threads ? a->threads : l->threads;
+    h->per_sm = a->per_sm;
+    h->shared = (uint32_t)a->scratch;
+}
+
 rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, rp_error *err) {
     bound *b = (bound *)pub;
     const plan *p = x->p;
@@ -403,7 +409,9 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
         h->items = plan_size_eval(&l->items, symbols);
         if (!l->custom) {
             h->fn = x->functions[l->alts[alt].function];
-            if ((size_t)l->alts[alt].scratch > pub->scratch)
+            if (l->threads)
+                set_blocks(l, &l->alts[alt], h);
+            else if ((size_t)l->alts[alt].scratch > pub->scratch)
                 pub->scratch = (size_t)l->alts[alt].scratch;
         }
         for (uint32_t a = 0; a < l->n_args; a++) {

@@ -33,9 +33,10 @@ void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *
         for (uint32_t m = 0; m < sec->n_params; m++)
             for (int64_t t = 0; t < tiles; t++) {
                 int64_t place = base + t / 2 * step + m * 2 + t % 2;
+                void *to = (char *)dst_of_pack + (size_t)place * tile;
                 (sec->by_k >> m & 1 ? gen_pack_tile_by_k : gen_pack_tile)(
-                    k->dtype, params[sec->params[m]], sec->rows, k->k, t,
-                    (char *)dst_of_pack + (size_t)place * tile);
+                    k->dtype, params[sec->params[m]], sec->rows, k->k, t, to);
+                if (k->swizzled) gen_pack_swizzle(k->k, to);
             }
         base += items_of(sec) * step;
     }

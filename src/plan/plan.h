@@ -59,6 +59,7 @@ typedef struct plan_section {
 typedef struct plan_pack {
     rp_dtype dtype;
     int64_t k;
+    bool swizzled; /* gen_pack_swizzle */
     plan_section *sections;
     uint32_t n_sections;
     int64_t offset, size; /* in the weights object; set by plan_seal */
@@ -88,7 +89,9 @@ typedef struct plan_function {
 typedef struct plan_alt {
     int64_t max; /* of `rows` */
     uint32_t function;
-    int64_t scratch;
+    int64_t scratch; /* device code: bytes of dynamic shared memory */
+    uint32_t threads,
+        per_sm; /* device code: as in hal_launch; 0: those of the launch, any number */
 } plan_alt;
 
 typedef struct plan_launch {

@@ -181,6 +181,7 @@ static void packs(wire *w, plan *p) {
         plan_pack *k = &p->packs[i];
         dtype(w, &k->dtype);
         i64(w, &k->k);
+        flag(w, &k->swizzled);
         LIST(w, k->sections, k->n_sections, 10);
         for (uint32_t s = 0; s < k->n_sections; s++) section(w, &k->sections[s]);
         i64(w, &k->offset);
@@ -254,6 +255,8 @@ static void launch(wire *w, plan_launch *l) {
         i64(w, &l->alts[i].max);
         u32(w, &l->alts[i].function);
         i64(w, &l->alts[i].scratch);
+        u32(w, &l->alts[i].threads);
+        u32(w, &l->alts[i].per_sm);
     }
     size(w, &l->rows);
     size(w, &l->items);

@@ -211,6 +211,9 @@ static rp_status verify_alts(const plan *p, uint32_t li, rp_error *err) {
     for (uint32_t i = 0; i < l->n_alts; i++) {
         if (l->alts[i].function >= p->n_functions || l->alts[i].scratch < 0)
             return BAD(p, "launch %u has no function %u", li, l->alts[i].function);
+        if (l->alts[i].threads > 1024 || (l->threads && l->alts[i].scratch > UINT32_MAX))
+            return BAD(p, "launch %u has blocks of %u threads with %lld bytes", li,
+                       l->alts[i].threads, (long long)l->alts[i].scratch);
         if (i > 0 && l->alts[i].max <= l->alts[i - 1].max)
             return BAD(p, "launch %u: its variants are not in order", li);
     }

@@ -54,8 +54,6 @@ $ reprise run synthetic:tiny hi -cc.custom_ops=none -cc.gpu_memory_utilization=0
 $ reprise run synthetic:tiny hi -cc.performance_mode=throughput
 ! reprise: performance_mode=throughput is not supported: balanced captures up to the largest batch, too; use it
 ? 3
-$ reprise run synthetic:tiny hi --max-tokens 1 --batch-invariant --json | field skips
-skips [{"what": "batch_invariant=true", "reason": "results never depend on the batch"}]
 $ reprise run synthetic:tiny hi --sealed=maybe
 ! reprise: sealed="maybe": expected one of off, warn, fatal
 ? 2

@@ -19,10 +19,17 @@ static void formats_give_the_bits_of_the_cpu(void **state) {
                                          "synthetic:tiny,dtype=bf16"};
     (void)state;
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-        gpu_check_scores(models[i], NULL, 100, 32);
-        gpu_check_scores(models[i], NULL, 50, 1);
+        gpu_check_scores(models[i], "batch_invariant=true", 100, 32);
+        gpu_check_scores(models[i], "batch_invariant=true", 50, 1);
         gpu_check_scores(models[i], "numerics=exact", 100, 32);
     }
+}
+
+static void tensor_cores_give_one_answer(void **state) {
+    (void)state;
+    gpu_check_near("synthetic:tiny,dtype=bf16", 200, 100);
+    gpu_check_near("synthetic:tiny,dtype=bf16", 200, 50);
+    gpu_check_near("synthetic:tiny,dtype=bf16", 40, 1);
 }
 
 static void smollm2_is_the_same_everywhere(void **state) {
@@ -37,6 +44,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_is_the_same_everywhere),
         cmocka_unit_test(formats_give_the_bits_of_the_cpu),
+        cmocka_unit_test(tensor_cores_give_one_answer),
         cmocka_unit_test(smollm2_is_the_same_everywhere),
     };
     return cmocka_run_group_tests_name("gpu/model", tests, NULL, NULL);

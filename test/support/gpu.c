@@ -1,6 +1,7 @@
 #include "support/gpu.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -148,6 +149,48 @@ static scores score(const char *model, const char *const *settings, unsigned n, 
     return s;
 }
 
+static void scores_done(scores *s) {
+    free(s->ids);
+    free(s->logits);
+}
+
+static bool same_scores(const scores *a, const scores *b) {
+    return memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0 &&
+           memcmp(a->logits, b->logits, a->n * sizeof *a->logits) == 0;
+}
+
+static void check_near(const char *model, const scores *want, const scores *got) {
+    for (unsigned i = 0; i < want->n; i++)
+        for (int k = 0; k < TOP; k++) {
+            double w = (double)want->logits[i][k], g = (double)got->logits[i][k];
+            if (!(fabs(w - g) <= 0.05 * fmax(1, fabs(w))))
+                fail_msg("%s: position %u, place %d: %.9g on cuda:0, %.9g on the cpu", model, i, k,
+                         g, w);
+        }
+}
+
+void gpu_check_near(const char *model, unsigned n, unsigned step) {
+    static const char *const levels[] = {"level=3", "level=2", "level=0"};
+    static const char *const modes[] = {"cudagraph_mode=FULL_AND_PIECEWISE",
+                                        "cudagraph_mode=PIECEWISE", "cudagraph_mode=NONE"};
+    const char *cpu[] = {"device=cpu", "max_num_seqs=8", NULL};
+    const char *first[] = {"device=cuda:0", "max_num_seqs=8", NULL};
+    scores exact = score(model, cpu, n, step), want = score(model, first, n, step);
+    check_near(model, &exact, &want);
+    if (same_scores(&exact, &want)) fail_msg("%s: no bit differs from the cpu's", model);
+    for (unsigned l = 0; l < 3; l++)
+        for (unsigned m = 0; m < (l ? 1 : 3); m++) {
+            const char *mode = l ? modes[2] : modes[m];
+            const char *how[] = {"device=cuda:0", "max_num_seqs=8", levels[l], mode, NULL};
+            scores got = score(model, how, n, step);
+            if (!same_scores(&want, &got))
+                fail_msg("%s, step %u: other bits with %s %s", model, step, levels[l], mode);
+            scores_done(&got);
+        }
+    scores_done(&exact);
+    scores_done(&want);
+}
+
 void gpu_check_scores(const char *model, const char *setting, unsigned n, unsigned step) {
     const char *cpu[] = {"device=cpu", "max_num_seqs=8", setting, NULL};
     const char *gpu[] = {"device=cuda:0", "max_num_seqs=8", setting, NULL};
@@ -160,8 +203,6 @@ void gpu_check_scores(const char *model, const char *setting, unsigned n, unsign
                          "with %a on the cpu",
                          model, setting ? setting : "", step, i, k, got.ids[i][k],
                          (double)got.logits[i][k], want.ids[i][k], (double)want.logits[i][k]);
-    free(want.ids);
-    free(want.logits);
-    free(got.ids);
-    free(got.logits);
+    scores_done(&want);
+    scores_done(&got);
 }

@@ -93,12 +93,14 @@ static rp_status start(runner *r, plan_run *out) {
                          .isa = r->opt->isa,
                          .toolchain = r->opt->toolchain,
                          .store = r->opt->store,
+                         .nvrtc = r->opt->nvrtc,
+                         .exact = r->opt->exact,
                          .threads = 1,
                          .splitting_ops = r->opt->splitting_ops,
                          .n_splitting_ops = r->opt->n_splitting_ops,
                          .passes = r->opt->passes};
     RP_TRY(compile_graph(r->g, &o, &r->p, NULL, r->err));
-    RP_TRY(hal_cpu_open(r->opt->threads, &r->d, r->err));
+    RP_TRY(hal_open(r->opt->device ? r->opt->device : "cpu", r->opt->threads, &r->d, r->err));
     r->weights = base_alloc_aligned((size_t)r->p->weights_size + GUARD, 64);
     if (!r->weights) return rp_fail(r->err, RP_NOMEM, "weights");
     plan_exec_options xo = {.device = r->d,

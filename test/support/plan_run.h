@@ -21,6 +21,9 @@ typedef struct plan_run_options {
     const char *const *splitting_ops;
     uint32_t n_splitting_ops;
     bool passes;
+    const char *device;         /* NULL: cpu; another one must reach memory of the host */
+    const compile_nvrtc *nvrtc; /* for compile_cuda */
+    bool exact;
 } plan_run_options;
 
 /* leaves are not changed. Every output has guard bytes, which are checked. Free with plan_run_done. */

@@ -20,9 +20,16 @@ static void formats_give_the_bits_of_the_cpu(void **state) {
     (void)state;
     NEEDS_GPU();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        gpu_check_scores(models[i], NULL, 40, 16);
+        gpu_check_scores(models[i], "batch_invariant=true", 40, 16);
     gpu_check_scores("synthetic:tiny", NULL, 20, 1);
     gpu_check_scores("synthetic:tiny", "numerics=exact", 40, 16);
+}
+
+static void tensor_cores_give_one_answer(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    gpu_check_near("synthetic:tiny,dtype=bf16", 24, 12);
+    gpu_check_near("synthetic:tiny,dtype=bf16", 6, 1);
 }
 
 static void copied_inputs_reach_the_pieces(void **state) {
@@ -66,6 +73,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_and_modes_give_the_tokens_of_the_cpu),
         cmocka_unit_test(formats_give_the_bits_of_the_cpu),
+        cmocka_unit_test(tensor_cores_give_one_answer),
         cmocka_unit_test(copied_inputs_reach_the_pieces),
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),

@@ -117,8 +117,8 @@ static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, 
 
 /* --- launches --------------------------------------------------------------------- */
 
-rp_status cuda_launch_of(const hal_launch *l, void *room[CUDA_MAX_PARAMETERS], cuda_launch *out,
-                         bool *any, rp_error *err) {
+rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[CUDA_MAX_PARAMETERS],
+                         cuda_launch *out, bool *any, rp_error *err) {
     uint32_t n = 0;
     if (l->kind == HAL_HOST_CALL)
         return rp_fail(err, RP_UNSUPPORTED,
@@ -135,9 +135,12 @@ rp_status cuda_launch_of(const hal_launch *l, void *room[CUDA_MAX_PARAMETERS], c
     room[n] = (void *)(uintptr_t)&l->items;
     long long blocks = l->items / l->per_block + (l->items % l->per_block != 0);
     if (blocks > INT32_MAX) blocks = INT32_MAX; /* any grid is right: blocks take more in turn */
+    if (l->per_sm && blocks > (long long)l->per_sm * d->gpu.n_sm)
+        blocks = (long long)l->per_sm * d->gpu.n_sm;
     *out = (cuda_launch){.function = l->fn.handle,
                          .grid = {(uint32_t)blocks, 1, 1},
                          .threads = l->threads,
+                         .shared = l->shared,
                          .parameters = room};
     return RP_OK;
 }
@@ -146,11 +149,11 @@ static rp_status launch_one(const cuda_device *d, const hal_launch *l, rp_error 
     void *room[CUDA_MAX_PARAMETERS];
     cuda_launch k;
     bool any;
-    RP_TRY(cuda_launch_of(l, room, &k, &any, err));
+    RP_TRY(cuda_launch_of(d, l, room, &k, &any, err));
     if (!any) return RP_OK;
     return cuda_check(&d->cu,
-                      d->cu.launch(k.function, k.grid[0], 1, 1, k.threads, 1, 1, 0, d->stream,
-                                   k.parameters, NULL),
+                      d->cu.launch(k.function, k.grid[0], 1, 1, k.threads, 1, 1, (unsigned)k.shared,
+                                   d->stream, k.parameters, NULL),
                       l->name, err);
 }
 

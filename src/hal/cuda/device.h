@@ -29,8 +29,8 @@ rp_status cuda_device_enter(const cuda_device *d, rp_error *err) RP_MUST_USE;
 enum { CUDA_MAX_PARAMETERS = 192 };
 /* A launch as the driver takes it: its arguments, then its dims, then its items. Points into l and to room. False for one
  * without items, which is none. RP_UNSUPPORTED for a host call. */
-rp_status cuda_launch_of(const hal_launch *l, void *room[CUDA_MAX_PARAMETERS], cuda_launch *out,
-                         bool *any, rp_error *err) RP_MUST_USE;
+rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[CUDA_MAX_PARAMETERS],
+                         cuda_launch *out, bool *any, rp_error *err) RP_MUST_USE;
 
 /* Members of the operation table that live in their own files. */
 rp_status cuda_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);

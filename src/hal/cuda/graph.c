@@ -13,12 +13,13 @@ struct hal_graph {
     char label[];
 };
 
-static rp_status add_all(cuda_chain *c, const hal_launch *list, uint32_t n, rp_error *err) {
+static rp_status add_all(cuda_chain *c, const cuda_device *d, const hal_launch *list, uint32_t n,
+                         rp_error *err) {
     for (uint32_t i = 0; i < n; i++) {
         void *room[CUDA_MAX_PARAMETERS];
         cuda_launch k;
         bool any;
-        RP_TRY(cuda_launch_of(&list[i], room, &k, &any, err));
+        RP_TRY(cuda_launch_of(d, &list[i], room, &k, &any, err));
         if (any) RP_TRY(cuda_chain_add(c, &k, err));
     }
     return RP_OK;
@@ -37,7 +38,7 @@ static rp_status fill_graph(hal_graph *g, const hal_launch *list, rp_error *err)
         return rp_fail(err, RP_NOMEM, "graph of %u launches is too large", g->n);
     RP_TRY(
         cuda_chain_init(&g->chain, &g->d->cu, g->d->gpu.capability >= CUDA_MIN_PROGRAMMATIC, err));
-    RP_TRY(add_all(&g->chain, list, g->n, err));
+    RP_TRY(add_all(&g->chain, g->d, list, g->n, err));
     before = free_memory(g->d);
     RP_TRY(cuda_chain_finish(&g->chain, g->d->stream, err));
     after = free_memory(g->d);

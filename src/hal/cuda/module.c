@@ -39,13 +39,22 @@ rp_status cuda_module_load(hal_device *base, const char *path, hal_module **out,
     return RP_OK;
 }
 
+/* A launch may ask for all that a block can have. */
+static rp_status allow_shared(const cuda_device *d, void *f, const char *name, rp_error *err) {
+    int own = 0;
+    RP_TRY(cuda_check(&d->cu, d->cu.function_get(&own, CUDA_FUNCTION_SHARED_BYTES, f), name, err));
+    return cuda_check(&d->cu,
+                      d->cu.function_set(f, CUDA_FUNCTION_MAX_SHARED, (int)d->gpu.max_shared - own),
+                      name, err);
+}
+
 rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err) {
     void *f = NULL;
     RP_TRY(cuda_device_enter(m->d, err));
     if (m->d->cu.module_function(&f, m->handle, name) != 0)
         return rp_fail(err, RP_DEVICE, "code object has no kernel named %s", name);
     out->handle = f;
-    return RP_OK;
+    return allow_shared(m->d, f, name, err);
 }
 
 void cuda_module_free(hal_module *m) {

@@ -28,7 +28,9 @@ enum {
     STACK = 64 << 10,
     MOST_PARAMETERS = 64,
     PAGE = 4096,
-    MEMORY_MB = 16384
+    MEMORY_MB = 16384,
+    MOST_SHARED = 227 << 10,
+    MOST_IDLE = 10000 /* rounds in which nobody but threads that poll goes on */
 };
 enum { INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
 
@@ -111,6 +113,9 @@ typedef struct emu_state { /* as in kernel.h */
     void (*sync)(int warp);
     unsigned long long *(*slot)(int flip);
     void (*wait)(void);
+    void (*give_way)(void);
+    char *shared;
+    unsigned shared_size;
 } emu_state;
 
 typedef enum waiting { RUNS, AT_BLOCK, AT_WARP, AT_WAIT, DONE } waiting;
@@ -147,6 +152,11 @@ static void give_way(waiting at) {
 
 static void do_sync(int warp) {
     give_way(warp ? AT_WARP : AT_BLOCK);
+}
+
+/* Of a thread that waits for a word of memory to change. */
+static void do_give_way(void) {
+    give_way(RUNS);
 }
 
 static unsigned long long *do_slot(int flip) {
@@ -226,10 +236,14 @@ static bool run_all(unsigned n) {
 }
 
 static void run_block(unsigned n, const char *name) {
+    unsigned idle = 0;
     for (unsigned t = 0; t < n; t++) start_fiber(t);
     while (run_all(n)) {
-        bool moved = false, left = false;
-        for (unsigned t = 0; t < n; t++) left |= fibers[t].at != DONE;
+        bool moved = false, left = false, polls = false;
+        for (unsigned t = 0; t < n; t++) {
+            left |= fibers[t].at != DONE;
+            polls |= fibers[t].at == RUNS;
+        }
         for (unsigned w = 0; w < n; w += 32) moved |= release(w, w + 32 < n ? w + 32 : n, AT_WARP);
         if (!moved) moved = release(0, n, AT_BLOCK);
         if (!moved && release(0, n, AT_WAIT)) {
@@ -237,7 +251,9 @@ static void run_block(unsigned n, const char *name) {
             early = false;
             open_to_kernel(false);
         }
-        if (left && !moved) die("%s: a barrier that not all threads reach", name);
+        idle = moved ? 0 : idle + 1;
+        if (left && !moved && (!polls || idle > MOST_IDLE))
+            die("%s: a barrier that not all threads reach", name);
     }
 }
 
@@ -258,11 +274,12 @@ typedef struct emu_module {
 static uint64_t n_launches;
 
 /* chained: by a programmatic edge. */
-static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, const long long *arg,
-                      bool chained) {
+static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
+                      const long long *arg, bool chained) {
+    static char memory[MOST_SHARED] __attribute__((aligned(1024)));
     const struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction before;
-    if (threads == 0 || threads > MOST_THREADS || grid == 0) return INVALID;
+    if (threads == 0 || threads > MOST_THREADS || grid == 0 || shared > MOST_SHARED) return INVALID;
     (void)pthread_mutex_lock(&lock);
     if (!stacks)
         stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE,
@@ -277,10 +294,14 @@ static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, co
     state.sync = do_sync;
     state.slot = do_slot;
     state.wait = do_wait;
+    state.give_way = do_give_way;
+    state.shared = memory;
+    state.shared_size = shared;
     state.block_size = (emu_dim){threads, 1, 1};
     state.grid = (emu_dim){grid, 1, 1};
     for (unsigned b = 0; b < grid; b++) {
         state.block = (emu_dim){b, 0, 0};
+        memset(memory, 0xff, shared);
         run_block(threads, f->name);
         for (unsigned t = 0; chained && t < threads; t++)
             if (!fibers[t].waited) die("%s: a thread ends without griddepcontrol.wait", f->name);
@@ -460,17 +481,17 @@ CU(emu_module_function, "cuModuleGetFunction", void **out, void *module, const c
 CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
    unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
     long long arg[MOST_PARAMETERS];
-    (void)stream, (void)extra, (void)shared;
+    (void)stream, (void)extra;
     if (gy * gz * by * bz != 1) return INVALID;
     take_arguments(function, parameters, arg);
-    return run_kernel(function, gx, bx, arg, false);
+    return run_kernel(function, gx, bx, shared, arg, false);
 }
 
 /* --- graphs ----------------------------------------------------------------------- */
 
 typedef struct emu_node {
     const emu_function *f;
-    unsigned grid, threads;
+    unsigned grid, threads, shared;
     bool chained;
     long long arg[MOST_PARAMETERS];
     struct emu_node *next;
@@ -494,6 +515,7 @@ CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *fro
     *k = (emu_node){.f = node->function,
                     .grid = node->grid[0],
                     .threads = node->block[0],
+                    .shared = node->shared,
                     .chained = n && edges && edges->type == CUDA_EDGE_PROGRAMMATIC};
     take_arguments(k->f, node->parameters, k->arg);
     if (g->last)
@@ -545,7 +567,7 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     (void)stream;
     for (const emu_node *k = ((emu_graph *)exec)->first; k; k = k->next) {
-        int code = run_kernel(k->f, k->grid, k->threads, k->arg, k->chained);
+        int code = run_kernel(k->f, k->grid, k->threads, k->shared, k->arg, k->chained);
         if (code) return code;
     }
     return 0;

@@ -3,6 +3,8 @@
  * Threads of a block are fibers (emu.c), of which one runs at a time, and blocks run one after the other, so shared
  * memory is static memory. Undefined here is what generated code may not use. */
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #define __CUDACC__ 1
@@ -22,6 +24,9 @@ struct emu_state { /* as in emu.c */
     void (*sync)(int warp);
     unsigned long long *(*slot)(int flip); /* of lane 0 of this warp */
     void (*wait)(void);
+    void (*give_way)(); /* others go on, whoever waits for nobody in particular */
+    char *shared;       /* dynamic shared memory */
+    unsigned shared_size;
 };
 static emu_state *emu;
 extern "C" __attribute__((visibility("default"))) void emu_open(emu_state *s) {
@@ -124,4 +129,139 @@ static inline int __dp2a_lo(int a, int b, int c) {
 }
 static inline int __dp2a_hi(int a, int b, int c) {
     return emu_dp2a(a, b, c, 2);
+}
+
+/* --- what tensor.cu has as instructions ---------------------------------------------- */
+
+#define RK_EMULATED 1
+#define rk_dynamic (emu->shared)
+
+static inline void emu_fail(const char *what) {
+    std::fprintf(stderr, "emulated GPU: %s\n", what);
+    std::_Exit(134);
+}
+static inline char *emu_shared(unsigned at, unsigned bytes, unsigned aligned) {
+    if (at % aligned || at > emu->shared_size || bytes > emu->shared_size - at)
+        emu_fail("an access beside the shared memory of the launch, or not aligned");
+    return emu->shared + at;
+}
+static inline unsigned rk_shared(const void *p) {
+    return (unsigned)((const char *)p - emu->shared);
+}
+
+/* Copies arrive at once; a phase ends with the last arrival. */
+struct emu_barrier {
+    int bytes;
+    unsigned char phase, arrivals, left, made;
+};
+static inline emu_barrier *emu_barrier_at(unsigned at) {
+    emu_barrier *b = (emu_barrier *)emu_shared(at, 8, 8);
+    if (b->made != 77) emu_fail("a barrier that was not initialised");
+    return b;
+}
+static inline void emu_settle(emu_barrier *b) {
+    if (b->left || b->bytes) return;
+    b->phase ^= 1;
+    b->left = b->arrivals;
+}
+static inline void rk_barrier_init(unsigned at, unsigned arrivals) {
+    emu_barrier b = {0, 0, (unsigned char)arrivals, (unsigned char)arrivals, 77};
+    std::memcpy(emu_shared(at, 8, 8), &b, 8);
+}
+static inline void rk_barriers_visible() {
+}
+static inline void rk_barrier_arrive(unsigned at) {
+    emu_barrier *b = emu_barrier_at(at);
+    if (!b->left) emu_fail("more arrivals than a barrier expects");
+    b->left--;
+    emu_settle(b);
+}
+static inline void rk_barrier_expect(unsigned at, unsigned bytes) {
+    emu_barrier_at(at)->bytes += (int)bytes;
+    rk_barrier_arrive(at);
+}
+static inline void rk_barrier_wait(unsigned at, unsigned parity) {
+    while (emu_barrier_at(at)->phase == parity) emu->give_way();
+}
+static inline void rk_fetch(unsigned to, const void *from, unsigned bytes, unsigned at) {
+    emu_barrier *b = emu_barrier_at(at);
+    if (bytes % 16 || (unsigned long long)from % 16) emu_fail("a bulk copy that is not aligned");
+    std::memcpy(emu_shared(to, bytes, 16), from, bytes);
+    b->bytes -= (int)bytes;
+    emu_settle(b);
+}
+static inline void rk_fetch_once(unsigned to, const void *from, unsigned bytes, unsigned at) {
+    rk_fetch(to, from, bytes, at);
+}
+static inline void rk_sync_workers() {
+    static unsigned here, round;
+    unsigned mine = round;
+    if (++here == 256) {
+        here = 0;
+        round++;
+    }
+    while (round == mine) emu->give_way();
+}
+
+/* What every lane of the warp brings, by lane; two tables in turn, as in emu_exchange. */
+typedef unsigned emu_words[32][8];
+static inline const emu_words &emu_share(const unsigned *v, int n) {
+    static emu_words tables[32][2];
+    static unsigned turns[1024];
+    const unsigned me = emu->thread.x;
+    emu_words &t = tables[me / 32][++turns[me] & 1];
+    for (int i = 0; i < n; i++) t[me % 32][i] = v[i];
+    emu->sync(1);
+    return t;
+}
+
+/* Row i of matrix m is at the address that lane 8 m + i gives. */
+static inline void emu_matrices(unsigned *v, unsigned at, int n, bool turned) {
+    const unsigned g = emu->thread.x % 32 / 4, t = emu->thread.x % 4;
+    const emu_words &all = emu_share(&at, 1);
+    for (int m = 0; m < n; m++) {
+        unsigned short one[8][8];
+        for (int i = 0; i < 8; i++) std::memcpy(one[i], emu_shared(all[8 * m + i][0], 16, 16), 16);
+        v[m] = turned ? one[2 * t][g] | (unsigned)one[2 * t + 1][g] << 16
+                      : one[g][2 * t] | (unsigned)one[g][2 * t + 1] << 16;
+    }
+}
+static inline void rk_matrix_2(unsigned *v, unsigned at) {
+    emu_matrices(v, at, 2, false);
+}
+static inline void rk_matrix_4(unsigned *v, unsigned at) {
+    emu_matrices(v, at, 4, false);
+}
+static inline void rk_matrix_4_turned(unsigned *v, unsigned at) {
+    emu_matrices(v, at, 4, true);
+}
+
+static inline float emu_bf16(unsigned two, int high) {
+    return __uint_as_float(high ? two & 0xffff0000u : two << 16);
+}
+/* Products are exact, their sum is taken in double and rounded once. */
+static inline void rk_mma(float *c, const unsigned *a, const unsigned *b) {
+    const unsigned g = emu->thread.x % 32 / 4, t = emu->thread.x % 4;
+    const unsigned mine[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+    const emu_words &all = emu_share(mine, 6);
+    for (int e = 0; e < 4; e++) {
+        double s = c[e];
+        for (int k = 0; k < 16; k++) {
+            const int at = k % 8 / 2, high = k / 8; /* the lane of four, the second register */
+            s += (double)emu_bf16(all[4 * g + at][e / 2 + 2 * high], k % 2) *
+                 emu_bf16(all[4 * (2 * t + e % 2) + at][4 + high], k % 2);
+        }
+        c[e] = (float)s;
+    }
+}
+static inline unsigned emu_round(float x) {
+    unsigned u = __float_as_uint(x), r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fff : r;
+}
+static inline unsigned rk_pack(float lo, float hi) {
+    return emu_round(lo) | emu_round(hi) << 16;
+}
+static inline int4 rk_load(const void *p) {
+    if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
+    return *(const int4 *)p;
 }

@@ -1,0 +1,172 @@
+/* Products of bf16 weights on the tensor cores of the emulated GPU: near what they are by definition, the same bits with fusion and
+ * without, the bits of the host where they are refused or not wanted. */
+#include <math.h>
+
+#include "support/both.h"
+#include "support/gpu.h"
+
+static const char *why_not;
+static compile_nvrtc nvrtc;
+
+static plan_run_options on_gpu(bool passes, bool exact) {
+    return (plan_run_options){.backend = &compile_cuda,
+                              .store = host.store,
+                              .nvrtc = &nvrtc,
+                              .device = "cuda:0",
+                              .threads = 1,
+                              .passes = passes,
+                              .exact = exact};
+}
+
+static both make(const char *text) {
+    rp_error err = {0};
+    both b = {0};
+    if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
+    CHECK_OK(both_leaves(&b, 7, &err), &err);
+    return b;
+}
+
+static plan_run run(const both *b, plan_run_options o, const char *what) {
+    rp_error err = {0};
+    plan_run r = {0};
+    if (plan_run_graph(b->g, &b->l, &o, &r, &err) != RP_OK) fail_msg("%s: %s", what, err.text);
+    return r;
+}
+
+/* Element i of a bf16 leaf as it is in memory. */
+static double element(const ir_value *v, int64_t i) {
+    uint16_t bits;
+    double x;
+    ir_pack(RP_DTYPE_BF16, v->data + i, 1, &bits);
+    ir_unpack(RP_DTYPE_BF16, &bits, 1, &x);
+    return x;
+}
+
+/* Output o, [rows, n], is input 0 times param o: docs/ir.md has the bound. */
+static void check_product(const both *b, const plan_run *r, uint32_t o, const char *what) {
+    const ir_value *x = &b->l.leaf[IR_LEAF_INPUT][0], *w = &b->l.leaf[IR_LEAF_PARAM][o];
+    const int64_t k = x->dim[1], n = w->dim[0];
+    const float *y = r->out[o];
+    for (int64_t i = 0; i < x->dim[0]; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0, all = 0;
+            for (int64_t l = 0; l < k; l++) {
+                double p = element(x, i * k + l) * element(w, j * k + l);
+                sum += p;
+                all += fabs(p);
+            }
+            double far = fabs(sum - (double)y[i * n + j]);
+            if (!(far <= ((double)k / 16 + 40) * 0x1p-21 * all))
+                fail_msg("%s: output %u, row %lld, column %lld: %.9g, want %.9g", what, o,
+                         (long long)i, (long long)j, (double)y[i * n + j], sum);
+        }
+}
+
+static void check_same(const both *b, const plan_run *x, const plan_run *y, const char *what,
+                       const char *how) {
+    const char *d = plan_run_differs(b->g, x, y);
+    if (d) fail_msg("%s, %s: %s", what, how, d);
+}
+
+/* k: of all; three widths, none of which is a whole tile. */
+static void check_shape(int rows, int k) {
+    char text[600], what[64];
+    (void)snprintf(what, sizeof what, "%d rows of %d", rows, k);
+    (void)snprintf(
+        text, sizeof text,
+        "graph @g(%%x: bf16[T,%d]) where T in [%d,%d] {\n"
+        "  %%a = param @a : bf16[5,%d]\n  %%b = param @b : bf16[100,%d]\n"
+        "  %%c = param @c : bf16[161,%d]\n  %%0 = matmul %%x, %%a {trans_b=true}\n"
+        "  %%1 = matmul %%x, %%b {trans_b=true}\n  %%2 = matmul %%x, %%c {trans_b=true}\n"
+        "  ret %%0, %%1, %%2 }\n",
+        k, rows, rows, k, k, k);
+    both b = make(text);
+    plan_run fused = run(&b, on_gpu(true, false), what),
+             apart = run(&b, on_gpu(false, false), what);
+    for (uint32_t o = 0; o < 3; o++) check_product(&b, &fused, o, what);
+    check_same(&b, &fused, &apart, what, "with fusion and without");
+    plan_run_done(&fused);
+    plan_run_done(&apart);
+    both_done(&b);
+}
+
+static void products_are_near_whatever_the_shape(void **state) {
+    static const int rows[] = {1, 2, 7, 8, 9, 63, 64, 65, 130};
+    static const int ks[] = {16, 576, 1040};
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) check_shape(rows[r], ks[k]);
+}
+
+/* A gate, a residual that is written in place of, what several products share, and a matrix that lies [k][n]. */
+static void epilogues_get_their_sums(void **state) {
+    static const char *const rows[] = {"[1,1]", "[6,6]", "[40,40]", "[129,129]"};
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1200];
+        rp_error err = {0};
+        (void)snprintf(
+            text, sizeof text,
+            "graph @g(%%x: bf16[T,64], %%r: f32[T,70]) where T in %s {\n"
+            "  %%g = param @g : bf16[70,64]\n  %%u = param @u : bf16[70,64]\n"
+            "  %%d = param @d : bf16[64,70]\n  %%f = param @f : f32[70,64]\n"
+            "  %%0 = matmul %%x, %%g {trans_b=true}\n  %%1 = matmul %%x, %%u {trans_b=true}\n"
+            "  %%s = sigmoid %%0\n  %%2 = mul %%0, %%s\n  %%3 = mul %%2, %%1\n"
+            "  %%h = cast %%3 {dtype=bf16}\n  %%4 = matmul %%x, %%d\n"
+            "  %%5 = add %%r, %%4\n  ret %%h, %%5, %%1 }\n",
+            rows[i]);
+        both b = make(text);
+        if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
+        plan_run fused = run(&b, on_gpu(true, false), rows[i]),
+                 apart = run(&b, on_gpu(false, false), rows[i]),
+                 exact = run(&b, on_gpu(true, true), rows[i]);
+        const char *d = plan_run_is_off(b.g, &fused, b.want, b.states, b.inputs, 1e-2);
+        if (d) fail_msg("%s rows: %s", rows[i], d);
+        check_same(&b, &fused, &apart, rows[i], "with fusion and without");
+        check_same(&b, &exact, &b.code, rows[i], "exact, and on the cpu");
+        plan_run_done(&fused);
+        plan_run_done(&apart);
+        plan_run_done(&exact);
+        both_done(&b);
+    }
+}
+
+/* K of no whole steps, other types. */
+static void what_is_refused_has_the_bits_of_the_host(void **state) {
+    static const char text[] = "graph @g(%x: bf16[T,40], %y: f32[T,48]) where T in [11,11] {\n"
+                               "  %a = param @a : bf16[70,40]\n  %b = param @b : f16[33,48]\n"
+                               "  %0 = matmul %x, %a {trans_b=true}\n"
+                               "  %1 = matmul %y, %b {trans_b=true}\n  ret %0, %1 }\n";
+    rp_error err = {0};
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    both b = make(text);
+    if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
+    plan_run r = run(&b, on_gpu(true, false), "refused");
+    check_same(&b, &r, &b.code, "refused", "and on the cpu");
+    plan_run_done(&r);
+    both_done(&b);
+}
+
+static int set_up(void **state) {
+    rp_error err = {0};
+    if (gpu_emulate(&why_not)) why_not = NULL;
+    if (both_set_up(state) != 0) return -1;
+    return why_not || compile_nvrtc_find("sm_90", &nvrtc, &err) == RP_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    compile_nvrtc_done(&nvrtc);
+    return both_tear_down(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_near_whatever_the_shape),
+        cmocka_unit_test(epilogues_get_their_sums),
+        cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
