@@ -54,6 +54,11 @@ RP_API rp_tensor rp_cos(rp_tensor a);
 RP_API rp_tensor rp_tanh(rp_tensor a);
 RP_API rp_tensor rp_erf(rp_tensor a);
 RP_API rp_tensor rp_sigmoid(rp_tensor a);
+RP_API rp_tensor rp_floor(rp_tensor a);
+RP_API rp_tensor rp_ceil(rp_tensor a);
+RP_API rp_tensor rp_round(rp_tensor a); /* half to even */
+/* Floats are rounded to nearest even; float to integer truncates. What does not fit saturates, NaN gives 0; torch keeps the low
+ * bits of an integer, and what a float gives there depends on the machine. */
 RP_API rp_tensor rp_cast(rp_tensor a, rp_dtype dtype);
 RP_API rp_tensor rp_add(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_sub(rp_tensor a, rp_tensor b);
@@ -65,6 +70,23 @@ RP_API rp_tensor rp_pow(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_lt(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_le(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_eq(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_ne(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_gt(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_ge(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c); /* a * b + c, rounded once */
+/* Of bool, and bit by bit of i32 and i64. */
+RP_API rp_tensor rp_not(rp_tensor a);
+RP_API rp_tensor rp_and(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_or(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_xor(rp_tensor a, rp_tensor b);
+/* Of i32 and i64. As // and % in Python, torch and numpy: the quotient is rounded down, the remainder has the sign of b.
+ * Division by 0 gives -1 and the remainder a (torch raises an error on a CPU, and gives what the machine does on a GPU);
+ * the smallest number by -1 wraps around. A shift to the right keeps the sign; by less than 0 or by all bits and more, nothing
+ * is left but that. */
+RP_API rp_tensor rp_floor_divide(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_remainder(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_shift_left(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_shift_right(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b);
 /* a op scalar, in the dtype of a. */
 RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
@@ -72,6 +94,7 @@ RP_API rp_tensor rp_mul_scalar(rp_tensor a, double s);
 
 /* Reductions along axis (negative counts from the end); keep leaves a size of 1. */
 RP_API rp_tensor rp_sum(rp_tensor a, int axis, bool keep);
+RP_API rp_tensor rp_prod(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amax(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amin(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* the axis must have a known size */

@@ -16,7 +16,9 @@
 #define ENTRY_EFFECT(name)
 #define ENTRY_REDUCE(name) ENTRY(name)
 #define ENTRY_ELEMENTWISE(name) ENTRY(name)
-#define OP(name, kind, arity, attrs, expr) ENTRY_##kind(name)
+#define ENTRY_REAL(name) ENTRY(name)
+#define ENTRY_INTEGER(name) ENTRY(name)
+#define OP(name, kind, arity, attrs, expr, ints) ENTRY_##kind(name)
 
 static const struct {
     const char *name;

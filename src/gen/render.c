@@ -272,10 +272,12 @@ static void int_expr(gen_render *r, const kir_inst *in, const char *expr) {
 }
 
 /* Integer sums, differences and products wrap around, in unsigned arithmetic unless their range shows that they cannot leave
- * the class. */
+ * the class; so do divisions and shifts without what only other operands need. */
 static void put_alu_int(gen_render *r, const kir_inst *in) {
-    const char *expr = ir_op_table(in->u.alu)->expr;
-    bool exact = kir_alu_exact(r->f, in);
+    const char *expr = ir_op_table(in->u.alu)->ints;
+    kir_range a = r->f->ranges[in->in[0]], b = in->n_in > 1 ? r->f->ranges[in->in[1]] : a;
+    bool exact = kir_alu_exact(r->f, in), positive = a.lo >= 0 && b.lo > 0;
+    bool inside = b.lo >= 0 && b.hi < (in->cls == KIR_I64 ? 64 : 32);
 
     switch (in->u.alu) {
     case IR_add: int_expr(r, in, exact ? "a + b" : "(S)((U)a + (U)b)"); break;
@@ -283,19 +285,11 @@ static void put_alu_int(gen_render *r, const kir_inst *in) {
     case IR_mul: int_expr(r, in, exact ? "a * b" : "(S)((U)a * (U)b)"); break;
     case IR_neg: int_expr(r, in, exact ? "-a" : "(S)(0u - (U)a)"); break;
     case IR_abs: int_expr(r, in, exact ? "a < 0 ? -a : a" : "(S)(a < 0 ? 0u - (U)a : (U)a)"); break;
-    case IR_max: gen_expr(r, "a > b ? a : b", in->in); break;
-    case IR_min: gen_expr(r, "a < b ? a : b", in->in); break;
-    case IR_not: gen_expr(r, "a == 0", in->in); break;
-    case IR_eq: gen_expr(r, "a == b", in->in); break;
-    case IR_ne: gen_expr(r, "a != b", in->in); break;
-    case IR_lt: gen_expr(r, "a < b", in->in); break;
-    case IR_le: gen_expr(r, "a <= b", in->in); break;
-    case IR_gt: gen_expr(r, "a > b", in->in); break;
-    case IR_ge: gen_expr(r, "a >= b", in->in); break;
-    case IR_and: gen_expr(r, "a && b", in->in); break;
-    case IR_or: gen_expr(r, "a || b", in->in); break;
-    case IR_where: gen_expr(r, "a != 0 ? b : c", in->in); break;
-    default: gen_expr(r, expr, in->in); break;
+    case IR_floor_divide: int_expr(r, in, positive ? "a / b" : expr); break;
+    case IR_remainder: int_expr(r, in, positive ? "a % b" : expr); break;
+    case IR_shift_left: int_expr(r, in, inside ? "(S)((U)a << b)" : expr); break;
+    case IR_shift_right: int_expr(r, in, inside ? "a >> b" : expr); break;
+    default: int_expr(r, in, expr); break;
     }
 }
 

@@ -23,13 +23,15 @@
 #define FN_CONTRACT(name, expr)
 #define FN_QUANT(name, expr)
 #define FN_EFFECT(name, expr)
+#define FN_INTEGER(name, expr)
+#define FN_REAL(name, expr) FN_ELEMENTWISE(name, expr)
 #define FN_REDUCE(name, expr) FN_ELEMENTWISE(name, expr)
 #define FN_ELEMENTWISE(name, expr)                          \
     static double fn_##name(double a, double b, double c) { \
         (void)a, (void)b, (void)c;                          \
         return expr;                                        \
     }
-#define OP(name, kind, arity, attrs, expr) FN_##kind(name, expr)
+#define OP(name, kind, arity, attrs, expr, ints) FN_##kind(name, expr)
 #include "ir/ops.def"
 #undef OP
 
@@ -40,63 +42,69 @@
 #define ROW_CONTRACT(name)
 #define ROW_QUANT(name)
 #define ROW_EFFECT(name)
+#define ROW_INTEGER(name)
+#define ROW_REAL(name) ROW_ELEMENTWISE(name)
 #define ROW_REDUCE(name) ROW_ELEMENTWISE(name)
 #define ROW_ELEMENTWISE(name) [IR_##name] = fn_##name,
-#define OP(name, kind, arity, attrs, expr) ROW_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) ROW_##kind(name)
 static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 #include "ir/ops.def"
 };
 #undef OP
 
-/* Two's complement of the width of t, for results that wrap around. */
-static double wrap(rp_dtype t, uint64_t v) {
-    return t == RP_DTYPE_I32 ? (double)(int32_t)(uint32_t)v : ir_round(t, (double)(int64_t)v);
-}
+/* Integers, of 32 and of 64 bits. */
+#define INTS_LEAF(name, ints)
+#define INTS_VIEW(name, ints)
+#define INTS_SCAN(name, ints)
+#define INTS_MOVE(name, ints)
+#define INTS_CONTRACT(name, ints)
+#define INTS_QUANT(name, ints)
+#define INTS_EFFECT(name, ints)
+#define INTS_REAL(name, ints)
+#define INTS_REDUCE(name, ints) INTS_ELEMENTWISE(name, ints)
+#define INTS_INTEGER(name, ints) INTS_ELEMENTWISE(name, ints)
+#define INTS_ELEMENTWISE(name, ints) \
+    case IR_##name:                  \
+        return ints;
+#define OP(name, kind, arity, attrs, expr, ints) INTS_##kind(name, ints)
 
-static uint64_t bits(double v) {
-    return (uint64_t)(int64_t)v;
-}
-
+#define S int64_t
+#define U uint64_t
 int64_t ir_apply_i64(ir_op op, const int64_t *x) {
-    int64_t a = x[0], b = x[1];
-    uint64_t u = (uint64_t)a, v = (uint64_t)b;
+    int64_t a = x[0], b = x[1], c = x[2];
     switch (op) {
-    case IR_neg: return (int64_t)(0 - u);
-    case IR_abs: return (int64_t)(a < 0 ? 0 - u : u);
-    case IR_add:
-    case IR_sum: return (int64_t)(u + v);
-    case IR_sub: return (int64_t)(u - v);
-    case IR_mul:
-    case IR_prod: return (int64_t)(u * v);
-    case IR_max:
-    case IR_amax: return a > b ? a : b;
-    case IR_min:
-    case IR_amin: return a < b ? a : b;
-    case IR_eq: return a == b;
-    case IR_ne: return a != b;
-    case IR_lt: return a < b;
-    case IR_le: return a <= b;
-    case IR_gt: return a > b;
-    case IR_ge: return a >= b;
-    case IR_argmax: return b > a;
+#include "ir/ops.def"
     default: return a;
     }
 }
+#undef S
+#undef U
+
+#define S int32_t
+#define U uint32_t
+static int32_t apply_i32(ir_op op, int32_t a, int32_t b, int32_t c) {
+    switch (op) {
+#include "ir/ops.def"
+    default: return a;
+    }
+}
+#undef S
+#undef U
+#undef OP
+
+static double apply_int(ir_op op, rp_dtype in, const double *x) {
+    int64_t v[3];
+    for (int i = 0; i < 3; i++) v[i] = ir_to_i64(x[i]);
+    if (in == RP_DTYPE_I64) return (double)ir_apply_i64(op, v);
+    return (double)apply_i32(op, (int32_t)v[0], (int32_t)v[1], (int32_t)v[2]);
+}
 
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x) {
-    int arity = ir_op_table(op)->kind == IR_KIND_REDUCE ? 2 : ir_op_table(op)->arity;
+    const ir_op_info *info = ir_op_table(op);
+    int arity = info->kind == IR_KIND_REDUCE ? 2 : info->arity;
+    const double v[3] = {x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0};
+    if ((in == RP_DTYPE_I32 || in == RP_DTYPE_I64) && *info->ints)
+        return ir_round(out, apply_int(op, in, v));
     if ((unsigned)op >= IR_OP_COUNT_ || !table[op]) return 0;
-    if (in == RP_DTYPE_I32 || in == RP_DTYPE_I64) {
-        switch (op) {
-        case IR_neg: return wrap(in, 0 - bits(x[0]));
-        case IR_abs: return wrap(in, x[0] < 0 ? 0 - bits(x[0]) : bits(x[0]));
-        case IR_add:
-        case IR_sum: return wrap(in, bits(x[0]) + bits(x[1]));
-        case IR_sub: return wrap(in, bits(x[0]) - bits(x[1]));
-        case IR_mul:
-        case IR_prod: return wrap(in, bits(x[0]) * bits(x[1]));
-        default: break;
-        }
-    }
-    return ir_round(out, table[op](x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0));
+    return ir_round(out, table[op](v[0], v[1], v[2]));
 }

@@ -29,11 +29,13 @@ typedef enum ir_kind {
     IR_KIND_MOVE,        /* concat, gather, copy */
     IR_KIND_CONTRACT,    /* matmul */
     IR_KIND_QUANT,       /* quantize, dequant */
-    IR_KIND_EFFECT       /* update, kv_store, attention, custom */
+    IR_KIND_EFFECT,      /* update, kv_store, attention, custom */
+    IR_KIND_REAL = IR_KIND_ELEMENTWISE,   /* of floats alone */
+    IR_KIND_INTEGER = IR_KIND_ELEMENTWISE /* of integers alone */
 } ir_kind;
 
 typedef enum ir_op {
-#define OP(name, kind, arity, attrs, expr) IR_##name,
+#define OP(name, kind, arity, attrs, expr, ints) IR_##name,
 #include "ir/ops.def"
 #undef OP
     IR_OP_COUNT_
@@ -112,13 +114,16 @@ typedef struct ir_op_info {
     ir_kind kind;
     int arity;          /* -1 = any number */
     uint32_t attr_mask; /* bit per permitted key */
-    const char *expr;   /* C and CUDA C expression over a, b, c (elementwise), else "" */
+    const char *expr;   /* C and CUDA C expression over floats a, b, c (elementwise), else "" */
+    const char *ints;   /* over integers of type S, unsigned U */
 } ir_op_info;
 const ir_op_info *ir_op_table(ir_op op);
 /* IR_OP_COUNT_ when there is no such op. */
 ir_op ir_op_find(const char *name);
-/* An elementwise op that is defined on integers, and exact on them modulo 2^32. */
+/* An elementwise op that is defined on integers, and exact on them modulo the range of their type. */
 bool ir_op_on_integers(ir_op op);
+bool ir_op_on_floats(ir_op op);
+bool ir_op_commutes(ir_op op);
 
 typedef struct ir_graph ir_graph;
 

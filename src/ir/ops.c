@@ -5,15 +5,15 @@
 
 #define A(key) (1u << IR_ATTR_##key)
 static const ir_op_info table[] = {
-#define OP(name, kind, arity, attrs, expr) \
-    [IR_##name] = {#name, IR_KIND_##kind, arity, attrs, #expr},
+#define OP(name, kind, arity, attrs, expr, ints) \
+    [IR_##name] = {#name, IR_KIND_##kind, arity, attrs, #expr, #ints},
 #include "ir/ops.def"
 #undef OP
 };
 #undef A
 
 const ir_op_info *ir_op_table(ir_op op) {
-    static const ir_op_info none = {"?", IR_KIND_LEAF, 0, 0, ""};
+    static const ir_op_info none = {"?", IR_KIND_LEAF, 0, 0, "", ""};
     return (unsigned)op < IR_OP_COUNT_ ? &table[op] : &none;
 }
 
@@ -24,28 +24,16 @@ ir_op ir_op_find(const char *name) {
 }
 
 bool ir_op_on_integers(ir_op op) {
-    switch (op) {
-    case IR_neg:
-    case IR_abs:
-    case IR_not:
-    case IR_cast:
-    case IR_floor:
-    case IR_ceil:
-    case IR_round:
-    case IR_add:
-    case IR_sub:
-    case IR_mul:
-    case IR_max:
-    case IR_min:
-    case IR_eq:
-    case IR_ne:
-    case IR_lt:
-    case IR_le:
-    case IR_gt:
-    case IR_ge:
-    case IR_and:
-    case IR_or:
-    case IR_where: return true;
-    default: return false;
-    }
+    const ir_op_info *x = ir_op_table(op);
+    return x->kind == IR_KIND_ELEMENTWISE && *x->ints;
+}
+
+bool ir_op_on_floats(ir_op op) {
+    const ir_op_info *x = ir_op_table(op);
+    return x->kind == IR_KIND_ELEMENTWISE && *x->expr;
+}
+
+bool ir_op_commutes(ir_op op) {
+    return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_xor ||
+           op == IR_eq || op == IR_ne;
 }

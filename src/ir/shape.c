@@ -79,6 +79,20 @@ static rp_status want_number(const rule *r, uint32_t i) {
                    r->op, TYPE(r, i));
 }
 
+static rp_status want_int(const rule *r, uint32_t i) {
+    if (is_int(ir_node_at(r->g, r->n->in[i])->dtype)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: wants i32 or i64, not %s; cast it", r->op, TYPE(r, i));
+}
+
+/* Booleans, or bits of integers. */
+static rp_status want_bits(const rule *r, uint32_t i) {
+    rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
+    if (t == RP_DTYPE_BOOL || is_int(t)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "%s: operand %u must be bool, i32 or i64, not %s; compare or cast it", r->op, i,
+                   TYPE(r, i));
+}
+
 static rp_status want_bool(const rule *r, uint32_t i) {
     if (ir_node_at(r->g, r->n->in[i])->dtype == RP_DTYPE_BOOL) return RP_OK;
     return rp_fail(r->err, RP_INVALID, "%s: operand %u must be bool, not %s; compare it", r->op, i,
@@ -103,8 +117,13 @@ static rp_status elementwise_types(rule *r) {
     case IR_not:
     case IR_and:
     case IR_or:
-        for (uint32_t i = 0; i < n; i++) RP_TRY(want_bool(r, i));
-        return RP_OK;
+    case IR_xor:
+        for (uint32_t i = 0; i < n; i++) RP_TRY(want_bits(r, i));
+        return n > 1 ? same_type(r, 0, 1) : RP_OK;
+    case IR_floor_divide:
+    case IR_remainder:
+    case IR_shift_left:
+    case IR_shift_right: RP_TRY(want_int(r, 0)); return same_type(r, 0, 1);
     case IR_where:
         r->dtype = r->b->dtype;
         RP_TRY(want_bool(r, 0));

@@ -103,6 +103,16 @@ static kir_range lt_range(kir_range a, kir_range b) {
     return (kir_range){a.hi < b.lo, a.lo < b.hi};
 }
 
+/* Of operands that are not negative: an or has no bit above theirs. */
+static kir_range bits_range(ir_op op, kir_range full, kir_range a, kir_range b) {
+    int64_t bits = 1;
+    if (op == IR_and && a.lo >= 0) return (kir_range){0, b.lo >= 0 ? min64(a.hi, b.hi) : a.hi};
+    if (op == IR_and && b.lo >= 0) return (kir_range){0, b.hi};
+    if (a.lo < 0 || b.lo < 0) return full;
+    while (bits - 1 < max64(a.hi, b.hi) && bits <= INT64_MAX / 2) bits *= 2;
+    return (kir_range){0, bits - 1 < max64(a.hi, b.hi) ? full.hi : bits - 1};
+}
+
 /* Integer arithmetic wraps around; on floats only the order-preserving ops keep a range. */
 static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_range third) {
     kir_range full = in->cls == KIR_I32 ? kir_dtype_range(RP_DTYPE_I32) : KIR_RANGE_ALL;
@@ -126,7 +136,11 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_ge:
     case IR_and:
     case IR_or:
-    case IR_not: return (kir_range){0, 1};
+    case IR_xor: return exact ? bits_range(in->u.alu, full, a, b) : (kir_range){0, 1};
+    case IR_not: return exact ? (kir_range){~a.hi, ~a.lo} : (kir_range){0, 1};
+    case IR_floor_divide: return b.lo >= 1 ? div_range(a, b) : full;
+    case IR_remainder: return b.lo >= 1 ? mod_range(a, b) : full;
+    case IR_shift_right: return a.lo >= 0 ? (kir_range){0, a.hi} : full;
     case IR_where: return join_range(b, third);
     case IR_cast:
     case IR_round:

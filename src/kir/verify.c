@@ -101,7 +101,8 @@ static rp_status check_alu(check *c, const kir_inst *in) {
     for (uint32_t i = 1; i < in->n_in; i++) {
         if (in_class(c, in, (int)i) != in->cls) return BAD(c, "operands of different classes");
     }
-    if (kir_is_int(in->cls) && !ir_op_on_integers(in->u.alu)) {
+    bool defined = kir_is_int(in->cls) ? ir_op_on_integers(in->u.alu) : ir_op_on_floats(in->u.alu);
+    if (!defined) {
         return BAD(c, "%s is not defined on %s", ir_op_table(in->u.alu)->name,
                    kir_class_name(in->cls));
     }

@@ -13,11 +13,6 @@ typedef struct matcher {
     rp_error *err;
 } matcher;
 
-static bool commutes(ir_op op) {
-    return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_eq ||
-           op == IR_ne;
-}
-
 ir_ref pass_constant_of(const ir_graph *g, ir_ref r) {
     const ir_node *n = ir_node_at(g, r);
     while (n->op == IR_broadcast || n->op == IR_reshape) {
@@ -69,7 +64,7 @@ static bool match(matcher *m, uint32_t t, ir_ref r) {
     memcpy(saved, m->bound, sizeof saved);
     if (match_operands(m, x, n, false)) return true;
     memcpy(m->bound, saved, sizeof saved);
-    return commutes(n->op) && match_operands(m, x, n, true);
+    return ir_op_commutes(n->op) && match_operands(m, x, n, true);
 }
 
 /* --- conditions ----------------------------------------------------------------- */

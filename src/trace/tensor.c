@@ -147,6 +147,10 @@ UNARY(rp_cos, IR_cos)
 UNARY(rp_tanh, IR_tanh)
 UNARY(rp_erf, IR_erf)
 UNARY(rp_sigmoid, IR_sigmoid)
+UNARY(rp_floor, IR_floor)
+UNARY(rp_ceil, IR_ceil)
+UNARY(rp_round, IR_round)
+UNARY(rp_not, IR_not)
 UNARY(rp_dequant, IR_dequant)
 BINARY(rp_add, IR_add)
 BINARY(rp_sub, IR_sub)
@@ -158,10 +162,24 @@ BINARY(rp_pow, IR_pow)
 BINARY(rp_lt, IR_lt)
 BINARY(rp_le, IR_le)
 BINARY(rp_eq, IR_eq)
+BINARY(rp_ne, IR_ne)
+BINARY(rp_gt, IR_gt)
+BINARY(rp_ge, IR_ge)
+BINARY(rp_and, IR_and)
+BINARY(rp_or, IR_or)
+BINARY(rp_xor, IR_xor)
+BINARY(rp_floor_divide, IR_floor_divide)
+BINARY(rp_remainder, IR_remainder)
+BINARY(rp_shift_left, IR_shift_left)
+BINARY(rp_shift_right, IR_shift_right)
 BINARY(rp_gather, IR_gather)
 
 rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b) {
     return trace_op(cond.graph, IR_where, (rp_tensor[]){cond, a, b}, 3, NULL, 0);
+}
+
+rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c) {
+    return trace_op(a.graph, IR_fma, (rp_tensor[]){a, b, c}, 3, NULL, 0);
 }
 
 static rp_tensor with_dtype(rp_tensor a, ir_op op, rp_dtype dtype) {
@@ -192,6 +210,10 @@ static rp_tensor reduce(rp_tensor a, ir_op op, int axis, bool keep) {
 
 rp_tensor rp_sum(rp_tensor a, int axis, bool keep) {
     return reduce(a, IR_sum, axis, keep);
+}
+
+rp_tensor rp_prod(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_prod, axis, keep);
 }
 
 rp_tensor rp_amax(rp_tensor a, int axis, bool keep) {

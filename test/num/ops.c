@@ -144,15 +144,12 @@ static const double f32_ulps[IR_OP_COUNT_] = {
 };
 
 static bool takes_ints(ir_op op) {
-    static const ir_op ops[] = {IR_neg, IR_abs, IR_add, IR_sub, IR_mul, IR_max, IR_min,
-                                IR_eq,  IR_ne,  IR_lt,  IR_le,  IR_gt,  IR_ge};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (ops[i] == op) return true;
-    return false;
+    return ir_op_on_integers(op) && op != IR_floor && op != IR_ceil && op != IR_round;
 }
 
+/* Of floats: by comparing them first. */
 static bool is_boolean(ir_op op) {
-    return op == IR_not || op == IR_and || op == IR_or;
+    return op == IR_not || op == IR_and || op == IR_or || op == IR_xor;
 }
 
 static double bound_of(ir_op op, const char *type) {
@@ -179,11 +176,12 @@ static const struct layout {
      false},
 };
 
-static void elementwise_op(grid *q, ir_op op, const char *type) {
+static void elementwise_op(grid *q, ir_op op, const char *type, bool bits) {
     const ir_op_info *info = ir_op_table(op);
-    const char *a = is_boolean(op) ? "%bx" : "%x", *b = is_boolean(op) ? "%by" : "%y";
+    bool boolean = is_boolean(op) && !bits;
+    const char *a = boolean ? "%bx" : "%x", *b = boolean ? "%by" : "%y";
     char name[40];
-    (void)snprintf(name, sizeof name, "op_%s", info->name);
+    (void)snprintf(name, sizeof name, "%s_%s", bits ? "bits" : "op", info->name);
     base_buf_printf(&q->text, "  %%%s = %s ", name, info->name);
     if (op == IR_where)
         base_buf_puts(&q->text, "%bx, %x, %y\n");
@@ -222,8 +220,9 @@ static void elementwise(const char *type, const struct layout *how) {
         if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */
         if (!how->all_ops && f32_ulps[op] > 0 && op != IR_exp) continue;
-        if (!ints || takes_ints((ir_op)op) || is_boolean((ir_op)op) || op == IR_where)
-            elementwise_op(&q, (ir_op)op, type);
+        if (ints ? takes_ints((ir_op)op) : ir_op_on_floats((ir_op)op))
+            elementwise_op(&q, (ir_op)op, type, false);
+        if (ints && is_boolean((ir_op)op)) elementwise_op(&q, (ir_op)op, type, true);
     }
     if (how->all_ops) casts(&q, type);
     check(&q, strcmp(how->name, "special") == 0);

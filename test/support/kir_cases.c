@@ -296,7 +296,7 @@ static kir_func *make_ops(const char *name) {
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         const ir_op_info *info = ir_op_table((ir_op)op);
-        if (info->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
+        if (!ir_op_on_floats((ir_op)op) || op == IR_cast) continue;
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, (ir_op)op, a, info->arity > 1 ? b : KIR_NONE,
                           info->arity > 2 ? alu2(f, IR_add, a, b) : KIR_NONE));
@@ -309,15 +309,25 @@ static kir_func *make_ops(const char *name) {
 static int64_t int_ops(kir_func *f, rp_dtype t, uint32_t y, kir_ref i, kir_ref *first) {
     uint32_t x = arg(f, "x", t, 0), w = arg(f, "w", t, 1);
     kir_ref a = kir_load(f, x, i), b = kir_load(f, w, i);
-    static const ir_op ops[] = {IR_add, IR_sub, IR_mul, IR_neg, IR_abs,  IR_max,
-                                IR_min, IR_eq,  IR_ne,  IR_lt,  IR_le,   IR_gt,
-                                IR_ge,  IR_and, IR_or,  IR_not, IR_where};
+    /* Also where ranges leave nothing to guard against. */
+    kir_ref eight = kir_from_index(f, t == RP_DTYPE_I64 ? KIR_I64 : KIR_I32, kir_const_i(f, 8));
+    kir_ref mask = kir_from_index(f, f->insts[eight].cls, kir_const_i(f, 31));
+    kir_ref low = kir_alu(f, IR_and, a, mask, KIR_NONE),
+            few = kir_alu(f, IR_and, b, mask, KIR_NONE);
+    static const ir_op guarded[] = {IR_floor_divide, IR_remainder, IR_shift_left, IR_shift_right};
     int64_t row = 0;
 
-    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
-        int arity = ir_op_table(ops[o])->arity;
+    for (int op = 0; op < IR_OP_COUNT_; op++) {
+        int arity = ir_op_table((ir_op)op)->arity;
+        if (!ir_op_on_integers((ir_op)op) || op == IR_cast) continue;
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
-                  kir_alu(f, ops[o], a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
+                  kir_alu(f, (ir_op)op, a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
+    }
+    for (int o = 0; o < 4; o++) {
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_alu(f, guarded[o], o < 2 ? low : a, o < 2 ? eight : few, KIR_NONE));
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_alu(f, guarded[o], a, eight, KIR_NONE));
     }
     *first = a;
     return row;
@@ -542,12 +552,12 @@ const kir_case kir_cases[] = {
      T,
      {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
-    {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 20)}},
+    {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 40)}},
     {"red_long", make_long_sums, 2, {F32(2 * 9001), OUT(F32, 2 * 3)}},
     {"wide_ops",
      make_wide_ops,
      64,
-     {SPECIAL(I64, 64), SPECIAL(I64, 64), OUT(I64, 64 * 20), OUT(F32, 64 * 3)}},
+     {SPECIAL(I64, 64), SPECIAL(I64, 64), OUT(I64, 64 * 40), OUT(F32, 64 * 3)}},
     {"red_wide", make_wide_reductions, 4, {SPECIAL(I64, 4 * 37), OUT(I64, 4 * 5)}},
     {"casts",
      make_casts,

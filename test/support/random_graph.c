@@ -51,10 +51,14 @@ static ir_ref op2(gen *q, ir_op op, ir_ref a, ir_ref b) {
     return add(q, op, (ir_ref[]){a, b}, 2, NULL, 0);
 }
 
-static ir_ref num(gen *q, double v) {
+static ir_ref number(gen *q, rp_dtype t, double v) {
     ir_ref r = 0;
-    if (q->st == RP_OK) q->st = ir_add_const(q->g, RP_DTYPE_F32, v, &r, q->err);
+    if (q->st == RP_OK) q->st = ir_add_const(q->g, t, v, &r, q->err);
     return r;
+}
+
+static ir_ref num(gen *q, double v) {
+    return number(q, RP_DTYPE_F32, v);
 }
 
 static ir_ref cast(gen *q, ir_ref a, rp_dtype t) {
@@ -373,8 +377,7 @@ static void act_gather(gen *q) {
     int64_t k = widths[pick(q, 3)];
     ir_ref w = weight(q, 8 + pick(q, 60), k), idx = index_of_rows(q);
     if (q->opt->ints && pick(q, 2) == 0) {
-        ir_ref two = 0;
-        if (q->st == RP_OK) q->st = ir_add_const(q->g, RP_DTYPE_I32, 2, &two, q->err);
+        ir_ref two = number(q, RP_DTYPE_I32, 2);
         idx = op2(q, IR_sub, op2(q, IR_max, op2(q, IR_mul, idx, two), two), two);
     }
     put(q, op2(q, IR_gather, w, idx), 1, true);
@@ -390,6 +393,27 @@ static void act_iota(gen *q) {
     put(q, op2(q, IR_mul, r, num(q, 0.0625)), 4, true);
 }
 
+/* Bits, quotients and shifts of integers made of floats that are exact. */
+static void act_ints(gen *q) {
+    static const ir_op ops[] = {IR_add,        IR_sub,        IR_mul,          IR_and,
+                                IR_or,         IR_xor,        IR_floor_divide, IR_remainder,
+                                IR_shift_left, IR_shift_right};
+    static const double numbers[] = {0, -1, 3, -7, 31, 32, 64, 2147483647};
+    item x = exact(q);
+    rp_dtype t = pick(q, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64;
+    if (!q->opt->ints) return;
+    ir_ref a = cast(q, op2(q, IR_mul, x.ref, num(q, 8)), t), r = a;
+    for (uint32_t i = 0; i < 1 + pick(q, 4); i++) {
+        ir_ref b = pick(q, 2) ? op1(q, IR_not, a) : number(q, t, numbers[pick(q, 8)]);
+        r = pick(q, 4) ? op2(q, ops[pick(q, 10)], r, b) : op2(q, ops[pick(q, 10)], b, r);
+    }
+    if (pick(q, 3) == 0) /* as a condition */
+        r = add(q, IR_where,
+                (ir_ref[]){op2(q, IR_xor, op2(q, IR_lt, r, a), op2(q, IR_ne, a, r)), a, r}, 3, NULL,
+                0);
+    put(q, cast(q, op2(q, IR_remainder, r, number(q, t, 61)), RP_DTYPE_F32), 61, true);
+}
+
 static void act_half(gen *q) {
     item x = exact(q);
     rp_dtype t = pick(q, 2) ? RP_DTYPE_F16 : RP_DTYPE_BF16;
@@ -401,9 +425,10 @@ static void act_half(gen *q) {
 
 static void step(gen *q) {
     static void (*const act[])(gen *) = {
-        act_unary,  act_unary, act_unary,   act_binary, act_binary,   act_binary, act_binary,
-        act_reduce, act_norm,  act_softmax, act_view,   act_view,     act_matmul, act_matmul,
-        act_gather, act_rope,  act_iota,    act_half,   act_discrete, act_scan,   act_pick,
+        act_unary,    act_unary,  act_unary,  act_binary,  act_binary, act_binary,
+        act_binary,   act_reduce, act_norm,   act_softmax, act_view,   act_view,
+        act_matmul,   act_matmul, act_gather, act_rope,    act_iota,   act_half,
+        act_discrete, act_scan,   act_pick,   act_ints,
     };
     act[pick(q, sizeof act / sizeof act[0])](q);
 }

@@ -184,6 +184,52 @@ static void activations_are_their_formulas(void **state) {
     }
 }
 
+static int64_t floor_div(int64_t a, int64_t b) {
+    return (int64_t)floor((double)a / (double)b);
+}
+
+/* Each function of integers, of a in [-8, 8) and 3. */
+static void integers_are_divided_shifted_and_masked(void **state) {
+    static rp_tensor (*const fns[])(rp_tensor, rp_tensor) = {
+        rp_floor_divide, rp_remainder, rp_shift_left, rp_shift_right, rp_and,
+        rp_or,           rp_xor,       rp_ne,         rp_gt,          rp_ge};
+    (void)state;
+    for (int f = 0; f < 10; f++) {
+        double x[N], y[N];
+        traced t = begin();
+        copy_input(&t, 0, x);
+        rp_tensor a = rp_cast(rp_floor(rp_mul_scalar(t.x, 8)), RP_DTYPE_I32);
+        finish(&t, fns[f](a, rp_const(t.g, RP_DTYPE_I32, 3)), y, N);
+        for (int64_t k = 0; k < N; k++) {
+            int64_t v = (int64_t)floor(8 * x[k]);
+            int64_t want[] = {floor_div(v, 3), v - 3 * floor_div(v, 3),
+                              v * 8,           floor_div(v, 8),
+                              v & 3,           v | 3,
+                              v ^ 3,           v != 3,
+                              v > 3,           v >= 3};
+            assert_true(y[k] == (double)want[f]);
+        }
+    }
+}
+
+static void roundings_and_bits_have_names(void **state) {
+    static rp_tensor (*const fns[])(rp_tensor) = {rp_floor, rp_ceil, rp_round, rp_not};
+    static double (*const want[])(double) = {floor, ceil, rint};
+    (void)state;
+    for (int f = 0; f < 4; f++) {
+        double x[N], y[N];
+        traced t = begin();
+        copy_input(&t, 0, x);
+        rp_tensor a = rp_mul_scalar(t.x, 4);
+        finish(&t, fns[f](f < 3 ? a : rp_cast(a, RP_DTYPE_I64)), y, N);
+        for (int64_t k = 0; k < N; k++) {
+            int64_t bits;
+            memcpy(&bits, &y[k], sizeof bits);
+            assert_true(f < 3 ? y[k] == want[f](4 * x[k]) : bits == ~(int64_t)(4 * x[k]));
+        }
+    }
+}
+
 static void norms_scale_the_last_axis(void **state) {
     (void)state;
     for (int layer = 0; layer < 2; layer++) {
@@ -352,6 +398,8 @@ int main(void) {
         cmocka_unit_test(cross_entropy_says_what_it_wants),
         cmocka_unit_test(axes_count_from_the_end),
         cmocka_unit_test(activations_are_their_formulas),
+        cmocka_unit_test(integers_are_divided_shifted_and_masked),
+        cmocka_unit_test(roundings_and_bits_have_names),
         cmocka_unit_test(norms_scale_the_last_axis),
         cmocka_unit_test(ropes_turn_their_pairs),
         cmocka_unit_test(dot_general_takes_any_axes),

@@ -26,6 +26,8 @@ typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, floa
         }
 #define FLOAT_LEAF(name, expr)
 #define FLOAT_VIEW(name, expr)
+#define FLOAT_INTEGER(name, expr)
+#define FLOAT_REAL(name, expr) FLOAT_ELEMENTWISE(name, expr)
 #define FLOAT_REDUCE(name, expr)
 #define FLOAT_SCAN(name, expr)
 #define FLOAT_MOVE(name, expr)
@@ -37,12 +39,14 @@ typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, floa
                              const float *restrict pc, float *restrict out, int64_t n) { \
         EACH(expr)                                                                       \
     }
-#define OP(name, kind, arity, attrs, expr) FLOAT_##kind(name, expr)
+#define OP(name, kind, arity, attrs, expr, ints) FLOAT_##kind(name, expr)
 #include "ir/ops.def"
 #undef OP
 
 #define ROW_LEAF(name)
 #define ROW_VIEW(name)
+#define ROW_INTEGER(name)
+#define ROW_REAL(name) ROW_ELEMENTWISE(name)
 #define ROW_REDUCE(name)
 #define ROW_SCAN(name)
 #define ROW_MOVE(name)
@@ -50,49 +54,60 @@ typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, floa
 #define ROW_QUANT(name)
 #define ROW_EFFECT(name)
 #define ROW_ELEMENTWISE(name) [IR_##name] = float_##name,
-#define OP(name, kind, arity, attrs, expr) ROW_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) ROW_##kind(name)
 static const float_fn on_floats[IR_OP_COUNT_] = {
 #include "ir/ops.def"
 };
 #undef OP
 
-/* --- integers: sums, differences and products wrap around ------------------------- */
+/* --- integers --------------------------------------------------------------------- */
 
-/* S and U: the type of the class, and its unsigned one. */
-#define INT_OPS(X, S, U)                     \
-    X(add, (S)((U)a + (U)b), S)              \
-    X(sub, (S)((U)a - (U)b), S)              \
-    X(mul, (S)((U)a * (U)b), S)              \
-    X(neg, (S)(0u - (U)a), S)                \
-    X(abs, (S)(a < 0 ? 0u - (U)a : (U)a), S) \
-    X(max, a > b ? a : b, S)                 \
-    X(min, a < b ? a : b, S)                 \
-    X(eq, a == b, S)                         \
-    X(ne, a != b, S)                         \
-    X(lt, a < b, S)                          \
-    X(le, a <= b, S)                         \
-    X(gt, a > b, S)                          \
-    X(ge, a >= b, S)                         \
-    X(where, a ? b : c, S)
+#define INTS_LEAF(name, ints)
+#define INTS_VIEW(name, ints)
+#define INTS_REDUCE(name, ints)
+#define INTS_SCAN(name, ints)
+#define INTS_MOVE(name, ints)
+#define INTS_CONTRACT(name, ints)
+#define INTS_QUANT(name, ints)
+#define INTS_EFFECT(name, ints)
+#define INTS_REAL(name, ints)
+#define INTS_INTEGER(name, ints) INTS_ELEMENTWISE(name, ints)
+#define INTS_ELEMENTWISE(name, ints)           \
+    case IR_##name:                            \
+        for (int64_t i = 0; i < n; i++) {      \
+            S a = pa[i], b = pb[i], c = pc[i]; \
+            (void)a, (void)b, (void)c;         \
+            out[i] = ints;                     \
+        }                                      \
+        break;
+#define OP(name, kind, arity, attrs, expr, ints) INTS_##kind(name, ints)
 
-#define INT_FN(name, expr, S)                                                                \
-    static void S##_##name(const S *restrict pa, const S *restrict pb, const S *restrict pc, \
-                           S *restrict out, int64_t n) {                                     \
-        for (int64_t i = 0; i < n; i++) {                                                    \
-            S a = pa[i], b = pb[i], c = pc[i];                                               \
-            (void)a, (void)b, (void)c;                                                       \
-            out[i] = expr;                                                                   \
-        }                                                                                    \
+#define S rp_i32
+#define U rp_u32
+/* NOLINTNEXTLINE(readability-function-size): a loop an op */
+static void on_i32(ir_op op, const S *restrict pa, const S *restrict pb, const S *restrict pc,
+                   S *restrict out, int64_t n) {
+    switch (op) {
+#include "ir/ops.def"
+    default: break;
     }
-INT_OPS(INT_FN, rp_i32, rp_u32)
-INT_OPS(INT_FN, rp_i64, rp_u64)
-typedef void (*i32_fn)(const rp_i32 *pa, const rp_i32 *pb, const rp_i32 *pc, rp_i32 *out,
-                       int64_t n);
-typedef void (*i64_fn)(const rp_i64 *pa, const rp_i64 *pb, const rp_i64 *pc, rp_i64 *out,
-                       int64_t n);
-#define INT_ROW(name, expr, S) [IR_##name] = S##_##name,
-static const i32_fn on_i32[IR_OP_COUNT_] = {INT_OPS(INT_ROW, rp_i32, rp_u32)};
-static const i64_fn on_i64[IR_OP_COUNT_] = {INT_OPS(INT_ROW, rp_i64, rp_u64)};
+}
+#undef S
+#undef U
+
+#define S rp_i64
+#define U rp_u64
+/* NOLINTNEXTLINE(readability-function-size): a loop an op */
+static void on_i64(ir_op op, const S *restrict pa, const S *restrict pb, const S *restrict pc,
+                   S *restrict out, int64_t n) {
+    switch (op) {
+#include "ir/ops.def"
+    default: break;
+    }
+}
+#undef S
+#undef U
+#undef OP
 
 /* --- runs ------------------------------------------------------------------------ */
 
@@ -143,9 +158,9 @@ static void int_run(ir_op op, const box *b, lane x[3], lane *out, int64_t n) {
     /* The condition of where is a boolean. */
     if (op == IR_where) convert(&x[0], BOX_F32, c, false, n);
     if (c == BOX_I64)
-        on_i64[op](x[0].l, x[1].l, x[2].l, out->l, n);
+        on_i64(op, x[0].l, x[1].l, x[2].l, out->l, n);
     else
-        on_i32[op](x[0].i, x[1].i, x[2].i, out->i, n);
+        on_i32(op, x[0].i, x[1].i, x[2].i, out->i, n);
     convert(out, c, box_class_of(b->op[b->n - 1].dtype), false, n);
 }
 
@@ -202,6 +217,8 @@ static void elementwise(void *const *arg, const long long *dim, long long begin,
 
 #define KERNEL_LEAF(name, arity)
 #define KERNEL_VIEW(name, arity)
+#define KERNEL_INTEGER(name, arity) KERNEL_ELEMENTWISE(name, arity)
+#define KERNEL_REAL(name, arity) KERNEL_ELEMENTWISE(name, arity)
 #define KERNEL_REDUCE(name, arity)
 #define KERNEL_SCAN(name, arity)
 #define KERNEL_MOVE(name, arity)
@@ -214,5 +231,5 @@ static void elementwise(void *const *arg, const long long *dim, long long begin,
         (void)scratch;                                                                           \
         elementwise(arg, dim, begin, end, arity);                                                \
     }
-#define OP(name, kind, arity, attrs, expr) KERNEL_##kind(name, arity)
+#define OP(name, kind, arity, attrs, expr, ints) KERNEL_##kind(name, arity)
 #include "ir/ops.def"

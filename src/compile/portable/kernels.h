@@ -7,6 +7,8 @@
 /* Elementwise ops and reductions, one each. */
 #define PORTABLE_DECLARE_LEAF(name)
 #define PORTABLE_DECLARE_VIEW(name)
+#define PORTABLE_DECLARE_REAL(name) PORTABLE_DECLARE_ELEMENTWISE(name)
+#define PORTABLE_DECLARE_INTEGER(name) PORTABLE_DECLARE_ELEMENTWISE(name)
 #define PORTABLE_DECLARE_SCAN(name)
 #define PORTABLE_DECLARE_MOVE(name)
 #define PORTABLE_DECLARE_CONTRACT(name)
@@ -14,7 +16,7 @@
 #define PORTABLE_DECLARE_EFFECT(name)
 #define PORTABLE_DECLARE_REDUCE(name) box_kernel portable_##name;
 #define PORTABLE_DECLARE_ELEMENTWISE(name) box_kernel portable_##name;
-#define OP(name, kind, arity, attrs, expr) PORTABLE_DECLARE_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) PORTABLE_DECLARE_##kind(name)
 #include "ir/ops.def"
 #undef OP
 

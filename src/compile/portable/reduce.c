@@ -155,6 +155,8 @@ static void reduce_all(ir_op op, void *const *arg, const long long *dim, long lo
 #define KERNEL_LEAF(name)
 #define KERNEL_VIEW(name)
 #define KERNEL_ELEMENTWISE(name)
+#define KERNEL_REAL(name)
+#define KERNEL_INTEGER(name)
 #define KERNEL_SCAN(name)
 #define KERNEL_MOVE(name)
 #define KERNEL_CONTRACT(name)
@@ -166,5 +168,5 @@ static void reduce_all(ir_op op, void *const *arg, const long long *dim, long lo
         (void)scratch;                                                                           \
         reduce_all(IR_##name, arg, dim, begin, end);                                             \
     }
-#define OP(name, kind, arity, attrs, expr) KERNEL_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) KERNEL_##kind(name)
 #include "ir/ops.def"

@@ -15,6 +15,8 @@ _Static_assert(KIR_CHUNK == RK_CHUNK, "one definition of a sum");
 #define CASE_ELEMENTWISE(name, expr) \
     case IR_##name:                  \
         return expr;
+#define CASE_REAL(name, expr) CASE_ELEMENTWISE(name, expr)
+#define CASE_INTEGER(name, expr)
 #define CASE_REDUCE(name, expr)
 #define CASE_SCAN(name, expr)
 #define CASE_MOVE(name, expr)
@@ -24,7 +26,7 @@ _Static_assert(KIR_CHUNK == RK_CHUNK, "one definition of a sum");
 
 float kir_alu_f32(ir_op op, float a, float b, float c) {
     switch (op) {
-#define OP(name, kind, arity, attrs, expr) CASE_##kind(name, expr)
+#define OP(name, kind, arity, attrs, expr, ints) CASE_##kind(name, expr)
 #include "ir/ops.def"
 #undef OP
     default: return a;
@@ -35,34 +37,41 @@ int32_t kir_saturate(int64_t v, kir_range to) {
     return (int32_t)(v < to.lo ? to.lo : v > to.hi ? to.hi : v);
 }
 
-/* Sums, differences and products in the unsigned type, where they wrap around. */
-#define INTEGER_ALU(name, type, unsigned_type)                    \
-    type name(ir_op op, type a, type b, type c) {                 \
-        unsigned_type x = (unsigned_type)a, y = (unsigned_type)b; \
-                                                                  \
-        switch (op) {                                             \
-        case IR_add: return (type)(x + y);                        \
-        case IR_sub: return (type)(x - y);                        \
-        case IR_mul: return (type)(x * y);                        \
-        case IR_neg: return (type)(0u - x);                       \
-        case IR_abs: return (type)(a < 0 ? 0u - x : x);           \
-        case IR_max: return a > b ? a : b;                        \
-        case IR_min: return a < b ? a : b;                        \
-        case IR_eq: return a == b;                                \
-        case IR_ne: return a != b;                                \
-        case IR_lt: return a < b;                                 \
-        case IR_le: return a <= b;                                \
-        case IR_gt: return a > b;                                 \
-        case IR_ge: return a >= b;                                \
-        case IR_and: return a && b;                               \
-        case IR_or: return a || b;                                \
-        case IR_not: return !a;                                   \
-        case IR_where: return a ? b : c;                          \
-        default: return a;                                        \
-        }                                                         \
+#define INTS_LEAF(name, ints)
+#define INTS_VIEW(name, ints)
+#define INTS_REDUCE(name, ints)
+#define INTS_SCAN(name, ints)
+#define INTS_MOVE(name, ints)
+#define INTS_CONTRACT(name, ints)
+#define INTS_QUANT(name, ints)
+#define INTS_EFFECT(name, ints)
+#define INTS_REAL(name, ints)
+#define INTS_INTEGER(name, ints) CASE_ELEMENTWISE(name, ints)
+#define INTS_ELEMENTWISE(name, ints) CASE_ELEMENTWISE(name, ints)
+#define OP(name, kind, arity, attrs, expr, ints) INTS_##kind(name, ints)
+
+#define S rp_i32
+#define U rp_u32
+int32_t kir_alu_i32(ir_op op, int32_t a, int32_t b, int32_t c) {
+    switch (op) {
+#include "ir/ops.def"
+    default: return a;
     }
-INTEGER_ALU(kir_alu_i32, int32_t, uint32_t)
-INTEGER_ALU(kir_alu_i64, int64_t, uint64_t)
+}
+#undef S
+#undef U
+
+#define S rp_i64
+#define U rp_u64
+int64_t kir_alu_i64(ir_op op, int64_t a, int64_t b, int64_t c) {
+    switch (op) {
+#include "ir/ops.def"
+    default: return a;
+    }
+}
+#undef S
+#undef U
+#undef OP
 
 int64_t kir_f32_to_i64(float x) {
     return rk_to_i64(x);
