@@ -333,7 +333,7 @@ static void put_load(gen_render *r, const kir_inst *in) {
 
     base_buf_printf(r->out, "%sb_%s[", wrap, b->name);
     gen_put(r, in->in[0]);
-    base_buf_puts(r->out, *wrap ? "])" : "]");
+    base_buf_puts(r->out, *wrap ? "])" : b->dtype == RP_DTYPE_BOOL ? "] != 0" : "]");
 }
 
 /* An integer that a float may have been converted to, and nothing computed since. */

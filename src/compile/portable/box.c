@@ -111,7 +111,7 @@ void portable_load_f32(const box_operand *o, int64_t at, int64_t step, int64_t n
         for (int64_t i = 0; i < n; i++) out[i] = rp_bf16_to_f32(h[i * step]);
         break;
     case RP_DTYPE_BOOL:
-        for (int64_t i = 0; i < n; i++) out[i] = (float)u[i * step];
+        for (int64_t i = 0; i < n; i++) out[i] = u[i * step] ? 1.0f : 0.0f;
         break;
     case RP_DTYPE_I16B32:
         for (int64_t i = 0; i < n; i++) out[i] = packed_element(o, at + i * step);
@@ -136,6 +136,9 @@ void portable_load_i32(const box_operand *o, int64_t at, int64_t step, int64_t n
             int32_t v = ((const uint8_t *)base)[at + i * step];
             out[i] = (v ^ 128) - 128;
         }
+        break;
+    case RP_DTYPE_BOOL:
+        for (int64_t i = 0; i < n; i++) out[i] = ((const uint8_t *)base)[at + i * step] != 0;
         break;
     default:
         for (int64_t i = 0; i < n; i++) out[i] = ((const uint8_t *)base)[at + i * step];

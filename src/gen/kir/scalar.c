@@ -123,6 +123,7 @@ int32_t kir_load_i32(rp_dtype t, const void *base, int64_t i) {
     case RP_DTYPE_I32: memcpy(&v, p, sizeof v); return v;
     case RP_DTYPE_I16: memcpy(&s, p, sizeof s); return s;
     case RP_DTYPE_I8: return *(const int8_t *)p;
+    case RP_DTYPE_BOOL: return *(const uint8_t *)p != 0;
     default: return *(const uint8_t *)p;
     }
 }
