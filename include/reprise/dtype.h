@@ -16,20 +16,22 @@ extern "C" {
 #endif
 
 /* id, text, bytes per block, elements per block */
-#define RP_DTYPE_LIST(X)    \
-    X(F32, "f32", 4, 1)     \
-    X(F16, "f16", 2, 1)     \
-    X(BF16, "bf16", 2, 1)   \
-    X(I32, "i32", 4, 1)     \
-    X(I64, "i64", 8, 1)     \
-    X(I16, "i16", 2, 1)     \
-    X(I8, "i8", 1, 1)       \
-    X(U8, "u8", 1, 1)       \
-    X(BOOL, "bool", 1, 1)   \
-    X(Q4_0, "q4_0", 18, 32) \
-    X(Q4_1, "q4_1", 20, 32) \
-    X(Q8_0, "q8_0", 34, 32) \
-    X(I16B32, "i16b32", 72, 32)
+#define RP_DTYPE_LIST(X)          \
+    X(F32, "f32", 4, 1)           \
+    X(F16, "f16", 2, 1)           \
+    X(BF16, "bf16", 2, 1)         \
+    X(I32, "i32", 4, 1)           \
+    X(I64, "i64", 8, 1)           \
+    X(I16, "i16", 2, 1)           \
+    X(I8, "i8", 1, 1)             \
+    X(U8, "u8", 1, 1)             \
+    X(BOOL, "bool", 1, 1)         \
+    X(Q4_0, "q4_0", 18, 32)       \
+    X(Q4_1, "q4_1", 20, 32)       \
+    X(Q8_0, "q8_0", 34, 32)       \
+    X(I16B32, "i16b32", 72, 32)   \
+    X(F8E4M3FN, "f8e4m3fn", 1, 1) \
+    X(F8E5M2, "f8e5m2", 1, 1)
 
 typedef enum rp_dtype {
 #define RP_DTYPE_ENUM(id, text, bytes, block) RP_DTYPE_##id,
@@ -37,6 +39,9 @@ typedef enum rp_dtype {
 #undef RP_DTYPE_ENUM
         RP_DTYPE_COUNT_
 } rp_dtype;
+
+/* f8e4m3fn and f8e5m2 are torch.float8_e4m3fn and torch.float8_e5m2: they are stored, moved, compared and cast; other ops want
+ * them cast first. */
 
 /* "f32"; "?" outside the enum. */
 RP_API const char *rp_dtype_name(rp_dtype t);

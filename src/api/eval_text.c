@@ -197,7 +197,7 @@ out:
 /* --- text --------------------------------------------------------------------------- */
 
 static void put_value(base_buf *b, uint32_t output, rp_dtype t, const ir_value *v, int64_t at) {
-    bool is_float = rp_dtype_is_float(t) || rp_dtype_is_quant(t);
+    bool is_float = ir_dtype_is_real(t) || rp_dtype_is_quant(t);
     int64_t idx[IR_MAX_RANK], rest = at;
     for (uint32_t d = v->rank; d-- > 0;) {
         idx[d] = rest % v->dim[d];

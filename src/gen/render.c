@@ -304,13 +304,24 @@ static void put_clamped(gen_render *r, kir_class c, rp_dtype t, const char *valu
                         (long long)to.lo, (long long)to.hi);
 }
 
+/* What conversions of a float narrower than f32 have in their names: rp_f16_to_f32, rp_f32_to_f16, rp_round_f16. NULL: none. */
+static const char *narrow_name(rp_dtype t) {
+    switch (t) {
+    case RP_DTYPE_F16: return "f16";
+    case RP_DTYPE_BF16: return "bf16";
+    case RP_DTYPE_F8E4M3FN: return "e4m3fn";
+    case RP_DTYPE_F8E5M2: return "e5m2";
+    default: return NULL;
+    }
+}
+
 static void put_round(gen_render *r, const kir_inst *in) {
     char x[GEN_NAME_SIZE], trunc[GEN_NAME_SIZE + 16];
     rp_dtype t = in->u.dtype;
 
     gen_text(r, in->in[0], x, sizeof x);
-    if (t == RP_DTYPE_F16 || t == RP_DTYPE_BF16) {
-        base_buf_printf(r->out, "%s(%s)", t == RP_DTYPE_F16 ? "rp_round_f16" : "rp_round_bf16", x);
+    if (narrow_name(t)) {
+        base_buf_printf(r->out, "rp_round_%s(%s)", narrow_name(t), x);
     } else if (t == RP_DTYPE_F32) {
         base_buf_puts(r->out, x);
     } else if (t == RP_DTYPE_BOOL) {
@@ -327,13 +338,12 @@ static void put_round(gen_render *r, const kir_inst *in) {
 
 static void put_load(gen_render *r, const kir_inst *in) {
     const kir_buf *b = &r->f->bufs[in->u.buf];
-    const char *wrap = b->dtype == RP_DTYPE_F16    ? "rp_f16_to_f32("
-                       : b->dtype == RP_DTYPE_BF16 ? "rp_bf16_to_f32("
-                                                   : "";
+    const char *narrow = narrow_name(b->dtype);
 
-    base_buf_printf(r->out, "%sb_%s[", wrap, b->name);
+    if (narrow) base_buf_printf(r->out, "rp_%s_to_f32(", narrow);
+    base_buf_printf(r->out, "b_%s[", b->name);
     gen_put(r, in->in[0]);
-    base_buf_puts(r->out, *wrap ? "])" : b->dtype == RP_DTYPE_BOOL ? "] != 0" : "]");
+    base_buf_puts(r->out, narrow ? "])" : b->dtype == RP_DTYPE_BOOL ? "] != 0" : "]");
 }
 
 /* An integer that a float may have been converted to, and nothing computed since. */
@@ -410,10 +420,8 @@ static void put_store(gen_render *r, const kir_inst *in) {
     base_buf_puts(r->out, "] = ");
     if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32 || b->dtype == RP_DTYPE_I64)
         base_buf_puts(r->out, v);
-    else if (b->dtype == RP_DTYPE_F16)
-        base_buf_printf(r->out, "rp_f32_to_f16(%s)", v);
-    else if (b->dtype == RP_DTYPE_BF16)
-        base_buf_printf(r->out, "rp_f32_to_bf16(%s)", v);
+    else if (narrow_name(b->dtype))
+        base_buf_printf(r->out, "rp_f32_to_%s(%s)", narrow_name(b->dtype), v);
     else if (have.lo >= to.lo && have.hi <= to.hi)
         base_buf_printf(r->out, "(%s)%s", gen_elem_type(b->dtype), v);
     else {

@@ -148,9 +148,9 @@ static rp_status round_const(const ir_attr *dtype, ir_attr *value, rp_error *err
     if (rp_dtype_is_quant(t))
         return rp_fail(err, RP_INVALID, "const: no constants of block format %s", rp_dtype_name(t));
     r = ir_round(t, v);
-    if (!rp_dtype_is_float(t) && r != v)
+    if (!ir_dtype_is_real(t) && r != v)
         return rp_fail(err, RP_INVALID, "const: %.17g is not a value of %s", v, rp_dtype_name(t));
-    value->u.f = r != r ? (double)NAN : r == 0 && !rp_dtype_is_float(t) ? 0.0 : r;
+    value->u.f = r != r ? (double)NAN : r == 0 && !ir_dtype_is_real(t) ? 0.0 : r;
     return RP_OK;
 }
 

@@ -55,6 +55,25 @@ static void put_bf16(uint8_t *p, double v) {
     p[1] = (uint8_t)(u >> 24);
 }
 
+/* e5m2 is the upper byte of a half. */
+static double f8_to_double(rp_dtype t, uint8_t b) {
+    int e = b >> 3 & 15, m = b & 7;
+    if (t == RP_DTYPE_F8E5M2) return half_to_double((uint16_t)(b << 8));
+    double v = (b & 0x7f) == 0x7f ? (double)NAN : e == 0 ? ldexp(m, -9) : ldexp(8 + m, e - 10);
+    return b >> 7 ? -v : v;
+}
+
+static uint8_t double_to_f8(rp_dtype t, double v) {
+    double r = ir_round(t, v), a = fabs(r);
+    uint8_t sign = signbit(r) ? 0x80 : 0;
+    int e;
+    if (t == RP_DTYPE_F8E5M2) return (uint8_t)(double_to_half(r) >> 8);
+    if (r != r) return 0x7f;
+    if (a < 0x1p-6) return (uint8_t)(sign | (uint8_t)(a * 0x1p9));
+    double m = frexp(a, &e); /* a = m * 2^e, m in [0.5, 1) */
+    return (uint8_t)(sign | ((e + 6) << 3) | (uint8_t)(m * 16 - 8));
+}
+
 static void unpack_q4(const uint8_t *b, bool has_min, double *dst) {
     double d = get_half(b), m = has_min ? get_half(b + 2) : -8 * d;
     const uint8_t *q = b + (has_min ? 4 : 2);
@@ -145,6 +164,8 @@ static double read_plain(rp_dtype t, const uint8_t *p) {
     case RP_DTYPE_I8: return (int8_t)*p;
     case RP_DTYPE_U8: return *p;
     case RP_DTYPE_BOOL: return *p != 0;
+    case RP_DTYPE_F8E4M3FN:
+    case RP_DTYPE_F8E5M2: return f8_to_double(t, *p);
     default: return 0;
     }
 }
@@ -172,6 +193,8 @@ static void write_plain(rp_dtype t, double v, uint8_t *p) {
     case RP_DTYPE_I8: *p = (uint8_t)(int8_t)r; break;
     case RP_DTYPE_U8:
     case RP_DTYPE_BOOL: *p = (uint8_t)r; break;
+    case RP_DTYPE_F8E4M3FN:
+    case RP_DTYPE_F8E5M2: *p = double_to_f8(t, r); break;
     default: break;
     }
 }

@@ -1,5 +1,5 @@
 /* The table of element types and block formats, from RP_DTYPE_LIST. Formats' bytes are in block.c. */
-#include "reprise/dtype.h"
+#include "ir/graph.h"
 
 #include <string.h>
 
@@ -45,4 +45,12 @@ bool rp_dtype_is_float(rp_dtype t) {
 
 bool rp_dtype_is_quant(rp_dtype t) {
     return known(t) && table[t].block > 1;
+}
+
+bool ir_dtype_is_f8(rp_dtype t) {
+    return t == RP_DTYPE_F8E4M3FN || t == RP_DTYPE_F8E5M2;
+}
+
+bool ir_dtype_is_real(rp_dtype t) {
+    return rp_dtype_is_float(t) || ir_dtype_is_f8(t);
 }

@@ -98,7 +98,7 @@ static rp_status bind_leaves(eval_state *s, const ir_value *const leaves[3]) {
             const ir_node *n = ir_node_at(s->g, r);
             const ir_value *v = &leaves[kind][i];
             RP_TRY(check_leaf(s, n, v));
-            bool ints = !rp_dtype_is_float(n->dtype) && !rp_dtype_is_quant(n->dtype);
+            bool ints = !ir_dtype_is_real(n->dtype) && !rp_dtype_is_quant(n->dtype);
             if (kind == IR_LEAF_INPUT || (kind == IR_LEAF_PARAM && ints))
                 RP_TRY(copy_leaf(s, r, v));
             else
@@ -236,7 +236,7 @@ rp_status ir_random_value(rp_dtype t, const int64_t *dims, uint32_t rank, int64_
                           ir_value *out, rp_error *err) {
     ir_value v;
     uint64_t state = seed;
-    bool real = rp_dtype_is_float(t) || rp_dtype_is_quant(t);
+    bool real = ir_dtype_is_real(t) || rp_dtype_is_quant(t);
     RP_TRY(value_init(&v, dims, rank, "random value", err));
     if (t == RP_DTYPE_BOOL) hi = 2;
     for (int64_t i = 0; i < v.n; i++) {

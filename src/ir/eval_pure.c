@@ -308,7 +308,7 @@ static void eval_leaf(const ir_node *n, ir_value *out) {
         out->data[0] = ir_attr_float(n, IR_ATTR_VALUE, 0);
     if (n->op == IR_empty) /* reading it before an effect has written it must show */
         for (int64_t i = 0; i < out->n; i++)
-            out->data[i] = rp_dtype_is_float(n->dtype) ? (double)NAN : 0;
+            out->data[i] = ir_dtype_is_real(n->dtype) ? (double)NAN : 0;
     if (n->op != IR_iota) return;
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0), inner = 1;
     for (uint32_t i = (uint32_t)axis + 1; i < out->rank; i++) inner *= out->dim[i];

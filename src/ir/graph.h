@@ -125,6 +125,11 @@ bool ir_op_on_integers(ir_op op);
 bool ir_op_on_floats(ir_op op);
 bool ir_op_commutes(ir_op op);
 
+/* f8e4m3fn, f8e5m2: floats that ops do not compute with, only casts, comparisons and moves. */
+bool ir_dtype_is_f8(rp_dtype t);
+/* Floats of all widths: what has NaN and a sign of zero. */
+bool ir_dtype_is_real(rp_dtype t);
+
 typedef struct ir_graph ir_graph;
 
 /* Names and types of attribute keys; IR_ATTR_COUNT_ when there is no such key. */

@@ -65,7 +65,7 @@ static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
 static void print_const(const ir_node *n, base_buf *out) {
     double v = ir_attr_float(n, IR_ATTR_VALUE, 0);
     base_buf_putc(out, ' ');
-    if (rp_dtype_is_float(n->dtype))
+    if (ir_dtype_is_real(n->dtype))
         ir_float_print(v, out);
     else
         base_buf_printf(out, "%lld", (long long)v);

@@ -39,7 +39,9 @@ double ir_from_i64(rp_dtype t, int64_t v) {
     switch (t) {
     case RP_DTYPE_F32: return (double)(float)v;
     case RP_DTYPE_F16:
-    case RP_DTYPE_BF16: return ir_round(t, to_odd(v));
+    case RP_DTYPE_BF16:
+    case RP_DTYPE_F8E4M3FN:
+    case RP_DTYPE_F8E5M2: return ir_round(t, to_odd(v));
     default: return ir_round(t, (double)v); /* what a double does not hold saturates all the same */
     }
 }
@@ -49,11 +51,19 @@ int64_t ir_to_i64(double v) {
     return v >= 0x1p+63 ? INT64_MAX : v < -0x1p+63 ? INT64_MIN : (int64_t)v;
 }
 
+/* Without infinities: saturates. */
+static double round_e4m3fn(double v) {
+    double r = round_float(v, 3, -6, 448.0);
+    return isinf(r) ? copysign(448.0, r) : r;
+}
+
 double ir_round(rp_dtype t, double v) {
     switch (t) {
     case RP_DTYPE_F32: return (double)(float)v;
     case RP_DTYPE_F16: return round_float(v, 10, -14, 65504.0);
     case RP_DTYPE_BF16: return round_float(v, 7, -126, 0x1.fep+127);
+    case RP_DTYPE_F8E4M3FN: return round_e4m3fn(v);
+    case RP_DTYPE_F8E5M2: return round_float(v, 2, -14, 57344.0);
     case RP_DTYPE_I32: return saturate(v, -2147483648.0, 2147483647.0);
     case RP_DTYPE_I64: /* the last double below 2^63 */
         return saturate(v, -0x1p+63, 0x1.fffffffffffffp+62);

@@ -238,7 +238,7 @@ kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a) {
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a) {
     if (!operand_ok(f, "round_to", a, KIR_VOID)) return KIR_NONE;
     bool is_int = kir_is_int(f->insts[a].cls);
-    if (!kir_dtype_ok(t) || (is_int ? rp_dtype_is_float(t) : t == RP_DTYPE_I64)) {
+    if (!kir_dtype_ok(t) || (is_int ? ir_dtype_is_real(t) : t == RP_DTYPE_I64)) {
         kir_fail(f, RP_UNSUPPORTED, "round_to %s of %s", rp_dtype_name(t),
                  kir_class_name(f->insts[a].cls));
         return KIR_NONE;

@@ -63,14 +63,13 @@ bool kir_is_global(kir_op op) {
 }
 
 bool kir_dtype_ok(rp_dtype t) {
-    return t == RP_DTYPE_F32 || t == RP_DTYPE_F16 || t == RP_DTYPE_BF16 || t == RP_DTYPE_I64 ||
-           t == RP_DTYPE_I32 || t == RP_DTYPE_I16 || t == RP_DTYPE_I8 || t == RP_DTYPE_U8 ||
-           t == RP_DTYPE_BOOL;
+    return ir_dtype_is_real(t) || t == RP_DTYPE_I64 || t == RP_DTYPE_I32 || t == RP_DTYPE_I16 ||
+           t == RP_DTYPE_I8 || t == RP_DTYPE_U8 || t == RP_DTYPE_BOOL;
 }
 
 kir_class kir_buf_class(rp_dtype t) {
     if (t == RP_DTYPE_I64) return KIR_I64;
-    return t == RP_DTYPE_F32 || t == RP_DTYPE_F16 || t == RP_DTYPE_BF16 ? KIR_F32 : KIR_I32;
+    return ir_dtype_is_real(t) ? KIR_F32 : KIR_I32;
 }
 
 void kir_fail(kir_func *f, rp_status code, const char *fmt, ...) {

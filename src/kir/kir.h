@@ -68,7 +68,7 @@ typedef enum kir_space {
 typedef struct kir_buf {
     const char *name; /* for the printed form; unique */
     kir_space space;
-    rp_dtype dtype; /* f32 f16 bf16 i64 i32 i16 i8 u8 bool */
+    rp_dtype dtype; /* f32 f16 bf16 f8 i64 i32 i16 i8 u8 bool */
     uint32_t slot;  /* KIR_ARG: argument index */
     int64_t
         offset; /* KIR_ARG: bytes added to the argument's address; several bufs may share a slot */

@@ -192,7 +192,7 @@ static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_ran
         if (in->cls == KIR_I64) return r[0];
         return r[0].lo >= i32.lo && r[0].hi <= i32.hi ? r[0] : i32;
     case KIR_ROUND_TO:
-        if (rp_dtype_is_float(in->u.dtype)) return KIR_RANGE_ALL;
+        if (ir_dtype_is_real(in->u.dtype)) return KIR_RANGE_ALL;
         return clamp_range(r[0], kir_dtype_range(in->u.dtype));
     case KIR_SHR: return (kir_range){r[0].lo >> (in->u.i & 31), r[0].hi >> (in->u.i & 31)};
     case KIR_BAND: return in->u.i >= 0 ? (kir_range){0, in->u.i} : i32;

@@ -120,7 +120,7 @@ static rp_status check_data(check *c, const kir_inst *in) {
     case KIR_CVT: return in_class(c, in, 0) == in->cls ? BAD(c, "to the class it has") : RP_OK;
     case KIR_ROUND_TO:
         if (!kir_dtype_ok(in->u.dtype)) return BAD(c, "to %s", rp_dtype_name(in->u.dtype));
-        if (kir_is_int(in->cls) && rp_dtype_is_float(in->u.dtype))
+        if (kir_is_int(in->cls) && ir_dtype_is_real(in->u.dtype))
             return BAD(c, "%s to a float type", kir_class_name(in->cls));
         if (in->cls == KIR_F32 && in->u.dtype == RP_DTYPE_I64) return BAD(c, "f32 through i64");
         return RP_OK;

@@ -11,7 +11,7 @@
 
 kir_class lower_class(rp_dtype t) {
     if (t == RP_DTYPE_I64) return KIR_I64;
-    return t == RP_DTYPE_BOOL || rp_dtype_is_float(t) || rp_dtype_is_quant(t) ? KIR_F32 : KIR_I32;
+    return t == RP_DTYPE_BOOL || ir_dtype_is_real(t) || rp_dtype_is_quant(t) ? KIR_F32 : KIR_I32;
 }
 
 kir_ref lower_dim(lowerer *L, ir_dim d) {
@@ -149,7 +149,7 @@ static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
         if (from == RP_DTYPE_BOOL) return v;
         return kir_alu(K, IR_ne, kir_cvt(K, KIR_F32, v), kir_const_f(K, 0.0), KIR_NONE);
     }
-    bool narrow = to == RP_DTYPE_F16 || to == RP_DTYPE_BF16;
+    bool narrow = ir_dtype_is_real(to) && to != RP_DTYPE_F32;
     v = narrow ? kir_cvt_odd(K, v) : kir_cvt(K, lower_class(to), v);
     return kir_round_to(K, to, v);
 }

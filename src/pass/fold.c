@@ -36,7 +36,7 @@ rp_status pass_fold_node(ir_graph *g, ir_ref r, ir_ref *out, rp_error *err) {
     if (!constants(g, n, x)) return RP_OK;
     rp_dtype in = ir_node_at(g, n->in[n->n_in - 1])->dtype;
     double v = ir_apply(n->op, in, n->dtype, x);
-    if (!is_exact(n->op, in) || isnan(v) || (!rp_dtype_is_float(n->dtype) && fabs(v) > MAX_EXACT))
+    if (!is_exact(n->op, in) || isnan(v) || (!ir_dtype_is_real(n->dtype) && fabs(v) > MAX_EXACT))
         return RP_OK;
     ir_ref c;
     RP_TRY(ir_add_const(g, n->dtype, v, &c, err));

@@ -77,9 +77,10 @@ static bool widens(rp_dtype a, rp_dtype b) {
     static const uint32_t mantissa[RP_DTYPE_COUNT_] = {
         [RP_DTYPE_F32] = 24, [RP_DTYPE_F16] = 11, [RP_DTYPE_BF16] = 8};
     if (a == b) return true;
+    if (ir_dtype_is_f8(a)) return rp_dtype_is_float(b);
     if (rp_dtype_is_float(a)) return b == RP_DTYPE_F32;
     if (!bits[a]) return false;
-    if (rp_dtype_is_float(b)) return bits[a] <= mantissa[b];
+    if (ir_dtype_is_real(b)) return bits[a] <= mantissa[b];
     bool is_signed = a != RP_DTYPE_U8 && a != RP_DTYPE_BOOL;
     return bits[a] <= bits[b] && !(is_signed && b == RP_DTYPE_U8) && b != RP_DTYPE_BOOL;
 }

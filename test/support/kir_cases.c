@@ -246,6 +246,32 @@ static kir_func *make_half(const char *name) {
     return f;
 }
 
+/* Every code, and roundings of floats from everywhere. */
+static kir_func *make_float8(const char *name) {
+    static const rp_dtype types[] = {RP_DTYPE_F8E4M3FN, RP_DTYPE_F8E5M2};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), codes[2], y[2];
+    for (int k = 0; k < 2; k++) {
+        codes[k] = kir_add_buf(f, k ? "q" : "p", KIR_ARG, types[k], 1, 0, 0);
+        y[k] = kir_add_buf(f, k ? "r" : "s", KIR_ARG, types[k], 2, 64 * (1 + 2 * k), 0);
+    }
+    uint32_t low = kir_add_buf(f, "low", KIR_ARG, RP_DTYPE_F8E4M3FN, 2, 0, 0),
+             z = arg(f, "z", RP_DTYPE_F32, 3);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), v = kir_load(f, x, i);
+
+    kir_store(f, low, i, alu2(f, IR_mul, v, kir_const_f(f, 0.01)));
+    for (int k = 0; k < 2; k++) {
+        kir_ref at = kir_bin(f, KIR_IADD, kir_const_i(f, 64 * k), i);
+        kir_store(f, y[k], i, kir_round_to(f, types[k], v));
+        kir_store(f, z, at, kir_load(f, codes[k], i));
+        at = kir_bin(f, KIR_IADD, kir_const_i(f, 64 * (k + 2)), i);
+        kir_store(f, z, at, kir_round_to(f, types[k], alu2(f, IR_mul, v, kir_const_f(f, 40))));
+    }
+    kir_end(f);
+    return f;
+}
+
 static kir_func *make_argmax(const char *name) {
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
@@ -546,6 +572,10 @@ const kir_case kir_cases[] = {
     {"concat", make_concat, T, {F32(T * 64), F32(T), OUT(F32, T * 65)}},
     {"clamped", make_clamped, T, {F32(T * 20), F32(T * 12), F32(T * 33), OUT(F32, T * 65)}},
     {"half", make_half, T * 32, {SPECIAL(F16, T * 32), OUT(BF16, T * 32), OUT(F16, T * 32)}},
+    {"float8",
+     make_float8,
+     64,
+     {SPECIAL(F32, 64), SPECIAL(I8, 64), OUT(I8, 64 * 4), OUT(F32, 64 * 4)}},
     {"red_argmax", make_argmax, T, {SPECIAL(F32, T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
     {"red_all",
      make_reductions,

@@ -416,10 +416,12 @@ static void act_ints(gen *q) {
 
 static void act_half(gen *q) {
     item x = exact(q);
-    rp_dtype t = pick(q, 2) ? RP_DTYPE_F16 : RP_DTYPE_BF16;
+    static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN,
+                                     RP_DTYPE_F8E5M2};
+    rp_dtype t = types[pick(q, 4)];
     if (!q->opt->half) return;
     ir_ref h = cast(q, x.ref, t);
-    if (pick(q, 2) == 0) h = op2(q, IR_max, op1(q, IR_neg, h), h);
+    if (rp_dtype_is_float(t) && pick(q, 2) == 0) h = op2(q, IR_max, op1(q, IR_neg, h), h);
     put(q, cast(q, h, RP_DTYPE_F32), x.mag, x.exact);
 }
 

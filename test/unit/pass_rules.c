@@ -17,9 +17,9 @@ static uint32_t pick(uint32_t n) {
     return (uint32_t)(rng >> 33) % n;
 }
 
-static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F32, RP_DTYPE_F16, RP_DTYPE_BF16,
-                                 RP_DTYPE_I32, RP_DTYPE_I64, RP_DTYPE_I16, RP_DTYPE_I8,
-                                 RP_DTYPE_U8,  RP_DTYPE_BOOL};
+static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F32,  RP_DTYPE_F16,      RP_DTYPE_BF16,
+                                 RP_DTYPE_I32, RP_DTYPE_I64,  RP_DTYPE_I16,      RP_DTYPE_I8,
+                                 RP_DTYPE_U8,  RP_DTYPE_BOOL, RP_DTYPE_F8E4M3FN, RP_DTYPE_F8E5M2};
 
 /* A graph in the making: one input for each variable of the rule. */
 typedef struct trial {
@@ -130,8 +130,8 @@ static double special_value(rp_dtype t) {
         0.5, 2.5,  -3.5, 65504, 0x1p-24,  1e-3,      3};
     static const double ints[] = {
         0, 1, -1, 2, -2, 127, -128, 255, 32767, -32768, 2147483647, -2147483648.0, 7};
-    double v = rp_dtype_is_float(t) ? reals[pick(sizeof reals / sizeof *reals)]
-                                    : ints[pick(sizeof ints / sizeof *ints)];
+    double v = ir_dtype_is_real(t) ? reals[pick(sizeof reals / sizeof *reals)]
+                                   : ints[pick(sizeof ints / sizeof *ints)];
     if (pick(3) == 0) v = (double)((int)pick(2001) - 1000) / 8;
     return ir_round(t, v);
 }

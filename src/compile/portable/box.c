@@ -110,6 +110,12 @@ void portable_load_f32(const box_operand *o, int64_t at, int64_t step, int64_t n
     case RP_DTYPE_BF16:
         for (int64_t i = 0; i < n; i++) out[i] = rp_bf16_to_f32(h[i * step]);
         break;
+    case RP_DTYPE_F8E4M3FN:
+        for (int64_t i = 0; i < n; i++) out[i] = rp_e4m3fn_to_f32(u[i * step]);
+        break;
+    case RP_DTYPE_F8E5M2:
+        for (int64_t i = 0; i < n; i++) out[i] = rp_e5m2_to_f32(u[i * step]);
+        break;
     case RP_DTYPE_BOOL:
         for (int64_t i = 0; i < n; i++) out[i] = u[i * step] ? 1.0f : 0.0f;
         break;
@@ -169,6 +175,12 @@ void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t 
         break;
     case RP_DTYPE_BF16:
         for (int64_t i = 0; i < n; i++) h[i * step] = rp_f32_to_bf16(x[i]);
+        break;
+    case RP_DTYPE_F8E4M3FN:
+        for (int64_t i = 0; i < n; i++) u[i * step] = rp_f32_to_e4m3fn(x[i]);
+        break;
+    case RP_DTYPE_F8E5M2:
+        for (int64_t i = 0; i < n; i++) u[i * step] = rp_f32_to_e5m2(x[i]);
         break;
     default: /* bool */
         for (int64_t i = 0; i < n; i++) u[i * step] = x[i] != 0.0f;

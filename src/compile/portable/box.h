@@ -46,7 +46,7 @@ void portable_store_i64(const box_operand *o, int64_t at, int64_t step, int64_t 
 typedef enum box_class { BOX_F32, BOX_I32, BOX_I64 } box_class;
 static inline box_class box_class_of(rp_dtype t) {
     if (t == RP_DTYPE_I64) return BOX_I64;
-    return t == RP_DTYPE_BOOL || rp_dtype_is_float(t) || rp_dtype_is_quant(t) ? BOX_F32 : BOX_I32;
+    return t == RP_DTYPE_BOOL || ir_dtype_is_real(t) || rp_dtype_is_quant(t) ? BOX_F32 : BOX_I32;
 }
 
 /* The end of a chunk of a sum: its lanes are added to the chunks before, and are empty again. Gives the sum so far. */

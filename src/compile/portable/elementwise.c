@@ -149,7 +149,7 @@ static void convert(lane *x, box_class from, box_class to, bool odd, int64_t n) 
 
 /* Casts go through the class of the result; to bool means: is not zero. */
 static void cast_run(const box_operand *from, const box_operand *to, lane *x, int64_t n) {
-    bool odd = to->dtype == RP_DTYPE_F16 || to->dtype == RP_DTYPE_BF16;
+    bool odd = ir_dtype_is_real(to->dtype) && to->dtype != RP_DTYPE_F32;
     convert(x, box_class_of(from->dtype), box_class_of(to->dtype), odd, n);
 }
 

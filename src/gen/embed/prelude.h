@@ -108,7 +108,49 @@ RP_INLINE rp_u16 rp_f32_to_bf16(float x)
     return (rp_u16)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16 | 0x40u) : r);
 }
 
+/* Four bits of exponent and three of fraction, no infinities: the last code is NaN, the largest value 448. */
+RP_INLINE float rp_e4m3fn_to_f32(rp_u8 h)
+{
+    rp_u32 em = (rp_u32)h & 0x7fu, m = em << 20;
+    rp_u32 sub = rp_bits(rp_from_bits(m + 0x3c800000u) - 0x1p-6f);
+    rp_u32 r = em < 8u ? sub : m + 0x3c000000u;
+    r = em == 0x7fu ? 0x7fc00000u : r;
+    return rp_from_bits(r | ((rp_u32)h & 0x80u) << 24);
+}
+
+/* Nearest even; saturates. */
+RP_INLINE rp_u8 rp_f32_to_e4m3fn(float x)
+{
+    rp_u32 u = rp_bits(x), a = u & 0x7fffffffu;
+    rp_u32 sub = rp_bits(rp_from_bits(a) + 16384.0f) - 0x46800000u; /* a whole number of 2^-9 */
+    rp_u32 r = (a - 0x3c000000u + 0x7ffffu + ((a >> 20) & 1u)) >> 20;
+    r = a < 0x3c800000u ? sub : r;
+    r = r > 0x7eu ? 0x7eu : r;
+    r = a > 0x7f800000u ? 0x7fu : r;
+    return (rp_u8)(r | (u >> 24 & 0x80u));
+}
+
+/* Five bits of exponent and two of fraction: the upper byte of an f16. */
+RP_INLINE float rp_e5m2_to_f32(rp_u8 h)
+{
+    return rp_f16_to_f32((rp_u16)((rp_u32)h << 8));
+}
+
+/* Nearest even, beyond 57344 infinite. */
+RP_INLINE rp_u8 rp_f32_to_e5m2(float x)
+{
+    rp_u32 u = rp_bits(x), a = u & 0x7fffffffu;
+    rp_u32 sub = rp_bits(rp_from_bits(a) + 128.0f) - 0x43000000u; /* a whole number of 2^-16 */
+    rp_u32 r = (a - 0x38000000u + 0xfffffu + ((a >> 21) & 1u)) >> 21;
+    r = a < 0x38800000u ? sub : r;
+    r = a >= 0x47800000u ? 0x7cu : r;
+    r = a > 0x7f800000u ? 0x7fu : r;
+    return (rp_u8)(r | (u >> 24 & 0x80u));
+}
+
 /* Rounds to a narrower format and back: the value of a cast node. */
+RP_INLINE float rp_round_e4m3fn(float x) { return rp_e4m3fn_to_f32(rp_f32_to_e4m3fn(x)); }
+RP_INLINE float rp_round_e5m2(float x) { return rp_e5m2_to_f32(rp_f32_to_e5m2(x)); }
 RP_INLINE float rp_round_f16(float x) { return rp_f16_to_f32(rp_f32_to_f16(x)); }
 RP_INLINE float rp_round_bf16(float x) { return rp_bf16_to_f32(rp_f32_to_bf16(x)); }
 

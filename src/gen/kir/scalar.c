@@ -92,7 +92,9 @@ float kir_round_f32(rp_dtype t, float x) {
     switch (t) {
     case RP_DTYPE_F32: return x;
     case RP_DTYPE_F16: return rp_f16_to_f32(rp_f32_to_f16(x));
-    case RP_DTYPE_BF16: return rp_bf16_to_f32(rp_f32_to_bf16(x));
+    case RP_DTYPE_BF16: return rp_round_bf16(x);
+    case RP_DTYPE_F8E4M3FN: return rp_round_e4m3fn(x);
+    case RP_DTYPE_F8E5M2: return rp_round_e5m2(x);
     case RP_DTYPE_BOOL: return x != 0.0f ? 1.0f : 0.0f;
     default: return (float)kir_saturate(kir_f32_to_i32(x), kir_dtype_range(t));
     }
@@ -109,6 +111,10 @@ float kir_load_f32(rp_dtype t, const void *base, int64_t i) {
     if (t == RP_DTYPE_F32) {
         memcpy(&f, element(t, base, i), sizeof f);
         return f;
+    }
+    if (ir_dtype_is_f8(t)) {
+        uint8_t b = *(const uint8_t *)element(t, base, i);
+        return t == RP_DTYPE_F8E4M3FN ? rp_e4m3fn_to_f32(b) : rp_e5m2_to_f32(b);
     }
     memcpy(&h, element(t, base, i), sizeof h);
     return t == RP_DTYPE_F16 ? rp_f16_to_f32(h) : rp_bf16_to_f32(h);
@@ -144,6 +150,10 @@ void kir_store_f32(rp_dtype t, void *base, int64_t i, float v) {
 
     if (t == RP_DTYPE_F32) {
         memcpy(p, &v, sizeof v);
+        return;
+    }
+    if (ir_dtype_is_f8(t)) {
+        *(uint8_t *)p = t == RP_DTYPE_F8E4M3FN ? rp_f32_to_e4m3fn(v) : rp_f32_to_e5m2(v);
         return;
     }
     h = t == RP_DTYPE_F16 ? rp_f32_to_f16(v) : rp_f32_to_bf16(v);
