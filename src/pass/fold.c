@@ -10,7 +10,7 @@
 #include "pass/rebuild.h"
 #include "pass/rules.h"
 
-/* Largest integer that a constant's double holds exactly. */
+/* Up to it a constant's double holds every integer. */
 #define MAX_EXACT 0x1p53
 
 static bool is_exact(ir_op op, rp_dtype in) {
@@ -29,15 +29,26 @@ static bool constants(const ir_graph *g, const ir_node *n, double *x) {
     return true;
 }
 
+/* NAN where it is left to run time: NaN, and integers that a double may not hold. */
+static double result_of(const ir_node *n, rp_dtype in, const double *x) {
+    int64_t v[3] = {0}, most = (int64_t)MAX_EXACT;
+    if (in != RP_DTYPE_I64 || n->dtype != RP_DTYPE_I64) {
+        double y = ir_apply(n->op, in, n->dtype, x);
+        return !ir_dtype_is_real(n->dtype) && fabs(y) > MAX_EXACT ? (double)NAN : y;
+    }
+    for (uint32_t i = 0; i < n->n_in; i++) v[i] = ir_to_i64(x[i]);
+    v[0] = ir_apply_i64(n->op, v);
+    return v[0] > most || v[0] < -most ? (double)NAN : (double)v[0];
+}
+
 rp_status pass_fold_node(ir_graph *g, ir_ref r, ir_ref *out, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
     double x[3];
     *out = r;
     if (!constants(g, n, x)) return RP_OK;
     rp_dtype in = ir_node_at(g, n->in[n->n_in - 1])->dtype;
-    double v = ir_apply(n->op, in, n->dtype, x);
-    if (!is_exact(n->op, in) || isnan(v) || (!ir_dtype_is_real(n->dtype) && fabs(v) > MAX_EXACT))
-        return RP_OK;
+    double v = result_of(n, in, x);
+    if (!is_exact(n->op, in) || isnan(v)) return RP_OK;
     ir_ref c;
     RP_TRY(ir_add_const(g, n->dtype, v, &c, err));
     if (n->shape.rank > 0) {

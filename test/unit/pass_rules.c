@@ -319,7 +319,9 @@ static void constants_fold_where_that_is_exact(void **state) {
         double a, b, want; /* want NAN: left to run time */
     } cases[] = {
         {IR_add, RP_DTYPE_I64, 0x1p53 - 1, 1, 0x1p53},
+        {IR_add, RP_DTYPE_I64, 0x1p53, 1, NAN},
         {IR_add, RP_DTYPE_I64, 0x1p53, 2, NAN},
+        {IR_floor_divide, RP_DTYPE_I64, -7, 2, -4},
         {IR_add, RP_DTYPE_I64, -0x1p53, -2, NAN},
         {IR_sub, RP_DTYPE_I64, -0x1p53 + 1, 1, -0x1p53},
         {IR_mul, RP_DTYPE_I64, 0x1p26, 0x1p27, 0x1p53},
