@@ -11,6 +11,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "compile/builtin.h"
+#include "engine/inputs.h"
 #include "engine/parts.h"
 
 /* Rows that the head computes at once for whoever scores; from some twenty on more are no faster. */
@@ -22,13 +23,13 @@ struct engine_runner {
     graph_dispatcher dispatcher;
     graph_state state;
     engine_step *step;
-    engine_step_buffers in;
+    engine_inputs in;
     float *hidden, *logits;
     uint32_t max_rows; /* of logits at once; a batch may ask for more, one chunk after the other */
     uint32_t max_blocks;
     uint8_t *kv;
-    size_t kv_size, in_size, hidden_size, logits_size;
-    void *in_memory, *hidden_memory, *logits_memory;
+    size_t kv_size, hidden_size, logits_size;
+    void *hidden_memory, *logits_memory;
     rp_dispatch last;
     bool unified;          /* memory of the device is the host's */
     uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
@@ -80,20 +81,9 @@ static rp_status alloc_for(engine_runner *r, const asked *a, void **out, rp_erro
     return no_room(r, a, err);
 }
 
-/* The arrays that change from step to step lie in one block, which the host writes where kernels read it. */
-static rp_status alloc_inputs(engine_runner *r, rp_error *err) {
-    engine_step_buffers *b = &r->in;
-    size_t tokens = b->max_tokens, tables = (size_t)b->max_seqs * b->max_blocks;
-    r->in_size = (tokens * 4 + tables + b->max_rows) * sizeof(int32_t);
-    RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->in_size, &r->in_memory, err));
-    int32_t *at = r->in_memory;
-    b->token_ids = at;
-    b->positions = at + tokens;
-    b->slots = at + tokens * 2;
-    b->seqs = at + tokens * 3;
-    b->block_tables = at + tokens * 4;
-    b->rows = at + tokens * 4 + tables;
-    return engine_step_new(b, MODEL_KV_BLOCK, &r->step, err);
+static rp_status open_inputs(engine_runner *r, rp_error *err) {
+    RP_TRY(engine_inputs_open(&r->in, r->o.device, err));
+    return engine_step_new(&r->in.b, MODEL_KV_BLOCK, &r->step, err);
 }
 
 static rp_status alloc_memory(engine_runner *r, rp_error *err) {
@@ -103,13 +93,13 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     void *kv = NULL;
     bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
     r->kv_size = layer * 2 * hp->n_layer;
-    RP_TRY(alloc_inputs(r, err));
-    r->hidden_size = (size_t)r->in.max_tokens * hp->n_embd * sizeof(float);
+    RP_TRY(open_inputs(r, err));
+    r->hidden_size = (size_t)r->in.b.max_tokens * hp->n_embd * sizeof(float);
     r->logits_size = (size_t)r->max_rows * hp->n_vocab * sizeof(float);
-    const asked hidden = {"the hidden states of a step", "max_num_batched_tokens", r->in.max_tokens,
-                          HAL_DEVICE_MEMORY, r->hidden_size};
-    const asked logits = {"the logits of a step", "max_num_seqs", r->in.max_seqs, HAL_MAPPED_MEMORY,
-                          r->logits_size};
+    const asked hidden = {"the hidden states of a step", "max_num_batched_tokens",
+                          r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
+    const asked logits = {"the logits of a step", "max_num_seqs", r->in.b.max_seqs,
+                          HAL_MAPPED_MEMORY, r->logits_size};
     const asked cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
                          by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
                          HAL_DEVICE_MEMORY, r->kv_size};
@@ -150,14 +140,22 @@ static rp_status bind_leaf(engine_program *g, plan_seg seg, const char *name, vo
 }
 
 static rp_status bind_inputs(engine_runner *r, rp_error *err) {
-    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "token_ids", r->in.token_ids, err));
-    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "positions", r->in.positions, err));
-    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "slots", r->in.slots, err));
-    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "seqs", r->in.seqs, err));
-    RP_TRY(bind_leaf(&r->parts.model, PLAN_INPUT, "block_tables", r->in.block_tables, err));
+    const engine_step_buffers *b = &r->in.b;
+    const struct {
+        engine_program *program;
+        const char *name;
+        int32_t *data;
+    } inputs[] = {{&r->parts.model, "token_ids", b->token_ids},
+                  {&r->parts.model, "positions", b->positions},
+                  {&r->parts.model, "slots", b->slots},
+                  {&r->parts.model, "seqs", b->seqs},
+                  {&r->parts.model, "block_tables", b->block_tables},
+                  {&r->parts.head, "rows", b->rows}};
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+        RP_TRY(bind_leaf(inputs[i].program, PLAN_INPUT, inputs[i].name,
+                         engine_inputs_for_kernels(&r->in, inputs[i].data), err));
     RP_TRY(bind_leaf(&r->parts.model, PLAN_OUTPUT, "", r->hidden, err));
     RP_TRY(bind_leaf(&r->parts.head, PLAN_INPUT, "hidden", r->hidden, err));
-    RP_TRY(bind_leaf(&r->parts.head, PLAN_INPUT, "rows", r->in.rows, err));
     return bind_leaf(&r->parts.head, PLAN_OUTPUT, "", r->logits, err);
 }
 
@@ -177,7 +175,7 @@ static rp_status open_program(engine_runner *r, engine_program *g, const plan *p
         return rp_fail(err, st, "%s", why.text);
     }
     const asked arena = {"what the kernels of a step leave for one another",
-                         "max_num_batched_tokens", r->in.max_tokens, HAL_DEVICE_MEMORY,
+                         "max_num_batched_tokens", r->in.b.max_tokens, HAL_DEVICE_MEMORY,
                          (size_t)p->arena_size};
     return no_room(r, &arena, err);
 }
@@ -208,18 +206,18 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     r->unified = info.unified;
     r->next_crowded = 1;
     r->max_blocks = (o->max_model_len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
-    r->in = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
-                                  .max_seqs = (uint32_t)o->config->max_num_seqs.v,
-                                  .max_blocks = r->max_blocks,
-                                  .max_rows = (uint32_t)o->config->max_num_batched_tokens.v};
-    r->max_rows = r->in.max_seqs > MIN_ROWS ? r->in.max_seqs : MIN_ROWS;
-    if (r->max_rows > r->in.max_tokens) r->max_rows = r->in.max_tokens;
+    r->in.b = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
+                                    .max_seqs = (uint32_t)o->config->max_num_seqs.v,
+                                    .max_blocks = r->max_blocks,
+                                    .max_rows = (uint32_t)o->config->max_num_batched_tokens.v};
+    r->max_rows = r->in.b.max_seqs > MIN_ROWS ? r->in.b.max_seqs : MIN_ROWS;
+    if (r->max_rows > r->in.b.max_tokens) r->max_rows = r->in.b.max_tokens;
     r->parts = (engine_parts){.config = o->config,
                               .device = o->device,
                               .state = &r->state,
-                              .max = {.tokens = r->in.max_tokens,
+                              .max = {.tokens = r->in.b.max_tokens,
                                       .rows = r->max_rows,
-                                      .seqs = r->in.max_seqs,
+                                      .seqs = r->in.b.max_seqs,
                                       .blocks = r->max_blocks,
                                       .n_blocks = o->n_blocks,
                                       .positions = o->max_model_len}};
@@ -247,7 +245,7 @@ void engine_runner_free(engine_runner *r) {
     engine_step_free(r->step);
     graph_dispatcher_done(&r->dispatcher);
     hal_device *d = r->o.device;
-    if (r->in_memory) d->ops->release(d, r->in_memory, r->in_size);
+    engine_inputs_close(&r->in);
     if (r->hidden_memory) d->ops->release(d, r->hidden_memory, r->hidden_size);
     if (r->logits_memory) d->ops->release(d, r->logits_memory, r->logits_size);
     if (r->kv) d->ops->release(d, r->kv, r->kv_size);
@@ -260,6 +258,7 @@ void engine_runner_free(engine_runner *r) {
 static rp_status capture_record(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     rp_forward_context fc;
     RP_TRY(engine_step_dummy(r->step, d, &fc, err));
+    RP_TRY(engine_inputs_send(&r->in, d, err));
     return engine_parts_capture(&r->parts, d, err);
 }
 
@@ -304,9 +303,12 @@ static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
     rp_dispatch chunk = r->last;
     uint32_t left = (uint32_t)r->last.num_logits - first;
     uint32_t n = left < r->max_rows ? left : r->max_rows;
-    if (first) memmove(r->in.rows, r->in.rows + first, n * sizeof *r->in.rows);
     chunk.head_mode = RP_CUDAGRAPH_NONE;
     chunk.padded_logits = chunk.head_key.num_logits = (int32_t)n;
+    if (first) {
+        memmove(r->in.b.rows, r->in.b.rows + first, n * sizeof *r->in.b.rows);
+        RP_TRY(engine_inputs_send(&r->in, &chunk, err));
+    }
     return engine_part_call(&r->parts.head_part, &chunk, err);
 }
 
@@ -347,6 +349,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d))
         RP_TRY(capture_record(r, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
+    RP_TRY(engine_inputs_send(&r->in, d, err));
     RP_TRY(engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k, err));
     switch (fc.cudagraph_runtime_mode) {
     case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;
@@ -380,6 +383,7 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     rp_dispatch d;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
+    RP_TRY(engine_inputs_send(&r->in, &d, err));
     RP_TRY(engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k, err));
     rp_batch_descriptor key = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
@@ -414,7 +418,7 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .kv = r->kv_size,
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
-        .inputs = r->in_size + r->hidden_size + r->parts.copied_size,
+        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size + r->parts.copied_size,
         .logits = r->logits_size,
         .graphs = (size_t)r->state.graph_bytes};
 }
@@ -430,20 +434,18 @@ void engine_runner_forget(engine_runner *r) {
 
 rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
     engine_step *step = r->step;
-    void *memory = r->in_memory;
-    engine_step_buffers in = r->in;
+    engine_inputs in = r->in;
     r->step = NULL;
-    r->in_memory = NULL;
-    rp_status st = alloc_inputs(r, err);
+    r->in = (engine_inputs){.b = in.b};
+    rp_status st = open_inputs(r, err);
     if (st != RP_OK) {
-        if (r->in_memory) r->o.device->ops->release(r->o.device, r->in_memory, r->in_size);
+        engine_inputs_close(&r->in);
         r->step = step;
-        r->in_memory = memory;
         r->in = in;
         return st;
     }
     engine_step_free(step);
-    r->o.device->ops->release(r->o.device, memory, r->in_size);
+    engine_inputs_close(&in);
     RP_TRY(bind_inputs(r, err));
     engine_parts_refresh(&r->parts);
     return RP_OK;
@@ -452,7 +454,7 @@ rp_status engine_runner_move_inputs(engine_runner *r, rp_error *err) {
 /* Between steps all of it is dead: rows that a step does not write, padding included, must not matter. */
 rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
     hal_device *d = r->o.device;
-    RP_TRY(d->ops->fill(d, r->in_memory, 0x7f, r->in_size, err));
+    RP_TRY(engine_inputs_poison(&r->in, err));
     engine_step_dirty(r->step);
     RP_TRY(d->ops->fill(d, r->hidden_memory, 0xff, r->hidden_size, err));
     RP_TRY(d->ops->fill(d, r->logits_memory, 0xff, r->logits_size, err));
