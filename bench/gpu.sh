@@ -6,6 +6,7 @@
 #   STEPS=50      steps in a row of one measurement, 60 at most
 #   CASES="1b:1 .. 1b:prefill512"     shape and sequences, or tokens of a prefill
 #   CONTEXT=1024  cached positions before the first step
+#   ENGINE="1b:1 .."  the cases in which the engine (what `reprise run --device cuda:0` uses) is measured beside both, through bench/engine
 #   PEERS=torch   empty: none;  PYTHON=python3  one that has torch
 #   SETTINGS=...  of bench/gpu/step, for all cases
 #   RESULTS=FOLDER  another folder; empty: nothing is written
@@ -13,6 +14,7 @@ set -u
 cd "$(dirname "$0")/.."
 B=${1-build}
 : "${ROUNDS:=7}" "${STEPS:=50}" "${CASES:=1b:1 1b:8 1b:64 135m:1 8b:1 8b:32 1b:prefill2048 1b:prefill512}" "${CONTEXT:=1024}" "${PEERS=torch}" "${PYTHON:=python3}"
+: "${ENGINE=1b:1 1b:8 1b:64 135m:1 1b:prefill2048 1b:prefill512}"
 : "${SETTINGS:=}" "${RESULTS=bench/results}"
 . bench/lib.sh
 tmp=$(mktemp -d)
@@ -25,6 +27,7 @@ trap 'exit 130' INT TERM
 say() { echo "bench: $*" >&2; }
 # fact NAME: of the line that the program was ready with
 fact() { echo "$ready" | sed -n "s/.*$1=\"\\([^\"]*\\)\".*/\\1/p; s/.*$1=\\([^\" ]*\\).*/\\1/p" | head -n 1; }
+wants_engine() { case " $ENGINE " in *" $1 "*) ;; *) return 1 ;; esac; }
 wants_torch() { case " $PEERS " in *" torch "*) ;; *) return 1 ;; esac; }
 
 # Says why there is nothing to measure, with the program's own exit code.
@@ -32,12 +35,21 @@ wants_torch() { case " $PEERS " in *" torch "*) ;; *) return 1 ;; esac; }
 started=$(date -u '+%Y-%m-%d %H:%M UTC')
 failed= n=0
 table=$tmp/table prefills=$tmp/prefills
-details=$tmp/details
+details=$tmp/details engines=$tmp/engines
 
-one_round() { # NAME ROUND STEPS
-    local order="ours torch"
-    [ $(($2 % 2)) = 0 ] && order="torch ours"
+# The engine's tokens per second as milliseconds of a step, or of a prefill.
+ask_engine() { # NAME WHAT STEPS
+    local rate n=$2 question="batch $2 $CONTEXT $3"
+    [ "$n" = 1 ] && question="decode $CONTEXT $3"
+    [ "$n" != "${n#prefill}" ] && n=${n#prefill} question="prefill ${n#prefill}"
+    rate=$(ask "$engine" "$question")
+    [ -n "$rate" ] && put "$1.engine" "$(calc %.5f "1000 * $n / $rate")"
+}
+one_round() { # NAME ROUND STEPS WHAT
+    local order="ours torch engine"
+    [ $(($2 % 2)) = 0 ] && order="engine torch ours"
     for who in $order; do
+        [ "$who" = engine ] && opened "$engine" && ask_engine "$1" "$4" "$3"
         [ "$who" = ours ] && put "$1.ours" "$(ask "$ours" "time $3")"
         [ "$who" = torch ] && opened "$torch" && put "$1.torch" "$(ask "$torch" "time $3")"
     done
@@ -61,6 +73,12 @@ row() { # NAME SHAPE BATCH
     detail "$2" "batch $3"
 }
 
+row_of_engine() { # NAME SHAPE WHAT
+    have "$1.engine" || return
+    echo "| $2 | ${3#prefill}$([ "$3" != "${3#prefill}" ] && echo " tokens of a prefill") | $(median "$1.engine") ($(stat "$1.engine" min) - $(stat "$1.engine" max)) | $(
+        of_torch "$1") | $(ratio "$1.torch" "$1.engine") |" >>"$engines"
+}
+
 row_of_prefill() { # NAME SHAPE TOKENS
     local ms
     ms=$(median "$1.ours")
@@ -75,7 +93,7 @@ for case in $CASES; do
     arguments="$shape $what $CONTEXT"
     [ "$what" != "${what#prefill}" ] && arguments="$shape prefill ${what#prefill}" steps=$((STEPS / 5))
     # shellcheck disable=SC2086
-    n=$((n + 1)) ours=ours$n torch=torch$n
+    n=$((n + 1)) ours=ours$n torch=torch$n engine=engine$n
     if ! open_peer "$ours" "$B/bench/gpu/step" $arguments $SETTINGS; then
         failed=1
         continue
@@ -83,7 +101,13 @@ for case in $CASES; do
     eval "ready=\$version_$ours"
     # shellcheck disable=SC2086
     wants_torch && open_peer "$torch" "$PYTHON" bench/gpu/torch_peer.py $arguments
-    for round in $(seq "$ROUNDS"); do one_round "$case" "$round" "$steps"; done
+    if wants_engine "$case"; then
+        model=synthetic:llama-$shape,dtype=bf16
+        [ "$shape" = 135m ] && model=synthetic:smollm2-135m,dtype=bf16
+        REPRISE_CACHE_DIR=$tmp/cache open_peer "$engine" "$B/bench/engine" "$model" device=cuda:0 || failed=1
+    fi
+    for round in $(seq "$ROUNDS"); do one_round "$case" "$round" "$steps" "$what"; done
+    row_of_engine "$case" "$shape" "$what"
     if [ "$what" = "${what#prefill}" ]; then
         for _ in 1 2 3; do put "$case.read" "$(ask "$ours" read)"; done
         put "$case.host" "$(ask "$ours" host)"
@@ -93,6 +117,7 @@ for case in $CASES; do
     fi
     close_peer "$ours"
     close_peer "$torch"
+    close_peer "$engine"
     wait
 done
 [ -s "$table" ] || [ -s "$prefills" ] || exit 1
@@ -117,6 +142,14 @@ in a row ($((STEPS / 5)) prefills; smallest - largest), both programs in each ro
         echo "| shape | tokens | reprise ms | torch ms | torch / reprise | TFLOP/s | hidden state off by | ids as float32's | replays equal |"
         echo "|---|---|---|---|---|---|---|---|---|"
         cat "$prefills"
+    fi
+    if [ -s "$engines" ]; then
+        echo
+        echo "The engine as it is (\`reprise run --device cuda:0\`: scheduler, step on the host, sampling included) in the same rounds, same torch."
+        echo
+        echo "| shape | sequences | engine ms | torch ms | torch / engine |"
+        echo "|---|---|---|---|---|"
+        cat "$engines"
     fi
     echo
     cat "$details"
