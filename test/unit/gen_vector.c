@@ -1,4 +1,4 @@
-/* Loops over elements are vectorised: every elementwise op alone and in front of those that choose between values, by the
+/* Loops over elements are vectorised: every elementwise op of floats alone and in front of those that choose between values, by the
  * compiler's own report. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,7 +85,7 @@ static void add_all(unit *u) {
     static const ir_op choosing[] = {IR_max, IR_where, IR_pow, IR_log, IR_tanh};
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         ir_op chain[MAX_CHAIN] = {(ir_op)op};
-        if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
+        if (!ir_op_on_floats((ir_op)op) || op == IR_cast) continue;
         add_kernel(u, chain, 1);
         for (size_t i = 0; i < sizeof choosing / sizeof *choosing; i++) {
             chain[1] = choosing[i];
