@@ -68,8 +68,8 @@ static const char *const source =
     " a |= b; c |= d; a |= c; ((volatile long long *)arg[2])[begin & 1] = a[0] | a[3]; }\n"
     "void attend(const rp_attn *a, long long begin, long long end, void *scratch) "
     "{ rp_attn_f16(a, begin, end, scratch); }\n"
-    "unsigned long long attend_scratch(long long r, long long g, long long hd, long long ctx) "
-    "{ return RP_ATTN_SCRATCH(r, g, hd, ctx); }\n";
+    "unsigned long long attend_scratch(long long r, long long g, long long hd) "
+    "{ return RP_ATTN_SCRATCH(r, g, hd); }\n";
 
 typedef struct attn_args { /* rp_attn of attention.c.inc */
     const float *q;
@@ -78,7 +78,7 @@ typedef struct attn_args { /* rp_attn of attention.c.inc */
     float *out;
     long long rows, n_heads, n_kv, hd, table_stride, q_stride, out_stride, row_tile;
     float scale;
-    long long block_size, ctx;
+    long long block_size;
 } attn_args;
 
 static int n_threads = 2;
@@ -300,7 +300,7 @@ static void bench_attention(void *h, const char *name, double seconds) {
         attn_args a = {q,      k,      v,          table,      req,
                        pos,    out,    rows,       heads,      kv,
                        hd,     blocks, heads * hd, heads * hd, rows > 4 ? 8 : 1,
-                       0.125f, 16,     ctx};
+                       0.125f, 16};
         job b = {attn_job, {&a}, {0}, rows * heads, 0};
         double tm[4000], flops = 0;
         int reps = 0;

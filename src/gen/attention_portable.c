@@ -5,6 +5,5 @@
 
 int64_t gen_attention_scratch(const gen_attention_record *r) {
     long long group = r->heads / r->kv_heads;
-    return (int64_t)RP_ATTN_SCRATCH(gen_attention_tile(r), group, (long long)r->head_dim,
-                                    GEN_ATTENTION_CONTEXT);
+    return (int64_t)RP_ATTN_SCRATCH(gen_attention_tile(r), group, (long long)r->head_dim);
 }

@@ -4,8 +4,6 @@
 
 #include "gen/builtin.h"
 
-/* Positions whose scores are kept for a full tile of rows; a single row keeps several times as many. */
-#define GEN_ATTENTION_CONTEXT 2048
 #define GEN_ATTENTION_QUERIES 24
 
 /* Rows of one kv head taken together. */

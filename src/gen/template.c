@@ -9,6 +9,7 @@ BASE_EMBED(matmul_float_c_inc);
 BASE_EMBED(matmul_cu);
 BASE_EMBED(attention_cu);
 BASE_EMBED(tensor_cu);
+BASE_EMBED(attention_tile_cu);
 
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     if (!uses->quant && !uses->floats) return;
@@ -24,5 +25,8 @@ void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
     if (uses->quant || uses->floats) base_buf_add(out, rp_embed_matmul_cu, rp_embed_matmul_cu_size);
     if (uses->tensor) base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
-    if (uses->attention) base_buf_add(out, rp_embed_attention_cu, rp_embed_attention_cu_size);
+    if (uses->attention) {
+        base_buf_add(out, rp_embed_attention_cu, rp_embed_attention_cu_size);
+        base_buf_add(out, rp_embed_attention_tile_cu, rp_embed_attention_tile_cu_size);
+    }
 }

@@ -7,12 +7,22 @@
 
 #define K (L->k)
 #define COLUMNS 32
-enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024, ATTENTION_LEAST = 256, ATTENTION_MOST = 1024 };
+enum {
+    MATMUL_LEAST = 256,
+    MATMUL_MOST = 1024,
+    ATTENTION_THREADS = 256, /* RK_ATTN_THREADS */
+    ATTENTION_SPLIT = 8,     /* RK_ATTN_SPLIT */
+    ATTENTION_PER_SM = 2,    /* blocks of it on a multiprocessor */
+    ATTENTION_BLOCKS = 288   /* with which a large GPU is full */
+};
 
-void lower_cuda_head(lowerer *L, const char *name, uint32_t threads) {
+void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
+                     const char *how) {
     base_buf *b = &L->source;
     uint32_t n_dims = ir_dims_symbol_count(L->out->dims);
-    base_buf_printf(b, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", threads, name);
+    base_buf_printf(b, "extern \"C\" __global__ void __launch_bounds__(%u", threads);
+    if (per_sm) base_buf_printf(b, ", %u", per_sm);
+    base_buf_printf(b, ") %s%s(", how, name);
     for (uint32_t i = 0; i < L->n_args; i++) base_buf_printf(b, "char *a%u, ", i);
     for (uint32_t i = 0; i < n_dims; i++) base_buf_printf(b, "long long d%u, ", i);
     base_buf_puts(b, "long long items)\n{\n    char *const arg[] = {");
@@ -97,7 +107,7 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
         if (segs[i].n_mats > most) most = segs[i].n_mats;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
     *threads = matmul_threads(segs, n);
-    lower_cuda_head(L, name, *threads);
+    lower_cuda_head(L, name, *threads, 0, "");
     base_buf_printf(b,
                     "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
                     "    const long long rows = ",
@@ -124,34 +134,77 @@ ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n) {
 
 /* --- attention ------------------------------------------------------------------- */
 
-static uint32_t attention_threads(const gen_attention_record *r) {
-    uint32_t n = (r->head_dim + 16 + 31) / 32 * 32;
-    return n < ATTENTION_LEAST ? ATTENTION_LEAST : n > ATTENTION_MOST ? ATTENTION_MOST : n;
+/* Heads of a kv head that a cluster takes: rk_attn's `parts`. */
+static uint32_t attention_parts(const gen_attention_record *r) {
+    const uint32_t most = r->head_dim > 512 ? 1 : r->head_dim > 256 ? 2 : r->head_dim > 128 ? 4 : 8;
+    return (r->heads / r->kv_heads + most - 1) / most;
 }
 
-/* Arguments: q, k, v, seqs, positions, block_tables, out. */
-rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim width,
-                               lower_launch *l) {
+/* The kernel NAME over arguments q, k, v, seqs, positions, block_tables, out: of clusters of `blocks`, or of tiles (0). */
+static void put_attention(lowerer *L, const lower_cuda_attention *a, const char *name,
+                          uint32_t blocks) {
+    static const char call[] =
+        "A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const A::element *)arg[2], "
+        "(const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 *)arg[5], (float *)arg[6], ";
+    const gen_attention_record *r = &a->record;
+    ir_dims *t = L->out->dims;
     base_buf *b = &L->source;
-    const size_t begin = b->len;
-    char *name = base_arena_printf(L->arena, "attn_fused_attention_%u", L->out->n_kernels);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    l->threads = attention_threads(r);
+    char cluster[48] = "";
+    if (blocks) (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_ATTN_BLOCKS(%u)) ", blocks);
+    lower_cuda_head(L, name, ATTENTION_THREADS, ATTENTION_PER_SM, cluster);
+    base_buf_puts(b, "    const long long rows = ");
+    ir_dim_print_c(t, a->rows, "dim", b);
+    base_buf_puts(b, ", n_tables = ");
+    ir_dim_print_c(t, a->n_tables, "dim", b);
+    base_buf_puts(b, ", width = ");
+    ir_dim_print_c(t, a->width, "dim", b);
+    base_buf_printf(b, ";\n    typedef %s<rk_kv_%s, %u, %u, %u, %u",
+                    blocks ? "rk_attn" : "rk_attn_tile", rp_dtype_name(r->kv), r->heads,
+                    r->kv_heads, r->head_dim, r->block_size);
+    if (blocks) base_buf_printf(b, ", RK_ATTN_BLOCKS(%u)", blocks);
+    base_buf_puts(b, "> A;\n    __shared__ A::room r;\n    rk_wait();\n");
+    if (blocks)
+        base_buf_printf(b,
+                        "    const int blocks = RK_ATTN_BLOCKS(%u);\n"
+                        "    for (long long item = blockIdx.x / blocks; item < rows * A::units; "
+                        "item += gridDim.x / blocks)\n"
+                        "        %sn_tables, width, %af, item);\n}\n",
+                        blocks, call, (double)r->scale);
+    else
+        base_buf_printf(b,
+                        "    for (long long item = blockIdx.x; item < (rows + RK_ATTN_ROWS - 1) / "
+                        "RK_ATTN_ROWS * A::units; item += gridDim.x)\n"
+                        "        %srows, n_tables, width, %af, item);\n}\n",
+                        call, (double)r->scale);
+}
+
+/* A row has as many blocks as there are multiprocessors for, while it is one of few. */
+rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l) {
+    const int64_t units = (int64_t)a->record.kv_heads * attention_parts(&a->record);
+    const uint32_t index = L->out->n_kernels;
+    uint32_t n = 0;
+    l->threads = ATTENTION_THREADS;
     l->per_block = 1;
-    lower_cuda_head(L, name, l->threads);
-    base_buf_puts(b, "    const rp_size width = ");
-    ir_dim_print_c(L->out->dims, width, "dim", b);
-    base_buf_printf(b,
-                    ";\n    rk_wait();\n    typedef rk_attn<rk_kv_%s, %u, %u, %u, %u, %u> A;\n"
-                    "    for (long long item = blockIdx.x; item < items; item += gridDim.x)\n"
-                    "        A::run((const float *)arg[0], (const A::element *)arg[1], (const "
-                    "A::element *)arg[2],\n"
-                    "               (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 "
-                    "*)arg[5],\n"
-                    "               (float *)arg[6], width, %af, item);\n}\n",
-                    rp_dtype_name(r->kv), r->heads, r->kv_heads, r->head_dim, r->block_size,
-                    l->threads, (double)r->scale);
-    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = 0};
-    lower_add_kernel(L, name, begin, (gen_matmul_uses){.attention = 1});
-    return RP_OK;
+    uint32_t of_row[LOWER_MAX_ALTS] = {0};
+    for (uint32_t blocks = ATTENTION_SPLIT; blocks > 1; blocks /= 2) {
+        const int64_t max = ATTENTION_BLOCKS / (units * blocks);
+        if (max <= (n ? l->alts[n - 1].max : 0)) continue;
+        of_row[n] = blocks;
+        l->alts[n++] = (lower_alt){.max = max};
+    }
+    l->alts[n++] = (lower_alt){.max = INT64_MAX};
+    l->n_alts = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t begin = L->source.len;
+        const uint32_t blocks = of_row[i];
+        char *name =
+            blocks ? base_arena_printf(L->arena, "attn_fused_attention_%u_rows%u", index, blocks)
+                   : base_arena_printf(L->arena, "attn_fused_attention_%u_tiles", index);
+        if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+        put_attention(L, a, name, blocks);
+        lower_add_kernel(L, name, begin, (gen_matmul_uses){.attention = 1});
+        l->alts[i].symbol = name;
+    }
+    l->items = ir_dim_mul_const(L->out->dims, a->rows, units * ATTENTION_SPLIT);
+    return base_buf_status(&L->source, L->err);
 }

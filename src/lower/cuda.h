@@ -6,9 +6,10 @@
 
 #define LOWER_CUDA_ROWS 8 /* RK_MM_ROWS: of an item, a warp each in the epilogue */
 
-/* The head of a kernel of the current launch: "__global__ NAME(arguments, sizes, items)", and arg and dim as a fragment
- * wants them. */
-void lower_cuda_head(lowerer *L, const char *name, uint32_t threads);
+/* The head of a kernel of the current launch: "__global__ .. HOW NAME(arguments, sizes, items)", and arg and dim as a fragment
+ * wants them. per_sm: blocks that shall fit on a multiprocessor; 0: any number. */
+void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
+                     const char *how);
 /* #define FRAG_EPI(row0, n, item, acc): calls the fragment that is being built for each of n rows, a warp a row. */
 void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag);
 
@@ -26,8 +27,12 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
 /* Its work items, n of them a block of rows: a dim of the graph. */
 ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n);
 
-/* Attention as a kernel of the piece, for the launch l, whose arguments are L->args. */
-rp_status lower_cuda_attention(lowerer *L, const gen_attention_record *r, ir_dim width,
-                               lower_launch *l);
+/* Attention over `rows` with tables of blocks, n_tables rows of width (dims of the piece). */
+typedef struct lower_cuda_attention {
+    gen_attention_record record;
+    ir_dim rows, n_tables, width;
+} lower_cuda_attention;
+/* Its kernels, for few rows and for many, and everything of the launch l but its arguments, which are L->args. */
+rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l);
 
 #endif

@@ -59,17 +59,20 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     memcpy(L->args, args, L->n_args * sizeof *args);
     lower_launch *l = lower_add_launch(L);
     l->name = "attention";
-    l->alts[0] = (lower_alt){.max = INT64_MAX,
-                             .symbol = gen_attention_name(L->opt->isa),
-                             .scratch = gen_attention_scratch(&rec)};
-    l->n_alts = 1;
-    if (cuda) {
-        const ir_node *tables = ir_node_at(L->g, n->in[5]);
-        ir_dim width = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->shape.dim[1]);
-        RP_TRY(lower_cuda_attention(L, &rec, width, l));
-    }
     l->rows = ir_dim_import(L->out->dims, ir_graph_dims(L->g), n->shape.dim[0]);
-    l->items = gen_attention_items(L->out->dims, l->rows, &rec);
+    if (cuda) {
+        const ir_shape *tables = &ir_node_at(L->g, n->in[5])->shape;
+        lower_cuda_attention a = {.record = rec, .rows = l->rows};
+        a.n_tables = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[0]);
+        a.width = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[1]);
+        RP_TRY(lower_cuda_attention_kernels(L, &a, l));
+    } else {
+        l->alts[0] = (lower_alt){.max = INT64_MAX,
+                                 .symbol = gen_attention_name(L->opt->isa),
+                                 .scratch = gen_attention_scratch(&rec)};
+        l->n_alts = 1;
+        l->items = gen_attention_items(L->out->dims, l->rows, &rec);
+    }
     l->grain = 1;
     l->attention = true;
     return lower_take_args(L, l);

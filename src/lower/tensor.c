@@ -265,7 +265,7 @@ static rp_status put_few(lowerer *L, const pass_group *gr, const group *g, const
                     "    typedef rk_rows_%s rows;\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n};\n",
                     name, name, f.k, f.rows, f.tiles, f.slots, rp_dtype_name(g->x), alt->scratch);
-    lower_cuda_head(L, name, WARPS * 32);
+    lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(b,
                     "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, a0, a1, "
@@ -331,7 +331,7 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
                     name, name, g->k, m->columns, m->stages, bytes);
     put_jobs(L, g);
     base_buf_puts(b, "};\n");
-    lower_cuda_head(L, name, WARPS * 32 + 32);
+    lower_cuda_head(L, name, WARPS * 32 + 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(b, "    (void)items;\n    rk_run_many<%s_plan>(arg, dim, a2, a1, rows);\n}\n",
                     name);
@@ -347,7 +347,7 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, rp_dtype
     char *name = base_arena_printf(L->arena, "%s_x%" PRId64, base, m->columns);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){m->most, name, 0, WARPS * 32, 0};
-    lower_cuda_head(L, name, WARPS * 32);
+    lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(
         b,

@@ -37,43 +37,74 @@ static void cache_store(const room *m, uint8_t *c, size_t at, float x) {
         memcpy(c + at * 2, &h, 2);
 }
 
-/* The definition at the head of attention.c.inc, for one row and head; *error is the distance to float64. */
-static void attend_by_definition(const room *m, int row, int head, float *out, double *error) {
-    static float s[4096], p[4096];
-    static double e[4096];
-    int n = m->pos[row] + 1, h = head / (m->heads / m->kv), req = m->req[row];
+/* A running maximum, sum and weighted values, in float32 and in float64. */
+typedef struct attended {
+    float top, sum, out[1024];
+    double dtop, dsum, dout[1024];
+} attended;
+
+/* Positions [from, end) by themselves. */
+static void attend_chunk(const room *m, int row, int head, int from, int end, attended *to) {
+    int h = head / (m->heads / m->kv), req = m->req[row];
     const float *q = m->q + ((size_t)row * (size_t)m->heads + (size_t)head) * (size_t)m->hd;
-    float top = -INFINITY, lanes[16] = {0}, scale = 0.3f;
-    double dtop = -INFINITY, dsum = 0;
-    for (int t = 0; t < n; t++) {
+    float s[RP_ATTN_CHUNK], lanes[16] = {0}, scale = 0.3f;
+    double e[RP_ATTN_CHUNK];
+    *to = (attended){.top = RP_ATTN_LEAST, .dtop = -(double)INFINITY};
+    for (int t = from; t < end; t++) {
         float a[4] = {0};
-        e[t] = 0;
+        double dot = 0;
         for (int d = 0; d < m->hd; d++) {
             float k = cache_load(m, m->k, cache_at(m, req, h, t, d));
             a[d % 4] = a[d % 4] + k * q[d];
-            e[t] += (double)k * (double)q[d];
+            dot += (double)k * (double)q[d];
         }
-        s[t] = ((a[0] + a[1]) + (a[2] + a[3])) * scale;
-        e[t] *= (double)scale;
-        top = s[t] > top ? s[t] : top;
-        dtop = fmax(dtop, e[t]);
+        s[t - from] = ((a[0] + a[1]) + (a[2] + a[3])) * scale;
+        e[t - from] = dot * (double)scale;
+        to->top = s[t - from] > to->top ? s[t - from] : to->top;
+        to->dtop = fmax(to->dtop, e[t - from]);
     }
-    for (int t = 0; t < n; t++) {
-        p[t] = rp_expf(s[t] - top);
-        lanes[t % 16] += p[t];
-        dsum += e[t] = exp(e[t] - dtop);
-    }
-    float by = 1.0f / rp_tree_sum(lanes);
-    for (int d = 0; d < m->hd; d++) {
-        float o = 0.0f;
-        double want = 0;
-        for (int t = 0; t < n; t++) {
+    for (int t = from; t < end; t++) {
+        float p = rp_expf(s[t - from] - to->top);
+        double dp = exp(e[t - from] - to->dtop);
+        lanes[t % 16] += p;
+        to->dsum += dp;
+        for (int d = 0; d < m->hd; d++) {
             float v = cache_load(m, m->v, cache_at(m, req, h, t, d));
-            o = o + p[t] * v;
-            want += e[t] / dsum * (double)v;
+            to->out[d] = to->out[d] + p * v;
+            to->dout[d] += dp * (double)v;
         }
-        out[d] = o * by;
-        *error = fmax(*error, fabs((double)out[d] - want));
+    }
+    to->sum = rp_tree_sum(lanes);
+}
+
+static void attend_join(const room *m, attended *to, const attended *from) {
+    float top = from->top > to->top ? from->top : to->top;
+    float a = rp_expf(to->top - top), b = rp_expf(from->top - top);
+    double dtop = fmax(from->dtop, to->dtop), da = exp(to->dtop - dtop),
+           db = exp(from->dtop - dtop);
+    to->top = top;
+    to->dtop = dtop;
+    to->sum = to->sum * a + from->sum * b;
+    to->dsum = to->dsum * da + from->dsum * db;
+    for (int d = 0; d < m->hd; d++) {
+        to->out[d] = to->out[d] * a + from->out[d] * b;
+        to->dout[d] = to->dout[d] * da + from->dout[d] * db;
+    }
+}
+
+/* The definition at the head of attention.c.inc, for one row and head; *error is the distance to float64. */
+static void attend_by_definition(const room *m, int row, int head, float *out, double *error) {
+    static attended all, next;
+    int n = m->pos[row] + 1;
+    for (int t = 0; t < n; t += RP_ATTN_CHUNK) {
+        int end = t + RP_ATTN_CHUNK < n ? t + RP_ATTN_CHUNK : n;
+        attend_chunk(m, row, head, t, end, t == 0 ? &all : &next);
+        if (t > 0) attend_join(m, &all, &next);
+    }
+    float by = 1.0f / all.sum;
+    for (int d = 0; d < m->hd; d++) {
+        out[d] = all.out[d] * by;
+        *error = fmax(*error, fabs((double)out[d] - all.dout[d] / all.dsum));
     }
 }
 
@@ -132,7 +163,7 @@ static void room_done(room *m) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_free(all[i]);
 }
 
-static rp_attn room_args(const room *m, int row0, int rows, int row_tile, int ctx) {
+static rp_attn room_args(const room *m, int row0, int rows, int row_tile) {
     size_t at = (size_t)(row0 * m->heads * m->hd);
     return (rp_attn){.q = m->q + at,
                      .k = m->k,
@@ -150,19 +181,18 @@ static rp_attn room_args(const room *m, int row0, int rows, int row_tile, int ct
                      .out_stride = m->heads * m->hd,
                      .row_tile = row_tile,
                      .scale = 0.3f,
-                     .block_size = m->block,
-                     .ctx = ctx};
+                     .block_size = m->block};
 }
 
 typedef struct grouping {
-    int rows, row_tile, ctx; /* rows a call; rows a tile; positions whose scores are kept */
-    int share;               /* items at once; 0: half of them */
+    int rows, row_tile; /* rows a call; rows a tile */
+    int share;          /* items at once; 0: half of them */
 } grouping;
 
 static void room_run(const room *m, const tpl_unit *t, int row0, const grouping *g, void *scratch) {
     for (int row = row0; row < m->rows; row += g->rows) {
-        rp_attn a = room_args(m, row, m->rows - row < g->rows ? m->rows - row : g->rows,
-                              g->row_tile, g->ctx);
+        rp_attn a =
+            room_args(m, row, m->rows - row < g->rows ? m->rows - row : g->rows, g->row_tile);
         long long items = RP_ATTN_ITEMS(a.rows, a.n_heads);
         long long share = g->share ? g->share : (items + 1) / 2;
         for (long long at = (items - 1) / share * share; at >= 0; at -= share)

@@ -107,6 +107,49 @@ void gpu_check_tokens(const char *model, const char *setting, bool every_level, 
             check_one(model, levels[l], l < 2 ? modes[m] : "cudagraph_mode=NONE", setting, &want);
 }
 
+/* --- a crowd ------------------------------------------------------------------------ */
+
+enum { CROWD = 44, CROWD_PROMPT = 5, CROWD_TOKENS = 3 };
+
+static void crowd(const char *model, const char *device, int32_t ids[CROWD][CROWD_TOKENS]) {
+    const char *how[] = {device, "max_num_seqs=48", "max_model_len=64", NULL};
+    int32_t prompt[CROWD_PROMPT + 40];
+    uint64_t id[CROWD];
+    rp_error err = {0};
+    bool more = true;
+    rp_engine *e = engine_must(model, how);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+        r.n_prompt_ids = i % 11 == 3 ? CROWD_PROMPT + 40 : CROWD_PROMPT;
+        for (uint32_t k = 0; k < r.n_prompt_ids; k++)
+            prompt[k] = (int32_t)((i * 37 + k * 11) % 250);
+        r.prompt_ids = prompt;
+        r.max_tokens = CROWD_TOKENS;
+        r.ignore_eos = true;
+        CHECK_OK(rp_engine_submit(e, &r, &id[i], &err), &err);
+    }
+    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        rp_result res = RP_RESULT_INIT;
+        CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
+        assert_int_equal(res.n_output_ids, CROWD_TOKENS);
+        memcpy(ids[i], res.output_ids, sizeof ids[i]);
+        rp_engine_release(e, id[i]);
+    }
+    rp_engine_close(e);
+}
+
+void gpu_check_crowd(const char *model) {
+    int32_t want[CROWD][CROWD_TOKENS], got[CROWD][CROWD_TOKENS];
+    crowd(model, "device=cpu", want);
+    crowd(model, "device=cuda:0", got);
+    for (uint32_t i = 0; i < CROWD; i++)
+        for (uint32_t k = 0; k < CROWD_TOKENS; k++)
+            if (want[i][k] != got[i][k])
+                fail_msg("%s: prompt %u of a crowd, token %u is %d on cuda:0, %d on the cpu", model,
+                         i, k, got[i][k], want[i][k]);
+}
+
 /* --- scores ------------------------------------------------------------------------ */
 
 typedef struct scores {

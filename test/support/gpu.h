@@ -16,5 +16,7 @@ void gpu_check_scores(const char *model, const char *setting, unsigned n, unsign
 /* The same of default numerics with bf16 weights: equal bits for every level and graph mode on cuda:0, near those of the cpu, and not
  * all of them equal to those, since then nothing ran on tensor cores. */
 void gpu_check_near(const char *model, unsigned n, unsigned step);
+/* Equal greedy tokens of many prompts, most of them short, in one batch. */
+void gpu_check_crowd(const char *model);
 
 #endif

@@ -32,6 +32,20 @@ static void tensor_cores_give_one_answer(void **state) {
     gpu_check_near("synthetic:tiny,dtype=bf16", 6, 1);
 }
 
+/* More rows than have clusters of their own, and more positions than a chunk. */
+static void long_prompts_give_the_bits_of_the_cpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    gpu_check_scores("synthetic:tiny", NULL, 340, 200);
+    gpu_check_scores("synthetic:tiny,dtype=f32", NULL, 340, 200);
+}
+
+static void a_crowd_gives_the_tokens_of_the_cpu(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    gpu_check_crowd("synthetic:tiny");
+}
+
 static void copied_inputs_reach_the_pieces(void **state) {
     (void)state;
     NEEDS_GPU();
@@ -74,6 +88,8 @@ int main(void) {
         cmocka_unit_test(levels_and_modes_give_the_tokens_of_the_cpu),
         cmocka_unit_test(formats_give_the_bits_of_the_cpu),
         cmocka_unit_test(tensor_cores_give_one_answer),
+        cmocka_unit_test(long_prompts_give_the_bits_of_the_cpu),
+        cmocka_unit_test(a_crowd_gives_the_tokens_of_the_cpu),
         cmocka_unit_test(copied_inputs_reach_the_pieces),
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),

@@ -357,11 +357,10 @@ static void sizes_that_do_not_fit_are_zero(void **state) {
 /* --- attention ----------------------------------------------------------------- */
 
 static void room_check(room *m, double bound) {
-    static const grouping how[] = {
-        {1, 1, 192, 0}, {1, 1, 192, 1},    {1, 1, 16, 2},   {4, 2, 192, 0},  {4, 8, 192, 1},
-        {3, 8, 192, 5}, {7, 1, 192, 0},    {7, 3, 192, 2},  {16, 8, 192, 0}, {1000, 8, 192, 0},
-        {5, 8, 192, 1}, {1000, 5, 192, 7}, {1000, 8, 16, 0}};
-    size_t size = RP_ATTN_SCRATCH(8, m->heads / m->kv, m->hd, 192);
+    static const grouping how[] = {{1, 1, 0},  {1, 1, 1},    {1, 1, 2}, {4, 2, 0},
+                                   {4, 8, 1},  {3, 8, 5},    {7, 1, 0}, {7, 3, 2},
+                                   {16, 8, 0}, {1000, 8, 0}, {5, 8, 1}, {1000, 5, 7}};
+    size_t size = RP_ATTN_SCRATCH(8, m->heads / m->kv, m->hd);
     void *scratch = base_alloc_aligned(size, 64);
     double error = 0;
     for (int r = 0; r < m->rows; r++)
@@ -379,7 +378,7 @@ static void room_check(room *m, double bound) {
 }
 
 static void attention_is_as_defined(void **state) {
-    static const int lens[] = {21, 1, 100, 32};
+    static const int lens[] = {21, 150, 1, 32}; /* one is more than a chunk */
     (void)state;
     for (int f = TPL_F32; f <= TPL_BF16; f++) {
         /* heads, kv heads, head_dim, positions a block */
@@ -395,12 +394,11 @@ static void attention_is_as_defined(void **state) {
     }
 }
 
-/* A row far behind the positions whose scores a full tile keeps, and one for whom they are not kept. */
+/* Rows with many chunks behind them. */
 static void long_rows_are_as_defined(void **state) {
     static const int lens[] = {2150};
-    static const grouping how[] = {
-        {1, 8, 2048, 0}, {1, 8, 2048, 1}, {3, 8, 2048, 2}, {3, 1, 64, 1}};
-    size_t size = RP_ATTN_SCRATCH(8, 3, 16, 2048);
+    static const grouping how[] = {{1, 8, 0}, {1, 8, 1}, {3, 8, 2}, {3, 1, 1}};
+    size_t size = RP_ATTN_SCRATCH(8, 3, 16);
     void *scratch = base_alloc_aligned(size, 64);
     int from = lens[0] - 3;
     room m;
@@ -423,6 +421,32 @@ static void long_rows_are_as_defined(void **state) {
     room_done(&m);
 }
 
+/* A chunk whose scores are all -inf weighs nothing beside another; alone there is nothing to weigh. */
+static void scores_of_minus_infinity_weigh_nothing(void **state) {
+    static const int lens[] = {140};
+    static const grouping how[] = {{1000, 8, 0}, {4, 8, 1}, {1, 8, 1}};
+    room m;
+    (void)state;
+    room_new(&m, TPL_F32, (int[]){2, 1, 32, 16}, lens, 1);
+    for (size_t i = 0; i < m.n; i++) m.q[i] = i % 32 == 0 ? 2.0f : 0.0f;
+    for (int t = 0; t < RP_ATTN_CHUNK; t++)
+        for (int d = 0; d < m.hd; d++) cache_store(&m, m.k, cache_at(&m, 0, 0, t, d), -3e38f);
+    void *scratch = base_alloc_aligned(RP_ATTN_SCRATCH(8, 2, 32), 64);
+    double error = 0;
+    size_t from = RP_ATTN_CHUNK * 64;
+    for (int r = 0; r < m.rows; r++)
+        for (int h = 0; h < 2; h++)
+            attend_by_definition(&m, r, h, m.want + (r * 2 + h) * 32, &error);
+    for (int u = 0; u < n_units; u++)
+        for (size_t c = 0; c < sizeof how / sizeof *how; c++) {
+            room_run(&m, units[u].t, 0, &how[c], scratch);
+            assert_same_bits(m.want + from, m.got + from, m.n - from, "-inf", units[u].name);
+            for (size_t i = 0; i < m.n; i++) assert_int_equal(isnan(m.got[i]) != 0, i < from);
+        }
+    base_free(scratch);
+    room_done(&m);
+}
+
 static void padding_rows_give_zeros(void **state) {
     static const int lens[] = {20};
     float zeros[64] = {0};
@@ -430,8 +454,8 @@ static void padding_rows_give_zeros(void **state) {
     (void)state;
     room_new(&m, TPL_F16, (int[]){2, 1, 32, 16}, lens, 1);
     m.pos[3] = m.req[19] = -1;
-    void *scratch = base_alloc_aligned(RP_ATTN_SCRATCH(8, 2, 32, 192), 64);
-    static const grouping how[] = {{20, 8, 192, 0}, {4, 8, 192, 1}, {1, 8, 192, 1}};
+    void *scratch = base_alloc_aligned(RP_ATTN_SCRATCH(8, 2, 32), 64);
+    static const grouping how[] = {{20, 8, 0}, {4, 8, 1}, {1, 8, 1}};
     for (int u = 0; u < n_units; u++)
         for (size_t c = 0; c < sizeof how / sizeof *how; c++) {
             memset(m.got, 0xff, m.n * 4);
@@ -456,6 +480,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_do_not_fit_are_zero),
         cmocka_unit_test(attention_is_as_defined),
         cmocka_unit_test(long_rows_are_as_defined),
+        cmocka_unit_test(scores_of_minus_infinity_weigh_nothing),
         cmocka_unit_test(padding_rows_give_zeros),
     };
     return cmocka_run_group_tests(tests, load_units, NULL);

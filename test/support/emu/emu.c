@@ -633,6 +633,8 @@ static void put_counts(FILE *f, const char *text) {
         p += sizeof mark - 1;
         if (strncmp(p, "__launch_bounds__(", 18) == 0) p = strchr(p, ')') + 1;
         while (isspace((unsigned char)*p)) p++;
+        if (strncmp(p, "RK_CLUSTER(", 11) == 0)
+            p = strchr(p, ' ') + 1; /* blocks are by themselves here */
         size_t n = strcspn(p, "(");
         int count = 1;
         for (const char *q = p + n; *q != ')'; q++) count += *q == ',';

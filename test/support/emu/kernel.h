@@ -9,12 +9,13 @@
 
 #define __CUDACC__ 1
 #define __CUDA_ARCH__ 900
+#define RK_EMULATED 1
 #define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __forceinline__ inline
 #define __restrict__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 
 struct emu_dim {
     unsigned x, y, z;
