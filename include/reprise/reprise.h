@@ -26,6 +26,7 @@
 #include "reprise/log.h"
 #include "reprise/machine.h"
 #include "reprise/model.h"
+#include "reprise/nn.h"
 #include "reprise/op.h"
 #include "reprise/status.h"
 #include "reprise/tensor.h"

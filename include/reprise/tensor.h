@@ -34,6 +34,14 @@ RP_API rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shap
 RP_API rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value);
 RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
 RP_API rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape);
+/* A size as a value: f32, i32 or i64 of rank 0. */
+RP_API rp_tensor rp_dim_value(rp_graph *g, rp_dim size, rp_dtype dtype);
+#define rp_dim_value(g, size, dtype) (rp_dim_value)(g, RP_DIM(size), dtype)
+/* No tensor: an operand that a call may do without. So is a zeroed rp_tensor. */
+static inline rp_tensor rp_none(void) {
+    rp_tensor none = {NULL, 0};
+    return none;
+}
 
 /* Rank 0 of an invalid tensor. */
 RP_API rp_shape rp_tensor_shape(rp_tensor x);
@@ -67,13 +75,14 @@ RP_API rp_tensor rp_div(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_max(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_min(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_pow(rp_tensor a, rp_tensor b);
+/* Comparisons give bool. */
 RP_API rp_tensor rp_lt(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_le(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_eq(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_ne(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_gt(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_ge(rp_tensor a, rp_tensor b);
-RP_API rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c); /* a * b + c, rounded once */
+RP_API rp_tensor rp_eq(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_ne(rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_isnan(rp_tensor a);
 /* Of bool, and bit by bit of i32 and i64. */
 RP_API rp_tensor rp_not(rp_tensor a);
 RP_API rp_tensor rp_and(rp_tensor a, rp_tensor b);
@@ -88,17 +97,29 @@ RP_API rp_tensor rp_remainder(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_shift_left(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_shift_right(rp_tensor a, rp_tensor b);
 RP_API rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b);
+RP_API rp_tensor rp_fma(rp_tensor a, rp_tensor b, rp_tensor c); /* a * b + c, rounded once */
 /* a op scalar, in the dtype of a. */
 RP_API rp_tensor rp_add_scalar(rp_tensor a, double s);
 RP_API rp_tensor rp_mul_scalar(rp_tensor a, double s);
+RP_API rp_tensor rp_clamp(rp_tensor a, double lo, double hi);           /* NaN stays */
+RP_API rp_tensor rp_masked_fill(rp_tensor a, rp_tensor mask, double s); /* s where mask is true */
+RP_API rp_tensor rp_log1p(rp_tensor a); /* log(1 + a), also where a is small */
+RP_API rp_tensor rp_expm1(rp_tensor a); /* exp(a) - 1, also where a is small */
 
-/* Reductions along axis (negative counts from the end); keep leaves a size of 1. */
+/* Reductions along axis (negative counts from the end); keep leaves a size of 1. Sums of f16 and bf16 are taken in f32. */
 RP_API rp_tensor rp_sum(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_prod(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amax(rp_tensor a, int axis, bool keep);
 RP_API rp_tensor rp_amin(rp_tensor a, int axis, bool keep);
-RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* the axis must have a known size */
+RP_API rp_tensor rp_mean(rp_tensor a, int axis, bool keep); /* NaN where the axis is empty */
+/* The mean squared distance from the mean, over size - correction. torch.var's correction is 1 by default. */
+RP_API rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction);
+RP_API rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep);
+/* i32, the first of equals; a NaN is both largest and smallest. */
 RP_API rp_tensor rp_argmax(rp_tensor a, int axis, bool keep);
+RP_API rp_tensor rp_argmin(rp_tensor a, int axis, bool keep);
+RP_API rp_tensor rp_any(rp_tensor a, int axis, bool keep); /* of bool; false along an empty axis */
+RP_API rp_tensor rp_all(rp_tensor a, int axis, bool keep); /* of bool; true along an empty axis */
 
 /* Along an axis. cumsum: element i is the sum of elements 0 to i. topk: the k largest of the last axis, the largest first and of
  * equals the first, a NaN as largest; indices are i32. A result that is NULL is not computed. */
@@ -113,9 +134,38 @@ RP_API rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n);
 RP_API rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop);
 #define rp_slice(a, axis, start, stop) (rp_slice)(a, axis, RP_DIM(start), RP_DIM(stop))
 RP_API rp_tensor rp_broadcast(rp_tensor a, rp_shape shape);
+/* Every step-th of [start, stop), step > 0: ceil((stop - start) / step) of them. */
+RP_API rp_tensor rp_slice_step(rp_tensor a, int axis, rp_dim start, rp_dim stop, int64_t step);
+#define rp_slice_step(a, axis, start, stop, step) \
+    (rp_slice_step)(a, axis, RP_DIM(start), RP_DIM(stop), step)
+RP_API rp_tensor rp_transpose(rp_tensor a, int i, int j); /* axes i and j exchanged */
+RP_API rp_tensor rp_unsqueeze(rp_tensor a, int axis);     /* the result has a size of 1 at axis */
+RP_API rp_tensor rp_squeeze(rp_tensor a, int axis);       /* which has the size 1 */
+RP_API rp_tensor rp_flatten(rp_tensor a, int first, int last); /* axes first to last as one */
+RP_API rp_tensor rp_flip(rp_tensor a, int axis);
 RP_API rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis);
-/* table[V,...], idx i32[N...] -> [N...,...]; indices are clamped into the table. */
+RP_API rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis); /* along a new axis */
+/* before and after more elements of `value` along axis; negative numbers are not taken, slice instead. */
+RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, double value);
+#define rp_pad(a, axis, before, after, value) \
+    (rp_pad)(a, axis, RP_DIM(before), RP_DIM(after), value)
+
+/* By index. Indices are i32 or i64 and clamped into the axis that they count along, where torch fails or counts from the end. */
+/* table[V,...], idx [N...] -> [N...,...]: rows of a table, as of an embedding. */
 RP_API rp_tensor rp_gather(rp_tensor table, rp_tensor idx);
+/* Along axis, idx [N]: the result has N there. */
+RP_API rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx);
+/* idx has a's shape but along axis: r[i][j] = a[i][idx[i][j]] for axis 1; torch.gather. The sizes of a from axis on must be known
+ * numbers, and a has below 2^31 elements. */
+RP_API rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx);
+/* idx[N...] -> [N...,n] with 1 at idx and 0 elsewhere; no 1 where idx is outside of [0,n). */
+RP_API rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype);
+/* a[...,N] + src at idx along the last axis, idx and src of one shape [...,K]; equal indices add up in order. Takes K*N steps
+ * a row. */
+RP_API rp_tensor rp_scatter_add(rp_tensor a, rp_tensor idx, rp_tensor src);
+/* Whether row i may see column j of [rows,cols], as bool: j <= i + offset. */
+RP_API rp_tensor rp_tril_mask(rp_graph *g, rp_dim rows, rp_dim cols, int64_t offset);
+#define rp_tril_mask(g, rows, cols, offset) (rp_tril_mask)(g, RP_DIM(rows), RP_DIM(cols), offset)
 
 /* a[...,M,K] x b[...,K,N], or b[...,N,K] with trans_b; leading axes broadcast; f32, f16 and bf16 in any mix, sums and result in
  * f32. As in numpy, a[K] is a row and b[K] a column, and the result does not have that axis. */
@@ -136,22 +186,6 @@ RP_API rp_tensor rp_dequant(rp_tensor a);
  * activations rounded to i16b32 (default) or as they are (exact); f16 and bf16 weights take activations cast
  * to that type; f32 weights take f32. */
 RP_API rp_tensor rp_linear(rp_tensor x, rp_tensor w);
-
-/* Composites over the last dim. */
-RP_API rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps);
-RP_API rp_tensor rp_layer_norm(rp_tensor x, rp_tensor weight, rp_tensor bias, double eps);
-RP_API rp_tensor rp_softmax(rp_tensor x, int axis);
-RP_API rp_tensor rp_log_softmax(rp_tensor x, int axis);
-/* logits [N,C], target i32[N], clamped into [0,C): -log_softmax(logits)[i, target[i]] of each row, f32[N]. C must be known, and
- * N*C below 2^31. torch.nn.functional.cross_entropy takes the mean of them by default. */
-RP_API rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target);
-RP_API rp_tensor rp_silu(rp_tensor x);
-RP_API rp_tensor rp_gelu_erf(rp_tensor x);
-RP_API rp_tensor rp_gelu_tanh(rp_tensor x);
-/* Half-split rotary embedding (Llama, Qwen): x[T,H,D], cos and sin [T,D/2]. */
-RP_API rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin);
-/* The same with neighbours (2i, 2i+1) as pairs (GPT-J, DeepSeek, GGUF's order of Llama weights). */
-RP_API rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin);
 
 /* Writes. What is written is a version of memory: a state, an input made by rp_mutable_input, an rp_empty, or what an earlier
  * write gave; the result is its next version, and only that can be written again. A tensor always means the contents that it

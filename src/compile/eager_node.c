@@ -56,6 +56,18 @@ static rp_status iota_node(eager *e, ir_ref r) {
     return eager_add(e, &l);
 }
 
+/* The position of the one element of an iota. */
+static rp_status size_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    ir_dim d = ir_attr_get(n, IR_ATTR_SIZE)->u.dim;
+    RP_TRY(result(e, r));
+    lower_view count = {.at = e->view[r].at, .dtype = RP_DTYPE_I32, .offset = d};
+    eager_launch l = eager_begin(e, "iota", &n->shape);
+    eager_operand(&l, &count);
+    eager_operand(&l, &e->view[r]);
+    return eager_add(e, &l);
+}
+
 /* --- pure nodes --------------------------------------------------------------------- */
 
 static bool view_of(eager *e, const ir_node *n, lower_view *out) {
@@ -418,6 +430,7 @@ static rp_status leaf_node(eager *e, ir_ref r) {
     switch (node(e, r)->op) {
     case IR_const: return const_node(e, r);
     case IR_iota: return iota_node(e, r);
+    case IR_size: return size_node(e, r);
     case IR_empty: return result(e, r);
     default: return RP_OK; /* placed before */
     }
@@ -426,7 +439,6 @@ static rp_status leaf_node(eager *e, ir_ref r) {
 rp_status eager_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     ir_kind kind = ir_op_table(n->op)->kind;
-    if (kind == IR_KIND_LEAF && n->op != IR_iota) return leaf_node(e, r);
     switch (kind) {
     case IR_KIND_LEAF: return leaf_node(e, r);
     case IR_KIND_VIEW: return view_node(e, r);

@@ -300,12 +300,20 @@ static rp_status eval_quant(eval_state *s, const ir_node *n, ir_value *out) {
     return RP_OK;
 }
 
-static void eval_leaf(const ir_node *n, ir_value *out) {
+static void eval_leaf(const eval_state *s, const ir_node *n, ir_value *out) {
     bool wide = n->dtype == RP_DTYPE_I64;
     if (n->op == IR_const && wide)
         ir_value_set_int(out, 0, ir_to_i64(ir_attr_float(n, IR_ATTR_VALUE, 0)));
     else if (n->op == IR_const)
         out->data[0] = ir_attr_float(n, IR_ATTR_VALUE, 0);
+    if (n->op == IR_size) {
+        ir_dim d = ir_attr_get(n, IR_ATTR_SIZE)->u.dim;
+        int64_t size = ir_dim_eval(ir_graph_dims(s->g), d, s->symbols);
+        if (wide)
+            ir_value_set_int(out, 0, size);
+        else
+            out->data[0] = ir_round(n->dtype, (double)size);
+    }
     if (n->op == IR_empty) /* reading it before an effect has written it must show */
         for (int64_t i = 0; i < out->n; i++)
             out->data[i] = ir_dtype_is_real(n->dtype) ? (double)NAN : 0;
@@ -326,7 +334,7 @@ rp_status ir_eval_pure(eval_state *s, ir_ref r) {
     RP_TRY(ir_eval_alloc(s, r));
     ir_value *out = s->value[r];
     switch (ir_op_table(n->op)->kind) {
-    case IR_KIND_LEAF: eval_leaf(n, out); break;
+    case IR_KIND_LEAF: eval_leaf(s, n, out); break;
     case IR_KIND_VIEW: eval_view(s, n, out); break;
     case IR_KIND_ELEMENTWISE: eval_elementwise(s, n, out); break;
     case IR_KIND_REDUCE: eval_reduce(s, n, out); break;

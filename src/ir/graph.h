@@ -21,7 +21,7 @@ typedef uint32_t ir_ref;
 
 /* Kinds in ops.def. */
 typedef enum ir_kind {
-    IR_KIND_LEAF,        /* input, param, state, const, iota */
+    IR_KIND_LEAF,        /* input, param, state, const, iota, size */
     IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast, written */
     IR_KIND_ELEMENTWISE, /* numpy broadcasting over operands */
     IR_KIND_REDUCE,      /* over axis, kept or dropped */
@@ -55,6 +55,7 @@ typedef enum ir_op {
     X(OFFSETS, "offsets", DIMS)  \
     X(SCALE, "scale", FLOAT)     \
     X(SHAPE, "shape", DIMS)      \
+    X(SIZE, "size", DIM)         \
     X(START, "start", DIM)       \
     X(STOP, "stop", DIM)         \
     X(TRANS_B, "trans_b", BOOL)  \

@@ -393,15 +393,26 @@ static rp_status infer_quant(rule *r) {
     return RP_OK;
 }
 
+/* An i32 must hold it, whatever the symbols are. */
+static rp_status check_size(const rule *r) {
+    ir_dim d = ir_attr_get(r->n, IR_ATTR_SIZE)->u.dim;
+    int64_t lo, hi;
+    ir_dim_bounds(r->dims, d, &lo, &hi);
+    if (r->dtype != RP_DTYPE_I32 || (lo >= INT32_MIN && hi <= INT32_MAX)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID,
+                   "size: %s may be more than an i32 holds; bound its symbols, or take i64",
+                   ir_dim_text(r->g, d).s);
+}
+
 static rp_status infer_leaf(rule *r) {
     r->dtype = (rp_dtype)ir_attr_int(r->n, IR_ATTR_DTYPE, 0);
     if (r->n->op == IR_const) return RP_OK;
-    attr_shape(r, &r->shape);
+    if (r->n->op != IR_size) attr_shape(r, &r->shape);
     if (r->n->op == IR_empty) return RP_OK;
     if (r->dtype != RP_DTYPE_F32 && !is_int(r->dtype))
-        return rp_fail(r->err, RP_INVALID, "iota: of %s; f32, i32 and i64 are supported",
+        return rp_fail(r->err, RP_INVALID, "%s: of %s; f32, i32 and i64 are supported", r->op,
                        rp_dtype_name(r->dtype));
-    return RP_OK;
+    return r->n->op == IR_size ? check_size(r) : RP_OK;
 }
 
 static rp_status infer_view(rule *r) {

@@ -383,6 +383,10 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
         kir_ref i = idx[ir_attr_int(n, IR_ATTR_AXIS, 0)];
         return kir_from_index(K, lower_class(n->dtype), i);
     }
+    case IR_size: {
+        kir_ref size = lower_dim(L, ir_attr_get(n, IR_ATTR_SIZE)->u.dim);
+        return kir_from_index(K, lower_class(n->dtype), size);
+    }
     case IR_dequant: return lower_value(L, n->in[0], idx);
     case IR_copy: return lower_value(L, n->in[0], idx);
     case IR_gather: return gather_value(L, n, idx, lower_value);

@@ -8,7 +8,7 @@
 
 #include "ir/graph.h"
 #include "model/weights.h"
-#include "reprise/tensor.h"
+#include "reprise/nn.h"
 
 #define MODEL_KV_BLOCK 16
 

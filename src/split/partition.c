@@ -4,7 +4,7 @@
 #include "ir/custom.h"
 
 bool split_repeats(const ir_node *n) {
-    return n->op == IR_const || n->op == IR_iota || n->op == IR_dequant ||
+    return n->op == IR_const || n->op == IR_iota || n->op == IR_size || n->op == IR_dequant ||
            (ir_op_table(n->op)->kind == IR_KIND_VIEW && n->op != IR_written);
 }
 

@@ -4,8 +4,6 @@
 
 #include "trace/trace.h"
 
-#define TRACE_MAX_OPERANDS 32
-
 rp_tensor trace_bad(rp_graph *g);
 /* Whether an op may be recorded now: no failure so far, not finished. */
 bool trace_ready(rp_graph *g);
@@ -14,5 +12,18 @@ ir_dim trace_dim(rp_graph *g, rp_dim d);
 rp_dim trace_dim_out(rp_graph *g, ir_dim d);
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs);
+/* axis of x counted from the front; of a result with one axis more, where `more`. False, and the graph fails as `op`, where x has
+ * no such axis. */
+bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out);
+/* Whether an optional operand is given. */
+static inline bool trace_given(rp_tensor x) {
+    return x.graph != NULL;
+}
+/* x as f32 where it is f16 or bf16; and y in the type that x has there. */
+rp_tensor trace_core(rp_tensor x);
+rp_tensor trace_like(rp_tensor y, rp_tensor x);
+/* x with the sizes [dims[0], ..., dims[n-1]] at axes [first, first + taken). */
+rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_dim *dims,
+                        uint32_t n);
 
 #endif

@@ -1,8 +1,11 @@
-/* The tensor API over fake tensors: leaves, elementwise, reductions, views, moves.
+/* The tensor API over fake tensors: leaves, elementwise, scans, views, moves.
  *
- * Each function appends one node (a few for scalars); composites are in composite.c. */
+ * Each function appends one node (a few for scalars); composites are in the other files of this room. */
+#include "base/alloc.h"
 #include "ir/custom.h"
 #include "trace/record.h"
+
+#define MAX_OPERANDS 32 /* on the stack; more are allocated */
 
 rp_tensor trace_bad(rp_graph *g) {
     return (rp_tensor){g, IR_NONE};
@@ -20,24 +23,63 @@ bool trace_ready(rp_graph *g) {
 
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs) {
+    ir_ref few[MAX_OPERANDS], *refs = few;
+    rp_tensor out = {g, IR_NONE};
     if (!trace_ready(g)) return trace_bad(g);
-    ir_ref refs[TRACE_MAX_OPERANDS];
-    if (n > TRACE_MAX_OPERANDS) {
-        (void)rp_fail(&g->err, RP_INVALID, "%s: %u operands, at most %d", ir_op_table(op)->name, n,
-                      TRACE_MAX_OPERANDS);
+    if (n > MAX_OPERANDS) refs = base_alloc_array(n, sizeof *refs);
+    if (!refs) {
+        (void)rp_fail(&g->err, RP_NOMEM, "%s of %u operands", ir_op_table(op)->name, n);
         return trace_bad(g);
     }
     for (uint32_t i = 0; i < n; i++) {
         if (in[i].graph != g || in[i].ref == IR_NONE) {
             (void)rp_fail(&g->err, RP_INVALID, "%s: operand %u is not a tensor of graph @%s",
                           ir_op_table(op)->name, i, ir_graph_name(g->ir));
-            return trace_bad(g);
+            goto done;
         }
         refs[i] = in[i].ref;
     }
-    rp_tensor out = {g, IR_NONE};
-    if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK) return trace_bad(g);
+    if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK) out.ref = IR_NONE;
+done:
+    if (refs != few) base_free(refs);
     return out;
+}
+
+bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out) {
+    if (!trace_ready(x.graph)) return false;
+    int rank = (int)rp_tensor_shape(x).rank + more, front = axis < 0 ? axis + rank : axis;
+    if (x.ref != IR_NONE && front >= 0 && front < rank) {
+        *out = (uint32_t)front;
+        return true;
+    }
+    (void)rp_fail(&x.graph->err, RP_INVALID, "%s: axis %d out of range for %s%s", op, axis,
+                  ir_type_of(x.graph->ir, x.ref).s, more ? " with an axis more" : "");
+    return false;
+}
+
+rp_tensor trace_core(rp_tensor x) {
+    rp_dtype t = rp_tensor_dtype(x);
+    return rp_dtype_is_float(t) ? rp_cast(x, RP_DTYPE_F32) : x;
+}
+
+rp_tensor trace_like(rp_tensor y, rp_tensor x) {
+    rp_dtype t = rp_tensor_dtype(x);
+    return rp_dtype_is_float(t) ? rp_cast(y, t) : y;
+}
+
+rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_dim *dims,
+                        uint32_t n) {
+    rp_shape s = rp_tensor_shape(x), to = {.rank = first};
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    if (s.rank - taken + n > RP_MAX_RANK) {
+        (void)rp_fail(&x.graph->err, RP_UNSUPPORTED, "%s with %u axes; %d are the most",
+                      ir_type_of(x.graph->ir, x.ref).s, s.rank - taken + n, RP_MAX_RANK);
+        return trace_bad(x.graph);
+    }
+    for (uint32_t i = 0; i < first; i++) to.dim[i] = s.dim[i];
+    for (uint32_t i = 0; i < n; i++) to.dim[to.rank++] = dims[i];
+    for (uint32_t i = first + taken; i < s.rank; i++) to.dim[to.rank++] = s.dim[i];
+    return rp_reshape(x, to);
 }
 
 static bool shape_in(rp_graph *g, rp_shape s, ir_shape *out) {
@@ -104,6 +146,15 @@ rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape) {
     return trace_op(g, IR_empty, NULL, 0, a, 2);
 }
 
+rp_tensor(rp_dim_value)(rp_graph *g, rp_dim size, rp_dtype dtype) {
+    int64_t n;
+    if (!trace_ready(g)) return trace_bad(g);
+    if (rp_dim_is_const(size, &n)) return rp_const(g, dtype, (double)n);
+    ir_attr a[] = {{.key = IR_ATTR_DTYPE, .u.i = dtype},
+                   {.key = IR_ATTR_SIZE, .u.dim = trace_dim(g, size)}};
+    return trace_op(g, IR_size, NULL, 0, a, 2);
+}
+
 rp_shape rp_tensor_shape(rp_tensor x) {
     rp_shape s = {0};
     if (!x.graph || x.ref == IR_NONE) return s;
@@ -161,10 +212,10 @@ BINARY(rp_min, IR_min)
 BINARY(rp_pow, IR_pow)
 BINARY(rp_lt, IR_lt)
 BINARY(rp_le, IR_le)
-BINARY(rp_eq, IR_eq)
-BINARY(rp_ne, IR_ne)
 BINARY(rp_gt, IR_gt)
 BINARY(rp_ge, IR_ge)
+BINARY(rp_eq, IR_eq)
+BINARY(rp_ne, IR_ne)
 BINARY(rp_and, IR_and)
 BINARY(rp_or, IR_or)
 BINARY(rp_xor, IR_xor)
@@ -203,31 +254,6 @@ rp_tensor rp_mul_scalar(rp_tensor a, double s) {
     return rp_mul(a, rp_const(a.graph, rp_tensor_dtype(a), s));
 }
 
-static rp_tensor reduce(rp_tensor a, ir_op op, int axis, bool keep) {
-    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
-    return trace_op(a.graph, op, &a, 1, attrs, 2);
-}
-
-rp_tensor rp_sum(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_sum, axis, keep);
-}
-
-rp_tensor rp_prod(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_prod, axis, keep);
-}
-
-rp_tensor rp_amax(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_amax, axis, keep);
-}
-
-rp_tensor rp_amin(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_amin, axis, keep);
-}
-
-rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
-    return reduce(a, IR_argmax, axis, keep);
-}
-
 rp_tensor rp_cumsum(rp_tensor a, int axis) {
     ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
     return trace_op(a.graph, IR_cumsum, &a, 1, &attr, 1);
@@ -241,21 +267,6 @@ static rp_tensor topk(rp_tensor a, ir_op op, int64_t k) {
 void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices) {
     if (values) *values = topk(a, IR_topk_values, k);
     if (indices) *indices = topk(a, IR_topk_indices, k);
-}
-
-rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
-    int64_t n = 0;
-    rp_dim size = rp_tensor_dim(a, axis);
-    if (!trace_ready(a.graph)) return trace_bad(a.graph);
-    ir_type_text type = ir_type_of(a.graph->ir, a.ref);
-    if (!rp_dtype_is_float(rp_tensor_dtype(a)))
-        (void)rp_fail(&a.graph->err, RP_INVALID, "mean: wants f32, f16 or bf16, not %s; cast it",
-                      type.s);
-    else if (!rp_dim_is_const(size, &n) || n == 0)
-        (void)rp_fail(&a.graph->err, RP_INVALID,
-                      "mean: the size of axis %d of %s must be known, and not 0", axis, type.s);
-    if (n == 0) return trace_bad(a.graph);
-    return rp_mul_scalar(rp_sum(a, axis, keep), 1.0 / (double)n);
 }
 
 rp_tensor rp_reshape(rp_tensor a, rp_shape shape) {

@@ -3,7 +3,7 @@
 #define TRACE_TRACE_H
 
 #include "ir/graph.h"
-#include "reprise/tensor.h"
+#include "reprise/nn.h"
 
 struct rp_graph {
     ir_graph *ir;

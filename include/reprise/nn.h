@@ -1,0 +1,90 @@
+/* Composites of the tensor API, under the names of torch.nn.functional: each records the ops that it is made of.
+ *
+ * Where x is f16 or bf16 they compute in f32 and round the result to x's type, as torch does. Weights may be of any float
+ * type. "(optional)" operands may be rp_none(). */
+#ifndef REPRISE_NN_H
+#define REPRISE_NN_H
+
+#include "reprise/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- norms: over the last axis where nothing else is said ---- */
+
+/* weight (optional). Gemma's 1 + w: rp_add_scalar(w, 1). */
+RP_API rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps);
+/* weight, bias (optional) */
+RP_API rp_tensor rp_layer_norm(rp_tensor x, rp_tensor weight, rp_tensor bias, double eps);
+/* x[N,C,...] normalised over C/groups channels and all axes behind; weight, bias [C] (optional). */
+RP_API rp_tensor rp_group_norm(rp_tensor x, uint32_t groups, rp_tensor weight, rp_tensor bias,
+                               double eps);
+/* As at inference: x[N,C,...], mean and var [C] as trained; weight, bias [C] (optional). */
+RP_API rp_tensor rp_batch_norm(rp_tensor x, rp_tensor mean, rp_tensor var, rp_tensor weight,
+                               rp_tensor bias, double eps);
+/* x over max(its Euclidean length along axis, eps). */
+RP_API rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps);
+RP_API rp_tensor rp_softmax(rp_tensor x, int axis);
+RP_API rp_tensor rp_log_softmax(rp_tensor x, int axis);
+/* logits [N,C], target i32[N] or i64[N], clamped into [0,C): -log_softmax(logits)[i, target[i]] of each row, f32[N]. C must be known, and
+ * N*C below 2^31. torch.nn.functional.cross_entropy takes the mean of them by default. */
+RP_API rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target);
+
+/* ---- activations ---- */
+
+RP_API rp_tensor rp_relu(rp_tensor x);
+RP_API rp_tensor rp_leaky_relu(rp_tensor x, double slope);
+RP_API rp_tensor rp_elu(rp_tensor x, double alpha);
+RP_API rp_tensor rp_silu(rp_tensor x);
+RP_API rp_tensor rp_gelu_erf(rp_tensor x);
+RP_API rp_tensor rp_gelu_tanh(rp_tensor x);
+RP_API rp_tensor rp_quick_gelu(rp_tensor x);          /* x * sigmoid(1.702 x) */
+RP_API rp_tensor rp_softplus(rp_tensor x);            /* log(1 + exp(x)) */
+RP_API rp_tensor rp_softcap(rp_tensor x, double cap); /* cap * tanh(x / cap) */
+
+/* ---- positions ---- */
+
+/* Half-split rotary embedding (Llama, Qwen): x[T,H,D], cos and sin [T,D/2]; or x[...,D] with cos and sin that broadcast to
+ * [...,D/2], such as [B,H,T,D] with [T,D/2]. */
+RP_API rp_tensor rp_rope(rp_tensor x, rp_tensor cos, rp_tensor sin);
+/* The same with neighbours (2i, 2i+1) as pairs (GPT-J, DeepSeek, GGUF's order of Llama weights). */
+RP_API rp_tensor rp_rope_interleaved(rp_tensor x, rp_tensor cos, rp_tensor sin);
+
+/* ---- attention over dense operands ---- */
+
+typedef struct rp_sdpa_args {
+    rp_tensor q;    /* [...,H,T,D] */
+    rp_tensor k, v; /* [...,KV,S,D] and [...,KV,S,DV]; KV divides H: heads of a group share */
+    rp_tensor mask; /* (optional) bool that broadcasts to [...,H,T,S]; false: not seen */
+    rp_tensor bias; /* (optional) is added to the scaled scores; broadcasts so, too */
+    double scale;   /* 0: 1/sqrt(D) */
+    double softcap; /* 0: none; else the scores become softcap * tanh(scores / softcap) */
+    bool causal;    /* row i sees columns 0 to i, as torch's is_causal */
+    int64_t
+        window; /* 0: none; else row i sees no column at i - window or before, nor at i + window or behind */
+} rp_sdpa_args;
+/* softmax(q k^T * scale + bias) v as f32[...,H,T,DV]; a row that sees nothing gives zeros, as torch's does. */
+RP_API rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a);
+
+/* ---- images and sequences ---- */
+
+/* Zero: 1 for stride, dilation and groups, none for padding (of zeros, on both sides). Index 0: height, 1: width. */
+typedef struct rp_conv_args {
+    int64_t stride[2], padding[2], dilation[2];
+    uint32_t groups;
+} rp_conv_args;
+/* x[N,C,H,W], weight [O,C/groups,KH,KW], bias [O] (optional): [N,O,H',W']. args NULL: all zero. */
+RP_API rp_tensor rp_conv2d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args);
+/* x[N,C,L], weight [O,C/groups,K]: [N,O,L']; index 1 of args counts. */
+RP_API rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args);
+/* x[N,C,H,W] by windows of size x size, stride apart (0: size). The mean counts padding as zeros, as torch's does. */
+RP_API rp_tensor rp_max_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
+RP_API rp_tensor rp_avg_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
+/* x[N,C,H,W] with each element times x times. */
+RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

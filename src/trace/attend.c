@@ -1,0 +1,91 @@
+/* Attention over dense operands: softmax(q k^T) v, with everything that may happen to the scores. */
+#include <math.h>
+
+#include "trace/record.h"
+
+typedef struct heads {
+    int64_t q, kv;
+} heads;
+
+static bool heads_of(const rp_sdpa_args *a, heads *h) {
+    rp_shape q = rp_tensor_shape(a->q), k = rp_tensor_shape(a->k), v = rp_tensor_shape(a->v);
+    if (!trace_ready(a->q.graph)) return false;
+    bool ok = q.rank >= 2 && q.rank == k.rank && q.rank == v.rank;
+    *h = (heads){1, 1};
+    if (ok && q.rank > 2 &&
+        rp_dim_compare(q.dim[q.rank - 3], RP_DIM_EQ, k.dim[q.rank - 3]) != RP_YES)
+        ok = rp_dim_is_const(q.dim[q.rank - 3], &h->q) &&
+             rp_dim_is_const(k.dim[q.rank - 3], &h->kv) && h->kv > 0 && h->q % h->kv == 0;
+    if (ok) return true;
+    (void)rp_fail(
+        &a->q.graph->err, RP_INVALID,
+        "scaled_dot_product_attention: wants q [...,H,T,D], k [...,KV,S,D] and v [...,KV,S,DV] "
+        "with KV dividing H, not %s, %s and %s",
+        ir_type_of(a->q.graph->ir, a->q.ref).s, ir_type_of(a->q.graph->ir, a->k.ref).s,
+        ir_type_of(a->q.graph->ir, a->v.ref).s);
+    return false;
+}
+
+/* Axis -3 of x as [parts, size / parts], and back. */
+static rp_tensor split_heads(rp_tensor x, int64_t parts) {
+    uint32_t at = rp_tensor_shape(x).rank - 3;
+    int64_t n = 1;
+    (void)rp_dim_is_const(rp_tensor_dim(x, -3), &n);
+    rp_dim to[2] = {rp_dim_const(parts), rp_dim_const(n / parts)};
+    return trace_regroup(x, at, 1, to, 2);
+}
+
+static rp_tensor join_heads(rp_tensor x, int64_t n) {
+    rp_dim all = rp_dim_const(n);
+    if (!trace_ready(x.graph)) return x;
+    return trace_regroup(x, rp_tensor_shape(x).rank - 4, 2, &all, 1);
+}
+
+/* a b, or a b^T, where heads of a group share b by broadcasting. */
+static rp_tensor grouped(rp_tensor a, rp_tensor b, bool trans_b, heads h) {
+    if (h.q == h.kv) return rp_matmul(a, b, trans_b);
+    rp_tensor y = rp_matmul(split_heads(a, h.kv), split_heads(b, h.kv), trans_b);
+    return join_heads(y, h.q);
+}
+
+/* What rows may see of columns by their distance; rp_none() for everything. */
+static rp_tensor near(const rp_sdpa_args *a, rp_dim rows, rp_dim cols) {
+    rp_graph *g = a->q.graph;
+    rp_tensor seen = a->causal ? rp_tril_mask(g, rows, cols, 0) : rp_none();
+    if (a->window <= 0) return seen;
+    rp_tensor past = rp_not(rp_tril_mask(g, rows, cols, -a->window));
+    if (!a->causal) seen = rp_tril_mask(g, rows, cols, a->window - 1);
+    return rp_and(seen, past);
+}
+
+/* exp(-inf - -inf) is no number: a row that sees nothing is compared with the least number, and its sum of 0 with 1, which
+ * the sum of any other row reaches by its greatest element. */
+static rp_tensor safe_softmax(rp_tensor x) {
+    rp_tensor m = rp_max(rp_amax(x, -1, true), rp_const(x.graph, RP_DTYPE_F32, -0x1.fffffep127));
+    rp_tensor e = rp_exp(rp_sub(x, m)), sum = rp_sum(e, -1, true);
+    return rp_div(e, rp_max(sum, rp_const(x.graph, RP_DTYPE_F32, 1)));
+}
+
+rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
+    heads h;
+    double d = 0, none = -HUGE_VAL;
+    int64_t dim;
+    if (!heads_of(a, &h)) return trace_bad(a->q.graph);
+    if (a->scale == 0 && !rp_dim_is_const(rp_tensor_dim(a->q, -1), &dim)) {
+        (void)rp_fail(&a->q.graph->err, RP_INVALID,
+                      "scaled_dot_product_attention: D of %s is not known; give a scale",
+                      ir_type_of(a->q.graph->ir, a->q.ref).s);
+        return trace_bad(a->q.graph);
+    }
+    if (a->scale == 0) d = 1.0 / sqrt((double)dim);
+    rp_tensor s = rp_mul_scalar(grouped(a->q, a->k, true, h), a->scale != 0 ? a->scale : d);
+    if (a->softcap != 0) s = rp_softcap(s, a->softcap);
+    if (trace_given(a->bias)) s = rp_add(s, trace_core(a->bias));
+    rp_tensor seen = near(a, rp_tensor_dim(a->q, -2), rp_tensor_dim(a->k, -2));
+    rp_tensor never = rp_const(a->q.graph, RP_DTYPE_F32, none);
+    if (trace_given(seen)) s = rp_where(seen, s, never);
+    if (trace_given(a->mask)) s = rp_where(a->mask, s, never);
+    bool all_see = a->causal || a->window <= 0;
+    bool blind = trace_given(a->mask) || trace_given(a->bias) || !all_see;
+    return grouped(blind ? safe_softmax(s) : rp_softmax(s, -1), a->v, false, h);
+}

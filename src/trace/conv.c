@@ -1,0 +1,204 @@
+/* Convolutions and pooling: windows as views of the padded input.
+ *
+ * A convolution is the product of [N,H',W', KH*KW*C] (the elements under each window) and the weights; where windows lie side
+ * by side that is a view of x. One of a channel alone (depthwise) is a sum over the taps. */
+#include <math.h>
+
+#include "trace/record.h"
+
+enum { MOST_TAPS = 1024 };
+
+/* Along one axis. */
+typedef struct taps {
+    int64_t n, stride, padding, dilation;
+    rp_dim out;     /* windows */
+    rp_dim missing; /* behind the padded input, up to a whole step of the last window */
+} taps;
+
+/* Windows over `size`; false where none fits for sure. */
+static bool taps_of(rp_dim size, int64_t n, int64_t stride, int64_t padding, int64_t dilation,
+                    taps *out) {
+    *out = (taps){.n = n, .stride = stride, .padding = padding, .dilation = dilation};
+    if (n < 1 || stride < 1 || padding < 0 || dilation < 1) return false;
+    rp_dim padded = rp_dim_add(size, 2 * padding), reach = rp_dim_const((n - 1) * dilation + 1);
+    if (rp_dim_compare(padded, RP_DIM_GE, reach) != RP_YES) return false;
+    out->out = rp_dim_add(rp_dim_floordiv(rp_dim_sub(padded, reach), stride), 1);
+    /* The last tap's views end at (n - 1) * dilation + out * stride. */
+    rp_dim end = rp_dim_add(rp_dim_mul(out->out, stride), (n - 1) * dilation);
+    out->missing = rp_dim_const(0);
+    if (stride > 1 && rp_dim_compare(end, RP_DIM_LE, padded) != RP_YES)
+        out->missing = rp_dim_const(stride - 1);
+    return true;
+}
+
+static rp_tensor pad_axis(rp_tensor x, int axis, const taps *t, double value) {
+    return rp_pad(x, axis, t->padding, rp_dim_add(t->missing, t->padding), value);
+}
+
+/* Tap i of every window along axis. */
+static rp_tensor tap(rp_tensor x, int axis, const taps *t, int64_t i) {
+    rp_dim start = rp_dim_const(i * t->dilation);
+    rp_dim stop = rp_dim_add(start, rp_dim_mul(t->out, t->stride));
+    return rp_slice_step(x, axis, start, stop, t->stride);
+}
+
+typedef struct conv {
+    rp_shape x, w;
+    int64_t channels, of_group, out, groups;
+    taps high, wide;
+} conv;
+
+static bool conv_sizes(rp_tensor x, rp_tensor w, const rp_conv_args *a, conv *c) {
+    int64_t kh = 0, kw = 0, groups = a->groups ? a->groups : 1;
+    *c = (conv){.x = rp_tensor_shape(x), .w = rp_tensor_shape(w), .groups = groups};
+    return c->x.rank == 4 && c->w.rank == 4 && rp_dim_is_const(c->x.dim[1], &c->channels) &&
+           rp_dim_is_const(c->w.dim[0], &c->out) && rp_dim_is_const(c->w.dim[1], &c->of_group) &&
+           rp_dim_is_const(c->w.dim[2], &kh) && rp_dim_is_const(c->w.dim[3], &kw) &&
+           c->of_group * groups == c->channels && c->out % groups == 0 &&
+           taps_of(c->x.dim[2], kh, a->stride[0] ? a->stride[0] : 1, a->padding[0],
+                   a->dilation[0] ? a->dilation[0] : 1, &c->high) &&
+           taps_of(c->x.dim[3], kw, a->stride[1] ? a->stride[1] : 1, a->padding[1],
+                   a->dilation[1] ? a->dilation[1] : 1, &c->wide);
+}
+
+/* Whether the windows lie side by side and cover x. */
+static bool is_tiled(const conv *c) {
+    rp_dim h = rp_dim_mul(c->high.out, c->high.n), v = rp_dim_mul(c->wide.out, c->wide.n);
+    return c->high.padding == 0 && c->wide.padding == 0 && c->high.stride == c->high.n &&
+           c->wide.stride == c->wide.n && (c->high.dilation == 1 || c->high.n == 1) &&
+           (c->wide.dilation == 1 || c->wide.n == 1) &&
+           rp_dim_compare(h, RP_DIM_EQ, c->x.dim[2]) == RP_YES &&
+           rp_dim_compare(v, RP_DIM_EQ, c->x.dim[3]) == RP_YES;
+}
+
+/* x as [N,H',W',KH*KW,C]. */
+static rp_tensor windows(rp_tensor x, const conv *c) {
+    rp_dim n = c->x.dim[0], k = rp_dim_const(c->high.n * c->wide.n);
+    if (is_tiled(c)) {
+        rp_shape cut = RP_SHAPE(n, c->channels, c->high.out, c->high.n, c->wide.out, c->wide.n);
+        x = rp_permute(rp_reshape(x, cut), (int[]){0, 2, 4, 3, 5, 1}, 6);
+        return rp_reshape(x, RP_SHAPE(n, c->high.out, c->wide.out, k, c->channels));
+    }
+    rp_tensor part[MOST_TAPS];
+    uint32_t at = 0;
+    x = pad_axis(pad_axis(x, 2, &c->high, 0), 3, &c->wide, 0);
+    x = rp_permute(x, (int[]){0, 2, 3, 1}, 4);
+    for (int64_t i = 0; i < c->high.n; i++)
+        for (int64_t j = 0; j < c->wide.n; j++)
+            part[at++] = rp_unsqueeze(tap(tap(x, 1, &c->high, i), 2, &c->wide, j), 3);
+    return at == 1 ? part[0] : rp_concat(part, at, 3);
+}
+
+/* y[N,O,H',W'] of a channel and its own taps each. */
+static rp_tensor depthwise(rp_tensor x, rp_tensor w, const conv *c) {
+    rp_tensor sum = rp_none();
+    x = pad_axis(pad_axis(x, 2, &c->high, 0), 3, &c->wide, 0);
+    for (int64_t i = 0; i < c->high.n; i++)
+        for (int64_t j = 0; j < c->wide.n; j++) {
+            rp_tensor weight = rp_slice(rp_slice(w, 2, i, i + 1), 3, j, j + 1);
+            weight = rp_reshape(weight, RP_SHAPE(c->channels, 1, 1));
+            rp_tensor term = rp_mul(tap(tap(x, 2, &c->high, i), 3, &c->wide, j), weight);
+            sum = trace_given(sum) ? rp_add(sum, term) : term;
+        }
+    return sum;
+}
+
+/* [N,H',W',K,C] and w [O,C/g,KH,KW]: a product for each group. */
+static rp_tensor product(rp_tensor cols, rp_tensor w, const conv *c) {
+    int64_t k = c->high.n * c->wide.n, size = k * c->of_group, of_out = c->out / c->groups;
+    rp_dim n = c->x.dim[0], oh = c->high.out, ow = c->wide.out;
+    w = rp_permute(rp_reshape(w, RP_SHAPE(c->out, c->of_group, k)), (int[]){0, 2, 1}, 3);
+    if (c->groups == 1) {
+        rp_tensor y = rp_matmul(rp_reshape(cols, RP_SHAPE(n, oh, ow, size)),
+                                rp_reshape(w, RP_SHAPE(c->out, size)), true);
+        return rp_permute(y, (int[]){0, 3, 1, 2}, 4);
+    }
+    rp_dim rows = rp_dim_mul(rp_dim_mul(n, oh), ow);
+    cols = rp_reshape(cols, RP_SHAPE(rows, k, c->groups, c->of_group));
+    cols = rp_permute(cols, (int[]){2, 0, 1, 3}, 4);
+    rp_tensor y = rp_matmul(rp_reshape(cols, RP_SHAPE(c->groups, rows, size)),
+                            rp_reshape(w, RP_SHAPE(c->groups, of_out, size)), true);
+    y = rp_reshape(y, RP_SHAPE(c->groups, n, oh, ow, of_out));
+    y = rp_permute(y, (int[]){1, 0, 4, 2, 3}, 5);
+    return rp_reshape(y, RP_SHAPE(n, c->out, oh, ow));
+}
+
+rp_tensor rp_conv2d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args) {
+    static const rp_conv_args none = {{0}, {0}, {0}, 0};
+    conv c;
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    if (!conv_sizes(x, weight, args ? args : &none, &c) || c.high.n * c.wide.n > MOST_TAPS) {
+        if (trace_ready(x.graph))
+            (void)rp_fail(
+                &x.graph->err, RP_INVALID,
+                "conv: x %s and weight %s: wants [N,C,H,W] and [O,C/groups,KH,KW], C and the "
+                "weight's "
+                "sizes known, groups that divide C and O, and windows that lie within the padded x",
+                ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, weight.ref).s);
+        return trace_bad(x.graph);
+    }
+    rp_tensor y, in = trace_core(x), w = trace_core(weight);
+    if (c.of_group == 1 && c.out == c.channels && c.groups > 1)
+        y = depthwise(in, w, &c);
+    else
+        y = product(windows(in, &c), w, &c);
+    if (trace_given(bias)) y = rp_add(y, rp_reshape(trace_core(bias), RP_SHAPE(c.out, 1, 1)));
+    return trace_like(y, x);
+}
+
+rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args) {
+    rp_conv_args a = {{0}, {0}, {0}, 0};
+    if (args) a = *args;
+    a.stride[0] = a.padding[0] = a.dilation[0] = 0;
+    return rp_squeeze(rp_conv2d(rp_unsqueeze(x, 2), rp_unsqueeze(weight, 2), bias, &a), 2);
+}
+
+/* The windows of x [N,C,H,W] joined by op, tap by tap; `outside` is what padding holds. */
+static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding, double outside,
+                      rp_tensor (*join)(rp_tensor a, rp_tensor b)) {
+    rp_shape s = rp_tensor_shape(x);
+    taps high, wide;
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    if (stride == 0) stride = size;
+    if (s.rank != 4 || !taps_of(s.dim[2], size, stride, padding, 1, &high) ||
+        !taps_of(s.dim[3], size, stride, padding, 1, &wide)) {
+        if (trace_ready(x.graph))
+            (void)rp_fail(&x.graph->err, RP_INVALID,
+                          "pool: windows of %lld every %lld do not lie within %s padded by %lld",
+                          (long long)size, (long long)stride, ir_type_of(x.graph->ir, x.ref).s,
+                          (long long)padding);
+        return trace_bad(x.graph);
+    }
+    rp_tensor sum = rp_none();
+    x = pad_axis(pad_axis(x, 2, &high, outside), 3, &wide, outside);
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t j = 0; j < size; j++) {
+            rp_tensor t = tap(tap(x, 2, &high, i), 3, &wide, j);
+            sum = trace_given(sum) ? join(sum, t) : t;
+        }
+    return sum;
+}
+
+rp_tensor rp_max_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding) {
+    return pool(x, size, stride, padding, -HUGE_VAL, rp_max);
+}
+
+rp_tensor rp_avg_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding) {
+    rp_tensor y = pool(trace_core(x), size, stride, padding, 0, rp_add);
+    return trace_like(rp_mul_scalar(y, 1.0 / (double)(size * size)), x);
+}
+
+rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times) {
+    rp_shape s = rp_tensor_shape(x);
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    if (s.rank != 4 || times < 1) {
+        (void)rp_fail(&x.graph->err, RP_INVALID,
+                      "upsample: wants [N,C,H,W] and a positive number of times, not %s and %lld",
+                      ir_type_of(x.graph->ir, x.ref).s, (long long)times);
+        return trace_bad(x.graph);
+    }
+    rp_tensor y = rp_reshape(x, RP_SHAPE(s.dim[0], s.dim[1], s.dim[2], 1, s.dim[3], 1));
+    y = rp_broadcast(y, RP_SHAPE(s.dim[0], s.dim[1], s.dim[2], times, s.dim[3], times));
+    return rp_reshape(
+        y, RP_SHAPE(s.dim[0], s.dim[1], rp_dim_mul(s.dim[2], times), rp_dim_mul(s.dim[3], times)));
+}

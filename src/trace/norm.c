@@ -1,0 +1,117 @@
+/* Norms and softmaxes. */
+#include "trace/record.h"
+
+/* y * weight + bias, of which each may be missing. */
+static rp_tensor scaled(rp_tensor y, rp_tensor weight, rp_tensor bias) {
+    if (trace_given(weight)) y = rp_mul(y, trace_core(weight));
+    return trace_given(bias) ? rp_add(y, trace_core(bias)) : y;
+}
+
+rp_tensor rp_rms_norm(rp_tensor x, rp_tensor weight, double eps) {
+    rp_tensor c = trace_core(x), ms = rp_mean(rp_mul(c, c), -1, true);
+    rp_tensor y = rp_mul(c, rp_rsqrt(rp_add_scalar(ms, eps)));
+    return trace_like(scaled(y, weight, rp_none()), x);
+}
+
+/* Over the last axis. */
+static rp_tensor standardised(rp_tensor c, double eps) {
+    rp_tensor d = rp_sub(c, rp_mean(c, -1, true));
+    rp_tensor var = rp_mean(rp_mul(d, d), -1, true);
+    return rp_mul(d, rp_rsqrt(rp_add_scalar(var, eps)));
+}
+
+rp_tensor rp_layer_norm(rp_tensor x, rp_tensor weight, rp_tensor bias, double eps) {
+    return trace_like(scaled(standardised(trace_core(x), eps), weight, bias), x);
+}
+
+/* p [C] so that it broadcasts along axis 1 of `rank` axes. */
+static rp_tensor by_channel(rp_tensor p, uint32_t rank) {
+    rp_shape s = {.rank = rank - 1};
+    if (!trace_given(p)) return p;
+    s.dim[0] = rp_tensor_dim(p, 0);
+    for (uint32_t i = 1; i + 1 < rank; i++) s.dim[i] = rp_dim_const(1);
+    return rp_reshape(p, s);
+}
+
+static bool has_channels(const char *op, rp_tensor x) {
+    if (!trace_ready(x.graph)) return false;
+    if (rp_tensor_shape(x).rank >= 2) return true;
+    (void)rp_fail(&x.graph->err, RP_INVALID, "%s: wants [N,C,...], not %s", op,
+                  ir_type_of(x.graph->ir, x.ref).s);
+    return false;
+}
+
+rp_tensor rp_group_norm(rp_tensor x, uint32_t groups, rp_tensor weight, rp_tensor bias,
+                        double eps) {
+    rp_shape s = rp_tensor_shape(x);
+    rp_dim inner = rp_dim_const(1);
+    int64_t c = 0;
+    if (!has_channels("group_norm", x)) return trace_bad(x.graph);
+    if (!rp_dim_is_const(s.dim[1], &c) || groups == 0 || c % groups != 0) {
+        (void)rp_fail(&x.graph->err, RP_INVALID,
+                      "group_norm: the channels of %s cannot be cut into %u groups",
+                      ir_type_of(x.graph->ir, x.ref).s, groups);
+        return trace_bad(x.graph);
+    }
+    for (uint32_t i = 1; i < s.rank; i++) inner = rp_dim_mul(inner, s.dim[i]);
+    rp_tensor rows =
+        rp_reshape(trace_core(x), RP_SHAPE(s.dim[0], groups, rp_dim_floordiv(inner, groups)));
+    rp_tensor y = rp_reshape(standardised(rows, eps), s);
+    return trace_like(scaled(y, by_channel(weight, s.rank), by_channel(bias, s.rank)), x);
+}
+
+rp_tensor rp_batch_norm(rp_tensor x, rp_tensor mean, rp_tensor var, rp_tensor weight,
+                        rp_tensor bias, double eps) {
+    uint32_t rank = rp_tensor_shape(x).rank;
+    if (!has_channels("batch_norm", x)) return trace_bad(x.graph);
+    rp_tensor d = rp_sub(trace_core(x), trace_core(by_channel(mean, rank)));
+    rp_tensor by = rp_rsqrt(rp_add_scalar(trace_core(by_channel(var, rank)), eps));
+    rp_tensor y = rp_mul(d, by);
+    return trace_like(scaled(y, by_channel(weight, rank), by_channel(bias, rank)), x);
+}
+
+rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps) {
+    rp_tensor c = trace_core(x), length = rp_sqrt(rp_sum(rp_mul(c, c), axis, true));
+    return trace_like(rp_div(c, rp_max(length, rp_const(x.graph, RP_DTYPE_F32, eps))), x);
+}
+
+rp_tensor rp_softmax(rp_tensor x, int axis) {
+    rp_tensor c = trace_core(x), e = rp_exp(rp_sub(c, rp_amax(c, axis, true)));
+    return trace_like(rp_div(e, rp_sum(e, axis, true)), x);
+}
+
+rp_tensor rp_log_softmax(rp_tensor x, int axis) {
+    rp_tensor c = trace_core(x), d = rp_sub(c, rp_amax(c, axis, true));
+    return trace_like(rp_sub(d, rp_log(rp_sum(rp_exp(d), axis, true))), x);
+}
+
+/* Places in the flat array are i32. */
+static bool classes_of(rp_tensor logits, rp_tensor target, int64_t *out) {
+    rp_shape s = rp_tensor_shape(logits);
+    int64_t least, most;
+    if (!trace_ready(logits.graph)) return false;
+    if (s.rank == 2 && rp_tensor_shape(target).rank == 1 && rp_dim_is_const(s.dim[1], out)) {
+        rp_dim_bounds(rp_dim_mul(s.dim[0], s.dim[1]), &least, &most);
+        if (*out > 0 && most <= INT32_MAX) return true;
+    }
+    (void)rp_fail(
+        &logits.graph->err, RP_INVALID,
+        "cross_entropy: wants logits [N,C] with C known and N*C below 2^31, and i32[N] or i64[N], "
+        "not %s and %s",
+        ir_type_of(logits.graph->ir, logits.ref).s, ir_type_of(logits.graph->ir, target.ref).s);
+    return false;
+}
+
+rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target) {
+    int64_t classes = 0;
+    rp_graph *g = logits.graph;
+    if (!classes_of(logits, target, &classes)) return trace_bad(g);
+    rp_dim rows = rp_tensor_dim(logits, 0);
+    rp_tensor last = rp_const(g, RP_DTYPE_I32, (double)(classes - 1));
+    if (rp_tensor_dtype(target) == RP_DTYPE_I64) target = rp_cast(target, RP_DTYPE_I32);
+    rp_tensor class = rp_max(rp_min(target, last), rp_const(g, RP_DTYPE_I32, 0));
+    rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(rows), 0);
+    rp_tensor at = rp_add(rp_mul_scalar(row, (double)classes), class);
+    rp_tensor flat = rp_reshape(rp_log_softmax(logits, 1), RP_SHAPE(rp_dim_mul(rows, classes)));
+    return rp_neg(rp_gather(flat, at));
+}

@@ -1,0 +1,102 @@
+/* Reductions along one axis, and what is made of them. */
+#include <math.h>
+
+#include "trace/record.h"
+
+static rp_tensor reduce(rp_tensor a, ir_op op, int axis, bool keep) {
+    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
+    return trace_op(a.graph, op, &a, 1, attrs, 2);
+}
+
+rp_tensor rp_sum(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_sum, axis, keep);
+}
+
+rp_tensor rp_prod(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_prod, axis, keep);
+}
+
+rp_tensor rp_amax(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_amax, axis, keep);
+}
+
+rp_tensor rp_amin(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_amin, axis, keep);
+}
+
+rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
+    return reduce(a, IR_argmax, axis, keep);
+}
+
+/* Exchanges largest and smallest; -x has none for the least integer. */
+static rp_tensor reversed(rp_tensor a) {
+    rp_dtype t = rp_tensor_dtype(a);
+    return rp_dtype_is_float(t) ? rp_neg(a) : rp_sub(rp_const(a.graph, t, -1), a);
+}
+
+rp_tensor rp_argmin(rp_tensor a, int axis, bool keep) {
+    return rp_argmax(reversed(a), axis, keep);
+}
+
+static bool wants_float(const char *op, rp_tensor a) {
+    if (!trace_ready(a.graph)) return false;
+    if (rp_dtype_is_float(rp_tensor_dtype(a))) return true;
+    (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants f32, f16 or bf16, not %s; cast it", op,
+                  ir_type_of(a.graph->ir, a.ref).s);
+    return false;
+}
+
+/* a of f32 over count. */
+static rp_tensor over(rp_tensor a, rp_dim count) {
+    int64_t n;
+    if (rp_dim_is_const(count, &n) && n != 0) return rp_mul_scalar(a, 1.0 / (double)n);
+    return rp_div(a, rp_dim_value(a.graph, count, RP_DTYPE_F32));
+}
+
+rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
+    rp_dim size = rp_tensor_dim(a, axis);
+    if (!wants_float("mean", a)) return trace_bad(a.graph);
+    return trace_like(over(rp_sum(trace_core(a), axis, keep), size), a);
+}
+
+rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
+    rp_dim size = rp_tensor_dim(a, axis);
+    if (!wants_float("var", a)) return trace_bad(a.graph);
+    rp_tensor x = trace_core(a), d = rp_sub(x, rp_mean(x, axis, true));
+    rp_tensor sum = rp_sum(rp_mul(d, d), axis, keep);
+    return trace_like(over(sum, correction ? rp_dim_sub(size, correction) : size), a);
+}
+
+/* The greatest is taken out; one that is infinite or NaN decides the result alone. */
+rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep) {
+    if (!wants_float("logsumexp", a)) return trace_bad(a.graph);
+    rp_tensor x = trace_core(a), m = rp_amax(x, axis, true);
+    rp_tensor finite = rp_lt(rp_abs(m), rp_const(a.graph, RP_DTYPE_F32, HUGE_VAL));
+    rp_tensor from = rp_where(finite, m, rp_const(a.graph, RP_DTYPE_F32, 0));
+    rp_tensor sum = rp_sum(rp_exp(rp_sub(x, from)), axis, true);
+    rp_tensor y = rp_add(rp_log(sum), from);
+    return trace_like(keep ? y : rp_squeeze(y, axis), a);
+}
+
+static bool wants_bool(const char *op, rp_tensor a) {
+    if (!trace_ready(a.graph)) return false;
+    if (rp_tensor_dtype(a) == RP_DTYPE_BOOL) return true;
+    (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants bool, not %s; compare it", op,
+                  ir_type_of(a.graph->ir, a.ref).s);
+    return false;
+}
+
+/* How many along axis are true. */
+static rp_tensor count(rp_tensor a, int axis, bool keep) {
+    return rp_sum(rp_cast(a, RP_DTYPE_I32), axis, keep);
+}
+
+rp_tensor rp_any(rp_tensor a, int axis, bool keep) {
+    if (!wants_bool("any", a)) return trace_bad(a.graph);
+    return rp_gt(count(a, axis, keep), rp_const(a.graph, RP_DTYPE_I32, 0));
+}
+
+rp_tensor rp_all(rp_tensor a, int axis, bool keep) {
+    if (!wants_bool("all", a)) return trace_bad(a.graph);
+    return rp_eq(count(rp_not(a), axis, keep), rp_const(a.graph, RP_DTYPE_I32, 0));
+}

@@ -1,0 +1,112 @@
+/* Views and moves that are made of others. */
+#include "trace/record.h"
+
+rp_tensor rp_transpose(rp_tensor a, int i, int j) {
+    int axes[RP_MAX_RANK];
+    uint32_t x, y, rank = rp_tensor_shape(a).rank;
+    if (!trace_axis("transpose", a, i, false, &x) || !trace_axis("transpose", a, j, false, &y))
+        return trace_bad(a.graph);
+    for (uint32_t k = 0; k < rank; k++) axes[k] = (int)(k == x ? y : k == y ? x : k);
+    return rp_permute(a, axes, rank);
+}
+
+rp_tensor rp_unsqueeze(rp_tensor a, int axis) {
+    uint32_t at;
+    rp_dim one = rp_dim_const(1);
+    if (!trace_axis("unsqueeze", a, axis, true, &at)) return trace_bad(a.graph);
+    return trace_regroup(a, at, 0, &one, 1);
+}
+
+rp_tensor rp_squeeze(rp_tensor a, int axis) {
+    uint32_t at;
+    int64_t n;
+    if (!trace_axis("squeeze", a, axis, false, &at)) return trace_bad(a.graph);
+    if (!rp_dim_is_const(rp_tensor_dim(a, axis), &n) || n != 1) {
+        (void)rp_fail(&a.graph->err, RP_INVALID, "squeeze: the size of axis %d of %s is not 1",
+                      axis, ir_type_of(a.graph->ir, a.ref).s);
+        return trace_bad(a.graph);
+    }
+    return trace_regroup(a, at, 1, NULL, 0);
+}
+
+rp_tensor rp_flatten(rp_tensor a, int first, int last) {
+    uint32_t from, to;
+    rp_dim all = rp_dim_const(1);
+    if (!trace_axis("flatten", a, first, false, &from) ||
+        !trace_axis("flatten", a, last, false, &to))
+        return trace_bad(a.graph);
+    if (from > to) {
+        (void)rp_fail(&a.graph->err, RP_INVALID, "flatten: axis %d of %s is behind axis %d", first,
+                      ir_type_of(a.graph->ir, a.ref).s, last);
+        return trace_bad(a.graph);
+    }
+    for (uint32_t i = from; i <= to; i++) all = rp_dim_mul(all, rp_tensor_dim(a, (int)i));
+    return trace_regroup(a, from, to - from + 1, &all, 1);
+}
+
+rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis) {
+    if (n == 0) return (rp_tensor){NULL, IR_NONE};
+    rp_graph *g = parts[0].graph;
+    uint32_t at;
+    if (!trace_axis("stack", parts[0], axis, true, &at)) return trace_bad(g);
+    rp_tensor *rows = base_arena_array(ir_graph_arena(g->ir), n, sizeof *rows);
+    if (!rows) {
+        (void)rp_fail(&g->err, RP_NOMEM, "stack of %u", n);
+        return trace_bad(g);
+    }
+    for (uint32_t i = 0; i < n; i++) rows[i] = rp_unsqueeze(parts[i], axis);
+    return rp_concat(rows, n, (int)at);
+}
+
+/* Where pieces of whole steps fit behind start, every one's first element is a slice of views; else what lacks is added. */
+rp_tensor(rp_slice_step)(rp_tensor a, int axis, rp_dim start, rp_dim stop, int64_t step) {
+    uint32_t at;
+    if (!trace_axis("slice", a, axis, false, &at)) return trace_bad(a.graph);
+    if (step < 1) {
+        (void)rp_fail(&a.graph->err, RP_INVALID,
+                      "slice: a step of %lld; a step is positive, rp_flip turns an axis around",
+                      (long long)step);
+        return trace_bad(a.graph);
+    }
+    if (step == 1) return rp_slice(a, (int)at, start, stop);
+    rp_dim n = rp_dim_ceildiv(rp_dim_sub(stop, start), step), size = rp_tensor_dim(a, (int)at);
+    rp_dim end = rp_dim_add(start, rp_dim_mul(n, step));
+    rp_tensor part;
+    if (rp_dim_compare(end, RP_DIM_LE, size) == RP_YES) {
+        part = rp_slice(a, (int)at, start, end);
+    } else {
+        part = rp_slice(a, (int)at, start, stop);
+        part = rp_pad(part, (int)at, 0, rp_dim_sub(end, stop), 0);
+    }
+    rp_dim parts[2] = {n, rp_dim_const(step)};
+    part = rp_slice(trace_regroup(part, at, 1, parts, 2), (int)at + 1, 0, 1);
+    return trace_regroup(part, at + 1, 1, NULL, 0);
+}
+
+/* `count` of value along axis `at` of x. */
+static rp_tensor filled(rp_tensor x, uint32_t at, rp_dim count, double value) {
+    rp_shape s = rp_tensor_shape(x);
+    s.dim[at] = count;
+    return rp_broadcast(rp_const(x.graph, rp_tensor_dtype(x), value), s);
+}
+
+rp_tensor(rp_pad)(rp_tensor a, int axis, rp_dim before, rp_dim after, double value) {
+    uint32_t at, n = 0;
+    int64_t v;
+    rp_tensor part[3];
+    if (!trace_axis("pad", a, axis, false, &at)) return trace_bad(a.graph);
+    if (!rp_dim_is_const(before, &v) || v != 0) part[n++] = filled(a, at, before, value);
+    part[n++] = a;
+    if (!rp_dim_is_const(after, &v) || v != 0) part[n++] = filled(a, at, after, value);
+    return n == 1 ? a : rp_concat(part, n, (int)at);
+}
+
+/* n - 1 - i at i. */
+rp_tensor rp_flip(rp_tensor a, int axis) {
+    uint32_t at;
+    if (!trace_axis("flip", a, axis, false, &at)) return trace_bad(a.graph);
+    rp_dim n = rp_tensor_dim(a, axis);
+    rp_tensor last = rp_dim_value(a.graph, rp_dim_sub(n, 1), RP_DTYPE_I32);
+    rp_tensor i = rp_iota(a.graph, RP_DTYPE_I32, RP_SHAPE(n), 0);
+    return rp_index_select(a, axis, rp_sub(last, i));
+}
