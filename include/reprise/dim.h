@@ -64,6 +64,9 @@ RP_API rp_answer rp_dim_compare(rp_dim a, rp_relation r, rp_dim b);
  * of the question, and the result is false. */
 RP_API bool rp_dim_ask(rp_dim a, rp_relation r, rp_dim b, const char *file, int line);
 
+/* What RP_DIM_AT stands for: gives `made`; where that is no size, the error of its graph begins with the line. */
+RP_API rp_dim rp_dim_at(rp_dim made, const char *file, int line);
+
 #ifdef __cplusplus
 } /* extern "C" */
 static inline rp_dim rp_dim_of(rp_dim d) {
@@ -130,12 +133,19 @@ static inline rp_shape rp_shape_of(uint32_t rank, rp_dim a, rp_dim b, rp_dim c, 
 #define RP_SHAPE_N_(n, a, b, c, d, e, f, ...) \
     rp_shape_of(n, RP_DIM(a), RP_DIM(b), RP_DIM(c), RP_DIM(d), RP_DIM(e), RP_DIM(f))
 
-#define rp_dim_add(a, b) (rp_dim_add)(RP_DIM(a), RP_DIM(b))
-#define rp_dim_sub(a, b) (rp_dim_sub)(RP_DIM(a), RP_DIM(b))
-#define rp_dim_mul(a, b) (rp_dim_mul)(RP_DIM(a), RP_DIM(b))
-#define rp_dim_floordiv(a, k) (rp_dim_floordiv)(RP_DIM(a), k)
-#define rp_dim_ceildiv(a, k) (rp_dim_ceildiv)(RP_DIM(a), k)
-#define rp_dim_mod(a, k) (rp_dim_mod)(RP_DIM(a), k)
+/* Calls of sizes with the line of their caller, which the error of one that cannot be made begins with. */
+#ifdef RP_NO_SITES
+#define RP_DIM_AT(call) (call)
+#else
+#define RP_DIM_AT(call) rp_dim_at(call, __FILE__, __LINE__)
+#define rp_symbol(g, name, min, max) RP_DIM_AT((rp_symbol)(g, name, min, max))
+#endif
+#define rp_dim_add(a, b) RP_DIM_AT((rp_dim_add)(RP_DIM(a), RP_DIM(b)))
+#define rp_dim_sub(a, b) RP_DIM_AT((rp_dim_sub)(RP_DIM(a), RP_DIM(b)))
+#define rp_dim_mul(a, b) RP_DIM_AT((rp_dim_mul)(RP_DIM(a), RP_DIM(b)))
+#define rp_dim_floordiv(a, k) RP_DIM_AT((rp_dim_floordiv)(RP_DIM(a), k))
+#define rp_dim_ceildiv(a, k) RP_DIM_AT((rp_dim_ceildiv)(RP_DIM(a), k))
+#define rp_dim_mod(a, k) RP_DIM_AT((rp_dim_mod)(RP_DIM(a), k))
 #define rp_dim_compare(a, r, b) (rp_dim_compare)(RP_DIM(a), r, RP_DIM(b))
 #define rp_dim_lt(a, b) rp_dim_ask(RP_DIM(a), RP_DIM_LT, RP_DIM(b), __FILE__, __LINE__)
 #define rp_dim_le(a, b) rp_dim_ask(RP_DIM(a), RP_DIM_LE, RP_DIM(b), __FILE__, __LINE__)

@@ -84,6 +84,37 @@ RP_API rp_tensor rp_avg_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_
 /* x[N,C,H,W] with each element times x times. */
 RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
 
+/* As at the end of tensor.h. */
+#ifndef RP_NO_SITES
+#define rp_rms_norm(...) RP_AT("rp_rms_norm", (rp_rms_norm)(__VA_ARGS__))
+#define rp_layer_norm(...) RP_AT("rp_layer_norm", (rp_layer_norm)(__VA_ARGS__))
+#define rp_group_norm(...) RP_AT("rp_group_norm", (rp_group_norm)(__VA_ARGS__))
+#define rp_batch_norm(...) RP_AT("rp_batch_norm", (rp_batch_norm)(__VA_ARGS__))
+#define rp_l2_normalize(...) RP_AT("rp_l2_normalize", (rp_l2_normalize)(__VA_ARGS__))
+#define rp_softmax(...) RP_AT("rp_softmax", (rp_softmax)(__VA_ARGS__))
+#define rp_log_softmax(...) RP_AT("rp_log_softmax", (rp_log_softmax)(__VA_ARGS__))
+#define rp_cross_entropy(...) RP_AT("rp_cross_entropy", (rp_cross_entropy)(__VA_ARGS__))
+#define rp_relu(...) RP_AT("rp_relu", (rp_relu)(__VA_ARGS__))
+#define rp_leaky_relu(...) RP_AT("rp_leaky_relu", (rp_leaky_relu)(__VA_ARGS__))
+#define rp_elu(...) RP_AT("rp_elu", (rp_elu)(__VA_ARGS__))
+#define rp_silu(...) RP_AT("rp_silu", (rp_silu)(__VA_ARGS__))
+#define rp_gelu_erf(...) RP_AT("rp_gelu_erf", (rp_gelu_erf)(__VA_ARGS__))
+#define rp_gelu_tanh(...) RP_AT("rp_gelu_tanh", (rp_gelu_tanh)(__VA_ARGS__))
+#define rp_quick_gelu(...) RP_AT("rp_quick_gelu", (rp_quick_gelu)(__VA_ARGS__))
+#define rp_softplus(...) RP_AT("rp_softplus", (rp_softplus)(__VA_ARGS__))
+#define rp_softcap(...) RP_AT("rp_softcap", (rp_softcap)(__VA_ARGS__))
+#define rp_rope(...) RP_AT("rp_rope", (rp_rope)(__VA_ARGS__))
+#define rp_rope_interleaved(...) RP_AT("rp_rope_interleaved", (rp_rope_interleaved)(__VA_ARGS__))
+#define rp_scaled_dot_product_attention(...) \
+    RP_AT("rp_scaled_dot_product_attention", (rp_scaled_dot_product_attention)(__VA_ARGS__))
+#define rp_conv2d(...) RP_AT("rp_conv2d", (rp_conv2d)(__VA_ARGS__))
+#define rp_conv1d(...) RP_AT("rp_conv1d", (rp_conv1d)(__VA_ARGS__))
+#define rp_max_pool2d(...) RP_AT("rp_max_pool2d", (rp_max_pool2d)(__VA_ARGS__))
+#define rp_avg_pool2d(...) RP_AT("rp_avg_pool2d", (rp_avg_pool2d)(__VA_ARGS__))
+#define rp_upsample_nearest2d(...) \
+    RP_AT("rp_upsample_nearest2d", (rp_upsample_nearest2d)(__VA_ARGS__))
+#endif
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,16 @@
 #include "reprise/dtype.h"
 #include "reprise/op.h"
 
+/* Each call that makes a tensor tells its file and line: macros of the same names, at the end of this header, put RP_AT around it. An
+ * error of the trace or of a compile begins with the line; logs, dumps and comments of kernels name them. Nothing else depends
+ * on them. Define RP_NO_SITES before the first include to leave them out; a call through a pointer, or with its name in
+ * parentheses, tells none, and what it made is counted to the next call that does. */
+#ifdef RP_NO_SITES
+#define RP_AT(name, call) (call)
+#else
+#define RP_AT(name, call) rp_at(call, name, __FILE__, __LINE__)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,6 +29,9 @@ typedef struct rp_tensor {
     rp_graph *graph;
     uint32_t ref;
 } rp_tensor;
+
+/* What RP_AT stands for: gives `made`, which a call of that name at that place gave. The strings are copied. */
+RP_API rp_tensor rp_at(rp_tensor made, const char *call, const char *file, int line);
 
 /* name is copied. NULL when memory is exhausted. Free with rp_graph_free. */
 RP_API rp_graph *rp_graph_new(const char *name);
@@ -36,7 +49,7 @@ RP_API rp_tensor rp_iota(rp_graph *g, rp_dtype dtype, rp_shape shape, int axis);
 RP_API rp_tensor rp_empty(rp_graph *g, rp_dtype dtype, rp_shape shape);
 /* A size as a value: f32, i32 or i64 of rank 0. */
 RP_API rp_tensor rp_dim_value(rp_graph *g, rp_dim size, rp_dtype dtype);
-#define rp_dim_value(g, size, dtype) (rp_dim_value)(g, RP_DIM(size), dtype)
+#define rp_dim_value(g, size, dtype) RP_AT("rp_dim_value", (rp_dim_value)(g, RP_DIM(size), dtype))
 /* No tensor: an operand that a call may do without. So is a zeroed rp_tensor. */
 static inline rp_tensor rp_none(void) {
     rp_tensor none = {NULL, 0};
@@ -132,12 +145,13 @@ RP_API void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indice
 RP_API rp_tensor rp_reshape(rp_tensor a, rp_shape shape);
 RP_API rp_tensor rp_permute(rp_tensor a, const int *axes, uint32_t n);
 RP_API rp_tensor rp_slice(rp_tensor a, int axis, rp_dim start, rp_dim stop);
-#define rp_slice(a, axis, start, stop) (rp_slice)(a, axis, RP_DIM(start), RP_DIM(stop))
+#define rp_slice(a, axis, start, stop) \
+    RP_AT("rp_slice", (rp_slice)(a, axis, RP_DIM(start), RP_DIM(stop)))
 RP_API rp_tensor rp_broadcast(rp_tensor a, rp_shape shape);
 /* Every step-th of [start, stop), step > 0: ceil((stop - start) / step) of them. */
 RP_API rp_tensor rp_slice_step(rp_tensor a, int axis, rp_dim start, rp_dim stop, int64_t step);
 #define rp_slice_step(a, axis, start, stop, step) \
-    (rp_slice_step)(a, axis, RP_DIM(start), RP_DIM(stop), step)
+    RP_AT("rp_slice_step", (rp_slice_step)(a, axis, RP_DIM(start), RP_DIM(stop), step))
 RP_API rp_tensor rp_transpose(rp_tensor a, int i, int j); /* axes i and j exchanged */
 RP_API rp_tensor rp_unsqueeze(rp_tensor a, int axis);     /* the result has a size of 1 at axis */
 RP_API rp_tensor rp_squeeze(rp_tensor a, int axis);       /* which has the size 1 */
@@ -148,7 +162,7 @@ RP_API rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis); /* alon
 /* before and after more elements of `value` along axis; negative numbers are not taken, slice instead. */
 RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, double value);
 #define rp_pad(a, axis, before, after, value) \
-    (rp_pad)(a, axis, RP_DIM(before), RP_DIM(after), value)
+    RP_AT("rp_pad", (rp_pad)(a, axis, RP_DIM(before), RP_DIM(after), value))
 
 /* By index. Indices are i32 or i64 and clamped into the axis that they count along, where torch fails or counts from the end. */
 /* table[V,...], idx [N...] -> [N...,...]: rows of a table, as of an embedding. */
@@ -165,7 +179,8 @@ RP_API rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype);
 RP_API rp_tensor rp_scatter_add(rp_tensor a, rp_tensor idx, rp_tensor src);
 /* Whether row i may see column j of [rows,cols], as bool: j <= i + offset. */
 RP_API rp_tensor rp_tril_mask(rp_graph *g, rp_dim rows, rp_dim cols, int64_t offset);
-#define rp_tril_mask(g, rows, cols, offset) (rp_tril_mask)(g, RP_DIM(rows), RP_DIM(cols), offset)
+#define rp_tril_mask(g, rows, cols, offset) \
+    RP_AT("rp_tril_mask", (rp_tril_mask)(g, RP_DIM(rows), RP_DIM(cols), offset))
 
 /* a[...,M,K] x b[...,K,N], or b[...,N,K] with trans_b; leading axes broadcast; f32, f16 and bf16 in any mix, sums and result in
  * f32. As in numpy, a[K] is a row and b[K] a column, and the result does not have that axis. */
@@ -232,6 +247,107 @@ RP_API rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out,
                                 rp_error *err) RP_MUST_USE;
 /* Frees what the library handed over. */
 RP_API void rp_free(void *p);
+
+#ifndef RP_NO_SITES
+static inline void rp_topk_at(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices,
+                              const char *file, int line) {
+    rp_topk(a, k, values, indices);
+    (void)rp_at(a, "rp_topk", file, line);
+}
+#define rp_topk(a, k, values, indices) rp_topk_at(a, k, values, indices, __FILE__, __LINE__)
+#define rp_tensor_dim(x, axis) RP_DIM_AT((rp_tensor_dim)(x, axis))
+#define rp_input(...) RP_AT("rp_input", (rp_input)(__VA_ARGS__))
+#define rp_mutable_input(...) RP_AT("rp_mutable_input", (rp_mutable_input)(__VA_ARGS__))
+#define rp_param(...) RP_AT("rp_param", (rp_param)(__VA_ARGS__))
+#define rp_state(...) RP_AT("rp_state", (rp_state)(__VA_ARGS__))
+#define rp_const(...) RP_AT("rp_const", (rp_const)(__VA_ARGS__))
+#define rp_iota(...) RP_AT("rp_iota", (rp_iota)(__VA_ARGS__))
+#define rp_empty(...) RP_AT("rp_empty", (rp_empty)(__VA_ARGS__))
+#define rp_neg(...) RP_AT("rp_neg", (rp_neg)(__VA_ARGS__))
+#define rp_abs(...) RP_AT("rp_abs", (rp_abs)(__VA_ARGS__))
+#define rp_sqrt(...) RP_AT("rp_sqrt", (rp_sqrt)(__VA_ARGS__))
+#define rp_rsqrt(...) RP_AT("rp_rsqrt", (rp_rsqrt)(__VA_ARGS__))
+#define rp_recip(...) RP_AT("rp_recip", (rp_recip)(__VA_ARGS__))
+#define rp_exp(...) RP_AT("rp_exp", (rp_exp)(__VA_ARGS__))
+#define rp_log(...) RP_AT("rp_log", (rp_log)(__VA_ARGS__))
+#define rp_sin(...) RP_AT("rp_sin", (rp_sin)(__VA_ARGS__))
+#define rp_cos(...) RP_AT("rp_cos", (rp_cos)(__VA_ARGS__))
+#define rp_tanh(...) RP_AT("rp_tanh", (rp_tanh)(__VA_ARGS__))
+#define rp_erf(...) RP_AT("rp_erf", (rp_erf)(__VA_ARGS__))
+#define rp_sigmoid(...) RP_AT("rp_sigmoid", (rp_sigmoid)(__VA_ARGS__))
+#define rp_floor(...) RP_AT("rp_floor", (rp_floor)(__VA_ARGS__))
+#define rp_ceil(...) RP_AT("rp_ceil", (rp_ceil)(__VA_ARGS__))
+#define rp_round(...) RP_AT("rp_round", (rp_round)(__VA_ARGS__))
+#define rp_cast(...) RP_AT("rp_cast", (rp_cast)(__VA_ARGS__))
+#define rp_add(...) RP_AT("rp_add", (rp_add)(__VA_ARGS__))
+#define rp_sub(...) RP_AT("rp_sub", (rp_sub)(__VA_ARGS__))
+#define rp_mul(...) RP_AT("rp_mul", (rp_mul)(__VA_ARGS__))
+#define rp_div(...) RP_AT("rp_div", (rp_div)(__VA_ARGS__))
+#define rp_max(...) RP_AT("rp_max", (rp_max)(__VA_ARGS__))
+#define rp_min(...) RP_AT("rp_min", (rp_min)(__VA_ARGS__))
+#define rp_pow(...) RP_AT("rp_pow", (rp_pow)(__VA_ARGS__))
+#define rp_lt(...) RP_AT("rp_lt", (rp_lt)(__VA_ARGS__))
+#define rp_le(...) RP_AT("rp_le", (rp_le)(__VA_ARGS__))
+#define rp_gt(...) RP_AT("rp_gt", (rp_gt)(__VA_ARGS__))
+#define rp_ge(...) RP_AT("rp_ge", (rp_ge)(__VA_ARGS__))
+#define rp_eq(...) RP_AT("rp_eq", (rp_eq)(__VA_ARGS__))
+#define rp_ne(...) RP_AT("rp_ne", (rp_ne)(__VA_ARGS__))
+#define rp_not(...) RP_AT("rp_not", (rp_not)(__VA_ARGS__))
+#define rp_and(...) RP_AT("rp_and", (rp_and)(__VA_ARGS__))
+#define rp_or(...) RP_AT("rp_or", (rp_or)(__VA_ARGS__))
+#define rp_xor(...) RP_AT("rp_xor", (rp_xor)(__VA_ARGS__))
+#define rp_floor_divide(...) RP_AT("rp_floor_divide", (rp_floor_divide)(__VA_ARGS__))
+#define rp_remainder(...) RP_AT("rp_remainder", (rp_remainder)(__VA_ARGS__))
+#define rp_shift_left(...) RP_AT("rp_shift_left", (rp_shift_left)(__VA_ARGS__))
+#define rp_shift_right(...) RP_AT("rp_shift_right", (rp_shift_right)(__VA_ARGS__))
+#define rp_isnan(...) RP_AT("rp_isnan", (rp_isnan)(__VA_ARGS__))
+#define rp_where(...) RP_AT("rp_where", (rp_where)(__VA_ARGS__))
+#define rp_fma(...) RP_AT("rp_fma", (rp_fma)(__VA_ARGS__))
+#define rp_add_scalar(...) RP_AT("rp_add_scalar", (rp_add_scalar)(__VA_ARGS__))
+#define rp_mul_scalar(...) RP_AT("rp_mul_scalar", (rp_mul_scalar)(__VA_ARGS__))
+#define rp_clamp(...) RP_AT("rp_clamp", (rp_clamp)(__VA_ARGS__))
+#define rp_masked_fill(...) RP_AT("rp_masked_fill", (rp_masked_fill)(__VA_ARGS__))
+#define rp_log1p(...) RP_AT("rp_log1p", (rp_log1p)(__VA_ARGS__))
+#define rp_expm1(...) RP_AT("rp_expm1", (rp_expm1)(__VA_ARGS__))
+#define rp_sum(...) RP_AT("rp_sum", (rp_sum)(__VA_ARGS__))
+#define rp_prod(...) RP_AT("rp_prod", (rp_prod)(__VA_ARGS__))
+#define rp_amax(...) RP_AT("rp_amax", (rp_amax)(__VA_ARGS__))
+#define rp_amin(...) RP_AT("rp_amin", (rp_amin)(__VA_ARGS__))
+#define rp_mean(...) RP_AT("rp_mean", (rp_mean)(__VA_ARGS__))
+#define rp_var(...) RP_AT("rp_var", (rp_var)(__VA_ARGS__))
+#define rp_logsumexp(...) RP_AT("rp_logsumexp", (rp_logsumexp)(__VA_ARGS__))
+#define rp_argmax(...) RP_AT("rp_argmax", (rp_argmax)(__VA_ARGS__))
+#define rp_argmin(...) RP_AT("rp_argmin", (rp_argmin)(__VA_ARGS__))
+#define rp_any(...) RP_AT("rp_any", (rp_any)(__VA_ARGS__))
+#define rp_all(...) RP_AT("rp_all", (rp_all)(__VA_ARGS__))
+#define rp_cumsum(...) RP_AT("rp_cumsum", (rp_cumsum)(__VA_ARGS__))
+#define rp_reshape(...) RP_AT("rp_reshape", (rp_reshape)(__VA_ARGS__))
+#define rp_permute(...) RP_AT("rp_permute", (rp_permute)(__VA_ARGS__))
+#define rp_broadcast(...) RP_AT("rp_broadcast", (rp_broadcast)(__VA_ARGS__))
+#define rp_transpose(...) RP_AT("rp_transpose", (rp_transpose)(__VA_ARGS__))
+#define rp_unsqueeze(...) RP_AT("rp_unsqueeze", (rp_unsqueeze)(__VA_ARGS__))
+#define rp_squeeze(...) RP_AT("rp_squeeze", (rp_squeeze)(__VA_ARGS__))
+#define rp_flatten(...) RP_AT("rp_flatten", (rp_flatten)(__VA_ARGS__))
+#define rp_flip(...) RP_AT("rp_flip", (rp_flip)(__VA_ARGS__))
+#define rp_concat(...) RP_AT("rp_concat", (rp_concat)(__VA_ARGS__))
+#define rp_stack(...) RP_AT("rp_stack", (rp_stack)(__VA_ARGS__))
+#define rp_gather(...) RP_AT("rp_gather", (rp_gather)(__VA_ARGS__))
+#define rp_index_select(...) RP_AT("rp_index_select", (rp_index_select)(__VA_ARGS__))
+#define rp_take_along(...) RP_AT("rp_take_along", (rp_take_along)(__VA_ARGS__))
+#define rp_one_hot(...) RP_AT("rp_one_hot", (rp_one_hot)(__VA_ARGS__))
+#define rp_scatter_add(...) RP_AT("rp_scatter_add", (rp_scatter_add)(__VA_ARGS__))
+#define rp_matmul(...) RP_AT("rp_matmul", (rp_matmul)(__VA_ARGS__))
+#define rp_dot_general(...) RP_AT("rp_dot_general", (rp_dot_general)(__VA_ARGS__))
+#define rp_quantize(...) RP_AT("rp_quantize", (rp_quantize)(__VA_ARGS__))
+#define rp_dequant(...) RP_AT("rp_dequant", (rp_dequant)(__VA_ARGS__))
+#define rp_linear(...) RP_AT("rp_linear", (rp_linear)(__VA_ARGS__))
+#define rp_update(...) RP_AT("rp_update", (rp_update)(__VA_ARGS__))
+#define rp_update_at(...) RP_AT("rp_update_at", (rp_update_at)(__VA_ARGS__))
+#define rp_written(...) RP_AT("rp_written", (rp_written)(__VA_ARGS__))
+#define rp_kv_store(...) RP_AT("rp_kv_store", (rp_kv_store)(__VA_ARGS__))
+#define rp_attention(...) RP_AT("rp_attention", (rp_attention)(__VA_ARGS__))
+#define rp_custom(...) RP_AT("rp_custom", (rp_custom)(__VA_ARGS__))
+#endif
 
 #ifdef __cplusplus
 }

@@ -28,14 +28,14 @@ static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
 static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_buf *b,
                               rp_error *err) {
     lower_piece p = {0};
-    lower_options o = {.isa = isa};
+    lower_options o = {.isa = isa, .sites = true};
     if (which == STAGE_KIR) o.kir = b;
     if (which == STAGE_CUDA) {
         gen_cuda_prelude(b);
         o.cuda = b;
     }
     RP_TRY(lower_graph(g, &o, &p, err));
-    if (which == STAGE_C) base_buf_puts(b, p.source);
+    if (which == STAGE_C) lower_source_print(&p, b);
     lower_done(&p);
     return RP_OK;
 }

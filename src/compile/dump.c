@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "ir/site.h"
 #include "pass/fuse.h"
 #include "pass/inplace.h"
 
@@ -67,6 +68,17 @@ static rp_status put_graph(const dump *d, const char *stage, const ir_graph *g,
     return st;
 }
 
+/* Beside the traced graph, whose text knows none. */
+static rp_status put_sites(const dump *d, rp_error *err) {
+    base_buf text;
+    rp_status st = RP_OK;
+    base_buf_init(&text, 0);
+    ir_sites_list(d->g, &text);
+    if (text.len) st = put(d->dir, "0_traced", d->name, NULL, "sites.txt", &text, err);
+    base_buf_done(&text);
+    return st;
+}
+
 /* --- channels ------------------------------------------------------------------------ */
 
 static bool channels_want(void) {
@@ -120,8 +132,7 @@ static const char *kernel_start(const char *source, const char *symbol) {
 }
 
 /* Each kernel from its first helper to the end of the function itself. */
-static void log_kernels(const split_piece *sp, const lower_piece *low) {
-    const char *from = low->source;
+static void log_kernels(const split_piece *sp, const lower_piece *low, const char *from) {
     if (!from || !base_log_on(RP_LOG_CH_KERNEL_CODE, false)) return;
     for (uint32_t i = 0; i < low->n_launches; i++)
         for (uint32_t k = 0; k < low->launches[i].n_alts; k++) {
@@ -226,14 +237,18 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     base_buf kir, source;
     base_buf_init(&kir, 0);
     base_buf_init(&source, 0);
-    const lower_options lo = {
-        .isa = d->opt->isa, .exact = d->opt->exact, .passes = &o, .kir = &kir};
+    const lower_options lo = {.isa = d->opt->isa,
+                              .exact = d->opt->exact,
+                              .passes = &o,
+                              .sites = true,
+                              .kir = &kir};
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
     if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */
     if (d->dir) RP_TRY_OUT(put_fusion(d, sp, g ? g : sp->graph, &o, err));
-    log_kernels(sp, &low);
-    base_buf_puts(&source, low.source);
+    lower_source_print(&low, &source);
+    RP_TRY_OUT(base_buf_status(&source, err));
+    log_kernels(sp, &low, source.data);
     if (!d->dir) goto out;
     if (kir.len) RP_TRY_OUT(put(d->dir, "4_kernels", d->name, sp, "kir", &kir, err));
     RP_TRY_OUT(put(d->dir, "5_source", d->name, sp, "c", &source, err));
@@ -254,6 +269,7 @@ rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, con
     if (!dir && !channels_want()) return RP_OK;
     file_name(ir_graph_name(g), d.name);
     if (dir) RP_TRY_OUT(put_graph(&d, "0_traced", g, NULL, err));
+    if (dir) RP_TRY_OUT(put_sites(&d, err));
     RP_TRY_OUT(pass_make_inplace(g, &d.g, &made, err));
     RP_TRY_OUT(split_graph(d.g, opt->splitting_ops, opt->n_splitting_ops, &s, err));
     RP_TRY_OUT(log_split(&d, &s, err));

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "cache/key.h"
 #include "compile/compile.h"
+#include "ir/site.h"
 #include "pass/inplace.h"
 
 static rp_status alloc_piece(eager *e) {
@@ -83,7 +84,12 @@ static rp_status eager_lower(const ir_graph *g, const lower_options *opt, lower_
     }
     RP_TRY_OUT(alloc_piece(&e));
     place_leaves(&e);
-    for (ir_ref r = 0; r < ir_graph_count(g); r++) RP_TRY_OUT(eager_node(&e, r));
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        st = eager_node(&e, r);
+        if (st == RP_OK) continue;
+        ir_site_blame(g, r, err);
+        goto out;
+    }
     RP_TRY_OUT(place_outputs(&e));
     *out = p;
     p.arena = NULL;

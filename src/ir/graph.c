@@ -10,6 +10,7 @@
 
 #include "ir/custom.h"
 #include "ir/node.h"
+#include "ir/site.h"
 
 #define CHUNK 256u
 
@@ -17,6 +18,7 @@ typedef struct cell {
     ir_node node;
     uint32_t hash;
     ir_ref writer; /* effect that overwrites this version */
+    ir_site_link *sites;
 } cell;
 
 typedef struct leaf_list {
@@ -37,6 +39,7 @@ struct ir_graph {
     ir_ref *out;
     uint32_t n_out;
     bool finished;
+    ir_site_table *sites; /* NULL: no node has one */
 };
 
 static cell *cell_at(const ir_graph *g, ir_ref r) {
@@ -89,7 +92,17 @@ ir_graph *ir_graph_new(const char *name) {
 }
 
 void ir_graph_free(ir_graph *g) {
-    if (g) base_arena_free(g->arena);
+    if (!g) return;
+    ir_site_table_done(g->sites);
+    base_arena_free(g->arena);
+}
+
+ir_site_link **ir_graph_sites(ir_graph *g, ir_ref r) {
+    return &cell_at(g, r)->sites;
+}
+
+ir_site_table **ir_graph_site_table(ir_graph *g) {
+    return &g->sites;
 }
 
 const char *ir_graph_name(const ir_graph *g) {
@@ -228,7 +241,7 @@ static ir_ref append(ir_graph *g, const ir_node *n, uint32_t hash) {
     assert(!g->finished && g->n < g->n_chunk * CHUNK);
     ir_ref r = g->n++;
     cell *c = cell_at(g, r);
-    *c = (cell){*n, hash, IR_NONE};
+    *c = (cell){*n, hash, IR_NONE, NULL};
     c->node.memory = memory_of(g, n, r);
     uint64_t writes = ir_node_writes(n);
     for (uint32_t i = 0; i < n->n_in && i < 64; i++)
@@ -423,7 +436,8 @@ rp_status ir_copy_node_on(ir_graph *dst, const ir_graph *src, ir_ref r, const ir
         if (!import_attr(dst, src, &a[i], dims[i]))
             return rp_fail(err, RP_NOMEM, "graph %s: a size cannot be carried over", dst->name);
     }
-    return ir_add(dst, n->op, in, n->n_in, a, n->n_attrs, out, err);
+    RP_TRY(ir_add(dst, n->op, in, n->n_in, a, n->n_attrs, out, err));
+    return ir_sites_join(dst, *out, src, r) ? RP_OK : no_memory(dst, err);
 }
 
 rp_status ir_copy_node(ir_graph *dst, const ir_graph *src, ir_ref r, const ir_ref *map, ir_ref *out,

@@ -17,6 +17,14 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n);
 /* Copies arrays and strings to the arena; NULL when memory is exhausted. n > 0. */
 const ir_attr *ir_attrs_copy(base_arena *arena, const ir_attr *a, uint32_t n);
 
+/* Lists of call sites (site.c): that of node r, and the table that the graph's sites are in. */
+typedef struct ir_site_link {
+    const struct ir_site *site;
+    struct ir_site_link *next;
+} ir_site_link;
+ir_site_link **ir_graph_sites(ir_graph *g, ir_ref r);
+struct ir_site_table **ir_graph_site_table(ir_graph *g);
+
 /* The node that hash-consing knows as equal to node r; IR_NONE when r is never merged. */
 ir_ref ir_graph_find(const ir_graph *g, ir_ref r);
 

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "ir/lex.h"
+#include "ir/site.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
 
@@ -15,6 +16,8 @@ typedef struct parser {
     ir_reader in;
     base_map *names;         /* value name -> ref */
     const char *after_where; /* end of the where clause, read before the header's types */
+    const char *counted;     /* up to here there are n_lines line breaks */
+    uint32_t n_lines;
 } parser;
 
 #define FAIL(...) ir_read_fail(&s->in, s->in.p, RP_INVALID, __VA_ARGS__)
@@ -316,6 +319,13 @@ static rp_status check_type(parser *s, const char *at, ir_ref r, rp_dtype t,
                         ir_type_of(s->in.g, r).s);
 }
 
+/* The line of `at`, which is behind that of the last call. */
+static uint32_t line_of(parser *s, const char *at) {
+    if (!s->counted) s->counted = s->in.text;
+    for (; s->counted < at; s->counted++) s->n_lines += *s->counted == '\n';
+    return s->n_lines + 1;
+}
+
 static rp_status line(parser *s, statement *m) {
     char value[IR_MAX_NAME + 1], op[64];
     rp_error e = {0};
@@ -339,6 +349,8 @@ static rp_status line(parser *s, statement *m) {
     rp_status st = build(s, m, &r, &e);
     if (st != RP_OK) return ir_read_fail(&s->in, at, st, "%s", e.text);
     if (m->typed) RP_TRY(check_type(s, at, r, m->dtype, &m->shape));
+    if (!ir_site_add(s->in.g, r, &(ir_site){.line = line_of(s, at)}))
+        return rp_fail(s->in.err, RP_NOMEM, "parse: out of memory");
     return define(s, value, r);
 }
 

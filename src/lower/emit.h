@@ -49,6 +49,7 @@ typedef struct lowerer {
     bool *has_memory;  /* by ref */
     base_buf source;
     rp_error *err;
+    const pass_group *group; /* being lowered; NULL: outputs */
     /* the kernel being built */
     kir_func *k;
     lower_local *local; /* by ref; read with lower_local_of */

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "gen/gen.h"
+#include "ir/site.h"
 #include "lower/emit.h"
 
 ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
@@ -120,10 +121,34 @@ lower_launch *lower_add_launch(lowerer *L) {
     return &L->out->launches[L->out->n_launches++];
 }
 
+/* In the arena; NULL where none is wanted or known. */
+static const char *group_sites(const lowerer *L) {
+    base_buf b;
+    const char *text = NULL;
+    if (!L->opt->sites || !L->group || !ir_has_sites(L->g)) return NULL;
+    base_buf_init(&b, 0);
+    ir_sites_print(L->g, L->group->nodes, L->group->n_nodes, &b);
+    if (b.len && !b.failed) text = base_arena_str(L->arena, b.data);
+    base_buf_done(&b);
+    return text;
+}
+
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses) {
     lower_kernel *k = &L->out->kernels[L->out->n_kernels++];
     *k = (lower_kernel){.name = name, .begin = begin, .end = L->source.len, .uses = uses};
+    k->sites = group_sites(L);
     return k;
+}
+
+void lower_source_print(const lower_piece *p, base_buf *out) {
+    size_t at = 0, len = strlen(p->source);
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        const lower_kernel *k = &p->kernels[i];
+        base_buf_add(out, p->source + at, k->begin - at);
+        if (k->sites) base_buf_printf(out, "/* %s: %s */\n", k->name, k->sites);
+        at = k->begin;
+    }
+    base_buf_add(out, p->source + at, len - at);
 }
 
 rp_status lower_take_args(lowerer *L, lower_launch *l) {
@@ -242,15 +267,23 @@ void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf 
                          p->kernels[i].end - p->kernels[i].begin);
 }
 
+static rp_status lower_group(lowerer *L, const pass_group *gr, uint32_t index) {
+    switch (gr->kind) {
+    case PASS_LOOP: return lower_loop_group(L, gr, index);
+    case PASS_MATMUL: return lower_matmul_group(L, gr, index);
+    case PASS_EXTERN: break;
+    }
+    return lower_extern_group(L, gr);
+}
+
 static rp_status lower_groups(lowerer *L) {
     for (uint32_t i = 0; i < L->f->n_groups; i++) {
-        const pass_group *gr = &L->f->groups[i];
-        switch (gr->kind) {
-        case PASS_LOOP: RP_TRY(lower_loop_group(L, gr, i)); break;
-        case PASS_MATMUL: RP_TRY(lower_matmul_group(L, gr, i)); break;
-        case PASS_EXTERN: RP_TRY(lower_extern_group(L, gr)); break;
-        }
+        L->group = &L->f->groups[i];
+        rp_status st = lower_group(L, L->group, i);
+        if (st != RP_OK && L->group->n_nodes) ir_site_blame(L->g, L->group->nodes[0], L->err);
+        if (st != RP_OK) return st;
     }
+    L->group = NULL;
     return place_outputs(L);
 }
 

@@ -92,6 +92,8 @@ typedef struct lower_kernel {
     const char *name;     /* of the function; those of its helpers begin with it */
     size_t begin, end;    /* of the source */
     gen_matmul_uses uses; /* of the template */
+    const char *
+        sites; /* call sites of what it computes, where lower_options.sites asks for them; else NULL */
     double work; /* operations of one item at nominal sizes (kir_item_cost); 0 of a template */
 } lower_kernel;
 
@@ -120,6 +122,7 @@ typedef struct lower_options {
     bool
         exact; /* GEN_CUDA: products add as the host does, whatever the number of rows (docs/ir.md) */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
+    bool sites;                 /* for a text that is read: lower_source_print names call sites */
     base_buf *kir, *cuda;       /* (optional) receive the same kernels as kernel IR and as CUDA C */
 } lower_options;
 
@@ -127,6 +130,8 @@ typedef struct lower_options {
 rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,
                       rp_error *err) RP_MUST_USE;
 void lower_done(lower_piece *p);
+/* The source with a comment before each kernel that names its call sites: for readers, never compiled. */
+void lower_source_print(const lower_piece *p, base_buf *out);
 /* Appends a unit of some kernels of p: wanted[i] for kernel i. With all of them it is p->source. */
 void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out);
 

@@ -1,5 +1,7 @@
 /* Llama in the tensor API. Weights keep the order of GGUF, whose q and k rows are permuted so that rope
  * turns neighbours. */
+/* Lines of the library say nothing to its users. */
+#define RP_NO_SITES
 #include "model/llama.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
 #include "pass/rebuild.h"
 
 #include "base/alloc.h"
+#include "ir/site.h"
 
 static void mark_live(pass_rebuild *b) {
     uint32_t n = ir_graph_count(b->in);
@@ -22,6 +23,7 @@ static rp_status copy_leaf(pass_rebuild *b, ir_leaf kind, ir_ref r) {
     }
     RP_TRY(ir_add_leaf(b->out, kind, n->name, n->dtype, s, &b->map[r], b->err));
     if (n->mutates) ir_input_mutates(b->out, b->map[r]);
+    if (!ir_sites_join(b->out, b->map[r], b->in, r)) return rp_fail(b->err, RP_NOMEM, "pass");
     return RP_OK;
 }
 
@@ -32,12 +34,23 @@ static rp_status copy_leaves(pass_rebuild *b) {
     return RP_OK;
 }
 
+/* What was made for r, from node `first` on, and what stands for it came from where r did. */
+static rp_status join_sites(pass_rebuild *b, ir_ref r, ir_ref first, ir_ref made) {
+    bool ok = !ir_has_sites(b->in) || ir_sites_join(b->out, made, b->in, r);
+    for (ir_ref i = first; ok && ir_has_sites(b->in) && i < ir_graph_count(b->out); i++)
+        ok = ir_sites_join(b->out, i, b->in, r);
+    return ok ? RP_OK : rp_fail(b->err, RP_NOMEM, "pass");
+}
+
 static rp_status copy_nodes(pass_rebuild *b, pass_node_fn fn) {
     for (ir_ref r = 0; r < ir_graph_count(b->in); r++) {
-        ir_ref made = IR_NONE;
+        ir_ref made = IR_NONE, first = ir_graph_count(b->out);
         if (!b->live[r] || b->map[r] != IR_NONE) continue;
         if (fn) RP_TRY(fn(b, r, &made));
-        if (made == IR_NONE) RP_TRY(ir_copy_node(b->out, b->in, r, b->map, &made, b->err));
+        if (made == IR_NONE)
+            RP_TRY(ir_copy_node(b->out, b->in, r, b->map, &made, b->err));
+        else
+            RP_TRY(join_sites(b, r, first, made));
         b->map[r] = made;
     }
     return RP_OK;

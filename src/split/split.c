@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "ir/site.h"
 #include "split/partition.h"
 
 typedef struct builder {
@@ -64,6 +65,7 @@ static rp_status add_leaf(builder *b, split_piece *p, ir_leaf kind, ir_ref r, rp
     if (!name) return rp_fail(err, RP_NOMEM, "piece leaf");
     (kind == IR_LEAF_INPUT ? p->inputs : kind == IR_LEAF_PARAM ? p->params : p->states)[i] = r;
     RP_TRY(ir_add_leaf(p->graph, kind, name, n->dtype, shape, &b->map[r], err));
+    if (!ir_sites_join(p->graph, b->map[r], b->g, r)) return rp_fail(err, RP_NOMEM, "piece leaf");
     bool writes = n->memory != IR_NONE && b->writer[n->memory] == p->submod;
     if (kind == IR_LEAF_INPUT && writes) ir_input_mutates(p->graph, b->map[r]);
     return RP_OK;

@@ -256,6 +256,7 @@ bool rp_dim_ask(rp_dim a, rp_relation r, rp_dim b, const char *file, int line) {
                       "%s:%d: not known: %s; narrow the range of the symbols, or ask "
                       "rp_dim_compare, which has a third answer",
                       file, line, text.failed ? "out of memory" : text.data);
+        g->blamed = true;
     } else if (!text.failed) {
         base_log_ch(RP_LOG_CH_DYNAMIC, false, "eval %s: %s at %s:%d of %s", text.data,
                     known == RP_YES ? "yes" : "no", file, line, ir_graph_name(g->ir));

@@ -4,6 +4,7 @@
  * and shapes of the leaves and the ranges of the symbols. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "ir/site.h"
 #include "trace/trace.h"
 
 static void put_symbols(const ir_dims *t, base_buf *b) {
@@ -46,6 +47,10 @@ void trace_log_done(const rp_graph *g) {
         base_buf_printf(&b, "TRACED GRAPH\n===== %s =====\n", name);
         ir_print(g->ir, &b);
         log_text(RP_LOG_CH_GRAPH, &b);
+        base_buf_clear(&b);
+        base_buf_printf(&b, "CALL SITES of %s:\n", name);
+        ir_sites_list(g->ir, &b);
+        if (ir_has_sites(g->ir)) log_text(RP_LOG_CH_GRAPH, &b);
         base_buf_clear(&b);
     }
     if (base_log_on(RP_LOG_CH_GUARDS, false)) {

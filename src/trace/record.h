@@ -5,6 +5,8 @@
 #include "trace/trace.h"
 
 rp_tensor trace_bad(rp_graph *g);
+/* Node ref of g was asked for: the result of a call, new or an equal one. */
+rp_tensor trace_made(rp_graph *g, ir_ref ref);
 /* Whether an op may be recorded now: no failure so far, not finished. */
 bool trace_ready(rp_graph *g);
 /* A size in the graph's table; IR_DIM_BAD for an invalid one, and the graph fails for one of another graph. And back. */

@@ -42,7 +42,7 @@ rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const
     if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK) out.ref = IR_NONE;
 done:
     if (refs != few) base_free(refs);
-    return out;
+    return out.ref == IR_NONE ? out : trace_made(g, out.ref);
 }
 
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out) {
@@ -97,7 +97,7 @@ static rp_tensor leaf(rp_graph *g, ir_leaf kind, const char *name, rp_dtype dtyp
     rp_tensor out = {g, IR_NONE};
     if (!trace_ready(g) || !shape_in(g, shape, &s)) return trace_bad(g);
     if (ir_add_leaf(g->ir, kind, name, dtype, s, &out.ref, &g->err) != RP_OK) return trace_bad(g);
-    return out;
+    return trace_made(g, out.ref);
 }
 
 rp_tensor rp_input(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape) {
@@ -122,7 +122,7 @@ rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value) {
     rp_tensor out = {g, IR_NONE};
     if (!trace_ready(g)) return trace_bad(g);
     if (ir_add_const(g->ir, dtype, value, &out.ref, &g->err) != RP_OK) return trace_bad(g);
-    return out;
+    return trace_made(g, out.ref);
 }
 
 static ir_attr attr_shape(rp_graph *g, rp_shape s, ir_dim *dims) {

@@ -29,6 +29,7 @@ rp_graph *rp_graph_new(const char *name) {
 void rp_graph_free(rp_graph *g) {
     if (!g) return;
     ir_graph_free(g->ir);
+    base_free(g->fresh);
     base_free(g);
 }
 

@@ -3,14 +3,19 @@
 #define TRACE_TRACE_H
 
 #include "ir/graph.h"
+/* The calls are defined here, and call each other. */
+#define RP_NO_SITES
 #include "reprise/nn.h"
 
 struct rp_graph {
     ir_graph *ir;
     rp_numerics numerics;
     rp_error err;  /* first failure of the trace */
+    ir_ref *fresh; /* nodes asked for since the last call that told its site */
+    uint32_t n_fresh, cap_fresh;
     int64_t began; /* ns */
     bool finished;
+    bool blamed; /* err names the line of the call */
 };
 
 /* The traced graph, borrowed until rp_graph_free. */

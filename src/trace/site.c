@@ -1,0 +1,53 @@
+/* Which call of the user's source made what.
+ *
+ * Macros around the calls (end of tensor.h) tell the site after a call has returned, so that calls within its arguments have told
+ * theirs. What was asked for in between is the call's: a graph keeps a list of it. */
+#include "ir/site.h"
+
+#include "base/alloc.h"
+#include "trace/record.h"
+
+enum { MOST_FRESH = 1 << 16 }; /* where nobody tells sites: the list begins anew */
+
+static bool reserve(rp_graph *g) {
+    if (g->n_fresh < g->cap_fresh) return true;
+    uint32_t cap = g->cap_fresh ? g->cap_fresh * 2 : 64;
+    ir_ref *p = base_realloc_array(g->fresh, cap, sizeof *p);
+    if (!p) return false;
+    g->fresh = p;
+    g->cap_fresh = cap;
+    return true;
+}
+
+rp_tensor trace_made(rp_graph *g, ir_ref ref) {
+    if (g->n_fresh == MOST_FRESH) g->n_fresh = 0;
+    if (!reserve(g)) {
+        (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
+        return trace_bad(g);
+    }
+    g->fresh[g->n_fresh++] = ref;
+    return (rp_tensor){g, ref};
+}
+
+static void told(rp_graph *g, const ir_site *s) {
+    if (!g || g->finished) return;
+    if (g->err.code != RP_OK && !g->blamed) {
+        ir_site_put(s, &g->err);
+        g->blamed = true;
+    }
+    bool ok = true;
+    for (uint32_t i = 0; i < g->n_fresh && ok; i++) ok = ir_site_add(g->ir, g->fresh[i], s);
+    g->n_fresh = 0;
+    if (!ok) (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
+}
+
+rp_tensor rp_at(rp_tensor made, const char *call, const char *file, int line) {
+    told(made.graph, &(ir_site){.file = file, .call = call, .line = (uint32_t)line});
+    return made;
+}
+
+rp_dim rp_dim_at(rp_dim made, const char *file, int line) {
+    if (made.graph && made.n == INT64_MIN)
+        told(made.graph, &(ir_site){.file = file, .line = (uint32_t)line});
+    return made;
+}
