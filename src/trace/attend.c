@@ -66,23 +66,27 @@ static rp_tensor safe_softmax(rp_tensor x) {
     return rp_div(e, rp_max(sum, rp_const(x.graph, RP_DTYPE_F32, 1)));
 }
 
+/* 0 where it is not known. */
+static double scale_of(const rp_sdpa_args *a) {
+    int64_t d = 0;
+    if (a->scale != 0) return a->scale;
+    if (rp_dim_is_const(rp_tensor_dim(a->q, -1), &d) && d > 0) return 1.0 / sqrt((double)d);
+    (void)rp_fail(&a->q.graph->err, RP_INVALID,
+                  "scaled_dot_product_attention: D of %s is not known; give a scale",
+                  ir_type_of(a->q.graph->ir, a->q.ref).s);
+    return 0;
+}
+
 rp_tensor rp_scaled_dot_product_attention(const rp_sdpa_args *a) {
     heads h;
-    double d = 0, none = -HUGE_VAL;
-    int64_t dim;
     if (!heads_of(a, &h)) return trace_bad(a->q.graph);
-    if (a->scale == 0 && !rp_dim_is_const(rp_tensor_dim(a->q, -1), &dim)) {
-        (void)rp_fail(&a->q.graph->err, RP_INVALID,
-                      "scaled_dot_product_attention: D of %s is not known; give a scale",
-                      ir_type_of(a->q.graph->ir, a->q.ref).s);
-        return trace_bad(a->q.graph);
-    }
-    if (a->scale == 0) d = 1.0 / sqrt((double)dim);
-    rp_tensor s = rp_mul_scalar(grouped(a->q, a->k, true, h), a->scale != 0 ? a->scale : d);
+    double scale = scale_of(a);
+    if (scale == 0) return trace_bad(a->q.graph);
+    rp_tensor s = rp_mul_scalar(grouped(a->q, a->k, true, h), scale);
     if (a->softcap != 0) s = rp_softcap(s, a->softcap);
     if (trace_given(a->bias)) s = rp_add(s, trace_core(a->bias));
+    rp_tensor never = rp_const(a->q.graph, RP_DTYPE_F32, -HUGE_VAL);
     rp_tensor seen = near(a, rp_tensor_dim(a->q, -2), rp_tensor_dim(a->k, -2));
-    rp_tensor never = rp_const(a->q.graph, RP_DTYPE_F32, none);
     if (trace_given(seen)) s = rp_where(seen, s, never);
     if (trace_given(a->mask)) s = rp_where(a->mask, s, never);
     bool all_see = a->causal || a->window <= 0;
