@@ -390,6 +390,100 @@ static void vectors_are_rows_and_columns(void **state) {
     }
 }
 
+/* Values of composites of f16 and bf16 are those of f32, rounded once; sums inside do not overflow. */
+static void halves_are_rounded_once(void **state) {
+    static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16};
+    double wide[N], half[N];
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (int f = 0; f < 5; f++) {
+            for (int narrow = 0; narrow < 2; narrow++) {
+                traced t = begin();
+                rp_tensor none = rp_none(), x = rp_cast(t.x, types[i]), y;
+                if (!narrow) x = rp_cast(x, RP_DTYPE_F32);
+                y = f == 0   ? rp_softmax(x, 1)
+                    : f == 1 ? rp_layer_norm(x, none, none, 1e-5)
+                    : f == 2 ? rp_gelu_tanh(x)
+                    : f == 3 ? rp_softplus(x)
+                             : rp_rms_norm(x, rp_const(t.g, RP_DTYPE_F32, 3), 1e-5);
+                assert_int_equal(rp_tensor_dtype(y), narrow ? types[i] : RP_DTYPE_F32);
+                finish(&t, rp_cast(rp_cast(y, types[i]), RP_DTYPE_F32), narrow ? half : wide, N);
+            }
+            for (int k = 0; k < N; k++) assert_true(half[k] == wide[k]);
+        }
+    traced t = begin();
+    rp_tensor many = rp_broadcast(rp_const(t.g, RP_DTYPE_F16, 100), RP_SHAPE(1000));
+    finish(&t, rp_cast(rp_mean(many, 0, false), RP_DTYPE_F32), half, 1);
+    assert_true(half[0] == 100);
+}
+
+/* A row that sees nothing is zeros; others do not know of it. */
+static void attention_that_sees_nothing_gives_zeros(void **state) {
+    double y[B * C], plain[B * C];
+    (void)state;
+    for (int masked = 0; masked < 2; masked++) {
+        traced t = begin();
+        rp_tensor x = rp_slice(t.x, 0, 0, 1);
+        rp_tensor row = rp_iota(t.g, RP_DTYPE_I32, RP_SHAPE(B, B), 0);
+        rp_sdpa_args a = {.q = x, .k = x, .v = x};
+        if (masked) a.mask = rp_ne(row, rp_const(t.g, RP_DTYPE_I32, 1));
+        finish(&t, rp_scaled_dot_product_attention(&a), masked ? y : plain, B * C);
+    }
+    for (int k = 0; k < B * C; k++) assert_true(y[k] == (k / C == 1 ? 0 : plain[k]));
+}
+
+static void composites_name_what_does_not_fit(void **state) {
+    static const char *const want[] = {
+        "squeeze: the size of axis 1 of f32[2,3,4] is not 1",
+        "transpose: axis 3 out of range for f32[2,3,4]",
+        "unsqueeze: axis 4 out of range for f32[2,3,4] with an axis more",
+        "flatten: axis 2 of f32[2,3,4] is behind axis 1",
+        "slice: a step of 0; a step is positive, rp_flip turns an axis around",
+        "take_along: wants indices of the shape of f32[2,3,4] but along axis 2",
+        "scatter_add: into f32[2,3,4] at i32[2,3]",
+        "group_norm: the channels of f32[2,3,4] cannot be cut into 2 groups",
+        "batch_norm: wants [N,C,...], not f32[4]",
+        "var: wants f32, f16 or bf16, not i32[2,3]; cast it",
+        "scaled_dot_product_attention: wants q [...,H,T,D]",
+        "conv: x f32[2,3,4] and weight f32[2,3,4]: wants [N,C,H,W]",
+        "pool: windows of 9 every 9 do not lie within f32[1,2,3,4] padded by 0",
+        "upsample: wants [N,C,H,W] and a positive number of times, not f32[2,3,4] and 2",
+        "rope: x must be [T,H,D] and cos, sin [T,D/2], or x [...,D]",
+        "not: operand 0 must be bool, not f32[2,3,4]; compare it",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("bad");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3, 4)), none = rp_none(), y = x;
+        rp_tensor n = rp_input(g, "n", RP_DTYPE_I32, RP_SHAPE(2, 3));
+        rp_tensor v = rp_input(g, "v", RP_DTYPE_F32, RP_SHAPE(4));
+        switch (i) {
+        case 0: y = rp_squeeze(x, 1); break;
+        case 1: y = rp_transpose(x, 0, 3); break;
+        case 2: y = rp_unsqueeze(x, 4); break;
+        case 3: y = rp_flatten(x, 2, 1); break;
+        case 4: y = rp_slice_step(x, 0, 0, 2, 0); break;
+        case 5: y = rp_take_along(x, 2, n); break;
+        case 6: y = rp_scatter_add(x, n, x); break;
+        case 7: y = rp_group_norm(x, 2, none, none, 1e-5); break;
+        case 8: y = rp_batch_norm(v, v, v, none, none, 1e-5); break;
+        case 9: y = rp_var(n, 0, false, 1); break;
+        case 10:
+            y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = x, .k = v, .v = x});
+            break;
+        case 11: y = rp_conv2d(x, x, none, NULL); break;
+        case 12: y = rp_max_pool2d(rp_unsqueeze(x, 0), 9, 0, 0); break;
+        case 13: y = rp_upsample_nearest2d(x, 2); break;
+        case 14: y = rp_rope(x, v, v); break;
+        default: y = rp_any(x, 0, false); break;
+        }
+        assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+        if (!strstr(err.text, want[i])) fail_msg("wanted '%s', got '%s'", want[i], err.text);
+        rp_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
@@ -407,6 +501,9 @@ int main(void) {
         cmocka_unit_test(dot_general_names_what_does_not_fit),
         cmocka_unit_test(dot_general_has_room_for_all_axes),
         cmocka_unit_test(vectors_are_rows_and_columns),
+        cmocka_unit_test(halves_are_rounded_once),
+        cmocka_unit_test(attention_that_sees_nothing_gives_zeros),
+        cmocka_unit_test(composites_name_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
