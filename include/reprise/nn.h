@@ -78,6 +78,10 @@ typedef struct rp_conv_args {
 RP_API rp_tensor rp_conv2d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args);
 /* x[N,C,L], weight [O,C/groups,K]: [N,O,L']; index 1 of args counts. */
 RP_API rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv_args *args);
+/* The transpose of a convolution: x[N,C,H,W], weight [C,O,KH,KW], groups 1: [N,O,(H-1)*stride - 2*padding + dilation*(KH-1) + 1 +
+ * extra, W' likewise]; extra is torch's output_padding, from 0 to below the strides. */
+RP_API rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
+                                     const rp_conv_args *args, int64_t extra);
 /* x[N,C,H,W] by windows of size x size, stride apart (0: size). The mean counts padding as zeros, as torch's does. */
 RP_API rp_tensor rp_max_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
 RP_API rp_tensor rp_avg_pool2d(rp_tensor x, int64_t size, int64_t stride, int64_t padding);
@@ -108,6 +112,7 @@ RP_API rp_tensor rp_upsample_nearest2d(rp_tensor x, int64_t times);
 #define rp_scaled_dot_product_attention(...) \
     RP_AT("rp_scaled_dot_product_attention", (rp_scaled_dot_product_attention)(__VA_ARGS__))
 #define rp_conv2d(...) RP_AT("rp_conv2d", (rp_conv2d)(__VA_ARGS__))
+#define rp_conv_transpose2d(...) RP_AT("rp_conv_transpose2d", (rp_conv_transpose2d)(__VA_ARGS__))
 #define rp_conv1d(...) RP_AT("rp_conv1d", (rp_conv1d)(__VA_ARGS__))
 #define rp_max_pool2d(...) RP_AT("rp_max_pool2d", (rp_max_pool2d)(__VA_ARGS__))
 #define rp_avg_pool2d(...) RP_AT("rp_avg_pool2d", (rp_avg_pool2d)(__VA_ARGS__))

@@ -153,6 +153,57 @@ rp_tensor rp_conv1d(rp_tensor x, rp_tensor weight, rp_tensor bias, const rp_conv
     return rp_squeeze(rp_conv2d(rp_unsqueeze(x, 2), rp_unsqueeze(weight, 2), bias, &a), 2);
 }
 
+/* --- transposed --- */
+
+/* `stride` - 1 zeros behind each element of x along axis but the last, then as many before and behind as the kernel reaches over
+ * the edge. */
+static rp_tensor spread(rp_tensor x, int axis, int64_t stride, int64_t before, int64_t after) {
+    rp_dim n = rp_tensor_dim(x, axis);
+    if (stride > 1) {
+        x = rp_pad(rp_unsqueeze(x, axis + 1), axis + 1, 0, stride - 1, 0);
+        x = rp_flatten(x, axis, axis + 1);
+        x = rp_slice(x, axis, 0, rp_dim_add(rp_dim_mul(rp_dim_sub(n, 1), stride), 1));
+    }
+    if (before < 0) x = rp_slice(x, axis, -before, rp_tensor_dim(x, axis));
+    if (after < 0) x = rp_slice(x, axis, 0, rp_dim_add(rp_tensor_dim(x, axis), after));
+    return rp_pad(x, axis, before > 0 ? before : 0, after > 0 ? after : 0, 0);
+}
+
+/* What a convolution of stride 1 with the kernel turned around makes of x spread out. */
+rp_tensor rp_conv_transpose2d(rp_tensor x, rp_tensor weight, rp_tensor bias,
+                              const rp_conv_args *args, int64_t extra) {
+    rp_conv_args a = {{0}, {0}, {0}, 0}, one = {{0}, {0}, {0}, 0};
+    rp_shape s = rp_tensor_shape(x), w = rp_tensor_shape(weight);
+    int64_t k[2] = {0}, least = INT64_MAX;
+    if (!trace_ready(x.graph)) return trace_bad(x.graph);
+    if (args) a = *args;
+    bool ok = s.rank == 4 && w.rank == 4 && a.groups <= 1 && extra >= 0 &&
+              rp_dim_is_const(w.dim[2], &k[0]) && rp_dim_is_const(w.dim[3], &k[1]);
+    for (int i = 0; i < 2; i++) {
+        a.stride[i] = a.stride[i] ? a.stride[i] : 1;
+        one.dilation[i] = a.dilation[i] ? a.dilation[i] : 1;
+        ok = ok && a.stride[i] > 0 && one.dilation[i] > 0 && a.padding[i] >= 0 && k[i] > 0;
+        if (a.stride[i] < least) least = a.stride[i];
+    }
+    if (!ok || (extra > 0 && extra >= least)) {
+        (void)rp_fail(
+            &x.graph->err, RP_INVALID,
+            "conv_transpose: x %s and weight %s: wants [N,C,H,W] and [C,O,KH,KW] of known "
+            "size, one group, and extra %lld below the strides",
+            ir_type_of(x.graph->ir, x.ref).s, ir_type_of(x.graph->ir, weight.ref).s,
+            (long long)extra);
+        return trace_bad(x.graph);
+    }
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = one.dilation[i] * (k[i] - 1) - a.padding[i];
+        x = spread(x, 2 + i, a.stride[i], reach, reach + extra);
+    }
+    weight = rp_transpose(rp_flip(rp_flip(weight, 2), 3), 0, 1);
+    return rp_conv2d(x, weight, bias, &one);
+}
+
+/* --- pooling --- */
+
 /* The windows of x [N,C,H,W] joined by op, tap by tap; `outside` is what padding holds. */
 static rp_tensor pool(rp_tensor x, int64_t size, int64_t stride, int64_t padding, double outside,
                       rp_tensor (*join)(rp_tensor a, rp_tensor b)) {

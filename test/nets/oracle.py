@@ -401,6 +401,66 @@ def pieces(T):
     return torch.stack(part), torch.stack([near + F.softplus(8 * x), x.round() + x.floor() * x.ceil()]), F.one_hot(idx, 8).double()
 
 
+# ---- more ----
+
+
+def swin(T):
+    c, heads, m, h, w = 16, 2, 4, 8, 12
+    x = weight("x", (T, h, w, c), 1)
+    y = x.roll((-2, -2), (1, 2)).view(T, h // m, m, w // m, m, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, m * m, c)
+    q, k, v = linear(y, "qkv", c, 3 * c).view(-1, m * m, 3, heads, c // heads).permute(2, 0, 3, 1, 4)
+    i = torch.arange(m * m)
+    at = (i[:, None] // m - i // m + 3) * 7 + i[:, None] % m - i % m + 3
+    y = linear(merge(sdpa(q, k, v, attn_mask=weight("bias", (49, heads), 1)[at].permute(2, 0, 1))), "o", c, c)
+    y = y.view(T, h // m, w // m, m, m, c).permute(0, 1, 3, 2, 4, 5).reshape(T, h, w, c).roll((2, 2), (1, 2))
+    x = x + y
+    y = torch.cat([x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1)
+    return x, linear(F.layer_norm(y, (4 * c,)), "reduction", 4 * c, 2 * c)
+
+
+def decode(T):
+    heads, d, room = 2, 8, 64
+    x, keys, values = weight("x", (1, heads * d), 1), weight("keys", (1, room, d), 1), weight("values", (1, room, d), 1)
+    keys[:, T - 1], values[:, T - 1] = linear(x, "k", heads * d, d), linear(x, "v", heads * d, d)
+    q = linear(x, "q", heads * d, heads * d).view(heads, 1, d)
+    return sdpa(q, keys[:, :T].expand(heads, -1, -1), values[:, :T].expand(heads, -1, -1)).view(1, -1), keys
+
+
+def routing(T):
+    experts, groups, d = 16, 4, 12
+    score = linear(weight("x", (T, d), 1), "router", d, experts).sigmoid()
+    grouped = (score + weight("correction", (experts,), 0.2)).view(T, groups, -1)
+    chosen = grouped.topk(2).values.sum(-1).topk(2).indices
+    open_ = torch.zeros(T, groups, dtype=torch.bool).scatter(1, chosen, True)
+    which = grouped.masked_fill(~open_[..., None], -INF).view(T, experts).topk(4).indices
+    w = score.gather(-1, which)
+    return which, w / w.sum(-1, keepdim=True) * 2.5
+
+
+def int8(T):
+    d, out, rank = 24, 20, 4
+    x = weight("x", (2, T, d), 1)
+    w = (ids("w", (out, d), 255) - 127).to(torch.int8).double() * around("scale", (out, 1), 0.01, 0.002)
+    return (x @ w.T + linear(linear(x, "a", d, rank), "b", rank, out) * 2,)
+
+
+def nucleus(T):
+    p = weight("logits", (T, 40), 3).softmax(-1)
+    s, order = p.sort(descending=True)
+    kept = s.cumsum(-1) - s < 0.8
+    p = torch.zeros_like(p).scatter(1, order, s * kept)
+    p = p / p.sum(-1, keepdim=True)
+    return p, order[:, :5], (p.cumsum(-1) <= 0.5).sum(-1)
+
+
+def larger(T):
+    c = 8
+    x = weight("x", (T, c, 5, 6), 1)
+    rows = F.interpolate(x, scale_factor=(2, 1), mode="bilinear", align_corners=False)
+    kernel, b = weight("kernel", (c, 6, 3, 3), 0.3), weight("b", (6,), 0.1)
+    return F.pixel_shuffle(x, 2), rows, F.conv_transpose2d(x, kernel, b, stride=2, padding=1, output_padding=1)
+
+
 CASES = {
     gpt2: (7, 1, 33),
     bert: (9, 1, 17),
@@ -424,6 +484,12 @@ CASES = {
     retnet: (3, 1, 5),
     over_time: (8, 1, 32),
     pieces: (3, 1, 4),
+    swin: (2, 1, 3),
+    decode: (9, 1, 64),
+    routing: (5, 1, 9),
+    int8: (7, 1, 3),
+    nucleus: (3, 1, 7),
+    larger: (2, 1, 3),
 }
 
 for fn, sizes in CASES.items():

@@ -13,7 +13,9 @@ static rp_tensor leaf(net *n, const char *name, rp_shape shape, net_leaf l) {
     *to = l;
     (void)snprintf(to->name, sizeof to->name, "%s", name);
     rp_dtype t = l.below ? RP_DTYPE_I32 : RP_DTYPE_F32;
-    to->tensor = (l.is_input ? rp_input : rp_param)(n->g, to->name, t, shape);
+    to->tensor = (l.is_input   ? rp_input
+                  : l.is_state ? rp_state
+                               : rp_param)(n->g, to->name, t, shape);
     return to->tensor;
 }
 
@@ -31,6 +33,10 @@ rp_tensor net_weight(net *n, const char *name, rp_shape shape, double scale) {
 
 rp_tensor net_around(net *n, const char *name, rp_shape shape, double offset, double scale) {
     return leaf(n, name, shape, (net_leaf){.scale = scale, .offset = offset});
+}
+
+rp_tensor net_state(net *n, const char *name, rp_shape shape, double scale) {
+    return leaf(n, name, shape, (net_leaf){.is_state = true, .scale = scale});
 }
 
 void net_output(net *n, rp_tensor x) {
@@ -74,6 +80,7 @@ static void fill(net_leaf *l) {
     uint32_t seed = 2166136261u;
     for (const char *s = l->name; *s; s++) seed = (seed ^ (unsigned char)*s) * 16777619u;
     l->buffer = buffer_of(l->tensor);
+    if (l->is_state) l->memory = buffer_of(l->tensor).data;
     for (size_t i = 0; i < count(&l->buffer); i++) {
         uint32_t h = mixed((uint32_t)i ^ mixed(seed));
         if (l->below)
@@ -119,10 +126,12 @@ static void run(const net_case *c, rp_compiled *code, const net *sized, rp_buffe
     uint32_t n_in = 0;
     for (uint32_t i = 0; i < sized->n_leaves; i++) {
         const net_leaf *l = &sized->leaf[i];
+        void *data = l->is_state ? l->memory : l->buffer.data;
+        if (l->is_state) memcpy(data, l->buffer.data, count(&l->buffer) * sizeof(float));
         if (l->is_input)
             in[n_in++] = l->buffer;
         else
-            CHECK_OK(rp_compiled_bind(code, l->name, l->buffer.data, &err), &err);
+            CHECK_OK(rp_compiled_bind(code, l->name, data, &err), &err);
     }
     for (uint32_t i = 0; i < sized->n_out; i++)
         memset(out[i].data, 0xa5, count(&out[i]) * rp_dtype_block_bytes(out[i].dtype));
@@ -131,7 +140,10 @@ static void run(const net_case *c, rp_compiled *code, const net *sized, rp_buffe
 }
 
 static void done(net *n) {
-    for (uint32_t i = 0; i < n->n_leaves; i++) free(n->leaf[i].buffer.data);
+    for (uint32_t i = 0; i < n->n_leaves; i++) {
+        free(n->leaf[i].buffer.data);
+        free(n->leaf[i].memory);
+    }
     rp_graph_free(n->g);
 }
 

@@ -15,11 +15,12 @@ enum { NET_LEAVES = 96, NET_OUTPUTS = 4, NET_SIZES = 4 };
 
 typedef struct net_leaf {
     char name[32];
-    bool is_input;
+    bool is_input, is_state;
     double scale, offset; /* floats: offset + scale * [-1, 1) */
     uint32_t below;       /* whole numbers in [0, below); 0: floats */
     rp_tensor tensor;
     rp_buffer buffer; /* of the graph whose sizes are numbers */
+    void *memory;     /* of a state: the buffer's values at the beginning of each run */
 } net_leaf;
 
 /* What a network is built with. */
@@ -38,6 +39,8 @@ rp_tensor net_ids(net *n, const char *name, rp_shape shape, uint32_t below);
 rp_tensor net_weight(net *n, const char *name, rp_shape shape, double scale);
 /* offset + scale * [-1, 1): norms, variances, decays. */
 rp_tensor net_around(net *n, const char *name, rp_shape shape, double offset, double scale);
+/* Memory that the graph writes; each run begins with the same values. */
+rp_tensor net_state(net *n, const char *name, rp_shape shape, double scale);
 void net_output(net *n, rp_tensor x);
 /* "%s.%s" of two names, in a static buffer for the next call alone. */
 const char *net_join(const char *a, const char *b);
