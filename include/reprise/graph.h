@@ -47,6 +47,11 @@ RP_API void rp_compiled_free(rp_compiled *c);
  * that is empty. */
 RP_API rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data,
                                   rp_error *err) RP_MUST_USE;
+/* Types and sizes of the outputs for inputs of these types and sizes, as a call will want them, before there is memory for it:
+ * fills dtype, rank and dim of all outputs, and leaves their data. The inputs' data is not looked at. Any number of threads. */
+RP_API rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs,
+                                     uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
+                                     rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
  * not match. Outputs are written dense. The data of an empty tensor may be NULL. */
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,

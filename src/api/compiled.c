@@ -354,35 +354,50 @@ static rp_status check_form(const char *what, const plan_leaf *l, const rp_buffe
     return RP_OK;
 }
 
-/* Sizes as the symbols say, and data unless there is nothing to hold. */
+/* Sizes as the symbols say. */
 static rp_status check_dims(const int64_t *symbols, const char *what, const plan_leaf *l,
                             const rp_buffer *b, rp_error *err) {
-    bool empty = false;
     for (uint32_t d = 0; d < l->rank; d++) {
         int64_t want = plan_size_eval(&l->dim[d], symbols);
         if (b->dim[d] != want)
             return rp_fail(err, RP_INVALID,
                            "%s %s size mismatch at index %u. expected %lld, actual %lld", what,
                            l->name, d, (long long)want, (long long)b->dim[d]);
-        empty = empty || want == 0;
     }
+    return RP_OK;
+}
+
+/* Unless there is nothing to hold. */
+static rp_status check_data(const char *what, const plan_leaf *l, const rp_buffer *b,
+                            rp_error *err) {
+    bool empty = false;
+    for (uint32_t d = 0; d < l->rank; d++) empty = empty || b->dim[d] == 0;
     if (b->data || empty) return RP_OK;
     return rp_fail(err, RP_INVALID, "%s %s has no data", what, l->name);
 }
 
-static rp_status set_buffers(const plan *p, api_frame *f, const rp_buffer *inputs,
-                             rp_buffer *outputs, rp_error *err) {
+/* Types and sizes of the inputs, and what the symbols are by them. */
+static rp_status read_inputs(const plan *p, const rp_buffer *inputs, int64_t *symbols,
+                             rp_error *err) {
     for (uint32_t i = 0; i < p->n_inputs; i++)
         RP_TRY(check_form("input", &p->inputs[i], &inputs[i], err));
-    for (uint32_t i = 0; i < p->n_outputs; i++)
-        RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
-    RP_TRY(api_read_sizes(p, inputs, f->symbols, err));
+    RP_TRY(api_read_sizes(p, inputs, symbols, err));
+    for (uint32_t i = 0; i < p->n_inputs; i++)
+        RP_TRY(check_dims(symbols, "input", &p->inputs[i], &inputs[i], err));
+    return plan_check_symbols(p, symbols, err);
+}
+
+static rp_status set_buffers(const plan *p, api_frame *f, const rp_buffer *inputs,
+                             rp_buffer *outputs, rp_error *err) {
+    RP_TRY(read_inputs(p, inputs, f->symbols, err));
     for (uint32_t i = 0; i < p->n_inputs; i++) {
-        RP_TRY(check_dims(f->symbols, "input", &p->inputs[i], &inputs[i], err));
+        RP_TRY(check_data("input", &p->inputs[i], &inputs[i], err));
         plan_exec_set(f->exec, PLAN_INPUT, i, address_of(inputs[i].data));
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
+        RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
         RP_TRY(check_dims(f->symbols, "output", &p->outputs[i], &outputs[i], err));
+        RP_TRY(check_data("output", &p->outputs[i], &outputs[i], err));
         plan_exec_set(f->exec, PLAN_OUTPUT, i, address_of(outputs[i].data));
     }
     return RP_OK;
@@ -396,8 +411,8 @@ static rp_status run_frame(const plan *p, api_frame *f, const rp_buffer *inputs,
     return f->device->ops->synchronize(f->device, err);
 }
 
-rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
-                          rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+static rp_status check_counts(const rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                              const rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
     if (!c) return rp_fail(err, RP_INVALID, "compiled graph is NULL");
     const plan *p = c->p;
     if (n_inputs != p->n_inputs || n_outputs != p->n_outputs)
@@ -406,6 +421,31 @@ rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_in
                        p->n_inputs, p->n_outputs, n_inputs, n_outputs);
     if ((n_inputs && !inputs) || (n_outputs && !outputs))
         return rp_fail(err, RP_INVALID, "inputs or outputs are NULL");
+    return RP_OK;
+}
+
+rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                              rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+    RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    const plan *p = c->p;
+    int64_t *symbols = base_alloc_array(p->n_symbols + 1u, sizeof *symbols);
+    if (!symbols) return rp_fail(err, RP_NOMEM, "sizes of graph @%s", p->name);
+    rp_status st = read_inputs(p, inputs, symbols, err);
+    for (uint32_t i = 0; i < n_outputs && st == RP_OK; i++) {
+        const plan_leaf *l = &p->outputs[i];
+        outputs[i].dtype = l->dtype;
+        outputs[i].rank = l->rank;
+        for (uint32_t d = 0; d < l->rank; d++)
+            outputs[i].dim[d] = plan_size_eval(&l->dim[d], symbols);
+    }
+    base_free(symbols);
+    return st;
+}
+
+rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
+                          rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+    RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    const plan *p = c->p;
     api_frame *f = NULL;
     RP_TRY(ensure_packed(c, err));
     RP_TRY(api_frames_take(c->frames, &f, err));

@@ -362,7 +362,7 @@ static size_t bytes_of(const plan *p, const plan_arg *a, const int64_t *symbols)
     return 0;
 }
 
-static rp_status check_symbols(const plan *p, const int64_t *symbols, rp_error *err) {
+rp_status plan_check_symbols(const plan *p, const int64_t *symbols, rp_error *err) {
     for (uint32_t i = 0; i < p->n_symbols; i++)
         if (symbols[i] < p->symbols[i].min || symbols[i] > p->symbols[i].max)
             return rp_fail(err, RP_INVALID,
@@ -394,7 +394,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
     const plan *p = x->p;
     void **args = pub->args;
     size_t *sizes = pub->arg_sizes;
-    RP_TRY(check_symbols(p, symbols, err));
+    RP_TRY(plan_check_symbols(p, symbols, err));
     for (uint32_t i = 0; i < p->n_symbols; i++) pub->dims[i] = symbols[i];
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
         for (uint32_t j = 0; j < p->dim_maps[i].n; j++)

@@ -38,6 +38,8 @@ void plan_exec_free(plan_exec *x);
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p);
 void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx);
 
+/* RP_INVALID names a symbol whose value is not in its range. */
+rp_status plan_check_symbols(const plan *p, const int64_t *symbols, rp_error *err) RP_MUST_USE;
 /* Concrete launches of pieces [first, first+n) for the values of the symbols. */
 typedef struct plan_bound {
     hal_launch *launches;

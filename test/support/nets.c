@@ -133,6 +133,11 @@ static void run(const net_case *c, rp_compiled *code, const net *sized, rp_buffe
         else
             CHECK_OK(rp_compiled_bind(code, l->name, data, &err), &err);
     }
+    rp_buffer told[NET_OUTPUTS];
+    CHECK_OK(rp_compiled_outputs(code, in, n_in, told, sized->n_out, &err), &err);
+    for (uint32_t i = 0; i < sized->n_out; i++)
+        for (uint32_t d = 0; d < out[i].rank; d++)
+            assert_true(told[i].rank == out[i].rank && told[i].dim[d] == out[i].dim[d]);
     for (uint32_t i = 0; i < sized->n_out; i++)
         memset(out[i].data, 0xa5, count(&out[i]) * rp_dtype_block_bytes(out[i].dtype));
     if (rp_compiled_run(code, in, n_in, out, sized->n_out, &err) != RP_OK)

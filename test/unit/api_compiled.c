@@ -100,6 +100,37 @@ static void sizes_are_read_from_sums(void **state) {
     rp_graph_free(g);
 }
 
+/* Sizes of outputs are known before there is memory for them, from those of the inputs alone. */
+static void outputs_tell_their_sizes(void **state) {
+    static const char text[] =
+        "graph @told(%x: f16[T,2], %y: i32[S]) -> (f16[2*T+1,2], i32[S//3,T], f32[]) where T in "
+        "[1,8], S in [3,9] {\n  %0 = slice %x {axis=0, stop=1}\n  %1 = concat %x, %x, %0 {axis=0}\n"
+        "  %2 = slice %y {axis=0, stop=S//3}\n  %3 = reshape %2 {shape=[S//3,1]}\n"
+        "  %4 = broadcast %3 {shape=[S//3,T]}\n  %5 = const 1.0 : f32[]\n  %6 = neg %5\n"
+        "  ret %1, %4, %6\n}\n";
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    rp_compiled *c = NULL;
+    rp_buffer in[2] = {{RP_DTYPE_F16, 2, {5, 2}, NULL}, {RP_DTYPE_I32, 1, {8}, NULL}}, out[3];
+    (void)state;
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(rp_compile(g, NULL, &c, &err), &err);
+    for (int i = 0; i < 3; i++) out[i] = (rp_buffer){.data = &out[i]};
+    CHECK_OK(rp_compiled_outputs(c, in, 2, out, 3, &err), &err);
+    assert_true(out[0].dtype == RP_DTYPE_F16 && out[0].rank == 2 && out[0].dim[0] == 11);
+    assert_true(out[1].dtype == RP_DTYPE_I32 && out[1].dim[0] == 2 && out[1].dim[1] == 5);
+    assert_true(out[2].dtype == RP_DTYPE_F32 && out[2].rank == 0);
+    for (int i = 0; i < 3; i++) assert_ptr_equal(out[i].data, &out[i]);
+    in[0].dim[0] = 9;
+    assert_int_equal(rp_compiled_outputs(c, in, 2, out, 3, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "T = 9 is outside [1, 8]"));
+    err = (rp_error){0};
+    assert_int_equal(rp_compiled_outputs(c, in, 2, out, 2, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "2 inputs and 3 outputs; 2 and 2 were given"));
+    rp_compiled_free(c);
+    rp_graph_free(g);
+}
+
 typedef struct compiled {
     rp_graph *g;
     rp_compiled *c;
@@ -462,6 +493,7 @@ int main(void) {
         cmocka_unit_test(every_level_computes),
         cmocka_unit_test(new_weights_count),
         cmocka_unit_test(sizes_are_read_from_sums),
+        cmocka_unit_test(outputs_tell_their_sizes),
         cmocka_unit_test(what_is_empty_needs_no_data),
         cmocka_unit_test(what_is_not_computed_is_returned),
         cmocka_unit_test(sizes_that_contradict_name_both),
