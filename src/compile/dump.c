@@ -237,11 +237,8 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     base_buf kir, source;
     base_buf_init(&kir, 0);
     base_buf_init(&source, 0);
-    const lower_options lo = {.isa = d->opt->isa,
-                              .exact = d->opt->exact,
-                              .passes = &o,
-                              .sites = true,
-                              .kir = &kir};
+    const lower_options lo = {
+        .isa = d->opt->isa, .exact = d->opt->exact, .passes = &o, .sites = true, .kir = &kir};
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
     if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */

@@ -113,9 +113,11 @@ bool ir_site_add(ir_graph *g, ir_ref r, const ir_site *s) {
 
 bool ir_sites_join(ir_graph *g, ir_ref r, const ir_graph *from, ir_ref of) {
     ir_site_table **t = ir_graph_site_table(g);
+    ir_site_table *of_from = *ir_graph_site_table((ir_graph *)(uintptr_t)from);
     const ir_site *s;
-    if (!ir_has_sites(from)) return true;
-    if (!*t) *t = ir_site_table_share(*ir_graph_site_table((ir_graph *)(uintptr_t)from));
+    if (!of_from) return true;
+    if (!*t) *t = ir_site_table_share(of_from);
+    if (*t != of_from) return true;
     for (uint32_t i = 0; (s = ir_site_at(from, of, i)); i++)
         if (!link_site(g, r, s)) return false;
     return true;

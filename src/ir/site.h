@@ -23,7 +23,8 @@ void ir_site_table_done(ir_site_table *t); /* NULL is fine */
 
 /* Node r was made at *s, whose strings are copied. False when memory is exhausted. */
 bool ir_site_add(ir_graph *g, ir_ref r, const ir_site *s);
-/* Node r stands for node `of` of another graph, too: it gets that one's sites. False when memory is exhausted. */
+/* Node r stands for node `of` of another graph, too: it gets that one's sites, unless it has some of a third graph's, whose
+ * strings may not live as long. False when memory is exhausted. */
 bool ir_sites_join(ir_graph *g, ir_ref r, const ir_graph *from, ir_ref of);
 /* Site i of node r in the order in which they came; NULL behind the last. */
 const ir_site *ir_site_at(const ir_graph *g, ir_ref r, uint32_t i);

@@ -61,3 +61,10 @@ rp_slice(x, 0, 0, 1.0f);
 REFUSES
     [ $n -eq 12 ] && pass "headers_${lang}_refuses" || fail "headers_${lang}_refuses" "$n lines"
 done
+
+# Every call that makes a tensor tells its line: it has a macro of its name.
+dumb=
+for f in $(sed -n 's/^RP_API rp_tensor \(rp_[a-z0-9_]*\)(.*/\1/p' include/reprise/*.h); do
+    [ $f = rp_at ] || grep -q "^#define $f(" include/reprise/*.h || dumb+=" $f"
+done
+[ -z "$dumb" ] && pass headers_sites || fail headers_sites "no macro with RP_AT for$dumb"

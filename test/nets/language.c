@@ -275,8 +275,7 @@ static void sampling(net *n) {
     rp_tensor cut = rp_slice(top, -1, 4, 5); /* what is less is left out */
     y = rp_masked_fill(y, rp_lt(y, cut), -HUGE_VAL);
     rp_tensor before = rp_sub(rp_cumsum(rp_softmax(y, -1), -1), rp_softmax(y, -1));
-    rp_tensor kept =
-        rp_and(rp_lt(before, rp_const(n->g, RP_DTYPE_F32, 0.9)), rp_ge(y, cut));
+    rp_tensor kept = rp_and(rp_lt(before, rp_const(n->g, RP_DTYPE_F32, 0.9)), rp_ge(y, cut));
     net_output(n, rp_masked_fill(y, rp_not(kept), -1e4));
     net_output(n, rp_sum(rp_cast(kept, RP_DTYPE_I32), -1, false));
     net_output(n, rp_mean(rp_cross_entropy(x, target), 0, false));

@@ -398,7 +398,8 @@ def pieces(T):
         F.elu(x.clamp(-2, 1.5), 0.8),
     ]
     near = (torch.log1p(x * 1e-4) + torch.expm1(x * 1e-4)) * 1e4
-    return torch.stack(part), torch.stack([near + F.softplus(8 * x), x.round() + x.floor() * x.ceil()]), F.one_hot(idx, 8).double()
+    smooth = torch.stack([near + F.softplus(8 * x), x.round() + x.floor() * x.ceil()])
+    return torch.stack(part), smooth, F.one_hot(idx, 8).double(), x.gather(1, ids("inner", (T, 2, 8), 5))
 
 
 # ---- more ----

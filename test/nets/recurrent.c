@@ -145,6 +145,7 @@ static void pieces(net *n) {
                          rp_add(rp_round(x), rp_mul(rp_floor(x), rp_ceil(x)))};
     net_output(n, rp_stack(cast, 2, 0));
     net_output(n, rp_one_hot(idx, 8, RP_DTYPE_F32));
+    net_output(n, rp_take_along(x, 1, net_ids(n, "inner", RP_SHAPE(n->T, 2, 8), 5)));
 }
 
 static const net_case cases[] = {
