@@ -449,7 +449,7 @@ static void composites_name_what_does_not_fit(void **state) {
         "pool: windows of 9 every 9 do not lie within f32[1,2,3,4] padded by 0",
         "upsample: wants [N,C,H,W] and a positive number of times, not f32[2,3,4] and 2",
         "rope: x must be [T,H,D] and cos, sin [T,D/2], or x [...,D]",
-        "not: operand 0 must be bool, not f32[2,3,4]; compare it",
+        "any: wants bool, not f32[2,3,4]; compare it",
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
