@@ -11,6 +11,7 @@
 #include "api/api.h"
 #include "api/frames.h"
 #include "base/alloc.h"
+#include "base/huge.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
@@ -22,6 +23,7 @@
 #include "ir/custom.h"
 
 enum { MOST_CALLS = 16 }; /* at once; further ones wait */
+enum { HUGE_FROM = 8 << 20 };
 
 struct rp_compiled {
     hal_device *device; /* until frames has it */
@@ -30,8 +32,9 @@ struct rp_compiled {
     plan *p;
     api_frames *frames;
     uint8_t *packed;
-    const void **params;  /* by param, as bound */
-    pthread_mutex_t lock; /* guards packing */
+    base_huge packed_pages; /* where packed lies; empty: on the heap */
+    const void **params;    /* by param, as bound */
+    pthread_mutex_t lock;   /* guards packing */
     bool packed_ready;
     rp_compiled_info info;
 };
@@ -110,14 +113,20 @@ out:
     return st;
 }
 
+/* Huge pages where there are some and the weights fill a few: half of packing was faults of small ones. */
+static rp_status make_room(rp_compiled *c, rp_error *err) {
+    size_t size = (size_t)c->p->weights_size;
+    rp_error none = {0};
+    if (size >= HUGE_FROM && base_huge_alloc(size, &c->packed_pages, &none) == RP_OK)
+        c->packed = c->packed_pages.data;
+    else
+        c->packed = base_alloc_aligned(size, 4096);
+    return c->packed ? RP_OK : rp_fail(err, RP_NOMEM, "%zu bytes of packed weights", size);
+}
+
 static rp_status make_executor(rp_compiled *c, rp_error *err) {
     const plan *p = c->p;
-    if (p->weights_size > 0) {
-        c->packed = base_alloc_aligned((size_t)p->weights_size, 4096);
-        if (!c->packed)
-            return rp_fail(err, RP_NOMEM, "%lld bytes of packed weights",
-                           (long long)p->weights_size);
-    }
+    if (p->weights_size > 0) RP_TRY(make_room(c, err));
     c->params = base_alloc_array(p->n_params + 1u, sizeof *c->params);
     if (!c->params) return rp_fail(err, RP_NOMEM, "compiled graph");
     plan_exec_options o = {.device = c->device,
@@ -177,7 +186,8 @@ static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error
 
 static void drop_plan(rp_compiled *c) {
     plan_free(c->p);
-    base_free(c->packed);
+    if (!c->packed_pages.data) base_free(c->packed);
+    base_huge_free(&c->packed_pages);
     base_free(c->params);
     c->p = NULL;
     c->packed = NULL;
@@ -314,6 +324,24 @@ rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_erro
     return RP_OK;
 }
 
+static rp_status fill_packs(rp_compiled *c, rp_error *err) {
+    const plan *p = c->p;
+    hal_device_info info;
+    api_frame *f = NULL;
+    rp_status st = RP_OK;
+    RP_TRY(api_frames_take(c->frames, &f, err));
+    f->device->ops->info(f->device, &info);
+    for (uint32_t i = 0; i < p->n_packs && st == RP_OK; i++) {
+        void *to = c->packed + p->packs[i].offset;
+        if (*info.arch)
+            plan_pack_fill(p, i, c->params, to);
+        else
+            st = plan_pack_fill_on(f->device, p, i, c->params, to, err);
+    }
+    api_frames_give(c->frames, f);
+    return st;
+}
+
 static rp_status pack_weights(rp_compiled *c, rp_error *err) {
     const plan *p = c->p;
     for (uint32_t i = 0; i < p->n_params; i++)
@@ -326,9 +354,7 @@ static rp_status pack_weights(rp_compiled *c, rp_error *err) {
             return rp_fail(err, RP_INVALID,
                            "state %s of graph @%s has no data; call rp_compiled_bind",
                            p->states[i].name, p->name);
-    for (uint32_t i = 0; i < p->n_packs; i++)
-        plan_pack_fill(p, i, c->params, c->packed + p->packs[i].offset);
-    return RP_OK;
+    return p->n_packs ? fill_packs(c, err) : RP_OK;
 }
 
 /* The first call after a bind packs; others that come meanwhile wait for it. */

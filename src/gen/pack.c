@@ -98,10 +98,39 @@ static void pack_block_row(rp_dtype type, const uint8_t *src, int64_t k, uint8_t
     }
 }
 
+typedef float pack_v4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t pack_v4i __attribute__((vector_size(16)));
+#if defined(__clang__)
+#define PACK_SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define PACK_SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (pack_v4i){i, j, k, l})
+#endif
+
+/* Four k's of four rows that are row_size bytes apart, moved as they are, to columns of a tile. */
+static void pack_turn(const uint8_t *src, size_t row_size, uint8_t *tile) {
+    pack_v4 r[4];
+    for (int i = 0; i < 4; i++) memcpy(&r[i], src + (size_t)i * row_size, sizeof r[i]);
+    pack_v4 a = PACK_SHUFFLE(r[0], r[1], 0, 4, 1, 5), b = PACK_SHUFFLE(r[2], r[3], 0, 4, 1, 5);
+    pack_v4 c = PACK_SHUFFLE(r[0], r[1], 2, 6, 3, 7), d = PACK_SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+    const pack_v4 out[4] = {PACK_SHUFFLE(a, b, 0, 1, 4, 5), PACK_SHUFFLE(a, b, 2, 3, 6, 7),
+                            PACK_SHUFFLE(c, d, 0, 1, 4, 5), PACK_SHUFFLE(c, d, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++) memcpy(tile + i * 64, &out[i], sizeof out[i]);
+}
+
+/* The first k's of a full tile of 32-bit elements; gives how many. */
+static int64_t pack_turned(const uint8_t *src, size_t row_size, int64_t k, uint8_t *tile) {
+    int64_t i = 0;
+    for (; i + 4 <= k; i += 4)
+        for (int r = 0; r < GEN_TILE_ROWS; r += 4)
+            pack_turn(src + (size_t)r * row_size + i * 4, row_size, tile + i * 64 + r * 4);
+    return i;
+}
+
 /* A whole tile of plain elements: k rows of 16, written in order. */
 static void pack_plain(const uint8_t *src, size_t row_size, int64_t k, uint8_t *tile, int rows,
                        bool wide) {
-    for (int64_t i = 0; i < k; i++, tile += wide ? 64 : 32)
+    int64_t i = wide && rows == GEN_TILE_ROWS ? pack_turned(src, row_size, k, tile) : 0;
+    for (tile += i * (wide ? 64 : 32); i < k; i++, tile += wide ? 64 : 32)
         for (int r = 0; r < rows; r++) {
             const uint8_t *from = src + (size_t)r * row_size;
             if (wide)

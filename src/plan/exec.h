@@ -62,6 +62,9 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols,
 
 /* Fills the packed weights image (weights_size bytes at dst) from params in file layout; pack i only. */
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack);
+/* The same by the threads of d, whose memory is the host's. */
+rp_status plan_pack_fill_on(hal_device *d, const plan *p, uint32_t i, const void *const *params,
+                            void *dst_of_pack, rp_error *err) RP_MUST_USE;
 
 size_t plan_exec_arena_bytes(const plan_exec *x);
 size_t plan_exec_const_bytes(const plan_exec *x); /* records, in device memory */
