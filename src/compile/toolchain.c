@@ -137,8 +137,9 @@ static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, 
     const char *const *flags = gen_isa_flags(isa, t->family, &n_flags);
     argv[n++] = t->path;
     for (size_t i = 0; i < n_flags && n < 32; i++) argv[n++] = flags[i];
-    static const char *const fixed[] = {
-        "-w", "-shared", "-fPIC", "-fvisibility=default", "-nostartfiles", "-x", "c"};
+    /* Calls that a compiler makes up (memset) are found in this process. */
+    static const char *const fixed[] = {"-w",        "-shared", "-fPIC", "-fvisibility=default",
+                                        "-nostdlib", "-pipe",   "-x",    "c"};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
     argv[n++] = c;
     argv[n++] = "-o";

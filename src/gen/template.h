@@ -14,9 +14,9 @@ typedef struct gen_matmul_uses {
     bool floats, attention, tensor;
 } gen_matmul_uses;
 
-/* Nothing when there are no products. After gen_c_prelude. */
+/* How a unit reaches the products (gen/templates.h); nothing when there are none. After gen_c_prelude. */
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out);
-/* The same in CUDA C, after gen_cuda_prelude. */
+/* The products themselves in CUDA C, after gen_cuda_prelude. */
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out);
 
 #endif

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "gen/gen.h"
+#include "gen/templates.h"
 #include "ir/custom.h"
 
 /* What a host call needs to know; its sizes come with the call, so that a device graph replays those of its capture. */
@@ -30,6 +32,17 @@ struct plan_exec {
 
 /* --- code ------------------------------------------------------------------ */
 
+/* Generated code for the host calls the products of the library, by the tables that it is given here. */
+static void link_module(const plan_exec *x, hal_module *m) {
+    hal_device_info info;
+    hal_function link = {0};
+    rp_error none = {0};
+    x->device->ops->info(x->device, &info);
+    if (*info.arch) return;
+    if (x->device->ops->module_symbol(m, GEN_LINK_SYMBOL, &link, &none) != RP_OK) return;
+    link.host(gen_templates, NULL, 0, 0, NULL);
+}
+
 static rp_status load_modules(plan_exec *x, const plan_exec_options *opt, rp_error *err) {
     for (uint32_t i = 0; i < x->p->n_modules; i++) {
         char *path = NULL;
@@ -45,6 +58,7 @@ static rp_status load_modules(plan_exec *x, const plan_exec_options *opt, rp_err
         st = x->device->ops->module_load(x->device, path, &x->modules[i], err);
         base_free(path);
         RP_TRY(st);
+        link_module(x, x->modules[i]);
     }
     return RP_OK;
 }

@@ -1,6 +1,7 @@
 /* Products for any processor, and the scratch that all forms need. */
 #define RP_ISA 0
 #define PACKED(name) portable_##name
+#define TEMPLATES gen_templates_portable
 #include "compile/portable/packed_kernel.c.inc"
 
 #include "lower/product.h"

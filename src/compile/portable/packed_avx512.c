@@ -2,19 +2,8 @@
 #if defined(__x86_64__)
 #define RP_ISA 2
 #define PACKED(name) portable_##name##_avx512
-/* Headers stay outside: nothing but the kernels may need the instructions. */
-#include "compile/portable/kernels.h"
-#if defined(__clang__)
-#pragma clang attribute push(                                                  \
-    __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni"))), \
-    apply_to = function)
-#else
-#pragma GCC target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")
-#endif
+#define TEMPLATES gen_templates_avx512
 #include "compile/portable/packed_kernel.c.inc"
-#if defined(__clang__)
-#pragma clang attribute pop
-#endif
 #else
 typedef int portable_packed_avx512_is_elsewhere;
 #endif

@@ -40,18 +40,36 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
 /* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
 #define RK_CHUNK 4096
 
-/* The fixed tree over 16 lanes; NaN wins in the last two. */
-#define RK_FOLD(op)                                          \
-    for (int i = 0; i < 8; i++) l[i] = op(l[i], l[i + 8]);   \
-    for (int i = 0; i < 4; i++) l[i] = op(l[i], l[i + 4]);   \
-    for (int i = 0; i < 2; i++) l[i] = op(l[i], l[i + 2]);   \
-    return op(l[0], l[1]);
-#define RK_ADD(a, b) ((a) + (b))
-#define RK_MAX(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
-#define RK_MIN(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+#ifndef __CUDACC__
+/* The fixed tree over 16 lanes; NaN wins in the last two. As vectors: a compiler takes longer to find them than for all
+ * the rest of a small kernel. */
+typedef float rk_f8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float rk_f4 __attribute__((vector_size(16)));
+typedef rp_i32 rk_i8 __attribute__((vector_size(32)));
+typedef rp_i32 rk_i4 __attribute__((vector_size(16)));
+typedef struct rk_halves {
+    rk_f4 lo, hi;
+} rk_halves;
+#if defined(__clang__)
+#define RK_DOWN(v, i, j) __builtin_shufflevector(v, v, i, j, i, j)
+#else
+#define RK_DOWN(v, i, j) __builtin_shuffle(v, (rk_i4){i, j, i, j})
+#endif
+#define RK_ADD(n, a, b) ((a) + (b))
+#define RK_PICK(n, take, a, b) (rk_f##n)(((rk_i##n)(a) & (take)) | ((rk_i##n)(b) & ~(take)))
+#define RK_MAX(n, a, b) RK_PICK(n, ((a) > (b)) | ((a) != (a)), a, b)
+#define RK_MIN(n, a, b) RK_PICK(n, ((a) < (b)) | ((a) != (a)), a, b)
+#define RK_FOLD(op)                                                      \
+    rk_f8 a = *(const rk_f8 *)l, b = *(const rk_f8 *)(l + 8), c = op(8, a, b); \
+    rk_halves h;                                                         \
+    __builtin_memcpy(&h, &c, sizeof h);                                  \
+    rk_f4 d = op(4, h.lo, h.hi), e = RK_DOWN(d, 2, 3);                   \
+    rk_f4 f = op(4, d, e), g = RK_DOWN(f, 1, 1);                         \
+    return (op(4, f, g))[0];
 RP_INLINE float rk_sum16(float *l) { RK_FOLD(RK_ADD) }
 RP_INLINE float rk_max16(float *l) { RK_FOLD(RK_MAX) }
 RP_INLINE float rk_min16(float *l) { RK_FOLD(RK_MIN) }
+#endif
 
 RP_INLINE rp_i32 rk_clamp(rp_i32 v, rp_i32 lo, rp_i32 hi)
 {
