@@ -28,17 +28,21 @@ static void put_lanes(gen_render *r, kir_ref at, const char *start) {
     gen_line(r, "for (int k%u = 0; k%u < 16; k%u++) l%u[k%u] = %s;", at, at, at, at, at, start);
 }
 
+/* to = to and then value, by the reduction's own rule. */
+static void put_join(gen_render *r, kir_reduce how, const char *to, const char *value) {
+    if (how == KIR_SUM)
+        gen_line(r, "%s = %s + %s;", to, to, value);
+    else
+        gen_line(r, "%s = ((%s %c %s) | (%s != %s)) ? %s : %s;", to, to, how == KIR_MAX ? '>' : '<',
+                 value, to, to, to, value);
+}
+
 static void put_lane_update(gen_render *r, kir_ref at, const char *lane, kir_ref value) {
-    char v[GEN_NAME_SIZE];
-    kir_reduce how = r->f->insts[at].u.reduce;
+    char v[GEN_NAME_SIZE], to[48];
 
     gen_text(r, value, v, sizeof v);
-    if (how == KIR_SUM) {
-        gen_line(r, "l%u[%s] = l%u[%s] + %s;", at, lane, at, lane, v);
-    } else {
-        gen_line(r, "l%u[%s] = ((l%u[%s] %c %s) | (l%u[%s] != l%u[%s])) ? l%u[%s] : %s;", at, lane,
-                 at, lane, how == KIR_MAX ? '>' : '<', v, at, lane, at, lane, at, lane, v);
-    }
+    (void)snprintf(to, sizeof to, "l%u[%s]", at, lane);
+    put_join(r, r->f->insts[at].u.reduce, to, v);
 }
 
 static void put_tree(gen_render *r, kir_ref at, kir_ref end) {
@@ -57,7 +61,40 @@ typedef struct lanes {
     const char *from, *n;
     int64_t tail; /* elements behind the last 16, or -1: not known here */
     bool wide;    /* there may be 16 */
+    bool fours;   /* there may be 64, and four elements of a lane are joined before they meet it */
+    bool no_rest; /* of those there are no 16 left */
 } lanes;
+
+/* Longer bodies are not written four times more. */
+enum { MAX_FOURS_BODY = 24 };
+
+/* A maximum waits for the one before it, which takes longer than all else of a short body: four elements of each lane
+ * become one first, in pairs and in their order, which gives the same bits. */
+static void put_fours(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
+    kir_reduce how = r->f->insts[at].u.reduce;
+    char q[4][24], v[GEN_NAME_SIZE], counter[96];
+
+    gen_open(r, "for (; c%u + 64 <= %s; c%u += 64)", at, s->n, at);
+    gen_open(r, "for (int k%u = 0; k%u < 16; k%u++)", at, at, at);
+    gen_line(r, "float q%u[4];", at);
+    for (int i = 0; i < 4; i++) {
+        (void)snprintf(q[i], sizeof q[i], "q%u[%d]", at, i);
+        (void)snprintf(counter, sizeof counter, "%sc%u + %d + k%u", s->from, at, i * 16, at);
+        gen_line(r, "{");
+        r->depth++;
+        put_counter(r, at, counter);
+        gen_serial(r, at + 1, end);
+        gen_line(r, "%s = %s;", q[i], gen_text(r, r->f->insts[end].in[0], v, sizeof v));
+        gen_close(r);
+    }
+    put_join(r, how, q[0], q[1]);
+    put_join(r, how, q[2], q[3]);
+    put_join(r, how, q[0], q[2]);
+    (void)snprintf(v, sizeof v, "l%u[k%u]", at, at);
+    put_join(r, how, v, q[0]);
+    gen_close(r);
+    gen_close(r);
+}
 
 /* A body without inner loops: written twice, 16 elements wide and for the rest. */
 static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
@@ -66,8 +103,9 @@ static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const lanes 
 
     (void)snprintf(lane, sizeof lane, "k%u", at);
     (void)snprintf(counter, sizeof counter, s->wide ? "%sc%u + k%u" : "%sk%u", s->from, at, at);
-    if (s->wide) {
-        gen_line(r, "long long c%u = 0;", at);
+    if (s->wide) gen_line(r, "long long c%u = 0;", at);
+    if (s->fours) put_fours(r, at, end, s);
+    if (s->wide && !s->no_rest) {
         gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, s->n, at);
         gen_open(r, "for (int k%u = 0; k%u < 16; k%u++)", at, at, at);
         put_counter(r, at, counter);
@@ -119,7 +157,7 @@ static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n, in
 
     (void)snprintf(from, sizeof from, "o%u + ", at);
     (void)snprintf(size, sizeof size, "m%u", at);
-    const lanes s = {from, size, tail == 0 ? 0 : -1, true};
+    const lanes s = {.from = from, .n = size, .tail = tail == 0 ? 0 : -1, .wide = true};
     gen_line(r, "double t%u = 0.0;", at);
     gen_open(r, "for (long long o%u = 0; o%u < %s; o%u += %d)", at, at, n, at, KIR_CHUNK);
     gen_line(r, "const long long m%u = %s - o%u < %d ? %s - o%u : %d;", at, n, at, KIR_CHUNK, n, at,
@@ -132,7 +170,15 @@ static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n, in
 
 static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const kir_range extent = r->f->ranges[r->f->insts[at].in[0]];
-    const lanes all = {"", n, extent.lo == extent.hi ? extent.lo % 16 : -1, extent.hi >= 16};
+    const bool constant = extent.lo == extent.hi;
+    const bool fours = r->f->insts[at].u.reduce != KIR_SUM && extent.hi >= 64 &&
+                       end - at <= MAX_FOURS_BODY;
+    const lanes all = {.from = "",
+                       .n = n,
+                       .tail = constant ? extent.lo % 16 : -1,
+                       .wide = extent.hi >= 16,
+                       .fours = fours,
+                       .no_rest = fours && constant && extent.lo % 64 < 16};
 
     if (r->f->insts[at].u.reduce == KIR_SUM && extent.hi > KIR_CHUNK) {
         put_chunks(r, at, end, n, all.tail);

@@ -290,6 +290,23 @@ static kir_func *make_argmax(const char *name) {
 }
 
 /* Every reduction of floats (special values too) and of integers. */
+/* Rows of more than 64: of a whole number of 64, with a rest of 16 and more, and of fewer. */
+static kir_func *make_extremes(const char *name) {
+    static const int64_t n[] = {128, 203, 261};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    kir_ref row = par_t(f, t, 1);
+
+    for (int r = 0; r < 6; r++) {
+        kir_ref i = kir_begin_reduce(f, r % 2 ? KIR_MIN : KIR_MAX, kir_const_i(f, n[r / 2]));
+        kir_ref v = kir_yield(f, kir_load(f, x, at(f, row, 261, i)));
+        kir_store(f, y, at(f, row, 6, kir_const_i(f, r)), v);
+    }
+    kir_end(f);
+    return f;
+}
+
 static kir_func *make_reductions(const char *name) {
     static const kir_reduce all[] = {KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN};
     ir_dim t;
@@ -581,6 +598,7 @@ const kir_case kir_cases[] = {
      make_reductions,
      T,
      {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
+    {"red_extremes", make_extremes, T, {SPECIAL(F32, T * 261), OUT(F32, T * 6)}},
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 40)}},
     {"red_long", make_long_sums, 2, {F32(2 * 9001), OUT(F32, 2 * 3)}},
