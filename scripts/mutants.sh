@@ -24,7 +24,7 @@ wanted() {
 }
 build() { "${MAKE:-make}" -C "$tree" --no-print-directory CONFIG=release "CC=${CC:-gcc}" -j"${JOBS:-2}" "$@"; }
 # run TEST|TEST...: the lines of failures; the whole output goes to the log.
-run() { (cd "$tree" && ONLY="^test/($1)(/run.sh)?\$" BLESS='' test/run.sh build test) >"$log.run" 2>&1; grep '^FAIL ' "$log.run"; }
+run() { (cd "$tree" && unset BLESS && ONLY="^test/($1)(/run.sh)?\$" test/run.sh build test) >"$log.run" 2>&1; grep '^FAIL ' "$log.run"; }
 
 result() {
     printf '%-9s%s%s\n' "$1" "$name" "${2:+: $2}"

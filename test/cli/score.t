@@ -9,6 +9,11 @@ tokens 4
 top1 null
 $ reprise score synthetic:tiny --prompt ab --continuation cd --top-logits 3 --json | head -n 1 | python3 -c 'import json,sys; o = json.load(sys.stdin); print(o["position"], o["id"], len(o["top"]))'
 2 99 3
+# The likeliest token is counted where it is the one that follows, however many others are told.
+$ ids=$(reprise run synthetic:tiny --prompt-ids 1,2,3 --max-tokens 4 --ignore-eos --json | field output_ids | cut -d ' ' -f 2-); for k in 1 2 5; do reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids "$ids" --top-logits $k --json | field top1; done
+top1 4
+top1 4
+top1 4
 # Any number of tokens a forward gives the same bits.
 $ for n in 1 2 3 7; do reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5,6,7,8,9 --top-logits 4 --step $n --quiet | cksum; done | sort -u | wc -l
 1

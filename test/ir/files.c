@@ -230,7 +230,7 @@ static void run_case(test_case *c) {
         char *text = NULL;
         CHECK_OK(ir_print_string(g, &text, &err), &err);
         if (expect && strcmp(expect + 6, text) != 0) {
-            if (getenv("BLESS"))
+            if (BLESSING())
                 bless(c, text);
             else
                 failed(c, "print", text, expect + 6);
@@ -268,7 +268,7 @@ static void run_file(const char *path) {
         base_free(c.text);
         p = end ? end + strlen(SEPARATOR) : NULL;
     }
-    if (getenv("BLESS") && strcmp(out.data, text) != 0)
+    if (BLESSING() && strcmp(out.data, text) != 0)
         CHECK_OK(base_file_write_atomic(path, out.data, out.len, &err), &err);
     base_buf_done(&out);
     base_free(text);

@@ -91,7 +91,7 @@ static void run_case(const char *path, unsigned number, const char *text, base_b
     if (!want) fail_msg("%s: case %u has no '; ---'", path, number);
     char *got = result_of(text, want, &err);
     if (!got || strcmp(got, want + strlen(RESULT)) != 0) {
-        if (!getenv("BLESS") || !got) {
+        if (!BLESSING() || !got) {
             n_failed++;
             print_error("%s, case %u: %s\n--- want\n%s--- got\n%s(BLESS=1 rewrites what is after "
                         "'; ---')\n",
@@ -119,7 +119,7 @@ static void run_file(const char *path) {
         if (end) base_buf_puts(&out, SEPARATOR);
         p = end ? end + strlen(SEPARATOR) : NULL;
     }
-    if (getenv("BLESS") && strcmp(out.data, text) != 0)
+    if (BLESSING() && strcmp(out.data, text) != 0)
         CHECK_OK(base_file_write_atomic(path, out.data, out.len, &err), &err);
     base_buf_done(&out);
     base_free(text);

@@ -29,6 +29,9 @@
             fail_msg("%s: %s: %s", #call, rp_status_name(check_st_), (err)->text); \
     } while (0)
 
+/* Whether expected texts are to be rewritten: BLESS=1. An empty BLESS is none. */
+#define BLESSING() (getenv("BLESS") && *getenv("BLESS"))
+
 /* Runs body with the n-th allocation failing, for every n, until it no longer
  * does. body sets st; nothing may stay allocated after a failure. */
 #define FOR_EACH_ALLOC_FAILURE(n)                                         \

@@ -157,7 +157,7 @@ static void current(const char *path, char *(*make)(void)) {
     size_t n = f ? fread(have, 1, (1 << 20) - 1, f) : 0;
     if (f) (void)fclose(f);
     if (strlen(want) != n || memcmp(want, have, n) != 0) {
-        if (getenv("BLESS")) {
+        if (BLESSING()) {
             f = fopen(path, "w");
             assert_non_null(f);
             assert_int_equal(fwrite(want, 1, strlen(want), f), strlen(want));

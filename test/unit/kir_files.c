@@ -5,16 +5,8 @@
  *   cat    the printed form          error  what parser or verifier says
  *   c      host C of the function    cuda   its CUDA C (compiled elsewhere)
  * c also compiles what it prints. BLESS=1 rewrites the files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/check.h"
 
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -130,7 +122,7 @@ static rp_status check_file(void *user, const char *name, bool is_dir, rp_error 
         fprintf(stderr, "%s\n", why.text);
         r->bad++;
     } else if (strcmp(text, want.data) != 0) {
-        if (getenv("BLESS")) {
+        if (BLESSING()) {
             if (base_file_write_atomic(path, want.data, want.len, err) != RP_OK) r->bad++;
         } else {
             show_difference(path, text, want.data);
