@@ -111,6 +111,18 @@ static void lists_can_be_appended_to(void **state) {
     dot_ok("compile_ranges_split_points+=64");
     is("compile_ranges_endpoints", "[64]");
     dot_fails("level+=1", RP_CONFIG, "level+=1: only a list can be appended to; use level=");
+    /* What was there stays, be it a list, a word or nothing. */
+    dot_ok("compile_sizes=cudagraph_capture_sizes");
+    dot_ok("compile_sizes+=4");
+    is("compile_sizes", "[4,\"cudagraph_capture_sizes\"]");
+    dot_ok("cudagraph_capture_sizes=all");
+    dot_ok("cudagraph_capture_sizes+=4");
+    is("cudagraph_capture_sizes", "[4,\"all\"]");
+    dot_ok("cudagraph_capture_sizes=2");
+    dot_ok("cudagraph_capture_sizes+=[8,4]");
+    is("cudagraph_capture_sizes", "[2,8,4]");
+    dot_ok("splitting_ops+=a::b");
+    is("splitting_ops", "[\"a::b\"]");
 }
 
 static void levels_have_the_names_of_both_seeds(void **state) {
