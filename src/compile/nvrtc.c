@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -61,7 +62,9 @@ out:
 rp_status compile_nvrtc_run(const compile_nvrtc *n, const char *source, base_hash128 key,
                             cache_store *store, rp_error *err) {
     static const char *const options[] = {"-fmad=false", NULL};
-    const cuda_source s = {source, "generated.cu", n->arch};
+    /* All that the architecture has, and not what later ones have, too: tensor cores want it. */
+    const char *arch = strcmp(n->arch, "sm_90") == 0 ? "sm_90a" : n->arch;
+    const cuda_source s = {source, "generated.cu", arch};
     rp_error why = {0};
     char *cubin = NULL;
     size_t size = 0;

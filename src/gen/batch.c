@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/embed.h"
+#include "gen/wgmma.h"
 
 BASE_EMBED(batch_cu);
 BASE_EMBED(batch_attention_cu);
@@ -162,31 +163,6 @@ rp_status gen_batch_check(const gen_batch *b, size_t max_shared, rp_error *err) 
 
 /* ---- text and launches --------------------------------------------------------------------------- */
 
-/* rp_wgmma<N>: d[N / 2] += 64 rows of a times N of b, 16 k; d = where `more` is 0. rp_wgmma_turned<N>: a is in registers, b's rows are along k. */
-static void wgmma_text(uint32_t columns, bool turned, base_buf *out) {
-    uint32_t n = columns / 2;
-    base_buf_printf(out,
-                    "template <>\nRP_INLINE_MEMBER void rp_wgmma%s<%u>(float *d, %s, rp_u64 "
-                    "b%s)\n{\n    asm volatile(\"{\\n",
-                    turned ? "_turned" : "", columns, turned ? "const rp_u32 *a" : "rp_u64 a",
-                    turned ? "" : ", int more");
-    if (!turned) base_buf_printf(out, ".reg .pred p;\\nsetp.ne.b32 p, %%%u, 0;\\n", n + 2);
-    base_buf_printf(out,
-                    "\"\n                 \"wgmma.mma_async.sync.aligned.m64n%uk16.f32.bf16.bf16 {",
-                    columns);
-    for (uint32_t i = 0; i < n; i++) base_buf_printf(out, "%s%%%u", i ? ", " : "", i);
-    if (turned)
-        base_buf_printf(out, "}, {%%%u, %%%u, %%%u, %%%u}, %%%u, 1, 1, 1, 1;", n, n + 1, n + 2,
-                        n + 3, n + 4);
-    else
-        base_buf_printf(out, "}, %%%u, %%%u, p, 1, 1, 0, 0;", n, n + 1);
-    base_buf_printf(out, "\\n}\"\n                 : ");
-    for (uint32_t i = 0; i < n; i++) base_buf_printf(out, "%s\"+f\"(d[%u])", i ? ", " : "", i);
-    base_buf_printf(out, "\n                 : %s, \"l\"(b)%s);\n}\n",
-                    turned ? "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])" : "\"l\"(a)",
-                    turned ? "" : ", \"r\"(more)");
-}
-
 /* Each width that a tile has, once, and those of attention. */
 static void all_wgmma_text(const gen_batch *b, base_buf *out) {
     base_buf_printf(out, "template <int COLUMNS>\n__device__ void rp_wgmma(float *d, rp_u64 a, "
@@ -196,9 +172,9 @@ static void all_wgmma_text(const gen_batch *b, base_buf *out) {
     for (uint32_t columns = 8; columns <= GEN_BATCH_MAX_COLUMNS; columns += 8) {
         bool used = b->one_sequence && columns == FLASH_KEYS / 2;
         for (int m = 0; m < GEN_STEP_MATRICES_; m++) used = used || b->tile[m].columns == columns;
-        if (used) wgmma_text(columns, false, out);
+        if (used) gen_wgmma_text("rp_wgmma", columns, GEN_WGMMA_SHARED, out);
     }
-    if (b->one_sequence) wgmma_text(b->s.head_dim, true, out);
+    if (b->one_sequence) gen_wgmma_text("rp_wgmma_turned", b->s.head_dim, GEN_WGMMA_REGISTERS, out);
 }
 
 void gen_batch_text(const gen_batch *b, base_buf *out) {

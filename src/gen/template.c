@@ -2,6 +2,7 @@
 #include "gen/template.h"
 
 #include "base/embed.h"
+#include "gen/wgmma.h"
 
 BASE_EMBED(product_h);
 BASE_EMBED(link_c_inc);
@@ -16,9 +17,21 @@ void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     base_buf_add(out, rp_embed_link_c_inc, rp_embed_link_c_inc_size);
 }
 
+/* wgmma where the target has it; the emulated GPU has its own. */
+static void tensor_text(base_buf *out) {
+    base_buf_puts(out,
+                  "template <int COLUMNS>\n__device__ void rk_wgmma(float *d, rp_u64 a, rp_u64 b, "
+                  "int more);\n#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED\n");
+    gen_wgmma_text("rk_wgmma", 64, GEN_WGMMA_SHARED_TURNED, out);
+    gen_wgmma_text("rk_wgmma", 128, GEN_WGMMA_SHARED_TURNED, out);
+    gen_wgmma_text("rk_wgmma", 256, GEN_WGMMA_SHARED_TURNED, out);
+    base_buf_puts(out, "#endif\n");
+    base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
+}
+
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
     if (uses->quant || uses->floats) base_buf_add(out, rp_embed_matmul_cu, rp_embed_matmul_cu_size);
-    if (uses->tensor) base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
+    if (uses->tensor) tensor_text(out);
     if (uses->attention) {
         base_buf_add(out, rp_embed_attention_cu, rp_embed_attention_cu_size);
         base_buf_add(out, rp_embed_attention_tile_cu, rp_embed_attention_tile_cu_size);

@@ -64,7 +64,7 @@ typedef struct lower_alt {
     uint32_t threads, per_sm; /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
 } lower_alt;
 
-#define LOWER_MAX_ALTS 4
+#define LOWER_MAX_ALTS 6
 
 /* Type of an operand, with sizes over lower_piece.dims. */
 typedef struct lower_operand {

@@ -26,17 +26,18 @@ enum {
     MOST_RING = 192 << 10,
     MANY_UNITS = 8 * N_SM, /* that are worth wider ones */
     JOB_TILES = 8,         /* of the template for many rows */
-    CHUNK = 64             /* k of a copy there */
+    CHUNK = 64,            /* k of a copy there */
+    PIECE = 64             /* rows whose sums are in shared memory at once */
 };
 
-/* Sizes of the template for many rows: rows of a tile, chunks in flight, blocks a multiprocessor. */
+/* Sizes of the template for many rows: the most rows, rows of a tile, chunks in flight, blocks a multiprocessor. Narrow tiles are for
+ * few rows, and for matrices so small that wide ones would leave multiprocessors idle; both add alike. */
 typedef struct many {
     int64_t most, columns, stages;
     uint32_t per_sm;
 } many;
 
-enum { N_MANYS = 2 };
-static const many manys[N_MANYS] = {{64, 64, 3, 2}, {INT64_MAX, 128, 4, 1}};
+enum { N_MANYS = 3, WIDEST = 256 };
 
 /* --- choice ------------------------------------------------------------------------- */
 
@@ -78,6 +79,8 @@ typedef struct group {
     rp_dtype x;                /* of rows */
     int64_t k, units, columns; /* of a unit, of each of its matrices */
     int64_t tiles;             /* of a unit, at most */
+    many many[N_MANYS];        /* n_many of them are for rows that there can be */
+    uint32_t n_many;
 } group;
 
 static int64_t div_up(int64_t a, int64_t b) {
@@ -282,10 +285,25 @@ static int64_t units_of_job(const part *p) {
     return n > 0 ? n : 1;
 }
 
+static int64_t count_jobs(const group *g) {
+    int64_t n = 0;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        n += div_up(g->parts[i].units * g->columns / LOWER_COLUMNS, units_of_job(&g->parts[i]));
+    return n;
+}
+
+static void fit_many(group *g) {
+    const int64_t each = N_SM / count_jobs(g); /* tiles of rows that leave some of them so */
+    const int64_t narrow = each * 128 > 64 ? each * 128 : 64;
+    g->many[0] = (many){narrow, 64, 8, 1};
+    g->many[1] = (many){narrow > 64 ? 2 * narrow : 128, 128, 6, 1};
+    g->many[2] = (many){INT64_MAX, WIDEST, 4, 1};
+}
+
 /* As rk_many_rows of the template. */
 static int64_t many_bytes(int64_t columns, int64_t stages) {
     int64_t stage = JOB_TILES * CHUNK * 32 + columns * CHUNK * 2;
-    return stages * (stage + 16) + columns * 132 * 4;
+    return stages * (stage + 16) + PIECE * 132 * 4;
 }
 
 /* Jobs of the parts, the last one of a part maybe with fewer units. */
@@ -368,7 +386,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
                          .threads = WARPS * 32,
                          .per_block = WARPS * 32};
     if (!made.name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    const int64_t widest = manys[N_MANYS - 1].columns;
+    const int64_t widest = WIDEST;
     ir_dim tiles = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, widest - 1)), widest);
     ir_dim bytes = ir_dim_mul_const(t, tiles, widest * k * 2);
     if (bytes == IR_DIM_BAD)
@@ -379,8 +397,8 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     L->args[0] = x;
     L->args[1] = *to;
     L->n_args = 2;
-    for (uint32_t i = 0; i < N_MANYS; i++)
-        RP_TRY(put_arrange(L, base, rows, g->x, k, &manys[i], &made.alts[made.n_alts++]));
+    for (uint32_t i = 0; i < g->n_many; i++)
+        RP_TRY(put_arrange(L, base, rows, g->x, k, &g->many[i], &made.alts[made.n_alts++]));
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
     ir_dim more = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, -1)), most);
     made.items = ir_dim_import(L->out->dims, t, ir_dim_mul_const(t, more, most * (k / 8)));
@@ -404,6 +422,9 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     int64_t least, largest;
     lower_ref arranged = operand[0];
     ir_dim_bounds(t, rows, &least, &largest);
+    fit_many(&g);
+    for (int64_t end = most; g.n_many < N_MANYS && largest > end; g.n_many++)
+        end = g.many[g.n_many].most;
     if (largest > most) RP_TRY(arrange_rows(L, gr, name, rows, &g, most, operand[0], &arranged));
     L->args[0] = operand[0];
     L->args[1] = operand[1];
@@ -411,8 +432,8 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     L->n_args = 3;
     RP_TRY(put_few(L, gr, &g, name, rows, 1, &made.alts[made.n_alts++]));
     if (most > 1) RP_TRY(put_few(L, gr, &g, name, rows, most, &made.alts[made.n_alts++]));
-    for (uint32_t i = 0; i < N_MANYS && largest > most; i++)
-        RP_TRY(put_many(L, gr, &g, name, rows, &manys[i], &made.alts[made.n_alts++]));
+    for (uint32_t i = 0; i < g.n_many; i++)
+        RP_TRY(put_many(L, gr, &g, name, rows, &g.many[i], &made.alts[made.n_alts++]));
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
     ir_dim blocks =
         ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, MOST_ROWS - 1)), MOST_ROWS);

@@ -83,7 +83,7 @@ typedef struct plan_function {
     const char *symbol;
 } plan_function;
 
-#define PLAN_MAX_ALTS 4
+#define PLAN_MAX_ALTS 6
 /* Of a custom op: 64 operands and the result. */
 #define PLAN_MAX_CUSTOM_ARGS 65u
 typedef struct plan_alt {

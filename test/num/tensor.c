@@ -6,7 +6,7 @@
 #include "support/gpu.h"
 
 static const char *why_not;
-static compile_nvrtc nvrtc;
+static compile_nvrtc nvrtc, other; /* the latter for a GPU that has mma alone */
 
 static plan_run_options on_gpu(bool passes, bool exact) {
     return (plan_run_options){.backend = &compile_cuda,
@@ -69,22 +69,29 @@ static void check_same(const both *b, const plan_run *x, const plan_run *y, cons
 }
 
 /* k: of all; three widths, none of which is a whole tile. */
-static void check_shape(int rows, int k) {
+static void check_shape(int rows, int k, int widest) {
     char text[600], what[64];
-    (void)snprintf(what, sizeof what, "%d rows of %d", rows, k);
+    (void)snprintf(what, sizeof what, "%d rows of %d, %d columns", rows, k, widest);
     (void)snprintf(
         text, sizeof text,
         "graph @g(%%x: bf16[T,%d]) where T in [%d,%d] {\n"
         "  %%a = param @a : bf16[5,%d]\n  %%b = param @b : bf16[100,%d]\n"
-        "  %%c = param @c : bf16[161,%d]\n  %%0 = matmul %%x, %%a {trans_b=true}\n"
+        "  %%c = param @c : bf16[%d,%d]\n  %%0 = matmul %%x, %%a {trans_b=true}\n"
         "  %%1 = matmul %%x, %%b {trans_b=true}\n  %%2 = matmul %%x, %%c {trans_b=true}\n"
         "  ret %%0, %%1, %%2 }\n",
-        k, rows, rows, k, k, k);
+        k, rows, rows, k, k, widest, k);
     both b = make(text);
     plan_run fused = run(&b, on_gpu(true, false), what),
              apart = run(&b, on_gpu(false, false), what);
     for (uint32_t o = 0; o < 3; o++) check_product(&b, &fused, o, what);
     check_same(&b, &fused, &apart, what, "with fusion and without");
+    if (rows > 8) {
+        plan_run_options o = on_gpu(true, false);
+        o.nvrtc = &other;
+        plan_run plain = run(&b, o, what);
+        for (uint32_t i = 0; i < 3; i++) check_product(&b, &plain, i, what);
+        plan_run_done(&plain);
+    }
     plan_run_done(&fused);
     plan_run_done(&apart);
     both_done(&b);
@@ -96,7 +103,16 @@ static void products_are_near_whatever_the_shape(void **state) {
     (void)state;
     if (why_not) SKIP_TEST("%s", why_not);
     for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
-        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) check_shape(rows[r], ks[k]);
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) check_shape(rows[r], ks[k], 161);
+}
+
+/* Enough columns for tiles of more rows. */
+static void wide_tiles_add_alike(void **state) {
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    check_shape(67, 16, 16900);
+    check_shape(135, 80, 8500);
+    check_shape(150, 16, 16900);
 }
 
 /* A gate, a residual that is written in place of, what several products share, and a matrix that lies [k][n]. */
@@ -154,17 +170,23 @@ static int set_up(void **state) {
     rp_error err = {0};
     if (gpu_emulate(&why_not)) why_not = NULL;
     if (both_set_up(state) != 0) return -1;
-    return why_not || compile_nvrtc_find("sm_90", &nvrtc, &err) == RP_OK ? 0 : -1;
+    if (why_not) return 0;
+    return compile_nvrtc_find("sm_90", &nvrtc, &err) == RP_OK &&
+                   compile_nvrtc_find("sm_100", &other, &err) == RP_OK
+               ? 0
+               : -1;
 }
 
 static int tear_down(void **state) {
     compile_nvrtc_done(&nvrtc);
+    compile_nvrtc_done(&other);
     return both_tear_down(state);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_near_whatever_the_shape),
+        cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),
     };

@@ -55,6 +55,17 @@ RP_INLINE void rk_fetch(rp_u32 to, const void *from, rp_u32 bytes, rp_u32 bar)
                  : "memory");
 }
 
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+RP_INLINE void rk_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+RP_INLINE void rk_wgmma_end() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <int N>
+RP_INLINE void rk_wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+#endif
+
 /* The first 256 threads of a block. */
 RP_INLINE void rk_sync_workers() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 
@@ -106,6 +117,13 @@ RP_INLINE int4 rk_load(const void *p)
 }
 
 #endif
+
+/* Descriptor of an operand of wgmma. Elements along k, no swizzle (0): core matrices of 8x8 are `leading` bytes apart in k, `stride` in the other
+ * direction. Elements along the rows, 32 bytes swizzled (3): 16 rows from the next 16, 8 k from the next 8. */
+RP_INLINE rp_u64 rk_operand(rp_u32 at, rp_u32 leading, rp_u32 stride, int swizzle)
+{
+    return (rp_u64)((at & 0x3ffff) >> 4) | (rp_u64)(leading >> 4) << 16 | (rp_u64)(stride >> 4) << 32 | (rp_u64)swizzle << 62;
+}
 
 /* Rows in memory: load() gives 8 elements as bf16. */
 struct rk_rows_bf16 {
@@ -311,17 +329,17 @@ struct rk_job {
     int tiles, unit, n_units;
 };
 
-/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of 64 k into a ring, 8 warps multiply, each 32 columns for half of the rows. */
+/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of 64 k into a ring, 8 warps multiply. */
 template <int K_, int COLUMNS_, int STAGES_>
 struct rk_many_rows {
     enum {
         K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, WORKERS = 256, THREADS = WORKERS + 32, CHUNK = 64, CHUNKS = (K + CHUNK - 1) / CHUNK,
         TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = 8 * TILE_CHUNK, X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
-        SUMS = STAGES * STAGE, BARS = SUMS + COLUMNS * ROW * 4, BYTES = BARS + STAGES * 16,
-        HALF = COLUMNS / 2 /* rows of a warp */
+        PIECE = 64, PIECES = COLUMNS / PIECE, /* rows whose sums are in shared memory at once */
+        SUMS = STAGES * STAGE, BARS = SUMS + PIECE * ROW * 4, BYTES = BARS + STAGES * 16
     };
-    static_assert(K % 16 == 0 && COLUMNS % 32 == 0, "tile");
+    static_assert(K % 16 == 0 && COLUMNS % 64 == 0, "tile");
 };
 
 template <class T>
@@ -330,7 +348,7 @@ RP_INLINE int rk_steps(int chunk)
     return T::K % T::CHUNK && chunk == T::CHUNKS - 1 ? T::K % T::CHUNK / 16 : T::CHUNK / 16;
 }
 
-/* The lane that fetches. */
+/* The warp that fetches: a lane a tile of weights, and one for the rows. */
 template <class P>
 struct rk_source {
     typedef typename P::tile T;
@@ -342,15 +360,18 @@ struct rk_source {
     {
         const int at = blockIdx.x + i / T::CHUNKS * gridDim.x, chunk = i % T::CHUNKS, slot = i % T::STAGES, bytes = rk_steps<T>(chunk) * 512;
         const rk_job job = P::job(at / row_tiles);
-        rk_barrier_expect(full + 8 * slot, job.tiles * bytes + rk_steps<T>(chunk) * 32 * T::COLUMNS);
-        for (int t = 0; t < job.tiles; t++)
-            rk_fetch(ring + slot * T::STAGE + t * T::TILE_CHUNK, w + (job.first + t) * T::TILE_BYTES + chunk * T::TILE_CHUNK, bytes, full + 8 * slot);
+        const int lane = threadIdx.x % 32;
+        if (lane == 0) rk_barrier_expect(full + 8 * slot, job.tiles * bytes + rk_steps<T>(chunk) * 32 * T::COLUMNS);
+        __syncwarp();
+        if (lane < job.tiles)
+            rk_fetch(ring + slot * T::STAGE + lane * T::TILE_CHUNK, w + (job.first + lane) * T::TILE_BYTES + chunk * T::TILE_CHUNK, bytes, full + 8 * slot);
     }
 
     RP_INLINE_MEMBER void rows(int i) const
     {
         const int at = blockIdx.x + i / T::CHUNKS * gridDim.x, chunk = i % T::CHUNKS, slot = i % T::STAGES;
-        rk_fetch(ring + slot * T::STAGE + T::W_BYTES, x + ((long long)(at % row_tiles) * (T::K / 8) + chunk * (T::CHUNK / 8)) * (T::COLUMNS * 16),
+        if (threadIdx.x % 32 == 8)
+            rk_fetch(ring + slot * T::STAGE + T::W_BYTES, x + ((long long)(at % row_tiles) * (T::K / 8) + chunk * (T::CHUNK / 8)) * (T::COLUMNS * 16),
                  rk_steps<T>(chunk) * 32 * T::COLUMNS, full + 8 * slot);
     }
 
@@ -369,38 +390,109 @@ struct rk_source {
     }
 };
 
-/* c[2][COLUMNS / 16][4] of this warp's part of a job; n: chunks that the block has used. */
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+/* Two warpgroups, each 64 columns of the result for all rows: wgmma reads both operands as the copies left them. Sums: [4 j + e] is row
+ * 8 j + 2 t + e % 2, column g + e / 2 * 8 of the warp's 16. */
 template <class T>
-RP_INLINE void rk_multiply(float (*c)[T::HALF / 8][4], rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
-{
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8;
-    const rp_u32 a_at = warp % 4 * (2 * T::TILE_CHUNK) + k * 32 + ((lane / 8 & 1) ^ (k / 4 & 1)) * 16;
-    const rp_u32 b_at = T::W_BYTES + ((lane / 8 & 1) * T::COLUMNS + warp / 4 * T::HALF + lane / 16 * 8 + lane % 8) * 16;
-    for (int chunk = 0; chunk < T::CHUNKS; chunk++, n++) {
-        const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
-        const rp_u32 at = ring + slot * T::STAGE;
-        rk_barrier_wait(full + 8 * slot, n / T::STAGES & 1);
+struct rk_part {
+    float d[T::COLUMNS / 2];
+
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
+    {
+        const rp_u32 own = threadIdx.x / 128 * (4 * T::TILE_CHUNK);
+        const bool first = threadIdx.x % 32 == 0;
+        for (int chunk = 0; chunk < T::CHUNKS; chunk++, n++) {
+            const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
+            const rp_u32 at = ring + slot * T::STAGE;
+            rk_barrier_wait(full + 8 * slot, n / T::STAGES & 1);
+            rk_wgmma_begin();
 #pragma unroll
-        for (int s = 0; s < T::CHUNK / 16; s++) {
-            rp_u32 a[2][4];
-            if (T::K % T::CHUNK && s >= steps) break;
-            rk_matrix_4_turned(a[0], at + a_at + s * 512);
-            rk_matrix_4_turned(a[1], at + a_at + T::TILE_CHUNK + s * 512);
+            for (int s = 0; s < T::CHUNK / 16; s++) {
+                if (T::K % T::CHUNK && s >= steps) break;
+                rk_wgmma<T::COLUMNS>(d, rk_operand(at + own + s * 512, T::TILE_CHUNK, 256, 3),
+                                     rk_operand(at + T::W_BYTES + s * 2 * (T::COLUMNS * 16), T::COLUMNS * 16, 128, 0), chunk > 0 || s > 0);
+            }
+            rk_wgmma_end();
+            rk_wgmma_wait<1>();
+            if (chunk > 0 && first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
+        }
+        rk_wgmma_wait<0>();
+        if (first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
+    }
+
+    /* Rows [64 piece, + 64). */
+    RP_INLINE_MEMBER void store(float *sums, int piece) const
+    {
+        float *to = sums + threadIdx.x % 4 * 2 * T::ROW + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
-            for (int j = 0; j < T::HALF / 16; j++) {
-                rp_u32 b[4];
-                rk_matrix_4(b, at + b_at + (s * 2 * T::COLUMNS + j * 16) * 16);
+        for (int p = 0; p < T::PIECES; p++)
 #pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    rk_mma(c[i][2 * j], a[i], b);
-                    rk_mma(c[i][2 * j + 1], a[i], b + 2);
+            for (int i = 0; i < 32; i++)
+                if (p == piece) to[(i / 4 * 8 + i % 2) * T::ROW + (i & 2) * 4] = d[32 * p + i];
+    }
+};
+
+#else
+
+/* 8 warps, each 32 columns of the result for half of the rows. */
+template <class T>
+struct rk_part {
+    enum { HALF = T::COLUMNS / 2 };
+    float c[2][HALF / 8][4];
+
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
+    {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8;
+        const rp_u32 a_at = warp % 4 * (2 * T::TILE_CHUNK) + k * 32 + ((lane / 8 & 1) ^ (k / 4 & 1)) * 16;
+        const rp_u32 b_at = T::W_BYTES + ((lane / 8 & 1) * T::COLUMNS + warp / 4 * HALF + lane / 16 * 8 + lane % 8) * 16;
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < HALF / 8; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
+        for (int chunk = 0; chunk < T::CHUNKS; chunk++, n++) {
+            const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
+            const rp_u32 at = ring + slot * T::STAGE;
+            rk_barrier_wait(full + 8 * slot, n / T::STAGES & 1);
+#pragma unroll
+            for (int s = 0; s < T::CHUNK / 16; s++) {
+                rp_u32 a[2][4];
+                if (T::K % T::CHUNK && s >= steps) break;
+                rk_matrix_4_turned(a[0], at + a_at + s * 512);
+                rk_matrix_4_turned(a[1], at + a_at + T::TILE_CHUNK + s * 512);
+#pragma unroll
+                for (int j = 0; j < HALF / 16; j++) {
+                    rp_u32 b[4];
+                    rk_matrix_4(b, at + b_at + (s * 2 * T::COLUMNS + j * 16) * 16);
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        rk_mma(c[i][2 * j], a[i], b);
+                        rk_mma(c[i][2 * j + 1], a[i], b + 2);
+                    }
                 }
             }
+            __syncwarp();
+            if (lane == 0) rk_barrier_arrive(empty + 8 * slot);
         }
-        __syncwarp();
-        if (lane == 0) rk_barrier_arrive(empty + 8 * slot);
     }
-}
+
+    RP_INLINE_MEMBER void store(float *sums, int piece) const
+    {
+        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < HALF / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const int row = warp / 4 * HALF + j * 8;
+                    if (row / T::PIECE == piece)
+                        sums[(row % T::PIECE + lane % 4 * 2 + (e & 1)) * T::ROW + warp % 4 * 32 + i * 16 + lane / 4 + (e & 2) * 4] = c[i][j][e];
+                }
+    }
+};
+
+#endif
 
 /* P: tile, JOBS and job(), end() as above. x: as rk_arrange_rows leaves it. */
 template <class P>
@@ -408,7 +500,7 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
 {
     typedef typename P::tile T;
     float *const sums = (float *)(rk_dynamic + T::SUMS);
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row_tiles = (int)((rows + T::COLUMNS - 1) / T::COLUMNS), jobs = P::JOBS * row_tiles;
+    const int warp = threadIdx.x / 32, row_tiles = (int)((rows + T::COLUMNS - 1) / T::COLUMNS), jobs = P::JOBS * row_tiles;
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T::STAGES; i++) {
@@ -419,12 +511,8 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     }
     __syncthreads();
     if (threadIdx.x >= T::WORKERS) {
-        if (threadIdx.x == T::WORKERS) {
-            const rk_source<P> source = {w, x, ring, full, empty, row_tiles, jobs};
-            source.run();
-        } else {
-            rk_wait();
-        }
+        const rk_source<P> source = {w, x, ring, full, empty, row_tiles, jobs};
+        source.run();
         return;
     }
     rk_wait();
@@ -433,23 +521,16 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         const rk_job job = P::job(at / row_tiles);
         const long long row0 = (long long)(at % row_tiles) * T::COLUMNS;
         const int here = rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS;
-        float c[2][T::HALF / 8][4];
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int j = 0; j < T::HALF / 8; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
-        rk_multiply<T>(c, ring, full, empty, n);
-        rk_sync_workers(); /* the sums of the job before have been used */
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int j = 0; j < T::HALF / 8; j++)
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    sums[(warp / 4 * T::HALF + j * 8 + lane % 4 * 2 + (e & 1)) * T::ROW + warp % 4 * 32 + i * 16 + lane / 4 + (e & 2) * 4] = c[i][j][e];
-        rk_sync_workers();
+        rk_part<T> part;
+        part.multiply(ring, full, empty, n);
         const int columns = job.tiles / job.n_units * 16;
-        for (int r = warp; r < here; r += 8)
-            for (int u = 0; u < job.n_units; u++) P::end(arg, dim, job.unit + u, row0 + r, sums + r * T::ROW + u * columns);
+        for (int p = 0; p < T::PIECES && p * T::PIECE < here; p++) {
+            const int end = here - p * T::PIECE < T::PIECE ? here - p * T::PIECE : (int)T::PIECE;
+            rk_sync_workers(); /* the sums before have been used */
+            part.store(sums, p);
+            rk_sync_workers();
+            for (int r = warp; r < end; r += 8)
+                for (int u = 0; u < job.n_units; u++) P::end(arg, dim, job.unit + u, row0 + p * T::PIECE + r, sums + r * T::ROW + u * columns);
+        }
     }
 }

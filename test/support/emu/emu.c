@@ -659,10 +659,12 @@ CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *optio
     program *p = at;
     char dir[] = "/tmp/reprise-emu.XXXXXX", path[64], *so = NULL;
     size_t size = 0;
-    (void)n, (void)options;
+    bool wgmma = false;
+    for (int i = 0; i < n; i++) wgmma |= strcmp(options[i], "-arch=sm_90a") == 0;
     if (!mkdtemp(dir)) return INVALID;
     (void)snprintf(path, sizeof path, "%s/k.cu", dir);
     FILE *f = fopen(path, "w");
+    if (wgmma) (void)fprintf(f, "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n");
     (void)fprintf(f, "%s\n#line 1 \"generated.cu\"\n%s\n", emu_kernel_h, p->text);
     put_counts(f, p->text);
     (void)fclose(f);

@@ -266,3 +266,43 @@ static inline int4 rk_load(const void *p) {
     if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
     return *(const int4 *)p;
 }
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+static inline void rk_wgmma_begin() {
+}
+static inline void rk_wgmma_end() {
+}
+template <int N> static inline void rk_wgmma_wait() {
+}
+/* Element (row, k) of an operand whose elements lie along the rows (turned) or along k. */
+static inline double emu_element(unsigned long long operand, unsigned row, unsigned k,
+                                 bool turned) {
+    const unsigned at = (operand & 0x3fff) << 4, leading = (operand >> 16 & 0x3fff) << 4,
+                   stride = (operand >> 32 & 0x3fff) << 4, swizzle = operand >> 62;
+    if (swizzle != (turned ? 3 : 0) || (turned && at % 256)) emu_fail("an operand of wgmma");
+    unsigned p = turned ? at + row / 16 * leading + k / 8 * stride + k % 8 * 32 + row % 16 * 2
+                        : at + k / 8 * leading + row / 8 * stride + row % 8 * 16 + k % 8 * 2;
+    if (swizzle) p ^= (p >> 7 & 1) << 4;
+    unsigned short bits;
+    std::memcpy(&bits, emu_shared(p, 2, 2), 2);
+    return emu_bf16(bits, 0);
+}
+template <int N> void rk_wgmma(float *d, unsigned long long a, unsigned long long b, int more) {
+    const unsigned lane = emu->thread.x % 32, g = lane / 4, t = lane % 4;
+    const unsigned first = emu->thread.x / 32 % 4 * 16;
+    double row[2][16];
+    for (unsigned k = 0; k < 32; k++)
+        row[k / 16][k % 16] = emu_element(a, first + g + k / 16 * 8, k % 16, true);
+    for (unsigned n = 0; n < N / 4; n++) { /* columns 8 j + 2 t, + 1 */
+        const unsigned j = n / 2, column = 8 * j + 2 * t + n % 2;
+        double s[2] = {more ? d[4 * j + n % 2] : 0.0, more ? d[4 * j + n % 2 + 2] : 0.0};
+        for (unsigned k = 0; k < 16; k++) {
+            const double x = emu_element(b, column, k, false);
+            s[0] += row[0][k] * x;
+            s[1] += row[1][k] * x;
+        }
+        d[4 * j + n % 2] = (float)s[0];
+        d[4 * j + n % 2 + 2] = (float)s[1];
+    }
+}
+#endif
