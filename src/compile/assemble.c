@@ -169,7 +169,8 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     for (uint32_t i = 0; i < l->n_launches; i++)
         for (uint32_t k = 0; k < l->launches[i].n_alts; k++)
             t->functions[i * LOWER_MAX_ALTS + k] =
-                function_of(p, low, l->launches[i].alts[k].symbol);
+                l->launches[i].alts[k].symbol ? function_of(p, low, l->launches[i].alts[k].symbol)
+                                              : PLAN_NO_FUNCTION;
     return RP_OK;
 }
 

@@ -137,7 +137,7 @@ static void log_kernels(const split_piece *sp, const lower_piece *low, const cha
     for (uint32_t i = 0; i < low->n_launches; i++)
         for (uint32_t k = 0; k < low->launches[i].n_alts; k++) {
             const char *symbol = low->launches[i].alts[k].symbol;
-            if (low->launches[i].custom || symbol[0] == '@') continue;
+            if (low->launches[i].custom || !symbol || symbol[0] == '@') continue;
             const char *start = kernel_start(from, symbol);
             const char *body = start;
             char head[160];
@@ -163,8 +163,10 @@ void compile_log_lowered(const split_piece *sp, const lower_piece *low, double m
     uint32_t kernels = 0, builtin = 0;
     if (!base_log_on(RP_LOG_CH_INDUCTOR, false)) return;
     for (uint32_t i = 0; i < low->n_launches; i++) {
-        bool own = !low->launches[i].custom && low->launches[i].alts[0].symbol[0] != '@';
-        kernels += own ? low->launches[i].n_alts : 0;
+        const lower_launch *l = &low->launches[i];
+        const char *first = l->alts[0].symbol;
+        bool own = !l->custom && !(first && first[0] == '@');
+        kernels += own ? l->n_alts - !first : 0;
         builtin += !own;
     }
     base_log_ch(RP_LOG_CH_INDUCTOR, false,

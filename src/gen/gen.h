@@ -36,11 +36,17 @@ rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint
  * function that all threads of a warp call together; its SCRATCH buffers are memory that they share. */
 void gen_cuda_prelude(base_buf *out);
 rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
+/* One item of a KERNEL with a block an item, as a function that all threads of a block call together:
+ *   RP_INLINE void NAME(char *const *arg, const long long *dim, long long item).
+ * What it stores is visible to them after a barrier. */
+rp_status gen_cuda_item(const kir_func *f, const char *name, base_buf *out,
+                        rp_error *err) RP_MUST_USE;
 /* How such a kernel is launched; any grid is right, one block an item (or one thread) is best. */
 typedef struct gen_cuda_launch {
     uint32_t threads; /* of a block, exactly */
     uint32_t n_args, n_dims;
     bool block_per_item; /* else a thread an item */
+    int64_t shared;      /* bytes of scratch */
 } gen_cuda_launch;
 gen_cuda_launch gen_cuda_launch_of(const kir_func *f);
 

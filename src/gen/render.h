@@ -13,6 +13,7 @@ typedef struct gen_render {
     uint32_t depth;   /* of indentation */
     bool cuda;
     bool warp; /* CUDA: a warp runs it in step, not a block */
+    bool item; /* CUDA: one item of a kernel as a function */
 } gen_render;
 
 /* Verifies f and fills the side arrays. */

@@ -69,7 +69,8 @@ gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
     gen_cuda_launch l = {.threads = MAX_THREADS,
                          .n_args = gen_slots(f),
                          .n_dims = ir_dims_symbol_count(f->dims),
-                         .block_per_item = has_blocks(f)};
+                         .block_per_item = has_blocks(f),
+                         .shared = shared_bytes(f)};
     int64_t widest = 32;
 
     if (!l.block_per_item) return l;
@@ -347,7 +348,7 @@ static void put_bufs(gen_render *r) {
     for (uint32_t i = 0; i < f->n_bufs; i++) {
         const kir_buf *b = &f->bufs[i];
         const char *type = gen_elem_type(b->dtype), *c = constness(b);
-        const char *slot = f->form == KIR_KERNEL ? "a%u" : "arg[%u]";
+        const char *slot = f->form == KIR_KERNEL && !r->item ? "a%u" : "arg[%u]";
         char pointer[24];
         (void)snprintf(pointer, sizeof pointer, slot, b->slot);
         if (b->space == KIR_ARG) {
@@ -389,6 +390,43 @@ static void put_fragment_head(gen_render *r) {
     r->depth++;
 }
 
+/* The body, with buffers and dims in front; one item where r->item. */
+static void put_kernel_body(gen_render *r, bool block_per_item) {
+    const kir_func *f = r->f;
+
+    put_bufs(r);
+    gen_dims(r);
+    for (kir_ref at = 0; at < f->n_insts; at++) {
+        if (f->insts[at].op != KIR_PAR) {
+            gen_statement(r, at);
+            continue;
+        }
+        if (r->item) {
+            gen_line(r, "const long long i%u = item;", at);
+            put_together(r, at + 1, r->partner[at]);
+        } else {
+            put_par(r, at, block_per_item);
+        }
+        at = r->partner[at];
+    }
+}
+
+rp_status gen_cuda_item(const kir_func *f, const char *name, base_buf *out, rp_error *err) {
+    gen_render r;
+
+    RP_TRY(gen_render_init(&r, f, out, err));
+    r.cuda = r.item = true;
+    base_buf_printf(
+        out, "RP_INLINE void %s(char *const *arg, const long long *dim, long long item)\n{\n",
+        name);
+    r.depth++;
+    put_kernel_body(&r, true);
+    gen_close(&r);
+    base_buf_putc(out, '\n');
+    gen_render_done(&r);
+    return base_buf_status(out, err);
+}
+
 rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) {
     gen_cuda_launch l;
     gen_render r;
@@ -407,16 +445,12 @@ rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) {
         put_kernel_head(&r, &l);
     else
         put_fragment_head(&r);
-    put_bufs(&r);
-    gen_dims(&r);
-    if (f->form == KIR_FRAGMENT) put_together(&r, 0, f->n_insts);
-    for (kir_ref at = 0; f->form == KIR_KERNEL && at < f->n_insts; at++) {
-        if (f->insts[at].op != KIR_PAR) {
-            gen_statement(&r, at);
-            continue;
-        }
-        put_par(&r, at, l.block_per_item);
-        at = r.partner[at];
+    if (f->form == KIR_KERNEL) {
+        put_kernel_body(&r, l.block_per_item);
+    } else {
+        put_bufs(&r);
+        gen_dims(&r);
+        put_together(&r, 0, f->n_insts);
     }
     gen_close(&r);
     base_buf_putc(out, '\n');

@@ -56,7 +56,35 @@ void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
     base_buf_puts(b, "); \\\n    __syncthreads(); \\\n} while (0)\n");
 }
 
-static void put_segment(lowerer *L, const lower_cuda_segment *s, uint32_t threads) {
+static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_rows *own,
+                        const char *name, uint32_t threads) {
+    base_buf *b = &L->source;
+    const uint32_t columns = s->n_mats * COLUMNS;
+    if (s->left != RP_DTYPE_I16B32) {
+        base_buf_printf(b,
+                        "            rk_wait();\n"
+                        "            rk_mm_float<F, rk_x_%s, %" PRId64
+                        ", %u, %u>(x, n, w, acc, part);\n",
+                        rp_dtype_name(s->left), s->k, columns, threads);
+        return;
+    }
+    base_buf_printf(b,
+                    "            rk_quant<F, %" PRId64 ", %u, %u> m;\n"
+                    "            m.load(w, 0);\n"
+                    "            rk_wait();\n",
+                    s->k, columns, threads);
+    if (own) {
+        base_buf_puts(b, "            if (rows == 1) {\n                ");
+        lower_rows_call(L, own, name, "own");
+        base_buf_puts(b, "\n                __syncthreads();\n"
+                         "                m.run(own, 1, w, acc, part);\n"
+                         "            } else\n    ");
+    }
+    base_buf_puts(b, "            m.run(x, n, w, acc, part);\n");
+}
+
+static void put_segment(lowerer *L, const lower_cuda_segment *s, const lower_rows *own,
+                        const char *own_name, uint32_t threads) {
     base_buf *b = &L->source;
     const bool quant = s->left == RP_DTYPE_I16B32;
     const uint32_t columns = s->n_mats * COLUMNS;
@@ -72,26 +100,15 @@ static void put_segment(lowerer *L, const lower_cuda_segment *s, uint32_t thread
                     s->first_item, s->first_item + s->n_items, format, s->first_tile, s->first_item,
                     columns / 16, s->k);
     base_buf_printf(b, "            const char *x = a0 + row0 * %zuLL;\n", row);
-    if (quant)
-        base_buf_printf(b,
-                        "            rk_quant<F, %" PRId64 ", %u, %u> m;\n"
-                        "            m.load(w, 0);\n"
-                        "            rk_wait();\n"
-                        "            m.run(x, n, w, acc, part);\n",
-                        s->k, columns, threads);
-    else
-        base_buf_printf(b,
-                        "            rk_wait();\n"
-                        "            rk_mm_float<F, rk_x_%s, %" PRId64
-                        ", %u, %u>(x, n, w, acc, part);\n",
-                        rp_dtype_name(s->left), s->k, columns, threads);
+    put_product(L, s, own, own_name, threads);
     base_buf_printf(b, "            %s_EPI(row0, n, item - %" PRId64 ", acc);\n        }\n",
                     s->frag, s->first_item);
 }
 
-/* So many that a thread has two blocks of quantised weights at most, where they can be. */
-static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n) {
-    int64_t most = MATMUL_LEAST;
+/* So many that a thread has two blocks of quantised weights at most, and one element of a row that is made here, where they
+ * can be. */
+static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n, bool own) {
+    int64_t most = own && segs[0].k > MATMUL_LEAST ? segs[0].k : MATMUL_LEAST;
     for (uint32_t i = 0; i < n; i++) {
         int64_t blocks = segs[i].k / 32 * segs[i].n_mats * COLUMNS;
         if (segs[i].left == RP_DTYPE_I16B32 && blocks / 2 > most) most = blocks / 2;
@@ -99,20 +116,28 @@ static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n) {
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
 }
 
-rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
+rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const lower_rows *own,
                             const lower_cuda_segment *segs, uint32_t n, uint32_t *threads) {
     base_buf *b = &L->source;
     uint32_t most = 1;
+    char *own_name = base_arena_printf(L->arena, "%s_row", name);
+    if (!own_name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    if (own) RP_TRY(lower_rows_function(L, own, own_name));
     for (uint32_t i = 0; i < n; i++)
         if (segs[i].n_mats > most) most = segs[i].n_mats;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
-    *threads = matmul_threads(segs, n);
+    *threads = matmul_threads(segs, n, own != NULL);
     lower_cuda_head(L, name, *threads, 0, "");
     base_buf_printf(b,
                     "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
                     "    const long long rows = ",
                     most * COLUMNS);
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
+    if (own)
+        base_buf_printf(b,
+                        ";\n    __shared__ int4 own_row[%" PRId64
+                        "];\n    char *const own = (char *)own_row",
+                        (segs[0].k / 32 * 72 + 15) / 16);
     base_buf_printf(b,
                     ";\n"
                     "    for (long long at = blockIdx.x; at < items; at += gridDim.x) {\n"
@@ -121,7 +146,7 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
                     "        const int n = rows - row0 < RK_MM_ROWS ? (int)(rows - row0) : "
                     "RK_MM_ROWS;\n",
                     n_items, n_items);
-    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], *threads);
+    for (uint32_t i = 0; i < n; i++) put_segment(L, &segs[i], own, own_name, *threads);
     base_buf_puts(b, "    }\n}\n");
     return base_buf_status(b, L->err);
 }

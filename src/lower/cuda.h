@@ -2,7 +2,7 @@
 #ifndef LOWER_CUDA_H
 #define LOWER_CUDA_H
 
-#include "lower/emit.h"
+#include "lower/prologue.h"
 
 #define LOWER_CUDA_ROWS 8 /* RK_MM_ROWS: of an item, a warp each in the epilogue */
 
@@ -20,9 +20,10 @@ typedef struct lower_cuda_segment {
     int64_t n_items, k, first_item, first_tile;
     uint32_t n_mats;
 } lower_cuda_segment;
-/* A kernel over them, of *threads a block, which takes an item: an item is 32 columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim of the graph), which lie one
- * behind the other in argument 0; the packed weights are argument 1. */
-rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows,
+/* A kernel over them, of *threads a block, which takes an item: 32 columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim
+ * of the graph), which lie one behind the other in argument 0; the packed weights are argument 1. `own` (may be NULL) makes
+ * a single row in the kernel. */
+rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const lower_rows *own,
                             const lower_cuda_segment *segs, uint32_t n, uint32_t *threads);
 /* Its work items, n of them a block of rows: a dim of the graph. */
 ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n);

@@ -56,7 +56,7 @@ int64_t lower_row_count(const lowerer *L, const ir_shape *s) {
     return outer == UINT32_MAX ? -1 : lower_inner_count(L->g, s, outer);
 }
 
-static uint32_t arg_slot(lowerer *L, lower_ref where) {
+uint32_t lower_arg_slot(lowerer *L, lower_ref where) {
     for (uint32_t i = 0; i < L->n_args; i++)
         if (L->args[i].seg == where.seg && L->args[i].idx == where.idx) return i;
     L->args[L->n_args] = where;
@@ -64,7 +64,7 @@ static uint32_t arg_slot(lowerer *L, lower_ref where) {
 }
 
 uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset) {
-    uint32_t slot = arg_slot(L, where);
+    uint32_t slot = lower_arg_slot(L, where);
     char name[32];
     for (uint32_t i = 0; i < K->n_bufs; i++) {
         const kir_buf *b = &K->bufs[i];

@@ -66,6 +66,7 @@ typedef struct lowerer {
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
     uint32_t n_memo;
+    struct lower_rows *own_rows; /* prologue.c: rows that their readers make themselves */
 } lowerer;
 
 #define LOWER_MAX_MEMO 256
@@ -90,6 +91,8 @@ kir_ref lower_linear(lowerer *L, const ir_shape *s, const kir_ref *idx, uint32_t
 /* The index in shape whose position, from dim first on, is lin. */
 void lower_delinear(lowerer *L, const ir_shape *s, kir_ref lin, uint32_t first, kir_ref *idx);
 kir_ref lower_dim(lowerer *L, ir_dim d);
+/* Number of launch argument `where`, which is added where it is new. */
+uint32_t lower_arg_slot(lowerer *L, lower_ref where);
 /* Buffer over launch argument `where`; the same one for equal (argument, dtype, offset). */
 uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offset);
 /* Stores a value of lower_class(dtype) with the conversion that the buffer's dtype needs. */

@@ -4,7 +4,7 @@
  * whatever the first dim is. Otherwise an item is a row, and the rest is iterated inside. */
 #include "gen/gen.h"
 #include "kir/affine.h"
-#include "lower/emit.h"
+#include "lower/prologue.h"
 
 #define K (L->k)
 #define LEAST_WORK 16384 /* operations that are worth another thread */
@@ -44,6 +44,15 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     l->grain = grain_of(K);
     RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
+}
+
+/* Nothing runs for rows that the readers make themselves. */
+static void leave_out(lowerer *L, const pass_group *gr, const cut *c) {
+    lower_launch *l = &L->out->launches[L->out->n_launches - 1];
+    if (c->width || !lower_rows_offer(L, gr, c->rows)) return;
+    l->alts[1] = l->alts[0];
+    l->alts[0] = (lower_alt){LOWER_OWN_ROWS, NULL, 0};
+    l->n_alts = 2;
 }
 
 static bool has_reduction(const lowerer *L, const pass_group *gr) {
@@ -237,6 +246,7 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
     if (can_tile(L, gr)) st = build_tiles(L, gr, name, &c);
     if (st == RP_OK && !L->k) st = build_rows(L, gr, name, &c);
     if (st == RP_OK) st = finish(L, name, &c);
+    if (st == RP_OK) leave_out(L, gr, &c);
     kir_free(L->k);
     L->k = NULL;
     return st;

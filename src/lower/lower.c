@@ -8,6 +8,7 @@
 #include "gen/gen.h"
 #include "ir/site.h"
 #include "lower/emit.h"
+#include "lower/prologue.h"
 
 ir_dim lower_bytes(ir_dims *t, const ir_node *n) {
     ir_dim e = ir_dim_const(t, 1);
@@ -316,6 +317,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
 out:
     if (st != RP_OK) st = rp_fail(err, local.code != RP_OK ? local.code : st, "%s", local.text);
     base_buf_done(&L.source);
+    lower_rows_done(&L);
     pass_fusion_done(&fusion);
     lower_done(&p);
     return st;

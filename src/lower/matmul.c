@@ -214,6 +214,8 @@ out:
 /* Every weight is packed there, and rows lie one behind the other. */
 static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
                              ir_dim rows, lower_launch *l, ir_dim *items) {
+    const bool packed = left == RP_DTYPE_I16B32;
+    const lower_rows *own = packed ? lower_rows_of(L, ir_node_at(L->g, gr->lhs)->in[0]) : NULL;
     lower_cuda_segment *segs = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *segs);
     uint32_t n = 0;
     int64_t item = 0, tile = 0;
@@ -242,7 +244,7 @@ static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name,
     }
     *items = lower_cuda_matmul_items(L, rows, item);
     l->per_block = 1;
-    return lower_cuda_matmul(L, name, rows, segs, n, &l->threads);
+    return lower_cuda_matmul(L, name, rows, own, segs, n, &l->threads);
 }
 
 /* --- the group ---------------------------------------------------------------------- */

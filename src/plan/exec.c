@@ -421,7 +421,10 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
         uint32_t alt = 0;
         while (alt + 1 < l->n_alts && rows > l->alts[alt].max) alt++;
         h->items = plan_size_eval(&l->items, symbols);
-        if (!l->custom) {
+        if (!l->custom && l->alts[alt].function == PLAN_NO_FUNCTION) {
+            h->fn = (hal_function){0};
+            h->items = 0;
+        } else if (!l->custom) {
             h->fn = x->functions[l->alts[alt].function];
             if (l->threads)
                 set_blocks(l, &l->alts[alt], h);

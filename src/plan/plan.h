@@ -78,6 +78,7 @@ typedef struct plan_module {
 
 /* A function of a module, or a built-in kernel (module = PLAN_BUILTIN). */
 #define PLAN_BUILTIN UINT32_MAX
+#define PLAN_NO_FUNCTION UINT32_MAX /* of a variant: nothing runs, another launch does the work */
 typedef struct plan_function {
     uint32_t module;
     const char *symbol;

@@ -85,7 +85,8 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
     for (uint32_t k = 0; l->n_alts > 1 && k < l->n_alts; k++) {
         base_buf_puts(out, k ? " | " : " by rows: ");
         if (k + 1 < l->n_alts) base_buf_printf(out, "<= %" PRId64 " ", l->alts[k].max);
-        base_buf_puts(out, p->functions[l->alts[k].function].symbol);
+        bool nothing = l->alts[k].function == PLAN_NO_FUNCTION;
+        base_buf_puts(out, nothing ? "nothing" : p->functions[l->alts[k].function].symbol);
     }
     base_buf_putc(out, '\n');
 }

@@ -209,7 +209,8 @@ static uint32_t seg_count(const plan *p, plan_seg s) {
 static rp_status verify_alts(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
     for (uint32_t i = 0; i < l->n_alts; i++) {
-        if (l->alts[i].function >= p->n_functions || l->alts[i].scratch < 0)
+        bool nothing = l->alts[i].function == PLAN_NO_FUNCTION;
+        if ((!nothing && l->alts[i].function >= p->n_functions) || l->alts[i].scratch < 0)
             return BAD(p, "launch %u has no function %u", li, l->alts[i].function);
         if (l->alts[i].threads > 1024 || (l->threads && l->alts[i].scratch > UINT32_MAX))
             return BAD(p, "launch %u has blocks of %u threads with %lld bytes", li,
