@@ -46,6 +46,7 @@ typedef struct gen_cuda_launch {
     uint32_t threads; /* of a block, exactly */
     uint32_t n_args, n_dims;
     bool block_per_item; /* else a thread an item */
+    uint32_t parts;      /* as many blocks (and launched items) an item, each with a part of it */
     int64_t shared;      /* bytes of scratch */
 } gen_cuda_launch;
 gen_cuda_launch gen_cuda_launch_of(const kir_func *f);

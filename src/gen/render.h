@@ -50,6 +50,13 @@ void gen_close(gen_render *r);
 
 /* The iterations of a LOOP or REDUCE touch no element that another one stores. */
 bool gen_is_independent(const gen_render *r, kir_ref loop);
+/* parts.c: the part that each block of the body of a kernel's items belongs to; n is 1 where it is not to be cut. */
+#define GEN_MAX_PARTS 16
+typedef struct gen_parts {
+    uint32_t n;
+    uint8_t of[GEN_MAX_PARTS];
+} gen_parts;
+gen_parts gen_parts_of(const kir_func *f);
 /* Stores to the buffer meet loads or other stores somewhere in the function. */
 bool gen_needs_order(const kir_func *f, uint32_t buf);
 

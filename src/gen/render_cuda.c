@@ -70,6 +70,7 @@ gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
                          .n_args = gen_slots(f),
                          .n_dims = ir_dims_symbol_count(f->dims),
                          .block_per_item = has_blocks(f),
+                         .parts = 1,
                          .shared = shared_bytes(f)};
     int64_t widest = 32;
 
@@ -81,6 +82,7 @@ gen_cuda_launch gen_cuda_launch_of(const kir_func *f) {
         if (n < MAX_TEAM && holds_warp_work(f, at)) n *= 32;
         if (n > widest) widest = n;
     }
+    l.parts = gen_parts_of(f).n;
     l.threads = (uint32_t)((widest < MAX_TEAM ? widest + 31 : MAX_TEAM) / 32 * 32);
     return l;
 }
@@ -318,8 +320,25 @@ static void put_together(gen_render *r, kir_ref from, kir_ref to) {
     }
 }
 
+/* The body of an item: blocks of other parts than this one's are left to others. */
+static void put_parts(gen_render *r, kir_ref from, kir_ref to, const gen_parts *p) {
+    uint32_t n = 0;
+
+    for (kir_ref at = from; at < to; at++) {
+        if (kir_op_table(r->f->insts[at].op)->shape != KIR_SHAPE_BEGIN) {
+            gen_statement(r, at);
+            continue;
+        }
+        gen_open(r, "if (part == %u)", p->of[n++]);
+        put_together(r, at, r->partner[at] + 1);
+        gen_close(r);
+        at = r->partner[at];
+    }
+}
+
 static void put_par(gen_render *r, kir_ref at, bool block_per_item) {
     kir_ref end = r->partner[at];
+    gen_parts parts = gen_parts_of(r->f);
 
     if (!block_per_item) {
         gen_open(r,
@@ -328,6 +347,11 @@ static void put_par(gen_render *r, kir_ref at, bool block_per_item) {
                  "(long long)gridDim.x * blockDim.x)",
                  at, at, at);
         gen_serial(r, at + 1, end);
+    } else if (parts.n > 1) {
+        gen_open(r, "for (long long t = blockIdx.x; t < items; t += gridDim.x)");
+        gen_line(r, "const long long i%u = t / %u;", at, parts.n);
+        gen_line(r, "const int part = (int)(t %% %u);", parts.n);
+        put_parts(r, at + 1, end, &parts);
     } else {
         gen_open(r, "for (long long i%u = blockIdx.x; i%u < items; i%u += gridDim.x)", at, at, at);
         put_together(r, at + 1, end);

@@ -47,12 +47,15 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
 }
 
 /* Nothing runs for rows that the readers make themselves. */
-static void leave_out(lowerer *L, const pass_group *gr, const cut *c) {
+static rp_status leave_out(lowerer *L, const pass_group *gr, const cut *c) {
     lower_launch *l = &L->out->launches[L->out->n_launches - 1];
-    if (c->width || !lower_rows_offer(L, gr, c->rows)) return;
+    bool taken = false;
+    if (!c->width) RP_TRY(lower_rows_offer(L, gr, c->rows, &taken));
+    if (!taken) return RP_OK;
     l->alts[1] = l->alts[0];
     l->alts[0] = (lower_alt){LOWER_OWN_ROWS, NULL, 0};
     l->n_alts = 2;
+    return RP_OK;
 }
 
 static bool has_reduction(const lowerer *L, const pass_group *gr) {
@@ -246,7 +249,7 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
     if (can_tile(L, gr)) st = build_tiles(L, gr, name, &c);
     if (st == RP_OK && !L->k) st = build_rows(L, gr, name, &c);
     if (st == RP_OK) st = finish(L, name, &c);
-    if (st == RP_OK) leave_out(L, gr, &c);
+    if (st == RP_OK) st = leave_out(L, gr, &c);
     kir_free(L->k);
     L->k = NULL;
     return st;

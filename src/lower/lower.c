@@ -115,6 +115,8 @@ rp_status lower_launch_of(const lowerer *L, lower_launch *l) {
                        c.n_args, L->n_args);
     l->threads = c.threads;
     l->per_block = c.block_per_item ? 1 : c.threads;
+    l->items = ir_dim_mul_const(L->out->dims, l->items, c.parts);
+    if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", L->k->name);
     return RP_OK;
 }
 

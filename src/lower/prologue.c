@@ -87,23 +87,25 @@ static bool fits(const lowerer *L, const ir_node *n) {
            k / 32 * 72 <= MOST_BYTES && c.block_per_item && c.shared <= MOST_SCRATCH;
 }
 
-bool lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows) {
+rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, bool *taken) {
     ir_ref made = only_stored(L, gr);
-    if (L->opt->target != GEN_CUDA || made == IR_NONE) return false;
+    *taken = false;
+    if (L->opt->target != GEN_CUDA || made == IR_NONE) return RP_OK;
     const ir_node *n = ir_node_at(L->g, made);
     ir_dim all = ir_dim_const(ir_graph_dims(L->g), 1);
-    if (!fits(L, n) || !only_small_products_read(L, made, rows)) return false;
+    if (!fits(L, n) || !only_small_products_read(L, made, rows)) return RP_OK;
     for (uint32_t i = 0; i + 1 < n->shape.rank; i++)
         all = ir_dim_mul(ir_graph_dims(L->g), all, n->shape.dim[i]);
-    if (all != rows) return false;
+    if (all != rows) return RP_OK;
     lower_rows *r = base_arena_alloc(L->arena, sizeof *r);
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
-    if (!r || !args) return false; /* the kernel is there anyway */
+    if (!r || !args) return rp_fail(L->err, RP_NOMEM, "rows of a product");
     for (uint32_t i = 0; i < L->n_args; i++) args[i] = L->args[i];
     *r = (lower_rows){L->own_rows, made, L->k, args, L->n_args};
     L->own_rows = r;
     L->k = NULL;
-    return true;
+    *taken = true;
+    return RP_OK;
 }
 
 /* --- in a product ------------------------------------------------------------------- */

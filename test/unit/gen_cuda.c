@@ -124,7 +124,7 @@ static int run_on_gpu(const kir_case *c, void *module, unsigned grid, const char
     gen_cuda_launch l = gen_cuda_launch_of(f);
     kir_case_data want, got;
     int64_t symbols[1] = {KIR_CASE_T};
-    long long d0 = KIR_CASE_T, items = c->items;
+    long long d0 = KIR_CASE_T, items = c->items * l.parts;
     uint64_t arg[KIR_CASE_SLOTS];
     void *params[KIR_CASE_SLOTS + 2], *fn;
     int bad, n = 0;

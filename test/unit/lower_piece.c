@@ -74,12 +74,31 @@ static void every_matrix_is_packed_once(void **state) {
     ir_graph_free(g);
 }
 
-static void survives_lost_allocations(void **state) {
+/* The rows that the output and that gate and up read. Those of q, k and v come from a kernel that stores the embedding, too. */
+static void products_on_a_gpu_make_a_row_themselves(void **state) {
     ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    lower_piece p;
+    uint32_t left_out = 0;
     (void)state;
-    size_t live = base_live();
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    for (uint32_t i = 0; i < p.n_launches; i++) {
+        const lower_launch *l = &p.launches[i];
+        if (l->n_alts < 2 || l->alts[0].symbol) continue;
+        left_out++;
+        assert_int_equal(l->alts[0].max, 1);
+        assert_null(l->alts[0].symbol);
+        assert_string_equal(l->alts[1].symbol, l->name);
+    }
+    assert_int_equal(left_out, 2);
+    lower_done(&p);
+    ir_graph_free(g);
+}
+
+static void lose_allocations(const ir_graph *g, gen_target target) {
     FOR_EACH_ALLOC_FAILURE (n) {
-        lower_options o = {.isa = GEN_ISA_PORTABLE};
+        lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
         rp_error err = {0};
         lower_piece p = {0};
         rp_status st = lower_graph(g, &o, &p, &err);
@@ -88,6 +107,14 @@ static void survives_lost_allocations(void **state) {
         else if (st != RP_NOMEM)
             fail_msg("allocation %llu: %s", (unsigned long long)n, err.text);
     }
+}
+
+static void survives_lost_allocations(void **state) {
+    ir_graph *g = layer_graph(RP_DTYPE_Q4_1, RP_NUMERICS_DEFAULT);
+    (void)state;
+    size_t live = base_live();
+    lose_allocations(g, GEN_HOST);
+    lose_allocations(g, GEN_CUDA);
     assert_int_equal(base_live(), live);
     ir_graph_free(g);
 }
@@ -97,6 +124,7 @@ int main(void) {
         cmocka_unit_test(text_is_the_same_every_time),
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(every_matrix_is_packed_once),
+        cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

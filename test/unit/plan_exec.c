@@ -101,6 +101,32 @@ static void close_plan(fixture *f) {
     hal_close(f->d);
 }
 
+static void a_variant_may_be_nothing(void **state) {
+    rp_error err = {0};
+    fixture f;
+    base_buf text;
+    float x[512], y[512];
+    (void)state;
+    open_plan(&f, "null", 0, 2);
+    f.p->launches[1].alts[0].function = PLAN_NO_FUNCTION;
+    CHECK_OK(plan_verify(f.p, &err), &err);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){3, 8}, &err), &err);
+    assert_int_equal(f.b->launches[1].items, 0);
+    assert_null(f.b->launches[1].fn.host);
+    assert_int_equal(f.b->launches[0].items, 64);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){3, 9}, &err), &err);
+    assert_int_equal(f.b->launches[1].items, 72);
+    assert_ptr_equal(f.b->launches[1].fn.host, kernel_large);
+    base_buf_init(&text, 0);
+    plan_print(f.p, &text);
+    CHECK_OK(base_buf_status(&text, &err), &err);
+    assert_non_null(strstr(text.data, "by rows: <= 8 nothing | "));
+    base_buf_done(&text);
+    close_plan(&f);
+}
+
 static void launches_have_addresses_and_sizes(void **state) {
     rp_error err = {0};
     fixture f;
@@ -322,6 +348,7 @@ static void huge_packs_have_no_size(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_have_addresses_and_sizes),
+        cmocka_unit_test(a_variant_may_be_nothing),
         cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),
         cmocka_unit_test(a_list_of_one_piece_holds_its_launches),
         cmocka_unit_test(what_is_missing_is_named),
