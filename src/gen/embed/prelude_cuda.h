@@ -89,6 +89,7 @@ RP_INLINE T rk_block_step(T acc, T e, long long left)
     __syncthreads();
     if (threadIdx.x < lanes) {
         const int m = left < (long long)blockDim.x ? (int)left : (int)blockDim.x;
+#pragma unroll 12
         for (int k = threadIdx.x; k < m; k += lanes) acc = rk_join<how>(acc, part[k]);
     }
     return acc;
@@ -104,15 +105,21 @@ RP_INLINE T rk_tree(const T *lane)
     return rk_join<how>(l[0], l[1]);
 }
 
-/* The tree over the lanes; every thread gets the result. */
+template <rk_how how, class T>
+RP_INLINE T rk_warp_end(T acc);
+
+/* The tree over the lanes, in the first warp; every thread gets the result. */
 template <rk_how how, class T>
 RP_INLINE T rk_block_end(T acc)
 {
-    __shared__ T lane[16];
+    __shared__ T all;
+    __syncthreads(); /* the result before has been read */
+    if (threadIdx.x < 32) {
+        const T mine = rk_warp_end<how>(acc);
+        if (threadIdx.x == 0) all = mine;
+    }
     __syncthreads();
-    if (threadIdx.x < 16) lane[threadIdx.x] = acc;
-    __syncthreads();
-    return how == RK_PROD ? lane[0] : rk_tree<how>(lane);
+    return all;
 }
 
 /* ARGMAX: the first of equals; a NaN counts as largest. */

@@ -4,6 +4,8 @@
 #include "hal/cuda/code.h"
 #include "hal/cuda/device.h"
 
+enum { SHARED_PERCENT = 100 }; /* of what a processor has */
+
 struct hal_module {
     cuda_device *d;
     void *handle;
@@ -53,6 +55,9 @@ rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out,
     RP_TRY(cuda_device_enter(m->d, err));
     if (m->d->cu.module_function(&f, m->handle, name) != 0)
         return rp_fail(err, RP_DEVICE, "code object has no kernel named %s", name);
+    /* A processor runs kernels of different divisions between cache and shared memory one after the other: all have one. */
+    RP_TRY(cuda_check(&m->d->cu, m->d->cu.function_set(f, CUDA_FUNCTION_CARVEOUT, SHARED_PERCENT),
+                      name, err));
     out->handle = f;
     return allow_shared(m->d, f, name, err);
 }
