@@ -5,8 +5,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "pass/product.h"
+
 #define K (L->k)
 #define COLUMNS 32
+enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
 enum {
     MATMUL_LEAST = 256,
     MATMUL_MOST = 1024,
@@ -34,22 +37,34 @@ void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t pe
 
 /* --- matmul --------------------------------------------------------------------- */
 
+/* Half as many where a step has few blocks, unless the epilogue needs blocks of 32. */
+uint32_t lower_cuda_columns(const lowerer *L, const pass_segment *s) {
+    pass_weights w;
+    if (!pass_is_packed_matmul(L->g, s->mats[0]) || s->n_mats > 1 ||
+        !pass_product_weights(L->g, s->mats[0], &w) || w.k % 64 || w.n > FEW_COLUMNS)
+        return COLUMNS;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        if (ir_node_at(L->g, s->nodes[i])->op == IR_quantize) return COLUMNS;
+    return COLUMNS / 2;
+}
+
 void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
     base_buf *b = &L->source;
+    const uint32_t columns = lower_cuda_columns(L, s);
     base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", frag);
     for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
         if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, "    __shared__ %s rp_e%u[%d][%d]; \\\n",
+            base_buf_printf(b, "    __shared__ %s rp_e%u[%d][%u]; \\\n",
                             K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i,
-                            LOWER_CUDA_ROWS, COLUMNS);
+                            LOWER_CUDA_ROWS, columns);
     base_buf_printf(b,
                     "    const int rp_q = threadIdx.x / 32; \\\n"
-                    "    if (rp_q < (n)) %s(arg, dim, (row0) + rp_q, (item) * %d",
-                    frag, COLUMNS);
+                    "    if (rp_q < (n)) %s(arg, dim, (row0) + rp_q, (item) * %u",
+                    frag, columns);
     for (uint32_t i = 0; i < K->n_bufs; i++) {
         if (K->bufs[i].space != KIR_SCRATCH) continue;
         if (i < s->n_mats)
-            base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * COLUMNS, i * COLUMNS);
+            base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * columns, i * columns);
         else
             base_buf_printf(b, ", rp_e%u[rp_q]", i);
     }
@@ -59,7 +74,7 @@ void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
 static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_rows *own,
                         const char *name, uint32_t threads) {
     base_buf *b = &L->source;
-    const uint32_t columns = s->n_mats * COLUMNS;
+    const uint32_t columns = s->n_mats * s->columns;
     if (s->left != RP_DTYPE_I16B32) {
         base_buf_printf(b,
                         "            rk_wait();\n"
@@ -73,21 +88,25 @@ static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_row
                     "            m.load(w, 0);\n"
                     "            rk_wait();\n",
                     s->k, columns, threads);
+    base_buf_puts(b, "            if (rows == 1) {\n");
     if (own) {
-        base_buf_puts(b, "            if (rows == 1) {\n                ");
+        base_buf_puts(b, "                ");
         lower_rows_call(L, own, name, "own");
-        base_buf_puts(b, "\n                __syncthreads();\n"
-                         "                m.run(own, 1, w, acc, part);\n"
-                         "            } else\n    ");
+        base_buf_puts(b, "\n                __syncthreads();\n");
     }
-    base_buf_puts(b, "            m.run(x, n, w, acc, part);\n");
+    base_buf_printf(b,
+                    "                m.run(%s, 1, w, acc, part);\n"
+                    "            } else {\n"
+                    "                m.run(x, n, w, acc, part);\n"
+                    "            }\n",
+                    own ? "own" : "x");
 }
 
 static void put_segment(lowerer *L, const lower_cuda_segment *s, const lower_rows *own,
                         const char *own_name, uint32_t threads) {
     base_buf *b = &L->source;
     const bool quant = s->left == RP_DTYPE_I16B32;
-    const uint32_t columns = s->n_mats * COLUMNS;
+    const uint32_t columns = s->n_mats * s->columns;
     const size_t row = quant ? (size_t)s->k / 32 * 72
                              : (size_t)s->k * rp_dtype_block_bytes(s->left);
     const char *format = rp_dtype_name(s->dtype);
@@ -110,7 +129,7 @@ static void put_segment(lowerer *L, const lower_cuda_segment *s, const lower_row
 static uint32_t matmul_threads(const lower_cuda_segment *segs, uint32_t n, bool own) {
     int64_t most = own && segs[0].k > MATMUL_LEAST ? segs[0].k : MATMUL_LEAST;
     for (uint32_t i = 0; i < n; i++) {
-        int64_t blocks = segs[i].k / 32 * segs[i].n_mats * COLUMNS;
+        int64_t blocks = segs[i].k / 32 * segs[i].n_mats * segs[i].columns;
         if (segs[i].left == RP_DTYPE_I16B32 && blocks / 2 > most) most = blocks / 2;
     }
     return most < MATMUL_MOST ? (uint32_t)(most + 31) / 32 * 32 : MATMUL_MOST;
@@ -124,14 +143,14 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const low
     if (!own_name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     if (own) RP_TRY(lower_rows_function(L, own, own_name));
     for (uint32_t i = 0; i < n; i++)
-        if (segs[i].n_mats > most) most = segs[i].n_mats;
+        if (segs[i].n_mats * segs[i].columns > most) most = segs[i].n_mats * segs[i].columns;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
     *threads = matmul_threads(segs, n, own != NULL);
     lower_cuda_head(L, name, *threads, 0, "");
     base_buf_printf(b,
                     "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"
                     "    const long long rows = ",
-                    most * COLUMNS);
+                    most);
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
     if (own)
         base_buf_printf(b,

@@ -10,6 +10,8 @@
  * wants them. per_sm: blocks that shall fit on a multiprocessor; 0: any number. */
 void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
                      const char *how);
+/* Columns of an item of such a segment. */
+uint32_t lower_cuda_columns(const lowerer *L, const pass_segment *s);
 /* #define FRAG_EPI(row0, n, item, acc): calls the fragment that is being built for each of n rows, a warp a row. */
 void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag);
 
@@ -18,9 +20,9 @@ typedef struct lower_cuda_segment {
     const char *frag;
     rp_dtype dtype, left; /* of the weights, of the rows */
     int64_t n_items, k, first_item, first_tile;
-    uint32_t n_mats;
+    uint32_t n_mats, columns; /* columns of an item: 16 or 32 of every matrix */
 } lower_cuda_segment;
-/* A kernel over them, of *threads a block, which takes an item: 32 columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim
+/* A kernel over them, of *threads a block, which takes an item: columns of a segment for up to LOWER_CUDA_ROWS of `rows` (a dim
  * of the graph), which lie one behind the other in argument 0; the packed weights are argument 1. `own` (may be NULL) makes
  * a single row in the kernel. */
 rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const lower_rows *own,

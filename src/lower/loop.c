@@ -53,7 +53,7 @@ static rp_status leave_out(lowerer *L, const pass_group *gr, const cut *c) {
     if (!c->width) RP_TRY(lower_rows_offer(L, gr, c->rows, &taken));
     if (!taken) return RP_OK;
     l->alts[1] = l->alts[0];
-    l->alts[0] = (lower_alt){LOWER_OWN_ROWS, NULL, 0};
+    l->alts[0] = (lower_alt){.max = LOWER_OWN_ROWS};
     l->n_alts = 2;
     return RP_OK;
 }

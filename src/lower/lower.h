@@ -59,8 +59,9 @@ typedef struct lower_pack {
 /* A compiled function for values of the launch's `rows` up to max. */
 typedef struct lower_alt {
     int64_t max;
-    const char *symbol; /* in the piece's module; a built-in kernel if it starts with '@'; NULL: nothing runs */
-    int64_t scratch;    /* bytes of thread-local scratch; GEN_CUDA: of dynamic shared memory */
+    const char *
+        symbol; /* in the piece's module; a built-in kernel if it starts with '@'; NULL: nothing runs */
+    int64_t scratch; /* bytes of thread-local scratch; GEN_CUDA: of dynamic shared memory */
     uint32_t threads, per_sm; /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
 } lower_alt;
 

@@ -230,17 +230,19 @@ static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name,
                 "--device cpu",
                 name);
         lower_cuda_segment *s = &segs[n++];
+        const uint32_t columns = lower_cuda_columns(L, &gr->segs[i]);
         *s = (lower_cuda_segment){.frag = lower_epilogue_name(L, name, i),
                                   .dtype = w.dtype,
                                   .left = left,
-                                  .n_items = (w.n + COLUMNS - 1) / COLUMNS,
+                                  .n_items = (w.n + columns - 1) / columns,
+                                  .columns = columns,
                                   .k = w.k,
                                   .first_item = item,
                                   .first_tile = tile,
                                   .n_mats = gr->segs[i].n_mats};
         if (!s->frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
         item += s->n_items;
-        tile += s->n_items * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
+        tile += (w.n + COLUMNS - 1) / COLUMNS * s->n_mats * (COLUMNS / GEN_TILE_ROWS);
     }
     *items = lower_cuda_matmul_items(L, rows, item);
     l->per_block = 1;
@@ -263,7 +265,9 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
         char *frag = lower_epilogue_name(L, name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
         L->rows = gr->rows;
-        rp_status st = lower_epilogue(L, &gr->segs[i], frag, COLUMNS);
+        bool cuda = L->opt->target == GEN_CUDA;
+        rp_status st = lower_epilogue(L, &gr->segs[i], frag,
+                                      cuda ? lower_cuda_columns(L, &gr->segs[i]) : COLUMNS);
         if (st == RP_OK) epilogue_macro(L, &gr->segs[i], frag);
         kir_free(L->k);
         L->k = NULL;

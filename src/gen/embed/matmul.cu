@@ -1,6 +1,6 @@
 /* Matrix times matrix for packed weights, as CUDA C: layouts, order of additions and so every bit as in matmul.c.inc.
  *
- * A block takes an item, which is COLUMNS columns, 32 of every matrix of a segment, for up to RK_MM_ROWS rows. For quantised
+ * A block takes an item, which is COLUMNS columns, 16 or 32 of every matrix of a segment, for up to RK_MM_ROWS rows. For quantised
  * weights each lane makes what one block of 32 contributes to one column, an exact integer dot and its scales; then one thread a
  * column adds the contributions of a row in ascending order. Weights do not change while a model runs, so the first of them are
  * under way before the kernels in front have ended. All threads of a block call these functions together; what they leave in
@@ -9,7 +9,7 @@
 #define RK_MM_PART 4096 /* floats of shared memory for contributions: RK_MM_ROWS rows of 128 columns four times */
 #define RK_MM_HELD 8    /* blocks of weights that a lane has on the way at most */
 
-RP_INLINE float rk_half(const rp_u8 *p) { return rp_f16_to_f32(*(const rp_u16 *)p); }
+RP_INLINE float rk_half(const rp_u8 *p) { return rk_f16_to_f32(*(const rp_u16 *)p); }
 
 /* Adds up N sums over as many lanes, the least significant bit of whose number is `bit`: lane number i of them gets the sum of s[i]. Integers, so in
  * any order. */
@@ -38,20 +38,29 @@ RP_INLINE int4 rk_row_piece(const char *at)
     return both;
 }
 
+/* Eight words of weights as dot() takes them. */
+struct rk_words {
+    rp_i32 v[8];
+};
+
 /* A format: bytes of a block of 32 k of 16 rows, or of one k. 16 lanes take such a block, in pieces of 16 bytes that lie one
  * behind the other, and each the numbers of x that its pieces meet; dot() is the exact dot of column row_of(lane), in every lane
  * its own. value() is the
  * weight k of row r of the tile at w as the host's exact numerics have it. */
 struct rk_q4 {
     /* chunks of 64 bytes: u16 [16 rows][2], nibble i of u16 h is the weight 8c + 2i + h. A lane has a chunk of 4 rows. */
-    struct pieces {
-        int4 a;
-    };
     RP_INLINE int row_of(int lane) { return lane % 4 * 4 + lane / 4; }
-    RP_INLINE pieces load(const rp_u8 *chunks, int lane)
+    RP_INLINE rk_words load(const rp_u8 *chunks, int lane)
     {
-        const pieces p = {__ldcs((const int4 *)chunks + lane)};
-        return p;
+        const int4 a = __ldcs((const int4 *)chunks + lane);
+        const rp_i32 raw[4] = {a.x, a.y, a.z, a.w};
+        rk_words w;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            w.v[i] = raw[i] & 0x0f0f0f0f; /* 0 4 1 5 */
+            w.v[4 + i] = raw[i] >> 4 & 0x0f0f0f0f; /* 2 6 3 7 */
+        }
+        return w;
     }
     typedef int4 numbers;
     template <int WHOLE>
@@ -59,17 +68,15 @@ struct rk_q4 {
     {
         return rk_row_piece<WHOLE>(x + lane / 4 * 16);
     }
-    RP_INLINE rp_i32 dot(const pieces &p, const numbers &q, int lane)
+    RP_INLINE rp_i32 dot(const rk_words &w, const numbers &q, int lane)
     {
         const rp_i32 x04 = (rp_i32)__byte_perm(q.x, q.z, 0x5410), x15 = (rp_i32)__byte_perm(q.x, q.z, 0x7632);
         const rp_i32 x26 = (rp_i32)__byte_perm(q.y, q.w, 0x5410), x37 = (rp_i32)__byte_perm(q.y, q.w, 0x7632);
-        const rp_i32 raw[4] = {p.a.x, p.a.y, p.a.z, p.a.w};
         rp_i32 s[4];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const rp_i32 even = raw[i] & 0x0f0f0f0f, odd = raw[i] >> 4 & 0x0f0f0f0f; /* 0 4 1 5, 2 6 3 7 */
-            s[i] = __dp2a_hi(x15, even, __dp2a_lo(x04, even, 0));
-            s[i] = __dp2a_hi(x37, odd, __dp2a_lo(x26, odd, s[i]));
+            s[i] = __dp2a_hi(x15, w.v[i], __dp2a_lo(x04, w.v[i], 0));
+            s[i] = __dp2a_hi(x37, w.v[4 + i], __dp2a_lo(x26, w.v[4 + i], s[i]));
         }
         return rk_gather_sums<4>(s, lane, 4);
     }
@@ -101,14 +108,12 @@ struct rk_q4_0 : rk_q4 {
 struct rk_q8_0 {
     enum { bytes = 544, per = 32, first = 32, less = 0, has_min = 0 };
     /* i8 [16 pairs][16 rows][2]. A lane has pairs lane / 2 and 8 more of 8 rows. */
-    struct pieces {
-        int4 a, b;
-    };
     RP_INLINE int row_of(int lane) { return lane % 2 * 8 + lane / 2; }
-    RP_INLINE pieces load(const rp_u8 *pairs, int lane)
+    RP_INLINE rk_words load(const rp_u8 *pairs, int lane)
     {
-        const pieces p = {__ldcs((const int4 *)pairs + lane), __ldcs((const int4 *)pairs + 16 + lane)};
-        return p;
+        const int4 a = __ldcs((const int4 *)pairs + lane), b = __ldcs((const int4 *)pairs + 16 + lane);
+        const rk_words w = {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+        return w;
     }
     typedef int2 numbers;
     template <int WHOLE>
@@ -117,14 +122,13 @@ struct rk_q8_0 {
         const numbers q = {((const rp_i32 *)x)[lane / 2], ((const rp_i32 *)x)[lane / 2 + 8]};
         return q;
     }
-    RP_INLINE rp_i32 dot(const pieces &p, const numbers &q, int lane)
+    RP_INLINE rp_i32 dot(const rk_words &w, const numbers &q, int lane)
     {
-        const rp_i32 a[4] = {p.a.x, p.a.y, p.a.z, p.a.w}, b[4] = {p.b.x, p.b.y, p.b.z, p.b.w};
         rp_i32 s[8];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[i * 2] = __dp2a_lo(q.y, b[i], __dp2a_lo(q.x, a[i], 0));
-            s[i * 2 + 1] = __dp2a_hi(q.y, b[i], __dp2a_hi(q.x, a[i], 0));
+            s[i * 2] = __dp2a_lo(q.y, w.v[4 + i], __dp2a_lo(q.x, w.v[i], 0));
+            s[i * 2 + 1] = __dp2a_hi(q.y, w.v[4 + i], __dp2a_hi(q.x, w.v[i], 0));
         }
         return rk_gather_sums<8>(s, lane, 2);
     }
@@ -181,8 +185,8 @@ struct rk_quant {
         whole = each * THREADS == step * COLUMNS && blocks % step == 0                  /* always as many */
     };
     struct weights {
-        typename F::pieces p;
-        rp_u16 scale, least;
+        rk_words w;
+        float scale, least;
     };
     weights held[each];
 
@@ -195,9 +199,9 @@ struct rk_quant {
             const int u = threadIdx.x + j * THREADS, b = b0 + u / COLUMNS;
             if (!whole && (u >= step * COLUMNS || b >= blocks)) break;
             const rp_u8 *at = w + (rp_size)(u % COLUMNS / 16 * blocks + b) * F::bytes;
-            held[j].p = F::load(at + F::first, lane);
-            held[j].scale = ((const rp_u16 *)at)[row];
-            held[j].least = F::has_min ? ((const rp_u16 *)(at + 32))[row] : 0;
+            held[j].w = F::load(at + F::first, lane);
+            held[j].scale = rk_half(at + row * 2);
+            held[j].least = F::has_min ? rk_half(at + 32 + row * 2) : 0.0f;
         }
     }
 
@@ -220,9 +224,9 @@ struct rk_quant {
         for (int j = 0; j < each; j++) {
             const int u = threadIdx.x + j * THREADS;
             if (!whole && u >= m * COLUMNS) break;
-            const rp_i32 dot = F::dot(held[j].p, q[j], lane) - F::less * sum[j];
-            const float t = (rp_f16_to_f32(held[j].scale) * d[j]) * (float)dot;
-            part[u - lane + row] = F::has_min ? t + (rp_f16_to_f32(held[j].least) * d[j]) * (float)sum[j] : t;
+            const rp_i32 dot = F::dot(held[j].w, q[j], lane) - F::less * sum[j];
+            const float t = (held[j].scale * d[j]) * (float)dot;
+            part[u - lane + row] = F::has_min ? t + (held[j].least * d[j]) * (float)sum[j] : t;
         }
     }
 

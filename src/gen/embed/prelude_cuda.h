@@ -25,6 +25,15 @@ RP_INLINE float rp_from_bits(rp_u32 u) { return __uint_as_float(u); }
 RP_INLINE rp_u64 rp_bits64(double x) { return (rp_u64)__double_as_longlong(x); }
 RP_INLINE double rp_from_bits64(rp_u64 u) { return __longlong_as_double((long long)u); }
 
+#ifndef rk_f16_to_f32 /* one instruction, which a GPU that is not there has not */
+RP_INLINE float rk_f16_to_f32(rp_u16 h)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+#endif
+
 /* --- chains of kernels --------------------------------------------------------
  * A kernel may start before the one in front of it ends. Until rk_wait it reads nothing that any kernel writes, and writes nothing.
  * Every thread of every kernel calls both, since completion is handed on by the wait alone. */

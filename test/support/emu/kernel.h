@@ -112,6 +112,15 @@ static inline float __fsqrt_rn(float x) {
     return std::sqrt(x);
 }
 
+/* As prelude.h, which is not there yet. */
+static inline float emu_f16_to_f32(unsigned short h) {
+    const int e = h >> 10 & 31, m = h & 1023;
+    const float x = e == 31 ? (m ? NAN : INFINITY)
+                            : std::ldexp((float)(e ? m + 1024 : m), (e ? e : 1) - 25);
+    return h >> 15 ? -x : x;
+}
+#define rk_f16_to_f32 emu_f16_to_f32
+
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
     unsigned long long all = (unsigned long long)b << 32 | a;
     unsigned r = 0;
