@@ -109,7 +109,7 @@ static void nucleus(net *n) {
     rp_topk(p, vocab, &sorted, &order);
     rp_tensor before = rp_sub(rp_cumsum(sorted, -1), sorted);
     rp_tensor kept = rp_lt(before, rp_const(n->g, RP_DTYPE_F32, 0.8));
-    rp_tensor least = rp_amin(rp_masked_fill(sorted, rp_logical_not(kept), 1), -1, true);
+    rp_tensor least = rp_amin(rp_masked_fill(sorted, rp_not(kept), 1), -1, true);
     p = rp_masked_fill(p, rp_lt(p, least), 0);
     net_output(n, rp_div(p, rp_sum(p, -1, true)));
     net_output(n, rp_slice(order, -1, 0, 5));
