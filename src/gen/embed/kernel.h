@@ -69,6 +69,10 @@ typedef struct rk_halves {
 RP_INLINE float rk_sum16(float *l) { RK_FOLD(RK_ADD) }
 RP_INLINE float rk_max16(float *l) { RK_FOLD(RK_MAX) }
 RP_INLINE float rk_min16(float *l) { RK_FOLD(RK_MIN) }
+#else
+RP_INLINE float rk_sum16(float *l) { return rk_tree<RK_SUM>(l); }
+RP_INLINE float rk_max16(float *l) { return rk_tree<RK_MAX>(l); }
+RP_INLINE float rk_min16(float *l) { return rk_tree<RK_MIN>(l); }
 #endif
 
 RP_INLINE rp_i32 rk_clamp(rp_i32 v, rp_i32 lo, rp_i32 hi)
