@@ -66,5 +66,5 @@ True True
 True True
 # A tensor that cannot be is named with its size.
 $ printf 'graph @huge(%%x: f32[4294967296,4294967296]) -> f32[4294967296,4294967296] {\n  %%0 = add %%x, %%x : f32[4294967296,4294967296]\n  ret %%0\n}\n' > huge.ir; reprise opt huge.ir --stage plan
-! reprise: add f32[4294967296,4294967296] takes 7.38e+19 bytes; a tensor may take 2^63 - 1 at most
+! reprise: line 2: add f32[4294967296,4294967296] takes 7.38e+19 bytes; a tensor may take 2^63 - 1 at most
 ? 3
