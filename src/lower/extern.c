@@ -63,6 +63,7 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     if (cuda) {
         const ir_shape *tables = &ir_node_at(L->g, n->in[5])->shape;
         lower_cuda_attention a = {.record = rec, .rows = l->rows};
+        a.tensor = lower_attention_on_tensor_cores(L, &rec);
         a.n_tables = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[0]);
         a.width = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[1]);
         RP_TRY(lower_cuda_attention_kernels(L, &a, l));

@@ -108,6 +108,13 @@ RP_INLINE rp_u32 rk_pack(float lo, float hi)
     return two;
 }
 
+RP_INLINE float rk_exp2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* 16 bytes that other kernels write: never from the first-level cache. */
 RP_INLINE int4 rk_load(const void *p)
 {

@@ -150,13 +150,20 @@ static inline void emu_fail(const char *what) {
     std::fprintf(stderr, "emulated GPU: %s\n", what);
     std::_Exit(134);
 }
+/* Addresses from EMU_STATIC / 2 on are of static shared memory, around this. */
+#define EMU_STATIC 0xc0000000u
+alignas(1024) static char emu_anchor[1024];
 static inline char *emu_shared(unsigned at, unsigned bytes, unsigned aligned) {
+    if (at >= EMU_STATIC / 2 && at % aligned == 0) return emu_anchor + (int)(at - EMU_STATIC);
     if (at % aligned || at > emu->shared_size || bytes > emu->shared_size - at)
         emu_fail("an access beside the shared memory of the launch, or not aligned");
     return emu->shared + at;
 }
 static inline unsigned rk_shared(const void *p) {
-    return (unsigned)((const char *)p - emu->shared);
+    const char *at = (const char *)p;
+    if (at >= emu->shared && at <= emu->shared + emu->shared_size)
+        return (unsigned)(at - emu->shared);
+    return EMU_STATIC + (unsigned)(at - emu_anchor);
 }
 
 /* Copies arrive at once; a phase ends with the last arrival. */
@@ -270,6 +277,9 @@ static inline unsigned emu_round(float x) {
 }
 static inline unsigned rk_pack(float lo, float hi) {
     return emu_round(lo) | emu_round(hi) << 16;
+}
+static inline float rk_exp2(float x) {
+    return std::exp2(x);
 }
 static inline int4 rk_load(const void *p) {
     if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
