@@ -26,14 +26,13 @@ enum {
     MOST_RING = 192 << 10,
     MANY_UNITS = 8 * N_SM, /* that are worth wider ones */
     JOB_TILES = 8,         /* of the template for many rows */
-    CHUNK = 64,            /* k of a copy there */
     PIECE = 64             /* rows whose sums are in shared memory at once */
 };
 
-/* Sizes of the template for many rows: the most rows, rows of a tile, chunks in flight, blocks a multiprocessor. Narrow tiles are for
+/* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight, blocks a multiprocessor. Narrow tiles are for
  * few rows, and for matrices so small that wide ones would leave multiprocessors idle; both add alike. */
 typedef struct many {
-    int64_t most, columns, stages;
+    int64_t most, columns, chunk, stages;
     uint32_t per_sm;
 } many;
 
@@ -295,15 +294,15 @@ static int64_t count_jobs(const group *g) {
 static void fit_many(group *g) {
     const int64_t each = N_SM / count_jobs(g); /* tiles of rows that leave some of them so */
     const int64_t narrow = each * 128 > 64 ? each * 128 : 64;
-    g->many[0] = (many){narrow, 64, 8, 1};
-    g->many[1] = (many){narrow > 64 ? 2 * narrow : 128, 128, 6, 1};
-    g->many[2] = (many){INT64_MAX, WIDEST, 4, 1};
+    g->many[0] = (many){narrow, 64, 128, 4, 1};
+    g->many[1] = (many){narrow > 64 ? 2 * narrow : 128, 128, 128, 3, 1};
+    g->many[2] = (many){INT64_MAX, WIDEST, 64, 4, 1};
 }
 
 /* As rk_many_rows of the template. */
-static int64_t many_bytes(int64_t columns, int64_t stages) {
-    int64_t stage = JOB_TILES * CHUNK * 32 + columns * CHUNK * 2;
-    return stages * (stage + 16) + PIECE * 132 * 4;
+static int64_t many_bytes(const many *m) {
+    int64_t stage = JOB_TILES * m->chunk * 32 + m->columns * m->chunk * 2;
+    return m->stages * (stage + 16) + PIECE * 132 * 4;
 }
 
 /* Jobs of the parts, the last one of a part maybe with fewer units. */
@@ -335,7 +334,7 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
                           const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
-    const int64_t bytes = many_bytes(m->columns, m->stages);
+    const int64_t bytes = many_bytes(m);
     char *name = base_arena_printf(L->arena, "%s_m%" PRId64, base, m->columns);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){m->most, name, bytes, WARPS * 32 + 32, m->per_sm};
@@ -344,9 +343,9 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
     put_units(L, g, name);
     base_buf_printf(b,
                     "struct %s_plan : %s_units {\n    typedef rk_many_rows<%" PRId64 ", %" PRId64
-                    ", %" PRId64 "> tile;\n"
+                    ", %" PRId64 ", %" PRId64 "> tile;\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n",
-                    name, name, g->k, m->columns, m->stages, bytes);
+                    name, name, g->k, m->columns, m->chunk, m->stages, bytes);
     put_jobs(L, g);
     base_buf_puts(b, "};\n");
     lower_cuda_head(L, name, WARPS * 32 + 32, 0, "");

@@ -336,11 +336,11 @@ struct rk_job {
     int tiles, unit, n_units;
 };
 
-/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of 64 k into a ring, 8 warps multiply. */
-template <int K_, int COLUMNS_, int STAGES_>
+/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of k into a ring, 8 warps multiply. */
+template <int K_, int COLUMNS_, int CHUNK_, int STAGES_>
 struct rk_many_rows {
     enum {
-        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, WORKERS = 256, THREADS = WORKERS + 32, CHUNK = 64, CHUNKS = (K + CHUNK - 1) / CHUNK,
+        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, WORKERS = 256, THREADS = WORKERS + 32, CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK,
         TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = 8 * TILE_CHUNK, X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
         PIECE = 64, PIECES = COLUMNS / PIECE, /* rows whose sums are in shared memory at once */
