@@ -67,8 +67,8 @@ static void eval_elementwise(eval_state *s, const ir_node *n, ir_value *out) {
     int64_t idx[IR_MAX_RANK] = {0}, stride[3][IR_MAX_RANK], at[3] = {0};
     rp_dtype t = ir_node_at(s->g, n->in[n->op == IR_where ? 1 : 0])->dtype;
     for (uint32_t k = 0; k < n->n_in; k++) broadcast_strides(in(s, n, k), out, stride[k]);
-    const ir_value *v[3] = {NULL};
-    for (uint32_t k = 0; k < n->n_in; k++) v[k] = in(s, n, k);
+    const ir_value *v[3] = {in(s, n, 0), in(s, n, 0), in(s, n, 0)};
+    for (uint32_t k = 1; k < n->n_in; k++) v[k] = in(s, n, k);
     for (int64_t i = 0; i < out->n; i++) {
         double x[3] = {0};
         if (t == RP_DTYPE_I64 || n->dtype == RP_DTYPE_I64) {

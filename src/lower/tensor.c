@@ -288,7 +288,7 @@ static int64_t count_jobs(const group *g) {
     int64_t n = 0;
     for (uint32_t i = 0; i < g->n_parts; i++)
         n += div_up(g->parts[i].units * g->columns / LOWER_COLUMNS, units_of_job(&g->parts[i]));
-    return n;
+    return n > 0 ? n : 1;
 }
 
 static void fit_many(group *g) {
@@ -375,24 +375,32 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, rp_dtype
     return base_buf_status(b, L->err);
 }
 
-/* The launch that arranges rows where they are more than `most`, else it has no items; *to gets the memory. */
+/* Memory for rows of k elements in whole tiles of any class. */
+static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int64_t k,
+                                 lower_ref *out) {
+    const int64_t widest = WIDEST;
+    ir_dims *t = ir_graph_dims(L->g);
+    ir_dim tiles = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, widest - 1)), widest);
+    ir_dim bytes = ir_dim_mul_const(t, tiles, widest * k * 2);
+    if (bytes == IR_DIM_BAD)
+        return rp_fail(L->err, RP_UNSUPPORTED, "arranged rows of %s take more than 2^63 bytes",
+                       base);
+    *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
+    L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, t, bytes);
+    return RP_OK;
+}
+
+/* The launch that arranges rows x where they are too many for put_few, else it has no items; *to gets the memory. */
 static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base, ir_dim rows,
-                              const group *g, int64_t most, lower_ref x, lower_ref *to) {
-    const int64_t k = g->k;
+                              const group *g, lower_ref x, lower_ref *to) {
+    const int64_t k = g->k, most = most_rows(g);
     ir_dims *t = ir_graph_dims(L->g);
     lower_launch made = {.name = base_arena_printf(L->arena, "%s_x", base),
                          .grain = 1,
                          .threads = WARPS * 32,
                          .per_block = WARPS * 32};
     if (!made.name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    const int64_t widest = WIDEST;
-    ir_dim tiles = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, widest - 1)), widest);
-    ir_dim bytes = ir_dim_mul_const(t, tiles, widest * k * 2);
-    if (bytes == IR_DIM_BAD)
-        return rp_fail(L->err, RP_UNSUPPORTED, "arranged rows of %s take more than 2^63 bytes",
-                       base);
-    *to = (lower_ref){LOWER_TEMP, L->out->n_temps};
-    L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, t, bytes);
+    RP_TRY(arranged_memory(L, base, rows, k, to));
     L->args[0] = x;
     L->args[1] = *to;
     L->n_args = 2;
@@ -424,7 +432,7 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     fit_many(&g);
     for (int64_t end = most; g.n_many < N_MANYS && largest > end; g.n_many++)
         end = g.many[g.n_many].most;
-    if (largest > most) RP_TRY(arrange_rows(L, gr, name, rows, &g, most, operand[0], &arranged));
+    if (largest > most) RP_TRY(arrange_rows(L, gr, name, rows, &g, operand[0], &arranged));
     L->args[0] = operand[0];
     L->args[1] = operand[1];
     L->args[2] = arranged;
