@@ -62,9 +62,11 @@ static bool loads_between(const kir_func *f, kir_ref body, const top_block *b, u
     return false;
 }
 
+/* A part has the number of its first block. */
 static void join(gen_parts *p, uint32_t n, uint8_t a, uint8_t b) {
+    const uint8_t first = a < b ? a : b, other = a < b ? b : a;
     for (uint32_t i = 0; i < n; i++)
-        if (p->of[i] == b) p->of[i] = a;
+        if (p->of[i] == other) p->of[i] = first;
 }
 
 gen_parts gen_parts_of(const kir_func *f) {
