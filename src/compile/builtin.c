@@ -7,18 +7,8 @@
 #include "gen/builtin.h"
 
 #define ENTRY(name) {"@" #name, portable_##name},
-#define ENTRY_LEAF(name)
-#define ENTRY_VIEW(name)
-#define ENTRY_SCAN(name)
-#define ENTRY_MOVE(name)
-#define ENTRY_CONTRACT(name)
-#define ENTRY_QUANT(name)
-#define ENTRY_EFFECT(name)
-#define ENTRY_REDUCE(name) ENTRY(name)
-#define ENTRY_ELEMENTWISE(name) ENTRY(name)
-#define ENTRY_REAL(name) ENTRY(name)
-#define ENTRY_INTEGER(name) ENTRY(name)
-#define OP(name, kind, arity, attrs, expr, ints) ENTRY_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) \
+    IR_OF_ELEMENTWISE(kind, ENTRY(name)) IR_OF_REDUCTIONS(kind, ENTRY(name))
 
 static const struct {
     const char *name;

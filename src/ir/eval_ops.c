@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "ir/eval.h"
+#include "ir/kinds.h"
 
 #define rp_absf fabs
 #define rp_sqrtf sqrt
@@ -16,57 +17,30 @@
 #define rp_powf pow
 #define rp_fmaf fma
 
-#define FN_LEAF(name, expr)
-#define FN_VIEW(name, expr)
-#define FN_SCAN(name, expr)
-#define FN_MOVE(name, expr)
-#define FN_CONTRACT(name, expr)
-#define FN_QUANT(name, expr)
-#define FN_EFFECT(name, expr)
-#define FN_INTEGER(name, expr)
-#define FN_REAL(name, expr) FN_ELEMENTWISE(name, expr)
-#define FN_REDUCE(name, expr) FN_ELEMENTWISE(name, expr)
-#define FN_ELEMENTWISE(name, expr)                          \
+#define FN(name, expr)                                      \
     static double fn_##name(double a, double b, double c) { \
         (void)a, (void)b, (void)c;                          \
         return expr;                                        \
     }
-#define OP(name, kind, arity, attrs, expr, ints) FN_##kind(name, expr)
+#define OP(name, kind, arity, attrs, expr, ints) \
+    IR_OF_FLOATS(kind, FN(name, expr)) IR_OF_REDUCTIONS(kind, FN(name, expr))
 #include "ir/ops.def"
 #undef OP
 
-#define ROW_LEAF(name)
-#define ROW_VIEW(name)
-#define ROW_SCAN(name)
-#define ROW_MOVE(name)
-#define ROW_CONTRACT(name)
-#define ROW_QUANT(name)
-#define ROW_EFFECT(name)
-#define ROW_INTEGER(name)
-#define ROW_REAL(name) ROW_ELEMENTWISE(name)
-#define ROW_REDUCE(name) ROW_ELEMENTWISE(name)
-#define ROW_ELEMENTWISE(name) [IR_##name] = fn_##name,
-#define OP(name, kind, arity, attrs, expr, ints) ROW_##kind(name)
+#define ROW(name) [IR_##name] = fn_##name,
+#define OP(name, kind, arity, attrs, expr, ints) \
+    IR_OF_FLOATS(kind, ROW(name)) IR_OF_REDUCTIONS(kind, ROW(name))
 static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 #include "ir/ops.def"
 };
 #undef OP
 
 /* Integers, of 32 and of 64 bits. */
-#define INTS_LEAF(name, ints)
-#define INTS_VIEW(name, ints)
-#define INTS_SCAN(name, ints)
-#define INTS_MOVE(name, ints)
-#define INTS_CONTRACT(name, ints)
-#define INTS_QUANT(name, ints)
-#define INTS_EFFECT(name, ints)
-#define INTS_REAL(name, ints)
-#define INTS_REDUCE(name, ints) INTS_ELEMENTWISE(name, ints)
-#define INTS_INTEGER(name, ints) INTS_ELEMENTWISE(name, ints)
-#define INTS_ELEMENTWISE(name, ints) \
-    case IR_##name:                  \
+#define CASE(name, ints) \
+    case IR_##name:      \
         return ints;
-#define OP(name, kind, arity, attrs, expr, ints) INTS_##kind(name, ints)
+#define OP(name, kind, arity, attrs, expr, ints) \
+    IR_OF_INTS(kind, CASE(name, ints)) IR_OF_REDUCTIONS(kind, CASE(name, ints))
 
 #define S int64_t
 #define U uint64_t

@@ -24,37 +24,16 @@ typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, floa
             (void)a, (void)b, (void)c;             \
             out[i] = expr;                         \
         }
-#define FLOAT_LEAF(name, expr)
-#define FLOAT_VIEW(name, expr)
-#define FLOAT_INTEGER(name, expr)
-#define FLOAT_REAL(name, expr) FLOAT_ELEMENTWISE(name, expr)
-#define FLOAT_REDUCE(name, expr)
-#define FLOAT_SCAN(name, expr)
-#define FLOAT_MOVE(name, expr)
-#define FLOAT_CONTRACT(name, expr)
-#define FLOAT_QUANT(name, expr)
-#define FLOAT_EFFECT(name, expr)
-#define FLOAT_ELEMENTWISE(name, expr)                                                    \
+#define FLOATS(name, expr)                                                               \
     static void float_##name(const float *restrict pa, const float *restrict pb,         \
                              const float *restrict pc, float *restrict out, int64_t n) { \
         EACH(expr)                                                                       \
     }
-#define OP(name, kind, arity, attrs, expr, ints) FLOAT_##kind(name, expr)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, FLOATS(name, expr))
 #include "ir/ops.def"
 #undef OP
 
-#define ROW_LEAF(name)
-#define ROW_VIEW(name)
-#define ROW_INTEGER(name)
-#define ROW_REAL(name) ROW_ELEMENTWISE(name)
-#define ROW_REDUCE(name)
-#define ROW_SCAN(name)
-#define ROW_MOVE(name)
-#define ROW_CONTRACT(name)
-#define ROW_QUANT(name)
-#define ROW_EFFECT(name)
-#define ROW_ELEMENTWISE(name) [IR_##name] = float_##name,
-#define OP(name, kind, arity, attrs, expr, ints) ROW_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, [IR_##name] = float_##name, )
 static const float_fn on_floats[IR_OP_COUNT_] = {
 #include "ir/ops.def"
 };
@@ -62,17 +41,7 @@ static const float_fn on_floats[IR_OP_COUNT_] = {
 
 /* --- integers --------------------------------------------------------------------- */
 
-#define INTS_LEAF(name, ints)
-#define INTS_VIEW(name, ints)
-#define INTS_REDUCE(name, ints)
-#define INTS_SCAN(name, ints)
-#define INTS_MOVE(name, ints)
-#define INTS_CONTRACT(name, ints)
-#define INTS_QUANT(name, ints)
-#define INTS_EFFECT(name, ints)
-#define INTS_REAL(name, ints)
-#define INTS_INTEGER(name, ints) INTS_ELEMENTWISE(name, ints)
-#define INTS_ELEMENTWISE(name, ints)           \
+#define INTS(name, ints)                       \
     case IR_##name:                            \
         for (int64_t i = 0; i < n; i++) {      \
             S a = pa[i], b = pb[i], c = pc[i]; \
@@ -80,7 +49,7 @@ static const float_fn on_floats[IR_OP_COUNT_] = {
             out[i] = ints;                     \
         }                                      \
         break;
-#define OP(name, kind, arity, attrs, expr, ints) INTS_##kind(name, ints)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_INTS(kind, INTS(name, ints))
 
 #define S rp_i32
 #define U rp_u32
@@ -215,21 +184,11 @@ static void elementwise(void *const *arg, const long long *dim, long long begin,
     portable_walk(&b, run, (void *)(uintptr_t)r);
 }
 
-#define KERNEL_LEAF(name, arity)
-#define KERNEL_VIEW(name, arity)
-#define KERNEL_INTEGER(name, arity) KERNEL_ELEMENTWISE(name, arity)
-#define KERNEL_REAL(name, arity) KERNEL_ELEMENTWISE(name, arity)
-#define KERNEL_REDUCE(name, arity)
-#define KERNEL_SCAN(name, arity)
-#define KERNEL_MOVE(name, arity)
-#define KERNEL_CONTRACT(name, arity)
-#define KERNEL_QUANT(name, arity)
-#define KERNEL_EFFECT(name, arity)
-#define KERNEL_ELEMENTWISE(name, arity)                                                          \
+#define KERNEL(name, arity)                                                                      \
     void portable_##name(void *const *arg, const long long *dim, long long begin, long long end, \
                          void *scratch) {                                                        \
         (void)scratch;                                                                           \
         elementwise(arg, dim, begin, end, arity);                                                \
     }
-#define OP(name, kind, arity, attrs, expr, ints) KERNEL_##kind(name, arity)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_ELEMENTWISE(kind, KERNEL(name, arity))
 #include "ir/ops.def"

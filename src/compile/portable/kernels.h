@@ -3,20 +3,12 @@
 #define COMPILE_PORTABLE_KERNELS_H
 
 #include "compile/portable/box.h"
+#include "ir/kinds.h"
 
 /* Elementwise ops and reductions, one each. */
-#define PORTABLE_DECLARE_LEAF(name)
-#define PORTABLE_DECLARE_VIEW(name)
-#define PORTABLE_DECLARE_REAL(name) PORTABLE_DECLARE_ELEMENTWISE(name)
-#define PORTABLE_DECLARE_INTEGER(name) PORTABLE_DECLARE_ELEMENTWISE(name)
-#define PORTABLE_DECLARE_SCAN(name)
-#define PORTABLE_DECLARE_MOVE(name)
-#define PORTABLE_DECLARE_CONTRACT(name)
-#define PORTABLE_DECLARE_QUANT(name)
-#define PORTABLE_DECLARE_EFFECT(name)
-#define PORTABLE_DECLARE_REDUCE(name) box_kernel portable_##name;
-#define PORTABLE_DECLARE_ELEMENTWISE(name) box_kernel portable_##name;
-#define OP(name, kind, arity, attrs, expr, ints) PORTABLE_DECLARE_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints)         \
+    IR_OF_ELEMENTWISE(kind, box_kernel portable_##name;) \
+    IR_OF_REDUCTIONS(kind, box_kernel portable_##name;)
 #include "ir/ops.def"
 #undef OP
 

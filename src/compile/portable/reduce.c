@@ -152,21 +152,11 @@ static void reduce_all(ir_op op, void *const *arg, const long long *dim, long lo
     portable_walk(&b, reduce_run, &q);
 }
 
-#define KERNEL_LEAF(name)
-#define KERNEL_VIEW(name)
-#define KERNEL_ELEMENTWISE(name)
-#define KERNEL_REAL(name)
-#define KERNEL_INTEGER(name)
-#define KERNEL_SCAN(name)
-#define KERNEL_MOVE(name)
-#define KERNEL_CONTRACT(name)
-#define KERNEL_QUANT(name)
-#define KERNEL_EFFECT(name)
-#define KERNEL_REDUCE(name)                                                                      \
+#define KERNEL(name)                                                                             \
     void portable_##name(void *const *arg, const long long *dim, long long begin, long long end, \
                          void *scratch) {                                                        \
         (void)scratch;                                                                           \
         reduce_all(IR_##name, arg, dim, begin, end);                                             \
     }
-#define OP(name, kind, arity, attrs, expr, ints) KERNEL_##kind(name)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_REDUCTIONS(kind, KERNEL(name))
 #include "ir/ops.def"

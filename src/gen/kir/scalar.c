@@ -8,25 +8,16 @@
 
 #include <string.h>
 
+#include "ir/kinds.h"
+
 _Static_assert(KIR_CHUNK == RK_CHUNK, "one definition of a sum");
 
-#define CASE_LEAF(name, expr)
-#define CASE_VIEW(name, expr)
-#define CASE_ELEMENTWISE(name, expr) \
-    case IR_##name:                  \
-        return expr;
-#define CASE_REAL(name, expr) CASE_ELEMENTWISE(name, expr)
-#define CASE_INTEGER(name, expr)
-#define CASE_REDUCE(name, expr)
-#define CASE_SCAN(name, expr)
-#define CASE_MOVE(name, expr)
-#define CASE_CONTRACT(name, expr)
-#define CASE_QUANT(name, expr)
-#define CASE_EFFECT(name, expr)
+#define CASE(name, value) \
+    case IR_##name: return value;
 
 float kir_alu_f32(ir_op op, float a, float b, float c) {
     switch (op) {
-#define OP(name, kind, arity, attrs, expr, ints) CASE_##kind(name, expr)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, CASE(name, expr))
 #include "ir/ops.def"
 #undef OP
     default: return a;
@@ -37,18 +28,7 @@ int32_t kir_saturate(int64_t v, kir_range to) {
     return (int32_t)(v < to.lo ? to.lo : v > to.hi ? to.hi : v);
 }
 
-#define INTS_LEAF(name, ints)
-#define INTS_VIEW(name, ints)
-#define INTS_REDUCE(name, ints)
-#define INTS_SCAN(name, ints)
-#define INTS_MOVE(name, ints)
-#define INTS_CONTRACT(name, ints)
-#define INTS_QUANT(name, ints)
-#define INTS_EFFECT(name, ints)
-#define INTS_REAL(name, ints)
-#define INTS_INTEGER(name, ints) CASE_ELEMENTWISE(name, ints)
-#define INTS_ELEMENTWISE(name, ints) CASE_ELEMENTWISE(name, ints)
-#define OP(name, kind, arity, attrs, expr, ints) INTS_##kind(name, ints)
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_INTS(kind, CASE(name, ints))
 
 #define S rp_i32
 #define U rp_u32
