@@ -112,8 +112,6 @@ int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
 rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_extern_group(lowerer *L, const pass_group *gr);
-/* Adds the product of a matmul group to what the unit needs of the template. */
-void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses);
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 

@@ -245,29 +245,47 @@ static void unit_head(gen_target target, gen_isa isa, const gen_matmul_uses *use
     gen_c_matmul(uses, out);
 }
 
-static void source_head(lowerer *L) {
+/* What the wanted kernels use, all of them where wanted is NULL. */
+static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
     gen_matmul_uses uses = {0};
-    for (uint32_t i = 0; i < L->f->n_groups; i++) {
-        const pass_group *gr = &L->f->groups[i];
-        if (gr->kind == PASS_MATMUL) lower_matmul_uses(L, gr, &uses);
-        uses.attention |= gr->kind == PASS_EXTERN;
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        const gen_matmul_uses *k = &p->kernels[i].uses;
+        if (wanted && !wanted[i]) continue;
+        uses.quant |= k->quant;
+        uses.floats |= k->floats;
+        uses.attention |= k->attention;
+        uses.tensor |= k->tensor;
     }
-    unit_head(L->opt->target, L->opt->isa, &uses, &L->source);
+    return uses;
 }
 
 void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out) {
-    gen_matmul_uses uses = {0};
-    for (uint32_t i = 0; i < p->n_kernels; i++) {
-        uses.quant |= wanted[i] ? p->kernels[i].uses.quant : 0;
-        uses.floats |= wanted[i] && p->kernels[i].uses.floats;
-        uses.attention |= wanted[i] && p->kernels[i].uses.attention;
-        uses.tensor |= wanted[i] && p->kernels[i].uses.tensor;
-    }
+    gen_matmul_uses uses = uses_of(p, wanted);
     unit_head(p->target, isa, &uses, out);
     for (uint32_t i = 0; i < p->n_kernels; i++)
         if (wanted[i])
             base_buf_add(out, p->source + p->kernels[i].begin,
                          p->kernels[i].end - p->kernels[i].begin);
+}
+
+/* The head is known when all kernels are, and moves them. */
+static rp_status finish_source(lowerer *L) {
+    lower_piece *p = L->out;
+    gen_matmul_uses uses = uses_of(p, NULL);
+    base_buf all;
+    base_buf_init(&all, 0);
+    unit_head(p->target, L->opt->isa, &uses, &all);
+    for (uint32_t i = 0; i < p->n_kernels; i++) {
+        p->kernels[i].begin += all.len;
+        p->kernels[i].end += all.len;
+    }
+    base_buf_add(&all, L->source.data, L->source.len);
+    rp_status st = base_buf_status(&L->source, L->err);
+    if (st == RP_OK) st = base_buf_status(&all, L->err);
+    if (st == RP_OK && !(p->source = base_arena_strn(p->arena, all.data, all.len)))
+        st = rp_fail(L->err, RP_NOMEM, "source of %zu bytes", all.len);
+    base_buf_done(&all);
+    return st;
 }
 
 static rp_status lower_group(lowerer *L, const pass_group *gr, uint32_t index) {
@@ -308,12 +326,8 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
     RP_TRY_OUT(pass_fuse(g, opt->passes, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
     place_leaves(&L);
-    source_head(&L);
     RP_TRY_OUT(lower_groups(&L));
-    RP_TRY_OUT(base_buf_status(&L.source, &local));
-    p.source = base_arena_strn(p.arena, L.source.data, L.source.len);
-    if (!p.source) st = rp_fail(&local, RP_NOMEM, "source of %zu bytes", L.source.len);
-    if (st != RP_OK) goto out;
+    RP_TRY_OUT(finish_source(&L));
     *out = p;
     p.arena = NULL;
 out:

@@ -114,13 +114,12 @@ static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) 
     base_buf_puts(b, "); \\\n} while (0)\n");
 }
 
-void lower_matmul_uses(const lowerer *L, const pass_group *gr, gen_matmul_uses *uses) {
+static gen_matmul_uses uses_of(const lowerer *L, const pass_group *gr) {
     pass_weights w;
     if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) &&
         pass_product_weights(L->g, gr->segs[0].mats[0], &w))
-        uses->quant |= UINT32_C(1) << w.dtype;
-    else
-        uses->floats = true;
+        return (gen_matmul_uses){.quant = UINT32_C(1) << w.dtype};
+    return (gen_matmul_uses){.floats = true};
 }
 
 char *lower_epilogue_name(lowerer *L, const char *name, uint32_t i) {
@@ -309,14 +308,12 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     if (packed) RP_TRY(add_pack(L, gr, tensor, &operand[1].idx));
     if (tensor) return lower_tensor_group(L, gr, name, f.x, operand);
     size_t begin = L->source.len;
-    gen_matmul_uses uses = {0};
-    lower_matmul_uses(L, gr, &uses);
     memcpy(L->args, operand, sizeof operand);
     L->n_args = 2;
     RP_TRY(epilogues(L, gr, name));
     lower_launch *l = lower_add_launch(L);
     RP_TRY(kernel(L, gr, quant ? NULL : &f, name, l, &items, &scratch));
-    (void)lower_add_kernel(L, name, begin, uses);
+    (void)lower_add_kernel(L, name, begin, uses_of(L, gr));
     l->name = name;
     l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = scratch};
     l->n_alts = 1;

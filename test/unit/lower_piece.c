@@ -96,6 +96,29 @@ static void products_on_a_gpu_make_a_row_themselves(void **state) {
     ir_graph_free(g);
 }
 
+/* What is printed and dumped is what would be compiled, templates included. */
+static void the_source_is_the_unit_of_all_kernels(void **state) {
+    static const rp_dtype formats[] = {RP_DTYPE_Q4_1, RP_DTYPE_BF16, RP_DTYPE_F32};
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        ir_graph *g = layer_graph(formats[k / 2], RP_NUMERICS_DEFAULT);
+        lower_options o = {.isa = GEN_ISA_PORTABLE, .target = k % 2 ? GEN_CUDA : GEN_HOST};
+        bool wanted[64];
+        rp_error err = {0};
+        lower_piece p;
+        base_buf unit;
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        assert_in_range(p.n_kernels, 1, 64);
+        memset(wanted, true, sizeof wanted);
+        base_buf_init(&unit, 0);
+        lower_unit(&p, o.isa, wanted, &unit);
+        assert_string_equal(p.source, unit.data);
+        base_buf_done(&unit);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 static void lose_allocations(const ir_graph *g, gen_target target) {
     FOR_EACH_ALLOC_FAILURE (n) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
@@ -123,6 +146,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_the_same_every_time),
         cmocka_unit_test(names_are_distinct),
+        cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
         cmocka_unit_test(survives_lost_allocations),
