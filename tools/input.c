@@ -171,16 +171,19 @@ static const char *text(const json_t *o, const char *key) {
 static void print_compiling(const tool_args *a, const json_t *o) {
     const json_t *p = json_object_get(o, "pieces");
     double compiles = number(o, "compiles");
+    bool packed = number(o, "pack_ms") > 0.0;
     char fetched[40] = "";
     if (number(o, "fetch_ms") > 0.0)
         (void)snprintf(fetched, sizeof fetched, "fetch %.0f, ", number(o, "fetch_ms"));
     tool_note(
         a,
         "%.0f pieces, %.0f compiled, %.0f distinct; %.0f traces, %.0f compiles; loaded in %.0f ms "
-        "(%strace %.0f, compile %.0f, pack %.0f, capture %.0f)",
+        "(%sdevice %.0f, trace %.0f, compile %.0f, %s %.0f, runner %.0f, capture %.0f)",
         number(p, "total"), number(p, "compiled"), number(p, "distinct"), number(o, "traces"),
-        compiles, number(o, "load_ms"), fetched, number(o, "trace_ms"), number(o, "compile_ms"),
-        number(o, "pack_ms"), number(o, "capture_ms"));
+        compiles, number(o, "load_ms"), fetched, number(o, "device_ms"), number(o, "trace_ms"),
+        number(o, "compile_ms"), packed ? "pack" : "weights",
+        number(o, packed ? "pack_ms" : "weights_ms"), number(o, "runner_ms"),
+        number(o, "capture_ms"));
 }
 
 void tool_print_summary(const tool_args *a, const json_t *o, size_t n_prompt, size_t n_output) {

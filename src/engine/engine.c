@@ -125,7 +125,9 @@ static rp_status resolve_config(rp_engine *e, rp_error *err) {
 
 static rp_status open_device(rp_engine *e, rp_error *err) {
     hal_device_info info;
+    int64_t t0 = base_now_ns();
     RP_TRY(hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
+    e->times.device_ms = ms_since(t0);
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
     (void)snprintf(e->arch, sizeof e->arch, "%s", info.arch);
@@ -192,7 +194,8 @@ static rp_status load_weights(rp_engine *e, rp_error *err) {
                                 .progress = pack_progress,
                                 .user = e};
     RP_TRY(engine_weights_open(&w, &e->weights, err));
-    e->times.pack_ms = engine_weights_were_packed(e->weights) ? ms_since(t0) : 0.0;
+    bool packed = engine_weights_were_packed(e->weights);
+    *(packed ? &e->times.pack_ms : &e->times.weights_ms) = ms_since(t0);
     return check_cancelled(e, err);
 }
 
@@ -219,7 +222,10 @@ static rp_status make_runner(rp_engine *e, rp_error *err) {
                                .n_blocks = kv_blocks(e),
                                .progress = capture_progress,
                                .user = e};
-    return engine_runner_new(&r, &e->runner, err);
+    int64_t t0 = base_now_ns();
+    RP_TRY(engine_runner_new(&r, &e->runner, err));
+    e->times.runner_ms = ms_since(t0);
+    return RP_OK;
 }
 
 static rp_status make_scheduler(rp_engine *e, rp_error *err) {
@@ -275,6 +281,7 @@ static rp_status make_ready_again(rp_engine *e, rp_error *err) {
         if (turn == 1) cache_store_detach(e->store, why.text);
         engine_weights_free(e->weights);
         e->weights = NULL;
+        e->times.weights_ms = e->times.pack_ms = 0.0;
         engine_plans_done(&e->plans);
         e->plans = (engine_plans){0};
     }

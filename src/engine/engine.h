@@ -32,7 +32,13 @@ typedef struct engine_job {
 } engine_job;
 
 typedef struct engine_times {
-    double load_ms, fetch_ms, pack_ms, capture_ms, ttft_ms, wall_to_first_ms;
+    double load_ms;             /* of which the next six are parts */
+    double fetch_ms, device_ms; /* device: opening it */
+    double weights_ms,
+        pack_ms; /* from the cache or, where they were packed, from the model: one of them is 0 */
+    double runner_ms,
+        capture_ms; /* runner: memory, modules of code, tensors read as they are in the file */
+    double ttft_ms, wall_to_first_ms;
     double prefill_ms, decode_ms;
     uint64_t prefill_tokens, decode_tokens, steps;
     uint64_t step_launches; /* of the last decode step */

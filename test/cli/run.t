@@ -4,7 +4,7 @@ $ reprise run synthetic:tiny hi --max-tokens 4 2>/dev/null | wc -l
 $ reprise run synthetic:tiny hi --max-tokens 4 --isa portable 2>&1 >/dev/null | sed 's/[0-9.]\+/N/g'
 ended: max_tokens N
 synthetic:tiny,layers=N,dtype=qN_N,seed=N on cpu (portable, N threads), level N, FULL_AND_PIECEWISE
-N pieces, N compiled, N distinct; N traces, N compiles; loaded in N ms (trace N, compile N, pack N, capture N)
+N pieces, N compiled, N distinct; N traces, N compiles; loaded in N ms (device N, trace N, compile N, weights N, runner N, capture N)
 N + N tokens; first token after N ms (N s from process start); prefill N tok/s, decode N tok/s; N MB at most
 $ reprise run synthetic:tiny hi --max-tokens 4 --quiet >/dev/null
 $ reprise run synthetic:tiny --prompt hi --max-tokens 2 --json | field prompt_ids finish_reason prompts
