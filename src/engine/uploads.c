@@ -1,6 +1,8 @@
 /* A list: there is a copy for each tensor that is read in its file layout, and a few more. */
 #include "engine/uploads.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 typedef struct upload {
@@ -41,6 +43,18 @@ static rp_status grow(engine_uploads *u, rp_error *err) {
     return RP_OK;
 }
 
+static void fill_from(void *user, void *at, size_t offset, size_t n) {
+    memcpy(at, (const char *)user + offset, n);
+}
+
+static rp_status bring(hal_device *d, void *to, const void *data, size_t size, rp_error *err) {
+    hal_device_info info;
+    if (size < HAL_PART) return d->ops->copy(d, to, data, size, err);
+    d->ops->info(d, &info);
+    hal_source s = {fill_from, (void *)(uintptr_t)data, size, info.n_threads};
+    return d->ops->upload(d, to, &s, err);
+}
+
 rp_status engine_uploads_get(engine_uploads *u, uint64_t key, const void *data, size_t size,
                              void **out, rp_error *err) {
     void *at = NULL;
@@ -53,7 +67,7 @@ rp_status engine_uploads_get(engine_uploads *u, uint64_t key, const void *data, 
     RP_TRY(u->d->ops->alloc(u->d, HAL_DEVICE_MEMORY, size, &at, err));
     u->v[u->n++] = (upload){key, at, size};
     u->bytes += size;
-    if (data) RP_TRY(u->d->ops->copy(u->d, at, data, size, err));
+    if (data) RP_TRY(bring(u->d, at, data, size, err));
     *out = at;
     return RP_OK;
 }

@@ -23,8 +23,8 @@ struct engine_weights {
     base_hash128 key;
     engine_resident bytes; /* the model's matrices, then the head's from head_at on */
     size_t head_at, total;
-    const uint8_t *packs;    /* as the device reads them */
-    engine_uploads *uploads; /* NULL: it reads memory of the host */
+    engine_uploads *uploads; /* NULL: the device reads memory of the host */
+    void *room;              /* of the device, for what bytes would hold */
     engine_rope *rope;
     bool packed;
 };
@@ -177,6 +177,17 @@ out:
     return st;
 }
 
+static rp_status take_bytes(engine_weights *w, base_mapping *file, const uint8_t *data, bool stored,
+                            rp_error *err) {
+    engine_resident_source s = {.payload = data,
+                                .size = w->total,
+                                .stored = stored,
+                                .threads = w->o.threads,
+                                .device = w->uploads ? w->o.device : NULL,
+                                .to = w->room};
+    return engine_resident_load(file, &s, &w->bytes, err);
+}
+
 static rp_status pack_all(engine_weights *w, rp_error *err) {
     packer k = {.o = &w->o, .total = w->total};
     base_mapping file = {0};
@@ -187,7 +198,7 @@ static rp_status pack_all(engine_weights *w, rp_error *err) {
     RP_TRY_OUT(write_plan(&k, w->o.head, err));
     RP_TRY_OUT(model_source_check_whole(w->o.source, err));
     RP_TRY_OUT(cache_writer_commit(k.w, &file, &data, err));
-    st = engine_resident_load(&file, data, w->total, false, w->o.threads, &w->bytes, err);
+    st = take_bytes(w, &file, data, false, err);
 out:
     cache_writer_free(k.w);
     w->packed = st == RP_OK;
@@ -205,8 +216,7 @@ static rp_status load_stored(engine_weights *w, rp_error *err) {
         base_file_unmap(&file);
         return RP_NOT_FOUND;
     }
-    if (st == RP_OK)
-        st = engine_resident_load(&file, data, size, true, w->o.threads, &w->bytes, &why);
+    if (st == RP_OK) st = take_bytes(w, &file, data, true, &why);
     if (st == RP_CORRUPT) {
         cache_reject(w->o.store, CACHE_WEIGHTS, w->key, why.text);
         return RP_NOT_FOUND;
@@ -226,17 +236,13 @@ static rp_status pack_or_wait(engine_weights *w, rp_error *err) {
     return st;
 }
 
-/* To a device whose memory is not the host's. The sums stay, so that the copy can be checked. */
-static rp_status place(engine_weights *w, rp_error *err) {
+/* On a device whose memory is not the host's. */
+static rp_status make_room(engine_weights *w, rp_error *err) {
     hal_device_info info = {.unified = true};
-    void *at = NULL;
     if (w->o.device) w->o.device->ops->info(w->o.device, &info);
-    w->packs = w->bytes.data;
     if (info.unified) return RP_OK;
     RP_TRY(engine_uploads_new(w->o.device, &w->uploads, err));
-    RP_TRY(engine_uploads_get(w->uploads, UINT64_MAX - 2, w->bytes.data, w->total, &at, err));
-    w->packs = at;
-    engine_resident_drop(&w->bytes);
+    RP_TRY(engine_uploads_get(w->uploads, UINT64_MAX - 2, NULL, w->total, &w->room, err));
     return engine_rope_place(w->rope, w->uploads, err);
 }
 
@@ -249,6 +255,7 @@ static rp_status load(engine_weights *w, rp_error *err) {
     w->key = cache_key_hash(k);
     cache_key_free(k);
     RP_TRY(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
+    RP_TRY(make_room(w, err));
     rp_status st = load_stored(w, err);
     return st == RP_NOT_FOUND ? pack_or_wait(w, err) : st;
 }
@@ -261,7 +268,6 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
     if (!w) return rp_fail(err, RP_NOMEM, "weights");
     *w = (engine_weights){.o = *o};
     rp_status st = load(w, err);
-    if (st == RP_OK) st = place(w, err);
     if (st == RP_OK)
         *out = w;
     else
@@ -290,7 +296,7 @@ static rp_status check_bytes(const engine_weights *w, rp_error *err) {
     if (!w->uploads) return engine_resident_check(&w->bytes, err);
     void *bytes = base_alloc_aligned(w->total, PAGE);
     if (!bytes) return rp_fail(err, RP_NOMEM, "%zu bytes of weights to look at", w->total);
-    RP_TRY_OUT(d->ops->copy(d, bytes, w->packs, w->total, err));
+    RP_TRY_OUT(d->ops->copy(d, bytes, w->room, w->total, err));
     RP_TRY_OUT(d->ops->synchronize(d, err));
     back.data = bytes;
     st = engine_resident_check(&back, err);
@@ -324,11 +330,11 @@ rp_status engine_weights_reach(const engine_weights *w, int64_t n_positions, rp_
 }
 
 const uint8_t *engine_weights_model(const engine_weights *w) {
-    return w->packs;
+    return w->uploads ? w->room : w->bytes.data;
 }
 
 const uint8_t *engine_weights_head(const engine_weights *w) {
-    return w->packs + w->head_at;
+    return engine_weights_model(w) + w->head_at;
 }
 
 bool engine_weights_were_packed(const engine_weights *w) {

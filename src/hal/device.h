@@ -30,6 +30,11 @@ void hal_memory_leave(hal_device *d, void *p, size_t size);
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err);
 
+/* upload where all memory is the host's. */
+rp_status hal_memory_upload(hal_device *d, void *to, const hal_source *from, rp_error *err);
+uint64_t hal_part_count(const hal_source *s);
+size_t hal_part_size(const hal_source *s, uint64_t part);
+
 /* Bytes that a copy of a launch list with its arrays takes; false on overflow. */
 bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out);
 /* Copies list with its arg and dim arrays into dst (of that many bytes, 16-byte aligned). Names stay

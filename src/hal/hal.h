@@ -36,6 +36,17 @@ typedef enum hal_memory {
 typedef rp_status (*hal_host_call)(void *user, void *const *arg, const long long *dim,
                                    rp_error *err);
 
+enum { HAL_PART = 2 << 20 };
+
+/* Bytes on their way to a device: fill writes n of them, from offset on, to at. It is called once for each part of HAL_PART bytes,
+ * in any order, by up to `threads` threads at once. */
+typedef struct hal_source {
+    void (*fill)(void *user, void *at, size_t offset, size_t n);
+    void *user;
+    size_t size;
+    uint32_t threads;
+} hal_source;
+
 typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL } hal_launch_kind;
 
 /* One concrete launch. Arrays are borrowed until ops->launch returns; ops->graph_build copies them. */
@@ -94,6 +105,8 @@ typedef struct hal_device_ops {
      * mapped is free for other use when copy returns, unless it is written: then after synchronize. */
     rp_status (*copy)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
     rp_status (*fill)(hal_device *d, void *to, int byte, size_t size, rp_error *err);
+    /* Many bytes to memory of the device, as fast as it takes them; waits until they are there. */
+    rp_status (*upload)(hal_device *d, void *to, const hal_source *from, rp_error *err);
     /* Code object from a file (cpu: shared object; cuda: cubin). RP_UNSUPPORTED when the device is sealed fatally. */
     rp_status (*module_load)(hal_device *d, const char *path, hal_module **out, rp_error *err);
     rp_status (*module_symbol)(hal_module *m, const char *name, hal_function *out, rp_error *err);

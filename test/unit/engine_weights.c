@@ -81,7 +81,12 @@ static void one_flipped_byte_is_found_wherever_it_is(void **state) {
         rp_error err = {0};
         flip(s, at);
         file = map_object(s, &payload);
-        assert_int_equal(engine_resident_load(&file, payload, SIZE, true, 1 + i % 3, &r, &err),
+        assert_int_equal(engine_resident_load(&file,
+                                              &(engine_resident_source){.payload = payload,
+                                                                        .size = SIZE,
+                                                                        .stored = true,
+                                                                        .threads = 1 + i % 3},
+                                              &r, &err),
                          RP_CORRUPT);
         (void)snprintf(text, sizeof text, "chunk %zu of %d", i, CHUNKS + 1);
         assert_non_null(strstr(err.text, text));
@@ -104,7 +109,12 @@ static void what_is_loaded_can_be_checked_again(void **state) {
         rp_error err = {0};
         if (i) file = map_object(s, &payload);
         if (in_place) base_sys_fail_nth(1); /* the first call: for huge pages */
-        CHECK_OK(engine_resident_load(&file, payload, SIZE, stored, 2, &r, &err), &err);
+        CHECK_OK(engine_resident_load(
+                     &file,
+                     &(engine_resident_source){
+                         .payload = payload, .size = SIZE, .stored = stored, .threads = 2},
+                     &r, &err),
+                 &err);
         (void)base_sys_fail_nth(0);
         assert_int_equal(r.data[CACHE_CHUNK * 3],
                          (uint8_t)(CACHE_CHUNK * 3 + CACHE_CHUNK * 3 / 251 + 3));
@@ -119,6 +129,39 @@ static void what_is_loaded_can_be_checked_again(void **state) {
         }
         engine_resident_done(&r);
     }
+    cache_store_close(s);
+}
+
+/* What goes to a device is checked on its way, and its sums stay. */
+static void a_device_gets_checked_bytes(void **state) {
+    cache_store *s = open_store();
+    const uint8_t *payload;
+    hal_device *d = NULL;
+    void *room = NULL;
+    engine_resident r = {0};
+    rp_error err = {0};
+    (void)state;
+    base_mapping file = put_object(s, &payload);
+    CHECK_OK(hal_null_open(&d, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, SIZE, &room, &err), &err);
+    engine_resident_source from = {payload, SIZE, true, 3, d, room};
+    uint8_t *want = base_alloc(SIZE);
+    assert_non_null(want);
+    memcpy(want, payload, SIZE);
+    CHECK_OK(engine_resident_load(&file, &from, &r, &err), &err);
+    assert_memory_equal(room, want, SIZE);
+    assert_null(r.data);
+    r.data = room;
+    CHECK_OK(engine_resident_check(&r, &err), &err);
+    engine_resident_done(&r);
+    flip(s, SIZE - 1);
+    file = map_object(s, &payload);
+    from.payload = payload;
+    assert_int_equal(engine_resident_load(&file, &from, &r, &err), RP_CORRUPT);
+    assert_non_null(strstr(err.text, "chunk 70 of 71"));
+    base_free(want);
+    d->ops->release(d, room, SIZE);
+    hal_close(d);
     cache_store_close(s);
 }
 
@@ -343,6 +386,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(one_flipped_byte_is_found_wherever_it_is),
         T(what_is_loaded_can_be_checked_again),
+        T(a_device_gets_checked_bytes),
         T(fifty_kilobytes_in_the_middle_change_no_token),
         T(damage_after_loading_names_the_object),
         T(garbage_from_damaged_weights_names_the_cache),

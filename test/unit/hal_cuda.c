@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "hal/cuda/chain.h"
 #include "hal/cuda/code.h"
+#include "hal/cuda/device.h"
 #include "hal/cuda/gpu.h"
 #include "support/cuda_fake.h"
 #include "support/trees.h"
@@ -87,6 +88,47 @@ static void each_allocation_may_fail(void **state) {
         assert_int_equal(cuda_fake.live, 0);
         assert_int_equal(base_live(), before);
     }
+}
+
+static void count_bytes(void *user, void *at, size_t offset, size_t n) {
+    (void)offset;
+    memset(at, 1, n);
+    *(size_t *)user += n;
+}
+
+static rp_status send(size_t size, size_t *sent, rp_error *err) {
+    hal_device *d = NULL;
+    const hal_source from = {count_bytes, sent, size, 1};
+    RP_TRY(cuda_device_open(&cuda_fake_driver, 0, &d, err));
+    rp_status st = d->ops->upload(d, sent, &from, err);
+    hal_close(d);
+    return st;
+}
+
+/* A buffer is filled again only when what it held has gone. */
+static void an_upload_may_fail_at_each_call(void **state) {
+    const size_t size = 5 * (size_t)HAL_PART / 2;
+    rp_status st = RP_DEVICE;
+    size_t before = base_live(), sent = 0;
+    uint32_t nth = 0;
+    (void)state;
+    for (; st != RP_OK; nth++) {
+        rp_error err = {0};
+        cuda_fake_reset();
+        cuda_fake.fail_nth = nth + 1;
+        sent = 0;
+        st = send(size, &sent, &err);
+        assert_int_equal(err.code, st);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+    }
+    assert_int_equal(nth, cuda_fake.n_calls + 1);
+    assert_int_equal(sent, size);
+    assert_non_null(strstr(cuda_fake.log,
+                           "host_alloc event_new event_new context_set event_synchronize copy_in "
+                           "event_record context_set event_synchronize copy_in event_record "
+                           "context_set event_synchronize copy_in event_record stream_synchronize "
+                           "event_free event_free host_free"));
 }
 
 static void a_chain_has_programmatic_edges(void **state) {
@@ -179,6 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(an_upload_may_fail_at_each_call),
         cmocka_unit_test(a_chain_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),

@@ -158,6 +158,49 @@ static void copies_go_both_ways(void **state) {
     d->ops->release(d, b, SIZE);
 }
 
+/* What fill has written where, and how often each byte was asked for. */
+typedef struct bytes {
+    atomic_uint times[HAL_PART * 5 / 2 / 1000 + 1]; /* of a thousand bytes */
+} bytes;
+
+static unsigned char byte_at(size_t i) {
+    return (unsigned char)(i * 7 + i / 251);
+}
+
+static void fill_bytes(void *user, void *at, size_t offset, size_t n) {
+    bytes *b = user;
+    for (size_t i = 0; i < n; i++) {
+        ((unsigned char *)at)[i] = byte_at(offset + i);
+        if ((offset + i) % 1000 == 0) atomic_fetch_add(&b->times[(offset + i) / 1000], 1);
+    }
+}
+
+/* Two parts and a half, one part, less than one and none; several threads. */
+static void uploads_arrive_whole(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    hal_device *d = ((fixture *)*state)->d;
+    static const size_t sizes[] = {HAL_PART * 5 / 2, HAL_PART, 12345, 0};
+    for (uint32_t k = 0; k < 4 * 2; k++) {
+        const size_t size = sizes[k / 2];
+        bytes b = {0};
+        const hal_source from = {fill_bytes, &b, size, k % 2 ? 3 : 1};
+        void *to = NULL;
+        unsigned char *back = base_alloc(size + 1);
+        rp_error err = {0};
+        assert_non_null(back);
+        CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, size, &to, &err), &err);
+        CHECK_OK(d->ops->upload(d, to, &from, &err), &err);
+        CHECK_OK(d->ops->copy(d, back, to, size, &err), &err);
+        CHECK_OK(d->ops->synchronize(d, &err), &err);
+        for (size_t i = 0; i < size; i++)
+            if (back[i] != byte_at(i)) fail_msg("byte %zu of %zu", i, size);
+        for (size_t i = 0; i < size; i += 1000)
+            assert_int_equal(atomic_load(&b.times[i / 1000]), 1);
+        base_free(back);
+        d->ops->release(d, to, size);
+    }
+}
+
 static void audit_names_launch_and_argument(void **state) {
     NEEDS_DEVICE((fixture *)*state);
     hal_device *d = ((fixture *)*state)->d;
@@ -695,7 +738,9 @@ int main(void) {
         EACH(memory_is_zeroed_aligned_and_counted),
         ON_GPU(memory_is_zeroed_aligned_and_counted),
         EACH(copies_go_both_ways),
+        EACH(uploads_arrive_whole),
         ON_GPU(copies_go_both_ways),
+        ON_GPU(uploads_arrive_whole),
         EACH(audit_names_launch_and_argument),
         ON_GPU(audit_names_launch_and_argument),
         EACH(overlapping_ranges_are_refused),

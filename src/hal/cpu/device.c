@@ -61,6 +61,7 @@ static const hal_device_ops cpu_ops = {
     .alloc = cpu_alloc,
     .release = hal_memory_release,
     .copy = hal_memory_copy,
+    .upload = hal_memory_upload,
     .fill = hal_memory_fill,
     .module_load = cpu_module_load,
     .module_symbol = cpu_module_symbol,

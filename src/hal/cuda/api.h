@@ -55,6 +55,7 @@ enum {
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_HOST_PORTABLE = 1,
     CUDA_HOST_MAPPED = 2,
+    CUDA_EVENT_NO_TIMING = 2,
     CUDA_POINTER_MEMORY = 2, /* attribute; its value for memory of the host: */
     CUDA_MEMORY_HOST = 1
 };

@@ -183,6 +183,7 @@ static const hal_device_ops cuda_ops = {
     .release = device_release,
     .copy = device_copy,
     .fill = device_fill,
+    .upload = cuda_device_upload,
     .module_load = cuda_module_load,
     .module_symbol = cuda_module_symbol,
     .module_free = cuda_module_free,

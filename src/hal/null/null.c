@@ -116,6 +116,7 @@ static const hal_device_ops null_ops = {
     .alloc = null_alloc,
     .release = hal_memory_release,
     .copy = hal_memory_copy,
+    .upload = hal_memory_upload,
     .fill = hal_memory_fill,
     .module_load = null_module_load,
     .module_symbol = null_module_symbol,
