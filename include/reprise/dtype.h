@@ -31,7 +31,8 @@ extern "C" {
     X(Q8_0, "q8_0", 34, 32)       \
     X(I16B32, "i16b32", 72, 32)   \
     X(F8E4M3FN, "f8e4m3fn", 1, 1) \
-    X(F8E5M2, "f8e5m2", 1, 1)
+    X(F8E5M2, "f8e5m2", 1, 1)     \
+    X(F64, "f64", 8, 1)
 
 typedef enum rp_dtype {
 #define RP_DTYPE_ENUM(id, text, bytes, block) RP_DTYPE_##id,
@@ -40,8 +41,9 @@ typedef enum rp_dtype {
         RP_DTYPE_COUNT_
 } rp_dtype;
 
-/* f8e4m3fn and f8e5m2 are torch.float8_e4m3fn and torch.float8_e5m2: they are stored, moved, compared and cast; other ops want
- * them cast first. */
+/* f64 has the arithmetic that IEEE 754 defines, comparisons, reductions and moves, in double precision throughout; exponentials
+ * and their kind, products of matrices and scans want a cast to f32. f8e4m3fn and f8e5m2 are torch.float8_e4m3fn and
+ * torch.float8_e5m2: they are stored, moved, compared and cast; other ops want them cast first. */
 
 /* "f32"; "?" outside the enum. */
 RP_API const char *rp_dtype_name(rp_dtype t);

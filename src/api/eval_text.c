@@ -217,7 +217,7 @@ static void put_value(base_buf *b, uint32_t output, rp_dtype t, const ir_value *
         return;
     }
     ir_float_print(v->data[at], b);
-    base_buf_printf(b, " (%.9g)\n", v->data[at]);
+    base_buf_printf(b, t == RP_DTYPE_F64 ? " (%.17g)\n" : " (%.9g)\n", v->data[at]);
 }
 
 static rp_status print_outputs(const eval *e, char **out, rp_error *err) {

@@ -87,6 +87,17 @@ void gen_close(gen_render *r) {
     gen_line(r, "}");
 }
 
+static void double_text(gen_render *r, double v, char *buf, size_t size) {
+    if (isnan(v))
+        (void)snprintf(buf, size, r->cuda ? "((double)RP_NAN)" : "__builtin_nan(\"\")");
+    else if (isinf(v))
+        (void)snprintf(buf, size, "((double)%sRP_INF)", signbit(v) ? "-" : "");
+    else if (v == rint(v) && fabs(v) < 1e7)
+        (void)snprintf(buf, size, signbit(v) ? "(%.1f)" : "%.1f", v);
+    else
+        (void)snprintf(buf, size, signbit(v) ? "(%a)" : "%a", v);
+}
+
 static void float_text(gen_render *r, double v, char *buf, size_t size) {
     const char *sign = signbit(v) ? "-" : "";
 
@@ -110,7 +121,10 @@ const char *gen_text(gen_render *r, kir_ref ref, char *buf, size_t size) {
         else
             (void)snprintf(buf, size, i < 0 ? "(%lldLL)" : "%lldLL", i);
     } else if (in->op == KIR_CONST_F) {
-        float_text(r, in->u.f, buf, size);
+        if (in->cls == KIR_F64)
+            double_text(r, in->u.f, buf, size);
+        else
+            float_text(r, in->u.f, buf, size);
     } else if (in->op == KIR_PARAM) {
         (void)snprintf(buf, size, "p%lld", i);
     } else {
@@ -127,6 +141,7 @@ void gen_put(gen_render *r, kir_ref ref) {
 const char *gen_class_type(kir_class c) {
     return c == KIR_INDEX ? "long long"
            : c == KIR_F32 ? "float"
+           : c == KIR_F64 ? "double"
            : c == KIR_I64 ? "rp_i64"
                           : "rp_i32";
 }
@@ -134,6 +149,7 @@ const char *gen_class_type(kir_class c) {
 const char *gen_elem_type(rp_dtype t) {
     switch (t) {
     case RP_DTYPE_F32: return "float";
+    case RP_DTYPE_F64: return "double";
     case RP_DTYPE_F16:
     case RP_DTYPE_BF16: return "rp_u16";
     case RP_DTYPE_I64: return "rp_i64";
@@ -293,6 +309,31 @@ static void put_alu_int(gen_render *r, const kir_inst *in) {
     }
 }
 
+/* The expression of single precision, with the functions of double. */
+static void double_expr(gen_render *r, const kir_inst *in) {
+    static const char *const names[][2] = {{"rp_absf", "rk_abs64"},
+                                           {"rp_sqrtf", "rk_sqrt64"},
+                                           {"rp_floorf", "rk_floor64"},
+                                           {"rp_roundf", "rk_round64"}};
+    base_buf b;
+
+    base_buf_init(&b, 0);
+    for (const char *p = ir_op_table(in->u.alu)->expr; *p;) {
+        size_t k = 0;
+        while (k < 4 && strncmp(p, names[k][0], strlen(names[k][0])) != 0) k++;
+        if (k < 4)
+            base_buf_puts(&b, names[k][1]);
+        else
+            base_buf_putc(&b, *p);
+        p += k < 4 ? strlen(names[k][0]) : 1;
+    }
+    if (b.failed)
+        r->out->failed = true;
+    else
+        gen_expr(r, b.data, in->in);
+    base_buf_done(&b);
+}
+
 /* A value of class c in the range of t. */
 static void put_clamped(gen_render *r, kir_class c, rp_dtype t, const char *value) {
     kir_range to = kir_dtype_range(t);
@@ -363,11 +404,27 @@ static void put_from_int(gen_render *r, const kir_inst *in) {
     gen_expr(r, was_float(r, in->in[0]) ? guarded : "(float)a", in->in);
 }
 
+/* From or to f64. */
+static void put_convert_wide(gen_render *r, const kir_inst *in) {
+    bool was_int = kir_is_int(r->f->insts[in->in[0]].cls);
+    if (in->cls == KIR_F64)
+        gen_expr(r, was_int && was_float(r, in->in[0]) ? "rk_f64_from_int(a)" : "(double)a",
+                 in->in);
+    else
+        gen_expr(r,
+                 in->cls == KIR_F32   ? "(float)a"
+                 : in->cls == KIR_I64 ? "rk_f64_to_i64(a)"
+                                      : "rk_f64_to_i32(a)",
+                 in->in);
+}
+
 static void put_convert(gen_render *r, const kir_inst *in) {
     kir_range a = r->f->ranges[in->in[0]];
     bool is_float = r->f->insts[in->in[0]].cls == KIR_F32;
 
-    if (in->cls == KIR_F32)
+    if (in->cls == KIR_F64 || r->f->insts[in->in[0]].cls == KIR_F64)
+        put_convert_wide(r, in);
+    else if (in->cls == KIR_F32)
         put_from_int(r, in);
     else if (in->cls == KIR_I64)
         gen_expr(r, is_float ? "rk_to_i64(a)" : "(rp_i64)a", in->in);
@@ -380,7 +437,9 @@ static void put_data(gen_render *r, const kir_inst *in) {
 
     switch (in->op) {
     case KIR_FROM_INDEX:
-        if (in->cls == KIR_F32)
+        if (in->cls == KIR_F64)
+            gen_expr(r, "(double)a", in->in);
+        else if (in->cls == KIR_F32)
             gen_expr(r, fits_i32(a) ? "(float)(rp_i32)a" : "(float)a", in->in);
         else if (in->cls == KIR_I64)
             gen_put(r, in->in[0]);
@@ -390,12 +449,17 @@ static void put_data(gen_render *r, const kir_inst *in) {
     case KIR_ALU:
         if (kir_is_int(in->cls))
             put_alu_int(r, in);
+        else if (in->cls == KIR_F64)
+            double_expr(r, in);
         else
             gen_expr(r, ir_op_table(in->u.alu)->expr, in->in);
         break;
     case KIR_SELECT: gen_expr(r, "a ? b : c", in->in); break;
     case KIR_CVT: put_convert(r, in); break;
-    case KIR_CVT_ODD: gen_expr(r, "rk_to_odd(a)", in->in); break;
+    case KIR_CVT_ODD:
+        gen_expr(r, r->f->insts[in->in[0]].cls == KIR_F64 ? "rk_f64_to_odd(a)" : "rk_to_odd(a)",
+                 in->in);
+        break;
     case KIR_ROUND_TO: put_round(r, in); break;
     case KIR_SHR:
         gen_put(r, in->in[0]);
@@ -418,7 +482,8 @@ static void put_store(gen_render *r, const kir_inst *in) {
     base_buf_printf(r->out, "b_%s[", b->name);
     gen_put(r, in->in[0]);
     base_buf_puts(r->out, "] = ");
-    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32 || b->dtype == RP_DTYPE_I64)
+    if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32 || b->dtype == RP_DTYPE_I64 ||
+        b->dtype == RP_DTYPE_F64)
         base_buf_puts(r->out, v);
     else if (narrow_name(b->dtype))
         base_buf_printf(r->out, "rp_f32_to_%s(%s)", narrow_name(b->dtype), v);
@@ -460,14 +525,11 @@ void gen_dims(gen_render *r) {
 }
 
 const char *gen_neutral(kir_reduce how, kir_class c) {
-    switch (how) {
-    case KIR_PROD: return c == KIR_F32 ? "1.0f" : "1";
-    case KIR_MAX:
-        return c == KIR_F32   ? "-RP_INF"
-               : c == KIR_I64 ? "-9223372036854775807LL - 1"
-                              : "-2147483647 - 1";
-    case KIR_MIN:
-        return c == KIR_F32 ? "RP_INF" : c == KIR_I64 ? "9223372036854775807LL" : "2147483647";
-    default: return c == KIR_F32 ? "0.0f" : "0";
-    }
+    static const char *const texts[][KIR_VOID] = {
+        [KIR_SUM] = {"0", "0.0f", "0", "0", "0.0"},
+        [KIR_PROD] = {"1", "1.0f", "1", "1", "1.0"},
+        [KIR_MAX] = {"0", "-RP_INF", "-2147483647 - 1", "-9223372036854775807LL - 1", "-RP_INF"},
+        [KIR_MIN] = {"0", "RP_INF", "2147483647", "9223372036854775807LL", "RP_INF"},
+        [KIR_ARGMAX] = {"0", "0.0f", "0", "0", "0.0"}};
+    return texts[how][c];
 }

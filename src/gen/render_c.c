@@ -22,9 +22,10 @@ void gen_c_prelude(gen_isa isa, base_buf *out) {
     base_buf_add(out, rp_embed_kernel_h, rp_embed_kernel_h_size);
 }
 
-/* The 16 lanes l<at>, all at the starting value. */
-static void put_lanes(gen_render *r, kir_ref at, const char *start) {
-    gen_line(r, "float l%u[16];", at);
+/* The 16 lanes l<at>, of class c, all at the starting value. */
+static void put_lanes(gen_render *r, kir_ref at, kir_class c) {
+    const char *start = gen_neutral(r->f->insts[at].u.reduce, c);
+    gen_line(r, "%s l%u[16];", gen_class_type(c), at);
     gen_line(r, "for (int k%u = 0; k%u < 16; k%u++) l%u[k%u] = %s;", at, at, at, at, at, start);
 }
 
@@ -48,8 +49,9 @@ static void put_lane_update(gen_render *r, kir_ref at, const char *lane, kir_ref
 static void put_tree(gen_render *r, kir_ref at, kir_ref end) {
     kir_reduce how = r->f->insts[at].u.reduce;
     const char *name = how == KIR_SUM ? "rk_sum16" : how == KIR_MAX ? "rk_max16" : "rk_min16";
+    const char *wide = r->f->insts[end].cls == KIR_F64 ? "_f64" : "";
 
-    gen_line(r, "v%u = %s(l%u);", end, name, at);
+    gen_line(r, "v%u = %s%s(l%u);", end, name, wide, at);
 }
 
 static void put_counter(gen_render *r, kir_ref at, const char *value) {
@@ -137,7 +139,7 @@ static void open_loop(gen_render *r, kir_ref at, const char *from, const char *t
 static void put_lane_loop(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
     char lane[24], from[48], to[GEN_NAME_SIZE + 48];
 
-    put_lanes(r, at, gen_neutral(r->f->insts[at].u.reduce, KIR_F32));
+    put_lanes(r, at, r->f->insts[end].cls);
     if (!r->nested[at]) {
         put_wide_reduce(r, at, end, s);
         return;
@@ -163,9 +165,10 @@ static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n, in
     gen_line(r, "const long long m%u = %s - o%u < %d ? %s - o%u : %d;", at, n, at, KIR_CHUNK, n, at,
              KIR_CHUNK);
     put_lane_loop(r, at, end, &s);
-    gen_line(r, "t%u += (double)rk_sum16(l%u);", at, at);
+    bool wide = r->f->insts[end].cls == KIR_F64;
+    gen_line(r, wide ? "t%u += rk_sum16_f64(l%u);" : "t%u += (double)rk_sum16(l%u);", at, at);
     gen_close(r);
-    gen_line(r, "v%u = (float)t%u;", end, at);
+    gen_line(r, wide ? "v%u = t%u;" : "v%u = (float)t%u;", end, at);
 }
 
 static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
@@ -201,7 +204,7 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_serial(r, at + 1, end);
     if (how == KIR_SUM || how == KIR_PROD) {
         const char *op = how == KIR_SUM ? "+" : "*";
-        if (cls == KIR_F32)
+        if (kir_is_float(cls))
             gen_line(r, "a%u = a%u %s %s;", at, at, op, v);
         else if (cls == KIR_I64)
             gen_line(r, "a%u = (rp_i64)((rp_u64)a%u %s (rp_u64)%s);", at, at, op, v);

@@ -194,7 +194,7 @@ static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char 
 /* A sum that may be of more than one chunk (src/kir/kir.h). */
 static bool has_chunks(const gen_render *r, kir_ref at, kir_class cls) {
     const kir_inst *in = &r->f->insts[at];
-    return in->u.reduce == KIR_SUM && cls == KIR_F32 && r->f->ranges[in->in[0]].hi > KIR_CHUNK;
+    return in->u.reduce == KIR_SUM && kir_is_float(cls) && r->f->ranges[in->in[0]].hi > KIR_CHUNK;
 }
 
 static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
@@ -224,8 +224,8 @@ static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
              at, n, at);
     gen_close(r);
     if (chunks)
-        gen_line(r, "v%u = (float)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, at, team_name(r),
-                 at);
+        gen_line(r, "v%u = (%s)(t%u + (double)rk_%s_end<RK_SUM>(a%u));", end, type, at,
+                 team_name(r), at);
     else
         gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r), how_name(how), at);
 }
@@ -270,7 +270,7 @@ static void put_stepped_reduce(gen_render *r, kir_ref at, kir_ref end, const cha
     else if (how == KIR_PROD)
         gen_line(r, "v%u = l%u[0];", end, at);
     else if (chunks)
-        gen_line(r, "v%u = (float)(t%u + (double)rk_tree<RK_SUM>(l%u));", end, at, at);
+        gen_line(r, "v%u = (%s)(t%u + (double)rk_tree<RK_SUM>(l%u));", end, type, at, at);
     else
         gen_line(r, "v%u = rk_tree<%s>(l%u);", end, how_name(how), at);
 }

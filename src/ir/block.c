@@ -152,10 +152,12 @@ static void unpack_i16b32(const uint8_t *row, int64_t n, int64_t i, double *dst)
 }
 
 static double read_plain(rp_dtype t, const uint8_t *p) {
+    double d;
     float f;
     int32_t i;
     int16_t s;
     switch (t) {
+    case RP_DTYPE_F64: memcpy(&d, p, 8); return d;
     case RP_DTYPE_F32: memcpy(&f, p, 4); return f;
     case RP_DTYPE_F16: return get_half(p);
     case RP_DTYPE_BF16: return get_bf16(p);
@@ -176,6 +178,7 @@ static void write_plain(rp_dtype t, double v, uint8_t *p) {
     int32_t i;
     int16_t s;
     switch (t) {
+    case RP_DTYPE_F64: memcpy(p, &r, 8); break;
     case RP_DTYPE_F32:
         f = (float)r;
         memcpy(p, &f, 4);

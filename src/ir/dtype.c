@@ -52,5 +52,5 @@ bool ir_dtype_is_f8(rp_dtype t) {
 }
 
 bool ir_dtype_is_real(rp_dtype t) {
-    return rp_dtype_is_float(t) || ir_dtype_is_f8(t);
+    return t == RP_DTYPE_F64 || rp_dtype_is_float(t) || ir_dtype_is_f8(t);
 }

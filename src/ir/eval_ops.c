@@ -1,21 +1,7 @@
 /* Elementwise ops over double, compiled from the same tokens as every kernel (ops.def). */
-#include <math.h>
-
+#include "ir/doubles.h"
 #include "ir/eval.h"
 #include "ir/kinds.h"
-
-#define rp_absf fabs
-#define rp_sqrtf sqrt
-#define rp_expf exp
-#define rp_logf log
-#define rp_sinf sin
-#define rp_cosf cos
-#define rp_tanhf tanh
-#define rp_erff erf
-#define rp_floorf floor
-#define rp_roundf rint
-#define rp_powf pow
-#define rp_fmaf fma
 
 #define FN(name, expr)                                      \
     static double fn_##name(double a, double b, double c) { \

@@ -33,6 +33,21 @@ bool ir_op_on_floats(ir_op op) {
     return x->kind == IR_KIND_ELEMENTWISE && *x->expr;
 }
 
+bool ir_op_on_doubles(ir_op op) {
+    switch (op) {
+    case IR_exp:
+    case IR_log:
+    case IR_sin:
+    case IR_cos:
+    case IR_tanh:
+    case IR_erf:
+    case IR_sigmoid:
+    case IR_pow:
+    case IR_fma: return false;
+    default: return ir_op_on_floats(op);
+    }
+}
+
 bool ir_op_commutes(ir_op op) {
     return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_xor ||
            op == IR_eq || op == IR_ne;

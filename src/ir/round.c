@@ -62,6 +62,7 @@ double ir_round(rp_dtype t, double v) {
     case RP_DTYPE_F32: return (double)(float)v;
     case RP_DTYPE_F16: return round_float(v, 10, -14, 65504.0);
     case RP_DTYPE_BF16: return round_float(v, 7, -126, 0x1.fep+127);
+    case RP_DTYPE_F64: return v;
     case RP_DTYPE_F8E4M3FN: return round_e4m3fn(v);
     case RP_DTYPE_F8E5M2: return round_float(v, 2, -14, 57344.0);
     case RP_DTYPE_I32: return saturate(v, -2147483648.0, 2147483647.0);

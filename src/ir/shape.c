@@ -74,8 +74,8 @@ static rp_status want_float(const rule *r, uint32_t i) {
 
 static rp_status want_number(const rule *r, uint32_t i) {
     rp_dtype t = ir_node_at(r->g, r->n->in[i])->dtype;
-    if (rp_dtype_is_float(t) || is_int(t)) return RP_OK;
-    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16, i32 or i64, not %s; cast it",
+    if (t == RP_DTYPE_F64 || rp_dtype_is_float(t) || is_int(t)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16, f64, i32 or i64, not %s; cast it",
                    r->op, TYPE(r, i));
 }
 
@@ -149,7 +149,7 @@ static rp_status elementwise_types(rule *r) {
     case IR_max:
     case IR_min: RP_TRY(want_number(r, 0)); return n > 1 ? same_type(r, 0, 1) : RP_OK;
     default:
-        RP_TRY(want_float(r, 0));
+        if (r->dtype != RP_DTYPE_F64 || !ir_op_on_doubles(r->n->op)) RP_TRY(want_float(r, 0));
         for (uint32_t i = 1; i < n; i++) RP_TRY(same_type(r, 0, i));
         return RP_OK;
     }
@@ -184,13 +184,14 @@ static rp_status infer_reduce(rule *r) {
 static rp_status infer_scan(rule *r) {
     const ir_shape *s = &r->a->shape;
     int64_t k = ir_attr_int(r->n, IR_ATTR_K, 0);
-    RP_TRY(want_number(r, 0));
-    r->dtype = r->n->op == IR_topk_indices ? RP_DTYPE_I32 : r->a->dtype;
+    rp_dtype t = r->a->dtype;
+    bool cumsum = r->n->op == IR_cumsum;
+    if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && t == RP_DTYPE_I64))
+        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16%s, not %s; cast it", r->op,
+                       cumsum ? ", i32 or i64" : " or i32", TYPE(r, 0));
+    r->dtype = r->n->op == IR_topk_indices ? RP_DTYPE_I32 : t;
     r->shape = *s;
-    if (r->n->op == IR_cumsum) return RP_OK;
-    if (r->a->dtype == RP_DTYPE_I64)
-        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16 or i32, not %s; cast it",
-                       r->op, TYPE(r, 0));
+    if (cumsum) return RP_OK;
     if (s->rank == 0 || k < 1 ||
         ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)
         return rp_fail(r->err, RP_INVALID,
@@ -409,8 +410,8 @@ static rp_status infer_leaf(rule *r) {
     if (r->n->op == IR_const) return RP_OK;
     if (r->n->op != IR_size) attr_shape(r, &r->shape);
     if (r->n->op == IR_empty) return RP_OK;
-    if (r->dtype != RP_DTYPE_F32 && !is_int(r->dtype))
-        return rp_fail(r->err, RP_INVALID, "%s: of %s; f32, i32 and i64 are supported", r->op,
+    if (r->dtype != RP_DTYPE_F32 && r->dtype != RP_DTYPE_F64 && !is_int(r->dtype))
+        return rp_fail(r->err, RP_INVALID, "%s: of %s; f32, f64, i32 and i64 are supported", r->op,
                        rp_dtype_name(r->dtype));
     return r->n->op == IR_size ? check_size(r) : RP_OK;
 }

@@ -19,7 +19,7 @@ static kir_ref find_global(const kir_func *f, const kir_inst *in) {
     for (uint32_t i = 0; i < f->n_insts; i++) {
         const kir_inst *old = &f->insts[i];
         if (old->op != in->op) continue;
-        if (in->op == KIR_CONST_F ? same_bits(old->u.f, in->u.f)
+        if (in->op == KIR_CONST_F ? old->cls == in->cls && same_bits(old->u.f, in->u.f)
             : in->op == KIR_DIM   ? old->u.dim == in->u.dim
                                   : old->u.i == in->u.i) {
             return i;
@@ -40,6 +40,11 @@ kir_ref kir_const_i(kir_func *f, int64_t v) {
 kir_ref kir_const_f(kir_func *f, double v) {
     double single = isnan(v) ? (double)NAN : (double)(float)v;
     return make_global(f, (kir_inst){.op = KIR_CONST_F, .cls = KIR_F32, .u.f = single});
+}
+
+kir_ref kir_const_f64(kir_func *f, double v) {
+    return make_global(
+        f, (kir_inst){.op = KIR_CONST_F, .cls = KIR_F64, .u.f = isnan(v) ? (double)NAN : v});
 }
 
 kir_ref kir_dim(kir_func *f, const ir_dims *src, ir_dim d) {
@@ -78,7 +83,7 @@ static bool operand_ok(kir_func *f, const char *op, kir_ref r, kir_class want) {
         return false;
     }
     have = f->insts[r].cls;
-    if (have == want || (want == KIR_VOID && (have == KIR_F32 || kir_is_int(have)))) return true;
+    if (have == want || (want == KIR_VOID && (kir_is_float(have) || kir_is_int(have)))) return true;
     kir_fail(f, RP_INVALID, "%s: operand %%%u is %s, expected %s", op, r, kir_class_name(have),
              want == KIR_VOID ? "data" : kir_class_name(want));
     return false;
@@ -172,6 +177,10 @@ kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
                  info->name);
         return KIR_NONE;
     }
+    if (in.cls == KIR_F64 && !ir_op_on_doubles(op)) {
+        kir_fail(f, RP_UNSUPPORTED, "%s is not defined on f64; convert to f32 first", info->name);
+        return KIR_NONE;
+    }
     if (op == IR_cast) return a;
     if (kir_is_int(in.cls) && (op == IR_floor || op == IR_ceil || op == IR_round)) return a;
     return kir_append(f, in);
@@ -201,7 +210,7 @@ static bool fits(kir_range r, kir_range in) {
 
 kir_ref kir_cvt(kir_func *f, kir_class to, kir_ref a) {
     if (!operand_ok(f, "cvt", a, KIR_VOID)) return KIR_NONE;
-    if (to != KIR_F32 && !kir_is_int(to)) {
+    if (!kir_is_float(to) && !kir_is_int(to)) {
         kir_fail(f, RP_INVALID, "cvt to %s; use to_index for an index", kir_class_name(to));
         return KIR_NONE;
     }
@@ -211,7 +220,8 @@ kir_ref kir_cvt(kir_func *f, kir_class to, kir_ref a) {
 /* Integers up to 2^24 are exact in f32. */
 kir_ref kir_cvt_odd(kir_func *f, kir_ref a) {
     if (!operand_ok(f, "cvt_odd", a, KIR_VOID)) return KIR_NONE;
-    if (f->insts[a].cls == KIR_F32 || fits(f->ranges[a], (kir_range){-(1 << 24), 1 << 24}))
+    if (f->insts[a].cls == KIR_F32 ||
+        (kir_is_int(f->insts[a].cls) && fits(f->ranges[a], (kir_range){-(1 << 24), 1 << 24})))
         return kir_cvt(f, KIR_F32, a);
     return unary(f, KIR_CVT_ODD, KIR_F32, a, 0);
 }
@@ -228,7 +238,7 @@ kir_ref kir_to_index(kir_func *f, kir_ref a) {
 
 kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a) {
     if (!operand_ok(f, "from_index", a, KIR_INDEX)) return KIR_NONE;
-    if (to != KIR_F32 && !kir_is_int(to)) {
+    if (!kir_is_float(to) && !kir_is_int(to)) {
         kir_fail(f, RP_INVALID, "from_index to %s", kir_class_name(to));
         return KIR_NONE;
     }
@@ -238,12 +248,14 @@ kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a) {
 kir_ref kir_round_to(kir_func *f, rp_dtype t, kir_ref a) {
     if (!operand_ok(f, "round_to", a, KIR_VOID)) return KIR_NONE;
     bool is_int = kir_is_int(f->insts[a].cls);
-    if (!kir_dtype_ok(t) || (is_int ? ir_dtype_is_real(t) : t == RP_DTYPE_I64)) {
+    bool wide = f->insts[a].cls == KIR_F64;
+    if (!kir_dtype_ok(t) || wide != (t == RP_DTYPE_F64) ||
+        (is_int ? ir_dtype_is_real(t) : t == RP_DTYPE_I64)) {
         kir_fail(f, RP_UNSUPPORTED, "round_to %s of %s", rp_dtype_name(t),
                  kir_class_name(f->insts[a].cls));
         return KIR_NONE;
     }
-    if (t == RP_DTYPE_F32) return a;
+    if (t == RP_DTYPE_F32 || wide) return a;
     if (is_int && fits(f->ranges[a], kir_dtype_range(t))) return a;
     return kir_append(
         f,

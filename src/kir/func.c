@@ -12,7 +12,7 @@
 
 static const kir_op_info op_infos[KIR_OP_COUNT_] = {
     [KIR_CONST_I] = {"const.i", PLAIN, 0, "", 'i'},
-    [KIR_CONST_F] = {"const.f", PLAIN, 0, "", 'f'},
+    [KIR_CONST_F] = {"const.f", PLAIN, 0, "", 'd'},
     [KIR_DIM] = {"dim", PLAIN, 0, "", 'i'},
     [KIR_PARAM] = {"param", PLAIN, 0, "", 'i'},
     [KIR_PAR] = {"par", KIR_SHAPE_BEGIN, 1, "i", 'i'},
@@ -36,7 +36,7 @@ static const kir_op_info op_infos[KIR_OP_COUNT_] = {
     [KIR_ALU] = {"alu", PLAIN, 0, "ddd", 's'},
     [KIR_SELECT] = {"select", PLAIN, 3, "idd", 'd'},
     [KIR_CVT] = {"cvt", PLAIN, 1, "d", 'd'},
-    [KIR_CVT_ODD] = {"cvt_odd", PLAIN, 1, "n", 'f'},
+    [KIR_CVT_ODD] = {"cvt_odd", PLAIN, 1, "d", 'f'},
     [KIR_ROUND_TO] = {"round_to", PLAIN, 1, "d", 's'},
     [KIR_SHR] = {"shr", PLAIN, 1, "t", 't'},
     [KIR_BAND] = {"band", PLAIN, 1, "t", 't'},
@@ -49,7 +49,7 @@ const kir_op_info *kir_op_table(kir_op op) {
 }
 
 const char *kir_class_name(kir_class c) {
-    static const char *const names[] = {"index", "f32", "i32", "i64", "void"};
+    static const char *const names[] = {"index", "f32", "i32", "i64", "f64", "void"};
     return names[c];
 }
 
@@ -69,6 +69,7 @@ bool kir_dtype_ok(rp_dtype t) {
 
 kir_class kir_buf_class(rp_dtype t) {
     if (t == RP_DTYPE_I64) return KIR_I64;
+    if (t == RP_DTYPE_F64) return KIR_F64;
     return ir_dtype_is_real(t) ? KIR_F32 : KIR_I32;
 }
 

@@ -2,7 +2,7 @@
  *
  * A function is a linear list of instructions with matched begin/end pairs. Each instruction that
  * makes a value is named by its kir_ref; a value may be used after it, inside the block it was made
- * in. There are two value classes: index (64-bit signed) and data (f32, or i32 and i64 for integer
+ * in. There are two value classes: index (64-bit signed) and data (f32 and f64, or i32 and i64 for integer
  * data). f16, bf16 and small integers exist in buffers only: a load widens, a store rounds.
  *
  * A KERNEL has exactly one outermost PAR loop, whose iterations are independent work items dealt to
@@ -15,42 +15,45 @@
 typedef uint32_t kir_ref;
 #define KIR_NONE UINT32_MAX
 
-typedef enum kir_class { KIR_INDEX, KIR_F32, KIR_I32, KIR_I64, KIR_VOID } kir_class;
+typedef enum kir_class { KIR_INDEX, KIR_F32, KIR_I32, KIR_I64, KIR_F64, KIR_VOID } kir_class;
+static inline bool kir_is_float(kir_class c) {
+    return c == KIR_F32 || c == KIR_F64;
+}
 static inline bool kir_is_int(kir_class c) {
     return c == KIR_I32 || c == KIR_I64;
 }
 
-#define KIR_OP_LIST(X)                                                                   \
-    X(CONST_I, "const.i") /* index immediate */                                          \
-    X(CONST_F, "const.f") /* f32 immediate */                                            \
-    X(DIM, "dim")         /* a dim form of the graph's symbols, as index */              \
-    X(PARAM, "param")     /* index parameter of a fragment (imm = which) */              \
-    X(PAR, "par")         /* begin: work items 0..extent-1; value: the item */           \
-    X(LOOP, "loop")       /* begin: sequential 0..extent-1; value: the counter */        \
-    X(REDUCE, "reduce")   /* begin: reduction loop; value: the counter */                \
-    X(YIELD, "yield")     /* end of a REDUCE: value: the reduced result */               \
-    X(IF, "if")           /* begin: runs when index operand != 0 */                      \
-    X(END, "end")         /* end of PAR, LOOP, IF */                                     \
-    X(IADD, "iadd")                                                                      \
-    X(ISUB, "isub")                                                                      \
-    X(IMUL, "imul")                                                                      \
-    X(IDIV, "idiv") /* floor; divisor > 0 */                                             \
-    X(IMOD, "imod") /* >= 0; divisor > 0 */                                              \
-    X(IMIN, "imin")                                                                      \
-    X(IMAX, "imax")                                                                      \
-    X(ILT, "ilt")               /* index 0 or 1 */                                       \
-    X(IAND, "iand")             /* logical */                                            \
-    X(ISELECT, "iselect")       /* index ? index : index */                              \
-    X(TO_INDEX, "to_index")     /* data (an integer) -> index */                         \
-    X(FROM_INDEX, "from_index") /* index -> data */                                      \
-    X(ALU, "alu")               /* elementwise op of the graph IR on data */             \
-    X(SELECT, "select")         /* index ? data : data; both sides are evaluated */      \
-    X(CVT, "cvt")               /* data to class: to integers truncates, saturates */    \
-    X(CVT_ODD, "cvt_odd")       /* integer -> f32 rounded to odd: to be rounded again */ \
-    X(ROUND_TO, "round_to")     /* f32 rounded through dtype (f16, bf16, i8...) */       \
-    X(SHR, "shr")               /* i32 arithmetic shift right by imm */                  \
-    X(BAND, "band")             /* i32 and imm */                                        \
-    X(LOAD, "load")             /* buf[index] -> data */                                 \
+#define KIR_OP_LIST(X)                                                                          \
+    X(CONST_I, "const.i") /* index immediate */                                                 \
+    X(CONST_F, "const.f") /* f32 or f64 immediate */                                            \
+    X(DIM, "dim")         /* a dim form of the graph's symbols, as index */                     \
+    X(PARAM, "param")     /* index parameter of a fragment (imm = which) */                     \
+    X(PAR, "par")         /* begin: work items 0..extent-1; value: the item */                  \
+    X(LOOP, "loop")       /* begin: sequential 0..extent-1; value: the counter */               \
+    X(REDUCE, "reduce")   /* begin: reduction loop; value: the counter */                       \
+    X(YIELD, "yield")     /* end of a REDUCE: value: the reduced result */                      \
+    X(IF, "if")           /* begin: runs when index operand != 0 */                             \
+    X(END, "end")         /* end of PAR, LOOP, IF */                                            \
+    X(IADD, "iadd")                                                                             \
+    X(ISUB, "isub")                                                                             \
+    X(IMUL, "imul")                                                                             \
+    X(IDIV, "idiv") /* floor; divisor > 0 */                                                    \
+    X(IMOD, "imod") /* >= 0; divisor > 0 */                                                     \
+    X(IMIN, "imin")                                                                             \
+    X(IMAX, "imax")                                                                             \
+    X(ILT, "ilt")               /* index 0 or 1 */                                              \
+    X(IAND, "iand")             /* logical */                                                   \
+    X(ISELECT, "iselect")       /* index ? index : index */                                     \
+    X(TO_INDEX, "to_index")     /* data (an integer) -> index */                                \
+    X(FROM_INDEX, "from_index") /* index -> data */                                             \
+    X(ALU, "alu")               /* elementwise op of the graph IR on data */                    \
+    X(SELECT, "select")         /* index ? data : data; both sides are evaluated */             \
+    X(CVT, "cvt")               /* data to class: to integers truncates, saturates */           \
+    X(CVT_ODD, "cvt_odd")       /* integer or f64 -> f32 rounded to odd: to be rounded again */ \
+    X(ROUND_TO, "round_to")     /* f32 rounded through dtype (f16, bf16, i8...) */              \
+    X(SHR, "shr")               /* i32 arithmetic shift right by imm */                         \
+    X(BAND, "band")             /* i32 and imm */                                               \
+    X(LOAD, "load")             /* buf[index] -> data */                                        \
     X(STORE, "store")           /* buf[index] = data */
 
 typedef enum kir_op {
@@ -68,7 +71,7 @@ typedef enum kir_space {
 typedef struct kir_buf {
     const char *name; /* for the printed form; unique */
     kir_space space;
-    rp_dtype dtype; /* f32 f16 bf16 f8 i64 i32 i16 i8 u8 bool */
+    rp_dtype dtype; /* f64 f32 f16 bf16 f8 i64 i32 i16 i8 u8 bool */
     uint32_t slot;  /* KIR_ARG: argument index */
     int64_t
         offset; /* KIR_ARG: bytes added to the argument's address; several bufs may share a slot */
@@ -137,7 +140,8 @@ rp_status kir_status(const kir_func *f, rp_error *err) RP_MUST_USE;
 uint32_t kir_add_buf(kir_func *f, const char *name, kir_space space, rp_dtype dtype, uint32_t slot,
                      int64_t offset, int64_t size);
 kir_ref kir_const_i(kir_func *f, int64_t v);
-kir_ref kir_const_f(kir_func *f, double v);
+kir_ref kir_const_f(kir_func *f, double v);                 /* of f32 */
+kir_ref kir_const_f64(kir_func *f, double v);               /* of f64 */
 kir_ref kir_dim(kir_func *f, const ir_dims *src, ir_dim d); /* imported; constants become const.i */
 kir_ref kir_param(kir_func *f, uint32_t which);
 kir_ref kir_begin(kir_func *f, kir_op par_loop, kir_ref extent); /* PAR or LOOP */
@@ -153,7 +157,7 @@ kir_ref kir_iselect(kir_func *f, kir_ref c, kir_ref a, kir_ref b);
 kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c);
 kir_ref kir_select(kir_func *f, kir_ref c, kir_ref a, kir_ref b);
 kir_ref kir_cvt(kir_func *f, kir_class to, kir_ref a);
-/* An integer on its way to f16 or bf16 (round_to): rounded once in all. */
+/* An integer or f64 on its way to f16 or bf16 (round_to): rounded once in all. */
 kir_ref kir_cvt_odd(kir_func *f, kir_ref a);
 kir_ref kir_to_index(kir_func *f, kir_ref a);
 kir_ref kir_from_index(kir_func *f, kir_class to, kir_ref a);

@@ -139,7 +139,7 @@ static rp_status read_float(parser *ps, double *out) {
     if (stop == ps->p || word_char(*stop, true)) {
         return BAD(ps, RP_INVALID, "expected a number at '%s'", here(ps, buf));
     }
-    *out = isnan(v) ? (double)NAN : (double)(float)v;
+    *out = isnan(v) ? (double)NAN : v;
     ps->p = stop;
     return RP_OK;
 }
@@ -333,8 +333,10 @@ static rp_status read_class(parser *ps, kir_inst *in) {
         in->cls = KIR_I32;
     else if (accept(ps, "i64"))
         in->cls = KIR_I64;
+    else if (accept(ps, "f64"))
+        in->cls = KIR_F64;
     else
-        return BAD(ps, RP_INVALID, "expected f32, i32 or i64 after ':'");
+        return BAD(ps, RP_INVALID, "expected f32, f64, i32 or i64 after ':'");
     return RP_OK;
 }
 
@@ -360,6 +362,7 @@ static rp_status read_inst(parser *ps, bool must_yield) {
     RP_TRY(read_op(ps, &in));
     RP_TRY(read_operands(ps, &in));
     RP_TRY(read_class(ps, &in));
+    if (in.op == KIR_CONST_F && in.cls == KIR_F32) in.u.f = (double)(float)in.u.f;
     if ((in.op == KIR_YIELD) != must_yield)
         return BAD(ps, RP_INVALID, "yield stands behind the } of a reduce");
     if (named != (in.cls != KIR_VOID)) {

@@ -92,7 +92,7 @@ static void put_inst(printer *p, kir_ref at, uint32_t *next) {
     base_buf_puts(p->out,
                   in->op == KIR_ALU ? ir_op_table(in->u.alu)->name : kir_op_table(in->op)->text);
     put_operands(p, in);
-    if (in->cls == KIR_F32 || kir_is_int(in->cls))
+    if (kir_is_float(in->cls) || kir_is_int(in->cls))
         base_buf_printf(p->out, " : %s", kir_class_name(in->cls));
     if (shape == KIR_SHAPE_BEGIN) {
         base_buf_puts(p->out, " {");

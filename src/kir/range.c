@@ -188,7 +188,7 @@ static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_ran
         /* Larger integers round when they become f32. */
         return r[0].lo >= -(1 << 24) && r[0].hi <= 1 << 24 ? r[0] : KIR_RANGE_ALL;
     case KIR_FROM_INDEX:
-        if (in->cls == KIR_F32) return KIR_RANGE_ALL; /* rounding may leave the range */
+        if (kir_is_float(in->cls)) return KIR_RANGE_ALL; /* rounding may leave the range */
         if (in->cls == KIR_I64) return r[0];
         return r[0].lo >= i32.lo && r[0].hi <= i32.hi ? r[0] : i32;
     case KIR_ROUND_TO:

@@ -6,20 +6,23 @@
 #include "kir/scalar.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef union slot {
     int64_t i;
     float f;
     int32_t d;
+    double w;
 } slot;
 
 /* A reduction that is under way. */
 typedef struct reduction {
     float f[16];
+    double w[16];
     double chunks; /* SUM: of the chunks that are complete */
     int64_t i[16];
     int64_t best; /* ARGMAX: where; -1 before the first */
-    float best_f;
+    double best_f;
     int64_t best_i;
 } reduction;
 
@@ -89,10 +92,14 @@ static rp_status run_memory(machine *m, kir_ref at, const kir_inst *in) {
     if (in->op == KIR_LOAD) {
         if (in->cls == KIR_F32)
             m->value[at].f = kir_load_f32(t, base, i);
+        else if (in->cls == KIR_F64)
+            memcpy(&m->value[at].w, (const double *)base + i, sizeof(double));
         else if (in->cls == KIR_I64)
             m->value[at].i = kir_load_i64(base, i);
         else
             m->value[at].d = kir_load_i32(t, base, i);
+    } else if (kir_buf_class(t) == KIR_F64) {
+        memcpy((double *)base + i, &m->value[in->in[1]].w, sizeof(double));
     } else if (kir_buf_class(t) == KIR_I64) {
         kir_store_i64(base, i, m->value[in->in[1]].i);
     } else if (kir_buf_class(t) == KIR_F32) {
@@ -109,15 +116,33 @@ static void run_alu(machine *m, slot *out, const kir_inst *in) {
     for (uint32_t i = 0; i < in->n_in; i++) v[i] = m->value[in->in[i]];
     if (in->cls == KIR_F32)
         out->f = kir_alu_f32(in->u.alu, v[0].f, v[1].f, v[2].f);
+    else if (in->cls == KIR_F64)
+        out->w = kir_alu_f64(in->u.alu, v[0].w, v[1].w, v[2].w);
     else if (in->cls == KIR_I64)
         out->i = kir_alu_i64(in->u.alu, v[0].i, v[1].i, v[2].i);
     else
         out->d = kir_alu_i32(in->u.alu, v[0].d, v[1].d, v[2].d);
 }
 
+/* From or to f64. */
+static void convert_wide(kir_class to, kir_class from, slot a, slot *out) {
+    if (to == KIR_F64)
+        out->w = from == KIR_F32 ? (double)a.f : (double)(from == KIR_I64 ? a.i : a.d);
+    else if (to == KIR_F32)
+        out->f = (float)a.w;
+    else if (to == KIR_I64)
+        out->i = kir_f64_to_i64(a.w);
+    else
+        out->d = kir_f64_to_i32(a.w);
+}
+
 static void convert(const kir_inst *in, kir_class from, slot a, slot *out) {
     int64_t v = from == KIR_I64 ? a.i : a.d;
 
+    if (from == KIR_F64 || in->cls == KIR_F64) {
+        convert_wide(in->cls, from, a, out);
+        return;
+    }
     if (in->cls == KIR_F32)
         out->f = from == KIR_I64 ? (float)a.i : (float)a.d;
     else if (in->cls == KIR_I64)
@@ -139,16 +164,25 @@ static void round_to(const kir_inst *in, slot a, slot *out) {
         out->d = is_bool ? a.d != 0 : kir_saturate(a.d, range);
 }
 
+static void set_constant(const kir_inst *in, slot *out) {
+    if (in->cls == KIR_F64)
+        out->w = in->u.f;
+    else
+        out->f = (float)in->u.f;
+}
+
 static void run_data(machine *m, kir_ref at, const kir_inst *in) {
     slot a = in->n_in ? m->value[in->in[0]] : (slot){0};
     kir_class from = in->n_in ? m->f->insts[in->in[0]].cls : KIR_VOID;
     slot *out = &m->value[at];
 
     switch (in->op) {
-    case KIR_CONST_F: out->f = (float)in->u.f; break;
+    case KIR_CONST_F: set_constant(in, out); break;
     case KIR_FROM_INDEX:
         if (in->cls == KIR_F32)
             out->f = (float)a.i;
+        else if (in->cls == KIR_F64)
+            out->w = (double)a.i;
         else if (in->cls == KIR_I64)
             out->i = a.i;
         else
@@ -157,7 +191,10 @@ static void run_data(machine *m, kir_ref at, const kir_inst *in) {
     case KIR_ALU: run_alu(m, out, in); break;
     case KIR_SELECT: *out = m->value[a.i ? in->in[1] : in->in[2]]; break;
     case KIR_CVT: convert(in, from, a, out); break;
-    case KIR_CVT_ODD: out->f = kir_i64_to_odd(from == KIR_I64 ? a.i : a.d); break;
+    case KIR_CVT_ODD:
+        out->f = from == KIR_F64 ? kir_f64_to_odd(a.w)
+                                 : kir_i64_to_odd(from == KIR_I64 ? a.i : a.d);
+        break;
     case KIR_ROUND_TO: round_to(in, a, out); break;
     case KIR_SHR: out->d = a.d >> in->u.i; break;
     default: out->d = a.d & (int32_t)in->u.i; break; /* BAND */
@@ -184,10 +221,9 @@ static void start_reduction(const kir_inst *in, kir_class cls, reduction *r) {
     default: break;
     }
     for (int l = 0; l < 16; l++) {
-        if (cls == KIR_F32)
-            r->f[l] = f;
-        else
-            r->i[l] = i;
+        r->f[l] = f;
+        r->w[l] = (double)f;
+        r->i[l] = i;
     }
     r->best = -1;
     r->chunks = 0.0;
@@ -219,9 +255,9 @@ static void reduce_f32(kir_reduce how, reduction *r, int64_t n, float v) {
     case KIR_MAX: *acc = kir_alu_f32(IR_max, *acc, v, 0); break;
     case KIR_MIN: *acc = kir_alu_f32(IR_min, *acc, v, 0); break;
     default:
-        if (r->best >= 0 && !(v > r->best_f) && !(v != v && r->best_f == r->best_f)) break;
+        if (r->best >= 0 && !((double)v > r->best_f) && !(v != v && r->best_f == r->best_f)) break;
         r->best = n;
-        r->best_f = v;
+        r->best_f = (double)v;
     }
 }
 
@@ -237,6 +273,44 @@ static void reduce_int(kir_reduce how, reduction *r, int64_t n, int64_t v) {
         r->best = n;
         r->best_i = v;
     }
+}
+
+/* The same in double precision. */
+static double tree_f64(kir_reduce how, double *w) {
+    ir_op op = how == KIR_SUM ? IR_add : how == KIR_MAX ? IR_max : IR_min;
+
+    if (how == KIR_PROD) return w[0];
+    for (int n = 8; n; n /= 2) {
+        for (int l = 0; l < n; l++) w[l] = kir_alu_f64(op, w[l], w[l + n], 0);
+    }
+    return w[0];
+}
+
+static void end_chunk_f64(reduction *r) {
+    r->chunks += tree_f64(KIR_SUM, r->w);
+    for (int l = 0; l < 16; l++) r->w[l] = 0.0;
+}
+
+static void reduce_f64(kir_reduce how, reduction *r, int64_t n, double v) {
+    double *acc = &r->w[n & 15];
+
+    if (how == KIR_SUM && n && n % KIR_CHUNK == 0) end_chunk_f64(r);
+    switch (how) {
+    case KIR_SUM: *acc = *acc + v; break;
+    case KIR_PROD: r->w[0] = r->w[0] * v; break;
+    case KIR_MAX: *acc = kir_alu_f64(IR_max, *acc, v, 0); break;
+    case KIR_MIN: *acc = kir_alu_f64(IR_min, *acc, v, 0); break;
+    default:
+        if (r->best >= 0 && !(v > r->best_f) && !(v != v && r->best_f == r->best_f)) break;
+        r->best = n;
+        r->best_f = v;
+    }
+}
+
+static double reduced_f64(kir_reduce how, reduction *r) {
+    if (how != KIR_SUM) return tree_f64(how, r->w);
+    end_chunk_f64(r);
+    return r->chunks;
 }
 
 static float reduced_f32(kir_reduce how, reduction *r) {
@@ -258,6 +332,8 @@ static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
         RP_TRY(run_block(m, at + 1, end));
         if (cls == KIR_F32)
             reduce_f32(in->u.reduce, &r, n, m->value[value].f);
+        else if (cls == KIR_F64)
+            reduce_f64(in->u.reduce, &r, n, m->value[value].w);
         else
             reduce_int(in->u.reduce, &r, n, cls == KIR_I64 ? m->value[value].i : m->value[value].d);
     }
@@ -265,6 +341,8 @@ static rp_status run_reduce(machine *m, kir_ref at, int64_t extent) {
         m->value[end].d = r.best < 0 ? 0 : (int32_t)r.best;
     else if (cls == KIR_F32)
         m->value[end].f = reduced_f32(in->u.reduce, &r);
+    else if (cls == KIR_F64)
+        m->value[end].w = reduced_f64(in->u.reduce, &r);
     else if (cls == KIR_I64)
         m->value[end].i = r.i[0];
     else
@@ -313,7 +391,7 @@ static rp_status run_globals(machine *m) {
     for (kir_ref at = 0; at < m->f->n_insts; at++) {
         const kir_inst *in = &m->f->insts[at];
         if (in->op == KIR_CONST_F)
-            m->value[at].f = (float)in->u.f;
+            set_constant(in, &m->value[at]);
         else if (kir_is_global(in->op))
             RP_TRY(run_index(m, at, in));
     }

@@ -6,14 +6,18 @@
 #include "kir/inst.h"
 
 float kir_alu_f32(ir_op op, float a, float b, float c);
+double kir_alu_f64(ir_op op, double a, double b, double c);
 /* Sums, differences and products wrap around. */
 int32_t kir_alu_i32(ir_op op, int32_t a, int32_t b, int32_t c);
 int64_t kir_alu_i64(ir_op op, int64_t a, int64_t b, int64_t c);
 /* Truncate, saturate; NaN gives 0. */
 int32_t kir_f32_to_i32(float x);
 int64_t kir_f32_to_i64(float x);
+int32_t kir_f64_to_i32(double x);
+int64_t kir_f64_to_i64(double x);
 /* Rounded to odd, so that rounding to a narrower type after it rounds once. */
 float kir_i64_to_odd(int64_t v);
+float kir_f64_to_odd(double v);
 int32_t kir_saturate(int64_t v, kir_range to);
 /* f32 rounded through a dtype. */
 float kir_round_f32(rp_dtype t, float x);

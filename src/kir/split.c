@@ -219,7 +219,8 @@ static kir_ref copy_inst(rebuild *b, const kir_inst *in) {
 
     switch (in->op) {
     case KIR_CONST_I: return kir_const_i(b->dst, in->u.i);
-    case KIR_CONST_F: return kir_const_f(b->dst, in->u.f);
+    case KIR_CONST_F:
+        return in->cls == KIR_F64 ? kir_const_f64(b->dst, in->u.f) : kir_const_f(b->dst, in->u.f);
     case KIR_DIM: return kir_dim(b->dst, b->src->dims, in->u.dim);
     case KIR_PARAM: return kir_param(b->dst, (uint32_t)in->u.i);
     default: break;

@@ -46,7 +46,7 @@ static bool class_fits(char want, kir_class have) {
     case 'i': return have == KIR_INDEX;
     case 't': return have == KIR_I32;
     case 'n': return kir_is_int(have);
-    case 'd': return have == KIR_F32 || kir_is_int(have);
+    case 'd': return kir_is_float(have) || kir_is_int(have);
     default: return false;
     }
 }
@@ -88,7 +88,7 @@ static rp_status check_class(check *c, const kir_inst *in) {
     case 's': want = in_class(c, in, 0); break;
     case 'b': want = kir_buf_class(c->f->bufs[in->u.buf].dtype); break;
     default:
-        if (in->cls != KIR_F32 && !kir_is_int(in->cls))
+        if (!kir_is_float(in->cls) && !kir_is_int(in->cls))
             return BAD(c, "makes %s", kir_class_name(in->cls));
     }
     if (in->op == KIR_YIELD && c->f->insts[c->open[c->n_open - 1]].u.reduce == KIR_ARGMAX)
@@ -101,7 +101,9 @@ static rp_status check_alu(check *c, const kir_inst *in) {
     for (uint32_t i = 1; i < in->n_in; i++) {
         if (in_class(c, in, (int)i) != in->cls) return BAD(c, "operands of different classes");
     }
-    bool defined = kir_is_int(in->cls) ? ir_op_on_integers(in->u.alu) : ir_op_on_floats(in->u.alu);
+    bool defined = kir_is_int(in->cls)  ? ir_op_on_integers(in->u.alu)
+                   : in->cls == KIR_F64 ? ir_op_on_doubles(in->u.alu)
+                                        : ir_op_on_floats(in->u.alu);
     if (!defined) {
         return BAD(c, "%s is not defined on %s", ir_op_table(in->u.alu)->name,
                    kir_class_name(in->cls));
@@ -117,12 +119,15 @@ static rp_status check_data(check *c, const kir_inst *in) {
             return BAD(c, "operands of different classes");
         }
         return RP_OK;
+    case KIR_CONST_F: return kir_is_float(in->cls) ? RP_OK : BAD(c, "a constant of integers");
+    case KIR_CVT_ODD: return in_class(c, in, 0) == KIR_F32 ? BAD(c, "to the class it has") : RP_OK;
     case KIR_CVT: return in_class(c, in, 0) == in->cls ? BAD(c, "to the class it has") : RP_OK;
     case KIR_ROUND_TO:
         if (!kir_dtype_ok(in->u.dtype)) return BAD(c, "to %s", rp_dtype_name(in->u.dtype));
         if (kir_is_int(in->cls) && ir_dtype_is_real(in->u.dtype))
             return BAD(c, "%s to a float type", kir_class_name(in->cls));
         if (in->cls == KIR_F32 && in->u.dtype == RP_DTYPE_I64) return BAD(c, "f32 through i64");
+        if (in->cls == KIR_F64 || in->u.dtype == RP_DTYPE_F64) return BAD(c, "f64 to a type");
         return RP_OK;
     case KIR_SHR:
         return in->u.i < 0 || in->u.i > 31 ? BAD(c, "by %lld", (long long)in->u.i) : RP_OK;

@@ -11,6 +11,7 @@
 
 kir_class lower_class(rp_dtype t) {
     if (t == RP_DTYPE_I64) return KIR_I64;
+    if (t == RP_DTYPE_F64) return KIR_F64;
     return t == RP_DTYPE_BOOL || ir_dtype_is_real(t) || rp_dtype_is_quant(t) ? KIR_F32 : KIR_I32;
 }
 
@@ -147,9 +148,11 @@ static kir_ref operand_value(lowerer *L, ir_ref o, const ir_shape *s, const kir_
 static kir_ref cast_value(lowerer *L, kir_ref v, rp_dtype from, rp_dtype to) {
     if (to == RP_DTYPE_BOOL) {
         if (from == RP_DTYPE_BOOL) return v;
+        if (from == RP_DTYPE_F64)
+            return kir_cvt(K, KIR_F32, kir_alu(K, IR_ne, v, kir_const_f64(K, 0.0), KIR_NONE));
         return kir_alu(K, IR_ne, kir_cvt(K, KIR_F32, v), kir_const_f(K, 0.0), KIR_NONE);
     }
-    bool narrow = ir_dtype_is_real(to) && to != RP_DTYPE_F32;
+    bool narrow = ir_dtype_is_real(to) && to != RP_DTYPE_F32 && to != RP_DTYPE_F64;
     v = narrow ? kir_cvt_odd(K, v) : kir_cvt(K, lower_class(to), v);
     return kir_round_to(K, to, v);
 }
@@ -372,6 +375,7 @@ static kir_ref view_value(lowerer *L, const ir_node *n, const kir_ref *idx) {
 static kir_ref const_value(lowerer *L, const ir_node *n) {
     double v = ir_attr_float(n, IR_ATTR_VALUE, 0.0);
     if (lower_class(n->dtype) == KIR_F32) return kir_const_f(K, v);
+    if (lower_class(n->dtype) == KIR_F64) return kir_const_f64(K, v);
     return kir_from_index(K, lower_class(n->dtype), kir_const_i(K, (int64_t)v));
 }
 

@@ -71,7 +71,7 @@ typedef struct lowerer {
 
 #define LOWER_MAX_MEMO 256
 
-/* Value of node r at idx (one index a dim): class f32 for floats and booleans, i64 for i64, i32 for other
+/* Value of node r at idx (one index a dim): class f32 for floats and booleans, i64 and f64 for those, i32 for other
  * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */
 kir_ref lower_value(lowerer *L, ir_ref r, const kir_ref *idx);
 /* Where the value of r is in the kernel being built: what has memory when it is first asked is stored. */

@@ -147,7 +147,10 @@ static rp_status store_node(const members *m, ir_ref r) {
 
 static rp_dtype scratch_type(rp_dtype dtype) {
     kir_class c = lower_class(dtype);
-    return c == KIR_F32 ? RP_DTYPE_F32 : c == KIR_I64 ? RP_DTYPE_I64 : RP_DTYPE_I32;
+    return c == KIR_F32   ? RP_DTYPE_F32
+           : c == KIR_F64 ? RP_DTYPE_F64
+           : c == KIR_I64 ? RP_DTYPE_I64
+                          : RP_DTYPE_I32;
 }
 
 /* Whether scratch has room for so many; not for an unknown number (-1). */

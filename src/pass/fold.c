@@ -14,7 +14,8 @@
 #define MAX_EXACT 0x1p53
 
 static bool is_exact(ir_op op, rp_dtype in) {
-    if (op == IR_sqrt || op == IR_recip || op == IR_div) return rp_dtype_is_float(in);
+    if (op == IR_sqrt || op == IR_recip || op == IR_div)
+        return rp_dtype_is_float(in) || in == RP_DTYPE_F64;
     return ir_op_on_integers(op);
 }
 

@@ -75,10 +75,10 @@ static bool widens(rp_dtype a, rp_dtype b) {
         [RP_DTYPE_BOOL] = 1, [RP_DTYPE_U8] = 8,   [RP_DTYPE_I8] = 7,
         [RP_DTYPE_I16] = 15, [RP_DTYPE_I32] = 31, [RP_DTYPE_I64] = 63};
     static const uint32_t mantissa[RP_DTYPE_COUNT_] = {
-        [RP_DTYPE_F32] = 24, [RP_DTYPE_F16] = 11, [RP_DTYPE_BF16] = 8};
+        [RP_DTYPE_F32] = 24, [RP_DTYPE_F16] = 11, [RP_DTYPE_BF16] = 8, [RP_DTYPE_F64] = 53};
     if (a == b) return true;
-    if (ir_dtype_is_f8(a)) return rp_dtype_is_float(b);
-    if (rp_dtype_is_float(a)) return b == RP_DTYPE_F32;
+    if (ir_dtype_is_f8(a)) return rp_dtype_is_float(b) || b == RP_DTYPE_F64;
+    if (rp_dtype_is_float(a)) return b == RP_DTYPE_F32 || b == RP_DTYPE_F64;
     if (!bits[a]) return false;
     if (ir_dtype_is_real(b)) return bits[a] <= mantissa[b];
     bool is_signed = a != RP_DTYPE_U8 && a != RP_DTYPE_BOOL;

@@ -31,37 +31,42 @@ rp_tensor rp_argmax(rp_tensor a, int axis, bool keep) {
 /* Exchanges largest and smallest; -x has none for the least integer. */
 static rp_tensor reversed(rp_tensor a) {
     rp_dtype t = rp_tensor_dtype(a);
-    return rp_dtype_is_float(t) ? rp_neg(a) : rp_sub(rp_const(a.graph, t, -1), a);
+    return ir_dtype_is_real(t) ? rp_neg(a) : rp_sub(rp_const(a.graph, t, -1), a);
 }
 
 rp_tensor rp_argmin(rp_tensor a, int axis, bool keep) {
     return rp_argmax(reversed(a), axis, keep);
 }
 
-static bool wants_float(const char *op, rp_tensor a) {
+/* Of f32, f16 or bf16; of f64 too, where the op is made of what IEEE 754 defines. */
+static bool wants_float(const char *op, rp_tensor a, bool doubles) {
     if (!trace_ready(a.graph)) return false;
-    if (rp_dtype_is_float(rp_tensor_dtype(a))) return true;
-    (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants f32, f16 or bf16, not %s; cast it", op,
+    rp_dtype t = rp_tensor_dtype(a);
+    if (rp_dtype_is_float(t) || (doubles && t == RP_DTYPE_F64)) return true;
+    (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants f32, f16%s bf16%s, not %s; cast it", op,
+                  doubles ? "," : " or", doubles ? " or f64" : "",
                   ir_type_of(a.graph->ir, a.ref).s);
     return false;
 }
 
-/* a of f32 over count. */
+/* a of f32 or f64 over count. */
 static rp_tensor over(rp_tensor a, rp_dim count) {
+    rp_dtype t = rp_tensor_dtype(a);
     int64_t n;
-    if (rp_dim_is_const(count, &n) && n != 0) return rp_mul_scalar(a, 1.0 / (double)n);
-    return rp_div(a, rp_dim_value(a.graph, count, RP_DTYPE_F32));
+    if (t == RP_DTYPE_F32 && rp_dim_is_const(count, &n) && n != 0)
+        return rp_mul_scalar(a, 1.0 / (double)n);
+    return rp_div(a, rp_dim_value(a.graph, count, t));
 }
 
 rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
     rp_dim size = rp_tensor_dim(a, axis);
-    if (!wants_float("mean", a)) return trace_bad(a.graph);
+    if (!wants_float("mean", a, true)) return trace_bad(a.graph);
     return trace_like(over(rp_sum(trace_core(a), axis, keep), size), a);
 }
 
 rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
     rp_dim size = rp_tensor_dim(a, axis);
-    if (!wants_float("var", a)) return trace_bad(a.graph);
+    if (!wants_float("var", a, true)) return trace_bad(a.graph);
     rp_tensor x = trace_core(a), d = rp_sub(x, rp_mean(x, axis, true));
     rp_tensor sum = rp_sum(rp_mul(d, d), axis, keep);
     return trace_like(over(sum, correction ? rp_dim_sub(size, correction) : size), a);
@@ -69,7 +74,7 @@ rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
 
 /* The greatest is taken out; one that is infinite or NaN decides the result alone. */
 rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep) {
-    if (!wants_float("logsumexp", a)) return trace_bad(a.graph);
+    if (!wants_float("logsumexp", a, false)) return trace_bad(a.graph);
     rp_tensor x = trace_core(a), m = rp_amax(x, axis, true);
     rp_tensor finite = rp_lt(rp_abs(m), rp_const(a.graph, RP_DTYPE_F32, HUGE_VAL));
     rp_tensor from = rp_where(finite, m, rp_const(a.graph, RP_DTYPE_F32, 0));

@@ -37,9 +37,12 @@ static void finish(grid *q) {
 /* --- comparing ---------------------------------------------------------------------- */
 
 static double ulp_of(rp_dtype t, double v) {
-    int exp, bits = t == RP_DTYPE_F32 ? 24 : t == RP_DTYPE_F16 ? 11 : 8;
-    int least = t == RP_DTYPE_F16 ? -24 : t == RP_DTYPE_F32 ? -149 : -133;
-    if (!rp_dtype_is_float(t)) return 0;
+    int exp, bits = t == RP_DTYPE_F64 ? 53 : t == RP_DTYPE_F32 ? 24 : t == RP_DTYPE_F16 ? 11 : 8;
+    int least = t == RP_DTYPE_F64   ? -1074
+                : t == RP_DTYPE_F16 ? -24
+                : t == RP_DTYPE_F32 ? -149
+                                    : -133;
+    if (t != RP_DTYPE_F64 && !rp_dtype_is_float(t)) return 0;
     (void)frexp(v, &exp);
     return ldexp(1, exp - bits > least ? exp - bits : least);
 }
@@ -47,7 +50,8 @@ static double ulp_of(rp_dtype t, double v) {
 static bool is_near(rp_dtype t, double x, double want, double ulps, double slack) {
     if (isnan(want) || isnan(x)) return isnan(want) && isnan(x);
     if (x == want) return ulps > 0 || signbit(x) == signbit(want);
-    if (isinf(want)) want = copysign(ldexp(1, t == RP_DTYPE_F16 ? 16 : 128), want);
+    if (isinf(want) && t != RP_DTYPE_F64)
+        want = copysign(ldexp(1, t == RP_DTYPE_F16 ? 16 : 128), want);
     return fabs(x - want) <= ulps * ulp_of(t, want) + slack;
 }
 
@@ -102,7 +106,7 @@ static void make_special(const ir_graph *g, random_leaves *l) {
     for (uint32_t i = 0; i < 2 && i < l->n[IR_LEAF_INPUT]; i++) {
         ir_value *v = &l->leaf[IR_LEAF_INPUT][i];
         rp_dtype t = ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->dtype;
-        bool f = rp_dtype_is_float(t);
+        bool f = ir_dtype_is_real(t);
         if (t == RP_DTYPE_I64) {
             int64_t many = (int64_t)(sizeof wide / sizeof *wide);
             for (int64_t k = 0; k < v->n; k++)
@@ -195,8 +199,8 @@ static void elementwise_op(grid *q, ir_op op, const char *type, bool bits) {
 }
 
 static void casts(grid *q, const char *from) {
-    static const char *const types[] = {"f32", "f16", "bf16", "i64", "i32",
-                                        "i16", "i8",  "u8",   "bool"};
+    static const char *const types[] = {"f32", "f16", "bf16", "i64", "i32",      "i16",
+                                        "i8",  "u8",  "bool", "f64", "f8e4m3fn", "f8e5m2"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         char name[16];
         if (strcmp(types[i], from) == 0) continue;
@@ -209,7 +213,7 @@ static void casts(grid *q, const char *from) {
 static void elementwise(const char *type, const struct layout *how) {
     static grid q;
     q = (grid){0};
-    bool ints = type[0] == 'i';
+    bool ints = type[0] == 'i', wide = strcmp(type, "f64") == 0;
     base_buf_init(&q.text, 0);
     base_buf_puts(&q.text, "graph @g(");
     base_buf_printf(&q.text, how->inputs, type, type);
@@ -220,7 +224,9 @@ static void elementwise(const char *type, const struct layout *how) {
         if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */
         if (!how->all_ops && f32_ulps[op] > 0 && op != IR_exp) continue;
-        if (ints ? takes_ints((ir_op)op) : ir_op_on_floats((ir_op)op))
+        if (ints   ? takes_ints((ir_op)op)
+            : wide ? ir_op_on_doubles((ir_op)op)
+                   : ir_op_on_floats((ir_op)op))
             elementwise_op(&q, (ir_op)op, type, false);
         if (ints && is_boolean((ir_op)op)) elementwise_op(&q, (ir_op)op, type, true);
     }
@@ -229,10 +235,10 @@ static void elementwise(const char *type, const struct layout *how) {
 }
 
 static void elementwise_grid(void **state) {
-    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64"};
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64", "f64"};
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
-    for (size_t t = 0; t < 5; t++)
+    for (size_t t = 0; t < 6; t++)
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
             if (t == 0 || i == 0 || i == 3 + t) elementwise(types[t], &layouts[i]);
 }
@@ -254,16 +260,17 @@ static void reductions(const char *type, const char *shape, int rank) {
                             (o + (size_t)axis) % 2 ? "true" : "false");
             /* sums of up to 300 values under 1 */
             bool inexact = o < 2 && !ints;
-            returns(&q, inexact ? (o == 0 ? 1 : 40) : 0, inexact && o == 0 ? 300 * 1e-7 : 0, name);
+            returns(&q, inexact ? (o == 0 ? 1 : 40) : 0,
+                    inexact && o == 0 ? strcmp(type, "f64") == 0 ? 1e-12 : 300 * 1e-7 : 0, name);
         }
     check(&q, false);
 }
 
 static void reduction_grid(void **state) {
-    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64"};
+    static const char *const types[] = {"f32", "f16", "bf16", "i32", "i64", "f64"};
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
-    for (size_t t = 0; t < 5; t++) {
+    for (size_t t = 0; t < 6; t++) {
         if (t < 3) reductions(types[t], "[T,3,70]", 3);
         reductions(types[t], "[T,300]", 2);
         reductions(types[t], "[33]", 1);

@@ -413,6 +413,63 @@ static kir_func *make_wide_ops(const char *name) {
     return f;
 }
 
+/* Every op of f64, and conversions from and to the other classes. */
+static kir_func *make_double_ops(const char *name) {
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F64, 0), y = arg(f, "y", RP_DTYPE_F64, 2),
+             z = arg(f, "z", RP_DTYPE_I64, 3);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 64)), a = kir_load(f, x, i);
+    kir_ref b = kir_load(f, x, kir_bin(f, KIR_IADD, kir_const_i(f, 64), i));
+    kir_ref single = kir_cvt(f, KIR_F32, a),
+            half = kir_round_to(f, RP_DTYPE_F16, kir_cvt_odd(f, a));
+    kir_ref narrow = kir_cvt(f, KIR_I32, a), wide = kir_cvt(f, KIR_I64, a);
+    const kir_ref ints[] = {wide, kir_cvt(f, KIR_I64, narrow)};
+    const kir_ref also[] = {kir_cvt(f, KIR_F64, single),
+                            kir_cvt(f, KIR_F64, half),
+                            kir_cvt(f, KIR_F64, narrow),
+                            kir_cvt(f, KIR_F64, wide),
+                            alu2(f, IR_mul, a, kir_const_f64(f, 0.1)),
+                            kir_from_index(f, KIR_F64, i)};
+    int64_t row = 0;
+
+    for (int op = 0; op < IR_OP_COUNT_; op++) {
+        int arity = ir_op_table((ir_op)op)->arity;
+        if (!ir_op_on_doubles((ir_op)op) || op == IR_cast) continue;
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_alu(f, (ir_op)op, a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
+    }
+    for (size_t k = 0; k < sizeof also / sizeof *also; k++)
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i), also[k]);
+    for (int k = 0; k < 2; k++)
+        kir_store(f, z, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * k), i), ints[k]);
+    kir_end(f);
+    return f;
+}
+
+/* Reductions of f64: chunks of a long sum, too. */
+static kir_func *make_double_reductions(const char *name) {
+    static const kir_reduce how[] = {KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN, KIR_SUM};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F64, 0), y = arg(f, "y", RP_DTYPE_F64, 1),
+             z = arg(f, "z", RP_DTYPE_I32, 2);
+    kir_ref i = kir_begin(f, KIR_PAR, kir_const_i(f, 4)), j, v;
+    kir_ref from = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 37)),
+            to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 5));
+
+    for (int k = 0; k < 5; k++) {
+        j = kir_begin_reduce(f, how[k], kir_const_i(f, k < 4 ? 37 : 5000));
+        v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+        kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, k)), v);
+    }
+    j = kir_begin_reduce(f, KIR_ARGMAX, kir_const_i(f, 37));
+    v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
+    kir_store(f, z, i, v);
+    kir_end(f);
+    return f;
+}
+
 /* Reductions of 64 bits: four sums and the like, and where the largest is. */
 static kir_func *make_wide_reductions(const char *name) {
     static const kir_reduce how[] = {KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN};
@@ -606,6 +663,14 @@ const kir_case kir_cases[] = {
      make_wide_ops,
      64,
      {SPECIAL(I64, 64), SPECIAL(I64, 64), OUT(I64, 64 * 40), OUT(F32, 64 * 3)}},
+    {"double_ops",
+     make_double_ops,
+     64,
+     {SPECIAL(F64, 128), OUT(F32, 1), OUT(F64, 64 * 40), OUT(I64, 64 * 2)}},
+    {"red_double",
+     make_double_reductions,
+     4,
+     {{RP_DTYPE_F64, 3 * 37 + 5000, KIR_FILL_RANDOM, 0}, OUT(F64, 4 * 5), OUT(I32, 4)}},
     {"red_wide", make_wide_reductions, 4, {SPECIAL(I64, 4 * 37), OUT(I64, 4 * 5)}},
     {"casts",
      make_casts,
@@ -634,6 +699,14 @@ static float special_f32(uint64_t *seed) {
     return k < 20 ? values[k] : ordinary(seed) * (k < 30 ? 1.0f : 40.0f);
 }
 
+/* What a float does not hold, too. */
+static double special_f64(uint64_t *seed) {
+    static const double values[] = {1e300, -1e-300, 5e-324, 4503599627370497.5, 9007199254740993.0,
+                                    3e9,   -9.3e18, 0.1,    2049.0000001,       65519.9999999};
+    uint32_t k = next(seed) % 30;
+    return k < 10 ? values[k] : k < 20 ? (double)special_f32(seed) : (double)ordinary(seed) + 1e-12;
+}
+
 static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
     for (int64_t i = 0; i < a->n; i++) {
         uint32_t r = next(seed);
@@ -643,6 +716,9 @@ static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
             ((int32_t *)p)[i] = i == 2 ? -1 : (int32_t)(i * 3 % a->hi);
         else if (a->dtype == RP_DTYPE_F32)
             ((float *)p)[i] = a->fill == KIR_FILL_SPECIAL ? special_f32(seed) : ordinary(seed);
+        else if (a->dtype == RP_DTYPE_F64)
+            ((double *)p)[i] = a->fill == KIR_FILL_SPECIAL ? special_f64(seed)
+                                                           : (double)ordinary(seed) + 1e-12;
         else if (a->dtype == RP_DTYPE_F16)
             ((uint16_t *)p)[i] = (uint16_t)r;
         else if (a->dtype == RP_DTYPE_BF16)
@@ -684,8 +760,10 @@ void kir_case_data_done(kir_case_data *d) {
 
 static bool is_nan(rp_dtype t, const char *p) {
     uint32_t u = 0;
+    double d;
     if (t == RP_DTYPE_F32) return memcpy(&u, p, 4), (u & 0x7fffffff) > 0x7f800000;
     if (t == RP_DTYPE_F16) return memcpy(&u, p, 2), (u & 0x7fff) > 0x7c00;
+    if (t == RP_DTYPE_F64) return memcpy(&d, p, 8), d != d;
     if (t == RP_DTYPE_BF16) return memcpy(&u, p, 2), (u & 0x7fff) > 0x7f80;
     return false;
 }
@@ -702,11 +780,11 @@ int kir_case_compare(const kir_case *c, const kir_case_data *want, const kir_cas
             if (memcmp(w + i * n, g + i * n, n) == 0) continue;
             if (is_nan(t, w + i * n) && is_nan(t, g + i * n)) continue;
             if (bad++ < 4) {
-                uint32_t a = 0, b = 0;
+                uint64_t a = 0, b = 0;
                 memcpy(&a, w + i * n, n);
                 memcpy(&b, g + i * n, n);
-                fprintf(stderr, "%s, %s: slot %d [%zu]: 0x%x, expected 0x%x\n", c->name, what, s, i,
-                        b, a);
+                fprintf(stderr, "%s, %s: slot %d [%zu]: 0x%llx, expected 0x%llx\n", c->name, what,
+                        s, i, (unsigned long long)b, (unsigned long long)a);
             }
         }
     }

@@ -414,6 +414,20 @@ static void act_ints(gen *q) {
     put(q, cast(q, op2(q, IR_remainder, r, number(q, t, 61)), RP_DTYPE_F32), 61, true);
 }
 
+/* There and back in double precision: exact where the operands are, so that integers and quotients by powers of two stay. */
+static void act_double(gen *q) {
+    item x = exact(q);
+    if (!q->opt->half) return;
+    ir_ref a = cast(q, x.ref, RP_DTYPE_F64), third = number(q, RP_DTYPE_F64, 1.0 / 3), r;
+    switch (pick(q, 4)) {
+    case 0: r = op2(q, IR_mul, a, third); break;
+    case 1: r = op1(q, IR_sqrt, op1(q, IR_abs, op2(q, IR_add, a, third))); break;
+    case 2: r = op1(q, IR_floor, op2(q, IR_div, a, third)); break;
+    default: r = op2(q, IR_max, a, reduce(q, IR_amax, a, -1, true)); break;
+    }
+    put(q, cast(q, r, RP_DTYPE_F32), 3 * x.mag + 1, x.mag <= 20);
+}
+
 static void act_half(gen *q) {
     item x = exact(q);
     static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN,
@@ -430,7 +444,7 @@ static void step(gen *q) {
         act_unary,    act_unary,  act_unary,  act_binary,  act_binary, act_binary,
         act_binary,   act_reduce, act_norm,   act_softmax, act_view,   act_view,
         act_matmul,   act_matmul, act_gather, act_rope,    act_iota,   act_half,
-        act_discrete, act_scan,   act_pick,   act_ints,
+        act_discrete, act_scan,   act_pick,   act_ints,    act_double,
     };
     act[pick(q, sizeof act / sizeof act[0])](q);
 }

@@ -12,7 +12,8 @@ static const char header[] =
     "graph @t(%x: f32[T,8], %y: f32[S,8], %s: f32[T,1], %r: f32[8], %m: f32[8,4], %b: bool[T,8],\n"
     " %i: i32[T], %l: i64[4], %h: f16[T,8], %mu: f32[T,8] mutates, %c: f32[2,3,4,5,6,7], %q: "
     "i16b32[T,64], %my: f32[S,8] mutates,\n"
-    " %x64: f32[T,64], %e: f32[0,4], %u8: u8[4], %bt: i32[S,4], %one: f32[1,8], %b3: f32[2,T,8])\n"
+    " %x64: f32[T,64], %d: f64[4], %e: f32[0,4], %u8: u8[4], %bt: i32[S,4], %one: f32[1,8], %b3: "
+    "f32[2,T,8])\n"
     " where T in [1,64], S in [1,64], Z in [0,9] {\n"
     " %w4 = param @w4 : q4_1[96,64]\n %k = state @k : f16[9,2,16,4]\n %v = state @v : "
     "f16[9,2,16,4]\n"
@@ -62,9 +63,13 @@ static void elementwise(void **state) {
          "be known to be equal, or 1"},
         {"add %x, %h", "add: element types of f32[T,8] and f16[T,8] differ; cast one"},
         {"sqrt %i", "sqrt: wants f32, f16 or bf16, not i32[T]; cast it"},
-        {"add %b, %b", "add: wants f32, f16, bf16, i32 or i64, not bool[T,8]; cast it"},
-        {"lt %u8, %u8", "lt: wants f32, f16, bf16, i32 or i64, not u8[4]; cast it"},
+        {"add %b, %b", "add: wants f32, f16, bf16, f64, i32 or i64, not bool[T,8]; cast it"},
+        {"lt %u8, %u8", "lt: wants f32, f16, bf16, f64, i32 or i64, not u8[4]; cast it"},
         {"div %i, %i", "div: wants f32, f16 or bf16, not i32[T]; cast it"},
+        {"cumsum %d {axis=0}", "cumsum: wants f32, f16, bf16, i32 or i64, not f64[4]; cast it"},
+        {"exp %d", "exp: wants f32, f16 or bf16, not f64[4]; cast it"},
+        {"sqrt %d", "f64[4]"},
+        {"lt %d, %d", "bool[4]"},
         {"and %x, %x", "and: operand 0 must be bool, i32 or i64, not f32[T,8]; compare or cast it"},
         {"and %i, %i", "i32[T]"},
         {"xor %b, %b", "bool[T,8]"},
@@ -99,7 +104,7 @@ static void reductions(void **state) {
         {"sum %x {axis=2}", "sum: axis 2 out of range for f32[T,8]"},
         {"sum %x {axis=-3}", "sum: axis -3 out of range for f32[T,8]"},
         {"sum %x", "sum: attribute 'axis' is missing"},
-        {"sum %b {axis=0}", "sum: wants f32, f16, bf16, i32 or i64, not bool[T,8]; cast it"},
+        {"sum %b {axis=0}", "sum: wants f32, f16, bf16, f64, i32 or i64, not bool[T,8]; cast it"},
         {"amax %e {axis=0}", "amax: axis 0 of f32[0,4] may be empty"},
     };
     (void)state;
@@ -213,7 +218,8 @@ static void constants(void **state) {
         {"iota {axis=-1, dtype=i32, shape=[T]}", "i32[T]"},
         {"iota {axis=1, dtype=i32, shape=[T]}", "iota: axis 1 out of range for i32[T]"},
         {"iota {axis=-2, dtype=i32, shape=[T]}", "iota: axis -2 out of range for i32[T]"},
-        {"iota {axis=0, dtype=bool, shape=[T]}", "iota: of bool; f32, i32 and i64 are supported"},
+        {"iota {axis=0, dtype=bool, shape=[T]}",
+         "iota: of bool; f32, f64, i32 and i64 are supported"},
         {"empty {dtype=f32, shape=[T,Z-1]}", "empty: axis 1 of f32[T,Z-1] may be negative"},
         {"param @p : q4_0[8]", "param: the last axis of q4_0[8] is not a multiple of 32"},
         {"param @p : q4_0[]", "param: the last axis of q4_0[] is not a multiple of 32"},

@@ -115,7 +115,7 @@ static void errors_name_line_and_cause(void **state) {
     refuses("%3 = store y[%1], %2", "line 8: it makes no value");
     refuses("%3 = load z[%1] : f32", "line 8: no buffer named z");
     refuses("%3 = exp %2", "line 8: expected ':'");
-    refuses("%3 = exp %2 : f64", "line 8: expected f32, i32 or i64");
+    refuses("%3 = exp %2 : f128", "line 8: expected f32, f64, i32 or i64");
     refuses("%3 = const.i 99999999999999999999", "line 8: expected an integer");
     refuses("%3 = const.f zebra : f32", "line 8: expected a number");
     refuses("%3 = dim Q", "line 8:");

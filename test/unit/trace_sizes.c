@@ -212,7 +212,7 @@ static void means_are_of_floats(void **state) {
     traced t = begin();
     (void)state;
     (void)rp_mean(rp_input(t.g, "i", RP_DTYPE_I32, RP_SHAPE(t.T, 4)), 1, false);
-    check_refused(&t, "mean: wants f32, f16 or bf16, not i32[T,4]; cast it");
+    check_refused(&t, "mean: wants f32, f16, bf16 or f64, not i32[T,4]; cast it");
 }
 
 int main(void) {

@@ -61,6 +61,31 @@ static int64_t row_start(int axis, int64_t k) {
     return k - k / strides[axis] % sizes[axis] * strides[axis];
 }
 
+/* In double precision throughout: float32 would be off by 1e-8. */
+static void means_and_variances_of_doubles(void **state) {
+    double x[N], y[3 * A * C], *mean = y, *var = y + A * C, *least = y + 2 * A * C;
+    (void)state;
+    traced t = begin();
+    copy_input(&t, 0, x);
+    rp_tensor d = rp_div(rp_cast(t.x, RP_DTYPE_F64), rp_const(t.g, RP_DTYPE_F64, 3));
+    rp_tensor all[] = {rp_mean(d, 1, false), rp_var(d, 1, false, 1),
+                       rp_cast(rp_argmin(d, 1, false), RP_DTYPE_F64)};
+    finish(&t, rp_concat(all, 3, 0), y, 3 * A * C);
+    for (int i = 0; i < A * C; i++) {
+        const double *row = x + i / C * B * C + i % C;
+        double sum = 0, squares = 0;
+        int at = 0;
+        for (int k = 0; k < B; k++) {
+            sum += row[k * C] / 3;
+            if (row[k * C] < row[at * C]) at = k;
+        }
+        for (int k = 0; k < B; k++) squares += pow(row[k * C] / 3 - sum / B, 2);
+        assert_true(fabs(mean[i] - sum / B) < 1e-15);
+        assert_true(fabs(var[i] - squares / (B - 1)) < 1e-15);
+        assert_true(least[i] == at);
+    }
+}
+
 static void means_divide_by_the_size_of_their_axis(void **state) {
     double x[N], y[N];
     (void)state;
@@ -443,7 +468,7 @@ static void composites_name_what_does_not_fit(void **state) {
         "scatter_add: into f32[2,3,4] at i32[2,3]",
         "group_norm: the channels of f32[2,3,4] cannot be cut into 2 groups",
         "batch_norm: wants [N,C,...], not f32[4]",
-        "var: wants f32, f16 or bf16, not i32[2,3]; cast it",
+        "var: wants f32, f16, bf16 or f64, not i32[2,3]; cast it",
         "scaled_dot_product_attention: wants q [...,H,T,D]",
         "conv: x f32[2,3,4] and weight f32[2,3,4]: wants [N,C,H,W]",
         "pool: windows of 9 every 9 do not lie within f32[1,2,3,4] padded by 0",
@@ -486,6 +511,7 @@ static void composites_name_what_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_and_variances_of_doubles),
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
         cmocka_unit_test(softmax_is_over_its_axis),
         cmocka_unit_test(log_softmax_is_the_logarithm),

@@ -157,6 +157,11 @@ void portable_load_i64(const box_operand *o, int64_t at, int64_t step, int64_t n
     for (int64_t i = 0; i < n; i++) out[i] = x[i * step];
 }
 
+void portable_load_f64(const box_operand *o, int64_t at, int64_t step, int64_t n, double *out) {
+    const double *x = (const double *)(const void *)o->base + at;
+    for (int64_t i = 0; i < n; i++) out[i] = x[i * step];
+}
+
 /* --- stores ----------------------------------------------------------------- */
 
 void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t n, const float *x) {
@@ -213,5 +218,11 @@ void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t 
 void portable_store_i64(const box_operand *o, int64_t at, int64_t step, int64_t n,
                         const int64_t *x) {
     int64_t *to = (int64_t *)(void *)o->base + at;
+    for (int64_t i = 0; i < n; i++) to[i * step] = x[i];
+}
+
+void portable_store_f64(const box_operand *o, int64_t at, int64_t step, int64_t n,
+                        const double *x) {
+    double *to = (double *)(void *)o->base + at;
     for (int64_t i = 0; i < n; i++) to[i * step] = x[i];
 }

@@ -1,5 +1,5 @@
 /* What the portable kernels share: an iteration space over strided operands, walked in runs of its last dim,
- * and loads and stores between memory and arrays of f32, i32 or i64. */
+ * and loads and stores between memory and arrays of f32, f64, i32 or i64. */
 #ifndef COMPILE_PORTABLE_BOX_H
 #define COMPILE_PORTABLE_BOX_H
 
@@ -35,17 +35,20 @@ void portable_walk(const box *b, box_fn fn, void *user);
 /* n elements from position at, step apart. Integers widen, f16, bf16 and blocks become f32. */
 void portable_load_f32(const box_operand *o, int64_t at, int64_t step, int64_t n, float *out);
 void portable_load_i32(const box_operand *o, int64_t at, int64_t step, int64_t n, int32_t *out);
+void portable_load_f64(const box_operand *o, int64_t at, int64_t step, int64_t n, double *out);
 void portable_load_i64(const box_operand *o, int64_t at, int64_t step, int64_t n, int64_t *out);
 /* Floats round to nearest even, integers saturate. */
 void portable_store_f32(const box_operand *o, int64_t at, int64_t step, int64_t n, const float *x);
 void portable_store_i32(const box_operand *o, int64_t at, int64_t step, int64_t n,
                         const int32_t *x);
+void portable_store_f64(const box_operand *o, int64_t at, int64_t step, int64_t n, const double *x);
 void portable_store_i64(const box_operand *o, int64_t at, int64_t step, int64_t n,
                         const int64_t *x);
-/* As what values of a type are computed: f32 (floats, booleans, blocks), i64, or i32 (other integers). */
-typedef enum box_class { BOX_F32, BOX_I32, BOX_I64 } box_class;
+/* As what values of a type are computed: f32 (floats, booleans, blocks), i64, f64, or i32 (other integers). */
+typedef enum box_class { BOX_F32, BOX_I32, BOX_I64, BOX_F64 } box_class;
 static inline box_class box_class_of(rp_dtype t) {
     if (t == RP_DTYPE_I64) return BOX_I64;
+    if (t == RP_DTYPE_F64) return BOX_F64;
     return t == RP_DTYPE_BOOL || ir_dtype_is_real(t) || rp_dtype_is_quant(t) ? BOX_F32 : BOX_I32;
 }
 

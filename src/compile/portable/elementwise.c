@@ -11,6 +11,7 @@ typedef union lane {
     float f[BOX_RUN];
     int32_t i[BOX_RUN];
     int64_t l[BOX_RUN];
+    double d[BOX_RUN];
 } lane;
 
 /* --- f32 -------------------------------------------------------------------- */
@@ -37,6 +38,29 @@ typedef void (*float_fn)(const float *pa, const float *pb, const float *pc, floa
 static const float_fn on_floats[IR_OP_COUNT_] = {
 #include "ir/ops.def"
 };
+#undef OP
+
+/* --- f64 -------------------------------------------------------------------- */
+
+#include "ir/doubles.h" /* what ir_op_on_doubles refuses is not asked for */
+
+#define DOUBLES(name, expr)                         \
+    case IR_##name:                                 \
+        for (int64_t i = 0; i < n; i++) {           \
+            double a = pa[i], b = pb[i], c = pc[i]; \
+            (void)a, (void)b, (void)c;              \
+            out[i] = expr;                          \
+        }                                           \
+        break;
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, DOUBLES(name, expr))
+/* NOLINTNEXTLINE(readability-function-size): a loop an op */
+static void on_f64(ir_op op, const double *restrict pa, const double *restrict pb,
+                   const double *restrict pc, double *restrict out, int64_t n) {
+    switch (op) {
+#include "ir/ops.def"
+    default: break;
+    }
+}
 #undef OP
 
 /* --- integers --------------------------------------------------------------------- */
@@ -86,6 +110,7 @@ static void load(const box_operand *o, int64_t at, int64_t step, int64_t n, lane
     case BOX_F32: portable_load_f32(o, at, step, n, out->f); break;
     case BOX_I32: portable_load_i32(o, at, step, n, out->i); break;
     case BOX_I64: portable_load_i64(o, at, step, n, out->l); return;
+    case BOX_F64: portable_load_f64(o, at, step, n, out->d); return;
     }
     for (int64_t i = n; i % LANES; i++) out->i[i] = 0;
 }
@@ -94,19 +119,32 @@ static void load(const box_operand *o, int64_t at, int64_t step, int64_t n, lane
 /* NOLINTBEGIN(clang-analyzer-core.uninitialized.Assign) */
 /* Elements of one class as another, in place: from the end where they grow. odd: as floats that will be rounded again. */
 static void convert(lane *x, box_class from, box_class to, bool odd, int64_t n) {
+    bool grows = to == BOX_I64 || to == BOX_F64;
     if (from == to) return;
     for (int64_t k = 0; k < n; k++) {
-        int64_t i = to == BOX_I64 ? n - 1 - k : k;
+        int64_t i = grows ? n - 1 - k : k;
         if (from == BOX_F32) {
             float v = x->f[i];
-            if (to == BOX_I64)
+            if (to == BOX_F64)
+                x->d[i] = (double)v;
+            else if (to == BOX_I64)
                 x->l[i] = rk_to_i64(v);
             else
                 x->i[i] = rk_to_i32(v);
+        } else if (from == BOX_F64) {
+            double v = x->d[i];
+            if (to == BOX_F32)
+                x->f[i] = odd ? rk_f64_to_odd(v) : (float)v;
+            else if (to == BOX_I64)
+                x->l[i] = rk_f64_to_i64(v);
+            else
+                x->i[i] = rk_f64_to_i32(v);
         } else {
             int64_t v = from == BOX_I64 ? x->l[i] : x->i[i];
             if (to == BOX_F32)
                 x->f[i] = odd ? rk_to_odd(v) : (float)v;
+            else if (to == BOX_F64)
+                x->d[i] = (double)v;
             else if (to == BOX_I64)
                 x->l[i] = v;
             else
@@ -119,15 +157,19 @@ static void convert(lane *x, box_class from, box_class to, bool odd, int64_t n) 
 /* Casts go through the class of the result; to bool means: is not zero. */
 static void cast_run(const box_operand *from, const box_operand *to, lane *x, int64_t n) {
     bool odd = ir_dtype_is_real(to->dtype) && to->dtype != RP_DTYPE_F32;
+    if (to->dtype == RP_DTYPE_BOOL && from->dtype == RP_DTYPE_F64) /* what is tiny is not 0 */
+        for (int64_t i = 0; i < n; i++) x->d[i] = x->d[i] != 0.0;
     convert(x, box_class_of(from->dtype), box_class_of(to->dtype), odd, n);
 }
 
-static void int_run(ir_op op, const box *b, lane x[3], lane *out, int64_t n) {
+static void wide_run(ir_op op, const box *b, lane x[3], lane *out, int64_t n) {
     box_class c = box_class_of(b->op[op == IR_where ? 1 : 0].dtype);
     /* The condition of where is a boolean. */
     if (op == IR_where) convert(&x[0], BOX_F32, c, false, n);
     if (c == BOX_I64)
         on_i64(op, x[0].l, x[1].l, x[2].l, out->l, n);
+    else if (c == BOX_F64)
+        on_f64(op, x[0].d, x[1].d, x[2].d, out->d, n);
     else
         on_i32(op, x[0].i, x[1].i, x[2].i, out->i, n);
     convert(out, c, box_class_of(b->op[b->n - 1].dtype), false, n);
@@ -138,6 +180,7 @@ static void store(const box_operand *o, int64_t at, int64_t step, int64_t n, con
     case BOX_F32: portable_store_f32(o, at, step, n, x->f); break;
     case BOX_I32: portable_store_i32(o, at, step, n, x->i); break;
     case BOX_I64: portable_store_i64(o, at, step, n, x->l); break;
+    case BOX_F64: portable_store_f64(o, at, step, n, x->d); break;
     }
 }
 
@@ -170,7 +213,7 @@ static void run(const box *b, const int64_t *at, void *user) {
         else if (op == IR_cast)
             cast_run(&b->op[0], to, &x[0], n);
         else
-            int_run(op, b, x, &out, n);
+            wide_run(op, b, x, &out, n);
         if (!result) store(to, at[n_in] + i * step, step, n, op == IR_cast ? &x[0] : &out);
     }
 }

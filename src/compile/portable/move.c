@@ -105,10 +105,12 @@ static void iota_run(const box *b, const int64_t *at, void *user) {
         int64_t v = at[0] + i * b->op[0].stride[last], spot = at[1] + i * to->stride[last];
         int32_t narrow = rk_sat(v);
         float f = (float)v;
+        double wide = (double)v;
         switch (box_class_of(to->dtype)) {
         case BOX_F32: portable_store_f32(to, spot, 1, 1, &f); break;
         case BOX_I32: portable_store_i32(to, spot, 1, 1, &narrow); break;
         case BOX_I64: portable_store_i64(to, spot, 1, 1, &v); break;
+        case BOX_F64: portable_store_f64(to, spot, 1, 1, &wide); break;
         }
     }
 }

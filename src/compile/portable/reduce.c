@@ -54,6 +54,38 @@ static float float_product(const reduce *q, const box_operand *o, int64_t at) {
     return a;
 }
 
+/* The same in double precision. */
+static double double_lanes(const reduce *q, const box_operand *o, int64_t at) {
+    double x[BOX_RUN], l[16], chunks = 0.0;
+    for (int i = 0; i < 16; i++) l[i] = (double)lane_start(q->op);
+    for (int64_t i = 0; i < q->n; i += BOX_RUN) {
+        int64_t n = RP_MIN(q->n - i, BOX_RUN);
+        if (q->op == IR_sum && i && i % RK_CHUNK == 0) {
+            chunks += rk_sum16_f64(l);
+            for (int k = 0; k < 16; k++) l[k] = 0.0;
+        }
+        portable_load_f64(o, at + i * q->step, q->step, n, x);
+        for (int64_t j = 0; j < n; j++) {
+            double v = x[j], a = l[j % 16];
+            l[j % 16] = q->op == IR_sum    ? a + v
+                        : q->op == IR_amax ? ((a > v || a != a) ? a : v)
+                                           : ((a < v || a != a) ? a : v);
+        }
+    }
+    if (q->op == IR_sum) return chunks + rk_sum16_f64(l);
+    return q->op == IR_amax ? rk_max16_f64(l) : rk_min16_f64(l);
+}
+
+static double double_product(const reduce *q, const box_operand *o, int64_t at) {
+    double x[BOX_RUN], a = 1.0;
+    for (int64_t i = 0; i < q->n; i += BOX_RUN) {
+        int64_t n = RP_MIN(q->n - i, BOX_RUN);
+        portable_load_f64(o, at + i * q->step, q->step, n, x);
+        for (int64_t j = 0; j < n; j++) a = a * x[j];
+    }
+    return a;
+}
+
 /* Sums and products wrap as 64 bits: what is left of that in 32 is what wraps there. */
 static int64_t join_ints(ir_op op, int64_t a, int64_t b) {
     switch (op) {
@@ -89,12 +121,23 @@ static int64_t int_reduce(const reduce *q, const box_operand *o, int64_t at) {
     return a;
 }
 
+/* n elements of any float. */
+static void load_floats(const box_operand *o, int64_t at, int64_t step, int64_t n, double *out) {
+    float x[BOX_RUN];
+    if (o->dtype == RP_DTYPE_F64) {
+        portable_load_f64(o, at, step, n, out);
+        return;
+    }
+    portable_load_f32(o, at, step, n, x);
+    for (int64_t i = 0; i < n; i++) out[i] = (double)x[i];
+}
+
 static int32_t float_argmax(const reduce *q, const box_operand *o, int64_t at) {
-    float x[BOX_RUN], top = 0.0f;
+    double x[BOX_RUN], top = 0.0;
     int64_t best = 0;
     for (int64_t i = 0; i < q->n; i += BOX_RUN) {
         int64_t n = RP_MIN(q->n - i, BOX_RUN);
-        portable_load_f32(o, at + i * q->step, q->step, n, x);
+        load_floats(o, at + i * q->step, q->step, n, x);
         for (int64_t j = 0; j < n; j++)
             if (i + j == 0 || x[j] > top || (x[j] != x[j] && top == top)) {
                 top = x[j];
@@ -123,12 +166,16 @@ static void reduce_run(const box *b, const int64_t *at, void *user) {
     const reduce *q = user;
     const box_operand *x = &b->op[0], *to = &b->op[1];
     uint32_t last = b->rank - 1;
-    bool floats = box_class_of(x->dtype) == BOX_F32;
+    box_class c = box_class_of(x->dtype);
+    bool floats = c == BOX_F32 || c == BOX_F64;
     for (int64_t i = 0; i < b->dim[last]; i++) {
         int64_t from = at[0] + i * x->stride[last], place = at[1] + i * to->stride[last];
         if (q->op == IR_argmax) {
             int32_t v = floats ? float_argmax(q, x, from) : int_argmax(q, x, from);
             portable_store_i32(to, place, 1, 1, &v);
+        } else if (c == BOX_F64) {
+            double v = q->op == IR_prod ? double_product(q, x, from) : double_lanes(q, x, from);
+            portable_store_f64(to, place, 1, 1, &v);
         } else if (floats) {
             float v = q->op == IR_prod ? float_product(q, x, from) : float_lanes(q, x, from);
             portable_store_f32(to, place, 1, 1, &v);

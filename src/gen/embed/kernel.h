@@ -37,6 +37,27 @@ RP_INLINE float rp_fmaf(float a, float b, float c)
 #endif
 }
 
+/* The same in double precision. */
+RP_INLINE double rk_abs64(double x) { return rp_from_bits64(rp_bits64(x) & 0x7fffffffffffffffull); }
+RP_INLINE double rk_sqrt64(double x) { return __builtin_sqrt(x); }
+RP_INLINE double rk_copysign64(double x, double s)
+{
+    return rp_from_bits64((rp_bits64(x) & 0x7fffffffffffffffull) | (rp_bits64(s) & 0x8000000000000000ull));
+}
+RP_INLINE double rk_round64(double x)
+{
+    double a = rk_abs64(x), r = (a + 4503599627370496.0) - 4503599627370496.0;
+    return a < 4503599627370496.0 ? rk_copysign64(r, x) : x;
+}
+RP_INLINE double rk_floor64(double x)
+{
+    double a = rk_abs64(x);
+    double s = a < 4503599627370496.0 ? x : 0.0;
+    double t = (double)(rp_i64)s;
+    t = t > s ? t - 1.0 : t;
+    return a < 4503599627370496.0 ? rk_copysign64(t, x) : x;
+}
+
 /* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
 #define RK_CHUNK 4096
 
@@ -69,10 +90,23 @@ typedef struct rk_halves {
 RP_INLINE float rk_sum16(float *l) { RK_FOLD(RK_ADD) }
 RP_INLINE float rk_max16(float *l) { RK_FOLD(RK_MAX) }
 RP_INLINE float rk_min16(float *l) { RK_FOLD(RK_MIN) }
+#define RK_FOLD64(take)                       \
+    for (int s = 8; s > 0; s /= 2)            \
+        for (int i = 0; i < s; i++) {         \
+            double a = l[i], b = l[i + s];    \
+            l[i] = take;                      \
+        }                                     \
+    return l[0];
+RP_INLINE double rk_sum16_f64(double *l) { RK_FOLD64(a + b) }
+RP_INLINE double rk_max16_f64(double *l) { RK_FOLD64(((a > b) | (a != a)) ? a : b) }
+RP_INLINE double rk_min16_f64(double *l) { RK_FOLD64(((a < b) | (a != a)) ? a : b) }
 #else
 RP_INLINE float rk_sum16(float *l) { return rk_tree<RK_SUM>(l); }
 RP_INLINE float rk_max16(float *l) { return rk_tree<RK_MAX>(l); }
 RP_INLINE float rk_min16(float *l) { return rk_tree<RK_MIN>(l); }
+RP_INLINE double rk_sum16_f64(double *l) { return rk_tree<RK_SUM>(l); }
+RP_INLINE double rk_max16_f64(double *l) { return rk_tree<RK_MAX>(l); }
+RP_INLINE double rk_min16_f64(double *l) { return rk_tree<RK_MIN>(l); }
 #endif
 
 RP_INLINE rp_i32 rk_clamp(rp_i32 v, rp_i32 lo, rp_i32 hi)
@@ -130,6 +164,37 @@ RP_INLINE float rk_to_odd(rp_i64 v)
     rp_i64 back = rk_to_i64(f);
     rp_u32 u = rp_bits(f), up = (back < v) == (v > 0) ? 1u : (rp_u32)-1;
     return back != v && !(u & 1u) ? rp_from_bits(u + up) : f;
+}
+
+/* Double precision: from integers (as rk_from_i32), to integers (truncates, saturates; NaN gives 0), and rounded to odd. */
+RP_INLINE double rk_f64_from_int(rp_i64 v)
+{
+    rp_u64 u = rp_bits64((double)v);
+    return rp_from_bits64(u == 0x8000000000000000ull ? 0u : u);
+}
+
+RP_INLINE rp_i32 rk_f64_to_i32(double x)
+{
+    double c = x > 2147483647.0 ? 2147483647.0 : x;
+    c = c < -2147483648.0 ? -2147483648.0 : c;
+    c = c == c ? c : 0.0;
+    return (rp_i32)c;
+}
+
+RP_INLINE rp_i64 rk_f64_to_i64(double x)
+{
+    double c = x < 9223372036854774784.0 ? x : 9223372036854774784.0;
+    c = c > -9223372036854775808.0 ? c : -9223372036854775808.0;
+    rp_i64 r = x >= 9223372036854775808.0 ? 9223372036854775807LL : (rp_i64)c;
+    return x == x ? r : 0;
+}
+
+RP_INLINE float rk_f64_to_odd(double x)
+{
+    float f = (float)x;
+    double back = (double)f;
+    rp_u32 u = rp_bits(f), up = (back < x) == (x > 0.0) ? 1u : (rp_u32)-1;
+    return back != x && x == x && !(u & 1u) ? rp_from_bits(u + up) : f;
 }
 
 RP_INLINE long long rk_floordiv(long long a, long long b)

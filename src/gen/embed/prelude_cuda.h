@@ -19,6 +19,7 @@ typedef unsigned long long rp_size;
 #define RP_NAN __int_as_float(0x7fc00000)
 #define __builtin_nanf(text) RP_NAN
 #define __builtin_sqrtf(x) __fsqrt_rn(x)
+#define __builtin_sqrt(x) __dsqrt_rn(x)
 
 RP_INLINE rp_u32 rp_bits(float x) { return __float_as_uint(x); }
 RP_INLINE float rp_from_bits(rp_u32 u) { return __uint_as_float(u); }
@@ -61,6 +62,15 @@ enum rk_how { RK_SUM, RK_PROD, RK_MAX, RK_MIN };
 
 template <rk_how how>
 RP_INLINE float rk_join(float a, float b)
+{
+    if (how == RK_SUM) return a + b;
+    if (how == RK_PROD) return a * b;
+    if (how == RK_MAX) return (a > b || a != a) ? a : b;
+    return (a < b || a != a) ? a : b;
+}
+
+template <rk_how how>
+RP_INLINE double rk_join(double a, double b)
 {
     if (how == RK_SUM) return a + b;
     if (how == RK_PROD) return a * b;

@@ -24,6 +24,29 @@ float kir_alu_f32(ir_op op, float a, float b, float c) {
     }
 }
 
+#include "ir/doubles.h" /* what ir_op_on_doubles refuses is not asked for */
+
+double kir_alu_f64(ir_op op, double a, double b, double c) {
+    switch (op) {
+#define OP(name, kind, arity, attrs, expr, ints) IR_OF_FLOATS(kind, CASE(name, expr))
+#include "ir/ops.def"
+#undef OP
+    default: return a;
+    }
+}
+
+int32_t kir_f64_to_i32(double x) {
+    return rk_f64_to_i32(x);
+}
+
+int64_t kir_f64_to_i64(double x) {
+    return rk_f64_to_i64(x);
+}
+
+float kir_f64_to_odd(double v) {
+    return rk_f64_to_odd(v);
+}
+
 int32_t kir_saturate(int64_t v, kir_range to) {
     return (int32_t)(v < to.lo ? to.lo : v > to.hi ? to.hi : v);
 }

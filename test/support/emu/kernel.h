@@ -108,6 +108,9 @@ static inline double __longlong_as_double(long long x) {
 static inline float __fmaf_rn(float a, float b, float c) {
     return std::fma(a, b, c);
 }
+static inline double __dsqrt_rn(double x) {
+    return std::sqrt(x);
+}
 static inline float __fsqrt_rn(float x) {
     return std::sqrt(x);
 }

@@ -1,0 +1,21 @@
+/* Names that the expressions of ops.def call in single precision, as functions of double. Include it behind what needs them as
+ * they are, in front of a table over doubles. */
+#ifndef IR_DOUBLES_H
+#define IR_DOUBLES_H
+
+#include <math.h>
+
+#define rp_absf fabs
+#define rp_sqrtf sqrt
+#define rp_expf exp
+#define rp_logf log
+#define rp_sinf sin
+#define rp_cosf cos
+#define rp_tanhf tanh
+#define rp_erff erf
+#define rp_floorf floor
+#define rp_roundf rint
+#define rp_powf pow
+#define rp_fmaf fma
+
+#endif
