@@ -18,7 +18,7 @@ typedef struct rp_buffer {
     void *data;
 } rp_buffer;
 
-/* Runs the op on host memory. args: operands in order, then the result. Must not keep the pointers. Within one call
+/* Runs the op on host memory. args: operands in order, then the results. Must not keep the pointers. Within one call
  * of a graph it runs on one thread at a time; calls of a compiled graph that run at once (rp_compiled_run) are in it at once. */
 typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_error *err);
 
@@ -32,6 +32,7 @@ typedef struct rp_op_desc {
     bool splitting; /* a splitting op where splitting_ops is not given */
     rp_op_fn cpu;   /* NULL: not on this device */
     void *user;
+    uint32_t n_results; /* 0: one; up to 8, where result_like is -1 */
 } rp_op_desc;
 
 /* Copies desc. RP_INVALID when the name has no namespace or is taken. Thread-safe. */

@@ -231,6 +231,13 @@ RP_API rp_tensor rp_attention(const rp_attention_args *a); /* f32[T, heads*head_
  * operand (then ignored). */
 RP_API rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
                            rp_dtype dtype, rp_shape shape);
+/* One of several results (rp_op_desc.n_results): out[i] is of types[i]. rp_written takes out[0]. */
+typedef struct rp_tensor_type {
+    rp_dtype dtype;
+    rp_shape shape;
+} rp_tensor_type;
+RP_API void rp_custom_results(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
+                              const rp_tensor_type *types, uint32_t n_out, rp_tensor *out);
 
 typedef enum rp_numerics { RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT, RP_NUMERICS_FAST } rp_numerics;
 /* Before the first op. New graphs are RP_NUMERICS_EXACT. */
@@ -255,6 +262,10 @@ static inline void rp_topk_at(rp_tensor a, int64_t k, rp_tensor *values, rp_tens
     (void)rp_at(a, "rp_topk", file, line);
 }
 #define rp_topk(a, k, values, indices) rp_topk_at(a, k, values, indices, __FILE__, __LINE__)
+/* The results are told by the first of them. */
+#define rp_custom_results(g, name, args, n, types, n_out, out) \
+    ((rp_custom_results)(g, name, args, n, types, n_out, out), \
+     (void)rp_at((out)[0], "rp_custom_results", __FILE__, __LINE__))
 #define rp_tensor_dim(x, axis) RP_DIM_AT((rp_tensor_dim)(x, axis))
 #define rp_input(...) RP_AT("rp_input", (rp_input)(__VA_ARGS__))
 #define rp_mutable_input(...) RP_AT("rp_mutable_input", (rp_mutable_input)(__VA_ARGS__))

@@ -276,13 +276,15 @@ static void use_value(plan *p, plan_arg arg, uint32_t launch) {
     v->last = launch;
 }
 
+_Static_assert(PLAN_MAX_CUSTOM_ARGS == 64 + IR_MAX_RESULTS, "operands and results");
+
 static rp_status custom_operands(assembler *a, const ir_dims *dims, const lower_launch *from,
                                  plan_launch *to) {
     to->custom = to->name;
     to->operands = base_arena_array(a->p->arena, from->n_args + 1u, sizeof *to->operands);
     if (!to->operands) return rp_fail(a->err, RP_NOMEM, "custom op");
     for (uint32_t i = 0; i < from->n_args; i++) {
-        const lower_operand *x = &from->operands[i];
+        const ir_type *x = &from->operands[i];
         plan_leaf *o = &to->operands[i];
         *o = (plan_leaf){.name = to->name, .dtype = x->dtype, .rank = x->shape.rank};
         for (uint32_t d = 0; d < x->shape.rank; d++)

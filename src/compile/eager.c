@@ -55,9 +55,10 @@ static rp_status place_outputs(eager *e) {
         if (ir_node_at(e->g, base)->op == IR_written) base = ir_node_at(e->g, base)->memory;
         ir_kind kind = ir_op_table(ir_node_at(e->g, base)->op)->kind;
         lower_ref at = e->view[o].at;
-        bool whole = kind != IR_KIND_VIEW && ir_node_at(e->g, base)->op != IR_dequant &&
-                     at.seg == LOWER_TEMP && e->view[base].at.seg == at.seg &&
-                     e->view[base].at.idx == at.idx && !is_taken(e->out, at);
+        bool own = kind != IR_KIND_VIEW || ir_node_at(e->g, base)->op == IR_result;
+        bool whole = own && ir_node_at(e->g, base)->op != IR_dequant && at.seg == LOWER_TEMP &&
+                     e->view[base].at.seg == at.seg && e->view[base].at.idx == at.idx &&
+                     !is_taken(e->out, at);
         bool leaf = n->op == IR_param || (n->memory != IR_NONE && n->op != IR_empty);
         if (!whole && !leaf) {
             lower_view to;

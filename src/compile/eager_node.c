@@ -27,6 +27,20 @@ static rp_status result(eager *e, ir_ref r) {
     return RP_OK;
 }
 
+/* Memory of its own for every result of r, also for those that nothing names. */
+static rp_status results(eager *e, ir_ref r, lower_ref *out) {
+    const ir_node *n = node(e, r);
+    RP_TRY(result(e, r));
+    out[0] = e->view[r].at;
+    for (uint32_t i = 1; i <= n->n_more; i++) {
+        ir_node type = lower_result_type(n, i);
+        ir_ref named = ir_result_of(e->g, r, i);
+        RP_TRY(eager_temp(e, &type, &out[i]));
+        if (named != IR_NONE) lower_view_dense(e->dims, out[i], &type, &e->view[named]);
+    }
+    return RP_OK;
+}
+
 /* --- leaves ---------------------------------------------------------------------- */
 
 static rp_status const_node(eager *e, ir_ref r) {
@@ -386,18 +400,18 @@ static rp_status scan_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     gen_axis_record rec;
     lower_piece *o = e->out;
-    lower_ref *args = base_arena_array(o->arena, 3, sizeof *args);
+    uint32_t n_args = n->n_more + 3;
+    lower_ref *args = base_arena_array(o->arena, n_args, sizeof *args);
     if (!args) return rp_fail(e->err, RP_NOMEM, "%s", ir_op_table(n->op)->name);
     RP_TRY(lower_axis_record(e->g, n, o->dims, &rec, e->err));
     RP_TRY(eager_dense(e, n->in[0], &args[0]));
-    RP_TRY(result(e, r));
-    args[1] = e->view[r].at;
-    RP_TRY(eager_const(e, &rec, sizeof rec, &args[2]));
+    RP_TRY(results(e, r, &args[1]));
+    RP_TRY(eager_const(e, &rec, sizeof rec, &args[n_args - 1]));
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
-    lower_axis_launch(e->g, n, o->dims, gen_axis_name(n->op), &rec, l);
+    lower_axis_launch(e->g, n, o->dims, &rec, l);
     l->args = args;
-    l->n_args = 3;
+    l->n_args = n_args;
     return RP_OK;
 }
 
@@ -409,16 +423,15 @@ static rp_status custom_node(eager *e, ir_ref r) {
         return rp_fail(e->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
                        name, d ? "has no implementation for cpu" : "is not registered");
     lower_piece *o = e->out;
-    lower_ref *args = base_arena_array(o->arena, n->n_in + 1u, sizeof *args);
+    uint32_t n_args = n->n_in + 1 + n->n_more;
+    lower_ref *args = base_arena_array(o->arena, n_args, sizeof *args);
     name = base_arena_str(o->arena, name);
     if (!args || !name) return rp_fail(e->err, RP_NOMEM, "custom op");
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
-    RP_TRY(result(e, r));
-    args[n->n_in] = e->view[r].at;
+    RP_TRY(results(e, r, &args[n->n_in]));
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
-    *l = (lower_launch){
-        .name = name, .custom = name, .grain = 1, .args = args, .n_args = n->n_in + 1u};
+    *l = (lower_launch){.name = name, .custom = name, .grain = 1, .args = args, .n_args = n_args};
     RP_TRY(lower_operand_types(e->g, r, o, &l->operands, e->err));
     l->rows = l->items = ir_dim_const(o->dims, 1);
     return RP_OK;
@@ -441,7 +454,8 @@ rp_status eager_node(eager *e, ir_ref r) {
     ir_kind kind = ir_op_table(n->op)->kind;
     switch (kind) {
     case IR_KIND_LEAF: return leaf_node(e, r);
-    case IR_KIND_VIEW: return view_node(e, r);
+    case IR_KIND_VIEW: /* results have been placed by what gives them */
+        return n->op == IR_result ? RP_OK : view_node(e, r);
     case IR_KIND_ELEMENTWISE: return elementwise_node(e, r);
     case IR_KIND_REDUCE: return reduce_node(e, r);
     case IR_KIND_SCAN: return scan_node(e, r);

@@ -20,7 +20,7 @@ rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) {
 }
 
 const char *gen_axis_name(ir_op op) {
-    return op == IR_cumsum ? "@cumsum" : op == IR_topk_indices ? "@topk_indices" : "@topk_values";
+    return op == IR_cumsum ? "@cumsum" : "@topk";
 }
 
 ir_dim gen_cumsum_items(ir_dims *t, ir_dim outer, ir_dim inner) {
@@ -253,34 +253,20 @@ static void best_of_row(const axis *a, const char *row, int64_t k, int64_t *heap
     }
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the record, its sizes and the three memories of one launch */
-static void topk(const gen_axis_record *r, const long long *dim, const char *x, char *values,
-                 int32_t *indices, int64_t begin, int64_t end, int64_t *heap) {
+void gen_topk(void *const *arg, const long long *dim, long long begin, long long end,
+              void *scratch) {
+    const gen_axis_record *r = arg[3];
     const axis a = axis_of(r, dim);
-    int64_t k = r->k;
+    int64_t k = r->k, *heap = scratch;
     for (int64_t item = begin; item < end; item++) {
-        const char *row = x + (size_t)(item * a.n) * a.size;
+        const char *row = (const char *)arg[0] + (size_t)(item * a.n) * a.size;
+        char *values = (char *)arg[1] + (size_t)(item * k) * a.size;
+        int32_t *indices = (int32_t *)arg[2] + item * k;
         best_of_row(&a, row, k, heap);
         for (int64_t i = 0; i < k; i++) {
             int64_t at = (int64_t)(UINT32_MAX - (uint32_t)heap[i]);
-            if (indices) indices[item * k + i] = (int32_t)at;
-            if (values)
-                memcpy(values + (size_t)(item * k + i) * a.size, row + (size_t)at * a.size, a.size);
+            indices[i] = (int32_t)at;
+            memcpy(values + (size_t)i * a.size, row + (size_t)at * a.size, a.size);
         }
     }
-}
-
-void gen_topk(void *const *arg, const long long *dim, long long begin, long long end,
-              void *scratch) {
-    topk(arg[3], dim, arg[0], arg[1], arg[2], begin, end, scratch);
-}
-
-void gen_topk_values(void *const *arg, const long long *dim, long long begin, long long end,
-                     void *scratch) {
-    topk(arg[2], dim, arg[0], arg[1], NULL, begin, end, scratch);
-}
-
-void gen_topk_indices(void *const *arg, const long long *dim, long long begin, long long end,
-                      void *scratch) {
-    topk(arg[2], dim, arg[0], NULL, arg[1], begin, end, scratch);
 }

@@ -18,16 +18,11 @@ _Static_assert(sizeof(gen_axis_record) == 2 * sizeof(ir_dim_code) + 8,
 /* arg: x, y, record. Items: gen_cumsum_items. */
 void gen_cumsum(void *const *arg, const long long *dim, long long begin, long long end,
                 void *scratch);
-/* Over the last axis, best first; of equals the first, NaN is largest. arg: x, values, indices, record, or x, one of
- * them, record. Items: outer. */
+/* Over the last axis, best first; of equals the first, NaN is largest. arg: x, values, indices (i32), record. Items: outer. */
 void gen_topk(void *const *arg, const long long *dim, long long begin, long long end,
               void *scratch);
-void gen_topk_values(void *const *arg, const long long *dim, long long begin, long long end,
-                     void *scratch);
-void gen_topk_indices(void *const *arg, const long long *dim, long long begin, long long end,
-                      void *scratch);
 
-/* The kernel of a SCAN op alone: "@cumsum"; static. */
+/* The kernel of a SCAN op: "@cumsum"; static. */
 const char *gen_axis_name(ir_op op);
 /* RP_UNSUPPORTED for types that have no kernel. */
 rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) RP_MUST_USE;

@@ -29,10 +29,7 @@ const char *gen_attention_name(gen_isa isa) {
     return attention[(size_t)isa < N_ATTENTION ? (size_t)isa : N_ATTENTION - 1].name;
 }
 
-static const builtin axes[] = {{"@cumsum", gen_cumsum},
-                               {"@topk", gen_topk},
-                               {"@topk_values", gen_topk_values},
-                               {"@topk_indices", gen_topk_indices}};
+static const builtin axes[] = {{"@cumsum", gen_cumsum}, {"@topk", gen_topk}};
 
 gen_host_fn gen_builtin_find(const char *name) {
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)

@@ -74,6 +74,13 @@ static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a
     case IR_ATTR_TYPE_DIM:
         if (valid_dims(t, &a->u.dim, 1)) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is an invalid size", op, key);
+    case IR_ATTR_TYPE_TYPES:
+        if (a->n < 1 || a->n > IR_MAX_RESULTS)
+            return rp_fail(err, RP_INVALID, "%s: %s has %u entries; 1 to %u are possible", op, key,
+                           a->n, IR_MAX_RESULTS);
+        for (uint32_t i = 0; i < a->n; i++)
+            RP_TRY(ir_check_shape(g, op, a->u.types[i].dtype, &a->u.types[i].shape, err));
+        return RP_OK;
     case IR_ATTR_TYPE_DTYPE:
         if (a->u.i >= 0 && a->u.i < RP_DTYPE_COUNT_) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is not an element type", op, key);
@@ -199,7 +206,7 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
 
 static rp_status check_complete(const ir_node *n, ir_attr *a, uint32_t n_a, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
-    /* dtype and shape only where the op asks for them; no offsets: all of it */
+    /* types only where the op asks for them; no offsets: all of it */
     if (n->op == IR_custom || n->op == IR_update) return RP_OK;
     for (unsigned k = 0; k < IR_ATTR_COUNT_; k++)
         if ((info->attr_mask >> k & 1) && !find(a, n_a, (ir_attr_key)k))
@@ -235,6 +242,16 @@ static uint64_t float_bits(double v) {
     return bits;
 }
 
+static bool types_equal(const ir_attr *a, const ir_attr *b) {
+    bool equal = a->n == b->n;
+    for (uint32_t i = 0; equal && i < a->n; i++) {
+        const ir_type *x = &a->u.types[i], *y = &b->u.types[i];
+        equal = x->dtype == y->dtype && x->shape.rank == y->shape.rank &&
+                memcmp(x->shape.dim, y->shape.dim, x->shape.rank * sizeof *x->shape.dim) == 0;
+    }
+    return equal;
+}
+
 static bool value_equal(const ir_attr *a, const ir_attr *b) {
     switch (table[a->key].type) {
     case IR_ATTR_TYPE_INTS:
@@ -247,6 +264,7 @@ static bool value_equal(const ir_attr *a, const ir_attr *b) {
         return float_bits(a->u.f) == float_bits(b->u.f); /* -0 and 0 differ, NaN equals NaN */
     case IR_ATTR_TYPE_STR: return strcmp(a->u.s, b->u.s) == 0;
     case IR_ATTR_TYPE_DIM: return a->u.dim == b->u.dim;
+    case IR_ATTR_TYPE_TYPES: return types_equal(a, b);
     case IR_ATTR_TYPE_INT:
     case IR_ATTR_TYPE_BOOL:
     case IR_ATTR_TYPE_DTYPE: break;
@@ -265,6 +283,12 @@ static uint64_t mix(uint64_t h, uint64_t v) {
     return h ^ (h >> 29);
 }
 
+static uint64_t mix_type(uint64_t h, const ir_type *t) {
+    h = mix(mix(h, t->dtype), t->shape.rank);
+    for (uint32_t i = 0; i < t->shape.rank; i++) h = mix(h, t->shape.dim[i]);
+    return h;
+}
+
 uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
     uint64_t h = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -281,6 +305,9 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
             for (const char *s = a[i].u.s; *s; s++) h = mix(h, (unsigned char)*s);
             break;
         case IR_ATTR_TYPE_DIM: h = mix(h, a[i].u.dim); break;
+        case IR_ATTR_TYPE_TYPES:
+            for (uint32_t j = 0; j < a[i].n; j++) h = mix_type(h, &a[i].u.types[j]);
+            break;
         case IR_ATTR_TYPE_INT:
         case IR_ATTR_TYPE_BOOL:
         case IR_ATTR_TYPE_DTYPE: h = mix(h, (uint64_t)a[i].u.i); break;
@@ -293,6 +320,12 @@ static bool copy_value(base_arena *arena, ir_attr *a) {
     if (table[a->key].type == IR_ATTR_TYPE_STR) {
         a->u.s = base_arena_str(arena, a->u.s);
         return a->u.s != NULL;
+    }
+    if (table[a->key].type == IR_ATTR_TYPE_TYPES) {
+        ir_type *p = base_arena_array(arena, a->n, sizeof *p);
+        if (p) memcpy(p, a->u.types, a->n * sizeof *p);
+        a->u.types = p;
+        return p != NULL;
     }
     if (table[a->key].type == IR_ATTR_TYPE_INTS && a->n > 0) {
         int64_t *p = base_arena_array(arena, a->n, sizeof *p);

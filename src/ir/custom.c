@@ -72,6 +72,11 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
         return rp_fail(err, RP_INVALID,
                        "custom op %s: result_like %d; an op has at most 64 operands", d->name,
                        d->result_like);
+    if (d->n_results > (d->result_like >= 0 ? 1 : IR_MAX_RESULTS))
+        return rp_fail(err, RP_INVALID,
+                       "custom op %s: %u results; one that is like an operand has 1, others at "
+                       "most %u",
+                       d->name, d->n_results, IR_MAX_RESULTS);
     return RP_OK;
 }
 

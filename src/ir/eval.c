@@ -43,10 +43,34 @@ static void concrete(const eval_state *s, const ir_shape *shape, int64_t *dim) {
 rp_status ir_eval_alloc(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
     int64_t dim[IR_MAX_RANK];
+    const char *name = ir_op_table(n->op)->name;
     concrete(s, &n->shape, dim);
-    RP_TRY(value_init(&s->own[r], dim, n->shape.rank, ir_op_table(n->op)->name, s->err));
+    RP_TRY(value_init(&s->own[r], dim, n->shape.rank, name, s->err));
     s->value[r] = &s->own[r];
+    if (n->n_more == 0) return RP_OK;
+    s->more[r] = base_alloc_array(n->n_more, sizeof *s->more[r]);
+    if (!s->more[r]) return rp_fail(s->err, RP_NOMEM, "%s: out of memory", name);
+    for (uint32_t i = 0; i < n->n_more; i++) {
+        concrete(s, &n->more[i].shape, dim);
+        RP_TRY(value_init(&s->more[r][i], dim, n->more[i].shape.rank, name, s->err));
+    }
     return RP_OK;
+}
+
+/* There is one node for each result, so it takes it. */
+static void take_result(eval_state *s, ir_ref r) {
+    const ir_node *n = ir_node_at(s->g, r);
+    ir_value *from = &s->more[n->in[0]][ir_attr_int(n, IR_ATTR_INDEX, 1) - 1];
+    s->own[r] = *from;
+    s->value[r] = &s->own[r];
+    *from = (ir_value){0};
+}
+
+static void free_more(eval_state *s, ir_ref r) {
+    uint32_t n = s->more[r] ? ir_node_at(s->g, r)->n_more : 0;
+    for (uint32_t i = 0; i < n; i++) ir_value_done(&s->more[r][i]);
+    base_free(s->more[r]);
+    s->more[r] = NULL;
 }
 
 static rp_status check_symbols(const eval_state *s) {
@@ -150,6 +174,8 @@ static rp_status run(eval_state *s) {
             RP_TRY(ir_eval_effect(s, r));
         else if (n->op == IR_written)
             RP_TRY(ir_eval_written(s, r));
+        else if (n->op == IR_result)
+            take_result(s, r);
         else
             RP_TRY(ir_eval_pure(s, r));
         free_dead(s, r);
@@ -203,7 +229,8 @@ rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *par
     s.value = base_alloc_array(n, sizeof *s.value);
     s.own = base_alloc_array(n, sizeof *s.own);
     s.after = base_alloc_array(n, sizeof *s.after);
-    if (!last || !written || !s.value || !s.own || !s.after) {
+    s.more = base_alloc_array(n, sizeof *s.more);
+    if (!last || !written || !s.value || !s.own || !s.after || !s.more) {
         st = rp_fail(err, RP_NOMEM, "eval: out of memory");
         goto out;
     }
@@ -217,11 +244,13 @@ rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *par
 out:
     for (ir_ref r = 0; s.own && r < n; r++) ir_value_done(&s.own[r]);
     for (ir_ref r = 0; s.after && r < n; r++) ir_value_done(&s.after[r]);
+    for (ir_ref r = 0; s.more && r < n; r++) free_more(&s, r);
     base_free(last);
     base_free(written);
     base_free(s.value);
     base_free(s.own);
     base_free(s.after);
+    base_free(s.more);
     return st;
 }
 

@@ -171,9 +171,8 @@ static void unpack_value(rp_dtype t, const char *p, ir_value *v) {
         ir_unpack(t, p + i / block * rp_dtype_block_bytes(t), (int64_t)row, v->data + i);
 }
 
-static rp_status fill_buffer(eval_state *s, ir_ref r, rp_buffer *b) {
-    const ir_value *v = s->value[r];
-    b->dtype = ir_node_at(s->g, r)->dtype;
+static rp_status fill_buffer(eval_state *s, rp_dtype t, const ir_value *v, rp_buffer *b) {
+    b->dtype = t;
     b->rank = v->rank;
     for (uint32_t i = 0; i < v->rank; i++) b->dim[i] = v->dim[i];
     b->data = pack_value(b->dtype, v);
@@ -194,20 +193,25 @@ static rp_status keep_written(eval_state *s, const ir_node *n, uint32_t i, const
 static rp_status eval_custom(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
     const rp_op_desc *d = ir_custom_find(ir_attr_get(n, IR_ATTR_NAME)->u.s);
-    rp_buffer args[65] = {{0}};
+    rp_buffer args[64 + IR_MAX_RESULTS] = {{0}}, *results = args + n->n_in;
     rp_status st = RP_OK;
     if (!d || !d->cpu)
         return rp_fail(s->err, RP_UNSUPPORTED, "custom op %s has no CPU function; register one",
                        ir_attr_get(n, IR_ATTR_NAME)->u.s);
     RP_TRY(ir_eval_alloc(s, r));
-    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY_OUT(fill_buffer(s, n->in[i], &args[i]));
-    RP_TRY_OUT(fill_buffer(s, r, &args[n->n_in]));
-    RP_TRY_OUT(d->cpu(d->user, args, n->n_in + 1, s->err));
+    for (uint32_t i = 0; i < n->n_in; i++)
+        RP_TRY_OUT(fill_buffer(s, ir_node_at(s->g, n->in[i])->dtype, in(s, n, i), &args[i]));
+    RP_TRY_OUT(fill_buffer(s, n->dtype, s->value[r], &results[0]));
+    for (uint32_t i = 0; i < n->n_more; i++)
+        RP_TRY_OUT(fill_buffer(s, n->more[i].dtype, &s->more[r][i], &results[i + 1]));
+    RP_TRY_OUT(d->cpu(d->user, args, n->n_in + 1 + n->n_more, s->err));
     for (uint32_t i = 0; i < n->n_in; i++)
         if (d->mutates >> i & 1) RP_TRY_OUT(keep_written(s, n, i, &args[i]));
-    unpack_value(n->dtype, args[n->n_in].data, s->value[r]);
+    unpack_value(n->dtype, results[0].data, s->value[r]);
+    for (uint32_t i = 0; i < n->n_more; i++)
+        unpack_value(n->more[i].dtype, results[i + 1].data, &s->more[r][i]);
 out:
-    for (uint32_t i = 0; i <= n->n_in; i++) base_free(args[i].data);
+    for (uint32_t i = 0; i <= n->n_in + n->n_more; i++) base_free(args[i].data);
     return st;
 }
 

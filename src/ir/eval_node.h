@@ -12,11 +12,12 @@ typedef struct eval_state {
     ir_value **value;
     const ir_ref *last;
     ir_value *own;   /* per node: storage of values that the interpreter made */
+    ir_value **more; /* per node: its results behind the first, until `result` takes them */
     ir_value *after; /* per version that a custom op overwrites: what it left */
     rp_error *err;
 } eval_state;
 
-/* Sets up own[r] with the node's concrete shape and zeroed elements, and value[r]. */
+/* Sets up own[r] with the node's concrete shape and zeroed elements, and value[r]; and more[r]. */
 rp_status ir_eval_alloc(eval_state *s, ir_ref r) RP_MUST_USE;
 /* Each computes node r of its kinds from its operands' values. */
 rp_status ir_eval_pure(eval_state *s, ir_ref r) RP_MUST_USE;

@@ -205,7 +205,7 @@ static bool before(const double *x, int64_t i, int64_t j) {
 }
 
 /* Each round finds the best that comes behind the one before. */
-static void eval_topk(const ir_value *x, bool indices, ir_value *out) {
+static void eval_topk(const ir_value *x, ir_value *out, ir_value *indices) {
     int64_t n = x->dim[x->rank - 1], k = out->dim[out->rank - 1], last = -1;
     for (int64_t i = 0; i < out->n; i++) {
         const double *row = x->data + i / k * n;
@@ -213,17 +213,19 @@ static void eval_topk(const ir_value *x, bool indices, ir_value *out) {
         if (i % k == 0) last = -1;
         for (int64_t j = 0; j < n; j++)
             if ((last < 0 || before(row, last, j)) && (best < 0 || before(row, j, best))) best = j;
-        out->data[i] = indices ? (double)best : row[best];
+        out->data[i] = row[best];
+        indices->data[i] = (double)best;
         last = best;
     }
 }
 
-static void eval_scan(const eval_state *s, const ir_node *n, ir_value *out) {
+static void eval_scan(const eval_state *s, ir_ref r, ir_value *out) {
+    const ir_node *n = ir_node_at(s->g, r);
     const ir_value *x = in(s, n, 0);
     if (n->op == IR_cumsum)
         eval_cumsum(x, ir_attr_int(n, IR_ATTR_AXIS, 0), n->dtype, out);
     else
-        eval_topk(x, n->op == IR_topk_indices, out);
+        eval_topk(x, out, s->more[r]);
 }
 
 static void eval_concat(eval_state *s, const ir_node *n, ir_value *out) {
@@ -338,7 +340,7 @@ rp_status ir_eval_pure(eval_state *s, ir_ref r) {
     case IR_KIND_VIEW: eval_view(s, n, out); break;
     case IR_KIND_ELEMENTWISE: eval_elementwise(s, n, out); break;
     case IR_KIND_REDUCE: eval_reduce(s, n, out); break;
-    case IR_KIND_SCAN: eval_scan(s, n, out); break;
+    case IR_KIND_SCAN: eval_scan(s, r, out); break;
     case IR_KIND_MOVE:
         if (n->op == IR_concat)
             eval_concat(s, n, out);

@@ -346,6 +346,22 @@ static rp_status check_operands(const ir_graph *g, ir_op op, const ir_ref *in, u
     return RP_OK;
 }
 
+/* Sets the types of n's results. */
+static rp_status infer(ir_graph *g, ir_node *n, rp_error *err) {
+    ir_type out[IR_MAX_RESULTS];
+    uint32_t n_out = 1;
+    RP_TRY(ir_infer(g, n, out, &n_out, err));
+    n->dtype = out->dtype;
+    n->shape = out->shape;
+    n->n_more = n_out - 1;
+    if (n->n_more == 0) return RP_OK;
+    ir_type *more = base_arena_array(g->arena, n->n_more, sizeof *more);
+    if (!more) return no_memory(g, err);
+    memcpy(more, out + 1, n->n_more * sizeof *more);
+    n->more = more;
+    return RP_OK;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): the builder's whole contract in one call */
 rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const ir_attr *attrs,
                  uint32_t n_attrs, ir_ref *out, rp_error *err) {
@@ -365,7 +381,7 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
         return RP_OK;
     }
     RP_TRY(ir_check_writes(g, &n, IR_NONE, err));
-    RP_TRY(ir_infer(g, &n, &n.dtype, &n.shape, err));
+    RP_TRY(infer(g, &n, err));
     RP_TRY(reserve(g, err));
     if (n_in > 0) {
         ir_ref *copy = base_arena_array(g->arena, n_in, sizeof *copy);
@@ -395,6 +411,19 @@ rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out, rp_er
     return ir_add(g, IR_const, NULL, 0, a, 2, out, err);
 }
 
+rp_status ir_add_result(ir_graph *g, ir_ref r, uint32_t i, ir_ref *out, rp_error *err) {
+    ir_attr index = {.key = IR_ATTR_INDEX, .u.i = i};
+    if (i > 0) return ir_add(g, IR_result, &r, 1, &index, 1, out, err);
+    *out = r;
+    return RP_OK;
+}
+
+ir_ref ir_result_of(const ir_graph *g, ir_ref r, uint32_t i) {
+    ir_attr index = {.key = IR_ATTR_INDEX, .u.i = i};
+    ir_node n = {.op = IR_result, .n_in = 1, .in = &r, .n_attrs = 1, .attrs = &index};
+    return find(g, &n, node_hash(&n));
+}
+
 rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n, rp_error *err) {
     RP_TRY(check_open(g, err));
     for (uint32_t i = 0; i < n; i++)
@@ -410,19 +439,40 @@ rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n, rp_err
     return RP_OK;
 }
 
+static bool import_dims(ir_graph *dst, const ir_graph *src, const ir_dim *from, uint32_t n,
+                        ir_dim *to) {
+    for (uint32_t i = 0; i < n; i++) {
+        to[i] = ir_dim_import(dst->dims, src->dims, from[i]);
+        if (to[i] == IR_DIM_BAD) return false;
+    }
+    return true;
+}
+
+/* Room for the dims of an attribute. */
+typedef union attr_room {
+    ir_dim dims[IR_MAX_RANK];
+    ir_type types[IR_MAX_RESULTS];
+} attr_room;
+
 /* Dims of an attribute named in dst's table; the array goes to buf. */
-static bool import_attr(ir_graph *dst, const ir_graph *src, ir_attr *a, ir_dim buf[IR_MAX_RANK]) {
+static bool import_attr(ir_graph *dst, const ir_graph *src, ir_attr *a, attr_room *buf) {
     ir_attr_type type = ir_attr_key_type(a->key);
     if (type == IR_ATTR_TYPE_DIM) {
         a->u.dim = ir_dim_import(dst->dims, src->dims, a->u.dim);
         return a->u.dim != IR_DIM_BAD;
     }
-    if (type != IR_ATTR_TYPE_DIMS) return true;
-    for (uint32_t i = 0; i < a->n; i++) {
-        buf[i] = ir_dim_import(dst->dims, src->dims, a->u.dims[i]);
-        if (buf[i] == IR_DIM_BAD) return false;
+    if (type == IR_ATTR_TYPE_TYPES) {
+        for (uint32_t i = 0; i < a->n; i++) {
+            const ir_type *x = &a->u.types[i];
+            buf->types[i] = (ir_type){x->dtype, {.rank = x->shape.rank}};
+            if (!import_dims(dst, src, x->shape.dim, x->shape.rank, buf->types[i].shape.dim))
+                return false;
+        }
+        a->u.types = buf->types;
+    } else if (type == IR_ATTR_TYPE_DIMS) {
+        if (!import_dims(dst, src, a->u.dims, a->n, buf->dims)) return false;
+        a->u.dims = buf->dims;
     }
-    a->u.dims = buf;
     return true;
 }
 
@@ -430,10 +480,10 @@ rp_status ir_copy_node_on(ir_graph *dst, const ir_graph *src, ir_ref r, const ir
                           ir_ref *out, rp_error *err) {
     const ir_node *n = ir_node_at(src, r);
     ir_attr a[IR_MAX_ATTRS];
-    ir_dim dims[IR_MAX_ATTRS][IR_MAX_RANK];
+    attr_room room[IR_MAX_ATTRS];
     for (uint32_t i = 0; i < n->n_attrs; i++) {
         a[i] = n->attrs[i];
-        if (!import_attr(dst, src, &a[i], dims[i]))
+        if (!import_attr(dst, src, &a[i], &room[i]))
             return rp_fail(err, RP_NOMEM, "graph %s: a size cannot be carried over", dst->name);
     }
     RP_TRY(ir_add(dst, n->op, in, n->n_in, a, n->n_attrs, out, err));

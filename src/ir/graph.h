@@ -4,6 +4,8 @@
  * order. A graph is built by one thread and immutable after ir_graph_finish. Block-quantised
  * weights are params of a block-format dtype.
  *
+ * The value of a node is its first result. Nodes of the op `result` name the others of one that has several.
+ *
  * Memory is a state, an input that the graph declares to mutate, or an empty; its leaf is the first
  * version of it. An effect (kind EFFECT, never merged) consumes a version and gives the next one, so
  * versions form a chain, every read names the contents it means, and there is no other order. */
@@ -18,11 +20,12 @@ typedef uint32_t ir_ref;
 #define IR_MAX_RANK 6
 #define IR_MAX_ATTRS 6
 #define IR_MAX_OPERANDS 1024u
+#define IR_MAX_RESULTS 8u
 
 /* Kinds in ops.def. */
 typedef enum ir_kind {
     IR_KIND_LEAF,        /* input, param, state, const, iota, size */
-    IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast, written */
+    IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast; written, result */
     IR_KIND_ELEMENTWISE, /* numpy broadcasting over operands */
     IR_KIND_REDUCE,      /* over axis, kept or dropped */
     IR_KIND_SCAN,        /* along a whole axis: cumsum, top-k */
@@ -48,6 +51,7 @@ typedef enum ir_op {
     X(DTYPE, "dtype", DTYPE)     \
     X(HEAD_DIM, "head_dim", INT) \
     X(HEADS, "heads", INT)       \
+    X(INDEX, "index", INT)       \
     X(K, "k", INT)               \
     X(KEEP, "keep", BOOL)        \
     X(KV_HEADS, "kv_heads", INT) \
@@ -59,6 +63,7 @@ typedef enum ir_op {
     X(START, "start", DIM)       \
     X(STOP, "stop", DIM)         \
     X(TRANS_B, "trans_b", BOOL)  \
+    X(TYPES, "types", TYPES)     \
     X(VALUE, "value", FLOAT)
 
 typedef enum ir_attr_key {
@@ -76,12 +81,23 @@ typedef enum ir_attr_type {
     IR_ATTR_TYPE_STR,
     IR_ATTR_TYPE_DTYPE,
     IR_ATTR_TYPE_DIM,
-    IR_ATTR_TYPE_DIMS
+    IR_ATTR_TYPE_DIMS,
+    IR_ATTR_TYPE_TYPES
 } ir_attr_type;
+
+typedef struct ir_shape {
+    uint32_t rank;
+    ir_dim dim[IR_MAX_RANK];
+} ir_shape;
+
+typedef struct ir_type {
+    rp_dtype dtype;
+    ir_shape shape;
+} ir_type;
 
 typedef struct ir_attr {
     ir_attr_key key;
-    uint32_t n; /* length of ints / dims */
+    uint32_t n; /* length of ints / dims / types */
     union {
         int64_t i; /* INT, BOOL, DTYPE */
         double f;
@@ -89,20 +105,18 @@ typedef struct ir_attr {
         const int64_t *ints;
         ir_dim dim;
         const ir_dim *dims;
+        const ir_type *types;
     } u;
 } ir_attr;
 
-typedef struct ir_shape {
-    uint32_t rank;
-    ir_dim dim[IR_MAX_RANK];
-} ir_shape;
-
 typedef struct ir_node {
     ir_op op;
-    rp_dtype dtype;
+    rp_dtype dtype; /* of its value, the first result */
     uint32_t n_in;
     const ir_ref *in;
     ir_shape shape;
+    uint32_t n_more;
+    const ir_type *more; /* types of the results behind the first */
     uint32_t n_attrs;
     const ir_attr *attrs; /* sorted by key */
     const char *name;     /* input, param, state: its name; else NULL */
@@ -170,6 +184,10 @@ rp_status ir_add2(ir_graph *g, ir_op op, ir_ref a, ir_ref b, ir_ref *out,
                   rp_error *err) RP_MUST_USE;
 rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out,
                        rp_error *err) RP_MUST_USE;
+/* Result i of node r: r itself for 0, else a node of op `result`. */
+rp_status ir_add_result(ir_graph *g, ir_ref r, uint32_t i, ir_ref *out, rp_error *err) RP_MUST_USE;
+/* The node that ir_add_result gave for i > 0; IR_NONE where result i of r has no name. */
+ir_ref ir_result_of(const ir_graph *g, ir_ref r, uint32_t i);
 /* Whether n may write or must not be merged: an op of kind EFFECT, but not a custom op that
  * mutates nothing. */
 bool ir_node_is_effect(const ir_node *n);

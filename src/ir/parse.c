@@ -126,8 +126,7 @@ typedef struct results {
     bool given;
     const char *at;
     uint32_t n;
-    rp_dtype *dtype;
-    ir_shape *shape;
+    ir_type *type;
 } results;
 
 static rp_status result_list(parser *s, results *r) {
@@ -137,18 +136,13 @@ static rp_status result_list(parser *s, results *r) {
     do {
         if (r->n == cap) { /* the graph's arena: dies with it */
             uint32_t cap2 = cap ? cap * 2 : 4;
-            rp_dtype *d = base_arena_array(ir_graph_arena(s->in.g), cap2, sizeof *d);
-            ir_shape *h = base_arena_array(ir_graph_arena(s->in.g), cap2, sizeof *h);
-            if (!d || !h) return rp_fail(s->in.err, RP_NOMEM, "parse: out of memory");
-            if (cap > 0) {
-                memcpy(d, r->dtype, cap * sizeof *d);
-                memcpy(h, r->shape, cap * sizeof *h);
-            }
-            r->dtype = d;
-            r->shape = h;
+            ir_type *t = base_arena_array(ir_graph_arena(s->in.g), cap2, sizeof *t);
+            if (!t) return rp_fail(s->in.err, RP_NOMEM, "parse: out of memory");
+            if (cap > 0) memcpy(t, r->type, cap * sizeof *t);
+            r->type = t;
             cap = cap2;
         }
-        RP_TRY(ir_read_type(&s->in, &r->dtype[r->n], &r->shape[r->n]));
+        RP_TRY(ir_read_type(&s->in, &r->type[r->n].dtype, &r->type[r->n].shape));
         r->n++;
     } while (many && ir_read_accept(&s->in, ','));
     return many ? ir_read_expect(&s->in, ')') : RP_OK;
@@ -189,8 +183,20 @@ static rp_status header(parser *s, results *r) {
 typedef struct attr_room {
     int64_t ints[IR_MAX_RANK];
     ir_dim dims[IR_MAX_RANK];
+    ir_type types[IR_MAX_RESULTS];
     char str[2 * IR_MAX_NAME];
 } attr_room;
+
+/* Types up to `end`; room for IR_MAX_RESULTS. */
+static rp_status type_list(parser *s, char end, ir_type *types, uint32_t *n) {
+    *n = 0;
+    do {
+        if (*n == IR_MAX_RESULTS) return FAIL("a node has at most %u results", IR_MAX_RESULTS);
+        RP_TRY(ir_read_type(&s->in, &types[*n].dtype, &types[*n].shape));
+        ++*n;
+    } while (ir_read_accept(&s->in, ','));
+    return ir_read_expect(&s->in, end);
+}
 
 static rp_status int_list(parser *s, attr_room *room, ir_attr *a) {
     a->n = 0;
@@ -241,6 +247,10 @@ static rp_status attr_value(parser *s, attr_room *room, ir_attr *a) {
         a->u.dims = room->dims;
         RP_TRY(ir_read_expect(&s->in, '['));
         return ir_read_dims(&s->in, ']', room->dims, &a->n);
+    case IR_ATTR_TYPE_TYPES:
+        a->u.types = room->types;
+        RP_TRY(ir_read_expect(&s->in, '['));
+        return type_list(s, ']', room->types, &a->n);
     }
     return RP_OK;
 }
@@ -254,9 +264,8 @@ typedef struct statement {
     attr_room room[IR_MAX_ATTRS];
     uint32_t n_attrs;
     char leaf[IR_MAX_NAME + 1];
-    bool typed;
-    rp_dtype dtype;
-    ir_shape shape;
+    ir_type type[IR_MAX_RESULTS];
+    uint32_t n_types; /* 0: none are given */
 } statement;
 
 static rp_status attrs(parser *s, statement *m) {
@@ -301,22 +310,41 @@ static rp_status arguments(parser *s, statement *m) {
 
 static rp_status build(parser *s, statement *m, ir_ref *r, rp_error *e) {
     bool leaf = m->op == IR_param || m->op == IR_state;
-    if (m->op == IR_const && m->typed) m->attr[0].u.i = m->dtype;
+    if (m->op == IR_const && m->n_types) m->attr[0].u.i = m->type->dtype;
     if (!leaf) return ir_add(s->in.g, m->op, m->in, m->n_in, m->attr, m->n_attrs, r, e);
-    if (!m->typed) return rp_fail(e, RP_INVALID, "param and state need a type: param @w : f32[4]");
+    if (!m->n_types)
+        return rp_fail(e, RP_INVALID, "param and state need a type: param @w : f32[4]");
     return ir_add_leaf(s->in.g, m->op == IR_param ? IR_LEAF_PARAM : IR_LEAF_STATE, m->leaf,
-                       m->dtype, m->shape, r, e);
+                       m->type->dtype, m->type->shape, r, e);
 }
 
-static rp_status check_type(parser *s, const char *at, ir_ref r, rp_dtype t,
-                            const ir_shape *shape) {
+/* Result i of node r. */
+static rp_status check_type(parser *s, const char *at, ir_ref r, uint32_t i, const ir_type *t) {
     const ir_node *n = ir_node_at(s->in.g, r);
-    bool ok = n->dtype == t && n->shape.rank == shape->rank;
-    for (uint32_t i = 0; ok && i < shape->rank; i++) ok = n->shape.dim[i] == shape->dim[i];
+    ir_type is = i ? n->more[i - 1] : (ir_type){n->dtype, n->shape};
+    bool ok = is.dtype == t->dtype && is.shape.rank == t->shape.rank;
+    for (uint32_t d = 0; ok && d < is.shape.rank; d++) ok = is.shape.dim[d] == t->shape.dim[d];
     if (ok) return RP_OK;
     return ir_read_fail(&s->in, at, RP_INVALID, "type %s is given, but %s gives %s",
-                        ir_shape_text(s->in.g, t, shape).s, ir_op_table(n->op)->name,
-                        ir_type_of(s->in.g, r).s);
+                        ir_shape_text(s->in.g, t->dtype, &t->shape).s, ir_op_table(n->op)->name,
+                        ir_shape_text(s->in.g, is.dtype, &is.shape).s);
+}
+
+static rp_status check_types(parser *s, const char *at, ir_ref r, const statement *m) {
+    const ir_node *n = ir_node_at(s->in.g, r);
+    if (m->n_types && m->n_types != n->n_more + 1)
+        return ir_read_fail(&s->in, at, RP_INVALID, "%u type%s given, but %s has %u result%s",
+                            m->n_types, m->n_types == 1 ? " is" : "s are", ir_op_table(n->op)->name,
+                            n->n_more + 1, n->n_more ? "s" : "");
+    for (uint32_t i = 0; i < m->n_types; i++) RP_TRY(check_type(s, at, r, i, &m->type[i]));
+    return RP_OK;
+}
+
+/* f32[4], or (f32[4], i32[4]) */
+static rp_status types(parser *s, statement *m) {
+    if (ir_read_accept(&s->in, '(')) return type_list(s, ')', m->type, &m->n_types);
+    m->n_types = 1;
+    return ir_read_type(&s->in, &m->type->dtype, &m->type->shape);
 }
 
 /* The line of `at`, which is behind that of the last call. */
@@ -332,8 +360,7 @@ static rp_status line(parser *s, statement *m) {
     ir_ref r;
     ir_read_skip(&s->in);
     const char *at = s->in.p;
-    m->n_in = m->n_attrs = 0;
-    m->typed = false;
+    m->n_in = m->n_attrs = m->n_types = 0;
     RP_TRY(ir_read_name(&s->in, '%', value));
     RP_TRY(check_new(s, value));
     RP_TRY(ir_read_expect(&s->in, '='));
@@ -342,13 +369,10 @@ static rp_status line(parser *s, statement *m) {
     if (m->op == IR_OP_COUNT_) return FAIL("unknown op '%s'", op);
     if (m->op == IR_input) return FAIL("inputs belong in the header: graph @f(%%x: f32[4])");
     RP_TRY(arguments(s, m));
-    if (ir_read_accept(&s->in, ':')) {
-        m->typed = true;
-        RP_TRY(ir_read_type(&s->in, &m->dtype, &m->shape));
-    }
+    if (ir_read_accept(&s->in, ':')) RP_TRY(types(s, m));
     rp_status st = build(s, m, &r, &e);
     if (st != RP_OK) return ir_read_fail(&s->in, at, st, "%s", e.text);
-    if (m->typed) RP_TRY(check_type(s, at, r, m->dtype, &m->shape));
+    RP_TRY(check_types(s, at, r, m));
     if (!ir_site_add(s->in.g, r, &(ir_site){.line = line_of(s, at)}))
         return rp_fail(s->in.err, RP_NOMEM, "parse: out of memory");
     return define(s, value, r);
@@ -371,7 +395,7 @@ static rp_status finish(parser *s, statement *m, const results *res) {
                             "ret gives another number of values than the header names");
     }
     for (uint32_t i = 0; res->given && i < res->n; i++)
-        RP_TRY(check_type(s, res->at, m->in[i], res->dtype[i], &res->shape[i]));
+        RP_TRY(check_type(s, res->at, m->in[i], 0, &res->type[i]));
     RP_TRY(ir_read_expect(&s->in, '}'));
     ir_read_skip(&s->in);
     if (*s->in.p != 0) return FAIL("text after the graph's end");

@@ -48,6 +48,13 @@ static void print_list(const ir_graph *g, const ir_attr *a, bool dims, base_buf 
     base_buf_putc(out, ']');
 }
 
+static void print_types(const ir_graph *g, const ir_type *t, uint32_t n, base_buf *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (i > 0) base_buf_putc(out, ',');
+        ir_type_print(g, t[i].dtype, &t[i].shape, out);
+    }
+}
+
 static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
     base_buf_printf(out, "%s=", ir_attr_key_name(a->key));
     switch (ir_attr_key_type(a->key)) {
@@ -59,6 +66,11 @@ static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
     case IR_ATTR_TYPE_DTYPE: base_buf_puts(out, rp_dtype_name((rp_dtype)a->u.i)); break;
     case IR_ATTR_TYPE_DIM: ir_dim_print(ir_graph_dims(g), a->u.dim, out); break;
     case IR_ATTR_TYPE_DIMS: print_list(g, a, true, out); break;
+    case IR_ATTR_TYPE_TYPES:
+        base_buf_putc(out, '[');
+        print_types(g, a->u.types, a->n, out);
+        base_buf_putc(out, ']');
+        break;
     }
 }
 
@@ -100,8 +112,13 @@ static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base
     }
     size_t width = out->len - start;
     base_buf_printf(out, "%*s: ", width < TYPE_COLUMN ? (int)(TYPE_COLUMN - width) : 1, "");
+    if (n->n_more > 0) base_buf_putc(out, '(');
     ir_type_print(g, n->dtype, &n->shape, out);
-    base_buf_putc(out, '\n');
+    for (uint32_t i = 0; i < n->n_more; i++) {
+        base_buf_puts(out, ", ");
+        ir_type_print(g, n->more[i].dtype, &n->more[i].shape, out);
+    }
+    base_buf_puts(out, n->n_more > 0 ? ")\n" : "\n");
 }
 
 static void print_where(const ir_dims *t, base_buf *out) {

@@ -16,6 +16,8 @@ typedef struct rule {
     const ir_node *a, *b, *c; /* operands; an empty node beyond n_in */
     rp_dtype dtype;
     ir_shape shape;
+    ir_type more[IR_MAX_RESULTS]; /* results behind the first */
+    uint32_t n_more;
     rp_error *err;
 } rule;
 
@@ -189,7 +191,7 @@ static rp_status infer_scan(rule *r) {
     if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && t == RP_DTYPE_I64))
         return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16%s, not %s; cast it", r->op,
                        cumsum ? ", i32 or i64" : " or i32", TYPE(r, 0));
-    r->dtype = r->n->op == IR_topk_indices ? RP_DTYPE_I32 : t;
+    r->dtype = t;
     r->shape = *s;
     if (cumsum) return RP_OK;
     if (s->rank == 0 || k < 1 ||
@@ -198,6 +200,7 @@ static rp_status infer_scan(rule *r) {
                        "%s: k = %lld must be from 1 to the size of the last axis of %s", r->op,
                        (long long)k, TYPE(r, 0));
     r->shape.dim[s->rank - 1] = ir_dim_const(r->dims, k);
+    r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
     return RP_OK;
 }
 
@@ -416,12 +419,35 @@ static rp_status infer_leaf(rule *r) {
     return r->n->op == IR_size ? check_size(r) : RP_OK;
 }
 
+static rp_status infer_effect(rule *r) {
+    ir_type all[IR_MAX_RESULTS];
+    uint32_t n = 0;
+    RP_TRY(ir_infer_effect(r->g, r->n, all, &n, r->err));
+    r->dtype = all[0].dtype;
+    r->shape = all[0].shape;
+    for (uint32_t i = 1; i < n; i++) r->more[r->n_more++] = all[i];
+    return RP_OK;
+}
+
+static rp_status infer_result(rule *r) {
+    int64_t i = ir_attr_int(r->n, IR_ATTR_INDEX, 0);
+    if (i < 1 || i > r->a->n_more)
+        return rp_fail(
+            r->err, RP_INVALID,
+            "result: %s has results 0 to %u, of which 0 is its own value; there is no %lld",
+            ir_op_table(r->a->op)->name, r->a->n_more, (long long)i);
+    r->dtype = r->a->more[i - 1].dtype;
+    r->shape = r->a->more[i - 1].shape;
+    return RP_OK;
+}
+
 static rp_status infer_view(rule *r) {
     switch (r->n->op) {
     case IR_reshape: return infer_reshape(r);
     case IR_permute: return infer_permute(r);
     case IR_slice: return infer_slice(r);
-    case IR_written: return ir_infer_effect(r->g, r->n, &r->dtype, &r->shape, r->err);
+    case IR_written: return infer_effect(r);
+    case IR_result: return infer_result(r);
     default: return infer_broadcast(r);
     }
 }
@@ -446,11 +472,11 @@ static rp_status infer_kind(rule *r) {
     case IR_KIND_QUANT: return infer_quant(r);
     case IR_KIND_EFFECT: break;
     }
-    return ir_infer_effect(r->g, r->n, &r->dtype, &r->shape, r->err);
+    return infer_effect(r);
 }
 
-rp_status ir_infer(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
-                   rp_error *err) {
+rp_status ir_infer(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
+                   uint32_t *n_out, rp_error *err) {
     static const ir_node none; /* so that rules may look at what is not there */
     rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
     r.a = r.b = r.c = &none;
@@ -458,10 +484,13 @@ rp_status ir_infer(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shap
     if (n->n_in > 1) r.b = ir_node_at(g, n->in[1]);
     if (n->n_in > 2) r.c = ir_node_at(g, n->in[2]);
     RP_TRY(infer_kind(&r));
-    RP_TRY(ir_check_shape(g, r.op, r.dtype, &r.shape, err));
-    for (uint32_t i = r.shape.rank; i < IR_MAX_RANK; i++) r.shape.dim[i] = 0;
-    assert(r.shape.rank <= IR_MAX_RANK);
-    *dtype = r.dtype;
-    *shape = r.shape;
+    assert(r.n_more < IR_MAX_RESULTS);
+    *n_out = r.n_more + 1;
+    for (uint32_t i = 0; i < *n_out; i++) {
+        out[i] = i ? r.more[i - 1] : (ir_type){r.dtype, r.shape};
+        RP_TRY(ir_check_shape(g, r.op, out[i].dtype, &out[i].shape, err));
+        assert(out[i].shape.rank <= IR_MAX_RANK);
+        for (uint32_t d = out[i].shape.rank; d < IR_MAX_RANK; d++) out[i].shape.dim[d] = 0;
+    }
     return RP_OK;
 }

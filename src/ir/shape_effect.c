@@ -2,6 +2,8 @@
  *
  * What an effect writes is the last version of some memory: a state, an `empty` or an input that the
  * graph declares to mutate. A version is overwritten once, so versions form a chain. */
+#include <string.h>
+
 #include "ir/custom.h"
 #include "ir/node.h"
 
@@ -201,9 +203,9 @@ static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape
     return RP_OK;
 }
 
-static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+static rp_status infer_custom(const rule *r, ir_type *out, uint32_t *n_out) {
     const ir_attr *name = ir_attr_get(r->n, IR_ATTR_NAME);
-    const ir_attr *dt = ir_attr_get(r->n, IR_ATTR_DTYPE), *sh = ir_attr_get(r->n, IR_ATTR_SHAPE);
+    const ir_attr *types = ir_attr_get(r->n, IR_ATTR_TYPES);
     if (!name) return rp_fail(r->err, RP_INVALID, "custom: attribute 'name' is missing");
     const rp_op_desc *d = ir_custom_find(name->u.s);
     if (!d)
@@ -217,30 +219,32 @@ static rp_status infer_custom(const rule *r, rp_dtype *dtype, ir_shape *shape) {
         if ((uint32_t)d->result_like >= r->n->n_in)
             return rp_fail(r->err, RP_INVALID, "custom: the result of %s is like operand %d of %u",
                            d->name, d->result_like, r->n->n_in);
-        if (dt || sh)
-            return rp_fail(
-                r->err, RP_INVALID,
-                "custom: the result of %s is like operand %d; it takes no dtype or shape", d->name,
-                d->result_like);
-        *dtype = operand(r, (uint32_t)d->result_like)->dtype;
-        *shape = operand(r, (uint32_t)d->result_like)->shape;
+        if (types)
+            return rp_fail(r->err, RP_INVALID,
+                           "custom: the result of %s is like operand %d; it takes no types",
+                           d->name, d->result_like);
+        const ir_node *like = operand(r, (uint32_t)d->result_like);
+        *out = (ir_type){like->dtype, like->shape};
         return RP_OK;
     }
-    if (!dt || !sh)
+    uint32_t n = d->n_results ? d->n_results : 1;
+    if (!types || types->n != n)
         return rp_fail(r->err, RP_INVALID,
-                       "custom: the result of %s needs attributes dtype and shape", d->name);
-    *dtype = (rp_dtype)dt->u.i;
-    *shape = (ir_shape){.rank = sh->n};
-    for (uint32_t i = 0; i < sh->n; i++) shape->dim[i] = sh->u.dims[i];
+                       "custom: %s has %u result%s, whose types the attribute types gives; it has "
+                       "%u",
+                       d->name, n, n == 1 ? "" : "s", types ? types->n : 0);
+    memcpy(out, types->u.types, n * sizeof *out);
+    *n_out = n;
     return RP_OK;
 }
 
-rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, rp_dtype *dtype, ir_shape *shape,
-                          rp_error *err) {
+rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
+                          uint32_t *n_out, rp_error *err) {
     rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
-    if (n->op == IR_update) return infer_update(&r, dtype, shape);
-    if (n->op == IR_written) return infer_written(&r, dtype, shape);
-    if (n->op == IR_kv_store) return infer_kv_store(&r, dtype, shape);
-    if (n->op == IR_attention) return infer_attention(&r, dtype, shape);
-    return infer_custom(&r, dtype, shape);
+    *n_out = 1;
+    if (n->op == IR_update) return infer_update(&r, &out->dtype, &out->shape);
+    if (n->op == IR_written) return infer_written(&r, &out->dtype, &out->shape);
+    if (n->op == IR_kv_store) return infer_kv_store(&r, &out->dtype, &out->shape);
+    if (n->op == IR_attention) return infer_attention(&r, &out->dtype, &out->shape);
+    return infer_custom(&r, out, n_out);
 }

@@ -14,9 +14,16 @@ static rp_status bad(const ir_graph *g, ir_ref r, rp_error *err, const char *tex
                    ir_type_of(g, r).s, ir_graph_name(g), text);
 }
 
-static bool same_type(const ir_node *n, rp_dtype t, const ir_shape *s) {
-    return n->dtype == t && n->shape.rank == s->rank &&
-           memcmp(n->shape.dim, s->dim, s->rank * sizeof s->dim[0]) == 0;
+static bool same_type(rp_dtype t, const ir_shape *s, const ir_type *x) {
+    return x->dtype == t && x->shape.rank == s->rank &&
+           memcmp(x->shape.dim, s->dim, s->rank * sizeof s->dim[0]) == 0;
+}
+
+static bool same_types(const ir_node *n, const ir_type *x, uint32_t n_x) {
+    bool same = n->n_more + 1 == n_x && same_type(n->dtype, &n->shape, x);
+    for (uint32_t i = 0; same && i < n->n_more; i++)
+        same = same_type(n->more[i].dtype, &n->more[i].shape, &x[i + 1]);
+    return same;
 }
 
 static rp_status check_leaf(const ir_graph *g, ir_ref r, rp_error *err) {
@@ -42,9 +49,8 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     const ir_op_info *info = ir_op_table(n->op);
     ir_attr a[IR_MAX_ATTRS];
     int64_t axes[IR_MAX_RANK];
-    uint32_t n_attrs;
-    rp_dtype t = n->dtype;
-    ir_shape s = n->shape;
+    uint32_t n_attrs, n_out = 0;
+    ir_type out[IR_MAX_RESULTS];
     if ((unsigned)n->op >= IR_OP_COUNT_) return bad(g, r, err, "no such op");
     if (n->op == IR_input || n->op == IR_param || n->op == IR_state) return check_leaf(g, r, err);
     if (info->arity >= 0 && n->n_in != (uint32_t)info->arity)
@@ -56,8 +62,8 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     if (n_attrs != n->n_attrs || !ir_attrs_equal(a, n->attrs, n_attrs))
         return bad(g, r, err, "its attributes are not in canonical form");
     RP_TRY(ir_check_writes(g, n, r, err));
-    RP_TRY(ir_infer(g, n, &t, &s, err));
-    if (!same_type(n, t, &s)) return bad(g, r, err, "its type is not what its op gives");
+    RP_TRY(ir_infer(g, n, out, &n_out, err));
+    if (!same_types(n, out, n_out)) return bad(g, r, err, "its type is not what its op gives");
     return check_reads(g, r, err);
 }
 

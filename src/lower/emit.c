@@ -398,7 +398,9 @@ static kir_ref compute(lowerer *L, ir_ref r, const kir_ref *idx) {
     default: break;
     }
     switch (ir_op_table(n->op)->kind) {
-    case IR_KIND_VIEW: return view_value(L, n, idx);
+    case IR_KIND_VIEW:
+        if (n->op == IR_result) break; /* is in memory where it can be read */
+        return view_value(L, n, idx);
     case IR_KIND_ELEMENTWISE: return elementwise_value(L, n, idx);
     case IR_KIND_REDUCE: return reduce_value(L, r, idx);
     default: break;

@@ -99,6 +99,8 @@ uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offse
 void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value);
 /* Memory for a stored node; made at the first call. */
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out);
+/* Memory for result i of r, also of one that nothing names. */
+rp_status lower_result_memory(lowerer *L, ir_ref r, uint32_t i, lower_ref *out);
 /* Memory of r, a version that an effect makes: that of the version before. */
 rp_status lower_version(lowerer *L, ir_ref r, lower_ref *out);
 /* Leading dims that make the rows of the group being lowered. */

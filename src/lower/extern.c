@@ -96,10 +96,11 @@ rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, 
     return ir_dim_code_of(dims, ir_dim_import(dims, own, inner), &r->inner, err);
 }
 
-void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const char *symbol,
-                       const gen_axis_record *r, lower_launch *out) {
+void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const gen_axis_record *r,
+                       lower_launch *out) {
     const ir_node *x = ir_node_at(g, n->in[0]);
     uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)x->shape.rank - 1);
+    const char *symbol = gen_axis_name(n->op);
     ir_dim outer = ir_dim_const(dims, 1), inner = outer;
     for (uint32_t i = 0; i < x->shape.rank; i++) {
         ir_dim d = ir_dim_import(dims, ir_graph_dims(g), x->shape.dim[i]);
@@ -113,51 +114,34 @@ void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const
     out->rows = out->items = cumsum ? gen_cumsum_items(dims, outer, inner) : outer;
 }
 
-/* The node that gives the other result of the same top-k, if the graph has it. */
-static ir_ref topk_twin(const lowerer *L, const ir_node *n) {
-    ir_op other = n->op == IR_topk_values ? IR_topk_indices : IR_topk_values;
-    for (ir_ref r = n->in[0] + 1; r < ir_graph_count(L->g); r++) {
-        const ir_node *x = ir_node_at(L->g, r);
-        if (x->op == other && x->in[0] == n->in[0] &&
-            ir_attr_int(x, IR_ATTR_K, 0) == ir_attr_int(n, IR_ATTR_K, 0))
-            return r;
-    }
-    return IR_NONE;
-}
-
 static rp_status lower_scan(lowerer *L, const ir_node *n, ir_ref r) {
     gen_axis_record rec;
-    lower_ref args[4];
+    lower_ref args[IR_MAX_RESULTS + 2];
     uint32_t n_args = 0;
-    bool topk = n->op != IR_cumsum;
-    ir_ref twin = topk ? topk_twin(L, n) : IR_NONE;
-    if (L->has_memory[r]) return RP_OK; /* the twin's launch wrote it */
     RP_TRY(lower_axis_record(L->g, n, L->out->dims, &rec, L->err));
     RP_TRY(operand_memory(L, n->in[0], &args[n_args++]));
-    if (twin != IR_NONE && n->op == IR_topk_indices) RP_TRY(lower_memory(L, twin, &args[n_args++]));
-    RP_TRY(lower_memory(L, r, &args[n_args++]));
-    if (twin != IR_NONE && n->op == IR_topk_values) RP_TRY(lower_memory(L, twin, &args[n_args++]));
+    for (uint32_t i = 0; i <= n->n_more; i++) RP_TRY(lower_result_memory(L, r, i, &args[n_args++]));
     RP_TRY(add_const(L, &rec, sizeof rec, &args[n_args++]));
     memcpy(L->args, args, n_args * sizeof *args);
     L->n_args = n_args;
     lower_launch *l = lower_add_launch(L);
-    const char *symbol = twin != IR_NONE ? "@topk" : gen_axis_name(n->op);
-    lower_axis_launch(L->g, n, L->out->dims, symbol, &rec, l);
+    lower_axis_launch(L->g, n, L->out->dims, &rec, l);
     return lower_take_args(L, l);
 }
 
 /* --- custom ops ----------------------------------------------------------------------- */
 
-rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, lower_operand **out,
+rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_type **out,
                               rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
-    lower_operand *o = base_arena_array(p->arena, n->n_in + 1u, sizeof *o);
+    uint32_t n_args = n->n_in + 1 + n->n_more;
+    ir_type *o = base_arena_array(p->arena, n_args, sizeof *o);
     if (!o) return rp_fail(err, RP_NOMEM, "custom op");
-    for (uint32_t i = 0; i <= n->n_in; i++) {
-        const ir_node *x = i < n->n_in ? ir_node_at(g, n->in[i]) : n;
-        o[i] = (lower_operand){x->dtype, x->shape};
-        for (uint32_t d = 0; d < x->shape.rank; d++)
-            o[i].shape.dim[d] = ir_dim_import(p->dims, ir_graph_dims(g), x->shape.dim[d]);
+    for (uint32_t i = 0; i < n_args; i++) {
+        ir_node x = i < n->n_in ? *ir_node_at(g, n->in[i]) : lower_result_type(n, i - n->n_in);
+        o[i] = (ir_type){x.dtype, x.shape};
+        for (uint32_t d = 0; d < x.shape.rank; d++)
+            o[i].shape.dim[d] = ir_dim_import(p->dims, ir_graph_dims(g), x.shape.dim[d]);
     }
     *out = o;
     return RP_OK;
@@ -166,15 +150,17 @@ rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, lower
 static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
-    lower_ref *args = base_arena_array(L->arena, n->n_in + 1u, sizeof *args);
+    uint32_t n_args = n->n_in + 1 + n->n_more;
+    lower_ref *args = base_arena_array(L->arena, n_args, sizeof *args);
     if (!args) return rp_fail(L->err, RP_NOMEM, "launch arguments");
     if (!d || !d->cpu)
         return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
                        name, d ? "has no implementation for cpu" : "is not registered");
     for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
-    RP_TRY(lower_memory(L, r, &args[n->n_in]));
-    memcpy(L->args, args, (n->n_in + 1u) * sizeof *args);
-    L->n_args = n->n_in + 1u;
+    for (uint32_t i = 0; i <= n->n_more; i++)
+        RP_TRY(lower_result_memory(L, r, i, &args[n->n_in + i]));
+    memcpy(L->args, args, n_args * sizeof *args);
+    L->n_args = n_args;
     lower_launch *l = lower_add_launch(L);
     l->name = l->custom = base_arena_str(L->arena, name);
     RP_TRY(lower_operand_types(L->g, r, L->out, &l->operands, L->err));

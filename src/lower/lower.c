@@ -50,17 +50,36 @@ out:
     return st;
 }
 
+static rp_status add_temp(lowerer *L, const ir_node *n, lower_ref *out) {
+    ir_dim bytes = lower_bytes(ir_graph_dims(L->g), n);
+    if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
+    *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
+    L->out->temps[L->out->n_temps++].bytes =
+        ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
+    return RP_OK;
+}
+
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {
     if (!L->has_memory[r]) {
-        ir_dim bytes = lower_bytes(ir_graph_dims(L->g), ir_node_at(L->g, r));
-        if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, ir_node_at(L->g, r), L->err);
-        L->where[r] = (lower_ref){LOWER_TEMP, L->out->n_temps};
-        L->out->temps[L->out->n_temps++].bytes =
-            ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
+        RP_TRY(add_temp(L, ir_node_at(L->g, r), &L->where[r]));
         L->has_memory[r] = true;
     }
     *out = L->where[r];
     return RP_OK;
+}
+
+ir_node lower_result_type(const ir_node *n, uint32_t i) {
+    ir_node t = *n;
+    if (i > 0) t.dtype = n->more[i - 1].dtype;
+    if (i > 0) t.shape = n->more[i - 1].shape;
+    return t;
+}
+
+rp_status lower_result_memory(lowerer *L, ir_ref r, uint32_t i, lower_ref *out) {
+    ir_ref named = i ? ir_result_of(L->g, r, i) : r;
+    if (named != IR_NONE) return lower_memory(L, named, out);
+    ir_node type = lower_result_type(ir_node_at(L->g, r), i);
+    return add_temp(L, &type, out);
 }
 
 rp_status lower_version(lowerer *L, ir_ref r, lower_ref *out) {
@@ -168,7 +187,7 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     /* Each operand of code that is not generated may be copied. */
     for (ir_ref r = 0; r < n_nodes; r++) {
         const ir_node *x = ir_node_at(L->g, r);
-        if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) n += x->n_in + 1u;
+        if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) n += x->n_in + 1u + x->n_more;
     }
     o->dims = ir_dims_new(o->arena);
     o->temps = base_arena_array(o->arena, n, sizeof *o->temps);

@@ -67,12 +67,6 @@ typedef struct lower_alt {
 
 #define LOWER_MAX_ALTS 6
 
-/* Type of an operand, with sizes over lower_piece.dims. */
-typedef struct lower_operand {
-    rp_dtype dtype;
-    ir_shape shape;
-} lower_operand;
-
 typedef struct lower_launch {
     const char *name; /* of the kernel, for logs */
     lower_alt alts[LOWER_MAX_ALTS];
@@ -84,8 +78,8 @@ typedef struct lower_launch {
     lower_ref *args;
     uint32_t n_args;
     bool attention;
-    const char *custom;      /* a custom op: called on the host, no function */
-    lower_operand *operands; /* of a custom op: the types of args */
+    const char *custom; /* a custom op: called on the host, no function */
+    ir_type *operands;  /* of a custom op: the types of args, with sizes over lower_piece.dims */
 } lower_launch;
 
 /* A generated function with its helpers, a part of the source that stands for itself behind the head of a unit. */
@@ -136,13 +130,15 @@ void lower_source_print(const lower_piece *p, base_buf *out);
 /* Appends a unit of some kernels of p: wanted[i] for kernel i. With all of them it is p->source. */
 void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out);
 
+/* A node that stands for the type of result i of n. */
+ir_node lower_result_type(const ir_node *n, uint32_t i);
 /* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of
  * gen/embed/prelude.h. */
 ir_dim lower_bytes(ir_dims *t, const ir_node *n);
 /* Why lower_bytes gave IR_DIM_BAD. */
 rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err);
-/* Types of the operands and the result of custom op r of g. */
-rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, lower_operand **out,
+/* Types of the operands and the results of custom op r of g. */
+rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_type **out,
                               rp_error *err) RP_MUST_USE;
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
@@ -150,8 +146,8 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
 /* What the kernel of a SCAN node of g reads, with symbols of `dims`. */
 rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
                             rp_error *err) RP_MUST_USE;
-/* A launch of such a kernel but for its arguments. */
-void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const char *symbol,
-                       const gen_axis_record *r, lower_launch *out);
+/* A launch of such a kernel but for its arguments: the operand, the results, the record. */
+void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const gen_axis_record *r,
+                       lower_launch *out);
 
 #endif

@@ -85,8 +85,8 @@ typedef struct plan_function {
 } plan_function;
 
 #define PLAN_MAX_ALTS 6
-/* Of a custom op: 64 operands and the result. */
-#define PLAN_MAX_CUSTOM_ARGS 65u
+/* Of a custom op: 64 operands and 8 results. */
+#define PLAN_MAX_CUSTOM_ARGS 72u
 typedef struct plan_alt {
     int64_t max; /* of `rows` */
     uint32_t function;

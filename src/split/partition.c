@@ -5,7 +5,12 @@
 
 bool split_repeats(const ir_node *n) {
     return n->op == IR_const || n->op == IR_iota || n->op == IR_size || n->op == IR_dequant ||
-           (ir_op_table(n->op)->kind == IR_KIND_VIEW && n->op != IR_written);
+           (ir_op_table(n->op)->kind == IR_KIND_VIEW && n->op != IR_written && n->op != IR_result);
+}
+
+/* What an op left or gave beside its value. */
+static bool is_of_maker(const ir_node *n) {
+    return n->op == IR_written || n->op == IR_result;
 }
 
 static bool is_placeholder(const ir_node *n) {
@@ -36,10 +41,12 @@ static uint32_t merge_empty(const ir_graph *g, uint32_t n_ids, uint32_t *piece, 
     return next;
 }
 
-/* A version belongs to the piece of the op that made it. */
-static void place_versions(const ir_graph *g, uint32_t *piece) {
-    for (ir_ref r = 0; r < ir_graph_count(g); r++)
-        if (ir_node_at(g, r)->op == IR_written) piece[r] = piece[ir_maker_of(g, r)];
+/* Versions and results belong to the piece of the op that made them. */
+static void place_made(const ir_graph *g, uint32_t *piece) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        if (is_of_maker(n)) piece[r] = piece[n->op == IR_result ? n->in[0] : ir_maker_of(g, r)];
+    }
 }
 
 uint32_t split_partition(const ir_graph *g, const char *const *ops, uint32_t n_ops, uint32_t *piece,
@@ -48,12 +55,12 @@ uint32_t split_partition(const ir_graph *g, const char *const *ops, uint32_t n_o
     for (uint32_t r = 0; r < ir_graph_count(g); r++) {
         const ir_node *n = ir_node_at(g, r);
         piece[r] = SPLIT_NO_PIECE;
-        if (is_placeholder(n) || split_repeats(n) || n->op == IR_written) continue;
+        if (is_placeholder(n) || split_repeats(n) || is_of_maker(n)) continue;
         bool split = ir_is_splitting(n, ops, n_ops);
         if (n_ids == 0 || splitting[n_ids - 1] != split) splitting[n_ids++] = split;
         piece[r] = n_ids - 1;
     }
     n_ids = merge_empty(g, n_ids, piece, splitting);
-    place_versions(g, piece);
+    place_made(g, piece);
     return n_ids;
 }

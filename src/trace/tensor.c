@@ -259,14 +259,17 @@ rp_tensor rp_cumsum(rp_tensor a, int axis) {
     return trace_op(a.graph, IR_cumsum, &a, 1, &attr, 1);
 }
 
-static rp_tensor topk(rp_tensor a, ir_op op, int64_t k) {
-    ir_attr attr = {.key = IR_ATTR_K, .u.i = k};
-    return trace_op(a.graph, op, &a, 1, &attr, 1);
+/* Result i > 0 of the node of a. */
+static rp_tensor result(rp_tensor a, uint32_t i) {
+    ir_attr attr = {.key = IR_ATTR_INDEX, .u.i = i};
+    return trace_op(a.graph, IR_result, &a, 1, &attr, 1);
 }
 
 void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices) {
-    if (values) *values = topk(a, IR_topk_values, k);
-    if (indices) *indices = topk(a, IR_topk_indices, k);
+    ir_attr attr = {.key = IR_ATTR_K, .u.i = k};
+    rp_tensor top = trace_op(a.graph, IR_topk, &a, 1, &attr, 1);
+    if (values) *values = top;
+    if (indices) *indices = result(top, 1);
 }
 
 rp_tensor rp_reshape(rp_tensor a, rp_shape shape) {
@@ -334,13 +337,30 @@ rp_tensor rp_attention(const rp_attention_args *a) {
     return trace_op(a->q.graph, IR_attention, in, 7, attrs, 4);
 }
 
+void(rp_custom_results)(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
+                        const rp_tensor_type *types, uint32_t n_out, rp_tensor *out) {
+    ir_type own[IR_MAX_RESULTS] = {{0}};
+    const rp_op_desc *d = name ? ir_custom_find(name) : NULL;
+    for (uint32_t i = 0; i < n_out; i++) out[i] = trace_bad(g);
+    if (n_out == 0 || !trace_ready(g)) return;
+    if (n_out > IR_MAX_RESULTS) {
+        (void)rp_fail(&g->err, RP_INVALID, "custom: %u results; %u are the most", n_out,
+                      IR_MAX_RESULTS);
+        return;
+    }
+    for (uint32_t i = 0; i < n_out; i++) {
+        own[i].dtype = types[i].dtype;
+        if (!shape_in(g, types[i].shape, &own[i].shape)) return;
+    }
+    ir_attr attrs[] = {{.key = IR_ATTR_NAME, .u.s = name ? name : ""},
+                       {.key = IR_ATTR_TYPES, .n = n_out, .u.types = own}};
+    out[0] = trace_op(g, IR_custom, args, n, attrs, d && d->result_like >= 0 ? 1 : 2);
+    for (uint32_t i = 1; i < n_out; i++) out[i] = result(out[0], i);
+}
+
 rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
                     rp_dtype dtype, rp_shape shape) {
-    ir_dim dims[IR_MAX_RANK] = {0};
-    if (!trace_ready(g)) return trace_bad(g);
-    const rp_op_desc *d = name ? ir_custom_find(name) : NULL;
-    ir_attr attrs[] = {{.key = IR_ATTR_NAME, .u.s = name ? name : ""},
-                       {.key = IR_ATTR_DTYPE, .u.i = dtype},
-                       attr_shape(g, shape, dims)};
-    return trace_op(g, IR_custom, args, n, attrs, d && d->result_like >= 0 ? 1 : 3);
+    rp_tensor out = trace_bad(g);
+    (rp_custom_results)(g, name, args, n, &(rp_tensor_type){dtype, shape}, 1, &out);
+    return out;
 }

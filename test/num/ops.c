@@ -346,11 +346,11 @@ static void scans(const char *type, const char *shape, int rank, int k, bool spe
         check(&q, special);
         return;
     }
-    base_buf_printf(&q.text,
-                    "  %%n = neg %%x\n  %%v = topk_values %%x {k=%d}\n"
-                    "  %%i = topk_indices %%x {k=%d}\n  %%w = topk_values %%n {k=1}\n"
-                    "  %%j = topk_indices %%n {k=%d}\n",
-                    k, k, k);
+    base_buf_printf(
+        &q.text,
+        "  %%n = neg %%x\n  %%v = topk %%x {k=%d}\n  %%i = result %%v {index=1}\n"
+        "  %%w = topk %%n {k=1}\n  %%o = topk %%n {k=%d}\n  %%j = result %%o {index=1}\n",
+        k, k);
     returns(&q, 0, 0, "v");
     returns(&q, 0, 0, "i");
     returns(&q, 0, 0, "w");

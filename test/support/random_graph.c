@@ -236,10 +236,11 @@ static void act_scan(gen *q) {
         ir_ref sum = add(q, IR_cumsum, &x.ref, 1, &a, 1);
         put(q, op2(q, IR_mul, sum, num(q, 1.0 / 64)), x.mag, false);
     } else if (last_size(q, x.ref) >= 8) {
-        ir_ref top = add(q, IR_topk_values, &x.ref, 1, &k, 1);
+        ir_ref top = add(q, IR_topk, &x.ref, 1, &k, 1);
+        ir_attr second = {.key = IR_ATTR_INDEX, .u.i = 1};
         if (x.exact) /* places of equals are decided by the last bit */
-            top = op2(q, IR_add, top,
-                      cast(q, add(q, IR_topk_indices, &x.ref, 1, &k, 1), RP_DTYPE_F32));
+            top =
+                op2(q, IR_add, top, cast(q, add(q, IR_result, &top, 1, &second, 1), RP_DTYPE_F32));
         put(q, top, x.mag + (x.exact ? 64 : 0), false);
     }
 }

@@ -2,6 +2,8 @@
  * graphs and a cache that there will not be; sources are kept where that was asked for. */
 #include "support/check.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/str.h"
 #include "reprise/reprise.h"
@@ -12,6 +14,23 @@ static rp_status double_it(void *user, rp_buffer *args, uint32_t n, rp_error *er
     float *out = args[n - 1].data;
     (void)user, (void)err;
     for (int64_t i = 0; i < args[0].dim[0]; i++) out[i] = 2 * in[i];
+    return RP_OK;
+}
+
+/* args: x; its absolute values, whether it is negative, and how often that is. */
+static rp_status apart(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    const float *in = args[0].data;
+    int64_t *count = args[3].data;
+    (void)user;
+    if (n != 4 || args[2].dtype != RP_DTYPE_BOOL || args[3].rank != 0)
+        return rp_fail(err, RP_INTERNAL, "%u arguments", n);
+    *count = 0;
+    for (int64_t i = 0; i < args[0].dim[0]; i++) {
+        bool below = in[i] < 0;
+        ((float *)args[1].data)[i] = below ? -in[i] : in[i];
+        ((uint8_t *)args[2].data)[i] = below;
+        *count += below;
+    }
     return RP_OK;
 }
 
@@ -106,6 +125,41 @@ static void a_value_of_another_piece_is_returned(void **state) {
     rp_config_free(cfg);
 }
 
+/* At each level; used in a piece behind, returned, and left alone. */
+static void every_result_of_an_op_is_there(void **state) {
+    static const char *const settings[] = {"level=0", "level=1", "level=2", "level=3"};
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        float x[5] = {1, -2, 3, -4, -5}, y[5];
+        uint8_t below[5];
+        rp_graph *g = rp_graph_new("apart");
+        rp_compilation_config *cfg = rp_config_new();
+        rp_shape shape = RP_SHAPE(rp_symbol(g, "B", 1, 8));
+        rp_tensor in = rp_add_scalar(rp_input(g, "x", RP_DTYPE_F32, shape), 1), part[3], out[2];
+        const rp_tensor_type types[] = {
+            {RP_DTYPE_F32, shape}, {RP_DTYPE_BOOL, shape}, {RP_DTYPE_I64, {0}}};
+        rp_custom_results(g, "unit::apart", &in, 1, types, 3, part);
+        rp_tensor count = rp_cast(part[2], RP_DTYPE_F32);
+        out[0] = k & 1 ? rp_add(part[0], count) : rp_broadcast(count, shape);
+        out[1] = part[1];
+        CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+        CHECK_OK(rp_config_set(cfg, settings[k / 2], &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        rp_buffer from = {RP_DTYPE_F32, 1, {5}, x};
+        rp_buffer to[] = {{RP_DTYPE_F32, 1, {5}, y}, {RP_DTYPE_BOOL, 1, {5}, below}};
+        CHECK_OK(rp_compiled_run(c, &from, 1, to, 2, &err), &err);
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(below[i], x[i] + 1 < 0);
+            assert_true(y[i] == (k & 1 ? fabsf(x[i] + 1) : 0) + 3);
+        }
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+}
+
 static void no_graph_is_captured_and_that_is_said(void **state) {
     rp_error err = {0};
     rp_compiled *c = NULL;
@@ -173,14 +227,21 @@ static int nothing_left(void **state) {
 int main(void) {
     static const rp_op_desc op = {
         .size = sizeof op, .name = "unit::double", .splitting = true, .cpu = double_it};
+    static const rp_op_desc three = {.size = sizeof three,
+                                     .name = "unit::apart",
+                                     .result_like = -1,
+                                     .splitting = true,
+                                     .cpu = apart,
+                                     .n_results = 3};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(registered_ops_split, nothing_left),
         cmocka_unit_test_teardown(a_value_of_another_piece_is_returned, nothing_left),
+        cmocka_unit_test_teardown(every_result_of_an_op_is_there, nothing_left),
         cmocka_unit_test_teardown(no_graph_is_captured_and_that_is_said, nothing_left),
         cmocka_unit_test_teardown(sources_are_kept_when_asked_for, nothing_left),
         cmocka_unit_test_teardown(a_cache_that_is_off_is_noted, nothing_left),
     };
     rp_error err = {0};
-    if (rp_op_register(&op, &err) != RP_OK) return 1;
+    if (rp_op_register(&op, &err) != RP_OK || rp_op_register(&three, &err) != RP_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Custom ops: registration, lookup, names of splitting ops, and running one in the interpreter. */
 #include "support/check.h"
 
+#include "base/alloc.h"
 #include "ir/custom.h"
 #include "ir/eval.h"
 
@@ -28,12 +29,32 @@ static const rp_op_desc scale = {.size = sizeof scale,
                                  .user = &factor};
 static const rp_op_desc pure = {.size = sizeof pure, .name = "test::pure", .result_like = -1};
 
+/* x into its sums along both axes; those of rows as integers. */
+static rp_status apart_cpu(void *user, rp_buffer *args, uint32_t n_args, rp_error *err) {
+    const float *x = args[0].data;
+    (void)user, (void)err;
+    assert_int_equal(n_args, 3);
+    assert_int_equal(args[2].dtype, RP_DTYPE_I32);
+    for (int i = 0; i < 2; i++) {
+        ((float *)args[1].data)[i] = x[i] + x[i + 2];
+        ((int32_t *)args[2].data)[i] = (int32_t)(x[2 * i] + x[2 * i + 1]);
+    }
+    return RP_OK;
+}
+
+static const rp_op_desc apart = {.size = sizeof apart,
+                                 .name = "test::apart",
+                                 .result_like = -1,
+                                 .cpu = apart_cpu,
+                                 .n_results = 2};
+
 static int registered(void **state) {
     rp_error err = {0};
     (void)state;
     if (ir_custom_find("test::scale")) return 0;
     CHECK_OK(rp_op_register(&scale, &err), &err);
     CHECK_OK(rp_op_register(&pure, &err), &err);
+    CHECK_OK(rp_op_register(&apart, &err), &err);
     return 0;
 }
 
@@ -60,6 +81,13 @@ static void registration_is_checked(void **state) {
     d.name = "test::other";
     d.size = 8;
     assert_int_equal(rp_op_register(&d, NULL), RP_INVALID);
+    d = apart;
+    d.name = "test::other";
+    d.n_results = 9;
+    assert_int_equal(rp_op_register(&d, NULL), RP_INVALID);
+    d.n_results = 2;
+    d.result_like = 0;
+    assert_int_equal(rp_op_register(&d, NULL), RP_INVALID);
     assert_null(ir_custom_find("test::other"));
     assert_non_null(ir_custom_find("test::scale"));
 }
@@ -67,8 +95,8 @@ static void registration_is_checked(void **state) {
 static const char text[] = "graph @g(%x: f32[2,2], %y: f32[2,2] mutates) {\n"
                            "  %a = custom %x, %y {name=\"test::scale\"}\n"
                            "  %b = neg %a\n"
-                           "  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
-                           "  %q = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
+                           "  %p = custom %x {name=\"test::pure\", types=[f16[3]]}\n"
+                           "  %q = custom %x {name=\"test::pure\", types=[f16[3]]}\n"
                            "  ret %b, %p, %q\n}\n";
 
 static ir_graph *parse(const char *s) {
@@ -95,8 +123,13 @@ static void shape_rules_are_checked(void **state) {
     } bad[] = {
         {"custom %x {name=\"test::scale\"}", "test::scale mutates operand 1 of 1"},
         {"custom %x, %n {name=\"test::scale\"}", "operand 1 is written, so it must be a state"},
-        {"custom %n, %x {name=\"test::scale\", dtype=f32, shape=[1]}", "takes no dtype or shape"},
-        {"custom %x {name=\"test::pure\", dtype=f32}", "needs attributes dtype and shape"},
+        {"custom %n, %x {name=\"test::scale\", types=[f32[1]]}", "it takes no types"},
+        {"custom %x {name=\"test::pure\"}",
+         "test::pure has 1 result, whose types the attribute types gives; it has 0"},
+        {"custom %x {name=\"test::apart\", types=[f32[1]]}",
+         "test::apart has 2 results, whose types the attribute types gives; it has 1"},
+        {"custom %x {name=\"test::apart\", types=[f32[1],i32[-1]]}",
+         "axis 0 of i32[-1] is negative"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -126,11 +159,50 @@ static void interpreter_calls_the_cpu_function(void **state) {
     }
     ir_value_done(&out);
     ir_graph_free(g);
-    g = parse(
-        "graph @g(%x: f32[2,2]) {\n  %p = custom %x {name=\"test::pure\", dtype=f16, shape=[3]}\n"
-        "  ret %p\n}\n");
+    g = parse("graph @g(%x: f32[2,2]) {\n  %p = custom %x {name=\"test::pure\", types=[f16[3]]}\n"
+              "  ret %p\n}\n");
     assert_int_equal(ir_eval(g, &x, NULL, NULL, NULL, &out, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "test::pure has no CPU function"));
+    ir_graph_free(g);
+}
+
+/* Results are asked for in any order, once each; what nobody asks for is not in the way. */
+static void results_have_types_of_their_own(void **state) {
+    static const char body[] =
+        "graph @g(%x: f32[2,2]) {\n"
+        "  %a = custom %x {name=\"test::apart\", types=[f32[2],i32[2]]} : (f32[2], i32[2])\n"
+        "  %b = result %a {index=1}\n  %c = result %a {index=1}\n"
+        "  %d = custom %a {name=\"test::apart\", types=[f32[2],i32[2]]}\n"
+        "  %e = neg %a\n  ret %b, %e, %c\n}\n";
+    static const char printed[] =
+        "graph @g(%x: f32[2,2]) -> (i32[2], f32[2], i32[2]) {\n"
+        "  %0 = custom %x {name=\"test::apart\", types=[f32[2],i32[2]]} : (f32[2], i32[2])\n"
+        "  %1 = result %0 {index=1}                  : i32[2]\n"
+        "  %2 = custom %0 {name=\"test::apart\", types=[f32[2],i32[2]]} : (f32[2], i32[2])\n"
+        "  %3 = neg %0                               : f32[2]\n"
+        "  ret %1, %3, %1\n}\n";
+    double xs[4] = {1, 2, 3, 5};
+    ir_value x = {2, {2, 2}, 4, xs}, out[3];
+    rp_error err = {0};
+    char *again = NULL;
+    (void)state;
+    ir_graph *g = parse(body);
+    CHECK_OK(ir_print_string(g, &again, &err), &err);
+    assert_string_equal(again, printed);
+    base_free(again);
+    assert_int_equal(ir_result_of(g, 1, 1), 2);
+    assert_int_equal(ir_result_of(g, 3, 1), IR_NONE);
+    ir_graph_free(g);
+    g = parse("graph @g(%x: f32[2,2]) {\n"
+              "  %a = custom %x {name=\"test::apart\", types=[f32[2],i32[2]]}\n"
+              "  %b = result %a {index=1}\n  %e = neg %a\n  ret %b, %e, %a\n}\n");
+    CHECK_OK(ir_eval(g, &x, NULL, NULL, NULL, out, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        assert_true(out[0].data[i] == xs[2 * i] + xs[2 * i + 1]);
+        assert_true(out[2].data[i] == xs[i] + xs[i + 2]);
+        assert_true(out[1].data[i] == -out[2].data[i]);
+    }
+    for (int i = 0; i < 3; i++) ir_value_done(&out[i]);
     ir_graph_free(g);
 }
 
@@ -194,6 +266,7 @@ int main(void) {
         cmocka_unit_test_setup(pure_ones_merge_and_effects_do_not, registered),
         cmocka_unit_test_setup(shape_rules_are_checked, registered),
         cmocka_unit_test_setup(interpreter_calls_the_cpu_function, registered),
+        cmocka_unit_test_setup(results_have_types_of_their_own, registered),
         cmocka_unit_test(splitting_names_resolve),
         cmocka_unit_test_setup(nodes_match_the_list, registered),
     };

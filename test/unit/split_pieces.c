@@ -269,6 +269,22 @@ static void versions_cross_borders(void **state) {
     ir_graph_free(g);
 }
 
+/* The first result of a top-k is used behind the second piece, the other in all of them. */
+static void results_cross_borders(void **state) {
+    static const char *const ops[] = {"reprise::topk", "reprise::exp"};
+    ir_graph *g = parse("graph @g(%x: f32[4,9]) {\n"
+                        "  %a = neg %x\n  %t = topk %a {k=3}\n  %b = neg %t\n  %c = exp %b\n"
+                        "  %i = result %t {index=1}\n  %j = cast %i {dtype=f32}\n"
+                        "  %d = mul %j, %c\n  %u = topk %d {k=2}\n  %k = result %u {index=1}\n"
+                        "  ret %k, %t, %d, %i\n}\n");
+    (void)state;
+    check_equal(g, ops, 2, 3);
+    check_equal(g, ops, 1, 4);
+    check_equal(g, ops + 1, 1, 5);
+    check_counts(g, ops, 1, 4, 2, 2);
+    ir_graph_free(g);
+}
+
 static void failed_allocations_leave_nothing(void **state) {
     rp_error err = {0};
     rp_graph *g = NULL;
@@ -298,6 +314,7 @@ int main(void) {
         cmocka_unit_test(pieces_compute_the_whole),
         cmocka_unit_test(pieces_compute_the_model),
         cmocka_unit_test(versions_cross_borders),
+        cmocka_unit_test(results_cross_borders),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
