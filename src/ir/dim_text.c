@@ -238,6 +238,7 @@ rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err
     reader r = {.t = t, .p = *text, .err = err};
     ir_dim d = IR_DIM_BAD;
     RP_TRY(read_sum(&r, &d));
+    if (d == IR_DIM_BAD && ir_dims_exhausted(t)) return rp_fail(err, RP_NOMEM, "sizes");
     if (d == IR_DIM_BAD)
         return rp_fail(err, RP_INVALID, "a size overflows, or has more than %d terms or %d factors",
                        DIM_MAX_TERMS, DIM_MAX_FACTORS);
