@@ -11,6 +11,7 @@
 #include "engine/facts.h"
 #include "engine/isa.h"
 #include "engine/plans.h"
+#include "hal/hal.h"
 #include "model/resolve.h"
 
 struct rp_cache {
@@ -107,20 +108,29 @@ rp_status rp_cache_usage(rp_cache *c, bool (*fn)(void *user, const rp_cache_shar
 
 /* --- why ---------------------------------------------------------------------- */
 
-/* The key that the model would have. */
+/* The key that the model would have, from where rp_engine_open would take it and for the device that it would run on. */
 static rp_status make_key(const rp_cache *c, const char *model, rp_compilation_config *cfg,
                           cache_key **out, rp_error *err) {
     rp_status st;
     model_source *source = NULL;
-    const model_resolve_options r = {.cache_dir = cache_store_dir(c->store), .offline = true};
-    engine_plans_options o = {.config = cfg, .store = c->store};
+    hal_device *device = NULL;
+    hal_device_info info = {0};
+    rp_error none = {0};
+    char *usual = NULL;
+    model_resolve_options r = {.cache_dir = cache_store_dir(c->store), .offline = true};
+    engine_plans_options o = {.config = cfg, .store = c->store, .arch = info.arch};
+    if (cache_default_dir(NULL, &usual, &none) == RP_OK) r.default_dir = usual;
     RP_TRY_OUT(model_resolve(model, &r, &source, err));
     o.source = source;
     RP_TRY_OUT(engine_config_resolve(cfg, source, err));
+    RP_TRY_OUT(hal_open(cfg->device, 1, &device, err));
+    device->ops->info(device, &info);
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     st = engine_plans_key(&o, out, err);
 out:
+    hal_close(device);
     model_source_free(source);
+    base_free(usual);
     return st;
 }
 

@@ -33,7 +33,8 @@ rp_status cache_compare_json(cache_store *s, const char *a, const char *b, char 
  * not stored. Owned by the caller. */
 rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char **settings,
                            rp_error *err) RP_MUST_USE;
-/* The same lines for the plans alone whose factor `same` is as in k and others are not; nothing where there is none. */
+/* Why k, which was looked for, was not found: the same lines for the plans alone whose factor `same` is as in k; nothing where
+ * there is none. One that is equal in all was there and is lost. */
 rp_status cache_why_same(cache_store *s, const cache_key *k, const char *same, base_buf *out,
                          rp_error *err) RP_MUST_USE;
 

@@ -12,7 +12,7 @@
 typedef struct sweep {
     const cache_store *s;
     const char *below;        /* folder at hand, relative to the store's */
-    bool code, locks, deeper; /* it has code, locks; its folders are looked into */
+    bool code, locks, deeper; /* it has code; locks alone; its folders are looked into */
 } sweep;
 
 static rp_status sweep_folder(const sweep *w, rp_error *err);
@@ -34,6 +34,12 @@ static bool is_dropped_lock(const char *path) {
     return dropped;
 }
 
+/* That of a fetch is beside its model. */
+static bool is_lock(const sweep *w, const char *name) {
+    size_t n = strlen(name);
+    return w->locks || (n > 5 && strcmp(name + n - 5, ".lock") == 0);
+}
+
 static bool is_widow(base_buf *path, const char *name) {
     if (strlen(name) != 36 || strcmp(name + 32, ".sum") != 0) return false;
     memcpy(path->data + path->len - 4, ".so", 4); /* with its end */
@@ -53,7 +59,7 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
         cache_remove(b.data);
     } else if (!is_dir) {
         if (w->code && is_widow(&b, name)) cache_remove(b.data);
-        if (w->locks && is_dropped_lock(b.data)) base_lock_sweep(b.data);
+        if (is_lock(w, name) && is_dropped_lock(b.data)) base_lock_sweep(b.data);
     } else if (w->deeper) {
         st = sweep_folder(&(sweep){.s = w->s, .below = b.data + strlen(w->s->dir)}, err);
     }

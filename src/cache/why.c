@@ -11,6 +11,8 @@
 
 enum { MAX_SHOWN = 80 };
 
+#define LOST ", but it or code of it is not in the cache any more, or damaged"
+
 typedef struct reason {
     size_t n_differ;
     char *line;
@@ -136,9 +138,9 @@ static rp_status search_plans(search *w, base_buf *out, rp_error *err) {
     RP_TRY_OUT(base_dir_list(dir.data, visit_plan, w, err));
     if (w->n) qsort(w->v, w->n, sizeof *w->v, nearest_first);
     for (size_t i = 0; i < w->n; i++) {
-        /* Asked for a cause: the same plan, lost or damaged, is none. */
-        if (w->same && w->v[i].n_differ == 0) continue;
-        base_buf_printf(out, "%s\n", w->v[i].line);
+        /* Asked for a cause: who was not found under an equal key is lost. */
+        bool lost = w->same && w->v[i].n_differ == 0;
+        base_buf_printf(out, "%s%s\n", w->v[i].line, lost ? LOST : "");
     }
     st = base_buf_status(out, err);
 out:
@@ -344,10 +346,35 @@ out:
 
 /* ---- what a plan is of ---- */
 
+/* Settings that tell plans of one model apart; those with a usual value only where they have another. */
+static void put_settings(const json_t *factors, base_buf *b) {
+    static const struct {
+        const char *name, *usual;
+    } shown[] = {{"backend", NULL},
+                 {"numerics", NULL},
+                 {"target.isa", NULL},
+                 {"target.sums", "tensor cores"},
+                 {"max_num_seqs", NULL},
+                 {"max_num_batched_tokens", NULL},
+                 {"splitting_ops", "[\"reprise::attention\"]"},
+                 {"skip_passes", "[]"}};
+    const char *backend = json_string_value(json_object_get(factors, "backend")), *name;
+    const bool fuses = backend && strcmp(backend, "\"eager\"") != 0;
+    json_t *value;
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        const char *z = json_string_value(json_object_get(factors, shown[i].name));
+        if (z && !(shown[i].usual && strcmp(z, shown[i].usual) == 0))
+            base_buf_printf(b, "%s%s=%s", b->len ? " " : "", shown[i].name, z);
+    }
+    json_object_foreach((json_t *)(uintptr_t)factors, name, value) {
+        const char *z = json_string_value(value);
+        if (fuses && z && strncmp(name, "pass_config.", 12) == 0 && strcmp(z, "true") != 0)
+            base_buf_printf(b, " %s=%s", name, z);
+    }
+}
+
 rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char **settings,
                            rp_error *err) {
-    static const char *const shown[] = {"backend", "numerics", "target.isa",
-                                        "max_num_batched_tokens"};
     base_hash128 key;
     char ignored[33];
     json_t *factors = NULL;
@@ -357,10 +384,7 @@ rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char *
     rp_status st = cache_get_text(s, key, "model", model, err);
     if (st == RP_OK || st == RP_NOT_FOUND) st = stored_factors(s, key, &factors, err);
     base_buf_init(&b, 0);
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        const char *z = json_string_value(json_object_get(factors, shown[i]));
-        if (z) base_buf_printf(&b, "%s%s=%s", b.len ? " " : "", shown[i], z);
-    }
+    put_settings(factors, &b);
     json_decref(factors);
     if (st == RP_OK && b.len && !(*settings = base_buf_take(&b)))
         st = rp_fail(err, RP_NOMEM, "no memory to list plans");

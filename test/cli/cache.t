@@ -39,7 +39,12 @@ $ reprise cache why synthetic:tiny -cc.skip_passes=fold,cse,dce,simplify,elimina
 skip_passes [] -> ["fold","cse","dce","simplify","eliminate_noops"...
 ! values that end in ... are cut; --json has them whole
 $ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan  *[0-9a-f]*  *[0-9]*  [-0-9: ]*//p' | sed 's/isa=[a-z0-9]*/isa=ISA/; s/  code .*//'
-synthetic:tiny,layers=2,dtype=q4_1,seed=0  backend="inductor" numerics="default" target.isa=ISA max_num_batched_tokens=512
+synthetic:tiny,layers=2,dtype=q4_1,seed=0  backend="inductor" numerics="default" target.isa=ISA max_num_seqs=64 max_num_batched_tokens=512
+$ reprise compile synthetic:tiny --level 2 -cc.skip_passes=fold -cc.pass_config.fuse_norm_quant=false --cache-dir apart --quiet; reprise cache ls --cache-dir apart --quiet | grep -o ' splitting_ops=.*  code'
+ splitting_ops=[] skip_passes=["fold"] pass_config.fuse_norm_quant=false  code
+$ LD_LIBRARY_PATH=$EMULATED_GPU reprise cache why synthetic:tiny --device cuda:0 --cache-dir own | grep -E '^  target(.isa)? ' | sed 's/isa "[a-z0-9]*"/isa "ISA"/'
+  target "cpu" -> "cuda"
+  target.isa "ISA" -> "sm_90"
 $ mkdir -p own/models/m.tmp-00000001-1-1-1; printf 12345 >own/models/m.tmp-00000001-1-1-1/part; touch -d '2 days ago' own/models/*; printf 123 >own/quarantine/x; reprise cache ls --cache-dir own --json | field objects takes.plan.files takes.weights.files takes.leftovers.bytes takes.quarantine.bytes takes.working.bytes; reprise cache ls --cache-dir own 2>&1 >/dev/null | grep -v scratch | sed 's/  *[0-9]* files  *[0-9]* bytes/ N files N bytes/; s/[0-9]* objects, [0-9]* bytes/N objects, N bytes/'
 objects 7
 takes.plan.files 1

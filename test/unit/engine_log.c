@@ -74,6 +74,28 @@ static void code_that_is_made_again_is_a_recompile(void **state) {
     heard_done(&heard);
 }
 
+/* Nothing differs: the cause is what is gone, not the settings of another plan. */
+static void code_that_is_lost_is_the_reason(void **state) {
+    const char *dir = tree_new("lost");
+    char cache[4200], code[4200];
+    base_buf heard;
+    (void)state;
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", dir);
+    (void)snprintf(code, sizeof code, "%s/objects/code", dir);
+    const char *settings[] = {cache, "level=2", "isa=portable", "numerics=exact", NULL};
+    rp_engine_close(engine_must("synthetic:tiny,layers=1", settings));
+    settings[3] = "numerics=default";
+    rp_engine_close(engine_must("synthetic:tiny,layers=1", settings));
+    tree_remove(code);
+    heard_start(&heard, "recompiles");
+    rp_engine *e = engine_must("synthetic:tiny,layers=1", settings);
+    assert_int_equal(engine_count(e, "recompiles"), 1);
+    rp_engine_close(e);
+    CHECK_HEARD(&heard, "factors equal, but it or code of it is not in the cache any more");
+    assert_null(strstr(heard.data, "numerics"));
+    heard_done(&heard);
+}
+
 static void crowded_cores_are_hinted_at_each_doubling(void **state) {
     const int32_t prompt[] = {104};
     int32_t out[4];
@@ -142,6 +164,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_factor_that_differs_is_a_recompile),
         cmocka_unit_test(code_that_is_made_again_is_a_recompile),
+        cmocka_unit_test(code_that_is_lost_is_the_reason),
         cmocka_unit_test(without_a_cache_folder_it_runs_and_says_so),
         cmocka_unit_test(crowded_cores_are_hinted_at_each_doubling),
     };
