@@ -2,6 +2,7 @@
 #include "base/env.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +65,27 @@ static bool is_one_of(const char *v, const char *words) {
     return false;
 }
 
+/* Each is a folder or not there yet. */
+static bool are_folders(const char *v) {
+    char path[PATH_MAX];
+    struct stat info;
+    for (const char *at = v; *at;) {
+        size_t n = strcspn(at, ":");
+        if (n >= sizeof path) return false;
+        memcpy(path, at, n);
+        path[n] = 0;
+        if (stat(path, &info) == 0 && !S_ISDIR(info.st_mode)) return false;
+        at += n + (at[n] == ':');
+    }
+    return true;
+}
+
 static bool is_accepted(const char *v, const char *accepted) {
     struct stat info;
     bool found = stat(v, &info) == 0, folder = found && S_ISDIR(info.st_mode);
     if (strcmp(accepted, "text") == 0 || strcmp(accepted, "log names") == 0) return true;
     if (strcmp(accepted, "folder") == 0) return folder || !found;
+    if (strcmp(accepted, "folders") == 0) return are_folders(v);
     if (strcmp(accepted, "library") == 0) return !strchr(v, '/') || (found && !folder);
     return is_one_of(v, accepted);
 }
@@ -78,9 +95,10 @@ rp_status base_env_check(rp_error *err) {
         const char *name = base_env_source((base_env_id)i), *v = name ? value_of(name) : NULL;
         if (v && !is_accepted(v, table[i].accepted))
             return rp_fail(err, RP_CONFIG, "%s=%.100s: expected %s%s", name, v,
-                           strchr(table[i].accepted, ',')          ? "one of "
-                           : strchr("aeiou", table[i].accepted[0]) ? "an "
-                                                                   : "a ",
+                           strchr(table[i].accepted, ',')              ? "one of "
+                           : strcmp(table[i].accepted, "folders") == 0 ? ""
+                           : strchr("aeiou", table[i].accepted[0])     ? "an "
+                                                                       : "a ",
                            table[i].accepted);
     }
     return RP_OK;

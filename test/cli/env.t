@@ -32,6 +32,9 @@ $ TMPDIR=ids.txt reprise run synthetic:tiny hi
 $ REPRISE_NVRTC=./no-such-lib reprise opt graph.ir
 ! reprise: REPRISE_NVRTC=./no-such-lib: expected a library
 ? 2
+$ REPRISE_MODELS=nowhere:ids.txt reprise run synthetic:tiny hi
+! reprise: REPRISE_MODELS=nowhere:ids.txt: expected folders
+? 2
 $ REPRISE_ISA=sse failing run synthetic:tiny hi --json
 2
 $ REPRISE_ISA=sse reprise help >/dev/null
