@@ -563,6 +563,26 @@ static kir_func *make_nested(const char *name) {
     return f;
 }
 
+/* Reductions with another inside, of more than 16 and of a length that is known when it runs. */
+static kir_func *make_nested_all(const char *name) {
+    static const kir_reduce how[] = {KIR_SUM, KIR_MAX, KIR_MIN, KIR_SUM};
+    ir_dim t;
+    kir_func *f = new_kernel(name, &t);
+    uint32_t x = arg(f, "x", RP_DTYPE_F32, 0), y = arg(f, "y", RP_DTYPE_F32, 1);
+    ir_dim odd = ir_dim_add(f->dims, ir_dim_mul_const(f->dims, t, 4), ir_dim_const(f->dims, 9));
+    kir_ref row = par_t(f, t, 1);
+
+    for (int r = 0; r < 4; r++) {
+        kir_ref n = r < 3 ? kir_const_i(f, 37) : kir_dim(f, f->dims, odd);
+        kir_ref i = kir_begin_reduce(f, how[r], n);
+        kir_ref k = kir_begin_reduce(f, r ? KIR_SUM : KIR_MAX, kir_const_i(f, 3));
+        kir_ref v = kir_yield(f, kir_load(f, x, at(f, row, 111, at(f, i, 3, k))));
+        kir_store(f, y, at(f, row, 4, kir_const_i(f, r)), kir_yield(f, v));
+    }
+    kir_end(f);
+    return f;
+}
+
 /* Transposes [T, 3, 8] to [3, T, 8] by division of the item. */
 static kir_func *make_permute(const char *name) {
     ir_dim t;
@@ -677,6 +697,7 @@ const kir_case kir_cases[] = {
      64,
      {SPECIAL(F32, 64), OUT(I8, 64 * 9), OUT(F32, 64 * 6), SPECIAL(I8, 64)}},
     {"nested", make_nested, T, {F32(T * 40), F32(480), OUT(F32, T * 12), OUT(F32, T)}},
+    {"nested_all", make_nested_all, T, {F32(T * 111), OUT(F32, T * 4)}},
     {"rope", make_rope, T, {F32(T * 96), F32(T * 32), OUT(F16, T * 96)}},
     {"permute", make_permute, T * 24, {F32(T * 24), OUT(F32, T * 24)}},
 };

@@ -125,8 +125,8 @@ static void outputs_tell_their_sizes(void **state) {
     assert_int_equal(rp_compiled_outputs(c, in, 2, out, 3, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "T = 9 is outside [1, 8]"));
     err = (rp_error){0};
-    assert_int_equal(rp_compiled_outputs(c, in, 2, out, 2, &err), RP_INVALID);
-    assert_non_null(strstr(err.text, "2 inputs and 3 outputs; 2 and 2 were given"));
+    assert_int_equal(rp_compiled_outputs(c, in, 1, out, 4, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "2 inputs and 3 outputs; 1 and 4 were given"));
     rp_compiled_free(c);
     rp_graph_free(g);
 }
@@ -369,15 +369,23 @@ static void refuses_by_name(void **state) {
     rp_compiled *c = compile("level=0");
     REFUSED(run(c, 1, e), RP_INVALID, "param w of graph @linear has no data");
     REFUSED(rp_compiled_bind(c, "v", w, e), RP_NOT_FOUND, "no param or state called 'v'");
-    REFUSED(rp_compiled_bind(c, "w", NULL, e), RP_INVALID, "data");
+    REFUSED(rp_compiled_bind(c, "w", NULL, e), RP_INVALID,
+            "bind: 'w' of graph @linear is not empty; data must be given");
+    REFUSED(rp_compiled_bind(NULL, "w", w, e), RP_INVALID, "bind: graph and name must be given");
+    REFUSED(rp_compiled_bind(c, NULL, w, e), RP_INVALID, "bind: graph and name must be given");
+    REFUSED(rp_compiled_get_info(NULL, NULL, e), RP_INVALID, "graph must be given");
     bind(c);
     REFUSED(run(c, 9, e), RP_INVALID, "B = 9 is outside [1, 8]");
     REFUSED(run(c, 0, e), RP_INVALID, "B = 0 is outside");
     rp_buffer in = {RP_DTYPE_F32, 2, {2, 2}, x},
               out[2] = {{RP_DTYPE_F32, 2, {2, 3}, y}, {RP_DTYPE_F32, 2, {2, 3}, y2}};
-    REFUSED(rp_compiled_run(c, &in, 2, out, 2, e), RP_INVALID,
-            "1 inputs and 2 outputs; 2 and 2 were given");
-    REFUSED(rp_compiled_run(c, NULL, 1, out, 2, e), RP_INVALID, "NULL");
+    REFUSED(rp_compiled_run(c, &in, 3, out, 4, e), RP_INVALID,
+            "1 inputs and 2 outputs; 3 and 4 were given");
+    REFUSED(rp_compiled_run(c, &in, 1, out, 4, e), RP_INVALID, "1 and 4 were given");
+    REFUSED(rp_compiled_run(c, &in, 3, out, 2, e), RP_INVALID, "3 and 2 were given");
+    REFUSED(rp_compiled_run(c, NULL, 1, out, 2, e), RP_INVALID, "inputs or outputs are NULL");
+    REFUSED(rp_compiled_run(c, &in, 1, NULL, 2, e), RP_INVALID, "inputs or outputs are NULL");
+    REFUSED(rp_compiled_run(NULL, &in, 1, out, 2, e), RP_INVALID, "compiled graph is NULL");
     in.dtype = RP_DTYPE_F16;
     REFUSED(rp_compiled_run(c, &in, 1, out, 2, e), RP_INVALID,
             "input x is f16; the graph wants f32");

@@ -114,6 +114,53 @@ static void cache_that_is_off(void **state) {
     rp_cache_close(NULL);
 }
 
+#define REFUSED(call, what)                                                \
+    do {                                                                   \
+        rp_error refused_ = {0}, *e = &refused_;                           \
+        assert_int_equal(call, RP_INVALID);                                \
+        if (strcmp(e->text, what) != 0) fail_msg(#call ": '%s'", e->text); \
+    } while (0)
+static bool no_share(void *user, const rp_cache_share *s) {
+    (void)user, (void)s;
+    fail_msg("a share of what is not there");
+    return true;
+}
+
+/* Each argument that must be given, missing alone. */
+static void what_is_missing_is_named(void **state) {
+    (void)state;
+    rp_cache *c = NULL;
+    rp_error err = {0};
+    char *text = NULL;
+    uint64_t n = 0;
+    CHECK_OK(rp_cache_open(dir, &c, &err), &err);
+    REFUSED(rp_cache_open(dir, NULL, e), "out is NULL");
+    REFUSED(rp_cache_list(NULL, false, count_entry, NULL, e), "cache and function must be given");
+    REFUSED(rp_cache_list(c, false, NULL, NULL, e), "cache and function must be given");
+    REFUSED(rp_cache_usage(NULL, no_share, NULL, e), "cache and function must be given");
+    REFUSED(rp_cache_usage(c, NULL, NULL, e), "cache and function must be given");
+    for (int json = 0; json < 2; json++) {
+        rp_status (*why)(rp_cache *, const char *, rp_compilation_config *, char **, rp_error *) =
+            json ? rp_cache_why_json : rp_cache_why;
+        REFUSED(why(NULL, "synthetic:tiny", NULL, &text, e), "cache, model and out must be given");
+        REFUSED(why(c, NULL, rp_config_new(), &text, e), "cache, model and out must be given");
+        REFUSED(why(c, "synthetic:tiny", NULL, NULL, e), "cache, model and out must be given");
+    }
+    REFUSED(rp_cache_compare_json(NULL, "a", "b", &text, e),
+            "cache, two keys and out must be given");
+    REFUSED(rp_cache_compare_json(c, NULL, "b", &text, e), "cache, two keys and out must be given");
+    REFUSED(rp_cache_compare_json(c, "a", NULL, &text, e), "cache, two keys and out must be given");
+    REFUSED(rp_cache_compare_json(c, "a", "b", NULL, e), "cache, two keys and out must be given");
+    REFUSED(rp_cache_prune(NULL, 0, &n, &n, e), "cache is NULL");
+    REFUSED(rp_cache_export(NULL, "x", &n, &n, e), "cache is NULL");
+    REFUSED(rp_cache_export(c, NULL, &n, &n, e), "path is NULL");
+    REFUSED(rp_cache_import(NULL, "x", &n, &n, e), "cache and path must be given");
+    REFUSED(rp_cache_import(c, NULL, &n, &n, e), "cache and path must be given");
+    REFUSED(rp_machine_report(dir, NULL, e), "out is NULL");
+    assert_null(text);
+    rp_cache_close(c);
+}
+
 static void machine(void **state) {
     (void)state;
     rp_error err = {0};
@@ -141,9 +188,8 @@ static void machine(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cache_life),
-        cmocka_unit_test(cache_that_is_not_there),
-        cmocka_unit_test(cache_that_is_off),
+        cmocka_unit_test(cache_life),        cmocka_unit_test(cache_that_is_not_there),
+        cmocka_unit_test(cache_that_is_off), cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(machine),
     };
     return cmocka_run_group_tests(tests, make_dir, NULL);

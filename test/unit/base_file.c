@@ -86,7 +86,12 @@ static void says_what_is_wrong(void **state) {
     err = (rp_error){0};
     assert_int_equal(base_file_map(root, &m, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "is a folder"));
-    assert_int_equal(base_file_map("/dev/zero", &m, NULL), RP_INVALID);
+    err = (rp_error){0};
+    assert_int_equal(base_file_map("/dev/zero", &m, &err), RP_INVALID);
+    assert_string_equal(err.text, "'/dev/zero' is not a regular file");
+    err = (rp_error){0};
+    assert_int_equal(base_file_read("/dev", 10, &back, &n, &err), RP_INVALID);
+    assert_string_equal(err.text, "'/dev' is a folder; give a file");
     assert_int_equal(base_file_write_atomic(at("none/x"), "y", 1, NULL), RP_NOT_FOUND);
     assert_int_equal(mkfifo(at("fifo"), 0600), 0);
     CHECK_OK(base_file_read(at("fifo"), 10, &back, &n, &err), &err); /* does not wait */

@@ -61,6 +61,7 @@ static void fill_and_export(void) {
     base_free(path);
     CHECK_OK(cache_export(s, bundle, &info, &err), &err);
     assert_int_equal(info.n_files, 7);
+    assert_true(info.n_bytes > LARGE);
     cache_store_close(s);
 }
 
@@ -103,12 +104,23 @@ static void what_goes_out_comes_in(void **state) {
     (void)state;
     rp_error err = {0};
     cache_bundle_info info = {0};
+    uint64_t bytes = 0;
     fill_and_export();
+    tree_list l = tree_files(from);
+    for (size_t i = 0; i < l.n; i++) {
+        size_t size;
+        if (strncmp(l.path[i], "objects/", 8) != 0 && strncmp(l.path[i], "plans/", 6) != 0)
+            continue;
+        free(tree_read(from, l.path[i], &size));
+        bytes += size;
+    }
+    tree_list_free(&l);
     CHECK_OK(base_path_remove(to, &err), &err);
     cache_store *s = open_store(to);
     assert_int_equal(count_good(s), 0);
     CHECK_OK(cache_import(s, bundle, &info, &err), &err);
     assert_int_equal(info.n_files, 7);
+    assert_int_equal(info.n_bytes, bytes);
     assert_int_equal(count_good(s), 5);
     CHECK_OK(cache_import(s, bundle, NULL, &err), &err); /* again: replaced */
     assert_int_equal(count_good(s), 5);
@@ -179,6 +191,62 @@ static void damage_is_never_imported_as_good(void **state) {
     base_free(bad);
 }
 
+/* Writes a bundle of `n` raw bytes whose stream is as it should be; the error of importing it. */
+static rp_status import_raw(cache_store *s, const char *raw, size_t n, rp_error *err) {
+    char packed[600];
+    size_t packed_size = ZSTD_compress(packed, sizeof packed, raw, n, 1);
+    assert_false(ZSTD_isError(packed_size));
+    CHECK_OK(base_file_write_atomic(bundle, packed, packed_size, err), err);
+    *err = (rp_error){0};
+    return cache_import(s, bundle, NULL, err);
+}
+
+/* Each way to be no bundle has its line; nothing that is said of one names another. */
+static void damage_is_told_apart(void **state) {
+    enum { HEAD = 12 };
+    static const char head[HEAD + 1] = "RPBUNDLE\x01";
+    char raw[300] = {0}, want[200], *good = NULL;
+    rp_error err = {0};
+    size_t size = 0;
+    (void)state;
+    CHECK_OK(base_path_remove(to, &err), &err);
+    cache_store *s = open_store(to);
+#define SAYS(code, form)                                                             \
+    do {                                                                             \
+        (void)snprintf(want, sizeof want, form, bundle);                             \
+        assert_int_equal(st, code);                                                  \
+        if (strcmp(err.text, want) != 0) fail_msg("'%s', not '%s'", err.text, want); \
+    } while (0)
+    memcpy(raw, head, HEAD);
+    rp_status st = import_raw(s, raw, HEAD + 12, &err); /* no file, then the end */
+    CHECK_OK(st, &err);
+    st = import_raw(s, raw, HEAD, &err);
+    SAYS(RP_CORRUPT, "%s is cut short; export it again");
+    raw[8] = 9;
+    st = import_raw(s, raw, HEAD + 12, &err);
+    SAYS(RP_UNSUPPORTED, "%s has bundle version 9, known is 1; export it again");
+    raw[8] = 1;
+    raw[3] = 'X';
+    st = import_raw(s, raw, HEAD + 12, &err);
+    SAYS(RP_CORRUPT, "%s is no cache bundle");
+    raw[3] = head[3];
+    raw[HEAD + 1] = 4; /* a name of 1024 bytes */
+    st = import_raw(s, raw, HEAD + 12, &err);
+    SAYS(RP_CORRUPT, "%s holds a name of 1024 bytes; it is no bundle of ours");
+    raw[HEAD + 1] = 0;
+    st = import_raw(s, raw, HEAD + 13, &err); /* more behind the end */
+    SAYS(RP_CORRUPT, "%s is damaged at its end");
+    fill_and_export();
+    CHECK_OK(base_file_read(bundle, 1 << 24, &good, &size, &err), &err);
+    CHECK_OK(base_file_write_atomic(bundle, good, size / 2, &err), &err);
+    err = (rp_error){0};
+    st = cache_import(s, bundle, NULL, &err);
+    SAYS(RP_CORRUPT, "%s is cut short; export it again");
+#undef SAYS
+    base_free(good);
+    cache_store_close(s);
+}
+
 static void foreign_names_are_refused(void **state) {
     (void)state;
     static const char *const names[] = {"../escaped",
@@ -194,18 +262,14 @@ static void foreign_names_are_refused(void **state) {
     CHECK_OK(base_path_remove(to, &err), &err);
     cache_store *s = open_store(to);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char raw[300] = "RPBUNDLE\x01", packed[600], escaped[96];
+        char raw[300] = "RPBUNDLE\x01", escaped[96];
         size_t n = 12, len = strlen(names[i]);
         raw[n] = (char)len;
         raw[n + 4] = 1; /* one byte of contents */
         memcpy(raw + n + 12, names[i], len);
         raw[n + 12 + len] = 'x';
         n += 12 + len + 1 + 12;
-        size_t packed_size = ZSTD_compress(packed, sizeof packed, raw, n, 1);
-        assert_false(ZSTD_isError(packed_size));
-        CHECK_OK(base_file_write_atomic(bundle, packed, packed_size, &err), &err);
-        err = (rp_error){0};
-        if (cache_import(s, bundle, NULL, &err) != RP_CORRUPT) fail_msg("took %s", names[i]);
+        if (import_raw(s, raw, n, &err) != RP_CORRUPT) fail_msg("took %s", names[i]);
         assert_non_null(strstr(err.text, "that no cache has"));
         err = (rp_error){0};
         (void)snprintf(escaped, sizeof escaped, "%s/escaped", root);
@@ -249,6 +313,7 @@ int main(void) {
         cmocka_unit_test(what_goes_out_comes_in),
         cmocka_unit_test(only_objects_travel),
         cmocka_unit_test(damage_is_never_imported_as_good),
+        cmocka_unit_test(damage_is_told_apart),
         cmocka_unit_test(foreign_names_are_refused),
         cmocka_unit_test(every_failure_is_clean),
     };

@@ -32,6 +32,8 @@ static void bad_requests_are_refused(void **state) {
     r.prompt_ids = many;
     r.n_prompt_ids = 48;
     refused(e, &r, RP_CONFIG, "prompt of 48 tokens leaves no room in max_model_len 48");
+    r.n_prompt_ids = 50;
+    refused(e, &r, RP_CONFIG, "prompt of 50 tokens leaves no room in max_model_len 48");
     r.n_prompt_ids = 0;
     refused(e, &r, RP_CONFIG, "no token");
     r = plain_request(8);
@@ -51,11 +53,10 @@ static void bad_requests_are_refused(void **state) {
     many[3] = 1000000;
     refused(e, &r, RP_CONFIG, "token id 1000000 at position 3");
     r = plain_request(8);
-    r.sampling.temperature = -1;
-    refused(e, &r, RP_CONFIG, "temperature");
-    r = plain_request(8);
-    r.sampling.top_p = 1.5;
-    refused(e, &r, RP_CONFIG, "top_p");
+    r.prompt = "text";
+    r.messages = &m;
+    r.n_messages = 1;
+    refused(e, &r, RP_INVALID, "prompt, messages and prompt_ids; 3 are given");
     r = plain_request(8);
     r.stop = empty;
     r.n_stop = 1;
@@ -64,6 +65,47 @@ static void bad_requests_are_refused(void **state) {
     r.size = 3;
     refused(e, &r, RP_INVALID, "sizeof(rp_request_options)");
     assert_int_equal(base_live(), live);
+    must_run(e, -1);
+    rp_engine_close(e);
+}
+
+/* Each value that sampling takes: its bounds are taken, what lies behind them is refused by its name. */
+static void sampling_values_have_bounds(void **state) {
+    static const struct {
+        double temperature, top_p, min_p;
+        int32_t top_k;
+        const char *text; /* NULL: taken */
+    } cases[] = {
+        {0, 1, 0, 0, NULL},
+        {1e6, 1, 0, 0, NULL},
+        {-0.5, 1, 0, 0, "temperature -0.5 is not in 0..1e6; 0 is greedy"},
+        {1.5e6, 1, 0, 0, "temperature 1.5e+06 is not in 0..1e6; 0 is greedy"},
+        {NAN, 1, 0, 0, "temperature nan is not in 0..1e6; 0 is greedy"},
+        {1, 1e-9, 0, 0, NULL},
+        {1, 0, 0, 0, "top_p 0 is not in (0, 1]; 1 turns it off"},
+        {1, 1.25, 0, 0, "top_p 1.25 is not in (0, 1]; 1 turns it off"},
+        {1, NAN, 0, 0, "top_p nan is not in (0, 1]; 1 turns it off"},
+        {1, 1, 1, 0, NULL},
+        {1, 1, -0.25, 0, "min_p -0.25 is not in [0, 1]; 0 turns it off"},
+        {1, 1, 1.5, 0, "min_p 1.5 is not in [0, 1]; 0 turns it off"},
+        {1, 1, NAN, 0, "min_p nan is not in [0, 1]; 0 turns it off"},
+        {1, 1, 0, -1, NULL},
+        {1, 1, 0, INT32_MAX, NULL},
+        {1, 1, 0, -2, "top_k -2 is below -1; 0 turns it off"},
+    };
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", small);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_request_options r = plain_request(2);
+        r.sampling.temperature = cases[i].temperature;
+        r.sampling.top_p = cases[i].top_p;
+        r.sampling.min_p = cases[i].min_p;
+        r.sampling.top_k = cases[i].top_k;
+        if (cases[i].text)
+            refused(e, &r, RP_CONFIG, cases[i].text);
+        else
+            (void)must_submit(e, &r);
+    }
     must_run(e, -1);
     rp_engine_close(e);
 }
@@ -504,6 +546,7 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_requests_are_refused),
+        cmocka_unit_test(sampling_values_have_bounds),
         cmocka_unit_test(the_longest_prompt_fits),
         cmocka_unit_test(more_requests_than_places),
         cmocka_unit_test(requests_are_given_up_at_any_moment),

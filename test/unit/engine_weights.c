@@ -283,6 +283,43 @@ static void garbage_from_damaged_weights_names_the_cache(void **state) {
     rp_engine_close(e);
 }
 
+/* Each step with such numbers looks at the weights of that moment: they may be damaged by then, or no longer. */
+static void each_step_looks_at_the_weights_again(void **state) {
+    static const bool damaged[] = {false, true, false, false, true, true, false};
+    const int32_t prompt[] = {10, 20, 30};
+    char dir[512];
+    int32_t out[N_OUT];
+    (void)state;
+    (void)snprintf(dir, sizeof dir, "%s", tree_new("again"));
+    rp_engine *e = open_engine(dir, out);
+    uint8_t *at = writable(e, 4096);
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+        rp_error err = {0};
+        rp_result res = RP_RESULT_INIT;
+        rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+        bool more = true;
+        uint64_t id;
+        size_t size;
+        r.prompt_ids = prompt;
+        r.n_prompt_ids = 3;
+        r.max_tokens = 4;
+        CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+        CHECK_OK(rp_engine_step(e, &more, &err), &err);
+        void *kv = engine_runner_kv(e->runner, &size);
+        memset(kv, 0xff,
+               size); /* what is no number comes from the past, whatever the weights are */
+        at[1000] ^= damaged[i];
+        while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+        CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+        assert_string_equal(res.finish_reason, "error");
+        if ((strstr(res.error, "packed weights (cache object weights/") != NULL) != damaged[i])
+            fail_msg("request %zu: %s", i, res.error);
+        at[1000] ^= damaged[i];
+        rp_engine_release(e, id);
+    }
+    rp_engine_close(e);
+}
+
 /* --- key ------------------------------------------------------------------------------ */
 
 static base_hash128 key_of(const char *bytes, size_t size, int64_t n_positions, const plan *model,
@@ -390,6 +427,7 @@ int main(void) {
         T(fifty_kilobytes_in_the_middle_change_no_token),
         T(damage_after_loading_names_the_object),
         T(garbage_from_damaged_weights_names_the_cache),
+        T(each_step_looks_at_the_weights_again),
         T(the_key_holds_contents_layout_and_packing),
         T(rope_rows_come_with_positions),
     };

@@ -247,6 +247,23 @@ static void coverage_equals_asking_one_by_one(void **state) {
     assert_int_equal(base_live(), 0);
 }
 
+/* One sequence at a time: no batch of two is told of. */
+static void coverage_of_one_sequence_has_no_batches(void **state) {
+    (void)state;
+    graph_params p = params(RP_CUDAGRAPH_FULL_AND_PIECEWISE);
+    graph_dispatcher g;
+    graph_coverage c;
+    rp_error err = {0};
+    p.max_num_seqs = 1;
+    p.n_decode_sizes = 1;
+    CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
+    CHECK_OK(graph_coverage_init(&c, &g, &err), &err);
+    for (uint32_t i = 0; i < c.n_runs; i++) assert_int_not_equal(c.runs[i].kind, GRAPH_COVER_BATCH);
+    assert_int_equal(c.sizes, 1 + (p.max_num_batched_tokens - 1));
+    graph_coverage_done(&c);
+    graph_dispatcher_done(&g);
+}
+
 static void ladder_survives_each_failure(void **state) {
     (void)state;
     rp_status st = RP_NOMEM;
@@ -281,6 +298,7 @@ int main(void) {
         cmocka_unit_test(unsupported_key_is_dropped_with_its_reason),
         cmocka_unit_test(failure_and_cancelling_end_the_ladder),
         cmocka_unit_test(coverage_equals_asking_one_by_one),
+        cmocka_unit_test(coverage_of_one_sequence_has_no_batches),
         cmocka_unit_test(ladder_survives_each_failure),
     };
     return cmocka_run_group_tests_name("graph_capture", tests, NULL, NULL);

@@ -291,8 +291,25 @@ static void impossible_steps_and_sizes_are_refused(void **state) {
     rp_dispatch d;
     rp_error err = {0};
     CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_int_equal(graph_dispatch(&g, &bad[i], &d, NULL), RP_INVALID);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const graph_step_shape *s = &bad[i];
+        char want[160];
+        err = (rp_error){0};
+        assert_int_equal(graph_dispatch(&g, s, &d, &err), RP_INVALID);
+        if (s->num_tokens > 48 || s->num_reqs > 16)
+            (void)snprintf(want, sizeof want,
+                           "step of %d requests and %d tokens is beyond max_num_seqs 16 or "
+                           "max_num_batched_tokens 48",
+                           s->num_reqs, s->num_tokens);
+        else
+            (void)snprintf(
+                want, sizeof want,
+                "no step has %d tokens of %d requests with at most %d each and %d logit rows",
+                s->num_tokens, s->num_reqs, s->max_query_len, s->num_logits);
+        assert_string_equal(err.text, want);
+    }
+    /* the largest step there may be */
+    CHECK_OK(graph_dispatch(&g, &(graph_step_shape){48, 16, 33, 48}, &d, &err), &err);
     graph_dispatcher_done(&g);
 
     p.n_mixed_sizes = 2;

@@ -177,8 +177,13 @@ static void input_at_a_new_address_is_named(void **state) {
     assert_non_null(strstr(err.text, "'hidden'"));
     assert_non_null(strstr(err.text, "piece_t2"));
     assert_non_null(strstr(err.text, "cudagraph_copy_inputs"));
-    assert_int_equal(graph_wrapper_call(f.w, &d, &in, 0, NULL), RP_INVALID);
-    assert_int_equal(f.state.replays, 2);
+    err = (rp_error){0};
+    assert_int_equal(graph_wrapper_call(f.w, &d, &in, 0, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "piece_t2 was captured with 1 inputs and called with 0"));
+    err = (rp_error){0};
+    in.ptr = f.b.in;
+    CHECK_OK(graph_wrapper_call(f.w, &d, &in, 1, &err), &err);
+    assert_int_equal(f.state.replays, 3);
     f.b.d->ops->release(f.b.d, other, MAX * sizeof(float));
     close_fixture(&f);
 }
@@ -209,6 +214,9 @@ static void copied_inputs_may_move(void **state) {
     in.size = 5 * sizeof(float);
     assert_int_equal(graph_wrapper_call(f.w, &four, &in, 1, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "'hidden'"));
+    err = (rp_error){0};
+    assert_int_equal(graph_wrapper_call(f.w, &four, &in, 0, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "was made for 1 inputs and called with 0"));
     assert_int_equal(f.state.captures, 2);
     close_fixture(&f);
 }

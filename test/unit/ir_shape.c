@@ -189,7 +189,7 @@ static void contractions(void **state) {
         {"matmul %b3, %m", "f32[2,T,4]"},
         {"quantize %x64 {dtype=i16b32}", "i16b32[T,64]"},
         {"dequant %w4", "f32[96,64]"},
-        {"matmul %x, %x", "matmul: k of f32[T,8] and f32[T,8] differ"},
+        {"matmul %x, %s", "matmul: k of f32[T,8] and f32[T,1] differ"},
         {"matmul %x, %m {trans_b=true}", "matmul: k of f32[T,8] and f32[8,4] (transposed) differ"},
         {"matmul %x, %r", "matmul: f32[T,8] and f32[8] need two axes each; reshape"},
         {"matmul %x, %w4", "matmul: wants f32, f16 or bf16, not q4_1[96,64]; cast it"},

@@ -245,6 +245,39 @@ static void misuse_is_reported(void **state) {
     expect_failure(f, RP_INVALID, "is not visible here");
 
     f = kernel(4, &i);
+    (void)kir_begin(f, KIR_LOOP, c(f, 3));
+    (void)kir_yield(f, kir_const_f(f, 1.0));
+    expect_failure(f, RP_INVALID, "yield: the innermost open block is no reduce");
+
+    f = kernel(4, &i);
+    (void)kir_begin(f, KIR_REDUCE, c(f, 3));
+    expect_failure(f, RP_INVALID, "reduce opens no plain loop");
+
+    f = kernel(4, &i);
+    (void)kir_cvt(f, KIR_INDEX, kir_const_f(f, 1.0));
+    expect_failure(f, RP_INVALID, "cvt to index; use to_index for an index");
+
+    f = kernel(4, &i);
+    (void)kir_from_index(f, KIR_INDEX, i);
+    expect_failure(f, RP_INVALID, "from_index to index");
+
+    f = kernel(4, &i);
+    (void)kir_to_index(f, kir_const_f(f, 1.0));
+    expect_failure(f, RP_INVALID, "is f32, expected an integer");
+
+    f = kernel(4, &i);
+    (void)kir_shr(f, kir_from_index(f, KIR_I32, i), 32);
+    expect_failure(f, RP_INVALID, "shr by 32; expected 0 to 31");
+
+    f = kernel(4, &i);
+    (void)kir_band(f, kir_from_index(f, KIR_I32, i), INT64_C(1) << 31);
+    expect_failure(f, RP_INVALID, "band with 2147483648; expected 32 bits");
+
+    f = kernel(4, &i);
+    (void)kir_round_to(f, RP_DTYPE_Q4_1, kir_const_f(f, 1.0));
+    expect_failure(f, RP_UNSUPPORTED, "round_to q4_1 of f32");
+
+    f = kernel(4, &i);
     (void)quo(f, i, 0);
     expect_failure(f, RP_INVALID, "a divisor must be positive");
 

@@ -454,6 +454,92 @@ static void keys_that_may_be_left_out(void **state) {
     }
 }
 
+/* Every number of a model has bounds: both are taken, what lies behind them is named with its value. */
+static void numbers_of_a_model_have_bounds(void **state) {
+    enum { MANY = 1 << 24 };
+    static const model_hparams good = {.n_layer = 2,
+                                       .n_embd = 64,
+                                       .n_ff = 96,
+                                       .n_vocab = 50,
+                                       .n_head = 6,
+                                       .n_head_kv = 3,
+                                       .head_dim = 16,
+                                       .rope_dim = 12,
+                                       .n_ctx = 128,
+                                       .rms_eps = 1e-5f,
+                                       .rope_base = 10000};
+#define FIELD(f) offsetof(model_hparams, f)
+    static const struct {
+        size_t field;
+        uint32_t lo, hi;
+        const char *what;
+    } whole[] = {
+        {FIELD(n_layer), 1, 4096, "the number of layers"},
+        {FIELD(n_embd), 1, MANY, "the embedding length"},
+        {FIELD(n_ff), 1, MANY, "the feed-forward length"},
+        {FIELD(n_vocab), 1, MANY, "the vocabulary"},
+        {FIELD(n_head), 3, 65535, NULL}, /* of 3 KV heads, which it must be a multiple of */
+        {FIELD(n_head_kv), 1, 6, "the number of KV heads"},
+        {FIELD(head_dim), 12, 65536, NULL}, /* of a rope dimension of 12 */
+        {FIELD(rope_dim), 2, 16, "the rope dimension"},
+        {FIELD(n_ctx), 1, 1 << 30, "the context length"}};
+    static const struct {
+        size_t field;
+        float v;
+        const char *text;
+    } real[] = {{FIELD(rms_eps), 0, "m: the norm epsilon is 0, expected above 0 and below 1"},
+                {FIELD(rms_eps), 1, "m: the norm epsilon is 1, expected above 0 and below 1"},
+                {FIELD(rms_eps), 0.75f, NULL},
+                {FIELD(rope_base), 1, "m: the rope base is 1, expected above 1"},
+                {FIELD(rope_base), 1.5f, NULL}};
+    static const struct {
+        size_t field;
+        uint32_t v;
+        const char *text;
+    } more[] = {{FIELD(n_head), 0, "m: the number of heads is 0, expected 1 to 65536"},
+                {FIELD(n_head), 65537, "m: the number of heads is 65537, expected 1 to 65536"},
+                {FIELD(n_head), 2, "m: the number of KV heads is 3, expected 1 to 2"},
+                {FIELD(n_head), 7, "m: 7 heads cannot share 3 KV heads evenly"},
+                {FIELD(head_dim), 1, "m: the head length is 1, expected 2 to 65536"},
+                {FIELD(head_dim), 65537, "m: the head length is 65537, expected 2 to 65536"},
+                {FIELD(head_dim), 11, "m: the rope dimension is 12, expected 2 to 11"},
+                {FIELD(rope_dim), 5, "m: the rope dimension 5 is odd"}};
+#undef FIELD
+    char text[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        for (int k = 0; k < 4; k++) {
+            model_hparams hp = good;
+            rp_error err = {0};
+            uint32_t v = k == 0   ? whole[i].lo - 1
+                         : k == 1 ? whole[i].lo
+                         : k == 2 ? whole[i].hi
+                                  : whole[i].hi + 1;
+            if (!whole[i].what && (k == 0 || k == 3)) continue;
+            memcpy((char *)&hp + whole[i].field, &v, sizeof v);
+            rp_status st = model_hparams_check(&hp, "m", &err);
+            (void)snprintf(text, sizeof text, "m: %s is %u, expected %u to %u", whole[i].what, v,
+                           whole[i].lo, whole[i].hi);
+            bool taken = k == 1 || k == 2;
+            if (st != (taken ? RP_OK : RP_CORRUPT) || (!taken && strcmp(err.text, text) != 0))
+                fail_msg("%s: %u: %s", whole[i].what, v, err.text);
+        }
+    for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
+        model_hparams hp = good;
+        rp_error err = {0};
+        memcpy((char *)&hp + real[i].field, &real[i].v, sizeof real[i].v);
+        assert_int_equal(model_hparams_check(&hp, "m", &err), real[i].text ? RP_CORRUPT : RP_OK);
+        assert_string_equal(err.text, real[i].text ? real[i].text : "");
+    }
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        model_hparams hp = good;
+        rp_error err = {0};
+        memcpy((char *)&hp + more[i].field, &more[i].v, sizeof more[i].v);
+        assert_int_equal(model_hparams_check(&hp, "m", &err), RP_CORRUPT);
+        assert_string_equal(err.text, more[i].text);
+    }
+}
+
 /* Neither as a float nor as a double; and a double that no float is as large as. */
 static void numbers_must_be_finite(void **state) {
     static const double bad[] = {INFINITY, -INFINITY, NAN, 1e300};
@@ -559,6 +645,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(models_that_do_not_fit),
         cmocka_unit_test(keys_that_may_be_left_out),
+        cmocka_unit_test(numbers_of_a_model_have_bounds),
         cmocka_unit_test(numbers_must_be_finite),
         cmocka_unit_test(rope_scaling_is_read),
         cmocka_unit_test(files_on_disk),

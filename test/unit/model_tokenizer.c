@@ -110,6 +110,9 @@ static void special_tokens_come_first(void **state) {
     assert_string_equal(out.data, "<user>"); /* control tokens have no text of their own */
     assert_int_equal(model_tokenizer_bytes(t, 108, true, &out, &err), RP_INVALID);
     assert_string_equal(err.text, "token id 108 is outside the vocabulary of 108");
+    err = (rp_error){0};
+    assert_int_equal(model_tokenizer_bytes(t, 5000, true, &out, &err), RP_INVALID);
+    assert_string_equal(err.text, "token id 5000 is outside the vocabulary of 108");
     base_buf_done(&out);
     model_source_free(s);
     base_buf_done(&file);

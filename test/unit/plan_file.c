@@ -75,6 +75,168 @@ static void saved_plans_come_back(void **state) {
     check_round_trip(plan_new("empty"));
 }
 
+/* --- field by field: what neither direction knows of would be equal bytes, too --- */
+
+#define SAME(f)                                                  \
+    do {                                                         \
+        if (a->f != b->f) fail_msg("%s does not come back", #f); \
+    } while (0)
+
+static void same_sizes(const plan_size *a, const plan_size *b) {
+    SAME(n);
+    for (uint32_t i = 0; i < a->n; i++) {
+        SAME(op[i]);
+        if (ir_dim_code_reads_k((ir_dim_code_op)a->op[i])) SAME(k[i]);
+    }
+}
+
+static void same_leaves(const plan_leaf *a, const plan_leaf *b, uint32_t n) {
+    for (; n > 0; n--, a++, b++) {
+        assert_string_equal(a->name, b->name);
+        SAME(dtype);
+        SAME(rank);
+        for (uint32_t d = 0; d < a->rank; d++) same_sizes(&a->dim[d], &b->dim[d]);
+        same_sizes(&a->bytes, &b->bytes);
+    }
+}
+
+static void same_packs(const plan_pack *a, const plan_pack *b) {
+    SAME(dtype);
+    SAME(k);
+    SAME(swizzled);
+    SAME(n_sections);
+    SAME(offset);
+    SAME(size);
+    for (uint32_t i = 0; i < a->n_sections; i++) {
+        SAME(sections[i].rows);
+        SAME(sections[i].by_k);
+        SAME(sections[i].n_params);
+        for (uint32_t k = 0; k < a->sections[i].n_params; k++) SAME(sections[i].params[k]);
+    }
+}
+
+static void same_launches(const plan_launch *a, const plan_launch *b) {
+    assert_string_equal(a->name, b->name);
+    SAME(n_alts);
+    for (uint32_t i = 0; i < a->n_alts; i++) {
+        SAME(alts[i].max);
+        SAME(alts[i].function);
+        SAME(alts[i].scratch);
+        SAME(alts[i].threads);
+        SAME(alts[i].per_sm);
+    }
+    same_sizes(&a->rows, &b->rows);
+    same_sizes(&a->items, &b->items);
+    SAME(grain);
+    SAME(threads);
+    SAME(per_block);
+    SAME(dim_map);
+    SAME(attention);
+    SAME(n_args);
+    for (uint32_t i = 0; i < a->n_args; i++) {
+        SAME(args[i].seg);
+        SAME(args[i].idx);
+    }
+    assert_int_equal(a->custom != NULL, b->custom != NULL);
+    if (a->custom) assert_string_equal(a->custom, b->custom);
+    if (a->custom) same_leaves(a->operands, b->operands, a->n_args);
+}
+
+static void same_code(const plan *a, const plan *b) {
+    SAME(n_modules);
+    for (uint32_t i = 0; i < a->n_modules; i++) {
+        SAME(modules[i].key.lo);
+        SAME(modules[i].key.hi);
+        SAME(modules[i].isa_bits);
+    }
+    SAME(n_functions);
+    for (uint32_t i = 0; i < a->n_functions; i++) {
+        SAME(functions[i].module);
+        assert_string_equal(a->functions[i].symbol, b->functions[i].symbol);
+    }
+    SAME(n_consts);
+    for (uint32_t i = 0; i < a->n_consts; i++) {
+        SAME(consts[i].size);
+        assert_memory_equal(a->consts[i].data, b->consts[i].data, a->consts[i].size);
+    }
+    SAME(n_dim_maps);
+    for (uint32_t i = 0; i < a->n_dim_maps; i++) {
+        SAME(dim_maps[i].n);
+        for (uint32_t k = 0; k < a->dim_maps[i].n; k++) SAME(dim_maps[i].map[k]);
+    }
+}
+
+static void same_plans(const plan *a, const plan *b) {
+    assert_string_equal(a->name, b->name);
+    SAME(n_symbols);
+    for (uint32_t i = 0; i < a->n_symbols; i++) {
+        assert_string_equal(a->symbols[i].name, b->symbols[i].name);
+        SAME(symbols[i].min);
+        SAME(symbols[i].max);
+    }
+    SAME(n_inputs);
+    SAME(n_outputs);
+    SAME(n_params);
+    SAME(n_states);
+    same_leaves(a->inputs, b->inputs, a->n_inputs);
+    same_leaves(a->outputs, b->outputs, a->n_outputs);
+    same_leaves(a->params, b->params, a->n_params);
+    same_leaves(a->states, b->states, a->n_states);
+    SAME(n_values);
+    for (uint32_t i = 0; i < a->n_values; i++) {
+        same_sizes(&a->values[i].bytes, &b->values[i].bytes);
+        SAME(values[i].first);
+        SAME(values[i].last);
+        SAME(values[i].offset);
+    }
+    SAME(n_packs);
+    for (uint32_t i = 0; i < a->n_packs; i++) same_packs(&a->packs[i], &b->packs[i]);
+    same_code(a, b);
+    SAME(n_launches);
+    for (uint32_t i = 0; i < a->n_launches; i++) same_launches(&a->launches[i], &b->launches[i]);
+    SAME(n_pieces);
+    SAME(n_compiled);
+    SAME(n_distinct);
+    for (uint32_t i = 0; i < a->n_pieces; i++) {
+        SAME(pieces[i].submod);
+        SAME(pieces[i].graph_index);
+        SAME(pieces[i].distinct);
+        SAME(pieces[i].splitting);
+        SAME(pieces[i].first);
+        SAME(pieces[i].n);
+    }
+    SAME(arena_size);
+    SAME(weights_size);
+}
+
+/* What only plans of a GPU have is made up: numbers of more than one byte, as large as they may be. */
+static void every_field_comes_back(void **state) {
+    (void)state;
+    for (int which = 0; which < 2; which++) {
+        plan *p = which ? plan_with_custom() : plan_of_llama(2), *q = NULL;
+        rp_error err = {0};
+        for (uint32_t i = 0; i < p->n_launches; i++) {
+            plan_launch *l = &p->launches[i];
+            l->threads = 0x0102 + i;
+            l->per_block = 0x05060708 + i;
+            l->attention = i % 2;
+            for (uint32_t k = 0; k < l->n_alts; k++) {
+                l->alts[k].scratch = 0x01020304 + i;
+                l->alts[k].threads = 0x0304 + k;
+                l->alts[k].per_sm = 0x0d0e0f10 + k;
+            }
+        }
+        for (uint32_t i = 0; i < p->n_packs; i++) p->packs[i].swizzled = i % 2 == 0;
+        for (uint32_t i = 0; i < p->n_modules; i++) p->modules[i].isa_bits = 0x11121314 + i;
+        bytes a = save(p);
+        CHECK_OK(plan_load(a.data, a.n, &q, &err), &err);
+        same_plans(p, q);
+        base_free(a.data);
+        plan_free(q);
+        plan_free(p);
+    }
+}
+
 /* Law 9 in small: built twice, with other memory around, the bytes are the same. */
 static void equal_plans_are_equal_bytes(void **state) {
     (void)state;
@@ -120,6 +282,53 @@ static void every_cut_is_corrupt(void **state) {
     memcpy(longer, a.data, a.n);
     assert_false(check_bytes(longer, a.n + 1));
     base_free(longer);
+    base_free(a.data);
+    plan_free(p);
+}
+
+/* What is said of a file that is none: the first thing that is wrong with it. */
+static void damage_has_its_reason(void **state) {
+    /* magic of 8, the name's length of 4 and the name itself, then the count of symbols */
+    enum { NAME = 8 + 4, AFTER_NAME = NAME + 5 };
+    static const struct {
+        size_t at;
+        const char *bytes;
+        size_t n;
+        const char *why;
+    } cases[] = {
+        {6, "\377", 1, "it is not a plan of this version"},
+        {8, "\377\377\377\177", 4, "a text is malformed"},
+        {NAME + 1, "", 1, "a text is malformed"},
+        {AFTER_NAME, "\377\377\377\177", 4, "a count is larger than the plan"},
+    };
+    char want[80];
+    plan *p = plan_of_llama(1), *q = NULL;
+    rp_error err = {0};
+    (void)state;
+    assert_int_equal(strlen(p->name), AFTER_NAME - NAME);
+    bytes a = save(p);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *bad = base_alloc(a.n);
+        memcpy(bad, a.data, a.n);
+        memcpy(bad + cases[i].at, cases[i].bytes, cases[i].n);
+        err = (rp_error){0};
+        assert_int_equal(plan_load(bad, a.n, &q, &err), RP_CORRUPT);
+        (void)snprintf(want, sizeof want, "stored plan of %zu bytes: %s", a.n, cases[i].why);
+        assert_string_equal(err.text, want);
+        base_free(bad);
+    }
+    for (int longer = 0; longer < 2; longer++) {
+        char *bad = base_alloc(a.n + 1);
+        size_t n = longer ? a.n + 1 : a.n - 1;
+        memcpy(bad, a.data, a.n);
+        bad[a.n] = 0;
+        err = (rp_error){0};
+        assert_int_equal(plan_load(bad, n, &q, &err), RP_CORRUPT);
+        (void)snprintf(want, sizeof want, "stored plan of %zu bytes: %s", n,
+                       longer ? "bytes follow its end" : "it ends too early");
+        assert_string_equal(err.text, want);
+        base_free(bad);
+    }
     base_free(a.data);
     plan_free(p);
 }
@@ -240,8 +449,10 @@ static void text_tells_the_whole_plan(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_plans_come_back),
+        cmocka_unit_test(every_field_comes_back),
         cmocka_unit_test(equal_plans_are_equal_bytes),
         cmocka_unit_test(every_cut_is_corrupt),
+        cmocka_unit_test(damage_has_its_reason),
         cmocka_unit_test(every_flip_is_harmless),
         cmocka_unit_test(uses_outside_of_a_life_are_refused),
         cmocka_unit_test(memory_is_proportional_to_the_input),

@@ -168,10 +168,10 @@ static void live_too_short(plan *p) {
         }
 }
 static void name_no_input(plan *p) {
-    p->launches[0].args[0] = (plan_arg){PLAN_INPUT, p->n_inputs};
+    p->launches[2].args[1] = (plan_arg){PLAN_INPUT, p->n_inputs};
 }
 static void name_no_segment(plan *p) {
-    p->launches[0].args[0] = (plan_arg){PLAN_SEG_COUNT_, 0};
+    p->launches[1].args[0] = (plan_arg){PLAN_SEG_COUNT_, 0};
 }
 static void name_no_function(plan *p) {
     p->launches[1].alts[0].function = p->n_functions;
@@ -229,8 +229,8 @@ static void verify_names_what_is_wrong(void **state) {
         {"lies outside the arena", go_negative},
         {"lies outside the arena", lie_askew},
         {"outside its life", live_too_short},
-        {"launch 0, argument 0 is out of range", name_no_input},
-        {"launch 0, argument 0 is out of range", name_no_segment},
+        {"launch 2, argument 1 is out of range", name_no_input},
+        {"launch 1, argument 0 is out of range", name_no_segment},
         {"has no function", name_no_function},
         {"has no module", name_no_module},
         {"launch 0 is malformed", name_no_symbol},

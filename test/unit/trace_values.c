@@ -345,8 +345,10 @@ static void dot_general_names_what_does_not_fit(void **state) {
         {{.n_contract = 1, .a_contract = {3}}, "dot_general: axis 3 of f32[2,3,4] does not exist"},
         {{.n_batch = 1, .n_contract = 1, .a_batch = {1}, .b_batch = {1}, .a_contract = {-2}},
          "dot_general: axis -2 of f32[2,3,4] twice"},
-        {{.n_contract = 1},
-         "dot_general: axis 0 of f32[2,3,4] and axis 0 of f32[4,5,2] differ in size"},
+        {{.n_contract = 2, .a_contract = {0, 1}, .b_contract = {2, 0}},
+         "dot_general: axis 1 of f32[2,3,4] and axis 0 of f32[4,5,2] differ in size"},
+        {{.n_batch = 1, .a_batch = {2}, .b_batch = {1}},
+         "dot_general: axis 2 of f32[2,3,4] and axis 1 of f32[4,5,2] differ in size"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -466,14 +468,14 @@ static void composites_name_what_does_not_fit(void **state) {
         "slice: a step of 0; a step is positive, rp_flip turns an axis around",
         "take_along: wants indices of the shape of f32[2,3,4] but along axis 2",
         "scatter_add: into f32[2,3,4] at i32[2,3]",
-        "group_norm: the channels of f32[2,3,4] cannot be cut into 2 groups",
+        "group_norm: the channels of f32[2,3,4] cannot be cut into 5 groups",
         "batch_norm: wants [N,C,...], not f32[4]",
         "var: wants f32, f16, bf16 or f64, not i32[2,3]; cast it",
-        "scaled_dot_product_attention: wants q [...,H,T,D]",
-        "conv: x f32[2,3,4] and weight f32[2,3,4]: wants [N,C,H,W]",
-        "pool: windows of 9 every 9 do not lie within f32[1,2,3,4] padded by 0",
-        "upsample: wants [N,C,H,W] and a positive number of times, not f32[2,3,4] and 2",
-        "rope: x must be [T,H,D] and cos, sin [T,D/2], or x [...,D]",
+        "and v [...,KV,S,DV] with KV dividing H, not f32[2,3,4], f32[4] and f32[7]",
+        "conv: x f32[2,3,4] and weight f32[4]: wants [N,C,H,W]",
+        "pool: windows of 9 every 2 do not lie within f32[1,2,3,4] padded by 1",
+        "upsample: wants [N,C,H,W] and a positive number of times, not f32[2,3,4] and 5",
+        "or x [...,D] and cos, sin broadcast to [...,D/2]; not f32[2,3,4] and f32[4]",
         "any: wants bool, not f32[2,3,4]; compare it",
     };
     (void)state;
@@ -483,6 +485,7 @@ static void composites_name_what_does_not_fit(void **state) {
         rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 3, 4)), none = rp_none(), y = x;
         rp_tensor n = rp_input(g, "n", RP_DTYPE_I32, RP_SHAPE(2, 3));
         rp_tensor v = rp_input(g, "v", RP_DTYPE_F32, RP_SHAPE(4));
+        rp_tensor u = rp_input(g, "u", RP_DTYPE_F32, RP_SHAPE(7));
         switch (i) {
         case 0: y = rp_squeeze(x, 1); break;
         case 1: y = rp_transpose(x, 0, 3); break;
@@ -491,16 +494,16 @@ static void composites_name_what_does_not_fit(void **state) {
         case 4: y = rp_slice_step(x, 0, 0, 2, 0); break;
         case 5: y = rp_take_along(x, 2, n); break;
         case 6: y = rp_scatter_add(x, n, x); break;
-        case 7: y = rp_group_norm(x, 2, none, none, 1e-5); break;
+        case 7: y = rp_group_norm(x, 5, none, none, 1e-5); break;
         case 8: y = rp_batch_norm(v, v, v, none, none, 1e-5); break;
         case 9: y = rp_var(n, 0, false, 1); break;
         case 10:
-            y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = x, .k = v, .v = x});
+            y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = x, .k = v, .v = u});
             break;
-        case 11: y = rp_conv2d(x, x, none, NULL); break;
-        case 12: y = rp_max_pool2d(rp_unsqueeze(x, 0), 9, 0, 0); break;
-        case 13: y = rp_upsample_nearest2d(x, 2); break;
-        case 14: y = rp_rope(x, v, v); break;
+        case 11: y = rp_conv2d(x, v, none, NULL); break;
+        case 12: y = rp_max_pool2d(rp_unsqueeze(x, 0), 9, 2, 1); break;
+        case 13: y = rp_upsample_nearest2d(x, 5); break;
+        case 14: y = rp_rope(x, v, u); break;
         default: y = rp_any(x, 0, false); break;
         }
         assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
