@@ -165,7 +165,7 @@ fuzz:
 	$(MAKE) CONFIG=fuzz $(FUZZ_SRC:%.c=build/fuzz/%)
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 # ONLY=pattern selects patches.
-mutants: programs
+mutants: all
 	@MAKE="$(MAKE)" CC="$(CC)" scripts/mutants.sh $(B) "$(ONLY)"
 cover:
 	$(MAKE) CONFIG=cover programs
