@@ -133,7 +133,7 @@ static kir_range alu_range(const kir_inst *in, kir_range a, kir_range b, kir_ran
     case IR_lt:
     case IR_le:
     case IR_gt:
-    case IR_ge:
+    case IR_ge: return (kir_range){0, 1};
     case IR_and:
     case IR_or:
     case IR_xor: return exact ? bits_range(in->u.alu, full, a, b) : (kir_range){0, 1};
@@ -176,6 +176,15 @@ static kir_range counter_range(kir_range extent) {
     return (kir_range){0, max64(extent.hi - (extent.hi > INT64_MIN), 0)};
 }
 
+/* To an integer type: saturated, but for bool, which is whether it is 0. The largest i32 is no float; the one above it is. */
+static kir_range rounded_range(const kir_inst *in, kir_range a) {
+    kir_range to = kir_dtype_range(in->u.dtype);
+    if (ir_dtype_is_real(in->u.dtype)) return KIR_RANGE_ALL;
+    if (in->u.dtype == RP_DTYPE_BOOL) return to;
+    if (in->u.dtype == RP_DTYPE_I32 && in->cls == KIR_F32) to.hi++;
+    return clamp_range(a, to);
+}
+
 static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_range *r) {
     kir_range i32 = kir_dtype_range(RP_DTYPE_I32);
 
@@ -191,9 +200,7 @@ static kir_range data_range(const kir_func *f, const kir_inst *in, const kir_ran
         if (kir_is_float(in->cls)) return KIR_RANGE_ALL; /* rounding may leave the range */
         if (in->cls == KIR_I64) return r[0];
         return r[0].lo >= i32.lo && r[0].hi <= i32.hi ? r[0] : i32;
-    case KIR_ROUND_TO:
-        if (ir_dtype_is_real(in->u.dtype)) return KIR_RANGE_ALL;
-        return clamp_range(r[0], kir_dtype_range(in->u.dtype));
+    case KIR_ROUND_TO: return rounded_range(in, r[0]);
     case KIR_SHR: return (kir_range){r[0].lo >> (in->u.i & 31), r[0].hi >> (in->u.i & 31)};
     case KIR_BAND: return in->u.i >= 0 ? (kir_range){0, in->u.i} : i32;
     case KIR_LOAD: return in->u.buf < f->n_bufs ? kir_dtype_range(f->bufs[in->u.buf].dtype) : i32;

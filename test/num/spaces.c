@@ -60,6 +60,10 @@ static const char *const graphs[] = {
     "  %1 = cast %0 {dtype=f32}\n  %2 = add %1, %y\n  ret %2\n}",
     "(%x: f32[B,33,64]) -> f32[B,64,33] where B in [0,5] {\n  %0 = permute %x {axes=[0,2,1]}\n"
     "  %1 = neg %0\n  ret %1\n}",
+    /* rows that are chosen by what is known to be equal */
+    "(%t: f32[4,2]) -> (f32[1,2], i32[1]) {\n  %0 = iota {axis=0, dtype=i32, shape=[1]}\n"
+    "  %1 = neg %0\n  %2 = eq %0, %1\n  %3 = cast %2 {dtype=i32}\n  %4 = gather %t, %3\n"
+    "  ret %4, %3\n}",
     /* products by columns */
     "(%x: f32[5,33], %w: f32[33,40]) -> f32[5,40] {\n  %0 = matmul %x, %w\n  %1 = tanh %0\n  ret "
     "%1\n}",
