@@ -61,9 +61,9 @@ N objects, N bytes in own
   leftovers N files N bytes
 $ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan .*  \(code\) [1-9][0-9]* \(weights\) [1-9][0-9]*$/\1 \2/p'; rm own/quarantine/x
 code weights
-$ reprise compile synthetic:tiny,layers=3 -O0 --cache-dir own --quiet; set -- $(reprise cache ls --cache-dir own --json | python3 -c 'import json, sys; print(*[o["key"][:12] for o in map(json.loads, sys.stdin) if o.get("kind") == "plan"])'); reprise cache why $1 $2 --cache-dir own --quiet | grep -oE 'plan|  backend .*' | sed 's/"[a-z]*" -> "[a-z]*"/A -> B/'; reprise cache why $1 $2 --cache-dir own --json | field event
+$ reprise compile synthetic:tiny,layers=3 -O0 --cache-dir own --quiet; set -- $(reprise cache ls --cache-dir own --json | python3 -c 'import json, sys; k = {"eager" in o["settings"]: o["key"][:12] for o in map(json.loads, sys.stdin) if o.get("kind") == "plan"}; print(k[False], k[True])'); reprise cache why $1 $2 --cache-dir own --quiet | grep -oE 'plan|  backend .*'; reprise cache why $1 $2 --cache-dir own --json | field event
 plan
-  backend A -> B
+  backend "inductor" -> "eager"
 event "why"
 $ reprise cache why synthetic:tiny --cache-dir own --quiet | sed 's/plan [0-9a-f]*/plan KEY/; s/[0-9]* of [0-9]* /N of N /; s/all [0-9]* /all N /' | grep plan
 plan KEY: all N factors equal

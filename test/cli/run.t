@@ -163,6 +163,11 @@ $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) echo "x.c:1: error: o
 $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) echo "/usr/bin/ld: cannot find -lm"; echo "collect2: error: ld returned 1 exit status"; exit 1 ;; esac\n' > badld; chmod +x badld; REPRISE_CC=./badld reprise run synthetic:tiny hi --cache-dir bad1
 ! reprise: ./badld failed on generated code (exit 1): /usr/bin/ld: cannot find -lm; REPRISE_CC names another compiler
 ? 1
+$ for says in 'echo cannot go on; echo see above' ':' 'echo a.c: undefined reference to f; echo 1 error'; do printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; *) %s; exit 3 ;; esac\n' "$says" > oddcc; chmod +x oddcc; REPRISE_CC=./oddcc reprise run synthetic:tiny hi --cache-dir bad1; done
+! reprise: ./oddcc failed on generated code (exit 3): cannot go on; REPRISE_CC names another compiler
+! reprise: ./oddcc failed on generated code (exit 3): no message; REPRISE_CC names another compiler
+! reprise: ./oddcc failed on generated code (exit 3): a.c: undefined reference to f; REPRISE_CC names another compiler
+? 1
 $ printf '#!/bin/sh\ncase $1 in --version) echo cc 1 ;; esac\n' > idlecc; chmod +x idlecc; REPRISE_CC=./idlecc reprise run synthetic:tiny hi --cache-dir bad2
 ! reprise: ./idlecc ended well and wrote nothing; REPRISE_CC names another compiler
 ? 1

@@ -676,6 +676,13 @@ const kir_case kir_cases[] = {
      T,
      {SPECIAL(F32, T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"red_extremes", make_extremes, T, {SPECIAL(F32, T * 261), OUT(F32, T * 6)}},
+    /* again where no NaN or infinity hides the rest */
+    {"red_argmax_plain", make_argmax, T, {F32(T * 37), OUT(I32, T * 2), INDEX(T * 37, 5)}},
+    {"red_all_plain",
+     make_reductions,
+     T,
+     {F32(T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
+    {"red_extremes_plain", make_extremes, T, {F32(T * 261), OUT(F32, T * 6)}},
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 40)}},
     {"red_long", make_long_sums, 2, {F32(2 * 9001), OUT(F32, 2 * 3)}},

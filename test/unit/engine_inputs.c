@@ -4,7 +4,9 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
+#include "engine/inputs.h"
 #include "support/engines.h"
+#include "support/gpu.h"
 
 #define SMALL                                                                                  \
     "level=3", "max_num_seqs=3", "max_num_batched_tokens=16", "max_model_len=48", "threads=1", \
@@ -87,6 +89,51 @@ static void without_graphs_inputs_may_move(void **state) {
     rp_engine_close(e);
 }
 
+/* Arrays that are as long as they say and apart; a copy where, and only where, kernels do not read the host's memory. What is
+ * sent is what a step of its padded sizes reads. */
+static void arrays_are_apart_and_sent(void **state) {
+    enum { TOKENS = 24, SEQS = 3, ROWS = 5, BLOCKS = 4, ARRAYS = 6 };
+    static const char *const devices[] = {"cpu", "cuda:0"};
+    static const uint32_t sent[ARRAYS] = {7, 7, 7, 7, 2, 2 * BLOCKS};
+    const rp_dispatch d = {.padded = 7, .padded_reqs = 2, .padded_logits = 2};
+    const char *no_gpu = NULL;
+    (void)state;
+    bool gpu = gpu_emulate(&no_gpu);
+    for (int i = 0; i < 1 + gpu; i++) {
+        hal_device *device = NULL;
+        rp_error err = {0};
+        engine_inputs in = {
+            .b = {.max_tokens = TOKENS, .max_seqs = SEQS, .max_rows = ROWS, .max_blocks = BLOCKS}};
+        CHECK_OK(hal_open(devices[i], 1, &device, &err), &err);
+        CHECK_OK(engine_inputs_open(&in, device, &err), &err);
+        int32_t *const a[ARRAYS] = {in.b.token_ids, in.b.positions, in.b.slots,
+                                    in.b.seqs,      in.b.rows,      in.b.block_tables};
+        static const uint32_t n[ARRAYS] = {TOKENS, TOKENS, TOKENS, TOKENS, ROWS, SEQS * BLOCKS};
+        assert_int_equal(in.copy != NULL, i);
+        assert_int_equal(engine_inputs_bytes(&in), in.size * (size_t)(1 + i));
+        for (uint32_t k = 0; k < ARRAYS; k++) {
+            assert_true((char *)a[k] >= (char *)in.memory);
+            assert_true((char *)(a[k] + n[k]) <= (char *)in.memory + in.size);
+            for (uint32_t j = 0; j < n[k]; j++) a[k][j] = (int32_t)(k * 1000 + j);
+        }
+        CHECK_OK(engine_inputs_send(&in, &d, &err), &err);
+        CHECK_OK(device->ops->synchronize(device, &err), &err);
+        for (uint32_t k = 0; k < ARRAYS; k++) {
+            int32_t got[TOKENS];
+            const int32_t *at = engine_inputs_for_kernels(&in, a[k]);
+            if (i == 0) assert_ptr_equal(at, a[k]);
+            CHECK_OK(device->ops->copy(device, got, at, n[k] * sizeof *got, &err), &err);
+            CHECK_OK(device->ops->synchronize(device, &err), &err);
+            for (uint32_t j = 0; j < n[k]; j++)
+                assert_int_equal(got[j], i == 0 || j < sent[k] ? (int32_t)(k * 1000 + j) : 0);
+        }
+        engine_inputs_close(&in);
+        assert_int_equal(hal_device_counters(device)->live_bytes, 0);
+        hal_close(device);
+    }
+    if (!gpu) SKIP_TEST("%s", no_gpu);
+}
+
 /* The copies are memory that the summary counts. */
 static void copies_are_counted(void **state) {
     engine_memory with, without;
@@ -111,6 +158,7 @@ int main(void) {
         cmocka_unit_test_teardown(copied_inputs_may_move, nothing_left),
         cmocka_unit_test_teardown(other_inputs_may_not, nothing_left),
         cmocka_unit_test_teardown(without_graphs_inputs_may_move, nothing_left),
+        cmocka_unit_test_teardown(arrays_are_apart_and_sent, nothing_left),
         cmocka_unit_test_teardown(copies_are_counted, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -140,6 +140,24 @@ static void the_first_whole_copy_is_taken(void **state) {
         base_free(found);
     }
     assert_null(model_find_fetched("synthetic:tiny", cache, usual));
+    /* that file is opened, also where no cache is; what it lacks is said of it (nothing but its size is right) */
+    for (int at = 0; at < PLACES; at++)
+        for (int cached = 0; cached < 2; cached++) {
+            model_resolve_options o = {
+                .cache_dir = cached ? cache : NULL, .default_dir = usual, .offline = true};
+            model_source *s = NULL;
+            for (int i = 0; i < PLACES; i++) (void)unlink(path[i]);
+            FILE *f = fopen(path[at], "w");
+            assert_non_null(f);
+            (void)fclose(f);
+            assert_int_equal(truncate(path[at], (off_t)p->size), 0);
+            err = (rp_error){0};
+            bool seen = cached || at > 0;
+            assert_int_equal(model_resolve("smollm2", &o, &s, &err),
+                             seen ? RP_CORRUPT : RP_NOT_FOUND);
+            if (!strstr(err.text, seen ? path[at] : "there is none: give --cache-dir"))
+                fail_msg("%s: %s", path[at], err.text);
+        }
     for (int i = 0; i < PLACES; i++) (void)unlink(path[i]);
     assert_int_equal(unsetenv("REPRISE_MODELS"), 0);
 }

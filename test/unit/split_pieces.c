@@ -18,11 +18,23 @@ static ir_graph *parse(const char *text) {
     return g;
 }
 
+/* States and inputs are in their place: no piece gives on what it wrote there. */
+static void check_outputs(const ir_graph *g, const split_piece *p) {
+    for (uint32_t k = 0; k < ir_output_count(p->graph); k++) {
+        const ir_node *n = ir_node_at(g, p->outputs[k]);
+        if (ir_node_is_effect(n) && n->memory != IR_NONE)
+            assert_int_equal(ir_node_at(g, n->memory)->op, IR_empty);
+    }
+}
+
 static split_result split_by(const ir_graph *g, const char *const *ops, uint32_t n) {
     rp_error err = {0};
     split_result r = {0};
     CHECK_OK(split_graph(g, ops, n, &r, &err), &err);
-    for (uint32_t i = 0; i < r.n_pieces; i++) CHECK_OK(ir_verify(r.pieces[i].graph, &err), &err);
+    for (uint32_t i = 0; i < r.n_pieces; i++) {
+        CHECK_OK(ir_verify(r.pieces[i].graph, &err), &err);
+        check_outputs(g, &r.pieces[i]);
+    }
     return r;
 }
 
