@@ -118,6 +118,9 @@ static rp_status lower_scan(lowerer *L, const ir_node *n, ir_ref r) {
     gen_axis_record rec;
     lower_ref args[IR_MAX_RESULTS + 2];
     uint32_t n_args = 0;
+    if (L->opt->target == GEN_CUDA)
+        return rp_fail(L->err, RP_UNSUPPORTED, "%s has no form for a GPU yet; use --device cpu",
+                       ir_op_table(n->op)->name);
     RP_TRY(lower_axis_record(L->g, n, L->out->dims, &rec, L->err));
     RP_TRY(operand_memory(L, n->in[0], &args[n_args++]));
     for (uint32_t i = 0; i <= n->n_more; i++) RP_TRY(lower_result_memory(L, r, i, &args[n_args++]));
@@ -151,6 +154,10 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     const char *name = ir_attr_get(n, IR_ATTR_NAME)->u.s;
     const rp_op_desc *d = ir_custom_find(name);
     uint32_t n_args = n->n_in + 1 + n->n_more;
+    if (L->opt->target == GEN_CUDA)
+        return rp_fail(L->err, RP_UNSUPPORTED,
+                       "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",
+                       name);
     lower_ref *args = base_arena_array(L->arena, n_args, sizeof *args);
     if (!args) return rp_fail(L->err, RP_NOMEM, "launch arguments");
     if (!d || !d->cpu)

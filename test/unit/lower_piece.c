@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "lower/lower.h"
 #include "pass/pipeline.h"
+#include "reprise/op.h"
 
 static ir_graph *layer_graph(rp_dtype weights, rp_numerics numerics) {
     small_llama_options o = {.layers = 1, .weights = weights, .numerics = numerics};
@@ -119,6 +120,36 @@ static void the_source_is_the_unit_of_all_kernels(void **state) {
     }
 }
 
+static void refuses_on_a_gpu(const char *text, const char *why) {
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    lower_piece p = {0};
+    ir_graph *g = NULL;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    assert_int_equal(lower_graph(g, &o, &p, &err), RP_UNSUPPORTED);
+    if (!strstr(err.text, why)) fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+    ir_graph_free(g);
+}
+
+static rp_status own(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)user, (void)args, (void)n, (void)err;
+    return RP_OK;
+}
+
+/* When it is compiled, not at the first launch. */
+static void what_has_no_form_for_a_gpu_is_said(void **state) {
+    rp_op_desc desc = {.size = sizeof desc, .name = "lower::own", .cpu = own};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_op_register(&desc, &err), &err);
+    refuses_on_a_gpu(
+        "graph @c(%x: f32[4,8]) -> f32[4,8] {\n  %0 = cumsum %x {axis=1} : f32[4,8]\n  ret %0\n}\n",
+        "cumsum has no form for a GPU yet; use --device cpu");
+    refuses_on_a_gpu("graph @c(%x: f32[4,8]) -> f32[4,8] {\n  %0 = custom %x {name=\"lower::own\"} "
+                     ": f32[4,8]\n  ret %0\n}\n",
+                     "lower::own is a custom op of the host, which cannot run on a GPU");
+}
+
 static void lose_allocations(const ir_graph *g, gen_target target) {
     FOR_EACH_ALLOC_FAILURE (n) {
         lower_options o = {.isa = GEN_ISA_PORTABLE, .target = target};
@@ -147,6 +178,7 @@ int main(void) {
         cmocka_unit_test(text_is_the_same_every_time),
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
+        cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
         cmocka_unit_test(survives_lost_allocations),
