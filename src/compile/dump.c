@@ -250,7 +250,8 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     log_kernels(sp, &low, source.data);
     if (!d->dir) goto out;
     if (kir.len) RP_TRY_OUT(put(d->dir, "4_kernels", d->name, sp, "kir", &kir, err));
-    RP_TRY_OUT(put(d->dir, "5_source", d->name, sp, "c", &source, err));
+    RP_TRY_OUT(
+        put(d->dir, "5_source", d->name, sp, low.target == GEN_CUDA ? "cu" : "c", &source, err));
 out:
     base_buf_done(&kir);
     base_buf_done(&source);

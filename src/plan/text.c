@@ -33,8 +33,9 @@ static void print_leaves(const plan *p, const char *what, const plan_leaf *l, ui
 static void print_packs(const plan *p, base_buf *out) {
     for (uint32_t i = 0; i < p->n_packs; i++) {
         const plan_pack *k = &p->packs[i];
-        base_buf_printf(out, "pack %u at %" PRId64 ", %" PRId64 " bytes: %s, k %" PRId64 ":", i,
-                        k->offset, k->size, rp_dtype_name(k->dtype), k->k);
+        base_buf_printf(out, "pack %u at %" PRId64 ", %" PRId64 " bytes: %s, k %" PRId64 "%s:", i,
+                        k->offset, k->size, rp_dtype_name(k->dtype), k->k,
+                        k->swizzled ? ", swizzled" : "");
         for (uint32_t s = 0; s < k->n_sections; s++) {
             base_buf_puts(out, s ? " |" : "");
             for (uint32_t j = 0; j < k->sections[s].n_params; j++)
@@ -69,6 +70,12 @@ static void print_arg(const plan *p, const plan_arg *a, base_buf *out) {
     }
 }
 
+/* What an alternative of device code has of its own. */
+static void print_block(const plan_alt *a, base_buf *out) {
+    if (a->threads) base_buf_printf(out, ", %u threads", a->threads);
+    if (a->per_sm) base_buf_printf(out, ", %u blocks a multiprocessor", a->per_sm);
+}
+
 static void print_launch(const plan *p, uint32_t i, base_buf *out) {
     const plan_launch *l = &p->launches[i];
     base_buf_printf(out, "  %u %s%s(", i, l->custom ? "call " : "", l->name);
@@ -81,12 +88,15 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
         base_buf_puts(out, " items ");
         print_size(p, &l->items, out);
         if (l->grain != 1) base_buf_printf(out, " grain %" PRId64, l->grain);
+        if (l->threads)
+            base_buf_printf(out, ", %u a block of %u threads", l->per_block, l->threads);
     }
     for (uint32_t k = 0; l->n_alts > 1 && k < l->n_alts; k++) {
         base_buf_puts(out, k ? " | " : " by rows: ");
         if (k + 1 < l->n_alts) base_buf_printf(out, "<= %" PRId64 " ", l->alts[k].max);
         bool nothing = l->alts[k].function == PLAN_NO_FUNCTION;
         base_buf_puts(out, nothing ? "nothing" : p->functions[l->alts[k].function].symbol);
+        print_block(&l->alts[k], out);
     }
     base_buf_putc(out, '\n');
 }

@@ -237,6 +237,28 @@ static void every_field_comes_back(void **state) {
     }
 }
 
+/* What device code has of its own is in the text. */
+static void blocks_are_printed(void **state) {
+    plan *p = plan_of_llama(1);
+    plan_launch *l = &p->launches[0];
+    (void)state;
+    l->threads = 96;
+    l->per_block = 4;
+    l->n_alts = 2;
+    l->alts[1] = l->alts[0];
+    l->alts[0].max = 8;
+    l->alts[1].threads = 288;
+    l->alts[1].per_sm = 3;
+    p->packs[0].swizzled = true;
+    char *text = text_of(p);
+    if (!strstr(text, ", 4 a block of 96 threads by rows: <= 8 ") ||
+        !strstr(text, ", 288 threads, 3 blocks a multiprocessor\n") ||
+        !strstr(text, ", swizzled: "))
+        fail_msg("%s", text);
+    base_free(text);
+    plan_free(p);
+}
+
 /* Law 9 in small: built twice, with other memory around, the bytes are the same. */
 static void equal_plans_are_equal_bytes(void **state) {
     (void)state;
@@ -450,6 +472,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saved_plans_come_back),
         cmocka_unit_test(every_field_comes_back),
+        cmocka_unit_test(blocks_are_printed),
         cmocka_unit_test(equal_plans_are_equal_bytes),
         cmocka_unit_test(every_cut_is_corrupt),
         cmocka_unit_test(damage_has_its_reason),
