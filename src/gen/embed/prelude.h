@@ -33,7 +33,6 @@ typedef __SIZE_TYPE__ rp_size;
 #define RP_NOINLINE static __attribute__((unused, noinline, noclone))
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
-#define RP_LIKELY(x) __builtin_expect(!!(x), 1)
 
 #define RP_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define RP_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -405,22 +404,6 @@ RP_INLINE float rp_tree_sum(float *l)
     for (int i = 0; i < 4; i++) l[i] = l[i] + l[i + 4];
     for (int i = 0; i < 2; i++) l[i] = l[i] + l[i + 2];
     return l[0] + l[1];
-}
-
-RP_INLINE float rp_tree_max(float *l)
-{
-    for (int i = 0; i < 8; i++) l[i] = rp_maxf(l[i], l[i + 8]);
-    for (int i = 0; i < 4; i++) l[i] = rp_maxf(l[i], l[i + 4]);
-    for (int i = 0; i < 2; i++) l[i] = rp_maxf(l[i], l[i + 2]);
-    return rp_maxf(l[0], l[1]);
-}
-
-RP_INLINE float rp_tree_min(float *l)
-{
-    for (int i = 0; i < 8; i++) l[i] = rp_minf(l[i], l[i + 8]);
-    for (int i = 0; i < 4; i++) l[i] = rp_minf(l[i], l[i + 4]);
-    for (int i = 0; i < 2; i++) l[i] = rp_minf(l[i], l[i + 2]);
-    return rp_minf(l[0], l[1]);
 }
 
 /* --- activation quantisation, format i16b32 --------------------------------

@@ -648,7 +648,7 @@ static void put_counts(FILE *f, const char *text) {
 }
 
 static int run_compiler(const char *dir) {
-    char command[512];
+    char command[1024];
     (void)snprintf(command, sizeof command,
                    "g++ -std=gnu++17 -w -O2 -ffp-contract=off -fno-exceptions -shared -fPIC "
                    "-fvisibility=hidden -x c++ %s/k.cu -o %s/k.so >%s/log 2>&1",
@@ -659,11 +659,13 @@ static int run_compiler(const char *dir) {
 
 CU(emu_compile, "nvrtcCompileProgram", void *at, int n, const char *const *options) {
     program *p = at;
-    char dir[] = "/tmp/reprise-emu.XXXXXX", path[64], *so = NULL;
+    const char *tmp = getenv("TMPDIR");
+    char dir[256], path[sizeof dir + 8], *so = NULL;
     size_t size = 0;
     bool wgmma = false;
     for (int i = 0; i < n; i++) wgmma |= strcmp(options[i], "-arch=sm_90a") == 0;
-    if (!mkdtemp(dir)) return INVALID;
+    int length = snprintf(dir, sizeof dir, "%s/reprise-emu.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (length >= (int)sizeof dir || !mkdtemp(dir)) return INVALID;
     (void)snprintf(path, sizeof path, "%s/k.cu", dir);
     FILE *f = fopen(path, "w");
     if (wgmma) (void)fprintf(f, "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n");
