@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { BASE_PARTS_THREADS = 8 }; /* at most */
+enum { BASE_PARTS_THREADS = 16 }; /* at most */
 
 /* One part; thread is below BASE_PARTS_THREADS and nobody else's meanwhile. */
 typedef void (*base_part_fn)(void *user, uint32_t thread, uint64_t part);

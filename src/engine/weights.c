@@ -260,6 +260,37 @@ static rp_status load(engine_weights *w, rp_error *err) {
     return st == RP_NOT_FOUND ? pack_or_wait(w, err) : st;
 }
 
+/* --- tensors as they are in the file ------------------------------------------------ */
+
+static bool read_by_launch(const plan *p, uint32_t idx) {
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        for (uint32_t a = 0; a < p->launches[i].n_args; a++)
+            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
+                return true;
+    return false;
+}
+
+static rp_status upload_tensor(const engine_weights *w, const model_tensor *t, const uint8_t **data,
+                               rp_error *err) {
+    void *at = NULL;
+    RP_TRY(engine_uploads_get(w->uploads, t->idx, *data, t->size, &at, err));
+    model_source_release(w->o.source, t->idx);
+    *data = at;
+    return RP_OK;
+}
+
+static bool is_rope(const char *param) {
+    return strcmp(param, "rope.cos") == 0 || strcmp(param, "rope.sin") == 0;
+}
+
+/* All that launches of the plan read, before anybody asks: loading is done when the weights are open. */
+static rp_status upload_params(const engine_weights *w, const plan *p, rp_error *err) {
+    const void *at;
+    for (uint32_t i = 0; i < p->n_params; i++)
+        if (!is_rope(p->params[i].name)) RP_TRY(engine_weights_param(w, p, i, &at, err));
+    return RP_OK;
+}
+
 /* --- interface ------------------------------------------------------------------------ */
 
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
@@ -268,6 +299,8 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
     if (!w) return rp_fail(err, RP_NOMEM, "weights");
     *w = (engine_weights){.o = *o};
     rp_status st = load(w, err);
+    if (st == RP_OK && w->uploads) st = upload_params(w, o->model, err);
+    if (st == RP_OK && w->uploads) st = upload_params(w, o->head, err);
     if (st == RP_OK)
         *out = w;
     else
@@ -346,31 +379,14 @@ size_t engine_weights_bytes(const engine_weights *w) {
     return w->total + engine_rope_bytes(w->rope);
 }
 
-static bool read_by_launch(const plan *p, uint32_t idx) {
-    for (uint32_t i = 0; i < p->n_launches; i++)
-        for (uint32_t a = 0; a < p->launches[i].n_args; a++)
-            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
-                return true;
-    return false;
-}
-
-static rp_status upload_tensor(const engine_weights *w, const model_tensor *t, const uint8_t **data,
-                               rp_error *err) {
-    void *at = NULL;
-    RP_TRY(engine_uploads_get(w->uploads, t->idx, *data, t->size, &at, err));
-    model_source_release(w->o.source, t->idx);
-    *data = at;
-    return RP_OK;
-}
-
 rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
                                const void **out, rp_error *err) {
     model_tensor t;
     const uint8_t *data = NULL;
     const char *name = p->params[idx].name;
-    const bool cosines = strcmp(name, "rope.cos") == 0;
-    if (cosines || strcmp(name, "rope.sin") == 0) {
-        data = (const uint8_t *)(cosines ? engine_rope_cos(w->rope) : engine_rope_sin(w->rope));
+    if (is_rope(name)) {
+        data = (const uint8_t *)(strcmp(name, "rope.cos") == 0 ? engine_rope_cos(w->rope)
+                                                               : engine_rope_sin(w->rope));
     } else if (read_by_launch(p, idx)) {
         RP_TRY(model_source_tensor(w->o.source, name, &t, err));
         RP_TRY(model_source_data(w->o.source, t.idx, &data, err));
