@@ -52,8 +52,10 @@ static void fetch_progress(void *user, const char *phase, uint64_t done, uint64_
     report(e, RP_STAGE_FETCH, done, total);
 }
 
-static void pack_progress(void *user, uint64_t done, uint64_t total) {
-    report(user, RP_STAGE_PACK, done, total);
+static bool pack_progress(void *user, uint64_t done, uint64_t total) {
+    rp_engine *e = user;
+    report(e, RP_STAGE_PACK, done, total);
+    return !e->cancelled;
 }
 
 static void compile_progress(void *user, uint32_t done, uint32_t total) {

@@ -168,7 +168,10 @@ static rp_status write_plan(packer *k, const plan *p, rp_error *err) {
         buf = NULL;
         RP_TRY_OUT(pack_params(k, p, i, params, true, err));
         k->done += (uint64_t)pk->size;
-        if (k->o->progress) k->o->progress(k->o->user, k->done, k->total);
+        if (k->o->progress && !k->o->progress(k->o->user, k->done, k->total)) {
+            st = rp_fail(err, RP_CANCELLED, "packing was cancelled");
+            goto out;
+        }
     }
     st = write_zeros(k->w, round_page((size_t)p->weights_size) - written, err);
 out:

@@ -17,7 +17,8 @@ typedef struct engine_weights_options {
     uint32_t threads;    /* that copy and check */
     hal_device
         *device; /* (optional) that reads them: gets copies where its memory is not the host's */
-    void (*progress)(void *user, uint64_t done, uint64_t total);
+    /* (optional) After each matrix that was packed; false ends it: RP_CANCELLED. */
+    bool (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } engine_weights_options;
 

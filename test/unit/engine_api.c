@@ -349,6 +349,7 @@ static void loading_can_be_cancelled(void **state) {
                      c.seen[stages[i]]);
         assert_null(e);
         assert_true(c.seen[stages[i]] > 0);
+        if (stages[i] == RP_STAGE_PACK) assert_int_equal(c.seen[RP_STAGE_PACK], 1); /* at once */
         assert_int_equal(base_live(), live);
         tree_no_temporaries(getenv("REPRISE_CACHE_DIR"));
     }
