@@ -36,7 +36,7 @@ typedef enum hal_memory {
 typedef rp_status (*hal_host_call)(void *user, void *const *arg, const long long *dim,
                                    rp_error *err);
 
-enum { HAL_PART = 2 << 20 };
+enum { HAL_PART = 1 << 20 };
 
 /* Bytes on their way to a device: fill writes n of them, from offset on, to at. It is called once for each part of HAL_PART bytes,
  * in any order, by up to `threads` threads at once. */

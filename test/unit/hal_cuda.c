@@ -101,11 +101,12 @@ static rp_status send(size_t size, size_t *sent, rp_error *err) {
     const hal_source from = {count_bytes, sent, size, 1};
     RP_TRY(cuda_device_open(&cuda_fake_driver, 0, &d, err));
     rp_status st = d->ops->upload(d, sent, &from, err);
+    if (st == RP_OK) st = d->ops->upload(d, sent, &from, err);
     hal_close(d);
     return st;
 }
 
-/* A buffer is filled again only when what it held has gone. */
+/* A slot is filled again only when what it held has gone; a second upload has the slots of the first. */
 static void an_upload_may_fail_at_each_call(void **state) {
     const size_t size = 5 * (size_t)HAL_PART / 2;
     rp_status st = RP_DEVICE;
@@ -123,12 +124,12 @@ static void an_upload_may_fail_at_each_call(void **state) {
         assert_int_equal(base_live(), before);
     }
     assert_int_equal(nth, cuda_fake.n_calls + 1);
-    assert_int_equal(sent, size);
+    assert_int_equal(sent, 2 * size);
     assert_non_null(strstr(cuda_fake.log,
                            "host_alloc event_new event_new context_set event_synchronize copy_in "
                            "event_record context_set event_synchronize copy_in event_record "
                            "context_set event_synchronize copy_in event_record stream_synchronize "
-                           "event_free event_free host_free"));
+                           "context_set context_set event_synchronize copy_in event_record"));
 }
 
 static void a_chain_has_programmatic_edges(void **state) {

@@ -23,6 +23,7 @@ static uint64_t address_of(const void *p) {
 static void device_free(hal_device *base) {
     cuda_device *d = (cuda_device *)base;
     if (!d) return;
+    cuda_staging_close(d);
     if (d->stream) (void)d->cu.stream_free(d->stream);
     cuda_gpu_close(&d->gpu);
     hal_device_done(&d->base);

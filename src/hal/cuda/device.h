@@ -2,6 +2,7 @@
 #ifndef HAL_CUDA_DEVICE_H
 #define HAL_CUDA_DEVICE_H
 
+#include "base/parts.h"
 #include "hal/cuda/chain.h"
 #include "hal/cuda/gpu.h"
 #include "hal/device.h"
@@ -12,11 +13,20 @@ enum {
     CUDA_ALIGN = 256
 };
 
+/* Pinned memory in which parts of an upload wait for their turn, and the events that tell when they have gone. */
+enum { CUDA_SLOTS = 2 }; /* of a thread */
+typedef struct cuda_staging {
+    void *memory;
+    void *sent[BASE_PARTS_THREADS][CUDA_SLOTS];
+    uint32_t threads; /* that have slots */
+} cuda_staging;
+
 typedef struct cuda_device {
     hal_device base;
     cuda_driver cu;
     cuda_gpu gpu;
-    void *stream; /* the queue */
+    void *stream;         /* the queue */
+    cuda_staging staging; /* since the first upload */
 } cuda_device;
 
 /* hal_cuda_open over this table of functions, which is copied. */
@@ -34,6 +44,7 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
 
 /* Members of the operation table that live in their own files. */
 rp_status cuda_device_upload(hal_device *d, void *to, const hal_source *from, rp_error *err);
+void cuda_staging_close(cuda_device *d);
 rp_status cuda_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
 rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err);
 void cuda_module_free(hal_module *m);
