@@ -132,6 +132,7 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     e->times.device_ms = ms_since(t0);
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
+    model_source_make_with(e->source, &(model_making){e->n_threads, still_wanted, e});
     (void)snprintf(e->arch, sizeof e->arch, "%s", info.arch);
     return engine_isa_choose(e->config, &e->isa, err);
 }

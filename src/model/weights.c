@@ -6,9 +6,11 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/parts.h"
 
 /* A generated tensor. The slot holds its name, to which model_tensor points. */
 typedef struct made_tensor {
@@ -23,7 +25,8 @@ struct model_source {
     model_hparams hp;
     model_tokenizer *tokenizer;
     size_t n_tensors;
-    made_tensor *made;    /* of synthetic tensors, n_tensors */
+    made_tensor *made; /* of synthetic tensors, n_tensors */
+    model_making how;
     pthread_mutex_t lock; /* of made[].data */
 };
 
@@ -179,6 +182,43 @@ size_t model_source_size(const model_source *s) {
     return size;
 }
 
+void model_source_make_with(model_source *s, const model_making *how) {
+    s->how = *how;
+}
+
+/* About as many bytes as a thread makes in a millisecond or two. */
+enum { MADE_PART = 1 << 20 };
+
+typedef struct making {
+    const model_source *s;
+    size_t idx;
+    uint64_t rows, row_size, part_rows;
+    uint8_t *data;
+    atomic_bool cancelled;
+} making;
+
+static void make_part(void *user, uint32_t thread, uint64_t part) {
+    making *m = user;
+    const model_making *how = &m->s->how;
+    uint64_t first = part * m->part_rows, left = m->rows - first;
+    (void)thread;
+    if (how->wanted && !atomic_load(&m->cancelled) && !how->wanted(how->user))
+        atomic_store(&m->cancelled, true);
+    if (!atomic_load(&m->cancelled))
+        model_synth_rows(&m->s->synth, m->idx, first, left < m->part_rows ? left : m->part_rows,
+                         m->data + first * m->row_size);
+}
+
+static rp_status make_rows(const model_source *s, size_t idx, const model_tensor *t, uint8_t *data,
+                           rp_error *err) {
+    making m = {
+        .s = s, .idx = idx, .rows = t->dims[1], .row_size = t->size / t->dims[1], .data = data};
+    m.part_rows = MADE_PART / m.row_size + 1;
+    base_parts((m.rows + m.part_rows - 1) / m.part_rows, s->how.threads, make_part, &m);
+    return atomic_load(&m.cancelled) ? rp_fail(err, RP_CANCELLED, "making tensors was cancelled")
+                                     : RP_OK;
+}
+
 static rp_status made_data(model_source *s, size_t idx, const uint8_t **out, rp_error *err) {
     made_tensor *m = &s->made[idx];
     if (!m->data) {
@@ -188,7 +228,11 @@ static rp_status made_data(model_source *s, size_t idx, const uint8_t **out, rp_
         if (!data)
             return rp_fail(err, RP_NOMEM, "no memory for tensor '%s' of %zu bytes", m->slot.name,
                            t.size);
-        model_synth_rows(&s->synth, idx, 0, t.dims[1], data);
+        rp_status st = make_rows(s, idx, &t, data, err);
+        if (st != RP_OK) {
+            base_free(data);
+            return st;
+        }
         m->data = data;
     }
     *out = m->data;

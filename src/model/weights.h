@@ -38,6 +38,15 @@ rp_status model_source_tensor(const model_source *s, const char *name, model_ten
 /* Sum of the sizes of all tensors. */
 size_t model_source_size(const model_source *s);
 
+/* How tensors are generated. Before the first is asked for. */
+typedef struct model_making {
+    uint32_t threads; /* 0: one */
+    bool (*wanted)(
+        void *
+            user); /* (optional) asked meanwhile, by any of the threads; false ends it: RP_CANCELLED */
+    void *user;
+} model_making;
+void model_source_make_with(model_source *s, const model_making *how);
 /* All bytes of a tensor: the map of the file, or generated at the first call and kept until the
  * release. Aligned as the file is (8 at least, nearly always 32), generated ones to 64 bytes. */
 rp_status model_source_data(model_source *s, size_t idx, const uint8_t **out,

@@ -2,7 +2,9 @@
  * however they are asked for. */
 #include "support/check.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/alloc.h"
 #include "model/weights.h"
@@ -100,6 +102,47 @@ static void rows_are_independent(void **state) {
         }
         model_source_free(s);
     }
+}
+
+typedef struct asked {
+    atomic_int times;
+    int until; /* then it is not wanted any more */
+} asked;
+
+static bool still_wanted(void *user) {
+    asked *a = user;
+    return atomic_fetch_add(&a->times, 1) < a->until;
+}
+
+/* The same bytes by any number of threads; ended at each moment, nothing is kept and the next call makes it. */
+static void tensors_are_made_by_threads_and_can_be_cancelled(void **state) {
+    static const char spec[] = "synthetic:smollm2-135m,layers=1,dtype=q4_1";
+    rp_error err = {0};
+    asked all = {.until = INT_MAX};
+    model_source *one = open_spec(spec);
+    const uint8_t *want = NULL, *have = NULL;
+    model_tensor t;
+    (void)state;
+    CHECK_OK(model_source_tensor(one, "token_embd.weight", &t, &err), &err);
+    model_source_make_with(one, &(model_making){1, still_wanted, &all});
+    CHECK_OK(model_source_data(one, t.idx, &want, &err), &err);
+    const int parts = atomic_load(&all.times);
+    assert_in_range(parts, 8, 64);
+    for (int n = 0; n <= parts; n += 4) {
+        asked a = {.until = n};
+        model_source *s = open_spec(spec);
+        model_source_make_with(s, &(model_making){1 + (uint32_t)n / 4 % 4, still_wanted, &a});
+        err = (rp_error){0};
+        rp_status st = model_source_data(s, t.idx, &have, &err);
+        assert_int_equal(st, n < parts ? RP_CANCELLED : RP_OK);
+        assert_in_range(atomic_load(&a.times), n < parts ? n + 1 : n, n + 4);
+        a.until = INT_MAX;
+        err = (rp_error){0};
+        CHECK_OK(model_source_data(s, t.idx, &have, &err), &err);
+        assert_memory_equal(have, want, t.size);
+        model_source_free(s);
+    }
+    model_source_free(one);
 }
 
 static double f16(uint16_t h) {
@@ -251,6 +294,7 @@ static void every_allocation_fails_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs),
+        cmocka_unit_test(tensors_are_made_by_threads_and_can_be_cancelled),
         cmocka_unit_test(parameter_counts),
         cmocka_unit_test(rows_are_independent),
         cmocka_unit_test(weights_have_the_right_size),
