@@ -78,7 +78,7 @@ static void put_fours(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
 
     gen_open(r, "for (; c%u + 64 <= %s; c%u += 64)", at, s->n, at);
     gen_open(r, "for (int k%u = 0; k%u < 16; k%u++)", at, at, at);
-    gen_line(r, "float q%u[4];", at);
+    gen_line(r, "%s q%u[4];", gen_class_type(r->f->insts[end].cls), at);
     for (int i = 0; i < 4; i++) {
         (void)snprintf(q[i], sizeof q[i], "q%u[%d]", at, i);
         (void)snprintf(counter, sizeof counter, "%sc%u + %d + k%u", s->from, at, i * 16, at);

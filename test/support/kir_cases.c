@@ -447,9 +447,10 @@ static kir_func *make_double_ops(const char *name) {
     return f;
 }
 
-/* Reductions of f64: chunks of a long sum, too. */
+/* Reductions of f64: chunks of a long sum, too, and a maximum that is long enough to be unrolled. */
 static kir_func *make_double_reductions(const char *name) {
     static const kir_reduce how[] = {KIR_SUM, KIR_PROD, KIR_MAX, KIR_MIN, KIR_SUM};
+    static const int64_t extent[] = {37, 37, 150, 37, 5000};
     ir_dim t;
     kir_func *f = new_kernel(name, &t);
     uint32_t x = arg(f, "x", RP_DTYPE_F64, 0), y = arg(f, "y", RP_DTYPE_F64, 1),
@@ -459,7 +460,7 @@ static kir_func *make_double_reductions(const char *name) {
             to = kir_bin(f, KIR_IMUL, i, kir_const_i(f, 5));
 
     for (int k = 0; k < 5; k++) {
-        j = kir_begin_reduce(f, how[k], kir_const_i(f, k < 4 ? 37 : 5000));
+        j = kir_begin_reduce(f, how[k], kir_const_i(f, extent[k]));
         v = kir_yield(f, kir_load(f, x, kir_bin(f, KIR_IADD, from, j)));
         kir_store(f, y, kir_bin(f, KIR_IADD, to, kir_const_i(f, k)), v);
     }
