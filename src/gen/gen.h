@@ -1,4 +1,4 @@
-/* Renders kernel IR as C (host) and CUDA C, kernel by kernel.
+/* Renders scheduled kernel IR as C (host) and CUDA C, kernel by kernel.
  *
  * A generated host function is
  *   void NAME(void *const *arg, const long long *dim, long long begin, long long end, void *scratch)
@@ -7,7 +7,7 @@
 #define GEN_GEN_H
 
 #include "gen/isa.h"
-#include "kir/kir.h"
+#include "sched/sched.h"
 
 typedef void (*gen_host_fn)(void *const *arg, const long long *dim, long long begin, long long end,
                             void *scratch);
@@ -16,10 +16,9 @@ typedef void (*gen_host_fn)(void *const *arg, const long long *dim, long long be
 void gen_c_prelude(gen_isa isa, base_buf *out);
 /* A KERNEL becomes a global function; a FRAGMENT becomes
  *   static inline void NAME(void *const *arg, const long long *dim, long long p0, ..., T *restrict scratch_0, ...)
- * whose SCRATCH buffers are parameters of the caller, in order. *scratch_size: bytes of thread-local
- * scratch a KERNEL needs (64-byte aligned parts). */
-rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size,
-                     rp_error *err) RP_MUST_USE;
+ * whose SCRATCH buffers are parameters of the caller, in order. s is one of sched_cpu; its launch says how many bytes
+ * `scratch` has. */
+rp_status gen_c_func(const sched *s, base_buf *out, rp_error *err) RP_MUST_USE;
 /* "red_fused_mean_mul_rsqrt_3": kind, the origin ops (sorted, each once), index. */
 typedef enum gen_kernel_kind {
     GEN_KERNEL_POINTWISE,  /* poi_fused_ */
@@ -30,25 +29,15 @@ typedef enum gen_kernel_kind {
 } gen_kernel_kind;
 rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint32_t n,
                           uint32_t index, base_buf *out, rp_error *err) RP_MUST_USE;
-/* The same for CUDA C: extern "C" __global__ NAME(char *a0, ..., long long d0, ..., long long items): one
- * parameter an argument slot, one a symbol, then the number of items; same results as the host. To be
- * compiled with -fmad=false after gen_cuda_prelude. RP_UNSUPPORTED when scratch exceeds shared memory. A FRAGMENT is a
- * function that all threads of a warp call together; its SCRATCH buffers are memory that they share. */
+/* The same for CUDA C, of a schedule of sched_cuda: extern "C" __global__ NAME(char *a0, ..., long long d0, ..., long long
+ * items): one parameter an argument slot, one a symbol, then the number of items (with parts: of parts); same results as the
+ * host. To be launched with threads as scheduled, on any grid, and compiled with -fmad=false after gen_cuda_prelude. A FRAGMENT
+ * is a function that all threads of a warp call together; its SCRATCH buffers are memory that they share. */
 void gen_cuda_prelude(base_buf *out);
-rp_status gen_cuda_func(const kir_func *f, base_buf *out, rp_error *err) RP_MUST_USE;
+rp_status gen_cuda_func(const sched *s, base_buf *out, rp_error *err) RP_MUST_USE;
 /* One item of a KERNEL with a block an item, as a function that all threads of a block call together:
  *   RP_INLINE void NAME(char *const *arg, const long long *dim, long long item).
  * What it stores is visible to them after a barrier. */
-rp_status gen_cuda_item(const kir_func *f, const char *name, base_buf *out,
-                        rp_error *err) RP_MUST_USE;
-/* How such a kernel is launched; any grid is right, one block an item (or one thread) is best. */
-typedef struct gen_cuda_launch {
-    uint32_t threads; /* of a block, exactly */
-    uint32_t n_args, n_dims;
-    bool block_per_item; /* else a thread an item */
-    uint32_t parts;      /* as many blocks (and launched items) an item, each with a part of it */
-    int64_t shared;      /* bytes of scratch */
-} gen_cuda_launch;
-gen_cuda_launch gen_cuda_launch_of(const kir_func *f);
+rp_status gen_cuda_item(const sched *s, const char *name, base_buf *out, rp_error *err) RP_MUST_USE;
 
 #endif

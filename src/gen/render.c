@@ -22,38 +22,15 @@ static void mark_used(gen_render *r) {
     }
 }
 
-rp_status gen_render_init(gen_render *r, const kir_func *f, base_buf *out, rp_error *err) {
-    kir_ref open[KIR_MAX_DEPTH];
-    uint32_t n_open = 0;
-
-    *r = (gen_render){.f = f, .out = out};
-    RP_TRY(kir_verify(f, err));
-    r->partner = base_alloc_array(f->n_insts + 1, sizeof *r->partner);
-    r->nested = base_alloc_array(f->n_insts + 1, sizeof *r->nested);
-    r->used = base_alloc_array(f->n_insts + 1, sizeof *r->used);
-    if (!r->partner || !r->nested || !r->used) {
-        gen_render_done(r);
-        return rp_fail(err, RP_NOMEM, "kernel %s: renderer", f->name);
-    }
-    for (kir_ref at = 0; at < f->n_insts; at++) {
-        kir_op op = f->insts[at].op;
-        kir_shape shape = kir_op_table(op)->shape;
-        if (shape == KIR_SHAPE_BEGIN) {
-            if (op == KIR_LOOP || op == KIR_REDUCE) {
-                for (uint32_t i = 0; i < n_open; i++) r->nested[open[i]] = true;
-            }
-            open[n_open++] = at;
-        } else if (shape == KIR_SHAPE_END && n_open > 0) {
-            r->partner[open[--n_open]] = at;
-        }
-    }
+rp_status gen_render_init(gen_render *r, const sched *s, base_buf *out, rp_error *err) {
+    *r = (gen_render){.s = s, .f = s->f, .out = out};
+    r->used = base_alloc_array(s->f->n_insts + 1, sizeof *r->used);
+    if (!r->used) return rp_fail(err, RP_NOMEM, "kernel %s: renderer", s->f->name);
     mark_used(r);
     return RP_OK;
 }
 
 void gen_render_done(gen_render *r) {
-    base_free(r->partner);
-    base_free(r->nested);
     base_free(r->used);
 }
 
@@ -172,15 +149,6 @@ bool gen_buf_aliases(const kir_func *f, uint32_t buf) {
         }
     }
     return false;
-}
-
-uint32_t gen_slots(const kir_func *f) {
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < f->n_bufs; i++) {
-        if (f->bufs[i].space == KIR_ARG && f->bufs[i].slot >= n) n = f->bufs[i].slot + 1;
-    }
-    return n;
 }
 
 void gen_expr(gen_render *r, const char *expr, const kir_ref in[3]) {

@@ -1,8 +1,8 @@
-/* Kernel IR as C for the host compiler.
+/* Scheduled kernel IR as C for the host compiler.
  *
- * Blocks become C blocks, so scopes carry over. A float SUM, MAX or MIN keeps `float l[16]` and runs a
- * 16-wide inner loop plus a tail (a long SUM chunk by chunk): gcc and clang keep the lanes in vector registers, and the
- * order of additions is the one that kir.h fixes. */
+ * Blocks become C blocks, so scopes carry over. A float SUM, MAX or MIN keeps `float l[16]` and runs the loops of its schedule
+ * (a long SUM chunk by chunk): gcc and clang keep the lanes in vector registers, and the order of additions is the one that
+ * kir.h fixes. */
 #include "gen/gen.h"
 #include "gen/render.h"
 
@@ -58,21 +58,13 @@ static void put_counter(gen_render *r, kir_ref at, const char *value) {
     gen_line(r, "const long long i%u = %s;", at, value);
 }
 
-/* What a loop over lanes runs over: elements [from, from + n) of the reduction; from is "" for 0. */
+/* What loops over lanes run over: elements [from, from + n) of the reduction; from is "" for 0. */
 typedef struct lanes {
     const char *from, *n;
-    int64_t tail; /* elements behind the last 16, or -1: not known here */
-    bool wide;    /* there may be 16 */
-    bool fours;   /* there may be 64, and four elements of a lane are joined before they meet it */
-    bool no_rest; /* of those there are no 16 left */
 } lanes;
 
-/* Longer bodies are not written four times more. */
-enum { MAX_FOURS_BODY = 24 };
-
-/* A maximum waits for the one before it, which takes longer than all else of a short body: four elements of each lane
- * become one first, in pairs and in their order, which gives the same bits. */
-static void put_fours(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
+/* Four elements of each lane become one before they meet it, in pairs. */
+static void put_unrolled(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
     kir_reduce how = r->f->insts[at].u.reduce;
     char q[4][24], v[GEN_NAME_SIZE], counter[96];
 
@@ -85,7 +77,7 @@ static void put_fours(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
         gen_line(r, "{");
         r->depth++;
         put_counter(r, at, counter);
-        gen_serial(r, at + 1, end);
+        gen_alone(r, at + 1, end);
         gen_line(r, "%s = %s;", q[i], gen_text(r, r->f->insts[end].in[0], v, sizeof v));
         gen_close(r);
     }
@@ -98,37 +90,40 @@ static void put_fours(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
     gen_close(r);
 }
 
-/* A body without inner loops: written twice, 16 elements wide and for the rest. */
-static void put_wide_reduce(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
-    kir_ref value = r->f->insts[end].in[0];
-    char tail[GEN_NAME_SIZE + 32], lane[24], counter[96];
+static void put_wide(gen_render *r, kir_ref at, kir_ref end, const char *steps,
+                     const char *counter) {
+    char lane[24];
 
     (void)snprintf(lane, sizeof lane, "k%u", at);
-    (void)snprintf(counter, sizeof counter, s->wide ? "%sc%u + k%u" : "%sk%u", s->from, at, at);
-    if (s->wide) gen_line(r, "long long c%u = 0;", at);
-    if (s->fours) put_fours(r, at, end, s);
-    if (s->wide && !s->no_rest) {
-        gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, s->n, at);
-        gen_open(r, "for (int k%u = 0; k%u < 16; k%u++)", at, at, at);
-        put_counter(r, at, counter);
-        gen_serial(r, at + 1, end);
-        put_lane_update(r, at, lane, value);
-        gen_close(r);
-        gen_close(r);
-    }
-    if (s->tail == 0) return;
-    if (s->tail > 0) {
-        (void)snprintf(tail, sizeof tail, "%d", (int)s->tail);
-    } else if (s->wide) {
-        (void)snprintf(tail, sizeof tail, "(int)(%s - c%u)", s->n, at);
-    } else {
-        (void)snprintf(tail, sizeof tail, "(int)%s", s->n);
-    }
-    gen_open(r, "for (int k%u = 0; k%u < %s; k%u++)", at, at, tail, at);
+    gen_open(r, "for (int k%u = 0; k%u < %s; k%u++)", at, at, steps, at);
     put_counter(r, at, counter);
-    gen_serial(r, at + 1, end);
-    put_lane_update(r, at, lane, value);
+    gen_alone(r, at + 1, end);
+    put_lane_update(r, at, lane, r->f->insts[end].in[0]);
     gen_close(r);
+}
+
+/* A body without inner loops, written for each loop of the schedule. */
+static void put_vector_loops(gen_render *r, kir_ref at, kir_ref end, const lanes *s) {
+    const sched_step *step = &r->s->steps[at];
+    const bool wide = step->unroll || step->whole;
+    char tail[GEN_NAME_SIZE + 32], counter[96];
+
+    (void)snprintf(counter, sizeof counter, wide ? "%sc%u + k%u" : "%sk%u", s->from, at, at);
+    if (wide) gen_line(r, "long long c%u = 0;", at);
+    if (step->unroll) put_unrolled(r, at, end, s);
+    if (step->whole) {
+        gen_open(r, "for (; c%u + 16 <= %s; c%u += 16)", at, s->n, at);
+        put_wide(r, at, end, "16", counter);
+        gen_close(r);
+    }
+    if (step->tail == 0) return;
+    if (step->tail > 0)
+        (void)snprintf(tail, sizeof tail, "%d", step->tail);
+    else if (wide)
+        (void)snprintf(tail, sizeof tail, "(int)(%s - c%u)", s->n, at);
+    else
+        (void)snprintf(tail, sizeof tail, "(int)%s", s->n);
+    put_wide(r, at, end, tail, counter);
 }
 
 static void open_loop(gen_render *r, kir_ref at, const char *from, const char *to) {
@@ -140,26 +135,26 @@ static void put_lane_loop(gen_render *r, kir_ref at, kir_ref end, const lanes *s
     char lane[24], from[48], to[GEN_NAME_SIZE + 48];
 
     put_lanes(r, at, r->f->insts[end].cls);
-    if (!r->nested[at]) {
-        put_wide_reduce(r, at, end, s);
+    if (r->s->steps[at].kind == SCHED_VECTOR) {
+        put_vector_loops(r, at, end, s);
         return;
     }
     (void)snprintf(lane, sizeof lane, "i%u & 15", at);
     (void)snprintf(from, sizeof from, *s->from ? "o%u" : "0", at);
     (void)snprintf(to, sizeof to, "%s%s", s->from, s->n);
     open_loop(r, at, from, to);
-    gen_serial(r, at + 1, end);
+    gen_alone(r, at + 1, end);
     put_lane_update(r, at, lane, r->f->insts[end].in[0]);
     gen_close(r);
 }
 
 /* A sum of more than one chunk: o<at> is where a chunk begins, m<at> its length, t<at> the sum of those before. */
-static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n, int64_t tail) {
+static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     char from[24], size[24];
 
     (void)snprintf(from, sizeof from, "o%u + ", at);
     (void)snprintf(size, sizeof size, "m%u", at);
-    const lanes s = {.from = from, .n = size, .tail = tail == 0 ? 0 : -1, .wide = true};
+    const lanes s = {from, size};
     gen_line(r, "double t%u = 0.0;", at);
     gen_open(r, "for (long long o%u = 0; o%u < %s; o%u += %d)", at, at, n, at, KIR_CHUNK);
     gen_line(r, "const long long m%u = %s - o%u < %d ? %s - o%u : %d;", at, n, at, KIR_CHUNK, n, at,
@@ -172,22 +167,11 @@ static void put_chunks(gen_render *r, kir_ref at, kir_ref end, const char *n, in
 }
 
 static void put_lane_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
-    const kir_range extent = r->f->ranges[r->f->insts[at].in[0]];
-    const bool constant = extent.lo == extent.hi;
-    const bool fours = r->f->insts[at].u.reduce != KIR_SUM && extent.hi >= 64 &&
-                       end - at <= MAX_FOURS_BODY;
-    const lanes all = {.from = "",
-                       .n = n,
-                       .tail = constant ? extent.lo % 16 : -1,
-                       .wide = extent.hi >= 16,
-                       .fours = fours,
-                       .no_rest = fours && constant && extent.lo % 64 < 16};
-
-    if (r->f->insts[at].u.reduce == KIR_SUM && extent.hi > KIR_CHUNK) {
-        put_chunks(r, at, end, n, all.tail);
+    if (r->s->steps[at].chunks) {
+        put_chunks(r, at, end, n);
         return;
     }
-    put_lane_loop(r, at, end, &all);
+    put_lane_loop(r, at, end, &(lanes){"", n});
     put_tree(r, at, end);
 }
 
@@ -201,7 +185,7 @@ static void put_plain_reduce(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_text(r, value, v, sizeof v);
     gen_line(r, "%s a%u = %s;", gen_class_type(cls), at, gen_neutral(how, cls));
     open_loop(r, at, "0", n);
-    gen_serial(r, at + 1, end);
+    gen_alone(r, at + 1, end);
     if (how == KIR_SUM || how == KIR_PROD) {
         const char *op = how == KIR_SUM ? "+" : "*";
         if (kir_is_float(cls))
@@ -226,7 +210,7 @@ static void put_argmax(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     gen_line(r, "%s a%u = 0;", gen_class_type(cls), at);
     gen_line(r, "long long w%u = 0;", at);
     open_loop(r, at, "0", n);
-    gen_serial(r, at + 1, end);
+    gen_alone(r, at + 1, end);
     gen_line(r, "if (i%u == 0 || %s > a%u || (%s != %s && a%u == a%u)) {", at, v, at, v, v, at, at);
     gen_line(r, "    a%u = %s;", at, v);
     gen_line(r, "    w%u = i%u;", at, at);
@@ -263,15 +247,15 @@ static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     case KIR_LOOP: open_loop(r, at, "0", n); break;
     default: gen_open(r, "if (%s)", n); break;
     }
-    gen_serial(r, at + 1, end);
+    gen_alone(r, at + 1, end);
     gen_close(r);
 }
 
-void gen_serial(gen_render *r, kir_ref from, kir_ref to) {
+void gen_alone(gen_render *r, kir_ref from, kir_ref to) {
     for (kir_ref at = from; at < to; at++) {
         if (kir_op_table(r->f->insts[at].op)->shape == KIR_SHAPE_BEGIN) {
-            put_begin(r, at, r->partner[at]);
-            at = r->partner[at];
+            put_begin(r, at, r->s->steps[at].end);
+            at = r->s->steps[at].end;
         } else {
             gen_statement(r, at);
         }
@@ -280,10 +264,6 @@ void gen_serial(gen_render *r, kir_ref from, kir_ref to) {
 
 static const char *constness(const kir_buf *b) {
     return b->written ? "" : "const ";
-}
-
-static int64_t scratch_bytes(const kir_buf *b) {
-    return (b->size * (int64_t)rp_dtype_block_bytes(b->dtype) + 63) & ~INT64_C(63);
 }
 
 static void put_param(gen_render *r, uint32_t buf) {
@@ -307,7 +287,7 @@ static void put_body(gen_render *r) {
     r->depth++;
     gen_line(r, "(void)dim;");
     gen_dims(r);
-    gen_serial(r, 0, f->n_insts);
+    gen_alone(r, 0, f->n_insts);
     gen_close(r);
     base_buf_putc(r->out, '\n');
 }
@@ -336,10 +316,9 @@ static void put_head(gen_render *r) {
     r->depth++;
 }
 
-/* Calls the body with the addresses of the buffers; gives the bytes of scratch that they need. */
-static int64_t put_call(gen_render *r) {
+/* Calls the body with the addresses of the buffers. */
+static void put_call(gen_render *r) {
     const kir_func *f = r->f;
-    int64_t at = 0;
 
     gen_line(r, f->form == KIR_KERNEL ? "(void)arg, (void)scratch;" : "(void)arg;");
     base_buf_printf(r->out, "    %s_body(dim%s", f->name,
@@ -349,47 +328,31 @@ static int64_t put_call(gen_render *r) {
         const kir_buf *b = &f->bufs[i];
         const char *type = gen_elem_type(b->dtype), *c = constness(b);
         base_buf_puts(r->out, ",\n        ");
-        if (b->space == KIR_ARG) {
+        switch (r->s->places[i].space) {
+        case SCHED_ARG:
             base_buf_printf(r->out, "(%s%s *)((char *)arg[%u] + %" PRId64 ")", c, type, b->slot,
                             b->offset);
-        } else if (f->form == KIR_KERNEL) {
+            break;
+        case SCHED_LOCAL:
             base_buf_printf(r->out,
-                            "(%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64 ", 64)",
-                            c, type, at);
-            at += scratch_bytes(b);
-        } else {
-            base_buf_printf(r->out, "b_%s", b->name);
+                            "(%s%s *)__builtin_assume_aligned((char *)scratch + %" PRId64 ", %d)",
+                            c, type, r->s->places[i].offset, SCHED_LOCAL_ALIGN);
+            break;
+        default: base_buf_printf(r->out, "b_%s", b->name); break;
         }
     }
     base_buf_puts(r->out, ");\n");
-    return at;
 }
 
-static rp_status render(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
+rp_status gen_c_func(const sched *s, base_buf *out, rp_error *err) {
     gen_render r;
-    int64_t scratch;
 
-    RP_TRY(gen_render_init(&r, f, out, err));
+    RP_TRY(gen_render_init(&r, s, out, err));
     put_body(&r);
     put_head(&r);
-    scratch = put_call(&r);
+    put_call(&r);
     gen_close(&r);
     base_buf_putc(out, '\n');
     gen_render_done(&r);
-    RP_TRY(base_buf_status(out, err));
-    if (scratch_size) *scratch_size = scratch;
-    return RP_OK;
-}
-
-rp_status gen_c_func(const kir_func *f, base_buf *out, int64_t *scratch_size, rp_error *err) {
-    kir_func *split = NULL;
-    rp_error why = {0};
-    rp_status st = kir_split_loops(f, &split, &why);
-
-    /* Blocks nested too deep to split further are rendered as they are. */
-    if (st == RP_UNSUPPORTED) return render(f, out, scratch_size, err);
-    if (st != RP_OK) return rp_fail(err, st, "%s", why.text);
-    st = render(split, out, scratch_size, err);
-    kir_free(split);
-    return st;
+    return base_buf_status(out, err);
 }

@@ -3,7 +3,7 @@
 #define LOWER_EMIT_H
 
 #include "gen/template.h"
-#include "kir/kir.h"
+#include "sched/sched.h"
 #include "lower/product.h"
 #include "pass/fuse.h"
 
@@ -52,10 +52,11 @@ typedef struct lowerer {
     const pass_group *group; /* being lowered; NULL: outputs */
     /* the kernel being built */
     kir_func *k;
-    lower_local *local; /* by ref; read with lower_local_of */
-    uint32_t n_begun;   /* kernels */
-    ir_dim rows;        /* of the group being lowered: what its items are cut by */
-    lower_keep *keep;   /* by ref; members of keep_group */
+    sched_launch launch; /* once it is rendered */
+    lower_local *local;  /* by ref; read with lower_local_of */
+    uint32_t n_begun;    /* kernels */
+    ir_dim rows;         /* of the group being lowered: what its items are cut by */
+    lower_keep *keep;    /* by ref; members of keep_group */
     uint32_t keep_group;
     bool keep_whole;      /* items are whole rows */
     int64_t scratch_left; /* of LOWER_MAX_SCRATCH */
@@ -119,13 +120,15 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 
 /* Starts and ends a kernel: finish renders k into the source and fills name, args and scratch of *launch. */
 rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);
-/* Renders k into the source, and into the other forms that were asked for. */
-rp_status lower_render(lowerer *L, int64_t *scratch);
+/* Schedules k, as L->launch says then, and renders it into the source and into the other forms that were asked for. */
+rp_status lower_render(lowerer *L);
+/* GEN_CUDA: one item of k, scheduled again, as function NAME (gen_cuda_item). */
+rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name);
 /* Enters the kernel whose text began at `begin` of the source. */
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);
 lower_launch *lower_add_launch(lowerer *L);
-/* GEN_CUDA: how the kernel that is being built is launched. */
+/* How the kernel that was rendered is launched; its first alternative is there. */
 rp_status lower_launch_of(const lowerer *L, lower_launch *l);
 /* Names kernels kind, origin ops, index: red_fused_mean_mul_3. In the arena. */
 char *lower_name(lowerer *L, const char *kind, const ir_ref *nodes, uint32_t n, uint32_t index);

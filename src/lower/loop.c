@@ -7,7 +7,6 @@
 #include "lower/prologue.h"
 
 #define K (L->k)
-#define LEAST_WORK 16384 /* operations that are worth another thread */
 #define TILE 2048
 #define LEAST_TILE 32
 #define DOWN_TILE \
@@ -22,26 +21,19 @@ typedef struct cut {
     bool down;
 } cut;
 
-static int64_t grain_of(const kir_func *f) {
-    double work = kir_item_cost(f, NULL);
-    return work >= LEAST_WORK ? 1 : work < 1.0 ? LEAST_WORK : (int64_t)(LEAST_WORK / work) + 1;
-}
-
 static rp_status finish(lowerer *L, char *name, const cut *c) {
-    int64_t scratch = 0;
     if (L->err && L->err->code != RP_OK) return L->err->code;
     size_t begin = L->source.len;
-    RP_TRY(lower_render(L, &scratch));
+    RP_TRY(lower_render(L));
     lower_add_kernel(L, name, begin, (gen_matmul_uses){0})->work = kir_item_cost(K, NULL);
     lower_launch *l = lower_add_launch(L);
     ir_dims *dims = L->out->dims;
     l->name = name;
-    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = scratch};
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name};
     l->n_alts = 1;
     l->rows = l->items = ir_dim_import(dims, ir_graph_dims(L->g), c->rows);
     if (c->width) l->items = ir_dim_mul_const(dims, l->items, c->inner / c->width);
     if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", name);
-    l->grain = grain_of(K);
     RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
 }

@@ -117,24 +117,60 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     return RP_OK;
 }
 
-rp_status lower_render(lowerer *L, int64_t *scratch) {
-    if (L->opt->kir) kir_print(L->k, L->opt->kir);
+static const sched_target *target_of(const lowerer *L) {
+    return L->opt->target == GEN_CUDA ? &sched_cuda : &sched_cpu;
+}
+
+/* The forms beside the source that were asked for. */
+static rp_status render_texts(const lowerer *L) {
+    const lower_options *o = L->opt;
+    rp_status st = RP_OK;
+    sched *s = NULL;
+    if (o->kir) kir_print(L->k, o->kir);
+    if (o->schedule) {
+        RP_TRY(sched_make(o->scheduled ? o->scheduled : target_of(L), L->k, &s, L->err));
+        sched_print(s, o->schedule);
+        sched_free(s);
+    }
     /* A fragment is inlined into a template, of which there is no CUDA form. */
-    if (L->opt->cuda && L->k->form == KIR_KERNEL) RP_TRY(gen_cuda_func(L->k, L->opt->cuda, L->err));
-    *scratch = 0;
-    if (L->opt->target == GEN_CUDA) return gen_cuda_func(L->k, &L->source, L->err);
-    return gen_c_func(L->k, &L->source, scratch, L->err);
+    if (o->cuda && L->k->form == KIR_KERNEL) {
+        RP_TRY(sched_make(&sched_cuda, L->k, &s, L->err));
+        st = gen_cuda_func(s, o->cuda, L->err);
+        sched_free(s);
+    }
+    return st;
+}
+
+rp_status lower_render(lowerer *L) {
+    sched *s = NULL;
+    RP_TRY(render_texts(L));
+    RP_TRY(sched_make(target_of(L), L->k, &s, L->err));
+    L->launch = s->launch;
+    rp_status st = s->target == &sched_cuda ? gen_cuda_func(s, &L->source, L->err)
+                                            : gen_c_func(s, &L->source, L->err);
+    sched_free(s);
+    return st;
+}
+
+rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name) {
+    sched *s = NULL;
+    RP_TRY(sched_make(&sched_cuda, k, &s, L->err));
+    rp_status st = gen_cuda_item(s, name, &L->source, L->err);
+    sched_free(s);
+    return st;
 }
 
 rp_status lower_launch_of(const lowerer *L, lower_launch *l) {
+    const sched_launch *s = &L->launch;
+    l->grain = s->grain;
+    l->alts[0].scratch = L->opt->target == GEN_CUDA ? 0 : s->scratch; /* static there */
     if (L->opt->target != GEN_CUDA) return RP_OK;
-    gen_cuda_launch c = gen_cuda_launch_of(L->k);
-    if (c.n_args != L->n_args) /* parameters of the kernel are counted by its buffers */
+    if (s->n_args != L->n_args) /* parameters of the kernel are counted by its buffers */
         return rp_fail(L->err, RP_INTERNAL, "kernel %s has %u of %u arguments", L->k->name,
-                       c.n_args, L->n_args);
-    l->threads = c.threads;
-    l->per_block = c.block_per_item ? 1 : c.threads;
-    l->items = ir_dim_mul_const(L->out->dims, l->items, c.parts);
+                       s->n_args, L->n_args);
+    l->threads = s->threads;
+    l->per_block = s->per_block;
+    l->items = ir_dim_mul_const(L->out->dims, l->items, s->parts);
     if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", L->k->name);
     return RP_OK;
 }

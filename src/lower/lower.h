@@ -12,6 +12,7 @@
 #include "gen/template.h"
 #include "ir/graph.h"
 #include "pass/pipeline.h"
+#include "sched/sched.h"
 
 /* What a launch argument refers to. */
 typedef enum lower_seg {
@@ -118,7 +119,9 @@ typedef struct lower_options {
         exact; /* GEN_CUDA: products add as the host does, whatever the number of rows (docs/ir.md) */
     const pass_options *passes; /* (optional) kinds of fusion to leave out */
     bool sites;                 /* for a text that is read: lower_source_print names call sites */
-    base_buf *kir, *cuda;       /* (optional) receive the same kernels as kernel IR and as CUDA C */
+    /* (optional) Receive the same kernels: as kernel IR, as CUDA C, and as schedules of `scheduled` (NULL: of the target). */
+    base_buf *kir, *cuda, *schedule;
+    const sched_target *scheduled;
 } lower_options;
 
 /* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */

@@ -85,8 +85,7 @@ rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, in
     lower_space space = {.row = row, .fragment = true, .col0 = col0, .n_cols = cols};
     RP_TRY(lower_members(L, &space, members, count));
     RP_TRY(kir_status(K, L->err));
-    int64_t scratch;
-    return lower_render(L, &scratch);
+    return lower_render(L);
 }
 
 /* #define NAME(row0, n, item, acc): calls the fragment for each of n rows of the item. */

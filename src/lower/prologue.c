@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "gen/gen.h"
 #include "pass/product.h"
 
 enum {
@@ -81,10 +80,10 @@ static bool only_small_products_read(const lowerer *L, ir_ref r, ir_dim rows) {
 
 static bool fits(const lowerer *L, const ir_node *n) {
     int64_t k = 0;
-    gen_cuda_launch c = gen_cuda_launch_of(L->k);
     return n->dtype == RP_DTYPE_I16B32 && n->shape.rank > 1 &&
            ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k) &&
-           k / 32 * 72 <= MOST_BYTES && c.block_per_item && c.shared <= MOST_SCRATCH;
+           k / 32 * 72 <= MOST_BYTES && L->launch.per_block == 1 &&
+           L->launch.scratch <= MOST_SCRATCH;
 }
 
 rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, bool *taken) {
@@ -118,7 +117,7 @@ const lower_rows *lower_rows_of(const lowerer *L, ir_ref made) {
 
 rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name) {
     for (uint32_t i = 0; i < r->n_args; i++) (void)lower_arg_slot(L, r->args[i]);
-    return gen_cuda_item(r->k, name, &L->source, L->err);
+    return lower_render_item(L, r->k, name);
 }
 
 void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to) {

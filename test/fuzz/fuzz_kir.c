@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "gen/gen.h"
+#include "support/render.h"
 
 #undef assert /* also checked with NDEBUG */
 #define assert(x) ((x) ? (void)0 : __builtin_trap())
@@ -35,16 +35,63 @@ static void render(const kir_func *f) {
     rp_status st;
 
     base_buf_init(&text, 64u << 20);
-    assert(gen_c_func(f, &text, &scratch, &err) == RP_OK && scratch >= 0);
+    assert(render_c(f, &text, &scratch, &err) == RP_OK && scratch >= 0);
     base_buf_clear(&text);
-    st = gen_cuda_func(f, &text, &err);
+    st = render_cuda(f, &text, &err);
     assert(st == RP_OK || (st == RP_UNSUPPORTED && err.text[0]));
     base_buf_done(&text);
+}
+
+/* A schedule prints and parses to the same text again. */
+static void schedule_again(const sched *s) {
+    sched *again = NULL;
+    base_buf a, b;
+
+    base_buf_init(&a, 0);
+    base_buf_init(&b, 0);
+    sched_print(s, &a);
+    assert(!a.failed && sched_parse(a.data, a.len, &again, NULL) == RP_OK);
+    sched_print(again, &b);
+    assert(!b.failed && strcmp(a.data, b.data) == 0);
+    base_buf_done(&a);
+    base_buf_done(&b);
+    sched_free(again);
+}
+
+static void schedule(const kir_func *f, const sched_target *t) {
+    sched *s = NULL;
+    rp_error err = {0};
+    rp_status st = sched_make(t, f, &s, &err);
+
+    assert(st == RP_OK || (st == RP_UNSUPPORTED && err.text[0]));
+    if (st != RP_OK) return;
+    schedule_again(s);
+    sched_free(s);
+}
+
+/* A kernel with its schedule. */
+static void read_schedule(const uint8_t *data, size_t size) {
+    sched *s = NULL;
+    rp_error err = {0};
+    base_buf text;
+
+    if (sched_parse((const char *)data, size, &s, &err) != RP_OK) {
+        assert(!s && err.text[0] && !strchr(err.text, '\n'));
+        return;
+    }
+    schedule_again(s);
+    base_buf_init(&text, 64u << 20);
+    assert((s->target == &sched_cuda ? gen_cuda_func(s, &text, &err)
+                                     : gen_c_func(s, &text, &err)) == RP_OK);
+    base_buf_done(&text);
+    sched_free(s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     kir_func *f = NULL;
     rp_error err = {0};
+
+    read_schedule(data, size);
     rp_status st = kir_parse((const char *)data, size, &f, &err);
 
     if (st != RP_OK) {
@@ -54,6 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(kir_verify(f, NULL) == RP_OK);
     print_again(f);
     render(f);
+    schedule(f, &sched_cpu);
+    schedule(f, &sched_cuda);
     kir_free(f);
     return 0;
 }

@@ -16,8 +16,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
-#include "gen/gen.h"
 #include "support/kir_cases.h"
+#include "support/render.h"
 #include "support/trees.h"
 
 static char folder[64];
@@ -60,17 +60,35 @@ static void *compile(const char *cc, const char *text, size_t len, gen_isa isa, 
     return lib;
 }
 
-static void render_cases(base_buf *text, int64_t *scratch, gen_isa isa) {
+/* Schedules that no rule makes: single vectors with a rest that is found at run time, and no vectors. */
+static void one_vector_at_a_time(sched_step *step) {
+    step->unroll = 0;
+    step->whole = true;
+    step->tail = -1;
+}
+
+static void no_vectors(sched_step *step) {
+    *step = (sched_step){.end = step->end, .chunks = step->chunks};
+}
+
+typedef void (*edit_fn)(sched_step *vector);
+
+static void render_cases(base_buf *text, int64_t *scratch, gen_isa isa, edit_fn edit) {
     base_buf_init(text, 0);
     gen_c_prelude(isa, text);
     for (uint32_t i = 0; i < kir_n_cases; i++) {
         kir_func *f = kir_cases[i].make(kir_cases[i].name);
         rp_error err = {0};
-        int64_t size = 0;
-        rp_status st = gen_c_func(f, text, &size, &err);
+        sched *s = NULL;
+        rp_status st = sched_make(&sched_cpu, f, &s, &err);
+        for (kir_ref at = 0; edit && st == RP_OK && at < s->f->n_insts; at++)
+            if (s->steps[at].kind == SCHED_VECTOR) edit(&s->steps[at]);
+        if (st == RP_OK) st = sched_verify(s, &err);
+        if (st == RP_OK) st = gen_c_func(s, text, &err);
         if (st != RP_OK) fprintf(stderr, "%s\n", err.text);
         assert_int_equal(st, RP_OK);
-        if (size > *scratch) *scratch = size;
+        if (s->launch.scratch > *scratch) *scratch = s->launch.scratch;
+        sched_free(s);
         kir_free(f);
     }
 }
@@ -99,7 +117,7 @@ static int run_case(const kir_case *c, gen_host_fn fn, void *scratch, const char
     return bad;
 }
 
-static void generated_code_equals_interpreter(const char *cc, gen_isa isa) {
+static void generated_code_equals_interpreter(const char *cc, gen_isa isa, edit_fn edit) {
     base_buf text;
     int64_t scratch_size = 64;
     void *lib, *scratch;
@@ -109,7 +127,7 @@ static void generated_code_equals_interpreter(const char *cc, gen_isa isa) {
         print_message("skip: this machine does not grant %s\n", gen_isa_name(isa));
         skip();
     }
-    render_cases(&text, &scratch_size, isa);
+    render_cases(&text, &scratch_size, isa, edit);
     lib = compile(cc, text.data, text.len, isa, "cases");
     base_buf_done(&text);
     assert_non_null(lib);
@@ -127,17 +145,23 @@ static void generated_code_equals_interpreter(const char *cc, gen_isa isa) {
 
 static void portable_equals_interpreter(void **state) {
     (void)state;
-    generated_code_equals_interpreter("gcc", GEN_ISA_PORTABLE);
+    generated_code_equals_interpreter("gcc", GEN_ISA_PORTABLE, NULL);
+}
+
+static void other_schedules_equal_interpreter(void **state) {
+    (void)state;
+    generated_code_equals_interpreter("gcc", gen_isa_best(), one_vector_at_a_time);
+    generated_code_equals_interpreter("gcc", gen_isa_best(), no_vectors);
 }
 
 static void avx2_equals_interpreter(void **state) {
     (void)state;
-    generated_code_equals_interpreter("gcc", GEN_ISA_AVX2);
+    generated_code_equals_interpreter("gcc", GEN_ISA_AVX2, NULL);
 }
 
 static void avx512_equals_interpreter(void **state) {
     (void)state;
-    generated_code_equals_interpreter("gcc", GEN_ISA_AVX512);
+    generated_code_equals_interpreter("gcc", GEN_ISA_AVX512, NULL);
 }
 
 static void clang_equals_interpreter(void **state) {
@@ -150,9 +174,9 @@ static void clang_equals_interpreter(void **state) {
         print_message("skip: no clang on this machine\n");
         skip();
     }
-    generated_code_equals_interpreter("clang", GEN_ISA_PORTABLE);
+    generated_code_equals_interpreter("clang", GEN_ISA_PORTABLE, NULL);
     if (gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2)) {
-        generated_code_equals_interpreter("clang", GEN_ISA_AVX2);
+        generated_code_equals_interpreter("clang", GEN_ISA_AVX2, NULL);
     }
 }
 
@@ -176,7 +200,7 @@ static void fragment_is_called_with_scratch(void **state) {
     }
     base_buf_init(&text, 0);
     gen_c_prelude(GEN_ISA_PORTABLE, &text);
-    assert_int_equal(gen_c_func(f, &text, NULL, NULL), RP_OK);
+    assert_int_equal(render_c(f, &text, NULL, NULL), RP_OK);
     base_buf_puts(&text, caller);
     lib = compile("gcc", text.data, text.len, GEN_ISA_PORTABLE, "fragment");
     base_buf_done(&text);
@@ -206,7 +230,7 @@ static void rendering_survives_lost_allocations(void **state) {
             rp_status st;
             base_buf_init(&out, 0);
             base_alloc_fail_nth(n);
-            st = cuda ? gen_cuda_func(f, &out, &err) : gen_c_func(f, &out, NULL, &err);
+            st = cuda ? render_cuda(f, &out, &err) : render_c(f, &out, NULL, &err);
             fired = base_alloc_fail_nth(0);
             assert_int_equal(st, fired ? RP_NOMEM : RP_OK);
             base_buf_done(&out);
@@ -248,9 +272,9 @@ static void cuda_refuses_too_much_scratch(void **state) {
     (void)kir_begin(f, KIR_PAR, kir_const_i(f, 4));
     kir_end(f);
     base_buf_init(&out, 0);
-    assert_int_equal(gen_cuda_func(f, &out, &err), RP_UNSUPPORTED);
+    assert_int_equal(render_cuda(f, &out, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "400000 bytes of scratch"));
-    assert_int_equal(gen_c_func(f, &out, NULL, NULL), RP_OK);
+    assert_int_equal(render_c(f, &out, NULL, NULL), RP_OK);
     base_buf_done(&out);
     kir_free(f);
 }
@@ -258,6 +282,7 @@ static void cuda_refuses_too_much_scratch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portable_equals_interpreter),
+        cmocka_unit_test(other_schedules_equal_interpreter),
         cmocka_unit_test(avx2_equals_interpreter),
         cmocka_unit_test(avx512_equals_interpreter),
         cmocka_unit_test(clang_equals_interpreter),

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "gen/gen.h"
 #include "hal/cuda/code.h"
 #include "hal/cuda/gpu.h"
 #include "support/cuda_graphs.h"
 #include "support/kir_cases.h"
+#include "support/render.h"
 
 static cuda_nvrtc nvrtc;
 static cuda_driver cu;
@@ -35,12 +35,12 @@ static char *text_of_cases(void) {
 
     base_buf_init(&text, 0);
     gen_cuda_prelude(&text);
-    assert_int_equal(gen_cuda_func(f, &text, NULL), RP_OK);
+    assert_int_equal(render_cuda(f, &text, NULL), RP_OK);
     kir_free(f);
     for (uint32_t i = 0; i < kir_n_cases; i++) {
         rp_error err = {0};
         f = kir_cases[i].make(kir_cases[i].name);
-        if (gen_cuda_func(f, &text, &err) != RP_OK) fail_msg("%s", err.text);
+        if (render_cuda(f, &text, &err) != RP_OK) fail_msg("%s", err.text);
         kir_free(f);
     }
     return base_buf_take(&text);
@@ -121,7 +121,9 @@ static void every_kernel_of_random_graphs_compiles_for_sm_90(void **state) {
 
 static int run_on_gpu(const kir_case *c, void *module, unsigned grid, const char *what) {
     kir_func *f = c->make(c->name);
-    gen_cuda_launch l = gen_cuda_launch_of(f);
+    sched *scheduled = NULL;
+    assert_int_equal(sched_make(&sched_cuda, f, &scheduled, NULL), RP_OK);
+    const sched_launch l = scheduled->launch;
     kir_case_data want, got;
     int64_t symbols[1] = {KIR_CASE_T};
     long long d0 = KIR_CASE_T, items = c->items * l.parts;
@@ -137,7 +139,7 @@ static int run_on_gpu(const kir_case *c, void *module, unsigned grid, const char
         assert_int_equal(cu.copy_in(arg[i], got.arg[i], got.size[i] + 64, NULL), 0);
     }
     for (uint32_t i = 0; i < l.n_args; i++) params[n++] = &arg[i];
-    for (uint32_t i = 0; i < l.n_dims; i++) params[n++] = &d0;
+    for (uint32_t i = 0; i < ir_dims_symbol_count(f->dims); i++) params[n++] = &d0;
     params[n++] = &items;
     assert_int_equal(cu.launch(fn, grid, 1, 1, l.threads, 1, 1, 0, NULL, params, NULL), 0);
     assert_int_equal(cu.synchronize(), 0);
@@ -151,6 +153,7 @@ static int run_on_gpu(const kir_case *c, void *module, unsigned grid, const char
     bad = kir_case_compare(c, &want, &got, what);
     kir_case_data_done(&want);
     kir_case_data_done(&got);
+    sched_free(scheduled);
     kir_free(f);
     return bad;
 }

@@ -14,7 +14,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
-#include "gen/gen.h"
+#include "support/render.h"
 #include "support/trees.h"
 
 enum { MAX_KERNELS = 1024, MAX_CHAIN = 2 };
@@ -76,7 +76,7 @@ static void add_kernel(unit *u, const ir_op *chain, uint32_t n) {
     kir_end(f);
     kir_end(f);
     k->first = line_of(&u->text);
-    if (gen_c_func(f, &u->text, NULL, &err) != RP_OK) fail_msg("%s: %s", k->name, err.text);
+    if (render_c(f, &u->text, NULL, &err) != RP_OK) fail_msg("%s: %s", k->name, err.text);
     k->last = line_of(&u->text);
     kir_free(f);
 }

@@ -1,9 +1,13 @@
-/* File tests of kernel IR: test/kir and test/gen.
+/* File tests of kernel IR: test/kir, test/gen and test/sched.
  *
  * A file starts with `; test COMMAND` lines; behind the function stands, for each command, a line
  * `; --- COMMAND` and what it must give:
  *   cat    the printed form          error  what parser or verifier says
  *   c      host C of the function    cuda   its CUDA C (compiled elsewhere)
+ *   cpu-schedule, cuda-schedule      what the rules of the target make of it
+ * Where a schedule stands behind the function:
+ *   schedule  the printed form       refused  what parser or verifier says
+ *   render    the text that it gives
  * c also compiles what it prints. BLESS=1 rewrites the files. */
 #include "support/check.h"
 
@@ -12,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
-#include "gen/gen.h"
+#include "support/render.h"
 
 #define MARK "; --- "
 
@@ -46,12 +50,58 @@ out:
     return st;
 }
 
+/* Of the target's rules; that it reads back is checked on the way. */
+static rp_status print_schedule(const sched_target *t, const kir_func *f, base_buf *out,
+                                rp_error *err) {
+    sched *s = NULL, *again = NULL;
+    base_buf text;
+    rp_status st = RP_OK;
+    base_buf_init(&text, 0);
+    RP_TRY_OUT(sched_make(t, f, &s, err));
+    sched_print(s, out);
+    RP_TRY_OUT(sched_parse(out->data, out->len, &again, err));
+    sched_print(again, &text);
+    if (strcmp(text.data, out->data) != 0)
+        st = rp_fail(err, RP_INVALID, "%s reads back as\n%s", f->name, text.data);
+out:
+    base_buf_done(&text);
+    sched_free(s);
+    sched_free(again);
+    return st;
+}
+
+/* Commands on a function with its schedule. *known: it is one. */
+static rp_status run_scheduled(const char *command, const char *text, size_t len, base_buf *out,
+                               bool *known, rp_error *err) {
+    bool refused = strcmp(command, "refused") == 0, print = strcmp(command, "schedule") == 0;
+    sched *s = NULL;
+    rp_error why = {0};
+    *known = refused || print || strcmp(command, "render") == 0;
+    if (!*known) return RP_OK;
+    rp_status st = sched_parse(text, len, &s, &why);
+    if (refused) {
+        base_buf_printf(out, "%s\n", st == RP_OK ? "accepted" : why.text);
+        st = RP_OK;
+    } else if (st != RP_OK) {
+        (void)rp_fail(err, st, "%s", why.text);
+    } else if (print) {
+        sched_print(s, out);
+    } else {
+        st = s->target == &sched_cuda ? gen_cuda_func(s, out, err) : gen_c_func(s, out, err);
+    }
+    sched_free(s);
+    return st;
+}
+
 static rp_status run_command(const char *name, const char *command, const char *text, size_t len,
                              base_buf *out, rp_error *err) {
     kir_func *f = NULL;
     rp_error why = {0};
-    rp_status st = kir_parse(text, len, &f, &why);
+    bool known;
     base_buf body;
+    rp_status st = run_scheduled(command, text, len, out, &known, err);
+    if (known) return st;
+    st = kir_parse(text, len, &f, &why);
 
     base_buf_init(&body, 0);
     if (strcmp(command, "error") == 0) {
@@ -62,10 +112,14 @@ static rp_status run_command(const char *name, const char *command, const char *
     } else if (strcmp(command, "cat") == 0) {
         kir_print(f, &body);
     } else if (strcmp(command, "c") == 0) {
-        st = gen_c_func(f, &body, NULL, err);
+        st = render_c(f, &body, NULL, err);
         if (st == RP_OK) st = compiles(&body, name, err);
     } else if (strcmp(command, "cuda") == 0) {
-        st = gen_cuda_func(f, &body, err);
+        st = render_cuda(f, &body, err);
+    } else if (strcmp(command, "cpu-schedule") == 0) {
+        st = print_schedule(&sched_cpu, f, &body, err);
+    } else if (strcmp(command, "cuda-schedule") == 0) {
+        st = print_schedule(&sched_cuda, f, &body, err);
     } else {
         st = rp_fail(err, RP_INVALID, "%s: unknown command '%s'", name, command);
     }
@@ -153,10 +207,16 @@ static void generated_code_files(void **state) {
     check_folder("test/gen");
 }
 
+static void schedule_files(void **state) {
+    (void)state;
+    check_folder("test/sched");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernel_ir_files),
         cmocka_unit_test(generated_code_files),
+        cmocka_unit_test(schedule_files),
     };
     return cmocka_run_group_tests_name("kir_files", tests, NULL, NULL);
 }

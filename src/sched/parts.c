@@ -2,7 +2,7 @@
  *
  * The blocks that a body is made of (loops and conditions one after the other) belong to one part where one of them stores to an argument
  * that the other touches. What is computed between them is the same for all parts. */
-#include "gen/render.h"
+#include "sched/rules.h"
 
 typedef struct top_block {
     kir_ref begin, end;
@@ -45,7 +45,7 @@ static uint32_t find_blocks(const kir_func *f, kir_ref at, top_block *out) {
         kir_op op = f->insts[at].op;
         if (op == KIR_STORE || op == KIR_REDUCE) return 0;
         if (kir_op_table(op)->shape != KIR_SHAPE_BEGIN) continue;
-        if (n == GEN_MAX_PARTS) return 0;
+        if (n == SCHED_MAX_PARTS) return 0;
         out[n] = (top_block){at, end_of(f, at)};
         at = out[n++].end;
     }
@@ -63,16 +63,16 @@ static bool loads_between(const kir_func *f, kir_ref body, const top_block *b, u
 }
 
 /* A part has the number of its first block. */
-static void join(gen_parts *p, uint32_t n, uint8_t a, uint8_t b) {
+static void join(sched_parts *p, uint32_t n, uint8_t a, uint8_t b) {
     const uint8_t first = a < b ? a : b, other = a < b ? b : a;
     for (uint32_t i = 0; i < n; i++)
         if (p->of[i] == other) p->of[i] = first;
 }
 
-gen_parts gen_parts_of(const kir_func *f) {
-    gen_parts p = {.n = 1};
-    top_block b[GEN_MAX_PARTS];
-    uint8_t number[GEN_MAX_PARTS];
+sched_parts sched_parts_of(const kir_func *f) {
+    sched_parts p = {.n = 1};
+    top_block b[SCHED_MAX_PARTS];
+    uint8_t number[SCHED_MAX_PARTS];
     kir_ref par = 0;
 
     for (uint32_t i = 0; i < f->n_bufs; i++)

@@ -3,7 +3,7 @@
  * Yes only where every element stored in the loop belongs to one iteration: all accesses to the
  * buffer stay within a window that moves by at least its own width each iteration. Buffers of one argument at
  * different offsets are disjoint planes (the rule of kir.h), equal offsets are one buffer. */
-#include "gen/render.h"
+#include "sched/rules.h"
 
 #include "kir/affine.h"
 
@@ -119,9 +119,9 @@ static bool stores_stay_apart(const kir_func *f, uint32_t buf, kir_ref loop, kir
     return width < step;
 }
 
-bool gen_is_independent(const gen_render *r, kir_ref loop) {
-    const kir_func *f = r->f;
-    kir_ref end = r->partner[loop];
+bool sched_is_independent(const sched *s, kir_ref loop) {
+    const kir_func *f = s->f;
+    kir_ref end = s->steps[loop].end;
 
     for (kir_ref at = loop + 1; at < end; at++) {
         const kir_inst *in = &f->insts[at];
@@ -132,7 +132,8 @@ bool gen_is_independent(const gen_render *r, kir_ref loop) {
     return true;
 }
 
-bool gen_needs_order(const kir_func *f, uint32_t buf) {
+/* Stores to the buffer meet loads or other stores somewhere in the function. */
+static bool needs_order(const kir_func *f, uint32_t buf) {
     uint32_t stores = 0, loads = 0;
 
     for (kir_ref at = 0; at < f->n_insts; at++) {
@@ -141,4 +142,27 @@ bool gen_needs_order(const kir_func *f, uint32_t buf) {
         if (in->op == KIR_STORE) stores += same_memory(f, in->u.buf, buf);
     }
     return loads || stores > 1;
+}
+
+static bool stores_need_order(const kir_func *f, kir_ref at, kir_ref end) {
+    for (; at <= end; at++) {
+        if (f->insts[at].op == KIR_STORE && needs_order(f, f->insts[at].u.buf)) return true;
+    }
+    return false;
+}
+
+/* Blocks that all of the team go through together leave it to what is inside. */
+bool sched_may_wait(const sched *s, kir_ref at) {
+    const sched_step *step = &s->steps[at];
+    const kir_op op = s->f->insts[at].op;
+    if (op == KIR_PAR) return step->kind == SCHED_BLOCK && s->launch.parts == 1;
+    return step->team != SCHED_ALONE && (op == KIR_STORE || step->kind != SCHED_SERIAL);
+}
+
+/* Items of a block use its temporaries one after the other. */
+bool sched_needs_barrier(const sched *s, kir_ref at) {
+    const kir_op op = s->f->insts[at].op;
+    if (!sched_may_wait(s, at)) return false;
+    if (op == KIR_PAR) return s->launch.scratch > 0;
+    return stores_need_order(s->f, at, op == KIR_STORE ? at : s->steps[at].end);
 }

@@ -1,0 +1,54 @@
+/* Private to the room: what rules of all targets, parser and verifier share. */
+#ifndef SCHED_RULES_H
+#define SCHED_RULES_H
+
+#include "kir/inst.h"
+#include "sched/sched.h"
+
+#define SCHED_LANES 16 /* of a sum, by definition (kir.h) */
+#define SCHED_TEAM 32  /* threads of a warp */
+
+/* A schedule without decisions: f is verified, its blocks are found. `own` (optional) is f: taken, also on failure. */
+rp_status sched_new(const sched_target *t, const kir_func *f, kir_func *own, sched **out,
+                    rp_error *err) RP_MUST_USE;
+
+/* Decides the step of a block or store, whose `team` is known. */
+typedef void (*sched_rule)(sched *s, kir_ref at, void *user);
+/* Asks the rule for one step after the other, outer ones first. */
+void sched_decide(sched *s, sched_rule rule, void *user);
+/* Blocks have steps, and stores that a team meets. */
+bool sched_has_step(const sched *s, kir_ref at);
+
+/* The number that kir_print gives to the value of an instruction. */
+uint32_t sched_number(const sched *s, kir_ref at);
+
+/* thread.c: how a thread makes a reduction by itself. */
+void sched_reduce_alone(sched *s, kir_ref at);
+/* A float sum that may have more than one chunk. */
+bool sched_needs_chunks(const sched *s, kir_ref at);
+/* Elements of the last vector of a reduction, -1 where that is not known. */
+int8_t sched_tail_of(const sched *s, kir_ref at);
+
+/* Items that are worth another thread. */
+int64_t sched_grain_of(const kir_func *f);
+
+/* Places buffers one behind the other in `space`, each `align`ed (a power of two); a fragment's are its caller's. Fills
+ * launch.scratch. */
+void sched_place_all(sched *s, sched_space space, int64_t align);
+
+/* independent.c: the iterations of a LOOP or REDUCE touch no element that another one stores. */
+bool sched_is_independent(const sched *s, kir_ref loop);
+/* Whether a barrier there is one that threads wait at. */
+bool sched_may_wait(const sched *s, kir_ref at);
+/* Whether the step needs barriers, as it is scheduled: what it stores may meet other accesses of the team. */
+bool sched_needs_barrier(const sched *s, kir_ref at);
+
+/* parts.c: the part that each block of the body of a kernel's items belongs to; n is 1 where it is not to be cut. */
+#define SCHED_MAX_PARTS 16
+typedef struct sched_parts {
+    uint32_t n;
+    uint8_t of[SCHED_MAX_PARTS];
+} sched_parts;
+sched_parts sched_parts_of(const kir_func *f);
+
+#endif

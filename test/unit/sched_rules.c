@@ -1,0 +1,108 @@
+/* What the rules of each target make of every kernel of models and of random graphs: it verifies, and its text reads back. */
+#include "support/check.h"
+
+#include "base/alloc.h"
+#include "lower/lower.h"
+#include "pass/pipeline.h"
+#include "support/random_graph.h"
+#include "support/small_llama.h"
+#include "trace/trace.h"
+
+/* The text of one function and its schedule at p; where it ends. */
+static const char *check_one(const char *p) {
+    const char *schedule = strstr(p, "\nschedule ");
+    const char *end = schedule ? strstr(schedule, "\n}\n") : NULL;
+    sched *s = NULL;
+    rp_error err = {0};
+    base_buf again;
+    assert_non_null(end);
+    end += 3;
+    /* Verifies. */
+    CHECK_OK(sched_parse(p, (size_t)(end - p), &s, &err), &err);
+    base_buf_init(&again, 0);
+    sched_print(s, &again);
+    assert_int_equal(again.len, end - p);
+    assert_memory_equal(again.data, p, again.len);
+    base_buf_done(&again);
+    sched_free(s);
+    return end;
+}
+
+/* Functions of g; 0 where the target refuses one. */
+static uint32_t check_graph(const ir_graph *g, const sched_target *t) {
+    ir_graph *opt = NULL;
+    lower_piece p = {0};
+    rp_error err = {0};
+    base_buf text;
+    uint32_t n = 0;
+    base_buf_init(&text, 0);
+    const lower_options o = {.isa = GEN_ISA_PORTABLE, .schedule = &text, .scheduled = t};
+    CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
+    rp_status st = lower_graph(opt, &o, &p, &err);
+    if (st != RP_UNSUPPORTED) CHECK_OK(st, &err);
+    for (const char *at = text.data; st == RP_OK && at && *at; n++) at = check_one(at);
+    lower_done(&p);
+    base_buf_done(&text);
+    ir_graph_free(opt);
+    return n;
+}
+
+static void kernels_of_a_model(void **state) {
+    const small_llama_options o = {.layers = 2, .weights = RP_DTYPE_Q4_1};
+    rp_error err = {0};
+    rp_graph *g = NULL;
+    (void)state;
+    CHECK_OK(small_llama_new(&o, &g, &err), &err);
+    assert_true(check_graph(trace_graph_ir(g), &sched_cpu) > 10);
+    assert_true(check_graph(trace_graph_ir(g), &sched_cuda) > 10);
+    rp_graph_free(g);
+}
+
+static void kernels_of_random_graphs(void **state) {
+    enum { N = 100 };
+    const random_graph_options all = RANDOM_GRAPH_ALL;
+    uint32_t n[2] = {0};
+    (void)state;
+    for (uint64_t seed = 1; seed <= N; seed++) {
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        CHECK_OK(random_graph_new(seed, &all, &g, &err), &err);
+        n[0] += check_graph(g, &sched_cpu);
+        n[1] += check_graph(g, &sched_cuda);
+        ir_graph_free(g);
+    }
+    print_message("%u functions for the cpu, %u for cuda\n", n[0], n[1]);
+    assert_true(n[0] >= 2 * N && n[1] >= 2 * N);
+}
+
+/* Out of memory at each allocation of reading one: a clean error, nothing left behind. */
+static void reading_survives_lost_allocations(void **state) {
+    static const char text[] =
+        "kernel @f() {\n  buf y: f32 = arg 0, written\n"
+        "  buf row: f32 = scratch 8, written\n  %0 = const.i 8\n"
+        "  %1 = par %0 {\n    %2 = loop %0 {\n      %3 = load row[%2] : f32\n"
+        "      store y[%2], %3\n    }\n  }\n}\nschedule cpu {\n"
+        "  launch scratch 32 grain 1\n  buf row local 0\n  %1 grid\n"
+        "    %2 serial\n}\n";
+    size_t live = base_live();
+    bool fired = true;
+    (void)state;
+    for (uint64_t n = 1; fired; n++) {
+        sched *s = NULL;
+        base_alloc_fail_nth(n);
+        rp_status st = sched_parse(text, sizeof text - 1, &s, NULL);
+        fired = base_alloc_fail_nth(0);
+        assert_int_equal(st, fired ? RP_NOMEM : RP_OK);
+        sched_free(s);
+        assert_int_equal(base_live(), live);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_of_a_model),
+        cmocka_unit_test(kernels_of_random_graphs),
+        cmocka_unit_test(reading_survives_lost_allocations),
+    };
+    return cmocka_run_group_tests_name("sched_rules", tests, NULL, NULL);
+}
