@@ -6,7 +6,8 @@
 #include "tools/commands.h"
 #include "tools/graph.h"
 
-static const char *const stages[] = {"graph", "fusion", "kir", "c", "cuda", "plan"};
+static const char *const stages[] = {"graph", "fusion",        "kir",  "schedule",
+                                     "c",     "schedule-cuda", "cuda", "plan"};
 enum { N_STAGES = sizeof stages / sizeof *stages };
 
 static const char *stage_at(size_t i) {
@@ -17,8 +18,9 @@ static int check_stage(const char *stage) {
     for (size_t i = 0; i < N_STAGES; i++)
         if (strcasecmp(stage, stages[i]) == 0) return 0;
     const char *near = tool_nearest(stage, stage_at, N_STAGES);
-    return tool_usage("--stage=%s: expected graph, fusion, kir, c, cuda or plan%s%s", stage,
-                      near ? "; the nearest is " : "", near ? near : "");
+    return tool_usage(
+        "--stage=%s: expected graph, fusion, kir, schedule, c, schedule-cuda, cuda or plan%s%s",
+        stage, near ? "; the nearest is " : "", near ? near : "");
 }
 
 static rp_status stage_text(const tool_args *a, const rp_graph *g, const char *stage, char **out,

@@ -1,4 +1,4 @@
-/* Every stage of compiling a graph as text: fusion groups, kernel IR, source, plan.
+/* Every stage of compiling a graph as text: fusion groups, kernel IR, schedules, source, plan.
  *
  * The graph is one piece here, whatever it holds; nothing is compiled or stored. */
 #include <string.h>
@@ -13,8 +13,18 @@
 #include "pass/fuse.h"
 #include "pass/pipeline.h"
 
-typedef enum stage { STAGE_FUSION, STAGE_KIR, STAGE_C, STAGE_CUDA, STAGE_PLAN, STAGE_COUNT_ } stage;
-static const char *const stage_names[STAGE_COUNT_] = {"fusion", "kir", "c", "cuda", "plan"};
+typedef enum stage {
+    STAGE_FUSION,
+    STAGE_KIR,
+    STAGE_SCHEDULE,
+    STAGE_C,
+    STAGE_SCHEDULE_CUDA,
+    STAGE_CUDA,
+    STAGE_PLAN,
+    STAGE_COUNT_
+} stage;
+static const char *const stage_names[STAGE_COUNT_] = {"fusion",        "kir",  "schedule", "c",
+                                                      "schedule-cuda", "cuda", "plan"};
 
 static rp_status text_fusion(const ir_graph *g, base_buf *b, rp_error *err) {
     pass_fusion f = {0};
@@ -30,6 +40,10 @@ static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_
     lower_piece p = {0};
     lower_options o = {.isa = isa, .sites = true};
     if (which == STAGE_KIR) o.kir = b;
+    if (which == STAGE_SCHEDULE || which == STAGE_SCHEDULE_CUDA) {
+        o.schedule = b;
+        o.scheduled = which == STAGE_SCHEDULE ? &sched_cpu : &sched_cuda;
+    }
     if (which == STAGE_CUDA) {
         gen_cuda_prelude(b);
         o.cuda = b;
@@ -83,8 +97,10 @@ static rp_status find_stage(const char *name, stage *out, rp_error *err) {
             *out = (stage)i;
             return RP_OK;
         }
-    return rp_fail(err, RP_CONFIG, "unknown stage '%s'; known are fusion, kir, c, cuda and plan",
-                   name ? name : "");
+    return rp_fail(
+        err, RP_CONFIG,
+        "unknown stage '%s'; known are fusion, kir, schedule, c, schedule-cuda, cuda and plan",
+        name ? name : "");
 }
 
 rp_status rp_graph_lower_text(const rp_graph *g, const char *stage_name, const char *isa,

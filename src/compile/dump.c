@@ -1,4 +1,4 @@
-/* Writes down the stages of compiling: traced graph, split, passes, fusion, kernel IR, source, plan.
+/* Writes down the stages of compiling: traced graph, split, passes, fusion, kernel IR, schedules, source, plan.
  *
  * Stages are made a second time for this, with kernel IR on; lowering is deterministic, so the text is that
  * of the code that runs (a test compares both). What the inductor backend alone has is left out for eager. */
@@ -236,11 +236,16 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     rp_status st = RP_OK;
     ir_graph *g = NULL;
     lower_piece low = {0};
-    base_buf kir, source;
+    base_buf kir, schedule, source;
     base_buf_init(&kir, 0);
+    base_buf_init(&schedule, 0);
     base_buf_init(&source, 0);
-    const lower_options lo = {
-        .isa = d->opt->isa, .exact = d->opt->exact, .passes = &o, .sites = true, .kir = &kir};
+    const lower_options lo = {.isa = d->opt->isa,
+                              .exact = d->opt->exact,
+                              .passes = &o,
+                              .sites = true,
+                              .kir = &kir,
+                              .schedule = &schedule};
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
     if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */
@@ -250,10 +255,12 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     log_kernels(sp, &low, source.data);
     if (!d->dir) goto out;
     if (kir.len) RP_TRY_OUT(put(d->dir, "4_kernels", d->name, sp, "kir", &kir, err));
+    if (schedule.len) RP_TRY_OUT(put(d->dir, "4_schedule", d->name, sp, "sched", &schedule, err));
     RP_TRY_OUT(
         put(d->dir, "5_source", d->name, sp, low.target == GEN_CUDA ? "cu" : "c", &source, err));
 out:
     base_buf_done(&kir);
+    base_buf_done(&schedule);
     base_buf_done(&source);
     lower_done(&low);
     ir_graph_free(g);

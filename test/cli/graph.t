@@ -31,12 +31,28 @@ seed "0"
 values 8
 $ reprise eval graph.ir --sizes B=5 --seed 9 | wc -l
 40
-$ for s in fusion kir c cuda plan; do reprise opt graph.ir --stage $s --isa portable | grep -c rsqrt >/dev/null && echo $s; done
+$ for s in fusion kir schedule c schedule-cuda cuda plan; do reprise opt graph.ir --stage $s --isa portable | grep -c rsqrt >/dev/null && echo $s; done
 fusion
 kir
+schedule
 c
+schedule-cuda
 cuda
 plan
+$ reprise opt graph.ir --stage schedule | sed -n '/^schedule/,$p'
+schedule cpu {
+  launch grain 283
+  %1 grid
+    %4 vector tail 8
+    %14 serial
+}
+$ reprise opt graph.ir --stage schedule-cuda | sed -n '/^schedule/,$p'
+schedule cuda {
+  launch threads 32 per_block 1 grain 283
+  %1 block
+    %4 thread
+    %14 thread
+}
 $ reprise opt graph.ir --stage c --isa amx >/dev/null
 ! reprise: warning: isa=amx becomes avx512: no amx templates yet
 $ reprise eval graph.ir --sizes B=65

@@ -132,10 +132,10 @@ $ reprise opt graph.ir --passes dce --stage c
 ! reprise: --passes goes with --stage graph; the other stages run all passes
 ? 2
 $ reprise opt graph.ir --stage kernel
-! reprise: --stage=kernel: expected graph, fusion, kir, c, cuda or plan
+! reprise: --stage=kernel: expected graph, fusion, kir, schedule, c, schedule-cuda, cuda or plan
 ? 2
 $ reprise opt graph.ir --stage fusoin
-! reprise: --stage=fusoin: expected graph, fusion, kir, c, cuda or plan; the nearest is fusion
+! reprise: --stage=fusoin: expected graph, fusion, kir, schedule, c, schedule-cuda, cuda or plan; the nearest is fusion
 ? 2
 $ reprise opt graph.ir --passes dec
 ! reprise: no pass dec; nearest: dce

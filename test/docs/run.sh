@@ -95,6 +95,7 @@ for p in head.submod_000 model.submod_00{0,1,2,6}; do
 done
 for p in head.submod_000 model.submod_00{0,1,2,6}; do want+=" 3_fusion.$p.txt"; done
 for p in head.submod_000 model.submod_00{0,2,6}; do want+=" 4_kernels.$p.kir"; done
+for p in head.submod_000 model.submod_00{0,2,6}; do want+=" 4_schedule.$p.sched"; done
 for p in head.submod_000 model.submod_00{0,1,2,6}; do want+=" 5_source.$p.c"; done
 want+=" 6_plan.head.txt 6_plan.model.txt"
 [ "$(ls d/rank_0 | xargs)" = "$want" ] && pass dump_files ||

@@ -100,7 +100,8 @@ static void every_stage_reads_back(void **state) {
                           "1_split.small.submod_006.ir\n1_split.small.txt\n2_pass.");
     CHECK_HEARD(&l.names, "2_pass.small.submod_006.5_dce.ir\n3_fusion.");
     CHECK_HEARD(&l.names, "3_fusion.small.submod_006.txt\n4_kernels.small.submod_000");
-    CHECK_HEARD(&l.names, "4_kernels.small.submod_006.kir\n5_source.");
+    CHECK_HEARD(&l.names, "4_kernels.small.submod_006.kir\n4_schedule.small.submod_000");
+    CHECK_HEARD(&l.names, "4_schedule.small.submod_006.sched\n5_source.");
     CHECK_HEARD(&l.names, "5_source.small.submod_006.c\n6_plan.small.txt\n");
     assert_true(l.kernels >= 6);
     base_buf_done(&l.names);
