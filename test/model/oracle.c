@@ -165,18 +165,18 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
                                        .all_logits = true,
                                        .sampling = ENGINE_SAMPLING_GREEDY};
     rp_error err = {0};
-    engine_sched *sched = NULL;
+    engine_sched *scheduler = NULL;
     engine_request *r = NULL;
     base_hash128 *rows = calloc(n + 1u, sizeof *rows);
     uint32_t seen = 0, most = engine_runner_max_rows(e->runner);
-    CHECK_OK(engine_sched_new(&so, e->kv, &sched, &err), &err);
+    CHECK_OK(engine_sched_new(&so, e->kv, &scheduler, &err), &err);
     CHECK_OK(engine_request_new(&ro, &r, &err), &err);
-    CHECK_OK(engine_sched_add(sched, r, &err), &err);
-    while (!engine_sched_take_finished(sched)) {
+    CHECK_OK(engine_sched_add(scheduler, r, &err), &err);
+    while (!engine_sched_take_finished(scheduler)) {
         const engine_batch *b = NULL;
         const float *logits = NULL;
         int32_t token = 0;
-        CHECK_OK(engine_sched_next(sched, &b, &err), &err);
+        CHECK_OK(engine_sched_next(scheduler, &b, &err), &err);
         assert_non_null(b);
         assert_true(b->num_logits <= step && seen + b->num_logits <= n);
         CHECK_OK(engine_run_batch(e, b, &logits, &err), &err);
@@ -184,10 +184,10 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
             if (i && i % most == 0) CHECK_OK(engine_runner_rows(e->runner, i, &logits, &err), &err);
             rows[seen++] = base_hash(logits + i % most * vocab, vocab * sizeof *logits);
         }
-        engine_sched_commit(sched, &token);
+        engine_sched_commit(scheduler, &token);
     }
     assert_int_equal(seen, n);
-    engine_sched_free(sched);
+    engine_sched_free(scheduler);
     engine_request_free(r);
     return rows;
 }
