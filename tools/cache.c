@@ -100,13 +100,15 @@ static bool put_value(const json_t *v) {
     return cut;
 }
 
-/* The differences of one plan, a line each; whether a value was cut. */
+/* The differences of one plan, or of two objects, a line each; whether a value was cut. */
 static bool print_differences(const json_t *o, const char *whose) {
+    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const json_t *key = json_object_get(o, kind ? "key" : "plan");
     const json_t *differ = json_object_get(o, "differ"), *d;
     int n = (int)json_integer_value(json_object_get(o, "factors"));
     bool cut = false;
     size_t i;
-    (void)printf("plan %.12s%s: ", json_string_value(json_object_get(o, "plan")), whose);
+    (void)printf("%s %.12s%s: ", kind ? kind : "plan", json_string_value(key), whose);
     if (json_array_size(differ) == 0)
         (void)printf("all %d factors equal\n", n);
     else
@@ -125,7 +127,7 @@ static int print_why(tool_args *a, const char *text) {
     json_t *all = json_loads(text, 0, NULL), *o;
     bool cut = false, good = all != NULL;
     size_t i;
-    if (json_is_object(all)) { /* two plans that were compared */
+    if (json_is_object(all)) { /* two that were compared */
         char whose[32];
         (void)snprintf(whose, sizeof whose, " -> %.12s",
                        json_string_value(json_object_get(all, "with")));
@@ -153,8 +155,9 @@ static int why(tool_args *a, rp_cache *c) {
     rp_status st = RP_OK;
     char *text = NULL;
     if (a->n_pos < 2)
-        return tool_usage("cache why needs a model, or two plans: reprise cache why MODEL, reprise "
-                          "cache why KEY KEY");
+        return tool_usage(
+            "cache why needs a model, or two entries: reprise cache why MODEL, reprise "
+            "cache why KEY KEY");
     if (a->n_pos > 2) {
         st = rp_cache_compare_json(c, a->pos[1], a->pos[2], &text, &err);
     } else {

@@ -28,7 +28,7 @@ typedef struct rp_cache_entry {
     bool ok;
     const char *reason; /* why not ok; such an object has been moved to quarantine */
     const char *model,
-        *settings; /* of a plan: whose it is, and "name=value ..."; NULL when not known */
+        *settings; /* of a plan: whose it is, also of weights, and "name=value ..."; NULL when not known */
     /* Of a plan: bytes of the code and the weights that it uses, perhaps with other plans; 0 when not known. */
     uint64_t code_size, weights_size;
 } rp_cache_entry;
@@ -53,7 +53,8 @@ RP_API rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_con
 /* The same as JSON, plans of this model first: [{"plan", "same_model", "factors", "differ": [{"factor", "stored", "now"}]}]. */
 RP_API rp_status rp_cache_why_json(rp_cache *c, const char *model, rp_compilation_config *config,
                                    char **out, rp_error *err) RP_MUST_USE;
-/* Two plans by the starts of their keys: {"plan", "with", "factors", "differ"}; "stored" is of a, "now" of b. */
+/* Two objects of one kind by the starts of their keys: {"kind", "key", "with", "factors", "differ"}; "stored" is of a, "now" of
+ * b. */
 RP_API rp_status rp_cache_compare_json(rp_cache *c, const char *a, const char *b, char **out,
                                        rp_error *err) RP_MUST_USE;
 /* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */

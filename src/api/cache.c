@@ -71,10 +71,8 @@ static rp_status visit_entry(void *user, const cache_entry *e, rp_error *err) {
     const visit *v = user;
     char *model = NULL, *settings = NULL;
     uint64_t code = 0, weights = 0;
-    if (e->kind == CACHE_PLAN) {
-        RP_TRY(cache_plan_parts(v->store, e->key, &code, &weights, err));
-        RP_TRY(cache_plan_about(v->store, e->key, &model, &settings, err));
-    }
+    if (e->kind == CACHE_PLAN) RP_TRY(cache_plan_parts(v->store, e->key, &code, &weights, err));
+    if (e->kind != CACHE_CODE) RP_TRY(cache_about(v->store, e->key, &model, &settings, err));
     rp_cache_entry out = {kinds[e->kind], e->key, e->size,  e->mtime, e->ok,
                           e->reason,      model,  settings, code,     weights};
     bool go_on = v->fn(v->user, &out);

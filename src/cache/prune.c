@@ -50,9 +50,8 @@ static rp_status remove_object(const cache_store *s, const cache_entry *e, rp_er
     (void)snprintf(rest, sizeof rest, "objects/%s", cache_kind_names[e->kind]);
     RP_TRY(remove_below(s, rest, e->key, e->kind == CACHE_CODE ? ".so" : "", err));
     if (e->kind == CACHE_CODE) RP_TRY(remove_below(s, rest, e->key, ".sum", err));
-    /* The texts beside it: factors of a plan; handle and source of code. */
-    bool texts = e->kind == CACHE_PLAN || e->kind == CACHE_CODE;
-    return texts ? remove_below(s, "plans", e->key, "", err) : RP_OK;
+    /* The texts beside it: factors of its key; handle and source of code. */
+    return remove_below(s, "plans", e->key, "", err);
 }
 
 static rp_status remove_quarantined(void *user, const char *name, bool is_dir, rp_error *err) {

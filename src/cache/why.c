@@ -1,5 +1,6 @@
 /* Why a plan was not found: compares a key's factors with those stored beside every plan and names
- * what differs, nearest plan first. Plans without readable factors are passed over. */
+ * what differs, nearest plan first. Plans without readable factors are passed over. Factors of other objects are kept, too, so
+ * that any two of one kind can be compared. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,21 @@
 enum { MAX_SHOWN = 80 };
 
 #define LOST ", but it or code of it is not in the cache any more, or damaged"
+
+/* Names of the texts. */
+static const char *const factor_files[CACHE_KIND_COUNT_] = {
+    [CACHE_PLAN] = "key_factors.json",
+    [CACHE_CODE] = "code_factors.json",
+    [CACHE_WEIGHTS] = "weights_factors.json",
+};
+
+rp_status cache_put_factors(cache_store *s, cache_kind kind, const cache_key *k, rp_error *err) {
+    char *json = NULL;
+    RP_TRY(cache_key_json(k, &json, err));
+    rp_status st = cache_put_text(s, cache_key_hash(k), factor_files[kind], json, err);
+    base_free(json);
+    return st;
+}
 
 typedef struct reason {
     size_t n_differ;
@@ -116,7 +132,7 @@ static rp_status visit_plan(void *user, const char *name, bool is_dir, rp_error 
     base_hash128 key;
     char hex[33], *text = NULL;
     if (!is_dir || !cache_parse_hex(name, &key, hex) || name[32]) return RP_OK;
-    rp_status st = cache_get_text(w->s, key, "key_factors.json", &text, err);
+    rp_status st = cache_get_text(w->s, key, factor_files[CACHE_PLAN], &text, err);
     if (st == RP_NOT_FOUND) return RP_OK;
     if (st == RP_OK) st = compare_plan(w, hex, text, err);
     base_free(text);
@@ -196,10 +212,11 @@ static json_t *changes_of(const json_t *stored, const json_t *now) {
     return out;
 }
 
-/* Factors stored beside a plan; NULL with RP_OK: it has none that can be read. */
-static rp_status stored_factors(cache_store *s, base_hash128 key, json_t **out, rp_error *err) {
+/* Factors stored beside an object; NULL with RP_OK: it has none that can be read. */
+static rp_status stored_factors(cache_store *s, cache_kind kind, base_hash128 key, json_t **out,
+                                rp_error *err) {
     char *text = NULL;
-    rp_status st = cache_get_text(s, key, "key_factors.json", &text, err);
+    rp_status st = cache_get_text(s, key, factor_files[kind], &text, err);
     *out = NULL;
     if (st == RP_OK) *out = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     base_free(text);
@@ -233,7 +250,7 @@ static rp_status report_plan(void *user, const char *name, bool is_dir, rp_error
     char hex[33];
     json_t *stored = NULL;
     if (!is_dir || !cache_parse_hex(name, &key, hex) || name[32]) return RP_OK;
-    RP_TRY(stored_factors(r->s, key, &stored, err));
+    RP_TRY(stored_factors(r->s, CACHE_PLAN, key, &stored, err));
     if (!stored) return RP_OK;
     bool same = json_equal(json_object_get(stored, r->same), json_object_get(r->now, r->same));
     json_t *o = json_pack("{s:s,s:b,s:I,s:o}", "plan", hex, "same_model", (int)same, "factors",
@@ -292,59 +309,72 @@ out:
     return st;
 }
 
-/* ---- two plans by the starts of their keys ---- */
+/* ---- two objects by the starts of their keys ---- */
 
 typedef struct prefix {
+    cache_store *s;
     const char *text;
-    size_t n; /* plans whose key begins with it */
+    size_t n; /* objects whose key begins with it */
     char hex[33];
-    base_hash128 key;
+    cache_kind kind;
+    json_t *factors; /* of the last of them */
 } prefix;
 
-static rp_status match_plan(void *user, const char *name, bool is_dir, rp_error *err) {
+static rp_status match_object(void *user, const char *name, bool is_dir, rp_error *err) {
     prefix *p = user;
     base_hash128 key;
     char hex[33];
-    (void)err;
     if (!is_dir || !cache_parse_hex(name, &key, hex) || name[32] ||
         strncmp(hex, p->text, strlen(p->text)) != 0)
         return RP_OK;
-    p->n++;
-    p->key = key;
-    memcpy(p->hex, hex, sizeof hex);
+    for (int kind = 0; kind < CACHE_KIND_COUNT_; kind++) {
+        json_t *factors = NULL;
+        if (factor_files[kind]) RP_TRY(stored_factors(p->s, (cache_kind)kind, key, &factors, err));
+        if (!factors) continue;
+        json_decref(p->factors);
+        p->factors = factors;
+        p->kind = (cache_kind)kind;
+        memcpy(p->hex, hex, sizeof hex);
+        p->n++;
+    }
     return RP_OK;
 }
 
-static rp_status find_plan(cache_store *s, prefix *p, json_t **factors, rp_error *err) {
-    RP_TRY(list_plans(s, match_plan, p, err));
+static rp_status find_object(prefix *p, rp_error *err) {
+    RP_TRY(list_plans(p->s, match_object, p, err));
+    if (p->n == 1) return RP_OK;
     if (p->n > 1)
         return rp_fail(err, RP_INVALID, "%zu entries begin with '%.40s'; give more of the key",
                        p->n, p->text);
-    if (p->n == 1) RP_TRY(stored_factors(s, p->key, factors, err));
-    if (*factors) return RP_OK;
     return rp_fail(err, RP_NOT_FOUND,
-                   p->n ? "the factors of the key of '%.40s' are not stored; only plans have them"
-                        : "no plan begins with '%.40s'; see reprise cache ls",
+                   "no entry begins with '%.40s', or what its key was made of is not stored; see "
+                   "reprise cache ls",
                    p->text);
 }
 
 rp_status cache_compare_json(cache_store *s, const char *a, const char *b, char **out,
                              rp_error *err) {
-    prefix pa = {.text = a}, pb = {.text = b};
-    json_t *fa = NULL, *fb = NULL;
+    prefix pa = {.s = s, .text = a}, pb = {.s = s, .text = b};
     rp_status st;
-    RP_TRY_OUT(find_plan(s, &pa, &fa, err));
-    RP_TRY_OUT(find_plan(s, &pb, &fb, err));
-    st = give_text(json_pack("{s:s,s:s,s:I,s:o}", "plan", pa.hex, "with", pb.hex, "factors",
-                             (json_int_t)json_object_size(fb), "differ", changes_of(fa, fb)),
+    RP_TRY_OUT(find_object(&pa, err));
+    RP_TRY_OUT(find_object(&pb, err));
+    if (pa.kind != pb.kind) {
+        st = rp_fail(err, RP_INVALID, "%.12s is %s and %.12s is %s; compare two of one kind",
+                     pa.hex, cache_kind_names[pa.kind], pb.hex, cache_kind_names[pb.kind]);
+        goto out;
+    }
+    st = give_text(json_pack("{s:s,s:s,s:s,s:I,s:o}", "kind", cache_kind_names[pa.kind], "key",
+                             pa.hex, "with", pb.hex, "factors",
+                             (json_int_t)json_object_size(pb.factors), "differ",
+                             changes_of(pa.factors, pb.factors)),
                    out, err);
 out:
-    json_decref(fa);
-    json_decref(fb);
+    json_decref(pa.factors);
+    json_decref(pb.factors);
     return st;
 }
 
-/* ---- what a plan is of ---- */
+/* ---- what an object is of ---- */
 
 /* Settings that tell plans of one model apart; those with a usual value only where they have another. */
 static void put_settings(const json_t *factors, base_buf *b) {
@@ -373,8 +403,8 @@ static void put_settings(const json_t *factors, base_buf *b) {
     }
 }
 
-rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char **settings,
-                           rp_error *err) {
+rp_status cache_about(cache_store *s, const char *hex, char **model, char **settings,
+                      rp_error *err) {
     base_hash128 key;
     char ignored[33];
     json_t *factors = NULL;
@@ -382,7 +412,7 @@ rp_status cache_plan_about(cache_store *s, const char *hex, char **model, char *
     *model = *settings = NULL;
     if (!cache_parse_hex(hex, &key, ignored)) return RP_OK;
     rp_status st = cache_get_text(s, key, "model", model, err);
-    if (st == RP_OK || st == RP_NOT_FOUND) st = stored_factors(s, key, &factors, err);
+    if (st == RP_OK || st == RP_NOT_FOUND) st = stored_factors(s, CACHE_PLAN, key, &factors, err);
     base_buf_init(&b, 0);
     put_settings(factors, &b);
     json_decref(factors);

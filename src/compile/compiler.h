@@ -6,6 +6,7 @@
 #ifndef COMPILE_COMPILER_H
 #define COMPILE_COMPILER_H
 
+#include "cache/key.h"
 #include "compile/nvrtc.h"
 #include "compile/toolchain.h"
 #include "lower/lower.h"
@@ -26,8 +27,8 @@ typedef struct compile_unit {
     const char *source;       /* C text */
     uint32_t n_functions;     /* generated ones; 0: launches of library code only */
     base_hash128
-        key; /* of the source and the compiler's hash; without functions, of (range, piece, backend), that
-                                 hash and the settings that reach a piece */
+        key; /* of the compiler's factors and the source; without functions, of those, (range, piece, backend)
+                                 and the settings that reach a piece */
 } compile_unit;
 
 /* Where the functions of a unit are. */
@@ -42,8 +43,8 @@ typedef struct rp_compiler {
     const char *name;
     /* Once, before anything else. Refuses a host that it cannot work on at all. */
     rp_status (*initialize_cache)(const compile_host *h, rp_error *err);
-    /* Everything outside of the piece that decides what compile makes. */
-    rp_status (*compute_hash)(const compile_host *h, base_hash128 *out, rp_error *err);
+    /* Hashes everything outside of the source that decides what compile makes into k, factor by factor. */
+    rp_status (*compute_hash)(const compile_host *h, cache_key *k, rp_error *err);
     /* The launches, made in every process that has no plan; g has been through the passes. One piece at a time. */
     rp_status (*lower)(const ir_graph *g, const lower_options *opt, lower_piece *out,
                        rp_error *err);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cache/key.h"
 #include "compile/compile.h"
 
 static rp_status initialize_cache(const compile_host *h, rp_error *err) {
@@ -12,17 +11,10 @@ static rp_status initialize_cache(const compile_host *h, rp_error *err) {
     return rp_fail(err, RP_INVALID, "the compiler for GPUs needs a store for its code and NVRTC");
 }
 
-static rp_status compute_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
-    rp_status st = RP_OK;
-    cache_key *k = cache_key_new();
-    if (!k) return rp_fail(err, RP_NOMEM, "compiler hash");
-    RP_TRY_OUT(cache_key_add(k, "machine", h->nvrtc->arch, err));
-    RP_TRY_OUT(cache_key_add(k, "toolchain", h->nvrtc->version, err));
-    RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
-    *out = cache_key_hash(k);
-out:
-    cache_key_free(k);
-    return st;
+static rp_status compute_hash(const compile_host *h, cache_key *k, rp_error *err) {
+    RP_TRY(cache_key_add(k, "machine", h->nvrtc->arch, err));
+    RP_TRY(cache_key_add(k, "toolchain", h->nvrtc->version, err));
+    return cache_key_add(k, "sources", compile_source_hash(), err);
 }
 
 static rp_status lower(const ir_graph *g, const lower_options *opt, lower_piece *out,

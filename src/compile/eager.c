@@ -5,7 +5,6 @@
 #include "compile/eager.h"
 
 #include "base/alloc.h"
-#include "cache/key.h"
 #include "compile/compile.h"
 #include "ir/site.h"
 #include "pass/inplace.h"
@@ -108,17 +107,10 @@ static rp_status initialize_cache(const compile_host *h, rp_error *err) {
 }
 
 /* Launches name kernels of this library and are sized for an instruction set; no tool of the machine takes part. */
-static rp_status compute_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
-    rp_status st = RP_OK;
-    cache_key *k = cache_key_new();
-    if (!k) return rp_fail(err, RP_NOMEM, "compiler hash");
-    RP_TRY_OUT(cache_key_add(k, "machine", h->machine, err));
-    RP_TRY_OUT(cache_key_add(k, "isa", gen_isa_name(h->isa), err));
-    RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
-    *out = cache_key_hash(k);
-out:
-    cache_key_free(k);
-    return st;
+static rp_status compute_hash(const compile_host *h, cache_key *k, rp_error *err) {
+    RP_TRY(cache_key_add(k, "machine", h->machine, err));
+    RP_TRY(cache_key_add(k, "isa", gen_isa_name(h->isa), err));
+    return cache_key_add(k, "sources", compile_source_hash(), err);
 }
 
 /* There is no code, so there is nothing to find again. */

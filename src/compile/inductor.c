@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cache/key.h"
 #include "compile/compile.h"
 
 static rp_status initialize_cache(const compile_host *h, rp_error *err) {
@@ -12,19 +11,12 @@ static rp_status initialize_cache(const compile_host *h, rp_error *err) {
     return rp_fail(err, RP_INVALID, "inductor needs a store for its code and a toolchain");
 }
 
-static rp_status compute_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
+static rp_status compute_hash(const compile_host *h, cache_key *k, rp_error *err) {
     const char *version = h->toolchain->version;
-    rp_status st = RP_OK;
-    cache_key *k = cache_key_new();
-    if (!k) return rp_fail(err, RP_NOMEM, "compiler hash");
-    RP_TRY_OUT(cache_key_add(k, "machine", h->machine, err));
-    RP_TRY_OUT(cache_key_add(k, "isa", gen_isa_name(h->isa), err));
-    RP_TRY_OUT(cache_key_add(k, "toolchain", version ? version : "none", err));
-    RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
-    *out = cache_key_hash(k);
-out:
-    cache_key_free(k);
-    return st;
+    RP_TRY(cache_key_add(k, "machine", h->machine, err));
+    RP_TRY(cache_key_add(k, "isa", gen_isa_name(h->isa), err));
+    RP_TRY(cache_key_add(k, "toolchain", version ? version : "none", err));
+    return cache_key_add(k, "sources", compile_source_hash(), err);
 }
 
 static rp_status compile(const compile_host *h, const compile_unit *u, compile_code *out,

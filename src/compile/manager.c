@@ -21,8 +21,9 @@ typedef struct job {
     compile_unit u;
     uint32_t entry; /* whose kernels these are */
     compile_code code;
-    char *handle; /* NULL: none */
-    bool loaded;  /* by its handle, instead of compiled */
+    cache_key *factors; /* of its key; NULL without functions */
+    char *handle;       /* NULL: none */
+    bool loaded;        /* by its handle, instead of compiled */
     double ms;
 } job;
 
@@ -30,7 +31,6 @@ struct compile_manager {
     const compile_options *opt;
     compile_host host;
     char machine[BASE_MACHINE_SIZE];
-    base_hash128 compiler; /* compute_hash of the compiler */
     compile_entry *entries;
     uint32_t n_entries, cap_entries;
     compile_units units;
@@ -63,12 +63,11 @@ static rp_status entry_key(const compile_manager *m, const split_piece *sp, cons
     char hex[33];
     cache_key *k = cache_key_new();
     if (!k) return rp_fail(err, RP_NOMEM, "piece key");
+    RP_TRY_OUT(opt->backend->compute_hash(&m->host, k, err));
     RP_TRY_OUT(cache_key_add(k, "range", range, err));
     base_hash_hex(sp->hash, hex);
     RP_TRY_OUT(cache_key_add(k, "piece", hex, err));
     RP_TRY_OUT(cache_key_add(k, "backend", opt->backend->name, err));
-    base_hash_hex(m->compiler, hex);
-    RP_TRY_OUT(cache_key_add(k, "compiler", hex, err));
     RP_TRY_OUT(cache_key_add(k, "fields", opt->key_fields ? opt->key_fields : "", err));
     RP_TRY_OUT(cache_key_add(k, "passes", opt->passes ? "on" : "off", err));
     RP_TRY_OUT(add_skipped(opt, k, err));
@@ -128,19 +127,15 @@ rp_status compile_manager_add(compile_manager *m, const split_piece *sp, uint32_
 
 /* --- units --------------------------------------------------------------------------- */
 
-static rp_status unit_key(const compile_manager *m, const char *source, base_hash128 *out,
-                          rp_error *err) {
-    rp_status st = RP_OK;
+static rp_status unit_key(const compile_manager *m, job *j, rp_error *err) {
     char hex[33];
-    cache_key *k = cache_key_new();
-    if (!k) return rp_fail(err, RP_NOMEM, "unit key");
-    base_hash_hex(m->compiler, hex);
-    RP_TRY_OUT(cache_key_add(k, "compiler", hex, err));
-    RP_TRY_OUT(cache_key_add(k, "source", source, err));
-    *out = cache_key_hash(k);
-out:
-    cache_key_free(k);
-    return st;
+    j->factors = cache_key_new();
+    if (!j->factors) return rp_fail(err, RP_NOMEM, "unit key");
+    RP_TRY(m->opt->backend->compute_hash(&m->host, j->factors, err));
+    base_hash_hex(base_hash(j->u.source, strlen(j->u.source)), hex);
+    RP_TRY(cache_key_add(j->factors, "source", hex, err));
+    j->u.key = cache_key_hash(j->factors);
+    return RP_OK;
 }
 
 static rp_status make_units(compile_manager *m, rp_error *err) {
@@ -162,7 +157,7 @@ static rp_status make_jobs(compile_manager *m, rp_error *err) {
         job *j = &m->jobs[m->n_jobs++];
         j->entry = s->piece;
         j->u = (compile_unit){m->entries[s->piece].piece, s->text, s->n_kernels, {0}};
-        RP_TRY(unit_key(m, s->text, &j->u.key, err));
+        RP_TRY(unit_key(m, j, err));
         m->entries[s->piece].kernels += s->n_kernels;
     }
     for (uint32_t i = 0; i < m->n_entries; i++) {
@@ -197,8 +192,10 @@ static rp_status load_job(compile_manager *m, job *j, rp_error *err) {
 static void keep_handle(const compile_manager *m, const job *j) {
     rp_error err = {0};
     if (!m->host.store) return;
-    if (cache_put_text(m->host.store, j->u.key, "handle", j->handle, &err) != RP_OK)
-        base_log(RP_LOG_WARNING, "handle not kept: %s", err.text);
+    rp_status st = cache_put_text(m->host.store, j->u.key, "handle", j->handle, &err);
+    if (st == RP_OK && j->factors)
+        st = cache_put_factors(m->host.store, CACHE_CODE, j->factors, &err);
+    if (st != RP_OK) base_log(RP_LOG_WARNING, "handle not kept: %s", err.text);
 }
 
 static rp_status compile_job(compile_manager *m, job *j, rp_error *err) {
@@ -331,7 +328,6 @@ rp_status compile_manager_new(const compile_options *opt, compile_manager **out,
                            .host = {opt->isa, m->machine, opt->toolchain, opt->store, opt->nvrtc}};
     base_machine(m->machine);
     RP_TRY_OUT(opt->backend->initialize_cache(&m->host, err));
-    RP_TRY_OUT(opt->backend->compute_hash(&m->host, &m->compiler, err));
     *out = m;
     m = NULL;
 out:
@@ -346,7 +342,10 @@ void compile_manager_free(compile_manager *m) {
         lower_done(&m->entries[i].lowered);
         base_free(m->entries[i].functions);
     }
-    for (uint32_t i = 0; i < m->n_jobs; i++) base_free(m->jobs[i].handle);
+    for (uint32_t i = 0; i < m->n_jobs; i++) {
+        cache_key_free(m->jobs[i].factors);
+        base_free(m->jobs[i].handle);
+    }
     base_free(m->entries);
     base_free(m->jobs);
     base_free(m->missing);

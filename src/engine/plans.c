@@ -299,16 +299,12 @@ static rp_status store_parts(const engine_plans_options *o, base_hash128 key, co
 
 static rp_status store_all(const engine_plans_options *o, const cache_key *k, const engine_plans *p,
                            const char *text, rp_error *err) {
-    char *factors = NULL;
     base_hash128 key = cache_key_hash(k);
     rp_status st = store_pair(o, key, p, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "model", model_source_name(o->source), err);
     if (st == RP_OK) st = store_parts(o, key, p, err);
-    if (st == RP_OK) st = cache_key_json(k, &factors, err);
-    if (st == RP_OK) st = cache_put_text(o->store, key, "key_factors.json", factors, err);
-    base_free(factors);
-    return st;
+    return st == RP_OK ? cache_put_factors(o->store, CACHE_PLAN, k, err) : st;
 }
 
 /* --- found or made ------------------------------------------------------------------- */

@@ -249,18 +249,31 @@ static rp_status make_room(engine_weights *w, rp_error *err) {
     return engine_rope_place(w->rope, w->uploads, err);
 }
 
+/* For people: whose they are, and what their key is made of. */
+static void keep_texts(const engine_weights *w, const cache_key *k) {
+    rp_error why = {0};
+    rp_status st =
+        cache_put_text(w->o.store, w->key, "model", model_source_name(w->o.source), &why);
+    if (st == RP_OK) st = cache_put_factors(w->o.store, CACHE_WEIGHTS, k, &why);
+    if (st != RP_OK) base_log(RP_LOG_DEBUG, "what the weights are of is not kept: %s", why.text);
+}
+
 /* What the kernels read, with room behind the model's part up to a page. */
 static rp_status load(engine_weights *w, rp_error *err) {
+    rp_status st;
     cache_key *k = NULL;
     w->head_at = round_page((size_t)w->o.model->weights_size);
     w->total = w->head_at + round_page((size_t)w->o.head->weights_size);
     RP_TRY(engine_weights_key(&w->o, &k, err));
     w->key = cache_key_hash(k);
+    RP_TRY_OUT(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
+    RP_TRY_OUT(make_room(w, err));
+    st = load_stored(w, err);
+    if (st == RP_NOT_FOUND) st = pack_or_wait(w, err);
+    if (w->packed) keep_texts(w, k);
+out:
     cache_key_free(k);
-    RP_TRY(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
-    RP_TRY(make_room(w, err));
-    rp_status st = load_stored(w, err);
-    return st == RP_NOT_FOUND ? pack_or_wait(w, err) : st;
+    return st;
 }
 
 /* --- tensors as they are in the file ------------------------------------------------ */

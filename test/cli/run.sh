@@ -1,7 +1,7 @@
 #!/bin/bash
 # The command as it is typed. Transcripts (*.t): "$ command", the lines it prints ("|" is an empty one), "! " before
 # those of standard error, "? code" when it is not 0. BLESS=1 rewrites them. What they cannot hold is checked below.
-# In a transcript `reprise` is the built command; events, field and same are the functions of this file.
+# In a transcript `reprise` is the built command; events, field, keys and same are the functions of this file.
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 export REPRISE=${REPRISE:-$root/build/reprise}
@@ -34,6 +34,13 @@ for path in sys.argv[1:]:
     for key in path.split("."): v = v[key]
     print(path, json.dumps(v))' "$@"
 }
+# keys KIND N: those of the first N objects of that kind in the cache folder own.
+keys() {
+    reprise cache ls --cache-dir own --json | python3 -c '
+import json, sys
+keys = [o["key"] for o in map(json.loads, sys.stdin) if o.get("kind") == sys.argv[1]]
+print(*keys[:int(sys.argv[2])])' "$@"
+}
 # failing ARGS...: the exit code of reprise ARGS, where the only error event is the line of standard error.
 failing() {
     reprise "$@" >events.out 2>events.err </dev/null
@@ -55,7 +62,7 @@ same() {
         [ "$got" = "$first" ] || echo "differs: $args: $got, not $first"
     done
 }
-export -f reprise events field failing same
+export -f reprise events field keys failing same
 
 # run_transcript FILE: prints what FILE should be.
 run_transcript() {

@@ -114,7 +114,7 @@ $ reprise cache ls more
 ! reprise: cache ls takes no more: 'more' is one argument too many
 ? 2
 $ reprise cache why
-! reprise: cache why needs a model, or two plans: reprise cache why MODEL, reprise cache why KEY KEY
+! reprise: cache why needs a model, or two entries: reprise cache why MODEL, reprise cache why KEY KEY
 ? 2
 $ reprise cache prune
 ! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M

@@ -12,10 +12,10 @@ static inline rp_status no_cache(const compile_host *h, rp_error *err) {
     return RP_OK;
 }
 
-static inline rp_status no_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
+static inline rp_status no_hash(const compile_host *h, cache_key *k, rp_error *err) {
     (void)h;
+    (void)k;
     (void)err;
-    *out = (base_hash128){0};
     return RP_OK;
 }
 

@@ -114,7 +114,7 @@ static rp_status do_why(cache_store *s, rp_error *err) {
     if (st == RP_OK) st = cache_key_json(k, &json, err);
     if (st == RP_OK) st = cache_why(s, k, &out, err);
     if (st == RP_OK) st = cache_why_json(s, k, "a", &all, err);
-    if (st == RP_OK) st = cache_plan_about(s, hex, &model, &settings, err);
+    if (st == RP_OK) st = cache_about(s, hex, &model, &settings, err);
     base_free(all);
     base_free(model);
     base_free(settings);

@@ -14,9 +14,12 @@ const char *compile_source_hash(void) {
 static base_hash128 hash_with(const char *machine, gen_isa isa, const char *version) {
     compile_toolchain t = {.version = (char *)(uintptr_t)version};
     compile_host h = {.isa = isa, .toolchain = &t, .machine = machine};
-    base_hash128 out = {0};
     rp_error err = {0};
-    CHECK_OK(compile_inductor.compute_hash(&h, &out, &err), &err);
+    cache_key *k = cache_key_new();
+    assert_non_null(k);
+    CHECK_OK(compile_inductor.compute_hash(&h, k, &err), &err);
+    base_hash128 out = cache_key_hash(k);
+    cache_key_free(k);
     return out;
 }
 
@@ -46,10 +49,9 @@ static rp_status no_store(const compile_host *h, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status one_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
-    (void)h, (void)err;
-    *out = (base_hash128){compiler_hash, 7};
-    return RP_OK;
+static rp_status one_hash(const compile_host *h, cache_key *k, rp_error *err) {
+    (void)h;
+    return cache_key_addf(k, err, "compiler", "%d", (int)compiler_hash);
 }
 
 static rp_status keep_key(const compile_host *h, const compile_unit *u, compile_code *out,

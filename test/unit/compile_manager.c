@@ -24,11 +24,9 @@ static rp_status count_open(const compile_host *h, rp_error *err) {
     return c.refuses ? rp_fail(err, RP_UNSUPPORTED, "not on this host") : RP_OK;
 }
 
-static rp_status give_hash(const compile_host *h, base_hash128 *out, rp_error *err) {
+static rp_status give_hash(const compile_host *h, cache_key *k, rp_error *err) {
     (void)h;
-    (void)err;
-    *out = (base_hash128){.lo = c.hash};
-    return RP_OK;
+    return cache_key_addf(k, err, "compiler", "%llu", (unsigned long long)c.hash);
 }
 
 static rp_status count_compile(const compile_host *h, const compile_unit *u, compile_code *out,
