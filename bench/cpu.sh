@@ -1,6 +1,6 @@
 #!/bin/bash
 # cpu.sh [BUILD]: reprise beside llama.cpp and torch.compile on this CPU, on the same GGUF and with as many threads,
-# interleaved, the order turned every round; prints a table and, where both peers were measured, writes it to
+# interleaved, the order turned every round; prints a table and, where everything was measured, writes it to
 # bench/results/. README.md says which claim each row stands for.
 #
 #   ROUNDS=5      rounds of all programs; medians are over rounds
@@ -247,8 +247,11 @@ table() {
 }
 table >"$tmp/table.md"
 cat "$tmp/table.md"
-if [ -z "$SHORT" ] && ! { wants llama && wants torch; }; then
-    say "not written to $RESULTS: a table that is kept has both peers"
+# A table that is kept has all parts, both peers and each of their forms, measured in this run.
+missing=$(lacks {decode,prefill}_{reprise,llama_fa0,llama_fa1,level0} batch_{reprise,llama_fa0,llama_fa1} decode_run \
+    {decode,prefill}_{bfloat16,float32}_{default,max_autotune} {cold,warm}_first long_{cold,warm}_peak)
+if [ -z "$SHORT" ] && [ -n "$missing" ]; then
+    say "not written to $RESULTS, which keeps whole tables; not measured:" $missing
 elif [ -z "$SHORT" ]; then
     mkdir -p "$RESULTS"
     file=$RESULTS/$(date -u +%Y-%m-%d)-$(cpu_model | slug).md

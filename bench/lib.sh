@@ -23,6 +23,11 @@ stat() {
 median() { stat "$1" median; }
 # calc FORMAT EXPRESSION
 calc() { awk "BEGIN { printf \"$1\", $2 }"; }
+# lacks NAME...: those that have no sample
+lacks() {
+    local name
+    for name in "$@"; do have "$name" || echo "$name"; done
+}
 # ratio NAME OTHER: of medians, "-" where one is missing
 ratio() { have "$1" && have "$2" && calc %.2fx "$(median "$1") / $(median "$2")" || echo -; }
 # json_number KEY: of a flat key of a JSON text on standard input

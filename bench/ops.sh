@@ -172,8 +172,10 @@ table() {
 }
 table >"$tmp/table.md"
 cat "$tmp/table.md"
+whole= # all programs started
+[ "$who" = " ours torch ours1 torch1" ] && whole=1
 for p in $who; do close_peer "$p"; done
-if [ -z "$SHORT" ] && [ "$OPS" = . ] && wants_torch && [ -n "$GAIN" ]; then
+if [ -z "$SHORT" ] && [ "$OPS" = . ] && [ -n "$whole" ]; then
     mkdir -p "$RESULTS"
     file=$RESULTS/$(date -u +%Y-%m-%d)-$(cpu_model | slug)-ops.md
     cp "$tmp/table.md" "$file"

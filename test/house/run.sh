@@ -170,6 +170,18 @@ for f in src/gen/pack.c src/plan/pack.c src/engine/weights.c; do
 done
 [ -z "$open" ] && echo "PASS deciding files" || echo "FAIL deciding files:$open"
 
+# A table of bench/results/ is whole: what the scripts name as needed is what was measured.
+lacking() (
+    samples=$copy/samples
+    mkdir -p "$samples"
+    . bench/lib.sh
+    put a 1.5
+    put b none 2>/dev/null
+    lacks a b c | xargs
+)
+got=$(lacking)
+[ "$got" = "b c" ] && grep -q '^missing=$(lacks ' bench/cpu.sh && echo "PASS bench lacks" || echo "FAIL bench lacks: got '$got'"
+
 fresh src/ir/y.c 'int b;'
 cat > "$copy/use.c" <<'TEXT'
 #include <stdio.h>
