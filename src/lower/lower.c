@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "gen/gen.h"
+#include "gen/target.h"
 #include "ir/site.h"
 #include "lower/emit.h"
 #include "lower/prologue.h"
@@ -117,39 +117,34 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     return RP_OK;
 }
 
-static const sched_target *target_of(const lowerer *L) {
-    return L->opt->target == GEN_CUDA ? &sched_cuda : &sched_cpu;
+/* Schedules the function for t and prints it. */
+static rp_status render(const lowerer *L, gen_target t, base_buf *out, sched_launch *launch) {
+    sched *s = NULL;
+    RP_TRY(sched_make(gen_language_of(t)->schedules, L->k, &s, L->err));
+    if (launch) *launch = s->launch;
+    rp_status st = gen_func(s, out, L->err);
+    sched_free(s);
+    return st;
 }
 
 /* The forms beside the source that were asked for. */
 static rp_status render_texts(const lowerer *L) {
     const lower_options *o = L->opt;
-    rp_status st = RP_OK;
     sched *s = NULL;
     if (o->kir) kir_print(L->k, o->kir);
     if (o->schedule) {
-        RP_TRY(sched_make(o->scheduled ? o->scheduled : target_of(L), L->k, &s, L->err));
+        const sched_target *own = gen_language_of(o->target)->schedules;
+        RP_TRY(sched_make(o->scheduled ? o->scheduled : own, L->k, &s, L->err));
         sched_print(s, o->schedule);
         sched_free(s);
     }
     /* A fragment is inlined into a template, of which there is no CUDA form. */
-    if (o->cuda && L->k->form == KIR_KERNEL) {
-        RP_TRY(sched_make(&sched_cuda, L->k, &s, L->err));
-        st = gen_cuda_func(s, o->cuda, L->err);
-        sched_free(s);
-    }
-    return st;
+    return o->cuda && L->k->form == KIR_KERNEL ? render(L, GEN_CUDA, o->cuda, NULL) : RP_OK;
 }
 
 rp_status lower_render(lowerer *L) {
-    sched *s = NULL;
     RP_TRY(render_texts(L));
-    RP_TRY(sched_make(target_of(L), L->k, &s, L->err));
-    L->launch = s->launch;
-    rp_status st = s->target == &sched_cuda ? gen_cuda_func(s, &L->source, L->err)
-                                            : gen_c_func(s, &L->source, L->err);
-    sched_free(s);
-    return st;
+    return render(L, L->opt->target, &L->source, &L->launch);
 }
 
 rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name) {
@@ -163,8 +158,10 @@ rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name) {
 rp_status lower_launch_of(const lowerer *L, lower_launch *l) {
     const sched_launch *s = &L->launch;
     l->grain = s->grain;
-    l->alts[0].scratch = L->opt->target == GEN_CUDA ? 0 : s->scratch; /* static there */
-    if (L->opt->target != GEN_CUDA) return RP_OK;
+    if (!s->threads) { /* no blocks: temporaries are the thread's, which the launch gives it */
+        l->alts[0].scratch = s->scratch;
+        return RP_OK;
+    }
     if (s->n_args != L->n_args) /* parameters of the kernel are counted by its buffers */
         return rp_fail(L->err, RP_INTERNAL, "kernel %s has %u of %u arguments", L->k->name,
                        s->n_args, L->n_args);
@@ -290,16 +287,6 @@ static rp_status place_outputs(lowerer *L) {
     return RP_OK;
 }
 
-static void unit_head(gen_target target, gen_isa isa, const gen_matmul_uses *uses, base_buf *out) {
-    if (target == GEN_CUDA) {
-        gen_cuda_prelude(out);
-        gen_cuda_templates(uses, out);
-        return;
-    }
-    gen_c_prelude(isa, out);
-    gen_c_matmul(uses, out);
-}
-
 /* What the wanted kernels use, all of them where wanted is NULL. */
 static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
     gen_matmul_uses uses = {0};
@@ -316,7 +303,7 @@ static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
 
 void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out) {
     gen_matmul_uses uses = uses_of(p, wanted);
-    unit_head(p->target, isa, &uses, out);
+    gen_language_of(p->target)->head(isa, &uses, out);
     for (uint32_t i = 0; i < p->n_kernels; i++)
         if (wanted[i])
             base_buf_add(out, p->source + p->kernels[i].begin,
@@ -329,7 +316,7 @@ static rp_status finish_source(lowerer *L) {
     gen_matmul_uses uses = uses_of(p, NULL);
     base_buf all;
     base_buf_init(&all, 0);
-    unit_head(p->target, L->opt->isa, &uses, &all);
+    gen_language_of(p->target)->head(L->opt->isa, &uses, &all);
     for (uint32_t i = 0; i < p->n_kernels; i++) {
         p->kernels[i].begin += all.len;
         p->kernels[i].end += all.len;

@@ -81,8 +81,7 @@ static void read_schedule(const uint8_t *data, size_t size) {
     }
     schedule_again(s);
     base_buf_init(&text, 64u << 20);
-    assert((s->target == &sched_cuda ? gen_cuda_func(s, &text, &err)
-                                     : gen_c_func(s, &text, &err)) == RP_OK);
+    assert(gen_func(s, &text, &err) == RP_OK);
     base_buf_done(&text);
     sched_free(s);
 }

@@ -2,7 +2,7 @@
 #ifndef SUPPORT_RENDER_H
 #define SUPPORT_RENDER_H
 
-#include "gen/gen.h"
+#include "gen/target.h"
 
 /* scratch (optional): bytes of thread-local scratch. */
 static inline rp_status render_c(const kir_func *f, base_buf *out, int64_t *scratch,

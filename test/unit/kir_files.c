@@ -87,7 +87,7 @@ static rp_status run_scheduled(const char *command, const char *text, size_t len
     } else if (print) {
         sched_print(s, out);
     } else {
-        st = s->target == &sched_cuda ? gen_cuda_func(s, out, err) : gen_c_func(s, out, err);
+        st = gen_func(s, out, err);
     }
     sched_free(s);
     return st;
