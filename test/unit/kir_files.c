@@ -212,11 +212,35 @@ static void schedule_files(void **state) {
     check_folder("test/sched");
 }
 
+/* The example of docs/howto-schedule.md is what the rules make. */
+static void documented_schedule(void **state) {
+    char *text = NULL;
+    size_t size;
+    sched *s = NULL;
+    rp_error err = {0};
+    base_buf made;
+    (void)state;
+    if (base_file_read("docs/howto-schedule.md", 1 << 20, &text, &size, NULL) != RP_OK)
+        SKIP_TEST("this folder carries no docs");
+    const char *from = strstr(text, "```\n"), *end = from ? strstr(from + 4, "```\n") : NULL;
+    assert_non_null(end);
+    const size_t n = (size_t)(end - from) - 4;
+    CHECK_OK(sched_parse(from + 4, n, &s, &err), &err);
+    base_buf_init(&made, 0);
+    CHECK_OK(print_schedule(s->target, s->f, &made, &err), &err);
+    assert_int_equal(made.len, n);
+    assert_memory_equal(made.data, from + 4, n);
+    base_buf_done(&made);
+    sched_free(s);
+    base_free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernel_ir_files),
         cmocka_unit_test(generated_code_files),
         cmocka_unit_test(schedule_files),
+        cmocka_unit_test(documented_schedule),
     };
     return cmocka_run_group_tests_name("kir_files", tests, NULL, NULL);
 }
