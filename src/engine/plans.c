@@ -362,8 +362,22 @@ static rp_status make_and_tell(recompile *r, const char *dump, char **text, rp_e
     return RP_OK;
 }
 
+/* A channel of what was not done says that, once. */
+static void log_nothing_made(void) {
+    static const rp_log_channel traced[] = {RP_LOG_CH_DYNAMO, RP_LOG_CH_DYNAMIC, RP_LOG_CH_GRAPH,
+                                            RP_LOG_CH_GUARDS, RP_LOG_CH_GRAPH_BREAKS};
+    static const rp_log_channel compiled[] = {RP_LOG_CH_INDUCTOR, RP_LOG_CH_FUSION,
+                                              RP_LOG_CH_OUTPUT_CODE, RP_LOG_CH_KERNEL_CODE};
+    static const char what[] = "nothing is %s: both plans were in the cache; "
+                               "REPRISE_DISABLE_COMPILE_CACHE=1 makes them again";
+    for (size_t i = 0; i < sizeof traced / sizeof *traced; i++)
+        base_log_ch(traced[i], false, what, "traced");
+    for (size_t i = 0; i < sizeof compiled / sizeof *compiled; i++)
+        base_log_ch(compiled[i], false, what, "compiled");
+}
+
 static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
-    base_log_ch(RP_LOG_CH_DYNAMO, false, "nothing is traced: both plans were in the cache");
+    log_nothing_made();
     base_log_ch(RP_LOG_CH_CACHE, false,
                 "Directly load the compiled graph(s) for shape None from the cache, took %.3f s",
                 ms / 1e3);

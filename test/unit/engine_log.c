@@ -96,6 +96,27 @@ static void code_that_is_lost_is_the_reason(void **state) {
     heard_done(&heard);
 }
 
+/* The dynamo channel is not the only one that would be silent. */
+static void a_channel_of_what_is_not_done_says_so(void **state) {
+    static const char *const silent[] = {"dynamo", "dynamic",      "graph",
+                                         "guards", "graph_breaks", "inductor",
+                                         "fusion", "output_code",  "kernel_code"};
+    base_buf heard;
+    (void)state;
+    rp_engine_close(open_with("level=0"));
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        char want[160];
+        heard_start(&heard, silent[i]);
+        rp_engine_close(open_with("level=0"));
+        (void)snprintf(want, sizeof want,
+                       "[%s] nothing is %s: both plans were in the cache; "
+                       "REPRISE_DISABLE_COMPILE_CACHE=1 makes them again",
+                       silent[i], i < 5 ? "traced" : "compiled");
+        CHECK_HEARD(&heard, want);
+        heard_done(&heard);
+    }
+}
+
 static void crowded_cores_are_hinted_at_each_doubling(void **state) {
     const int32_t prompt[] = {104};
     int32_t out[4];
@@ -166,6 +187,7 @@ int main(void) {
         cmocka_unit_test(code_that_is_made_again_is_a_recompile),
         cmocka_unit_test(code_that_is_lost_is_the_reason),
         cmocka_unit_test(without_a_cache_folder_it_runs_and_says_so),
+        cmocka_unit_test(a_channel_of_what_is_not_done_says_so),
         cmocka_unit_test(crowded_cores_are_hinted_at_each_doubling),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
