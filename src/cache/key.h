@@ -28,6 +28,10 @@ rp_status cache_why(cache_store *s, const cache_key *k, base_buf *out, rp_error 
  * `same` is that of k. Owned by the caller. */
 rp_status cache_why_json(cache_store *s, const cache_key *k, const char *same, char **out,
                          rp_error *err) RP_MUST_USE;
+/* The stored plan whose factors are those of k but for the one called `but`, the lowest key of several. RP_NOT_FOUND leaves
+ * err alone. */
+rp_status cache_key_find_but(cache_store *s, const cache_key *k, const char *but, base_hash128 *out,
+                             rp_error *err) RP_MUST_USE;
 /* Two stored objects of one kind by the starts of their keys: {"kind", "key", "with", "factors", "differ"}, stored is of a and
  * now of b. RP_NOT_FOUND; RP_INVALID when a start is that of several, or the kinds differ. */
 rp_status cache_compare_json(cache_store *s, const char *a, const char *b, char **out,

@@ -309,6 +309,45 @@ out:
     return st;
 }
 
+/* ---- a plan that differs in one factor alone ---- */
+
+typedef struct but_one {
+    cache_store *s;
+    const cache_key *k;
+    const char *name; /* of the factor */
+    bool found;
+    base_hash128 key;
+} but_one;
+
+static rp_status match_but(void *user, const char *name, bool is_dir, rp_error *err) {
+    but_one *f = user;
+    base_hash128 key;
+    char hex[33];
+    json_t *stored = NULL;
+    base_buf differ;
+    if (f->found || !is_dir || !cache_parse_hex(name, &key, hex) || name[32]) return RP_OK;
+    RP_TRY(stored_factors(f->s, CACHE_PLAN, key, &stored, err));
+    base_buf_init(&differ, 0);
+    const char *old = json_string_value(json_object_get(stored, f->name));
+    const char *now = cache_key_value(f->k, f->name);
+    f->found = stored && (old ? !now || strcmp(old, now) != 0 : now != NULL) &&
+               compare(stored, f->k, &differ) == 1;
+    base_buf_done(&differ);
+    json_decref(stored);
+    f->key = key;
+    return RP_OK;
+}
+
+rp_status cache_key_find_but(cache_store *s, const cache_key *k, const char *but, base_hash128 *out,
+                             rp_error *err) {
+    but_one f = {.s = s, .k = k, .name = but};
+    if (atomic_load(&s->off)) return RP_NOT_FOUND;
+    RP_TRY(list_plans(s, match_but, &f, err));
+    if (!f.found) return RP_NOT_FOUND;
+    *out = f.key;
+    return RP_OK;
+}
+
 /* ---- two objects by the starts of their keys ---- */
 
 typedef struct prefix {

@@ -41,7 +41,15 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     return st;
 }
 
-static const char *const names[] = {"cc", "gcc", "clang"};
+/* $REPRISE_CC, or else the first there is of the usual names; NULL: there is none. */
+static char *find_program(void) {
+    static const char *const names[] = {"cc", "gcc", "clang"};
+    const char *chosen = base_env_get(BASE_ENV_CC);
+    char *path = chosen ? base_find_program(chosen) : NULL;
+    for (size_t i = 0; !path && !chosen && i < sizeof names / sizeof *names; i++)
+        path = base_find_program(names[i]);
+    return path;
+}
 
 static void say_missing(compile_toolchain *t) {
     const char *chosen = base_env_get(BASE_ENV_CC), *path = base_env_get(BASE_ENV_PATH);
@@ -92,10 +100,7 @@ static void remove_scratch(const compile_toolchain *t) {
 rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
-    const char *chosen = base_env_get(BASE_ENV_CC);
-    if (chosen) t.path = base_find_program(chosen);
-    for (size_t i = 0; !t.path && !chosen && i < sizeof names / sizeof *names; i++)
-        t.path = base_find_program(names[i]);
+    t.path = find_program();
     if (!t.path) say_missing(&t);
     if (t.path) st = ask_version(&t, err);
     if (t.path && st == RP_OK) st = make_scratch(&t, err);
@@ -112,6 +117,54 @@ void compile_toolchain_done(compile_toolchain *t) {
     base_free(t->version);
     base_free(t->scratch);
     *t = (compile_toolchain){0};
+}
+
+/* --- the chosen compiler, without running it ------------------------------------------ */
+
+/* What changes when the program at path is replaced. What a wrapper calls may be replaced unseen. */
+static rp_status hash_program(const char *path, base_hash128 *out, rp_error *err) {
+    struct stat info;
+    base_buf b;
+    if (stat(path, &info) != 0) return rp_fail(err, RP_IO, "cannot look at %s", path);
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s %lld %lld.%09ld", path, (long long)info.st_size,
+                    (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) *out = base_hash(b.data, b.len);
+    base_buf_done(&b);
+    return st;
+}
+
+/* Its version as the store has it, or else as it says itself, which the store then has. */
+static rp_status version_of(const char *path, cache_store *store, char **out, rp_error *err) {
+    size_t size;
+    base_hash128 key;
+    compile_toolchain t = {.path = (char *)(uintptr_t)path};
+    RP_TRY(hash_program(path, &key, err));
+    rp_status st = cache_get(store, CACHE_TUNING, key, out, &size, err);
+    if (st != RP_NOT_FOUND) return st;
+    RP_TRY(ask_version(&t, err));
+    st = cache_put(store, CACHE_TUNING, key, t.version, strlen(t.version), err);
+    if (st == RP_OK)
+        *out = t.version;
+    else
+        base_free(t.version);
+    return st;
+}
+
+rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err) {
+    char *path = base_env_get(BASE_ENV_CC) ? find_program() : NULL;
+    *out = NULL;
+    if (!path) return RP_OK;
+    rp_status st = version_of(path, store, out, err);
+    base_free(path);
+    return st;
+}
+
+bool compile_toolchain_there(void) {
+    char *path = find_program();
+    base_free(path);
+    return path != NULL;
 }
 
 /* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the

@@ -27,6 +27,11 @@ void compile_toolchain_done(compile_toolchain *t);
  * the first line of the compiler's complaint. */
 rp_status compile_toolchain_run(const compile_toolchain *t, const char *source, gen_isa isa,
                                 base_hash128 key, cache_store *store, rp_error *err) RP_MUST_USE;
+/* The version of the compiler that REPRISE_CC names, as in compile_toolchain; *out is NULL where it names none. The store
+ * remembers it, so that a program is only run when it is new there. Owned by the caller (base_free). */
+rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err) RP_MUST_USE;
+/* Whether compile_toolchain_find would find a program. Runs nothing. */
+bool compile_toolchain_there(void);
 /* Runs of the compiler since process start. */
 uint64_t compile_toolchain_runs(void);
 

@@ -25,6 +25,8 @@ static rp_numerics numerics_of(const rp_compilation_config *c) {
 
 /* --- key --------------------------------------------------------------------- */
 
+static const char COMPILER[] = "compiler"; /* the factor */
+
 static rp_status add_splits(cache_key *k, const rp_compilation_config *cfg, const char *name,
                             rp_error *err) {
     base_buf b;
@@ -58,6 +60,20 @@ static bool is_exact(const engine_plans_options *o) {
            (is_cuda(o) && (compile_nvrtc_bits(o->arch) & 0xffff) < 90);
 }
 
+static bool is_eager(const engine_plans_options *o) {
+    return strcmp(o->config->backend, "eager") == 0;
+}
+
+/* Who names a compiler wants its code and no other's; who names none takes what there is. */
+static rp_status add_compiler(const engine_plans_options *o, cache_key *k, rp_error *err) {
+    char *version = NULL;
+    if (is_cuda(o) || is_eager(o)) return RP_OK;
+    rp_status st = compile_toolchain_chosen(o->store, &version, err);
+    if (st == RP_OK && version) st = cache_key_add(k, COMPILER, version, err);
+    base_free(version);
+    return st;
+}
+
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], machine[BASE_MACHINE_SIZE];
@@ -74,6 +90,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
         RP_TRY_OUT(cache_key_add(k, "target.sums", is_exact(o) ? "host" : "tensor cores", err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
+    RP_TRY_OUT(add_compiler(o, k, err));
     *out = k;
     k = NULL;
 out:
@@ -190,7 +207,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     const rp_graph *const traced[] = {model, head};
     compile_skips skips;
     rp_status st = RP_OK;
-    bool eager = strcmp(o->config->backend, "eager") == 0;
+    bool eager = is_eager(o);
     RP_TRY_OUT(find_compiler(o, eager, &tc, &nvrtc, out, err));
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
     RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
@@ -385,12 +402,24 @@ static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
     return compile_dump_plan(p->head, NULL, err);
 }
 
+/* Where there is no compiler the code of any is better than none. */
+static bool load_any(const engine_plans_options *o, const cache_key *k, engine_plans *p) {
+    base_hash128 other;
+    rp_error err = {0};
+    if (is_cuda(o) || is_eager(o) || compile_toolchain_there()) return false;
+    if (cache_key_find_but(o->store, k, COMPILER, &other, &err) == RP_OK)
+        return load_cached(o, other, p);
+    if (err.text[0]) base_log(RP_LOG_DEBUG, "stored plans cannot be compared: %s", err.text);
+    return false;
+}
+
 /* *found, or else this process is the one that makes it, until it drops *lock. */
-static rp_status find_or_wait(const engine_plans_options *o, base_hash128 key, engine_plans *p,
+static rp_status find_or_wait(const engine_plans_options *o, const cache_key *k, engine_plans *p,
                               base_lock **lock, bool *found, rp_error *err) {
+    base_hash128 key = cache_key_hash(k);
     const cache_lock_options l = {CACHE_PLAN, key, o->wanted, o->user};
     bool again = false;
-    *found = load_cached(o, key, p);
+    *found = load_cached(o, key, p) || load_any(o, k, p);
     if (*found) return RP_OK;
     RP_TRY(cache_lock_take(o->store, &l, lock, &again, err));
     *found = again && load_cached(o, key, p);
@@ -408,7 +437,7 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     int64_t t0 = base_now_ns();
     base_buf_init(&why.why, 0);
     RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
-    RP_TRY_OUT(find_or_wait(o, cache_key_hash(k), p, &lock, &found, err));
+    RP_TRY_OUT(find_or_wait(o, k, p, &lock, &found, err));
     if (!found) {
         find_reason(&why, k);
     } else if (!dump) {

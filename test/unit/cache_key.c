@@ -142,8 +142,19 @@ static void why_names_what_differs(void **state) {
     CHECK_OK(cache_why_same(s, k, "sources", &out, &err), &err);
     assert_int_equal(out.len, 0); /* not a factor of k */
     cache_key_free(other);
+    base_hash128 near = {0}, want;
+    CHECK_OK(cache_key_find_but(s, k, "numerics", &near, &err), &err);
+    other = KEY("arch", "llama", "numerics", "default", "isa", "avx512", "rows", "8");
+    want = cache_key_hash(other);
+    assert_memory_equal(&near, &want, sizeof near);
+    cache_key_free(other);
+    assert_int_equal(cache_key_find_but(s, k, "isa", &near, &err), RP_NOT_FOUND);
     store_plan(s, k);
     k = KEY("arch", "llama", "numerics", "exact", "isa", "avx512", "rows", "8");
+    assert_int_equal(cache_key_find_but(s, k, "arch", &near, &err), RP_NOT_FOUND);
+    base_buf_clear(&out);
+    CHECK_OK(cache_why_same(s, k, "arch", &out, &err), &err);
+    assert_non_null(strstr(out.data, ": all 4 factors equal, but it or code of it"));
     base_buf_clear(&out);
     CHECK_OK(cache_why(s, k, &out, &err), &err);
     assert_non_null(strstr(out.data, ": all 4 factors equal\n"));

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
+#include "base/spawn.h"
 #include "config/table.h"
 #include "engine/engine.h"
 #include "engine/facts.h"
@@ -255,22 +256,81 @@ static void what_is_made_of_a_plan_is_no_part_of_it(void **state) {
 }
 
 /* Plans are made and never run: a compiler that writes nothing is quick. */
-static void install_quick_cc(void) {
-    static const char script[] = "#!/bin/sh\n"
-                                 "case $1 in --version) echo 'quick 1.0'; exit 0 ;; esac\n"
-                                 "for a in \"$@\"; do o=$a; done\n"
-                                 "echo code >\"$o\"\n";
-    char path[512];
-    const char *dir = tree_new("quick");
-    tree_write(dir, "cc", script, sizeof script - 1);
+static void install_quick_cc(const char *name) {
+    char path[512], script[256];
+    const char *dir = tree_new(name);
+    int n = snprintf(script, sizeof script,
+                     "#!/bin/sh\n"
+                     "case $1 in --version) echo '%s 1.0'; exit 0 ;; esac\n"
+                     "for a in \"$@\"; do o=$a; done\n"
+                     "echo code >\"$o\"\n",
+                     name);
+    tree_write(dir, "cc", script, (size_t)n);
     (void)snprintf(path, sizeof path, "%s/cc", dir);
     assert_int_equal(chmod(path, 0700), 0);
     assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
 }
 
+static base_hash128 key_of(int level) {
+    rp_error err = {0};
+    char setting[16];
+    cache_key *k = NULL;
+    rp_compilation_config *cfg = base_config();
+    engine_plans_options o = {.source = source, .config = cfg, .store = store};
+    (void)snprintf(setting, sizeof setting, "level=%d", level);
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(engine_config_resolve(cfg, source, &err), &err);
+    CHECK_OK(engine_plans_key(&o, &k, &err), &err);
+    base_hash128 key = cache_key_hash(k);
+    cache_key_free(k);
+    rp_config_free(cfg);
+    return key;
+}
+
+static bool is_found(void) {
+    rp_error err = {0};
+    engine_plans p = {0};
+    rp_compilation_config *cfg = base_config();
+    engine_plans_options o = {.source = source, .config = cfg, .store = store, .threads = 1};
+    CHECK_OK(engine_config_resolve(cfg, source, &err), &err);
+    CHECK_OK(engine_plans_load(&o, &p, &err), &err);
+    bool found = p.from_cache;
+    engine_plans_done(&p);
+    rp_config_free(cfg);
+    return found;
+}
+
+static bool same(base_hash128 a, base_hash128 b) {
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+/* It is run once to say what it is; without any compiler the plan of any is found. */
+static void the_compiler_that_is_named_is_in_the_key(void **state) {
+    (void)state;
+    install_quick_cc("first");
+    base_hash128 first = key_of(3), eager = key_of(0);
+    assert_false(is_found());
+    uint64_t before = base_spawn_count();
+    assert_true(same(key_of(3), first));
+    assert_true(is_found());
+    assert_int_equal(base_spawn_count(), before);
+    install_quick_cc("second");
+    assert_false(same(key_of(3), first));
+    assert_true(same(key_of(0), eager)); /* compiles nothing */
+    assert_false(is_found());
+    before = base_spawn_count();
+    assert_int_equal(setenv("REPRISE_CC", "/nowhere/cc", 1), 0);
+    base_hash128 none = key_of(3);
+    assert_false(same(none, first));
+    assert_true(is_found());
+    assert_int_equal(unsetenv("REPRISE_CC"), 0);
+    assert_true(same(key_of(3), none));
+    assert_int_equal(base_spawn_count(), before);
+}
+
 static int open_all(void **state) {
     rp_error err = {0};
-    install_quick_cc();
+    install_quick_cc("quick");
     model_resolve_options r = {.offline = true};
     (void)state;
     CHECK_OK(model_resolve("synthetic:tiny", &r, &source, &err), &err);
@@ -291,6 +351,7 @@ int main(void) {
         cmocka_unit_test(what_is_in_the_key_changes_a_plan),
         cmocka_unit_test(equal_lists_of_ops_are_one_key),
         cmocka_unit_test(what_is_made_of_a_plan_is_no_part_of_it),
+        cmocka_unit_test(the_compiler_that_is_named_is_in_the_key),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
