@@ -27,10 +27,24 @@ symbols() {
             exit bad || !n
         }'
 }
+# What a caller's rp_error says is of the last call: see base/status.h.
+clearing() {
+    grep -rl '^rp_status rp_' src --include='*.c' | xargs awk '
+        head && /^}/ { head = "" }
+        /^rp_status rp_/ { head = $2; body = "" }
+        head { body = body $0 "\n" }
+        head && /\{$/ {
+            getline first
+            if (body ~ /rp_error \*err/ && first !~ /base_error_clear\(err\);/) { print FILENAME ": " head " does not begin with base_error_clear(err)"; bad = 1 }
+            head = ""
+        }
+        END { exit bad }'
+}
 check "layers (ARCHITECTURE.md)" scripts/layers.sh
 check "banned functions" scripts/banned.sh
 check "headers alone" scripts/headers.sh
 check "exported symbols" symbols
+check "public functions clear their rp_error" clearing
 check "room prefixes" scripts/prefixes.sh "$B"
 check "file length" scripts/length.sh
 check "docs/env.md" scripts/env-doc.sh check

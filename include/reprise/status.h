@@ -39,8 +39,8 @@ typedef enum rp_status {
         RP_STATUS_COUNT_
 } rp_status;
 
-/* Where the first failure happened and what it was. Owned by the caller, never
- * allocates, so it also works when memory is what ran out. Zero-initialise. */
+/* Where the first failure of a call happened and what it was; each call clears it first, so one may serve many
+ * calls, of one thread at a time. Owned by the caller, never allocates, so it also works when memory is what ran out. */
 typedef struct rp_error {
     rp_status code;
     int line;         /* source line that reported it */

@@ -21,6 +21,7 @@ struct rp_cache {
 };
 
 rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) {
+    base_error_clear(err);
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
     rp_status st;
     struct stat info;
@@ -83,6 +84,7 @@ static rp_status visit_entry(void *user, const cache_entry *e, rp_error *err) {
 
 rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const rp_cache_entry *e),
                         void *user, rp_error *err) {
+    base_error_clear(err);
     rp_error local = {0};
     if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
     RP_TRY(must_exist(c, err));
@@ -94,6 +96,7 @@ rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const r
 
 rp_status rp_cache_usage(rp_cache *c, bool (*fn)(void *user, const rp_cache_share *s), void *user,
                          rp_error *err) {
+    base_error_clear(err);
     cache_share shares[CACHE_SHARE_COUNT_];
     if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
     RP_TRY(must_exist(c, err));
@@ -162,16 +165,19 @@ out:
 
 rp_status rp_cache_why(rp_cache *c, const char *model, rp_compilation_config *config, char **out,
                        rp_error *err) {
+    base_error_clear(err);
     return why(c, model, config, false, out, err);
 }
 
 rp_status rp_cache_why_json(rp_cache *c, const char *model, rp_compilation_config *config,
                             char **out, rp_error *err) {
+    base_error_clear(err);
     return why(c, model, config, true, out, err);
 }
 
 rp_status rp_cache_compare_json(rp_cache *c, const char *a, const char *b, char **out,
                                 rp_error *err) {
+    base_error_clear(err);
     if (!c || !a || !b || !out)
         return rp_fail(err, RP_INVALID, "cache, two keys and out must be given");
     RP_TRY(must_exist(c, err));
@@ -189,6 +195,7 @@ static rp_status refuse_off(const rp_cache *c, rp_error *err) {
 
 rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed, uint64_t *out_left,
                          rp_error *err) {
+    base_error_clear(err);
     uint64_t removed = 0, left = 0;
     RP_TRY(refuse_off(c, err));
     RP_TRY(cache_prune(c->store, max_bytes, &removed, &left, err));
@@ -199,6 +206,7 @@ rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed,
 
 rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
                           rp_error *err) {
+    base_error_clear(err);
     cache_bundle_info i = {0};
     RP_TRY(refuse_off(c, err));
     if (!path) return rp_fail(err, RP_INVALID, "path is NULL");
@@ -210,6 +218,7 @@ rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, ui
 
 rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
                           rp_error *err) {
+    base_error_clear(err);
     cache_bundle_info i = {0};
     if (!c || !path) return rp_fail(err, RP_INVALID, "cache and path must be given");
     if (!c->store) RP_TRY(cache_store_open(c->dir, &c->store, err));

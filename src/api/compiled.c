@@ -244,6 +244,7 @@ static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_
 
 rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                      rp_error *err) {
+    base_error_clear(err);
     rp_status st = RP_OK;
     rp_compilation_config *own = NULL;
     rp_compiled *c = NULL;
@@ -278,6 +279,7 @@ void rp_compiled_free(rp_compiled *c) {
 }
 
 rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out, rp_error *err) {
+    base_error_clear(err);
     if (!c) return rp_fail(err, RP_INVALID, "rp_compiled_get_info: graph must be given");
     return base_result_give(out, &c->info, sizeof c->info, "rp_compiled_info", err);
 }
@@ -305,6 +307,7 @@ static bool is_empty(const plan_leaf *l) {
 }
 
 rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_error *err) {
+    base_error_clear(err);
     if (!c || !name) return rp_fail(err, RP_INVALID, "bind: graph and name must be given");
     const plan *p = c->p;
     uint32_t param = find_leaf(p->params, p->n_params, name);
@@ -452,6 +455,7 @@ static rp_status check_counts(const rp_compiled *c, const rp_buffer *inputs, uin
 
 rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                               rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+    base_error_clear(err);
     RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
     const plan *p = c->p;
     int64_t *symbols = base_alloc_array(p->n_symbols + 1u, sizeof *symbols);
@@ -470,6 +474,7 @@ rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inputs, uin
 
 rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                           rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
+    base_error_clear(err);
     RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
     const plan *p = c->p;
     api_frame *f = NULL;

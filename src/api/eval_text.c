@@ -252,6 +252,7 @@ static rp_status copy_leaves(const eval *e, ir_leaf kind, ir_value *copy, uint32
 
 rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t seed,
                              const char *sizes, char **out, rp_error *err) {
+    base_error_clear(err);
     rp_status st = RP_OK;
     buffers b = {0};
     ir_value *inputs = NULL, *states = NULL;

@@ -23,6 +23,7 @@ rp_status api_graph_ready(const rp_graph *g, rp_error *err) {
 }
 
 rp_status rp_graph_verify(const rp_graph *g, rp_error *err) {
+    base_error_clear(err);
     RP_TRY(api_graph_ready(g, err));
     return ir_verify(trace_graph_ir(g), err);
 }
@@ -60,6 +61,7 @@ out:
 }
 
 rp_status rp_graph_optimize(const rp_graph *g, const char *passes, rp_graph **out, rp_error *err) {
+    base_error_clear(err);
     ir_graph *ir = NULL;
     RP_TRY(api_graph_ready(g, err));
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");

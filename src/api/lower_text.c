@@ -105,6 +105,7 @@ static rp_status find_stage(const char *name, stage *out, rp_error *err) {
 
 rp_status rp_graph_lower_text(const rp_graph *g, const char *stage_name, const char *isa,
                               char **out, rp_error *err) {
+    base_error_clear(err);
     ir_graph *opt = NULL;
     stage which = STAGE_C;
     gen_isa target = GEN_ISA_PORTABLE;

@@ -123,6 +123,7 @@ static json_t *model_report(const char *dir) {
 }
 
 rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) {
+    base_error_clear(err);
     char *dir = NULL;
     json_t *o = json_object(), *cache = NULL;
     rp_error no_dir = {0};

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/status.h"
 #include "base/str.h"
 #include "model/gguf_write.h"
 
@@ -20,6 +21,7 @@ static rp_status open_spec(const char *spec, model_source **out, rp_error *err) 
 
 rp_status rp_model_synthesize(const char *spec, const char *path, uint64_t *out_bytes,
                               rp_error *err) {
+    base_error_clear(err);
     model_source *s = NULL;
     base_target *to = NULL;
     if (!spec || !path) return rp_fail(err, RP_INVALID, "spec and path must be given");

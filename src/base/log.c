@@ -207,6 +207,7 @@ static void read_env(void) {
 }
 
 rp_status rp_log_set_channels(const char *spec, rp_error *err) {
+    base_error_clear(err);
     atomic_store(&have_channels, true); /* from now on the environment has no say in them */
     return set_channels(spec, err);
 }

@@ -12,6 +12,10 @@ rp_status base_fail(rp_error *err, rp_status code, const char *file, int line, c
 #define rp_fail(err, code, ...) \
     (base_fail((err), (code), __FILE__, __LINE__, __VA_ARGS__), (rp_status)(code))
 
+/* The head of each public function: what err (may be NULL) says is of that call. Within it the first failure wins, so
+ * nothing else clears one that is a parameter. */
+void base_error_clear(rp_error *err);
+
 /* For functions that own nothing: return at the first failure. */
 #define RP_TRY(call)                                \
     do {                                            \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/status.h"
 #include "config/table.h"
 
 rp_compilation_config *rp_config_new(void) {
@@ -67,6 +68,7 @@ size_t rp_config_notes(const rp_compilation_config *cfg, const rp_config_note **
 
 rp_status rp_config_clone(const rp_compilation_config *cfg, rp_compilation_config **out,
                           rp_error *err) {
+    base_error_clear(err);
     rp_status st = RP_OK;
     rp_compilation_config *copy = NULL;
     json_t *value = NULL;
@@ -132,6 +134,7 @@ rp_cudagraph_mode rp_config_cudagraph_mode(const rp_compilation_config *cfg) {
 
 rp_status rp_config_get_int(const rp_compilation_config *cfg, const char *key, int64_t *out,
                             rp_error *err) {
+    base_error_clear(err);
     int id;
     if (!out) return rp_fail(err, RP_INVALID, "rp_config_get_int: out must be given");
     RP_TRY(look_up(cfg, key, &id, err));
@@ -164,6 +167,7 @@ rp_status rp_config_get_int(const rp_compilation_config *cfg, const char *key, i
 
 rp_status rp_config_get_json(const rp_compilation_config *cfg, const char *key, char **out,
                              rp_error *err) {
+    base_error_clear(err);
     int id;
     if (!out) return rp_fail(err, RP_INVALID, "rp_config_get_json: out must be given");
     RP_TRY(look_up(cfg, key, &id, err));

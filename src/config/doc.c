@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/status.h"
 #include "config/table.h"
 
 /* fields.def flattened: headings between fields. */
@@ -87,6 +88,7 @@ static void help_field(base_buf *b, const config_field *f) {
 }
 
 rp_status rp_config_help_text(char **out, rp_error *err) {
+    base_error_clear(err);
     base_buf b;
     if (!out) return rp_fail(err, RP_INVALID, "rp_config_help_text: out must be given");
     base_buf_init(&b, 0);
@@ -160,6 +162,7 @@ static const char intro[] =
     "cached plan, the key of each compiled piece, or why it does not.\n";
 
 rp_status rp_config_doc_markdown(char **out, rp_error *err) {
+    base_error_clear(err);
     base_buf b;
     if (!out) return rp_fail(err, RP_INVALID, "rp_config_doc_markdown: out must be given");
     base_buf_init(&b, 0);
@@ -194,6 +197,7 @@ static void note_aliases(void) {
 }
 
 rp_status rp_env_check(rp_error *err) {
+    base_error_clear(err);
     const char *logs = base_env_get(BASE_ENV_LOGS), *xdg = base_env_get(BASE_ENV_XDG_CACHE_HOME);
     rp_error why = {0};
     RP_TRY(base_env_check(err));
@@ -206,6 +210,7 @@ rp_status rp_env_check(rp_error *err) {
 }
 
 rp_status rp_env_doc_markdown(char **out, rp_error *err) {
+    base_error_clear(err);
     base_buf b;
     size_t n;
     if (!out) return rp_fail(err, RP_INVALID, "rp_env_doc_markdown: out must be given");

@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/status.h"
 #include "base/str.h"
 #include "config/table.h"
 
@@ -284,6 +285,7 @@ static rp_status check_require_graph(const rp_compilation_config *cfg, rp_error 
 
 rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *given,
                             rp_error *err) {
+    base_error_clear(err);
     rp_model_facts facts = RP_MODEL_FACTS_INIT;
     if (!cfg) return rp_fail(err, RP_INVALID, "rp_config_resolve: configuration must be given");
     if (given) RP_TRY(base_options_take(&facts, sizeof facts, given, "rp_model_facts", err));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/status.h"
 #include "config/table.h"
 
 enum { KEY_MAX = 128 };
@@ -164,6 +165,7 @@ static rp_status check_open(const rp_compilation_config *cfg, rp_error *err) {
 }
 
 rp_status rp_config_set_json(rp_compilation_config *cfg, const char *json, rp_error *err) {
+    base_error_clear(err);
     rp_status st;
     json_error_t where;
     rp_compilation_config *trial = NULL;
@@ -237,6 +239,7 @@ static json_t *loose_json(const char *value) {
 
 rp_status rp_config_set_key(rp_compilation_config *cfg, const char *key, const char *value,
                             rp_error *err) {
+    base_error_clear(err);
     rp_status st = RP_OK;
     rp_compilation_config *trial = NULL;
     json_t *parsed = NULL;
@@ -276,6 +279,7 @@ out:
 }
 
 rp_status rp_config_set(rp_compilation_config *cfg, const char *assignment, rp_error *err) {
+    base_error_clear(err);
     char key[KEY_MAX + 2], shown[CONFIG_SHOWN];
     if (!assignment) return rp_fail(err, RP_INVALID, "rp_config_set: assignment must be given");
     const char *eq = strchr(assignment, '=');
@@ -292,6 +296,7 @@ rp_status rp_config_set(rp_compilation_config *cfg, const char *assignment, rp_e
 }
 
 rp_status rp_config_set_olevel(rp_compilation_config *cfg, int olevel, rp_error *err) {
+    base_error_clear(err);
     RP_TRY(check_open(cfg, err));
     if (olevel < 0 || olevel > 3)
         return rp_fail(err, RP_CONFIG, "-O%d: there are -O0, -O1, -O2 and -O3", olevel);
@@ -301,6 +306,7 @@ rp_status rp_config_set_olevel(rp_compilation_config *cfg, int olevel, rp_error 
 }
 
 rp_status rp_config_apply_default_olevel(rp_compilation_config *cfg, int olevel, rp_error *err) {
+    base_error_clear(err);
     RP_TRY(check_open(cfg, err));
     if (olevel < 0 || olevel > 3)
         return rp_fail(err, RP_CONFIG, "-O%d: there are -O0, -O1, -O2 and -O3", olevel);

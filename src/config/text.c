@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/status.h"
 #include "config/table.h"
 
 void rp_config_text_free(char *text) {
@@ -33,6 +34,7 @@ static bool put(json_t *root, const char *name, json_t *value) {
 }
 
 rp_status rp_config_to_json(const rp_compilation_config *cfg, char **out, rp_error *err) {
+    base_error_clear(err);
     char *text = NULL;
     if (!cfg || !out) return rp_fail(err, RP_INVALID, "rp_config_to_json: cfg and out needed");
     json_t *root = json_object();
@@ -70,6 +72,7 @@ static rp_status add_line(void *user, const char *name, const char *value, rp_er
 
 rp_status rp_config_key_pieces(const rp_compilation_config *cfg, rp_key_scope scope, char **out,
                                rp_error *err) {
+    base_error_clear(err);
     rp_status st = RP_OK;
     base_buf b;
     if (!cfg || !out) return rp_fail(err, RP_INVALID, "rp_config_key_pieces: cfg and out needed");

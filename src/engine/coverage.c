@@ -3,10 +3,12 @@
 
 #include <jansson.h>
 
+#include "base/status.h"
 #include "engine/engine.h"
 #include "graph/descriptor.h"
 
 rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) {
+    base_error_clear(err);
     graph_coverage c;
     base_buf b;
     RP_TRY(graph_coverage_init(&c, engine_runner_dispatcher(e->runner), err));
@@ -35,6 +37,7 @@ static int append(const char *text, size_t n, void *user) {
 }
 
 rp_status rp_engine_coverage_json(const rp_engine *e, char **out, rp_error *err) {
+    base_error_clear(err);
     graph_coverage c;
     base_buf b;
     RP_TRY(graph_coverage_init(&c, engine_runner_dispatcher(e->runner), err));

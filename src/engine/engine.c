@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/spawn.h"
+#include "base/status.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
 #include "plan/exec.h"
@@ -316,6 +317,7 @@ static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *er
 }
 
 rp_status rp_engine_open(const rp_engine_options *given, rp_engine **out, rp_error *err) {
+    base_error_clear(err);
     rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
     rp_status st = base_options_take(&o, sizeof o, given, "rp_engine_options", err);
     if (st == RP_OK && !out) st = rp_fail(err, RP_INVALID, "rp_engine_open: out is NULL");
@@ -379,5 +381,6 @@ const rp_compilation_config *rp_engine_config(const rp_engine *e) {
 }
 
 rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) {
+    base_error_clear(err);
     return engine_summary_json(e, out, err);
 }

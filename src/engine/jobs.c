@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/status.h"
 #include "engine/engine.h"
 
 static engine_job *find_job(const rp_engine *e, uint64_t id) {
@@ -256,6 +257,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
 
 rp_status rp_engine_submit(rp_engine *e, const rp_request_options *given, uint64_t *out_id,
                            rp_error *err) {
+    base_error_clear(err);
     rp_request_options r = RP_REQUEST_OPTIONS_INIT;
     if (!e || !out_id)
         return rp_fail(err, RP_INVALID, "rp_engine_submit: engine and out_id must be given");
@@ -411,6 +413,7 @@ static rp_status step(rp_engine *e, rp_error *err) {
 }
 
 rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) {
+    base_error_clear(err);
     if (!e || !out_more || !e->sched)
         return rp_fail(err, RP_INVALID, "rp_engine_step wants an engine with graphs and out_more");
     RP_TRY(engine_enter(e, "rp_engine_step", err));
@@ -429,6 +432,7 @@ void rp_engine_abort(rp_engine *e, uint64_t id) {
 /* --- results ---------------------------------------------------------------------------------- */
 
 rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_error *err) {
+    base_error_clear(err);
     const engine_job *j = find_job(e, id);
     if (!j) return rp_fail(err, RP_NOT_FOUND, "request %llu is not known", (unsigned long long)id);
     bool failed = j->finished && j->err.code != RP_OK;
@@ -494,6 +498,7 @@ static rp_status hand_over(model_ids *ids, rp_status st, int32_t **out, uint32_t
 
 rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t **out,
                              uint32_t *out_n, rp_error *err) {
+    base_error_clear(err);
     model_ids ids = {0};
     rp_status st = ids_of_text(e, (base_str){text, len},
                                MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, &ids, err);
@@ -502,12 +507,14 @@ rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t
 
 rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t n, int32_t **out,
                              uint32_t *out_n, rp_error *err) {
+    base_error_clear(err);
     model_ids ids = {0};
     return hand_over(&ids, ids_of_messages(e, messages, n, &ids, err), out, out_n, err);
 }
 
 rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, char **out,
                                rp_error *err) {
+    base_error_clear(err);
     base_buf b;
     base_buf_init(&b, 0);
     rp_status st = model_tokenizer_decode(model_source_tokenizer(e->source), (const uint32_t *)ids,

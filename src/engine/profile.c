@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/status.h"
 #include "engine/engine.h"
 
 enum { WARM_UP = 2, DEFAULT_STEPS = 32, DEFAULT_CONTEXT = 128 };
@@ -201,6 +202,7 @@ static rp_status report(profiler *f, char **out, rp_error *err) {
 
 rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *given, char **out,
                             rp_error *err) {
+    base_error_clear(err);
     rp_status st;
     rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
     if (!e || !out) return rp_fail(err, RP_INVALID, "rp_engine_profile: engine or out is NULL");

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "base/status.h"
 #include "engine/engine.h"
 
 typedef struct scorer {
@@ -106,6 +107,7 @@ static rp_status prepare(scorer *s, rp_error *err) {
 
 rp_status rp_engine_score(rp_engine *e, const rp_score_options *given, double *out_perplexity,
                           rp_error *err) {
+    base_error_clear(err);
     rp_score_options o = RP_SCORE_OPTIONS_INIT;
     if (!e) return rp_fail(err, RP_INVALID, "rp_engine_score: engine is NULL");
     RP_TRY(base_options_take(&o, sizeof o, given, "rp_score_options", err));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/status.h"
 #include "ir/node.h"
 
 #define MAX_CUSTOM 256
@@ -98,6 +99,7 @@ static rp_status add_locked(const rp_op_desc *d, rp_error *err) {
 }
 
 rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
+    base_error_clear(err);
     rp_op_desc own = {0};
     RP_TRY(base_options_take(&own, sizeof own, desc, "rp_op_desc", err));
     RP_TRY(check_desc(&own, err));

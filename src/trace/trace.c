@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/status.h"
 
 static atomic_uint_fast64_t n_traces, n_breaks;
 
@@ -74,6 +75,7 @@ static rp_status refuse(const rp_graph *g, rp_error *err) {
 }
 
 rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_error *err) {
+    base_error_clear(err);
     if (!g) return rp_fail(err, RP_INVALID, "graph is NULL");
     if (g->finished)
         return rp_fail(err, RP_INVALID, "graph @%s is finished already", ir_graph_name(g->ir));
@@ -99,10 +101,12 @@ out:
 }
 
 rp_status rp_graph_print(const rp_graph *g, char **out, rp_error *err) {
+    base_error_clear(err);
     return ir_print_string(g->ir, out, err);
 }
 
 rp_status rp_graph_parse(const char *text, size_t len, rp_graph **out, rp_error *err) {
+    base_error_clear(err);
     ir_graph *ir = NULL;
     RP_TRY(ir_parse(text, len, &ir, err));
     rp_status st = trace_graph_wrap(ir, out, err);

@@ -219,6 +219,25 @@ static void a_cache_that_is_off_is_noted(void **state) {
     base_buf_done(&notes);
 }
 
+/* One error serves a whole program: it tells of the last call. */
+static void an_error_is_that_of_the_last_call(void **state) {
+    (void)state;
+    rp_error err = {0};
+    rp_compilation_config *c = rp_config_new();
+    rp_graph *g = NULL;
+    assert_int_equal(rp_config_set(c, "levl=3", &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "levl"));
+    assert_int_equal(rp_graph_parse("x", 1, &g, &err), RP_INVALID);
+    assert_int_equal(err.code, RP_INVALID);
+    assert_null(strstr(err.text, "levl"));
+    assert_int_equal(rp_compiled_run(NULL, NULL, 0, NULL, 0, &err), RP_INVALID);
+    assert_string_equal(err.text, "compiled graph is NULL");
+    CHECK_OK(rp_config_set(c, "threads=2", &err), &err);
+    assert_int_equal(err.code, RP_OK);
+    assert_string_equal(err.text, "");
+    rp_config_free(c);
+}
+
 static int nothing_left(void **state) {
     (void)state;
     return base_live() != 0;
@@ -240,6 +259,7 @@ int main(void) {
         cmocka_unit_test_teardown(no_graph_is_captured_and_that_is_said, nothing_left),
         cmocka_unit_test_teardown(sources_are_kept_when_asked_for, nothing_left),
         cmocka_unit_test_teardown(a_cache_that_is_off_is_noted, nothing_left),
+        cmocka_unit_test_teardown(an_error_is_that_of_the_last_call, nothing_left),
     };
     rp_error err = {0};
     if (rp_op_register(&op, &err) != RP_OK || rp_op_register(&three, &err) != RP_OK) return 1;
