@@ -15,6 +15,12 @@ typedef struct custom_call {
     const plan_launch *launch;
 } custom_call;
 
+/* Memory of a value without a bound. */
+typedef struct grown {
+    void *data;
+    size_t size;
+} grown;
+
 struct plan_exec {
     const plan *p;
     hal_device *device;
@@ -24,6 +30,7 @@ struct plan_exec {
     const uint8_t *weights;
     uint8_t *arena;
     size_t own_arena;   /* bytes to release; 0 = the caller's */
+    grown *grown;       /* by value; NULL when every one has a bound */
     custom_call *calls; /* by launch; NULL when no launch is a custom op */
     uint8_t *consts;    /* the records, in device memory */
     size_t *const_at, consts_size;
@@ -146,6 +153,11 @@ static rp_status make_memory(plan_exec *x, rp_error *err) {
         x->leaves[s] = base_alloc_array(leaf_count(p, (plan_seg)s) + 1u, sizeof(void *));
         if (!x->leaves[s]) return rp_fail(err, RP_NOMEM, "executor");
     }
+    for (uint32_t i = 0; i < p->n_values && !x->grown; i++) {
+        if (p->values[i].offset != PLAN_GROWS) continue;
+        x->grown = base_alloc_array(p->n_values, sizeof *x->grown);
+        if (!x->grown) return rp_fail(err, RP_NOMEM, "executor");
+    }
     if (x->arena || p->n_values == 0) return RP_OK;
     void *a = NULL;
     size_t size = p->arena_size > 0 ? (size_t)p->arena_size : 1; /* tokens want an address, too */
@@ -187,6 +199,7 @@ rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **ou
     y->device = device;
     y->arena = NULL;
     y->own_arena = 0;
+    y->grown = NULL;
     memset(y->leaves, 0, sizeof y->leaves);
     rp_status st = make_memory(y, err);
     if (st != RP_OK) {
@@ -202,6 +215,10 @@ rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **ou
 void plan_exec_free(plan_exec *x) {
     if (!x) return;
     if (x->own_arena) x->device->ops->release(x->device, x->arena, x->own_arena);
+    for (uint32_t i = 0; x->grown && i < x->p->n_values; i++)
+        if (x->grown[i].data)
+            x->device->ops->release(x->device, x->grown[i].data, x->grown[i].size);
+    base_free(x->grown);
     for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
     if (x->first) {
         base_free(x);
@@ -234,6 +251,9 @@ size_t plan_exec_const_bytes(const plan_exec *x) {
 }
 
 rp_status plan_exec_poison(plan_exec *x, rp_error *err) {
+    for (uint32_t i = 0; x->grown && i < x->p->n_values; i++)
+        if (x->grown[i].data)
+            RP_TRY(x->device->ops->fill(x->device, x->grown[i].data, 0xff, x->grown[i].size, err));
     if (!x->arena) return RP_OK;
     return x->device->ops->fill(x->device, x->arena, 0xff, (size_t)x->p->arena_size, err);
 }
@@ -356,7 +376,9 @@ static void *resolve(const plan_exec *x, const plan_arg *a) {
     case PLAN_PACK:
         return x->weights ? (void *)(uintptr_t)(x->weights + x->p->packs[a->idx].offset) : NULL;
     case PLAN_CONST: return x->consts + x->const_at[a->idx];
-    case PLAN_ARENA: return x->arena + x->p->values[a->idx].offset;
+    case PLAN_ARENA:
+        return x->p->values[a->idx].offset == PLAN_GROWS ? x->grown[a->idx].data
+                                                         : x->arena + x->p->values[a->idx].offset;
     default: return x->leaves[a->seg][a->idx];
     }
 }
@@ -403,12 +425,44 @@ static void set_blocks(const plan_launch *l, const plan_alt *a, hal_launch *h) {
     h->shared = (uint32_t)a->scratch;
 }
 
+static bool known_symbol(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
+    *lo = *hi = ((const int64_t *)user)[i];
+    return true;
+}
+
+/* Larger than before, and half as much again, so that sizes that rise a little each time seldom come here. */
+static rp_status grow(const plan_exec *x, grown *g, size_t size, rp_error *err) {
+    void *data = NULL;
+    size += size / 2;
+    RP_TRY(x->device->ops->alloc(x->device, HAL_DEVICE_MEMORY, size, &data, err));
+    if (g->data) x->device->ops->release(x->device, g->data, g->size);
+    *g = (grown){data, size};
+    return RP_OK;
+}
+
+/* Values without a bound hold what these sizes want. */
+static rp_status grow_values(plan_exec *x, const int64_t *symbols, rp_error *err) {
+    const plan *p = x->p;
+    for (uint32_t i = 0; x->grown && i < p->n_values; i++) {
+        int64_t lo, hi;
+        if (p->values[i].offset != PLAN_GROWS) continue;
+        if (!ir_dim_code_bounds(&p->values[i].bytes, known_symbol, symbols, &lo, &hi) || hi < 0 ||
+            hi > INT64_MAX / 2)
+            return rp_fail(err, RP_INVALID, "plan %s: a value is too large at these sizes",
+                           p->name);
+        size_t size = hi > 0 ? (size_t)hi : 1; /* tokens want an address, too */
+        if (size > x->grown[i].size) RP_TRY(grow(x, &x->grown[i], size, err));
+    }
+    return RP_OK;
+}
+
 rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, rp_error *err) {
     bound *b = (bound *)pub;
     const plan *p = x->p;
     void **args = pub->args;
     size_t *sizes = pub->arg_sizes;
     RP_TRY(plan_check_symbols(p, symbols, err));
+    RP_TRY(grow_values(x, symbols, err));
     for (uint32_t i = 0; i < p->n_symbols; i++) pub->dims[i] = symbols[i];
     for (uint32_t i = 0; i < p->n_dim_maps; i++)
         for (uint32_t j = 0; j < p->dim_maps[i].n; j++)

@@ -1,6 +1,6 @@
 /* A plan with its memory: loaded code, arena, packed weights, bound pointers; makes launches for given sizes.
  *
- * One thread at a time; executors of one family (plan_exec_again) are independent of each other. No allocation after plan_exec_new but in plan_exec_bind's first use of a list. */
+ * One thread at a time; executors of one family (plan_exec_again) are independent of each other. No allocation after plan_exec_new but for values without a bound, in plan_exec_bind. */
 #ifndef PLAN_EXEC_H
 #define PLAN_EXEC_H
 
@@ -51,12 +51,13 @@ typedef struct plan_bound {
     long long *dims;
 } plan_bound;
 
-/* Storage for a bound list of the pieces; plan_exec_bind fills it, without allocating. Binding it again changes its
+/* Storage for a bound list of the pieces; plan_exec_bind fills it. Binding it again changes its
  * launches, but no device graph that was built from them: those hold copies, and need x alone to stay. */
 rp_status plan_bound_new(const plan_exec *x, uint32_t first_piece, uint32_t n_pieces,
                          plan_bound **out, rp_error *err) RP_MUST_USE;
 void plan_bound_free(plan_bound *b);
-/* symbols: one value a symbol of the plan. RP_INVALID names a symbol out of its range, or a leaf that is not set. */
+/* symbols: one value a symbol of the plan. RP_INVALID names a symbol out of its range, or a leaf that is not set. A value
+ * without a bound may get other memory than before: then lists that were bound earlier are to be bound again. */
 rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols,
                          rp_error *err) RP_MUST_USE;
 

@@ -7,6 +7,9 @@
 #include "base/alloc.h"
 #include "plan/pack.h"
 
+/* The most that is set aside for a value whatever calls want: what may become larger is as good as unbounded. */
+static const int64_t MOST_RESERVED = INT64_C(1) << 34;
+
 bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
     const plan *p = user;
     if (i >= p->n_symbols) return false;
@@ -18,7 +21,7 @@ bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
 bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out) {
     int64_t lo, hi;
     if (!ir_dim_code_bounds(&v->bytes, plan_symbol_range, p, &lo, &hi) || hi < 0 ||
-        hi > INT64_MAX - PLAN_ALIGN)
+        hi > MOST_RESERVED)
         return false;
     *out = (hi + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
     return true;
@@ -46,15 +49,16 @@ static int64_t first_fit(const plan *p, const int64_t *bytes, const plan_order *
     return at;
 }
 
+/* One that grows has no bytes here. */
 static rp_status sizes_of(const plan *p, int64_t *bytes, plan_order *order, rp_error *err) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < p->n_values; i++) {
-        if (!plan_value_bytes(p, &p->values[i], &bytes[i]) ||
-            __builtin_add_overflow(sum, bytes[i], &sum))
+        if (!plan_value_bytes(p, &p->values[i], &bytes[i])) bytes[i] = 0;
+        if (__builtin_add_overflow(sum, bytes[i], &sum))
             return rp_fail(err, RP_UNSUPPORTED,
-                           "plan %s: a value of the step has no bounded size; give its symbols a "
+                           "plan %s: its values take more than %lld bytes; give its symbols a "
                            "smaller maximum",
-                           p->name);
+                           p->name, (long long)(sum - bytes[i]));
         order[i] = (plan_order){-bytes[i], i};
     }
     plan_sort(order, p->n_values);
@@ -83,6 +87,7 @@ rp_status plan_layout_arena(plan *p, rp_error *err) {
         }
         plan_sort(together, n);
         v->offset = first_fit(p, bytes, together, n, size);
+        if (size == 0 && !plan_value_bytes(p, v, &size)) v->offset = PLAN_GROWS;
         if (v->offset + size > p->arena_size) p->arena_size = v->offset + size;
     }
 out:

@@ -10,7 +10,8 @@
 /* The range of symbol i of a plan (user), for ir_dim_code_bounds; false when there is none. */
 bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi);
 
-/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative or not bounded. */
+/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative, not bounded, or more than is set
+ * aside for a value that may stay small. */
 bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out);
 
 /* Ascending by key, ties by value. */
@@ -19,7 +20,7 @@ typedef struct plan_order {
     uint32_t value;
 } plan_order;
 void plan_sort(plan_order *o, uint32_t n);
-/* Sets the offsets and arena_size. RP_UNSUPPORTED for a value whose size has no bound. */
+/* Sets the offsets and arena_size: PLAN_GROWS for what plan_value_bytes has no size for. */
 rp_status plan_layout_arena(plan *p, rp_error *err) RP_MUST_USE;
 /* Sets offsets and sizes of the packs and weights_size. */
 rp_status plan_layout_packs(plan *p, rp_error *err) RP_MUST_USE;

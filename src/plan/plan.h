@@ -41,11 +41,13 @@ typedef struct plan_leaf {
     plan_size bytes;
 } plan_leaf;
 
-/* A value in the arena: alive from launch `first` to `last`, both included. */
+/* A value in the arena: alive from launch `first` to `last`, both included. One whose size has no bound is outside of it, in
+ * memory of its own that grows with the sizes of calls (exec.h). */
+#define PLAN_GROWS (-1)
 typedef struct plan_value {
     plan_size bytes;
     uint32_t first, last; /* an unused value: 0, 0 and no bytes */
-    int64_t offset;       /* set by plan_seal */
+    int64_t offset;       /* or PLAN_GROWS; set by plan_seal */
 } plan_value;
 
 /* Packed weights: sections follow each other; matrices of a section alternate every 32 rows. */

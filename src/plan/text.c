@@ -50,8 +50,12 @@ static void print_packs(const plan *p, base_buf *out) {
 static void print_values(const plan *p, base_buf *out) {
     for (uint32_t i = 0; i < p->n_values; i++) {
         const plan_value *v = &p->values[i];
-        base_buf_printf(out, "value %u at %" PRId64 ", launches %u..%u: ", i, v->offset, v->first,
-                        v->last);
+        base_buf_printf(out, "value %u ", i);
+        if (v->offset == PLAN_GROWS)
+            base_buf_puts(out, "of its own");
+        else
+            base_buf_printf(out, "at %" PRId64, v->offset);
+        base_buf_printf(out, ", launches %u..%u: ", v->first, v->last);
         print_size(p, &v->bytes, out);
         base_buf_puts(out, " bytes\n");
     }
@@ -172,9 +176,13 @@ static void print_reuse(const plan *p, const plan_value *v, base_buf *out) {
 
 static void print_place(const plan *p, uint32_t i, base_buf *out) {
     const plan_value *v = &p->values[i];
-    int64_t size;
-    if (!plan_value_bytes(p, v, &size) || size == 0) return;
-    base_buf_printf(out, "  %%%u [%" PRId64 ", %" PRId64 ") = ", i, v->offset, v->offset + size);
+    int64_t size = -1;
+    if (plan_value_bytes(p, v, &size) && size == 0) return;
+    if (size < 0)
+        base_buf_printf(out, "  %%%u of its own = ", i);
+    else
+        base_buf_printf(out, "  %%%u [%" PRId64 ", %" PRId64 ") = ", i, v->offset,
+                        v->offset + size);
     print_size(p, &v->bytes, out);
     base_buf_printf(out, " bytes, launches %u..%u", v->first, v->last);
     print_reuse(p, v, out);

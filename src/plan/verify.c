@@ -106,7 +106,10 @@ static rp_status verify_bounds(const plan *p, int64_t *bytes, rp_error *err) {
         if (!size_ok(p, &v->bytes) || v->first > v->last ||
             (v->last >= p->n_launches && v->last > 0))
             return BAD(p, "value %u is malformed", i);
-        if (!plan_value_bytes(p, v, &bytes[i])) return BAD(p, "value %u has no bounded size", i);
+        bool grows = !plan_value_bytes(p, v, &bytes[i]);
+        if (grows && v->offset != PLAN_GROWS) return BAD(p, "value %u has no bounded size", i);
+        if (grows) bytes[i] = 0;
+        if (grows) continue;
         if (v->offset < 0 || v->offset % PLAN_ALIGN || v->offset > INT64_MAX - bytes[i] ||
             v->offset + bytes[i] > p->arena_size)
             return BAD(p, "value %u lies outside the arena", i);

@@ -67,6 +67,47 @@ static void every_level_computes(void **state) {
     }
 }
 
+/* y = softmax((x x) w^T) over any number of rows */
+static rp_compiled *compile_unbounded(const char *setting) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_graph *g = rp_graph_new("unbounded");
+    rp_dim n = rp_symbol(g, "U", 1, INT64_MAX);
+    rp_tensor in = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(n, 2));
+    rp_tensor weights = rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(3, 2));
+    rp_tensor out = rp_softmax(rp_matmul(rp_mul(in, in), weights, true), 1);
+    CHECK_OK(rp_graph_finish(g, &out, 1, &err), &err);
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return c;
+}
+
+/* What is between the kernels grows with the calls, and stays when they shrink. */
+static void a_size_without_a_bound_runs_at_every_level(void **state) {
+    enum { MOST = 20000 };
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    static const int64_t sizes[] = {2, MOST, 3};
+    static float rows[MOST][2], first[MOST][3], other[MOST][3];
+    (void)state;
+    for (int i = 0; i < MOST; i++) rows[i][i & 1] = (float)(i % 7) / 8;
+    for (size_t l = 0; l < 4; l++) {
+        rp_compiled *c = compile_unbounded(levels[l]);
+        for (size_t s = 0; s < 3; s++) {
+            rp_error err = {0};
+            rp_buffer in = {RP_DTYPE_F32, 2, {sizes[s], 2}, rows};
+            rp_buffer out = {RP_DTYPE_F32, 2, {sizes[s], 3}, l ? other : first};
+            CHECK_OK(rp_compiled_run(c, &in, 1, &out, 1, &err), &err);
+        }
+        if (l && memcmp(first, other, sizeof first) != 0) fail_msg("%s: other values", levels[l]);
+        rp_compiled_free(c);
+    }
+    assert_true(first[MOST - 1][0] > 0 && first[MOST - 1][0] < 1);
+}
+
 static void new_weights_count(void **state) {
     (void)state;
     float other[6] = {0, 0, 0, 0, 0, 1};
@@ -499,6 +540,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_dumped),
         cmocka_unit_test(every_level_computes),
+        cmocka_unit_test(a_size_without_a_bound_runs_at_every_level),
         cmocka_unit_test(new_weights_count),
         cmocka_unit_test(sizes_are_read_from_sums),
         cmocka_unit_test(outputs_tell_their_sizes),

@@ -107,14 +107,23 @@ static void layers_reuse_the_arena(void **state) {
     plan_free(many);
 }
 
-static void unbounded_values_are_refused(void **state) {
+static void unbounded_values_lie_outside(void **state) {
     rp_error err = {0};
+    base_buf text;
     plan *p = bare_plan(1, 1);
     (void)state;
     p->symbols[0].max = INT64_MAX;
     p->values[0].bytes = (plan_size){2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {0, 4}};
-    assert_int_equal(plan_seal(p, &err), RP_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "smaller maximum"));
+    CHECK_OK(plan_seal(p, &err), &err);
+    assert_int_equal(p->values[0].offset, PLAN_GROWS);
+    assert_int_equal(p->arena_size, 0);
+    CHECK_OK(plan_verify(p, &err), &err);
+    base_buf_init(&text, 0);
+    plan_print_schedule(p, true, &text);
+    assert_non_null(strstr(text.data, "%0 of its own = "));
+    base_buf_done(&text);
+    p->symbols[0].max = 1000;
+    assert_int_equal(plan_verify(p, &err), RP_CORRUPT);
     plan_free(p);
 }
 
@@ -266,7 +275,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_lives_together_never_overlaps),
         cmocka_unit_test(layers_reuse_the_arena),
-        cmocka_unit_test(unbounded_values_are_refused),
+        cmocka_unit_test(unbounded_values_lie_outside),
         cmocka_unit_test(packs_of_nothing_are_refused),
         cmocka_unit_test(verify_names_what_is_wrong),
     };
