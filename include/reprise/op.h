@@ -18,7 +18,8 @@ typedef struct rp_buffer {
     void *data;
 } rp_buffer;
 
-/* Runs the op on host memory. args: operands in order, then the results. Must not keep the pointers. Within one call
+/* Runs the op on host memory. args: operands in order, then the results. Must not keep the pointers. A failure writes why into
+ * err->text (err is never NULL); the call that ran the graph gives both on. Within one call
  * of a graph it runs on one thread at a time; calls of a compiled graph that run at once (rp_compiled_run) are in it at once. */
 typedef rp_status (*rp_op_fn)(void *user, rp_buffer *args, uint32_t n_args, rp_error *err);
 

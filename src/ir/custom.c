@@ -110,6 +110,18 @@ rp_status rp_op_register(const rp_op_desc *desc, rp_error *err) {
     return st;
 }
 
+rp_status ir_custom_call(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err) {
+    rp_error own = {0}; /* theirs to fill also where the caller wants none */
+    rp_status st = d->cpu(d->user, args, n, &own);
+    if (st == RP_OK) return st;
+    if (!own.text[0])
+        return rp_fail(err, st, "custom op %s failed (%s) and gave no reason", d->name,
+                       rp_status_name(st));
+    own.code = st;
+    if (err && err->code == RP_OK) *err = own;
+    return st;
+}
+
 bool ir_splitting_name(const char *name, char *out, size_t size) {
     char s[MAX_CANONICAL];
     size_t n = strlen(name), sep = 0, skip = 2;

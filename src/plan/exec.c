@@ -269,7 +269,7 @@ static rp_status call_custom(void *user, void *const *arg, const long long *dim,
         for (uint32_t d = 0; d < l->rank; d++)
             bufs[i].dim[d] = ir_dim_code_eval_ll(&l->dim[d], dim);
     }
-    return c->op->cpu(c->op->user, bufs, c->launch->n_args, err);
+    return ir_custom_call(c->op, bufs, c->launch->n_args, err);
 }
 
 /* --- bound lists ------------------------------------------------------------ */

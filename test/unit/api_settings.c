@@ -34,15 +34,30 @@ static rp_status apart(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
     return RP_OK;
 }
 
-/* y = 2 double(2 x) */
-static rp_graph *trace_custom(void) {
+static rp_status fail_silently(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)user, (void)args, (void)n, (void)err;
+    return RP_IO;
+}
+
+static rp_status fail_with_a_word(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)user, (void)args;
+    (void)snprintf(err->text, sizeof err->text, "%u tapes are torn", n);
+    return RP_IO;
+}
+
+/* y = 2 op(2 x) */
+static rp_graph *trace_with(const char *op) {
     rp_error err = {0};
     rp_graph *g = rp_graph_new("custom");
     rp_shape shape = RP_SHAPE(rp_symbol(g, "B", 1, 8));
     rp_tensor t = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, shape), 2.0);
-    t = rp_mul_scalar(rp_custom(g, "unit::double", &t, 1, RP_DTYPE_F32, shape), 2.0);
+    t = rp_mul_scalar(rp_custom(g, op, &t, 1, RP_DTYPE_F32, shape), 2.0);
     CHECK_OK(rp_graph_finish(g, &t, 1, &err), &err);
     return g;
+}
+
+static rp_graph *trace_custom(void) {
+    return trace_with("unit::double");
 }
 
 static void run(rp_compiled *c) {
@@ -219,6 +234,33 @@ static void a_cache_that_is_off_is_noted(void **state) {
     base_buf_done(&notes);
 }
 
+static void what_an_op_says_of_its_failure_is_given_on(void **state) {
+    static const char *const ops[] = {"unit::silent", "unit::word"};
+    static const char *const want[] = {"custom op unit::silent failed (io) and gave no reason",
+                                       "2 tapes are torn"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        char *text = NULL;
+        float x[1] = {1}, y[1];
+        rp_buffer in = {RP_DTYPE_F32, 1, {1}, x}, out = {RP_DTYPE_F32, 1, {1}, y};
+        rp_compilation_config *cfg = rp_config_new();
+        rp_graph *g = trace_with(ops[i]);
+        CHECK_OK(rp_config_set(cfg, "level=0", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        assert_int_equal(rp_compiled_run(c, &in, 1, &out, 1, &err), RP_IO);
+        assert_int_equal(err.code, RP_IO);
+        assert_string_equal(err.text, want[i]);
+        assert_int_equal(rp_compiled_run(c, &in, 1, &out, 1, NULL), RP_IO);
+        assert_int_equal(rp_graph_eval_text(g, RP_BACKEND_INTERP, 1, NULL, &text, &err), RP_IO);
+        assert_non_null(strstr(err.text, want[i]));
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+}
+
 /* One error serves a whole program: it tells of the last call. */
 static void an_error_is_that_of_the_last_call(void **state) {
     (void)state;
@@ -259,9 +301,16 @@ int main(void) {
         cmocka_unit_test_teardown(no_graph_is_captured_and_that_is_said, nothing_left),
         cmocka_unit_test_teardown(sources_are_kept_when_asked_for, nothing_left),
         cmocka_unit_test_teardown(a_cache_that_is_off_is_noted, nothing_left),
+        cmocka_unit_test_teardown(what_an_op_says_of_its_failure_is_given_on, nothing_left),
         cmocka_unit_test_teardown(an_error_is_that_of_the_last_call, nothing_left),
     };
+    static const rp_op_desc silent = {
+        .size = sizeof silent, .name = "unit::silent", .cpu = fail_silently};
+    static const rp_op_desc word = {
+        .size = sizeof word, .name = "unit::word", .cpu = fail_with_a_word};
+    const rp_op_desc *const all[] = {&op, &three, &silent, &word};
     rp_error err = {0};
-    if (rp_op_register(&op, &err) != RP_OK || rp_op_register(&three, &err) != RP_OK) return 1;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (rp_op_register(all[i], &err) != RP_OK) return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
