@@ -99,8 +99,8 @@ struct sched {
     sched_launch launch;
 };
 
-/* A verified schedule of a function may be one of another function that computes the same: rules rebuild loops. f is
- * borrowed until sched_free. */
+/* What the target's rules make of f (verified where assertions are on). Its function may be another that computes the same: rules
+ * rebuild loops. f is borrowed until sched_free. RP_UNSUPPORTED: the target cannot run it. */
 rp_status sched_make(const sched_target *t, const kir_func *f, sched **out,
                      rp_error *err) RP_MUST_USE;
 void sched_free(sched *s);
