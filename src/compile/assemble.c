@@ -304,9 +304,12 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
     if (!to->name || !to->args) return rp_fail(a->err, RP_NOMEM, "plan launch");
     to->n_alts = from->n_alts;
     for (uint32_t k = 0; k < from->n_alts; k++)
-        to->alts[k] = (plan_alt){from->alts[k].max, t->functions[i * LOWER_MAX_ALTS + k],
-                                 from->alts[k].scratch, from->alts[k].threads,
-                                 from->alts[k].per_sm};
+        to->alts[k] = (plan_alt){.max = from->alts[k].max,
+                                 .function = t->functions[i * LOWER_MAX_ALTS + k],
+                                 .scratch = from->alts[k].scratch,
+                                 .threads = from->alts[k].threads,
+                                 .per_sm = from->alts[k].per_sm,
+                                 .per_block = from->alts[k].per_block};
     RP_TRY(size_of(a, l->dims, from->rows, &to->rows));
     RP_TRY(size_of(a, l->dims, from->items, &to->items));
     to->grain = from->grain;

@@ -63,7 +63,8 @@ typedef struct lower_alt {
     const char *
         symbol; /* in the piece's module; a built-in kernel if it starts with '@'; NULL: nothing runs */
     int64_t scratch; /* bytes of thread-local scratch; GEN_CUDA: of dynamic shared memory */
-    uint32_t threads, per_sm; /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
+    /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
+    uint32_t threads, per_sm, per_block;
 } lower_alt;
 
 #define LOWER_MAX_ALTS 6

@@ -258,7 +258,11 @@ static rp_status put_few(lowerer *L, const pass_group *gr, const group *g, const
     char *name = base_arena_printf(L->arena, "%s_r%" PRId64, base, most);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     const uint32_t per_sm = fit_few(&f, g, most);
-    *alt = (lower_alt){most, name, few_bytes(&f), WARPS * 32, per_sm};
+    *alt = (lower_alt){.max = most,
+                       .symbol = name,
+                       .scratch = few_bytes(&f),
+                       .threads = WARPS * 32,
+                       .per_sm = per_sm};
     RP_TRY(put_epilogues(L, gr, g, name));
     put_units(L, g, name);
     base_buf_printf(b,
@@ -337,7 +341,11 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
     const int64_t bytes = many_bytes(m);
     char *name = base_arena_printf(L->arena, "%s_m%" PRId64, base, m->columns);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    *alt = (lower_alt){m->most, name, bytes, WARPS * 32 + 32, m->per_sm};
+    *alt = (lower_alt){.max = m->most,
+                       .symbol = name,
+                       .scratch = bytes,
+                       .threads = WARPS * 32 + 32,
+                       .per_sm = m->per_sm};
     set_columns(L, g, LOWER_COLUMNS);
     RP_TRY(put_epilogues(L, gr, g, name));
     put_units(L, g, name);
@@ -363,7 +371,7 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, rp_dtype
     const size_t begin = b->len;
     char *name = base_arena_printf(L->arena, "%s_x%" PRId64, base, m->columns);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    *alt = (lower_alt){m->most, name, 0, WARPS * 32, 0};
+    *alt = (lower_alt){.max = m->most, .symbol = name, .threads = WARPS * 32};
     lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(

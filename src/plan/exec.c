@@ -422,6 +422,7 @@ static const char *leaf_name(const plan *p, const plan_arg *a) {
 static void set_blocks(const plan_launch *l, const plan_alt *a, hal_launch *h) {
     h->threads = a->threads ? a->threads : l->threads;
     h->per_sm = a->per_sm;
+    h->per_block = a->per_block ? a->per_block : l->per_block;
     h->shared = (uint32_t)a->scratch;
 }
 

@@ -93,8 +93,8 @@ typedef struct plan_alt {
     int64_t max; /* of `rows` */
     uint32_t function;
     int64_t scratch; /* device code: bytes of dynamic shared memory */
-    uint32_t threads,
-        per_sm; /* device code: as in hal_launch; 0: those of the launch, any number */
+    /* device code: as in hal_launch; 0: those of the launch, any number */
+    uint32_t threads, per_sm, per_block;
 } plan_alt;
 
 typedef struct plan_launch {

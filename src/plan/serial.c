@@ -257,6 +257,7 @@ static void launch(wire *w, plan_launch *l) {
         i64(w, &l->alts[i].scratch);
         u32(w, &l->alts[i].threads);
         u32(w, &l->alts[i].per_sm);
+        u32(w, &l->alts[i].per_block);
     }
     size(w, &l->rows);
     size(w, &l->items);
