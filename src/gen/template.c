@@ -10,6 +10,7 @@ BASE_EMBED(matmul_cu);
 BASE_EMBED(attention_cu);
 BASE_EMBED(tensor_cu);
 BASE_EMBED(attention_tile_cu);
+BASE_EMBED(attention_split_cu);
 BASE_EMBED(attention_tensor_cu);
 
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
@@ -36,7 +37,9 @@ void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
     if (uses->attention) {
         base_buf_add(out, rp_embed_attention_cu, rp_embed_attention_cu_size);
         base_buf_add(out, rp_embed_attention_tile_cu, rp_embed_attention_tile_cu_size);
-        if (uses->tensor)
+        if (uses->tensor) {
+            base_buf_add(out, rp_embed_attention_split_cu, rp_embed_attention_split_cu_size);
             base_buf_add(out, rp_embed_attention_tensor_cu, rp_embed_attention_tensor_cu_size);
+        }
     }
 }

@@ -3,24 +3,13 @@
 #include "lower/cuda.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "pass/product.h"
 
 #define K (L->k)
 #define COLUMNS 32
 enum { FEW_COLUMNS = 4096 }; /* of a product that 132 processors share */
-enum {
-    MATMUL_LEAST = 256,
-    MATMUL_MOST = 1024,
-    ATTENTION_THREADS = 256, /* RK_ATTN_THREADS */
-    ATTENTION_SPLIT = 8,     /* RK_ATTN_SPLIT */
-    ATTENTION_PER_SM = 2,    /* blocks of it on a multiprocessor */
-    ATTENTION_EXACT =
-        64, /* rows at most that tensor cores do not take: a size of every ladder of graphs */
-    FLASH_PER_SM = 2,
-    ATTENTION_BLOCKS = 288 /* with which a large GPU is full */
-};
+enum { MATMUL_LEAST = 256, MATMUL_MOST = 1024 };
 
 void lower_cuda_head(lowerer *L, const char *name, uint32_t threads, uint32_t per_sm,
                      const char *how) {
@@ -177,96 +166,4 @@ ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n) {
     ir_dims *t = ir_graph_dims(L->g);
     ir_dim up = ir_dim_add(t, rows, ir_dim_const(t, LOWER_CUDA_ROWS - 1));
     return ir_dim_mul_const(t, ir_dim_floordiv(t, up, LOWER_CUDA_ROWS), n);
-}
-
-/* --- attention ------------------------------------------------------------------- */
-
-/* Heads of a kv head that a cluster takes: rk_attn's `parts`. */
-static uint32_t attention_parts(const gen_attention_record *r) {
-    const uint32_t most = r->head_dim > 512 ? 1 : r->head_dim > 256 ? 2 : r->head_dim > 128 ? 4 : 8;
-    return (r->heads / r->kv_heads + most - 1) / most;
-}
-
-/* The kernel NAME over arguments q, k, v, seqs, positions, block_tables, out: of clusters of `blocks`, or of tiles (0). */
-static void put_attention(lowerer *L, const lower_cuda_attention *a, const char *name,
-                          uint32_t blocks, bool tensor) {
-    static const char call[] =
-        "A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const A::element *)arg[2], "
-        "(const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 *)arg[5], (float *)arg[6], ";
-    const gen_attention_record *r = &a->record;
-    ir_dims *t = L->out->dims;
-    base_buf *b = &L->source;
-    char cluster[48] = "";
-    if (blocks) (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_ATTN_BLOCKS(%u)) ", blocks);
-    const char *tile = tensor ? "rk_attn_flash" : "rk_attn_tile";
-    const char *height = tensor ? "RK_FLASH_ROWS" : "RK_ATTN_ROWS";
-    /* The operands of a warp on tensor cores take the registers of two blocks. */
-    lower_cuda_head(L, name, ATTENTION_THREADS, tensor ? 1 : ATTENTION_PER_SM, cluster);
-    base_buf_puts(b, "    const long long rows = ");
-    ir_dim_print_c(t, a->rows, "dim", b);
-    base_buf_puts(b, ", n_tables = ");
-    ir_dim_print_c(t, a->n_tables, "dim", b);
-    base_buf_puts(b, ", width = ");
-    ir_dim_print_c(t, a->width, "dim", b);
-    base_buf_printf(b, ";\n    typedef %s<rk_kv_%s, %u, %u, %u, %u", blocks ? "rk_attn" : tile,
-                    rp_dtype_name(r->kv), r->heads, r->kv_heads, r->head_dim, r->block_size);
-    if (blocks) base_buf_printf(b, ", RK_ATTN_BLOCKS(%u)", blocks);
-    base_buf_puts(b, "> A;\n    __shared__ A::room r;\n    rk_wait();\n");
-    if (blocks)
-        base_buf_printf(b,
-                        "    const int blocks = RK_ATTN_BLOCKS(%u);\n"
-                        "    for (long long item = blockIdx.x / blocks; item < rows * A::units; "
-                        "item += gridDim.x / blocks)\n"
-                        "        %sn_tables, width, %af, item);\n}\n",
-                        blocks, call, (double)r->scale);
-    else
-        base_buf_printf(b,
-                        "    for (long long item = blockIdx.x; item < (rows + %s - 1) / %s * "
-                        "A::units; item += gridDim.x)\n"
-                        "        %srows, n_tables, width, %af, item);\n}\n",
-                        height, height, call, (double)r->scale);
-}
-
-bool lower_attention_on_tensor_cores(const lowerer *L, const gen_attention_record *r) {
-    return L->opt->target == GEN_CUDA && !L->opt->exact && r->kv == RP_DTYPE_BF16 &&
-           r->head_dim % 16 == 0 && r->head_dim <= 128;
-}
-
-/* Classes of rows: clusters of `scratch` blocks, tiles, and (per_sm) tiles on tensor cores. */
-static uint32_t attention_classes(const lower_cuda_attention *a, int64_t units, lower_alt *alts) {
-    const int64_t most = a->tensor ? ATTENTION_EXACT : INT64_MAX;
-    uint32_t n = 0;
-    for (uint32_t blocks = ATTENTION_SPLIT; blocks; blocks = blocks > 2 ? blocks / 2 : 0) {
-        int64_t max = ATTENTION_BLOCKS / (units * blocks);
-        if (max > most) max = most;
-        if (max > (n ? alts[n - 1].max : 0)) alts[n++] = (lower_alt){.max = max, .scratch = blocks};
-    }
-    if (!n || alts[n - 1].max < most) alts[n++] = (lower_alt){.max = most};
-    if (a->tensor) alts[n++] = (lower_alt){.max = INT64_MAX, .per_sm = FLASH_PER_SM};
-    return n;
-}
-
-/* A row has as many blocks as there are multiprocessors for, while it is one of few. */
-rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l) {
-    const int64_t units = (int64_t)a->record.kv_heads * attention_parts(&a->record);
-    const uint32_t index = L->out->n_kernels;
-    l->threads = ATTENTION_THREADS;
-    l->per_block = 1;
-    l->n_alts = attention_classes(a, units, l->alts);
-    for (uint32_t i = 0; i < l->n_alts; i++) {
-        const size_t begin = L->source.len;
-        const uint32_t blocks = (uint32_t)l->alts[i].scratch;
-        const bool tensor = l->alts[i].per_sm != 0;
-        char *name =
-            blocks ? base_arena_printf(L->arena, "attn_fused_attention_%u_rows%u", index, blocks)
-                   : base_arena_printf(L->arena, "attn_fused_attention_%u_%s", index,
-                                       tensor ? "flash" : "tiles");
-        if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-        put_attention(L, a, name, blocks, tensor);
-        lower_add_kernel(L, name, begin, (gen_matmul_uses){.attention = true, .tensor = tensor});
-        l->alts[i].symbol = name;
-        l->alts[i].scratch = 0;
-    }
-    l->items = ir_dim_mul_const(L->out->dims, a->rows, units * ATTENTION_SPLIT);
-    return base_buf_status(&L->source, L->err);
 }

@@ -34,11 +34,11 @@ ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n);
 typedef struct lower_cuda_attention {
     gen_attention_record record;
     ir_dim rows, n_tables, width;
-    bool tensor; /* many rows on tensor cores: lower_attention_on_tensor_cores */
+    bool tensor; /* lower_attention_on_tensor_cores */
 } lower_cuda_attention;
-/* Its kernels, for few rows and for many, and everything of the launch l but its arguments, which are L->args. */
-/* Whether many rows of such attention are for tensor cores. */
+/* Whether such attention is for tensor cores; the channel `autotuning` says why it is not, unless exact sums are wanted. */
 bool lower_attention_on_tensor_cores(const lowerer *L, const gen_attention_record *r);
+/* Its kernels, for few rows and for many, and everything of the launch l but its arguments, which are L->args. */
 rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l);
 
 #endif

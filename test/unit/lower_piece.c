@@ -97,6 +97,61 @@ static void products_on_a_gpu_make_a_row_themselves(void **state) {
     ir_graph_free(g);
 }
 
+/* The kernel of a GPU for so many rows of attention, and its blocks. */
+static const lower_alt *attention_of(const lower_piece *p, int64_t rows, int64_t *blocks) {
+    const lower_launch *l = p->launches;
+    while (!l->attention) l++;
+    const lower_alt *alt = l->alts;
+    while (rows > alt->max) alt++;
+    int64_t items = ir_dim_eval(p->dims, l->items, &rows);
+    *blocks = (items + alt->per_block - 1) / alt->per_block;
+    return alt;
+}
+
+static ir_graph *attention_graph(const char *cache) {
+    char text[700];
+    rp_error err = {0};
+    ir_graph *g;
+    (void)snprintf(text, sizeof text,
+                   "graph @g(%%q: f32[T,2048], %%seqs: i32[T], %%pos: i32[T], %%bt: i32[64,64])"
+                   " where T in [1,4096] {\n"
+                   "  %%k = state @k : %s[99,8,16,64]\n  %%v = state @v : %s[99,8,16,64]\n"
+                   "  %%o = empty {dtype=f32, shape=[T,2048]}\n"
+                   "  %%a = attention %%q, %%k, %%v, %%seqs, %%pos, %%bt, %%o {heads=32, "
+                   "head_dim=64, kv_heads=8}\n  ret %%a }\n",
+                   cache, cache);
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    return g;
+}
+
+/* 8 kv heads: as many clusters a row, of fewer blocks the more rows there are; then tiles of rows. */
+static void attention_has_the_blocks_of_its_class(void **state) {
+    static const struct {
+        const char *cache, *kernel;
+        int64_t rows, blocks;
+    } want[] = {
+        {"bf16", "_rows8", 1, 64},   {"bf16", "_rows4", 8, 256},    {"bf16", "_rows2", 16, 256},
+        {"bf16", "_rows1", 64, 512}, {"bf16", "_flash8", 128, 256}, {"bf16", "_flash", 2048, 512},
+        {"f16", "_rows8", 1, 64},    {"f16", "_rows4", 8, 256},     {"f16", "_rows2", 18, 288},
+        {"f16", "_tiles", 64, 512},  {"f16", "_tiles", 2048, 16384}};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        ir_graph *g = attention_graph(want[i].cache);
+        lower_options o = {.target = GEN_CUDA};
+        rp_error err = {0};
+        lower_piece p;
+        int64_t blocks;
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        const lower_alt *alt = attention_of(&p, want[i].rows, &blocks);
+        if (!strstr(alt->symbol, want[i].kernel) || blocks != want[i].blocks)
+            fail_msg("%s, %d rows: %d blocks of %s, want %d of %s", want[i].cache,
+                     (int)want[i].rows, (int)blocks, alt->symbol, (int)want[i].blocks,
+                     want[i].kernel);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* What is printed and dumped is what would be compiled, templates included. */
 static void the_source_is_the_unit_of_all_kernels(void **state) {
     static const rp_dtype formats[] = {RP_DTYPE_Q4_1, RP_DTYPE_BF16, RP_DTYPE_F32};
@@ -181,6 +236,7 @@ int main(void) {
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
+        cmocka_unit_test(attention_has_the_blocks_of_its_class),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

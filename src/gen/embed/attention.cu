@@ -18,29 +18,43 @@ RP_INLINE int rk_cluster_rank()
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
     return r;
 }
-RP_INLINE void rk_cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+RP_INLINE void rk_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+RP_INLINE void rk_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 /* Where another block of the cluster has what is at p in this one. */
 template <class T>
-RP_INLINE const T *rk_of_block(const T *p, int rank)
+RP_INLINE T *rk_of_block(T *p, int rank)
 {
     rp_u64 at;
     asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((rp_u64)p), "r"(rank));
-    return (const T *)at;
+    return (T *)at;
 }
 #else
 #define RK_ATTN_BLOCKS(n) 1
 #define RK_CLUSTER(n)
 RP_INLINE int rk_cluster_rank() { return 0; }
-RP_INLINE void rk_cluster_sync() { __syncthreads(); }
+RP_INLINE void rk_cluster_arrive() {}
+RP_INLINE void rk_cluster_wait() { __syncthreads(); }
 template <class T>
-RP_INLINE const T *rk_of_block(const T *p, int)
+RP_INLINE T *rk_of_block(T *p, int)
 {
     return p;
 }
 #endif
+
+/* Threads of the BLOCKS blocks of a cluster meet: what they wrote before arriving is there for all after the wait. */
+template <int BLOCKS>
+RP_INLINE void rk_arrive()
+{
+    if (BLOCKS > 1) rk_cluster_arrive();
+}
+template <int BLOCKS>
+RP_INLINE void rk_meet()
+{
+    if (BLOCKS > 1)
+        rk_cluster_wait();
+    else
+        __syncthreads();
+}
 
 #ifdef RK_EMULATED
 RP_INLINE float rk_from_half(rp_u16 h) { return rp_f16_to_f32(h); }
@@ -286,10 +300,8 @@ struct rk_attn {
 
     RP_INLINE void sync()
     {
-        if (BLOCKS > 1)
-            rk_cluster_sync();
-        else
-            __syncthreads();
+        rk_arrive<BLOCKS>();
+        rk_meet<BLOCKS>();
     }
 
     /* This block's part of an item: a row and part of the heads of a kv head. */

@@ -15,6 +15,7 @@ typedef unsigned long long rp_size;
 #define RP_FN static __device__ __forceinline__
 #define RP_INLINE static __device__ __forceinline__
 #define RP_INLINE_MEMBER __device__ __forceinline__
+#define RP_CALL static __device__ __noinline__
 #define RP_INF __int_as_float(0x7f800000)
 #define RP_NAN __int_as_float(0x7fc00000)
 #define __builtin_nanf(text) RP_NAN

@@ -13,6 +13,7 @@
 #define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __restrict__
 #define __shared__ static
 #define __launch_bounds__(...)
@@ -287,6 +288,14 @@ static inline float rk_exp2(float x) {
 static inline int4 rk_load(const void *p) {
     if ((unsigned long long)p % 16) emu_fail("a load of 16 bytes that is not aligned");
     return *(const int4 *)p;
+}
+
+static inline void rk_copy(unsigned to, const void *from, bool has) {
+    static const char zeros[16] = {0};
+    if ((unsigned long long)from % 16) emu_fail("a copy of 16 bytes that is not aligned");
+    std::memcpy(emu_shared(to, 16, 16), has ? from : zeros, 16);
+}
+static inline void rk_copied() {
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL

@@ -1,0 +1,183 @@
+/* Kernels in CUDA C for paged attention: one for each class of rows, which instantiates a template of the embedded .cu files. Sizes were chosen for a GPU of
+ * some 132 multiprocessors. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "lower/cuda.h"
+
+enum {
+    N_SM = 132,
+    MOST_BLOCKS = 8,   /* RK_ATTN_SPLIT: of a cluster */
+    THREADS = 256,     /* RK_ATTN_THREADS: of all but those on tensor cores for few rows */
+    EXACT_PER_SM = 2,  /* blocks on a multiprocessor */
+    EXACT_FULL = 288,  /* blocks with which a large GPU is full */
+    EXACT_ROWS = 32,   /* RK_ATTN_ROWS: of a tile */
+    SPLIT_WARPS = 4,   /* of a block on tensor cores for few rows */
+    SPLIT_MOST = 64,   /* rows at most that these take: a size of every ladder of graphs */
+    FLASH_ROWS = 128,  /* RK_FLASH_ROWS: of a tile on tensor cores */
+    FLASH_KEYS = 64,   /* RK_FLASH_KEYS */
+    SPREAD = 8,        /* blocks of a tile and head .. */
+    SPREAD_MOST = 512, /* .. of so many rows at most, which may be of as many requests */
+    NARROW_HEAD = 64   /* heads of more dims take twice the registers */
+};
+
+/* The kernel for up to so many rows: clusters of `blocks` take them one by one, or (0) blocks take tiles of them. */
+typedef struct row_class {
+    int64_t most;
+    uint32_t blocks, spread; /* spread: of rk_attn_flash */
+} row_class;
+
+static bool refuse(const gen_attention_record *r, const char *why, uint32_t value) {
+    base_log_ch(RP_LOG_CH_AUTOTUNING, false,
+                "attention of %u heads: no tensor cores, sums as on the host: %s %u", r->heads, why,
+                value);
+    return false;
+}
+
+bool lower_attention_on_tensor_cores(const lowerer *L, const gen_attention_record *r) {
+    if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
+    if (r->kv != RP_DTYPE_BF16)
+        return refuse(r, "the cache is not bf16 but of type", (uint32_t)r->kv);
+    if (r->head_dim % 16) return refuse(r, "head_dim is not a multiple of 16:", r->head_dim);
+    if (r->head_dim > 128) return refuse(r, "head_dim is more than 128:", r->head_dim);
+    if (r->block_size % 16)
+        return refuse(r, "blocks of the cache are not whole 16 positions:", r->block_size);
+    return true;
+}
+
+/* Clusters that take a row: `units` of rk_attn and of rk_attn_split. */
+static uint32_t units_of(const gen_attention_record *r) {
+    const uint32_t most = r->head_dim > 512 ? 1 : r->head_dim > 256 ? 2 : r->head_dim > 128 ? 4 : 8;
+    return r->kv_heads * ((r->heads / r->kv_heads + most - 1) / most);
+}
+
+static bool is_narrow(const lower_cuda_attention *a) {
+    return a->record.head_dim <= NARROW_HEAD;
+}
+
+/* Whether a warp of rk_attn_flash has 32 rows. */
+static bool is_tall(const lower_cuda_attention *a, const row_class *c) {
+    return is_narrow(a) && c->spread == 1;
+}
+
+/* Blocks that shall have room on a multiprocessor, by their registers. */
+static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
+    if (!a->tensor) return EXACT_PER_SM;
+    if (!c->blocks) return is_tall(a, c) ? 2 : 1;
+    return is_narrow(a) ? (c->blocks > 1 ? 3 : 4) : 2;
+}
+
+/* A row has as many blocks as there are multiprocessors for, while it is one of few. */
+static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) {
+    const int64_t full = a->tensor ? (int64_t)N_SM * (is_narrow(a) ? 2 : 1) : EXACT_FULL;
+    const int64_t most = a->tensor ? SPLIT_MOST : INT64_MAX;
+    const uint32_t least = a->tensor ? 1 : 2;
+    uint32_t n = 0;
+    for (uint32_t blocks = MOST_BLOCKS; blocks >= least; blocks /= 2) {
+        int64_t rows = blocks > 1 ? full / ((int64_t)units_of(&a->record) * blocks) : most;
+        if (rows > most) rows = most;
+        if (rows > (n ? classes[n - 1].most : 0)) classes[n++] = (row_class){rows, blocks, 1};
+    }
+    if (a->tensor) classes[n++] = (row_class){SPREAD_MOST, 0, SPREAD};
+    classes[n++] = (row_class){INT64_MAX, 0, 1};
+    return n;
+}
+
+/* "TEMPLATE<sizes> A; room": what a kernel instantiates. */
+static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class *c) {
+    const gen_attention_record *r = &a->record;
+    const uint32_t blocks = c->blocks;
+    base_buf *b = &L->source;
+    base_buf_printf(b, "    typedef %s<",
+                    a->tensor ? (blocks ? "rk_attn_split" : "rk_attn_flash")
+                              : (blocks ? "rk_attn" : "rk_attn_tile"));
+    if (!a->tensor) base_buf_printf(b, "rk_kv_%s, ", rp_dtype_name(r->kv));
+    base_buf_printf(b, "%u, %u, %u, %u", r->heads, r->kv_heads, r->head_dim, r->block_size);
+    if (blocks) base_buf_printf(b, ", RK_ATTN_BLOCKS(%u)", blocks);
+    if (a->tensor) base_buf_printf(b, ", %u", blocks ? (uint32_t)SPLIT_WARPS : c->spread);
+    base_buf_puts(b, "> A;\n    __shared__ A::room r;\n");
+}
+
+/* The kernel over arguments q, k, v, seqs, positions, block_tables, out. */
+static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_alt *alt,
+                       const row_class *c) {
+    ir_dims *t = L->out->dims;
+    const uint32_t blocks = c->blocks;
+    base_buf *b = &L->source;
+    char cluster[48] = "";
+    if (blocks) (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_ATTN_BLOCKS(%u)) ", blocks);
+    lower_cuda_head(L, alt->symbol, alt->threads, per_sm(a, c), cluster);
+    base_buf_puts(b, "    const long long rows = ");
+    ir_dim_print_c(t, a->rows, "dim", b);
+    base_buf_puts(b, ", n_tables = ");
+    ir_dim_print_c(t, a->n_tables, "dim", b);
+    base_buf_puts(b, ", width = ");
+    ir_dim_print_c(t, a->width, "dim", b);
+    base_buf_puts(b, ";\n");
+    put_type(L, a, c);
+    if (alt->scratch)
+        base_buf_printf(b, "    static_assert(A::bytes == %" PRId64 ", \"shared memory\");\n",
+                        alt->scratch);
+    if (blocks)
+        base_buf_printf(b, "    const int blocks = RK_ATTN_BLOCKS(%u);\n", blocks);
+    else
+        base_buf_printf(b, "    const int blocks = 1, height = %d;\n",
+                        a->tensor ? FLASH_ROWS : EXACT_ROWS);
+    base_buf_printf(b,
+                    "    const long long n = %s * A::units;\n"
+                    "    rk_wait();\n"
+                    "    for (long long item = blockIdx.x / blocks; item < n; item += gridDim.x / "
+                    "blocks)\n"
+                    "        A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const "
+                    "A::element *)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const "
+                    "rp_i32 *)arg[5], (float *)arg[6], %sn_tables, width, %af, item);\n}\n",
+                    blocks ? "rows" : "(rows + height - 1) / height", blocks ? "" : "rows, ",
+                    (double)a->record.scale);
+}
+
+/* What the launch of a class is but for its name. Of `items`, MOST_BLOCKS for each cluster of a row, a block takes so many that all blocks have work. */
+static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
+    const gen_attention_record *r = &a->record;
+    lower_alt alt = {.max = c->most, .threads = THREADS, .per_block = MOST_BLOCKS};
+    if (c->blocks) {
+        alt.per_block = MOST_BLOCKS / c->blocks;
+        if (a->tensor) alt.threads = SPLIT_WARPS * 32;
+    } else if (a->tensor) {
+        alt.per_block = MOST_BLOCKS * units_of(r) * FLASH_ROWS / (r->heads * c->spread);
+        alt.threads = is_tall(a, c) ? FLASH_ROWS : 2 * FLASH_ROWS;
+        alt.scratch = (int64_t)4 * FLASH_KEYS * (r->head_dim * 2 + 16);
+    }
+    return alt;
+}
+
+static char *name_of(lowerer *L, const lower_cuda_attention *a, const row_class *c,
+                     uint32_t index) {
+    if (c->blocks)
+        return base_arena_printf(L->arena, "attn_fused_attention_%u_rows%u", index, c->blocks);
+    if (c->spread > 1)
+        return base_arena_printf(L->arena, "attn_fused_attention_%u_flash%u", index, c->spread);
+    return base_arena_printf(L->arena, "attn_fused_attention_%u_%s", index,
+                             a->tensor ? "flash" : "tiles");
+}
+
+rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l) {
+    const uint32_t index = L->out->n_kernels;
+    row_class classes[LOWER_MAX_ALTS];
+    l->threads = THREADS;
+    l->per_block = 1;
+    l->n_alts = find_classes(a, classes);
+    for (uint32_t i = 0; i < l->n_alts; i++) {
+        const size_t begin = L->source.len;
+        char *name = name_of(L, a, &classes[i], index);
+        if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+        l->alts[i] = alt_of(a, &classes[i]);
+        l->alts[i].symbol = name;
+        put_kernel(L, a, &l->alts[i], &classes[i]);
+        lower_add_kernel(L, name, begin, (gen_matmul_uses){.attention = true, .tensor = a->tensor});
+    }
+    l->items = ir_dim_mul_const(L->out->dims, a->rows, (int64_t)units_of(&a->record) * MOST_BLOCKS);
+    if (l->items == IR_DIM_BAD)
+        return rp_fail(L->err, RP_UNSUPPORTED, "attention of more than 2^63 items");
+    return base_buf_status(&L->source, L->err);
+}
