@@ -225,7 +225,9 @@ static void copy_node(gen *q, ir_ref r) {
     }
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref a = q->alt[n->in[i]];
-        in[i] = a != IR_NONE && pick(q, 3) ? a : q->map[n->in[i]];
+        /* Memory holds the first result of an op; another is named by its maker. */
+        bool moved = a != IR_NONE && n->op != IR_result && pick(q, 3);
+        in[i] = moved ? a : q->map[n->in[i]];
     }
     q->st = ir_copy_node_on(q->g, q->pure, r, in, &q->map[r], q->err);
 }
