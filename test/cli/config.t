@@ -67,6 +67,8 @@ $ LD_LIBRARY_PATH=$EMULATED_GPU reprise run synthetic:tiny hi --device cuda:7
 ? 3
 $ LD_LIBRARY_PATH=$EMULATED_GPU reprise doctor | grep gpu
 ok   gpu       emulated GPU: sm_90, driver of CUDA 13.0, 17.2 GB
+$ mkdir none; : > none/libcuda.so.1; LD_LIBRARY_PATH=none reprise doctor | grep gpu; rm -r none
+ok   gpu       none: no CUDA driver (libcuda.so.1) on this machine; install NVIDIA's driver or use --device cpu
 $ reprise run synthetic:tiny hi --device gpu
 ! reprise: device=gpu: expected cpu, null, cuda or cuda:N
 ? 2
@@ -120,6 +122,8 @@ prompt_ids [49]
 $ reprise run synthetic:tiny hi --max_tokens=1 --json --compilation_config '{"level":1}' | field level cudagraph_mode
 level 1
 cudagraph_mode "NONE"
+$ for f in -cc --compilation-config --compilation_config; do for is in = ' '; do reprise run synthetic:tiny hi --max-tokens=1 --json $f.level${is}1 | field level; done; done | uniq -c | sed 's/^ *//'
+6 level 1
 $ reprise run synthetic:tiny hi --max-tokens=1 --json --compilation-config.level 1 -cc.level=2 | field level cudagraph_mode
 level 2
 cudagraph_mode "NONE"

@@ -56,6 +56,17 @@ static void packed_rows_are_moved_whole(void **state) {
           1e-5);
 }
 
+/* Blocks of rows in any number of axes: each row is where its axes say. */
+static void rows_of_all_axes_are_quantised(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    check("graph @g(%x: f32[T,3,64], %y: f32[2,3,T,32], %z: f32[96]) where T in [1,9] {\n"
+          "  %a = quantize %x {dtype=i16b32}\n  %b = dequant %a\n  %n = neg %y\n"
+          "  %c = quantize %n {dtype=i16b32}\n  %d = dequant %c\n"
+          "  %e = quantize %z {dtype=i16b32}\n  %f = dequant %e\n  ret %b, %d, %f, %a, %c, %e\n}\n",
+          1e-5);
+}
+
 static void scores_have_one_symbol_twice(void **state) {
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
@@ -70,6 +81,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_moved_as_they_are),
         cmocka_unit_test(packed_rows_are_moved_whole),
+        cmocka_unit_test(rows_of_all_axes_are_quantised),
         cmocka_unit_test(scores_have_one_symbol_twice),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);

@@ -646,6 +646,8 @@ kir_func *kir_case_fragment(void) {
     { RP_DTYPE_##t, n, KIR_FILL_SPECIAL, 0 }
 #define INDEX(n, hi) \
     { RP_DTYPE_I32, n, KIR_FILL_INDEX, hi }
+#define FAR(side, t, n) \
+    { RP_DTYPE_##t, n, KIR_FILL_##side, 0 }
 
 const kir_case kir_cases[] = {
     {"poi_silu", make_pointwise, T * 64, {F32(T * 64), F32(T * 64), OUT(F32, T * 64)}},
@@ -684,6 +686,23 @@ const kir_case kir_cases[] = {
      T,
      {F32(T * 45), INDEX(T * 45, 9), OUT(F32, T * 4), OUT(I32, T * 4)}},
     {"red_extremes_plain", make_extremes, T, {F32(T * 261), OUT(F32, T * 6)}},
+/* and where what a reduction begins with may not be its result */
+#define FROM_FAR(side, low)                                                                    \
+    {"red_all_" low,                                                                           \
+     make_reductions,                                                                          \
+     T,                                                                                        \
+     {FAR(side, F32, T * 45), FAR(side, I32, T * 45), OUT(F32, T * 4), OUT(I32, T * 4)}},      \
+        {"red_argmax_" low,                                                                    \
+         make_argmax,                                                                          \
+         T,                                                                                    \
+         {FAR(side, F32, T * 37), OUT(I32, T * 2), FAR(side, I32, T * 37)}},                   \
+        {"red_extremes_" low, make_extremes, T, {FAR(side, F32, T * 261), OUT(F32, T * 6)}}, { \
+        "red_wide_" low, make_wide_reductions, 4, {                                            \
+            FAR(side, I64, 4 * 37), OUT(I64, 4 * 5)                                            \
+        }                                                                                      \
+    }
+    FROM_FAR(BELOW, "below"),
+    FROM_FAR(ABOVE, "above"),
     {"ops", make_ops, 64, {SPECIAL(F32, 64), SPECIAL(F32, 64), OUT(F32, 64 * 40)}},
     {"int_ops", make_int_ops, 64, {SPECIAL(I32, 64), SPECIAL(I32, 64), OUT(I32, 64 * 40)}},
     {"red_long", make_long_sums, 2, {F32(2 * 9001), OUT(F32, 2 * 3)}},
@@ -739,7 +758,15 @@ static double special_f64(uint64_t *seed) {
 static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {
     for (int64_t i = 0; i < a->n; i++) {
         uint32_t r = next(seed);
-        if (a->fill == KIR_FILL_INDEX)
+        int64_t far = (a->fill == KIR_FILL_BELOW ? -1 : 1) * (int64_t)(1 + r % 1000);
+        if (a->fill == KIR_FILL_BELOW || a->fill == KIR_FILL_ABOVE) {
+            if (a->dtype == RP_DTYPE_F32)
+                ((float *)p)[i] = (float)far * 0.01f;
+            else if (a->dtype == RP_DTYPE_I64)
+                ((int64_t *)p)[i] = far * (INT64_C(1) << 40);
+            else
+                ((int32_t *)p)[i] = (int32_t)far;
+        } else if (a->fill == KIR_FILL_INDEX)
             ((int32_t *)p)[i] = (int32_t)(r % (uint32_t)(a->hi + 1)) - 1;
         else if (a->fill == KIR_FILL_SLOTS)
             ((int32_t *)p)[i] = i == 2 ? -1 : (int32_t)(i * 3 % a->hi);

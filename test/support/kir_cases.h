@@ -13,6 +13,8 @@ typedef enum kir_fill {
     KIR_FILL_RANDOM,
     KIR_FILL_SPECIAL,
     KIR_FILL_INDEX,
+    KIR_FILL_BELOW, /* below 0, and i64 below every i32 */
+    KIR_FILL_ABOVE, /* likewise above */
     KIR_FILL_SLOTS
 } kir_fill;
 

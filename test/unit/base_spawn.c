@@ -1,6 +1,7 @@
 /* Child processes, the environment table, clocks. */
 #include "support/check.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,6 +27,40 @@ static void runs_and_captures(void **state) {
     CHECK_OK(base_spawn(killed, NULL, &code, &err), &err);
     assert_int_equal(code, 128 + 9);
     assert_int_equal(base_spawn_count(), before + 2);
+    base_buf_done(&out);
+}
+
+/* Whatever this process ignores or has blocked, as under nohup: a program begins with no such thing, and apart from us, so
+ * that Ctrl-C at a terminal reaches it through us alone. */
+static void programs_begin_with_all_signals(void **state) {
+    static const int numbers[] = {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    enum { N = sizeof numbers / sizeof *numbers };
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before[N];
+    sigset_t all, mask;
+    rp_error err = {0};
+    int code = -1;
+    base_buf out;
+    (void)state;
+    base_buf_init(&out, 0);
+    (void)sigfillset(&all);
+    for (int i = 0; i < N; i++) assert_int_equal(sigaction(numbers[i], &ignore, &before[i]), 0);
+    assert_int_equal(sigprocmask(SIG_BLOCK, &all, &mask), 0);
+    const char *const argv[] = {"sh", "-c",
+                                "grep -E '^Sig(Blk|Ign)' /proc/$$/status | tr -d '\\t'; "
+                                "cut -d ' ' -f 5 /proc/$$/stat; echo $$",
+                                NULL};
+    rp_status st = base_spawn(argv, &out, &code, &err);
+    assert_int_equal(sigprocmask(SIG_SETMASK, &mask, NULL), 0);
+    for (int i = 0; i < N; i++) assert_int_equal(sigaction(numbers[i], &before[i], NULL), 0);
+    CHECK_OK(st, &err);
+    assert_int_equal(code, 0);
+    unsigned long long blocked = 1, ignored = 1;
+    int group = -1, self = -2;
+    assert_int_equal(
+        sscanf(out.data, "SigBlk:%llx SigIgn:%llx %d %d", &blocked, &ignored, &group, &self), 4);
+    assert_int_equal(blocked, 0);
+    for (int i = 0; i < N; i++) assert_int_equal(ignored >> (numbers[i] - 1) & 1, 0);
+    assert_int_equal(group, self);
     base_buf_done(&out);
 }
 
@@ -250,6 +285,7 @@ static void clocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_captures),
+        cmocka_unit_test(programs_begin_with_all_signals),
         cmocka_unit_test(stops_when_not_wanted),
         cmocka_unit_test(all_can_be_killed),
         cmocka_unit_test(large_output_meets_the_ceiling),

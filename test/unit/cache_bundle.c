@@ -236,6 +236,23 @@ static void damage_is_told_apart(void **state) {
     raw[HEAD + 1] = 0;
     st = import_raw(s, raw, HEAD + 13, &err); /* more behind the end */
     SAYS(RP_CORRUPT, "%s is damaged at its end");
+    /* the same where a whole buffer was read with the end */
+    enum { BUFFER = 1 << 17 }; /* of bundle.c */
+    static char large_raw[3 * BUFFER];
+    static const char name[] = "objects/tuning/00000000000000000000000000000001";
+    const size_t contents = BUFFER - HEAD - 12 - (sizeof name - 1) - 12;
+    for (int more = 0; more < 2; more++) {
+        memset(large_raw, 0, sizeof large_raw);
+        memcpy(large_raw, head, HEAD);
+        large_raw[HEAD] = sizeof name - 1;
+        for (int i = 0; i < 4; i++) large_raw[HEAD + 4 + i] = (char)(contents >> (8 * i));
+        memcpy(large_raw + HEAD + 12, name, sizeof name - 1);
+        st = import_raw(s, large_raw, BUFFER + (more ? BUFFER + 7 : 0), &err);
+        if (more)
+            SAYS(RP_CORRUPT, "%s is damaged at its end");
+        else
+            CHECK_OK(st, &err);
+    }
     fill_and_export();
     CHECK_OK(base_file_read(bundle, 1 << 24, &good, &size, &err), &err);
     CHECK_OK(base_file_write_atomic(bundle, good, size / 2, &err), &err);

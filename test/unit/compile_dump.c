@@ -137,6 +137,10 @@ static void kernels_are_told_apart(void **state) {
                        PLAN_BUILTIN;
     assert_int_equal(count(heard.data, " of submod_"), kernels);
     assert_int_equal(count(heard.data, "[kernel_code] void "), kernels);
+    for (const char *at = heard.data; (at = strstr(at, " of submod_")); at++) {
+        const char *end = strstr(at, "\n[kernel_code] }\n"), *next = strstr(at + 1, " of submod_");
+        assert_true(end && (!next || end < next)); /* its own last line, too */
+    }
     assert_true(stats.kernels < kernels);
     heard_done(&heard);
     plan_free(p);

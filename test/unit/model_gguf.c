@@ -380,25 +380,92 @@ static void models_that_do_not_fit(void **state) {
     bad_model(&b, RP_CORRUPT, "'token_embd.weight' has shape [64, 107, 1, 1], expected [32, 107]");
 }
 
-/* Tensors of a layer with q and kv rows of attention; F32 everywhere. */
+typedef struct plain_tensor {
+    const char *name;
+    uint64_t in, rows; /* rows 0: a vector */
+} plain_tensor;
+enum { PLAIN_TENSORS = 11 };
+
+/* Tensors of a layer with q and kv rows of attention. */
+static void list_plain(plain_tensor out[PLAIN_TENSORS], uint64_t q, uint64_t kv) {
+    const plain_tensor t[PLAIN_TENSORS] = {{"token_embd.weight", 32, GGUF_LLAMA_VOCAB},
+                                           {"blk.0.attn_norm.weight", 32, 0},
+                                           {"blk.0.attn_q.weight", 32, q},
+                                           {"blk.0.attn_k.weight", 32, kv},
+                                           {"blk.0.attn_v.weight", 32, kv},
+                                           {"blk.0.attn_output.weight", q, 32},
+                                           {"blk.0.ffn_norm.weight", 32, 0},
+                                           {"blk.0.ffn_gate.weight", 32, 64},
+                                           {"blk.0.ffn_up.weight", 32, 64},
+                                           {"blk.0.ffn_down.weight", 64, 32},
+                                           {"output_norm.weight", 32, 0}};
+    memcpy(out, t, sizeof t);
+}
+
+/* F32, or of another type of 2 bytes. */
+static void put_plain(gguf_builder *b, const plain_tensor *t, bool half) {
+    gguf_tensor(b, t->name, half, t->rows ? 2 : 1, (uint64_t[]){t->in, t->rows},
+                (size_t)(t->in * (t->rows ? t->rows : 1) * (half ? 2 : 4)));
+}
+
 static void plain_tensors(gguf_builder *b, uint64_t q, uint64_t kv) {
-    const struct {
-        const char *name;
-        uint64_t in, rows; /* rows 0: a vector */
-    } t[] = {{"token_embd.weight", 32, GGUF_LLAMA_VOCAB},
-             {"blk.0.attn_norm.weight", 32, 0},
-             {"blk.0.attn_q.weight", 32, q},
-             {"blk.0.attn_k.weight", 32, kv},
-             {"blk.0.attn_v.weight", 32, kv},
-             {"blk.0.attn_output.weight", q, 32},
-             {"blk.0.ffn_norm.weight", 32, 0},
-             {"blk.0.ffn_gate.weight", 32, 64},
-             {"blk.0.ffn_up.weight", 32, 64},
-             {"blk.0.ffn_down.weight", 64, 32},
-             {"output_norm.weight", 32, 0}};
-    for (size_t i = 0; i < sizeof t / sizeof *t; i++)
-        gguf_tensor(b, t[i].name, 0, t[i].rows ? 2 : 1, (uint64_t[]){t[i].in, t[i].rows},
-                    (size_t)(t[i].in * (t[i].rows ? t[i].rows : 1) * 4));
+    plain_tensor t[PLAIN_TENSORS];
+    list_plain(t, q, kv);
+    for (size_t i = 0; i < PLAIN_TENSORS; i++) put_plain(b, &t[i], false);
+}
+
+static void plain_keys(gguf_builder *b) {
+    gguf_kv_str(b, "general.architecture", "llama");
+    gguf_kv_u32(b, "llama.block_count", 1);
+    gguf_kv_u32(b, "llama.context_length", 64);
+    gguf_kv_u32(b, "llama.embedding_length", 32);
+    gguf_kv_u32(b, "llama.feed_forward_length", 64);
+    gguf_kv_u32(b, "llama.attention.head_count", 4);
+    gguf_kv_f32(b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+}
+
+/* Each tensor that a model has: missing, longer, with more and fewer rows, with an axis more, not as F32. */
+static void every_tensor_is_checked(void **state) {
+    enum { MISSING, LONGER, MORE_ROWS, FEWER_ROWS, A_ROW, HALF, WAYS };
+    (void)state;
+    for (size_t which = 0; which < PLAIN_TENSORS; which++)
+        for (int how = 0; how < WAYS; how++) {
+            plain_tensor t[PLAIN_TENSORS];
+            gguf_builder b = {0};
+            char want[200];
+            list_plain(t, 32, 32);
+            plain_tensor *bad = &t[which], was = *bad;
+            bool vector = was.rows == 0;
+            if (vector ? how == MORE_ROWS || how == FEWER_ROWS : how == A_ROW || how == HALF)
+                continue;
+            /* the vocabulary is as large as this one */
+            if (which == 0 && (how == MORE_ROWS || how == FEWER_ROWS)) continue;
+            bad->in *= how == LONGER ? 2 : 1;
+            bad->rows = how == MORE_ROWS    ? was.rows + 1
+                        : how == FEWER_ROWS ? was.rows - 1
+                        : how == A_ROW      ? 1
+                                            : was.rows;
+            plain_keys(&b);
+            gguf_llama_tokenizer(&b, "gpt-2");
+            for (size_t i = 0; i < PLAIN_TENSORS; i++)
+                if (i != which || how != MISSING) put_plain(&b, &t[i], i == which && how == HALF);
+            if (how == MISSING)
+                (void)snprintf(want, sizeof want, "tensor '%s' is missing", was.name);
+            else if (how == HALF)
+                (void)snprintf(want, sizeof want, "'%s' is not stored as F32", was.name);
+            else if (vector)
+                (void)snprintf(want, sizeof want, "'%s' has shape [%d, 1, 1, 1], expected [32, 1]",
+                               was.name, (int)bad->in);
+            else
+                (void)snprintf(want, sizeof want,
+                               "'%s' has shape [%d, %d, 1, 1], expected [%d, %d]", was.name,
+                               (int)bad->in, (int)bad->rows, (int)was.in, (int)was.rows);
+            bad_model(&b,
+                      how == MISSING ? RP_NOT_FOUND
+                      : how == HALF  ? RP_UNSUPPORTED
+                                     : RP_CORRUPT,
+                      want);
+        }
 }
 
 /* Keys that a file may leave out, one at a time: what they are then, and what they are when they are there. */
@@ -428,13 +495,7 @@ static void keys_that_may_be_left_out(void **state) {
         base_buf file = {0};
         rp_error err = {0};
         model_source *s = NULL;
-        gguf_kv_str(&b, "general.architecture", "llama");
-        gguf_kv_u32(&b, "llama.block_count", 1);
-        gguf_kv_u32(&b, "llama.context_length", 64);
-        gguf_kv_u32(&b, "llama.embedding_length", 32);
-        gguf_kv_u32(&b, "llama.feed_forward_length", 64);
-        gguf_kv_u32(&b, "llama.attention.head_count", 4);
-        gguf_kv_f32(&b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+        plain_keys(&b);
         if (cases[i].key && cases[i].f != 0) gguf_kv_f32(&b, cases[i].key, cases[i].f);
         if (cases[i].key && cases[i].f == 0) gguf_kv_u32(&b, cases[i].key, cases[i].u);
         gguf_llama_tokenizer(&b, "gpt-2");
@@ -644,6 +705,7 @@ int main(void) {
         cmocka_unit_test(every_byte_changed_or_cut),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(models_that_do_not_fit),
+        cmocka_unit_test(every_tensor_is_checked),
         cmocka_unit_test(keys_that_may_be_left_out),
         cmocka_unit_test(numbers_of_a_model_have_bounds),
         cmocka_unit_test(numbers_must_be_finite),

@@ -297,6 +297,51 @@ static void results_cross_borders(void **state) {
     ir_graph_free(g);
 }
 
+static rp_status nothing(void *user, rp_buffer *args, uint32_t n, rp_error *err) {
+    (void)user, (void)args, (void)n, (void)err;
+    return RP_OK;
+}
+
+/* Whichever operands an op writes: the piece says so of each. */
+static void any_operand_may_be_written(void **state) {
+    static const char *const ops[] = {"reprise::exp"};
+    static char names[8][24];
+    (void)state;
+    for (uint64_t mutates = 1; mutates < 8; mutates++) {
+        rp_error err = {0};
+        char text[600];
+        (void)snprintf(names[mutates], sizeof names[mutates], "split::writes_%d", (int)mutates);
+        rp_op_desc d = {.size = sizeof d,
+                        .name = names[mutates],
+                        .mutates = mutates,
+                        .result_like = 0,
+                        .cpu = nothing};
+        CHECK_OK(rp_op_register(&d, &err), &err);
+        base_buf b;
+        base_buf_init(&b, sizeof text);
+        base_buf_puts(&b, "graph @g(");
+        for (int i = 0; i < 3; i++)
+            base_buf_printf(&b, "%s%%m%d: f32[4]%s", i ? ", " : "", i,
+                            mutates >> i & 1 ? " mutates" : "");
+        base_buf_printf(&b,
+                        ") {\n  %%e = exp %%m0\n  %%a = custom %%m0, %%m1, %%m2 {name=\"%s\"}\n",
+                        names[mutates]);
+        base_buf_puts(&b, "  %z = exp %a\n  %y = neg %z\n  ret %e, %y\n}\n");
+        ir_graph *g = parse(b.data);
+        split_result r = split_by(g, ops, 1);
+        uint64_t seen = 0;
+        for (uint32_t i = 0; i < r.n_pieces; i++)
+            for (uint32_t k = 0; k < ir_leaf_count(r.pieces[i].graph, IR_LEAF_INPUT); k++)
+                if (ir_node_at(r.pieces[i].graph, ir_leaf_at(r.pieces[i].graph, IR_LEAF_INPUT, k))
+                        ->mutates)
+                    seen |= UINT64_C(1) << r.pieces[i].inputs[k];
+        assert_int_equal(seen, mutates); /* inputs are the first nodes */
+        split_done(&r);
+        ir_graph_free(g);
+        base_buf_done(&b);
+    }
+}
+
 static void failed_allocations_leave_nothing(void **state) {
     rp_error err = {0};
     rp_graph *g = NULL;
@@ -326,6 +371,7 @@ int main(void) {
         cmocka_unit_test(pieces_compute_the_whole),
         cmocka_unit_test(pieces_compute_the_model),
         cmocka_unit_test(versions_cross_borders),
+        cmocka_unit_test(any_operand_may_be_written),
         cmocka_unit_test(results_cross_borders),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
