@@ -68,14 +68,21 @@ static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
     return is_narrow(a) ? (c->blocks > 1 ? 3 : 4) : 2;
 }
 
+/* Blocks with which a GPU is full. Two with long heads fit on a multiprocessor, but clusters of more than two of them found no room for all
+ * at once on an H200. */
+static int64_t full_of(const lower_cuda_attention *a, uint32_t blocks) {
+    if (!a->tensor) return EXACT_FULL;
+    return (int64_t)N_SM * (is_narrow(a) || blocks <= 2 ? 2 : 1);
+}
+
 /* A row has as many blocks as there are multiprocessors for, while it is one of few. */
 static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) {
-    const int64_t full = a->tensor ? (int64_t)N_SM * (is_narrow(a) ? 2 : 1) : EXACT_FULL;
     const int64_t most = a->tensor ? SPLIT_MOST : INT64_MAX;
     const uint32_t least = a->tensor ? 1 : 2;
     uint32_t n = 0;
     for (uint32_t blocks = MOST_BLOCKS; blocks >= least; blocks /= 2) {
-        int64_t rows = blocks > 1 ? full / ((int64_t)units_of(&a->record) * blocks) : most;
+        int64_t rows = blocks > 1 ? full_of(a, blocks) / ((int64_t)units_of(&a->record) * blocks)
+                                  : most;
         if (rows > most) rows = most;
         if (rows > (n ? classes[n - 1].most : 0)) classes[n++] = (row_class){rows, blocks, 1};
     }

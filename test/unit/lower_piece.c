@@ -108,18 +108,18 @@ static const lower_alt *attention_of(const lower_piece *p, int64_t rows, int64_t
     return alt;
 }
 
-static ir_graph *attention_graph(const char *cache) {
+static ir_graph *attention_graph(const char *cache, int head_dim) {
     char text[700];
     rp_error err = {0};
     ir_graph *g;
     (void)snprintf(text, sizeof text,
-                   "graph @g(%%q: f32[T,2048], %%seqs: i32[T], %%pos: i32[T], %%bt: i32[64,64])"
+                   "graph @g(%%q: f32[T,%d], %%seqs: i32[T], %%pos: i32[T], %%bt: i32[64,64])"
                    " where T in [1,4096] {\n"
-                   "  %%k = state @k : %s[99,8,16,64]\n  %%v = state @v : %s[99,8,16,64]\n"
-                   "  %%o = empty {dtype=f32, shape=[T,2048]}\n"
+                   "  %%k = state @k : %s[99,8,16,%d]\n  %%v = state @v : %s[99,8,16,%d]\n"
+                   "  %%o = empty {dtype=f32, shape=[T,%d]}\n"
                    "  %%a = attention %%q, %%k, %%v, %%seqs, %%pos, %%bt, %%o {heads=32, "
-                   "head_dim=64, kv_heads=8}\n  ret %%a }\n",
-                   cache, cache);
+                   "head_dim=%d, kv_heads=8}\n  ret %%a }\n",
+                   32 * head_dim, cache, head_dim, cache, head_dim, 32 * head_dim, head_dim);
     CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
     return g;
 }
@@ -129,14 +129,17 @@ static void attention_has_the_blocks_of_its_class(void **state) {
     static const struct {
         const char *cache, *kernel;
         int64_t rows, blocks;
-    } want[] = {
-        {"bf16", "_rows8", 1, 64},   {"bf16", "_rows4", 8, 256},    {"bf16", "_rows2", 16, 256},
-        {"bf16", "_rows1", 64, 512}, {"bf16", "_flash8", 128, 256}, {"bf16", "_flash", 2048, 512},
-        {"f16", "_rows8", 1, 64},    {"f16", "_rows4", 8, 256},     {"f16", "_rows2", 18, 288},
-        {"f16", "_tiles", 64, 512},  {"f16", "_tiles", 2048, 16384}};
+        int head_dim;
+    } want[] = {{"bf16", "_rows8", 1, 64, 64},      {"bf16", "_rows4", 8, 256, 64},
+                {"bf16", "_rows2", 16, 256, 64},    {"bf16", "_rows1", 64, 512, 64},
+                {"bf16", "_flash8", 128, 256, 64},  {"bf16", "_flash", 2048, 512, 64},
+                {"f16", "_rows8", 1, 64, 64},       {"f16", "_rows4", 8, 256, 64},
+                {"f16", "_rows2", 18, 288, 64},     {"f16", "_tiles", 64, 512, 64},
+                {"f16", "_tiles", 2048, 16384, 64}, {"bf16", "_rows4", 4, 128, 128},
+                {"bf16", "_rows2", 16, 256, 128},   {"bf16", "_rows1", 17, 136, 128}};
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        ir_graph *g = attention_graph(want[i].cache);
+        ir_graph *g = attention_graph(want[i].cache, want[i].head_dim);
         lower_options o = {.target = GEN_CUDA};
         rp_error err = {0};
         lower_piece p;
