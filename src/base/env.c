@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const base_env_info table[BASE_ENV_COUNT_] = {
 #define ENV(id, name, deflt, accepted, help) [BASE_ENV_##id] = {name, deflt, accepted, help},
@@ -51,6 +52,29 @@ const char *base_env_or_default(base_env_id id) {
 const base_env_info *base_env_table(size_t *n) {
     *n = BASE_ENV_COUNT_;
     return table;
+}
+
+static bool is_known(base_str name) {
+    for (int i = 0; i < BASE_ENV_COUNT_; i++)
+        if (base_str_eq(name, table[i].name)) return true;
+    return false;
+}
+
+void base_env_strangers(void (*fn)(void *user, base_str name, const char *near), void *user) {
+    const char *ours[BASE_ENV_COUNT_];
+    size_t n = 0;
+    for (int i = 0; i < BASE_ENV_COUNT_; i++)
+        if (strncmp(table[i].name, "REPRISE_", 8) == 0) ours[n++] = table[i].name;
+    for (char **at = environ; at && *at; at++) {
+        char name[64];
+        base_str z = {*at, strcspn(*at, "=")};
+        if (!base_str_prefix(z, "REPRISE_") || base_str_prefix(z, "REPRISE_TEST_") || is_known(z))
+            continue;
+        size_t len = z.len < sizeof name ? z.len : sizeof name - 1;
+        memcpy(name, z.ptr, len);
+        name[len] = 0;
+        fn(user, z, base_str_nearest(name, ours, n));
+    }
 }
 
 /* words: "a, b, c" */

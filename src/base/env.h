@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "base/str.h"
 
 typedef enum base_env_id {
 #define ENV(id, name, deflt, accepted, help) BASE_ENV_##id,
@@ -24,6 +25,9 @@ const char *base_env_or_default(base_env_id id);
 const base_env_info *base_env_table(size_t *n);
 /* The name by which a variable is set: its own, or the alias that stands in; NULL when it is not set. */
 const char *base_env_source(base_env_id id);
+/* The variables that are set, called like ours, and read by nothing: fn gets the name ("REPRISE_LOG", not terminated) and the
+ * nearest that is read, NULL where none is near. Those of tests (REPRISE_TEST_...) are passed over. */
+void base_env_strangers(void (*fn)(void *user, base_str name, const char *near), void *user);
 /* RP_CONFIG names the first variable whose value is not accepted, the value, and what is. Log names are not looked at:
  * base_log_check does that. */
 rp_status base_env_check(rp_error *err) RP_MUST_USE;

@@ -196,6 +196,13 @@ static void note_aliases(void) {
     }
 }
 
+static void note_stranger(void *user, base_str name, const char *near) {
+    (void)user;
+    base_log(RP_LOG_WARNING, "%.*s is no variable of reprise and does nothing; %s%s",
+             (int)(name.len < 60 ? name.len : 60), name.ptr,
+             near ? "did you mean " : "see reprise help env", near ? near : "");
+}
+
 rp_status rp_env_check(rp_error *err) {
     base_error_clear(err);
     const char *logs = base_env_get(BASE_ENV_LOGS), *xdg = base_env_get(BASE_ENV_XDG_CACHE_HOME);
@@ -206,6 +213,7 @@ rp_status rp_env_check(rp_error *err) {
     if (xdg && *xdg != '/')
         base_log(RP_LOG_WARNING, "XDG_CACHE_HOME=%.100s is ignored: it does not start with /", xdg);
     note_aliases();
+    base_env_strangers(note_stranger, NULL);
     return RP_OK;
 }
 

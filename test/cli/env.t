@@ -40,6 +40,11 @@ $ REPRISE_ISA=sse failing run synthetic:tiny hi --json
 $ REPRISE_ISA=sse reprise help >/dev/null
 $ REPRISE_ISA=PORTABLE REPRISE_DEBUG=0 reprise run synthetic:tiny hi --max-tokens 1 --json | field isa
 isa "portable"
+$ REPRISE_LOG=fusion REPRISE_TEST_X=1 reprise cache dir --cache-dir x; REPRISE_THREADS=1 reprise cache dir --cache-dir x
+x
+x
+! reprise: warning: REPRISE_LOG is no variable of reprise and does nothing; did you mean REPRISE_LOGS
+! reprise: warning: REPRISE_THREADS is no variable of reprise and does nothing; see reprise help env
 
 # What the ones do that vLLM has, by our name and by theirs.
 $ REPRISE_DISABLE_COMPILE_CACHE=1 reprise run synthetic:tiny hi --max-tokens 1 --cache-dir none --json -O0 | field cache_hits skips; [ -e none ] || echo nothing
