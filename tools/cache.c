@@ -259,6 +259,21 @@ static int do_verb(tool_args *a, rp_cache *c, int verb) {
     }
 }
 
+/* A flag that the verb would not look at. Only why has a model, which settings are of. */
+static int check_flags(const tool_args *a, int verb) {
+    for (size_t i = 0; i < a->n_given; i++) {
+        tool_flag f = a->given[i].flag;
+        bool setting = f != TOOL_FLAG_CACHE_DIR && (tool_flags[f].key || f == TOOL_FLAG_OLEVEL);
+        if (setting && verb != WHY)
+            return tool_usage("cache %s does nothing with --%s, a setting of a model: leave it out",
+                              verbs[verb], tool_flags[f].name);
+        if (f == TOOL_FLAG_MAX_BYTES && verb != PRUNE)
+            return tool_usage("cache %s does nothing with --max-bytes, which is for cache prune",
+                              verbs[verb]);
+    }
+    return 0;
+}
+
 int tool_cache(tool_args *a) {
     rp_cache *c = NULL;
     rp_error err = {0};
@@ -275,6 +290,8 @@ int tool_cache(tool_args *a) {
     if (a->n_pos > 1 && verb != WHY && verb != EXPORT && verb != IMPORT)
         return tool_usage("cache %s takes no more: '%s' is one argument too many", a->pos[0],
                           a->pos[1]);
+    int wrong = check_flags(a, verb);
+    if (wrong) return wrong;
     char *json = NULL, *dir = NULL;
     json_t *typed = NULL;
     if (rp_config_get_json(a->config, "cache_dir", &json, NULL) == RP_OK)

@@ -71,6 +71,15 @@ int tool_check_flag_text(const tool_args *a, tool_flag f) {
     return text ? tool_check_text(source, text, strlen(text)) : 0;
 }
 
+int tool_check_template(const tool_args *a) {
+    const char *kind = tool_get(a, TOOL_FLAG_CHAT_TEMPLATE);
+    bool ids = tool_get(a, TOOL_FLAG_PROMPT_IDS) != NULL;
+    if (!kind || strcmp(kind, "none") == 0 || !(ids || tool_on(a, TOOL_FLAG_RAW))) return 0;
+    return tool_usage("--chat-template=%s does nothing with --%s, which leaves the template out: "
+                      "give one of the two",
+                      kind, ids ? "prompt-ids" : "raw");
+}
+
 static const char *file_name(const char *path) {
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }

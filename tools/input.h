@@ -17,6 +17,9 @@ int tool_parse_ids(const char *name, const char *text, tool_ids *out);
 int tool_check_text(const char *source, const char *text, size_t len);
 int tool_check_flag_text(const tool_args *a, tool_flag f); /* 0 also when the flag is not given */
 
+/* Refuses a chat template that the prompt is not put into. */
+int tool_check_template(const tool_args *a);
+
 typedef struct tool_prompt {
     const char *text;
     uint32_t line; /* in its file, from 1 */

@@ -73,7 +73,12 @@ static int read_system(run *r) {
     if (r->system && (r->req.raw || r->ids.v))
         return tool_usage("--system goes into the chat template, which --%s leaves out",
                           r->ids.v ? "prompt-ids" : "raw");
-    return tool_check_flag_text(r->a, TOOL_FLAG_SYSTEM);
+    const char *kind = tool_get(r->a, TOOL_FLAG_CHAT_TEMPLATE);
+    if (r->system && kind && strcmp(kind, "none") == 0)
+        return tool_usage("--system goes into the chat template, which --chat-template none is "
+                          "without");
+    int rc = tool_check_template(r->a);
+    return rc ? rc : tool_check_flag_text(r->a, TOOL_FLAG_SYSTEM);
 }
 
 static int read_options(run *r) {

@@ -70,6 +70,7 @@ static int read_flags(score *s) {
     const char *p = tool_get(a, TOOL_FLAG_PROMPT_IDS), *c = tool_get(a, TOOL_FLAG_CONTINUATION_IDS);
     int rc = one_of("prompt", tool_get(a, TOOL_FLAG_PROMPT), p);
     if (rc == 0) rc = one_of("continuation", tool_get(a, TOOL_FLAG_CONTINUATION), c);
+    if (rc == 0) rc = tool_check_template(a);
     if (rc == 0) rc = tool_check_flag_text(a, TOOL_FLAG_PROMPT);
     if (rc == 0) rc = tool_check_flag_text(a, TOOL_FLAG_CONTINUATION);
     if (rc == 0 && p) rc = tool_parse_ids("prompt-ids", p, &s->prompt);

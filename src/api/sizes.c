@@ -13,6 +13,8 @@ static int64_t default_size(const ir_symbol *s) {
     return up <= s->max ? up : s->max / d * d;
 }
 
+static const int64_t NOT_GIVEN = INT64_MIN; /* no size is negative */
+
 static rp_status set_one(const ir_dims *t, char *item, int64_t *values, rp_error *err) {
     char *eq = strchr(item, '=');
     int64_t v = 0;
@@ -22,6 +24,7 @@ static rp_status set_one(const ir_dims *t, char *item, int64_t *values, rp_error
     *eq = 0;
     uint32_t i = ir_dims_find(t, item);
     if (i == UINT32_MAX) return rp_fail(err, RP_CONFIG, "the graph has no size called '%s'", item);
+    if (values[i] != NOT_GIVEN) return rp_fail(err, RP_CONFIG, "size '%s' is given twice", item);
     const ir_symbol *s = ir_dims_symbol(t, i);
     if (!base_parse_i64(eq + 1, &v) || v < s->min || v > s->max ||
         (s->divisor > 1 && v % s->divisor))
@@ -35,16 +38,17 @@ static rp_status set_one(const ir_dims *t, char *item, int64_t *values, rp_error
 rp_status api_sizes(const ir_graph *g, const char *sizes, int64_t *values, rp_error *err) {
     const ir_dims *t = ir_graph_dims(g);
     rp_status st = RP_OK;
-    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
-        values[i] = default_size(ir_dims_symbol(t, i));
-    if (!sizes || !*sizes) return RP_OK;
-    char *list = base_strdup(sizes);
-    if (!list) return rp_fail(err, RP_NOMEM, "sizes");
+    bool given = sizes && *sizes;
+    char *list = given ? base_strdup(sizes) : NULL;
+    if (given && !list) return rp_fail(err, RP_NOMEM, "sizes");
+    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++) values[i] = NOT_GIVEN;
     for (char *at = list, *end; at; at = end) {
         end = strchr(at, ',');
         if (end) *end++ = 0;
         RP_TRY_OUT(set_one(t, at, values, err));
     }
+    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++)
+        if (values[i] == NOT_GIVEN) values[i] = default_size(ir_dims_symbol(t, i));
 out:
     base_free(list);
     return st;

@@ -61,10 +61,10 @@ static bool is_known(base_str name) {
 }
 
 void base_env_strangers(void (*fn)(void *user, base_str name, const char *near), void *user) {
-    const char *ours[BASE_ENV_COUNT_];
+    const char *ours[BASE_ENV_COUNT_]; /* behind what all have in common */
     size_t n = 0;
     for (int i = 0; i < BASE_ENV_COUNT_; i++)
-        if (strncmp(table[i].name, "REPRISE_", 8) == 0) ours[n++] = table[i].name;
+        if (strncmp(table[i].name, "REPRISE_", 8) == 0) ours[n++] = table[i].name + 8;
     for (char **at = environ; at && *at; at++) {
         char name[64];
         base_str z = {*at, strcspn(*at, "=")};
@@ -73,7 +73,8 @@ void base_env_strangers(void (*fn)(void *user, base_str name, const char *near),
         size_t len = z.len < sizeof name ? z.len : sizeof name - 1;
         memcpy(name, z.ptr, len);
         name[len] = 0;
-        fn(user, z, base_str_nearest(name, ours, n));
+        const char *near = base_str_nearest(name + 8, ours, n);
+        fn(user, z, near ? near - 8 : NULL);
     }
 }
 

@@ -77,6 +77,15 @@ $ reprise cache why $(keys code 1) $(keys plan 1) --cache-dir own 2>&1 | sed 's/
 reprise: KEY is code and KEY is plan; compare two of one kind
 $ reprise cache ls --cache-dir own --quiet | grep '^weights' | grep -c 'synthetic:tiny,layers=3'
 1
+$ for f in "ls --threads 3" "ls --max-bytes 5" "verify -O0" "why synthetic:tiny --max-bytes 5"; do reprise cache $f --cache-dir own; echo $?; done
+2
+2
+2
+2
+! reprise: cache ls does nothing with --threads, a setting of a model: leave it out
+! reprise: cache ls does nothing with --max-bytes, which is for cache prune
+! reprise: cache verify does nothing with --optimization-level, a setting of a model: leave it out
+! reprise: cache why does nothing with --max-bytes, which is for cache prune
 $ reprise cache why nothing such --cache-dir own
 ! reprise: no entry begins with 'nothing', or what its key was made of is not stored; see reprise cache ls
 ? 1

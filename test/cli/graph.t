@@ -55,6 +55,9 @@ schedule cuda {
 }
 $ reprise opt graph.ir --stage c --isa amx >/dev/null
 ! reprise: warning: isa=amx becomes avx512: no amx templates yet
+$ reprise eval graph.ir --sizes B=2,B=3
+! reprise: size 'B' is given twice
+? 2
 $ reprise eval graph.ir --sizes B=65
 ! reprise: B=65: a number from 1 to 64 is expected
 ? 2

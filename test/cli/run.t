@@ -276,6 +276,15 @@ prompt_ids [257, 115, 121, 115, 116, 101, 109, 10, 83, 258, 10, 257, 117, 115, 1
 $ reprise run synthetic:tiny --system S hi --raw
 ! reprise: --system goes into the chat template, which --raw leaves out
 ? 2
+$ reprise run synthetic:tiny --system S hi --chat-template none
+! reprise: --system goes into the chat template, which --chat-template none is without
+? 2
+$ reprise run synthetic:tiny --raw hi --chat-template chatml
+! reprise: --chat-template=chatml does nothing with --raw, which leaves the template out: give one of the two
+? 2
+$ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 2 --chat-template chatml
+! reprise: --chat-template=chatml does nothing with --prompt-ids, which leaves the template out: give one of the two
+? 2
 $ reprise run synthetic:tiny --system S --prompt-ids 1,2
 ! reprise: --system goes into the chat template, which --prompt-ids leaves out
 ? 2
