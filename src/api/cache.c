@@ -88,6 +88,7 @@ rp_status rp_cache_list(rp_cache *c, bool verify, bool (*fn)(void *user, const r
     rp_error local = {0};
     if (!c || !fn) return rp_fail(err, RP_INVALID, "cache and function must be given");
     RP_TRY(must_exist(c, err));
+    if (verify) cache_scratch_sweep();
     visit v = {c->store, fn, user};
     rp_status st = cache_list(c->store, verify, visit_entry, &v, &local);
     if (st == RP_OK || st == RP_CANCELLED) return RP_OK;
@@ -198,6 +199,7 @@ rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed,
     base_error_clear(err);
     uint64_t removed = 0, left = 0;
     RP_TRY(refuse_off(c, err));
+    cache_scratch_sweep();
     RP_TRY(cache_prune(c->store, max_bytes, &removed, &left, err));
     if (out_removed) *out_removed = removed;
     if (out_left) *out_left = left;

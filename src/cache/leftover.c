@@ -92,6 +92,10 @@ rp_status cache_leftovers_remove(const cache_store *s, rp_error *err) {
     return RP_OK;
 }
 
+void cache_scratch_sweep(void) {
+    base_temp_dirs_sweep(CACHE_SCRATCH_PREFIX);
+}
+
 void cache_store_sweep(const cache_store *s) {
     static const char *const where[] = {"/tmp", "/models"};
     base_buf b;

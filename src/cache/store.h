@@ -45,6 +45,9 @@ void cache_store_detach(cache_store *s, const char *why);
 /* Removes what killed processes left in the folder, models included: for a program that starts. A few system calls
  * when there is nothing. */
 void cache_store_sweep(const cache_store *s);
+/* The same in folders for temporary files, whichever cache it was of: for who cleans up in full. */
+#define CACHE_SCRATCH_PREFIX "reprise-" /* of all that this library makes there */
+void cache_scratch_sweep(void);
 
 /* Small objects, whole, checked: RP_NOT_FOUND is a miss (also when quarantined; the reason is logged).
  * A miss leaves err alone. The bytes are NUL-terminated beyond out_size and owned by the caller. Failed writes are

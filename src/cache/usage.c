@@ -89,7 +89,7 @@ rp_status cache_usage(const cache_store *s, cache_share out[CACHE_SHARE_COUNT_],
     for (size_t i = 0; i < sizeof below / sizeof *below; i++)
         RP_TRY(count_below(s, below[i].folder, below[i].kind, out, err));
     for (size_t i = 0; (place = base_temp_place(i)); i++)
-        RP_TRY(count_folder(&(count){out, CACHE_SHARE_SCRATCH, "reprise-", place}, err));
+        RP_TRY(count_folder(&(count){out, CACHE_SHARE_SCRATCH, CACHE_SCRATCH_PREFIX, place}, err));
     return RP_OK;
 }
 

@@ -425,6 +425,7 @@ static void put_settings(const json_t *factors, base_buf *b) {
                  {"target.sums", "tensor cores"},
                  {"max_num_seqs", NULL},
                  {"max_num_batched_tokens", NULL},
+                 {"compiler", NULL}, /* only where one was named */
                  {"splitting_ops", "[\"reprise::attention\"]"},
                  {"skip_passes", "[]"}};
     const char *backend = json_string_value(json_object_get(factors, "backend")), *name;

@@ -77,7 +77,7 @@ static const char scratch_prefix[] = "reprise-cc";
 static rp_status make_scratch(compile_toolchain *t, rp_error *err) {
     static atomic_flag swept = ATOMIC_FLAG_INIT;
     rp_error why = {0};
-    if (!atomic_flag_test_and_set(&swept)) base_temp_dirs_sweep("reprise-");
+    if (!atomic_flag_test_and_set(&swept)) cache_scratch_sweep();
     rp_status st = base_temp_dir(scratch_prefix, &t->scratch, &why);
     if (st == RP_NOMEM) return rp_fail(err, st, "%s", why.text);
     if (st == RP_OK) return RP_OK;

@@ -42,6 +42,8 @@ $ reprise cache ls --cache-dir own --quiet | sed -n 's/^plan  *[0-9a-f]*  *[0-9]
 synthetic:tiny,layers=2,dtype=q4_1,seed=0  backend="inductor" numerics="default" target.isa=ISA max_num_seqs=64 max_num_batched_tokens=512
 $ reprise compile synthetic:tiny --level 2 -cc.skip_passes=fold -cc.pass_config.fuse_norm_quant=false --cache-dir apart --quiet; reprise cache ls --cache-dir apart --quiet | grep -o ' splitting_ops=.*  code'
  splitting_ops=[] skip_passes=["fold"] pass_config.fuse_norm_quant=false  code
+$ REPRISE_CC=cc reprise compile synthetic:tiny --cache-dir apart --quiet; reprise cache ls --cache-dir apart --quiet | grep -c '^plan .* compiler='
+1
 $ LD_LIBRARY_PATH=$EMULATED_GPU reprise cache why synthetic:tiny --device cuda:0 --cache-dir own | grep -E '^  target(.isa)? ' | sed 's/isa "[a-z0-9]*"/isa "ISA"/'
   target "cpu" -> "cuda"
   target.isa "ISA" -> "sm_90"

@@ -204,7 +204,7 @@ elif [ $rc = 0 ]; then echo "SKIP interrupt: the run ended before the signal"
 else fail interrupt "exit $rc, ${why:-no summary}, $(head -c 200 err)"; fi
 
 # Ctrl-C, SIGTERM and SIGKILL while the host compiler runs on a cold cache: the first two end soon, with the compiler
-# and its children, and leave no scratch; the third leaves some, which goes with the next compile, while that of another
+# and its children, and leave no scratch; the third leaves some, which goes with the next verify or compile, while that of another
 # machine's process stays. The cache stays whole.
 cat >slowcc <<'SH'
 #!/bin/sh
@@ -235,7 +235,9 @@ stopped() { # SIGNAL WANTED-EXIT
         pgrep -f "sleep 61[.]5" >/dev/null && bad+=" the compiler lives;"
         [ -z "$(ls "$scratch")" ] || bad+=" left: $(ls "$scratch");"
     fi
-    reprise cache verify --cache-dir "$dir" >out 2>&1 || bad+=" $(cat out);"
+    rm -rf "$scratch.2" && cp -r "$scratch" "$scratch.2"
+    TMPDIR=$scratch.2 reprise cache verify --cache-dir "$dir" >out 2>&1 || bad+=" $(cat out);"
+    [ -z "$(find "$scratch.2" -mindepth 1 -maxdepth 1 ! -name '*-far')" ] || bad+=" verify leaves: $(ls "$scratch.2");"
     TMPDIR=$scratch reprise run synthetic:tiny hi --max-tokens 1 --cache-dir "$dir" --quiet >out 2>&1 || bad+=" then: $(head -c 200 out);"
     [ -z "$(find "$scratch" -mindepth 1 -maxdepth 1 ! -name '*-far')" ] || bad+=" stays: $(ls "$scratch");"
     [ "$1" != KILL ] || [ -n "$(find "$scratch" -name '*-far')" ] || bad+=" took the scratch of others;"
