@@ -95,8 +95,10 @@ static bool put_value(const json_t *v) {
         return false;
     }
     bool quoted = !(*z && strchr("\"[{", *z)), cut = strlen(z) > MAX_SHOWN;
-    (void)printf("%s%.*s%s%s", quoted ? "\"" : "", MAX_SHOWN, z, cut ? "..." : "",
-                 quoted ? "\"" : "");
+    if (quoted) (void)putchar('"');
+    for (size_t i = 0; i < MAX_SHOWN && z[i]; i++)
+        (void)putchar((unsigned char)z[i] < ' ' ? ' ' : z[i]); /* of several lines, too */
+    (void)printf("%s%s", cut ? "..." : "", quoted ? "\"" : "");
     return cut;
 }
 

@@ -70,11 +70,12 @@ event "why"
 $ reprise cache why synthetic:tiny --cache-dir own --quiet | sed 's/plan [0-9a-f]*/plan KEY/; s/[0-9]* of [0-9]* /N of N /; s/all [0-9]* /all N /' | grep plan
 plan KEY: all N factors equal
 plan KEY (another model): N of N factors differ
-$ reprise compile synthetic:tiny --numerics exact --cache-dir own --quiet; reprise cache why $(keys code 2) --cache-dir own | sed 's/code [0-9a-f]* -> [0-9a-f]*/code A -> B/; s/"[0-9a-f]*"/HASH/g'; reprise cache why $(keys weights 2) --cache-dir own 2>/dev/null | grep -oE '^weights|^  content'
+$ reprise compile synthetic:tiny --numerics exact --cache-dir own --quiet; reprise cache why $(keys code 2) --cache-dir own | sed 's/code [0-9a-f]* -> [0-9a-f]*/code A -> B/; s/"[0-9a-f]*"/HASH/g'; reprise cache why $(keys weights 2) --cache-dir own 2>/dev/null | sed 's/"[^"]*"/V/g; s/^weights.*/weights/'
 code A -> B: 1 of 5 factors differ
   source HASH -> HASH
 weights
-  content
+  content V -> V
+  layout V -> V
 $ reprise cache why $(keys code 1) $(keys plan 1) --cache-dir own 2>&1 | sed 's/[0-9a-f]\{12\}/KEY/g'
 reprise: KEY is code and KEY is plan; compare two of one kind
 $ reprise cache ls --cache-dir own --quiet | grep '^weights' | grep -c 'synthetic:tiny,layers=3'
