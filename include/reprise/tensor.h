@@ -135,9 +135,15 @@ RP_API rp_tensor rp_any(rp_tensor a, int axis, bool keep); /* of bool; false alo
 RP_API rp_tensor rp_all(rp_tensor a, int axis, bool keep); /* of bool; true along an empty axis */
 
 /* Along an axis. cumsum: element i is the sum of elements 0 to i. topk: the k largest of the last axis, the largest first and of
- * equals the first, a NaN as largest; indices are i32. A result that is NULL is not computed. */
+ * equals the first, a NaN as largest; indices are i32. sort: equals keep their order in both directions, a NaN as largest; of
+ * f32, f16, bf16, f64, i32, i64. A result that is NULL is not given. */
 RP_API rp_tensor rp_cumsum(rp_tensor a, int axis);
 RP_API void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices);
+RP_API void rp_sort(rp_tensor a, int axis, bool descending, rp_tensor *values, rp_tensor *indices);
+RP_API rp_tensor rp_argsort(rp_tensor a, int axis, bool descending);
+/* Mean and variance as rp_mean and rp_var give them. */
+RP_API void rp_var_mean(rp_tensor a, int axis, bool keep, int64_t correction, rp_tensor *var,
+                        rp_tensor *mean);
 
 /* Views and moves. Axes, negative ones too, must be those of a; a shape says every size (none is inferred). A slice is
  * [start, stop) with 0 <= start <= stop <= size known for all values of the symbols: count from the end by
@@ -169,14 +175,24 @@ RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, doub
 RP_API rp_tensor rp_gather(rp_tensor table, rp_tensor idx);
 /* Along axis, idx [N]: the result has N there. */
 RP_API rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx);
-/* idx has a's shape but along axis: r[i][j] = a[i][idx[i][j]] for axis 1; torch.gather. The sizes of a from axis on must be known
- * numbers, and a has below 2^31 elements. */
+/* idx has a's shape but along axis: r[i][j] = a[i][idx[i][j]] for axis 1; torch.gather. */
 RP_API rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx);
 /* idx[N...] -> [N...,n] with 1 at idx and 0 elsewhere; no 1 where idx is outside of [0,n). */
 RP_API rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype);
-/* a[...,N] + src at idx along the last axis, idx and src of one shape [...,K]; equal indices add up in order. Takes K*N steps
- * a row. */
-RP_API rp_tensor rp_scatter_add(rp_tensor a, rp_tensor idx, rp_tensor src);
+/* a with the elements of src at their idx along axis, in ascending order of where they are in src: r[i][idx[i][j]] = src[i][j] for
+ * axis 1, or is joined with that: sums, products, the largest, the smallest (torch's scatter_reduce with include_self). Of equal
+ * indices the last is left of a plain scatter. src has the sizes of a but along axis, and idx those of src. */
+RP_API rp_tensor rp_scatter(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+RP_API rp_tensor rp_scatter_add(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+RP_API rp_tensor rp_scatter_prod(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+RP_API rp_tensor rp_scatter_amax(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+RP_API rp_tensor rp_scatter_amin(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+/* The same with idx [K]: row j of src along axis is added to (or put in the place of) row idx[j] of a. */
+RP_API rp_tensor rp_index_add(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+RP_API rp_tensor rp_index_copy(rp_tensor a, int axis, rp_tensor idx, rp_tensor src);
+/* a with a[idx[0], ..., idx[n-1]] = values, or += values; idx are of one shape S, values broadcasts to [S..., rest of a]. */
+RP_API rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor values,
+                              bool accumulate);
 /* Whether row i may see column j of [rows,cols], as bool: j <= i + offset. */
 RP_API rp_tensor rp_tril_mask(rp_graph *g, rp_dim rows, rp_dim cols, int64_t offset);
 #define rp_tril_mask(g, rows, cols, offset) \
@@ -262,6 +278,21 @@ static inline void rp_topk_at(rp_tensor a, int64_t k, rp_tensor *values, rp_tens
     (void)rp_at(a, "rp_topk", file, line);
 }
 #define rp_topk(a, k, values, indices) rp_topk_at(a, k, values, indices, __FILE__, __LINE__)
+static inline void rp_sort_at(rp_tensor a, int axis, bool descending, rp_tensor *values,
+                              rp_tensor *indices, const char *file, int line) {
+    rp_sort(a, axis, descending, values, indices);
+    (void)rp_at(a, "rp_sort", file, line);
+}
+#define rp_sort(a, axis, descending, values, indices) \
+    rp_sort_at(a, axis, descending, values, indices, __FILE__, __LINE__)
+/* NOLINTNEXTLINE(readability-function-size): the call and its place */
+static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t correction,
+                                  rp_tensor *var, rp_tensor *mean, const char *file, int line) {
+    rp_var_mean(a, axis, keep, correction, var, mean);
+    (void)rp_at(a, "rp_var_mean", file, line);
+}
+#define rp_var_mean(a, axis, keep, correction, var, mean) \
+    rp_var_mean_at(a, axis, keep, correction, var, mean, __FILE__, __LINE__)
 /* The results are told by the first of them. */
 #define rp_custom_results(g, name, args, n, types, n_out, out) \
     ((rp_custom_results)(g, name, args, n, types, n_out, out), \
@@ -346,7 +377,15 @@ static inline void rp_topk_at(rp_tensor a, int64_t k, rp_tensor *values, rp_tens
 #define rp_index_select(...) RP_AT("rp_index_select", (rp_index_select)(__VA_ARGS__))
 #define rp_take_along(...) RP_AT("rp_take_along", (rp_take_along)(__VA_ARGS__))
 #define rp_one_hot(...) RP_AT("rp_one_hot", (rp_one_hot)(__VA_ARGS__))
+#define rp_scatter(...) RP_AT("rp_scatter", (rp_scatter)(__VA_ARGS__))
 #define rp_scatter_add(...) RP_AT("rp_scatter_add", (rp_scatter_add)(__VA_ARGS__))
+#define rp_scatter_prod(...) RP_AT("rp_scatter_prod", (rp_scatter_prod)(__VA_ARGS__))
+#define rp_scatter_amax(...) RP_AT("rp_scatter_amax", (rp_scatter_amax)(__VA_ARGS__))
+#define rp_scatter_amin(...) RP_AT("rp_scatter_amin", (rp_scatter_amin)(__VA_ARGS__))
+#define rp_index_add(...) RP_AT("rp_index_add", (rp_index_add)(__VA_ARGS__))
+#define rp_index_copy(...) RP_AT("rp_index_copy", (rp_index_copy)(__VA_ARGS__))
+#define rp_index_put(...) RP_AT("rp_index_put", (rp_index_put)(__VA_ARGS__))
+#define rp_argsort(...) RP_AT("rp_argsort", (rp_argsort)(__VA_ARGS__))
 #define rp_matmul(...) RP_AT("rp_matmul", (rp_matmul)(__VA_ARGS__))
 #define rp_dot_general(...) RP_AT("rp_dot_general", (rp_dot_general)(__VA_ARGS__))
 #define rp_quantize(...) RP_AT("rp_quantize", (rp_quantize)(__VA_ARGS__))

@@ -31,6 +31,8 @@ typedef struct eager_launch {
 } eager_launch;
 
 rp_status eager_temp(eager *e, const ir_node *n, lower_ref *out);
+/* Of so many bytes, IR_DIM_BAD of which n is to blame for. */
+rp_status eager_temp_of(eager *e, const ir_node *n, ir_dim bytes, lower_ref *out);
 rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out);
 lower_launch *eager_next_launch(eager *e);
 /* Starts a launch over the shape s (its dim 0 are the work items). */

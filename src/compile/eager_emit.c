@@ -19,7 +19,10 @@ static rp_status grow(eager *e, void *list, uint32_t n, uint32_t *cap, size_t si
 }
 
 rp_status eager_temp(eager *e, const ir_node *n, lower_ref *out) {
-    ir_dim bytes = lower_bytes(e->dims, n);
+    return eager_temp_of(e, n, lower_bytes(e->dims, n), out);
+}
+
+rp_status eager_temp_of(eager *e, const ir_node *n, ir_dim bytes, lower_ref *out) {
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(e->g, n, e->err);
     RP_TRY(grow(e, &e->out->temps, e->out->n_temps, &e->cap_temps, sizeof *e->out->temps));
     *out = (lower_ref){LOWER_TEMP, e->out->n_temps};

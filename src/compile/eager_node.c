@@ -400,18 +400,38 @@ static rp_status scan_node(eager *e, ir_ref r) {
     const ir_node *n = node(e, r);
     gen_axis_record rec;
     lower_piece *o = e->out;
-    uint32_t n_args = n->n_more + 3;
+    bool works = n->op == IR_sort;
+    uint32_t n_args = n->n_more + 3 + works;
     lower_ref *args = base_arena_array(o->arena, n_args, sizeof *args);
     if (!args) return rp_fail(e->err, RP_NOMEM, "%s", ir_op_table(n->op)->name);
     RP_TRY(lower_axis_record(e->g, n, o->dims, &rec, e->err));
     RP_TRY(eager_dense(e, n->in[0], &args[0]));
     RP_TRY(results(e, r, &args[1]));
+    ir_dim work = lower_axis_work(e->dims, n, node(e, n->in[0]));
+    if (works) RP_TRY(eager_temp_of(e, n, work, &args[n_args - 2]));
     RP_TRY(eager_const(e, &rec, sizeof rec, &args[n_args - 1]));
     lower_launch *l = eager_next_launch(e);
     if (!l) return RP_NOMEM;
     lower_axis_launch(e->g, n, o->dims, &rec, l);
     l->args = args;
     l->n_args = n_args;
+    return RP_OK;
+}
+
+static rp_status scatter_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    gen_scatter_record rec;
+    lower_ref *args = base_arena_array(e->out->arena, 5, sizeof *args);
+    if (!args) return rp_fail(e->err, RP_NOMEM, "%s", ir_op_table(n->op)->name);
+    RP_TRY(lower_scatter_record(e->g, n, e->out->dims, &rec, e->err));
+    for (uint32_t i = 0; i < 3; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
+    RP_TRY(results(e, r, &args[3]));
+    RP_TRY(eager_const(e, &rec, sizeof rec, &args[4]));
+    lower_launch *l = eager_next_launch(e);
+    if (!l) return RP_NOMEM;
+    lower_scatter_launch(e->g, n, e->out->dims, l);
+    l->args = args;
+    l->n_args = 5;
     return RP_OK;
 }
 
@@ -459,6 +479,7 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_ELEMENTWISE: return elementwise_node(e, r);
     case IR_KIND_REDUCE: return reduce_node(e, r);
     case IR_KIND_SCAN: return scan_node(e, r);
+    case IR_KIND_SCATTER: return scatter_node(e, r);
     case IR_KIND_MOVE:
         return n->op == IR_concat   ? concat_node(e, r)
                : n->op == IR_gather ? gather_node(e, r)

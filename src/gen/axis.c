@@ -14,13 +14,14 @@
 #define BLOCK 16 /* lanes of a scan; columns taken at once */
 
 rp_status gen_axis_check(rp_dtype t, const char *op, rp_error *err) {
-    if (t == RP_DTYPE_I32 || t == RP_DTYPE_I64 || rp_dtype_is_float(t)) return RP_OK;
+    if (t == RP_DTYPE_I32 || t == RP_DTYPE_I64 || t == RP_DTYPE_F64 || rp_dtype_is_float(t))
+        return RP_OK;
     return rp_fail(err, RP_UNSUPPORTED, "%s of %s has no lowering; use f32 or i32", op,
                    rp_dtype_name(t));
 }
 
 const char *gen_axis_name(ir_op op) {
-    return op == IR_cumsum ? "@cumsum" : "@topk";
+    return op == IR_cumsum ? "@cumsum" : op == IR_topk ? "@topk" : "@sort";
 }
 
 ir_dim gen_cumsum_items(ir_dims *t, ir_dim outer, ir_dim inner) {

@@ -29,7 +29,8 @@ const char *gen_attention_name(gen_isa isa) {
     return attention[(size_t)isa < N_ATTENTION ? (size_t)isa : N_ATTENTION - 1].name;
 }
 
-static const builtin axes[] = {{"@cumsum", gen_cumsum}, {"@topk", gen_topk}};
+static const builtin axes[] = {
+    {"@cumsum", gen_cumsum}, {"@topk", gen_topk}, {"@sort", gen_sort}, {"@scatter", gen_scatter}};
 
 gen_host_fn gen_builtin_find(const char *name) {
     for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)

@@ -184,6 +184,7 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
     if (axis) RP_TRY(front_axis(&space, &axis->u.i, err));
     if (axes) RP_TRY(front_axes(&space, axes, room, err));
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_KEEP, .u.i = 0});
+    set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_DESCENDING, .u.i = 0});
     set_default(a, n_a, info->attr_mask, (ir_attr){.key = IR_ATTR_TRANS_B, .u.i = 0});
     if (n->op == IR_slice && axis) {
         int64_t x = axis->u.i;

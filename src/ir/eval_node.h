@@ -22,6 +22,9 @@ rp_status ir_eval_alloc(eval_state *s, ir_ref r) RP_MUST_USE;
 /* Each computes node r of its kinds from its operands' values. */
 rp_status ir_eval_pure(eval_state *s, ir_ref r) RP_MUST_USE;
 rp_status ir_eval_effect(eval_state *s, ir_ref r) RP_MUST_USE;
+/* Of kinds SCAN and SCATTER, into own[r] and more[r]. */
+rp_status ir_eval_scan(eval_state *s, ir_ref r) RP_MUST_USE;
+void ir_eval_scatter(eval_state *s, ir_ref r);
 /* The version that a custom op made. */
 rp_status ir_eval_written(eval_state *s, ir_ref r) RP_MUST_USE;
 

@@ -9,13 +9,14 @@
         return expr;                                        \
     }
 #define OP(name, kind, arity, attrs, expr, ints) \
-    IR_OF_FLOATS(kind, FN(name, expr)) IR_OF_REDUCTIONS(kind, FN(name, expr))
+    IR_OF_FLOATS(kind, FN(name, expr))           \
+    IR_OF_REDUCTIONS(kind, FN(name, expr)) IR_OF_SCATTERS(kind, FN(name, expr))
 #include "ir/ops.def"
 #undef OP
 
 #define ROW(name) [IR_##name] = fn_##name,
 #define OP(name, kind, arity, attrs, expr, ints) \
-    IR_OF_FLOATS(kind, ROW(name)) IR_OF_REDUCTIONS(kind, ROW(name))
+    IR_OF_FLOATS(kind, ROW(name)) IR_OF_REDUCTIONS(kind, ROW(name)) IR_OF_SCATTERS(kind, ROW(name))
 static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 #include "ir/ops.def"
 };
@@ -26,7 +27,8 @@ static double (*const table[IR_OP_COUNT_])(double, double, double) = {
     case IR_##name:      \
         return ints;
 #define OP(name, kind, arity, attrs, expr, ints) \
-    IR_OF_INTS(kind, CASE(name, ints)) IR_OF_REDUCTIONS(kind, CASE(name, ints))
+    IR_OF_INTS(kind, CASE(name, ints))           \
+    IR_OF_REDUCTIONS(kind, CASE(name, ints)) IR_OF_SCATTERS(kind, CASE(name, ints))
 
 #define S int64_t
 #define U uint64_t
@@ -61,7 +63,8 @@ static double apply_int(ir_op op, rp_dtype in, const double *x) {
 
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x) {
     const ir_op_info *info = ir_op_table(op);
-    int arity = info->kind == IR_KIND_REDUCE ? 2 : info->arity;
+    bool joins = info->kind == IR_KIND_REDUCE || info->kind == IR_KIND_SCATTER;
+    int arity = joins ? 2 : info->arity;
     const double v[3] = {x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0};
     if ((in == RP_DTYPE_I32 || in == RP_DTYPE_I64) && *info->ints)
         return ir_round(out, apply_int(op, in, v));

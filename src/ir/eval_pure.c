@@ -175,59 +175,6 @@ static void eval_reduce(eval_state *s, const ir_node *n, ir_value *out) {
     }
 }
 
-static void eval_cumsum(const ir_value *x, int64_t axis, rp_dtype t, ir_value *out) {
-    int64_t n = x->dim[axis], inner = 1;
-    bool exact = !rp_dtype_is_float(t);
-    for (uint32_t i = (uint32_t)axis + 1; i < x->rank; i++) inner *= x->dim[i];
-    for (int64_t i = 0; i < x->n; i++) {
-        if (i / inner % n) continue;
-        int64_t whole[2] = {0};
-        for (int64_t j = 0; t == RP_DTYPE_I64 && j < n; j++) {
-            whole[1] = ir_value_int(x, i + j * inner);
-            whole[0] = ir_apply_i64(IR_add, whole);
-            ir_value_set_int(out, i + j * inner, whole[0]);
-        }
-        if (t == RP_DTYPE_I64) continue;
-        double sum[2] = {x->data[i], 0};
-        for (int64_t j = 0; j < n; j++) {
-            sum[1] = x->data[i + j * inner];
-            if (j) sum[0] = ir_apply(IR_add, t, exact ? t : RP_DTYPE_COUNT_, sum);
-            out->data[i + j * inner] = ir_round(t, sum[0]);
-        }
-    }
-}
-
-/* Whether x[i] comes before x[j]. */
-static bool before(const double *x, int64_t i, int64_t j) {
-    bool a = x[i] != x[i], b = x[j] != x[j];
-    if (a || b) return a && (!b || i < j);
-    return x[i] > x[j] || (x[i] == x[j] && i < j);
-}
-
-/* Each round finds the best that comes behind the one before. */
-static void eval_topk(const ir_value *x, ir_value *out, ir_value *indices) {
-    int64_t n = x->dim[x->rank - 1], k = out->dim[out->rank - 1], last = -1;
-    for (int64_t i = 0; i < out->n; i++) {
-        const double *row = x->data + i / k * n;
-        int64_t best = -1;
-        if (i % k == 0) last = -1;
-        for (int64_t j = 0; j < n; j++)
-            if ((last < 0 || before(row, last, j)) && (best < 0 || before(row, j, best))) best = j;
-        out->data[i] = row[best];
-        indices->data[i] = (double)best;
-        last = best;
-    }
-}
-
-static void eval_scan(const eval_state *s, ir_ref r, ir_value *out) {
-    const ir_node *n = ir_node_at(s->g, r);
-    const ir_value *x = in(s, n, 0);
-    if (n->op == IR_cumsum)
-        eval_cumsum(x, ir_attr_int(n, IR_ATTR_AXIS, 0), n->dtype, out);
-    else
-        eval_topk(x, out, s->more[r]);
-}
-
 static void eval_concat(eval_state *s, const ir_node *n, ir_value *out) {
     int64_t axis = ir_attr_int(n, IR_ATTR_AXIS, 0), inner = 1, offset = 0;
     for (uint32_t i = (uint32_t)axis + 1; i < out->rank; i++) inner *= out->dim[i];
@@ -340,7 +287,8 @@ rp_status ir_eval_pure(eval_state *s, ir_ref r) {
     case IR_KIND_VIEW: eval_view(s, n, out); break;
     case IR_KIND_ELEMENTWISE: eval_elementwise(s, n, out); break;
     case IR_KIND_REDUCE: eval_reduce(s, n, out); break;
-    case IR_KIND_SCAN: eval_scan(s, r, out); break;
+    case IR_KIND_SCAN: return ir_eval_scan(s, r);
+    case IR_KIND_SCATTER: ir_eval_scatter(s, r); break;
     case IR_KIND_MOVE:
         if (n->op == IR_concat)
             eval_concat(s, n, out);

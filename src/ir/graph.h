@@ -28,7 +28,8 @@ typedef enum ir_kind {
     IR_KIND_VIEW,        /* index maps: reshape, permute, slice, broadcast; written, result */
     IR_KIND_ELEMENTWISE, /* numpy broadcasting over operands */
     IR_KIND_REDUCE,      /* over axis, kept or dropped */
-    IR_KIND_SCAN,        /* along a whole axis: cumsum, top-k */
+    IR_KIND_SCAN,        /* along a whole axis: cumsum, topk, sort */
+    IR_KIND_SCATTER,     /* elements put at indices along an axis */
     IR_KIND_MOVE,        /* concat, gather, copy */
     IR_KIND_CONTRACT,    /* matmul */
     IR_KIND_QUANT,       /* quantize, dequant */
@@ -45,25 +46,26 @@ typedef enum ir_op {
 } ir_op;
 
 /* Attribute keys; printed in this (alphabetical) order. */
-#define IR_ATTR_LIST(X)          \
-    X(AXES, "axes", INTS)        \
-    X(AXIS, "axis", INT)         \
-    X(DTYPE, "dtype", DTYPE)     \
-    X(HEAD_DIM, "head_dim", INT) \
-    X(HEADS, "heads", INT)       \
-    X(INDEX, "index", INT)       \
-    X(K, "k", INT)               \
-    X(KEEP, "keep", BOOL)        \
-    X(KV_HEADS, "kv_heads", INT) \
-    X(NAME, "name", STR)         \
-    X(OFFSETS, "offsets", DIMS)  \
-    X(SCALE, "scale", FLOAT)     \
-    X(SHAPE, "shape", DIMS)      \
-    X(SIZE, "size", DIM)         \
-    X(START, "start", DIM)       \
-    X(STOP, "stop", DIM)         \
-    X(TRANS_B, "trans_b", BOOL)  \
-    X(TYPES, "types", TYPES)     \
+#define IR_ATTR_LIST(X)               \
+    X(AXES, "axes", INTS)             \
+    X(AXIS, "axis", INT)              \
+    X(DESCENDING, "descending", BOOL) \
+    X(DTYPE, "dtype", DTYPE)          \
+    X(HEAD_DIM, "head_dim", INT)      \
+    X(HEADS, "heads", INT)            \
+    X(INDEX, "index", INT)            \
+    X(K, "k", INT)                    \
+    X(KEEP, "keep", BOOL)             \
+    X(KV_HEADS, "kv_heads", INT)      \
+    X(NAME, "name", STR)              \
+    X(OFFSETS, "offsets", DIMS)       \
+    X(SCALE, "scale", FLOAT)          \
+    X(SHAPE, "shape", DIMS)           \
+    X(SIZE, "size", DIM)              \
+    X(START, "start", DIM)            \
+    X(STOP, "stop", DIM)              \
+    X(TRANS_B, "trans_b", BOOL)       \
+    X(TYPES, "types", TYPES)          \
     X(VALUE, "value", FLOAT)
 
 typedef enum ir_attr_key {

@@ -183,16 +183,23 @@ static rp_status infer_reduce(rule *r) {
     return RP_OK;
 }
 
+static rp_status infer_sort(rule *r) {
+    RP_TRY(want_number(r, 0));
+    r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
+    return RP_OK;
+}
+
 static rp_status infer_scan(rule *r) {
     const ir_shape *s = &r->a->shape;
     int64_t k = ir_attr_int(r->n, IR_ATTR_K, 0);
     rp_dtype t = r->a->dtype;
     bool cumsum = r->n->op == IR_cumsum;
+    r->dtype = t;
+    r->shape = *s;
+    if (r->n->op == IR_sort) return infer_sort(r);
     if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && t == RP_DTYPE_I64))
         return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16%s, not %s; cast it", r->op,
                        cumsum ? ", i32 or i64" : " or i32", TYPE(r, 0));
-    r->dtype = t;
-    r->shape = *s;
     if (cumsum) return RP_OK;
     if (s->rank == 0 || k < 1 ||
         ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)
@@ -201,6 +208,42 @@ static rp_status infer_scan(rule *r) {
                        (long long)k, TYPE(r, 0));
     r->shape.dim[s->rank - 1] = ir_dim_const(r->dims, k);
     r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
+    return RP_OK;
+}
+
+/* Axes [from, to) of the index are those of src, or are all of size 1. */
+static bool index_fits(const rule *r, uint32_t from, uint32_t to) {
+    bool equal = true, one = true;
+    for (uint32_t i = from; i < to; i++) {
+        equal = equal && same(r, r->b->shape.dim[i], r->c->shape.dim[i]);
+        one = one && is_one(r, r->b->shape.dim[i]);
+    }
+    return equal || one;
+}
+
+static rp_status infer_scatter(rule *r) {
+    const ir_shape *x = &r->a->shape, *index = &r->b->shape, *src = &r->c->shape;
+    uint32_t axis = (uint32_t)ir_attr_int(r->n, IR_ATTR_AXIS, 0);
+    rp_dtype t = r->a->dtype;
+    RP_TRY(want_plain(r, 0));
+    if (r->n->op != IR_scatter && t != RP_DTYPE_F32 && t != RP_DTYPE_F64 && !is_int(t))
+        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f64, i32 or i64, not %s; cast it", r->op,
+                       TYPE(r, 0));
+    RP_TRY(same_type(r, 0, 2));
+    RP_TRY(want_int(r, 1));
+    bool fits = x->rank == src->rank && x->rank == index->rank;
+    for (uint32_t i = 0; fits && i < x->rank; i++)
+        fits = i == axis || same(r, x->dim[i], src->dim[i]);
+    fits = fits && same(r, index->dim[axis], src->dim[axis]) && index_fits(r, 0, axis) &&
+           index_fits(r, axis + 1, x->rank);
+    if (!fits)
+        return rp_fail(
+            r->err, RP_INVALID,
+            "%s: %s at %s into %s along axis %u: src has the sizes of x elsewhere, index "
+            "those of src, or 1 in all axes before or behind",
+            r->op, TYPE(r, 2), TYPE(r, 1), TYPE(r, 0), axis);
+    r->dtype = r->a->dtype;
+    r->shape = *x;
     return RP_OK;
 }
 
@@ -467,6 +510,7 @@ static rp_status infer_kind(rule *r) {
     case IR_KIND_ELEMENTWISE: return infer_elementwise(r);
     case IR_KIND_REDUCE: return infer_reduce(r);
     case IR_KIND_SCAN: return infer_scan(r);
+    case IR_KIND_SCATTER: return infer_scatter(r);
     case IR_KIND_MOVE: return infer_move(r);
     case IR_KIND_CONTRACT: return infer_matmul(r);
     case IR_KIND_QUANT: return infer_quant(r);

@@ -100,6 +100,11 @@ uint32_t lower_buffer(lowerer *L, lower_ref where, rp_dtype dtype, int64_t offse
 void lower_put(lowerer *L, uint32_t buf, rp_dtype dtype, kir_ref index, kir_ref value);
 /* Memory for a stored node; made at the first call. */
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out);
+/* Memory of an operand of library code, copied where it is none; and bytes of the arena, of some record. */
+rp_status lower_operand_memory(lowerer *L, ir_ref r, lower_ref *at);
+rp_status lower_add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out);
+/* Memory of so many bytes, IR_DIM_BAD of which n is to blame for. */
+rp_status lower_temp_memory(lowerer *L, const ir_node *n, ir_dim bytes, lower_ref *out);
 /* Memory for result i of r, also of one that nothing names. */
 rp_status lower_result_memory(lowerer *L, ir_ref r, uint32_t i, lower_ref *out);
 /* Memory of r, a version that an effect makes: that of the version before. */
@@ -115,6 +120,7 @@ int64_t lower_inner_count(const ir_graph *g, const ir_shape *s, uint32_t first);
 rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_extern_group(lowerer *L, const pass_group *gr);
+rp_status lower_along_axis(lowerer *L, ir_ref r);
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 

@@ -1,11 +1,11 @@
-/* Attention, scans and custom ops: launches of code that is not generated. */
+/* Attention and custom ops: launches of code that is not generated. */
 #include <string.h>
 
 #include "gen/builtin.h"
 #include "ir/custom.h"
 #include "lower/cuda.h"
 
-static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
+rp_status lower_operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
     while (ir_node_at(L->g, r)->op == IR_reshape || ir_node_at(L->g, r)->op == IR_written)
         r = ir_node_at(L->g, r)->in[0];
     if (L->has_memory[r]) {
@@ -19,7 +19,7 @@ static rp_status operand_memory(lowerer *L, ir_ref r, lower_ref *at) {
 /* The plan stores a record's bytes, so there is no padding in it. */
 _Static_assert(sizeof(gen_attention_record) == 2 * sizeof(ir_dim_code) + 6 * 4, "no padding");
 
-static rp_status add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out) {
+rp_status lower_add_const(lowerer *L, const void *data, uint32_t size, lower_ref *out) {
     void *copy = base_arena_alloc(L->arena, size);
     if (!copy) return rp_fail(L->err, RP_NOMEM, "record of %u bytes", size);
     memcpy(copy, data, size);
@@ -51,9 +51,9 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     gen_attention_record rec;
     lower_ref args[8];
     RP_TRY(lower_attention_record(L->g, n, L->out->dims, &rec, L->err));
-    for (uint32_t i = 0; i < 7; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
+    for (uint32_t i = 0; i < 7; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
     bool cuda = L->opt->target == GEN_CUDA; /* its kernel has the record as constants */
-    if (!cuda) RP_TRY(add_const(L, &rec, sizeof rec, &args[7]));
+    if (!cuda) RP_TRY(lower_add_const(L, &rec, sizeof rec, &args[7]));
     RP_TRY(lower_version(L, r, &args[6]));
     L->n_args = cuda ? 7 : 8;
     memcpy(L->args, args, L->n_args * sizeof *args);
@@ -76,59 +76,6 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
     }
     l->grain = 1;
     l->attention = true;
-    return lower_take_args(L, l);
-}
-
-/* --- along an axis ------------------------------------------------------------------ */
-
-rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
-                            rp_error *err) {
-    ir_dims *own = ir_graph_dims(g);
-    const ir_node *x = ir_node_at(g, n->in[0]);
-    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)x->shape.rank - 1);
-    ir_dim inner = ir_dim_const(own, 1);
-    *r = (gen_axis_record){.dtype = x->dtype, .k = (uint32_t)ir_attr_int(n, IR_ATTR_K, 0)};
-    RP_TRY(gen_axis_check(x->dtype, ir_op_table(n->op)->name, err));
-    for (uint32_t i = axis + 1; i < x->shape.rank; i++)
-        inner = ir_dim_mul(own, inner, x->shape.dim[i]);
-    if (inner == IR_DIM_BAD) return lower_bytes_refused(g, x, err);
-    RP_TRY(ir_dim_code_of(dims, ir_dim_import(dims, own, x->shape.dim[axis]), &r->n, err));
-    return ir_dim_code_of(dims, ir_dim_import(dims, own, inner), &r->inner, err);
-}
-
-void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const gen_axis_record *r,
-                       lower_launch *out) {
-    const ir_node *x = ir_node_at(g, n->in[0]);
-    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)x->shape.rank - 1);
-    const char *symbol = gen_axis_name(n->op);
-    ir_dim outer = ir_dim_const(dims, 1), inner = outer;
-    for (uint32_t i = 0; i < x->shape.rank; i++) {
-        ir_dim d = ir_dim_import(dims, ir_graph_dims(g), x->shape.dim[i]);
-        if (i < axis) outer = ir_dim_mul(dims, outer, d);
-        if (i > axis) inner = ir_dim_mul(dims, inner, d);
-    }
-    bool cumsum = n->op == IR_cumsum;
-    *out = (lower_launch){.name = symbol + 1, .n_alts = 1, .grain = 1};
-    out->alts[0] = (lower_alt){
-        .max = INT64_MAX, .symbol = symbol, .scratch = cumsum ? 0 : gen_topk_scratch(r)};
-    out->rows = out->items = cumsum ? gen_cumsum_items(dims, outer, inner) : outer;
-}
-
-static rp_status lower_scan(lowerer *L, const ir_node *n, ir_ref r) {
-    gen_axis_record rec;
-    lower_ref args[IR_MAX_RESULTS + 2];
-    uint32_t n_args = 0;
-    if (L->opt->target == GEN_CUDA)
-        return rp_fail(L->err, RP_UNSUPPORTED, "%s has no form for a GPU yet; use --device cpu",
-                       ir_op_table(n->op)->name);
-    RP_TRY(lower_axis_record(L->g, n, L->out->dims, &rec, L->err));
-    RP_TRY(operand_memory(L, n->in[0], &args[n_args++]));
-    for (uint32_t i = 0; i <= n->n_more; i++) RP_TRY(lower_result_memory(L, r, i, &args[n_args++]));
-    RP_TRY(add_const(L, &rec, sizeof rec, &args[n_args++]));
-    memcpy(L->args, args, n_args * sizeof *args);
-    L->n_args = n_args;
-    lower_launch *l = lower_add_launch(L);
-    lower_axis_launch(L->g, n, L->out->dims, &rec, l);
     return lower_take_args(L, l);
 }
 
@@ -163,7 +110,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     if (!d || !d->cpu)
         return rp_fail(L->err, RP_UNSUPPORTED, "custom op %s %s; register it with rp_op_register",
                        name, d ? "has no implementation for cpu" : "is not registered");
-    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(operand_memory(L, n->in[i], &args[i]));
+    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
     for (uint32_t i = 0; i <= n->n_more; i++)
         RP_TRY(lower_result_memory(L, r, i, &args[n->n_in + i]));
     memcpy(L->args, args, n_args * sizeof *args);
@@ -179,6 +126,7 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
 rp_status lower_extern_group(lowerer *L, const pass_group *gr) {
     ir_ref r = gr->nodes[0];
     const ir_node *n = ir_node_at(L->g, r);
-    if (ir_op_table(n->op)->kind == IR_KIND_SCAN) return lower_scan(L, n, r);
+    ir_kind kind = ir_op_table(n->op)->kind;
+    if (kind == IR_KIND_SCAN || kind == IR_KIND_SCATTER) return lower_along_axis(L, r);
     return n->op == IR_attention ? lower_attention(L, n, r) : lower_custom(L, n, r);
 }

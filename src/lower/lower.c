@@ -50,13 +50,16 @@ out:
     return st;
 }
 
-static rp_status add_temp(lowerer *L, const ir_node *n, lower_ref *out) {
-    ir_dim bytes = lower_bytes(ir_graph_dims(L->g), n);
+rp_status lower_temp_memory(lowerer *L, const ir_node *n, ir_dim bytes, lower_ref *out) {
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
     *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
     L->out->temps[L->out->n_temps++].bytes =
         ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
     return RP_OK;
+}
+
+static rp_status add_temp(lowerer *L, const ir_node *n, lower_ref *out) {
+    return lower_temp_memory(L, n, lower_bytes(ir_graph_dims(L->g), n), out);
 }
 
 rp_status lower_memory(lowerer *L, ir_ref r, lower_ref *out) {

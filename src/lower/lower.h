@@ -150,8 +150,14 @@ rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *d
 /* What the kernel of a SCAN node of g reads, with symbols of `dims`. */
 rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
                             rp_error *err) RP_MUST_USE;
-/* A launch of such a kernel but for its arguments: the operand, the results, the record. */
+/* Bytes of memory that such a kernel works in, for operand x; 0 and no argument but of sort. IR_DIM_BAD as lower_bytes. */
+ir_dim lower_axis_work(ir_dims *t, const ir_node *n, const ir_node *x);
+/* A launch of such a kernel but for its arguments: the operand, the results, the work, the record. */
 void lower_axis_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, const gen_axis_record *r,
                        lower_launch *out);
+/* The same of a SCATTER node; the arguments are its operands, the result, the record. */
+rp_status lower_scatter_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
+                               gen_scatter_record *r, rp_error *err) RP_MUST_USE;
+void lower_scatter_launch(const ir_graph *g, const ir_node *n, ir_dims *dims, lower_launch *out);
 
 #endif

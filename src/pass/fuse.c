@@ -372,6 +372,12 @@ static rp_status place_loop(fuser *u, ir_ref r) {
     return add_to_group(u, best, r);
 }
 
+static bool is_library_code(const ir_node *n) {
+    ir_kind kind = ir_op_table(n->op)->kind;
+    return n->op == IR_attention || n->op == IR_custom || kind == IR_KIND_SCAN ||
+           kind == IR_KIND_SCATTER;
+}
+
 static rp_status place(fuser *u, ir_ref r) {
     const ir_node *n = ir_node_at(u->g, r);
     bool joined = false;
@@ -380,7 +386,7 @@ static rp_status place(fuser *u, ir_ref r) {
     if (u->rows[r].n == 0 || u->rows[r].at[0] == IR_DIM_BAD)
         return rp_fail(u->err, RP_NOMEM, "sizes of %s", ir_op_table(n->op)->name);
     RP_TRY(pass_find_candidates(u, r));
-    if (n->op == IR_attention || n->op == IR_custom || ir_op_table(n->op)->kind == IR_KIND_SCAN) {
+    if (is_library_code(n)) {
         RP_TRY(new_group(u, PASS_EXTERN, r));
     } else if (n->op == IR_matmul) {
         RP_TRY(place_matmul(u, r));

@@ -1,4 +1,4 @@
-/* Values by their index, made of rows of tables and comparisons. */
+/* Values by their index: rows of tables, comparisons, scatters. */
 #include "trace/record.h"
 
 rp_tensor rp_index_select(rp_tensor a, int axis, rp_tensor idx) {
@@ -16,33 +16,42 @@ static rp_tensor narrow(rp_tensor idx) {
     return rp_tensor_dtype(idx) == RP_DTYPE_I64 ? rp_cast(idx, RP_DTYPE_I32) : idx;
 }
 
-/* Clamped into [0, n). */
-static rp_tensor clamped(rp_tensor idx, int64_t n) {
+/* Clamped into [0, n), in type t. */
+static rp_tensor clamped(rp_tensor idx, rp_dim n, rp_dtype t) {
     rp_graph *g = idx.graph;
-    rp_tensor last = rp_const(g, RP_DTYPE_I32, (double)(n - 1));
-    return rp_max(rp_min(idx, last), rp_const(g, RP_DTYPE_I32, 0));
+    rp_tensor last = rp_dim_value(g, rp_dim_sub(n, 1), t);
+    idx = t == RP_DTYPE_I32 ? narrow(idx) : rp_cast(idx, t);
+    return rp_max(rp_min(idx, last), rp_const(g, t, 0));
 }
 
-/* Whether places in all of a are i32, and how many elements a step along axis `at` is: *inner, of *n. */
-static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, int64_t *n, int64_t *inner) {
-    rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
+static rp_tensor times(rp_tensor x, rp_dim n) {
+    return rp_mul(x, rp_dim_value(x.graph, n, rp_tensor_dtype(x)));
+}
+
+/* The product of sizes [from, to). */
+static rp_dim count(const rp_shape *s, uint32_t from, uint32_t to) {
     rp_dim all = rp_dim_const(1);
-    int64_t size, least, most;
-    bool ok = s.rank == x.rank && rp_dim_is_const(s.dim[at], n) && *n > 0;
-    *inner = 1;
-    for (uint32_t i = 0; ok && i < s.rank; i++) {
-        all = rp_dim_mul(all, s.dim[i]);
-        if (i != at) ok = rp_dim_compare(s.dim[i], RP_DIM_EQ, x.dim[i]) == RP_YES;
-        if (i <= at) continue;
-        ok = ok && rp_dim_is_const(s.dim[i], &size);
-        if (ok) *inner *= size;
+    for (uint32_t i = from; i < to; i++) all = rp_dim_mul(all, s->dim[i]);
+    return all;
+}
+
+/* The type that holds the place of every element of shape s; and whether idx fits along axis `at`. */
+static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
+    rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
+    int64_t least = 0, most = 0;
+    bool ok = trace_ready(a.graph) && s.rank == x.rank;
+    for (uint32_t i = 0; ok && i < s.rank; i++)
+        ok = i == at || rp_dim_compare(s.dim[i], RP_DIM_EQ, x.dim[i]) == RP_YES;
+    if (ok) rp_dim_bounds(s.dim[at], &least, &most);
+    if (ok && least > 0) {
+        rp_dim_bounds(count(&s, 0, s.rank), &least, &most);
+        *out = most <= INT32_MAX ? RP_DTYPE_I32 : RP_DTYPE_I64;
+        return true;
     }
-    if (ok) rp_dim_bounds(all, &least, &most);
-    if (ok && most <= INT32_MAX) return true;
     if (trace_ready(a.graph))
         (void)rp_fail(&a.graph->err, RP_INVALID,
-                      "take_along: wants indices of the shape of %s but along axis %u, whose size "
-                      "and those behind it are known, and fewer than 2^31 elements; not %s",
+                      "take_along: wants indices of the shape of %s but along axis %u, which is "
+                      "not empty; not %s",
                       ir_type_of(a.graph->ir, a.ref).s, at, ir_type_of(a.graph->ir, idx.ref).s);
     return false;
 }
@@ -50,27 +59,19 @@ static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, int64_t *n, int64
 /* Each element by its place in all of a, row-major. */
 rp_tensor rp_take_along(rp_tensor a, int axis, rp_tensor idx) {
     uint32_t at;
-    int64_t n, inner, step = 1;
+    rp_dtype t;
     rp_graph *g = a.graph;
-    rp_dim all = rp_dim_const(1);
-    if (!trace_axis("take_along", a, axis, false, &at) || !places_of(a, at, idx, &n, &inner))
+    if (!trace_axis("take_along", a, axis, false, &at) || !places_of(a, at, idx, &t))
         return trace_bad(g);
     rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
-    rp_tensor place = rp_mul_scalar(clamped(narrow(idx), n), (double)inner);
-    rp_dim rows = rp_dim_const(1); /* as one axis */
-    for (uint32_t i = 0; i < at; i++) rows = rp_dim_mul(rows, s.dim[i]);
-    for (uint32_t i = s.rank; i-- > at + 1;) {
-        int64_t size = 1;
-        rp_tensor one = rp_iota(g, RP_DTYPE_I32, x, (int)i);
-        place = rp_add(place, rp_mul_scalar(one, (double)step));
-        (void)rp_dim_is_const(s.dim[i], &size);
-        step *= size;
-    }
-    rp_dim shape[3] = {rows, x.dim[at], rp_dim_const(inner)};
-    rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(shape[0], shape[1], shape[2]), 0);
-    place = rp_reshape(place, RP_SHAPE(shape[0], shape[1], shape[2]));
-    place = rp_add(place, rp_mul_scalar(row, (double)(n * inner)));
-    for (uint32_t i = 0; i < s.rank; i++) all = rp_dim_mul(all, s.dim[i]);
+    rp_dim inner = count(&s, at + 1, s.rank), rows = count(&s, 0, at);
+    rp_tensor place = times(clamped(idx, s.dim[at], t), inner);
+    for (uint32_t i = s.rank; i-- > at + 1;)
+        place = rp_add(place, times(rp_iota(g, t, x, (int)i), count(&s, i + 1, s.rank)));
+    rp_shape three = RP_SHAPE(rows, x.dim[at], inner);
+    rp_tensor row = times(rp_iota(g, t, three, 0), rp_dim_mul(s.dim[at], inner));
+    place = rp_add(rp_reshape(place, three), row);
+    rp_dim all = count(&s, 0, s.rank);
     return rp_gather(rp_reshape(a, RP_SHAPE(all)), rp_reshape(place, x));
 }
 
@@ -85,23 +86,72 @@ rp_tensor rp_one_hot(rp_tensor idx, int64_t n, rp_dtype dtype) {
     return rp_cast(is_at(idx, rp_dim_const(n)), dtype);
 }
 
-rp_tensor rp_scatter_add(rp_tensor a, rp_tensor idx, rp_tensor src) {
-    rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
-    int64_t k = 0;
-    if (!trace_ready(a.graph)) return trace_bad(a.graph);
-    if (s.rank == 0 || s.rank != x.rank || !rp_dim_is_const(x.dim[x.rank - 1], &k)) {
-        (void)rp_fail(&a.graph->err, RP_INVALID,
-                      "scatter_add: into %s at %s; wants indices [...,K] of as many axes, K known",
-                      ir_type_of(a.graph->ir, a.ref).s, ir_type_of(a.graph->ir, idx.ref).s);
+/* --- writes by index ---------------------------------------------------------------- */
+
+/* f16 and bf16 are joined in f32 and rounded once. */
+static rp_tensor scatter(ir_op op, rp_tensor a, int axis, rp_tensor idx, rp_tensor src) {
+    ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
+    rp_tensor in[] = {a, idx, src};
+    if (op == IR_scatter) return trace_op(a.graph, op, in, 3, &attr, 1);
+    in[0] = trace_core(a);
+    in[2] = trace_core(src);
+    return trace_like(trace_op(a.graph, op, in, 3, &attr, 1), a);
+}
+
+#define SCATTER(fn, op)                                                 \
+    rp_tensor fn(rp_tensor a, int axis, rp_tensor idx, rp_tensor src) { \
+        return scatter(op, a, axis, idx, src);                          \
+    }
+SCATTER(rp_scatter, IR_scatter)
+SCATTER(rp_scatter_add, IR_scatter_add)
+SCATTER(rp_scatter_prod, IR_scatter_prod)
+SCATTER(rp_scatter_amax, IR_scatter_amax)
+SCATTER(rp_scatter_amin, IR_scatter_amin)
+
+/* One index for a whole row. */
+static rp_tensor scatter_rows(const char *name, ir_op op, rp_tensor a, int axis, rp_tensor idx,
+                              rp_tensor src) {
+    uint32_t at;
+    rp_shape x = rp_tensor_shape(idx), rows = {.rank = rp_tensor_shape(a).rank};
+    if (!trace_axis(name, a, axis, false, &at)) return trace_bad(a.graph);
+    if (x.rank != 1) {
+        (void)rp_fail(&a.graph->err, RP_INVALID, "%s: wants an index of one axis, not %s", name,
+                      ir_type_of(a.graph->ir, idx.ref).s);
         return trace_bad(a.graph);
     }
-    rp_tensor zero = rp_const(a.graph, rp_tensor_dtype(a), 0);
-    for (int64_t i = 0; i < k; i++) {
-        rp_tensor at = rp_squeeze(rp_slice(idx, -1, i, i + 1), -1);
-        rp_tensor is = is_at(at, s.dim[s.rank - 1]);
-        a = rp_add(a, rp_where(is, rp_slice(src, -1, i, i + 1), zero));
+    for (uint32_t i = 0; i < rows.rank; i++) rows.dim[i] = i == at ? x.dim[0] : rp_dim_const(1);
+    return scatter(op, a, axis, rp_reshape(idx, rows), src);
+}
+
+rp_tensor rp_index_add(rp_tensor a, int axis, rp_tensor idx, rp_tensor src) {
+    return scatter_rows("index_add", IR_scatter_add, a, axis, idx, src);
+}
+
+rp_tensor rp_index_copy(rp_tensor a, int axis, rp_tensor idx, rp_tensor src) {
+    return scatter_rows("index_copy", IR_scatter, a, axis, idx, src);
+}
+
+/* Rows of a that its first n axes count, by their place among them. */
+rp_tensor rp_index_put(rp_tensor a, const rp_tensor *idx, uint32_t n, rp_tensor values,
+                       bool accumulate) {
+    rp_shape s = rp_tensor_shape(a), x = n ? rp_tensor_shape(idx[0]) : (rp_shape){0};
+    if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    if (n == 0 || n > s.rank || x.rank + s.rank - n > RP_MAX_RANK) {
+        (void)rp_fail(&a.graph->err, RP_INVALID, "index_put: %u indices of %u axes into %s", n,
+                      x.rank, ir_type_of(a.graph->ir, a.ref).s);
+        return trace_bad(a.graph);
     }
-    return a;
+    rp_tensor place = clamped(idx[0], s.dim[0], RP_DTYPE_I64);
+    for (uint32_t i = 1; i < n; i++)
+        place = rp_add(times(place, s.dim[i]), clamped(idx[i], s.dim[i], RP_DTYPE_I64));
+    rp_dim rows = count(&s, 0, n), inner = count(&s, n, s.rank), many = count(&x, 0, x.rank);
+    rp_shape whole = x;
+    for (uint32_t i = n; i < s.rank; i++) whole.dim[whole.rank++] = s.dim[i];
+    values = rp_reshape(rp_broadcast(values, whole), RP_SHAPE(many, inner));
+    rp_tensor y = scatter(accumulate ? IR_scatter_add : IR_scatter,
+                          rp_reshape(a, RP_SHAPE(rows, inner)), 0,
+                          rp_reshape(place, RP_SHAPE(many, 1)), values);
+    return rp_reshape(y, s);
 }
 
 rp_tensor(rp_tril_mask)(rp_graph *g, rp_dim rows, rp_dim cols, int64_t offset) {

@@ -72,6 +72,12 @@ rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
     return trace_like(over(sum, correction ? rp_dim_sub(size, correction) : size), a);
 }
 
+void rp_var_mean(rp_tensor a, int axis, bool keep, int64_t correction, rp_tensor *var,
+                 rp_tensor *mean) {
+    if (var) *var = rp_var(a, axis, keep, correction);
+    if (mean) *mean = rp_mean(a, axis, keep);
+}
+
 /* The greatest is taken out; one that is infinite or NaN decides the result alone. */
 rp_tensor rp_logsumexp(rp_tensor a, int axis, bool keep) {
     if (!wants_float("logsumexp", a, false)) return trace_bad(a.graph);

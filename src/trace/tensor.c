@@ -272,6 +272,20 @@ void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices) {
     if (indices) *indices = result(top, 1);
 }
 
+void rp_sort(rp_tensor a, int axis, bool descending, rp_tensor *values, rp_tensor *indices) {
+    ir_attr attrs[] = {{.key = IR_ATTR_AXIS, .u.i = axis},
+                       {.key = IR_ATTR_DESCENDING, .u.i = descending}};
+    rp_tensor sorted = trace_op(a.graph, IR_sort, &a, 1, attrs, 2);
+    if (values) *values = sorted;
+    if (indices) *indices = result(sorted, 1);
+}
+
+rp_tensor rp_argsort(rp_tensor a, int axis, bool descending) {
+    rp_tensor indices;
+    rp_sort(a, axis, descending, NULL, &indices);
+    return indices;
+}
+
 rp_tensor rp_reshape(rp_tensor a, rp_shape shape) {
     ir_dim dims[IR_MAX_RANK] = {0};
     if (!trace_ready(a.graph)) return trace_bad(a.graph);

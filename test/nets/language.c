@@ -143,7 +143,7 @@ static void moe_dense(net *n) {
     rp_topk(logits, top, &weight, &which);
     weight = rp_softmax(weight, -1);
     rp_tensor zeros = rp_broadcast(rp_const(n->g, RP_DTYPE_F32, 0), RP_SHAPE(n->T, experts));
-    rp_tensor share = rp_scatter_add(zeros, which, weight); /* [T,E] */
+    rp_tensor share = rp_scatter_add(zeros, -1, which, weight); /* [T,E] */
     rp_tensor gate = net_weight(n, "gate", RP_SHAPE(experts, ff, d), 0.3);
     rp_tensor up = net_weight(n, "up", RP_SHAPE(experts, ff, d), 0.3);
     rp_tensor down = net_weight(n, "down", RP_SHAPE(experts, d, ff), 0.3);

@@ -101,16 +101,15 @@ static void int8(net *n) {
     net_output(n, rp_add(y, rp_mul_scalar(low, 2)));
 }
 
-/* Nucleus sampling as it is written with a sort: everything sorted, summed, cut, and put back by comparing. */
+/* Nucleus sampling: everything sorted, summed, cut, and put back where it came from. */
 static void nucleus(net *n) {
     int64_t vocab = 40 * n->k;
     rp_tensor x = net_input(n, "logits", RP_SHAPE(n->T, vocab), 3), sorted, order;
     rp_tensor p = rp_softmax(x, -1);
-    rp_topk(p, vocab, &sorted, &order);
+    rp_sort(p, -1, true, &sorted, &order);
     rp_tensor before = rp_sub(rp_cumsum(sorted, -1), sorted);
     rp_tensor kept = rp_lt(before, rp_const(n->g, RP_DTYPE_F32, 0.8));
-    rp_tensor least = rp_amin(rp_masked_fill(sorted, rp_not(kept), 1), -1, true);
-    p = rp_masked_fill(p, rp_lt(p, least), 0);
+    p = rp_scatter(rp_mul_scalar(p, 0), -1, order, rp_masked_fill(sorted, rp_not(kept), 0));
     net_output(n, rp_div(p, rp_sum(p, -1, true)));
     net_output(n, rp_slice(order, -1, 0, 5));
     /* The token where the cumulative share passes 0.5. */
@@ -137,9 +136,52 @@ static void larger(net *n) {
     net_output(n, rp_conv_transpose2d(x, kernel, net_weight(n, "b", RP_SHAPE(6), 0.1), &a, 1));
 }
 
+/* Sorting along every axis, with many equals; the places of all. */
+static void ordering(net *n) {
+    rp_tensor x = net_input(n, "x", RP_SHAPE(n->T, 5, 6), 1), value[3], place[3];
+    x = rp_mul_scalar(rp_round(rp_mul_scalar(x, 2)), 0.5);
+    for (int axis = 0; axis < 3; axis++) rp_sort(x, axis, axis == 1, &value[axis], &place[axis]);
+    net_output(n, rp_stack(value, 3, 0));
+    net_output(n, rp_stack(place, 3, 0));
+    rp_tensor ids = net_ids(n, "ids", RP_SHAPE(n->T, 70), 9), wide = rp_cast(ids, RP_DTYPE_I64);
+    wide = rp_sub(rp_mul(wide, rp_const(n->g, RP_DTYPE_I64, 1 << 30)),
+                  rp_const(n->g, RP_DTYPE_I64, 3.0 * (1 << 30)));
+    rp_sort(wide, -1, false, &wide, NULL);
+    net_output(n, rp_cast(wide, RP_DTYPE_F32));
+    rp_tensor both[2] = {rp_argsort(ids, -1, true),
+                         rp_argsort(rp_cast(ids, RP_DTYPE_F16), -1, false)};
+    net_output(n, rp_concat(both, 2, 0));
+}
+
+/* Values by index, to and from every axis; indices that are equal. */
+static void scattering(net *n) {
+    rp_tensor x = net_input(n, "x", RP_SHAPE(n->T, 4, 6), 1);
+    rp_tensor at = net_ids(n, "at", RP_SHAPE(n->T, 9, 6), 4);
+    rp_tensor src = net_input(n, "src", RP_SHAPE(n->T, 9, 6), 1), part[5];
+    part[0] = rp_scatter_add(x, 1, at, src);
+    part[1] = rp_scatter_prod(x, 1, rp_cast(at, RP_DTYPE_I64), src);
+    part[2] = rp_scatter_amax(x, 1, at, src);
+    part[3] = rp_scatter_amin(x, 1, at, src);
+    part[4] = rp_index_copy(x, 2, net_ids(n, "column", RP_SHAPE(1), 6), rp_slice(x, 2, 5, 6));
+    net_output(n, rp_stack(part, 5, 0));
+    rp_tensor base = net_weight(n, "base", RP_SHAPE(5, 6), 1);
+    rp_tensor first = rp_squeeze(rp_slice(x, 1, 0, 1), 1);
+    net_output(n, rp_index_add(base, 0, net_ids(n, "row", RP_SHAPE(n->T), 5), first));
+    rp_tensor table = net_weight(n, "table", RP_SHAPE(5, 3, 4), 1), ids[2];
+    ids[0] = net_ids(n, "i", RP_SHAPE(n->T, 2), 5);
+    ids[1] = net_ids(n, "j", RP_SHAPE(n->T, 2), 3);
+    rp_tensor values = net_input(n, "values", RP_SHAPE(n->T, 1, 4), 1);
+    rp_tensor put[2] = {rp_index_put(table, ids, 2, values, true),
+                        rp_index_put(table, ids, 1, rp_const(n->g, RP_DTYPE_F32, 7), false)};
+    net_output(n, rp_stack(put, 2, 0));
+    net_output(n, rp_take_along(x, 0, net_ids(n, "from", RP_SHAPE(2, 4, 6), 3)));
+}
+
 static const net_case cases[] = {
-    {"swin", swin, {2, 1, 3}}, {"decode", decode, {9, 1, 64}},  {"routing", routing, {5, 1, 9}},
-    {"int8", int8, {7, 1, 3}}, {"nucleus", nucleus, {3, 1, 7}}, {"larger", larger, {2, 1, 3}},
+    {"swin", swin, {2, 1, 3}},         {"decode", decode, {9, 1, 64}},
+    {"routing", routing, {5, 1, 9}},   {"int8", int8, {7, 1, 3}},
+    {"nucleus", nucleus, {3, 1, 7}},   {"larger", larger, {2, 1, 3}},
+    {"ordering", ordering, {3, 1, 9}}, {"scattering", scattering, {3, 1, 7}},
 };
 
 int main(int argc, char **argv) {

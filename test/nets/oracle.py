@@ -462,6 +462,26 @@ def larger(T):
     return F.pixel_shuffle(x, 2), rows, F.conv_transpose2d(x, kernel, b, stride=2, padding=1, output_padding=1)
 
 
+def ordering(T):
+    x = (weight("x", (T, 5, 6), 1) * 2).round() / 2
+    value, place = zip(*(x.sort(dim=d, descending=d == 1, stable=True) for d in range(3)))
+    n = ids("ids", (T, 70), 9)
+    both = torch.cat([n.argsort(dim=-1, descending=True, stable=True), n.half().argsort(dim=-1, stable=True)])
+    return torch.stack(value), torch.stack(place), (n * 2**30 - 3 * 2**30).sort(-1).values, both
+
+
+def scattering(T):
+    x, at, src = weight("x", (T, 4, 6), 1), ids("at", (T, 9, 6), 4), weight("src", (T, 9, 6), 1)
+    part = [x.scatter_add(1, at, src)]
+    part += [x.scatter_reduce(1, at, src, reduce=how) for how in ("prod", "amax", "amin")]
+    part += [x.index_copy(2, ids("column", (1,), 6), x[..., 5:])]
+    rows = weight("base", (5, 6), 1).index_add(0, ids("row", (T,), 5), x[:, 0])
+    table, i, j = weight("table", (5, 3, 4), 1), ids("i", (T, 2), 5), ids("j", (T, 2), 3)
+    values = weight("values", (T, 1, 4), 1).expand(T, 2, 4)
+    put = [table.index_put((i, j), values, accumulate=True), table.index_put((i,), torch.tensor(7.0).double())]
+    return torch.stack(part), rows, torch.stack(put), x.gather(0, ids("from", (2, 4, 6), 3).clamp(max=T - 1))
+
+
 CASES = {
     gpt2: (7, 1, 33),
     bert: (9, 1, 17),
@@ -491,6 +511,8 @@ CASES = {
     int8: (7, 1, 3),
     nucleus: (3, 1, 7),
     larger: (2, 1, 3),
+    ordering: (3, 1, 9),
+    scattering: (3, 1, 7),
 }
 
 for fn, sizes in CASES.items():

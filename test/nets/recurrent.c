@@ -136,7 +136,7 @@ static void pieces(net *n) {
     part[2] =
         rp_pad(rp_slice(rp_take_along(x, 2, rp_cast(idx, RP_DTYPE_I64)), 2, 0, 2), 2, 2, 4, -1);
     part[3] = rp_pad(rp_index_select(x, 1, pick), 1, 0, 1, 9);
-    part[4] = rp_scatter_add(x, idx, rp_slice(rp_mul(x, x), 2, 0, 3));
+    part[4] = rp_scatter_add(x, 2, idx, rp_slice(rp_mul(x, x), 2, 0, 3));
     part[5] = rp_elu(rp_clamp(x, -2, 1.5), 0.8);
     net_output(n, rp_stack(part, 6, 0));
     rp_tensor small = rp_mul_scalar(x, 1e-4);

@@ -342,7 +342,18 @@ static void scans(const char *type, const char *shape, int rank, int k, bool spe
         base_buf_printf(&q.text, "  %%%s = cumsum %%x {axis=%d}\n", name, axis);
         returns(&q, ints ? 0 : 1, slack, name);
     }
-    if (strcmp(type, "i64") == 0) { /* sums alone */
+    for (int axis = 0; axis < rank; axis++) {
+        base_buf_printf(&q.text,
+                        "  %%s%d = sort %%x {axis=%d, descending=%s}\n"
+                        "  %%p%d = result %%s%d {index=1}\n",
+                        axis, axis, axis & 1 ? "true" : "false", axis, axis);
+        char name[16];
+        (void)snprintf(name, sizeof name, "s%d", axis);
+        returns(&q, 0, 0, name);
+        (void)snprintf(name, sizeof name, "p%d", axis);
+        returns(&q, 0, 0, name);
+    }
+    if (strcmp(type, "i64") == 0) { /* no top-k */
         check(&q, special);
         return;
     }
@@ -358,6 +369,44 @@ static void scans(const char *type, const char *shape, int rank, int k, bool spe
     check(&q, special);
 }
 
+/* Elements of every type at indices with equals, one for each, for each row, or for each column; every op that has the type. */
+static void scatters(const char *type, const char *index) {
+    static const char *const names[] = {"scatter", "scatter_add", "scatter_prod", "scatter_amax",
+                                        "scatter_amin"};
+    bool joins = strstr("f32 f64 i32 i64", type) != NULL, wide = strcmp(type, "f64") == 0;
+    grid q = {0};
+    base_buf_init(&q.text, 0);
+    base_buf_printf(&q.text,
+                    "graph @scatters(%%x: %s[3,T,19], %%s: %s[3,T,19], %%i: %s[3,T,19]) where T in "
+                    "[1,64] {\n  %%f = iota {axis=1, dtype=i32, shape=[1,T,1]}\n"
+                    "  %%e = iota {axis=1, dtype=i32, shape=[3,T,1]}\n"
+                    "  %%three = const 3 : i32[]\n  %%h = remainder %%f, %%three\n"
+                    "  %%j = remainder %%e, %%three\n  %%u = iota {axis=2, dtype=i32, "
+                    "shape=[1,1,19]}\n  %%v = floor_divide %%u, %%three\n",
+                    type, type, index);
+    for (int op = 0; op < (joins ? 5 : 1); op++) {
+        const char *at[] = {"i", "h", "j", "v"};
+        for (int k = 0; k < 4; k++) {
+            char name[16];
+            (void)snprintf(name, sizeof name, "y%d%d", op, k);
+            base_buf_printf(&q.text, "  %%%s = %s %%x, %%%s, %%s {axis=%d}\n", name, names[op],
+                            at[k], k < 3 ? 1 : 2);
+            /* The interpreter rounds each sum and product, too. */
+            returns(&q, wide ? 1 : 0, 0, name);
+        }
+    }
+    check(&q, false);
+}
+
+static void scatter_grid(void **state) {
+    static const char *const types[] = {"f32", "f16", "bf16", "f64",  "i32",   "i64",
+                                        "i16", "u8",  "i8",   "bool", "f8e5m2"};
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        scatters(types[t], t & 1 ? "i64" : "i32");
+}
+
 static void scan_grid(void **state) {
     static const char *const types[] = {"f32", "f16", "bf16", "i32"};
     (void)state;
@@ -366,6 +415,7 @@ static void scan_grid(void **state) {
         scans(types[t], "[17,23]", 2, 23, true);
         scans(types[t], "[T,70]", 2, 8, false);
     }
+    scans("i64", "[17,23]", 2, 8, true);
     scans("i64", "[T,70]", 2, 8, false);
     scans("f32", "[2,T,5,33]", 4, 33, false);
     scans("f32", "[2,9000]", 2, 100, false);
@@ -375,9 +425,8 @@ static void scan_grid(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_grid),
-        cmocka_unit_test(reduction_grid),
-        cmocka_unit_test(scan_grid),
+        cmocka_unit_test(elementwise_grid), cmocka_unit_test(reduction_grid),
+        cmocka_unit_test(scan_grid),        cmocka_unit_test(scatter_grid),
         cmocka_unit_test(product_grid),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);

@@ -245,6 +245,24 @@ static void act_scan(gen *q) {
     }
 }
 
+/* Sorted along an axis, places too where no last bit decides them; and elements at indices that are made of them. */
+static void act_order(gen *q) {
+    item x = any(q);
+    uint32_t rank = shape_of(q, x.ref)->rank;
+    ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = 1 + pick(q, rank - 1)},
+                   {.key = IR_ATTR_DESCENDING, .u.i = pick(q, 2)}};
+    if (!x.exact || pick(q, 2)) {
+        ir_ref r = add(q, IR_sort, &x.ref, 1, a, 2);
+        ir_attr second = {.key = IR_ATTR_INDEX, .u.i = 1};
+        if (x.exact)
+            r = op2(q, IR_add, r, cast(q, add(q, IR_result, &r, 1, &second, 1), RP_DTYPE_F32));
+        put(q, r, x.mag + (x.exact ? 64 : 0), x.exact);
+        return;
+    }
+    ir_ref in[] = {x.ref, cast(q, x.ref, RP_DTYPE_I32), op1(q, IR_neg, x.ref)};
+    put(q, add(q, pick(q, 2) ? IR_scatter_amax : IR_scatter, in, 3, a, 1), x.mag, true);
+}
+
 static void act_softmax(gen *q) {
     item x = any(q);
     ir_ref e = op1(q, IR_exp, op2(q, IR_sub, x.ref, reduce(q, IR_amax, x.ref, -1, true)));
@@ -445,7 +463,7 @@ static void step(gen *q) {
         act_unary,    act_unary,  act_unary,  act_binary,  act_binary, act_binary,
         act_binary,   act_reduce, act_norm,   act_softmax, act_view,   act_view,
         act_matmul,   act_matmul, act_gather, act_rope,    act_iota,   act_half,
-        act_discrete, act_scan,   act_pick,   act_ints,    act_double,
+        act_discrete, act_scan,   act_pick,   act_ints,    act_double, act_order,
     };
     act[pick(q, sizeof act / sizeof act[0])](q);
 }

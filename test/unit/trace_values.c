@@ -467,7 +467,7 @@ static void composites_name_what_does_not_fit(void **state) {
         "flatten: axis 2 of f32[2,3,4] is behind axis 1",
         "slice: a step of 0; a step is positive, rp_flip turns an axis around",
         "take_along: wants indices of the shape of f32[2,3,4] but along axis 2",
-        "scatter_add: into f32[2,3,4] at i32[2,3]",
+        "scatter_add: f32[2,3,4] at i32[2,3] into f32[2,3,4] along axis 2: src has the sizes",
         "group_norm: the channels of f32[2,3,4] cannot be cut into 5 groups",
         "batch_norm: wants [N,C,...], not f32[4]",
         "var: wants f32, f16, bf16 or f64, not i32[2,3]; cast it",
@@ -493,7 +493,7 @@ static void composites_name_what_does_not_fit(void **state) {
         case 3: y = rp_flatten(x, 2, 1); break;
         case 4: y = rp_slice_step(x, 0, 0, 2, 0); break;
         case 5: y = rp_take_along(x, 2, n); break;
-        case 6: y = rp_scatter_add(x, n, x); break;
+        case 6: y = rp_scatter_add(x, 2, n, x); break;
         case 7: y = rp_group_norm(x, 5, none, none, 1e-5); break;
         case 8: y = rp_batch_norm(v, v, v, none, none, 1e-5); break;
         case 9: y = rp_var(n, 0, false, 1); break;
