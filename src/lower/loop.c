@@ -260,7 +260,7 @@ rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out) {
     const ir_node *n = ir_node_at(L->g, r);
     ir_dims *dims = ir_graph_dims(L->g);
     ir_dim rows = n->shape.rank ? n->shape.dim[0] : ir_dim_const(dims, 1);
-    char *name = base_arena_printf(L->arena, "poi_fused_copy_%u", L->out->n_launches);
+    char *name = base_arena_printf(L->arena, "poi_copy_%u", L->out->n_launches);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     ir_dim bytes = lower_bytes(dims, n);
     if (bytes == IR_DIM_BAD) return lower_bytes_refused(L->g, n, L->err);
