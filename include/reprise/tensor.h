@@ -170,6 +170,15 @@ RP_API rp_tensor rp_pad(rp_tensor a, int axis, rp_dim before, rp_dim after, doub
 #define rp_pad(a, axis, before, after, value) \
     RP_AT("rp_pad", (rp_pad)(a, axis, RP_DIM(before), RP_DIM(after), value))
 
+/* Random numbers as a function of key and offset, both i64 of rank 0: the same on every device and for any number of threads.
+ * Element i, row-major, is made of the bits of Philox 4x32-10 with that key and counter offset + i; numbers of a next call begin
+ * at offset + the count of this. rp_philox: those bits themselves, of a counter and a key, i64 or i32. */
+RP_API rp_tensor rp_philox(rp_tensor counter, rp_tensor key);
+RP_API rp_tensor rp_rand(rp_tensor key, rp_tensor offset,
+                         rp_shape shape); /* f32 in [0, 1), 24 bits */
+RP_API rp_tensor rp_randn(rp_tensor key, rp_tensor offset,
+                          rp_shape shape); /* f32, normal (Box and Muller) */
+
 /* By index. Indices are i32 or i64 and clamped into the axis that they count along, where torch fails or counts from the end. */
 /* table[V,...], idx [N...] -> [N...,...]: rows of a table, as of an embedding. */
 RP_API rp_tensor rp_gather(rp_tensor table, rp_tensor idx);
@@ -342,6 +351,9 @@ static inline void rp_var_mean_at(rp_tensor a, int axis, bool keep, int64_t corr
 #define rp_remainder(...) RP_AT("rp_remainder", (rp_remainder)(__VA_ARGS__))
 #define rp_shift_left(...) RP_AT("rp_shift_left", (rp_shift_left)(__VA_ARGS__))
 #define rp_shift_right(...) RP_AT("rp_shift_right", (rp_shift_right)(__VA_ARGS__))
+#define rp_philox(...) RP_AT("rp_philox", (rp_philox)(__VA_ARGS__))
+#define rp_rand(...) RP_AT("rp_rand", (rp_rand)(__VA_ARGS__))
+#define rp_randn(...) RP_AT("rp_randn", (rp_randn)(__VA_ARGS__))
 #define rp_isnan(...) RP_AT("rp_isnan", (rp_isnan)(__VA_ARGS__))
 #define rp_where(...) RP_AT("rp_where", (rp_where)(__VA_ARGS__))
 #define rp_fma(...) RP_AT("rp_fma", (rp_fma)(__VA_ARGS__))

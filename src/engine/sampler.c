@@ -9,8 +9,8 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/philox.h"
 #include "engine/logits.h"
-#include "engine/philox.h"
 
 struct engine_sampler {
     uint32_t n;    /* vocabulary */
@@ -174,9 +174,15 @@ static int32_t draw_of(const engine_sampler *s, uint32_t n, double u) {
     return s->cand[n - 1];
 }
 
+/* In [0, 1), 53 bits. Counted, so the n-th draw of a request needs no state: it does not depend on which other requests
+ * shared its steps, nor on whether it was preempted. */
+static double uniform(uint64_t seed, uint64_t step) {
+    return (double)(base_philox_bits(seed, step) >> 11) * 0x1p-53;
+}
+
 static int32_t sample(engine_sampler *s, const engine_sampling *p, const float *x, float top,
                       uint64_t step) {
-    double u = engine_philox_uniform(p->seed, step);
+    double u = uniform(p->seed, step);
     bool by_k = p->top_k > 0 && (uint32_t)p->top_k < s->n;
 
     engine_logits_weights(x, s->n, top, p->temperature, s->weight);

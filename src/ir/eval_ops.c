@@ -1,4 +1,5 @@
 /* Elementwise ops over double, compiled from the same tokens as every kernel (ops.def). */
+#include "base/philox.h"
 #include "ir/doubles.h"
 #include "ir/eval.h"
 #include "ir/kinds.h"
@@ -21,6 +22,8 @@ static double (*const table[IR_OP_COUNT_])(double, double, double) = {
 #include "ir/ops.def"
 };
 #undef OP
+
+#define rp_philox(counter, key) base_philox_bits(key, counter)
 
 /* Integers, of 32 and of 64 bits. */
 #define CASE(name, ints) \

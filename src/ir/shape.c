@@ -125,6 +125,7 @@ static rp_status elementwise_types(rule *r) {
     case IR_floor_divide:
     case IR_remainder:
     case IR_shift_left:
+    case IR_philox:
     case IR_shift_right: RP_TRY(want_int(r, 0)); return same_type(r, 0, 1);
     case IR_where:
         r->dtype = r->b->dtype;

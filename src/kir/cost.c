@@ -34,7 +34,8 @@ static double weight(const kir_inst *in) {
         case IR_tanh:
         case IR_erf:
         case IR_sigmoid:
-        case IR_pow: return HEAVY;
+        case IR_pow:
+        case IR_philox: return HEAVY;
         default: return 1;
         }
     case KIR_SELECT:

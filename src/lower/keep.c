@@ -23,7 +23,8 @@ static uint32_t own_cost(ir_op op) {
     case IR_tanh:
     case IR_erf:
     case IR_sigmoid:
-    case IR_pow: return CHEAP + 1;
+    case IR_pow:
+    case IR_philox: return CHEAP + 1;
     default: return 1;
     }
 }

@@ -223,6 +223,7 @@ BINARY(rp_floor_divide, IR_floor_divide)
 BINARY(rp_remainder, IR_remainder)
 BINARY(rp_shift_left, IR_shift_left)
 BINARY(rp_shift_right, IR_shift_right)
+BINARY(rp_philox, IR_philox)
 BINARY(rp_gather, IR_gather)
 
 rp_tensor rp_where(rp_tensor cond, rp_tensor a, rp_tensor b) {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/philox.h"
 #include "ir/eval.h"
 #include "reprise/nn.h"
 #include "trace/trace.h"
@@ -62,6 +63,30 @@ static int64_t row_start(int axis, int64_t k) {
 }
 
 /* In double precision throughout: float32 would be off by 1e-8. */
+/* Made of the published generator's bits: known numbers, and a mean and a spread. */
+static void random_numbers_are_of_key_and_place(void **state) {
+    enum { MANY = 4096 };
+    static double x[2 * MANY];
+    double sum = 0, squares = 0, third = 0;
+    traced t = begin();
+    (void)state;
+    rp_tensor key = rp_const(t.g, RP_DTYPE_I64, 5), from = rp_const(t.g, RP_DTYPE_I64, 1);
+    rp_tensor both[] = {rp_rand(key, from, RP_SHAPE(64, 64)),
+                        rp_randn(key, from, RP_SHAPE(64, 64))};
+    finish(&t, rp_concat(both, 2, 0), x, 2 * MANY);
+    for (int i = 0; i < MANY; i++) {
+        uint64_t bits = base_philox_bits(5, (uint64_t)i + 1);
+        double u = (double)(bits >> 40) * 0x1p-24, v = (double)(bits >> 16 & 0xffffff) * 0x1p-24;
+        double z = x[MANY + i];
+        assert_true(x[i] == u);
+        near(z, sqrt(-2 * log(1 - u)) * cos(6.283185307179586 * v));
+        sum += z / MANY;
+        squares += z * z / MANY;
+        third += z * z * z / MANY;
+    }
+    assert_true(fabs(sum) < 0.05 && fabs(squares - 1) < 0.08 && fabs(third) < 0.2);
+}
+
 static void means_and_variances_of_doubles(void **state) {
     double x[N], y[3 * A * C], *mean = y, *var = y + A * C, *least = y + 2 * A * C;
     (void)state;
@@ -514,6 +539,7 @@ static void composites_name_what_does_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_numbers_are_of_key_and_place),
         cmocka_unit_test(means_and_variances_of_doubles),
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
         cmocka_unit_test(softmax_is_over_its_axis),

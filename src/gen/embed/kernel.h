@@ -142,6 +142,23 @@ RP_INLINE rp_i32 rk_sat(long long v)
     return (rp_i32)(v > 2147483647LL ? 2147483647LL : v);
 }
 
+/* The first two words of a block of Philox 4x32-10 (Salmon and others, 2011), the first on top. */
+RP_INLINE rp_u64 rp_philox(rp_u64 counter, rp_u64 key)
+{
+    rp_u32 a = (rp_u32)counter, b = (rp_u32)(counter >> 32), c = 0, d = 0;
+    rp_u32 k = (rp_u32)key, l = (rp_u32)(key >> 32);
+    for (int round = 0; round < 10; round++) {
+        rp_u64 p = 0xD2511F53ull * a, q = 0xCD9E8D57ull * c;
+        a = (rp_u32)(q >> 32) ^ b ^ k;
+        c = (rp_u32)(p >> 32) ^ d ^ l;
+        b = (rp_u32)q;
+        d = (rp_u32)p;
+        k += 0x9E3779B9u;
+        l += 0xBB67AE85u;
+    }
+    return (rp_u64)a << 32 | b;
+}
+
 RP_INLINE rp_i64 rk_clamp64(rp_i64 v, rp_i64 lo, rp_i64 hi)
 {
     v = v < lo ? lo : v;
