@@ -309,7 +309,8 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
                                  .scratch = from->alts[k].scratch,
                                  .threads = from->alts[k].threads,
                                  .per_sm = from->alts[k].per_sm,
-                                 .per_block = from->alts[k].per_block};
+                                 .per_block = from->alts[k].per_block,
+                                 .blocks = from->alts[k].blocks};
     RP_TRY(size_of(a, l->dims, from->rows, &to->rows));
     RP_TRY(size_of(a, l->dims, from->items, &to->items));
     to->grain = from->grain;

@@ -35,9 +35,18 @@ rp_status gen_kernel_name(gen_kernel_kind kind, const char *const *origins, uint
  * is a function that all threads of a warp call together; its SCRATCH buffers are memory that they share. */
 void gen_cuda_prelude(base_buf *out);
 rp_status gen_cuda_func(const sched *s, base_buf *out, rp_error *err) RP_MUST_USE;
-/* One item of a KERNEL with a block an item, as a function that all threads of a block call together:
+/* One item of a KERNEL with a block an item, as a function that all `threads` of a block, or of a warp (32), call together:
  *   RP_INLINE void NAME(char *const *arg, const long long *dim, long long item).
  * What it stores is visible to them after a barrier. */
-rp_status gen_cuda_item(const sched *s, const char *name, base_buf *out, rp_error *err) RP_MUST_USE;
+rp_status gen_cuda_item(const sched *s, const char *name, uint32_t threads, base_buf *out,
+                        rp_error *err) RP_MUST_USE;
+/* A FRAGMENT over one column as functions of one thread:
+ *   RP_INLINE void NAME_ask(char *const *arg, const long long *dim, long long p0, .., float *asked)
+ *   RP_INLINE void NAME(char *const *arg, const long long *dim, long long p0, .., T *scratch_0, .., const float *asked)
+ * The first loads *n_asked floats, the second does the rest. s->f: as gen_is_elementwise. */
+rp_status gen_cuda_element(const sched *s, base_buf *out, uint32_t *n_asked,
+                           rp_error *err) RP_MUST_USE;
+/* Nothing in the FRAGMENT, which has one column, meets other elements. */
+bool gen_is_elementwise(const kir_func *f);
 
 #endif

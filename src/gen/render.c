@@ -349,6 +349,15 @@ static void put_load(gen_render *r, const kir_inst *in) {
     const kir_buf *b = &r->f->bufs[in->u.buf];
     const char *narrow = narrow_name(b->dtype);
 
+    if (r->loads == GEN_ASKS && b->space == KIR_SCRATCH) {
+        base_buf_puts(r->out, "0"); /* is not there yet, and nothing that is asked for needs it */
+        return;
+    }
+    if (r->loads != GEN_LOADS && b->space == KIR_ARG && in->cls == KIR_F32) {
+        base_buf_printf(r->out, "asked[%u]", r->n_asked++);
+        if (r->loads == GEN_ASKED) return;
+        base_buf_puts(r->out, " = ");
+    }
     if (narrow) base_buf_printf(r->out, "rp_%s_to_f32(", narrow);
     base_buf_printf(r->out, "b_%s[", b->name);
     gen_put(r, in->in[0]);
@@ -468,6 +477,7 @@ void gen_statement(gen_render *r, kir_ref at) {
     char name[GEN_NAME_SIZE];
 
     if (kir_is_global(in->op) || (in->op != KIR_STORE && !r->used[at])) return;
+    if (in->op == KIR_STORE && r->loads == GEN_ASKS) return;
     indent(r);
     if (in->op == KIR_STORE) {
         put_store(r, in);

@@ -12,7 +12,13 @@ typedef struct gen_render {
     bool *used;     /* beside insts: something that is written out needs its value */
     uint32_t depth; /* of indentation */
     bool cuda;
-    bool item; /* CUDA: one item of a kernel as a function */
+    bool warp;        /* CUDA: a warp runs what a block would */
+    bool item;        /* CUDA: one item of a kernel as a function */
+    uint32_t threads; /* CUDA: that run it, where that is known; 0: not */
+    char size[16];    /* the same as text, so that loops over a constant are unrolled */
+    /* element.c: floats of arguments go to asked[], and come from there. */
+    enum { GEN_LOADS, GEN_ASKS, GEN_ASKED } loads;
+    uint32_t n_asked;
 } gen_render;
 
 /* Fills the side array. */

@@ -15,6 +15,9 @@ BASE_EMBED(prelude_h);
 BASE_EMBED(kernel_h);
 BASE_EMBED(prelude_cuda_h);
 
+#define RK_BLOCK 1024 /* of prelude_cuda.h */
+#define ROUNDS 8      /* of loads at once, of an item in another kernel */
+
 void gen_cuda_prelude(base_buf *out) {
     base_buf_add(out, rp_embed_prelude_cuda_h, rp_embed_prelude_cuda_h_size);
     base_buf_add(out, rp_embed_prelude_h, rp_embed_prelude_h_size);
@@ -25,7 +28,7 @@ static void put_together(gen_render *r, kir_ref from, kir_ref to);
 
 /* Who runs `at` in step: this thread's number among them, how many they are, and what their reductions are called. */
 static bool is_warp(const gen_render *r, kir_ref at) {
-    return r->s->steps[at].team == SCHED_OF_WARP;
+    return r->warp || r->s->steps[at].team == SCHED_OF_WARP;
 }
 
 static const char *own_number(const gen_render *r, kir_ref at) {
@@ -33,7 +36,7 @@ static const char *own_number(const gen_render *r, kir_ref at) {
 }
 
 static const char *team_size(const gen_render *r, kir_ref at) {
-    return is_warp(r, at) ? "32" : "blockDim.x";
+    return is_warp(r, at) ? "32" : *r->size ? r->size : "blockDim.x";
 }
 
 static const char *team_name(const gen_render *r, kir_ref at) {
@@ -56,7 +59,8 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
 
     put_barrier(r, at);
-    if (kind == SCHED_WARP)
+    if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", ROUNDS);
+    if (kind == SCHED_WARP && !r->warp)
         gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += blockDim.x / 32)", at,
                  at, n, at);
     else if (kind == SCHED_THREAD)
@@ -99,6 +103,41 @@ static void put_dealt_argmax(gen_render *r, kir_ref at, kir_ref end, const char 
     gen_close(r);
     gen_line(r, "a%u = rk_%s_best(a%u);", at, team_name(r, at), at);
     gen_line(r, "v%u = a%u.at < 0 ? 0 : (rp_i32)a%u.at;", end, at, at);
+}
+
+/* Rounds of a known number of threads: all that they load is asked for before the first sum. */
+static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    kir_ref value = r->f->insts[end].in[0];
+    kir_class cls = r->f->insts[value].cls;
+    const char *type = gen_class_type(cls), *how = how_name(r->f->insts[at].u.reduce);
+    const char *start = gen_neutral(r->f->insts[at].u.reduce, cls);
+    const uint32_t step = r->threads * ROUNDS;
+    char v[GEN_NAME_SIZE];
+
+    gen_text(r, value, v, sizeof v);
+    gen_line(r, "%s a%u = %s;", type, at, start);
+    gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at, step);
+    gen_line(r, "%s e%u[%d];", type, at, ROUNDS);
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, ROUNDS, at);
+    gen_line(r, "const long long i%u = c%u + u%u * %u + threadIdx.x;", at, at, at, r->threads);
+    gen_line(r, "e%u[u%u] = %s;", at, at, start);
+    gen_open(r, "if (i%u < %s)", at, n);
+    gen_alone(r, at + 1, end);
+    gen_line(r, "e%u[u%u] = %s;", at, at, v);
+    gen_close(r);
+    gen_close(r);
+    gen_line(r, "a%u = rk_block_rounds<%s, %d, %u>(a%u, e%u, %s - c%u);", at, how, ROUNDS,
+             r->threads, at, at, n, at);
+    gen_close(r);
+    gen_line(r, "v%u = rk_block_end<%s>(a%u);", end, how, at);
+}
+
+/* Chunks end inside of such rounds, and a product is one chain. */
+static bool goes_at_once(const gen_render *r, kir_ref at) {
+    return r->threads && !r->warp && RK_BLOCK % r->threads == 0 && !r->s->steps[at].chunks &&
+           r->f->insts[at].u.reduce != KIR_PROD &&
+           r->f->ranges[r->f->insts[at].in[0]].hi > r->threads;
 }
 
 static void put_dealt_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
@@ -188,6 +227,8 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end, const char *n) {
         put_stepped_reduce(r, at, end, n);
     else if (r->f->insts[at].u.reduce == KIR_ARGMAX)
         put_dealt_argmax(r, at, end, n);
+    else if (goes_at_once(r, at))
+        put_rounds_at_once(r, at, end, n);
     else
         put_dealt_reduce(r, at, end, n);
     put_barrier(r, at);
@@ -337,11 +378,15 @@ static void put_kernel_body(gen_render *r) {
     }
 }
 
-rp_status gen_cuda_item(const sched *s, const char *name, base_buf *out, rp_error *err) {
+rp_status gen_cuda_item(const sched *s, const char *name, uint32_t threads, base_buf *out,
+                        rp_error *err) {
     gen_render r;
 
     RP_TRY(gen_render_init(&r, s, out, err));
     r.cuda = r.item = true;
+    r.threads = threads;
+    r.warp = threads == 32;
+    (void)snprintf(r.size, sizeof r.size, "%u", threads);
     base_buf_printf(
         out, "RP_INLINE void %s(char *const *arg, const long long *dim, long long item)\n{\n",
         name);

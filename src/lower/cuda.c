@@ -83,7 +83,7 @@ static void put_product(lowerer *L, const lower_cuda_segment *s, const lower_row
     base_buf_puts(b, "            if (rows == 1) {\n");
     if (own) {
         base_buf_puts(b, "                ");
-        lower_rows_call(L, own, name, "own");
+        lower_rows_call(L, own, name, "own", "0");
         base_buf_puts(b, "\n                __syncthreads();\n");
     }
     base_buf_printf(b,
@@ -133,11 +133,11 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const low
     uint32_t most = 1;
     char *own_name = base_arena_printf(L->arena, "%s_row", name);
     if (!own_name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    if (own) RP_TRY(lower_rows_function(L, own, own_name));
     for (uint32_t i = 0; i < n; i++)
         if (segs[i].n_mats * segs[i].columns > most) most = segs[i].n_mats * segs[i].columns;
     const int64_t n_items = segs[n - 1].first_item + segs[n - 1].n_items;
     *threads = matmul_threads(segs, n, own != NULL);
+    if (own) RP_TRY(lower_rows_function(L, own, own_name, *threads));
     lower_cuda_head(L, name, *threads, 0, "");
     base_buf_printf(b,
                     "    __shared__ float acc[RK_MM_ROWS * %u], part[RK_MM_PART];\n"

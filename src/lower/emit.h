@@ -129,7 +129,9 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form);
 /* Schedules k, as L->launch says then, and renders it into the source and into the other forms that were asked for. */
 rp_status lower_render(lowerer *L);
 /* GEN_CUDA: one item of k, scheduled again, as function NAME (gen_cuda_item). */
-rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name);
+rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name, uint32_t threads);
+/* The fragment L->k as gen_cuda_element writes it. */
+rp_status lower_render_element(lowerer *L, uint32_t *n_asked);
 /* Enters the kernel whose text began at `begin` of the source. */
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses);
 rp_status lower_take_args(lowerer *L, lower_launch *launch);

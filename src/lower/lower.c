@@ -150,10 +150,19 @@ rp_status lower_render(lowerer *L) {
     return render(L, L->opt->target, &L->source, &L->launch);
 }
 
-rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name) {
+rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name, uint32_t threads) {
     sched *s = NULL;
     RP_TRY(sched_make(&sched_cuda, k, &s, L->err));
-    rp_status st = gen_cuda_item(s, name, &L->source, L->err);
+    rp_status st = gen_cuda_item(s, name, threads, &L->source, L->err);
+    sched_free(s);
+    return st;
+}
+
+rp_status lower_render_element(lowerer *L, uint32_t *n_asked) {
+    sched *s = NULL;
+    RP_TRY(render_texts(L));
+    RP_TRY(sched_make(&sched_cuda, L->k, &s, L->err));
+    rp_status st = gen_cuda_element(s, &L->source, n_asked, L->err);
     sched_free(s);
     return st;
 }

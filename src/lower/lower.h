@@ -65,6 +65,7 @@ typedef struct lower_alt {
     int64_t scratch; /* bytes of thread-local scratch; GEN_CUDA: of dynamic shared memory */
     /* GEN_CUDA: as in hal_launch; 0: those of the launch, any number */
     uint32_t threads, per_sm, per_block;
+    uint32_t blocks; /* GEN_CUDA: exactly so many, whatever the items; 0: by items */
 } lower_alt;
 
 #define LOWER_MAX_ALTS 6

@@ -62,7 +62,8 @@ static rp_status add_pack(lowerer *L, const pass_group *gr, bool swizzled, uint3
 
 /* --- epilogue fragment ------------------------------------------------------ */
 
-rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, int64_t columns) {
+rp_status lower_epilogue_build(lowerer *L, const pass_segment *s, const char *name,
+                               int64_t columns) {
     ir_dim n = lower_columns(L, s);
     RP_TRY(lower_kernel_begin(L, name, KIR_FRAGMENT));
     kir_ref row = kir_param(K, 0), col0 = kir_param(K, 1);
@@ -84,7 +85,11 @@ rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, in
     for (uint32_t i = 0; i < s->n_nodes; i++) members[count++] = s->nodes[i];
     lower_space space = {.row = row, .fragment = true, .col0 = col0, .n_cols = cols};
     RP_TRY(lower_members(L, &space, members, count));
-    RP_TRY(kir_status(K, L->err));
+    return kir_status(K, L->err);
+}
+
+rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, int64_t columns) {
+    RP_TRY(lower_epilogue_build(L, s, name, columns));
     return lower_render(L);
 }
 

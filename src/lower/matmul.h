@@ -8,7 +8,10 @@
 /* Columns of a segment, and its work items a block of rows. Dims of the graph. */
 ir_dim lower_columns(const lowerer *L, const pass_segment *s);
 ir_dim lower_column_items(const lowerer *L, const pass_segment *s);
-/* L->k becomes the epilogue of s as a fragment NAME over `columns` columns, whose text is in the source; the caller frees it. */
+/* L->k becomes the epilogue of s as a fragment NAME over `columns` columns; the caller frees it, also after a failure. */
+rp_status lower_epilogue_build(lowerer *L, const pass_segment *s, const char *name,
+                               int64_t columns);
+/* And its text is in the source. */
 rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, int64_t columns);
 /* Rows of x in memory: all but the last dim. */
 ir_dim lower_flat_rows(const lowerer *L, const ir_node *x);

@@ -1,13 +1,14 @@
 /* Rows that products make themselves, on a GPU.
  *
- * A single row of packed numbers is made by one block, while every other waits for that kernel to end. Where only products with few
- * blocks read it, each of these makes it once more in its shared memory, with the code of the kernel, which is then left
+ * A single row is made by one block, while every other waits for that kernel to end. Where only products read it, of packed numbers those with
+ * few blocks, each of their blocks makes it once more in its shared memory, with the code of the kernel, which is then left
  * out. More rows are made by the kernel: its blocks share them. */
 #include "lower/prologue.h"
 
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "lower/tensor.h"
 #include "pass/product.h"
 
 enum {
@@ -18,7 +19,7 @@ enum {
 
 struct lower_rows {
     lower_rows *next;
-    ir_ref made;
+    ir_ref made, from; /* from: float32 rows that are rounded, or IR_NONE */
     kir_func *k;
     lower_ref *args;
     uint32_t n_args;
@@ -51,14 +52,19 @@ static bool is_output(const ir_graph *g, ir_ref r) {
     return false;
 }
 
+/* The group of product r, where it is of products over as many rows. */
+static const pass_group *group_of(const lowerer *L, ir_ref r, ir_dim rows) {
+    uint32_t i = L->f->group_of[r];
+    const pass_group *gr = i == UINT32_MAX ? NULL : &L->f->groups[i];
+    return gr && gr->kind == PASS_MATMUL && gr->rows == rows ? gr : NULL;
+}
+
 /* Whether product r reads dequantised rows `lhs` alone, as a group of few items over as many rows. */
 static bool is_small_product(const lowerer *L, ir_ref r, ir_ref lhs, ir_dim rows) {
-    uint32_t group = L->f->group_of[r];
+    const pass_group *gr = group_of(L, r, rows);
     pass_weights w;
     int64_t items = 0;
-    if (group == UINT32_MAX || L->f->groups[group].kind != PASS_MATMUL) return false;
-    const pass_group *gr = &L->f->groups[group];
-    if (gr->lhs != lhs || gr->rows != rows || !pass_is_packed_matmul(L->g, r)) return false;
+    if (!gr || gr->lhs != lhs || !pass_is_packed_matmul(L->g, r)) return false;
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         if (gr->segs[i].dead) continue;
         if (!pass_product_weights(L->g, gr->segs[i].mats[0], &w)) return false;
@@ -78,59 +84,127 @@ static bool only_small_products_read(const lowerer *L, ir_ref r, ir_dim rows) {
     return true;
 }
 
-static bool fits(const lowerer *L, const ir_node *n) {
-    int64_t k = 0;
-    return n->dtype == RP_DTYPE_I16B32 && n->shape.rank > 1 &&
-           ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k) &&
-           k / 32 * 72 <= MOST_BYTES && L->launch.per_block == 1 &&
-           L->launch.scratch <= MOST_SCRATCH;
+/* Whether products on tensor cores alone read r; *few: rows up to which one of them wants it in memory. */
+static bool only_tensor_products_read(const lowerer *L, ir_ref r, ir_dim rows, int64_t *few) {
+    *few = 0;
+    if (is_output(L->g, r)) return false;
+    for (ir_ref d = r + 1; d < ir_graph_count(L->g); d++) {
+        const ir_node *n = ir_node_at(L->g, d);
+        if (!reads(n, r)) continue;
+        if (n->op != IR_matmul || n->in[0] != r || n->in[1] == r) return false;
+        const pass_group *gr = group_of(L, d, rows);
+        int64_t own = 0;
+        if (!gr || !lower_tensor_can(L, gr, NULL, RP_DTYPE_BF16) ||
+            lower_tensor_few_rows(L, gr, &own) != RP_OK)
+            return false;
+        if (own > *few) *few = own;
+    }
+    return *few > 0;
 }
 
-rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, bool *taken) {
-    ir_ref made = only_stored(L, gr);
-    *taken = false;
-    if (L->opt->target != GEN_CUDA || made == IR_NONE) return RP_OK;
+/* Gives few = 0 where the kernel must stay. */
+static void find_taken(const lowerer *L, ir_ref made, ir_dim rows, lower_taken *out) {
     const ir_node *n = ir_node_at(L->g, made);
-    ir_dim all = ir_dim_const(ir_graph_dims(L->g), 1);
-    if (!fits(L, n) || !only_small_products_read(L, made, rows)) return RP_OK;
-    for (uint32_t i = 0; i + 1 < n->shape.rank; i++)
-        all = ir_dim_mul(ir_graph_dims(L->g), all, n->shape.dim[i]);
-    if (all != rows) return RP_OK;
+    const sched_launch *c = &L->launch;
+    int64_t k = 0;
+    *out = (lower_taken){.many = INT64_MAX};
+    if (n->shape.rank < 2 || c->per_block != 1 || c->scratch > MOST_SCRATCH ||
+        !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k) ||
+        lower_flat_rows(L, n) != rows)
+        return;
+    if (n->dtype == RP_DTYPE_BF16 && c->scratch == 0 &&
+        only_tensor_products_read(L, made, rows, &out->many))
+        out->few = LOWER_OWN_ROWS;
+    if (n->dtype == RP_DTYPE_I16B32 && k / 32 * 72 <= MOST_BYTES &&
+        only_small_products_read(L, made, rows))
+        out->few = LOWER_OWN_ROWS;
+}
+
+/* Whether some effect writes the memory of r. */
+static bool is_written(const ir_graph *g, ir_ref r) {
+    for (ir_ref i = r + 1; i < ir_graph_count(g); i++)
+        if (ir_node_at(g, i)->memory == r) return true;
+    return false;
+}
+
+/* The rows that made is of, where it is no more than those rounded to bf16; IR_NONE: it is. */
+static ir_ref only_rounded(const lowerer *L, const pass_group *gr, ir_ref made) {
+    const ir_node *n = ir_node_at(L->g, made);
+    if (gr->n_nodes != 1 || n->op != IR_cast || n->dtype != RP_DTYPE_BF16 || n->shape.rank < 2)
+        return IR_NONE;
+    const ir_node *x = ir_node_at(L->g, n->in[0]);
+    const bool lasts =
+        L->has_memory[n->in[0]] && x->memory == IR_NONE && x->op != IR_empty &&
+        (L->where[n->in[0]].seg == LOWER_TEMP || L->where[n->in[0]].seg == LOWER_INPUT) &&
+        !is_written(L->g, n->in[0]);
+    int64_t few;
+    return lasts && x->dtype == RP_DTYPE_F32 &&
+                   only_tensor_products_read(L, made, lower_flat_rows(L, n), &few)
+               ? n->in[0]
+               : IR_NONE;
+}
+
+rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, lower_taken *out) {
+    ir_ref made = only_stored(L, gr);
+    *out = (lower_taken){0};
+    if (L->opt->target != GEN_CUDA || made == IR_NONE) return RP_OK;
+    ir_ref from = only_rounded(L, gr, made);
+    if (from != IR_NONE)
+        *out = (lower_taken){.few = INT64_MAX};
+    else
+        find_taken(L, made, rows, out);
+    if (!out->few) return RP_OK;
     lower_rows *r = base_arena_alloc(L->arena, sizeof *r);
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
     if (!r || !args) return rp_fail(L->err, RP_NOMEM, "rows of a product");
     for (uint32_t i = 0; i < L->n_args; i++) args[i] = L->args[i];
-    *r = (lower_rows){L->own_rows, made, L->k, args, L->n_args};
+    *r = (lower_rows){L->own_rows, made, from, L->k, args, L->n_args};
     L->own_rows = r;
     L->k = NULL;
-    *taken = true;
     return RP_OK;
 }
 
 /* --- in a product ------------------------------------------------------------------- */
 
-const lower_rows *lower_rows_of(const lowerer *L, ir_ref made) {
+static const lower_rows *find(const lowerer *L, ir_ref made) {
     const lower_rows *r = L->own_rows;
     while (r && r->made != made) r = r->next;
     return r;
 }
 
-rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name) {
-    for (uint32_t i = 0; i < r->n_args; i++) (void)lower_arg_slot(L, r->args[i]);
-    return lower_render_item(L, r->k, name);
+const lower_rows *lower_rows_of(const lowerer *L, ir_ref made) {
+    const lower_rows *r = find(L, made);
+    return r && r->from == IR_NONE ? r : NULL;
 }
 
-void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to) {
+bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out) {
+    const lower_rows *r = find(L, made);
+    if (!r || r->from == IR_NONE) return false;
+    *out = L->where[r->from];
+    return true;
+}
+
+void lower_rows_args(lowerer *L, const lower_rows *r) {
+    for (uint32_t i = 0; i < r->n_args; i++) (void)lower_arg_slot(L, r->args[i]);
+}
+
+rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name, uint32_t threads) {
+    lower_rows_args(L, r);
+    return lower_render_item(L, r->k, name, threads);
+}
+
+void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to,
+                     const char *row) {
     base_buf *b = &L->source;
     base_buf_puts(b, "char *const made[] = {");
     for (uint32_t i = 0; i < r->n_args; i++) {
         uint32_t slot = lower_arg_slot(L, r->args[i]);
         if (slot)
-            base_buf_printf(b, "a%u, ", slot);
+            base_buf_printf(b, "arg[%u], ", slot);
         else
             base_buf_printf(b, "%s, ", to); /* argument 0 of a product: its rows */
     }
-    base_buf_printf(b, "}; %s(made, dim, 0);", name);
+    base_buf_printf(b, "}; %s(made, dim, %s);", name, row);
 }
 
 void lower_rows_done(lowerer *L) {

@@ -8,14 +8,22 @@ typedef struct lower_rows lower_rows;
 
 #define LOWER_OWN_ROWS 1 /* rows of a step up to which products make them */
 
-/* Whether the kernel of a loop group, L->k with its arguments, can be left out for up to LOWER_OWN_ROWS rows; L->k is taken
- * then. `rows`: its items. */
-rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, bool *taken);
-/* What makes rows `made`, or NULL. Then, in the kernel of a product whose argument 0 they are: its function, with
- * arguments added to L->args; and the statement that calls it for the first row, which goes `to`. */
+/* Rows of which products make the kernel of a loop group superfluous: up to `few`, and more than `many`. */
+typedef struct lower_taken {
+    int64_t few, many;
+} lower_taken;
+/* Those of L->k with its arguments; L->k is taken where there are any. `rows`: its items, IR_DIM_BAD where they are no rows. */
+rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, lower_taken *out);
+/* Where float32 rows lie that are only rounded to bf16 rows `made`, which products on tensor cores do as they read them; false:
+ * these are in memory themselves. */
+bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out);
+/* What makes rows `made`, or NULL. Then, in the kernel of a product whose argument 0 they are: its function for blocks of `threads`, or a warp (32), with
+ * arguments added to L->args; and the statement that calls it for a row (an expression) of those whose first goes `to`. */
 const lower_rows *lower_rows_of(const lowerer *L, ir_ref made);
-rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name);
-void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to);
+void lower_rows_args(lowerer *L, const lower_rows *r); /* adds them alone */
+rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name, uint32_t threads);
+void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to,
+                     const char *row);
 void lower_rows_done(lowerer *L);
 
 #endif

@@ -5,58 +5,42 @@
 #include "lower/tensor.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "gen/pack.h"
 #include "lower/cuda.h"
 #include "lower/matmul.h"
+#include "lower/tensor_group.h"
 #include "pass/product.h"
-
-#define K (L->k)
 
 enum {
     STEP = 16, /* k of an instruction */
-    WARPS = 8,
+    WARPS = LOWER_TENSOR_WARPS,
     MOST_ROWS = 8,      /* of the template for few rows */
     STEP_BYTES = 512,   /* of a tile */
     MOST_CHUNK = 8,     /* steps of a copy */
     N_SM = 132,         /* that sizes are chosen for */
     SHARED = 227 << 10, /* of a block that has a multiprocessor for itself */
     HALF = 110 << 10,   /* of one of two */
+    OWN = 5 << 10,      /* of that, what making a row takes */
+    MAKERS = 4,         /* blocks a multiprocessor that make rows */
     MOST_RING = 192 << 10,
     MANY_UNITS = 8 * N_SM, /* that are worth wider ones */
     JOB_TILES = 8,         /* of the template for many rows */
-    PIECE = 64             /* rows whose sums are in shared memory at once */
+    SLICES = 4,            /* of k, of up to SOME_ROWS rows */
+    SOME_ROWS = 64         /* more rows have one ascending sum */
 };
 
-/* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight, blocks a multiprocessor. Narrow tiles are for
- * few rows, and for matrices so small that wide ones would leave multiprocessors idle; both add alike. */
+/* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight; slices of k that are summed apart, and the blocks that
+ * share them. Narrow tiles are for few rows, and for matrices so small that wide ones would leave multiprocessors idle; both add alike. */
 typedef struct many {
-    int64_t most, columns, chunk, stages;
-    uint32_t per_sm;
+    int64_t most, columns, chunk, stages, slices, splits;
+    int64_t piece;   /* rows whose sums are in shared memory at once */
+    uint32_t per_sm; /* blocks a multiprocessor: one has results while another multiplies */
 } many;
 
-enum { N_MANYS = 3, WIDEST = 256 };
-
-/* --- choice ------------------------------------------------------------------------- */
-
-static bool refuse(const char *name, const char *why, int64_t value) {
-    base_log_ch(RP_LOG_CH_AUTOTUNING, false,
-                "%s: no tensor cores, sums as on the host: %s %" PRId64, name, why, value);
-    return false;
-}
-
-bool lower_tensor_can(const lowerer *L, const pass_group *gr, const char *name, rp_dtype x) {
-    pass_weights w;
-    if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
-    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) ||
-        !pass_product_weights(L->g, gr->segs[0].mats[0], &w) || w.dtype != RP_DTYPE_BF16)
-        return false;
-    if (x != RP_DTYPE_F32 && x != RP_DTYPE_BF16)
-        return refuse(name, "rows are not float32 or bf16 but of type", (int64_t)x);
-    if (w.k % STEP) return refuse(name, "K is not a multiple of 16:", w.k);
-    return true;
-}
+enum { N_MANYS = 4, WIDEST = 256 };
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
@@ -66,36 +50,23 @@ typedef struct few {
     int64_t rows, tiles, slots;
 } few;
 
-/* Part of a kernel: units of one segment. */
-typedef struct part {
-    const pass_segment *s;
-    int64_t units, first_unit, first_tile, first_job;
-} part;
-
-typedef struct group {
-    part *parts;
-    uint32_t n_parts;
-    rp_dtype x;                /* of rows */
-    int64_t k, units, columns; /* of a unit, of each of its matrices */
-    int64_t tiles;             /* of a unit, at most */
-    many many[N_MANYS];        /* n_many of them are for rows that there can be */
-    uint32_t n_many;
-} group;
+typedef lower_tensor_part part;
+typedef lower_tensor_parts group;
 
 static int64_t div_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
 static int64_t few_bytes(const few *f) {
-    int64_t x = WARPS * f->rows * (f->slice * 32 + 16);
-    int64_t sums = (WARPS + 1) * f->rows * f->tiles * 16 * 4;
+    int64_t x = f->rows * (f->k * 2 + 16);
+    int64_t sums = (2 * WARPS + 1) * f->rows * f->tiles * 16 * 4;
     return WARPS * f->slots * (f->chunk * STEP_BYTES + 8) + x + 16 + sums;
 }
 
 /* Slots of a warp's ring for blocks that share a multiprocessor with per_sm - 1 others. */
 static void fit_slots(few *f, const group *g, uint32_t per_sm) {
     int64_t each = div_up(g->units, N_SM * per_sm) * f->tiles * f->chunks;
-    int64_t room = per_sm > 1 ? HALF : SHARED;
+    int64_t room = (per_sm > 1 ? HALF : SHARED) - (f->rows == 1 && g->own ? OWN : 0);
     f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
     if (f->slots > each) f->slots = each;
     while (f->slots > 1 && few_bytes(f) > room) f->slots--;
@@ -145,6 +116,7 @@ static void count_units(const lowerer *L, group *g) {
         (void)pass_product_weights(L->g, p->s->mats[0], &w);
         int64_t items = div_up(w.n, LOWER_COLUMNS),
                 tiles = p->s->n_mats * g->columns / GEN_TILE_ROWS;
+        p->columns = w.n;
         p->first_unit = g->units;
         p->first_tile = tile;
         p->units = items * (LOWER_COLUMNS / g->columns);
@@ -159,7 +131,7 @@ static void set_columns(const lowerer *L, group *g, int64_t columns) {
     count_units(L, g);
 }
 
-static rp_status find_parts(lowerer *L, const pass_group *gr, group *g) {
+static rp_status find_parts(const lowerer *L, const pass_group *gr, group *g) {
     pass_weights w;
     (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
     *g = (group){.k = w.k};
@@ -172,76 +144,44 @@ static rp_status find_parts(lowerer *L, const pass_group *gr, group *g) {
     return RP_OK;
 }
 
+/* --- choice ------------------------------------------------------------------------- */
+
+static bool refuse(const char *name, const char *why, const char *value) {
+    if (name)
+        base_log_ch(RP_LOG_CH_AUTOTUNING, false, "%s: no tensor cores, sums as on the host: %s %s",
+                    name, why, value);
+    return false;
+}
+
+static bool refuse_k(const char *name, const char *why, int64_t k) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, k);
+    return refuse(name, why, text);
+}
+
+/* One row beside two copies of every warp. */
+static bool has_room(int64_t k) {
+    few f;
+    const group g = {.k = k, .units = 1, .tiles = PASS_MAX_MATS * (LOWER_COLUMNS / GEN_TILE_ROWS)};
+    (void)fit_few(&f, &g, 1);
+    return few_bytes(&f) <= SHARED;
+}
+
+bool lower_tensor_can(const lowerer *L, const pass_group *gr, const char *name, rp_dtype x) {
+    pass_weights w;
+    if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
+    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) ||
+        !pass_product_weights(L->g, gr->segs[0].mats[0], &w))
+        return false;
+    if (w.dtype != RP_DTYPE_BF16)
+        return refuse(name, "weights are not bf16 but", rp_dtype_name(w.dtype));
+    if (x != RP_DTYPE_F32 && x != RP_DTYPE_BF16)
+        return refuse(name, "rows are neither f32 nor bf16 but", rp_dtype_name(x));
+    if (w.k % STEP) return refuse_k(name, "K is no multiple of 16:", w.k);
+    return has_room(w.k) || refuse_k(name, "a row has no room in shared memory with a K of", w.k);
+}
+
 /* --- text ------------------------------------------------------------------------------------ */
-
-/* NAME_row: the fragment NAME for one row of a unit, by a warp, with what it keeps in shared memory. */
-static void put_row(lowerer *L, const part *p, const char *frag, int64_t columns) {
-    base_buf *b = &L->source;
-    base_buf_printf(b,
-                    "RP_INLINE void %s_row(char *const *arg, const long long *dim, long long row, "
-                    "long long unit, float *acc)\n{\n",
-                    frag);
-    for (uint32_t i = p->s->n_mats; i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, "    __shared__ %s e%u[%d][%" PRId64 "];\n",
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i, WARPS,
-                            columns);
-    base_buf_printf(b, "    %s(arg, dim, row, unit * %" PRId64, frag, columns);
-    for (uint32_t i = 0; i < K->n_bufs; i++) {
-        if (K->bufs[i].space != KIR_SCRATCH) continue;
-        if (i < p->s->n_mats)
-            base_buf_printf(b, ", acc + %" PRId64, i * columns);
-        else
-            base_buf_printf(b, ", e%u[threadIdx.x / 32]", i);
-    }
-    base_buf_puts(b, ");\n}\n");
-}
-
-static rp_status put_epilogues(lowerer *L, const pass_group *gr, const group *g, const char *name) {
-    for (uint32_t i = 0; i < g->n_parts; i++) {
-        char *frag = lower_epilogue_name(L, name, i);
-        if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
-        L->rows = gr->rows;
-        rp_status st = lower_epilogue(L, g->parts[i].s, frag, g->columns);
-        if (st == RP_OK) put_row(L, &g->parts[i], frag, g->columns);
-        kir_free(L->k);
-        L->k = NULL;
-        RP_TRY(st);
-    }
-    return RP_OK;
-}
-
-/* NAME_units: where units lie, and what is done with their sums. */
-static void put_units(lowerer *L, const group *g, const char *name) {
-    base_buf *b = &L->source;
-    const int64_t per = LOWER_COLUMNS / g->columns; /* units of an item of the packed weights */
-    base_buf_printf(b,
-                    "struct %s_units {\n    enum { N = %" PRId64 " };\n"
-                    "    RP_INLINE rk_unit at(int unit)\n    {\n",
-                    name, g->units);
-    for (uint32_t i = g->n_parts; i-- > 0;) {
-        const part *p = &g->parts[i];
-        base_buf_printf(b,
-                        "        if (unit >= %" PRId64 ") {\n"
-                        "            const int u = unit - %" PRId64 ";\n"
-                        "            const rk_unit at = {%" PRId64 "LL + u / %" PRId64 " * %" PRId64
-                        " + u %% %" PRId64 ", %" PRId64 ", %" PRId64 "};\n"
-                        "            return at;\n        }\n",
-                        p->first_unit, p->first_unit, p->first_tile, per,
-                        (int64_t)p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS), per,
-                        p->s->n_mats * g->columns / GEN_TILE_ROWS, per);
-    }
-    base_buf_puts(b, "        return rk_unit();\n    }\n"
-                     "    RP_INLINE void end(char *const *arg, const long long *dim, int unit, "
-                     "long long row, float *acc)\n    {\n");
-    for (uint32_t i = g->n_parts; i-- > 0;)
-        base_buf_printf(b,
-                        "        if (unit >= %" PRId64 ") {\n"
-                        "            %s_e%u_row(arg, dim, row, unit - %" PRId64 ", acc);\n"
-                        "            return;\n        }\n",
-                        g->parts[i].first_unit, name, i, g->parts[i].first_unit);
-    base_buf_puts(b, "    }\n};\n");
-}
 
 static void put_rows(lowerer *L, ir_dim rows) {
     base_buf_puts(&L->source, "    const long long rows = ");
@@ -250,8 +190,26 @@ static void put_rows(lowerer *L, ir_dim rows) {
     base_buf_puts(&L->source, ";\n");
 }
 
-static rp_status put_few(lowerer *L, const pass_group *gr, const group *g, const char *base,
-                         ir_dim rows, int64_t most, lower_alt *alt) {
+/* NAME_rows: makes a row at `to`, by so many threads. */
+static rp_status put_own(lowerer *L, const group *g, const char *name, uint32_t threads) {
+    base_buf *b = &L->source;
+    char *own = base_arena_printf(L->arena, "%s_rows", name);
+    char *function = base_arena_printf(L->arena, "%s_row", name);
+    char *first = base_arena_printf(L->arena, "to - row * %" PRId64, g->k * 2);
+    if (!own || !function || !first) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    RP_TRY(lower_rows_function(L, g->own, function, threads));
+    base_buf_printf(
+        b,
+        "struct %s {\n    enum { MADE = 1 };\n    RP_INLINE void make(char *const *arg, "
+        "const long long *dim, char *to, long long row)\n    {\n        ",
+        own);
+    lower_rows_call(L, g->own, function, first, "row");
+    base_buf_puts(b, "\n    }\n};\n");
+    return base_buf_status(b, L->err);
+}
+
+static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char *base, ir_dim rows,
+                         int64_t most, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
     few f;
@@ -263,14 +221,19 @@ static rp_status put_few(lowerer *L, const pass_group *gr, const group *g, const
                        .scratch = few_bytes(&f),
                        .threads = WARPS * 32,
                        .per_sm = per_sm};
-    RP_TRY(put_epilogues(L, gr, g, name));
-    put_units(L, g, name);
+    RP_TRY(lower_tensor_units(L, gr, g, name));
+    const bool made = g->own && most <= LOWER_OWN_ROWS;
+    char *own = made ? base_arena_printf(L->arena, "%s_rows", name)
+                     : base_arena_str(L->arena, "rk_rows_in_memory");
+    if (!own) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    if (made) RP_TRY(put_own(L, g, name, WARPS * 32));
     base_buf_printf(b,
-                    "struct %s_plan : %s_units {\n    typedef rk_few_rows<%" PRId64 ", %" PRId64
+                    "struct %s_plan : %s_units, %s {\n    typedef rk_few_rows<%" PRId64 ", %" PRId64
                     ", %" PRId64 ", %" PRId64 "> tile;\n"
                     "    typedef rk_rows_%s rows;\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n};\n",
-                    name, name, f.k, f.rows, f.tiles, f.slots, rp_dtype_name(g->x), alt->scratch);
+                    name, name, own, f.k, f.rows, f.tiles, f.slots, rp_dtype_name(g->x),
+                    alt->scratch);
     lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(b,
@@ -295,68 +258,124 @@ static int64_t count_jobs(const group *g) {
     return n > 0 ? n : 1;
 }
 
-static void fit_many(group *g) {
+/* Of a job, at most. */
+static int64_t most_units(const group *g) {
+    int64_t n = 1;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (units_of_job(&g->parts[i]) > n) n = units_of_job(&g->parts[i]);
+    return n;
+}
+
+/* Slices of whole chunks, so many that none is empty: K alone decides. Blocks of their own where they leave multiprocessors idle else. */
+static many fit_some(const group *g) {
+    many m = {.most = SOME_ROWS,
+              .columns = 64,
+              .chunk = 128,
+              .stages = 4,
+              .splits = 1,
+              .piece = 64,
+              .per_sm = 1};
+    const int64_t chunks = div_up(g->k, m.chunk), jobs = count_jobs(g);
+    m.slices = div_up(chunks, div_up(chunks, SLICES));
+    if (g->direct && jobs * m.slices <= N_SM) m.splits = m.slices;
+    return m;
+}
+
+/* Whether the launch that arranges them makes the rows, a warp each: with few it would take longer than a block each. */
+static bool makes_rows(const many *m) {
+    return m->columns > 64;
+}
+
+static void fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
     const int64_t each = N_SM / count_jobs(g); /* tiles of rows that leave some of them so */
-    const int64_t narrow = each * 128 > 64 ? each * 128 : 64;
-    g->many[0] = (many){narrow, 64, 128, 4, 1};
-    g->many[1] = (many){narrow > 64 ? 2 * narrow : 128, 128, 128, 3, 1};
-    g->many[2] = (many){INT64_MAX, WIDEST, 64, 4, 1};
+    const int64_t narrow = each * 128 > SOME_ROWS ? each * 128 : SOME_ROWS;
+    const int64_t wide = narrow > SOME_ROWS ? 2 * narrow : 128;
+    const many all[N_MANYS] = {fit_some(g),
+                               {narrow, 64, 128, 4, 1, 1, 64, 1},
+                               {wide, 128, 64, 3, 1, 1, 32, 2},
+                               {INT64_MAX, 256, 64, 4, 1, 1, 64, 1}};
+    *n = 0;
+    for (int i = 0; i < N_MANYS && largest > end; i++) {
+        if (all[i].most <= end) continue;
+        list[(*n)++] = all[i];
+        end = all[i].most;
+    }
+}
+
+rp_status lower_tensor_few_rows(const lowerer *L, const pass_group *gr, int64_t *out) {
+    many list[N_MANYS];
+    uint32_t n;
+    group g;
+    RP_TRY(find_parts(L, gr, &g));
+    *out = most_rows(&g);
+    fit_many(&g, list, &n, *out, INT64_MAX);
+    for (uint32_t i = 0; i < n && !makes_rows(&list[i]); i++) *out = list[i].most;
+    return RP_OK;
 }
 
 /* As rk_many_rows of the template. */
 static int64_t many_bytes(const many *m) {
     int64_t stage = JOB_TILES * m->chunk * 32 + m->columns * m->chunk * 2;
-    return m->stages * (stage + 16) + PIECE * 132 * 4;
+    return m->stages * (stage + 16) + m->piece * 132 * 4;
 }
 
 /* Jobs of the parts, the last one of a part maybe with fewer units. */
 static void put_jobs(lowerer *L, const group *g) {
     base_buf *b = &L->source;
-    int64_t n = 0;
-    for (uint32_t i = 0; i < g->n_parts; i++) {
-        g->parts[i].first_job = n;
-        n += div_up(g->parts[i].units, units_of_job(&g->parts[i]));
-    }
+    int64_t end = count_jobs(g);
     base_buf_printf(b, "    enum { JOBS = %" PRId64 " };\n    RP_INLINE rk_job job(int i)\n    {\n",
-                    n);
+                    end);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         const part *p = &g->parts[i];
         const int64_t tiles = p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS), per = units_of_job(p);
+        end -= div_up(p->units, per);
         base_buf_printf(b,
                         "        if (i >= %" PRId64 ") {\n            const int u = (i - %" PRId64
                         ") * %" PRId64 ", n = %" PRId64 " - u < %" PRId64 " ? %" PRId64
                         " - u : %" PRId64 ";\n            const rk_job job = {%" PRId64
                         "LL + u * %" PRId64 ", n * %" PRId64 ", %" PRId64
                         " + u, n};\n            return job;\n        }\n",
-                        p->first_job, p->first_job, per, p->units, per, p->units, per,
-                        p->first_tile, tiles, tiles, p->first_unit);
+                        end, end, per, p->units, per, p->units, per, p->first_tile, tiles, tiles,
+                        p->first_unit);
     }
     base_buf_puts(b, "        return rk_job();\n    }\n");
+}
+
+/* "m64": one ascending sum; "s64x4": of slices, by 4 blocks. */
+static char *many_name(lowerer *L, const char *base, const many *m) {
+    return m->most <= SOME_ROWS ? base_arena_printf(L->arena, "%s_s%" PRId64 "x%" PRId64, base,
+                                                    m->columns, m->splits)
+                                : base_arena_printf(L->arena, "%s_m%" PRId64, base, m->columns);
 }
 
 static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char *base, ir_dim rows,
                           const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
-    const int64_t bytes = many_bytes(m);
-    char *name = base_arena_printf(L->arena, "%s_m%" PRId64, base, m->columns);
+    const uint32_t threads = (WARPS + 1) * 32;
+    char cluster[48] = "", *name = many_name(L, base, m);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){.max = m->most,
                        .symbol = name,
-                       .scratch = bytes,
-                       .threads = WARPS * 32 + 32,
-                       .per_sm = m->per_sm};
+                       .scratch = many_bytes(m),
+                       .threads = threads,
+                       .per_sm = m->per_sm,
+                       .blocks = m->splits > 1 ? (uint32_t)(count_jobs(g) * m->splits) : 0};
     set_columns(L, g, LOWER_COLUMNS);
-    RP_TRY(put_epilogues(L, gr, g, name));
-    put_units(L, g, name);
+    RP_TRY(lower_tensor_units(L, gr, g, name));
     base_buf_printf(b,
                     "struct %s_plan : %s_units {\n    typedef rk_many_rows<%" PRId64 ", %" PRId64
-                    ", %" PRId64 ", %" PRId64 "> tile;\n"
+                    ", %" PRId64 ", %" PRId64 ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64
+                    "> tile;\n"
+                    "    enum { ONCE = %d, UNITS = %" PRId64 " };\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n",
-                    name, name, g->k, m->columns, m->chunk, m->stages, bytes);
+                    name, name, g->k, m->columns, m->chunk, m->stages, m->slices, m->splits,
+                    m->piece, m->most <= m->columns, most_units(g), alt->scratch);
     put_jobs(L, g);
     base_buf_puts(b, "};\n");
-    lower_cuda_head(L, name, WARPS * 32 + 32, 0, "");
+    if (m->splits > 1)
+        (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%" PRId64 ")) ", m->splits);
+    lower_cuda_head(L, name, threads, m->per_sm, cluster);
     put_rows(L, rows);
     base_buf_printf(b, "    (void)items;\n    rk_run_many<%s_plan>(arg, dim, a2, a1, rows);\n}\n",
                     name);
@@ -365,20 +384,31 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
 }
 
 /* One kernel that arranges rows for a template of many. */
-static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, rp_dtype x, int64_t k,
+static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const group *g,
                              const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
     char *name = base_arena_printf(L->arena, "%s_x%" PRId64, base, m->columns);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){.max = m->most, .symbol = name, .threads = WARPS * 32};
+    const bool made = g->own && makes_rows(m);
+    if (made) {
+        alt->scratch = WARPS * (g->k * 2 + 16);
+        alt->per_sm = MAKERS;
+        RP_TRY(put_own(L, g, name, 32));
+    }
     lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
-    base_buf_printf(
-        b,
-        "    (void)items, (void)arg, (void)dim;\n    rk_arrange_rows<rk_rows_%s, %" PRId64
-        ", %" PRId64 ">((const rk_rows_%s::type *)a0, a1, rows);\n}\n",
-        rp_dtype_name(x), k, m->columns, rp_dtype_name(x));
+    base_buf_puts(b, "    (void)items, (void)arg, (void)dim;\n");
+    if (made)
+        base_buf_printf(
+            b, "    rk_make_rows<%s_rows, %" PRId64 ", %" PRId64 ">(arg, dim, a1, rows);\n}\n",
+            name, g->k, m->columns);
+    else
+        base_buf_printf(b,
+                        "    rk_arrange_rows<rk_rows_%s, %" PRId64 ", %" PRId64
+                        ">((const rk_rows_%s::type *)a0, a1, rows);\n}\n",
+                        rp_dtype_name(g->x), g->k, m->columns, rp_dtype_name(g->x));
     (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){.tensor = true});
     return base_buf_status(b, L->err);
 }
@@ -400,7 +430,8 @@ static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int6
 
 /* The launch that arranges rows x where they are too many for put_few, else it has no items; *to gets the memory. */
 static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base, ir_dim rows,
-                              const group *g, lower_ref x, lower_ref *to) {
+                              const group *g, const many *list, uint32_t n, lower_ref x,
+                              lower_ref *to) {
     const int64_t k = g->k, most = most_rows(g);
     ir_dims *t = ir_graph_dims(L->g);
     lower_launch made = {.name = base_arena_printf(L->arena, "%s_x", base),
@@ -412,8 +443,13 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     L->args[0] = x;
     L->args[1] = *to;
     L->n_args = 2;
-    for (uint32_t i = 0; i < g->n_many; i++)
-        RP_TRY(put_arrange(L, base, rows, g->x, k, &g->many[i], &made.alts[made.n_alts++]));
+    if (g->own) lower_rows_args(L, g->own); /* of all classes */
+    for (uint32_t i = 0; i < n; i++) {      /* classes of equal tiles share a kernel */
+        if (i && list[i].columns == list[i - 1].columns)
+            made.alts[made.n_alts - 1].max = list[i].most;
+        else
+            RP_TRY(put_arrange(L, base, rows, g, &list[i], &made.alts[made.n_alts++]));
+    }
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
     ir_dim more = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, -1)), most);
     made.items = ir_dim_import(L->out->dims, t, ir_dim_mul_const(t, more, most * (k / 8)));
@@ -427,28 +463,32 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
 rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name, rp_dtype x,
                              const lower_ref operand[2]) {
     ir_dims *t = ir_graph_dims(L->g);
+    const ir_node *lhs = ir_node_at(L->g, gr->lhs);
+    many list[N_MANYS];
+    uint32_t n_many;
     group g;
     lower_launch made = {.name = name, .grain = 1, .threads = WARPS * 32, .per_block = 1};
     RP_TRY(find_parts(L, gr, &g));
-    g.x = x;
-    ir_dim rows =
-        lower_flat_rows(L, ir_node_at(L->g, ir_node_at(L->g, gr->segs[0].mats[0])->in[0]));
+    lower_ref from = operand[0];
+    g.x = lower_rows_unrounded(L, gr->lhs, &from) ? RP_DTYPE_F32 : x;
+    g.own = lower_rows_of(L, gr->lhs);
+    ir_dim rows = lower_flat_rows(L, lhs);
     const int64_t most = most_rows(&g), units = g.units;
     int64_t least, largest;
-    lower_ref arranged = operand[0];
     ir_dim_bounds(t, rows, &least, &largest);
-    fit_many(&g);
-    for (int64_t end = most; g.n_many < N_MANYS && largest > end; g.n_many++)
-        end = g.many[g.n_many].most;
-    if (largest > most) RP_TRY(arrange_rows(L, gr, name, rows, &g, operand[0], &arranged));
-    L->args[0] = operand[0];
+    lower_ref arranged = from;
+    L->n_args = 0;
+    RP_TRY(lower_tensor_is_direct(L, gr, &g, &g.direct));
+    fit_many(&g, list, &n_many, most, largest);
+    if (n_many) RP_TRY(arrange_rows(L, gr, name, rows, &g, list, n_many, from, &arranged));
+    L->args[0] = from;
     L->args[1] = operand[1];
     L->args[2] = arranged;
     L->n_args = 3;
     RP_TRY(put_few(L, gr, &g, name, rows, 1, &made.alts[made.n_alts++]));
     if (most > 1) RP_TRY(put_few(L, gr, &g, name, rows, most, &made.alts[made.n_alts++]));
-    for (uint32_t i = 0; i < g.n_many; i++)
-        RP_TRY(put_many(L, gr, &g, name, rows, &g.many[i], &made.alts[made.n_alts++]));
+    for (uint32_t i = 0; i < n_many; i++)
+        RP_TRY(put_many(L, gr, &g, name, rows, &list[i], &made.alts[made.n_alts++]));
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
     ir_dim blocks =
         ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, MOST_ROWS - 1)), MOST_ROWS);

@@ -424,6 +424,10 @@ static void set_blocks(const plan_launch *l, const plan_alt *a, hal_launch *h) {
     h->per_sm = a->per_sm;
     h->per_block = a->per_block ? a->per_block : l->per_block;
     h->shared = (uint32_t)a->scratch;
+    if (a->blocks && h->items > 0) {
+        h->items = (int64_t)a->blocks * h->per_block;
+        h->per_sm = 0;
+    }
 }
 
 static bool known_symbol(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {

@@ -95,6 +95,7 @@ typedef struct plan_alt {
     int64_t scratch; /* device code: bytes of dynamic shared memory */
     /* device code: as in hal_launch; 0: those of the launch, any number */
     uint32_t threads, per_sm, per_block;
+    uint32_t blocks; /* device code: exactly so many, whatever the items; 0: by items */
 } plan_alt;
 
 typedef struct plan_launch {

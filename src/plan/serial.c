@@ -258,6 +258,7 @@ static void launch(wire *w, plan_launch *l) {
         u32(w, &l->alts[i].threads);
         u32(w, &l->alts[i].per_sm);
         u32(w, &l->alts[i].per_block);
+        u32(w, &l->alts[i].blocks);
     }
     size(w, &l->rows);
     size(w, &l->items);

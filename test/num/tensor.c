@@ -149,6 +149,35 @@ static void epilogues_get_their_sums(void **state) {
     }
 }
 
+/* Rows that products make have the bits that a kernel of their own gives. */
+static void rows_are_the_same_wherever_they_are_made(void **state) {
+    static const int rows[] = {1, 6, 40, 130};
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1200], what[32];
+        (void)snprintf(what, sizeof what, "%d rows", rows[i]);
+        (void)snprintf(
+            text, sizeof text,
+            "graph @g(%%x: f32[T,576], %%w: f32[576]) where T in [%d,%d] {\n"
+            "  %%a = param @a : bf16[40,576]\n  %%b = param @b : bf16[24,576]\n"
+            "  %%c = const 0x1p-9\n  %%e = const 0x1p-17\n"
+            "  %%0 = mul %%x, %%x\n  %%1 = sum %%0 {axis=1,keep=true}\n  %%2 = mul %%1, %%c\n"
+            "  %%3 = add %%2, %%e\n  %%4 = rsqrt %%3\n  %%5 = mul %%x, %%4\n"
+            "  %%6 = mul %%5, %%w\n  %%7 = cast %%6 {dtype=bf16}\n"
+            "  %%8 = matmul %%7, %%a {trans_b=true}\n  %%9 = matmul %%7, %%b {trans_b=true}\n"
+            "  ret %%8, %%9 }\n",
+            rows[i], rows[i]);
+        both b = make(text);
+        plan_run fused = run(&b, on_gpu(true, false), what),
+                 apart = run(&b, on_gpu(false, false), what);
+        check_same(&b, &fused, &apart, what, "made by products and by kernels");
+        plan_run_done(&fused);
+        plan_run_done(&apart);
+        both_done(&b);
+    }
+}
+
 /* K of no whole steps, other types. */
 static void what_is_refused_has_the_bits_of_the_host(void **state) {
     static const char text[] = "graph @g(%x: bf16[T,40], %y: f32[T,48]) where T in [11,11] {\n"
@@ -188,6 +217,7 @@ int main(void) {
         cmocka_unit_test(products_are_near_whatever_the_shape),
         cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
+        cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -9,37 +9,7 @@
 #define RK_ATTN_SPLIT 8     /* blocks of a cluster at most, and as many are launched */
 #define RK_ATTN_THREADS 256 /* of a block */
 
-#if __CUDA_ARCH__ >= 900 && !defined RK_EMULATED
-#define RK_ATTN_BLOCKS(n) (n) /* of a cluster, where there are clusters */
-#define RK_CLUSTER(n) __cluster_dims__(n, 1, 1)
-RP_INLINE int rk_cluster_rank()
-{
-    int r;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
-}
-RP_INLINE void rk_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-RP_INLINE void rk_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-/* Where another block of the cluster has what is at p in this one. */
-template <class T>
-RP_INLINE T *rk_of_block(T *p, int rank)
-{
-    rp_u64 at;
-    asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((rp_u64)p), "r"(rank));
-    return (T *)at;
-}
-#else
-#define RK_ATTN_BLOCKS(n) 1
-#define RK_CLUSTER(n)
-RP_INLINE int rk_cluster_rank() { return 0; }
-RP_INLINE void rk_cluster_arrive() {}
-RP_INLINE void rk_cluster_wait() { __syncthreads(); }
-template <class T>
-RP_INLINE T *rk_of_block(T *p, int)
-{
-    return p;
-}
-#endif
+#define RK_ATTN_BLOCKS(n) RK_BLOCKS(n)
 
 /* Threads of the BLOCKS blocks of a cluster meet: what they wrote before arriving is there for all after the wait. */
 template <int BLOCKS>

@@ -100,12 +100,14 @@ RP_INLINE float rp_bf16_to_f32(rp_u16 h)
 }
 
 /* Nearest even; a NaN stays one (quiet). */
+#ifndef rp_f32_to_bf16 /* a GPU has an instruction */
 RP_INLINE rp_u16 rp_f32_to_bf16(float x)
 {
     rp_u32 u = rp_bits(x);
     rp_u32 r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     return (rp_u16)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16 | 0x40u) : r);
 }
+#endif
 
 /* Four bits of exponent and three of fraction, no infinities: the last code is NaN, the largest value 448. */
 RP_INLINE float rp_e4m3fn_to_f32(rp_u8 h)

@@ -36,6 +36,17 @@ RP_INLINE float rk_f16_to_f32(rp_u16 h)
 }
 #endif
 
+/* NaN keeps its upper bits, as on the host. */
+#if __CUDA_ARCH__ >= 800 && !defined RK_EMULATED
+RP_INLINE rp_u16 rk_f32_to_bf16(float x)
+{
+    rp_u32 two; /* of one at a time there is a slower one */
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(two) : "f"(0.0f), "f"(x));
+    return (rp_u16)(x != x ? __float_as_uint(x) >> 16 | 0x40u : two);
+}
+#define rp_f32_to_bf16 rk_f32_to_bf16
+#endif
+
 /* --- chains of kernels --------------------------------------------------------
  * A kernel may start before the one in front of it ends. Until rk_wait it reads nothing that any kernel writes, and writes nothing.
  * Every thread of every kernel calls both, since completion is handed on by the wait alone. */
@@ -53,6 +64,40 @@ RP_INLINE void rk_wait()
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+
+/* --- clusters of blocks, where there are any: else every block is one by itself --- */
+
+#if __CUDA_ARCH__ >= 900 && !defined RK_EMULATED
+#define RK_BLOCKS(n) (n) /* of a cluster for which there shall be n */
+#define RK_CLUSTER(n) __cluster_dims__(n, 1, 1)
+RP_INLINE int rk_cluster_rank()
+{
+    int r;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+    return r;
+}
+RP_INLINE void rk_cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+RP_INLINE void rk_cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+/* Where another block of the cluster has what is at p in this one. */
+template <class T>
+RP_INLINE T *rk_of_block(T *p, int rank)
+{
+    rp_u64 at;
+    asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"((rp_u64)p), "r"(rank));
+    return (T *)at;
+}
+#else
+#define RK_BLOCKS(n) 1
+#define RK_CLUSTER(n)
+RP_INLINE int rk_cluster_rank() { return 0; }
+RP_INLINE void rk_cluster_arrive() {}
+RP_INLINE void rk_cluster_wait() { __syncthreads(); }
+template <class T>
+RP_INLINE T *rk_of_block(T *p, int)
+{
+    return p;
+}
+#endif
 
 /* --- reductions over a block -----------------------------------------------
  * All threads call these together. Each brings one element a round; the first 16 threads are the
@@ -111,6 +156,28 @@ RP_INLINE T rk_block_step(T acc, T e, long long left)
         const int m = left < (long long)blockDim.x ? (int)left : (int)blockDim.x;
 #pragma unroll 12
         for (int k = threadIdx.x; k < m; k += lanes) acc = rk_join<how>(acc, part[k]);
+    }
+    return acc;
+}
+
+/* N rounds of THREADS at once, element e[i] of this thread in round i. */
+template <rk_how how, int N, int THREADS, class T>
+RP_INLINE T rk_block_rounds(T acc, const T *e, long long left)
+{
+    enum { AT_ONCE = RK_BLOCK / THREADS };
+    __shared__ T part[RK_BLOCK];
+#pragma unroll
+    for (int first = 0; first < N; first += AT_ONCE) {
+        __syncthreads();
+#pragma unroll
+        for (int i = first; i < N && i < first + AT_ONCE; i++) part[(i - first) * THREADS + threadIdx.x] = e[i];
+        __syncthreads();
+        if (threadIdx.x < 16) {
+            const long long rest = left - first * THREADS, most = (N - first < AT_ONCE ? N - first : AT_ONCE) * THREADS;
+            const int m = (int)(rest < most ? rest : most);
+#pragma unroll 16
+            for (int k = threadIdx.x; k < m; k += 16) acc = rk_join<how>(acc, part[k]);
+        }
     }
     return acc;
 }

@@ -157,6 +157,26 @@ struct rk_unit {
     int tiles, step;
 };
 
+/* ---- results ----------------------------------------------------------------------------------------------------------------------------------
+ *
+ * An epilogue P of N units of COLUMNS columns of up to MATS matrices. DIRECT: each element is by itself, ask() loads what it will need besides the sums (ASKED
+ * floats at most) and put() does the rest, so that many loads are under way at once. Else end() does a row of a unit, by a warp. */
+
+struct rk_by_elements {
+    enum { DIRECT = 1 };
+    RP_INLINE void end(char *const *, const long long *, int, long long, float *) {}
+};
+struct rk_by_rows {
+    enum { DIRECT = 0 };
+    RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
+    RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *) {}
+};
+/* Rows that a kernel does not make. */
+struct rk_rows_in_memory {
+    enum { MADE = 0 };
+    RP_INLINE void make(char *const *, const long long *, char *, long long) {}
+};
+
 /* ---- up to 8 rows ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Every warp has a slice of k, and a ring of its own in shared memory that its first lane fills by bulk copies. Units of TILES tiles at most, for up to ROWS
@@ -169,9 +189,10 @@ struct rk_few_rows {
         CHUNKS = (SLICE + 7) / 8, CHUNK = (SLICE + CHUNKS - 1) / CHUNKS, /* copies of a tile's slice, steps of a copy */
         CHUNK_BYTES = CHUNK * 512, TILE_BYTES = K * 32,
         COLUMNS = TILES * 16,
-        X_ROW = SLICE * 32 + 16, /* bytes of a row's slice; odd multiples of 16 keep ldmatrix from conflicts */
-        RING = 0, X = RING + WARPS * SLOTS * CHUNK_BYTES, ZERO = X + WARPS * ROWS * X_ROW, PARTS = ZERO + 16,
-        SUMS = PARTS + WARPS * ROWS * COLUMNS * 4, BARS = SUMS + ROWS * COLUMNS * 4, BYTES = BARS + WARPS * SLOTS * 8
+        X_ROW = K * 2 + 16, /* bytes of a row; odd multiples of 16 keep ldmatrix from conflicts */
+        PART = WARPS * ROWS * COLUMNS, /* partial sums of a unit; there are two sets */
+        RING = 0, X = RING + WARPS * SLOTS * CHUNK_BYTES, ZERO = X + ROWS * X_ROW, PARTS = ZERO + 16,
+        SUMS = PARTS + 2 * PART * 4, BARS = SUMS + ROWS * COLUMNS * 4, BYTES = BARS + WARPS * SLOTS * 8
     };
     static_assert(K % 16 == 0 && ROWS <= 8, "tile");
 };
@@ -240,17 +261,22 @@ struct rk_ring {
     }
 };
 
-/* The warp's slice of n rows, as bf16. */
+/* n rows as bf16. */
 template <class T, class X>
-RP_FN void rk_stage(const typename X::type *x, int n, int steps)
+RP_FN void rk_stage(const typename X::type *x, int n)
 {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, per = steps * 2; /* eight elements a lane */
-    char *to = rk_dynamic + T::X + warp * T::ROWS * T::X_ROW;
-    x += warp * T::SLICE * 16;
-    if (threadIdx.x < 4) ((rp_u32 *)(rk_dynamic + T::ZERO))[threadIdx.x] = 0;
-    for (int r = 0; r < n; r++) {
-#pragma unroll 4
-        for (int i = lane; i < per; i += 32) *(int4 *)(to + r * T::X_ROW + i * 16) = X::load(x + (rp_size)r * T::K + i * 8);
+    enum { AHEAD = 8 };
+    const int total = n * (T::K / 8); /* eight elements a thread */
+    for (int first = threadIdx.x; first < total; first += AHEAD * T::THREADS) {
+        int4 v[AHEAD];
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++)
+            if (first + j * T::THREADS < total) v[j] = X::load(x + (rp_size)(first + j * T::THREADS) * 8);
+#pragma unroll
+        for (int j = 0; j < AHEAD; j++) {
+            const int i = first + j * T::THREADS;
+            if (i < total) *(int4 *)(rk_dynamic + T::X + i / (T::K / 8) * T::X_ROW + i % (T::K / 8) * 16) = v[j];
+        }
     }
 }
 
@@ -281,36 +307,85 @@ RP_INLINE void rk_few_tile(R &ring, rp_u32 x, rp_u32 x_step, float *parts)
     }
 }
 
-/* P: tile, type of rows, units N and at(), end(): the epilogue of a row of a unit, by a warp. rows: up to T::ROWS. */
+/* Column c of a row, over all slices of k. */
+template <class T>
+RP_INLINE float rk_few_sum(const float *parts, int row, int c)
+{
+    float s = 0.0f;
+#pragma unroll
+    for (int v = 0; v < T::WARPS; v++) s += parts[(v * T::ROWS + row) * T::COLUMNS + c];
+    return s;
+}
+
+/* The unit's results: this thread's element of each set of THREADS, for which it asked before. */
+template <class P>
+RP_FN void rk_few_results(char *const *arg, const long long *dim, int unit, int mats, int rows, const float *parts, const float (*asked)[P::ASKED])
+{
+    typedef typename P::tile T;
+#pragma unroll
+    for (int j = 0; j < (T::ROWS * P::COLUMNS + T::THREADS - 1) / T::THREADS; j++) {
+        const int i = threadIdx.x + j * T::THREADS, row = i / P::COLUMNS, c = i % P::COLUMNS;
+        float s[P::MATS];
+        if (row >= rows) break;
+#pragma unroll
+        for (int m = 0; m < P::MATS; m++) s[m] = m < mats ? rk_few_sum<T>(parts, row, m * P::COLUMNS + c) : 0.0f;
+        P::put(arg, dim, unit, row, c, s, asked[j]);
+    }
+}
+
+/* The same by rows. */
+template <class P>
+RP_FN void rk_few_rows_of(char *const *arg, const long long *dim, int unit, int mats, int rows, const float *parts)
+{
+    typedef typename P::tile T;
+    float *const sums = (float *)(rk_dynamic + T::SUMS);
+    const int columns = mats * P::COLUMNS, warp = threadIdx.x / 32;
+    for (int i = threadIdx.x; i < rows * columns; i += T::THREADS) sums[i] = rk_few_sum<T>(parts, i / columns, i % columns);
+    __syncthreads();
+    if (warp < rows) P::end(arg, dim, unit, warp, sums + warp * columns);
+}
+
+/* P: tile, type of rows, an epilogue, and where its units lie: at(). rows: up to T::ROWS, which lie at x; the only one can be MADE here. */
 template <class P>
 RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, const char *w, int rows)
 {
     typedef typename P::tile T;
     typedef typename P::rows X;
-    float *const parts = (float *)(rk_dynamic + T::PARTS), *const sums = (float *)(rk_dynamic + T::SUMS);
+    enum { EACH = (T::ROWS * P::COLUMNS + T::THREADS - 1) / T::THREADS };
+    float *parts = (float *)(rk_dynamic + T::PARTS), *other = parts + T::PART;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     rk_ring<T, P> ring;
     ring.start(w);
     rk_wait();
-    rk_stage<T, X>((const typename X::type *)x, rows, ring.steps);
+    if (threadIdx.x < 4) ((rp_u32 *)(rk_dynamic + T::ZERO))[threadIdx.x] = 0;
+    if (P::MADE)
+        P::make(arg, dim, rk_dynamic + T::X, 0);
+    else
+        rk_stage<T, X>((const typename X::type *)x, rows);
     __syncthreads();
     /* A lane's row of x; rows that are not there are zeros, all in one place. */
     const bool has = lane % 8 < rows;
-    const rp_u32 from = rk_shared(rk_dynamic) + (has ? T::X + (warp * T::ROWS + lane % 8) * T::X_ROW + (lane / 8 & 1) * 16 : T::ZERO), step = has ? 32 : 0;
+    const rp_u32 from = rk_shared(rk_dynamic) + (has ? T::X + lane % 8 * T::X_ROW + warp * T::SLICE * 32 + (lane / 8 & 1) * 16 : T::ZERO), step = has ? 32 : 0;
     for (int unit = blockIdx.x; unit < P::N; unit += gridDim.x) {
         const rk_unit u = P::at(unit);
-        const int columns = u.tiles * 16;
+        const int mats = u.tiles * 16 / P::COLUMNS;
+        float asked[EACH][P::ASKED];
+        if (P::DIRECT) {
+#pragma unroll
+            for (int j = 0; j < EACH; j++) {
+                const int i = threadIdx.x + j * T::THREADS;
+                if (i < rows * P::COLUMNS) P::ask(arg, dim, unit, i / P::COLUMNS, i % P::COLUMNS, asked[j]);
+            }
+        }
         for (int j = 0; j < u.tiles; j++) rk_few_tile<T>(ring, from, step, parts + j * 16);
         __syncthreads();
-        for (int i = threadIdx.x; i < rows * columns; i += T::THREADS) {
-            const float *p = parts + i / columns * T::COLUMNS + i % columns;
-            float s = 0.0f;
-#pragma unroll
-            for (int v = 0; v < T::WARPS; v++) s += p[v * T::ROWS * T::COLUMNS];
-            sums[i] = s;
-        }
-        __syncthreads();
-        if (warp < rows) P::end(arg, dim, unit, warp, sums + warp * columns);
+        if (P::DIRECT)
+            rk_few_results<P>(arg, dim, unit, mats, rows, parts, asked);
+        else
+            rk_few_rows_of<P>(arg, dim, unit, mats, rows, parts);
+        float *const used = parts; /* while the next unit's are written */
+        parts = other;
+        other = used;
     }
 }
 
@@ -330,23 +405,47 @@ RP_FN void rk_arrange_rows(const typename X::type *x, char *to, long long n)
     }
 }
 
+/* The same of rows that are made here, in shared memory, each by a warp. */
+template <class P, int K, int COLUMNS>
+RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long long n)
+{
+    enum { ROWS = 8, ROW = K * 2 + 16 };
+    const long long tiles = (n + COLUMNS - 1) / COLUMNS * (COLUMNS / ROWS);
+    const int warp = threadIdx.x / 32;
+    rk_wait();
+    for (long long t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const long long row0 = t * ROWS;
+        if (row0 + warp < n) P::make(arg, dim, rk_dynamic + warp * ROW, row0 + warp);
+        __syncthreads();
+        for (int i = threadIdx.x; i < K / 8 * ROWS; i += ROWS * 32) {
+            const int4 none = {0, 0, 0, 0};
+            *(int4 *)(to + ((row0 / COLUMNS * (K / 8) + i / ROWS) * COLUMNS + row0 % COLUMNS + i % ROWS) * 16) =
+                row0 + i % ROWS < n ? *(const int4 *)(rk_dynamic + i % ROWS * ROW + i / ROWS * 16) : none;
+        }
+        __syncthreads();
+    }
+}
+
 /* What a block makes at once: up to 8 tiles, which are n_units units. */
 struct rk_job {
     long long first;
     int tiles, unit, n_units;
 };
 
-/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of k into a ring, 8 warps multiply. */
-template <int K_, int COLUMNS_, int CHUNK_, int STAGES_>
+/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart and then added; with SPLITS
+ * each is for a block of its own, and the blocks of a cluster share what is left to do. */
+template <int K_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_>
 struct rk_many_rows {
     enum {
-        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, WORKERS = 256, THREADS = WORKERS + 32, CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK,
-        TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = 8 * TILE_CHUNK, X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
+        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256, THREADS = WORKERS + 32,
+        CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK, SLICE = (CHUNKS + SLICES - 1) / SLICES,
+        TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = 8 * TILE_CHUNK,
+        X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
-        PIECE = 64, PIECES = COLUMNS / PIECE, /* rows whose sums are in shared memory at once */
+        PIECE = PIECE_, PIECES = COLUMNS / PIECE, /* rows whose sums are in shared memory at once */
         SUMS = STAGES * STAGE, BARS = SUMS + PIECE * ROW * 4, BYTES = BARS + STAGES * 16
     };
-    static_assert(K % 16 == 0 && COLUMNS % 64 == 0, "tile");
+    static_assert(K % 16 == 0 && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0 && (SPLITS == 1 || (SPLITS == SLICES && PIECES == 1)), "tile");
 };
 
 template <class T>
@@ -355,37 +454,62 @@ RP_INLINE int rk_steps(int chunk)
     return T::K % T::CHUNK && chunk == T::CHUNKS - 1 ? T::K % T::CHUNK / 16 : T::CHUNK / 16;
 }
 
+/* What a block does: jobs from `block` on, `blocks` apart, and of each of them `chunks` from `first` on. */
+struct rk_share {
+    int row_tiles, jobs, block, blocks, first, chunks;
+};
+
+template <class P>
+RP_INLINE rk_share rk_share_of(long long rows)
+{
+    typedef typename P::tile T;
+    rk_share s;
+    const int rank = T::SPLITS > 1 ? rk_cluster_rank() : 0;
+    s.row_tiles = (int)((rows + T::COLUMNS - 1) / T::COLUMNS);
+    s.jobs = P::JOBS * s.row_tiles;
+    s.block = blockIdx.x / T::SPLITS;
+    s.blocks = gridDim.x / T::SPLITS;
+    s.first = rank * T::SLICE;
+    s.chunks = T::SPLITS == 1 ? (int)T::CHUNKS : T::CHUNKS - s.first < T::SLICE ? T::CHUNKS - s.first : (int)T::SLICE;
+    return s;
+}
+
 /* The warp that fetches: a lane a tile of weights, and one for the rows. */
 template <class P>
 struct rk_source {
     typedef typename P::tile T;
     const char *w, *x;
     rp_u32 ring, full, empty;
-    int row_tiles, jobs;
+    rk_share s;
 
     RP_INLINE_MEMBER void weights(int i) const
     {
-        const int at = blockIdx.x + i / T::CHUNKS * gridDim.x, chunk = i % T::CHUNKS, slot = i % T::STAGES, bytes = rk_steps<T>(chunk) * 512;
-        const rk_job job = P::job(at / row_tiles);
+        const int at = s.block + i / s.chunks * s.blocks, chunk = s.first + i % s.chunks, slot = i % T::STAGES, bytes = rk_steps<T>(chunk) * 512;
+        const rk_job job = P::job(at / s.row_tiles);
         const int lane = threadIdx.x % 32;
         if (lane == 0) rk_barrier_expect(full + 8 * slot, job.tiles * bytes + rk_steps<T>(chunk) * 32 * T::COLUMNS);
         __syncwarp();
-        if (lane < job.tiles)
-            rk_fetch(ring + slot * T::STAGE + lane * T::TILE_CHUNK, w + (job.first + lane) * T::TILE_BYTES + chunk * T::TILE_CHUNK, bytes, full + 8 * slot);
+        if (lane >= job.tiles) return;
+        const char *from = w + (job.first + lane) * T::TILE_BYTES + chunk * T::TILE_CHUNK;
+        const rp_u32 to = ring + slot * T::STAGE + lane * T::TILE_CHUNK;
+        if (P::ONCE)
+            rk_fetch_once(to, from, bytes, full + 8 * slot);
+        else
+            rk_fetch(to, from, bytes, full + 8 * slot);
     }
 
     RP_INLINE_MEMBER void rows(int i) const
     {
-        const int at = blockIdx.x + i / T::CHUNKS * gridDim.x, chunk = i % T::CHUNKS, slot = i % T::STAGES;
+        const int at = s.block + i / s.chunks * s.blocks, chunk = s.first + i % s.chunks, slot = i % T::STAGES;
         if (threadIdx.x % 32 == 8)
-            rk_fetch(ring + slot * T::STAGE + T::W_BYTES, x + ((long long)(at % row_tiles) * (T::K / 8) + chunk * (T::CHUNK / 8)) * (T::COLUMNS * 16),
-                 rk_steps<T>(chunk) * 32 * T::COLUMNS, full + 8 * slot);
+            rk_fetch(ring + slot * T::STAGE + T::W_BYTES, x + ((long long)(at % s.row_tiles) * (T::K / 8) + chunk * (T::CHUNK / 8)) * (T::COLUMNS * 16),
+                     rk_steps<T>(chunk) * 32 * T::COLUMNS, full + 8 * slot);
     }
 
     RP_INLINE_MEMBER void run() const
     {
-        const int mine = jobs > (int)blockIdx.x ? (jobs - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x : 0;
-        const int total = mine * T::CHUNKS, ahead = total < T::STAGES ? total : (int)T::STAGES;
+        const int mine = s.jobs > s.block ? (s.jobs - s.block + s.blocks - 1) / s.blocks : 0;
+        const int total = mine * s.chunks, ahead = total < T::STAGES ? total : (int)T::STAGES;
         for (int i = 0; i < ahead; i++) weights(i);
         rk_wait();
         for (int i = 0; i < ahead; i++) rows(i);
@@ -405,11 +529,18 @@ template <class T>
 struct rk_part {
     float d[T::COLUMNS / 2];
 
-    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
+    RP_INLINE_MEMBER void add(const rk_part &other)
+    {
+#pragma unroll
+        for (int i = 0; i < T::COLUMNS / 2; i++) d[i] += other.d[i];
+    }
+
+    /* Chunks [begin, end); n: those that the block has used. */
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n, int begin, int end)
     {
         const rp_u32 own = threadIdx.x / 128 * (4 * T::TILE_CHUNK);
         const bool first = threadIdx.x % 32 == 0;
-        for (int chunk = 0; chunk < T::CHUNKS; chunk++, n++) {
+        for (int chunk = begin; chunk < end; chunk++, n++) {
             const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
             const rp_u32 at = ring + slot * T::STAGE;
             rk_barrier_wait(full + 8 * slot, n / T::STAGES & 1);
@@ -418,25 +549,25 @@ struct rk_part {
             for (int s = 0; s < T::CHUNK / 16; s++) {
                 if (T::K % T::CHUNK && s >= steps) break;
                 rk_wgmma<T::COLUMNS>(d, rk_operand(at + own + s * 512, T::TILE_CHUNK, 256, 3),
-                                     rk_operand(at + T::W_BYTES + s * 2 * (T::COLUMNS * 16), T::COLUMNS * 16, 128, 0), chunk > 0 || s > 0);
+                                     rk_operand(at + T::W_BYTES + s * 2 * (T::COLUMNS * 16), T::COLUMNS * 16, 128, 0), chunk > begin || s > 0);
             }
             rk_wgmma_end();
             rk_wgmma_wait<1>();
-            if (chunk > 0 && first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
+            if (chunk > begin && first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
         }
         rk_wgmma_wait<0>();
         if (first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
     }
 
-    /* Rows [64 piece, + 64). */
+    /* Rows [PIECE * piece, + PIECE). */
     RP_INLINE_MEMBER void store(float *sums, int piece) const
     {
         float *to = sums + threadIdx.x % 4 * 2 * T::ROW + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int p = 0; p < T::PIECES; p++)
 #pragma unroll
-            for (int i = 0; i < 32; i++)
-                if (p == piece) to[(i / 4 * 8 + i % 2) * T::ROW + (i & 2) * 4] = d[32 * p + i];
+            for (int i = 0; i < T::PIECE / 2; i++)
+                if (p == piece) to[(i / 4 * 8 + i % 2) * T::ROW + (i & 2) * 4] = d[T::PIECE / 2 * p + i];
     }
 };
 
@@ -448,7 +579,13 @@ struct rk_part {
     enum { HALF = T::COLUMNS / 2 };
     float c[2][HALF / 8][4];
 
-    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
+    RP_INLINE_MEMBER void add(const rk_part &other)
+    {
+#pragma unroll
+        for (int i = 0; i < HALF; i++) c[i / (HALF / 2)][i / 4 % (HALF / 8)][i % 4] += other.c[i / (HALF / 2)][i / 4 % (HALF / 8)][i % 4];
+    }
+
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n, int begin, int end)
     {
         const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8;
         const rp_u32 a_at = warp % 4 * (2 * T::TILE_CHUNK) + k * 32 + ((lane / 8 & 1) ^ (k / 4 & 1)) * 16;
@@ -457,7 +594,7 @@ struct rk_part {
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int j = 0; j < HALF / 8; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
-        for (int chunk = 0; chunk < T::CHUNKS; chunk++, n++) {
+        for (int chunk = begin; chunk < end; chunk++, n++) {
             const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
             const rp_u32 at = ring + slot * T::STAGE;
             rk_barrier_wait(full + 8 * slot, n / T::STAGES & 1);
@@ -501,43 +638,174 @@ struct rk_part {
 
 #endif
 
-/* P: tile, JOBS and job(), end() as above. x: as rk_arrange_rows leaves it. */
+/* Epilogues of rows first, first + step .. of a piece, whose sums the blocks of a cluster have: a lane a column, a warp a row of a unit, N of them at once. */
+template <class P>
+struct rk_results {
+    typedef typename P::tile T;
+    enum { N = T::PIECE / 4, EACH = N * (T::WORKERS / 32) };
+    rk_job job;
+    long long row0;
+    int first, step, pairs; /* of a row and a unit; P::UNITS a row, some of which may be missing */
+    float asked[N][P::ASKED];
+
+    RP_INLINE_MEMBER void start(const rk_job &j, long long from, int rows, int f, int s)
+    {
+        job = j;
+        row0 = from;
+        first = f;
+        step = s;
+        pairs = rows > f ? (rows - f + s - 1) / s * P::UNITS : 0;
+    }
+
+    RP_INLINE_MEMBER bool has(int p) const { return p < pairs && p % P::UNITS < job.n_units; }
+
+    /* Pairs from `from` on: as many as the warps take at once. WHOLE: all of them are there. */
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void ask_all(char *const *arg, const long long *dim, int from)
+    {
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int p = from + threadIdx.x / 32 + j * (T::WORKERS / 32);
+            if (WHOLE || has(p)) P::ask(arg, dim, job.unit + p % P::UNITS, row0 + first + p / P::UNITS * step, threadIdx.x % 32, asked[j]);
+        }
+    }
+
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void put_all(char *const *arg, const long long *dim, int from, const float *sums) const
+    {
+        const int mats = job.tiles * 16 / (job.n_units * P::COLUMNS);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int p = from + threadIdx.x / 32 + j * (T::WORKERS / 32), row = first + p / P::UNITS * step, unit = p % P::UNITS;
+            const float *own = sums + row * T::ROW + unit * mats * P::COLUMNS + threadIdx.x % 32;
+            float s[P::MATS];
+            if (!WHOLE && !has(p)) continue;
+#pragma unroll
+            for (int m = 0; m < P::MATS; m++) {
+                if (m && m >= mats) break;
+                s[m] = T::SPLITS > 1 ? *rk_of_block(own + m * P::COLUMNS, 0) : own[m * P::COLUMNS];
+#pragma unroll
+                for (int b = 1; b < T::SPLITS; b++) s[m] += *rk_of_block(own + m * P::COLUMNS, b);
+            }
+            P::put(arg, dim, job.unit + unit, row0 + row, threadIdx.x % 32, s, asked[j]);
+        }
+    }
+
+    RP_INLINE_MEMBER bool whole(int from) const { return from + EACH <= pairs && job.n_units == P::UNITS; }
+
+    RP_INLINE_MEMBER void ask(char *const *arg, const long long *dim, int from)
+    {
+        if (whole(from))
+            ask_all<true>(arg, dim, from);
+        else
+            ask_all<false>(arg, dim, from);
+    }
+
+    RP_INLINE_MEMBER void put(char *const *arg, const long long *dim, int from, const float *sums) const
+    {
+        if (whole(from))
+            put_all<true>(arg, dim, from, sums);
+        else
+            put_all<false>(arg, dim, from, sums);
+    }
+};
+
+/* A job's sums over slices of k, ascending. */
+template <class T>
+RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
+{
+    part.multiply(ring, full, empty, n, 0, T::SLICES > 1 ? (int)T::SLICE : (int)T::CHUNKS);
+    for (int begin = T::SLICE; T::SLICES > 1 && begin < T::CHUNKS; begin += T::SLICE) {
+        rk_part<T> next;
+        next.multiply(ring, full, empty, n, begin, begin + T::SLICE < T::CHUNKS ? begin + T::SLICE : (int)T::CHUNKS);
+        part.add(next);
+    }
+}
+
+/* The results of a job, piece by piece; r has asked for those of the first. */
+template <class P>
+RP_FN void rk_job_results(char *const *arg, const long long *dim, const rk_part<typename P::tile> &part, rk_results<P> &r, int rows)
+{
+    typedef typename P::tile T;
+    float *const sums = (float *)(rk_dynamic + T::SUMS);
+    const rk_job job = r.job;
+    const long long row0 = r.row0;
+    const int columns = job.tiles / job.n_units * 16;
+    for (int p = 0; p < T::PIECES && p * T::PIECE < rows; p++) {
+        const int n = rows - p * T::PIECE < T::PIECE ? rows - p * T::PIECE : (int)T::PIECE;
+        if (p) {
+            r.start(job, row0 + p * T::PIECE, n, 0, 1);
+            if (P::DIRECT) r.ask(arg, dim, 0);
+        }
+        rk_sync_workers(); /* the sums before have been used */
+        part.store(sums, p);
+        rk_sync_workers();
+        for (int at = 0; P::DIRECT && at < r.pairs; at += r.EACH) {
+            if (at) r.ask(arg, dim, at);
+            r.put(arg, dim, at, sums);
+        }
+        for (int i = threadIdx.x / 32; !P::DIRECT && i < n * job.n_units; i += T::WORKERS / 32)
+            P::end(arg, dim, job.unit + i % job.n_units, row0 + p * T::PIECE + i / job.n_units, sums + i / job.n_units * T::ROW + i % job.n_units * columns);
+    }
+}
+
+/* The job of a cluster: every block has the sums of a slice and takes each SPLITS-th row. */
+template <class P>
+RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, int rows)
+{
+    typedef typename P::tile T;
+    float *const sums = (float *)(rk_dynamic + T::SUMS);
+    rk_results<P> r;
+    rk_part<T> part;
+    int n = 0;
+    r.start(P::job(s.block), 0, rows, rk_cluster_rank(), T::SPLITS);
+    r.ask(arg, dim, 0);
+    part.multiply(ring, full, empty, n, s.first, s.first + s.chunks);
+    part.store(sums, 0);
+    rk_cluster_arrive();
+    rk_cluster_wait();
+    for (int at = 0; at < r.pairs; at += r.EACH) {
+        if (at) r.ask(arg, dim, at);
+        r.put(arg, dim, at, sums);
+    }
+    rk_cluster_arrive();
+    rk_cluster_wait(); /* nobody ends while others read what it has */
+}
+
+/* P: tile, an epilogue, JOBS and job(), and whether weights are read ONCE. x: as rk_arrange_rows leaves it. */
 template <class P>
 RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, const char *w, long long rows)
 {
     typedef typename P::tile T;
-    float *const sums = (float *)(rk_dynamic + T::SUMS);
-    const int warp = threadIdx.x / 32, row_tiles = (int)((rows + T::COLUMNS - 1) / T::COLUMNS), jobs = P::JOBS * row_tiles;
+    const rk_share s = rk_share_of<P>(rows);
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T::STAGES; i++) {
             rk_barrier_init(full + 8 * i, 1);
-            rk_barrier_init(empty + 8 * i, 8);
+            rk_barrier_init(empty + 8 * i, T::WORKERS / 32);
         }
         rk_barriers_visible();
     }
     __syncthreads();
     if (threadIdx.x >= T::WORKERS) {
-        const rk_source<P> source = {w, x, ring, full, empty, row_tiles, jobs};
+        const rk_source<P> source = {w, x, ring, full, empty, s};
         source.run();
         return;
     }
     rk_wait();
+    if (T::SPLITS > 1) {
+        rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows);
+        return;
+    }
     int n = 0;
-    for (int at = blockIdx.x; at < jobs; at += gridDim.x) {
-        const rk_job job = P::job(at / row_tiles);
-        const long long row0 = (long long)(at % row_tiles) * T::COLUMNS;
+    for (int at = s.block; at < s.jobs; at += s.blocks) {
+        const long long row0 = (long long)(at % s.row_tiles) * T::COLUMNS;
         const int here = rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS;
         rk_part<T> part;
-        part.multiply(ring, full, empty, n);
-        const int columns = job.tiles / job.n_units * 16;
-        for (int p = 0; p < T::PIECES && p * T::PIECE < here; p++) {
-            const int end = here - p * T::PIECE < T::PIECE ? here - p * T::PIECE : (int)T::PIECE;
-            rk_sync_workers(); /* the sums before have been used */
-            part.store(sums, p);
-            rk_sync_workers();
-            for (int r = warp; r < end; r += 8)
-                for (int u = 0; u < job.n_units; u++) P::end(arg, dim, job.unit + u, row0 + p * T::PIECE + r, sums + r * T::ROW + u * columns);
-        }
+        rk_results<P> r;
+        r.start(P::job(at / s.row_tiles), row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
+        if (P::DIRECT) r.ask(arg, dim, 0);
+        rk_sum_slices<T>(part, ring, full, empty, n);
+        rk_job_results<P>(arg, dim, part, r, here);
     }
 }

@@ -1,0 +1,183 @@
+/* Text of the epilogues of products on tensor cores. */
+#include <inttypes.h>
+
+#include "gen/gen.h"
+#include "gen/pack.h"
+#include "lower/tensor_group.h"
+
+#define K (L->k)
+
+typedef lower_tensor_part part;
+typedef lower_tensor_parts group;
+
+static void forget_kernel(lowerer *L) {
+    kir_free(L->k);
+    L->k = NULL;
+}
+
+/* --- elements ---------------------------------------------------------------------- */
+
+rp_status lower_tensor_is_direct(lowerer *L, const pass_group *gr, const group *g, bool *out) {
+    *out = true;
+    L->rows = gr->rows;
+    for (uint32_t i = 0; i < g->n_parts && *out; i++) {
+        rp_status st = lower_epilogue_build(L, g->parts[i].s, "epilogue", 1);
+        *out = st == RP_OK && gen_is_elementwise(K);
+        forget_kernel(L);
+        RP_TRY(st);
+    }
+    return RP_OK;
+}
+
+/* FRAG_ask and FRAG of one thread, and FRAG_put, which has what they keep. s: the element's sums. */
+static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32_t *n_asked) {
+    base_buf *b = &L->source;
+    uint32_t n = 0;
+    rp_status st = lower_epilogue_build(L, p->s, frag, 1);
+    if (st == RP_OK) st = lower_render_element(L, &n);
+    if (n > *n_asked) *n_asked = n;
+    base_buf_printf(b,
+                    "RP_INLINE void %s_put(char *const *arg, const long long *dim, long long row, "
+                    "long long column, const float *s, const float *asked)\n{\n",
+                    frag);
+    for (uint32_t i = p->s->n_mats; st == RP_OK && i < K->n_bufs; i++)
+        if (K->bufs[i].space == KIR_SCRATCH)
+            base_buf_printf(b, "    %s e%u[1];\n",
+                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i);
+    base_buf_printf(b, "    %s(arg, dim, row, column", frag);
+    for (uint32_t i = 0; st == RP_OK && i < K->n_bufs; i++)
+        if (K->bufs[i].space == KIR_SCRATCH)
+            base_buf_printf(b, i < p->s->n_mats ? ", s + %u" : ", e%u", i);
+    base_buf_puts(b, ", asked);\n}\n");
+    forget_kernel(L);
+    return st;
+}
+
+/* The statement for a unit of part i; the last unit of one may have columns that are not there. */
+static void put_element_call(lowerer *L, const group *g, const char *name, uint32_t i, bool asks) {
+    base_buf *b = &L->source;
+    const part *p = &g->parts[i];
+    base_buf_printf(b, "            const int at = (unit - %" PRId64 ") * %" PRId64 " + column;\n",
+                    p->first_unit, g->columns);
+    base_buf_puts(b, "            ");
+    if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
+    base_buf_printf(b, "%s_e%u_%s(arg, dim, row, at, %sasked);\n", name, i, asks ? "ask" : "put",
+                    asks ? "" : "s, ");
+}
+
+static void put_element_choice(lowerer *L, const group *g, const char *name, bool asks) {
+    base_buf *b = &L->source;
+    base_buf_printf(b,
+                    "    RP_INLINE void %s(char *const *arg, const long long *dim, int unit, long "
+                    "long row, int column, %sfloat *asked)\n    {\n",
+                    asks ? "ask" : "put", asks ? "" : "const float *s, const ");
+    for (uint32_t i = g->n_parts; i-- > 0;) {
+        if (i)
+            base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);
+        else
+            base_buf_puts(b, "        {\n");
+        put_element_call(L, g, name, i, asks);
+        if (i) base_buf_puts(b, "            return;\n");
+        base_buf_puts(b, "        }\n");
+    }
+    base_buf_puts(b, "    }\n");
+}
+
+/* --- rows --------------------------------------------------------------------------- */
+
+/* FRAG_row: the fragment for one row of a unit, by a warp, with what it keeps in shared memory. */
+static void put_row(lowerer *L, const part *p, const char *frag, int64_t columns) {
+    base_buf *b = &L->source;
+    base_buf_printf(b,
+                    "RP_INLINE void %s_row(char *const *arg, const long long *dim, long long row, "
+                    "long long unit, float *acc)\n{\n",
+                    frag);
+    for (uint32_t i = p->s->n_mats; i < K->n_bufs; i++)
+        if (K->bufs[i].space == KIR_SCRATCH)
+            base_buf_printf(b, "    __shared__ %s e%u[%d][%" PRId64 "];\n",
+                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i,
+                            LOWER_TENSOR_WARPS, columns);
+    base_buf_printf(b, "    %s(arg, dim, row, unit * %" PRId64, frag, columns);
+    for (uint32_t i = 0; i < K->n_bufs; i++) {
+        if (K->bufs[i].space != KIR_SCRATCH) continue;
+        if (i < p->s->n_mats)
+            base_buf_printf(b, ", acc + %" PRId64, i * columns);
+        else
+            base_buf_printf(b, ", e%u[threadIdx.x / 32]", i);
+    }
+    base_buf_puts(b, ");\n}\n");
+}
+
+static rp_status put_rows_of(lowerer *L, const part *p, const char *frag, const group *g) {
+    rp_status st = lower_epilogue(L, p->s, frag, g->columns);
+    if (st == RP_OK) put_row(L, p, frag, g->columns);
+    forget_kernel(L);
+    return st;
+}
+
+static void put_row_choice(lowerer *L, const group *g, const char *name) {
+    base_buf *b = &L->source;
+    base_buf_puts(b, "    RP_INLINE void end(char *const *arg, const long long *dim, int unit, "
+                     "long long row, float *acc)\n    {\n");
+    for (uint32_t i = g->n_parts; i-- > 0;)
+        base_buf_printf(b,
+                        "        if (unit >= %" PRId64 ") {\n"
+                        "            %s_e%u_row(arg, dim, row, unit - %" PRId64 ", acc);\n"
+                        "            return;\n        }\n",
+                        g->parts[i].first_unit, name, i, g->parts[i].first_unit);
+    base_buf_puts(b, "    }\n");
+}
+
+/* --- units ---------------------------------------------------------------------------- */
+
+static uint32_t most_mats(const group *g) {
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (g->parts[i].s->n_mats > n) n = g->parts[i].s->n_mats;
+    return n;
+}
+
+static void put_places(lowerer *L, const group *g) {
+    base_buf *b = &L->source;
+    const int64_t per = LOWER_COLUMNS / g->columns; /* units of an item of the packed weights */
+    base_buf_puts(b, "    RP_INLINE rk_unit at(int unit)\n    {\n");
+    for (uint32_t i = g->n_parts; i-- > 0;) {
+        const part *p = &g->parts[i];
+        base_buf_printf(b,
+                        "        if (unit >= %" PRId64 ") {\n"
+                        "            const int u = unit - %" PRId64 ";\n"
+                        "            const rk_unit at = {%" PRId64 "LL + u / %" PRId64 " * %" PRId64
+                        " + u %% %" PRId64 ", %" PRId64 ", %" PRId64 "};\n"
+                        "            return at;\n        }\n",
+                        p->first_unit, p->first_unit, p->first_tile, per,
+                        (int64_t)p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS), per,
+                        p->s->n_mats * g->columns / GEN_TILE_ROWS, per);
+    }
+    base_buf_puts(b, "        return rk_unit();\n    }\n");
+}
+
+rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const char *name) {
+    base_buf *b = &L->source;
+    uint32_t n_asked = 1;
+    L->rows = gr->rows;
+    for (uint32_t i = 0; i < g->n_parts; i++) {
+        char *frag = lower_epilogue_name(L, name, i);
+        if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
+        RP_TRY(g->direct ? put_element(L, &g->parts[i], frag, &n_asked)
+                         : put_rows_of(L, &g->parts[i], frag, g));
+    }
+    base_buf_printf(b,
+                    "struct %s_units : %s {\n    enum { N = %" PRId64 ", COLUMNS = %" PRId64
+                    ", MATS = %u, ASKED = %u };\n",
+                    name, g->direct ? "rk_by_elements" : "rk_by_rows", g->units, g->columns,
+                    most_mats(g), n_asked);
+    put_places(L, g);
+    if (g->direct) {
+        put_element_choice(L, g, name, true);
+        put_element_choice(L, g, name, false);
+    } else {
+        put_row_choice(L, g, name);
+    }
+    base_buf_puts(b, "};\n");
+    return base_buf_status(b, L->err);
+}
