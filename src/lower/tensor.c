@@ -428,10 +428,11 @@ static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int6
     return RP_OK;
 }
 
-/* The launch that arranges rows x where they are too many for put_few, else it has no items; *to gets the memory. */
-static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base, ir_dim rows,
-                              const group *g, const many *list, uint32_t n, lower_ref x,
-                              lower_ref *to) {
+/* The launch that arranges rows x where they are too many for put_few, else it has no items; *x becomes where they then are. */
+static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base, const group *g,
+                              const many *list, uint32_t n, lower_ref *x) {
+    const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, gr->lhs));
+    lower_ref to;
     const int64_t k = g->k, most = most_rows(g);
     ir_dims *t = ir_graph_dims(L->g);
     lower_launch made = {.name = base_arena_printf(L->arena, "%s_x", base),
@@ -439,9 +440,9 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
                          .threads = WARPS * 32,
                          .per_block = WARPS * 32};
     if (!made.name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    RP_TRY(arranged_memory(L, base, rows, k, to));
-    L->args[0] = x;
-    L->args[1] = *to;
+    RP_TRY(arranged_memory(L, base, rows, k, &to));
+    L->args[0] = *x;
+    L->args[1] = to;
     L->n_args = 2;
     if (g->own) lower_rows_args(L, g->own); /* of all classes */
     for (uint32_t i = 0; i < n; i++) {      /* classes of equal tiles share a kernel */
@@ -455,6 +456,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     made.items = ir_dim_import(L->out->dims, t, ir_dim_mul_const(t, more, most * (k / 8)));
     lower_launch *l = lower_add_launch(L);
     *l = made;
+    *x = to;
     return lower_take_args(L, l);
 }
 
@@ -480,7 +482,7 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     L->n_args = 0;
     RP_TRY(lower_tensor_is_direct(L, gr, &g, &g.direct));
     fit_many(&g, list, &n_many, most, largest);
-    if (n_many) RP_TRY(arrange_rows(L, gr, name, rows, &g, list, n_many, from, &arranged));
+    if (n_many) RP_TRY(arrange_rows(L, gr, name, &g, list, n_many, &arranged));
     L->args[0] = from;
     L->args[1] = operand[1];
     L->args[2] = arranged;
