@@ -63,7 +63,10 @@ static void rows_of_all_axes_are_quantised(void **state) {
     check("graph @g(%x: f32[T,3,64], %y: f32[2,3,T,32], %z: f32[96]) where T in [1,9] {\n"
           "  %a = quantize %x {dtype=i16b32}\n  %b = dequant %a\n  %n = neg %y\n"
           "  %c = quantize %n {dtype=i16b32}\n  %d = dequant %c\n"
-          "  %e = quantize %z {dtype=i16b32}\n  %f = dequant %e\n  ret %b, %d, %f, %a, %c, %e\n}\n",
+          "  %e = quantize %z {dtype=i16b32}\n  %f = dequant %e\n"
+          "  %l = amax %x {axis=2, keep=true}\n  %m = amax %l {axis=1, keep=true}\n"
+          "  %s = sub %x, %m\n  %p = quantize %s {dtype=i16b32}\n  %q = dequant %p\n"
+          "  ret %b, %d, %f, %a, %c, %e, %q\n}\n",
           1e-5);
 }
 

@@ -247,7 +247,7 @@ static void damage_is_told_apart(void **state) {
         large_raw[HEAD] = sizeof name - 1;
         for (int i = 0; i < 4; i++) large_raw[HEAD + 4 + i] = (char)(contents >> (8 * i));
         memcpy(large_raw + HEAD + 12, name, sizeof name - 1);
-        st = import_raw(s, large_raw, BUFFER + (more ? BUFFER + 7 : 0), &err);
+        st = import_raw(s, large_raw, BUFFER + (more ? 7 : 0), &err);
         if (more)
             SAYS(RP_CORRUPT, "%s is damaged at its end");
         else

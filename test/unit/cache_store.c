@@ -197,6 +197,8 @@ static void expect_miss(const look *l, cache_store *s, const char *path, const c
     path_in(away, sizeof away, l->quarantined);
     assert_true(base_file_exists(away));
     assert_int_equal(unlink(away), 0);
+    (void)snprintf(away, sizeof away, "%.*s", (int)(strrchr(l->file, '/') - l->file), l->file);
+    assert_int_equal(count_files(away), 0); /* nor is there what belongs to it */
     assert_int_equal(l->get(s), RP_NOT_FOUND);
 }
 

@@ -114,6 +114,40 @@ static void skips_beyond_the_list_are_counted(void **state) {
     rp_engine_close(e);
 }
 
+/* Ids of texts and of messages: all of them, or none and nothing left behind. */
+static void tokenizing_survives_each_failure(void **state) {
+    static const char text[] = "one two three four five six seven";
+    const rp_message messages[] = {{"user", text}, {"assistant", "eight"}, {"user", text}};
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny", settings);
+    for (int chat = 0; chat < 2; chat++) {
+        int32_t *ids = NULL, *first = NULL;
+        uint32_t n = 0, n_first = 0;
+        rp_status st = RP_NOMEM;
+        rp_error err = {0};
+        /* the first time makes what every later one uses */
+        CHECK_OK(chat ? rp_engine_chat_ids(e, messages, 3, &first, &n_first, &err)
+                      : rp_engine_tokenize(e, text, sizeof text - 1, &first, &n_first, &err),
+                 &err);
+        FOR_EACH_ALLOC_FAILURE (nth) {
+            rp_error why = {0};
+            size_t live = base_live();
+            st = chat ? rp_engine_chat_ids(e, messages, 3, &ids, &n, &why)
+                      : rp_engine_tokenize(e, text, sizeof text - 1, &ids, &n, &why);
+            if (st == RP_OK) break;
+            assert_int_equal(st, RP_NOMEM);
+            assert_int_equal(base_live(), live);
+        }
+        (void)base_alloc_fail_nth(0);
+        assert_int_equal(st, RP_OK);
+        assert_int_equal(n, n_first);
+        assert_memory_equal(ids, first, n * sizeof *ids);
+        rp_engine_text_free((char *)ids);
+        rp_engine_text_free((char *)first);
+    }
+    rp_engine_close(e);
+}
+
 static int nothing_left(void **state) {
     (void)state;
     return base_live() != 0;
@@ -124,6 +158,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_foreign_template_stops_its_users_alone, nothing_left),
         cmocka_unit_test_teardown(bytes_without_a_token_are_told, nothing_left),
         cmocka_unit_test_teardown(skips_beyond_the_list_are_counted, nothing_left),
+        cmocka_unit_test_teardown(tokenizing_survives_each_failure, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

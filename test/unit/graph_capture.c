@@ -264,6 +264,52 @@ static void coverage_of_one_sequence_has_no_batches(void **state) {
     graph_dispatcher_done(&g);
 }
 
+/* Mixed batches are told of together with prompts only where each of their sizes is served as a prompt of that size is. */
+static void coverage_joins_what_is_alike(void **state) {
+    static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_NONE, RP_CUDAGRAPH_PIECEWISE,
+                                              RP_CUDAGRAPH_FULL, RP_CUDAGRAPH_FULL_DECODE_ONLY,
+                                              RP_CUDAGRAPH_FULL_AND_PIECEWISE};
+    int joined = 0, apart = 0;
+    (void)state;
+    for (size_t m = 0; m < 5; m++)
+        for (int q = 1; q <= 4; q++)
+            for (uint32_t n_decode = 0; n_decode < 4; n_decode++)
+                for (uint32_t n_mixed = 1; n_mixed <= 5; n_mixed++) {
+                    graph_params p = params(modes[m]);
+                    graph_dispatcher g;
+                    graph_coverage c;
+                    base_buf text;
+                    rp_error err = {0};
+                    bool alike = true;
+                    p.uniform_query_len = q;
+                    p.n_decode_sizes = n_decode;
+                    p.n_mixed_sizes = n_mixed;
+                    CHECK_OK(graph_dispatcher_init(&g, &p, &err), &err);
+                    CHECK_OK(graph_coverage_init(&c, &g, &err), &err);
+                    for (int32_t n = 3; n <= p.max_num_batched_tokens; n++) {
+                        rp_dispatch a, b;
+                        const int32_t reqs = n - 1 < p.max_num_seqs ? n - 1 : p.max_num_seqs;
+                        const graph_step_shape mixed = {n, reqs, n - reqs + 1, reqs};
+                        CHECK_OK(graph_coverage_at(&g, 1, n, &a, &err), &err);
+                        CHECK_OK(graph_dispatch(&g, &mixed, &b, &err), &err);
+                        alike &=
+                            a.mode == b.mode && strcmp(a.reason, b.reason) == 0 &&
+                            (a.mode == RP_CUDAGRAPH_NONE || graph_descriptor_equal(&a.key, &b.key));
+                    }
+                    base_buf_init(&text, 0);
+                    graph_coverage_text(&c, &text);
+                    bool told = strstr(text.data, "one request, and mixed batches") != NULL;
+                    if (told && !alike)
+                        fail_msg("mode %d, queries of %d: %s", (int)modes[m], q, text.data);
+                    joined += told;
+                    apart += !told;
+                    base_buf_done(&text);
+                    graph_coverage_done(&c);
+                    graph_dispatcher_done(&g);
+                }
+    assert_true(joined > 20 && apart > 20);
+}
+
 static void ladder_survives_each_failure(void **state) {
     (void)state;
     rp_status st = RP_NOMEM;
@@ -299,6 +345,7 @@ int main(void) {
         cmocka_unit_test(failure_and_cancelling_end_the_ladder),
         cmocka_unit_test(coverage_equals_asking_one_by_one),
         cmocka_unit_test(coverage_of_one_sequence_has_no_batches),
+        cmocka_unit_test(coverage_joins_what_is_alike),
         cmocka_unit_test(ladder_survives_each_failure),
     };
     return cmocka_run_group_tests_name("graph_capture", tests, NULL, NULL);

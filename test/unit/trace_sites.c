@@ -228,7 +228,8 @@ static void errors_of_a_compile_begin_with_the_line(void **state) {
         rp_graph_free(g);
     }
     static const char text[] = "graph @t(%x: f32[4]) -> f32[4] {\n  %0 = exp %x\n"
-                               "  %1 = custom %0 {name=\"unit::nowhere\"}\n  ret %1\n}\n";
+                               "  %1 = custom %0\n    {name=\"unit::nowhere\"}\n    : f32[4]\n"
+                               "  ret %1\n}\n"; /* a statement is where it begins */
     rp_graph *g = NULL;
     rp_compiled *c = NULL;
     err = (rp_error){0};

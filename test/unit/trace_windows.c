@@ -238,11 +238,33 @@ static void pools_join_their_windows(void **state) {
     assert_in_range(fit, 150, 550);
 }
 
+static void upsampling_repeats(void **state) {
+    (void)state;
+    rng = 4;
+    for (int64_t times = -1; times <= 3; times++) {
+        const int64_t d[4] = {2, 1, pick(1, 3), pick(1, 4)};
+        static double got[MOST], want[MOST];
+        const int64_t n = times > 0 ? d[0] * d[1] * d[2] * times * d[3] * times : 0;
+        ir_value in;
+        fill(&in, d);
+        rp_graph *g = rp_graph_new("upsample");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape_of(d[0], d[1], d[2], d[3]));
+        for (int64_t i = 0; i < n; i++) {
+            int64_t row = i / (d[3] * times), column = i % (d[3] * times);
+            want[i] = in.data[row / times * d[3] + column / times];
+        }
+        assert_int_equal(run(g, rp_upsample_nearest2d(x, times), &in, got, n), times > 0);
+        same(got, want, n, "upsampled");
+        ir_value_done(&in);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_are_their_sums),
         cmocka_unit_test(transposed_ones_scatter),
         cmocka_unit_test(pools_join_their_windows),
+        cmocka_unit_test(upsampling_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
