@@ -374,12 +374,16 @@ static void dot_general_names_what_does_not_fit(void **state) {
          "dot_general: axis 1 of f32[2,3,4] and axis 0 of f32[4,5,2] differ in size"},
         {{.n_batch = 1, .a_batch = {2}, .b_batch = {1}},
          "dot_general: axis 2 of f32[2,3,4] and axis 1 of f32[4,5,2] differ in size"},
+        {{.n_contract = 1, .a_contract = {1}, .b_contract = {1}},
+         "dot_general: axis 1 of f32[2,3,4] and axis 1 of f32[6,5] differ in size"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         rp_error err = {0};
         traced t = begin();
-        rp_tensor y = rp_dot_general(t.x, add_input(&t, "y", RP_SHAPE(4, 5, 2)), &bad[i].d);
+        bool matrix = strstr(bad[i].text, "[6,5]") != NULL;
+        rp_tensor b = add_input(&t, "y", matrix ? RP_SHAPE(6, 5) : RP_SHAPE(4, 5, 2));
+        rp_tensor y = rp_dot_general(t.x, b, &bad[i].d);
         assert_int_equal(rp_graph_finish(t.g, &y, 1, &err), RP_INVALID);
         assert_non_null(strstr(err.text, bad[i].text));
         for (uint32_t k = 0; k < t.n_in; k++) ir_value_done(&t.in[k]);
