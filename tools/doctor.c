@@ -49,7 +49,9 @@ static void print_report(const json_t *o) {
     line(has_cc, "compiler", has_cc ? text(cc, "path") : text(cc, "reason"),
          has_cc ? text(cc, "version") : "install gcc or name one in REPRISE_CC");
     line(has_cache, "cache", text(cache, "dir") ? text(cache, "dir") : "none",
-         text(cache, "reason"));
+         has_cache && json_is_false(json_object_get(cache, "exists"))
+             ? "not there yet; the first run makes it"
+             : text(cache, "reason"));
     if (text(cache, "code")) line(true, "code", text(cache, "dir"), text(cache, "code"));
     line(true, "model", text(model, "name"),
          json_is_true(json_object_get(model, "found"))

@@ -12,7 +12,7 @@ extern "C" {
 typedef struct rp_cache rp_cache;
 
 /* dir NULL: $REPRISE_CACHE_DIR, $XDG_CACHE_HOME/reprise, ~/.cache/reprise. A folder that does not exist is made by
- * rp_cache_import alone; the others are RP_NOT_FOUND until then. */
+ * rp_cache_import alone, once it has seen a bundle; the others are RP_NOT_FOUND until then. */
 RP_API rp_status rp_cache_open(const char *dir, rp_cache **out, rp_error *err) RP_MUST_USE;
 RP_API void rp_cache_close(rp_cache *c);
 RP_API const char *rp_cache_dir(const rp_cache *c);
@@ -60,7 +60,8 @@ RP_API rp_status rp_cache_compare_json(rp_cache *c, const char *a, const char *b
 /* Removes what was used longest ago until at most max_bytes are left; quarantined objects go first. */
 RP_API rp_status rp_cache_prune(rp_cache *c, uint64_t max_bytes, uint64_t *out_removed,
                                 uint64_t *out_left, rp_error *err) RP_MUST_USE;
-/* The folder as one compressed file, and back: equal names are replaced. Importing code is trusting it. path "-" is standard
+/* The folder as one compressed file, and back: equal names are replaced. Of a damaged one the files ahead of the damage stay,
+ * and the error counts them. Importing code is trusting it. path "-" is standard
  * output or input; a file appears whole or not at all, a device or a pipe is written to as it is. */
 RP_API rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files,
                                  uint64_t *out_bytes, rp_error *err) RP_MUST_USE;

@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-/* One JSON object: cpu{model, features, isa_best, isa_granted[]}, compiler{path, version}, cache{dir, writable,
- * reason}, gpu{name, arch, driver, memory, reason} (cuda:0; name null: reason says why), nvrtc{path, reason},
+/* One JSON object: cpu{model, features, isa_best, isa_granted[]}, compiler{path, version}, cache{dir, exists,
+ * writable, reason} (a folder that does not exist is not made: writable says whether it could be), gpu{name, arch, driver, memory, reason} (cuda:0; name null: reason says why), nvrtc{path, reason},
  * model{name, found, path}. dir as for rp_cache_open. Owned by the caller (rp_free). */
 RP_API rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) RP_MUST_USE;
-/* Milliseconds since this process was started. */
+/* Milliseconds since the library was loaded: the start of a program that links it, without what exec and the loader took. */
 RP_API double rp_process_age_ms(void);
 /* "1.0.0" */
 RP_API const char *rp_version(void);

@@ -218,16 +218,25 @@ rp_status rp_cache_export(rp_cache *c, const char *path, uint64_t *out_files, ui
     return RP_OK;
 }
 
-rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
-                          rp_error *err) {
-    base_error_clear(err);
-    cache_bundle_info i = {0};
-    if (!c || !path) return rp_fail(err, RP_INVALID, "cache and path must be given");
+/* A folder that is not there is made for a bundle alone. */
+static rp_status unpack(rp_cache *c, cache_bundle *b, cache_bundle_info *i, rp_error *err) {
     if (!c->store) RP_TRY(cache_store_open(c->dir, &c->store, err));
     RP_TRY(refuse_off(c, err));
     const char *why = cache_store_read_only_reason(c->store);
     if (why) return rp_fail(err, RP_IO, "%s", why);
-    RP_TRY(cache_import(c->store, path, &i, err));
+    return cache_bundle_unpack(b, c->store, i, err);
+}
+
+rp_status rp_cache_import(rp_cache *c, const char *path, uint64_t *out_files, uint64_t *out_bytes,
+                          rp_error *err) {
+    base_error_clear(err);
+    cache_bundle *b = NULL;
+    cache_bundle_info i = {0};
+    if (!c || !path) return rp_fail(err, RP_INVALID, "cache and path must be given");
+    RP_TRY(cache_bundle_open(path, &b, err));
+    rp_status st = unpack(c, b, &i, err);
+    cache_bundle_close(b);
+    if (st != RP_OK) return st;
     if (out_files) *out_files = i.n_files;
     if (out_bytes) *out_bytes = i.n_bytes;
     return RP_OK;

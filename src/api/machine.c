@@ -1,9 +1,12 @@
 /* What this machine offers: asked once a call, nothing kept, nothing changed. */
 #include "reprise/machine.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -68,17 +71,42 @@ static json_t *compiler_report(void) {
     return o;
 }
 
-/* dir NULL: there is none, for the reason why. */
+/* Whether a run could make dir: the nearest folder above it that is there takes new ones. */
+static bool can_be_made(const char *dir) {
+    struct stat info;
+    char *path = base_strdup(dir), *slash = NULL;
+    const char *above = ".";
+    while (path && (slash = strrchr(path, '/'))) {
+        *slash = 0;
+        above = *path ? path : "/";
+        if (stat(above, &info) == 0) break;
+        above = ".";
+    }
+    bool good = path && stat(above, &info) == 0 && S_ISDIR(info.st_mode) &&
+                access(above, W_OK | X_OK) == 0;
+    base_free(path);
+    return good;
+}
+
+/* Looking does not make the folder. dir NULL: there is none, for the reason why. */
 static rp_status cache_report(const char *dir, const rp_error *why, json_t **out, rp_error *err) {
     cache_store *s = NULL;
+    struct stat info;
     if (!dir) {
-        *out = json_pack("{s:n,s:b,s:s}", "dir", "writable", 0, "reason", why->text);
+        *out =
+            json_pack("{s:n,s:b,s:b,s:s}", "dir", "exists", 0, "writable", 0, "reason", why->text);
+        return RP_OK;
+    }
+    if (stat(dir, &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        bool good = can_be_made(dir);
+        *out = json_pack("{s:s,s:b,s:b,s:s?}", "dir", dir, "exists", 0, "writable", (int)good,
+                         "reason", good ? NULL : "it is not there and cannot be made");
         return RP_OK;
     }
     RP_TRY(cache_store_open(dir, &s, err));
     const char *off = cache_store_read_only_reason(s);
-    *out = json_pack("{s:s,s:b,s:o,s:o}", "dir", dir, "writable", off == NULL, "reason",
-                     text_or_null(off), "code", text_or_null(hal_code_note(dir)));
+    *out = json_pack("{s:s,s:b,s:b,s:o,s:o}", "dir", dir, "exists", 1, "writable", off == NULL,
+                     "reason", text_or_null(off), "code", text_or_null(hal_code_note(dir)));
     cache_store_close(s);
     return RP_OK;
 }

@@ -175,8 +175,8 @@ out:
 
 /* ---- import ---- */
 
-typedef struct unpacker {
-    cache_store *s;
+struct cache_bundle {
+    cache_store *s; /* that the files go into */
     ZSTD_DCtx *z;
     int fd;
     ZSTD_inBuffer in; /* what was read and not yet taken; size 0 at the end of the file */
@@ -184,11 +184,11 @@ typedef struct unpacker {
     size_t pos, end; /* unread bytes of buffer */
     bool ended;      /* the stream is complete, its checksum right */
     const char *path;
-    cache_bundle_info info;
-} unpacker;
+    cache_bundle_info info; /* of what is in s */
+};
 
 /* Reads on when all that was read is taken. */
-static rp_status read_on(unpacker *u, rp_error *err) {
+static rp_status read_on(cache_bundle *u, rp_error *err) {
     if (u->in.pos < u->in.size) return RP_OK;
     for (;;) {
         ssize_t n = base_sys_fails() ? -1 : read(u->fd, u->raw, BUFFER);
@@ -199,7 +199,7 @@ static rp_status read_on(unpacker *u, rp_error *err) {
     }
 }
 
-static rp_status refill(unpacker *u, rp_error *err) {
+static rp_status refill(cache_bundle *u, rp_error *err) {
     ZSTD_outBuffer out = {u->buffer, BUFFER, 0};
     u->pos = u->end = 0;
     while (out.pos == 0) {
@@ -217,7 +217,7 @@ static rp_status refill(unpacker *u, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status take(unpacker *u, void *dst, size_t size, rp_error *err) {
+static rp_status take(cache_bundle *u, void *dst, size_t size, rp_error *err) {
     for (size_t done = 0; done < size;) {
         if (u->pos == u->end) RP_TRY(refill(u, err));
         size_t n = u->end - u->pos < size - done ? u->end - u->pos : size - done;
@@ -228,7 +228,7 @@ static rp_status take(unpacker *u, void *dst, size_t size, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status pour(unpacker *u, int fd, const char *path, uint64_t size, rp_error *err) {
+static rp_status pour(cache_bundle *u, int fd, const char *path, uint64_t size, rp_error *err) {
     for (uint64_t at = 0; at < size;) {
         if (u->pos == u->end) RP_TRY(refill(u, err));
         size_t n = u->end - u->pos < size - at ? u->end - u->pos : (size_t)(size - at);
@@ -239,7 +239,7 @@ static rp_status pour(unpacker *u, int fd, const char *path, uint64_t size, rp_e
     return RP_OK;
 }
 
-static rp_status unpack_file(unpacker *u, const char *path, uint64_t size, rp_error *err) {
+static rp_status unpack_file(cache_bundle *u, const char *path, uint64_t size, rp_error *err) {
     base_buf temp;
     base_buf_init(&temp, 0);
     cache_temp_name(u->s, path, &temp);
@@ -259,7 +259,7 @@ static rp_status unpack_file(unpacker *u, const char *path, uint64_t size, rp_er
 }
 
 /* One record; *last when it is the end mark. */
-static rp_status unpack_record(unpacker *u, bool *last, rp_error *err) {
+static rp_status unpack_record(cache_bundle *u, bool *last, rp_error *err) {
     uint8_t head[12];
     char name[MAX_NAME + 1];
     RP_TRY(take(u, head, sizeof head, err));
@@ -286,13 +286,14 @@ static rp_status unpack_record(unpacker *u, bool *last, rp_error *err) {
     }
     if (st == RP_OK) st = unpack_file(u, path.data, size, err);
     base_buf_done(&path);
+    if (st != RP_OK) return st;
     u->info.n_files++;
     u->info.n_bytes += size;
-    return st;
+    return RP_OK;
 }
 
 /* Nothing may follow the end mark but the end of the stream with its checksum. */
-static rp_status finish(unpacker *u, rp_error *err) {
+static rp_status finish(cache_bundle *u, rp_error *err) {
     ZSTD_outBuffer out = {u->buffer, BUFFER, 0};
     bool good = u->pos == u->end;
     while (good && !u->ended) {
@@ -306,43 +307,74 @@ static rp_status finish(unpacker *u, rp_error *err) {
     return rp_fail(err, RP_CORRUPT, "%s is damaged at its end", u->path);
 }
 
-static rp_status unpack_all(unpacker *u, rp_error *err) {
+static rp_status check_head(cache_bundle *u, rp_error *err) {
     uint8_t head[12];
     RP_TRY(take(u, head, sizeof head, err));
     if (memcmp(head, magic, sizeof magic) != 0)
         return rp_fail(err, RP_CORRUPT, "%s is no cache bundle", u->path);
-    if (get_le(head + 8, 4) != VERSION)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "%s has bundle version %u, known is %d; export it again", u->path,
-                       (unsigned)get_le(head + 8, 4), VERSION);
+    if (get_le(head + 8, 4) == VERSION) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED, "%s has bundle version %u, known is %d; export it again",
+                   u->path, (unsigned)get_le(head + 8, 4), VERSION);
+}
+
+rp_status cache_bundle_open(const char *path, cache_bundle **out, rp_error *err) {
+    rp_status st = RP_OK;
+    bool in = strcmp(path, "-") == 0;
+    cache_bundle *u = base_alloc(sizeof *u);
+    if (!u) return rp_fail(err, RP_NOMEM, "no memory to import %s", path);
+    *u = (cache_bundle){.fd = -1, .path = in ? "standard input" : path};
+    u->raw = base_alloc(BUFFER);
+    u->buffer = base_alloc(BUFFER);
+    u->z = ZSTD_createDCtx();
+    if (!u->raw || !u->buffer || !u->z) {
+        st = rp_fail(err, RP_NOMEM, "no memory to import %s", u->path);
+        goto out;
+    }
+    if (!base_sys_fails())
+        u->fd = in ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
+    if (u->fd < 0) {
+        st = fail_file("read", u->path, err);
+        goto out;
+    }
+    RP_TRY_OUT(check_head(u, err));
+    *out = u;
+    u = NULL;
+out:
+    cache_bundle_close(u);
+    return st;
+}
+
+void cache_bundle_close(cache_bundle *u) {
+    if (!u) return;
+    if (u->fd >= 0) (void)close(u->fd);
+    (void)ZSTD_freeDCtx(u->z);
+    base_free(u->raw);
+    base_free(u->buffer);
+    base_free(u);
+}
+
+static rp_status unpack_all(cache_bundle *u, rp_error *err) {
     for (bool last = false; !last;) RP_TRY(unpack_record(u, &last, err));
     return finish(u, err);
 }
 
-rp_status cache_import(cache_store *s, const char *path, cache_bundle_info *info, rp_error *err) {
-    rp_status st = RP_OK;
-    bool in = strcmp(path, "-") == 0;
-    unpacker u = {.s = s, .fd = -1, .path = in ? "standard input" : path};
+rp_status cache_bundle_unpack(cache_bundle *u, cache_store *s, cache_bundle_info *info,
+                              rp_error *err) {
+    rp_error why = {0};
     RP_TRY(check_on(s, err));
-    u.raw = base_alloc(BUFFER);
-    u.buffer = base_alloc(BUFFER);
-    u.z = ZSTD_createDCtx();
-    if (!u.raw || !u.buffer || !u.z) {
-        st = rp_fail(err, RP_NOMEM, "no memory to import %s", u.path);
-        goto out;
-    }
-    if (!base_sys_fails())
-        u.fd = in ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
-    if (u.fd < 0) {
-        st = fail_file("read", u.path, err);
-        goto out;
-    }
-    RP_TRY_OUT(unpack_all(&u, err));
-    if (info) *info = u.info;
-out:
-    if (u.fd >= 0) (void)close(u.fd);
-    (void)ZSTD_freeDCtx(u.z);
-    base_free(u.raw);
-    base_free(u.buffer);
+    u->s = s;
+    rp_status st = unpack_all(u, &why);
+    if (st == RP_OK && info) *info = u->info;
+    if (st == RP_OK) return st;
+    if (u->info.n_files == 0) return rp_fail(err, st, "%s", why.text);
+    return rp_fail(err, st, "%s; files taken ahead of that: %llu", why.text,
+                   (unsigned long long)u->info.n_files);
+}
+
+rp_status cache_import(cache_store *s, const char *path, cache_bundle_info *info, rp_error *err) {
+    cache_bundle *b = NULL;
+    RP_TRY(cache_bundle_open(path, &b, err));
+    rp_status st = cache_bundle_unpack(b, s, info, err);
+    cache_bundle_close(b);
     return st;
 }

@@ -13,9 +13,18 @@ typedef struct cache_bundle_info {
  * reason. info may be NULL. */
 rp_status cache_export(cache_store *s, const char *path, cache_bundle_info *info,
                        rp_error *err) RP_MUST_USE;
-/* Adds the files of a bundle ("-": standard input) to s; equal names are replaced. RP_CORRUPT when path is no bundle or is cut
- * short: files before the damage stay, each whole. Importing code is trusting it: only names that the store
- * itself would give are taken, and objects are checked when used, like all others. */
+/* A bundle that is read: one thread, once. */
+typedef struct cache_bundle cache_bundle;
+/* Opens path ("-": standard input), which must live until the bundle is closed, and reads its head: RP_CORRUPT when it is no
+ * bundle, RP_UNSUPPORTED for one of another version. */
+rp_status cache_bundle_open(const char *path, cache_bundle **out, rp_error *err) RP_MUST_USE;
+/* Adds its files to s; equal names are replaced. RP_CORRUPT when it is damaged or cut short: files ahead of that stay, each
+ * whole, and the error counts them. Importing code is trusting it: only names that the store itself would give are taken, and
+ * objects are checked when used, like all others. info may be NULL. */
+rp_status cache_bundle_unpack(cache_bundle *b, cache_store *s, cache_bundle_info *info,
+                              rp_error *err) RP_MUST_USE;
+void cache_bundle_close(cache_bundle *b); /* NULL is fine */
+/* The three together. */
 rp_status cache_import(cache_store *s, const char *path, cache_bundle_info *info,
                        rp_error *err) RP_MUST_USE;
 

@@ -59,17 +59,28 @@ static rp_status remove_quarantined(void *user, const char *name, bool is_dir, r
     return remove_below(user, "quarantine", name, "", err);
 }
 
+static rp_status remove_texts(void *user, const char *name, bool is_dir, rp_error *err) {
+    (void)is_dir;
+    return remove_below(user, "plans", name, "", err);
+}
+
+static rp_status remove_all_of(cache_store *s, const char *folder, base_dir_fn fn, rp_error *err) {
+    base_buf dir;
+    base_buf_init(&dir, 0);
+    base_buf_printf(&dir, "%s/%s", s->dir, folder);
+    rp_status st = base_buf_status(&dir, err);
+    if (st == RP_OK) st = base_dir_list(dir.data, fn, s, err);
+    base_buf_done(&dir);
+    return st;
+}
+
 rp_status cache_prune(cache_store *s, uint64_t max_bytes, uint64_t *n_removed, uint64_t *left,
                       rp_error *err) {
     rp_status st;
     victims c = {0};
     size_t i = 0;
-    base_buf dir;
     if (atomic_load(&s->off)) return rp_fail(err, RP_IO, "the cache is off: %s", s->reason);
-    base_buf_init(&dir, 0);
-    base_buf_printf(&dir, "%s/quarantine", s->dir);
-    RP_TRY_OUT(base_buf_status(&dir, err));
-    RP_TRY_OUT(base_dir_list(dir.data, remove_quarantined, s, err));
+    RP_TRY_OUT(remove_all_of(s, "quarantine", remove_quarantined, err));
     RP_TRY_OUT(cache_leftovers_remove(s, err));
     RP_TRY_OUT(cache_list(s, false, collect, &c, err));
     if (c.n) qsort(c.v, c.n, sizeof *c.v, oldest_first);
@@ -77,10 +88,11 @@ rp_status cache_prune(cache_store *s, uint64_t max_bytes, uint64_t *n_removed, u
         RP_TRY_OUT(remove_object(s, &c.v[i], err));
         c.total -= c.v[i].size;
     }
+    /* Texts of no object, such as the hash of a model file, which is dear to make again. */
+    if (max_bytes == 0) RP_TRY_OUT(remove_all_of(s, "plans", remove_texts, err));
     *n_removed = i;
     *left = c.total;
 out:
     base_free(c.v);
-    base_buf_done(&dir);
     return st;
 }

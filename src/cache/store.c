@@ -44,9 +44,13 @@ rp_status cache_default_dir(const char *dir, char **out, rp_error *err) {
 
 /* ---- is the folder fit for use? ---- */
 
+static bool is_of_another(const struct stat *info) {
+    return info->st_uid != geteuid() && info->st_uid != 0;
+}
+
 /* Why a file or folder must not be used: who else could have written it. NULL when only this user and root could. */
 static const char *distrust(const struct stat *info, char *out, size_t size) {
-    if (info->st_uid != geteuid() && info->st_uid != 0)
+    if (is_of_another(info))
         (void)snprintf(out, size, "belongs to another user (uid %u)", (unsigned)info->st_uid);
     else if (info->st_mode & (S_IWGRP | S_IWOTH))
         (void)snprintf(out, size, "can be written by others (mode %03o)",
@@ -61,8 +65,7 @@ const char *cache_distrusts(const char *path) {
     char why[80];
     if (base_sys_fails() || stat(path, &info) != 0) return NULL; /* reading it tells why */
     if (!distrust(&info, why, sizeof why)) return NULL;
-    return info.st_mode & (S_IWGRP | S_IWOTH) ? "can be written by others"
-                                              : "belongs to another user";
+    return is_of_another(&info) ? "belongs to another user" : "can be written by others";
 }
 
 static const char *const folders[] = {"",
@@ -95,8 +98,7 @@ static rp_status prepare_one(const char *path, bool *missing, rp_error *err) {
     }
     if (!distrust(&info, why, sizeof why)) return RP_OK;
     return rp_fail(err, RP_IO, "cache folder %s %s; %s", path, why,
-                   info.st_mode & (S_IWGRP | S_IWOTH) ? "chmod go-w it"
-                                                      : "give --cache-dir of your own");
+                   is_of_another(&info) ? "give --cache-dir of your own" : "chmod go-w it");
 }
 
 /* *err of RP_OK with *bare: some folders are missing and cannot be made, so nothing can be stored; it says why. */

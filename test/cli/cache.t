@@ -99,6 +99,10 @@ N files, N bytes imported
 $ reprise cache export - --cache-dir own 2>said | reprise cache import - --cache-dir piped | sed 's/[0-9]\+/N/g'; sed 's/[0-9]\+/N/g' said
 N files, N bytes imported
 N files, N bytes exported
+$ head -c -100 own.bundle >half.bundle; reprise cache import half.bundle --cache-dir halved 2>&1 | sed 's/[0-9]\+/N/'; reprise cache import prompts.txt --cache-dir damaged 2>/dev/null; ls -d damaged
+reprise: half.bundle is cut short; export it again; files taken ahead of that: N
+! ls: cannot access 'damaged': No such file or directory
+? 2
 $ mkfifo pipe; reprise cache import pipe --cache-dir named | sed 's/[0-9]\+/N/g' & reprise cache export pipe --cache-dir own --quiet >/dev/null; wait; [ -p pipe ] && echo a pipe
 N files, N bytes imported
 a pipe
@@ -129,14 +133,19 @@ traces 2
 compiles 0
 $ for n in -1 18446744073709551616 17179869184G 1T ''; do reprise cache prune --max-bytes="$n" --cache-dir own 2>&1; echo $?; done | sort | uniq -c | sed 's/^ *//'
 5 2
-5 reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+1 reprise: --max-bytes=-1: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
+1 reprise: --max-bytes=17179869184G: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
+1 reprise: --max-bytes=18446744073709551616: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
+1 reprise: --max-bytes=1T: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
+1 reprise: --max-bytes=: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
 $ reprise cache prune --max-bytes 18446744073709551615 --cache-dir own | sed 's/ [0-9]* bytes/ N bytes/'
 0 objects removed, N bytes left
 $ reprise cache prune --max-bytes 0 --cache-dir own | sed 's/^[0-9]* objects/N objects/'
 N objects removed, 0 bytes left
-$ reprise cache ls --cache-dir own --json | field objects bad
+$ reprise cache ls --cache-dir own --json | field objects bad takes.texts.files
 objects 0
 bad 0
+takes.texts.files 0
 $ reprise cache ls --cache-dir /dev/null/x
 ! reprise: the cache is not usable: cannot make folder '/dev/null': Not a directory
 ? 1

@@ -249,7 +249,7 @@ static void damage_is_told_apart(void **state) {
         memcpy(large_raw + HEAD + 12, name, sizeof name - 1);
         st = import_raw(s, large_raw, BUFFER + (more ? 7 : 0), &err);
         if (more)
-            SAYS(RP_CORRUPT, "%s is damaged at its end");
+            SAYS(RP_CORRUPT, "%s is damaged at its end; files taken ahead of that: 1");
         else
             CHECK_OK(st, &err);
     }

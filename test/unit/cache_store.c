@@ -485,6 +485,8 @@ static void refuses_foreign_folders(void **state) {
     assert_int_equal(mkdir(dir, 0700), 0);
     assert_int_equal(chown(dir, 12345, 12345), 0);
     expect_off("belongs to another user (uid 12345)");
+    assert_int_equal(chmod(dir, 0777), 0); /* which a chmod of theirs would not cure */
+    expect_off("give --cache-dir of your own");
 }
 
 static void a_file_in_the_way(void **state) {
