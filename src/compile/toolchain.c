@@ -52,21 +52,21 @@ static char *find_program(void) {
 }
 
 static void say_missing(compile_toolchain *t) {
-    const char *chosen = base_env_get(BASE_ENV_CC), *path = base_env_get(BASE_ENV_PATH);
+    const char *path = base_env_get(BASE_ENV_PATH);
     size_t n = path ? strlen(path) : 0;
     char in[160];
     (void)snprintf(in, sizeof in, n ? "PATH=%.120s%s" : "an empty PATH", n ? path : "",
                    n > 120 ? "..." : "");
-    if (!chosen)
-        (void)snprintf(t->missing, sizeof t->missing, "no C compiler (no cc, gcc or clang in %s)",
-                       in);
-    else if (strchr(chosen, '/'))
-        (void)snprintf(t->missing, sizeof t->missing,
-                       "no C compiler (REPRISE_CC=%.160s is no program)", chosen);
-    else
-        (void)snprintf(t->missing, sizeof t->missing,
-                       "no C compiler (REPRISE_CC=%.160s is not in %s)", chosen, in);
-    t->cure = chosen ? "correct or unset REPRISE_CC" : "install gcc or set REPRISE_CC";
+    (void)snprintf(t->missing, sizeof t->missing, "no C compiler (no cc, gcc or clang in %s)", in);
+    t->cure = "install gcc or set REPRISE_CC";
+}
+
+/* A compiler that was named is wanted: another one, or none, would not be what was asked for. */
+static rp_status fail_chosen(const char *chosen, rp_error *err) {
+    return rp_fail(err, RP_UNSUPPORTED, "REPRISE_CC=%.160s: %s; %s", chosen,
+                   strchr(chosen, '/') ? "there is no such program" : "PATH has no such program",
+                   strchr(chosen, ' ') ? "name one program, without arguments"
+                                       : "correct or unset it");
 }
 
 /* --- scratch -------------------------------------------------------------------- */
@@ -101,6 +101,7 @@ rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
     t.path = find_program();
+    if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
     if (t.path) st = ask_version(&t, err);
     if (t.path && st == RP_OK) st = make_scratch(&t, err);

@@ -18,8 +18,8 @@ typedef struct compile_toolchain {
     void *user;
 } compile_toolchain;
 
-/* $REPRISE_CC, else cc, gcc, clang in PATH. A missing compiler, or no folder that it could write to, is RP_OK with path
- * NULL. Runs the compiler once, and removes the scratch of processes that were killed. */
+/* $REPRISE_CC, which RP_UNSUPPORTED says is not there, else cc, gcc, clang in PATH. None of them, or no folder that it could
+ * write to, is RP_OK with path NULL. Runs the compiler once, and removes the scratch of processes that were killed. */
 rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) RP_MUST_USE;
 /* Removes the scratch. */
 void compile_toolchain_done(compile_toolchain *t);

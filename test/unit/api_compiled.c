@@ -474,7 +474,8 @@ static void a_missing_compiler_is_noted(void **state) {
     rp_compiled_info info = RP_COMPILED_INFO_INIT;
     const rp_config_note *note;
     (void)state;
-    assert_int_equal(setenv("REPRISE_CC", "/nowhere/cc", 1), 0);
+    char *path = strdup(getenv("PATH"));
+    assert_int_equal(setenv("PATH", "/nowhere", 1), 0);
     rp_compilation_config *cfg = rp_config_new();
     CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
     size_t n = 0, found = 0;
@@ -493,11 +494,19 @@ static void a_missing_compiler_is_noted(void **state) {
     n = rp_config_notes(cfg, &note);
     for (size_t i = 0; i < n; i++)
         found += strcmp(note[i].what, "backend=inductor") == 0 &&
-                 strcmp(note[i].reason, "no C compiler (REPRISE_CC=/nowhere/cc is no program); the "
+                 strcmp(note[i].reason, "no C compiler (no cc, gcc or clang in PATH=/nowhere); the "
                                         "built-in portable kernels run op by op") == 0;
     assert_int_equal(found, 1);
+    rp_graph *g = trace_linear();
+    rp_compiled *c = NULL;
+    assert_int_equal(setenv("REPRISE_CC", "mycc", 1), 0);
+    REFUSED(rp_compile(g, cfg, &c, e), RP_UNSUPPORTED,
+            "REPRISE_CC=mycc: PATH has no such program; correct or unset it");
+    rp_graph_free(g);
     rp_config_free(cfg);
     (void)unsetenv("REPRISE_CC");
+    assert_int_equal(setenv("PATH", path, 1), 0);
+    free(path);
 }
 
 static void lost_allocations(void **state) {
