@@ -169,6 +169,10 @@ static rp_status parse_word(base_str word, uint64_t *mask, rp_error *err) {
     size_t n = word.len < sizeof name - 1 ? word.len : sizeof name - 1;
     memcpy(name, word.ptr, n);
     name[n] = 0;
+    if (*name == '-')
+        return rp_fail(err, RP_CONFIG,
+                       "unknown log name '%s': none is taken away; name those that are wanted",
+                       name);
     const char *near = base_str_nearest(name, names, RP_LOG_CH_COUNT_);
     return rp_fail(err, RP_CONFIG, "unknown log name '%s'; %s%s", name,
                    near ? "did you mean " : "names are dynamo, graph, guards, recompiles, fusion, ",

@@ -231,6 +231,15 @@ static int first_target(const char *key) {
     return id;
 }
 
+/* The word takes a setting back, as null of JSON does, but where it may be a value: device=null is the device. */
+static rp_status parsed_text(const config_field *f, const char *value, json_t **out,
+                             rp_error *err) {
+    if (strcmp(value, "null") != 0 || f->kind == CONFIG_KIND_STR)
+        return config_value_parse(f, value, out, err);
+    *out = json_null();
+    return RP_OK;
+}
+
 /* An item of a dict: JSON where it parses, else text. */
 static json_t *loose_json(const char *value) {
     json_t *v = json_loads(value, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
@@ -263,7 +272,7 @@ rp_status rp_config_set_key(rp_compilation_config *cfg, const char *key, const c
     } else if (append)
         RP_TRY(appended(cfg, &config_table[id], id, value, &parsed, err));
     else
-        RP_TRY(config_value_parse(&config_table[id], value, &parsed, err));
+        RP_TRY(parsed_text(&config_table[id], value, &parsed, err));
     RP_TRY_OUT(rp_config_clone(cfg, &trial, err));
     if (group)
         RP_TRY_OUT(set_json_key(trial, "", name, parsed, err));

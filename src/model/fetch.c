@@ -42,8 +42,11 @@ static void progress(const model_resolve_options *o, const char *phase, uint64_t
     if (o->progress) o->progress(o->user, phase, done, total);
 }
 
-/* The last line of a command's output, which is where the reason stands. */
-static base_str last_line(const base_buf *b) {
+/* What says why a command failed: a broken connection, after which pip complains of something else, or the last line. */
+static base_str telling_line(const base_buf *b) {
+    static const char broken[] = "connection broken by ";
+    const char *at = b->data ? strstr(b->data, broken) : NULL;
+    if (at) return (base_str){at, strcspn(at, "\r\n")};
     size_t end = b->len;
     while (end > 0 && (b->data[end - 1] == '\n' || b->data[end - 1] == '\r')) end--;
     size_t start = end;
@@ -58,7 +61,7 @@ static rp_status command(const char *what, const char *const *argv, const model_
     base_buf_init(&out, 1 << 20);
     rp_status st = base_spawn_while(argv, o->wanted, o->user, &out, &code, err);
     if (st == RP_OK && code != 0) {
-        base_str line = last_line(&out);
+        base_str line = telling_line(&out);
         st = rp_fail(err, RP_IO, "%s failed with exit code %d: %.*s", what, code,
                      (int)(line.len < 200 ? line.len : 200), line.ptr);
     }

@@ -71,16 +71,22 @@ rp_tensor rp_batch_norm(rp_tensor x, rp_tensor mean, rp_tensor var, rp_tensor we
 }
 
 rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps) {
+    uint32_t at;
+    if (!trace_axis("l2_normalize", x, axis, false, &at)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), length = rp_sqrt(rp_sum(rp_mul(c, c), axis, true));
     return trace_like(rp_div(c, rp_max(length, rp_const(x.graph, RP_DTYPE_F32, eps))), x);
 }
 
 rp_tensor rp_softmax(rp_tensor x, int axis) {
+    uint32_t at;
+    if (!trace_axis("softmax", x, axis, false, &at)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), e = rp_exp(rp_sub(c, rp_amax(c, axis, true)));
     return trace_like(rp_div(e, rp_sum(e, axis, true)), x);
 }
 
 rp_tensor rp_log_softmax(rp_tensor x, int axis) {
+    uint32_t at;
+    if (!trace_axis("log_softmax", x, axis, false, &at)) return trace_bad(x.graph);
     rp_tensor c = trace_core(x), d = rp_sub(c, rp_amax(c, axis, true));
     return trace_like(rp_sub(d, rp_log(rp_sum(rp_exp(d), axis, true))), x);
 }

