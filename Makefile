@@ -70,7 +70,7 @@ CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 .SECONDARY:
 Q = $(if $(V),,@echo "  $@";)
 .PHONY: all run test test-quick check test-gpu bench bench-cpu bench-gpu bench-ops bench-micro fuzz fmt lint cover mutants dist \
-        install clean help compile_commands setup programs FORCE
+        install uninstall clean help compile_commands setup programs FORCE
 
 all: $(B)/libreprise.a $(SHARED) $(if $(wildcard tools/main.c),$(B)/reprise)
 
@@ -186,6 +186,8 @@ dist: programs $(B)/bench/engine $(GPU_BENCH) $(OPS_BENCH)
 	@scripts/dist.sh $(B) $(VERSION)
 install: all
 	@scripts/install.sh $(B) $(VERSION) $(SOVERSION) "$(DESTDIR)$(PREFIX)"
+uninstall:
+	@scripts/uninstall.sh "$(DESTDIR)$(PREFIX)"
 compile_commands:
 	@scripts/compile-commands.sh '$(CC) $(CPPFLAGS) -Itest $(CFLAGS)' $(FORMATTED:%.h=)
 clean:

@@ -14,6 +14,7 @@ make mutants         plants the bugs of test/mutants/ in a copy, one after the o
 make fmt lint        formats; format check, clang-tidy and our own checks
 make dist            build/dist/: the command, its libraries and tests, for another machine
 make install         command, libraries, headers, pkg-config, CMake, manual pages, docs, examples   (PREFIX=/usr/local DESTDIR=)
+make uninstall       removes that                                           (PREFIX, DESTDIR as then)
 make compile_commands  compile_commands.json for editors
 make clean
 

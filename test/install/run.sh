@@ -143,3 +143,9 @@ if cc -fsanitize=address -I "$P/include" "$tmp/open.c" -o "$tmp/open" -ldl 2>"$t
 else
     echo "SKIP dlopen: no address sanitizer here: $(head -n 1 "$tmp/out")"
 fi
+
+# --- and taken away --------------------------------------------------------------------------
+touch "$P/bin/other"
+make -s uninstall PREFIX="$P" >"$tmp/out" 2>&1
+left=$(find "$P" -type f -o -type l)
+[ "$left" = "$P/bin/other" ] && pass uninstall || fail uninstall "left: ${left//$'\n'/ }; $(tail -n 1 "$tmp/out")"
