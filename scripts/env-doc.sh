@@ -4,7 +4,7 @@ cd "$(dirname "$0")/.." || exit 1
 page() {
     echo '# Environment variables'
     echo
-    echo 'Written from `src/base/env.def` by `scripts/env-doc.sh`; `reprise help env` prints the same.'
+    echo 'Written from `src/base/env.def` by `scripts/env-doc.sh`; `reprise help env --markdown` prints the same.'
     echo
     echo '| variable | default | accepted | meaning |'
     echo '|---|---|---|---|'

@@ -70,14 +70,14 @@ static void note_logprobs(const tool_answers *t, const rp_result *res) {
                                    token_text(t->e, res->top_ids[from], text, sizeof text),
                                    res->top_logprobs[from]);
         }
-        tool_note(t->a, "%s", line);
+        tool_tell("%s", line);
     }
 }
 
 /* --- one answer ------------------------------------------------------------------------- */
 
 static void name_of(const tool_answers *t, uint32_t i, char *out, size_t size) {
-    uint32_t prompt = i / t->n_samples + 1, sample = i % t->n_samples + 1;
+    uint32_t prompt = i / t->n_samples + 1, sample = i % t->n_samples;
     if (t->n_samples > 1)
         (void)snprintf(out, size, "prompt %u, sample %u", prompt, sample);
     else
@@ -87,14 +87,17 @@ static void name_of(const tool_answers *t, uint32_t i, char *out, size_t size) {
 static int tell_text(tool_answers *t, uint32_t i, const rp_result *res) {
     char name[64];
     /* The detail of an error is its line, which is told apart. */
-    const char *ended = *res->error ? res->finish_reason : res->finish_detail;
+    const char *ended = *res->error                                ? res->finish_reason
+                        : strcmp(res->finish_reason, "abort") == 0 ? "interrupted"
+                                                                   : res->finish_detail;
     size_t len = strlen(res->text);
     bool newline = t->streamed ? t->ends_with_newline : len > 0 && res->text[len - 1] == '\n';
     name_of(t, i, name, sizeof name);
     tool_progress_clear();
     if (t->n > 1) (void)printf("%s==> %s <==\n", t->n_told ? "\n" : "", name);
     if (!t->streamed) (void)fwrite(res->text, 1, len, stdout);
-    if (!newline) (void)putchar('\n');
+    bool nothing = *res->error && len == 0 && t->n == 1;
+    if (!newline && !nothing) (void)putchar('\n');
     if (fflush(stdout) != 0) return TOOL_EXIT_FAILED;
     if (t->n > 1)
         tool_note(t->a, "%s: %u + %u tokens; ended: %s", name, res->n_prompt_ids, res->n_output_ids,

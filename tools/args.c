@@ -269,9 +269,10 @@ static int read_all(reader *r) {
     int rc = 0;
     for (r->at = 0; rc == 0 && r->at < r->argc; r->at++) {
         const char *arg = r->argv[r->at], *key;
-        if (only_pos || arg[0] != '-' || !arg[1])
+        if (only_pos || arg[0] != '-' || !arg[1]) {
+            if (r->a->n_pos == r->a->cmd->max_pos && r->at > 0) r->a->ahead = r->argv[r->at - 1];
             r->a->pos[r->a->n_pos++] = arg;
-        else if (strcmp(arg, "--") == 0)
+        } else if (strcmp(arg, "--") == 0)
             only_pos = true;
         else if (is_config_prefix(arg, &key))
             rc = read_dotted(r, arg[1] == '-' ? "--compilation-config" : "-cc", key);
@@ -283,12 +284,23 @@ static int read_all(reader *r) {
     return rc;
 }
 
+/* What stands behind a flag that takes a value with '=' alone was perhaps meant to be it. */
+static bool wants_equals(const char *arg) {
+    for (int f = 0; arg && arg[0] == '-' && arg[1] == '-' && f < TOOL_FLAG_COUNT_; f++)
+        if (is_flag(arg + 2, tool_flags[f].name))
+            return !tool_flags[f].value || f == TOOL_FLAG_SEALED;
+    return false;
+}
+
 static int check_pos(const tool_args *a) {
     const tool_command *c = a->cmd;
     if (tool_on(a, TOOL_FLAG_HELP)) return 0;
     if (a->n_pos < c->min_pos)
         return tool_usage("%s needs more: reprise %s%s%s", c->name, c->name, *c->args ? " " : "",
                           c->args);
+    if (a->n_pos > c->max_pos && wants_equals(a->ahead))
+        return tool_usage("%s: '%s' is one argument too many; a value of %s is written %s=%s",
+                          c->name, a->pos[c->max_pos], a->ahead, a->ahead, a->pos[c->max_pos]);
     if (a->n_pos > c->max_pos)
         return tool_usage("%s: '%s' is one argument too many: reprise %s%s%s", c->name,
                           a->pos[c->max_pos], c->name, *c->args ? " " : "", c->args);

@@ -69,6 +69,7 @@ struct tool_args {
     size_t n_given;
     const char **pos; /* arguments that are no flags */
     int n_pos;
+    const char *ahead;             /* the argument ahead of the first one too many */
     rp_compilation_config *config; /* freed with the rest unless taken */
     bool json, quiet;
 };

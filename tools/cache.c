@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/output.h"
@@ -152,6 +153,12 @@ static int print_why(tool_args *a, const char *text) {
     return good ? 0 : TOOL_EXIT_FAILED;
 }
 
+/* The start of a key, as `cache ls` prints it. */
+static bool is_key(const char *z) {
+    size_t n = strspn(z, "0123456789abcdef");
+    return n >= 4 && !z[n];
+}
+
 static int why(tool_args *a, rp_cache *c) {
     rp_error err = {0};
     rp_status st = RP_OK;
@@ -160,6 +167,10 @@ static int why(tool_args *a, rp_cache *c) {
         return tool_usage(
             "cache why needs a model, or two entries: reprise cache why MODEL, reprise "
             "cache why KEY KEY");
+    if (a->n_pos == 2 && is_key(a->pos[1]) && access(a->pos[1], F_OK) != 0)
+        return tool_usage("cache why %s: one key is compared with another, or a model with all: "
+                          "reprise cache why KEY KEY",
+                          a->pos[1]);
     if (a->n_pos > 2) {
         st = rp_cache_compare_json(c, a->pos[1], a->pos[2], &text, &err);
     } else {
@@ -193,9 +204,13 @@ static int prune(tool_args *a, rp_cache *c) {
     uint64_t max = 0, removed = 0, left = 0;
     rp_error err = {0};
     const char *z = tool_get(a, TOOL_FLAG_MAX_BYTES);
-    if (!bytes_of(z, &max))
+    if (!z)
         return tool_usage(
             "cache prune needs --max-bytes=N: the bytes that may stay, for example 500M");
+    if (!bytes_of(z, &max))
+        return tool_usage("--max-bytes=%s: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M "
+                          "or 2G",
+                          z);
     rp_status st = rp_cache_prune(c, max, &removed, &left, &err);
     if (st != RP_OK) return tool_fail(st, &err);
     if (a->json)

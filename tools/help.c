@@ -55,6 +55,7 @@ static void exit_codes(bool markdown) {
         {"130", "stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason "
                 "is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C "
                 "ends the process at once"},
+        {"141", "nobody reads standard output any more (SIGPIPE)"},
         {"143", "the same by SIGTERM"},
     };
     if (markdown) (void)printf("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
@@ -209,12 +210,13 @@ static int help_topic(const char *topic, bool markdown) {
         return print_owned(st, text, &err);
     }
     if (strcmp(topic, "env") == 0) {
-        st = rp_env_doc_markdown(&text, &err);
+        st = markdown ? rp_env_doc_markdown(&text, &err) : rp_env_help_text(&text, &err);
         return print_owned(st, text, &err);
     }
     for (size_t i = 0; i < tool_n_commands; i++)
         if (strcmp(topic, tool_commands[i].name) == 0)
             return tool_help_command(&tool_commands[i], markdown);
+    if (rp_config_help_of(topic, &text, &err) == RP_OK) return print_owned(RP_OK, text, &err);
     const char *near =
         tool_nearest(topic, topic_at, sizeof topics / sizeof *topics + tool_n_commands);
     return near ? tool_usage("no help on '%s'; the nearest is %s", topic, near)
@@ -229,8 +231,8 @@ int tool_help(tool_args *a) {
     for (size_t i = 0; i < tool_n_commands; i++)
         if (tool_commands[i].where != TOOL_ABSENT)
             (void)printf("  %-9s %s\n", tool_commands[i].name, tool_commands[i].help);
-    (void)printf("\nreprise help COMMAND lists its flags; reprise help cli, config, env, "
-                 "exit-codes, logs, models tell more.\n"
+    (void)printf("\nreprise help COMMAND lists its flags, reprise help SETTING explains one;\n"
+                 "reprise help cli, config, env, exit-codes, logs, models tell more.\n"
                  "\n  reprise run smollm2 \"Give me one short sentence about the sea.\"\n");
     return 0;
 }

@@ -195,20 +195,36 @@ static void print_compiling(const tool_args *a, const json_t *o) {
         number(o, "capture_ms"));
 }
 
+/* Speeds of a run that shared its cores are those of one thread. A few lists say nothing. */
+static void print_crowded(const tool_args *a, const json_t *o) {
+    enum { LEAST = 64 };
+    double crowded = number(o, "crowded_lists"), all = number(o, "shared_lists");
+    if (all >= LEAST && crowded > all / 2)
+        tool_note(
+            a,
+            "note: one thread did %.0f of %.0f launch lists: other programs held the cores; free "
+            "them or lower --threads",
+            crowded, all);
+}
+
 void tool_print_summary(const tool_args *a, const json_t *o, size_t n_prompt, size_t n_output) {
     size_t i;
     json_t *skip;
     tool_note(a, "%s on %s (%s, %.0f threads), level %.0f, %s", text(o, "model"), text(o, "device"),
               text(o, "isa"), number(o, "threads"), number(o, "level"), text(o, "cudagraph_mode"));
     print_compiling(a, o);
-    if (n_output)
+    if (n_output) {
+        char decode[40] = "";
+        if (number(o, "decode_tokens") > 0.0)
+            (void)snprintf(decode, sizeof decode, ", decode %.1f tok/s", number(o, "decode_tok_s"));
         tool_note(a,
-                  "%zu + %zu tokens; first token after %.1f ms (%.2f s from process start); "
-                  "prefill %.0f tok/s, "
-                  "decode %.1f tok/s; %.0f MB at most",
+                  "%zu + %zu tokens; first token after %.1f ms (%.2f s from program start); "
+                  "prefill %.0f tok/s%s; %.0f MB at most",
                   n_prompt, n_output, number(o, "ttft_ms"),
-                  number(o, "wall_to_first_token_ms") / 1e3, number(o, "prefill_tok_s"),
-                  number(o, "decode_tok_s"), number(o, "peak_rss_bytes") / 1e6);
+                  number(o, "wall_to_first_token_ms") / 1e3, number(o, "prefill_tok_s"), decode,
+                  number(o, "peak_rss_bytes") / 1e6);
+    }
     json_array_foreach(json_object_get(o, "skips"), i, skip)
         tool_note(a, "note: %s: %s", text(skip, "what"), text(skip, "reason"));
+    print_crowded(a, o);
 }

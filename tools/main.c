@@ -26,7 +26,7 @@ const tool_command tool_commands[] = {
      "writes a synthetic model as a GGUF file"},
     {"doctor", TOOL_DOCTOR, "", 0, 0, tool_doctor,
      "what this machine offers: processor, compiler, cache, model"},
-    {"help", TOOL_HELP, "[COMMAND|cli|config|env|exit-codes|logs|models]", 0, 1, tool_help,
+    {"help", TOOL_HELP, "[COMMAND|SETTING|cli|config|env|exit-codes|logs|models]", 0, 1, tool_help,
      "this list, or more about one thing"},
     {"serve", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "OpenAI-compatible server"},
     {"bench", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "measures a model"},
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     tool_log_init();
     (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a failed write, with its line */
     if (argc > 1) tool_error_events(tool_args_json(argc - 1, argv + 1));
-    if (!name) return tool_usage("no command; try reprise help");
+    if (!name) name = "help"; /* what one types to see what there is */
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         (void)printf("reprise %s\n", rp_version());
         return tool_finish(0);
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
     for (size_t i = 0; i < tool_n_commands; i++)
         if (strcmp(name, tool_commands[i].name) == 0)
-            return run_command(&tool_commands[i], argc - 2, argv + 2);
+            return run_command(&tool_commands[i], argc > 2 ? argc - 2 : 0, argv + 2);
     const char *near = tool_nearest(name, command_name, tool_n_commands);
     return near ? tool_usage("unknown command '%s'; the nearest is %s", name, near)
                 : tool_usage("unknown command '%s'; see reprise help", name);

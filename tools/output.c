@@ -55,6 +55,14 @@ int tool_absent(const char *fmt, ...) {
     PUT_ERROR(TOOL_EXIT_UNSUPPORTED);
 }
 
+void tool_tell(const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    put_line("", fmt, ap, text, sizeof text);
+    va_end(ap);
+}
+
 void tool_note(const tool_args *a, const char *fmt, ...) {
     char text[1024];
     va_list ap;

@@ -19,6 +19,8 @@ int tool_fail(rp_status st, const rp_error *err);
 /* The same with the file in front; line 0: the file as a whole. */
 int tool_fail_at(const char *path, uint32_t line, rp_status st, const rp_error *err);
 
+/* A line on standard error that was asked for. */
+void tool_tell(const char *fmt, ...) RP_PRINTF(1, 2);
 /* A line of the summary on standard error, unless --quiet. */
 void tool_note(const tool_args *a, const char *fmt, ...) RP_PRINTF(2, 3);
 
@@ -44,6 +46,8 @@ void tool_progress_init(const tool_args *a);
 bool tool_progress(void *user, rp_stage stage, uint64_t done, uint64_t total);
 /* The line that fetching has ended, if nothing came after it that would have brought it. */
 void tool_progress_fetched(void);
+/* Tokens of the only prompt that are computed, of all. */
+void tool_progress_prompt(uint64_t done, uint64_t total);
 /* Answers that are told, of all. */
 void tool_progress_answers(uint64_t done, uint64_t total);
 /* Removes the bar that stands on the terminal. */
@@ -52,8 +56,8 @@ void tool_progress_clear(void);
 /* The first Ctrl-C or SIGTERM sets a flag, the second one ends the process. */
 void tool_interrupt_init(void);
 bool tool_interrupted(void);
-/* Ends the process as the signal would have; what is written is flushed. */
-void tool_interrupt_now(void);
+/* Says what was stopped, as an error, and ends the process as the signal would have; what is written is flushed. */
+void tool_interrupt_now(const char *what);
 /* 130 after Ctrl-C, 143 after SIGTERM. */
 int tool_interrupt_exit(void);
 

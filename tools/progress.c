@@ -43,14 +43,15 @@ void tool_interrupt_init(void) {
     (void)sigaction(SIGTERM, &a, NULL);
 }
 
-void tool_interrupt_now(void) {
+int tool_interrupt_exit(void) {
+    return 128 + (int)interrupted;
+}
+
+void tool_interrupt_now(const char *what) {
+    (void)tool_fail_as(tool_interrupt_exit(), "%s", what);
     (void)fflush(stdout);
     (void)signal((int)interrupted, SIG_DFL);
     (void)raise((int)interrupted);
-}
-
-int tool_interrupt_exit(void) {
-    return 128 + (int)interrupted;
 }
 
 bool tool_interrupted(void) {
@@ -157,6 +158,10 @@ bool tool_progress(void *user, rp_stage stage, uint64_t done, uint64_t total) {
     else if (!quiet && stage == RP_STAGE_FETCH)
         tell_fetch(done, total);
     return !interrupted;
+}
+
+void tool_progress_prompt(uint64_t done, uint64_t total) {
+    if (on) show("reading", done, total, false);
 }
 
 void tool_progress_answers(uint64_t done, uint64_t total) {

@@ -64,7 +64,10 @@ static bool read_sampling(run *r) {
     r->req.logprobs = tool_get(a, TOOL_FLAG_LOGPROBS) != NULL;
     r->req.top_logprobs = (uint32_t)top;
     r->req.max_tokens = (uint32_t)max_tokens;
-    return ok;
+    if (!ok || seed <= INT64_MAX - (n - 1)) return ok;
+    (void)tool_usage("--seed=%lld: with --n=%lld the last sample's seed would be above 2^63 - 1",
+                     seed, n);
+    return false;
 }
 
 /* Goes into the chat template, so there must be one. */
@@ -111,6 +114,7 @@ static int read_options(run *r) {
 static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
     run *r = user;
     (void)id;
+    tool_progress_clear();
     if (len) r->answers.ends_with_newline = text[len - 1] == '\n';
     r->write_failed |= fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0;
     return !r->write_failed;
@@ -168,6 +172,8 @@ static int tell_ended(run *r, bool all) {
         if (!r->id[i]) continue;
         at_once--;
         st = rp_engine_result(r->e, r->id[i], &res, &err);
+        if (st == RP_OK && r->n == 1 && res.n_output_ids == 0)
+            tool_progress_prompt(res.n_computed, res.n_prompt_ids);
         if (st != RP_OK || (!all && !*res.finish_reason)) continue;
         int rc = tool_answers_tell(&r->answers, i, &res);
         if (rc) return rc;

@@ -20,7 +20,7 @@ typedef struct score {
 static void on_token(void *user, uint32_t position, int32_t id, double logprob, uint32_t k,
                      const int32_t *top_ids, const float *top_logits) {
     score *s = user;
-    if (tool_interrupted()) tool_interrupt_now();
+    if (tool_interrupted()) tool_interrupt_now("stopped while scoring");
     s->n_tokens++;
     s->sum += logprob;
     if (k > 0) s->n_top1 += top_ids[0] == id;

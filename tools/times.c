@@ -36,8 +36,8 @@ void tool_print_times(const json_t *times) {
     size_t i, k;
     json_t *piece, *launch;
     if (!times) return;
-    (void)printf("times: a decode step after %.0f positions, mean of %.0f; %.3f ms as served, %.3f "
-                 "ms launch by launch (%.0f launches)\n"
+    (void)printf("times: a decode step after %.0f positions, of %.0f; %.3f ms as served (median), "
+                 "%.3f ms launch by launch (mean; %.0f launches)\n"
                  "       ms    share   MB read    GB/s    n\n",
                  number(times, "context"), number(times, "steps"), number(times, "step_ms"),
                  number(times, "launches_ms"), number(times, "launches"));

@@ -140,8 +140,11 @@ RP_API void rp_config_text_free(char *text); /* NULL is fine */
 /* Every setting in table order as one JSON object on one line. */
 RP_API rp_status rp_config_to_json(const rp_compilation_config *cfg, char **out,
                                    rp_error *err) RP_MUST_USE;
-/* The table behind `reprise help config`. */
+/* What `reprise help config` and `reprise help env` print. */
 RP_API rp_status rp_config_help_text(char **out, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_env_help_text(char **out, rp_error *err) RP_MUST_USE;
+/* The part of it about one setting, by its name or another one that is accepted; RP_CONFIG names the nearest. */
+RP_API rp_status rp_config_help_of(const char *key, char **out, rp_error *err) RP_MUST_USE;
 /* docs/config.md and docs/env.md. */
 RP_API rp_status rp_config_doc_markdown(char **out, rp_error *err) RP_MUST_USE;
 RP_API rp_status rp_env_doc_markdown(char **out, rp_error *err) RP_MUST_USE;

@@ -120,9 +120,11 @@ typedef struct rp_result {
     const double *logprobs, *top_logprobs;
     const int32_t *top_ids;
     uint32_t n_top;
+    uint64_t
+        n_computed; /* tokens whose keys and values are in the cache: below n_prompt_ids the prompt is being read */
 } rp_result;
 #define RP_RESULT_INIT \
-    { sizeof(rp_result), 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+    { sizeof(rp_result), 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 }
 /* Fills *out, whose size is set. Borrowed until rp_engine_release of that id. RP_NOT_FOUND for an unknown id. */
 RP_API rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out,
                                   rp_error *err) RP_MUST_USE;
@@ -159,7 +161,7 @@ RP_API void rp_engine_text_free(void *p);
 
 /* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms and of it fetch_ms,
  * device_ms, trace_ms, compile_ms, pack_ms or weights_ms, runner_ms, capture_ms; ttft_ms, wall_to_first_token_ms, prefill_tok_s (prefill_tokens in prefill_ms),
- * decode_tok_s (decode_tokens in decode_ms), wall_ms (from process start to now), debug_dump (folder or null),
+ * decode_tok_s (decode_tokens in decode_ms), wall_ms (rp_process_age_ms now), debug_dump (folder or null),
  * peak_rss_bytes, memory{...}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
  * captures, replays, eager_steps, launches_per_step, graph_breaks, recompiles, skips[{what,reason}] and more.
  * Owned by the caller (rp_engine_text_free). */

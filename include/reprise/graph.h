@@ -53,7 +53,8 @@ RP_API rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inpu
                                      uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                                      rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
- * not match. Outputs are written dense. The data of an empty tensor may be NULL. */
+ * not match. Outputs are written dense; their memory must overlap neither an input's, nor a
+ * bound param's, nor another output's. The data of an empty tensor may be NULL. */
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 typedef struct rp_compiled_info {

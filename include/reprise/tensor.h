@@ -269,7 +269,7 @@ typedef enum rp_numerics { RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT, RP_NUMERICS_F
 RP_API void rp_graph_set_numerics(rp_graph *g, rp_numerics n);
 RP_API rp_numerics rp_graph_numerics(const rp_graph *g);
 
-/* Ends tracing. RP_INVALID with the first failure of the trace. */
+/* Ends tracing. n may be 0 where the graph writes states alone. RP_INVALID with the first failure of the trace. */
 RP_API rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n,
                                  rp_error *err) RP_MUST_USE;
 

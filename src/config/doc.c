@@ -107,6 +107,27 @@ rp_status rp_config_help_text(char **out, rp_error *err) {
     return finish(&b, out, err);
 }
 
+rp_status rp_config_help_of(const char *key, char **out, rp_error *err) {
+    base_error_clear(err);
+    base_buf b;
+    int id = -1;
+    bool known = false;
+    if (!key || !out) return rp_fail(err, RP_INVALID, "rp_config_help_of: key and out needed");
+    base_buf_init(&b, 0);
+    if ((id = config_find(key)) >= 0) help_field(&b, &config_table[id]);
+    for (size_t i = 0; id < 0 && i < config_n_aliases; i++) {
+        if (strcmp(config_aliases[i].name, key) != 0) continue;
+        base_buf_printf(&b, "  %s is %s\n", key, config_aliases[i].target);
+        known = true;
+        help_field(&b, &config_table[config_find(config_aliases[i].target)]);
+    }
+    if (id >= 0 || known) return finish(&b, out, err);
+    base_buf_done(&b);
+    const char *near = config_nearest(key);
+    return rp_fail(err, RP_CONFIG, "unknown setting %.60s%s%s", key, near ? "; did you mean " : "",
+                   near ? near : "");
+}
+
 /* A table cell: '|' would end it. */
 static void cell(base_buf *b, const char *text) {
     for (; *text; text++) {
@@ -156,7 +177,8 @@ static const char intro[] =
     "```\n"
     "\n"
     "Nested objects and dotted keys are equal, dashes in a key equal underscores, enum values are\n"
-    "accepted in any case, `null` takes a setting back to \"not given\". An unknown key is an "
+    "accepted in any case, `null` takes a setting back to \"not given\" (not so where a text is\n"
+    "typed behind a dot: `-cc.device=null` is the device of that name). An unknown key is an "
     "error\n"
     "that names the nearest known one. The last column says whether a setting enters the key of a\n"
     "cached plan, the key of each compiled piece, or why it does not.\n";
@@ -217,6 +239,23 @@ rp_status rp_env_check(rp_error *err) {
     return RP_OK;
 }
 
+rp_status rp_env_help_text(char **out, rp_error *err) {
+    base_error_clear(err);
+    base_buf b;
+    size_t n;
+    if (!out) return rp_fail(err, RP_INVALID, "rp_env_help_text: out must be given");
+    const base_env_info *env = base_env_table(&n);
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "Environment variables, with their defaults.\n\n");
+    for (size_t i = 0; i < n; i++) {
+        base_buf_printf(&b, "  %s%s%s\n", env[i].name, *env[i].deflt ? "=" : "", env[i].deflt);
+        sentence(&b, "", env[i].help, "");
+        sentence(&b, strchr(env[i].accepted, ',') ? "Takes one of " : "Takes ", env[i].accepted,
+                 "");
+    }
+    return finish(&b, out, err);
+}
+
 rp_status rp_env_doc_markdown(char **out, rp_error *err) {
     base_error_clear(err);
     base_buf b;
@@ -226,8 +265,8 @@ rp_status rp_env_doc_markdown(char **out, rp_error *err) {
     base_buf_init(&b, 0);
     base_buf_puts(&b, "# Environment variables\n"
                       "\n"
-                      "Written from `src/base/env.def` by `scripts/env-doc.sh`; `reprise help env` "
-                      "prints the same.\n"
+                      "Written from `src/base/env.def` by `scripts/env-doc.sh`; `reprise help env "
+                      "--markdown` prints the same.\n"
                       "\n"
                       "| variable | default | accepted | meaning |\n"
                       "|---|---|---|---|\n");

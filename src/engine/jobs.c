@@ -451,7 +451,8 @@ rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_e
                            .logprobs = j->logprobs.chosen,
                            .top_logprobs = j->logprobs.k ? j->logprobs.top : NULL,
                            .top_ids = j->logprobs.k ? j->logprobs.top_ids : NULL,
-                           .n_top = j->logprobs.k};
+                           .n_top = j->logprobs.k,
+                           .n_computed = j->req->n_computed};
     return base_result_give(out, &own, sizeof own, "rp_result", err);
 }
 

@@ -42,12 +42,14 @@ static rp_status prepare(profiler *p, rp_error *err) {
     uint32_t vocab = model_source_hparams(e->source)->n_vocab;
     if (!engine_sched_idle(e->sched))
         return rp_fail(err, RP_INVALID, "measuring wants an engine with no requests under way");
-    uint32_t n = decoded(p->steps) + 1;
+    uint32_t n = decoded(p->steps) + 1, taken = p->context + decoded(0) + 1;
     if ((uint64_t)p->context + n > e->max_model_len)
         return rp_fail(err, RP_CONFIG,
-                       "measuring %u steps after %u positions wants %llu positions; max_model_len "
-                       "is %u",
-                       p->steps, p->context, (unsigned long long)p->context + n, e->max_model_len);
+                       "%u steps, each as served and launch by launch, after %u positions and %d "
+                       "steps to warm up want %llu positions; max_model_len %u has room for %u",
+                       p->steps, p->context, WARM_UP, (unsigned long long)p->context + n,
+                       e->max_model_len,
+                       e->max_model_len > taken ? (e->max_model_len - taken) / 2 : 0);
     p->ids = base_alloc_array(p->context, sizeof *p->ids);
     p->step_ns = base_alloc_array(p->steps, sizeof *p->step_ns);
     p->ns = base_alloc_array(e->plans.model->n_launches + e->plans.head->n_launches + 1u,

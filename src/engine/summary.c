@@ -120,6 +120,7 @@ static void add_counts(json_t *o, const rp_engine *e) {
         json_pack("{s:I,s:I,s:I,s:I}", "single", (json_int_t)c->launches, "attention",
                   (json_int_t)c->attention_calls, "graph_launches", (json_int_t)c->graph_launches,
                   "module_loads", (json_int_t)c->module_loads));
+    set(o, "shared_lists", json_integer((json_int_t)c->shared_lists));
     set(o, "crowded_lists", json_integer((json_int_t)c->crowded_lists));
     set(o, "graph_breaks", json_integer((json_int_t)e->plans.graph_breaks));
     set(o, "recompiles", json_integer((json_int_t)e->plans.recompiles));

@@ -12,9 +12,31 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   doctor    what this machine offers: processor, compiler, cache, model
   help      this list, or more about one thing
 |
-reprise help COMMAND lists its flags; reprise help cli, config, env, exit-codes, logs, models tell more.
+reprise help COMMAND lists its flags, reprise help SETTING explains one;
+reprise help cli, config, env, exit-codes, logs, models tell more.
 |
   reprise run smollm2 "Give me one short sentence about the sea."
+$ reprise | head -n 1
+reprise COMMAND [ARGUMENTS] [FLAGS]
+$ reprise help mode; reprise help use_inductor
+  mode is level
+  level=0
+      0 NO_COMPILATION, 1 DYNAMO_AS_IS, 2 DYNAMO_ONCE, 3 PIECEWISE.
+      Takes 0 to 3 or one of NO_COMPILATION, NONE, DYNAMO_AS_IS, STOCK_TORCH_COMPILE,
+      DYNAMO_ONCE, DYNAMO_TRACE_ONCE, PIECEWISE, VLLM_COMPILE.
+  use_inductor=true
+      false: pieces run op by op, as with backend=eager.
+      Takes true or false.
+$ reprise help env | sed -n 1,9p
+Environment variables, with their defaults.
+|
+  REPRISE_CACHE_DIR
+      folder of the compile cache.
+      Takes folder.
+  XDG_CACHE_HOME
+      base of the default cache folder; a relative one is ignored, as its specification asks.
+      Takes folder.
+  HOME
 $ reprise --version
 reprise 0.1.0
 $ reprise help exit-codes
@@ -23,6 +45,7 @@ $ reprise help exit-codes
 2    bad usage or configuration
 3    not supported here
 130  stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C ends the process at once
+141  nobody reads standard output any more (SIGPIPE)
 143  the same by SIGTERM
 $ reprise help logs | grep -A1 -E '^  (recompiles|aot|cache) '
   aot           nothing: there is no backward graph
@@ -61,6 +84,15 @@ $ reprise doctor --json | field problems compiler.reason cache.writable
 problems 0
 compiler.reason null
 cache.writable true
+$ reprise doctor --cache-dir nosuch/folder | grep cache; reprise doctor --json --cache-dir nosuch/folder | field problems cache.exists; ls -d nosuch
+ok   cache     nosuch/folder: not there yet; the first run makes it
+problems 0
+cache.exists false
+! ls: cannot access 'nosuch': No such file or directory
+? 2
+$ reprise doctor --cache-dir /dev/null/x | grep cache
+BAD  cache     /dev/null/x: it is not there and cannot be made
+! reprise: 1 problem; see the lines marked BAD
 $ REPRISE_CC=/nonexistent/cc reprise doctor 2>&1 | grep -c BAD
 2
 $ REPRISE_CC=/nonexistent/cc reprise doctor >/dev/null

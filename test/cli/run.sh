@@ -102,8 +102,8 @@ if [ -d "$root/docs" ]; then
     if cmp -s cli.md "$root/docs/cli.md"; then pass docs_cli
     elif [ -n "${BLESS-}" ]; then cp cli.md "$root/docs/cli.md" && pass docs_cli
     else fail docs_cli "docs/cli.md is not what 'reprise help cli --markdown' prints"; fi
-    reprise help env | cmp -s - "$root/docs/env.md" && pass docs_env ||
-        fail docs_env "docs/env.md is not what 'reprise help env' prints"
+    reprise help env --markdown | cmp -s - "$root/docs/env.md" && pass docs_env ||
+        fail docs_env "docs/env.md is not what 'reprise help env --markdown' prints"
     reprise help config --markdown | cmp -s - "$root/docs/config.md" && pass docs_config ||
         fail docs_config "docs/config.md is not what 'reprise help config --markdown' prints"
 fi
@@ -169,6 +169,15 @@ checks = {
 print(*[k for k, good in checks.items() if not good])')
 [ -z "$bad" ] && pass summary_rates || fail summary_rates "$bad"
 
+# The clock starts with the program, whatever its shell did before exec.
+bad=$(python3 -c '
+import json, subprocess, sys, time
+t0 = time.monotonic()
+out = subprocess.run(["bash", "-c", "sleep 1; exec \"$0\" run synthetic:tiny hi --max-tokens 1 --json", sys.argv[1]], capture_output=True).stdout
+around, o = (time.monotonic() - t0) * 1e3, json.loads(out.splitlines()[-1])
+if not 0 < o["wall_to_first_token_ms"] < o["wall_ms"] < around - 1000: print(o["wall_to_first_token_ms"], o["wall_ms"], around)' "$REPRISE")
+[ -z "$bad" ] && pass wall_from_exec || fail wall_from_exec "$bad"
+
 # What a piece takes: all of them, equal ones together, and what they read is what the weights weigh.
 reprise explain synthetic:tiny,layers=4 --times 3 --json >summary
 bad=$(python3 -c '
@@ -202,6 +211,28 @@ why=$(field finish_reason <cut 2>/dev/null)
 if [ $rc = 130 ] && grep -q abort <<<"$why"; then pass interrupt
 elif [ $rc = 0 ]; then echo "SKIP interrupt: the run ended before the signal"
 else fail interrupt "exit $rc, ${why:-no summary}, $(head -c 200 err)"; fi
+
+# The same of one text, and while a continuation is scored, where nothing but the error is left to tell.
+rm -f cut err
+"$REPRISE" run synthetic:tiny,layers=48 hi -O0 --ignore-eos --max-tokens 0 >cut 2>err &
+run=$!
+for _ in $(seq 300); do [ -s cut ] && break || sleep 0.1; done
+kill -INT $run 2>/dev/null
+wait $run
+rc=$?
+if [ $rc = 0 ]; then echo "SKIP interrupt_text: the run ended before the signal"
+elif [ $rc = 130 ] && grep -q '^ended: interrupted' err; then pass interrupt_text
+else fail interrupt_text "exit $rc, $(head -c 200 err)"; fi
+rm -f cut err
+"$REPRISE" score synthetic:tiny,layers=48 -O0 --prompt-ids 1 --continuation-ids "$(seq -s, 1 250),$(seq -s, 1 250)" --step 1 --json >cut 2>err &
+run=$!
+for _ in $(seq 300); do [ -s cut ] && break || sleep 0.1; done
+kill -INT $run 2>/dev/null
+wait $run 2>/dev/null
+rc=$?
+if [ $rc = 0 ]; then echo "SKIP interrupt_score: the run ended before the signal"
+elif [ $rc = 130 ] && [ "$(cat err)" = "reprise: stopped while scoring" ] && [ "$(field event code <cut | xargs)" = "event error code 130" ]; then pass interrupt_score
+else fail interrupt_score "exit $rc, $(head -c 200 err)"; fi
 
 # Ctrl-C, SIGTERM and SIGKILL while the host compiler runs on a cold cache: the first two end soon, with the compiler
 # and its children, and leave no scratch; the third leaves some, which goes with the next verify or compile, while that of another
@@ -393,10 +424,10 @@ reprise run $'no\nsuch\033model' x 2>err
 # Bars are drawn on a terminal and nowhere else, and leave nothing behind.
 cat >bars.py <<'PY'
 import fcntl, os, re, struct, subprocess, sys, termios
-width = int(sys.argv[1])
+width, word = int(sys.argv[1]), sys.argv[2].encode()
 master, slave = os.openpty()
 fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-p = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, stderr=slave, stdin=subprocess.DEVNULL)
+p = subprocess.Popen(sys.argv[3:], stdout=subprocess.DEVNULL, stderr=slave, stdin=subprocess.DEVNULL)
 os.close(slave)
 seen = b""
 while True:
@@ -406,16 +437,19 @@ while True:
     seen += part
 # What is drawn over itself stands between a carriage return and the code that clears the rest of the line.
 drawn = re.findall(rb"\r([^\r\n\033]*)\033\[K", seen)
-print(p.wait(), b"capturing [" in seen, b"\033[K" in seen, all(len(d) < width for d in drawn))
+print(p.wait(), word + b" [" in b" ".join(seen.split()), b"\033[K" in seen, all(len(d) < width for d in drawn))
 PY
-got=$(python3 bars.py 80 "$REPRISE" run synthetic:tiny hi --max-tokens 1)
+got=$(python3 bars.py 80 capturing "$REPRISE" run synthetic:tiny hi --max-tokens 1)
 [ "$got" = "0 True True True" ] && pass bars || fail bars "$got"
+# A prompt of several steps has one, too.
+got=$(python3 bars.py 80 reading "$REPRISE" run synthetic:tiny --prompt-ids "$(seq -s, 1 60)" --max-num-batched-tokens 8 --max-tokens 1)
+[ "$got" = "0 True True True" ] && pass reading_bar || fail reading_bar "$got"
 # Nor are they wider than a narrow one.
 bad=
 for width in 40 20 8 1; do
     cache=$REPRISE_CACHE_DIR
     [ $width != 20 ] || cache=$PWD/bars # compiling has a bar, too
-    got=$(python3 bars.py $width "$REPRISE" run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --cache-dir "$cache")
+    got=$(python3 bars.py $width capturing "$REPRISE" run synthetic:tiny --prompt-file prompts.txt --max-tokens 3 --cache-dir "$cache")
     [[ $got = "0 "*" True True" ]] || bad+=" $width: $got;"
 done
 [ -z "$bad" ] && pass narrow_bars || fail narrow_bars "$bad"

@@ -5,7 +5,7 @@ $ reprise run synthetic:tiny hi --max-tokens 4 --isa portable 2>&1 >/dev/null | 
 ended: max_tokens N
 synthetic:tiny,layers=N,dtype=qN_N,seed=N on cpu (portable, N threads), level N, FULL_AND_PIECEWISE
 N pieces, N compiled, N distinct; N traces, N compiles; loaded in N ms (device N, trace N, compile N, weights N, runner N, capture N)
-N + N tokens; first token after N ms (N s from process start); prefill N tok/s, decode N tok/s; N MB at most
+N + N tokens; first token after N ms (N s from program start); prefill N tok/s, decode N tok/s; N MB at most
 $ reprise run synthetic:tiny hi --max-tokens 4 --quiet >/dev/null
 $ reprise run synthetic:tiny --prompt hi --max-tokens 2 --json | field prompt_ids finish_reason prompts
 prompt_ids [104, 105]
@@ -80,8 +80,7 @@ $ reprise bisect synthetic:tiny
 ? 3
 
 # Logits that are no numbers end the request that has them, with one line.
-$ cp "$here/../fuzz/corpus/fuzz_gguf/llama" nan.gguf; reprise run nan.gguf hi --raw --max-tokens 2 2>&1 | head -n 3
-|
+$ cp "$here/../fuzz/corpus/fuzz_gguf/llama" nan.gguf; reprise run nan.gguf hi --raw --max-tokens 2 2>&1 | head -n 2
 reprise: logit of token 0 is nan; the step computed garbage
 ended: error
 $ printf 'a\nb\n' > two.txt; reprise run nan.gguf --prompt-file two.txt --raw --max-tokens 2 --quiet
@@ -130,21 +129,23 @@ $ mkdir -p folder; reprise run synthetic:tiny --prompt-file folder
 $ printf '\357\273\277hi\r\n' > mark.txt; reprise run synthetic:tiny --prompt-file mark.txt --max-tokens 1 --json | field prompt_ids
 prompt_ids [104, 105]
 
-# No host compiler and nothing cached: level 0, saying what was looked for; with a cache nothing is looked for.
+# No host compiler and nothing cached: level 0, saying what was looked for; one that was named and is not there is an error.
+# With a cache nothing is looked for.
 $ PATH=nowhere REPRISE_CC= "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc1 --quiet >/dev/null
 ! reprise: warning: no C compiler (no cc, gcc or clang in PATH=nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
 $ PATH= "$REPRISE" compile synthetic:tiny --cache-dir cc2 --quiet
 ! reprise: warning: no C compiler (no cc, gcc or clang in an empty PATH) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; install gcc or set REPRISE_CC
-$ REPRISE_CC=nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc3 --quiet >/dev/null
-! reprise: warning: no C compiler (REPRISE_CC=nowhere/cc is no program) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
-$ PATH=nowhere REPRISE_CC=mycc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc4 --quiet >/dev/null
-! reprise: warning: no C compiler (REPRISE_CC=mycc is not in PATH=nowhere) and nothing cached: running at level 0 with the built-in portable kernels, which is slow; correct or unset REPRISE_CC
+$ for cc in nowhere/cc mycc "ccache gcc"; do PATH=nowhere REPRISE_CC=$cc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc3 --quiet; done
+! reprise: REPRISE_CC=nowhere/cc: there is no such program; correct or unset it
+! reprise: REPRISE_CC=mycc: PATH has no such program; correct or unset it
+! reprise: REPRISE_CC=ccache gcc: PATH has no such program; name one program, without arguments
+? 3
 $ REPRISE_CC=false reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc5 2>&1 | sed 's#/[a-z/]*/##'
 reprise: false --version exited with 1; set REPRISE_CC to a C compiler
 $ reprise compile synthetic:tiny --cache-dir cc6 --quiet; PATH=nowhere REPRISE_CC=nowhere/cc "$REPRISE" run synthetic:tiny hi --max-tokens 1 --cache-dir cc6 --quiet >/dev/null
 
 # Counts are of what was done: nothing is compiled at level 0, chosen or forced.
-$ REPRISE_CC=nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 --json 2>/dev/null | field level pieces.total pieces.compiled compiles; REPRISE_CC=nowhere/cc reprise run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 2>&1 >/dev/null | grep -o '[0-9]* pieces, .* compiles'
+$ bare() { PATH=nowhere "$REPRISE" "$@"; }; bare run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 --json 2>/dev/null | field level pieces.total pieces.compiled compiles; bare run synthetic:tiny hi --max-tokens 1 --cache-dir cc7 2>&1 >/dev/null | grep -o '[0-9]* pieces, .* compiles'
 level 0
 pieces.total 1
 pieces.compiled 0
@@ -247,10 +248,17 @@ True 4
 prefill_tokens 65
 decode_tokens 7
 $ reprise run synthetic:tiny hi --n 2 --max-tokens 2 2>/dev/null | grep -a '==>'
+==> prompt 1, sample 0 <==
 ==> prompt 1, sample 1 <==
-==> prompt 1, sample 2 <==
-$ run="reprise run synthetic:tiny hi --n 1024 --temperature 50 --seed 5000 --max-tokens 1"; $run --json >all.json; $run --quiet >all.txt; python3 -c 'import json; told = [(o["sample"] + 1, o["text"]) for o in map(json.loads, open("all.json")) if o["event"] == "output"]; want = "\n".join("==> prompt 1, sample %d <==\n%s" % (i, z if z[-1:] == "\n" else z + "\n") for i, z in told); print(open("all.txt", newline="").read() == want, any(z[-1:] == "\n" for _, z in told))'
+$ run="reprise run synthetic:tiny hi --n 1024 --temperature 50 --seed 5000 --max-tokens 1"; $run --json >all.json; $run --quiet >all.txt; python3 -c 'import json; told = [(o["sample"], o["text"]) for o in map(json.loads, open("all.json")) if o["event"] == "output"]; want = "\n".join("==> prompt 1, sample %d <==\n%s" % (i, z if z[-1:] == "\n" else z + "\n") for i, z in told); print(open("all.txt", newline="").read() == want, any(z[-1:] == "\n" for _, z in told))'
 True True
+$ reprise run synthetic:tiny hi --n 2 --seed 9223372036854775807
+! reprise: --seed=9223372036854775807: with --n=2 the last sample's seed would be above 2^63 - 1
+? 2
+$ reprise run synthetic:tiny hi --max-tokens 2 --logprobs 1 --quiet 2>&1 >/dev/null | wc -l; reprise run synthetic:tiny hi --max-tokens 1 2>&1 >/dev/null | grep -c decode
+2
+0
+? 1
 $ reprise run synthetic:tiny hi --n 0
 ! reprise: --n=0: expected a number from 1 to 1024
 ? 2

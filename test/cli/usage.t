@@ -1,7 +1,4 @@
 # Every mistake is one line and exit 2.
-$ reprise
-! reprise: no command; try reprise help
-? 2
 $ reprise runn
 ! reprise: unknown command 'runn'; the nearest is run
 ? 2
@@ -86,6 +83,13 @@ $ reprise run synthetic:tiny hi -Ofast
 $ reprise run synthetic:tiny hi --log-level loud
 ! reprise: --log-level=loud: expected error, warning, info or debug
 ? 2
+$ reprise run synthetic:tiny hi --enforce-eager false; reprise run synthetic:tiny hi --sealed maybe
+! reprise: run: 'false' is one argument too many; a value of --enforce-eager is written --enforce-eager=false
+! reprise: run: 'maybe' is one argument too many; a value of --sealed is written --sealed=maybe
+? 2
+$ reprise run synthetic:tiny hi --logs all,-cache
+! reprise: unknown log name '-cache': none is taken away; name those that are wanted
+? 2
 $ reprise run synthetic:tiny hi --logs recompile
 ! reprise: unknown log name 'recompile'; did you mean recompiles
 ? 2
@@ -116,14 +120,17 @@ $ reprise cache ls more
 $ reprise cache why
 ! reprise: cache why needs a model, or two entries: reprise cache why MODEL, reprise cache why KEY KEY
 ? 2
+$ reprise cache why 09b9f0
+! reprise: cache why 09b9f0: one key is compared with another, or a model with all: reprise cache why KEY KEY
+? 2
 $ reprise cache prune
 ! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
 ? 2
 $ reprise cache prune --max-bytes 99999999999999999999
-! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+! reprise: --max-bytes=99999999999999999999: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
 ? 2
 $ reprise cache prune --max-bytes 12X
-! reprise: cache prune needs --max-bytes=N: the bytes that may stay, for example 500M
+! reprise: --max-bytes=12X: expected bytes, up to 2^64 - 1, as in 4096, 500K, 500M or 2G
 ? 2
 $ reprise eval graph.ir --backend gpu
 ! reprise: --backend=gpu: expected interp, cpu, cpu-eager or cuda

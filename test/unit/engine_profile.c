@@ -155,11 +155,12 @@ static void refuses_what_cannot_be_measured(void **state) {
     refused(NULL, &o, RP_INVALID, "engine or out is NULL");
     refused(e, NULL, RP_INVALID, "rp_profile_options");
     o.context = 128;
-    refused(e, &o, RP_CONFIG,
-            "measuring 32 steps after 128 positions wants 195 positions; max_model_len is 64");
+    refused(e, &o, RP_CONFIG, "want 195 positions; max_model_len 64 has room for 0");
     o.context = 0;
     o.steps = 31; /* 65 positions without any before */
-    refused(e, &o, RP_CONFIG, "measuring 31 steps after 1 positions wants 66 positions");
+    refused(e, &o, RP_CONFIG,
+            "31 steps, each as served and launch by launch, after 1 positions and 2 "
+            "steps to warm up want 66 positions; max_model_len 64 has room for 30");
     json_t *j = profile(e, 30, 0);
     assert_int_equal(count(j, "context"), 1);
     json_decref(j);

@@ -490,6 +490,7 @@ static void a_few_lists_run_alone_where_threads_are_late(void **state) {
         CHECK_OK(d->ops->launch(d, &l, 1, 0, &err), &err);
     }
     uint64_t alone = c->crowded_lists;
+    assert_true(c->shared_lists >= alone + 1);
     for (bool shared = false; !shared; alone += !shared) {
         assert_true(alone <= 8);
         atomic_store(&late_calls, 0);

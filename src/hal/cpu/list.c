@@ -111,6 +111,7 @@ rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_err
     bool alone = true;
     for (uint32_t i = 0; i < n && alone && d->n_threads > 1; i++) alone = is_solo(&list[i]);
     if (alone) return walk_alone(&r);
+    d->base.counters.shared_lists++;
     if (d->alone_left > 0) {
         d->alone_left--;
         d->base.counters.crowded_lists++;
