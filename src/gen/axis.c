@@ -78,21 +78,22 @@ typedef float vec __attribute__((vector_size(BLOCK * sizeof(float)), aligned(4))
 #define VEC(x) ((vec){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x})
 
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
-static inline vec scan(vec t) {
+/* In place: how vectors of 64 bytes are passed by value is not the same in all compilers. */
+static inline void scan(vec *v) {
     const vec z = VEC(-0.0f);
+    vec t = *v;
     t += __builtin_shufflevector(z, t, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
                                  30);
     t +=
         __builtin_shufflevector(z, t, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
     t += __builtin_shufflevector(z, t, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27);
     t += __builtin_shufflevector(z, t, 0, 0, 0, 0, 0, 0, 0, 0, 16, 17, 18, 19, 20, 21, 22, 23);
-    return t;
+    *v = t;
 }
 #else
-static inline vec scan(vec t) {
+static inline void scan(vec *v) {
     for (int d = 1; d < BLOCK; d *= 2)
-        for (int l = BLOCK - 1; l >= d; l--) t[l] = t[l] + t[l - d];
-    return t;
+        for (int l = BLOCK - 1; l >= d; l--) (*v)[l] = (*v)[l] + (*v)[l - d];
 }
 #endif
 
@@ -110,7 +111,7 @@ static void cumsum_row(const axis *a, const char *x, char *y) {
             memcpy(&t, x + (size_t)i * sizeof(float), sizeof t);
         else
             load(a->dtype, x + (size_t)i * a->size, n, (float *)&t);
-        t = scan(t);
+        scan(&t);
         vec out = VEC(chunks) + (VEC(blocks) + t);
         blocks += t[BLOCK - 1];
         if (n == BLOCK && a->dtype == RP_DTYPE_F32)
