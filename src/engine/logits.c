@@ -8,10 +8,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "gen/isa.h"
+
 enum { BLOCK = 256, LANES = 8 };
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* Order of floats as order of integers; NaN is outside [-inf, inf] on one side or the other. */
-static int32_t key_of(float v) {
+INLINE int32_t key_of(float v) {
     int32_t b;
 
     memcpy(&b, &v, sizeof b);
@@ -26,7 +30,7 @@ static float value_of(int32_t key) {
     return v;
 }
 
-static void bounds(const float *x, uint32_t n, int32_t *lo, int32_t *hi) {
+INLINE void bounds(const float *x, uint32_t n, int32_t *lo, int32_t *hi) {
     int32_t mn = INT32_MAX, mx = INT32_MIN;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -39,33 +43,8 @@ static void bounds(const float *x, uint32_t n, int32_t *lo, int32_t *hi) {
     *hi = mx;
 }
 
-bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at) {
-    int32_t lo = INT32_MAX, block_lo, block_hi;
-    float best = -INFINITY;
-    uint32_t start = n, at;
-
-    for (uint32_t i = 0; i < n; i += BLOCK) {
-        /* The constant count is what lets a compiler vectorise without a tail. */
-        if (n - i >= BLOCK)
-            bounds(x + i, BLOCK, &block_lo, &block_hi);
-        else
-            bounds(x + i, n - i, &block_lo, &block_hi);
-        if (block_hi >= key_of(INFINITY)) return false;
-        lo = block_lo < lo ? block_lo : lo;
-        if (value_of(block_hi) > best) {
-            best = value_of(block_hi);
-            start = i;
-        }
-    }
-    if (start == n || lo < key_of(-INFINITY)) return false;
-    for (at = start; x[at] != best;) at++;
-    *out = best;
-    *out_at = at;
-    return true;
-}
-
 /* 2^t by rounding t to an integer and a polynomial for the rest in [-0.5, 0.5]. */
-static float exp2_of(float t) {
+INLINE float exp2_of(float t) {
     const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
     float whole = t + magic, f = t - (whole - magic), p;
     int32_t e, bits;
@@ -84,7 +63,7 @@ static float exp2_of(float t) {
     return p * whole;
 }
 
-static void weights(const float *x, uint32_t n, float top, float scale, float *w) {
+INLINE void weights(const float *x, uint32_t n, float top, float scale, float *w) {
     const float floor_t = -115.0f; /* e^-80 */
 
     for (uint32_t i = 0; i < n; i++) {
@@ -95,11 +74,64 @@ static void weights(const float *x, uint32_t n, float top, float scale, float *w
     }
 }
 
+/* Whole blocks, whose constant count is what lets a compiler vectorise without a tail, in wider registers where the processor has
+ * them: the same operations an element, so the same bits. */
+typedef struct passes {
+    void (*bounds)(const float *x, int32_t *lo, int32_t *hi);
+    void (*weights)(const float *x, float top, float scale, float *w);
+} passes;
+
+#define PASSES(name, target)                                                              \
+    target static void bounds_##name(const float *x, int32_t *lo, int32_t *hi) {          \
+        bounds(x, BLOCK, lo, hi);                                                         \
+    }                                                                                     \
+    target static void weights_##name(const float *x, float top, float scale, float *w) { \
+        weights(x, BLOCK, top, scale, w);                                                 \
+    }                                                                                     \
+    static const passes name = {bounds_##name, weights_##name}
+
+PASSES(plain, );
+#if defined(__x86_64__)
+PASSES(avx2, __attribute__((target("avx2"))));
+#else
+#define avx2 plain
+#endif
+
+static const passes *best_passes(void) {
+    return gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2) ? &avx2 : &plain;
+}
+
+bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at) {
+    const passes *p = best_passes();
+    int32_t lo = INT32_MAX, block_lo, block_hi;
+    float best = -INFINITY;
+    uint32_t start = n, at;
+
+    for (uint32_t i = 0; i < n; i += BLOCK) {
+        if (n - i >= BLOCK)
+            p->bounds(x + i, &block_lo, &block_hi);
+        else
+            bounds(x + i, n - i, &block_lo, &block_hi);
+        if (block_hi >= key_of(INFINITY)) return false;
+        lo = block_lo < lo ? block_lo : lo;
+        if (value_of(block_hi) > best) {
+            best = value_of(block_hi);
+            start = i;
+        }
+    }
+    if (start == n || lo < key_of(-INFINITY)) return false;
+    for (at = start; x[at] != best;) at++;
+    *out = best;
+    *out_at = at;
+    return true;
+}
+
 void engine_logits_weights(const float *x, uint32_t n, float top, double temperature, float *w) {
     float scale = (float)(1.4426950408889634 / temperature);
+    const passes *p = best_passes();
     uint32_t i = 0;
 
-    for (; n - i >= BLOCK; i += BLOCK) weights(x + i, BLOCK, top, scale, w + i);
+    for (; n - i >= BLOCK; i += BLOCK) p->weights(x + i, top, scale, w + i);
     weights(x + i, n - i, top, scale, w + i);
 }
 

@@ -117,6 +117,22 @@ static void passes_equal_plain_loops(void **state) {
     }
 }
 
+/* Whole blocks go through the widest registers there are, less than one never does: the bits are the same. */
+static void wide_registers_change_no_bit(void **state) {
+    enum { N = 2048, STEP = 255 };
+    static float x[N], whole[N], parts[N];
+    (void)state;
+    for (size_t seed = 0; seed < 20; seed++) {
+        random_logits(x, N, seed);
+        for (uint32_t i = 0; i < N; i++) x[i] = (x[i] - 4) * (i % 3 ? 1.0f : -9.7f);
+        engine_logits_weights(x, N, 3.25f, 0.3 + (double)seed, whole);
+        for (uint32_t i = 0; i < N; i += STEP)
+            engine_logits_weights(x + i, N - i < STEP ? N - i : STEP, 3.25f, 0.3 + (double)seed,
+                                  parts + i);
+        assert_memory_equal(whole, parts, sizeof whole);
+    }
+}
+
 static void garbage_logits_are_named(void **state) {
     (void)state;
     engine_sampling p = ENGINE_SAMPLING_GREEDY;
@@ -317,6 +333,7 @@ int main(void) {
         cmocka_unit_test(philox_matches_random123),
         cmocka_unit_test(greedy_takes_the_first_of_equals),
         cmocka_unit_test(passes_equal_plain_loops),
+        cmocka_unit_test(wide_registers_change_no_bit),
         cmocka_unit_test(garbage_logits_are_named),
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(ties_at_the_cut_keep_lower_ids),
