@@ -32,9 +32,19 @@ static bool is_program(const char *path) {
     return stat(path, &info) == 0 && S_ISREG(info.st_mode) && access(path, X_OK) == 0;
 }
 
-char *base_find_program(const char *name) {
-    if (!*name) return NULL;
-    if (strchr(name, '/')) return is_program(name) ? base_strdup(name) : NULL;
+static rp_status no_memory(const char *name, rp_error *err) {
+    return rp_fail(err, RP_NOMEM, "no memory to look for program '%s'", name);
+}
+
+static rp_status copy_path(const char *path, char **out, rp_error *err) {
+    *out = base_strdup(path);
+    return *out ? RP_OK : no_memory(path, err);
+}
+
+rp_status base_program_find(const char *name, char **out, rp_error *err) {
+    *out = NULL;
+    if (!*name) return RP_OK;
+    if (strchr(name, '/')) return is_program(name) ? copy_path(name, out, err) : RP_OK;
     const char *dir = base_env_get(BASE_ENV_PATH);
     base_buf b;
     base_buf_init(&b, 0);
@@ -46,9 +56,16 @@ char *base_find_program(const char *name) {
         found = !b.failed && is_program(b.data);
         dir = dir[n] ? dir + n + 1 : NULL;
     }
-    char *path = found ? base_buf_take(&b) : NULL;
+    bool failed = b.failed;
+    if (found) *out = base_buf_take(&b);
     base_buf_done(&b);
-    return path;
+    return failed ? no_memory(name, err) : RP_OK;
+}
+
+char *base_find_program(const char *name) {
+    char *path;
+    rp_error ignored = {0};
+    return base_program_find(name, &path, &ignored) == RP_OK ? path : NULL;
 }
 
 /* Leaders of groups, for a signal handler: 0 is a free place. A child beyond these runs on its own. */

@@ -23,7 +23,9 @@ rp_status base_spawn_in(const char *const *argv, const char *tmpdir, base_wanted
 void base_spawn_kill_all(void);
 /* Processes started since process start (witness of the warm law). */
 uint64_t base_spawn_count(void);
-/* Full path of a program in PATH, owned by the caller; NULL if none. */
+/* Full path of a program in PATH, owned by the caller; *out is NULL if there is none. RP_NOMEM. */
+rp_status base_program_find(const char *name, char **out, rp_error *err) RP_MUST_USE;
+/* The same where to have no memory for it means to have none. */
 char *base_find_program(const char *name);
 
 #endif

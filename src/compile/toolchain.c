@@ -42,13 +42,14 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
 }
 
 /* $REPRISE_CC, or else the first there is of the usual names; NULL: there is none. */
-static char *find_program(void) {
+static rp_status find_program(char **out, rp_error *err) {
     static const char *const names[] = {"cc", "gcc", "clang"};
     const char *chosen = base_env_get(BASE_ENV_CC);
-    char *path = chosen ? base_find_program(chosen) : NULL;
-    for (size_t i = 0; !path && !chosen && i < sizeof names / sizeof *names; i++)
-        path = base_find_program(names[i]);
-    return path;
+    if (chosen) return base_program_find(chosen, out, err);
+    *out = NULL;
+    for (size_t i = 0; !*out && i < sizeof names / sizeof *names; i++)
+        RP_TRY(base_program_find(names[i], out, err));
+    return RP_OK;
 }
 
 static void say_missing(compile_toolchain *t) {
@@ -100,7 +101,7 @@ static void remove_scratch(const compile_toolchain *t) {
 rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
-    t.path = find_program();
+    RP_TRY(find_program(&t.path, err));
     if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
     if (t.path) st = ask_version(&t, err);
@@ -154,8 +155,9 @@ static rp_status version_of(const char *path, cache_store *store, char **out, rp
 }
 
 rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err) {
-    char *path = base_env_get(BASE_ENV_CC) ? find_program() : NULL;
+    char *path = NULL;
     *out = NULL;
+    if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&path, err));
     if (!path) return RP_OK;
     rp_status st = version_of(path, store, out, err);
     base_free(path);
@@ -163,9 +165,11 @@ rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err
 }
 
 bool compile_toolchain_there(void) {
-    char *path = find_program();
+    char *path = NULL;
+    rp_error ignored = {0};
+    bool none = find_program(&path, &ignored) == RP_OK && !path;
     base_free(path);
-    return path != NULL;
+    return !none;
 }
 
 /* The line of a compiler's output that says what is wrong: what names an error, or what the linker says ahead of the

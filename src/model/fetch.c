@@ -45,13 +45,14 @@ static void progress(const model_resolve_options *o, const char *phase, uint64_t
 /* What says why a command failed: a broken connection, after which pip complains of something else, or the last line. */
 static base_str telling_line(const base_buf *b) {
     static const char broken[] = "connection broken by ";
-    const char *at = b->data ? strstr(b->data, broken) : NULL;
+    if (!b->data) return (base_str){"", 0};
+    const char *at = strstr(b->data, broken);
     if (at) return (base_str){at, strcspn(at, "\r\n")};
     size_t end = b->len;
     while (end > 0 && (b->data[end - 1] == '\n' || b->data[end - 1] == '\r')) end--;
     size_t start = end;
     while (start > 0 && b->data[start - 1] != '\n') start--;
-    return (base_str){b->data ? b->data + start : "", end - start};
+    return (base_str){b->data + start, end - start};
 }
 
 static rp_status command(const char *what, const char *const *argv, const model_resolve_options *o,

@@ -48,18 +48,20 @@ static void find_isa(object *o) {
 }
 
 static object object_of(const char *path) {
+    enum { TEXTS = 4 };
     static const char *const folders[] = {"objects/plan/", "objects/code/", "objects/weights/",
-                                          "plans/"};
-    static const cache_kind kinds[] = {CACHE_PLAN, CACHE_CODE, CACHE_WEIGHTS, CACHE_PLAN};
+                                          "objects/tuning/", "plans/"};
+    static const cache_kind kinds[] = {CACHE_PLAN, CACHE_CODE, CACHE_WEIGHTS, CACHE_TUNING,
+                                       CACHE_PLAN};
     object o = {.path = path};
     unsigned long long hi = 0, lo = 0;
     int i = 0;
-    while (i < 4 && strncmp(path, folders[i], strlen(folders[i])) != 0) i++;
-    if (i == 4 || sscanf(path + strlen(folders[i]), "%16llx%16llx", &hi, &lo) != 2)
+    while (i <= TEXTS && strncmp(path, folders[i], strlen(folders[i])) != 0) i++;
+    if (i > TEXTS || sscanf(path + strlen(folders[i]), "%16llx%16llx", &hi, &lo) != 2)
         fail_msg("what is %s in a cache folder?", path);
     o.kind = kinds[i];
     o.key = (base_hash128){.lo = lo, .hi = hi};
-    if (i == 3) o.text = strrchr(path, '/') + 1;
+    if (i == TEXTS) o.text = strrchr(path, '/') + 1;
     if (o.kind == CACHE_CODE) find_isa(&o);
     o.data = tree_read(full, path, &o.size);
     return o;
@@ -85,7 +87,8 @@ static rp_status look_up(cache_store *s, const object *o) {
     if (o->text) return look_up_text(s, o, &err);
     switch (o->kind) {
     case CACHE_CODE: st = cache_get_code(s, o->key, o->isa, &out, &err); break;
-    case CACHE_PLAN: st = cache_get(s, o->kind, o->key, &out, &size, &err); break;
+    case CACHE_PLAN:
+    case CACHE_TUNING: st = cache_get(s, o->kind, o->key, &out, &size, &err); break;
     default: st = cache_map(s, o->kind, o->key, true, &map, &payload, &size, &err); break;
     }
     base_free(out);

@@ -39,7 +39,7 @@ bars() { # NAME
 bare() {
     local dir=$1
     shift
-    env -i PATH=/nonexistent REPRISE_CC=/nonexistent TMPDIR="$tmp" "$REPRISE" run "$@" --cache-dir "$dir" --json
+    env -i PATH=/nonexistent TMPDIR="$tmp" "$REPRISE" run "$@" --cache-dir "$dir" --json
 }
 
 check() { # NAME MODEL

@@ -69,8 +69,7 @@ static void exec_child(const how *h, const char *out) {
     static char dir[600], tmp[600];
     (void)snprintf(dir, sizeof dir, "REPRISE_CACHE_DIR=%s", h->dir);
     (void)snprintf(tmp, sizeof tmp, "TMPDIR=%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    char *bare[] = {dir, tmp, (char[]){"PATH=/nonexistent"}, (char[]){"REPRISE_CC=/nonexistent"},
-                    NULL};
+    char *bare[] = {dir, tmp, (char[]){"PATH=/nonexistent"}, NULL};
     char path[4096];
     (void)snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
     static char cc[600];

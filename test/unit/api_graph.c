@@ -223,7 +223,7 @@ static void sizes_keep_to_their_range(void **state) {
         {"[16,64] by 16", "T=48", 48, ""},
         {"[16,64] by 16", "T=47", 0,
          "T=47: a number from 16 to 64 that its divisor divides is expected"},
-        {"[1,64]", "T=2,T=3", 3, ""},
+        {"[1,64]", "T=2,T=3", 0, "size 'T' is given twice"},
         {"[1,64]", "T=2,B=3", 0, "the graph has no size called 'B'"},
         {"[1,64]", "T=2;", 0, "T=2;: a number from 1 to 64 is expected"},
         {"[1,64]", "T", 0, "size 'T' is not NAME=NUMBER; write for example T=4,R=2"},
