@@ -387,7 +387,7 @@ static void scatters(const char *type, const char *index) {
     for (int op = 0; op < (joins ? 5 : 1); op++) {
         const char *at[] = {"i", "h", "j", "v"};
         for (int k = 0; k < 4; k++) {
-            char name[16];
+            char name[32];
             (void)snprintf(name, sizeof name, "y%d%d", op, k);
             base_buf_printf(&q.text, "  %%%s = %s %%x, %%%s, %%s {axis=%d}\n", name, names[op],
                             at[k], k < 3 ? 1 : 2);
