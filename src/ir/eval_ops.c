@@ -33,10 +33,17 @@ static double (*const table[IR_OP_COUNT_])(double, double, double) = {
     IR_OF_INTS(kind, CASE(name, ints))           \
     IR_OF_REDUCTIONS(kind, CASE(name, ints)) IR_OF_SCATTERS(kind, CASE(name, ints))
 
+/* How many numbers an op reads; what joins many takes two at a time. */
+static int arity_of(const ir_op_info *info) {
+    bool joins = info->kind == IR_KIND_REDUCE || info->kind == IR_KIND_SCATTER;
+    return joins ? 2 : info->arity;
+}
+
 #define S int64_t
 #define U uint64_t
 int64_t ir_apply_i64(ir_op op, const int64_t *x) {
-    int64_t a = x[0], b = x[1], c = x[2];
+    int n = arity_of(ir_op_table(op));
+    int64_t a = x[0], b = n > 1 ? x[1] : 0, c = n > 2 ? x[2] : 0;
     switch (op) {
 #include "ir/ops.def"
     default: return a;
@@ -66,8 +73,7 @@ static double apply_int(ir_op op, rp_dtype in, const double *x) {
 
 double ir_apply(ir_op op, rp_dtype in, rp_dtype out, const double *x) {
     const ir_op_info *info = ir_op_table(op);
-    bool joins = info->kind == IR_KIND_REDUCE || info->kind == IR_KIND_SCATTER;
-    int arity = joins ? 2 : info->arity;
+    int arity = arity_of(info);
     const double v[3] = {x[0], arity > 1 ? x[1] : 0, arity > 2 ? x[2] : 0};
     if ((in == RP_DTYPE_I32 || in == RP_DTYPE_I64) && *info->ints)
         return ir_round(out, apply_int(op, in, v));

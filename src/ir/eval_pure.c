@@ -145,7 +145,7 @@ static double reduce_run(const ir_node *n, rp_dtype t, const double *x, int64_t 
 
 /* The same over i64, exactly. */
 static int64_t reduce_i64(ir_op op, const ir_value *x, int64_t first, int64_t k, int64_t step) {
-    int64_t v[3] = {k > 0 ? ir_value_int(x, first) : op == IR_prod, 0, 0}, at = 0;
+    int64_t v[2] = {k > 0 ? ir_value_int(x, first) : op == IR_prod, 0}, at = 0;
     for (int64_t i = 1; i < k; i++) {
         v[1] = ir_value_int(x, first + i * step);
         int64_t joined = ir_apply_i64(op, v);
