@@ -40,10 +40,18 @@ ir_dim ir_dim_floordiv(ir_dims *t, ir_dim a, int64_t k); /* k > 0 */
 ir_dim ir_dim_mod(ir_dims *t, ir_dim a, int64_t k);      /* k > 0 */
 
 bool ir_dim_is_const(const ir_dims *t, ir_dim d, int64_t *out);
+/* Whether d is known to be v. */
+bool ir_dim_is(const ir_dims *t, ir_dim d, int64_t v);
+/* Whether a and b are one handle or known to be equal. */
+bool ir_dim_same(const ir_dims *t, ir_dim a, ir_dim b);
 void ir_dim_bounds(const ir_dims *t, ir_dim d, int64_t *min, int64_t *max);
 ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b);
 ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b);
 ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k);
+
+/* A size to estimate with: d where it is known, else the size within its bounds that is nearest to IR_DIM_NOMINAL. */
+#define IR_DIM_NOMINAL 256
+int64_t ir_dim_nominal(const ir_dims *t, ir_dim d);
 
 /* Greatest constant that divides every coefficient and the constant: |v| of a constant, 6 of 12*T+6. d
  * is that times ir_dim_floordiv(d, it). 1 for an invalid handle. */

@@ -99,6 +99,22 @@ bool ir_dim_is_const(const ir_dims *t, ir_dim d, int64_t *out) {
     return true;
 }
 
+bool ir_dim_is(const ir_dims *t, ir_dim d, int64_t v) {
+    int64_t is;
+    return ir_dim_is_const(t, d, &is) && is == v;
+}
+
+bool ir_dim_same(const ir_dims *t, ir_dim a, ir_dim b) {
+    return a == b || ir_dim_eq(t, a, b) == IR_TRUE;
+}
+
+int64_t ir_dim_nominal(const ir_dims *t, ir_dim d) {
+    int64_t lo, hi;
+    ir_dim_bounds(t, d, &lo, &hi);
+    if (lo > IR_DIM_NOMINAL) return lo;
+    return hi < IR_DIM_NOMINAL ? hi : IR_DIM_NOMINAL;
+}
+
 void ir_dim_bounds(const ir_dims *t, ir_dim d, int64_t *min, int64_t *max) {
     bool ok = dim_valid(t, d);
     *min = ok ? t->node[d].lo : INT64_MIN;

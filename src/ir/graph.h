@@ -141,6 +141,8 @@ ir_op ir_op_find(const char *name);
 bool ir_op_on_integers(ir_op op);
 bool ir_op_on_floats(ir_op op);
 bool ir_op_commutes(ir_op op);
+/* Takes as long as several sums and products: what is approximated by polynomials, and random bits. */
+bool ir_op_is_heavy(ir_op op);
 
 /* f8e4m3fn, f8e5m2: floats that ops do not compute with, only casts, comparisons and moves. */
 bool ir_dtype_is_f8(rp_dtype t);

@@ -33,7 +33,7 @@ bool ir_op_on_floats(ir_op op) {
     return x->kind == IR_KIND_ELEMENTWISE && *x->expr;
 }
 
-bool ir_op_on_doubles(ir_op op) {
+static bool is_transcendental(ir_op op) {
     switch (op) {
     case IR_exp:
     case IR_log:
@@ -42,10 +42,17 @@ bool ir_op_on_doubles(ir_op op) {
     case IR_tanh:
     case IR_erf:
     case IR_sigmoid:
-    case IR_pow:
-    case IR_fma: return false;
-    default: return ir_op_on_floats(op);
+    case IR_pow: return true;
+    default: return false;
     }
+}
+
+bool ir_op_on_doubles(ir_op op) {
+    return ir_op_on_floats(op) && !is_transcendental(op) && op != IR_fma;
+}
+
+bool ir_op_is_heavy(ir_op op) {
+    return is_transcendental(op) || op == IR_philox;
 }
 
 bool ir_op_commutes(ir_op op) {

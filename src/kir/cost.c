@@ -2,12 +2,12 @@
  * machine and no clock takes part in. */
 #include "kir/inst.h"
 
-#define NOMINAL 256 /* iterations of a loop whose extent is not known */
-#define HEAVY 8     /* an exponential beside an addition */
+#define HEAVY 8 /* an exponential beside an addition */
 
+/* Iterations of a loop with such an extent. */
 static double clip(kir_range r) {
-    if (r.hi < NOMINAL) return r.hi > 0 ? (double)r.hi : 0.0;
-    return r.lo > NOMINAL ? (double)r.lo : NOMINAL;
+    if (r.hi < IR_DIM_NOMINAL) return r.hi > 0 ? (double)r.hi : 0.0;
+    return r.lo > IR_DIM_NOMINAL ? (double)r.lo : IR_DIM_NOMINAL;
 }
 
 static double trips(const kir_func *f, kir_ref r, const int64_t *symbols) {
@@ -25,19 +25,7 @@ static double trips(const kir_func *f, kir_ref r, const int64_t *symbols) {
 
 static double weight(const kir_inst *in) {
     switch (in->op) {
-    case KIR_ALU:
-        switch (in->u.alu) {
-        case IR_exp:
-        case IR_log:
-        case IR_sin:
-        case IR_cos:
-        case IR_tanh:
-        case IR_erf:
-        case IR_sigmoid:
-        case IR_pow:
-        case IR_philox: return HEAVY;
-        default: return 1;
-        }
+    case KIR_ALU: return ir_op_is_heavy(in->u.alu) ? HEAVY : 1;
     case KIR_SELECT:
     case KIR_CVT:
     case KIR_CVT_ODD:

@@ -54,11 +54,6 @@ static ir_dim count(const ir_graph *g, const ir_shape *s, uint32_t from, uint32_
     return all;
 }
 
-static bool is_one(const ir_dims *t, ir_dim d) {
-    int64_t v;
-    return ir_dim_is_const(t, d, &v) && v == 1;
-}
-
 rp_status lower_scatter_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                gen_scatter_record *r, rp_error *err) {
     const ir_node *x = ir_node_at(g, n->in[0]), *index = ir_node_at(g, n->in[1]);
@@ -70,8 +65,8 @@ rp_status lower_scatter_record(const ir_graph *g, const ir_node *n, ir_dims *dim
     *r = (gen_scatter_record){.op = n->op,
                               .dtype = x->dtype,
                               .index_dtype = index->dtype,
-                              .own_outer = !is_one(dims, index_outer),
-                              .own_inner = !is_one(dims, index_inner)};
+                              .own_outer = !ir_dim_is(dims, index_outer, 1),
+                              .own_inner = !ir_dim_is(dims, index_inner, 1)};
     if (inner == IR_DIM_BAD) return lower_bytes_refused(g, x, err);
     RP_TRY(ir_dim_code_of(dims, count(g, &x->shape, axis, axis + 1, dims), &r->n, err));
     RP_TRY(ir_dim_code_of(dims, count(g, src, axis, axis + 1, dims), &r->k, err));

@@ -6,33 +6,19 @@
  * it. Values that readers inline into one loop are shared there. */
 #include "lower/emit.h"
 
-#define CHEAP 6     /* operations that a store and a load are worth */
-#define NOMINAL 256 /* for sizes that are not known */
-#define MANY 8      /* evaluations from which a value is kept even in memory */
+#define CHEAP 6 /* operations that a store and a load are worth */
+#define MANY 8  /* evaluations from which a value is kept even in memory */
 
 static bool is_reduction(ir_op op) {
     return ir_op_table(op)->kind == IR_KIND_REDUCE;
 }
 
 static uint32_t own_cost(ir_op op) {
-    switch (op) {
-    case IR_exp:
-    case IR_log:
-    case IR_sin:
-    case IR_cos:
-    case IR_tanh:
-    case IR_erf:
-    case IR_sigmoid:
-    case IR_pow:
-    case IR_philox: return CHEAP + 1;
-    default: return 1;
-    }
+    return ir_op_is_heavy(op) ? CHEAP + 1 : 1;
 }
 
 static double size_of(const lowerer *L, ir_dim d) {
-    int64_t lo, hi;
-    ir_dim_bounds(ir_graph_dims(L->g), d, &lo, &hi);
-    return (double)(lo == hi || hi < NOMINAL ? hi : lo > NOMINAL ? lo : NOMINAL);
+    return (double)ir_dim_nominal(ir_graph_dims(L->g), d);
 }
 
 static double elements_of(const lowerer *L, const ir_shape *s) {

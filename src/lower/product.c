@@ -2,19 +2,6 @@
 #include "lower/product.h"
 
 #define ENOUGH_ITEMS 16
-#define NOMINAL_SIZE 256
-
-static bool is_const(const ir_dims *t, ir_dim d, int64_t v) {
-    int64_t x;
-    return ir_dim_is_const(t, d, &x) && x == v;
-}
-
-static int64_t nominal(const ir_dims *t, ir_dim d) {
-    int64_t lo, hi;
-    ir_dim_bounds(t, d, &lo, &hi);
-    if (lo == hi) return lo;
-    return hi < NOMINAL_SIZE ? hi : lo > NOMINAL_SIZE ? lo : NOMINAL_SIZE;
-}
 
 static double ceil_div(int64_t n, int64_t by) {
     int64_t parts = n / by + (n % by != 0);
@@ -25,10 +12,10 @@ static double ceil_div(int64_t n, int64_t by) {
  * rows is most of the work. */
 static int64_t rows_of_block(const ir_dims *t, const lower_product *p, bool packed) {
     static const int64_t choice[] = {168, 84, 48, 24}; /* RP_MMF_ROWS; multiples of 12 */
-    int64_t rows = nominal(t, p->rows);
-    double others = ceil_div(nominal(t, p->columns), LOWER_COLUMNS);
+    int64_t rows = ir_dim_nominal(t, p->rows);
+    double others = ceil_div(ir_dim_nominal(t, p->columns), LOWER_COLUMNS);
     uint32_t at = 0;
-    for (uint32_t i = 0; i < p->n_batch; i++) others *= (double)nominal(t, p->batch[i]);
+    for (uint32_t i = 0; i < p->n_batch; i++) others *= (double)ir_dim_nominal(t, p->batch[i]);
     while (at < (packed ? 3 : 2) && others * ceil_div(rows, choice[at]) < ENOUGH_ITEMS) at++;
     return choice[at];
 }
@@ -56,8 +43,8 @@ static void drop_batch(lower_product *p, uint32_t at) {
 static bool fold(ir_dims *t, lower_product *p) {
     uint32_t last = p->n_batch - 1;
     ir_dim next = ir_dim_mul(t, p->rows, p->x.step), rows = ir_dim_mul(t, p->rows, p->batch[last]);
-    bool one = is_const(t, p->rows, 1);
-    if (!is_const(t, p->w.batch[last], 0) || rows == IR_DIM_BAD) return false;
+    bool one = ir_dim_is(t, p->rows, 1);
+    if (!ir_dim_is(t, p->w.batch[last], 0) || rows == IR_DIM_BAD) return false;
     if (!one && (next == IR_DIM_BAD || ir_dim_eq(t, next, p->x.batch[last]) != IR_TRUE))
         return false;
     if (one) p->x.step = p->x.batch[last];
@@ -86,7 +73,7 @@ void lower_product_of(ir_dims *t, const ir_node *n, const ir_node *a, const lowe
         batch_strides(t, n, b, vb, p.w.batch);
     }
     for (uint32_t i = p.n_batch; i-- > 0;)
-        if (is_const(t, p.batch[i], 1)) drop_batch(&p, i);
+        if (ir_dim_is(t, p.batch[i], 1)) drop_batch(&p, i);
     while (p.n_batch && fold(t, &p)) continue;
     p.block = rows_of_block(t, &p, !vb);
     *out = p;

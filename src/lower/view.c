@@ -1,15 +1,6 @@
 /* Views as strides. Dims that are 1 may have any stride; a size that the engine cannot multiply gives no view. */
 #include "lower/view.h"
 
-static bool is_const(ir_dims *t, ir_dim d, int64_t v) {
-    int64_t x;
-    return ir_dim_is_const(t, d, &x) && x == v;
-}
-
-static bool same(ir_dims *t, ir_dim a, ir_dim b) {
-    return a == b || ir_dim_eq(t, a, b) == IR_TRUE;
-}
-
 static void dense_strides(ir_dims *t, const ir_shape *s, ir_dim *stride) {
     ir_dim d = ir_dim_const(t, 1);
     for (uint32_t i = s->rank; i-- > 0; d = ir_dim_mul(t, d, s->dim[i])) stride[i] = d;
@@ -23,10 +14,10 @@ void lower_view_dense(ir_dims *t, lower_ref at, const ir_node *n, lower_view *ou
 
 bool lower_view_is_dense(ir_dims *t, const lower_view *v, const ir_shape *s) {
     ir_dim want[IR_MAX_RANK];
-    if (!is_const(t, v->offset, 0)) return false;
+    if (!ir_dim_is(t, v->offset, 0)) return false;
     dense_strides(t, s, want);
     for (uint32_t i = 0; i < s->rank; i++)
-        if (!is_const(t, s->dim[i], 1) && !same(t, v->stride[i], want[i])) return false;
+        if (!ir_dim_is(t, s->dim[i], 1) && !ir_dim_same(t, v->stride[i], want[i])) return false;
     return true;
 }
 
@@ -35,8 +26,8 @@ void lower_view_broadcast(ir_dims *t, const lower_view *v, const ir_shape *own, 
     uint32_t lead = s->rank - own->rank;
     *out = *v;
     for (uint32_t i = 0; i < s->rank; i++)
-        out->stride[i] = i < lead || is_const(t, own->dim[i - lead], 1) ? ir_dim_const(t, 0)
-                                                                        : v->stride[i - lead];
+        out->stride[i] = i < lead || ir_dim_is(t, own->dim[i - lead], 1) ? ir_dim_const(t, 0)
+                                                                         : v->stride[i - lead];
 }
 
 /* --- reshape ------------------------------------------------------------------ */
@@ -46,10 +37,10 @@ static bool walks_as_one(ir_dims *t, const lower_view *v, const ir_shape *s, uin
                          uint32_t to, ir_dim *step) {
     ir_dim next = IR_DIM_BAD;
     for (uint32_t i = to; i-- > from;) {
-        if (is_const(t, s->dim[i], 1)) continue;
+        if (ir_dim_is(t, s->dim[i], 1)) continue;
         if (next == IR_DIM_BAD)
             *step = v->stride[i];
-        else if (!same(t, v->stride[i], next))
+        else if (!ir_dim_same(t, v->stride[i], next))
             return false;
         next = ir_dim_mul(t, v->stride[i], s->dim[i]);
         if (next == IR_DIM_BAD) return false;
@@ -61,11 +52,11 @@ static bool walks_as_one(ir_dims *t, const lower_view *v, const ir_shape *s, uin
 static bool reshape_strides(ir_dims *t, const lower_view *v, const ir_shape *from,
                             const ir_shape *to, ir_dim *stride) {
     uint32_t a = 0, fa = from->rank, ta = to->rank;
-    while (a < fa && a < ta && same(t, from->dim[a], to->dim[a])) {
+    while (a < fa && a < ta && ir_dim_same(t, from->dim[a], to->dim[a])) {
         stride[a] = v->stride[a];
         a++;
     }
-    while (fa > a && ta > a && same(t, from->dim[fa - 1], to->dim[ta - 1])) {
+    while (fa > a && ta > a && ir_dim_same(t, from->dim[fa - 1], to->dim[ta - 1])) {
         fa--;
         ta--;
         stride[ta] = v->stride[fa];

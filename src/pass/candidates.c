@@ -9,20 +9,12 @@
 #include "pass/fuser.h"
 
 #define WINDOW 16 /* groups that a value remembers */
-#define NOMINAL_SIZE 256
 #define MANY (INT64_C(1) << 44)
-
-static int64_t nominal(const ir_dims *t, ir_dim d) {
-    int64_t lo, hi;
-    ir_dim_bounds(t, d, &lo, &hi);
-    if (lo == hi) return lo;
-    return hi < NOMINAL_SIZE ? hi : lo > NOMINAL_SIZE ? lo : NOMINAL_SIZE;
-}
 
 int64_t pass_nominal_elements(const ir_graph *g, const ir_shape *s) {
     int64_t n = 1;
     for (uint32_t i = 0; i < s->rank; i++)
-        if (__builtin_mul_overflow(n, nominal(ir_graph_dims(g), s->dim[i]), &n) || n > MANY)
+        if (__builtin_mul_overflow(n, ir_dim_nominal(ir_graph_dims(g), s->dim[i]), &n) || n > MANY)
             return MANY;
     return n;
 }
@@ -33,7 +25,7 @@ static int64_t bytes_of(const ir_graph *g, const ir_node *n) {
 }
 
 int64_t pass_most_rows(const ir_graph *g, const pass_rows *r) {
-    return r->n ? nominal(ir_graph_dims(g), r->at[r->n - 1]) : 0;
+    return r->n ? ir_dim_nominal(ir_graph_dims(g), r->at[r->n - 1]) : 0;
 }
 
 static pass_candidate *find(fuser *u, uint32_t group) {
