@@ -28,15 +28,12 @@ struct ir_site_table **ir_graph_site_table(ir_graph *g);
 /* The node that hash-consing knows as equal to node r; IR_NONE when r is never merged. */
 ir_ref ir_graph_find(const ir_graph *g, ir_ref r);
 
-/* The op's shape rule: types of the results of a node whose op, operands and attributes are set. */
+/* The op's shape rule (rule.h): types of the results of a node whose op, operands and attributes are set. */
 rp_status ir_infer(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
                    uint32_t *n_out, rp_error *err) RP_MUST_USE;
 /* Whether node n may write what it writes: memory, the last version of it, each once. self: its ref, or IR_NONE before it
  * is added (shape_effect.c). */
 rp_status ir_check_writes(const ir_graph *g, const ir_node *n, ir_ref self, rp_error *err);
-/* Rule for effects and written (shape_effect.c). */
-rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
-                          uint32_t *n_out, rp_error *err) RP_MUST_USE;
 /* Whether a shape is permitted for a dtype: rank, non-negative sizes, whole blocks. */
 rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, const ir_shape *shape,
                          rp_error *err) RP_MUST_USE;

@@ -1,4 +1,4 @@
-/* The op table, made from ops.def. Holds no rule of any op: shapes are in shape.c, values in eval. */
+/* The op table, made from ops.def. Holds no rule of any op: shapes are in shape*.c, values in eval. */
 #include <string.h>
 
 #include "ir/graph.h"

@@ -2,52 +2,32 @@
  *
  * What an effect writes is the last version of some memory: a state, an `empty` or an input that the
  * graph declares to mutate. A version is overwritten once, so versions form a chain. */
-#include <string.h>
-
 #include "ir/custom.h"
-#include "ir/node.h"
+#include "ir/rule.h"
 
-typedef struct rule {
-    const ir_graph *g;
-    ir_dims *dims;
-    const ir_node *n;
-    const char *op;
-    rp_error *err;
-} rule;
-
-#define TYPE(r, i) ir_type_of((r)->g, (r)->n->in[i]).s
-
-static const ir_node *operand(const rule *r, uint32_t i) {
+static const ir_node *operand(const ir_rule *r, uint32_t i) {
     return ir_node_at(r->g, r->n->in[i]);
 }
 
-static bool same(const rule *r, ir_dim a, ir_dim b) {
-    return a == b || ir_dim_eq(r->dims, a, b) == IR_TRUE;
-}
-
-static bool is_const(const rule *r, ir_dim d, int64_t v) {
-    int64_t x;
-    return ir_dim_is_const(r->dims, d, &x) && x == v;
-}
-
-static rp_status want_type(const rule *r, uint32_t i, const char *name, rp_dtype t, uint32_t rank) {
+static rp_status want_type(const ir_rule *r, uint32_t i, const char *name, rp_dtype t,
+                           uint32_t rank) {
     const ir_node *x = operand(r, i);
     if (x->dtype == t && x->shape.rank == rank) return RP_OK;
     return rp_fail(r->err, RP_INVALID, "%s: %s must be %s with %u axes, not %s", r->op, name,
-                   rp_dtype_name(t), rank, TYPE(r, i));
+                   rp_dtype_name(t), rank, IR_TYPE(r, i));
 }
 
-static rp_status want_cache(const rule *r, uint32_t i, const char *name) {
+static rp_status want_cache(const ir_rule *r, uint32_t i, const char *name) {
     const ir_node *x = operand(r, i);
     if (x->memory != IR_NONE && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
     return rp_fail(
         r->err, RP_INVALID,
         "%s: %s must be a state of f32, f16 or bf16 [blocks,kv_heads,block,head_dim], not %s",
-        r->op, name, TYPE(r, i));
+        r->op, name, IR_TYPE(r, i));
 }
 
 /* An empty has no contents beside what is written. */
-static rp_status not_empty(const rule *r) {
+static rp_status not_empty(const ir_rule *r) {
     if (operand(r, 0)->op != IR_empty) return RP_OK;
     return rp_fail(r->err, RP_INVALID,
                    "%s: writes a part of an empty, whose rest has no contents; update all of it "
@@ -57,7 +37,7 @@ static rp_status not_empty(const rule *r) {
 
 /* --- what may be written --------------------------------------------------------- */
 
-static rp_status check_memory(const rule *r, uint32_t i) {
+static rp_status check_memory(const ir_rule *r, uint32_t i) {
     const ir_node *x = operand(r, i);
     if (x->memory == IR_NONE)
         return rp_fail(r->err, RP_INVALID,
@@ -73,9 +53,10 @@ static rp_status check_memory(const rule *r, uint32_t i) {
 }
 
 rp_status ir_check_writes(const ir_graph *g, const ir_node *n, ir_ref self, rp_error *err) {
-    rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
-    uint64_t writes = ir_node_writes(n);
-    for (uint32_t i = 0; writes && i < n->n_in && i < 64; i++) {
+    const uint64_t writes = ir_node_writes(n);
+    if (!writes) return RP_OK;
+    const ir_rule r = ir_rule_of(g, n, err);
+    for (uint32_t i = 0; i < n->n_in && i < 64; i++) {
         if (!(writes >> i & 1)) continue;
         RP_TRY(check_memory(&r, i));
         ir_ref w = ir_writer_of(g, n->in[i]);
@@ -95,84 +76,85 @@ rp_status ir_check_writes(const ir_graph *g, const ir_node *n, ir_ref self, rp_e
 
 /* --- shapes ------------------------------------------------------------------------ */
 
-static rp_status fits_at(const rule *r, const ir_attr *offsets) {
+static rp_status fits_at(const ir_rule *r, const ir_attr *offsets) {
     const ir_shape *to = &operand(r, 0)->shape, *x = &operand(r, 1)->shape;
     if (offsets->n != to->rank)
-        return rp_fail(r->err, RP_INVALID, "update: %u offsets for %s", offsets->n, TYPE(r, 0));
+        return rp_fail(r->err, RP_INVALID, "update: %u offsets for %s", offsets->n, IR_TYPE(r, 0));
     for (uint32_t i = 0; i < to->rank; i++) {
         ir_dim at = offsets->u.dims[i];
         if (ir_dim_le(r->dims, ir_dim_const(r->dims, 0), at) != IR_TRUE ||
             ir_dim_le(r->dims, ir_dim_add(r->dims, at, x->dim[i]), to->dim[i]) != IR_TRUE)
             return rp_fail(r->err, RP_INVALID,
                            "update: %s at offset %s of axis %u is not known to lie within %s",
-                           TYPE(r, 1), ir_dim_text(r->g, at).s, i, TYPE(r, 0));
+                           IR_TYPE(r, 1), ir_dim_text(r->g, at).s, i, IR_TYPE(r, 0));
     }
     return not_empty(r);
 }
 
-static rp_status infer_update(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+static rp_status infer_update(ir_rule *r) {
     const ir_node *to = operand(r, 0), *x = operand(r, 1);
     const ir_attr *offsets = ir_attr_get(r->n, IR_ATTR_OFFSETS);
     if (rp_dtype_is_quant(to->dtype))
-        return rp_fail(r->err, RP_INVALID, "update: not for %s, a block format", TYPE(r, 0));
+        return rp_fail(r->err, RP_INVALID, "update: not for %s, a block format", IR_TYPE(r, 0));
     if (to->dtype != x->dtype)
         return rp_fail(r->err, RP_INVALID, "update: element types of %s and %s differ; cast one",
-                       TYPE(r, 0), TYPE(r, 1));
+                       IR_TYPE(r, 0), IR_TYPE(r, 1));
     bool same_shape = to->shape.rank == x->shape.rank;
     for (uint32_t i = 0; !offsets && same_shape && i < to->shape.rank; i++)
-        same_shape = same(r, to->shape.dim[i], x->shape.dim[i]);
+        same_shape = ir_dim_same(r->dims, to->shape.dim[i], x->shape.dim[i]);
     if (!same_shape)
         return rp_fail(r->err, RP_INVALID,
                        "update: %s does not fill %s; broadcast it, or give offsets to write a part",
-                       TYPE(r, 1), TYPE(r, 0));
+                       IR_TYPE(r, 1), IR_TYPE(r, 0));
     if (offsets) RP_TRY(fits_at(r, offsets));
-    *dtype = to->dtype;
-    *shape = to->shape;
+    r->dtype = to->dtype;
+    r->shape = to->shape;
     return RP_OK;
 }
 
-static rp_status infer_written(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+static rp_status infer_written(ir_rule *r) {
     const ir_node *memory = operand(r, 0), *by = operand(r, 1);
     if (by->op != IR_custom || ir_writer_of(r->g, r->n->in[0]) != r->n->in[1])
         return rp_fail(r->err, RP_INVALID, "written: %s = %s is no custom op that writes %s",
                        ir_name_of(r->g, r->n->in[1]).s, ir_op_table(by->op)->name,
                        ir_name_of(r->g, r->n->in[0]).s);
-    *dtype = memory->dtype;
-    *shape = memory->shape;
+    r->dtype = memory->dtype;
+    r->shape = memory->shape;
     return RP_OK;
 }
 
-static rp_status infer_kv_store(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+static rp_status infer_kv_store(ir_rule *r) {
     RP_TRY(want_cache(r, 0, "operand 0"));
     RP_TRY(not_empty(r));
     RP_TRY(want_type(r, 1, "x", RP_DTYPE_F32, 2));
     RP_TRY(want_type(r, 2, "slots", RP_DTYPE_I32, 1));
     const ir_shape *s = &operand(r, 0)->shape, *x = &operand(r, 1)->shape;
-    if (!same(r, x->dim[1], ir_dim_mul(r->dims, s->dim[1], s->dim[3])))
+    if (!ir_dim_same(r->dims, x->dim[1], ir_dim_mul(r->dims, s->dim[1], s->dim[3])))
         return rp_fail(r->err, RP_INVALID,
-                       "kv_store: rows of %s do not fill kv_heads x head_dim of %s", TYPE(r, 1),
-                       TYPE(r, 0));
-    if (!same(r, x->dim[0], operand(r, 2)->shape.dim[0]))
-        return rp_fail(r->err, RP_INVALID, "kv_store: %s needs one slot a row, got %s", TYPE(r, 1),
-                       TYPE(r, 2));
-    *dtype = operand(r, 0)->dtype;
-    *shape = *s;
+                       "kv_store: rows of %s do not fill kv_heads x head_dim of %s", IR_TYPE(r, 1),
+                       IR_TYPE(r, 0));
+    if (!ir_dim_same(r->dims, x->dim[0], operand(r, 2)->shape.dim[0]))
+        return rp_fail(r->err, RP_INVALID, "kv_store: %s needs one slot a row, got %s",
+                       IR_TYPE(r, 1), IR_TYPE(r, 2));
+    r->dtype = operand(r, 0)->dtype;
+    r->shape = *s;
     return RP_OK;
 }
 
-static rp_status check_cache(const rule *r, uint32_t i, int64_t kv_heads, int64_t head_dim) {
+static rp_status check_cache(const ir_rule *r, uint32_t i, int64_t kv_heads, int64_t head_dim) {
     const ir_node *k = operand(r, 1), *x = operand(r, i);
-    if (!is_const(r, x->shape.dim[1], kv_heads) || !is_const(r, x->shape.dim[3], head_dim))
+    if (!ir_dim_is(r->dims, x->shape.dim[1], kv_heads) ||
+        !ir_dim_is(r->dims, x->shape.dim[3], head_dim))
         return rp_fail(r->err, RP_INVALID, "attention: cache %s is not of %lld kv heads of %lld",
-                       TYPE(r, i), (long long)kv_heads, (long long)head_dim);
-    if (x->dtype != k->dtype || !same(r, x->shape.dim[0], k->shape.dim[0]) ||
-        !same(r, x->shape.dim[2], k->shape.dim[2]))
-        return rp_fail(r->err, RP_INVALID, "attention: caches %s and %s differ", TYPE(r, 1),
-                       TYPE(r, 2));
+                       IR_TYPE(r, i), (long long)kv_heads, (long long)head_dim);
+    if (x->dtype != k->dtype || !ir_dim_same(r->dims, x->shape.dim[0], k->shape.dim[0]) ||
+        !ir_dim_same(r->dims, x->shape.dim[2], k->shape.dim[2]))
+        return rp_fail(r->err, RP_INVALID, "attention: caches %s and %s differ", IR_TYPE(r, 1),
+                       IR_TYPE(r, 2));
     return RP_OK;
 }
 
-static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape) {
+static rp_status infer_attention(ir_rule *r) {
     int64_t heads = ir_attr_int(r->n, IR_ATTR_HEADS, 0),
             hd = ir_attr_int(r->n, IR_ATTR_HEAD_DIM, 0);
     int64_t kv = ir_attr_int(r->n, IR_ATTR_KV_HEADS, 0);
@@ -188,22 +170,23 @@ static rp_status infer_attention(const rule *r, rp_dtype *dtype, ir_shape *shape
                        "attention: %lld heads of %lld over %lld kv heads do not divide",
                        (long long)heads, (long long)hd, (long long)kv);
     const ir_shape *q = &operand(r, 0)->shape, *out = &operand(r, 6)->shape;
-    if (!is_const(r, q->dim[1], heads * hd) || !same(r, out->dim[0], q->dim[0]) ||
-        !same(r, out->dim[1], q->dim[1]))
+    if (!ir_dim_is(r->dims, q->dim[1], heads * hd) ||
+        !ir_dim_same(r->dims, out->dim[0], q->dim[0]) ||
+        !ir_dim_same(r->dims, out->dim[1], q->dim[1]))
         return rp_fail(r->err, RP_INVALID, "attention: q %s and out %s must be f32[rows,%lld]",
-                       TYPE(r, 0), TYPE(r, 6), (long long)(heads * hd));
+                       IR_TYPE(r, 0), IR_TYPE(r, 6), (long long)(heads * hd));
     RP_TRY(check_cache(r, 1, kv, hd));
     RP_TRY(check_cache(r, 2, kv, hd));
     for (uint32_t i = 3; i < 5; i++)
-        if (!same(r, operand(r, i)->shape.dim[0], q->dim[0]))
+        if (!ir_dim_same(r->dims, operand(r, i)->shape.dim[0], q->dim[0]))
             return rp_fail(r->err, RP_INVALID, "attention: %s needs one entry a row of %s",
-                           TYPE(r, i), TYPE(r, 0));
-    *dtype = RP_DTYPE_F32;
-    *shape = *q;
+                           IR_TYPE(r, i), IR_TYPE(r, 0));
+    r->dtype = RP_DTYPE_F32;
+    r->shape = *q;
     return RP_OK;
 }
 
-static rp_status infer_custom(const rule *r, ir_type *out, uint32_t *n_out) {
+static rp_status infer_custom(ir_rule *r) {
     const ir_attr *name = ir_attr_get(r->n, IR_ATTR_NAME);
     const ir_attr *types = ir_attr_get(r->n, IR_ATTR_TYPES);
     if (!name) return rp_fail(r->err, RP_INVALID, "custom: attribute 'name' is missing");
@@ -224,7 +207,8 @@ static rp_status infer_custom(const rule *r, ir_type *out, uint32_t *n_out) {
                            "custom: the result of %s is like operand %d; it takes no types",
                            d->name, d->result_like);
         const ir_node *like = operand(r, (uint32_t)d->result_like);
-        *out = (ir_type){like->dtype, like->shape};
+        r->dtype = like->dtype;
+        r->shape = like->shape;
         return RP_OK;
     }
     uint32_t n = d->n_results ? d->n_results : 1;
@@ -233,18 +217,18 @@ static rp_status infer_custom(const rule *r, ir_type *out, uint32_t *n_out) {
                        "custom: %s has %u result%s, whose types the attribute types gives; it has "
                        "%u",
                        d->name, n, n == 1 ? "" : "s", types ? types->n : 0);
-    memcpy(out, types->u.types, n * sizeof *out);
-    *n_out = n;
+    r->dtype = types->u.types[0].dtype;
+    r->shape = types->u.types[0].shape;
+    for (uint32_t i = 1; i < n; i++) r->more[r->n_more++] = types->u.types[i];
     return RP_OK;
 }
 
-rp_status ir_infer_effect(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
-                          uint32_t *n_out, rp_error *err) {
-    rule r = {.g = g, .dims = ir_graph_dims(g), .n = n, .op = ir_op_table(n->op)->name, .err = err};
-    *n_out = 1;
-    if (n->op == IR_update) return infer_update(&r, &out->dtype, &out->shape);
-    if (n->op == IR_written) return infer_written(&r, &out->dtype, &out->shape);
-    if (n->op == IR_kv_store) return infer_kv_store(&r, &out->dtype, &out->shape);
-    if (n->op == IR_attention) return infer_attention(&r, &out->dtype, &out->shape);
-    return infer_custom(&r, out, n_out);
+rp_status ir_infer_effect(ir_rule *r) {
+    switch (r->n->op) {
+    case IR_update: return infer_update(r);
+    case IR_written: return infer_written(r);
+    case IR_kv_store: return infer_kv_store(r);
+    case IR_attention: return infer_attention(r);
+    default: return infer_custom(r);
+    }
 }

@@ -1,0 +1,130 @@
+/* Shape rules of what goes along an axis: reductions, scans, sorting, scatters, concat, gather. */
+#include "ir/rule.h"
+
+rp_status ir_infer_reduce(ir_rule *r) {
+    int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0), lo, hi;
+    const ir_shape *s = &r->a->shape;
+    RP_TRY(ir_want_number(r, 0));
+    r->dtype = r->n->op == IR_argmax ? RP_DTYPE_I32 : r->a->dtype;
+    ir_dim_bounds(r->dims, s->dim[axis], &lo, &hi);
+    if (lo < 1 && r->n->op != IR_sum && r->n->op != IR_prod)
+        return rp_fail(r->err, RP_INVALID, "%s: axis %lld of %s may be empty", r->op,
+                       (long long)axis, IR_TYPE(r, 0));
+    for (uint32_t i = 0; i < s->rank; i++) {
+        if (i != axis)
+            r->shape.dim[r->shape.rank++] = s->dim[i];
+        else if (ir_attr_int(r->n, IR_ATTR_KEEP, 0))
+            r->shape.dim[r->shape.rank++] = ir_dim_const(r->dims, 1);
+    }
+    return RP_OK;
+}
+
+static rp_status infer_sort(ir_rule *r) {
+    RP_TRY(ir_want_number(r, 0));
+    r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
+    return RP_OK;
+}
+
+rp_status ir_infer_scan(ir_rule *r) {
+    const ir_shape *s = &r->a->shape;
+    int64_t k = ir_attr_int(r->n, IR_ATTR_K, 0);
+    rp_dtype t = r->a->dtype;
+    bool cumsum = r->n->op == IR_cumsum;
+    r->dtype = t;
+    r->shape = *s;
+    if (r->n->op == IR_sort) return infer_sort(r);
+    if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && t == RP_DTYPE_I64))
+        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16%s, not %s; cast it", r->op,
+                       cumsum ? ", i32 or i64" : " or i32", IR_TYPE(r, 0));
+    if (cumsum) return RP_OK;
+    if (s->rank == 0 || k < 1 ||
+        ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)
+        return rp_fail(r->err, RP_INVALID,
+                       "%s: k = %lld must be from 1 to the size of the last axis of %s", r->op,
+                       (long long)k, IR_TYPE(r, 0));
+    r->shape.dim[s->rank - 1] = ir_dim_const(r->dims, k);
+    r->more[r->n_more++] = (ir_type){RP_DTYPE_I32, r->shape};
+    return RP_OK;
+}
+
+/* Axes [from, to) of the index are those of src, or are all of size 1. */
+static bool index_fits(const ir_rule *r, uint32_t from, uint32_t to) {
+    bool equal = true, one = true;
+    for (uint32_t i = from; i < to; i++) {
+        equal = equal && ir_dim_same(r->dims, r->b->shape.dim[i], r->c->shape.dim[i]);
+        one = one && ir_dim_is(r->dims, r->b->shape.dim[i], 1);
+    }
+    return equal || one;
+}
+
+rp_status ir_infer_scatter(ir_rule *r) {
+    const ir_shape *x = &r->a->shape, *index = &r->b->shape, *src = &r->c->shape;
+    uint32_t axis = (uint32_t)ir_attr_int(r->n, IR_ATTR_AXIS, 0);
+    rp_dtype t = r->a->dtype;
+    RP_TRY(ir_want_plain(r, 0));
+    if (r->n->op != IR_scatter && t != RP_DTYPE_F32 && t != RP_DTYPE_F64 && !ir_dtype_is_int(t))
+        return rp_fail(r->err, RP_INVALID, "%s: wants f32, f64, i32 or i64, not %s; cast it", r->op,
+                       IR_TYPE(r, 0));
+    RP_TRY(ir_same_type(r, 0, 2));
+    RP_TRY(ir_want_int(r, 1));
+    bool fits = x->rank == src->rank && x->rank == index->rank;
+    for (uint32_t i = 0; fits && i < x->rank; i++)
+        fits = i == axis || ir_dim_same(r->dims, x->dim[i], src->dim[i]);
+    fits = fits && ir_dim_same(r->dims, index->dim[axis], src->dim[axis]) &&
+           index_fits(r, 0, axis) && index_fits(r, axis + 1, x->rank);
+    if (!fits)
+        return rp_fail(
+            r->err, RP_INVALID,
+            "%s: %s at %s into %s along axis %u: src has the sizes of x elsewhere, index "
+            "those of src, or 1 in all axes before or behind",
+            r->op, IR_TYPE(r, 2), IR_TYPE(r, 1), IR_TYPE(r, 0), axis);
+    r->dtype = r->a->dtype;
+    r->shape = *x;
+    return RP_OK;
+}
+
+static rp_status infer_concat(ir_rule *r) {
+    int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0);
+    if (r->n->n_in == 0) return rp_fail(r->err, RP_INVALID, "concat: no operands");
+    r->dtype = r->a->dtype;
+    r->shape = r->a->shape;
+    for (uint32_t i = 1; i < r->n->n_in; i++) {
+        const ir_node *x = ir_node_at(r->g, r->n->in[i]);
+        RP_TRY(ir_same_type(r, 0, i));
+        bool ok = x->shape.rank == r->shape.rank;
+        for (uint32_t j = 0; ok && j < r->shape.rank; j++)
+            ok = j == axis || ir_dim_same(r->dims, r->shape.dim[j], x->shape.dim[j]);
+        if (!ok)
+            return rp_fail(r->err, RP_INVALID, "concat: %s and %s differ beside axis %lld",
+                           IR_TYPE(r, 0), IR_TYPE(r, i), (long long)axis);
+        r->shape.dim[axis] = ir_dim_add(r->dims, r->shape.dim[axis], x->shape.dim[axis]);
+    }
+    return RP_OK;
+}
+
+static rp_status infer_gather(ir_rule *r) {
+    int64_t lo, hi;
+    const ir_shape *t = &r->a->shape, *x = &r->b->shape;
+    r->dtype = r->a->dtype;
+    if (!ir_dtype_is_int(r->b->dtype))
+        return rp_fail(r->err, RP_INVALID, "gather: index must be i32 or i64, not %s; cast it",
+                       IR_TYPE(r, 1));
+    if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
+        return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", IR_TYPE(r, 0));
+    ir_dim_bounds(r->dims, t->dim[0], &lo, &hi);
+    if (lo < 1) return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", IR_TYPE(r, 0));
+    if (x->rank + t->rank - 1 > IR_MAX_RANK)
+        return rp_fail(r->err, RP_INVALID, "gather: result of %s by %s has more than %d axes",
+                       IR_TYPE(r, 0), IR_TYPE(r, 1), IR_MAX_RANK);
+    r->shape = *x;
+    for (uint32_t i = 1; i < t->rank; i++) r->shape.dim[r->shape.rank++] = t->dim[i];
+    return RP_OK;
+}
+
+rp_status ir_infer_move(ir_rule *r) {
+    if (r->n->op == IR_concat) return infer_concat(r);
+    if (r->n->op == IR_gather) return infer_gather(r);
+    r->dtype = r->a->dtype;
+    r->shape = r->a->shape;
+    return ir_want_plain(r, 0);
+}
