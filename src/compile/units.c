@@ -1,6 +1,7 @@
 /* Three steps: find who has each kernel, deal what a piece has to units of about equal length, write the units. */
 #include "compile/units.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -39,7 +40,8 @@ static rp_status hash_kernel(const lower_piece *p, const lower_kernel *k, base_h
         base_buf_putc(&b, named ? '@' : p->source[at]);
         at += named ? name : 1;
     }
-    base_buf_add(&b, &k->uses, sizeof k->uses);
+    base_buf_printf(&b, " %" PRIx32 " %d %d %d", k->uses.quant, k->uses.floats, k->uses.attention,
+                    k->uses.tensor);
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK) *out = base_hash(b.data, b.len);
     base_buf_done(&b);

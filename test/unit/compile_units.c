@@ -96,6 +96,30 @@ static void equal_pieces_keep_their_order(void **state) {
     for (int i = 0; i < 2; i++) lower_done(&p[i]);
 }
 
+/* What a kernel uses tells it apart; the bytes between do not. */
+static void uses_are_compared_by_value(void **state) {
+    static const char *const text[][2] = {{"mm_fused_0", "same"}};
+    lower_piece p[PIECES];
+    const lower_piece *const all[PIECES] = {&p[0], &p[1], &p[2]};
+    compile_units u;
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < PIECES; i++) {
+        make_piece(&p[i], text, 1);
+        gen_matmul_uses *uses = &p[i].kernels[0].uses;
+        memset(uses, i == 1 ? 0xff : 0, sizeof *uses);
+        uses->quant = 1;
+        uses->floats = uses->attention = false;
+        uses->tensor = i == 2;
+    }
+    CHECK_OK(compile_units_make(all, PIECES, GEN_ISA_PORTABLE, &u, &err), &err);
+    assert_int_equal(u.n_units, 2);
+    assert_int_equal(u.places[1][0].unit, u.places[0][0].unit);
+    assert_int_not_equal(u.places[2][0].unit, u.places[0][0].unit);
+    compile_units_done(&u);
+    for (int i = 0; i < PIECES; i++) lower_done(&p[i]);
+}
+
 /* A piece alone is its own source; a model's pieces share kernels, and long ones have several units. */
 static void a_model_has_each_kernel_once(void **state) {
     lower_piece p[16];
@@ -163,9 +187,8 @@ static int nothing_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(equal_texts_are_in_one_unit),
-        T(equal_pieces_keep_their_order),
-        T(a_model_has_each_kernel_once),
+        T(equal_texts_are_in_one_unit), T(equal_pieces_keep_their_order),
+        T(uses_are_compared_by_value),  T(a_model_has_each_kernel_once),
         T(lost_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
