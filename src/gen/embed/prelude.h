@@ -176,6 +176,18 @@ RP_INLINE float rp_round_even(float x)
 RP_INLINE float rp_sqrtf(float x) { return __builtin_sqrtf(x); }
 RP_INLINE float rp_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 
+/* exp of |r| <= log(2) / 2. */
+RP_INLINE float rp_exp_poly(float r)
+{
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    return (p * (r * r) + r) + 1.0f;
+}
+
 /* <= 1 ulp; overflow gives inf, underflow goes through subnormals to 0. */
 RP_INLINE float rp_expf(float x)
 {
@@ -183,13 +195,7 @@ RP_INLINE float rp_expf(float x)
     float n = z - 12582912.0f;
     rp_i32 k = (rp_i32)(rp_bits(z) - 0x4b400000u);
     float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = (p * (r * r) + r) + 1.0f;
+    float p = rp_exp_poly(r);
     /* 2^k in two factors: k reaches 128 and, for subnormal results, -150. */
     rp_i32 k1 = k >> 1, k2 = k - k1;
     float s1 = rp_from_bits((rp_u32)(k1 + 127) << 23);
@@ -272,13 +278,7 @@ RP_INLINE float rp_exp_near(float x)
     float z = x * 1.44269504f + 12582912.0f;
     float n = z - 12582912.0f;
     float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = (p * (r * r) + r) + 1.0f;
+    float p = rp_exp_poly(r);
     return p * rp_from_bits((rp_bits(z) - (0x4b400000u - 127u)) << 23);
 }
 
