@@ -133,7 +133,8 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
     gen_line(r, "v%u = rk_block_end<%s>(a%u);", end, how, at);
 }
 
-/* Chunks end inside of such rounds, and a product is one chain. */
+/* Chunks end inside of such rounds, and a product is one chain. Threads that do not divide RK_BLOCK, such as 768, would leave a
+ * part of the memory that they share unused. */
 static bool goes_at_once(const gen_render *r, kir_ref at) {
     return r->threads && !r->warp && RK_BLOCK % r->threads == 0 && !r->s->steps[at].chunks &&
            r->f->insts[at].u.reduce != KIR_PROD &&

@@ -13,22 +13,17 @@ const sched_target *sched_target_find(const char *name) {
     return NULL;
 }
 
+#define NAME(id, text) text,
+static const char *const kind_names[] = {SCHED_KIND_LIST(NAME)};
+static const char *const space_names[] = {SCHED_SPACE_LIST(NAME)};
+#undef NAME
+
 const char *sched_kind_name(sched_kind k) {
-    static const char *const names[] = {
-#define SCHED_KIND_NAME(id, text) text,
-        SCHED_KIND_LIST(SCHED_KIND_NAME)
-#undef SCHED_KIND_NAME
-    };
-    return names[k];
+    return kind_names[k];
 }
 
 const char *sched_space_name(sched_space p) {
-    static const char *const names[] = {
-#define SCHED_SPACE_NAME(id, text) text,
-        SCHED_SPACE_LIST(SCHED_SPACE_NAME)
-#undef SCHED_SPACE_NAME
-    };
-    return names[p];
+    return space_names[p];
 }
 
 static void find_blocks(sched *s) {

@@ -103,6 +103,23 @@ static void questions_are_answered(void **state) {
     assert_false(ir_dim_uses(t, up, 1));
 }
 
+/* What estimates take a size for. */
+static void unknown_sizes_have_a_nominal_one(void **state) {
+    fixture *f = *state;
+    ir_dim free = ir_dim_symbol(f->t, "N", 0, INT64_MAX, 1);
+    ir_dim many = ir_dim_symbol(f->t, "M", 300, INT64_MAX, 1);
+    assert_int_equal(ir_dim_nominal(f->t, ir_dim_const(f->t, 7)), 7);
+    assert_int_equal(ir_dim_nominal(f->t, ir_dim_const(f->t, 5000)), 5000);
+    assert_int_equal(ir_dim_nominal(f->t, f->T), 40);
+    assert_int_equal(ir_dim_nominal(f->t, free), IR_DIM_NOMINAL);
+    assert_int_equal(ir_dim_nominal(f->t, many), 300);
+    assert_true(ir_dim_is(f->t, ir_dim_const(f->t, 7), 7));
+    assert_false(ir_dim_is(f->t, ir_dim_const(f->t, 7), 8));
+    assert_false(ir_dim_is(f->t, f->T, 40));
+    assert_true(ir_dim_same(f->t, parse(f->t, "T//4*4+T%4"), f->T));
+    assert_false(ir_dim_same(f->t, f->T, f->S));
+}
+
 static void limits_are_errors(void **state) {
     fixture *f = *state;
     ir_dims *t = f->t;
@@ -350,6 +367,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(equal_forms_are_one_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(questions_are_answered, setup, teardown),
+        cmocka_unit_test_setup_teardown(unknown_sizes_have_a_nominal_one, setup, teardown),
         cmocka_unit_test_setup_teardown(limits_are_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_text_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(random_forms_agree_with_brute_force, setup, teardown),
