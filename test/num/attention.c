@@ -2,12 +2,8 @@
  * the bits of the host where it is refused or not wanted. */
 #include <math.h>
 
-#include "support/both.h"
-#include "support/gpu.h"
+#include "support/both_gpu.h"
 #include "support/heard.h"
-
-static const char *why_not;
-static compile_nvrtc nvrtc;
 
 typedef struct shape {
     int heads, kv_heads, head_dim, block;
@@ -48,8 +44,6 @@ static void fill(const shape *s, const random_leaves *l) {
 
 static both make(const shape *s) {
     char text[1000];
-    rp_error err = {0};
-    both b = {0};
     const int n = s->requests * width_of(s), out = s->heads * s->head_dim;
     (void)snprintf(text, sizeof text,
                    "graph @g(%%q: f32[T,%d], %%seqs: i32[T], %%pos: i32[T], %%bt: i32[%d,%d])"
@@ -61,8 +55,7 @@ static both make(const shape *s) {
                    out, s->requests, width_of(s), s->rows, s->rows, n, s->kv_heads, s->block,
                    s->head_dim, n, s->kv_heads, s->block, s->head_dim, out, s->heads, s->head_dim,
                    s->kv_heads);
-    if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
-    CHECK_OK(both_leaves(&b, 11, &err), &err);
+    both b = both_of(text, 11);
     fill(s, &b.l);
     return b;
 }
@@ -70,23 +63,9 @@ static both make(const shape *s) {
 static plan_run run(const both *b, bool exact) {
     rp_error err = {0};
     plan_run r = {0};
-    plan_run_options o = {.backend = &compile_cuda,
-                          .store = host.store,
-                          .nvrtc = &nvrtc,
-                          .device = "cuda:0",
-                          .threads = 1,
-                          .passes = true,
-                          .exact = exact};
+    const plan_run_options o = both_on_gpu(true, exact);
     CHECK_OK(plan_run_graph(b->g, &b->l, &o, &r, &err), &err);
     return r;
-}
-
-static double element(const ir_value *v, int64_t i) {
-    uint16_t bits;
-    double x;
-    ir_pack(RP_DTYPE_BF16, v->data + i, 1, &bits);
-    ir_unpack(RP_DTYPE_BF16, &bits, 1, &x);
-    return x;
 }
 
 /* Position t of request r, kv head h. */
@@ -112,7 +91,7 @@ static double attend(const shape *s, const random_leaves *l, int row, int head, 
         double all = 0;
         score[t] = 0;
         for (int d = 0; d < s->head_dim; d++) {
-            const double p = (double)(float)q[d] * element(&state[0], at + d);
+            const double p = (double)(float)q[d] * both_bf16(&state[0], at + d);
             score[t] += p * 0.25;
             all += fabs(p) * 0.25;
         }
@@ -124,7 +103,7 @@ static double attend(const shape *s, const random_leaves *l, int row, int head, 
         score[t] = exp(score[t] - top);
         sum += score[t];
         for (int d = 0; d < s->head_dim; d++) {
-            const double v = element(&state[1], at + d);
+            const double v = both_bf16(&state[1], at + d);
             out[d] += score[t] * v;
             most = fmax(most, fabs(v));
         }
@@ -162,9 +141,6 @@ static void check_one(shape s, double unit) {
 /* Few rows have the sum of two bf16 where many have one. */
 #define FEW 0x1p-16
 #define MANY 0x1p-8
-
-#define NEEDS_GPU() \
-    if (why_not) SKIP_TEST("%s", why_not)
 
 static void few_rows_are_near_whatever_the_shape(void **state) {
     (void)state;
@@ -261,18 +237,6 @@ static void what_is_refused_is_said(void **state) {
     both_done(&c);
 }
 
-static int set_up(void **state) {
-    rp_error err = {0};
-    if (gpu_emulate(&why_not)) why_not = NULL;
-    if (both_set_up(state) != 0) return -1;
-    return why_not || compile_nvrtc_find("sm_90", &nvrtc, &err) == RP_OK ? 0 : -1;
-}
-
-static int tear_down(void **state) {
-    compile_nvrtc_done(&nvrtc);
-    return both_tear_down(state);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_rows_are_near_whatever_the_shape),
@@ -282,5 +246,5 @@ int main(void) {
         cmocka_unit_test(infinite_scores_weigh_nothing),
         cmocka_unit_test(what_is_refused_is_said),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, both_gpu_set_up, both_gpu_tear_down);
 }

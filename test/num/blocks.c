@@ -4,15 +4,8 @@
 
 static void check(const char *text, double bound) {
     for (uint64_t seed = 1; seed < 4; seed++) {
-        rp_error err = {0};
-        both b = {0};
-        if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s\n%s", err.text, text);
-        CHECK_OK(both_leaves(&b, seed, &err), &err);
-        if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
-        const char *d = both_off(&b, bound);
-        if (d) fail_msg("compiled: %s", d);
-        d = both_differ(&b);
-        if (d) fail_msg("compiled and eager: %s", d);
+        both b = both_of(text, seed);
+        both_agree(&b, text, bound);
         both_done(&b);
     }
 }

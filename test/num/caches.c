@@ -6,8 +6,6 @@ enum { ROWS = 16, BLOCKS = 3, SIZE = 4, SLOTS = BLOCKS * SIZE };
 
 static void check(const char *type, const int32_t *slots) {
     char text[600];
-    rp_error err = {0};
-    both b = {0};
     (void)snprintf(
         text, sizeof text,
         "graph @g(%%x: f32[%d,16], %%s: i32[%d]) {\n"
@@ -15,13 +13,9 @@ static void check(const char *type, const int32_t *slots) {
         "  %%h = mul %%x, %%x\n  %%a = kv_store %%k, %%h, %%s\n"
         "  %%b = kv_store %%v, %%x, %%s\n  %%c = cast %%a {dtype=f32}\n  ret %%h, %%c\n}\n",
         ROWS, ROWS, type, BLOCKS, SIZE, type, BLOCKS, SIZE);
-    if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s\n%s", err.text, text);
-    CHECK_OK(both_leaves(&b, 5, &err), &err);
+    both b = both_of(text, 5);
     for (int i = 0; i < ROWS; i++) b.l.leaf[IR_LEAF_INPUT][1].data[i] = slots[i];
-    if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
-    const char *d = both_off(&b, 1e-6);
-    if (!d) d = both_differ(&b);
-    if (d) fail_msg("%s: %s", type, d);
+    both_agree(&b, type, 1e-6);
     both_done(&b);
 }
 

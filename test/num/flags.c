@@ -102,13 +102,10 @@ static bool is_about_speed(const char *option) {
 }
 
 static void check_compiler(const char *compiler, gen_cc_family family, const char *text) {
-    rp_error err = {0};
-    both b = {0};
+    both b = both_of(text, 1);
     plan_run all = {0};
     size_t n = 0, dropped = 0;
     const char *const *flags = gen_isa_flags(gen_isa_best(), family, &n);
-    CHECK_OK(ir_parse(text, strlen(text), &b.g, &err), &err);
-    CHECK_OK(both_leaves(&b, 1, &err), &err);
     fill(b.g, &b.l);
     run_with(compiler, "none", b.g, &b.l, &all);
     for (size_t i = 0; i < n; i++) {
@@ -154,10 +151,7 @@ static void a_fraction_below_zero_is_zero(void **state) {
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
     for (int i = 0; i < 2; i++) {
         rp_error err = {0};
-        both b = {0};
-        const char *text = i ? in_one_axis(conversions) : conversions;
-        CHECK_OK(ir_parse(text, strlen(text), &b.g, &err), &err);
-        CHECK_OK(both_leaves(&b, 1, &err), &err);
+        both b = both_of(i ? in_one_axis(conversions) : conversions, 1);
         fill(b.g, &b.l);
         CHECK_OK(both_run(&b, gen_isa_best(), &err), &err);
         const char *d = both_differ(&b);

@@ -124,11 +124,8 @@ static void make_special(const ir_graph *g, random_leaves *l) {
 
 static void check(grid *q, bool special) {
     rp_error err = {0};
-    both b = {0};
     finish(q);
-    if (ir_parse(q->text.data, q->text.len, &b.g, &err) != RP_OK)
-        fail_msg("%s\n%s", err.text, q->text.data);
-    CHECK_OK(both_leaves(&b, 11, &err), &err);
+    both b = both_of(q->text.data, 11);
     if (special) make_special(b.g, &b.l);
     if (both_run(&b, gen_isa_best(), &err) != RP_OK)
         fail_msg("%s: %s\n%s", b.at, err.text, q->text.data);

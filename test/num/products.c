@@ -101,17 +101,8 @@ static void products_agree(void **state) {
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        rp_error err = {0};
-        both b = {0};
-        if (ir_parse(forms[i].text, strlen(forms[i].text), &b.g, &err) != RP_OK)
-            fail_msg("%s: %s", forms[i].what, err.text);
-        CHECK_OK(both_leaves(&b, 5 + i, &err), &err);
-        if (both_run(&b, gen_isa_best(), &err) != RP_OK)
-            fail_msg("%s: %s: %s", forms[i].what, b.at, err.text);
-        const char *d = both_off(&b, 2e-5);
-        if (d) fail_msg("%s: %s", forms[i].what, d);
-        d = both_differ(&b);
-        if (d) fail_msg("%s: compiled and eager differ: %s", forms[i].what, d);
+        both b = both_of(forms[i].text, 5 + i);
+        both_agree(&b, forms[i].what, 2e-5);
         is_equal_everywhere(&b, forms[i].what);
         both_done(&b);
     }

@@ -76,16 +76,10 @@ static void each_space_agrees(void **state) {
     (void)state;
     if (!host.toolchain.path) SKIP_TEST("no C compiler");
     for (size_t i = 0; i < sizeof graphs / sizeof *graphs; i++) {
-        rp_error err = {0};
-        both b = {.at = "text"};
         char text[1024];
         (void)snprintf(text, sizeof text, "graph @g%s\n", graphs[i]);
-        const char *why = NULL;
-        if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK || both_leaves(&b, 3 + i, &err) ||
-            both_run(&b, gen_isa_best(), &err) != RP_OK)
-            fail_msg("%s\n%s: %s", text, b.at, err.text);
-        if ((why = both_off(&b, BOUND))) fail_msg("%s\ninterpreter: %s", text, why);
-        if ((why = both_differ(&b))) fail_msg("%s\neager: %s", text, why);
+        both b = both_of(text, 3 + i);
+        both_agree(&b, text, BOUND);
         both_done(&b);
     }
 }

@@ -2,44 +2,17 @@
  * without, the bits of the host where they are refused or not wanted. */
 #include <math.h>
 
-#include "support/both.h"
-#include "support/gpu.h"
+#include "support/both_gpu.h"
 
-static const char *why_not;
-static compile_nvrtc nvrtc, other; /* the latter for a GPU that has mma alone */
+#define SEED 7
 
-static plan_run_options on_gpu(bool passes, bool exact) {
-    return (plan_run_options){.backend = &compile_cuda,
-                              .store = host.store,
-                              .nvrtc = &nvrtc,
-                              .device = "cuda:0",
-                              .threads = 1,
-                              .passes = passes,
-                              .exact = exact};
-}
-
-static both make(const char *text) {
-    rp_error err = {0};
-    both b = {0};
-    if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
-    CHECK_OK(both_leaves(&b, 7, &err), &err);
-    return b;
-}
+static compile_nvrtc other; /* for a GPU that has mma alone */
 
 static plan_run run(const both *b, plan_run_options o, const char *what) {
     rp_error err = {0};
     plan_run r = {0};
     if (plan_run_graph(b->g, &b->l, &o, &r, &err) != RP_OK) fail_msg("%s: %s", what, err.text);
     return r;
-}
-
-/* Element i of a bf16 leaf as it is in memory. */
-static double element(const ir_value *v, int64_t i) {
-    uint16_t bits;
-    double x;
-    ir_pack(RP_DTYPE_BF16, v->data + i, 1, &bits);
-    ir_unpack(RP_DTYPE_BF16, &bits, 1, &x);
-    return x;
 }
 
 /* Output o, [rows, n], is input 0 times param o: docs/ir.md has the bound. */
@@ -51,7 +24,7 @@ static void check_product(const both *b, const plan_run *r, uint32_t o, const ch
         for (int64_t j = 0; j < n; j++) {
             double sum = 0, all = 0;
             for (int64_t l = 0; l < k; l++) {
-                double p = element(x, i * k + l) * element(w, j * k + l);
+                double p = both_bf16(x, i * k + l) * both_bf16(w, j * k + l);
                 sum += p;
                 all += fabs(p);
             }
@@ -80,13 +53,13 @@ static void check_shape(int rows, int k, int widest) {
         "  %%1 = matmul %%x, %%b {trans_b=true}\n  %%2 = matmul %%x, %%c {trans_b=true}\n"
         "  ret %%0, %%1, %%2 }\n",
         k, rows, rows, k, k, widest, k);
-    both b = make(text);
-    plan_run fused = run(&b, on_gpu(true, false), what),
-             apart = run(&b, on_gpu(false, false), what);
+    both b = both_of(text, SEED);
+    plan_run fused = run(&b, both_on_gpu(true, false), what),
+             apart = run(&b, both_on_gpu(false, false), what);
     for (uint32_t o = 0; o < 3; o++) check_product(&b, &fused, o, what);
     check_same(&b, &fused, &apart, what, "with fusion and without");
     if (rows > 8) {
-        plan_run_options o = on_gpu(true, false);
+        plan_run_options o = both_on_gpu(true, false);
         o.nvrtc = &other;
         plan_run plain = run(&b, o, what);
         for (uint32_t i = 0; i < 3; i++) check_product(&b, &plain, i, what);
@@ -101,7 +74,7 @@ static void products_are_near_whatever_the_shape(void **state) {
     static const int rows[] = {1, 2, 7, 8, 9, 63, 64, 65, 130};
     static const int ks[] = {16, 576, 1040};
     (void)state;
-    if (why_not) SKIP_TEST("%s", why_not);
+    NEEDS_GPU();
     for (size_t k = 0; k < sizeof ks / sizeof *ks; k++)
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) check_shape(rows[r], ks[k], 161);
 }
@@ -109,7 +82,7 @@ static void products_are_near_whatever_the_shape(void **state) {
 /* Enough columns for tiles of more rows. */
 static void wide_tiles_add_alike(void **state) {
     (void)state;
-    if (why_not) SKIP_TEST("%s", why_not);
+    NEEDS_GPU();
     check_shape(67, 16, 16900);
     check_shape(135, 80, 8500);
     check_shape(150, 16, 16900);
@@ -119,7 +92,7 @@ static void wide_tiles_add_alike(void **state) {
 static void epilogues_get_their_sums(void **state) {
     static const char *const rows[] = {"[1,1]", "[6,6]", "[40,40]", "[129,129]"};
     (void)state;
-    if (why_not) SKIP_TEST("%s", why_not);
+    NEEDS_GPU();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[1200];
         rp_error err = {0};
@@ -133,11 +106,11 @@ static void epilogues_get_their_sums(void **state) {
             "  %%h = cast %%3 {dtype=bf16}\n  %%4 = matmul %%x, %%d\n"
             "  %%5 = add %%r, %%4\n  ret %%h, %%5, %%1 }\n",
             rows[i]);
-        both b = make(text);
+        both b = both_of(text, SEED);
         if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
-        plan_run fused = run(&b, on_gpu(true, false), rows[i]),
-                 apart = run(&b, on_gpu(false, false), rows[i]),
-                 exact = run(&b, on_gpu(true, true), rows[i]);
+        plan_run fused = run(&b, both_on_gpu(true, false), rows[i]),
+                 apart = run(&b, both_on_gpu(false, false), rows[i]),
+                 exact = run(&b, both_on_gpu(true, true), rows[i]);
         const char *d = plan_run_is_off(b.g, &fused, b.want, b.states, b.inputs, 1e-2);
         if (d) fail_msg("%s rows: %s", rows[i], d);
         check_same(&b, &fused, &apart, rows[i], "with fusion and without");
@@ -153,7 +126,7 @@ static void epilogues_get_their_sums(void **state) {
 static void rows_are_the_same_wherever_they_are_made(void **state) {
     static const int rows[] = {1, 6, 40, 130};
     (void)state;
-    if (why_not) SKIP_TEST("%s", why_not);
+    NEEDS_GPU();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[1200], what[32];
         (void)snprintf(what, sizeof what, "%d rows", rows[i]);
@@ -168,9 +141,9 @@ static void rows_are_the_same_wherever_they_are_made(void **state) {
             "  %%8 = matmul %%7, %%a {trans_b=true}\n  %%9 = matmul %%7, %%b {trans_b=true}\n"
             "  ret %%8, %%9 }\n",
             rows[i], rows[i]);
-        both b = make(text);
-        plan_run fused = run(&b, on_gpu(true, false), what),
-                 apart = run(&b, on_gpu(false, false), what);
+        both b = both_of(text, SEED);
+        plan_run fused = run(&b, both_on_gpu(true, false), what),
+                 apart = run(&b, both_on_gpu(false, false), what);
         check_same(&b, &fused, &apart, what, "made by products and by kernels");
         plan_run_done(&fused);
         plan_run_done(&apart);
@@ -186,10 +159,10 @@ static void what_is_refused_has_the_bits_of_the_host(void **state) {
                                "  %1 = matmul %y, %b {trans_b=true}\n  ret %0, %1 }\n";
     rp_error err = {0};
     (void)state;
-    if (why_not) SKIP_TEST("%s", why_not);
-    both b = make(text);
+    NEEDS_GPU();
+    both b = both_of(text, SEED);
     if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
-    plan_run r = run(&b, on_gpu(true, false), "refused");
+    plan_run r = run(&b, both_on_gpu(true, false), "refused");
     check_same(&b, &r, &b.code, "refused", "and on the cpu");
     plan_run_done(&r);
     both_done(&b);
@@ -197,19 +170,13 @@ static void what_is_refused_has_the_bits_of_the_host(void **state) {
 
 static int set_up(void **state) {
     rp_error err = {0};
-    if (gpu_emulate(&why_not)) why_not = NULL;
-    if (both_set_up(state) != 0) return -1;
-    if (why_not) return 0;
-    return compile_nvrtc_find("sm_90", &nvrtc, &err) == RP_OK &&
-                   compile_nvrtc_find("sm_100", &other, &err) == RP_OK
-               ? 0
-               : -1;
+    if (both_gpu_set_up(state) != 0) return -1;
+    return gpu.why_not || compile_nvrtc_find("sm_100", &other, &err) == RP_OK ? 0 : -1;
 }
 
 static int tear_down(void **state) {
-    compile_nvrtc_done(&nvrtc);
     compile_nvrtc_done(&other);
-    return both_tear_down(state);
+    return both_gpu_tear_down(state);
 }
 
 int main(void) {

@@ -49,6 +49,15 @@ static inline rp_status both_leaves(both *b, uint64_t seed, rp_error *err) {
     return random_leaves_new(b->g, seed, &b->l, err);
 }
 
+/* The graph of a text, with leaves. Fails the test where the text is no graph. */
+static inline both both_of(const char *text, uint64_t seed) {
+    rp_error err = {0};
+    both b = {0};
+    if (ir_parse(text, strlen(text), &b.g, &err) != RP_OK) fail_msg("%s: %s", text, err.text);
+    CHECK_OK(both_leaves(&b, seed, &err), &err);
+    return b;
+}
+
 static inline plan_run_options both_compiled(gen_isa isa) {
     return (plan_run_options){.backend = &compile_inductor,
                               .isa = isa,
@@ -95,6 +104,16 @@ static inline const char *both_off(const both *b, double bound) {
 /* Where compiled and eager are not the same bits, or NULL. */
 static inline const char *both_differ(const both *b) {
     return plan_run_differs(b->g, &b->code, &b->eager);
+}
+
+/* Runs b, fails the test where compiled is farther than bound from interpreted, or differs from eager. */
+static inline void both_agree(both *b, const char *what, double bound) {
+    rp_error err = {0};
+    if (both_run(b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s: %s", what, b->at, err.text);
+    const char *d = both_off(b, bound);
+    if (d) fail_msg("%s: compiled: %s", what, d);
+    d = both_differ(b);
+    if (d) fail_msg("%s: compiled and eager differ: %s", what, d);
 }
 
 static inline void both_done(both *b) {

@@ -88,16 +88,20 @@ void gguf_write(gguf_builder *b, base_buf *out) {
     base_buf_done(&b->data);
 }
 
-void gguf_llama_keys(gguf_builder *b) {
+void gguf_llama_least_keys(gguf_builder *b) {
     gguf_kv_str(b, "general.architecture", "llama");
-    gguf_kv_str(b, "general.name", "small");
     gguf_kv_u32(b, "llama.block_count", 1);
     gguf_kv_u32(b, "llama.context_length", 64);
     gguf_kv_u32(b, "llama.embedding_length", 32);
     gguf_kv_u32(b, "llama.feed_forward_length", 64);
     gguf_kv_u32(b, "llama.attention.head_count", 4);
-    gguf_kv_u32(b, "llama.attention.head_count_kv", 2);
     gguf_kv_f32(b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+}
+
+void gguf_llama_keys(gguf_builder *b) {
+    gguf_llama_least_keys(b);
+    gguf_kv_str(b, "general.name", "small");
+    gguf_kv_u32(b, "llama.attention.head_count_kv", 2);
     gguf_kv_f32(b, "llama.rope.freq_base", 10000.0f);
 }
 

@@ -32,6 +32,7 @@ void gguf_write(gguf_builder *b, base_buf *out);
  * tokens, a user-defined one and a few merges ("the" is one token). Parts can be left out or
  * added before the write. */
 #define GGUF_LLAMA_VOCAB 108
+void gguf_llama_least_keys(gguf_builder *b); /* without those that have a default */
 void gguf_llama_keys(gguf_builder *b);
 void gguf_llama_tokenizer(gguf_builder *b, const char *pre);
 void gguf_llama_tensors(gguf_builder *b);

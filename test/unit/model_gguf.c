@@ -414,16 +414,6 @@ static void plain_tensors(gguf_builder *b, uint64_t q, uint64_t kv) {
     for (size_t i = 0; i < PLAIN_TENSORS; i++) put_plain(b, &t[i], false);
 }
 
-static void plain_keys(gguf_builder *b) {
-    gguf_kv_str(b, "general.architecture", "llama");
-    gguf_kv_u32(b, "llama.block_count", 1);
-    gguf_kv_u32(b, "llama.context_length", 64);
-    gguf_kv_u32(b, "llama.embedding_length", 32);
-    gguf_kv_u32(b, "llama.feed_forward_length", 64);
-    gguf_kv_u32(b, "llama.attention.head_count", 4);
-    gguf_kv_f32(b, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-}
-
 /* Each tensor that a model has: missing, longer, with more and fewer rows, with an axis more, not as F32. */
 static void every_tensor_is_checked(void **state) {
     enum { MISSING, LONGER, MORE_ROWS, FEWER_ROWS, A_ROW, HALF, WAYS };
@@ -445,7 +435,7 @@ static void every_tensor_is_checked(void **state) {
                         : how == FEWER_ROWS ? was.rows - 1
                         : how == A_ROW      ? 1
                                             : was.rows;
-            plain_keys(&b);
+            gguf_llama_least_keys(&b);
             gguf_llama_tokenizer(&b, "gpt-2");
             for (size_t i = 0; i < PLAIN_TENSORS; i++)
                 if (i != which || how != MISSING) put_plain(&b, &t[i], i == which && how == HALF);
@@ -495,7 +485,7 @@ static void keys_that_may_be_left_out(void **state) {
         base_buf file = {0};
         rp_error err = {0};
         model_source *s = NULL;
-        plain_keys(&b);
+        gguf_llama_least_keys(&b);
         if (cases[i].key && cases[i].f != 0) gguf_kv_f32(&b, cases[i].key, cases[i].f);
         if (cases[i].key && cases[i].f == 0) gguf_kv_u32(&b, cases[i].key, cases[i].u);
         gguf_llama_tokenizer(&b, "gpt-2");

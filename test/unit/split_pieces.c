@@ -254,6 +254,13 @@ static void pieces_compute_the_model(void **state) {
     rp_graph_free(g);
 }
 
+/* By both of two ops, by each of them. */
+static void check_splits(const ir_graph *g, const char *const ops[2], uint64_t seed) {
+    check_equal(g, ops, 2, seed);
+    check_equal(g, ops, 1, seed + 1);
+    check_equal(g, ops + 1, 1, seed + 2);
+}
+
 /* Views of what the last, splitting piece makes are returned by that; memory is a leaf of every piece that uses it. */
 static void versions_cross_borders(void **state) {
     static const char *const ops[] = {"reprise::exp", "reprise::update"};
@@ -267,9 +274,7 @@ static void versions_cross_borders(void **state) {
               "  %r = reshape %p {shape=[2,2]}\n  %t = reshape %l {shape=[2,2]}\n"
               "  ret %r, %t, %c\n}\n");
     (void)state;
-    check_equal(g, ops, 2, 3);
-    check_equal(g, ops, 1, 4);
-    check_equal(g, ops + 1, 1, 5);
+    check_splits(g, ops, 3);
     split_result r = split_by(g, ops, 2);
     for (uint32_t i = 0; i < r.n_pieces; i++)
         for (uint32_t k = 0; k < ir_leaf_count(r.pieces[i].graph, IR_LEAF_INPUT); k++) {
@@ -290,9 +295,7 @@ static void results_cross_borders(void **state) {
                         "  %d = mul %j, %c\n  %u = topk %d {k=2}\n  %k = result %u {index=1}\n"
                         "  ret %k, %t, %d, %i\n}\n");
     (void)state;
-    check_equal(g, ops, 2, 3);
-    check_equal(g, ops, 1, 4);
-    check_equal(g, ops + 1, 1, 5);
+    check_splits(g, ops, 3);
     check_counts(g, ops, 1, 4, 2, 2);
     ir_graph_free(g);
 }
