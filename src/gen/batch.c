@@ -26,17 +26,13 @@ static const char *const names[] = {
     [GEN_STEP_UP] = "rp_batch_up",     [GEN_STEP_DOWN] = "rp_batch_down",
     [GEN_STEP_HEAD] = "rp_batch_head", [GEN_STEP_EMBED] = "rp_batch_embed"};
 
-static uint32_t div_up(uint32_t a, uint32_t b) {
-    return (a + b - 1) / b;
-}
-
 static uint32_t row_tiles(const gen_batch *b, gen_step_matrix m) {
-    return div_up(gen_step_rows(&b->s, m), GEN_BATCH_TILE_ROWS);
+    return gen_div_up(gen_step_rows(&b->s, m), GEN_BATCH_TILE_ROWS);
 }
 
 /* The head of a prefill has one: that of the last token. */
 static uint32_t column_tiles(const gen_batch *b, gen_step_matrix m) {
-    return m == GEN_STEP_HEAD && b->one_sequence ? 1 : div_up(b->rows, b->tile[m].columns);
+    return m == GEN_STEP_HEAD && b->one_sequence ? 1 : gen_div_up(b->rows, b->tile[m].columns);
 }
 
 static size_t stage_bytes(const gen_batch_tile *t) {
@@ -51,7 +47,8 @@ static size_t shared_bytes(const gen_batch_tile *t) {
 }
 
 uint32_t gen_batch_x_rows(const gen_batch *b) {
-    return div_up(b->room, GEN_BATCH_MAX_COLUMNS) * GEN_BATCH_MAX_COLUMNS + GEN_BATCH_MAX_COLUMNS;
+    return gen_div_up(b->room, GEN_BATCH_MAX_COLUMNS) * GEN_BATCH_MAX_COLUMNS +
+           GEN_BATCH_MAX_COLUMNS;
 }
 
 uint32_t gen_batch_partials(const gen_batch *b, gen_step_matrix m) {
@@ -69,9 +66,9 @@ static uint32_t fit_columns(const gen_batch *b, gen_step_matrix m, uint32_t n_sm
     uint32_t best = 0;
     double best_time = 0;
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        uint32_t across = div_up(b->rows, widths[i].columns), tiles = row_tiles(b, m) * across;
+        uint32_t across = gen_div_up(b->rows, widths[i].columns), tiles = row_tiles(b, m) * across;
         uint32_t at_once = tiles < n_sm ? tiles : n_sm / across * across;
-        double time = div_up(tiles, at_once) * widths[i].columns / widths[i].speed;
+        double time = gen_div_up(tiles, at_once) * widths[i].columns / widths[i].speed;
         if (best && time >= best_time) continue;
         best = widths[i].columns;
         best_time = time;
@@ -98,7 +95,7 @@ static void fit_tile(gen_batch *b, gen_step_matrix m, uint32_t n_sm, size_t max_
         room = SMALL;
         most = 7;
     }
-    while (t->stages < chunks / t->splits * div_up(tiles, t->blocks) && t->stages < most) {
+    while (t->stages < chunks / t->splits * gen_div_up(tiles, t->blocks) && t->stages < most) {
         t->stages++;
         if (shared_bytes(t) <= room) continue;
         t->stages--;
@@ -108,9 +105,9 @@ static void fit_tile(gen_batch *b, gen_step_matrix m, uint32_t n_sm, size_t max_
 
 void gen_batch_settle(gen_batch *b) {
     if (!b->one_sequence) return;
-    b->room = div_up(b->rows, 8) * 8;
+    b->room = gen_div_up(b->rows, 8) * 8;
     for (int m = 0; m < GEN_STEP_HEAD; m++) {
-        uint32_t wide = div_up(b->rows, b->tile[m].columns) * b->tile[m].columns;
+        uint32_t wide = gen_div_up(b->rows, b->tile[m].columns) * b->tile[m].columns;
         if (wide > b->room) b->room = wide;
     }
 }
@@ -178,16 +175,16 @@ static void all_wgmma_text(const gen_batch *b, base_buf *out) {
 }
 
 void gen_batch_text(const gen_batch *b, base_buf *out) {
-    static const char *const tile_names[GEN_STEP_MATRICES_] = {"QKV", "O", "UP", "DOWN", "HEAD"};
     gen_step_define(out, "ROWS", b->rows);
     gen_step_define(out, "ONE_SEQUENCE", b->one_sequence);
     gen_step_text(&b->s, &b->attention, b->room, b->tile[GEN_STEP_O].columns, out);
     all_wgmma_text(b, out);
     for (int m = 0; m < GEN_STEP_MATRICES_; m++) {
         const gen_batch_tile *t = &b->tile[m];
-        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u\n", tile_names[m],
-                        row_tiles(b, (gen_step_matrix)m), t->columns,
-                        column_tiles(b, (gen_step_matrix)m), t->splits, t->stages, t->blocks);
+        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u\n",
+                        gen_step_matrix_macro((gen_step_matrix)m), row_tiles(b, (gen_step_matrix)m),
+                        t->columns, column_tiles(b, (gen_step_matrix)m), t->splits, t->stages,
+                        t->blocks);
     }
     base_buf_add(out, rp_embed_batch_cu, rp_embed_batch_cu_size);
     base_buf_add(out, rp_embed_batch_attention_cu, rp_embed_batch_attention_cu_size);
@@ -205,11 +202,10 @@ gen_step_launch gen_batch_launch_of(const gen_batch *b, unsigned kernel) {
     gen_step_launch l = {.name = names[kernel < GEN_STEP_ATTENTION ? kernel : 0],
                          .grid = {1, 1, 1}};
     if (kernel == GEN_STEP_EMBED) {
-        l.grid[0] = b->rows;
-        l.threads = 256;
+        l = gen_step_embed_launch(names[kernel], b->rows);
     } else if (kernel == GEN_STEP_ATTENTION && b->one_sequence) {
         l = (gen_step_launch){.name = "rp_batch_attention",
-                              .grid = {div_up(b->rows, FLASH_ROWS), b->s.heads, 1},
+                              .grid = {gen_div_up(b->rows, FLASH_ROWS), b->s.heads, 1},
                               .threads = 2 * FLASH_ROWS,
                               .shared = (size_t)(2 * FLASH_AHEAD * FLASH_KEYS + FLASH_ROWS) *
                                             b->s.head_dim * 2 +

@@ -21,12 +21,8 @@ static const char *const names[] = {
     [GEN_STEP_UP] = "rp_decode_up",     [GEN_STEP_DOWN] = "rp_decode_down",
     [GEN_STEP_HEAD] = "rp_decode_head", [GEN_STEP_EMBED] = "rp_decode_embed"};
 
-static uint32_t div_up(uint32_t a, uint32_t b) {
-    return (a + b - 1) / b;
-}
-
 static uint32_t n_units(const gen_decode *d, gen_step_matrix m) {
-    return div_up(gen_step_rows(&d->s, m), d->tile[m].rows);
+    return gen_div_up(gen_step_rows(&d->s, m), d->tile[m].rows);
 }
 
 static uint32_t columns(const gen_decode *d) {
@@ -34,7 +30,7 @@ static uint32_t columns(const gen_decode *d) {
 }
 
 static uint32_t units_each(const gen_decode *d, gen_step_matrix m) {
-    return div_up(n_units(d, m), d->tile[m].blocks);
+    return gen_div_up(n_units(d, m), d->tile[m].blocks);
 }
 
 static uint32_t unit_parts_bytes(const gen_decode *d, const gen_decode_tile *t) {
@@ -55,7 +51,7 @@ static size_t shared_bytes(const gen_decode *d, gen_step_matrix m) {
 
 /* Rows of the block that has most. */
 static uint32_t longest(uint32_t rows, uint32_t unit, uint32_t n_sm) {
-    return div_up(div_up(rows, unit), n_sm) * unit;
+    return gen_div_up(gen_div_up(rows, unit), n_sm) * unit;
 }
 
 static uint32_t largest_divisor(uint32_t n, uint32_t at_most) {
@@ -89,8 +85,8 @@ static void fit_tile(gen_decode *d, gen_step_matrix m, uint32_t n_sm, size_t max
     bool large = 16 * pairs * 64 >= LARGE_UNIT;
     t->rows = large && longest(rows, 8, n_sm) * 20 < longest(rows, 16, n_sm) * 19 ? 8 : 16;
     if (m != GEN_STEP_HEAD && rows % t->rows) t->rows = 8;
-    each = div_up(n_units(d, m), n_sm);
-    t->blocks = each < 5 ? div_up(n_units(d, m), each) : n_sm;
+    each = gen_div_up(n_units(d, m), n_sm);
+    t->blocks = each < 5 ? gen_div_up(n_units(d, m), each) : n_sm;
     t->warps = largest_divisor(pairs, m == GEN_STEP_HEAD ? 8 : 9);
     uint32_t chunk = m == GEN_STEP_UP && d->batch == 1 && d->s.hidden <= 2048 ? 2 * MAX_CHUNK
                                                                               : MAX_CHUNK;
@@ -119,7 +115,7 @@ rp_status gen_decode_fit(gen_decode *d, uint32_t n_sm, size_t max_shared, rp_err
 static rp_status check_tile(const gen_decode *d, gen_step_matrix m, size_t max_shared,
                             rp_error *err) {
     const gen_decode_tile *t = &d->tile[m];
-    const char *name = names[m] + strlen("rp_decode_");
+    const char *name = gen_step_matrix_name(m);
     uint32_t pairs = gen_step_k(&d->s, m) / PAIR;
     bool sound = (t->rows == 8 || t->rows == 16) && t->blocks && t->warps && t->chunk && t->slots &&
                  t->group && t->cap && t->cap <= t->slots && pairs % t->warps == 0 &&
@@ -150,14 +146,14 @@ rp_status gen_decode_check(const gen_decode *d, size_t max_shared, rp_error *err
 /* ---- text and launches --------------------------------------------------------------------------- */
 
 void gen_decode_text(const gen_decode *d, base_buf *out) {
-    static const char *const tile_names[GEN_STEP_MATRICES_] = {"QKV", "O", "UP", "DOWN", "HEAD"};
     gen_step_text(&d->s, &d->attention, GEN_DECODE_MAX_BATCH, 0, out);
     gen_step_define(out, "BATCH", d->batch);
     for (int m = 0; m < GEN_STEP_MATRICES_; m++) {
         const gen_decode_tile *t = &d->tile[m];
-        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u, %u\n", tile_names[m],
-                        t->rows, n_units(d, (gen_step_matrix)m), t->blocks, t->warps, t->chunk,
-                        t->slots, t->group, t->cap);
+        base_buf_printf(out, "#define RP_%s_TILE %u, %u, %u, %u, %u, %u, %u, %u\n",
+                        gen_step_matrix_macro((gen_step_matrix)m), t->rows,
+                        n_units(d, (gen_step_matrix)m), t->blocks, t->warps, t->chunk, t->slots,
+                        t->group, t->cap);
     }
     base_buf_add(out, rp_embed_decode_cu, rp_embed_decode_cu_size);
 }
@@ -166,8 +162,7 @@ gen_step_launch gen_decode_launch_of(const gen_decode *d, unsigned kernel) {
     gen_step_launch l = {.name = names[kernel < GEN_STEP_ATTENTION ? kernel : 0],
                          .grid = {1, 1, 1}};
     if (kernel == GEN_STEP_EMBED) {
-        l.grid[0] = d->batch;
-        l.threads = 256;
+        l = gen_step_embed_launch(names[kernel], d->batch);
     } else if (kernel == GEN_STEP_ATTENTION) {
         l = gen_step_attention_launch(&d->s, &d->attention, d->batch);
     } else {

@@ -19,6 +19,15 @@ const char *gen_step_matrix_name(gen_step_matrix m) {
     return names[m];
 }
 
+const char *gen_step_matrix_macro(gen_step_matrix m) {
+    static const char *const names[] = {"QKV", "O", "UP", "DOWN", "HEAD"};
+    return names[m];
+}
+
+gen_step_launch gen_step_embed_launch(const char *name, uint32_t rows) {
+    return (gen_step_launch){.name = name, .grid = {rows, 1, 1}, .threads = 256};
+}
+
 uint32_t gen_step_rows(const gen_step *s, gen_step_matrix m) {
     switch (m) {
     case GEN_STEP_QKV: return (s->heads + 2 * s->kv_heads) * s->head_dim;

@@ -50,6 +50,8 @@ typedef struct gen_step_attention {
 
 /* "qkv", "o", "up", "down", "head". */
 const char *gen_step_matrix_name(gen_step_matrix m);
+/* "QKV" ..: in names of macros. */
+const char *gen_step_matrix_macro(gen_step_matrix m);
 /* Rows and elements of a row. */
 uint32_t gen_step_rows(const gen_step *s, gen_step_matrix m);
 uint32_t gen_step_k(const gen_step *s, gen_step_matrix m);
@@ -65,6 +67,13 @@ rp_status gen_step_attention_check(const gen_step *s, const gen_step_attention *
                                    rp_error *err) RP_MUST_USE;
 gen_step_launch gen_step_attention_launch(const gen_step *s, const gen_step_attention *a,
                                           uint32_t batch);
+
+/* A block a row that is looked up. */
+gen_step_launch gen_step_embed_launch(const char *name, uint32_t rows);
+
+static inline uint32_t gen_div_up(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
 
 /* #define RP_name value. */
 void gen_step_define(base_buf *out, const char *name, uint32_t value);

@@ -3,6 +3,7 @@
 #include "lower/cuda.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "pass/product.h"
 
@@ -43,23 +44,22 @@ uint32_t lower_cuda_columns(const lowerer *L, const pass_segment *s) {
 void lower_cuda_epilogue(lowerer *L, const pass_segment *s, const char *frag) {
     base_buf *b = &L->source;
     const uint32_t columns = lower_cuda_columns(L, s);
+    char acc[40], end[40];
+    (void)snprintf(acc, sizeof acc, "(acc) + rp_q * %u", s->n_mats * columns);
+    (void)snprintf(end, sizeof end, "[%d][%u]; \\", LOWER_CUDA_ROWS, columns);
+    const lower_call call = {.columns = columns,
+                             .acc = acc,
+                             .space = "__shared__ ",
+                             .name = "rp_e",
+                             .end = end,
+                             .at = "[rp_q]"};
     base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", frag);
-    for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, "    __shared__ %s rp_e%u[%d][%u]; \\\n",
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i,
-                            LOWER_CUDA_ROWS, columns);
+    lower_call_temporaries(L, s, &call);
     base_buf_printf(b,
                     "    const int rp_q = threadIdx.x / 32; \\\n"
                     "    if (rp_q < (n)) %s(arg, dim, (row0) + rp_q, (item) * %u",
                     frag, columns);
-    for (uint32_t i = 0; i < K->n_bufs; i++) {
-        if (K->bufs[i].space != KIR_SCRATCH) continue;
-        if (i < s->n_mats)
-            base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * columns, i * columns);
-        else
-            base_buf_printf(b, ", rp_e%u[rp_q]", i);
-    }
+    lower_call_arguments(L, s, &call);
     base_buf_puts(b, "); \\\n    __syncthreads(); \\\n} while (0)\n");
 }
 

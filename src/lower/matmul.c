@@ -93,6 +93,24 @@ rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, in
     return lower_render(L);
 }
 
+void lower_call_temporaries(lowerer *L, const pass_segment *s, const lower_call *c) {
+    for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
+        if (K->bufs[i].space == KIR_SCRATCH)
+            base_buf_printf(&L->source, "    %s%s %s%u%s\n", c->space,
+                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", c->name, i,
+                            c->end);
+}
+
+void lower_call_arguments(lowerer *L, const pass_segment *s, const lower_call *c) {
+    for (uint32_t i = 0; i < K->n_bufs; i++) {
+        if (K->bufs[i].space != KIR_SCRATCH) continue;
+        if (i < s->n_mats)
+            base_buf_printf(&L->source, ", %s + %" PRId64, c->acc, i * c->columns);
+        else
+            base_buf_printf(&L->source, ", %s%u%s", c->name, i, c->at);
+    }
+}
+
 /* #define NAME(row0, n, item, acc): calls the fragment for each of n rows of the item. */
 static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) {
     base_buf *b = &L->source;
@@ -100,21 +118,17 @@ static void epilogue_macro(lowerer *L, const pass_segment *s, const char *name) 
         lower_cuda_epilogue(L, s, name);
         return;
     }
+    char acc[40], end[50];
+    (void)snprintf(acc, sizeof acc, "(acc) + rp_q * %u", s->n_mats * COLUMNS);
+    (void)snprintf(end, sizeof end, "[%d] __attribute__((aligned(64))); \\", COLUMNS);
+    const lower_call call = {
+        .columns = COLUMNS, .acc = acc, .space = "", .name = "rp_e", .end = end, .at = ""};
     base_buf_printf(b, "#define %s_EPI(row0, n, item, acc) do { \\\n", name);
-    for (uint32_t i = s->n_mats; i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, "    %s rp_e%u[%d] __attribute__((aligned(64))); \\\n",
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i, COLUMNS);
+    lower_call_temporaries(L, s, &call);
     base_buf_printf(
         b, "    for (int rp_q = 0; rp_q < (n); rp_q++) %s(arg, dim, (row0) + rp_q, (item) * %d",
         name, COLUMNS);
-    for (uint32_t i = 0; i < K->n_bufs; i++) {
-        if (K->bufs[i].space != KIR_SCRATCH) continue;
-        if (i < s->n_mats)
-            base_buf_printf(b, ", (acc) + rp_q * %u + %u", s->n_mats * COLUMNS, i * COLUMNS);
-        else
-            base_buf_printf(b, ", rp_e%u", i);
-    }
+    lower_call_arguments(L, s, &call);
     base_buf_puts(b, "); \\\n} while (0)\n");
 }
 

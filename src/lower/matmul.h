@@ -13,6 +13,17 @@ rp_status lower_epilogue_build(lowerer *L, const pass_segment *s, const char *na
                                int64_t columns);
 /* And its text is in the source. */
 rp_status lower_epilogue(lowerer *L, const pass_segment *s, const char *name, int64_t columns);
+/* How the fragment that is being built is called. */
+typedef struct lower_call {
+    int64_t columns;
+    const char *acc; /* its sums of the first matrix; of the next, `columns` behind */
+    const char *space, *name, *end; /* declares temporary i: SPACE type NAMEi END */
+    const char *at;                 /* and gives it: NAMEi AT */
+} lower_call;
+/* Declares the temporaries of the fragment of s. */
+void lower_call_temporaries(lowerer *L, const pass_segment *s, const lower_call *c);
+/* ", SUMS.., TEMPORARIES..": its arguments behind row and column. */
+void lower_call_arguments(lowerer *L, const pass_segment *s, const lower_call *c);
 /* Rows of x in memory: all but the last dim. */
 ir_dim lower_flat_rows(const lowerer *L, const ir_node *x);
 /* Of segment i's epilogue; NULL when memory is exhausted. */

@@ -1,5 +1,6 @@
 /* Text of the epilogues of products on tensor cores. */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "gen/gen.h"
 #include "gen/pack.h"
@@ -31,6 +32,8 @@ rp_status lower_tensor_is_direct(lowerer *L, const pass_group *gr, const group *
 
 /* FRAG_ask and FRAG of one thread, and FRAG_put, which has what they keep. s: the element's sums. */
 static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32_t *n_asked) {
+    static const lower_call call = {
+        .columns = 1, .acc = "s", .space = "", .name = "e", .end = "[1];", .at = ""};
     base_buf *b = &L->source;
     uint32_t n = 0;
     rp_status st = lower_epilogue_build(L, p->s, frag, 1);
@@ -40,14 +43,9 @@ static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32
                     "RP_INLINE void %s_put(char *const *arg, const long long *dim, long long row, "
                     "long long column, const float *s, const float *asked)\n{\n",
                     frag);
-    for (uint32_t i = p->s->n_mats; st == RP_OK && i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, "    %s e%u[1];\n",
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i);
+    if (st == RP_OK) lower_call_temporaries(L, p->s, &call);
     base_buf_printf(b, "    %s(arg, dim, row, column", frag);
-    for (uint32_t i = 0; st == RP_OK && i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, i < p->s->n_mats ? ", s + %u" : ", e%u", i);
+    if (st == RP_OK) lower_call_arguments(L, p->s, &call);
     base_buf_puts(b, ", asked);\n}\n");
     forget_kernel(L);
     return st;
@@ -88,23 +86,21 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, boo
 /* FRAG_row: the fragment for one row of a unit, by a warp, with what it keeps in shared memory. */
 static void put_row(lowerer *L, const part *p, const char *frag, int64_t columns) {
     base_buf *b = &L->source;
+    char end[40];
+    (void)snprintf(end, sizeof end, "[%d][%" PRId64 "];", LOWER_TENSOR_WARPS, columns);
+    const lower_call call = {.columns = columns,
+                             .acc = "acc",
+                             .space = "__shared__ ",
+                             .name = "e",
+                             .end = end,
+                             .at = "[threadIdx.x / 32]"};
     base_buf_printf(b,
                     "RP_INLINE void %s_row(char *const *arg, const long long *dim, long long row, "
                     "long long unit, float *acc)\n{\n",
                     frag);
-    for (uint32_t i = p->s->n_mats; i < K->n_bufs; i++)
-        if (K->bufs[i].space == KIR_SCRATCH)
-            base_buf_printf(b, "    __shared__ %s e%u[%d][%" PRId64 "];\n",
-                            K->bufs[i].dtype == RP_DTYPE_I32 ? "rp_i32" : "float", i,
-                            LOWER_TENSOR_WARPS, columns);
+    lower_call_temporaries(L, p->s, &call);
     base_buf_printf(b, "    %s(arg, dim, row, unit * %" PRId64, frag, columns);
-    for (uint32_t i = 0; i < K->n_bufs; i++) {
-        if (K->bufs[i].space != KIR_SCRATCH) continue;
-        if (i < p->s->n_mats)
-            base_buf_printf(b, ", acc + %" PRId64, i * columns);
-        else
-            base_buf_printf(b, ", e%u[threadIdx.x / 32]", i);
-    }
+    lower_call_arguments(L, p->s, &call);
     base_buf_puts(b, ");\n}\n");
 }
 
