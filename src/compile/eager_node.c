@@ -488,6 +488,7 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_QUANT: return n->op == IR_dequant ? view_node(e, r) : quantize_node(e, r);
     case IR_KIND_EFFECT: break;
     }
+    if (ir_op_has_graphs(n->op)) return lower_graphs_refused(e->g, r, e->err);
     return n->op == IR_update      ? update_node(e, r)
            : n->op == IR_kv_store  ? kv_store_node(e, r)
            : n->op == IR_attention ? attention_node(e, r)

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "ir/eval.h"
 #include "ir/node.h"
 
@@ -90,6 +91,9 @@ static rp_status check_value(const ir_graph *g, const char *op, const ir_attr *a
     case IR_ATTR_TYPE_BOOL:
         if (a->u.i == 0 || a->u.i == 1) return RP_OK;
         return rp_fail(err, RP_INVALID, "%s: %s is neither true nor false", op, key);
+    case IR_ATTR_TYPE_GRAPH:
+        if (a->u.graph && ir_graph_is_finished(a->u.graph)) return RP_OK;
+        return rp_fail(err, RP_INVALID, "%s: %s is not a finished graph", op, key);
     case IR_ATTR_TYPE_INT:
     case IR_ATTR_TYPE_FLOAT: break;
     }
@@ -174,6 +178,19 @@ static void drop_offsets(const ir_graph *g, const ir_node *n, ir_attr *a, uint32
     if (whole) *n_a = 0;
 }
 
+/* A scan over slices is as long as they are many. */
+static void set_loop_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a) {
+    uint32_t mask = ir_op_table(n->op)->attr_mask;
+    const ir_attr *carried = find(a, *n_a, IR_ATTR_CARRIED),
+                  *sliced = find(a, *n_a, IR_ATTR_SLICED);
+    set_default(a, n_a, mask, (ir_attr){.key = IR_ATTR_LIMIT, .u.i = INT32_MAX});
+    if (!carried || !sliced || sliced->u.i < 1 || carried->u.i < 0 || carried->u.i >= n->n_in)
+        return;
+    const ir_shape *x = &ir_node_at(g, n->in[carried->u.i])->shape;
+    if (x->rank > 0)
+        set_default(a, n_a, mask, (ir_attr){.key = IR_ATTR_LENGTH, .u.dim = x->dim[0]});
+}
+
 /* a, *n_a: the attributes of node n so far. */
 static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, uint32_t *n_a,
                               int64_t *room, rp_error *err) {
@@ -194,6 +211,7 @@ static rp_status add_defaults(const ir_graph *g, const ir_node *n, ir_attr *a, u
                     (ir_attr){.key = IR_ATTR_STOP, .u.dim = ir_node_at(g, n->in[0])->shape.dim[x]});
     }
     if (n->op == IR_update) drop_offsets(g, n, a, n_a);
+    set_loop_defaults(g, n, a, n_a);
     const ir_attr *hd = find(a, *n_a, IR_ATTR_HEAD_DIM);
     if (n->op == IR_attention && hd && hd->u.i > 0) {
         ir_attr scale = {.key = IR_ATTR_SCALE, .u.f = (float)(1.0 / sqrt((double)hd->u.i))};
@@ -253,6 +271,11 @@ static bool types_equal(const ir_attr *a, const ir_attr *b) {
     return equal;
 }
 
+static bool graphs_equal(const ir_graph *a, const ir_graph *b) {
+    const char *x = a == b ? NULL : ir_graph_text(a), *y = x ? ir_graph_text(b) : NULL;
+    return a == b || (x && y && strcmp(x, y) == 0);
+}
+
 static bool value_equal(const ir_attr *a, const ir_attr *b) {
     switch (table[a->key].type) {
     case IR_ATTR_TYPE_INTS:
@@ -266,6 +289,7 @@ static bool value_equal(const ir_attr *a, const ir_attr *b) {
     case IR_ATTR_TYPE_STR: return strcmp(a->u.s, b->u.s) == 0;
     case IR_ATTR_TYPE_DIM: return a->u.dim == b->u.dim;
     case IR_ATTR_TYPE_TYPES: return types_equal(a, b);
+    case IR_ATTR_TYPE_GRAPH: return graphs_equal(a->u.graph, b->u.graph);
     case IR_ATTR_TYPE_INT:
     case IR_ATTR_TYPE_BOOL:
     case IR_ATTR_TYPE_DTYPE: break;
@@ -290,6 +314,12 @@ static uint64_t mix_type(uint64_t h, const ir_type *t) {
     return h;
 }
 
+/* By its text, so that bodies that say the same are one. */
+static uint64_t mix_graph(uint64_t h, const ir_graph *g) {
+    const char *text = ir_graph_text(g);
+    return text ? mix(h, base_hash(text, strlen(text)).lo) : h;
+}
+
 uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
     uint64_t h = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -309,6 +339,7 @@ uint64_t ir_attrs_hash(const ir_attr *a, uint32_t n) {
         case IR_ATTR_TYPE_TYPES:
             for (uint32_t j = 0; j < a[i].n; j++) h = mix_type(h, &a[i].u.types[j]);
             break;
+        case IR_ATTR_TYPE_GRAPH: h = mix_graph(h, a[i].u.graph); break;
         case IR_ATTR_TYPE_INT:
         case IR_ATTR_TYPE_BOOL:
         case IR_ATTR_TYPE_DTYPE: h = mix(h, (uint64_t)a[i].u.i); break;

@@ -137,7 +137,7 @@ static bool outlives(const ir_node *leaf) {
     return leaf->op == IR_state || leaf->mutates;
 }
 
-/* written[r]: the node that names what a custom op left of version r. */
+/* written[r]: the node that names what a call left of version r. */
 static void find_last_uses(const ir_graph *g, ir_ref *last, ir_ref *written) {
     uint32_t n = ir_graph_count(g);
     for (ir_ref r = 0; r < n; r++) {
@@ -187,7 +187,7 @@ static const ir_value *last_version(const eval_state *s, const ir_ref *written, 
     for (;;) {
         ir_ref w = ir_writer_of(s->g, r);
         if (w == IR_NONE) return s->value[r];
-        if (ir_node_at(s->g, w)->op != IR_custom)
+        if (!ir_op_is_call(ir_node_at(s->g, w)->op))
             r = w;
         else if (written[r] != IR_NONE)
             r = written[r];

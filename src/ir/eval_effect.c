@@ -226,6 +226,7 @@ rp_status ir_eval_written(eval_state *s, ir_ref r) {
 rp_status ir_eval_effect(eval_state *s, ir_ref r) {
     const ir_node *n = ir_node_at(s->g, r);
     if (n->op == IR_custom) return eval_custom(s, r);
+    if (ir_op_has_graphs(n->op)) return ir_eval_graphs(s, r);
     RP_TRY(next_version(s, r, n->op == IR_attention ? 6 : 0));
     if (n->op == IR_attention) return eval_attention(s, r);
     if (n->op == IR_kv_store) return eval_kv_store(s, r);

@@ -13,7 +13,7 @@ typedef struct eval_state {
     const ir_ref *last;
     ir_value *own;   /* per node: storage of values that the interpreter made */
     ir_value **more; /* per node: its results behind the first, until `result` takes them */
-    ir_value *after; /* per version that a custom op overwrites: what it left */
+    ir_value *after; /* per version that a call overwrites: what it left */
     rp_error *err;
 } eval_state;
 
@@ -25,7 +25,9 @@ rp_status ir_eval_effect(eval_state *s, ir_ref r) RP_MUST_USE;
 /* Of kinds SCAN and SCATTER, into own[r] and more[r]. */
 rp_status ir_eval_scan(eval_state *s, ir_ref r) RP_MUST_USE;
 void ir_eval_scatter(eval_state *s, ir_ref r);
-/* The version that a custom op made. */
+/* call, cond, while, scan (eval_graph.c). */
+rp_status ir_eval_graphs(eval_state *s, ir_ref r) RP_MUST_USE;
+/* The version that a call made. */
 rp_status ir_eval_written(eval_state *s, ir_ref r) RP_MUST_USE;
 
 #endif

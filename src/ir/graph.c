@@ -6,8 +6,10 @@
 #include "ir/graph.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "ir/custom.h"
 #include "ir/node.h"
 #include "ir/site.h"
@@ -26,8 +28,18 @@ typedef struct leaf_list {
     uint32_t n, cap;
 } leaf_list;
 
+/* A graph that is an attribute of a node. */
+typedef struct inner {
+    ir_graph *g;
+    struct inner *next;
+} inner;
+
 struct ir_graph {
     base_arena *arena;
+    atomic_uint shares;
+    _Atomic(char *) text; /* of a finished graph, once somebody has asked */
+    inner *inner;
+    uint32_t n_inside, depth; /* nodes of inner graphs; 1 without any */
     const char *name;
     ir_dims *dims;
     cell **chunk;
@@ -81,6 +93,9 @@ ir_graph *ir_graph_new(const char *name) {
     ir_graph *g = arena ? base_arena_alloc(arena, sizeof *g) : NULL;
     if (g) {
         g->arena = arena;
+        atomic_init(&g->shares, 1);
+        atomic_init(&g->text, NULL);
+        g->depth = 1;
         g->name = clean_name(arena, name);
         g->dims = ir_dims_new(arena);
     }
@@ -92,9 +107,44 @@ ir_graph *ir_graph_new(const char *name) {
 }
 
 void ir_graph_free(ir_graph *g) {
-    if (!g) return;
+    if (!g || atomic_fetch_sub(&g->shares, 1) != 1) return;
+    for (inner *i = g->inner; i; i = i->next) ir_graph_free(i->g);
     ir_site_table_done(g->sites);
+    base_free(atomic_load(&g->text));
     base_arena_free(g->arena);
+}
+
+/* Counts are no part of what a graph says, so a reader may take a share. */
+static ir_graph *unlock(const ir_graph *g) {
+    return (ir_graph *)(uintptr_t)g;
+}
+
+ir_graph *ir_graph_share(const ir_graph *g) {
+    assert(g->finished);
+    atomic_fetch_add(&unlock(g)->shares, 1);
+    return unlock(g);
+}
+
+const char *ir_graph_text(const ir_graph *g) {
+    rp_error none = {0};
+    char *text = atomic_load(&unlock(g)->text), *before = NULL;
+    assert(g->finished);
+    if (text || ir_print_string(g, &text, &none) != RP_OK) return text;
+    if (atomic_compare_exchange_strong(&unlock(g)->text, &before, text)) return text;
+    base_free(text); /* another thread was faster */
+    return before;
+}
+
+bool ir_graph_is_finished(const ir_graph *g) {
+    return g->finished;
+}
+
+uint32_t ir_graph_size(const ir_graph *g) {
+    return g->n + g->n_inside;
+}
+
+uint32_t ir_graph_depth(const ir_graph *g) {
+    return g->depth;
 }
 
 ir_site_link **ir_graph_sites(ir_graph *g, ir_ref r) {
@@ -144,6 +194,7 @@ ir_ref ir_output_at(const ir_graph *g, uint32_t i) {
 uint64_t ir_node_writes(const ir_node *n) {
     if (n->op == IR_update || n->op == IR_kv_store) return 1;
     if (n->op == IR_attention) return UINT64_C(1) << 6;
+    if (ir_op_has_graphs(n->op)) return ir_graphs_write(n);
     if (n->op != IR_custom) return 0;
     const ir_attr *name = ir_attr_get(n, IR_ATTR_NAME);
     const rp_op_desc *d = name ? ir_custom_find(name->u.s) : NULL;
@@ -152,7 +203,7 @@ uint64_t ir_node_writes(const ir_node *n) {
 
 bool ir_node_is_effect(const ir_node *n) {
     if (ir_op_table(n->op)->kind != IR_KIND_EFFECT) return false;
-    return n->op != IR_custom || ir_node_writes(n) != 0;
+    return !ir_op_is_call(n->op) || ir_node_writes(n) != 0;
 }
 
 ir_ref ir_writer_of(const ir_graph *g, ir_ref r) {
@@ -209,7 +260,7 @@ static rp_status no_memory(const ir_graph *g, rp_error *err) {
 
 /* Room for one more node and its table slot. */
 static rp_status reserve(ir_graph *g, rp_error *err) {
-    if (g->n >= IR_MAX_NODES)
+    if (ir_graph_size(g) >= IR_MAX_NODES)
         return rp_fail(err, RP_UNSUPPORTED, "graph %s: more than %u nodes", g->name, IR_MAX_NODES);
     if ((g->n_used + 1) * 2 > g->n_slot && !rehash(g, g->n_slot * 2)) return no_memory(g, err);
     if (g->n < g->n_chunk * CHUNK) return RP_OK;
@@ -232,7 +283,7 @@ static ir_ref memory_of(const ir_graph *g, const ir_node *n, ir_ref r) {
     if (n->op == IR_state || n->op == IR_input || n->op == IR_empty) return r;
     if (n->n_in == 0) return IR_NONE;
     if (n->op == IR_written) return ir_node_at(g, n->in[0])->memory;
-    if (ir_op_table(n->op)->kind != IR_KIND_EFFECT || n->op == IR_custom) return IR_NONE;
+    if (ir_op_table(n->op)->kind != IR_KIND_EFFECT || ir_op_is_call(n->op)) return IR_NONE;
     return ir_node_at(g, n->in[__builtin_ctzll(ir_node_writes(n))])->memory;
 }
 
@@ -333,7 +384,7 @@ static rp_status check_operands(const ir_graph *g, ir_op op, const ir_ref *in, u
     if (info->arity >= 0 && n_in != (uint32_t)info->arity)
         return rp_fail(err, RP_INVALID, "%s: takes %d operand%s, not %u", info->name, info->arity,
                        info->arity == 1 ? "" : "s", n_in);
-    uint32_t most = op == IR_custom ? 64 : IR_MAX_OPERANDS;
+    uint32_t most = ir_op_is_call(op) ? 64 : IR_MAX_OPERANDS;
     if (n_in > most)
         return rp_fail(err, RP_INVALID, "%s: %u operands; %u are the most", info->name, n_in, most);
     if (n_attrs > IR_MAX_ATTRS)
@@ -359,6 +410,20 @@ static rp_status infer(ir_graph *g, ir_node *n, rp_error *err) {
     if (!more) return no_memory(g, err);
     memcpy(more, out + 1, n->n_more * sizeof *more);
     n->more = more;
+    return RP_OK;
+}
+
+/* The node's share of its graphs, as the last thing that can fail. */
+static rp_status hold_graphs(ir_graph *g, const ir_node *n, rp_error *err) {
+    const ir_graph *x;
+    for (uint32_t i = 0; (x = ir_node_graph(n, i)); i++) {
+        inner *in = base_arena_alloc(g->arena, sizeof *in);
+        if (!in) return no_memory(g, err);
+        *in = (inner){ir_graph_share(x), g->inner};
+        g->inner = in;
+        g->n_inside += ir_graph_size(x);
+        if (x->depth >= g->depth) g->depth = x->depth + 1;
+    }
     return RP_OK;
 }
 
@@ -393,6 +458,7 @@ rp_status ir_add(ir_graph *g, ir_op op, const ir_ref *in, uint32_t n_in, const i
     }
     n.attrs = n.n_attrs > 0 ? ir_attrs_copy(g->arena, a, n.n_attrs) : NULL;
     if (n.n_attrs > 0 && !n.attrs) return no_memory(g, err);
+    RP_TRY(hold_graphs(g, &n, err));
     *out = append(g, &n, hash);
     return RP_OK;
 }

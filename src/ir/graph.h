@@ -8,7 +8,10 @@
  *
  * Memory is a state, an input that the graph declares to mutate, or an empty; its leaf is the first
  * version of it. An effect (kind EFFECT, never merged) consumes a version and gives the next one, so
- * versions form a chain, every read names the contents it means, and there is no other order. */
+ * versions form a chain, every read names the contents it means, and there is no other order.
+ *
+ * Graphs are attributes of call, cond, while and scan: functions of their arguments alone, which share nothing with the graph
+ * around them but the size symbols, by name. An input that such a graph mutates is memory that its node writes. */
 #ifndef IR_GRAPH_H
 #define IR_GRAPH_H
 
@@ -21,6 +24,7 @@ typedef uint32_t ir_ref;
 #define IR_MAX_ATTRS 6
 #define IR_MAX_OPERANDS 1024u
 #define IR_MAX_RESULTS 8u
+#define IR_MAX_DEPTH 16u /* graphs within graphs, the outermost counted */
 
 /* Kinds in ops.def. */
 typedef enum ir_kind {
@@ -33,7 +37,7 @@ typedef enum ir_kind {
     IR_KIND_MOVE,        /* concat, gather, copy */
     IR_KIND_CONTRACT,    /* matmul */
     IR_KIND_QUANT,       /* quantize, dequant */
-    IR_KIND_EFFECT,      /* update, kv_store, attention, custom */
+    IR_KIND_EFFECT,      /* update, kv_store, attention; calls: custom, call, cond, while, scan */
     IR_KIND_REAL = IR_KIND_ELEMENTWISE,   /* of floats alone */
     IR_KIND_INTEGER = IR_KIND_ELEMENTWISE /* of integers alone */
 } ir_kind;
@@ -49,21 +53,29 @@ typedef enum ir_op {
 #define IR_ATTR_LIST(X)               \
     X(AXES, "axes", INTS)             \
     X(AXIS, "axis", INT)              \
+    X(BODY, "body", GRAPH)            \
+    X(CARRIED, "carried", INT)        \
+    X(COND, "cond", GRAPH)            \
     X(DESCENDING, "descending", BOOL) \
     X(DTYPE, "dtype", DTYPE)          \
+    X(ELSE, "else", GRAPH)            \
     X(HEAD_DIM, "head_dim", INT)      \
     X(HEADS, "heads", INT)            \
     X(INDEX, "index", INT)            \
     X(K, "k", INT)                    \
     X(KEEP, "keep", BOOL)             \
     X(KV_HEADS, "kv_heads", INT)      \
+    X(LENGTH, "length", DIM)          \
+    X(LIMIT, "limit", INT)            \
     X(NAME, "name", STR)              \
     X(OFFSETS, "offsets", DIMS)       \
     X(SCALE, "scale", FLOAT)          \
     X(SHAPE, "shape", DIMS)           \
     X(SIZE, "size", DIM)              \
+    X(SLICED, "sliced", INT)          \
     X(START, "start", DIM)            \
     X(STOP, "stop", DIM)              \
+    X(THEN, "then", GRAPH)            \
     X(TRANS_B, "trans_b", BOOL)       \
     X(TYPES, "types", TYPES)          \
     X(VALUE, "value", FLOAT)
@@ -84,7 +96,8 @@ typedef enum ir_attr_type {
     IR_ATTR_TYPE_DTYPE,
     IR_ATTR_TYPE_DIM,
     IR_ATTR_TYPE_DIMS,
-    IR_ATTR_TYPE_TYPES
+    IR_ATTR_TYPE_TYPES,
+    IR_ATTR_TYPE_GRAPH
 } ir_attr_type;
 
 typedef struct ir_shape {
@@ -97,6 +110,7 @@ typedef struct ir_type {
     ir_shape shape;
 } ir_type;
 
+struct ir_graph;
 typedef struct ir_attr {
     ir_attr_key key;
     uint32_t n; /* length of ints / dims / types */
@@ -108,6 +122,7 @@ typedef struct ir_attr {
         ir_dim dim;
         const ir_dim *dims;
         const ir_type *types;
+        const struct ir_graph *graph; /* finished; the node holds a share of it */
     } u;
 } ir_attr;
 
@@ -143,6 +158,11 @@ bool ir_op_on_floats(ir_op op);
 bool ir_op_commutes(ir_op op);
 /* Takes as long as several sums and products: what is approximated by polynomials, and random bits. */
 bool ir_op_is_heavy(ir_op op);
+/* Ops that run code over their arguments: custom, call, cond, while, scan. Their results are values of their own, and `written`
+ * names the versions that they leave of what they write; those that write nothing are pure. */
+bool ir_op_is_call(ir_op op);
+/* call, cond, while, scan. */
+bool ir_op_has_graphs(ir_op op);
 
 /* f8e4m3fn, f8e5m2: floats that ops do not compute with, only casts, comparisons and moves. */
 bool ir_dtype_is_f8(rp_dtype t);
@@ -160,7 +180,16 @@ ir_attr_key ir_attr_key_find(const char *name);
 
 /* name is copied. NULL when memory is exhausted. */
 ir_graph *ir_graph_new(const char *name);
+/* Gives one share back; the last one frees. */
 void ir_graph_free(ir_graph *g);
+/* Another share of a finished graph. Any thread. */
+ir_graph *ir_graph_share(const ir_graph *g);
+bool ir_graph_is_finished(const ir_graph *g);
+/* The text of a finished graph, made once and owned by it; graphs are equal where their texts are. NULL when memory is exhausted. */
+const char *ir_graph_text(const ir_graph *g);
+/* Nodes of the graph and of all within it; how deep they are nested, 1 where none is. */
+uint32_t ir_graph_size(const ir_graph *g);
+uint32_t ir_graph_depth(const ir_graph *g);
 const char *ir_graph_name(const ir_graph *g);
 base_arena *ir_graph_arena(ir_graph *g);
 ir_dims *ir_graph_dims(const ir_graph *g);
@@ -192,8 +221,7 @@ rp_status ir_add_const(ir_graph *g, rp_dtype dtype, double v, ir_ref *out,
 rp_status ir_add_result(ir_graph *g, ir_ref r, uint32_t i, ir_ref *out, rp_error *err) RP_MUST_USE;
 /* The node that ir_add_result gave for i > 0; IR_NONE where result i of r has no name. */
 ir_ref ir_result_of(const ir_graph *g, ir_ref r, uint32_t i);
-/* Whether n may write or must not be merged: an op of kind EFFECT, but not a custom op that
- * mutates nothing. */
+/* Whether n may write or must not be merged: an op of kind EFFECT, but not a call that writes nothing. */
 bool ir_node_is_effect(const ir_node *n);
 /* Bit i: operand i is written by n. */
 uint64_t ir_node_writes(const ir_node *n);
@@ -203,6 +231,10 @@ ir_ref ir_writer_of(const ir_graph *g, ir_ref r);
 ir_ref ir_maker_of(const ir_graph *g, ir_ref r);
 /* Declares that the graph writes input r, which is memory then, as a state is. Before anything reads it. */
 void ir_input_mutates(ir_graph *g, ir_ref r);
+/* Graph i of n in the order of its attributes; NULL behind the last. */
+const ir_graph *ir_node_graph(const ir_node *n, uint32_t i);
+/* Where the arguments of an op that has graphs begin among its operands: behind the predicate of a cond. */
+uint32_t ir_first_argument(ir_op op);
 /* Appends outputs; may be called once. Then the graph is immutable. */
 rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n,
                           rp_error *err) RP_MUST_USE;

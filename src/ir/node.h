@@ -34,6 +34,8 @@ rp_status ir_infer(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESUL
 /* Whether node n may write what it writes: memory, the last version of it, each once. self: its ref, or IR_NONE before it
  * is added (shape_effect.c). */
 rp_status ir_check_writes(const ir_graph *g, const ir_node *n, ir_ref self, rp_error *err);
+/* Which operands its graphs write (shape_graph.c). */
+uint64_t ir_graphs_write(const ir_node *n);
 /* Whether a shape is permitted for a dtype: rank, non-negative sizes, whole blocks. */
 rp_status ir_check_shape(const ir_graph *g, const char *what, rp_dtype dtype, const ir_shape *shape,
                          rp_error *err) RP_MUST_USE;

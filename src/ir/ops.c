@@ -55,6 +55,14 @@ bool ir_op_is_heavy(ir_op op) {
     return is_transcendental(op) || op == IR_philox;
 }
 
+bool ir_op_has_graphs(ir_op op) {
+    return op == IR_call || op == IR_cond || op == IR_while || op == IR_scan;
+}
+
+bool ir_op_is_call(ir_op op) {
+    return op == IR_custom || ir_op_has_graphs(op);
+}
+
 bool ir_op_commutes(ir_op op) {
     return op == IR_add || op == IR_mul || op == IR_and || op == IR_or || op == IR_xor ||
            op == IR_eq || op == IR_ne;

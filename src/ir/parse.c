@@ -18,6 +18,7 @@ typedef struct parser {
     const char *after_where; /* end of the where clause, read before the header's types */
     const char *counted;     /* up to here there are n_lines line breaks */
     uint32_t n_lines;
+    uint32_t depth; /* graphs around this one */
 } parser;
 
 #define FAIL(...) ir_read_fail(&s->in, s->in.p, RP_INVALID, __VA_ARGS__)
@@ -179,6 +180,25 @@ static rp_status header(parser *s, results *r) {
     return ir_read_expect(&s->in, '{');
 }
 
+static rp_status read_graph(parser *s);
+
+/* A graph in the place of a value: the same text with names of its own. The caller frees it. */
+static rp_status inner_graph(parser *s, ir_attr *a) {
+    parser p = {.in = s->in, .counted = s->counted, .n_lines = s->n_lines, .depth = s->depth + 1};
+    if (p.depth >= IR_MAX_DEPTH) return FAIL("graphs are nested %u deep at most", IR_MAX_DEPTH);
+    p.in.g = NULL;
+    rp_status st = read_graph(&p);
+    base_map_free(p.names);
+    if (st == RP_OK)
+        a->u.graph = p.in.g;
+    else
+        ir_graph_free(p.in.g);
+    s->in.p = p.in.p;
+    s->counted = p.counted;
+    s->n_lines = p.n_lines;
+    return st;
+}
+
 /* Room for the arrays and strings that attributes point to. */
 typedef struct attr_room {
     int64_t ints[IR_MAX_RANK];
@@ -251,6 +271,7 @@ static rp_status attr_value(parser *s, attr_room *room, ir_attr *a) {
         a->u.types = room->types;
         RP_TRY(ir_read_expect(&s->in, '['));
         return type_list(s, ']', room->types, &a->n);
+    case IR_ATTR_TYPE_GRAPH: return inner_graph(s, a);
     }
     return RP_OK;
 }
@@ -267,6 +288,14 @@ typedef struct statement {
     ir_type type[IR_MAX_RESULTS];
     uint32_t n_types; /* 0: none are given */
 } statement;
+
+/* Nodes have shares of their own. */
+static void drop_graphs(statement *m) {
+    for (uint32_t i = 0; i < m->n_attrs; i++)
+        if (ir_attr_key_type(m->attr[i].key) == IR_ATTR_TYPE_GRAPH)
+            ir_graph_free((ir_graph *)(uintptr_t)m->attr[i].u.graph);
+    m->n_attrs = 0;
+}
 
 static rp_status attrs(parser *s, statement *m) {
     if (!ir_read_accept(&s->in, '{') || ir_read_accept(&s->in, '}')) return RP_OK;
@@ -360,7 +389,9 @@ static rp_status line(parser *s, statement *m) {
     ir_ref r;
     ir_read_skip(&s->in);
     const char *at = s->in.p;
-    m->n_in = m->n_attrs = m->n_types = 0;
+    uint32_t number = line_of(s, at);
+    drop_graphs(m);
+    m->n_in = m->n_types = 0;
     RP_TRY(ir_read_name(&s->in, '%', value));
     RP_TRY(check_new(s, value));
     RP_TRY(ir_read_expect(&s->in, '='));
@@ -373,7 +404,7 @@ static rp_status line(parser *s, statement *m) {
     rp_status st = build(s, m, &r, &e);
     if (st != RP_OK) return ir_read_fail(&s->in, at, st, "%s", e.text);
     RP_TRY(check_types(s, at, r, m));
-    if (!ir_site_add(s->in.g, r, &(ir_site){.line = line_of(s, at)}))
+    if (!ir_site_add(s->in.g, r, &(ir_site){.line = number}))
         return rp_fail(s->in.err, RP_NOMEM, "parse: out of memory");
     return define(s, value, r);
 }
@@ -398,12 +429,12 @@ static rp_status finish(parser *s, statement *m, const results *res) {
         RP_TRY(check_type(s, res->at, m->in[i], 0, &res->type[i]));
     RP_TRY(ir_read_expect(&s->in, '}'));
     ir_read_skip(&s->in);
-    if (*s->in.p != 0) return FAIL("text after the graph's end");
+    if (s->depth == 0 && *s->in.p != 0) return FAIL("text after the graph's end");
     rp_status st = ir_graph_finish(s->in.g, m->in, m->n_in, &e);
     return st == RP_OK ? st : ir_read_fail(&s->in, at, st, "%s", e.text);
 }
 
-static rp_status parse(parser *s) {
+static rp_status read_graph(parser *s) {
     results res = {0};
     statement *m = base_alloc(sizeof *m);
     rp_status st = RP_OK;
@@ -412,6 +443,7 @@ static rp_status parse(parser *s) {
     while (!at_ret(s)) RP_TRY_OUT(line(s, m));
     RP_TRY_OUT(finish(s, m, &res));
 out:
+    drop_graphs(m);
     base_free(m);
     return st;
 }
@@ -428,7 +460,7 @@ rp_status ir_parse(const char *text, size_t len, ir_graph **out, rp_error *err) 
         s.in.p = copy + strlen(copy);
         st = ir_read_fail(&s.in, s.in.p, RP_INVALID, "a zero byte");
     } else {
-        st = parse(&s);
+        st = read_graph(&s);
     }
     base_map_free(s.names);
     base_free(copy);

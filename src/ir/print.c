@@ -55,6 +55,17 @@ static void print_types(const ir_graph *g, const ir_type *t, uint32_t n, base_bu
     }
 }
 
+/* Its lines, further to the right. */
+static void print_graph(const ir_graph *g, base_buf *out) {
+    const char *text = ir_graph_text(g);
+    if (!text) out->failed = true;
+    for (const char *p = text; p && *p; p++)
+        if (*p != '\n')
+            base_buf_putc(out, *p);
+        else if (p[1])
+            base_buf_puts(out, "\n  ");
+}
+
 static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
     base_buf_printf(out, "%s=", ir_attr_key_name(a->key));
     switch (ir_attr_key_type(a->key)) {
@@ -71,6 +82,7 @@ static void print_attr(const ir_graph *g, const ir_attr *a, base_buf *out) {
         print_types(g, a->u.types, a->n, out);
         base_buf_putc(out, ']');
         break;
+    case IR_ATTR_TYPE_GRAPH: print_graph(a->u.graph, out); break;
     }
 }
 
@@ -94,7 +106,7 @@ static void print_ref(const ir_graph *g, const uint32_t *number, ir_ref r, base_
 
 static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base_buf *out) {
     const ir_node *n = ir_node_at(g, r);
-    size_t start = out->len;
+    size_t start = out->len, width;
     base_buf_printf(out, "  %%%u = %s", number[r], ir_op_table(n->op)->name);
     if (n->name) base_buf_printf(out, " @%s", n->name);
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -110,7 +122,7 @@ static void print_node(const ir_graph *g, const uint32_t *number, ir_ref r, base
         }
         base_buf_putc(out, '}');
     }
-    size_t width = out->len - start;
+    width = ir_node_graph(n, 0) ? TYPE_COLUMN : out->len - start;
     base_buf_printf(out, "%*s: ", width < TYPE_COLUMN ? (int)(TYPE_COLUMN - width) : 1, "");
     if (n->n_more > 0) base_buf_putc(out, '(');
     ir_type_print(g, n->dtype, &n->shape, out);

@@ -50,5 +50,6 @@ rp_status ir_infer_scan(ir_rule *r) RP_MUST_USE;
 rp_status ir_infer_scatter(ir_rule *r) RP_MUST_USE;
 rp_status ir_infer_move(ir_rule *r) RP_MUST_USE;
 rp_status ir_infer_effect(ir_rule *r) RP_MUST_USE; /* shape_effect.c; also `written` */
+rp_status ir_infer_graphs(ir_rule *r) RP_MUST_USE; /* shape_graph.c */
 
 #endif

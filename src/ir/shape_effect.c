@@ -114,8 +114,8 @@ static rp_status infer_update(ir_rule *r) {
 
 static rp_status infer_written(ir_rule *r) {
     const ir_node *memory = operand(r, 0), *by = operand(r, 1);
-    if (by->op != IR_custom || ir_writer_of(r->g, r->n->in[0]) != r->n->in[1])
-        return rp_fail(r->err, RP_INVALID, "written: %s = %s is no custom op that writes %s",
+    if (!ir_op_is_call(by->op) || ir_writer_of(r->g, r->n->in[0]) != r->n->in[1])
+        return rp_fail(r->err, RP_INVALID, "written: %s = %s is no call that writes %s",
                        ir_name_of(r->g, r->n->in[1]).s, ir_op_table(by->op)->name,
                        ir_name_of(r->g, r->n->in[0]).s);
     r->dtype = memory->dtype;
@@ -229,6 +229,10 @@ rp_status ir_infer_effect(ir_rule *r) {
     case IR_written: return infer_written(r);
     case IR_kv_store: return infer_kv_store(r);
     case IR_attention: return infer_attention(r);
+    case IR_call:
+    case IR_cond:
+    case IR_while:
+    case IR_scan: return ir_infer_graphs(r);
     default: return infer_custom(r);
     }
 }

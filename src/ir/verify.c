@@ -38,9 +38,16 @@ static rp_status check_reads(const ir_graph *g, ir_ref r, rp_error *err) {
     const ir_node *n = ir_node_at(g, r);
     uint64_t writes = ir_node_writes(n);
     if (n->op == IR_written) return RP_OK;
+    if (ir_op_has_graphs(n->op)) writes = 0; /* a graph may read what it is given to write */
     for (uint32_t i = 0; i < n->n_in; i++)
         if (ir_node_at(g, n->in[i])->op == IR_empty && !(i < 64 && (writes >> i & 1)))
             return bad(g, r, err, "it reads an empty that nothing has written");
+    return RP_OK;
+}
+
+static rp_status check_graphs(const ir_node *n, rp_error *err) {
+    const ir_graph *x;
+    for (uint32_t i = 0; (x = ir_node_graph(n, i)); i++) RP_TRY(ir_verify(x, err));
     return RP_OK;
 }
 
@@ -61,6 +68,7 @@ static rp_status check_node(const ir_graph *g, ir_ref r, rp_error *err) {
     RP_TRY(ir_attrs_normalise(g, n, a, &n_attrs, axes, err));
     if (n_attrs != n->n_attrs || !ir_attrs_equal(a, n->attrs, n_attrs))
         return bad(g, r, err, "its attributes are not in canonical form");
+    RP_TRY(check_graphs(n, err));
     RP_TRY(ir_check_writes(g, n, r, err));
     RP_TRY(ir_infer(g, n, out, &n_out, err));
     if (!same_types(n, out, n_out)) return bad(g, r, err, "its type is not what its op gives");

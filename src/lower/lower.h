@@ -145,6 +145,8 @@ rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err
 /* Types of the operands and the results of custom op r of g. */
 rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_type **out,
                               rp_error *err) RP_MUST_USE;
+/* Refuses call, cond, while or scan. */
+rp_status lower_graphs_refused(const ir_graph *g, ir_ref r, rp_error *err) RP_MUST_USE;
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                  gen_attention_record *r, rp_error *err) RP_MUST_USE;

@@ -374,7 +374,7 @@ static rp_status place_loop(fuser *u, ir_ref r) {
 
 static bool is_library_code(const ir_node *n) {
     ir_kind kind = ir_op_table(n->op)->kind;
-    return n->op == IR_attention || n->op == IR_custom || kind == IR_KIND_SCAN ||
+    return n->op == IR_attention || ir_op_is_call(n->op) || kind == IR_KIND_SCAN ||
            kind == IR_KIND_SCATTER;
 }
 

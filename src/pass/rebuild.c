@@ -9,7 +9,7 @@ static void mark_live(pass_rebuild *b) {
     for (uint32_t i = 0; i < ir_output_count(b->in); i++) b->live[ir_output_at(b->in, i)] = true;
     for (uint32_t i = n; i > 0; i--) {
         const ir_node *x = ir_node_at(b->in, i - 1);
-        if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) b->live[i - 1] = true;
+        if (ir_node_is_effect(x) || x->op == IR_custom) b->live[i - 1] = true;
         for (uint32_t k = 0; b->live[i - 1] && k < x->n_in; k++) b->live[x->in[k]] = true;
     }
 }

@@ -256,7 +256,7 @@ static void effects(void **state) {
         {"update %mu, %s {offsets=[0]}", "update: 1 offsets for f32[T,8]"},
         {"update %o, %s {offsets=[0,0]}", "update: writes a part of an empty, whose rest has no "
                                           "contents; update all of it first"},
-        {"written %mu, %x", "written: %x = input is no custom op that writes %mu"},
+        {"written %mu, %x", "written: %x = input is no call that writes %mu"},
         {"kv_store %k, %x", "kv_store: takes 3 operands, not 2"},
         {"kv_store %mu, %x, %i", "kv_store: operand 0 must be a state of f32, f16 or bf16 "
                                  "[blocks,kv_heads,block,head_dim], not f32[T,8]"},
