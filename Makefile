@@ -152,7 +152,7 @@ THREADED := $(addprefix build/tsan/test/unit/,base_log hal_pool hal_device api_t
               model_tokenizer)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
-	@TIMEOUT=1800 test/run.sh build/asan programs
+	@TIMEOUT=900 test/run.sh build/asan programs
 	$(MAKE) CONFIG=tsan WERROR=1 $(THREADED)
 	@TIMEOUT=600 test/run.sh build/tsan programs
 bench-gpu: $(GPU_BENCH)
