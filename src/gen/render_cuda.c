@@ -15,8 +15,9 @@ BASE_EMBED(prelude_h);
 BASE_EMBED(kernel_h);
 BASE_EMBED(prelude_cuda_h);
 
-#define RK_BLOCK 1024 /* of prelude_cuda.h */
-#define ROUNDS 8      /* of loads at once, of an item in another kernel */
+#define RK_BLOCK 1024  /* of prelude_cuda.h */
+#define ROUNDS 8       /* of loads at once, of an item in another kernel */
+#define WARP_ROUNDS 16 /* where a warp runs it */
 
 void gen_cuda_prelude(base_buf *out) {
     base_buf_add(out, rp_embed_prelude_cuda_h, rp_embed_prelude_cuda_h_size);
@@ -29,6 +30,10 @@ static void put_together(gen_render *r, kir_ref from, kir_ref to);
 /* Who runs `at` in step: this thread's number among them, how many they are, and what their reductions are called. */
 static bool is_warp(const gen_render *r, kir_ref at) {
     return r->warp || r->s->steps[at].team == SCHED_OF_WARP;
+}
+
+static int rounds_of(const gen_render *r) {
+    return r->warp ? WARP_ROUNDS : ROUNDS;
 }
 
 static const char *own_number(const gen_render *r, kir_ref at) {
@@ -59,7 +64,7 @@ static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
 
     put_barrier(r, at);
-    if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", ROUNDS);
+    if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", rounds_of(r));
     if (kind == SCHED_WARP && !r->warp)
         gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += blockDim.x / 32)", at,
                  at, n, at);
@@ -111,32 +116,38 @@ static void put_rounds_at_once(gen_render *r, kir_ref at, kir_ref end, const cha
     kir_class cls = r->f->insts[value].cls;
     const char *type = gen_class_type(cls), *how = how_name(r->f->insts[at].u.reduce);
     const char *start = gen_neutral(r->f->insts[at].u.reduce, cls);
-    const uint32_t step = r->threads * ROUNDS;
+    const int rounds = rounds_of(r);
+    const uint32_t step = r->threads * (uint32_t)rounds;
     char v[GEN_NAME_SIZE];
 
     gen_text(r, value, v, sizeof v);
     gen_line(r, "%s a%u = %s;", type, at, start);
     gen_open(r, "for (long long c%u = 0; c%u < %s; c%u += %u)", at, at, n, at, step);
-    gen_line(r, "%s e%u[%d];", type, at, ROUNDS);
+    gen_line(r, "%s e%u[%d];", type, at, rounds);
     gen_line(r, "#pragma unroll");
-    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, ROUNDS, at);
-    gen_line(r, "const long long i%u = c%u + u%u * %u + threadIdx.x;", at, at, at, r->threads);
+    gen_open(r, "for (int u%u = 0; u%u < %d; u%u++)", at, at, rounds, at);
+    gen_line(r, "const long long i%u = c%u + u%u * %u + %s;", at, at, at, r->threads,
+             own_number(r, at));
     gen_line(r, "e%u[u%u] = %s;", at, at, start);
     gen_open(r, "if (i%u < %s)", at, n);
     gen_alone(r, at + 1, end);
     gen_line(r, "e%u[u%u] = %s;", at, at, v);
     gen_close(r);
     gen_close(r);
-    gen_line(r, "a%u = rk_block_rounds<%s, %d, %u>(a%u, e%u, %s - c%u);", at, how, ROUNDS,
-             r->threads, at, at, n, at);
+    if (r->warp)
+        gen_line(r, "a%u = rk_warp_rounds<%s, %d>(a%u, e%u, %s - c%u);", at, how, rounds, at, at, n,
+                 at);
+    else
+        gen_line(r, "a%u = rk_block_rounds<%s, %d, %u>(a%u, e%u, %s - c%u);", at, how, rounds,
+                 r->threads, at, at, n, at);
     gen_close(r);
-    gen_line(r, "v%u = rk_block_end<%s>(a%u);", end, how, at);
+    gen_line(r, "v%u = rk_%s_end<%s>(a%u);", end, team_name(r, at), how, at);
 }
 
 /* Chunks end inside of such rounds, and a product is one chain. Threads that do not divide RK_BLOCK, such as 768, would leave a
  * part of the memory that they share unused. */
 static bool goes_at_once(const gen_render *r, kir_ref at) {
-    return r->threads && !r->warp && RK_BLOCK % r->threads == 0 && !r->s->steps[at].chunks &&
+    return r->threads && RK_BLOCK % r->threads == 0 && !r->s->steps[at].chunks &&
            r->f->insts[at].u.reduce != KIR_PROD &&
            r->f->ranges[r->f->insts[at].in[0]].hi > r->threads;
 }

@@ -41,18 +41,13 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
 /* Nothing runs for rows that the readers make themselves. */
 static rp_status leave_out(lowerer *L, const pass_group *gr, const cut *c) {
     lower_launch *l = &L->out->launches[L->out->n_launches - 1];
-    lower_taken t;
+    int64_t taken;
     const lower_alt own = l->alts[0];
-    RP_TRY(lower_rows_offer(L, gr, c->width ? IR_DIM_BAD : c->rows, &t));
-    if (!t.few) return RP_OK;
+    RP_TRY(lower_rows_offer(L, gr, c->width ? IR_DIM_BAD : c->rows, &taken));
+    if (!taken) return RP_OK;
     l->n_alts = 0;
-    l->alts[l->n_alts++] = (lower_alt){.max = t.few};
-    if (t.many > t.few) {
-        l->alts[l->n_alts++] = own;
-        l->alts[l->n_alts - 1].max = t.many;
-    }
-    if (t.few < INT64_MAX && t.many < INT64_MAX)
-        l->alts[l->n_alts++] = (lower_alt){.max = INT64_MAX};
+    l->alts[l->n_alts++] = (lower_alt){.max = taken};
+    if (taken < INT64_MAX) l->alts[l->n_alts++] = own;
     return RP_OK;
 }
 

@@ -2,7 +2,8 @@
  *
  * A single row is made by one block, while every other waits for that kernel to end. Where only products read it, of packed numbers those with
  * few blocks, each of their blocks makes it once more in its shared memory, with the code of the kernel, which is then left
- * out. More rows are made by the kernel: its blocks share them. */
+ * out. More rows are made by the kernel: its blocks share them. Products on tensor cores make any number: few in each of their blocks, many where
+ * they are arranged for them. */
 #include "lower/prologue.h"
 
 #include <inttypes.h>
@@ -84,40 +85,36 @@ static bool only_small_products_read(const lowerer *L, ir_ref r, ir_dim rows) {
     return true;
 }
 
-/* Whether products on tensor cores alone read r; *few: rows up to which one of them wants it in memory. */
-static bool only_tensor_products_read(const lowerer *L, ir_ref r, ir_dim rows, int64_t *few) {
-    *few = 0;
+/* Whether products on tensor cores alone read r. */
+static bool only_tensor_products_read(const lowerer *L, ir_ref r, ir_dim rows) {
+    bool any = false;
     if (is_output(L->g, r)) return false;
     for (ir_ref d = r + 1; d < ir_graph_count(L->g); d++) {
         const ir_node *n = ir_node_at(L->g, d);
         if (!reads(n, r)) continue;
         if (n->op != IR_matmul || n->in[0] != r || n->in[1] == r) return false;
         const pass_group *gr = group_of(L, d, rows);
-        int64_t own = 0;
-        if (!gr || !lower_tensor_can(L, gr, NULL, RP_DTYPE_BF16) ||
-            lower_tensor_few_rows(L, gr, &own) != RP_OK)
-            return false;
-        if (own > *few) *few = own;
+        if (!gr || !lower_tensor_can(L, gr, NULL, RP_DTYPE_BF16)) return false;
+        any = true;
     }
-    return *few > 0;
+    return any;
 }
 
-/* Gives few = 0 where the kernel must stay. */
-static void find_taken(const lowerer *L, ir_ref made, ir_dim rows, lower_taken *out) {
+/* As lower_rows_offer, of rows that are computed. */
+static void find_taken(const lowerer *L, ir_ref made, ir_dim rows, int64_t *out) {
     const ir_node *n = ir_node_at(L->g, made);
     const sched_launch *c = &L->launch;
     int64_t k = 0;
-    *out = (lower_taken){.many = INT64_MAX};
+    *out = 0;
     if (n->shape.rank < 2 || c->per_block != 1 || c->scratch > MOST_SCRATCH ||
         !ir_dim_is_const(ir_graph_dims(L->g), n->shape.dim[n->shape.rank - 1], &k) ||
         lower_flat_rows(L, n) != rows)
         return;
-    if (n->dtype == RP_DTYPE_BF16 && c->scratch == 0 &&
-        only_tensor_products_read(L, made, rows, &out->many))
-        out->few = LOWER_OWN_ROWS;
+    if (n->dtype == RP_DTYPE_BF16 && c->scratch == 0 && only_tensor_products_read(L, made, rows))
+        *out = INT64_MAX;
     if (n->dtype == RP_DTYPE_I16B32 && k / 32 * 72 <= MOST_BYTES &&
         only_small_products_read(L, made, rows))
-        out->few = LOWER_OWN_ROWS;
+        *out = 1;
 }
 
 /* Whether some effect writes the memory of r. */
@@ -134,26 +131,25 @@ static ir_ref only_rounded(const lowerer *L, const pass_group *gr, ir_ref made) 
         return IR_NONE;
     const ir_node *x = ir_node_at(L->g, n->in[0]);
     const bool lasts =
-        L->has_memory[n->in[0]] && x->memory == IR_NONE && x->op != IR_empty &&
+        L->has_memory[n->in[0]] && (x->memory == IR_NONE || x->op == IR_input) &&
         (L->where[n->in[0]].seg == LOWER_TEMP || L->where[n->in[0]].seg == LOWER_INPUT) &&
         !is_written(L->g, n->in[0]);
-    int64_t few;
     return lasts && x->dtype == RP_DTYPE_F32 &&
-                   only_tensor_products_read(L, made, lower_flat_rows(L, n), &few)
+                   only_tensor_products_read(L, made, lower_flat_rows(L, n))
                ? n->in[0]
                : IR_NONE;
 }
 
-rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, lower_taken *out) {
+rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_t *out) {
     ir_ref made = only_stored(L, gr);
-    *out = (lower_taken){0};
+    *out = 0;
     if (L->opt->target != GEN_CUDA || made == IR_NONE) return RP_OK;
     ir_ref from = only_rounded(L, gr, made);
     if (from != IR_NONE)
-        *out = (lower_taken){.few = INT64_MAX};
+        *out = INT64_MAX;
     else
         find_taken(L, made, rows, out);
-    if (!out->few) return RP_OK;
+    if (!*out) return RP_OK;
     lower_rows *r = base_arena_alloc(L->arena, sizeof *r);
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
     if (!r || !args) return rp_fail(L->err, RP_NOMEM, "rows of a product");

@@ -6,14 +6,9 @@
 
 typedef struct lower_rows lower_rows;
 
-#define LOWER_OWN_ROWS 1 /* rows of a step up to which products make them */
-
-/* Rows of which products make the kernel of a loop group superfluous: up to `few`, and more than `many`. */
-typedef struct lower_taken {
-    int64_t few, many;
-} lower_taken;
-/* Those of L->k with its arguments; L->k is taken where there are any. `rows`: its items, IR_DIM_BAD where they are no rows. */
-rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, lower_taken *out);
+/* *out: rows up to which products make the kernel of a loop group superfluous; 0: it must stay. They are those of L->k with its arguments; L->k is taken where there are
+ * any. `rows`: its items, IR_DIM_BAD where they are no rows. */
+rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_t *out);
 /* Where float32 rows lie that are only rounded to bf16 rows `made`, which products on tensor cores do as they read them; false:
  * these are in memory themselves. */
 bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out);

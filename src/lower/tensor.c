@@ -29,15 +29,16 @@ enum {
     MANY_UNITS = 8 * N_SM, /* that are worth wider ones */
     JOB_TILES = 8,         /* of the template for many rows */
     SLICES = 4,            /* of k, of up to SOME_ROWS rows */
-    SOME_ROWS = 64         /* more rows have one ascending sum */
+    SOME_ROWS = 64,        /* more rows have one ascending sum */
+    APART = 64             /* tiles of so few rows are for few: a block makes a row */
 };
 
 /* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight; slices of k that are summed apart, and the blocks that
- * share them. Narrow tiles are for few rows, and for matrices so small that wide ones would leave multiprocessors idle; both add alike. */
+ * share them. Narrow tiles are for so few rows that a round of them takes all: wide ones would leave multiprocessors idle. Both add alike. */
 typedef struct many {
     int64_t most, columns, chunk, stages, slices, splits;
     int64_t piece;   /* rows whose sums are in shared memory at once */
-    uint32_t per_sm; /* blocks a multiprocessor: one has results while another multiplies */
+    uint32_t per_sm; /* blocks a multiprocessor */
 } many;
 
 enum { N_MANYS = 4, WIDEST = 256 };
@@ -222,11 +223,10 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
                        .threads = WARPS * 32,
                        .per_sm = per_sm};
     RP_TRY(lower_tensor_units(L, gr, g, name));
-    const bool made = g->own && most <= LOWER_OWN_ROWS;
-    char *own = made ? base_arena_printf(L->arena, "%s_rows", name)
-                     : base_arena_str(L->arena, "rk_rows_in_memory");
+    char *own = g->own ? base_arena_printf(L->arena, "%s_rows", name)
+                       : base_arena_str(L->arena, "rk_rows_in_memory");
     if (!own) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    if (made) RP_TRY(put_own(L, g, name, WARPS * 32));
+    if (g->own) RP_TRY(put_own(L, g, name, most > 1 ? 32 : WARPS * 32));
     base_buf_printf(b,
                     "struct %s_plan : %s_units, %s {\n    typedef rk_few_rows<%" PRId64 ", %" PRId64
                     ", %" PRId64 ", %" PRId64 "> tile;\n"
@@ -281,18 +281,12 @@ static many fit_some(const group *g) {
     return m;
 }
 
-/* Whether the launch that arranges them makes the rows, a warp each: with few it would take longer than a block each. */
-static bool makes_rows(const many *m) {
-    return m->columns > 64;
-}
-
 static void fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
-    const int64_t each = N_SM / count_jobs(g); /* tiles of rows that leave some of them so */
-    const int64_t narrow = each * 128 > SOME_ROWS ? each * 128 : SOME_ROWS;
-    const int64_t wide = narrow > SOME_ROWS ? 2 * narrow : 128;
+    const int64_t jobs = count_jobs(g),
+                  each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
     const many all[N_MANYS] = {fit_some(g),
-                               {narrow, 64, 128, 4, 1, 1, 64, 1},
-                               {wide, 128, 64, 3, 1, 1, 32, 2},
+                               {each * 64, 64, 128, 4, 1, 1, 64, 1},
+                               {each * 128, 128, 64, 6, 1, 1, 64, 1},
                                {INT64_MAX, 256, 64, 4, 1, 1, 64, 1}};
     *n = 0;
     for (int i = 0; i < N_MANYS && largest > end; i++) {
@@ -300,17 +294,6 @@ static void fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t lar
         list[(*n)++] = all[i];
         end = all[i].most;
     }
-}
-
-rp_status lower_tensor_few_rows(const lowerer *L, const pass_group *gr, int64_t *out) {
-    many list[N_MANYS];
-    uint32_t n;
-    group g;
-    RP_TRY(find_parts(L, gr, &g));
-    *out = most_rows(&g);
-    fit_many(&g, list, &n, *out, INT64_MAX);
-    for (uint32_t i = 0; i < n && !makes_rows(&list[i]); i++) *out = list[i].most;
-    return RP_OK;
 }
 
 /* As rk_many_rows of the template. */
@@ -391,19 +374,20 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const gr
     char *name = base_arena_printf(L->arena, "%s_x%" PRId64, base, m->columns);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){.max = m->most, .symbol = name, .threads = WARPS * 32};
-    const bool made = g->own && makes_rows(m);
-    if (made) {
-        alt->scratch = WARPS * (g->k * 2 + 16);
+    const bool apart = m->columns <= APART; /* a block makes a row, not a warp */
+    if (g->own) {
+        alt->scratch = (apart ? 1 : WARPS) * (g->k * 2 + 16);
         alt->per_sm = MAKERS;
-        RP_TRY(put_own(L, g, name, 32));
+        if (apart) alt->per_block = (uint32_t)(g->k / 8);
+        RP_TRY(put_own(L, g, name, apart ? WARPS * 32 : 32));
     }
     lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_puts(b, "    (void)items, (void)arg, (void)dim;\n");
-    if (made)
+    if (g->own)
         base_buf_printf(
-            b, "    rk_make_rows<%s_rows, %" PRId64 ", %" PRId64 ">(arg, dim, a1, rows);\n}\n",
-            name, g->k, m->columns);
+            b, "    rk_make_rows%s<%s_rows, %" PRId64 ", %" PRId64 ">(arg, dim, a1, rows);\n}\n",
+            apart ? "_apart" : "", name, g->k, m->columns);
     else
         base_buf_printf(b,
                         "    rk_arrange_rows<rk_rows_%s, %" PRId64 ", %" PRId64
@@ -428,7 +412,7 @@ static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int6
     return RP_OK;
 }
 
-/* The launch that arranges rows x where they are too many for put_few, else it has no items; *x becomes where they then are. */
+/* The launch that arranges rows x where they are too many for put_few, else nothing runs; *x becomes where they then are. */
 static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base, const group *g,
                               const many *list, uint32_t n, lower_ref *x) {
     const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, gr->lhs));
@@ -445,15 +429,15 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     L->args[1] = to;
     L->n_args = 2;
     if (g->own) lower_rows_args(L, g->own); /* of all classes */
-    for (uint32_t i = 0; i < n; i++) {      /* classes of equal tiles share a kernel */
+    made.alts[made.n_alts++] = (lower_alt){.max = most};
+    for (uint32_t i = 0; i < n; i++) { /* classes of equal tiles share a kernel */
         if (i && list[i].columns == list[i - 1].columns)
             made.alts[made.n_alts - 1].max = list[i].most;
         else
             RP_TRY(put_arrange(L, base, rows, g, &list[i], &made.alts[made.n_alts++]));
     }
     made.rows = ir_dim_import(L->out->dims, t, gr->rows);
-    ir_dim more = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, -1)), most);
-    made.items = ir_dim_import(L->out->dims, t, ir_dim_mul_const(t, more, most * (k / 8)));
+    made.items = ir_dim_import(L->out->dims, t, ir_dim_mul_const(t, rows, k / 8));
     lower_launch *l = lower_add_launch(L);
     *l = made;
     *x = to;

@@ -97,6 +97,43 @@ static void products_on_a_gpu_make_a_row_themselves(void **state) {
     ir_graph_free(g);
 }
 
+/* Kernels of which nothing ever runs. */
+static uint32_t count_left_out(const ir_graph *g) {
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    lower_piece p;
+    uint32_t n = 0;
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    for (uint32_t i = 0; i < p.n_launches; i++)
+        n += p.launches[i].n_alts == 1 && !p.launches[i].alts[0].symbol;
+    lower_done(&p);
+    return n;
+}
+
+/* The norm in front of gate and up. */
+static void products_on_tensor_cores_make_all_rows(void **state) {
+    ir_graph *g = layer_graph(RP_DTYPE_BF16, RP_NUMERICS_DEFAULT);
+    (void)state;
+    assert_int_equal(count_left_out(g), 1);
+    ir_graph_free(g);
+}
+
+/* What comes from another piece, too. */
+static void products_on_tensor_cores_round_rows_as_they_read_them(void **state) {
+    rp_graph *g = rp_graph_new("rounded");
+    rp_error err = {0};
+    ir_graph *opt;
+    (void)state;
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "T", 1, 1024), 64));
+    rp_tensor y =
+        rp_linear(rp_cast(x, RP_DTYPE_BF16), rp_param(g, "w", RP_DTYPE_BF16, RP_SHAPE(128, 64)));
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(pass_run_all(trace_graph_ir(g), NULL, &opt, &err), &err);
+    assert_int_equal(count_left_out(opt), 1);
+    rp_graph_free(g);
+    ir_graph_free(opt);
+}
+
 /* The kernel of a GPU for so many rows of attention, and its blocks. */
 static const lower_alt *attention_of(const lower_piece *p, int64_t rows, int64_t *blocks) {
     const lower_launch *l = p->launches;
@@ -239,6 +276,8 @@ int main(void) {
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
+        cmocka_unit_test(products_on_tensor_cores_make_all_rows),
+        cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
         cmocka_unit_test(attention_has_the_blocks_of_its_class),
         cmocka_unit_test(survives_lost_allocations),
     };

@@ -247,6 +247,15 @@ RP_INLINE T rk_warp_step(T acc, T e, long long left)
     return acc;
 }
 
+/* N rounds at once, element e[i] of this lane in round i. */
+template <rk_how how, int N, class T>
+RP_INLINE T rk_warp_rounds(T acc, const T *e, long long left)
+{
+#pragma unroll
+    for (int i = 0; i < N; i++) acc = rk_warp_step<how>(acc, e[i], left - 32 * i);
+    return acc;
+}
+
 template <rk_how how, class T>
 RP_INLINE T rk_warp_end(T acc)
 {

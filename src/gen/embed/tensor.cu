@@ -171,7 +171,7 @@ struct rk_by_rows {
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
     RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *) {}
 };
-/* Rows that a kernel does not make. */
+/* Rows that a kernel does not make; else make() is for all threads of a block, or for a warp. */
 struct rk_rows_in_memory {
     enum { MADE = 0 };
     RP_INLINE void make(char *const *, const long long *, char *, long long) {}
@@ -345,7 +345,7 @@ RP_FN void rk_few_rows_of(char *const *arg, const long long *dim, int unit, int 
     if (warp < rows) P::end(arg, dim, unit, warp, sums + warp * columns);
 }
 
-/* P: tile, type of rows, an epilogue, and where its units lie: at(). rows: up to T::ROWS, which lie at x; the only one can be MADE here. */
+/* P: tile, type of rows, an epilogue, and where its units lie: at(). rows: up to T::ROWS, which lie at x or are MADE here, the only one by all threads, each of several by a warp. */
 template <class P>
 RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, const char *w, int rows)
 {
@@ -358,9 +358,11 @@ RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, con
     ring.start(w);
     rk_wait();
     if (threadIdx.x < 4) ((rp_u32 *)(rk_dynamic + T::ZERO))[threadIdx.x] = 0;
-    if (P::MADE)
+    if (P::MADE && T::ROWS == 1)
         P::make(arg, dim, rk_dynamic + T::X, 0);
-    else
+    else if (P::MADE && warp < rows)
+        P::make(arg, dim, rk_dynamic + T::X + warp * T::X_ROW, warp);
+    else if (!P::MADE)
         rk_stage<T, X>((const typename X::type *)x, rows);
     __syncthreads();
     /* A lane's row of x; rows that are not there are zeros, all in one place. */
@@ -405,7 +407,24 @@ RP_FN void rk_arrange_rows(const typename X::type *x, char *to, long long n)
     }
 }
 
-/* The same of rows that are made here, in shared memory, each by a warp. */
+/* The same of rows that are made here, in shared memory, each by a block: few of them. */
+template <class P, int K, int COLUMNS>
+RP_FN void rk_make_rows_apart(char *const *arg, const long long *dim, char *to, long long n)
+{
+    const long long total = (n + COLUMNS - 1) / COLUMNS * COLUMNS;
+    rk_wait();
+    for (long long row = blockIdx.x; row < total; row += gridDim.x) {
+        if (row < n) P::make(arg, dim, rk_dynamic, row);
+        __syncthreads();
+        for (int i = threadIdx.x; i < K / 8; i += blockDim.x) {
+            const int4 none = {0, 0, 0, 0};
+            *(int4 *)(to + ((row / COLUMNS * (K / 8) + i) * COLUMNS + row % COLUMNS) * 16) = row < n ? *(const int4 *)(rk_dynamic + i * 16) : none;
+        }
+        __syncthreads();
+    }
+}
+
+/* The same, each by a warp. */
 template <class P, int K, int COLUMNS>
 RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long long n)
 {
