@@ -35,6 +35,27 @@ rp_status hal_memory_upload(hal_device *d, void *to, const hal_source *from, rp_
 uint64_t hal_part_count(const hal_source *s);
 size_t hal_part_size(const hal_source *s, uint64_t part);
 
+/* What a device whose memory is the host's notes while it captures. Each member of the table that runs something asks
+ * hal_capturing first, and gives what it has to one of these. */
+rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                           rp_error *err) RP_MUST_USE;
+rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size,
+                        rp_error *err) RP_MUST_USE;
+rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) RP_MUST_USE;
+hal_ranges *hal_capture_allowed(const hal_device *d); /* NULL when none is under way */
+rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) RP_MUST_USE;
+/* Members of the table of such devices. */
+rp_status hal_note_begin(hal_device *d, rp_error *err);
+rp_status hal_note_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
+                       rp_error *err);
+
+/* Events of devices that have done what they are given when the call returns. */
+rp_status hal_done_event_new(hal_device *d, hal_event **out, rp_error *err);
+void hal_done_event_free(hal_event *e);
+rp_status hal_done_event_record(hal_device *d, hal_event *e, rp_error *err);
+rp_status hal_done_event_wait(hal_device *d, hal_event *e, rp_error *err);
+rp_status hal_done_event_synchronize(hal_event *e, rp_error *err);
+
 /* Bytes that a copy of a launch list with its arrays takes; false on overflow. */
 bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out);
 /* Copies list with its arg and dim arrays into dst (of that many bytes, 16-byte aligned). Names stay
@@ -44,6 +65,10 @@ hal_launch *hal_list_copy(void *dst, const hal_launch *list, uint32_t n);
 /* Parts of a device, in their own files. */
 hal_ranges *hal_ranges_new(void);
 void hal_ranges_free(hal_ranges *r);
+/* Adds what may overlap or touch other ranges, which become one with it. */
+rp_status hal_ranges_join(hal_ranges *r, const void *p, size_t size, const char *what,
+                          rp_error *err) RP_MUST_USE;
+bool hal_ranges_cover(hal_ranges *r, const void *p, size_t size);
 hal_log *hal_log_new(void);
 void hal_log_free(hal_log *log);
 /* One line "verb text"; nothing unless recording is on. Thread-safe. */

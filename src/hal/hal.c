@@ -58,6 +58,14 @@ rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_er
     return rp_fail(err, RP_CONFIG, "unknown device '%s'; known are cpu, null and cuda:N", name);
 }
 
+rp_status hal_queue(hal_device *d, hal_device **out, rp_error *err) {
+    hal_device *root = d->root ? d->root : d, *queue = NULL;
+    RP_TRY(root->ops->queue(root, &queue, err));
+    queue->root = root;
+    *out = queue;
+    return RP_OK;
+}
+
 void hal_close(hal_device *d) {
     if (!d) return;
     assert(d->counters.live_bytes == 0 && "device memory outlives its device");

@@ -1,8 +1,8 @@
 /* Devices as the rest of the program sees them: memory, modules, launches, graphs.
  *
- * A back end implements hal_device_ops. Thread rule: a device may be shared; a queue (there is one
- * a device here) is used by one thread at a time. The launch log at this border is the witness for
- * launches, captures and replays: all counters are read from it. */
+ * A back end implements hal_device_ops. A hal_device is a queue of a device, and hal_queue makes more of them. Thread rule:
+ * a queue is used by one thread at a time, queues of one device at the same time. The launch log at this border is the
+ * witness for launches, captures and replays: all counters are read from it. */
 #ifndef HAL_HAL_H
 #define HAL_HAL_H
 
@@ -15,6 +15,7 @@
 typedef struct hal_device hal_device;
 typedef struct hal_module hal_module;
 typedef struct hal_graph hal_graph;
+typedef struct hal_event hal_event;
 
 /* Host kernel: see gen/gen.h. */
 typedef void (*hal_host_fn)(void *const *arg, const long long *dim, long long begin, long long end,
@@ -125,6 +126,21 @@ typedef struct hal_device_ops {
     rp_status (*graph_launch)(hal_graph *g, rp_error *err);
     size_t (*graph_bytes)(const hal_graph *g);
     void (*graph_free)(hal_graph *g);
+    /* Another queue of the device of d: see hal_queue. */
+    rp_status (*queue)(hal_device *d, hal_device **out, rp_error *err);
+    /* (optional) From begin on launch, copy and fill run nothing but are noted; end makes a graph of them, or with out NULL
+     * forgets them. What is noted is audited at once. A call that cannot be in a graph (synchronize, an address that is not
+     * registered) fails, and so does end, with the first failure. *out_n: launches in it. RP_INVALID where a capture is under way, or none. */
+    rp_status (*capture_begin)(hal_device *d, rp_error *err);
+    rp_status (*capture_end)(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
+                             rp_error *err);
+    /* A place in a queue: record puts it behind all that d holds, wait makes what d gets from now on come after it, and
+     * event_synchronize is the host's wait for it. One that was never recorded is over. */
+    rp_status (*event_new)(hal_device *d, hal_event **out, rp_error *err);
+    void (*event_free)(hal_event *e);
+    rp_status (*event_record)(hal_device *d, hal_event *e, rp_error *err);
+    rp_status (*event_wait)(hal_device *d, hal_event *e, rp_error *err);
+    rp_status (*event_synchronize)(hal_event *e, rp_error *err);
     /* Waits for all that is queued. RP_DEVICE when some of it failed, which is when it shows. */
     rp_status (*synchronize)(hal_device *d, rp_error *err);
 } hal_device_ops;
@@ -132,6 +148,7 @@ typedef struct hal_device_ops {
 /* Backends embed this first. */
 typedef struct hal_ranges hal_ranges;
 typedef struct hal_log hal_log;
+typedef struct hal_capture hal_capture;
 
 /* What loading a module means once start-up is over. */
 typedef enum hal_seal { HAL_UNSEALED, HAL_SEALED_WARN, HAL_SEALED_FATAL } hal_seal;
@@ -142,6 +159,8 @@ struct hal_device {
     hal_counters counters;
     hal_ranges *ranges;
     hal_log *log;
+    hal_device *root;     /* whose queue this is; NULL: the first one of its device */
+    hal_capture *capture; /* under way, where the back end notes launches by itself (capture.c) */
 };
 
 /* Parameters of a device: n_threads 0 = one a granted core. */
@@ -152,6 +171,9 @@ rp_status hal_cuda_open(uint32_t ordinal, hal_device **out, rp_error *err) RP_MU
 /* By name: "cpu", "null", "cuda" (the first) or "cuda:N". */
 rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out,
                    rp_error *err) RP_MUST_USE;
+/* Another queue of the device of d, which must outlive it: threads or context are shared, and memory of one can be used on
+ * all. Counters, log, seal and registered ranges are its own; the audit knows those of the first queue, too. */
+rp_status hal_queue(hal_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
 void hal_close(hal_device *d); /* NULL is fine; all modules, graphs and memory must be gone */
 const hal_counters *hal_device_counters(const hal_device *d);
 
@@ -160,9 +182,27 @@ const hal_counters *hal_device_counters(const hal_device *d);
 rp_status hal_range_add(hal_device *d, const void *p, size_t size, const char *what,
                         rp_error *err) RP_MUST_USE;
 void hal_range_remove(hal_device *d, const void *p);
+/* Bytes of the range that begins at p; 0 when none does. */
+size_t hal_range_size(hal_device *d, const void *p);
+uint64_t hal_live_bytes(hal_device *d); /* counters.live_bytes, by any thread */
+/* Any range of d, its begin; NULL when there is none. */
+void *hal_range_any(hal_device *d);
 /* RP_INTERNAL naming launch and argument when the bytes of an arg (its first one, where arg_size is not given) do not
  * lie in one registered range. */
 rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) RP_MUST_USE;
+
+/* While d captures by hal_capture_begin: what launches may point to beside registered ranges, and what calls have written;
+ * such ranges may overlap. */
+rp_status hal_capture_begin(hal_device *d, rp_error *err) RP_MUST_USE;
+rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
+                          rp_error *err) RP_MUST_USE;
+bool hal_capturing(const hal_device *d);
+rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const char *what,
+                            rp_error *err) RP_MUST_USE;
+rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) RP_MUST_USE;
+bool hal_capture_has_written(const hal_device *d, const void *p, size_t size);
+/* Makes the capture fail for a reason of the caller's; the first one counts. */
+void hal_capture_spoil(hal_device *d, const rp_error *why);
 
 /* How the cpu executes code of a folder when not as files (static); NULL: as files. */
 const char *hal_code_note(const char *dir);

@@ -138,13 +138,13 @@ void hal_memory_release(hal_device *d, void *p, size_t size) {
 }
 
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
-    (void)d, (void)err;
+    if (hal_capturing(d)) return hal_note_copy(d, to, from, size, err);
     if (size) memcpy(to, from, size);
     return RP_OK;
 }
 
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) {
-    (void)d, (void)err;
+    if (hal_capturing(d)) return hal_note_fill(d, to, byte, size, err);
     if (size) memset(to, byte, size);
     return RP_OK;
 }
@@ -155,28 +155,88 @@ static const range *range_of(const hal_ranges *r, const void *p) {
     return i > 0 && r->v[i - 1].end > (uintptr_t)p ? &r->v[i - 1] : NULL;
 }
 
-static rp_status audit_one(const hal_ranges *r, const hal_launch *l, uint32_t idx, rp_error *err) {
+size_t hal_range_size(hal_device *d, const void *p) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    const range *in = range_of(d->ranges, p);
+    size_t size = in && in->begin == (uintptr_t)p ? in->end - in->begin : 0;
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    return size;
+}
+
+uint64_t hal_live_bytes(hal_device *d) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    uint64_t bytes = d->counters.live_bytes;
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    return bytes;
+}
+
+void *hal_range_any(hal_device *d) {
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    void *p = d->ranges->n ? (void *)d->ranges->v[0].begin : NULL;
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    return p;
+}
+
+rp_status hal_ranges_join(hal_ranges *r, const void *p, size_t size, const char *what,
+                          rp_error *err) {
+    uintptr_t begin = (uintptr_t)p, end = begin + size;
+    if (size == 0) return RP_OK;
+    (void)pthread_mutex_lock(&r->lock);
+    size_t first = upper(r, begin), last;
+    if (first > 0 && r->v[first - 1].end >= begin) first--;
+    for (last = first; last < r->n && r->v[last].begin <= end; last++) {
+        if (r->v[last].begin < begin) begin = r->v[last].begin;
+        if (r->v[last].end > end) end = r->v[last].end;
+    }
+    memmove(r->v + first, r->v + last, (r->n - last) * sizeof *r->v);
+    r->n -= last - first;
+    rp_status st = insert(r, (range){begin, end, what}, err);
+    (void)pthread_mutex_unlock(&r->lock);
+    return st;
+}
+
+bool hal_ranges_cover(hal_ranges *r, const void *p, size_t size) {
+    if (size == 0) return true;
+    (void)pthread_mutex_lock(&r->lock);
+    const range *in = range_of(r, p);
+    bool covered = in && in->end - (uintptr_t)p >= size;
+    (void)pthread_mutex_unlock(&r->lock);
+    return covered;
+}
+
+/* In what is registered with the queue, with the first one of its device, or allowed to a capture. */
+static bool find_range(const hal_device *d, const void *p, range *out) {
+    hal_ranges *const places[] = {d->ranges, d->root ? d->root->ranges : NULL,
+                                  hal_capture_allowed(d)};
+    const range *in = NULL;
+    for (size_t i = 0; i < sizeof places / sizeof *places && !in; i++) {
+        if (!places[i]) continue;
+        (void)pthread_mutex_lock(&places[i]->lock);
+        in = range_of(places[i], p);
+        if (in) *out = *in;
+        (void)pthread_mutex_unlock(&places[i]->lock);
+    }
+    return in != NULL;
+}
+
+static rp_status audit_one(const hal_device *d, const hal_launch *l, uint32_t idx, rp_error *err) {
     for (uint32_t a = 0; a < l->n_arg; a++) {
-        const range *in = range_of(r, l->arg[a]);
-        if (!in)
+        range in;
+        if (!find_range(d, l->arg[a], &in))
             return rp_fail(err, RP_INTERNAL,
                            "launch %u (%s): argument %u (%p) lies in no registered range", idx,
                            l->name ? l->name : "?", a, l->arg[a]);
-        size_t left = in->end - (uintptr_t)l->arg[a], size = l->arg_size ? l->arg_size[a] : 1;
+        size_t left = in.end - (uintptr_t)l->arg[a], size = l->arg_size ? l->arg_size[a] : 1;
         if (size > left)
             return rp_fail(err, RP_INTERNAL,
                            "launch %u (%s): argument %u (%p) has %zu bytes, %zu beyond the end of "
                            "the registered range %s",
-                           idx, l->name ? l->name : "?", a, l->arg[a], size, size - left, in->what);
+                           idx, l->name ? l->name : "?", a, l->arg[a], size, size - left, in.what);
     }
     return RP_OK;
 }
 
 rp_status hal_audit(hal_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
-    hal_ranges *r = d->ranges;
-    rp_status st = RP_OK;
-    (void)pthread_mutex_lock(&r->lock);
-    for (uint32_t i = 0; i < n && st == RP_OK; i++) st = audit_one(r, &list[i], i, err);
-    (void)pthread_mutex_unlock(&r->lock);
-    return st;
+    for (uint32_t i = 0; i < n; i++) RP_TRY(audit_one(d, &list[i], i, err));
+    return RP_OK;
 }

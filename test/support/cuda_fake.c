@@ -163,6 +163,10 @@ static int do_stream_synchronize(void *stream) {
     (void)stream;
     return code_of("stream_synchronize");
 }
+static int do_stream_wait(void *stream, void *event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
+    return code_of("stream_wait");
+}
 static int do_event_new(void **out, unsigned flags) {
     (void)flags;
     return make("event_new", out);

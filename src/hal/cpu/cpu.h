@@ -9,9 +9,16 @@
 
 enum { CPU_ALIGN = 64, CPU_MAX_THREADS = 256 };
 
+/* The threads of a device, which its queues share: a list that finds them busy runs on the thread of its caller. */
+typedef struct cpu_team {
+    cpu_pool *pool;
+    atomic_flag busy;
+} cpu_team;
+
 typedef struct cpu_device {
     hal_device base;
-    cpu_pool *pool;
+    cpu_team *team; /* own_team, or that of the first queue */
+    cpu_team own_team;
     uint32_t n_threads;
     atomic_flag busy; /* one thread at a time uses the queue */
     void **scratch;   /* one a thread, scratch_size bytes each */

@@ -8,7 +8,7 @@
 static void cpu_free(hal_device *base) {
     cpu_device *d = (cpu_device *)base;
     if (!d) return;
-    cpu_pool_free(d->pool);
+    cpu_pool_free(d->own_team.pool);
     for (uint32_t t = 0; d->scratch && t < d->n_threads; t++) base_free(d->scratch[t]);
     base_free(d->scratch);
     hal_device_done(&d->base);
@@ -41,6 +41,7 @@ rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) {
 static rp_status cpu_launch(hal_device *base, const hal_launch *list, uint32_t n,
                             size_t scratch_size, rp_error *err) {
     cpu_device *d = (cpu_device *)base;
+    if (hal_capturing(base)) return hal_note_capture(base, list, n, scratch_size, err);
     RP_TRY(cpu_queue_enter(d, err));
     rp_status st = cpu_scratch_reserve(d, scratch_size, err);
     if (st == RP_OK) st = cpu_list_run(d, list, n, err);
@@ -50,9 +51,11 @@ static rp_status cpu_launch(hal_device *base, const hal_launch *list, uint32_t n
 }
 
 static rp_status cpu_synchronize(hal_device *d, rp_error *err) {
-    (void)d, (void)err; /* launches have finished when they return */
-    return RP_OK;
+    if (hal_capturing(d)) return hal_refuse_captured(d, "waiting for the device", err);
+    return RP_OK; /* launches have finished when they return */
 }
+
+static rp_status cpu_queue(hal_device *base, hal_device **out, rp_error *err);
 
 static const hal_device_ops cpu_ops = {
     .name = "cpu",
@@ -71,29 +74,55 @@ static const hal_device_ops cpu_ops = {
     .graph_launch = cpu_graph_launch,
     .graph_bytes = cpu_graph_bytes,
     .graph_free = cpu_graph_free,
+    .queue = cpu_queue,
+    .capture_begin = hal_note_begin,
+    .capture_end = hal_note_end,
+    .event_new = hal_done_event_new,
+    .event_free = hal_done_event_free,
+    .event_record = hal_done_event_record,
+    .event_wait = hal_done_event_wait,
+    .event_synchronize = hal_done_event_synchronize,
     .synchronize = cpu_synchronize,
 };
+
+/* Everything of a queue but the threads. */
+static rp_status make_queue(uint32_t n_threads, cpu_device **out, rp_error *err) {
+    cpu_device *d = base_alloc(sizeof *d);
+    if (!d) return rp_fail(err, RP_NOMEM, "no memory for device cpu");
+    d->n_threads = n_threads;
+    d->team = &d->own_team;
+    atomic_flag_clear(&d->busy);
+    atomic_flag_clear(&d->own_team.busy);
+    rp_status st = hal_device_init(&d->base, &cpu_ops, err);
+    if (st == RP_OK) d->scratch = base_alloc_array(n_threads, sizeof *d->scratch);
+    if (st == RP_OK && !d->scratch) st = rp_fail(err, RP_NOMEM, "no memory for device cpu");
+    if (st == RP_OK)
+        *out = d;
+    else
+        cpu_free(&d->base);
+    return st;
+}
+
+static rp_status cpu_queue(hal_device *base, hal_device **out, rp_error *err) {
+    cpu_device *root = (cpu_device *)base, *d = NULL;
+    RP_TRY(make_queue(root->n_threads, &d, err));
+    d->team = root->team;
+    *out = &d->base;
+    return RP_OK;
+}
 
 rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) {
     if (n_threads > CPU_MAX_THREADS)
         return rp_fail(err, RP_CONFIG, "%u threads asked for, %d are the most", n_threads,
                        CPU_MAX_THREADS);
-    rp_status st = RP_OK;
-    cpu_device *d = base_alloc(sizeof *d);
-    if (!d) return rp_fail(err, RP_NOMEM, "no memory for device cpu");
-    d->n_threads = n_threads ? n_threads : cpu_cores_granted();
-    if (d->n_threads > CPU_MAX_THREADS) d->n_threads = CPU_MAX_THREADS;
-    atomic_flag_clear(&d->busy);
-    RP_TRY_OUT(hal_device_init(&d->base, &cpu_ops, err));
-    d->scratch = base_alloc_array(d->n_threads, sizeof *d->scratch);
-    if (!d->scratch) {
-        st = rp_fail(err, RP_NOMEM, "no memory for device cpu");
-        goto out;
-    }
-    RP_TRY_OUT(cpu_pool_new(d->n_threads, &d->pool, err));
-    *out = &d->base;
-    d = NULL;
-out:
-    if (d) cpu_free(&d->base);
+    cpu_device *d = NULL;
+    if (!n_threads) n_threads = cpu_cores_granted();
+    if (n_threads > CPU_MAX_THREADS) n_threads = CPU_MAX_THREADS;
+    RP_TRY(make_queue(n_threads, &d, err));
+    rp_status st = cpu_pool_new(n_threads, &d->own_team.pool, err);
+    if (st == RP_OK)
+        *out = &d->base;
+    else
+        cpu_free(&d->base);
     return st;
 }

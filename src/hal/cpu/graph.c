@@ -38,6 +38,7 @@ rp_status cpu_graph_build(hal_device *d, const hal_launch *list, uint32_t n, siz
 }
 
 rp_status cpu_graph_launch(hal_graph *g, rp_error *err) {
+    if (hal_capturing(&g->d->base)) return hal_refuse_captured(&g->d->base, "a replay", err);
     RP_TRY(cpu_queue_enter(g->d, err));
     rp_status st = cpu_list_run(g->d, g->list, g->n, err);
     if (st == RP_OK) hal_note_replay(&g->d->base, g->label, g->n);

@@ -54,7 +54,7 @@ static void walk(void *user, uint32_t t) {
         const hal_launch *l = &r->list[i];
         bool solo = is_solo(l);
         if (owed && (shared || !solo)) {
-            cpu_pool_barrier(r->d->pool, t);
+            cpu_pool_barrier(r->d->team->pool, t);
             passed++;
             if (atomic_load_explicit(&r->stop_at, memory_order_relaxed) == passed) return;
             owed = shared = false;
@@ -117,8 +117,13 @@ rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_err
         d->base.counters.crowded_lists++;
         return walk_alone(&r);
     }
-    int64_t start = base_now_ns(), waited = cpu_pool_waited(d->pool);
-    cpu_pool_run(d->pool, walk, &r);
-    judge(d, base_now_ns() - start, cpu_pool_waited(d->pool) - waited);
+    /* Another queue has the threads, perhaps the one whose host call came here. */
+    if (atomic_flag_test_and_set_explicit(&d->team->busy, memory_order_acquire))
+        return walk_alone(&r);
+    cpu_pool *pool = d->team->pool;
+    int64_t start = base_now_ns(), waited = cpu_pool_waited(pool);
+    cpu_pool_run(pool, walk, &r);
+    judge(d, base_now_ns() - start, cpu_pool_waited(pool) - waited);
+    atomic_flag_clear_explicit(&d->team->busy, memory_order_release);
     return r.st;
 }

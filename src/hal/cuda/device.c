@@ -174,6 +174,12 @@ static rp_status device_synchronize(hal_device *base, rp_error *err) {
     return cuda_check(&d->cu, d->cu.stream_synchronize(d->stream), "waiting for the GPU", err);
 }
 
+/* A stream of its own in the same context, which the driver counts. */
+static rp_status device_queue(hal_device *base, hal_device **out, rp_error *err) {
+    const cuda_device *d = (const cuda_device *)base;
+    return cuda_device_open(&d->cu, d->ordinal, out, err);
+}
+
 /* --- opening ---------------------------------------------------------------------- */
 
 static const hal_device_ops cuda_ops = {
@@ -193,6 +199,12 @@ static const hal_device_ops cuda_ops = {
     .graph_launch = cuda_graph_launch,
     .graph_bytes = cuda_graph_bytes,
     .graph_free = cuda_graph_free,
+    .queue = device_queue,
+    .event_new = cuda_event_new,
+    .event_free = cuda_event_free,
+    .event_record = cuda_event_record,
+    .event_wait = cuda_event_wait,
+    .event_synchronize = cuda_event_synchronize,
     .synchronize = device_synchronize,
 };
 
@@ -202,6 +214,7 @@ rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device *
     cuda_device *d = base_alloc(sizeof *d);
     if (!d) return rp_fail(err, RP_NOMEM, "no memory for device cuda:%u", ordinal);
     d->cu = *cu;
+    d->ordinal = ordinal;
     RP_TRY_OUT(hal_device_init(&d->base, &cuda_ops, err));
     RP_TRY_OUT(cuda_gpu_open(&d->cu, (int)ordinal, CUDA_MIN_CAPABILITY, &d->gpu, err));
     RP_TRY_OUT(cuda_check(&d->cu, d->cu.stream_new(&d->stream, CUDA_STREAM_NON_BLOCKING),

@@ -25,6 +25,7 @@ typedef struct cuda_device {
     hal_device base;
     cuda_driver cu;
     cuda_gpu gpu;
+    uint32_t ordinal;
     void *stream;         /* the queue */
     cuda_staging staging; /* since the first upload */
 } cuda_device;
@@ -53,5 +54,10 @@ rp_status cuda_graph_build(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err);
 size_t cuda_graph_bytes(const hal_graph *g);
 void cuda_graph_free(hal_graph *g);
+rp_status cuda_event_new(hal_device *d, hal_event **out, rp_error *err);
+void cuda_event_free(hal_event *e);
+rp_status cuda_event_record(hal_device *d, hal_event *e, rp_error *err);
+rp_status cuda_event_wait(hal_device *d, hal_event *e, rp_error *err);
+rp_status cuda_event_synchronize(hal_event *e, rp_error *err);
 
 #endif

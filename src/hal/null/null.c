@@ -66,7 +66,7 @@ static void null_module_free(hal_module *m) {
 
 static rp_status null_launch(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                              rp_error *err) {
-    (void)scratch_size, (void)err;
+    if (hal_capturing(d)) return hal_note_capture(d, list, n, scratch_size, err);
     hal_note_launch(d, list, n);
     return RP_OK;
 }
@@ -91,7 +91,7 @@ static rp_status null_graph_build(hal_device *d, const hal_launch *list, uint32_
 }
 
 static rp_status null_graph_launch(hal_graph *g, rp_error *err) {
-    (void)err;
+    if (hal_capturing(g->d)) return hal_refuse_captured(g->d, "a replay", err);
     hal_note_replay(g->d, g->label, g->n);
     return RP_OK;
 }
@@ -105,8 +105,12 @@ static void null_graph_free(hal_graph *g) {
 }
 
 static rp_status null_synchronize(hal_device *d, rp_error *err) {
-    (void)d, (void)err;
-    return RP_OK;
+    return hal_capturing(d) ? hal_refuse_captured(d, "waiting for the device", err) : RP_OK;
+}
+
+static rp_status null_queue(hal_device *d, hal_device **out, rp_error *err) {
+    (void)d;
+    return hal_null_open(out, err);
 }
 
 static const hal_device_ops null_ops = {
@@ -126,6 +130,14 @@ static const hal_device_ops null_ops = {
     .graph_launch = null_graph_launch,
     .graph_bytes = null_graph_bytes,
     .graph_free = null_graph_free,
+    .queue = null_queue,
+    .capture_begin = hal_note_begin,
+    .capture_end = hal_note_end,
+    .event_new = hal_done_event_new,
+    .event_free = hal_done_event_free,
+    .event_record = hal_done_event_record,
+    .event_wait = hal_done_event_wait,
+    .event_synchronize = hal_done_event_synchronize,
     .synchronize = null_synchronize,
 };
 

@@ -350,6 +350,7 @@ CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) { (void)stream; return 0
 CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) { (void)stream; return 0; }
 CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) { (void)flags; *out = &state; return 0; }
 CU(emu_event_free, "cuEventDestroy_v2", void *event) { (void)event; return 0; }
+CU(emu_stream_wait, "cuStreamWaitEvent", void *stream, void *event, unsigned flags) { (void)stream; (void)event; (void)flags; return 0; }
 CU(emu_event_record, "cuEventRecord", void *event, void *stream) { (void)event; (void)stream; return 0; }
 CU(emu_event_synchronize, "cuEventSynchronize", void *event) { (void)event; return 0; }
 CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) { (void)from; (void)to; *ms = 1; return 0; }

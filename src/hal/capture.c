@@ -1,0 +1,194 @@
+/* Captures on devices whose memory is the host's: launches, copies and fills of a queue are noted instead of run, and become
+ * the list of a graph.
+ *
+ * Each noted list is copied with its arguments and audited at once, so that the call that brought a bad address is the one
+ * that fails. The first failure spoils the capture. Copies and fills become kernels over bytes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "hal/device.h"
+
+enum { BYTES_GRAIN = 64 << 10 };
+
+/* One noted list; its launches follow. */
+typedef struct noted {
+    struct noted *next;
+    uint32_t n;
+    _Alignas(16) char list[];
+} noted;
+
+struct hal_capture {
+    noted *first, **last;
+    uint32_t n;
+    size_t scratch;
+    hal_ranges *allowed, *wrote;
+    rp_error failure; /* code RP_OK: none */
+};
+
+static void capture_free(hal_capture *c) {
+    if (!c) return;
+    for (noted *at = c->first, *next; at; at = next) {
+        next = at->next;
+        base_free(at);
+    }
+    hal_ranges_free(c->allowed);
+    hal_ranges_free(c->wrote);
+    base_free(c);
+}
+
+bool hal_capturing(const hal_device *d) {
+    return d->capture != NULL;
+}
+
+hal_ranges *hal_capture_allowed(const hal_device *d) {
+    return d->capture ? d->capture->allowed : NULL;
+}
+
+rp_status hal_capture_begin(hal_device *d, rp_error *err) {
+    if (!d->ops->capture_begin)
+        return rp_fail(err, RP_UNSUPPORTED, "device %s cannot capture calls", d->ops->name);
+    return d->ops->capture_begin(d, err);
+}
+
+rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
+                          rp_error *err) {
+    if (!d->ops->capture_end)
+        return rp_fail(err, RP_UNSUPPORTED, "device %s cannot capture calls", d->ops->name);
+    return d->ops->capture_end(d, label, out, out_n, err);
+}
+
+rp_status hal_note_begin(hal_device *d, rp_error *err) {
+    if (d->capture) return rp_fail(err, RP_INVALID, "a capture is under way on this queue");
+    hal_capture *c = base_alloc(sizeof *c);
+    if (c) c->allowed = hal_ranges_new();
+    if (c) c->wrote = hal_ranges_new();
+    if (!c || !c->allowed || !c->wrote) {
+        capture_free(c);
+        return rp_fail(err, RP_NOMEM, "no memory for a capture");
+    }
+    c->last = &c->first;
+    d->capture = c;
+    return RP_OK;
+}
+
+void hal_capture_spoil(hal_device *d, const rp_error *why) {
+    if (d->capture && d->capture->failure.code == RP_OK) d->capture->failure = *why;
+}
+
+/* The caller's error is the capture's. */
+static rp_status spoil(hal_device *d, rp_status st, const rp_error *why, rp_error *err) {
+    hal_capture_spoil(d, why);
+    return rp_fail(err, st, "%s", why->text);
+}
+
+rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const char *what,
+                            rp_error *err) {
+    return hal_ranges_join(d->capture->allowed, p, size, what, err);
+}
+
+rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) {
+    return hal_ranges_join(d->capture->wrote, p, size, "written", err);
+}
+
+bool hal_capture_has_written(const hal_device *d, const void *p, size_t size) {
+    return hal_ranges_cover(d->capture->wrote, p, size);
+}
+
+rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) {
+    rp_error why = {0};
+    rp_status st =
+        rp_fail(&why, RP_INVALID, "%s while calls are captured, which cannot be replayed", what);
+    return spoil(d, st, &why, err);
+}
+
+static rp_status add(hal_capture *c, const hal_launch *list, uint32_t n, size_t scratch,
+                     rp_error *err) {
+    size_t size = 0;
+    noted *one = NULL;
+    if (hal_list_bytes(list, n, &size) && base_add_size(size, sizeof *one, &size))
+        one = base_alloc_aligned(size, 16);
+    if (!one) return rp_fail(err, RP_NOMEM, "no memory to note %u launches", n);
+    (void)hal_list_copy(one->list, list, n);
+    one->n = n;
+    *c->last = one;
+    c->last = &one->next;
+    c->n += n;
+    if (scratch > c->scratch) c->scratch = scratch;
+    return RP_OK;
+}
+
+rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                           rp_error *err) {
+    rp_error why = {0};
+    rp_status st = hal_audit(d, list, n, &why);
+    if (st == RP_OK) st = add(d->capture, list, n, scratch_size, &why);
+    return st == RP_OK ? RP_OK : spoil(d, st, &why, err);
+}
+
+static void copy_bytes(void *const *arg, const long long *dim, long long begin, long long end,
+                       void *scratch) {
+    (void)dim, (void)scratch;
+    memcpy((char *)arg[0] + begin, (const char *)arg[1] + begin, (size_t)(end - begin));
+}
+
+static void fill_bytes(void *const *arg, const long long *dim, long long begin, long long end,
+                       void *scratch) {
+    (void)scratch;
+    memset((char *)arg[0] + begin, (int)dim[0], (size_t)(end - begin));
+}
+
+static rp_status note_bytes(hal_device *d, hal_launch *l, void *to, size_t size, rp_error *err) {
+    if (size == 0) return RP_OK;
+    l->kind = HAL_KERNEL;
+    l->items = (long long)size;
+    l->grain = BYTES_GRAIN;
+    RP_TRY(hal_note_capture(d, l, 1, 0, err));
+    return hal_capture_wrote(d, to, size, err);
+}
+
+rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
+    void *arg[] = {to, (void *)(uintptr_t)from};
+    size_t sizes[] = {size, size};
+    hal_launch l = {.name = "copy", .fn = {copy_bytes}, .arg = arg, .arg_size = sizes, .n_arg = 2};
+    return note_bytes(d, &l, to, size, err);
+}
+
+rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) {
+    long long dim[] = {byte};
+    hal_launch l = {.name = "fill",
+                    .fn = {fill_bytes},
+                    .arg = &to,
+                    .arg_size = &size,
+                    .n_arg = 1,
+                    .dim = dim,
+                    .n_dim = 1};
+    return note_bytes(d, &l, to, size, err);
+}
+
+static rp_status build(hal_device *d, const hal_capture *c, const char *label, hal_graph **out,
+                       rp_error *err) {
+    hal_launch *list = base_alloc_array(c->n + 1u, sizeof *list);
+    uint32_t n = 0;
+    if (!list) return rp_fail(err, RP_NOMEM, "no memory for a graph of %u launches", c->n);
+    for (const noted *at = c->first; at; at = at->next)
+        for (uint32_t i = 0; i < at->n; i++) list[n++] = ((const hal_launch *)at->list)[i];
+    rp_status st = d->ops->graph_build(d, list, n, c->scratch, label, out, err);
+    base_free(list);
+    return st;
+}
+
+rp_status hal_note_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
+                       rp_error *err) {
+    hal_capture *c = d->capture;
+    rp_status st = RP_OK;
+    if (!c) return rp_fail(err, RP_INVALID, "no capture is under way on this queue");
+    d->capture = NULL;
+    if (out && c->failure.code != RP_OK)
+        st = rp_fail(err, c->failure.code, "%s", c->failure.text);
+    else if (out)
+        st = build(d, c, label, out, err);
+    if (out && st == RP_OK) *out_n = c->n;
+    capture_free(c);
+    return st;
+}
