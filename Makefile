@@ -23,7 +23,7 @@ LIB_SRC  := $(filter-out $(CMD_SRC),$(ALL_SRC))
 # Files that are carried inside the library as rp_embed_<name>, see src/base/embed.h.
 EMBED    := $(sort $(wildcard src/*/embed/* src/*/*.rules))
 # Sources that decide plans and code, whole rooms so that no new file is forgotten: their hash is part of every such key.
-# Rooms that are not here act through values that are in a key (config), or on what is made (hal, graph, cache).
+# Rooms that are not here act through values that are in a key (config), or on what is made (hal, device, graph, cache).
 KEY_SRC  := $(sort $(wildcard include/reprise/*.h src/base/str.* src/base/map.* src/base/hash.* src/engine/plans.* \
               $(foreach r,ir model trace split pass kir sched gen lower plan compile,src/$(r)/*.* src/$(r)/*/*.*)))
 # Sources that decide the bytes of packed weights; where each matrix lies is in their key as text.
@@ -148,8 +148,8 @@ run: $(NEEDS_SETUP)
 test test-quick test-gpu: programs
 	@test/run.sh $(B) $(@:test-%=%)
 # The programs in which threads meet.
-THREADED := $(addprefix build/tsan/test/unit/,base_log hal_pool hal_device api_threads cache_store \
-              model_tokenizer)
+THREADED := $(addprefix build/tsan/test/unit/,base_log hal_pool hal_device hal_capture api_threads \
+              device_api cache_store model_tokenizer)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
 	@TIMEOUT=900 test/run.sh build/asan programs

@@ -15,6 +15,7 @@
 #define REPRISE_ENGINE_H
 
 #include "reprise/config.h"
+#include "reprise/device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,9 +44,13 @@ typedef struct rp_engine_options {
     rp_progress_fn progress;
     void *user;
     bool no_capture; /* stop before capture (reprise compile) */
+    /* (optional) Runs on this device, which it shares with others and keeps a reference of, instead of one that it opens by
+     * `device` and `threads` of the configuration; where those are set they must agree (RP_CONFIG). Memory, code and
+     * counters stay the engine's own. */
+    rp_device *device;
 } rp_engine_options;
 #define RP_ENGINE_OPTIONS_INIT \
-    { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false }
+    { sizeof(rp_engine_options), NULL, NULL, NULL, NULL, NULL, false, NULL }
 
 /* RP_NOT_FOUND, RP_CORRUPT, RP_CONFIG, RP_UNSUPPORTED with one line that says what to do. Only where o->size cannot be a
  * size (RP_INVALID) is o->config not taken over. */

@@ -5,6 +5,7 @@
 #define REPRISE_GRAPH_H
 
 #include "reprise/config.h"
+#include "reprise/device.h"
 #include "reprise/tensor.h"
 
 #ifdef __cplusplus
@@ -42,6 +43,10 @@ typedef struct rp_compiled rp_compiled;
  * op, with a note in config and a warning. g is not needed afterwards. */
 RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) RP_MUST_USE;
+/* The same for a device that others use, too, of which it keeps a reference: `device` and `threads` of the configuration, where
+ * they are set, must agree with it (RP_CONFIG). NULL: rp_compile. RP_UNSUPPORTED for a GPU. */
+RP_API rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_config *config,
+                               rp_compiled **out, rp_error *err) RP_MUST_USE;
 RP_API void rp_compiled_free(rp_compiled *c);
 /* Params and states by name: data in row-major (block formats: GGUF layout), borrowed until rp_compiled_free. NULL for one
  * that is empty. */
@@ -57,6 +62,12 @@ RP_API rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inpu
  * bound param's, nor another output's. The data of an empty tensor may be NULL. */
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
+/* The same on a stream of the device that it was compiled for (RP_INVALID for another one), in turn with what else is on it.
+ * Inside of a call that is captured (autograph.h) it becomes part of the graph: inputs and outputs are then memory that the
+ * call was given, or from rp_device_alloc. */
+RP_API rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs,
+                                    uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
+                                    rp_error *err) RP_MUST_USE;
 typedef struct rp_compiled_info {
     size_t size; /* sizeof(rp_compiled_info), set by the caller; may be an older, smaller one */
     uint32_t pieces, compiled, distinct, kernels, compiles, cache_hits;

@@ -17,6 +17,7 @@
 
 #include "reprise/cache.h"
 #include "reprise/config.h"
+#include "reprise/device.h"
 #include "reprise/dim.h"
 #include "reprise/dispatch.h"
 #include "reprise/dtype.h"

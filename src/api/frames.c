@@ -9,7 +9,6 @@
 
 struct api_frames {
     const plan *p;
-    const char *device_name;
     pthread_mutex_t lock;
     pthread_cond_t given; /* signalled when a frame is free again */
     api_frame *frame;     /* `most` places, n of them made */
@@ -31,8 +30,8 @@ static rp_status frame_fill(const plan *p, api_frame *f, rp_error *err) {
     return plan_bound_new(f->exec, 0, p->n_pieces, &f->list, err);
 }
 
-rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec,
-                         const char *device_name, uint32_t most, api_frames **out, rp_error *err) {
+rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec, uint32_t most,
+                         api_frames **out, rp_error *err) {
     assert(most > 0);
     rp_status st = RP_OK;
     api_frame first = {.device = device, .exec = exec};
@@ -44,7 +43,6 @@ rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec,
     }
     RP_TRY_OUT(frame_fill(p, &first, err));
     f->p = p;
-    f->device_name = device_name;
     f->most = most;
     f->frame[f->n++] = first;
     (void)pthread_mutex_init(&f->lock, NULL);
@@ -69,7 +67,7 @@ void api_frames_free(api_frames *f) {
 
 static rp_status make_frame(api_frames *f, rp_error *err) {
     api_frame more = {0};
-    rp_status st = hal_open(f->device_name, 1, &more.device, err);
+    rp_status st = hal_queue(f->frame[0].device, &more.device, err);
     if (st == RP_OK) st = plan_exec_again(f->frame[0].exec, more.device, &more.exec, err);
     if (st == RP_OK) st = frame_fill(f->p, &more, err);
     if (st == RP_OK)
@@ -79,7 +77,6 @@ static rp_status make_frame(api_frames *f, rp_error *err) {
     return st;
 }
 
-/* The free frame with the most threads: they are in that order. */
 static api_frame *find_free(api_frames *f) {
     for (uint32_t i = 0; i < f->n; i++)
         if (!f->frame[i].taken) return &f->frame[i];

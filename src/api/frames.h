@@ -4,8 +4,8 @@
 
 #include "plan/exec.h"
 
-/* Executor, launches and sizes of one call. The first frame has all threads of the device; the others run on the thread
- * of their caller, which changes no result. */
+/* Executor, launches and sizes of one call, on a queue of its own. Calls at once share the threads of the device: one has them,
+ * the others run on the thread of their caller, which changes no result. */
 typedef struct api_frame {
     hal_device *device;
     plan_exec *exec;
@@ -17,10 +17,9 @@ typedef struct api_frame {
 typedef struct api_frames api_frames;
 
 /* Takes over device and exec, which become the first frame, also on failure. most: frames at once, at least 1; later ones
- * are made when first wanted and kept, on devices that device_name opens (borrowed). */
-rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec,
-                         const char *device_name, uint32_t most, api_frames **out,
-                         rp_error *err) RP_MUST_USE;
+ * are made when first wanted and kept, on queues of the same device. */
+rp_status api_frames_new(const plan *p, hal_device *device, plan_exec *exec, uint32_t most,
+                         api_frames **out, rp_error *err) RP_MUST_USE;
 void api_frames_free(api_frames *f); /* NULL is fine; no frame may be taken */
 
 /* Thread-safe. Waits while all are taken. */

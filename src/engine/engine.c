@@ -126,10 +126,19 @@ static rp_status resolve_config(rp_engine *e, rp_error *err) {
     return RP_OK;
 }
 
+/* The device that is given is what the configuration says from here on. */
+static rp_status take_device(rp_engine *e, rp_device *d, rp_error *err) {
+    if (!d) return RP_OK;
+    e->shared = rp_device_ref(d);
+    RP_TRY(device_agrees(d, e->config, err));
+    return rp_config_set_key(e->config, "device", device_name(d), err);
+}
+
 static rp_status open_device(rp_engine *e, rp_error *err) {
     hal_device_info info;
     int64_t t0 = base_now_ns();
-    RP_TRY(hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
+    RP_TRY(e->shared ? device_queue(e->shared, &e->device, err)
+                     : hal_open(e->config->device, (uint32_t)e->config->threads, &e->device, err));
     e->times.device_ms = ms_since(t0);
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
@@ -301,6 +310,7 @@ static rp_status note_dropped(rp_engine *e, rp_error *err) {
 static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *err) {
     int64_t t0 = base_now_ns();
     RP_TRY(open_model(e, o, err));
+    RP_TRY(take_device(e, o->device, err));
     RP_TRY(resolve_config(e, err));
     RP_TRY(open_device(e, err));
     RP_TRY(make_ready_again(e, err));
@@ -362,6 +372,7 @@ void rp_engine_close(rp_engine *e) {
     engine_weights_free(e->weights);
     engine_plans_done(&e->plans);
     hal_close(e->device);
+    rp_device_close(e->shared);
     model_chat_done(&e->chat);
     model_source_free(e->source);
     cache_store_close(e->store);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "device/device.h"
 #include "engine/logprobs.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
@@ -58,6 +59,7 @@ struct rp_engine {
     cache_store *store;
     bool cache_noted; /* that it is off */
     hal_device *device;
+    rp_device *shared; /* whose queue device is; NULL: a device of its own */
     engine_plans plans;
     engine_weights *weights;
     engine_runner *runner;

@@ -11,12 +11,11 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "base/str.h"
+#include "device/graph.h"
 #include "graph/descriptor.h"
 
 typedef struct wrapper_entry {
-    hal_graph *graph;
-    size_t bytes;
+    device_graph *graph;
     void **addr; /* input addresses of the capture */
     uint32_t n_addr;
 } wrapper_entry;
@@ -78,8 +77,8 @@ out:
 
 static void drop_entries(graph_wrapper *w) {
     for (uint32_t i = 0; i < w->n_entries; i++) {
-        w->device->ops->graph_free(w->entries[i].graph);
-        w->state->graph_bytes -= w->entries[i].bytes;
+        w->state->graph_bytes -= w->entries[i].graph->bytes;
+        device_graph_free(w->entries[i].graph);
         base_free(w->entries[i].addr);
     }
     w->n_entries = 0;
@@ -189,26 +188,6 @@ static rp_status add_entry(graph_wrapper *w, const rp_batch_descriptor *key, wra
     return RP_OK;
 }
 
-/* What a replay will run, in order. Of equal sizes only the order is news: + prints where arguments lie. */
-static void log_replay_list(const char *label, const hal_launch *list, uint32_t n) {
-    base_buf b;
-    if (!base_log_on(RP_LOG_CH_BYTECODE, false)) return;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "REPLAY LIST %s: %u launches\n", label, n);
-    for (uint32_t i = 0; i < n; i++) {
-        base_buf_printf(&b, "%4u %s %s", i, list[i].kind == HAL_KERNEL ? "LAUNCH" : "CALL  ",
-                        list[i].name);
-        if (list[i].kind == HAL_KERNEL)
-            base_buf_printf(&b, " items %lld grain %lld", list[i].items, list[i].grain);
-        base_buf_puts(&b, list[i].no_barrier ? "" : ", barrier");
-        for (uint32_t k = 0; k < list[i].n_arg && base_log_on(RP_LOG_CH_BYTECODE, true); k++)
-            base_buf_printf(&b, "%s%p", k ? ", " : " at ", list[i].arg[k]);
-        base_buf_putc(&b, '\n');
-    }
-    if (!b.failed) base_log_ch(RP_LOG_CH_BYTECODE, false, "%s", b.data);
-    base_buf_done(&b);
-}
-
 /* Runs the list as a capture will find it: what the machine does once at a first run is over by then. */
 static rp_status warm_up(graph_wrapper *w, const rp_batch_descriptor *key, const graph_input *in,
                          uint32_t n_in, rp_error *err) {
@@ -227,7 +206,6 @@ static rp_status warm_up(graph_wrapper *w, const rp_batch_descriptor *key, const
 static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const graph_input *in,
                          uint32_t n_in, rp_error *err) {
     rp_status st;
-    const hal_device_ops *ops = w->device->ops;
     const hal_launch *list = NULL;
     uint32_t n = 0;
     size_t scratch = 0;
@@ -237,21 +215,16 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     graph_descriptor_text(key, text);
     (void)snprintf(label, sizeof label, "%s %s", w->name, text);
     RP_TRY_OUT(w->runnable.list(w->runnable.user, key, in, n_in, &list, &n, &scratch, err));
-    RP_TRY_OUT(hal_audit(w->device, list, n, err));
     e.addr = base_alloc_array(n_in, sizeof *e.addr);
     if (!e.addr) RP_TRY_OUT(rp_fail(err, RP_NOMEM, "input addresses of %s", label));
     for (uint32_t i = 0; i < n_in; i++) e.addr[i] = in[i].ptr;
-    RP_TRY_OUT(ops->graph_build(w->device, list, n, scratch, label, &e.graph, err));
-    e.bytes = ops->graph_bytes(e.graph);
+    RP_TRY_OUT(device_graph_new(w->device, list, n, scratch, label, &e.graph, err));
     RP_TRY_OUT(add_entry(w, key, e, err));
     w->state->captures++;
-    w->state->graph_bytes += e.bytes;
-    log_replay_list(label, list, n);
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches, %zu bytes", label, n,
-                e.bytes);
+    w->state->graph_bytes += e.graph->bytes;
 out:
     if (st != RP_OK) {
-        if (e.graph) ops->graph_free(e.graph);
+        device_graph_free(e.graph);
         base_free(e.addr);
     }
     return st;
@@ -331,7 +304,7 @@ rp_status graph_wrapper_call(graph_wrapper *w, const rp_dispatch *d, const graph
         e = find(w, key);
     }
     RP_TRY(check_inputs(w, e, key, in, n_in, err));
-    RP_TRY(w->device->ops->graph_launch(e->graph, err));
+    RP_TRY(device_graph_launch(e->graph, err));
     w->state->replays++;
     return RP_OK;
 }

@@ -153,8 +153,7 @@ static rp_status make_memory(plan_exec *x, rp_error *err) {
         x->leaves[s] = base_alloc_array(leaf_count(p, (plan_seg)s) + 1u, sizeof(void *));
         if (!x->leaves[s]) return rp_fail(err, RP_NOMEM, "executor");
     }
-    for (uint32_t i = 0; i < p->n_values && !x->grown; i++) {
-        if (p->values[i].offset != PLAN_GROWS) continue;
+    if (plan_has_grown(p)) {
         x->grown = base_alloc_array(p->n_values, sizeof *x->grown);
         if (!x->grown) return rp_fail(err, RP_NOMEM, "executor");
     }
@@ -248,6 +247,16 @@ size_t plan_exec_arena_bytes(const plan_exec *x) {
 
 size_t plan_exec_const_bytes(const plan_exec *x) {
     return x->consts_size;
+}
+
+const void *plan_exec_consts(const plan_exec *x) {
+    return x->consts;
+}
+
+bool plan_has_grown(const plan *p) {
+    for (uint32_t i = 0; i < p->n_values; i++)
+        if (p->values[i].offset == PLAN_GROWS) return true;
+    return false;
 }
 
 rp_status plan_exec_poison(plan_exec *x, rp_error *err) {

@@ -62,8 +62,8 @@ static int area_new(size_t size, bool host, void **out) {
     size_t whole = (size + PAGE - 1) / PAGE * PAGE;
     if (!size) return INVALID;
     if (taken + whole > (size_t)MEMORY_MB << 20) return OUT_OF_MEMORY;
-    char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (p == MAP_FAILED) return OUT_OF_MEMORY;
     memset(p, 0xa5, whole < 1 << 20 ? whole : 1 << 20); /* nobody promises zeros */
     if (!host) (void)mprotect(p, whole, PROT_NONE);

@@ -1,0 +1,129 @@
+/* rp_device: the first queue of a device, counted references, and memory.
+ *
+ * The first queue runs nothing: each client has a queue of its own on the same threads or context. */
+#include "device/device.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/options.h"
+
+struct rp_device {
+    hal_device *root;
+    char *name;
+    hal_device_info info;
+    atomic_uint refs;
+};
+
+rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp_error *err) {
+    base_error_clear(err);
+    rp_status st = RP_OK;
+    if (!out) return rp_fail(err, RP_INVALID, "rp_device_open: out is NULL");
+    rp_device *d = base_alloc(sizeof *d);
+    if (d) d->name = base_strdup(name && *name ? name : "cpu");
+    if (!d || !d->name) {
+        st = rp_fail(err, RP_NOMEM, "device");
+        goto out;
+    }
+    atomic_init(&d->refs, 1);
+    RP_TRY_OUT(hal_open(d->name, threads, &d->root, err));
+    d->root->ops->info(d->root, &d->info);
+    *out = d;
+    return RP_OK;
+out:
+    if (d) base_free(d->name);
+    base_free(d);
+    return st;
+}
+
+rp_device *rp_device_ref(rp_device *d) {
+    if (d) (void)atomic_fetch_add_explicit(&d->refs, 1, memory_order_relaxed);
+    return d;
+}
+
+/* What nobody freed goes with the device. */
+static void free_rest(const rp_device *d) {
+    uint64_t bytes = 0, blocks = 0;
+    for (void *p; (p = hal_range_any(d->root)); blocks++) {
+        size_t size = hal_range_size(d->root, p);
+        d->root->ops->release(d->root, p, size);
+        bytes += size;
+    }
+    if (blocks)
+        base_log(RP_LOG_WARNING,
+                 "device %s was closed with %llu bytes in %llu blocks that rp_device_free never "
+                 "had; they are freed now",
+                 d->name, (unsigned long long)bytes, (unsigned long long)blocks);
+}
+
+void rp_device_close(rp_device *d) {
+    if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1) return;
+    free_rest(d);
+    hal_close(d->root);
+    base_free(d->name);
+    base_free(d);
+}
+
+rp_status rp_device_get_info(const rp_device *d, rp_device_info *out, rp_error *err) {
+    base_error_clear(err);
+    if (!d) return rp_fail(err, RP_INVALID, "rp_device_get_info: device is NULL");
+    rp_device_info own = {.size = sizeof own,
+                          .name = d->name,
+                          .description = d->info.name,
+                          .threads = d->info.n_threads,
+                          .host_memory = d->info.unified,
+                          .allocated = hal_live_bytes(d->root)};
+    return base_result_give(out, &own, sizeof own, "rp_device_info", err);
+}
+
+rp_status rp_device_alloc(rp_device *d, size_t bytes, void **out, rp_error *err) {
+    base_error_clear(err);
+    if (!d || !out) return rp_fail(err, RP_INVALID, "rp_device_alloc: device or out is NULL");
+    return d->root->ops->alloc(d->root, HAL_DEVICE_MEMORY, bytes ? bytes : 1, out, err);
+}
+
+void rp_device_free(rp_device *d, void *p) {
+    if (!d || !p) return;
+    size_t size = hal_range_size(d->root, p);
+    if (size)
+        d->root->ops->release(d->root, p, size);
+    else
+        base_log(RP_LOG_ERROR,
+                 "rp_device_free: %p is not from rp_device_alloc of this device (%s); it is left "
+                 "alone",
+                 p, d->name);
+}
+
+const char *device_name(const rp_device *d) {
+    return d->name;
+}
+
+rp_status device_queue(rp_device *d, hal_device **out, rp_error *err) {
+    return hal_queue(d->root, out, err);
+}
+
+hal_device *device_root(const rp_device *d) {
+    return d->root;
+}
+
+/* "cuda" is the first one. */
+static bool is_same(const char *a, const char *b) {
+    if (strcmp(a, "cuda") == 0) a = "cuda:0";
+    if (strcmp(b, "cuda") == 0) b = "cuda:0";
+    return strcmp(a, b) == 0;
+}
+
+rp_status device_agrees(const rp_device *d, const rp_compilation_config *cfg, rp_error *err) {
+    if (rp_config_is_typed(cfg, "device") && !is_same(cfg->device, d->name))
+        return rp_fail(err, RP_CONFIG,
+                       "device=%s, but the device that is given was opened as %s; leave one out",
+                       cfg->device, d->name);
+    if (cfg->threads && cfg->threads != d->info.n_threads)
+        return rp_fail(err, RP_CONFIG,
+                       "threads=%lld, but the device that is given has %u; say it to "
+                       "rp_device_open",
+                       (long long)cfg->threads, d->info.n_threads);
+    return RP_OK;
+}

@@ -1,0 +1,19 @@
+/* The public device as the rooms above see it. */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include "config/config.h"
+#include "hal/hal.h"
+#include "reprise/device.h"
+
+/* The name that it was opened by. */
+const char *device_name(const rp_device *d);
+/* A queue of d for one owner; hal_close before the owner's rp_device_close. */
+rp_status device_queue(rp_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
+/* The first queue: memory and events alone, which are thread-safe. */
+hal_device *device_root(const rp_device *d);
+/* RP_CONFIG where `device` or `threads` are set in cfg and name another device or other threads than d has. */
+rp_status device_agrees(const rp_device *d, const rp_compilation_config *cfg,
+                        rp_error *err) RP_MUST_USE;
+
+#endif

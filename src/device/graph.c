@@ -1,0 +1,79 @@
+/* Device graphs and their parts. */
+#include "device/graph.h"
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/str.h"
+
+/* What a replay will run, in order. Of equal sizes only the order is news: + prints where arguments lie. */
+static void log_replay_list(const char *label, const hal_launch *list, uint32_t n) {
+    base_buf b;
+    if (!base_log_on(RP_LOG_CH_BYTECODE, false)) return;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "REPLAY LIST %s: %u launches\n", label, n);
+    for (uint32_t i = 0; i < n; i++) {
+        base_buf_printf(&b, "%4u %s %s", i, list[i].kind == HAL_KERNEL ? "LAUNCH" : "CALL  ",
+                        list[i].name);
+        if (list[i].kind == HAL_KERNEL)
+            base_buf_printf(&b, " items %lld grain %lld", list[i].items, list[i].grain);
+        base_buf_puts(&b, list[i].no_barrier ? "" : ", barrier");
+        for (uint32_t k = 0; k < list[i].n_arg && base_log_on(RP_LOG_CH_BYTECODE, true); k++)
+            base_buf_printf(&b, "%s%p", k ? ", " : " at ", list[i].arg[k]);
+        base_buf_putc(&b, '\n');
+    }
+    if (!b.failed) base_log_ch(RP_LOG_CH_BYTECODE, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
+rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
+                           const char *label, device_graph **out, rp_error *err) {
+    RP_TRY(hal_audit(queue, list, n, err));
+    hal_graph *graph = NULL;
+    RP_TRY(queue->ops->graph_build(queue, list, n, scratch, label, &graph, err));
+    log_replay_list(label, list, n);
+    return device_graph_adopt(queue, graph, label, n, out, err);
+}
+
+rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
+                             device_graph **out, rp_error *err) {
+    device_graph *g = base_alloc(sizeof *g);
+    if (!g) {
+        queue->ops->graph_free(graph);
+        return rp_fail(err, RP_NOMEM, "graph %s", label);
+    }
+    g->queue = queue;
+    g->graph = graph;
+    g->bytes = queue->ops->graph_bytes(graph);
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches, %zu bytes", label, n,
+                g->bytes);
+    *out = g;
+    return RP_OK;
+}
+
+void device_part_drop(device_part *p) {
+    if (--p->refs) return;
+    for (device_part **at = p->list; at && *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    p->free(p);
+}
+
+void device_graph_free(device_graph *g) {
+    if (!g) return;
+    if (g->graph) g->queue->ops->graph_free(g->graph);
+    for (uint32_t i = 0; i < g->n_parts; i++) device_part_drop(g->part[i]);
+    base_free(g->part);
+    base_free(g);
+}
+
+bool device_graph_valid(const device_graph *g) {
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (!g->part[i]->valid(g->part[i])) return false;
+    return true;
+}
+
+rp_status device_graph_launch(device_graph *g, rp_error *err) {
+    return g->queue->ops->graph_launch(g->graph, err);
+}

@@ -1,0 +1,44 @@
+/* A device graph with what its replays need.
+ *
+ * One mechanism for the graphs of models (graph room) and of user functions (autograph room): the list is audited, built,
+ * told to the logs and counted here. A graph of user functions has parts beside it: memory and code of the things that were
+ * called while it was captured. A part belongs to one stream and is shared by its graphs, which run one at a time; it is
+ * freed with the last of them. */
+#ifndef DEVICE_GRAPH_H
+#define DEVICE_GRAPH_H
+
+#include "device/device.h"
+
+typedef struct device_part device_part;
+struct device_part {
+    const void *owner;                   /* what it is found by; NULL: never found again */
+    size_t bytes;                        /* of memory that it holds */
+    bool (*valid)(const device_part *p); /* false: what was captured is no longer so */
+    void (*free)(device_part *p);
+    /* The stream's. */
+    device_part *next, **list;
+    uint32_t refs;
+};
+
+typedef struct device_graph {
+    hal_device *queue;
+    hal_graph *graph;
+    size_t bytes;       /* of the graph itself */
+    device_part **part; /* n_parts */
+    uint32_t n_parts;
+} device_graph;
+
+/* The graph of a list whose addresses all lie in registered ranges, on one queue. RP_INTERNAL names one that does not. */
+rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
+                           const char *label, device_graph **out, rp_error *err) RP_MUST_USE;
+/* The same for a graph that a capture gave, which is taken over, also on failure. */
+rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
+                             device_graph **out, rp_error *err) RP_MUST_USE;
+void device_graph_free(device_graph *g); /* NULL is fine */
+bool device_graph_valid(const device_graph *g);
+rp_status device_graph_launch(device_graph *g, rp_error *err) RP_MUST_USE;
+
+/* One reference less. */
+void device_part_drop(device_part *p);
+
+#endif

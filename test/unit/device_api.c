@@ -1,0 +1,330 @@
+/* The public device, stream and event: who owns what, that everything is given back, that engines and compiled graphs share
+ * one device from several threads, and what a call that does not fit is told. */
+#include "support/check.h"
+
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "reprise/reprise.h"
+
+enum { K = 48, N = 40, MOST = 64, THREADS = 4, CALLS = 30 };
+
+static float w[N * K];
+
+static void fill(float *p, int n, unsigned seed) {
+    for (int i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        p[i] = (float)(seed >> 8) / (float)(1 << 24) - 0.5f;
+    }
+}
+
+static rp_device *open_device(const char *name, uint32_t threads) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    CHECK_OK(rp_device_open(name, threads, &d, &err), &err);
+    return d;
+}
+
+static rp_stream *open_stream(rp_device *d) {
+    rp_error err = {0};
+    rp_stream *s = NULL;
+    CHECK_OK(rp_stream_open(d, &s, &err), &err);
+    return s;
+}
+
+/* softmax(exp(x) w^T), B rows. */
+static rp_compiled *compile_on(rp_device *d, const char *setting) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("shared");
+    rp_compilation_config *cfg = rp_config_new();
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 1, MOST), K));
+    rp_tensor p = rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(N, K));
+    rp_tensor y = rp_softmax(rp_matmul(rp_exp(x), p, true), -1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    if (setting) CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, cfg, &c, &err), &err);
+    CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return c;
+}
+
+static void life(void **state) {
+    size_t live = base_live();
+    rp_error err = {0};
+    (void)state;
+    rp_device *d = open_device("cpu", 2);
+    rp_stream *s = open_stream(d);
+    assert_ptr_equal(rp_stream_device(s), d);
+    assert_ptr_equal(rp_device_ref(d), d);
+    rp_device_close(d);
+    rp_device_close(d); /* the stream has one of its own */
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    CHECK_OK(rp_device_get_info(rp_stream_device(s), &info, &err), &err);
+    assert_string_equal(info.name, "cpu");
+    assert_string_equal(info.description, "cpu");
+    assert_int_equal(info.threads, 2);
+    assert_true(info.host_memory);
+    rp_stream_close(s);
+    assert_int_equal(base_live(), live);
+    rp_device_close(NULL);
+    rp_stream_close(NULL);
+    rp_event_free(NULL);
+    assert_null(rp_device_ref(NULL));
+}
+
+static void bad_calls_are_told(void **state) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    (void)state;
+    assert_int_equal(rp_device_open("tpu", 0, &d, &err), RP_CONFIG);
+    assert_string_equal(err.text, "unknown device 'tpu'; known are cpu, null and cuda:N");
+    assert_int_equal(rp_device_open("cpu", 1000, &d, &err), RP_CONFIG);
+    assert_int_equal(rp_device_open("cpu", 1, NULL, &err), RP_INVALID);
+    assert_null(d);
+    assert_int_equal(rp_stream_open(NULL, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_stream_synchronize(NULL, &err), RP_INVALID);
+    rp_device *a = open_device("cpu", 1), *b = open_device("null", 0);
+    rp_stream *s = open_stream(b);
+    rp_event *e = NULL;
+    CHECK_OK(rp_event_new(a, &e, &err), &err);
+    assert_int_equal(rp_event_record(e, s, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "rp_event_record: the event is of one device, the stream of another");
+    rp_event_free(e);
+    rp_stream_close(s);
+    rp_device_close(b);
+    rp_device_close(a);
+}
+
+/* What is forgotten goes with the device; a foreign address does not. */
+static void memory_is_given_back(void **state) {
+    size_t live = base_live();
+    rp_error err = {0};
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    void *p = NULL, *q = NULL, *none = NULL;
+    int outside = 0;
+    (void)state;
+    rp_device *d = open_device("cpu", 1);
+    CHECK_OK(rp_device_alloc(d, 1000, &p, &err), &err);
+    CHECK_OK(rp_device_alloc(d, 24, &q, &err), &err);
+    CHECK_OK(rp_device_alloc(d, 0, &none, &err), &err);
+    assert_true(p && q && none && ((uintptr_t)p & 63) == 0);
+    for (int i = 0; i < 1000; i++) assert_int_equal(((char *)p)[i], 0);
+    CHECK_OK(rp_device_get_info(d, &info, &err), &err);
+    assert_int_equal(info.allocated, 1025);
+    rp_device_free(d, q);
+    rp_device_free(d, &outside);
+    rp_device_free(d, NULL);
+    CHECK_OK(rp_device_get_info(d, &info, &err), &err);
+    assert_int_equal(info.allocated, 1001);
+    rp_device_close(d);
+    assert_int_equal(base_live(), live);
+}
+
+static void copies_and_events(void **state) {
+    static const char *const names[] = {"cpu", "null"};
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_device *d = open_device(names[i], 1);
+        rp_stream *a = open_stream(d), *b = open_stream(d);
+        rp_event *e = NULL;
+        void *p = NULL;
+        char back[8] = "";
+        CHECK_OK(rp_device_alloc(d, 8, &p, &err), &err);
+        CHECK_OK(rp_event_new(d, &e, &err), &err);
+        CHECK_OK(rp_event_synchronize(e, &err), &err); /* never recorded: over */
+        CHECK_OK(rp_stream_copy(a, p, "reprise", 8, &err), &err);
+        CHECK_OK(rp_stream_fill(a, p, 'R', 1, &err), &err);
+        CHECK_OK(rp_event_record(e, a, &err), &err);
+        CHECK_OK(rp_event_wait(e, b, &err), &err);
+        CHECK_OK(rp_stream_copy(b, back, p, 8, &err), &err);
+        CHECK_OK(rp_stream_synchronize(b, &err), &err);
+        CHECK_OK(rp_event_synchronize(e, &err), &err);
+        assert_string_equal(back, "Reprise");
+        assert_int_equal(rp_stream_copy(a, NULL, back, 8, &err), RP_INVALID);
+        CHECK_OK(rp_stream_copy(a, NULL, NULL, 0, &err), &err);
+        rp_event_free(e);
+        rp_stream_close(a);
+        rp_stream_close(b);
+        rp_device_free(d, p);
+        rp_device_close(d);
+    }
+}
+
+static rp_status run(rp_compiled *c, rp_stream *s, float *x, float *y, int rows, rp_error *err) {
+    rp_buffer in = {RP_DTYPE_F32, 2, {rows, K}, x}, out = {RP_DTYPE_F32, 2, {rows, N}, y};
+    return s ? rp_compiled_run_on(c, s, &in, 1, &out, 1, err)
+             : rp_compiled_run(c, &in, 1, &out, 1, err);
+}
+
+typedef struct caller {
+    rp_compiled *c;
+    rp_stream *s; /* NULL: rp_compiled_run */
+    int rows, wrong;
+    rp_error err;
+    float x[MOST * K], y[MOST * N], want[MOST * N];
+} caller;
+
+static caller callers[THREADS];
+
+static void *call_often(void *arg) {
+    caller *me = arg;
+    for (int i = 0; i < CALLS && me->err.code == RP_OK; i++) {
+        memset(me->y, 0, sizeof me->y);
+        if (run(me->c, me->s, me->x, me->y, me->rows, &me->err) != RP_OK) break;
+        me->wrong += memcmp(me->y, me->want, (size_t)me->rows * N * sizeof *me->y) != 0;
+    }
+    return NULL;
+}
+
+/* Two graphs of two levels on one device, from four threads, by streams and without: the same bits as alone. */
+static void one_device_serves_many(void **state) {
+    size_t live = base_live();
+    rp_error err = {0};
+    pthread_t t[THREADS];
+    (void)state;
+    fill(w, N * K, 7);
+    rp_device *d = open_device("cpu", 2);
+    rp_compiled *c[2] = {compile_on(d, "level=0"), compile_on(d, "level=2")};
+    rp_compiled *alone = compile_on(NULL, "level=2");
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (caller){.c = c[i % 2], .s = i < 2 ? open_stream(d) : NULL, .rows = 60 - i};
+        fill(callers[i].x, MOST * K, (unsigned)i + 1);
+        CHECK_OK(run(alone, NULL, callers[i].x, callers[i].want, callers[i].rows, &err), &err);
+    }
+    rp_device_close(d); /* the others keep it */
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, call_often, &callers[i]), 0);
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        if (callers[i].err.code != RP_OK) fail_msg("%s", callers[i].err.text);
+        assert_int_equal(callers[i].wrong, 0);
+        rp_stream_close(callers[i].s);
+    }
+    rp_compiled_free(c[0]);
+    rp_compiled_free(c[1]);
+    rp_compiled_free(alone);
+    assert_int_equal(base_live(), live);
+}
+
+static void a_stream_of_another_device(void **state) {
+    rp_error err = {0};
+    (void)state;
+    rp_device *d = open_device("cpu", 1);
+    rp_stream *s = open_stream(d);
+    rp_compiled *c = compile_on(NULL, NULL);
+    static float x[K], y[N];
+    assert_int_equal(run(c, s, x, y, 1, &err), RP_INVALID);
+    assert_string_equal(
+        err.text, "graph @shared was compiled for a device of its own, the stream is of another "
+                  "one; compile it by rp_compile_on with the device of the stream");
+    rp_compiled_free(c);
+    rp_stream_close(s);
+    rp_device_close(d);
+}
+
+/* Settings that contradict the device are refused, those that agree are fine. */
+static void settings_agree(void **state) {
+    static const char *const bad[] = {"device=null", "threads=3"};
+    static const char *const good[] = {"device=cpu", "threads=2"};
+    size_t live = base_live();
+    rp_error err = {0};
+    (void)state;
+    rp_device *d = open_device("cpu", 2);
+    for (int i = 0; i < 2; i++) {
+        rp_compilation_config *cfg = rp_config_new();
+        rp_compiled *c = NULL;
+        rp_graph *g = rp_graph_new("one");
+        rp_tensor y = rp_neg(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)));
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        CHECK_OK(rp_config_set(cfg, bad[i], &err), &err);
+        assert_int_equal(rp_compile_on(d, g, cfg, &c, &err), RP_CONFIG);
+        assert_string_equal(
+            err.text,
+            i ? "threads=3, but the device that is given has 2; say it to rp_device_open"
+              : "device=null, but the device that is given was opened as cpu; leave one out");
+        rp_config_free(cfg);
+        rp_graph_free(g);
+        rp_compiled_free(compile_on(d, good[i]));
+    }
+    rp_device_close(d);
+    assert_int_equal(base_live(), live);
+}
+
+static rp_engine *open_engine(rp_device *d) {
+    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
+    rp_error err = {0};
+    rp_engine *e = NULL;
+    o.model = "synthetic:tiny";
+    o.device = d;
+    o.config = rp_config_new();
+    CHECK_OK(rp_config_set(o.config, "level=0", &err), &err);
+    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
+    return e;
+}
+
+static void generate(rp_engine *e, int32_t *ids, uint32_t n) {
+    static const int32_t prompt[] = {3, 1, 4, 1, 5};
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    rp_result res = RP_RESULT_INIT;
+    rp_error err = {0};
+    uint64_t id = 0;
+    bool more = true;
+    r.prompt_ids = prompt;
+    r.n_prompt_ids = 5;
+    r.max_tokens = n;
+    r.ignore_eos = true;
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
+    assert_int_equal(res.n_output_ids, n);
+    memcpy(ids, res.output_ids, n * sizeof *ids);
+    rp_engine_release(e, id);
+}
+
+/* Several engines on one device: each has its own counters, all the tokens of one with a device of its own. */
+static void engines_share_a_device(void **state) {
+    size_t live = base_live();
+    int32_t want[12], got[12];
+    rp_error err = {0};
+    char *summary = NULL;
+    (void)state;
+    rp_engine *own = open_engine(NULL);
+    generate(own, want, 12);
+    rp_engine_close(own);
+    rp_device *d = open_device("cpu", 2);
+    rp_engine *a = open_engine(d), *b = open_engine(d);
+    rp_device_close(d);
+    for (int i = 0; i < 2; i++) {
+        generate(a, got, 12);
+        assert_memory_equal(got, want, sizeof want);
+    }
+    CHECK_OK(rp_engine_summary(b, &summary, &err), &err);
+    assert_non_null(strstr(summary, "\"eager_steps\":0"));
+    assert_non_null(strstr(summary, "\"threads\":2"));
+    rp_engine_text_free(summary);
+    generate(b, got, 12);
+    assert_memory_equal(got, want, sizeof want);
+    rp_engine_close(a);
+    generate(b, got, 12);
+    assert_memory_equal(got, want, sizeof want);
+    rp_engine_close(b);
+    assert_int_equal(base_live(), live);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(life),
+        cmocka_unit_test(bad_calls_are_told),
+        cmocka_unit_test(memory_is_given_back),
+        cmocka_unit_test(copies_and_events),
+        cmocka_unit_test(one_device_serves_many),
+        cmocka_unit_test(a_stream_of_another_device),
+        cmocka_unit_test(settings_agree),
+        cmocka_unit_test(engines_share_a_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
