@@ -7,11 +7,16 @@
 #include "engine/engine.h"
 #include "graph/descriptor.h"
 
+static rp_status begin(const rp_engine *e, char **out, graph_coverage *c, rp_error *err) {
+    if (!e || !out) return rp_fail(err, RP_INVALID, "coverage: engine and out must be given");
+    return graph_coverage_init(c, engine_runner_dispatcher(e->runner), err);
+}
+
 rp_status rp_engine_coverage(const rp_engine *e, char **out, rp_error *err) {
     base_error_clear(err);
     graph_coverage c;
     base_buf b;
-    RP_TRY(graph_coverage_init(&c, engine_runner_dispatcher(e->runner), err));
+    RP_TRY(begin(e, out, &c, err));
     base_buf_init(&b, 0);
     graph_coverage_text(&c, &b);
     graph_coverage_done(&c);
@@ -40,7 +45,7 @@ rp_status rp_engine_coverage_json(const rp_engine *e, char **out, rp_error *err)
     base_error_clear(err);
     graph_coverage c;
     base_buf b;
-    RP_TRY(graph_coverage_init(&c, engine_runner_dispatcher(e->runner), err));
+    RP_TRY(begin(e, out, &c, err));
     json_t *runs = json_array();
     for (size_t i = 0; i < c.n_runs; i++) (void)json_array_append_new(runs, run_json(&c.runs[i]));
     json_t *o = json_pack("{s:o,s:I,s:I,s:I,s:I}", "runs", runs, "sizes", (json_int_t)c.sizes,

@@ -388,10 +388,12 @@ void rp_compilers_kill(void) {
 }
 
 const rp_compilation_config *rp_engine_config(const rp_engine *e) {
-    return e->config;
+    return e ? e->config : NULL;
 }
 
 rp_status rp_engine_summary(const rp_engine *e, char **out, rp_error *err) {
     base_error_clear(err);
+    if (!e || !out)
+        return rp_fail(err, RP_INVALID, "rp_engine_summary: engine and out must be given");
     return engine_summary_json(e, out, err);
 }

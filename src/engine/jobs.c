@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 
 static engine_job *find_job(const rp_engine *e, uint64_t id) {
-    engine_job *j = e->jobs;
+    engine_job *j = e ? e->jobs : NULL;
     while (j && (j->id != id || j->released)) j = j->next;
     return j;
 }
@@ -433,6 +433,7 @@ void rp_engine_abort(rp_engine *e, uint64_t id) {
 
 rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_error *err) {
     base_error_clear(err);
+    if (!e) return rp_fail(err, RP_INVALID, "rp_engine_result: engine must be given");
     const engine_job *j = find_job(e, id);
     if (!j) return rp_fail(err, RP_NOT_FOUND, "request %llu is not known", (unsigned long long)id);
     bool failed = j->finished && j->err.code != RP_OK;
@@ -501,6 +502,9 @@ rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t
                              uint32_t *out_n, rp_error *err) {
     base_error_clear(err);
     model_ids ids = {0};
+    if (!e || (!text && len) || !out || !out_n)
+        return rp_fail(err, RP_INVALID,
+                       "rp_engine_tokenize: engine, text, out and out_n must be given");
     rp_status st = ids_of_text(e, (base_str){text, len},
                                MODEL_ENCODE_ADD_SPECIAL | MODEL_ENCODE_PARSE_SPECIAL, &ids, err);
     return hand_over(&ids, st, out, out_n, err);
@@ -510,6 +514,9 @@ rp_status rp_engine_chat_ids(rp_engine *e, const rp_message *messages, uint32_t 
                              uint32_t *out_n, rp_error *err) {
     base_error_clear(err);
     model_ids ids = {0};
+    if (!e || (!messages && n) || !out || !out_n)
+        return rp_fail(err, RP_INVALID,
+                       "rp_engine_chat_ids: engine, messages, out and out_n must be given");
     return hand_over(&ids, ids_of_messages(e, messages, n, &ids, err), out, out_n, err);
 }
 
@@ -517,6 +524,8 @@ rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, cha
                                rp_error *err) {
     base_error_clear(err);
     base_buf b;
+    if (!e || (!ids && n) || !out)
+        return rp_fail(err, RP_INVALID, "rp_engine_detokenize: engine, ids and out must be given");
     base_buf_init(&b, 0);
     rp_status st = model_tokenizer_decode(model_source_tokenizer(e->source), (const uint32_t *)ids,
                                           n, true, &b, err);

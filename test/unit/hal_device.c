@@ -502,6 +502,40 @@ static void a_few_lists_run_alone_where_threads_are_late(void **state) {
     hal_close(d);
 }
 
+static void quick_kernel(void *const *arg, const long long *dim, long long begin, long long end,
+                         void *scratch) {
+    (void)arg, (void)dim, (void)begin, (void)end, (void)scratch;
+}
+
+/* A shared list that waited for nobody is seen by the next one, which is shared, too: after it the next bad moment costs no
+ * more lists than the first did. */
+static void a_bad_moment_long_ago_is_forgotten(void **state) {
+    hal_device *d = NULL;
+    rp_error err = {0};
+    int periods = 0;
+    (void)state;
+    CHECK_OK(hal_open("cpu", 2, &d, &err), &err);
+    hal_launch quick = kernel(quick_kernel, NULL, 0, NULL, N, 1),
+               late = kernel(late_kernel, NULL, 0, NULL, N, 1);
+    const hal_counters *c = hal_device_counters(d);
+    for (int tries = 0; periods < 2; tries++) {
+        assert_true(tries < 2000);
+        uint64_t alone = c->crowded_lists, period;
+        CHECK_OK(d->ops->launch(d, &quick, 1, 0, &err), &err);
+        CHECK_OK(d->ops->launch(d, &late, 1, 0, &err), &err);
+        if (c->crowded_lists != alone)
+            continue; /* still within a period, or the quick one waited */
+        do {
+            period = c->crowded_lists - alone;
+            CHECK_OK(d->ops->launch(d, &quick, 1, 0, &err), &err);
+        } while (c->crowded_lists - alone > period);
+        if (period == 0) continue; /* the caller was late itself */
+        assert_int_equal(period, 8);
+        periods++;
+    }
+    hal_close(d);
+}
+
 static void launches_are_counted_and_logged(void **state) {
     hal_device *d = ((fixture *)*state)->d;
     int64_t *a = get_memory(d, N * 8);
@@ -757,6 +791,7 @@ int main(void) {
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),
         cmocka_unit_test(a_few_lists_run_alone_where_threads_are_late),
+        cmocka_unit_test(a_bad_moment_long_ago_is_forgotten),
         EACH_CLOSED(every_failure_is_clean),
         ON_GPU(gpu_kernels_run_in_order_and_replay),
         cmocka_unit_test(names_are_resolved),
