@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"

@@ -1,5 +1,6 @@
-/* At the end of every test program nothing is left: no memory of ours, no open file. A test that fails leaves what it was
- * in the middle of, so only a program that passed is looked at. */
+/* At the end of every test program nothing is left: no memory of ours, no open file, no temporary file of this process. A
+ * test that fails leaves what it was in the middle of, so only a program that passed is looked at. */
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/temp.h"
 #include "support/trees.h"
 
 static size_t files_before;
@@ -24,11 +26,32 @@ static bool has_driver(void) {
     return false;
 }
 
+/* Where the library makes such files; which are this process's own is in their names. Prints them. */
+static size_t temporaries(void) {
+    size_t n = 0;
+    base_buf own;
+    base_maker self_maker = base_maker_self();
+    base_buf_init(&own, 0);
+    base_buf_puts(&own, BASE_TEMP_INFIX);
+    base_maker_put(&self_maker, &own);
+    for (size_t i = 0; base_temp_place(i) && !own.failed; i++) {
+        DIR *d = opendir(base_temp_place(i));
+        for (struct dirent *e; d && (e = readdir(d));) {
+            if (!strstr(e->d_name, own.data)) continue;
+            printf("left behind: %s/%s\n", base_temp_place(i), e->d_name);
+            n++;
+        }
+        if (d) (void)closedir(d);
+    }
+    base_buf_done(&own);
+    return n;
+}
+
 static void look(int status, void *unused) {
     (void)unused;
     if (status != 0 || getpid() != self) return; /* a child of a test has what its parent had */
     size_t live = base_live(), files = has_driver() ? 0 : tree_open_files();
-    if (live == 0 && files <= files_before) return;
+    if (live == 0 && files <= files_before && temporaries() == 0) return;
     printf("left behind: %zu blocks of memory, %zu open files\n", live,
            files > files_before ? files - files_before : 0);
     (void)fflush(stdout);
