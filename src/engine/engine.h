@@ -94,7 +94,11 @@ struct rp_engine {
 rp_status engine_json_text(json_t *o, base_buf *out, rp_error *err) RP_MUST_USE;
 /* Text form of the summary (summary.c). */
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
-/* Runs one batch through the runner and counts it; logits as engine_runner_step gives them. */
+/* Runs one batch through the runner and counts it; its results are the runner's. */
+rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
+/* After it: e->tokens[i] is entry i's, -1 where it samples nothing or its row holds no number, which its job tells (pick.c). */
+rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
+/* engine_run_step and the logits of all rows, the first engine_runner_max_rows of more. */
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
                            rp_error *err) RP_MUST_USE;
 /* All of them; the scheduler is gone already. */

@@ -348,11 +348,10 @@ rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *e
                    name);
 }
 
-rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
-                           rp_error *err) {
+rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) {
     uint64_t before = hal_device_counters(e->device)->launches +
                       hal_device_counters(e->device)->graph_launches;
-    RP_TRY(engine_runner_step(e->runner, b, e->kv, logits, err));
+    RP_TRY(engine_runner_step(e->runner, b, e->kv, err));
     /* Parts of both files are read where they are mapped: before anybody believes the logits. */
     RP_TRY(model_source_check_whole(e->source, err));
     RP_TRY(engine_weights_check_whole(e->weights, err));
@@ -361,40 +360,17 @@ rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **lo
     return RP_OK;
 }
 
-/* Requests that got no token end with the reason; the others of the batch do not notice. */
-static void blame_garbage(rp_engine *e, const engine_batch *b, const float *logits, size_t stride) {
-    size_t row = 0;
-    for (uint32_t i = 0; i < b->n; i++) {
-        const engine_batch_entry *x = &b->entry[i];
-        row += x->n_logits;
-        char who[40];
-        if (!x->samples || e->tokens[i] >= 0) continue;
-        engine_job *j = x->req->user;
-        (void)snprintf(who, sizeof who, "request %llu", (unsigned long long)j->id);
-        engine_garbage_row(e, who, logits + (row - 1) * stride, &j->err);
-    }
-}
-
-/* Of the entries that sampled and whose submitter asked. */
-static void keep_logprobs(rp_engine *e, const engine_batch *b, const float *logits, size_t stride) {
-    for (uint32_t i = 0; i < b->n; i++) {
-        const engine_batch_entry *x = &b->entry[i];
-        engine_job *j = x->req->user;
-        logits += x->n_logits * stride;
-        if (x->samples && e->tokens[i] >= 0 && j->logprobs.max)
-            engine_logprobs_put(&j->logprobs, e->sampler, logits - stride, x->req->n_output,
-                                e->tokens[i]);
-    }
+rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
+                           rp_error *err) {
+    uint32_t most = engine_runner_max_rows(e->runner);
+    RP_TRY(engine_run_step(e, b, err));
+    return engine_runner_logits(e->runner, 0, b->num_logits < most ? b->num_logits : most, logits,
+                                err);
 }
 
 static rp_status run_and_sample(rp_engine *e, const engine_batch *b, rp_error *err) {
-    const float *logits = NULL;
-    size_t stride = model_source_hparams(e->source)->n_vocab;
-    RP_TRY(engine_run_batch(e, b, &logits, err));
-    if (engine_sampler_batch(e->sampler, b, logits, stride, e->tokens) > 0)
-        blame_garbage(e, b, logits, stride);
-    keep_logprobs(e, b, logits, stride);
-    return RP_OK;
+    RP_TRY(engine_run_step(e, b, err));
+    return engine_pick_tokens(e, b, err);
 }
 
 static rp_status step(rp_engine *e, rp_error *err) {

@@ -8,40 +8,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "gen/best.h"
 #include "gen/isa.h"
 
 enum { BLOCK = 256, LANES = 8 };
 
 #define INLINE static inline __attribute__((always_inline))
-
-/* Order of floats as order of integers; NaN is outside [-inf, inf] on one side or the other. */
-INLINE int32_t key_of(float v) {
-    int32_t b;
-
-    memcpy(&b, &v, sizeof b);
-    return b ^ ((b >> 31) & INT32_MAX);
-}
-
-static float value_of(int32_t key) {
-    int32_t b = key ^ ((key >> 31) & INT32_MAX);
-    float v;
-
-    memcpy(&v, &b, sizeof v);
-    return v;
-}
-
-INLINE void bounds(const float *x, uint32_t n, int32_t *lo, int32_t *hi) {
-    int32_t mn = INT32_MAX, mx = INT32_MIN;
-
-    for (uint32_t i = 0; i < n; i++) {
-        int32_t k = key_of(x[i]);
-
-        mn = k < mn ? k : mn;
-        mx = k > mx ? k : mx;
-    }
-    *lo = mn;
-    *hi = mx;
-}
 
 /* 2^t by rounding t to an integer and a polynomial for the rest in [-0.5, 0.5]. */
 INLINE float exp2_of(float t) {
@@ -76,62 +48,40 @@ INLINE void weights(const float *x, uint32_t n, float top, float scale, float *w
 
 /* Whole blocks, whose constant count is what lets a compiler vectorise without a tail, in wider registers where the processor has
  * them: the same operations an element, so the same bits. */
-typedef struct passes {
-    void (*bounds)(const float *x, int32_t *lo, int32_t *hi);
-    void (*weights)(const float *x, float top, float scale, float *w);
-} passes;
+typedef void (*weights_fn)(const float *x, float top, float scale, float *w);
 
-#define PASSES(name, target)                                                              \
-    target static void bounds_##name(const float *x, int32_t *lo, int32_t *hi) {          \
-        bounds(x, BLOCK, lo, hi);                                                         \
-    }                                                                                     \
-    target static void weights_##name(const float *x, float top, float scale, float *w) { \
-        weights(x, BLOCK, top, scale, w);                                                 \
-    }                                                                                     \
-    static const passes name = {bounds_##name, weights_##name}
+static void weights_plain(const float *x, float top, float scale, float *w) {
+    weights(x, BLOCK, top, scale, w);
+}
 
-PASSES(plain, );
 #if defined(__x86_64__)
-PASSES(avx2, __attribute__((target("avx2"))));
+__attribute__((target("avx2"))) static void weights_avx2(const float *x, float top, float scale,
+                                                         float *w) {
+    weights(x, BLOCK, top, scale, w);
+}
 #else
-#define avx2 plain
+#define weights_avx2 weights_plain
 #endif
 
-static const passes *best_passes(void) {
-    return gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2) ? &avx2 : &plain;
+bool engine_logits_sound(float best) {
+    return best > -INFINITY && best < INFINITY;
 }
 
 bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at) {
-    const passes *p = best_passes();
-    int32_t lo = INT32_MAX, block_lo, block_hi;
-    float best = -INFINITY;
-    uint32_t start = n, at;
-
-    for (uint32_t i = 0; i < n; i += BLOCK) {
-        if (n - i >= BLOCK)
-            p->bounds(x + i, &block_lo, &block_hi);
-        else
-            bounds(x + i, n - i, &block_lo, &block_hi);
-        if (block_hi >= key_of(INFINITY)) return false;
-        lo = block_lo < lo ? block_lo : lo;
-        if (value_of(block_hi) > best) {
-            best = value_of(block_hi);
-            start = i;
-        }
-    }
-    if (start == n || lo < key_of(-INFINITY)) return false;
-    for (at = start; x[at] != best;) at++;
-    *out = best;
-    *out_at = at;
+    int64_t at = gen_best(x, n);
+    if (!engine_logits_sound(x[at])) return false;
+    *out = x[at];
+    *out_at = (uint32_t)at;
     return true;
 }
 
 void engine_logits_weights(const float *x, uint32_t n, float top, double temperature, float *w) {
     float scale = (float)(1.4426950408889634 / temperature);
-    const passes *p = best_passes();
+    bool wide = gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2);
+    weights_fn whole = wide ? weights_avx2 : weights_plain;
     uint32_t i = 0;
 
-    for (; n - i >= BLOCK; i += BLOCK) p->weights(x + i, top, scale, w + i);
+    for (; n - i >= BLOCK; i += BLOCK) whole(x + i, top, scale, w + i);
     weights(x + i, n - i, top, scale, w + i);
 }
 

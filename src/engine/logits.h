@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whether the largest logit of a row, with a NaN as largest, is one to choose by. */
+bool engine_logits_sound(float best);
 /* Largest logit and the first token that has it. False when a logit is NaN or +inf, or all are
  * -inf; outputs are not to be used then. */
 bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at);

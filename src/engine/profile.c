@@ -72,24 +72,22 @@ static rp_status prepare(profiler *p, rp_error *err) {
 
 /* Step k of the decode: warm-up, as served, or launch by launch. */
 static rp_status decode(profiler *p, const engine_batch *b, uint32_t k, rp_error *err) {
-    const float *logits;
     int64_t t0 = base_now_ns();
     if (k >= WARM_UP + p->steps) return engine_runner_time(p->e->runner, b, p->e->kv, p->ns, err);
-    RP_TRY(engine_run_batch(p->e, b, &logits, err));
+    RP_TRY(engine_run_step(p->e, b, err));
     if (k >= WARM_UP) p->step_ns[k - WARM_UP] = base_now_ns() - t0;
     return RP_OK;
 }
 
 static rp_status measure(profiler *p, rp_error *err) {
     const engine_batch *b = NULL;
-    const float *logits;
     int32_t token = 0;
     uint32_t k = 0;
     while (k < decoded(p->steps)) {
         RP_TRY(engine_sched_next(p->sched, &b, err));
         if (!b) return rp_fail(err, RP_INTERNAL, "the measured request ended after %u steps", k);
         if (b->n_prefills)
-            RP_TRY(engine_run_batch(p->e, b, &logits, err));
+            RP_TRY(engine_run_step(p->e, b, err));
         else
             RP_TRY(decode(p, b, k++, err));
         engine_sched_commit(p->sched, &token);

@@ -25,10 +25,12 @@ struct engine_runner {
     engine_step *step;
     engine_inputs in;
     float *hidden, *logits;
+    float *best; /* of each row the largest logit, then the ids of all of them: mapped memory */
+    void *host_logits; /* where the host reads rows; NULL where it reads them in place */
     uint32_t max_rows; /* of logits at once; a batch may ask for more, one chunk after the other */
     uint32_t max_blocks;
     uint8_t *kv;
-    size_t kv_size, hidden_size, logits_size;
+    size_t kv_size, hidden_size, logits_size, best_size;
     void *hidden_memory, *logits_memory;
     rp_dispatch last;
     bool unified;          /* memory of the device is the host's */
@@ -90,24 +92,30 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const model_hparams *hp = model_source_hparams(r->o.source);
     size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
                    rp_dtype_block_bytes(r->o.kv_dtype);
-    void *kv = NULL;
+    void *kv = NULL, *best = NULL;
     bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
     r->kv_size = layer * 2 * hp->n_layer;
     RP_TRY(open_inputs(r, err));
     r->hidden_size = (size_t)r->in.b.max_tokens * hp->n_embd * sizeof(float);
     r->logits_size = (size_t)r->max_rows * hp->n_vocab * sizeof(float);
+    r->best_size = (size_t)r->max_rows * (sizeof(float) + sizeof(int32_t));
     const asked hidden = {"the hidden states of a step", "max_num_batched_tokens",
                           r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
     const asked logits = {"the logits of a step", "max_num_seqs", r->in.b.max_seqs,
-                          HAL_MAPPED_MEMORY, r->logits_size};
+                          HAL_DEVICE_MEMORY, r->logits_size};
+    const asked host_logits = {"the logits of a step", "max_num_seqs", r->in.b.max_seqs,
+                               HAL_MAPPED_MEMORY, r->logits_size};
     const asked cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
                          by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
                          HAL_DEVICE_MEMORY, r->kv_size};
     RP_TRY(alloc_for(r, &hidden, &r->hidden_memory, err));
     RP_TRY(alloc_for(r, &logits, &r->logits_memory, err));
+    if (!r->unified) RP_TRY(alloc_for(r, &host_logits, &r->host_logits, err));
+    RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->best_size, &best, err));
     RP_TRY(alloc_for(r, &cache, &kv, err));
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
+    r->best = best;
     r->kv = kv;
     for (uint32_t i = 0; i < r->parts.model.p->n_states; i++)
         plan_exec_set(r->parts.model.x, PLAN_STATE, i, r->kv + layer * i);
@@ -128,15 +136,21 @@ static rp_status bind_params(engine_runner *r, engine_program *g, rp_error *err)
     return RP_OK;
 }
 
-static rp_status bind_leaf(engine_program *g, plan_seg seg, const char *name, void *data,
-                           rp_error *err) {
-    uint32_t n = seg == PLAN_INPUT ? g->p->n_inputs : g->p->n_outputs;
-    for (uint32_t i = 0; i < n; i++)
-        if (seg == PLAN_OUTPUT || strcmp(g->p->inputs[i].name, name) == 0) {
-            plan_exec_set(g->x, seg, i, data);
+static rp_status bind_input(engine_program *g, const char *name, void *data, rp_error *err) {
+    for (uint32_t i = 0; i < g->p->n_inputs; i++)
+        if (strcmp(g->p->inputs[i].name, name) == 0) {
+            plan_exec_set(g->x, PLAN_INPUT, i, data);
             return RP_OK;
         }
     return rp_fail(err, RP_INTERNAL, "plan %s has no input %s", g->p->name, name);
+}
+
+static rp_status bind_outputs(engine_program *g, void *const *data, uint32_t n, rp_error *err) {
+    if (g->p->n_outputs != n)
+        return rp_fail(err, RP_INTERNAL, "plan %s has %u outputs, not %u", g->p->name,
+                       g->p->n_outputs, n);
+    for (uint32_t i = 0; i < n; i++) plan_exec_set(g->x, PLAN_OUTPUT, i, data[i]);
+    return RP_OK;
 }
 
 static rp_status bind_inputs(engine_runner *r, rp_error *err) {
@@ -152,11 +166,15 @@ static rp_status bind_inputs(engine_runner *r, rp_error *err) {
                   {&r->parts.model, "block_tables", b->block_tables},
                   {&r->parts.head, "rows", b->rows}};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        RP_TRY(bind_leaf(inputs[i].program, PLAN_INPUT, inputs[i].name,
-                         engine_inputs_for_kernels(&r->in, inputs[i].data), err));
-    RP_TRY(bind_leaf(&r->parts.model, PLAN_OUTPUT, "", r->hidden, err));
-    RP_TRY(bind_leaf(&r->parts.head, PLAN_INPUT, "hidden", r->hidden, err));
-    return bind_leaf(&r->parts.head, PLAN_OUTPUT, "", r->logits, err);
+        RP_TRY(bind_input(inputs[i].program, inputs[i].name,
+                          engine_inputs_for_kernels(&r->in, inputs[i].data), err));
+    void *const hidden[] = {r->hidden};
+    void *const results[MODEL_N_HEAD] = {[MODEL_HEAD_LOGITS] = r->logits,
+                                         [MODEL_HEAD_BEST] = r->best,
+                                         [MODEL_HEAD_ID] = r->best + r->max_rows};
+    RP_TRY(bind_outputs(&r->parts.model, hidden, 1, err));
+    RP_TRY(bind_input(&r->parts.head, "hidden", r->hidden, err));
+    return bind_outputs(&r->parts.head, results, MODEL_N_HEAD, err);
 }
 
 static rp_status open_program(engine_runner *r, engine_program *g, const plan *p,
@@ -248,6 +266,8 @@ void engine_runner_free(engine_runner *r) {
     engine_inputs_close(&r->in);
     if (r->hidden_memory) d->ops->release(d, r->hidden_memory, r->hidden_size);
     if (r->logits_memory) d->ops->release(d, r->logits_memory, r->logits_size);
+    if (r->host_logits) d->ops->release(d, r->host_logits, r->logits_size);
+    if (r->best) d->ops->release(d, r->best, r->best_size);
     if (r->kv) d->ops->release(d, r->kv, r->kv_size);
     base_free(r);
 }
@@ -340,7 +360,7 @@ static void hint_crowded(engine_runner *r) {
 }
 
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
-                             const float **out_logits, rp_error *err) {
+                             rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
     rp_forward_context fc;
     rp_dispatch *d = &r->last;
@@ -361,7 +381,27 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
     }
     RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
     hint_crowded(r);
-    *out_logits = r->logits;
+    return RP_OK;
+}
+
+engine_best engine_runner_best(const engine_runner *r) {
+    return (engine_best){r->best, (const int32_t *)(const void *)(r->best + r->max_rows)};
+}
+
+rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, const float **out,
+                               rp_error *err) {
+    const size_t row = r->logits_size / r->max_rows;
+    char *from = (char *)r->logits + first * row;
+    if (n > r->max_rows || first > r->max_rows - n)
+        return rp_fail(err, RP_INTERNAL, "logit rows %u to %u of %u", first, first + n,
+                       r->max_rows);
+    if (r->host_logits) {
+        hal_device *d = r->o.device;
+        RP_TRY(d->ops->copy(d, r->host_logits, from, n * row, err));
+        RP_TRY(d->ops->synchronize(d, err));
+        from = r->host_logits;
+    }
+    *out = (const float *)(const void *)from;
     return RP_OK;
 }
 
@@ -370,10 +410,9 @@ rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out
     if (first == 0 || first % r->max_rows || first >= (uint32_t)r->last.num_logits)
         return rp_fail(err, RP_INTERNAL, "logit rows from %u on of %d, %u at a time", first,
                        r->last.num_logits, r->max_rows);
+    uint32_t left = (uint32_t)r->last.num_logits - first;
     RP_TRY(run_chunk(r, first, err));
-    RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
-    *out_logits = r->logits;
-    return RP_OK;
+    return engine_runner_logits(r, 0, left < r->max_rows ? left : r->max_rows, out_logits, err);
 }
 
 rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
@@ -418,8 +457,9 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .kv = r->kv_size,
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
-        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size + r->parts.copied_size,
-        .logits = r->logits_size,
+        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size + r->best_size +
+                  r->parts.copied_size,
+        .logits = r->host_logits ? 2 * r->logits_size : r->logits_size,
         .graphs = (size_t)r->state.graph_bytes};
 }
 
@@ -458,6 +498,7 @@ rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
     engine_step_dirty(r->step);
     RP_TRY(d->ops->fill(d, r->hidden_memory, 0xff, r->hidden_size, err));
     RP_TRY(d->ops->fill(d, r->logits_memory, 0xff, r->logits_size, err));
+    RP_TRY(d->ops->fill(d, r->best, 0xff, r->best_size, err));
     RP_TRY(plan_exec_poison(r->parts.model.x, err));
     RP_TRY(plan_exec_poison(r->parts.head.x, err));
     return d->ops->synchronize(d, err);

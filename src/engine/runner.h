@@ -35,16 +35,27 @@ void engine_runner_free(engine_runner *r);
 rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,
                                 rp_error *err) RP_MUST_USE;
 
-/* One step: dispatch, build inputs, run. *out_logits: row i belongs to the i-th logit row of the batch; valid until
- * the next step; stride n_vocab. Of a batch that wants more than engine_runner_max_rows they are the first so many. */
+/* One step: dispatch, build inputs, run. Row i of its results belongs to the i-th logit row of the batch; of a batch that wants
+ * more than engine_runner_max_rows they are the first so many. */
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
-                             const float **out_logits, rp_error *err) RP_MUST_USE;
+                             rp_error *err) RP_MUST_USE;
+/* Of each row the largest logit and the first token that has it; a NaN is largest. Valid until the next step. */
+typedef struct engine_best {
+    const float *logit;
+    const int32_t *id;
+} engine_best;
+engine_best engine_runner_best(const engine_runner *r);
+/* Logits of rows [first, first + n), with stride n_vocab; valid until the next call. Where memory of the device is its own they
+ * come from there now. */
+rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, const float **out,
+                               rp_error *err) RP_MUST_USE;
 /* The same launches without a graph, each timed on its own and added to ns (engine_part_time); counts as no step. */
 rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              int64_t *ns, rp_error *err) RP_MUST_USE;
 
 /* The rows from `first` on of a batch that wants more, after engine_runner_step and in ascending order, at most
- * engine_runner_max_rows at a time, a multiple of which first is. They take the place of the rows before. */
+ * engine_runner_max_rows at a time, a multiple of which first is. They take the place of the rows before, and *out_logits has
+ * them all. */
 rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out_logits,
                              rp_error *err) RP_MUST_USE;
 /* Rows of logits that are kept at once: one a request, and enough that scoring runs the head at its full speed. */

@@ -202,20 +202,3 @@ rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const
     *out_token = token;
     return RP_OK;
 }
-
-uint32_t engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
-                              size_t stride, int32_t *tokens) {
-    size_t row = 0;
-    uint32_t n_bad = 0;
-
-    for (uint32_t i = 0; i < batch->n; i++) {
-        const engine_batch_entry *e = &batch->entry[i];
-
-        row += e->n_logits;
-        tokens[i] = -1;
-        if (!e->samples) continue;
-        n_bad += engine_sampler_pick(s, &e->req->sampling, logits + (row - 1) * stride,
-                                     e->req->n_output, &tokens[i], NULL) != RP_OK;
-    }
-    return n_bad;
-}

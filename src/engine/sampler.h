@@ -14,10 +14,6 @@ void engine_sampler_free(engine_sampler *s); /* NULL is fine */
  * tokens so far). RP_INTERNAL names a logit that is NaN or infinite (-inf is allowed: never chosen). */
 rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
                               uint64_t step, int32_t *out_token, rp_error *err) RP_MUST_USE;
-/* Every entry of a batch that samples, from its last logit row. logits: [rows, stride] in the order
- * of the step's rows. tokens: [batch->n], as engine_sched_commit takes them: an entry whose row has nothing to choose by gets -1 and disturbs no other. Returns how many such there are. */
-uint32_t engine_sampler_batch(engine_sampler *s, const engine_batch *batch, const float *logits,
-                              size_t stride, int32_t *tokens);
 /* What keeps a row from being sampled: RP_INTERNAL with the first NaN or +inf of it. */
 rp_status engine_sampler_blame(const engine_sampler *s, const float *logits, rp_error *err);
 /* The k largest, ties by lower id; k is cut to the vocabulary. Returns how many. */

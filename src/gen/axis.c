@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "gen/best.h"
 #include "gen/embed/prelude.h"
 
 #define CHUNK 4096
@@ -233,6 +234,13 @@ static void sift(int64_t *heap, int64_t n, int64_t value) {
     heap[i] = value;
 }
 
+/* The best alone. */
+static bool best_of_floats(const axis *a, const char *row, int64_t k, int32_t *out) {
+    if (k != 1 || a->dtype != RP_DTYPE_F32) return false;
+    *out = (int32_t)gen_best((const float *)(const void *)row, a->n);
+    return true;
+}
+
 /* The k best of a row, best first. One that equals the worst so far comes behind it. */
 static void best_of_row(const axis *a, const char *row, int64_t k, int64_t *heap) {
     int32_t key[BLOCK];
@@ -264,6 +272,10 @@ void gen_topk(void *const *arg, const long long *dim, long long begin, long long
         const char *row = (const char *)arg[0] + (size_t)(item * a.n) * a.size;
         char *values = (char *)arg[1] + (size_t)(item * k) * a.size;
         int32_t *indices = (int32_t *)arg[2] + item * k;
+        if (best_of_floats(&a, row, k, indices)) {
+            memcpy(values, row + (size_t)*indices * a.size, a.size);
+            continue;
+        }
         best_of_row(&a, row, k, heap);
         for (int64_t i = 0; i < k; i++) {
             int64_t at = (int64_t)(UINT32_MAX - (uint32_t)heap[i]);

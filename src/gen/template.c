@@ -12,6 +12,7 @@ BASE_EMBED(tensor_cu);
 BASE_EMBED(attention_tile_cu);
 BASE_EMBED(attention_split_cu);
 BASE_EMBED(attention_tensor_cu);
+BASE_EMBED(top_cu);
 
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
     if (!uses->quant && !uses->floats) return;
@@ -34,6 +35,7 @@ static void tensor_text(base_buf *out) {
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
     if (uses->quant || uses->floats) base_buf_add(out, rp_embed_matmul_cu, rp_embed_matmul_cu_size);
     if (uses->tensor) tensor_text(out);
+    if (uses->top) base_buf_add(out, rp_embed_top_cu, rp_embed_top_cu_size);
     if (uses->attention) {
         base_buf_add(out, rp_embed_attention_cu, rp_embed_attention_cu_size);
         base_buf_add(out, rp_embed_attention_tile_cu, rp_embed_attention_tile_cu_size);

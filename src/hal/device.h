@@ -13,6 +13,7 @@ void hal_device_done(hal_device *d); /* NULL and zeroed are fine */
 void hal_note_launch(hal_device *d, const hal_launch *list, uint32_t n);
 void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes);
 void hal_note_build(hal_device *d, const char *label);
+void hal_count_copy(hal_device *d, size_t size);
 void hal_note_module(hal_device *d, const char *path);
 
 /* The first thing that module_load does: counts and logs a load after sealing, and refuses it where that is fatal. */

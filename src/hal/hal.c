@@ -90,6 +90,10 @@ void hal_note_replay(hal_device *d, const char *label, uint32_t n_nodes) {
     hal_log_line(d->log, "graph_launch", label);
 }
 
+void hal_count_copy(hal_device *d, size_t size) {
+    d->counters.copied_bytes += size;
+}
+
 void hal_note_build(hal_device *d, const char *label) {
     d->counters.graph_builds++;
     hal_log_line(d->log, "graph_build", label);

@@ -84,6 +84,7 @@ typedef struct hal_counters {
     uint64_t module_loads, late_module_loads; /* late: wanted after sealing, made or not */
     uint64_t shared_lists;  /* cpu: lists of launches with work for several threads */
     uint64_t crowded_lists; /* of those, run on one thread because other programs held the cores */
+    uint64_t copied_bytes;  /* by ops->copy */
     uint64_t allocs, frees;
     uint64_t live_bytes, peak_bytes;
 } hal_counters;

@@ -140,6 +140,7 @@ void hal_memory_release(hal_device *d, void *p, size_t size) {
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
     if (hal_capturing(d)) return hal_note_copy(d, to, from, size, err);
     if (size) memcpy(to, from, size);
+    hal_count_copy(d, size);
     return RP_OK;
 }
 

@@ -309,6 +309,7 @@ static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
         uses.floats |= k->floats;
         uses.attention |= k->attention;
         uses.tensor |= k->tensor;
+        uses.top |= k->top;
     }
     return uses;
 }

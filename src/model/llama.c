@@ -104,9 +104,9 @@ static rp_status begin(llama *m, const model_source *src, const model_graph_opti
     return RP_OK;
 }
 
-static rp_status end(llama *m, rp_tensor result, rp_graph **out) {
+static rp_status end(llama *m, const rp_tensor *results, uint32_t n, rp_graph **out) {
     rp_status st = m->st;
-    if (st == RP_OK) st = rp_graph_finish(m->g, &result, 1, m->err);
+    if (st == RP_OK) st = rp_graph_finish(m->g, results, n, m->err);
     if (st == RP_OK)
         *out = m->g;
     else
@@ -139,7 +139,8 @@ rp_status model_llama_graph(const model_source *src, const model_graph_options *
         x = rp_add(x, attention(&m, norm(&m, x, layer_weight(&m, l, "attn_norm")), l));
         x = rp_add(x, feed_forward(&m, norm(&m, x, layer_weight(&m, l, "ffn_norm")), l));
     }
-    return end(&m, norm(&m, x, weight(&m, "output_norm.weight")), out);
+    x = norm(&m, x, weight(&m, "output_norm.weight"));
+    return end(&m, &x, 1, out);
 }
 
 rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
@@ -150,7 +151,10 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
     rp_tensor hidden = rp_input(m.g, "hidden", RP_DTYPE_F32, RP_SHAPE(m.T, m.hp->n_embd));
     rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, RP_SHAPE(R));
     rp_tensor w = weight(&m, m.hp->tied ? "token_embd.weight" : "output.weight");
-    return end(&m, rp_linear(rp_gather(hidden, rows), w), out);
+    rp_tensor results[MODEL_N_HEAD];
+    results[MODEL_HEAD_LOGITS] = rp_linear(rp_gather(hidden, rows), w);
+    rp_topk(results[MODEL_HEAD_LOGITS], 1, &results[MODEL_HEAD_BEST], &results[MODEL_HEAD_ID]);
+    return end(&m, results, MODEL_N_HEAD, out);
 }
 
 bool model_llama_has_op(ir_op op) {

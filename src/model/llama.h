@@ -2,7 +2,7 @@
  *
  * model: i32 inputs token_ids[T], positions[T], slots[T], seqs[T], block_tables[S,B]; params under their GGUF names and
  * rope.cos, rope.sin f32[P, rope_dim/2]; states k.<layer>, v.<layer> [NB, kv_heads, 16, head_dim]; output:
- * hidden states f32[T, n_embd] after the last norm. head: hidden f32[T, n_embd], rows i32[R]; output logits f32[R, n_vocab]. */
+ * hidden states f32[T, n_embd] after the last norm. head: hidden f32[T, n_embd], rows i32[R]; outputs: enum model_head_output. */
 #ifndef MODEL_LLAMA_H
 #define MODEL_LLAMA_H
 
@@ -11,6 +11,9 @@
 #include "reprise/nn.h"
 
 #define MODEL_KV_BLOCK 16
+
+/* Of the head: f32[R, n_vocab]; the largest of each row f32[R, 1] and its token i32[R, 1], of equals the first, a NaN as largest. */
+enum model_head_output { MODEL_HEAD_LOGITS, MODEL_HEAD_BEST, MODEL_HEAD_ID, MODEL_N_HEAD };
 
 typedef struct model_graph_options {
     rp_numerics numerics;

@@ -1,5 +1,7 @@
 /* The way of a model onto a GPU, with the emulated one: what kernels compute is what the cpu computes, bit for bit. */
 #include "support/check.h"
+
+#include "engine/engine.h"
 #include "support/engines.h"
 #include "support/gpu.h"
 
@@ -53,6 +55,40 @@ static void copied_inputs_reach_the_pieces(void **state) {
     gpu_check_tokens("synthetic:tiny", "cudagraph_copy_inputs=true", false, true);
 }
 
+/* Bytes that a step of three requests copies, the second of them as o has it, in each of four steps behind the prompts. */
+static void copied_a_step(rp_engine *e, const rp_request_options *o, uint64_t out[4]) {
+    const rp_request_options plain = plain_request(8);
+    uint64_t id[3] = {must_submit(e, &plain), must_submit(e, o), must_submit(e, &plain)};
+    must_run(e, 1);
+    for (int i = 0; i < 4; i++) {
+        uint64_t before = hal_device_counters(e->device)->copied_bytes;
+        must_run(e, 1);
+        out[i] = hal_device_counters(e->device)->copied_bytes - before;
+    }
+    must_run(e, -1);
+    for (int i = 0; i < 3; i++) rp_engine_release(e, id[i]);
+}
+
+/* No row of logits where all are greedy, and else those of the request that draws or wants log probabilities. */
+static void logits_stay_on_the_device_unless_asked_for(void **state) {
+    const char *how[] = {"device=cuda:0", "max_num_seqs=4", "max_model_len=32", NULL};
+    (void)state;
+    NEEDS_GPU();
+    rp_engine *e = engine_must("synthetic:tiny", how);
+    const uint64_t row = model_source_hparams(e->source)->n_vocab * sizeof(float);
+    rp_request_options greedy = plain_request(8), drawn = greedy, explained = greedy;
+    uint64_t without[4], with[4];
+    drawn.sampling.temperature = 0.8;
+    explained.logprobs = true;
+    copied_a_step(e, &greedy, without);
+    for (int i = 0; i < 4; i++) assert_true(without[i] < row);
+    copied_a_step(e, &drawn, with);
+    for (int i = 0; i < 4; i++) assert_int_equal(with[i], without[i] + row);
+    copied_a_step(e, &explained, with);
+    for (int i = 0; i < 4; i++) assert_int_equal(with[i], without[i] + row);
+    rp_engine_close(e);
+}
+
 static void a_warm_start_needs_no_compiler(void **state) {
     const char *how[] = {"device=cuda:0", "max_num_seqs=4", NULL};
     const char *nvrtc = getenv("REPRISE_NVRTC");
@@ -92,6 +128,7 @@ int main(void) {
         cmocka_unit_test(long_prompts_give_the_bits_of_the_cpu),
         cmocka_unit_test(a_crowd_gives_the_tokens_of_the_cpu),
         cmocka_unit_test(copied_inputs_reach_the_pieces),
+        cmocka_unit_test(logits_stay_on_the_device_unless_asked_for),
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),
     };

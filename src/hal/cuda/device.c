@@ -103,8 +103,10 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
     cuda_device *d = (cuda_device *)base;
     if (size == 0) return RP_OK;
     RP_TRY(cuda_device_enter(d, err));
-    return cuda_check(&d->cu, d->cu.copy(address_of(to), address_of(from), size, d->stream),
-                      "a copy", err);
+    RP_TRY(cuda_check(&d->cu, d->cu.copy(address_of(to), address_of(from), size, d->stream),
+                      "a copy", err));
+    hal_count_copy(base, size);
+    return RP_OK;
 }
 
 static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, rp_error *err) {
