@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "reprise/reprise.h"
 
 static char dir[256];
@@ -116,51 +117,62 @@ static void cache_that_is_off(void **state) {
     rp_cache_close(NULL);
 }
 
-#define REFUSED(call, what)                                                \
-    do {                                                                   \
-        rp_error refused_ = {0}, *e = &refused_;                           \
-        assert_int_equal(call, RP_INVALID);                                \
-        if (strcmp(e->text, what) != 0) fail_msg(#call ": '%s'", e->text); \
-    } while (0)
-static bool no_share(void *user, const rp_cache_share *s) {
-    (void)user, (void)s;
-    fail_msg("a share of what is not there");
-    return true;
+/* A part of the report as text: "" for null, NULL where the part has no such word. */
+static const char *said(const json_t *report, const char *part, const char *word) {
+    const json_t *v = json_object_get(json_object_get(report, part), word);
+    return !v ? NULL : json_is_null(v) ? "" : json_string_value(v);
 }
 
-/* Each argument that must be given, missing alone. */
-static void what_is_missing_is_named(void **state) {
-    (void)state;
-    rp_cache *c = NULL;
+static json_t *report_of(const char *cache_dir) {
     rp_error err = {0};
     char *text = NULL;
-    uint64_t n = 0;
-    CHECK_OK(rp_cache_open(dir, &c, &err), &err);
-    REFUSED(rp_cache_open(dir, NULL, e), "out is NULL");
-    REFUSED(rp_cache_list(NULL, false, count_entry, NULL, e), "cache and function must be given");
-    REFUSED(rp_cache_list(c, false, NULL, NULL, e), "cache and function must be given");
-    REFUSED(rp_cache_usage(NULL, no_share, NULL, e), "cache and function must be given");
-    REFUSED(rp_cache_usage(c, NULL, NULL, e), "cache and function must be given");
-    for (int json = 0; json < 2; json++) {
-        rp_status (*why)(rp_cache *, const char *, rp_compilation_config *, char **, rp_error *) =
-            json ? rp_cache_why_json : rp_cache_why;
-        REFUSED(why(NULL, "synthetic:tiny", NULL, &text, e), "cache, model and out must be given");
-        REFUSED(why(c, NULL, rp_config_new(), &text, e), "cache, model and out must be given");
-        REFUSED(why(c, "synthetic:tiny", NULL, NULL, e), "cache, model and out must be given");
+    CHECK_OK(rp_machine_report(cache_dir, &text, &err), &err);
+    json_t *o = json_loads(text, 0, NULL);
+    rp_free(text);
+    assert_non_null(o);
+    return o;
+}
+
+/* What is not there has a reason, what is there has none. */
+static void machine_says_why_not(void **state) {
+    static const char *const parts[][2] = {
+        {"compiler", "path"}, {"gpu", "name"}, {"nvrtc", "path"}};
+    char *path = base_strdup(getenv("PATH")), under[300];
+    (void)state;
+    for (int empty = 0; empty < 2; empty++) {
+        if (empty) (void)setenv("PATH", tree_new("nothing"), 1);
+        (void)setenv("REPRISE_NVRTC", "/nowhere/libnvrtc.so", 1);
+        json_t *o = report_of(dir);
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            const char *there = said(o, parts[i][0], parts[i][1]),
+                       *why = said(o, parts[i][0], "reason");
+            if (!there || (*there != 0) == (why && *why != 0))
+                fail_msg("%s: '%s', '%s'", parts[i][0], there ? there : "(none)",
+                         why ? why : "(none)");
+        }
+        if (empty) {
+            assert_string_equal(said(o, "compiler", "path"), "");
+            assert_string_equal(said(o, "compiler", "version"), "");
+            assert_non_null(
+                strstr(said(o, "compiler", "reason"), "no C compiler (no cc, gcc or clang in "));
+        }
+        assert_non_null(strstr(said(o, "nvrtc", "reason"), "/nowhere/libnvrtc.so"));
+        json_decref(o);
     }
-    REFUSED(rp_cache_compare_json(NULL, "a", "b", &text, e),
-            "cache, two keys and out must be given");
-    REFUSED(rp_cache_compare_json(c, NULL, "b", &text, e), "cache, two keys and out must be given");
-    REFUSED(rp_cache_compare_json(c, "a", NULL, &text, e), "cache, two keys and out must be given");
-    REFUSED(rp_cache_compare_json(c, "a", "b", NULL, e), "cache, two keys and out must be given");
-    REFUSED(rp_cache_prune(NULL, 0, &n, &n, e), "cache is NULL");
-    REFUSED(rp_cache_export(NULL, "x", &n, &n, e), "cache is NULL");
-    REFUSED(rp_cache_export(c, NULL, &n, &n, e), "path is NULL");
-    REFUSED(rp_cache_import(NULL, "x", &n, &n, e), "cache and path must be given");
-    REFUSED(rp_cache_import(c, NULL, &n, &n, e), "cache and path must be given");
-    REFUSED(rp_machine_report(dir, NULL, e), "out is NULL");
-    assert_null(text);
-    rp_cache_close(c);
+    (void)setenv("PATH", path, 1);
+    (void)unsetenv("REPRISE_NVRTC");
+    base_free(path);
+    (void)snprintf(under, sizeof under, "%s/not/there", dir); /* could be made */
+    json_t *o = report_of(under);
+    assert_string_equal(said(o, "cache", "dir"), under);
+    assert_string_equal(said(o, "cache", "reason"), "");
+    assert_true(json_is_false(json_object_get(json_object_get(o, "cache"), "exists")));
+    assert_true(json_is_true(json_object_get(json_object_get(o, "cache"), "writable")));
+    json_decref(o);
+    o = report_of("/dev/null/under");
+    assert_string_equal(said(o, "cache", "reason"), "it is not there and cannot be made");
+    assert_true(json_is_false(json_object_get(json_object_get(o, "cache"), "writable")));
+    json_decref(o);
 }
 
 static void machine(void **state) {
@@ -191,7 +203,7 @@ static void machine(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cache_life),        cmocka_unit_test(cache_that_is_not_there),
-        cmocka_unit_test(cache_that_is_off), cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(cache_that_is_off), cmocka_unit_test(machine_says_why_not),
         cmocka_unit_test(machine),
     };
     return cmocka_run_group_tests(tests, make_dir, NULL);

@@ -254,6 +254,63 @@ static void what_is_taken_acts(void **state) {
     }
 }
 
+static bool is_noted(const rp_compilation_config *cfg, const char *name) {
+    const rp_config_note *notes;
+    size_t n = rp_config_notes(cfg, &notes);
+    for (size_t i = 0; i < n; i++)
+        if (strstr(notes[i].what, name)) return true;
+    return false;
+}
+
+/* One setting beside others: what was typed is what resolving leaves, or a note names it. True where it is not refused. */
+static bool check_holds(const config_field *f, const char *value, const char *const others[2]) {
+    rp_compilation_config *cfg = rp_config_new();
+    rp_error err = {0};
+    char *typed = NULL, *left = NULL;
+    rp_status st = RP_OK;
+    for (int i = 0; i < 2; i++) CHECK_OK(rp_config_set(cfg, others[i], &err), &err);
+    st = rp_config_set_key(cfg, f->name, value, &err);
+    if (st == RP_OK) CHECK_OK(rp_config_get_json(cfg, f->name, &typed, &err), &err);
+    if (st == RP_OK) st = rp_config_resolve(cfg, NULL, &err);
+    if (st == RP_OK) {
+        CHECK_OK(rp_config_get_json(cfg, f->name, &left, &err), &err);
+        if (strcmp(typed, left) != 0 && !is_noted(cfg, f->name))
+            fail_msg("%s=%s with %s and %s became %s without a note", f->name, typed, others[0],
+                     others[1], left);
+    } else if (!err.text[0]) {
+        fail_msg("%s=%s with %s and %s is refused without a reason", f->name, value, others[0],
+                 others[1]);
+    }
+    rp_config_text_free(typed);
+    rp_config_text_free(left);
+    rp_config_free(cfg);
+    return st == RP_OK;
+}
+
+/* Law: no setting is lost in silence, whatever is beside it. A word for a list becomes the list, and -O0 is what enforce_eager
+ * does. */
+static void what_is_typed_holds_or_is_noted(void **state) {
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3",
+                                         "enforce_eager=true"},
+                             *const modes[] = {"cudagraph_mode=NONE", "cudagraph_mode=FULL",
+                                               "cudagraph_mode=PIECEWISE",
+                                               "cudagraph_mode=FULL_AND_PIECEWISE"};
+    size_t held = 0;
+    char value[64];
+    (void)state;
+    for (int id = 0; id < CONFIG_ID_COUNT_; id++) {
+        const config_field *f = &config_table[id];
+        if (f->status != CONFIG_WORKS) continue;
+        for (size_t i = 0; other_value(f, i, value); i++)
+            for (int level = 0; level < 5; level++)
+                for (int mode = 0; mode < 4; mode++)
+                    if (!(f->word && strcmp(value, f->word) == 0) &&
+                        !(id == CONFIG_ID_optimization_level && level == 4))
+                        held += check_holds(f, value, (const char *[]){levels[level], modes[mode]});
+    }
+    assert_true(held > 200);
+}
+
 /* Names of vLLM and ATOM with the values of their defaults, as a log of theirs holds them. */
 static void a_pasted_configuration_is_taken(void **state) {
     static const char pasted[] =
@@ -315,6 +372,7 @@ int main(void) {
         cmocka_unit_test(what_holds_in_any_case_is_noted),
         cmocka_unit_test(what_is_computed_cannot_be_set),
         cmocka_unit_test(what_is_taken_acts),
+        cmocka_unit_test(what_is_typed_holds_or_is_noted),
         cmocka_unit_test(a_pasted_configuration_is_taken),
         cmocka_unit_test(a_resolved_configuration_is_taken),
     };

@@ -45,6 +45,13 @@ static void a_factor_that_differs_is_a_recompile(void **state) {
     assert_int_equal(engine_count(e, "graph_breaks"), 0);
     assert_int_equal(heard.len, 0);
     rp_engine_close(e);
+    char dir[96]; /* another model is met for the first time, whatever is stored of this one */
+    (void)snprintf(dir, sizeof dir, "cache_dir=%s", folder);
+    e = engine_must("synthetic:tiny,layers=1", (const char *[]){dir, "threads=1", "level=0", NULL});
+    assert_int_equal(engine_count(e, "traces"), 2);
+    assert_int_equal(engine_count(e, "recompiles"), 0);
+    assert_int_equal(heard.len, 0);
+    rp_engine_close(e);
     heard_done(&heard);
 }
 

@@ -229,11 +229,53 @@ static void limits_hold(void **state) {
     assert_int_equal(ir_parse("", (size_t)1 << 40, &g, &err), RP_INVALID);
 }
 
+/* Whether text is taken; else its message must have the words. */
+static bool is_taken(const char *text, const char *words) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    rp_status st = ir_parse(text, strlen(text), &g, &err);
+    if (st != RP_OK && !strstr(err.text, words)) fail_msg("%s: %s", text, err.text);
+    ir_graph_free(g);
+    return st == RP_OK;
+}
+
+/* The last that is taken, and the first that is not. */
+static void limits_are_exact(void **state) {
+    char text[1200], part[600] = "";
+    (void)state;
+    for (int n = 254; n < 258; n++) {
+        (void)snprintf(text, sizeof text, "graph @g%0*d(%%x: f32[2]) { ret %%x }", n - 1, 0);
+        assert_int_equal(is_taken(text, "1 to 255"), n <= 255);
+        (void)snprintf(text, sizeof text, "graph @f(%%v%0*d: f32[2]) { ret %%v%0*d }", n - 1, 0,
+                       n - 1, 0);
+        assert_int_equal(is_taken(text, "1 to 255"), n <= 255);
+    }
+    for (int n = 5; n < 8; n++) {
+        (void)snprintf(text, sizeof text, "graph @f(%%x: f32[%.*s]) { ret %%x }", 2 * n - 1,
+                       "1,1,1,1,1,1,1,1");
+        assert_int_equal(is_taken(text, "a tensor has at most 6 axes"), n <= 6);
+        (void)snprintf(text, sizeof text,
+                       "graph @f() { %%x = empty {dtype=f32, shape=[%.*s]} ret %%x }", 2 * n - 1,
+                       "1,1,1,1,1,1,1,1");
+        assert_int_equal(is_taken(text, "a tensor has at most 6 axes"), n <= 6);
+    }
+    for (int n = 62; n < 67; n++) { /* parentheses within a size */
+        memset(part, '(', (size_t)n);
+        part[n] = 'T';
+        memset(part + n + 1, ')', (size_t)n);
+        part[2 * n + 1] = 0;
+        (void)snprintf(text, sizeof text, "graph @f(%%x: f32[%s]) where T in [1,8] { ret %%x }",
+                       part);
+        assert_int_equal(is_taken(text, "nested deeper than 64"), n <= 63);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_graphs_round_trip), cmocka_unit_test(constants_round_trip),
         cmocka_unit_test(spelling_is_exact),        cmocka_unit_test(errors_name_the_line),
         cmocka_unit_test(damaged_text_is_safe),     cmocka_unit_test(limits_hold),
+        cmocka_unit_test(limits_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -194,6 +194,43 @@ static void depth_is_bounded(void **state) {
     base_buf_done(&b);
 }
 
+/* The last that is taken, and the first that is not. */
+static void limits_are_exact(void **state) {
+    base_buf b;
+    rp_error err = {0};
+    kir_func *f = NULL;
+
+    (void)state;
+    base_buf_init(&b, 0);
+    for (int n = 199; n < 202; n++) { /* a name */
+        base_buf_clear(&b);
+        base_buf_printf(&b, "kernel @%0*d() {\n  %%0 = const.i 2\n  %%1 = par %%0 {\n  }\n}\n", n,
+                        0);
+        b.data[8] = 'f';
+        err = (rp_error){0};
+        assert_int_equal(kir_parse(b.data, b.len, &f, &err), n == 199 ? RP_OK : RP_INVALID);
+        if (n == 199)
+            assert_int_equal(strlen(f->name), n);
+        else
+            assert_non_null(strstr(err.text, "characters; the limit is 199"));
+        kir_free(f);
+        f = NULL;
+    }
+    for (int n = KIR_MAX_DEPTH; n < KIR_MAX_DEPTH + 2;
+         n++) { /* blocks within blocks, par counted */
+        base_buf_clear(&b);
+        base_buf_puts(&b, "kernel @f() {\n%0 = const.i 2\n%1 = par %0 {\n");
+        for (int i = 1; i < n; i++) base_buf_printf(&b, "%%%d = loop %%0 {\n", i + 1);
+        for (int i = 0; i < n + 1; i++) base_buf_puts(&b, "}\n");
+        err = (rp_error){0};
+        assert_int_equal(kir_parse(b.data, b.len, &f, &err),
+                         n == KIR_MAX_DEPTH ? RP_OK : RP_UNSUPPORTED);
+        kir_free(f);
+        f = NULL;
+    }
+    base_buf_done(&b);
+}
+
 /* Out of memory at each allocation: a clean error, nothing left behind. */
 static void parsing_survives_lost_allocations(void **state) {
     kir_func *f = kir_cases[2].make("f"), *again = NULL;
@@ -228,6 +265,7 @@ int main(void) {
         cmocka_unit_test(a_kernel_needs_a_par),
         cmocka_unit_test(every_prefix_is_refused),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(limits_are_exact),
         cmocka_unit_test(parsing_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("kir_text", tests, NULL, NULL);

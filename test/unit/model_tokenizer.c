@@ -202,6 +202,16 @@ static void bytes_without_a_token_are_counted(void **state) {
     base_buf_done(&file);
 }
 
+static void a_rule_must_be_known(void **state) {
+    rp_error err = {0};
+    model_pretok *p = NULL;
+    (void)state;
+    assert_int_equal(model_pretok_new(base_str_of("llama-bpe"), &p, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text,
+                        "pre-tokenizer 'llama-bpe' is not supported: 'smollm' and 'gpt-2' are");
+    assert_null(p);
+}
+
 /* The pieces of text, each followed by '|'. */
 static void splits(const char *rule, const char *text, const char *want) {
     rp_error err = {0};
@@ -408,6 +418,7 @@ static void threads_may_share(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rule_must_be_known),
         cmocka_unit_test(merges_apply_in_order),
         cmocka_unit_test(a_merge_whose_symbols_changed_is_skipped),
         cmocka_unit_test(special_tokens_come_first),
