@@ -6,7 +6,7 @@
 #   BUILD/examples/*  each must end with 0
 #
 # "programs" leaves the suites and the model out; "quick" also every program with "slow" in its name;
-# "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the unit tests that use a GPU where there is one.
+# "gpu" runs only BUILD/test/gpu/*, test/gpu/run.sh and the other programs that use a GPU where there is one.
 # A test sees REPRISE (the command), REPRISE_TEST_MODEL (the model, unset when it cannot be had),
 # REPRISE_TEST_TMP (an empty folder of its own, where its cache is, too) and TMPDIR (another one, with a short name, in
 # memory where that is possible). It writes nowhere else: a run of everything fails when / or $HOME or the checkout, or
@@ -65,7 +65,7 @@ suites=$(ls test/*/run.sh 2>/dev/null | grep -v '^test/gpu/')
 case $what in
 programs) suites= ;;
 quick) suites='' programs=$(grep -v slow <<<"$programs") ;;
-gpu) programs=$(find "$B/test/gpu" "$B"/test/unit/{hal_device,gen_cuda,gen_decode} -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null) ;;
+gpu) programs=$(find "$B/test/gpu" "$B/test/num/cuda" "$B/test/nets" "$B"/test/unit/{hal_device,gen_cuda,gen_decode} -type f -perm -u+x 2>/dev/null) suites=$(ls test/gpu/run.sh 2>/dev/null) ;;
 esac
 if [ -n "$ONLY" ]; then
     programs=$(sed "s|^$B/||" <<<"$programs" | grep -E -e "$ONLY" | sed "/./s|^|$B/|")

@@ -11,15 +11,18 @@ typedef struct pipeline {
     compile_task *task;
     const ir_graph *g; /* of the task, with reads before the writes that follow */
     ir_graph *made;    /* g where it is another one */
+    ir_graph *apart;   /* the same, of one whose outputs had no kernel */
     split_result split;
     uint32_t *entry; /* of the manager, by distinct piece */
     bool *added;     /* for this graph, not for one before it */
     compile_lowered *lowered;
 } pipeline;
 
-static rp_status add_pieces(pipeline *p, compile_manager *m, rp_error *err) {
+static rp_status add_pieces(pipeline *p, compile_manager *m, bool alone, rp_error *err) {
     const compile_task *t = p->task;
     RP_TRY(pass_make_inplace(t->g, &p->g, &p->made, err));
+    if (alone) RP_TRY(pass_separate_outputs(p->g, &p->apart, err));
+    if (p->apart) p->g = p->apart;
     RP_TRY(split_graph(p->g, t->splitting_ops, t->n_splitting_ops, &p->split, err));
     uint32_t n = p->split.n_pieces;
     p->entry = base_alloc_array(n + 1u, sizeof *p->entry);
@@ -58,7 +61,7 @@ rp_status compile_graphs(compile_task *tasks, uint32_t n, const compile_options 
     if (!p) return rp_fail(err, RP_NOMEM, "%u graphs", n);
     for (uint32_t i = 0; i < n; i++) p[i].task = &tasks[i];
     RP_TRY_OUT(compile_manager_new(opt, &m, err));
-    for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(add_pieces(&p[i], m, err));
+    for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(add_pieces(&p[i], m, opt->backend->alone, err));
     int64_t t0 = base_now_ns();
     RP_TRY_OUT(compile_manager_run(m, err));
     double ms = (double)(base_now_ns() - t0) / 1e6;
@@ -77,6 +80,7 @@ out:
         base_free(p[i].lowered);
         split_done(&p[i].split);
         ir_graph_free(p[i].made);
+        ir_graph_free(p[i].apart);
     }
     compile_manager_free(m);
     base_free(p);

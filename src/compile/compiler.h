@@ -41,6 +41,7 @@ typedef struct compile_code {
 
 typedef struct rp_compiler {
     const char *name;
+    bool alone; /* its launches are all of its own code: none of functions of the library */
     /* Once, before anything else. Refuses a host that it cannot work on at all. */
     rp_status (*initialize_cache)(const compile_host *h, rp_error *err);
     /* Hashes everything outside of the source that decides what compile makes into k, factor by factor. */

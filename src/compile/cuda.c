@@ -49,6 +49,7 @@ static rp_status load(const compile_host *h, const compile_unit *u, const char *
 }
 
 const rp_compiler compile_cuda = {.name = "cuda",
+                                  .alone = true,
                                   .initialize_cache = initialize_cache,
                                   .compute_hash = compute_hash,
                                   .lower = lower,

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "lower/cuda.h"
-#include "lower/emit.h"
 
 rp_status lower_axis_record(const ir_graph *g, const ir_node *n, ir_dims *dims, gen_axis_record *r,
                             rp_error *err) {
@@ -119,69 +118,9 @@ static rp_status lower_scatter(lowerer *L, const ir_node *n, ir_ref r) {
     return take(L, args, 5, &l);
 }
 
-/* --- on a GPU ---------------------------------------------------------------------- */
-
-enum { TOP_THREADS = 512, TOP_SPLIT = 8 }; /* RK_TOP_THREADS, RK_TOP_SPLIT */
-
-static void put_top(lowerer *L, const char *name, ir_dim rows, ir_dim n) {
-    base_buf *b = &L->source;
-    ir_dims *t = L->out->dims;
-    lower_cuda_head(L, name, TOP_THREADS, 0, "RK_CLUSTER(RK_TOP_SPLIT) ");
-    base_buf_puts(b, "    typedef rk_top<RK_BLOCKS(RK_TOP_SPLIT)> T;\n"
-                     "    __shared__ T::room r;\n"
-                     "    const int blocks = RK_BLOCKS(RK_TOP_SPLIT);\n"
-                     "    const long long rows = ");
-    ir_dim_print_c(t, rows, "dim", b);
-    base_buf_puts(b, ", n = ");
-    ir_dim_print_c(t, n, "dim", b);
-    base_buf_puts(b, ";\n"
-                     "    rk_wait();\n"
-                     "    for (long long row = blockIdx.x / blocks; row < rows; row += gridDim.x / "
-                     "blocks)\n"
-                     "        T::run(r, (const float *)arg[0] + row * n, n, (float *)arg[1] + row, "
-                     "(rp_i32 *)arg[2] + row);\n}\n");
-}
-
-/* topk of one; args: x, values, indices. */
-static rp_status lower_top(lowerer *L, const ir_node *n, ir_ref r) {
-    const ir_shape *x = &ir_node_at(L->g, n->in[0])->shape;
-    const ir_dim rows = count(L->g, x, 0, x->rank - 1u, L->out->dims);
-    lower_ref args[3];
-    RP_TRY(lower_operand_memory(L, n->in[0], &args[0]));
-    RP_TRY(lower_result_memory(L, r, 0, &args[1]));
-    RP_TRY(lower_result_memory(L, r, 1, &args[2]));
-    memcpy(L->args, args, sizeof args);
-    L->n_args = 3;
-    lower_launch *l = lower_add_launch(L);
-    const size_t begin = L->source.len;
-    char *name = base_arena_printf(L->arena, "top_fused_topk_%u", L->out->n_kernels);
-    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    *l = (lower_launch){.name = name,
-                        .alts = {{.max = INT64_MAX, .symbol = name}},
-                        .n_alts = 1,
-                        .grain = 1,
-                        .threads = TOP_THREADS,
-                        .per_block = 1,
-                        .rows = rows,
-                        .items = ir_dim_mul_const(L->out->dims, rows, TOP_SPLIT)};
-    if (l->items == IR_DIM_BAD)
-        return rp_fail(L->err, RP_UNSUPPORTED, "topk of more than 2^63 items");
-    put_top(L, name, rows, count(L->g, x, x->rank - 1u, x->rank, L->out->dims));
-    (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){.top = true});
-    RP_TRY(base_buf_status(&L->source, L->err));
-    return lower_take_args(L, l);
-}
-
-static bool is_top(const ir_node *n) {
-    return n->op == IR_topk && ir_attr_int(n, IR_ATTR_K, 0) == 1 && n->dtype == RP_DTYPE_F32;
-}
-
 rp_status lower_along_axis(lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
-    if (L->opt->target == GEN_CUDA && is_top(n)) return lower_top(L, n, r);
-    if (L->opt->target == GEN_CUDA)
-        return rp_fail(L->err, RP_UNSUPPORTED, "%s%s has no form for a GPU yet; use --device cpu",
-                       ir_op_table(n->op)->name,
-                       n->op == IR_topk ? " but of the largest float" : "");
-    return ir_op_table(n->op)->kind == IR_KIND_SCAN ? lower_scan(L, n, r) : lower_scatter(L, n, r);
+    const bool scan = ir_op_table(n->op)->kind == IR_KIND_SCAN;
+    if (L->opt->target == GEN_CUDA) return scan ? lower_cuda_scan(L, r) : lower_cuda_scatter(L, r);
+    return scan ? lower_scan(L, n, r) : lower_scatter(L, n, r);
 }

@@ -41,4 +41,8 @@ bool lower_attention_on_tensor_cores(const lowerer *L, const gen_attention_recor
 /* Its kernels, for few rows and for many, and everything of the launch l but its arguments, which are L->args. */
 rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l);
 
+/* Scans and scatters as launches of their own. */
+rp_status lower_cuda_scan(lowerer *L, ir_ref r);
+rp_status lower_cuda_scatter(lowerer *L, ir_ref r);
+
 #endif

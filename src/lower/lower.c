@@ -275,8 +275,9 @@ static bool is_taken(const lowerer *L, lower_ref at) {
     return false;
 }
 
-static bool is_leaf(ir_op op) {
-    return op == IR_input || op == IR_param || op == IR_state;
+/* A leaf that the plan copies; on a GPU passes may have found that an output is a param (others: pass_separate_outputs). */
+static bool is_leaf(const lowerer *L, ir_op op) {
+    return op == IR_input || op == IR_state || (op == IR_param && L->opt->target != GEN_CUDA);
 }
 
 /* Each output has memory of its own, but leaves and versions of them, which the plan copies. */
@@ -288,7 +289,7 @@ static rp_status place_outputs(lowerer *L) {
         bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP &&
                    !is_taken(L, L->where[base]);
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
-        if (own || is_leaf(ir_node_at(L->g, o)->op) ||
+        if (own || is_leaf(L, ir_node_at(L->g, o)->op) ||
             (L->has_memory[base] && ir_node_at(L->g, o)->memory != IR_NONE))
             *at = L->where[base];
         else if (ir_node_at(L->g, o)->op == IR_empty)
@@ -310,6 +311,8 @@ static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
         uses.attention |= k->attention;
         uses.tensor |= k->tensor;
         uses.top |= k->top;
+        uses.axis |= k->axis;
+        uses.strided |= k->strided;
     }
     return uses;
 }

@@ -137,7 +137,8 @@ static gen_matmul_uses uses_of(const lowerer *L, const pass_group *gr) {
     if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) &&
         pass_product_weights(L->g, gr->segs[0].mats[0], &w))
         return (gen_matmul_uses){.quant = UINT32_C(1) << w.dtype};
-    return (gen_matmul_uses){.floats = true};
+    return (gen_matmul_uses){.floats = true,
+                             .strided = !pass_product_weights(L->g, gr->segs[0].mats[0], &w)};
 }
 
 char *lower_epilogue_name(lowerer *L, const char *name, uint32_t i) {
@@ -228,7 +229,7 @@ out:
 
 /* --- CUDA C ------------------------------------------------------------------------- */
 
-/* Every weight is packed there, and rows lie one behind the other. */
+/* Packed weights; rows lie one behind the other. */
 static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name, rp_dtype left,
                              ir_dim rows, lower_launch *l, ir_dim *items) {
     const bool packed = left == RP_DTYPE_I16B32;
@@ -240,12 +241,7 @@ static rp_status cuda_kernel(lowerer *L, const pass_group *gr, const char *name,
     for (uint32_t i = 0; i < gr->n_segs; i++) {
         pass_weights w;
         if (gr->segs[i].dead) continue;
-        if (!pass_product_weights(L->g, gr->segs[i].mats[0], &w))
-            return rp_fail(
-                L->err, RP_UNSUPPORTED,
-                "%s multiplies what is computed, for which there is no CUDA code yet; use "
-                "--device cpu",
-                name);
+        (void)pass_product_weights(L->g, gr->segs[i].mats[0], &w);
         lower_cuda_segment *s = &segs[n++];
         const uint32_t columns = lower_cuda_columns(L, &gr->segs[i]);
         *s = (lower_cuda_segment){.frag = lower_epilogue_name(L, name, i),
@@ -297,6 +293,9 @@ static rp_status epilogues(lowerer *L, const pass_group *gr, const char *name) {
 static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
                         const char *name, lower_launch *l, ir_dim *items, int64_t *scratch) {
     const ir_node *product = ir_node_at(L->g, gr->segs[0].mats[0]);
+    pass_weights w;
+    if (L->opt->target == GEN_CUDA && f && !pass_product_weights(L->g, gr->segs[0].mats[0], &w))
+        return lower_cuda_product(L, f, name, l, items);
     if (L->opt->target == GEN_CUDA)
         return cuda_kernel(L, gr, name, f ? f->x : RP_DTYPE_I16B32,
                            lower_flat_rows(L, ir_node_at(L->g, f ? product->in[0] : gr->lhs)), l,

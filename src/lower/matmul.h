@@ -41,5 +41,10 @@ rp_status lower_float_operands(lowerer *L, const pass_group *gr, bool strided,
 /* The text of the kernel behind those of its epilogues; its arguments 0 and 1 are the operands. */
 rp_status lower_float_kernel(lowerer *L, const pass_group *gr, const lower_float_group *f,
                              const char *name, ir_dim *items);
+/* A dim of the graph as an expression over dim[]; L->err where it overflows. */
+void lower_put_dim(lowerer *L, ir_dim d);
+/* product_cuda.c: the same kernel in CUDA C, where neither operand is packed. */
+rp_status lower_cuda_product(lowerer *L, const lower_float_group *f, const char *name,
+                             lower_launch *l, ir_dim *items);
 
 #endif

@@ -8,7 +8,8 @@
 
 /* --- operands ---------------------------------------------------------------- */
 
-static rp_status view_of(lowerer *L, ir_ref r, lower_view *out) {
+/* strided: views are read where they lie. */
+static rp_status view_of(lowerer *L, ir_ref r, bool strided, lower_view *out) {
     ir_dims *t = ir_graph_dims(L->g);
     const ir_node *n = ir_node_at(L->g, r);
     lower_ref at;
@@ -16,9 +17,9 @@ static rp_status view_of(lowerer *L, ir_ref r, lower_view *out) {
         lower_view_dense(t, L->where[r], n, out);
         return RP_OK;
     }
-    if (ir_op_table(n->op)->kind == IR_KIND_VIEW && L->opt->target != GEN_CUDA) {
+    if (ir_op_table(n->op)->kind == IR_KIND_VIEW && strided) {
         lower_view v;
-        RP_TRY(view_of(L, n->in[0], &v));
+        RP_TRY(view_of(L, n->in[0], strided, &v));
         if (lower_view_of(t, n, &ir_node_at(L->g, n->in[0])->shape, &v, out)) return RP_OK;
     }
     RP_TRY(lower_copy(L, r, &at));
@@ -30,8 +31,9 @@ rp_status lower_float_operands(lowerer *L, const pass_group *gr, bool strided,
                                lower_float_group *out, lower_ref operand[2]) {
     const ir_node *n = ir_node_at(L->g, gr->segs[0].mats[0]);
     lower_view x, w;
-    RP_TRY(view_of(L, n->in[0], &x));
-    if (strided) RP_TRY(view_of(L, n->in[1], &w));
+    /* What multiplies packed weights on a GPU takes rows that lie one behind the other. */
+    RP_TRY(view_of(L, n->in[0], strided || L->opt->target != GEN_CUDA, &x));
+    if (strided) RP_TRY(view_of(L, n->in[1], true, &w));
     lower_product_of(ir_graph_dims(L->g), n, ir_node_at(L->g, n->in[0]), &x,
                      ir_node_at(L->g, n->in[1]), strided ? &w : NULL, &out->p);
     out->x = x.dtype;
@@ -44,7 +46,7 @@ rp_status lower_float_operands(lowerer *L, const pass_group *gr, bool strided,
 
 /* --- text ------------------------------------------------------------------------ */
 
-static void put_dim(lowerer *L, ir_dim d) {
+void lower_put_dim(lowerer *L, ir_dim d) {
     ir_dim own = ir_dim_import(L->out->dims, ir_graph_dims(L->g), d);
     if (own == IR_DIM_BAD)
         (void)rp_fail(L->err, RP_UNSUPPORTED,
@@ -56,7 +58,7 @@ static void put_dim(lowerer *L, ir_dim d) {
 
 static void field(lowerer *L, const char *name, ir_dim d) {
     base_buf_printf(&L->source, "        .%s = ", name);
-    put_dim(L, d);
+    lower_put_dim(L, d);
     base_buf_puts(&L->source, ",\n");
 }
 
@@ -65,7 +67,7 @@ static void batch(lowerer *L, const lower_product *p, const ir_dim *d, const cha
     for (uint32_t i = 0; i < LOWER_PRODUCT_BATCH; i++) {
         if (i) base_buf_puts(&L->source, ", ");
         if (i < p->n_batch)
-            put_dim(L, d[i]);
+            lower_put_dim(L, d[i]);
         else
             base_buf_puts(&L->source, rest);
     }
@@ -76,11 +78,11 @@ static void side(lowerer *L, const lower_product *p, const char *name, uint32_t 
                  const lower_side *s, rp_dtype dtype) {
     unsigned size = (unsigned)rp_dtype_block_bytes(dtype);
     base_buf_printf(&L->source, "        .%s = {(const rp_u8 *)arg[%u] + %uLL * ", name, arg, size);
-    put_dim(L, s->offset);
+    lower_put_dim(L, s->offset);
     base_buf_puts(&L->source, ", ");
-    put_dim(L, s->step);
+    lower_put_dim(L, s->step);
     base_buf_puts(&L->source, ", ");
-    put_dim(L, s->k_step);
+    lower_put_dim(L, s->k_step);
     base_buf_puts(&L->source, ", ");
     batch(L, p, s->batch, "0");
     base_buf_printf(&L->source, ", rp_mmf_load_%s, %u},\n", rp_dtype_name(dtype), size);
@@ -111,7 +113,7 @@ static rp_status parts(lowerer *L, const pass_group *gr, const char *name, const
         const char *frag = lower_epilogue_name(L, name, i);
         if (!frag) return rp_fail(L->err, RP_NOMEM, "name of an epilogue");
         base_buf_puts(&L->source, "        {");
-        put_dim(L, own);
+        lower_put_dim(L, own);
         base_buf_printf(&L->source, ", %u, ", s->n_mats);
         if (w)
             base_buf_printf(&L->source,

@@ -303,6 +303,26 @@ rp_status pass_own_outputs(const ir_graph *before, const ir_graph *g, ir_graph *
     return st;
 }
 
+static bool is_separate(const ir_graph *g, uint32_t i) {
+    const ir_ref o = ir_output_at(g, i);
+    const ir_node *n = ir_node_at(g, o);
+    if (rp_dtype_is_quant(n->dtype)) return true;
+    for (uint32_t k = 0; k < i; k++)
+        if (ir_output_at(g, k) == o) return false;
+    return n->memory == IR_NONE && n->op != IR_input && n->op != IR_param && n->op != IR_state;
+}
+
+rp_status pass_separate_outputs(const ir_graph *g, ir_graph **made, rp_error *err) {
+    uint32_t n = ir_output_count(g), n_copied = 0;
+    bool *copied = base_alloc_array(n + 1u, sizeof *copied);
+    *made = NULL;
+    if (!copied) return rp_fail(err, RP_NOMEM, "%u outputs", n);
+    for (uint32_t i = 0; i < n; i++) n_copied += copied[i] = !is_separate(g, i);
+    rp_status st = n_copied ? pass_copy_outputs(g, copied, made, err) : RP_OK;
+    base_free(copied);
+    return st;
+}
+
 void pass_copy_reason(const ir_graph *g, ir_ref r, base_buf *out) {
     ir_ref v = skip_views(g, ir_node_at(g, r)->in[0]), w = ir_writer_of(g, v);
     if (w == IR_NONE) return;

@@ -39,5 +39,8 @@ void pass_copy_reason(const ir_graph *g, ir_ref r, base_buf *out);
  * from memory. The rest of a piece's graph may overwrite that memory while the output is still read. */
 rp_status pass_own_outputs(const ir_graph *before, const ir_graph *g, ir_graph **made,
                            rp_error *err) RP_MUST_USE;
+/* *made is NULL, or g with outputs that are leaves, versions of memory or returned before as copies, so that each has a kernel that
+ * writes it. Block formats stay as they are. */
+rp_status pass_separate_outputs(const ir_graph *g, ir_graph **made, rp_error *err) RP_MUST_USE;
 
 #endif

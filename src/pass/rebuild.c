@@ -56,6 +56,17 @@ static rp_status copy_nodes(pass_rebuild *b, pass_node_fn fn) {
     return RP_OK;
 }
 
+/* A copy that is none of the n values in front; equal copies are one node, so then a copy of that. */
+static rp_status copy_output(pass_rebuild *b, ir_ref *outs, uint32_t n) {
+    bool again = true;
+    while (again) {
+        RP_TRY(ir_add1(b->out, IR_copy, outs[n], &outs[n], b->err));
+        again = false;
+        for (uint32_t i = 0; i < n; i++) again = again || outs[i] == outs[n];
+    }
+    return RP_OK;
+}
+
 static rp_status finish(pass_rebuild *b) {
     uint32_t n = ir_output_count(b->in);
     ir_ref *outs = base_alloc_array(n + 1u, sizeof *outs);
@@ -63,7 +74,7 @@ static rp_status finish(pass_rebuild *b) {
     rp_status st = RP_OK;
     for (uint32_t i = 0; i < n && st == RP_OK; i++) {
         outs[i] = b->map[ir_output_at(b->in, i)];
-        if (b->copied && b->copied[i]) st = ir_add1(b->out, IR_copy, outs[i], &outs[i], b->err);
+        if (b->copied && b->copied[i]) st = copy_output(b, outs, i);
     }
     if (st == RP_OK) st = ir_graph_finish(b->out, outs, n, b->err);
     base_free(outs);

@@ -20,7 +20,7 @@ typedef rp_status (*pass_node_fn)(pass_rebuild *b, ir_ref r, ir_ref *out);
 /* Leaves are kept, all of them; dead nodes are dropped; fn NULL copies. */
 rp_status pass_rebuild_graph(const ir_graph *in, pass_node_fn fn, void *user, ir_graph **out,
                              rp_error *err) RP_MUST_USE;
-/* The same graph, where output i is a copy if copied[i]. */
+/* The same graph, where output i is a copy if copied[i], another one than the outputs before it. */
 rp_status pass_copy_outputs(const ir_graph *in, const bool *copied, ir_graph **out,
                             rp_error *err) RP_MUST_USE;
 

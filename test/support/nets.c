@@ -1,4 +1,6 @@
 #include "support/nets.h"
+#include "support/gpu_graphs.h"
+#include "trace/trace.h"
 
 #include <math.h>
 #include <time.h>
@@ -310,6 +312,34 @@ static void check_one(void **state) {
     net_check(*state);
 }
 
+/* --- on a GPU ------------------------------------------------------------------------------ */
+
+typedef struct net_list {
+    const net_case *cases;
+    size_t n;
+} net_list;
+
+/* All of them with T as a symbol, and where there is a GPU, which then runs them, also as a number. */
+static void gpus_take_them(void **state) {
+    static gpu_graphs q;
+    const net_list *list = *state;
+    if (!gpu_graphs_open(GPU_GRAPHS_RUN, &q) && !gpu_graphs_open(GPU_GRAPHS_COMPILE, &q))
+        SKIP_TEST("no libnvrtc on this machine");
+    for (size_t i = 0; i < 2 * list->n; i++) {
+        const net_case *c = &list->cases[i / 2];
+        net n = build(c, 1, i % 2 ? c->sizes[0] : 0);
+        base_buf text;
+        base_buf_init(&text, 0);
+        ir_print(trace_graph_ir(n.g), &text);
+        assert_false(text.failed);
+        if (q.device || i % 2 == 0) gpu_graphs_add_text(&q, text.data, false);
+        base_buf_done(&text);
+        rp_graph_free(n.g);
+    }
+    gpu_graphs_check(&q);
+    gpu_graphs_close(&q);
+}
+
 int net_main(const net_case *cases, size_t n, int argc, char **argv) {
     struct CMUnitTest tests[64] = {{0}};
     if (argc == 5 && strcmp(argv[1], "time") == 0) {
@@ -318,10 +348,14 @@ int net_main(const net_case *cases, size_t n, int argc, char **argv) {
                 net_time(&cases[i], strtol(argv[3], NULL, 10), strtol(argv[4], NULL, 10));
         return 0;
     }
-    assert_true(n <= sizeof tests / sizeof *tests);
+    net_list list = {cases, n};
+    assert_true(n < sizeof tests / sizeof *tests);
     for (size_t i = 0; i < n; i++)
         tests[i] = (struct CMUnitTest){.name = cases[i].name,
                                        .test_func = check_one,
                                        .initial_state = (void *)(uintptr_t)&cases[i]};
-    return _cmocka_run_group_tests("nets", tests, n, NULL, NULL);
+    tests[n] = (struct CMUnitTest){
+        .name = "gpus_take_them", .test_func = gpus_take_them, .initial_state = &list};
+    const bool alone = argc == 2 && strcmp(argv[1], "gpu") == 0;
+    return _cmocka_run_group_tests("nets", tests + (alone ? n : 0), alone ? 1 : n + 1, NULL, NULL);
 }

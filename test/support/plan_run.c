@@ -43,6 +43,12 @@ static int64_t count_of(const ir_graph *g, ir_ref r, const int64_t *symbols) {
     return count;
 }
 
+/* What a device that is not the host reads and writes for it. */
+typedef struct mirror {
+    void *host, *there;
+    size_t size;
+} mirror;
+
 typedef struct runner {
     const ir_graph *g;
     const random_leaves *leaves;
@@ -54,15 +60,43 @@ typedef struct runner {
     void *weights;
     void **params;
     size_t *param_sizes;
+    mirror *mirrors; /* none where the device reads memory of the host */
+    uint32_t n_mirrors;
     rp_error *err;
 } runner;
+
+/* Where the device finds host memory: itself, or memory that the contents are copied to before a run and from after it. */
+static rp_status reach(runner *r, void *host, size_t size, void **out) {
+    hal_device_info info;
+    r->d->ops->info(r->d, &info);
+    *out = host;
+    if (info.unified) return RP_OK;
+    RP_TRY(r->d->ops->alloc(r->d, HAL_MAPPED_MEMORY, size, out, r->err));
+    r->mirrors[r->n_mirrors++] = (mirror){host, *out, size};
+    return RP_OK;
+}
+
+static void copy_mirrors(const runner *r, bool back) {
+    for (uint32_t i = 0; i < r->n_mirrors; i++) {
+        const mirror *m = &r->mirrors[i];
+        memcpy(back ? m->host : m->there, back ? m->there : m->host, m->size);
+    }
+}
+
+static void free_mirrors(runner *r) {
+    for (uint32_t i = 0; i < r->n_mirrors; i++)
+        r->d->ops->release(r->d, r->mirrors[i].there, r->mirrors[i].size);
+    base_free(r->mirrors);
+}
 
 static rp_status set_leaves(runner *r, ir_leaf kind, plan_seg seg, void **at, size_t *size) {
     for (uint32_t i = 0; i < r->leaves->n[kind]; i++) {
         ir_ref leaf = ir_leaf_at(r->g, kind, i);
         at[i] = pack_value(ir_node_at(r->g, leaf)->dtype, &r->leaves->leaf[kind][i], &size[i]);
         if (!at[i]) return rp_fail(r->err, RP_NOMEM, "leaf");
-        plan_exec_set(r->x, seg, i, at[i]);
+        void *there;
+        RP_TRY(reach(r, at[i], size[i] + GUARD, &there));
+        plan_exec_set(r->x, seg, i, there);
     }
     return RP_OK;
 }
@@ -100,13 +134,20 @@ static rp_status start(runner *r, plan_run *out) {
                          .n_splitting_ops = r->opt->n_splitting_ops,
                          .passes = r->opt->passes};
     RP_TRY(compile_graph(r->g, &o, &r->p, NULL, r->err));
-    RP_TRY(hal_open(r->opt->device ? r->opt->device : "cpu", r->opt->threads, &r->d, r->err));
+    r->d = r->opt->open;
+    if (!r->d)
+        RP_TRY(hal_open(r->opt->device ? r->opt->device : "cpu", r->opt->threads, &r->d, r->err));
     r->weights = base_alloc_aligned((size_t)r->p->weights_size + GUARD, 64);
-    if (!r->weights) return rp_fail(r->err, RP_NOMEM, "weights");
+    r->mirrors = base_alloc_array(1u + r->p->n_inputs + r->p->n_params + r->p->n_states +
+                                      ir_output_count(r->g),
+                                  sizeof *r->mirrors);
+    if (!r->weights || !r->mirrors) return rp_fail(r->err, RP_NOMEM, "weights");
+    void *weights;
+    RP_TRY(reach(r, r->weights, (size_t)r->p->weights_size + GUARD, &weights));
     plan_exec_options xo = {.device = r->d,
                             .store = r->opt->store,
                             .builtin = compile_builtin_find,
-                            .weights = r->weights};
+                            .weights = weights};
     RP_TRY(plan_exec_new(r->p, &xo, &r->x, r->err));
     RP_TRY(prepare(r, out));
     RP_TRY(set_leaves(r, IR_LEAF_INPUT, PLAN_INPUT, out->input, out->input_size));
@@ -123,7 +164,9 @@ static rp_status run(runner *r, plan_run *out) {
         out->out[i] = base_alloc_aligned(out->out_size[i] + GUARD, 64);
         if (!out->out[i]) return rp_fail(r->err, RP_NOMEM, "output");
         memset(out->out[i], GUARD_BYTE, out->out_size[i] + GUARD);
-        plan_exec_set(r->x, PLAN_OUTPUT, i, out->out[i]);
+        void *there;
+        RP_TRY(reach(r, out->out[i], out->out_size[i] + GUARD, &there));
+        plan_exec_set(r->x, PLAN_OUTPUT, i, there);
     }
     memset(r->weights, 0xff, (size_t)r->p->weights_size);
     for (uint32_t i = 0; i < r->p->n_packs; i++)
@@ -132,7 +175,10 @@ static rp_status run(runner *r, plan_run *out) {
     RP_TRY(plan_exec_poison(r->x, r->err));
     RP_TRY(plan_bound_new(r->x, 0, r->p->n_pieces, &r->bound, r->err));
     RP_TRY(plan_exec_bind(r->x, r->bound, r->leaves->symbols, r->err));
+    copy_mirrors(r, false);
     RP_TRY(r->d->ops->launch(r->d, r->bound->launches, r->bound->n, r->bound->scratch, r->err));
+    if (r->d->ops->synchronize) RP_TRY(r->d->ops->synchronize(r->d, r->err));
+    copy_mirrors(r, true);
     for (uint32_t i = 0; i < out->n_out; i++)
         if (!guard_is_whole(out->out[i], out->out_size[i]))
             return rp_fail(r->err, RP_INTERNAL, "output %u was overrun", i);
@@ -157,7 +203,8 @@ rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves,
     rp_status st = run(&r, out);
     plan_bound_free(r.bound);
     plan_exec_free(r.x);
-    if (r.d) hal_close(r.d);
+    free_mirrors(&r);
+    if (r.d && !opt->open) hal_close(r.d);
     plan_free(r.p);
     base_free(r.weights);
     free_all(r.params, leaves->n[IR_LEAF_PARAM]);

@@ -1,8 +1,9 @@
-/* Runs a graph through a compile backend, a plan and the cpu device, and compares what comes out. */
+/* Runs a graph through a compile backend, a plan and a device, and compares what comes out. */
 #ifndef SUPPORT_PLAN_RUN_H
 #define SUPPORT_PLAN_RUN_H
 
 #include "compile/compile.h"
+#include "hal/hal.h"
 #include "support/random_graph.h"
 
 /* Packed outputs of one run, and states and inputs as they were left. */
@@ -21,7 +22,8 @@ typedef struct plan_run_options {
     const char *const *splitting_ops;
     uint32_t n_splitting_ops;
     bool passes;
-    const char *device;         /* NULL: cpu; another one must reach memory of the host */
+    const char *device;         /* NULL: cpu */
+    hal_device *open;           /* (optional) a device in the place of that one; borrowed */
     const compile_nvrtc *nvrtc; /* for compile_cuda */
     bool exact;
 } plan_run_options;

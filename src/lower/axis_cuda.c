@@ -1,0 +1,315 @@
+/* Scans and scatters as kernels in CUDA C, which instantiate the templates of axis.cu. A block takes a line of the axis, or each
+ * of its threads one of its own where neighbours in memory are a warp at least. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "lower/cuda.h"
+
+enum {
+    THREADS = 256, /* RK_SCAN_THREADS, RK_SCATTER_THREADS */
+    WARP = 32,
+    MOST_HELD = 8,    /* ranks that a thread of top-k keeps */
+    FEW = 32,         /* the k largest are taken one after the other; more by sorting */
+    SORT_TILE = 1024, /* RK_SORT_TILE */
+    SORT_WORK = 24    /* bytes of work an element of a longer line */
+};
+
+/* Memory is [outer, n, inner]: dims of the piece. */
+typedef struct line {
+    ir_dim outer, n, inner;
+    bool alone; /* each thread has one */
+} line;
+
+static ir_dim extent(const lowerer *L, const ir_shape *s, uint32_t from, uint32_t to) {
+    ir_dims *t = L->out->dims;
+    ir_dim all = ir_dim_const(t, 1);
+    for (uint32_t i = from; i < to; i++)
+        all = ir_dim_mul(t, all, ir_dim_import(t, ir_graph_dims(L->g), s->dim[i]));
+    return all;
+}
+
+static rp_status line_of(const lowerer *L, const ir_node *n, line *out) {
+    const ir_node *x = ir_node_at(L->g, n->in[0]);
+    uint32_t rank = x->shape.rank;
+    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, (int64_t)rank - 1);
+    int64_t lo, hi;
+    *out = (line){extent(L, &x->shape, 0, axis), extent(L, &x->shape, axis, axis + 1),
+                  extent(L, &x->shape, axis + 1, rank), false};
+    if (ir_dim_mul(L->out->dims, ir_dim_mul(L->out->dims, out->outer, out->n), out->inner) ==
+        IR_DIM_BAD)
+        return lower_bytes_refused(L->g, x, L->err);
+    ir_dim_bounds(L->out->dims, out->inner, &lo, &hi);
+    out->alone = lo >= WARP;
+    return RP_OK;
+}
+
+static int64_t most(const lowerer *L, ir_dim d) {
+    int64_t lo, hi;
+    ir_dim_bounds(L->out->dims, d, &lo, &hi);
+    return hi;
+}
+
+static void put(lowerer *L, const char *name, ir_dim d) {
+    base_buf_printf(&L->source, "    const long long %s = ", name);
+    ir_dim_print_c(L->out->dims, d, "dim", &L->source);
+    base_buf_puts(&L->source, ";\n");
+}
+
+/* The kernel up to the call for line `item`. `first`: of x and what is like it. */
+static void begin(lowerer *L, const char *name, const line *a, uint32_t threads) {
+    base_buf *b = &L->source;
+    lower_cuda_head(L, name, threads, 0, "");
+    base_buf_puts(b, "    rk_wait();\n");
+    put(L, "n", a->n);
+    put(L, "inner", a->inner);
+    if (a->alone)
+        base_buf_printf(b,
+                        "    for (long long item = blockIdx.x * %uLL + threadIdx.x; item < items; "
+                        "item += gridDim.x * %uLL) {\n",
+                        threads, threads);
+    else
+        base_buf_puts(b,
+                      "    for (long long item = blockIdx.x; item < items; item += gridDim.x) {\n");
+    base_buf_puts(b, "        const long long o = item / inner, j = item % inner, "
+                     "first = o * n * inner + j;\n");
+}
+
+static rp_status end(lowerer *L, char *name, size_t from, const line *a, uint32_t threads) {
+    ir_dims *t = L->out->dims;
+    base_buf_puts(&L->source, "    }\n}\n");
+    (void)lower_add_kernel(L, name, from, (gen_matmul_uses){.axis = true});
+    lower_launch *l = lower_add_launch(L);
+    l->name = name;
+    l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name};
+    l->n_alts = 1;
+    l->rows = l->items = ir_dim_mul(t, a->outer, a->inner);
+    l->grain = 1;
+    l->threads = threads;
+    l->per_block = a->alone ? threads : 1;
+    RP_TRY(base_buf_status(&L->source, L->err));
+    return lower_take_args(L, l);
+}
+
+/* Threads that have something to do for a line of n. */
+static uint32_t threads_of(int64_t n) {
+    return n < THREADS ? (uint32_t)((n + WARP - 1) / WARP * WARP + (n < 1) * WARP) : THREADS;
+}
+
+static char *name_of(lowerer *L, ir_ref r) {
+    return lower_name(L, "axis", &r, 1, (uint32_t)(L->group - L->f->groups));
+}
+
+/* --- scans ------------------------------------------------------------------------- */
+
+static void put_cumsum(lowerer *L, const char *element, const line *a) {
+    base_buf_printf(&L->source,
+                    "        typedef %s E;\n"
+                    "        rk_cumsum_%s<E>((const E::memory *)arg[0] + first, (E::memory "
+                    "*)arg[1] + first, n, inner);\n",
+                    element, a->alone ? "alone" : "line");
+}
+
+static void put_topk(lowerer *L, const char *element, int64_t k, int64_t held) {
+    base_buf_printf(&L->source,
+                    "        typedef %s E;\n"
+                    "        rk_topk<E, %" PRId64
+                    ">((const E::memory *)arg[0] + first, (E::memory *)arg[1] + "
+                    "o * %" PRId64 ", (rp_i32 *)arg[2] + o * %" PRId64 ", n, %" PRId64 ");\n",
+                    element, held, k, k, k);
+}
+
+/* k: how many are wanted, behind each other; 0: all. */
+static void put_sort(lowerer *L, const char *element, bool down, int64_t k, bool works) {
+    base_buf *b = &L->source;
+    base_buf_printf(b, "        typedef %s E;\n", element);
+    if (k)
+        base_buf_printf(b, "        const long long to = o * %" PRId64 ", count = %" PRId64 ";\n",
+                        k, k);
+    else
+        base_buf_puts(b, "        const long long to = first, count = n;\n");
+    base_buf_printf(b,
+                    "        rk_sort<E, %d>((const E::memory *)arg[0] + first, (E::memory "
+                    "*)arg[1] + to, (rp_i32 *)arg[2] + to, ",
+                    down);
+    if (works)
+        base_buf_printf(b, "arg[3] + item * n * %d", SORT_WORK);
+    else
+        base_buf_putc(b, '0');
+    base_buf_puts(b, ", n, inner, count);\n");
+}
+
+/* Sorts, where a line may be longer than a tile in memory that is argument 3. */
+static rp_status sort_kernel(lowerer *L, const ir_node *n, char *name, const char *element,
+                             line *a) {
+    const ir_node *x = ir_node_at(L->g, n->in[0]);
+    const bool works = most(L, a->n) > SORT_TILE;
+    const bool down = n->op == IR_topk || ir_attr_int(n, IR_ATTR_DESCENDING, 0);
+    a->alone = false;
+    if (works) {
+        ir_node bytes = *x;
+        ir_dims *t = ir_graph_dims(L->g);
+        bytes.dtype = RP_DTYPE_U8;
+        ir_dim work = ir_dim_mul_const(t, lower_bytes(t, &bytes), SORT_WORK);
+        RP_TRY(lower_temp_memory(L, n, work, &L->args[L->n_args++]));
+    }
+    const size_t from = L->source.len;
+    begin(L, name, a, THREADS);
+    put_sort(L, element, down, ir_attr_int(n, IR_ATTR_K, 0), works);
+    return end(L, name, from, a, THREADS);
+}
+
+static rp_status scan_kernel(lowerer *L, const ir_node *n, char *name, const char *element,
+                             line *a) {
+    const int64_t k = ir_attr_int(n, IR_ATTR_K, 0), longest = most(L, a->n);
+    const uint32_t threads = n->op == IR_topk ? threads_of(longest) : THREADS;
+    if (n->op == IR_sort || k > FEW) return sort_kernel(L, n, name, element, a);
+    const size_t from = L->source.len;
+    begin(L, name, a, threads);
+    if (n->op == IR_cumsum)
+        put_cumsum(L, element, a);
+    else
+        put_topk(L, element, k,
+                 longest <= MOST_HELD * THREADS ? (longest + threads - 1) / threads : 0);
+    return end(L, name, from, a, threads);
+}
+
+/* --- the largest ------------------------------------------------------------------- */
+
+enum { TOP_THREADS = 512, TOP_SPLIT = 8 }; /* RK_TOP_THREADS, RK_TOP_SPLIT */
+
+static void put_top(lowerer *L, const char *name, ir_dim rows, ir_dim n) {
+    base_buf *b = &L->source;
+    ir_dims *t = L->out->dims;
+    lower_cuda_head(L, name, TOP_THREADS, 0, "RK_CLUSTER(RK_TOP_SPLIT) ");
+    base_buf_puts(b, "    typedef rk_top<RK_BLOCKS(RK_TOP_SPLIT)> T;\n"
+                     "    __shared__ T::room r;\n"
+                     "    const int blocks = RK_BLOCKS(RK_TOP_SPLIT);\n"
+                     "    const long long rows = ");
+    ir_dim_print_c(t, rows, "dim", b);
+    base_buf_puts(b, ", n = ");
+    ir_dim_print_c(t, n, "dim", b);
+    base_buf_puts(b, ";\n"
+                     "    rk_wait();\n"
+                     "    for (long long row = blockIdx.x / blocks; row < rows; row += gridDim.x / "
+                     "blocks)\n"
+                     "        T::run(r, (const float *)arg[0] + row * n, n, (float *)arg[1] + row, "
+                     "(rp_i32 *)arg[2] + row);\n}\n");
+}
+
+/* topk of one; args: x, values, indices. */
+static rp_status lower_top(lowerer *L, const ir_node *n, ir_ref r) {
+    const ir_shape *x = &ir_node_at(L->g, n->in[0])->shape;
+    const ir_dim rows = extent(L, x, 0, x->rank - 1u);
+    lower_ref args[3];
+    RP_TRY(lower_operand_memory(L, n->in[0], &args[0]));
+    RP_TRY(lower_result_memory(L, r, 0, &args[1]));
+    RP_TRY(lower_result_memory(L, r, 1, &args[2]));
+    memcpy(L->args, args, sizeof args);
+    L->n_args = 3;
+    lower_launch *l = lower_add_launch(L);
+    const size_t from = L->source.len;
+    char *name = base_arena_printf(L->arena, "top_fused_topk_%u", L->out->n_kernels);
+    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    *l = (lower_launch){.name = name,
+                        .alts = {{.max = INT64_MAX, .symbol = name}},
+                        .n_alts = 1,
+                        .grain = 1,
+                        .threads = TOP_THREADS,
+                        .per_block = 1,
+                        .rows = rows,
+                        .items = ir_dim_mul_const(L->out->dims, rows, TOP_SPLIT)};
+    if (l->items == IR_DIM_BAD)
+        return rp_fail(L->err, RP_UNSUPPORTED, "topk of more than 2^63 items");
+    put_top(L, name, rows, extent(L, x, x->rank - 1u, x->rank));
+    (void)lower_add_kernel(L, name, from, (gen_matmul_uses){.top = true});
+    RP_TRY(base_buf_status(&L->source, L->err));
+    return lower_take_args(L, l);
+}
+
+static bool is_top(const ir_node *n) {
+    return n->op == IR_topk && ir_attr_int(n, IR_ATTR_K, 0) == 1 && n->dtype == RP_DTYPE_F32;
+}
+
+rp_status lower_cuda_scan(lowerer *L, ir_ref r) {
+    const ir_node *n = ir_node_at(L->g, r);
+    if (is_top(n)) return lower_top(L, n, r);
+    const rp_dtype t = ir_node_at(L->g, n->in[0])->dtype;
+    line a;
+    L->n_args = 0;
+    RP_TRY(gen_axis_check(t, ir_op_table(n->op)->name, L->err));
+    RP_TRY(line_of(L, n, &a));
+    lower_ref args[IR_MAX_RESULTS + 1];
+    RP_TRY(lower_operand_memory(L, n->in[0], &args[0]));
+    for (uint32_t i = 0; i <= n->n_more; i++) RP_TRY(lower_result_memory(L, r, i, &args[i + 1]));
+    L->n_args = n->n_more + 2;
+    for (uint32_t i = 0; i < L->n_args; i++) L->args[i] = args[i];
+    char *name = name_of(L, r);
+    const char *element = base_arena_printf(L->arena, "rk_e_%s", rp_dtype_name(t));
+    if (!name || !element) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    return scan_kernel(L, n, name, element, &a);
+}
+
+/* --- scatters ------------------------------------------------------------------------- */
+
+/* What is there, a, and what comes, b: integers over S and U, as ops.def has them. */
+static void put_join(lowerer *L, const ir_node *n, const char *name) {
+    const ir_op_info *op = ir_op_table(n->op);
+    const bool is_int = n->dtype == RP_DTYPE_I32 || n->dtype == RP_DTYPE_I64;
+    const uint32_t bits = (uint32_t)rp_dtype_block_bytes(n->dtype) * 8;
+    base_buf *b = &L->source;
+    base_buf_printf(b, "struct %s_join {\n", name);
+    if (n->op == IR_scatter)
+        base_buf_printf(b, "    typedef rp_u%u T;\n    RP_INLINE T of(T, T b) { return b; }\n};\n",
+                        bits);
+    else if (is_int)
+        base_buf_printf(b,
+                        "    typedef rp_i%u T, S;\n    typedef rp_u%u U;\n    RP_INLINE T of(T a, "
+                        "T b) { return %s; }\n};\n",
+                        bits, bits, op->ints);
+    else
+        base_buf_printf(b, "    typedef %s T;\n    RP_INLINE T of(T a, T b) { return %s; }\n};\n",
+                        n->dtype == RP_DTYPE_F64 ? "double" : "float", op->expr);
+}
+
+/* Whether the index has entries of its own along axes [from, to). */
+static bool has_own(const lowerer *L, const ir_shape *index, uint32_t from, uint32_t to) {
+    int64_t v;
+    return !ir_dim_is_const(L->out->dims, extent(L, index, from, to), &v) || v != 1;
+}
+
+static void put_scatter(lowerer *L, const ir_node *n, const char *name, const line *a) {
+    const ir_node *index = ir_node_at(L->g, n->in[1]);
+    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    const bool outer = has_own(L, &index->shape, 0, axis);
+    const bool inner = has_own(L, &index->shape, axis + 1, index->shape.rank);
+    base_buf_printf(
+        &L->source,
+        "        typedef %s_join J;\n"
+        "        const long long from = o * k * inner + j;\n"
+        "        rk_scatter_%s<J>((const J::T *)arg[0] + first, (const rp_%s *)arg[1] + %s%s, "
+        "(const J::T *)arg[2] + from, (J::T *)arg[3] + first, n, k, inner, %s);\n",
+        name, a->alone ? "alone" : "line", rp_dtype_name(index->dtype),
+        outer ? (inner ? "o * k * inner" : "o * k") : "0", inner ? " + j" : "",
+        inner ? "inner" : "1");
+}
+
+rp_status lower_cuda_scatter(lowerer *L, ir_ref r) {
+    const ir_node *n = ir_node_at(L->g, r);
+    const ir_shape *src = &ir_node_at(L->g, n->in[2])->shape;
+    const uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
+    lower_ref args[4];
+    line a;
+    RP_TRY(line_of(L, n, &a));
+    for (uint32_t i = 0; i < 3; i++) RP_TRY(lower_operand_memory(L, n->in[i], &args[i]));
+    RP_TRY(lower_memory(L, r, &args[3]));
+    for (uint32_t i = 0; i < 4; i++) L->args[i] = args[i];
+    L->n_args = 4;
+    char *name = name_of(L, r);
+    if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    const size_t from = L->source.len;
+    put_join(L, n, name);
+    begin(L, name, &a, THREADS);
+    put(L, "k", extent(L, src, axis, axis + 1));
+    put_scatter(L, n, name, &a);
+    return end(L, name, from, &a, THREADS);
+}

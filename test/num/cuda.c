@@ -1,0 +1,243 @@
+/* What GPUs are given: the grid of ops, random graphs, and what has a form of its own there (scans, sorting, top-k and scatters along
+ * every axis, lines longer than a tile or a chunk, products of two computed operands at every stride). Compiled for sm_90 where
+ * NVRTC is found; run on a GPU, or in small on the emulated one, where the bits are those of the cpu. */
+#include "support/check.h"
+#include "support/gpu.h"
+#include "support/gpu_graphs.h"
+#include "support/op_grid.h"
+#include "support/random_effects.h"
+
+/* --- graphs -------------------------------------------------------------------------- */
+
+typedef struct listing {
+    base_buf text, ret;
+    uint32_t n;
+} listing;
+
+static void begin(listing *l, const char *inputs) {
+    *l = (listing){0};
+    base_buf_init(&l->text, 0);
+    base_buf_init(&l->ret, 0);
+    base_buf_printf(&l->text, "graph @g(%s) where T in [1,64] {\n", inputs);
+}
+
+static void out(listing *l, const char *op) {
+    base_buf_printf(&l->text, "  %%v%u = %s\n", l->n, op);
+    base_buf_printf(&l->ret, "%s%%v%u", l->n ? ", " : "", l->n);
+    l->n++;
+}
+
+/* And its second result. */
+static void both_out(listing *l, const char *op) {
+    char second[64];
+    (void)snprintf(second, sizeof second, "result %%v%u {index=1}", l->n);
+    out(l, op);
+    out(l, second);
+}
+
+static void finish(listing *l, gpu_graphs *q) {
+    base_buf_printf(&l->text, "  ret %s\n}\n", l->ret.data);
+    gpu_graphs_add_text(q, l->text.data, false);
+    base_buf_done(&l->text);
+    base_buf_done(&l->ret);
+}
+
+/* Along each axis of [T, 5, 40] and along a long line; x has ties. */
+static void scans(gpu_graphs *q, const char *type, bool small) {
+    char inputs[160], op[128];
+    bool f64 = strcmp(type, "f64") == 0, i64 = strcmp(type, "i64") == 0;
+    listing l;
+    (void)snprintf(inputs, sizeof inputs, "%%a: f32[T,5,40], %%b: f32[2,%d]", small ? 4200 : 9000);
+    begin(&l, inputs);
+    for (int i = 0; i < 2; i++) {
+        base_buf_printf(&l.text,
+                        "  %%s%d = const 8\n  %%r%d = mul %%%c, %%s%d\n  %%f%d = round %%r%d\n", i,
+                        i, 'a' + i, i, i, i);
+        base_buf_printf(&l.text, "  %%%c = %s %%f%d%s%s%s\n", 'x' + i,
+                        strcmp(type, "f32") ? "cast" : "neg", i,
+                        strcmp(type, "f32") ? " {dtype=" : "", strcmp(type, "f32") ? type : "",
+                        strcmp(type, "f32") ? "}" : "");
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        (void)snprintf(op, sizeof op, "cumsum %%x {axis=%d}", axis);
+        if (!f64) out(&l, op);
+        (void)snprintf(op, sizeof op, "sort %%x {axis=%d, descending=%s}", axis,
+                       axis == 1 ? "true" : "false");
+        both_out(&l, op);
+    }
+    if (!f64) out(&l, "cumsum %y {axis=1}");
+    both_out(&l, "sort %y {axis=1, descending=true}");
+    both_out(&l, "sort %y {axis=1}");
+    if (!f64 && !i64) {
+        both_out(&l, "topk %x {k=3}");
+        both_out(&l, "topk %x {k=40}");
+        both_out(&l, "topk %y {k=5}");
+        both_out(&l, "topk %y {k=50}");
+    }
+    finish(&l, q);
+}
+
+/* Into every axis, with indices of their own and shared ones, more than a tile of them, beyond both ends. */
+static void scatters(gpu_graphs *q, const char *type, const char *join, const char *index) {
+    static const char inputs[] =
+        "%a: f32[T,7,40], %b: f32[T,90,40], %i: i32[T,90,40], %c: f32[3,7], %d: f32[3,1500], "
+        "%j: i32[1500], %k: i32[90]";
+    static const char names[] = "abcd";
+    bool plain = strcmp(type, "f32") == 0, wide = strcmp(index, "i64") == 0;
+    char op[160];
+    listing l;
+    begin(&l, inputs);
+    for (int i = 0; i < 4; i++) {
+        base_buf_printf(&l.text, "  %%e%d = const 4\n  %%m%d = mul %%%c, %%e%d\n", i, i, names[i],
+                        i);
+        base_buf_printf(&l.text, "  %%%c = %s %%m%d%s%s%s\n", 'w' + i, plain ? "neg" : "cast", i,
+                        plain ? "" : " {dtype=", plain ? "" : type, plain ? "" : "}");
+    }
+    for (int i = 0; i < 3; i++) /* -8 .. 55 */
+        base_buf_printf(&l.text,
+                        "  %%n%d = const 8 : i32[]\n  %%o%d = sub %%%c, %%n%d\n  %%p%d = %s "
+                        "%%o%d%s\n",
+                        i, i, 'i' + i, i, i, wide ? "cast" : "neg", i, wide ? " {dtype=i64}" : "");
+    base_buf_puts(&l.text, "  %s0 = reshape %p2 {shape=[1,90,1]}\n"
+                           "  %s1 = reshape %p1 {shape=[1,1500]}\n"
+                           "  %s2 = slice %s0 {axis=1, start=0, stop=7}\n"
+                           "  %s3 = reshape %s2 {shape=[7,1,1]}\n"
+                           "  %t0 = permute %w {axes=[1,0,2]}\n");
+    (void)snprintf(op, sizeof op, "%s %%w, %%p0, %%x {axis=1}", join);
+    out(&l, op);
+    (void)snprintf(op, sizeof op, "%s %%w, %%s0, %%x {axis=1}", join);
+    out(&l, op);
+    (void)snprintf(op, sizeof op, "%s %%y, %%s1, %%z {axis=1}", join);
+    out(&l, op);
+    (void)snprintf(op, sizeof op, "%s %%t0, %%s3, %%t0 {axis=0}", join);
+    out(&l, op);
+    finish(&l, q);
+}
+
+/* Both operands computed: layouts, batches that are shared, chunks of k and an epilogue. */
+static void products(gpu_graphs *q, const char *x, const char *w) {
+    static const char inputs[] = "%a: f32[2,T,300], %b: f32[2,300,37], %c: f32[37,300], %d: "
+                                 "f32[T,3,40], %e: f32[T,3,40], %f: f32[37]";
+    listing l;
+    begin(&l, inputs);
+    base_buf_printf(&l.text,
+                    "  %%x = cast %%a {dtype=%s}\n  %%w = cast %%b {dtype=%s}\n"
+                    "  %%n = cast %%c {dtype=%s}\n  %%h = cast %%d {dtype=%s}\n"
+                    "  %%g = cast %%e {dtype=%s}\n",
+                    x, w, w, x, w);
+    base_buf_puts(&l.text, "  %hp = permute %h {axes=[1,0,2]}\n  %gp = permute %g {axes=[1,0,2]}\n"
+                           "  %r = slice %x {axis=2, start=20, stop=60}\n"
+                           "  %s = slice %w {axis=1, start=3, stop=43}\n");
+    out(&l, "matmul %x, %w");
+    out(&l, "matmul %x, %n {trans_b=true}");
+    out(&l, "matmul %hp, %gp {trans_b=true}");
+    out(&l, "matmul %r, %s");
+    base_buf_puts(&l.text, "  %m = matmul %x, %w\n  %y = mul %m, %m\n");
+    out(&l, "add %y, %f");
+    finish(&l, q);
+}
+
+/* What no kernel writes on the cpu: leaves, views of them, memory, one value twice, and what passes find to be a leaf. */
+static void returns(gpu_graphs *q) {
+    gpu_graphs_add_text(
+        q,
+        "graph @g(%x: f32[T,3], %m: f32[4] mutates) where T in [1,64] {\n  %w = param @w : f32[5]\n"
+        "  %s = state @s : f32[4]\n  %n = neg %x\n  %z = const 0\n  %v = sub %w, %z\n"
+        "  %a = update %s, %m\n  %b = update %m, %a\n  %y = reshape %x {shape=[3,T]}\n"
+        "  ret %x, %w, %n, %n, %n, %x, %v, %a, %b, %y\n}\n",
+        false);
+}
+
+static void every_form(gpu_graphs *q, bool small) {
+    static const char *const types[] = {"f32", "i64", "bf16", "f16", "f64", "i32"};
+    static const char *const values[] = {"f32", "i64", "f64", "i32"};
+    static const char *const joins[] = {"scatter_add", "scatter_prod", "scatter_amax",
+                                        "scatter_amin"};
+    for (size_t i = 0; i < (small ? 2 : 6); i++) scans(q, types[i], small);
+    for (size_t t = 0; t < (small ? 1 : 4); t++)
+        for (size_t j = 0; j < (small ? 1 : 4); j++)
+            scatters(q, values[t], joins[(j + t) % 4], (t + j) % 2 ? "i64" : "i32");
+    for (size_t i = 0; i < (small ? 0 : 6); i++) scatters(q, types[i], "scatter", "i64");
+    if (!small) scatters(q, "bool", "scatter", "i32");
+    products(q, "f32", "f32");
+    returns(q);
+    if (small) return;
+    products(q, "bf16", "f32");
+    products(q, "f16", "bf16");
+}
+
+/* --- what other tests run -------------------------------------------------------------- */
+
+static void take_grid(const op_grid *g, void *user) {
+    gpu_graphs_add_text(user, g->text.data, g->special);
+}
+
+static void every_op(gpu_graphs *q) {
+    op_grid_elementwise(take_grid, q);
+    op_grid_reductions(take_grid, q);
+    op_grid_products(take_grid, q);
+    op_grid_scans(take_grid, q);
+    op_grid_scatters(take_grid, q);
+}
+
+/* Of graphs and of those whose values take ways through memory. */
+static void random_ones(gpu_graphs *q, uint32_t n, uint32_t n_effects) {
+    const random_graph_options all = RANDOM_GRAPH_ALL;
+    rp_error err = {0};
+    for (uint32_t i = 0; i < n + n_effects; i++) {
+        ir_graph *g = NULL, *moved = NULL;
+        random_graph_options opt = all;
+        opt.symbolic = i % 4 != 0;
+        CHECK_OK(random_graph_new(5000 + i, &opt, &g, &err), &err);
+        if (i < n) {
+            gpu_graphs_add(q, g, false);
+            continue;
+        }
+        CHECK_OK(random_effects_new(g, 5000 + i, &moved, &err), &err);
+        gpu_graphs_add(q, moved, false);
+        ir_graph_free(g);
+    }
+}
+
+/* --- where ------------------------------------------------------------------------------- */
+
+static gpu_graphs q;
+
+static void all_compile_for_sm_90(void **state) {
+    (void)state;
+    if (!gpu_graphs_open(GPU_GRAPHS_COMPILE, &q)) SKIP_TEST("no libnvrtc on this machine");
+    every_form(&q, false);
+    every_op(&q);
+    random_ones(&q, 10, 10);
+    gpu_graphs_check(&q);
+    gpu_graphs_close(&q);
+}
+
+static void all_equal_the_host_on_a_gpu(void **state) {
+    (void)state;
+    if (!gpu_graphs_open(GPU_GRAPHS_RUN, &q)) SKIP_TEST("no GPU, or no libnvrtc, on this machine");
+    every_form(&q, false);
+    every_op(&q);
+    random_ones(&q, 300, 200);
+    gpu_graphs_check(&q);
+    gpu_graphs_close(&q);
+}
+
+static void forms_equal_the_host_on_an_emulated_gpu(void **state) {
+    const char *why_not = NULL;
+    (void)state;
+    if (!gpu_emulate(&why_not)) SKIP_TEST("%s", why_not);
+    assert_true(gpu_graphs_open(GPU_GRAPHS_RUN, &q));
+    every_form(&q, true);
+    gpu_graphs_check(&q);
+    gpu_graphs_close(&q);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_compile_for_sm_90),
+        cmocka_unit_test(all_equal_the_host_on_a_gpu),
+        cmocka_unit_test(forms_equal_the_host_on_an_emulated_gpu),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
