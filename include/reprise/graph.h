@@ -64,7 +64,8 @@ RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 /* The same on a stream of the device that it was compiled for (RP_INVALID for another one), in turn with what else is on it.
  * Inside of a call that is captured (autograph.h) it becomes part of the graph: inputs and outputs are then memory that the
- * call was given, or from rp_device_alloc. */
+ * call was given, or from rp_device_alloc. Replays take no turns with other calls: where the graph has states, they must not
+ * run at once. */
 RP_API rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs,
                                     uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                                     rp_error *err) RP_MUST_USE;

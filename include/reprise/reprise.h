@@ -15,6 +15,7 @@
 #ifndef REPRISE_REPRISE_H
 #define REPRISE_REPRISE_H
 
+#include "reprise/autograph.h"
 #include "reprise/cache.h"
 #include "reprise/config.h"
 #include "reprise/device.h"
@@ -31,5 +32,6 @@
 #include "reprise/op.h"
 #include "reprise/status.h"
 #include "reprise/tensor.h"
+#include "reprise/value.h"
 
 #endif

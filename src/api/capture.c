@@ -93,6 +93,11 @@ static rp_status note_run(compiled_part *p, hal_device *queue, const rp_buffer *
     RP_TRY(plan_exec_bind(p->exec, p->list, p->symbols, err));
     RP_TRY(allow_all(p, queue, err));
     RP_TRY(queue->ops->launch(queue, p->list->launches, p->list->n, p->list->scratch, err));
+    for (uint32_t i = 0; i < pl->n_inputs; i++)
+        if (p->c->mutates[i])
+            RP_TRY(hal_capture_wrote(queue, inputs[i].data,
+                                     (size_t)plan_size_eval(&pl->inputs[i].bytes, p->symbols),
+                                     err));
     for (uint32_t i = 0; i < pl->n_outputs; i++)
         RP_TRY(hal_capture_wrote(queue, outputs[i].data,
                                  (size_t)plan_size_eval(&pl->outputs[i].bytes, p->symbols), err));

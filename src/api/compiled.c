@@ -210,6 +210,15 @@ static rp_status open_device(rp_compiled *c, const rp_compilation_config *cfg, r
                    c->shared ? device_name(c->shared) : cfg->device);
 }
 
+static rp_status note_mutated(rp_compiled *c, const ir_graph *g, rp_error *err) {
+    uint32_t n = ir_leaf_count(g, IR_LEAF_INPUT);
+    c->mutates = base_alloc_array(n + 1u, sizeof *c->mutates);
+    if (!c->mutates) return rp_fail(err, RP_NOMEM, "compiled graph");
+    for (uint32_t i = 0; i < n; i++)
+        c->mutates[i] = ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->mutates;
+    return RP_OK;
+}
+
 static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     RP_TRY(resolve(g, cfg, err));
@@ -218,6 +227,7 @@ static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY(open_store(c, cfg, err));
     bool noted = cache_store_off_reason(c->store) != NULL;
     RP_TRY(make(c, g, cfg, err));
+    RP_TRY(note_mutated(c, g, err));
     const char *why = cache_store_dropped_reason(c->store);
     return why && !noted ? config_note_add(cfg, why, err, "cache") : RP_OK;
 }
@@ -261,6 +271,7 @@ void api_compiled_unref(rp_compiled *c) {
     if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
     api_frames_free(c->frames);
     drop_plan(c);
+    base_free(c->mutates);
     if (c->store) cache_store_close(c->store);
     hal_close(c->device);
     rp_device_close(c->shared);

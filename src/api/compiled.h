@@ -22,6 +22,7 @@ struct rp_compiled {
     uint8_t *packed;
     base_huge packed_pages; /* where packed lies; empty: on the heap */
     const void **params;    /* by param, as bound */
+    bool *mutates;          /* by input: calls write it */
     pthread_mutex_t lock;   /* guards packing */
     bool packed_ready;
     rp_compiled_info info;

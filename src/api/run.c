@@ -228,6 +228,8 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                        "rp_compile_on with the device of the stream",
                        c->p->name, c->shared ? "one device" : "a device of its own");
     RP_TRY(ensure_packed(c, err));
+    hal_digest_add(device_stream_queue(s), c->p->name,
+                   (long long)(intptr_t)c); /* which one it is */
     if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, err);
     return run_eager(c, s, inputs, outputs, err);
 }

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/reserve.h"
 
 struct rp_device {
     hal_device *root;
@@ -94,6 +95,24 @@ void rp_device_free(rp_device *d, void *p) {
                  "rp_device_free: %p is not from rp_device_alloc of this device (%s); it is left "
                  "alone",
                  p, d->name);
+}
+
+rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {
+    void *p = NULL;
+    if (!d->info.unified)
+        return rp_fail(err, RP_UNSUPPORTED, "device %s reserves no addresses", d->name);
+    RP_TRY(base_reserve(size, &p, err));
+    rp_status st = hal_range_add(d->root, p, size, "reserved memory", err);
+    if (st == RP_OK)
+        *out = p;
+    else
+        base_unreserve(p, size);
+    return st;
+}
+
+void device_unreserve(rp_device *d, void *p, size_t size) {
+    hal_range_remove(d->root, p);
+    base_unreserve(p, size);
 }
 
 const char *device_name(const rp_device *d) {

@@ -12,6 +12,9 @@ const char *device_name(const rp_device *d);
 rp_status device_queue(rp_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
 /* The first queue: memory and events alone, which are thread-safe. */
 hal_device *device_root(const rp_device *d);
+/* Addresses that take memory as they are used, where the host's memory is the device's (else RP_UNSUPPORTED). */
+rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
+void device_unreserve(rp_device *d, void *p, size_t size);
 /* RP_CONFIG where `device` or `threads` are set in cfg and name another device or other threads than d has. */
 rp_status device_agrees(const rp_device *d, const rp_compilation_config *cfg,
                         rp_error *err) RP_MUST_USE;

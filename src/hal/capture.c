@@ -95,6 +95,10 @@ bool hal_capture_has_written(const hal_device *d, const void *p, size_t size) {
     return hal_ranges_cover(d->capture->wrote, p, size);
 }
 
+bool hal_capture_touched(const hal_device *d, const void *p, size_t size) {
+    return hal_ranges_meet(d->capture->wrote, p, size);
+}
+
 rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) {
     rp_error why = {0};
     rp_status st =
@@ -123,6 +127,7 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
     rp_error why = {0};
     rp_status st = hal_audit(d, list, n, &why);
     if (st == RP_OK) st = add(d->capture, list, n, scratch_size, &why);
+    for (uint32_t i = 0; i < n && st == RP_OK; i++) hal_digest_add(d, list[i].name, list[i].items);
     return st == RP_OK ? RP_OK : spoil(d, st, &why, err);
 }
 

@@ -70,6 +70,7 @@ void hal_ranges_free(hal_ranges *r);
 rp_status hal_ranges_join(hal_ranges *r, const void *p, size_t size, const char *what,
                           rp_error *err) RP_MUST_USE;
 bool hal_ranges_cover(hal_ranges *r, const void *p, size_t size);
+bool hal_ranges_meet(hal_ranges *r, const void *p, size_t size);
 hal_log *hal_log_new(void);
 void hal_log_free(hal_log *log);
 /* One line "verb text"; nothing unless recording is on. Thread-safe. */

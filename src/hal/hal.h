@@ -162,6 +162,9 @@ struct hal_device {
     hal_log *log;
     hal_device *root;     /* whose queue this is; NULL: the first one of its device */
     hal_capture *capture; /* under way, where the back end notes launches by itself (capture.c) */
+    bool
+        digesting; /* digest goes on with each launch, copy and fill, run or noted: names and sizes, not addresses */
+    uint64_t digest;
 };
 
 /* Parameters of a device: n_threads 0 = one a granted core. */
@@ -201,7 +204,11 @@ bool hal_capturing(const hal_device *d);
 rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const char *what,
                             rp_error *err) RP_MUST_USE;
 rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) RP_MUST_USE;
-bool hal_capture_has_written(const hal_device *d, const void *p, size_t size);
+bool hal_capture_has_written(const hal_device *d, const void *p, size_t size); /* all of it */
+bool hal_capture_touched(const hal_device *d, const void *p, size_t size);     /* or some */
+/* From now on d->digest tells what is called, from 0; the last one is given. */
+uint64_t hal_digest(hal_device *d, bool on);
+void hal_digest_add(hal_device *d, const char *name, long long number);
 /* Makes the capture fail for a reason of the caller's; the first one counts. */
 void hal_capture_spoil(hal_device *d, const rp_error *why);
 

@@ -139,6 +139,7 @@ void hal_memory_release(hal_device *d, void *p, size_t size) {
 
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
     if (hal_capturing(d)) return hal_note_copy(d, to, from, size, err);
+    if (size) hal_digest_add(d, "copy", (long long)size);
     if (size) memcpy(to, from, size);
     hal_count_copy(d, size);
     return RP_OK;
@@ -146,6 +147,7 @@ rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size
 
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) {
     if (hal_capturing(d)) return hal_note_fill(d, to, byte, size, err);
+    if (size) hal_digest_add(d, "fill", (long long)size);
     if (size) memset(to, byte, size);
     return RP_OK;
 }
@@ -189,7 +191,7 @@ rp_status hal_ranges_join(hal_ranges *r, const void *p, size_t size, const char 
         if (r->v[last].begin < begin) begin = r->v[last].begin;
         if (r->v[last].end > end) end = r->v[last].end;
     }
-    memmove(r->v + first, r->v + last, (r->n - last) * sizeof *r->v);
+    if (last > first) memmove(r->v + first, r->v + last, (r->n - last) * sizeof *r->v);
     r->n -= last - first;
     rp_status st = insert(r, (range){begin, end, what}, err);
     (void)pthread_mutex_unlock(&r->lock);
@@ -203,6 +205,16 @@ bool hal_ranges_cover(hal_ranges *r, const void *p, size_t size) {
     bool covered = in && in->end - (uintptr_t)p >= size;
     (void)pthread_mutex_unlock(&r->lock);
     return covered;
+}
+
+bool hal_ranges_meet(hal_ranges *r, const void *p, size_t size) {
+    if (size == 0) return false;
+    (void)pthread_mutex_lock(&r->lock);
+    size_t i = upper(r, (uintptr_t)p);
+    bool meet = (i > 0 && r->v[i - 1].end > (uintptr_t)p) ||
+                (i < r->n && r->v[i].begin < (uintptr_t)p + size);
+    (void)pthread_mutex_unlock(&r->lock);
+    return meet;
 }
 
 /* In what is registered with the queue, with the first one of its device, or allowed to a capture. */

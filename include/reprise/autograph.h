@@ -1,0 +1,164 @@
+/* Automatic graphs: a function over tensors is captured when it is first called and replayed from then on.
+ *
+ *     static rp_status layer(void *user, rp_call *call, const rp_value *args, rp_value *result, rp_error *err) {
+ *         rp_buffer out;
+ *         rp_status st = rp_call_compiled(call, user, &args->item[0].tensor, 1, &out, 1, err);
+ *         if (st == RP_OK) *result = rp_value_tensor(out);
+ *         return st;
+ *     }
+ *     ...
+ *     rp_autograph_create(stream, NULL, &graphs, &err);
+ *     rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+ *     o.name = "layer"; o.fn = layer; o.user = compiled;
+ *     rp_function_new(graphs, &o, &f, &err);
+ *     rp_value x = rp_value_tensor(in), args = rp_value_tuple(&x, 1);
+ *     rp_autograph_run(f, &args, &y, &err);      (runs and captures; later calls of these sizes replay)
+ *     rp_output_value(y, &value, &err);
+ *     rp_output_free(y);
+ *
+ * The first call with arguments of some form (see value.h) runs the function as it is, which is what the caller gets, and then
+ * once more to capture: what goes through the call's stream is noted, not run, so effects on the device happen once a
+ * call; only host code of the function runs twice, in that call. A replay copies the arguments into memory of the manager,
+ * launches the graph, and gives the outputs by the function's policy. A call that cannot be captured runs as it is, in
+ * that call and in all later ones, and rp_output_reason says why.
+ *
+ * On a CPU a graph is a list of launches: what goes through rp_call_stream (rp_compiled_run_on, rp_stream_copy, rp_stream_fill)
+ * is in it. Plain C that makes an output is found out (nothing noted writes the output), and so is memory that is neither an
+ * argument nor from the call or rp_device_alloc. Devices: cpu and null; on a GPU rp_autograph_create is RP_UNSUPPORTED. */
+#ifndef REPRISE_AUTOGRAPH_H
+#define REPRISE_AUTOGRAPH_H
+
+#include "reprise/device.h"
+#include "reprise/graph.h"
+#include "reprise/value.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Graphs of functions on one stream. Thread-safe: calls take turns. Managers of several streams run at once. */
+typedef struct rp_autograph rp_autograph;
+/* A function of a manager, as thread-safe. Two functions never share a graph, whatever their names. */
+typedef struct rp_function rp_function;
+/* One run of a function, given to it; its thread alone, until it returns. */
+typedef struct rp_call rp_call;
+/* What a call gave. One thread at a time. */
+typedef struct rp_output rp_output;
+
+/* What happens to memory of the manager when a call is larger than those before. */
+typedef enum rp_growth {
+    RP_GROWTH_RESERVE, /* a range of addresses much larger than the first call needs is set aside, and takes memory as calls
+                          use it: graphs stay valid inside of it. Forms that never come again are not captured for ever. */
+    RP_GROWTH_EXACT /* as much memory as the largest call needs; when it grows, all graphs of the same static signature
+                          become invalid and are captured again when they are next wanted. Every new form is captured. */
+} rp_growth;
+
+typedef struct rp_autograph_options {
+    size_t size; /* sizeof(rp_autograph_options) */
+    rp_growth growth;
+    uint64_t
+        max_bytes; /* of graphs and memory together: the least recently used graphs go first. 0: no limit */
+    uint32_t max_graphs; /* likewise. 0: no limit */
+} rp_autograph_options;
+#define RP_AUTOGRAPH_OPTIONS_INIT \
+    { sizeof(rp_autograph_options), RP_GROWTH_RESERVE, 0, 0 }
+
+/* options NULL: as INIT has them. stream is borrowed, must outlive the manager, and is its own meanwhile: calls use it from
+ * whichever thread they come. RP_UNSUPPORTED where the device cannot capture. */
+RP_API rp_status rp_autograph_create(rp_stream *stream, const rp_autograph_options *options,
+                                     rp_autograph **out, rp_error *err) RP_MUST_USE;
+/* Frees its functions, graphs and memory; outputs that are still held keep theirs. NULL is fine. */
+RP_API void rp_autograph_destroy(rp_autograph *a);
+
+/* Whose memory outputs are in when a graph was replayed. A call that was not replayed gives memory of its own always. */
+typedef enum rp_output_policy {
+    RP_OUTPUT_COPY,     /* the caller's, until rp_output_free: one copy a call */
+    RP_OUTPUT_BORROWED, /* the graph's: no copy; the next replay with outputs of this form overwrites it, which rp_output_value
+                           tells */
+    RP_OUTPUT_RING /* one of `ring` places in turn: one copy, no allocation; overwritten by the ring-th replay after it */
+} rp_output_policy;
+
+/* Runs the function: args are dense, and memory of the manager while it captures; *result names outputs of the call, literals,
+ * and lists, tuples and maps of them, whose memory must stay until the caller of the function has returned. Only what goes
+ * through the call's stream is in the graph. A failure of the first run is that of rp_autograph_run. */
+typedef rp_status (*rp_function_fn)(void *user, rp_call *call, const rp_value *args,
+                                    rp_value *result, rp_error *err);
+
+#define RP_LAYER_NONE (-1)
+typedef struct rp_function_options {
+    size_t size;      /* sizeof(rp_function_options) */
+    const char *name; /* in texts and errors; functions of one name share input memory. Copied */
+    rp_function_fn fn;
+    void *user;
+    bool (*enable_if)(void *user); /* (optional) asked at each call; false: it runs as it is */
+    int64_t layer;                 /* in texts, or RP_LAYER_NONE */
+    rp_output_policy output;
+    uint32_t ring; /* RP_OUTPUT_RING: places, at least 2 */
+} rp_function_options;
+#define RP_FUNCTION_OPTIONS_INIT \
+    { sizeof(rp_function_options), NULL, NULL, NULL, NULL, RP_LAYER_NONE, RP_OUTPUT_COPY, 0 }
+
+RP_API rp_status rp_function_new(rp_autograph *a, const rp_function_options *options,
+                                 rp_function **out, rp_error *err) RP_MUST_USE;
+/* Its graphs go with it. NULL is fine; not inside of a call. */
+RP_API void rp_function_free(rp_function *f);
+
+/* The main entry. args: usually a tuple or a map. RP_INVALID for arguments that are no values (with the place), and inside of a call of
+ * the same manager, where rp_call_function is meant. *out is the caller's (rp_output_free). */
+RP_API rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out,
+                                  rp_error *err) RP_MUST_USE;
+
+/* Borrowed until rp_output_free. RP_INVALID when a later replay has overwritten it. */
+RP_API rp_status rp_output_value(const rp_output *o, const rp_value **out,
+                                 rp_error *err) RP_MUST_USE;
+typedef enum rp_ran {
+    RP_RAN_REPLAY,  /* a graph */
+    RP_RAN_CAPTURE, /* the function, and a graph was made for the next time */
+    RP_RAN_EAGER    /* the function: rp_output_reason says why */
+} rp_ran;
+RP_API rp_ran rp_output_ran(const rp_output *o);
+RP_API const char *rp_output_reason(const rp_output *o); /* "" unless eager; lives as long as o */
+RP_API void rp_output_free(rp_output *o);                /* NULL is fine; any thread */
+
+/* ---- for functions ---- */
+
+/* What belongs into the graph goes on this stream, by its rp_ calls; not to be waited for. */
+RP_API rp_stream *rp_call_stream(const rp_call *call);
+/* Memory for b->dtype, b->rank and b->dim, dense: fills b->data. An output can be in *result; a temp lives until the call
+ * returns, or in the graph. The same ones in the same order must be asked for each time. */
+RP_API rp_status rp_call_output(rp_call *call, rp_buffer *b, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_call_temp(rp_call *call, rp_buffer *b, rp_error *err) RP_MUST_USE;
+/* rp_compiled_outputs, rp_call_output for each, rp_compiled_run_on. */
+RP_API rp_status rp_call_compiled(rp_call *call, rp_compiled *c, const rp_buffer *inputs,
+                                  uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
+                                  rp_error *err) RP_MUST_USE;
+/* Another function of the same manager as part of this call, and of its graph. Its outputs are outputs of this call, too. */
+RP_API rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *args,
+                                  rp_value *result, rp_error *err) RP_MUST_USE;
+
+/* ---- looking ---- */
+
+typedef struct rp_autograph_info {
+    size_t size;                 /* sizeof(rp_autograph_info), set by the caller */
+    uint64_t graph_count;        /* that can be replayed */
+    uint64_t tensor_entry_count; /* static signatures with memory */
+    uint64_t tensor_mem_bytes;   /* of inputs and outputs of graphs, as far as calls have used it */
+    uint64_t
+        graph_mem_pool_bytes; /* graphs, their temps, and what compiled graphs in them work in */
+    uint64_t calls, replays, captures, eager; /* each call is one of the three */
+    uint64_t invalidated, evicted;            /* graphs; both are freed at once */
+} rp_autograph_info;
+#define RP_AUTOGRAPH_INFO_INIT \
+    { sizeof(rp_autograph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+/* Fills *out, whose size is set. */
+RP_API rp_status rp_autograph_get_info(rp_autograph *a, rp_autograph_info *out,
+                                       rp_error *err) RP_MUST_USE;
+/* Every signature, its memory, output template and graphs with their state: the text of MagiCompiler's
+ * formatted_cache_str. Behind a signature stands its structure where it is more than a tuple of tensors and literals, behind
+ * an inconsistent graph the reason. Owned by the caller (rp_free). */
+RP_API rp_status rp_autograph_text(rp_autograph *a, char **out, rp_error *err) RP_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

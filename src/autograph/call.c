@@ -1,0 +1,142 @@
+/* rp_call: the memory that a function asks for. In its first run that is memory of the output, when it captures the slots that
+ * replays write; temps are the graph's. */
+#include "autograph/manager.h"
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/status.h"
+
+static rp_status make_room(autograph_held *h, rp_error *err) {
+    uint32_t cap = h->cap ? h->cap * 2 : 4;
+    if (h->n < h->cap) return RP_OK;
+    autograph_memory **memory = base_realloc_array(h->memory, cap, sizeof(autograph_memory *));
+    if (memory) h->memory = memory;
+    rp_buffer *form = memory ? base_realloc_array(h->form, cap, sizeof *form) : NULL;
+    if (!form) return rp_fail(err, RP_NOMEM, "memory of a call");
+    h->form = form;
+    h->cap = cap;
+    return RP_OK;
+}
+
+static void held_done(autograph_held *h) {
+    for (uint32_t i = 0; i < h->n; i++) autograph_memory_unref(h->memory[i]);
+    base_free(h->memory);
+    base_free(h->form);
+    *h = (autograph_held){0};
+}
+
+void autograph_call_done(rp_call *call) {
+    held_done(&call->out);
+    held_done(&call->temp);
+}
+
+static bool same_form(const rp_buffer *a, const rp_buffer *b) {
+    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+/* Memory and outputs are asked for alike in both runs. */
+static rp_status check_again(const rp_call *call, const autograph_held *now,
+                             const autograph_held *before, const rp_buffer *b, const char *what,
+                             rp_error *err) {
+    rp_error why = {0};
+    if (!call->first || (now->n < before->n && same_form(&before->form[now->n], b))) return RP_OK;
+    rp_status st = rp_fail(&why, RP_INVALID,
+                           "%s %u has another form when the function runs again to be captured; "
+                           "ask for the same memory in the same order for equal arguments",
+                           what, now->n);
+    hal_capture_spoil(call->a->queue, &why);
+    return rp_fail(err, st, "%s", why.text);
+}
+
+static rp_status check_asked(const rp_call *call, const rp_buffer *b, size_t *bytes,
+                             const char *name, rp_error *err) {
+    if (!call || !b) return rp_fail(err, RP_INVALID, "%s: call or buffer is NULL", name);
+    if ((unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK ||
+        !autograph_bytes(b, bytes))
+        return rp_fail(err, RP_INVALID, "%s: no memory has this dtype, rank and sizes", name);
+    return RP_OK;
+}
+
+static rp_status hold(rp_call *call, autograph_held *h, rp_buffer *b, size_t bytes, rp_error *err) {
+    autograph_memory *m = NULL;
+    RP_TRY(make_room(h, err));
+    if (call->outs && h == &call->out) {
+        b->data = call->outs->slot[h->n].memory->data;
+    } else {
+        RP_TRY(autograph_memory_new(call->a->device, bytes, false, &m, err));
+        b->data = m->data;
+    }
+    h->memory[h->n] = m;
+    h->form[h->n++] = *b;
+    return RP_OK;
+}
+
+rp_stream *rp_call_stream(const rp_call *call) {
+    return call ? call->a->stream : NULL;
+}
+
+rp_status rp_call_output(rp_call *call, rp_buffer *b, rp_error *err) {
+    base_error_clear(err);
+    size_t bytes = 0;
+    RP_TRY(check_asked(call, b, &bytes, "rp_call_output", err));
+    RP_TRY(check_again(call, &call->out, call->first ? &call->first->out : NULL, b, "output", err));
+    return hold(call, &call->out, b, bytes, err);
+}
+
+rp_status rp_call_temp(rp_call *call, rp_buffer *b, rp_error *err) {
+    base_error_clear(err);
+    size_t bytes = 0;
+    RP_TRY(check_asked(call, b, &bytes, "rp_call_temp", err));
+    RP_TRY(check_again(call, &call->temp, call->first ? &call->first->temp : NULL, b, "temp", err));
+    return hold(call, &call->temp, b, bytes, err);
+}
+
+rp_status rp_call_compiled(rp_call *call, rp_compiled *c, const rp_buffer *inputs,
+                           uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
+                           rp_error *err) {
+    base_error_clear(err);
+    if (!call) return rp_fail(err, RP_INVALID, "rp_call_compiled: call is NULL");
+    RP_TRY(rp_compiled_outputs(c, inputs, n_inputs, outputs, n_outputs, err));
+    for (uint32_t i = 0; i < n_outputs; i++) RP_TRY(rp_call_output(call, &outputs[i], err));
+    return rp_compiled_run_on(c, call->a->stream, inputs, n_inputs, outputs, n_outputs, err);
+}
+
+static rp_status refuse_strided(void *user, rp_value *v, rp_error *err) {
+    (void)user;
+    return autograph_is_dense(v) ? RP_OK
+                                 : rp_fail(err, RP_UNSUPPORTED,
+                                           "rp_call_function: a tensor is a strided view; inside "
+                                           "of a call tensors are dense");
+}
+
+rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *args,
+                           rp_value *result, rp_error *err) {
+    base_error_clear(err);
+    if (!call || !f || !args || !result)
+        return rp_fail(err, RP_INVALID, "rp_call_function: an argument is NULL");
+    if (f->a != call->a)
+        return rp_fail(err, RP_INVALID, "rp_call_function: %s is a function of another manager",
+                       f->o.name);
+    RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, refuse_strided, NULL, err));
+    *result = rp_value_none();
+    return f->o.fn(f->o.user, call, args, result, err);
+}
+
+rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) {
+    size_t bytes = 0, room = 0;
+    for (uint32_t i = 0; i < call->out.n; i++) {
+        const rp_buffer *b = &call->out.form[i];
+        if (v->tensor.data != b->data || !autograph_bytes(&v->tensor, &bytes) ||
+            !autograph_bytes(b, &room) || bytes > room || !autograph_is_dense(v))
+            continue;
+        v->tensor.data = (void *)(uintptr_t)(i + 1);
+        v->strided = false;
+        v->state = true; /* so that its number is in a key of the result */
+        return RP_OK;
+    }
+    return rp_fail(err, RP_INVALID,
+                   "a tensor of the result is not an output of the call; give memory from "
+                   "rp_call_output, dense and from its beginning");
+}

@@ -1,0 +1,312 @@
+/* From the first run of a call to its graph: signatures, slots, the second run, and the budget. */
+#include <stdio.h>
+
+#include "autograph/manager.h"
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/status.h"
+
+enum { MOST_BARE = 1024 }; /* entries without a graph, which tell why there is none */
+
+typedef struct capture {
+    const autograph_wish *w;
+    rp_autograph *a;
+    autograph_static *s;
+    autograph_dynamic *d;
+    autograph_entry *e;
+    bool one; /* what fails concerns this form of arguments alone */
+    rp_call call;
+    rp_value args;    /* whose tensors are the slots */
+    uint32_t next_in; /* while args are made */
+    bool moved;
+} capture;
+
+/* --- signatures ---------------------------------------------------------------------------- */
+
+typedef struct tensors {
+    rp_buffer *v;
+    uint32_t n;
+} tensors;
+
+static rp_status collect(void *user, rp_value *v, rp_error *err) {
+    tensors *t = user;
+    (void)err;
+    if (!v->state) t->v[t->n++] = v->tensor;
+    return RP_OK;
+}
+
+/* What is fixed: dtype, rank and the last size of each tensor, of one dimension none. Functions whose outputs stay in the slots
+ * share them with no other. */
+static void static_key(const rp_function *f, const tensors *t, base_buf *key) {
+    if (f->o.output != RP_OUTPUT_COPY) base_buf_add(key, &f, sizeof f);
+    for (uint32_t i = 0; i < t->n; i++) {
+        const rp_buffer *b = &t->v[i];
+        int64_t last = b->rank > 1 ? b->dim[b->rank - 1] : -1;
+        uint8_t head[2] = {(uint8_t)b->dtype, (uint8_t)b->rank};
+        base_buf_add(key, head, sizeof head);
+        base_buf_add(key, &last, sizeof last);
+    }
+}
+
+static rp_status cover(capture *c, autograph_slot *slot, const rp_buffer *b, bool *moved,
+                       rp_error *err) {
+    return autograph_slot_cover(slot, c->a->device, b, c->a->o.growth == RP_GROWTH_EXACT, moved,
+                                err);
+}
+
+static rp_status find_static(capture *c, const tensors *t, rp_error *err) {
+    base_buf key;
+    base_buf_init(&key, 0);
+    static_key(c->w->f, t, &key);
+    rp_status st = base_buf_status(&key, err);
+    if (st == RP_OK)
+        st = autograph_static_of(&c->a->graphs, c->w->f->o.name, key.data, key.len, t->n, &c->s,
+                                 err);
+    base_buf_done(&key);
+    for (uint32_t i = 0; i < t->n && st == RP_OK; i++)
+        st = cover(c, &c->s->in[i], &t->v[i], &c->moved, err);
+    if (c->s && c->moved) autograph_static_invalidate(&c->a->graphs, c->s, NULL);
+    return st;
+}
+
+static rp_status set_result(autograph_dynamic *d, const capture *c, rp_error *err) {
+    const rp_value *result = c->w->result;
+    const autograph_held *out = &c->w->first->out;
+    size_t size = autograph_value_size(result);
+    size_t head = (sizeof *result + 15) / 16 * 16;
+    rp_value *copy = base_alloc(head + size);
+    size_t *bytes = base_alloc_array(out->n + 1u, sizeof *bytes);
+    if (!copy || !bytes) {
+        base_free(copy);
+        base_free(bytes);
+        return rp_fail(err, RP_NOMEM, "an output template");
+    }
+    *copy = autograph_value_copy(result, (char *)copy + head);
+    for (uint32_t i = 0; i < out->n; i++) (void)autograph_bytes(&out->form[i], &bytes[i]);
+    base_free(d->result);
+    base_free(d->out_bytes);
+    d->result = copy;
+    d->out_bytes = bytes;
+    return RP_OK;
+}
+
+/* The output slots hold what the first run gave. In the seed's way of growing everything of the signature becomes invalid. */
+static rp_status find_dynamic(capture *c, rp_error *err) {
+    const autograph_held *out = &c->w->first->out;
+    bool exact = c->a->o.growth == RP_GROWTH_EXACT, moved = false;
+    autograph_outs *outs = NULL;
+    RP_TRY(autograph_dynamic_of(c->s, c->a->key.data, c->a->key.len, c->w->dense, &c->d, err));
+    RP_TRY(autograph_outs_of(c->s, out->form, out->n, &outs, err));
+    rp_status st = RP_OK;
+    for (uint32_t i = 0; i < out->n && st == RP_OK; i++)
+        st = cover(c, &outs->slot[i], &out->form[i], &moved, err);
+    if (moved) autograph_static_invalidate(&c->a->graphs, c->s, exact ? NULL : outs);
+    RP_TRY(st);
+    c->d->outs = outs;
+    return set_result(c->d, c, err);
+}
+
+static rp_status find_signatures(capture *c, rp_error *err) {
+    tensors t = {.v = base_alloc_array(autograph_value_tensors(c->w->dense) + 1u, sizeof *t.v)};
+    if (!t.v) return rp_fail(err, RP_NOMEM, "arguments of a call");
+    rp_status st = autograph_value_each((rp_value *)(uintptr_t)c->w->dense, collect, &t, err);
+    if (st == RP_OK) st = find_static(c, &t, err);
+    if (st == RP_OK) st = find_dynamic(c, err);
+    base_free(t.v);
+    return st;
+}
+
+/* --- the second run -------------------------------------------------------------------------- */
+
+static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
+    capture *c = user;
+    size_t bytes = 0;
+    v->strided = false;
+    if (v->state) {
+        (void)autograph_bytes(&v->tensor, &bytes);
+        return hal_capture_allow(c->a->queue, v->tensor.data, bytes, "a state", err);
+    }
+    v->tensor.data = c->s->in[c->next_in++].memory->data;
+    return RP_OK;
+}
+
+/* An output that nothing noted has written comes from elsewhere, and would stay as it is. */
+static rp_status check_written(void *user, rp_value *v, rp_error *err) {
+    const capture *c = user;
+    size_t bytes = 0;
+    (void)autograph_bytes(&v->tensor, &bytes);
+    if (hal_capture_has_written(c->a->queue, v->tensor.data, bytes)) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "an output is written by no call on rp_call_stream: plain C, and rp_ calls that "
+                   "are given no stream, cannot be captured");
+}
+
+static rp_status check_inputs_kept(const capture *c, rp_error *err) {
+    for (uint32_t i = 0; i < c->s->n_in; i++)
+        if (hal_capture_touched(c->a->queue, c->s->in[i].memory->data, c->s->in[i].used))
+            return rp_fail(err, RP_UNSUPPORTED,
+                           "tensor %u of the arguments is written; give it as rp_value_state", i);
+    return RP_OK;
+}
+
+static rp_status number_slot(void *user, rp_value *v, rp_error *err) {
+    return autograph_call_slot(user, v, err);
+}
+
+/* The result is the same as that of the first run: structure, literals, sizes, and which outputs. */
+static rp_status check_result(capture *c, const rp_value *result, rp_error *err) {
+    base_buf a, b;
+    rp_status st = RP_OK;
+    rp_value *copy = NULL;
+    base_buf_init(&a, 0);
+    base_buf_init(&b, 0);
+    RP_TRY_OUT(autograph_value_key(result, &b, err));
+    RP_TRY_OUT(autograph_value_each((rp_value *)(uintptr_t)result, check_written, c, err));
+    copy = base_alloc(sizeof *copy + 16 + autograph_value_size(result));
+    if (!copy) {
+        st = rp_fail(err, RP_NOMEM, "a result");
+        goto out;
+    }
+    *copy = autograph_value_copy(result, (char *)copy + (sizeof *copy + 15) / 16 * 16);
+    RP_TRY_OUT(autograph_value_each(copy, number_slot, &c->call, err));
+    base_buf_clear(&b);
+    RP_TRY_OUT(autograph_value_key(c->w->result, &a, err));
+    RP_TRY_OUT(autograph_value_key(copy, &b, err));
+    RP_TRY_OUT(base_buf_status(&a, err));
+    RP_TRY_OUT(base_buf_status(&b, err));
+    if (a.len != b.len || memcmp(a.data, b.data, a.len) != 0)
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "the result has another form when the function runs again to be captured");
+out:
+    base_free(copy);
+    base_buf_done(&a);
+    base_buf_done(&b);
+    return st;
+}
+
+static rp_status run_again(capture *c, rp_error *err) {
+    const rp_function *f = c->w->f;
+    rp_value result = rp_value_none();
+    RP_TRY(autograph_value_each(&c->args, use_slot, c, err));
+    (void)hal_digest(c->a->queue, true);
+    rp_status st = f->o.fn(f->o.user, &c->call, &c->args, &result, err);
+    uint64_t digest = hal_digest(c->a->queue, false);
+    RP_TRY(st);
+    if (digest != c->w->digest)
+        return rp_fail(
+            err, RP_UNSUPPORTED,
+            "the function makes other calls when it runs again to be captured: it decides "
+            "by values of tensors, or by what an earlier run left");
+    RP_TRY(check_inputs_kept(c, err));
+    if (c->call.out.n != c->w->first->out.n || c->call.temp.n != c->w->first->temp.n)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "the function asks for %u outputs and %u temps when it runs again to be "
+                       "captured; it was %u and %u",
+                       c->call.out.n, c->call.temp.n, c->w->first->out.n, c->w->first->temp.n);
+    return check_result(c, &result, err);
+}
+
+/* What looks at the values of its arguments finds others than in the first run. */
+static rp_status poison(const capture *c, rp_error *err) {
+    for (uint32_t i = 0; i < c->s->n_in; i++)
+        RP_TRY(c->a->queue->ops->fill(c->a->queue, c->s->in[i].memory->data, 0xff, c->s->in[i].used,
+                                      err));
+    return RP_OK;
+}
+
+static rp_status make_graph(capture *c, device_graph **out, rp_error *err) {
+    char label[160];
+    rp_error why = {0};
+    (void)snprintf(label, sizeof label, "%s", c->w->f->o.name);
+    RP_TRY(poison(c, err));
+    RP_TRY(device_stream_capture(c->a->stream, err));
+    rp_status st = run_again(c, &why);
+    if (st != RP_OK) hal_capture_spoil(c->a->queue, &why); /* after what the stream refused */
+    rp_error told = {0};
+    rp_status end = device_stream_finish(c->a->stream, label, out, &told);
+    return end == RP_OK ? RP_OK : rp_fail(err, end, "%s", told.text);
+}
+
+/* --- the budget ---------------------------------------------------------------------------- */
+
+static bool is_over(const rp_autograph *a) {
+    const autograph_graphs *g = &a->graphs;
+    if (a->o.max_graphs && g->n_graphs > a->o.max_graphs) return true;
+    return a->o.max_bytes && autograph_tensor_bytes(g) + autograph_pool_bytes(g) > a->o.max_bytes;
+}
+
+/* Never the newest, which was just made. */
+static void keep_budget(rp_autograph *a) {
+    autograph_graphs *g = &a->graphs;
+    autograph_graphs_trim(g, MOST_BARE);
+    while (is_over(a) && g->oldest != g->newest) {
+        base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: graph of %s is evicted",
+                    g->oldest->f->o.name);
+        g->evicted++;
+        autograph_entry_drop(g, g->oldest);
+    }
+}
+
+static rp_status fit(capture *c, rp_error *err) {
+    const autograph_graphs *g = &c->a->graphs;
+    keep_budget(c->a);
+    if (!is_over(c->a)) return RP_OK;
+    uint64_t bytes = autograph_tensor_bytes(g) + autograph_pool_bytes(g);
+    autograph_entry_invalidate(&c->a->graphs, c->e);
+    c->one = true;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "the graph and its memory take %llu bytes; max_bytes is %llu",
+                   (unsigned long long)bytes, (unsigned long long)c->a->o.max_bytes);
+}
+
+/* The key once more: a function that changes its arguments cannot be found again by them. */
+static rp_status check_kept(capture *c, rp_error *err) {
+    const base_buf *key = &c->a->key;
+    base_buf again;
+    base_buf_init(&again, 0);
+    rp_status st = autograph_value_key(c->w->args, &again, err);
+    bool same = st == RP_OK && !again.failed && again.len == key->len &&
+                memcmp(again.data, key->data, key->len) == 0;
+    base_buf_done(&again);
+    if (same) return RP_OK;
+    c->one = true;
+    return rp_fail(err, RP_UNSUPPORTED, "the arguments changed while the function ran");
+}
+
+static rp_status capture_with(capture *c, rp_error *err) {
+    device_graph *graph = NULL;
+    RP_TRY(find_signatures(c, err));
+    RP_TRY(autograph_entry_of(&c->a->graphs, c->d, c->w->f, c->w->hash, &c->e, err));
+    RP_TRY(check_kept(c, err));
+    c->call.outs = c->d->outs;
+    RP_TRY(make_graph(c, &graph, err));
+    autograph_entry_set(&c->a->graphs, c->e, graph, c->call.temp.memory, c->call.temp.n);
+    c->call.temp.memory = NULL;
+    c->call.temp.n = 0;
+    c->s->unreplayed++;
+    return fit(c, err);
+}
+
+static void refuse(const capture *c, const char *why) {
+    rp_function *f = c->w->f;
+    if (c->e && !c->e->inconsistent) c->e->inconsistent = base_strdup(why);
+    if (!c->one && !f->refused) f->refused = base_strdup(why);
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: %s runs without a graph: %s", f->o.name,
+                why);
+}
+
+rp_status autograph_capture(const autograph_wish *w, rp_error *why) {
+    enum { HEAD = 16 };
+    char *block = base_alloc(HEAD + autograph_value_size(w->dense));
+    if (!block) return rp_fail(why, RP_NOMEM, "arguments of a call");
+    capture c = {.w = w,
+                 .a = w->f->a,
+                 .call = {.a = w->f->a, .first = w->first},
+                 .args = autograph_value_copy(w->dense, block)};
+    rp_status st = capture_with(&c, why);
+    if (st != RP_OK && st != RP_NOMEM) refuse(&c, why->text);
+    autograph_call_done(&c.call);
+    base_free(block);
+    return st;
+}

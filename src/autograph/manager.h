@@ -1,0 +1,77 @@
+/* The manager, its functions and their calls, shared by the files of this room. */
+#ifndef AUTOGRAPH_MANAGER_H
+#define AUTOGRAPH_MANAGER_H
+
+#include <pthread.h>
+
+#include "autograph/graphs.h"
+#include "base/str.h"
+
+struct rp_function {
+    rp_autograph *a;
+    rp_function *next;
+    rp_function_options o; /* name is ours */
+    char *refused;         /* why none of its calls is captured any more, or NULL */
+};
+
+struct rp_autograph {
+    rp_stream *stream;
+    rp_device *device;
+    hal_device *queue; /* of the stream */
+    rp_autograph_options o;
+    pthread_mutex_t lock; /* held while a call runs; tells its thread that it holds it */
+    rp_function *functions;
+    autograph_graphs graphs;
+    base_buf key; /* of the call under way */
+    uint64_t calls, replays, captures, eager;
+};
+
+/* An array of memory that belongs to a call. */
+typedef struct autograph_held {
+    autograph_memory **memory;
+    rp_buffer *form;
+    uint32_t n, cap;
+} autograph_held;
+
+struct rp_call {
+    rp_autograph *a;
+    /* While it captures: the run before, which asked for the same, and the slots that outputs lie in; else NULL. */
+    const rp_call *first;
+    autograph_outs *outs;
+    autograph_held out, temp; /* while it captures, out has forms alone */
+};
+
+void autograph_call_done(rp_call *call);
+/* Gives v the number of the output that it lies in, counted from 1, instead of its data, and makes it a state, so that the
+ * number is in a key of the result. RP_INVALID when it lies in none. */
+rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) RP_MUST_USE;
+
+/* An output with a copy of `value`, and references of n memories. */
+rp_status autograph_output_new(const rp_value *value, autograph_memory *const *memory, uint32_t n,
+                               rp_ran ran, const char *reason, rp_output **out,
+                               rp_error *err) RP_MUST_USE;
+/* An output for a replay of d, by the policy of f: made before it, since what it overwrites is told from then on, and filled
+ * after it. */
+rp_status autograph_output_prepare(const rp_function *f, autograph_dynamic *d, rp_output **out,
+                                   rp_error *err) RP_MUST_USE;
+rp_status autograph_output_fill(const rp_function *f, const autograph_dynamic *d, rp_output *o,
+                                rp_error *err) RP_MUST_USE;
+
+/* Copies what v holds, dense or not, to dense memory. */
+rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v,
+                            rp_error *err) RP_MUST_USE;
+
+/* A call that is to become a graph: its first run gave `result`, whose tensors have slot numbers. */
+typedef struct autograph_wish {
+    rp_function *f;
+    const rp_value *args, *dense; /* the caller's, and as the function was given them */
+    uint64_t hash;                /* of the manager's key */
+    const rp_call *first;
+    const rp_value *result;
+    uint64_t digest; /* of what the first run called (hal_digest) */
+} autograph_wish;
+/* Runs the function again to capture it. RP_OK: there is a graph; anything else: why says why there is none. Unless
+ * that is RP_NOMEM, it is noted, and holds for this form of arguments or for all of the function. */
+rp_status autograph_capture(const autograph_wish *w, rp_error *why) RP_MUST_USE;
+
+#endif

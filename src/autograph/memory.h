@@ -1,0 +1,52 @@
+/* Memory of a manager: shared by graphs and by outputs that callers hold, freed with the last of them. */
+#ifndef AUTOGRAPH_MEMORY_H
+#define AUTOGRAPH_MEMORY_H
+
+#include <stdatomic.h>
+
+#include "device/device.h"
+#include "reprise/value.h"
+
+typedef struct autograph_memory {
+    rp_device *device;
+    void *data;
+    size_t size;
+    bool reserved; /* takes memory as it is used */
+    atomic_uint refs;
+} autograph_memory;
+
+/* One reference. */
+rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autograph_memory **out,
+                               rp_error *err) RP_MUST_USE;
+autograph_memory *autograph_memory_ref(autograph_memory *m);
+void autograph_memory_unref(autograph_memory *m); /* NULL is fine; thread-safe */
+
+/* Memory for one input or output of graphs, as large as the largest call so far. */
+typedef struct autograph_slot {
+    rp_buffer largest; /* dtype, rank, and the largest size of each axis; data is that of memory */
+    size_t used;       /* bytes */
+    autograph_memory *memory;
+} autograph_slot;
+
+/* Bytes of a dense buffer; false for sizes that none has. */
+bool autograph_bytes(const rp_buffer *b, size_t *out);
+/* Makes s hold b, which has its dtype and rank. *moved becomes true when that takes other memory; it stays otherwise. */
+rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b, bool exact,
+                               bool *moved, rp_error *err) RP_MUST_USE;
+void autograph_slot_done(autograph_slot *s);
+
+/* Memory that replays write and callers read, and how often it was written. */
+typedef struct autograph_lease {
+    atomic_uint refs;
+    _Atomic uint64_t generation;
+    autograph_memory **memory; /* n */
+    uint32_t n;
+} autograph_lease;
+
+/* Takes one reference of each memory. */
+rp_status autograph_lease_new(autograph_memory *const *memory, uint32_t n, autograph_lease **out,
+                              rp_error *err) RP_MUST_USE;
+autograph_lease *autograph_lease_ref(autograph_lease *l);
+void autograph_lease_unref(autograph_lease *l); /* NULL is fine; thread-safe */
+
+#endif

@@ -1,0 +1,178 @@
+/* rp_output: one block with the result's values, references of what they lie in, and the reason. */
+#include "autograph/manager.h"
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/status.h"
+
+enum { OUTPUT_ALIGN = 64 }; /* of an output in a block of several */
+
+struct rp_output {
+    rp_value value;
+    autograph_lease *lease; /* what a replay may overwrite; NULL: memory of its own */
+    uint64_t generation;    /* of the lease, when this was written */
+    rp_ran ran;
+    const char *reason;
+    uint32_t n;
+    autograph_memory *memory[];
+};
+
+static size_t up(size_t n, size_t align) {
+    return (n + align - 1) / align * align;
+}
+
+rp_status autograph_output_new(const rp_value *value, autograph_memory *const *memory, uint32_t n,
+                               rp_ran ran, const char *reason, rp_output **out, rp_error *err) {
+    size_t value_size = autograph_value_size(value);
+    size_t head = up(sizeof(rp_output) + n * sizeof(autograph_memory *), 16);
+    size_t text = reason ? strlen(reason) + 1 : 0;
+    rp_output *o = base_alloc(head + value_size + text);
+    if (!o) return rp_fail(err, RP_NOMEM, "an output");
+    char *at = (char *)o + head;
+    o->value = autograph_value_copy(value, at);
+    o->ran = ran;
+    o->reason = text ? memcpy(at + value_size, reason, text) : "";
+    for (; o->n < n; o->n++) o->memory[o->n] = autograph_memory_ref(memory[o->n]);
+    *out = o;
+    return RP_OK;
+}
+
+void rp_output_free(rp_output *o) {
+    if (!o) return;
+    autograph_lease_unref(o->lease);
+    for (uint32_t i = 0; i < o->n; i++) autograph_memory_unref(o->memory[i]);
+    base_free(o);
+}
+
+rp_status rp_output_value(const rp_output *o, const rp_value **out, rp_error *err) {
+    base_error_clear(err);
+    if (!o || !out) return rp_fail(err, RP_INVALID, "rp_output_value: output or out is NULL");
+    if (o->lease && atomic_load(&o->lease->generation) != o->generation)
+        return rp_fail(err, RP_INVALID,
+                       "the output was overwritten by a later replay; use it before that, or give "
+                       "the function RP_OUTPUT_COPY or a larger ring");
+    *out = &o->value;
+    return RP_OK;
+}
+
+rp_ran rp_output_ran(const rp_output *o) {
+    return o ? o->ran : RP_RAN_EAGER;
+}
+
+const char *rp_output_reason(const rp_output *o) {
+    return o ? o->reason : "";
+}
+
+/* --- of a replay -------------------------------------------------------------------------- */
+
+/* Where the slots of a replay's outputs lie: in one block, or in the slots themselves. */
+typedef struct places {
+    const autograph_dynamic *d;
+    char *block; /* NULL: the slots */
+} places;
+
+static size_t offset_of(const autograph_dynamic *d, uint32_t slot) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < slot; i++) at += up(d->out_bytes[i], OUTPUT_ALIGN);
+    return at;
+}
+
+static rp_status place(void *user, rp_value *v, rp_error *err) {
+    const places *p = user;
+    uint32_t slot = (uint32_t)(uintptr_t)v->tensor.data - 1;
+    (void)err;
+    v->tensor.data = p->block ? p->block + offset_of(p->d, slot)
+                              : p->d->outs->slot[slot].memory->data;
+    v->state = false;
+    return RP_OK;
+}
+
+static rp_status copy_out(const rp_autograph *a, const autograph_dynamic *d, char *block,
+                          rp_error *err) {
+    for (uint32_t i = 0; i < d->outs->n; i++)
+        RP_TRY(a->queue->ops->copy(a->queue, block + offset_of(d, i), d->outs->slot[i].memory->data,
+                                   d->out_bytes[i], err));
+    return RP_OK;
+}
+
+/* The lease over the slots: new ones when they have moved, so that who holds the old ones keeps them. */
+static rp_status slots_lease(autograph_outs *o, autograph_lease **out, rp_error *err) {
+    bool moved = !o->lease;
+    for (uint32_t i = 0; i < o->n && !moved; i++) moved = o->lease->memory[i] != o->slot[i].memory;
+    if (moved) {
+        autograph_memory **memory = base_alloc_array(o->n + 1u, sizeof(autograph_memory *));
+        autograph_lease *l = NULL;
+        if (!memory) return rp_fail(err, RP_NOMEM, "outputs of an automatic graph");
+        for (uint32_t i = 0; i < o->n; i++) memory[i] = o->slot[i].memory;
+        rp_status st = autograph_lease_new(memory, o->n, &l, err);
+        base_free(memory);
+        RP_TRY(st);
+        autograph_lease_unref(o->lease);
+        o->lease = l;
+    }
+    *out = o->lease;
+    return RP_OK;
+}
+
+/* The next place of the ring, large enough. */
+static rp_status ring_lease(const rp_function *f, autograph_outs *o, size_t bytes,
+                            autograph_lease **out, rp_error *err) {
+    if (!o->ring) {
+        o->ring = base_alloc_array(f->o.ring, sizeof(autograph_lease *));
+        if (!o->ring) return rp_fail(err, RP_NOMEM, "a ring of outputs");
+        o->n_ring = f->o.ring;
+    }
+    autograph_lease **at = &o->ring[o->turn];
+    if (!*at || (*at)->memory[0]->size < bytes) {
+        autograph_memory *m = NULL;
+        autograph_lease *l = NULL;
+        RP_TRY(autograph_memory_new(f->a->device, bytes, false, &m, err));
+        rp_status st = autograph_lease_new(&m, 1, &l, err);
+        autograph_memory_unref(m);
+        RP_TRY(st);
+        if (*at) (void)atomic_fetch_add(&(*at)->generation, 1); /* its turn is over, too */
+        autograph_lease_unref(*at);
+        *at = l;
+    }
+    o->turn = (o->turn + 1) % o->n_ring;
+    *out = *at;
+    return RP_OK;
+}
+
+rp_status autograph_output_prepare(const rp_function *f, autograph_dynamic *d, rp_output **out,
+                                   rp_error *err) {
+    size_t bytes = offset_of(d, d->outs->n);
+    autograph_lease *lease = NULL;
+    autograph_memory *m = NULL;
+    places p = {.d = d};
+    rp_output *o = NULL;
+    switch (f->o.output) {
+    case RP_OUTPUT_BORROWED: RP_TRY(slots_lease(d->outs, &lease, err)); break;
+    case RP_OUTPUT_RING:
+        RP_TRY(ring_lease(f, d->outs, bytes, &lease, err));
+        p.block = lease->memory[0]->data;
+        break;
+    case RP_OUTPUT_COPY:
+        RP_TRY(autograph_memory_new(f->a->device, bytes, false, &m, err));
+        p.block = m->data;
+        break;
+    }
+    rp_status st = autograph_output_new(d->result, &m, m != NULL, RP_RAN_REPLAY, NULL, &o, err);
+    autograph_memory_unref(m);
+    RP_TRY(st);
+    if (lease) {
+        o->lease = autograph_lease_ref(lease);
+        o->generation = atomic_fetch_add(&lease->generation, 1) + 1;
+    }
+    st = autograph_value_each(&o->value, place, &p, err);
+    if (st == RP_OK)
+        *out = o;
+    else
+        rp_output_free(o);
+    return st;
+}
+
+rp_status autograph_output_fill(const rp_function *f, const autograph_dynamic *d, rp_output *o,
+                                rp_error *err) {
+    if (f->o.output == RP_OUTPUT_BORROWED) return RP_OK;
+    return copy_out(f->a, d, o->lease ? o->lease->memory[0]->data : o->memory[0]->data, err);
+}

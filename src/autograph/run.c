@@ -1,0 +1,226 @@
+/* rp_autograph_run: a graph that is there is replayed; else the function runs, and a graph is made for the next time. */
+#include <errno.h>
+
+#include "autograph/manager.h"
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/status.h"
+
+/* Captures in a row that nobody replayed, after which a form must come twice. */
+enum { PATIENCE = 32 };
+
+/* --- arguments ------------------------------------------------------------------------------ */
+
+/* Runs of neighbours, row by row. */
+rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_error *err) {
+    const rp_buffer *b = &v->tensor;
+    size_t bytes = 0, run = rp_dtype_block_bytes(b->dtype), element = run;
+    uint32_t axes = b->rank;
+    int64_t at[RP_MAX_RANK] = {0}, want = 1;
+    if (!autograph_bytes(b, &bytes) || bytes == 0) return RP_OK;
+    if (autograph_is_dense(v)) return queue->ops->copy(queue, to, b->data, bytes, err);
+    for (; axes > 0 && (b->dim[axes - 1] == 1 || v->stride[axes - 1] == want); axes--) {
+        want *= b->dim[axes - 1];
+        run *= (size_t)b->dim[axes - 1];
+    }
+    for (size_t done = 0; done < bytes; done += run) {
+        size_t from = 0;
+        for (uint32_t i = 0; i < axes; i++) from += (size_t)(at[i] * v->stride[i]) * element;
+        RP_TRY(queue->ops->copy(queue, (char *)to + done, (char *)b->data + from, run, err));
+        for (uint32_t i = axes; i-- > 0 && ++at[i] == b->dim[i];) at[i] = 0;
+    }
+    return RP_OK;
+}
+
+/* user: a call that holds the copies. */
+static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
+    rp_call *copies = user;
+    rp_buffer b = v->tensor;
+    bool dense = autograph_is_dense(v);
+    if (!dense) {
+        RP_TRY(rp_call_temp(copies, &b, err));
+        RP_TRY(autograph_copy_in(copies->a->queue, b.data, v, err));
+    }
+    v->strided = false;
+    v->tensor.data = b.data;
+    return RP_OK;
+}
+
+/* --- replaying ------------------------------------------------------------------------------- */
+
+typedef struct inputs {
+    hal_device *queue;
+    const autograph_slot *slot;
+} inputs;
+
+static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
+    inputs *in = user;
+    if (v->state) return RP_OK;
+    return autograph_copy_in(in->queue, (in->slot++)->memory->data, v, err);
+}
+
+static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args, rp_output **out,
+                        rp_error *err) {
+    rp_autograph *a = f->a;
+    inputs in = {a->queue, e->of->of->in};
+    rp_output *o = NULL;
+    RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
+    RP_TRY(autograph_output_prepare(f, e->of, &o, err));
+    rp_status st = device_graph_launch(e->graph, err);
+    if (st == RP_OK) st = autograph_output_fill(f, e->of, o, err);
+    if (st != RP_OK) {
+        rp_output_free(o);
+        return st;
+    }
+    autograph_entry_use(&a->graphs, e);
+    e->of->of->unreplayed = 0;
+    a->replays++;
+    *out = o;
+    return RP_OK;
+}
+
+/* --- running as it is --------------------------------------------------------------------------- */
+
+/* One run of the function with the caller's arguments. */
+typedef struct first_run {
+    rp_call call, copies;
+    char *block;     /* holds args and, once it has run, result */
+    rp_value args;   /* dense */
+    rp_value result; /* tensors: numbers of outputs */
+    char *result_block;
+    uint64_t digest; /* of what it called */
+} first_run;
+
+static void first_done(first_run *r) {
+    autograph_call_done(&r->call);
+    autograph_call_done(&r->copies);
+    base_free(r->block);
+    base_free(r->result_block);
+}
+
+static rp_status number_slot(void *user, rp_value *v, rp_error *err) {
+    return autograph_call_slot(user, v, err);
+}
+
+static rp_status keep_result(first_run *r, const rp_value *result, rp_error *err) {
+    base_buf key;
+    base_buf_init(&key, 0);
+    rp_status st = autograph_value_key(result, &key, err); /* checks it */
+    base_buf_done(&key);
+    RP_TRY(st);
+    r->result_block = base_alloc(16 + autograph_value_size(result));
+    if (!r->result_block) return rp_fail(err, RP_NOMEM, "a result");
+    r->result = autograph_value_copy(result, r->result_block);
+    return autograph_value_each(&r->result, number_slot, &r->call, err);
+}
+
+static rp_status run_first(const rp_function *f, const rp_value *args, first_run *r,
+                           rp_error *err) {
+    rp_value result = rp_value_none();
+    rp_error why = {0};
+    r->call.a = r->copies.a = f->a;
+    r->block = base_alloc(16 + autograph_value_size(args));
+    if (!r->block) return rp_fail(err, RP_NOMEM, "arguments of a call");
+    r->args = autograph_value_copy(args, r->block);
+    RP_TRY(autograph_value_each(&r->args, make_dense, &r->copies, err));
+    (void)hal_digest(f->a->queue, true);
+    rp_status st = f->o.fn(f->o.user, &r->call, &r->args, &result, &why);
+    r->digest = hal_digest(f->a->queue, false);
+    if (st == RP_OK) st = keep_result(r, &result, &why);
+    if (st == RP_OK) st = f->a->queue->ops->synchronize(f->a->queue, &why);
+    return st == RP_OK
+               ? RP_OK
+               : rp_fail(err, st, "%s: %s", f->o.name, why.text[0] ? why.text : rp_status_name(st));
+}
+
+static rp_status find_output(void *user, rp_value *v, rp_error *err) {
+    const first_run *r = user;
+    (void)err;
+    v->tensor.data = r->call.out.form[(uintptr_t)v->tensor.data - 1].data;
+    v->state = false;
+    return RP_OK;
+}
+
+/* Memory that the first run made is the caller's. */
+static rp_status first_output(first_run *r, rp_ran ran, const char *reason, rp_output **out,
+                              rp_error *err) {
+    RP_TRY(autograph_value_each(&r->result, find_output, r, err));
+    return autograph_output_new(&r->result, r->call.out.memory, r->call.out.n, ran, reason, out,
+                                err);
+}
+
+/* --- whether to capture ---------------------------------------------------------------------------- */
+
+static bool was_seen(autograph_static *s, uint64_t hash) {
+    uint32_t n = s->n_seen < AUTOGRAPH_SEEN ? s->n_seen : AUTOGRAPH_SEEN;
+    for (uint32_t i = 0; i < n; i++)
+        if (s->seen[i] == hash) return true;
+    s->seen[s->n_seen++ % AUTOGRAPH_SEEN] = hash;
+    return false;
+}
+
+/* Functions of one name that capture one form after the other, and replay none, have a family that never repeats. */
+static const char *family_reason(const rp_function *f, uint64_t hash) {
+    if (f->a->o.growth == RP_GROWTH_EXACT) return NULL;
+    for (autograph_static *s = f->a->graphs.statics; s; s = s->next)
+        if (strcmp(s->name, f->o.name) == 0 && s->unreplayed >= PATIENCE && !was_seen(s, hash))
+            return "forms of this function have not come twice so far; this one is captured when "
+                   "it "
+                   "does";
+    return NULL;
+}
+
+static const char *eager_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {
+    if (f->refused) return f->refused;
+    if (e) return e->inconsistent;
+    return family_reason(f, hash);
+}
+
+/* reason: why it is not to be captured, or NULL. */
+static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash, const char *reason,
+                            rp_output **out, rp_error *err) {
+    first_run r = {0};
+    rp_error why = {0};
+    rp_status st = run_first(f, args, &r, err);
+    if (st == RP_OK && !reason) {
+        autograph_wish w = {f, args, &r.args, hash, &r.call, &r.result, r.digest};
+        if (autograph_capture(&w, &why) != RP_OK) reason = why.text;
+    }
+    if (st == RP_OK)
+        st = first_output(&r, reason ? RP_RAN_EAGER : RP_RAN_CAPTURE, reason, out, err);
+    if (st == RP_OK) *(reason ? &f->a->eager : &f->a->captures) += 1;
+    first_done(&r);
+    return st;
+}
+
+/* --- entry -------------------------------------------------------------------------------------- */
+
+static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **out, rp_error *err) {
+    rp_autograph *a = f->a;
+    rp_error why = {0};
+    base_buf_clear(&a->key);
+    rp_status st = autograph_value_key(args, &a->key, &why);
+    if (st != RP_OK) return rp_fail(err, st, "arguments of %s: %s", f->o.name, why.text);
+    RP_TRY(base_buf_status(&a->key, err));
+    uint64_t hash = base_hash64(a->key.data, a->key.len) ^ (uint64_t)(uintptr_t)f * 0x9e3779b9;
+    autograph_entry *e = autograph_find(&a->graphs, f, a->key.data, a->key.len, hash);
+    if (e && e->graph && !device_graph_valid(e->graph)) autograph_entry_invalidate(&a->graphs, e);
+    a->calls++;
+    bool on = !f->o.enable_if || f->o.enable_if(f->o.user);
+    if (on && e && e->graph) return replay(f, e, args, out, err);
+    return run_slowly(f, args, hash, on ? eager_reason(f, e, hash) : "enable_if says no", out, err);
+}
+
+rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out, rp_error *err) {
+    base_error_clear(err);
+    if (!f || !args || !out)
+        return rp_fail(err, RP_INVALID, "rp_autograph_run: function, args or out is NULL");
+    if (pthread_mutex_lock(&f->a->lock) == EDEADLK)
+        return rp_fail(err, RP_INVALID,
+                       "rp_autograph_run of %s inside of a call of the same manager; there it is "
+                       "rp_call_function",
+                       f->o.name);
+    rp_status st = run_locked(f, args, out, err);
+    (void)pthread_mutex_unlock(&f->a->lock);
+    return st;
+}

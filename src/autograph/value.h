@@ -1,0 +1,25 @@
+/* Trees of values: checking, keys, copies, and their tensors in order. */
+#ifndef AUTOGRAPH_VALUE_H
+#define AUTOGRAPH_VALUE_H
+
+#include "base/str.h"
+#include "reprise/value.h"
+
+/* Appends the bytes that a call is found by. RP_INVALID tells what is no value, and where; failed appends are the buffer's to tell. */
+rp_status autograph_value_key(const rp_value *v, base_buf *out, rp_error *err) RP_MUST_USE;
+
+/* Calls visit with each tensor, depth first, until it fails. */
+typedef rp_status (*autograph_visit)(void *user, rp_value *tensor, rp_error *err);
+rp_status autograph_value_each(rp_value *v, autograph_visit visit, void *user,
+                               rp_error *err) RP_MUST_USE;
+uint32_t autograph_value_tensors(const rp_value *v); /* how many there are */
+
+/* Bytes behind v: items, names and strings; a multiple of 16. */
+size_t autograph_value_size(const rp_value *v);
+/* A copy whose items, names and strings lie at `at`, in so many bytes, 16-byte aligned. Its items are writable. */
+rp_value autograph_value_copy(const rp_value *v, void *at);
+
+/* Whether the strides are those of a dense buffer. */
+bool autograph_is_dense(const rp_value *tensor);
+
+#endif

@@ -1,0 +1,117 @@
+#include "support/autographs.h"
+
+void bench_open_with(bench *b, const char *device, const rp_autograph_options *o) {
+    rp_error err = {0};
+    memset(b, 0, sizeof *b);
+    CHECK_OK(rp_device_open(device, 2, &b->device, &err), &err);
+    CHECK_OK(rp_stream_open(b->device, &b->stream, &err), &err);
+    CHECK_OK(rp_autograph_create(b->stream, o, &b->graphs, &err), &err);
+}
+
+void bench_open(bench *b, const char *device, rp_growth growth) {
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    o.growth = growth;
+    bench_open_with(b, device, &o);
+}
+
+void bench_close(bench *b) {
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    rp_error err = {0};
+    rp_autograph_destroy(b->graphs);
+    rp_stream_close(b->stream);
+    CHECK_OK(rp_device_get_info(b->device, &info, &err), &err);
+    assert_int_equal(info.allocated, 0);
+    rp_device_close(b->device);
+}
+
+rp_autograph_info bench_info(const bench *b) {
+    rp_autograph_info info = RP_AUTOGRAPH_INFO_INIT;
+    rp_error err = {0};
+    CHECK_OK(rp_autograph_get_info(b->graphs, &info, &err), &err);
+    assert_int_equal(info.calls, info.replays + info.captures + info.eager);
+    return info;
+}
+
+char *bench_text(const bench *b) {
+    char *text = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_autograph_text(b->graphs, &text, &err), &err);
+    return text;
+}
+
+void affine_open(affine *m, rp_device *d, int64_t columns, float scale, float shift) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("affine");
+    rp_dim rows = rp_symbol(g, "B", 0, 4096);
+    rp_shape shape = columns ? RP_SHAPE(rows, columns) : RP_SHAPE(rows);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, shape);
+    rp_tensor a = rp_param(g, "scale", RP_DTYPE_F32, RP_SHAPE(1));
+    rp_tensor b = rp_param(g, "shift", RP_DTYPE_F32, RP_SHAPE(1));
+    rp_tensor y = rp_add(rp_mul(x, a), b);
+    *m = (affine){NULL, scale, shift};
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, NULL, &m->c, &err), &err);
+    CHECK_OK(rp_compiled_bind(m->c, "scale", &m->scale, &err), &err);
+    CHECK_OK(rp_compiled_bind(m->c, "shift", &m->shift, &err), &err);
+    rp_graph_free(g);
+}
+
+void affine_close(affine *m) {
+    rp_compiled_free(m->c);
+    m->c = NULL;
+}
+
+rp_status affine_call(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                      rp_error *err) {
+    const affine *m = user;
+    rp_buffer y;
+    rp_status st = rp_call_compiled(call, m->c, &args->item[0].tensor, 1, &y, 1, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+rp_function *function_with(const bench *b, rp_function_options o) {
+    rp_function *f = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_function_new(b->graphs, &o, &f, &err), &err);
+    return f;
+}
+
+rp_function *function_of(const bench *b, const char *name, rp_function_fn fn, void *user) {
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    o.name = name;
+    o.fn = fn;
+    o.user = user;
+    return function_with(b, o);
+}
+
+rp_value floats(float *x, int64_t n) {
+    return rp_value_tensor((rp_buffer){RP_DTYPE_F32, 1, {n}, x});
+}
+
+rp_value rows_of(float *x, int64_t rows, int64_t columns) {
+    return rp_value_tensor((rp_buffer){RP_DTYPE_F32, 2, {rows, columns}, x});
+}
+
+rp_output *run_ok(rp_function *f, const rp_value *args) {
+    rp_output *o = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_autograph_run(f, args, &o, &err), &err);
+    return o;
+}
+
+rp_output *run_items(rp_function *f, const rp_value *items, uint32_t n) {
+    rp_value args = rp_value_tuple(items, n);
+    return run_ok(f, &args);
+}
+
+const rp_value *result_of(const rp_output *o) {
+    const rp_value *v = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_output_value(o, &v, &err), &err);
+    return v;
+}
+
+const float *values_of(const rp_output *o) {
+    return result_of(o)->tensor.data;
+}

@@ -1,0 +1,183 @@
+/* Automatic graphs: what cannot be captured runs as it is, in each call with the right result, and says why; calls that are wrong
+ * fail with one line. */
+#include "support/autographs.h"
+
+#include "base/alloc.h"
+
+static float first_of(rp_output *o) {
+    float y = values_of(o)[0];
+    rp_output_free(o);
+    return y;
+}
+
+/* --- limitations: what cannot be captured is told, and runs --------------------------------------- */
+
+static rp_status give_output(rp_call *call, int64_t n, rp_buffer *y, rp_value *result,
+                             rp_error *err) {
+    *y = (rp_buffer){RP_DTYPE_F32, 1, {n}, NULL};
+    rp_status st = rp_call_output(call, y, err);
+    if (st == RP_OK) *result = rp_value_tensor(*y);
+    return st;
+}
+
+/* Looks at a value to decide. */
+static rp_status decides(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    const float *x = args->item[0].tensor.data;
+    affine *m = user;
+    return affine_call(x[0] >= 0 ? &m[0] : &m[1], call, args, result, err);
+}
+
+static rp_status in_plain_c(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    rp_buffer y;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK) *(float *)y.data = *(float *)args->item[0].tensor.data + 1;
+    return st;
+}
+
+/* Through memory of its own. */
+static rp_status by_foreign_memory(void *user, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    static float foreign[1];
+    rp_buffer y;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), foreign, args->item[0].tensor.data, 4, err);
+    foreign[0] += 1;
+    if (st == RP_OK) st = rp_stream_copy(rp_call_stream(call), y.data, foreign, 4, err);
+    return st;
+}
+
+static rp_status without_stream(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    const affine *m = user;
+    rp_buffer y;
+    rp_status st = give_output(call, 1, &y, result, err);
+    return st == RP_OK ? rp_compiled_run(m->c, &args->item[0].tensor, 1, &y, 1, err) : st;
+}
+
+static rp_status writes_its_argument(void *user, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    rp_stream *s = rp_call_stream(call);
+    rp_buffer y;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK) st = rp_stream_copy(s, y.data, args->item[0].tensor.data, 4, err);
+    if (st == RP_OK) st = rp_stream_fill(s, args->item[0].tensor.data, 0, 4, err);
+    if (st == RP_OK && y.data) *(float *)y.data += 1; /* as the others give it */
+    return st;
+}
+
+static int turns;
+
+static rp_status another_output(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    rp_buffer more = {RP_DTYPE_F32, 1, {1 + turns++ % 2}, NULL};
+    rp_status st = rp_call_temp(call, &more, err);
+    return st == RP_OK ? affine_call(user, call, args, result, err) : st;
+}
+
+static rp_status another_result(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    static rp_value item[2];
+    rp_status st = affine_call(user, call, args, &item[0], err);
+    item[1] = rp_value_int(turns++);
+    if (st == RP_OK) *result = item[0], *result = turns % 2 ? item[0] : rp_value_list(item, 1);
+    return st;
+}
+
+static const struct {
+    rp_function_fn fn;
+    const char *reason; /* begins so */
+} limits[] = {
+    {decides, "the function makes other calls when it runs again to be captured: it decides by "
+              "values of tensors"},
+    {in_plain_c, "an output is written by no call on rp_call_stream: plain C"},
+    {by_foreign_memory, "launch 0 (copy): argument 0 ("},
+    {without_stream,
+     "an output is written by no call on rp_call_stream: plain C, and rp_ calls that"},
+    {writes_its_argument, "tensor 0 of the arguments is written; give it as rp_value_state"},
+    {another_output, "temp 0 has another form when the function runs again to be captured"},
+    {another_result, "the result has another form when the function runs again"},
+};
+
+static void what_cannot_be_captured_is_told(void **state) {
+    (void)state;
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+        bench b;
+        affine m[2];
+        size_t live = base_live();
+        bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+        affine_open(&m[0], b.device, 0, 1, 1);
+        affine_open(&m[1], b.device, 0, 2, 0);
+        turns = 0;
+        rp_function *f = function_of(&b, "f", limits[k].fn, m);
+        for (int i = 0; i < 4; i++) {
+            float x = (float)i + 1;
+            if (limits[k].fn == another_result && i) break; /* its results differ */
+            rp_value in = floats(&x, 1);
+            rp_output *o = run_items(f, &in, 1);
+            const char *reason = rp_output_reason(o);
+            assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+            if (strncmp(reason, limits[k].reason, strlen(limits[k].reason)) != 0)
+                fail_msg("case %zu: %s", k, reason);
+            assert_true(first_of(o) == (float)i + 2);
+        }
+        assert_int_equal(bench_info(&b).graph_count, 0);
+        affine_close(&m[0]);
+        affine_close(&m[1]);
+        bench_close(&b);
+        assert_int_equal(base_live(), live);
+    }
+}
+
+/* A failure of the function is that of the call, and nothing is learnt from it. */
+static rp_status fails_at_first(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    (void)call, (void)args, (void)result, (void)err;
+    return ++*(int *)user == 1 ? RP_IO : RP_OK;
+}
+
+static void failures_and_bad_calls(void **state) {
+    bench b;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    int runs = 0;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    rp_function *f = function_of(&b, "f", fails_at_first, &runs);
+    rp_value none = rp_value_none(), bad = rp_value_tuple(NULL, 2);
+    assert_int_equal(rp_autograph_run(f, &none, &o, &err), RP_IO);
+    assert_string_equal(err.text, "f: io");
+    rp_output_free(run_ok(f, &none));
+    assert_int_equal(rp_autograph_run(f, &bad, &o, &err), RP_INVALID);
+    assert_string_equal(err.text, "arguments of f: a list, tuple or map of 2 items has none");
+    rp_value item[] = {rp_value_int(1), floats(NULL, 4)}, deep = rp_value_list(item, 2);
+    rp_value args = rp_value_tuple(&deep, 1);
+    assert_int_equal(rp_autograph_run(f, &args, &o, &err), RP_INVALID);
+    assert_string_equal(err.text, "arguments of f: [0] [1] a tensor has no data");
+    assert_int_equal(rp_autograph_run(NULL, &none, &o, &err), RP_INVALID);
+    rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+    rp_function *g = NULL;
+    assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
+    fo.name = "g";
+    fo.fn = fails_at_first;
+    fo.output = RP_OUTPUT_RING;
+    assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "function g: ring is 0; it is at least 2 with RP_OUTPUT_RING and 0 "
+                        "without");
+    assert_null(g);
+    bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_captured_is_told),
+        cmocka_unit_test(failures_and_bad_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

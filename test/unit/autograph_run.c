@@ -1,0 +1,489 @@
+/* Automatic graphs: what MagiCompiler's documentation says of execution flow and sequence lengths, each as it is here; policies
+ * of outputs, growth, states, views, nesting, switches and budgets. */
+#include "support/autographs.h"
+
+#include "base/alloc.h"
+
+static float first_of(rp_output *o) {
+    float y = values_of(o)[0];
+    rp_output_free(o);
+    return y;
+}
+
+/* --- execution flow ---------------------------------------------------------------------------- */
+
+typedef struct counted {
+    affine m;
+    int runs;
+} counted;
+
+static rp_status counted_call(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    counted *c = user;
+    c->runs++;
+    return affine_call(&c->m, call, args, result, err);
+}
+
+/* Slow path: run, capture, give what the run gave. Fast path: the body is not run. On null nothing is computed. */
+static void a_call_runs_then_replays(void **state) {
+    static const char *const names[] = {"cpu", "null"};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        bench b;
+        counted c = {.runs = 0};
+        float x[] = {1, 2, 3};
+        bench_open(&b, names[k], RP_GROWTH_RESERVE);
+        affine_open(&c.m, b.device, 0, 3, 1);
+        rp_function *f = function_of(&b, "f", counted_call, &c);
+        for (int i = 0; i < 5; i++, x[2]++) {
+            rp_value in = floats(x, 3);
+            rp_output *o = run_items(f, &in, 1);
+            assert_int_equal(rp_output_ran(o), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+            assert_string_equal(rp_output_reason(o), "");
+            if (k == 0) assert_true(values_of(o)[2] == 3 * x[2] + 1);
+            assert_int_equal(c.runs, 2);
+            rp_output_free(o);
+        }
+        rp_autograph_info info = bench_info(&b);
+        assert_int_equal(info.graph_count, 1);
+        assert_int_equal(info.tensor_entry_count, 1);
+        assert_int_equal(info.tensor_mem_bytes, 24);
+        assert_true(info.graph_mem_pool_bytes > 0);
+        affine_close(&c.m);
+        bench_close(&b);
+    }
+}
+
+/* Magi's own test of FULL: a network of a batch of 4, 4, 2, 6, 4. graphs and entries after each. */
+static void exact_growth_counts(void **state) {
+    static const int batch[] = {4, 4, 2, 6, 4}, graphs[] = {1, 1, 2, 1, 2};
+    float x[60];
+    bench b;
+    affine m;
+    (void)state;
+    for (int i = 0; i < 60; i++) x[i] = (float)i;
+    bench_open(&b, "cpu", RP_GROWTH_EXACT);
+    affine_open(&m, b.device, 10, 2, 0);
+    rp_function *f = function_of(&b, "net", affine_call, &m);
+    for (int i = 0; i < 5; i++) {
+        rp_value in = rows_of(x, batch[i], 10);
+        rp_output *o = run_items(f, &in, 1);
+        for (int k = 0; k < batch[i] * 10; k++) assert_true(values_of(o)[k] == 2 * x[k]);
+        assert_int_equal(bench_info(&b).graph_count, graphs[i]);
+        assert_int_equal(bench_info(&b).tensor_entry_count, 1);
+        rp_output_free(o);
+    }
+    assert_int_equal(bench_info(&b).tensor_mem_bytes, 2 * 6 * 10 * sizeof(float));
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* The same sizes twice cost three captures, and nothing becomes invalid. */
+static void reserved_growth_counts(void **state) {
+    static const int batch[] = {4, 4, 2, 6, 4, 2, 6, 4};
+    float x[60] = {1};
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 10, 2, 0);
+    rp_function *f = function_of(&b, "net", affine_call, &m);
+    for (int i = 0; i < 8; i++) {
+        rp_value in = rows_of(x, batch[i], 10);
+        assert_true(first_of(run_items(f, &in, 1)) == 2);
+    }
+    assert_int_equal(bench_info(&b).captures, 3);
+    assert_int_equal(bench_info(&b).invalidated, 0);
+    assert_int_equal(bench_info(&b).graph_count, 3);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* Beyond the reservation memory moves, and graphs are made again. */
+static void growth_beyond_the_reservation(void **state) {
+    enum { LARGE = 4096, COLUMNS = 512 };
+    bench b;
+    affine m;
+    float *x = calloc((size_t)LARGE * COLUMNS, sizeof *x);
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, COLUMNS, 1, 1);
+    rp_function *f = function_of(&b, "net", affine_call, &m);
+    for (int i = 0; i < 2; i++)
+        for (int rows = 1; rows <= LARGE; rows += LARGE - 1) {
+            rp_value in = rows_of(x, rows, COLUMNS);
+            rp_output *o = run_items(f, &in, 1);
+            assert_true(values_of(o)[(size_t)rows * COLUMNS - 1] == 1);
+            rp_output_free(o);
+        }
+    assert_int_equal(bench_info(&b).invalidated, 1);
+    assert_int_equal(bench_info(&b).graph_count, 2);
+    free(x);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* --- sequence lengths ---------------------------------------------------------------------------- */
+
+/* Of several dimensions the last alone is static, of one none. */
+static void what_is_static(void **state) {
+    float x[24] = {1};
+    bench b;
+    affine one, six, four;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&one, b.device, 0, 1, 0);
+    affine_open(&six, b.device, 6, 1, 0);
+    affine_open(&four, b.device, 4, 1, 0);
+    rp_function *f = function_of(&b, "one", affine_call, &one);
+    rp_function *g = function_of(&b, "two", affine_call, &six);
+    rp_function *h = function_of(&b, "two", affine_call, &four);
+    rp_value in[] = {floats(x, 3), floats(x, 5), rows_of(x, 2, 6), rows_of(x, 4, 6),
+                     rows_of(x, 2, 4)};
+    static const int entries[] = {1, 1, 2, 2, 3};
+    for (int i = 0; i < 5; i++) {
+        rp_output_free(run_items(i < 2 ? f : i < 4 ? g : h, &in[i], 1));
+        assert_int_equal(bench_info(&b).tensor_entry_count, entries[i]);
+    }
+    char *text = bench_text(&b);
+    assert_non_null(strstr(text, "shapes=(-1,), dtype='torch.float32'),))"));
+    assert_non_null(strstr(text, "TensorDynamicInfo(_cached_hash=None, name='', shapes=(5,)),)"));
+    assert_non_null(strstr(text, "shapes=(-1, 6), dtype='torch.float32'),))"));
+    assert_non_null(
+        strstr(text, "TensorDynamicInfo(_cached_hash=None, name='', shapes=(4, -1)),)"));
+    rp_free(text);
+    affine_close(&one);
+    affine_close(&six);
+    affine_close(&four);
+    bench_close(&b);
+}
+
+/* --- policies of outputs --------------------------------------------------------------------------- */
+
+static rp_function *with_policy(const bench *b, affine *m, rp_output_policy p, uint32_t ring) {
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    o.name = "f";
+    o.fn = affine_call;
+    o.user = m;
+    o.output = p;
+    o.ring = ring;
+    return function_with(b, o);
+}
+
+static rp_output *run_one(rp_function *f, float x) {
+    static float in[1];
+    rp_value v = floats(in, 1);
+    in[0] = x;
+    return run_items(f, &v, 1);
+}
+
+/* An output may be read until the graph writes there again, and says so afterwards: never another call's values. */
+static void overwritten_outputs_are_told(void **state) {
+    (void)state;
+    for (uint32_t ring = 1; ring <= 3; ring++) {
+        bench b;
+        affine m;
+        rp_error err = {0};
+        rp_output *o[8];
+        const rp_value *v = NULL;
+        bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+        affine_open(&m, b.device, 0, 1, 0);
+        rp_function *f = with_policy(&b, &m, ring > 1 ? RP_OUTPUT_RING : RP_OUTPUT_BORROWED,
+                                     ring > 1 ? ring : 0);
+        for (uint32_t i = 0; i < 8; i++) {
+            o[i] = run_one(f, (float)i);
+            for (uint32_t k = 0; k <= i; k++) {
+                bool there = k == 0 || k + ring > i; /* the first one has its own */
+                assert_int_equal(rp_output_value(o[k], &v, &err), there ? RP_OK : RP_INVALID);
+                if (there) assert_true(values_of(o[k])[0] == (float)k);
+            }
+        }
+        assert_int_equal(rp_output_value(o[1], &v, &err), RP_INVALID);
+        assert_string_equal(err.text, "the output was overwritten by a later replay; use it before "
+                                      "that, or give the function RP_OUTPUT_COPY or a larger ring");
+        for (int i = 0; i < 8; i++) rp_output_free(o[i]);
+        affine_close(&m);
+        bench_close(&b);
+    }
+}
+
+/* Outputs outlive everything but the memory that they lie in, which they keep. */
+static void outputs_outlive_the_manager(void **state) {
+    size_t live = base_live();
+    (void)state;
+    rp_output *o[3];
+    for (int policy = 0; policy < 3; policy++) {
+        bench b;
+        affine m;
+        bench_open(&b, "cpu", policy == 1 ? RP_GROWTH_EXACT : RP_GROWTH_RESERVE);
+        affine_open(&m, b.device, 0, 1, 1);
+        rp_function *f = with_policy(&b, &m, (rp_output_policy)policy, policy == 2 ? 2 : 0);
+        rp_output_free(run_one(f, 1));
+        o[policy] = run_one(f, 5);
+        affine_close(&m);
+        rp_autograph_destroy(b.graphs);
+        rp_stream_close(b.stream);
+        rp_device_close(b.device);
+    }
+    for (int policy = 0; policy < 3; policy++) assert_true(first_of(o[policy]) == 6);
+    assert_int_equal(base_live(), live);
+}
+
+/* A list of two outputs, one of them twice, with literals and names. */
+static rp_status structured(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    static rp_value item[4], inner[2];
+    static const char *const name[] = {"y", "n", "both", "s"};
+    affine *m = user;
+    rp_buffer y[2];
+    rp_status st = rp_call_compiled(call, m[0].c, &args->item[0].tensor, 1, &y[0], 1, err);
+    if (st == RP_OK) st = rp_call_compiled(call, m[1].c, &y[0], 1, &y[1], 1, err);
+    if (st != RP_OK) return st;
+    inner[0] = rp_value_tensor(y[1]);
+    inner[1] = rp_value_tensor(y[0]);
+    item[0] = rp_value_tensor(y[0]);
+    item[1] = rp_value_float(0.5);
+    item[2] = rp_value_tuple(inner, 2);
+    item[3] = rp_value_string("it's");
+    *result = rp_value_map(name, item, 4);
+    return RP_OK;
+}
+
+static void results_keep_their_structure(void **state) {
+    bench b;
+    affine m[2];
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m[0], b.device, 0, 1, 1);
+    affine_open(&m[1], b.device, 0, 10, 0);
+    rp_function *f = function_of(&b, "f", structured, m);
+    for (int i = 0; i < 3; i++) {
+        rp_output *o = run_one(f, (float)i);
+        const rp_value *v = result_of(o);
+        assert_int_equal(v->kind, RP_VALUE_MAP);
+        assert_string_equal(v->name[2], "both");
+        assert_string_equal(v->item[3].as.string, "it's");
+        assert_true(v->item[1].as.number == 0.5);
+        assert_true(*(float *)v->item[0].tensor.data == (float)i + 1);
+        assert_true(*(float *)v->item[2].item[0].tensor.data == 10 * ((float)i + 1));
+        assert_ptr_equal(v->item[2].item[1].tensor.data, v->item[0].tensor.data);
+        assert_false(v->item[0].state);
+        rp_output_free(o);
+    }
+    char *text = bench_text(&b);
+    assert_non_null(strstr(text,
+                           "\n    Output Template: {'y': FakeTensor(shape=[1], "
+                           "dtype='torch.float32', device='cpu'), 'n': 0.5, 'both': (FakeTensor("));
+    assert_non_null(strstr(text, "'s': \"it's\"}\n"));
+    rp_free(text);
+    affine_close(&m[0]);
+    affine_close(&m[1]);
+    bench_close(&b);
+}
+
+/* --- states, views, nesting ---------------------------------------------------------------------- */
+
+/* total += x; gives total. args: (x, total). */
+static rp_status accumulate(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    rp_compiled *c = user;
+    rp_buffer in[] = {args->item[0].tensor, args->item[1].tensor}, y;
+    rp_status st = rp_call_compiled(call, c, in, 2, &y, 1, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), args->item[1].tensor.data, y.data, 4, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static rp_compiled *compile_sum(rp_device *d) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("sum");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(1));
+    rp_tensor y = rp_add(x, rp_input(g, "y", RP_DTYPE_F32, RP_SHAPE(1)));
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, NULL, &c, &err), &err);
+    rp_graph_free(g);
+    return c;
+}
+
+/* Effects on the device happen once a call, the capturing one included; a state elsewhere is another graph. */
+static void effects_happen_once(void **state) {
+    bench b;
+    float x = 1, total[2] = {0, 100};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    rp_compiled *c = compile_sum(b.device);
+    rp_function *f = function_of(&b, "accumulate", accumulate, c);
+    for (int i = 1; i <= 10; i++)
+        for (int k = 0; k < 2; k++) {
+            rp_buffer t = {RP_DTYPE_F32, 1, {1}, &total[k]};
+            rp_value item[] = {floats(&x, 1), rp_value_state(t)};
+            assert_true(first_of(run_items(f, item, 2)) == (float)(100 * k + i));
+            assert_true(total[k] == (float)(100 * k + i));
+        }
+    assert_int_equal(bench_info(&b).captures, 2);
+    assert_int_equal(bench_info(&b).replays, 18);
+    char *text = bench_text(&b);
+    assert_non_null(strstr(text, " structure=(Tensor, State)"));
+    rp_free(text);
+    rp_compiled_free(c);
+    bench_close(&b);
+}
+
+/* A view is packed; the graph is that of the dense tensor of its sizes, and of its prefixes each its own. */
+static void views_are_packed(void **state) {
+    float x[24];
+    bench b;
+    affine m;
+    (void)state;
+    for (int i = 0; i < 24; i++) x[i] = (float)i;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 3, 1, 0);
+    rp_function *f = function_of(&b, "f", affine_call, &m);
+    static const int64_t stride[][2] = {{6, 2}, {1, 4}, {3, 1}, {0, 1}};
+    for (int i = 0; i < 8; i++) {
+        const int64_t *s = stride[i % 4];
+        rp_buffer t = {RP_DTYPE_F32, 2, {4, 3}, x + 1};
+        rp_value in = rp_value_strided(t, s);
+        rp_output *o = run_items(f, &in, 1);
+        for (int r = 0; r < 4; r++)
+            for (int k = 0; k < 3; k++)
+                assert_true(values_of(o)[r * 3 + k] == (float)(1 + r * s[0] + k * s[1]));
+        rp_output_free(o);
+    }
+    assert_int_equal(bench_info(&b).captures, 1);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+typedef struct chain {
+    rp_function *inner;
+    affine m;
+} chain;
+
+/* inner(inner(x)) by the compiled graph: one graph of three launches. */
+static rp_status nested(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    chain *c = user;
+    rp_value y, z;
+    rp_status st = rp_call_function(call, c->inner, args, &y, err);
+    rp_value again = rp_value_tuple(&y, 1);
+    if (st == RP_OK) st = rp_call_function(call, c->inner, &again, &z, err);
+    rp_value last = rp_value_tuple(&z, 1);
+    return st == RP_OK ? affine_call(&c->m, call, &last, result, err) : st;
+}
+
+static rp_status runs_inside(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_output *o = NULL;
+    (void)call, (void)result;
+    return rp_autograph_run(((chain *)user)->inner, args, &o, err);
+}
+
+static void functions_nest(void **state) {
+    bench b;
+    affine m;
+    chain c;
+    float x = 1;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    affine_open(&c.m, b.device, 0, 10, 0);
+    c.inner = function_of(&b, "inner", affine_call, &m);
+    rp_function *f = function_of(&b, "outer", nested, &c);
+    rp_value in = floats(&x, 1), args = rp_value_tuple(&in, 1);
+    rp_output_free(run_ok(c.inner, &args)); /* a graph of its own does not matter */
+    for (int i = 0; i < 3; i++) assert_true(first_of(run_ok(f, &args)) == 70);
+    assert_int_equal(bench_info(&b).graph_count, 2);
+    rp_function *g = function_of(&b, "g", runs_inside, &c);
+    assert_int_equal(rp_autograph_run(g, &args, &o, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "g: rp_autograph_run of inner inside of a call of the same manager; "
+                        "there it is rp_call_function");
+    affine_close(&m);
+    affine_close(&c.m);
+    bench_close(&b);
+}
+
+/* --- switches and budgets ------------------------------------------------------------------------- */
+
+static bool ask(void *user) {
+    return ((counted *)user)->runs >= 0 && ((counted *)user)->m.shift == 0;
+}
+
+static void enable_if_is_asked_each_time(void **state) {
+    bench b;
+    counted c = {.runs = 0};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&c.m, b.device, 0, 2, 0);
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    o.name = "f";
+    o.fn = counted_call;
+    o.user = &c;
+    o.enable_if = ask;
+    rp_function *f = function_with(&b, o);
+    for (int i = 0; i < 6; i++) {
+        c.m.shift = (float)(i % 2);
+        rp_output *y = run_one(f, 3);
+        assert_int_equal(rp_output_ran(y), i % 2 ? RP_RAN_EAGER
+                                           : i   ? RP_RAN_REPLAY
+                                                 : RP_RAN_CAPTURE);
+        assert_string_equal(rp_output_reason(y), i % 2 ? "enable_if says no" : "");
+        assert_true(first_of(y) == 6 + (float)(i % 2));
+    }
+    affine_close(&c.m);
+    bench_close(&b);
+}
+
+/* The budget holds after each call, and a graph that is larger than all of it is not made again. */
+static void max_bytes_is_kept(void **state) {
+    static float x[4096];
+    bench b;
+    affine m;
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    (void)state;
+    o.max_bytes = 24 << 10; /* the graph's own memory, of the largest size, is 16 KB */
+    bench_open_with(&b, "cpu", &o);
+    affine_open(&m, b.device, 0, 1, 0);
+    rp_function *f = function_of(&b, "f", affine_call, &m);
+    for (int round = 0; round < 3; round++)
+        for (int n = 1; n <= 200; n += 7) {
+            rp_value in = floats(x, n);
+            rp_output_free(run_items(f, &in, 1));
+            rp_autograph_info info = bench_info(&b);
+            assert_true(info.tensor_mem_bytes + info.graph_mem_pool_bytes <= o.max_bytes);
+        }
+    assert_true(bench_info(&b).evicted > 0 && bench_info(&b).graph_count > 1);
+    rp_value in = floats(x, 4096), large[] = {in, in, in, in, in};
+    for (int i = 0; i < 2; i++) {
+        rp_output *y = run_items(f, large, 5);
+        assert_int_equal(rp_output_ran(y), RP_RAN_EAGER);
+        assert_non_null(strstr(rp_output_reason(y), "max_bytes is 24576"));
+        rp_output_free(y);
+    }
+    affine_close(&m);
+    bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_runs_then_replays),
+        cmocka_unit_test(exact_growth_counts),
+        cmocka_unit_test(reserved_growth_counts),
+        cmocka_unit_test(growth_beyond_the_reservation),
+        cmocka_unit_test(what_is_static),
+        cmocka_unit_test(overwritten_outputs_are_told),
+        cmocka_unit_test(outputs_outlive_the_manager),
+        cmocka_unit_test(results_keep_their_structure),
+        cmocka_unit_test(effects_happen_once),
+        cmocka_unit_test(views_are_packed),
+        cmocka_unit_test(functions_nest),
+        cmocka_unit_test(enable_if_is_asked_each_time),
+        cmocka_unit_test(max_bytes_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+/* Automatic graphs under load: ten thousand random sizes, a thousand managers, several threads, streams and frees at once, and
+ * every allocation failing once. */
+#include "support/autographs.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+
+enum { MOST = 512, STORM = 10000, ROUNDS = 1000, THREADS = 4, CALLS = 200 };
+
+static uint32_t random_next(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+static rp_function *function_by(const bench *b, affine *m, rp_output_policy p) {
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    o.name = "storm";
+    o.fn = affine_call;
+    o.user = m;
+    o.output = p;
+    o.ring = p == RP_OUTPUT_RING ? 3 : 0;
+    return function_with(b, o);
+}
+
+/* Sizes of 1 to 512: no more captures than sizes, none any more at the end, memory as much as the largest needs. */
+static void random_sizes_settle(void **state) {
+    static float x[MOST];
+    uint32_t seed = 7;
+    uint64_t before = 0;
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_by(&b, &m, RP_OUTPUT_BORROWED);
+    for (int i = 0; i < STORM; i++) {
+        int64_t n = 1 + random_next(&seed) % MOST;
+        x[n - 1] = (float)i;
+        rp_value in = floats(x, n);
+        rp_output *o = run_items(f, &in, 1);
+        assert_true(values_of(o)[n - 1] == 2 * (float)i + 1);
+        rp_output_free(o);
+        if (i == STORM / 2) before = bench_info(&b).captures;
+    }
+    rp_autograph_info info = bench_info(&b);
+    assert_int_equal(info.graph_count, MOST);
+    assert_true(info.captures == MOST && before == MOST);
+    assert_int_equal(info.invalidated + info.evicted, 0);
+    assert_int_equal(info.tensor_mem_bytes, 2 * MOST * sizeof(float));
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* The same with room for 64 graphs: it holds after every call, and results stay right. */
+static void random_sizes_within_a_budget(void **state) {
+    static float x[MOST];
+    uint32_t seed = 11;
+    bench b;
+    affine m;
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    (void)state;
+    o.max_graphs = 64;
+    bench_open_with(&b, "cpu", &o);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
+    for (int i = 0; i < STORM / 4; i++) {
+        int64_t n = 1 + random_next(&seed) % MOST;
+        x[n - 1] = (float)i;
+        rp_value in = floats(x, n);
+        rp_output *y = run_items(f, &in, 1);
+        assert_true(values_of(y)[n - 1] == 2 * (float)i + 1);
+        rp_output_free(y);
+        assert_true(bench_info(&b).graph_count <= 64);
+    }
+    assert_true(bench_info(&b).evicted > 0);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* Managers come and go, with graphs, rings and outputs that stay a while: nothing is left of them. */
+static void a_thousand_managers(void **state) {
+    size_t live = base_live(), first = 0;
+    float x[4] = {1};
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    rp_error err = {0};
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    for (int i = 0; i < ROUNDS; i++) {
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        bench inner = b;
+        rp_output *y[2];
+        o.growth = (rp_growth)(i % 2);
+        CHECK_OK(rp_autograph_create(b.stream, &o, &inner.graphs, &err), &err);
+        rp_function *f = function_by(&inner, &m, (rp_output_policy)(i % 3));
+        for (int64_t n = 1; n <= 2; n++) {
+            rp_value in = floats(x, n * 2);
+            rp_output_free(run_items(f, &in, 1));
+            y[n - 1] = run_items(f, &in, 1);
+        }
+        if (i % 5 == 0) rp_function_free(f);
+        rp_autograph_destroy(inner.graphs);
+        assert_true(values_of(y[1])[0] == 3);
+        for (int k = 0; k < 2; k++) rp_output_free(y[k]);
+        CHECK_OK(rp_device_get_info(b.device, &info, &err), &err);
+        assert_int_equal(info.allocated, 0);
+        if (i == 0) first = base_live();
+        assert_int_equal(base_live(), first);
+    }
+    affine_close(&m);
+    bench_close(&b);
+    assert_int_equal(base_live(), live);
+}
+
+/* --- threads -------------------------------------------------------------------------------------- */
+
+typedef struct caller {
+    rp_function *f;
+    rp_device *device;
+    int idx, wrong;
+    rp_error err;
+} caller;
+
+static float (*expected)(float x);
+static float affine_of(float x) {
+    return 2 * x + 1;
+}
+
+/* Calls of several sizes; frees and allocates memory of the device between them, while another thread may capture. */
+static void *call_often(void *arg) {
+    caller *me = arg;
+    float x[64];
+    uint32_t seed = (uint32_t)me->idx + 1;
+    for (int i = 0; i < CALLS && me->err.code == RP_OK; i++) {
+        int64_t n = 1 + random_next(&seed) % 64;
+        const rp_value *v = NULL;
+        rp_output *o = NULL;
+        void *p = NULL;
+        for (int64_t k = 0; k < n; k++) x[k] = (float)(me->idx * 1000 + i);
+        rp_value in = floats(x, n), args = rp_value_tuple(&in, 1);
+        if (rp_autograph_run(me->f, &args, &o, &me->err) != RP_OK) break;
+        if (rp_device_alloc(me->device, 100, &p, &me->err) != RP_OK) break;
+        if (rp_output_value(o, &v, &me->err) == RP_OK)
+            for (int64_t k = 0; k < n; k++)
+                me->wrong += ((float *)v->tensor.data)[k] != expected(x[k]);
+        rp_device_free(me->device, p);
+        rp_output_free(o);
+    }
+    return NULL;
+}
+
+static void run_threads(caller *callers) {
+    pthread_t t[THREADS];
+    expected = affine_of;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, call_often, &callers[i]), 0);
+    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        if (callers[i].err.code != RP_OK) fail_msg("%s", callers[i].err.text);
+        assert_int_equal(callers[i].wrong, 0);
+    }
+}
+
+static void threads_share_a_manager(void **state) {
+    bench b;
+    affine m;
+    caller callers[THREADS] = {0};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
+    for (int i = 0; i < THREADS; i++) callers[i] = (caller){.f = f, .device = b.device, .idx = i};
+    run_threads(callers);
+    assert_int_equal(bench_info(&b).calls, THREADS * CALLS);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* What MagiCompiler does not support: a manager a stream, at the same time, over one compiled graph. */
+static void streams_run_at_once(void **state) {
+    bench b, own[THREADS];
+    affine m;
+    caller callers[THREADS] = {0};
+    rp_error err = {0};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    for (int i = 0; i < THREADS; i++) {
+        own[i].device = b.device;
+        CHECK_OK(rp_stream_open(b.device, &own[i].stream, &err), &err);
+        CHECK_OK(rp_autograph_create(own[i].stream, NULL, &own[i].graphs, &err), &err);
+        rp_function *f = function_by(&own[i], &m, (rp_output_policy)(i % 3));
+        callers[i] = (caller){.f = f, .device = b.device, .idx = i};
+    }
+    run_threads(callers);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(bench_info(&own[i]).calls, CALLS);
+        rp_autograph_destroy(own[i].graphs);
+        rp_stream_close(own[i].stream);
+    }
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* --- failures ------------------------------------------------------------------------------------- */
+
+/* Two sizes, each twice. A call fails cleanly for lack of memory, or runs without a graph; none gives a wrong value. */
+static rp_status run_some(const bench *b, affine *m, rp_output_policy policy) {
+    float x[8] = {3};
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    rp_function *f = NULL;
+    rp_error err = {0};
+    o.name = "f";
+    o.fn = affine_call;
+    o.user = m;
+    o.output = policy;
+    o.ring = policy == RP_OUTPUT_RING ? 2 : 0;
+    rp_status st = rp_function_new(b->graphs, &o, &f, &err);
+    for (int i = 0; i < 4 && st == RP_OK; i++) {
+        rp_value in = floats(x, i % 2 ? 8 : 2), args = rp_value_tuple(&in, 1);
+        const rp_value *v = NULL;
+        rp_output *y = NULL;
+        st = rp_autograph_run(f, &args, &y, &err);
+        if (st == RP_OK) st = rp_output_value(y, &v, &err);
+        if (st == RP_OK) assert_true(*(float *)v->tensor.data == 7);
+        rp_output_free(y);
+    }
+    assert_true(st == RP_OK || st == RP_NOMEM);
+    return st;
+}
+
+static void each_allocation_may_fail(void **state) {
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    assert_int_equal(run_some(&b, &m, RP_OUTPUT_COPY), RP_OK); /* frames are there */
+    rp_autograph_destroy(b.graphs);
+    for (int policy = 0; policy < 3; policy++) {
+        size_t live = base_live();
+        rp_status st = RP_NOMEM;
+        FOR_EACH_ALLOC_FAILURE (n) {
+            rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+            rp_error err = {0};
+            o.growth = (rp_growth)(policy % 2);
+            b.graphs = NULL;
+            st = rp_autograph_create(b.stream, &o, &b.graphs, &err);
+            if (st == RP_OK) st = run_some(&b, &m, (rp_output_policy)policy);
+            rp_autograph_destroy(b.graphs);
+            assert_int_equal(base_live(), live);
+        }
+        assert_int_equal(st, RP_OK);
+    }
+    b.graphs = NULL;
+    affine_close(&m);
+    bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_sizes_settle), cmocka_unit_test(random_sizes_within_a_budget),
+        cmocka_unit_test(a_thousand_managers), cmocka_unit_test(threads_share_a_manager),
+        cmocka_unit_test(streams_run_at_once), cmocka_unit_test(each_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
