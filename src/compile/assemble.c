@@ -16,6 +16,7 @@
 typedef struct distinct_tables {
     uint32_t first_const, dim_map;
     uint32_t *functions; /* by launch * LOWER_MAX_ALTS + alt */
+    uint32_t *inner;     /* by launch * 2 + graph */
     bool done;
 } distinct_tables;
 
@@ -144,6 +145,20 @@ static uint32_t function_of(plan *p, const compile_lowered *low, const char *sym
     return add_function(p, add_module(p, &f->code), f->symbol);
 }
 
+/* The plans of the graphs of its launches. */
+static rp_status enter_inner(assembler *a, distinct_tables *t, const compile_lowered *low) {
+    uint32_t n = low->piece.n_launches * 2;
+    t->inner = base_alloc_array(n + 1u, sizeof *t->inner);
+    if (!t->inner) return rp_fail(a->err, RP_NOMEM, "plan tables");
+    for (uint32_t i = 0; low->inner && i < n; i++) {
+        if (!low->inner[i]) continue;
+        t->inner[i] = a->p->n_inner;
+        a->p->inner[a->p->n_inner++] = low->inner[i];
+        low->inner[i] = NULL;
+    }
+    return RP_OK;
+}
+
 static rp_status enter_tables(assembler *a, uint32_t d) {
     distinct_tables *t = &a->tables[d];
     const compile_lowered *low = &a->lowered[d];
@@ -171,7 +186,7 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
             t->functions[i * LOWER_MAX_ALTS + k] =
                 l->launches[i].alts[k].symbol ? function_of(p, low, l->launches[i].alts[k].symbol)
                                               : PLAN_NO_FUNCTION;
-    return RP_OK;
+    return enter_inner(a, t, low);
 }
 
 /* --- one piece ---------------------------------------------------------------- */
@@ -293,6 +308,36 @@ static rp_status custom_operands(assembler *a, const ir_dims *dims, const lower_
     return RP_OK;
 }
 
+/* The launch's own work, and memory for the values of whichever of its plans runs. */
+static rp_status add_control(assembler *a, const distinct_tables *t, const lower_piece *l,
+                             uint32_t i, plan_launch *to) {
+    static const plan_control_kind kind[] = {PLAN_CALL, PLAN_COND, PLAN_WHILE, PLAN_SCAN};
+    const lower_control *from = l->launches[i].control;
+    plan *p = a->p;
+    plan_value *v = &p->values[p->n_values];
+    plan_control *c = base_arena_alloc(p->arena, sizeof *c);
+    int64_t most = 0;
+    if (!c) return rp_fail(a->err, RP_NOMEM, "plan launch");
+    *c = (plan_control){.kind = kind[from->op - IR_call],
+                        .inner = {t->inner[2 * i], t->inner[2 * i + 1]},
+                        .n_operands = from->n_operands,
+                        .n_results = from->n_results,
+                        .carried = from->carried,
+                        .sliced = from->sliced,
+                        .limit = from->limit};
+    RP_TRY(size_of(a, l->dims, from->length, &c->length));
+    for (uint32_t k = 0; k < plan_control_count(c); k++)
+        if (p->inner[c->inner[k]]->arena_size > most) most = p->inner[c->inner[k]]->arena_size;
+    RP_TRY(size_of(a, l->dims, ir_dim_const(l->dims, most), &v->bytes));
+    v->first = v->last = p->n_launches;
+    to->args[to->n_args++] = (plan_arg){PLAN_ARENA, p->n_values++};
+    to->control = c;
+    return RP_OK;
+}
+
+_Static_assert(IR_cond == IR_call + 1 && IR_while == IR_call + 2 && IR_scan == IR_call + 3,
+               "ops.def has them in this order");
+
 static rp_status add_launch(assembler *a, const split_piece *sp, const piece_maps *m, uint32_t i) {
     const distinct_tables *t = &a->tables[sp->distinct];
     const lower_piece *l = &a->lowered[sp->distinct].piece;
@@ -300,7 +345,7 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
     plan *p = a->p;
     plan_launch *to = &p->launches[p->n_launches];
     to->name = base_arena_str(p->arena, from->name);
-    to->args = base_arena_array(p->arena, from->n_args + 1u, sizeof *to->args);
+    to->args = base_arena_array(p->arena, from->n_args + 2u, sizeof *to->args);
     if (!to->name || !to->args) return rp_fail(a->err, RP_NOMEM, "plan launch");
     to->n_alts = from->n_alts;
     for (uint32_t k = 0; k < from->n_alts; k++)
@@ -327,6 +372,7 @@ static rp_status add_launch(assembler *a, const split_piece *sp, const piece_map
         use_value(p, to->args[k], p->n_launches);
     }
     if (from->custom) RP_TRY(custom_operands(a, l->dims, from, to));
+    if (from->control) RP_TRY(add_control(a, t, l, i, to));
     p->n_launches++;
     return RP_OK;
 }
@@ -358,20 +404,23 @@ out:
 /* --- whole plan ------------------------------------------------------------------ */
 
 static rp_status alloc_plan(assembler *a) {
-    size_t copies = ir_output_count(a->g), values = 1, packs = 1, functions = 2, modules = 1;
+    size_t control = 0, copies = ir_output_count(a->g), values = 1, packs = 1, functions = 2,
+           modules = 1;
     size_t launches = copies + 1, consts = copies + 1, maps = a->s->n_pieces + copies + 1;
     plan *p = a->p;
     for (uint32_t i = 0; i < a->s->n_pieces; i++) {
         const lower_piece *l = &a->lowered[a->s->pieces[i].distinct].piece;
         launches += l->n_launches;
         values += l->n_temps;
+        for (uint32_t k = 0; k < l->n_launches; k++) control += l->launches[k].control != NULL;
         packs += l->n_packs;
         consts += l->n_consts;
         functions += l->n_launches * LOWER_MAX_ALTS;
         modules += l->n_kernels;
     }
     p->launches = base_arena_array(p->arena, launches, sizeof *p->launches);
-    p->values = base_arena_array(p->arena, values, sizeof *p->values);
+    p->values = base_arena_array(p->arena, values + control, sizeof *p->values);
+    p->inner = base_arena_array(p->arena, 2 * control + 1, sizeof *p->inner);
     p->packs = base_arena_array(p->arena, packs, sizeof *p->packs);
     p->consts = base_arena_array(p->arena, consts, sizeof *p->consts);
     p->functions = base_arena_array(p->arena, functions, sizeof *p->functions);
@@ -379,7 +428,7 @@ static rp_status alloc_plan(assembler *a) {
     p->dim_maps = base_arena_array(p->arena, maps, sizeof *p->dim_maps);
     p->pieces = base_arena_array(p->arena, a->s->n_pieces + 1u, sizeof *p->pieces);
     if (!p->launches || !p->values || !p->packs || !p->consts || !p->functions || !p->modules ||
-        !p->dim_maps || !p->pieces)
+        !p->dim_maps || !p->pieces || !p->inner)
         return rp_fail(a->err, RP_NOMEM, "plan of %zu launches", launches);
     return RP_OK;
 }
@@ -415,7 +464,10 @@ rp_status compile_assemble(const ir_graph *g, const split_result *s, const compi
     *out = a.p;
     a.p = NULL;
 out:
-    for (uint32_t i = 0; a.tables && i < s->n_pieces; i++) base_free(a.tables[i].functions);
+    for (uint32_t i = 0; a.tables && i < s->n_pieces; i++) {
+        base_free(a.tables[i].functions);
+        base_free(a.tables[i].inner);
+    }
     base_free(a.at);
     base_free(a.tables);
     plan_free(a.p);

@@ -16,6 +16,8 @@ typedef struct compile_function {
 typedef struct compile_lowered {
     lower_piece piece;
     const compile_function *functions; /* by kernel of the piece */
+    plan **
+        inner; /* by launch * 2 + graph: of launches with graphs, sealed; the plan that is made takes them */
 } compile_lowered;
 
 /* lowered[i] belongs to the distinct piece i of s (others are unused). *out is sealed. */

@@ -457,6 +457,29 @@ static rp_status custom_node(eager *e, ir_ref r) {
     return RP_OK;
 }
 
+/* call, cond, while, scan: plans of their graphs. */
+static rp_status graphs_node(eager *e, ir_ref r) {
+    const ir_node *n = node(e, r);
+    lower_ref args[LOWER_MAX_CONTROL_ARGS];
+    lower_launch own;
+    uint32_t n_args = n->n_in + n->n_more + 1;
+    RP_TRY(lower_control_launch(e->g, r, e->out, &own, e->err));
+    for (uint32_t i = 0; i < n->n_in; i++) RP_TRY(eager_dense(e, n->in[i], &args[i]));
+    RP_TRY(results(e, r, &args[n->n_in]));
+    for (uint32_t i = 0; i < lower_carried(n); i++) {
+        ir_node type = lower_result_type(n, i);
+        RP_TRY(eager_temp(e, &type, &args[n_args++]));
+    }
+    if (n->op == IR_while) RP_TRY(eager_temp_of(e, n, number(e, 1), &args[n_args++]));
+    own.args = base_arena_array(e->out->arena, n_args, sizeof *own.args);
+    lower_launch *l = own.args ? eager_next_launch(e) : NULL;
+    if (!l) return rp_fail(e->err, RP_NOMEM, "launch of %s", own.name);
+    memcpy(own.args, args, n_args * sizeof *args);
+    own.n_args = n_args;
+    *l = own;
+    return RP_OK;
+}
+
 /* --- dispatch ------------------------------------------------------------------------------ */
 
 static rp_status leaf_node(eager *e, ir_ref r) {
@@ -488,7 +511,7 @@ rp_status eager_node(eager *e, ir_ref r) {
     case IR_KIND_QUANT: return n->op == IR_dequant ? view_node(e, r) : quantize_node(e, r);
     case IR_KIND_EFFECT: break;
     }
-    if (ir_op_has_graphs(n->op)) return lower_graphs_refused(e->g, r, e->err);
+    if (ir_op_has_graphs(n->op)) return graphs_node(e, r);
     return n->op == IR_update      ? update_node(e, r)
            : n->op == IR_kv_store  ? kv_store_node(e, r)
            : n->op == IR_attention ? attention_node(e, r)

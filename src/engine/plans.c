@@ -102,6 +102,7 @@ out:
 
 /* Every code object is there and sound; else the plan is a miss. */
 static rp_status check_code(cache_store *s, const plan *p, rp_error *err) {
+    for (uint32_t i = 0; i < p->n_inner; i++) RP_TRY(check_code(s, p->inner[i], err));
     for (uint32_t i = 0; i < p->n_modules; i++) {
         char *path = NULL;
         RP_TRY(cache_get_code(s, p->modules[i].key, p->modules[i].isa_bits, &path, err));
@@ -291,6 +292,7 @@ out:
 /* A line for each module that b does not have. */
 static void add_modules(const plan *p, base_buf *b) {
     assert(p);
+    for (uint32_t i = 0; i < p->n_inner; i++) add_modules(p->inner[i], b);
     for (uint32_t m = 0; m < p->n_modules; m++) {
         char line[64] = "code ";
         base_hash_hex(p->modules[m].key, line + 5);

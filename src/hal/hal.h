@@ -48,7 +48,14 @@ typedef struct hal_source {
     uint32_t threads;
 } hal_source;
 
-typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL } hal_launch_kind;
+/* Lists that are decided as they run (loops, branches): gives the next one, NULL behind the last. Called with turn 0 first, then
+ * behind each list, on the submitting thread, when everything before it is done; the list is borrowed until the next call. */
+struct hal_launch;
+typedef rp_status (*hal_next_list)(void *user, void *const *arg, const long long *dim,
+                                   uint64_t turn, const struct hal_launch **list, uint32_t *n,
+                                   rp_error *err);
+
+typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL, HAL_LISTS } hal_launch_kind;
 
 /* One concrete launch. Arrays are borrowed until ops->launch returns; ops->graph_build copies them. */
 typedef struct hal_launch {
@@ -56,6 +63,7 @@ typedef struct hal_launch {
     const char *name;
     hal_function fn;    /* HAL_KERNEL */
     hal_host_call call; /* HAL_HOST_CALL */
+    hal_next_list next; /* HAL_LISTS */
     void *user;
     void *const *arg;
     /* (optional) Bytes that the launch may touch from each arg on, for the audit; a graph keeps no copy. */
@@ -116,8 +124,8 @@ typedef struct hal_device_ops {
     void (*module_free)(hal_module *m);
     /* Runs the launches in order, with a barrier after each unless no_barrier; returns when done (cpu)
      * or queued. scratch_size: bytes of thread-local scratch the largest needs. The first error of
-     * a host call stops the list: nothing behind the next barrier runs. RP_UNSUPPORTED for a host call where the
-     * device's memory is not the host's. */
+     * a host call stops the list: nothing behind the next barrier runs. RP_UNSUPPORTED for a host call, and for lists
+     * within a list, where the device's memory is not the host's. */
     rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                         rp_error *err);
     /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. cuda: kernels of it may

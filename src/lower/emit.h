@@ -121,6 +121,7 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index);
 rp_status lower_extern_group(lowerer *L, const pass_group *gr);
 rp_status lower_along_axis(lowerer *L, ir_ref r);
+rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r); /* call, cond, while, scan */
 /* A copy of a view or leaf that the piece returns, into memory of its own. */
 rp_status lower_copy(lowerer *L, ir_ref r, lower_ref *out);
 

@@ -1,4 +1,4 @@
-/* Attention and custom ops: launches of code that is not generated. */
+/* Attention, custom ops and other code that is not generated: launches of it. */
 #include <string.h>
 
 #include "gen/builtin.h"
@@ -123,17 +123,11 @@ static rp_status lower_custom(lowerer *L, const ir_node *n, ir_ref r) {
     return lower_take_args(L, l);
 }
 
-rp_status lower_graphs_refused(const ir_graph *g, ir_ref r, rp_error *err) {
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "%s of %s has no compiled form yet; the interpreter runs it",
-                   ir_op_table(ir_node_at(g, r)->op)->name, ir_type_of(g, r).s);
-}
-
 rp_status lower_extern_group(lowerer *L, const pass_group *gr) {
     ir_ref r = gr->nodes[0];
     const ir_node *n = ir_node_at(L->g, r);
     ir_kind kind = ir_op_table(n->op)->kind;
     if (kind == IR_KIND_SCAN || kind == IR_KIND_SCATTER) return lower_along_axis(L, r);
-    if (ir_op_has_graphs(n->op)) return lower_graphs_refused(L->g, r, L->err);
+    if (ir_op_has_graphs(n->op)) return lower_graphs(L, n, r);
     return n->op == IR_attention ? lower_attention(L, n, r) : lower_custom(L, n, r);
 }

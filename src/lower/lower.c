@@ -233,6 +233,7 @@ static rp_status alloc_out(lowerer *L, uint32_t n_nodes, rp_error *err) {
     for (ir_ref r = 0; r < n_nodes; r++) {
         const ir_node *x = ir_node_at(L->g, r);
         if (ir_op_table(x->op)->kind == IR_KIND_EFFECT) n += x->n_in + 1u + x->n_more;
+        if (ir_op_has_graphs(x->op)) n += lower_carried(x) + 1u;
     }
     o->dims = ir_dims_new(o->arena);
     o->temps = base_arena_array(o->arena, n, sizeof *o->temps);

@@ -70,6 +70,17 @@ typedef struct lower_alt {
 
 #define LOWER_MAX_ALTS 6
 
+/* call, cond, while, scan: plans of the node's graphs, in the order of its attributes, which run as operands say. Arguments: the
+ * operands, the results, a second place for each carried value, the answer of a while's condition. */
+typedef struct lower_control {
+    ir_op op;
+    const ir_graph *graph[2]; /* or NULL; as long as the graph that the piece was split from */
+    uint32_t n_operands, n_results, carried, sliced;
+    int64_t limit;
+    ir_dim length; /* over lower_piece.dims */
+} lower_control;
+#define LOWER_MAX_CONTROL_ARGS (64u + 2 * IR_MAX_RESULTS + 1)
+
 typedef struct lower_launch {
     const char *name; /* of the kernel, for logs */
     lower_alt alts[LOWER_MAX_ALTS];
@@ -83,6 +94,7 @@ typedef struct lower_launch {
     bool attention;
     const char *custom; /* a custom op: called on the host, no function */
     ir_type *operands;  /* of a custom op: the types of args, with sizes over lower_piece.dims */
+    const lower_control *control; /* or NULL: no function */
 } lower_launch;
 
 /* A generated function with its helpers, a part of the source that stands for itself behind the head of a unit. */
@@ -145,8 +157,11 @@ rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err
 /* Types of the operands and the results of custom op r of g. */
 rp_status lower_operand_types(const ir_graph *g, ir_ref r, lower_piece *p, ir_type **out,
                               rp_error *err) RP_MUST_USE;
-/* Refuses call, cond, while or scan. */
-rp_status lower_graphs_refused(const ir_graph *g, ir_ref r, rp_error *err) RP_MUST_USE;
+/* A launch of call, cond, while or scan but for its arguments. */
+rp_status lower_control_launch(const ir_graph *g, ir_ref r, lower_piece *p, lower_launch *out,
+                               rp_error *err) RP_MUST_USE;
+/* Its first results that are carried, each of which wants a second place. */
+uint32_t lower_carried(const ir_node *n);
 /* What the built-in kernel of attention node n of g reads, with symbols of `dims`. */
 rp_status lower_attention_record(const ir_graph *g, const ir_node *n, ir_dims *dims,
                                  gen_attention_record *r, rp_error *err) RP_MUST_USE;

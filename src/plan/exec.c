@@ -8,6 +8,7 @@
 #include "gen/gen.h"
 #include "gen/templates.h"
 #include "ir/custom.h"
+#include "plan/control.h"
 
 /* What a host call needs to know; its sizes come with the call, so that a device graph replays those of its capture. */
 typedef struct custom_call {
@@ -29,10 +30,12 @@ struct plan_exec {
     hal_function *functions;
     const uint8_t *weights;
     uint8_t *arena;
-    size_t own_arena;   /* bytes to release; 0 = the caller's */
-    grown *grown;       /* by value; NULL when every one has a bound */
-    custom_call *calls; /* by launch; NULL when no launch is a custom op */
-    uint8_t *consts;    /* the records, in device memory */
+    size_t own_arena;       /* bytes to release; 0 = the caller's */
+    grown *grown;           /* by value; NULL when every one has a bound */
+    custom_call *calls;     /* by launch; NULL when no launch is a custom op */
+    plan_running **running; /* by launch: of control launches; NULL when there are none */
+    bool lent_arena;
+    uint8_t *consts; /* the records, in device memory */
     size_t *const_at, consts_size;
     void **leaves[PLAN_SEG_COUNT_];
 };
@@ -72,6 +75,7 @@ static rp_status load_modules(plan_exec *x, const plan_exec_options *opt, rp_err
 
 uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d) {
     uint32_t n = 0;
+    for (uint32_t i = 0; i < p->n_inner; i++) n += plan_exec_reject_code(p->inner[i], s, d);
     for (uint32_t i = 0; i < p->n_modules; i++) {
         char *path = NULL;
         hal_module *m = NULL;
@@ -138,6 +142,23 @@ static rp_status find_customs(plan_exec *x, rp_error *err) {
     return RP_OK;
 }
 
+/* Those of x, or with the code of another executor's. */
+static rp_status make_running(plan_exec *x, const plan_exec_options *opt, const plan_exec *of,
+                              rp_error *err) {
+    const plan *p = x->p;
+    if (p->n_inner == 0) return RP_OK;
+    x->running = base_alloc_array(p->n_launches, sizeof *x->running);
+    if (!x->running) return rp_fail(err, RP_NOMEM, "executor");
+    for (uint32_t i = 0; i < p->n_launches; i++) {
+        if (!p->launches[i].control) continue;
+        if (of)
+            RP_TRY(plan_running_again(of->running[i], x->device, &x->running[i], err));
+        else
+            RP_TRY(plan_running_new(p, &p->launches[i], opt, &x->running[i], err));
+    }
+    return RP_OK;
+}
+
 static uint32_t leaf_count(const plan *p, plan_seg s) {
     return s == PLAN_INPUT    ? p->n_inputs
            : s == PLAN_OUTPUT ? p->n_outputs
@@ -157,7 +178,7 @@ static rp_status make_memory(plan_exec *x, rp_error *err) {
         x->grown = base_alloc_array(p->n_values, sizeof *x->grown);
         if (!x->grown) return rp_fail(err, RP_NOMEM, "executor");
     }
-    if (x->arena || p->n_values == 0) return RP_OK;
+    if (x->arena || x->lent_arena || p->n_values == 0) return RP_OK;
     void *a = NULL;
     size_t size = p->arena_size > 0 ? (size_t)p->arena_size : 1; /* tokens want an address, too */
     RP_TRY(x->device->ops->alloc(x->device, HAL_DEVICE_MEMORY, size, &a, err));
@@ -171,7 +192,11 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
     rp_status st = RP_OK;
     plan_exec *x = base_alloc(sizeof *x);
     if (!x) return rp_fail(err, RP_NOMEM, "executor");
-    *x = (plan_exec){.p = p, .device = opt->device, .weights = opt->weights, .arena = opt->arena};
+    *x = (plan_exec){.p = p,
+                     .device = opt->device,
+                     .weights = opt->weights,
+                     .arena = opt->arena,
+                     .lent_arena = opt->lent_arena};
     x->modules = base_alloc_array(p->n_modules + 1u, sizeof(hal_module *));
     x->functions = base_alloc_array(p->n_functions + 1u, sizeof(hal_function));
     if (!x->modules || !x->functions) {
@@ -183,6 +208,7 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
     RP_TRY_OUT(load_modules(x, opt, err));
     RP_TRY_OUT(find_functions(x, opt, err));
     RP_TRY_OUT(find_customs(x, err));
+    RP_TRY_OUT(make_running(x, opt, NULL, err));
     *out = x;
     x = NULL;
 out:
@@ -199,8 +225,10 @@ rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **ou
     y->arena = NULL;
     y->own_arena = 0;
     y->grown = NULL;
+    y->running = NULL;
     memset(y->leaves, 0, sizeof y->leaves);
     rp_status st = make_memory(y, err);
+    if (st == RP_OK) st = make_running(y, NULL, x, err);
     if (st != RP_OK) {
         plan_exec_free(y);
         return st;
@@ -219,6 +247,8 @@ void plan_exec_free(plan_exec *x) {
             x->device->ops->release(x->device, x->grown[i].data, x->grown[i].size);
     base_free(x->grown);
     for (int s = 0; s < PLAN_SEG_COUNT_; s++) base_free(x->leaves[s]);
+    for (uint32_t i = 0; x->running && i < x->p->n_launches; i++) plan_running_free(x->running[i]);
+    base_free(x->running);
     if (x->first) {
         base_free(x);
         return;
@@ -239,6 +269,10 @@ void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p) {
 
 void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx) {
     return idx < leaf_count(x->p, seg) ? x->leaves[seg][idx] : NULL;
+}
+
+void plan_exec_set_arena(plan_exec *x, void *arena) {
+    x->arena = arena;
 }
 
 size_t plan_exec_arena_bytes(const plan_exec *x) {
@@ -334,10 +368,12 @@ static void fill_constant(const plan_exec *x, bound *b) {
                           .attention = l->attention};
         args += l->n_args;
         sizes += l->n_args;
-        if (l->custom) {
-            h->kind = HAL_HOST_CALL;
-            h->call = call_custom;
-            h->user = &x->calls[b->range.first + i];
+        if (!plan_launch_is_plain(l)) {
+            h->kind = l->custom ? HAL_HOST_CALL : HAL_LISTS;
+            h->call = l->custom ? call_custom : NULL;
+            h->next = l->control ? plan_running_next : NULL;
+            h->user = l->custom ? (void *)&x->calls[b->range.first + i]
+                                : (void *)x->running[b->range.first + i];
             h->dim = b->pub.dims;
             h->n_dim = x->p->n_symbols;
         } else {
@@ -470,10 +506,25 @@ static rp_status grow_values(plan_exec *x, const int64_t *symbols, rp_error *err
     return RP_OK;
 }
 
+rp_status plan_exec_point(plan_exec *x, plan_bound *pub, rp_error *err) {
+    const bound *b = (const bound *)pub;
+    const plan *p = x->p;
+    void **args = pub->args;
+    for (uint32_t i = 0; i < pub->n; i++) {
+        const plan_launch *l = &p->launches[b->range.first + i];
+        for (uint32_t a = 0; a < l->n_args; a++, args++) {
+            *args = resolve(x, &l->args[a]);
+            if (*args) continue;
+            return rp_fail(err, RP_INVALID, "plan %s: %s is not set", p->name,
+                           leaf_name(p, &l->args[a]));
+        }
+    }
+    return RP_OK;
+}
+
 rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, rp_error *err) {
     bound *b = (bound *)pub;
     const plan *p = x->p;
-    void **args = pub->args;
     size_t *sizes = pub->arg_sizes;
     RP_TRY(plan_check_symbols(p, symbols, err));
     RP_TRY(grow_values(x, symbols, err));
@@ -489,7 +540,12 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
         uint32_t alt = 0;
         while (alt + 1 < l->n_alts && rows > l->alts[alt].max) alt++;
         h->items = plan_size_eval(&l->items, symbols);
-        if (!l->custom && l->alts[alt].function == PLAN_NO_FUNCTION) {
+        if (l->control) {
+            for (uint32_t k = 0; k < plan_control_count(l->control); k++) {
+                size_t inner = plan_most_scratch(p->inner[l->control->inner[k]]);
+                if (inner > pub->scratch) pub->scratch = inner;
+            }
+        } else if (!l->custom && l->alts[alt].function == PLAN_NO_FUNCTION) {
             h->fn = (hal_function){0};
             h->items = 0;
         } else if (!l->custom) {
@@ -499,14 +555,7 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *pub, const int64_t *symbols, 
             else if ((size_t)l->alts[alt].scratch > pub->scratch)
                 pub->scratch = (size_t)l->alts[alt].scratch;
         }
-        for (uint32_t a = 0; a < l->n_args; a++) {
-            *args = resolve(x, &l->args[a]);
-            if (!*args)
-                return rp_fail(err, RP_INVALID, "plan %s: %s is not set", p->name,
-                               leaf_name(p, &l->args[a]));
-            args++;
-            *sizes++ = bytes_of(p, &l->args[a], symbols);
-        }
+        for (uint32_t a = 0; a < l->n_args; a++) *sizes++ = bytes_of(p, &l->args[a], symbols);
     }
-    return RP_OK;
+    return plan_exec_point(x, pub, err);
 }

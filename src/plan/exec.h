@@ -20,6 +20,7 @@ typedef struct plan_exec_options {
     const uint8_t
         *weights; /* packed weights, plan->weights_size bytes; NULL when there are none; borrowed */
     void *arena;  /* shared arena of at least plan->arena_size, or NULL: one is allocated */
+    bool lent_arena; /* none is: plan_exec_set_arena gives one before each bind */
 } plan_exec_options;
 
 /* Borrows plan and everything in options. RP_NOT_FOUND when a code object is missing (a cache miss), RP_DEVICE when one cannot be
@@ -37,6 +38,9 @@ void plan_exec_free(plan_exec *x);
 /* Pointers of leaves; borrowed while used. All must be set before the first bind. Changing one affects later binds only. */
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p);
 void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx);
+
+/* Where values lie from the next bind on; for executors that were made with lent_arena. */
+void plan_exec_set_arena(plan_exec *x, void *arena);
 
 /* RP_INVALID names a symbol whose value is not in its range. */
 rp_status plan_check_symbols(const plan *p, const int64_t *symbols, rp_error *err) RP_MUST_USE;
@@ -60,6 +64,9 @@ void plan_bound_free(plan_bound *b);
  * without a bound may get other memory than before: then lists that were bound earlier are to be bound again. */
 rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols,
                          rp_error *err) RP_MUST_USE;
+
+/* Binds addresses of leaves and arena anew, for the sizes of the last bind. */
+rp_status plan_exec_point(plan_exec *x, plan_bound *b, rp_error *err) RP_MUST_USE;
 
 /* Fills the packed weights image (weights_size bytes at dst) from params in file layout; pack i only. */
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack);

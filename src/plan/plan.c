@@ -15,7 +15,17 @@ plan *plan_new(const char *name) {
 }
 
 void plan_free(plan *p) {
-    if (p) base_arena_free(p->arena);
+    if (!p) return;
+    for (uint32_t i = 0; i < p->n_inner; i++) plan_free(p->inner[i]);
+    base_arena_free(p->arena);
+}
+
+uint32_t plan_control_count(const plan_control *c) {
+    return c->kind == PLAN_COND || c->kind == PLAN_WHILE ? 2 : 1;
+}
+
+uint32_t plan_control_work(const plan_control *c) {
+    return c->carried + (c->kind == PLAN_WHILE) + 1;
 }
 
 rp_status plan_seal(plan *p, rp_error *err) {

@@ -87,6 +87,7 @@ typedef struct plan_function {
 } plan_function;
 
 #define PLAN_MAX_ALTS 6
+#define PLAN_MAX_DEPTH 16 /* plans within plans, the outermost counted */
 /* Of a custom op: 64 operands and 8 results. */
 #define PLAN_MAX_CUSTOM_ARGS 72u
 typedef struct plan_alt {
@@ -97,6 +98,24 @@ typedef struct plan_alt {
     uint32_t threads, per_sm, per_block;
     uint32_t blocks; /* device code: exactly so many, whatever the items; 0: by items */
 } plan_alt;
+
+/* A launch that runs plans of graphs within the graph (ir/ops.def). Its arguments: the operands, the results, and memory to work
+ * in: a second place for each carried value, the answer of a while's condition, the arena of the plans. */
+typedef enum plan_control_kind {
+    PLAN_CALL,  /* inner[0] */
+    PLAN_COND,  /* operand 0 false: inner[0], true: inner[1] */
+    PLAN_WHILE, /* inner[0] as long as inner[1] says so */
+    PLAN_SCAN,  /* inner[0] for each element */
+    PLAN_CONTROL_COUNT_
+} plan_control_kind;
+
+typedef struct plan_control {
+    plan_control_kind kind;
+    uint32_t inner[2]; /* of plan.inner; the second one of cond and while */
+    uint32_t n_operands, n_results, carried, sliced;
+    int64_t limit;    /* while: of iterations */
+    plan_size length; /* scan: iterations */
+} plan_control;
 
 typedef struct plan_launch {
     const char *name;
@@ -111,6 +130,7 @@ typedef struct plan_launch {
     bool attention;
     const char *custom;  /* registered op called on the host, or NULL */
     plan_leaf *operands; /* custom: types of the args */
+    plan_control *control;
 } plan_launch;
 
 /* Symbol i of the function is symbol map[i] of the plan. */
@@ -150,6 +170,8 @@ typedef struct plan {
     uint32_t n_launches;
     plan_piece *pieces;
     uint32_t n_pieces, n_compiled, n_distinct;
+    struct plan **inner; /* what control launches run; without params, states and packs */
+    uint32_t n_inner;
     int64_t arena_size;   /* bytes at the largest symbols */
     int64_t weights_size; /* bytes of all packs */
 } plan;
@@ -157,6 +179,14 @@ typedef struct plan {
 /* An empty plan; NULL when memory is exhausted. Arrays are allocated from ->arena by whoever fills them. */
 plan *plan_new(const char *name);
 void plan_free(plan *p);
+/* Plans that l runs: 1 or 2. */
+uint32_t plan_control_count(const plan_control *c);
+/* Arguments behind the results. */
+uint32_t plan_control_work(const plan_control *c);
+/* Whether l runs something other than a function. */
+static inline bool plan_launch_is_plain(const plan_launch *l) {
+    return !l->custom && !l->control;
+}
 /* Lays out arena (greedy by size, first fit, values that are alive together never share) and packs; checks all indices. */
 rp_status plan_seal(plan *p, rp_error *err) RP_MUST_USE;
 /* Every index in range, every use of a value within its life, values that are alive together disjoint, pieces in order.

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 
 /* Raised with every change of the layout below. */
-#define MAGIC "rpplan\002\n"
+#define MAGIC "rpplan\003\n"
 
 typedef struct wire {
     base_buf *out; /* saving; NULL when loading */
@@ -17,6 +17,7 @@ typedef struct wire {
     base_arena *arena;
     rp_status st;
     const char *why;
+    uint32_t depth;
 } wire;
 
 static void fail(wire *w, rp_status st, const char *why) {
@@ -248,6 +249,24 @@ static void custom(wire *w, plan_launch *l) {
     for (uint32_t i = 0; i < n; i++) leaf(w, &l->operands[i]);
 }
 
+static void control(wire *w, plan_launch *l) {
+    bool is_control = l->control != NULL;
+    flag(w, &is_control);
+    if (!is_control) return;
+    if (!w->out) l->control = base_arena_alloc(w->arena, sizeof *l->control);
+    plan_control none = {0}, *c = l->control ? l->control : &none;
+    if (c == &none) fail(w, RP_NOMEM, "out of memory");
+    c->kind = (plan_control_kind)small(w, (uint32_t)c->kind, PLAN_CONTROL_COUNT_);
+    u32(w, &c->inner[0]);
+    u32(w, &c->inner[1]);
+    u32(w, &c->n_operands);
+    u32(w, &c->n_results);
+    u32(w, &c->carried);
+    u32(w, &c->sliced);
+    i64(w, &c->limit);
+    size(w, &c->length);
+}
+
 static void launch(wire *w, plan_launch *l) {
     text(w, &l->name);
     l->n_alts = small(w, l->n_alts, PLAN_MAX_ALTS + 1);
@@ -273,10 +292,11 @@ static void launch(wire *w, plan_launch *l) {
         u32(w, &l->args[i].idx);
     }
     custom(w, l);
+    control(w, l);
 }
 
 static void launches(wire *w, plan *p) {
-    LIST(w, p->launches, p->n_launches, 4 + 1 + 2 * SIZE_WIRE + 8 + 4 + 1 + 4 + 1);
+    LIST(w, p->launches, p->n_launches, 4 + 1 + 2 * SIZE_WIRE + 8 + 4 + 1 + 4 + 2);
     for (uint32_t i = 0; i < p->n_launches; i++) launch(w, &p->launches[i]);
 }
 
@@ -293,6 +313,28 @@ static void pieces(wire *w, plan *p) {
     }
     u32(w, &p->n_compiled);
     u32(w, &p->n_distinct);
+}
+
+static void walk(wire *w, plan *p);
+
+/* Plans have arenas of their own. */
+static void inner_plans(wire *w, plan *p) {
+    uint32_t n = p->n_inner;
+    base_arena *arena = w->arena;
+    p->n_inner = 0; /* those that are there, whatever fails */
+    LIST(w, p->inner, n, 64);
+    if (n && ++w->depth >= PLAN_MAX_DEPTH) fail(w, RP_CORRUPT, "plans are nested too deep");
+    for (; p->n_inner < n && w->st == RP_OK; p->n_inner++) {
+        if (!w->out) p->inner[p->n_inner] = plan_new("");
+        if (!p->inner[p->n_inner]) {
+            fail(w, RP_NOMEM, "out of memory");
+            break;
+        }
+        if (!w->out) w->arena = p->inner[p->n_inner]->arena;
+        walk(w, p->inner[p->n_inner]);
+    }
+    w->arena = arena;
+    if (n) w->depth--;
 }
 
 static void walk(wire *w, plan *p) {
@@ -316,6 +358,7 @@ static void walk(wire *w, plan *p) {
     pieces(w, p);
     i64(w, &p->arena_size);
     i64(w, &p->weights_size);
+    inner_plans(w, p);
 }
 
 rp_status plan_save(const plan *p, char **out, size_t *out_size, rp_error *err) {

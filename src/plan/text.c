@@ -80,6 +80,15 @@ static void print_block(const plan_alt *a, base_buf *out) {
     if (a->per_sm) base_buf_printf(out, ", %u blocks a multiprocessor", a->per_sm);
 }
 
+static void print_control(const plan *p, const plan_control *c, base_buf *out) {
+    base_buf_puts(out, " runs");
+    for (uint32_t i = 0; i < plan_control_count(c); i++)
+        base_buf_printf(out, "%s %s (%u)", i ? "," : "", p->inner[c->inner[i]]->name, c->inner[i]);
+    if (c->kind != PLAN_SCAN) return;
+    base_buf_puts(out, ", times ");
+    print_size(p, &c->length, out);
+}
+
 static void print_launch(const plan *p, uint32_t i, base_buf *out) {
     const plan_launch *l = &p->launches[i];
     base_buf_printf(out, "  %u %s%s(", i, l->custom ? "call " : "", l->name);
@@ -88,7 +97,8 @@ static void print_launch(const plan *p, uint32_t i, base_buf *out) {
         print_arg(p, &l->args[k], out);
     }
     base_buf_puts(out, ")");
-    if (!l->custom) {
+    if (l->control) print_control(p, l->control, out);
+    if (plan_launch_is_plain(l)) {
         base_buf_puts(out, " items ");
         print_size(p, &l->items, out);
         if (l->grain != 1) base_buf_printf(out, " grain %" PRId64, l->grain);
@@ -136,6 +146,10 @@ void plan_print(const plan *p, base_buf *out) {
     print_packs(p, out);
     print_values(p, out);
     for (uint32_t i = 0; i < p->n_pieces; i++) print_piece(p, &p->pieces[i], out);
+    for (uint32_t i = 0; i < p->n_inner; i++) {
+        base_buf_printf(out, "inner %u: ", i);
+        plan_print(p->inner[i], out);
+    }
 }
 
 /* --- schedule ---------------------------------------------------------------------- */
@@ -205,4 +219,5 @@ void plan_print_schedule(const plan *p, bool all, base_buf *out) {
         const plan_piece *q = piece_of(p, &p->values[i]);
         if (all || !q || q->distinct == q->submod) print_place(p, i, out);
     }
+    for (uint32_t i = 0; i < p->n_inner; i++) plan_print_schedule(p->inner[i], all, out);
 }

@@ -236,11 +236,47 @@ static rp_status verify_custom(const plan *p, uint32_t li, rp_error *err) {
     return RP_OK;
 }
 
+/* Every symbol of an inner plan is one of p with no less than its range. */
+static bool symbols_fit(const plan *p, const plan *in) {
+    for (uint32_t i = 0; i < in->n_symbols; i++) {
+        const plan_symbol *s = &in->symbols[i];
+        uint32_t k = 0;
+        while (k < p->n_symbols && strcmp(p->symbols[k].name, s->name) != 0) k++;
+        if (k == p->n_symbols || p->symbols[k].min < s->min || p->symbols[k].max > s->max)
+            return false;
+    }
+    return true;
+}
+
+static bool control_fits(const plan *p, const plan_control *c, uint32_t which) {
+    bool asks = c->kind == PLAN_WHILE && which == 1;
+    if (c->inner[which] >= p->n_inner) return false;
+    const plan *in = p->inner[c->inner[which]];
+    uint32_t n_in = c->n_operands - (c->kind == PLAN_COND), n_out = asks ? 1 : c->n_results;
+    return in->n_inputs == n_in && in->n_outputs == n_out && symbols_fit(p, in) &&
+           in->n_params + in->n_states + in->n_packs == 0;
+}
+
+static rp_status verify_control(const plan *p, uint32_t li, rp_error *err) {
+    const plan_launch *l = &p->launches[li];
+    const plan_control *c = l->control;
+    if (!c) return RP_OK;
+    bool loops = c->kind == PLAN_WHILE || c->kind == PLAN_SCAN;
+    bool ok = (unsigned)c->kind < PLAN_CONTROL_COUNT_ && !l->custom && c->n_operands <= 64 &&
+              c->n_results <= 64 && c->n_operands >= (c->kind == PLAN_COND) &&
+              c->carried <= c->n_results && c->carried <= c->n_operands &&
+              c->sliced <= c->n_operands - c->carried && (loops || c->carried + c->sliced == 0) &&
+              size_ok(p, &c->length) &&
+              l->n_args == c->n_operands + c->n_results + plan_control_work(c);
+    for (uint32_t i = 0; ok && i < plan_control_count(c); i++) ok = control_fits(p, c, i);
+    return ok ? RP_OK : BAD(p, "launch %u does not fit the plans that it runs", li);
+}
+
 static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
     const plan_launch *l = &p->launches[li];
     bool has_code = l->n_alts > 0 && l->n_alts <= PLAN_MAX_ALTS && l->dim_map < p->n_dim_maps;
     if (!l->name || !size_ok(p, &l->rows) || !size_ok(p, &l->items) || l->grain < 1 ||
-        (l->custom ? l->n_alts > 0 : !has_code))
+        (plan_launch_is_plain(l) ? !has_code : l->n_alts > 0))
         return BAD(p, "launch %u is malformed", li);
     if (l->threads > 1024 || !l->threads != !l->per_block)
         return BAD(p, "launch %u has blocks of %u threads for %u items", li, l->threads,
@@ -253,7 +289,8 @@ static rp_status verify_launch(const plan *p, uint32_t li, rp_error *err) {
         if (a->seg == PLAN_ARENA && (li < p->values[a->idx].first || li > p->values[a->idx].last))
             return BAD(p, "launch %u uses value %u outside its life", li, a->idx);
     }
-    return verify_custom(p, li, err);
+    RP_TRY(verify_custom(p, li, err));
+    return verify_control(p, li, err);
 }
 
 static rp_status verify_pieces(const plan *p, rp_error *err) {
@@ -277,6 +314,7 @@ static rp_status verify_pieces(const plan *p, rp_error *err) {
 }
 
 rp_status plan_verify(const plan *p, rp_error *err) {
+    for (uint32_t i = 0; i < p->n_inner; i++) RP_TRY(plan_verify(p->inner[i], err));
     RP_TRY(verify_interface(p, err));
     RP_TRY(verify_tables(p, err));
     RP_TRY(verify_packs(p, err));

@@ -400,6 +400,70 @@ static void scratch_is_private_and_large_enough(void **state) {
     d->ops->release(d, out, N * 8);
 }
 
+/* A list whose lists are these in turn, so often each. */
+typedef struct turns {
+    const hal_launch *list[3];
+    uint32_t n[3], times, fails_at; /* fails_at: the turn; 0: none */
+} turns;
+
+static rp_status next_turn(void *user, void *const *arg, const long long *dim, uint64_t turn,
+                           const hal_launch **list, uint32_t *n, rp_error *err) {
+    const turns *t = user;
+    (void)arg, (void)dim;
+    if (t->fails_at && turn == t->fails_at) return rp_fail(err, RP_CANCELLED, "no next list");
+    *list = turn < 3u * t->times ? t->list[turn % 3] : NULL;
+    *n = t->n[turn % 3];
+    return RP_OK;
+}
+
+static hal_launch lists(turns *t) {
+    return (hal_launch){
+        .kind = HAL_LISTS, .name = "lists", .next = next_turn, .user = t, .items = 1};
+}
+
+/* Everything within everything: shared launches, small ones, calls, lists of small ones alone, lists that end at once. */
+static void lists_within_lists_run_in_order(void **state) {
+    fixture *f = *state;
+    hal_device *d = f->d;
+    if (!f->runs) SKIP_TEST("device %s runs nothing", f->name);
+    int64_t *a = get_memory(d, N * 8), *b = get_memory(d, N * 8);
+    void *ab[] = {a, b}, *ba[] = {b, a};
+    long long one = 1;
+    int calls = 0;
+    hal_launch count = {.kind = HAL_HOST_CALL, .name = "count", .call = count_call, .user = &calls};
+    hal_launch wide = kernel(add_kernel, ab, 2, &one, N, 1),
+               back = kernel(reverse_kernel, ba, 2, &one, N, 1);
+    hal_launch small = kernel(add_kernel, ab, 2, &one, N, N),
+               small_back = kernel(reverse_kernel, ba, 2, &one, N, N);
+    hal_launch shared[] = {wide, back}, solo[] = {small, small_back, count};
+    turns never = {.times = 0}, often = {{shared, solo, shared}, {2, 3, 2}, 2, 0};
+    turns alone = {{solo, solo, solo}, {3, 3, 3}, 3, 0};
+    hal_launch mixed[] = {lists(&never), lists(&often), small, small_back, lists(&alone)};
+    turns outer = {{mixed, shared, mixed}, {5, 2, 5}, 3, 0};
+    hal_launch l[] = {wide, back, lists(&outer), lists(&alone), wide, back};
+    /* mixed: 6 of often, 1, 9 of alone; outer: 3 times 16, 1, 16; before and behind: 1, 9, 1. */
+    int64_t steps = 3 * (16 + 1 + 16) + 1 + 9 + 1, solos = 3 * 2 * (2 + 9) + 9;
+    for (int round = 0; round < 100; round++) {
+        calls = 0;
+        for (int i = 0; i < N; i++) a[i] = i;
+        assert_int_equal(d->ops->launch(d, l, 6, 0, NULL), RP_OK);
+        assert_int_equal(calls, solos);
+        for (int i = 0; i < N; i++) assert_int_equal(a[i], (steps % 2 ? N - 1 - i : i) + steps);
+    }
+    /* An error of any turn stops all of it. */
+    for (uint32_t turn = 1; turn < 6; turn++) {
+        rp_error err = {0};
+        often.fails_at = turn;
+        assert_int_equal(d->ops->launch(d, l, 6, 0, &err), RP_CANCELLED);
+        assert_string_equal(err.text, "no next list");
+    }
+    solo[2] = (hal_launch){.kind = HAL_HOST_CALL, .name = "fail", .call = failing_call};
+    often.fails_at = 0;
+    assert_int_equal(d->ops->launch(d, l, 6, 0, NULL), RP_CANCELLED);
+    d->ops->release(d, a, N * 8);
+    d->ops->release(d, b, N * 8);
+}
+
 static void host_call_error_stops_the_list(void **state) {
     fixture *f = *state;
     hal_device *d = f->d;
@@ -787,6 +851,7 @@ int main(void) {
         ON_GPU(empty_lists_are_fine),
         EACH(scratch_is_private_and_large_enough),
         EACH(host_call_error_stops_the_list),
+        EACH(lists_within_lists_run_in_order),
         EACH(a_full_log_keeps_the_latest),
         EACH(launches_are_counted_and_logged),
         EACH(modules_load_and_give_symbols),

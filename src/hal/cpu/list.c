@@ -6,6 +6,9 @@
  * a thread could tell the difference: between solo launches there is none. Every thread derives the
  * same barriers from the list alone.
  *
+ * A launch that is lists itself: thread 0 asks for the next one, runs it alone where all of it is solo, and shows the others
+ * one that is not, behind a barrier. So a loop of small launches costs no barriers but two.
+ *
  * Where other programs hold the cores, threads wait for one that does not run at every barrier, and a list takes a
  * hundred times as long. Results do not depend on the thread count, so then the caller runs alone for a while:
  * twice as long each time it turns out that nothing has changed. */
@@ -22,6 +25,10 @@ typedef struct list_run {
     rp_error *err;
     rp_status st;             /* thread 0 */
     _Atomic uint32_t stop_at; /* leave after this barrier of the run; 0 = none */
+    struct {                  /* by thread 0 to the others, behind even and behind odd barriers */
+        const hal_launch *list;
+        uint32_t n;
+    } shown[2];
 } list_run;
 
 static inline long long chunks_of(const hal_launch *l) {
@@ -30,7 +37,14 @@ static inline long long chunks_of(const hal_launch *l) {
 
 /* Done by thread 0 alone. */
 static inline bool is_solo(const hal_launch *l) {
+    if (l->kind == HAL_LISTS) return false;
     return l->kind == HAL_HOST_CALL || l->items <= l->grain || l->items <= 1;
+}
+
+static bool all_solo(const hal_launch *list, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_solo(&list[i])) return false;
+    return true;
 }
 
 static void run_share(const list_run *r, const hal_launch *l, uint32_t t) {
@@ -46,40 +60,100 @@ static rp_status run_solo(const list_run *r, const hal_launch *l) {
     return RP_OK;
 }
 
-static void walk(void *user, uint32_t t) {
-    list_run *r = user;
-    uint32_t passed = 0;
-    bool owed = false, shared = false; /* a barrier is owed; others have worked since the last */
-    for (uint32_t i = 0; i < r->n; i++) {
-        const hal_launch *l = &r->list[i];
-        bool solo = is_solo(l);
-        if (owed && (shared || !solo)) {
-            cpu_pool_barrier(r->d->team->pool, t);
-            passed++;
-            if (atomic_load_explicit(&r->stop_at, memory_order_relaxed) == passed) return;
-            owed = shared = false;
+/* Without shared launches, or without others, no thread is woken. */
+static rp_status walk_alone(const list_run *r, const hal_launch *list, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        const hal_launch *l = &list[i], *inner = NULL;
+        uint32_t n_inner = 0;
+        if (l->kind != HAL_LISTS) RP_TRY(run_solo(r, l));
+        for (uint64_t turn = 0; l->kind == HAL_LISTS; turn++) {
+            RP_TRY(l->next(l->user, l->arg, l->dim, turn, &inner, &n_inner, r->err));
+            if (!inner) break;
+            RP_TRY(walk_alone(r, inner, n_inner));
         }
-        owed |= !l->no_barrier;
-        shared |= !solo;
-        if (t != 0) {
-            if (!solo) run_share(r, l, t);
-        } else if (r->st == RP_OK) {
-            if (!solo)
-                run_share(r, l, t);
-            else
-                r->st = run_solo(r, l);
-            /* The others leave where all meet next, so that none is left waiting. */
-            if (r->st != RP_OK)
-                atomic_store_explicit(&r->stop_at, passed + 1, memory_order_relaxed);
-        }
+    }
+    return RP_OK;
+}
+
+/* A thread on its way through a run. */
+typedef struct walker {
+    list_run *r;
+    uint32_t t, passed; /* barriers */
+    bool owed, shared;  /* a barrier is owed; others have worked since the last */
+} walker;
+
+/* False: leave. */
+static bool meet(walker *w) {
+    cpu_pool_barrier(w->r->d->team->pool, w->t);
+    w->passed++;
+    w->owed = w->shared = false;
+    return atomic_load_explicit(&w->r->stop_at, memory_order_relaxed) != w->passed;
+}
+
+/* Thread 0: the others leave where all meet next, so that none is left waiting. */
+static void stop(walker *w) {
+    atomic_store_explicit(&w->r->stop_at, w->passed + 1, memory_order_relaxed);
+}
+
+/* The next list that others take part in; NULL behind the last. */
+static rp_status next_shared(const list_run *r, const hal_launch *l, uint64_t *turn,
+                             const hal_launch **list, uint32_t *n) {
+    for (;;) {
+        RP_TRY(l->next(l->user, l->arg, l->dim, (*turn)++, list, n, r->err));
+        if (!*list || !all_solo(*list, *n)) return RP_OK;
+        RP_TRY(walk_alone(r, *list, *n));
     }
 }
 
-/* Without shared launches, or without others, no thread is woken. */
-static rp_status walk_alone(list_run *r) {
-    rp_status st = RP_OK;
-    for (uint32_t i = 0; i < r->n && st == RP_OK; i++) st = run_solo(r, &r->list[i]);
-    return st;
+static bool walk_list(walker *w, const hal_launch *list, uint32_t n);
+
+/* What is shown is read behind the next barrier; the place is used again behind one more, when all have read it. */
+static bool walk_lists(walker *w, const hal_launch *l) {
+    list_run *r = w->r;
+    uint64_t turn = 0;
+    for (;;) {
+        if (w->shared && !meet(w)) return false;
+        uint32_t at = w->passed % 2;
+        if (w->t == 0) {
+            if (r->st == RP_OK)
+                r->st = next_shared(r, l, &turn, &r->shown[at].list, &r->shown[at].n);
+            if (r->st != RP_OK) stop(w);
+        }
+        if (!meet(w)) return false;
+        if (!r->shown[at].list) return true;
+        if (!walk_list(w, r->shown[at].list, r->shown[at].n)) return false;
+    }
+}
+
+static bool walk_list(walker *w, const hal_launch *list, uint32_t n) {
+    list_run *r = w->r;
+    for (uint32_t i = 0; i < n; i++) {
+        const hal_launch *l = &list[i];
+        bool solo = is_solo(l);
+        if (w->owed && (w->shared || !solo) && !meet(w)) return false;
+        if (l->kind == HAL_LISTS) {
+            if (!walk_lists(w, l)) return false;
+            continue;
+        }
+        w->owed |= !l->no_barrier;
+        w->shared |= !solo;
+        if (w->t != 0) {
+            if (!solo) run_share(r, l, w->t);
+        } else if (r->st == RP_OK) {
+            if (!solo)
+                run_share(r, l, w->t);
+            else
+                r->st = run_solo(r, l);
+            if (r->st != RP_OK) stop(w);
+        }
+    }
+    return true;
+}
+
+static void walk(void *user, uint32_t t) {
+    list_run *r = user;
+    walker w = {.r = r, .t = t};
+    (void)walk_list(&w, r->list, r->n);
 }
 
 rp_status cpu_queue_enter(cpu_device *d, rp_error *err) {
@@ -108,18 +182,16 @@ static void judge(cpu_device *d, int64_t took, int64_t lost) {
 
 rp_status cpu_list_run(cpu_device *d, const hal_launch *list, uint32_t n, rp_error *err) {
     list_run r = {.d = d, .list = list, .n = n, .err = err};
-    bool alone = true;
-    for (uint32_t i = 0; i < n && alone && d->n_threads > 1; i++) alone = is_solo(&list[i]);
-    if (alone) return walk_alone(&r);
+    if (d->n_threads == 1 || all_solo(list, n)) return walk_alone(&r, list, n);
     d->base.counters.shared_lists++;
     if (d->alone_left > 0) {
         d->alone_left--;
         d->base.counters.crowded_lists++;
-        return walk_alone(&r);
+        return walk_alone(&r, list, n);
     }
     /* Another queue has the threads, perhaps the one whose host call came here. */
     if (atomic_flag_test_and_set_explicit(&d->team->busy, memory_order_acquire))
-        return walk_alone(&r);
+        return walk_alone(&r, list, n);
     cpu_pool *pool = d->team->pool;
     int64_t start = base_now_ns(), waited = cpu_pool_waited(pool);
     cpu_pool_run(pool, walk, &r);

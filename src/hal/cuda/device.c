@@ -127,6 +127,9 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
         return rp_fail(err, RP_UNSUPPORTED,
                        "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",
                        l->name);
+    if (l->kind == HAL_LISTS)
+        return rp_fail(err, RP_UNSUPPORTED, "%s has no form for a GPU yet; use --device cpu",
+                       l->name);
     *any = l->items > 0;
     if (!*any) return RP_OK;
     if (l->n_arg + l->n_dim + 1 > CUDA_MAX_PARAMETERS || !l->threads || !l->per_block)
