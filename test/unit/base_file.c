@@ -4,13 +4,18 @@
 #include "support/trees.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/temp.h"
 #include "base/str.h"
+#include "base/target.h"
 
 #define FOR_EACH_SYS_FAILURE(n)                                         \
     for (uint64_t n = 1, more_ = 1; more_ && (base_sys_fail_nth(n), 1); \
@@ -97,6 +102,53 @@ static void says_what_is_wrong(void **state) {
     CHECK_OK(base_file_read(at("fifo"), 10, &back, &n, &err), &err); /* does not wait */
     assert_int_equal(n, 0);
     base_free(back);
+}
+
+enum { SENT = 1 << 20 };
+
+/* Reads all of a pipe slowly; the sum of what differs from what was sent. */
+static void *drain(void *path) {
+    static unsigned char part[20000];
+    size_t n = 0, wrong = 0;
+    sigset_t all;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
+    int fd = open(path, O_RDONLY);
+    for (ssize_t got; fd >= 0 && (got = read(fd, part, sizeof part)) > 0; (void)usleep(300))
+        for (ssize_t i = 0; i < got; i++, n++) wrong += part[i] != (unsigned char)(n * 7 % 251);
+    if (fd >= 0) (void)close(fd);
+    return (void *)(wrong + (n != SENT));
+}
+
+static void nothing(int sig) {
+    (void)sig;
+}
+
+/* A pipe takes what it has room for, and a signal ends the wait for more: what follows begins where that ended. */
+static void a_pipe_takes_parts(void **state) {
+    struct sigaction before, act = {.sa_handler = nothing}; /* calls are interrupted */
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    char path[128];
+    unsigned char *data = test_malloc(SENT);
+    rp_error err = {0};
+    base_target *t = NULL;
+    pthread_t reader;
+    void *wrong = NULL;
+    (void)state;
+    for (size_t i = 0; i < SENT; i++) data[i] = (unsigned char)(i * 7 % 251);
+    (void)snprintf(path, sizeof path, "%s", at("slow"));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(pthread_create(&reader, NULL, drain, path), 0);
+    CHECK_OK(base_target_open(path, "data", 0644, &t, &err), &err);
+    assert_int_equal(sigaction(SIGALRM, &act, &before), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+    rp_status st = base_target_write(t, data, SENT, &err);
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    CHECK_OK(base_target_close(t, st, &err), &err);
+    assert_int_equal(pthread_join(reader, &wrong), 0);
+    assert_null(wrong);
+    assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
+    test_free(data);
 }
 
 static void maps(void **state) {
@@ -272,6 +324,7 @@ int main(void) {
         cmocka_unit_test(temporary_places),
         cmocka_unit_test(writes_and_reads_back),
         cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(a_pipe_takes_parts),
         cmocka_unit_test(maps),
         cmocka_unit_test(makes_lists_and_removes_folders),
         cmocka_unit_test(lists_in_order_and_stops),

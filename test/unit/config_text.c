@@ -66,6 +66,44 @@ static void each_setting_changes_the_key_or_is_declared_not_to(void **state) {
     rp_config_free(base);
 }
 
+/* A number is what its JSON says; of a name it is the value of the name. */
+static void numbers_are_what_the_text_says(void **state) {
+    (void)state;
+    for (int i = 0; i < CONFIG_ID_COUNT_; i++) {
+        const config_field *f = &config_table[i];
+        rp_error err = {0};
+        rp_compilation_config *cfg = rp_config_new(), *none = rp_config_new();
+        json_t *value = other_value(f);
+        int64_t v = -7, want = -7;
+        rp_status expected = RP_OK;
+        bool optional = f->kind == CONFIG_KIND_OBOOL || f->kind == CONFIG_KIND_OINT ||
+                        f->kind == CONFIG_KIND_OENUM;
+        if (optional && strcmp(f->deflt, "null") == 0)
+            assert_int_equal(rp_config_get_int(none, f->name, &v, NULL), RP_NOT_FOUND);
+        CHECK_OK(config_value_set(f, config_slot(cfg, i), value, &err), &err);
+        switch (f->kind) {
+        case CONFIG_KIND_BOOL:
+        case CONFIG_KIND_OBOOL: want = json_is_true(value); break;
+        case CONFIG_KIND_INT:
+        case CONFIG_KIND_OINT: want = json_integer_value(value); break;
+        case CONFIG_KIND_ENUM:
+        case CONFIG_KIND_OENUM:
+            for (size_t k = 0; k < f->names->n; k++)
+                if (strcmp(f->names->v[k].name, json_string_value(value)) == 0)
+                    want = f->names->v[k].value;
+            break;
+        default: expected = RP_CONFIG;
+        }
+        rp_status st = rp_config_get_int(cfg, f->name, &v, &err);
+        if (st != expected || v != want)
+            fail_msg("%s: %s, %lld, expected %lld", f->name, rp_status_name(st), (long long)v,
+                     (long long)want);
+        json_decref(value);
+        rp_config_free(cfg);
+        rp_config_free(none);
+    }
+}
+
 static void names_are_unique_and_targets_exist(void **state) {
     (void)state;
     for (int i = 0; i < CONFIG_ID_COUNT_; i++)
@@ -214,6 +252,7 @@ static int nothing_left(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(each_setting_changes_the_key_or_is_declared_not_to),
+        TEST(numbers_are_what_the_text_says),
         TEST(names_are_unique_and_targets_exist),
         TEST(printed_json_reads_back),
         TEST(equal_settings_give_equal_keys),

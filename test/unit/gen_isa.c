@@ -26,6 +26,27 @@ static void names_round_trip(void **state) {
     assert_string_equal(gen_isa_name(GEN_ISA_COUNT_), "?");
 }
 
+/* Words with one blank between them, each once. */
+static void features_are_words(void **state) {
+    static const char *const known[] = {"avx",         "f16c",        "fma",         "avx2",
+                                        "avx_vnni",    "avx512f",     "avx512bw",    "avx512vl",
+                                        "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8",
+                                        "amx_bf16",    "amx_refused"};
+    const char *p = gen_isa_features();
+    size_t next = 0, n_known = sizeof known / sizeof *known;
+    (void)state;
+    while (*p) {
+        size_t n = strcspn(p, " ");
+        while (next < n_known && (strlen(known[next]) != n || memcmp(p, known[next], n) != 0))
+            next++;
+        if (next == n_known) fail_msg("'%s' in '%s'", p, gen_isa_features());
+        next++; /* in this order */
+        p += n;
+        if (*p) assert_true(p[1] != 0 && p[1] != ' ');
+        p += *p != 0;
+    }
+}
+
 /* The kernel lists what it would let a program use, by the same names. */
 static bool kernel_lists(const char *flag) {
     static char text[1 << 16];
@@ -114,6 +135,7 @@ static void options_compile_and_do_not_contract(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(features_are_words),
         cmocka_unit_test(names_round_trip),
         cmocka_unit_test(what_is_granted_agrees_with_the_kernel),
         cmocka_unit_test(options_compile_and_do_not_contract),

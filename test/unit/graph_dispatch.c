@@ -323,6 +323,23 @@ static void impossible_steps_and_sizes_are_refused(void **state) {
     assert_non_null(strstr(err.text, "49"));
     assert_non_null(strstr(err.text, "48"));
     p.mixed_sizes = sizes_32;
+    p.n_mixed_sizes = sizeof sizes_32 / sizeof *sizes_32;
+    p.n_head_sizes = p.n_mixed_logits = 2; /* the other two ladders */
+    for (int i = 0; i < 3; i++) {
+        const int64_t *ladder = i == 0 ? falling : i == 1 ? zero : huge;
+        p.mode = RP_CUDAGRAPH_PIECEWISE;
+        p.head_sizes = ladder;
+        err = (rp_error){0};
+        assert_int_equal(graph_dispatcher_init(&g, &p, &err), RP_CONFIG);
+        assert_non_null(strstr(err.text, "sizes of head graphs"));
+        p.head_sizes = NULL;
+        p.mode = RP_CUDAGRAPH_FULL;
+        p.mixed_logits = ladder;
+        err = (rp_error){0};
+        assert_int_equal(graph_dispatcher_init(&g, &p, &err), RP_CONFIG);
+        assert_non_null(strstr(err.text, "logit rows of mixed graphs"));
+        p.mixed_logits = NULL;
+    }
     p.uniform_query_len = 12; /* 8 requests of 12 tokens are more than 48 */
     assert_int_equal(graph_dispatcher_init(&g, &p, NULL), RP_CONFIG);
     assert_int_equal(base_live(), 0);

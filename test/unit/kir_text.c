@@ -194,6 +194,30 @@ static void depth_is_bounded(void **state) {
     base_buf_done(&b);
 }
 
+/* Items beyond the extent have no iteration. */
+static void only_items_run(void **state) {
+    static const char text[] =
+        "kernel @f() {\n  buf y: f32 = arg 0, written\n  %0 = const.i 4\n"
+        "  %1 = par %0 {\n    %2 = const.f 0x1p+0 : f32\n    store y[%1], %2\n  }\n}\n";
+    static const int64_t bad[][2] = {{0, 5}, {4, 5}, {-1, 4}, {-1, 0}};
+    float y[8] = {0};
+    void *arg[] = {y};
+    rp_error err = {0};
+    kir_func *f = NULL;
+
+    (void)state;
+    assert_int_equal(kir_parse(text, strlen(text), &f, &err), RP_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err = (rp_error){0};
+        assert_int_not_equal(kir_run(f, arg, NULL, NULL, bad[i][0], bad[i][1], &err), RP_OK);
+        assert_non_null(strstr(err.text, "items beyond extent"));
+    }
+    for (int i = 0; i < 8; i++) assert_true(y[i] == 0);
+    assert_int_equal(kir_run(f, arg, NULL, NULL, 1, 3, &err), RP_OK);
+    for (int i = 0; i < 8; i++) assert_true(y[i] == (i == 1 || i == 2));
+    kir_free(f);
+}
+
 /* The last that is taken, and the first that is not. */
 static void limits_are_exact(void **state) {
     base_buf b;
@@ -266,6 +290,7 @@ int main(void) {
         cmocka_unit_test(every_prefix_is_refused),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(limits_are_exact),
+        cmocka_unit_test(only_items_run),
         cmocka_unit_test(parsing_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("kir_text", tests, NULL, NULL);

@@ -505,6 +505,75 @@ static void keys_that_may_be_left_out(void **state) {
     }
 }
 
+/* A sound model and one key more, or a tensor: why it is refused. */
+static void keys_that_do_not_fit(void **state) {
+    enum { U32, F32, TEXT, FREQS };
+    static const struct {
+        const char *key;
+        int how;
+        float v;
+        const char *text, *why;
+        rp_status code;
+    } cases[] = {
+        {"llama.attention.value_length", U32, 16, NULL, "key length 8 and value length 16 differ",
+         RP_UNSUPPORTED},
+        {"llama.vocab_size", U32, 107, NULL,
+         "llama.vocab_size is 107, but token_embd.weight has 108 rows", RP_CORRUPT},
+        {"llama.expert_count", U32, 1, NULL, "a mixture of 1 experts is not supported",
+         RP_UNSUPPORTED},
+        {"llama.rope.scale_linear", F32, -2, NULL,
+         "rope scaling 'linear' has factor -2, expected one above 0", RP_CORRUPT},
+        {"llama.rope.scaling.type", TEXT, 0, "linear",
+         "rope scaling 'linear' has factor 0, expected one above 0", RP_CORRUPT},
+        {"llama.rope.scaling.type", TEXT, 0, "llama3", "rope scaling 'llama3' is not supported",
+         RP_UNSUPPORTED},
+        {"llama.rope.scale_linear", FREQS, 2, NULL,
+         "rope scaling 'linear' together with rope_freqs.weight", RP_UNSUPPORTED},
+        {"llama.rope.scaling.type", U32, 1, NULL, "llama.rope.scaling.type", RP_CORRUPT},
+        {"llama.rope.freq_base", TEXT, 0, "big", "llama.rope.freq_base", RP_CORRUPT},
+        {"llama.attention.key_length", F32, 8, NULL, "llama.attention.key_length", RP_CORRUPT},
+        {"tokenizer.ggml.add_eos_token", TEXT, 0, "yes", "tokenizer.ggml.add_eos_token",
+         RP_CORRUPT},
+        {"tokenizer.ggml.eot_token_id", U32, 108, NULL, "tokenizer.ggml.eot_token_id", RP_CORRUPT},
+        {"tokenizer.ggml.eom_token_id", U32, 108, NULL, "tokenizer.ggml.eom_token_id", RP_CORRUPT},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_builder b = {0};
+        gguf_llama_least_keys(&b);
+        gguf_llama_tokenizer(&b, "gpt-2");
+        plain_tensors(&b, 32, 32);
+        if (cases[i].how == U32) gguf_kv_u32(&b, cases[i].key, (uint32_t)cases[i].v);
+        if (cases[i].how == F32 || cases[i].how == FREQS) gguf_kv_f32(&b, cases[i].key, cases[i].v);
+        if (cases[i].how == TEXT) gguf_kv_str(&b, cases[i].key, cases[i].text);
+        if (cases[i].how == FREQS) gguf_tensor(&b, "rope_freqs.weight", 0, 1, (uint64_t[]){4}, 16);
+        bad_model(&b, cases[i].code, cases[i].why);
+    }
+}
+
+/* A tokenizer of a few tokens whose parts do not fit together. */
+static void tokenizers_that_do_not_fit(void **state) {
+    static const char *const tokens[] = {"a", "b", "c"};
+    static const int32_t kinds[] = {1, 1, 1};
+    (void)state;
+    for (int how = 0; how < 4; how++) {
+        gguf_builder b = {0};
+        gguf_llama_least_keys(&b);
+        plain_tensors(&b, 32, 32);
+        gguf_kv_str(&b, "tokenizer.ggml.model", how == 0 ? "llama" : "gpt2");
+        gguf_kv_str(&b, "tokenizer.ggml.pre", "gpt-2");
+        gguf_kv_strs(&b, "tokenizer.ggml.tokens", tokens, how == 1 ? 0 : 3);
+        gguf_kv_strs(&b, "tokenizer.ggml.merges", tokens, 0);
+        gguf_kv_i32s(&b, "tokenizer.ggml.token_type", kinds, how == 2 ? 2 : how == 1 ? 0 : 3);
+        gguf_kv_bool(&b, "tokenizer.ggml.add_bos_token", how == 3);
+        bad_model(&b, how == 0 ? RP_UNSUPPORTED : RP_CORRUPT,
+                  how == 0   ? "tokenizer 'llama' is not supported: 'gpt2' (byte-level BPE) is"
+                  : how == 1 ? "0 tokens and 0 merges, expected 1 to 2^24 - 1"
+                  : how == 2 ? "3 tokens, but 2 token types"
+                             : "the tokenizer adds a BOS or EOS that it does not name");
+    }
+}
+
 /* Every number of a model has bounds: both are taken, what lies behind them is named with its value. */
 static void numbers_of_a_model_have_bounds(void **state) {
     enum { MANY = 1 << 24 };
@@ -697,6 +766,8 @@ int main(void) {
         cmocka_unit_test(models_that_do_not_fit),
         cmocka_unit_test(every_tensor_is_checked),
         cmocka_unit_test(keys_that_may_be_left_out),
+        cmocka_unit_test(keys_that_do_not_fit),
+        cmocka_unit_test(tokenizers_that_do_not_fit),
         cmocka_unit_test(numbers_of_a_model_have_bounds),
         cmocka_unit_test(numbers_must_be_finite),
         cmocka_unit_test(rope_scaling_is_read),

@@ -338,6 +338,8 @@ static void byte_tokenizer(void **state) {
     base_buf text = {0}, out = {0};
     assert_int_equal(model_tokenizer_bytes_new(258, &t, &err), RP_INVALID);
     CHECK_OK(model_tokenizer_bytes_new(288, &t, &err), &err);
+    for (uint32_t id = 0; id < 290; id++) /* end of text, end of a message */
+        assert_int_equal(model_tokenizer_is_end(t, id), id == 256 || id == 258);
     for (unsigned i = 0; i < 256; i++) base_buf_putc(&text, (char)i);
     CHECK_OK(model_tokenizer_encode(t, (base_str){text.data, text.len}, 3, &ids, NULL, &err), &err);
     assert_int_equal(ids.n, 256);

@@ -102,6 +102,40 @@ static void memory_ends_as_its_last_version(void **state) {
     }
 }
 
+/* An old version that is read after what a custom op made of it is a copy; later writes are of the memory itself. */
+static void what_a_call_wrote_is_the_memory(void **state) {
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        float x[2] = {6, 8}, s[4] = {10, 20, 30, 40}, product[4], was[4];
+        rp_buffer in = {RP_DTYPE_F32, 1, {2}, x};
+        rp_buffer out[] = {{RP_DTYPE_F32, 1, {4}, product}, {RP_DTYPE_F32, 1, {4}, was}};
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        rp_graph *g = rp_graph_new("versions");
+        rp_tensor a = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2));
+        rp_tensor s0 = rp_state(g, "s", RP_DTYPE_F32, RP_SHAPE(4));
+        rp_tensor call = rp_custom(g, "unit::halve", &s0, 1, RP_DTYPE_F32, RP_SHAPE(4));
+        rp_tensor s1 = rp_written(s0, call);
+        rp_tensor both = rp_mul(s0, s1); /* the old one and the new one */
+        (void)rp_update_at(s1, a, RP_SHAPE(1));
+        finish(g, (const rp_tensor[]){both, call}, 2);
+        rp_compilation_config *cfg = rp_config_new();
+        CHECK_OK(rp_config_set(cfg, levels[i], &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_bind(c, "s", s, &err), &err);
+        CHECK_OK(rp_compiled_run(c, &in, 1, out, 2, &err), &err);
+        check_floats(product, (float[]){50, 200, 450, 800}, 4, "old times new");
+        check_floats(was, (float[]){10, 20, 30, 40}, 4, "what halve found");
+        check_floats(s, (float[]){5, 6, 8, 20}, 4, "s");
+        CHECK_OK(rp_compiled_run(c, &in, 1, out, 2, &err), &err);
+        check_floats(s, (float[]){2.5f, 6, 8, 10}, 4, "s, after the second run");
+        rp_compiled_free(c);
+        rp_config_free(cfg);
+        rp_graph_free(g);
+    }
+}
+
 static void refused(rp_graph *g, rp_tensor out, const char *why) {
     rp_error err = {0};
     assert_int_equal(rp_graph_finish(g, &out, 1, &err), RP_INVALID);
@@ -128,13 +162,14 @@ static void wrong_writes_end_the_trace(void **state) {
     refused(g, rp_update_at(s, x, RP_SHAPE(3)), "at offset 3 of axis 0 is not known to lie within");
     g = rp_graph_new("g");
     s = rp_state(g, "s", RP_DTYPE_F32, RP_SHAPE(2));
-    refused(g, rp_written(s, rp_neg(s)), "is no custom op that writes");
+    refused(g, rp_written(s, rp_neg(s)), "is no call that writes");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_are_versions),
         cmocka_unit_test(memory_ends_as_its_last_version),
+        cmocka_unit_test(what_a_call_wrote_is_the_memory),
         cmocka_unit_test(wrong_writes_end_the_trace),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

@@ -30,6 +30,7 @@ enum {
     PAGE = 4096,
     MEMORY_MB = 16384,
     MOST_SHARED = 227 << 10,
+    OWN_SHARED = 16,
     MOST_IDLE = 10000 /* rounds in which nobody but threads that poll goes on */
 };
 enum { INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
@@ -354,8 +355,14 @@ CU(emu_stream_wait, "cuStreamWaitEvent", void *stream, void *event, unsigned fla
 CU(emu_event_record, "cuEventRecord", void *event, void *stream) { (void)event; (void)stream; return 0; }
 CU(emu_event_synchronize, "cuEventSynchronize", void *event) { (void)event; return 0; }
 CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) { (void)from; (void)to; *ms = 1; return 0; }
-CU(emu_function_set, "cuFuncSetAttribute", void *f, int attribute, int value) { (void)f; (void)attribute; (void)value; return 0; }
-CU(emu_function_get, "cuFuncGetAttribute", int *out, int attribute, void *f) { (void)f; (void)attribute; *out = 0; return 0; }
+/* Each function has some shared memory of its own: what a launch asks for is beside it. */
+CU(emu_function_set, "cuFuncSetAttribute", void *f, int attribute, int value) {
+    (void)f;
+    return attribute == CUDA_FUNCTION_MAX_SHARED && value > MOST_SHARED - OWN_SHARED ? INVALID : 0; }
+CU(emu_function_get, "cuFuncGetAttribute", int *out, int attribute, void *f) {
+    (void)f;
+    *out = attribute == CUDA_FUNCTION_SHARED_BYTES ? OWN_SHARED : 0;
+    return 0; }
 /* clang-format on */
 
 CU(emu_memory_alloc, "cuMemAlloc_v2", uint64_t *out, size_t size) {
