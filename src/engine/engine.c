@@ -1,4 +1,4 @@
-/* Opening an engine: model, configuration, device, plans, weights, runner, graphs, in that order. */
+/* Opening an engine: model, configuration, device, plans, runner (memory of steps), weights, graphs, in that order. */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -227,7 +227,6 @@ static rp_status make_runner(rp_engine *e, rp_error *err) {
     engine_runner_options r = {.config = e->config,
                                .source = e->source,
                                .plans = &e->plans,
-                               .weights = e->weights,
                                .store = e->store,
                                .device = e->device,
                                .kv_dtype = model_kv_dtype(e->source, n),
@@ -238,6 +237,13 @@ static rp_status make_runner(rp_engine *e, rp_error *err) {
     int64_t t0 = base_now_ns();
     RP_TRY(engine_runner_new(&r, &e->runner, err));
     e->times.runner_ms = ms_since(t0);
+    return RP_OK;
+}
+
+static rp_status bind_weights(rp_engine *e, rp_error *err) {
+    int64_t t0 = base_now_ns();
+    RP_TRY(engine_runner_bind(e->runner, e->weights, err));
+    e->times.runner_ms += ms_since(t0);
     return RP_OK;
 }
 
@@ -262,8 +268,9 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
 
 static rp_status make_ready(rp_engine *e, rp_error *err) {
     RP_TRY(load_plans(e, err));
+    RP_TRY(make_runner(e, err)); /* what does not fit is told before anything is packed */
     RP_TRY(load_weights(e, err));
-    return make_runner(e, err);
+    return bind_weights(e, err);
 }
 
 /* Whether what failed with st may work when it is made again: stored code that cannot be loaded, or code that
@@ -292,6 +299,8 @@ static rp_status make_ready_again(rp_engine *e, rp_error *err) {
         else if (turn == 2 || !worth_again(e, st))
             return rp_fail(err, st, "%s", why.text);
         if (turn == 1) cache_store_detach(e->store, why.text);
+        engine_runner_free(e->runner);
+        e->runner = NULL;
         engine_weights_free(e->weights);
         e->weights = NULL;
         e->times.weights_ms = e->times.pack_ms = 0.0;

@@ -19,6 +19,7 @@
 
 struct engine_runner {
     engine_runner_options o;
+    const engine_weights *weights;
     engine_parts parts;
     graph_dispatcher dispatcher;
     graph_state state;
@@ -126,7 +127,7 @@ static rp_status bind_params(engine_runner *r, engine_program *g, rp_error *err)
     for (uint32_t i = 0; i < g->p->n_params; i++) {
         const void *data = NULL;
         model_tensor t;
-        RP_TRY(engine_weights_param(r->o.weights, g->p, i, &data, err));
+        RP_TRY(engine_weights_param(r->weights, g->p, i, &data, err));
         plan_exec_set(g->x, PLAN_PARAM, i, (void *)(uintptr_t)data);
         if (!data || !r->unified || /* else it is memory of the device, which is registered */
             model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK)
@@ -177,12 +178,9 @@ static rp_status bind_inputs(engine_runner *r, rp_error *err) {
     return bind_outputs(&r->parts.head, results, MODEL_N_HEAD, err);
 }
 
-static rp_status open_program(engine_runner *r, engine_program *g, const plan *p,
-                              const uint8_t *weights, rp_error *err) {
-    plan_exec_options o = {.device = r->o.device,
-                           .store = r->o.store,
-                           .builtin = compile_builtin_find,
-                           .weights = weights};
+static rp_status open_program(engine_runner *r, engine_program *g, const plan *p, rp_error *err) {
+    plan_exec_options o = {
+        .device = r->o.device, .store = r->o.store, .builtin = compile_builtin_find};
     rp_error why = {0};
     void *probe = NULL;
     rp_status st = engine_program_open(g, p, &o, &why);
@@ -240,21 +238,25 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
                                       .n_blocks = o->n_blocks,
                                       .positions = o->max_model_len}};
     RP_TRY_OUT(init_graphs(r, err));
-    RP_TRY_OUT(
-        open_program(r, &r->parts.model, o->plans->model, engine_weights_model(o->weights), err));
-    RP_TRY_OUT(
-        open_program(r, &r->parts.head, o->plans->head, engine_weights_head(o->weights), err));
+    RP_TRY_OUT(open_program(r, &r->parts.model, o->plans->model, err));
+    RP_TRY_OUT(open_program(r, &r->parts.head, o->plans->head, err));
     RP_TRY_OUT(alloc_memory(r, err));
-    RP_TRY_OUT(engine_weights_register(o->weights, o->device, err));
-    RP_TRY_OUT(bind_params(r, &r->parts.model, err));
-    RP_TRY_OUT(bind_params(r, &r->parts.head, err));
-    RP_TRY_OUT(bind_inputs(r, err));
-    RP_TRY_OUT(engine_parts_make(&r->parts, err));
     *out = r;
     r = NULL;
 out:
     engine_runner_free(r);
     return st;
+}
+
+rp_status engine_runner_bind(engine_runner *r, const engine_weights *w, rp_error *err) {
+    r->weights = w;
+    plan_exec_set_weights(r->parts.model.x, engine_weights_model(w));
+    plan_exec_set_weights(r->parts.head.x, engine_weights_head(w));
+    RP_TRY(engine_weights_register(w, r->o.device, err));
+    RP_TRY(bind_params(r, &r->parts.model, err));
+    RP_TRY(bind_params(r, &r->parts.head, err));
+    RP_TRY(bind_inputs(r, err));
+    return engine_parts_make(&r->parts, err);
 }
 
 void engine_runner_free(engine_runner *r) {
@@ -370,7 +372,7 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
         RP_TRY(capture_record(r, d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
     RP_TRY(engine_inputs_send(&r->in, d, err));
-    RP_TRY(engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k, err));
+    RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
     switch (fc.cudagraph_runtime_mode) {
     case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;
     case RP_CUDAGRAPH_PIECEWISE:
@@ -423,7 +425,7 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
     RP_TRY(engine_inputs_send(&r->in, &d, err));
-    RP_TRY(engine_weights_reach(r->o.weights, fc.attn_metadata.max_seqlen_k, err));
+    RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
     rp_batch_descriptor key = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
     return engine_part_time(&r->parts.whole, &key, ns, err);
@@ -453,7 +455,7 @@ const rp_dispatch *engine_runner_last(const engine_runner *r) {
 
 void engine_runner_memory(const engine_runner *r, engine_memory *out) {
     *out = (engine_memory){
-        .weights = engine_weights_bytes(r->o.weights),
+        .weights = engine_weights_bytes(r->weights),
         .kv = r->kv_size,
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),

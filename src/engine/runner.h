@@ -17,7 +17,6 @@ typedef struct engine_runner_options {
     const rp_compilation_config *config; /* resolved */
     model_source *source;
     const engine_plans *plans;
-    const engine_weights *weights;
     cache_store *store;
     hal_device *device;
     rp_dtype kv_dtype;
@@ -27,9 +26,12 @@ typedef struct engine_runner_options {
     void *user;
 } engine_runner_options;
 
-/* Everything in options is borrowed for the life of the runner. */
+/* Loads code and takes all memory of steps, so that what does not fit is told before weights are packed. Everything in options is borrowed for the
+ * life of the runner. */
 rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
                             rp_error *err) RP_MUST_USE;
+/* Once, before anything runs; w is borrowed for the life of the runner. */
+rp_status engine_runner_bind(engine_runner *r, const engine_weights *w, rp_error *err) RP_MUST_USE;
 void engine_runner_free(engine_runner *r);
 /* Captures the ladder, then seals. */
 rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,

@@ -267,6 +267,10 @@ void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p) {
     if (idx < leaf_count(x->p, seg)) x->leaves[seg][idx] = p;
 }
 
+void plan_exec_set_weights(plan_exec *x, const uint8_t *weights) {
+    x->weights = weights;
+}
+
 void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx) {
     return idx < leaf_count(x->p, seg) ? x->leaves[seg][idx] : NULL;
 }

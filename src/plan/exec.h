@@ -68,6 +68,9 @@ rp_status plan_exec_bind(plan_exec *x, plan_bound *b, const int64_t *symbols,
 /* Binds addresses of leaves and arena anew, for the sizes of the last bind. */
 rp_status plan_exec_point(plan_exec *x, plan_bound *b, rp_error *err) RP_MUST_USE;
 
+/* The packed weights, where they were not there yet when x was made; before anything is bound. */
+void plan_exec_set_weights(plan_exec *x, const uint8_t *weights);
+
 /* Fills the packed weights image (weights_size bytes at dst) from params in file layout; pack i only. */
 void plan_pack_fill(const plan *p, uint32_t i, const void *const *params, void *dst_of_pack);
 /* The same by the threads of d, whose memory is the host's. */
