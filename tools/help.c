@@ -93,9 +93,10 @@ static void logs(bool markdown) {
     else
         (void)printf(
             "--logs NAMES or REPRISE_LOGS=NAMES, as in recompiles,+fusion: +NAME adds its debug "
-            "lines, all is every\nchannel. They go to standard error. --log-level is for the "
-            "lines of no channel, and REPRISE_DEBUG=1\nwrites every stage of compiling into "
-            "files (docs/logs.md).\n\n");
+            "lines, all is every\nchannel but bytecode, which has a line for each launch of each "
+            "graph. They "
+            "go to standard error.\n--log-level is for the lines of no channel, and "
+            "REPRISE_DEBUG=1 writes every stage of compiling into\nfiles (docs/logs.md).\n\n");
 #define LOG_CHANNEL(id, name, help, line) log_channel(name, help, line, markdown);
     RP_LOG_CHANNELS(LOG_CHANNEL)
 #undef LOG_CHANNEL

@@ -20,6 +20,9 @@
 #include "base/status.h"
 #include "base/str.h"
 
+/* Not in `all`: a line for each launch of each graph. */
+#define LONG_CHANNELS (UINT64_C(1) << RP_LOG_CH_BYTECODE)
+
 static_assert(RP_LOG_CH_COUNT_ <= 32, "channels fit in one mask each");
 
 static const char *const names[RP_LOG_CH_COUNT_] = {
@@ -157,7 +160,7 @@ static rp_status parse_word(base_str word, uint64_t *mask, rp_error *err) {
         word = (base_str){word.ptr + 1, word.len - 1};
     }
     if (base_str_eq(word, "all")) {
-        uint64_t every = (UINT64_C(1) << RP_LOG_CH_COUNT_) - 1;
+        uint64_t every = ((UINT64_C(1) << RP_LOG_CH_COUNT_) - 1) & ~LONG_CHANNELS;
         *mask |= every | every * debug;
         return RP_OK;
     }
