@@ -134,6 +134,19 @@ static rp_status take_device(rp_engine *e, rp_device *d, rp_error *err) {
     return rp_config_set_key(e->config, "device", device_name(d), err);
 }
 
+/* Threads in excess are waited for in every step. */
+static rp_status note_threads(rp_engine *e, rp_error *err) {
+    hal_device_info info;
+    char why[120];
+    e->device->ops->info(e->device, &info);
+    if (!info.n_cores || info.n_threads <= info.n_cores) return RP_OK;
+    (void)snprintf(why, sizeof why,
+                   "%u of them may run at once, the others are waited for; --threads 0 takes one "
+                   "for each core",
+                   info.n_cores);
+    return config_note_add(e->config, why, err, "%u threads", info.n_threads);
+}
+
 static rp_status open_device(rp_engine *e, rp_error *err) {
     hal_device_info info;
     int64_t t0 = base_now_ns();
@@ -144,6 +157,7 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     e->n_threads = info.n_threads ? info.n_threads : 1;
     model_source_make_with(e->source, &(model_making){e->n_threads, still_wanted, e});
     (void)snprintf(e->arch, sizeof e->arch, "%s", info.arch);
+    RP_TRY(note_threads(e, err));
     return engine_isa_choose(e->config, &e->isa, err);
 }
 
@@ -161,7 +175,8 @@ static rp_status fall_back(rp_engine *e, const char *why, const char *cure, rp_e
     e->config = e->given;
     e->given = NULL;
     RP_TRY(resolve_config(e, err));
-    return engine_isa_choose(e->config, &e->isa, err); /* its note is gone with the settings */
+    RP_TRY(note_threads(e, err)); /* notes are gone with the settings */
+    return engine_isa_choose(e->config, &e->isa, err);
 }
 
 static rp_status try_plans(rp_engine *e, rp_error *err) {

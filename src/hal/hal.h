@@ -101,6 +101,7 @@ typedef struct hal_device_info {
     char name[64];
     char arch[16];      /* that its code is compiled for, such as sm_90; "": the host's */
     uint32_t n_threads; /* of the host that the device may use */
+    uint32_t n_cores;   /* cpu: that this process may run on; else 0 */
     size_t alignment;
     bool unified; /* its memory is the host's */
 } hal_device_info;

@@ -154,6 +154,11 @@ $ reprise score synthetic:tiny --prompt a --continuation b --top-logits 1025
 ! reprise: --top-logits=1025: expected a number from 0 to 1024
 ? 2
 
+# Threads that no core is for are told.
+$ one() { python3 -c 'import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); os.execv(sys.argv[1], sys.argv[1:])' "$REPRISE" run synthetic:tiny hi --max-tokens 1 --json --threads $1 | field skips; }; one 1; one 2
+skips []
+skips [{"what": "2 threads", "reason": "1 of them may run at once, the others are waited for; --threads 0 takes one for each core"}]
+
 # Too much memory is told with the setting that asked for it, and a value that is less.
 $ (ulimit -v 400000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-batched-tokens 1048576 2>&1 | sed 's/=[0-9]* needs/=N needs/')
 reprise: no memory for what the kernels of a step leave for one another: 3019.9 MB at max_num_batched_tokens=1048576; max_num_batched_tokens=N needs less

@@ -12,6 +12,7 @@ enum { CPU_ALIGN = 64, CPU_MAX_THREADS = 256 };
 /* The threads of a device, which its queues share: a list that finds them busy runs on the thread of its caller. */
 typedef struct cpu_team {
     cpu_pool *pool;
+    uint32_t n_cores; /* granted when it was made */
     atomic_flag busy;
 } cpu_team;
 

@@ -16,8 +16,11 @@ static void cpu_free(hal_device *base) {
 }
 
 static void cpu_info(hal_device *base, hal_device_info *out) {
-    *out = (hal_device_info){
-        .n_threads = ((cpu_device *)base)->n_threads, .alignment = CPU_ALIGN, .unified = true};
+    const cpu_device *d = (const cpu_device *)base;
+    *out = (hal_device_info){.n_threads = d->n_threads,
+                             .n_cores = d->team->n_cores,
+                             .alignment = CPU_ALIGN,
+                             .unified = true};
     (void)snprintf(out->name, sizeof out->name, "cpu");
 }
 
@@ -116,9 +119,11 @@ rp_status hal_cpu_open(uint32_t n_threads, hal_device **out, rp_error *err) {
         return rp_fail(err, RP_CONFIG, "%u threads asked for, %d are the most", n_threads,
                        CPU_MAX_THREADS);
     cpu_device *d = NULL;
-    if (!n_threads) n_threads = cpu_cores_granted();
+    const uint32_t n_cores = cpu_cores_granted();
+    if (!n_threads) n_threads = n_cores;
     if (n_threads > CPU_MAX_THREADS) n_threads = CPU_MAX_THREADS;
     RP_TRY(make_queue(n_threads, &d, err));
+    d->own_team.n_cores = n_cores;
     rp_status st = cpu_pool_new(n_threads, &d->own_team.pool, err);
     if (st == RP_OK)
         *out = &d->base;
