@@ -194,6 +194,7 @@ static int read_dotted(reader *r, const char *flag, const char *key) {
     rp_error err = {0};
     if (!(r->a->cmd->where & TOOL_ENGINE))
         return tool_usage("%s does not take %s", r->a->cmd->name, flag);
+    r->a->given[r->a->n_given++] = (tool_given){TOOL_FLAG_CC, key};
     if (!*key || *key == '=')
         return tool_usage("%s. needs the name of a setting: %s.level=3", flag, flag);
     if (strchr(key, '=')) return fail(rp_config_set(r->a->config, key, &err), &err);

@@ -276,14 +276,28 @@ static int do_verb(tool_args *a, rp_cache *c, int verb) {
     }
 }
 
+/* Whether "cache_dir=..", or a JSON object, names the folder and nothing else. */
+static bool names_folder_alone(const char *value) {
+    static const char name[] = "cache_dir";
+    size_t n = strlen(name);
+    if (*value != '{') return strncmp(value, name, n) == 0 && (!value[n] || value[n] == '=');
+    json_t *o = json_loads(value, 0, NULL);
+    bool alone = json_object_get(o, name) && json_object_size(o) == 1;
+    json_decref(o);
+    return alone;
+}
+
 /* A flag that the verb would not look at. Only why has a model, which settings are of. */
 static int check_flags(const tool_args *a, int verb) {
     for (size_t i = 0; i < a->n_given; i++) {
         tool_flag f = a->given[i].flag;
         bool setting = f != TOOL_FLAG_CACHE_DIR && (tool_flags[f].key || f == TOOL_FLAG_OLEVEL);
-        if (setting && verb != WHY)
-            return tool_usage("cache %s does nothing with --%s, a setting of a model: leave it out",
-                              verbs[verb], tool_flags[f].name);
+        bool settings = f == TOOL_FLAG_CC && !names_folder_alone(a->given[i].value);
+        if ((setting || settings) && verb != WHY)
+            return tool_usage("cache %s does nothing with --%s%s%s, a setting of a model: leave it "
+                              "out",
+                              verbs[verb], tool_flags[f].name, settings ? " " : "",
+                              settings ? a->given[i].value : "");
         if (f == TOOL_FLAG_MAX_BYTES && verb != PRUNE)
             return tool_usage("cache %s does nothing with --max-bytes, which is for cache prune",
                               verbs[verb]);

@@ -80,6 +80,16 @@ $ reprise cache why $(keys code 1) $(keys plan 1) --cache-dir own 2>&1 | sed 's/
 reprise: KEY is code and KEY is plan; compare two of one kind
 $ reprise cache ls --cache-dir own --quiet | grep '^weights' | grep -c 'synthetic:tiny,layers=3'
 1
+$ for f in "ls -cc.threads=3" 'prune -cc {"level":3} --max-bytes 1' "dir -cc 2"; do reprise cache $f --cache-dir own; echo $?; done
+2
+2
+2
+! reprise: cache ls does nothing with --compilation-config threads=3, a setting of a model: leave it out
+! reprise: cache prune does nothing with --compilation-config {"level":3}, a setting of a model: leave it out
+! reprise: cache dir does nothing with --compilation-config 2, a setting of a model: leave it out
+$ reprise cache dir -cc.cache_dir=own; reprise cache dir -cc '{"cache_dir":"own"}'
+own
+own
 $ for f in "ls --threads 3" "ls --max-bytes 5" "verify -O0" "why synthetic:tiny --max-bytes 5"; do reprise cache $f --cache-dir own; echo $?; done
 2
 2
