@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/input.h"
+
 static const char *const names[TOOL_ANSWER_FIELDS] = {"prompt_ids",    "output_ids",    "text",
                                                       "finish_reason", "finish_detail", "logprobs"};
 
@@ -45,29 +47,15 @@ static json_t *logprobs_json(const rp_result *res) {
     return all;
 }
 
-/* A token as a quoted string, cut to size. */
-static const char *token_text(rp_engine *e, int32_t id, char *out, size_t size) {
-    char *text = NULL, *quoted = NULL;
-    if (rp_engine_detokenize(e, &id, 1, &text, NULL) == RP_OK) {
-        json_t *j = tool_json_text(text, strlen(text));
-        quoted = json_dumps(j, JSON_ENCODE_ANY);
-        json_decref(j);
-    }
-    (void)snprintf(out, size, "%s", quoted ? quoted : "?");
-    free(quoted);
-    rp_engine_text_free(text);
-    return out;
-}
-
 static void note_logprobs(const tool_answers *t, const rp_result *res) {
     char line[900], text[64];
     for (uint32_t i = 0; i < res->n_output_ids; i++) {
         size_t at = (size_t)snprintf(line, sizeof line, "%11.6f %s", res->logprobs[i],
-                                     token_text(t->e, res->output_ids[i], text, sizeof text));
+                                     tool_token_text(t->e, res->output_ids[i], text, sizeof text));
         for (uint32_t k = 0; k < res->n_top && at < sizeof line - 96; k++) {
             size_t from = (size_t)i * res->n_top + k;
             at += (size_t)snprintf(line + at, sizeof line - at, "%s %s %.6f", k ? "," : "  of",
-                                   token_text(t->e, res->top_ids[from], text, sizeof text),
+                                   tool_token_text(t->e, res->top_ids[from], text, sizeof text),
                                    res->top_logprobs[from]);
         }
         tool_tell("%s", line);

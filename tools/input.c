@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 64 << 20 };
-
 /* --- ids ----------------------------------------------------------------------------- */
 
 static int bad_id(const char *name, const char *at) {
@@ -47,7 +45,7 @@ int tool_parse_ids(const char *name, const char *text, tool_ids *out) {
     size_t size = 0;
     *out = (tool_ids){0};
     if (*text != '@') return parse_list(name, text, out);
-    char *file = tool_read(text + 1, MAX_FILE, &size);
+    char *file = tool_read(text + 1, TOOL_MAX_INPUT, &size);
     int rc = file ? parse_list(name, file, out) : TOOL_EXIT_FAILED;
     free(file);
     return rc;
@@ -80,7 +78,7 @@ int tool_check_template(const tool_args *a) {
                       kind, ids ? "prompt-ids" : "raw");
 }
 
-static const char *file_name(const char *path) {
+const char *tool_file_name(const char *path) {
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
@@ -96,15 +94,15 @@ static size_t cut_line(char **at, const char *end) {
 
 static int check_line(const char *path, uint32_t number, const char *line, size_t len) {
     char source[4200];
-    (void)snprintf(source, sizeof source, "%s:%u", file_name(path), number);
+    (void)snprintf(source, sizeof source, "%s:%u", tool_file_name(path), number);
     return tool_check_text(source, line, len);
 }
 
 int tool_read_prompts(const char *path, tool_prompts *out) {
     size_t size = 0, max = 1;
     uint32_t number = 1;
-    *out = (tool_prompts){.path = file_name(path)};
-    char *text = out->text = tool_read(path, MAX_FILE, &size);
+    *out = (tool_prompts){.path = tool_file_name(path)};
+    char *text = out->text = tool_read(path, TOOL_MAX_INPUT, &size);
     if (!text) return TOOL_EXIT_FAILED;
     for (size_t i = 0; i < size; i++) max += text[i] == '\n';
     out->v = calloc(max, sizeof *out->v);
@@ -115,14 +113,17 @@ int tool_read_prompts(const char *path, tool_prompts *out) {
         const char *line = at;
         int rc = check_line(path, number, line, cut_line(&at, end));
         if (rc) return rc;
-        if (line[strspn(line, " \t")]) out->v[out->n++] = (tool_prompt){line, number};
+        if (line[strspn(line, " \t")])
+            out->v[out->n++] = (tool_prompt){.text = line, .line = number};
     }
     return out->n > 0 ? 0
                       : tool_usage("%s:1: no prompt in %zu bytes; write one a line",
-                                   file_name(path), size);
+                                   tool_file_name(path), size);
 }
 
 void tool_prompts_done(tool_prompts *p) {
+    for (uint32_t i = 0; i < p->n; i++) free(p->v[i].messages);
+    json_decref(p->json);
     free(p->text);
     free(p->v);
     *p = (tool_prompts){0};
@@ -155,14 +156,37 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
     return NULL;
 }
 
-json_t *tool_summary(const tool_args *a, const rp_engine *e) {
+json_t *tool_token_json(rp_engine *e, int32_t id) {
+    char *text = NULL;
+    if (rp_engine_detokenize(e, &id, 1, &text, NULL) != RP_OK) return json_null();
+    json_t *j = tool_json_text(text, strlen(text));
+    rp_engine_text_free(text);
+    return j;
+}
+
+const char *tool_token_text(rp_engine *e, int32_t id, char *out, size_t size) {
+    json_t *j = tool_token_json(e, id);
+    char *quoted = json_dumps(j, JSON_ENCODE_ANY);
+    (void)snprintf(out, size, "%s", quoted ? quoted : "?");
+    free(quoted);
+    json_decref(j);
+    return out;
+}
+
+json_t *tool_facts(const rp_engine *e) {
     rp_error err = {0};
     char *text = NULL;
     rp_status st = rp_engine_summary(e, &text, &err);
     if (st != RP_OK) return tool_fail(st, &err), NULL;
     json_t *o = json_loads(text, 0, NULL);
     rp_engine_text_free(text);
-    if (!o) return (void)tool_error("the summary is no JSON"), NULL;
+    if (!o) (void)tool_error("the summary is no JSON");
+    return o;
+}
+
+json_t *tool_summary(const tool_args *a, const rp_engine *e) {
+    json_t *o = tool_facts(e);
+    if (!o) return NULL;
     const char *dump = json_string_value(json_object_get(o, "debug_dump"));
     if (dump) tool_note(a, "every stage of compiling is in %s", dump);
     return o;

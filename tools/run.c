@@ -30,20 +30,21 @@ typedef struct run {
 static int read_prompts(run *r) {
     tool_args *a = r->a;
     const char *file = tool_get(a, TOOL_FLAG_PROMPT_FILE), *ids = tool_get(a, TOOL_FLAG_PROMPT_IDS);
+    const char *chats = tool_get(a, TOOL_FLAG_MESSAGES);
     const char *flag = tool_get(a, TOOL_FLAG_PROMPT), *pos = a->n_pos > 1 ? a->pos[1] : NULL;
-    int given = (file != NULL) + (ids != NULL) + (flag != NULL) + (pos != NULL);
+    int given = (file != NULL) + (chats != NULL) + (ids != NULL) + (flag != NULL) + (pos != NULL);
     if (given == 0)
-        return tool_usage(
-            "no prompt; write it behind the model, or use --prompt-file or --prompt-ids");
+        return tool_usage("no prompt; write it behind the model, or use --prompt-file, --messages "
+                          "or --prompt-ids");
     if (given > 1)
-        return tool_usage(
-            "more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several");
+        return tool_usage("more than one prompt; give a prompt, --prompt-file, --messages or "
+                          "--prompt-ids, not several");
     r->n_prompts = 1;
     r->single = flag ? flag : pos;
     if (ids) return tool_parse_ids("prompt-ids", ids, &r->ids);
     if (flag) return tool_check_flag_text(a, TOOL_FLAG_PROMPT);
-    if (!file) return tool_check_text("the prompt", pos, strlen(pos));
-    int rc = tool_read_prompts(file, &r->file);
+    if (pos) return tool_check_text("the prompt", pos, strlen(pos));
+    int rc = file ? tool_read_prompts(file, &r->file) : tool_read_messages(chats, &r->file);
     r->n_prompts = r->file.n;
     return rc;
 }
@@ -70,16 +71,21 @@ static bool read_sampling(run *r) {
     return false;
 }
 
-/* Goes into the chat template, so there must be one. */
+/* What goes into the chat template wants one. */
 static int read_system(run *r) {
-    r->system = tool_get(r->a, TOOL_FLAG_SYSTEM);
-    if (r->system && (r->req.raw || r->ids.v))
-        return tool_usage("--system goes into the chat template, which --%s leaves out",
-                          r->ids.v ? "prompt-ids" : "raw");
     const char *kind = tool_get(r->a, TOOL_FLAG_CHAT_TEMPLATE);
-    if (r->system && kind && strcmp(kind, "none") == 0)
-        return tool_usage("--system goes into the chat template, which --chat-template none is "
-                          "without");
+    const char *chats = tool_get(r->a, TOOL_FLAG_MESSAGES);
+    const char *flag = chats ? "messages" : "system";
+    r->system = tool_get(r->a, TOOL_FLAG_SYSTEM);
+    if (r->system && chats)
+        return tool_usage("--system with --messages: write it as the first message of each list");
+    if ((r->system || chats) && (r->req.raw || r->ids.v))
+        return tool_usage("--%s goes into the chat template, which --%s leaves out", flag,
+                          r->ids.v ? "prompt-ids" : "raw");
+    if ((r->system || chats) && kind && strcmp(kind, "none") == 0)
+        return tool_usage("--%s goes into the chat template, which --chat-template none is "
+                          "without",
+                          flag);
     int rc = tool_check_template(r->a);
     return rc ? rc : tool_check_flag_text(r->a, TOOL_FLAG_SYSTEM);
 }
@@ -109,6 +115,20 @@ static int read_options(run *r) {
     return rc;
 }
 
+/* Roles are lost where the model has no template. */
+static int check_model_template(const run *r) {
+    const char *flag = r->system ? "system" : "messages";
+    if (!r->system && !tool_get(r->a, TOOL_FLAG_MESSAGES)) return 0;
+    json_t *o = tool_facts(r->e);
+    if (!o) return TOOL_EXIT_FAILED;
+    bool none = strcmp(json_string_value(json_object_get(o, "chat_template")), "none") == 0;
+    json_decref(o);
+    return none ? tool_usage("--%s goes into the chat template, which %s is without; give "
+                             "--chat-template chatml",
+                             flag, r->a->pos[0])
+                : 0;
+}
+
 /* --- running ----------------------------------------------------------------------------- */
 
 static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
@@ -129,12 +149,16 @@ static int fail_prompt(const run *r, uint32_t prompt, rp_status st, const rp_err
 /* A sample is what its prompt alone gives with the seed of the sample: that of the command line and its number. */
 static rp_status submit(run *r, uint32_t i, rp_error *err) {
     rp_request_options o = r->req;
-    const char *text = r->file.v ? r->file.v[i / r->n_samples].text : r->single;
+    const tool_prompt *p = r->file.v ? &r->file.v[i / r->n_samples] : NULL;
+    const char *text = p ? p->text : r->single;
     rp_message chat[2] = {{"system", r->system}, {"user", text}};
     o.sampling.seed += i % r->n_samples;
     o.prompt_ids = r->ids.v;
     o.n_prompt_ids = r->ids.n;
-    if (r->system) {
+    if (p && p->messages) {
+        o.messages = p->messages;
+        o.n_messages = p->n_messages;
+    } else if (r->system) {
         o.messages = chat;
         o.n_messages = 2;
     } else if (!r->ids.v) {
@@ -252,7 +276,8 @@ static int run_all(run *r) {
     if (rc) return rc;
     r->e = tool_open(r->a, false, &rc);
     if (!r->e) return rc;
-    rc = submit_all(r);
+    rc = check_model_template(r);
+    if (rc == 0) rc = submit_all(r);
     if (rc) return rc;
     rc = step_all(r);
     tool_progress_clear();

@@ -59,6 +59,12 @@ static void set(json_t *o, const char *name, json_t *v) {
     json_object_set_new(o, name, v);
 }
 
+static const char *chat_name(const rp_engine *e) {
+    return e->chat.kind == MODEL_CHAT_CHATML ? "chatml"
+           : e->chat.kind == MODEL_CHAT_NONE ? "none"
+                                             : "unknown";
+}
+
 /* The folder that the stages of compiling were written to (compile/dump.h), or null. */
 static json_t *text_dump(const rp_engine *e) {
     const char *path = e->config->debug_dump_path;
@@ -151,6 +157,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "cudagraph_mode",
         json_string(rp_cudagraph_mode_name(rp_config_cudagraph_mode(e->config))));
     set(o, "threads", json_integer((json_int_t)e->n_threads));
+    set(o, "chat_template", json_string(chat_name(e)));
     set(o, "debug_dump", text_dump(e));
     add_times(o, e);
     set(o, "memory", object_memory(e));

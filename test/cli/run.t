@@ -278,6 +278,35 @@ $ reprise run synthetic:tiny hi --logprobs 2000
 ! reprise: --logprobs=2000: expected a number from 0 to 1024
 ? 2
 
+# Conversations of several turns, whose texts may have line breaks; a system message of one's own is their first.
+$ printf '[{"role":"user","content":"a\\nb"},\n {"role":"assistant","content":"c"},\n{"role":"user","content":"d"}]\n[{"role":"user","content":"hi"}]' > chats.json
+$ reprise run synthetic:tiny --chat-template chatml --messages chats.json --max-tokens 1 --json | field prompt_ids prompts
+prompt_ids [[257, 117, 115, 101, 114, 10, 97, 10, 98, 258, 10, 257, 97, 115, 115, 105, 115, 116, 97, 110, 116, 10, 99, 258, 10, 257, 117, 115, 101, 114, 10, 100, 258, 10, 257, 97, 115, 115, 105, 115, 116, 97, 110, 116, 10], [257, 117, 115, 101, 114, 10, 104, 105, 258, 10, 257, 97, 115, 115, 105, 115, 116, 97, 110, 116, 10]]
+prompts 2
+$ printf '[{"role":"system","content":"S"},{"role":"user","content":"hi"}]' | reprise run synthetic:tiny --chat-template chatml --messages - --max-tokens 1 --json | field prompt_ids
+prompt_ids [257, 115, 121, 115, 116, 101, 109, 10, 83, 258, 10, 257, 117, 115, 101, 114, 10, 104, 105, 258, 10, 257, 97, 115, 115, 105, 115, 116, 97, 110, 116, 10]
+$ reprise run synthetic:tiny --messages chats.json
+! reprise: --messages goes into the chat template, which synthetic:tiny is without; give --chat-template chatml
+? 2
+$ reprise run synthetic:tiny --messages chats.json --raw
+! reprise: --messages goes into the chat template, which --raw leaves out
+? 2
+$ reprise run synthetic:tiny --messages chats.json --system S
+! reprise: --system with --messages: write it as the first message of each list
+? 2
+$ reprise run synthetic:tiny --messages chats.json hi
+! reprise: more than one prompt; give a prompt, --prompt-file, --messages or --prompt-ids, not several
+? 2
+$ for text in '[{"role":"user","content":"a"}]\n\n[{"role":"me","content":"a"}]' '[{"role":"user","content":["a"]}]' '[{"role":"user","content":"a","name":"b"}]' '{"role":"user","content":"a"}' '\n[{"role":"user",\n]' ' \n' '[{"role":"user","content":"a"}]\n[{"role":"user","content":"far too long"}]'; do printf "$text" > bad.json; reprise run synthetic:tiny --chat-template chatml --messages bad.json --max-model-len 24; done
+! reprise: bad.json:3: message 1 has no role that is system, user, assistant or tool
+! reprise: bad.json:1: message 1 has no content that is a string
+! reprise: bad.json:1: message 1 has 'name'; only role and content are read
+! reprise: bad.json:1: expected a list of messages: [{"role":"user","content":".."}]
+! reprise: bad.json:3: no JSON: string or '}' expected near ']'
+! reprise: bad.json:1: no conversation in 2 bytes
+! reprise: bad.json:2: prompt of 31 tokens leaves no room in max_model_len 24; shorten it or raise max_model_len
+? 2
+
 # A system message goes into the chat template.
 $ reprise run synthetic:tiny --chat-template chatml --system S hi --max-tokens 1 --json | field prompt_ids
 prompt_ids [257, 115, 121, 115, 116, 101, 109, 10, 83, 258, 10, 257, 117, 115, 101, 114, 10, 104, 105, 258, 10, 257, 97, 115, 115, 105, 115, 116, 97, 110, 116, 10]
@@ -295,6 +324,9 @@ $ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 2 --chat-templa
 ? 2
 $ reprise run synthetic:tiny --system S --prompt-ids 1,2
 ! reprise: --system goes into the chat template, which --prompt-ids leaves out
+? 2
+$ reprise run synthetic:tiny hi --system S
+! reprise: --system goes into the chat template, which synthetic:tiny is without; give --chat-template chatml
 ? 2
 $ reprise run synthetic:tiny hi --chat-template chatml --system $'\377'
 ! reprise: --system: byte 0xff at offset 0 is no UTF-8 text; write it in UTF-8

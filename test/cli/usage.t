@@ -9,13 +9,13 @@ $ reprise run
 ! reprise: run needs more: reprise run MODEL [PROMPT]
 ? 2
 $ reprise run synthetic:tiny
-! reprise: no prompt; write it behind the model, or use --prompt-file or --prompt-ids
+! reprise: no prompt; write it behind the model, or use --prompt-file, --messages or --prompt-ids
 ? 2
 $ reprise run synthetic:tiny a b
 ! reprise: run: 'b' is one argument too many: reprise run MODEL [PROMPT]
 ? 2
 $ reprise run synthetic:tiny a --prompt-ids 1
-! reprise: more than one prompt; give a prompt, --prompt-file or --prompt-ids, not several
+! reprise: more than one prompt; give a prompt, --prompt-file, --messages or --prompt-ids, not several
 ? 2
 $ reprise run synthetic:tiny --prompt-file no-such-file
 ! reprise: cannot read no-such-file: No such file or directory
