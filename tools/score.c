@@ -24,8 +24,10 @@ static void on_token(void *user, uint32_t position, int32_t id, double logprob, 
     s->n_tokens++;
     s->sum += logprob;
     if (k > 0) s->n_top1 += top_ids[0] == id;
+    char text[64];
     if (!s->a->json) {
-        (void)printf("%u\t%d\t%.9g", position, id, logprob);
+        (void)printf("%u\t%d\t%.9g\t%s", position, id, logprob,
+                     tool_token_text(s->e, id, text, sizeof text));
         for (uint32_t i = 0; i < k; i++)
             (void)printf("\t%d:%.9g", top_ids[i], (double)top_logits[i]);
         (void)putchar('\n');
@@ -35,8 +37,9 @@ static void on_token(void *user, uint32_t position, int32_t id, double logprob, 
     for (uint32_t i = 0; i < k; i++)
         (void)json_array_append_new(
             top, json_pack("[i,o]", top_ids[i], tool_json_real((double)top_logits[i])));
-    json_t *o = json_pack("{s:I,s:i,s:o,s:o}", "position", (json_int_t)position, "id", id,
-                          "logprob", tool_json_real(logprob), "top", top);
+    json_t *o = json_pack("{s:I,s:i,s:o,s:o,s:o}", "position", (json_int_t)position, "id", id,
+                          "text", tool_token_json(s->e, id), "logprob", tool_json_real(logprob),
+                          "top", top);
     s->write_failed |= !tool_event("score", o, 9);
 }
 

@@ -17,6 +17,12 @@ top1 4
 # Any number of tokens a forward gives the same bits.
 $ for n in 1 2 3 7; do reprise score synthetic:tiny --prompt-ids 1,2,3 --continuation-ids 4,5,6,7,8,9 --top-logits 4 --step $n --quiet | cksum; done | sort -u | wc -l
 1
+# Each token's text stands beside it, for people and in events.
+$ reprise score synthetic:tiny --prompt ab --continuation 'c "' --quiet | cut -f 1,2,4; reprise score synthetic:tiny --prompt ab --continuation c --json | head -n 1 | field text
+2	99	"c"
+3	32	" "
+4	34	"\""
+text "c"
 # Ids that cannot be scored, and steps that are none.
 $ reprise score synthetic:tiny --prompt-ids 1 --continuation-ids 7,999999
 ! reprise: token id 999999 at position 1 of the continuation is outside the vocabulary of 288; ids go from 0 to 287
