@@ -113,10 +113,10 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     RP_TRY(alloc_for(r, &logits, &r->logits_memory, err));
     if (!r->unified) RP_TRY(alloc_for(r, &host_logits, &r->host_logits, err));
     RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->best_size, &best, err));
+    r->best = best; /* so that what follows may fail */
     RP_TRY(alloc_for(r, &cache, &kv, err));
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
-    r->best = best;
     r->kv = kv;
     for (uint32_t i = 0; i < r->parts.model.p->n_states; i++)
         plan_exec_set(r->parts.model.x, PLAN_STATE, i, r->kv + layer * i);
