@@ -17,7 +17,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
       "Step 1: start tracing model") \
     X(AOT, "aot", "nothing: there is no backward graph", "") \
     X(INDUCTOR, "inductor", "what each piece was lowered to, and how long its compiler took", \
-      "submod_0: 8 nodes lowered to 2 launches: 2 kernels generated, 0 built in (0.3 ms)") \
+      "submod_0: 10 nodes lowered to 3 launches: 2 kernels generated, 1 built in (0.1 ms)") \
     X(DYNAMIC, "dynamic", "symbolic sizes with their ranges", \
       "create_symbol T in [1, 512] for model") \
     X(BYTECODE, "bytecode", "the recorded launch list of each graph, at its capture", \
