@@ -49,7 +49,8 @@ typedef struct lowerer {
     bool *has_memory;  /* by ref */
     base_buf source;
     rp_error *err;
-    const pass_group *group; /* being lowered; NULL: outputs */
+    const pass_group *group;    /* being lowered; NULL: outputs */
+    const pass_group *absorbed; /* what it does was done by the group in front (rotary.c) */
     /* the kernel being built */
     kir_func *k;
     sched_launch launch; /* once it is rendered */
@@ -67,7 +68,8 @@ typedef struct lowerer {
     kir_ref col; /* fragment: column within the tile */
     lower_memo *memo;
     uint32_t n_memo;
-    struct lower_rows *own_rows; /* prologue.c: rows that their readers make themselves */
+    struct lower_rows *own_rows;     /* prologue.c: rows that their readers make themselves */
+    struct lower_arranged *arranged; /* arranged.c: values that lie as their reader wants them */
 } lowerer;
 
 #define LOWER_MAX_MEMO 256

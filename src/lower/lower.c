@@ -359,6 +359,7 @@ static rp_status lower_group(lowerer *L, const pass_group *gr, uint32_t index) {
 static rp_status lower_groups(lowerer *L) {
     for (uint32_t i = 0; i < L->f->n_groups; i++) {
         L->group = &L->f->groups[i];
+        if (L->group == L->absorbed) continue;
         rp_status st = lower_group(L, L->group, i);
         if (st != RP_OK && L->group->n_nodes) ir_site_blame(L->g, L->group->nodes[0], L->err);
         if (st != RP_OK) return st;

@@ -41,7 +41,7 @@ typedef struct many {
     uint32_t per_sm; /* blocks a multiprocessor */
 } many;
 
-enum { N_MANYS = 4, WIDEST = 256 };
+enum { N_MANYS = 4 };
 
 /* --- sizes ------------------------------------------------------------------------------ */
 
@@ -296,6 +296,22 @@ static void fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t lar
     }
 }
 
+rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles *out) {
+    many list[N_MANYS];
+    uint32_t n;
+    group g;
+    RP_TRY(find_parts(L, gr, &g));
+    const int64_t most = most_rows(&g);
+    fit_many(&g, list, &n, most, INT64_MAX);
+    *out = (lower_tiles){.of = {{most, 0}}, .n = 1};
+    for (uint32_t i = 0; i < n; i++) {
+        if (out->of[out->n - 1].columns != list[i].columns) out->n++;
+        out->of[out->n - 1].most = list[i].most;
+        out->of[out->n - 1].columns = list[i].columns;
+    }
+    return RP_OK;
+}
+
 /* As rk_many_rows of the template. */
 static int64_t many_bytes(const many *m) {
     int64_t stage = JOB_TILES * m->chunk * 32 + m->columns * m->chunk * 2;
@@ -397,18 +413,15 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const gr
     return base_buf_status(b, L->err);
 }
 
-/* Memory for rows of k elements in whole tiles of any class. */
 static rp_status arranged_memory(lowerer *L, const char *base, ir_dim rows, int64_t k,
                                  lower_ref *out) {
-    const int64_t widest = WIDEST;
-    ir_dims *t = ir_graph_dims(L->g);
-    ir_dim tiles = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, widest - 1)), widest);
-    ir_dim bytes = ir_dim_mul_const(t, tiles, widest * k * 2);
+    const ir_dim bytes = lower_arranged_bytes(L, rows, k);
     if (bytes == IR_DIM_BAD)
         return rp_fail(L->err, RP_UNSUPPORTED, "arranged rows of %s take more than 2^63 bytes",
                        base);
     *out = (lower_ref){LOWER_TEMP, L->out->n_temps};
-    L->out->temps[L->out->n_temps++].bytes = ir_dim_import(L->out->dims, t, bytes);
+    L->out->temps[L->out->n_temps++].bytes =
+        ir_dim_import(L->out->dims, ir_graph_dims(L->g), bytes);
     return RP_OK;
 }
 
@@ -446,6 +459,15 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
 
 /* --- the group --------------------------------------------------------------------------------- */
 
+static rp_status find_rotary(lowerer *L, const pass_group *gr, group *g) {
+    lower_rotary *of;
+    RP_TRY(lower_rotary_find(L, gr, &of));
+    g->rotary = of != NULL;
+    for (uint32_t i = 0; of && i < g->n_parts; i++)
+        g->parts[i].rotary = &of[g->parts[i].s - gr->segs];
+    return RP_OK;
+}
+
 rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name, rp_dtype x,
                              const lower_ref operand[2]) {
     ir_dims *t = ir_graph_dims(L->g);
@@ -464,9 +486,12 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     ir_dim_bounds(t, rows, &least, &largest);
     lower_ref arranged = from;
     L->n_args = 0;
-    RP_TRY(lower_tensor_is_direct(L, gr, &g, &g.direct));
+    RP_TRY(find_rotary(L, gr, &g));
+    RP_TRY(lower_tensor_find_direct(L, gr, &g));
+    if (g.alone) RP_TRY(lower_arranged_find(L, gr, &g.to));
     fit_many(&g, list, &n_many, most, largest);
-    if (n_many) RP_TRY(arrange_rows(L, gr, name, &g, list, n_many, &arranged));
+    if (n_many && !lower_is_arranged(L, gr->lhs))
+        RP_TRY(arrange_rows(L, gr, name, &g, list, n_many, &arranged));
     L->args[0] = from;
     L->args[1] = operand[1];
     L->args[2] = arranged;

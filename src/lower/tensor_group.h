@@ -2,12 +2,15 @@
 #ifndef LOWER_TENSOR_GROUP_H
 #define LOWER_TENSOR_GROUP_H
 
+#include "lower/arranged.h"
 #include "lower/prologue.h"
+#include "lower/rotary.h"
 
 /* Part of a kernel: units of one segment. */
 typedef struct lower_tensor_part {
     const pass_segment *s;
-    int64_t columns; /* of each of its matrices */
+    const lower_rotary *rotary; /* its epilogue; NULL: that of s */
+    int64_t columns;            /* of each of its matrices */
     int64_t units, first_unit, first_tile;
 } lower_tensor_part;
 
@@ -19,6 +22,9 @@ typedef struct lower_tensor_parts {
     int64_t k, units, columns; /* of a unit, of each of its matrices */
     int64_t tiles;             /* of a unit, at most */
     bool direct;               /* every epilogue is elementwise */
+    bool alone;                /* and touches no memory but its result's */
+    const lower_tiles *to;     /* in which the result lies; NULL: rows, one behind the other */
+    bool rotary;               /* every part has one */
 } lower_tensor_parts;
 
 #define LOWER_TENSOR_WARPS 8
@@ -27,8 +33,7 @@ typedef struct lower_tensor_parts {
  * (gen/embed/tensor.cu, results). L->args get what they read and write. */
 rp_status lower_tensor_units(lowerer *L, const pass_group *gr, lower_tensor_parts *g,
                              const char *name);
-/* Whether each epilogue is elementwise. */
-rp_status lower_tensor_is_direct(lowerer *L, const pass_group *gr, const lower_tensor_parts *g,
-                                 bool *out);
+/* Finds g->direct and g->alone. */
+rp_status lower_tensor_find_direct(lowerer *L, const pass_group *gr, lower_tensor_parts *g);
 
 #endif

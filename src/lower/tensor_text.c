@@ -18,12 +18,20 @@ static void forget_kernel(lowerer *L) {
 
 /* --- elements ---------------------------------------------------------------------- */
 
-rp_status lower_tensor_is_direct(lowerer *L, const pass_group *gr, const group *g, bool *out) {
-    *out = true;
+static bool touches_one(const kir_func *f) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->n_bufs; i++) n += f->bufs[i].space == KIR_ARG;
+    return n == 1;
+}
+
+rp_status lower_tensor_find_direct(lowerer *L, const pass_group *gr, group *g) {
+    g->direct = true;
+    g->alone = g->n_parts == 1 && !g->rotary;
     L->rows = gr->rows;
-    for (uint32_t i = 0; i < g->n_parts && *out; i++) {
+    for (uint32_t i = 0; i < g->n_parts && g->direct && !g->rotary; i++) {
         rp_status st = lower_epilogue_build(L, g->parts[i].s, "epilogue", 1);
-        *out = st == RP_OK && gen_is_elementwise(K);
+        g->direct = st == RP_OK && gen_is_elementwise(K);
+        g->alone = g->alone && g->direct && touches_one(K);
         forget_kernel(L);
         RP_TRY(st);
     }
@@ -32,6 +40,10 @@ rp_status lower_tensor_is_direct(lowerer *L, const pass_group *gr, const group *
 
 /* FRAG_ask and FRAG of one thread, and FRAG_put, which has what they keep. s: the element's sums. */
 static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32_t *n_asked) {
+    if (p->rotary) {
+        *n_asked = LOWER_ROTARY_ASKED;
+        return lower_rotary_text(L, p->rotary, frag, p->columns);
+    }
     static const lower_call call = {
         .columns = 1, .acc = "s", .space = "", .name = "e", .end = "[1];", .at = ""};
     base_buf *b = &L->source;
@@ -59,8 +71,14 @@ static void put_element_call(lowerer *L, const group *g, const char *name, uint3
                     p->first_unit, g->columns);
     base_buf_puts(b, "            ");
     if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
-    base_buf_printf(b, "%s_e%u_%s(arg, dim, row, at, %sasked);\n", name, i, asks ? "ask" : "put",
-                    asks ? "" : "s, ");
+    if (g->to && !asks)
+        base_buf_printf(b,
+                        "%s_e%u_put(arg, dim, rk_tile_row(row, shift), "
+                        "rk_tile_column(row, at, shift), s, asked);\n",
+                        name, i);
+    else
+        base_buf_printf(b, "%s_e%u_%s(arg, dim, row, at, %sasked);\n", name, i,
+                        asks ? "ask" : "put", asks ? "" : "s, ");
 }
 
 static void put_element_choice(lowerer *L, const group *g, const char *name, bool asks) {
@@ -69,6 +87,7 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, boo
                     "    RP_INLINE void %s(char *const *arg, const long long *dim, int unit, long "
                     "long row, int column, %sfloat *asked)\n    {\n",
                     asks ? "ask" : "put", asks ? "" : "const float *s, const ");
+    if (g->to && !asks) base_buf_printf(b, "        const int shift = %s_shift(dim);\n", name);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         if (i)
             base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);
@@ -127,7 +146,7 @@ static void put_row_choice(lowerer *L, const group *g, const char *name) {
 /* --- units ---------------------------------------------------------------------------- */
 
 static uint32_t most_mats(const group *g) {
-    uint32_t n = 1;
+    uint32_t n = g->rotary ? 2 : 1; /* an element and its neighbour */
     for (uint32_t i = 0; i < g->n_parts; i++)
         if (g->parts[i].s->n_mats > n) n = g->parts[i].s->n_mats;
     return n;
@@ -162,11 +181,12 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
         RP_TRY(g->direct ? put_element(L, &g->parts[i], frag, &n_asked)
                          : put_rows_of(L, &g->parts[i], frag, g));
     }
+    if (g->to) RP_TRY(lower_arranged_text(L, g->to, name, gr->rows));
     base_buf_printf(b,
                     "struct %s_units : %s {\n    enum { N = %" PRId64 ", COLUMNS = %" PRId64
-                    ", MATS = %u, ASKED = %u };\n",
+                    ", MATS = %u, ASKED = %u, PAIRS = %d };\n",
                     name, g->direct ? "rk_by_elements" : "rk_by_rows", g->units, g->columns,
-                    most_mats(g), n_asked);
+                    most_mats(g), n_asked, g->rotary);
     put_places(L, g);
     if (g->direct) {
         put_element_choice(L, g, name, true);

@@ -134,6 +134,88 @@ static void products_on_tensor_cores_round_rows_as_they_read_them(void **state) 
     ir_graph_free(opt);
 }
 
+/* q, k and v behind a norm's rows, turned by angles of another piece and stored; q is returned, and what is turned of it once more where `twice`. */
+static ir_graph *heads_graph(rp_dtype cache, bool twice) {
+    rp_graph *g = rp_graph_new("heads");
+    rp_dim T = rp_symbol(g, "T", 1, 1024), NB = rp_symbol(g, "NB", 1, 1024);
+    rp_error err = {0};
+    ir_graph *opt;
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_BF16, RP_SHAPE(T, 64));
+    rp_tensor cos = rp_input(g, "cos", RP_DTYPE_F32, RP_SHAPE(T, 16));
+    rp_tensor sin = rp_input(g, "sin", RP_DTYPE_F32, RP_SHAPE(T, 16));
+    rp_tensor slots = rp_input(g, "slots", RP_DTYPE_I32, RP_SHAPE(T));
+    rp_tensor out[2];
+    for (int i = 0; i < 3; i++) { /* k, v, q */
+        rp_tensor y = rp_linear(x, rp_param(g,
+                                            i < 1   ? "k"
+                                            : i < 2 ? "v"
+                                                    : "q",
+                                            RP_DTYPE_BF16, RP_SHAPE(64, 64)));
+        out[1] = y;
+        if (i != 1) y = rp_rope_interleaved(rp_reshape(y, RP_SHAPE(T, 2, 32)), cos, sin);
+        y = rp_reshape(y, RP_SHAPE(T, 64));
+        out[0] = y;
+        if (i < 2)
+            (void)rp_kv_store(rp_state(g, i ? "vs" : "ks", cache, RP_SHAPE(NB, 2, 16, 32)), y,
+                              slots);
+    }
+    CHECK_OK(rp_graph_finish(g, out, twice ? 2 : 1, &err), &err);
+    CHECK_OK(pass_run_all(trace_graph_ir(g), NULL, &opt, &err), &err);
+    rp_graph_free(g);
+    return opt;
+}
+
+static uint32_t count_named(const ir_graph *g, const char *what) {
+    lower_options o = {.target = GEN_CUDA};
+    rp_error err = {0};
+    lower_piece p;
+    uint32_t n = 0;
+    CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+    for (uint32_t i = 0; i < p.n_launches; i++) n += strstr(p.launches[i].name, what) != NULL;
+    lower_done(&p);
+    return n;
+}
+
+/* Not where anything else wants the sums, nor into a cache of another type. */
+static void products_on_tensor_cores_turn_and_store_heads(void **state) {
+    ir_graph *g = heads_graph(RP_DTYPE_BF16, false), *f16 = heads_graph(RP_DTYPE_F16, false),
+             *read = heads_graph(RP_DTYPE_BF16, true);
+    (void)state;
+    assert_int_equal(count_named(g, "mm_"), 2); /* with the launch that arranges rows */
+    assert_int_equal(count_named(g, "kv_store"), 0);
+    assert_int_equal(count_named(f16, "kv_store"), 1);
+    assert_int_equal(count_named(read, "kv_store"), 1);
+    ir_graph_free(g);
+    ir_graph_free(f16);
+    ir_graph_free(read);
+}
+
+/* Two products of which the second reads the rows of the first; these are returned, too, where `seen`. */
+static ir_graph *chain_graph(bool seen) {
+    rp_graph *g = rp_graph_new("chain");
+    rp_error err = {0};
+    rp_tensor out[2];
+    ir_graph *opt;
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_BF16, RP_SHAPE(rp_symbol(g, "T", 1, 1024), 64));
+    rp_tensor y = rp_linear(x, rp_param(g, "up", RP_DTYPE_BF16, RP_SHAPE(128, 64)));
+    out[1] = rp_cast(rp_silu(y), RP_DTYPE_BF16);
+    out[0] = rp_linear(out[1], rp_param(g, "down", RP_DTYPE_BF16, RP_SHAPE(64, 128)));
+    CHECK_OK(rp_graph_finish(g, out, seen ? 2 : 1, &err), &err);
+    CHECK_OK(pass_run_all(trace_graph_ir(g), NULL, &opt, &err), &err);
+    rp_graph_free(g);
+    return opt;
+}
+
+/* Two products, and the launches that arrange rows for them. */
+static void products_on_tensor_cores_leave_rows_arranged(void **state) {
+    ir_graph *g = chain_graph(false), *seen = chain_graph(true);
+    (void)state;
+    assert_int_equal(count_named(g, "mm_"), 2 + 1);
+    assert_int_equal(count_named(seen, "mm_"), 2 + 2);
+    ir_graph_free(g);
+    ir_graph_free(seen);
+}
+
 /* The kernel of a GPU for so many rows of attention, and its blocks. */
 static const lower_alt *attention_of(const lower_piece *p, int64_t rows, int64_t *blocks) {
     const lower_launch *l = p->launches;
@@ -274,6 +356,8 @@ int main(void) {
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
         cmocka_unit_test(products_on_tensor_cores_make_all_rows),
+        cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
+        cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
         cmocka_unit_test(attention_has_the_blocks_of_its_class),
         cmocka_unit_test(survives_lost_allocations),

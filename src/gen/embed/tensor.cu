@@ -160,7 +160,7 @@ struct rk_unit {
 /* ---- results ----------------------------------------------------------------------------------------------------------------------------------
  *
  * An epilogue P of N units of COLUMNS columns of up to MATS matrices. DIRECT: each element is by itself, ask() loads what it will need besides the sums (ASKED
- * floats at most) and put() does the rest, so that many loads are under way at once. Else end() does a row of a unit, by a warp. */
+ * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own. Else end() does a row of a unit, by a warp. */
 
 struct rk_by_elements {
     enum { DIRECT = 1 };
@@ -171,6 +171,14 @@ struct rk_by_rows {
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
     RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *) {}
 };
+/* Where element (row, column) of rows of k lies in tiles of 1 << shift rows, [k / 8][rows][8] each, as if it were element (tile_row, tile_column) of rows one
+ * behind the other, which it is with shift 0. */
+RP_INLINE long long rk_tile_row(long long row, int shift) { return row >> shift << shift; }
+RP_INLINE long long rk_tile_column(long long row, int column, int shift)
+{
+    return shift ? ((long long)(column / 8) << shift) * 8 + (row & ((1 << shift) - 1)) * 8 + column % 8 : column;
+}
+
 /* Rows that a kernel does not make; else make() is for all threads of a block, or for a warp. */
 struct rk_rows_in_memory {
     enum { MADE = 0 };
@@ -328,7 +336,7 @@ RP_FN void rk_few_results(char *const *arg, const long long *dim, int unit, int 
         float s[P::MATS];
         if (row >= rows) break;
 #pragma unroll
-        for (int m = 0; m < P::MATS; m++) s[m] = m < mats ? rk_few_sum<T>(parts, row, m * P::COLUMNS + c) : 0.0f;
+        for (int m = 0; m < P::MATS; m++) s[m] = P::PAIRS ? rk_few_sum<T>(parts, row, c ^ m) : m < mats ? rk_few_sum<T>(parts, row, m * P::COLUMNS + c) : 0.0f;
         P::put(arg, dim, unit, row, c, s, asked[j]);
     }
 }
@@ -661,7 +669,7 @@ struct rk_part {
 template <class P>
 struct rk_results {
     typedef typename P::tile T;
-    enum { N = T::PIECE / 4, EACH = N * (T::WORKERS / 32) };
+    enum { N = T::PIECE / (P::ASKED > 1 ? 16 : 4), EACH = N * (T::WORKERS / 32) }; /* registers have room for 16 floats or so */
     rk_job job;
     long long row0;
     int first, step, pairs; /* of a row and a unit; P::UNITS a row, some of which may be missing */
@@ -696,15 +704,16 @@ struct rk_results {
 #pragma unroll
         for (int j = 0; j < N; j++) {
             const int p = from + threadIdx.x / 32 + j * (T::WORKERS / 32), row = first + p / P::UNITS * step, unit = p % P::UNITS;
-            const float *own = sums + row * T::ROW + unit * mats * P::COLUMNS + threadIdx.x % 32;
+            const float *all = sums + row * T::ROW + unit * mats * P::COLUMNS;
             float s[P::MATS];
             if (!WHOLE && !has(p)) continue;
 #pragma unroll
             for (int m = 0; m < P::MATS; m++) {
-                if (m && m >= mats) break;
-                s[m] = T::SPLITS > 1 ? *rk_of_block(own + m * P::COLUMNS, 0) : own[m * P::COLUMNS];
+                if (!P::PAIRS && m && m >= mats) break;
+                const float *own = all + (P::PAIRS ? (int)(threadIdx.x % 32) ^ m : (int)(threadIdx.x % 32) + m * P::COLUMNS);
+                s[m] = T::SPLITS > 1 ? *rk_of_block(own, 0) : *own;
 #pragma unroll
-                for (int b = 1; b < T::SPLITS; b++) s[m] += *rk_of_block(own + m * P::COLUMNS, b);
+                for (int b = 1; b < T::SPLITS; b++) s[m] += *rk_of_block(own, b);
             }
             P::put(arg, dim, job.unit + unit, row0 + row, threadIdx.x % 32, s, asked[j]);
         }
