@@ -11,7 +11,7 @@ rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autogra
     if (!m) return rp_fail(err, RP_NOMEM, "memory of an automatic graph");
     if (size == 0) size = 1;
     rp_status st = reserved ? device_reserve(d, size, &m->data, err)
-                            : rp_device_alloc(d, size, &m->data, err);
+                            : device_alloc(d, size, &m->data, err);
     if (st != RP_OK) {
         base_free(m);
         return st;
@@ -34,7 +34,7 @@ void autograph_memory_unref(autograph_memory *m) {
     if (m->reserved)
         device_unreserve(m->device, m->data, m->size);
     else
-        rp_device_free(m->device, m->data);
+        device_free(m->device, m->data);
     rp_device_close(m->device);
     base_free(m);
 }
@@ -64,11 +64,19 @@ static bool bytes_wanted(const autograph_slot *s, const rp_buffer *largest, cons
     return true;
 }
 
-static size_t capacity_for(size_t want, bool exact) {
+static size_t capacity_for(size_t want) {
     size_t size = RESERVE_LEAST;
-    if (exact) return want;
     while (size / RESERVE_FACTOR < want && size <= SIZE_MAX / 4) size *= 2;
     return size > want ? size : want;
+}
+
+/* Where no range can be set aside (a limit of addresses, say), as much as is wanted now. */
+static rp_status new_room(rp_device *d, size_t want, bool exact, autograph_memory **out,
+                          rp_error *err) {
+    rp_error none = {0};
+    if (!exact && autograph_memory_new(d, capacity_for(want), true, out, &none) == RP_OK)
+        return RP_OK;
+    return autograph_memory_new(d, want, false, out, err);
 }
 
 rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b, bool exact,
@@ -81,7 +89,7 @@ rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer 
         return rp_fail(err, RP_NOMEM, "memory of an automatic graph: sizes overflow");
     if (!s->memory || want > s->memory->size) {
         autograph_memory *m = NULL;
-        RP_TRY(autograph_memory_new(d, capacity_for(want, exact), !exact, &m, err));
+        RP_TRY(new_room(d, want, exact, &m, err));
         *moved = *moved || s->memory;
         autograph_memory_unref(s->memory);
         s->memory = m;

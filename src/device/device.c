@@ -16,7 +16,11 @@ struct rp_device {
     char *name;
     hal_device_info info;
     atomic_uint refs;
+    _Atomic uint64_t frees;
 };
+
+/* The queue whose calls this thread captures, of whichever device. */
+static _Thread_local hal_device *capturing;
 
 rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp_error *err) {
     base_error_clear(err);
@@ -29,6 +33,7 @@ rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp
         goto out;
     }
     atomic_init(&d->refs, 1);
+    atomic_init(&d->frees, 0);
     RP_TRY_OUT(hal_open(d->name, threads, &d->root, err));
     d->root->ops->info(d->root, &d->info);
     *out = d;
@@ -79,22 +84,51 @@ rp_status rp_device_get_info(const rp_device *d, rp_device_info *out, rp_error *
     return base_result_give(out, &own, sizeof own, "rp_device_info", err);
 }
 
+/* A replay would do it neither again nor at all. */
+static void spoil_capture(const char *call) {
+    rp_error why = {0};
+    if (!capturing) return;
+    (void)rp_fail(&why, RP_INVALID, "%s while calls are captured; take memory by rp_call_temp",
+                  call);
+    hal_capture_spoil(capturing, &why);
+}
+
+void device_capturing(hal_device *queue) {
+    capturing = queue;
+}
+
+rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) {
+    return d->root->ops->alloc(d->root, HAL_DEVICE_MEMORY, size ? size : 1, out, err);
+}
+
+void device_free(rp_device *d, void *p) {
+    size_t size = hal_range_size(d->root, p);
+    d->root->ops->release(d->root, p, size);
+}
+
+uint64_t device_frees(const rp_device *d) {
+    return atomic_load_explicit(&d->frees, memory_order_acquire);
+}
+
 rp_status rp_device_alloc(rp_device *d, size_t bytes, void **out, rp_error *err) {
     base_error_clear(err);
     if (!d || !out) return rp_fail(err, RP_INVALID, "rp_device_alloc: device or out is NULL");
-    return d->root->ops->alloc(d->root, HAL_DEVICE_MEMORY, bytes ? bytes : 1, out, err);
+    spoil_capture("rp_device_alloc");
+    return device_alloc(d, bytes, out, err);
 }
 
 void rp_device_free(rp_device *d, void *p) {
     if (!d || !p) return;
-    size_t size = hal_range_size(d->root, p);
-    if (size)
-        d->root->ops->release(d->root, p, size);
-    else
+    spoil_capture("rp_device_free");
+    if (hal_range_size(d->root, p)) {
+        (void)atomic_fetch_add_explicit(&d->frees, 1, memory_order_release);
+        device_free(d, p);
+    } else {
         base_log(RP_LOG_ERROR,
                  "rp_device_free: %p is not from rp_device_alloc of this device (%s); it is left "
                  "alone",
                  p, d->name);
+    }
 }
 
 rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {

@@ -12,6 +12,12 @@ const char *device_name(const rp_device *d);
 rp_status device_queue(rp_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
 /* The first queue: memory and events alone, which are thread-safe. */
 hal_device *device_root(const rp_device *d);
+/* rp_device_alloc and rp_device_free for the library's own memory, also while calls are captured; 1 byte at least. */
+rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
+void device_free(rp_device *d, void *p);
+/* The queue whose calls this thread captures from now on, NULL: none. rp_device_alloc and rp_device_free spoil its capture. */
+void device_capturing(hal_device *queue);
+uint64_t device_frees(const rp_device *d); /* times that rp_device_free had something */
 /* Addresses that take memory as they are used, where the host's memory is the device's (else RP_UNSUPPORTED). */
 rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
 void device_unreserve(rp_device *d, void *p, size_t size);

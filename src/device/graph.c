@@ -65,10 +65,35 @@ void device_graph_free(device_graph *g) {
     if (g->graph) g->queue->ops->graph_free(g->graph);
     for (uint32_t i = 0; i < g->n_parts; i++) device_part_drop(g->part[i]);
     base_free(g->part);
+    base_free(g->used);
+    base_free(g->used_size);
     base_free(g);
 }
 
-bool device_graph_valid(const device_graph *g) {
+rp_status device_graph_uses(device_graph *g, rp_device *d, void **used, uint32_t n, uint64_t frees,
+                            rp_error *err) {
+    g->device = d;
+    g->used = used;
+    g->frees = frees;
+    g->used_size = base_alloc_array(n + 1u, sizeof *g->used_size);
+    if (!g->used_size) return rp_fail(err, RP_NOMEM, "memory that a graph uses");
+    for (; g->n_used < n; g->n_used++)
+        g->used_size[g->n_used] = hal_range_size(device_root(d), used[g->n_used]);
+    return RP_OK;
+}
+
+/* Asked again only when memory was freed since. */
+static bool is_there(device_graph *g) {
+    uint64_t frees = g->device ? device_frees(g->device) : 0;
+    if (frees == g->frees) return true;
+    for (uint32_t i = 0; i < g->n_used; i++)
+        if (hal_range_size(device_root(g->device), g->used[i]) != g->used_size[i]) return false;
+    g->frees = frees;
+    return true;
+}
+
+bool device_graph_valid(device_graph *g) {
+    if (!is_there(g)) return false;
     for (uint32_t i = 0; i < g->n_parts; i++)
         if (!g->part[i]->valid(g->part[i])) return false;
     return true;

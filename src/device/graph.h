@@ -26,16 +26,26 @@ typedef struct device_graph {
     size_t bytes;       /* of the graph itself */
     device_part **part; /* n_parts */
     uint32_t n_parts;
+    /* Memory of the device that its launches name, which somebody may free; NULL for the graphs of models. */
+    rp_device *device; /* borrowed */
+    void **used;       /* n_used, each with its size */
+    size_t *used_size;
+    uint32_t n_used;
+    uint64_t frees; /* of the device, when they were last there */
 } device_graph;
 
 /* The graph of a list whose addresses all lie in registered ranges, on one queue. RP_INTERNAL names one that does not. */
 rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
                            const char *label, device_graph **out, rp_error *err) RP_MUST_USE;
+/* Remembers what g uses of the device, of which it takes over the array, also on failure; frees: device_frees before the capture. */
+rp_status device_graph_uses(device_graph *g, rp_device *d, void **used, uint32_t n, uint64_t frees,
+                            rp_error *err) RP_MUST_USE;
 /* The same for a graph that a capture gave, which is taken over, also on failure. */
 rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
                              device_graph **out, rp_error *err) RP_MUST_USE;
 void device_graph_free(device_graph *g); /* NULL is fine */
-bool device_graph_valid(const device_graph *g);
+/* False when a part is no longer what was captured, or memory that it names was freed. */
+bool device_graph_valid(device_graph *g);
 rp_status device_graph_launch(device_graph *g, rp_error *err) RP_MUST_USE;
 
 /* One reference less. */

@@ -9,6 +9,7 @@ struct rp_stream {
     device_part *parts; /* of its graphs, and of the capture under way */
     device_part **kept; /* n_kept, of the capture under way, each once */
     uint32_t n_kept, cap_kept;
+    uint64_t frees; /* of the device, when the capture under way began */
 };
 
 struct rp_event {
@@ -128,7 +129,10 @@ bool device_stream_capturing(const rp_stream *s) {
 }
 
 rp_status device_stream_capture(rp_stream *s, rp_error *err) {
-    return hal_capture_begin(s->queue, err);
+    RP_TRY(hal_capture_begin(s->queue, err));
+    device_capturing(s->queue);
+    s->frees = device_frees(s->device);
+    return RP_OK;
 }
 
 static void drop_kept(rp_stream *s) {
@@ -141,17 +145,28 @@ static void drop_kept(rp_stream *s) {
 rp_status device_stream_finish(rp_stream *s, const char *label, device_graph **out, rp_error *err) {
     hal_graph *graph = NULL;
     device_graph *g = NULL;
-    uint32_t n = 0;
+    uint32_t n = 0, n_used = 0;
+    void **used = NULL;
+    rp_error why = {0};
+    device_capturing(NULL);
+    if (out && hal_capture_used(s->queue, &used, &n_used, &why) != RP_OK)
+        hal_capture_spoil(s->queue, &why);
     rp_status st = hal_capture_end(s->queue, label, out ? &graph : NULL, &n, err);
     if (st == RP_OK && out) st = device_graph_adopt(s->queue, graph, label, n, &g, err);
-    if (g) {
-        g->part = s->kept;
-        g->n_parts = s->n_kept;
-        s->kept = NULL;
-        s->n_kept = s->cap_kept = 0;
-        *out = g;
+    if (!g) {
+        base_free(used);
+        drop_kept(s);
+        return st;
     }
-    drop_kept(s);
+    g->part = s->kept;
+    g->n_parts = s->n_kept;
+    s->kept = NULL;
+    s->n_kept = s->cap_kept = 0;
+    st = device_graph_uses(g, s->device, used, n_used, s->frees, err);
+    if (st == RP_OK)
+        *out = g;
+    else
+        device_graph_free(g);
     return st;
 }
 

@@ -23,6 +23,8 @@ struct hal_capture {
     uint32_t n;
     size_t scratch;
     hal_ranges *allowed, *wrote;
+    void **used; /* n_used of cap_used */
+    uint32_t n_used, cap_used;
     rp_error failure; /* code RP_OK: none */
 };
 
@@ -34,6 +36,7 @@ static void capture_free(hal_capture *c) {
     }
     hal_ranges_free(c->allowed);
     hal_ranges_free(c->wrote);
+    base_free(c->used);
     base_free(c);
 }
 
@@ -74,6 +77,32 @@ rp_status hal_note_begin(hal_device *d, rp_error *err) {
 
 void hal_capture_spoil(hal_device *d, const rp_error *why) {
     if (d->capture && d->capture->failure.code == RP_OK) d->capture->failure = *why;
+}
+
+rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) {
+    hal_capture *c = d->capture;
+    if (!c) return RP_OK;
+    for (uint32_t i = c->n_used; i-- > 0;)
+        if ((uintptr_t)c->used[i] == range) return RP_OK;
+    if (c->n_used == c->cap_used) {
+        uint32_t cap = c->cap_used ? c->cap_used * 2 : 16;
+        void **used = base_realloc_array(c->used, cap, sizeof(void *));
+        if (!used) return rp_fail(err, RP_NOMEM, "no memory to note what launches use");
+        c->used = used;
+        c->cap_used = cap;
+    }
+    c->used[c->n_used++] = (void *)range;
+    return RP_OK;
+}
+
+rp_status hal_capture_used(const hal_device *d, void ***out, uint32_t *n, rp_error *err) {
+    const hal_capture *c = d->capture;
+    void **copy = base_alloc_array(c->n_used + 1u, sizeof(void *));
+    if (!copy) return rp_fail(err, RP_NOMEM, "no memory for what a graph uses");
+    for (uint32_t i = 0; i < c->n_used; i++) copy[i] = c->used[i];
+    *out = copy;
+    *n = c->n_used;
+    return RP_OK;
 }
 
 /* The caller's error is the capture's. */

@@ -43,6 +43,7 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size,
                         rp_error *err) RP_MUST_USE;
 rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) RP_MUST_USE;
+rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) RP_MUST_USE;
 hal_ranges *hal_capture_allowed(const hal_device *d); /* NULL when none is under way */
 rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) RP_MUST_USE;
 /* Members of the table of such devices. */

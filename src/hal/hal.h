@@ -215,6 +215,9 @@ rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const cha
 rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) RP_MUST_USE;
 bool hal_capture_has_written(const hal_device *d, const void *p, size_t size); /* all of it */
 bool hal_capture_touched(const hal_device *d, const void *p, size_t size);     /* or some */
+/* Where the ranges of the first queue begin that noted launches point to, each once; owned by the caller (base_free). */
+rp_status hal_capture_used(const hal_device *d, void ***out, uint32_t *n,
+                           rp_error *err) RP_MUST_USE;
 /* From now on d->digest tells what is called, from 0; the last one is given. */
 uint64_t hal_digest(hal_device *d, bool on);
 void hal_digest_add(hal_device *d, const char *name, long long number);

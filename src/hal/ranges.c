@@ -218,7 +218,7 @@ bool hal_ranges_meet(hal_ranges *r, const void *p, size_t size) {
 }
 
 /* In what is registered with the queue, with the first one of its device, or allowed to a capture. */
-static bool find_range(const hal_device *d, const void *p, range *out) {
+static bool find_range(const hal_device *d, const void *p, range *out, bool *of_root) {
     hal_ranges *const places[] = {d->ranges, d->root ? d->root->ranges : NULL,
                                   hal_capture_allowed(d)};
     const range *in = NULL;
@@ -227,15 +227,17 @@ static bool find_range(const hal_device *d, const void *p, range *out) {
         (void)pthread_mutex_lock(&places[i]->lock);
         in = range_of(places[i], p);
         if (in) *out = *in;
+        *of_root = i == 1;
         (void)pthread_mutex_unlock(&places[i]->lock);
     }
     return in != NULL;
 }
 
-static rp_status audit_one(const hal_device *d, const hal_launch *l, uint32_t idx, rp_error *err) {
+static rp_status audit_one(hal_device *d, const hal_launch *l, uint32_t idx, rp_error *err) {
     for (uint32_t a = 0; a < l->n_arg; a++) {
         range in;
-        if (!find_range(d, l->arg[a], &in))
+        bool of_root = false;
+        if (!find_range(d, l->arg[a], &in, &of_root))
             return rp_fail(err, RP_INTERNAL,
                            "launch %u (%s): argument %u (%p) lies in no registered range", idx,
                            l->name ? l->name : "?", a, l->arg[a]);
@@ -245,6 +247,7 @@ static rp_status audit_one(const hal_device *d, const hal_launch *l, uint32_t id
                            "launch %u (%s): argument %u (%p) has %zu bytes, %zu beyond the end of "
                            "the registered range %s",
                            idx, l->name ? l->name : "?", a, l->arg[a], size, size - left, in.what);
+        if (of_root) RP_TRY(hal_note_used(d, in.begin, err));
     }
     return RP_OK;
 }

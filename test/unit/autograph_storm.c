@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 enum { MOST = 512, STORM = 10000, ROUNDS = 1000, THREADS = 4, CALLS = 200 };
 
@@ -261,11 +262,35 @@ static void each_allocation_may_fail(void **state) {
     bench_close(&b);
 }
 
+/* Without ranges of addresses memory is as large as the calls so far: graphs become invalid when it grows, results stay right. */
+static void addresses_may_be_refused(void **state) {
+    static float x[64];
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f = function_by(&b, &m, RP_OUTPUT_COPY);
+    for (int i = 0; i < 4; i++) {
+        rp_value in = floats(x, i < 2 ? 4 : 64);
+        if (i % 2 == 0) (void)base_sys_fail_nth(1); /* the input's */
+        rp_output *o = run_items(f, &in, 1);
+        if (i % 2 == 0) assert_true(base_sys_fail_nth(0));
+        assert_int_equal(rp_output_ran(o), i % 2 ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        assert_true(values_of(o)[0] == 1);
+        rp_output_free(o);
+    }
+    assert_int_equal(bench_info(&b).invalidated, 1);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_sizes_settle), cmocka_unit_test(random_sizes_within_a_budget),
-        cmocka_unit_test(a_thousand_managers), cmocka_unit_test(threads_share_a_manager),
-        cmocka_unit_test(streams_run_at_once), cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(random_sizes_settle),      cmocka_unit_test(random_sizes_within_a_budget),
+        cmocka_unit_test(a_thousand_managers),      cmocka_unit_test(threads_share_a_manager),
+        cmocka_unit_test(streams_run_at_once),      cmocka_unit_test(each_allocation_may_fail),
+        cmocka_unit_test(addresses_may_be_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,142 @@
+/* Automatic graphs: whose memory outputs are in by each policy, how long, and the structure of results. */
+#include "support/autographs.h"
+
+#include "base/alloc.h"
+
+static float first_of(rp_output *o) {
+    float y = values_of(o)[0];
+    rp_output_free(o);
+    return y;
+}
+
+/* --- policies of outputs --------------------------------------------------------------------------- */
+
+static rp_function *with_policy(const bench *b, affine *m, rp_output_policy p, uint32_t ring) {
+    rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+    o.name = "f";
+    o.fn = affine_call;
+    o.user = m;
+    o.output = p;
+    o.ring = ring;
+    return function_with(b, o);
+}
+
+static rp_output *run_one(rp_function *f, float x) {
+    static float in[1];
+    rp_value v = floats(in, 1);
+    in[0] = x;
+    return run_items(f, &v, 1);
+}
+
+/* An output may be read until the graph writes there again, and says so afterwards: never another call's values. */
+static void overwritten_outputs_are_told(void **state) {
+    (void)state;
+    for (uint32_t ring = 1; ring <= 3; ring++) {
+        bench b;
+        affine m;
+        rp_error err = {0};
+        rp_output *o[8];
+        const rp_value *v = NULL;
+        bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+        affine_open(&m, b.device, 0, 1, 0);
+        rp_function *f = with_policy(&b, &m, ring > 1 ? RP_OUTPUT_RING : RP_OUTPUT_BORROWED,
+                                     ring > 1 ? ring : 0);
+        for (uint32_t i = 0; i < 8; i++) {
+            o[i] = run_one(f, (float)i);
+            for (uint32_t k = 0; k <= i; k++) {
+                bool there = k == 0 || k + ring > i; /* the first one has its own */
+                assert_int_equal(rp_output_value(o[k], &v, &err), there ? RP_OK : RP_INVALID);
+                if (there) assert_true(values_of(o[k])[0] == (float)k);
+            }
+        }
+        assert_int_equal(rp_output_value(o[1], &v, &err), RP_INVALID);
+        assert_string_equal(err.text, "the output was overwritten by a later replay; use it before "
+                                      "that, or give the function RP_OUTPUT_COPY or a larger ring");
+        for (int i = 0; i < 8; i++) rp_output_free(o[i]);
+        affine_close(&m);
+        bench_close(&b);
+    }
+}
+
+/* Outputs outlive everything but the memory that they lie in, which they keep. */
+static void outputs_outlive_the_manager(void **state) {
+    size_t live = base_live();
+    (void)state;
+    rp_output *o[3];
+    for (int policy = 0; policy < 3; policy++) {
+        bench b;
+        affine m;
+        bench_open(&b, "cpu", policy == 1 ? RP_GROWTH_EXACT : RP_GROWTH_RESERVE);
+        affine_open(&m, b.device, 0, 1, 1);
+        rp_function *f = with_policy(&b, &m, (rp_output_policy)policy, policy == 2 ? 2 : 0);
+        rp_output_free(run_one(f, 1));
+        o[policy] = run_one(f, 5);
+        affine_close(&m);
+        rp_autograph_destroy(b.graphs);
+        rp_stream_close(b.stream);
+        rp_device_close(b.device);
+    }
+    for (int policy = 0; policy < 3; policy++) assert_true(first_of(o[policy]) == 6);
+    assert_int_equal(base_live(), live);
+}
+
+/* A list of two outputs, one of them twice, with literals and names. */
+static rp_status structured(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    static rp_value item[4], inner[2];
+    static const char *const name[] = {"y", "n", "both", "s"};
+    affine *m = user;
+    rp_buffer y[2];
+    rp_status st = rp_call_compiled(call, m[0].c, &args->item[0].tensor, 1, &y[0], 1, err);
+    if (st == RP_OK) st = rp_call_compiled(call, m[1].c, &y[0], 1, &y[1], 1, err);
+    if (st != RP_OK) return st;
+    inner[0] = rp_value_tensor(y[1]);
+    inner[1] = rp_value_tensor(y[0]);
+    item[0] = rp_value_tensor(y[0]);
+    item[1] = rp_value_float(0.5);
+    item[2] = rp_value_tuple(inner, 2);
+    item[3] = rp_value_string("it's");
+    *result = rp_value_map(name, item, 4);
+    return RP_OK;
+}
+
+static void results_keep_their_structure(void **state) {
+    bench b;
+    affine m[2];
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m[0], b.device, 0, 1, 1);
+    affine_open(&m[1], b.device, 0, 10, 0);
+    rp_function *f = function_of(&b, "f", structured, m);
+    for (int i = 0; i < 3; i++) {
+        rp_output *o = run_one(f, (float)i);
+        const rp_value *v = result_of(o);
+        assert_int_equal(v->kind, RP_VALUE_MAP);
+        assert_string_equal(v->name[2], "both");
+        assert_string_equal(v->item[3].as.string, "it's");
+        assert_true(v->item[1].as.number == 0.5);
+        assert_true(*(float *)v->item[0].tensor.data == (float)i + 1);
+        assert_true(*(float *)v->item[2].item[0].tensor.data == 10 * ((float)i + 1));
+        assert_ptr_equal(v->item[2].item[1].tensor.data, v->item[0].tensor.data);
+        assert_false(v->item[0].state);
+        rp_output_free(o);
+    }
+    char *text = bench_text(&b);
+    assert_non_null(strstr(text,
+                           "\n    Output Template: {'y': FakeTensor(shape=[1], "
+                           "dtype='torch.float32', device='cpu'), 'n': 0.5, 'both': (FakeTensor("));
+    assert_non_null(strstr(text, "'s': \"it's\"}\n"));
+    rp_free(text);
+    affine_close(&m[0]);
+    affine_close(&m[1]);
+    bench_close(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overwritten_outputs_are_told),
+        cmocka_unit_test(outputs_outlive_the_manager),
+        cmocka_unit_test(results_keep_their_structure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
