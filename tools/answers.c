@@ -84,7 +84,8 @@ static int tell_text(tool_answers *t, uint32_t i, const rp_result *res) {
     tool_progress_clear();
     if (t->n > 1) (void)printf("%s==> %s <==\n", t->n_told ? "\n" : "", name);
     if (!t->streamed) (void)fwrite(res->text, 1, len, stdout);
-    bool nothing = *res->error && len == 0 && t->n == 1;
+    /* A single answer that failed before its first character, or that a failed step left unfinished, is no line. */
+    bool nothing = (*res->error || !*res->finish_reason) && len == 0 && t->n == 1;
     if (!newline && !nothing) (void)putchar('\n');
     if (fflush(stdout) != 0) return TOOL_EXIT_FAILED;
     if (t->n > 1)

@@ -104,6 +104,11 @@ $ reprise score nan.gguf --prompt a --continuation b --quiet
 ! reprise: scoring token 65 at position 1: logit of token 0 is nan; the step computed garbage
 ? 1
 
+# A step that fails before any text writes no line.
+$ reprise run synthetic:tiny hi --require-graph --cudagraph-capture-sizes 1 --max-tokens 2 2>err.txt | wc -c; tail -n 1 err.txt
+0
+reprise: prefill or mixed step of 2 tokens cannot run as a graph: more tokens than the largest graph (1); give up require_graph or change the capture sizes
+
 # What is wrong with a prompt of a file says where.
 $ printf 'short\n\nfar too long\n' > long.txt; reprise run synthetic:tiny --prompt-file long.txt --max-model-len 8
 ! reprise: long.txt:3: prompt of 12 tokens leaves no room in max_model_len 8; shorten it or raise max_model_len
