@@ -314,6 +314,22 @@ static void integers_can_be_read(void **state) {
     assert_int_equal(rp_config_get_int(NULL, "level", &v, NULL), RP_INVALID);
 }
 
+/* No setting has such a name, whatever its length; from where it has no room on, the line is the same. */
+static void names_of_any_length_are_refused(void **state) {
+    char text[400], longest[480] = "";
+    (void)state;
+    for (size_t n = 300; n > 0; n--) {
+        rp_error err = {0};
+        memset(text, 'x', n);
+        (void)strcpy(text + n, "=1");
+        assert_int_equal(rp_config_set(cfg, text, &err), RP_CONFIG);
+        assert_int_equal(strncmp(err.text, "unknown setting x", 17), 0);
+        assert_int_equal(strstr(err.text, "no name is that long") != NULL, n >= 128);
+        if (n == 300) memcpy(longest, err.text, sizeof longest);
+        if (n >= 130) assert_string_equal(err.text, longest);
+    }
+}
+
 static void every_allocation_may_fail(void **state) {
     (void)state;
     static const char json[] =
@@ -386,6 +402,7 @@ int main(void) {
         TEST(optimisation_levels),
         TEST(a_typed_level_replaces_the_default),
         TEST(integers_can_be_read),
+        TEST(names_of_any_length_are_refused),
         TEST(every_range_holds),
         TEST(every_allocation_may_fail),
     };

@@ -157,6 +157,7 @@ static void queues_of_one_device(void **state) {
         assert_int_equal(hal_live_bytes(q), 0);
         r->ops->release(r, b, N);
         d->ops->release(d, a, N);
+        assert_int_equal(hal_live_bytes(d), 0); /* not what it was at most */
         hal_close(r);
         hal_close(q);
         hal_close(d);

@@ -302,6 +302,46 @@ static void misuse_is_reported(void **state) {
     expect_failure(f, RP_INVALID, "only a fragment has parameters");
 }
 
+/* What verifying says of a kernel that has two buffers, of which the second is bad, and of its own name. */
+static void names_and_buffers_are_checked(void **state) {
+    static const struct {
+        const char *kernel, *name;
+        rp_dtype dtype;
+        uint32_t slot;
+        int64_t offset, size;
+        const char *words; /* NULL: sound */
+    } cases[] = {
+        {"k", "_b2", RP_DTYPE_F32, 0, 8, 0, NULL},
+        {"k", "b", RP_DTYPE_F16, UINT16_MAX, 6, 0, NULL},
+        {"1k", "b", RP_DTYPE_F32, 0, 0, 0, "kernel name '1k' is no identifier"},
+        {"", "b", RP_DTYPE_F32, 0, 0, 0, "kernel name '' is no identifier"},
+        {"k", "2b", RP_DTYPE_F32, 0, 0, 0, "kernel k: buffer name '2b' is no identifier"},
+        {"k", "b-c", RP_DTYPE_F32, 0, 0, 0, "kernel k: buffer name 'b-c' is no identifier"},
+        {"k", "x", RP_DTYPE_F32, 1, 0, 0, "kernel k: two buffers named x"},
+        {"k", "b", RP_DTYPE_F32, 0, 6, 0, "kernel k: buffer b: slot 0, offset 6 (a multiple"},
+        {"k", "b", RP_DTYPE_F32, 0, -4, 0, "offset -4"},
+        {"k", "b", RP_DTYPE_F32, UINT16_MAX + 1, 0, 0, "slot 65536"},
+        {"k", "b", RP_DTYPE_F32, 0, 0, -1, "size -1"},
+        {"k", "b", RP_DTYPE_F32, 0, 0, INT64_MAX / 64 + 1, "size 144115188075855872"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        kir_func *f = kir_new(cases[i].kernel, KIR_KERNEL, NULL);
+        uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0);
+        (void)kir_add_buf(f, cases[i].name, KIR_ARG, cases[i].dtype, cases[i].slot, cases[i].offset,
+                          cases[i].size);
+        kir_ref at = kir_begin(f, KIR_PAR, kir_const_i(f, 4));
+        kir_store(f, x, at, kir_const_f(f, 1.0));
+        kir_end(f);
+        rp_status st = kir_verify(f, &err);
+        if (st != (cases[i].words ? RP_INVALID : RP_OK) ||
+            (cases[i].words && !strstr(err.text, cases[i].words)))
+            fail_msg("case %zu: %s: %s", i, rp_status_name(st), err.text);
+        kir_free(f);
+    }
+}
+
 static void unclosed_blocks_do_not_verify(void **state) {
     kir_ref i;
     kir_func *f = kernel(4, &i);
@@ -371,6 +411,7 @@ int main(void) {
         cmocka_unit_test(dims_are_imported_in_order),
         cmocka_unit_test(misuse_is_reported),
         cmocka_unit_test(unclosed_blocks_do_not_verify),
+        cmocka_unit_test(names_and_buffers_are_checked),
         cmocka_unit_test(data_ranges_follow_the_ops),
         cmocka_unit_test(building_survives_lost_allocations),
     };

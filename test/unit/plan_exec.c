@@ -220,6 +220,12 @@ static void unknown_code_is_refused(void **state) {
     size_t live = base_live(); /* the device's table of ranges has been made */
     assert_non_null(strstr(e1.text, "@small"));
     opt.builtin = find;
+    const char *known = p->functions[1].symbol;
+    p->functions[1].symbol = "nowhere";
+    e1 = (rp_error){0};
+    assert_int_equal(plan_exec_new(p, &opt, &x, &e1), RP_CORRUPT);
+    assert_string_equal(e1.text, "plan small wants built-in kernel nowhere, which is not here");
+    p->functions[1].symbol = known;
     p->launches[2].custom = "plan_exec::unknown";
     assert_int_equal(plan_exec_new(p, &opt, &x, &e2), RP_UNSUPPORTED);
     assert_non_null(strstr(e2.text, "plan_exec::unknown is not registered"));
