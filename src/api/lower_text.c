@@ -81,7 +81,7 @@ static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error
         RP_TRY_OUT(lower_graph(s.pieces[i].graph, &o, &lowered[i].piece, err));
         RP_TRY_OUT(own_functions(&lowered[i], isa, err));
     }
-    RP_TRY_OUT(compile_assemble(g, &s, lowered, &p, err));
+    RP_TRY_OUT(compile_assemble(g, ir_graph_dims(g), &s, lowered, &p, err));
     plan_print(p, b);
 out:
     for (uint32_t i = 0; lowered && i < s.n_pieces; i++) lower_done(&lowered[i].piece);

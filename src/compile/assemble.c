@@ -22,6 +22,7 @@ typedef struct distinct_tables {
 
 typedef struct assembler {
     const ir_graph *g;
+    const ir_dims *symbols; /* of the plan, in their order */
     const split_result *s;
     const compile_lowered *lowered;
     plan *p;
@@ -39,8 +40,7 @@ static rp_status size_of(assembler *a, const ir_dims *dims, ir_dim d, plan_size 
     RP_TRY(ir_dim_code_of(dims, d, out, a->err));
     for (uint32_t i = 0; i < out->n; i++)
         if (out->op[i] == IR_DIM_CODE_SYMBOL)
-            out->k[i] =
-                ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(dims, (uint32_t)out->k[i])->name);
+            out->k[i] = ir_dims_find(a->symbols, ir_dims_symbol(dims, (uint32_t)out->k[i])->name);
     return RP_OK;
 }
 
@@ -105,7 +105,7 @@ static rp_status copy_outputs(assembler *a) {
 }
 
 static rp_status fill_symbols(assembler *a) {
-    const ir_dims *dims = ir_graph_dims(a->g);
+    const ir_dims *dims = a->symbols;
     plan *p = a->p;
     p->n_symbols = ir_dims_symbol_count(dims);
     p->symbols = base_arena_array(p->arena, p->n_symbols + 1u, sizeof *p->symbols);
@@ -178,7 +178,7 @@ static rp_status enter_tables(assembler *a, uint32_t d) {
     t->functions = base_alloc_array(l->n_launches * LOWER_MAX_ALTS + 1u, sizeof *t->functions);
     if (!map || !t->functions) return rp_fail(a->err, RP_NOMEM, "plan tables");
     for (uint32_t i = 0; i < n; i++)
-        map[i] = ir_dims_find(ir_graph_dims(a->g), ir_dims_symbol(l->dims, i)->name);
+        map[i] = ir_dims_find(a->symbols, ir_dims_symbol(l->dims, i)->name);
     t->dim_map = p->n_dim_maps;
     p->dim_maps[p->n_dim_maps++] = (plan_dim_map){map, n};
     for (uint32_t i = 0; i < l->n_launches; i++)
@@ -438,10 +438,15 @@ static void forget_unused(plan *p) {
         if (p->values[i].first == UINT32_MAX) p->values[i] = (plan_value){.first = 0, .last = 0};
 }
 
-rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered,
-                           plan **out, rp_error *err) {
+rp_status compile_assemble(const ir_graph *g, const ir_dims *symbols, const split_result *s,
+                           const compile_lowered *lowered, plan **out, rp_error *err) {
     rp_status st = RP_OK;
-    assembler a = {.g = g, .s = s, .lowered = lowered, .err = err, .p = plan_new(ir_graph_name(g))};
+    assembler a = {.g = g,
+                   .symbols = symbols,
+                   .s = s,
+                   .lowered = lowered,
+                   .err = err,
+                   .p = plan_new(ir_graph_name(g))};
     a.at = base_alloc_array(ir_graph_count(g) + 1u, sizeof *a.at);
     a.tables = base_alloc_array(s->n_pieces + 1u, sizeof *a.tables);
     if (!a.p || !a.at || !a.tables) {

@@ -20,8 +20,9 @@ typedef struct compile_lowered {
         inner; /* by launch * 2 + graph: of launches with graphs, sealed; the plan that is made takes them */
 } compile_lowered;
 
-/* lowered[i] belongs to the distinct piece i of s (others are unused). *out is sealed. */
-rp_status compile_assemble(const ir_graph *g, const split_result *s, const compile_lowered *lowered,
-                           plan **out, rp_error *err) RP_MUST_USE;
+/* lowered[i] belongs to the distinct piece i of s (others are unused). The plan has the symbols that are given: those of g, which
+ * may have been made from a graph that has them in another order. *out is sealed. */
+rp_status compile_assemble(const ir_graph *g, const ir_dims *symbols, const split_result *s,
+                           const compile_lowered *lowered, plan **out, rp_error *err) RP_MUST_USE;
 
 #endif

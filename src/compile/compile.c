@@ -120,7 +120,8 @@ static rp_status join(pipeline *p, const compile_manager *m, rp_error *err) {
         s->compiles += e->compiles;
         s->cache_hits += e->loads;
     }
-    RP_TRY(compile_assemble(p->g, &p->split, p->lowered, &p->task->out, err));
+    RP_TRY(compile_assemble(p->g, ir_graph_dims(p->task->g), &p->split, p->lowered, &p->task->out,
+                            err));
     if (!p->user) return RP_OK;
     *p->place = p->task->out;
     p->task->out = NULL;
