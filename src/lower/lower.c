@@ -276,12 +276,12 @@ static bool is_taken(const lowerer *L, lower_ref at) {
     return false;
 }
 
-/* A leaf that the plan copies; on a GPU passes may have found that an output is a param (others: pass_separate_outputs). */
-static bool is_leaf(const lowerer *L, ir_op op) {
-    return op == IR_input || op == IR_state || (op == IR_param && L->opt->target != GEN_CUDA);
+static bool is_leaf(ir_op op) {
+    return op == IR_input || op == IR_param || op == IR_state;
 }
 
-/* Each output has memory of its own, but leaves and versions of them, which the plan copies. */
+/* Each output has memory of its own, but versions of memory and leaves, which the plan copies. On a GPU it cannot: there an output is a
+ * leaf only where passes found that it is one (others: pass_separate_outputs). */
 static rp_status place_outputs(lowerer *L) {
     for (uint32_t i = 0; i < ir_output_count(L->g); i++) {
         ir_ref o = ir_output_at(L->g, i), base = o;
@@ -289,9 +289,11 @@ static rp_status place_outputs(lowerer *L) {
         if (ir_node_at(L->g, base)->op == IR_written) base = ir_node_at(L->g, base)->memory;
         bool own = L->has_memory[base] && L->where[base].seg == LOWER_TEMP &&
                    !is_taken(L, L->where[base]);
+        const bool leaf = is_leaf(ir_node_at(L->g, o)->op);
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
-        if (own || is_leaf(L, ir_node_at(L->g, o)->op) ||
-            (L->has_memory[base] && ir_node_at(L->g, o)->memory != IR_NONE))
+        if (leaf && L->opt->target == GEN_CUDA)
+            RP_TRY(lower_copy(L, o, at));
+        else if (own || leaf || (L->has_memory[base] && ir_node_at(L->g, o)->memory != IR_NONE))
             *at = L->where[base];
         else if (ir_node_at(L->g, o)->op == IR_empty)
             RP_TRY(lower_memory(L, o, at));

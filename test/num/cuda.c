@@ -6,6 +6,7 @@
 #include "support/gpu_graphs.h"
 #include "support/op_grid.h"
 #include "support/random_effects.h"
+#include "support/random_ranks.h"
 
 /* --- graphs -------------------------------------------------------------------------- */
 
@@ -180,6 +181,16 @@ static void every_op(gpu_graphs *q) {
     op_grid_scatters(take_grid, q);
 }
 
+/* Of values of any rank and type over several symbols. */
+static void random_ranks(gpu_graphs *q, uint32_t n) {
+    rp_error err = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        ir_graph *g = NULL;
+        CHECK_OK(random_ranks_new(5000 + i, 4 + i % 11, &g, &err), &err);
+        gpu_graphs_add(q, g, false);
+    }
+}
+
 /* Of graphs and of those whose values take ways through memory. */
 static void random_ones(gpu_graphs *q, uint32_t n, uint32_t n_effects) {
     const random_graph_options all = RANDOM_GRAPH_ALL;
@@ -209,6 +220,7 @@ static void all_compile_for_sm_90(void **state) {
     every_form(&q, false);
     every_op(&q);
     random_ones(&q, 10, 10);
+    random_ranks(&q, 10);
     gpu_graphs_check(&q);
     gpu_graphs_close(&q);
 }
@@ -219,6 +231,7 @@ static void all_equal_the_host_on_a_gpu(void **state) {
     every_form(&q, false);
     every_op(&q);
     random_ones(&q, 300, 200);
+    random_ranks(&q, 400);
     gpu_graphs_check(&q);
     gpu_graphs_close(&q);
 }
