@@ -1,6 +1,7 @@
 /* The public device, stream and event: who owns what, that everything is given back, that engines and compiled graphs share
  * one device from several threads, and what a call that does not fit is told. */
-#include "support/check.h"
+#include "support/devices.h"
+#include "support/gpu.h"
 
 #include <pthread.h>
 
@@ -18,19 +19,7 @@ static void fill(float *p, int n, unsigned seed) {
     }
 }
 
-static rp_device *open_device(const char *name, uint32_t threads) {
-    rp_error err = {0};
-    rp_device *d = NULL;
-    CHECK_OK(rp_device_open(name, threads, &d, &err), &err);
-    return d;
-}
-
-static rp_stream *open_stream(rp_device *d) {
-    rp_error err = {0};
-    rp_stream *s = NULL;
-    CHECK_OK(rp_stream_open(d, &s, &err), &err);
-    return s;
-}
+static const char *no_gpu; /* why there is none, not even an emulated one */
 
 /* softmax(exp(x) w^T), B rows. */
 static rp_compiled *compile_on(rp_device *d, const char *setting) {
@@ -54,8 +43,8 @@ static void life(void **state) {
     size_t live = base_live();
     rp_error err = {0};
     (void)state;
-    rp_device *d = open_device("cpu", 2);
-    rp_stream *s = open_stream(d);
+    rp_device *d = device_open_ok("cpu", 2);
+    rp_stream *s = stream_open_ok(d);
     assert_ptr_equal(rp_stream_device(s), d);
     assert_ptr_equal(rp_device_ref(d), d);
     rp_device_close(d);
@@ -85,8 +74,8 @@ static void bad_calls_are_told(void **state) {
     assert_null(d);
     assert_int_equal(rp_stream_open(NULL, NULL, &err), RP_INVALID);
     assert_int_equal(rp_stream_synchronize(NULL, &err), RP_INVALID);
-    rp_device *a = open_device("cpu", 1), *b = open_device("null", 0);
-    rp_stream *s = open_stream(b);
+    rp_device *a = device_open_ok("cpu", 1), *b = device_open_ok("null", 0);
+    rp_stream *s = stream_open_ok(b);
     rp_event *e = NULL;
     CHECK_OK(rp_event_new(a, &e, &err), &err);
     assert_int_equal(rp_event_record(e, s, &err), RP_INVALID);
@@ -106,7 +95,7 @@ static void memory_is_given_back(void **state) {
     void *p = NULL, *q = NULL, *none = NULL;
     int outside = 0;
     (void)state;
-    rp_device *d = open_device("cpu", 1);
+    rp_device *d = device_open_ok("cpu", 1);
     CHECK_OK(rp_device_alloc(d, 1000, &p, &err), &err);
     CHECK_OK(rp_device_alloc(d, 24, &q, &err), &err);
     CHECK_OK(rp_device_alloc(d, 0, &none, &err), &err);
@@ -124,34 +113,18 @@ static void memory_is_given_back(void **state) {
 }
 
 static void copies_and_events(void **state) {
-    static const char *const names[] = {"cpu", "null"};
-    rp_error err = {0};
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        rp_device *d = open_device(names[i], 1);
-        rp_stream *a = open_stream(d), *b = open_stream(d);
-        rp_event *e = NULL;
-        void *p = NULL;
-        char back[8] = "";
-        CHECK_OK(rp_device_alloc(d, 8, &p, &err), &err);
-        CHECK_OK(rp_event_new(d, &e, &err), &err);
-        CHECK_OK(rp_event_synchronize(e, &err), &err); /* never recorded: over */
-        CHECK_OK(rp_stream_copy(a, p, "reprise", 8, &err), &err);
-        CHECK_OK(rp_stream_fill(a, p, 'R', 1, &err), &err);
-        CHECK_OK(rp_event_record(e, a, &err), &err);
-        CHECK_OK(rp_event_wait(e, b, &err), &err);
-        CHECK_OK(rp_stream_copy(b, back, p, 8, &err), &err);
-        CHECK_OK(rp_stream_synchronize(b, &err), &err);
-        CHECK_OK(rp_event_synchronize(e, &err), &err);
-        assert_string_equal(back, "Reprise");
-        assert_int_equal(rp_stream_copy(a, NULL, back, 8, &err), RP_INVALID);
-        CHECK_OK(rp_stream_copy(a, NULL, NULL, 0, &err), &err);
-        rp_event_free(e);
-        rp_stream_close(a);
-        rp_stream_close(b);
-        rp_device_free(d, p);
-        rp_device_close(d);
-    }
+    device_check_copies("cpu");
+    device_check_copies("null");
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    device_check_copies("cuda:0");
+}
+
+/* What has no code for a GPU says so. */
+static void what_a_gpu_has_not(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    device_check_refusals("cuda:0");
 }
 
 static rp_status run(rp_compiled *c, rp_stream *s, float *x, float *y, int rows, rp_error *err) {
@@ -187,11 +160,11 @@ static void one_device_serves_many(void **state) {
     pthread_t t[THREADS];
     (void)state;
     fill(w, N * K, 7);
-    rp_device *d = open_device("cpu", 2);
+    rp_device *d = device_open_ok("cpu", 2);
     rp_compiled *c[2] = {compile_on(d, "level=0"), compile_on(d, "level=2")};
     rp_compiled *alone = compile_on(NULL, "level=2");
     for (int i = 0; i < THREADS; i++) {
-        callers[i] = (caller){.c = c[i % 2], .s = i < 2 ? open_stream(d) : NULL, .rows = 60 - i};
+        callers[i] = (caller){.c = c[i % 2], .s = i < 2 ? stream_open_ok(d) : NULL, .rows = 60 - i};
         fill(callers[i].x, MOST * K, (unsigned)i + 1);
         CHECK_OK(run(alone, NULL, callers[i].x, callers[i].want, callers[i].rows, &err), &err);
     }
@@ -213,8 +186,8 @@ static void one_device_serves_many(void **state) {
 static void a_stream_of_another_device(void **state) {
     rp_error err = {0};
     (void)state;
-    rp_device *d = open_device("cpu", 1);
-    rp_stream *s = open_stream(d);
+    rp_device *d = device_open_ok("cpu", 1);
+    rp_stream *s = stream_open_ok(d);
     rp_compiled *c = compile_on(NULL, NULL);
     static float x[K], y[N];
     assert_int_equal(run(c, s, x, y, 1, &err), RP_INVALID);
@@ -233,7 +206,7 @@ static void settings_agree(void **state) {
     size_t live = base_live();
     rp_error err = {0};
     (void)state;
-    rp_device *d = open_device("cpu", 2);
+    rp_device *d = device_open_ok("cpu", 2);
     for (int i = 0; i < 2; i++) {
         rp_compilation_config *cfg = rp_config_new();
         rp_compiled *c = NULL;
@@ -254,64 +227,10 @@ static void settings_agree(void **state) {
     assert_int_equal(base_live(), live);
 }
 
-static rp_engine *open_engine(rp_device *d) {
-    rp_engine_options o = RP_ENGINE_OPTIONS_INIT;
-    rp_error err = {0};
-    rp_engine *e = NULL;
-    o.model = "synthetic:tiny";
-    o.device = d;
-    o.config = rp_config_new();
-    CHECK_OK(rp_config_set(o.config, "level=0", &err), &err);
-    CHECK_OK(rp_engine_open(&o, &e, &err), &err);
-    return e;
-}
-
-static void generate(rp_engine *e, int32_t *ids, uint32_t n) {
-    static const int32_t prompt[] = {3, 1, 4, 1, 5};
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    rp_result res = RP_RESULT_INIT;
-    rp_error err = {0};
-    uint64_t id = 0;
-    bool more = true;
-    r.prompt_ids = prompt;
-    r.n_prompt_ids = 5;
-    r.max_tokens = n;
-    r.ignore_eos = true;
-    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
-    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
-    CHECK_OK(rp_engine_result(e, id, &res, &err), &err);
-    assert_int_equal(res.n_output_ids, n);
-    memcpy(ids, res.output_ids, n * sizeof *ids);
-    rp_engine_release(e, id);
-}
-
-/* Several engines on one device: each has its own counters, all the tokens of one with a device of its own. */
 static void engines_share_a_device(void **state) {
     size_t live = base_live();
-    int32_t want[12], got[12];
-    rp_error err = {0};
-    char *summary = NULL;
     (void)state;
-    rp_engine *own = open_engine(NULL);
-    generate(own, want, 12);
-    rp_engine_close(own);
-    rp_device *d = open_device("cpu", 2);
-    rp_engine *a = open_engine(d), *b = open_engine(d);
-    rp_device_close(d);
-    for (int i = 0; i < 2; i++) {
-        generate(a, got, 12);
-        assert_memory_equal(got, want, sizeof want);
-    }
-    CHECK_OK(rp_engine_summary(b, &summary, &err), &err);
-    assert_non_null(strstr(summary, "\"eager_steps\":0"));
-    assert_non_null(strstr(summary, "\"threads\":2"));
-    rp_engine_text_free(summary);
-    generate(b, got, 12);
-    assert_memory_equal(got, want, sizeof want);
-    rp_engine_close(a);
-    generate(b, got, 12);
-    assert_memory_equal(got, want, sizeof want);
-    rp_engine_close(b);
+    device_check_engines("cpu");
     assert_int_equal(base_live(), live);
 }
 
@@ -321,10 +240,12 @@ int main(void) {
         cmocka_unit_test(bad_calls_are_told),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(copies_and_events),
+        cmocka_unit_test(what_a_gpu_has_not),
         cmocka_unit_test(one_device_serves_many),
         cmocka_unit_test(a_stream_of_another_device),
         cmocka_unit_test(settings_agree),
         cmocka_unit_test(engines_share_a_device),
     };
+    if (gpu_emulate(&no_gpu)) no_gpu = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,54 @@ static void an_upload_may_fail_at_each_call(void **state) {
                            "context_set context_set event_synchronize copy_in event_record"));
 }
 
+/* Two streams of one GPU, with an event between them. */
+static rp_status order_two_queues(rp_error *err) {
+    hal_device *d = NULL, *q = NULL;
+    hal_event *e = NULL;
+    rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
+    if (st == RP_OK) st = hal_queue(d, &q, err);
+    if (st == RP_OK) st = d->ops->event_new(d, &e, err);
+    if (st == RP_OK) st = d->ops->event_record(d, e, err);
+    if (st == RP_OK) st = q->ops->event_wait(q, e, err);
+    if (st == RP_OK) st = q->ops->event_synchronize(e, err);
+    if (e) d->ops->event_free(e);
+    hal_close(q);
+    hal_close(d);
+    return st;
+}
+
+static void queues_and_events_may_fail_at_each_call(void **state) {
+    size_t before = base_live();
+    uint32_t nth = 0;
+    rp_status st = RP_DEVICE;
+    (void)state;
+    while (st != RP_OK) {
+        rp_error err = {0};
+        cuda_fake_reset();
+        cuda_fake.fail_nth = ++nth;
+        st = order_two_queues(&err);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+        assert_int_equal(err.code, st);
+    }
+    assert_int_equal(nth, cuda_fake.n_calls); /* freeing an event may fail, which nobody hears */
+    assert_non_null(strstr(cuda_fake.log,
+                           "event_new context_set event_record context_set stream_wait "
+                           "context_set event_synchronize "));
+}
+
+/* Said until kernels of functions are captured on a GPU. */
+static void a_gpu_captures_no_calls(void **state) {
+    rp_error err = {0};
+    hal_device *d = NULL;
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    assert_int_equal(hal_capture_begin(d, &err), RP_UNSUPPORTED);
+    assert_string_equal(err.text, "device cuda cannot capture calls");
+    hal_close(d);
+}
+
 static void a_chain_has_programmatic_edges(void **state) {
     life l = {.chain = {.cu = &cuda_fake_driver}};
     rp_error err = {0};
@@ -223,6 +271,8 @@ int main(void) {
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(an_upload_may_fail_at_each_call),
+        cmocka_unit_test(queues_and_events_may_fail_at_each_call),
+        cmocka_unit_test(a_gpu_captures_no_calls),
         cmocka_unit_test(a_chain_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),

@@ -1,0 +1,26 @@
+/* On a machine with a GPU: the public device, its streams and events, and engines that share it. */
+#include "support/devices.h"
+
+static void copies_and_events(void **state) {
+    (void)state;
+    device_check_copies("cuda:0");
+}
+
+static void what_a_gpu_has_not(void **state) {
+    (void)state;
+    device_check_refusals("cuda:0");
+}
+
+static void engines_share_a_device(void **state) {
+    (void)state;
+    device_check_engines("cuda:0");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_and_events),
+        cmocka_unit_test(what_a_gpu_has_not),
+        cmocka_unit_test(engines_share_a_device),
+    };
+    return cmocka_run_group_tests_name("gpu/device", tests, NULL, NULL);
+}
