@@ -4,6 +4,7 @@
  *   decode CONTEXT N           N steps of one request after CONTEXT prompt tokens
  *   prefill N                  one forward of N prompt tokens, to the first output token
  *   batch REQUESTS CONTEXT N   N tokens each of several requests, after all prompts are through
+ *   host                       host_us of the summary: microseconds of the host in a decode step, the mean of all so far
  *   steps                      compiles, captures and eager steps since the model was opened
  *
  * Usage: engine MODEL [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given)
@@ -85,10 +86,14 @@ static rp_status answer(rp_engine *e, const char *line, rp_error *err) {
     if (sscanf(line, "prefill %u", &b) == 1) kind = 1;
     if (sscanf(line, "batch %u %u %u", &a, &b, &c) == 3) kind = 2;
     if (kind != 1) c++; /* the first token comes from the prompt */
-    if (strcmp(line, "steps\n") == 0) {
+    if (strcmp(line, "steps\n") == 0 || strcmp(line, "host\n") == 0) {
+        static const char name[] = "\"host_us\":";
         char *text = NULL;
         st = rp_engine_summary(e, &text, err);
-        if (st == RP_OK) printf("%s\n", text);
+        const char *host = text ? strstr(text, name) : NULL;
+        if (st == RP_OK && line[0] == 's') printf("%s\n", text);
+        if (st == RP_OK && line[0] == 'h')
+            printf("%.3f\n", host ? atof(host + sizeof name - 1) : 0.0);
         rp_engine_text_free(text);
         return st;
     }

@@ -44,6 +44,7 @@ ask_engine() { # NAME WHAT STEPS
     [ "$n" != "${n#prefill}" ] && n=${n#prefill} question="prefill ${n#prefill}"
     rate=$(ask "$engine" "$question")
     [ -n "$rate" ] && put "$1.engine" "$(calc %.5f "1000 * $n / $rate")"
+    [ "$2" = "$n" ] && put "$1.engine_host" "$(ask "$engine" host)"
 }
 one_round() { # NAME ROUND STEPS WHAT
     local order="ours torch engine"
@@ -76,7 +77,7 @@ row() { # NAME SHAPE BATCH
 row_of_engine() { # NAME SHAPE WHAT
     have "$1.engine" || return
     echo "| $2 | ${3#prefill}$([ "$3" != "${3#prefill}" ] && echo " tokens of a prefill") | $(median "$1.engine") ($(stat "$1.engine" min) - $(stat "$1.engine" max)) | $(
-        of_torch "$1") | $(ratio "$1.torch" "$1.engine") |" >>"$engines"
+        of_torch "$1") | $(ratio "$1.torch" "$1.engine") | $(have "$1.engine_host" && median "$1.engine_host" || echo -) |" >>"$engines"
 }
 
 row_of_prefill() { # NAME SHAPE TOKENS
@@ -145,10 +146,11 @@ in a row ($((STEPS / 5)) prefills; smallest - largest), both programs in each ro
     fi
     if [ -s "$engines" ]; then
         echo
-        echo "The engine as it is (\`reprise run --device cuda:0\`: scheduler, step on the host, sampling included) in the same rounds, same torch."
+        echo "The engine as it is (\`reprise run --device cuda:0\`: scheduler, step on the host, sampling included) in the same rounds, same torch. Host: from the"
+        echo "moment the host has seen the tokens of a decode step until the launch of the next has returned, block tables and texts included."
         echo
-        echo "| shape | sequences | engine ms | torch ms | torch / engine |"
-        echo "|---|---|---|---|---|"
+        echo "| shape | sequences | engine ms | torch ms | torch / engine | host us a step |"
+        echo "|---|---|---|---|---|---|"
         cat "$engines"
     fi
     echo

@@ -267,6 +267,8 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     engine_kv_options k = {.n_blocks = kv_blocks(e),
                            .max_seqs = (uint32_t)c->max_num_seqs.v,
                            .max_blocks = engine_runner_max_blocks(e->runner)};
+    hal_device_info info;
+    e->device->ops->info(e->device, &info);
     RP_TRY(engine_kv_new(&k, &e->kv, err));
     engine_sched_options s = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
                               .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
@@ -276,6 +278,8 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
                                                    : ENGINE_CHUNK_SHARED,
                               .vocab_size = model_source_hparams(e->source)->n_vocab};
     RP_TRY(engine_sched_new(&s, e->kv, &e->sched, err));
+    e->queues = !info.unified;
+    e->runs_ahead = c->async_scheduling.set ? c->async_scheduling.v : e->queues;
     RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));
     e->tokens = base_alloc_array(k.max_seqs, sizeof *e->tokens);
     return e->tokens ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
@@ -388,6 +392,7 @@ void rp_engine_close(rp_engine *e) {
         e->close_refused = true;
         return;
     }
+    if (e->runner) engine_runner_drain(e->runner);
     engine_sched_free(e->sched); /* aborts what it holds */
     engine_jobs_free(e);
     engine_sampler_free(e->sampler);

@@ -43,6 +43,9 @@ typedef struct engine_times {
     double prefill_ms, decode_ms;
     uint64_t prefill_tokens, decode_tokens, steps;
     uint64_t step_launches; /* of the last decode step */
+    double
+        host_ms; /* from seeing a decode step's tokens until the next is launched, without the time between calls .. */
+    uint64_t host_steps; /* .. and how often that was */
 } engine_times;
 
 /* How far a stage of loading is. */
@@ -66,7 +69,12 @@ struct rp_engine {
     engine_kv *kv;
     engine_sched *sched;
     engine_sampler *sampler;
-    int32_t *tokens; /* of a step, [max_num_seqs] */
+    int32_t *tokens;            /* of a step, [max_num_seqs] */
+    const engine_batch *flight; /* launched and not waited for when a step begins; NULL: none */
+    bool runs_ahead;            /* where a step allows it */
+    bool queues;                /* the device works while the host does */
+    int64_t t_seen;             /* when the tokens of the last step were */
+    int64_t seen_ns;            /* from then to the end of that call; 0: there was none */
     engine_job *jobs;
     uint64_t next_id;
     uint32_t max_model_len, n_threads;
@@ -96,7 +104,9 @@ rp_status engine_json_text(json_t *o, base_buf *out, rp_error *err) RP_MUST_USE;
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Runs one batch through the runner and counts it; its results are the runner's. */
 rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
-/* After it: e->tokens[i] is entry i's, -1 where it samples nothing or its row holds no number, which its job tells (pick.c). */
+/* Whether another step may be launched before this one has been looked at: nobody wants its logits (pick.c). */
+bool engine_is_handed_on(const engine_batch *b);
+/* After a step: e->tokens[i] is entry i's, -1 where it samples nothing or its row holds no number, which its job tells (pick.c). */
 rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
 /* engine_run_step and the logits of all rows, the first engine_runner_max_rows of more. */
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
@@ -107,8 +117,8 @@ void engine_jobs_free(rp_engine *e);
 rp_status engine_enter(rp_engine *e, const char *name, rp_error *err) RP_MUST_USE;
 /* Ends what finished, frees what was released in callbacks, and gives st, or the first failure where st is RP_OK. */
 rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *err) RP_MUST_USE;
-/* A row of logits holds no number (garbage.c): counts it, says whose it is, fills why (RP_INTERNAL). */
-void engine_garbage_row(rp_engine *e, const char *who, const float *row, rp_error *why);
+/* A row of logits holds no number to choose by, as its largest shows, which is that of id (garbage.c): counts it, says whose it is, fills why (RP_INTERNAL). */
+void engine_garbage_row(rp_engine *e, const char *who, float best, int32_t id, rp_error *why);
 /* RP_CONFIG names the first id that the vocabulary does not have; part is the word for the list. */
 rp_status engine_ids_check(const rp_engine *e, const char *part, const int32_t *ids, uint32_t n,
                            rp_error *err) RP_MUST_USE;

@@ -17,8 +17,8 @@ static bool weights_sound(rp_engine *e, rp_error *why) {
     return false;
 }
 
-void engine_garbage_row(rp_engine *e, const char *who, const float *row, rp_error *why) {
-    if (weights_sound(e, why)) (void)engine_sampler_blame(e->sampler, row, why);
+void engine_garbage_row(rp_engine *e, const char *who, float best, int32_t id, rp_error *why) {
+    if (weights_sound(e, why)) (void)engine_sampler_blame(e->sampler, best, id, why);
     e->garbage_rows++;
     /* No error line: whoever asked gets the error itself. */
     base_log(RP_LOG_INFO, "%s ends with an error: %s", who, why->text);

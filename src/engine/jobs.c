@@ -290,16 +290,23 @@ rp_status rp_engine_submit(rp_engine *e, const rp_request_options *given, uint64
 
 /* --- steps ---------------------------------------------------------------------------------- */
 
+static uint32_t tokens_of(const engine_batch *b) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->entry[i].req) n += b->entry[i].n_tokens;
+    return n;
+}
+
 static void count_step(rp_engine *e, const engine_batch *b, int64_t t0, int64_t t1) {
     engine_times *t = &e->times;
     double ms = (double)(t1 - t0) / 1e6;
     t->steps++;
     if (b->n_prefills == 0) {
         t->decode_ms += ms;
-        t->decode_tokens += b->num_tokens;
+        t->decode_tokens += tokens_of(b);
     } else {
         t->prefill_ms += ms;
-        t->prefill_tokens += b->num_tokens;
+        t->prefill_tokens += tokens_of(b);
     }
     if (t->ttft_ms == 0.0 && b->num_logits > 0) {
         t->ttft_ms = (double)(t1 - e->t_submit) / 1e6;
@@ -348,16 +355,25 @@ rp_status engine_leave(rp_engine *e, const char *name, rp_status st, rp_error *e
                    name);
 }
 
-rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) {
-    uint64_t before = hal_device_counters(e->device)->launches +
-                      hal_device_counters(e->device)->graph_launches;
-    RP_TRY(engine_runner_step(e->runner, b, e->kv, err));
+static rp_status launch(rp_engine *e, const engine_batch *b, rp_error *err) {
+    const hal_counters *c = hal_device_counters(e->device);
+    uint64_t before = c->launches + c->graph_launches;
+    RP_TRY(engine_runner_launch(e->runner, b, e->kv, err));
+    e->times.step_launches = c->launches + c->graph_launches - before;
+    return RP_OK;
+}
+
+static rp_status receive(rp_engine *e, rp_error *err) {
+    RP_TRY(engine_runner_wait(e->runner, err));
+    e->t_seen = base_now_ns();
     /* Parts of both files are read where they are mapped: before anybody believes the logits. */
     RP_TRY(model_source_check_whole(e->source, err));
-    RP_TRY(engine_weights_check_whole(e->weights, err));
-    e->times.step_launches = hal_device_counters(e->device)->launches +
-                             hal_device_counters(e->device)->graph_launches - before;
-    return RP_OK;
+    return engine_weights_check_whole(e->weights, err);
+}
+
+rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) {
+    RP_TRY(launch(e, b, err));
+    return receive(e, err);
 }
 
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
@@ -368,23 +384,59 @@ rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **lo
                                 err);
 }
 
-static rp_status run_and_sample(rp_engine *e, const engine_batch *b, rp_error *err) {
-    RP_TRY(engine_run_step(e, b, err));
-    return engine_pick_tokens(e, b, err);
+/* The first launch of a call that began at t0 is over. */
+static void count_host(rp_engine *e, const engine_batch *b, int64_t t0) {
+    if (e->queues && e->seen_ns && b->n_prefills == 0) {
+        e->times.host_ms += (double)(e->seen_ns + base_now_ns() - t0) / 1e6;
+        e->times.host_steps++;
+    }
+    e->seen_ns = 0;
+}
+
+/* Launches b unless it is under way, and what can go behind it; then gets what b gave. */
+static rp_status run_both(rp_engine *e, const engine_batch *b, const engine_batch **out_next,
+                          rp_error *err) {
+    int64_t t0 = base_now_ns();
+    const engine_batch *next = NULL;
+    if (engine_runner_in_flight(e->runner) == 0) {
+        RP_TRY(launch(e, b, err));
+        count_host(e, b, t0);
+    }
+    if (e->runs_ahead && engine_is_handed_on(b)) next = engine_sched_ahead(e->sched);
+    if (next) {
+        RP_TRY(launch(e, next, err));
+        count_host(e, next, t0);
+    }
+    RP_TRY(receive(e, err));
+    RP_TRY(engine_pick_tokens(e, b, err));
+    *out_next = next;
+    return RP_OK;
+}
+
+/* Nothing is under way, and what was is to be computed again, by whoever wants it still. */
+static void fall_idle(rp_engine *e) {
+    engine_runner_drain(e->runner);
+    engine_sched_cancel(e->sched);
+    e->flight = NULL;
+    e->seen_ns = 0;
 }
 
 static rp_status step(rp_engine *e, rp_error *err) {
-    const engine_batch *b = NULL;
+    const engine_batch *b = e->flight, *next = NULL;
     int64_t t0 = base_now_ns();
-    RP_TRY(engine_sched_next(e->sched, &b, err));
+    if (!b) RP_TRY(engine_sched_next(e->sched, &b, err));
     if (!b) return RP_OK;
-    rp_status st = run_and_sample(e, b, err);
+    rp_status st = run_both(e, b, &next, err);
     if (st != RP_OK) {
-        engine_sched_cancel(e->sched);
+        fall_idle(e);
         return st;
     }
     count_step(e, b, t0, base_now_ns());
+    bool decode = b->n_prefills == 0;
     engine_sched_commit(e->sched, e->tokens);
+    e->flight = next;
+    e->seen_ns = decode ? base_now_ns() - e->t_seen : 0;
+    if (engine_sched_idle(e->sched)) fall_idle(e);
     return RP_OK;
 }
 
@@ -398,11 +450,17 @@ rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) {
     return RP_OK;
 }
 
+/* At once, unless a call is under way; what is in flight is done again for the others. */
+static void abort_job(rp_engine *e, engine_job *j) {
+    if (e->flight && !e->calling) fall_idle(e);
+    j->aborted = true;
+    engine_sched_abort(e->sched, j->req);
+}
+
 void rp_engine_abort(rp_engine *e, uint64_t id) {
     engine_job *j = find_job(e, id);
     if (!j || j->finished) return;
-    j->aborted = true;
-    engine_sched_abort(e->sched, j->req);
+    abort_job(e, j);
 }
 
 /* --- results ---------------------------------------------------------------------------------- */
@@ -429,7 +487,7 @@ rp_status rp_engine_result(const rp_engine *e, uint64_t id, rp_result *out, rp_e
                            .top_logprobs = j->logprobs.k ? j->logprobs.top : NULL,
                            .top_ids = j->logprobs.k ? j->logprobs.top_ids : NULL,
                            .n_top = j->logprobs.k,
-                           .n_computed = j->req->n_computed};
+                           .n_computed = j->req->n_computed - j->req->n_flying};
     return base_result_give(out, &own, sizeof own, "rp_result", err);
 }
 
@@ -438,10 +496,7 @@ void rp_engine_release(rp_engine *e, uint64_t id) {
     if (!j) return;
     j->released = true;
     e->n_released++;
-    if (!j->finished) {
-        j->aborted = true;
-        engine_sched_abort(e->sched, j->req);
-    }
+    if (!j->finished) abort_job(e, j);
     if (e->calling) return; /* its end frees it */
     e->calling = true;
     take_finished(e);

@@ -1,7 +1,7 @@
 /* From the results of a step to the tokens of its entries.
  *
- * Greedy tokens come with the step; logits are asked for where a request draws, wants log probabilities, or has no number to choose by, and
- * rows side by side come in one copy. */
+ * Greedy tokens come with the step; logits are asked for where a request draws, or wants log probabilities, and rows side by side come in one copy. Entries
+ * whose request has ended since the step was launched get nothing. */
 #include <stdio.h>
 
 #include "engine/engine.h"
@@ -17,29 +17,41 @@ static bool is_greedy(const engine_batch_entry *x) {
     return x->req->sampling.temperature < ENGINE_GREEDY_BELOW;
 }
 
-/* Row r of the step is the one that x samples from. */
-static bool wants_logits(const picker *p, const engine_batch_entry *x, uint32_t r) {
+static bool is_watched(const engine_batch_entry *x) {
     const engine_job *j = x->req->user;
-    return x->samples &&
-           (!is_greedy(x) || j->logprobs.max || !engine_logits_sound(p->best.logit[r]));
+    return !is_greedy(x) || j->logprobs.max > 0;
 }
 
-/* Entry i has row r of the step; logits: of that row, where it wants them. */
-static void take(const picker *p, uint32_t i, uint32_t r, const float *logits) {
+bool engine_is_handed_on(const engine_batch *b) {
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->entry[i].req && b->entry[i].samples && is_watched(&b->entry[i])) return false;
+    return true;
+}
+
+/* Row r of the step is the one that x samples from. */
+static bool wants_logits(const picker *p, const engine_batch_entry *x, uint32_t r) {
+    return x->req && x->samples && engine_logits_sound(p->best.logit[r]) && is_watched(x);
+}
+
+/* Entry i, which samples, has row r of the step; logits: of that row, where it wants them. */
+static rp_status take(const picker *p, uint32_t i, uint32_t r, const float *logits, rp_error *err) {
     rp_engine *e = p->e;
     const engine_batch_entry *x = &p->b->entry[i];
     engine_job *j = x->req->user;
     char who[40];
-    if (is_greedy(x) && engine_logits_sound(p->best.logit[r])) {
-        e->tokens[i] = p->best.id[r];
-    } else if (engine_sampler_pick(e->sampler, &x->req->sampling, logits, x->req->n_output,
-                                   &e->tokens[i], NULL) != RP_OK) {
+    if (!engine_logits_sound(p->best.logit[r])) {
         (void)snprintf(who, sizeof who, "request %llu", (unsigned long long)j->id);
-        engine_garbage_row(e, who, logits, &j->err);
-        return;
+        engine_garbage_row(e, who, p->best.logit[r], p->best.id[r], &j->err);
+        return RP_OK;
     }
+    if (is_greedy(x))
+        e->tokens[i] = p->best.id[r];
+    else
+        RP_TRY(engine_sampler_pick(e->sampler, &x->req->sampling, logits, x->req->n_output,
+                                   &e->tokens[i], err));
     if (j->logprobs.max)
         engine_logprobs_put(&j->logprobs, e->sampler, logits, x->req->n_output, e->tokens[i]);
+    return RP_OK;
 }
 
 /* Entries [i, n) that sample from rows side by side, the first from row r, and want logits. Returns how many. */
@@ -62,7 +74,7 @@ rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err)
         row += x->n_logits;
         uint32_t n = x->samples ? run_from(&p, i, row - 1) : 0;
         if (n == 0) {
-            if (x->samples) take(&p, i, row - 1, NULL);
+            if (x->req && x->samples) RP_TRY(take(&p, i, row - 1, NULL, err));
             i++;
             continue;
         }
@@ -70,7 +82,7 @@ rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err)
         RP_TRY(engine_runner_logits(e->runner, row - 1, n, &logits, err));
         for (uint32_t k = 0; k < n; k++) {
             e->tokens[i + k] = -1;
-            take(&p, i + k, row - 1 + k, logits + k * stride);
+            RP_TRY(take(&p, i + k, row - 1 + k, logits + k * stride, err));
         }
         row += n - 1;
         i += n;

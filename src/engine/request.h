@@ -64,7 +64,10 @@ struct engine_request {
     int32_t *prompt, *output;
     uint32_t n_prompt, n_output, max_output;
     uint32_t max_tokens;
-    uint32_t n_computed; /* positions whose keys and values are in the cache */
+    uint32_t n_computed; /* positions whose keys and values are in the cache, or will be: */
+    uint32_t n_flying;   /* the last of them are computed by a step under way .. */
+    uint32_t n_pending,
+        pending_row; /* .. which samples so many tokens (0 or 1), from that row of its logits */
     uint32_t
         n_shared; /* the first of them, in blocks that another request of the same prompt had first */
     engine_request *leader; /* computes those now, and is waited for; NULL: nobody is */

@@ -17,6 +17,9 @@
 /* Rows that the head computes at once for whoever scores; from some twenty on more are no faster. */
 #define MIN_ROWS 32u
 
+/* Steps that are launched and not waited for. */
+enum { FLIGHTS = 2 };
+
 struct engine_runner {
     engine_runner_options o;
     const engine_weights *weights;
@@ -26,8 +29,11 @@ struct engine_runner {
     engine_step *step;
     engine_inputs in;
     float *hidden, *logits;
-    float *best; /* of each row the largest logit, then the ids of all of them: mapped memory */
+    float *best;       /* of each row the largest logit, then the ids of all of them */
+    float *host_best;  /* the same of the last steps, one after the other, in mapped memory */
     void *host_logits; /* where the host reads rows; NULL where it reads them in place */
+    hal_event *done[FLIGHTS];
+    uint64_t n_launched, n_waited;
     uint32_t max_rows; /* of logits at once; a batch may ask for more, one chunk after the other */
     uint32_t max_blocks;
     uint8_t *kv;
@@ -93,7 +99,7 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const model_hparams *hp = model_source_hparams(r->o.source);
     size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
                    rp_dtype_block_bytes(r->o.kv_dtype);
-    void *kv = NULL, *best = NULL;
+    void *kv = NULL, *best = NULL, *host_best = NULL;
     bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
     r->kv_size = layer * 2 * hp->n_layer;
     RP_TRY(open_inputs(r, err));
@@ -112,8 +118,12 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     RP_TRY(alloc_for(r, &hidden, &r->hidden_memory, err));
     RP_TRY(alloc_for(r, &logits, &r->logits_memory, err));
     if (!r->unified) RP_TRY(alloc_for(r, &host_logits, &r->host_logits, err));
-    RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->best_size, &best, err));
+    RP_TRY(alloc_device(r, HAL_DEVICE_MEMORY, r->best_size, &best, err));
     r->best = best; /* so that what follows may fail */
+    RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->best_size * FLIGHTS, &host_best, err));
+    r->host_best = host_best;
+    for (int i = 0; i < FLIGHTS; i++)
+        RP_TRY(r->o.device->ops->event_new(r->o.device, &r->done[i], err));
     RP_TRY(alloc_for(r, &cache, &kv, err));
     r->hidden = r->hidden_memory;
     r->logits = r->logits_memory;
@@ -270,6 +280,9 @@ void engine_runner_free(engine_runner *r) {
     if (r->logits_memory) d->ops->release(d, r->logits_memory, r->logits_size);
     if (r->host_logits) d->ops->release(d, r->host_logits, r->logits_size);
     if (r->best) d->ops->release(d, r->best, r->best_size);
+    if (r->host_best) d->ops->release(d, r->host_best, r->best_size * FLIGHTS);
+    for (int i = 0; i < FLIGHTS; i++)
+        if (r->done[i]) d->ops->event_free(r->done[i]);
     if (r->kv) d->ops->release(d, r->kv, r->kv_size);
     base_free(r);
 }
@@ -280,7 +293,7 @@ void engine_runner_free(engine_runner *r) {
 static rp_status capture_record(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     rp_forward_context fc;
     RP_TRY(engine_step_dummy(r->step, d, &fc, err));
-    RP_TRY(engine_inputs_send(&r->in, d, err));
+    RP_TRY(engine_inputs_send(&r->in, d, engine_step_width(r->step), err));
     return engine_parts_capture(&r->parts, d, err);
 }
 
@@ -329,7 +342,7 @@ static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
     chunk.padded_logits = chunk.head_key.num_logits = (int32_t)n;
     if (first) {
         memmove(r->in.b.rows, r->in.b.rows + first, n * sizeof *r->in.b.rows);
-        RP_TRY(engine_inputs_send(&r->in, &chunk, err));
+        RP_TRY(engine_inputs_send(&r->in, &chunk, engine_step_width(r->step), err));
     }
     return engine_part_call(&r->parts.head_part, &chunk, err);
 }
@@ -361,33 +374,92 @@ static void hint_crowded(engine_runner *r) {
     r->next_crowded = 2 * n;
 }
 
-rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
-                             rp_error *err) {
+/* Results of the step with that number, counted from 0. */
+static float *host_best_of(const engine_runner *r, uint64_t step) {
+    return r->host_best + step % FLIGHTS * 2 * r->max_rows;
+}
+
+/* Tokens that the step before has made, or is making. */
+static rp_status hand_tokens(engine_runner *r, rp_error *err) {
+    hal_device *d = r->o.device;
+    uint32_t n;
+    const engine_handed *h = engine_step_handed(r->step, &n);
+    if (n && r->n_launched == 0) return rp_fail(err, RP_INTERNAL, "tokens of no step");
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t *to = engine_inputs_for_kernels(&r->in, r->in.b.token_ids + h[i].token);
+        const float *from = host_best_of(r, r->n_launched - 1) + r->max_rows + h[i].row;
+        RP_TRY(d->ops->copy(d, to, from, h[i].n * sizeof *to, err));
+    }
+    return RP_OK;
+}
+
+/* Inputs of a step, with its graphs where they may be made now: the inputs of the dummy step for them have gone when the real ones
+ * are written. */
+static rp_status prepare(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                         rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
     rp_forward_context fc;
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
-    if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d))
+    engine_inputs_turn(&r->in, r->n_launched);
+    engine_step_use(r->step, &r->in.b);
+    if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d)) {
         RP_TRY(capture_record(r, d, err));
-    RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
-    RP_TRY(engine_inputs_send(&r->in, d, err));
-    RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
-    switch (fc.cudagraph_runtime_mode) {
-    case RP_CUDAGRAPH_FULL: RP_TRY(engine_part_call(&r->parts.whole, d, err)); break;
-    case RP_CUDAGRAPH_PIECEWISE:
-        RP_TRY(run_pieces(r, d, err));
-        RP_TRY(run_head(r, d, err));
-        break;
-    default: RP_TRY(run_eager(r, d, err)); break;
+        RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
     }
-    RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
+    RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
+    RP_TRY(engine_inputs_send(&r->in, d, engine_step_width(r->step), err));
+    RP_TRY(hand_tokens(r, err));
+    return engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err);
+}
+
+static rp_status run(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    if (d->mode == RP_CUDAGRAPH_FULL) return engine_part_call(&r->parts.whole, d, err);
+    if (d->mode != RP_CUDAGRAPH_PIECEWISE) return run_eager(r, d, err);
+    RP_TRY(run_pieces(r, d, err));
+    return run_head(r, d, err);
+}
+
+rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                               rp_error *err) {
+    hal_device *d = r->o.device;
+    if (engine_runner_in_flight(r) == FLIGHTS)
+        return rp_fail(err, RP_INTERNAL, "%d steps are in flight", FLIGHTS);
+    RP_TRY(prepare(r, batch, kv, err));
+    RP_TRY(run(r, &r->last, err));
+    RP_TRY(d->ops->copy(d, host_best_of(r, r->n_launched), r->best, r->best_size, err));
+    RP_TRY(d->ops->event_record(d, r->done[r->n_launched % FLIGHTS], err));
+    r->n_launched++;
+    return RP_OK;
+}
+
+rp_status engine_runner_wait(engine_runner *r, rp_error *err) {
+    if (engine_runner_in_flight(r) == 0) return rp_fail(err, RP_INTERNAL, "no step is in flight");
+    RP_TRY(r->o.device->ops->event_synchronize(r->done[r->n_waited % FLIGHTS], err));
+    r->n_waited++;
     hint_crowded(r);
     return RP_OK;
 }
 
+uint32_t engine_runner_in_flight(const engine_runner *r) {
+    return (uint32_t)(r->n_launched - r->n_waited);
+}
+
+void engine_runner_drain(engine_runner *r) {
+    (void)r->o.device->ops->synchronize(r->o.device, NULL); /* nobody wants what failed */
+    r->n_waited = r->n_launched;
+}
+
+rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                             rp_error *err) {
+    RP_TRY(engine_runner_launch(r, batch, kv, err));
+    return engine_runner_wait(r, err);
+}
+
 engine_best engine_runner_best(const engine_runner *r) {
-    return (engine_best){r->best, (const int32_t *)(const void *)(r->best + r->max_rows)};
+    const float *best = host_best_of(r, r->n_waited - 1);
+    return (engine_best){best, (const int32_t *)(const void *)(best + r->max_rows)};
 }
 
 rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, const float **out,
@@ -397,6 +469,8 @@ rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, con
     if (n > r->max_rows || first > r->max_rows - n)
         return rp_fail(err, RP_INTERNAL, "logit rows %u to %u of %u", first, first + n,
                        r->max_rows);
+    if (engine_runner_in_flight(r))
+        return rp_fail(err, RP_INTERNAL, "logits of a step that has another behind it");
     if (r->host_logits) {
         hal_device *d = r->o.device;
         RP_TRY(d->ops->copy(d, r->host_logits, from, n * row, err));
@@ -424,7 +498,7 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     rp_dispatch d;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
-    RP_TRY(engine_inputs_send(&r->in, &d, err));
+    RP_TRY(engine_inputs_send(&r->in, &d, engine_step_width(r->step), err));
     RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
     rp_batch_descriptor key = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
@@ -459,7 +533,7 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .kv = r->kv_size,
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
-        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size + r->best_size +
+        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size + r->best_size * (1 + FLIGHTS) +
                   r->parts.copied_size,
         .logits = r->host_logits ? 2 * r->logits_size : r->logits_size,
         .graphs = (size_t)r->state.graph_bytes};

@@ -37,18 +37,28 @@ void engine_runner_free(engine_runner *r);
 rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,
                                 rp_error *err) RP_MUST_USE;
 
-/* One step: dispatch, build inputs, run. Row i of its results belongs to the i-th logit row of the batch; of a batch that wants
+/* One step: dispatch, build inputs, queue everything that it does, up to the largest logits of its rows on their way to the host. A second one can be
+ * launched before the first is waited for; its entries then read tokens where that leaves them. Row i of its results belongs to the i-th logit row of the batch; of a batch that wants
  * more than engine_runner_max_rows they are the first so many. */
+rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
+                               rp_error *err) RP_MUST_USE;
+/* Waits for the oldest step that was launched and not waited for. */
+rp_status engine_runner_wait(engine_runner *r, rp_error *err) RP_MUST_USE;
+uint32_t engine_runner_in_flight(const engine_runner *r);
+/* Waits for all of them, whatever they gave. */
+void engine_runner_drain(engine_runner *r);
+/* Both. */
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              rp_error *err) RP_MUST_USE;
-/* Of each row the largest logit and the first token that has it; a NaN is largest. Valid until the next step. */
+/* Of each row of the step waited for last, the largest logit and the first token that has it; a NaN is largest. Valid until the next
+ * wait. */
 typedef struct engine_best {
     const float *logit;
     const int32_t *id;
 } engine_best;
 engine_best engine_runner_best(const engine_runner *r);
 /* Logits of rows [first, first + n), with stride n_vocab; valid until the next call. Where memory of the device is its own they
- * come from there now. */
+ * come from there now. RP_INTERNAL where another step is in flight, which writes to them. */
 rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, const float **out,
                                rp_error *err) RP_MUST_USE;
 /* The same launches without a graph, each timed on its own and added to ns (engine_part_time); counts as no step. */

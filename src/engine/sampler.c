@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/philox.h"
 #include "engine/logits.h"
+#include "gen/best.h"
 
 struct engine_sampler {
     uint32_t n;    /* vocabulary */
@@ -42,12 +43,11 @@ void engine_sampler_free(engine_sampler *s) {
     base_free(s);
 }
 
-rp_status engine_sampler_blame(const engine_sampler *s, const float *x, rp_error *err) {
-    for (uint32_t i = 0; i < s->n; i++)
-        if (isnan(x[i]) || x[i] == INFINITY)
-            return rp_fail(err, RP_INTERNAL, "logit of token %u is %g; the step computed garbage",
-                           i, (double)x[i]);
-    return rp_fail(err, RP_INTERNAL, "all %u logits are -inf; no token can be chosen", s->n);
+rp_status engine_sampler_blame(const engine_sampler *s, float best, int32_t id, rp_error *err) {
+    if (best == -INFINITY)
+        return rp_fail(err, RP_INTERNAL, "all %u logits are -inf; no token can be chosen", s->n);
+    return rp_fail(err, RP_INTERNAL, "logit of token %d is %g; the step computed garbage", id,
+                   (double)best);
 }
 
 void engine_sampler_logprobs(const engine_sampler *s, const float *logits, const int32_t *tokens,
@@ -193,12 +193,10 @@ static int32_t sample(engine_sampler *s, const engine_sampling *p, const float *
 
 rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
                               uint64_t step, int32_t *out_token, rp_error *err) {
-    float top;
-    uint32_t at;
-    int32_t token;
+    int32_t at = (int32_t)gen_best(logits, s->n);
+    float top = logits[at];
 
-    if (!engine_logits_best(logits, s->n, &top, &at)) return engine_sampler_blame(s, logits, err);
-    token = p->temperature >= ENGINE_GREEDY_BELOW ? sample(s, p, logits, top, step) : (int32_t)at;
-    *out_token = token;
+    if (!engine_logits_sound(top)) return engine_sampler_blame(s, top, at, err);
+    *out_token = p->temperature >= ENGINE_GREEDY_BELOW ? sample(s, p, logits, top, step) : at;
     return RP_OK;
 }

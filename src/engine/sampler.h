@@ -14,8 +14,8 @@ void engine_sampler_free(engine_sampler *s); /* NULL is fine */
  * tokens so far). RP_INTERNAL names a logit that is NaN or infinite (-inf is allowed: never chosen). */
 rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
                               uint64_t step, int32_t *out_token, rp_error *err) RP_MUST_USE;
-/* What keeps a row from being sampled: RP_INTERNAL with the first NaN or +inf of it. */
-rp_status engine_sampler_blame(const engine_sampler *s, const float *logits, rp_error *err);
+/* What keeps a row from being sampled whose largest logit is that of id: RP_INTERNAL. */
+rp_status engine_sampler_blame(const engine_sampler *s, float best, int32_t id, rp_error *err);
 /* The k largest, ties by lower id; k is cut to the vocabulary. Returns how many. */
 uint32_t engine_sampler_top(engine_sampler *s, const float *logits, uint32_t k, int32_t *out_ids,
                             float *out_logits);

@@ -4,7 +4,10 @@
  * one, so the oldest is never preempted and always proceeds; a prompt's blocks are reserved when it
  * is admitted, so only decoding can run out; a preempted request loses its blocks and computes its
  * prompt and output again. A shared block is written by one request, the leader, whom those that share it
- * wait for and who is older; when it leaves early the oldest of them goes on in its place. Admission does not wait for a share of the step: who gets none this time stands in line
+ * wait for and who is older; when it leaves early the oldest of them goes on in its place. A step that is scheduled behind one that
+ * is not committed takes what that computes for computed and its tokens for there: requests that are certain to end with it take no part, and
+ * what another does there is forgotten when it has ended. Nothing is preempted for such a step. Blocks are free again at the commit: whatever writes
+ * to them later is queued behind that step. Admission does not wait for a share of the step: who gets none this time stands in line
  * with no more than its blocks, and lets shorter ones behind it pass. A request is in exactly one of waiting, running, finished. */
 #include "engine/scheduler.h"
 
@@ -37,8 +40,9 @@ struct engine_sched {
     engine_request **running;
     uint32_t n_running;
     share *shares; /* of a step, in order of arrival */
-    engine_batch batch;
-    bool in_flight;
+    engine_batch
+        flight[2]; /* those handed out and not committed, and the next one behind them; in turn */
+    uint32_t oldest, n_flight;
     uint64_t arrivals;
     engine_sched_stats stats;
 };
@@ -103,9 +107,10 @@ rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_
     *s = (engine_sched){.o = *o, .kv = kv};
     s->o.max_logits = rows;
     s->running = base_alloc_array(o->max_num_seqs, sizeof *s->running);
-    s->batch.entry = base_alloc_array(o->max_num_seqs, sizeof *s->batch.entry);
+    s->flight[0].entry = base_alloc_array(o->max_num_seqs, sizeof *s->flight[0].entry);
+    s->flight[1].entry = base_alloc_array(o->max_num_seqs, sizeof *s->flight[1].entry);
     s->shares = base_alloc_array(o->max_num_seqs, sizeof *s->shares);
-    if (!s->running || !s->batch.entry || !s->shares) {
+    if (!s->running || !s->flight[0].entry || !s->flight[1].entry || !s->shares) {
         engine_sched_free(s);
         return rp_fail(err, RP_NOMEM, "scheduler of %u sequences", o->max_num_seqs);
     }
@@ -120,6 +125,11 @@ static void finish(engine_sched *s, engine_request *r, engine_finish why) {
     s->stats.finished++;
 }
 
+/* Positions that are computed, not just under way. */
+static uint32_t committed(const engine_request *r) {
+    return r->n_computed - r->n_flying;
+}
+
 /* Those who wait for r have what it computed; the oldest of them goes on with the rest. */
 static void hand_over(engine_sched *s, const engine_request *r) {
     engine_request *next = NULL;
@@ -128,17 +138,27 @@ static void hand_over(engine_sched *s, const engine_request *r) {
         engine_request *f = s->running[i];
 
         if (f->leader != r) continue;
-        f->n_computed = r->n_computed < f->n_shared ? r->n_computed : f->n_shared;
+        f->n_computed = committed(r) < f->n_shared ? committed(r) : f->n_shared;
         f->leader = next;
         if (!next) next = f;
     }
+}
+
+/* What r does in steps under way is nobody's. */
+static void forget(engine_sched *s, const engine_request *r) {
+    for (uint32_t k = s->oldest; k < s->oldest + s->n_flight; k++)
+        for (uint32_t i = 0; i < s->flight[k % 2].n; i++)
+            if (s->flight[k % 2].entry[i].req == r) s->flight[k % 2].entry[i].req = NULL;
 }
 
 /* Takes the i-th running request out and frees its blocks. */
 static engine_request *leave_running(engine_sched *s, uint32_t i) {
     engine_request *r = s->running[i];
 
+    forget(s, r);
     hand_over(s, r);
+    r->n_flying = 0;
+    r->n_pending = 0;
     r->leader = NULL;
     engine_kv_close(s->kv, r->seq);
     s->n_running--;
@@ -151,7 +171,8 @@ void engine_sched_free(engine_sched *s) {
     while (s->n_running) finish(s, leave_running(s, s->n_running - 1), ENGINE_FINISH_ABORT);
     while (s->waiting.head) finish(s, pop_front(&s->waiting), ENGINE_FINISH_ABORT);
     base_free(s->running);
-    base_free(s->batch.entry);
+    base_free(s->flight[0].entry);
+    base_free(s->flight[1].entry);
     base_free(s->shares);
     base_free(s);
 }
@@ -191,31 +212,46 @@ rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) {
     return RP_OK;
 }
 
+/* With the token that is under way. */
+static uint32_t length(const engine_request *r) {
+    return engine_request_len(r) + r->n_pending;
+}
+
+/* Ends with the token that is under way, whatever that is. */
+static bool is_over(const engine_request *r) {
+    return r->aborting || (r->n_pending && r->n_output + r->n_pending == r->max_output);
+}
+
 static uint32_t remaining(const engine_request *r) {
-    return engine_request_len(r) - r->n_computed;
+    return is_over(r) ? 0 : length(r) - r->n_computed;
 }
 
 static bool is_decode(const engine_request *r) {
-    return r->n_output > 0 && remaining(r) == 1;
+    return r->n_output + r->n_pending > 0 && remaining(r) == 1;
+}
+
+static engine_batch *newest(engine_sched *s) {
+    return &s->flight[(s->oldest + s->n_flight) % 2];
 }
 
 /* Whoever waited for positions that are computed by now has them. */
 static void catch_up(engine_request *r) {
-    if (!r->leader || r->leader->n_computed < r->n_shared) return;
+    if (!r->leader || committed(r->leader) < r->n_shared) return;
     r->n_computed = r->n_shared;
     r->leader = NULL;
 }
 
 static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
-    engine_batch *b = &s->batch;
+    engine_batch *b = newest(s);
     engine_batch_entry *e = &b->entry[b->n++];
-    bool last = r->n_computed + n_tokens == engine_request_len(r);
+    bool last = r->n_computed + n_tokens == length(r);
     uint32_t first = r->n_logits_done > r->n_computed ? r->n_logits_done : r->n_computed;
 
     *e = (engine_batch_entry){.req = r,
                               .seq = r->seq,
                               .start = r->n_computed,
                               .n_tokens = n_tokens,
+                              .from = last && r->n_pending ? (int32_t)r->pending_row : -1,
                               .prefill = !is_decode(r),
                               .samples = last && r->max_output > 0};
     e->n_logits = e->samples ? 1 : 0;
@@ -242,23 +278,26 @@ static void preempt_newest(engine_sched *s) {
     s->stats.preemptions++;
 }
 
-/* Decodes in order of arrival; true when someone had to be preempted. */
-static bool schedule_decodes(engine_sched *s) {
-    bool preempted = false;
+typedef enum squeeze { FITS, PREEMPTED, FULL } squeeze;
+
+/* Decodes in order of arrival, some preempted where the cache is full; FULL: it is, behind a step under way. */
+static squeeze schedule_decodes(engine_sched *s) {
+    squeeze how = FITS;
 
     for (uint32_t i = 0; i < s->n_running; i++) {
         engine_request *r = s->running[i];
 
         if (!is_decode(r)) continue;
-        if (s->batch.num_tokens == s->o.max_num_batched_tokens) break;
-        while (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
-            preempted = true;
+        if (newest(s)->num_tokens == s->o.max_num_batched_tokens) break;
+        while (!engine_kv_reserve(s->kv, r->seq, length(r))) {
+            if (s->n_flight) return FULL;
+            how = PREEMPTED;
             preempt_newest(s);
-            if (s->n_running == i) return true; /* it was r itself */
+            if (s->n_running == i) return how; /* it was r itself */
         }
         add_entry(s, r, 1);
     }
-    return preempted;
+    return how;
 }
 
 /* Up to `most` further tokens for p, as far as tokens and logit rows last. */
@@ -290,14 +329,14 @@ static share *least_left(share *v, uint32_t n) {
 }
 
 static void schedule_prefills(engine_sched *s) {
-    purse left = {s->o.max_num_batched_tokens - s->batch.num_tokens,
-                  s->o.max_logits - s->batch.num_logits};
+    purse left = {s->o.max_num_batched_tokens - newest(s)->num_tokens,
+                  s->o.max_logits - newest(s)->num_logits};
     bool shared = s->o.prefill_chunk == ENGINE_CHUNK_SHARED;
     uint32_t n = 0, most = shared ? left.tokens - left.tokens / 2 : s->o.prefill_chunk;
 
     if (most == 0) most = left.tokens;
     for (uint32_t i = 0; i < s->n_running; i++)
-        if (!is_decode(s->running[i]) && !s->running[i]->leader)
+        if (!is_decode(s->running[i]) && !is_over(s->running[i]) && !s->running[i]->leader)
             s->shares[n++] = (share){.r = s->running[i]};
     if (n > 0) give(&s->shares[0], most, &left);
     for (share *p; left.tokens > 0 && (p = least_left(s->shares, n));) give(p, most, &left);
@@ -344,7 +383,7 @@ static bool open_sequence(engine_sched *s, engine_request *r, engine_request *le
  * or the newcomer would be preempted within a few steps. */
 static void admit(engine_sched *s) {
     while (s->waiting.head && s->n_running < s->o.max_num_seqs &&
-           s->batch.num_tokens < s->o.max_num_batched_tokens) {
+           newest(s)->num_tokens < s->o.max_num_batched_tokens) {
         engine_request *r = s->waiting.head;
         engine_request *leader = find_leader(s, r);
         uint32_t shared = leader ? blocks_to_share(s, r) : 0;
@@ -363,32 +402,82 @@ static void drop_aborted(engine_sched *s) {
         if (s->running[i]->aborting) finish(s, leave_running(s, i), ENGINE_FINISH_ABORT);
 }
 
-rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) {
-    engine_batch_entry *entry = s->batch.entry;
+void engine_sched_cancel(engine_sched *s) {
+    const engine_batch *b = &s->flight[s->oldest];
 
+    for (uint32_t i = 0; s->n_flight > 0 && b->ahead && i < b->n; i++) {
+        engine_request *r = b->entry[i].req;
+
+        if (!r) continue;
+        r->n_computed = b->entry[i].start;
+        r->n_flying = r->n_pending = 0;
+    }
+    s->n_flight = 0;
     drop_aborted(s);
-    s->batch = (engine_batch){.entry = entry};
+}
+
+/* Makes the newest batch. False: there is none now. */
+static bool schedule(engine_sched *s) {
+    engine_batch *b = newest(s);
+
+    *b = (engine_batch){.entry = b->entry};
     for (uint32_t i = 0; i < s->n_running; i++) catch_up(s->running[i]);
-    bool preempted = schedule_decodes(s);
+    squeeze how = schedule_decodes(s);
+    if (how == FULL) {
+        b->n = 0;
+        return false;
+    }
     /* Whoever lost its blocks comes back in a later step, but for the last one: the cache is empty then. */
-    if (!preempted || s->n_running == 0) admit(s);
+    if (how == FITS || s->n_running == 0) admit(s);
     schedule_prefills(s);
-    s->in_flight = s->batch.n > 0;
     if (s->n_running > s->stats.most_running) s->stats.most_running = s->n_running;
-    if (s->batch.n == 0 && !engine_sched_idle(s))
+    if (b->n == 0) return false;
+    s->n_flight++;
+    return true;
+}
+
+rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) {
+    engine_sched_cancel(s);
+    bool any = schedule(s);
+    if (!any && !engine_sched_idle(s))
         return rp_fail(err, RP_INTERNAL,
                        "no step for %u running and %u waiting requests, %u of %u KV "
                        "blocks free",
                        s->n_running, s->waiting.n, engine_kv_n_free(s->kv),
                        engine_kv_n_usable(s->kv));
-    *out = s->batch.n ? &s->batch : NULL;
+    *out = any ? &s->flight[s->oldest] : NULL;
     return RP_OK;
 }
 
-static void commit_entry(engine_batch_entry *e, int32_t token) {
+/* Everybody is where the oldest step takes him. */
+static void take_for_done(engine_batch *b) {
+    uint32_t row = 0;
+
+    for (uint32_t i = 0; i < b->n; i++) {
+        engine_batch_entry *e = &b->entry[i];
+
+        row += e->n_logits;
+        if (!e->req) continue;
+        e->req->n_computed += e->n_tokens;
+        e->req->n_flying = e->n_tokens;
+        e->req->n_pending = e->samples;
+        e->req->pending_row = row - 1;
+    }
+    b->ahead = true;
+}
+
+const engine_batch *engine_sched_ahead(engine_sched *s) {
+    engine_batch *b = newest(s);
+
+    assert(s->n_flight == 1);
+    if (!s->flight[s->oldest].ahead) take_for_done(&s->flight[s->oldest]);
+    return schedule(s) ? b : NULL;
+}
+
+static void commit_entry(engine_batch_entry *e, bool ahead, int32_t token) {
     engine_request *r = e->req;
 
-    r->n_computed += e->n_tokens;
+    if (!ahead) r->n_computed += e->n_tokens;
     if (r->all_logits && r->n_logits_done < r->n_computed) r->n_logits_done = r->n_computed;
     if (e->samples && token < 0)
         r->finish = ENGINE_FINISH_ERROR;
@@ -399,13 +488,18 @@ static void commit_entry(engine_batch_entry *e, int32_t token) {
 }
 
 void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
-    assert(s->in_flight);
-    for (uint32_t i = 0; i < s->batch.n; i++) {
-        engine_batch_entry *e = &s->batch.entry[i];
+    engine_batch *b = &s->flight[s->oldest];
 
-        if (!e->req->aborting) commit_entry(e, e->samples ? tokens[i] : -1);
+    assert(s->n_flight > 0);
+    for (uint32_t i = 0; i < b->n; i++) {
+        engine_batch_entry *e = &b->entry[i];
+
+        if (!e->req) continue;
+        e->req->n_flying = e->req->n_pending = 0;
+        if (!e->req->aborting) commit_entry(e, b->ahead, e->samples ? tokens[i] : -1);
     }
-    s->in_flight = false;
+    s->oldest ^= 1;
+    s->n_flight--;
     s->stats.steps++;
     drop_aborted(s);
     for (uint32_t i = 0; i < s->n_running;) {
@@ -418,19 +512,13 @@ void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
     }
 }
 
-void engine_sched_cancel(engine_sched *s) {
-    s->in_flight = false;
-    s->batch.n = 0;
-    drop_aborted(s);
-}
-
 void engine_sched_abort(engine_sched *s, engine_request *r) {
     if (r->state == ENGINE_WAITING) {
         unlink_request(&s->waiting, r);
         finish(s, r, ENGINE_FINISH_ABORT);
     } else if (r->state == ENGINE_RUNNING) {
         r->aborting = true;
-        if (!s->in_flight) drop_aborted(s);
+        if (s->n_flight == 0) drop_aborted(s);
     }
 }
 

@@ -7,7 +7,7 @@
  * Running requests of one prompt, such as its samples, compute it once: the later ones name the full blocks of the first,
  * wait until it is through them, and compute what is left of the prompt, a block at most, themselves.
  *
- * One thread at a time: next, run the step, commit, next, ... Nothing allocates between
+ * One thread at a time: next, run the step, commit, next, ...; or next, launch, ahead, launch, wait for the first, commit, ahead, ... Nothing allocates between
  * engine_sched_add and the end of the request. */
 #ifndef ENGINE_SCHEDULER_H
 #define ENGINE_SCHEDULER_H
@@ -31,20 +31,23 @@ typedef struct engine_sched_options {
 
 /* What one request does in a step: positions start .. start + n_tokens - 1. */
 typedef struct engine_batch_entry {
-    engine_request *req;
-    uint32_t seq; /* KV sequence */
+    engine_request *req; /* NULL: it ended since, and nobody wants what this computes */
+    uint32_t seq;        /* KV sequence */
     uint32_t start, n_tokens;
     uint32_t n_logits; /* its last n_logits positions need logits */
+    int32_t
+        from; /* the logit row of the step before whose token is at its last position; -1: the request has that already */
     bool prefill;
     bool samples; /* the last of them is sampled from */
 } engine_batch_entry;
 
-/* Decodes come first. Borrowed from the scheduler until the next call of next. */
+/* Decodes come first. Borrowed from the scheduler until the commit. */
 typedef struct engine_batch {
     engine_batch_entry *entry;
     uint32_t n; /* requests */
     uint32_t num_tokens, max_query_len, num_logits;
     uint32_t n_prefills, n_decodes;
+    bool ahead; /* the scheduler's: another was made behind it */
 } engine_batch;
 
 typedef struct engine_sched_stats {
@@ -67,10 +70,14 @@ rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) RP
 /* The next step; *out is NULL when nothing is left to do. Without a commit in between the same
  * positions are scheduled again. */
 rp_status engine_sched_next(engine_sched *s, const engine_batch **out, rp_error *err) RP_MUST_USE;
-/* The step is done: tokens[i] belongs to entry i and counts where it samples; a negative one is none, and
+/* The step behind the one under way, as if that were done: to be run behind it, and before its tokens are known. NULL when there is none
+ * until it is committed. The step under way must be the only one, and every request that samples in it must be one whose tokens the
+ * step after can read where they are made. */
+const engine_batch *engine_sched_ahead(engine_sched *s);
+/* The oldest step is done: tokens[i] belongs to entry i and counts where it samples; a negative one is none, and
  * ends that request with ERROR. Finished requests leave and give back their blocks. */
 void engine_sched_commit(engine_sched *s, const int32_t *tokens);
-/* The step was not run, or failed: what it would have computed stays to be done. */
+/* The steps under way were not run, or failed: what they would have computed stays to be done. */
 void engine_sched_cancel(engine_sched *s);
 /* Ends r at once, or at the commit when it is part of a step under way. */
 void engine_sched_abort(engine_sched *s, engine_request *r);

@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "gen/best.h"
 
 typedef struct scorer {
     rp_engine *e;
@@ -30,7 +31,8 @@ static rp_status take_row(scorer *s, const float *row, uint32_t position, rp_err
     double lp = engine_sampler_logprob(s->e->sampler, row, id);
     rp_error why = {0};
     if (isnan(lp)) {
-        engine_garbage_row(s->e, "scoring", row, &why);
+        int64_t best = gen_best(row, model_source_hparams(s->e->source)->n_vocab);
+        engine_garbage_row(s->e, "scoring", row[best], (int32_t)best, &why);
         return rp_fail(err, why.code, "scoring token %d at position %u: %s", id, next, why.text);
     }
     uint32_t k = engine_sampler_top(s->e->sampler, row, s->o->top_logits, s->top_ids, s->top);

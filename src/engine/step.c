@@ -14,7 +14,10 @@ struct engine_step {
     int32_t block_size;
     int32_t *cu_q, *cu_k;  /* [max_seqs + 1] */
     int32_t *context_lens; /* [max_seqs] */
-    rp_dispatch dummy;     /* sizes up to which all inputs hold padding alone */
+    engine_handed *handed; /* [max_seqs] */
+    uint32_t n_handed;
+    uint32_t width;    /* of block tables */
+    rp_dispatch dummy; /* sizes up to which all inputs hold padding alone */
 };
 
 rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, engine_step **out,
@@ -28,7 +31,8 @@ rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, eng
     s->cu_q = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_q);
     s->cu_k = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_k);
     s->context_lens = base_alloc_array(b->max_seqs, sizeof *s->context_lens);
-    if (!s->cu_q || !s->cu_k || !s->context_lens)
+    s->handed = base_alloc_array(b->max_seqs, sizeof *s->handed);
+    if (!s->cu_q || !s->cu_k || !s->context_lens || !s->handed)
         RP_TRY_OUT(rp_fail(err, RP_NOMEM, "step of %u sequences", b->max_seqs));
     *out = s;
     s = NULL;
@@ -42,6 +46,7 @@ void engine_step_free(engine_step *s) {
     base_free(s->cu_q);
     base_free(s->cu_k);
     base_free(s->context_lens);
+    base_free(s->handed);
     base_free(s);
 }
 
@@ -68,6 +73,29 @@ static rp_status check_sizes(const engine_step *s, const engine_batch *batch, co
     return RP_OK;
 }
 
+/* In whole WIDTHs, which chunks of positions of every kernel divide. */
+static uint32_t width_of(const engine_step *s, const engine_batch *batch, const engine_kv *kv) {
+    enum { WIDTH = 64 };
+    uint32_t most = 0, n;
+
+    for (uint32_t i = 0; i < batch->n; i++) {
+        (void)engine_kv_table(kv, batch->entry[i].seq, &n);
+        if (n > most) most = n;
+    }
+    most = (most + WIDTH - 1) / WIDTH * WIDTH;
+    return most < s->b.max_blocks ? most : s->b.max_blocks;
+}
+
+/* Rows side by side are one. */
+static void hand(engine_step *s, uint32_t token, uint32_t row) {
+    engine_handed *last = s->n_handed ? &s->handed[s->n_handed - 1] : NULL;
+
+    if (last && last->token + last->n == token && last->row + last->n == row)
+        last->n++;
+    else
+        s->handed[s->n_handed++] = (engine_handed){token, row, 1};
+}
+
 /* Real rows of entry i, from token row t and logit row r on. */
 static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const engine_kv *kv,
                            uint32_t i, uint32_t t, uint32_t r, rp_error *err) {
@@ -81,8 +109,14 @@ static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const en
             err, RP_INTERNAL,
             "request %llu has %u KV blocks for positions up to %u, block-table rows hold %u",
             (unsigned long long)e->req->id, n_blocks, e->start + e->n_tokens - 1, b->max_blocks);
+    uint32_t known = e->n_tokens - (e->from >= 0);
+
+    if (e->from >= 0) {
+        hand(s, t + known, (uint32_t)e->from);
+        b->token_ids[t + known] = 0;
+    }
     for (uint32_t k = 0; k < e->n_tokens; k++) {
-        b->token_ids[t + k] = engine_request_token(e->req, e->start + k);
+        if (k < known) b->token_ids[t + k] = engine_request_token(e->req, e->start + k);
         b->positions[t + k] = (int32_t)(e->start + k);
         b->slots[t + k] = engine_kv_slot(kv, e->seq, e->start + k);
         b->seqs[t + k] = (int32_t)i;
@@ -90,7 +124,7 @@ static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const en
     for (uint32_t k = 0; k < e->n_logits; k++)
         b->rows[r + k] = (int32_t)(t + e->n_tokens - e->n_logits + k);
     memcpy(row, table, n_blocks * sizeof *row);
-    memset(row + n_blocks, 0, (b->max_blocks - n_blocks) * sizeof *row);
+    memset(row + n_blocks, 0, (s->width - n_blocks) * sizeof *row);
     s->cu_q[i + 1] = s->cu_q[i] + (int32_t)e->n_tokens;
     s->context_lens[i] = (int32_t)(e->start + e->n_tokens);
     s->cu_k[i + 1] = s->cu_k[i] + s->context_lens[i];
@@ -108,7 +142,7 @@ static void put_padding(engine_step *s, const rp_dispatch *d, uint32_t n, uint32
         b->seqs[i] = -1;
     }
     for (uint32_t i = n; i < (uint32_t)d->padded_reqs; i++) {
-        memset(b->block_tables + (size_t)i * b->max_blocks, 0, b->max_blocks * sizeof(int32_t));
+        memset(b->block_tables + (size_t)i * b->max_blocks, 0, s->width * sizeof(int32_t));
         s->cu_q[i + 1] = s->cu_q[i];
         s->cu_k[i + 1] = s->cu_k[i];
         s->context_lens[i] = 0;
@@ -155,6 +189,8 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
     RP_TRY(check_sizes(s, batch, d, err));
     engine_step_dirty(s);
     s->cu_q[0] = s->cu_k[0] = 0;
+    s->n_handed = 0;
+    s->width = width_of(s, batch, kv);
     for (uint32_t i = 0; i < batch->n; i++) {
         RP_TRY(put_entry(s, &batch->entry[i], kv, i, t, r, err));
         t += batch->entry[i].n_tokens;
@@ -163,6 +199,20 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
     put_padding(s, d, batch->n, t, r);
     put_context(s, batch, d, out);
     return RP_OK;
+}
+
+uint32_t engine_step_width(const engine_step *s) {
+    return s->width;
+}
+
+const engine_handed *engine_step_handed(const engine_step *s, uint32_t *out_n) {
+    *out_n = s->n_handed;
+    return s->handed;
+}
+
+void engine_step_use(engine_step *s, const engine_step_buffers *b) {
+    s->b = *b;
+    engine_step_dirty(s);
 }
 
 void engine_step_dirty(engine_step *s) {
@@ -180,6 +230,7 @@ rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_con
     RP_TRY(check_sizes(s, NULL, d, err));
     if (!holds_padding(s, d)) {
         s->cu_q[0] = s->cu_k[0] = 0;
+        s->width = s->b.max_blocks;
         put_padding(s, d, 0, 0, 0);
         s->dummy = *d;
     }

@@ -92,6 +92,8 @@ static void add_times(json_t *o, const rp_engine *e) {
     set(o, "prefill_ms", json_real(t->prefill_ms));
     set(o, "decode_tokens", json_integer((json_int_t)t->decode_tokens));
     set(o, "decode_ms", json_real(t->decode_ms));
+    set(o, "host_us",
+        t->host_steps ? json_real(t->host_ms / (double)t->host_steps * 1e3) : json_null());
     set(o, "wall_ms", json_real((double)base_process_age_ns() / 1e6));
     set(o, "prefill_tok_s", json_real(rate(t->prefill_tokens, t->prefill_ms)));
     set(o, "decode_tok_s", json_real(rate(t->decode_tokens, t->decode_ms)));

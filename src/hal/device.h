@@ -29,6 +29,8 @@ rp_status hal_memory_enter(hal_device *d, void *p, size_t size, const char *what
 void hal_memory_leave(hal_device *d, void *p, size_t size);
 /* copy and fill where all memory is the host's. */
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
+rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const hal_rows *rows,
+                               rp_error *err);
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err);
 
 /* upload where all memory is the host's. */

@@ -48,6 +48,11 @@ typedef struct hal_source {
     uint32_t threads;
 } hal_source;
 
+/* Pieces of memory, the first of which is where a call says. pitch is at least size. */
+typedef struct hal_rows {
+    size_t n, size, pitch;
+} hal_rows;
+
 /* Lists that are decided as they run (loops, branches): gives the next one, NULL behind the last. Called with turn 0 first, then
  * behind each list, on the submitting thread, when everything before it is done; the list is borrowed until the next call. */
 struct hal_launch;
@@ -92,7 +97,7 @@ typedef struct hal_counters {
     uint64_t module_loads, late_module_loads; /* late: wanted after sealing, made or not */
     uint64_t shared_lists;  /* cpu: lists of launches with work for several threads */
     uint64_t crowded_lists; /* of those, run on one thread because other programs held the cores */
-    uint64_t copied_bytes;  /* by ops->copy */
+    uint64_t copied_bytes;  /* by ops->copy and copy_rows */
     uint64_t allocs, frees;
     uint64_t live_bytes, peak_bytes;
 } hal_counters;
@@ -116,6 +121,9 @@ typedef struct hal_device_ops {
     /* In turn with launches; either address may be the host's or the device's. Memory of the host that is not
      * mapped is free for other use when copy returns, unless it is written: then after synchronize. */
     rp_status (*copy)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
+    /* The same of n_rows pieces of size bytes, on both sides `pitch` bytes from one to the next. */
+    rp_status (*copy_rows)(hal_device *d, void *to, const void *from, const hal_rows *rows,
+                           rp_error *err);
     rp_status (*fill)(hal_device *d, void *to, int byte, size_t size, rp_error *err);
     /* Many bytes to memory of the device, as fast as it takes them; waits until they are there. */
     rp_status (*upload)(hal_device *d, void *to, const hal_source *from, rp_error *err);

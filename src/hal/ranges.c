@@ -145,6 +145,14 @@ rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size
     return RP_OK;
 }
 
+rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const hal_rows *rows,
+                               rp_error *err) {
+    for (size_t i = 0; i < rows->n; i++)
+        RP_TRY(hal_memory_copy(d, (char *)to + i * rows->pitch,
+                               (const char *)from + i * rows->pitch, rows->size, err));
+    return RP_OK;
+}
+
 rp_status hal_memory_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) {
     if (hal_capturing(d)) return hal_note_fill(d, to, byte, size, err);
     if (size) hal_digest_add(d, "fill", (long long)size);

@@ -139,6 +139,10 @@ static int do_copy(uint64_t to, uint64_t from, size_t size, void *stream) {
     (void)to, (void)from, (void)size, (void)stream;
     return code_of("copy");
 }
+static int do_copy_2d(const cuda_copy_2d *copy, void *stream) {
+    (void)copy, (void)stream;
+    return code_of("copy_2d");
+}
 static int do_memory_set(uint64_t at, unsigned char value, size_t size, void *stream) {
     (void)at, (void)value, (void)size, (void)stream;
     return code_of("memory_set");

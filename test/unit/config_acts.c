@@ -183,6 +183,7 @@ static const struct effect {
     {CONFIG_ID_max_num_seqs, "1024", NULL},
     {CONFIG_ID_max_num_batched_tokens, "16", NULL},
     {CONFIG_ID_long_prefill_token_threshold, "8", "src/engine/engine.c"},
+    {CONFIG_ID_async_scheduling, "true", "src/engine/engine.c"},
     {CONFIG_ID_max_model_len, "64", "src/engine/engine.c"},
     {CONFIG_ID_device, "other", NULL},
     {CONFIG_ID_isa, "portable", "src/engine/isa.c"},

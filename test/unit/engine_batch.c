@@ -46,6 +46,12 @@ typedef struct world {
     uint32_t n_prompt, n_same; /* the last prompt, and how often it was given again */
     int32_t prompt[MODEL_LEN];
     uint64_t computed; /* tokens */
+    /* Steps launched before the one in front is committed: */
+    bool ahead;
+    const engine_batch *flight; /* the one that is launched when a step begins */
+    int32_t tokens[2][SEQS], row_tokens[2][TOKENS];
+    uint32_t turn; /* of those */
+    uint64_t handed, forgotten, cancelled;
 } world;
 
 static void poison(world *w) {
@@ -165,7 +171,6 @@ static void check_step(world *w, const engine_batch *batch, const rp_dispatch *d
         uint32_t used = 0;
         if (i < (int32_t)batch->n) {
             (void)engine_kv_table(w->kv, batch->entry[i].seq, &used);
-            w->rows_of[batch->entry[i].req->id] += batch->entry[i].n_logits;
         }
         for (uint32_t k = used; k < BLOCKS_PER_SEQ; k++)
             assert_int_equal(w->tables[i * BLOCKS_PER_SEQ + (int32_t)k], ENGINE_KV_NULL_BLOCK);
@@ -193,7 +198,7 @@ static void check_context(const rp_forward_context *fc, const engine_batch *batc
 }
 
 /* Every entry that samples does so from its last row. */
-static void sample(world *w, const engine_batch *batch, int32_t *tokens) {
+static void sample(world *w, const engine_batch *batch, int32_t *tokens, int32_t *row_tokens) {
     uint32_t row = 0;
     rp_error err = {0};
     for (uint32_t i = 0; i < batch->n; i++) {
@@ -202,35 +207,78 @@ static void sample(world *w, const engine_batch *batch, int32_t *tokens) {
         tokens[i] = -1;
         if (!e->samples) continue;
         CHECK_OK(engine_sampler_pick(w->sampler, &e->req->sampling, w->logits + (row - 1) * V,
-                                     e->req->n_output, &tokens[i], &err),
+                                     e->req->n_output + e->req->n_pending, &tokens[i], &err),
                  &err);
+        row_tokens[row - 1] = tokens[i];
     }
 }
 
-/* One step; false when nothing is left. */
-static bool world_step(world *w) {
-    const engine_batch *batch;
-    graph_step_shape shape;
+/* Tokens that come from the step in front, whose turn was the other. */
+static void take_handed(world *w) {
+    uint32_t n;
+    const engine_handed *h = engine_step_handed(w->step, &n);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < h[i].n; k++)
+            w->ids[h[i].token + k] = w->row_tokens[!w->turn][h[i].row + k];
+    w->handed += n;
+}
+
+static void launch(world *w, const engine_batch *batch) {
+    graph_step_shape shape = engine_batch_shape(batch);
     rp_dispatch d;
     rp_forward_context fc;
     rp_error err = {0};
-    int32_t tokens[SEQS];
-    CHECK_OK(engine_sched_next(w->sched, &batch, &err), &err);
-    CHECK_OK(engine_kv_check(w->kv, &err), &err);
-    if (!batch) return false;
-    shape = engine_batch_shape(batch);
+    w->turn = !w->turn;
     CHECK_OK(graph_dispatch(&w->dispatcher, &shape, &d, &err), &err);
     w->padded_steps += d.padded > d.num_tokens;
     w->graph_steps += d.mode != RP_CUDAGRAPH_NONE;
     w->computed += batch->num_tokens;
     poison(w);
     CHECK_OK(engine_step_build(w->step, batch, w->kv, &d, &fc, &err), &err);
+    take_handed(w);
     check_step(w, batch, &d);
     assert_int_equal(fc.context.is_prefill, batch->n_prefills > 0);
     check_context(&fc, batch, &d);
     model_run(w, &d);
-    sample(w, batch, tokens);
+    sample(w, batch, w->tokens[w->turn], w->row_tokens[w->turn]);
+}
+
+static void commit(world *w, const engine_batch *batch, const int32_t *tokens) {
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const engine_batch_entry *e = &batch->entry[i];
+        if (e->req)
+            w->rows_of[e->req->id] += e->n_logits;
+        else
+            w->forgotten++;
+    }
     engine_sched_commit(w->sched, tokens);
+}
+
+/* One step; false when nothing is left. */
+static bool world_step(world *w) {
+    const engine_batch *batch = w->flight, *next = NULL;
+    rp_error err = {0};
+    w->flight = NULL;
+    if (!batch) {
+        CHECK_OK(engine_sched_next(w->sched, &batch, &err), &err);
+        if (!batch) return false;
+        launch(w, batch);
+    }
+    const int32_t *tokens = w->tokens[w->turn];
+    if (w->ahead && rnd(8)) next = engine_sched_ahead(w->sched);
+    CHECK_OK(engine_kv_check(w->kv, &err), &err);
+    if (next) launch(w, next);
+    if (w->ahead && rnd(40) == 0) { /* as where the device failed */
+        engine_sched_cancel(w->sched);
+        w->cancelled++;
+        return true;
+    }
+    commit(w, batch, tokens);
+    w->flight = next;
+    if (engine_sched_idle(w->sched)) {
+        engine_sched_cancel(w->sched);
+        w->flight = NULL;
+    }
     return true;
 }
 
@@ -321,14 +369,17 @@ static void play(world *w, uint32_t total, uint64_t *steps) {
     free(e);
 }
 
-static void text_depends_on_the_request_alone(void **state) {
-    (void)state;
+/* What happened in all worlds: the tests are worth something only if all of it did. */
+typedef struct life {
+    uint64_t steps, preemptions, padded, graphs, same, handed, forgotten, cancelled;
+    uint32_t most_running;
+} life;
+
+static void live(bool ahead, int rounds, life *l) {
     static const rp_cudagraph_mode modes[] = {RP_CUDAGRAPH_NONE, RP_CUDAGRAPH_PIECEWISE,
                                               RP_CUDAGRAPH_FULL, RP_CUDAGRAPH_FULL_DECODE_ONLY,
                                               RP_CUDAGRAPH_FULL_AND_PIECEWISE};
-    uint64_t steps = 0, preemptions = 0, padded = 0, graphs = 0, same = 0;
-    uint32_t most_running = 0;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < rounds; round++) {
         world w;
         uint32_t seqs = 1 + rnd(SEQS);
         setup s = {.mode = modes[round % 5],
@@ -339,21 +390,43 @@ static void text_depends_on_the_request_alone(void **state) {
                    .max_logits = rnd(3) ? 0 : seqs};
         engine_sched_stats st;
         world_open(&w, &s);
-        play(&w, 40, &steps);
+        w.ahead = ahead;
+        play(&w, 40, &l->steps);
         engine_sched_get_stats(w.sched, &st);
         assert_int_equal(st.finished, 40);
-        preemptions += st.preemptions;
-        if (st.most_running > most_running) most_running = st.most_running;
-        padded += w.padded_steps;
-        same += w.n_same;
-        graphs += w.graph_steps;
+        l->preemptions += st.preemptions;
+        if (st.most_running > l->most_running) l->most_running = st.most_running;
+        l->padded += w.padded_steps;
+        l->same += w.n_same;
+        l->graphs += w.graph_steps;
+        l->handed += w.handed;
+        l->forgotten += w.forgotten;
+        l->cancelled += w.cancelled;
         world_close(&w);
     }
-    /* The test is worth something only if all of this happened. */
-    assert_true(steps > 10000);
-    assert_true(preemptions > 50 && same > 300);
-    assert_true(padded > 500 && graphs > 2000);
-    assert_int_equal(most_running, SEQS);
+}
+
+static void text_depends_on_the_request_alone(void **state) {
+    life l = {0};
+    (void)state;
+    live(false, 60, &l);
+    assert_true(l.steps > 10000);
+    assert_true(l.preemptions > 50 && l.same > 300);
+    assert_true(l.padded > 500 && l.graphs > 2000);
+    assert_int_equal(l.most_running, SEQS);
+    assert_int_equal(l.handed + l.forgotten + l.cancelled, 0);
+}
+
+/* The same where steps are launched before the tokens of those in front are known: what goes on behind a stop is forgotten, and
+ * what failed is done again. */
+static void a_step_ahead_changes_no_text(void **state) {
+    life l = {0};
+    (void)state;
+    live(true, 60, &l);
+    assert_true(l.steps > 10000);
+    assert_true(l.preemptions > 50 && l.same > 300);
+    assert_true(l.handed > 5000 && l.forgotten > 100 && l.cancelled > 100);
+    assert_int_equal(l.most_running, SEQS);
 }
 
 static const setup roomy = {RP_CUDAGRAPH_NONE, 40, 0, TOKENS, SEQS, 0};
@@ -973,6 +1046,7 @@ static void making_an_engine_survives_each_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_depends_on_the_request_alone),
+        cmocka_unit_test(a_step_ahead_changes_no_text),
         cmocka_unit_test(samples_compute_their_prompt_once),
         cmocka_unit_test(samples_go_on_without_the_first),
         cmocka_unit_test(who_comes_later_shares_too),

@@ -83,9 +83,9 @@ static void logits_stay_on_the_device_unless_asked_for(void **state) {
     copied_a_step(e, &greedy, without);
     for (int i = 0; i < 4; i++) assert_true(without[i] < row);
     copied_a_step(e, &drawn, with);
-    for (int i = 0; i < 4; i++) assert_int_equal(with[i], without[i] + row);
+    for (int i = 0; i < 4; i++) assert_in_range(with[i], row, without[i] + row);
     copied_a_step(e, &explained, with);
-    for (int i = 0; i < 4; i++) assert_int_equal(with[i], without[i] + row);
+    for (int i = 0; i < 4; i++) assert_in_range(with[i], row, without[i] + row);
     rp_engine_close(e);
 }
 

@@ -14,13 +14,15 @@
     "max_num_seqs=4", "max_num_batched_tokens=16", "max_model_len=64", "threads=1", "sealed=fatal"
 enum { N = 3, OUT = 14 };
 
-static const char *const modes[][2] = {{"level=3", "cudagraph_mode=FULL_AND_PIECEWISE"},
-                                       {"level=3", "cudagraph_mode=FULL"},
-                                       {"level=3", "cudagraph_mode=PIECEWISE"},
-                                       {"level=0", "cudagraph_mode=NONE"}};
+static const char *const modes[][3] = {
+    {"level=3", "cudagraph_mode=FULL_AND_PIECEWISE", "async_scheduling=false"},
+    {"level=3", "cudagraph_mode=FULL", "async_scheduling=false"},
+    {"level=3", "cudagraph_mode=PIECEWISE", "async_scheduling=true"},
+    {"level=0", "cudagraph_mode=NONE", "async_scheduling=false"}};
 
 static rp_engine *open_mode(size_t i) {
-    return engine_must("synthetic:tiny", (const char *[]){SMALL, modes[i][0], modes[i][1], NULL});
+    return engine_must("synthetic:tiny",
+                       (const char *[]){SMALL, modes[i][0], modes[i][1], modes[i][2], NULL});
 }
 
 static uint64_t submit(rp_engine *e, int i) {

@@ -89,44 +89,65 @@ static void without_graphs_inputs_may_move(void **state) {
     rp_engine_close(e);
 }
 
-/* Arrays that are as long as they say and apart; a copy where, and only where, kernels do not read the host's memory. What is
- * sent is what a step of its padded sizes reads. */
-static void arrays_are_apart_and_sent(void **state) {
-    enum { TOKENS = 24, SEQS = 3, ROWS = 5, BLOCKS = 4, ARRAYS = 6 };
-    static const char *const devices[] = {"cpu", "cuda:0"};
-    static const uint32_t sent[ARRAYS] = {7, 7, 7, 7, 2, 2 * BLOCKS};
+enum { TOKENS = 24, SEQS = 3, BLOCKS = 4, WIDTH = 3, ARRAYS = 6 };
+
+/* Whether element j of array k is sent by a step of 7 tokens, 2 requests with WIDTH blocks at most, and 2 logit rows; these lie behind
+ * arrays of as many elements as they have where the two are alike, and then go with them. */
+static bool is_sent(uint32_t k, uint32_t j, bool alike) {
+    if (k < 4) return j < 7;
+    if (k == 4) return j < (alike ? 7u : 2u);
+    return j < 2 * BLOCKS && j % BLOCKS < WIDTH;
+}
+
+/* One set of arrays: as long as they say, apart, and what kernels find afterwards. */
+static void check_set(engine_inputs *in, uint32_t turn) {
     const rp_dispatch d = {.padded = 7, .padded_reqs = 2, .padded_logits = 2};
+    const uint32_t rows = in->b.max_rows,
+                   n[ARRAYS] = {TOKENS, TOKENS, TOKENS, TOKENS, rows, SEQS * BLOCKS};
+    hal_device *device = in->device;
+    rp_error err = {0};
+    engine_inputs_turn(in, turn);
+    int32_t *const a[ARRAYS] = {in->b.token_ids, in->b.positions, in->b.slots,
+                                in->b.seqs,      in->b.rows,      in->b.block_tables};
+    for (uint32_t k = 0; k < ARRAYS; k++) {
+        char *begin = (char *)in->memory + (in->copy ? turn * in->size : 0);
+        assert_true((char *)a[k] >= begin && (char *)(a[k] + n[k]) <= begin + in->size);
+        for (uint32_t j = 0; j < n[k]; j++) a[k][j] = (int32_t)(turn * 10000 + k * 1000 + j + 1);
+    }
+    CHECK_OK(engine_inputs_send(in, &d, WIDTH, &err), &err);
+    CHECK_OK(device->ops->synchronize(device, &err), &err);
+    for (uint32_t k = 0; k < ARRAYS; k++) {
+        int32_t got[TOKENS];
+        const int32_t *at = engine_inputs_for_kernels(in, a[k]);
+        if (!in->copy) assert_ptr_equal(at, a[k]);
+        CHECK_OK(device->ops->copy(device, got, at, n[k] * sizeof *got, &err), &err);
+        CHECK_OK(device->ops->synchronize(device, &err), &err);
+        for (uint32_t j = 0; j < n[k]; j++) {
+            bool sent = !in->copy || is_sent(k, j, rows == TOKENS);
+            assert_int_equal(got[j], sent ? (int32_t)(turn * 10000 + k * 1000 + j + 1) : 0);
+        }
+    }
+}
+
+/* A copy where, and only where, kernels do not read the host's memory, and then two sets of arrays that it is made of. */
+static void arrays_are_apart_and_sent(void **state) {
+    static const char *const devices[] = {"cpu", "cuda:0"};
     const char *no_gpu = NULL;
     (void)state;
     bool gpu = gpu_emulate(&no_gpu);
-    for (int i = 0; i < 1 + gpu; i++) {
+    for (int i = 0; i < 2 * (1 + gpu); i++) {
         hal_device *device = NULL;
         rp_error err = {0};
-        engine_inputs in = {
-            .b = {.max_tokens = TOKENS, .max_seqs = SEQS, .max_rows = ROWS, .max_blocks = BLOCKS}};
-        CHECK_OK(hal_open(devices[i], 1, &device, &err), &err);
+        engine_inputs in = {.b = {.max_tokens = TOKENS,
+                                  .max_seqs = SEQS,
+                                  .max_rows = i % 2 ? TOKENS : 5,
+                                  .max_blocks = BLOCKS}};
+        CHECK_OK(hal_open(devices[i / 2], 1, &device, &err), &err);
         CHECK_OK(engine_inputs_open(&in, device, &err), &err);
-        int32_t *const a[ARRAYS] = {in.b.token_ids, in.b.positions, in.b.slots,
-                                    in.b.seqs,      in.b.rows,      in.b.block_tables};
-        static const uint32_t n[ARRAYS] = {TOKENS, TOKENS, TOKENS, TOKENS, ROWS, SEQS * BLOCKS};
-        assert_int_equal(in.copy != NULL, i);
-        assert_int_equal(engine_inputs_bytes(&in), in.size * (size_t)(1 + i));
-        for (uint32_t k = 0; k < ARRAYS; k++) {
-            assert_true((char *)a[k] >= (char *)in.memory);
-            assert_true((char *)(a[k] + n[k]) <= (char *)in.memory + in.size);
-            for (uint32_t j = 0; j < n[k]; j++) a[k][j] = (int32_t)(k * 1000 + j);
-        }
-        CHECK_OK(engine_inputs_send(&in, &d, &err), &err);
-        CHECK_OK(device->ops->synchronize(device, &err), &err);
-        for (uint32_t k = 0; k < ARRAYS; k++) {
-            int32_t got[TOKENS];
-            const int32_t *at = engine_inputs_for_kernels(&in, a[k]);
-            if (i == 0) assert_ptr_equal(at, a[k]);
-            CHECK_OK(device->ops->copy(device, got, at, n[k] * sizeof *got, &err), &err);
-            CHECK_OK(device->ops->synchronize(device, &err), &err);
-            for (uint32_t j = 0; j < n[k]; j++)
-                assert_int_equal(got[j], i == 0 || j < sent[k] ? (int32_t)(k * 1000 + j) : 0);
-        }
+        assert_int_equal(in.copy != NULL, i / 2);
+        assert_int_equal(engine_inputs_bytes(&in), in.size * (i / 2 ? 3u : 1u));
+        check_set(&in, 0);
+        check_set(&in, 1);
         engine_inputs_close(&in);
         assert_int_equal(hal_device_counters(device)->live_bytes, 0);
         hal_close(device);

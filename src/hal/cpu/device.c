@@ -67,6 +67,7 @@ static const hal_device_ops cpu_ops = {
     .alloc = cpu_alloc,
     .release = hal_memory_release,
     .copy = hal_memory_copy,
+    .copy_rows = hal_memory_copy_rows,
     .upload = hal_memory_upload,
     .fill = hal_memory_fill,
     .module_load = cpu_module_load,

@@ -28,6 +28,20 @@ typedef struct cuda_node {
     long long reserved1[20], reserved2;
 } cuda_node;
 
+/* One side of a copy of rows, as the driver's CUDA_MEMCPY2D has it. */
+typedef struct cuda_copy_side {
+    size_t x, y;
+    int kind; /* CUDA_MEMORY_UNIFIED: `device` is any address */
+    void *host;
+    uint64_t device;
+    void *array;
+    size_t pitch;
+} cuda_copy_side;
+typedef struct cuda_copy_2d {
+    cuda_copy_side from, to;
+    size_t width, height;
+} cuda_copy_2d;
+
 typedef struct cuda_driver {
 #define DRIVER(name, symbol, parameters) int(*name) parameters;
 #include "hal/cuda/api.def"
@@ -57,7 +71,8 @@ enum {
     CUDA_HOST_MAPPED = 2,
     CUDA_EVENT_NO_TIMING = 2,
     CUDA_POINTER_MEMORY = 2, /* attribute; its value for memory of the host: */
-    CUDA_MEMORY_HOST = 1
+    CUDA_MEMORY_HOST = 1,
+    CUDA_MEMORY_UNIFIED = 4
 };
 
 /* libcuda.so.1. RP_UNSUPPORTED with one line where there is none, or one too old to have every function. */

@@ -109,6 +109,21 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
     return RP_OK;
 }
 
+static rp_status device_copy_rows(hal_device *base, void *to, const void *from,
+                                  const hal_rows *rows, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    const cuda_copy_2d c = {
+        .from = {.kind = CUDA_MEMORY_UNIFIED, .device = address_of(from), .pitch = rows->pitch},
+        .to = {.kind = CUDA_MEMORY_UNIFIED, .device = address_of(to), .pitch = rows->pitch},
+        .width = rows->size,
+        .height = rows->n};
+    if (rows->n == 0 || rows->size == 0) return RP_OK;
+    RP_TRY(cuda_device_enter(d, err));
+    RP_TRY(cuda_check(&d->cu, d->cu.copy_2d(&c, d->stream), "a copy of rows", err));
+    hal_count_copy(base, rows->n * rows->size);
+    return RP_OK;
+}
+
 static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     if (size == 0) return RP_OK;
@@ -194,6 +209,7 @@ static const hal_device_ops cuda_ops = {
     .alloc = device_alloc,
     .release = device_release,
     .copy = device_copy,
+    .copy_rows = device_copy_rows,
     .fill = device_fill,
     .upload = cuda_device_upload,
     .module_load = cuda_module_load,

@@ -120,6 +120,7 @@ static const hal_device_ops null_ops = {
     .alloc = null_alloc,
     .release = hal_memory_release,
     .copy = hal_memory_copy,
+    .copy_rows = hal_memory_copy_rows,
     .upload = hal_memory_upload,
     .fill = hal_memory_fill,
     .module_load = null_module_load,

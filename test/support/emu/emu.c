@@ -414,6 +414,16 @@ CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *str
     return 0;
 }
 
+CU(emu_copy_2d, "cuMemcpy2DAsync_v2", const cuda_copy_2d *c, void *stream) {
+    if (c->from.kind != CUDA_MEMORY_UNIFIED || c->to.kind != CUDA_MEMORY_UNIFIED || c->from.x ||
+        c->from.y || c->to.x || c->to.y || c->from.pitch < c->width || c->to.pitch < c->width)
+        return INVALID;
+    for (size_t i = 0; i < c->height; i++)
+        (void)emu_copy(c->to.device + i * c->to.pitch, c->from.device + i * c->from.pitch, c->width,
+                       stream);
+    return 0;
+}
+
 CU(emu_copy_in, "cuMemcpyHtoDAsync_v2", uint64_t to, const void *from, size_t size, void *stream) {
     return emu_copy(to, (uint64_t)(uintptr_t)from, size, stream);
 }

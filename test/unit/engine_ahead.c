@@ -1,0 +1,173 @@
+/* Steps that are launched while the one in front runs: whoever shares a batch, however its tokens are chosen and whatever ends it, a request gives
+ * what it gives where each step is waited for, on the cpu and on the emulated GPU. */
+#include "support/check.h"
+
+#include "engine/engine.h"
+#include "support/engines.h"
+#include "support/gpu.h"
+#include "support/trees.h"
+
+static const char *why_not;
+
+enum { N = 12, MOST = 24 };
+
+typedef struct answer {
+    int32_t ids[MOST];
+    double logprobs[MOST];
+    uint32_t n;
+    char text[400], finish[16], detail[100];
+} answer;
+
+/* Every third draws, every fourth wants log probabilities, every fifth stops at a text; two are samples of one prompt. */
+static uint64_t submit(rp_engine *e, int i) {
+    static const char *const stop[] = {"a", "3"};
+    int32_t ids[40];
+    rp_error err = {0};
+    uint64_t id = 0;
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    int kind = i == 7 ? 6 : i;
+    r.n_prompt_ids = (uint32_t)(2 + kind * 29 % 37);
+    for (uint32_t k = 0; k < r.n_prompt_ids; k++) ids[k] = ((int32_t)k * 31 + kind * 17) % 250;
+    r.prompt_ids = ids;
+    r.max_tokens = (uint32_t)(1 + i * 7 % MOST);
+    r.ignore_eos = i % 2 == 0;
+    r.logprobs = i % 4 == 3;
+    if (i % 3 == 2) r.sampling = (rp_sampling){1.1, 0.9, 0, 20, (uint64_t)i};
+    if (i % 5 == 4) {
+        r.stop = stop;
+        r.n_stop = 2;
+    }
+    CHECK_OK(rp_engine_submit(e, &r, &id, &err), &err);
+    return id;
+}
+
+/* Requests come in while others run. */
+static void serve(const char *const *settings, answer out[N]) {
+    uint64_t id[N];
+    rp_engine *e = engine_must("synthetic:tiny", settings);
+    for (int i = 0; i < N; i++) {
+        id[i] = submit(e, i);
+        if (i % 3 == 2) must_run(e, 2);
+    }
+    must_run(e, -1);
+    for (int i = 0; i < N; i++) {
+        rp_result r = must_result(e, id[i]);
+        out[i].n = r.n_output_ids;
+        assert_true(out[i].n <= MOST);
+        memcpy(out[i].ids, r.output_ids, r.n_output_ids * sizeof *r.output_ids);
+        if (r.logprobs) memcpy(out[i].logprobs, r.logprobs, r.n_output_ids * sizeof *r.logprobs);
+        (void)snprintf(out[i].text, sizeof out[i].text, "%s", r.text);
+        (void)snprintf(out[i].finish, sizeof out[i].finish, "%s", r.finish_reason);
+        (void)snprintf(out[i].detail, sizeof out[i].detail, "%s", r.finish_detail);
+        rp_engine_release(e, id[i]);
+    }
+    assert_int_equal(engine_kv_n_free(e->kv), engine_kv_n_usable(e->kv));
+    rp_engine_close(e);
+}
+
+static void check_device(const char *device, const char *mode) {
+    static answer want[N], got[N];
+    const char *how[] = {device,
+                         mode,
+                         "level=3",
+                         "max_num_seqs=4",
+                         "max_num_batched_tokens=24",
+                         "max_model_len=64",
+                         "async_scheduling=false",
+                         NULL};
+    memset(want, 0, sizeof want);
+    memset(got, 0, sizeof got);
+    serve(how, want);
+    how[6] = "async_scheduling=true";
+    serve(how, got);
+    for (int i = 0; i < N; i++)
+        if (memcmp(&want[i], &got[i], sizeof want[i]) != 0)
+            fail_msg("%s, %s: request %d: %u tokens, %s, are not %u, %s", device, mode, i, got[i].n,
+                     got[i].detail, want[i].n, want[i].detail);
+}
+
+static void answers_are_those_of_steps_that_wait(void **state) {
+    (void)state;
+    check_device("device=cpu", "cudagraph_mode=FULL_AND_PIECEWISE");
+    check_device("device=cpu", "cudagraph_mode=PIECEWISE");
+    check_device("device=cpu", "cudagraph_mode=NONE");
+}
+
+static void so_they_are_on_a_gpu(void **state) {
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    check_device("device=cuda:0", "cudagraph_mode=FULL_AND_PIECEWISE");
+    check_device("device=cuda:0", "cudagraph_mode=NONE");
+}
+
+static rp_engine *small(const char *async) {
+    return engine_must("synthetic:tiny", (const char *[]){"max_num_seqs=4", "max_model_len=64",
+                                                          "threads=1", async, NULL});
+}
+
+static long long steps_of(rp_engine *e) {
+    return engine_count(e, "steps.full") + engine_count(e, "steps.piecewise") +
+           engine_count(e, "steps.none");
+}
+
+/* The limit is known beforehand; behind a stop there is one step, and nothing stays under way. */
+static void only_a_stop_costs_a_step(void **state) {
+    static const char *const settings[] = {"async_scheduling=false", "async_scheduling=true"};
+    static const char *stop[1];
+    char text[2] = "";
+    (void)state;
+    for (int ahead = 0; ahead < 2; ahead++) {
+        rp_engine *e = small(settings[ahead]);
+        rp_request_options r = plain_request(9);
+        uint64_t id = must_submit(e, &r);
+        must_run(e, -1);
+        assert_int_equal(steps_of(e), 9);
+        assert_int_equal(engine_runner_in_flight(e->runner), 0);
+        text[0] = must_result(e, id).text[4];
+        stop[0] = text;
+        r.stop = stop;
+        r.n_stop = 1;
+        id = must_submit(e, &r);
+        must_run(e, -1);
+        uint32_t n = must_result(e, id).n_output_ids;
+        assert_string_equal(must_result(e, id).finish_reason, "stop");
+        assert_true(n > 0 && n < 9);
+        assert_int_equal(steps_of(e), 9 + n + (uint32_t)ahead);
+        assert_int_equal(engine_runner_in_flight(e->runner), 0);
+        assert_int_equal(engine_count(e, "decode_tokens") + engine_count(e, "prefill_tokens"),
+                         2 * 5 + 8 + n - 1);
+        rp_engine_close(e);
+    }
+}
+
+/* Closed, aborted and released with a step under way. */
+static void bad_moments(void **state) {
+    (void)state;
+    rp_engine *e = small("async_scheduling=true");
+    rp_request_options r = plain_request(20);
+    uint64_t a = must_submit(e, &r), b = must_submit(e, &r);
+    must_run(e, 3);
+    assert_int_equal(engine_runner_in_flight(e->runner), 1);
+    rp_engine_abort(e, a);
+    rp_engine_release(e, b);
+    assert_true(engine_sched_idle(e->sched));
+    must_run(e, -1);
+    assert_string_equal(must_result(e, a).finish_reason, "abort");
+    assert_int_equal(engine_runner_in_flight(e->runner), 0);
+    assert_int_equal(engine_kv_n_free(e->kv), engine_kv_n_usable(e->kv));
+    (void)must_submit(e, &r);
+    must_run(e, 3);
+    rp_engine_close(e);
+}
+
+int main(void) {
+    if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_those_of_steps_that_wait),
+        cmocka_unit_test(so_they_are_on_a_gpu),
+        cmocka_unit_test(only_a_stop_costs_a_step),
+        cmocka_unit_test(bad_moments),
+    };
+    if (gpu_emulate(&why_not)) why_not = NULL;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
