@@ -220,7 +220,7 @@ static void put_ask(lowerer *L, const lower_rotary *r, const char *frag) {
         base_buf_printf(b,
                         "    const long long angle = row * %" PRId64
                         " + (rp_u32)column / 2 %% %" PRId64
-                        ";\n    asked[0] = ((const float *)arg[%u])[angle];\n"
+                        "u;\n    asked[0] = ((const float *)arg[%u])[angle];\n"
                         "    asked[1] = ((const float *)arg[%u])[angle];\n",
                         r->half, r->half, leaf_slot(L, r->cos), leaf_slot(L, r->sin));
     if (r->store != IR_NONE)
@@ -242,14 +242,14 @@ static rp_status put_store(lowerer *L, ir_ref store) {
                   dims = cache_size(L, cache, 3);
     lower_ref at;
     RP_TRY(lower_version(L, store, &at));
-    base_buf_printf(&L->source,
-                    "    const rp_u32 at = (rp_u32)column;\n    const rp_i32 slot = "
-                    "(rp_i32)rp_bits(asked[2]);\n"
-                    "    const rp_size place = (rp_u32)slot;\n    if (slot < 0) return;\n"
-                    "    ((rp_u16 *)arg[%u])[((place / %" PRId64 " * %" PRId64 " + at / %" PRId64
-                    ") * %" PRId64 " + place %% %" PRId64 ") * %" PRId64 " + at %% %" PRId64
-                    "] = rp_f32_to_bf16(v);\n",
-                    lower_arg_slot(L, at), block, heads, dims, block, block, dims, dims);
+    base_buf_printf(
+        &L->source,
+        "    const rp_i32 slot = (rp_i32)rp_bits(asked[2]);\n    if (slot < 0) return;\n"
+        "    const rp_u32 at = (rp_u32)column, place = (rp_u32)slot;\n"
+        "    const rp_u32 cell = place / %" PRId64 "u * %" PRId64 "u + at / %" PRId64 "u;\n"
+        "    ((rp_u16 *)arg[%u])[(rp_size)cell * %" PRId64 "u + place %% %" PRId64 "u * %" PRId64
+        "u + at %% %" PRId64 "u] = rp_f32_to_bf16(v);\n",
+        block, heads, dims, lower_arg_slot(L, at), block * dims, block, dims, dims);
     return RP_OK;
 }
 

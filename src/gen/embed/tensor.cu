@@ -501,6 +501,36 @@ RP_INLINE rk_share rk_share_of(long long rows)
     return s;
 }
 
+/* Chunks one after the other, as the warp that fetches counts them: a division for each would take longer than to start the copies. */
+template <class P>
+struct rk_cursor {
+    typedef typename P::tile T;
+    const char *w, *x; /* of the lane's tile of weights, of the rows: where the chunk is */
+    int at, tiles, chunk, slot, parity;
+
+    RP_INLINE_MEMBER void open(const rk_share &s, const char *weights, const char *rows)
+    {
+        const rk_job job = P::job(at / s.row_tiles);
+        tiles = job.tiles;
+        chunk = 0;
+        w = weights + (job.first + threadIdx.x % 32) * T::TILE_BYTES + s.first * T::TILE_CHUNK;
+        x = rows + ((long long)(at % s.row_tiles) * (T::K / 8) + s.first * (T::CHUNK / 8)) * (T::COLUMNS * 16);
+    }
+
+    RP_INLINE_MEMBER void next(const rk_share &s, const char *weights, const char *rows)
+    {
+        if (++slot == T::STAGES) {
+            slot = 0;
+            parity ^= 1;
+        }
+        w += T::TILE_CHUNK;
+        x += T::CHUNK / 8 * (T::COLUMNS * 16);
+        if (++chunk < s.chunks) return;
+        at += s.blocks;
+        if (at < s.jobs) open(s, weights, rows);
+    }
+};
+
 /* The warp that fetches: a lane a tile of weights, and one for the rows. */
 template <class P>
 struct rk_source {
@@ -509,41 +539,42 @@ struct rk_source {
     rp_u32 ring, full, empty;
     rk_share s;
 
-    RP_INLINE_MEMBER void weights(int i) const
+    RP_INLINE_MEMBER void weights(const rk_cursor<P> &c) const
     {
-        const int at = s.block + i / s.chunks * s.blocks, chunk = s.first + i % s.chunks, slot = i % T::STAGES, bytes = rk_steps<T>(chunk) * 512;
-        const rk_job job = P::job(at / s.row_tiles);
-        const int lane = threadIdx.x % 32;
-        if (lane == 0) rk_barrier_expect(full + 8 * slot, job.tiles * bytes + rk_steps<T>(chunk) * 32 * T::COLUMNS);
+        const int bytes = rk_steps<T>(s.first + c.chunk) * 512, lane = threadIdx.x % 32;
+        const rp_u32 to = ring + c.slot * T::STAGE + lane * T::TILE_CHUNK, bar = full + 8 * c.slot;
+        if (lane == 0) rk_barrier_expect(bar, c.tiles * bytes + bytes / 16 * T::COLUMNS);
         __syncwarp();
-        if (lane >= job.tiles) return;
-        const char *from = w + (job.first + lane) * T::TILE_BYTES + chunk * T::TILE_CHUNK;
-        const rp_u32 to = ring + slot * T::STAGE + lane * T::TILE_CHUNK;
+        if (lane >= c.tiles) return;
         if (P::ONCE)
-            rk_fetch_once(to, from, bytes, full + 8 * slot);
+            rk_fetch_once(to, c.w, bytes, bar);
         else
-            rk_fetch(to, from, bytes, full + 8 * slot);
+            rk_fetch(to, c.w, bytes, bar);
     }
 
-    RP_INLINE_MEMBER void rows(int i) const
+    RP_INLINE_MEMBER void rows(const rk_cursor<P> &c) const
     {
-        const int at = s.block + i / s.chunks * s.blocks, chunk = s.first + i % s.chunks, slot = i % T::STAGES;
         if (threadIdx.x % 32 == 8)
-            rk_fetch(ring + slot * T::STAGE + T::W_BYTES, x + ((long long)(at % s.row_tiles) * (T::K / 8) + chunk * (T::CHUNK / 8)) * (T::COLUMNS * 16),
-                     rk_steps<T>(chunk) * 32 * T::COLUMNS, full + 8 * slot);
+            rk_fetch(ring + c.slot * T::STAGE + T::W_BYTES, c.x, rk_steps<T>(s.first + c.chunk) * 32 * T::COLUMNS, full + 8 * c.slot);
     }
 
     RP_INLINE_MEMBER void run() const
     {
         const int mine = s.jobs > s.block ? (s.jobs - s.block + s.blocks - 1) / s.blocks : 0;
         const int total = mine * s.chunks, ahead = total < T::STAGES ? total : (int)T::STAGES;
-        for (int i = 0; i < ahead; i++) weights(i);
+        rk_cursor<P> first, c;
+        first.at = s.block;
+        first.slot = 0;
+        first.parity = 1; /* 0 once the ring is full */
+        if (total) first.open(s, w, x);
+        c = first;
+        for (int i = 0; i < ahead; i++, first.next(s, w, x)) weights(first);
         rk_wait();
-        for (int i = 0; i < ahead; i++) rows(i);
-        for (int i = ahead; i < total; i++) {
-            rk_barrier_wait(empty + 8 * (i % T::STAGES), (i / T::STAGES - 1) & 1);
-            weights(i);
-            rows(i);
+        for (int i = 0; i < ahead; i++, c.next(s, w, x)) rows(c);
+        for (int i = ahead; i < total; i++, c.next(s, w, x)) {
+            rk_barrier_wait(empty + 8 * c.slot, c.parity);
+            weights(c);
+            rows(c);
         }
     }
 };
@@ -669,7 +700,8 @@ struct rk_part {
 template <class P>
 struct rk_results {
     typedef typename P::tile T;
-    enum { N = T::PIECE / (P::ASKED > 1 ? 16 : 4), EACH = N * (T::WORKERS / 32) }; /* registers have room for 16 floats or so */
+    /* Beside the sums of wide tiles registers have room for 16 floats or so. */
+    enum { N = T::PIECE / (P::ASKED == 1 ? 4 : T::COLUMNS > 128 ? 16 : 8), EACH = N * (T::WORKERS / 32) };
     rk_job job;
     long long row0;
     int first, step, pairs; /* of a row and a unit; P::UNITS a row, some of which may be missing */
