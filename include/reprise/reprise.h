@@ -18,6 +18,7 @@
 #include "reprise/autograph.h"
 #include "reprise/cache.h"
 #include "reprise/config.h"
+#include "reprise/control.h"
 #include "reprise/device.h"
 #include "reprise/dim.h"
 #include "reprise/dispatch.h"

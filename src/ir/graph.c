@@ -221,6 +221,11 @@ void ir_input_mutates(ir_graph *g, ir_ref r) {
     cell_at(g, r)->node.mutates = true;
 }
 
+void ir_input_settle(ir_graph *g, ir_ref r) {
+    assert(!g->finished && ir_node_at(g, r)->op == IR_input);
+    cell_at(g, r)->node.mutates = cell_at(g, r)->node.mutates && cell_at(g, r)->writer != IR_NONE;
+}
+
 static bool mergeable(const ir_node *n) {
     return n->op != IR_empty && n->op != IR_input && !ir_node_is_effect(n);
 }

@@ -231,6 +231,8 @@ ir_ref ir_writer_of(const ir_graph *g, ir_ref r);
 ir_ref ir_maker_of(const ir_graph *g, ir_ref r);
 /* Declares that the graph writes input r, which is memory then, as a state is. Before anything reads it. */
 void ir_input_mutates(ir_graph *g, ir_ref r);
+/* Takes the declaration back where nothing has written it. Before the graph is finished. */
+void ir_input_settle(ir_graph *g, ir_ref r);
 /* Graph i of n in the order of its attributes; NULL behind the last. */
 const ir_graph *ir_node_graph(const ir_node *n, uint32_t i);
 /* Where the arguments of an op that has graphs begin among its operands: behind the predicate of a cond. */

@@ -2,7 +2,8 @@
  * stays near the interpreter, and is the eager backend's result bit for bit, states and inputs that are written included. Every
  * tenth graph is also split at an op of its own and run piece by piece, of those with effects every second one.
  *
- * Two processes share the seeds, so that a crash of generated code names its seed. NUM_SEED and NUM_COUNT choose others,
+ * A hundred more have loops and branches. Two processes share the seeds, so that a crash of generated code names its seed.
+ * NUM_SEED and NUM_COUNT choose others,
  * NUM_ISA another instruction set, NUM_JOBS another number of processes. */
 #include "support/both.h"
 #include "support/random_effects.h"
@@ -13,6 +14,8 @@
 #include <unistd.h>
 
 #define MOST_JOBS 16
+/* From here on graphs have loops and branches. */
+#define CONTROL 1000000
 /* Deep graphs of float32 over values of at most 64: a few hundred roundings of 2^-24. */
 #define BOUND 1e-4
 /* A value beside a rounding border of i16 blocks falls to one side in float32 and to the other in float64: one
@@ -49,6 +52,7 @@ static rp_status make_case(uint64_t seed, graph_kind kind, both *b, rp_error *er
     }
     random_graph_options opt = RANDOM_GRAPH_ALL;
     opt.symbolic = seed % 4 != 0;
+    opt.control = seed > CONTROL;
     opt.n_steps = 6 + (uint32_t)(seed % 13);
     b->at = "graph";
     RP_TRY(random_graph_new(seed, &opt, &b->g, err));
@@ -83,6 +87,7 @@ static rp_status check_detours(const ir_graph *pure, const both *b, uint64_t see
 static rp_status make_effects(uint64_t seed, both *b, ir_graph **pure, rp_error *err) {
     random_graph_options opt = RANDOM_GRAPH_ALL;
     opt.symbolic = seed % 4 != 0;
+    opt.control = seed > CONTROL;
     opt.n_steps = 3 + (uint32_t)(seed % 9);
     b->at = "graph";
     RP_TRY(random_graph_new(seed, &opt, pure, err));
@@ -175,8 +180,8 @@ static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, graph
     _exit(failed ? 1 : 0);
 }
 
-static void run_seeds(uint64_t count, graph_kind kind) {
-    uint64_t first = number("NUM_SEED", 1), n = number("NUM_COUNT", count);
+static void run_seeds(uint64_t from, uint64_t count, graph_kind kind) {
+    uint64_t first = number("NUM_SEED", from), n = number("NUM_COUNT", count);
     gen_isa isa = chosen_isa();
     pid_t pid[MOST_JOBS];
     const int jobs = (int)job_count();
@@ -204,22 +209,28 @@ static void run_seeds(uint64_t count, graph_kind kind) {
 
 static void compiled_equals_interpreter(void **state) {
     (void)state;
-    run_seeds(300, PURE);
+    run_seeds(1, 300, PURE);
 }
 
 static void effects_are_in_order(void **state) {
     (void)state;
-    run_seeds(200, EFFECTS);
+    run_seeds(1, 200, EFFECTS);
 }
 
 static void any_rank_and_type(void **state) {
     (void)state;
-    run_seeds(100, RANKS);
+    run_seeds(1, 100, RANKS);
+}
+
+static void loops_and_branches_too(void **state) {
+    (void)state;
+    run_seeds(CONTROL + 1, 60, PURE);
+    run_seeds(CONTROL + 1001, 40, EFFECTS);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(compiled_equals_interpreter),
-                                       cmocka_unit_test(effects_are_in_order),
-                                       cmocka_unit_test(any_rank_and_type)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compiled_equals_interpreter), cmocka_unit_test(effects_are_in_order),
+        cmocka_unit_test(any_rank_and_type), cmocka_unit_test(loops_and_branches_too)};
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }

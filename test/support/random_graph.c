@@ -1,6 +1,7 @@
 /* Random graphs: a pool of values, and actions that pick from it and add to it. */
 #include "support/random_graph.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -111,6 +112,7 @@ static void put(gen *q, ir_ref r, double mag, bool exact) {
 }
 
 static item any(gen *q) { /* younger values more often, so that graphs grow deep */
+    assert(q->n_pool > 0);
     uint32_t a = pick(q, q->n_pool), b = pick(q, q->n_pool);
     return q->pool[a > b ? a : b];
 }
@@ -458,6 +460,103 @@ static void act_half(gen *q) {
     put(q, cast(q, h, RP_DTYPE_F32), x.mag, x.exact);
 }
 
+/* --- loops and branches ------------------------------------------------------------- */
+
+static gen body(gen *q, const char *name) {
+    gen f = {.g = ir_graph_new(name), .opt = q->opt, .rng = draw(q), .st = q->st, .err = q->err};
+    if (!f.g) f.st = RP_NOMEM;
+    return f;
+}
+
+/* An argument of the type of x, or of its rows. */
+static ir_ref argument(gen *f, gen *q, ir_ref x, bool row) {
+    if (f->st != RP_OK) return 0;
+    const ir_node *n = ir_node_at(q->g, x);
+    ir_dim dim[IR_MAX_RANK];
+    for (uint32_t i = row; i < n->shape.rank; i++)
+        dim[i - row] = ir_dim_import(ir_graph_dims(f->g), ir_graph_dims(q->g), n->shape.dim[i]);
+    return leaf(f, IR_LEAF_INPUT, n->dtype, dim, n->shape.rank - row);
+}
+
+static ir_ref chain(gen *f, ir_ref r, double mag) {
+    f->pool[0] = (item){r, mag, false};
+    f->n_pool = 1;
+    for (uint32_t i = 0; i < 1 + pick(f, 3) && f->st == RP_OK; i++) act_unary(f);
+    return f->st == RP_OK ? f->pool[f->n_pool - 1].ref : 0;
+}
+
+static ir_attr finished(gen *q, gen *f, ir_attr_key key, const ir_ref *out, uint32_t n) {
+    if (f->st == RP_OK) f->st = ir_graph_finish(f->g, out, n, f->err);
+    if (q->st == RP_OK) q->st = f->st;
+    return (ir_attr){.key = key, .u.graph = f->g};
+}
+
+/* What a chain of ops makes of x. */
+static ir_attr chain_body(gen *q, ir_attr_key key, item x) {
+    gen f = body(q, "chain");
+    ir_ref r = chain(&f, argument(&f, q, x.ref, false), x.mag);
+    return finished(q, &f, key, &r, 1);
+}
+
+static ir_ref draw_while(gen *q, item x) {
+    ir_ref in[] = {number(q, RP_DTYPE_I32, 0), x.ref};
+    gen c = body(q, "more"), f = body(q, "next");
+    ir_ref i = argument(&c, q, in[0], false), out[2];
+    (void)argument(&c, q, x.ref, false);
+    i = op2(&c, IR_lt, i, number(&c, RP_DTYPE_I32, pick(q, 4)));
+    out[0] = argument(&f, q, in[0], false);
+    out[1] = chain(&f, argument(&f, q, x.ref, false), x.mag);
+    out[0] = op2(&f, IR_add, out[0], number(&f, RP_DTYPE_I32, 1));
+    ir_attr a[] = {finished(q, &c, IR_ATTR_COND, &i, 1), finished(q, &f, IR_ATTR_BODY, out, 2)};
+    ir_ref w = add(q, IR_while, in, 2, a, 2);
+    w = add(q, IR_result, &w, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1);
+    ir_graph_free(c.g);
+    ir_graph_free(f.g);
+    return w;
+}
+
+/* The rows of x, each with what came before. */
+static ir_ref draw_scan(gen *q, item x) {
+    ir_ref in[] = {reduce(q, IR_amax, x.ref, 0, false), x.ref}, out[2];
+    gen f = body(q, "row");
+    ir_ref h = argument(&f, q, in[0], false), row = argument(&f, q, x.ref, true);
+    out[0] = op2(&f, IR_max, op1(&f, IR_tanh, h), row);
+    out[1] = op2(&f, IR_sub, chain(&f, row, x.mag), h);
+    ir_attr a[] = {finished(q, &f, IR_ATTR_BODY, out, 2),
+                   {.key = IR_ATTR_CARRIED, .u.i = 1},
+                   {.key = IR_ATTR_SLICED, .u.i = 1}};
+    ir_ref s = add(q, IR_scan, in, 2, a, 3);
+    ir_graph_free(f.g);
+    return op2(q, IR_add, add(q, IR_result, &s, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1),
+               s);
+}
+
+static ir_ref draw_cond(gen *q, item x) {
+    ir_attr size[] = {{.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I32},
+                      {.key = IR_ATTR_SIZE, .u.dim = q->rows}};
+    ir_ref rows = add(q, IR_size, NULL, 0, size, 2);
+    ir_ref in[] = {op2(q, IR_gt, rows, number(q, RP_DTYPE_I32, pick(q, 8))), x.ref};
+    ir_attr a[] = {chain_body(q, IR_ATTR_THEN, x), chain_body(q, IR_ATTR_ELSE, x)};
+    ir_ref r = add(q, IR_cond, in, 2, a, 2);
+    for (int i = 0; i < 2; i++) ir_graph_free((ir_graph *)(uintptr_t)a[i].u.graph);
+    return r;
+}
+
+static ir_ref draw_call(gen *q, item x) {
+    ir_attr a = chain_body(q, IR_ATTR_BODY, x);
+    ir_ref r = add(q, IR_call, &x.ref, 1, &a, 1);
+    ir_graph_free((ir_graph *)(uintptr_t)a.u.graph);
+    return r;
+}
+
+static void act_control(gen *q) {
+    static ir_ref (*const kind[])(gen *, item) = {draw_call, draw_cond, draw_while, draw_scan};
+    item x = any(q);
+    uint32_t k = pick(q, 4);
+    ir_ref r = kind[k](q, x);
+    put(q, r, k == 3 ? 2 * x.mag + 64 : x.mag > 9 ? x.mag : 9, false);
+}
+
 static void step(gen *q) {
     static void (*const act[])(gen *) = {
         act_unary,    act_unary,  act_unary,  act_binary,  act_binary, act_binary,
@@ -465,7 +564,10 @@ static void step(gen *q) {
         act_matmul,   act_matmul, act_gather, act_rope,    act_iota,   act_half,
         act_discrete, act_scan,   act_pick,   act_ints,    act_double, act_order,
     };
-    act[pick(q, sizeof act / sizeof act[0])](q);
+    if (q->opt->control && pick(q, 4) == 0)
+        act_control(q);
+    else
+        act[pick(q, sizeof act / sizeof act[0])](q);
 }
 
 static void leaves(gen *q) {

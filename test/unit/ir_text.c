@@ -43,6 +43,7 @@ static ir_graph *random_graph(uint64_t seed) {
     ir_graph *g;
     rp_error err = {0};
     opt.symbolic = seed % 3 != 0;
+    opt.control = seed % 4 == 1;
     opt.n_steps = 3 + (uint32_t)(seed % 17);
     CHECK_OK(random_graph_new(seed, &opt, &g, &err), &err);
     return g;

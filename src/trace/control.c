@@ -1,0 +1,222 @@
+/* Loops and branches: a body is traced into a graph of its own, on fake arguments of the types that it will get. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "trace/record.h"
+
+#include "reprise/control.h"
+
+_Static_assert(RP_MAX_RESULTS == IR_MAX_RESULTS, "results of a node");
+
+#define MAX_ARGS 64u
+
+/* A call under construction. */
+typedef struct control {
+    rp_graph *g;
+    ir_op op;
+    void *user;
+    rp_tensor in[MAX_ARGS]; /* operands; arguments from `first` on */
+    uint32_t n_in, first;
+    uint32_t sliced_from, sliced_to; /* arguments of which bodies get slices */
+    ir_attr attr[4];
+    uint32_t n_attrs;
+    ir_graph *body[2];
+    uint32_t n_bodies;
+    uint32_t n_out;
+} control;
+
+static const char *name_of(const control *c) {
+    return ir_op_table(c->op)->name;
+}
+
+static bool add_operands(control *c, const rp_tensor *args, uint32_t n) {
+    if (n > MAX_ARGS - c->n_in) {
+        (void)rp_fail(&c->g->err, RP_INVALID, "%s: %u operands; %u are the most", name_of(c),
+                      c->n_in + n, MAX_ARGS);
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (args[i].graph != c->g || args[i].ref == IR_NONE) {
+            (void)rp_fail(&c->g->err, RP_INVALID, "%s: argument %u is not a tensor of graph @%s",
+                          name_of(c), i, ir_graph_name(c->g->ir));
+            return false;
+        }
+        c->in[c->n_in++] = args[i];
+    }
+    return true;
+}
+
+static bool begin(control *c, uint32_t n_out, rp_tensor *out) {
+    for (uint32_t i = 0; i < n_out; i++) out[i] = trace_bad(c->g);
+    c->n_out = n_out;
+    if (!trace_ready(c->g)) return false;
+    if (n_out >= 1 && n_out <= IR_MAX_RESULTS) return true;
+    (void)rp_fail(&c->g->err, RP_INVALID, "%s: %u results; 1 to %u are possible", name_of(c), n_out,
+                  IR_MAX_RESULTS);
+    return false;
+}
+
+/* --- a body ------------------------------------------------------------------------ */
+
+/* The fake argument for operand x: an element of it along the first axis where it is sliced. Memory may be written. */
+static rp_tensor fake(const control *c, rp_graph *f, uint32_t i, const char *name) {
+    const ir_node *n = ir_node_at(c->g->ir, c->in[c->first + i].ref);
+    bool cut = i >= c->sliced_from && i < c->sliced_to;
+    ir_shape s = {.rank = n->shape.rank - cut};
+    rp_tensor x = {f, IR_NONE};
+    for (uint32_t d = 0; d < s.rank; d++)
+        s.dim[d] =
+            ir_dim_import(ir_graph_dims(f->ir), ir_graph_dims(c->g->ir), n->shape.dim[d + cut]);
+    if (ir_add_leaf(f->ir, IR_LEAF_INPUT, name, n->dtype, s, &x.ref, &f->err) != RP_OK)
+        return trace_bad(f);
+    if (n->memory == IR_NONE) return x;
+    const ir_node *leaf = ir_node_at(c->g->ir, n->memory);
+    if (leaf->op != IR_input || leaf->mutates) ir_input_mutates(f->ir, x.ref);
+    return x;
+}
+
+static bool finish_body(rp_graph *f, const rp_tensor *out, uint32_t n_out) {
+    ir_ref refs[IR_MAX_RESULTS];
+    for (uint32_t i = 0; i < n_out; i++) {
+        if (out[i].graph != f || out[i].ref == IR_NONE) {
+            (void)rp_fail(&f->err, RP_INVALID,
+                          "result %u of %s is no tensor of its graph; what comes from outside is "
+                          "handed in as an argument",
+                          i, ir_graph_name(f->ir));
+            return false;
+        }
+        refs[i] = out[i].ref;
+    }
+    for (uint32_t i = 0; i < ir_leaf_count(f->ir, IR_LEAF_INPUT); i++)
+        ir_input_settle(f->ir, ir_leaf_at(f->ir, IR_LEAF_INPUT, i));
+    return ir_graph_finish(f->ir, refs, n_out, &f->err) == RP_OK;
+}
+
+static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_out) {
+    rp_tensor in[MAX_ARGS], out[IR_MAX_RESULTS];
+    uint32_t n = c->n_in - c->first;
+    for (uint32_t i = 0; i < n; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "in%u", i);
+        in[i] = fake(c, f, i, name);
+    }
+    for (uint32_t i = 0; i < n_out; i++) out[i] = trace_bad(f);
+    if (f->err.code == RP_OK) fn(f, in, n, out, n_out, c->user);
+    if (f->err.code == RP_OK) (void)finish_body(f, out, n_out);
+}
+
+/* Traces fn as attribute `key`. The graph fails as the body does, with the line in it. */
+static bool add_body(control *c, ir_attr_key key, rp_graph_fn fn, uint32_t n_out) {
+    rp_graph f = {.numerics = c->g->numerics,
+                  .ir = fn ? ir_graph_new(ir_attr_key_name(key)) : NULL};
+    if (!fn) {
+        (void)rp_fail(&c->g->err, RP_INVALID, "%s: the function for %s is NULL", name_of(c),
+                      ir_attr_key_name(key));
+        return false;
+    }
+    if (f.ir)
+        run_body(c, &f, fn, n_out);
+    else
+        (void)rp_fail(&f.err, RP_NOMEM, "%s: out of memory", name_of(c));
+    base_free(f.fresh);
+    if (f.err.code != RP_OK) {
+        (void)rp_fail(&c->g->err, f.err.code, "%s", f.err.text);
+        c->g->blamed = f.blamed;
+        ir_graph_free(f.ir);
+        return false;
+    }
+    c->body[c->n_bodies++] = f.ir;
+    c->attr[c->n_attrs++] = (ir_attr){.key = key, .u.graph = f.ir};
+    return true;
+}
+
+/* --- the node -------------------------------------------------------------------------- */
+
+static void end(control *c, bool ok, rp_tensor *out) {
+    if (ok) out[0] = trace_op(c->g, c->op, c->in, c->n_in, c->attr, c->n_attrs);
+    for (uint32_t i = 1; i < c->n_out && out[0].ref != IR_NONE; i++) {
+        ir_attr index = {.key = IR_ATTR_INDEX, .u.i = i};
+        out[i] = trace_op(c->g, IR_result, out, 1, &index, 1);
+    }
+    for (uint32_t i = 0; i < c->n_bodies; i++) ir_graph_free(c->body[i]);
+}
+
+void(rp_call_graph)(rp_graph *g, rp_graph_fn fn, void *user, const rp_tensor *args, uint32_t n_args,
+                    rp_tensor *out, uint32_t n_out) {
+    control c = {.g = g, .op = IR_call, .user = user};
+    bool ok = begin(&c, n_out, out) && add_operands(&c, args, n_args) &&
+              add_body(&c, IR_ATTR_BODY, fn, n_out);
+    end(&c, ok, out);
+}
+
+/* NOLINTNEXTLINE(readability-function-size): what a cond is made of */
+void(rp_cond)(rp_tensor pred, rp_graph_fn then_fn, rp_graph_fn else_fn, void *user,
+              const rp_tensor *args, uint32_t n_args, rp_tensor *out, uint32_t n_out) {
+    control c = {.g = pred.graph, .op = IR_cond, .user = user, .first = 1};
+    bool ok = begin(&c, n_out, out) && add_operands(&c, &pred, 1) &&
+              add_operands(&c, args, n_args) && add_body(&c, IR_ATTR_THEN, then_fn, n_out) &&
+              add_body(&c, IR_ATTR_ELSE, else_fn, n_out);
+    end(&c, ok, out);
+}
+
+void(rp_while)(rp_graph_fn cond_fn, rp_graph_fn body_fn, void *user, const rp_tensor *args,
+               uint32_t n_args, rp_tensor *out, uint32_t n_out) {
+    control c = {.g = n_args ? args[0].graph : NULL, .op = IR_while, .user = user};
+    bool ok = begin(&c, n_out, out) && add_operands(&c, args, n_args) &&
+              add_body(&c, IR_ATTR_COND, cond_fn, 1) && add_body(&c, IR_ATTR_BODY, body_fn, n_out);
+    end(&c, ok, out);
+}
+
+/* --- scan ------------------------------------------------------------------------------- */
+
+/* x with axis `at` first; or its first axis at `at`. */
+static rp_tensor move_axis(rp_tensor x, uint32_t at, bool to_front) {
+    int axes[RP_MAX_RANK];
+    uint32_t rank = rp_tensor_shape(x).rank;
+    if (at == 0) return x;
+    for (uint32_t i = 0; i < rank; i++) {
+        uint32_t front = i == 0 ? at : i <= at ? i - 1 : i;
+        uint32_t back = i == at ? 0 : i < at ? i + 1 : i;
+        axes[i] = (int)(to_front ? front : back);
+    }
+    return rp_permute(x, axes, rank);
+}
+
+static bool add_slices(control *c, const rp_scan_args *a) {
+    c->sliced_from = c->n_in;
+    for (uint32_t i = 0; i < a->n_sliced; i++) {
+        uint32_t at;
+        if (a->sliced[i].graph == c->g && !trace_axis("scan", a->sliced[i], a->axis, false, &at))
+            return false;
+        rp_tensor x = a->sliced[i].graph == c->g ? move_axis(a->sliced[i], at, true) : a->sliced[i];
+        if (!add_operands(c, &x, 1)) return false;
+    }
+    c->sliced_to = c->n_in;
+    return true;
+}
+
+/* Stacks get the axis of the slices. */
+static void place_stacks(const rp_scan_args *a, rp_tensor *out, uint32_t n_out) {
+    for (uint32_t i = a->n_carried; i < n_out; i++) {
+        uint32_t at;
+        if (out[i].ref == IR_NONE || !trace_axis("scan", out[i], a->axis, false, &at)) return;
+        out[i] = move_axis(out[i], at, false);
+    }
+}
+
+void(rp_scan)(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *a, rp_tensor *out,
+              uint32_t n_out) {
+    control c = {.g = g, .op = IR_scan, .user = user};
+    bool ok = begin(&c, n_out, out) && add_operands(&c, a->carried, a->n_carried) &&
+              add_slices(&c, a) && add_operands(&c, a->constants, a->n_constants) &&
+              add_body(&c, IR_ATTR_BODY, fn, n_out);
+    if (ok) {
+        c.attr[c.n_attrs++] = (ir_attr){.key = IR_ATTR_CARRIED, .u.i = a->n_carried};
+        c.attr[c.n_attrs++] = (ir_attr){.key = IR_ATTR_SLICED, .u.i = a->n_sliced};
+        if (a->n_sliced == 0)
+            c.attr[c.n_attrs++] =
+                (ir_attr){.key = IR_ATTR_LENGTH, .u.dim = trace_dim(g, a->length)};
+    }
+    end(&c, ok, out);
+    if (ok) place_stacks(a, out, n_out);
+}

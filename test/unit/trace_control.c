@@ -1,0 +1,298 @@
+/* rp_call_graph, rp_cond, rp_while, rp_scan: what they record, what they refuse and where, and a recurrence of 512 steps against numbers
+ * that were made in float64 by another program. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "reprise/reprise.h"
+#include "support/check.h"
+#include "support/trees.h"
+
+static void expect(rp_graph *g, const rp_tensor *out, uint32_t n, const char *want) {
+    rp_error err = {0};
+    char *text = NULL;
+    CHECK_OK(rp_graph_finish(g, out, n, &err), &err);
+    CHECK_OK(rp_graph_verify(g, &err), &err);
+    CHECK_OK(rp_graph_print(g, &text, &err), &err);
+    assert_string_equal(text, want);
+    rp_free(text);
+    rp_graph_free(g);
+}
+
+static void refused(rp_graph *g, const rp_tensor *out, int line, const char *want) {
+    rp_error err = {0};
+    char place[32];
+    assert_int_not_equal(rp_graph_finish(g, out, 1, &err), RP_OK);
+    (void)snprintf(place, sizeof place, "trace_control.c:%d: ", line);
+    if (!strstr(err.text, place) || !strstr(err.text, want))
+        fail_msg("%s, not %s%s", err.text, place, want);
+    rp_graph_free(g);
+}
+
+/* --- bodies ------------------------------------------------------------------------ */
+
+/* (h, x, a) -> a h + x, twice */
+static void decay(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                  void *user) {
+    (void)g;
+    assert_int_equal(n_in, 3);
+    out[0] = rp_add(rp_mul(in[0], in[2]), in[1]);
+    if (n_out > 1) out[1] = out[0];
+    ++*(int *)user;
+}
+
+static void below(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                  void *user) {
+    (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_lt(in[0], rp_const(g, RP_DTYPE_F32, 100));
+}
+
+static void twice(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                  void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_add(in[0], in[0]);
+}
+
+/* Writes its second argument, where there is one; so many results as are asked for. */
+static void keep(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                 void *user) {
+    (void)g, (void)user;
+    for (uint32_t i = 0; i < n_out; i++) out[i] = in[0];
+    if (n_in > 1) (void)rp_update(in[1], in[0]);
+}
+
+/* --- what is recorded ------------------------------------------------------------------ */
+
+static void a_scan_along_an_axis(void **state) {
+    rp_graph *g = rp_graph_new("s");
+    rp_dim T = rp_symbol(g, "T", 0, 512);
+    int calls = 0;
+    (void)state;
+    rp_tensor h = rp_input(g, "h", RP_DTYPE_F32, RP_SHAPE(2));
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, T));
+    rp_tensor a = rp_param(g, "a", RP_DTYPE_F32, RP_SHAPE(2)), out[2];
+    rp_scan_args args = {.carried = &h,
+                         .n_carried = 1,
+                         .sliced = &x,
+                         .n_sliced = 1,
+                         .constants = &a,
+                         .n_constants = 1,
+                         .axis = -1};
+    rp_scan(g, decay, &calls, &args, out, 2);
+    assert_int_equal(calls, 1);
+    expect(g, out, 2,
+           "graph @s(%h: f32[2], %x: f32[2,T]) -> (f32[2], f32[2,T]) where T in [0,512] {\n"
+           "  %0 = param @a                             : f32[2]\n"
+           "  %1 = permute %x {axes=[1,0]}              : f32[T,2]\n"
+           "  %2 = scan %h, %1, %0 {body=graph @body(%in0: f32[2], %in1: f32[2], %in2: f32[2]) -> "
+           "(f32[2], f32[2]) {\n"
+           "    %0 = mul %in0, %in2                       : f32[2]\n"
+           "    %1 = add %0, %in1                         : f32[2]\n"
+           "    ret %1, %1\n"
+           "  }, carried=1, length=T, sliced=1} : (f32[2], f32[T,2])\n"
+           "  %3 = result %2 {index=1}                  : f32[T,2]\n"
+           "  %4 = permute %3 {axes=[1,0]}              : f32[2,T]\n"
+           "  ret %2, %4\n"
+           "}\n");
+}
+
+static void what_a_body_writes_is_declared(void **state) {
+    rp_graph *g = rp_graph_new("w");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2)), out[1];
+    rp_tensor args[] = {x, rp_state(g, "s", RP_DTYPE_F32, RP_SHAPE(2)),
+                        rp_state(g, "t", RP_DTYPE_F32, RP_SHAPE(2))};
+    (void)state;
+    rp_call_graph(g, keep, NULL, args, 3, out, 1);
+    out[0] = rp_add(out[0], rp_written(args[1], out[0]));
+    expect(g, out, 1,
+           "graph @w(%x: f32[2]) -> f32[2] {\n"
+           "  %0 = state @s                             : f32[2]\n"
+           "  %1 = state @t                             : f32[2]\n"
+           "  %2 = call %x, %0, %1 {body=graph @body(%in0: f32[2], %in1: f32[2] mutates, %in2: "
+           "f32[2]) -> f32[2] {\n"
+           "    %0 = update %in1, %in0                    : f32[2]\n"
+           "    ret %in0\n"
+           "  }} : f32[2]\n"
+           "  %3 = written %0, %2                       : f32[2]\n"
+           "  %4 = add %2, %3                           : f32[2]\n"
+           "  ret %4\n"
+           "}\n");
+}
+
+/* --- what is refused --------------------------------------------------------------------- */
+
+static rp_tensor outside;
+
+static void captures(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                     uint32_t n_out, void *user) {
+    (void)g, (void)n_in, (void)n_out;
+    *(int *)user = __LINE__ + 1;
+    out[0] = rp_add(in[0], outside);
+}
+
+static void gives_what_is_outside(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                                  uint32_t n_out, void *user) {
+    (void)g, (void)in, (void)n_in, (void)n_out, (void)user;
+    out[0] = outside;
+}
+
+static void gives_nothing(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                          uint32_t n_out, void *user) {
+    (void)g, (void)in, (void)n_in, (void)out, (void)n_out, (void)user;
+}
+
+static rp_tensor scalar(rp_graph **g) {
+    *g = rp_graph_new("r");
+    return outside = rp_input(*g, "x", RP_DTYPE_F32, RP_SHAPE(2));
+}
+
+static void mistakes_are_told_with_their_line(void **state) {
+    rp_graph *g;
+    rp_tensor x = scalar(&g), out[9], y;
+    int line = 0;
+    (void)state;
+    rp_call_graph(g, captures, &line, &x, 1, out, 1);
+    refused(g, out, line, "add: operand 1 is not a tensor of graph @body");
+    x = scalar(&g);
+    line = __LINE__ + 1;
+    rp_call_graph(g, gives_what_is_outside, NULL, &x, 1, out, 1);
+    refused(g, out, line,
+            "result 0 of body is no tensor of its graph; what comes from outside is handed in as "
+            "an argument");
+    x = scalar(&g);
+    line = __LINE__ + 1;
+    rp_call_graph(g, gives_nothing, NULL, &x, 1, out, 1);
+    refused(g, out, line, "result 0 of body is no tensor of its graph");
+    x = scalar(&g);
+    line = __LINE__ + 1;
+    rp_cond(x, keep, keep, NULL, &x, 1, out, 1);
+    refused(g, out, line, "cond: the predicate is bool[], not f32[2]");
+    x = scalar(&g);
+    line = __LINE__ + 1;
+    rp_while(below, keep, NULL, &x, 1, out, 1);
+    refused(g, out, line, "while: cond @cond gives bool[2], not one bool[]");
+    x = scalar(&g);
+    line = __LINE__ + 1;
+    rp_call_graph(g, NULL, NULL, &x, 1, out, 1);
+    refused(g, out, line, "call: the function for body is NULL");
+    x = scalar(&g);
+    line = __LINE__ + 1;
+    rp_call_graph(g, keep, NULL, &x, 1, out, 9);
+    refused(g, out, line, "call: 9 results; 1 to 8 are possible");
+    x = scalar(&g);
+    y = rp_none();
+    line = __LINE__ + 1;
+    rp_call_graph(g, keep, NULL, &y, 1, out, 1);
+    refused(g, out, line, "call: argument 0 is not a tensor of graph @r");
+    x = scalar(&g);
+    rp_scan_args args = {.sliced = &x, .n_sliced = 1, .axis = 1};
+    line = __LINE__ + 1;
+    rp_scan(g, keep, NULL, &args, out, 1);
+    refused(g, out, line, "scan: axis 1 out of range for f32[2]");
+}
+
+/* --- numbers ------------------------------------------------------------------------------- */
+
+enum { N = 16, T = 512 };
+
+/* (h, x, a, b, c) -> h' = a h + b x, c . h' */
+static void state_space(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                        uint32_t n_out, void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_add(rp_mul(in[0], in[2]), rp_mul(in[1], in[3]));
+    out[1] = rp_sum(rp_mul(out[0], in[4]), 0, false);
+}
+
+static void negate(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                   void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_neg(in[0]);
+}
+
+static rp_graph *recurrence(void) {
+    static const char *const name[] = {"h", "xs", "a", "b", "c"};
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("ssm");
+    rp_dim steps = rp_symbol(g, "T", 0, 4096);
+    rp_tensor in[5], out[4], n, p;
+    for (int i = 0; i < 5; i++)
+        in[i] = rp_input(g, name[i], RP_DTYPE_F32, i == 1 ? RP_SHAPE(steps) : RP_SHAPE(N));
+    rp_scan_args args = {.carried = &in[0],
+                         .n_carried = 1,
+                         .sliced = &in[1],
+                         .n_sliced = 1,
+                         .constants = &in[2],
+                         .n_constants = 3};
+    rp_scan(g, state_space, NULL, &args, out, 2);
+    /* 100 <= 2^k < 200; negated where some state is above 0 */
+    n = rp_const(g, RP_DTYPE_F32, 1);
+    rp_while(below, twice, NULL, &n, 1, &out[2], 1);
+    p = rp_gt(rp_amax(out[0], 0, false), rp_const(g, RP_DTYPE_F32, 0));
+    rp_cond(p, negate, keep, NULL, &out[2], 1, &out[3], 1);
+    CHECK_OK(rp_graph_finish(g, out, 4, &err), &err);
+    return g;
+}
+
+static void a_recurrence_of_512_steps(void **state) {
+    /* y[k], by Python in float64 */
+    static const struct {
+        int k;
+        double y;
+    } want[] = {{0, 0.20499999914318323},    {1, 0.04380196684790735},
+                {100, -0.04143587261955056}, {255, 0.04537961083087011},
+                {256, -0.12937828774443955}, {511, 0.08636920567469741}};
+    static float h[N], x[T], a[N], b[N], c[N], last[2][N], y[2][T], doubled, decided;
+    rp_graph *g = recurrence();
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        a[i] = (float)(0.9 - 0.05 * i);
+        b[i] = (float)(0.1 + 0.01 * i);
+        c[i] = (float)((i % 2 ? -1.0 : 1.0) * (1 + i / 16.0));
+    }
+    for (int t = 0; t < T; t++) x[t] = (float)((t * 37) % 101 / 50.5 - 1);
+    for (int level = 0; level < 3; level += 2) {
+        rp_error err = {0};
+        rp_compiled *code = NULL;
+        rp_compilation_config *cfg = rp_config_new();
+        int at = level / 2;
+        rp_buffer in[] = {{RP_DTYPE_F32, 1, {N}, h},
+                          {RP_DTYPE_F32, 1, {T}, x},
+                          {RP_DTYPE_F32, 1, {N}, a},
+                          {RP_DTYPE_F32, 1, {N}, b},
+                          {RP_DTYPE_F32, 1, {N}, c}};
+        rp_buffer out[] = {{RP_DTYPE_F32, 1, {N}, last[at]},
+                           {RP_DTYPE_F32, 1, {T}, y[at]},
+                           {RP_DTYPE_F32, 0, {0}, &doubled},
+                           {RP_DTYPE_F32, 0, {0}, &decided}};
+        CHECK_OK(rp_config_set(cfg, level ? "level=2" : "level=0", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &code, &err), &err);
+        CHECK_OK(rp_compiled_run(code, in, 5, out, 4, &err), &err);
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+            assert_true(fabs((double)y[at][want[i].k] - want[i].y) < 1e-5);
+        assert_true(fabs((double)last[at][0] + 0.08851939528049635) < 1e-5);
+        assert_true(fabs((double)last[at][15] + 0.1271293184113074) < 1e-5);
+        float most = last[at][0];
+        for (int i = 1; i < N; i++) most = fmaxf(most, last[at][i]);
+        assert_true(doubled == 128 && decided == (most > 0 ? -128 : 128));
+        in[1].dim[0] = out[1].dim[0] = 0; /* no step */
+        CHECK_OK(rp_compiled_run(code, in, 5, out, 4, &err), &err);
+        assert_true(decided == 128);
+        in[1].dim[0] = out[1].dim[0] = T;
+        CHECK_OK(rp_compiled_run(code, in, 5, out, 4, &err), &err);
+        rp_compiled_free(code);
+        rp_config_free(cfg);
+    }
+    assert_memory_equal(last[0], last[1], sizeof last[0]);
+    assert_memory_equal(y[0], y[1], sizeof y[0]);
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_scan_along_an_axis),
+        cmocka_unit_test(what_a_body_writes_is_declared),
+        cmocka_unit_test(mistakes_are_told_with_their_line),
+        cmocka_unit_test(a_recurrence_of_512_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
