@@ -146,6 +146,31 @@ static void cumsum_columns(const axis *a, const char *x, char *y, int64_t width)
     }
 }
 
+/* As cumsum_columns, in double precision, one after the other. */
+static void cumsum_doubles(const axis *a, const char *x, char *y, int64_t width) {
+    for (int64_t j = 0; j < width; j++) {
+        double chunks = -0.0, blocks = -0.0, t[BLOCK];
+        for (int64_t i = 0; i < a->n; i += BLOCK) {
+            const int n = (int)RP_MIN(a->n - i, BLOCK);
+            if (i % CHUNK == 0) {
+                chunks += blocks;
+                blocks = -0.0;
+            }
+            for (int l = 0; l < BLOCK; l++) {
+                t[l] = -0.0;
+                if (l < n) memcpy(&t[l], x + (size_t)((i + l) * a->inner + j) * a->size, sizeof *t);
+            }
+            for (int d = 1; d < BLOCK; d *= 2)
+                for (int l = BLOCK - 1; l >= d; l--) t[l] = t[l] + t[l - d];
+            for (int l = 0; l < n; l++) {
+                const double out = chunks + (blocks + t[l]);
+                memcpy(y + (size_t)((i + l) * a->inner + j) * a->size, &out, sizeof out);
+            }
+            blocks += t[BLOCK - 1];
+        }
+    }
+}
+
 /* Integers wrap around: 64 bits do, and what is left of the sum in 32 is the one that wraps there. */
 static void cumsum_ints(const axis *a, const char *x, char *y, int64_t width) {
     uint64_t sum[BLOCK] = {0};
@@ -179,6 +204,8 @@ void gen_cumsum(void *const *arg, const long long *dim, long long begin, long lo
         char *y = (char *)arg[1] + at;
         if (a.dtype == RP_DTYPE_I32 || a.dtype == RP_DTYPE_I64)
             cumsum_ints(&a, x, y, width);
+        else if (a.dtype == RP_DTYPE_F64)
+            cumsum_doubles(&a, x, y, width);
         else if (a.inner == 1)
             cumsum_row(&a, x, y);
         else

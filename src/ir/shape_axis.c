@@ -33,9 +33,10 @@ rp_status ir_infer_scan(ir_rule *r) {
     r->dtype = t;
     r->shape = *s;
     if (r->n->op == IR_sort) return infer_sort(r);
-    if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && t == RP_DTYPE_I64))
+    bool wide = t == RP_DTYPE_I64 || t == RP_DTYPE_F64;
+    if (!rp_dtype_is_float(t) && t != RP_DTYPE_I32 && !(cumsum && wide))
         return rp_fail(r->err, RP_INVALID, "%s: wants f32, f16, bf16%s, not %s; cast it", r->op,
-                       cumsum ? ", i32 or i64" : " or i32", IR_TYPE(r, 0));
+                       cumsum ? ", f64, i32 or i64" : " or i32", IR_TYPE(r, 0));
     if (cumsum) return RP_OK;
     if (s->rank == 0 || k < 1 ||
         ir_dim_le(r->dims, ir_dim_const(r->dims, k), s->dim[s->rank - 1]) != IR_TRUE)

@@ -61,12 +61,12 @@ static void scans(gpu_graphs *q, const char *type, bool small) {
     }
     for (int axis = 0; axis < 3; axis++) {
         (void)snprintf(op, sizeof op, "cumsum %%x {axis=%d}", axis);
-        if (!f64) out(&l, op);
+        out(&l, op);
         (void)snprintf(op, sizeof op, "sort %%x {axis=%d, descending=%s}", axis,
                        axis == 1 ? "true" : "false");
         both_out(&l, op);
     }
-    if (!f64) out(&l, "cumsum %y {axis=1}");
+    out(&l, "cumsum %y {axis=1}");
     both_out(&l, "sort %y {axis=1, descending=true}");
     both_out(&l, "sort %y {axis=1}");
     if (!f64 && !i64) {
@@ -150,11 +150,11 @@ static void returns(gpu_graphs *q) {
 }
 
 static void every_form(gpu_graphs *q, bool small) {
-    static const char *const types[] = {"f32", "i64", "bf16", "f16", "f64", "i32"};
+    static const char *const types[] = {"f32", "i64", "f64", "bf16", "f16", "i32"};
     static const char *const values[] = {"f32", "i64", "f64", "i32"};
     static const char *const joins[] = {"scatter_add", "scatter_prod", "scatter_amax",
                                         "scatter_amin"};
-    for (size_t i = 0; i < (small ? 2 : 6); i++) scans(q, types[i], small);
+    for (size_t i = 0; i < (small ? 3 : 6); i++) scans(q, types[i], small);
     for (size_t t = 0; t < (small ? 1 : 4); t++)
         for (size_t j = 0; j < (small ? 1 : 4); j++)
             scatters(q, values[t], joins[(j + t) % 4], (t + j) % 2 ? "i64" : "i32");

@@ -268,7 +268,8 @@ static void scans(const taker *to, const char *type, const char *shape, int rank
     static op_grid q;
     q = (op_grid){0};
     bool ints = type[0] == 'i';
-    double slack = !ints && !special ? 2e-4 : 0;
+    bool wide = strcmp(type, "f64") == 0;
+    double slack = ints || special ? 0 : wide ? 1e-12 : 2e-4;
     base_buf_init(&q.text, 0);
     base_buf_printf(&q.text, "graph @g(%%x: %s%s) where T in [1,64] {\n", type, shape);
     for (int axis = 0; axis < rank && !special; axis++) {
@@ -288,7 +289,7 @@ static void scans(const taker *to, const char *type, const char *shape, int rank
         (void)snprintf(name, sizeof name, "p%d", axis);
         returns(&q, 0, 0, name);
     }
-    if (strcmp(type, "i64") == 0) { /* no top-k */
+    if (wide || strcmp(type, "i64") == 0) { /* no top-k */
         take(to, &q, special);
         return;
     }
@@ -350,6 +351,9 @@ void op_grid_scans(op_grid_fn *fn, void *user) {
     }
     scans(to, "i64", "[17,23]", 2, 8, true);
     scans(to, "i64", "[T,70]", 2, 8, false);
+    scans(to, "f64", "[17,23]", 2, 8, true);
+    scans(to, "f64", "[3,T,70]", 3, 8, false);
+    scans(to, "f64", "[2,9000]", 2, 8, false);
     scans(to, "f32", "[2,T,5,33]", 4, 33, false);
     scans(to, "f32", "[2,9000]", 2, 100, false);
     scans(to, "f32", "[5000,3]", 2, 3, false);

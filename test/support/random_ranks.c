@@ -354,10 +354,7 @@ static void act_axis(gen *q) {
         put(q, pick(q, 2) ? r : second(q, r), x.most + (double)hi + 6, true);
         break;
     }
-    case 1:
-        if (t != RP_DTYPE_F64)
-            put(q, add(q, IR_cumsum, &x.ref, 1, a, 1), 500, !ir_dtype_is_real(t));
-        break;
+    case 1: put(q, add(q, IR_cumsum, &x.ref, 1, a, 1), 500, !ir_dtype_is_real(t)); break;
     default:
         ir_dim_bounds(dims(q), s.dim[s.rank - 1], &lo, &hi);
         if (lo > 0 && t != RP_DTYPE_F64 && t != RP_DTYPE_I64) {
