@@ -187,6 +187,7 @@ static void makes_lists_and_removes_folders(void **state) {
     assert_int_equal(info.st_mode & 0777, 0755);
     CHECK_OK(base_file_write_atomic(at("d/file"), "x", 1, &err), &err);
     assert_int_equal(base_dir_make(at("d/file/g"), &err), RP_NOT_FOUND);
+    assert_int_not_equal(base_dir_make(at("d/file"), NULL), RP_OK); /* a file is no folder */
     assert_int_equal(symlink(root, at("d/e/loop")), 0);
     CHECK_OK(base_dir_list(at("d"), count_entry, &n, &err), &err);
     assert_int_equal(n, 2);

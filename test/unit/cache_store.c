@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "base/temp.h"
+#include "cache/key.h"
 #include "cache/store.h"
 
 static char root[64];
@@ -1020,6 +1021,26 @@ static void clears_what_killed_writers_left(void **state) {
     cache_store_close(s);
 }
 
+/* What is not known of an object is no error: it is listed without. */
+static void an_object_may_be_nameless(void **state) {
+    cache_store *s = open_store();
+    rp_error err = {0};
+    char *model = (char *)"-", *settings = (char *)"-";
+    (void)state;
+    CHECK_OK(cache_about(s, HEX, &model, &settings, &err), &err); /* not there at all */
+    assert_null(model);
+    assert_null(settings);
+    CHECK_OK(cache_put_text(s, key, "model", "a model", &err), &err);
+    CHECK_OK(cache_about(s, HEX, &model, &settings, &err), &err);
+    assert_string_equal(model, "a model");
+    assert_null(settings);
+    base_free(model);
+    CHECK_OK(cache_about(s, "no key", &model, &settings, &err), &err);
+    assert_null(model);
+    assert_null(settings);
+    cache_store_close(s);
+}
+
 /* Every file counts once, under one name. */
 static void counts_what_the_folder_takes(void **state) {
     (void)state;
@@ -1151,6 +1172,7 @@ int main(void) {
         T(short_memory_is_no_broken_folder),
         T(prunes_what_was_used_longest_ago),
         T(clears_what_killed_writers_left),
+        T(an_object_may_be_nameless),
         T(counts_what_the_folder_takes),
         T(default_folder_follows_the_environment),
     };

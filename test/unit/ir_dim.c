@@ -48,6 +48,8 @@ static void equal_forms_are_one_handle(void **state) {
     check_text(f, "3+2*T-1", "2*T+2");
     check_text(f, "S+T", "T+S");
     check_text(f, "T-T", "0");
+    check_text(f, "T*0", "0");
+    check_text(f, "0*(S+T)", "0");
     check_text(f, "4*(T//4)+T%4", "T");
     check_text(f, "T//4*8+T%4*2", "2*T");
     check_text(f, "(T//2)//3", "T//6");
