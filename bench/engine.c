@@ -4,7 +4,7 @@
  *   decode CONTEXT N           N steps of one request after CONTEXT prompt tokens
  *   prefill N                  one forward of N prompt tokens, to the first output token
  *   batch REQUESTS CONTEXT N   N tokens each of several requests, after all prompts are through
- *   host                       host_us of the summary: microseconds of the host in a decode step, the mean of all so far
+ *   host                       host_us of the summary: microseconds of the host in a decode step, the median of the last 256
  *   steps                      compiles, captures and eager steps since the model was opened
  *
  * Usage: engine MODEL [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given)

@@ -32,6 +32,8 @@ typedef struct engine_job {
     struct engine_job *next;
 } engine_job;
 
+enum { ENGINE_HOST_STEPS = 256 };
+
 typedef struct engine_times {
     double load_ms;             /* of which the next six are parts */
     double fetch_ms, device_ms; /* device: opening it */
@@ -43,9 +45,10 @@ typedef struct engine_times {
     double prefill_ms, decode_ms;
     uint64_t prefill_tokens, decode_tokens, steps;
     uint64_t step_launches; /* of the last decode step */
-    double
-        host_ms; /* from seeing a decode step's tokens until the next is launched, without the time between calls .. */
-    uint64_t host_steps; /* .. and how often that was */
+    /* Nanoseconds from seeing a decode step's tokens until the next is launched, without the time between calls: of the last
+     * ENGINE_HOST_STEPS of all host_steps, in turns. */
+    int64_t host_ns[ENGINE_HOST_STEPS];
+    uint64_t host_steps;
 } engine_times;
 
 /* How far a stage of loading is. */

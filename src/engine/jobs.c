@@ -386,10 +386,9 @@ rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **lo
 
 /* The first launch of a call that began at t0 is over. */
 static void count_host(rp_engine *e, const engine_batch *b, int64_t t0) {
-    if (e->queues && e->seen_ns && b->n_prefills == 0) {
-        e->times.host_ms += (double)(e->seen_ns + base_now_ns() - t0) / 1e6;
-        e->times.host_steps++;
-    }
+    engine_times *t = &e->times;
+    if (e->queues && e->seen_ns && b->n_prefills == 0)
+        t->host_ns[t->host_steps++ % ENGINE_HOST_STEPS] = e->seen_ns + base_now_ns() - t0;
     e->seen_ns = 0;
 }
 

@@ -1,4 +1,5 @@
 /* What an engine did, as one JSON object. Counts come from the launch log at the border of hal. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -75,6 +76,21 @@ static double rate(uint64_t tokens, double ms) {
     return ms > 0.0 ? (double)tokens / ms * 1e3 : 0.0;
 }
 
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of those that are kept. */
+static json_t *host_us(const engine_times *t) {
+    int64_t ns[ENGINE_HOST_STEPS];
+    size_t n = t->host_steps < ENGINE_HOST_STEPS ? (size_t)t->host_steps : ENGINE_HOST_STEPS;
+    if (n == 0) return json_null();
+    memcpy(ns, t->host_ns, n * sizeof *ns);
+    qsort(ns, n, sizeof *ns, by_size);
+    return json_real((double)ns[n / 2] / 1e3);
+}
+
 static void add_times(json_t *o, const rp_engine *e) {
     const engine_times *t = &e->times;
     set(o, "load_ms", json_real(t->load_ms));
@@ -92,8 +108,7 @@ static void add_times(json_t *o, const rp_engine *e) {
     set(o, "prefill_ms", json_real(t->prefill_ms));
     set(o, "decode_tokens", json_integer((json_int_t)t->decode_tokens));
     set(o, "decode_ms", json_real(t->decode_ms));
-    set(o, "host_us",
-        t->host_steps ? json_real(t->host_ms / (double)t->host_steps * 1e3) : json_null());
+    set(o, "host_us", host_us(t));
     set(o, "wall_ms", json_real((double)base_process_age_ns() / 1e6));
     set(o, "prefill_tok_s", json_real(rate(t->prefill_tokens, t->prefill_ms)));
     set(o, "decode_tok_s", json_real(rate(t->decode_tokens, t->decode_ms)));
