@@ -16,7 +16,7 @@ static void fill(double *x, int n) {
         double *row = x + (ptrdiff_t)r * n;
         for (int i = 0; i < n; i++) row[i] = floor(row[i] * 4) / 4;
         const int at = (r * 7919 + n / 2) % n;
-        if (r % 6 == 1) row[at] = (double)NAN;
+        if (r % 6 == 1) row[at] = r > 6 ? -(double)NAN : (double)NAN;
         if (r % 6 == 2) row[at] = (double)INFINITY;
         if (r % 6 == 3)
             for (int i = 0; i < n; i++) row[i] = -(double)INFINITY;
