@@ -88,7 +88,8 @@ static json_t *host_us(const engine_times *t) {
     if (n == 0) return json_null();
     memcpy(ns, t->host_ns, n * sizeof *ns);
     qsort(ns, n, sizeof *ns, by_size);
-    return json_real((double)ns[n / 2] / 1e3);
+    int64_t median = ns[n / 2];
+    return json_real((double)median / 1e3);
 }
 
 static void add_times(json_t *o, const rp_engine *e) {
