@@ -96,7 +96,7 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
     rp_tensor in[MAX_ARGS], out[IR_MAX_RESULTS];
     uint32_t n = c->n_in - c->first;
     for (uint32_t i = 0; i < n; i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof name, "in%u", i);
         in[i] = fake(c, f, i, name);
     }
