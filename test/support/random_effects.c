@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "ir/custom.h"
+#include "support/random_maker.h"
 
 enum { MAX_MEMORY = RANDOM_EFFECTS_STATES, MAX_EXTRA = 4, SLOTS = 64, BLOCK = 8 };
 
@@ -16,54 +17,36 @@ typedef struct memory {
 
 typedef struct gen {
     const ir_graph *pure;
-    ir_graph *g;
-    uint64_t rng;
+    random_maker m;
     ir_ref *map, *alt; /* by ref of pure: its value, and where that is in memory or IR_NONE */
     memory mem[MAX_MEMORY];
     uint32_t n_mem, n_extra;
     ir_ref extra[MAX_EXTRA];
-    rp_status st;
-    rp_error *err;
 } gen;
 
-static uint32_t pick(gen *q, uint32_t n) { /* splitmix64 */
-    uint64_t z = q->rng += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 33) % n;
-}
-
-/* --- builders that remember the first failure ----------------------------------------- */
-
-static ir_ref add(gen *q, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a, uint32_t n_a) {
-    ir_ref r = 0;
-    if (q->st == RP_OK) q->st = ir_add(q->g, op, in, n, a, n_a, &r, q->err);
-    return r;
-}
-
 static const ir_node *node(const gen *q, ir_ref r) {
-    return ir_node_at(q->g, r);
+    return ir_node_at(q->m.g, r);
 }
 
 static ir_dim size(gen *q, int64_t v) {
-    return ir_dim_const(ir_graph_dims(q->g), v);
+    return ir_dim_const(ir_graph_dims(q->m.g), v);
 }
 
 static ir_ref slice(gen *q, ir_ref r, int64_t axis, ir_dim start, ir_dim stop) {
     ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = axis},
                     {.key = IR_ATTR_START, .u.dim = start},
                     {.key = IR_ATTR_STOP, .u.dim = stop}};
-    return add(q, IR_slice, &r, 1, a, 3);
+    return random_add(&q->m, IR_slice, &r, 1, a, 3);
 }
 
 static ir_ref reshape(gen *q, ir_ref r, const ir_dim *dim, uint32_t n) {
     ir_attr a = {.key = IR_ATTR_SHAPE, .n = n, .u.dims = dim};
-    return add(q, IR_reshape, &r, 1, &a, 1);
+    return random_add(&q->m, IR_reshape, &r, 1, &a, 1);
 }
 
 static ir_ref update(gen *q, ir_ref to, ir_ref x, const ir_dim *offsets) {
     ir_attr a = {.key = IR_ATTR_OFFSETS, .n = node(q, to)->shape.rank, .u.dims = offsets};
-    return add(q, IR_update, (ir_ref[]){to, x}, 2, &a, offsets ? 1 : 0);
+    return random_add(&q->m, IR_update, (ir_ref[]){to, x}, 2, &a, offsets ? 1 : 0);
 }
 
 /* --- memory ------------------------------------------------------------------------------ */
@@ -73,19 +56,19 @@ static ir_ref new_leaf(gen *q, rp_dtype t, ir_shape s, uint32_t kind) {
     char name[16];
     ir_ref r = 0;
     (void)snprintf(name, sizeof name, "m%u", q->n_mem);
-    if (q->st != RP_OK) return 0;
-    q->st = ir_add_leaf(q->g, kind ? IR_LEAF_STATE : IR_LEAF_INPUT, name, t, s, &r, q->err);
-    if (q->st == RP_OK && !kind) ir_input_mutates(q->g, r);
+    if (q->m.st != RP_OK) return 0;
+    q->m.st = ir_add_leaf(q->m.g, kind ? IR_LEAF_STATE : IR_LEAF_INPUT, name, t, s, &r, q->m.err);
+    if (q->m.st == RP_OK && !kind) ir_input_mutates(q->m.g, r);
     return r;
 }
 
 static memory *new_memory(gen *q, rp_dtype t, ir_shape s) {
-    uint32_t kind = pick(q, 4);
+    uint32_t kind = random_pick(&q->m, 4);
     memory *m = &q->mem[q->n_mem];
     ir_attr a[2] = {{.key = IR_ATTR_DTYPE, .u.i = t},
                     {.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = s.dim}};
     m->fresh = kind == 3;
-    m->last = m->fresh ? add(q, IR_empty, NULL, 0, a, 2) : new_leaf(q, t, s, kind);
+    m->last = m->fresh ? random_add(&q->m, IR_empty, NULL, 0, a, 2) : new_leaf(q, t, s, kind);
     m->old = m->fresh ? IR_NONE : m->last;
     q->n_mem++;
     return m;
@@ -101,19 +84,21 @@ static bool same_type(const gen *q, ir_ref a, ir_ref b) {
 /* Memory that fits x, used before where there is some; NULL when there is no more. */
 static memory *memory_for(gen *q, ir_ref x) {
     for (uint32_t i = 0; i < q->n_mem; i++)
-        if (same_type(q, q->mem[i].last, x) && pick(q, 4)) return &q->mem[i];
+        if (same_type(q, q->mem[i].last, x) && random_pick(&q->m, 4)) return &q->mem[i];
     return q->n_mem < MAX_MEMORY ? new_memory(q, node(q, x)->dtype, node(q, x)->shape) : NULL;
 }
 
 /* Now and then a version, or a view of one, is an output; older ones too, which something overwrites. */
 static void keep(gen *q, ir_ref r) {
-    if (q->st != RP_OK || r == IR_NONE || q->n_extra == MAX_EXTRA || pick(q, 3)) return;
+    if (q->m.st != RP_OK || r == IR_NONE || q->n_extra == MAX_EXTRA || random_pick(&q->m, 3))
+        return;
     const ir_shape *s = &node(q, r)->shape;
     int64_t k = 0;
-    if (s->rank && pick(q, 2) && ir_dim_is_const(ir_graph_dims(q->g), s->dim[s->rank - 1], &k) &&
-        k > 1)
+    if (s->rank && random_pick(&q->m, 2) &&
+        ir_dim_is_const(ir_graph_dims(q->m.g), s->dim[s->rank - 1], &k) && k > 1)
         r = slice(q, r, s->rank - 1, size(q, k / 2), size(q, k));
-    if (rp_dtype_is_float(node(q, r)->dtype) && pick(q, 2)) r = add(q, IR_neg, &r, 1, NULL, 0);
+    if (rp_dtype_is_float(node(q, r)->dtype) && random_pick(&q->m, 2))
+        r = random_add(&q->m, IR_neg, &r, 1, NULL, 0);
     for (uint32_t i = 0; i < q->n_extra; i++)
         if (q->extra[i] == r) return;
     q->extra[q->n_extra++] = r;
@@ -123,7 +108,7 @@ static void set_last(gen *q, memory *m, ir_ref r) {
     m->old = m->fresh ? IR_NONE : m->last;
     m->fresh = false;
     m->last = r;
-    keep(q, pick(q, 2) ? m->old : m->last);
+    keep(q, random_pick(&q->m, 2) ? m->old : m->last);
 }
 
 /* --- ways to write x, and to read it again ------------------------------------------------ */
@@ -132,7 +117,8 @@ static ir_ref in_two_parts(gen *q, memory *m, ir_ref x) {
     const ir_shape s = node(q, x)->shape;
     int64_t k = 0, axis = (int64_t)s.rank - 1;
     ir_dim at[IR_MAX_RANK];
-    if (m->fresh || s.rank == 0 || !ir_dim_is_const(ir_graph_dims(q->g), s.dim[axis], &k) || k < 2)
+    if (m->fresh || s.rank == 0 || !ir_dim_is_const(ir_graph_dims(q->m.g), s.dim[axis], &k) ||
+        k < 2)
         return update(q, m->last, x, NULL);
     for (uint32_t i = 0; i < s.rank; i++) at[i] = size(q, 0);
     set_last(q, m, update(q, m->last, slice(q, x, axis, size(q, 0), size(q, k / 3 + 1)), at));
@@ -144,21 +130,21 @@ static ir_ref in_two_parts(gen *q, memory *m, ir_ref x) {
 static ir_ref after_itself(gen *q, memory *m, ir_ref x) {
     ir_ref y = m->last;
     if (!m->fresh && rp_dtype_is_float(node(q, x)->dtype))
-        set_last(q, m, update(q, m->last, add(q, IR_neg, &y, 1, NULL, 0), NULL));
+        set_last(q, m, update(q, m->last, random_add(&q->m, IR_neg, &y, 1, NULL, 0), NULL));
     return update(q, m->last, x, NULL);
 }
 
 static ir_ref by_custom(gen *q, memory *m, ir_ref x) {
     ir_attr name = {.key = IR_ATTR_NAME, .u.s = "random::store"};
     if (m->fresh || node(q, x)->dtype != RP_DTYPE_F32) return update(q, m->last, x, NULL);
-    ir_ref before = add(q, IR_custom, (ir_ref[]){m->last, x}, 2, &name, 1);
+    ir_ref before = random_add(&q->m, IR_custom, (ir_ref[]){m->last, x}, 2, &name, 1);
     keep(q, before);
-    return add(q, IR_written, (ir_ref[]){m->last, before}, 2, NULL, 0);
+    return random_add(&q->m, IR_written, (ir_ref[]){m->last, before}, 2, NULL, 0);
 }
 
 static ir_ref write(gen *q, memory *m, ir_ref x) {
     ir_ref r;
-    switch (pick(q, 4)) {
+    switch (random_pick(&q->m, 4)) {
     case 0: r = update(q, m->last, x, NULL); break;
     case 1: r = in_two_parts(q, m, x); break;
     case 2: r = after_itself(q, m, x); break;
@@ -181,12 +167,13 @@ static ir_ref in_a_cache(gen *q, ir_ref x, int64_t k) {
     ir_attr count[3] = {{.key = IR_ATTR_AXIS, .u.i = 0},
                         {.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I32},
                         {.key = IR_ATTR_SHAPE, .n = 1, .u.dims = s.dim}};
-    ir_ref slots = add(q, IR_iota, NULL, 0, count, 3);
-    set_last(q, m, add(q, IR_kv_store, (ir_ref[]){m->last, x, slots}, 3, NULL, 0));
+    ir_ref slots = random_add(&q->m, IR_iota, NULL, 0, count, 3);
+    set_last(q, m, random_add(&q->m, IR_kv_store, (ir_ref[]){m->last, x, slots}, 3, NULL, 0));
     int64_t axes[4] = {0, 2, 1, 3};
     ir_attr a = {.key = IR_ATTR_AXES, .n = 4, .u.ints = axes};
-    ir_ref rows = reshape(q, add(q, IR_permute, &m->last, 1, &a, 1), flat, 2);
-    if (pick(q, 2)) return add(q, IR_gather, (ir_ref[]){rows, slots}, 2, NULL, 0);
+    ir_ref rows = reshape(q, random_add(&q->m, IR_permute, &m->last, 1, &a, 1), flat, 2);
+    if (random_pick(&q->m, 2))
+        return random_add(&q->m, IR_gather, (ir_ref[]){rows, slots}, 2, NULL, 0);
     return slice(q, rows, 0, size(q, 0), s.dim[0]);
 }
 
@@ -194,9 +181,10 @@ static ir_ref through_memory(gen *q, ir_ref x) {
     const ir_node *n = node(q, x);
     int64_t k = 0, lo, hi = SLOTS + 1;
     if (rp_dtype_is_quant(n->dtype) || n->dtype == RP_DTYPE_I64) return IR_NONE;
-    if (n->dtype == RP_DTYPE_F32 && n->shape.rank == 2 && q->n_mem < MAX_MEMORY && !pick(q, 4)) {
-        (void)ir_dim_is_const(ir_graph_dims(q->g), n->shape.dim[1], &k);
-        ir_dim_bounds(ir_graph_dims(q->g), n->shape.dim[0], &lo, &hi);
+    if (n->dtype == RP_DTYPE_F32 && n->shape.rank == 2 && q->n_mem < MAX_MEMORY &&
+        !random_pick(&q->m, 4)) {
+        (void)ir_dim_is_const(ir_graph_dims(q->m.g), n->shape.dim[1], &k);
+        ir_dim_bounds(ir_graph_dims(q->m.g), n->shape.dim[0], &lo, &hi);
         if (k > 0 && k % 2 == 0 && hi <= SLOTS) return in_a_cache(q, x, k);
     }
     memory *m = memory_for(q, x);
@@ -212,8 +200,8 @@ static void copy_leaf(gen *q, ir_ref r) {
                                        : IR_LEAF_STATE;
     ir_shape s = n->shape;
     for (uint32_t i = 0; i < s.rank; i++)
-        s.dim[i] = ir_dim_import(ir_graph_dims(q->g), ir_graph_dims(q->pure), s.dim[i]);
-    q->st = ir_add_leaf(q->g, kind, n->name, n->dtype, s, &q->map[r], q->err);
+        s.dim[i] = ir_dim_import(ir_graph_dims(q->m.g), ir_graph_dims(q->pure), s.dim[i]);
+    q->m.st = ir_add_leaf(q->m.g, kind, n->name, n->dtype, s, &q->map[r], q->m.err);
 }
 
 static void copy_node(gen *q, ir_ref r) {
@@ -226,21 +214,21 @@ static void copy_node(gen *q, ir_ref r) {
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref a = q->alt[n->in[i]];
         /* Memory holds the first result of an op; another is named by its maker. */
-        bool moved = a != IR_NONE && n->op != IR_result && pick(q, 3);
+        bool moved = a != IR_NONE && n->op != IR_result && random_pick(&q->m, 3);
         in[i] = moved ? a : q->map[n->in[i]];
     }
-    q->st = ir_copy_node_on(q->g, q->pure, r, in, &q->map[r], q->err);
+    q->m.st = ir_copy_node_on(q->m.g, q->pure, r, in, &q->map[r], q->m.err);
 }
 
 static rp_status build(gen *q) {
     uint32_t n = ir_graph_count(q->pure), n_out = ir_output_count(q->pure);
     ir_ref out[16];
-    for (ir_ref r = 0; r < n && q->st == RP_OK; r++) {
+    for (ir_ref r = 0; r < n && q->m.st == RP_OK; r++) {
         ir_op op = ir_node_at(q->pure, r)->op;
         q->alt[r] = IR_NONE;
         copy_node(q, r);
         /* Weights of products are packed where they are params, so these keep their place. */
-        if (q->st == RP_OK && op != IR_param && op != IR_const && !pick(q, 4))
+        if (q->m.st == RP_OK && op != IR_param && op != IR_const && !random_pick(&q->m, 4))
             q->alt[r] = through_memory(q, q->map[r]);
     }
     for (uint32_t i = 0; i < n_out && i < 8; i++) out[i] = q->map[ir_output_at(q->pure, i)];
@@ -249,7 +237,7 @@ static rp_status build(gen *q) {
         for (uint32_t k = 0; k < n_out; k++) twice = twice || out[k] == q->extra[i];
         if (!twice) out[n_out++] = q->extra[i];
     }
-    return q->st == RP_OK ? ir_graph_finish(q->g, out, n_out, q->err) : q->st;
+    return q->m.st == RP_OK ? ir_graph_finish(q->m.g, out, n_out, q->m.err) : q->m.st;
 }
 
 /* args: memory, x, result. Memory takes x's values; the result is what it held before. */
@@ -265,16 +253,16 @@ static rp_status store(void *user, rp_buffer *args, uint32_t n_args, rp_error *e
 rp_status random_effects_new(const ir_graph *pure, uint64_t seed, ir_graph **out, rp_error *err) {
     const rp_op_desc op = {
         .size = sizeof op, .name = "random::store", .mutates = 1, .result_like = 0, .cpu = store};
-    gen q = {.pure = pure, .g = ir_graph_new("effects"), .rng = seed * 31 + 5, .err = err};
+    gen q = {.pure = pure, .m.g = ir_graph_new("effects"), .m.rng = seed * 31 + 5, .m.err = err};
     q.map = base_alloc_array(ir_graph_count(pure) + 1u, sizeof *q.map);
     q.alt = base_alloc_array(ir_graph_count(pure) + 1u, sizeof *q.alt);
-    rp_status st = q.g && q.map && q.alt ? RP_OK : rp_fail(err, RP_NOMEM, "graph");
+    rp_status st = q.m.g && q.map && q.alt ? RP_OK : rp_fail(err, RP_NOMEM, "graph");
     if (st == RP_OK && !ir_custom_find(op.name)) st = rp_op_register(&op, err);
     if (st == RP_OK) st = build(&q);
     if (st == RP_OK)
-        *out = q.g;
+        *out = q.m.g;
     else
-        ir_graph_free(q.g);
+        ir_graph_free(q.m.g);
     base_free(q.map);
     base_free(q.alt);
     return st;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "support/random_maker.h"
 
 #define MAX_POOL 64
 
@@ -16,74 +17,35 @@ typedef struct item {
 } item;
 
 typedef struct gen {
-    ir_graph *g;
+    random_maker m;
     const random_graph_options *opt;
-    uint64_t rng;
     item pool[MAX_POOL]; /* f32, rank 2 or 3 */
     uint32_t n_pool, n_param, n_index;
     ir_dim rows;
-    rp_status st;
-    rp_error *err;
 } gen;
 
-static uint64_t draw(gen *q) { /* splitmix64 */
-    uint64_t z = q->rng += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-static uint32_t pick(gen *q, uint32_t n) {
-    return (uint32_t)(draw(q) >> 33) % n;
-}
-
-/* Builders that remember the first failure, so that actions read like formulas. */
-static ir_ref add(gen *q, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a, uint32_t n_a) {
-    ir_ref r = 0;
-    if (q->st == RP_OK) q->st = ir_add(q->g, op, in, n, a, n_a, &r, q->err);
-    return r;
-}
-
-static ir_ref op1(gen *q, ir_op op, ir_ref a) {
-    return add(q, op, &a, 1, NULL, 0);
-}
-
-static ir_ref op2(gen *q, ir_op op, ir_ref a, ir_ref b) {
-    return add(q, op, (ir_ref[]){a, b}, 2, NULL, 0);
-}
-
-static ir_ref number(gen *q, rp_dtype t, double v) {
-    ir_ref r = 0;
-    if (q->st == RP_OK) q->st = ir_add_const(q->g, t, v, &r, q->err);
-    return r;
-}
-
 static ir_ref num(gen *q, double v) {
-    return number(q, RP_DTYPE_F32, v);
-}
-
-static ir_ref cast(gen *q, ir_ref a, rp_dtype t) {
-    return add(q, IR_cast, &a, 1, &(ir_attr){.key = IR_ATTR_DTYPE, .u.i = t}, 1);
+    return random_const(&q->m, RP_DTYPE_F32, v);
 }
 
 static ir_ref reduce(gen *q, ir_op op, ir_ref a, int64_t axis, bool keep) {
     ir_attr at[2] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
-    return add(q, op, &a, 1, at, 2);
+    return random_add(&q->m, op, &a, 1, at, 2);
 }
 
 static const ir_shape *shape_of(gen *q, ir_ref r) {
-    return &ir_node_at(q->g, r)->shape;
+    return &ir_node_at(q->m.g, r)->shape;
 }
 
 static int64_t last_size(gen *q, ir_ref r) {
     const ir_shape *s = shape_of(q, r);
     int64_t v = 1;
-    if (s->rank > 0) (void)ir_dim_is_const(ir_graph_dims(q->g), s->dim[s->rank - 1], &v);
+    if (s->rank > 0) (void)ir_dim_is_const(ir_graph_dims(q->m.g), s->dim[s->rank - 1], &v);
     return v;
 }
 
 static ir_dim size(gen *q, int64_t v) {
-    return ir_dim_const(ir_graph_dims(q->g), v);
+    return ir_dim_const(ir_graph_dims(q->m.g), v);
 }
 
 static ir_ref leaf(gen *q, ir_leaf kind, rp_dtype t, const ir_dim *dim, uint32_t rank) {
@@ -92,28 +54,28 @@ static ir_ref leaf(gen *q, ir_leaf kind, rp_dtype t, const ir_dim *dim, uint32_t
     ir_ref r = 0;
     for (uint32_t i = 0; i < rank; i++) s.dim[i] = dim[i];
     (void)snprintf(name, sizeof name, "%c%u", kind == IR_LEAF_PARAM ? 'w' : 'x', q->n_param++);
-    if (q->st == RP_OK) q->st = ir_add_leaf(q->g, kind, name, t, s, &r, q->err);
+    if (q->m.st == RP_OK) q->m.st = ir_add_leaf(q->m.g, kind, name, t, s, &r, q->m.err);
     return r;
 }
 
 static void put(gen *q, ir_ref r, double mag, bool exact) {
-    if (q->st != RP_OK) return;
+    if (q->m.st != RP_OK) return;
     if (mag > 64) { /* squash, so that nothing grows without bound */
-        r = op2(q, IR_mul, r, num(q, 1.0 / 64));
+        r = random_op2(&q->m, IR_mul, r, num(q, 1.0 / 64));
         mag /= 64;
         if (mag > 64) {
-            r = op1(q, IR_tanh, r);
+            r = random_op1(&q->m, IR_tanh, r);
             mag = 1;
         }
         exact = false;
     }
-    uint32_t at = q->n_pool < MAX_POOL ? q->n_pool++ : pick(q, MAX_POOL);
+    uint32_t at = q->n_pool < MAX_POOL ? q->n_pool++ : random_pick(&q->m, MAX_POOL);
     q->pool[at] = (item){r, mag, exact};
 }
 
 static item any(gen *q) { /* younger values more often, so that graphs grow deep */
     assert(q->n_pool > 0);
-    uint32_t a = pick(q, q->n_pool), b = pick(q, q->n_pool);
+    uint32_t a = random_pick(&q->m, q->n_pool), b = random_pick(&q->m, q->n_pool);
     return q->pool[a > b ? a : b];
 }
 
@@ -129,23 +91,44 @@ static item exact(gen *q) {
 static void act_unary(gen *q) {
     item x = any(q);
     ir_ref r = x.ref;
-    switch (pick(q, 12)) {
-    case 0: put(q, op1(q, IR_neg, r), x.mag, x.exact); break;
-    case 1: put(q, op1(q, IR_abs, r), x.mag, x.exact); break;
+    switch (random_pick(&q->m, 12)) {
+    case 0: put(q, random_op1(&q->m, IR_neg, r), x.mag, x.exact); break;
+    case 1: put(q, random_op1(&q->m, IR_abs, r), x.mag, x.exact); break;
     case 2:
-        put(q, op1(q, IR_sqrt, op2(q, IR_add, op1(q, IR_abs, r), num(q, 0.25))), 9, false);
+        put(q,
+            random_op1(&q->m, IR_sqrt,
+                       random_op2(&q->m, IR_add, random_op1(&q->m, IR_abs, r), num(q, 0.25))),
+            9, false);
         break;
     case 3:
-        put(q, op1(q, IR_rsqrt, op2(q, IR_add, op1(q, IR_abs, r), num(q, 0.5))), 2, false);
+        put(q,
+            random_op1(&q->m, IR_rsqrt,
+                       random_op2(&q->m, IR_add, random_op1(&q->m, IR_abs, r), num(q, 0.5))),
+            2, false);
         break;
-    case 4: put(q, op1(q, IR_recip, op2(q, IR_add, op1(q, IR_abs, r), num(q, 1))), 1, false); break;
-    case 5: put(q, op1(q, IR_exp, op1(q, IR_neg, op1(q, IR_abs, r))), 1, false); break;
-    case 6: put(q, op1(q, IR_log, op2(q, IR_add, op1(q, IR_abs, r), num(q, 1))), 5, false); break;
-    case 7: put(q, op1(q, IR_sin, r), 1, false); break;
-    case 8: put(q, op1(q, IR_cos, r), 1, false); break;
-    case 9: put(q, op1(q, IR_tanh, r), 1, false); break;
-    case 10: put(q, op1(q, IR_erf, r), 1, false); break;
-    default: put(q, op2(q, IR_mul, r, op1(q, IR_sigmoid, r)), x.mag, false); break;
+    case 4:
+        put(q,
+            random_op1(&q->m, IR_recip,
+                       random_op2(&q->m, IR_add, random_op1(&q->m, IR_abs, r), num(q, 1))),
+            1, false);
+        break;
+    case 5:
+        put(q, random_op1(&q->m, IR_exp, random_op1(&q->m, IR_neg, random_op1(&q->m, IR_abs, r))),
+            1, false);
+        break;
+    case 6:
+        put(q,
+            random_op1(&q->m, IR_log,
+                       random_op2(&q->m, IR_add, random_op1(&q->m, IR_abs, r), num(q, 1))),
+            5, false);
+        break;
+    case 7: put(q, random_op1(&q->m, IR_sin, r), 1, false); break;
+    case 8: put(q, random_op1(&q->m, IR_cos, r), 1, false); break;
+    case 9: put(q, random_op1(&q->m, IR_tanh, r), 1, false); break;
+    case 10: put(q, random_op1(&q->m, IR_erf, r), 1, false); break;
+    default:
+        put(q, random_op2(&q->m, IR_mul, r, random_op1(&q->m, IR_sigmoid, r)), x.mag, false);
+        break;
     }
 }
 
@@ -158,37 +141,38 @@ static item partner(gen *q, item x) {
         for (uint32_t i = 0; i < s.rank; i++) same = same && shape_of(q, y.ref)->dim[i] == s.dim[i];
         if (same) return y;
     }
-    switch (pick(q, 3)) {
+    switch (random_pick(&q->m, 3)) {
     case 0: return (item){leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &s.dim[s.rank - 1], 1), 1, true};
     case 1: return (item){reduce(q, IR_amax, x.ref, -1, true), x.mag, x.exact};
-    default: return (item){num(q, (double)pick(q, 9) - 4.25), 4.25, true};
+    default: return (item){num(q, (double)random_pick(&q->m, 9) - 4.25), 4.25, true};
     }
 }
 
 static void act_binary(gen *q) {
     item x = any(q), y = partner(q, x);
-    bool swap = pick(q, 2) == 0;
+    bool swap = random_pick(&q->m, 2) == 0;
     ir_ref a = swap ? y.ref : x.ref, b = swap ? x.ref : y.ref;
     double top = x.mag > y.mag ? x.mag : y.mag;
-    switch (pick(q, 8)) {
-    case 0: put(q, op2(q, IR_add, a, b), x.mag + y.mag, false); break;
-    case 1: put(q, op2(q, IR_sub, a, b), x.mag + y.mag, false); break;
-    case 2: put(q, op2(q, IR_mul, a, b), x.mag * y.mag, false); break;
-    case 3: put(q, op2(q, IR_max, a, b), top, x.exact && y.exact); break;
-    case 4: put(q, op2(q, IR_min, a, b), top, x.exact && y.exact); break;
+    switch (random_pick(&q->m, 8)) {
+    case 0: put(q, random_op2(&q->m, IR_add, a, b), x.mag + y.mag, false); break;
+    case 1: put(q, random_op2(&q->m, IR_sub, a, b), x.mag + y.mag, false); break;
+    case 2: put(q, random_op2(&q->m, IR_mul, a, b), x.mag * y.mag, false); break;
+    case 3: put(q, random_op2(&q->m, IR_max, a, b), top, x.exact && y.exact); break;
+    case 4: put(q, random_op2(&q->m, IR_min, a, b), top, x.exact && y.exact); break;
     case 5: {
-        ir_ref den = op2(q, IR_add, op1(q, IR_abs, b), num(q, 1));
-        put(q, op2(q, IR_div, a, den), top, false);
+        ir_ref den = random_op2(&q->m, IR_add, random_op1(&q->m, IR_abs, b), num(q, 1));
+        put(q, random_op2(&q->m, IR_div, a, den), top, false);
         break;
     }
     case 6: {
         ir_ref in[3] = {x.ref, y.ref, x.ref};
-        put(q, add(q, IR_fma, in, 3, NULL, 0), x.mag * y.mag + x.mag, false);
+        put(q, random_add(&q->m, IR_fma, in, 3, NULL, 0), x.mag * y.mag + x.mag, false);
         break;
     }
     default: {
-        ir_ref base = op2(q, IR_add, op1(q, IR_tanh, x.ref), num(q, 2));
-        put(q, op2(q, IR_pow, base, num(q, (double)pick(q, 5) * 0.5 - 1)), 9, false);
+        ir_ref base = random_op2(&q->m, IR_add, random_op1(&q->m, IR_tanh, x.ref), num(q, 2));
+        put(q, random_op2(&q->m, IR_pow, base, num(q, (double)random_pick(&q->m, 5) * 0.5 - 1)), 9,
+            false);
         break;
     }
     }
@@ -198,51 +182,57 @@ static void act_discrete(gen *q) {
     static const ir_op cmp[] = {IR_lt, IR_le, IR_gt, IR_ge, IR_eq, IR_ne};
     static const ir_op step[] = {IR_floor, IR_ceil, IR_round};
     item x = exact(q), v = any(q);
-    if (pick(q, 3) == 0) {
-        ir_ref big = op2(q, IR_mul, x.ref, num(q, 8)); /* a power of two: exact */
-        put(q, op1(q, step[pick(q, 3)], big), x.mag * 8, x.mag * 8 <= 64);
+    if (random_pick(&q->m, 3) == 0) {
+        ir_ref big = random_op2(&q->m, IR_mul, x.ref, num(q, 8)); /* a power of two: exact */
+        put(q, random_op1(&q->m, step[random_pick(&q->m, 3)], big), x.mag * 8, x.mag * 8 <= 64);
         return;
     }
-    ir_ref c = op2(q, cmp[pick(q, 6)], x.ref, num(q, (double)pick(q, 5) * 0.25 - 0.5));
-    ir_ref d = op2(q, IR_gt, x.ref, num(q, 0.125));
-    if (pick(q, 2) == 0) c = op2(q, pick(q, 2) ? IR_and : IR_or, c, op1(q, IR_not, d));
+    ir_ref c = random_op2(&q->m, cmp[random_pick(&q->m, 6)], x.ref,
+                          num(q, (double)random_pick(&q->m, 5) * 0.25 - 0.5));
+    ir_ref d = random_op2(&q->m, IR_gt, x.ref, num(q, 0.125));
+    if (random_pick(&q->m, 2) == 0)
+        c = random_op2(&q->m, random_pick(&q->m, 2) ? IR_and : IR_or, c,
+                       random_op1(&q->m, IR_not, d));
     bool fits = shape_of(q, v.ref)->rank == shape_of(q, x.ref)->rank &&
                 last_size(q, v.ref) == last_size(q, x.ref);
     ir_ref yes = fits && shape_of(q, v.ref)->dim[0] == shape_of(q, x.ref)->dim[0] ? v.ref : x.ref;
     if (shape_of(q, yes)->rank == 3 && shape_of(q, yes)->dim[1] != shape_of(q, x.ref)->dim[1])
         yes = x.ref;
     ir_ref in[3] = {c, yes, num(q, -1.5)};
-    put(q, add(q, IR_where, in, 3, NULL, 0), v.mag > x.mag ? v.mag + 1.5 : x.mag + 1.5, false);
+    put(q, random_add(&q->m, IR_where, in, 3, NULL, 0), v.mag > x.mag ? v.mag + 1.5 : x.mag + 1.5,
+        false);
 }
 
 static void act_reduce(gen *q) {
     static const ir_op ops[] = {IR_sum, IR_amax, IR_amin};
     item x = any(q);
-    ir_op op = ops[pick(q, 3)];
+    ir_op op = ops[random_pick(&q->m, 3)];
     double k = (double)last_size(q, x.ref);
     ir_ref r = reduce(q, op, x.ref, -1, true);
-    if (pick(q, 4) == 0 && x.exact) {
-        ir_ref i = cast(q, reduce(q, IR_argmax, x.ref, -1, true), RP_DTYPE_F32);
-        put(q, op2(q, IR_add, x.ref, op2(q, IR_mul, i, num(q, 0.0625))), x.mag + k, false);
+    if (random_pick(&q->m, 4) == 0 && x.exact) {
+        ir_ref i = random_cast(&q->m, reduce(q, IR_argmax, x.ref, -1, true), RP_DTYPE_F32);
+        put(q, random_op2(&q->m, IR_add, x.ref, random_op2(&q->m, IR_mul, i, num(q, 0.0625))),
+            x.mag + k, false);
         return;
     }
-    if (op == IR_sum) r = op2(q, IR_mul, r, num(q, 1 / k));
-    put(q, op2(q, IR_sub, x.ref, r), 2 * x.mag, false);
+    if (op == IR_sum) r = random_op2(&q->m, IR_mul, r, num(q, 1 / k));
+    put(q, random_op2(&q->m, IR_sub, x.ref, r), 2 * x.mag, false);
 }
 
 static void act_scan(gen *q) {
     item x = any(q);
-    uint32_t rank = shape_of(q, x.ref)->rank, axis = 1 + pick(q, rank - 1);
+    uint32_t rank = shape_of(q, x.ref)->rank, axis = 1 + random_pick(&q->m, rank - 1);
     ir_attr a = {.key = IR_ATTR_AXIS, .u.i = axis}, k = {.key = IR_ATTR_K, .u.i = 8};
-    if (pick(q, 2) == 0) { /* sums of up to 64 */
-        ir_ref sum = add(q, IR_cumsum, &x.ref, 1, &a, 1);
-        put(q, op2(q, IR_mul, sum, num(q, 1.0 / 64)), x.mag, false);
+    if (random_pick(&q->m, 2) == 0) { /* sums of up to 64 */
+        ir_ref sum = random_add(&q->m, IR_cumsum, &x.ref, 1, &a, 1);
+        put(q, random_op2(&q->m, IR_mul, sum, num(q, 1.0 / 64)), x.mag, false);
     } else if (last_size(q, x.ref) >= 8) {
-        ir_ref top = add(q, IR_topk, &x.ref, 1, &k, 1);
+        ir_ref top = random_add(&q->m, IR_topk, &x.ref, 1, &k, 1);
         ir_attr second = {.key = IR_ATTR_INDEX, .u.i = 1};
         if (x.exact) /* places of equals are decided by the last bit */
-            top =
-                op2(q, IR_add, top, cast(q, add(q, IR_result, &top, 1, &second, 1), RP_DTYPE_F32));
+            top = random_op2(&q->m, IR_add, top,
+                             random_cast(&q->m, random_add(&q->m, IR_result, &top, 1, &second, 1),
+                                         RP_DTYPE_F32));
         put(q, top, x.mag + (x.exact ? 64 : 0), false);
     }
 }
@@ -251,24 +241,29 @@ static void act_scan(gen *q) {
 static void act_order(gen *q) {
     item x = any(q);
     uint32_t rank = shape_of(q, x.ref)->rank;
-    ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = 1 + pick(q, rank - 1)},
-                   {.key = IR_ATTR_DESCENDING, .u.i = pick(q, 2)}};
-    if (!x.exact || pick(q, 2)) {
-        ir_ref r = add(q, IR_sort, &x.ref, 1, a, 2);
+    ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = 1 + random_pick(&q->m, rank - 1)},
+                   {.key = IR_ATTR_DESCENDING, .u.i = random_pick(&q->m, 2)}};
+    if (!x.exact || random_pick(&q->m, 2)) {
+        ir_ref r = random_add(&q->m, IR_sort, &x.ref, 1, a, 2);
         ir_attr second = {.key = IR_ATTR_INDEX, .u.i = 1};
         if (x.exact)
-            r = op2(q, IR_add, r, cast(q, add(q, IR_result, &r, 1, &second, 1), RP_DTYPE_F32));
+            r = random_op2(
+                &q->m, IR_add, r,
+                random_cast(&q->m, random_add(&q->m, IR_result, &r, 1, &second, 1), RP_DTYPE_F32));
         put(q, r, x.mag + (x.exact ? 64 : 0), x.exact);
         return;
     }
-    ir_ref in[] = {x.ref, cast(q, x.ref, RP_DTYPE_I32), op1(q, IR_neg, x.ref)};
-    put(q, add(q, pick(q, 2) ? IR_scatter_amax : IR_scatter, in, 3, a, 1), x.mag, true);
+    ir_ref in[] = {x.ref, random_cast(&q->m, x.ref, RP_DTYPE_I32),
+                   random_op1(&q->m, IR_neg, x.ref)};
+    put(q, random_add(&q->m, random_pick(&q->m, 2) ? IR_scatter_amax : IR_scatter, in, 3, a, 1),
+        x.mag, true);
 }
 
 static void act_softmax(gen *q) {
     item x = any(q);
-    ir_ref e = op1(q, IR_exp, op2(q, IR_sub, x.ref, reduce(q, IR_amax, x.ref, -1, true)));
-    put(q, op2(q, IR_div, e, reduce(q, IR_sum, e, -1, true)), 1, false);
+    ir_ref e = random_op1(&q->m, IR_exp,
+                          random_op2(&q->m, IR_sub, x.ref, reduce(q, IR_amax, x.ref, -1, true)));
+    put(q, random_op2(&q->m, IR_div, e, reduce(q, IR_sum, e, -1, true)), 1, false);
 }
 
 static void act_norm(gen *q) {
@@ -276,23 +271,25 @@ static void act_norm(gen *q) {
     const ir_shape s = *shape_of(q, x.ref);
     double k = (double)last_size(q, x.ref);
     ir_ref y = x.ref, w = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &s.dim[s.rank - 1], 1);
-    if (pick(q, 2) == 0) /* layer norm: subtract the mean first */
-        y = op2(q, IR_sub, y, op2(q, IR_mul, reduce(q, IR_sum, y, -1, true), num(q, 1 / k)));
-    ir_ref ms = op2(q, IR_mul, reduce(q, IR_sum, op2(q, IR_mul, y, y), -1, true), num(q, 1 / k));
-    ir_ref r = op1(q, IR_rsqrt, op2(q, IR_add, ms, num(q, 1.0 / 16)));
-    put(q, op2(q, IR_mul, op2(q, IR_mul, y, r), w), 4, false);
+    if (random_pick(&q->m, 2) == 0) /* layer norm: subtract the mean first */
+        y = random_op2(&q->m, IR_sub, y,
+                       random_op2(&q->m, IR_mul, reduce(q, IR_sum, y, -1, true), num(q, 1 / k)));
+    ir_ref ms = random_op2(
+        &q->m, IR_mul, reduce(q, IR_sum, random_op2(&q->m, IR_mul, y, y), -1, true), num(q, 1 / k));
+    ir_ref r = random_op1(&q->m, IR_rsqrt, random_op2(&q->m, IR_add, ms, num(q, 1.0 / 16)));
+    put(q, random_op2(&q->m, IR_mul, random_op2(&q->m, IR_mul, y, r), w), 4, false);
 }
 
 static ir_ref slice(gen *q, ir_ref r, int64_t axis, int64_t start, int64_t stop) {
     ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = axis},
                     {.key = IR_ATTR_START, .u.dim = size(q, start)},
                     {.key = IR_ATTR_STOP, .u.dim = size(q, stop)}};
-    return add(q, IR_slice, &r, 1, a, 3);
+    return random_add(&q->m, IR_slice, &r, 1, a, 3);
 }
 
 static ir_ref join(gen *q, ir_ref a, ir_ref b) {
     ir_attr at = {.key = IR_ATTR_AXIS, .u.i = -1};
-    return add(q, IR_concat, (ir_ref[]){a, b}, 2, &at, 1);
+    return random_add(&q->m, IR_concat, (ir_ref[]){a, b}, 2, &at, 1);
 }
 
 static void act_view(gen *q) {
@@ -302,23 +299,23 @@ static void act_view(gen *q) {
     ir_attr a = {.key = IR_ATTR_SHAPE};
     ir_dim dim[3] = {s.dim[0], size(q, 4), size(q, k / 4)};
     int64_t axes[3] = {1, 0, 2};
-    switch (pick(q, 4)) {
+    switch (random_pick(&q->m, 4)) {
     case 0:
         if (s.rank != 2 || k % 4 != 0) return;
         a.u.dims = dim;
         a.n = 3;
-        put(q, add(q, IR_reshape, &x.ref, 1, &a, 1), x.mag, x.exact);
+        put(q, random_add(&q->m, IR_reshape, &x.ref, 1, &a, 1), x.mag, x.exact);
         return;
     case 1:
         if (s.rank != 3) return;
         a = (ir_attr){.key = IR_ATTR_AXES, .n = 3, .u.ints = axes};
-        put(q, add(q, IR_permute, &x.ref, 1, &a, 1), x.mag, x.exact);
+        put(q, random_add(&q->m, IR_permute, &x.ref, 1, &a, 1), x.mag, x.exact);
         return;
     case 2:
         if (k >= 8) put(q, slice(q, x.ref, last, k / 4, k), x.mag, x.exact);
         return;
     default:
-        if (k <= 64) put(q, join(q, x.ref, op1(q, IR_neg, x.ref)), x.mag, x.exact);
+        if (k <= 64) put(q, join(q, x.ref, random_op1(&q->m, IR_neg, x.ref)), x.mag, x.exact);
         return;
     }
 }
@@ -331,17 +328,20 @@ static void act_rope(gen *q) {
     ir_dim d = size(q, k);
     ir_ref angle = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &d, 1);
     ir_ref lo = slice(q, x.ref, last, 0, k / 2), hi = slice(q, x.ref, last, k / 2, k);
-    ir_ref turned = join(q, op1(q, IR_neg, hi), lo);
+    ir_ref turned = join(q, random_op1(&q->m, IR_neg, hi), lo);
     put(q,
-        op2(q, IR_add, op2(q, IR_mul, x.ref, op1(q, IR_cos, angle)),
-            op2(q, IR_mul, turned, op1(q, IR_sin, angle))),
+        random_op2(&q->m, IR_add,
+                   random_op2(&q->m, IR_mul, x.ref, random_op1(&q->m, IR_cos, angle)),
+                   random_op2(&q->m, IR_mul, turned, random_op1(&q->m, IR_sin, angle))),
         2 * x.mag, false);
 }
 
 static rp_dtype weight_type(gen *q, int64_t k) {
     static const rp_dtype quant[] = {RP_DTYPE_Q4_0, RP_DTYPE_Q4_1, RP_DTYPE_Q8_0};
-    if (q->opt->quant && k % 32 == 0 && pick(q, 3) != 0) return quant[pick(q, 3)];
-    if (q->opt->half && pick(q, 3) == 0) return pick(q, 2) ? RP_DTYPE_F16 : RP_DTYPE_BF16;
+    if (q->opt->quant && k % 32 == 0 && random_pick(&q->m, 3) != 0)
+        return quant[random_pick(&q->m, 3)];
+    if (q->opt->half && random_pick(&q->m, 3) == 0)
+        return random_pick(&q->m, 2) ? RP_DTYPE_F16 : RP_DTYPE_BF16;
     return RP_DTYPE_F32;
 }
 
@@ -350,29 +350,30 @@ static ir_ref weight(gen *q, int64_t n, int64_t k) {
     rp_dtype t = weight_type(q, k);
     ir_dim dim[2] = {size(q, n), size(q, k)};
     ir_ref w = leaf(q, IR_LEAF_PARAM, t, dim, 2);
-    if (rp_dtype_is_quant(t)) return op1(q, IR_dequant, w);
-    return t == RP_DTYPE_F32 ? w : cast(q, w, RP_DTYPE_F32);
+    if (rp_dtype_is_quant(t)) return random_op1(&q->m, IR_dequant, w);
+    return t == RP_DTYPE_F32 ? w : random_cast(&q->m, w, RP_DTYPE_F32);
 }
 
 static void act_matmul(gen *q) {
     static const int64_t widths[] = {8, 32, 48, 64};
     item x = any(q);
     if (shape_of(q, x.ref)->rank != 2) return;
-    int64_t k = last_size(q, x.ref), n = widths[pick(q, 4)];
+    int64_t k = last_size(q, x.ref), n = widths[random_pick(&q->m, 4)];
     ir_ref a = x.ref, w;
     ir_attr trans = {.key = IR_ATTR_TRANS_B, .u.i = 1};
-    if (q->opt->quant && k % 32 == 0 && pick(q, 2) == 0) {
+    if (q->opt->quant && k % 32 == 0 && random_pick(&q->m, 2) == 0) {
         ir_attr t = {.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I16B32};
-        a = op1(q, IR_dequant, add(q, IR_quantize, &a, 1, &t, 1));
+        a = random_op1(&q->m, IR_dequant, random_add(&q->m, IR_quantize, &a, 1, &t, 1));
     }
-    if (pick(q, 4) == 0) {
+    if (random_pick(&q->m, 4) == 0) {
         trans.u.i = 0;
         ir_dim dim[2] = {size(q, k), size(q, n)};
         w = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, dim, 2);
     } else {
         w = weight(q, n, k);
     }
-    put(q, add(q, IR_matmul, (ir_ref[]){a, w}, 2, &trans, 1), x.mag * (double)k / 4, false);
+    put(q, random_add(&q->m, IR_matmul, (ir_ref[]){a, w}, 2, &trans, 1), x.mag * (double)k / 4,
+        false);
 }
 
 static ir_ref index_of_rows(gen *q) {
@@ -385,33 +386,36 @@ static void act_pick(gen *q) {
     const ir_shape s = *shape_of(q, x.ref);
     int64_t k = last_size(q, x.ref);
     if (s.rank != 2 || s.dim[0] != q->rows) return;
-    ir_dim flat = ir_dim_mul_const(ir_graph_dims(q->g), s.dim[0], k),
+    ir_dim flat = ir_dim_mul_const(ir_graph_dims(q->m.g), s.dim[0], k),
            column[2] = {s.dim[0], size(q, 1)};
     ir_attr a = {.key = IR_ATTR_SHAPE, .n = 1, .u.dims = &flat};
-    ir_ref picked = op2(q, IR_gather, add(q, IR_reshape, &x.ref, 1, &a, 1), index_of_rows(q));
+    ir_ref picked = random_op2(&q->m, IR_gather, random_add(&q->m, IR_reshape, &x.ref, 1, &a, 1),
+                               index_of_rows(q));
     a = (ir_attr){.key = IR_ATTR_SHAPE, .n = 2, .u.dims = column};
-    put(q, op2(q, IR_sub, x.ref, add(q, IR_reshape, &picked, 1, &a, 1)), 2 * x.mag, false);
+    put(q, random_op2(&q->m, IR_sub, x.ref, random_add(&q->m, IR_reshape, &picked, 1, &a, 1)),
+        2 * x.mag, false);
 }
 
 static void act_gather(gen *q) {
     static const int64_t widths[] = {8, 32, 64};
-    int64_t k = widths[pick(q, 3)];
-    ir_ref w = weight(q, 8 + pick(q, 60), k), idx = index_of_rows(q);
-    if (q->opt->ints && pick(q, 2) == 0) {
-        ir_ref two = number(q, RP_DTYPE_I32, 2);
-        idx = op2(q, IR_sub, op2(q, IR_max, op2(q, IR_mul, idx, two), two), two);
+    int64_t k = widths[random_pick(&q->m, 3)];
+    ir_ref w = weight(q, 8 + random_pick(&q->m, 60), k), idx = index_of_rows(q);
+    if (q->opt->ints && random_pick(&q->m, 2) == 0) {
+        ir_ref two = random_const(&q->m, RP_DTYPE_I32, 2);
+        idx = random_op2(&q->m, IR_sub,
+                         random_op2(&q->m, IR_max, random_op2(&q->m, IR_mul, idx, two), two), two);
     }
-    put(q, op2(q, IR_gather, w, idx), 1, true);
+    put(q, random_op2(&q->m, IR_gather, w, idx), 1, true);
 }
 
 static void act_iota(gen *q) {
     ir_dim dim[2] = {q->rows, size(q, 32)};
-    ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = pick(q, 2)},
+    ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = random_pick(&q->m, 2)},
                     {.key = IR_ATTR_DTYPE, .u.i = q->opt->ints ? RP_DTYPE_I32 : RP_DTYPE_F32},
                     {.key = IR_ATTR_SHAPE, .n = 2, .u.dims = dim}};
-    ir_ref r = add(q, IR_iota, NULL, 0, a, 3);
-    if (q->opt->ints) r = cast(q, r, RP_DTYPE_F32);
-    put(q, op2(q, IR_mul, r, num(q, 0.0625)), 4, true);
+    ir_ref r = random_add(&q->m, IR_iota, NULL, 0, a, 3);
+    if (q->opt->ints) r = random_cast(&q->m, r, RP_DTYPE_F32);
+    put(q, random_op2(&q->m, IR_mul, r, num(q, 0.0625)), 4, true);
 }
 
 /* Bits, quotients and shifts of integers made of floats that are exact. */
@@ -421,74 +425,90 @@ static void act_ints(gen *q) {
                                 IR_shift_left, IR_shift_right};
     static const double numbers[] = {0, -1, 3, -7, 31, 32, 64, 2147483647};
     item x = exact(q);
-    rp_dtype t = pick(q, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64;
+    rp_dtype t = random_pick(&q->m, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64;
     if (!q->opt->ints) return;
-    ir_ref a = cast(q, op2(q, IR_mul, x.ref, num(q, 8)), t), r = a;
-    for (uint32_t i = 0; i < 1 + pick(q, 4); i++) {
-        ir_ref b = pick(q, 2) ? op1(q, IR_not, a) : number(q, t, numbers[pick(q, 8)]);
-        r = pick(q, 4) ? op2(q, ops[pick(q, 10)], r, b) : op2(q, ops[pick(q, 10)], b, r);
+    ir_ref a = random_cast(&q->m, random_op2(&q->m, IR_mul, x.ref, num(q, 8)), t), r = a;
+    for (uint32_t i = 0; i < 1 + random_pick(&q->m, 4); i++) {
+        ir_ref b = random_pick(&q->m, 2) ? random_op1(&q->m, IR_not, a)
+                                         : random_const(&q->m, t, numbers[random_pick(&q->m, 8)]);
+        r = random_pick(&q->m, 4) ? random_op2(&q->m, ops[random_pick(&q->m, 10)], r, b)
+                                  : random_op2(&q->m, ops[random_pick(&q->m, 10)], b, r);
     }
-    if (pick(q, 3) == 0) /* as a condition */
-        r = add(q, IR_where,
-                (ir_ref[]){op2(q, IR_xor, op2(q, IR_lt, r, a), op2(q, IR_ne, a, r)), a, r}, 3, NULL,
-                0);
-    put(q, cast(q, op2(q, IR_remainder, r, number(q, t, 61)), RP_DTYPE_F32), 61, true);
+    if (random_pick(&q->m, 3) == 0) /* as a condition */
+        r = random_add(&q->m, IR_where,
+                       (ir_ref[]){random_op2(&q->m, IR_xor, random_op2(&q->m, IR_lt, r, a),
+                                             random_op2(&q->m, IR_ne, a, r)),
+                                  a, r},
+                       3, NULL, 0);
+    put(q,
+        random_cast(&q->m, random_op2(&q->m, IR_remainder, r, random_const(&q->m, t, 61)),
+                    RP_DTYPE_F32),
+        61, true);
 }
 
 /* There and back in double precision: exact where the operands are, so that integers and quotients by powers of two stay. */
 static void act_double(gen *q) {
     item x = exact(q);
     if (!q->opt->half) return;
-    ir_ref a = cast(q, x.ref, RP_DTYPE_F64), third = number(q, RP_DTYPE_F64, 1.0 / 3), r;
-    switch (pick(q, 4)) {
-    case 0: r = op2(q, IR_mul, a, third); break;
-    case 1: r = op1(q, IR_sqrt, op1(q, IR_abs, op2(q, IR_add, a, third))); break;
-    case 2: r = op1(q, IR_floor, op2(q, IR_div, a, third)); break;
-    default: r = op2(q, IR_max, a, reduce(q, IR_amax, a, -1, true)); break;
+    ir_ref a = random_cast(&q->m, x.ref, RP_DTYPE_F64),
+           third = random_const(&q->m, RP_DTYPE_F64, 1.0 / 3), r;
+    switch (random_pick(&q->m, 4)) {
+    case 0: r = random_op2(&q->m, IR_mul, a, third); break;
+    case 1:
+        r = random_op1(&q->m, IR_sqrt,
+                       random_op1(&q->m, IR_abs, random_op2(&q->m, IR_add, a, third)));
+        break;
+    case 2: r = random_op1(&q->m, IR_floor, random_op2(&q->m, IR_div, a, third)); break;
+    default: r = random_op2(&q->m, IR_max, a, reduce(q, IR_amax, a, -1, true)); break;
     }
-    put(q, cast(q, r, RP_DTYPE_F32), 3 * x.mag + 1, x.mag <= 20);
+    put(q, random_cast(&q->m, r, RP_DTYPE_F32), 3 * x.mag + 1, x.mag <= 20);
 }
 
 static void act_half(gen *q) {
     item x = exact(q);
     static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN,
                                      RP_DTYPE_F8E5M2};
-    rp_dtype t = types[pick(q, 4)];
+    rp_dtype t = types[random_pick(&q->m, 4)];
     if (!q->opt->half) return;
-    ir_ref h = cast(q, x.ref, t);
-    if (rp_dtype_is_float(t) && pick(q, 2) == 0) h = op2(q, IR_max, op1(q, IR_neg, h), h);
-    put(q, cast(q, h, RP_DTYPE_F32), x.mag, x.exact);
+    ir_ref h = random_cast(&q->m, x.ref, t);
+    if (rp_dtype_is_float(t) && random_pick(&q->m, 2) == 0)
+        h = random_op2(&q->m, IR_max, random_op1(&q->m, IR_neg, h), h);
+    put(q, random_cast(&q->m, h, RP_DTYPE_F32), x.mag, x.exact);
 }
 
 /* --- loops and branches ------------------------------------------------------------- */
 
 static gen body(gen *q, const char *name) {
-    gen f = {.g = ir_graph_new(name), .opt = q->opt, .rng = draw(q), .st = q->st, .err = q->err};
-    if (!f.g) f.st = RP_NOMEM;
+    gen f = {.m.g = ir_graph_new(name),
+             .opt = q->opt,
+             .m.rng = random_draw(&q->m),
+             .m.st = q->m.st,
+             .m.err = q->m.err};
+    if (!f.m.g) f.m.st = RP_NOMEM;
     return f;
 }
 
 /* An argument of the type of x, or of its rows. */
 static ir_ref argument(gen *f, gen *q, ir_ref x, bool row) {
-    if (f->st != RP_OK) return 0;
-    const ir_node *n = ir_node_at(q->g, x);
+    if (f->m.st != RP_OK) return 0;
+    const ir_node *n = ir_node_at(q->m.g, x);
     ir_dim dim[IR_MAX_RANK];
     for (uint32_t i = row; i < n->shape.rank; i++)
-        dim[i - row] = ir_dim_import(ir_graph_dims(f->g), ir_graph_dims(q->g), n->shape.dim[i]);
+        dim[i - row] = ir_dim_import(ir_graph_dims(f->m.g), ir_graph_dims(q->m.g), n->shape.dim[i]);
     return leaf(f, IR_LEAF_INPUT, n->dtype, dim, n->shape.rank - row);
 }
 
 static ir_ref chain(gen *f, ir_ref r, double mag) {
     f->pool[0] = (item){r, mag, false};
     f->n_pool = 1;
-    for (uint32_t i = 0; i < 1 + pick(f, 3) && f->st == RP_OK; i++) act_unary(f);
-    return f->st == RP_OK ? f->pool[f->n_pool - 1].ref : 0;
+    for (uint32_t i = 0; i < 1 + random_pick(&f->m, 3) && f->m.st == RP_OK; i++) act_unary(f);
+    return f->m.st == RP_OK ? f->pool[f->n_pool - 1].ref : 0;
 }
 
 static ir_attr finished(gen *q, gen *f, ir_attr_key key, const ir_ref *out, uint32_t n) {
-    if (f->st == RP_OK) f->st = ir_graph_finish(f->g, out, n, f->err);
-    if (q->st == RP_OK) q->st = f->st;
-    return (ir_attr){.key = key, .u.graph = f->g};
+    if (f->m.st == RP_OK) f->m.st = ir_graph_finish(f->m.g, out, n, f->m.err);
+    if (q->m.st == RP_OK) q->m.st = f->m.st;
+    return (ir_attr){.key = key, .u.graph = f->m.g};
 }
 
 /* What a chain of ops makes of x. */
@@ -499,19 +519,19 @@ static ir_attr chain_body(gen *q, ir_attr_key key, item x) {
 }
 
 static ir_ref draw_while(gen *q, item x) {
-    ir_ref in[] = {number(q, RP_DTYPE_I32, 0), x.ref};
+    ir_ref in[] = {random_const(&q->m, RP_DTYPE_I32, 0), x.ref};
     gen c = body(q, "more"), f = body(q, "next");
     ir_ref i = argument(&c, q, in[0], false), out[2];
     (void)argument(&c, q, x.ref, false);
-    i = op2(&c, IR_lt, i, number(&c, RP_DTYPE_I32, pick(q, 4)));
+    i = random_op2(&c.m, IR_lt, i, random_const(&c.m, RP_DTYPE_I32, random_pick(&q->m, 4)));
     out[0] = argument(&f, q, in[0], false);
     out[1] = chain(&f, argument(&f, q, x.ref, false), x.mag);
-    out[0] = op2(&f, IR_add, out[0], number(&f, RP_DTYPE_I32, 1));
+    out[0] = random_op2(&f.m, IR_add, out[0], random_const(&f.m, RP_DTYPE_I32, 1));
     ir_attr a[] = {finished(q, &c, IR_ATTR_COND, &i, 1), finished(q, &f, IR_ATTR_BODY, out, 2)};
-    ir_ref w = add(q, IR_while, in, 2, a, 2);
-    w = add(q, IR_result, &w, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1);
-    ir_graph_free(c.g);
-    ir_graph_free(f.g);
+    ir_ref w = random_add(&q->m, IR_while, in, 2, a, 2);
+    w = random_add(&q->m, IR_result, &w, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1);
+    ir_graph_free(c.m.g);
+    ir_graph_free(f.m.g);
     return w;
 }
 
@@ -520,31 +540,34 @@ static ir_ref draw_scan(gen *q, item x) {
     ir_ref in[] = {reduce(q, IR_amax, x.ref, 0, false), x.ref}, out[2];
     gen f = body(q, "row");
     ir_ref h = argument(&f, q, in[0], false), row = argument(&f, q, x.ref, true);
-    out[0] = op2(&f, IR_max, op1(&f, IR_tanh, h), row);
-    out[1] = op2(&f, IR_sub, chain(&f, row, x.mag), h);
+    out[0] = random_op2(&f.m, IR_max, random_op1(&f.m, IR_tanh, h), row);
+    out[1] = random_op2(&f.m, IR_sub, chain(&f, row, x.mag), h);
     ir_attr a[] = {finished(q, &f, IR_ATTR_BODY, out, 2),
                    {.key = IR_ATTR_CARRIED, .u.i = 1},
                    {.key = IR_ATTR_SLICED, .u.i = 1}};
-    ir_ref s = add(q, IR_scan, in, 2, a, 3);
-    ir_graph_free(f.g);
-    return op2(q, IR_add, add(q, IR_result, &s, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1),
-               s);
+    ir_ref s = random_add(&q->m, IR_scan, in, 2, a, 3);
+    ir_graph_free(f.m.g);
+    return random_op2(
+        &q->m, IR_add,
+        random_add(&q->m, IR_result, &s, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1), s);
 }
 
 static ir_ref draw_cond(gen *q, item x) {
     ir_attr size[] = {{.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I32},
                       {.key = IR_ATTR_SIZE, .u.dim = q->rows}};
-    ir_ref rows = add(q, IR_size, NULL, 0, size, 2);
-    ir_ref in[] = {op2(q, IR_gt, rows, number(q, RP_DTYPE_I32, pick(q, 8))), x.ref};
+    ir_ref rows = random_add(&q->m, IR_size, NULL, 0, size, 2);
+    ir_ref in[] = {
+        random_op2(&q->m, IR_gt, rows, random_const(&q->m, RP_DTYPE_I32, random_pick(&q->m, 8))),
+        x.ref};
     ir_attr a[] = {chain_body(q, IR_ATTR_THEN, x), chain_body(q, IR_ATTR_ELSE, x)};
-    ir_ref r = add(q, IR_cond, in, 2, a, 2);
+    ir_ref r = random_add(&q->m, IR_cond, in, 2, a, 2);
     for (int i = 0; i < 2; i++) ir_graph_free((ir_graph *)(uintptr_t)a[i].u.graph);
     return r;
 }
 
 static ir_ref draw_call(gen *q, item x) {
     ir_attr a = chain_body(q, IR_ATTR_BODY, x);
-    ir_ref r = add(q, IR_call, &x.ref, 1, &a, 1);
+    ir_ref r = random_add(&q->m, IR_call, &x.ref, 1, &a, 1);
     ir_graph_free((ir_graph *)(uintptr_t)a.u.graph);
     return r;
 }
@@ -552,7 +575,7 @@ static ir_ref draw_call(gen *q, item x) {
 static void act_control(gen *q) {
     static ir_ref (*const kind[])(gen *, item) = {draw_call, draw_cond, draw_while, draw_scan};
     item x = any(q);
-    uint32_t k = pick(q, 4);
+    uint32_t k = random_pick(&q->m, 4);
     ir_ref r = kind[k](q, x);
     put(q, r, k == 3 ? 2 * x.mag + 64 : x.mag > 9 ? x.mag : 9, false);
 }
@@ -564,30 +587,31 @@ static void step(gen *q) {
         act_matmul,   act_matmul, act_gather, act_rope,    act_iota,   act_half,
         act_discrete, act_scan,   act_pick,   act_ints,    act_double, act_order,
     };
-    if (q->opt->control && pick(q, 4) == 0)
+    if (q->opt->control && random_pick(&q->m, 4) == 0)
         act_control(q);
     else
-        act[pick(q, sizeof act / sizeof act[0])](q);
+        act[random_pick(&q->m, sizeof act / sizeof act[0])](q);
 }
 
 static void leaves(gen *q) {
     static const int64_t widths[] = {8, 32, 64};
-    ir_dims *t = ir_graph_dims(q->g);
-    q->rows = q->opt->symbolic ? ir_dim_symbol(t, "T", 1, 64, 1) : size(q, 1 + pick(q, 5));
-    for (uint32_t i = 0; i < 1 + pick(q, 2); i++) {
-        ir_dim dim[2] = {q->rows, size(q, widths[pick(q, 3)])};
+    ir_dims *t = ir_graph_dims(q->m.g);
+    q->rows = q->opt->symbolic ? ir_dim_symbol(t, "T", 1, 64, 1)
+                               : size(q, 1 + random_pick(&q->m, 5));
+    for (uint32_t i = 0; i < 1 + random_pick(&q->m, 2); i++) {
+        ir_dim dim[2] = {q->rows, size(q, widths[random_pick(&q->m, 3)])};
         put(q, leaf(q, IR_LEAF_INPUT, RP_DTYPE_F32, dim, 2), 1, true);
     }
 }
 
 rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_graph **out,
                            rp_error *err) {
-    gen q = {.g = ir_graph_new("random"), .opt = opt, .rng = seed * 977 + 1, .err = err};
+    gen q = {.m.g = ir_graph_new("random"), .opt = opt, .m.rng = seed * 977 + 1, .m.err = err};
     ir_ref ret[3];
-    if (!q.g) return RP_NOMEM;
+    if (!q.m.g) return RP_NOMEM;
     leaves(&q);
-    for (uint32_t i = 0; i < opt->n_steps && q.st == RP_OK; i++) step(&q);
-    uint32_t n = 0, n_want = q.st == RP_OK ? 1 + pick(&q, 3) : 0;
+    for (uint32_t i = 0; i < opt->n_steps && q.m.st == RP_OK; i++) step(&q);
+    uint32_t n = 0, n_want = q.m.st == RP_OK ? 1 + random_pick(&q.m, 3) : 0;
     for (uint32_t i = 0; i < n_want;
          i++) { /* distinct values: returning one twice is its own test */
         ir_ref r = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
@@ -595,12 +619,12 @@ rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_gr
         for (uint32_t k = 0; k < n; k++) twice = twice || ret[k] == r;
         if (!twice) ret[n++] = r;
     }
-    if (q.st == RP_OK) q.st = ir_graph_finish(q.g, ret, n, err);
-    if (q.st == RP_OK)
-        *out = q.g;
+    if (q.m.st == RP_OK) q.m.st = ir_graph_finish(q.m.g, ret, n, err);
+    if (q.m.st == RP_OK)
+        *out = q.m.g;
     else
-        ir_graph_free(q.g);
-    return q.st;
+        ir_graph_free(q.m.g);
+    return q.m.st;
 }
 
 static rp_status leaf_value(const ir_graph *g, ir_ref r, const int64_t *symbols, uint64_t seed,
@@ -613,7 +637,7 @@ static rp_status leaf_value(const ir_graph *g, ir_ref r, const int64_t *symbols,
 }
 
 rp_status random_leaves_new(const ir_graph *g, uint64_t seed, random_leaves *out, rp_error *err) {
-    gen q = {.rng = seed};
+    gen q = {.m.rng = seed};
     const ir_dims *t = ir_graph_dims(g);
     uint32_t n_sym = ir_dims_symbol_count(t);
     *out = (random_leaves){.symbols = base_alloc_array(n_sym + 1, sizeof(int64_t))};
@@ -621,7 +645,7 @@ rp_status random_leaves_new(const ir_graph *g, uint64_t seed, random_leaves *out
     for (uint32_t i = 0; i < n_sym; i++) {
         const ir_symbol *y = ir_dims_symbol(t, i);
         int64_t d = y->divisor, lo = (y->min + d - 1) / d, hi = y->max / d;
-        out->symbols[i] = (lo + pick(&q, (uint32_t)(hi - lo > 15 ? 16 : hi - lo + 1))) * d;
+        out->symbols[i] = (lo + random_pick(&q.m, (uint32_t)(hi - lo > 15 ? 16 : hi - lo + 1))) * d;
     }
     rp_status st = RP_OK;
     for (int k = 0; k < 3; k++) {
@@ -629,7 +653,7 @@ rp_status random_leaves_new(const ir_graph *g, uint64_t seed, random_leaves *out
         out->leaf[k] = base_alloc_array(n + 1, sizeof(ir_value));
         if (!out->leaf[k]) st = RP_NOMEM;
         for (uint32_t i = 0; st == RP_OK && i < n; i++) {
-            st = leaf_value(g, ir_leaf_at(g, (ir_leaf)k, i), out->symbols, draw(&q),
+            st = leaf_value(g, ir_leaf_at(g, (ir_leaf)k, i), out->symbols, random_draw(&q.m),
                             &out->leaf[k][i], err);
             if (st == RP_OK) out->n[k]++;
         }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "ir/dim_code.h"
+#include "support/random_maker.h"
 
 enum { MAX_POOL = 32, N_SYMBOLS = 3, MOST_ELEMENTS = 6000, MOST_STEPS = 9 };
 
@@ -13,64 +14,31 @@ typedef struct item {
 } item;
 
 typedef struct gen {
-    ir_graph *g;
-    uint64_t rng;
+    random_maker m;
     item pool[MAX_POOL];
     uint32_t n_pool, n_leaves;
     ir_dim symbol[N_SYMBOLS];
-    rp_status st;
-    rp_error *err;
 } gen;
 
-static uint32_t pick(gen *q, uint32_t n) { /* splitmix64 */
-    uint64_t z = q->rng += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)((z ^ (z >> 31)) >> 33) % n;
-}
-
-/* --- builders that remember the first failure ------------------------------------------ */
-
-static ir_ref add(gen *q, ir_op op, const ir_ref *in, uint32_t n, const ir_attr *a, uint32_t n_a) {
-    ir_ref r = 0;
-    if (q->st == RP_OK) q->st = ir_add(q->g, op, in, n, a, n_a, &r, q->err);
-    return r;
-}
-
-static ir_ref op1(gen *q, ir_op op, ir_ref a) {
-    return add(q, op, &a, 1, NULL, 0);
-}
-
-static ir_ref op2(gen *q, ir_op op, ir_ref a, ir_ref b) {
-    return add(q, op, (ir_ref[]){a, b}, 2, NULL, 0);
-}
-
-static ir_ref number(gen *q, rp_dtype t, double v) {
-    ir_ref r = 0;
-    if (q->st == RP_OK) q->st = ir_add_const(q->g, t, v, &r, q->err);
-    return r;
-}
-
-static ir_ref cast(gen *q, ir_ref a, rp_dtype t) {
-    if (ir_node_at(q->g, a)->dtype == t) return a;
-    return add(q, IR_cast, &a, 1, &(ir_attr){.key = IR_ATTR_DTYPE, .u.i = t}, 1);
+static ir_ref as_type(gen *q, ir_ref a, rp_dtype t) {
+    return ir_node_at(q->m.g, a)->dtype == t ? a : random_cast(&q->m, a, t);
 }
 
 static ir_shape shape_of(const gen *q, ir_ref r) {
-    return ir_node_at(q->g, r)->shape;
+    return ir_node_at(q->m.g, r)->shape;
 }
 
 static rp_dtype type_of(const gen *q, ir_ref r) {
-    return ir_node_at(q->g, r)->dtype;
+    return ir_node_at(q->m.g, r)->dtype;
 }
 
 static ir_dims *dims(const gen *q) {
-    return ir_graph_dims(q->g);
+    return ir_graph_dims(q->m.g);
 }
 
 static ir_ref reshape(gen *q, ir_ref r, const ir_shape *s) {
     ir_attr a = {.key = IR_ATTR_SHAPE, .n = s->rank, .u.dims = s->dim};
-    return add(q, IR_reshape, &r, 1, &a, 1);
+    return random_add(&q->m, IR_reshape, &r, 1, &a, 1);
 }
 
 static int64_t elements(const gen *q, const ir_shape *s) {
@@ -87,9 +55,9 @@ static ir_ref leaf(gen *q, rp_dtype t, ir_shape s) {
     char name[16];
     ir_ref r = 0;
     (void)snprintf(name, sizeof name, "x%u", q->n_leaves++);
-    if (q->st == RP_OK)
-        q->st = ir_add_leaf(q->g, q->n_leaves % 3 ? IR_LEAF_INPUT : IR_LEAF_PARAM, name, t, s, &r,
-                            q->err);
+    if (q->m.st == RP_OK)
+        q->m.st = ir_add_leaf(q->m.g, q->n_leaves % 3 ? IR_LEAF_INPUT : IR_LEAF_PARAM, name, t, s,
+                              &r, q->m.err);
     return r;
 }
 
@@ -104,45 +72,48 @@ static bool is_simple(const gen *q, const ir_shape *s) {
 
 /* Keeps r, made small again where it has grown, unless it is too large. */
 static void put(gen *q, ir_ref r, double most, bool exact) {
-    if (q->st != RP_OK) return;
+    if (q->m.st != RP_OK) return;
     ir_shape s = shape_of(q, r);
     rp_dtype t = type_of(q, r);
     if (elements(q, &s) > MOST_ELEMENTS || !is_simple(q, &s)) return;
     if (most > 100 && ir_dtype_is_real(t)) {
-        r = op2(q, IR_min, op2(q, IR_max, r, number(q, t, -100)), number(q, t, 100));
+        r = random_op2(&q->m, IR_min, random_op2(&q->m, IR_max, r, random_const(&q->m, t, -100)),
+                       random_const(&q->m, t, 100));
         most = 100;
     } else if (most > 100) {
-        r = op2(q, IR_remainder, r, number(q, t, 97));
+        r = random_op2(&q->m, IR_remainder, r, random_const(&q->m, t, 97));
         most = 97;
     }
-    q->pool[q->n_pool < MAX_POOL ? q->n_pool++ : pick(q, MAX_POOL)] = (item){r, most, exact};
+    q->pool[q->n_pool < MAX_POOL ? q->n_pool++ : random_pick(&q->m, MAX_POOL)] =
+        (item){r, most, exact};
 }
 
 /* --- values ------------------------------------------------------------------------------ */
 
 static ir_dim any_size(gen *q) {
-    ir_dim s = q->symbol[pick(q, N_SYMBOLS)];
-    switch (pick(q, 8)) {
+    ir_dim s = q->symbol[random_pick(&q->m, N_SYMBOLS)];
+    switch (random_pick(&q->m, 8)) {
     case 0: return s;
     case 1: return ir_dim_add(dims(q), s, ir_dim_const(dims(q), 1));
     case 2: return ir_dim_const(dims(q), 1);
-    default: return ir_dim_const(dims(q), 1 + pick(q, 6));
+    default: return ir_dim_const(dims(q), 1 + random_pick(&q->m, 6));
     }
 }
 
 static void new_leaf(gen *q) {
     static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F32,  RP_DTYPE_F32, RP_DTYPE_F64,
                                      RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_I32, RP_DTYPE_I64};
-    rp_dtype t = types[pick(q, 8)];
-    ir_shape s = {.rank = pick(q, IR_MAX_RANK + 1)};
+    rp_dtype t = types[random_pick(&q->m, 8)];
+    ir_shape s = {.rank = random_pick(&q->m, IR_MAX_RANK + 1)};
     for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = any_size(q);
-    while (elements(q, &s) > MOST_ELEMENTS) s.dim[pick(q, s.rank)] = ir_dim_const(dims(q), 1);
+    while (elements(q, &s) > MOST_ELEMENTS)
+        s.dim[random_pick(&q->m, s.rank)] = ir_dim_const(dims(q), 1);
     put(q, leaf(q, t, s), ir_dtype_is_real(t) ? 1 : 64, true);
 }
 
 static item any(gen *q) {
-    if (pick(q, 8) == 0) new_leaf(q);
-    uint32_t a = pick(q, q->n_pool), b = pick(q, q->n_pool);
+    if (random_pick(&q->m, 8) == 0) new_leaf(q);
+    uint32_t a = random_pick(&q->m, q->n_pool), b = random_pick(&q->m, q->n_pool);
     return q->pool[a > b ? a : b];
 }
 
@@ -160,21 +131,22 @@ static void act_unary(gen *q) {
     item x = any(q);
     rp_dtype t = type_of(q, x.ref);
     bool wide = t == RP_DTYPE_F64, real = ir_dtype_is_real(t);
-    switch (pick(q, 8)) {
-    case 0: put(q, op1(q, IR_abs, x.ref), x.most, x.exact); break;
+    switch (random_pick(&q->m, 8)) {
+    case 0: put(q, random_op1(&q->m, IR_abs, x.ref), x.most, x.exact); break;
     case 1:
-        if (real && !wide) put(q, op1(q, IR_tanh, x.ref), 1, false);
+        if (real && !wide) put(q, random_op1(&q->m, IR_tanh, x.ref), 1, false);
         break;
     case 2:
-        if (real && !wide) put(q, op1(q, IR_sigmoid, x.ref), 1, false);
+        if (real && !wide) put(q, random_op1(&q->m, IR_sigmoid, x.ref), 1, false);
         break;
     case 3:
-        if (real) put(q, op1(q, IR_sqrt, op1(q, IR_abs, x.ref)), x.most + 1, false);
+        if (real)
+            put(q, random_op1(&q->m, IR_sqrt, random_op1(&q->m, IR_abs, x.ref)), x.most + 1, false);
         break;
     case 4:
-        if (x.exact && real) put(q, op1(q, IR_floor, x.ref), x.most + 1, true);
+        if (x.exact && real) put(q, random_op1(&q->m, IR_floor, x.ref), x.most + 1, true);
         break;
-    default: put(q, op1(q, IR_neg, x.ref), x.most, x.exact);
+    default: put(q, random_op1(&q->m, IR_neg, x.ref), x.most, x.exact);
     }
 }
 
@@ -182,7 +154,7 @@ static void act_cast(gen *q) {
     static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F64, RP_DTYPE_F16, RP_DTYPE_BF16,
                                      RP_DTYPE_I32, RP_DTYPE_I64, RP_DTYPE_F32, RP_DTYPE_F32};
     item x = exact(q);
-    put(q, cast(q, x.ref, types[pick(q, 8)]), x.most + 1, true);
+    put(q, as_type(q, x.ref, types[random_pick(&q->m, 8)]), x.most + 1, true);
 }
 
 /* Something of the type of x that broadcasts against it: a leaf with axes left out or of size 1, or a scalar. */
@@ -196,42 +168,46 @@ static item partner(gen *q, item x) {
         for (uint32_t d = 0; same && d < s.rank; d++) same = o.dim[d] == s.dim[d];
         if (same) return y;
     }
-    if (pick(q, 5) == 0) return (item){number(q, t, pick(q, 9) - 4.0), 4, true};
-    own.rank = pick(q, 2) ? s.rank : pick(q, s.rank + 1);
+    if (random_pick(&q->m, 5) == 0)
+        return (item){random_const(&q->m, t, random_pick(&q->m, 9) - 4.0), 4, true};
+    own.rank = random_pick(&q->m, 2) ? s.rank : random_pick(&q->m, s.rank + 1);
     for (uint32_t i = 0; i < own.rank; i++)
-        own.dim[i] = pick(q, 3) ? s.dim[s.rank - own.rank + i] : ir_dim_const(dims(q), 1);
+        own.dim[i] = random_pick(&q->m, 3) ? s.dim[s.rank - own.rank + i]
+                                           : ir_dim_const(dims(q), 1);
     return (item){leaf(q, t, own), ir_dtype_is_real(t) ? 1 : 64, true};
 }
 
 static void act_binary(gen *q) {
     item x = any(q), y = partner(q, x);
     bool both = x.exact && y.exact, ints = !ir_dtype_is_real(type_of(q, x.ref));
-    if (pick(q, 2)) {
+    if (random_pick(&q->m, 2)) {
         item z = x;
         x = y;
         y = z;
     }
-    switch (pick(q, 6)) {
-    case 0: put(q, op2(q, IR_add, x.ref, y.ref), x.most + y.most, ints && both); break;
-    case 1: put(q, op2(q, IR_sub, x.ref, y.ref), x.most + y.most, ints && both); break;
-    case 2: put(q, op2(q, IR_mul, x.ref, y.ref), x.most * y.most, ints && both); break;
-    case 3: put(q, op2(q, IR_max, x.ref, y.ref), x.most + y.most, both); break;
+    switch (random_pick(&q->m, 6)) {
+    case 0: put(q, random_op2(&q->m, IR_add, x.ref, y.ref), x.most + y.most, ints && both); break;
+    case 1: put(q, random_op2(&q->m, IR_sub, x.ref, y.ref), x.most + y.most, ints && both); break;
+    case 2: put(q, random_op2(&q->m, IR_mul, x.ref, y.ref), x.most * y.most, ints && both); break;
+    case 3: put(q, random_op2(&q->m, IR_max, x.ref, y.ref), x.most + y.most, both); break;
     case 4:
         if (both)
             put(q,
-                add(q, IR_where,
-                    (ir_ref[]){op2(q, pick(q, 2) ? IR_lt : IR_ne, x.ref, y.ref), x.ref, y.ref}, 3,
-                    NULL, 0),
+                random_add(&q->m, IR_where,
+                           (ir_ref[]){random_op2(&q->m, random_pick(&q->m, 2) ? IR_lt : IR_ne,
+                                                 x.ref, y.ref),
+                                      x.ref, y.ref},
+                           3, NULL, 0),
                 x.most + y.most, true);
         break;
     default:
-        if (ints) put(q, op2(q, IR_floor_divide, x.ref, y.ref), x.most + 1, both);
+        if (ints) put(q, random_op2(&q->m, IR_floor_divide, x.ref, y.ref), x.most + 1, both);
     }
 }
 
 static ir_ref reduce(gen *q, ir_op op, ir_ref a, int64_t axis, bool keep) {
     ir_attr at[2] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
-    return add(q, op, &a, 1, at, 2);
+    return random_add(&q->m, op, &a, 1, at, 2);
 }
 
 static void act_reduce(gen *q) {
@@ -239,10 +215,10 @@ static void act_reduce(gen *q) {
     ir_shape s = shape_of(q, x.ref);
     int64_t lo, hi;
     if (s.rank == 0) return;
-    uint32_t axis = pick(q, s.rank);
-    bool ints = !ir_dtype_is_real(type_of(q, x.ref)), keep = pick(q, 2);
+    uint32_t axis = random_pick(&q->m, s.rank);
+    bool ints = !ir_dtype_is_real(type_of(q, x.ref)), keep = random_pick(&q->m, 2);
     ir_dim_bounds(dims(q), s.dim[axis], &lo, &hi);
-    switch (pick(q, 4)) {
+    switch (random_pick(&q->m, 4)) {
     case 0:
         put(q, reduce(q, IR_sum, x.ref, axis, keep), x.most * (double)(hi + 1), ints && x.exact);
         break;
@@ -263,21 +239,21 @@ static void act_permute(gen *q) {
     int64_t axes[IR_MAX_RANK];
     for (uint32_t i = 0; i < s.rank; i++) axes[i] = i;
     for (uint32_t i = s.rank; i-- > 1;) {
-        uint32_t j = pick(q, i + 1);
+        uint32_t j = random_pick(&q->m, i + 1);
         int64_t a = axes[i];
         axes[i] = axes[j];
         axes[j] = a;
     }
     ir_attr a = {.key = IR_ATTR_AXES, .n = s.rank, .u.ints = axes};
-    if (s.rank > 1) put(q, add(q, IR_permute, &x.ref, 1, &a, 1), x.most, x.exact);
+    if (s.rank > 1) put(q, random_add(&q->m, IR_permute, &x.ref, 1, &a, 1), x.most, x.exact);
 }
 
 /* Two axes become one, or an axis of size 1 comes or goes. */
 static void act_reshape(gen *q) {
     item x = any(q);
     ir_shape s = shape_of(q, x.ref), to = {0};
-    uint32_t at = s.rank ? pick(q, s.rank) : 0;
-    if (s.rank > 1 && at + 1 < s.rank && pick(q, 2)) {
+    uint32_t at = s.rank ? random_pick(&q->m, s.rank) : 0;
+    if (s.rank > 1 && at + 1 < s.rank && random_pick(&q->m, 2)) {
         for (uint32_t i = 0; i < s.rank; i++) {
             if (i == at + 1) continue;
             to.dim[to.rank++] = i == at ? ir_dim_mul(dims(q), s.dim[i], s.dim[i + 1]) : s.dim[i];
@@ -297,16 +273,16 @@ static ir_ref slice(gen *q, ir_ref r, int64_t axis, ir_dim start, ir_dim stop) {
     ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = axis},
                     {.key = IR_ATTR_START, .u.dim = start},
                     {.key = IR_ATTR_STOP, .u.dim = stop}};
-    return add(q, IR_slice, &r, 1, a, 3);
+    return random_add(&q->m, IR_slice, &r, 1, a, 3);
 }
 
 static void act_slice(gen *q) {
     item x = any(q);
     ir_shape s = shape_of(q, x.ref);
     if (s.rank == 0) return;
-    uint32_t axis = pick(q, s.rank);
+    uint32_t axis = random_pick(&q->m, s.rank);
     ir_dim half = ir_dim_floordiv(dims(q), s.dim[axis], 2), none = ir_dim_const(dims(q), 0);
-    bool low = pick(q, 2);
+    bool low = random_pick(&q->m, 2);
     put(q, slice(q, x.ref, axis, low ? none : half, low ? half : s.dim[axis]), x.most, x.exact);
 }
 
@@ -314,14 +290,16 @@ static void act_concat(gen *q) {
     item x = any(q), y = x;
     ir_shape s = shape_of(q, x.ref);
     if (s.rank == 0) return;
-    uint32_t axis = pick(q, s.rank);
+    uint32_t axis = random_pick(&q->m, s.rank);
     ir_shape own = s;
     own.dim[axis] = any_size(q);
-    if (pick(q, 2))
+    if (random_pick(&q->m, 2))
         y = (item){leaf(q, type_of(q, x.ref), own), ir_dtype_is_real(type_of(q, x.ref)) ? 1 : 64,
                    true};
     ir_attr a = {.key = IR_ATTR_AXIS, .u.i = axis};
-    put(q, add(q, IR_concat, (ir_ref[]){x.ref, y.ref, x.ref}, 2 + pick(q, 2), &a, 1),
+    put(q,
+        random_add(&q->m, IR_concat, (ir_ref[]){x.ref, y.ref, x.ref}, 2 + random_pick(&q->m, 2), &a,
+                   1),
         x.most + y.most, x.exact && y.exact);
 }
 
@@ -332,11 +310,11 @@ static void act_broadcast(gen *q) {
     to.dim[0] = any_size(q);
     for (uint32_t i = 0; i < s.rank; i++) to.dim[i + 1] = s.dim[i];
     ir_attr a = {.key = IR_ATTR_SHAPE, .n = to.rank, .u.dims = to.dim};
-    put(q, add(q, IR_broadcast, &x.ref, 1, &a, 1), x.most, x.exact);
+    put(q, random_add(&q->m, IR_broadcast, &x.ref, 1, &a, 1), x.most, x.exact);
 }
 
 static ir_ref second(gen *q, ir_ref r) {
-    return add(q, IR_result, &r, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1);
+    return random_add(&q->m, IR_result, &r, 1, &(ir_attr){.key = IR_ATTR_INDEX, .u.i = 1}, 1);
 }
 
 static void act_axis(gen *q) {
@@ -345,22 +323,23 @@ static void act_axis(gen *q) {
     rp_dtype t = type_of(q, x.ref);
     int64_t lo, hi;
     if (s.rank == 0) return;
-    ir_attr a[2] = {{.key = IR_ATTR_AXIS, .u.i = pick(q, s.rank)},
-                    {.key = IR_ATTR_DESCENDING, .u.i = pick(q, 2)}};
-    ir_dim_bounds(dims(q), s.dim[pick(q, 2) ? s.rank - 1 : (uint32_t)a[0].u.i], &lo, &hi);
-    switch (pick(q, 3)) {
+    ir_attr a[2] = {{.key = IR_ATTR_AXIS, .u.i = random_pick(&q->m, s.rank)},
+                    {.key = IR_ATTR_DESCENDING, .u.i = random_pick(&q->m, 2)}};
+    ir_dim_bounds(dims(q), s.dim[random_pick(&q->m, 2) ? s.rank - 1 : (uint32_t)a[0].u.i], &lo,
+                  &hi);
+    switch (random_pick(&q->m, 3)) {
     case 0: {
-        ir_ref r = add(q, IR_sort, &x.ref, 1, a, 2);
-        put(q, pick(q, 2) ? r : second(q, r), x.most + (double)hi + 6, true);
+        ir_ref r = random_add(&q->m, IR_sort, &x.ref, 1, a, 2);
+        put(q, random_pick(&q->m, 2) ? r : second(q, r), x.most + (double)hi + 6, true);
         break;
     }
-    case 1: put(q, add(q, IR_cumsum, &x.ref, 1, a, 1), 500, !ir_dtype_is_real(t)); break;
+    case 1: put(q, random_add(&q->m, IR_cumsum, &x.ref, 1, a, 1), 500, !ir_dtype_is_real(t)); break;
     default:
         ir_dim_bounds(dims(q), s.dim[s.rank - 1], &lo, &hi);
         if (lo > 0 && t != RP_DTYPE_F64 && t != RP_DTYPE_I64) {
-            ir_attr k = {.key = IR_ATTR_K, .u.i = 1 + pick(q, (uint32_t)lo)};
-            ir_ref r = add(q, IR_topk, &x.ref, 1, &k, 1);
-            put(q, pick(q, 2) ? r : second(q, r), x.most + (double)hi, true);
+            ir_attr k = {.key = IR_ATTR_K, .u.i = 1 + random_pick(&q->m, (uint32_t)lo)};
+            ir_ref r = random_add(&q->m, IR_topk, &x.ref, 1, &k, 1);
+            put(q, random_pick(&q->m, 2) ? r : second(q, r), x.most + (double)hi, true);
         }
     }
 }
@@ -372,25 +351,26 @@ static void act_scatter(gen *q) {
     rp_dtype t = type_of(q, x.ref);
     bool half = t == RP_DTYPE_F16 || t == RP_DTYPE_BF16;
     if (s.rank == 0) return;
-    uint32_t axis = pick(q, s.rank), op = half ? 0 : pick(q, 3);
-    src.dim[axis] = ir_dim_const(dims(q), 1 + pick(q, 7));
+    uint32_t axis = random_pick(&q->m, s.rank), op = half ? 0 : random_pick(&q->m, 3);
+    src.dim[axis] = ir_dim_const(dims(q), 1 + random_pick(&q->m, 7));
     ir_shape index = src;
-    for (uint32_t i = 0; i < axis && pick(q, 2); i = axis)
+    for (uint32_t i = 0; i < axis && random_pick(&q->m, 2); i = axis)
         for (uint32_t k = 0; k < axis; k++) index.dim[k] = ir_dim_const(dims(q), 1);
-    ir_ref at = leaf(q, pick(q, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64, index);
+    ir_ref at = leaf(q, random_pick(&q->m, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64, index);
     ir_attr a = {.key = IR_ATTR_AXIS, .u.i = axis};
-    put(q, add(q, ops[op], (ir_ref[]){x.ref, at, leaf(q, t, src)}, 3, &a, 1), x.most + 500,
-        op != 1 || !ir_dtype_is_real(t));
+    put(q, random_add(&q->m, ops[op], (ir_ref[]){x.ref, at, leaf(q, t, src)}, 3, &a, 1),
+        x.most + 500, op != 1 || !ir_dtype_is_real(t));
 }
 
 static void act_gather(gen *q) {
     item x = any(q);
-    ir_shape s = shape_of(q, x.ref), index = {.rank = pick(q, 3)};
+    ir_shape s = shape_of(q, x.ref), index = {.rank = random_pick(&q->m, 3)};
     int64_t lo, hi;
     if (s.rank == 0 || s.rank - 1 + index.rank > IR_MAX_RANK) return;
     ir_dim_bounds(dims(q), s.dim[0], &lo, &hi);
     for (uint32_t i = 0; i < index.rank; i++) index.dim[i] = any_size(q);
-    if (lo > 0) put(q, op2(q, IR_gather, x.ref, leaf(q, RP_DTYPE_I32, index)), x.most, x.exact);
+    if (lo > 0)
+        put(q, random_op2(&q->m, IR_gather, x.ref, leaf(q, RP_DTYPE_I32, index)), x.most, x.exact);
 }
 
 /* A product with a leaf, or with itself. */
@@ -400,9 +380,9 @@ static void act_matmul(gen *q) {
     rp_dtype t = type_of(q, x.ref);
     int64_t lo, hi;
     if (s.rank < 2 || !rp_dtype_is_float(t)) return;
-    bool trans = pick(q, 2), batch = pick(q, 2);
+    bool trans = random_pick(&q->m, 2), batch = random_pick(&q->m, 2);
     ir_dim_bounds(dims(q), s.dim[s.rank - 1], &lo, &hi);
-    ir_attr a = {.key = IR_ATTR_TRANS_B, .u.i = trans || pick(q, 3) == 0};
+    ir_attr a = {.key = IR_ATTR_TRANS_B, .u.i = trans || random_pick(&q->m, 3) == 0};
     if (!batch) {
         w.rank = 2;
         w.dim[0] = s.dim[s.rank - 2];
@@ -410,8 +390,8 @@ static void act_matmul(gen *q) {
     }
     w.dim[w.rank - (a.u.i ? 1 : 2)] = s.dim[s.rank - 1];
     w.dim[w.rank - (a.u.i ? 2 : 1)] = any_size(q);
-    ir_ref y = pick(q, 4) || !a.u.i ? leaf(q, t, w) : x.ref;
-    put(q, add(q, IR_matmul, (ir_ref[]){x.ref, y}, 2, &a, 1),
+    ir_ref y = random_pick(&q->m, 4) || !a.u.i ? leaf(q, t, w) : x.ref;
+    put(q, random_add(&q->m, IR_matmul, (ir_ref[]){x.ref, y}, 2, &a, 1),
         (double)(hi + 1) * x.most * (y == x.ref ? x.most : 1), false);
 }
 
@@ -421,29 +401,29 @@ static void step(gen *q) {
         act_permute, act_permute, act_reshape, act_reshape, act_slice,  act_concat, act_broadcast,
         act_axis,    act_axis,    act_scatter, act_gather,  act_matmul, act_cast,   new_leaf,
     };
-    act[pick(q, sizeof act / sizeof act[0])](q);
+    act[random_pick(&q->m, sizeof act / sizeof act[0])](q);
 }
 
 rp_status random_ranks_new(uint64_t seed, uint32_t n_steps, ir_graph **out, rp_error *err) {
     static const char *const names[N_SYMBOLS] = {"T", "B", "N"};
-    gen q = {.g = ir_graph_new("ranks"), .rng = seed * 7919 + 3, .err = err};
+    gen q = {.m.g = ir_graph_new("ranks"), .m.rng = seed * 7919 + 3, .m.err = err};
     ir_ref ret[3];
     uint32_t n = 0;
-    if (!q.g) return rp_fail(err, RP_NOMEM, "random graph");
+    if (!q.m.g) return rp_fail(err, RP_NOMEM, "random graph");
     for (int i = 0; i < N_SYMBOLS; i++)
         q.symbol[i] = ir_dim_symbol(dims(&q), names[i], i == 2 ? 0 : 1, i == 1 ? 3 : 7, 1);
-    while (q.n_pool < 2 && q.st == RP_OK) new_leaf(&q);
-    for (uint32_t i = 0; i < n_steps && q.st == RP_OK; i++) step(&q);
-    for (uint32_t i = 0; q.st == RP_OK && i < 3; i++) { /* distinct ones */
+    while (q.n_pool < 2 && q.m.st == RP_OK) new_leaf(&q);
+    for (uint32_t i = 0; i < n_steps && q.m.st == RP_OK; i++) step(&q);
+    for (uint32_t i = 0; q.m.st == RP_OK && i < 3; i++) { /* distinct ones */
         ir_ref r = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
         bool twice = false;
         for (uint32_t k = 0; k < n; k++) twice = twice || ret[k] == r;
         if (!twice) ret[n++] = r;
     }
-    if (q.st == RP_OK) q.st = ir_graph_finish(q.g, ret, n, err);
-    if (q.st == RP_OK)
-        *out = q.g;
+    if (q.m.st == RP_OK) q.m.st = ir_graph_finish(q.m.g, ret, n, err);
+    if (q.m.st == RP_OK)
+        *out = q.m.g;
     else
-        ir_graph_free(q.g);
-    return q.st;
+        ir_graph_free(q.m.g);
+    return q.m.st;
 }
