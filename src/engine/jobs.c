@@ -314,9 +314,24 @@ static void count_step(rp_engine *e, const engine_batch *b, int64_t t0, int64_t 
     }
 }
 
+/* Nothing is under way, and what was is to be computed again, by whoever wants it still. */
+static void fall_idle(rp_engine *e) {
+    engine_runner_drain(e->runner);
+    engine_sched_cancel(e->sched);
+    e->flight = NULL;
+    e->seen_ns = 0;
+}
+
+/* A step that nobody is left for is waited for: whoever finds the scheduler idle has the device for himself. */
+static void settle(rp_engine *e) {
+    if (e->flight && engine_sched_idle(e->sched)) fall_idle(e);
+}
+
+/* Texts that come at the end may end others. */
 static void take_finished(rp_engine *e) {
     engine_request *r;
     while (e->sched && (r = engine_sched_take_finished(e->sched))) finish_text(r->user);
+    settle(e);
 }
 
 /* Frees what was released, once nobody can be looking at it. */
@@ -412,14 +427,6 @@ static rp_status run_both(rp_engine *e, const engine_batch *b, const engine_batc
     return RP_OK;
 }
 
-/* Nothing is under way, and what was is to be computed again, by whoever wants it still. */
-static void fall_idle(rp_engine *e) {
-    engine_runner_drain(e->runner);
-    engine_sched_cancel(e->sched);
-    e->flight = NULL;
-    e->seen_ns = 0;
-}
-
 static rp_status step(rp_engine *e, rp_error *err) {
     const engine_batch *b = e->flight, *next = NULL;
     int64_t t0 = base_now_ns();
@@ -435,7 +442,6 @@ static rp_status step(rp_engine *e, rp_error *err) {
     engine_sched_commit(e->sched, e->tokens);
     e->flight = next;
     e->seen_ns = decode ? base_now_ns() - e->t_seen : 0;
-    if (engine_sched_idle(e->sched)) fall_idle(e);
     return RP_OK;
 }
 
@@ -454,6 +460,7 @@ static void abort_job(rp_engine *e, engine_job *j) {
     if (e->flight && !e->calling) fall_idle(e);
     j->aborted = true;
     engine_sched_abort(e->sched, j->req);
+    if (!e->calling) settle(e);
 }
 
 void rp_engine_abort(rp_engine *e, uint64_t id) {

@@ -160,6 +160,52 @@ static void bad_moments(void **state) {
     rp_engine_close(e);
 }
 
+typedef struct last_words {
+    rp_engine *e;
+    uint64_t other; /* aborted at the first text */
+    bool go_on;
+} last_words;
+
+static bool on_last_words(void *user, uint64_t id, const char *text, size_t len) {
+    const last_words *w = user;
+    (void)id;
+    (void)text;
+    (void)len;
+    rp_engine_abort(w->e, w->other);
+    return w->go_on;
+}
+
+/* The text that a request has held back comes when it has ended, and the one that gets it ends whoever is left. */
+static void an_end_after_the_step_leaves_nothing_under_way(void **state) {
+    static const char *stop[1];
+    char held[64];
+    (void)state;
+    rp_engine *e = small("max_num_seqs=2");
+    rp_request_options r = plain_request(9);
+    uint64_t id = must_submit(e, &r);
+    must_run(e, -1);
+    (void)snprintf(held, sizeof held, "%s~", must_result(e, id).text);
+    stop[0] = held;
+    last_words first = {e, 0, true}, second = {e, 0, false};
+    r.on_text = on_last_words;
+    r.user = &first;
+    r.stop = stop;
+    r.n_stop = 1;
+    second.other = must_submit(e, &r);
+    r.user = &second;
+    r.n_stop = 0;
+    (void)must_submit(e, &r);
+    r.on_text = NULL;
+    first.other = must_submit(e, &r);
+    e->runs_ahead = true;
+    must_run(e, -1);
+    assert_string_equal(must_result(e, first.other).finish_reason, "abort");
+    assert_int_equal(must_result(e, first.other).n_output_ids, 0);
+    assert_int_equal(engine_runner_in_flight(e->runner), 0);
+    assert_true(must_score(e, plain_prompt, 2, 5, (rp_score_options)RP_SCORE_OPTIONS_INIT) > 0);
+    rp_engine_close(e);
+}
+
 int main(void) {
     if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
     const struct CMUnitTest tests[] = {
@@ -167,6 +213,7 @@ int main(void) {
         cmocka_unit_test(so_they_are_on_a_gpu),
         cmocka_unit_test(only_a_stop_costs_a_step),
         cmocka_unit_test(bad_moments),
+        cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
