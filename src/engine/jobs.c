@@ -455,9 +455,9 @@ rp_status rp_engine_step(rp_engine *e, bool *out_more, rp_error *err) {
     return RP_OK;
 }
 
-/* At once, unless a call is under way; what is in flight is done again for the others. */
+/* At once, unless a call is under way; what is in flight is done again for the others, where it may be part of it. */
 static void abort_job(rp_engine *e, engine_job *j) {
-    if (e->flight && !e->calling) fall_idle(e);
+    if (e->flight && !e->calling && j->req->state == ENGINE_RUNNING) fall_idle(e);
     j->aborted = true;
     engine_sched_abort(e->sched, j->req);
     if (!e->calling) settle(e);

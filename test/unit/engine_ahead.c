@@ -206,6 +206,23 @@ static void an_end_after_the_step_leaves_nothing_under_way(void **state) {
     rp_engine_close(e);
 }
 
+/* Only those that take part in it have to wait for the step under way. */
+static void who_waits_ends_without_a_step(void **state) {
+    (void)state;
+    rp_engine *e = small("max_num_seqs=1");
+    e->runs_ahead = true;
+    rp_request_options r = plain_request(9);
+    uint64_t id = must_submit(e, &r), waits = must_submit(e, &r);
+    must_run(e, 3);
+    rp_engine_abort(e, waits);
+    assert_int_equal(engine_runner_in_flight(e->runner), 1);
+    must_run(e, -1);
+    assert_string_equal(must_result(e, waits).finish_reason, "abort");
+    assert_int_equal(must_result(e, id).n_output_ids, 9);
+    assert_int_equal(steps_of(e), 9);
+    rp_engine_close(e);
+}
+
 int main(void) {
     if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
     const struct CMUnitTest tests[] = {
@@ -214,6 +231,7 @@ int main(void) {
         cmocka_unit_test(only_a_stop_costs_a_step),
         cmocka_unit_test(bad_moments),
         cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
+        cmocka_unit_test(who_waits_ends_without_a_step),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
