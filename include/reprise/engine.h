@@ -166,7 +166,8 @@ RP_API void rp_engine_text_free(void *p);
 
 /* The summary as one JSON object: model, device, config (the resolved one), level, cudagraph_mode, threads, load_ms and of it fetch_ms,
  * device_ms, trace_ms, compile_ms, pack_ms or weights_ms, runner_ms, capture_ms; ttft_ms, wall_to_first_token_ms, prefill_tok_s (prefill_tokens in prefill_ms),
- * decode_tok_s (decode_tokens in decode_ms), host_us (median of the last 256 times from seeing a decode step's tokens until the next is launched, without that between calls;
+ * decode_tok_s (decode_tokens in decode_ms; a step that a GPU has in hand between two calls takes that time, too),
+ * host_us (median of the last 256 times from seeing a decode step's tokens until the next is launched, without that between calls;
  * null where launches return when they are done), wall_ms (rp_process_age_ms now), chat_template (chatml, none, or unknown: messages are refused), debug_dump (folder or null),
  * peak_rss_bytes, memory{...}, pieces{total, compiled, distinct, loaded}, traces, compiles, cache_hits, kernels,
  * captures, replays, eager_steps, launches_per_step, graph_breaks, recompiles, skips[{what,reason}] and more.

@@ -76,8 +76,9 @@ struct rp_engine {
     const engine_batch *flight; /* launched and not waited for when a step begins; NULL: none */
     bool runs_ahead;            /* where a step allows it */
     bool queues;                /* the device works while the host does */
-    int64_t t_seen;             /* when the tokens of the last step were */
-    int64_t seen_ns;            /* from then to the end of that call; 0: there was none */
+    int64_t t_counted; /* the end of the last step, for those that tell how long one takes */
+    int64_t t_seen;    /* when the tokens of the last step were */
+    int64_t seen_ns;   /* from then to the end of that call; 0: there was none */
     engine_job *jobs;
     uint64_t next_id;
     uint32_t max_model_len, n_threads;

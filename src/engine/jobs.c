@@ -429,7 +429,8 @@ static rp_status run_both(rp_engine *e, const engine_batch *b, const engine_batc
 
 static rp_status step(rp_engine *e, rp_error *err) {
     const engine_batch *b = e->flight, *next = NULL;
-    int64_t t0 = base_now_ns();
+    /* The device was at it while the host was not. */
+    int64_t t0 = b && e->queues ? e->t_counted : base_now_ns();
     if (!b) RP_TRY(engine_sched_next(e->sched, &b, err));
     if (!b) return RP_OK;
     rp_status st = run_both(e, b, &next, err);
@@ -437,7 +438,8 @@ static rp_status step(rp_engine *e, rp_error *err) {
         fall_idle(e);
         return st;
     }
-    count_step(e, b, t0, base_now_ns());
+    e->t_counted = base_now_ns();
+    count_step(e, b, t0, e->t_counted);
     bool decode = b->n_prefills == 0;
     engine_sched_commit(e->sched, e->tokens);
     e->flight = next;

@@ -2,6 +2,8 @@
  * what it gives where each step is waited for, on the cpu and on the emulated GPU. */
 #include "support/check.h"
 
+#include <time.h>
+
 #include "engine/engine.h"
 #include "support/engines.h"
 #include "support/gpu.h"
@@ -223,6 +225,25 @@ static void who_waits_ends_without_a_step(void **state) {
     rp_engine_close(e);
 }
 
+enum { NAP_MS = 4 };
+
+/* While a caller looks at a token the device makes the next: it is no token of no time. */
+static void a_step_under_way_takes_the_time_between_calls(void **state) {
+    const struct timespec nap = {0, NAP_MS * 1000000L};
+    (void)state;
+    rp_engine *e = small("async_scheduling=true");
+    e->queues = true; /* as if this device were one that works meanwhile */
+    rp_request_options r = plain_request(9);
+    (void)must_submit(e, &r);
+    for (int i = 0; i < 9; i++) {
+        must_run(e, 1);
+        (void)nanosleep(&nap, NULL);
+    }
+    assert_int_equal(engine_count(e, "decode_tokens"), 8);
+    assert_true(engine_number(e, "decode_ms") >= 8 * NAP_MS);
+    rp_engine_close(e);
+}
+
 int main(void) {
     if (setenv("REPRISE_CACHE_DIR", tree_new("cache"), 1) != 0) return 1;
     const struct CMUnitTest tests[] = {
@@ -232,6 +253,7 @@ int main(void) {
         cmocka_unit_test(bad_moments),
         cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
         cmocka_unit_test(who_waits_ends_without_a_step),
+        cmocka_unit_test(a_step_under_way_takes_the_time_between_calls),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests(tests, NULL, NULL);
