@@ -262,6 +262,15 @@ static rp_status bind_weights(rp_engine *e, rp_error *err) {
     return RP_OK;
 }
 
+/* Launches that return when they are done leave nothing to go on beside. */
+static rp_status note_ahead(rp_engine *e, rp_error *err) {
+    if (!e->runs_ahead || e->queues) return RP_OK;
+    return config_note_add(e->config,
+                           "this device launches a step by running it, so no two overlap and each "
+                           "token comes a step later; leave it out",
+                           err, "async_scheduling=true");
+}
+
 static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     const rp_compilation_config *c = e->config;
     engine_kv_options k = {.n_blocks = kv_blocks(e),
@@ -280,6 +289,7 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     RP_TRY(engine_sched_new(&s, e->kv, &e->sched, err));
     e->queues = !info.unified;
     e->runs_ahead = c->async_scheduling.set ? c->async_scheduling.v : e->queues;
+    RP_TRY(note_ahead(e, err));
     RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));
     e->tokens = base_alloc_array(k.max_seqs, sizeof *e->tokens);
     return e->tokens ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);

@@ -162,6 +162,24 @@ static void bad_moments(void **state) {
     rp_engine_close(e);
 }
 
+static bool notes_ahead(const char *async) {
+    const rp_config_note *notes;
+    bool found = false;
+    rp_engine *e = small(async);
+    size_t n = rp_config_notes(rp_engine_config(e), &notes);
+    for (size_t i = 0; i < n; i++)
+        found = found || strcmp(notes[i].what, "async_scheduling=true") == 0;
+    rp_engine_close(e);
+    return found;
+}
+
+static void it_is_noted_where_nothing_overlaps(void **state) {
+    (void)state;
+    assert_true(notes_ahead("async_scheduling=true"));
+    assert_false(notes_ahead("async_scheduling=false"));
+    assert_false(notes_ahead("level=3"));
+}
+
 typedef struct last_words {
     rp_engine *e;
     uint64_t other; /* aborted at the first text */
@@ -251,6 +269,7 @@ int main(void) {
         cmocka_unit_test(so_they_are_on_a_gpu),
         cmocka_unit_test(only_a_stop_costs_a_step),
         cmocka_unit_test(bad_moments),
+        cmocka_unit_test(it_is_noted_where_nothing_overlaps),
         cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
         cmocka_unit_test(who_waits_ends_without_a_step),
         cmocka_unit_test(a_step_under_way_takes_the_time_between_calls),
