@@ -82,8 +82,9 @@ rp_status engine_rope_reach(engine_rope *r, int64_t n, rp_error *err) {
     int64_t first = r->filled, end = (n + BLOCK - 1) / BLOCK * BLOCK;
     if (end > r->n) end = r->n;
     model_rope_rows(r->hp, r->divisors, first, end, r->cos, r->sin);
+    RP_TRY(upload_rows(r, first, end, err));
     r->filled = end;
-    return upload_rows(r, first, end, err);
+    return RP_OK;
 }
 
 const float *engine_rope_cos(const engine_rope *r) {

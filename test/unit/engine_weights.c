@@ -407,6 +407,53 @@ static void rope_rows_come_with_positions(void **state) {
     model_source_free(s);
 }
 
+static hal_device_ops refusing;
+static rp_status (*copies)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
+static int refusals;
+
+static rp_status refuse(hal_device *d, void *to, const void *from, size_t size, rp_error *err) {
+    if (refusals && refusals-- == 1) return rp_fail(err, RP_DEVICE, "no copy this time");
+    return copies(d, to, from, size, err);
+}
+
+/* A step that failed can be tried again: rows that have not come are no rows. */
+static void rope_rows_come_again(void **state) {
+    enum { N = 200 };
+    rp_error err = {0};
+    model_source *s = NULL;
+    engine_rope *r = NULL;
+    engine_uploads *u = NULL;
+    hal_device *d = NULL;
+    (void)state;
+    CHECK_OK(model_source_open_synthetic("synthetic:tiny", &s, &err), &err);
+    const model_hparams *hp = model_source_hparams(s);
+    size_t half = hp->rope_dim / 2;
+    float *c = base_alloc_array(N * half, sizeof *c), *si = base_alloc_array(N * half, sizeof *si);
+    model_rope_rows(hp, NULL, 0, N, c, si);
+    CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(engine_uploads_new(d, &u, &err), &err);
+    CHECK_OK(engine_rope_new(s, N, &r, &err), &err);
+    CHECK_OK(engine_rope_place(r, u, &err), &err);
+    refusing = *d->ops;
+    copies = refusing.copy;
+    refusing.copy = refuse;
+    d->ops = &refusing;
+    for (int which = 1; which <= 2; which++) { /* of cosines and sines */
+        const int64_t n = 80 * which;
+        refusals = which;
+        assert_int_equal(engine_rope_reach(r, n, &err), RP_DEVICE);
+        CHECK_OK(engine_rope_reach(r, n, &err), &err);
+        assert_memory_equal(engine_rope_cos(r), c, (size_t)n * half * sizeof *c);
+        assert_memory_equal(engine_rope_sin(r), si, (size_t)n * half * sizeof *si);
+    }
+    engine_rope_free(r);
+    engine_uploads_free(u);
+    hal_close(d);
+    base_free(c);
+    base_free(si);
+    model_source_free(s);
+}
+
 static int nothing_left(void **state) {
     (void)state;
     return base_live() != 0;
@@ -430,6 +477,7 @@ int main(void) {
         T(each_step_looks_at_the_weights_again),
         T(the_key_holds_contents_layout_and_packing),
         T(rope_rows_come_with_positions),
+        T(rope_rows_come_again),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }
