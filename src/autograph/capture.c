@@ -70,7 +70,7 @@ static rp_status find_static(capture *c, const tensors *t, rp_error *err) {
     return st;
 }
 
-static rp_status set_result(autograph_dynamic *d, const capture *c, rp_error *err) {
+static rp_status set_result(autograph_entry *e, const capture *c, rp_error *err) {
     const rp_value *result = c->w->result;
     const autograph_held *out = &c->w->first->out;
     size_t size = autograph_value_size(result);
@@ -84,27 +84,28 @@ static rp_status set_result(autograph_dynamic *d, const capture *c, rp_error *er
     }
     *copy = autograph_value_copy(result, (char *)copy + head);
     for (uint32_t i = 0; i < out->n; i++) (void)autograph_bytes(&out->form[i], &bytes[i]);
-    base_free(d->result);
-    base_free(d->out_bytes);
-    d->result = copy;
-    d->out_bytes = bytes;
+    base_free(e->result);
+    base_free(e->out_bytes);
+    e->result = copy;
+    e->out_bytes = bytes;
     return RP_OK;
 }
 
 /* The output slots hold what the first run gave. In the seed's way of growing everything of the signature becomes invalid. */
-static rp_status find_dynamic(capture *c, rp_error *err) {
+static rp_status find_entry(capture *c, rp_error *err) {
     const autograph_held *out = &c->w->first->out;
     bool exact = c->a->o.growth == RP_GROWTH_EXACT, moved = false;
     autograph_outs *outs = NULL;
     RP_TRY(autograph_dynamic_of(c->s, c->a->key.data, c->a->key.len, c->w->dense, &c->d, err));
+    RP_TRY(autograph_entry_of(&c->a->graphs, c->d, c->w->f, c->w->hash, &c->e, err));
     RP_TRY(autograph_outs_of(c->s, out->form, out->n, &outs, err));
     rp_status st = RP_OK;
     for (uint32_t i = 0; i < out->n && st == RP_OK; i++)
         st = cover(c, &outs->slot[i], &out->form[i], &moved, err);
     if (moved) autograph_static_invalidate(&c->a->graphs, c->s, exact ? NULL : outs);
     RP_TRY(st);
-    c->d->outs = outs;
-    return set_result(c->d, c, err);
+    c->e->outs = outs;
+    return set_result(c->e, c, err);
 }
 
 static rp_status find_signatures(capture *c, rp_error *err) {
@@ -112,7 +113,7 @@ static rp_status find_signatures(capture *c, rp_error *err) {
     if (!t.v) return rp_fail(err, RP_NOMEM, "arguments of a call");
     rp_status st = autograph_value_each((rp_value *)(uintptr_t)c->w->dense, collect, &t, err);
     if (st == RP_OK) st = find_static(c, &t, err);
-    if (st == RP_OK) st = find_dynamic(c, err);
+    if (st == RP_OK) st = find_entry(c, err);
     base_free(t.v);
     return st;
 }
@@ -277,9 +278,8 @@ static rp_status check_kept(capture *c, rp_error *err) {
 static rp_status capture_with(capture *c, rp_error *err) {
     device_graph *graph = NULL;
     RP_TRY(find_signatures(c, err));
-    RP_TRY(autograph_entry_of(&c->a->graphs, c->d, c->w->f, c->w->hash, &c->e, err));
     RP_TRY(check_kept(c, err));
-    c->call.outs = c->d->outs;
+    c->call.outs = c->e->outs;
     RP_TRY(make_graph(c, &graph, err));
     autograph_entry_set(&c->a->graphs, c->e, graph, c->call.temp.memory, c->call.temp.n);
     c->call.temp.memory = NULL;

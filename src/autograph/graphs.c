@@ -91,8 +91,6 @@ static rp_status forget_data(void *user, rp_value *tensor, rp_error *err) {
 
 static void dynamic_free(autograph_dynamic *d) {
     base_free(d->key);
-    base_free(d->result);
-    base_free(d->out_bytes);
     base_free(d);
 }
 
@@ -209,8 +207,8 @@ void autograph_entry_invalidate(autograph_graphs *g, autograph_entry *e) {
 void autograph_static_invalidate(autograph_graphs *g, autograph_static *s,
                                  const autograph_outs *outs) {
     for (autograph_dynamic *d = s->dynamics; d; d = d->next)
-        for (autograph_entry *e = d->entries; e && (!outs || d->outs == outs); e = e->next)
-            autograph_entry_invalidate(g, e);
+        for (autograph_entry *e = d->entries; e; e = e->next)
+            if (!outs || e->outs == outs) autograph_entry_invalidate(g, e);
 }
 
 /* --- the end ------------------------------------------------------------------------------ */
@@ -262,6 +260,8 @@ void autograph_entry_drop(autograph_graphs *g, autograph_entry *e) {
     while (*chain != e) chain = &(*chain)->chain;
     *chain = e->chain;
     g->n_entries--;
+    base_free(e->result);
+    base_free(e->out_bytes);
     base_free(e->inconsistent);
     base_free(e);
     if (!d->entries) drop_dynamic(g, d);

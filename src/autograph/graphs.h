@@ -1,7 +1,7 @@
 /* What a manager remembers: static signature -> dynamic signature -> one entry a function, as the public text shows it, and an
  * index that finds an entry by function and arguments at once.
  *
- * A static signature owns the input slots and the sets of output slots, a dynamic one the form of the result, an entry a
+ * A static signature owns the input slots and the sets of output slots, an entry the form of its result and a
  * graph. Entries that can be replayed are in order of use. All of it is guarded by the manager's lock. */
 #ifndef AUTOGRAPH_GRAPHS_H
 #define AUTOGRAPH_GRAPHS_H
@@ -46,10 +46,7 @@ struct autograph_dynamic {
     autograph_static *of;
     uint8_t *key; /* key_size: of the arguments */
     size_t key_size;
-    rp_value args;        /* kinds, names, literals, types and sizes; no data */
-    autograph_outs *outs; /* that its graphs write; NULL before the first capture */
-    size_t *out_bytes;    /* of each slot of outs, in these calls */
-    rp_value *result;     /* tensors: autograph_call_slot */
+    rp_value args; /* kinds, names, literals, types and sizes; no data */
     autograph_entry *entries;
 };
 
@@ -59,6 +56,10 @@ struct autograph_entry {
     autograph_entry *chain; /* of its place in the index */
     uint64_t hash;
     const rp_function *f;
+    /* What f gives, which another function of its name need not. */
+    autograph_outs *outs;    /* that its graph writes; NULL before the first capture */
+    size_t *out_bytes;       /* of each slot of outs, in these calls */
+    rp_value *result;        /* tensors: autograph_call_slot */
     device_graph *graph;     /* NULL: none, or no longer */
     autograph_memory **temp; /* n_temp, of the graph */
     uint32_t n_temp;

@@ -50,12 +50,11 @@ rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) R
 rp_status autograph_output_new(const rp_value *value, autograph_memory *const *memory, uint32_t n,
                                rp_ran ran, const char *reason, rp_output **out,
                                rp_error *err) RP_MUST_USE;
-/* An output for a replay of d, by the policy of f: made before it, since what it overwrites is told from then on, and filled
+/* An output for a replay of e, by the policy of its function: made before it, since what it overwrites is told from then on, and filled
  * after it. */
-rp_status autograph_output_prepare(const rp_function *f, autograph_dynamic *d, rp_output **out,
+rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out,
                                    rp_error *err) RP_MUST_USE;
-rp_status autograph_output_fill(const rp_function *f, const autograph_dynamic *d, rp_output *o,
-                                rp_error *err) RP_MUST_USE;
+rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error *err) RP_MUST_USE;
 
 /* Copies what v holds, dense or not, to dense memory. */
 rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v,

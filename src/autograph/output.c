@@ -66,13 +66,13 @@ const char *rp_output_reason(const rp_output *o) {
 
 /* Where the slots of a replay's outputs lie: in one block, or in the slots themselves. */
 typedef struct places {
-    const autograph_dynamic *d;
+    const autograph_entry *e;
     char *block; /* NULL: the slots */
 } places;
 
-static size_t offset_of(const autograph_dynamic *d, uint32_t slot) {
+static size_t offset_of(const autograph_entry *e, uint32_t slot) {
     size_t at = 0;
-    for (uint32_t i = 0; i < slot; i++) at += up(d->out_bytes[i], OUTPUT_ALIGN);
+    for (uint32_t i = 0; i < slot; i++) at += up(e->out_bytes[i], OUTPUT_ALIGN);
     return at;
 }
 
@@ -80,17 +80,17 @@ static rp_status place(void *user, rp_value *v, rp_error *err) {
     const places *p = user;
     uint32_t slot = (uint32_t)(uintptr_t)v->tensor.data - 1;
     (void)err;
-    v->tensor.data = p->block ? p->block + offset_of(p->d, slot)
-                              : p->d->outs->slot[slot].memory->data;
+    v->tensor.data = p->block ? p->block + offset_of(p->e, slot)
+                              : p->e->outs->slot[slot].memory->data;
     v->state = false;
     return RP_OK;
 }
 
-static rp_status copy_out(const rp_autograph *a, const autograph_dynamic *d, char *block,
+static rp_status copy_out(const rp_autograph *a, const autograph_entry *e, char *block,
                           rp_error *err) {
-    for (uint32_t i = 0; i < d->outs->n; i++)
-        RP_TRY(a->queue->ops->copy(a->queue, block + offset_of(d, i), d->outs->slot[i].memory->data,
-                                   d->out_bytes[i], err));
+    for (uint32_t i = 0; i < e->outs->n; i++)
+        RP_TRY(a->queue->ops->copy(a->queue, block + offset_of(e, i), e->outs->slot[i].memory->data,
+                                   e->out_bytes[i], err));
     return RP_OK;
 }
 
@@ -138,17 +138,17 @@ static rp_status ring_lease(const rp_function *f, autograph_outs *o, size_t byte
     return RP_OK;
 }
 
-rp_status autograph_output_prepare(const rp_function *f, autograph_dynamic *d, rp_output **out,
-                                   rp_error *err) {
-    size_t bytes = offset_of(d, d->outs->n);
+rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out, rp_error *err) {
+    const rp_function *f = e->f;
+    size_t bytes = offset_of(e, e->outs->n);
     autograph_lease *lease = NULL;
     autograph_memory *m = NULL;
-    places p = {.d = d};
+    places p = {.e = e};
     rp_output *o = NULL;
     switch (f->o.output) {
-    case RP_OUTPUT_BORROWED: RP_TRY(slots_lease(d->outs, &lease, err)); break;
+    case RP_OUTPUT_BORROWED: RP_TRY(slots_lease(e->outs, &lease, err)); break;
     case RP_OUTPUT_RING:
-        RP_TRY(ring_lease(f, d->outs, bytes, &lease, err));
+        RP_TRY(ring_lease(f, e->outs, bytes, &lease, err));
         p.block = lease->memory[0]->data;
         break;
     case RP_OUTPUT_COPY:
@@ -156,7 +156,7 @@ rp_status autograph_output_prepare(const rp_function *f, autograph_dynamic *d, r
         p.block = m->data;
         break;
     }
-    rp_status st = autograph_output_new(d->result, &m, m != NULL, RP_RAN_REPLAY, NULL, &o, err);
+    rp_status st = autograph_output_new(e->result, &m, m != NULL, RP_RAN_REPLAY, NULL, &o, err);
     autograph_memory_unref(m);
     RP_TRY(st);
     if (lease) {
@@ -171,8 +171,7 @@ rp_status autograph_output_prepare(const rp_function *f, autograph_dynamic *d, r
     return st;
 }
 
-rp_status autograph_output_fill(const rp_function *f, const autograph_dynamic *d, rp_output *o,
-                                rp_error *err) {
-    if (f->o.output == RP_OUTPUT_BORROWED) return RP_OK;
-    return copy_out(f->a, d, o->lease ? o->lease->memory[0]->data : o->memory[0]->data, err);
+rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error *err) {
+    if (e->f->o.output == RP_OUTPUT_BORROWED) return RP_OK;
+    return copy_out(e->f->a, e, o->lease ? o->lease->memory[0]->data : o->memory[0]->data, err);
 }

@@ -65,9 +65,9 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
     inputs in = {a->queue, e->of->of->in};
     rp_output *o = NULL;
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
-    RP_TRY(autograph_output_prepare(f, e->of, &o, err));
+    RP_TRY(autograph_output_prepare(e, &o, err));
     rp_status st = device_graph_launch(e->graph, err);
-    if (st == RP_OK) st = autograph_output_fill(f, e->of, o, err);
+    if (st == RP_OK) st = autograph_output_fill(e, o, err);
     if (st != RP_OK) {
         rp_output_free(o);
         return st;

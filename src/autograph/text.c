@@ -218,8 +218,10 @@ static void put_all(base_buf *b, const rp_autograph *a) {
             put_slots(b, o->slot, o->n, o == s->outs);
         for (const autograph_dynamic *d = s->dynamics; d; d = d->next) {
             put_dynamic(b, d, a);
+            const autograph_entry *first = d->entries;
+            while (first && !first->result) first = first->next;
             base_buf_puts(b, "\n    Output Template: ");
-            if (d->result) put_tree(b, d->result, put_fake, a);
+            if (first) put_tree(b, first->result, put_fake, a);
             for (const autograph_entry *e = d->entries; e; e = e->next) put_entry(b, e);
         }
     }

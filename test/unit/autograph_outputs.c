@@ -132,11 +132,54 @@ static void results_keep_their_structure(void **state) {
     bench_close(&b);
 }
 
+/* The same memory for both, in another order and with another literal. */
+typedef struct ordered {
+    affine *m;
+    int64_t first;
+} ordered;
+
+static rp_status in_order(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    static rp_value item[2];
+    const ordered *o = user;
+    rp_buffer y[2];
+    rp_status st = rp_call_compiled(call, o->m->c, &args->item[0].tensor, 1, &y[0], 1, err);
+    if (st == RP_OK) st = rp_call_compiled(call, o->m->c, &y[0], 1, &y[1], 1, err);
+    if (st != RP_OK) return st;
+    item[0] = rp_value_tensor(y[o->first]);
+    item[1] = rp_value_int(o->first);
+    *result = rp_value_tuple(item, 2);
+    return RP_OK;
+}
+
+static void functions_of_one_name_give_what_is_theirs(void **state) {
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 1, 1);
+    ordered of[] = {{&m, 0}, {&m, 1}};
+    rp_function *f[2];
+    for (int k = 0; k < 2; k++) f[k] = function_of(&b, "layer", in_order, &of[k]);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 2; k++) {
+            rp_output *o = run_one(f[k], (float)i);
+            const rp_value *v = result_of(o);
+            assert_int_equal(rp_output_ran(o), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+            assert_int_equal(v->item[1].as.integer, k);
+            assert_true(*(float *)v->item[0].tensor.data == (float)(i + k + 1));
+            rp_output_free(o);
+        }
+    affine_close(&m);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overwritten_outputs_are_told),
         cmocka_unit_test(outputs_outlive_the_manager),
         cmocka_unit_test(results_keep_their_structure),
+        cmocka_unit_test(functions_of_one_name_give_what_is_theirs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
