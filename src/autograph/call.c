@@ -70,7 +70,8 @@ static rp_status hold(rp_call *call, autograph_held *h, rp_buffer *b, size_t byt
     }
     h->memory[h->n] = m;
     h->form[h->n++] = *b;
-    return RP_OK;
+    if (!call->first) return RP_OK;
+    return hal_capture_allow(call->a->queue, b->data, bytes ? bytes : 1, "memory of a call", err);
 }
 
 rp_stream *rp_call_stream(const rp_call *call) {

@@ -128,8 +128,10 @@ static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
         (void)autograph_bytes(&v->tensor, &bytes);
         return hal_capture_allow(c->a->queue, v->tensor.data, bytes, "a state", err);
     }
-    v->tensor.data = c->s->in[c->next_in++].memory->data;
-    return RP_OK;
+    const autograph_slot *slot = &c->s->in[c->next_in++];
+    v->tensor.data = slot->memory->data;
+    return hal_capture_allow(c->a->queue, slot->memory->data, slot->used ? slot->used : 1,
+                             "an argument", err);
 }
 
 /* An output that nothing noted has written comes from elsewhere, and would stay as it is. */

@@ -13,6 +13,7 @@
 
 struct rp_device {
     hal_device *root;
+    hal_device *own; /* has the library's memory, which rp_device_free and captures do not know */
     char *name;
     hal_device_info info;
     atomic_uint refs;
@@ -36,9 +37,11 @@ rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp
     atomic_init(&d->frees, 0);
     RP_TRY_OUT(hal_open(d->name, threads, &d->root, err));
     d->root->ops->info(d->root, &d->info);
+    if (d->info.unified) RP_TRY_OUT(hal_queue(d->root, &d->own, err));
     *out = d;
     return RP_OK;
 out:
+    if (d) hal_close(d->root);
     if (d) base_free(d->name);
     base_free(d);
     return st;
@@ -67,6 +70,7 @@ static void free_rest(const rp_device *d) {
 void rp_device_close(rp_device *d) {
     if (!d || atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) != 1) return;
     free_rest(d);
+    hal_close(d->own);
     hal_close(d->root);
     base_free(d->name);
     base_free(d);
@@ -98,12 +102,12 @@ void device_capturing(hal_device *queue) {
 }
 
 rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) {
-    return d->root->ops->alloc(d->root, HAL_DEVICE_MEMORY, size ? size : 1, out, err);
+    if (!d->own) return rp_fail(err, RP_UNSUPPORTED, "device %s has no automatic graphs", d->name);
+    return d->own->ops->alloc(d->own, HAL_DEVICE_MEMORY, size ? size : 1, out, err);
 }
 
 void device_free(rp_device *d, void *p) {
-    size_t size = hal_range_size(d->root, p);
-    d->root->ops->release(d->root, p, size);
+    d->own->ops->release(d->own, p, hal_range_size(d->own, p));
 }
 
 uint64_t device_frees(const rp_device *d) {
@@ -114,15 +118,16 @@ rp_status rp_device_alloc(rp_device *d, size_t bytes, void **out, rp_error *err)
     base_error_clear(err);
     if (!d || !out) return rp_fail(err, RP_INVALID, "rp_device_alloc: device or out is NULL");
     spoil_capture("rp_device_alloc");
-    return device_alloc(d, bytes, out, err);
+    return d->root->ops->alloc(d->root, HAL_DEVICE_MEMORY, bytes ? bytes : 1, out, err);
 }
 
 void rp_device_free(rp_device *d, void *p) {
     if (!d || !p) return;
     spoil_capture("rp_device_free");
-    if (hal_range_size(d->root, p)) {
+    size_t size = hal_range_size(d->root, p);
+    if (size) {
         (void)atomic_fetch_add_explicit(&d->frees, 1, memory_order_release);
-        device_free(d, p);
+        d->root->ops->release(d->root, p, size);
     } else {
         base_log(RP_LOG_ERROR,
                  "rp_device_free: %p is not from rp_device_alloc of this device (%s); it is left "
@@ -133,10 +138,9 @@ void rp_device_free(rp_device *d, void *p) {
 
 rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {
     void *p = NULL;
-    if (!d->info.unified)
-        return rp_fail(err, RP_UNSUPPORTED, "device %s reserves no addresses", d->name);
+    if (!d->own) return rp_fail(err, RP_UNSUPPORTED, "device %s reserves no addresses", d->name);
     RP_TRY(base_reserve(size, &p, err));
-    rp_status st = hal_range_add(d->root, p, size, "reserved memory", err);
+    rp_status st = hal_range_add(d->own, p, size, "reserved memory", err);
     if (st == RP_OK)
         *out = p;
     else
@@ -145,7 +149,7 @@ rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {
 }
 
 void device_unreserve(rp_device *d, void *p, size_t size) {
-    hal_range_remove(d->root, p);
+    hal_range_remove(d->own, p);
     base_unreserve(p, size);
 }
 

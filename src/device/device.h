@@ -12,7 +12,8 @@ const char *device_name(const rp_device *d);
 rp_status device_queue(rp_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
 /* The first queue: memory and events alone, which are thread-safe. */
 hal_device *device_root(const rp_device *d);
-/* rp_device_alloc and rp_device_free for the library's own memory, also while calls are captured; 1 byte at least. */
+/* The library's own memory, also while calls are captured, where the host's memory is the device's (else RP_UNSUPPORTED); 1 byte
+ * at least. A capture may name it where hal_capture_allow says so alone. */
 rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
 void device_free(rp_device *d, void *p);
 /* The queue whose calls this thread captures from now on, NULL: none. rp_device_alloc and rp_device_free spoil its capture. */

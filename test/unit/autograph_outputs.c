@@ -174,12 +174,80 @@ static void functions_of_one_name_give_what_is_theirs(void **state) {
     bench_close(&b);
 }
 
+/* Reads memory that it has from elsewhere. */
+typedef struct reader {
+    affine *m;
+    rp_buffer from;
+} reader;
+
+static rp_status read_held(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    const reader *r = user;
+    rp_buffer y;
+    (void)args;
+    rp_status st = rp_call_compiled(call, r->m->c, &r->from, 1, &y, 1, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+/* It goes with its output, which no graph would notice. */
+static void memory_of_another_output_is_in_no_graph(void **state) {
+    bench b;
+    affine m;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 1, 1);
+    rp_output *held = run_one(function_of(&b, "f", affine_call, &m), 4);
+    reader r = {&m, result_of(held)->tensor};
+    rp_function *f = function_of(&b, "g", read_held, &r);
+    for (int i = 0; i < 2; i++) {
+        rp_value none = rp_value_none();
+        rp_output *o = run_ok(f, &none);
+        assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+        assert_non_null(strstr(rp_output_reason(o), "lies in no registered range"));
+        assert_true(values_of(o)[0] == 6);
+        rp_output_free(o);
+    }
+    rp_output_free(held);
+    affine_close(&m);
+    bench_close(&b);
+}
+
+/* rp_device_free leaves memory of outputs alone, in blocks and in reserved slots, and it is not counted as the caller's. */
+static void memory_of_outputs_is_not_of_rp_device_alloc(void **state) {
+    bench b;
+    affine m;
+    rp_error err = {0};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 1, 1);
+    rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+    fo.name = "f";
+    fo.fn = affine_call;
+    fo.user = &m;
+    fo.output = RP_OUTPUT_BORROWED;
+    rp_function *f = function_with(&b, fo);
+    for (int i = 0; i < 3; i++) {
+        rp_device_info info = RP_DEVICE_INFO_INIT;
+        rp_output *o = run_one(f, (float)i);
+        CHECK_OK(rp_device_get_info(b.device, &info, &err), &err);
+        assert_int_equal(info.allocated, 0);
+        rp_device_free(b.device, result_of(o)->tensor.data);
+        assert_true(values_of(o)[0] == (float)i + 1);
+        rp_output_free(o);
+    }
+    affine_close(&m);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(overwritten_outputs_are_told),
         cmocka_unit_test(outputs_outlive_the_manager),
         cmocka_unit_test(results_keep_their_structure),
         cmocka_unit_test(functions_of_one_name_give_what_is_theirs),
+        cmocka_unit_test(memory_of_another_output_is_in_no_graph),
+        cmocka_unit_test(memory_of_outputs_is_not_of_rp_device_alloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
