@@ -32,20 +32,6 @@ rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_e
     return RP_OK;
 }
 
-/* user: a call that holds the copies. */
-static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
-    rp_call *copies = user;
-    rp_buffer b = v->tensor;
-    bool dense = autograph_is_dense(v);
-    if (!dense) {
-        RP_TRY(rp_call_temp(copies, &b, err));
-        RP_TRY(autograph_copy_in(copies->a->queue, b.data, v, err));
-    }
-    v->strided = false;
-    v->tensor.data = b.data;
-    return RP_OK;
-}
-
 /* --- replaying ------------------------------------------------------------------------------- */
 
 typedef struct inputs {
@@ -91,6 +77,48 @@ typedef struct first_run {
     uint64_t digest; /* of what it called */
 } first_run;
 
+/* A dense tensor that may share memory with a state. */
+typedef struct shared {
+    uintptr_t begin, end;
+    bool found;
+} shared;
+
+static rp_status meet_state(void *user, rp_value *v, rp_error *err) {
+    shared *s = user;
+    size_t bytes = 0;
+    uintptr_t begin = (uintptr_t)v->tensor.data;
+    (void)err;
+    (void)autograph_bytes(&v->tensor, &bytes);
+    if (v->state && begin < s->end && s->begin < begin + bytes) s->found = true;
+    return RP_OK;
+}
+
+/* A replay has a copy from before the call; what the function writes to the state must not show in the first run either. */
+static rp_status is_shared(first_run *r, const rp_value *v, bool *out, rp_error *err) {
+    size_t bytes = 0;
+    (void)autograph_bytes(&v->tensor, &bytes);
+    uintptr_t begin = (uintptr_t)v->tensor.data;
+    shared s = {begin, begin + bytes, false};
+    if (bytes) RP_TRY(autograph_value_each(&r->args, meet_state, &s, err));
+    *out = s.found;
+    return RP_OK;
+}
+
+/* user: a run, whose `copies` hold what is not given as it lies. */
+static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
+    first_run *r = user;
+    rp_buffer b = v->tensor;
+    bool copied = !autograph_is_dense(v);
+    if (!copied && !v->state) RP_TRY(is_shared(r, v, &copied, err));
+    if (copied) {
+        RP_TRY(rp_call_temp(&r->copies, &b, err));
+        RP_TRY(autograph_copy_in(r->copies.a->queue, b.data, v, err));
+    }
+    v->strided = false;
+    v->tensor.data = b.data;
+    return RP_OK;
+}
+
 static void first_done(first_run *r) {
     autograph_call_done(&r->call);
     autograph_call_done(&r->copies);
@@ -122,7 +150,7 @@ static rp_status run_first(const rp_function *f, const rp_value *args, first_run
     r->block = base_alloc(16 + autograph_value_size(args));
     if (!r->block) return rp_fail(err, RP_NOMEM, "arguments of a call");
     r->args = autograph_value_copy(args, r->block);
-    RP_TRY(autograph_value_each(&r->args, make_dense, &r->copies, err));
+    RP_TRY(autograph_value_each(&r->args, make_dense, r, err));
     (void)hal_digest(f->a->queue, true);
     rp_status st = f->o.fn(f->o.user, &r->call, &r->args, &result, &why);
     r->digest = hal_digest(f->a->queue, false);

@@ -3,6 +3,7 @@
 #include "support/autographs.h"
 
 #include "base/alloc.h"
+#include "base/status.h"
 
 static float first_of(rp_output *o) {
     float y = values_of(o)[0];
@@ -234,6 +235,37 @@ static void effects_happen_once(void **state) {
     bench_close(&b);
 }
 
+/* total = x + total, then total + x, whose x is what it was when the call began. */
+static rp_status write_then_read(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                 rp_error *err) {
+    rp_buffer in[] = {args->item[1].tensor, args->item[0].tensor}, y;
+    RP_TRY(accumulate(user, call, args, result, err));
+    RP_TRY(rp_call_compiled(call, user, in, 2, &y, 1, err));
+    *result = rp_value_tensor(y);
+    return RP_OK;
+}
+
+/* The first run and replays see the same where an argument lies in a state. */
+static void an_argument_may_lie_in_a_state(void **state) {
+    bench b;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    rp_compiled *c = compile_sum(b.device);
+    rp_function *f = function_of(&b, "write_then_read", write_then_read, c);
+    float total;
+    for (int i = 0; i < 3; i++) {
+        total = 5;
+        rp_buffer t = {RP_DTYPE_F32, 1, {1}, &total};
+        rp_value item[] = {floats(&total, 1), rp_value_state(t)};
+        rp_output *o = run_items(f, item, 2);
+        assert_int_equal(rp_output_ran(o), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        assert_true(first_of(o) == 15);
+        assert_true(total == 10);
+    }
+    rp_compiled_free(c);
+    bench_close(&b);
+}
+
 /* A view is packed; the graph is that of the dense tensor of its sizes, and of its prefixes each its own. */
 static void views_are_packed(void **state) {
     float x[24];
@@ -381,6 +413,7 @@ int main(void) {
         cmocka_unit_test(growth_beyond_the_reservation),
         cmocka_unit_test(what_is_static),
         cmocka_unit_test(effects_happen_once),
+        cmocka_unit_test(an_argument_may_lie_in_a_state),
         cmocka_unit_test(views_are_packed),
         cmocka_unit_test(functions_nest),
         cmocka_unit_test(enable_if_is_asked_each_time),
