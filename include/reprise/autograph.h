@@ -67,7 +67,8 @@ typedef struct rp_autograph_options {
  * whichever thread they come. RP_UNSUPPORTED where the device cannot capture. */
 RP_API rp_status rp_autograph_create(rp_stream *stream, const rp_autograph_options *options,
                                      rp_autograph **out, rp_error *err) RP_MUST_USE;
-/* Frees its functions, graphs and memory; outputs that are still held keep theirs. NULL is fine. */
+/* Frees its functions, graphs and memory; outputs that are still held keep theirs. NULL is fine; not inside of a
+ * call, where it frees nothing. */
 RP_API void rp_autograph_destroy(rp_autograph *a);
 
 /* Whose memory outputs are in when a graph was replayed. A call that was not replayed gives memory of its own always. */

@@ -57,6 +57,12 @@ static void function_free(rp_function *f) {
 
 void rp_autograph_destroy(rp_autograph *a) {
     if (!a) return;
+    if (pthread_mutex_lock(&a->lock) != 0) {
+        base_log(RP_LOG_ERROR,
+                 "rp_autograph_destroy inside of a call of the manager frees nothing");
+        return;
+    }
+    (void)pthread_mutex_unlock(&a->lock);
     autograph_graphs_done(&a->graphs);
     for (rp_function *f = a->functions, *next; f; f = next) {
         next = f->next;

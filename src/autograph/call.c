@@ -112,6 +112,17 @@ static rp_status refuse_strided(void *user, rp_value *v, rp_error *err) {
                                            "of a call tensors are dense");
 }
 
+/* As rp_autograph_run does it. */
+static rp_status check_args(const rp_function *f, const rp_value *args, rp_error *err) {
+    rp_error why = {0};
+    base_buf key;
+    base_buf_init(&key, 0);
+    rp_status st = autograph_value_key(args, &key, &why);
+    base_buf_done(&key);
+    if (st != RP_OK) return rp_fail(err, st, "arguments of %s: %s", f->o.name, why.text);
+    return autograph_value_each((rp_value *)(uintptr_t)args, refuse_strided, NULL, err);
+}
+
 rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *args,
                            rp_value *result, rp_error *err) {
     base_error_clear(err);
@@ -120,7 +131,7 @@ rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *
     if (f->a != call->a)
         return rp_fail(err, RP_INVALID, "rp_call_function: %s is a function of another manager",
                        f->o.name);
-    RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, refuse_strided, NULL, err));
+    RP_TRY(check_args(f, args, err));
     *result = rp_value_none();
     return f->o.fn(f->o.user, call, args, result, err);
 }

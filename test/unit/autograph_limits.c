@@ -196,6 +196,50 @@ static void failures_and_bad_calls(void **state) {
     bench_close(&b);
 }
 
+/* What a function does wrong is told, too. */
+typedef struct wrong {
+    bench *b;
+    rp_function *f;
+    rp_value bad;
+} wrong;
+
+static rp_status calls_with_no_value(void *user, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    const wrong *w = user;
+    (void)args;
+    return rp_call_function(call, w->f, &w->bad, result, err);
+}
+
+static rp_status destroys(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    const wrong *w = user;
+    (void)call, (void)args, (void)result, (void)err;
+    rp_autograph_destroy(w->b->graphs);
+    return RP_OK;
+}
+
+static void bad_calls_inside_of_a_call(void **state) {
+    bench b;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    int runs = 1;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    wrong w = {&b, function_of(&b, "inner", fails_at_first, &runs), rp_value_tuple(NULL, 2)};
+    rp_function *f = function_of(&b, "f", calls_with_no_value, &w);
+    rp_value none = rp_value_none();
+    assert_int_equal(rp_autograph_run(f, &none, &o, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "f: arguments of inner: a list, tuple or map of 2 items has none");
+    w.bad = floats(NULL, 0);
+    w.bad.tensor.rank = RP_MAX_RANK + 1;
+    w.bad.strided = true;
+    assert_int_equal(rp_autograph_run(f, &none, &o, &err), RP_INVALID);
+    f = function_of(&b, "destroys", destroys, &w);
+    rp_output_free(run_ok(f, &none));
+    bench_close(&b);
+}
+
 /* A graph over memory that somebody frees later is not replayed any more: the function finds out what to do. */
 static rp_status through_workspace(void *user, rp_call *call, const rp_value *args,
                                    rp_value *result, rp_error *err) {
@@ -237,6 +281,7 @@ int main(void) {
         {"what_cannot_be_captured_is_told (null)", what_cannot_be_captured_is_told, NULL, NULL,
          null},
         cmocka_unit_test(failures_and_bad_calls),
+        cmocka_unit_test(bad_calls_inside_of_a_call),
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
