@@ -20,19 +20,19 @@ extern "C" {
 typedef void (*rp_graph_fn)(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                             uint32_t n_out, void *user);
 
-/* Each sets out[0 .. n_out), 1 to RP_MAX_RESULTS results; args are 0 to 64 tensors (63 of a cond). An error in a body ends the trace
- * with the line in the body. On a GPU a graph with one of them is refused by rp_compile. */
+/* Each sets out[0 .. n_out), 1 to RP_MAX_RESULTS results, and gives the first; out may be args. args are 0 to 64 tensors (63 of
+ * a cond). What a body made is of no use behind the call. An error in a body ends the trace with the line in the body. On a GPU a graph with one of them is refused by rp_compile. */
 
 /* What fn gives for args, as a piece that is compiled by itself; equal calls are one. */
-RP_API void rp_call_graph(rp_graph *g, rp_graph_fn fn, void *user, const rp_tensor *args,
-                          uint32_t n_args, rp_tensor *out, uint32_t n_out);
+RP_API rp_tensor rp_call_graph(rp_graph *g, rp_graph_fn fn, void *user, const rp_tensor *args,
+                               uint32_t n_args, rp_tensor *out, uint32_t n_out);
 /* pred (bool of rank 0): what then_fn gives, else what else_fn does; both take args and give the same types. One of them runs. */
-RP_API void rp_cond(rp_tensor pred, rp_graph_fn then_fn, rp_graph_fn else_fn, void *user,
-                    const rp_tensor *args, uint32_t n_args, rp_tensor *out, uint32_t n_out);
+RP_API rp_tensor rp_cond(rp_tensor pred, rp_graph_fn then_fn, rp_graph_fn else_fn, void *user,
+                         const rp_tensor *args, uint32_t n_args, rp_tensor *out, uint32_t n_out);
 /* As long as cond_fn(args) gives true (one bool of rank 0), body_fn(args) gives the next values of the first n_out args, which keep their
  * types; out is what they are at the end. A loop of more than 2^31 - 1 iterations fails the run (RP_INVALID). */
-RP_API void rp_while(rp_graph_fn cond_fn, rp_graph_fn body_fn, void *user, const rp_tensor *args,
-                     uint32_t n_args, rp_tensor *out, uint32_t n_out);
+RP_API rp_tensor rp_while(rp_graph_fn cond_fn, rp_graph_fn body_fn, void *user,
+                          const rp_tensor *args, uint32_t n_args, rp_tensor *out, uint32_t n_out);
 
 /* fn gets the carried values, one slice of each sliced one, and the constants; it gives the next carried values, then what is
  * stacked. out: the last carried values, then the stacks, of which each has the axis of the slices. */
@@ -42,21 +42,14 @@ typedef struct rp_scan_args {
     int axis;      /* of what is sliced and of the stacks; negative ones count from the last */
     rp_dim length; /* iterations where nothing is sliced; else it is not read, the slices have it */
 } rp_scan_args;
-RP_API void rp_scan(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *args,
-                    rp_tensor *out, uint32_t n_out);
+RP_API rp_tensor rp_scan(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *args,
+                         rp_tensor *out, uint32_t n_out);
 
 #ifndef RP_NO_SITES
-/* The results are told by the first of them. */
-#define RP_CONTROL_AT_(name, out, call) ((call), (void)rp_at((out)[0], name, __FILE__, __LINE__))
-#define rp_call_graph(g, fn, user, args, n_args, out, n_out) \
-    RP_CONTROL_AT_("rp_call_graph", out, (rp_call_graph)(g, fn, user, args, n_args, out, n_out))
-#define rp_cond(pred, then_fn, else_fn, user, args, n_args, out, n_out) \
-    RP_CONTROL_AT_("rp_cond", out,                                      \
-                   (rp_cond)(pred, then_fn, else_fn, user, args, n_args, out, n_out))
-#define rp_while(cond_fn, body_fn, user, args, n_args, out, n_out) \
-    RP_CONTROL_AT_("rp_while", out, (rp_while)(cond_fn, body_fn, user, args, n_args, out, n_out))
-#define rp_scan(g, fn, user, args, out, n_out) \
-    RP_CONTROL_AT_("rp_scan", out, (rp_scan)(g, fn, user, args, out, n_out))
+#define rp_call_graph(...) RP_AT("rp_call_graph", (rp_call_graph)(__VA_ARGS__))
+#define rp_cond(...) RP_AT("rp_cond", (rp_cond)(__VA_ARGS__))
+#define rp_while(...) RP_AT("rp_while", (rp_while)(__VA_ARGS__))
+#define rp_scan(...) RP_AT("rp_scan", (rp_scan)(__VA_ARGS__))
 #endif
 
 #ifdef __cplusplus

@@ -20,8 +20,6 @@ typedef struct control {
     uint32_t sliced_from, sliced_to; /* arguments of which bodies get slices */
     ir_attr attr[4];
     uint32_t n_attrs;
-    ir_graph *body[2];
-    uint32_t n_bodies;
     uint32_t n_out;
 } control;
 
@@ -30,6 +28,10 @@ static const char *name_of(const control *c) {
 }
 
 static bool add_operands(control *c, const rp_tensor *args, uint32_t n) {
+    if (n && !args) {
+        (void)rp_fail(&c->g->err, RP_INVALID, "%s: %u arguments at NULL", name_of(c), n);
+        return false;
+    }
     if (n > MAX_ARGS - c->n_in) {
         (void)rp_fail(&c->g->err, RP_INVALID, "%s: %u operands; %u are the most", name_of(c),
                       c->n_in + n, MAX_ARGS);
@@ -46,13 +48,15 @@ static bool add_operands(control *c, const rp_tensor *args, uint32_t n) {
     return true;
 }
 
-static bool begin(control *c, uint32_t n_out, rp_tensor *out) {
-    for (uint32_t i = 0; i < n_out; i++) out[i] = trace_bad(c->g);
-    c->n_out = n_out;
+static bool begin(control *c, uint32_t n_out, const rp_tensor *out) {
+    c->n_out = out ? n_out : 0;
     if (!trace_ready(c->g)) return false;
-    if (n_out >= 1 && n_out <= IR_MAX_RESULTS) return true;
-    (void)rp_fail(&c->g->err, RP_INVALID, "%s: %u results; 1 to %u are possible", name_of(c), n_out,
-                  IR_MAX_RESULTS);
+    if (c->n_out >= 1 && n_out <= IR_MAX_RESULTS) return true;
+    if (n_out && !out)
+        (void)rp_fail(&c->g->err, RP_INVALID, "%s: out is NULL", name_of(c));
+    else
+        (void)rp_fail(&c->g->err, RP_INVALID, "%s: %u results; 1 to %u are possible", name_of(c),
+                      n_out, IR_MAX_RESULTS);
     return false;
 }
 
@@ -77,6 +81,12 @@ static rp_tensor fake(const control *c, rp_graph *f, uint32_t i, const char *nam
 
 static bool finish_body(rp_graph *f, const rp_tensor *out, uint32_t n_out) {
     ir_ref refs[IR_MAX_RESULTS];
+    if (f->finished) {
+        (void)rp_fail(&f->err, RP_INVALID,
+                      "rp_graph_finish of %s, a body, which the call around it finishes",
+                      ir_graph_name(f->ir));
+        return false;
+    }
     for (uint32_t i = 0; i < n_out; i++) {
         if (out[i].graph != f || out[i].ref == IR_NONE) {
             (void)rp_fail(&f->err, RP_INVALID,
@@ -105,66 +115,78 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
     if (f->err.code == RP_OK) (void)finish_body(f, out, n_out);
 }
 
+/* It lives as long as the graph around it: a tensor of it that is used later finds a graph that is finished. */
+static rp_graph *new_body(const control *c, ir_attr_key key) {
+    rp_graph *f = base_alloc(sizeof *f);
+    if (f) f->ir = ir_graph_new(ir_attr_key_name(key));
+    if (!f || !f->ir) {
+        base_free(f);
+        (void)rp_fail(&c->g->err, RP_NOMEM, "%s: out of memory", name_of(c));
+        return NULL;
+    }
+    f->numerics = c->g->numerics;
+    f->next_body = c->g->bodies;
+    c->g->bodies = f;
+    return f;
+}
+
 /* Traces fn as attribute `key`. The graph fails as the body does, with the line in it. */
 static bool add_body(control *c, ir_attr_key key, rp_graph_fn fn, uint32_t n_out) {
-    rp_graph f = {.numerics = c->g->numerics,
-                  .ir = fn ? ir_graph_new(ir_attr_key_name(key)) : NULL};
     if (!fn) {
         (void)rp_fail(&c->g->err, RP_INVALID, "%s: the function for %s is NULL", name_of(c),
                       ir_attr_key_name(key));
         return false;
     }
-    if (f.ir)
-        run_body(c, &f, fn, n_out);
-    else
-        (void)rp_fail(&f.err, RP_NOMEM, "%s: out of memory", name_of(c));
-    base_free(f.fresh);
-    if (f.err.code != RP_OK) {
-        (void)rp_fail(&c->g->err, f.err.code, "%s", f.err.text);
-        c->g->blamed = f.blamed;
-        ir_graph_free(f.ir);
+    rp_graph *f = new_body(c, key);
+    if (!f) return false;
+    run_body(c, f, fn, n_out);
+    f->finished = true;
+    if (f->err.code != RP_OK) {
+        (void)rp_fail(&c->g->err, f->err.code, "%s", f->err.text);
+        c->g->blamed = f->blamed;
         return false;
     }
-    c->body[c->n_bodies++] = f.ir;
-    c->attr[c->n_attrs++] = (ir_attr){.key = key, .u.graph = f.ir};
+    c->attr[c->n_attrs++] = (ir_attr){.key = key, .u.graph = f->ir};
     return true;
 }
 
 /* --- the node -------------------------------------------------------------------------- */
 
-static void end(control *c, bool ok, rp_tensor *out) {
+/* out may be where the arguments are, which have been read. */
+static rp_tensor end(control *c, bool ok, rp_tensor *out) {
+    for (uint32_t i = 0; i < c->n_out; i++) out[i] = trace_bad(c->g);
     if (ok) out[0] = trace_op(c->g, c->op, c->in, c->n_in, c->attr, c->n_attrs);
-    for (uint32_t i = 1; i < c->n_out && out[0].ref != IR_NONE; i++) {
+    for (uint32_t i = 1; ok && i < c->n_out && out[0].ref != IR_NONE; i++) {
         ir_attr index = {.key = IR_ATTR_INDEX, .u.i = i};
         out[i] = trace_op(c->g, IR_result, out, 1, &index, 1);
     }
-    for (uint32_t i = 0; i < c->n_bodies; i++) ir_graph_free(c->body[i]);
+    return ok ? out[0] : trace_bad(c->g);
 }
 
-void(rp_call_graph)(rp_graph *g, rp_graph_fn fn, void *user, const rp_tensor *args, uint32_t n_args,
-                    rp_tensor *out, uint32_t n_out) {
+rp_tensor(rp_call_graph)(rp_graph *g, rp_graph_fn fn, void *user, const rp_tensor *args,
+                         uint32_t n_args, rp_tensor *out, uint32_t n_out) {
     control c = {.g = g, .op = IR_call, .user = user};
     bool ok = begin(&c, n_out, out) && add_operands(&c, args, n_args) &&
               add_body(&c, IR_ATTR_BODY, fn, n_out);
-    end(&c, ok, out);
+    return end(&c, ok, out);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): what a cond is made of */
-void(rp_cond)(rp_tensor pred, rp_graph_fn then_fn, rp_graph_fn else_fn, void *user,
-              const rp_tensor *args, uint32_t n_args, rp_tensor *out, uint32_t n_out) {
+rp_tensor(rp_cond)(rp_tensor pred, rp_graph_fn then_fn, rp_graph_fn else_fn, void *user,
+                   const rp_tensor *args, uint32_t n_args, rp_tensor *out, uint32_t n_out) {
     control c = {.g = pred.graph, .op = IR_cond, .user = user, .first = 1};
     bool ok = begin(&c, n_out, out) && add_operands(&c, &pred, 1) &&
               add_operands(&c, args, n_args) && add_body(&c, IR_ATTR_THEN, then_fn, n_out) &&
               add_body(&c, IR_ATTR_ELSE, else_fn, n_out);
-    end(&c, ok, out);
+    return end(&c, ok, out);
 }
 
-void(rp_while)(rp_graph_fn cond_fn, rp_graph_fn body_fn, void *user, const rp_tensor *args,
-               uint32_t n_args, rp_tensor *out, uint32_t n_out) {
+rp_tensor(rp_while)(rp_graph_fn cond_fn, rp_graph_fn body_fn, void *user, const rp_tensor *args,
+                    uint32_t n_args, rp_tensor *out, uint32_t n_out) {
     control c = {.g = n_args ? args[0].graph : NULL, .op = IR_while, .user = user};
     bool ok = begin(&c, n_out, out) && add_operands(&c, args, n_args) &&
               add_body(&c, IR_ATTR_COND, cond_fn, 1) && add_body(&c, IR_ATTR_BODY, body_fn, n_out);
-    end(&c, ok, out);
+    return end(&c, ok, out);
 }
 
 /* --- scan ------------------------------------------------------------------------------- */
@@ -204,8 +226,8 @@ static void place_stacks(const rp_scan_args *a, rp_tensor *out, uint32_t n_out) 
     }
 }
 
-void(rp_scan)(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *a, rp_tensor *out,
-              uint32_t n_out) {
+rp_tensor(rp_scan)(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *a, rp_tensor *out,
+                   uint32_t n_out) {
     control c = {.g = g, .op = IR_scan, .user = user};
     bool ok = begin(&c, n_out, out) && add_operands(&c, a->carried, a->n_carried) &&
               add_slices(&c, a) && add_operands(&c, a->constants, a->n_constants) &&
@@ -217,6 +239,8 @@ void(rp_scan)(rp_graph *g, rp_graph_fn fn, void *user, const rp_scan_args *a, rp
             c.attr[c.n_attrs++] =
                 (ir_attr){.key = IR_ATTR_LENGTH, .u.dim = trace_dim(g, a->length)};
     }
-    end(&c, ok, out);
-    if (ok) place_stacks(a, out, n_out);
+    rp_tensor first = end(&c, ok, out);
+    if (!ok) return first;
+    place_stacks(a, out, n_out);
+    return out[0];
 }

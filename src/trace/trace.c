@@ -29,6 +29,10 @@ rp_graph *rp_graph_new(const char *name) {
 
 void rp_graph_free(rp_graph *g) {
     if (!g) return;
+    for (rp_graph *f = g->bodies, *next; f; f = next) {
+        next = f->next_body;
+        rp_graph_free(f);
+    }
     ir_graph_free(g->ir);
     base_free(g->fresh);
     base_free(g);

@@ -15,7 +15,8 @@ struct rp_graph {
     uint32_t n_fresh, cap_fresh;
     int64_t began; /* ns */
     bool finished;
-    bool blamed; /* err names the line of the call */
+    bool blamed;                  /* err names the line of the call */
+    rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };
 
 /* The traced graph, borrowed until rp_graph_free. */

@@ -287,11 +287,95 @@ static void a_recurrence_of_512_steps(void **state) {
     rp_graph_free(g);
 }
 
+/* A loop, then a scan, with results in the place of arguments or elsewhere. Owned by the caller (rp_free). */
+static char *text_of_two(bool in_place) {
+    rp_graph *g = rp_graph_new("p");
+    rp_error err = {0};
+    char *text = NULL;
+    int calls = 0;
+    rp_tensor own[2], v[] = {rp_input(g, "x", RP_DTYPE_F32, (rp_shape){0}),
+                             rp_input(g, "y", RP_DTYPE_F32, RP_SHAPE(2))};
+    rp_tensor *out = in_place ? v : own;
+    rp_while(below, twice, NULL, v, 1, out, 1);
+    rp_scan_args a = {.carried = out,
+                      .n_carried = 1,
+                      .sliced = &v[1],
+                      .n_sliced = 1,
+                      .constants = out,
+                      .n_constants = 1};
+    rp_scan(g, decay, &calls, &a, out, 2);
+    CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+    CHECK_OK(rp_graph_print(g, &text, &err), &err);
+    rp_graph_free(g);
+    return text;
+}
+
+static void results_may_take_the_place_of_arguments(void **state) {
+    char *here = text_of_two(true), *elsewhere = text_of_two(false);
+    (void)state;
+    assert_string_equal(here, elsewhere);
+    rp_free(here);
+    rp_free(elsewhere);
+}
+
+static rp_tensor left;
+
+static void leaves_a_tensor(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                            uint32_t n_out, void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    left = out[0] = rp_add(in[0], in[0]);
+}
+
+static void finishes(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                     uint32_t n_out, void *user) {
+    rp_error err = {0};
+    (void)n_in, (void)user;
+    out[0] = in[0];
+    assert_int_equal(rp_graph_finish(g, out, n_out, &err), RP_OK);
+}
+
+/* Calls that no graph can be: each ends the trace, none the process. */
+static void calls_that_make_no_sense(void **state) {
+    rp_graph *g;
+    rp_error err = {0};
+    rp_tensor x = scalar(&g), out[1], *nowhere = NULL;
+    (void)state;
+    rp_call_graph(g, leaves_a_tensor, NULL, &x, 1, out, 1);
+    assert_int_equal(rp_tensor_shape(left).rank, 1);
+    out[0] = rp_add(left, out[0]);
+    assert_int_equal(rp_graph_finish(g, out, 1, &err), RP_INVALID);
+    assert_string_equal(err.text, "output 0 is not a tensor of graph @r");
+    rp_graph_free(g);
+
+    x = scalar(&g);
+    rp_call_graph(g, finishes, NULL, &x, 1, out, 1);
+    refused(g, out, __LINE__ - 1, "rp_graph_finish of body, a body");
+
+    x = scalar(&g);
+    rp_call_graph(g, twice, NULL, &x, 1, nowhere, 0);
+    refused(g, out, __LINE__ - 1, "call: 0 results; 1 to 8 are possible");
+
+    x = scalar(&g);
+    rp_call_graph(g, twice, NULL, &x, 1, nowhere, 1);
+    refused(g, out, __LINE__ - 1, "call: out is NULL");
+
+    x = scalar(&g);
+    rp_call_graph(g, twice, NULL, NULL, 3, out, 1);
+    refused(g, out, __LINE__ - 1, "call: 3 arguments at NULL");
+
+    x = scalar(&g);
+    rp_while(below, twice, NULL, NULL, 0, out, 1); /* of no graph */
+    assert_null(out[0].graph);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_scan_along_an_axis),
         cmocka_unit_test(what_a_body_writes_is_declared),
         cmocka_unit_test(mistakes_are_told_with_their_line),
+        cmocka_unit_test(results_may_take_the_place_of_arguments),
+        cmocka_unit_test(calls_that_make_no_sense),
         cmocka_unit_test(a_recurrence_of_512_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
