@@ -219,14 +219,18 @@ out:
 rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **out, rp_error *err) {
     plan_exec *y = base_alloc(sizeof *y);
     if (!y) return rp_fail(err, RP_NOMEM, "executor");
-    *y = *x;
-    y->first = x->first ? x->first : x;
-    y->device = device;
-    y->arena = NULL;
-    y->own_arena = 0;
-    y->grown = NULL;
-    y->running = NULL;
-    memset(y->leaves, 0, sizeof y->leaves);
+    /* Nothing of a run: x may be in one, of another thread. */
+    *y = (plan_exec){.p = x->p,
+                     .device = device,
+                     .first = x->first ? x->first : x,
+                     .modules = x->modules,
+                     .functions = x->functions,
+                     .weights = x->weights,
+                     .calls = x->calls,
+                     .lent_arena = x->lent_arena,
+                     .consts = x->consts,
+                     .const_at = x->const_at,
+                     .consts_size = x->consts_size};
     rp_status st = make_memory(y, err);
     if (st == RP_OK) st = make_running(y, NULL, x, err);
     if (st != RP_OK) {

@@ -119,6 +119,41 @@ static void each_call_is_right(void **state) {
     }
 }
 
+/* h -> h / 2 + x */
+static void halve(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                  void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_add(rp_mul_scalar(in[0], 0.5), in[1]);
+}
+
+/* Executors are made of one whose loop runs meanwhile. */
+static void loops_run_at_once(void **state) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("loop");
+    (void)state;
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 1, MOST), K));
+    rp_tensor y = rp_matmul(x, rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(N, K)), true);
+    rp_scan_args a = {.carried = &y,
+                      .n_carried = 1,
+                      .constants = &y,
+                      .n_constants = 1,
+                      .length = rp_dim_const(9)};
+    rp_scan(g, halve, NULL, &a, &y, 1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile(g, NULL, &c, &err), &err);
+    CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
+    rp_graph_free(g);
+    fill(w, N * K, 7);
+    for (int i = 0; i < THREADS; i++) {
+        callers[i] = (caller){.idx = i};
+        fill(callers[i].x, MOST * K, (unsigned)i + 1);
+        CHECK_OK(run(c, callers[i].x, callers[i].want, 1 + i * 2, &err), &err);
+    }
+    call_at_once(c);
+    rp_compiled_free(c);
+}
+
 /* --- what calls at once hold -------------------------------------------------------------- */
 
 static atomic_int inside, most_inside;
@@ -249,6 +284,7 @@ int main(void) {
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_call_is_right),
+        cmocka_unit_test(loops_run_at_once),
         cmocka_unit_test(calls_meet_and_allocate_once),
         cmocka_unit_test(calls_with_a_state_take_turns),
         cmocka_unit_test(a_frame_without_memory),
