@@ -115,6 +115,21 @@ rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err)
 /* engine_run_step and the logits of all rows, the first engine_runner_max_rows of more. */
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
                            rp_error *err) RP_MUST_USE;
+/* Ids of what r asks for, of which the vocabulary has each and there is room for (prompt.c). */
+rp_status engine_prompt_ids(rp_engine *e, const rp_request_options *r, model_ids *out,
+                            rp_error *err) RP_MUST_USE;
+/* An engine_stop_fn over a job: text that is whole, and whether a stop string has come (text.c). */
+bool engine_text_token(void *user, const engine_request *r);
+/* Of a request that is over: the rest of its text, and why it ended. Whatever is wrong with the text is an error of that request. */
+void engine_text_finish(engine_job *j);
+/* Nothing is under way, and what was is to be computed again, by whoever wants it still (steps.c). */
+void engine_fall_idle(rp_engine *e);
+/* A step that nobody is left for is waited for: whoever finds the scheduler idle has the device for himself. */
+void engine_settle(rp_engine *e);
+/* Texts that come at the end may end others. */
+void engine_take_finished(rp_engine *e);
+/* Frees what was released, once nobody can be looking at it. */
+void engine_reap(rp_engine *e);
 /* All of them; the scheduler is gone already. */
 void engine_jobs_free(rp_engine *e);
 /* Around a call that may call back. RP_INVALID inside of a callback: name is the call's. */

@@ -9,44 +9,19 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-enum { SYM_T, SYM_S, SYM_B, SYM_NB, SYM_P, SYM_R, N_SYMBOLS };
-static const char *const symbol_names[N_SYMBOLS] = {"T", "S", "B", "NB", "P", "R"};
-
-/* --- symbols --------------------------------------------------------------------- */
-
-static rp_status find_symbols(engine_program *g, rp_error *err) {
-    if (g->p->n_symbols > sizeof g->symbol / sizeof *g->symbol)
-        return rp_fail(err, RP_INTERNAL, "plan %s has %u symbols", g->p->name, g->p->n_symbols);
-    for (uint32_t i = 0; i < g->p->n_symbols; i++) {
-        uint32_t k = 0;
-        while (k < N_SYMBOLS && strcmp(symbol_names[k], g->p->symbols[i].name) != 0) k++;
-        if (k == N_SYMBOLS)
-            return rp_fail(err, RP_INTERNAL, "plan %s has an unknown symbol %s", g->p->name,
-                           g->p->symbols[i].name);
-        g->symbol[i] = k;
-    }
-    return RP_OK;
-}
-
-static void put_sizes(const engine_parts *ps, const engine_program *g, int64_t tokens, int64_t rows,
-                      int64_t symbols[16]) {
-    const engine_part_sizes *max = &ps->max;
-    int64_t v[N_SYMBOLS] = {tokens, max->seqs, max->blocks, max->n_blocks, max->positions, rows};
-    for (uint32_t i = 0; i < g->p->n_symbols; i++) symbols[i] = v[g->symbol[i]];
+static engine_sizes sizes_of(const engine_parts *ps, int64_t tokens, int64_t rows) {
+    engine_sizes s = ps->max;
+    s.tokens = tokens;
+    s.rows = rows;
+    return s;
 }
 
 static rp_status bind_sizes(engine_parts *ps, engine_program *g, plan_bound *b, int64_t tokens,
                             int64_t rows, rp_error *err) {
     int64_t symbols[16];
-    put_sizes(ps, g, tokens, rows, symbols);
+    const engine_sizes s = sizes_of(ps, tokens, rows);
+    engine_program_sizes(g, &s, symbols);
     return plan_exec_bind(g->x, b, symbols, err);
-}
-
-rp_status engine_program_open(engine_program *g, const plan *p, const plan_exec_options *o,
-                              rp_error *err) {
-    g->p = p;
-    RP_TRY(find_symbols(g, err));
-    return plan_exec_new(p, o, &g->x, err);
 }
 
 /* --- runnables --------------------------------------------------------------------- */
@@ -131,7 +106,7 @@ rp_status engine_parts_capture(engine_parts *ps, const rp_dispatch *d, rp_error 
 static rp_status add_args(engine_part *p, engine_program *g, uint32_t first, uint32_t n,
                           rp_error *err) {
     int64_t symbols[16];
-    put_sizes(p->all, g, p->all->max.tokens, p->all->max.rows, symbols);
+    engine_program_sizes(g, &p->all->max, symbols);
     engine_args_source s = {g->x, g->p, symbols, p->is_head ? NULL : "hidden"};
     return engine_args_add(&p->args, &s, first, n, err);
 }

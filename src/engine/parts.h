@@ -4,13 +4,7 @@
 
 #include "config/config.h"
 #include "engine/args.h"
-
-/* One compiled graph. */
-typedef struct engine_program {
-    const plan *p;
-    plan_exec *x;
-    uint32_t symbol[16]; /* plan symbol -> which of the sizes */
-} engine_program;
+#include "engine/program.h"
 
 /* A runnable: some pieces of a program, or (whole) model and head together. */
 typedef struct engine_part {
@@ -23,19 +17,12 @@ typedef struct engine_part {
     bool is_head;
 } engine_part;
 
-/* What symbols are at most; tokens and rows change from step to step. */
-typedef struct engine_part_sizes {
-    int64_t tokens, rows, seqs;
-    int64_t blocks;              /* of one sequence */
-    int64_t n_blocks, positions; /* of the cache, of the rope tables */
-} engine_part_sizes;
-
 typedef struct engine_parts {
     /* set by the runner; it stays where it is */
     const rp_compilation_config *config;
     hal_device *device;
     graph_state *state;
-    engine_part_sizes max;
+    engine_sizes max; /* tokens and rows change from step to step */
     engine_program model, head;
     /* made here */
     engine_part *pieces; /* one a piece of the model plan */
@@ -43,8 +30,6 @@ typedef struct engine_parts {
     size_t copied_size; /* of the copies that wrappers keep */
 } engine_parts;
 
-rp_status engine_program_open(engine_program *g, const plan *p, const plan_exec_options *o,
-                              rp_error *err) RP_MUST_USE;
 /* After both programs are open and every leaf of theirs is set. */
 rp_status engine_parts_make(engine_parts *ps, rp_error *err) RP_MUST_USE;
 void engine_parts_done(engine_parts *ps);

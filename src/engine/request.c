@@ -79,6 +79,18 @@ int32_t engine_request_token(const engine_request *r, uint32_t position) {
     return position < r->n_prompt ? r->prompt[position] : r->output[position - r->n_prompt];
 }
 
+uint32_t engine_request_total(const engine_request *r) {
+    return engine_request_len(r) + r->n_pending;
+}
+
+bool engine_request_over(const engine_request *r) {
+    return r->aborting || (r->n_pending && r->n_output + r->n_pending == r->max_output);
+}
+
+uint32_t engine_request_left(const engine_request *r) {
+    return engine_request_over(r) ? 0 : engine_request_total(r) - r->n_computed;
+}
+
 rp_status engine_request_reserve(engine_request *r, uint32_t n, rp_error *err) {
     base_free(r->output);
     r->max_output = 0;

@@ -94,6 +94,12 @@ void engine_request_free(engine_request *r);
 
 uint32_t engine_request_len(const engine_request *r); /* prompt and output */
 int32_t engine_request_token(const engine_request *r, uint32_t position);
+/* With the token that is under way. */
+uint32_t engine_request_total(const engine_request *r);
+/* Ends with the token that is under way, whatever that is. */
+bool engine_request_over(const engine_request *r);
+/* Positions that are not computed, and not under way. */
+uint32_t engine_request_left(const engine_request *r);
 
 /* ---- for the scheduler ---- */
 

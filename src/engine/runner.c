@@ -8,17 +8,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/host.h"
 #include "base/log.h"
 #include "compile/builtin.h"
 #include "engine/inputs.h"
 #include "engine/parts.h"
+#include "engine/results.h"
+#include "engine/room.h"
 
 /* Rows that the head computes at once for whoever scores; from some twenty on more are no faster. */
 #define MIN_ROWS 32u
-
-/* Steps that are launched and not waited for. */
-enum { FLIGHTS = 2 };
 
 struct engine_runner {
     engine_runner_options o;
@@ -28,139 +26,50 @@ struct engine_runner {
     graph_state state;
     engine_step *step;
     engine_inputs in;
-    float *hidden, *logits;
-    float *best;       /* of each row the largest logit, then the ids of all of them */
-    float *host_best;  /* the same of the last steps, one after the other, in mapped memory */
-    void *host_logits; /* where the host reads rows; NULL where it reads them in place */
-    hal_event *done[FLIGHTS];
-    uint64_t n_launched, n_waited;
-    uint32_t max_rows; /* of logits at once; a batch may ask for more, one chunk after the other */
+    engine_results results;
+    float *hidden;
     uint32_t max_blocks;
     uint8_t *kv;
-    size_t kv_size, hidden_size, logits_size, best_size;
-    void *hidden_memory, *logits_memory;
+    size_t kv_size, hidden_size;
     rp_dispatch last;
-    bool unified;          /* memory of the device is the host's */
     uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
 };
 
 /* --- memory -------------------------------------------------------------------------- */
-
-static rp_status alloc_device(engine_runner *r, hal_memory kind, size_t size, void **out,
-                              rp_error *err) {
-    return r->o.device->ops->alloc(r->o.device, kind, size, out, err);
-}
-
-/* More than the machine has is not asked for: a system that promises it ends the process later. */
-static rp_status alloc_real(engine_runner *r, hal_memory kind, size_t size, void **out,
-                            rp_error *err) {
-    if ((r->unified || kind == HAL_MAPPED_MEMORY) && size > base_memory_size())
-        return rp_fail(err, RP_NOMEM, "the machine has less memory");
-    return alloc_device(r, kind, size, out, err);
-}
-
-/* What does not fit is told with the setting that asked for it and half of the value that would. */
-typedef struct asked {
-    const char *what, *setting;
-    int64_t value;
-    hal_memory kind;
-    size_t size;
-} asked;
-
-static rp_status no_room(engine_runner *r, const asked *a, rp_error *err) {
-    const int64_t value = a->value;
-    int64_t fits = value;
-    while (fits > 1) {
-        size_t part = (size_t)((double)a->size / (double)value * (double)(fits /= 2));
-        void *probe = NULL;
-        if (alloc_real(r, a->kind, part, &probe, NULL) != RP_OK) continue;
-        r->o.device->ops->release(r->o.device, probe, part);
-        break;
-    }
-    return rp_fail(err, RP_NOMEM, "no memory for %s: %.1f MB at %s=%lld; %s=%lld needs less",
-                   a->what, (double)a->size / 1e6, a->setting, (long long)value, a->setting,
-                   (long long)(fits > 1 ? fits / 2 : 1));
-}
-
-static rp_status alloc_for(engine_runner *r, const asked *a, void **out, rp_error *err) {
-    rp_error why = {0};
-    rp_status st = alloc_real(r, a->kind, a->size, out, &why);
-    if (st == RP_OK) return RP_OK;
-    if (st != RP_NOMEM) return rp_fail(err, st, "%s", why.text);
-    return no_room(r, a, err);
-}
 
 static rp_status open_inputs(engine_runner *r, rp_error *err) {
     RP_TRY(engine_inputs_open(&r->in, r->o.device, err));
     return engine_step_new(&r->in.b, MODEL_KV_BLOCK, &r->step, err);
 }
 
+static rp_status open_results(engine_runner *r, rp_error *err) {
+    r->results.device = r->o.device;
+    r->results.max_rows = (uint32_t)r->parts.max.rows;
+    r->results.row_size = model_source_hparams(r->o.source)->n_vocab * sizeof(float);
+    return engine_results_open(&r->results, r->in.b.max_seqs, err);
+}
+
 static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const model_hparams *hp = model_source_hparams(r->o.source);
-    size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
-                   rp_dtype_block_bytes(r->o.kv_dtype);
-    void *kv = NULL, *best = NULL, *host_best = NULL;
-    bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
+    const size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
+                         rp_dtype_block_bytes(r->o.kv_dtype);
+    const bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
+    void *hidden = NULL, *kv = NULL;
     r->kv_size = layer * 2 * hp->n_layer;
     RP_TRY(open_inputs(r, err));
     r->hidden_size = (size_t)r->in.b.max_tokens * hp->n_embd * sizeof(float);
-    r->logits_size = (size_t)r->max_rows * hp->n_vocab * sizeof(float);
-    r->best_size = (size_t)r->max_rows * (sizeof(float) + sizeof(int32_t));
-    const asked hidden = {"the hidden states of a step", "max_num_batched_tokens",
-                          r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
-    const asked logits = {"the logits of a step", "max_num_seqs", r->in.b.max_seqs,
-                          HAL_DEVICE_MEMORY, r->logits_size};
-    const asked host_logits = {"the logits of a step", "max_num_seqs", r->in.b.max_seqs,
-                               HAL_MAPPED_MEMORY, r->logits_size};
-    const asked cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
-                         by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
-                         HAL_DEVICE_MEMORY, r->kv_size};
-    RP_TRY(alloc_for(r, &hidden, &r->hidden_memory, err));
-    RP_TRY(alloc_for(r, &logits, &r->logits_memory, err));
-    if (!r->unified) RP_TRY(alloc_for(r, &host_logits, &r->host_logits, err));
-    RP_TRY(alloc_device(r, HAL_DEVICE_MEMORY, r->best_size, &best, err));
-    r->best = best; /* so that what follows may fail */
-    RP_TRY(alloc_device(r, HAL_MAPPED_MEMORY, r->best_size * FLIGHTS, &host_best, err));
-    r->host_best = host_best;
-    for (int i = 0; i < FLIGHTS; i++)
-        RP_TRY(r->o.device->ops->event_new(r->o.device, &r->done[i], err));
-    RP_TRY(alloc_for(r, &cache, &kv, err));
-    r->hidden = r->hidden_memory;
-    r->logits = r->logits_memory;
+    const engine_room states = {"the hidden states of a step", "max_num_batched_tokens",
+                                r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
+    const engine_room cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
+                               by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
+                               HAL_DEVICE_MEMORY, r->kv_size};
+    RP_TRY(engine_room_take(r->o.device, &states, &hidden, err));
+    r->hidden = hidden;
+    RP_TRY(open_results(r, err));
+    RP_TRY(engine_room_take(r->o.device, &cache, &kv, err));
     r->kv = kv;
     for (uint32_t i = 0; i < r->parts.model.p->n_states; i++)
         plan_exec_set(r->parts.model.x, PLAN_STATE, i, r->kv + layer * i);
-    return RP_OK;
-}
-
-static rp_status bind_params(engine_runner *r, engine_program *g, rp_error *err) {
-    for (uint32_t i = 0; i < g->p->n_params; i++) {
-        const void *data = NULL;
-        model_tensor t;
-        RP_TRY(engine_weights_param(r->weights, g->p, i, &data, err));
-        plan_exec_set(g->x, PLAN_PARAM, i, (void *)(uintptr_t)data);
-        if (!data || !r->unified || /* else it is memory of the device, which is registered */
-            model_source_tensor(r->o.source, g->p->params[i].name, &t, NULL) != RP_OK)
-            continue;
-        RP_TRY(hal_range_add(r->o.device, data, t.size, g->p->params[i].name, err));
-    }
-    return RP_OK;
-}
-
-static rp_status bind_input(engine_program *g, const char *name, void *data, rp_error *err) {
-    for (uint32_t i = 0; i < g->p->n_inputs; i++)
-        if (strcmp(g->p->inputs[i].name, name) == 0) {
-            plan_exec_set(g->x, PLAN_INPUT, i, data);
-            return RP_OK;
-        }
-    return rp_fail(err, RP_INTERNAL, "plan %s has no input %s", g->p->name, name);
-}
-
-static rp_status bind_outputs(engine_program *g, void *const *data, uint32_t n, rp_error *err) {
-    if (g->p->n_outputs != n)
-        return rp_fail(err, RP_INTERNAL, "plan %s has %u outputs, not %u", g->p->name,
-                       g->p->n_outputs, n);
-    for (uint32_t i = 0; i < n; i++) plan_exec_set(g->x, PLAN_OUTPUT, i, data[i]);
     return RP_OK;
 }
 
@@ -177,33 +86,29 @@ static rp_status bind_inputs(engine_runner *r, rp_error *err) {
                   {&r->parts.model, "block_tables", b->block_tables},
                   {&r->parts.head, "rows", b->rows}};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        RP_TRY(bind_input(inputs[i].program, inputs[i].name,
-                          engine_inputs_for_kernels(&r->in, inputs[i].data), err));
+        RP_TRY(engine_program_input(inputs[i].program, inputs[i].name,
+                                    engine_inputs_for_kernels(&r->in, inputs[i].data), err));
     void *const hidden[] = {r->hidden};
-    void *const results[MODEL_N_HEAD] = {[MODEL_HEAD_LOGITS] = r->logits,
-                                         [MODEL_HEAD_BEST] = r->best,
-                                         [MODEL_HEAD_ID] = r->best + r->max_rows};
-    RP_TRY(bind_outputs(&r->parts.model, hidden, 1, err));
-    RP_TRY(bind_input(&r->parts.head, "hidden", r->hidden, err));
-    return bind_outputs(&r->parts.head, results, MODEL_N_HEAD, err);
+    void *const results[MODEL_N_HEAD] = {[MODEL_HEAD_LOGITS] = r->results.logits,
+                                         [MODEL_HEAD_BEST] = r->results.best,
+                                         [MODEL_HEAD_ID] = r->results.best + r->results.max_rows};
+    RP_TRY(engine_program_outputs(&r->parts.model, hidden, 1, err));
+    RP_TRY(engine_program_input(&r->parts.head, "hidden", r->hidden, err));
+    return engine_program_outputs(&r->parts.head, results, MODEL_N_HEAD, err);
 }
 
 static rp_status open_program(engine_runner *r, engine_program *g, const plan *p, rp_error *err) {
-    plan_exec_options o = {
+    const plan_exec_options o = {
         .device = r->o.device, .store = r->o.store, .builtin = compile_builtin_find};
+    const engine_room arena = {"what the kernels of a step leave for one another",
+                               "max_num_batched_tokens", r->in.b.max_tokens, HAL_DEVICE_MEMORY,
+                               (size_t)p->arena_size};
     rp_error why = {0};
-    void *probe = NULL;
     rp_status st = engine_program_open(g, p, &o, &why);
     if (st == RP_OK) return RP_OK;
-    if (st != RP_NOMEM ||
-        alloc_real(r, HAL_DEVICE_MEMORY, (size_t)p->arena_size, &probe, NULL) == RP_OK) {
-        if (probe) r->o.device->ops->release(r->o.device, probe, (size_t)p->arena_size);
-        return rp_fail(err, st, "%s", why.text);
-    }
-    const asked arena = {"what the kernels of a step leave for one another",
-                         "max_num_batched_tokens", r->in.b.max_tokens, HAL_DEVICE_MEMORY,
-                         (size_t)p->arena_size};
-    return no_room(r, &arena, err);
+    if (st == RP_NOMEM && !engine_room_fits(r->o.device, &arena))
+        return engine_room_refuse(r->o.device, &arena, err);
+    return rp_fail(err, st, "%s", why.text);
 }
 
 /* --- life ------------------------------------------------------------------------------ */
@@ -226,23 +131,20 @@ rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
     rp_status st = RP_OK;
     engine_runner *r = base_alloc(sizeof *r);
     if (!r) return rp_fail(err, RP_NOMEM, "runner");
-    hal_device_info info;
-    o->device->ops->info(o->device, &info);
     r->o = *o;
-    r->unified = info.unified;
     r->next_crowded = 1;
     r->max_blocks = (o->max_model_len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
     r->in.b = (engine_step_buffers){.max_tokens = (uint32_t)o->config->max_num_batched_tokens.v,
                                     .max_seqs = (uint32_t)o->config->max_num_seqs.v,
                                     .max_blocks = r->max_blocks,
                                     .max_rows = (uint32_t)o->config->max_num_batched_tokens.v};
-    r->max_rows = r->in.b.max_seqs > MIN_ROWS ? r->in.b.max_seqs : MIN_ROWS;
-    if (r->max_rows > r->in.b.max_tokens) r->max_rows = r->in.b.max_tokens;
+    uint32_t max_rows = r->in.b.max_seqs > MIN_ROWS ? r->in.b.max_seqs : MIN_ROWS;
+    if (max_rows > r->in.b.max_tokens) max_rows = r->in.b.max_tokens;
     r->parts = (engine_parts){.config = o->config,
                               .device = o->device,
                               .state = &r->state,
                               .max = {.tokens = r->in.b.max_tokens,
-                                      .rows = r->max_rows,
+                                      .rows = max_rows,
                                       .seqs = r->in.b.max_seqs,
                                       .blocks = r->max_blocks,
                                       .n_blocks = o->n_blocks,
@@ -263,8 +165,8 @@ rp_status engine_runner_bind(engine_runner *r, const engine_weights *w, rp_error
     plan_exec_set_weights(r->parts.model.x, engine_weights_model(w));
     plan_exec_set_weights(r->parts.head.x, engine_weights_head(w));
     RP_TRY(engine_weights_register(w, r->o.device, err));
-    RP_TRY(bind_params(r, &r->parts.model, err));
-    RP_TRY(bind_params(r, &r->parts.head, err));
+    RP_TRY(engine_program_params(&r->parts.model, w, r->o.source, r->o.device, err));
+    RP_TRY(engine_program_params(&r->parts.head, w, r->o.source, r->o.device, err));
     RP_TRY(bind_inputs(r, err));
     return engine_parts_make(&r->parts, err);
 }
@@ -276,13 +178,8 @@ void engine_runner_free(engine_runner *r) {
     graph_dispatcher_done(&r->dispatcher);
     hal_device *d = r->o.device;
     engine_inputs_close(&r->in);
-    if (r->hidden_memory) d->ops->release(d, r->hidden_memory, r->hidden_size);
-    if (r->logits_memory) d->ops->release(d, r->logits_memory, r->logits_size);
-    if (r->host_logits) d->ops->release(d, r->host_logits, r->logits_size);
-    if (r->best) d->ops->release(d, r->best, r->best_size);
-    if (r->host_best) d->ops->release(d, r->host_best, r->best_size * FLIGHTS);
-    for (int i = 0; i < FLIGHTS; i++)
-        if (r->done[i]) d->ops->event_free(r->done[i]);
+    if (r->hidden) d->ops->release(d, r->hidden, r->hidden_size);
+    engine_results_close(&r->results);
     if (r->kv) d->ops->release(d, r->kv, r->kv_size);
     base_free(r);
 }
@@ -337,7 +234,7 @@ static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *er
 static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
     rp_dispatch chunk = r->last;
     uint32_t left = (uint32_t)r->last.num_logits - first;
-    uint32_t n = left < r->max_rows ? left : r->max_rows;
+    uint32_t n = left < r->results.max_rows ? left : r->results.max_rows;
     chunk.head_mode = RP_CUDAGRAPH_NONE;
     chunk.padded_logits = chunk.head_key.num_logits = (int32_t)n;
     if (first) {
@@ -349,7 +246,7 @@ static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
 
 static rp_status run_head(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     if (d->padded_logits == 0) return RP_OK;
-    if ((uint32_t)d->padded_logits > r->max_rows) return run_chunk(r, 0, err);
+    if ((uint32_t)d->padded_logits > r->results.max_rows) return run_chunk(r, 0, err);
     return engine_part_call(&r->parts.head_part, d, err);
 }
 
@@ -374,21 +271,16 @@ static void hint_crowded(engine_runner *r) {
     r->next_crowded = 2 * n;
 }
 
-/* Results of the step with that number, counted from 0. */
-static float *host_best_of(const engine_runner *r, uint64_t step) {
-    return r->host_best + step % FLIGHTS * 2 * r->max_rows;
-}
-
 /* Tokens that the step before has made, or is making. */
 static rp_status hand_tokens(engine_runner *r, rp_error *err) {
     hal_device *d = r->o.device;
     uint32_t n;
     const engine_handed *h = engine_step_handed(r->step, &n);
-    if (n && r->n_launched == 0) return rp_fail(err, RP_INTERNAL, "tokens of no step");
+    if (n && r->results.n_launched == 0) return rp_fail(err, RP_INTERNAL, "tokens of no step");
     for (uint32_t i = 0; i < n; i++) {
         int32_t *to = engine_inputs_for_kernels(&r->in, r->in.b.token_ids + h[i].token);
-        const float *from = host_best_of(r, r->n_launched - 1) + r->max_rows + h[i].row;
-        RP_TRY(d->ops->copy(d, to, from, h[i].n * sizeof *to, err));
+        RP_TRY(d->ops->copy(d, to, engine_results_token(&r->results, h[i].row), h[i].n * sizeof *to,
+                            err));
     }
     return RP_OK;
 }
@@ -402,7 +294,7 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
-    engine_inputs_turn(&r->in, r->n_launched);
+    engine_inputs_turn(&r->in, r->results.n_launched);
     engine_step_use(r->step, &r->in.b);
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d)) {
         RP_TRY(capture_record(r, d, err));
@@ -423,32 +315,25 @@ static rp_status run(engine_runner *r, const rp_dispatch *d, rp_error *err) {
 
 rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                                rp_error *err) {
-    hal_device *d = r->o.device;
-    if (engine_runner_in_flight(r) == FLIGHTS)
-        return rp_fail(err, RP_INTERNAL, "%d steps are in flight", FLIGHTS);
+    if (engine_results_in_flight(&r->results) == ENGINE_FLIGHTS)
+        return rp_fail(err, RP_INTERNAL, "%d steps are in flight", ENGINE_FLIGHTS);
     RP_TRY(prepare(r, batch, kv, err));
     RP_TRY(run(r, &r->last, err));
-    RP_TRY(d->ops->copy(d, host_best_of(r, r->n_launched), r->best, r->best_size, err));
-    RP_TRY(d->ops->event_record(d, r->done[r->n_launched % FLIGHTS], err));
-    r->n_launched++;
-    return RP_OK;
+    return engine_results_send(&r->results, err);
 }
 
 rp_status engine_runner_wait(engine_runner *r, rp_error *err) {
-    if (engine_runner_in_flight(r) == 0) return rp_fail(err, RP_INTERNAL, "no step is in flight");
-    RP_TRY(r->o.device->ops->event_synchronize(r->done[r->n_waited % FLIGHTS], err));
-    r->n_waited++;
+    RP_TRY(engine_results_wait(&r->results, err));
     hint_crowded(r);
     return RP_OK;
 }
 
 uint32_t engine_runner_in_flight(const engine_runner *r) {
-    return (uint32_t)(r->n_launched - r->n_waited);
+    return engine_results_in_flight(&r->results);
 }
 
 void engine_runner_drain(engine_runner *r) {
-    (void)r->o.device->ops->synchronize(r->o.device, NULL); /* nobody wants what failed */
-    r->n_waited = r->n_launched;
+    engine_results_drain(&r->results);
 }
 
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
@@ -458,37 +343,23 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
 }
 
 engine_best engine_runner_best(const engine_runner *r) {
-    const float *best = host_best_of(r, r->n_waited - 1);
-    return (engine_best){best, (const int32_t *)(const void *)(best + r->max_rows)};
+    return engine_results_best(&r->results);
 }
 
 rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, const float **out,
                                rp_error *err) {
-    const size_t row = r->logits_size / r->max_rows;
-    char *from = (char *)r->logits + first * row;
-    if (n > r->max_rows || first > r->max_rows - n)
-        return rp_fail(err, RP_INTERNAL, "logit rows %u to %u of %u", first, first + n,
-                       r->max_rows);
-    if (engine_runner_in_flight(r))
-        return rp_fail(err, RP_INTERNAL, "logits of a step that has another behind it");
-    if (r->host_logits) {
-        hal_device *d = r->o.device;
-        RP_TRY(d->ops->copy(d, r->host_logits, from, n * row, err));
-        RP_TRY(d->ops->synchronize(d, err));
-        from = r->host_logits;
-    }
-    *out = (const float *)(const void *)from;
-    return RP_OK;
+    return engine_results_logits(&r->results, first, n, out, err);
 }
 
 rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out_logits,
                              rp_error *err) {
-    if (first == 0 || first % r->max_rows || first >= (uint32_t)r->last.num_logits)
+    if (first == 0 || first % r->results.max_rows || first >= (uint32_t)r->last.num_logits)
         return rp_fail(err, RP_INTERNAL, "logit rows from %u on of %d, %u at a time", first,
-                       r->last.num_logits, r->max_rows);
+                       r->last.num_logits, r->results.max_rows);
     uint32_t left = (uint32_t)r->last.num_logits - first;
     RP_TRY(run_chunk(r, first, err));
-    return engine_runner_logits(r, 0, left < r->max_rows ? left : r->max_rows, out_logits, err);
+    return engine_runner_logits(r, 0, left < r->results.max_rows ? left : r->results.max_rows,
+                                out_logits, err);
 }
 
 rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
@@ -516,7 +387,7 @@ const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r) {
 }
 
 uint32_t engine_runner_max_rows(const engine_runner *r) {
-    return r->max_rows;
+    return r->results.max_rows;
 }
 
 uint32_t engine_runner_max_blocks(const engine_runner *r) {
@@ -533,9 +404,9 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .kv = r->kv_size,
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
-        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size + r->best_size * (1 + FLIGHTS) +
-                  r->parts.copied_size,
-        .logits = r->host_logits ? 2 * r->logits_size : r->logits_size,
+        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size +
+                  engine_results_best_bytes(&r->results) + r->parts.copied_size,
+        .logits = engine_results_logits_bytes(&r->results),
         .graphs = (size_t)r->state.graph_bytes};
 }
 
@@ -572,9 +443,8 @@ rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
     hal_device *d = r->o.device;
     RP_TRY(engine_inputs_poison(&r->in, err));
     engine_step_dirty(r->step);
-    RP_TRY(d->ops->fill(d, r->hidden_memory, 0xff, r->hidden_size, err));
-    RP_TRY(d->ops->fill(d, r->logits_memory, 0xff, r->logits_size, err));
-    RP_TRY(d->ops->fill(d, r->best, 0xff, r->best_size, err));
+    RP_TRY(d->ops->fill(d, r->hidden, 0xff, r->hidden_size, err));
+    RP_TRY(engine_results_poison(&r->results, err));
     RP_TRY(plan_exec_poison(r->parts.model.x, err));
     RP_TRY(plan_exec_poison(r->parts.head.x, err));
     return d->ops->synchronize(d, err);

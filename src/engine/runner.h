@@ -5,6 +5,7 @@
 #define ENGINE_RUNNER_H
 
 #include "engine/plans.h"
+#include "engine/results.h"
 #include "engine/step.h"
 #include "engine/weights.h"
 #include "graph/capture.h"
@@ -52,10 +53,6 @@ rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const 
                              rp_error *err) RP_MUST_USE;
 /* Of each row of the step waited for last, the largest logit and the first token that has it; a NaN is largest. Valid until the next
  * wait. */
-typedef struct engine_best {
-    const float *logit;
-    const int32_t *id;
-} engine_best;
 engine_best engine_runner_best(const engine_runner *r);
 /* Logits of rows [first, first + n), with stride n_vocab; valid until the next call. Where memory of the device is its own they
  * come from there now. RP_INTERNAL where another step is in flight, which writes to them. */

@@ -15,78 +15,22 @@
 #include <string.h>
 
 #include "base/alloc.h"
-
-typedef struct request_list {
-    engine_request *head, *tail;
-    uint32_t n;
-} request_list;
-
-/* A prompt and how many tokens of it this step takes. */
-typedef struct share {
-    engine_request *r;
-    uint32_t n;
-    bool dealt;
-} share;
-
-/* What of a step is not given away yet. */
-typedef struct purse {
-    uint32_t tokens, rows;
-} purse;
+#include "engine/request_list.h"
+#include "engine/shares.h"
 
 struct engine_sched {
     engine_sched_options o;
     engine_kv *kv;
-    request_list waiting, finished;
+    engine_request_list waiting, finished;
     engine_request **running;
     uint32_t n_running;
-    share *shares; /* of a step, in order of arrival */
+    engine_share *shares; /* of a step, in order of arrival */
     engine_batch
         flight[2]; /* those handed out and not committed, and the next one behind them; in turn */
     uint32_t oldest, n_flight;
     uint64_t arrivals;
     engine_sched_stats stats;
 };
-
-static void push_back(request_list *l, engine_request *r) {
-    r->next = NULL;
-    if (l->tail)
-        l->tail->next = r;
-    else
-        l->head = r;
-    l->tail = r;
-    l->n++;
-}
-
-static void push_front(request_list *l, engine_request *r) {
-    r->next = l->head;
-    l->head = r;
-    if (!l->tail) l->tail = r;
-    l->n++;
-}
-
-static engine_request *pop_front(request_list *l) {
-    engine_request *r = l->head;
-
-    if (!r) return NULL;
-    l->head = r->next;
-    if (!l->head) l->tail = NULL;
-    r->next = NULL;
-    l->n--;
-    return r;
-}
-
-static void unlink_request(request_list *l, engine_request *r) {
-    engine_request *prev = NULL;
-
-    for (engine_request *p = l->head; p && p != r; p = p->next) prev = p;
-    if (prev)
-        prev->next = r->next;
-    else
-        l->head = r->next;
-    if (l->tail == r) l->tail = prev;
-    r->next = NULL;
-    l->n--;
-}
 
 rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_sched **out,
                            rp_error *err) {
@@ -121,7 +65,7 @@ rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_
 static void finish(engine_sched *s, engine_request *r, engine_finish why) {
     r->finish = why;
     r->state = ENGINE_FINISHED;
-    push_back(&s->finished, r);
+    engine_list_push_back(&s->finished, r);
     s->stats.finished++;
 }
 
@@ -169,7 +113,7 @@ static engine_request *leave_running(engine_sched *s, uint32_t i) {
 void engine_sched_free(engine_sched *s) {
     if (!s) return;
     while (s->n_running) finish(s, leave_running(s, s->n_running - 1), ENGINE_FINISH_ABORT);
-    while (s->waiting.head) finish(s, pop_front(&s->waiting), ENGINE_FINISH_ABORT);
+    while (s->waiting.head) finish(s, engine_list_pop_front(&s->waiting), ENGINE_FINISH_ABORT);
     base_free(s->running);
     base_free(s->flight[0].entry);
     base_free(s->flight[1].entry);
@@ -208,26 +152,12 @@ rp_status engine_sched_add(engine_sched *s, engine_request *r, rp_error *err) {
     RP_TRY(engine_request_reserve(r, r->max_tokens < room ? r->max_tokens : room, err));
     r->arrival = s->arrivals++;
     r->state = ENGINE_WAITING;
-    push_back(&s->waiting, r);
+    engine_list_push_back(&s->waiting, r);
     return RP_OK;
 }
 
-/* With the token that is under way. */
-static uint32_t length(const engine_request *r) {
-    return engine_request_len(r) + r->n_pending;
-}
-
-/* Ends with the token that is under way, whatever that is. */
-static bool is_over(const engine_request *r) {
-    return r->aborting || (r->n_pending && r->n_output + r->n_pending == r->max_output);
-}
-
-static uint32_t remaining(const engine_request *r) {
-    return is_over(r) ? 0 : length(r) - r->n_computed;
-}
-
 static bool is_decode(const engine_request *r) {
-    return r->n_output + r->n_pending > 0 && remaining(r) == 1;
+    return r->n_output + r->n_pending > 0 && engine_request_left(r) == 1;
 }
 
 static engine_batch *newest(engine_sched *s) {
@@ -244,7 +174,7 @@ static void catch_up(engine_request *r) {
 static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
     engine_batch *b = newest(s);
     engine_batch_entry *e = &b->entry[b->n++];
-    bool last = r->n_computed + n_tokens == length(r);
+    bool last = r->n_computed + n_tokens == engine_request_total(r);
     uint32_t first = r->n_logits_done > r->n_computed ? r->n_logits_done : r->n_computed;
 
     *e = (engine_batch_entry){.req = r,
@@ -274,7 +204,7 @@ static void preempt_newest(engine_sched *s) {
     r->n_computed = 0;
     r->n_preempted++;
     r->state = ENGINE_WAITING;
-    push_front(&s->waiting, r);
+    engine_list_push_front(&s->waiting, r);
     s->stats.preemptions++;
 }
 
@@ -289,7 +219,7 @@ static squeeze schedule_decodes(engine_sched *s) {
 
         if (!is_decode(r)) continue;
         if (newest(s)->num_tokens == s->o.max_num_batched_tokens) break;
-        while (!engine_kv_reserve(s->kv, r->seq, length(r))) {
+        while (!engine_kv_reserve(s->kv, r->seq, engine_request_total(r))) {
             if (s->n_flight) return FULL;
             how = PREEMPTED;
             preempt_newest(s);
@@ -300,50 +230,19 @@ static squeeze schedule_decodes(engine_sched *s) {
     return how;
 }
 
-/* Up to `most` further tokens for p, as far as tokens and logit rows last. */
-static void give(share *p, uint32_t most, purse *left) {
-    uint32_t want = remaining(p->r) - p->n, n = want < most ? want : most;
-
-    if (n > left->tokens) n = left->tokens;
-    if (p->r->all_logits) {
-        if (n > left->rows) n = left->rows;
-        left->rows -= n;
-    } else if (n > 0 && n == want) { /* its last token is sampled from */
-        if (left->rows == 0)
-            n--;
-        else
-            left->rows--;
-    }
-    p->n += n;
-    p->dealt = true;
-    left->tokens -= n;
-}
-
-/* The one with the fewest tokens left that has had no turn, the older of two; NULL when all have. */
-static share *least_left(share *v, uint32_t n) {
-    share *best = NULL;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (!v[i].dealt && (!best || remaining(v[i].r) < remaining(best->r))) best = &v[i];
-    return best;
-}
-
 static void schedule_prefills(engine_sched *s) {
-    purse left = {s->o.max_num_batched_tokens - newest(s)->num_tokens,
-                  s->o.max_logits - newest(s)->num_logits};
-    bool shared = s->o.prefill_chunk == ENGINE_CHUNK_SHARED;
-    uint32_t n = 0, most = shared ? left.tokens - left.tokens / 2 : s->o.prefill_chunk;
+    const bool shared = s->o.prefill_chunk == ENGINE_CHUNK_SHARED;
+    engine_purse left = {s->o.max_num_batched_tokens - newest(s)->num_tokens,
+                         s->o.max_logits - newest(s)->num_logits};
+    uint32_t n = 0;
 
-    if (most == 0) most = left.tokens;
     for (uint32_t i = 0; i < s->n_running; i++)
-        if (!is_decode(s->running[i]) && !is_over(s->running[i]) && !s->running[i]->leader)
-            s->shares[n++] = (share){.r = s->running[i]};
-    if (n > 0) give(&s->shares[0], most, &left);
-    for (share *p; left.tokens > 0 && (p = least_left(s->shares, n));) give(p, most, &left);
-    for (uint32_t i = 0; i < n; i++) {
-        if (shared) give(&s->shares[i], left.tokens, &left);
+        if (!is_decode(s->running[i]) && !engine_request_over(s->running[i]) &&
+            !s->running[i]->leader)
+            s->shares[n++] = (engine_share){.r = s->running[i]};
+    engine_shares_deal(s->shares, n, shared ? 0 : s->o.prefill_chunk, shared, &left);
+    for (uint32_t i = 0; i < n; i++)
         if (s->shares[i].n > 0) add_entry(s, s->shares[i].r, s->shares[i].n);
-    }
 }
 
 /* The oldest that runs with the prompt of r; NULL: none, or its logits of every position are asked for. */
@@ -391,7 +290,7 @@ static void admit(engine_sched *s) {
 
         if (need - shared + s->n_running > engine_kv_n_free(s->kv) && s->n_running > 0) break;
         if (!open_sequence(s, r, leader, shared)) break;
-        (void)pop_front(&s->waiting);
+        (void)engine_list_pop_front(&s->waiting);
         r->state = ENGINE_RUNNING;
         s->running[s->n_running++] = r;
     }
@@ -514,7 +413,7 @@ void engine_sched_commit(engine_sched *s, const int32_t *tokens) {
 
 void engine_sched_abort(engine_sched *s, engine_request *r) {
     if (r->state == ENGINE_WAITING) {
-        unlink_request(&s->waiting, r);
+        engine_list_remove(&s->waiting, r);
         finish(s, r, ENGINE_FINISH_ABORT);
     } else if (r->state == ENGINE_RUNNING) {
         r->aborting = true;
@@ -523,7 +422,7 @@ void engine_sched_abort(engine_sched *s, engine_request *r) {
 }
 
 engine_request *engine_sched_take_finished(engine_sched *s) {
-    return pop_front(&s->finished);
+    return engine_list_pop_front(&s->finished);
 }
 
 bool engine_sched_idle(const engine_sched *s) {
