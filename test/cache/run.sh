@@ -39,7 +39,8 @@ bars() { # NAME
 bare() {
     local dir=$1
     shift
-    env -i PATH=/nonexistent TMPDIR="$tmp" "$REPRISE" run "$@" --cache-dir "$dir" --json
+    mkdir -p "$tmp/none"
+    env -i PATH="$tmp/none" TMPDIR="$tmp" "$REPRISE" run "$@" --cache-dir "$dir" --json
 }
 
 check() { # NAME MODEL

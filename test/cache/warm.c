@@ -16,7 +16,7 @@
 #include "trace/trace.h"
 
 enum { N_OUT = 12 };
-static char self[512];
+static char self[512], nothing[512]; /* an empty folder */
 
 /* ---- the child: opens, generates, prints counts ---------------------------------------------------------- */
 
@@ -66,10 +66,11 @@ typedef struct how {
 } how;
 
 static void exec_child(const how *h, const char *out) {
-    static char dir[600], tmp[600];
+    static char dir[600], tmp[600], none[600];
     (void)snprintf(dir, sizeof dir, "REPRISE_CACHE_DIR=%s", h->dir);
     (void)snprintf(tmp, sizeof tmp, "TMPDIR=%s", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    char *bare[] = {dir, tmp, (char[]){"PATH=/nonexistent"}, NULL};
+    (void)snprintf(none, sizeof none, "PATH=%s", nothing);
+    char *bare[] = {dir, tmp, none, NULL};
     char path[4096];
     (void)snprintf(path, sizeof path, "PATH=%s", getenv("PATH"));
     static char cc[600];
@@ -367,6 +368,7 @@ static void a_full_disk_costs_speed_only(void **state) {
 static int set_up(void **state) {
     (void)state;
     stored_cc_install();
+    (void)snprintf(nothing, sizeof nothing, "%s", tree_new("nothing"));
     return 0;
 }
 

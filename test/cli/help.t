@@ -93,9 +93,9 @@ cache.exists false
 $ reprise doctor --cache-dir /dev/null/x | grep cache
 BAD  cache     /dev/null/x: it is not there and cannot be made
 ! reprise: 1 problem; see the lines marked BAD
-$ REPRISE_CC=/nonexistent/cc reprise doctor 2>&1 | grep -c BAD
+$ REPRISE_CC=$PWD/none/cc reprise doctor 2>&1 | grep -c BAD
 2
-$ REPRISE_CC=/nonexistent/cc reprise doctor >/dev/null
+$ REPRISE_CC=$PWD/none/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
 $ reprise help --json | events

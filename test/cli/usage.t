@@ -190,7 +190,7 @@ $ failing serve synthetic:tiny --json
 3
 $ failing help nothing --json
 2
-$ REPRISE_CC=/nonexistent/cc failing doctor --json
+$ REPRISE_CC=$PWD/none/cc failing doctor --json
 1
 $ reprise run synthetic:tiny --prompt --json --frob 2>/dev/null
 ? 2

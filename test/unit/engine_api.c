@@ -374,13 +374,15 @@ static void an_engine_without_graphs_runs_nothing(void **state) {
 }
 
 static void unknown_models_and_settings(void **state) {
-    static const struct {
+    char absent[600];
+    (void)snprintf(absent, sizeof absent, "%s/model.gguf", tree_new("nothing"));
+    const struct {
         const char *model;
         rp_status st;
         const char *text;
     } cases[] = {
         {"", RP_CONFIG, "no model"},
-        {"/nonexistent/model.gguf", RP_NOT_FOUND, "/nonexistent/model.gguf"},
+        {absent, RP_NOT_FOUND, absent},
         {"synthetic:tinny", RP_CONFIG, "tiny"},
         {"synthetic:tiny,layers=0", RP_CONFIG, "layers"},
     };

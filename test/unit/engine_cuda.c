@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "support/engines.h"
 #include "support/gpu.h"
+#include "support/trees.h"
 
 static const char *why_not;
 
@@ -93,11 +94,13 @@ static void logits_stay_on_the_device_unless_asked_for(void **state) {
 static void a_warm_start_needs_no_compiler(void **state) {
     const char *how[] = {"device=cuda:0", "max_num_seqs=4", NULL};
     const char *nvrtc = getenv("REPRISE_NVRTC");
+    char absent[256];
     rp_error err = {0};
     (void)state;
     NEEDS_GPU();
     rp_engine_close(engine_must("synthetic:tiny", how));
-    (void)setenv("REPRISE_NVRTC", "/nowhere/libnvrtc.so", 1);
+    (void)snprintf(absent, sizeof absent, "%s/libnvrtc.so", tree_new("nothing"));
+    (void)setenv("REPRISE_NVRTC", absent, 1);
     rp_engine *e = engine_must("synthetic:tiny", how);
     assert_int_equal(engine_count(e, "compiles"), 0);
     assert_int_equal(engine_count(e, "traces"), 0);
@@ -107,8 +110,8 @@ static void a_warm_start_needs_no_compiler(void **state) {
     assert_null(engine_with("synthetic:tiny,layers=3", how, &err));
     (void)setenv("REPRISE_NVRTC", nvrtc, 1);
     assert_int_equal(err.code, RP_UNSUPPORTED);
-    assert_string_equal(err.text,
-                        "REPRISE_NVRTC=/nowhere/libnvrtc.so is no libnvrtc that can be loaded");
+    assert_non_null(strstr(err.text, absent));
+    assert_non_null(strstr(err.text, " is no libnvrtc that can be loaded"));
 }
 
 static void another_gpu_is_refused(void **state) {

@@ -236,7 +236,7 @@ static void fetching_fails_cleanly(void **state) {
     assert_string_equal(phases.data, "downloading 0\ndownloading 100\nunpacking 0\nunpacking 100\n"
                                      "checking 0\n");
     base_buf_done(&phases);
-    setenv("PATH", "/nonexistent", 1);
+    setenv("PATH", tree_new("nothing"), 1);
     refused("smollm2", in_dir("cache"), RP_NOT_FOUND, "there is no python3 in PATH");
     setenv("PATH", path, 1);
     free(path);
