@@ -17,24 +17,18 @@ struct rk_e_f32 {
     RP_INLINE float put(float x) { return x; }
     RP_INLINE rp_u32 key(float x) { return rk_key(x); }
 };
-struct rk_e_f16 {
+template <bool BF16>
+struct rk_e_half {
     typedef rp_u16 memory;
     typedef float number;
     typedef rp_u32 order;
     RP_INLINE float zero() { return -0.0f; }
-    RP_INLINE float get(rp_u16 x) { return rp_f16_to_f32(x); }
-    RP_INLINE rp_u16 put(float x) { return rp_f32_to_f16(x); }
+    RP_INLINE float get(rp_u16 x) { return BF16 ? rp_bf16_to_f32(x) : rp_f16_to_f32(x); }
+    RP_INLINE rp_u16 put(float x) { return BF16 ? rp_f32_to_bf16(x) : rp_f32_to_f16(x); }
     RP_INLINE rp_u32 key(rp_u16 x) { return rk_key(get(x)); }
 };
-struct rk_e_bf16 {
-    typedef rp_u16 memory;
-    typedef float number;
-    typedef rp_u32 order;
-    RP_INLINE float zero() { return -0.0f; }
-    RP_INLINE float get(rp_u16 x) { return rp_bf16_to_f32(x); }
-    RP_INLINE rp_u16 put(float x) { return rp_f32_to_bf16(x); }
-    RP_INLINE rp_u32 key(rp_u16 x) { return rk_key(get(x)); }
-};
+typedef rk_e_half<false> rk_e_f16;
+typedef rk_e_half<true> rk_e_bf16;
 struct rk_e_f64 {
     typedef double memory;
     typedef double number;
