@@ -32,18 +32,6 @@ static ir_dim size(gen *q, int64_t v) {
     return ir_dim_const(ir_graph_dims(q->m.g), v);
 }
 
-static ir_ref slice(gen *q, ir_ref r, int64_t axis, ir_dim start, ir_dim stop) {
-    ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = axis},
-                    {.key = IR_ATTR_START, .u.dim = start},
-                    {.key = IR_ATTR_STOP, .u.dim = stop}};
-    return random_add(&q->m, IR_slice, &r, 1, a, 3);
-}
-
-static ir_ref reshape(gen *q, ir_ref r, const ir_dim *dim, uint32_t n) {
-    ir_attr a = {.key = IR_ATTR_SHAPE, .n = n, .u.dims = dim};
-    return random_add(&q->m, IR_reshape, &r, 1, &a, 1);
-}
-
 static ir_ref update(gen *q, ir_ref to, ir_ref x, const ir_dim *offsets) {
     ir_attr a = {.key = IR_ATTR_OFFSETS, .n = node(q, to)->shape.rank, .u.dims = offsets};
     return random_add(&q->m, IR_update, (ir_ref[]){to, x}, 2, &a, offsets ? 1 : 0);
@@ -96,7 +84,7 @@ static void keep(gen *q, ir_ref r) {
     int64_t k = 0;
     if (s->rank && random_pick(&q->m, 2) &&
         ir_dim_is_const(ir_graph_dims(q->m.g), s->dim[s->rank - 1], &k) && k > 1)
-        r = slice(q, r, s->rank - 1, size(q, k / 2), size(q, k));
+        r = random_slice(&q->m, r, s->rank - 1, size(q, k / 2), size(q, k));
     if (rp_dtype_is_float(node(q, r)->dtype) && random_pick(&q->m, 2))
         r = random_add(&q->m, IR_neg, &r, 1, NULL, 0);
     for (uint32_t i = 0; i < q->n_extra; i++)
@@ -121,9 +109,10 @@ static ir_ref in_two_parts(gen *q, memory *m, ir_ref x) {
         k < 2)
         return update(q, m->last, x, NULL);
     for (uint32_t i = 0; i < s.rank; i++) at[i] = size(q, 0);
-    set_last(q, m, update(q, m->last, slice(q, x, axis, size(q, 0), size(q, k / 3 + 1)), at));
+    set_last(q, m,
+             update(q, m->last, random_slice(&q->m, x, axis, size(q, 0), size(q, k / 3 + 1)), at));
     at[axis] = size(q, k / 3 + 1);
-    return update(q, m->last, slice(q, x, axis, size(q, k / 3 + 1), size(q, k)), at);
+    return update(q, m->last, random_slice(&q->m, x, axis, size(q, k / 3 + 1), size(q, k)), at);
 }
 
 /* Turns the memory over first: the new contents are made of the old. */
@@ -171,10 +160,10 @@ static ir_ref in_a_cache(gen *q, ir_ref x, int64_t k) {
     set_last(q, m, random_add(&q->m, IR_kv_store, (ir_ref[]){m->last, x, slots}, 3, NULL, 0));
     int64_t axes[4] = {0, 2, 1, 3};
     ir_attr a = {.key = IR_ATTR_AXES, .n = 4, .u.ints = axes};
-    ir_ref rows = reshape(q, random_add(&q->m, IR_permute, &m->last, 1, &a, 1), flat, 2);
+    ir_ref rows = random_reshape(&q->m, random_add(&q->m, IR_permute, &m->last, 1, &a, 1), flat, 2);
     if (random_pick(&q->m, 2))
         return random_add(&q->m, IR_gather, (ir_ref[]){rows, slots}, 2, NULL, 0);
-    return slice(q, rows, 0, size(q, 0), s.dim[0]);
+    return random_slice(&q->m, rows, 0, size(q, 0), s.dim[0]);
 }
 
 static ir_ref through_memory(gen *q, ir_ref x) {

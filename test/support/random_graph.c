@@ -8,29 +8,18 @@
 #include "base/alloc.h"
 #include "support/random_maker.h"
 
-#define MAX_POOL 64
-
-typedef struct item {
-    ir_ref ref;
-    double mag; /* bound of |value|, roughly */
-    bool exact; /* the same in every implementation */
-} item;
+typedef random_item item;
 
 typedef struct gen {
     random_maker m;
     const random_graph_options *opt;
-    item pool[MAX_POOL]; /* f32, rank 2 or 3 */
-    uint32_t n_pool, n_param, n_index;
+    random_pool pool; /* f32, rank 2 or 3 */
+    uint32_t n_param, n_index;
     ir_dim rows;
 } gen;
 
 static ir_ref num(gen *q, double v) {
     return random_const(&q->m, RP_DTYPE_F32, v);
-}
-
-static ir_ref reduce(gen *q, ir_op op, ir_ref a, int64_t axis, bool keep) {
-    ir_attr at[2] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
-    return random_add(&q->m, op, &a, 1, at, 2);
 }
 
 static const ir_shape *shape_of(gen *q, ir_ref r) {
@@ -69,31 +58,15 @@ static void put(gen *q, ir_ref r, double mag, bool exact) {
         }
         exact = false;
     }
-    uint32_t at = q->n_pool < MAX_POOL ? q->n_pool++ : random_pick(&q->m, MAX_POOL);
-    q->pool[at] = (item){r, mag, exact};
-}
-
-static item any(gen *q) { /* younger values more often, so that graphs grow deep */
-    assert(q->n_pool > 0);
-    uint32_t a = random_pick(&q->m, q->n_pool), b = random_pick(&q->m, q->n_pool);
-    return q->pool[a > b ? a : b];
-}
-
-/* Leaves and views of them. */
-static item exact(gen *q) {
-    for (int i = 0; i < 8; i++) {
-        item x = any(q);
-        if (x.exact) return x;
-    }
-    return q->pool[0];
+    random_put(&q->m, &q->pool, (item){r, mag, exact});
 }
 
 static void act_unary(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     ir_ref r = x.ref;
     switch (random_pick(&q->m, 12)) {
-    case 0: put(q, random_op1(&q->m, IR_neg, r), x.mag, x.exact); break;
-    case 1: put(q, random_op1(&q->m, IR_abs, r), x.mag, x.exact); break;
+    case 0: put(q, random_op1(&q->m, IR_neg, r), x.most, x.exact); break;
+    case 1: put(q, random_op1(&q->m, IR_abs, r), x.most, x.exact); break;
     case 2:
         put(q,
             random_op1(&q->m, IR_sqrt,
@@ -127,7 +100,7 @@ static void act_unary(gen *q) {
     case 9: put(q, random_op1(&q->m, IR_tanh, r), 1, false); break;
     case 10: put(q, random_op1(&q->m, IR_erf, r), 1, false); break;
     default:
-        put(q, random_op2(&q->m, IR_mul, r, random_op1(&q->m, IR_sigmoid, r)), x.mag, false);
+        put(q, random_op2(&q->m, IR_mul, r, random_op1(&q->m, IR_sigmoid, r)), x.most, false);
         break;
     }
 }
@@ -135,7 +108,7 @@ static void act_unary(gen *q) {
 /* Something that broadcasts against x: itself, a row of weights, a column of its sums, a number. */
 static item partner(gen *q, item x) {
     const ir_shape s = *shape_of(q, x.ref);
-    item y = any(q);
+    item y = random_any(&q->m, &q->pool);
     if (shape_of(q, y.ref)->rank == s.rank && last_size(q, y.ref) == last_size(q, x.ref)) {
         bool same = true;
         for (uint32_t i = 0; i < s.rank; i++) same = same && shape_of(q, y.ref)->dim[i] == s.dim[i];
@@ -143,20 +116,20 @@ static item partner(gen *q, item x) {
     }
     switch (random_pick(&q->m, 3)) {
     case 0: return (item){leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &s.dim[s.rank - 1], 1), 1, true};
-    case 1: return (item){reduce(q, IR_amax, x.ref, -1, true), x.mag, x.exact};
+    case 1: return (item){random_reduce(&q->m, IR_amax, x.ref, -1, true), x.most, x.exact};
     default: return (item){num(q, (double)random_pick(&q->m, 9) - 4.25), 4.25, true};
     }
 }
 
 static void act_binary(gen *q) {
-    item x = any(q), y = partner(q, x);
+    item x = random_any(&q->m, &q->pool), y = partner(q, x);
     bool swap = random_pick(&q->m, 2) == 0;
     ir_ref a = swap ? y.ref : x.ref, b = swap ? x.ref : y.ref;
-    double top = x.mag > y.mag ? x.mag : y.mag;
+    double top = x.most > y.most ? x.most : y.most;
     switch (random_pick(&q->m, 8)) {
-    case 0: put(q, random_op2(&q->m, IR_add, a, b), x.mag + y.mag, false); break;
-    case 1: put(q, random_op2(&q->m, IR_sub, a, b), x.mag + y.mag, false); break;
-    case 2: put(q, random_op2(&q->m, IR_mul, a, b), x.mag * y.mag, false); break;
+    case 0: put(q, random_op2(&q->m, IR_add, a, b), x.most + y.most, false); break;
+    case 1: put(q, random_op2(&q->m, IR_sub, a, b), x.most + y.most, false); break;
+    case 2: put(q, random_op2(&q->m, IR_mul, a, b), x.most * y.most, false); break;
     case 3: put(q, random_op2(&q->m, IR_max, a, b), top, x.exact && y.exact); break;
     case 4: put(q, random_op2(&q->m, IR_min, a, b), top, x.exact && y.exact); break;
     case 5: {
@@ -166,7 +139,7 @@ static void act_binary(gen *q) {
     }
     case 6: {
         ir_ref in[3] = {x.ref, y.ref, x.ref};
-        put(q, random_add(&q->m, IR_fma, in, 3, NULL, 0), x.mag * y.mag + x.mag, false);
+        put(q, random_add(&q->m, IR_fma, in, 3, NULL, 0), x.most * y.most + x.most, false);
         break;
     }
     default: {
@@ -181,10 +154,10 @@ static void act_binary(gen *q) {
 static void act_discrete(gen *q) {
     static const ir_op cmp[] = {IR_lt, IR_le, IR_gt, IR_ge, IR_eq, IR_ne};
     static const ir_op step[] = {IR_floor, IR_ceil, IR_round};
-    item x = exact(q), v = any(q);
+    item x = random_exact(&q->m, &q->pool), v = random_any(&q->m, &q->pool);
     if (random_pick(&q->m, 3) == 0) {
         ir_ref big = random_op2(&q->m, IR_mul, x.ref, num(q, 8)); /* a power of two: exact */
-        put(q, random_op1(&q->m, step[random_pick(&q->m, 3)], big), x.mag * 8, x.mag * 8 <= 64);
+        put(q, random_op1(&q->m, step[random_pick(&q->m, 3)], big), x.most * 8, x.most * 8 <= 64);
         return;
     }
     ir_ref c = random_op2(&q->m, cmp[random_pick(&q->m, 6)], x.ref,
@@ -199,33 +172,34 @@ static void act_discrete(gen *q) {
     if (shape_of(q, yes)->rank == 3 && shape_of(q, yes)->dim[1] != shape_of(q, x.ref)->dim[1])
         yes = x.ref;
     ir_ref in[3] = {c, yes, num(q, -1.5)};
-    put(q, random_add(&q->m, IR_where, in, 3, NULL, 0), v.mag > x.mag ? v.mag + 1.5 : x.mag + 1.5,
-        false);
+    put(q, random_add(&q->m, IR_where, in, 3, NULL, 0),
+        v.most > x.most ? v.most + 1.5 : x.most + 1.5, false);
 }
 
 static void act_reduce(gen *q) {
     static const ir_op ops[] = {IR_sum, IR_amax, IR_amin};
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     ir_op op = ops[random_pick(&q->m, 3)];
     double k = (double)last_size(q, x.ref);
-    ir_ref r = reduce(q, op, x.ref, -1, true);
+    ir_ref r = random_reduce(&q->m, op, x.ref, -1, true);
     if (random_pick(&q->m, 4) == 0 && x.exact) {
-        ir_ref i = random_cast(&q->m, reduce(q, IR_argmax, x.ref, -1, true), RP_DTYPE_F32);
+        ir_ref i =
+            random_cast(&q->m, random_reduce(&q->m, IR_argmax, x.ref, -1, true), RP_DTYPE_F32);
         put(q, random_op2(&q->m, IR_add, x.ref, random_op2(&q->m, IR_mul, i, num(q, 0.0625))),
-            x.mag + k, false);
+            x.most + k, false);
         return;
     }
     if (op == IR_sum) r = random_op2(&q->m, IR_mul, r, num(q, 1 / k));
-    put(q, random_op2(&q->m, IR_sub, x.ref, r), 2 * x.mag, false);
+    put(q, random_op2(&q->m, IR_sub, x.ref, r), 2 * x.most, false);
 }
 
 static void act_scan(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     uint32_t rank = shape_of(q, x.ref)->rank, axis = 1 + random_pick(&q->m, rank - 1);
     ir_attr a = {.key = IR_ATTR_AXIS, .u.i = axis}, k = {.key = IR_ATTR_K, .u.i = 8};
     if (random_pick(&q->m, 2) == 0) { /* sums of up to 64 */
         ir_ref sum = random_add(&q->m, IR_cumsum, &x.ref, 1, &a, 1);
-        put(q, random_op2(&q->m, IR_mul, sum, num(q, 1.0 / 64)), x.mag, false);
+        put(q, random_op2(&q->m, IR_mul, sum, num(q, 1.0 / 64)), x.most, false);
     } else if (last_size(q, x.ref) >= 8) {
         ir_ref top = random_add(&q->m, IR_topk, &x.ref, 1, &k, 1);
         ir_attr second = {.key = IR_ATTR_INDEX, .u.i = 1};
@@ -233,13 +207,13 @@ static void act_scan(gen *q) {
             top = random_op2(&q->m, IR_add, top,
                              random_cast(&q->m, random_add(&q->m, IR_result, &top, 1, &second, 1),
                                          RP_DTYPE_F32));
-        put(q, top, x.mag + (x.exact ? 64 : 0), false);
+        put(q, top, x.most + (x.exact ? 64 : 0), false);
     }
 }
 
 /* Sorted along an axis, places too where no last bit decides them; and elements at indices that are made of them. */
 static void act_order(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     uint32_t rank = shape_of(q, x.ref)->rank;
     ir_attr a[] = {{.key = IR_ATTR_AXIS, .u.i = 1 + random_pick(&q->m, rank - 1)},
                    {.key = IR_ATTR_DESCENDING, .u.i = random_pick(&q->m, 2)}};
@@ -250,32 +224,35 @@ static void act_order(gen *q) {
             r = random_op2(
                 &q->m, IR_add, r,
                 random_cast(&q->m, random_add(&q->m, IR_result, &r, 1, &second, 1), RP_DTYPE_F32));
-        put(q, r, x.mag + (x.exact ? 64 : 0), x.exact);
+        put(q, r, x.most + (x.exact ? 64 : 0), x.exact);
         return;
     }
     ir_ref in[] = {x.ref, random_cast(&q->m, x.ref, RP_DTYPE_I32),
                    random_op1(&q->m, IR_neg, x.ref)};
     put(q, random_add(&q->m, random_pick(&q->m, 2) ? IR_scatter_amax : IR_scatter, in, 3, a, 1),
-        x.mag, true);
+        x.most, true);
 }
 
 static void act_softmax(gen *q) {
-    item x = any(q);
-    ir_ref e = random_op1(&q->m, IR_exp,
-                          random_op2(&q->m, IR_sub, x.ref, reduce(q, IR_amax, x.ref, -1, true)));
-    put(q, random_op2(&q->m, IR_div, e, reduce(q, IR_sum, e, -1, true)), 1, false);
+    item x = random_any(&q->m, &q->pool);
+    ir_ref e = random_op1(
+        &q->m, IR_exp,
+        random_op2(&q->m, IR_sub, x.ref, random_reduce(&q->m, IR_amax, x.ref, -1, true)));
+    put(q, random_op2(&q->m, IR_div, e, random_reduce(&q->m, IR_sum, e, -1, true)), 1, false);
 }
 
 static void act_norm(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     const ir_shape s = *shape_of(q, x.ref);
     double k = (double)last_size(q, x.ref);
     ir_ref y = x.ref, w = leaf(q, IR_LEAF_PARAM, RP_DTYPE_F32, &s.dim[s.rank - 1], 1);
     if (random_pick(&q->m, 2) == 0) /* layer norm: subtract the mean first */
-        y = random_op2(&q->m, IR_sub, y,
-                       random_op2(&q->m, IR_mul, reduce(q, IR_sum, y, -1, true), num(q, 1 / k)));
-    ir_ref ms = random_op2(
-        &q->m, IR_mul, reduce(q, IR_sum, random_op2(&q->m, IR_mul, y, y), -1, true), num(q, 1 / k));
+        y = random_op2(
+            &q->m, IR_sub, y,
+            random_op2(&q->m, IR_mul, random_reduce(&q->m, IR_sum, y, -1, true), num(q, 1 / k)));
+    ir_ref ms = random_op2(&q->m, IR_mul,
+                           random_reduce(&q->m, IR_sum, random_op2(&q->m, IR_mul, y, y), -1, true),
+                           num(q, 1 / k));
     ir_ref r = random_op1(&q->m, IR_rsqrt, random_op2(&q->m, IR_add, ms, num(q, 1.0 / 16)));
     put(q, random_op2(&q->m, IR_mul, random_op2(&q->m, IR_mul, y, r), w), 4, false);
 }
@@ -293,7 +270,7 @@ static ir_ref join(gen *q, ir_ref a, ir_ref b) {
 }
 
 static void act_view(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     const ir_shape s = *shape_of(q, x.ref);
     int64_t k = last_size(q, x.ref), last = (int64_t)s.rank - 1;
     ir_attr a = {.key = IR_ATTR_SHAPE};
@@ -304,25 +281,25 @@ static void act_view(gen *q) {
         if (s.rank != 2 || k % 4 != 0) return;
         a.u.dims = dim;
         a.n = 3;
-        put(q, random_add(&q->m, IR_reshape, &x.ref, 1, &a, 1), x.mag, x.exact);
+        put(q, random_add(&q->m, IR_reshape, &x.ref, 1, &a, 1), x.most, x.exact);
         return;
     case 1:
         if (s.rank != 3) return;
         a = (ir_attr){.key = IR_ATTR_AXES, .n = 3, .u.ints = axes};
-        put(q, random_add(&q->m, IR_permute, &x.ref, 1, &a, 1), x.mag, x.exact);
+        put(q, random_add(&q->m, IR_permute, &x.ref, 1, &a, 1), x.most, x.exact);
         return;
     case 2:
-        if (k >= 8) put(q, slice(q, x.ref, last, k / 4, k), x.mag, x.exact);
+        if (k >= 8) put(q, slice(q, x.ref, last, k / 4, k), x.most, x.exact);
         return;
     default:
-        if (k <= 64) put(q, join(q, x.ref, random_op1(&q->m, IR_neg, x.ref)), x.mag, x.exact);
+        if (k <= 64) put(q, join(q, x.ref, random_op1(&q->m, IR_neg, x.ref)), x.most, x.exact);
         return;
     }
 }
 
 /* Half-split rotation, as in rope. */
 static void act_rope(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     int64_t k = last_size(q, x.ref), last = (int64_t)shape_of(q, x.ref)->rank - 1;
     if (k % 2 != 0) return;
     ir_dim d = size(q, k);
@@ -333,7 +310,7 @@ static void act_rope(gen *q) {
         random_op2(&q->m, IR_add,
                    random_op2(&q->m, IR_mul, x.ref, random_op1(&q->m, IR_cos, angle)),
                    random_op2(&q->m, IR_mul, turned, random_op1(&q->m, IR_sin, angle))),
-        2 * x.mag, false);
+        2 * x.most, false);
 }
 
 static rp_dtype weight_type(gen *q, int64_t k) {
@@ -356,7 +333,7 @@ static ir_ref weight(gen *q, int64_t n, int64_t k) {
 
 static void act_matmul(gen *q) {
     static const int64_t widths[] = {8, 32, 48, 64};
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     if (shape_of(q, x.ref)->rank != 2) return;
     int64_t k = last_size(q, x.ref), n = widths[random_pick(&q->m, 4)];
     ir_ref a = x.ref, w;
@@ -372,7 +349,7 @@ static void act_matmul(gen *q) {
     } else {
         w = weight(q, n, k);
     }
-    put(q, random_add(&q->m, IR_matmul, (ir_ref[]){a, w}, 2, &trans, 1), x.mag * (double)k / 4,
+    put(q, random_add(&q->m, IR_matmul, (ir_ref[]){a, w}, 2, &trans, 1), x.most * (double)k / 4,
         false);
 }
 
@@ -382,7 +359,7 @@ static ir_ref index_of_rows(gen *q) {
 
 /* One element a row of what was computed, as cross-entropy takes it. */
 static void act_pick(gen *q) {
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     const ir_shape s = *shape_of(q, x.ref);
     int64_t k = last_size(q, x.ref);
     if (s.rank != 2 || s.dim[0] != q->rows) return;
@@ -393,7 +370,7 @@ static void act_pick(gen *q) {
                                index_of_rows(q));
     a = (ir_attr){.key = IR_ATTR_SHAPE, .n = 2, .u.dims = column};
     put(q, random_op2(&q->m, IR_sub, x.ref, random_add(&q->m, IR_reshape, &picked, 1, &a, 1)),
-        2 * x.mag, false);
+        2 * x.most, false);
 }
 
 static void act_gather(gen *q) {
@@ -424,7 +401,7 @@ static void act_ints(gen *q) {
                                 IR_or,         IR_xor,        IR_floor_divide, IR_remainder,
                                 IR_shift_left, IR_shift_right};
     static const double numbers[] = {0, -1, 3, -7, 31, 32, 64, 2147483647};
-    item x = exact(q);
+    item x = random_exact(&q->m, &q->pool);
     rp_dtype t = random_pick(&q->m, 2) ? RP_DTYPE_I32 : RP_DTYPE_I64;
     if (!q->opt->ints) return;
     ir_ref a = random_cast(&q->m, random_op2(&q->m, IR_mul, x.ref, num(q, 8)), t), r = a;
@@ -448,7 +425,7 @@ static void act_ints(gen *q) {
 
 /* There and back in double precision: exact where the operands are, so that integers and quotients by powers of two stay. */
 static void act_double(gen *q) {
-    item x = exact(q);
+    item x = random_exact(&q->m, &q->pool);
     if (!q->opt->half) return;
     ir_ref a = random_cast(&q->m, x.ref, RP_DTYPE_F64),
            third = random_const(&q->m, RP_DTYPE_F64, 1.0 / 3), r;
@@ -459,13 +436,13 @@ static void act_double(gen *q) {
                        random_op1(&q->m, IR_abs, random_op2(&q->m, IR_add, a, third)));
         break;
     case 2: r = random_op1(&q->m, IR_floor, random_op2(&q->m, IR_div, a, third)); break;
-    default: r = random_op2(&q->m, IR_max, a, reduce(q, IR_amax, a, -1, true)); break;
+    default: r = random_op2(&q->m, IR_max, a, random_reduce(&q->m, IR_amax, a, -1, true)); break;
     }
-    put(q, random_cast(&q->m, r, RP_DTYPE_F32), 3 * x.mag + 1, x.mag <= 20);
+    put(q, random_cast(&q->m, r, RP_DTYPE_F32), 3 * x.most + 1, x.most <= 20);
 }
 
 static void act_half(gen *q) {
-    item x = exact(q);
+    item x = random_exact(&q->m, &q->pool);
     static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_F8E4M3FN,
                                      RP_DTYPE_F8E5M2};
     rp_dtype t = types[random_pick(&q->m, 4)];
@@ -473,7 +450,7 @@ static void act_half(gen *q) {
     ir_ref h = random_cast(&q->m, x.ref, t);
     if (rp_dtype_is_float(t) && random_pick(&q->m, 2) == 0)
         h = random_op2(&q->m, IR_max, random_op1(&q->m, IR_neg, h), h);
-    put(q, random_cast(&q->m, h, RP_DTYPE_F32), x.mag, x.exact);
+    put(q, random_cast(&q->m, h, RP_DTYPE_F32), x.most, x.exact);
 }
 
 /* --- loops and branches ------------------------------------------------------------- */
@@ -499,10 +476,9 @@ static ir_ref argument(gen *f, gen *q, ir_ref x, bool row) {
 }
 
 static ir_ref chain(gen *f, ir_ref r, double mag) {
-    f->pool[0] = (item){r, mag, false};
-    f->n_pool = 1;
+    f->pool = (random_pool){.n = 1, .item = {{r, mag, false}}};
     for (uint32_t i = 0; i < 1 + random_pick(&f->m, 3) && f->m.st == RP_OK; i++) act_unary(f);
-    return f->m.st == RP_OK ? f->pool[f->n_pool - 1].ref : 0;
+    return f->m.st == RP_OK ? f->pool.item[f->pool.n - 1].ref : 0;
 }
 
 static ir_attr finished(gen *q, gen *f, ir_attr_key key, const ir_ref *out, uint32_t n) {
@@ -514,7 +490,7 @@ static ir_attr finished(gen *q, gen *f, ir_attr_key key, const ir_ref *out, uint
 /* What a chain of ops makes of x. */
 static ir_attr chain_body(gen *q, ir_attr_key key, item x) {
     gen f = body(q, "chain");
-    ir_ref r = chain(&f, argument(&f, q, x.ref, false), x.mag);
+    ir_ref r = chain(&f, argument(&f, q, x.ref, false), x.most);
     return finished(q, &f, key, &r, 1);
 }
 
@@ -525,7 +501,7 @@ static ir_ref draw_while(gen *q, item x) {
     (void)argument(&c, q, x.ref, false);
     i = random_op2(&c.m, IR_lt, i, random_const(&c.m, RP_DTYPE_I32, random_pick(&q->m, 4)));
     out[0] = argument(&f, q, in[0], false);
-    out[1] = chain(&f, argument(&f, q, x.ref, false), x.mag);
+    out[1] = chain(&f, argument(&f, q, x.ref, false), x.most);
     out[0] = random_op2(&f.m, IR_add, out[0], random_const(&f.m, RP_DTYPE_I32, 1));
     ir_attr a[] = {finished(q, &c, IR_ATTR_COND, &i, 1), finished(q, &f, IR_ATTR_BODY, out, 2)};
     ir_ref w = random_add(&q->m, IR_while, in, 2, a, 2);
@@ -537,11 +513,11 @@ static ir_ref draw_while(gen *q, item x) {
 
 /* The rows of x, each with what came before. */
 static ir_ref draw_scan(gen *q, item x) {
-    ir_ref in[] = {reduce(q, IR_amax, x.ref, 0, false), x.ref}, out[2];
+    ir_ref in[] = {random_reduce(&q->m, IR_amax, x.ref, 0, false), x.ref}, out[2];
     gen f = body(q, "row");
     ir_ref h = argument(&f, q, in[0], false), row = argument(&f, q, x.ref, true);
     out[0] = random_op2(&f.m, IR_max, random_op1(&f.m, IR_tanh, h), row);
-    out[1] = random_op2(&f.m, IR_sub, chain(&f, row, x.mag), h);
+    out[1] = random_op2(&f.m, IR_sub, chain(&f, row, x.most), h);
     ir_attr a[] = {finished(q, &f, IR_ATTR_BODY, out, 2),
                    {.key = IR_ATTR_CARRIED, .u.i = 1},
                    {.key = IR_ATTR_SLICED, .u.i = 1}};
@@ -574,10 +550,10 @@ static ir_ref draw_call(gen *q, item x) {
 
 static void act_control(gen *q) {
     static ir_ref (*const kind[])(gen *, item) = {draw_call, draw_cond, draw_while, draw_scan};
-    item x = any(q);
+    item x = random_any(&q->m, &q->pool);
     uint32_t k = random_pick(&q->m, 4);
     ir_ref r = kind[k](q, x);
-    put(q, r, k == 3 ? 2 * x.mag + 64 : x.mag > 9 ? x.mag : 9, false);
+    put(q, r, k == 3 ? 2 * x.most + 64 : x.most > 9 ? x.most : 9, false);
 }
 
 static void step(gen *q) {
@@ -607,24 +583,11 @@ static void leaves(gen *q) {
 rp_status random_graph_new(uint64_t seed, const random_graph_options *opt, ir_graph **out,
                            rp_error *err) {
     gen q = {.m.g = ir_graph_new("random"), .opt = opt, .m.rng = seed * 977 + 1, .m.err = err};
-    ir_ref ret[3];
     if (!q.m.g) return RP_NOMEM;
     leaves(&q);
     for (uint32_t i = 0; i < opt->n_steps && q.m.st == RP_OK; i++) step(&q);
-    uint32_t n = 0, n_want = q.m.st == RP_OK ? 1 + random_pick(&q.m, 3) : 0;
-    for (uint32_t i = 0; i < n_want;
-         i++) { /* distinct values: returning one twice is its own test */
-        ir_ref r = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
-        bool twice = false;
-        for (uint32_t k = 0; k < n; k++) twice = twice || ret[k] == r;
-        if (!twice) ret[n++] = r;
-    }
-    if (q.m.st == RP_OK) q.m.st = ir_graph_finish(q.m.g, ret, n, err);
-    if (q.m.st == RP_OK)
-        *out = q.m.g;
-    else
-        ir_graph_free(q.m.g);
-    return q.m.st;
+    uint32_t n = q.m.st == RP_OK ? 1 + random_pick(&q.m, 3) : 0;
+    return random_finish(&q.m, &q.pool, n, out);
 }
 
 static rp_status leaf_value(const ir_graph *g, ir_ref r, const int64_t *symbols, uint64_t seed,

@@ -5,18 +5,14 @@
 #include "ir/dim_code.h"
 #include "support/random_maker.h"
 
-enum { MAX_POOL = 32, N_SYMBOLS = 3, MOST_ELEMENTS = 6000, MOST_STEPS = 9 };
+enum { N_SYMBOLS = 3, MOST_ELEMENTS = 6000, MOST_STEPS = 9 };
 
-typedef struct item {
-    ir_ref ref;
-    double most; /* bound of |value| */
-    bool exact;  /* the same in every implementation */
-} item;
+typedef random_item item;
 
 typedef struct gen {
     random_maker m;
-    item pool[MAX_POOL];
-    uint32_t n_pool, n_leaves;
+    random_pool pool;
+    uint32_t n_leaves;
     ir_dim symbol[N_SYMBOLS];
 } gen;
 
@@ -34,11 +30,6 @@ static rp_dtype type_of(const gen *q, ir_ref r) {
 
 static ir_dims *dims(const gen *q) {
     return ir_graph_dims(q->m.g);
-}
-
-static ir_ref reshape(gen *q, ir_ref r, const ir_shape *s) {
-    ir_attr a = {.key = IR_ATTR_SHAPE, .n = s->rank, .u.dims = s->dim};
-    return random_add(&q->m, IR_reshape, &r, 1, &a, 1);
 }
 
 static int64_t elements(const gen *q, const ir_shape *s) {
@@ -84,8 +75,7 @@ static void put(gen *q, ir_ref r, double most, bool exact) {
         r = random_op2(&q->m, IR_remainder, r, random_const(&q->m, t, 97));
         most = 97;
     }
-    q->pool[q->n_pool < MAX_POOL ? q->n_pool++ : random_pick(&q->m, MAX_POOL)] =
-        (item){r, most, exact};
+    random_put(&q->m, &q->pool, (item){r, most, exact});
 }
 
 /* --- values ------------------------------------------------------------------------------ */
@@ -113,16 +103,7 @@ static void new_leaf(gen *q) {
 
 static item any(gen *q) {
     if (random_pick(&q->m, 8) == 0) new_leaf(q);
-    uint32_t a = random_pick(&q->m, q->n_pool), b = random_pick(&q->m, q->n_pool);
-    return q->pool[a > b ? a : b];
-}
-
-static item exact(gen *q) {
-    for (int i = 0; i < 6; i++) {
-        item x = any(q);
-        if (x.exact) return x;
-    }
-    return q->pool[0];
+    return random_any(&q->m, &q->pool);
 }
 
 /* --- actions ------------------------------------------------------------------------------- */
@@ -153,7 +134,7 @@ static void act_unary(gen *q) {
 static void act_cast(gen *q) {
     static const rp_dtype types[] = {RP_DTYPE_F32, RP_DTYPE_F64, RP_DTYPE_F16, RP_DTYPE_BF16,
                                      RP_DTYPE_I32, RP_DTYPE_I64, RP_DTYPE_F32, RP_DTYPE_F32};
-    item x = exact(q);
+    item x = random_exact(&q->m, &q->pool);
     put(q, as_type(q, x.ref, types[random_pick(&q->m, 8)]), x.most + 1, true);
 }
 
@@ -205,11 +186,6 @@ static void act_binary(gen *q) {
     }
 }
 
-static ir_ref reduce(gen *q, ir_op op, ir_ref a, int64_t axis, bool keep) {
-    ir_attr at[2] = {{.key = IR_ATTR_AXIS, .u.i = axis}, {.key = IR_ATTR_KEEP, .u.i = keep}};
-    return random_add(&q->m, op, &a, 1, at, 2);
-}
-
 static void act_reduce(gen *q) {
     item x = any(q);
     ir_shape s = shape_of(q, x.ref);
@@ -220,16 +196,18 @@ static void act_reduce(gen *q) {
     ir_dim_bounds(dims(q), s.dim[axis], &lo, &hi);
     switch (random_pick(&q->m, 4)) {
     case 0:
-        put(q, reduce(q, IR_sum, x.ref, axis, keep), x.most * (double)(hi + 1), ints && x.exact);
+        put(q, random_reduce(&q->m, IR_sum, x.ref, axis, keep), x.most * (double)(hi + 1),
+            ints && x.exact);
         break;
     case 1:
-        if (lo > 0) put(q, reduce(q, IR_amax, x.ref, axis, keep), x.most, x.exact);
+        if (lo > 0) put(q, random_reduce(&q->m, IR_amax, x.ref, axis, keep), x.most, x.exact);
         break;
     case 2:
-        if (lo > 0) put(q, reduce(q, IR_amin, x.ref, axis, keep), x.most, x.exact);
+        if (lo > 0) put(q, random_reduce(&q->m, IR_amin, x.ref, axis, keep), x.most, x.exact);
         break;
     default:
-        if (lo > 0 && x.exact) put(q, reduce(q, IR_argmax, x.ref, axis, keep), (double)hi, true);
+        if (lo > 0 && x.exact)
+            put(q, random_reduce(&q->m, IR_argmax, x.ref, axis, keep), (double)hi, true);
     }
 }
 
@@ -266,14 +244,7 @@ static void act_reshape(gen *q) {
     } else {
         return;
     }
-    put(q, reshape(q, x.ref, &to), x.most, x.exact);
-}
-
-static ir_ref slice(gen *q, ir_ref r, int64_t axis, ir_dim start, ir_dim stop) {
-    ir_attr a[3] = {{.key = IR_ATTR_AXIS, .u.i = axis},
-                    {.key = IR_ATTR_START, .u.dim = start},
-                    {.key = IR_ATTR_STOP, .u.dim = stop}};
-    return random_add(&q->m, IR_slice, &r, 1, a, 3);
+    put(q, random_reshape(&q->m, x.ref, to.dim, to.rank), x.most, x.exact);
 }
 
 static void act_slice(gen *q) {
@@ -283,7 +254,8 @@ static void act_slice(gen *q) {
     uint32_t axis = random_pick(&q->m, s.rank);
     ir_dim half = ir_dim_floordiv(dims(q), s.dim[axis], 2), none = ir_dim_const(dims(q), 0);
     bool low = random_pick(&q->m, 2);
-    put(q, slice(q, x.ref, axis, low ? none : half, low ? half : s.dim[axis]), x.most, x.exact);
+    put(q, random_slice(&q->m, x.ref, axis, low ? none : half, low ? half : s.dim[axis]), x.most,
+        x.exact);
 }
 
 static void act_concat(gen *q) {
@@ -318,7 +290,7 @@ static ir_ref second(gen *q, ir_ref r) {
 }
 
 static void act_axis(gen *q) {
-    item x = exact(q);
+    item x = random_exact(&q->m, &q->pool);
     ir_shape s = shape_of(q, x.ref);
     rp_dtype t = type_of(q, x.ref);
     int64_t lo, hi;
@@ -346,7 +318,7 @@ static void act_axis(gen *q) {
 
 static void act_scatter(gen *q) {
     static const ir_op ops[] = {IR_scatter, IR_scatter_add, IR_scatter_amax};
-    item x = exact(q);
+    item x = random_exact(&q->m, &q->pool);
     ir_shape s = shape_of(q, x.ref), src = s;
     rp_dtype t = type_of(q, x.ref);
     bool half = t == RP_DTYPE_F16 || t == RP_DTYPE_BF16;
@@ -407,23 +379,10 @@ static void step(gen *q) {
 rp_status random_ranks_new(uint64_t seed, uint32_t n_steps, ir_graph **out, rp_error *err) {
     static const char *const names[N_SYMBOLS] = {"T", "B", "N"};
     gen q = {.m.g = ir_graph_new("ranks"), .m.rng = seed * 7919 + 3, .m.err = err};
-    ir_ref ret[3];
-    uint32_t n = 0;
     if (!q.m.g) return rp_fail(err, RP_NOMEM, "random graph");
     for (int i = 0; i < N_SYMBOLS; i++)
         q.symbol[i] = ir_dim_symbol(dims(&q), names[i], i == 2 ? 0 : 1, i == 1 ? 3 : 7, 1);
-    while (q.n_pool < 2 && q.m.st == RP_OK) new_leaf(&q);
+    while (q.pool.n < 2 && q.m.st == RP_OK) new_leaf(&q);
     for (uint32_t i = 0; i < n_steps && q.m.st == RP_OK; i++) step(&q);
-    for (uint32_t i = 0; q.m.st == RP_OK && i < 3; i++) { /* distinct ones */
-        ir_ref r = i == 0 ? q.pool[q.n_pool - 1].ref : any(&q).ref;
-        bool twice = false;
-        for (uint32_t k = 0; k < n; k++) twice = twice || ret[k] == r;
-        if (!twice) ret[n++] = r;
-    }
-    if (q.m.st == RP_OK) q.m.st = ir_graph_finish(q.m.g, ret, n, err);
-    if (q.m.st == RP_OK)
-        *out = q.m.g;
-    else
-        ir_graph_free(q.m.g);
-    return q.m.st;
+    return random_finish(&q.m, &q.pool, 3, out);
 }
