@@ -378,33 +378,56 @@ static void the_key_holds_contents_layout_and_packing(void **state) {
 
 /* --- rope --------------------------------------------------------------------------------- */
 
+/* A model, and the first n rows of its rope tables as they should be. */
+typedef struct rope_rows {
+    model_source *s;
+    size_t half; /* numbers of a row */
+    float *c, *si;
+} rope_rows;
+
+static rope_rows rope_rows_new(int64_t n) {
+    rp_error err = {0};
+    rope_rows w = {0};
+    CHECK_OK(model_source_open_synthetic("synthetic:tiny", &w.s, &err), &err);
+    const model_hparams *hp = model_source_hparams(w.s);
+    w.half = hp->rope_dim / 2;
+    w.c = base_alloc_array((size_t)n * w.half, sizeof *w.c);
+    w.si = base_alloc_array((size_t)n * w.half, sizeof *w.si);
+    model_rope_rows(hp, NULL, 0, n, w.c, w.si);
+    return w;
+}
+
+static void rope_rows_free(rope_rows *w) {
+    base_free(w->c);
+    base_free(w->si);
+    model_source_free(w->s);
+}
+
+/* The first n rows of r are those of w. */
+static void rope_rows_equal(const rope_rows *w, const engine_rope *r, size_t n) {
+    assert_memory_equal(engine_rope_cos(r), w->c, n * w->half * sizeof *w->c);
+    assert_memory_equal(engine_rope_sin(r), w->si, n * w->half * sizeof *w->si);
+}
+
 static void rope_rows_come_with_positions(void **state) {
     enum { N = 300 };
     static const int64_t reach[] = {1, 5, 64, 65, 200, 190, N + 50};
     rp_error err = {0};
-    model_source *s = NULL;
     engine_rope *r = NULL;
     (void)state;
-    CHECK_OK(model_source_open_synthetic("synthetic:tiny", &s, &err), &err);
-    const model_hparams *hp = model_source_hparams(s);
-    size_t half = hp->rope_dim / 2;
-    float *c = base_alloc_array(N * half, sizeof *c), *si = base_alloc_array(N * half, sizeof *si);
-    model_rope_rows(hp, NULL, 0, N, c, si);
-    CHECK_OK(engine_rope_new(s, N, &r, &err), &err);
-    assert_int_equal(engine_rope_bytes(r), 2 * N * half * sizeof(float));
+    rope_rows want = rope_rows_new(N);
+    CHECK_OK(engine_rope_new(want.s, N, &r, &err), &err);
+    assert_int_equal(engine_rope_bytes(r), 2 * N * want.half * sizeof(float));
     const float *at = engine_rope_cos(r);
     for (size_t i = 0; i < sizeof reach / sizeof *reach; i++) {
         size_t n = (size_t)(reach[i] < N ? reach[i] : N), live = base_alloc_count();
         CHECK_OK(engine_rope_reach(r, reach[i], &err), &err);
         assert_int_equal(base_alloc_count(), live);
         assert_ptr_equal(engine_rope_cos(r), at);
-        assert_memory_equal(engine_rope_cos(r), c, n * half * sizeof *c);
-        assert_memory_equal(engine_rope_sin(r), si, n * half * sizeof *si);
+        rope_rows_equal(&want, r, n);
     }
     engine_rope_free(r);
-    base_free(c);
-    base_free(si);
-    model_source_free(s);
+    rope_rows_free(&want);
 }
 
 static hal_device_ops refusing;
@@ -420,19 +443,14 @@ static rp_status refuse(hal_device *d, void *to, const void *from, size_t size, 
 static void rope_rows_come_again(void **state) {
     enum { N = 200 };
     rp_error err = {0};
-    model_source *s = NULL;
     engine_rope *r = NULL;
     engine_uploads *u = NULL;
     hal_device *d = NULL;
     (void)state;
-    CHECK_OK(model_source_open_synthetic("synthetic:tiny", &s, &err), &err);
-    const model_hparams *hp = model_source_hparams(s);
-    size_t half = hp->rope_dim / 2;
-    float *c = base_alloc_array(N * half, sizeof *c), *si = base_alloc_array(N * half, sizeof *si);
-    model_rope_rows(hp, NULL, 0, N, c, si);
+    rope_rows want = rope_rows_new(N);
     CHECK_OK(hal_open("cpu", 1, &d, &err), &err);
     CHECK_OK(engine_uploads_new(d, &u, &err), &err);
-    CHECK_OK(engine_rope_new(s, N, &r, &err), &err);
+    CHECK_OK(engine_rope_new(want.s, N, &r, &err), &err);
     CHECK_OK(engine_rope_place(r, u, &err), &err);
     refusing = *d->ops;
     copies = refusing.copy;
@@ -443,15 +461,12 @@ static void rope_rows_come_again(void **state) {
         refusals = which;
         assert_int_equal(engine_rope_reach(r, n, &err), RP_DEVICE);
         CHECK_OK(engine_rope_reach(r, n, &err), &err);
-        assert_memory_equal(engine_rope_cos(r), c, (size_t)n * half * sizeof *c);
-        assert_memory_equal(engine_rope_sin(r), si, (size_t)n * half * sizeof *si);
+        rope_rows_equal(&want, r, (size_t)n);
     }
     engine_rope_free(r);
     engine_uploads_free(u);
     hal_close(d);
-    base_free(c);
-    base_free(si);
-    model_source_free(s);
+    rope_rows_free(&want);
 }
 
 static int nothing_left(void **state) {
