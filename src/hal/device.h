@@ -60,6 +60,14 @@ rp_status hal_done_event_record(hal_device *d, hal_event *e, rp_error *err);
 rp_status hal_done_event_wait(hal_device *d, hal_event *e, rp_error *err);
 rp_status hal_done_event_synchronize(hal_event *e, rp_error *err);
 
+/* What the tables of devices share whose memory is the host's and whose calls are over when they return. */
+#define HAL_HOST_OPS                                                                           \
+    .release = hal_memory_release, .copy = hal_memory_copy, .copy_rows = hal_memory_copy_rows, \
+    .upload = hal_memory_upload, .fill = hal_memory_fill, .capture_begin = hal_note_begin,     \
+    .capture_end = hal_note_end, .event_new = hal_done_event_new,                              \
+    .event_free = hal_done_event_free, .event_record = hal_done_event_record,                  \
+    .event_wait = hal_done_event_wait, .event_synchronize = hal_done_event_synchronize
+
 /* Bytes that a copy of a launch list with its arrays takes; false on overflow. */
 bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out);
 /* Copies list with its arg and dim arrays into dst (of that many bytes, 16-byte aligned). Names stay
