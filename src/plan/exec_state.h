@@ -1,0 +1,38 @@
+/* Inside of an executor: what exec.c makes and bound.c reads. */
+#ifndef PLAN_EXEC_STATE_H
+#define PLAN_EXEC_STATE_H
+
+#include "plan/control.h"
+#include "plan/exec.h"
+
+/* What a host call needs to know; its sizes come with the call, so that a device graph replays those of its capture. */
+typedef struct plan_custom_call {
+    const rp_op_desc *op;
+    const plan_launch *launch;
+} plan_custom_call;
+
+/* Memory of a value without a bound. */
+typedef struct plan_grown {
+    void *data;
+    size_t size;
+} plan_grown;
+
+struct plan_exec {
+    const plan *p;
+    hal_device *device;
+    const plan_exec *first; /* whose code, calls and constants these are; NULL: its own */
+    hal_module **modules;
+    hal_function *functions;
+    const uint8_t *weights;
+    uint8_t *arena;
+    size_t own_arena;        /* bytes to release; 0 = the caller's */
+    plan_grown *grown;       /* by value; NULL when every one has a bound */
+    plan_custom_call *calls; /* by launch; NULL when no launch is a custom op */
+    plan_running **running;  /* by launch: of control launches; NULL when there are none */
+    bool lent_arena;
+    uint8_t *consts; /* the records, in device memory */
+    size_t *const_at, consts_size;
+    void **leaves[PLAN_SEG_COUNT_];
+};
+
+#endif
