@@ -1,4 +1,4 @@
-/* Inside of the graph: what graph.c, attr.c, shape.c and verify.c share. */
+/* Inside of the graph: what graph.c, build.c, attr.c, shape.c and verify.c share. */
 #ifndef IR_NODE_H
 #define IR_NODE_H
 
@@ -27,6 +27,9 @@ struct ir_site_table **ir_graph_site_table(ir_graph *g);
 
 /* The node that hash-consing knows as equal to node r; IR_NONE when r is never merged. */
 ir_ref ir_graph_find(const ir_graph *g, ir_ref r);
+
+/* RP_NOMEM with how far g came. */
+rp_status ir_graph_full(const ir_graph *g, rp_error *err);
 
 /* The op's shape rule (rule.h): types of the results of a node whose op, operands and attributes are set. */
 rp_status ir_infer(const ir_graph *g, const ir_node *n, ir_type out[IR_MAX_RESULTS],
