@@ -18,6 +18,14 @@ typedef struct eager {
     rp_error *err;
 } eager;
 
+static inline const ir_node *eager_at(const eager *e, ir_ref r) {
+    return ir_node_at(e->g, r);
+}
+
+static inline ir_dim eager_number(const eager *e, int64_t v) {
+    return ir_dim_const(e->dims, v);
+}
+
 /* eager_emit.c: a launch is built up, then added. */
 typedef struct eager_launch {
     const char *name; /* of the kernel, without '@' */
@@ -34,6 +42,8 @@ rp_status eager_temp(eager *e, const ir_node *n, lower_ref *out);
 /* Of so many bytes, IR_DIM_BAD of which n is to blame for. */
 rp_status eager_temp_of(eager *e, const ir_node *n, ir_dim bytes, lower_ref *out);
 rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out);
+/* Memory of its own for the result of r, which every kernel writes densely. */
+rp_status eager_result(eager *e, ir_ref r);
 lower_launch *eager_next_launch(eager *e);
 /* Starts a launch over the shape s (its dim 0 are the work items). */
 eager_launch eager_begin(const eager *e, const char *name, const ir_shape *s);
@@ -49,5 +59,6 @@ rp_status eager_dense(eager *e, ir_ref r, lower_ref *out);
 
 /* eager_node.c: launches of node r; sets e->view[r]. */
 rp_status eager_node(eager *e, ir_ref r);
+rp_status eager_product(eager *e, ir_ref r); /* eager_product.c: of a matmul */
 
 #endif

@@ -40,6 +40,13 @@ rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out)
     return RP_OK;
 }
 
+rp_status eager_result(eager *e, ir_ref r) {
+    lower_ref at;
+    RP_TRY(eager_temp(e, eager_at(e, r), &at));
+    lower_view_dense(e->dims, at, eager_at(e, r), &e->view[r]);
+    return RP_OK;
+}
+
 lower_launch *eager_next_launch(eager *e) {
     lower_piece *o = e->out;
     if (grow(e, &o->launches, o->n_launches, &e->cap_launches, sizeof *o->launches) != RP_OK)
