@@ -1,4 +1,5 @@
-/* Inside of products on tensor cores: a group as its templates see it (tensor.c), and the text of its epilogues (tensor_text.c). */
+/* Inside of products on tensor cores: a group as its templates see it (tensor.c), the sizes of its parts (tensor_size.c), and
+ * the text of its epilogues (tensor_text.c). */
 #ifndef LOWER_TENSOR_GROUP_H
 #define LOWER_TENSOR_GROUP_H
 
@@ -27,7 +28,49 @@ typedef struct lower_tensor_parts {
     bool rotary;               /* every part has one */
 } lower_tensor_parts;
 
-#define LOWER_TENSOR_WARPS 8
+enum {
+    LOWER_TENSOR_WARPS = 8,
+    LOWER_FEW_ROWS = 8,   /* most of the template for few rows */
+    LOWER_SOME_ROWS = 64, /* more rows have one ascending sum */
+    LOWER_N_MANYS = 4,
+    LOWER_JOB_TILES = 8 /* of the template for many rows */
+};
+
+static inline int64_t lower_div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* As rk_few_rows of the template. */
+typedef struct lower_few {
+    int64_t k, slice, chunks, chunk; /* steps of a warp, its copies a tile, steps of a copy */
+    int64_t rows, tiles, slots;
+} lower_few;
+
+/* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight; slices of k that are summed apart, and the blocks that
+ * share them. Narrow tiles are for so few rows that a round of them takes all: wide ones would leave multiprocessors idle. Both add alike. */
+typedef struct lower_many {
+    int64_t most, columns, chunk, stages, slices, splits;
+    int64_t piece;   /* rows whose sums are in shared memory at once */
+    uint32_t per_sm; /* blocks a multiprocessor */
+} lower_many;
+
+/* Splits g into units of so many columns. */
+void lower_tensor_columns(const lowerer *L, lower_tensor_parts *g, int64_t columns);
+rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, lower_tensor_parts *g);
+/* The template for up to so many rows; blocks a multiprocessor. */
+uint32_t lower_fit_few(lower_few *f, const lower_tensor_parts *g, int64_t rows);
+int64_t lower_few_bytes(const lower_few *f);
+/* Rows that the template for few rows takes: fewer where K is so long that they have no room beside two copies. */
+int64_t lower_few_rows(const lower_tensor_parts *g);
+/* The classes of more rows than end, of up to largest. */
+void lower_fit_many(lower_tensor_parts *g, lower_many *list, uint32_t *n, int64_t end,
+                    int64_t largest);
+/* As rk_many_rows of the template. */
+int64_t lower_many_bytes(const lower_many *m);
+/* Jobs of a template for many rows, units of one of part p, and of any at most. */
+int64_t lower_count_jobs(const lower_tensor_parts *g);
+int64_t lower_job_units(const lower_tensor_part *p);
+int64_t lower_most_job(const lower_tensor_parts *g);
 
 /* The epilogues of all parts for kernel NAME, and the struct NAME_units: how many units there are, where they lie (at), and what is done with their sums
  * (gen/embed/tensor.cu, results). L->args get what they read and write. */

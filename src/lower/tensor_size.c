@@ -1,0 +1,231 @@
+/* Which template a group gets, and how large its parts are.
+ *
+ * The order in which a product is summed depends on its K and on the class of its rows alone, so that groups of any fusion give the
+ * same bits. Sizes were chosen for a GPU of some 132 multiprocessors with 227 KB of shared memory each. */
+#include "lower/tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "gen/pack.h"
+#include "lower/matmul.h"
+#include "lower/tensor_group.h"
+#include "pass/product.h"
+
+enum {
+    STEP = 16, /* k of an instruction */
+    WARPS = LOWER_TENSOR_WARPS,
+    STEP_BYTES = 512,   /* of a tile */
+    MOST_CHUNK = 8,     /* steps of a copy */
+    N_SM = 132,         /* that sizes are chosen for */
+    SHARED = 227 << 10, /* of a block that has a multiprocessor for itself */
+    HALF = 110 << 10,   /* of one of two */
+    OWN = 5 << 10,      /* of that, what making a row takes */
+    MOST_RING = 192 << 10,
+    MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
+    JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
+    SLICES = 4                   /* of k, of up to LOWER_SOME_ROWS rows */
+};
+
+typedef lower_tensor_part part;
+typedef lower_tensor_parts group;
+typedef lower_few few;
+typedef lower_many many;
+
+/* --- few rows ------------------------------------------------------------------------------ */
+
+int64_t lower_few_bytes(const few *f) {
+    int64_t x = f->rows * (f->k * 2 + 16);
+    int64_t sums = (2 * WARPS + 1) * f->rows * f->tiles * 16 * 4;
+    return WARPS * f->slots * (f->chunk * STEP_BYTES + 8) + x + 16 + sums;
+}
+
+/* Slots of a warp's ring for blocks that share a multiprocessor with per_sm - 1 others. */
+static void fit_slots(few *f, const group *g, uint32_t per_sm) {
+    int64_t each = lower_div_up(g->units, N_SM * per_sm) * f->tiles * f->chunks;
+    int64_t room = (per_sm > 1 ? HALF : SHARED) - (f->rows == 1 && g->own ? OWN : 0);
+    f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
+    if (f->slots > each) f->slots = each;
+    while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;
+}
+
+uint32_t lower_fit_few(few *f, const group *g, int64_t rows) {
+    *f = (few){.k = g->k, .rows = rows, .tiles = g->tiles};
+    f->slice = lower_div_up(g->k / STEP, WARPS);
+    f->chunks = lower_div_up(f->slice, MOST_CHUNK);
+    f->chunk = lower_div_up(f->slice, f->chunks);
+    bool beside = g->units > N_SM && g->units <= 2 * N_SM;
+    if (beside) {
+        fit_slots(f, g, 2);
+        if (lower_few_bytes(f) <= HALF && f->slots >= f->tiles * f->chunks) return 2;
+    }
+    fit_slots(f, g, 1);
+    return 1;
+}
+
+int64_t lower_few_rows(const group *g) {
+    few f;
+    int64_t rows = LOWER_FEW_ROWS;
+    for (; rows > 1; rows /= 2) {
+        (void)lower_fit_few(&f, g, rows);
+        if (f.slots > 1 && lower_few_bytes(&f) <= SHARED) break;
+    }
+    return rows;
+}
+
+/* --- parts -------------------------------------------------------------------------------- */
+
+/* Blocks of 32 packed columns are made whole. */
+static bool wants_32(const lowerer *L, const pass_group *gr) {
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        if (ir_node_at(L->g, gr->nodes[i])->dtype == RP_DTYPE_I16B32) return true;
+    return false;
+}
+
+static void count_units(const lowerer *L, group *g) {
+    pass_weights w;
+    int64_t tile = 0;
+    g->units = g->tiles = 0;
+    for (uint32_t i = 0; i < g->n_parts; i++) {
+        part *p = &g->parts[i];
+        (void)pass_product_weights(L->g, p->s->mats[0], &w);
+        int64_t items = lower_div_up(w.n, LOWER_COLUMNS),
+                tiles = p->s->n_mats * g->columns / GEN_TILE_ROWS;
+        p->columns = w.n;
+        p->first_unit = g->units;
+        p->first_tile = tile;
+        p->units = items * (LOWER_COLUMNS / g->columns);
+        g->units += p->units;
+        tile += items * p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS);
+        if (tiles > g->tiles) g->tiles = tiles;
+    }
+}
+
+void lower_tensor_columns(const lowerer *L, group *g, int64_t columns) {
+    g->columns = columns;
+    count_units(L, g);
+}
+
+rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, group *g) {
+    pass_weights w;
+    (void)pass_product_weights(L->g, gr->segs[0].mats[0], &w);
+    *g = (group){.k = w.k};
+    g->parts = base_arena_array(L->arena, gr->n_segs + 1u, sizeof *g->parts);
+    if (!g->parts) return rp_fail(L->err, RP_NOMEM, "parts of a product");
+    for (uint32_t i = 0; i < gr->n_segs; i++)
+        if (!gr->segs[i].dead) g->parts[g->n_parts++].s = &gr->segs[i];
+    lower_tensor_columns(L, g, wants_32(L, gr) ? LOWER_COLUMNS : GEN_TILE_ROWS);
+    if (g->units >= MANY_UNITS) lower_tensor_columns(L, g, LOWER_COLUMNS);
+    return RP_OK;
+}
+
+/* --- many rows ------------------------------------------------------------------------------ */
+
+int64_t lower_job_units(const part *p) {
+    int64_t n = JOB_TILES / (p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS));
+    return n > 0 ? n : 1;
+}
+
+int64_t lower_count_jobs(const group *g) {
+    int64_t n = 0;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        n += lower_div_up(g->parts[i].units * g->columns / LOWER_COLUMNS,
+                          lower_job_units(&g->parts[i]));
+    return n > 0 ? n : 1;
+}
+
+int64_t lower_most_job(const group *g) {
+    int64_t n = 1;
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (lower_job_units(&g->parts[i]) > n) n = lower_job_units(&g->parts[i]);
+    return n;
+}
+
+/* Slices of whole chunks, so many that none is empty: K alone decides. Blocks of their own where they leave multiprocessors idle else. */
+static many fit_some(const group *g) {
+    many m = {.most = LOWER_SOME_ROWS,
+              .columns = 64,
+              .chunk = 128,
+              .stages = 4,
+              .splits = 1,
+              .piece = 64,
+              .per_sm = 1};
+    const int64_t chunks = lower_div_up(g->k, m.chunk), jobs = lower_count_jobs(g);
+    m.slices = lower_div_up(chunks, lower_div_up(chunks, SLICES));
+    if (g->direct && jobs * m.slices <= N_SM) m.splits = m.slices;
+    return m;
+}
+
+void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
+    const int64_t jobs = lower_count_jobs(g),
+                  each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
+    const many all[LOWER_N_MANYS] = {fit_some(g),
+                                     {each * 64, 64, 128, 4, 1, 1, 64, 1},
+                                     {each * 128, 128, 64, 6, 1, 1, 64, 1},
+                                     {INT64_MAX, 256, 64, 4, 1, 1, 64, 1}};
+    *n = 0;
+    for (int i = 0; i < LOWER_N_MANYS && largest > end; i++) {
+        if (all[i].most <= end) continue;
+        list[(*n)++] = all[i];
+        end = all[i].most;
+    }
+}
+
+int64_t lower_many_bytes(const many *m) {
+    int64_t stage = JOB_TILES * m->chunk * 32 + m->columns * m->chunk * 2;
+    return m->stages * (stage + 16) + m->piece * 132 * 4;
+}
+
+rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles *out) {
+    many list[LOWER_N_MANYS];
+    uint32_t n;
+    group g;
+    RP_TRY(lower_tensor_find_parts(L, gr, &g));
+    const int64_t most = lower_few_rows(&g);
+    lower_fit_many(&g, list, &n, most, INT64_MAX);
+    *out = (lower_tiles){.of = {{most, 0}}, .n = 1};
+    for (uint32_t i = 0; i < n; i++) {
+        if (out->of[out->n - 1].columns != list[i].columns) out->n++;
+        out->of[out->n - 1].most = list[i].most;
+        out->of[out->n - 1].columns = list[i].columns;
+    }
+    return RP_OK;
+}
+
+/* --- choice ------------------------------------------------------------------------- */
+
+static bool refuse(const char *name, const char *why, const char *value) {
+    if (name)
+        base_log_ch(RP_LOG_CH_AUTOTUNING, false, "%s: no tensor cores, sums as on the host: %s %s",
+                    name, why, value);
+    return false;
+}
+
+static bool refuse_k(const char *name, const char *why, int64_t k) {
+    char text[24];
+    (void)snprintf(text, sizeof text, "%" PRId64, k);
+    return refuse(name, why, text);
+}
+
+/* One row beside two copies of every warp. */
+static bool has_room(int64_t k) {
+    few f;
+    const group g = {.k = k, .units = 1, .tiles = PASS_MAX_MATS * (LOWER_COLUMNS / GEN_TILE_ROWS)};
+    (void)lower_fit_few(&f, &g, 1);
+    return lower_few_bytes(&f) <= SHARED;
+}
+
+bool lower_tensor_can(const lowerer *L, const pass_group *gr, const char *name, rp_dtype x) {
+    pass_weights w;
+    if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
+    if (pass_is_packed_matmul(L->g, gr->segs[0].mats[0]) ||
+        !pass_product_weights(L->g, gr->segs[0].mats[0], &w))
+        return false;
+    if (w.dtype != RP_DTYPE_BF16)
+        return refuse(name, "weights are not bf16 but", rp_dtype_name(w.dtype));
+    if (x != RP_DTYPE_F32 && x != RP_DTYPE_BF16)
+        return refuse(name, "rows are neither f32 nor bf16 but", rp_dtype_name(x));
+    if (w.k % STEP) return refuse_k(name, "K is no multiple of 16:", w.k);
+    return has_room(w.k) || refuse_k(name, "a row has no room in shared memory with a K of", w.k);
+}
