@@ -131,9 +131,10 @@ $(FUZZ_REPLAY): $(B)/test/fuzz/%: $(B)/obj/test/fuzz/%.o $(B)/libreprise-interna
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer) $^ $(LIBS) $(CMD_LIBS) -o $@
 
-$(EMU): test/support/emu/emu.c test/support/emu/kernel.h src/hal/cuda/api.h src/hal/cuda/api.def
+EMU_SRC := test/support/emu/emu.c test/support/emu/stream.c
+$(EMU): $(EMU_SRC) test/support/emu/emu.h test/support/emu/kernel.h src/hal/cuda/api.h src/hal/cuda/api.def
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared -pthread -Wl,-soname,$(@F) $< -ldl -o $@
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 -O2 -fPIC -shared -pthread -Wl,-soname,$(@F) $(EMU_SRC) -ldl -o $@
 
 programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH) $(EMU)
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

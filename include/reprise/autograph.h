@@ -24,7 +24,13 @@
  *
  * On a CPU a graph is a list of launches: what goes through rp_call_stream (rp_compiled_run_on, rp_stream_copy, rp_stream_fill)
  * is in it. Plain C that makes an output is found out (nothing noted writes the output), and so is memory that is neither an
- * argument nor from the call or rp_device_alloc. Devices: cpu and null; on a GPU rp_autograph_create is RP_UNSUPPORTED. */
+ * argument nor from the call or rp_device_alloc.
+ *
+ * On a GPU a graph is what the driver captures of the call's stream, so kernels of one's own and of libraries are in it, too: launch
+ * them on rp_stream_handle(rp_call_stream(call)). Calls that wait, allocate or read back end the capture, and rp_call_check tells which
+ * one it was; other threads go on meanwhile, and what they free is freed when no capture is under way. What a kernel of one's own
+ * writes is not checked: it may write outputs, temps and states. Tensors in memory of the host are copied in each call. A
+ * replay is queued: read outputs behind it on the stream. */
 #ifndef REPRISE_AUTOGRAPH_H
 #define REPRISE_AUTOGRAPH_H
 
@@ -133,6 +139,11 @@ RP_API rp_status rp_call_temp(rp_call *call, rp_buffer *b, rp_error *err) RP_MUS
 RP_API rp_status rp_call_compiled(rp_call *call, rp_compiled *c, const rp_buffer *inputs,
                                   uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                                   rp_error *err) RP_MUST_USE;
+/* For calls of the driver, the runtime or a library over them on rp_stream_handle(rp_call_stream(call)): code is what the call
+ * called `what` gave, 0 for success. RP_DEVICE otherwise; RP_UNSUPPORTED for one that waits, allocates or reads back while the
+ * function is captured, which is then the reason why it runs as it is. */
+RP_API rp_status rp_call_check(rp_call *call, const char *what, int code,
+                               rp_error *err) RP_MUST_USE;
 /* Another function of the same manager as part of this call, and of its graph. Its outputs are outputs of this call, too. */
 RP_API rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *args,
                                   rp_value *result, rp_error *err) RP_MUST_USE;

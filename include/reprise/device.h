@@ -73,6 +73,9 @@ RP_API rp_status rp_stream_open(rp_device *d, rp_stream **out, rp_error *err) RP
 RP_API void rp_stream_close(rp_stream *s);
 /* Borrowed from the stream. */
 RP_API rp_device *rp_stream_device(const rp_stream *s);
+/* What the driver knows the stream by, for kernels and libraries of one's own (cuLaunchKernel, cublasSetStream): the CUstream, which
+ * is the cudaStream_t too, of a GPU, whose context becomes that of the thread; NULL elsewhere. */
+RP_API void *rp_stream_handle(rp_stream *s);
 /* In turn with the stream's other calls. Either address may be the host's or the device's: memory of the host that is read is free
  * for other use when the call returns, what is written there is there after rp_stream_synchronize. The ranges do not overlap. */
 RP_API rp_status rp_stream_copy(rp_stream *s, void *to, const void *from, size_t bytes,

@@ -12,8 +12,7 @@ static rp_status check_options(const rp_autograph_options *o, const rp_stream *s
         return rp_fail(err, RP_INVALID, "rp_autograph_options.growth is %d, which is no rp_growth",
                        (int)o->growth);
     if (queue->ops->capture_begin) return RP_OK;
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "automatic graphs are captured on cpu and null so far, not on %s",
+    return rp_fail(err, RP_UNSUPPORTED, "automatic graphs cannot be captured on %s",
                    device_name(rp_stream_device(stream)));
 }
 

@@ -104,6 +104,26 @@ rp_status rp_call_compiled(rp_call *call, rp_compiled *c, const rp_buffer *input
     return rp_compiled_run_on(c, call->a->stream, inputs, n_inputs, outputs, n_outputs, err);
 }
 
+/* The codes that the driver and the runtime give to calls of a thread that captures. */
+static bool is_of_capture(int code) {
+    return code >= 900 && code <= 908;
+}
+
+rp_status rp_call_check(rp_call *call, const char *what, int code, rp_error *err) {
+    base_error_clear(err);
+    rp_error why = {0};
+    if (!call || !what) return rp_fail(err, RP_INVALID, "rp_call_check: call or what is NULL");
+    if (code == 0) return RP_OK;
+    rp_status st = call->first && is_of_capture(code)
+                       ? rp_fail(&why, RP_UNSUPPORTED,
+                                 "%s gave code %d: a graph can contain no call that waits, "
+                                 "allocates or reads back",
+                                 what, code)
+                       : rp_fail(&why, RP_DEVICE, "%s gave code %d", what, code);
+    if (call->first) hal_capture_spoil(call->a->queue, &why);
+    return rp_fail(err, st, "%s", why.text);
+}
+
 static rp_status refuse_strided(void *user, rp_value *v, rp_error *err) {
     (void)user;
     return autograph_is_dense(v) ? RP_OK

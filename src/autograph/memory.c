@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 
-enum { RESERVE_FACTOR = 64, RESERVE_LEAST = 1 << 20 };
+enum { RESERVE_FACTOR = 64, RESERVE_LEAST = 1 << 20, ROOMY_MOST = 2 << 20 };
 
 rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autograph_memory **out,
                                rp_error *err) {
@@ -70,11 +70,15 @@ static size_t capacity_for(size_t want) {
     return size > want ? size : want;
 }
 
-/* Where no range can be set aside (a limit of addresses, say), as much as is wanted now. */
+/* Where no range can be set aside (a GPU, a limit of addresses), memory itself: what a range would have had if that is little, else
+ * twice what is wanted, else that. */
 static rp_status new_room(rp_device *d, size_t want, bool exact, autograph_memory **out,
                           rp_error *err) {
     rp_error none = {0};
-    if (!exact && autograph_memory_new(d, capacity_for(want), true, out, &none) == RP_OK)
+    size_t range = capacity_for(want), room = range <= ROOMY_MOST ? range : want * 2;
+    if (!exact && autograph_memory_new(d, range, true, out, &none) == RP_OK) return RP_OK;
+    if (!exact && want <= SIZE_MAX / 2 && !device_is_host(d) &&
+        autograph_memory_new(d, room, false, out, &none) == RP_OK)
         return RP_OK;
     return autograph_memory_new(d, want, false, out, err);
 }

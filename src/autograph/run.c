@@ -108,7 +108,16 @@ static rp_status is_shared(first_run *r, const rp_value *v, bool *out, rp_error 
 static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
     first_run *r = user;
     rp_buffer b = v->tensor;
-    bool copied = !autograph_is_dense(v);
+    const rp_device *device = r->copies.a->device;
+    size_t bytes = 0;
+    bool empty = autograph_bytes(&b, &bytes) && bytes == 0;
+    bool reached = empty || device_reaches(device, b.data);
+    bool copied = !autograph_is_dense(v) || !reached;
+    if (v->state && !reached)
+        return rp_fail(err, RP_INVALID,
+                       "a state lies in memory of the host, which no kernel on %s reaches; give "
+                       "memory from rp_device_alloc",
+                       device_name(device));
     if (!copied && !v->state) RP_TRY(is_shared(r, v, &copied, err));
     if (copied) {
         RP_TRY(rp_call_temp(&r->copies, &b, err));

@@ -3,6 +3,7 @@
  * The first queue runs nothing: each client has a queue of its own on the same threads or context. */
 #include "device/device.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@
 
 struct rp_device {
     hal_device *root;
-    hal_device *own; /* has the library's memory, which rp_device_free and captures do not know */
+    hal_device *
+        own; /* has the library's memory, which rp_device_free and captures do not know; of a GPU since it is wanted */
+    pthread_mutex_t lock; /* guards own while it is made */
     char *name;
     hal_device_info info;
     atomic_uint refs;
@@ -35,6 +38,7 @@ rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp
     }
     atomic_init(&d->refs, 1);
     atomic_init(&d->frees, 0);
+    (void)pthread_mutex_init(&d->lock, NULL);
     RP_TRY_OUT(hal_open(d->name, threads, &d->root, err));
     d->root->ops->info(d->root, &d->info);
     if (d->info.unified) RP_TRY_OUT(hal_queue(d->root, &d->own, err));
@@ -72,6 +76,7 @@ void rp_device_close(rp_device *d) {
     free_rest(d);
     hal_close(d->own);
     hal_close(d->root);
+    (void)pthread_mutex_destroy(&d->lock);
     base_free(d->name);
     base_free(d);
 }
@@ -101,9 +106,29 @@ void device_capturing(hal_device *queue) {
     capturing = queue;
 }
 
+static rp_status open_own(rp_device *d, rp_error *err) {
+    (void)pthread_mutex_lock(&d->lock);
+    rp_status st = d->own ? RP_OK : hal_queue(d->root, &d->own, err);
+    (void)pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
+/* Zeros are there for every queue, not only behind what the one that cleared it was given. */
+static rp_status alloc_on(hal_device *queue, size_t size, void **out, rp_error *err) {
+    void *p = NULL;
+    if (size == 0) size = 1;
+    RP_TRY(queue->ops->alloc(queue, HAL_DEVICE_MEMORY, size, &p, err));
+    rp_status st = queue->ops->synchronize(queue, err);
+    if (st == RP_OK)
+        *out = p;
+    else
+        queue->ops->release(queue, p, size);
+    return st;
+}
+
 rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) {
-    if (!d->own) return rp_fail(err, RP_UNSUPPORTED, "device %s has no automatic graphs", d->name);
-    return d->own->ops->alloc(d->own, HAL_DEVICE_MEMORY, size ? size : 1, out, err);
+    if (!d->info.unified) RP_TRY(open_own(d, err));
+    return alloc_on(d->own, size, out, err);
 }
 
 void device_free(rp_device *d, void *p) {
@@ -118,7 +143,7 @@ rp_status rp_device_alloc(rp_device *d, size_t bytes, void **out, rp_error *err)
     base_error_clear(err);
     if (!d || !out) return rp_fail(err, RP_INVALID, "rp_device_alloc: device or out is NULL");
     spoil_capture("rp_device_alloc");
-    return d->root->ops->alloc(d->root, HAL_DEVICE_MEMORY, bytes ? bytes : 1, out, err);
+    return alloc_on(d->root, bytes, out, err);
 }
 
 void rp_device_free(rp_device *d, void *p) {
@@ -138,7 +163,8 @@ void rp_device_free(rp_device *d, void *p) {
 
 rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {
     void *p = NULL;
-    if (!d->own) return rp_fail(err, RP_UNSUPPORTED, "device %s reserves no addresses", d->name);
+    if (!d->info.unified)
+        return rp_fail(err, RP_UNSUPPORTED, "device %s reserves no addresses", d->name);
     RP_TRY(base_reserve(size, &p, err));
     rp_status st = hal_range_add(d->own, p, size, "reserved memory", err);
     if (st == RP_OK)
@@ -151,6 +177,14 @@ rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {
 void device_unreserve(rp_device *d, void *p, size_t size) {
     hal_range_remove(d->own, p);
     base_unreserve(p, size);
+}
+
+bool device_reaches(const rp_device *d, const void *p) {
+    return !d->root->ops->reaches || d->root->ops->reaches(d->root, p);
+}
+
+bool device_is_host(const rp_device *d) {
+    return d->info.unified;
 }
 
 const char *device_name(const rp_device *d) {

@@ -12,10 +12,12 @@ const char *device_name(const rp_device *d);
 rp_status device_queue(rp_device *d, hal_device **out, rp_error *err) RP_MUST_USE;
 /* The first queue: memory and events alone, which are thread-safe. */
 hal_device *device_root(const rp_device *d);
-/* The library's own memory, also while calls are captured, where the host's memory is the device's (else RP_UNSUPPORTED); 1 byte
- * at least. A capture may name it where hal_capture_allow says so alone. */
+/* The library's own memory, also while calls are captured; 1 byte at least. A capture may name it where hal_capture_allow says so alone. */
 rp_status device_alloc(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
 void device_free(rp_device *d, void *p);
+/* Whether kernels of d reach p: always, but on a GPU, which knows the driver's memory alone. */
+bool device_reaches(const rp_device *d, const void *p);
+bool device_is_host(const rp_device *d); /* its memory is the host's */
 /* The queue whose calls this thread captures from now on, NULL: none. rp_device_alloc and rp_device_free spoil its capture. */
 void device_capturing(hal_device *queue);
 uint64_t device_frees(const rp_device *d); /* times that rp_device_free had something */

@@ -46,6 +46,10 @@ rp_device *rp_stream_device(const rp_stream *s) {
     return s ? s->device : NULL;
 }
 
+void *rp_stream_handle(rp_stream *s) {
+    return s && s->queue->ops->handle ? s->queue->ops->handle(s->queue) : NULL;
+}
+
 rp_status rp_stream_copy(rp_stream *s, void *to, const void *from, size_t bytes, rp_error *err) {
     base_error_clear(err);
     if (!s || (bytes && (!to || !from)))

@@ -1,8 +1,8 @@
-/* Captures on devices whose memory is the host's: launches, copies and fills of a queue are noted instead of run, and become
- * the list of a graph.
+/* What a capture of a queue knows: what launches may point to, what was written, the first failure; and, on devices whose memory is
+ * the host's, the launches, copies and fills themselves, which become the list of a graph. A GPU's driver keeps its own.
  *
- * Each noted list is copied with its arguments and audited at once, so that the call that brought a bad address is the one
- * that fails. The first failure spoils the capture. Copies and fills become kernels over bytes. */
+ * Each noted list is audited at once, so that the call that brought a bad address is the one that fails. The first failure spoils
+ * the capture. Copies and fills become kernels over bytes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,6 +19,7 @@ typedef struct noted {
 } noted;
 
 struct hal_capture {
+    bool keeps; /* the lists */
     noted *first, **last;
     uint32_t n;
     size_t scratch;
@@ -61,7 +62,7 @@ rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uin
     return d->ops->capture_end(d, label, out, out_n, err);
 }
 
-rp_status hal_note_begin(hal_device *d, rp_error *err) {
+rp_status hal_note_open(hal_device *d, bool keeps, rp_error *err) {
     if (d->capture) return rp_fail(err, RP_INVALID, "a capture is under way on this queue");
     hal_capture *c = base_alloc(sizeof *c);
     if (c) c->allowed = hal_ranges_new();
@@ -70,9 +71,14 @@ rp_status hal_note_begin(hal_device *d, rp_error *err) {
         capture_free(c);
         return rp_fail(err, RP_NOMEM, "no memory for a capture");
     }
+    c->keeps = keeps;
     c->last = &c->first;
     d->capture = c;
     return RP_OK;
+}
+
+rp_status hal_note_begin(hal_device *d, rp_error *err) {
+    return hal_note_open(d, true, err);
 }
 
 void hal_capture_spoil(hal_device *d, const rp_error *why) {
@@ -95,8 +101,9 @@ rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) {
     return RP_OK;
 }
 
-rp_status hal_capture_used(const hal_device *d, void ***out, uint32_t *n, rp_error *err) {
+rp_status hal_capture_used(hal_device *d, void ***out, uint32_t *n, rp_error *err) {
     const hal_capture *c = d->capture;
+    if (d->ops->capture_scan) RP_TRY(d->ops->capture_scan(d, err));
     void **copy = base_alloc_array(c->n_used + 1u, sizeof(void *));
     if (!copy) return rp_fail(err, RP_NOMEM, "no memory for what a graph uses");
     for (uint32_t i = 0; i < c->n_used; i++) copy[i] = c->used[i];
@@ -105,8 +112,7 @@ rp_status hal_capture_used(const hal_device *d, void ***out, uint32_t *n, rp_err
     return RP_OK;
 }
 
-/* The caller's error is the capture's. */
-static rp_status spoil(hal_device *d, rp_status st, const rp_error *why, rp_error *err) {
+rp_status hal_note_failed(hal_device *d, rp_status st, const rp_error *why, rp_error *err) {
     hal_capture_spoil(d, why);
     return rp_fail(err, st, "%s", why->text);
 }
@@ -132,13 +138,15 @@ rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) {
     rp_error why = {0};
     rp_status st =
         rp_fail(&why, RP_INVALID, "%s while calls are captured, which cannot be replayed", what);
-    return spoil(d, st, &why, err);
+    return hal_note_failed(d, st, &why, err);
 }
 
 static rp_status add(hal_capture *c, const hal_launch *list, uint32_t n, size_t scratch,
                      rp_error *err) {
     size_t size = 0;
     noted *one = NULL;
+    c->n += n;
+    if (!c->keeps) return RP_OK;
     if (hal_list_bytes(list, n, &size) && base_add_size(size, sizeof *one, &size))
         one = base_alloc_aligned(size, 16);
     if (!one) return rp_fail(err, RP_NOMEM, "no memory to note %u launches", n);
@@ -146,7 +154,6 @@ static rp_status add(hal_capture *c, const hal_launch *list, uint32_t n, size_t 
     one->n = n;
     *c->last = one;
     c->last = &one->next;
-    c->n += n;
     if (scratch > c->scratch) c->scratch = scratch;
     return RP_OK;
 }
@@ -157,7 +164,7 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
     rp_status st = hal_audit(d, list, n, &why);
     if (st == RP_OK) st = add(d->capture, list, n, scratch_size, &why);
     for (uint32_t i = 0; i < n && st == RP_OK; i++) hal_digest_add(d, list[i].name, list[i].items);
-    return st == RP_OK ? RP_OK : spoil(d, st, &why, err);
+    return st == RP_OK ? RP_OK : hal_note_failed(d, st, &why, err);
 }
 
 static void copy_bytes(void *const *arg, const long long *dim, long long begin, long long end,
@@ -198,6 +205,23 @@ rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error
                     .dim = dim,
                     .n_dim = 1};
     return note_bytes(d, &l, to, size, err);
+}
+
+uint32_t hal_note_count(const hal_device *d) {
+    return d->capture->n;
+}
+
+bool hal_capture_knows_all(const hal_device *d) {
+    return !d->ops->capture_foreign || !d->ops->capture_foreign(d);
+}
+
+rp_status hal_note_close(hal_device *d, rp_error *err) {
+    hal_capture *c = d->capture;
+    rp_status st = c->failure.code == RP_OK ? RP_OK
+                                            : rp_fail(err, c->failure.code, "%s", c->failure.text);
+    d->capture = NULL;
+    capture_free(c);
+    return st;
 }
 
 static rp_status build(hal_device *d, const hal_capture *c, const char *label, hal_graph **out,

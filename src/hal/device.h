@@ -38,17 +38,25 @@ rp_status hal_memory_upload(hal_device *d, void *to, const hal_source *from, rp_
 uint64_t hal_part_count(const hal_source *s);
 size_t hal_part_size(const hal_source *s, uint64_t part);
 
-/* What a device whose memory is the host's notes while it captures. Each member of the table that runs something asks
- * hal_capturing first, and gives what it has to one of these. */
+/* What a device notes while it captures. Each member of the table that runs something asks hal_capturing first, and gives
+ * what it has to one of these: where the lists are kept they are all that happens, else the back end goes on with the call. */
 rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                            rp_error *err) RP_MUST_USE;
 rp_status hal_note_copy(hal_device *d, void *to, const void *from, size_t size,
                         rp_error *err) RP_MUST_USE;
 rp_status hal_note_fill(hal_device *d, void *to, int byte, size_t size, rp_error *err) RP_MUST_USE;
 rp_status hal_note_used(hal_device *d, uintptr_t range, rp_error *err) RP_MUST_USE;
+/* The same for the range of the first queue that p lies in, if it lies in one. */
+rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) RP_MUST_USE;
+/* Gives err the failure of a call, which is also that of the capture, where one is under way. */
+rp_status hal_note_failed(hal_device *d, rp_status st, const rp_error *why, rp_error *err);
 hal_ranges *hal_capture_allowed(const hal_device *d); /* NULL when none is under way */
 rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) RP_MUST_USE;
-/* Members of the table of such devices. */
+/* For the table of a device whose driver captures: keeps is false, and close gives the first failure and forgets the rest. */
+rp_status hal_note_open(hal_device *d, bool keeps, rp_error *err) RP_MUST_USE;
+uint32_t hal_note_count(const hal_device *d); /* launches, copies and fills so far */
+rp_status hal_note_close(hal_device *d, rp_error *err);
+/* Members of the table of devices that keep the lists. */
 rp_status hal_note_begin(hal_device *d, rp_error *err);
 rp_status hal_note_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                        rp_error *err);

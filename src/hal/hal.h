@@ -146,12 +146,20 @@ typedef struct hal_device_ops {
     void (*graph_free)(hal_graph *g);
     /* Another queue of the device of d: see hal_queue. */
     rp_status (*queue)(hal_device *d, hal_device **out, rp_error *err);
-    /* (optional) From begin on launch, copy and fill run nothing but are noted; end makes a graph of them, or with out NULL
-     * forgets them. What is noted is audited at once. A call that cannot be in a graph (synchronize, an address that is not
+    /* (optional) From begin on launch, copy and fill run nothing but are noted, on a GPU by its driver with whatever else goes to
+     * the queue's stream; end, by the same thread, makes a graph of them, or with out NULL forgets them. What is noted is audited at once. A call that cannot be in a graph (synchronize, an address that is not
      * registered) fails, and so does end, with the first failure. *out_n: launches in it. RP_INVALID where a capture is under way, or none. */
     rp_status (*capture_begin)(hal_device *d, rp_error *err);
     rp_status (*capture_end)(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                              rp_error *err);
+    /* (optional) Whether more is in the capture under way than was noted: calls that went to the driver. */
+    bool (*capture_foreign)(const hal_device *d);
+    /* (optional) Notes what memory the first queue has that calls which went to the driver name, as far as it can be seen. */
+    rp_status (*capture_scan)(hal_device *d, rp_error *err);
+    /* (optional) What the driver knows the queue by; makes its context that of the thread. */
+    void *(*handle)(hal_device *d);
+    /* (optional) Whether kernels reach p. */
+    bool (*reaches)(hal_device *d, const void *p);
     /* A place in a queue: record puts it behind all that d holds, wait makes what d gets from now on come after it, and
      * event_synchronize is the host's wait for it. One that was never recorded is over. */
     rp_status (*event_new)(hal_device *d, hal_event **out, rp_error *err);
@@ -218,14 +226,14 @@ rp_status hal_capture_begin(hal_device *d, rp_error *err) RP_MUST_USE;
 rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                           rp_error *err) RP_MUST_USE;
 bool hal_capturing(const hal_device *d);
+bool hal_capture_knows_all(const hal_device *d); /* false: kernels of others are in it, too */
 rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const char *what,
                             rp_error *err) RP_MUST_USE;
 rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) RP_MUST_USE;
 bool hal_capture_has_written(const hal_device *d, const void *p, size_t size); /* all of it */
 bool hal_capture_touched(const hal_device *d, const void *p, size_t size);     /* or some */
 /* Where the ranges of the first queue begin that noted launches point to, each once; owned by the caller (base_free). */
-rp_status hal_capture_used(const hal_device *d, void ***out, uint32_t *n,
-                           rp_error *err) RP_MUST_USE;
+rp_status hal_capture_used(hal_device *d, void ***out, uint32_t *n, rp_error *err) RP_MUST_USE;
 /* From now on d->digest tells what is called, from 0; the last one is given. */
 uint64_t hal_digest(hal_device *d, bool on);
 void hal_digest_add(hal_device *d, const char *name, long long number);

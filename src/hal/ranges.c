@@ -241,6 +241,15 @@ static bool find_range(const hal_device *d, const void *p, range *out, bool *of_
     return in != NULL;
 }
 
+rp_status hal_note_address(hal_device *d, const void *p, rp_error *err) {
+    hal_ranges *r = d->root ? d->root->ranges : d->ranges;
+    (void)pthread_mutex_lock(&r->lock);
+    const range *in = range_of(r, p);
+    uintptr_t begin = in ? in->begin : 0;
+    (void)pthread_mutex_unlock(&r->lock);
+    return begin ? hal_note_used(d, begin, err) : RP_OK;
+}
+
 static rp_status audit_one(hal_device *d, const hal_launch *l, uint32_t idx, rp_error *err) {
     for (uint32_t a = 0; a < l->n_arg; a++) {
         range in;

@@ -255,6 +255,50 @@ static int do_exec_free(void *exec) {
     return drop("exec_free");
 }
 
+static int do_graph_nodes(void *graph, void **nodes, size_t *n) {
+    (void)graph, (void)nodes;
+    *n = 0;
+    return code_of("graph_nodes");
+}
+static int do_node_type(void *node, int *out) {
+    (void)node;
+    return put("node_type", out, 0);
+}
+static int do_node_kernel(void *node, cuda_kernel_node *out) {
+    (void)node, (void)out;
+    return code_of("node_kernel");
+}
+static int do_function_parameter(void *function, size_t idx, size_t *offset, size_t *size) {
+    (void)function, (void)idx, (void)offset, (void)size;
+    return 1;
+}
+static int do_node_copy(void *node, cuda_copy_3d *out) {
+    (void)node, (void)out;
+    return code_of("node_copy");
+}
+static int do_capture_begin(void *stream, int mode) {
+    (void)stream;
+    return mode == CUDA_CAPTURE_THREAD ? code_of("capture_begin") : 1;
+}
+static int do_capture_end(void *stream, void **graph) {
+    (void)stream;
+    return make("capture_end", graph);
+}
+static int do_capture_info(void *stream, int *status, uint64_t *id, void **graph,
+                           void *const **last, size_t *n_last) {
+    (void)stream, (void)id, (void)last, (void)n_last;
+    *graph = handle;
+    return put("capture_info", status, 1);
+}
+static int do_capture_mode(int *mode) {
+    static int now; /* one thread */
+    int before = now;
+    note("capture_mode");
+    now = *mode;
+    *mode = before;
+    return 0;
+}
+
 #define DRIVER(name, symbol, parameters) .name = do_##name,
 const cuda_driver cuda_fake_driver = {
 #include "hal/cuda/api.def"

@@ -168,16 +168,80 @@ static void queues_and_events_may_fail_at_each_call(void **state) {
                            "context_set event_synchronize "));
 }
 
-/* Said until kernels of functions are captured on a GPU. */
-static void a_gpu_captures_no_calls(void **state) {
+/* Two pieces of memory, one of which is freed while a fill and a copy are captured; then the graph, once. */
+static rp_status capture_calls(hal_device *d, rp_error *err) {
+    enum { N = 1 }; /* what the fake's handles lie apart */
+    void *a = NULL, *b = NULL, *c = NULL;
+    hal_graph *g = NULL;
+    uint32_t n = 0;
+    rp_status st = d->ops->alloc(d, HAL_DEVICE_MEMORY, N, &a, err);
+    if (st == RP_OK) st = d->ops->alloc(d, HAL_DEVICE_MEMORY, N, &b, err);
+    if (st == RP_OK) st = hal_capture_begin(d, err);
+    if (st == RP_OK) {
+        rp_error none = {0};
+        st = d->ops->fill(d, a, 1, N, err);
+        if (st == RP_OK) st = d->ops->alloc(d, HAL_DEVICE_MEMORY, N, &c, err);
+        if (c) d->ops->release(d, c, N); /* put off */
+        if (st == RP_OK) st = d->ops->copy(d, b, a, N, err);
+        rp_status end = hal_capture_end(d, "calls", &g, &n, st == RP_OK ? err : &none);
+        if (st == RP_OK) st = end;
+    }
+    if (st == RP_OK) st = d->ops->graph_launch(g, err);
+    d->ops->graph_free(g);
+    if (b) d->ops->release(d, b, N);
+    if (a) d->ops->release(d, a, N);
+    return st;
+}
+
+static void a_capture_may_fail_at_each_call(void **state) {
+    uint32_t n = UINT32_MAX;
+    (void)state;
+    for (uint32_t nth = 0; nth <= n; nth++) { /* 0: none fails */
+        size_t before = base_live();
+        rp_error err = {0};
+        hal_device *d = NULL;
+        cuda_fake_reset();
+        CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+        uint32_t opened = cuda_fake.n_calls;
+        cuda_fake.fail_nth = nth ? opened + nth : 0;
+        rp_status st = capture_calls(d, &err);
+        if (nth == 0) n = cuda_fake.n_calls - opened;
+        if (nth == 0) CHECK_OK(st, &err);
+        assert_int_equal(err.code, st);
+        hal_close(d);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+    }
+    assert_true(n > 15);
+    const char *begin = strstr(cuda_fake.log, "capture_begin"), *end;
+    assert_non_null(begin);
+    end = strstr(begin, "capture_end");
+    assert_true(end && strstr(begin, "memory_free") > end); /* of what was freed meanwhile */
+}
+
+static void a_capture_waits_for_nothing(void **state) {
     rp_error err = {0};
     hal_device *d = NULL;
+    uint32_t n = 0;
+    hal_graph *g = NULL;
     (void)state;
     cuda_fake_reset();
     CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
-    assert_int_equal(hal_capture_begin(d, &err), RP_UNSUPPORTED);
-    assert_string_equal(err.text, "device cuda cannot capture calls");
+    CHECK_OK(hal_capture_begin(d, &err), &err);
+    assert_int_equal(hal_capture_begin(d, NULL), RP_INVALID);
+    assert_int_equal(d->ops->synchronize(d, NULL), RP_INVALID);
+    assert_int_equal(hal_capture_end(d, "g", &g, &n, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "waiting for the device while calls are captured"));
+    assert_int_equal(hal_capture_end(d, "g", &g, &n, NULL), RP_INVALID);
+    base_error_clear(&err);
+    /* What the driver says at the end. */
+    cuda_fake.fail_one = "capture_end";
+    cuda_fake.fail_code = 901;
+    CHECK_OK(hal_capture_begin(d, &err), &err);
+    assert_int_equal(hal_capture_end(d, "g", &g, &n, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "ended the capture"));
     hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
 }
 
 static void a_chain_has_programmatic_edges(void **state) {
@@ -208,7 +272,7 @@ static void what_is_not_usable_is_said(void **state) {
     (void)state;
     cuda_fake_reset();
     cuda_fake.version = 12010;
-    refuses(RP_UNSUPPORTED, "of CUDA 12.1, which is too old; update it to 12.3");
+    refuses(RP_UNSUPPORTED, "of CUDA 12.1, which is too old; update it to 12.4");
     cuda_fake_reset();
     cuda_fake.fail_one = "init";
     cuda_fake.fail_code = CUDA_NO_DEVICE;
@@ -272,7 +336,8 @@ int main(void) {
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(an_upload_may_fail_at_each_call),
         cmocka_unit_test(queues_and_events_may_fail_at_each_call),
-        cmocka_unit_test(a_gpu_captures_no_calls),
+        cmocka_unit_test(a_capture_may_fail_at_each_call),
+        cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(a_chain_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),

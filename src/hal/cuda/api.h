@@ -28,6 +28,14 @@ typedef struct cuda_node {
     long long reserved1[20], reserved2;
 } cuda_node;
 
+/* As the driver's CUDA_KERNEL_NODE_PARAMS_v2. */
+typedef struct cuda_kernel_node {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **parameters, **extra;
+    void *kernel, *context;
+} cuda_kernel_node;
+
 /* One side of a copy of rows, as the driver's CUDA_MEMCPY2D has it. */
 typedef struct cuda_copy_side {
     size_t x, y;
@@ -42,6 +50,20 @@ typedef struct cuda_copy_2d {
     size_t width, height;
 } cuda_copy_2d;
 
+/* As the driver's CUDA_MEMCPY3D. */
+typedef struct cuda_copy_block {
+    size_t x, y, z, lod;
+    int kind;
+    void *host;
+    uint64_t device;
+    void *array, *reserved;
+    size_t pitch, height;
+} cuda_copy_block;
+typedef struct cuda_copy_3d {
+    cuda_copy_block from, to;
+    size_t width, height, depth;
+} cuda_copy_3d;
+
 typedef struct cuda_driver {
 #define DRIVER(name, symbol, parameters) int(*name) parameters;
 #include "hal/cuda/api.def"
@@ -53,9 +75,19 @@ typedef struct cuda_nvrtc {
 } cuda_nvrtc;
 
 enum {
-    CUDA_MIN_VERSION = 12030, /* of the driver: graph edges with data */
+    CUDA_MIN_VERSION = 12040, /* of the driver: what a kernel takes */
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_NO_DEVICE = 100,
+    CUDA_CAPTURE_FIRST =
+        900, /* codes of calls that a capture does not permit, and of captures that had one */
+    CUDA_CAPTURE_LAST = 908,
+    CUDA_CAPTURE_THREAD = 1,  /* modes: refuses what it cannot contain to its own thread, */
+    CUDA_CAPTURE_RELAXED = 2, /* to nobody */
+    CUDA_CAPTURE_ACTIVE = 1,  /* a status */
+    CUDA_NODE_KERNEL = 0,
+    CUDA_NODE_COPY = 1,
+    CUDA_NODE_ALLOC = 10,
+    CUDA_NODE_FREE = 11,
     CUDA_ATTRIBUTE_N_SM = 16,
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,

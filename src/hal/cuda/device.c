@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "hal/cpu/pool.h"
+#include "hal/cuda/guard.h"
 
 rp_status cuda_device_enter(const cuda_device *d, rp_error *err) {
     return cuda_check(&d->cu, d->cu.context_set(d->gpu.context), "context of the GPU", err);
@@ -45,11 +46,16 @@ static bool is_host(const cuda_device *d, const void *p) {
            kind == CUDA_MEMORY_HOST;
 }
 
+/* Pinned memory of the host, too, whose address is one for both. */
+static bool device_reaches(hal_device *base, const void *p) {
+    const cuda_device *d = (const cuda_device *)base;
+    unsigned kind = 0;
+    return cuda_device_enter(d, &(rp_error){0}) == RP_OK &&
+           d->cu.pointer_get(&kind, CUDA_POINTER_MEMORY, address_of(p)) == 0;
+}
+
 static void give_back(const cuda_device *d, void *p) {
-    if (is_host(d, p))
-        (void)d->cu.host_free(p);
-    else
-        cuda_gpu_free(&d->gpu, address_of(p));
+    cuda_guard_free(&d->cu, d->gpu.context, is_host(d, p) ? CUDA_FREED_HOST : CUDA_FREED_MEMORY, p);
 }
 
 static rp_status get_mapped(const cuda_device *d, size_t size, void **out, rp_error *err) {
@@ -80,8 +86,11 @@ static rp_status device_alloc(hal_device *base, hal_memory kind, size_t size, vo
     bool mapped = kind == HAL_MAPPED_MEMORY;
     void *p = NULL;
     RP_TRY(cuda_device_enter(d, err));
-    RP_TRY(mapped ? get_mapped(d, size, &p, err) : get_own(d, size, &p, err));
-    rp_status st = hal_memory_enter(base, p, size, mapped ? "mapped memory" : "device memory", err);
+    int mode = cuda_guard_relax(&d->cu);
+    rp_status st = mapped ? get_mapped(d, size, &p, err) : get_own(d, size, &p, err);
+    cuda_guard_restore(&d->cu, mode);
+    RP_TRY(st);
+    st = hal_memory_enter(base, p, size, mapped ? "mapped memory" : "device memory", err);
     if (st == RP_OK)
         *out = p;
     else
@@ -93,9 +102,19 @@ static void device_release(hal_device *base, void *p, size_t size) {
     cuda_device *d = (cuda_device *)base;
     if (!p) return;
     (void)d->cu.context_set(d->gpu.context);
-    (void)d->cu.stream_synchronize(d->stream); /* what is queued may still use it */
+    int mode = cuda_guard_relax(&d->cu);
+    if (!hal_capturing(base)) /* what is queued may still use it */
+        (void)d->cu.stream_synchronize(d->stream);
+    cuda_guard_restore(&d->cu, mode);
     hal_memory_leave(base, p, size);
     give_back(d, p);
+}
+
+/* While it captures, a call is noted first and then goes to the stream as always. One that the driver refuses has left no node. */
+static rp_status check_sent(cuda_device *d, int code, const char *what, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = cuda_check(&d->cu, code, what, &why);
+    return st == RP_OK ? RP_OK : hal_note_failed(&d->base, st, &why, err);
 }
 
 static rp_status device_copy(hal_device *base, void *to, const void *from, size_t size,
@@ -103,9 +122,20 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
     cuda_device *d = (cuda_device *)base;
     if (size == 0) return RP_OK;
     RP_TRY(cuda_device_enter(d, err));
-    RP_TRY(cuda_check(&d->cu, d->cu.copy(address_of(to), address_of(from), size, d->stream),
-                      "a copy", err));
+    if (hal_capturing(base)) RP_TRY(hal_note_copy(base, to, from, size, err));
+    RP_TRY(check_sent(d, d->cu.copy(address_of(to), address_of(from), size, d->stream), "a copy",
+                      err));
+    if (hal_capturing(base)) return RP_OK;
+    hal_digest_add(base, "copy", (long long)size);
     hal_count_copy(base, size);
+    return RP_OK;
+}
+
+static rp_status copy_each_row(hal_device *base, void *to, const void *from, const hal_rows *rows,
+                               rp_error *err) {
+    for (size_t i = 0; i < rows->n; i++)
+        RP_TRY(device_copy(base, (char *)to + i * rows->pitch, (const char *)from + i * rows->pitch,
+                           rows->size, err));
     return RP_OK;
 }
 
@@ -118,6 +148,7 @@ static rp_status device_copy_rows(hal_device *base, void *to, const void *from,
         .width = rows->size,
         .height = rows->n};
     if (rows->n == 0 || rows->size == 0) return RP_OK;
+    if (hal_capturing(base)) return copy_each_row(base, to, from, rows, err);
     RP_TRY(cuda_device_enter(d, err));
     RP_TRY(cuda_check(&d->cu, d->cu.copy_2d(&c, d->stream), "a copy of rows", err));
     hal_count_copy(base, rows->n * rows->size);
@@ -128,8 +159,11 @@ static rp_status device_fill(hal_device *base, void *to, int byte, size_t size, 
     cuda_device *d = (cuda_device *)base;
     if (size == 0) return RP_OK;
     RP_TRY(cuda_device_enter(d, err));
-    return cuda_check(&d->cu,
-                      d->cu.memory_set(address_of(to), (unsigned char)byte, size, d->stream),
+    if (hal_capturing(base))
+        RP_TRY(hal_note_fill(base, to, byte, size, err));
+    else
+        hal_digest_add(base, "fill", (long long)size);
+    return check_sent(d, d->cu.memory_set(address_of(to), (unsigned char)byte, size, d->stream),
                       "filling memory", err);
 }
 
@@ -166,13 +200,15 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
     return RP_OK;
 }
 
-static rp_status launch_one(const cuda_device *d, const hal_launch *l, rp_error *err) {
+static rp_status launch_one(cuda_device *d, const hal_launch *l, rp_error *err) {
     void *room[CUDA_MAX_PARAMETERS];
+    rp_error why = {0};
     cuda_launch k;
     bool any;
-    RP_TRY(cuda_launch_of(d, l, room, &k, &any, err));
+    rp_status st = cuda_launch_of(d, l, room, &k, &any, &why);
+    if (st != RP_OK) return hal_note_failed(&d->base, st, &why, err);
     if (!any) return RP_OK;
-    return cuda_check(&d->cu,
+    return check_sent(d,
                       d->cu.launch(k.function, k.grid[0], 1, 1, k.threads, 1, 1, (unsigned)k.shared,
                                    d->stream, k.parameters, NULL),
                       l->name, err);
@@ -181,17 +217,21 @@ static rp_status launch_one(const cuda_device *d, const hal_launch *l, rp_error 
 static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
                                size_t scratch_size, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
-    (void)scratch_size; /* kernels have shared memory of their own */
     RP_TRY(cuda_device_enter(d, err));
+    if (hal_capturing(base)) RP_TRY(hal_note_capture(base, list, n, scratch_size, err));
     for (uint32_t i = 0; i < n; i++) RP_TRY(launch_one(d, &list[i], err));
-    hal_note_launch(base, list, n);
+    if (!hal_capturing(base)) hal_note_launch(base, list, n);
     return RP_OK;
 }
 
 static rp_status device_synchronize(hal_device *base, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
+    if (hal_capturing(base)) return hal_refuse_captured(base, "waiting for the device", err);
     RP_TRY(cuda_device_enter(d, err));
-    return cuda_check(&d->cu, d->cu.stream_synchronize(d->stream), "waiting for the GPU", err);
+    int mode = cuda_guard_relax(&d->cu);
+    int code = d->cu.stream_synchronize(d->stream);
+    cuda_guard_restore(&d->cu, mode);
+    return cuda_check(&d->cu, code, "waiting for the GPU", err);
 }
 
 /* A stream of its own in the same context, which the driver counts. */
@@ -221,6 +261,12 @@ static const hal_device_ops cuda_ops = {
     .graph_bytes = cuda_graph_bytes,
     .graph_free = cuda_graph_free,
     .queue = device_queue,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .capture_foreign = cuda_capture_foreign,
+    .capture_scan = cuda_capture_scan,
+    .handle = cuda_device_handle,
+    .reaches = device_reaches,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,

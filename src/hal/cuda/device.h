@@ -54,6 +54,15 @@ rp_status cuda_graph_build(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err);
 size_t cuda_graph_bytes(const hal_graph *g);
 void cuda_graph_free(hal_graph *g);
+/* A graph of n nodes that the driver captured, which is taken over, also on failure. */
+rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *label,
+                           hal_graph **out, rp_error *err) RP_MUST_USE;
+rp_status cuda_capture_begin(hal_device *d, rp_error *err);
+rp_status cuda_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
+                           rp_error *err);
+rp_status cuda_capture_scan(hal_device *d, rp_error *err);
+bool cuda_capture_foreign(const hal_device *d);
+void *cuda_device_handle(hal_device *d);
 rp_status cuda_event_new(hal_device *d, hal_event **out, rp_error *err);
 void cuda_event_free(hal_event *e);
 rp_status cuda_event_record(hal_device *d, hal_event *e, rp_error *err);

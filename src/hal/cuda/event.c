@@ -31,12 +31,14 @@ void cuda_event_free(hal_event *e) {
 
 rp_status cuda_event_record(hal_device *base, hal_event *e, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
+    if (hal_capturing(base)) return hal_refuse_captured(base, "recording an event", err);
     RP_TRY(cuda_device_enter(d, err));
     return cuda_check(&d->cu, d->cu.event_record(e->event, d->stream), "recording an event", err);
 }
 
 rp_status cuda_event_wait(hal_device *base, hal_event *e, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
+    if (hal_capturing(base)) return hal_refuse_captured(base, "waiting for an event", err);
     RP_TRY(cuda_device_enter(d, err));
     return cuda_check(&d->cu, d->cu.stream_wait(d->stream, e->event, 0), "waiting for an event",
                       err);

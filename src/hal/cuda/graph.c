@@ -1,4 +1,5 @@
-/* A cuda graph: the launch list as a chain of kernel nodes, each with its arguments copied in, launched as one. */
+/* A cuda graph: the launch list as a chain of kernel nodes, each with its arguments copied in, or what the driver captured; launched
+ * as one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,31 +33,41 @@ static size_t free_memory(const cuda_device *d) {
 
 /* What the driver takes of the GPU for a graph comes in large pieces, so most graphs seem to take none there: what
  * the host keeps is added. */
+static rp_status finish(hal_graph *g, size_t kept, rp_error *err) {
+    size_t before = free_memory(g->d);
+    RP_TRY(cuda_chain_finish(&g->chain, g->d->stream, err));
+    size_t after = free_memory(g->d);
+    g->bytes = kept + (before > after ? before - after : 0);
+    return RP_OK;
+}
+
 static rp_status fill_graph(hal_graph *g, const hal_launch *list, rp_error *err) {
-    size_t before, after, kept = 0;
+    size_t kept = 0;
     if (!hal_list_bytes(list, g->n, &kept))
         return rp_fail(err, RP_NOMEM, "graph of %u launches is too large", g->n);
     RP_TRY(
         cuda_chain_init(&g->chain, &g->d->cu, g->d->gpu.capability >= CUDA_MIN_PROGRAMMATIC, err));
     RP_TRY(add_all(&g->chain, g->d, list, g->n, err));
-    before = free_memory(g->d);
-    RP_TRY(cuda_chain_finish(&g->chain, g->d->stream, err));
-    after = free_memory(g->d);
-    g->bytes = kept + (before > after ? before - after : 0);
-    return RP_OK;
+    return finish(g, kept, err);
+}
+
+static hal_graph *new_graph(cuda_device *d, const char *label, uint32_t n) {
+    size_t label_size = strlen(label ? label : "") + 1;
+    hal_graph *g = base_alloc(sizeof *g + label_size);
+    if (!g) return NULL;
+    g->d = d;
+    g->n = n;
+    memcpy(g->label, label ? label : "", label_size);
+    return g;
 }
 
 rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
                            size_t scratch_size, const char *label, hal_graph **out, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
-    size_t label_size = strlen(label ? label : "") + 1;
     (void)scratch_size;
     RP_TRY(cuda_device_enter(d, err));
-    hal_graph *g = base_alloc(sizeof *g + label_size);
+    hal_graph *g = new_graph(d, label, n);
     if (!g) return rp_fail(err, RP_NOMEM, "no memory for a graph of %u launches", n);
-    g->d = d;
-    g->n = n;
-    memcpy(g->label, label ? label : "", label_size);
     rp_status st = fill_graph(g, list, err);
     if (st != RP_OK) {
         cuda_graph_free(g);
@@ -67,7 +78,28 @@ rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
     return RP_OK;
 }
 
+/* The driver's copy of a node is not to be seen: as much as a launch with ten arguments. */
+rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *label,
+                           hal_graph **out, rp_error *err) {
+    enum { NODE_BYTES = sizeof(hal_launch) + 10 * sizeof(void *) };
+    hal_graph *g = new_graph(d, label, n);
+    if (!g) {
+        (void)d->cu.graph_free(graph);
+        return rp_fail(err, RP_NOMEM, "no memory for a graph of %u nodes", n);
+    }
+    g->chain = (cuda_chain){.cu = &d->cu, .graph = graph, .n = n};
+    rp_status st = finish(g, sizeof *g + (size_t)n * NODE_BYTES, err);
+    if (st != RP_OK) {
+        cuda_graph_free(g);
+        return st;
+    }
+    hal_note_build(&d->base, g->label);
+    *out = g;
+    return RP_OK;
+}
+
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err) {
+    if (hal_capturing(&g->d->base)) return hal_refuse_captured(&g->d->base, "a replay", err);
     RP_TRY(cuda_device_enter(g->d, err));
     RP_TRY(cuda_chain_launch(&g->chain, g->d->stream, err));
     hal_note_replay(&g->d->base, g->label, g->n);
@@ -82,7 +114,7 @@ void cuda_graph_free(hal_graph *g) {
     if (!g) return;
     (void)g->d->cu.context_set(g->d->gpu.context);
     if (g->chain.cu) {
-        (void)g->d->cu.stream_synchronize(g->d->stream);
+        if (!hal_capturing(&g->d->base)) (void)g->d->cu.stream_synchronize(g->d->stream);
         cuda_chain_done(&g->chain);
     }
     base_free(g);

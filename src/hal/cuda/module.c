@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "hal/cuda/code.h"
 #include "hal/cuda/device.h"
+#include "hal/cuda/guard.h"
 
 enum { SHARED_PERCENT = 100 }; /* of what a processor has */
 
@@ -18,7 +19,9 @@ static rp_status load_bytes(const cuda_device *d, const char *path, void **out, 
     enum { MOST = 256 << 20 };
     if (base_file_read(path, MOST, &bytes, &size, &why) != RP_OK)
         return rp_fail(err, RP_DEVICE, "code object %s cannot be read: %s", path, why.text);
+    int mode = cuda_guard_relax(&d->cu);
     rp_status st = cuda_code_load(&d->cu, bytes, out, &why);
+    cuda_guard_restore(&d->cu, mode);
     base_free(bytes);
     if (st == RP_OK) return RP_OK;
     return rp_fail(err, st, "code object %s: %s", path, why.text);
@@ -64,8 +67,10 @@ rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out,
 
 void cuda_module_free(hal_module *m) {
     if (!m) return;
+    int mode = cuda_guard_relax(&m->d->cu);
     (void)m->d->cu.context_set(m->d->gpu.context);
-    (void)m->d->cu.stream_synchronize(m->d->stream);
-    (void)m->d->cu.module_free(m->handle);
+    if (!hal_capturing(&m->d->base)) (void)m->d->cu.stream_synchronize(m->d->stream);
+    cuda_guard_restore(&m->d->cu, mode);
+    cuda_guard_free(&m->d->cu, m->d->gpu.context, CUDA_FREED_MODULE, m->handle);
     base_free(m);
 }

@@ -70,6 +70,7 @@ rp_status cuda_device_upload(hal_device *base, void *to, const hal_source *from,
     if (threads > BASE_PARTS_THREADS) threads = BASE_PARTS_THREADS;
     if (threads > n) threads = (uint32_t)n;
     if (n == 0) return RP_OK;
+    if (hal_capturing(base)) return hal_refuse_captured(base, "an upload", err);
     RP_TRY(cuda_device_enter(d, err));
     RP_TRY(open_staging(d, threads, err));
     base_parts(n, threads, take_part, &u);

@@ -21,23 +21,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hal/cuda/api.h"
+#include "emu.h"
 
 enum {
     MOST_THREADS = 1024,
     STACK = 64 << 10,
-    MOST_PARAMETERS = 64,
     PAGE = 4096,
     MEMORY_MB = 16384,
     MOST_SHARED = 227 << 10,
     OWN_SHARED = 16,
     MOST_IDLE = 10000 /* rounds in which nobody but threads that poll goes on */
 };
-enum { INVALID = 1, OUT_OF_MEMORY = 2, NOT_FOUND = 500 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-_Noreturn static void die(const char *fmt, ...) {
+_Noreturn void emu_die(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     (void)fprintf(stderr, "emulated GPU: ");
@@ -71,7 +69,7 @@ static int area_new(size_t size, bool host, void **out) {
     if (n_areas == cap_areas) {
         cap_areas = cap_areas ? 2 * cap_areas : 64;
         areas = realloc(areas, cap_areas * sizeof *areas);
-        if (!areas) die("no memory");
+        if (!areas) emu_die("no memory");
     }
     areas[n_areas++] = (area){p, whole, host, false};
     taken += whole;
@@ -181,15 +179,15 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     for (size_t i = 0; i < n_areas; i++) {
         if (at < areas[i].at || at >= areas[i].at + areas[i].size || areas[i].host) continue;
         if (early)
-            die("%s: %s memory that kernels write before griddepcontrol.wait", kernel_name,
-                writes ? "writes" : "reads");
+            emu_die("%s: %s memory that kernels write before griddepcontrol.wait", kernel_name,
+                    writes ? "writes" : "reads");
         if (!writes || areas[i].written) break;
         areas[i].written = true;
         (void)mprotect(areas[i].at, areas[i].size, PROT_READ | PROT_WRITE);
         return;
     }
-    die("%s: %s %p, which is no memory of the GPU", kernel_name, writes ? "writes" : "reads",
-        info->si_addr);
+    emu_die("%s: %s %p, which is no memory of the GPU", kernel_name, writes ? "writes" : "reads",
+            info->si_addr);
 }
 
 #define P(i) kernel_arg[i]
@@ -199,7 +197,7 @@ static void fiber_main(void) {
     void (*fn)() = (void (*)())(uintptr_t)kernel_fn;
     fn(P8(0), P8(8), P8(16), P8(24), P8(32), P8(40), P8(48), P8(56));
     give_way(DONE);
-    die("a finished thread goes on");
+    emu_die("a finished thread goes on");
 }
 
 static void start_fiber(unsigned t) {
@@ -256,18 +254,12 @@ static void run_block(unsigned n, const char *name) {
         }
         idle = moved ? 0 : idle + 1;
         if (left && !moved && (!polls || idle > MOST_IDLE))
-            die("%s: a barrier that not all threads reach", name);
+            emu_die("%s: a barrier that not all threads reach", name);
     }
 }
 
 /* --- modules and launches ----------------------------------------------------------- */
 
-typedef struct emu_function {
-    void *fn;
-    int n; /* parameters */
-    struct emu_function *next;
-    char name[128];
-} emu_function;
 typedef struct emu_module {
     void *lib;
     int fd;
@@ -277,8 +269,8 @@ typedef struct emu_module {
 static uint64_t n_launches;
 
 /* chained: by a programmatic edge. */
-static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
-                      const long long *arg, bool chained) {
+int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
+            const long long *arg, bool chained) {
     static char memory[MOST_SHARED] __attribute__((aligned(1024)));
     const struct sigaction fault = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     struct sigaction before;
@@ -307,7 +299,8 @@ static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, un
         memset(memory, 0xff, shared);
         run_block(threads, f->name);
         for (unsigned t = 0; chained && t < threads; t++)
-            if (!fibers[t].waited) die("%s: a thread ends without griddepcontrol.wait", f->name);
+            if (!fibers[t].waited)
+                emu_die("%s: a thread ends without griddepcontrol.wait", f->name);
     }
     open_memory(false);
     (void)sigaction(SIGSEGV, &before, NULL);
@@ -316,14 +309,6 @@ static int run_kernel(const emu_function *f, unsigned grid, unsigned threads, un
     return 0;
 }
 
-static void take_arguments(const emu_function *f, void **parameters, long long *arg) {
-    for (int i = 0; i < f->n; i++) memcpy(&arg[i], parameters[i], sizeof *arg);
-}
-
-#define EXPORT(symbol) __asm__(symbol) __attribute__((visibility("default")))
-#define CU(name, symbol, ...)             \
-    int name(__VA_ARGS__) EXPORT(symbol); \
-    int name(__VA_ARGS__)
 /* clang-format off */
 CU(emu_init, "cuInit", unsigned flags) { return (int)flags; }
 CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
@@ -343,18 +328,8 @@ CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)de
 CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return 0; }
 CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return device; }
 CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return 0; }
-CU(emu_synchronize, "cuCtxSynchronize", void) { return 0; }
 CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
     *total = (size_t)MEMORY_MB << 20; *available = *total - taken; return 0; }
-CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) { (void)flags; *out = &state; return 0; }
-CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) { (void)stream; return 0; }
-CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) { (void)stream; return 0; }
-CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) { (void)flags; *out = &state; return 0; }
-CU(emu_event_free, "cuEventDestroy_v2", void *event) { (void)event; return 0; }
-CU(emu_stream_wait, "cuStreamWaitEvent", void *stream, void *event, unsigned flags) { (void)stream; (void)event; (void)flags; return 0; }
-CU(emu_event_record, "cuEventRecord", void *event, void *stream) { (void)event; (void)stream; return 0; }
-CU(emu_event_synchronize, "cuEventSynchronize", void *event) { (void)event; return 0; }
-CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) { (void)from; (void)to; *ms = 1; return 0; }
 /* Each function has some shared memory of its own: what a launch asks for is beside it. */
 CU(emu_function_set, "cuFuncSetAttribute", void *f, int attribute, int value) {
     (void)f;
@@ -367,6 +342,7 @@ CU(emu_function_get, "cuFuncGetAttribute", int *out, int attribute, void *f) {
 
 CU(emu_memory_alloc, "cuMemAlloc_v2", uint64_t *out, size_t size) {
     void *p = NULL;
+    if (!emu_may()) return CAPTURE_UNSUPPORTED;
     (void)pthread_mutex_lock(&lock);
     int code = area_new(size, false, &p);
     (void)pthread_mutex_unlock(&lock);
@@ -375,6 +351,7 @@ CU(emu_memory_alloc, "cuMemAlloc_v2", uint64_t *out, size_t size) {
 }
 
 CU(emu_host_alloc, "cuMemHostAlloc", void **out, size_t size, unsigned flags) {
+    if (!emu_may()) return CAPTURE_UNSUPPORTED;
     (void)flags;
     (void)pthread_mutex_lock(&lock);
     int code = area_new(size, true, out);
@@ -383,6 +360,7 @@ CU(emu_host_alloc, "cuMemHostAlloc", void **out, size_t size, unsigned flags) {
 }
 
 CU(emu_host_free, "cuMemFreeHost", void *at) {
+    if (!emu_may()) return CAPTURE_UNSUPPORTED;
     (void)pthread_mutex_lock(&lock);
     int code = area_free(at);
     (void)pthread_mutex_unlock(&lock);
@@ -404,36 +382,15 @@ CU(emu_pointer_get, "cuPointerGetAttribute", void *out, int attribute, uint64_t 
     return INVALID;
 }
 
-CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
-    (void)stream;
+void emu_move(uint64_t to, uint64_t from, size_t size) {
     (void)pthread_mutex_lock(&lock);
     open_memory(true);
     memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
     open_memory(false);
     (void)pthread_mutex_unlock(&lock);
-    return 0;
 }
 
-CU(emu_copy_2d, "cuMemcpy2DAsync_v2", const cuda_copy_2d *c, void *stream) {
-    if (c->from.kind != CUDA_MEMORY_UNIFIED || c->to.kind != CUDA_MEMORY_UNIFIED || c->from.x ||
-        c->from.y || c->to.x || c->to.y || c->from.pitch < c->width || c->to.pitch < c->width)
-        return INVALID;
-    for (size_t i = 0; i < c->height; i++)
-        (void)emu_copy(c->to.device + i * c->to.pitch, c->from.device + i * c->from.pitch, c->width,
-                       stream);
-    return 0;
-}
-
-CU(emu_copy_in, "cuMemcpyHtoDAsync_v2", uint64_t to, const void *from, size_t size, void *stream) {
-    return emu_copy(to, (uint64_t)(uintptr_t)from, size, stream);
-}
-
-CU(emu_copy_out, "cuMemcpyDtoHAsync_v2", void *to, uint64_t from, size_t size, void *stream) {
-    return emu_copy((uint64_t)(uintptr_t)to, from, size, stream);
-}
-
-CU(emu_memory_set, "cuMemsetD8Async", uint64_t at, unsigned char value, size_t size, void *stream) {
-    (void)stream;
+void emu_set(uint64_t at, unsigned char value, size_t size) {
     (void)pthread_mutex_lock(&lock);
     open_memory(true);
     /* New memory is zero already, and touching all of a cache would take as much of the host. */
@@ -447,11 +404,11 @@ CU(emu_memory_set, "cuMemsetD8Async", uint64_t at, unsigned char value, size_t s
         }
     open_memory(false);
     (void)pthread_mutex_unlock(&lock);
-    return 0;
 }
 
 /* The image begins with its size, for it is no ELF file of a GPU. */
 CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
+    if (!emu_may()) return CAPTURE_UNSUPPORTED;
     uint64_t size = 0;
     char path[64];
     emu_module *m = calloc(1, sizeof *m);
@@ -462,7 +419,7 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
         return free(m), INVALID;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     m->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!m->lib) die("%s", dlerror());
+    if (!m->lib) emu_die("%s", dlerror());
     m->fd = fd; /* the loader knows libraries by their names, so no other may have this one */
     void (*open)(emu_state *) = (void (*)(emu_state *))(uintptr_t)dlsym(m->lib, "emu_open");
     open(&state);
@@ -471,6 +428,7 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
 }
 
 CU(emu_module_free, "cuModuleUnload", void *module) {
+    if (!emu_may()) return CAPTURE_UNSUPPORTED;
     emu_module *m = module;
     while (m->functions) {
         emu_function *f = m->functions;
@@ -495,106 +453,6 @@ CU(emu_module_function, "cuModuleGetFunction", void **out, void *module, const c
     (void)snprintf(f->name, sizeof f->name, "%s", name);
     m->functions = f;
     *out = f;
-    return 0;
-}
-
-CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-   unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
-    long long arg[MOST_PARAMETERS];
-    (void)stream, (void)extra;
-    if (gy * gz * by * bz != 1) return INVALID;
-    take_arguments(function, parameters, arg);
-    return run_kernel(function, gx, bx, shared, arg, false);
-}
-
-/* --- graphs ----------------------------------------------------------------------- */
-
-typedef struct emu_node {
-    const emu_function *f;
-    unsigned grid, threads, shared;
-    bool chained;
-    long long arg[MOST_PARAMETERS];
-    struct emu_node *next;
-} emu_node;
-typedef struct emu_graph {
-    emu_node *first, *last;
-} emu_graph;
-
-CU(emu_graph_new, "cuGraphCreate", void **out, unsigned flags) {
-    (void)flags;
-    *out = calloc(1, sizeof(emu_graph));
-    return *out ? 0 : OUT_OF_MEMORY;
-}
-
-CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *from,
-   const cuda_edge *edges, size_t n, cuda_node *node) {
-    emu_graph *g = graph;
-    emu_node *k = calloc(1, sizeof *k);
-    if (!k || node->kind != 0 || n != (g->last ? 1u : 0u) || (n && *from != g->last))
-        return free(k), INVALID; /* chains only */
-    *k = (emu_node){.f = node->function,
-                    .grid = node->grid[0],
-                    .threads = node->block[0],
-                    .shared = node->shared,
-                    .chained = n && edges && edges->type == CUDA_EDGE_PROGRAMMATIC};
-    take_arguments(k->f, node->parameters, k->arg);
-    if (g->last)
-        g->last->next = k;
-    else
-        g->first = k;
-    *out = g->last = k;
-    return 0;
-}
-
-static void free_nodes(emu_graph *g) {
-    while (g->first) {
-        emu_node *k = g->first;
-        g->first = k->next;
-        free(k);
-    }
-    free(g);
-}
-
-CU(emu_graph_free, "cuGraphDestroy", void *graph) {
-    free_nodes(graph);
-    return 0;
-}
-
-CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph,
-   unsigned long long flags) {
-    emu_graph *from = graph, *to = calloc(1, sizeof *to);
-    (void)flags;
-    for (emu_node *k = from->first; k; k = k->next) {
-        emu_node *copy = malloc(sizeof *copy);
-        if (!copy) return OUT_OF_MEMORY;
-        *copy = *k;
-        copy->next = NULL;
-        if (to->last)
-            to->last->next = copy;
-        else
-            to->first = copy;
-        to->last = copy;
-    }
-    *out = to;
-    return 0;
-}
-
-CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
-    (void)exec, (void)stream;
-    return 0;
-}
-
-CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
-    (void)stream;
-    for (const emu_node *k = ((emu_graph *)exec)->first; k; k = k->next) {
-        int code = run_kernel(k->f, k->grid, k->threads, k->shared, k->arg, k->chained);
-        if (code) return code;
-    }
-    return 0;
-}
-
-CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
-    free_nodes(exec);
     return 0;
 }
 

@@ -1,0 +1,186 @@
+/* Captures by the driver: what this thread sends to the queue's stream becomes a graph, whoever sends it, launches of plans, kernels of
+ * the user, libraries.
+ *
+ * The mode is the thread's own: calls that a graph cannot contain are refused to this thread alone, and the others go on. Of what the
+ * driver would contain and a replay could not repeat rightly, the graph is searched when it is done: copies to the host,
+ * which the function reads too early, copies from host memory that will have moved on, and memory in stream order. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "hal/cuda/device.h"
+#include "hal/cuda/guard.h"
+
+rp_status cuda_capture_begin(hal_device *base, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    rp_error none = {0};
+    RP_TRY(cuda_device_enter(d, err));
+    RP_TRY(hal_note_open(base, false, err));
+    cuda_guard_enter();
+    rp_status st = cuda_check(&d->cu, d->cu.capture_begin(d->stream, CUDA_CAPTURE_THREAD),
+                              "beginning a capture", err);
+    if (st == RP_OK) return RP_OK;
+    cuda_guard_leave();
+    (void)hal_note_close(base, &none);
+    return st;
+}
+
+/* Of the graph under way: its nodes so far, owned by the caller. */
+static rp_status nodes_of(const cuda_device *d, void *graph, void ***out, size_t *out_n,
+                          rp_error *err) {
+    size_t n = 0;
+    RP_TRY(cuda_check(&d->cu, d->cu.graph_nodes(graph, NULL, &n), "nodes of a capture", err));
+    void **node = base_alloc_array(n + 1, sizeof(void *));
+    if (!node) return rp_fail(err, RP_NOMEM, "a capture of %zu nodes", n);
+    rp_status st =
+        n ? cuda_check(&d->cu, d->cu.graph_nodes(graph, node, &n), "nodes of a capture", err)
+          : RP_OK;
+    if (st != RP_OK) {
+        base_free(node);
+        return st;
+    }
+    *out = node;
+    *out_n = n;
+    return RP_OK;
+}
+
+/* NULL once the capture has failed. */
+static void *graph_of(const cuda_device *d) {
+    int status = 0;
+    uint64_t id = 0;
+    void *graph = NULL, *const *last = NULL;
+    size_t n_last = 0;
+    int code = d->cu.capture_info(d->stream, &status, &id, &graph, &last, &n_last);
+    return code == 0 && status == CUDA_CAPTURE_ACTIVE ? graph : NULL;
+}
+
+bool cuda_capture_foreign(const hal_device *base) {
+    const cuda_device *d = (const cuda_device *)base;
+    void *graph = graph_of(d);
+    size_t n = 0;
+    return !graph || d->cu.graph_nodes(graph, NULL, &n) != 0 || n > hal_note_count(base);
+}
+
+/* Any word of an argument may be an address, and one that is none by chance costs a look when memory is freed. */
+static rp_status scan_kernel(cuda_device *d, void *node, rp_error *err) {
+    cuda_kernel_node k = {0};
+    size_t offset, size;
+    RP_TRY(cuda_check(&d->cu, d->cu.node_kernel(node, &k), "a kernel in a capture", err));
+    if (!k.parameters || !k.function) return RP_OK;
+    for (size_t i = 0; d->cu.function_parameter(k.function, i, &offset, &size) == 0; i++)
+        for (size_t at = 0; at + sizeof(void *) <= size; at += sizeof(void *)) {
+            void *word;
+            memcpy(&word, (const char *)k.parameters[i] + at, sizeof word);
+            RP_TRY(hal_note_address(&d->base, word, err));
+        }
+    return RP_OK;
+}
+
+rp_status cuda_capture_scan(hal_device *base, rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    void *graph = graph_of(d), **node = NULL;
+    size_t n = 0;
+    if (!graph) return RP_OK;
+    RP_TRY(nodes_of(d, graph, &node, &n, err));
+    rp_status st = RP_OK;
+    for (size_t i = 0; i < n && st == RP_OK; i++) {
+        int type = -1;
+        st = cuda_check(&d->cu, d->cu.node_type(node[i], &type), "a node of a capture", err);
+        if (st == RP_OK && type == CUDA_NODE_KERNEL) st = scan_kernel(d, node[i], err);
+    }
+    base_free(node);
+    return st;
+}
+
+static bool is_ours(const cuda_device *d, const cuda_copy_block *side) {
+    unsigned kind = 0;
+    const void *at = side->kind == CUDA_MEMORY_HOST ? side->host : (void *)(uintptr_t)side->device;
+    return d->cu.pointer_get(&kind, CUDA_POINTER_MEMORY, (uint64_t)(uintptr_t)at) == 0;
+}
+
+static bool is_host(const cuda_device *d, const cuda_copy_block *side) {
+    unsigned kind = CUDA_MEMORY_HOST;
+    if (side->kind != CUDA_MEMORY_UNIFIED) return side->kind == CUDA_MEMORY_HOST;
+    return d->cu.pointer_get(&kind, CUDA_POINTER_MEMORY, side->device) != 0 ||
+           kind == CUDA_MEMORY_HOST;
+}
+
+static rp_status check_copy(const cuda_device *d, void *node, rp_error *err) {
+    cuda_copy_3d c = {0};
+    RP_TRY(cuda_check(&d->cu, d->cu.node_copy(node, &c), "a copy in a capture", err));
+    if (is_host(d, &c.to))
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "the function reads back: a copy of %zu bytes to the host, which is there "
+                       "after the replay alone",
+                       c.width);
+    if (is_host(d, &c.from) && !is_ours(d, &c.from))
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "the function copies %zu bytes from memory of the host that is not pinned, "
+                       "which each replay would read again",
+                       c.width);
+    return RP_OK;
+}
+
+static rp_status check_node(const cuda_device *d, void *node, rp_error *err) {
+    int type = 0;
+    RP_TRY(cuda_check(&d->cu, d->cu.node_type(node, &type), "a node of a capture", err));
+    if (type == CUDA_NODE_COPY) return check_copy(d, node, err);
+    if (type == CUDA_NODE_ALLOC || type == CUDA_NODE_FREE)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "the function %s memory in stream order; take memory by rp_call_temp",
+                       type == CUDA_NODE_ALLOC ? "allocates" : "frees");
+    return RP_OK;
+}
+
+static rp_status check_nodes(const cuda_device *d, void *graph, uint32_t *out_n, rp_error *err) {
+    void **node = NULL;
+    size_t n = 0;
+    RP_TRY(nodes_of(d, graph, &node, &n, err));
+    rp_status st = RP_OK;
+    for (size_t i = 0; i < n && st == RP_OK; i++) st = check_node(d, node[i], err);
+    base_free(node);
+    *out_n = (uint32_t)n;
+    return st;
+}
+
+static rp_status check_ended(const cuda_device *d, int code, rp_error *err) {
+    if (code < CUDA_CAPTURE_FIRST || code > CUDA_CAPTURE_LAST)
+        return cuda_check(&d->cu, code, "ending a capture", err);
+    const char *name = NULL;
+    (void)d->cu.error_name(code, &name);
+    return rp_fail(
+        err, RP_UNSUPPORTED,
+        "a call that no capture permits (it waits, allocates, reads back, or leaves a "
+        "stream that does not come back) ended the capture: %s; rp_call_check says which "
+        "one it was",
+        name ? name : "CUDA");
+}
+
+rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out, uint32_t *out_n,
+                           rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    rp_error none = {0};
+    void *graph = NULL;
+    uint32_t n = 0;
+    if (!hal_capturing(base))
+        return rp_fail(err, RP_INVALID, "no capture is under way on this queue");
+    (void)d->cu.context_set(d->gpu.context);
+    int code = d->cu.capture_end(d->stream, &graph);
+    rp_status st = hal_note_close(base, out ? err : &none);
+    if (out && st == RP_OK) st = check_ended(d, code, err);
+    if (out && st == RP_OK) st = check_nodes(d, graph, &n, err);
+    if (out && st == RP_OK) {
+        st = cuda_graph_adopt(d, graph, n, label, out, err);
+        graph = NULL;
+    }
+    if (graph) (void)d->cu.graph_free(graph);
+    cuda_guard_leave();
+    if (!out) return RP_OK;
+    if (st == RP_OK) *out_n = n;
+    return st;
+}
+
+void *cuda_device_handle(hal_device *base) {
+    const cuda_device *d = (const cuda_device *)base;
+    (void)d->cu.context_set(d->gpu.context);
+    return d->stream;
+}

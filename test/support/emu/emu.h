@@ -1,0 +1,44 @@
+/* What the parts of the emulated GPU share. */
+#ifndef EMU_EMU_H
+#define EMU_EMU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hal/cuda/api.h"
+
+enum { MOST_PARAMETERS = 64 };
+enum {
+    INVALID = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_FOUND = 500,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_WRONG_THREAD = 908
+};
+
+#define EXPORT(symbol) __asm__(symbol) __attribute__((visibility("default")))
+#define CU(name, symbol, ...)             \
+    int name(__VA_ARGS__) EXPORT(symbol); \
+    int name(__VA_ARGS__)
+
+_Noreturn void emu_die(const char *fmt, ...);
+
+typedef struct emu_function {
+    void *fn;
+    int n; /* parameters */
+    struct emu_function *next;
+    char name[128];
+} emu_function;
+
+/* chained: by a programmatic edge. */
+int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
+            const long long *arg, bool chained);
+void emu_move(uint64_t to, uint64_t from, size_t size);
+void emu_set(uint64_t at, unsigned char value, size_t size);
+
+/* Whether this thread may do what a capture cannot contain; where it may not, its captures have failed. */
+bool emu_may(void);
+
+#endif

@@ -1,0 +1,352 @@
+/* Streams and graphs of the emulated GPU: what a stream is given runs at once, or becomes a node where the stream captures. Captures are
+ * those of the thread (mode 1) or relaxed (2); a thread with one of the first kind may not allocate, free, wait, load or
+ * unload unless it says that it is relaxed. Chains only. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu.h"
+
+/* --- graphs ----------------------------------------------------------------------- */
+
+typedef enum emu_kind { KERNEL, COPY, COPY_2D, SET } emu_kind;
+typedef struct emu_node {
+    emu_kind kind;
+    const emu_function *f;
+    unsigned grid, threads, shared;
+    bool chained;
+    unsigned char value;
+    uint64_t to, from;
+    size_t size;
+    cuda_copy_2d rows;
+    long long arg[MOST_PARAMETERS];
+    void *parameters[MOST_PARAMETERS]; /* the arguments' places */
+    struct emu_node *next;
+} emu_node;
+typedef struct emu_graph {
+    emu_node *first, *last;
+} emu_graph;
+
+static void take_arguments(const emu_function *f, void **parameters, long long *arg) {
+    for (int i = 0; i < f->n; i++) memcpy(&arg[i], parameters[i], sizeof *arg);
+}
+
+static int append(emu_graph *g, const emu_node *node, void **out) {
+    emu_node *k = malloc(sizeof *k);
+    if (!k) return OUT_OF_MEMORY;
+    *k = *node;
+    k->next = NULL;
+    for (int i = 0; i < MOST_PARAMETERS; i++) k->parameters[i] = &k->arg[i];
+    if (g->last)
+        g->last->next = k;
+    else
+        g->first = k;
+    g->last = k;
+    if (out) *out = k;
+    return 0;
+}
+
+static int run(const emu_node *k) {
+    switch (k->kind) {
+    case KERNEL: return emu_run(k->f, k->grid, k->threads, k->shared, k->arg, k->chained);
+    case COPY: emu_move(k->to, k->from, k->size); break;
+    case COPY_2D:
+        for (size_t i = 0; i < k->rows.height; i++)
+            emu_move(k->rows.to.device + i * k->rows.to.pitch,
+                     k->rows.from.device + i * k->rows.from.pitch, k->rows.width);
+        break;
+    case SET: emu_set(k->to, k->value, k->size); break;
+    }
+    return 0;
+}
+
+static void free_nodes(emu_graph *g) {
+    while (g->first) {
+        emu_node *k = g->first;
+        g->first = k->next;
+        free(k);
+    }
+    free(g);
+}
+
+CU(emu_graph_new, "cuGraphCreate", void **out, unsigned flags) {
+    (void)flags;
+    *out = calloc(1, sizeof(emu_graph));
+    return *out ? 0 : OUT_OF_MEMORY;
+}
+
+CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *from,
+   const cuda_edge *edges, size_t n, cuda_node *node) {
+    emu_graph *g = graph;
+    if (node->kind != 0 || n != (g->last ? 1u : 0u) || (n && *from != g->last)) return INVALID;
+    emu_node k = {.f = node->function,
+                  .grid = node->grid[0],
+                  .threads = node->block[0],
+                  .shared = node->shared,
+                  .chained = n && edges && edges->type == CUDA_EDGE_PROGRAMMATIC};
+    take_arguments(k.f, node->parameters, k.arg);
+    return append(g, &k, out);
+}
+
+CU(emu_graph_free, "cuGraphDestroy", void *graph) {
+    free_nodes(graph);
+    return 0;
+}
+
+CU(emu_graph_nodes, "cuGraphGetNodes", void *graph, void **nodes, size_t *n) {
+    size_t most = nodes ? *n : 0, count = 0;
+    for (emu_node *k = ((emu_graph *)graph)->first; k; k = k->next, count++)
+        if (count < most) nodes[count] = k;
+    *n = nodes && count > most ? most : count;
+    return 0;
+}
+
+CU(emu_node_type, "cuGraphNodeGetType", void *node, int *out) {
+    static const int types[] = {
+        [KERNEL] = 0, [COPY] = CUDA_NODE_COPY, [COPY_2D] = CUDA_NODE_COPY, [SET] = 2};
+    *out = types[((const emu_node *)node)->kind];
+    return 0;
+}
+
+CU(emu_node_kernel, "cuGraphKernelNodeGetParams_v2", void *node, cuda_kernel_node *out) {
+    emu_node *k = node;
+    if (k->kind != KERNEL) return INVALID;
+    *out = (cuda_kernel_node){.function = (void *)(uintptr_t)k->f, .parameters = k->parameters};
+    return 0;
+}
+
+CU(emu_function_parameter, "cuFuncGetParamInfo", void *function, size_t idx, size_t *offset,
+   size_t *size) {
+    const emu_function *f = function;
+    if (idx >= (size_t)f->n) return INVALID;
+    *offset = idx * sizeof(long long);
+    *size = sizeof(long long);
+    return 0;
+}
+
+CU(emu_node_copy, "cuGraphMemcpyNodeGetParams", void *node, cuda_copy_3d *out) {
+    const emu_node *k = node;
+    if (k->kind != COPY) return INVALID;
+    *out = (cuda_copy_3d){.from = {.kind = CUDA_MEMORY_UNIFIED, .device = k->from},
+                          .to = {.kind = CUDA_MEMORY_UNIFIED, .device = k->to},
+                          .width = k->size,
+                          .height = 1,
+                          .depth = 1};
+    return 0;
+}
+
+CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph,
+   unsigned long long flags) {
+    emu_graph *to = calloc(1, sizeof *to);
+    (void)flags;
+    for (const emu_node *k = ((emu_graph *)graph)->first; k; k = k->next)
+        if (!to || append(to, k, NULL) != 0) return OUT_OF_MEMORY;
+    *out = to;
+    return 0;
+}
+
+CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
+    free_nodes(exec);
+    return 0;
+}
+
+/* --- streams ------------------------------------------------------------------------- */
+
+typedef struct emu_stream {
+    struct emu_stream *next;
+    emu_graph *graph; /* of its capture, or NULL */
+    pthread_t thread; /* that began it */
+    int mode;
+    bool failed;
+} emu_stream;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static emu_stream *streams;
+static _Thread_local int thread_mode; /* 0: all threads, 1: the thread, 2: relaxed */
+
+bool emu_may(void) {
+    bool may = true;
+    if (thread_mode == CUDA_CAPTURE_RELAXED) return true;
+    (void)pthread_mutex_lock(&lock);
+    for (emu_stream *s = streams; s; s = s->next) {
+        if (!s->graph || s->mode != CUDA_CAPTURE_THREAD ||
+            !pthread_equal(s->thread, pthread_self()))
+            continue;
+        s->failed = true;
+        may = false;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return may;
+}
+
+/* Runs it, or adds it to what the stream captures. */
+static int give(void *stream, const emu_node *k) {
+    emu_stream *s = stream;
+    if (!s || !s->graph) return run(k);
+    return s->failed ? CAPTURE_INVALIDATED : append(s->graph, k, NULL);
+}
+
+/* What no captured stream can do. */
+static int refuse(void *stream) {
+    emu_stream *s = stream;
+    if (!s || !s->graph) return emu_may() ? 0 : CAPTURE_UNSUPPORTED;
+    s->failed = true;
+    return CAPTURE_UNSUPPORTED;
+}
+
+CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) {
+    emu_stream *s = calloc(1, sizeof *s);
+    (void)flags;
+    if (!s) return OUT_OF_MEMORY;
+    (void)pthread_mutex_lock(&lock);
+    s->next = streams;
+    streams = s;
+    (void)pthread_mutex_unlock(&lock);
+    *out = s;
+    return 0;
+}
+
+CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) {
+    (void)pthread_mutex_lock(&lock);
+    emu_stream **at = &streams;
+    while (*at != stream) at = &(*at)->next;
+    *at = (*at)->next;
+    (void)pthread_mutex_unlock(&lock);
+    free(stream);
+    return 0;
+}
+
+CU(emu_capture_begin, "cuStreamBeginCapture_v2", void *stream, int mode) {
+    emu_stream *s = stream;
+    if (!s || s->graph) return INVALID;
+    emu_graph *g = calloc(1, sizeof *g);
+    (void)pthread_mutex_lock(&lock);
+    s->thread = pthread_self();
+    s->mode = mode;
+    s->failed = false;
+    s->graph = g;
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+CU(emu_capture_end, "cuStreamEndCapture", void *stream, void **graph) {
+    emu_stream *s = stream;
+    if (!s->graph) return INVALID;
+    if (!pthread_equal(s->thread, pthread_self())) return CAPTURE_WRONG_THREAD;
+    (void)pthread_mutex_lock(&lock);
+    emu_graph *g = s->graph;
+    s->graph = NULL;
+    (void)pthread_mutex_unlock(&lock);
+    *graph = NULL;
+    if (s->failed) return free_nodes(g), CAPTURE_INVALIDATED;
+    *graph = g;
+    return 0;
+}
+
+CU(emu_capture_info, "cuStreamGetCaptureInfo_v2", void *stream, int *status, uint64_t *id,
+   void **graph, void *const **last, size_t *n_last) {
+    const emu_stream *s = stream;
+    *status = !s->graph ? 0 : s->failed ? 2 : 1;
+    *id = 1;
+    *graph = s->graph;
+    *last = NULL;
+    *n_last = 0;
+    return 0;
+}
+
+CU(emu_capture_mode, "cuThreadExchangeStreamCaptureMode", int *mode) {
+    int before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
+CU(emu_synchronize, "cuCtxSynchronize", void) {
+    return refuse(NULL);
+}
+
+CU(emu_stream_synchronize, "cuStreamSynchronize", void *stream) {
+    return refuse(stream);
+}
+
+CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+   unsigned by, unsigned bz, unsigned shared, void *stream, void **parameters, void **extra) {
+    emu_node k = {.f = function, .grid = gx, .threads = bx, .shared = shared};
+    (void)extra;
+    if (gy * gz * by * bz != 1) return INVALID;
+    take_arguments(function, parameters, k.arg);
+    return give(stream, &k);
+}
+
+CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
+    return give(stream, &(emu_node){.kind = COPY, .to = to, .from = from, .size = size});
+}
+
+CU(emu_copy_now, "cuMemcpy", uint64_t to, uint64_t from, size_t size) {
+    if (!emu_may()) return CAPTURE_UNSUPPORTED;
+    return emu_copy(to, from, size, NULL);
+}
+
+CU(emu_copy_2d, "cuMemcpy2DAsync_v2", const cuda_copy_2d *c, void *stream) {
+    if (c->from.kind != CUDA_MEMORY_UNIFIED || c->to.kind != CUDA_MEMORY_UNIFIED || c->from.x ||
+        c->from.y || c->to.x || c->to.y || c->from.pitch < c->width || c->to.pitch < c->width)
+        return INVALID;
+    return give(stream, &(emu_node){.kind = COPY_2D, .rows = *c});
+}
+
+CU(emu_copy_in, "cuMemcpyHtoDAsync_v2", uint64_t to, const void *from, size_t size, void *stream) {
+    return emu_copy(to, (uint64_t)(uintptr_t)from, size, stream);
+}
+
+CU(emu_copy_out, "cuMemcpyDtoHAsync_v2", void *to, uint64_t from, size_t size, void *stream) {
+    return emu_copy((uint64_t)(uintptr_t)to, from, size, stream);
+}
+
+CU(emu_memory_set, "cuMemsetD8Async", uint64_t at, unsigned char value, size_t size, void *stream) {
+    return give(stream, &(emu_node){.kind = SET, .to = at, .value = value, .size = size});
+}
+
+CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
+    (void)exec;
+    return ((emu_stream *)stream)->graph ? refuse(stream) : 0;
+}
+
+CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
+    if (((emu_stream *)stream)->graph) return refuse(stream);
+    for (const emu_node *k = ((emu_graph *)exec)->first; k; k = k->next) {
+        int code = run(k);
+        if (code) return code;
+    }
+    return 0;
+}
+
+/* --- events: all that was given has run ---------------------------------------------- */
+
+static char event;
+
+CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) {
+    (void)flags;
+    *out = &event;
+    return 0;
+}
+CU(emu_event_free, "cuEventDestroy_v2", void *at) {
+    (void)at;
+    return 0;
+}
+CU(emu_stream_wait, "cuStreamWaitEvent", void *stream, void *at, unsigned flags) {
+    (void)stream, (void)at, (void)flags;
+    return 0;
+}
+CU(emu_event_record, "cuEventRecord", void *at, void *stream) {
+    (void)at, (void)stream;
+    return 0;
+}
+CU(emu_event_synchronize, "cuEventSynchronize", void *at) {
+    (void)at;
+    return refuse(NULL);
+}
+CU(emu_event_elapsed, "cuEventElapsedTime", float *ms, void *from, void *to) {
+    (void)from, (void)to;
+    *ms = 1;
+    return 0;
+}

@@ -1,0 +1,378 @@
+/* What a function may do on a GPU, and what it may not: each is right in every call, and one that cannot be captured is told why,
+ * once. */
+#include "support/user_functions.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "hal/cuda/guard.h"
+#include "support/autographs.h"
+#include "support/kernels.h"
+
+static const char *device;
+
+typedef struct user {
+    bench b;
+    affine m;
+    int runs;
+    float host[4];
+    void *at;
+} user;
+
+static void user_open(user *u) {
+    memset(u, 0, sizeof *u);
+    bench_open(&u->b, device, RP_GROWTH_RESERVE);
+    affine_open(&u->m, u->b.device, 0, 3, 1);
+}
+
+static void user_close(user *u) {
+    affine_close(&u->m);
+    bench_close(&u->b);
+}
+
+/* The kernel twice, one behind the other: 3 (3 x + 1) + 1. */
+static rp_status twice(user *u, rp_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    rp_value mid;
+    u->runs++;
+    rp_status st = affine_call(&u->m, call, args, &mid, err);
+    rp_value again = rp_value_tuple(&mid, 1);
+    return st == RP_OK ? affine_call(&u->m, call, &again, result, err) : st;
+}
+
+static rp_status plain(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    return twice(data, call, args, result, err);
+}
+
+static void check_value(rp_output *o, rp_ran ran, float want) {
+    assert_int_equal(rp_output_ran(o), ran);
+    assert_true(values_of(o)[0] == want);
+    rp_output_free(o);
+}
+
+static void kernels_are_captured(void **state) {
+    user u;
+    float x[2] = {1, 2};
+    (void)state;
+    user_open(&u);
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    for (int i = 0; i < 5; i++, x[0]++) {
+        rp_value in = floats(x, 2);
+        check_value(run_items(f, &in, 1), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE, 9 * x[0] + 4);
+    }
+    assert_int_equal(u.runs, 2);
+    assert_int_equal(bench_info(&u.b).graph_count, 1);
+    user_close(&u);
+}
+
+typedef struct nest {
+    user *u;
+    rp_function *inner;
+} nest;
+
+static rp_status calls_another(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                               rp_error *err) {
+    const nest *n = data;
+    rp_value mid = rp_value_none();
+    rp_status st = rp_call_function(call, n->inner, args, &mid, err);
+    rp_value again = rp_value_tuple(&mid, 1);
+    return st == RP_OK ? affine_call(&n->u->m, call, &again, result, err) : st;
+}
+
+static void nested_functions_are_one_graph(void **state) {
+    user u;
+    float x = 1;
+    (void)state;
+    user_open(&u);
+    nest n = {&u, function_of(&u.b, "inner", plain, &u)};
+    rp_function *f = function_of(&u.b, "outer", calls_another, &n);
+    for (int i = 0; i < 3; i++, x++) {
+        rp_value in = floats(&x, 1);
+        check_value(run_items(f, &in, 1), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE, 27 * x + 13);
+    }
+    assert_int_equal(bench_info(&u.b).graph_count, 1);
+    user_close(&u);
+}
+
+/* Device memory of the caller, in place: counted once a call, also by the one that captures. */
+static rp_status counts(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    void *at = args->item[1].tensor.data;
+    void *parameters[] = {&at};
+    rp_value x = args->item[0], tuple = rp_value_tuple(&x, 1);
+    rp_status st =
+        rp_call_check(call, "cuLaunchKernel",
+                      kernels_launch(rp_call_stream(call), KERNEL_COUNT_UP, 1, parameters), err);
+    return st == RP_OK ? twice(data, call, &tuple, result, err) : st;
+}
+
+static void effects_happen_once_a_call(void **state) {
+    user u;
+    float x = 1, back = 0;
+    rp_error err = {0};
+    void *at = NULL;
+    (void)state;
+    user_open(&u);
+    CHECK_OK(rp_device_alloc(u.b.device, sizeof(float), &at, &err), &err);
+    rp_function *f = function_of(&u.b, "f", counts, &u);
+    for (int i = 0; i < 10; i++) {
+        rp_value in[] = {floats(&x, 1), rp_value_state((rp_buffer){RP_DTYPE_F32, 1, {1}, at})};
+        check_value(run_items(f, in, 2), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE, 13);
+        CHECK_OK(rp_stream_copy(u.b.stream, &back, at, sizeof back, &err), &err);
+        CHECK_OK(rp_stream_synchronize(u.b.stream, &err), &err);
+        assert_true(back == (float)(i + 1));
+    }
+    rp_value in[] = {floats(&x, 1), rp_value_state((rp_buffer){RP_DTYPE_F32, 1, {1}, &back})};
+    rp_value args = rp_value_tuple(in, 2);
+    rp_output *o = NULL;
+    assert_int_equal(rp_autograph_run(f, &args, &o, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "a state lies in memory of the host"));
+    rp_device_free(u.b.device, at);
+    user_close(&u);
+}
+
+/* --- what no graph can contain --------------------------------------------------------------- */
+
+static rp_status waits(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    rp_status st = twice(data, call, args, result, err);
+    if (st != RP_OK) return st;
+    int code = kernels_driver()->stream_synchronize(rp_stream_handle(rp_call_stream(call)));
+    return rp_call_check(call, "cuStreamSynchronize", code, err);
+}
+
+static rp_status waits_and_does_not_look(void *data, rp_call *call, const rp_value *args,
+                                         rp_value *result, rp_error *err) {
+    rp_status st = twice(data, call, args, result, err);
+    (void)kernels_driver()->stream_synchronize(rp_stream_handle(rp_call_stream(call)));
+    return st;
+}
+
+static rp_status allocates(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    uint64_t at = 0;
+    rp_status st = twice(data, call, args, result, err);
+    (void)rp_stream_handle(rp_call_stream(call));
+    if (st == RP_OK)
+        st = rp_call_check(call, "cuMemAlloc", kernels_driver()->memory_alloc(&at, 64), err);
+    if (at) (void)kernels_driver()->memory_free(at);
+    return st;
+}
+
+/* In the order of the stream, so the driver has nothing against it. */
+static rp_status reads_back(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    user *u = data;
+    rp_status st = twice(data, call, args, result, err);
+    if (st != RP_OK) return st;
+    int code = kernels_driver()->copy((uint64_t)(uintptr_t)u->host,
+                                      (uint64_t)(uintptr_t)result->tensor.data, sizeof(float),
+                                      rp_stream_handle(rp_call_stream(call)));
+    return rp_call_check(call, "cuMemcpyAsync", code, err);
+}
+
+static rp_status reads_host_memory(void *data, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    user *u = data;
+    rp_status st = twice(data, call, args, result, err);
+    rp_buffer temp = {RP_DTYPE_F32, 1, {1}, NULL};
+    if (st == RP_OK) st = rp_call_temp(call, &temp, err);
+    if (st != RP_OK) return st;
+    int code = kernels_driver()->copy((uint64_t)(uintptr_t)temp.data, (uint64_t)(uintptr_t)u->host,
+                                      sizeof(float), rp_stream_handle(rp_call_stream(call)));
+    return rp_call_check(call, "cuMemcpyAsync", code, err);
+}
+
+static rp_status takes_device_memory(void *data, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    user *u = data;
+    void *p = NULL;
+    rp_status st = twice(data, call, args, result, err);
+    if (st == RP_OK) st = rp_device_alloc(u->b.device, 64, &p, err);
+    rp_device_free(u->b.device, p);
+    return st;
+}
+
+static rp_status waits_by_the_stream(void *data, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    rp_status st = twice(data, call, args, result, err);
+    return st == RP_OK ? rp_stream_synchronize(rp_call_stream(call), err) : st;
+}
+
+static void what_no_graph_contains_is_named(void **state) {
+    static const struct {
+        rp_function_fn fn;
+        const char *why;
+    } cases[] = {
+        {waits, "cuStreamSynchronize gave code 900: a graph can contain no call that waits"},
+        {waits_and_does_not_look, "ended the capture"},
+        {allocates, "cuMemAlloc gave code 900: a graph can contain no call that waits, allocates"},
+        {reads_back, "reads back: a copy of 4 bytes to the host"},
+        {reads_host_memory, "copies 4 bytes from memory of the host that is not pinned"},
+        {takes_device_memory,
+         "rp_device_alloc while calls are captured; take memory by rp_call_temp"},
+        {waits_by_the_stream, "waiting for the device while calls are captured"}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        user u;
+        float x[2] = {1, 1};
+        user_open(&u);
+        rp_function *f = function_of(&u.b, "f", cases[k].fn, &u);
+        for (int i = 0; i < 3; i++, x[0]++) {
+            rp_value in = floats(x, i < 2 ? 1 : 2); /* another form: not tried either */
+            rp_output *o = run_items(f, &in, 1);
+            if (!strstr(rp_output_reason(o), cases[k].why))
+                fail_msg("\"%s\" does not say \"%s\"", rp_output_reason(o), cases[k].why);
+            check_value(o, RP_RAN_EAGER, 9 * x[0] + 4);
+            assert_int_equal(u.runs, i + 2); /* the first call tried once */
+        }
+        if (cases[k].fn == reads_back) assert_true(u.host[0] == 9 * 3 + 4);
+        rp_function *other = function_of(&u.b, "g", plain, &u); /* the stream is well */
+        for (int i = 0; i < 2; i++) {
+            rp_value in = floats(x, 1);
+            check_value(run_items(other, &in, 1), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE, 9 * x[0] + 4);
+        }
+        user_close(&u);
+    }
+}
+
+/* --- frees meanwhile -------------------------------------------------------------------------- */
+
+typedef struct freer {
+    rp_device *d;
+    atomic_bool stop;
+    int rounds;
+    rp_error err;
+} freer;
+
+static void *free_often(void *arg) {
+    freer *me = arg;
+    while (!atomic_load(&me->stop) && me->err.code == RP_OK) {
+        void *p = NULL;
+        if (rp_device_alloc(me->d, 4096, &p, &me->err) == RP_OK) rp_device_free(me->d, p);
+        me->rounds++;
+    }
+    return NULL;
+}
+
+/* Every size is captured while another thread takes and frees memory all the time. */
+static void one_thread_captures_while_another_frees(void **state) {
+    enum { SIZES = 24 };
+    static float x[SIZES];
+    user u;
+    pthread_t t;
+    (void)state;
+    user_open(&u);
+    freer other = {.d = u.b.device};
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    assert_int_equal(pthread_create(&t, NULL, free_often, &other), 0);
+    for (int round = 0; round < 2; round++)
+        for (int n = 1; n <= SIZES; n++) {
+            rp_value in = floats(x, n);
+            x[0] = (float)n;
+            check_value(run_items(f, &in, 1), round ? RP_RAN_REPLAY : RP_RAN_CAPTURE,
+                        9 * (float)n + 4);
+        }
+    atomic_store(&other.stop, true);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    if (other.err.code != RP_OK) fail_msg("%s", other.err.text);
+    assert_true(other.rounds > 0);
+    assert_false(cuda_guard_busy());
+    user_close(&u);
+}
+
+typedef struct held {
+    user *u;
+    rp_output *o; /* freed inside of the call */
+} held;
+
+static rp_status frees_an_output(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                                 rp_error *err) {
+    held *h = data;
+    rp_output_free(h->o);
+    h->o = NULL;
+    return twice(h->u, call, args, result, err);
+}
+
+/* The library's own frees, which a capture puts off. */
+static void an_output_is_freed_inside_of_a_capture(void **state) {
+    user u;
+    float x = 1;
+    (void)state;
+    user_open(&u);
+    held h = {.u = &u};
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    rp_function *g = function_of(&u.b, "g", frees_an_output, &h);
+    rp_value in = floats(&x, 1);
+    for (int i = 0; i < 3; i++) {
+        h.o = run_items(f, &in, 1);
+        check_value(run_items(g, &in, 1), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE, 13);
+        if (i) rp_output_free(h.o);
+        h.o = NULL;
+    }
+    user_close(&u);
+}
+
+/* --- storms ------------------------------------------------------------------------------------ */
+
+/* Sizes of 1 to 512: no more captures than sizes, none at the end; 100 managers leave nothing. */
+static void random_sizes_settle(void **state) {
+    enum { MOST = 48, STORM = 600 };
+    static float x[MOST];
+    uint32_t seed = 7;
+    user u;
+    (void)state;
+    user_open(&u);
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    for (int i = 0; i < STORM; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        int n = 1 + (int)(seed >> 8) % MOST;
+        x[n - 1] = (float)(i % 100);
+        rp_value in = floats(x, n);
+        rp_output *o = run_items(f, &in, 1);
+        assert_true(values_of(o)[n - 1] == 9 * x[n - 1] + 4);
+        rp_output_free(o);
+    }
+    assert_int_equal(bench_info(&u.b).captures, MOST);
+    assert_int_equal(bench_info(&u.b).invalidated, 0);
+    user_close(&u);
+}
+
+static void managers_leave_nothing(void **state) {
+    user u;
+    float x = 1;
+    rp_error err = {0};
+    size_t live = 0;
+    (void)state;
+    user_open(&u);
+    for (int i = 0; i < 50; i++) {
+        bench inner = u.b;
+        CHECK_OK(rp_autograph_create(u.b.stream, NULL, &inner.graphs, &err), &err);
+        rp_function *f = function_of(&inner, "f", plain, &u);
+        rp_value in = floats(&x, 1);
+        for (int k = 0; k < 2; k++)
+            check_value(run_items(f, &in, 1), k ? RP_RAN_REPLAY : RP_RAN_CAPTURE, 13);
+        rp_autograph_destroy(inner.graphs);
+        if (i == 1) live = base_live(); /* values_of keeps its last copy */
+        if (i > 1) assert_int_equal(base_live(), live);
+    }
+    user_close(&u);
+}
+
+int user_functions_run(const char *name, const char *group) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_are_captured),
+        cmocka_unit_test(nested_functions_are_one_graph),
+        cmocka_unit_test(effects_happen_once_a_call),
+        cmocka_unit_test(what_no_graph_contains_is_named),
+        cmocka_unit_test(one_thread_captures_while_another_frees),
+        cmocka_unit_test(an_output_is_freed_inside_of_a_capture),
+        cmocka_unit_test(random_sizes_settle),
+        cmocka_unit_test(managers_leave_nothing),
+    };
+    device = name;
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}

@@ -1,0 +1,16 @@
+/* Functions with kernels of their own (support/user_functions.c), on the emulated GPU. */
+#include "support/check.h"
+#include "support/gpu.h"
+#include "support/user_functions.h"
+
+static void needs_a_gpu(void **state) {
+    SKIP_TEST("%s", (const char *)*state);
+}
+
+int main(void) {
+    const char *why = NULL;
+    if (gpu_emulate(&why)) return user_functions_run("cuda:0", "autograph_cuda");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(needs_a_gpu, (void *)(uintptr_t)why)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
