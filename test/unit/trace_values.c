@@ -473,6 +473,115 @@ static void halves_are_rounded_once(void **state) {
     assert_true(half[0] == 100);
 }
 
+/* Scattered halves are joined in f32 and rounded once. */
+static void joined_halves_are_rounded_once(void **state) {
+    static rp_tensor (*const joins[])(rp_tensor, int, rp_tensor, rp_tensor) = {
+        rp_scatter_add, rp_scatter_prod, rp_scatter_amax, rp_scatter_amin};
+    static const rp_dtype types[] = {RP_DTYPE_F16, RP_DTYPE_BF16};
+    double wide[N], half[N];
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (int f = 0; f < 5; f++) {
+            for (int narrow = 0; narrow < 2; narrow++) {
+                traced t = begin();
+                rp_tensor x = rp_cast(t.x, types[i]), y, none = rp_const(t.g, RP_DTYPE_I32, 0);
+                if (!narrow) x = rp_cast(x, RP_DTYPE_F32);
+                y = f < 4 ? joins[f](x, 1, rp_broadcast(none, RP_SHAPE(A, B, C)), x)
+                          : rp_index_add(x, 1, rp_broadcast(none, RP_SHAPE(B)), x);
+                assert_int_equal(rp_tensor_dtype(y), narrow ? types[i] : RP_DTYPE_F32);
+                finish(&t, rp_cast(rp_cast(y, types[i]), RP_DTYPE_F32), narrow ? half : wide, N);
+            }
+            for (int k = 0; k < N; k++) assert_true(half[k] == wide[k]);
+        }
+}
+
+/* ---- attention by its formula ---- */
+
+enum { HEADS = 4, GROUPS = 2, ROWS = 3, COLS = 5, WIDE = 2 };
+
+typedef struct sdpa_case {
+    const char *name;
+    int64_t groups, window;
+    double scale, softcap;
+    bool causal, mask, bias;
+} sdpa_case;
+
+static bool sees(const sdpa_case *c, int i, int j) {
+    if (c->mask && (i + j) % 3 == 0) return false;
+    if (c->causal && j > i) return false;
+    if (c->window > 0 && (i - j >= c->window || (!c->causal && j - i >= c->window))) return false;
+    return true;
+}
+
+static void check_sdpa(const sdpa_case *c) {
+    enum { Q = HEADS * ROWS * WIDE, K = HEADS * COLS * WIDE };
+    double q[Q], k[K], v[K], y[Q];
+    traced t = {.g = rp_graph_new("sdpa")};
+    rp_dim kv = rp_dim_const(c->groups);
+    rp_sdpa_args a = {.q = add_input(&t, "q", RP_SHAPE(HEADS, ROWS, WIDE)),
+                      .k = add_input(&t, "k", RP_SHAPE(kv, COLS, WIDE)),
+                      .v = add_input(&t, "v", RP_SHAPE(kv, COLS, WIDE)),
+                      .scale = c->scale,
+                      .softcap = c->softcap,
+                      .window = c->window,
+                      .causal = c->causal};
+    rp_tensor i = rp_iota(t.g, RP_DTYPE_I32, RP_SHAPE(ROWS, COLS), 0);
+    rp_tensor sum = rp_add(i, rp_iota(t.g, RP_DTYPE_I32, RP_SHAPE(ROWS, COLS), 1));
+    for (int n = 0; c->mask && n < 3; n++) {
+        rp_tensor other = rp_ne(sum, rp_const(t.g, RP_DTYPE_I32, 3 * n));
+        a.mask = n ? rp_and(a.mask, other) : other;
+    }
+    if (c->bias) a.bias = rp_cast(sum, RP_DTYPE_F32);
+    copy_input(&t, 0, q);
+    copy_input(&t, 1, k);
+    copy_input(&t, 2, v);
+    finish(&t, rp_scaled_dot_product_attention(&a), y, Q);
+    for (int h = 0; h < HEADS; h++)
+        for (int r = 0; r < ROWS; r++) {
+            double all = 0, out[WIDE] = {0};
+            int64_t at = h / (HEADS / c->groups) * COLS * WIDE;
+            for (int s = 0; s < COLS; s++) {
+                double x = 0;
+                for (int d = 0; d < WIDE; d++)
+                    x += q[(h * ROWS + r) * WIDE + d] * k[at + s * WIDE + d];
+                x *= c->scale != 0 ? c->scale : 1 / sqrt(WIDE);
+                if (c->softcap != 0) x = c->softcap * tanh(x / c->softcap);
+                if (c->bias) x += r + s;
+                x = sees(c, r, s) ? exp(x) : 0;
+                all += x;
+                for (int d = 0; d < WIDE; d++) out[d] += x * v[at + s * WIDE + d];
+            }
+            for (int d = 0; d < WIDE; d++)
+                if (!(fabs(y[(h * ROWS + r) * WIDE + d] - (all > 0 ? out[d] / all : 0)) < 2e-6))
+                    fail_msg("%s: head %d, row %d", c->name, h, r);
+        }
+}
+
+static void attention_is_its_formula(void **state) {
+    static const sdpa_case cases[] = {
+        {.name = "plain", .groups = HEADS},
+        {.name = "groups", .groups = GROUPS},
+        {.name = "one head for all", .groups = 1},
+        {.name = "scale", .groups = HEADS, .scale = 3},
+        {.name = "softcap", .groups = HEADS, .softcap = 0.25},
+        {.name = "causal", .groups = GROUPS, .causal = true},
+        {.name = "mask", .groups = GROUPS, .mask = true},
+        {.name = "bias", .groups = GROUPS, .bias = true},
+        {.name = "window", .groups = HEADS, .window = 1},
+        {.name = "wider", .groups = HEADS, .window = 2},
+        {.name = "causal window", .groups = HEADS, .window = 2, .causal = true},
+        {.name = "all",
+         .groups = GROUPS,
+         .window = 2,
+         .scale = 2,
+         .softcap = 1,
+         .causal = true,
+         .mask = true,
+         .bias = true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_sdpa(&cases[i]);
+}
+
 /* A row that sees nothing is zeros; others do not know of it. */
 static void attention_that_sees_nothing_gives_zeros(void **state) {
     double y[B * C], plain[B * C];
@@ -561,6 +670,8 @@ int main(void) {
         cmocka_unit_test(dot_general_has_room_for_all_axes),
         cmocka_unit_test(vectors_are_rows_and_columns),
         cmocka_unit_test(halves_are_rounded_once),
+        cmocka_unit_test(joined_halves_are_rounded_once),
+        cmocka_unit_test(attention_is_its_formula),
         cmocka_unit_test(attention_that_sees_nothing_gives_zeros),
         cmocka_unit_test(composites_name_what_does_not_fit),
     };
