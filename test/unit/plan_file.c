@@ -49,6 +49,30 @@ static plan *plan_with_custom(void) {
     return p;
 }
 
+/* Each kind of plans within a plan, and one within one of these. */
+static plan *plan_with_control(void) {
+    static const char text[] =
+        "graph @g(%b: bool[], %x: f32[2], %s: f32[T,2]) where T in [1,64] {\n"
+        "  %h = scan %x, %s, %x {carried=1, sliced=1,\n"
+        "    body=graph @step(%h: f32[2], %r: f32[2], %k: f32[2]) {\n"
+        "      %c = call %r {body=graph @twice(%v: f32[2]) { %w = add %v, %v ret %w }}\n"
+        "      %a = add %h, %c %m = mul %a, %k ret %m, %a }}\n"
+        "  %w = while %b, %h {limit=70000,\n"
+        "    cond=graph @always(%t: bool[], %y: f32[2]) { ret %t },\n"
+        "    body=graph @double(%t: bool[], %y: f32[2]) { %z = add %y, %y ret %t, %z }}\n"
+        "  %v = result %w {index=1}\n"
+        "  %o = cond %b, %v, %x {\n"
+        "    then=graph @sum(%p: f32[2], %q: f32[2]) { %r = add %p, %q ret %r },\n"
+        "    else=graph @difference(%p: f32[2], %q: f32[2]) { %r = sub %p, %q ret %r }}\n"
+        "  ret %o\n}\n";
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+    plan *p = plan_of(g);
+    ir_graph_free(g);
+    return p;
+}
+
 static void check_round_trip(plan *p) {
     rp_error err = {0};
     plan *q = NULL;
@@ -72,6 +96,7 @@ static void saved_plans_come_back(void **state) {
     check_round_trip(plan_of_llama(1));
     check_round_trip(plan_of_llama(5));
     check_round_trip(plan_with_custom());
+    check_round_trip(plan_with_control());
     check_round_trip(plan_new("empty"));
 }
 
@@ -115,6 +140,18 @@ static void same_packs(const plan_pack *a, const plan_pack *b) {
     }
 }
 
+static void same_control(const plan_control *a, const plan_control *b) {
+    SAME(kind);
+    SAME(inner[0]);
+    SAME(inner[1]);
+    SAME(n_operands);
+    SAME(n_results);
+    SAME(carried);
+    SAME(sliced);
+    SAME(limit);
+    same_sizes(&a->length, &b->length);
+}
+
 static void same_launches(const plan_launch *a, const plan_launch *b) {
     assert_string_equal(a->name, b->name);
     SAME(n_alts);
@@ -124,6 +161,8 @@ static void same_launches(const plan_launch *a, const plan_launch *b) {
         SAME(alts[i].scratch);
         SAME(alts[i].threads);
         SAME(alts[i].per_sm);
+        SAME(alts[i].per_block);
+        SAME(alts[i].blocks);
     }
     same_sizes(&a->rows, &b->rows);
     same_sizes(&a->items, &b->items);
@@ -140,6 +179,8 @@ static void same_launches(const plan_launch *a, const plan_launch *b) {
     assert_int_equal(a->custom != NULL, b->custom != NULL);
     if (a->custom) assert_string_equal(a->custom, b->custom);
     if (a->custom) same_leaves(a->operands, b->operands, a->n_args);
+    assert_int_equal(a->control != NULL, b->control != NULL);
+    if (a->control) same_control(a->control, b->control);
 }
 
 static void same_code(const plan *a, const plan *b) {
@@ -207,16 +248,22 @@ static void same_plans(const plan *a, const plan *b) {
     }
     SAME(arena_size);
     SAME(weights_size);
+    SAME(n_inner);
+    for (uint32_t i = 0; i < a->n_inner; i++) same_plans(a->inner[i], b->inner[i]);
 }
 
 /* What only plans of a GPU have is made up: numbers of more than one byte, as large as they may be. */
 static void every_field_comes_back(void **state) {
     (void)state;
-    for (int which = 0; which < 2; which++) {
-        plan *p = which ? plan_with_custom() : plan_of_llama(2), *q = NULL;
+    for (int which = 0; which < 3; which++) {
+        plan *p = which == 0   ? plan_of_llama(2)
+                  : which == 1 ? plan_with_custom()
+                               : plan_with_control();
+        plan *q = NULL;
         rp_error err = {0};
         for (uint32_t i = 0; i < p->n_launches; i++) {
             plan_launch *l = &p->launches[i];
+            if (!plan_launch_is_plain(l)) continue;
             l->threads = 0x0102 + i;
             l->per_block = 0x05060708 + i;
             l->attention = i % 2;
@@ -224,6 +271,8 @@ static void every_field_comes_back(void **state) {
                 l->alts[k].scratch = 0x01020304 + i;
                 l->alts[k].threads = 0x0304 + k;
                 l->alts[k].per_sm = 0x0d0e0f10 + k;
+                l->alts[k].per_block = 0x15161718 + k;
+                l->alts[k].blocks = 0x191a1b1c + k;
             }
         }
         for (uint32_t i = 0; i < p->n_packs; i++) p->packs[i].swizzled = i % 2 == 0;
