@@ -77,6 +77,78 @@ static void check_record(const graph_dispatcher *g, const graph_step_shape *s, c
     }
 }
 
+/* The least of the sizes that holds n; 0: none does. */
+static int32_t least(const int64_t *sizes, size_t n_sizes, int32_t n) {
+    for (size_t i = 0; i < n_sizes; i++)
+        if (sizes[i] >= n) return (int32_t)sizes[i];
+    return 0;
+}
+
+static int32_t smaller(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+
+/* The rules again, by a search through the lists that were given. */
+static rp_dispatch choice(const graph_params *p, const graph_step_shape *s) {
+    static const int64_t head[] = {1, 2, 4, 8, 16};
+    const int64_t logits[] = {1, p->max_num_seqs};
+    const rp_dispatch none = {
+        .padded = s->num_tokens, .padded_reqs = s->num_reqs, .padded_logits = s->num_logits};
+    bool decode = s->max_query_len == p->uniform_query_len &&
+                  s->num_tokens == s->num_reqs * p->uniform_query_len;
+    rp_cudagraph_mode mixed = rp_cudagraph_mixed_mode(p->mode);
+    int32_t reqs = least(p->decode_sizes, p->n_decode_sizes, s->num_reqs);
+    int32_t tokens = least(p->mixed_sizes, p->n_mixed_sizes, s->num_tokens);
+    rp_dispatch d = none;
+    d.mode = d.head_mode = RP_CUDAGRAPH_FULL;
+    if (decode && rp_cudagraph_decode_mode(p->mode) == RP_CUDAGRAPH_FULL && reqs) {
+        d.padded_reqs = reqs;
+        d.padded = d.padded_logits = reqs * p->uniform_query_len;
+        return d;
+    }
+    int32_t rows = least(logits, 2, s->num_logits);
+    if (mixed == RP_CUDAGRAPH_FULL && tokens && rows) {
+        d.padded = tokens;
+        d.padded_reqs = smaller(tokens, p->max_num_seqs);
+        d.padded_logits = smaller(rows, tokens);
+        return d;
+    }
+    d = none;
+    d.mode = d.head_mode = RP_CUDAGRAPH_NONE;
+    if (!rp_cudagraph_has_mode(p->mode, RP_CUDAGRAPH_PIECEWISE) || !tokens) return d;
+    if ((decode ? rp_cudagraph_decode_mode(p->mode) : mixed) == RP_CUDAGRAPH_NONE) return d;
+    d.mode = RP_CUDAGRAPH_PIECEWISE;
+    d.padded = tokens;
+    rows = s->num_logits ? least(head, 5, s->num_logits) : 0;
+    if (rows) d.padded_logits = rows;
+    if (rows) d.head_mode = RP_CUDAGRAPH_PIECEWISE;
+    return d;
+}
+
+/* Also what a key leaves open, which names and keys of captures are made of. */
+static void check_choice(const graph_params *p, const graph_step_shape *s, const rp_dispatch *d) {
+    rp_dispatch want = choice(p, s);
+    bool same = d->mode == want.mode && d->head_mode == want.head_mode &&
+                d->padded == want.padded && d->padded_reqs == want.padded_reqs &&
+                d->padded_logits == want.padded_logits;
+    if (!same)
+        fail_msg("mode %d, %d tokens of %d requests, %d rows: %d %d %d %d %d", p->mode,
+                 s->num_tokens, s->num_reqs, s->num_logits, d->mode, d->head_mode, d->padded,
+                 d->padded_reqs, d->padded_logits);
+    assert_int_equal(d->num_reqs, s->num_reqs);
+    assert_int_equal(d->num_logits, s->num_logits);
+    if (d->mode == RP_CUDAGRAPH_NONE) {
+        assert_int_equal(d->key.num_tokens, s->num_tokens);
+        assert_int_equal(d->key.num_reqs, s->num_reqs);
+        assert_int_equal(d->key.num_logits, s->num_logits);
+    }
+    if (d->head_mode == RP_CUDAGRAPH_NONE) assert_int_equal(d->head_key.num_logits, s->num_logits);
+    if (d->head_mode != RP_CUDAGRAPH_FULL) {
+        assert_int_equal(d->head_key.num_tokens, -1);
+        assert_int_equal(d->head_key.num_reqs, -1);
+    }
+}
+
 static graph_step_shape random_step(const graph_params *p) {
     int32_t q = p->uniform_query_len, most = p->max_num_batched_tokens;
     graph_step_shape s;
@@ -115,6 +187,7 @@ static void every_step_gets_a_captured_key_or_a_reason(void **state) {
                     rp_dispatch d;
                     CHECK_OK(graph_dispatch(&g, &s, &d, &err), &err);
                     check_record(&g, &s, &d, items, n);
+                    check_choice(&p, &s, &d);
                 }
                 base_free(items);
                 graph_dispatcher_done(&g);
