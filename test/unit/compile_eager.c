@@ -437,6 +437,35 @@ static void names_are_found(void **state) {
     assert_null(compile_builtin_find("add"));
 }
 
+/* Products run the kernel of the instruction set that was asked for. */
+static void products_name_their_instruction_set(void **state) {
+#if defined(__x86_64__)
+    static const char *const suffix[] = {[GEN_ISA_PORTABLE] = "",
+                                         [GEN_ISA_AVX2] = "_avx2",
+                                         [GEN_ISA_AVX512] = "_avx512",
+                                         [GEN_ISA_AMX] = "_avx512"};
+    (void)state;
+    for (size_t isa = 0; isa < sizeof suffix / sizeof *suffix; isa++) {
+        lower_options o = {.isa = (gen_isa)isa};
+        rp_error err = {0};
+        lower_piece p;
+        char want[2][40];
+        ir_graph *g = parse("graph @e(%x: f32[8,64], %y: f32[64,8]) { %w = param @w : q4_1[40,64]\n"
+                            " %d = dequant %w\n %a = matmul %x, %d {trans_b=true}\n"
+                            " %b = matmul %x, %y\n ret %a, %b }");
+        CHECK_OK(compile_eager.lower(g, &o, &p, &err), &err);
+        (void)snprintf(want[0], sizeof want[0], "@matmul_q4_1%s", suffix[isa]);
+        (void)snprintf(want[1], sizeof want[1], "@matmul%s", suffix[isa]);
+        assert_int_equal(p.n_launches, 2);
+        for (uint32_t i = 0; i < 2; i++) assert_string_equal(p.launches[i].alts[0].symbol, want[i]);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+#else
+    (void)state;
+#endif
+}
+
 /* --- random graphs ---------------------------------------------------------------------- */
 
 static void random_graphs(void **state) {
@@ -501,6 +530,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_found),
+        cmocka_unit_test(products_name_their_instruction_set),
         cmocka_unit_test(every_elementwise_op),
         cmocka_unit_test(casts_between_all_types),
         cmocka_unit_test(reductions),

@@ -75,6 +75,35 @@ static void kernels_of_random_graphs(void **state) {
     assert_true(n[0] >= 2 * N && n[1] >= 2 * N);
 }
 
+/* A block of a GPU has 40 KB for what its items keep, to the byte; a CPU does not mind. */
+static void scratch_has_a_limit_on_a_gpu(void **state) {
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        char text[300];
+        const int n = (40 << 10) / 4 + 16 * more;
+        rp_error err = {0};
+        kir_func *f = NULL;
+        sched *s = NULL;
+        (void)snprintf(text, sizeof text,
+                       "kernel @wide() {\n  buf y: f32 = arg 0, written\n"
+                       "  buf row: f32 = scratch %d, written\n  %%0 = const.i %d\n"
+                       "  %%1 = par %%0 {\n    %%2 = loop %%0 {\n      %%3 = load row[%%2] : f32\n"
+                       "      store y[%%2], %%3\n    }\n  }\n}\n",
+                       n, n);
+        CHECK_OK(kir_parse(text, strlen(text), &f, &err), &err);
+        CHECK_OK(sched_cpu.make(f, &s, &err), &err);
+        assert_int_equal(s->launch.scratch, 4 * n);
+        sched_free(s);
+        s = NULL;
+        assert_int_equal(sched_cuda.make(f, &s, &err), more ? RP_UNSUPPORTED : RP_OK);
+        if (more)
+            assert_string_equal(err.text, "kernel wide: 41024 bytes of scratch an item; a CUDA "
+                                          "block has 40960");
+        sched_free(s);
+        kir_free(f);
+    }
+}
+
 /* Out of memory at each allocation of reading one: a clean error, nothing left behind. */
 static void reading_survives_lost_allocations(void **state) {
     static const char text[] =
@@ -102,6 +131,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_of_a_model),
         cmocka_unit_test(kernels_of_random_graphs),
+        cmocka_unit_test(scratch_has_a_limit_on_a_gpu),
         cmocka_unit_test(reading_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("sched_rules", tests, NULL, NULL);

@@ -345,6 +345,35 @@ static void any_operand_may_be_written(void **state) {
     }
 }
 
+/* What an op leaves in memory that an earlier piece made is of the op's piece. */
+static void a_version_is_of_the_piece_that_wrote_it(void **state) {
+    static const char *const ops[] = {"reprise::exp"};
+    rp_op_desc d = {.size = sizeof d,
+                    .name = "split::writes_made",
+                    .mutates = 1,
+                    .result_like = 0,
+                    .cpu = nothing};
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(rp_op_register(&d, &err), &err);
+    ir_graph *g = parse("graph @g(%x: f32[4]) {\n"
+                        "  %o = empty {dtype=f32, shape=[4]}\n  %m = update %o, %x\n"
+                        "  %e = exp %m\n  %a = custom %m, %e {name=\"split::writes_made\"}\n"
+                        "  %w = written %m, %a\n  %n = neg %w\n  %z = exp %n\n  %y = neg %z\n"
+                        "  ret %y, %a\n}\n");
+    split_result r = split_by(g, ops, 1);
+    assert_int_equal(r.n_pieces, 5);
+    assert_int_equal(ir_output_count(r.pieces[0].graph), 1); /* the memory, not its next version */
+    for (uint32_t i = 0; i < r.n_pieces; i++) {
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < ir_graph_count(r.pieces[i].graph); k++)
+            n += ir_node_at(r.pieces[i].graph, k)->op == IR_written;
+        assert_int_equal(n, i == 2);
+    }
+    split_done(&r);
+    ir_graph_free(g);
+}
+
 static void failed_allocations_leave_nothing(void **state) {
     rp_error err = {0};
     rp_graph *g = NULL;
@@ -376,6 +405,7 @@ int main(void) {
         cmocka_unit_test(versions_cross_borders),
         cmocka_unit_test(any_operand_may_be_written),
         cmocka_unit_test(results_cross_borders),
+        cmocka_unit_test(a_version_is_of_the_piece_that_wrote_it),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
