@@ -1,35 +1,49 @@
 /* The arrays that change from step to step, at fixed addresses.
  *
- * The host writes them; where the device's memory is not the host's, kernels read a copy there, because each kernel of each layer would
- * wait for the bus otherwise. The host then has two sets of arrays, so that it can write the next step while the copy of the last is still
- * on its way. One thread at a time. */
+ * The host writes them; where the device's memory is not the host's, kernels read arrays of their own, because each kernel of each layer
+ * would wait for the bus otherwise. A step then fills a block in mapped memory (gen/exchange.h), of block tables only what the device does
+ * not have yet, and its first kernel takes that apart: nobody copies. There are two blocks, so that the next step can be written while
+ * the device has not begun with the last. One thread at a time. */
 #ifndef ENGINE_INPUTS_H
 #define ENGINE_INPUTS_H
 
+#include "engine/results.h"
 #include "engine/step.h"
-#include "hal/hal.h"
 
 typedef struct engine_inputs {
     engine_step_buffers b; /* what the host writes; sizes are the caller's, set before the open */
+    engine_exchange *x;    /* as well */
+    const engine_results *results; /* as well, open */
     hal_device *device;
-    void *memory; /* of b, or of two of them */
+    void *memory; /* of b */
     void *copy;   /* the same on the device; NULL where memory is what kernels read */
-    size_t size;  /* of one set */
+    size_t size;  /* of either */
+    /* where there is a copy: */
+    int32_t *blocks;    /* two of them */
+    size_t block_words; /* of each */
+    uint32_t room;      /* for patches of a block */
+    int32_t *known;     /* block tables as the device has them, or will have */
+    hal_launch fetch;   /* takes the next block */
+    void *arg[4];       /* of fetch, */
+    size_t arg_size[4]; /* their bytes, */
+    long long dim[4];   /* and its sizes */
 } engine_inputs;
 
-/* in->b has its sizes and nothing else of *in is set. engine_inputs_close also after a failure. */
+/* engine_inputs_close also after a failure. */
 rp_status engine_inputs_open(engine_inputs *in, hal_device *device, rp_error *err) RP_MUST_USE;
 void engine_inputs_close(engine_inputs *in); /* a zero one is fine */
 
-/* in->b is the set of arrays of that turn, an even or odd number, from now on. */
-void engine_inputs_turn(engine_inputs *in, uint64_t turn);
 /* Where kernels find what the host has at p, an array of in->b. */
 void *engine_inputs_for_kernels(const engine_inputs *in, int32_t *p);
-/* Queues the copy of everything that a step of these padded sizes reads, of block tables the first n_blocks of each row; this set may not be written until the device has it. */
-rp_status engine_inputs_send(const engine_inputs *in, const rp_dispatch *d, uint32_t n_blocks,
-                             rp_error *err) RP_MUST_USE;
-/* For tests: what no step has sent is garbage on both sides. */
-rp_status engine_inputs_poison(const engine_inputs *in, rp_error *err) RP_MUST_USE;
+/* Writes the block of a step of these padded sizes, whose block-table rows have n_blocks entries. To be
+ * followed by in->fetch, once, in front of everything that reads the arrays. Where there is no copy, tokens of the step before are
+ * read now, and that is all. Afterwards the arrays may be written again; a block is written over by the next but one. */
+rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t n_blocks,
+                              const engine_route *route, rp_error *err) RP_MUST_USE;
+/* That launch by itself; nothing where there is no copy. */
+rp_status engine_inputs_fetch(engine_inputs *in, rp_error *err) RP_MUST_USE;
+/* For tests: what no step has written is garbage on both sides. */
+rp_status engine_inputs_poison(engine_inputs *in, rp_error *err) RP_MUST_USE;
 /* Bytes of host and device. */
 size_t engine_inputs_bytes(const engine_inputs *in);
 

@@ -34,9 +34,19 @@ static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_er
     if (!p->joined) return RP_OK;
     RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens,
                       key->num_logits > 0 ? key->num_logits : 1, err));
-    memcpy(p->joined, p->bound->launches, p->bound->n * sizeof *p->joined);
-    memcpy(p->joined + p->bound->n, p->head->launches, p->head->n * sizeof *p->joined);
+    hal_launch *at = p->joined;
+    if (ps->before) *at++ = *ps->before;
+    memcpy(at, p->bound->launches, p->bound->n * sizeof *at);
+    at += p->bound->n;
+    memcpy(at, p->head->launches, p->head->n * sizeof *at);
+    at += p->head->n;
+    if (ps->after) *at = *ps->after;
     return RP_OK;
+}
+
+/* Launches in front of the model's, and as many behind the head's. */
+static uint32_t n_before(const engine_part *p) {
+    return p->joined && p->all->before ? 1 : 0;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the shape of graph_runnable.list */
@@ -49,7 +59,7 @@ static rp_status part_list(void *user, const rp_batch_descriptor *key, const gra
     if (n_in) engine_args_unbind(&p->args);
     RP_TRY(st);
     *out = p->joined ? p->joined : p->bound->launches;
-    *out_n = p->bound->n + (p->joined ? p->head->n : 0);
+    *out_n = p->bound->n + (p->joined ? p->head->n + 2 * n_before(p) : 0);
     *out_scratch = p->bound->scratch;
     if (p->joined && p->head->scratch > *out_scratch) *out_scratch = p->head->scratch;
     return RP_OK;
@@ -70,6 +80,8 @@ rp_status engine_part_time(engine_part *p, const rp_batch_descriptor *key, int64
     uint32_t n;
     size_t scratch;
     RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
+    list += n_before(p);
+    n -= 2 * n_before(p);
     for (uint32_t i = 0; i < n; i++) {
         int64_t t0 = base_now_ns();
         RP_TRY(d->ops->launch(d, &list[i], 1, scratch, err));
@@ -145,7 +157,7 @@ rp_status engine_parts_make(engine_parts *ps, rp_error *err) {
     RP_TRY(plan_bound_new(ps->model.x, 0, p->n_pieces, &ps->whole.bound, err));
     RP_TRY(plan_bound_new(ps->head.x, 0, ps->head.p->n_pieces, &ps->whole.head, err));
     ps->whole.joined =
-        base_alloc_array(ps->whole.bound->n + ps->whole.head->n + 1u, sizeof *ps->whole.joined);
+        base_alloc_array(ps->whole.bound->n + ps->whole.head->n + 2u, sizeof *ps->whole.joined);
     if (!ps->whole.joined) return rp_fail(err, RP_NOMEM, "launch list of a step");
     RP_TRY(add_args(&ps->whole, &ps->model, 0, p->n_pieces, err));
     RP_TRY(add_args(&ps->whole, &ps->head, 0, ps->head.p->n_pieces, err));

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
+#include "engine/exchange.h"
 #include "engine/facts.h"
 #include "trace/trace.h"
 
@@ -232,6 +233,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     st = compile_pair(traced, &c, dump, task, err);
     out->model = task[0].out; /* the caller's also after a failed dump */
     out->head = task[1].out;
+    if (st == RP_OK && is_cuda(o)) st = engine_exchange_compile(&nvrtc, o->store, out->head, err);
     if (st != RP_OK) goto out;
     out->stats = task[0].stats;
     out->stats.compiles += task[1].stats.compiles;

@@ -1,6 +1,9 @@
 #include "engine/results.h"
 
+#include <string.h>
+
 #include "engine/room.h"
+#include "gen/exchange.h"
 
 static size_t logits_size(const engine_results *r) {
     return r->max_rows * r->row_size;
@@ -10,14 +13,43 @@ static size_t best_size(const engine_results *r) {
     return r->max_rows * (sizeof(float) + sizeof(int32_t));
 }
 
+static size_t host_best_size(const engine_results *r) {
+    return best_size(r) * (ENGINE_FLIGHTS + 1);
+}
+
+static size_t tokens_size(const engine_results *r) {
+    return r->max_rows * sizeof(int32_t) * (ENGINE_FLIGHTS + 1);
+}
+
 static rp_status open_logits(engine_results *r, int64_t max_num_seqs, rp_error *err) {
     engine_room room = {"the logits of a step", "max_num_seqs", max_num_seqs, HAL_DEVICE_MEMORY,
                         logits_size(r)};
-    hal_device_info info;
-    r->device->ops->info(r->device, &info);
     RP_TRY(engine_room_take(r->device, &room, &r->logits, err));
     room.kind = HAL_MAPPED_MEMORY;
-    return info.unified ? RP_OK : engine_room_take(r->device, &room, &r->host_logits, err);
+    return r->x->needed ? engine_room_take(r->device, &room, &r->host_logits, err) : RP_OK;
+}
+
+static void make_launch(engine_results *r) {
+    void *const arg[] = {r->best, r->host_best, r->tokens, r->x->state};
+    const size_t size[] = {best_size(r), host_best_size(r), tokens_size(r),
+                           GEN_EXCHANGE_STATE * sizeof *r->x->state};
+    memcpy(r->arg, arg, sizeof arg);
+    memcpy(r->arg_size, size, sizeof size);
+    r->dim[0] = r->max_rows;
+    r->deliver = engine_exchange_launch("results of a step", r->x->deliver);
+    r->deliver.arg = r->arg;
+    r->deliver.arg_size = r->arg_size;
+    r->deliver.dim = r->dim;
+    r->deliver.n_arg = sizeof r->arg / sizeof *r->arg;
+    r->deliver.n_dim = sizeof r->dim / sizeof *r->dim;
+}
+
+static rp_status open_delivery(engine_results *r, rp_error *err) {
+    void *tokens = NULL;
+    RP_TRY(r->device->ops->alloc(r->device, HAL_DEVICE_MEMORY, tokens_size(r), &tokens, err));
+    r->tokens = tokens;
+    make_launch(r);
+    return RP_OK;
 }
 
 rp_status engine_results_open(engine_results *r, int64_t max_num_seqs, rp_error *err) {
@@ -26,11 +58,10 @@ rp_status engine_results_open(engine_results *r, int64_t max_num_seqs, rp_error 
     RP_TRY(open_logits(r, max_num_seqs, err));
     RP_TRY(ops->alloc(r->device, HAL_DEVICE_MEMORY, best_size(r), &best, err));
     r->best = best; /* so that what follows may fail */
-    RP_TRY(
-        ops->alloc(r->device, HAL_MAPPED_MEMORY, best_size(r) * ENGINE_FLIGHTS, &host_best, err));
+    RP_TRY(ops->alloc(r->device, HAL_MAPPED_MEMORY, host_best_size(r), &host_best, err));
     r->host_best = host_best;
     for (int i = 0; i < ENGINE_FLIGHTS; i++) RP_TRY(ops->event_new(r->device, &r->done[i], err));
-    return RP_OK;
+    return r->x->needed ? open_delivery(r, err) : RP_OK;
 }
 
 void engine_results_close(engine_results *r) {
@@ -38,7 +69,8 @@ void engine_results_close(engine_results *r) {
     if (r->logits) d->ops->release(d, r->logits, logits_size(r));
     if (r->host_logits) d->ops->release(d, r->host_logits, logits_size(r));
     if (r->best) d->ops->release(d, r->best, best_size(r));
-    if (r->host_best) d->ops->release(d, r->host_best, best_size(r) * ENGINE_FLIGHTS);
+    if (r->host_best) d->ops->release(d, r->host_best, host_best_size(r));
+    if (r->tokens) d->ops->release(d, r->tokens, tokens_size(r));
     for (int i = 0; i < ENGINE_FLIGHTS; i++)
         if (r->done[i]) d->ops->event_free(r->done[i]);
     *r = (engine_results){0};
@@ -49,9 +81,28 @@ static float *host_best_of(const engine_results *r, uint64_t step) {
     return r->host_best + step % ENGINE_FLIGHTS * 2 * r->max_rows;
 }
 
-rp_status engine_results_send(engine_results *r, rp_error *err) {
+engine_route engine_results_route(const engine_results *r) {
+    const float *last = host_best_of(r, r->n_launched + ENGINE_FLIGHTS - 1);
+    return (engine_route){.from = (uint32_t)((r->n_launched + ENGINE_FLIGHTS - 1) % ENGINE_FLIGHTS),
+                          .place = (uint32_t)(r->n_launched % ENGINE_FLIGHTS),
+                          .ids = (const int32_t *)(const void *)(last + r->max_rows)};
+}
+
+engine_route engine_results_nowhere(const engine_results *r) {
+    engine_route route = engine_results_route(r);
+    route.place = ENGINE_NO_FLIGHT;
+    return route;
+}
+
+rp_status engine_results_deliver(engine_results *r, rp_error *err) {
     hal_device *d = r->device;
-    RP_TRY(d->ops->copy(d, host_best_of(r, r->n_launched), r->best, best_size(r), err));
+    if (!r->x->needed)
+        return d->ops->copy(d, host_best_of(r, r->n_launched), r->best, best_size(r), err);
+    return d->ops->launch(d, &r->deliver, 1, 0, err);
+}
+
+rp_status engine_results_launched(engine_results *r, rp_error *err) {
+    hal_device *d = r->device;
     RP_TRY(d->ops->event_record(d, r->done[r->n_launched % ENGINE_FLIGHTS], err));
     r->n_launched++;
     return RP_OK;
@@ -78,10 +129,6 @@ engine_best engine_results_best(const engine_results *r) {
     return (engine_best){best, (const int32_t *)(const void *)(best + r->max_rows)};
 }
 
-const void *engine_results_token(const engine_results *r, uint32_t row) {
-    return host_best_of(r, r->n_launched - 1) + r->max_rows + row;
-}
-
 rp_status engine_results_logits(engine_results *r, uint32_t first, uint32_t n, const float **out,
                                 rp_error *err) {
     char *from = (char *)r->logits + first * r->row_size;
@@ -105,7 +152,7 @@ size_t engine_results_logits_bytes(const engine_results *r) {
 }
 
 size_t engine_results_best_bytes(const engine_results *r) {
-    return best_size(r) * (1 + ENGINE_FLIGHTS);
+    return best_size(r) + host_best_size(r) + (r->tokens ? tokens_size(r) : 0);
 }
 
 rp_status engine_results_poison(const engine_results *r, rp_error *err) {

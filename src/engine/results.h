@@ -3,10 +3,13 @@
 #ifndef ENGINE_RESULTS_H
 #define ENGINE_RESULTS_H
 
-#include "hal/hal.h"
+#include "engine/exchange.h"
 
 /* Steps that may be launched and not waited for. */
-enum { ENGINE_FLIGHTS = 2 };
+enum {
+    ENGINE_FLIGHTS = 2,
+    ENGINE_NO_FLIGHT = ENGINE_FLIGHTS /* where results go that nobody wants */
+};
 
 typedef struct engine_best {
     const float *logit;
@@ -14,23 +17,37 @@ typedef struct engine_best {
 } engine_best;
 
 typedef struct engine_results {
-    hal_device *device; /* set by the caller, with the next two */
-    uint32_t max_rows;  /* of logits at once */
-    size_t row_size;    /* bytes of the logits of a row */
-    void *logits;       /* [max_rows] of them */
-    float *best;        /* of each row the largest logit, then the ids of all of them */
-    float *host_best;   /* the same of the last steps, one after the other, in mapped memory */
-    void *host_logits;  /* where the host reads rows; NULL where it reads them in place */
+    hal_device *device; /* set by the caller, with the next three */
+    engine_exchange *x;
+    uint32_t max_rows; /* of logits at once */
+    size_t row_size;   /* bytes of the logits of a row */
+    void *logits;      /* [max_rows] of them */
+    float *best;       /* of each row the largest logit, then the ids of all of them */
+    float *
+        host_best; /* the same of the last steps, one after the other, in mapped memory, and of steps that are none */
+    void *host_logits; /* where the host reads rows; NULL where it reads them in place */
     hal_event *done[ENGINE_FLIGHTS];
     uint64_t n_launched, n_waited;
+    hal_launch
+        deliver; /* brings them where best is not what the host reads; its arguments, their bytes, its sizes */
+    void *arg[4];
+    size_t arg_size[4];
+    long long dim[1];
+    int32_t *tokens; /* with it: of the same steps the ids, for the steps behind them */
 } engine_results;
 
 /* max_num_seqs, which decides max_rows, is told where there is no room. engine_results_close also after a failure. */
 rp_status engine_results_open(engine_results *r, int64_t max_num_seqs, rp_error *err) RP_MUST_USE;
 void engine_results_close(engine_results *r); /* a zero one is fine */
 
-/* Queues what brings the results of the step that was just queued, and counts it as launched. */
-rp_status engine_results_send(engine_results *r, rp_error *err) RP_MUST_USE;
+/* Where the results of the next step go and those of the step launched last are, for engine_inputs_write. */
+engine_route engine_results_route(const engine_results *r);
+/* The same for a step whose results nobody wants. */
+engine_route engine_results_nowhere(const engine_results *r);
+/* Queues what brings the results of the step that was just queued, unless r->deliver was the last launch of it. */
+rp_status engine_results_deliver(engine_results *r, rp_error *err) RP_MUST_USE;
+/* That step is launched. */
+rp_status engine_results_launched(engine_results *r, rp_error *err) RP_MUST_USE;
 /* Waits for the oldest step that was launched and not waited for. */
 rp_status engine_results_wait(engine_results *r, rp_error *err) RP_MUST_USE;
 uint32_t engine_results_in_flight(const engine_results *r);
@@ -39,8 +56,6 @@ void engine_results_drain(engine_results *r);
 
 /* Of the step waited for last; valid until the next wait. */
 engine_best engine_results_best(const engine_results *r);
-/* Where kernels of the next step read the token of a row of the step launched last. */
-const void *engine_results_token(const engine_results *r, uint32_t row);
 /* Logits of rows [first, first + n); valid until the next call. RP_INTERNAL while a step is in flight, which writes to them. */
 rp_status engine_results_logits(engine_results *r, uint32_t first, uint32_t n, const float **out,
                                 rp_error *err) RP_MUST_USE;

@@ -25,6 +25,7 @@ struct engine_runner {
     graph_dispatcher dispatcher;
     graph_state state;
     engine_step *step;
+    engine_exchange exchange;
     engine_inputs in;
     engine_results results;
     float *hidden;
@@ -38,12 +39,15 @@ struct engine_runner {
 /* --- memory -------------------------------------------------------------------------- */
 
 static rp_status open_inputs(engine_runner *r, rp_error *err) {
+    r->in.x = &r->exchange;
+    r->in.results = &r->results;
     RP_TRY(engine_inputs_open(&r->in, r->o.device, err));
     return engine_step_new(&r->in.b, MODEL_KV_BLOCK, &r->step, err);
 }
 
 static rp_status open_results(engine_runner *r, rp_error *err) {
     r->results.device = r->o.device;
+    r->results.x = &r->exchange;
     r->results.max_rows = (uint32_t)r->parts.max.rows;
     r->results.row_size = model_source_hparams(r->o.source)->n_vocab * sizeof(float);
     return engine_results_open(&r->results, r->in.b.max_seqs, err);
@@ -56,7 +60,6 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
     void *hidden = NULL, *kv = NULL;
     r->kv_size = layer * 2 * hp->n_layer;
-    RP_TRY(open_inputs(r, err));
     r->hidden_size = (size_t)r->in.b.max_tokens * hp->n_embd * sizeof(float);
     const engine_room states = {"the hidden states of a step", "max_num_batched_tokens",
                                 r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
@@ -65,7 +68,9 @@ static rp_status alloc_memory(engine_runner *r, rp_error *err) {
                                HAL_DEVICE_MEMORY, r->kv_size};
     RP_TRY(engine_room_take(r->o.device, &states, &hidden, err));
     r->hidden = hidden;
+    RP_TRY(engine_exchange_open(&r->exchange, r->o.device, r->parts.head.x, err));
     RP_TRY(open_results(r, err));
+    RP_TRY(open_inputs(r, err));
     RP_TRY(engine_room_take(r->o.device, &cache, &kv, err));
     r->kv = kv;
     for (uint32_t i = 0; i < r->parts.model.p->n_states; i++)
@@ -168,6 +173,8 @@ rp_status engine_runner_bind(engine_runner *r, const engine_weights *w, rp_error
     RP_TRY(engine_program_params(&r->parts.model, w, r->o.source, r->o.device, err));
     RP_TRY(engine_program_params(&r->parts.head, w, r->o.source, r->o.device, err));
     RP_TRY(bind_inputs(r, err));
+    r->parts.before = r->exchange.needed ? &r->in.fetch : NULL;
+    r->parts.after = r->exchange.needed ? &r->results.deliver : NULL;
     return engine_parts_make(&r->parts, err);
 }
 
@@ -180,6 +187,7 @@ void engine_runner_free(engine_runner *r) {
     engine_inputs_close(&r->in);
     if (r->hidden) d->ops->release(d, r->hidden, r->hidden_size);
     engine_results_close(&r->results);
+    engine_exchange_close(&r->exchange);
     if (r->kv) d->ops->release(d, r->kv, r->kv_size);
     base_free(r);
 }
@@ -188,9 +196,13 @@ void engine_runner_free(engine_runner *r) {
 
 /* All graphs of a record, on a dummy step: between steps, so that nothing alive is written over. */
 static rp_status capture_record(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    const engine_route nowhere = engine_results_nowhere(&r->results);
     rp_forward_context fc;
     RP_TRY(engine_step_dummy(r->step, d, &fc, err));
-    RP_TRY(engine_inputs_send(&r->in, d, engine_step_width(r->step), err));
+    if (r->o.config->cudagraph_num_of_warmups > 0) { /* else nothing runs */
+        RP_TRY(engine_inputs_write(&r->in, d, engine_step_width(r->step), &nowhere, err));
+        RP_TRY(engine_inputs_fetch(&r->in, err));
+    }
     return engine_parts_capture(&r->parts, d, err);
 }
 
@@ -239,7 +251,9 @@ static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
     chunk.padded_logits = chunk.head_key.num_logits = (int32_t)n;
     if (first) {
         memmove(r->in.b.rows, r->in.b.rows + first, n * sizeof *r->in.b.rows);
-        RP_TRY(engine_inputs_send(&r->in, &chunk, engine_step_width(r->step), err));
+        const engine_route nowhere = engine_results_nowhere(&r->results);
+        RP_TRY(engine_inputs_write(&r->in, &chunk, engine_step_width(r->step), &nowhere, err));
+        RP_TRY(engine_inputs_fetch(&r->in, err));
     }
     return engine_part_call(&r->parts.head_part, &chunk, err);
 }
@@ -271,46 +285,41 @@ static void hint_crowded(engine_runner *r) {
     r->next_crowded = 2 * n;
 }
 
-/* Tokens that the step before has made, or is making. */
-static rp_status hand_tokens(engine_runner *r, rp_error *err) {
-    hal_device *d = r->o.device;
-    uint32_t n;
-    const engine_handed *h = engine_step_handed(r->step, &n);
-    if (n && r->results.n_launched == 0) return rp_fail(err, RP_INTERNAL, "tokens of no step");
-    for (uint32_t i = 0; i < n; i++) {
-        int32_t *to = engine_inputs_for_kernels(&r->in, r->in.b.token_ids + h[i].token);
-        RP_TRY(d->ops->copy(d, to, engine_results_token(&r->results, h[i].row), h[i].n * sizeof *to,
-                            err));
-    }
-    return RP_OK;
-}
-
 /* Inputs of a step, with its graphs where they may be made now: the inputs of the dummy step for them have gone when the real ones
  * are written. */
 static rp_status prepare(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                          rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
+    const engine_route route = engine_results_route(&r->results);
     rp_forward_context fc;
     rp_dispatch *d = &r->last;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, d, err));
     RP_TRY(graph_state_step(&r->state, d, err));
-    engine_inputs_turn(&r->in, r->results.n_launched);
-    engine_step_use(r->step, &r->in.b);
     if (graph_state_may_capture(&r->state) && engine_parts_lack(&r->parts, d)) {
         RP_TRY(capture_record(r, d, err));
         RP_TRY(r->o.device->ops->synchronize(r->o.device, err));
     }
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
-    RP_TRY(engine_inputs_send(&r->in, d, engine_step_width(r->step), err));
-    RP_TRY(hand_tokens(r, err));
-    return engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err);
+    RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
+    return engine_inputs_write(&r->in, d, engine_step_width(r->step), &route, err);
 }
 
-static rp_status run(engine_runner *r, const rp_dispatch *d, rp_error *err) {
-    if (d->mode == RP_CUDAGRAPH_FULL) return engine_part_call(&r->parts.whole, d, err);
+static rp_status run_apart(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    RP_TRY(engine_inputs_fetch(&r->in, err));
     if (d->mode != RP_CUDAGRAPH_PIECEWISE) return run_eager(r, d, err);
     RP_TRY(run_pieces(r, d, err));
     return run_head(r, d, err);
+}
+
+/* A whole step takes its inputs and delivers its results itself, where that is to be done. */
+static rp_status run(engine_runner *r, const rp_dispatch *d, rp_error *err) {
+    const bool whole = d->mode == RP_CUDAGRAPH_FULL;
+    if (whole)
+        RP_TRY(engine_part_call(&r->parts.whole, d, err));
+    else
+        RP_TRY(run_apart(r, d, err));
+    if (!whole || !r->exchange.needed) RP_TRY(engine_results_deliver(&r->results, err));
+    return engine_results_launched(&r->results, err);
 }
 
 rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
@@ -318,8 +327,9 @@ rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, cons
     if (engine_results_in_flight(&r->results) == ENGINE_FLIGHTS)
         return rp_fail(err, RP_INTERNAL, "%d steps are in flight", ENGINE_FLIGHTS);
     RP_TRY(prepare(r, batch, kv, err));
-    RP_TRY(run(r, &r->last, err));
-    return engine_results_send(&r->results, err);
+    rp_status st = run(r, &r->last, err);
+    if (st != RP_OK) engine_exchange_reset(&r->exchange);
+    return st;
 }
 
 rp_status engine_runner_wait(engine_runner *r, rp_error *err) {
@@ -365,12 +375,14 @@ rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out
 rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              int64_t *ns, rp_error *err) {
     graph_step_shape shape = engine_batch_shape(batch);
+    const engine_route route = engine_results_nowhere(&r->results);
     rp_forward_context fc;
     rp_dispatch d;
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
-    RP_TRY(engine_inputs_send(&r->in, &d, engine_step_width(r->step), err));
     RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
+    RP_TRY(engine_inputs_write(&r->in, &d, engine_step_width(r->step), &route, err));
+    RP_TRY(engine_inputs_fetch(&r->in, err));
     rp_batch_descriptor key = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
     return engine_part_time(&r->parts.whole, &key, ns, err);

@@ -14,10 +14,8 @@ struct engine_step {
     int32_t block_size;
     int32_t *cu_q, *cu_k;  /* [max_seqs + 1] */
     int32_t *context_lens; /* [max_seqs] */
-    engine_handed *handed; /* [max_seqs] */
-    uint32_t n_handed;
-    uint32_t width;    /* of block tables */
-    rp_dispatch dummy; /* sizes up to which all inputs hold padding alone */
+    uint32_t width;        /* of block tables */
+    rp_dispatch dummy;     /* sizes up to which all inputs hold padding alone */
 };
 
 rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, engine_step **out,
@@ -31,8 +29,7 @@ rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, eng
     s->cu_q = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_q);
     s->cu_k = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_k);
     s->context_lens = base_alloc_array(b->max_seqs, sizeof *s->context_lens);
-    s->handed = base_alloc_array(b->max_seqs, sizeof *s->handed);
-    if (!s->cu_q || !s->cu_k || !s->context_lens || !s->handed)
+    if (!s->cu_q || !s->cu_k || !s->context_lens)
         RP_TRY_OUT(rp_fail(err, RP_NOMEM, "step of %u sequences", b->max_seqs));
     *out = s;
     s = NULL;
@@ -46,7 +43,6 @@ void engine_step_free(engine_step *s) {
     base_free(s->cu_q);
     base_free(s->cu_k);
     base_free(s->context_lens);
-    base_free(s->handed);
     base_free(s);
 }
 
@@ -86,16 +82,6 @@ static uint32_t width_of(const engine_step *s, const engine_batch *batch, const 
     return most < s->b.max_blocks ? most : s->b.max_blocks;
 }
 
-/* Rows side by side are one. */
-static void hand(engine_step *s, uint32_t token, uint32_t row) {
-    engine_handed *last = s->n_handed ? &s->handed[s->n_handed - 1] : NULL;
-
-    if (last && last->token + last->n == token && last->row + last->n == row)
-        last->n++;
-    else
-        s->handed[s->n_handed++] = (engine_handed){token, row, 1};
-}
-
 /* Real rows of entry i, from token row t and logit row r on. */
 static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const engine_kv *kv,
                            uint32_t i, uint32_t t, uint32_t r, rp_error *err) {
@@ -111,10 +97,7 @@ static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const en
             (unsigned long long)e->req->id, n_blocks, e->start + e->n_tokens - 1, b->max_blocks);
     uint32_t known = e->n_tokens - (e->from >= 0);
 
-    if (e->from >= 0) {
-        hand(s, t + known, (uint32_t)e->from);
-        b->token_ids[t + known] = 0;
-    }
+    if (e->from >= 0) b->token_ids[t + known] = -1 - e->from;
     for (uint32_t k = 0; k < e->n_tokens; k++) {
         if (k < known) b->token_ids[t + k] = engine_request_token(e->req, e->start + k);
         b->positions[t + k] = (int32_t)(e->start + k);
@@ -189,7 +172,6 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
     RP_TRY(check_sizes(s, batch, d, err));
     engine_step_dirty(s);
     s->cu_q[0] = s->cu_k[0] = 0;
-    s->n_handed = 0;
     s->width = width_of(s, batch, kv);
     for (uint32_t i = 0; i < batch->n; i++) {
         RP_TRY(put_entry(s, &batch->entry[i], kv, i, t, r, err));
@@ -203,16 +185,6 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
 
 uint32_t engine_step_width(const engine_step *s) {
     return s->width;
-}
-
-const engine_handed *engine_step_handed(const engine_step *s, uint32_t *out_n) {
-    *out_n = s->n_handed;
-    return s->handed;
-}
-
-void engine_step_use(engine_step *s, const engine_step_buffers *b) {
-    s->b = *b;
-    engine_step_dirty(s);
 }
 
 void engine_step_dirty(engine_step *s) {

@@ -11,7 +11,7 @@
 
 /* Borrowed arrays at fixed addresses: what graphs read. */
 typedef struct engine_step_buffers {
-    int32_t *token_ids;    /* [max_tokens] */
+    int32_t *token_ids;    /* [max_tokens]; -1 - r: that of logit row r of the step before */
     int32_t *positions;    /* [max_tokens] */
     int32_t *slots;        /* [max_tokens] */
     int32_t *seqs;         /* [max_tokens] */
@@ -26,9 +26,6 @@ rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, eng
                           rp_error *err) RP_MUST_USE;
 void engine_step_free(engine_step *s); /* NULL is fine */
 
-/* The inputs lie in arrays of the same sizes elsewhere from now on. */
-void engine_step_use(engine_step *s, const engine_step_buffers *b);
-
 /* RP_INVALID when batch, record and buffers do not fit each other, RP_INTERNAL when a position has no
  * KV block; the buffers are not to be used then. *out borrows from s, the batch and the buffers. */
 rp_status engine_step_build(engine_step *s, const engine_batch *batch, const engine_kv *kv,
@@ -38,12 +35,6 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
  * left as they are. */
 rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_context *out,
                             rp_error *err) RP_MUST_USE;
-/* Tokens of a built step that its requests do not have yet: token_ids[token + i] is to become that of logit row `row` + i of the step
- * before, for i below n. Borrowed until the next build. */
-typedef struct engine_handed {
-    uint32_t token, row, n;
-} engine_handed;
-const engine_handed *engine_step_handed(const engine_step *s, uint32_t *out_n);
 /* Entries of each block-table row that a built step has written: enough for its longest sequence, and for whole chunks of any kernel. */
 uint32_t engine_step_width(const engine_step *s);
 /* Somebody else wrote to the buffers. */

@@ -78,6 +78,16 @@ static rp_status find_functions(plan_exec *x, const plan_exec_options *opt, rp_e
     return RP_OK;
 }
 
+rp_status plan_exec_function(const plan_exec *x, const char *symbol, hal_function *out,
+                             rp_error *err) {
+    for (uint32_t i = 0; i < x->p->n_functions; i++)
+        if (strcmp(x->p->functions[i].symbol, symbol) == 0) {
+            *out = x->functions[i];
+            return RP_OK;
+        }
+    return rp_fail(err, RP_INTERNAL, "plan %s has no function %s", x->p->name, symbol);
+}
+
 /* Kernels read records through an argument, so they lie where arguments may point. */
 static rp_status place_consts(plan_exec *x, rp_error *err) {
     void *block = NULL;

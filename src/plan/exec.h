@@ -35,6 +35,9 @@ rp_status plan_exec_again(const plan_exec *x, hal_device *device, plan_exec **ou
  * plan_exec_new failed, the code is to be made again. */
 uint32_t plan_exec_reject_code(const plan *p, cache_store *s, hal_device *d);
 void plan_exec_free(plan_exec *x);
+/* A function of its plan. RP_INTERNAL where that has none of this name. */
+rp_status plan_exec_function(const plan_exec *x, const char *symbol, hal_function *out,
+                             rp_error *err) RP_MUST_USE;
 /* Pointers of leaves; borrowed while used. All must be set before the first bind. Changing one affects later binds only. */
 void plan_exec_set(plan_exec *x, plan_seg seg, uint32_t idx, void *p);
 void *plan_exec_get(const plan_exec *x, plan_seg seg, uint32_t idx);

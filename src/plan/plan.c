@@ -1,6 +1,8 @@
 /* The plan object: made empty, filled by whoever assembles it, sealed. Layout, checks and bytes are files of their own. */
 #include "plan/plan.h"
 
+#include <string.h>
+
 #include "plan/layout.h"
 
 plan *plan_new(const char *name) {
@@ -32,4 +34,24 @@ rp_status plan_seal(plan *p, rp_error *err) {
     RP_TRY(plan_layout_arena(p, err));
     RP_TRY(plan_layout_packs(p, err));
     return plan_verify(p, err);
+}
+
+rp_status plan_add_code(plan *p, const plan_module *m, const char *const *symbols, uint32_t n,
+                        rp_error *err) {
+    plan_module *modules = base_arena_array(p->arena, p->n_modules + 1u, sizeof *modules);
+    plan_function *functions = base_arena_array(p->arena, p->n_functions + n, sizeof *functions);
+    if (!modules || !functions) return rp_fail(err, RP_NOMEM, "code of plan %s", p->name);
+    if (p->n_modules) memcpy(modules, p->modules, p->n_modules * sizeof *modules);
+    if (p->n_functions) memcpy(functions, p->functions, p->n_functions * sizeof *functions);
+    modules[p->n_modules] = *m;
+    for (uint32_t i = 0; i < n; i++) {
+        char *symbol = base_arena_str(p->arena, symbols[i]);
+        if (!symbol) return rp_fail(err, RP_NOMEM, "code of plan %s", p->name);
+        functions[p->n_functions + i] = (plan_function){p->n_modules, symbol};
+    }
+    p->modules = modules;
+    p->functions = functions;
+    p->n_modules++;
+    p->n_functions += n;
+    return RP_OK;
 }

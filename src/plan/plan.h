@@ -193,6 +193,10 @@ rp_status plan_seal(plan *p, rp_error *err) RP_MUST_USE;
  * RP_CORRUPT names what is wrong. */
 rp_status plan_verify(const plan *p, rp_error *err) RP_MUST_USE;
 
+/* Code that no launch of p names and that is stored and loaded with it: functions of one module (plan_exec_function). */
+rp_status plan_add_code(plan *p, const plan_module *m, const char *const *symbols, uint32_t n,
+                        rp_error *err) RP_MUST_USE;
+
 /* Bytes that plan_load reads back; equal plans give equal bytes. Owned by the caller. */
 rp_status plan_save(const plan *p, char **out, size_t *out_size, rp_error *err) RP_MUST_USE;
 /* RP_CORRUPT for anything that plan_save did not write. */

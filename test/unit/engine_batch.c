@@ -215,12 +215,11 @@ static void sample(world *w, const engine_batch *batch, int32_t *tokens, int32_t
 
 /* Tokens that come from the step in front, whose turn was the other. */
 static void take_handed(world *w) {
-    uint32_t n;
-    const engine_handed *h = engine_step_handed(w->step, &n);
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < h[i].n; k++)
-            w->ids[h[i].token + k] = w->row_tokens[!w->turn][h[i].row + k];
-    w->handed += n;
+    for (uint32_t i = 0; i < sizeof w->ids / sizeof *w->ids; i++) {
+        if (w->ids[i] >= 0) continue;
+        w->ids[i] = w->row_tokens[!w->turn][-1 - w->ids[i]];
+        w->handed++;
+    }
 }
 
 static void launch(world *w, const engine_batch *batch) {

@@ -2,6 +2,7 @@
 #include "support/check.h"
 
 #include "engine/engine.h"
+#include "hal/cuda/device.h"
 #include "support/engines.h"
 #include "support/gpu.h"
 #include "support/trees.h"
@@ -91,6 +92,65 @@ static void logits_stay_on_the_device_unless_asked_for(void **state) {
     rp_engine_close(e);
 }
 
+/* --- what a step asks of the driver ------------------------------------------------- */
+
+static struct {
+    uint32_t launches, graphs, copies, records, waits;
+    cuda_driver real;
+} asked;
+
+/* clang-format off */
+static int count_copy(uint64_t to, uint64_t from, size_t n, void *s) { asked.copies++; return asked.real.copy(to, from, n, s); }
+static int count_copy_2d(const cuda_copy_2d *c, void *s) { asked.copies++; return asked.real.copy_2d(c, s); }
+static int count_record(void *e, void *s) { asked.records++; return asked.real.event_record(e, s); }
+static int count_wait(void *e) { asked.waits++; return asked.real.event_synchronize(e); }
+static int count_sync(void *s) { asked.waits++; return asked.real.stream_synchronize(s); }
+static int count_graph(void *x, void *s) { asked.graphs++; return asked.real.graph_launch(x, s); }
+static int count_launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *s, void **p, void **x) {
+    asked.launches++;
+    return asked.real.launch(f, gx, gy, gz, bx, by, bz, shared, s, p, x);
+}
+/* clang-format on */
+
+static void count_calls(rp_engine *e) {
+    cuda_driver *cu = &((cuda_device *)e->device)->cu;
+    asked.real = *cu;
+    cu->copy = count_copy;
+    cu->copy_2d = count_copy_2d;
+    cu->event_record = count_record;
+    cu->event_synchronize = count_wait;
+    cu->stream_synchronize = count_sync;
+    cu->graph_launch = count_graph;
+    cu->launch = count_launch;
+}
+
+/* A decode step with a graph is one launch, one event and one wait: inputs and results are read and written where the host has them, block
+ * tables as they grow included. */
+static void a_step_is_one_launch(void **state) {
+    static const char *const async[] = {"async_scheduling=false", "async_scheduling=true"};
+    (void)state;
+    NEEDS_GPU();
+    for (int i = 0; i < 2; i++) {
+        enum { STEPS = 24 };
+        rp_engine *e =
+            engine_must("synthetic:tiny", (const char *[]){"device=cuda:0", "max_num_seqs=4",
+                                                           "max_model_len=64", async[i], NULL});
+        const rp_request_options r = plain_request(48);
+        for (int k = 0; k < 3; k++) (void)must_submit(e, &r);
+        must_run(e, 3);
+        count_calls(e);
+        memset(&asked, 0, offsetof(__typeof__(asked), real));
+        must_run(e, STEPS);
+        assert_int_equal(asked.graphs, STEPS);
+        assert_int_equal(asked.launches, 0);
+        assert_int_equal(asked.copies, 0);
+        assert_int_equal(asked.records, STEPS);
+        assert_int_equal(asked.waits, STEPS);
+        must_run(e, -1);
+        rp_engine_close(e);
+    }
+}
+
 static void a_warm_start_needs_no_compiler(void **state) {
     const char *how[] = {"device=cuda:0", "max_num_seqs=4", NULL};
     const char *nvrtc = getenv("REPRISE_NVRTC");
@@ -133,6 +193,7 @@ int main(void) {
         cmocka_unit_test(a_crowd_gives_the_tokens_of_the_cpu),
         cmocka_unit_test(copied_inputs_reach_the_pieces),
         cmocka_unit_test(logits_stay_on_the_device_unless_asked_for),
+        cmocka_unit_test(a_step_is_one_launch),
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),
     };

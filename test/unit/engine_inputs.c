@@ -89,70 +89,168 @@ static void without_graphs_inputs_may_move(void **state) {
     rp_engine_close(e);
 }
 
-enum { TOKENS = 24, SEQS = 3, BLOCKS = 4, WIDTH = 3, ARRAYS = 6 };
+enum { TOKENS = 24, SEQS = 3, BLOCKS = 4, WIDTH = 3, ARRAYS = 6, RESULTS = 5, RAN = 7 };
 
-/* Whether element j of array k is sent by a step of 7 tokens, 2 requests with WIDTH blocks at most, and 2 logit rows; these lie behind
- * arrays of as many elements as they have where the two are alike, and then go with them. */
-static bool is_sent(uint32_t k, uint32_t j, bool alike) {
-    if (k < 4) return j < 7;
-    if (k == 4) return j < (alike ? 7u : 2u);
-    return j < 2 * BLOCKS && j % BLOCKS < WIDTH;
+/* Inputs and results by themselves, with the kernels between them where the device needs any. */
+typedef struct border {
+    hal_device *device;
+    cache_store *store;
+    plan *code;
+    plan_exec *exec;
+    engine_exchange x;
+    engine_results results;
+    engine_inputs in;
+} border;
+
+static void open_border(border *b, const char *device, uint32_t max_rows) {
+    rp_error err = {0};
+    compile_nvrtc nvrtc = {0};
+    hal_device_info info;
+    *b = (border){.results = {.max_rows = RESULTS, .row_size = 64}};
+    CHECK_OK(hal_open(device, 1, &b->device, &err), &err);
+    b->device->ops->info(b->device, &info);
+    if (!info.unified) {
+        CHECK_OK(cache_store_open(NULL, &b->store, &err), &err);
+        CHECK_OK(compile_nvrtc_find(info.arch, &nvrtc, &err), &err);
+        b->code = plan_new("border");
+        CHECK_OK(engine_exchange_compile(&nvrtc, b->store, b->code, &err), &err);
+        compile_nvrtc_done(&nvrtc);
+        const plan_exec_options o = {.device = b->device, .store = b->store};
+        CHECK_OK(plan_exec_new(b->code, &o, &b->exec, &err), &err);
+    }
+    CHECK_OK(engine_exchange_open(&b->x, b->device, b->exec, &err), &err);
+    b->results.device = b->device;
+    b->results.x = b->in.x = &b->x;
+    CHECK_OK(engine_results_open(&b->results, 1, &err), &err);
+    b->in.results = &b->results;
+    b->in.b = (engine_step_buffers){
+        .max_tokens = TOKENS, .max_seqs = SEQS, .max_rows = max_rows, .max_blocks = BLOCKS};
+    CHECK_OK(engine_inputs_open(&b->in, b->device, &err), &err);
 }
 
-/* One set of arrays: as long as they say, apart, and what kernels find afterwards. */
-static void check_set(engine_inputs *in, uint32_t turn) {
-    const rp_dispatch d = {.padded = 7, .padded_reqs = 2, .padded_logits = 2};
-    const uint32_t rows = in->b.max_rows,
-                   n[ARRAYS] = {TOKENS, TOKENS, TOKENS, TOKENS, rows, SEQS * BLOCKS};
-    hal_device *device = in->device;
+static void close_border(border *b) {
+    engine_inputs_close(&b->in);
+    engine_results_close(&b->results);
+    engine_exchange_close(&b->x);
+    plan_exec_free(b->exec);
+    plan_free(b->code);
+    cache_store_close(b->store);
+    assert_int_equal(hal_device_counters(b->device)->live_bytes, 0);
+    hal_close(b->device);
+}
+
+static void read_back(hal_device *d, void *to, const void *from, size_t size) {
     rp_error err = {0};
-    engine_inputs_turn(in, turn);
-    int32_t *const a[ARRAYS] = {in->b.token_ids, in->b.positions, in->b.slots,
-                                in->b.seqs,      in->b.rows,      in->b.block_tables};
-    for (uint32_t k = 0; k < ARRAYS; k++) {
-        char *begin = (char *)in->memory + (in->copy ? turn * in->size : 0);
-        assert_true((char *)a[k] >= begin && (char *)(a[k] + n[k]) <= begin + in->size);
-        for (uint32_t j = 0; j < n[k]; j++) a[k][j] = (int32_t)(turn * 10000 + k * 1000 + j + 1);
-    }
-    CHECK_OK(engine_inputs_send(in, &d, WIDTH, &err), &err);
-    CHECK_OK(device->ops->synchronize(device, &err), &err);
+    CHECK_OK(d->ops->copy(d, to, from, size, &err), &err);
+    CHECK_OK(d->ops->synchronize(d, &err), &err);
+}
+
+/* Whether element j of array k is brought by a step of RAN tokens, 2 requests with WIDTH blocks at most, and 3 logit rows. */
+static bool is_brought(uint32_t k, uint32_t j) {
+    return k < 4 ? j < RAN : k == 4 ? j < 3 : j < 2 * BLOCKS && j % BLOCKS < WIDTH;
+}
+
+static int32_t written(uint32_t turn, uint32_t k, uint32_t j) {
+    return (int32_t)(turn * 10000 + k * 1000 + j + 1);
+}
+
+/* A step: what kernels find afterwards, and what the step left for the host. Each has the token of row 2 of the one before as its fourth. */
+static void check_step(border *b, uint32_t turn) {
+    const rp_dispatch d = {.padded = RAN, .padded_reqs = 2, .padded_logits = 3};
+    const uint32_t n[ARRAYS] = {TOKENS, TOKENS, TOKENS, TOKENS, b->in.b.max_rows, SEQS * BLOCKS};
+    const engine_route route = engine_results_route(&b->results);
+    int32_t *const a[ARRAYS] = {b->in.b.token_ids, b->in.b.positions, b->in.b.slots,
+                                b->in.b.seqs,      b->in.b.rows,      b->in.b.block_tables};
+    rp_error err = {0};
+    hal_device *device = b->device;
+    for (uint32_t k = 0; k < ARRAYS; k++)
+        for (uint32_t j = 0; j < n[k]; j++) a[k][j] = written(turn, k, j);
+    if (turn > 0) a[0][3] = -1 - 2;
+    CHECK_OK(engine_inputs_write(&b->in, &d, WIDTH, &route, &err), &err);
+    CHECK_OK(engine_inputs_fetch(&b->in, &err), &err);
     for (uint32_t k = 0; k < ARRAYS; k++) {
         int32_t got[TOKENS];
-        const int32_t *at = engine_inputs_for_kernels(in, a[k]);
-        if (!in->copy) assert_ptr_equal(at, a[k]);
-        CHECK_OK(device->ops->copy(device, got, at, n[k] * sizeof *got, &err), &err);
-        CHECK_OK(device->ops->synchronize(device, &err), &err);
+        if (!b->in.copy) assert_ptr_equal(engine_inputs_for_kernels(&b->in, a[k]), a[k]);
+        read_back(device, got, engine_inputs_for_kernels(&b->in, a[k]), n[k] * sizeof *got);
         for (uint32_t j = 0; j < n[k]; j++) {
-            bool sent = !in->copy || is_sent(k, j, rows == TOKENS);
-            assert_int_equal(got[j], sent ? (int32_t)(turn * 10000 + k * 1000 + j + 1) : 0);
+            int32_t want = !b->in.copy || is_brought(k, j) ? written(turn, k, j) : 0;
+            if (turn > 0 && k == 0 && j == 3) want = 502 + 100 * ((int32_t)turn - 1);
+            assert_int_equal(got[j], want);
         }
     }
+    CHECK_OK(engine_inputs_fetch(&b->in, &err), &err); /* there is nothing to take */
+    int32_t best[2 * RESULTS];
+    for (int32_t i = 0; i < RESULTS; i++) best[RESULTS + i] = 500 + 100 * (int32_t)turn + i;
+    for (int i = 0; i < RESULTS; i++) best[i] = 0;
+    CHECK_OK(device->ops->copy(device, b->results.best, best, sizeof best, &err), &err);
+    CHECK_OK(engine_results_deliver(&b->results, &err), &err);
+    CHECK_OK(engine_results_launched(&b->results, &err), &err);
+    CHECK_OK(engine_results_wait(&b->results, &err), &err);
+    for (int32_t i = 0; i < 3; i++)
+        assert_int_equal(engine_results_best(&b->results).id[i], 500 + 100 * (int32_t)turn + i);
 }
 
-/* A copy where, and only where, kernels do not read the host's memory, and then two sets of arrays that it is made of. */
-static void arrays_are_apart_and_sent(void **state) {
+/* Kernels have arrays of their own where, and only where, they do not read the host's memory. */
+static void steps_cross_the_border(void **state) {
     static const char *const devices[] = {"cpu", "cuda:0"};
     const char *no_gpu = NULL;
     (void)state;
     bool gpu = gpu_emulate(&no_gpu);
     for (int i = 0; i < 2 * (1 + gpu); i++) {
-        hal_device *device = NULL;
-        rp_error err = {0};
-        engine_inputs in = {.b = {.max_tokens = TOKENS,
-                                  .max_seqs = SEQS,
-                                  .max_rows = i % 2 ? TOKENS : 5,
-                                  .max_blocks = BLOCKS}};
-        CHECK_OK(hal_open(devices[i / 2], 1, &device, &err), &err);
-        CHECK_OK(engine_inputs_open(&in, device, &err), &err);
-        assert_int_equal(in.copy != NULL, i / 2);
-        assert_int_equal(engine_inputs_bytes(&in), in.size * (i / 2 ? 3u : 1u));
-        check_set(&in, 0);
-        check_set(&in, 1);
-        engine_inputs_close(&in);
-        assert_int_equal(hal_device_counters(device)->live_bytes, 0);
-        hal_close(device);
+        border b;
+        open_border(&b, devices[i / 2], i % 2 ? TOKENS : 5);
+        assert_int_equal(b.in.copy != NULL, i / 2);
+        for (uint32_t turn = 0; turn < 5; turn++) check_step(&b, turn);
+        close_border(&b);
     }
     if (!gpu) SKIP_TEST("%s", no_gpu);
+}
+
+/* Tables that change more than a block has room for go ahead of the step, and blocks that nobody takes in time are waited for. */
+static void tables_of_any_size_cross(void **state) {
+    const char *no_gpu = NULL;
+    const rp_dispatch d = {.padded = RAN, .padded_reqs = SEQS, .padded_logits = 2};
+    border b;
+    rp_error err = {0};
+    (void)state;
+    if (!gpu_emulate(&no_gpu)) SKIP_TEST("%s", no_gpu);
+    open_border(&b, "cuda:0", TOKENS);
+    b.in.room = 5;
+    for (int32_t turn = 1; turn < 4; turn++) {
+        int32_t got[SEQS * BLOCKS], ids[TOKENS];
+        const engine_route route = engine_results_nowhere(&b.results);
+        for (int32_t i = 0; i < SEQS * BLOCKS; i++) b.in.b.block_tables[i] = turn * 100 + i;
+        for (int32_t i = 0; i < RAN; i++) b.in.b.token_ids[i] = turn * 1000 + i;
+        CHECK_OK(engine_inputs_write(&b.in, &d, BLOCKS, &route, &err), &err);
+        CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
+        read_back(b.device, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+        assert_memory_equal(got, b.in.b.block_tables, sizeof got);
+        read_back(b.device, ids, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof ids);
+        assert_memory_equal(ids, b.in.b.token_ids, RAN * sizeof *ids);
+    }
+    assert_int_equal(b.x.sent, 3 * 3); /* two ahead of each */
+    close_border(&b);
+}
+
+/* A block that was written and never taken does not stand in the way of those behind it. */
+static void a_lost_block_is_forgotten(void **state) {
+    const char *no_gpu = NULL;
+    const rp_dispatch d = {.padded = RAN, .padded_reqs = 1, .padded_logits = 1};
+    border b;
+    rp_error err = {0};
+    int32_t got;
+    (void)state;
+    if (!gpu_emulate(&no_gpu)) SKIP_TEST("%s", no_gpu);
+    open_border(&b, "cuda:0", TOKENS);
+    const engine_route route = engine_results_nowhere(&b.results);
+    CHECK_OK(engine_inputs_write(&b.in, &d, 1, &route, &err), &err);
+    engine_exchange_reset(&b.x);
+    b.in.b.token_ids[0] = 77;
+    CHECK_OK(engine_inputs_write(&b.in, &d, 1, &route, &err), &err);
+    CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
+    read_back(b.device, &got, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof got);
+    assert_int_equal(got, 77);
+    close_border(&b);
 }
 
 /* The copies are memory that the summary counts. */
@@ -179,7 +277,9 @@ int main(void) {
         cmocka_unit_test_teardown(copied_inputs_may_move, nothing_left),
         cmocka_unit_test_teardown(other_inputs_may_not, nothing_left),
         cmocka_unit_test_teardown(without_graphs_inputs_may_move, nothing_left),
-        cmocka_unit_test_teardown(arrays_are_apart_and_sent, nothing_left),
+        cmocka_unit_test_teardown(steps_cross_the_border, nothing_left),
+        cmocka_unit_test_teardown(tables_of_any_size_cross, nothing_left),
+        cmocka_unit_test_teardown(a_lost_block_is_forgotten, nothing_left),
         cmocka_unit_test_teardown(copies_are_counted, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,22 @@
+#include "gen/exchange.h"
+
+#include "base/embed.h"
+#include "gen/gen.h"
+
+BASE_EMBED(exchange_cu);
+
+#define DEFINE(name) base_buf_printf(out, "#define " #name " %d\n", name)
+
+void gen_exchange_text(base_buf *out) {
+    gen_cuda_prelude(out);
+    DEFINE(GEN_EXCHANGE_NUMBER);
+    DEFINE(GEN_EXCHANGE_ROWS);
+    DEFINE(GEN_EXCHANGE_PLACE);
+    DEFINE(GEN_EXCHANGE_TOKENS);
+    DEFINE(GEN_EXCHANGE_STATE);
+    DEFINE(GEN_EXCHANGE_PATCHES);
+    DEFINE(GEN_EXCHANGE_FROM);
+    DEFINE(GEN_EXCHANGE_HEAD);
+    DEFINE(GEN_EXCHANGE_THREADS);
+    base_buf_add(out, rp_embed_exchange_cu, rp_embed_exchange_cu_size);
+}
