@@ -73,6 +73,11 @@ typedef struct rp_autograph_options {
  * whichever thread they come. RP_UNSUPPORTED where the device cannot capture. */
 RP_API rp_status rp_autograph_create(rp_stream *stream, const rp_autograph_options *options,
                                      rp_autograph **out, rp_error *err) RP_MUST_USE;
+/* The manager that a device has by itself, with a stream of its own and limits of 1 GiB and 1024 graphs: made by the first call, and
+ * the same one for the others until each has given it back by rp_autograph_destroy. */
+RP_API rp_status rp_autograph_default(rp_device *d, rp_autograph **out, rp_error *err) RP_MUST_USE;
+/* For what is to go in turn with the manager's replays. Borrowed from the manager. */
+RP_API rp_stream *rp_autograph_stream(const rp_autograph *a);
 /* Frees its functions, graphs and memory; outputs that are still held keep theirs. NULL is fine; not inside of a
  * call, where it frees nothing. */
 RP_API void rp_autograph_destroy(rp_autograph *a);
@@ -125,7 +130,8 @@ typedef enum rp_ran {
 } rp_ran;
 RP_API rp_ran rp_output_ran(const rp_output *o);
 RP_API const char *rp_output_reason(const rp_output *o); /* "" unless eager; lives as long as o */
-RP_API void rp_output_free(rp_output *o);                /* NULL is fine; any thread */
+/* NULL is fine; any thread. On a GPU a later replay may have its memory: what reads it is on the manager's stream, or over. */
+RP_API void rp_output_free(rp_output *o);
 
 /* ---- for functions ---- */
 
@@ -156,7 +162,7 @@ typedef struct rp_autograph_info {
     uint64_t tensor_entry_count; /* static signatures with memory */
     uint64_t tensor_mem_bytes;   /* of inputs and outputs of graphs, as far as calls have used it */
     uint64_t
-        graph_mem_pool_bytes; /* graphs, their temps, and what compiled graphs in them work in */
+        graph_mem_pool_bytes; /* graphs, their temps, what compiled graphs in them work in, and memory of outputs given back */
     uint64_t calls, replays, captures, eager; /* each call is one of the three */
     uint64_t invalidated, evicted;            /* graphs; both are freed at once */
 } rp_autograph_info;

@@ -39,6 +39,12 @@ rp_status rp_autograph_create(rp_stream *stream, const rp_autograph_options *opt
         base_free(a);
         return rp_fail(err, RP_NOMEM, "manager of automatic graphs");
     }
+    rp_status st = autograph_cache_new(rp_stream_device(stream), &a->cache, err);
+    if (st != RP_OK) {
+        (void)pthread_mutex_destroy(&a->lock);
+        base_free(a);
+        return st;
+    }
     a->stream = stream;
     a->device = rp_device_ref(rp_stream_device(stream));
     a->queue = device_stream_queue(stream);
@@ -46,6 +52,48 @@ rp_status rp_autograph_create(rp_stream *stream, const rp_autograph_options *opt
     base_buf_init(&a->key, 0);
     *out = a;
     return RP_OK;
+}
+
+enum { DEFAULT_GRAPHS = 1024, DEFAULT_BYTES = 1 << 30 };
+
+static rp_status make_default(rp_device *d, rp_autograph **out, rp_error *err) {
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    rp_stream *stream = NULL;
+    o.max_bytes = DEFAULT_BYTES;
+    o.max_graphs = DEFAULT_GRAPHS;
+    RP_TRY(rp_stream_open(d, &stream, err));
+    rp_status st = rp_autograph_create(stream, &o, out, err);
+    if (st == RP_OK)
+        (*out)->is_default = true;
+    else
+        rp_stream_close(stream);
+    return st;
+}
+
+rp_status rp_autograph_default(rp_device *d, rp_autograph **out, rp_error *err) {
+    base_error_clear(err);
+    if (!d || !out) return rp_fail(err, RP_INVALID, "rp_autograph_default: device or out is NULL");
+    rp_autograph **known = (rp_autograph **)device_default_lock(d);
+    rp_status st = *known ? RP_OK : make_default(d, known, err);
+    if (st == RP_OK) {
+        (*known)->users++;
+        *out = *known;
+    }
+    device_default_unlock(d);
+    return st;
+}
+
+rp_stream *rp_autograph_stream(const rp_autograph *a) {
+    return a ? a->stream : NULL;
+}
+
+/* False while others use it. A device forgets what has no user. */
+static bool was_last(rp_autograph *a) {
+    void **known = device_default_lock(a->device);
+    bool last = --a->users == 0;
+    if (last) *known = NULL;
+    device_default_unlock(a->device);
+    return last;
 }
 
 static void function_free(rp_function *f) {
@@ -62,13 +110,16 @@ void rp_autograph_destroy(rp_autograph *a) {
         return;
     }
     (void)pthread_mutex_unlock(&a->lock);
+    if (a->is_default && !was_last(a)) return;
     autograph_graphs_done(&a->graphs);
     for (rp_function *f = a->functions, *next; f; f = next) {
         next = f->next;
         function_free(f);
     }
+    autograph_cache_close(a->cache);
     base_buf_done(&a->key);
     (void)pthread_mutex_destroy(&a->lock);
+    if (a->is_default) rp_stream_close(a->stream);
     rp_device_close(a->device);
     base_free(a);
 }
@@ -148,7 +199,8 @@ rp_status rp_autograph_get_info(rp_autograph *a, rp_autograph_info *out, rp_erro
                              .graph_count = a->graphs.n_graphs,
                              .tensor_entry_count = count_entries(&a->graphs),
                              .tensor_mem_bytes = autograph_tensor_bytes(&a->graphs),
-                             .graph_mem_pool_bytes = autograph_pool_bytes(&a->graphs),
+                             .graph_mem_pool_bytes = autograph_pool_bytes(&a->graphs) +
+                                                     autograph_cache_bytes(a->cache),
                              .calls = a->calls,
                              .replays = a->replays,
                              .captures = a->captures,

@@ -120,6 +120,23 @@ static rp_status find_signatures(capture *c, rp_error *err) {
 
 /* --- the second run -------------------------------------------------------------------------- */
 
+/* Where a graph can have them, arguments come to their slots and outputs from theirs by copies in it: number i of each argument
+ * that is no state, then those of the outputs. */
+static rp_status add_move(const capture *c, void *to, const void *from, size_t bytes,
+                          rp_error *err) {
+    hal_device *q = c->a->queue;
+    return q->ops->capture_move ? q->ops->capture_move(q, to, from, bytes, err) : RP_OK;
+}
+
+static rp_status move_outputs(const capture *c, rp_error *err) {
+    const autograph_held *out = &c->w->first->out;
+    if (c->w->f->o.output == RP_OUTPUT_BORROWED) return RP_OK;
+    for (uint32_t i = 0; i < out->n; i++)
+        RP_TRY(add_move(c, out->form[i].data, c->e->outs->slot[i].memory->data, c->e->out_bytes[i],
+                        err));
+    return RP_OK;
+}
+
 static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
     capture *c = user;
     size_t bytes = 0;
@@ -129,6 +146,8 @@ static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
         return hal_capture_allow(c->a->queue, v->tensor.data, bytes, "a state", err);
     }
     const autograph_slot *slot = &c->s->in[c->next_in++];
+    (void)autograph_bytes(&v->tensor, &bytes);
+    RP_TRY(add_move(c, slot->memory->data, v->tensor.data, bytes, err));
     v->tensor.data = slot->memory->data;
     return hal_capture_allow(c->a->queue, slot->memory->data, slot->used ? slot->used : 1,
                              "an argument", err);
@@ -208,7 +227,8 @@ static rp_status run_again(capture *c, rp_error *err) {
                        "the function asks for %u outputs and %u temps when it runs again to be "
                        "captured; it was %u and %u",
                        c->call.out.n, c->call.temp.n, c->w->first->out.n, c->w->first->temp.n);
-    return check_result(c, &result, err);
+    RP_TRY(check_result(c, &result, err));
+    return move_outputs(c, err);
 }
 
 /* What looks at the values of its arguments finds others than in the first run. */

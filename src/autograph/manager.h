@@ -16,13 +16,16 @@ struct rp_function {
 
 struct rp_autograph {
     rp_stream *stream;
+    bool is_default; /* with a stream that goes with it */
+    uint32_t users;  /* then, guarded by the device */
     rp_device *device;
     hal_device *queue; /* of the stream */
     rp_autograph_options o;
     pthread_mutex_t lock; /* held while a call runs; tells its thread that it holds it */
     rp_function *functions;
     autograph_graphs graphs;
-    base_buf key; /* of the call under way */
+    autograph_cache *cache; /* of outputs */
+    base_buf key;           /* of the call under way */
     uint64_t calls, replays, captures, eager;
 };
 
@@ -54,6 +57,9 @@ rp_status autograph_output_new(const rp_value *value, autograph_memory *const *m
  * after it. */
 rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out,
                                    rp_error *err) RP_MUST_USE;
+/* Before the launch: *moved where the graph itself writes o, which is then not filled. */
+rp_status autograph_output_aim(const autograph_entry *e, const rp_output *o, bool *moved,
+                               rp_error *err) RP_MUST_USE;
 rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error *err) RP_MUST_USE;
 
 /* Copies what v holds, dense or not, to dense memory. */

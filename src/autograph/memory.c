@@ -31,6 +31,10 @@ autograph_memory *autograph_memory_ref(autograph_memory *m) {
 
 void autograph_memory_unref(autograph_memory *m) {
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!autograph_cache_give(m)) autograph_memory_free(m);
+}
+
+void autograph_memory_free(autograph_memory *m) {
     if (m->reserved)
         device_unreserve(m->device, m->data, m->size);
     else

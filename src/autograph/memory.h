@@ -7,12 +7,15 @@
 #include "device/device.h"
 #include "reprise/value.h"
 
+typedef struct autograph_cache autograph_cache;
 typedef struct autograph_memory {
     rp_device *device;
     void *data;
     size_t size;
     bool reserved; /* takes memory as it is used */
     atomic_uint refs;
+    autograph_cache *cache;        /* where it goes when nobody has it any more, or NULL */
+    struct autograph_memory *next; /* there */
 } autograph_memory;
 
 /* One reference. */
@@ -20,6 +23,18 @@ rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autogra
                                rp_error *err) RP_MUST_USE;
 autograph_memory *autograph_memory_ref(autograph_memory *m);
 void autograph_memory_unref(autograph_memory *m); /* NULL is fine; thread-safe */
+
+/* Memory of outputs that callers gave back, for those of later replays, since a GPU waits when it takes memory and when it gives
+ * some. One of a manager, all on whose stream. NULL is one that keeps nothing. Thread-safe. */
+rp_status autograph_cache_new(rp_device *d, autograph_cache **out, rp_error *err) RP_MUST_USE;
+void autograph_cache_close(autograph_cache *c); /* what is still held is freed when it comes back */
+size_t autograph_cache_bytes(autograph_cache *c); /* that nobody has */
+/* At least size bytes, of unknown content where there is a cache. */
+rp_status autograph_cache_take(autograph_cache *c, rp_device *d, size_t size,
+                               autograph_memory **out, rp_error *err) RP_MUST_USE;
+/* False: it is the caller's to free. */
+bool autograph_cache_give(autograph_memory *m);
+void autograph_memory_free(autograph_memory *m); /* that nobody has */
 
 /* Memory for one input or output of graphs, as large as the largest call so far. */
 typedef struct autograph_slot {

@@ -152,7 +152,7 @@ rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out, rp
         p.block = lease->memory[0]->data;
         break;
     case RP_OUTPUT_COPY:
-        RP_TRY(autograph_memory_new(f->a->device, bytes, false, &m, err));
+        RP_TRY(autograph_cache_take(f->a->cache, f->a->device, bytes, &m, err));
         p.block = m->data;
         break;
     }
@@ -171,7 +171,19 @@ rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out, rp
     return st;
 }
 
+static char *block_of(const rp_output *o) {
+    return o->lease ? o->lease->memory[0]->data : o->memory[0]->data;
+}
+
+rp_status autograph_output_aim(const autograph_entry *e, const rp_output *o, bool *moved,
+                               rp_error *err) {
+    *moved = e->f->o.output == RP_OUTPUT_BORROWED;
+    for (uint32_t i = 0; i < e->outs->n && e->f->o.output != RP_OUTPUT_BORROWED; i++)
+        RP_TRY(device_graph_move(e->graph, e->of->of->n_in + i, block_of(o) + offset_of(e, i),
+                                 e->outs->slot[i].memory->data, moved, err));
+    return RP_OK;
+}
+
 rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error *err) {
-    if (e->f->o.output == RP_OUTPUT_BORROWED) return RP_OK;
-    return copy_out(e->f->a, e, o->lease ? o->lease->memory[0]->data : o->memory[0]->data, err);
+    return copy_out(e->f->a, e, block_of(o), err);
 }

@@ -36,24 +36,32 @@ rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_e
 
 typedef struct inputs {
     hal_device *queue;
+    const device_graph *graph;
     const autograph_slot *slot;
+    uint32_t n;
 } inputs;
 
 static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
     inputs *in = user;
+    bool done = false;
     if (v->state) return RP_OK;
-    return autograph_copy_in(in->queue, (in->slot++)->memory->data, v, err);
+    void *to = in->slot[in->n].memory->data;
+    const void *from = autograph_is_dense(v) ? v->tensor.data : NULL;
+    RP_TRY(device_graph_move(in->graph, in->n++, to, from, &done, err));
+    return done ? RP_OK : autograph_copy_in(in->queue, to, v, err);
 }
 
 static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args, rp_output **out,
                         rp_error *err) {
     rp_autograph *a = f->a;
-    inputs in = {a->queue, e->of->of->in};
+    inputs in = {a->queue, e->graph, e->of->of->in, 0};
     rp_output *o = NULL;
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
     RP_TRY(autograph_output_prepare(e, &o, err));
-    rp_status st = device_graph_launch(e->graph, err);
-    if (st == RP_OK) st = autograph_output_fill(e, o, err);
+    bool moved = false;
+    rp_status st = autograph_output_aim(e, o, &moved, err);
+    if (st == RP_OK) st = device_graph_launch(e->graph, err);
+    if (st == RP_OK && !moved) st = autograph_output_fill(e, o, err);
     if (st != RP_OK) {
         rp_output_free(o);
         return st;

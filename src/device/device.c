@@ -17,6 +17,8 @@ struct rp_device {
     hal_device *
         own; /* has the library's memory, which rp_device_free and captures do not know; of a GPU since it is wanted */
     pthread_mutex_t lock; /* guards own while it is made */
+    pthread_mutex_t manager_lock;
+    void *manager; /* of automatic graphs, by itself */
     char *name;
     hal_device_info info;
     atomic_uint refs;
@@ -39,6 +41,7 @@ rp_status rp_device_open(const char *name, uint32_t threads, rp_device **out, rp
     atomic_init(&d->refs, 1);
     atomic_init(&d->frees, 0);
     (void)pthread_mutex_init(&d->lock, NULL);
+    (void)pthread_mutex_init(&d->manager_lock, NULL);
     RP_TRY_OUT(hal_open(d->name, threads, &d->root, err));
     d->root->ops->info(d->root, &d->info);
     if (d->info.unified) RP_TRY_OUT(hal_queue(d->root, &d->own, err));
@@ -77,6 +80,7 @@ void rp_device_close(rp_device *d) {
     hal_close(d->own);
     hal_close(d->root);
     (void)pthread_mutex_destroy(&d->lock);
+    (void)pthread_mutex_destroy(&d->manager_lock);
     base_free(d->name);
     base_free(d);
 }
@@ -181,6 +185,15 @@ void device_unreserve(rp_device *d, void *p, size_t size) {
 
 bool device_reaches(const rp_device *d, const void *p) {
     return !d->root->ops->reaches || d->root->ops->reaches(d->root, p);
+}
+
+void **device_default_lock(rp_device *d) {
+    (void)pthread_mutex_lock(&d->manager_lock);
+    return &d->manager;
+}
+
+void device_default_unlock(rp_device *d) {
+    (void)pthread_mutex_unlock(&d->manager_lock);
 }
 
 bool device_is_host(const rp_device *d) {

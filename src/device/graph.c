@@ -99,6 +99,13 @@ bool device_graph_valid(device_graph *g) {
     return true;
 }
 
+rp_status device_graph_move(const device_graph *g, uint32_t i, void *to, const void *from,
+                            bool *done, rp_error *err) {
+    *done = false;
+    return g->queue->ops->graph_move ? g->queue->ops->graph_move(g->graph, i, to, from, done, err)
+                                     : RP_OK;
+}
+
 rp_status device_graph_launch(device_graph *g, rp_error *err) {
     return g->queue->ops->graph_launch(g->graph, err);
 }

@@ -46,6 +46,9 @@ rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *la
 void device_graph_free(device_graph *g); /* NULL is fine */
 /* False when a part is no longer what was captured, or memory that it names was freed. */
 bool device_graph_valid(device_graph *g);
+/* See graph_move of hal_device_ops; *done is false where the device has none. */
+rp_status device_graph_move(const device_graph *g, uint32_t i, void *to, const void *from,
+                            bool *done, rp_error *err) RP_MUST_USE;
 rp_status device_graph_launch(device_graph *g, rp_error *err) RP_MUST_USE;
 
 /* One reference less. */

@@ -156,6 +156,12 @@ typedef struct hal_device_ops {
     bool (*capture_foreign)(const hal_device *d);
     /* (optional) Notes what memory the first queue has that calls which went to the driver name, as far as it can be seen. */
     rp_status (*capture_scan)(hal_device *d, rp_error *err);
+    /* (optional) Adds a copy, unseen by what is noted, whose ends are set anew before each replay: number i by its graph's
+     * graph_move, the first is 0. *done false: a copy from there is not for a graph (memory of the host), the caller does it. */
+    rp_status (*capture_move)(hal_device *d, void *to, const void *from, size_t size,
+                              rp_error *err);
+    rp_status (*graph_move)(hal_graph *g, uint32_t i, void *to, const void *from, bool *done,
+                            rp_error *err);
     /* (optional) What the driver knows the queue by; makes its context that of the thread. */
     void *(*handle)(hal_device *d);
     /* (optional) Whether kernels reach p. */

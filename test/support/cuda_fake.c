@@ -276,6 +276,14 @@ static int do_node_copy(void *node, cuda_copy_3d *out) {
     (void)node, (void)out;
     return code_of("node_copy");
 }
+static int do_exec_copy(void *exec, void *node, const cuda_copy_3d *copy, void *context) {
+    (void)exec, (void)node, (void)copy, (void)context;
+    return code_of("exec_copy");
+}
+static int do_exec_enable(void *exec, void *node, unsigned on) {
+    (void)exec, (void)node, (void)on;
+    return code_of("exec_enable");
+}
 static int do_capture_begin(void *stream, int mode) {
     (void)stream;
     return mode == CUDA_CAPTURE_THREAD ? code_of("capture_begin") : 1;

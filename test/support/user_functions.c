@@ -68,6 +68,46 @@ static void kernels_are_captured(void **state) {
     user_close(&u);
 }
 
+/* Arguments in memory of the host, of the device, and in other memory of it each time; outputs of every policy. */
+static void ends_of_copies_move(void **state) {
+    enum { N = 3 };
+    rp_error err = {0};
+    (void)state;
+    for (int policy = 0; policy < 3; policy++) {
+        user u;
+        void *at[2] = {NULL, NULL};
+        user_open(&u);
+        for (int i = 0; i < 2; i++)
+            CHECK_OK(rp_device_alloc(u.b.device, N * sizeof(float), &at[i], &err), &err);
+        rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
+        o.name = "f";
+        o.fn = plain;
+        o.user = &u;
+        o.output = (rp_output_policy)policy;
+        o.ring = policy == RP_OUTPUT_RING ? 2 : 0;
+        rp_function *f = function_with(&u.b, o);
+        rp_output *held = NULL;
+        float before = 0;
+        for (int i = 0; i < 12; i++) {
+            float x[N] = {(float)i, 1, 2};
+            void *on = i % 3 == 2 ? NULL : at[i % 3];
+            if (on) CHECK_OK(rp_stream_copy(u.b.stream, on, x, sizeof x, &err), &err);
+            rp_value in = floats(on ? on : x, N);
+            rp_output *y = run_items(f, &in, 1);
+            assert_int_equal(rp_output_ran(y), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+            assert_true(values_of(y)[0] == 9 * x[0] + 4 && values_of(y)[N - 1] == 22);
+            if (held && policy != RP_OUTPUT_BORROWED) assert_true(values_of(held)[0] == before);
+            rp_output_free(held);
+            held = y;
+            before = 9 * x[0] + 4;
+        }
+        rp_output_free(held);
+        assert_int_equal(u.runs, 2);
+        for (int i = 0; i < 2; i++) rp_device_free(u.b.device, at[i]);
+        user_close(&u);
+    }
+}
+
 typedef struct nest {
     user *u;
     rp_function *inner;
@@ -365,6 +405,7 @@ static void managers_leave_nothing(void **state) {
 int user_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_captured),
+        cmocka_unit_test(ends_of_copies_move),
         cmocka_unit_test(nested_functions_are_one_graph),
         cmocka_unit_test(effects_happen_once_a_call),
         cmocka_unit_test(what_no_graph_contains_is_named),

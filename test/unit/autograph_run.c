@@ -105,6 +105,37 @@ static void exact_growth_counts(void **state) {
     bench_close(&b);
 }
 
+/* One for all who ask, until the last has given it back; another device has another. */
+static void a_device_has_a_manager(void **state) {
+    static const char *const names[] = {"cpu", "null"};
+    rp_error err = {0};
+    rp_autograph *of[2][2];
+    rp_device *d[2];
+    size_t live = base_live();
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rp_device_open(names[i], 1, &d[i], &err), &err);
+        for (int k = 0; k < 2; k++) CHECK_OK(rp_autograph_default(d[i], &of[i][k], &err), &err);
+        assert_ptr_equal(of[i][0], of[i][1]);
+        assert_ptr_equal(rp_stream_device(rp_autograph_stream(of[i][0])), d[i]);
+    }
+    assert_ptr_not_equal(of[0][0], of[1][0]);
+    affine m;
+    affine_open(&m, d[0], 0, 2, 1);
+    bench b = {.device = d[0], .graphs = of[0][0]};
+    rp_function *f = function_of(&b, "f", affine_call, &m);
+    rp_autograph_destroy(of[0][0]);
+    for (int i = 0; i < 2; i++) assert_true(first_of(run_one(f, 4)) == 9); /* the other has it */
+    assert_int_equal(bench_info(&b).replays, 1);
+    affine_close(&m);
+    rp_autograph_destroy(of[0][1]);
+    for (int k = 0; k < 2; k++) rp_autograph_destroy(of[1][k]);
+    for (int i = 0; i < 2; i++) rp_device_close(d[i]);
+    assert_int_equal(base_live(), live);
+    assert_int_equal(rp_autograph_default(NULL, of[0], &err), RP_INVALID);
+    assert_null(rp_autograph_stream(NULL));
+}
+
 /* The same sizes twice cost three captures, and nothing becomes invalid. */
 static void reserved_growth_counts(void **state) {
     static const int batch[] = {4, 4, 2, 6, 4, 2, 6, 4};
@@ -408,6 +439,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_runs_then_replays),
         cmocka_unit_test(empty_tensors),
+        cmocka_unit_test(a_device_has_a_manager),
         cmocka_unit_test(exact_growth_counts),
         cmocka_unit_test(reserved_growth_counts),
         cmocka_unit_test(growth_beyond_the_reservation),

@@ -10,6 +10,19 @@
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
 
+rp_status cuda_capture_check(const cuda_device *d, int code, const char *what, rp_error *err) {
+    if (code < CUDA_CAPTURE_FIRST || code > CUDA_CAPTURE_LAST)
+        return cuda_check(&d->cu, code, what, err);
+    const char *name = NULL;
+    (void)d->cu.error_name(code, &name);
+    return rp_fail(
+        err, RP_UNSUPPORTED,
+        "a call that no capture permits (it waits, allocates, reads back, or leaves a "
+        "stream that does not come back) ended the capture: %s; rp_call_check says which "
+        "one it was",
+        name ? name : "CUDA");
+}
+
 rp_status cuda_capture_begin(hal_device *base, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     rp_error none = {0};
@@ -43,21 +56,63 @@ static rp_status nodes_of(const cuda_device *d, void *graph, void ***out, size_t
     return RP_OK;
 }
 
-/* NULL once the capture has failed. */
-static void *graph_of(const cuda_device *d) {
+/* The graph under way and what comes next waits for; NULL once the capture has failed. */
+static void *graph_at(const cuda_device *d, void *const **last, size_t *n_last) {
     int status = 0;
     uint64_t id = 0;
-    void *graph = NULL, *const *last = NULL;
-    size_t n_last = 0;
-    int code = d->cu.capture_info(d->stream, &status, &id, &graph, &last, &n_last);
+    void *graph = NULL;
+    int code = d->cu.capture_info(d->stream, &status, &id, &graph, last, n_last);
     return code == 0 && status == CUDA_CAPTURE_ACTIVE ? graph : NULL;
+}
+
+static void *graph_of(const cuda_device *d) {
+    void *const *last = NULL;
+    size_t n_last = 0;
+    return graph_at(d, &last, &n_last);
+}
+
+static cuda_move *new_move(cuda_moves *m) {
+    if (m->n == m->cap) {
+        uint32_t cap = m->cap ? m->cap * 2 : 8;
+        cuda_move *v = base_realloc_array(m->v, cap, sizeof *v);
+        if (!v) return NULL;
+        m->v = v;
+        m->cap = cap;
+    }
+    m->v[m->n] = (cuda_move){0};
+    return &m->v[m->n++];
+}
+
+static rp_status add_move(cuda_device *d, cuda_move *m, uint64_t to, uint64_t from, size_t size,
+                          rp_error *err) {
+    void *const *last = NULL;
+    size_t n_last = 0;
+    RP_TRY(cuda_capture_check(d, d->cu.copy(to, from, size, d->stream), "a copy", err));
+    if (!graph_at(d, &last, &n_last) || n_last != 1)
+        return rp_fail(err, RP_DEVICE, "a captured copy is not what the stream ends with");
+    m->node = last[0];
+    RP_TRY(cuda_check(&d->cu, d->cu.node_copy(m->node, &m->copy), "a captured copy", err));
+    if (m->copy.to.device == to && m->copy.from.device == from) return RP_OK;
+    return rp_fail(err, RP_DEVICE, "a captured copy has other ends than it was given");
+}
+
+rp_status cuda_capture_move(hal_device *base, void *to, const void *from, size_t size,
+                            rp_error *err) {
+    cuda_device *d = (cuda_device *)base;
+    rp_error why = {0};
+    cuda_move *m = new_move(&d->moves);
+    rp_status st = m ? RP_OK : rp_fail(&why, RP_NOMEM, "copies of a graph");
+    if (m && size)
+        st = add_move(d, m, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, size, &why);
+    return st == RP_OK ? RP_OK : hal_note_failed(base, st, &why, err);
 }
 
 bool cuda_capture_foreign(const hal_device *base) {
     const cuda_device *d = (const cuda_device *)base;
     void *graph = graph_of(d);
     size_t n = 0;
-    return !graph || d->cu.graph_nodes(graph, NULL, &n) != 0 || n > hal_note_count(base);
+    return !graph || d->cu.graph_nodes(graph, NULL, &n) != 0 ||
+           n > (size_t)hal_note_count(base) + d->moves.n;
 }
 
 /* Any word of an argument may be an address, and one that is none by chance costs a look when memory is freed. */
@@ -142,19 +197,6 @@ static rp_status check_nodes(const cuda_device *d, void *graph, uint32_t *out_n,
     return st;
 }
 
-static rp_status check_ended(const cuda_device *d, int code, rp_error *err) {
-    if (code < CUDA_CAPTURE_FIRST || code > CUDA_CAPTURE_LAST)
-        return cuda_check(&d->cu, code, "ending a capture", err);
-    const char *name = NULL;
-    (void)d->cu.error_name(code, &name);
-    return rp_fail(
-        err, RP_UNSUPPORTED,
-        "a call that no capture permits (it waits, allocates, reads back, or leaves a "
-        "stream that does not come back) ended the capture: %s; rp_call_check says which "
-        "one it was",
-        name ? name : "CUDA");
-}
-
 rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out, uint32_t *out_n,
                            rp_error *err) {
     cuda_device *d = (cuda_device *)base;
@@ -166,13 +208,15 @@ rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out,
     (void)d->cu.context_set(d->gpu.context);
     int code = d->cu.capture_end(d->stream, &graph);
     rp_status st = hal_note_close(base, out ? err : &none);
-    if (out && st == RP_OK) st = check_ended(d, code, err);
+    if (out && st == RP_OK) st = cuda_capture_check(d, code, "ending a capture", err);
     if (out && st == RP_OK) st = check_nodes(d, graph, &n, err);
     if (out && st == RP_OK) {
         st = cuda_graph_adopt(d, graph, n, label, out, err);
         graph = NULL;
     }
     if (graph) (void)d->cu.graph_free(graph);
+    base_free(d->moves.v);
+    d->moves = (cuda_moves){0};
     cuda_guard_leave();
     if (!out) return RP_OK;
     if (st == RP_OK) *out_n = n;

@@ -113,7 +113,7 @@ static void device_release(hal_device *base, void *p, size_t size) {
 /* While it captures, a call is noted first and then goes to the stream as always. One that the driver refuses has left no node. */
 static rp_status check_sent(cuda_device *d, int code, const char *what, rp_error *err) {
     rp_error why = {0};
-    rp_status st = cuda_check(&d->cu, code, what, &why);
+    rp_status st = cuda_capture_check(d, code, what, &why);
     return st == RP_OK ? RP_OK : hal_note_failed(&d->base, st, &why, err);
 }
 
@@ -265,6 +265,8 @@ static const hal_device_ops cuda_ops = {
     .capture_end = cuda_capture_end,
     .capture_foreign = cuda_capture_foreign,
     .capture_scan = cuda_capture_scan,
+    .capture_move = cuda_capture_move,
+    .graph_move = cuda_graph_move,
     .handle = cuda_device_handle,
     .reaches = device_reaches,
     .event_new = cuda_event_new,

@@ -21,6 +21,17 @@ typedef struct cuda_staging {
     uint32_t threads; /* that have slots */
 } cuda_staging;
 
+/* A copy in a graph whose ends are set before each replay. */
+typedef struct cuda_move {
+    void *node; /* NULL: of no bytes */
+    cuda_copy_3d copy;
+    bool off;
+} cuda_move;
+typedef struct cuda_moves {
+    cuda_move *v;
+    uint32_t n, cap;
+} cuda_moves;
+
 typedef struct cuda_device {
     hal_device base;
     cuda_driver cu;
@@ -28,6 +39,7 @@ typedef struct cuda_device {
     uint32_t ordinal;
     void *stream;         /* the queue */
     cuda_staging staging; /* since the first upload */
+    cuda_moves moves;     /* of the capture under way */
 } cuda_device;
 
 /* hal_cuda_open over this table of functions, which is copied. */
@@ -54,12 +66,18 @@ rp_status cuda_graph_build(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err);
 size_t cuda_graph_bytes(const hal_graph *g);
 void cuda_graph_free(hal_graph *g);
-/* A graph of n nodes that the driver captured, which is taken over, also on failure. */
+/* A graph of n nodes that the driver captured, which is taken over with the moves of d, also on failure. */
 rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *label,
                            hal_graph **out, rp_error *err) RP_MUST_USE;
 rp_status cuda_capture_begin(hal_device *d, rp_error *err);
 rp_status cuda_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                            rp_error *err);
+/* cuda_check, but a code that tells of a capture is told in words of ours. */
+rp_status cuda_capture_check(const cuda_device *d, int code, const char *what,
+                             rp_error *err) RP_MUST_USE;
+rp_status cuda_capture_move(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
+rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, bool *done,
+                          rp_error *err);
 rp_status cuda_capture_scan(hal_device *d, rp_error *err);
 bool cuda_capture_foreign(const hal_device *d);
 void *cuda_device_handle(hal_device *d);

@@ -11,6 +11,7 @@ struct hal_graph {
     cuda_chain chain;
     uint32_t n;
     size_t bytes;
+    cuda_moves moves;
     char label[];
 };
 
@@ -84,10 +85,14 @@ rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *
     enum { NODE_BYTES = sizeof(hal_launch) + 10 * sizeof(void *) };
     hal_graph *g = new_graph(d, label, n);
     if (!g) {
+        base_free(d->moves.v);
+        d->moves = (cuda_moves){0};
         (void)d->cu.graph_free(graph);
         return rp_fail(err, RP_NOMEM, "no memory for a graph of %u nodes", n);
     }
     g->chain = (cuda_chain){.cu = &d->cu, .graph = graph, .n = n};
+    g->moves = d->moves;
+    d->moves = (cuda_moves){0};
     rp_status st = finish(g, sizeof *g + (size_t)n * NODE_BYTES, err);
     if (st != RP_OK) {
         cuda_graph_free(g);
@@ -96,6 +101,34 @@ rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *
     hal_note_build(&d->base, g->label);
     *out = g;
     return RP_OK;
+}
+
+static rp_status enable(const hal_graph *g, cuda_move *m, bool on, rp_error *err) {
+    if (m->off == !on) return RP_OK;
+    RP_TRY(cuda_check(&g->d->cu, g->d->cu.exec_enable(g->chain.exec, m->node, on),
+                      "a copy of a graph", err));
+    m->off = !on;
+    return RP_OK;
+}
+
+/* What stays where it was in the last replay costs nothing. */
+rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, bool *done,
+                          rp_error *err) {
+    const cuda_driver *cu = &g->d->cu;
+    cuda_move *m = &g->moves.v[i];
+    uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
+    unsigned kind = CUDA_MEMORY_HOST;
+    *done = true;
+    if (!m->node || (!m->off && m->copy.to.device == target && m->copy.from.device == source))
+        return RP_OK;
+    RP_TRY(cuda_device_enter(g->d, err));
+    *done = cu->pointer_get(&kind, CUDA_POINTER_MEMORY, source) == 0 && kind != CUDA_MEMORY_HOST;
+    if (!*done) return enable(g, m, false, err);
+    m->copy.to.device = target;
+    m->copy.from.device = source;
+    RP_TRY(cuda_check(cu, cu->exec_copy(g->chain.exec, m->node, &m->copy, g->d->gpu.context),
+                      "a copy of a graph", err));
+    return enable(g, m, true, err);
 }
 
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err) {
@@ -117,5 +150,6 @@ void cuda_graph_free(hal_graph *g) {
         if (!hal_capturing(&g->d->base)) (void)g->d->cu.stream_synchronize(g->d->stream);
         cuda_chain_done(&g->chain);
     }
+    base_free(g->moves.v);
     base_free(g);
 }

@@ -21,6 +21,8 @@ typedef struct emu_node {
     cuda_copy_2d rows;
     long long arg[MOST_PARAMETERS];
     void *parameters[MOST_PARAMETERS]; /* the arguments' places */
+    const struct emu_node *of;         /* an executable's: the graph's */
+    bool off;
     struct emu_node *next;
 } emu_node;
 typedef struct emu_graph {
@@ -47,6 +49,7 @@ static int append(emu_graph *g, const emu_node *node, void **out) {
 }
 
 static int run(const emu_node *k) {
+    if (k->off) return 0;
     switch (k->kind) {
     case KERNEL: return emu_run(k->f, k->grid, k->threads, k->shared, k->arg, k->chained);
     case COPY: emu_move(k->to, k->from, k->size); break;
@@ -139,9 +142,34 @@ CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph
    unsigned long long flags) {
     emu_graph *to = calloc(1, sizeof *to);
     (void)flags;
-    for (const emu_node *k = ((emu_graph *)graph)->first; k; k = k->next)
+    for (const emu_node *k = ((emu_graph *)graph)->first; k; k = k->next) {
         if (!to || append(to, k, NULL) != 0) return OUT_OF_MEMORY;
+        to->last->of = k;
+    }
     *out = to;
+    return 0;
+}
+
+static emu_node *find(void *exec, const void *node) {
+    emu_node *k = ((emu_graph *)exec)->first;
+    while (k && k->of != node) k = k->next;
+    return k;
+}
+
+CU(emu_exec_copy, "cuGraphExecMemcpyNodeSetParams", void *exec, void *node,
+   const cuda_copy_3d *copy, void *context) {
+    emu_node *k = find(exec, node);
+    (void)context;
+    if (!k || k->kind != COPY || copy->width != k->size) return INVALID;
+    k->to = copy->to.device;
+    k->from = copy->from.device;
+    return 0;
+}
+
+CU(emu_exec_enable, "cuGraphNodeSetEnabled", void *exec, void *node, unsigned on) {
+    emu_node *k = find(exec, node);
+    if (!k) return INVALID;
+    k->off = !on;
     return 0;
 }
 
@@ -249,8 +277,8 @@ CU(emu_capture_info, "cuStreamGetCaptureInfo_v2", void *stream, int *status, uin
     *status = !s->graph ? 0 : s->failed ? 2 : 1;
     *id = 1;
     *graph = s->graph;
-    *last = NULL;
-    *n_last = 0;
+    *last = s->graph && s->graph->last ? (void *const *)&s->graph->last : NULL;
+    *n_last = *last != NULL;
     return 0;
 }
 
