@@ -61,7 +61,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
-    if (!eager) RP_TRY_OUT(compile_toolchain_find(&tc, err));
+    if (!eager) RP_TRY_OUT(compile_toolchain_find(c->store, &tc, err));
     if (!eager && !tc.path) {
         RP_TRY_OUT(without_compiler(g, &tc, cfg, err));
         eager = true;

@@ -63,7 +63,7 @@ static json_t *cpu_report(void) {
 static json_t *compiler_report(void) {
     compile_toolchain t = {0};
     rp_error why = {0};
-    rp_status st = compile_toolchain_find(&t, &why);
+    rp_status st = compile_toolchain_find(NULL, &t, &why);
     const char *reason = st != RP_OK ? why.text : t.path ? NULL : t.missing;
     json_t *o = json_pack("{s:o,s:o,s:o}", "path", text_or_null(t.path), "version",
                           text_or_null(t.version), "reason", text_or_null(reason));

@@ -32,13 +32,37 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     if (st == RP_OK && out.data) {
         char *end = strchr(out.data, '\n');
         t->version = base_strndup(out.data, end ? (size_t)(end - out.data) : out.len);
-        t->family = strstr(out.data, "clang") ? GEN_CC_CLANG : GEN_CC_GCC;
     }
     base_buf_done(&out);
     if (st == RP_OK && (code != 0 || !t->version))
         st = rp_fail(err, RP_UNSUPPORTED,
                      "%s --version exited with %d; set REPRISE_CC to a C compiler", t->path, code);
     return st;
+}
+
+/* What changes when the program at path is replaced. What a wrapper calls may be replaced unseen. */
+static rp_status hash_program(const char *path, base_hash128 *out, rp_error *err) {
+    struct stat info;
+    base_buf b;
+    if (stat(path, &info) != 0) return rp_fail(err, RP_IO, "cannot look at %s", path);
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s %lld %lld.%09ld", path, (long long)info.st_size,
+                    (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) *out = base_hash(b.data, b.len);
+    base_buf_done(&b);
+    return st;
+}
+
+/* The version as the store has it, or else as the program says itself, which the store then has. */
+static rp_status learn_version(compile_toolchain *t, cache_store *store, rp_error *err) {
+    size_t size;
+    base_hash128 key;
+    RP_TRY(hash_program(t->path, &key, err));
+    rp_status st = cache_get(store, CACHE_TUNING, key, &t->version, &size, err);
+    if (st != RP_NOT_FOUND) return st;
+    RP_TRY(ask_version(t, err));
+    return cache_put(store, CACHE_TUNING, key, t->version, strlen(t->version), err);
 }
 
 /* $REPRISE_CC, or else the first there is of the usual names; NULL: there is none. */
@@ -98,13 +122,14 @@ static void remove_scratch(const compile_toolchain *t) {
         base_log(RP_LOG_DEBUG, "%s is left behind: %s", t->scratch, ignored.text);
 }
 
-rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) {
+rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
     RP_TRY(find_program(&t.path, err));
     if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
-    if (t.path) st = ask_version(&t, err);
+    if (t.path) st = store ? learn_version(&t, store, err) : ask_version(&t, err);
+    if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = make_scratch(&t, err);
     if (st == RP_OK)
         *out = t;
@@ -121,46 +146,17 @@ void compile_toolchain_done(compile_toolchain *t) {
     *t = (compile_toolchain){0};
 }
 
-/* --- the chosen compiler, without running it ------------------------------------------ */
-
-/* What changes when the program at path is replaced. What a wrapper calls may be replaced unseen. */
-static rp_status hash_program(const char *path, base_hash128 *out, rp_error *err) {
-    struct stat info;
-    base_buf b;
-    if (stat(path, &info) != 0) return rp_fail(err, RP_IO, "cannot look at %s", path);
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s %lld %lld.%09ld", path, (long long)info.st_size,
-                    (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) *out = base_hash(b.data, b.len);
-    base_buf_done(&b);
-    return st;
-}
-
-/* Its version as the store has it, or else as it says itself, which the store then has. */
-static rp_status version_of(const char *path, cache_store *store, char **out, rp_error *err) {
-    size_t size;
-    base_hash128 key;
-    compile_toolchain t = {.path = (char *)(uintptr_t)path};
-    RP_TRY(hash_program(path, &key, err));
-    rp_status st = cache_get(store, CACHE_TUNING, key, out, &size, err);
-    if (st != RP_NOT_FOUND) return st;
-    RP_TRY(ask_version(&t, err));
-    st = cache_put(store, CACHE_TUNING, key, t.version, strlen(t.version), err);
+rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err) {
+    compile_toolchain t = {0};
+    rp_status st = RP_OK;
+    *out = NULL;
+    if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&t.path, err));
+    if (t.path) st = learn_version(&t, store, err);
     if (st == RP_OK)
         *out = t.version;
     else
         base_free(t.version);
-    return st;
-}
-
-rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err) {
-    char *path = NULL;
-    *out = NULL;
-    if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&path, err));
-    if (!path) return RP_OK;
-    rp_status st = version_of(path, store, out, err);
-    base_free(path);
+    base_free(t.path);
     return st;
 }
 

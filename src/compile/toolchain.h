@@ -1,4 +1,4 @@
-/* The host C compiler: found once, asked for its version, run on generated text. Thread-safe. */
+/* The host C compiler: found, known by its version, run on generated text. Thread-safe. */
 #ifndef COMPILE_TOOLCHAIN_H
 #define COMPILE_TOOLCHAIN_H
 
@@ -19,8 +19,10 @@ typedef struct compile_toolchain {
 } compile_toolchain;
 
 /* $REPRISE_CC, which RP_UNSUPPORTED says is not there, else cc, gcc, clang in PATH. None of them, or no folder that it could
- * write to, is RP_OK with path NULL. Runs the compiler once, and removes the scratch of processes that were killed. */
-rp_status compile_toolchain_find(compile_toolchain *out, rp_error *err) RP_MUST_USE;
+ * write to, is RP_OK with path NULL. Its version is what the store remembers of that very program (its path, size and time);
+ * a new one, or any without a store (NULL), is run and asked. Removes the scratch of processes that were killed. */
+rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out,
+                                 rp_error *err) RP_MUST_USE;
 /* Removes the scratch. */
 void compile_toolchain_done(compile_toolchain *t);
 /* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with

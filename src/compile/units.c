@@ -11,6 +11,9 @@
 /* Text of kernels that one unit holds when there are more: a compiler run that is not long beside the others, and few
  * modules to load. Text in front of the kernels is not counted, it is parsed in milliseconds. */
 enum { UNIT_BYTES = 20000 };
+/* From here a graph of one unit becomes two, which two cores compile at once: a run costs as much as compiling 3000 bytes before it
+ * meets the first kernel. */
+enum { TWO_UNITS_FROM = 6000 };
 
 typedef struct known {
     base_hash128 hash; /* of the text, the name left out */
@@ -25,6 +28,7 @@ typedef struct maker {
     uint32_t n_known;
     uint32_t *owner; /* by kernel of all pieces: its place in known */
     uint32_t *first; /* by piece: where its kernels begin in owner */
+    size_t unit_bytes;
     compile_units u;
 } maker;
 
@@ -110,8 +114,7 @@ static rp_status write_unit(maker *m, uint32_t piece, uint32_t unit, rp_error *e
         wanted[i] = is_own(m, piece, i) && m->u.places[piece][i].unit == unit;
         s->n_kernels += wanted[i];
     }
-    lower_unit(p, m->isa, wanted, &b);
-    RP_TRY_OUT(base_buf_status(&b, err));
+    RP_TRY_OUT(lower_unit(p, m->isa, wanted, &b, err));
     s->piece = piece;
     s->text = base_buf_take(&b);
 out:
@@ -123,7 +126,7 @@ out:
 /* Kernels in their order, a unit after the other: neighbours share most of what they include. */
 static rp_status deal_piece(maker *m, uint32_t piece, rp_error *err) {
     const lower_piece *p = m->pieces[piece];
-    size_t all = own_bytes(m, piece), n = (all + UNIT_BYTES - 1) / UNIT_BYTES, before = 0;
+    size_t all = own_bytes(m, piece), n = (all + m->unit_bytes - 1) / m->unit_bytes, before = 0;
     uint32_t first = m->u.n_units, last = first;
     if (all == 0) return RP_OK;
     for (uint32_t i = 0; i < p->n_kernels; i++) {
@@ -138,6 +141,18 @@ static rp_status deal_piece(maker *m, uint32_t piece, rp_error *err) {
     m->u.n_units = last + 1;
     for (uint32_t i = first; i <= last; i++) RP_TRY(write_unit(m, piece, i, err));
     return RP_OK;
+}
+
+static void choose_unit_bytes(maker *m) {
+    size_t most = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        size_t size = own_bytes(m, i);
+        n += size > 0;
+        if (size > most) most = size;
+    }
+    bool two = n == 1 && most >= TWO_UNITS_FROM && most <= UNIT_BYTES;
+    m->unit_bytes = two ? (most + 1) / 2 : UNIT_BYTES;
 }
 
 static void borrow(maker *m, uint32_t piece) {
@@ -166,6 +181,7 @@ static rp_status make(maker *m, rp_error *err) {
     m->u.units = base_alloc_array(n + 1u, sizeof *m->u.units);
     if (!m->known || !m->owner || !m->u.units) return rp_fail(err, RP_NOMEM, "%u kernels", n);
     RP_TRY(enter_all(m, err));
+    choose_unit_bytes(m);
     for (uint32_t i = 0; i < m->n; i++) RP_TRY(deal_piece(m, i, err));
     for (uint32_t i = 0; i < m->n; i++) borrow(m, i);
     return RP_OK;

@@ -185,7 +185,7 @@ static rp_status compile_pair(const rp_graph *const traced[2], compile_options *
 static rp_status find_compiler(const engine_plans_options *o, bool eager, compile_toolchain *tc,
                                compile_nvrtc *nvrtc, engine_plans *out, rp_error *err) {
     if (is_cuda(o)) RP_TRY(compile_nvrtc_find(o->arch, nvrtc, err));
-    if (!eager && !is_cuda(o)) RP_TRY(compile_toolchain_find(tc, err));
+    if (!eager && !is_cuda(o)) RP_TRY(compile_toolchain_find(o->store, tc, err));
     tc->wanted = o->wanted;
     tc->user = o->user;
     out->no_compiler = !eager && !is_cuda(o) && !tc->path;

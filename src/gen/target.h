@@ -8,8 +8,9 @@
 typedef struct gen_language {
     const sched_target *schedules; /* that func prints */
     rp_status (*func)(const sched *s, base_buf *out, rp_error *err);
-    /* In front of functions that use such templates. */
-    void (*head)(gen_isa isa, const gen_matmul_uses *uses, base_buf *out);
+    /* Adds to out what stands in front of functions, which are text that uses such templates. */
+    rp_status (*head)(gen_isa isa, const gen_matmul_uses *uses, base_str functions, base_buf *out,
+                      rp_error *err);
 } gen_language;
 
 /* Of a target; static. */

@@ -320,13 +320,27 @@ static gen_matmul_uses uses_of(const lower_piece *p, const bool *wanted) {
     return uses;
 }
 
-void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out) {
+static rp_status put_unit(gen_target target, gen_isa isa, const gen_matmul_uses *uses,
+                          const base_buf *kernels, base_buf *out, rp_error *err) {
+    RP_TRY(base_buf_status(kernels, err));
+    RP_TRY(gen_language_of(target)->head(isa, uses, (base_str){kernels->data, kernels->len}, out,
+                                         err));
+    base_buf_add(out, kernels->data, kernels->len);
+    return base_buf_status(out, err);
+}
+
+rp_status lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out,
+                     rp_error *err) {
     gen_matmul_uses uses = uses_of(p, wanted);
-    gen_language_of(p->target)->head(isa, &uses, out);
+    base_buf kernels;
+    base_buf_init(&kernels, 0);
     for (uint32_t i = 0; i < p->n_kernels; i++)
         if (wanted[i])
-            base_buf_add(out, p->source + p->kernels[i].begin,
+            base_buf_add(&kernels, p->source + p->kernels[i].begin,
                          p->kernels[i].end - p->kernels[i].begin);
+    rp_status st = put_unit(p->target, isa, &uses, &kernels, out, err);
+    base_buf_done(&kernels);
+    return st;
 }
 
 /* The head is known when all kernels are, and moves them. */
@@ -335,14 +349,11 @@ static rp_status finish_source(lowerer *L) {
     gen_matmul_uses uses = uses_of(p, NULL);
     base_buf all;
     base_buf_init(&all, 0);
-    gen_language_of(p->target)->head(L->opt->isa, &uses, &all);
-    for (uint32_t i = 0; i < p->n_kernels; i++) {
-        p->kernels[i].begin += all.len;
-        p->kernels[i].end += all.len;
+    rp_status st = put_unit(p->target, L->opt->isa, &uses, &L->source, &all, L->err);
+    for (uint32_t i = 0; st == RP_OK && i < p->n_kernels; i++) {
+        p->kernels[i].begin += all.len - L->source.len;
+        p->kernels[i].end += all.len - L->source.len;
     }
-    base_buf_add(&all, L->source.data, L->source.len);
-    rp_status st = base_buf_status(&L->source, L->err);
-    if (st == RP_OK) st = base_buf_status(&all, L->err);
     if (st == RP_OK && !(p->source = base_arena_strn(p->arena, all.data, all.len)))
         st = rp_fail(L->err, RP_NOMEM, "source of %zu bytes", all.len);
     base_buf_done(&all);

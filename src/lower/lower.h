@@ -145,7 +145,8 @@ void lower_done(lower_piece *p);
 /* The source with a comment before each kernel that names its call sites: for readers, never compiled. */
 void lower_source_print(const lower_piece *p, base_buf *out);
 /* Appends a unit of some kernels of p: wanted[i] for kernel i. With all of them it is p->source. */
-void lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out);
+rp_status lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out,
+                     rp_error *err) RP_MUST_USE;
 
 /* A node that stands for the type of result i of n. */
 ir_node lower_result_type(const ir_node *n, uint32_t i);

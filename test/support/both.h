@@ -21,7 +21,7 @@ static inline int both_set_up(void **state) {
     rp_error err = {0};
     (void)state;
     if (tree_make(host.folder, sizeof host.folder) != 0 ||
-        compile_toolchain_find(&host.toolchain, &err) != RP_OK ||
+        compile_toolchain_find(NULL, &host.toolchain, &err) != RP_OK ||
         cache_store_open(host.folder, &host.store, &err) != RP_OK)
         return -1;
     return 0;

@@ -514,7 +514,7 @@ static int set_up(void **state) {
     rp_error err = {0};
     (void)state;
     if (tree_make(folder, sizeof folder) != 0) return -1;
-    if (compile_toolchain_find(&toolchain, &err) != RP_OK ||
+    if (compile_toolchain_find(NULL, &toolchain, &err) != RP_OK ||
         cache_store_open(folder, &store, &err) != RP_OK)
         return -1;
     return 0;

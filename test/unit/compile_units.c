@@ -120,6 +120,36 @@ static void uses_are_compared_by_value(void **state) {
     for (int i = 0; i < PIECES; i++) lower_done(&p[i]);
 }
 
+/* One unit that is not short is two for two cores; what has several stays as it is. */
+static void a_long_unit_is_two(void **state) {
+    static char body[3100];
+    static const char *const text[4][2] = {
+        {"a_0", body}, {"b_1", body + 1}, {"c_2", body + 2}, {"d_3", body + 3}};
+    static const char *const other[1][2] = {{"e_0", body + 4}};
+    lower_piece p[2];
+    const lower_piece *const all[2] = {&p[0], &p[1]};
+    compile_units u;
+    rp_error err = {0};
+    (void)state;
+    memset(body, 'x', sizeof body - 1);
+    make_piece(&p[0], text, 4);
+    make_piece(&p[1], other, 1);
+    CHECK_OK(compile_units_make(all, 1, GEN_ISA_PORTABLE, &u, &err), &err);
+    assert_int_equal(u.n_units, 2);
+    assert_int_equal(u.units[0].n_kernels, 2);
+    assert_int_equal(u.units[1].n_kernels, 2);
+    compile_units_done(&u);
+    CHECK_OK(compile_units_make(all, 2, GEN_ISA_PORTABLE, &u, &err), &err);
+    assert_int_equal(u.n_units, 2);
+    assert_int_equal(u.units[0].n_kernels, 4);
+    compile_units_done(&u);
+    p[0].n_kernels = 1;
+    CHECK_OK(compile_units_make(all, 1, GEN_ISA_PORTABLE, &u, &err), &err);
+    assert_int_equal(u.n_units, 1);
+    compile_units_done(&u);
+    for (int i = 0; i < 2; i++) lower_done(&p[i]);
+}
+
 /* A piece alone is its own source; a model's pieces share kernels, and long ones have several units. */
 static void a_model_has_each_kernel_once(void **state) {
     lower_piece p[16];
@@ -187,8 +217,11 @@ static int nothing_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(equal_texts_are_in_one_unit), T(equal_pieces_keep_their_order),
-        T(uses_are_compared_by_value),  T(a_model_has_each_kernel_once),
+        T(a_long_unit_is_two),
+        T(equal_texts_are_in_one_unit),
+        T(equal_pieces_keep_their_order),
+        T(uses_are_compared_by_value),
+        T(a_model_has_each_kernel_once),
         T(lost_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -289,7 +289,7 @@ static void the_source_is_the_unit_of_all_kernels(void **state) {
         assert_in_range(p.n_kernels, 1, 64);
         memset(wanted, true, sizeof wanted);
         base_buf_init(&unit, 0);
-        lower_unit(&p, o.isa, wanted, &unit);
+        CHECK_OK(lower_unit(&p, o.isa, wanted, &unit, &err), &err);
         assert_string_equal(p.source, unit.data);
         base_buf_done(&unit);
         lower_done(&p);

@@ -1,0 +1,161 @@
+/* A compiler reads the whole head of every unit before it meets the first kernel, and keeps each function until it knows that
+ * nobody calls it. Most kernels call few of them.
+ *
+ * The head is cut into pieces: a function each, and the text between two. Names are compared as words, so a comment or
+ * a macro that names a function keeps it: too much may stay, never too little. */
+#include "gen/trim.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+typedef struct piece {
+    base_str text;
+    bool function, wanted;
+    uint32_t next; /* function of the same name (under another #if), 0: none */
+} piece;
+
+typedef struct trimmer {
+    piece *pieces;
+    uint32_t n, cap;
+    uint32_t *todo; /* wanted pieces whose words were not looked at */
+    uint32_t n_todo;
+    base_map *names; /* of functions: the last piece of that name */
+    rp_error *err;
+} trimmer;
+
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static size_t line_end(base_str s, size_t at) {
+    const char *end = memchr(s.ptr + at, '\n', s.len - at);
+    return end ? (size_t)(end - s.ptr) + 1 : s.len;
+}
+
+static bool starts(base_str s, size_t at, const char *z) {
+    size_t n = strlen(z);
+    return s.len - at >= n && memcmp(s.ptr + at, z, n) == 0;
+}
+
+static bool starts_function(base_str s, size_t at) {
+    return starts(s, at, "RP_INLINE ") || starts(s, at, "RP_FN ") || starts(s, at, "RP_NOINLINE ");
+}
+
+/* Behind the line that ends a function that begins at `at`: one that begins with its last brace, or its first line. */
+static size_t function_end(base_str s, size_t at) {
+    size_t end = line_end(s, at);
+    if (end >= at + 2 && s.ptr[end - 2] == '}') return end;
+    while (end < s.len && s.ptr[end] != '}') end = line_end(s, end);
+    return end < s.len ? line_end(s, end) : end;
+}
+
+static size_t comment_end(base_str s, size_t at) {
+    while (at < s.len && !starts(s, at, "*/")) at++;
+    return at < s.len ? line_end(s, at) : at;
+}
+
+/* The word in front of the first parenthesis. */
+static base_str function_name(base_str text) {
+    const char *open = memchr(text.ptr, '(', text.len);
+    size_t end = open ? (size_t)(open - text.ptr) : 0, at = end;
+    while (at > 0 && is_word(text.ptr[at - 1])) at--;
+    return (base_str){text.ptr + at, end - at};
+}
+
+static rp_status add_piece(trimmer *t, base_str head, size_t from, size_t to, bool function) {
+    uint64_t before = 0;
+    piece *p = &t->pieces[t->n];
+    if (from == to) return RP_OK;
+    *p = (piece){.text = {head.ptr + from, to - from}, .function = function, .wanted = !function};
+    if (!function) t->todo[t->n_todo++] = t->n;
+    if (function) {
+        base_str name = function_name(p->text);
+        if (base_map_get(t->names, name.ptr, name.len, &before)) p->next = (uint32_t)before;
+        RP_TRY(base_map_put(t->names, name.ptr, name.len, t->n, t->err));
+    }
+    t->n++;
+    return RP_OK;
+}
+
+/* Piece 0 is the user's text. */
+static rp_status cut(trimmer *t, base_str head) {
+    size_t from = 0, at = 0;
+    while (at < head.len) {
+        bool function = starts_function(head, at);
+        bool comment = !function && starts(head, at, "/*");
+        if (!function && !comment) {
+            at = line_end(head, at);
+            continue;
+        }
+        RP_TRY(add_piece(t, head, from, at, false));
+        from = at;
+        at = function ? function_end(head, at) : comment_end(head, at);
+        if (function) RP_TRY(add_piece(t, head, from, at, true));
+        from = at;
+    }
+    return add_piece(t, head, from, at, false);
+}
+
+static void want(trimmer *t, base_str word) {
+    uint64_t at;
+    if (!base_map_get(t->names, word.ptr, word.len, &at)) return;
+    for (uint32_t i = (uint32_t)at; i != 0 && !t->pieces[i].wanted; i = t->pieces[i].next) {
+        t->pieces[i].wanted = true;
+        t->todo[t->n_todo++] = i;
+    }
+}
+
+static void want_words(trimmer *t, base_str text) {
+    for (size_t at = 0; at < text.len;) {
+        size_t from = at;
+        while (at < text.len && is_word(text.ptr[at])) at++;
+        if (at == from)
+            at++;
+        else
+            want(t, (base_str){text.ptr + from, at - from});
+    }
+}
+
+static uint32_t count_lines(base_str s) {
+    uint32_t n = 1;
+    for (size_t i = 0; i < s.len; i++) n += s.ptr[i] == '\n';
+    return n;
+}
+
+/* One empty line where several meet. */
+static void put(base_buf *out, base_str text) {
+    size_t at = 0;
+    bool gap = out->len > 1 && out->data[out->len - 1] == '\n' && out->data[out->len - 2] == '\n';
+    while (gap && at < text.len && text.ptr[at] == '\n') at++;
+    base_buf_add(out, text.ptr + at, text.len - at);
+}
+
+static rp_status trim(trimmer *t, base_str head, base_str user, base_buf *out) {
+    /* Every piece has a line of its own, or two around it. */
+    const uint32_t cap = count_lines(head) + 2;
+    t->pieces = base_alloc_array(cap, sizeof *t->pieces);
+    t->todo = base_alloc_array(cap, sizeof *t->todo);
+    t->names = base_map_new();
+    if (!t->pieces || !t->todo || !t->names) return rp_fail(t->err, RP_NOMEM, "head of a unit");
+    RP_TRY(add_piece(t, user, 0, user.len, false));
+    if (t->n == 0) t->n = 1;
+    RP_TRY(cut(t, head));
+    while (t->n_todo > 0) want_words(t, t->pieces[t->todo[--t->n_todo]].text);
+    base_buf_reserve(out, head.len);
+    RP_TRY(base_buf_status(out, t->err));
+    for (uint32_t i = 1; i < t->n; i++)
+        if (t->pieces[i].wanted) put(out, t->pieces[i].text);
+    return RP_OK;
+}
+
+rp_status gen_trim(base_str head, base_str user, base_buf *out, rp_error *err) {
+    trimmer t = {.err = err};
+    rp_status st = trim(&t, head, user, out);
+    base_free(t.pieces);
+    base_free(t.todo);
+    base_map_free(t.names);
+    return st;
+}
