@@ -116,7 +116,7 @@ RP_API rp_status rp_function_new(rp_autograph *a, const rp_function_options *opt
 RP_API void rp_function_free(rp_function *f);
 
 /* The main entry. args: usually a tuple or a map. RP_INVALID for arguments that are no values (with the place), and inside of a call of
- * the same manager, where rp_call_function is meant. *out is the caller's (rp_output_free). */
+ * the same manager, where rp_call_function is meant, or of one of another that is captured. *out is the caller's (rp_output_free). */
 RP_API rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out,
                                   rp_error *err) RP_MUST_USE;
 

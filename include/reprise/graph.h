@@ -59,7 +59,8 @@ RP_API rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inpu
                                      rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
  * not match. Outputs are written dense; their memory must overlap neither an input's, nor a
- * bound param's, nor another output's. The data of an empty tensor may be NULL. */
+ * bound param's, nor another output's. The data of an empty tensor may be NULL. RP_INVALID inside of a call that is captured
+ * (autograph.h), which a replay would not repeat. */
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 /* The same on a stream of the device that it was compiled for (RP_INVALID for another one), in turn with what else is on it.

@@ -212,6 +212,9 @@ rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_in
                           rp_buffer *outputs, uint32_t n_outputs, rp_error *err) {
     base_error_clear(err);
     RP_TRY(check_counts(c, inputs, n_inputs, outputs, n_outputs, err));
+    RP_TRY(device_check_captured(NULL, "rp_compiled_run",
+                                 "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream",
+                                 err));
     RP_TRY(ensure_packed(c, err));
     return run_eager(c, NULL, inputs, outputs, err);
 }
@@ -227,6 +230,8 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                        "graph @%s was compiled for %s, the stream is of another one; compile it by "
                        "rp_compile_on with the device of the stream",
                        c->p->name, c->shared ? "one device" : "a device of its own");
+    RP_TRY(device_check_captured(device_stream_queue(s), "rp_compiled_run_on another stream",
+                                 "it takes rp_call_stream", err));
     RP_TRY(ensure_packed(c, err));
     hal_digest_add(device_stream_queue(s), c->p->name,
                    (long long)(intptr_t)c); /* which one it is */

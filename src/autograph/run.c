@@ -260,6 +260,9 @@ rp_status rp_autograph_run(rp_function *f, const rp_value *args, rp_output **out
     base_error_clear(err);
     if (!f || !args || !out)
         return rp_fail(err, RP_INVALID, "rp_autograph_run: function, args or out is NULL");
+    RP_TRY(device_check_captured(NULL, "rp_autograph_run",
+                                 "functions of one manager call each other by rp_call_function",
+                                 err));
     if (pthread_mutex_lock(&f->a->lock) == EDEADLK)
         return rp_fail(err, RP_INVALID,
                        "rp_autograph_run of %s inside of a call of the same manager; there it is "

@@ -21,8 +21,13 @@ void device_default_unlock(rp_device *d);
 /* Whether kernels of d reach p: always, but on a GPU, which knows the driver's memory alone. */
 bool device_reaches(const rp_device *d, const void *p);
 bool device_is_host(const rp_device *d); /* its memory is the host's */
-/* The queue whose calls this thread captures from now on, NULL: none. rp_device_alloc and rp_device_free spoil its capture. */
-void device_capturing(hal_device *queue);
+/* The queue whose calls this thread captures from now on, NULL: none; gives the one before. rp_device_alloc
+ * and rp_device_free spoil its capture. */
+hal_device *device_capturing(hal_device *queue);
+/* Before something runs on queue (NULL: on one of its own): RP_INVALID, which is what the capture fails with too, where this
+ * thread captures another. call: what it is; hint: what to do instead. */
+rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,
+                                rp_error *err) RP_MUST_USE;
 uint64_t device_frees(const rp_device *d); /* times that rp_device_free had something */
 /* Addresses that take memory as they are used, where the host's memory is the device's (else RP_UNSUPPORTED). */
 rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;

@@ -9,7 +9,8 @@ struct rp_stream {
     device_part *parts; /* of its graphs, and of the capture under way */
     device_part **kept; /* n_kept, of the capture under way, each once */
     uint32_t n_kept, cap_kept;
-    uint64_t frees; /* of the device, when the capture under way began */
+    uint64_t frees;    /* of the device, when the capture under way began */
+    hal_device *outer; /* the queue that the thread captured then; NULL: none */
 };
 
 struct rp_event {
@@ -50,10 +51,15 @@ void *rp_stream_handle(rp_stream *s) {
     return s && s->queue->ops->handle ? s->queue->ops->handle(s->queue) : NULL;
 }
 
+static rp_status check_stream(const rp_stream *s, const char *call, rp_error *err) {
+    return device_check_captured(s->queue, call, "it takes rp_call_stream", err);
+}
+
 rp_status rp_stream_copy(rp_stream *s, void *to, const void *from, size_t bytes, rp_error *err) {
     base_error_clear(err);
     if (!s || (bytes && (!to || !from)))
         return rp_fail(err, RP_INVALID, "rp_stream_copy: stream or an address is NULL");
+    RP_TRY(check_stream(s, "rp_stream_copy on another stream", err));
     return s->queue->ops->copy(s->queue, to, from, bytes, err);
 }
 
@@ -61,6 +67,7 @@ rp_status rp_stream_fill(rp_stream *s, void *to, uint8_t byte, size_t bytes, rp_
     base_error_clear(err);
     if (!s || (bytes && !to))
         return rp_fail(err, RP_INVALID, "rp_stream_fill: stream or address is NULL");
+    RP_TRY(check_stream(s, "rp_stream_fill on another stream", err));
     return s->queue->ops->fill(s->queue, to, byte, bytes, err);
 }
 
@@ -134,7 +141,7 @@ bool device_stream_capturing(const rp_stream *s) {
 
 rp_status device_stream_capture(rp_stream *s, rp_error *err) {
     RP_TRY(hal_capture_begin(s->queue, err));
-    device_capturing(s->queue);
+    s->outer = device_capturing(s->queue);
     s->frees = device_frees(s->device);
     return RP_OK;
 }
@@ -152,7 +159,7 @@ rp_status device_stream_finish(rp_stream *s, const char *label, device_graph **o
     uint32_t n = 0, n_used = 0;
     void **used = NULL;
     rp_error why = {0};
-    device_capturing(NULL);
+    (void)device_capturing(s->outer);
     if (out && hal_capture_used(s->queue, &used, &n_used, &why) != RP_OK)
         hal_capture_spoil(s->queue, &why);
     rp_status st = hal_capture_end(s->queue, label, out ? &graph : NULL, &n, err);

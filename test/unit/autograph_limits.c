@@ -59,6 +59,56 @@ static rp_status without_stream(void *user, rp_call *call, const rp_value *args,
     return st == RP_OK ? rp_compiled_run(m->c, &args->item[0].tensor, 1, &y, 1, err) : st;
 }
 
+/* What another call reads in memory of the graph: a replay would find there what the capture left. */
+static rp_status reads_without_stream(void *user, rp_call *call, const rp_value *args,
+                                      rp_value *result, rp_error *err) {
+    const affine *m = user;
+    rp_buffer y, t = args->item[0].tensor;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK) st = rp_call_temp(call, &t, err);
+    if (st == RP_OK) st = rp_compiled_run(m->c, &args->item[0].tensor, 1, &t, 1, err);
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, t.data, 4, err) : st;
+}
+
+static rp_stream *other_stream;
+
+static rp_status by_another_stream(void *user, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    const affine *m = user;
+    rp_buffer y, t = args->item[0].tensor;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK) st = rp_call_temp(call, &t, err);
+    if (st == RP_OK)
+        st = rp_compiled_run_on(m->c, other_stream, &args->item[0].tensor, 1, &t, 1, err);
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, t.data, 4, err) : st;
+}
+
+static rp_status copies_by_another_stream(void *user, rp_call *call, const rp_value *args,
+                                          rp_value *result, rp_error *err) {
+    rp_buffer t = args->item[0].tensor;
+    rp_status st = rp_call_temp(call, &t, err);
+    if (st == RP_OK) st = rp_stream_copy(other_stream, t.data, args->item[0].tensor.data, 4, err);
+    rp_value in = rp_value_tensor(t), again = rp_value_tuple(&in, 1);
+    return st == RP_OK ? affine_call(user, call, &again, result, err) : st;
+}
+
+static rp_function *of_another;
+
+/* A function of another manager, whose calls go to that one's stream. */
+static rp_status by_another_manager(void *user, rp_call *call, const rp_value *args,
+                                    rp_value *result, rp_error *err) {
+    rp_output *o = NULL;
+    const rp_value *v = NULL;
+    rp_buffer y;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK) st = rp_autograph_run(of_another, args, &o, err);
+    if (st == RP_OK) st = rp_output_value(o, &v, err);
+    if (st == RP_OK) st = rp_stream_copy(rp_call_stream(call), y.data, v->tensor.data, 4, err);
+    rp_output_free(o);
+    return st;
+}
+
 static rp_status writes_its_argument(void *user, rp_call *call, const rp_value *args,
                                      rp_value *result, rp_error *err) {
     rp_stream *s = rp_call_stream(call);
@@ -115,8 +165,14 @@ static const struct {
               "values of tensors"},
     {in_plain_c, "an output is written by no call on rp_call_stream: plain C"},
     {by_foreign_memory, "launch 0 (copy): argument 0 ("},
-    {without_stream,
-     "an output is written by no call on rp_call_stream: plain C, and rp_ calls that"},
+    {without_stream, "rp_compiled_run while calls are captured"},
+    {reads_without_stream,
+     "rp_compiled_run while calls are captured, which a replay would not "
+     "repeat; it is rp_call_compiled or rp_compiled_run_on of rp_call_stream"},
+    {by_another_stream, "rp_compiled_run_on another stream while calls are captured"},
+    {copies_by_another_stream, "rp_stream_copy on another stream while calls are captured"},
+    {by_another_manager, "rp_autograph_run while calls are captured, which a replay would not "
+                         "repeat; functions of one manager call each other by rp_call_function"},
     {writes_its_argument, "tensor 0 of the arguments is written; give it as rp_value_state"},
     {allocates, "rp_device_alloc while calls are captured; take memory by rp_call_temp"},
     {another_output, "temp 0 has another form when the function runs again to be captured"},
@@ -128,7 +184,8 @@ static void what_cannot_be_captured_is_told(void **state) {
     bool runs = strcmp(device, "cpu") == 0; /* null computes nothing */
     for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
         bench b;
-        affine m[2];
+        affine m[2], n;
+        rp_error err = {0};
         size_t live = base_live();
         bench_open(&b, device, RP_GROWTH_RESERVE);
         affine_open(&m[0], b.device, 0, 1, 1);
@@ -136,6 +193,11 @@ static void what_cannot_be_captured_is_told(void **state) {
         turns = 0;
         device_of_call = b.device;
         rp_function *f = function_of(&b, "f", limits[k].fn, m);
+        bench other;
+        bench_open(&other, device, RP_GROWTH_RESERVE);
+        affine_open(&n, other.device, 0, 1, 1);
+        of_another = function_of(&other, "inner", affine_call, &n);
+        CHECK_OK(rp_stream_open(b.device, &other_stream, &err), &err);
         for (int i = 0; i < 4; i++) {
             float x = (float)i + 1;
             if (limits[k].fn == another_result && i) break; /* its results differ */
@@ -151,7 +213,10 @@ static void what_cannot_be_captured_is_told(void **state) {
         assert_int_equal(bench_info(&b).graph_count, 0);
         affine_close(&m[0]);
         affine_close(&m[1]);
+        affine_close(&n);
+        rp_stream_close(other_stream);
         bench_close(&b);
+        bench_close(&other);
         assert_int_equal(base_live(), live);
     }
 }

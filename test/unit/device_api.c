@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
+#include "device/stream.h"
 #include "reprise/reprise.h"
 
 enum { K = 48, N = 40, MOST = 64, THREADS = 4, CALLS = 30 };
@@ -234,6 +235,31 @@ static void engines_share_a_device(void **state) {
     assert_int_equal(base_live(), live);
 }
 
+/* Two streams may capture at once; when the inner capture has ended, the outer one still knows what it cannot replay. */
+static void a_capture_inside_of_another(void **state) {
+    rp_device *d = NULL;
+    rp_error err = {0};
+    device_graph *g = NULL;
+    void *p = NULL;
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    rp_stream *outer = stream_open_ok(d), *inner = stream_open_ok(d);
+    CHECK_OK(device_stream_capture(outer, &err), &err);
+    CHECK_OK(device_stream_capture(inner, &err), &err);
+    CHECK_OK(device_stream_finish(inner, "inner", NULL, &err), &err);
+    CHECK_OK(rp_device_alloc(d, 4, &p, &err), &err);
+    assert_int_equal(device_stream_finish(outer, "outer", &g, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "rp_device_alloc while calls are captured"));
+    err = (rp_error){0};
+    rp_device_free(d, p); /* no capture is under way */
+    CHECK_OK(device_stream_capture(outer, &err), &err);
+    CHECK_OK(device_stream_finish(outer, "outer", &g, &err), &err);
+    device_graph_free(g);
+    rp_stream_close(inner);
+    rp_stream_close(outer);
+    rp_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(life),
@@ -243,6 +269,7 @@ int main(void) {
         cmocka_unit_test(what_a_gpu_has_not),
         cmocka_unit_test(one_device_serves_many),
         cmocka_unit_test(a_stream_of_another_device),
+        cmocka_unit_test(a_capture_inside_of_another),
         cmocka_unit_test(settings_agree),
         cmocka_unit_test(engines_share_a_device),
     };
