@@ -40,7 +40,8 @@ typedef struct rp_compiled rp_compiled;
  * 3: split at splitting_ops). config is borrowed and resolved here, which adds notes to it: give it to one call at a time.
  * NULL: the library's defaults (level 0). What a compiler made is cached. A call runs its launches one by one: a
  * cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. Without a C compiler the graph runs op by
- * op, with a note in config and a warning. g is not needed afterwards. */
+ * op, with a note in config and a warning. RP_INVALID where g depends on a size that no input tells: as a dimension of its own, or
+ * times and plus a number. g is not needed afterwards. */
 RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) RP_MUST_USE;
 /* The same for a device that others use, too, of which it keeps a reference: `device` and `threads` of the configuration, where

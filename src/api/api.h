@@ -19,8 +19,11 @@ rp_status api_isa(const char *name, gen_isa *out, rp_error *err) RP_MUST_USE;
 rp_status api_sizes(const ir_graph *g, const char *sizes, int64_t *values,
                     rp_error *err) RP_MUST_USE;
 
+/* RP_INVALID names a size that g depends on and no input tells (api_read_sizes). */
+rp_status api_check_sizes(const ir_graph *g, rp_error *err) RP_MUST_USE;
+
 /* The values of a plan's symbols from the shapes of its inputs, whose ranks were checked: a dim of one symbol, times and
- * plus constants, gives its value; symbols without one get their least. RP_INVALID names two inputs that
+ * plus constants, gives its value; symbols without one, on which nothing depends, get their least. RP_INVALID names two inputs that
  * contradict each other; other contradictions are the caller's to find. */
 rp_status api_read_sizes(const plan *p, const rp_buffer *inputs, int64_t *symbols,
                          rp_error *err) RP_MUST_USE;

@@ -241,6 +241,7 @@ rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_con
     RP_TRY(api_graph_ready(g, err));
     if (!out) return rp_fail(err, RP_INVALID, "out is NULL");
     RP_TRY(ir_verify(trace_graph_ir(g), err));
+    RP_TRY(api_check_sizes(trace_graph_ir(g), err));
     c = base_alloc(sizeof *c);
     if (c) {
         (void)pthread_mutex_init(&c->lock, NULL);

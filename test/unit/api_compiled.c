@@ -468,6 +468,49 @@ static void sizes_that_contradict_name_both(void **state) {
     compiled_done(&k);
 }
 
+/* A size that no input has is unknown to a call; where nothing depends on it, that does not matter. */
+static void sizes_that_no_call_says(void **state) {
+    static const char *const texts[] = {
+        /* in the graph, in a graph within it, of a param, in a product of two */
+        "graph @f(%s: f32[]) -> f32[] where T in [1,64] {\n"
+        "  %0 = broadcast %s {shape=[T]} : f32[T]\n"
+        "  %1 = sum %0 {axis=0, keep=false} : f32[]\n  ret %1\n}\n",
+        "graph @f(%s: f32[]) -> f32[] where T in [1,64] {\n"
+        "  %0 = call %s {body=graph @b(%s: f32[]) where T in [1,64] {\n"
+        "    %0 = broadcast %s {shape=[T]} : f32[T]\n"
+        "    %1 = sum %0 {axis=0, keep=false} : f32[]\n    ret %1\n  }} : f32[]\n  ret %0\n}\n",
+        "graph @f(%s: f32[]) -> f32[] where T in [1,64] {\n"
+        "  %w = param @w : f32[T]\n  %0 = sum %w {axis=0, keep=false} : f32[]\n  %1 = mul %0, %s : "
+        "f32[]\n  ret %1\n}\n",
+        "graph @f(%s: f32[S*T], %x: f32[S]) -> f32[] where S in [1,9], T in [1,64] {\n"
+        "  %0 = sum %s {axis=0, keep=false} : f32[]\n  ret %0\n}\n",
+    };
+    static const char unused[] = "graph @f(%s: f32[2]) -> f32[] where T in [1,64], S in [3,3] {\n"
+                                 "  %0 = broadcast %s {shape=[T,2]} : f32[T,2]\n"
+                                 "  %1 = broadcast %s {shape=[S,2]} : f32[S,2]\n"
+                                 "  %2 = sum %1 {axis=0, keep=false} : f32[2]\n"
+                                 "  %3 = sum %2 {axis=0, keep=false} : f32[]\n  ret %3\n}\n";
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        rp_error err = {0};
+        rp_graph *g = NULL;
+        rp_compiled *c = NULL;
+        CHECK_OK(rp_graph_parse(texts[i], strlen(texts[i]), &g, &err), &err);
+        assert_int_equal(rp_compile(g, NULL, &c, &err), RP_INVALID);
+        assert_string_equal(err.text,
+                            "graph @f depends on size T, which no input tells: give it an "
+                            "input with T, or a multiple of T plus a number, as a dimension");
+        rp_graph_free(g);
+    }
+    float in[] = {1, 2}, out = 0;
+    rp_error err = {0};
+    rp_buffer from = {RP_DTYPE_F32, 1, {2}, in}, to = {RP_DTYPE_F32, 0, {0}, &out};
+    compiled k = compile_text(unused, "level=2");
+    CHECK_OK(rp_compiled_run(k.c, &from, 1, &to, 1, &err), &err);
+    assert_true(out == 9);
+    compiled_done(&k);
+}
+
 /* Without a compiler a graph runs op by op, and its configuration says so, once. */
 static void a_missing_compiler_is_noted(void **state) {
     rp_error err = {0};
@@ -559,6 +602,7 @@ int main(void) {
         cmocka_unit_test(what_is_empty_needs_no_data),
         cmocka_unit_test(what_is_not_computed_is_returned),
         cmocka_unit_test(sizes_that_contradict_name_both),
+        cmocka_unit_test(sizes_that_no_call_says),
         cmocka_unit_test(a_missing_compiler_is_noted),
         cmocka_unit_test(indices_are_clamped),
         cmocka_unit_test(second_time_is_cached),
