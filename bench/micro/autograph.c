@@ -77,7 +77,9 @@ static void open_kernel(void) {
     must(rp_device_alloc(rp_stream_device(stream), sizeof host_out, &p, &err));
     out = p;
     void *graph = NULL;
-    check(cu.capture_begin(native, CUDA_CAPTURE_THREAD), "cuStreamBeginCapture");
+    check(cu.graph_new(&graph, 0), "cuGraphCreate");
+    check(cu.capture_to(native, graph, NULL, NULL, 0, CUDA_CAPTURE_THREAD),
+          "cuStreamBeginCaptureToGraph");
     check(launch_scale(in.data, out), "cuLaunchKernel");
     check(cu.capture_end(native, &graph), "cuStreamEndCapture");
     check(cu.graph_instantiate(&bare_exec, graph, 0), "cuGraphInstantiate");

@@ -150,6 +150,16 @@ RP_API rp_status rp_call_compiled(rp_call *call, rp_compiled *c, const rp_buffer
  * function is captured, which is then the reason why it runs as it is. */
 RP_API rp_status rp_call_check(rp_call *call, const char *what, int code,
                                rp_error *err) RP_MUST_USE;
+/* What a branch or a loop does, by the call's stream. It asks the call for no memory. */
+typedef rp_status (*rp_body_fn)(void *user, rp_call *call, rp_error *err);
+/* Runs body if pred, one bool in memory of the device, is true when the stream comes there. In a graph it is the device that decides: a
+ * conditional node on a GPU. While the function is captured body is called once in any case; when it runs as it is, the
+ * host waits for pred. What body alone would write is as it was where body does not run. */
+RP_API rp_status rp_call_if(rp_call *call, const rp_buffer *pred, rp_body_fn body, void *user,
+                            rp_error *err) RP_MUST_USE;
+/* The same as long as pred is true, which body sets. */
+RP_API rp_status rp_call_while(rp_call *call, const rp_buffer *pred, rp_body_fn body, void *user,
+                               rp_error *err) RP_MUST_USE;
 /* Another function of the same manager as part of this call, and of its graph. Its outputs are outputs of this call, too. */
 RP_API rp_status rp_call_function(rp_call *call, const rp_function *f, const rp_value *args,
                                   rp_value *result, rp_error *err) RP_MUST_USE;

@@ -59,8 +59,19 @@ static rp_status check_asked(const rp_call *call, const rp_buffer *b, size_t *by
     return RP_OK;
 }
 
+/* How often a body runs, and so what it would ask for, differs from one run to the next. */
+static rp_status check_outside(const rp_call *call, rp_error *err) {
+    rp_error why = {0};
+    if (!call->bodies) return RP_OK;
+    rp_status st = rp_fail(&why, RP_INVALID,
+                           "memory is asked for inside of a branch or loop; ask for it before");
+    hal_capture_spoil(call->a->queue, &why);
+    return rp_fail(err, st, "%s", why.text);
+}
+
 static rp_status hold(rp_call *call, autograph_held *h, rp_buffer *b, size_t bytes, rp_error *err) {
     autograph_memory *m = NULL;
+    RP_TRY(check_outside(call, err));
     RP_TRY(make_room(h, err));
     if (call->outs && h == &call->out) {
         b->data = call->outs->slot[h->n].memory->data;

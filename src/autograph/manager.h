@@ -41,6 +41,7 @@ struct rp_call {
     /* While it captures: the run before, which asked for the same, and the slots that outputs lie in; else NULL. */
     const rp_call *first;
     autograph_outs *outs;
+    uint32_t bodies;          /* that it is in */
     autograph_held out, temp; /* while it captures, out has forms alone */
 };
 

@@ -63,6 +63,7 @@ void device_part_drop(device_part *p) {
 void device_graph_free(device_graph *g) {
     if (!g) return;
     if (g->graph) g->queue->ops->graph_free(g->graph);
+    hal_bodies_free(g->bodies);
     for (uint32_t i = 0; i < g->n_parts; i++) device_part_drop(g->part[i]);
     base_free(g->part);
     base_free(g->used);

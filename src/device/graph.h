@@ -24,6 +24,7 @@ typedef struct device_graph {
     hal_device *queue;
     hal_graph *graph;
     size_t bytes;       /* of the graph itself */
+    hal_body *bodies;   /* of its branches, where the device does not have them */
     device_part **part; /* n_parts */
     uint32_t n_parts;
     /* Memory of the device that its launches name, which somebody may free; NULL for the graphs of models. */

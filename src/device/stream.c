@@ -162,13 +162,17 @@ rp_status device_stream_finish(rp_stream *s, const char *label, device_graph **o
     (void)device_capturing(s->outer);
     if (out && hal_capture_used(s->queue, &used, &n_used, &why) != RP_OK)
         hal_capture_spoil(s->queue, &why);
+    hal_body *bodies = hal_capture_bodies(s->queue);
     rp_status st = hal_capture_end(s->queue, label, out ? &graph : NULL, &n, err);
     if (st == RP_OK && out) st = device_graph_adopt(s->queue, graph, label, n, &g, err);
     if (!g) {
+        hal_bodies_free(bodies);
         base_free(used);
         drop_kept(s);
         return st;
     }
+    g->bodies = bodies;
+    g->bytes += hal_bodies_bytes(bodies);
     g->part = s->kept;
     g->n_parts = s->n_kept;
     s->kept = NULL;

@@ -14,13 +14,22 @@ enum { BYTES_GRAIN = 64 << 10 };
 /* One noted list; its launches follow. */
 typedef struct noted {
     struct noted *next;
+    size_t size;
     uint32_t n;
     _Alignas(16) char list[];
 } noted;
 
+/* A list of HAL_LISTS whose turns are the noted lists. Replays of a queue run one at a time, so it can keep its place. */
+struct hal_body {
+    hal_body *next, *up;
+    noted *first, **last, *at;
+    bool loop;
+};
+
 struct hal_capture {
     bool keeps; /* the lists */
     noted *first, **last;
+    hal_body *bodies, *inside; /* all, and the innermost that is being noted */
     uint32_t n;
     size_t scratch;
     hal_ranges *allowed, *wrote;
@@ -29,12 +38,34 @@ struct hal_capture {
     rp_error failure; /* code RP_OK: none */
 };
 
-static void capture_free(hal_capture *c) {
-    if (!c) return;
-    for (noted *at = c->first, *next; at; at = next) {
+static void noted_free(noted *at) {
+    for (noted *next; at; at = next) {
         next = at->next;
         base_free(at);
     }
+}
+
+void hal_bodies_free(hal_body *b) {
+    for (hal_body *next; b; b = next) {
+        next = b->next;
+        noted_free(b->first);
+        base_free(b);
+    }
+}
+
+size_t hal_bodies_bytes(const hal_body *b) {
+    size_t sum = 0;
+    for (; b; b = b->next) {
+        sum += sizeof *b;
+        for (const noted *at = b->first; at; at = at->next) sum += at->size;
+    }
+    return sum;
+}
+
+static void capture_free(hal_capture *c) {
+    if (!c) return;
+    noted_free(c->first);
+    hal_bodies_free(c->bodies);
     hal_ranges_free(c->allowed);
     hal_ranges_free(c->wrote);
     base_free(c->used);
@@ -152,8 +183,10 @@ static rp_status add(hal_capture *c, const hal_launch *list, uint32_t n, size_t 
     if (!one) return rp_fail(err, RP_NOMEM, "no memory to note %u launches", n);
     (void)hal_list_copy(one->list, list, n);
     one->n = n;
-    *c->last = one;
-    c->last = &one->next;
+    one->size = size;
+    noted ***last = c->inside ? &c->inside->last : &c->last;
+    **last = one;
+    *last = &one->next;
     if (scratch > c->scratch) c->scratch = scratch;
     return RP_OK;
 }
@@ -166,6 +199,70 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
     for (uint32_t i = 0; i < n && st == RP_OK; i++) hal_digest_add(d, list[i].name, list[i].items);
     return st == RP_OK ? RP_OK : hal_note_failed(d, st, &why, err);
 }
+
+/* --- bodies -------------------------------------------------------------------------------- */
+
+static rp_status next_of_body(void *user, void *const *arg, const long long *dim, uint64_t turn,
+                              const hal_launch **list, uint32_t *n, rp_error *err) {
+    hal_body *b = user;
+    const unsigned char *pred = arg[0];
+    (void)dim, (void)err;
+    if (turn == 0 || (b->loop && !b->at)) b->at = *pred ? b->first : NULL;
+    *list = b->at ? (const hal_launch *)b->at->list : NULL;
+    *n = b->at ? b->at->n : 0;
+    if (b->at) b->at = b->at->next;
+    return RP_OK;
+}
+
+rp_status hal_capture_branch(hal_device *d, bool loop, const void *pred, rp_error *err) {
+    if (!d->ops->capture_branch)
+        return rp_fail(err, RP_UNSUPPORTED, "device %s captures no branches", d->ops->name);
+    return d->ops->capture_branch(d, loop, pred, err);
+}
+
+rp_status hal_capture_join(hal_device *d, rp_error *err) {
+    return d->ops->capture_join(d, err);
+}
+
+rp_status hal_note_branch(hal_device *d, bool loop, const void *pred, rp_error *err) {
+    size_t byte = 1;
+    void *arg = (void *)(uintptr_t)pred;
+    hal_body *b = base_alloc(sizeof *b);
+    if (!b) return rp_fail(err, RP_NOMEM, "no memory for a branch");
+    hal_launch l = {.kind = HAL_LISTS,
+                    .name = loop ? "while" : "if",
+                    .next = next_of_body,
+                    .user = b,
+                    .arg = &arg,
+                    .arg_size = &byte,
+                    .n_arg = 1};
+    rp_status st = hal_note_capture(d, &l, 1, 0, err);
+    if (st != RP_OK) {
+        base_free(b);
+        return st;
+    }
+    hal_capture *c = d->capture;
+    b->loop = loop;
+    b->last = &b->first;
+    b->up = c->inside;
+    b->next = c->bodies;
+    c->bodies = c->inside = b;
+    return RP_OK;
+}
+
+rp_status hal_note_join(hal_device *d, rp_error *err) {
+    (void)err;
+    d->capture->inside = d->capture->inside->up;
+    return RP_OK;
+}
+
+hal_body *hal_capture_bodies(hal_device *d) {
+    hal_body *b = d->capture->bodies;
+    d->capture->bodies = NULL;
+    return b;
+}
+
+/* --- bytes --------------------------------------------------------------------------------- */
 
 static void copy_bytes(void *const *arg, const long long *dim, long long begin, long long end,
                        void *scratch) {
@@ -226,7 +323,7 @@ rp_status hal_note_close(hal_device *d, rp_error *err) {
 
 static rp_status build(hal_device *d, const hal_capture *c, const char *label, hal_graph **out,
                        rp_error *err) {
-    hal_launch *list = base_alloc_array(c->n + 1u, sizeof *list);
+    hal_launch *list = base_alloc_array(c->n + 1u, sizeof *list); /* those of bodies, too */
     uint32_t n = 0;
     if (!list) return rp_fail(err, RP_NOMEM, "no memory for a graph of %u launches", c->n);
     for (const noted *at = c->first; at; at = at->next)

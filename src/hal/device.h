@@ -57,6 +57,8 @@ rp_status hal_note_open(hal_device *d, bool keeps, rp_error *err) RP_MUST_USE;
 uint32_t hal_note_count(const hal_device *d); /* launches, copies and fills so far */
 rp_status hal_note_close(hal_device *d, rp_error *err);
 /* Members of the table of devices that keep the lists. */
+rp_status hal_note_branch(hal_device *d, bool loop, const void *pred, rp_error *err);
+rp_status hal_note_join(hal_device *d, rp_error *err);
 rp_status hal_note_begin(hal_device *d, rp_error *err);
 rp_status hal_note_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                        rp_error *err);
@@ -69,12 +71,13 @@ rp_status hal_done_event_wait(hal_device *d, hal_event *e, rp_error *err);
 rp_status hal_done_event_synchronize(hal_event *e, rp_error *err);
 
 /* What the tables of devices share whose memory is the host's and whose calls are over when they return. */
-#define HAL_HOST_OPS                                                                           \
-    .release = hal_memory_release, .copy = hal_memory_copy, .copy_rows = hal_memory_copy_rows, \
-    .upload = hal_memory_upload, .fill = hal_memory_fill, .capture_begin = hal_note_begin,     \
-    .capture_end = hal_note_end, .event_new = hal_done_event_new,                              \
-    .event_free = hal_done_event_free, .event_record = hal_done_event_record,                  \
-    .event_wait = hal_done_event_wait, .event_synchronize = hal_done_event_synchronize
+#define HAL_HOST_OPS                                                                               \
+    .release = hal_memory_release, .copy = hal_memory_copy, .copy_rows = hal_memory_copy_rows,     \
+    .upload = hal_memory_upload, .fill = hal_memory_fill, .capture_begin = hal_note_begin,         \
+    .capture_end = hal_note_end, .capture_branch = hal_note_branch, .capture_join = hal_note_join, \
+    .event_new = hal_done_event_new, .event_free = hal_done_event_free,                            \
+    .event_record = hal_done_event_record, .event_wait = hal_done_event_wait,                      \
+    .event_synchronize = hal_done_event_synchronize
 
 /* Bytes that a copy of a launch list with its arrays takes; false on overflow. */
 bool hal_list_bytes(const hal_launch *list, uint32_t n, size_t *out);

@@ -156,6 +156,10 @@ typedef struct hal_device_ops {
     bool (*capture_foreign)(const hal_device *d);
     /* (optional) Notes what memory the first queue has that calls which went to the driver name, as far as it can be seen. */
     rp_status (*capture_scan)(hal_device *d, rp_error *err);
+    /* (optional) What comes between the two is a body: it runs if *pred, one byte that replays read when they come there, is not 0,
+     * and with loop again as long as it is then not 0. Bodies may have bodies. */
+    rp_status (*capture_branch)(hal_device *d, bool loop, const void *pred, rp_error *err);
+    rp_status (*capture_join)(hal_device *d, rp_error *err);
     /* (optional) Adds a copy, unseen by what is noted, whose ends are set anew before each replay: number i by its graph's
      * graph_move, the first is 0. *done false: a copy from there is not for a graph (memory of the host), the caller does it. */
     rp_status (*capture_move)(hal_device *d, void *to, const void *from, size_t size,
@@ -232,6 +236,13 @@ rp_status hal_capture_begin(hal_device *d, rp_error *err) RP_MUST_USE;
 rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                           rp_error *err) RP_MUST_USE;
 bool hal_capturing(const hal_device *d);
+rp_status hal_capture_branch(hal_device *d, bool loop, const void *pred, rp_error *err) RP_MUST_USE;
+rp_status hal_capture_join(hal_device *d, rp_error *err) RP_MUST_USE;
+/* Takes what bodies were noted, which the graph of the capture needs; NULL: none. */
+typedef struct hal_body hal_body;
+hal_body *hal_capture_bodies(hal_device *d);
+size_t hal_bodies_bytes(const hal_body *b);
+void hal_bodies_free(hal_body *b);
 bool hal_capture_knows_all(const hal_device *d); /* false: kernels of others are in it, too */
 rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const char *what,
                             rp_error *err) RP_MUST_USE;

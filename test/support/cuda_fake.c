@@ -230,8 +230,10 @@ static int do_graph_free(void *graph) {
 }
 static int do_graph_add(void **out, void *graph, void *const *from, const cuda_edge *edges,
                         size_t n, cuda_node *node) {
+    static void *body = handle;
     int code = code_of("graph_add");
-    (void)graph, (void)from, (void)node;
+    (void)graph, (void)from;
+    if (node->kind == CUDA_NODE_BRANCH) ((cuda_branch_node *)(void *)node)->bodies = &body;
     if (code) return code;
     *out = handle + n_handles++ % sizeof handle;
     cuda_fake.n_nodes++;
@@ -284,13 +286,21 @@ static int do_exec_enable(void *exec, void *node, unsigned on) {
     (void)exec, (void)node, (void)on;
     return code_of("exec_enable");
 }
-static int do_capture_begin(void *stream, int mode) {
-    (void)stream;
-    return mode == CUDA_CAPTURE_THREAD ? code_of("capture_begin") : 1;
+static int do_conditional_new(uint64_t *out, void *graph, void *context, unsigned value,
+                              unsigned flags) {
+    (void)graph, (void)context, (void)value, (void)flags;
+    *out = 1;
+    return code_of("conditional_new");
+}
+static int do_capture_to(void *stream, void *graph, void *const *from, const cuda_edge *edges,
+                         size_t n, int mode) {
+    (void)stream, (void)graph, (void)from, (void)edges, (void)n;
+    return mode == CUDA_CAPTURE_THREAD ? code_of("capture_to") : 1;
 }
 static int do_capture_end(void *stream, void **graph) {
     (void)stream;
-    return make("capture_end", graph);
+    *graph = handle;
+    return code_of("capture_end");
 }
 static int do_capture_info(void *stream, int *status, uint64_t *id, void **graph,
                            void *const **last, size_t *n_last) {

@@ -11,6 +11,9 @@ static const char text[] =
     "}\n"
     "extern \"C\" __global__ void count_up(float *at) {\n"
     "    if (threadIdx.x == 0) at[0] += 1;\n"
+    "}\n"
+    "extern \"C\" __global__ void step(float *x, unsigned char *more, const float *limit) {\n"
+    "    if (threadIdx.x == 0) more[0] = ++x[0] < limit[0];\n"
     "}\n";
 
 static cuda_driver cu;
@@ -21,7 +24,7 @@ const cuda_driver *kernels_driver(void) {
 }
 
 void kernels_open(rp_stream *s) {
-    static const char *const names[N_KERNELS] = {"affine", "count_up"};
+    static const char *const names[N_KERNELS] = {"affine", "count_up", "step"};
     const cuda_source source = {text, "user.cu", "sm_90"};
     cuda_nvrtc rtc;
     char *cubin = NULL;

@@ -8,6 +8,7 @@
 typedef enum kernel_name {
     KERNEL_AFFINE,   /* (x, y, w, n): y = x * w[0] + w[1] */
     KERNEL_COUNT_UP, /* (at): at[0] += 1 */
+    KERNEL_STEP,     /* (x, more, limit): x[0] += 1, and whether it is less than limit[0] */
     N_KERNELS
 } kernel_name;
 

@@ -183,6 +183,11 @@ static rp_status capture_calls(hal_device *d, rp_error *err) {
         if (st == RP_OK) st = d->ops->alloc(d, HAL_DEVICE_MEMORY, N, &c, err);
         if (c) d->ops->release(d, c, N); /* put off */
         if (st == RP_OK) st = d->ops->copy(d, b, a, N, err);
+        if (st == RP_OK && (st = hal_capture_branch(d, true, a, err)) == RP_OK) {
+            st = d->ops->fill(d, b, 2, N, err);
+            rp_status join = hal_capture_join(d, st == RP_OK ? err : &none);
+            if (st == RP_OK) st = join;
+        }
         rp_status end = hal_capture_end(d, "calls", &g, &n, st == RP_OK ? err : &none);
         if (st == RP_OK) st = end;
     }
@@ -213,7 +218,7 @@ static void a_capture_may_fail_at_each_call(void **state) {
         assert_int_equal(base_live(), before);
     }
     assert_true(n > 15);
-    const char *begin = strstr(cuda_fake.log, "capture_begin"), *end;
+    const char *begin = strstr(cuda_fake.log, "capture_to"), *end;
     assert_non_null(begin);
     end = strstr(begin, "capture_end");
     assert_true(end && strstr(begin, "memory_free") > end); /* of what was freed meanwhile */

@@ -13,6 +13,9 @@ _Static_assert(sizeof(cuda_edge) == 8, "as CUgraphEdgeData");
 _Static_assert(sizeof(cuda_node) == 256 && offsetof(cuda_node, function) == 16 &&
                    offsetof(cuda_node, parameters) == 56 && offsetof(cuda_node, reserved2) == 248,
                "as CUgraphNodeParams");
+_Static_assert(sizeof(cuda_branch_node) == 256 && offsetof(cuda_branch_node, handle) == 16 &&
+                   offsetof(cuda_branch_node, bodies) == 32,
+               "as CUgraphNodeParams");
 _Static_assert(sizeof(cuda_kernel_node) == 72 && offsetof(cuda_kernel_node, parameters) == 40,
                "as CUDA_KERNEL_NODE_PARAMS_v2");
 _Static_assert(sizeof(cuda_copy_3d) == 200 && offsetof(cuda_copy_3d, width) == 176,

@@ -28,6 +28,17 @@ typedef struct cuda_node {
     long long reserved1[20], reserved2;
 } cuda_node;
 
+/* The same of kind conditional. */
+typedef struct cuda_branch_node {
+    int kind, reserved0[3];
+    uint64_t handle;
+    int loop; /* 0: if, 1: while */
+    unsigned n_bodies;
+    void **bodies; /* set by the driver */
+    void *context;
+    long long reserved1[25], reserved2;
+} cuda_branch_node;
+
 /* As the driver's CUDA_KERNEL_NODE_PARAMS_v2. */
 typedef struct cuda_kernel_node {
     void *function;
@@ -88,6 +99,7 @@ enum {
     CUDA_NODE_COPY = 1,
     CUDA_NODE_ALLOC = 10,
     CUDA_NODE_FREE = 11,
+    CUDA_NODE_BRANCH = 13,
     CUDA_ATTRIBUTE_N_SM = 16,
     CUDA_ATTRIBUTE_MAJOR = 75,
     CUDA_ATTRIBUTE_MINOR = 76,

@@ -23,15 +23,30 @@ rp_status cuda_capture_check(const cuda_device *d, int code, const char *what, r
         name ? name : "CUDA");
 }
 
+static void forget(cuda_device *d) {
+    if (d->captured.graph) (void)d->cu.graph_free(d->captured.graph);
+    base_free(d->captured.body);
+    base_free(d->moves.v);
+    d->captured = (cuda_captured){0};
+    d->moves = (cuda_moves){0};
+}
+
+static rp_status begin(cuda_device *d, rp_error *err) {
+    RP_TRY(cuda_check(&d->cu, d->cu.graph_new(&d->captured.graph, 0), "a new graph", err));
+    return cuda_check(
+        &d->cu, d->cu.capture_to(d->stream, d->captured.graph, NULL, NULL, 0, CUDA_CAPTURE_THREAD),
+        "beginning a capture", err);
+}
+
 rp_status cuda_capture_begin(hal_device *base, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     rp_error none = {0};
     RP_TRY(cuda_device_enter(d, err));
     RP_TRY(hal_note_open(base, false, err));
     cuda_guard_enter();
-    rp_status st = cuda_check(&d->cu, d->cu.capture_begin(d->stream, CUDA_CAPTURE_THREAD),
-                              "beginning a capture", err);
+    rp_status st = begin(d, err);
     if (st == RP_OK) return RP_OK;
+    forget(d);
     cuda_guard_leave();
     (void)hal_note_close(base, &none);
     return st;
@@ -56,19 +71,12 @@ static rp_status nodes_of(const cuda_device *d, void *graph, void ***out, size_t
     return RP_OK;
 }
 
-/* The graph under way and what comes next waits for; NULL once the capture has failed. */
-static void *graph_at(const cuda_device *d, void *const **last, size_t *n_last) {
+void *cuda_capture_at(const cuda_device *d, void *const **last, size_t *n_last) {
     int status = 0;
     uint64_t id = 0;
     void *graph = NULL;
     int code = d->cu.capture_info(d->stream, &status, &id, &graph, last, n_last);
     return code == 0 && status == CUDA_CAPTURE_ACTIVE ? graph : NULL;
-}
-
-static void *graph_of(const cuda_device *d) {
-    void *const *last = NULL;
-    size_t n_last = 0;
-    return graph_at(d, &last, &n_last);
 }
 
 static cuda_move *new_move(cuda_moves *m) {
@@ -88,7 +96,7 @@ static rp_status add_move(cuda_device *d, cuda_move *m, uint64_t to, uint64_t fr
     void *const *last = NULL;
     size_t n_last = 0;
     RP_TRY(cuda_capture_check(d, d->cu.copy(to, from, size, d->stream), "a copy", err));
-    if (!graph_at(d, &last, &n_last) || n_last != 1)
+    if (!cuda_capture_at(d, &last, &n_last) || n_last != 1)
         return rp_fail(err, RP_DEVICE, "a captured copy is not what the stream ends with");
     m->node = last[0];
     RP_TRY(cuda_check(&d->cu, d->cu.node_copy(m->node, &m->copy), "a captured copy", err));
@@ -107,11 +115,11 @@ rp_status cuda_capture_move(hal_device *base, void *to, const void *from, size_t
     return st == RP_OK ? RP_OK : hal_note_failed(base, st, &why, err);
 }
 
+/* Launches in bodies are noted with the others, so that with a branch nobody knows. */
 bool cuda_capture_foreign(const hal_device *base) {
     const cuda_device *d = (const cuda_device *)base;
-    void *graph = graph_of(d);
     size_t n = 0;
-    return !graph || d->cu.graph_nodes(graph, NULL, &n) != 0 ||
+    return d->captured.n_bodies || d->cu.graph_nodes(d->captured.graph, NULL, &n) != 0 ||
            n > (size_t)hal_note_count(base) + d->moves.n;
 }
 
@@ -130,20 +138,34 @@ static rp_status scan_kernel(cuda_device *d, void *node, rp_error *err) {
     return RP_OK;
 }
 
+/* Calls look with the nodes of the graph and its bodies. *out_n (may be NULL): how many there are. */
+static rp_status each_node(cuda_device *d, rp_status (*look)(cuda_device *, void *, rp_error *),
+                           uint32_t *out_n, rp_error *err) {
+    size_t sum = 0;
+    rp_status st = RP_OK;
+    for (uint32_t k = 0; k <= d->captured.n_bodies && st == RP_OK; k++) {
+        void **node = NULL;
+        size_t n = 0;
+        st = nodes_of(d, k ? d->captured.body[k - 1] : d->captured.graph, &node, &n, err);
+        for (size_t i = 0; i < n && st == RP_OK; i++) st = look(d, node[i], err);
+        base_free(node);
+        sum += n;
+    }
+    if (out_n) *out_n = (uint32_t)sum;
+    return st;
+}
+
+static rp_status scan_node(cuda_device *d, void *node, rp_error *err) {
+    int type = -1;
+    RP_TRY(cuda_check(&d->cu, d->cu.node_type(node, &type), "a node of a capture", err));
+    return type == CUDA_NODE_KERNEL ? scan_kernel(d, node, err) : RP_OK;
+}
+
 rp_status cuda_capture_scan(hal_device *base, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
-    void *graph = graph_of(d), **node = NULL;
-    size_t n = 0;
-    if (!graph) return RP_OK;
-    RP_TRY(nodes_of(d, graph, &node, &n, err));
-    rp_status st = RP_OK;
-    for (size_t i = 0; i < n && st == RP_OK; i++) {
-        int type = -1;
-        st = cuda_check(&d->cu, d->cu.node_type(node[i], &type), "a node of a capture", err);
-        if (st == RP_OK && type == CUDA_NODE_KERNEL) st = scan_kernel(d, node[i], err);
-    }
-    base_free(node);
-    return st;
+    void *const *last = NULL;
+    size_t n_last = 0;
+    return cuda_capture_at(d, &last, &n_last) ? each_node(d, scan_node, NULL, err) : RP_OK;
 }
 
 static bool is_ours(const cuda_device *d, const cuda_copy_block *side) {
@@ -175,7 +197,7 @@ static rp_status check_copy(const cuda_device *d, void *node, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status check_node(const cuda_device *d, void *node, rp_error *err) {
+static rp_status check_node(cuda_device *d, void *node, rp_error *err) {
     int type = 0;
     RP_TRY(cuda_check(&d->cu, d->cu.node_type(node, &type), "a node of a capture", err));
     if (type == CUDA_NODE_COPY) return check_copy(d, node, err);
@@ -186,37 +208,25 @@ static rp_status check_node(const cuda_device *d, void *node, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status check_nodes(const cuda_device *d, void *graph, uint32_t *out_n, rp_error *err) {
-    void **node = NULL;
-    size_t n = 0;
-    RP_TRY(nodes_of(d, graph, &node, &n, err));
-    rp_status st = RP_OK;
-    for (size_t i = 0; i < n && st == RP_OK; i++) st = check_node(d, node[i], err);
-    base_free(node);
-    *out_n = (uint32_t)n;
-    return st;
-}
-
 rp_status cuda_capture_end(hal_device *base, const char *label, hal_graph **out, uint32_t *out_n,
                            rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     rp_error none = {0};
-    void *graph = NULL;
+    void *same = NULL;
     uint32_t n = 0;
     if (!hal_capturing(base))
         return rp_fail(err, RP_INVALID, "no capture is under way on this queue");
     (void)d->cu.context_set(d->gpu.context);
-    int code = d->cu.capture_end(d->stream, &graph);
+    int code = d->cu.capture_end(d->stream, &same);
     rp_status st = hal_note_close(base, out ? err : &none);
     if (out && st == RP_OK) st = cuda_capture_check(d, code, "ending a capture", err);
-    if (out && st == RP_OK) st = check_nodes(d, graph, &n, err);
+    if (out && st == RP_OK) st = each_node(d, check_node, &n, err);
     if (out && st == RP_OK) {
+        void *graph = d->captured.graph;
+        d->captured.graph = NULL;
         st = cuda_graph_adopt(d, graph, n, label, out, err);
-        graph = NULL;
     }
-    if (graph) (void)d->cu.graph_free(graph);
-    base_free(d->moves.v);
-    d->moves = (cuda_moves){0};
+    forget(d);
     cuda_guard_leave();
     if (!out) return RP_OK;
     if (st == RP_OK) *out_n = n;

@@ -25,6 +25,7 @@ static void device_free(hal_device *base) {
     cuda_device *d = (cuda_device *)base;
     if (!d) return;
     cuda_staging_close(d);
+    cuda_branches_close(d);
     if (d->stream) (void)d->cu.stream_free(d->stream);
     cuda_gpu_close(&d->gpu);
     hal_device_done(&d->base);
@@ -264,6 +265,8 @@ static const hal_device_ops cuda_ops = {
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .capture_foreign = cuda_capture_foreign,
+    .capture_branch = cuda_capture_branch,
+    .capture_join = cuda_capture_join,
     .capture_scan = cuda_capture_scan,
     .capture_move = cuda_capture_move,
     .graph_move = cuda_graph_move,

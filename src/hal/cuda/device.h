@@ -32,6 +32,22 @@ typedef struct cuda_moves {
     uint32_t n, cap;
 } cuda_moves;
 
+/* A branch that is being captured. */
+typedef struct cuda_branch {
+    void *around, *node; /* the graph that it is in, and its node there */
+    uint64_t handle;     /* of its condition */
+    const void *pred;
+    bool loop;
+} cuda_branch;
+enum { CUDA_BRANCHES = 8 }; /* within one another */
+typedef struct cuda_captured {
+    void *graph;                       /* the outermost */
+    cuda_branch branch[CUDA_BRANCHES]; /* depth */
+    uint32_t depth;
+    void **body; /* n_bodies, of all branches */
+    uint32_t n_bodies, cap_bodies;
+} cuda_captured;
+
 typedef struct cuda_device {
     hal_device base;
     cuda_driver cu;
@@ -40,6 +56,8 @@ typedef struct cuda_device {
     void *stream;         /* the queue */
     cuda_staging staging; /* since the first upload */
     cuda_moves moves;     /* of the capture under way */
+    cuda_captured captured;
+    void *condition_module, *condition; /* the kernel that sets one, since the first branch */
 } cuda_device;
 
 /* hal_cuda_open over this table of functions, which is copied. */
@@ -75,6 +93,11 @@ rp_status cuda_capture_end(hal_device *d, const char *label, hal_graph **out, ui
 /* cuda_check, but a code that tells of a capture is told in words of ours. */
 rp_status cuda_capture_check(const cuda_device *d, int code, const char *what,
                              rp_error *err) RP_MUST_USE;
+/* The graph that the stream captures to and what comes next waits for; NULL once the capture has failed. */
+void *cuda_capture_at(const cuda_device *d, void *const **last, size_t *n_last);
+rp_status cuda_capture_branch(hal_device *d, bool loop, const void *pred, rp_error *err);
+rp_status cuda_capture_join(hal_device *d, rp_error *err);
+void cuda_branches_close(cuda_device *d);
 rp_status cuda_capture_move(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
 rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, bool *done,
                           rp_error *err);

@@ -36,6 +36,8 @@ typedef struct emu_function {
 int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
             const long long *arg, bool chained);
 void emu_move(uint64_t to, uint64_t from, size_t size);
+/* The kernel that comes as text and sets conditions. */
+const emu_function *emu_set_condition(void);
 void emu_set(uint64_t at, unsigned char value, size_t size);
 
 /* Whether this thread may do what a capture cannot contain; where it may not, its captures have failed. */

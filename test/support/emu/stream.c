@@ -9,7 +9,7 @@
 
 /* --- graphs ----------------------------------------------------------------------- */
 
-typedef enum emu_kind { KERNEL, COPY, COPY_2D, SET } emu_kind;
+typedef enum emu_kind { KERNEL, COPY, COPY_2D, SET, BRANCH } emu_kind;
 typedef struct emu_node {
     emu_kind kind;
     const emu_function *f;
@@ -23,6 +23,10 @@ typedef struct emu_node {
     void *parameters[MOST_PARAMETERS]; /* the arguments' places */
     const struct emu_node *of;         /* an executable's: the graph's */
     bool off;
+    bool loop;              /* of a branch */
+    uint64_t handle;        /* its condition */
+    struct emu_graph *body; /* the graph's own, executables share it */
+    void *bodies[1];
     struct emu_node *next;
 } emu_node;
 typedef struct emu_graph {
@@ -48,6 +52,46 @@ static int append(emu_graph *g, const emu_node *node, void **out) {
     return 0;
 }
 
+enum { CONDITIONS = 4096 };
+static unsigned char condition[CONDITIONS];
+static unsigned n_conditions;
+
+static void set_condition(long long handle, const unsigned char *at) {
+    condition[handle] = *at;
+}
+
+const emu_function *emu_set_condition(void) {
+    static emu_function f = {.n = 2, .name = "set_condition"};
+    f.fn = (void *)(uintptr_t)set_condition;
+    return &f;
+}
+
+CU(emu_conditional_new, "cuGraphConditionalHandleCreate", uint64_t *out, void *graph, void *context,
+   unsigned value, unsigned flags) {
+    (void)graph, (void)context, (void)value, (void)flags;
+    *out = n_conditions++ % CONDITIONS;
+    return 0;
+}
+
+static int run(const emu_node *k);
+
+static int run_all(const emu_graph *g) {
+    int code = 0;
+    for (const emu_node *k = g->first; k && code == 0; k = k->next) code = run(k);
+    return code;
+}
+
+static int run_branch(const emu_node *k) {
+    int code = 0;
+    bool again = condition[k->handle];
+    while (again && code == 0) {
+        code = run_all(k->body);
+        again = k->loop && condition[k->handle];
+    }
+    condition[k->handle] = 0;
+    return code;
+}
+
 static int run(const emu_node *k) {
     if (k->off) return 0;
     switch (k->kind) {
@@ -59,6 +103,7 @@ static int run(const emu_node *k) {
                      k->rows.from.device + i * k->rows.from.pitch, k->rows.width);
         break;
     case SET: emu_set(k->to, k->value, k->size); break;
+    case BRANCH: return run_branch(k);
     }
     return 0;
 }
@@ -67,6 +112,7 @@ static void free_nodes(emu_graph *g) {
     while (g->first) {
         emu_node *k = g->first;
         g->first = k->next;
+        if (k->body && !k->of) free_nodes(k->body);
         free(k);
     }
     free(g);
@@ -78,10 +124,23 @@ CU(emu_graph_new, "cuGraphCreate", void **out, unsigned flags) {
     return *out ? 0 : OUT_OF_MEMORY;
 }
 
+static int add_branch(emu_graph *g, cuda_branch_node *node, void **out) {
+    emu_node k = {.kind = BRANCH, .loop = node->loop, .handle = node->handle};
+    k.body = calloc(1, sizeof *k.body);
+    if (!k.body || node->n_bodies != 1) return INVALID;
+    int code = append(g, &k, out);
+    if (code) return code;
+    g->last->bodies[0] = k.body;
+    node->bodies = g->last->bodies;
+    return 0;
+}
+
 CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *from,
    const cuda_edge *edges, size_t n, cuda_node *node) {
     emu_graph *g = graph;
-    if (node->kind != 0 || n != (g->last ? 1u : 0u) || (n && *from != g->last)) return INVALID;
+    if (n != (g->last ? 1u : 0u) || (n && *from != g->last)) return INVALID; /* chains only */
+    if (node->kind == CUDA_NODE_BRANCH) return add_branch(g, (void *)node, out);
+    if (node->kind != 0) return INVALID;
     emu_node k = {.f = node->function,
                   .grid = node->grid[0],
                   .threads = node->block[0],
@@ -105,8 +164,11 @@ CU(emu_graph_nodes, "cuGraphGetNodes", void *graph, void **nodes, size_t *n) {
 }
 
 CU(emu_node_type, "cuGraphNodeGetType", void *node, int *out) {
-    static const int types[] = {
-        [KERNEL] = 0, [COPY] = CUDA_NODE_COPY, [COPY_2D] = CUDA_NODE_COPY, [SET] = 2};
+    static const int types[] = {[KERNEL] = 0,
+                                [COPY] = CUDA_NODE_COPY,
+                                [COPY_2D] = CUDA_NODE_COPY,
+                                [SET] = 2,
+                                [BRANCH] = CUDA_NODE_BRANCH};
     *out = types[((const emu_node *)node)->kind];
     return 0;
 }
@@ -244,10 +306,12 @@ CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) {
     return 0;
 }
 
-CU(emu_capture_begin, "cuStreamBeginCapture_v2", void *stream, int mode) {
+CU(emu_capture_to, "cuStreamBeginCaptureToGraph", void *stream, void *graph, void *const *from,
+   const cuda_edge *edges, size_t n, int mode) {
     emu_stream *s = stream;
-    if (!s || s->graph) return INVALID;
-    emu_graph *g = calloc(1, sizeof *g);
+    emu_graph *g = graph;
+    (void)edges;
+    if (!s || s->graph || n != (g->last ? 1u : 0u) || (n && *from != g->last)) return INVALID;
     (void)pthread_mutex_lock(&lock);
     s->thread = pthread_self();
     s->mode = mode;
@@ -265,10 +329,8 @@ CU(emu_capture_end, "cuStreamEndCapture", void *stream, void **graph) {
     emu_graph *g = s->graph;
     s->graph = NULL;
     (void)pthread_mutex_unlock(&lock);
-    *graph = NULL;
-    if (s->failed) return free_nodes(g), CAPTURE_INVALIDATED;
-    *graph = g;
-    return 0;
+    *graph = s->failed ? NULL : g;
+    return s->failed ? CAPTURE_INVALIDATED : 0;
 }
 
 CU(emu_capture_info, "cuStreamGetCaptureInfo_v2", void *stream, int *status, uint64_t *id,
@@ -341,11 +403,7 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     if (((emu_stream *)stream)->graph) return refuse(stream);
-    for (const emu_node *k = ((emu_graph *)exec)->first; k; k = k->next) {
-        int code = run(k);
-        if (code) return code;
-    }
-    return 0;
+    return run_all(exec);
 }
 
 /* --- events: all that was given has run ---------------------------------------------- */

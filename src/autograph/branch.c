@@ -1,0 +1,78 @@
+/* Branches and loops of a function: when it runs as it is the host decides, in a graph the device. Each run of the function counts
+ * what it calls outside of bodies, of which the first run may have had any number. */
+#include "autograph/manager.h"
+#include "base/status.h"
+
+static rp_status check_pred(const rp_call *call, const rp_buffer *pred, rp_body_fn body,
+                            const char *name, rp_error *err) {
+    if (!call || !pred || !pred->data || !body)
+        return rp_fail(err, RP_INVALID, "%s: call, pred, its data or body is NULL", name);
+    if (pred->dtype != RP_DTYPE_BOOL)
+        return rp_fail(err, RP_INVALID, "%s: pred is %s; it is one bool", name,
+                       rp_dtype_name(pred->dtype));
+    for (uint32_t i = 0; i < pred->rank && i < RP_MAX_RANK; i++)
+        if (pred->dim[i] != 1) return rp_fail(err, RP_INVALID, "%s: pred is not one bool", name);
+    return RP_OK;
+}
+
+static rp_status run_body(rp_call *call, rp_body_fn body, void *user, rp_error *err) {
+    hal_device *q = call->a->queue;
+    bool digesting = q->digesting;
+    q->digesting = false;
+    call->bodies++;
+    rp_status st = body(user, call, err);
+    call->bodies--;
+    q->digesting = digesting;
+    return st;
+}
+
+static rp_status read_pred(const rp_call *call, const rp_buffer *pred, bool *out, rp_error *err) {
+    hal_device *q = call->a->queue;
+    bool digesting = q->digesting;
+    unsigned char byte = 0;
+    q->digesting = false;
+    rp_status st = q->ops->copy(q, &byte, pred->data, 1, err);
+    q->digesting = digesting;
+    RP_TRY(st);
+    RP_TRY(q->ops->synchronize(q, err));
+    *out = byte != 0;
+    return RP_OK;
+}
+
+static rp_status run_as_it_is(rp_call *call, const rp_buffer *pred, bool loop, rp_body_fn body,
+                              void *user, rp_error *err) {
+    bool again = false;
+    hal_digest_add(call->a->queue, loop ? "while" : "if", 0);
+    RP_TRY(read_pred(call, pred, &again, err));
+    while (again) {
+        RP_TRY(run_body(call, body, user, err));
+        if (!loop) break;
+        RP_TRY(read_pred(call, pred, &again, err));
+    }
+    return RP_OK;
+}
+
+static rp_status branch(rp_call *call, const rp_buffer *pred, bool loop, rp_body_fn body,
+                        void *user, rp_error *err) {
+    hal_device *q = call->a->queue;
+    rp_error none = {0};
+    if (!hal_capturing(q)) return run_as_it_is(call, pred, loop, body, user, err);
+    RP_TRY(hal_capture_branch(q, loop, pred->data, err));
+    rp_status st = run_body(call, body, user, err);
+    rp_status join = hal_capture_join(q, st == RP_OK ? err : &none);
+    return st == RP_OK ? join : st;
+}
+
+rp_status rp_call_if(rp_call *call, const rp_buffer *pred, rp_body_fn body, void *user,
+                     rp_error *err) {
+    base_error_clear(err);
+    RP_TRY(check_pred(call, pred, body, "rp_call_if", err));
+    return branch(call, pred, false, body, user, err);
+}
+
+rp_status rp_call_while(rp_call *call, const rp_buffer *pred, rp_body_fn body, void *user,
+                        rp_error *err) {
+    base_error_clear(err);
+    RP_TRY(check_pred(call, pred, body, "rp_call_while", err));
+    return branch(call, pred, true, body, user, err);
+}

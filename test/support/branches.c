@@ -1,0 +1,291 @@
+/* rp_call_if and rp_call_while: the first call, in which the host decides, and replays, in which the device does, give the same. */
+#include "support/branches.h"
+
+#include "base/alloc.h"
+#include "support/autographs.h"
+#include "support/kernels.h"
+
+enum { LIMIT = 5 };
+
+static const char *device;
+
+/* x += 1, and whether it is less than LIMIT: a compiled graph, or on a GPU a kernel. */
+typedef struct stepper {
+    rp_compiled *c;
+    void *limit; /* on a GPU */
+} stepper;
+
+typedef struct world {
+    bench b;
+    affine m;
+    stepper s;
+    void *flag, *other; /* one bool and one float of the device */
+    rp_buffer y, t, more, ignored;
+    int runs, bodies;
+} world;
+
+static void to_device(const world *w, void *at, const void *from, size_t bytes) {
+    rp_error err = {0};
+    CHECK_OK(rp_stream_copy(w->b.stream, at, from, bytes, &err), &err);
+    CHECK_OK(rp_stream_synchronize(w->b.stream, &err), &err);
+}
+
+static float read_float(const world *w, const void *at) {
+    rp_error err = {0};
+    float x = 0;
+    CHECK_OK(rp_stream_copy(w->b.stream, &x, at, sizeof x, &err), &err);
+    CHECK_OK(rp_stream_synchronize(w->b.stream, &err), &err);
+    return x;
+}
+
+static void stepper_open(stepper *s, world *w) {
+    rp_error err = {0};
+    const float limit = LIMIT;
+    if (w->m.weights) {
+        CHECK_OK(rp_device_alloc(w->b.device, sizeof limit, &s->limit, &err), &err);
+        to_device(w, s->limit, &limit, sizeof limit);
+        return;
+    }
+    rp_graph *g = rp_graph_new("step");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(1)), one = rp_const(g, RP_DTYPE_F32, 1);
+    rp_tensor y = rp_add(x, one), out[] = {y, rp_lt(y, rp_const(g, RP_DTYPE_F32, LIMIT))};
+    CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+    CHECK_OK(rp_compile_on(w->b.device, g, NULL, &s->c, &err), &err);
+    rp_graph_free(g);
+}
+
+static rp_status step(const world *w, rp_call *call, const rp_buffer *x, const rp_buffer *more,
+                      rp_error *err) {
+    rp_buffer out[] = {w->t, *more};
+    if (w->s.limit) {
+        void *parameters[] = {(void *)(uintptr_t)&x->data, (void *)(uintptr_t)&more->data,
+                              (void *)(uintptr_t)&w->s.limit};
+        return rp_call_check(call, "cuLaunchKernel",
+                             kernels_launch(rp_call_stream(call), KERNEL_STEP, 1, parameters), err);
+    }
+    rp_status st = rp_compiled_run_on(w->s.c, rp_call_stream(call), x, 1, out, 2, err);
+    if (st != RP_OK) return st;
+    return rp_stream_copy(rp_call_stream(call), x->data, w->t.data, sizeof(float), err);
+}
+
+static void world_open(world *w) {
+    rp_error err = {0};
+    memset(w, 0, sizeof *w);
+    bench_open(&w->b, device, RP_GROWTH_RESERVE);
+    affine_open(&w->m, w->b.device, 0, 3, 1);
+    stepper_open(&w->s, w);
+    CHECK_OK(rp_device_alloc(w->b.device, 1, &w->flag, &err), &err);
+    CHECK_OK(rp_device_alloc(w->b.device, sizeof(float), &w->other, &err), &err);
+}
+
+static void world_close(world *w) {
+    rp_device_free(w->b.device, w->flag);
+    rp_device_free(w->b.device, w->other);
+    rp_device_free(w->b.device, w->s.limit);
+    rp_compiled_free(w->s.c);
+    affine_close(&w->m);
+    bench_close(&w->b);
+}
+
+/* The output, as large as x and with its value, and what the loops want. */
+static rp_status ask(world *w, rp_call *call, const rp_buffer *x, rp_error *err) {
+    w->runs++;
+    w->y = *x;
+    w->t = (rp_buffer){RP_DTYPE_F32, 1, {1}, NULL};
+    w->more = w->ignored = (rp_buffer){RP_DTYPE_BOOL, 1, {1}, NULL};
+    rp_status st = rp_call_output(call, &w->y, err);
+    if (st == RP_OK) st = rp_call_temp(call, &w->t, err);
+    if (st == RP_OK) st = rp_call_temp(call, &w->more, err);
+    if (st == RP_OK) st = rp_call_temp(call, &w->ignored, err);
+    if (st != RP_OK) return st;
+    return rp_stream_copy(rp_call_stream(call), w->y.data, x->data, sizeof(float), err);
+}
+
+/* --- if ---------------------------------------------------------------------------------------- */
+
+static rp_status step_y(void *user, rp_call *call, rp_error *err) {
+    world *w = user;
+    w->bodies++;
+    return step(w, call, &w->y, &w->more, err);
+}
+
+/* x + 1 where the flag is set, else x; args: x, the flag. */
+static rp_status if_flag(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    world *w = user;
+    rp_status st = ask(w, call, &args->item[0].tensor, err);
+    if (st == RP_OK) st = rp_call_if(call, &args->item[1].tensor, step_y, w, err);
+    if (st == RP_OK) *result = rp_value_tensor(w->y);
+    return st;
+}
+
+static void check_flag(world *w, rp_function *f, float x, bool flag, rp_ran ran, float want) {
+    rp_value in[] = {floats(&x, 1), rp_value_state((rp_buffer){RP_DTYPE_BOOL, 1, {1}, w->flag})};
+    to_device(w, w->flag, &flag, 1);
+    rp_output *o = run_items(f, in, 2);
+    if (rp_output_ran(o) != ran) fail_msg("ran %d: %s", rp_output_ran(o), rp_output_reason(o));
+    assert_true(values_of(o)[0] == want);
+    rp_output_free(o);
+}
+
+static void a_branch_is_decided_by_the_device(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        world w;
+        world_open(&w);
+        rp_function *f = function_of(&w.b, "f", if_flag, &w);
+        for (int i = 0; i < 7; i++) {
+            bool flag = (i + first) % 2;
+            check_flag(&w, f, (float)i, flag, i ? RP_RAN_REPLAY : RP_RAN_CAPTURE,
+                       (float)(i + flag));
+        }
+        assert_int_equal(w.runs, 2);
+        assert_int_equal(w.bodies, 1 + first); /* in the first call, and in its capture */
+        assert_int_equal(bench_info(&w.b).graph_count, 1);
+        world_close(&w);
+    }
+}
+
+/* --- while ------------------------------------------------------------------------------------- */
+
+static rp_status until_limit(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    world *w = user;
+    rp_status st = ask(w, call, &args->item[0].tensor, err);
+    if (st == RP_OK) st = rp_stream_fill(rp_call_stream(call), w->more.data, 1, 1, err);
+    if (st == RP_OK) st = rp_call_while(call, &w->more, step_y, w, err);
+    if (st == RP_OK) *result = rp_value_tensor(w->y);
+    return st;
+}
+
+static void a_loop_ends_by_the_device(void **state) {
+    world w;
+    (void)state;
+    world_open(&w);
+    rp_function *f = function_of(&w.b, "f", until_limit, &w);
+    for (int i = 0; i < 8; i++) {
+        float x = (float)((i * 3) % 8);
+        rp_value in = floats(&x, 1);
+        rp_output *o = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(o), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+        assert_true(values_of(o)[0] == (x < LIMIT ? LIMIT : x + 1));
+        rp_output_free(o);
+    }
+    assert_int_equal(w.runs, 2);
+    world_close(&w);
+}
+
+static rp_status step_other(void *user, rp_call *call, rp_error *err) {
+    world *w = user;
+    rp_buffer other = {RP_DTYPE_F32, 1, {1}, w->other};
+    return step(w, call, &other, &w->ignored, err);
+}
+
+static rp_status step_and_ask(void *user, rp_call *call, rp_error *err) {
+    world *w = user;
+    rp_buffer flag = {RP_DTYPE_BOOL, 1, {1}, w->flag};
+    rp_status st = rp_call_if(call, &flag, step_other, w, err);
+    return st == RP_OK ? step_y(w, call, err) : st;
+}
+
+/* Counts the iterations in `other` where the flag is set. */
+static rp_status count_iterations(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                  rp_error *err) {
+    world *w = user;
+    rp_status st = ask(w, call, &args->item[0].tensor, err);
+    if (st == RP_OK) st = rp_stream_fill(rp_call_stream(call), w->more.data, 1, 1, err);
+    if (st == RP_OK) st = rp_call_while(call, &w->more, step_and_ask, w, err);
+    if (st == RP_OK) *result = rp_value_tensor(w->y);
+    return st;
+}
+
+static void branches_within_loops(void **state) {
+    world w;
+    float want = 0;
+    (void)state;
+    world_open(&w);
+    rp_function *f = function_of(&w.b, "f", count_iterations, &w);
+    for (int i = 0; i < 6; i++) {
+        bool flag = i % 3 != 1;
+        float x = (float)(i % 4);
+        rp_value in[] = {floats(&x, 1), rp_value_state((rp_buffer){RP_DTYPE_BOOL, 1, {1}, w.flag}),
+                         rp_value_state((rp_buffer){RP_DTYPE_F32, 1, {1}, w.other})};
+        to_device(&w, w.flag, &flag, 1);
+        rp_output *o = run_items(f, in, 3);
+        if (rp_output_ran(o) != (i ? RP_RAN_REPLAY : RP_RAN_CAPTURE))
+            fail_msg("%s", rp_output_reason(o));
+        assert_true(values_of(o)[0] == LIMIT);
+        want += flag ? LIMIT - x : 0;
+        assert_true(read_float(&w, w.other) == want);
+        rp_output_free(o);
+    }
+    world_close(&w);
+}
+
+/* --- what is refused ------------------------------------------------------------------------------ */
+
+static rp_status asks_for_memory(void *user, rp_call *call, rp_error *err) {
+    rp_buffer t = {RP_DTYPE_F32, 1, {1}, NULL};
+    rp_status st = rp_call_temp(call, &t, err);
+    (void)user;
+    return st;
+}
+
+static rp_status waits(void *user, rp_call *call, rp_error *err) {
+    rp_status st = step_y(user, call, err);
+    return st == RP_OK ? rp_stream_synchronize(rp_call_stream(call), err) : st;
+}
+
+static rp_body_fn body_of_case;
+static rp_status with_body(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    world *w = user;
+    rp_status st = ask(w, call, &args->item[0].tensor, err);
+    if (st == RP_OK) st = rp_call_if(call, &args->item[1].tensor, body_of_case, w, err);
+    if (st == RP_OK) *result = rp_value_tensor(w->y);
+    return st;
+}
+
+static void bodies_do_what_a_graph_can(void **state) {
+    world w;
+    float x = 1;
+    bool flag = true;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    (void)state;
+    world_open(&w);
+    rp_function *f = function_of(&w.b, "f", with_body, &w),
+                *g = function_of(&w.b, "g", if_flag, &w);
+    rp_value in[] = {floats(&x, 1), rp_value_state((rp_buffer){RP_DTYPE_BOOL, 1, {1}, w.flag})};
+    rp_value args = rp_value_tuple(in, 2);
+    to_device(&w, w.flag, &flag, 1);
+    body_of_case = asks_for_memory;
+    assert_int_equal(rp_autograph_run(f, &args, &o, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "memory is asked for inside of a branch or loop"));
+    body_of_case = waits;
+    for (int i = 0; i < 2; i++) {
+        o = run_items(f, in, 2);
+        assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+        assert_non_null(strstr(rp_output_reason(o), "waiting for the device while calls are"));
+        assert_true(values_of(o)[0] == 2);
+        rp_output_free(o);
+    }
+    in[1].tensor.dtype = RP_DTYPE_I8;
+    assert_int_equal(rp_autograph_run(g, &args, &o, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "rp_call_if: pred is i8; it is one bool"));
+    assert_int_equal(rp_call_while(NULL, NULL, NULL, NULL, &err), RP_INVALID);
+    check_flag(&w, g, 4, true, RP_RAN_CAPTURE, 5); /* the stream is well */
+    check_flag(&w, g, 4, false, RP_RAN_REPLAY, 4);
+    world_close(&w);
+}
+
+int branches_run(const char *name, const char *group) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_branch_is_decided_by_the_device),
+        cmocka_unit_test(a_loop_ends_by_the_device),
+        cmocka_unit_test(branches_within_loops),
+        cmocka_unit_test(bodies_do_what_a_graph_can),
+    };
+    device = name;
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
