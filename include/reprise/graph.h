@@ -22,7 +22,12 @@ RP_API rp_status rp_graph_optimize(const rp_graph *g, const char *passes, rp_gra
 RP_API rp_status rp_graph_lower_text(const rp_graph *g, const char *stage, const char *isa,
                                      char **out, rp_error *err) RP_MUST_USE;
 
-typedef enum rp_backend { RP_BACKEND_INTERP, RP_BACKEND_CPU, RP_BACKEND_CPU_EAGER } rp_backend;
+typedef enum rp_backend {
+    RP_BACKEND_INTERP,
+    RP_BACKEND_CPU,
+    RP_BACKEND_CPU_EAGER,
+    RP_BACKEND_CUDA /* the first GPU; RP_UNSUPPORTED, with what to do, where there is none */
+} rp_backend;
 /* Runs g on seeded random inputs; symbols without a value in `sizes` ("T=4,R=2") get their smallest, at least 2 where
  * allowed. Gives one line a value of every output: "out0[0,1] = 0x1.8p+1 (3)". Owned by the caller (rp_free). */
 RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t seed,
@@ -45,12 +50,15 @@ typedef struct rp_compiled rp_compiled;
 RP_API rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compiled **out,
                             rp_error *err) RP_MUST_USE;
 /* The same for a device that others use, too, of which it keeps a reference: `device` and `threads` of the configuration, where
- * they are set, must agree with it (RP_CONFIG). NULL: rp_compile. RP_UNSUPPORTED for a GPU. */
+ * they are set, must agree with it (RP_CONFIG). NULL: rp_compile. On a GPU (NVRTC compiles) the results have the bits of the CPU,
+ * but for products of f16 and bf16 weights, which go to tensor cores unless numerics=exact or batch_invariant; RP_UNSUPPORTED where the graph calls custom ops, or
+ * something else that has no form there yet. */
 RP_API rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_config *config,
                                rp_compiled **out, rp_error *err) RP_MUST_USE;
 RP_API void rp_compiled_free(rp_compiled *c);
 /* Params and states by name: data in row-major (block formats: GGUF layout), borrowed until rp_compiled_free. NULL for one
- * that is empty. */
+ * that is empty. On a GPU params may lie in memory of the host, from which the first call behind a bind copies them; states are memory of the
+ * device (RP_INVALID), aligned to 16 bytes. */
 RP_API rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data,
                                   rp_error *err) RP_MUST_USE;
 /* Types and sizes of the outputs for inputs of these types and sizes, as a call will want them, before there is memory for it:
@@ -60,8 +68,10 @@ RP_API rp_status rp_compiled_outputs(const rp_compiled *c, const rp_buffer *inpu
                                      rp_error *err) RP_MUST_USE;
 /* inputs and outputs in the graph's order; symbols are read from the shapes of the inputs. RP_INVALID names what does
  * not match. Outputs are written dense; their memory must overlap neither an input's, nor a
- * bound param's, nor another output's. The data of an empty tensor may be NULL. RP_INVALID inside of a call that is captured
- * (autograph.h), which a replay would not repeat. */
+ * bound param's, nor another output's. The data of an empty tensor may be NULL. On a GPU each may be memory of the device
+ * (rp_device_alloc, or any that CUDA knows) or of the host: what is not the device's, or not aligned to 16 bytes, is copied there and
+ * back by the call. The results are there when it returns. RP_INVALID inside of a call that is captured (autograph.h), which a replay
+ * would not repeat. */
 RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
                                  rp_buffer *outputs, uint32_t n_outputs, rp_error *err) RP_MUST_USE;
 /* The same on a stream of the device that it was compiled for (RP_INVALID for another one), in turn with what else is on it.

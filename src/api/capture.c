@@ -86,10 +86,25 @@ static rp_status allow_all(const compiled_part *p, hal_device *queue, rp_error *
     return RP_OK;
 }
 
+/* A graph copies nothing to the device and back. */
+static rp_status check_reached(const compiled_part *p, const hal_device *queue, plan_seg seg,
+                               const plan_leaf *l, uint32_t n, rp_error *err) {
+    for (uint32_t i = 0; i < n; i++)
+        if (plan_size_eval(&l[i].bytes, p->symbols) > 0 &&
+            !api_stage_reached(queue, plan_exec_get(p->exec, seg, i)))
+            return rp_fail(err, RP_INVALID,
+                           "%s of graph @%s is memory that the device does not reach; a call that "
+                           "is captured wants memory of the device, by rp_device_alloc",
+                           l[i].name, p->c->p->name);
+    return RP_OK;
+}
+
 static rp_status note_run(compiled_part *p, hal_device *queue, const rp_buffer *inputs,
                           rp_buffer *outputs, rp_error *err) {
     const plan *pl = p->c->p;
     RP_TRY(api_set_buffers(pl, p->exec, p->symbols, inputs, outputs, err));
+    RP_TRY(check_reached(p, queue, PLAN_INPUT, pl->inputs, pl->n_inputs, err));
+    RP_TRY(check_reached(p, queue, PLAN_OUTPUT, pl->outputs, pl->n_outputs, err));
     RP_TRY(plan_exec_bind(p->exec, p->list, p->symbols, err));
     RP_TRY(allow_all(p, queue, err));
     RP_TRY(queue->ops->launch(queue, p->list->launches, p->list->n, p->list->scratch, err));

@@ -14,6 +14,7 @@
 #include "compile/builtin.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
+#include "compile/nvrtc.h"
 #include "config/config.h"
 #include "engine/isa.h"
 #include "ir/custom.h"
@@ -46,23 +47,31 @@ static rp_status without_compiler(const ir_graph *g, const compile_toolchain *tc
     return note_once(cfg, what, reason, err);
 }
 
+static bool is_gpu(const hal_device_info *dev) {
+    return *dev->arch;
+}
+
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     rp_status st = RP_OK;
     compile_toolchain tc = {0};
+    compile_nvrtc nvrtc = {0};
     compile_stats stats = {0};
     compile_skips skips;
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
     bool eager = strcmp(cfg->backend, "eager") == 0;
     compile_options o = {.toolchain = &tc,
+                         .nvrtc = &nvrtc,
                          .store = c->store,
                          .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
-    if (!eager) RP_TRY_OUT(compile_toolchain_find(c->store, &tc, err));
-    if (!eager && !tc.path) {
+    o.exact = engine_isa_exact(cfg, dev.arch);
+    if (is_gpu(&dev)) RP_TRY_OUT(compile_nvrtc_find(dev.arch, &nvrtc, err));
+    if (!eager && !is_gpu(&dev)) RP_TRY_OUT(compile_toolchain_find(c->store, &tc, err));
+    if (!eager && !is_gpu(&dev) && !tc.path) {
         RP_TRY_OUT(without_compiler(g, &tc, cfg, err));
         eager = true;
     }
@@ -70,7 +79,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
     o.skip_passes = skips.name;
     o.n_skip_passes = skips.n;
-    o.backend = eager ? &compile_eager : &compile_inductor;
+    o.backend = is_gpu(&dev) ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
     o.passes = !eager;
     o.key_fields = fields;
     o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
@@ -92,12 +101,15 @@ out:
     base_free(dump);
     rp_config_text_free(fields);
     compile_toolchain_done(&tc);
+    compile_nvrtc_done(&nvrtc);
     return st;
 }
 
-/* Huge pages where there are some and the weights fill a few: half of packing was faults of small ones. */
+/* Packed weights in memory of the device, or in huge pages where there are some and the weights fill a few: half of packing was faults of small ones. */
 static rp_status make_room(rp_compiled *c, rp_error *err) {
     size_t size = (size_t)c->p->weights_size;
+    if (c->memory)
+        return c->memory->ops->alloc(c->memory, HAL_DEVICE_MEMORY, size, (void **)&c->packed, err);
     rp_error none = {0};
     if (size >= HUGE_FROM && base_huge_alloc(size, &c->packed_pages, &none) == RP_OK)
         c->packed = c->packed_pages.data;
@@ -110,7 +122,8 @@ static rp_status make_executor(rp_compiled *c, rp_error *err) {
     const plan *p = c->p;
     if (p->weights_size > 0) RP_TRY(make_room(c, err));
     c->params = base_alloc_array(p->n_params + 1u, sizeof *c->params);
-    if (!c->params) return rp_fail(err, RP_NOMEM, "compiled graph");
+    if (c->memory) c->copies = base_alloc_array(p->n_params + 1u, sizeof *c->copies);
+    if (!c->params || (c->memory && !c->copies)) return rp_fail(err, RP_NOMEM, "compiled graph");
     plan_exec_options o = {.device = c->device,
                            .store = c->store,
                            .builtin = compile_builtin_find,
@@ -166,13 +179,9 @@ static rp_status open_store(rp_compiled *c, rp_compilation_config *cfg, rp_error
 }
 
 static void drop_plan(rp_compiled *c) {
+    if (c->p) api_weights_done(c);
     plan_free(c->p);
-    if (!c->packed_pages.data) base_free(c->packed);
-    base_huge_free(&c->packed_pages);
-    base_free(c->params);
     c->p = NULL;
-    c->packed = NULL;
-    c->params = NULL;
 }
 
 /* Stored code that cannot be loaded, or that somebody removed meanwhile, is to be made again. */
@@ -197,17 +206,23 @@ static rp_status make(rp_compiled *c, const ir_graph *g, rp_compilation_config *
     }
 }
 
-/* Its callers' buffers and weights are memory of the host. */
+/* What runs on the host cannot run between kernels of a GPU. */
+static rp_status check_custom(const ir_graph *g, const rp_compiled *c, rp_error *err) {
+    for (ir_ref r = 0; c->memory && r < ir_graph_count(g); r++)
+        if (ir_node_at(g, r)->op == IR_custom)
+            return rp_fail(err, RP_UNSUPPORTED,
+                           "graph @%s calls custom op %s, which runs on the host; use device=cpu",
+                           ir_graph_name(g), ir_attr_get(ir_node_at(g, r), IR_ATTR_NAME)->u.s);
+    return RP_OK;
+}
+
 static rp_status open_device(rp_compiled *c, const rp_compilation_config *cfg, rp_error *err) {
     hal_device_info info;
     if (c->shared) RP_TRY(device_agrees(c->shared, cfg, err));
     RP_TRY(c->shared ? device_queue(c->shared, &c->device, err)
                      : hal_open(cfg->device, (uint32_t)cfg->threads, &c->device, err));
     c->device->ops->info(c->device, &info);
-    if (info.unified) return RP_OK;
-    return rp_fail(err, RP_UNSUPPORTED,
-                   "rp_compile has no code for %s yet, only models have; use device=cpu",
-                   c->shared ? device_name(c->shared) : cfg->device);
+    return info.unified ? RP_OK : hal_queue(c->device, &c->memory, err);
 }
 
 static rp_status note_mutated(rp_compiled *c, const ir_graph *g, rp_error *err) {
@@ -224,6 +239,7 @@ static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY(resolve(g, cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(open_device(c, cfg, err));
+    RP_TRY(check_custom(g, c, err));
     RP_TRY(open_store(c, cfg, err));
     bool noted = cache_store_off_reason(c->store) != NULL;
     RP_TRY(make(c, g, cfg, err));
@@ -270,8 +286,10 @@ rp_status rp_compile(const rp_graph *g, rp_compilation_config *config, rp_compil
 
 void api_compiled_unref(rp_compiled *c) {
     if (atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1) return;
+    if (c->p) api_weights_done(c); /* in memory of the device that goes with the frames */
+    hal_close(c->memory);
     api_frames_free(c->frames);
-    drop_plan(c);
+    plan_free(c->p);
     base_free(c->mutates);
     if (c->store) cache_store_close(c->store);
     hal_close(c->device);

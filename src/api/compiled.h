@@ -6,9 +6,16 @@
 #include <stdatomic.h>
 
 #include "api/frames.h"
+#include "api/stage.h"
 #include "base/huge.h"
 #include "device/stream.h"
 #include "reprise/graph.h"
+
+/* A param where it is read, on a device that does not reach the caller's memory. */
+typedef struct api_copy {
+    void *at; /* NULL: none */
+    size_t size;
+} api_copy;
 
 /* Owns cache handle, plan and frames, of which each call takes one. Weights are packed at the first run after a bind. */
 struct rp_compiled {
@@ -16,12 +23,14 @@ struct rp_compiled {
     atomic_uint generation; /* what was captured under another one is invalid: a bind, or the end */
     rp_device *shared;      /* NULL: a device of its own */
     hal_device *device;     /* until frames has it */
+    hal_device *memory;     /* a queue for weights, on a device with memory of its own; else NULL */
     cache_store *store;
     plan *p;
     api_frames *frames;
     uint8_t *packed;
-    base_huge packed_pages; /* where packed lies; empty: on the heap */
+    base_huge packed_pages; /* where packed lies; empty: on the heap, or with memory there */
     const void **params;    /* by param, as bound */
+    api_copy *copies;       /* by param; NULL without memory */
     bool *mutates;          /* by input: calls write it */
     pthread_mutex_t lock;   /* guards packing */
     bool packed_ready;
@@ -30,6 +39,12 @@ struct rp_compiled {
 
 void api_compiled_unref(rp_compiled *c);
 
+/* Where what is empty, or a token, is said to be: nothing is read or written there. */
+void *api_address(void *data);
+/* Packs params after a bind, and brings them to the device. Thread-safe. */
+rp_status api_weights_ready(rp_compiled *c, rp_error *err) RP_MUST_USE;
+/* Gives back packed weights, copies and the list of params. */
+void api_weights_done(rp_compiled *c);
 /* Checks inputs and outputs against the plan, whose symbols get values, and sets them in exec. */
 rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
                           rp_buffer *outputs, rp_error *err) RP_MUST_USE;

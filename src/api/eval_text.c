@@ -132,15 +132,18 @@ static void unpack(rp_dtype t, const void *from, ir_value *v) {
 
 typedef struct buffers {
     rp_buffer *in, *out;
-    void **bound; /* params, then states */
-    uint32_t n_in, n_out, n_bound;
+    void **bound;      /* params, then states */
+    rp_device *device; /* NULL: the host's */
+    void **there;      /* states, in memory of the device */
+    uint32_t n_in, n_out, n_bound, n_there;
 } buffers;
 
 static rp_status make_buffers(const eval *e, buffers *b, rp_error *err) {
     b->in = base_alloc_array(e->n[IR_LEAF_INPUT] + 1u, sizeof *b->in);
     b->out = base_alloc_array(e->n_out + 1u, sizeof *b->out);
     b->bound = base_alloc_array(e->n[IR_LEAF_PARAM] + e->n[IR_LEAF_STATE] + 1u, sizeof *b->bound);
-    if (!b->in || !b->out || !b->bound) return rp_fail(err, RP_NOMEM, "eval");
+    b->there = base_alloc_array(e->n[IR_LEAF_STATE] + 1u, sizeof *b->there);
+    if (!b->in || !b->out || !b->bound || !b->there) return rp_fail(err, RP_NOMEM, "eval");
     b->n_in = e->n[IR_LEAF_INPUT];
     b->n_out = e->n_out;
     for (uint32_t i = 0; i < b->n_in + b->n_out; i++) {
@@ -156,13 +159,29 @@ static rp_status make_buffers(const eval *e, buffers *b, rp_error *err) {
     return RP_OK;
 }
 
+/* A state lies where the device works: *p becomes that place. */
+static rp_status bring_state(buffers *b, size_t size, void **p, rp_error *err) {
+    void *there = NULL;
+    rp_stream *s = NULL;
+    RP_TRY(rp_device_alloc(b->device, size, &there, err));
+    b->there[b->n_there++] = there;
+    rp_status st = rp_stream_open(b->device, &s, err);
+    if (st == RP_OK) st = rp_stream_copy(s, there, *p, size, err);
+    rp_stream_close(s);
+    *p = there;
+    return st;
+}
+
 static rp_status bind_all(const eval *e, buffers *b, rp_compiled *c, rp_error *err) {
     for (int kind = IR_LEAF_PARAM; kind <= IR_LEAF_STATE; kind++)
         for (uint32_t i = 0; i < e->n[kind]; i++) {
             const ir_node *n = ir_node_at(e->g, ir_leaf_at(e->g, (ir_leaf)kind, i));
-            void *p = pack(n->dtype, &e->leaf[kind][i]);
+            const ir_value *v = &e->leaf[kind][i];
+            void *p = pack(n->dtype, v);
             if (!p) return rp_fail(err, RP_NOMEM, "eval");
             b->bound[b->n_bound++] = p;
+            if (kind == IR_LEAF_STATE && b->device)
+                RP_TRY(bring_state(b, packed_bytes(n->dtype, v), &p, err));
             RP_TRY(rp_compiled_bind(c, n->name, p, err));
         }
     return RP_OK;
@@ -172,19 +191,24 @@ static void free_buffers(buffers *b) {
     for (uint32_t i = 0; i < b->n_in; i++) base_free(b->in[i].data);
     for (uint32_t i = 0; i < b->n_out; i++) base_free(b->out[i].data);
     for (uint32_t i = 0; i < b->n_bound; i++) base_free(b->bound[i]);
+    for (uint32_t i = 0; i < b->n_there; i++) rp_device_free(b->device, b->there[i]);
+    rp_device_close(b->device);
+    base_free(b->there);
     base_free(b->in);
     base_free(b->out);
     base_free(b->bound);
 }
 
 /* Replaces the interpreter's outputs by those of compiled code. */
-static rp_status run_compiled(const rp_graph *g, eval *e, buffers *b, bool eager, rp_error *err) {
+static rp_status run_compiled(const rp_graph *g, eval *e, buffers *b, rp_backend backend,
+                              rp_error *err) {
     rp_status st = RP_OK;
     rp_compiled *c = NULL;
     rp_compilation_config *cfg = rp_config_new();
     if (!cfg) return rp_fail(err, RP_NOMEM, "configuration");
-    RP_TRY_OUT(rp_config_set(cfg, eager ? "level=0" : "level=2", err));
-    RP_TRY_OUT(rp_compile(g, cfg, &c, err));
+    RP_TRY_OUT(rp_config_set(cfg, backend == RP_BACKEND_CPU_EAGER ? "level=0" : "level=2", err));
+    if (backend == RP_BACKEND_CUDA) RP_TRY_OUT(rp_device_open("cuda", 0, &b->device, err));
+    RP_TRY_OUT(rp_compile_on(b->device, g, cfg, &c, err));
     RP_TRY_OUT(bind_all(e, b, c, err));
     RP_TRY_OUT(rp_compiled_run(c, b->in, b->n_in, b->out, b->n_out, err));
     for (uint32_t i = 0; i < e->n_out; i++) unpack(b->out[i].dtype, b->out[i].data, &e->out[i]);
@@ -274,7 +298,7 @@ rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint64_t see
     e.n_out = ir_output_count(e.g);
     if (backend != RP_BACKEND_INTERP) {
         RP_TRY_OUT(make_buffers(&e, &b, err));
-        RP_TRY_OUT(run_compiled(g, &e, &b, backend == RP_BACKEND_CPU_EAGER, err));
+        RP_TRY_OUT(run_compiled(g, &e, &b, backend, err));
     }
     RP_TRY_OUT(print_outputs(&e, out, err));
 out:

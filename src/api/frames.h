@@ -2,7 +2,7 @@
 #ifndef API_FRAMES_H
 #define API_FRAMES_H
 
-#include "plan/exec.h"
+#include "api/stage.h"
 
 /* Executor, launches and sizes of one call, on a queue of its own. Calls at once share the threads of the device: one has them,
  * the others run on the thread of their caller, which changes no result. */
@@ -11,6 +11,7 @@ typedef struct api_frame {
     plan_exec *exec;
     plan_bound *list;
     int64_t *symbols; /* one a symbol of the plan */
+    api_stage stage;
     bool taken;
 } api_frame;
 

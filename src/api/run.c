@@ -1,4 +1,4 @@
-/* Calls of a compiled graph: binding, packing, running. */
+/* Calls of a compiled graph. */
 #include <string.h>
 
 #include "api/api.h"
@@ -7,95 +7,6 @@
 #include "base/status.h"
 #include "ir/custom.h"
 #include "plan/size.h"
-
-/* --- binding ---------------------------------------------------------------------- */
-
-/* Where what is empty, or a token, is said to be: nothing is read or written there. */
-static void *address_of(void *data) {
-    static char nothing;
-    return data ? data : &nothing;
-}
-
-static uint32_t find_leaf(const plan_leaf *l, uint32_t n, const char *name) {
-    uint32_t i = 0;
-    while (i < n && strcmp(l[i].name, name) != 0) i++;
-    return i;
-}
-
-static bool is_empty(const plan_leaf *l) {
-    int64_t size;
-    bool empty = false;
-    for (uint32_t d = 0; d < l->rank; d++)
-        empty = empty || (ir_dim_code_is_const(&l->dim[d], &size) && size == 0);
-    return empty;
-}
-
-rp_status rp_compiled_bind(rp_compiled *c, const char *name, void *data, rp_error *err) {
-    base_error_clear(err);
-    if (!c || !name) return rp_fail(err, RP_INVALID, "bind: graph and name must be given");
-    const plan *p = c->p;
-    uint32_t param = find_leaf(p->params, p->n_params, name);
-    uint32_t state = find_leaf(p->states, p->n_states, name);
-    if (param == p->n_params && state == p->n_states)
-        return rp_fail(err, RP_NOT_FOUND, "graph @%s has no param or state called '%s'", p->name,
-                       name);
-    if (!data && !is_empty(param < p->n_params ? &p->params[param] : &p->states[state]))
-        return rp_fail(err, RP_INVALID, "bind: '%s' of graph @%s is not empty; data must be given",
-                       name, p->name);
-    bool is_param = param < p->n_params;
-    data = address_of(data);
-    (void)atomic_fetch_add(&c->generation, 1);
-    api_frames_set(c->frames, is_param ? PLAN_PARAM : PLAN_STATE, is_param ? param : state, data);
-    if (!is_param) return RP_OK;
-    c->params[param] = data;
-    c->packed_ready = false;
-    return RP_OK;
-}
-
-static rp_status fill_packs(rp_compiled *c, rp_error *err) {
-    const plan *p = c->p;
-    hal_device_info info;
-    api_frame *f = NULL;
-    rp_status st = RP_OK;
-    RP_TRY(api_frames_take(c->frames, &f, err));
-    f->device->ops->info(f->device, &info);
-    for (uint32_t i = 0; i < p->n_packs && st == RP_OK; i++) {
-        void *to = c->packed + p->packs[i].offset;
-        if (*info.arch)
-            plan_pack_fill(p, i, c->params, to);
-        else
-            st = plan_pack_fill_on(f->device, p, i, c->params, to, err);
-    }
-    api_frames_give(c->frames, f);
-    return st;
-}
-
-static rp_status pack_weights(rp_compiled *c, rp_error *err) {
-    const plan *p = c->p;
-    for (uint32_t i = 0; i < p->n_params; i++)
-        if (!c->params[i])
-            return rp_fail(err, RP_INVALID,
-                           "param %s of graph @%s has no data; call rp_compiled_bind",
-                           p->params[i].name, p->name);
-    for (uint32_t i = 0; i < p->n_states; i++)
-        if (!plan_exec_get(api_frames_exec(c->frames), PLAN_STATE, i))
-            return rp_fail(err, RP_INVALID,
-                           "state %s of graph @%s has no data; call rp_compiled_bind",
-                           p->states[i].name, p->name);
-    return p->n_packs ? fill_packs(c, err) : RP_OK;
-}
-
-/* The first call after a bind packs; others that come meanwhile wait for it. */
-static rp_status ensure_packed(rp_compiled *c, rp_error *err) {
-    rp_status st = RP_OK;
-    (void)pthread_mutex_lock(&c->lock);
-    if (!c->packed_ready) st = pack_weights(c, err);
-    c->packed_ready = st == RP_OK;
-    (void)pthread_mutex_unlock(&c->lock);
-    return st;
-}
-
-/* --- running ------------------------------------------------------------------------ */
 
 static rp_status check_form(const char *what, const plan_leaf *l, const rp_buffer *b,
                             rp_error *err) {
@@ -146,23 +57,33 @@ rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, cons
     RP_TRY(read_inputs(p, inputs, symbols, err));
     for (uint32_t i = 0; i < p->n_inputs; i++) {
         RP_TRY(check_data("input", &p->inputs[i], &inputs[i], err));
-        plan_exec_set(exec, PLAN_INPUT, i, address_of(inputs[i].data));
+        plan_exec_set(exec, PLAN_INPUT, i, api_address(inputs[i].data));
     }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
         RP_TRY(check_dims(symbols, "output", &p->outputs[i], &outputs[i], err));
         RP_TRY(check_data("output", &p->outputs[i], &outputs[i], err));
-        plan_exec_set(exec, PLAN_OUTPUT, i, address_of(outputs[i].data));
+        plan_exec_set(exec, PLAN_OUTPUT, i, api_address(outputs[i].data));
     }
     return RP_OK;
 }
 
-static rp_status run_frame(const plan *p, api_frame *f, hal_device *queue, const rp_buffer *inputs,
-                           rp_buffer *outputs, rp_error *err) {
-    RP_TRY(api_set_buffers(p, f->exec, f->symbols, inputs, outputs, err));
+static rp_status launch(const rp_compiled *c, api_frame *f, hal_device *queue, rp_error *err) {
+    bool staged = c->memory != NULL;
+    if (staged) RP_TRY(api_stage_in(&f->stage, f->device, queue, c->p, f->exec, f->symbols, err));
     RP_TRY(plan_exec_bind(f->exec, f->list, f->symbols, err));
     RP_TRY(queue->ops->launch(queue, f->list->launches, f->list->n, f->list->scratch, err));
-    return queue->ops->synchronize(queue, err);
+    return staged ? api_stage_out(&f->stage, queue, c->mutates, err) : RP_OK;
+}
+
+/* After a failure, too, nothing may be on its way to or from the caller's memory. */
+static rp_status run_frame(const rp_compiled *c, api_frame *f, hal_device *queue,
+                           const rp_buffer *inputs, rp_buffer *outputs, rp_error *err) {
+    rp_error late = {0};
+    RP_TRY(api_set_buffers(c->p, f->exec, f->symbols, inputs, outputs, err));
+    rp_status st = launch(c, f, queue, err);
+    rp_status end = queue->ops->synchronize(queue, st == RP_OK ? err : &late);
+    return st == RP_OK ? end : st;
 }
 
 static rp_status check_counts(const rp_compiled *c, const rp_buffer *inputs, uint32_t n_inputs,
@@ -203,7 +124,7 @@ static rp_status run_eager(rp_compiled *c, rp_stream *stream, const rp_buffer *i
     api_frame *f = NULL;
     RP_TRY(api_frames_take(c->frames, &f, err));
     rp_status st =
-        run_frame(c->p, f, stream ? device_stream_queue(stream) : f->device, inputs, outputs, err);
+        run_frame(c, f, stream ? device_stream_queue(stream) : f->device, inputs, outputs, err);
     api_frames_give(c->frames, f);
     return st;
 }
@@ -215,7 +136,7 @@ rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_in
     RP_TRY(device_check_captured(NULL, "rp_compiled_run",
                                  "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream",
                                  err));
-    RP_TRY(ensure_packed(c, err));
+    RP_TRY(api_weights_ready(c, err));
     return run_eager(c, NULL, inputs, outputs, err);
 }
 
@@ -232,7 +153,7 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                        c->p->name, c->shared ? "one device" : "a device of its own");
     RP_TRY(device_check_captured(device_stream_queue(s), "rp_compiled_run_on another stream",
                                  "it takes rp_call_stream", err));
-    RP_TRY(ensure_packed(c, err));
+    RP_TRY(api_weights_ready(c, err));
     hal_digest_add(device_stream_queue(s), c->p->name,
                    (long long)(intptr_t)c); /* which one it is */
     if (device_stream_capturing(s)) return api_capture_run(c, s, inputs, outputs, err);

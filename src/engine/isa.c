@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "compile/nvrtc.h"
 
 gen_isa engine_isa_with_templates(gen_isa isa) {
     while (!gen_isa_has_templates(isa)) isa = (gen_isa)(isa - 1);
@@ -43,4 +44,9 @@ rp_status engine_isa_choose(rp_compilation_config *cfg, gen_isa *out, rp_error *
     *out = engine_isa_with_templates(granted_below(bound));
     if (*out == bound || (cfg->isa == CONFIG_ISA_AUTO && !env)) return RP_OK;
     return note_lowered(cfg, env ? "REPRISE_ISA" : "isa", bound, *out, err);
+}
+
+bool engine_isa_exact(const rp_compilation_config *cfg, const char *arch) {
+    return cfg->batch_invariant || cfg->numerics == CONFIG_NUMERICS_EXACT ||
+           (arch && *arch && (compile_nvrtc_bits(arch) & 0xffff) < 90);
 }

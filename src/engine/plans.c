@@ -16,6 +16,7 @@
 #include "compile/skips.h"
 #include "engine/exchange.h"
 #include "engine/facts.h"
+#include "engine/isa.h"
 #include "trace/trace.h"
 
 static rp_numerics numerics_of(const rp_compilation_config *c) {
@@ -54,11 +55,8 @@ static bool is_cuda(const engine_plans_options *o) {
     return o->arch && *o->arch;
 }
 
-/* GPUs before sm_90 have no copies as the templates for tensor cores want them. */
 static bool is_exact(const engine_plans_options *o) {
-    const rp_compilation_config *c = o->config;
-    return c->batch_invariant || c->numerics == CONFIG_NUMERICS_EXACT ||
-           (is_cuda(o) && (compile_nvrtc_bits(o->arch) & 0xffff) < 90);
+    return engine_isa_exact(o->config, o->arch);
 }
 
 static bool is_eager(const engine_plans_options *o) {

@@ -278,14 +278,6 @@ out:
 
 /* --- tensors as they are in the file ------------------------------------------------ */
 
-static bool read_by_launch(const plan *p, uint32_t idx) {
-    for (uint32_t i = 0; i < p->n_launches; i++)
-        for (uint32_t a = 0; a < p->launches[i].n_args; a++)
-            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
-                return true;
-    return false;
-}
-
 static rp_status upload_tensor(const engine_weights *w, const model_tensor *t, const uint8_t **data,
                                rp_error *err) {
     void *at = NULL;
@@ -403,7 +395,7 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
     if (is_rope(name)) {
         data = (const uint8_t *)(strcmp(name, "rope.cos") == 0 ? engine_rope_cos(w->rope)
                                                                : engine_rope_sin(w->rope));
-    } else if (read_by_launch(p, idx)) {
+    } else if (plan_reads_param(p, idx)) {
         RP_TRY(model_source_tensor(w->o.source, name, &t, err));
         RP_TRY(model_source_data(w->o.source, t.idx, &data, err));
         if (w->uploads) RP_TRY(upload_tensor(w, &t, &data, err));

@@ -125,6 +125,8 @@ typedef struct hal_device_ops {
     rp_status (*copy_rows)(hal_device *d, void *to, const void *from, const hal_rows *rows,
                            rp_error *err);
     rp_status (*fill)(hal_device *d, void *to, int byte, size_t size, rp_error *err);
+    /* (optional) Whether kernels may use memory at p, wherever it is from; where it is NULL, they use all of the host's. */
+    bool (*reaches)(const hal_device *d, const void *p);
     /* Many bytes to memory of the device, as fast as it takes them; waits until they are there. */
     rp_status (*upload)(hal_device *d, void *to, const hal_source *from, rp_error *err);
     /* Code object from a file (cpu: shared object; cuda: cubin). RP_UNSUPPORTED when the device is sealed fatally. */
@@ -168,8 +170,6 @@ typedef struct hal_device_ops {
                             rp_error *err);
     /* (optional) What the driver knows the queue by; makes its context that of the thread. */
     void *(*handle)(hal_device *d);
-    /* (optional) Whether kernels reach p. */
-    bool (*reaches)(hal_device *d, const void *p);
     /* A place in a queue: record puts it behind all that d holds, wait makes what d gets from now on come after it, and
      * event_synchronize is the host's wait for it. One that was never recorded is over. */
     rp_status (*event_new)(hal_device *d, hal_event **out, rp_error *err);

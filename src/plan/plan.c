@@ -26,6 +26,14 @@ uint32_t plan_control_count(const plan_control *c) {
     return c->kind == PLAN_COND || c->kind == PLAN_WHILE ? 2 : 1;
 }
 
+bool plan_reads_param(const plan *p, uint32_t idx) {
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        for (uint32_t a = 0; a < p->launches[i].n_args; a++)
+            if (p->launches[i].args[a].seg == PLAN_PARAM && p->launches[i].args[a].idx == idx)
+                return true;
+    return false;
+}
+
 uint32_t plan_control_work(const plan_control *c) {
     return c->carried + (c->kind == PLAN_WHILE) + 1;
 }

@@ -183,6 +183,8 @@ void plan_free(plan *p);
 uint32_t plan_control_count(const plan_control *c);
 /* Arguments behind the results. */
 uint32_t plan_control_work(const plan_control *c);
+/* Whether some launch reads param idx where it lies, in its file layout. */
+bool plan_reads_param(const plan *p, uint32_t idx);
 /* Whether l runs something other than a function. */
 static inline bool plan_launch_is_plain(const plan_launch *l) {
     return !l->custom && !l->control;

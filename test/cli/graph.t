@@ -67,9 +67,9 @@ $ reprise eval graph.ir --sizes N=1
 $ reprise eval graph.ir --sizes B
 ! reprise: size 'B' is not NAME=NUMBER; write for example T=4,R=2
 ? 2
-$ reprise eval graph.ir --backend cuda
-! reprise: --backend=cuda: graphs run on the host alone so far; use interp or cpu
-? 3
+$ reprise eval graph.ir --backend cuda:1
+! reprise: --backend=cuda:1: expected interp, cpu, cpu-eager or cuda
+? 2
 $ reprise eval broken.ir
 ! reprise: broken.ir: line 2: unknown op 'frob'
 ? 1

@@ -1,4 +1,5 @@
-/* On a machine with a GPU: the public device, its streams and events, and engines that share it. */
+/* On a machine with a GPU: the public device, its streams and events, compiled graphs, and engines that share it. */
+#include "support/compiled_device.h"
 #include "support/devices.h"
 
 static void copies_and_events(void **state) {
@@ -6,9 +7,12 @@ static void copies_and_events(void **state) {
     device_check_copies("cuda:0");
 }
 
-static void what_a_gpu_has_not(void **state) {
+static void compiled_graphs(void **state) {
     (void)state;
-    device_check_refusals("cuda:0");
+    compiled_device_check("cuda:0");
+    compiled_device_check_threads("cuda:0");
+    compiled_device_check_refusals("cuda:0");
+    compiled_device_check_eval();
 }
 
 static void engines_share_a_device(void **state) {
@@ -19,7 +23,7 @@ static void engines_share_a_device(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_events),
-        cmocka_unit_test(what_a_gpu_has_not),
+        cmocka_unit_test(compiled_graphs),
         cmocka_unit_test(engines_share_a_device),
     };
     return cmocka_run_group_tests_name("gpu/device", tests, NULL, NULL);

@@ -45,20 +45,6 @@ void device_check_copies(const char *name) {
     rp_device_close(d); /* and q with it */
 }
 
-void device_check_refusals(const char *name) {
-    rp_error err = {0};
-    rp_device *d = device_open_ok(name, 1);
-    rp_compiled *c = NULL;
-    rp_graph *g = rp_graph_new("one");
-    rp_tensor y = rp_neg(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)));
-    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
-    assert_int_equal(rp_compile_on(d, g, NULL, &c, &err), RP_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "rp_compile has no code for"));
-    assert_null(c);
-    rp_graph_free(g);
-    rp_device_close(d);
-}
-
 /* --- engines ------------------------------------------------------------------------------- */
 
 enum { TOKENS = 12 };

@@ -11,8 +11,6 @@ rp_stream *stream_open_ok(rp_device *d);
 
 /* Memory, copies both ways, fills, and an event between two streams. */
 void device_check_copies(const char *name);
-/* rp_compile_on on a GPU, which it does not know yet. */
-void device_check_refusals(const char *name);
 /* Several engines on one device, one after the other and at once: each has its own counters, all the tokens of one with a
  * device of its own. */
 void device_check_engines(const char *name);

@@ -1,5 +1,6 @@
 /* The public device, stream and event: who owns what, that everything is given back, that engines and compiled graphs share
  * one device from several threads, and what a call that does not fit is told. */
+#include "support/compiled_device.h"
 #include "support/devices.h"
 #include "support/gpu.h"
 
@@ -121,11 +122,34 @@ static void copies_and_events(void **state) {
     device_check_copies("cuda:0");
 }
 
-/* What has no code for a GPU says so. */
-static void what_a_gpu_has_not(void **state) {
+static void compiled_on_the_cpu(void **state) {
+    (void)state;
+    compiled_device_check("cpu");
+    compiled_device_check_threads("cpu");
+}
+
+static void compiled_on_a_gpu(void **state) {
     (void)state;
     if (no_gpu) SKIP_TEST("%s", no_gpu);
-    device_check_refusals("cuda:0");
+    compiled_device_check("cuda:0");
+}
+
+static void compiled_on_a_gpu_by_threads(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    compiled_device_check_threads("cuda:0");
+}
+
+static void what_a_gpu_refuses(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    compiled_device_check_refusals("cuda:0");
+}
+
+static void graphs_in_text_form(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    compiled_device_check_eval();
 }
 
 static rp_status run(rp_compiled *c, rp_stream *s, float *x, float *y, int rows, rp_error *err) {
@@ -266,7 +290,11 @@ int main(void) {
         cmocka_unit_test(bad_calls_are_told),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(copies_and_events),
-        cmocka_unit_test(what_a_gpu_has_not),
+        cmocka_unit_test(compiled_on_the_cpu),
+        cmocka_unit_test(compiled_on_a_gpu),
+        cmocka_unit_test(compiled_on_a_gpu_by_threads),
+        cmocka_unit_test(what_a_gpu_refuses),
+        cmocka_unit_test(graphs_in_text_form),
         cmocka_unit_test(one_device_serves_many),
         cmocka_unit_test(a_stream_of_another_device),
         cmocka_unit_test(a_capture_inside_of_another),

@@ -48,7 +48,7 @@ static bool is_host(const cuda_device *d, const void *p) {
 }
 
 /* Pinned memory of the host, too, whose address is one for both. */
-static bool device_reaches(hal_device *base, const void *p) {
+static bool device_reaches(const hal_device *base, const void *p) {
     const cuda_device *d = (const cuda_device *)base;
     unsigned kind = 0;
     return cuda_device_enter(d, &(rp_error){0}) == RP_OK &&
@@ -69,11 +69,14 @@ static rp_status get_mapped(const cuda_device *d, size_t size, void **out, rp_er
     return RP_OK;
 }
 
+/* Cleared when it returns, since the next to write there may be another queue; not by d's stream, which may be capturing. */
 static rp_status get_own(const cuda_device *d, size_t size, void **out, rp_error *err) {
     uint64_t at = 0;
     RP_TRY(cuda_gpu_alloc(&d->gpu, size, "memory of the GPU", &at, err));
-    rp_status st = cuda_check(&d->cu, d->cu.memory_set(at, 0, size ? size : 1, d->stream),
+    rp_status st = cuda_check(&d->cu, d->cu.memory_set(at, 0, size ? size : 1, NULL),
                               "clearing memory of the GPU", err);
+    if (st == RP_OK)
+        st = cuda_check(&d->cu, d->cu.stream_synchronize(NULL), "clearing memory of the GPU", err);
     if (st == RP_OK)
         *out = (void *)(uintptr_t)at;
     else
