@@ -208,7 +208,7 @@ RP_API rp_tensor rp_tril_mask(rp_graph *g, rp_dim rows, rp_dim cols, int64_t off
     RP_AT("rp_tril_mask", (rp_tril_mask)(g, RP_DIM(rows), RP_DIM(cols), offset))
 
 /* a[...,M,K] x b[...,K,N], or b[...,N,K] with trans_b; leading axes broadcast; f32, f16 and bf16 in any mix, sums and result in
- * f32. As in numpy, a[K] is a row and b[K] a column, and the result does not have that axis. */
+ * f32 (a cast of it is part of the same kernel), or f64 both, sums and result in f64, in a kernel without tiles. As in numpy, a[K] is a row and b[K] a column, and the result does not have that axis. */
 RP_API rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b);
 /* A product with any batch and contracted axes (negative ones count from the last), pair by pair of equal size. The result
  * has the batch axes, then the other axes of a, then those of b. At most RP_MAX_RANK - 2 batch axes. */

@@ -279,21 +279,21 @@ static void put_alu_int(gen_render *r, const kir_inst *in) {
 
 /* The expression of single precision, with the functions of double. */
 static void double_expr(gen_render *r, const kir_inst *in) {
-    static const char *const names[][2] = {{"rp_absf", "rk_abs64"},
-                                           {"rp_sqrtf", "rk_sqrt64"},
-                                           {"rp_floorf", "rk_floor64"},
-                                           {"rp_roundf", "rk_round64"}};
+    static const char *const names[][2] = {
+        {"rp_absf", "rk_abs64"}, {"rp_sqrtf", "rk_sqrt64"},   {"rp_expf", "rk_exp64"},
+        {"rp_logf", "rk_log64"}, {"rp_floorf", "rk_floor64"}, {"rp_roundf", "rk_round64"}};
+    const size_t n_names = sizeof names / sizeof *names;
     base_buf b;
 
     base_buf_init(&b, 0);
     for (const char *p = ir_op_table(in->u.alu)->expr; *p;) {
         size_t k = 0;
-        while (k < 4 && strncmp(p, names[k][0], strlen(names[k][0])) != 0) k++;
-        if (k < 4)
+        while (k < n_names && strncmp(p, names[k][0], strlen(names[k][0])) != 0) k++;
+        if (k < n_names)
             base_buf_puts(&b, names[k][1]);
         else
             base_buf_putc(&b, *p);
-        p += k < 4 ? strlen(names[k][0]) : 1;
+        p += k < n_names ? strlen(names[k][0]) : 1;
     }
     if (b.failed)
         r->out->failed = true;

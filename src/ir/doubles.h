@@ -1,5 +1,6 @@
 /* Names that the expressions of ops.def call in single precision, as functions of double. Include it behind what needs them as
- * they are, in front of a table over doubles. */
+ * they are, in front of a table over doubles. Behind gen/embed/kernel.h they give the bits of generated code, alone (the
+ * oracle) those of the C library. */
 #ifndef IR_DOUBLES_H
 #define IR_DOUBLES_H
 
@@ -7,8 +8,13 @@
 
 #define rp_absf fabs
 #define rp_sqrtf sqrt
+#ifdef RP_KERNEL_H
+#define rp_expf rk_exp64
+#define rp_logf rk_log64
+#else
 #define rp_expf exp
 #define rp_logf log
+#endif
 #define rp_sinf sin
 #define rp_cosf cos
 #define rp_tanhf tanh

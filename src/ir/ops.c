@@ -48,6 +48,7 @@ static bool is_transcendental(ir_op op) {
 }
 
 bool ir_op_on_doubles(ir_op op) {
+    if (op == IR_exp || op == IR_log || op == IR_sigmoid) return true;
     return ir_op_on_floats(op) && !is_transcendental(op) && op != IR_fma;
 }
 

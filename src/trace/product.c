@@ -1,15 +1,52 @@
 /* Products of the tensor API: all of them are matmuls behind views. */
 #include "trace/record.h"
 
+/* x with its last two axes in turn. */
+static rp_tensor swap_last(rp_tensor x) {
+    int axes[RP_MAX_RANK];
+    int n = (int)rp_tensor_shape(x).rank;
+    for (int i = 0; i < n; i++) axes[i] = i;
+    axes[n - 2] = n - 1;
+    axes[n - 1] = n - 2;
+    return rp_permute(x, axes, (uint32_t)n);
+}
+
+static rp_tensor fail_k(rp_tensor a, rp_tensor b) {
+    const ir_graph *g = a.graph->ir;
+    (void)rp_fail(&a.graph->err, RP_INVALID, "matmul: k of %s and %s differ",
+                  ir_type_of(g, a.ref).s, ir_type_of(g, b.ref).s);
+    return trace_bad(a.graph);
+}
+
+/* In double precision, for which there is no kernel of products: rounded products a[...,M,1,K] * b[...,1,N,K], and their sums. */
+static rp_tensor double_product(rp_tensor a, rp_tensor b, bool trans_b) {
+    if (!trans_b) b = swap_last(b);
+    if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    const ir_shape *sa = &ir_node_at(a.graph->ir, a.ref)->shape;
+    const ir_shape *sb = &ir_node_at(b.graph->ir, b.ref)->shape;
+    if (!ir_dim_same(ir_graph_dims(a.graph->ir), sa->dim[sa->rank - 1], sb->dim[sb->rank - 1]))
+        return fail_k(a, b);
+    a = rp_unsqueeze(a, -2);
+    b = rp_unsqueeze(b, -3);
+    return rp_sum(rp_mul(a, b), -1, false);
+}
+
+static bool is_double(rp_tensor x) {
+    return rp_tensor_dtype(x) == RP_DTYPE_F64 && rp_tensor_shape(x).rank >= 2;
+}
+
 /* A rank-1 operand is a row (left) or a column (right), whose axis the result does not have: as in numpy. */
 rp_tensor rp_matmul(rp_tensor a, rp_tensor b, bool trans_b) {
     rp_shape sa = rp_tensor_shape(a), sb = rp_tensor_shape(b);
     if (!trace_ready(a.graph)) return trace_bad(a.graph);
+    if (b.graph != a.graph) return trace_op(a.graph, IR_matmul, (rp_tensor[]){a, b}, 2, NULL, 0);
     bool row = sa.rank == 1, column = sb.rank == 1;
     if (row) a = rp_reshape(a, RP_SHAPE(1, sa.dim[0]));
     if (column) b = rp_reshape(b, RP_SHAPE(1, sb.dim[0]));
     ir_attr attr = {.key = IR_ATTR_TRANS_B, .u.i = trans_b || column};
-    rp_tensor y = trace_op(a.graph, IR_matmul, (rp_tensor[]){a, b}, 2, &attr, 1);
+    rp_tensor y = is_double(a) && is_double(b)
+                      ? double_product(a, b, trans_b || column)
+                      : trace_op(a.graph, IR_matmul, (rp_tensor[]){a, b}, 2, &attr, 1);
     if (!row && !column) return y;
     rp_shape s = rp_tensor_shape(y);
     if (!trace_ready(y.graph) || s.rank < 2) return y;

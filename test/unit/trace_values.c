@@ -111,6 +111,66 @@ static void means_and_variances_of_doubles(void **state) {
     }
 }
 
+/* x[A,B,C] by a matrix of C, or of B: both in double precision, a row and a column as well. */
+static void products_of_doubles(void **state) {
+    double x[N], y[A * B * B + A * B + A * C];
+    (void)state;
+    traced t = begin();
+    copy_input(&t, 0, x);
+    rp_tensor d = rp_div(rp_cast(t.x, RP_DTYPE_F64), rp_const(t.g, RP_DTYPE_F64, 3));
+    rp_tensor turned = rp_permute(d, (int[]){0, 2, 1}, 3);
+    rp_tensor row = rp_reshape(rp_slice(rp_slice(d, 0, 0, 1), 1, 0, 1), RP_SHAPE(C));
+    rp_tensor column = rp_reshape(rp_slice(rp_slice(d, 0, 1, 2), 2, 2, 3), RP_SHAPE(B));
+    rp_tensor all[] = {rp_flatten(rp_matmul(d, turned, false), 0, 2),
+                       rp_flatten(rp_matmul(d, row, false), 0, 1),
+                       rp_flatten(rp_matmul(column, d, false), 0, 1)};
+    assert_int_equal(rp_tensor_dtype(all[0]), RP_DTYPE_F64);
+    finish(&t, rp_concat(all, 3, 0), y, A * B * B + A * B + A * C);
+    for (int i = 0; i < A; i++) {
+        const double *m = x + i * B * C, *c = x + B * C + 2;
+        for (int j = 0; j < B * B; j++) {
+            double sum = 0;
+            for (int k = 0; k < C; k++) sum += m[j / B * C + k] / 3 * (m[j % B * C + k] / 3);
+            assert_true(fabs(y[i * B * B + j] - sum) < 1e-15);
+        }
+        for (int j = 0; j < B; j++) {
+            double sum = 0;
+            for (int k = 0; k < C; k++) sum += m[j * C + k] / 3 * (x[k] / 3);
+            assert_true(fabs(y[A * B * B + i * B + j] - sum) < 1e-15);
+        }
+        for (int j = 0; j < C; j++) {
+            double sum = 0;
+            for (int k = 0; k < B; k++) sum += c[k * C] / 3 * (m[k * C + j] / 3);
+            assert_true(fabs(y[A * B * B + A * B + i * C + j] - sum) < 1e-15);
+        }
+    }
+}
+
+static void refuse(rp_tensor (*make)(rp_tensor), const char *why) {
+    rp_error err = {0};
+    traced t = begin();
+    rp_tensor y = make(t.x);
+    assert_int_equal(rp_graph_finish(t.g, &y, 1, &err), RP_INVALID);
+    if (!strstr(err.text, why)) fail_msg("\"%s\" does not say \"%s\"", err.text, why);
+    ir_value_done(&t.in[0]);
+    rp_graph_free(t.g);
+}
+
+static rp_tensor of_other_k(rp_tensor x) {
+    rp_tensor d = rp_cast(x, RP_DTYPE_F64);
+    return rp_matmul(d, rp_slice(d, 2, 0, 1), true);
+}
+
+static rp_tensor of_two_types(rp_tensor x) {
+    return rp_matmul(rp_cast(x, RP_DTYPE_F64), x, true);
+}
+
+static void products_of_doubles_are_of_one_k_and_type(void **state) {
+    (void)state;
+    refuse(of_other_k, "matmul: k of f64[2,3,4] and f64[2,3,1] differ");
+    refuse(of_two_types, "matmul: wants f32, f16 or bf16, not f64[2,3,4]");
+}
+
 static void means_divide_by_the_size_of_their_axis(void **state) {
     double x[N], y[N];
     (void)state;
@@ -654,6 +714,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_numbers_are_of_key_and_place),
         cmocka_unit_test(means_and_variances_of_doubles),
+        cmocka_unit_test(products_of_doubles),
+        cmocka_unit_test(products_of_doubles_are_of_one_k_and_type),
         cmocka_unit_test(means_divide_by_the_size_of_their_axis),
         cmocka_unit_test(softmax_is_over_its_axis),
         cmocka_unit_test(log_softmax_is_the_logarithm),

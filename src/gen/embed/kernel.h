@@ -58,6 +58,58 @@ RP_INLINE double rk_floor64(double x)
     return a < 4503599627370496.0 ? rk_copysign64(t, x) : x;
 }
 
+/* 2^n for a whole n of at most 1023, n + 1.5 * 2^52 given as bits. */
+RP_INLINE double rk_power64(rp_u64 n) { return rp_from_bits64((n - 0x4338000000000000ull + 1023u) << 52); }
+
+/* <= 1 ulp; overflow gives inf, underflow goes through subnormals to 0. The Taylor polynomial is exact to 2^-57 of exp for
+ * |r| <= log(2) / 2. */
+RP_INLINE double rk_exp64(double x)
+{
+    double z = x * 1.4426950408889634 + 6755399441055744.0, n = z - 6755399441055744.0;
+    double half = n * 0.5 + 6755399441055744.0; /* 2^n in two factors, for subnormal results and 2^1024 */
+    double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
+    double p = 1.6059043836821613e-10;
+    p = p * r + 2.0876756987868100e-09;
+    p = p * r + 2.5052108385441720e-08;
+    p = p * r + 2.7557319223985893e-07;
+    p = p * r + 2.7557319223985888e-06;
+    p = p * r + 2.4801587301587302e-05;
+    p = p * r + 1.9841269841269841e-04;
+    p = p * r + 1.3888888888888889e-03;
+    p = p * r + 8.3333333333333332e-03;
+    p = p * r + 4.1666666666666664e-02;
+    p = p * r + 1.6666666666666666e-01;
+    p = p * r + 0.5;
+    p = (p * (r * r) + r) + 1.0;
+    double rest = (n - (half - 6755399441055744.0)) + 6755399441055744.0;
+    double y = (p * rk_power64(rp_bits64(half))) * rk_power64(rp_bits64(rest));
+    y = x > 709.8 ? (double)RP_INF : y; /* whatever came of one beyond these */
+    return x < -745.2 ? 0.0 : y;
+}
+
+/* <= 1 ulp: x = 2^n * m with m in [sqrt(1/2), sqrt(2)), then the series of log((1 + s) / (1 - s)) (FreeBSD's e_log.c). */
+RP_INLINE double rk_log64(double x)
+{
+    rp_u64 tiny = x < 0x1p-1022;
+    rp_u64 u = rp_bits64(tiny ? x * 0x1p54 : x), e = (u - 0x3fe6a09e667f3bcdull) & 0xfff0000000000000ull;
+    rp_u64 b = ((e >> 52) + 0x800u) & 0xfffu; /* a 12-bit two's complement number, made a double without a conversion */
+    double n = rp_from_bits64(b | 0x4330000000000000ull) - (4503599627370496.0 + 2048.0);
+    n = tiny ? n - 54.0 : n;
+    double f = rp_from_bits64(u - e) - 1.0, s = f / (2.0 + f), z = s * s, h = 0.5 * f * f;
+    double p = 1.479819860511658591e-01;
+    p = p * z + 1.531383769920937332e-01;
+    p = p * z + 1.818357216161805012e-01;
+    p = p * z + 2.222219843214978396e-01;
+    p = p * z + 2.857142874366239149e-01;
+    p = p * z + 3.999999999940941908e-01;
+    p = p * z + 6.666666666666735130e-01;
+    double y = n * 6.93147180369123816490e-01 -
+               ((h - (s * (h + p * z) + n * 1.90821492927058770002e-10)) - f);
+    y = x < (double)RP_INF ? y : x; /* inf and NaN stay */
+    y = x == 0.0 ? -(double)RP_INF : y;
+    return x < 0.0 ? (double)__builtin_nanf("") : y;
+}
+
 /* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
 #define RK_CHUNK 4096
 

@@ -1,0 +1,72 @@
+/* exp and log in double precision, as kernels have them, against the wider ones of the C library. */
+#include "support/check.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "kir/scalar.h"
+
+static double ulp_error(double got, long double want) {
+    int e;
+    if (isnan((double)want)) return isnan(got) ? 0 : INFINITY;
+    if (isinf((double)want) || isinf(got)) return got == (double)want ? 0 : INFINITY;
+    (void)frexpl(want, &e);
+    e = e < -1021 ? -1021 : e;
+    return (double)(fabsl((long double)got - want) / ldexpl(1, e - 53));
+}
+
+static void check(ir_op op, long double (*reference)(long double), double x) {
+    double got = kir_alu_f64(op, x, 0, 0), off = ulp_error(got, reference(x));
+    if (!(off <= 1)) fail_msg("%s(%a) = %a is off by %g ulp", ir_op_table(op)->name, x, got, off);
+}
+
+static const double special[] = {0.0,
+                                 -0.0,
+                                 INFINITY,
+                                 -INFINITY,
+                                 NAN,
+                                 1.0,
+                                 -1.0,
+                                 DBL_MIN,
+                                 -DBL_MIN,
+                                 0x1p-1074,
+                                 -0x1p-1074,
+                                 DBL_MAX,
+                                 -DBL_MAX,
+                                 0x1.6a09e667f3bccp-1,
+                                 0x1.6a09e667f3bcdp-1,
+                                 0x1.6a09e667f3bcep-1,
+                                 709.78,
+                                 709.782712893384,
+                                 709.7827128933841,
+                                 709.9,
+                                 -708.4,
+                                 -744.44,
+                                 -745.13,
+                                 -745.14,
+                                 -745.3,
+                                 1e300,
+                                 -1e300};
+
+static void exp_and_log_are_near(void **state) {
+    uint64_t bits = 1;
+    (void)state;
+    if (LDBL_MANT_DIG < 64) SKIP_TEST("long double is no wider than double");
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++) {
+        check(IR_exp, expl, special[i]);
+        check(IR_log, logl, special[i]);
+    }
+    for (int i = 0; i < 400000; i++) {
+        bits = bits * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        double u = (double)(bits >> 11) * 0x1p-53, any;
+        uint64_t positive = bits >> 1;
+        memcpy(&any, &positive, sizeof any);
+        check(IR_exp, expl, (u - 0.5) * (i % 3 == 0 ? 1500 : i % 3 == 1 ? 4 : 0x1p-20));
+        check(IR_log, logl, i % 2 ? any : 0.5 + u);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(exp_and_log_are_near)};
+    return cmocka_run_group_tests_name("kir_double", tests, NULL, NULL);
+}
