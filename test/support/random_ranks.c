@@ -118,7 +118,7 @@ static void act_unary(gen *q) {
         if (real && !wide) put(q, random_op1(&q->m, IR_tanh, x.ref), 1, false);
         break;
     case 2:
-        if (real && !wide) put(q, random_op1(&q->m, IR_sigmoid, x.ref), 1, false);
+        if (real) put(q, random_op1(&q->m, IR_sigmoid, x.ref), 1, false);
         break;
     case 3:
         if (real)
