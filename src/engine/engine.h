@@ -112,7 +112,7 @@ rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) RP
 bool engine_is_handed_on(const engine_batch *b);
 /* After a step: e->tokens[i] is entry i's, -1 where it samples nothing or its row holds no number, which its job tells (pick.c). */
 rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err) RP_MUST_USE;
-/* engine_run_step and the logits of all rows, the first engine_runner_max_rows of more. */
+/* engine_run_step and the logits of all rows, the first engine_runner_rows_at_once of more. */
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
                            rp_error *err) RP_MUST_USE;
 /* Ids of what r asks for, of which the vocabulary has each and there is room for (prompt.c). */

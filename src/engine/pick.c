@@ -54,10 +54,11 @@ static rp_status take(const picker *p, uint32_t i, uint32_t r, const float *logi
     return RP_OK;
 }
 
-/* Entries [i, n) that sample from rows side by side, the first from row r, and want logits. Returns how many. */
+/* Entries [i, n) that sample from rows side by side, the first from row r, and want logits, as many as there are at once. Returns how many. */
 static uint32_t run_from(const picker *p, uint32_t i, uint32_t r) {
+    const uint32_t most = engine_runner_rows_at_once(p->e->runner);
     uint32_t n = 0;
-    while (i + n < p->b->n && wants_logits(p, &p->b->entry[i + n], r + n)) {
+    while (n < most && i + n < p->b->n && wants_logits(p, &p->b->entry[i + n], r + n)) {
         n++;
         if (i + n < p->b->n && p->b->entry[i + n].n_logits != 1) break;
     }

@@ -5,8 +5,15 @@
 #include "engine/room.h"
 #include "gen/exchange.h"
 
+/* Of logits for the host, where that is not the device: as many as scoring wants for the head to run at its full speed. */
+enum { ROWS_AT_ONCE = 32 };
+
 static size_t logits_size(const engine_results *r) {
     return r->max_rows * r->row_size;
+}
+
+static size_t host_logits_size(const engine_results *r) {
+    return r->at_once * r->row_size;
 }
 
 static size_t best_size(const engine_results *r) {
@@ -25,8 +32,12 @@ static rp_status open_logits(engine_results *r, int64_t max_num_seqs, rp_error *
     engine_room room = {"the logits of a step", "max_num_seqs", max_num_seqs, HAL_DEVICE_MEMORY,
                         logits_size(r)};
     RP_TRY(engine_room_take(r->device, &room, &r->logits, err));
+    r->at_once = r->max_rows;
+    if (!r->x->needed) return RP_OK;
+    if (r->at_once > ROWS_AT_ONCE) r->at_once = ROWS_AT_ONCE;
     room.kind = HAL_MAPPED_MEMORY;
-    return r->x->needed ? engine_room_take(r->device, &room, &r->host_logits, err) : RP_OK;
+    room.size = host_logits_size(r);
+    return engine_room_take(r->device, &room, &r->host_logits, err);
 }
 
 static void make_launch(engine_results *r) {
@@ -67,7 +78,7 @@ rp_status engine_results_open(engine_results *r, int64_t max_num_seqs, rp_error 
 void engine_results_close(engine_results *r) {
     hal_device *d = r->device;
     if (r->logits) d->ops->release(d, r->logits, logits_size(r));
-    if (r->host_logits) d->ops->release(d, r->host_logits, logits_size(r));
+    if (r->host_logits) d->ops->release(d, r->host_logits, host_logits_size(r));
     if (r->best) d->ops->release(d, r->best, best_size(r));
     if (r->host_best) d->ops->release(d, r->host_best, host_best_size(r));
     if (r->tokens) d->ops->release(d, r->tokens, tokens_size(r));
@@ -132,9 +143,9 @@ engine_best engine_results_best(const engine_results *r) {
 rp_status engine_results_logits(engine_results *r, uint32_t first, uint32_t n, const float **out,
                                 rp_error *err) {
     char *from = (char *)r->logits + first * r->row_size;
-    if (n > r->max_rows || first > r->max_rows - n)
-        return rp_fail(err, RP_INTERNAL, "logit rows %u to %u of %u", first, first + n,
-                       r->max_rows);
+    if (n > r->at_once || first > r->max_rows - n)
+        return rp_fail(err, RP_INTERNAL, "logit rows %u to %u of %u, %u at once", first, first + n,
+                       r->max_rows, r->at_once);
     if (engine_results_in_flight(r))
         return rp_fail(err, RP_INTERNAL, "logits of a step that has another behind it");
     if (r->host_logits) {
@@ -148,7 +159,7 @@ rp_status engine_results_logits(engine_results *r, uint32_t first, uint32_t n, c
 }
 
 size_t engine_results_logits_bytes(const engine_results *r) {
-    return r->host_logits ? 2 * logits_size(r) : logits_size(r);
+    return logits_size(r) + (r->host_logits ? host_logits_size(r) : 0);
 }
 
 size_t engine_results_best_bytes(const engine_results *r) {

@@ -19,10 +19,12 @@ typedef struct engine_best {
 typedef struct engine_results {
     hal_device *device; /* set by the caller, with the next three */
     engine_exchange *x;
-    uint32_t max_rows; /* of logits at once */
-    size_t row_size;   /* bytes of the logits of a row */
-    void *logits;      /* [max_rows] of them */
-    float *best;       /* of each row the largest logit, then the ids of all of them */
+    uint32_t max_rows; /* of logits that the device keeps */
+    uint32_t
+        at_once; /* of them that the host gets: all, or a few, since it takes long to pin memory for many */
+    size_t row_size; /* bytes of the logits of a row */
+    void *logits;    /* [max_rows] of them */
+    float *best;     /* of each row the largest logit, then the ids of all of them */
     float *
         host_best; /* the same of the last steps, one after the other, in mapped memory, and of steps that are none */
     void *host_logits; /* where the host reads rows; NULL where it reads them in place */
@@ -56,7 +58,7 @@ void engine_results_drain(engine_results *r);
 
 /* Of the step waited for last; valid until the next wait. */
 engine_best engine_results_best(const engine_results *r);
-/* Logits of rows [first, first + n); valid until the next call. RP_INTERNAL while a step is in flight, which writes to them. */
+/* Logits of rows [first, first + n), of which there are r->at_once at most; valid until the next call. RP_INTERNAL while a step is in flight, which writes to them. */
 rp_status engine_results_logits(engine_results *r, uint32_t first, uint32_t n, const float **out,
                                 rp_error *err) RP_MUST_USE;
 

@@ -242,11 +242,16 @@ static rp_status run_pieces(engine_runner *r, const rp_dispatch *d, rp_error *er
     return RP_OK;
 }
 
+/* Rows that the head computes at once where they are more than are kept: in whole parts of what the host gets at once. */
+static uint32_t chunk_rows(const engine_runner *r) {
+    return r->results.max_rows / r->results.at_once * r->results.at_once;
+}
+
 /* More rows than are kept at once have no graph: the head runs chunk by chunk, the first one here. */
 static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
     rp_dispatch chunk = r->last;
     uint32_t left = (uint32_t)r->last.num_logits - first;
-    uint32_t n = left < r->results.max_rows ? left : r->results.max_rows;
+    uint32_t n = left < chunk_rows(r) ? left : chunk_rows(r);
     chunk.head_mode = RP_CUDAGRAPH_NONE;
     chunk.padded_logits = chunk.head_key.num_logits = (int32_t)n;
     if (first) {
@@ -363,13 +368,14 @@ rp_status engine_runner_logits(engine_runner *r, uint32_t first, uint32_t n, con
 
 rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out_logits,
                              rp_error *err) {
-    if (first == 0 || first % r->results.max_rows || first >= (uint32_t)r->last.num_logits)
-        return rp_fail(err, RP_INTERNAL, "logit rows from %u on of %d, %u at a time", first,
-                       r->last.num_logits, r->results.max_rows);
-    uint32_t left = (uint32_t)r->last.num_logits - first;
-    RP_TRY(run_chunk(r, first, err));
-    return engine_runner_logits(r, 0, left < r->results.max_rows ? left : r->results.max_rows,
-                                out_logits, err);
+    const uint32_t most = r->results.at_once, all = (uint32_t)r->last.num_logits;
+    const bool in_chunks = all > r->results.max_rows;
+    const uint32_t at = in_chunks ? first % chunk_rows(r) : first;
+    if (first == 0 || first % most || first >= all)
+        return rp_fail(err, RP_INTERNAL, "logit rows from %u on of %u, %u at a time", first, all,
+                       most);
+    if (in_chunks && at == 0) RP_TRY(run_chunk(r, first, err));
+    return engine_runner_logits(r, at, all - first < most ? all - first : most, out_logits, err);
 }
 
 rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
@@ -398,8 +404,8 @@ const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r) {
     return &r->dispatcher;
 }
 
-uint32_t engine_runner_max_rows(const engine_runner *r) {
-    return r->results.max_rows;
+uint32_t engine_runner_rows_at_once(const engine_runner *r) {
+    return r->results.at_once;
 }
 
 uint32_t engine_runner_max_blocks(const engine_runner *r) {

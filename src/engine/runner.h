@@ -40,7 +40,7 @@ rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,
 
 /* One step: dispatch, build inputs, queue everything that it does, up to the largest logits of its rows on their way to the host. A second one can be
  * launched before the first is waited for; its entries then read tokens where that leaves them. Row i of its results belongs to the i-th logit row of the batch; of a batch that wants
- * more than engine_runner_max_rows they are the first so many. */
+ * more than are kept they are the first so many. */
 rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                                rp_error *err) RP_MUST_USE;
 /* Waits for the oldest step that was launched and not waited for. */
@@ -63,12 +63,13 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
                              int64_t *ns, rp_error *err) RP_MUST_USE;
 
 /* The rows from `first` on of a batch that wants more, after engine_runner_step and in ascending order, at most
- * engine_runner_max_rows at a time, a multiple of which first is. They take the place of the rows before, and *out_logits has
+ * engine_runner_rows_at_once at a time, a multiple of which first is. They take the place of the rows before, and *out_logits has
  * them all. */
 rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out_logits,
                              rp_error *err) RP_MUST_USE;
-/* Rows of logits that are kept at once: one a request, and enough that scoring runs the head at its full speed. */
-uint32_t engine_runner_max_rows(const engine_runner *r);
+/* Rows of logits that the host gets at once: all that are kept, which are one a request and enough that scoring runs the head at its full
+ * speed, or a part of them where they come from a device. */
+uint32_t engine_runner_rows_at_once(const engine_runner *r);
 
 const graph_state *engine_runner_state(const engine_runner *r);
 const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);

@@ -45,7 +45,7 @@ static rp_status run(scorer *s, rp_error *err) {
     const engine_batch *b = NULL;
     const float *logits;
     size_t stride = model_source_hparams(s->e->source)->n_vocab;
-    uint32_t rows = engine_runner_max_rows(s->e->runner);
+    uint32_t rows = engine_runner_rows_at_once(s->e->runner);
     int32_t token = 0;
     for (;;) {
         RP_TRY(engine_sched_next(s->sched, &b, err));

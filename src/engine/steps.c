@@ -90,7 +90,7 @@ rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) {
 
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,
                            rp_error *err) {
-    uint32_t most = engine_runner_max_rows(e->runner);
+    uint32_t most = engine_runner_rows_at_once(e->runner);
     RP_TRY(engine_run_step(e, b, err));
     return engine_runner_logits(e->runner, 0, b->num_logits < most ? b->num_logits : most, logits,
                                 err);

@@ -168,7 +168,7 @@ static base_hash128 *rows_of(rp_engine *e, const int32_t *ids, uint32_t n, uint3
     engine_sched *scheduler = NULL;
     engine_request *r = NULL;
     base_hash128 *rows = calloc(n + 1u, sizeof *rows);
-    uint32_t seen = 0, most = engine_runner_max_rows(e->runner);
+    uint32_t seen = 0, most = engine_runner_rows_at_once(e->runner);
     CHECK_OK(engine_sched_new(&so, e->kv, &scheduler, &err), &err);
     CHECK_OK(engine_request_new(&ro, &r, &err), &err);
     CHECK_OK(engine_sched_add(scheduler, r, &err), &err);
