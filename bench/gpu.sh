@@ -14,7 +14,7 @@ set -u
 cd "$(dirname "$0")/.."
 B=${1-build}
 : "${ROUNDS:=7}" "${STEPS:=50}" "${CASES:=1b:1 1b:8 1b:64 135m:1 8b:1 8b:32 1b:prefill2048 1b:prefill512}" "${CONTEXT:=1024}" "${PEERS=torch}" "${PYTHON:=python3}"
-: "${ENGINE=1b:1 1b:8 1b:64 135m:1 1b:prefill2048 1b:prefill512}"
+: "${ENGINE=1b:1 1b:8 1b:64 135m:1 8b:1 8b:32 1b:prefill2048 1b:prefill512}"
 : "${SETTINGS:=}" "${RESULTS=bench/results}"
 . bench/lib.sh
 tmp=$(mktemp -d)
