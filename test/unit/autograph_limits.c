@@ -252,7 +252,20 @@ static void failures_and_bad_calls(void **state) {
     assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
     fo.name = "g";
     fo.fn = fails_at_first;
+    fo.output = (rp_output_policy)(RP_OUTPUT_RING + 1);
+    assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
+    assert_string_equal(err.text, "function g: output is 3, which is no rp_output_policy");
+    fo.output = RP_OUTPUT_COPY;
+    fo.layer = RP_LAYER_NONE - 1;
+    assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
+    assert_string_equal(err.text, "function g: layer is -2; give a number or RP_LAYER_NONE");
+    fo.layer = RP_LAYER_NONE;
+    assert_int_equal(rp_function_new(b.graphs, &fo, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_function_new(NULL, &fo, &g, &err), RP_INVALID);
     fo.output = RP_OUTPUT_RING;
+    fo.ring = 1;
+    assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
+    fo.ring = 0;
     assert_int_equal(rp_function_new(b.graphs, &fo, &g, &err), RP_INVALID);
     assert_string_equal(err.text,
                         "function g: ring is 0; it is at least 2 with RP_OUTPUT_RING and 0 "
@@ -273,6 +286,41 @@ static rp_status calls_with_no_value(void *user, rp_call *call, const rp_value *
     const wrong *w = user;
     (void)args;
     return rp_call_function(call, w->f, &w->bad, result, err);
+}
+
+/* Every call with something missing, or memory that cannot be. */
+static rp_status asks_wrongly(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    const wrong *w = user;
+    rp_buffer b = {RP_DTYPE_F32, 1, {1}, NULL};
+    assert_int_equal(rp_call_function(NULL, w->f, args, result, err), RP_INVALID);
+    assert_int_equal(rp_call_function(call, NULL, args, result, err), RP_INVALID);
+    assert_int_equal(rp_call_function(call, w->f, NULL, result, err), RP_INVALID);
+    assert_int_equal(rp_call_function(call, w->f, args, NULL, err), RP_INVALID);
+    assert_int_equal(rp_call_output(NULL, &b, err), RP_INVALID);
+    assert_int_equal(rp_call_output(call, NULL, err), RP_INVALID);
+    b.dtype = (rp_dtype)RP_DTYPE_COUNT_;
+    assert_int_equal(rp_call_output(call, &b, err), RP_INVALID);
+    assert_string_equal(err->text, "rp_call_output: no memory has this dtype, rank and sizes");
+    b.dtype = RP_DTYPE_F32;
+    b.rank = RP_MAX_RANK + 1;
+    assert_int_equal(rp_call_temp(call, &b, err), RP_INVALID);
+    assert_string_equal(err->text, "rp_call_temp: no memory has this dtype, rank and sizes");
+    for (int i = 0; i < RP_MAX_RANK; i++) b.dim[i] = 1;
+    b.rank = RP_MAX_RANK;
+    return rp_call_output(call, &b, err); /* what failed before is not in err any more */
+}
+
+static void missing_arguments_are_told(void **state) {
+    bench b;
+    int runs = 1;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    wrong w = {.b = &b, .f = function_of(&b, "inner", fails_at_first, &runs)};
+    rp_value none = rp_value_none();
+    for (int i = 0; i < 3; i++)
+        rp_output_free(run_ok(function_of(&b, "f", asks_wrongly, &w), &none));
+    bench_close(&b);
 }
 
 static rp_status destroys(void *user, rp_call *call, const rp_value *args, rp_value *result,
@@ -339,6 +387,31 @@ static void freed_memory_makes_graphs_invalid(void **state) {
     bench_close(&b);
 }
 
+/* Graphs of a function go with it, those of others stay. */
+static void functions_take_their_graphs_along(void **state) {
+    bench b;
+    affine m;
+    float x = 5;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    rp_function *f[] = {function_of(&b, "f", affine_call, &m),
+                        function_of(&b, "g", affine_call, &m)};
+    rp_value in = floats(&x, 1);
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < 2; i++) assert_true(first_of(run_items(f[i], &in, 1)) == 11);
+    assert_int_equal(bench_info(&b).graph_count, 2);
+    rp_function_free(f[0]);
+    assert_int_equal(bench_info(&b).graph_count, 1);
+    assert_true(first_of(run_items(f[1], &in, 1)) == 11);
+    assert_int_equal(bench_info(&b).captures, 2);
+    rp_function_free(f[1]);
+    assert_int_equal(bench_info(&b).graph_count, 0);
+    rp_function_free(NULL);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 int main(void) {
     static char cpu[] = "cpu", null[] = "null";
     const struct CMUnitTest tests[] = {
@@ -347,7 +420,9 @@ int main(void) {
          null},
         cmocka_unit_test(failures_and_bad_calls),
         cmocka_unit_test(bad_calls_inside_of_a_call),
+        cmocka_unit_test(missing_arguments_are_told),
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
+        cmocka_unit_test(functions_take_their_graphs_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "support/compiled_device.h"
 #include "support/devices.h"
 #include "support/gpu.h"
+#include "support/heard.h"
 
 #include <pthread.h>
 
@@ -83,6 +84,24 @@ static void bad_calls_are_told(void **state) {
     assert_int_equal(rp_event_record(e, s, &err), RP_INVALID);
     assert_string_equal(err.text,
                         "rp_event_record: the event is of one device, the stream of another");
+    assert_int_equal(rp_event_wait(e, s, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "rp_event_wait: the event is of one device, the stream of another");
+    assert_int_equal(rp_event_record(NULL, s, &err), RP_INVALID);
+    assert_int_equal(rp_event_record(e, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_event_wait(NULL, s, &err), RP_INVALID);
+    assert_int_equal(rp_event_wait(e, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_event_synchronize(NULL, &err), RP_INVALID);
+    assert_int_equal(rp_event_new(NULL, &e, &err), RP_INVALID);
+    assert_int_equal(rp_event_new(a, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_stream_open(a, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_stream_fill(s, NULL, 0, 1, &err), RP_INVALID);
+    CHECK_OK(rp_stream_fill(s, NULL, 0, 0, &err), &err);
+    assert_string_equal(err.text, ""); /* a call that goes well clears what was there */
+    void *p = NULL;
+    assert_int_equal(rp_device_alloc(NULL, 1, &p, &err), RP_INVALID);
+    assert_int_equal(rp_device_alloc(a, 1, NULL, &err), RP_INVALID);
+    assert_int_equal(rp_device_get_info(NULL, NULL, &err), RP_INVALID);
     rp_event_free(e);
     rp_stream_close(s);
     rp_device_close(b);
@@ -110,8 +129,20 @@ static void memory_is_given_back(void **state) {
     rp_device_free(d, NULL);
     CHECK_OK(rp_device_get_info(d, &info, &err), &err);
     assert_int_equal(info.allocated, 1001);
+    base_buf said;
+    heard_start(&said, "");
     rp_device_close(d);
+    CHECK_HEARD(&said, "device cpu was closed with 1001 bytes in 2 blocks that rp_device_free "
+                       "never had; they are freed now\n");
+    heard_done(&said);
     assert_int_equal(base_live(), live);
+    heard_start(&said, "");
+    d = device_open_ok("cpu", 1); /* nothing to say where all was freed */
+    CHECK_OK(rp_device_alloc(d, 8, &p, &err), &err);
+    rp_device_free(d, p);
+    rp_device_close(d);
+    assert_true(!said.len);
+    heard_done(&said);
 }
 
 static void copies_and_events(void **state) {
