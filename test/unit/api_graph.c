@@ -1,5 +1,6 @@
 /* Graphs by the public API: checking, passes, later stages as text, and evaluation by three back ends. */
 #include "support/check.h"
+#include "support/heard.h"
 
 #include "base/alloc.h"
 #include "reprise/graph.h"
@@ -122,6 +123,36 @@ static void stages_are_text(void **state) {
     rp_graph_free(g);
 }
 
+static char *code_for(const rp_graph *g, const char *isa) {
+    rp_error err = {0};
+    char *text = NULL;
+    CHECK_OK(rp_graph_lower_text(g, "c", isa, &text, &err), &err);
+    return text;
+}
+
+/* No name, an empty one and auto are this machine's; what has no templates is told, and is the one below. */
+static void instruction_sets_have_names(void **state) {
+    static const char *const same[][2] = {
+        {NULL, ""}, {NULL, "auto"}, {NULL, "AUTO"}, {"amx", "avx512"}, {"avx2", "avx2"}};
+    rp_graph *g = parse("graph @lin(%x: f32[T,64]) -> f32[T,16] where T in [1,64] {\n"
+                        "  %0 = param @w : q4_1[16,64]\n  %1 = dequant %0 : f32[16,64]\n"
+                        "  %2 = matmul %x, %1 {trans_b=true} : f32[T,16]\n  ret %2\n}\n");
+    base_buf said;
+    (void)state;
+    heard_start(&said, "");
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char *a = code_for(g, same[i][0]), *b = code_for(g, same[i][1]);
+        assert_string_equal(a, b);
+        rp_free(a), rp_free(b);
+    }
+    assert_string_equal(said.data, "isa=amx becomes avx512: no amx templates yet\n");
+    heard_done(&said);
+    char *a = code_for(g, "portable"), *b = code_for(g, "avx2");
+    assert_string_not_equal(a, b);
+    rp_free(a), rp_free(b);
+    rp_graph_free(g);
+}
+
 /* The numbers of two texts differ by at most tol. */
 static void compare(const char *a, const char *b, double tol) {
     size_t lines = 0;
@@ -159,6 +190,24 @@ static void back_ends_agree(void **state) {
         compare(want, cpu, 1e-5);
         compare(want, eager, 1e-5);
         rp_free(want), rp_free(cpu), rp_free(eager);
+        rp_graph_free(g);
+    }
+}
+
+/* One back end compiles, the other two do not: what they say of kernels tells. */
+static void back_ends_are_what_they_say(void **state) {
+    static const rp_backend all[] = {RP_BACKEND_INTERP, RP_BACKEND_CPU_EAGER, RP_BACKEND_CPU};
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_graph *g = parse(softmax);
+        rp_error err = {0};
+        base_buf said;
+        char *text = NULL;
+        heard_start(&said, "kernel_code");
+        CHECK_OK(rp_graph_eval_text(g, all[i], 11, "T=6", &text, &err), &err);
+        assert_int_equal(said.data && strstr(said.data, "red_fused"), all[i] == RP_BACKEND_CPU);
+        heard_done(&said);
+        rp_free(text);
         rp_graph_free(g);
     }
 }
@@ -290,10 +339,11 @@ static void survives_lost_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unfinished_is_refused),     cmocka_unit_test(a_name_is_of_one_kind),
-        cmocka_unit_test(passes_make_a_new_graph),   cmocka_unit_test(stages_are_text),
-        cmocka_unit_test(back_ends_agree),           cmocka_unit_test(seeds_and_sizes),
-        cmocka_unit_test(sizes_keep_to_their_range), cmocka_unit_test(passes_keep_the_numerics),
+        cmocka_unit_test(unfinished_is_refused),       cmocka_unit_test(a_name_is_of_one_kind),
+        cmocka_unit_test(passes_make_a_new_graph),     cmocka_unit_test(stages_are_text),
+        cmocka_unit_test(instruction_sets_have_names), cmocka_unit_test(back_ends_agree),
+        cmocka_unit_test(back_ends_are_what_they_say), cmocka_unit_test(seeds_and_sizes),
+        cmocka_unit_test(sizes_keep_to_their_range),   cmocka_unit_test(passes_keep_the_numerics),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

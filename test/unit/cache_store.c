@@ -1070,6 +1070,9 @@ static void counts_what_the_folder_takes(void **state) {
     (void)strcat(path, "/piece.c");
     write_file(path, "123456789", 9);
     CHECK_OK(cache_usage(s, got, &err), &err);
+    CHECK_OK(cache_plan_parts(s, "00000000000000000000000000000007", &code, &weights, &err), &err);
+    assert_true(code == 0 && weights == 0); /* a plan that lost its list, and what is no key */
+    CHECK_OK(cache_plan_parts(s, "none", &code, &weights, &err), &err);
     CHECK_OK(cache_plan_parts(s, HEX, &code, &weights, &err), &err);
     assert_int_equal(got[CACHE_TUNING].n_files, 1);
     assert_int_equal(got[CACHE_CODE].n_files, 2);

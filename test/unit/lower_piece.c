@@ -35,6 +35,38 @@ static void text_is_the_same_every_time(void **state) {
     ir_graph_free(g);
 }
 
+/* Two pairs of matrices behind one input: the weights of the second pair begin behind both matrices of the first. */
+static void segments_begin_behind_those_in_front(void **state) {
+    static const char text[] =
+        "graph @pairs(%x: f32[T,64]) -> (f32[T,64], f32[T,96]) where T in [1,64] {\n"
+        "  %a = param @a : q4_1[64,64]\n  %b = param @b : q4_1[64,64]\n"
+        "  %c = param @c : q4_1[96,64]\n  %d = param @d : q4_1[96,64]\n"
+        "  %q = quantize %x {dtype=i16b32}\n  %y = dequant %q\n"
+        "  %da = dequant %a\n  %db = dequant %b\n  %dc = dequant %c\n  %dd = dequant %d\n"
+        "  %ma = matmul %y, %da {trans_b=true}\n  %mb = matmul %y, %db {trans_b=true}\n"
+        "  %mc = matmul %y, %dc {trans_b=true}\n  %md = matmul %y, %dd {trans_b=true}\n"
+        "  %sa = tanh %ma\n  %sc = tanh %mc\n  %g = mul %sa, %mb\n  %h = mul %sc, %md\n"
+        "  ret %g, %h\n}\n";
+    /* 64 columns of two matrices are 8 tiles of 16 rows. */
+    static const char *const want[2][2] = {{"w + 0 * RP_TILE_q4_1(64)", "w + 8 * RP_TILE_q4_1(64)"},
+                                           {"a1 + (0 + (item - 0) * ", "a1 + (8 + (item - "}};
+    rp_error err = {0};
+    ir_graph *g, *opt;
+    (void)state;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(pass_run_all(g, NULL, &opt, &err), &err);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        lower_options o = {.isa = GEN_ISA_PORTABLE, .target = gpu ? GEN_CUDA : GEN_HOST};
+        lower_piece p;
+        CHECK_OK(lower_graph(opt, &o, &p, &err), &err);
+        for (int i = 0; i < 2; i++)
+            if (!strstr(p.source, want[gpu][i])) fail_msg("no %s in %s", want[gpu][i], p.source);
+        lower_done(&p);
+    }
+    ir_graph_free(opt);
+    ir_graph_free(g);
+}
+
 /* Functions of one unit must not clash, whatever the pieces of a step are. */
 static void names_are_distinct(void **state) {
     static const rp_dtype weights[] = {RP_DTYPE_Q4_1, RP_DTYPE_F32, RP_DTYPE_BF16};
@@ -350,6 +382,7 @@ static void survives_lost_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_the_same_every_time),
+        cmocka_unit_test(segments_begin_behind_those_in_front),
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),

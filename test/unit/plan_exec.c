@@ -127,6 +127,45 @@ static void a_variant_may_be_nothing(void **state) {
     close_plan(&f);
 }
 
+/* The first list that a launch runs may want more scratch than the second. */
+static void scratch_is_that_of_the_largest(void **state) {
+    static const char text[] =
+        "graph @g(%b: bool[], %x: f32[2]) {\n  %o = cond %b, %x {\n"
+        "    then=graph @more(%p: f32[2]) { %r = add %p, %p ret %r },\n"
+        "    else=graph @less(%p: f32[2]) { %r = neg %p ret %r }}\n  ret %o\n}\n";
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        fixture f = {0};
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        f.p = plan_of(g);
+        assert_int_equal(f.p->n_inner, 2);
+        f.p->n_modules = 0;
+        for (int i = 0; i < 2; i++) {
+            plan *in = f.p->inner[i];
+            in->n_modules = 0;
+            for (uint32_t k = 0; k < in->n_functions; k++)
+                in->functions[k] = (plan_function){PLAN_BUILTIN, "@small"};
+            in->launches[0].alts[0].scratch = i == first ? 512 : 64;
+        }
+        for (uint32_t k = 0; k < f.p->n_functions; k++)
+            f.p->functions[k] = (plan_function){PLAN_BUILTIN, "@small"};
+        CHECK_OK(hal_open("null", 1, &f.d, &err), &err);
+        plan_exec_options opt = {.device = f.d, .builtin = find};
+        CHECK_OK(plan_exec_new(f.p, &opt, &f.x, &err), &err);
+        CHECK_OK(plan_bound_new(f.x, 0, f.p->n_pieces, &f.b, &err), &err);
+        float x[2], y[2];
+        plan_exec_set(f.x, PLAN_INPUT, 0, x);
+        plan_exec_set(f.x, PLAN_INPUT, 1, x);
+        plan_exec_set(f.x, PLAN_OUTPUT, 0, y);
+        CHECK_OK(plan_exec_bind(f.x, f.b, NULL, &err), &err);
+        assert_int_equal(f.b->scratch, 512);
+        close_plan(&f);
+        ir_graph_free(g);
+    }
+}
+
 static void launches_have_addresses_and_sizes(void **state) {
     rp_error err = {0};
     fixture f;
@@ -353,6 +392,7 @@ static void huge_packs_have_no_size(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scratch_is_that_of_the_largest),
         cmocka_unit_test(launches_have_addresses_and_sizes),
         cmocka_unit_test(a_variant_may_be_nothing),
         cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),

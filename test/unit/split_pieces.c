@@ -305,6 +305,37 @@ static rp_status nothing(void *user, rp_buffer *args, uint32_t n, rp_error *err)
     return RP_OK;
 }
 
+/* Views of what a piece makes need none of their own; behind a splitting op there must be one. */
+static void views_ask_for_no_piece(void **state) {
+    static const char *const ops[] = {"reprise::exp"};
+    static const struct {
+        const char *body;
+        uint32_t pieces, compiled;
+    } cases[] = {
+        {"%a = neg %x\n  %v = reshape %a {shape=[2,2]}\n  ret %v", 1, 1},
+        {"%a = neg %x\n  %v = reshape %a {shape=[2,2]}\n  ret %v, %a", 1, 1},
+        {"%e = exp %x\n  %a = neg %e\n  %v = reshape %a {shape=[2,2]}\n  ret %v", 2, 1},
+        {"%e = exp %x\n  %a = neg %e\n  %v = reshape %e {shape=[2,2]}\n  ret %v, %a", 2, 1},
+        {"%a = neg %x\n  %e = exp %a\n  %v = reshape %a {shape=[2,2]}\n  ret %v, %e", 2, 1},
+        {"%a = neg %x\n  %e = exp %a\n  %v = reshape %e {shape=[2,2]}\n  ret %v", 3, 2},
+        {"%e = exp %x\n  %v = reshape %e {shape=[2,2]}\n  ret %v", 2, 1},
+        {"%e = exp %x\n  %v = reshape %x {shape=[2,2]}\n  ret %v, %e", 2, 1},
+        {"%e = exp %x\n  ret %e", 1, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200];
+        (void)snprintf(text, sizeof text, "graph @g(%%x: f32[4]) {\n  %s\n}\n", cases[i].body);
+        ir_graph *g = parse(text);
+        split_result r = split_by(g, ops, 1);
+        if (r.n_pieces != cases[i].pieces || r.n_compiled != cases[i].compiled)
+            fail_msg("%s: %u pieces, %u compiled", cases[i].body, r.n_pieces, r.n_compiled);
+        split_done(&r);
+        check_equal(g, ops, 1, 11 + i);
+        ir_graph_free(g);
+    }
+}
+
 /* Whichever operands an op writes: the piece says so of each. */
 static void any_operand_may_be_written(void **state) {
     static const char *const ops[] = {"reprise::exp"};
@@ -406,6 +437,7 @@ int main(void) {
         cmocka_unit_test(any_operand_may_be_written),
         cmocka_unit_test(results_cross_borders),
         cmocka_unit_test(a_version_is_of_the_piece_that_wrote_it),
+        cmocka_unit_test(views_ask_for_no_piece),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
