@@ -46,6 +46,9 @@ typedef struct rp_value {
     /* TENSOR: long-lived memory (weights, a KV cache) that is read and written where it lies. Its address is part of what a graph
      * is found by; other tensors are copied into memory of the manager, and may not be written. */
     bool state;
+    /* TENSOR: dense memory that kernels of one's own find by a table: the function is given, as data, the place on the device where
+     * a `void *` stands that is the address in this call. Nothing is copied, and each call may have another address. */
+    bool indirect;
 } rp_value;
 
 static inline rp_value rp_value_none(void) {
@@ -92,6 +95,11 @@ static inline rp_value rp_value_strided(rp_buffer b, const int64_t *stride) {
 static inline rp_value rp_value_state(rp_buffer b) {
     rp_value v = rp_value_tensor(b);
     v.state = true;
+    return v;
+}
+static inline rp_value rp_value_indirect(rp_buffer b) {
+    rp_value v = rp_value_tensor(b);
+    v.indirect = true;
     return v;
 }
 static inline rp_value rp_value_list(const rp_value *item, uint32_t n) {

@@ -17,8 +17,8 @@ typedef struct capture {
     autograph_entry *e;
     bool one; /* what fails concerns this form of arguments alone */
     rp_call call;
-    rp_value args;    /* whose tensors are the slots */
-    uint32_t next_in; /* while args are made */
+    rp_value args;                   /* whose tensors are the slots */
+    uint32_t next_in, next_indirect; /* while args are made */
     bool moved;
 } capture;
 
@@ -26,13 +26,14 @@ typedef struct capture {
 
 typedef struct tensors {
     rp_buffer *v;
-    uint32_t n;
+    uint32_t n, n_indirect;
 } tensors;
 
 static rp_status collect(void *user, rp_value *v, rp_error *err) {
     tensors *t = user;
     (void)err;
-    if (!v->state) t->v[t->n++] = v->tensor;
+    if (v->indirect) t->n_indirect++;
+    if (!v->state && !v->indirect) t->v[t->n++] = v->tensor;
     return RP_OK;
 }
 
@@ -40,6 +41,7 @@ static rp_status collect(void *user, rp_value *v, rp_error *err) {
  * share them with no other. */
 static void static_key(const rp_function *f, const tensors *t, base_buf *key) {
     if (f->o.output != RP_OUTPUT_COPY) base_buf_add(key, &f, sizeof f);
+    base_buf_add(key, &t->n_indirect, sizeof t->n_indirect);
     for (uint32_t i = 0; i < t->n; i++) {
         const rp_buffer *b = &t->v[i];
         int64_t last = b->rank > 1 ? b->dim[b->rank - 1] : -1;
@@ -66,6 +68,7 @@ static rp_status find_static(capture *c, const tensors *t, rp_error *err) {
     base_buf_done(&key);
     for (uint32_t i = 0; i < t->n && st == RP_OK; i++)
         st = cover(c, &c->s->in[i], &t->v[i], &c->moved, err);
+    if (st == RP_OK) st = autograph_table_open(&c->s->table, c->a->device, t->n_indirect, err);
     if (c->s && c->moved) autograph_static_invalidate(&c->a->graphs, c->s, NULL);
     return st;
 }
@@ -144,6 +147,10 @@ static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
     if (v->state) {
         (void)autograph_bytes(&v->tensor, &bytes);
         return hal_capture_allow(c->a->queue, v->tensor.data, bytes, "a state", err);
+    }
+    if (v->indirect) {
+        v->tensor.data = autograph_table_at(&c->s->table, c->next_indirect++);
+        return hal_capture_allow(c->a->queue, v->tensor.data, sizeof(void *), "an address", err);
     }
     const autograph_slot *slot = &c->s->in[c->next_in++];
     (void)autograph_bytes(&v->tensor, &bytes);

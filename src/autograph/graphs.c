@@ -228,6 +228,7 @@ static void static_free(autograph_static *s) {
         outs_free(o);
     }
     for (uint32_t i = 0; s->in && i < s->n_in; i++) autograph_slot_done(&s->in[i]);
+    autograph_table_done(&s->table);
     base_free(s->in);
     base_free(s->name);
     base_free(s->key);

@@ -34,6 +34,7 @@ struct autograph_static {
     size_t key_size;
     autograph_slot *in; /* n_in */
     uint32_t n_in;
+    autograph_table table;
     autograph_outs *outs;
     autograph_dynamic *dynamics;
     uint32_t unreplayed;           /* captures since the last replay */

@@ -50,6 +50,28 @@ rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer 
                                bool *moved, rp_error *err) RP_MUST_USE;
 void autograph_slot_done(autograph_slot *s);
 
+/* Addresses of indirect arguments, where kernels read them. */
+typedef struct autograph_table {
+    autograph_memory *memory; /* NULL: none, or not yet */
+    const void **written;     /* n: what it has; NULL at first */
+    uint32_t n, next;         /* next: of the call under way */
+    bool changed;
+} autograph_table;
+
+/* RP_INVALID for what no kernel reaches; what: of the arguments. */
+rp_status autograph_check_reached(const rp_device *d, const void *p, const char *what,
+                                  rp_error *err) RP_MUST_USE;
+rp_status autograph_table_open(autograph_table *t, rp_device *d, uint32_t n,
+                               rp_error *err) RP_MUST_USE;
+void autograph_table_done(autograph_table *t);
+/* Where address number i stands on the device. */
+void *autograph_table_at(const autograph_table *t, uint32_t i);
+/* The addresses of a call in turn, from next 0 on; RP_INVALID for one that no kernel reaches. */
+rp_status autograph_table_put(autograph_table *t, const rp_device *d, const void *p,
+                              rp_error *err) RP_MUST_USE;
+/* All of them, in one go, where one is another than before. */
+rp_status autograph_table_send(autograph_table *t, hal_device *queue, rp_error *err) RP_MUST_USE;
+
 /* Memory that replays write and callers read, and how often it was written. */
 typedef struct autograph_lease {
     atomic_uint refs;

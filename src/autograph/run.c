@@ -39,12 +39,15 @@ typedef struct inputs {
     const device_graph *graph;
     const autograph_slot *slot;
     uint32_t n;
+    autograph_table *table;
+    const rp_device *device;
 } inputs;
 
 static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
     inputs *in = user;
     bool done = false;
     if (v->state) return RP_OK;
+    if (v->indirect) return autograph_table_put(in->table, in->device, v->tensor.data, err);
     void *to = in->slot[in->n].memory->data;
     const void *from = autograph_is_dense(v) ? v->tensor.data : NULL;
     RP_TRY(device_graph_move(in->graph, in->n++, to, from, &done, err));
@@ -54,9 +57,10 @@ static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
 static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args, rp_output **out,
                         rp_error *err) {
     rp_autograph *a = f->a;
-    inputs in = {a->queue, e->graph, e->of->of->in, 0};
+    inputs in = {a->queue, e->graph, e->of->of->in, 0, &e->of->of->table, a->device};
     rp_output *o = NULL;
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
+    RP_TRY(autograph_table_send(in.table, a->queue, err));
     RP_TRY(autograph_output_prepare(e, &o, err));
     bool moved = false;
     rp_status st = autograph_output_aim(e, o, &moved, err);
@@ -112,20 +116,28 @@ static rp_status is_shared(first_run *r, const rp_value *v, bool *out, rp_error 
     return RP_OK;
 }
 
+/* In the first run each stands alone. */
+static rp_status place_address(first_run *r, rp_value *v, rp_error *err) {
+    const rp_autograph *a = r->copies.a;
+    rp_buffer place = {RP_DTYPE_I64, 1, {1}, NULL};
+    const void *address = v->tensor.data;
+    RP_TRY(autograph_check_reached(a->device, address, "an indirect tensor", err));
+    RP_TRY(rp_call_temp(&r->copies, &place, err));
+    v->tensor.data = place.data;
+    return a->queue->ops->copy(a->queue, place.data, &address, sizeof address, err);
+}
+
 /* user: a run, whose `copies` hold what is not given as it lies. */
 static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
     first_run *r = user;
     rp_buffer b = v->tensor;
     const rp_device *device = r->copies.a->device;
     size_t bytes = 0;
+    if (v->indirect) return place_address(r, v, err);
     bool empty = autograph_bytes(&b, &bytes) && bytes == 0;
     bool reached = empty || device_reaches(device, b.data);
     bool copied = !autograph_is_dense(v) || !reached;
-    if (v->state && !reached)
-        return rp_fail(err, RP_INVALID,
-                       "a state lies in memory of the host, which no kernel on %s reaches; give "
-                       "memory from rp_device_alloc",
-                       device_name(device));
+    if (v->state && !empty) RP_TRY(autograph_check_reached(device, b.data, "a state", err));
     if (!copied && !v->state) RP_TRY(is_shared(r, v, &copied, err));
     if (copied) {
         RP_TRY(rp_call_temp(&r->copies, &b, err));

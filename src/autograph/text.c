@@ -113,7 +113,7 @@ static void put_fake(base_buf *b, const rp_value *v, const rp_autograph *a) {
 
 static void put_kind(base_buf *b, const rp_value *v, const rp_autograph *a) {
     (void)a;
-    base_buf_puts(b, v->state ? "State" : "Tensor");
+    base_buf_puts(b, v->state ? "State" : v->indirect ? "Indirect" : "Tensor");
 }
 
 /* --- signatures --------------------------------------------------------------------------------- */
@@ -144,7 +144,7 @@ static void put_static(base_buf *b, const autograph_static *s) {
 }
 
 static void put_dynamic_tensors(base_buf *b, const rp_value *v, uint32_t *n) {
-    if (v->kind == RP_VALUE_TENSOR && !v->state) {
+    if (v->kind == RP_VALUE_TENSOR && !v->state && !v->indirect) {
         base_buf_printf(
             b, "%sTensorDynamicInfo(_cached_hash=None, name='', shapes=", (*n)++ ? ", " : "");
         put_shapes(b, &v->tensor, false);
@@ -165,8 +165,8 @@ static void put_literals(base_buf *b, const rp_value *v, uint32_t *n) {
 static bool is_plain(const rp_value *args) {
     if (args->kind != RP_VALUE_TUPLE) return false;
     for (uint32_t i = 0; i < args->n; i++)
-        if (!is_literal(&args->item[i]) &&
-            (args->item[i].kind != RP_VALUE_TENSOR || args->item[i].state))
+        if (!is_literal(&args->item[i]) && (args->item[i].kind != RP_VALUE_TENSOR ||
+                                            args->item[i].state || args->item[i].indirect))
             return false;
     return true;
 }

@@ -29,7 +29,11 @@ static rp_status check_tensor(const rp_value *v, rp_error *err) {
         return rp_fail(err, RP_INVALID, "a tensor of %s has sizes that no memory has",
                        rp_dtype_name(b->dtype));
     if (bytes && !b->data) return rp_fail(err, RP_INVALID, "a tensor has no data");
+    if (v->state && v->indirect)
+        return rp_fail(err, RP_INVALID, "a tensor is a state and indirect; it is one of them");
     if (autograph_is_dense(v)) return RP_OK;
+    if (v->indirect)
+        return rp_fail(err, RP_INVALID, "an indirect tensor is a strided view; give it dense");
     if (v->state)
         return rp_fail(err, RP_INVALID,
                        "a state is a strided view; give dense memory, which stays where it is");
@@ -55,7 +59,8 @@ static void put_text(base_buf *out, const char *z) {
 
 static void put_tensor(base_buf *out, const rp_value *v) {
     const rp_buffer *b = &v->tensor;
-    uint8_t head[4] = {'T', (uint8_t)b->dtype, (uint8_t)b->rank, v->state};
+    uint8_t head[4] = {'T', (uint8_t)b->dtype, (uint8_t)b->rank,
+                       (uint8_t)(v->state | v->indirect << 1)};
     put(out, head, sizeof head);
     put(out, b->dim, b->rank * sizeof *b->dim);
     if (v->state) put(out, &b->data, sizeof(void *));

@@ -183,7 +183,7 @@ const rp_value *result_of(const rp_output *o) {
 
 const float *values_of(const rp_output *o) {
     const rp_buffer *b = &result_of(o)->tensor;
-    size_t bytes = sizeof(float);
+    size_t bytes = rp_dtype_block_bytes(b->dtype);
     rp_error err = {0};
     if (!last) return b->data;
     for (uint32_t i = 0; i < b->rank; i++) bytes *= (size_t)b->dim[i];

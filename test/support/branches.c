@@ -222,6 +222,62 @@ static void branches_within_loops(void **state) {
     world_close(&w);
 }
 
+/* --- tables of addresses ----------------------------------------------------------------------- */
+
+/* The address itself; args: a list of two indirect tensors. */
+static rp_status gives_addresses(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                 rp_error *err) {
+    world *w = user;
+    rp_buffer y = {RP_DTYPE_I64, 1, {2}, NULL};
+    rp_status st = rp_call_output(call, &y, err);
+    w->runs++;
+    for (int i = 0; i < 2 && st == RP_OK; i++)
+        st = rp_stream_copy(rp_call_stream(call), (int64_t *)y.data + i,
+                            args->item[0].item[i].tensor.data, sizeof(int64_t), err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static void addresses_are_read_from_a_table(void **state) {
+    world w;
+    float x = 0;
+    rp_error err = {0};
+    rp_output *o = NULL;
+    (void)state;
+    world_open(&w);
+    rp_function *f = function_of(&w.b, "f", gives_addresses, &w);
+    void *at[] = {w.flag, w.other};
+    for (int i = 0; i < 8; i++) {
+        void *want[] = {at[i / 2 % 2], at[i / 4]};
+        rp_value pair[] = {rp_value_indirect((rp_buffer){RP_DTYPE_I8, 1, {1}, want[0]}),
+                           rp_value_indirect((rp_buffer){RP_DTYPE_I8, 1, {1}, want[1]})};
+        rp_value list = rp_value_list(pair, 2);
+        o = run_items(f, &list, 1);
+        if (rp_output_ran(o) != (i ? RP_RAN_REPLAY : RP_RAN_CAPTURE))
+            fail_msg("%s", rp_output_reason(o));
+        assert_memory_equal(values_of(o), want, sizeof want);
+        rp_output_free(o);
+    }
+    assert_int_equal(w.runs, 2);
+    assert_int_equal(bench_info(&w.b).tensor_mem_bytes, 2 * sizeof(int64_t)); /* the output alone */
+    char *text = bench_text(&w.b);
+    assert_non_null(strstr(text, "Indirect"));
+    rp_free(text);
+    rp_value bad = rp_value_indirect((rp_buffer){RP_DTYPE_F32, 1, {1}, &x}), args;
+    bad.state = true;
+    args = rp_value_tuple(&bad, 1);
+    assert_int_equal(rp_autograph_run(f, &args, &o, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "a state and indirect"));
+    bad = rp_value_indirect((rp_buffer){RP_DTYPE_I8, 1, {1}, &x});
+    rp_value pair[] = {bad, bad}, list = rp_value_list(pair, 2);
+    args = rp_value_tuple(&list, 1);
+    if (w.m.weights) {
+        assert_int_equal(rp_autograph_run(f, &args, &o, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "an indirect tensor lies in memory of the host"));
+    }
+    world_close(&w);
+}
+
 /* --- what is refused ------------------------------------------------------------------------------ */
 
 static rp_status asks_for_memory(void *user, rp_call *call, rp_error *err) {
@@ -284,6 +340,7 @@ int branches_run(const char *name, const char *group) {
         cmocka_unit_test(a_branch_is_decided_by_the_device),
         cmocka_unit_test(a_loop_ends_by_the_device),
         cmocka_unit_test(branches_within_loops),
+        cmocka_unit_test(addresses_are_read_from_a_table),
         cmocka_unit_test(bodies_do_what_a_graph_can),
     };
     device = name;

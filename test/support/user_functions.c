@@ -137,6 +137,63 @@ static void nested_functions_are_one_graph(void **state) {
     user_close(&u);
 }
 
+/* Two compiled graphs with a kernel of the user's own between them. */
+typedef struct mixed {
+    user *u;
+    rp_compiled *c; /* 2 x + shift */
+    float shift[2];
+} mixed;
+
+static rp_status compiled_and_own(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                                  rp_error *err) {
+    const mixed *m = data;
+    rp_buffer y;
+    rp_value mid = rp_value_none();
+    rp_status st = rp_call_compiled(call, m->c, &args->item[0].tensor, 1, &y, 1, err);
+    rp_value v = rp_value_tensor(y), tuple = rp_value_tuple(&v, 1);
+    if (st == RP_OK) st = affine_call(&m->u->m, call, &tuple, &mid, err);
+    if (st == RP_OK) st = rp_call_compiled(call, m->c, &mid.tensor, 1, &y, 1, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static void compile_shift(mixed *m) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("shift");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "B", 1, 64)));
+    rp_tensor b = rp_param(g, "shift", RP_DTYPE_F32, RP_SHAPE(1));
+    rp_tensor y = rp_add(rp_add(x, x), b);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(m->u->b.device, g, NULL, &m->c, &err), &err);
+    CHECK_OK(rp_compiled_bind(m->c, "shift", &m->shift[0], &err), &err);
+    rp_graph_free(g);
+}
+
+static void compiled_graphs_are_captured(void **state) {
+    user u;
+    rp_error err = {0};
+    float x[3] = {1, 2, 3};
+    (void)state;
+    user_open(&u);
+    mixed m = {.u = &u, .shift = {5, 7}};
+    compile_shift(&m);
+    rp_function *f = function_of(&u.b, "f", compiled_and_own, &m);
+    for (int i = 0; i < 8; i++, x[2]++) {
+        float shift = m.shift[i / 4];
+        if (i == 4) CHECK_OK(rp_compiled_bind(m.c, "shift", &m.shift[1], &err), &err);
+        rp_value in = floats(x, 3);
+        rp_output *o = run_items(f, &in, 1);
+        if (rp_output_ran(o) != (i % 4 ? RP_RAN_REPLAY : RP_RAN_CAPTURE))
+            fail_msg("call %d: %s", i, rp_output_reason(o));
+        assert_true(values_of(o)[2] == 2 * (3 * (2 * x[2] + shift) + 1) + shift);
+        rp_output_free(o);
+    }
+    assert_int_equal(bench_info(&u.b).graph_count, 1);
+    assert_int_equal(bench_info(&u.b).invalidated, 1);
+    rp_compiled_free(m.c);
+    user_close(&u);
+}
+
 /* Device memory of the caller, in place: counted once a call, also by the one that captures. */
 static rp_status counts(void *data, rp_call *call, const rp_value *args, rp_value *result,
                         rp_error *err) {
@@ -407,6 +464,7 @@ int user_functions_run(const char *name, const char *group) {
         cmocka_unit_test(kernels_are_captured),
         cmocka_unit_test(ends_of_copies_move),
         cmocka_unit_test(nested_functions_are_one_graph),
+        cmocka_unit_test(compiled_graphs_are_captured),
         cmocka_unit_test(effects_happen_once_a_call),
         cmocka_unit_test(what_no_graph_contains_is_named),
         cmocka_unit_test(one_thread_captures_while_another_frees),
