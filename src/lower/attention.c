@@ -14,6 +14,7 @@ enum {
     EXACT_FULL = 288,  /* blocks with which a large GPU is full */
     EXACT_ROWS = 32,   /* RK_ATTN_ROWS: of a tile */
     SPLIT_WARPS = 4,   /* of a block on tensor cores for few rows */
+    SPLIT_TEAM = 4,    /* of them that share a chunk, where a row has the most blocks */
     SPLIT_MOST = 64,   /* rows at most that these take: a size of every ladder of graphs */
     FLASH_ROWS = 128,  /* RK_FLASH_ROWS: of a tile on tensor cores */
     FLASH_KEYS = 64,   /* RK_FLASH_KEYS */
@@ -61,11 +62,21 @@ static bool is_tall(const lower_cuda_attention *a, const row_class *c) {
     return is_narrow(a) && c->spread == 1;
 }
 
+/* Warps that share a chunk on tensor cores: of rows so few that others would have none. */
+static uint32_t split_team(const row_class *c) {
+    return c->blocks == MOST_BLOCKS ? SPLIT_TEAM : 1;
+}
+
+/* Warps of a block on tensor cores for few rows. */
+static uint32_t split_warps(const lower_cuda_attention *a, const row_class *c) {
+    return is_narrow(a) && split_team(c) > 1 ? 2 * SPLIT_WARPS : SPLIT_WARPS;
+}
+
 /* Blocks that shall have room on a multiprocessor, by their registers. */
 static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
     if (!a->tensor) return EXACT_PER_SM;
     if (!c->blocks) return is_tall(a, c) ? 2 : 1;
-    return is_narrow(a) ? (c->blocks > 1 ? 3 : 4) : 2;
+    return is_narrow(a) ? (split_team(c) > 1 ? 2 : c->blocks > 1 ? 3 : 4) : 2;
 }
 
 /* Blocks with which a GPU is full. Two with long heads fit on a multiprocessor, but clusters of more than two of them found no room for all
@@ -102,8 +113,19 @@ static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class 
     if (!a->tensor) base_buf_printf(b, "rk_kv_%s, ", rp_dtype_name(r->kv));
     base_buf_printf(b, "%u, %u, %u, %u", r->heads, r->kv_heads, r->head_dim, r->block_size);
     if (blocks) base_buf_printf(b, ", RK_ATTN_BLOCKS(%u)", blocks);
-    if (a->tensor) base_buf_printf(b, ", %u", blocks ? (uint32_t)SPLIT_WARPS : c->spread);
+    if (a->tensor) base_buf_printf(b, ", %u", blocks ? split_warps(a, c) : c->spread);
+    if (a->tensor && blocks) base_buf_printf(b, ", %u", split_team(c));
     base_buf_puts(b, "> A;\n    __shared__ A::room r;\n");
+}
+
+/* The first keys and values are on their way while the kernels in front run. */
+static void put_announcement(lowerer *L, const lower_cuda_attention *a) {
+    base_buf *b = &L->source;
+    base_buf_puts(b, "    if ((long long)(blockIdx.x / blocks) < n)\n"
+                     "        A::announce((const A::element *)arg[1], (const A::element *)arg[2], "
+                     "(const rp_i32 *)arg[4], (const rp_i32 *)arg[5], n_tables, width, ");
+    ir_dim_print_c(L->out->dims, a->n_blocks, "dim", b);
+    base_buf_puts(b, ", blockIdx.x / blocks);\n");
 }
 
 /* The kernel over arguments q, k, v, seqs, positions, block_tables, out. */
@@ -131,16 +153,17 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
     else
         base_buf_printf(b, "    const int blocks = 1, height = %d;\n",
                         a->tensor ? FLASH_ROWS : EXACT_ROWS);
+    base_buf_printf(b, "    const long long n = %s * A::units;\n",
+                    blocks ? "rows" : "(rows + height - 1) / height");
+    if (blocks && a->tensor) put_announcement(L, a);
     base_buf_printf(b,
-                    "    const long long n = %s * A::units;\n"
                     "    rk_wait();\n"
                     "    for (long long item = blockIdx.x / blocks; item < n; item += gridDim.x / "
                     "blocks)\n"
                     "        A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const "
                     "A::element *)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const "
                     "rp_i32 *)arg[5], (float *)arg[6], %sn_tables, width, %af, item);\n}\n",
-                    blocks ? "rows" : "(rows + height - 1) / height", blocks ? "" : "rows, ",
-                    (double)a->record.scale);
+                    blocks ? "" : "rows, ", (double)a->record.scale);
 }
 
 /* What the launch of a class is but for its name. Of `items`, MOST_BLOCKS for each cluster of a row, a block takes so many that all blocks have work. */
@@ -149,7 +172,7 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
     lower_alt alt = {.max = c->most, .threads = THREADS, .per_block = MOST_BLOCKS};
     if (c->blocks) {
         alt.per_block = MOST_BLOCKS / c->blocks;
-        if (a->tensor) alt.threads = SPLIT_WARPS * 32;
+        if (a->tensor) alt.threads = split_warps(a, c) * 32;
     } else if (a->tensor) {
         alt.per_block = MOST_BLOCKS * units_of(r) * FLASH_ROWS / (r->heads * c->spread);
         alt.threads = is_tall(a, c) ? FLASH_ROWS : 2 * FLASH_ROWS;

@@ -30,10 +30,10 @@ rp_status lower_cuda_matmul(lowerer *L, const char *name, ir_dim rows, const low
 /* Its work items, n of them a block of rows: a dim of the graph. */
 ir_dim lower_cuda_matmul_items(lowerer *L, ir_dim rows, int64_t n);
 
-/* Attention over `rows` with tables of blocks, n_tables rows of width (dims of the piece). */
+/* Attention over `rows` with tables of blocks, n_tables rows of width, over a cache of n_blocks (dims of the piece). */
 typedef struct lower_cuda_attention {
     gen_attention_record record;
-    ir_dim rows, n_tables, width;
+    ir_dim rows, n_tables, width, n_blocks;
     bool tensor; /* lower_attention_on_tensor_cores */
 } lower_cuda_attention;
 /* Whether such attention is for tensor cores; the channel `autotuning` says why it is not, unless exact sums are wanted. */

@@ -66,6 +66,8 @@ static rp_status lower_attention(lowerer *L, const ir_node *n, ir_ref r) {
         a.tensor = lower_attention_on_tensor_cores(L, &rec);
         a.n_tables = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[0]);
         a.width = ir_dim_import(L->out->dims, ir_graph_dims(L->g), tables->dim[1]);
+        a.n_blocks = ir_dim_import(L->out->dims, ir_graph_dims(L->g),
+                                   ir_node_at(L->g, n->in[1])->shape.dim[0]);
         RP_TRY(lower_cuda_attention_kernels(L, &a, l));
     } else {
         l->alts[0] = (lower_alt){.max = INT64_MAX,

@@ -24,6 +24,8 @@ struct lower_rows {
     kir_func *k;
     lower_ref *args;
     uint32_t n_args;
+    bool is_norm;
+    lower_norm norm;
 };
 
 /* --- which rows --------------------------------------------------------------------- */
@@ -154,7 +156,8 @@ rp_status lower_rows_offer(lowerer *L, const pass_group *gr, ir_dim rows, int64_
     lower_ref *args = base_arena_array(L->arena, L->n_args + 1u, sizeof *args);
     if (!r || !args) return rp_fail(L->err, RP_NOMEM, "rows of a product");
     for (uint32_t i = 0; i < L->n_args; i++) args[i] = L->args[i];
-    *r = (lower_rows){L->own_rows, made, from, L->k, args, L->n_args};
+    *r = (lower_rows){L->own_rows, made, from, L->k, args, L->n_args, .is_norm = false};
+    r->is_norm = *out == INT64_MAX && from == IR_NONE && lower_norm_find(L, gr, made, &r->norm);
     L->own_rows = r;
     L->k = NULL;
     return RP_OK;
@@ -171,6 +174,10 @@ static const lower_rows *find(const lowerer *L, ir_ref made) {
 const lower_rows *lower_rows_of(const lowerer *L, ir_ref made) {
     const lower_rows *r = find(L, made);
     return r && r->from == IR_NONE ? r : NULL;
+}
+
+const lower_norm *lower_rows_norm(const lower_rows *r) {
+    return r->is_norm ? &r->norm : NULL;
 }
 
 bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out) {

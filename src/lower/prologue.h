@@ -3,6 +3,7 @@
 #define LOWER_PROLOGUE_H
 
 #include "lower/matmul.h"
+#include "lower/norm.h"
 
 typedef struct lower_rows lower_rows;
 
@@ -15,7 +16,8 @@ bool lower_rows_unrounded(const lowerer *L, ir_ref made, lower_ref *out);
 /* What makes rows `made`, or NULL. Then, in the kernel of a product whose argument 0 they are: its function for blocks of `threads`, or a warp (32), with
  * arguments added to L->args; and the statement that calls it for a row (an expression) of those whose first goes `to`. */
 const lower_rows *lower_rows_of(const lowerer *L, ir_ref made);
-void lower_rows_args(lowerer *L, const lower_rows *r); /* adds them alone */
+const lower_norm *lower_rows_norm(const lower_rows *r); /* that they are; NULL: something else */
+void lower_rows_args(lowerer *L, const lower_rows *r);  /* adds them alone */
 rp_status lower_rows_function(lowerer *L, const lower_rows *r, const char *name, uint32_t threads);
 void lower_rows_call(lowerer *L, const lower_rows *r, const char *name, const char *to,
                      const char *row);

@@ -35,17 +35,23 @@ static void put_rows(lowerer *L, ir_dim rows) {
 static rp_status put_own(lowerer *L, const group *g, const char *name, uint32_t threads) {
     base_buf *b = &L->source;
     char *own = base_arena_printf(L->arena, "%s_rows", name);
+    if (own && lower_rows_norm(g->own)) {
+        lower_rows_args(L, g->own);
+        lower_norm_text(L, lower_rows_norm(g->own), own, threads);
+        return base_buf_status(b, L->err);
+    }
     char *function = base_arena_printf(L->arena, "%s_row", name);
     char *first = base_arena_printf(L->arena, "to - row * %" PRId64, g->k * 2);
     if (!own || !function || !first) return rp_fail(L->err, RP_NOMEM, "kernel name");
     RP_TRY(lower_rows_function(L, g->own, function, threads));
     base_buf_printf(
         b,
-        "struct %s {\n    enum { MADE = 1 };\n    RP_INLINE void make(char *const *arg, "
-        "const long long *dim, char *to, long long row)\n    {\n        ",
+        "struct %s {\n    enum { MADE = 1 };\n    struct maker : rk_making {\n"
+        "        RP_INLINE void row(char *const *arg, const long long *dim, char *to, long long "
+        "row)\n        {\n            ",
         own);
     lower_rows_call(L, g->own, function, first, "row");
-    base_buf_puts(b, "\n    }\n};\n");
+    base_buf_puts(b, "\n        }\n    };\n};\n");
     return base_buf_status(b, L->err);
 }
 
@@ -74,7 +80,7 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n};\n",
                     name, name, own, f.k, f.rows, f.tiles, f.slots, rp_dtype_name(g->x),
                     alt->scratch);
-    lower_cuda_head(L, name, WARPS * 32, 0, "");
+    lower_cuda_head(L, name, WARPS * 32, per_sm > 1 ? per_sm : 0, "");
     put_rows(L, rows);
     base_buf_printf(b,
                     "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, a0, a1, "

@@ -21,7 +21,7 @@ enum {
     N_SM = 132,         /* that sizes are chosen for */
     SHARED = 227 << 10, /* of a block that has a multiprocessor for itself */
     HALF = 110 << 10,   /* of one of two */
-    OWN = 5 << 10,      /* of that, what making a row takes */
+    OWN = 5 << 10,      /* of that, what making a row takes, but of a norm */
     MOST_RING = 192 << 10,
     MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
     JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
@@ -41,10 +41,17 @@ int64_t lower_few_bytes(const few *f) {
     return WARPS * f->slots * (f->chunk * STEP_BYTES + 8) + x + 16 + sums;
 }
 
+/* Shared memory for making rows. */
+static int64_t own_bytes(const few *f, const group *g) {
+    if (!g->own) return 0;
+    const lower_norm *norm = lower_rows_norm(g->own);
+    return norm ? lower_norm_bytes(norm, f->rows == 1) : f->rows == 1 ? OWN : 0;
+}
+
 /* Slots of a warp's ring for blocks that share a multiprocessor with per_sm - 1 others. */
 static void fit_slots(few *f, const group *g, uint32_t per_sm) {
     int64_t each = lower_div_up(g->units, N_SM * per_sm) * f->tiles * f->chunks;
-    int64_t room = (per_sm > 1 ? HALF : SHARED) - (f->rows == 1 && g->own ? OWN : 0);
+    const int64_t room = (per_sm > 1 ? HALF : SHARED) - own_bytes(f, g);
     f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
     if (f->slots > each) f->slots = each;
     while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;

@@ -30,6 +30,7 @@ static void tensor_cores_give_one_answer(void **state) {
     gpu_check_near("synthetic:tiny,dtype=bf16", 200, 100);
     gpu_check_near("synthetic:tiny,dtype=bf16", 200, 50);
     gpu_check_near("synthetic:tiny,dtype=bf16", 40, 1);
+    gpu_check_near("synthetic:smollm2-135m,dtype=bf16", 60, 1);
 }
 
 static void smollm2_is_the_same_everywhere(void **state) {

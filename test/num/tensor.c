@@ -122,33 +122,45 @@ static void epilogues_get_their_sums(void **state) {
     }
 }
 
+/* x over the root of its mean square, times w: with a parameter w the rows are a norm, which has a template; with an input they are not. */
+static void check_rows(int rows, int k, bool norm) {
+    char text[1200], what[64], input[40] = "", param[60] = "";
+    (void)snprintf(what, sizeof what, "%d rows of %d, %s", rows, k, norm ? "a norm" : "no norm");
+    if (norm)
+        (void)snprintf(param, sizeof param, "  %%w = param @w : f32[%d]\n", k);
+    else
+        (void)snprintf(input, sizeof input, ", %%w: f32[%d]", k);
+    (void)snprintf(
+        text, sizeof text,
+        "graph @g(%%x: f32[T,%d]%s) where T in [%d,%d] {\n%s"
+        "  %%a = param @a : bf16[40,%d]\n  %%b = param @b : bf16[24,%d]\n"
+        "  %%c = const 0x1p-9\n  %%e = const 0x1p-17\n"
+        "  %%0 = mul %%x, %%x\n  %%1 = sum %%0 {axis=1,keep=true}\n  %%2 = mul %%1, %%c\n"
+        "  %%3 = add %%2, %%e\n  %%4 = rsqrt %%3\n  %%5 = mul %%x, %%4\n"
+        "  %%6 = mul %%5, %%w\n  %%7 = cast %%6 {dtype=bf16}\n"
+        "  %%8 = matmul %%7, %%a {trans_b=true}\n  %%9 = matmul %%7, %%b {trans_b=true}\n"
+        "  ret %%8, %%9 }\n",
+        k, input, rows, rows, param, k, k);
+    both b = both_of(text, SEED);
+    plan_run fused = run(&b, both_on_gpu(true, false), what),
+             apart = run(&b, both_on_gpu(false, false), what);
+    check_same(&b, &fused, &apart, what, "made by products and by kernels");
+    plan_run_done(&fused);
+    plan_run_done(&apart);
+    both_done(&b);
+}
+
 /* Rows that products make have the bits that a kernel of their own gives. */
 static void rows_are_the_same_wherever_they_are_made(void **state) {
     static const int rows[] = {1, 6, 40, 130};
     (void)state;
     NEEDS_GPU();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[1200], what[32];
-        (void)snprintf(what, sizeof what, "%d rows", rows[i]);
-        (void)snprintf(
-            text, sizeof text,
-            "graph @g(%%x: f32[T,576], %%w: f32[576]) where T in [%d,%d] {\n"
-            "  %%a = param @a : bf16[40,576]\n  %%b = param @b : bf16[24,576]\n"
-            "  %%c = const 0x1p-9\n  %%e = const 0x1p-17\n"
-            "  %%0 = mul %%x, %%x\n  %%1 = sum %%0 {axis=1,keep=true}\n  %%2 = mul %%1, %%c\n"
-            "  %%3 = add %%2, %%e\n  %%4 = rsqrt %%3\n  %%5 = mul %%x, %%4\n"
-            "  %%6 = mul %%5, %%w\n  %%7 = cast %%6 {dtype=bf16}\n"
-            "  %%8 = matmul %%7, %%a {trans_b=true}\n  %%9 = matmul %%7, %%b {trans_b=true}\n"
-            "  ret %%8, %%9 }\n",
-            rows[i], rows[i]);
-        both b = both_of(text, SEED);
-        plan_run fused = run(&b, both_on_gpu(true, false), what),
-                 apart = run(&b, both_on_gpu(false, false), what);
-        check_same(&b, &fused, &apart, what, "made by products and by kernels");
-        plan_run_done(&fused);
-        plan_run_done(&apart);
-        both_done(&b);
+        check_rows(rows[i], 576, false);
+        check_rows(rows[i], 576, true);
     }
+    check_rows(1, 2064, true); /* more than a lane holds at once */
+    check_rows(3, 2064, true);
 }
 
 /* K of no whole steps, other types. */

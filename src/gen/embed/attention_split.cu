@@ -1,17 +1,18 @@
 /* Attention of few rows over keys and values of bf16 on tensor cores; stands behind attention.cu and tensor.cu.
  *
  * Split-KV (as Flash-Decoding does it: Dao et al., 2023): the positions of a row are chunks of 64, which the warps of a cluster of blocks take in turn, each for
- * all heads of a kv head (at most 8), so that a key and a value are read once. They go from memory to the registers of mma without shared memory: which position
+ * all heads of a kv head (at most 8), so that a key and a value are read once. A chunk is four cells of 16 positions, which one warp takes one after the other, or a
+ * team of four warps all at once: that is how one row keeps a whole GPU busy. Keys and values go from memory to the registers of mma without shared memory: which position
  * is which row of an operand, and which dim which column, is free, and chosen so that a lane's share is 16 bytes in a row. Chunks whose loads are under way keep
  * the memory busy while others are multiplied.
  *
  * Queries times scale * log2 e, and weights, are sums of two bf16, which fill the two halves of an operand that fewer than 9 heads leave empty. Weights are
- * powers of two of scores less a whole number, so to join chunks is to scale by powers of two, which is exact, and to add, in ascending order: the bits of a result
- * depend on the context alone, whatever the number of blocks and warps. */
+ * powers of two of scores less a whole number, so to join cells, and then chunks, is to scale by powers of two, which is exact, and to add, in ascending order: the
+ * bits of a result depend on the context alone, whatever the number of blocks and warps. */
 #define RK_LOG2_E 1.44269504f
 #define RK_SPLIT_CHUNK 64
-#define RK_SPLIT_ROOM (32 << 10) /* bytes of a block for results of chunks, about */
-#define RK_SPLIT_LEAST -1e30f    /* base of a chunk in which no score is finite */
+#define RK_SPLIT_ROOM (32 << 10) /* bytes of a block for results of chunks, about; half of it where there are teams */
+#define RK_SPLIT_LEAST -1e30f    /* base of a cell in which no score is finite */
 
 /* 2^d of a whole number d <= 0. */
 RP_INLINE float rk_power_of_two(float d) { return d > -127.0f ? __int_as_float(((int)d + 127) << 23) : 0.0f; }
@@ -30,14 +31,16 @@ RP_INLINE float rk_whole(float high, float low)
     return x == x ? x : high;
 }
 
-/* HD: of a head, a multiple of 16, at most 128; BLOCK: positions of a cache block, a multiple of 16; BLOCKS: of a cluster; WARPS: of a block. */
-template <int HEADS, int KV_HEADS, int HD, int BLOCK, int BLOCKS, int WARPS>
+/* HD: of a head, a multiple of 16, at most 128; BLOCK: positions of a cache block, a multiple of 16; BLOCKS: of a cluster; WARPS: of a block; TEAM: warps of a
+ * chunk, 1 or 4. */
+template <int HEADS, int KV_HEADS, int HD, int BLOCK, int BLOCKS, int WARPS, int TEAM = 1>
 struct rk_attn_split {
     typedef rp_u16 element;
     enum {
         N = WARPS * 32,
         C = RK_SPLIT_CHUNK,
         cells = C / 16, /* of 16 positions of a cache block, in a chunk */
+        teams = WARPS / TEAM,
         group = HEADS / KV_HEADS,
         parts = (group + 7) / 8,
         units = KV_HEADS * parts,              /* of a row */
@@ -45,56 +48,90 @@ struct rk_attn_split {
         pieces = HD / 8,                       /* of 16 bytes, of a position */
         k_pieces = (pieces + 3) / 4,           /* of a lane and position: t + 4 s */
         v_pieces = (pieces + 7) / 8,           /* g + 8 s */
-        held = 2 * k_pieces > 4 * v_pieces ? 2 * k_pieces : 4 * v_pieces, /* of a cell */
-        steps = 2 * cells,                     /* the keys of each cell, then the values */
-        ahead = 2,                             /* steps under way */
-        fours = v_pieces * 16 * queries,       /* of the result: [v_pieces][4][queries][4 t] are dims 64 s + 16 t + 4 k .. */
+                fours = v_pieces * 16 * queries,       /* of the result: [v_pieces][4][queries][4 t] are dims 64 s + 16 t + 4 k .. */
         owned = fours / BLOCKS,                /* that a block joins */
-        fit = RK_SPLIT_ROOM / (fours * 16 + queries * 8) / WARPS,
+        part = fours * 16 + queries * 8,       /* bytes of a chunk's result, and of a cell's */
+        fit = (TEAM > 1 ? RK_SPLIT_ROOM / 2 : RK_SPLIT_ROOM) / part / WARPS,
         slots = (fit < 1 ? 1 : fit > 16 ? 16 : fit) * WARPS, /* chunks of a block in a round */
-        joins = (2 * owned + N - 1) / N        /* pairs of outputs of a thread */
+        sets = TEAM > 1 && 2 * WARPS * part <= RK_SPLIT_ROOM * 5 / 8 ? 2 : 1, /* of results of cells */
+        held = TEAM > 1 ? WARPS : 1,
+        joins = (2 * owned + N - 1) / N /* pairs of outputs of a thread */
     };
+    static_assert(TEAM == 1 || (TEAM == cells && WARPS % TEAM == 0), "a warp of a team takes a cell");
+    typedef rk_few<float, 2> two;
     typedef rk_few<float, 4> four;
 
     struct room {
         four out[slots * BLOCKS][owned];
         float base[slots * BLOCKS][queries], sum[slots * BLOCKS][queries];
+        four cell[sets][held][TEAM > 1 ? fours : 1]; /* of teams */
+        float cell_base[sets][held][queries], cell_sum[sets][held][queries];
     };
 
-    /* Where a row's keys and values are. A cell's number counts those of all kv heads. */
+    /* Where a row's keys and values are. The number of a cell counts those of all kv heads. */
     struct cache {
         const element *k, *v;
         const rp_i32 *table;
         int kv_head, n;
 
-        /* Of cell lane % 4 of chunk c + lane / 4 * step; positions from `end` on have none. */
-        RP_INLINE_MEMBER int look_up(int c, int step, rp_size end) const
+        /* A warp's i-th cell is of this chunk, which one of it. */
+        RP_INLINE int chunk_of(int first, int step, int i) { return first + (TEAM > 1 ? i : i / cells) * step; }
+        RP_INLINE int place_of(int i) { return TEAM > 1 ? (int)threadIdx.x / 32 % TEAM : i % cells; }
+        RP_INLINE rp_u32 position_of(int first, int step, int i) { return (rp_u32)chunk_of(first, step, i) * C + place_of(i) * 16; }
+
+        /* Of the warp's cell `from` + lane; positions from `end` on have none. */
+        RP_INLINE_MEMBER int look_up(int first, int step, int from, rp_size end) const
         {
-            const rp_size p = (rp_size)(c + rk_lane() / cells * step) * C + rk_lane() % cells * 16;
+            const rp_u32 p = position_of(first, step, from + rk_lane());
             return p < end ? (table[p / BLOCK] * KV_HEADS + kv_head) * (BLOCK / 16) + (int)(p % BLOCK / 16) : 0;
         }
     };
 
-    /* What a lane has under way, and what it has made of its chunk. Of scores and weights it has those of head g, positions 4 t .. of each cell. */
+    /* What a lane has under way: keys and values of a cell. Queries. */
     struct state {
-        int4 x[ahead][held];
+        int4 k[2 * k_pieces], v[4 * v_pieces];
         rp_u32 q[2 * k_pieces][4];
-        float s[cells][4], o[8 * v_pieces][4], base, sum;
     };
 
-    /* A lane's share of a step: of the keys of positions 4 (g / 2) + g % 2 + {0, 2}, or of the values of positions 4 t .. */
-    RP_INLINE void fetch(int4 *to, const cache &from, int step, int c, int cell)
+    /* A lane's part of what head g has from some cells: dims 64 s + 8 j + .. of [s][j]. */
+    struct result {
+        float base, sum, o[v_pieces][8][2];
+
+        RP_INLINE_MEMBER void clear()
+        {
+            base = RK_SPLIT_LEAST;
+            sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < v_pieces * 16; i++) o[i / 16][i / 2 % 8][i % 2] = 0.0f;
+        }
+    };
+
+    /* A lane's share of the keys, of positions 4 (g / 2) + g % 2 + {0, 2}, and of the values, of positions 4 t .., of the cell at position p. */
+    RP_INLINE void fetch_keys(int4 *to, const cache &from, int p, int cell)
     {
-        const int lane = rk_lane(), g = lane / 4, t = lane % 4, i = step % cells, p = c * C + i * 16;
-        const bool values = step >= cells;
-        const element *at = (values ? from.v : from.k) + (rp_size)cell * (16 * HD);
+        const int g = rk_lane() / 4, t = rk_lane() % 4;
+        const element *at = from.k + (rp_size)cell * (16 * HD);
+        const int4 none = {0, 0, 0, 0};
 #pragma unroll
-        for (int j = 0; j < (values ? 4 : 2); j++)
+        for (int j = 0; j < 2; j++)
 #pragma unroll
-            for (int s = 0; s < (values ? v_pieces : k_pieces); s++) {
-                const int position = values ? 4 * t + j : g / 2 * 4 + g % 2 + 2 * j, piece = values ? g + 8 * s : t + 4 * s;
-                const int4 none = {0, 0, 0, 0};
-                to[values ? s * 4 + j : s * 2 + j] = p + position < from.n && piece < pieces ? rk_load(at + position * HD + piece * 8) : none;
+            for (int s = 0; s < k_pieces; s++) {
+                const int position = g / 2 * 4 + g % 2 + 2 * j, piece = t + 4 * s;
+                to[s * 2 + j] = p + position < from.n && piece < pieces ? rk_load(at + position * HD + piece * 8) : none;
+            }
+    }
+
+    RP_INLINE void fetch_values(int4 *to, const cache &from, int p, int cell)
+    {
+        const int g = rk_lane() / 4, t = rk_lane() % 4;
+        const element *at = from.v + (rp_size)cell * (16 * HD);
+        const int4 none = {0, 0, 0, 0};
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int s = 0; s < v_pieces; s++) {
+                const int position = 4 * t + j, piece = g + 8 * s;
+                to[s * 4 + j] = p + position < from.n && piece < pieces ? rk_load(at + position * HD + piece * 8) : none;
             }
     }
 
@@ -114,8 +151,8 @@ struct rk_attn_split {
             }
     }
 
-    /* Scores of a cell. */
-    RP_INLINE void score(state &w, const int4 *x, int i)
+    /* Scores of head g in a cell, positions 4 t .. */
+    RP_INLINE void score(const state &w, const int4 *x, float *to)
     {
 #pragma unroll
         for (int j = 0; j < 2; j++) {
@@ -127,123 +164,185 @@ struct rk_attn_split {
                 rk_mma(c, w.q[2 * s], b);
                 rk_mma(c, w.q[2 * s + 1], b + 2);
             }
-            w.s[i][2 * j] = rk_whole(c[0], c[2]);
-            w.s[i][2 * j + 1] = rk_whole(c[1], c[3]);
+            to[2 * j] = rk_whole(c[0], c[2]);
+            to[2 * j + 1] = rk_whole(c[1], c[3]);
         }
     }
 
-    /* Scores of a chunk, of which `left` positions exist, become weights. */
-    RP_INLINE void weigh(state &w, int left)
+    /* Scores of a cell, of which `left` positions exist, become weights. */
+    RP_INLINE void weigh(float *s, int left, float *base, float *sum)
     {
         const int t = rk_lane() % 4;
-        float top = -RP_INF, sum = 0.0f;
+        float top = -RP_INF;
 #pragma unroll
-        for (int i = 0; i < cells; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                if (16 * i + 4 * t + e >= left) w.s[i][e] = -RP_INF;
-                top = w.s[i][e] > top ? w.s[i][e] : top;
-            }
+        for (int e = 0; e < 4; e++) {
+            if (4 * t + e >= left) s[e] = -RP_INF;
+            top = s[e] > top ? s[e] : top;
+        }
         for (int o = 1; o < 4; o *= 2) {
             const float other = __shfl_xor_sync(RK_WARP, top, o);
             top = other > top ? other : top;
         }
-        w.base = top == -RP_INF ? RK_SPLIT_LEAST : (top + 12582912.0f) - 12582912.0f; /* to a whole number */
+        *base = top == -RP_INF ? RK_SPLIT_LEAST : (top + 12582912.0f) - 12582912.0f; /* to a whole number */
 #pragma unroll
-        for (int i = 0; i < cells; i++)
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                w.s[i][e] = rk_exp2(w.s[i][e] - w.base);
-                sum = sum + w.s[i][e];
-            }
-        sum = sum + __shfl_xor_sync(RK_WARP, sum, 1);
-        w.sum = sum + __shfl_xor_sync(RK_WARP, sum, 2);
+        for (int e = 0; e < 4; e++) s[e] = rk_exp2(s[e] - *base);
+        float all = (s[0] + s[1]) + (s[2] + s[3]);
+        all = all + __shfl_xor_sync(RK_WARP, all, 1);
+        *sum = all + __shfl_xor_sync(RK_WARP, all, 2);
     }
 
     RP_INLINE rp_u32 word(const int4 &x, int i) { return (rp_u32)(i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w); }
 
-    /* Weights times values of a cell. */
-    RP_INLINE void gather(state &w, const int4 *x, int i)
+    /* Weights s times values of a cell: what a team's warp has, or added to those before, as join_cells does it. */
+    RP_INLINE void gather(result &to, const float *s, float base, float sum, const int4 *x)
     {
+        const float top = to.base > base ? to.base : base;
+        const float old = rk_power_of_two(to.base - top), now = rk_power_of_two(base - top);
         rp_u32 a[4];
-        rk_pack_twice(w.s[i][0], w.s[i][1], &a[0], &a[1]);
-        rk_pack_twice(w.s[i][2], w.s[i][3], &a[2], &a[3]);
+        to.base = TEAM > 1 ? base : top;
+        to.sum = TEAM > 1 ? sum : to.sum * old + sum * now;
+        rk_pack_twice(s[0], s[1], &a[0], &a[1]);
+        rk_pack_twice(s[2], s[3], &a[2], &a[3]);
 #pragma unroll
-        for (int s = 0; s < v_pieces; s++)
+        for (int p = 0; p < v_pieces; p++)
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 const rp_u32 half = j % 2 ? 0x7632 : 0x5410;
-                const rp_u32 b[2] = {__byte_perm(word(x[s * 4], j / 2), word(x[s * 4 + 1], j / 2), half),
-                                     __byte_perm(word(x[s * 4 + 2], j / 2), word(x[s * 4 + 3], j / 2), half)};
-                rk_mma(w.o[s * 8 + j], a, b);
+                const rp_u32 b[2] = {__byte_perm(word(x[p * 4], j / 2), word(x[p * 4 + 1], j / 2), half),
+                                     __byte_perm(word(x[p * 4 + 2], j / 2), word(x[p * 4 + 3], j / 2), half)};
+                float c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                rk_mma(c, a, b);
+#pragma unroll
+                for (int h = 0; h < 2; h++) {
+                    const float one = rk_whole(c[h], c[h + 2]);
+                    to.o[p][j][h] = TEAM > 1 ? one : to.o[p][j][h] * old + one * now;
+                }
             }
     }
 
-    /* To the blocks that own the outputs, and makes room for the next chunk. */
-    RP_INLINE void hand_over(state &w, room &r, int at)
+    /* Four outputs of a lane, and where they lie among those of a chunk or a cell. */
+    RP_INLINE four four_of(const result &w, int s, int k)
+    {
+        four x;
+#pragma unroll
+        for (int e = 0; e < 4; e++) x.one[e] = w.o[s][k % 2 * 4 + e][k / 2];
+        return x;
+    }
+    RP_INLINE int place_of_four(int s, int k) { return ((s * 4 + k) * queries + rk_lane() / 4) * 4 + rk_lane() % 4; }
+
+    /* A chunk's result to the blocks that own its outputs. */
+    RP_INLINE void hand_over(const result &w, room &r, int at)
     {
         const int g = rk_lane() / 4, t = rk_lane() % 4;
+        if (g >= queries) return;
 #pragma unroll
-        for (int s = 0; s < v_pieces; s++)
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                four x;
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    const float *o = w.o[s * 8 + k % 2 * 4 + e];
-                    x.one[e] = rk_whole(o[k / 2], o[k / 2 + 2]);
-                }
-                const int f = ((s * 4 + k) * queries + g) * 4 + t;
-                if (g < queries) *rk_of_block(&r.out[at][f % owned], f / owned) = x;
-            }
-#pragma unroll
-        for (int i = 0; i < 8 * v_pieces; i++) w.o[i][0] = w.o[i][1] = w.o[i][2] = w.o[i][3] = 0.0f;
-        for (int b = t; b < BLOCKS && g < queries; b += 4) {
+        for (int i = 0; i < v_pieces * 4; i++) {
+            const int f = place_of_four(i / 4, i % 4);
+            *rk_of_block(&r.out[at][f % owned], f / owned) = four_of(w, i / 4, i % 4);
+        }
+        for (int b = t; b < BLOCKS; b += 4) {
             *rk_of_block(&r.base[at][g], b) = w.base;
             *rk_of_block(&r.sum[at][g], b) = w.sum;
         }
     }
 
-    /* The first loads of chunk c, whose cells look_up gave. */
-    RP_INLINE void prime(state &w, const cache &from, int c, int found)
+    /* A cell's result to the team. */
+    RP_INLINE void show(const result &w, room &r, int set)
     {
+        const int g = rk_lane() / 4, warp = (int)threadIdx.x / 32;
+        if (g >= queries) return;
 #pragma unroll
-        for (int i = 0; i < ahead; i++) fetch(w.x[i], from, i, c, __shfl_sync(RK_WARP, found, i));
+        for (int i = 0; i < v_pieces * 4; i++) r.cell[set][warp][place_of_four(i / 4, i % 4)] = four_of(w, i / 4, i % 4);
+        if (rk_lane() % 4) return;
+        r.cell_base[set][warp][g] = w.base;
+        r.cell_sum[set][warp][g] = w.sum;
     }
 
-    /* Chunks c, c + step .. before end, after prime(); `found`: what look_up gives for the first 8. */
-    RP_INLINE void sweep(state &w, room &r, const cache &from, int c, int step, int first, int end, int found)
+    /* Adds the first n cells of the team and hands over what that gives: a pair of outputs a thread. */
+    RP_INLINE void join_cells(room &r, int set, int n, int at)
     {
-        for (int j = 0; c < end; j++, c += step) {
-            int now[cells], next[cells];
+        const int warp = (int)threadIdx.x / 32 / TEAM * TEAM;
+        for (int i = threadIdx.x % (TEAM * 32); i < 2 * fours; i += TEAM * 32) {
+            const int f = i / 2, g = f / 4 % queries;
+            float base = RK_SPLIT_LEAST, sum = 0.0f;
+            two x = {{0.0f, 0.0f}};
 #pragma unroll
-            for (int i = 0; i < cells; i++) now[i] = __shfl_sync(RK_WARP, found, j % 8 * cells + i);
-            if (j % 8 == 7) found = from.look_up(c + step, step, from.n);
-#pragma unroll
-            for (int i = 0; i < cells; i++) next[i] = __shfl_sync(RK_WARP, found, (j + 1) % 8 * cells + i);
-#pragma unroll
-            for (int i = 0; i < steps; i++) {
-                if (i == cells) weigh(w, from.n - c * C);
-                if (i < cells)
-                    score(w, w.x[i % ahead], i);
-                else
-                    gather(w, w.x[i % ahead], i - cells);
-                if (i + ahead < steps)
-                    fetch(w.x[i % ahead], from, i + ahead, c, now[(i + ahead) % cells]);
-                else if (c + step < end)
-                    fetch(w.x[i % ahead], from, i + ahead - steps, c + step, next[(i + ahead) % cells]);
+            for (int c = 0; c < TEAM; c++) {
+                if (c >= n) break;
+                const two y = ((const two *)r.cell[set][warp + c])[i];
+                const float b = r.cell_base[set][warp + c][g], top = base > b ? base : b;
+                const float old = rk_power_of_two(base - top), now = rk_power_of_two(b - top);
+                base = top;
+                sum = sum * old + r.cell_sum[set][warp + c][g] * now;
+                x.one[0] = x.one[0] * old + y.one[0] * now;
+                x.one[1] = x.one[1] * old + y.one[1] * now;
             }
-            hand_over(w, r, c - first);
+            ((two *)rk_of_block(r.out[at], f / owned))[f % owned * 2 + i % 2] = x;
+            for (int b = i % 8; b < BLOCKS && f < 4 * queries; b += 8) { /* 8 threads a head */
+                *rk_of_block(&r.base[at][g], b) = base;
+                *rk_of_block(&r.sum[at][g], b) = sum;
+            }
+        }
+    }
+
+    /* The warp's cells of a round that ends with chunk `end`; first: its first chunk. */
+    struct walk {
+        const cache &from;
+        int first, step, end, found;
+
+        RP_INLINE_MEMBER bool has(int i) const { return cache::chunk_of(first, step, i) < end && cache::position_of(first, step, i) < (rp_u32)from.n; }
+        RP_INLINE_MEMBER int position(int i) const { return (int)cache::position_of(first, step, i); }
+        RP_INLINE_MEMBER int cell(int i)
+        {
+            if (i % 32 == 0 && i) found = from.look_up(first, step, i, from.n);
+            return __shfl_sync(RK_WARP, found, i % 32);
+        }
+        /* Keys and values of cell i are asked for. */
+        RP_INLINE_MEMBER void fetch(int4 *k, int4 *v, int i)
+        {
+            const int at = cell(i);
+            fetch_keys(k, from, position(i), at);
+            fetch_values(v, from, position(i), at);
+        }
+    };
+
+    /* Cells one after the other, of which the first has been asked for; the next is while one is used. Warps of teams go on while others of the block have a chunk. */
+    RP_INLINE void sweep(state &w, room &r, walk &at, int first, int rounds)
+    {
+        result mine;
+        mine.clear();
+#pragma unroll 1
+        for (int i = 0; TEAM > 1 ? i < rounds : at.has(i); i++) {
+            const int chunk = cache::chunk_of(at.first, at.step, i);
+            const bool has = at.has(i), more = at.has(i + 1);
+            if (has) {
+                const int next = more ? at.cell(i + 1) : 0;
+                float s[4], base, sum;
+                score(w, w.k, s);
+                if (more) fetch_keys(w.k, at.from, at.position(i + 1), next);
+                weigh(s, at.from.n - at.position(i), &base, &sum);
+                gather(mine, s, base, sum, w.v);
+                if (more) fetch_values(w.v, at.from, at.position(i + 1), next);
+            }
+            if (TEAM > 1) {
+                if (has) show(mine, r, i % sets);
+                __syncthreads();
+                if (chunk < at.end) join_cells(r, i % sets, (at.from.n - chunk * C + 15) / 16, chunk - first);
+                if (sets == 1) __syncthreads();
+            } else if (i % cells == cells - 1 || !more) {
+                hand_over(mine, r, chunk - first);
+                mine.clear();
+            }
         }
     }
 
     /* The outputs of a thread: pair `at` of those that its block owns, of head g. */
-    struct result {
+    struct outputs {
         float base[joins], sum[joins], out[joins][2];
     };
 
     /* Adds n chunks. */
-    RP_INLINE void join(const room &r, result &all, int rank, int n)
+    RP_INLINE void join(const room &r, outputs &all, int rank, int n)
     {
 #pragma unroll
         for (int j = 0; j < joins; j++) {
@@ -257,10 +356,10 @@ struct rk_attn_split {
             all.sum[j] = all.sum[j] * by;
             all.out[j][0] = all.out[j][0] * by;
             all.out[j][1] = all.out[j][1] * by;
-#pragma unroll 8
+#pragma unroll 4
             for (int c = 0; c < n; c++) {
                 const float weight = rk_power_of_two(r.base[c][g] - top);
-                const rk_few<float, 2> x = ((const rk_few<float, 2> *)r.out[c])[at];
+                const two x = ((const two *)r.out[c])[at];
                 all.sum[j] = all.sum[j] + r.sum[c][g] * weight;
                 all.out[j][0] = all.out[j][0] + x.one[0] * weight;
                 all.out[j][1] = all.out[j][1] + x.one[1] * weight;
@@ -268,42 +367,56 @@ struct rk_attn_split {
         }
     }
 
-    RP_INLINE void finish(const result &all, float *to, int rank, int heads)
+    RP_INLINE void finish(const outputs &all, float *to, int rank, int heads)
     {
 #pragma unroll
         for (int j = 0; j < joins; j++) {
             const int at = (int)threadIdx.x + j * N, f = rank * owned + at / 2, t = f % 4, g = f / 4 % queries, k = f / 4 / queries % 4;
             const int d = f / (16 * queries) * 64 + 16 * t + 4 * k + at % 2 * 2;
             if (at >= 2 * owned || g >= heads || d >= HD) continue;
-            const rk_few<float, 2> x = {{all.out[j][0] / all.sum[j], all.out[j][1] / all.sum[j]}};
-            *(rk_few<float, 2> *)(to + g * HD + d) = x;
+            const two x = {{all.out[j][0] / all.sum[j], all.out[j][1] / all.sum[j]}};
+            *(two *)(to + g * HD + d) = x;
         }
+    }
+
+    /* Before the wait: keys and values of the warp's first cells are asked for as far as the second-level cache, if the row is the request of that number, with
+     * whatever the table says now; nothing is lost where that is not true later. n_blocks: of the cache. */
+    RP_INLINE void announce(const element *k, const element *v, const rp_i32 *positions, const rp_i32 *tables, long long n_tables, rp_size width,
+                            long long n_blocks, long long item)
+    {
+        enum { CELLS = 4 }; /* a lane each, of a warp */
+        const long long row = item / units;
+        const int kv_head = (int)(item / parts % KV_HEADS), warp = (int)threadIdx.x / 32;
+        const rp_u32 p = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, rk_lane());
+        if (rk_lane() >= CELLS || row >= n_tables || p / BLOCK >= width) return;
+        const rp_i32 block = rk_peek(tables + row * width + p / BLOCK);
+        if ((int)p > rk_peek(positions + row) || block < 0 || block >= n_blocks) return;
+        const rp_size at = (((rp_size)block * KV_HEADS + kv_head) * (BLOCK / 16) + p % BLOCK / 16) * (16 * HD);
+        rk_fetch_ahead(k + at, 32 * HD);
+        rk_fetch_ahead(v + at, 32 * HD);
     }
 
     /* This block's part of an item: a row and part of the heads of a kv head. */
     RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
                    long long n_tables, rp_size width, float scale, long long item)
     {
-        const int rank = BLOCKS > 1 ? rk_cluster_rank() : 0, mine = rank + (int)threadIdx.x / 32 * BLOCKS, step = WARPS * BLOCKS, round = slots * BLOCKS;
+        const int rank = BLOCKS > 1 ? rk_cluster_rank() : 0, mine = rank + (int)threadIdx.x / 32 / TEAM * BLOCKS, step = teams * BLOCKS, round = slots * BLOCKS;
         const long long row = item / units;
         const int kv_head = (int)(item / parts % KV_HEADS), head = kv_head * group + (int)(item % parts) * queries;
         const int heads = group - head % group < queries ? group - head % group : queries; /* that exist */
         /* A row mostly is the request of that number: its cells are asked for together with what says so. */
         const cache guess = {k, v, tables + row * width, kv_head, 0};
-        int found = guess.look_up(mine, step, row < n_tables ? width * BLOCK : 0);
+        int found = guess.look_up(mine, step, 0, row < n_tables ? width * BLOCK : 0);
         const int seq = seqs[row], n = seq < 0 ? 0 : positions[row] + 1, chunks = (n + C - 1) / C;
         const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * width, kv_head, n};
-        if (seq != row) found = from.look_up(mine, step, n);
+        if (seq != row) found = from.look_up(mine, step, 0, n);
         to += (row * HEADS + head) * HD;
         if (n <= 0) {
             for (int d = rank * N + (int)threadIdx.x; d < heads * HD; d += BLOCKS * N) to[d] = 0.0f;
             return;
         }
         state w;
-        result all;
-        start(w, q + (row * HEADS + head) * HD, heads, scale * RK_LOG2_E);
-#pragma unroll
-        for (int i = 0; i < 8 * v_pieces; i++) w.o[i][0] = w.o[i][1] = w.o[i][2] = w.o[i][3] = 0.0f;
+        outputs all;
 #pragma unroll
         for (int j = 0; j < joins; j++) {
             all.base[j] = RK_SPLIT_LEAST;
@@ -312,10 +425,12 @@ struct rk_attn_split {
         for (int first = 0; first < chunks; first += round) {
             const int end = chunks - first < round ? chunks : first + round;
             rk_arrive<BLOCKS>(); /* done with the chunks before */
-            if (first) found = from.look_up(first + mine, step, n);
-            if (first + mine < end) prime(w, from, first + mine, found);
+            if (first) found = from.look_up(first + mine, step, 0, n);
+            walk at = {from, first + mine, step, end, found};
+            if (at.has(0)) at.fetch(w.k, w.v, 0);
+            if (!first) start(w, q + (row * HEADS + head) * HD, heads, scale * RK_LOG2_E);
             rk_meet<BLOCKS>();
-            sweep(w, r, from, first + mine, step, first, end, found);
+            sweep(w, r, at, first, end - first > rank ? (end - first - rank + step - 1) / step : 0);
             rk_arrive<BLOCKS>();
             rk_meet<BLOCKS>();
             join(r, all, rank, end - first);

@@ -115,6 +115,20 @@ RP_INLINE float rk_exp2(float x)
     return y;
 }
 
+/* Bytes come as far as the second-level cache: nothing that is computed depends on it. Multiples of 16. */
+RP_INLINE void rk_fetch_ahead(const void *from, rp_u32 bytes)
+{
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
+/* What may be about to change, and must not stay in the first-level cache. */
+RP_INLINE rp_i32 rk_peek(const rp_i32 *p)
+{
+    rp_i32 v;
+    asm volatile("ld.global.cg.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+
 /* 16 bytes that other kernels write: never from the first-level cache. */
 RP_INLINE int4 rk_load(const void *p)
 {
@@ -179,10 +193,17 @@ RP_INLINE long long rk_tile_column(long long row, int column, int shift)
     return shift ? ((long long)(column / 8) << shift) * 8 + (row & ((1 << shift) - 1)) * 8 + column % 8 : column;
 }
 
-/* Rows that a kernel does not make; else make() is for all threads of a block, or for a warp. */
+/* Rows that a kernel does not make; else a maker's row() is for all threads of a block, or for a warp. start(), before the wait, has shared memory that is free
+ * until rows are made; ready() is for all threads behind the wait. */
+struct rk_making {
+    RP_INLINE void start(char *const *, char *, int) {}
+    RP_INLINE void ready() {}
+};
 struct rk_rows_in_memory {
     enum { MADE = 0 };
-    RP_INLINE void make(char *const *, const long long *, char *, long long) {}
+    struct maker : rk_making {
+        RP_INLINE void row(char *const *, const long long *, char *, long long) {}
+    };
 };
 
 /* ---- up to 8 rows ----------------------------------------------------------------------------------------------------------------------- */
@@ -363,13 +384,16 @@ RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, con
     float *parts = (float *)(rk_dynamic + T::PARTS), *other = parts + T::PART;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     rk_ring<T, P> ring;
+    typename P::maker maker;
     ring.start(w);
+    maker.start(arg, (char *)parts, 2 * T::PART * 4);
     rk_wait();
+    maker.ready();
     if (threadIdx.x < 4) ((rp_u32 *)(rk_dynamic + T::ZERO))[threadIdx.x] = 0;
     if (P::MADE && T::ROWS == 1)
-        P::make(arg, dim, rk_dynamic + T::X, 0);
+        maker.row(arg, dim, rk_dynamic + T::X, 0);
     else if (P::MADE && warp < rows)
-        P::make(arg, dim, rk_dynamic + T::X + warp * T::X_ROW, warp);
+        maker.row(arg, dim, rk_dynamic + T::X + warp * T::X_ROW, warp);
     else if (!P::MADE)
         rk_stage<T, X>((const typename X::type *)x, rows);
     __syncthreads();
@@ -420,9 +444,12 @@ template <class P, int K, int COLUMNS>
 RP_FN void rk_make_rows_apart(char *const *arg, const long long *dim, char *to, long long n)
 {
     const long long total = (n + COLUMNS - 1) / COLUMNS * COLUMNS;
+    typename P::maker maker;
+    maker.start(arg, 0, 0);
     rk_wait();
+    maker.ready();
     for (long long row = blockIdx.x; row < total; row += gridDim.x) {
-        if (row < n) P::make(arg, dim, rk_dynamic, row);
+        if (row < n) maker.row(arg, dim, rk_dynamic, row);
         __syncthreads();
         for (int i = threadIdx.x; i < K / 8; i += blockDim.x) {
             const int4 none = {0, 0, 0, 0};
@@ -439,10 +466,13 @@ RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long l
     enum { ROWS = 8, ROW = K * 2 + 16 };
     const long long tiles = (n + COLUMNS - 1) / COLUMNS * (COLUMNS / ROWS);
     const int warp = threadIdx.x / 32;
+    typename P::maker maker;
+    maker.start(arg, 0, 0);
     rk_wait();
+    maker.ready();
     for (long long t = blockIdx.x; t < tiles; t += gridDim.x) {
         const long long row0 = t * ROWS;
-        if (row0 + warp < n) P::make(arg, dim, rk_dynamic + warp * ROW, row0 + warp);
+        if (row0 + warp < n) maker.row(arg, dim, rk_dynamic + warp * ROW, row0 + warp);
         __syncthreads();
         for (int i = threadIdx.x; i < K / 8 * ROWS; i += ROWS * 32) {
             const int4 none = {0, 0, 0, 0};

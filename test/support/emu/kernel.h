@@ -290,6 +290,13 @@ static inline int4 rk_load(const void *p) {
     return *(const int4 *)p;
 }
 
+static inline void rk_fetch_ahead(const void *from, unsigned bytes) {
+    if (bytes % 16 || (unsigned long long)from % 16) emu_fail("a prefetch that is not aligned");
+}
+static inline int rk_peek(const int *p) {
+    return *p;
+}
+
 static inline void rk_copy(unsigned to, const void *from, bool has) {
     static const char zeros[16] = {0};
     if ((unsigned long long)from % 16) emu_fail("a copy of 16 bytes that is not aligned");
