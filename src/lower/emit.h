@@ -154,13 +154,16 @@ typedef struct lower_run {
     kir_ref first;  /* of the flattened result */
     kir_ref offset; /* of the first, where they go */
     int64_t width;
-    uint32_t lanes; /* scratch of 16 * width */
+    uint32_t lanes;  /* scratch of 16 * width */
+    uint32_t totals; /* of a sum with chunks: f64 scratch of width */
 } lower_run;
 /* idx: of the element; at: offset + its number in the run. */
 typedef void (*lower_element_fn)(lowerer *L, const kir_ref *idx, kir_ref at, kir_ref value,
                                  void *user);
 /* How many neighbours of a result of r are made from neighbours; 0 where that is no reduction over another dim. */
 int64_t lower_neighbours(const lowerer *L, ir_ref r);
+/* A sum that may have more than one chunk. */
+bool lower_has_chunks(const lowerer *L, ir_ref r);
 void lower_reduce_run(lowerer *L, ir_ref r, const lower_run *t, lower_element_fn fn, void *user);
 /* Largest divisor of n up to `most`. */
 int64_t lower_divisor(int64_t n, int64_t most);

@@ -211,6 +211,7 @@ static uint32_t lanes_of(const members *m, int64_t width) {
 static void each_run(const members *m, ir_ref r, int64_t elements, int64_t width, run_store *st) {
     lowerer *L = m->L;
     lower_run t = {.width = width, .lanes = lanes_of(m, width), .offset = kir_const_i(K, 0)};
+    if (lower_has_chunks(L, r)) t.totals = add_scratch(L, RP_DTYPE_F64, width);
     if (m->s->tile) {
         t.first = m->s->col0;
         lower_reduce_run(L, r, &t, store_of_run, st);
@@ -229,7 +230,7 @@ static rp_status reduce_runs(const members *m, ir_ref r, int64_t width) {
     const ir_node *n = ir_node_at(L->g, r);
     int64_t elements = item_elements(m, &n->shape);
     run_store st = {n, UINT32_MAX, UINT32_MAX};
-    bool read = L->keep[r].evals > 0.0, room = elements + 16 * width <= L->scratch_left;
+    bool read = L->keep[r].evals > 0.0, room = elements + 18 * width <= L->scratch_left;
     if (L->f->stored[r] || (read && !room)) {
         lower_ref at;
         RP_TRY(lower_memory(L, r, &at));
@@ -252,7 +253,10 @@ static int64_t run_width(const members *m, ir_ref r) {
     if (m->s->tile) return m->s->width;
     int64_t elements = lower_row_count(m->L, &n->shape);
     int64_t width = elements > 0 ? lower_divisor(elements < kept ? elements : kept, LOWER_RUN) : 0;
-    bool room = 16 * width <= m->L->scratch_left || m->L->lanes_width >= width;
+    /* Of floats: the lanes, unless they are there, and the totals. */
+    int64_t size = (m->L->lanes_width >= width ? 0 : 16 * width) +
+                   (lower_has_chunks(m->L, r) ? 2 * width : 0);
+    bool room = size <= m->L->scratch_left;
     return width >= 8 && elements % width == 0 && room ? width : 0;
 }
 

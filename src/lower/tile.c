@@ -16,17 +16,24 @@ static uint32_t first_kept(const ir_node *n) {
     return axis + (ir_attr_int(n, IR_ATTR_KEEP, 0) != 0);
 }
 
-/* A sum that may have more than one chunk. */
-static bool has_chunks(const lowerer *L, const ir_node *n) {
-    int64_t lo, hi, axis = ir_attr_int(n, IR_ATTR_AXIS, 0);
-    ir_dim_bounds(ir_graph_dims(L->g), ir_node_at(L->g, n->in[0])->shape.dim[axis], &lo, &hi);
-    return n->op == IR_sum && hi > KIR_CHUNK;
+static ir_dim reduced_dim(const lowerer *L, const ir_node *n) {
+    return ir_node_at(L->g, n->in[0])->shape.dim[ir_attr_int(n, IR_ATTR_AXIS, 0)];
+}
+
+bool lower_has_chunks(const lowerer *L, ir_ref r) {
+    const ir_node *n = ir_node_at(L->g, r);
+    int64_t lo, hi;
+    if (n->op != IR_sum) return false;
+    ir_dim_bounds(ir_graph_dims(L->g), reduced_dim(L, n), &lo, &hi);
+    return hi > KIR_CHUNK;
 }
 
 int64_t lower_neighbours(const lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     bool columns = n->op == IR_sum || n->op == IR_amax || n->op == IR_amin;
-    if (!columns || lower_class(n->dtype) != KIR_F32 || has_chunks(L, n)) return 0;
+    if (!columns || lower_class(n->dtype) != KIR_F32) return 0;
+    /* On a GPU a thread each, whose neighbours read what lies beside. */
+    if (L->opt->target == GEN_CUDA && lower_has_chunks(L, r)) return 0;
     int64_t kept = lower_inner_count(L->g, &n->shape, first_kept(n));
     return kept >= LEAST ? kept : 0;
 }
@@ -52,12 +59,13 @@ static void clear_lanes(lowerer *L, ir_op op, const lower_run *t) {
     kir_end(K);
 }
 
-static void join_lanes(lowerer *L, ir_ref r, const lower_run *t) {
-    const ir_node *n = ir_node_at(L->g, r), *x = ir_node_at(L->g, n->in[0]);
-    uint32_t axis = (uint32_t)ir_attr_int(n, IR_ATTR_AXIS, 0);
-    kir_ref i = kir_begin(K, KIR_LOOP, lower_dim(L, x->shape.dim[axis]));
-    kir_ref lane = kir_bin(K, KIR_IMOD, i, kir_const_i(K, LANES));
+/* Terms [from, from + n); from is a whole number of lanes. */
+static void join_lanes(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
+    const ir_node *n = ir_node_at(L->g, r);
+    kir_ref k = kir_begin(K, KIR_LOOP, n_terms);
+    kir_ref lane = kir_bin(K, KIR_IMOD, k, kir_const_i(K, LANES));
     kir_ref j = kir_begin(K, KIR_LOOP, kir_const_i(K, t->width)), idx[IR_MAX_RANK] = {0};
+    kir_ref i = from == KIR_NONE ? k : kir_bin(K, KIR_IADD, from, k);
     lower_delinear(L, &n->shape, kir_bin(K, KIR_IADD, t->first, j), 0, idx);
     kir_ref at = lane_at(L, lane, t->width, j), v = lower_term(L, r, idx, i);
     kir_store(K, t->lanes, at, kir_alu(K, join_of(n->op), kir_load(K, t->lanes, at), v, KIR_NONE));
@@ -75,14 +83,56 @@ static kir_ref fold_lanes(lowerer *L, ir_op op, const lower_run *t, kir_ref j) {
     return v[0];
 }
 
+/* --- sums of more than one chunk (kir.h): the lanes of each, then its sum to the totals ------- */
+
+static void add_chunk(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
+    clear_lanes(L, IR_sum, t);
+    join_lanes(L, r, t, from, n_terms);
+    kir_ref j = kir_begin(K, KIR_LOOP, kir_const_i(K, t->width));
+    kir_ref sum = kir_cvt(K, KIR_F64, fold_lanes(L, IR_sum, t, j));
+    kir_store(K, t->totals, j, kir_alu(K, IR_add, kir_load(K, t->totals, j), sum, KIR_NONE));
+    kir_end(K);
+}
+
+/* Whole chunks and the rest apart where the length is known, so that loops have sizes. */
+static void add_chunks(lowerer *L, ir_ref r, const lower_run *t) {
+    ir_dim dim = reduced_dim(L, ir_node_at(L->g, r));
+    const kir_ref chunk = kir_const_i(K, KIR_CHUNK);
+    int64_t n = 0;
+    bool known = ir_dim_is_const(ir_graph_dims(L->g), dim, &n);
+    kir_ref all = lower_dim(L, dim),
+            rounded = kir_bin(K, KIR_IADD, all, kir_const_i(K, KIR_CHUNK - 1));
+    kir_ref o = kir_begin(
+        K, KIR_LOOP, known ? kir_const_i(K, n / KIR_CHUNK) : kir_bin(K, KIR_IDIV, rounded, chunk));
+    kir_ref from = kir_bin(K, KIR_IMUL, o, chunk);
+    add_chunk(L, r, t, from,
+              known ? chunk : kir_bin(K, KIR_IMIN, chunk, kir_bin(K, KIR_ISUB, all, from)));
+    kir_end(K);
+    if (known && n % KIR_CHUNK)
+        add_chunk(L, r, t, kir_const_i(K, n - n % KIR_CHUNK), kir_const_i(K, n % KIR_CHUNK));
+}
+
+static void sum_chunks(lowerer *L, ir_ref r, const lower_run *t) {
+    kir_ref j = kir_begin(K, KIR_LOOP, kir_const_i(K, t->width));
+    kir_store(K, t->totals, j, kir_const_f64(K, 0.0));
+    kir_end(K);
+    add_chunks(L, r, t);
+}
+
 void lower_reduce_run(lowerer *L, ir_ref r, const lower_run *t, lower_element_fn fn, void *user) {
     const ir_node *n = ir_node_at(L->g, r);
+    const bool chunks = lower_has_chunks(L, r);
     kir_ref idx[IR_MAX_RANK] = {0};
-    clear_lanes(L, n->op, t);
-    join_lanes(L, r, t);
+    if (chunks) {
+        sum_chunks(L, r, t);
+    } else {
+        clear_lanes(L, n->op, t);
+        join_lanes(L, r, t, KIR_NONE, lower_dim(L, reduced_dim(L, n)));
+    }
     kir_ref j = kir_begin(K, KIR_LOOP, kir_const_i(K, t->width));
     lower_delinear(L, &n->shape, kir_bin(K, KIR_IADD, t->first, j), 0, idx);
-    kir_ref v = kir_round_to(K, n->dtype, fold_lanes(L, n->op, t, j));
-    fn(L, idx, kir_bin(K, KIR_IADD, t->offset, j), v, user);
+    kir_ref v = chunks ? kir_cvt(K, KIR_F32, kir_load(K, t->totals, j))
+                       : fold_lanes(L, n->op, t, j);
+    fn(L, idx, kir_bin(K, KIR_IADD, t->offset, j), kir_round_to(K, n->dtype, v), user);
     kir_end(K);
 }

@@ -329,6 +329,28 @@ static void the_source_is_the_unit_of_all_kernels(void **state) {
     }
 }
 
+/* Neighbouring columns at once, also where a sum has several chunks: one column after the other reads memory in strides. */
+static void long_columns_are_summed_row_by_row(void **state) {
+    static const char *const rows[] = {"4096", "8192", "9000", "R"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[160];
+        lower_options o = {.isa = GEN_ISA_PORTABLE};
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        lower_piece p;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: f32[%s,64])%s {\n  %%y = sum %%x {axis=0}\n  ret %%y\n}\n",
+                       rows[i], *rows[i] == 'R' ? " where R in [1,10000]" : "");
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        if (strstr(p.source, "rk_sum16"))
+            fail_msg("%s rows: a column alone\n%s", rows[i], p.source);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 static void refuses_on_a_gpu(const char *text, const char *why) {
     lower_options o = {.target = GEN_CUDA};
     rp_error err = {0};
@@ -385,6 +407,7 @@ int main(void) {
         cmocka_unit_test(segments_begin_behind_those_in_front),
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
+        cmocka_unit_test(long_columns_are_summed_row_by_row),
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
