@@ -60,7 +60,8 @@ static rp_status open_blocks(engine_inputs *in, rp_error *err) {
     void *blocks = NULL;
     size_blocks(in);
     in->known = base_alloc_array(table_words(&in->b), sizeof *in->known);
-    if (!in->known) return rp_fail(err, RP_NOMEM, "block tables of a step");
+    in->seen = base_alloc_array(in->b.max_seqs, sizeof *in->seen);
+    if (!in->known || !in->seen) return rp_fail(err, RP_NOMEM, "block tables of a step");
     RP_TRY(ops->alloc(in->device, HAL_DEVICE_MEMORY, in->size, &in->copy, err));
     RP_TRY(ops->alloc(in->device, HAL_MAPPED_MEMORY, blocks_size(in), &blocks, err));
     in->blocks = blocks;
@@ -93,6 +94,7 @@ void engine_inputs_close(engine_inputs *in) {
     if (in->blocks) d->ops->release(d, in->blocks, blocks_size(in));
     if (in->copy) d->ops->release(d, in->copy, in->size);
     base_free(in->known);
+    base_free(in->seen);
     *in = (engine_inputs){0};
 }
 
@@ -152,12 +154,24 @@ static rp_status send_patches(writer *w, rp_error *err) {
     return begin(w, err);
 }
 
+static void forget_seen(engine_inputs *in, uint32_t n_blocks) {
+    memset(in->seen, 0, in->b.max_seqs * sizeof *in->seen);
+    in->seen_width = n_blocks;
+}
+
+/* Whether the row was the same when it was compared last; from now on it was. */
+static bool is_seen(engine_inputs *in, uint32_t row) {
+    const uint64_t stamp = in->stamps ? in->stamps[row] : 0, last = in->seen[row];
+    in->seen[row] = stamp;
+    return stamp && stamp == last;
+}
+
 /* The first n entries of a row of block tables, where the device does not have them. */
 static rp_status put_row(writer *w, uint32_t row, uint32_t n, rp_error *err) {
     const size_t first = (size_t)row * w->in->b.max_blocks;
     const int32_t *want = w->in->b.block_tables + first;
     int32_t *known = w->in->known + first;
-    if (memcmp(want, known, n * sizeof *want) == 0) return RP_OK;
+    if (is_seen(w->in, row) || memcmp(want, known, n * sizeof *want) == 0) return RP_OK;
     for (uint32_t i = 0; i < n; i++) {
         if (known[i] == want[i]) continue;
         if (w->n_patches == w->in->room) RP_TRY(send_patches(w, err));
@@ -197,6 +211,7 @@ rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t 
         return RP_OK;
     }
     RP_TRY(begin(&w, err));
+    if (in->seen_width != n_blocks) forget_seen(in, n_blocks);
     for (uint32_t i = 0; i < (uint32_t)d->padded_reqs; i++) RP_TRY(put_row(&w, i, n_blocks, err));
     put_arrays(&w);
     end(&w, d->padded, d->padded_logits);
@@ -209,10 +224,19 @@ rp_status engine_inputs_fetch(engine_inputs *in, rp_error *err) {
     return d->ops->launch(d, &in->fetch, 1, 0, err);
 }
 
+void engine_inputs_lost(engine_inputs *in) {
+    if (!in->copy) return;
+    engine_exchange_reset(in->x);
+    forget_seen(in, 0);
+    memset(in->known, 0xff,
+           table_words(&in->b) * sizeof *in->known); /* no block has such a number */
+}
+
 rp_status engine_inputs_poison(engine_inputs *in, rp_error *err) {
     hal_device *d = in->device;
     memset(in->memory, 0x7f, in->size);
     if (!in->copy) return RP_OK;
+    forget_seen(in, 0);
     memset(in->known, 0x7f, table_words(&in->b) * sizeof *in->known);
     memset(in->blocks, 0x7f, 2 * in->block_words * sizeof *in->blocks);
     return d->ops->fill(d, in->copy, 0x7f, in->size, err);
@@ -220,5 +244,6 @@ rp_status engine_inputs_poison(engine_inputs *in, rp_error *err) {
 
 size_t engine_inputs_bytes(const engine_inputs *in) {
     if (!in->copy) return in->size;
-    return 2 * in->size + blocks_size(in) + table_words(&in->b) * sizeof *in->known;
+    return 2 * in->size + blocks_size(in) + table_words(&in->b) * sizeof *in->known +
+           in->b.max_seqs * sizeof *in->seen;
 }

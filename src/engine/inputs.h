@@ -14,6 +14,8 @@ typedef struct engine_inputs {
     engine_step_buffers b; /* what the host writes; sizes are the caller's, set before the open */
     engine_exchange *x;    /* as well */
     const engine_results *results; /* as well, open */
+    const uint64_t
+        *stamps; /* (optional) as well: of the rows of block tables (engine_step_stamps) */
     hal_device *device;
     void *memory; /* of b */
     void *copy;   /* the same on the device; NULL where memory is what kernels read */
@@ -22,6 +24,9 @@ typedef struct engine_inputs {
     int32_t *blocks;    /* two of them */
     size_t block_words; /* of each */
     uint32_t room;      /* for patches of a block */
+    uint64_t *
+        seen; /* [max_seqs]: the stamp of each row when it was compared last, of seen_width entries */
+    uint32_t seen_width;
     int32_t *known;     /* block tables as the device has them, or will have */
     hal_launch fetch;   /* takes the next block */
     void *arg[4];       /* of fetch, */
@@ -42,6 +47,8 @@ rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t 
                               const engine_route *route, rp_error *err) RP_MUST_USE;
 /* That launch by itself; nothing where there is no copy. */
 rp_status engine_inputs_fetch(engine_inputs *in, rp_error *err) RP_MUST_USE;
+/* After a step that failed: a block that was written and not taken is none, and the device has nothing of the block tables. Waits for the device. */
+void engine_inputs_lost(engine_inputs *in);
 /* For tests: what no step has written is garbage on both sides. */
 rp_status engine_inputs_poison(engine_inputs *in, rp_error *err) RP_MUST_USE;
 /* Bytes of host and device. */

@@ -20,7 +20,9 @@ struct engine_kv {
     bool *open;
     uint32_t *n_blocks; /* [max_seqs] */
     int32_t *tables;    /* [max_seqs, max_blocks] */
-    uint32_t *seen;     /* [n_blocks], for the check */
+    uint64_t *stamps;   /* [max_seqs]: the change that made each table what it is */
+    uint64_t n_changes;
+    uint32_t *seen; /* [n_blocks], for the check */
 };
 
 static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
@@ -36,9 +38,10 @@ static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
     kv->open = base_alloc_array(o->max_seqs, sizeof *kv->open);
     kv->n_blocks = base_alloc_array(o->max_seqs, sizeof *kv->n_blocks);
     kv->tables = base_alloc_array(cells, sizeof *kv->tables);
+    kv->stamps = base_alloc_array(o->max_seqs, sizeof *kv->stamps);
     kv->seen = base_alloc_array(o->n_blocks, sizeof *kv->seen);
     if (!kv->free_blocks || !kv->owners || !kv->free_seqs || !kv->open || !kv->n_blocks ||
-        !kv->tables || !kv->seen)
+        !kv->tables || !kv->stamps || !kv->seen)
         return rp_fail(err, RP_NOMEM, "tables of %u KV blocks", o->n_blocks);
     return RP_OK;
 }
@@ -76,6 +79,7 @@ void engine_kv_free(engine_kv *kv) {
     base_free(kv->open);
     base_free(kv->n_blocks);
     base_free(kv->tables);
+    base_free(kv->stamps);
     base_free(kv->seen);
     base_free(kv);
 }
@@ -84,6 +88,7 @@ bool engine_kv_open(engine_kv *kv, uint32_t *out_seq) {
     if (kv->n_free_seqs == 0) return false;
     *out_seq = kv->free_seqs[--kv->n_free_seqs];
     kv->open[*out_seq] = true;
+    kv->stamps[*out_seq] = ++kv->n_changes;
     return true;
 }
 
@@ -134,6 +139,7 @@ bool engine_kv_reserve(engine_kv *kv, uint32_t seq, uint32_t n_tokens) {
 
     assert(kv->open[seq]);
     if (missing > kv->n_free || kv->n_blocks[seq] + missing > kv->o.max_blocks) return false;
+    if (missing > 0) kv->stamps[seq] = ++kv->n_changes;
     while (missing-- > 0) {
         int32_t b = kv->free_blocks[--kv->n_free];
 
@@ -146,6 +152,10 @@ bool engine_kv_reserve(engine_kv *kv, uint32_t seq, uint32_t n_tokens) {
 const int32_t *engine_kv_table(const engine_kv *kv, uint32_t seq, uint32_t *out_n) {
     *out_n = kv->n_blocks[seq];
     return table_of(kv, seq);
+}
+
+uint64_t engine_kv_stamp(const engine_kv *kv, uint32_t seq) {
+    return kv->stamps[seq];
 }
 
 int32_t engine_kv_slot(const engine_kv *kv, uint32_t seq, uint32_t position) {

@@ -41,6 +41,8 @@ uint32_t engine_kv_missing(const engine_kv *kv, uint32_t seq, uint32_t n_tokens)
 
 /* Borrowed until the sequence changes. */
 const int32_t *engine_kv_table(const engine_kv *kv, uint32_t seq, uint32_t *out_n);
+/* A number that no table of kv had before and that changes when this one does; never 0. */
+uint64_t engine_kv_stamp(const engine_kv *kv, uint32_t seq);
 /* block * block_size + offset; -1 for a position without a block. */
 int32_t engine_kv_slot(const engine_kv *kv, uint32_t seq, uint32_t position);
 uint32_t engine_kv_n_usable(const engine_kv *kv); /* without the null block */

@@ -42,7 +42,9 @@ static rp_status open_inputs(engine_runner *r, rp_error *err) {
     r->in.x = &r->exchange;
     r->in.results = &r->results;
     RP_TRY(engine_inputs_open(&r->in, r->o.device, err));
-    return engine_step_new(&r->in.b, MODEL_KV_BLOCK, &r->step, err);
+    RP_TRY(engine_step_new(&r->in.b, MODEL_KV_BLOCK, &r->step, err));
+    r->in.stamps = engine_step_stamps(r->step);
+    return RP_OK;
 }
 
 static rp_status open_results(engine_runner *r, rp_error *err) {
@@ -333,7 +335,7 @@ rp_status engine_runner_launch(engine_runner *r, const engine_batch *batch, cons
         return rp_fail(err, RP_INTERNAL, "%d steps are in flight", ENGINE_FLIGHTS);
     RP_TRY(prepare(r, batch, kv, err));
     rp_status st = run(r, &r->last, err);
-    if (st != RP_OK) engine_exchange_reset(&r->exchange);
+    if (st != RP_OK) engine_inputs_lost(&r->in);
     return st;
 }
 

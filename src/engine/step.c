@@ -15,7 +15,10 @@ struct engine_step {
     int32_t *cu_q, *cu_k;  /* [max_seqs + 1] */
     int32_t *context_lens; /* [max_seqs] */
     uint32_t width;        /* of block tables */
-    rp_dispatch dummy;     /* sizes up to which all inputs hold padding alone */
+    const engine_kv *kv;   /* whose tables lie there as far as known_width */
+    uint32_t known_width;
+    uint64_t *stamps;  /* [max_seqs]: of their rows (engine_kv_stamp); 0: of none */
+    rp_dispatch dummy; /* sizes up to which all inputs hold padding alone */
 };
 
 rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, engine_step **out,
@@ -29,7 +32,8 @@ rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, eng
     s->cu_q = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_q);
     s->cu_k = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_k);
     s->context_lens = base_alloc_array(b->max_seqs, sizeof *s->context_lens);
-    if (!s->cu_q || !s->cu_k || !s->context_lens)
+    s->stamps = base_alloc_array(b->max_seqs, sizeof *s->stamps);
+    if (!s->cu_q || !s->cu_k || !s->context_lens || !s->stamps)
         RP_TRY_OUT(rp_fail(err, RP_NOMEM, "step of %u sequences", b->max_seqs));
     *out = s;
     s = NULL;
@@ -43,6 +47,7 @@ void engine_step_free(engine_step *s) {
     base_free(s->cu_q);
     base_free(s->cu_k);
     base_free(s->context_lens);
+    base_free(s->stamps);
     base_free(s);
 }
 
@@ -82,6 +87,14 @@ static uint32_t width_of(const engine_step *s, const engine_batch *batch, const 
     return most < s->b.max_blocks ? most : s->b.max_blocks;
 }
 
+/* Rows of block tables that were written as far as this step reads them need not be written again. */
+static void keep_rows(engine_step *s, const engine_kv *kv) {
+    if (s->kv == kv && s->known_width == s->width) return;
+    memset(s->stamps, 0, s->b.max_seqs * sizeof *s->stamps);
+    s->kv = kv;
+    s->known_width = s->width;
+}
+
 /* Real rows of entry i, from token row t and logit row r on. */
 static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const engine_kv *kv,
                            uint32_t i, uint32_t t, uint32_t r, rp_error *err) {
@@ -106,8 +119,11 @@ static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const en
     }
     for (uint32_t k = 0; k < e->n_logits; k++)
         b->rows[r + k] = (int32_t)(t + e->n_tokens - e->n_logits + k);
-    memcpy(row, table, n_blocks * sizeof *row);
-    memset(row + n_blocks, 0, (s->width - n_blocks) * sizeof *row);
+    if (s->stamps[i] != engine_kv_stamp(kv, e->seq)) { /* else it is there */
+        memcpy(row, table, n_blocks * sizeof *row);
+        memset(row + n_blocks, 0, (s->width - n_blocks) * sizeof *row);
+        s->stamps[i] = engine_kv_stamp(kv, e->seq);
+    }
     s->cu_q[i + 1] = s->cu_q[i] + (int32_t)e->n_tokens;
     s->context_lens[i] = (int32_t)(e->start + e->n_tokens);
     s->cu_k[i + 1] = s->cu_k[i] + s->context_lens[i];
@@ -126,6 +142,7 @@ static void put_padding(engine_step *s, const rp_dispatch *d, uint32_t n, uint32
     }
     for (uint32_t i = n; i < (uint32_t)d->padded_reqs; i++) {
         memset(b->block_tables + (size_t)i * b->max_blocks, 0, s->width * sizeof(int32_t));
+        s->stamps[i] = 0;
         s->cu_q[i + 1] = s->cu_q[i];
         s->cu_k[i + 1] = s->cu_k[i];
         s->context_lens[i] = 0;
@@ -170,9 +187,10 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
 
     if (batch->n == 0) return rp_fail(err, RP_INVALID, "a step needs at least one request");
     RP_TRY(check_sizes(s, batch, d, err));
-    engine_step_dirty(s);
+    s->dummy = (rp_dispatch){0};
     s->cu_q[0] = s->cu_k[0] = 0;
     s->width = width_of(s, batch, kv);
+    keep_rows(s, kv);
     for (uint32_t i = 0; i < batch->n; i++) {
         RP_TRY(put_entry(s, &batch->entry[i], kv, i, t, r, err));
         t += batch->entry[i].n_tokens;
@@ -187,8 +205,13 @@ uint32_t engine_step_width(const engine_step *s) {
     return s->width;
 }
 
+const uint64_t *engine_step_stamps(const engine_step *s) {
+    return s->stamps;
+}
+
 void engine_step_dirty(engine_step *s) {
     s->dummy = (rp_dispatch){0};
+    memset(s->stamps, 0, s->b.max_seqs * sizeof *s->stamps);
 }
 
 /* A ladder of captures begins with its largest step: the smaller ones find everything padded. */

@@ -37,6 +37,9 @@ rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_con
                             rp_error *err) RP_MUST_USE;
 /* Entries of each block-table row that a built step has written: enough for its longest sequence, and for whole chunks of any kernel. */
 uint32_t engine_step_width(const engine_step *s);
+/* [max_seqs]: a row of block tables has what it had in an earlier step where both have the same number, which is not 0, and the same width. Borrowed
+ * from s. */
+const uint64_t *engine_step_stamps(const engine_step *s);
 /* Somebody else wrote to the buffers. */
 void engine_step_dirty(engine_step *s);
 

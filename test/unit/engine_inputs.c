@@ -243,13 +243,16 @@ static void a_lost_block_is_forgotten(void **state) {
     if (!gpu_emulate(&no_gpu)) SKIP_TEST("%s", no_gpu);
     open_border(&b, "cuda:0", TOKENS);
     const engine_route route = engine_results_nowhere(&b.results);
+    b.in.b.block_tables[0] = 66;
     CHECK_OK(engine_inputs_write(&b.in, &d, 1, &route, &err), &err);
-    engine_exchange_reset(&b.x);
+    engine_inputs_lost(&b.in);
     b.in.b.token_ids[0] = 77;
     CHECK_OK(engine_inputs_write(&b.in, &d, 1, &route, &err), &err);
     CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
     read_back(b.device, &got, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof got);
     assert_int_equal(got, 77);
+    read_back(b.device, &got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+    assert_int_equal(got, 66);
     close_border(&b);
 }
 
