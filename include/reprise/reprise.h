@@ -11,7 +11,8 @@
  * library and grow at the end.
  *
  * A configuration that is NULL means the library's defaults, those of rp_config_new(): level 0, every op as it is written.
- * So it is in rp_engine_open, rp_compile and rp_cache_why; the command `reprise` starts from -O2 instead. */
+ * So it is in rp_engine_open, rp_compile and rp_cache_why; the command `reprise` starts from -O2 instead, and rp_jit_new, whose
+ * caller wants something compiled, from level 2. */
 #ifndef REPRISE_REPRISE_H
 #define REPRISE_REPRISE_H
 
@@ -26,6 +27,7 @@
 #include "reprise/engine.h"
 #include "reprise/forward_context.h"
 #include "reprise/graph.h"
+#include "reprise/jit.h"
 #include "reprise/log.h"
 #include "reprise/machine.h"
 #include "reprise/model.h"

@@ -49,6 +49,13 @@ ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b);
 ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b);
 ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k);
 
+/* Asked where ranges and divisors leave a question of ir_dim_eq, ir_dim_le or ir_dim_divisible open; true: it is assumed to hold, by
+ * who set the hook, and answered IR_TRUE. Forms may be made inside. NULL (a new table): such a question is IR_UNKNOWN. */
+typedef enum ir_dim_question { IR_DIM_EQ, IR_DIM_LE, IR_DIM_DIVISIBLE } ir_dim_question;
+typedef bool (*ir_dim_assume_fn)(void *user, ir_dim_question q, ir_dim a, ir_dim b, int64_t k);
+void ir_dims_set_assume(ir_dims *t, ir_dim_assume_fn fn, void *user);
+void ir_dims_get_assume(const ir_dims *t, ir_dim_assume_fn *fn, void **user);
+
 /* A size to estimate with: d where it is known, else the size within its bounds that is nearest to IR_DIM_NOMINAL. */
 #define IR_DIM_NOMINAL 256
 int64_t ir_dim_nominal(const ir_dims *t, ir_dim d);

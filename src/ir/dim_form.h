@@ -57,6 +57,8 @@ struct ir_dims {
     uint32_t *slot; /* open addressing over node; UINT32_MAX = free */
     uint32_t n_slot;
     bool exhausted;
+    ir_dim_assume_fn assume; /* NULL: nobody answers what is open */
+    void *assume_user;
 };
 
 bool dim_valid(const ir_dims *t, ir_dim d);

@@ -130,6 +130,20 @@ static bool difference(const ir_dims *t, ir_dim a, ir_dim b, dim_form *f) {
     return dim_addmul(t, f, &g, -1) && dim_join(t, f);
 }
 
+void ir_dims_set_assume(ir_dims *t, ir_dim_assume_fn fn, void *user) {
+    t->assume = fn;
+    t->assume_user = user;
+}
+
+void ir_dims_get_assume(const ir_dims *t, ir_dim_assume_fn *fn, void **user) {
+    *fn = t->assume;
+    *user = t->assume_user;
+}
+
+static ir_tri open_question(const ir_dims *t, ir_dim_question q, ir_dim a, ir_dim b, int64_t k) {
+    return t->assume && t->assume(t->assume_user, q, a, b, k) ? IR_TRUE : IR_UNKNOWN;
+}
+
 ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b) {
     dim_form f;
     int64_t lo, hi;
@@ -140,7 +154,7 @@ ir_tri ir_dim_eq(const ir_dims *t, ir_dim a, ir_dim b) {
     if (lo > 0 || hi < 0) return IR_FALSE;
     if (lo == 0 && hi == 0) return IR_TRUE;
     if (f.c % dim_form_gcd(t, &f) != 0) return IR_FALSE;
-    return IR_UNKNOWN;
+    return open_question(t, IR_DIM_EQ, a, b, 0);
 }
 
 ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b) {
@@ -148,7 +162,7 @@ ir_tri ir_dim_le(const ir_dims *t, ir_dim a, ir_dim b) {
     int64_t lo, hi;
     if (!difference(t, b, a, &f)) return IR_UNKNOWN;
     dim_form_bounds(t, &f, &lo, &hi);
-    return lo >= 0 ? IR_TRUE : hi < 0 ? IR_FALSE : IR_UNKNOWN;
+    return lo >= 0 ? IR_TRUE : hi < 0 ? IR_FALSE : open_question(t, IR_DIM_LE, a, b, 0);
 }
 
 ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k) {
@@ -157,7 +171,8 @@ ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k) {
     dim_load(t, a, &f);
     int64_t g = dim_gcd(dim_form_gcd(t, &f), k);
     if (f.c % g != 0) return IR_FALSE;
-    return g == k ? (f.c % k == 0 ? IR_TRUE : IR_FALSE) : IR_UNKNOWN;
+    if (g == k) return f.c % k == 0 ? IR_TRUE : IR_FALSE;
+    return open_question(t, IR_DIM_DIVISIBLE, a, IR_DIM_BAD, k);
 }
 
 int64_t ir_dim_factor(const ir_dims *t, ir_dim d) {

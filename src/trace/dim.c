@@ -199,6 +199,30 @@ static rp_answer answer(ir_tri t, bool negate) {
     return (t == IR_TRUE) != negate ? RP_YES : RP_NO;
 }
 
+static rp_answer compare(const ir_dims *t, ir_dim x, rp_relation r, ir_dim y) {
+    switch (r) {
+    case RP_DIM_LT: return answer(ir_dim_le(t, y, x), true);
+    case RP_DIM_LE: return answer(ir_dim_le(t, x, y), false);
+    case RP_DIM_EQ: return answer(ir_dim_eq(t, x, y), false);
+    case RP_DIM_NE: return answer(ir_dim_eq(t, x, y), true);
+    case RP_DIM_GE: return answer(ir_dim_le(t, y, x), false);
+    case RP_DIM_GT: return answer(ir_dim_le(t, x, y), true);
+    }
+    return RP_UNKNOWN;
+}
+
+/* By ranges alone: nothing is assumed. */
+static rp_answer known(const rp_graph *g, ir_dim x, rp_relation r, ir_dim y) {
+    ir_dims *t = ir_graph_dims(g->ir);
+    ir_dim_assume_fn fn;
+    void *user;
+    ir_dims_get_assume(t, &fn, &user);
+    ir_dims_set_assume(t, NULL, NULL);
+    rp_answer out = compare(t, x, r, y);
+    ir_dims_set_assume(t, fn, user);
+    return out;
+}
+
 rp_answer(rp_dim_compare)(rp_dim a, rp_relation r, rp_dim b) {
     rp_graph *g = a.graph ? a.graph : b.graph;
     if (a.n == INVALID || b.n == INVALID) return RP_UNKNOWN;
@@ -212,17 +236,7 @@ rp_answer(rp_dim_compare)(rp_dim a, rp_relation r, rp_dim b) {
         return yes ? RP_YES : RP_NO;
     }
     if (!trace_ready(g)) return RP_UNKNOWN;
-    const ir_dims *t = ir_graph_dims(g->ir);
-    ir_dim x = trace_dim(g, a), y = trace_dim(g, b);
-    switch (r) {
-    case RP_DIM_LT: return answer(ir_dim_le(t, y, x), true);
-    case RP_DIM_LE: return answer(ir_dim_le(t, x, y), false);
-    case RP_DIM_EQ: return answer(ir_dim_eq(t, x, y), false);
-    case RP_DIM_NE: return answer(ir_dim_eq(t, x, y), true);
-    case RP_DIM_GE: return answer(ir_dim_le(t, y, x), false);
-    case RP_DIM_GT: return answer(ir_dim_le(t, x, y), true);
-    }
-    return RP_UNKNOWN;
+    return known(g, trace_dim(g, a), r, trace_dim(g, b));
 }
 
 static const char *relation_text(rp_relation r) {
@@ -245,6 +259,11 @@ bool rp_dim_ask(rp_dim a, rp_relation r, rp_dim b, const char *file, int line) {
     rp_answer known = rp_dim_compare(a, r, b);
     base_buf text;
     if (!g || !trace_ready(g)) return known == RP_YES;
+    if (known == RP_UNKNOWN && g->oracle) {
+        known = g->oracle->ask(g->oracle->user, trace_dim(g, a), r, trace_dim(g, b), file, line);
+        if (g->err.code != RP_OK) g->blamed = true; /* it names the line */
+        if (known != RP_UNKNOWN) return known == RP_YES;
+    }
     base_buf_init(&text, 0);
     put_dim(&text, a);
     base_buf_printf(&text, " %s ", relation_text(r));

@@ -35,6 +35,7 @@ static void told(rp_graph *g, const ir_site *s) {
         ir_site_put(s, &g->err);
         g->blamed = true;
     }
+    if (g->oracle && s->file) g->oracle->told(g->oracle->user, s->file, s->line);
     bool ok = true;
     for (uint32_t i = 0; i < g->n_fresh && ok; i++) ok = ir_site_add(g->ir, g->fresh[i], s);
     g->n_fresh = 0;

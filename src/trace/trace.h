@@ -7,6 +7,15 @@
 #define RP_NO_SITES
 #include "reprise/nn.h"
 
+/* Who knows more of the sizes of a trace than their ranges: the example of the call that it is made for. */
+typedef struct trace_oracle {
+    void *user;
+    /* a r b, sizes of the graph, at a line of the user's source; RP_UNKNOWN leaves it open. */
+    rp_answer (*ask)(void *user, ir_dim a, rp_relation r, ir_dim b, const char *file, int line);
+    /* What was assumed (ir_dims_set_assume) since the last call of this was for a call there. */
+    void (*told)(void *user, const char *file, uint32_t line);
+} trace_oracle;
+
 struct rp_graph {
     ir_graph *ir;
     rp_numerics numerics;
@@ -16,6 +25,7 @@ struct rp_graph {
     int64_t began; /* ns */
     bool finished;
     bool blamed;                  /* err names the line of the call */
+    const trace_oracle *oracle;   /* (optional) borrowed */
     rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };
 

@@ -1,0 +1,141 @@
+/* Functions that compile themselves, as torch.compile does: traced at the first call, specialised to its sizes, recompiled when a
+ * later call differs, with sizes that have differed as symbols.
+ *
+ *     static rp_status scores(void *user, rp_jit_call *call, const rp_value *args, rp_value *result, rp_error *err) {
+ *         rp_tensor x = rp_jit_tensor(call, &args->item[0]), w = rp_jit_tensor(call, &args->item[1]);
+ *         if (rp_dim_gt(rp_tensor_dim(x, 0), 8)) x = rp_mul_scalar(x, 0.5);
+ *         *result = rp_jit_value(call, rp_softmax(rp_matmul(x, w, false), -1));
+ *         return RP_OK;
+ *     }
+ *     ...
+ *     rp_jit_options o = RP_JIT_OPTIONS(scores);
+ *     rp_jit_new(&o, &f, &err);
+ *     rp_value item[] = {rp_value_tensor(x), rp_value_tensor(w)}, args = rp_value_tuple(item, 2);
+ *     rp_jit_run(f, &args, &out, &err);        (traces and compiles; later calls like it run what was compiled)
+ *     rp_output_value(out, &value, &err);
+ *     rp_output_free(out);
+ *
+ * What a trace relied on is its guards: kinds, literals, names and lengths of the values, dtype and rank of each tensor, each size
+ * that is a number in it, and what was asked or needed of the sizes that are symbols (rp_dim_gt(...), an addition that wants
+ * two of them to be equal), which is answered as it is for the arguments of that call. A call looks for an entry whose guards hold, the most recently
+ * used one first, and compiles another one where there is none. docs/jit.md has the rules; REPRISE_LOGS=recompiles,guards,dynamic tells what happens.
+ *
+ * The function runs while it is traced (several times where sizes are symbols) and not when an entry is found: what it does beside calls
+ * of the tensor API is then not done. At level 0 it runs at every call, and its ops one by one. */
+#ifndef REPRISE_JIT_H
+#define REPRISE_JIT_H
+
+#include "reprise/autograph.h"
+#include "reprise/tensor.h"
+#include "reprise/value.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A function with what was compiled of it. Thread-safe: calls that find an entry run at once, those that trace take turns. */
+typedef struct rp_jit rp_jit;
+/* One run of the function, given to it; its thread alone, until it returns. */
+typedef struct rp_jit_call rp_jit_call;
+
+/* args has the structure and the literals of the call; tensors have dtype and rank alone: rp_jit_tensor gives what the tensor API
+ * takes. *result names tensors (rp_jit_value, or those of args), literals, and lists, tuples and maps of them, whose memory must
+ * stay until the caller of the function has returned. A failure is that of rp_jit_run. */
+typedef rp_status (*rp_jit_fn)(void *user, rp_jit_call *call, const rp_value *args,
+                               rp_value *result, rp_error *err);
+
+typedef enum rp_dynamic {
+    RP_DYNAMIC_AUTO, /* sizes are numbers until they differ from call to call */
+    RP_DYNAMIC_ALL,  /* every size but 0 and 1 is a symbol from the first call on */
+    RP_DYNAMIC_NONE  /* sizes are numbers */
+} rp_dynamic;
+
+typedef struct rp_jit_options {
+    size_t size;      /* sizeof(rp_jit_options) */
+    const char *name; /* of the function, in texts and as that of its graphs. Copied */
+    const char *file; /* where it is, in texts. Copied */
+    int line;
+    rp_jit_fn fn;
+    void *user;
+    const rp_compilation_config
+        *config;       /* copied; NULL: the defaults at level 2, compiled as a whole */
+    rp_device *device; /* a reference is kept; NULL: one by `device` and `threads` of config */
+    rp_dynamic dynamic;
+    uint32_t recompile_limit;             /* entries; 0: 8 */
+    uint32_t accumulated_recompile_limit; /* entries of all rp_jit of this fn together; 0: 256 */
+} rp_jit_options;
+/* Options of a function by its name; put it next to the function, whose place it tells. */
+#define RP_JIT_OPTIONS(function)                                                           \
+    {                                                                                      \
+        sizeof(rp_jit_options), #function, __FILE__, __LINE__, function, NULL, NULL, NULL, \
+            RP_DYNAMIC_AUTO, 0, 0                                                          \
+    }
+
+/* RP_CONFIG for settings that do not go together, RP_UNSUPPORTED for a GPU so far. */
+RP_API rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err) RP_MUST_USE;
+/* NULL is fine; not while it runs. Outputs that are still held keep their memory. */
+RP_API void rp_jit_free(rp_jit *f);
+
+/* Runs the function on args, usually a tuple or a map. Tensors may be strided: the function is given dense ones. A state (value.h) may
+ * be written by the function (rp_update), where it lies; its sizes are always numbers; it must share no memory with another state.
+ * Other tensors are not written, and are what they were before the call even where they lie in a state.
+ * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help they run op by op; one warning tells
+ * what differs, and how to avoid it. *out is the caller's (rp_output_free): rp_output_ran says RP_RAN_REPLAY for an entry that was there,
+ * RP_RAN_CAPTURE for a new one, RP_RAN_EAGER with a reason for op by op. RP_INVALID for arguments that are no values, for what
+ * the function does wrong, with the line of its source, and inside of a trace. */
+RP_API rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out,
+                            rp_error *err) RP_MUST_USE;
+/* The same into dense memory of the caller, one buffer for each tensor of the result in order, depth first, which overlap neither
+ * each other nor an argument. RP_INVALID names one whose dtype, rank or size is another. */
+RP_API rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
+                                 uint32_t n_outputs, rp_error *err) RP_MUST_USE;
+
+/* What entries made from now on do with a size. tensor: the text that logs call it by, `L['x']`, or x alone for an item of a map at the top;
+ * `L[0]` is the first item of a tuple. RP_INVALID for an axis that no tensor has, and for a range that is none.
+ * dynamic: a symbol in [min, max] (INT64_MAX: no bound), also where it is 0 or 1. A call outside of it is an error; so is a function that
+ * makes it a number, or, where max is a bound, asks for less than the range.
+ * static: always a number. unbacked: a symbol in [min, max] that has no example: what its range leaves open has no answer, which is
+ * an error with the line; so no guard narrows it. */
+RP_API rp_status rp_jit_mark_dynamic(rp_jit *f, const char *tensor, uint32_t axis, int64_t min,
+                                     int64_t max, rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_jit_mark_static(rp_jit *f, const char *tensor, uint32_t axis,
+                                    rp_error *err) RP_MUST_USE;
+RP_API rp_status rp_jit_mark_unbacked(rp_jit *f, const char *tensor, uint32_t axis, int64_t min,
+                                      int64_t max, rp_error *err) RP_MUST_USE;
+/* Forgets entries and which sizes differed; marks stay. Not while it runs. */
+RP_API void rp_jit_reset(rp_jit *f);
+
+typedef struct rp_jit_info {
+    size_t size;       /* sizeof(rp_jit_info), set by the caller */
+    uint64_t calls;    /* each is one of: hits, compiles, eager, or failed */
+    uint64_t hits;     /* an entry was there */
+    uint64_t compiles; /* an entry was made */
+    uint64_t eager;    /* op by op */
+    uint32_t entries;  /* there now */
+    uint32_t general;  /* of them, made past the limit, with every size a symbol */
+} rp_jit_info;
+#define RP_JIT_INFO_INIT \
+    { sizeof(rp_jit_info), 0, 0, 0, 0, 0, 0 }
+/* Fills *out, whose size is set. */
+RP_API rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) RP_MUST_USE;
+/* The guards of each entry, the most recently used first, as the log channel `guards` has them. Owned by the caller (rp_free). */
+RP_API rp_status rp_jit_guards_text(rp_jit *f, char **out, rp_error *err) RP_MUST_USE;
+
+/* ---- for functions ---- */
+
+/* The graph of the trace: for rp_const, rp_iota, rp_empty and rp_dim_value. */
+RP_API rp_graph *rp_jit_graph(const rp_jit_call *call);
+/* The tensor that v, a tensor of args or from rp_jit_value, stands for. The trace fails for another value. */
+RP_API rp_tensor rp_jit_tensor(const rp_jit_call *call, const rp_value *v);
+/* x as a value of the result. The trace fails for a tensor of another graph. */
+RP_API rp_value rp_jit_value(rp_jit_call *call, rp_tensor x);
+
+/* With the line of the caller, as in tensor.h. */
+#ifndef RP_NO_SITES
+#define rp_jit_tensor(...) RP_AT("rp_jit_tensor", (rp_jit_tensor)(__VA_ARGS__))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

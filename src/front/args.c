@@ -1,0 +1,251 @@
+/* Reading arguments, once a call: the checks are those of the hot path, and autograph_value_key tells what was wrong. */
+#include "front/args.h"
+
+#include <inttypes.h>
+
+#include "autograph/value.h"
+#include "base/alloc.h"
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+static bool more_words(front_args *a, uint32_t n) {
+    uint64_t cap = (uint64_t)a->n + n;
+    if (cap <= a->cap) return true;
+    cap = cap * 2 < UINT32_MAX ? cap * 2 : cap;
+    if (cap > UINT32_MAX) return false;
+    uint64_t *p = base_alloc_array((size_t)cap, sizeof *p);
+    if (!p) return false;
+    memcpy(p, a->word, a->n * sizeof *p);
+    if (a->word != a->few_words) base_free(a->word);
+    a->word = p;
+    a->cap = (uint32_t)cap;
+    return true;
+}
+
+static bool more_tensors(front_args *a) {
+    if (a->n_tensors < a->cap_tensors) return true;
+    uint32_t cap = a->cap_tensors * 2;
+    const rp_value **tensor = base_alloc_array(cap, sizeof(const rp_value *));
+    uint32_t *at = base_alloc_array(cap, sizeof *at);
+    if (!tensor || !at) {
+        base_free(tensor);
+        base_free(at);
+        return false;
+    }
+    memcpy(tensor, a->tensor, a->n_tensors * sizeof(const rp_value *));
+    memcpy(at, a->at, a->n_tensors * sizeof *at);
+    if (a->tensor != a->few_tensors) base_free(a->tensor);
+    if (a->at != a->few_at) base_free(a->at);
+    a->tensor = tensor;
+    a->at = at;
+    a->cap_tensors = cap;
+    return true;
+}
+
+/* Sizes that memory may have; of plain tensors nothing else can be wrong. */
+static bool sizes_fit(const rp_buffer *b) {
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < b->rank; i++)
+        if (b->dim[i] < 0 || __builtin_mul_overflow(n, (uint64_t)b->dim[i], &n)) return false;
+    return n < UINT64_C(1) << 55 && (n == 0 || b->data);
+}
+
+static bool read_tensor(front_args *a, const rp_value *v) {
+    const rp_buffer *b = &v->tensor;
+    if ((unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK || !sizes_fit(b))
+        return false;
+    if (v->strided || rp_dtype_is_quant(b->dtype)) {
+        base_buf key; /* whether it is one, in all its rules */
+        base_buf_init(&key, 0);
+        rp_status st = autograph_value_key(v, &key, NULL);
+        base_buf_done(&key);
+        if (st != RP_OK) return false;
+    }
+    if (!more_words(a, 1 + b->rank) || !more_tensors(a)) return false;
+    a->tensor[a->n_tensors] = v;
+    a->at[a->n_tensors++] = a->n;
+    a->word[a->n++] = (uint64_t)RP_VALUE_TENSOR | (uint64_t)b->dtype << 8 |
+                      (uint64_t)b->rank << 16 | (uint64_t)v->state << 24;
+    for (uint32_t i = 0; i < b->rank; i++) a->word[a->n++] = (uint64_t)b->dim[i];
+    return true;
+}
+
+static uint32_t text_words(size_t len) {
+    return (uint32_t)((len + 7) / 8);
+}
+
+/* A head with the length, then the bytes. */
+static bool read_text(front_args *a, const char *z, uint64_t kind) {
+    size_t len = z ? strlen(z) : 0;
+    if (!z || len > UINT32_MAX / 2 || !more_words(a, 1 + text_words(len))) return false;
+    a->word[a->n++] = kind | (uint64_t)len << 32;
+    if (len) a->word[a->n + text_words(len) - 1] = 0;
+    memcpy(a->word + a->n, z, len);
+    a->n += text_words(len);
+    return true;
+}
+
+static bool read_value(front_args *a, const rp_value *v, uint32_t depth);
+
+static bool read_items(front_args *a, const rp_value *v, uint32_t depth) {
+    bool map = v->kind == RP_VALUE_MAP;
+    if (depth >= RP_MAX_VALUE_DEPTH || (v->n && (!v->item || (map && !v->name)))) return false;
+    if (!more_words(a, 1)) return false;
+    a->word[a->n++] = (uint64_t)v->kind | (uint64_t)v->n << 32;
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (map && !read_text(a, v->name[i], RP_VALUE_STRING)) return false;
+        if (!read_value(a, &v->item[i], depth + 1)) return false;
+    }
+    return true;
+}
+
+static bool read_literal(front_args *a, const rp_value *v) {
+    uint64_t bits = 0;
+    if (v->kind == RP_VALUE_BOOL) bits = v->as.boolean;
+    if (v->kind == RP_VALUE_INT) bits = (uint64_t)v->as.integer;
+    if (v->kind == RP_VALUE_FLOAT) memcpy(&bits, &v->as.number, sizeof bits);
+    if (!more_words(a, 2)) return false;
+    a->word[a->n++] = (uint64_t)v->kind;
+    if (v->kind != RP_VALUE_NONE) a->word[a->n++] = bits;
+    return true;
+}
+
+static bool read_value(front_args *a, const rp_value *v, uint32_t depth) {
+    switch (v->kind) {
+    case RP_VALUE_TENSOR: return read_tensor(a, v);
+    case RP_VALUE_STRING: return read_text(a, v->as.string, RP_VALUE_STRING);
+    case RP_VALUE_LIST:
+    case RP_VALUE_TUPLE:
+    case RP_VALUE_MAP: return read_items(a, v, depth);
+    case RP_VALUE_NONE:
+    case RP_VALUE_BOOL:
+    case RP_VALUE_INT:
+    case RP_VALUE_FLOAT: return read_literal(a, v);
+    }
+    return false;
+}
+
+rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) {
+    a->value = v;
+    a->word = a->few_words;
+    a->tensor = a->few_tensors;
+    a->at = a->few_at;
+    a->cap = FRONT_FEW_WORDS;
+    a->cap_tensors = FRONT_FEW_TENSORS;
+    a->n = a->n_tensors = 0;
+    if (read_value(a, v, 0)) return RP_OK;
+    base_buf key;
+    base_buf_init(&key, 0);
+    rp_status st = autograph_value_key(v, &key, err);
+    base_buf_done(&key);
+    return st == RP_OK ? rp_fail(err, RP_NOMEM, "arguments of a call") : st;
+}
+
+void front_args_done(front_args *a) {
+    if (a->word != a->few_words) base_free(a->word);
+    if (a->tensor != a->few_tensors) base_free(a->tensor);
+    if (a->at != a->few_at) base_free(a->at);
+}
+
+/* --- telling ------------------------------------------------------------------------------- */
+
+typedef struct walk {
+    const uint64_t *word;
+    uint32_t target, at;
+    bool found;
+    front_place place;
+    base_buf *source;
+} walk;
+
+static bool arrive(walk *w, front_field field, uint32_t head, uint32_t index, uint32_t words) {
+    if (w->target >= w->at + words) {
+        w->at += words;
+        return false;
+    }
+    w->place = (front_place){field, head, index};
+    return w->found = true;
+}
+
+static void put_text(const uint64_t *word, uint32_t head, base_buf *out) {
+    base_buf_putc(out, '\'');
+    base_buf_add(out, word + head + 1, front_count(word[head]));
+    base_buf_putc(out, '\'');
+}
+
+static void walk_value(walk *w) {
+    uint32_t head = w->at, n = front_count(w->word[head]);
+    rp_value_kind kind = front_kind(w->word[head]);
+    if (arrive(w, FRONT_HEAD, head, 0, 1)) return;
+    if (kind == RP_VALUE_TENSOR) {
+        for (uint32_t i = 0; i < front_rank(w->word[head]); i++)
+            if (arrive(w, FRONT_SIZE, head, i, 1)) return;
+        return;
+    }
+    if (kind < RP_VALUE_LIST) {
+        uint32_t words = kind == RP_VALUE_STRING ? text_words(n) : kind != RP_VALUE_NONE;
+        (void)arrive(w, FRONT_LITERAL, head, 0, words);
+        return;
+    }
+    for (uint32_t i = 0; i < n && !w->found; i++) {
+        size_t len = w->source->len;
+        uint32_t name = w->at;
+        if (kind == RP_VALUE_MAP &&
+            arrive(w, FRONT_NAME, head, i, 1 + text_words(front_count(w->word[name]))))
+            return;
+        base_buf_putc(w->source, '[');
+        if (kind == RP_VALUE_MAP)
+            put_text(w->word, name, w->source);
+        else
+            base_buf_printf(w->source, "%u", i);
+        base_buf_putc(w->source, ']');
+        walk_value(w);
+        if (!w->found && w->source->data) w->source->data[w->source->len = len] = 0;
+    }
+}
+
+front_place front_describe(const uint64_t *word, uint32_t at, base_buf *source) {
+    walk w = {.word = word, .target = at, .source = source};
+    base_buf_putc(source, 'L');
+    walk_value(&w);
+    return w.place;
+}
+
+uint32_t front_after(const uint64_t *word, uint32_t head) {
+    base_buf source;
+    walk w = {.word = word, .target = UINT32_MAX, .at = head, .source = &source};
+    base_buf_init(&source, 0);
+    base_buf_putc(&source, 'L');
+    walk_value(&w);
+    base_buf_done(&source);
+    return w.at;
+}
+
+const char *front_type_name(uint64_t head) {
+    static const char *const name[] = {"NoneType", "bool", "int",   "float", "str",
+                                       "Tensor",   "list", "tuple", "dict"};
+    return front_kind(head) < sizeof name / sizeof *name ? name[front_kind(head)] : "?";
+}
+
+static void put_tensor(const uint64_t *w, base_buf *out) {
+    base_buf_printf(out, "%s[", rp_dtype_name(front_dtype(*w)));
+    for (uint32_t i = 0; i < front_rank(*w); i++)
+        base_buf_printf(out, "%s%" PRId64, i ? ", " : "", (int64_t)w[1 + i]);
+    base_buf_putc(out, ']');
+}
+
+void front_put_value(const uint64_t *word, uint32_t head, base_buf *out) {
+    const uint64_t *w = word + head;
+    double number;
+    switch (front_kind(*w)) {
+    case RP_VALUE_NONE: base_buf_puts(out, "None"); return;
+    case RP_VALUE_BOOL: base_buf_puts(out, w[1] ? "True" : "False"); return;
+    case RP_VALUE_INT: base_buf_printf(out, "%" PRId64, (int64_t)w[1]); return;
+    case RP_VALUE_FLOAT:
+        memcpy(&number, &w[1], sizeof number);
+        base_buf_printf(out, "%.17g", number);
+        return;
+    case RP_VALUE_STRING: put_text(word, head, out); return;
+    case RP_VALUE_TENSOR: put_tensor(w, out); return;
+    default: base_buf_printf(out, "%s of %u", front_type_name(*w), front_count(*w));
+    }
+}

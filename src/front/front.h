@@ -1,0 +1,158 @@
+/* A function that compiles itself, its entries and their guards, shared by the files of this room. */
+#ifndef FRONT_FRONT_H
+#define FRONT_FRONT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "front/args.h"
+#include "front/solver.h"
+#include "reprise/jit.h"
+
+/* --- guards ----------------------------------------------------------------------------------- */
+
+typedef struct front_range {
+    uint32_t word;
+    int64_t min, max, divisor;
+} front_range;
+
+/* Flat predicates over the words of a call: one compare under a mask, then ranges, pairs of equal words, and facts about several
+ * sizes. */
+typedef struct front_guards {
+    uint64_t *want, *mask; /* n each: of the call that was traced; 0 where a size is a symbol */
+    uint32_t n;
+    front_range *range;
+    uint32_t n_ranges;
+    uint32_t (*pair)[2];
+    uint32_t n_pairs;
+    uint32_t *fact; /* of the solver: those that no symbol has */
+    uint32_t n_open;
+    int64_t *value; /* room for the symbols of a call; one thread at a time */
+    front_solver sizes;
+} front_guards;
+
+/* Of a solver whose trace is done, which is taken over, also on failure. */
+rp_status front_guards_make(front_guards *g, const front_args *a, front_solver *s,
+                            rp_error *err) RP_MUST_USE;
+void front_guards_done(front_guards *g);
+/* One thread at a time. */
+bool front_guards_hold(front_guards *g, const front_args *a);
+/* Appends the first one that fails in torch's words, "tensor 'L['x']' size mismatch at index 0. expected 8, actual 16", and says
+ * which word of the call it is about, UINT32_MAX for several. Nothing when all hold. */
+uint32_t front_guards_why(front_guards *g, const front_args *a, base_buf *out);
+void front_guards_print(const front_guards *g, base_buf *out);
+
+/* --- entries ---------------------------------------------------------------------------------- */
+
+/* What one trace gave. Shared by the list and by calls that run it. */
+typedef struct front_entry {
+    atomic_uint refs;
+    uint32_t number;
+    bool general;
+    front_guards guards;
+    rp_compiled *compiled;
+    rp_value result; /* tensors: numbers of outputs, counted from 1 */
+    void *block;     /* behind result */
+    uint32_t n_outputs;
+} front_entry;
+
+void front_entry_unref(front_entry *e);
+
+/* --- sizes as users and history want them ------------------------------------------------------ */
+
+typedef enum front_mark_kind {
+    FRONT_MARK_STATIC,
+    FRONT_MARK_DYNAMIC,
+    FRONT_MARK_UNBACKED
+} front_mark_kind;
+
+typedef struct front_mark {
+    struct front_mark *next;
+    front_mark_kind kind;
+    uint32_t axis;
+    int64_t min, max;
+    char tensor[];
+} front_mark;
+
+/* The sizes that a tensor had when it was last traced, and which of them have differed. */
+typedef struct front_seen {
+    struct front_seen *next;
+    uint32_t rank;
+    int64_t dim[RP_MAX_RANK];
+    bool wobbled[RP_MAX_RANK];
+    char source[];
+} front_seen;
+
+enum { FRONT_MEMO = 64 };
+
+struct rp_jit {
+    uint32_t id; /* of the process, from 0, in texts */
+    char *name, *file;
+    int line;
+    rp_jit_fn fn;
+    void *user;
+    rp_dynamic dynamic;
+    uint32_t limit, all_limit;
+    bool eager; /* level 0 */
+    rp_compilation_config *config, *eager_config;
+    rp_device *device;
+    pthread_mutex_t
+        turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
+    front_mark *marks;    /* by turn */
+    front_seen *seen;     /* likewise */
+    bool warned;          /* likewise */
+    uint32_t next_number; /* likewise */
+    pthread_mutex_t lock; /* what follows */
+    front_entry **entry;  /* the most recently used first */
+    uint32_t n_entries, cap_entries, n_general;
+    front_entry *memo[FRONT_MEMO]; /* by hash of the words: a guess */
+    uint64_t calls, hits, compiles, ran_eager;
+};
+
+/* --- tracing ------------------------------------------------------------------------------------ */
+
+/* How sizes are traced that nobody marked. */
+typedef enum front_sizes { FRONT_STATIC, FRONT_BY_HISTORY, FRONT_ALL } front_sizes;
+
+/* A trace: graph, result and what it relied on. */
+typedef struct front_traced {
+    rp_graph *graph;
+    front_solver sizes;
+    rp_value result;
+    void *block;
+    uint32_t n_outputs;
+} front_traced;
+
+/* Runs the function until nothing is learnt any more. By turn, unless sizes are FRONT_STATIC with marks ignored (`eager`). */
+rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
+                      front_traced *out, rp_error *err) RP_MUST_USE;
+void front_traced_done(front_traced *t);
+/* Traces and compiles; not in the list yet. By turn. */
+rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, front_entry **out,
+                           rp_error *err) RP_MUST_USE;
+/* The same for one call, op by op: no guards, in no list. */
+rp_status front_entry_eager(rp_jit *f, const front_args *a, front_entry **out,
+                            rp_error *err) RP_MUST_USE;
+
+/* A reference of the entry whose guards hold, or NULL. Thread-safe. */
+front_entry *front_entry_find(rp_jit *f, const front_args *a);
+
+/* Where results go. */
+typedef struct front_out {
+    rp_output **output; /* NULL: into buffer */
+    rp_ran ran;
+    const char *reason;
+    const rp_buffer *buffer;
+    uint32_t n;
+} front_out;
+rp_status front_entry_run(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
+                          rp_error *err) RP_MUST_USE;
+
+/* Whether a mark of f is about this axis; source: what the tensor is called. */
+const front_mark *front_mark_of(const rp_jit *f, const char *source, uint32_t axis);
+bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
+/* Takes the sizes of a call into the history. */
+rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;
+void front_forget(rp_jit *f);
+
+#endif

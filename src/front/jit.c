@@ -1,0 +1,394 @@
+/* rp_jit: which entry serves a call, and what happens when none does.
+ *
+ * Two locks: `lock` guards the list and is held for a look at it; `turn` is held while an entry is made, so that calls which find
+ * theirs go on meanwhile. */
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "config/config.h"
+#include "front/front.h"
+#include "front/limits.h"
+
+enum { RECOMPILE_LIMIT = 8, ACCUMULATED_LIMIT = 256 };
+
+static atomic_uint next_id;
+
+/* --- making ---------------------------------------------------------------------------------- */
+
+/* The level that the configuration comes to. */
+static rp_status read_level(const rp_compilation_config *config, bool *eager, rp_error *err) {
+    rp_compilation_config *c = NULL;
+    RP_TRY(rp_config_clone(config, &c, err));
+    rp_status st = rp_config_resolve(c, NULL, err);
+    *eager = st == RP_OK && rp_config_level(c) == RP_LEVEL_NO_COMPILATION;
+    rp_config_free(c);
+    return st;
+}
+
+static rp_status take_config(rp_jit *f, const rp_compilation_config *given, rp_error *err) {
+    if (given) {
+        RP_TRY(rp_config_clone(given, &f->config, err));
+    } else {
+        f->config = rp_config_new();
+        if (!f->config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
+        RP_TRY(rp_config_set(f->config, "level=2", err));
+    }
+    f->eager_config = rp_config_new();
+    if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
+    if (f->config->cache_dir && *f->config->cache_dir)
+        RP_TRY(rp_config_set_key(f->eager_config, "cache_dir", f->config->cache_dir, err));
+    return read_level(f->config, &f->eager, err);
+}
+
+static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
+    f->name = base_strdup(o->name ? o->name : "function");
+    f->file = base_strdup(o->file ? o->file : "");
+    if (!f->name || !f->file) return rp_fail(err, RP_NOMEM, "function");
+    f->line = o->line;
+    f->fn = o->fn;
+    f->user = o->user;
+    f->dynamic = o->dynamic;
+    f->limit = o->recompile_limit ? o->recompile_limit : RECOMPILE_LIMIT;
+    f->all_limit = o->accumulated_recompile_limit ? o->accumulated_recompile_limit
+                                                  : ACCUMULATED_LIMIT;
+    RP_TRY(take_config(f, o->config, err));
+    if (o->device)
+        f->device = rp_device_ref(o->device);
+    else
+        RP_TRY(rp_device_open(f->config->device, (uint32_t)f->config->threads, &f->device, err));
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    RP_TRY(rp_device_get_info(f->device, &info, err));
+    if (!info.host_memory)
+        return rp_fail(
+            err, RP_UNSUPPORTED,
+            "rp_jit_new: functions run on memory of the host so far, %s has its own; use "
+            "device=cpu, or rp_compile_on and automatic graphs",
+            info.name);
+    return front_limits_join(f->fn, err);
+}
+
+/* Everything but membership of the limits. */
+static void release(rp_jit *f) {
+    for (uint32_t i = 0; i < f->n_entries; i++) front_entry_unref(f->entry[i]);
+    base_free(f->entry);
+    front_forget(f);
+    for (front_mark *m = f->marks, *next; m; m = next) {
+        next = m->next;
+        base_free(m);
+    }
+    rp_config_free(f->config);
+    rp_config_free(f->eager_config);
+    rp_device_close(f->device);
+    base_free(f->name);
+    base_free(f->file);
+    (void)pthread_mutex_destroy(&f->turn);
+    (void)pthread_mutex_destroy(&f->lock);
+    base_free(f);
+}
+
+static void init_locks(rp_jit *f) {
+    pthread_mutexattr_t a;
+    (void)pthread_mutexattr_init(&a);
+    (void)pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ERRORCHECK);
+    (void)pthread_mutex_init(&f->turn, &a);
+    (void)pthread_mutexattr_destroy(&a);
+    (void)pthread_mutex_init(&f->lock, NULL);
+}
+
+rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err) {
+    base_error_clear(err);
+    rp_jit_options o = {.size = sizeof o};
+    RP_TRY(base_options_take(&o, sizeof o, options, "rp_jit_options", err));
+    if (!o.fn || !out) return rp_fail(err, RP_INVALID, "rp_jit_new: fn and out must be given");
+    if ((unsigned)o.dynamic > RP_DYNAMIC_NONE)
+        return rp_fail(err, RP_INVALID, "rp_jit_new: dynamic is %d, which is no rp_dynamic",
+                       (int)o.dynamic);
+    rp_jit *f = base_alloc(sizeof *f);
+    if (!f) return rp_fail(err, RP_NOMEM, "function");
+    init_locks(f);
+    f->id = atomic_fetch_add(&next_id, 1);
+    rp_status st = fill(f, &o, err);
+    if (st == RP_OK)
+        *out = f;
+    else
+        release(f);
+    return st;
+}
+
+void rp_jit_free(rp_jit *f) {
+    if (!f) return;
+    front_limits_leave(f->fn, f->n_entries);
+    release(f);
+}
+
+void rp_jit_reset(rp_jit *f) {
+    if (!f || pthread_mutex_lock(&f->turn) != 0) return;
+    (void)pthread_mutex_lock(&f->lock);
+    front_limits_add(f->fn, -(int64_t)f->n_entries);
+    while (f->n_entries > 0) front_entry_unref(f->entry[--f->n_entries]);
+    memset(f->memo, 0, sizeof f->memo);
+    f->n_general = 0;
+    (void)pthread_mutex_unlock(&f->lock);
+    front_forget(f);
+    f->warned = false;
+    f->next_number = 0;
+    (void)pthread_mutex_unlock(&f->turn);
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+static void to_front(rp_jit *f, uint32_t i) {
+    front_entry *e = f->entry[i];
+    memmove(f->entry + 1, f->entry, i * sizeof *f->entry);
+    f->entry[0] = e;
+}
+
+static uint32_t index_of(const rp_jit *f, const front_entry *e) {
+    uint32_t i = 0;
+    while (f->entry[i] != e) i++;
+    return i;
+}
+
+/* The entry for a: the last one, then the one that such words had, then any. By lock. */
+static front_entry *look_up(rp_jit *f, const front_args *a) {
+    if (f->n_entries == 0) return NULL;
+    if (front_guards_hold(&f->entry[0]->guards, a)) return f->entry[0];
+    front_entry **memo = &f->memo[base_hash64(a->word, a->n * sizeof *a->word) % FRONT_MEMO];
+    if (*memo && front_guards_hold(&(*memo)->guards, a)) {
+        to_front(f, index_of(f, *memo));
+        return f->entry[0];
+    }
+    for (uint32_t i = 1; i < f->n_entries; i++)
+        if (front_guards_hold(&f->entry[i]->guards, a)) {
+            to_front(f, i);
+            return *memo = f->entry[0];
+        }
+    return NULL;
+}
+
+front_entry *front_entry_find(rp_jit *f, const front_args *a) {
+    (void)pthread_mutex_lock(&f->lock);
+    front_entry *e = look_up(f, a);
+    if (e) (void)atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&f->lock);
+    return e;
+}
+
+/* Takes over one reference of e, and gives another one to the caller's. */
+static rp_status add_entry(rp_jit *f, front_entry *e, rp_error *err) {
+    rp_status st = RP_OK;
+    (void)pthread_mutex_lock(&f->lock);
+    if (f->n_entries == f->cap_entries) {
+        uint32_t cap = f->cap_entries ? f->cap_entries * 2 : 8;
+        front_entry **p = base_realloc_array(f->entry, cap, sizeof(front_entry *));
+        if (p) {
+            f->entry = p;
+            f->cap_entries = cap;
+        } else {
+            st = rp_fail(err, RP_NOMEM, "entry of %s", f->name);
+        }
+    }
+    if (st == RP_OK) {
+        f->entry[f->n_entries++] = e;
+        to_front(f, f->n_entries - 1);
+        f->n_general += e->general;
+        (void)atomic_fetch_add(&e->refs, 1);
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    return st;
+}
+
+/* --- telling ------------------------------------------------------------------------------------ */
+
+/* Why no entry serves a, the most recently used first. Nobody else changes the list by turn, but it is looked at. */
+static void log_recompile(rp_jit *f, const front_args *a) {
+    base_buf b;
+    if (f->n_entries == 0 || !base_log_on(RP_LOG_CH_RECOMPILES, false)) return;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "Recompiling function %s in %s:%d\n", f->name, f->file, f->line);
+    base_buf_puts(&b, "    triggered by the following guard failure(s):");
+    (void)pthread_mutex_lock(&f->lock);
+    for (uint32_t i = 0; i < f->n_entries; i++) {
+        base_buf_printf(&b, "\n    - %u/%u: ", f->id, f->entry[i]->number);
+        (void)front_guards_why(&f->entry[i]->guards, a, &b);
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    if (!b.failed) base_log_ch(RP_LOG_CH_RECOMPILES, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
+static void log_made(const rp_jit *f, const front_entry *e, double ms) {
+    base_buf b;
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    if (rp_compiled_get_info(e->compiled, &info, NULL) == RP_OK)
+        base_log_ch(RP_LOG_CH_INDUCTOR, false,
+                    "[%u/%u] Step 3: inductor done compiling FORWARDS graph of %s (%u kernels, %u "
+                    "compiler runs, %u from the cache, %.1f ms)",
+                    f->id, e->number, f->name, info.kernels, info.compiles, info.cache_hits, ms);
+    if (!base_log_on(RP_LOG_CH_GUARDS, false)) return;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
+    front_guards_print(&e->guards, &b);
+    if (!b.failed) base_log_ch(RP_LOG_CH_GUARDS, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
+/* --- calls -------------------------------------------------------------------------------------- */
+
+static rp_status make(rp_jit *f, const front_args *a, bool general, front_entry **out,
+                      rp_error *err) {
+    front_sizes sizes = general || f->dynamic == RP_DYNAMIC_ALL ? FRONT_ALL
+                        : f->dynamic == RP_DYNAMIC_AUTO         ? FRONT_BY_HISTORY
+                                                                : FRONT_STATIC;
+    front_entry *e = NULL;
+    int64_t start = base_now_ns();
+    rp_error why = {0};
+    RP_TRY(front_see(f, a, err));
+    rp_status st = front_entry_make(f, a, sizes, &e, &why);
+    /* A form of symbols may be more than a plan holds. */
+    if (st == RP_UNSUPPORTED && sizes != FRONT_STATIC) {
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", f->name, why.text);
+        why = (rp_error){0};
+        st = front_entry_make(f, a, FRONT_STATIC, &e, &why);
+    }
+    if (st != RP_OK) return rp_fail(err, st, "%s", why.text);
+    e->number = f->next_number;
+    e->general = general;
+    st = add_entry(f, e, err);
+    if (st != RP_OK) {
+        front_entry_unref(e);
+        return st;
+    }
+    f->next_number++;
+    front_limits_add(f->fn, 1);
+    log_made(f, e, (double)(base_now_ns() - start) / 1e6);
+    *out = e;
+    return RP_OK;
+}
+
+/* How a call went, and the entry that ran it. */
+typedef struct chosen {
+    front_entry *e; /* a reference */
+    rp_ran ran;
+    const char *reason;
+} chosen;
+
+static rp_status choose_eager(rp_jit *f, const front_args *a, const char *reason, chosen *c,
+                              rp_error *err) {
+    c->ran = RP_RAN_EAGER;
+    c->reason = reason;
+    return front_entry_eager(f, a, &c->e, err);
+}
+
+/* No entry served it, unless one was made meanwhile. By turn. */
+static rp_status choose_new(rp_jit *f, const front_args *a, chosen *c, rp_error *err) {
+    c->ran = RP_RAN_REPLAY;
+    c->e = front_entry_find(f, a);
+    if (c->e) return RP_OK;
+    c->ran = RP_RAN_CAPTURE;
+    log_recompile(f, a);
+    bool full = f->n_entries - f->n_general >= f->limit;
+    bool all_full = front_limits_count(f->fn) >= f->all_limit;
+    if (!full && !all_full) return make(f, a, false, &c->e, err);
+    if (!f->warned) front_limits_warn(f, a, !full);
+    f->warned = true;
+    if (f->n_general < f->limit) return make(f, a, true, &c->e, err);
+    return choose_eager(f, a,
+                        "past the recompile limit, and as many entries with every size a symbol do "
+                        "not serve these arguments",
+                        c, err);
+}
+
+static rp_status choose(rp_jit *f, const front_args *a, chosen *c, rp_error *err) {
+    c->ran = RP_RAN_REPLAY;
+    if (f->eager) return choose_eager(f, a, "level 0 compiles nothing", c, err);
+    c->e = front_entry_find(f, a);
+    if (c->e) return RP_OK;
+    if (pthread_mutex_lock(&f->turn) != 0)
+        return rp_fail(err, RP_INVALID,
+                       "%s is called inside of its own trace, with arguments that nothing was "
+                       "compiled for; call it before, or its function itself",
+                       f->name);
+    rp_status st = choose_new(f, a, c, err);
+    (void)pthread_mutex_unlock(&f->turn);
+    return st;
+}
+
+static void count(rp_jit *f, rp_ran ran) {
+    (void)pthread_mutex_lock(&f->lock);
+    f->calls++;
+    *(ran == RP_RAN_REPLAY ? &f->hits : ran == RP_RAN_CAPTURE ? &f->compiles : &f->ran_eager) += 1;
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) {
+    front_args a;
+    chosen c = {0};
+    rp_error why = {0};
+    rp_status st = front_args_read(&a, args, &why);
+    if (st != RP_OK) st = rp_fail(err, st, "arguments of %s: %s", f->name, why.text);
+    if (st == RP_OK) st = choose(f, &a, &c, err);
+    out->ran = c.ran;
+    out->reason = c.reason;
+    if (st == RP_OK) st = front_entry_run(f, c.e, &a, out, err);
+    if (st == RP_OK) count(f, c.ran);
+    front_entry_unref(c.e);
+    front_args_done(&a);
+    return st;
+}
+
+rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out, rp_error *err) {
+    base_error_clear(err);
+    if (!f || !args || !out)
+        return rp_fail(err, RP_INVALID, "rp_jit_run: function, args or out is NULL");
+    return run(f, args, &(front_out){.output = out}, err);
+}
+
+rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
+                          uint32_t n_outputs, rp_error *err) {
+    base_error_clear(err);
+    if (!f || !args || (n_outputs && !outputs))
+        return rp_fail(err, RP_INVALID, "rp_jit_run_into: function, args or outputs is NULL");
+    return run(f, args, &(front_out){.buffer = outputs, .n = n_outputs}, err);
+}
+
+/* --- looking ------------------------------------------------------------------------------------- */
+
+rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) {
+    base_error_clear(err);
+    if (!f) return rp_fail(err, RP_INVALID, "rp_jit_get_info: function must be given");
+    (void)pthread_mutex_lock(&f->lock);
+    rp_jit_info info = {.size = sizeof info,
+                        .calls = f->calls,
+                        .hits = f->hits,
+                        .compiles = f->compiles,
+                        .eager = f->ran_eager,
+                        .entries = f->n_entries,
+                        .general = f->n_general};
+    (void)pthread_mutex_unlock(&f->lock);
+    return base_result_give(out, &info, sizeof info, "rp_jit_info", err);
+}
+
+rp_status rp_jit_guards_text(rp_jit *f, char **out, rp_error *err) {
+    base_error_clear(err);
+    if (!f || !out) return rp_fail(err, RP_INVALID, "rp_jit_guards_text: function or out is NULL");
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "");
+    (void)pthread_mutex_lock(&f->lock);
+    for (uint32_t i = 0; i < f->n_entries; i++) {
+        base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, f->entry[i]->number);
+        front_guards_print(&f->entry[i]->guards, &b);
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK)
+        *out = base_buf_take(&b);
+    else
+        base_buf_done(&b);
+    return st;
+}

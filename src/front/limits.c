@@ -1,0 +1,125 @@
+/* Limits of recompilation. torch counts entries of a code object; that is the C function here. */
+#include "front/limits.h"
+
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+typedef struct counted {
+    struct counted *next;
+    rp_jit_fn fn;
+    uint64_t entries;
+    uint32_t functions;
+} counted;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static counted *all;
+
+static counted **find(rp_jit_fn fn) {
+    counted **c = &all;
+    while (*c && (*c)->fn != fn) c = &(*c)->next;
+    return c;
+}
+
+rp_status front_limits_join(rp_jit_fn fn, rp_error *err) {
+    rp_status st = RP_OK;
+    (void)pthread_mutex_lock(&lock);
+    counted **c = find(fn);
+    if (!*c && (*c = base_alloc(sizeof **c))) (*c)->fn = fn;
+    if (*c)
+        (*c)->functions++;
+    else
+        st = rp_fail(err, RP_NOMEM, "function");
+    (void)pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void front_limits_leave(rp_jit_fn fn, uint32_t entries) {
+    (void)pthread_mutex_lock(&lock);
+    counted **c = find(fn), *gone = *c;
+    gone->entries -= entries;
+    if (--gone->functions == 0) {
+        *c = gone->next;
+        base_free(gone);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void front_limits_add(rp_jit_fn fn, int64_t entries) {
+    (void)pthread_mutex_lock(&lock);
+    (*find(fn))->entries += (uint64_t)entries;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+uint64_t front_limits_count(rp_jit_fn fn) {
+    (void)pthread_mutex_lock(&lock);
+    uint64_t n = (*find(fn))->entries;
+    (void)pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* --- the warning ------------------------------------------------------------------------------- */
+
+/* What word `at` was in the entries, oldest last, and is now. */
+static void put_values(const rp_jit *f, const front_args *a, uint32_t at, bool literal,
+                       base_buf *out) {
+    for (uint32_t i = f->n_entries; i-- > 0;) {
+        const front_guards *g = &f->entry[i]->guards;
+        if (at >= g->n) continue;
+        if (literal)
+            front_put_value(g->want, at - 1, out);
+        else
+            base_buf_printf(out, "%" PRId64, (int64_t)g->want[at]);
+        base_buf_puts(out, ", ");
+    }
+    if (literal)
+        front_put_value(a->word, at - 1, out);
+    else
+        base_buf_printf(out, "%" PRId64, (int64_t)a->word[at]);
+}
+
+static void put_cure(const rp_jit *f, const front_args *a, uint32_t at, base_buf *out) {
+    base_buf source;
+    base_buf_init(&source, 0);
+    front_place p = front_describe(a->word, at, &source);
+    const char *name = source.data ? source.data : "L";
+    rp_value_kind kind = front_kind(a->word[p.head]);
+    bool number = p.field == FRONT_LITERAL && kind != RP_VALUE_STRING;
+    if (p.field == FRONT_SIZE || number) {
+        base_buf_printf(out, "; %s", name);
+        if (!number) base_buf_printf(out, ".size()[%u]", p.index);
+        base_buf_puts(out, " was ");
+        put_values(f, a, at, number, out);
+    }
+    if (p.field == FRONT_SIZE)
+        base_buf_printf(
+            out, "; rp_jit_mark_dynamic(f, \"%s\", %u, 0, INT64_MAX, &err) makes it a symbol", name,
+            p.index);
+    else if (number)
+        base_buf_printf(out, "; give %s as a tensor of rank 0, whose value is no guard", name);
+    else
+        base_buf_printf(out, "; give %s in one form, or use a function of its own for each", name);
+    base_buf_done(&source);
+}
+
+void front_limits_warn(rp_jit *f, const front_args *a, bool accumulated) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "reprise hit %s (%u); function: '%s' (%s:%d)",
+                    accumulated ? "accumulated_recompile_limit" : "recompile_limit",
+                    accumulated ? f->all_limit : f->limit, f->name, f->file, f->line);
+    (void)pthread_mutex_lock(&f->lock);
+    if (f->n_entries) {
+        base_buf_printf(&b, "; last reason: %u/%u: ", f->id, f->entry[0]->number);
+        uint32_t at = front_guards_why(&f->entry[0]->guards, a, &b);
+        if (at != UINT32_MAX)
+            put_cure(f, a, at, &b);
+        else
+            base_buf_puts(&b, "; ask less of sizes (rp_dim_compare needs no guard)");
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    base_buf_puts(&b, "; further forms run with every size a symbol");
+    if (!b.failed) base_log(RP_LOG_WARNING, "%s", b.data);
+    base_buf_done(&b);
+}

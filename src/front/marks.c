@@ -1,0 +1,129 @@
+/* What users said of sizes, and what calls showed. */
+#include "base/alloc.h"
+#include "base/status.h"
+#include "front/front.h"
+
+/* --- marks --------------------------------------------------------------------------------- */
+
+/* "L['x']" or, in short, "x". */
+static bool is_called(const char *mark, const char *source) {
+    size_t n = strlen(mark);
+    if (strcmp(mark, source) == 0) return true;
+    return strlen(source) == n + 5 && strncmp(source, "L['", 3) == 0 &&
+           strncmp(source + 3, mark, n) == 0 && strcmp(source + 3 + n, "']") == 0;
+}
+
+const front_mark *front_mark_of(const rp_jit *f, const char *source, uint32_t axis) {
+    const front_mark *m = f->marks;
+    while (m && !(m->axis == axis && is_called(m->tensor, source))) m = m->next;
+    return m;
+}
+
+/* The last mark of an axis counts. */
+static rp_status add_mark(rp_jit *f, front_mark_kind kind, const char *tensor, uint32_t axis,
+                          int64_t min, int64_t max, rp_error *err) {
+    if (!f || !tensor || !*tensor)
+        return rp_fail(err, RP_INVALID, "mark: function and tensor must be given");
+    if (axis >= RP_MAX_RANK)
+        return rp_fail(err, RP_INVALID, "mark: axis %u of %s; tensors have %d at most", axis,
+                       tensor, RP_MAX_RANK);
+    if (min < 0 || min > max)
+        return rp_fail(err, RP_INVALID,
+                       "mark: axis %u of %s in [%lld, %lld]; give [min, max] with 0 <= min <= max",
+                       axis, tensor, (long long)min, (long long)max);
+    size_t n = strlen(tensor) + 1;
+    front_mark *m = base_alloc(sizeof *m + n);
+    if (!m) return rp_fail(err, RP_NOMEM, "mark of %s", tensor);
+    m->kind = kind;
+    m->axis = axis;
+    m->min = min;
+    m->max = max;
+    memcpy(m->tensor, tensor, n);
+    if (pthread_mutex_lock(&f->turn) != 0) {
+        base_free(m);
+        return rp_fail(err, RP_INVALID, "mark of %s inside of a trace of %s; do it before", tensor,
+                       f->name);
+    }
+    m->next = f->marks;
+    f->marks = m;
+    (void)pthread_mutex_unlock(&f->turn);
+    return RP_OK;
+}
+
+rp_status rp_jit_mark_dynamic(rp_jit *f, const char *tensor, uint32_t axis, int64_t min,
+                              int64_t max, rp_error *err) {
+    base_error_clear(err);
+    return add_mark(f, FRONT_MARK_DYNAMIC, tensor, axis, min, max, err);
+}
+
+rp_status rp_jit_mark_static(rp_jit *f, const char *tensor, uint32_t axis, rp_error *err) {
+    base_error_clear(err);
+    return add_mark(f, FRONT_MARK_STATIC, tensor, axis, 0, INT64_MAX, err);
+}
+
+rp_status rp_jit_mark_unbacked(rp_jit *f, const char *tensor, uint32_t axis, int64_t min,
+                               int64_t max, rp_error *err) {
+    base_error_clear(err);
+    return add_mark(f, FRONT_MARK_UNBACKED, tensor, axis, min, max, err);
+}
+
+/* --- history --------------------------------------------------------------------------------- */
+
+static front_seen *find_seen(const rp_jit *f, const char *source) {
+    front_seen *s = f->seen;
+    while (s && strcmp(s->source, source) != 0) s = s->next;
+    return s;
+}
+
+bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis) {
+    const front_seen *s = find_seen(f, source);
+    return s && s->wobbled[axis];
+}
+
+/* A tensor of another rank begins anew. */
+static void merge(front_seen *s, const rp_buffer *b) {
+    bool same = s->rank == b->rank;
+    for (uint32_t d = 0; d < b->rank; d++) {
+        s->wobbled[d] = same && (s->wobbled[d] || s->dim[d] != b->dim[d]);
+        s->dim[d] = b->dim[d];
+    }
+    s->rank = b->rank;
+}
+
+static rp_status see_one(rp_jit *f, const char *source, const rp_buffer *b, rp_error *err) {
+    front_seen *s = find_seen(f, source);
+    if (!s) {
+        size_t n = strlen(source) + 1;
+        s = base_alloc(sizeof *s + n);
+        if (!s) return rp_fail(err, RP_NOMEM, "sizes of %s", source);
+        memcpy(s->source, source, n);
+        s->rank = b->rank;
+        memcpy(s->dim, b->dim, sizeof s->dim);
+        s->next = f->seen;
+        f->seen = s;
+    }
+    merge(s, b);
+    return RP_OK;
+}
+
+rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) {
+    rp_status st = RP_OK;
+    base_buf source;
+    base_buf_init(&source, 0);
+    for (uint32_t i = 0; i < a->n_tensors && st == RP_OK; i++) {
+        base_buf_clear(&source);
+        (void)front_describe(a->word, a->at[i], &source);
+        st = base_buf_status(&source, err);
+        if (st == RP_OK) st = see_one(f, source.data, &a->tensor[i]->tensor, err);
+    }
+    base_buf_done(&source);
+    return st;
+}
+
+void front_forget(rp_jit *f) {
+    for (front_seen *s = f->seen, *next; s; s = next) {
+        next = s->next;
+        base_free(s);
+    }
+    f->seen = NULL;
+}

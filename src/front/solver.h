@@ -1,0 +1,71 @@
+/* What is known of the sizes of one trace, and who asked: the symbols with the sizes of the call as examples, and the facts that its answers
+ * were taken from. A fact narrows a range, adds a divisor, makes a symbol a number or writes it in terms of others; one that does none of these is kept as
+ * it is. Since shapes must be right in a graph that knows nothing of examples, a trace that learnt something is made
+ * again with symbols that have it from the start, until nothing is new. */
+#ifndef FRONT_SOLVER_H
+#define FRONT_SOLVER_H
+
+#include "ir/dim.h"
+#include "ir/dim_code.h"
+#include "reprise/dim.h"
+
+typedef enum front_policy { FRONT_BACKED, FRONT_MARKED, FRONT_UNBACKED } front_policy;
+
+typedef struct front_symbol {
+    char name[16];
+    char *source;  /* "L['x'].size()[0]" */
+    uint32_t word; /* where a call has it */
+    front_policy policy;
+    bool strict; /* the user gave the range: nothing may narrow it */
+    int64_t hint, min, max, divisor;
+    bool fixed;       /* it is its hint */
+    bool replaced;    /* it is `as` */
+    ir_dim_code as;   /* over the symbols of the solver */
+    uint32_t table_i; /* in the table of this pass; UINT32_MAX: not there */
+    ir_dim dim;       /* likewise */
+} front_symbol;
+
+/* a r b, over the symbols of the solver. */
+typedef struct front_fact {
+    ir_dim_code a, b;
+    rp_relation r;
+    bool learnt;   /* the symbols have it */
+    uint32_t pass; /* in which it came up */
+    char *file;    /* who asked; NULL: not known */
+    uint32_t line;
+} front_fact;
+
+typedef struct front_solver {
+    const char *what; /* the function, for logs; borrowed */
+    front_symbol *symbol;
+    uint32_t n_symbols;
+    front_fact *fact;
+    uint32_t n_facts, cap_facts;
+    uint32_t told;  /* facts whose site is known */
+    ir_dims *t;     /* of this pass */
+    int64_t *value; /* of the table's symbols: examples */
+    uint32_t pass;  /* from 1 */
+    bool changed;   /* in this pass */
+    bool refused;   /* a mark did not allow a fact: no further pass helps */
+    rp_error *err;  /* of this pass: a fact that a mark does not allow, or no memory */
+} front_solver;
+
+void front_solver_done(front_solver *s);
+/* A pass begins: sizes are made in t from now on, and trace, the error of its graph, is failed where the graph must be. */
+rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) RP_MUST_USE;
+/* Symbol i in the table. */
+ir_dim front_solver_size(front_solver *s, uint32_t i);
+
+/* A question of the function, as trace_oracle.ask. */
+rp_answer front_solver_ask(void *solver, ir_dim a, rp_relation r, ir_dim b, const char *file,
+                           int line);
+void front_solver_told(void *solver, const char *file, uint32_t line);
+/* A wish of a shape rule, as ir_dim_assume_fn. */
+bool front_solver_assume(void *solver, ir_dim_question q, ir_dim a, ir_dim b, int64_t k);
+
+/* Whether f holds for these values of the symbols. */
+bool front_fact_holds(const front_fact *f, const int64_t *value);
+/* "L['x'].size()[0] > 8  # model.c:12" */
+void front_fact_print(const front_solver *s, const front_fact *f, base_buf *out);
+
+#endif

@@ -1,0 +1,368 @@
+/* A trace: the function runs on fake tensors until the solver learns nothing more. */
+#include <ctype.h>
+#include <stdio.h>
+
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "front/front.h"
+#include "trace/trace.h"
+
+/* Each pass learns something about a symbol; a function whose questions depend on anything but its arguments may go on for ever. */
+enum { MOST_PASSES = 256 };
+
+struct rp_jit_call {
+    rp_graph *g;
+    rp_tensor *tensor; /* of the values that the function holds, by number from 1 */
+    uint32_t n, cap;
+};
+
+/* --- what functions call ------------------------------------------------------------------------ */
+
+rp_graph *rp_jit_graph(const rp_jit_call *call) {
+    return call ? call->g : NULL;
+}
+
+/* The number of a fake tensor, from 1; 0 for another value. */
+static uint32_t number_of(const rp_jit_call *call, const rp_value *v) {
+    uintptr_t n = v && v->kind == RP_VALUE_TENSOR ? (uintptr_t)v->tensor.data : 0;
+    return n <= call->n ? (uint32_t)n : 0;
+}
+
+rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
+    rp_tensor bad = {call ? call->g : NULL, IR_NONE};
+    if (!call) return bad;
+    uint32_t n = number_of(call, v);
+    if (n) return call->tensor[n - 1];
+    (void)rp_fail(&call->g->err, RP_INVALID,
+                  "rp_jit_tensor: the value is no tensor of the arguments of this call");
+    return bad;
+}
+
+static rp_value fake(rp_dtype dtype, uint32_t rank, uint32_t number) {
+    rp_value v = rp_value_none();
+    v.kind = RP_VALUE_TENSOR;
+    v.tensor.dtype = dtype;
+    v.tensor.rank = rank;
+    for (uint32_t i = 0; i < rank; i++) v.tensor.dim[i] = -1; /* rp_tensor_dim tells */
+    v.tensor.data = (void *)(uintptr_t)number;
+    return v;
+}
+
+static uint32_t add_tensor(rp_jit_call *call, rp_tensor x) {
+    if (call->n == call->cap) {
+        uint32_t cap = call->cap ? call->cap * 2 : 16;
+        rp_tensor *p = base_realloc_array(call->tensor, cap, sizeof *p);
+        if (!p) {
+            (void)rp_fail(&call->g->err, RP_NOMEM, "tensors of a call");
+            return 0;
+        }
+        call->tensor = p;
+        call->cap = cap;
+    }
+    call->tensor[call->n++] = x;
+    return call->n;
+}
+
+rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
+    if (!call) return rp_value_none();
+    if (x.graph != call->g) {
+        (void)rp_fail(&call->g->err, RP_INVALID,
+                      "rp_jit_value: the tensor is of another graph than this call's");
+        return rp_value_none();
+    }
+    return fake(rp_tensor_dtype(x), rp_tensor_shape(x).rank, add_tensor(call, x));
+}
+
+/* --- arguments ------------------------------------------------------------------------------------ */
+
+/* A name for the graph's text: L['x'][0] is x_0, L[0] is arg0. */
+static void input_name(const char *source, uint32_t i, const rp_graph *g, char out[64]) {
+    size_t n = 0;
+    const char *z = source + 1;
+    while (*z && !isalnum((unsigned char)*z)) z++;
+    if (!isalpha((unsigned char)*z)) n = (size_t)snprintf(out, 64, "arg");
+    for (; *z && n < 40; z++) {
+        if (isalnum((unsigned char)*z))
+            out[n++] = *z;
+        else if (n && out[n - 1] != '_')
+            out[n++] = '_';
+    }
+    while (n && out[n - 1] == '_') n--;
+    out[n] = 0;
+    for (uint32_t k = 0; k < ir_leaf_count(g->ir, IR_LEAF_INPUT); k++)
+        if (strcmp(ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, k))->name, out) == 0) {
+            (void)snprintf(out + n, 64 - n, "_%u", i);
+            return;
+        }
+}
+
+/* What is traced: the arguments, and the symbols that their sizes are, by word. */
+typedef struct tracing {
+    rp_jit *f;
+    const front_args *a;
+    uint32_t *symbol; /* of each word; UINT32_MAX: the number */
+    front_traced *out;
+    rp_value args; /* fake */
+    void *block;
+} tracing;
+
+static rp_status make_input(const tracing *t, rp_jit_call *call, uint32_t i, rp_error *err) {
+    const rp_buffer *b = &t->a->tensor[i]->tensor;
+    rp_shape shape = {.rank = b->rank};
+    base_buf source;
+    char name[64];
+    base_buf_init(&source, 0);
+    (void)front_describe(t->a->word, t->a->at[i], &source);
+    rp_status st = base_buf_status(&source, err);
+    if (st == RP_OK) input_name(source.data, i, call->g, name);
+    base_buf_done(&source);
+    RP_TRY(st);
+    for (uint32_t d = 0; d < b->rank; d++) {
+        uint32_t y = t->symbol[t->a->at[i] + 1 + d];
+        if (y == UINT32_MAX) {
+            shape.dim[d] = rp_dim_const(b->dim[d]);
+            continue;
+        }
+        ir_dim form = front_solver_size(&t->out->sizes, y);
+        int64_t n;
+        shape.dim[d] = ir_dim_is_const(ir_graph_dims(call->g->ir), form, &n)
+                           ? rp_dim_const(n)
+                           : (rp_dim){call->g, form};
+    }
+    rp_tensor x = t->a->tensor[i]->state ? rp_mutable_input(call->g, name, b->dtype, shape)
+                                         : rp_input(call->g, name, b->dtype, shape);
+    (void)add_tensor(call, x);
+    return RP_OK;
+}
+
+static rp_status number_next(void *user, rp_value *v, rp_error *err) {
+    uint32_t *n = user;
+    bool state = v->state;
+    (void)err;
+    *v = fake(v->tensor.dtype, v->tensor.rank, ++*n);
+    v->state = state;
+    return RP_OK;
+}
+
+static rp_status fake_args(tracing *t, rp_error *err) {
+    uint32_t n = 0;
+    t->block = base_alloc(16 + autograph_value_size(t->a->value));
+    if (!t->block) return rp_fail(err, RP_NOMEM, "arguments of %s", t->f->name);
+    t->args = autograph_value_copy(t->a->value, t->block);
+    return autograph_value_each(&t->args, number_next, &n, err);
+}
+
+/* --- symbols ---------------------------------------------------------------------------------------- */
+
+/* The symbol that this size is to be, by marks and history; false where it is a number. */
+static rp_status want_symbol(const tracing *t, const char *source, const rp_value *v, uint32_t d,
+                             front_sizes sizes, front_symbol *out, bool *is, rp_error *err) {
+    const front_mark *m = front_mark_of(t->f, source, d);
+    int64_t hint = v->tensor.dim[d];
+    *is = false;
+    *out = (front_symbol){.hint = hint, .max = INT64_MAX, .divisor = 1, .table_i = UINT32_MAX};
+    if (v->state || (m && m->kind == FRONT_MARK_STATIC)) return RP_OK;
+    if (m && (hint < m->min || hint > m->max))
+        return rp_fail(err, RP_INVALID,
+                       "%s: %s.size()[%u] is %lld, which is outside of its mark, [%lld, %lld]",
+                       t->f->name, source, d, (long long)hint, (long long)m->min,
+                       (long long)m->max);
+    if (m) {
+        *is = true;
+        out->policy = m->kind == FRONT_MARK_DYNAMIC ? FRONT_MARKED : FRONT_UNBACKED;
+        out->strict = m->max != INT64_MAX;
+        out->min = m->min;
+        out->max = m->max;
+        return RP_OK;
+    }
+    /* 0 and 1 broadcast and contract as no other sizes do. */
+    *is = hint > 1 &&
+          (sizes == FRONT_ALL || (sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d)));
+    return RP_OK;
+}
+
+static void log_symbol(const front_symbol *y) {
+    char max[24] = "int_oo";
+    if (y->max != INT64_MAX) (void)snprintf(max, sizeof max, "%lld", (long long)y->max);
+    base_log_ch(RP_LOG_CH_DYNAMIC, false, "create_symbol %s = %lld for %s [%lld, %s]", y->name,
+                (long long)y->hint, y->source, (long long)y->min, max);
+}
+
+static rp_status add_symbols(tracing *t, uint32_t i, front_sizes sizes, rp_error *err) {
+    front_solver *s = &t->out->sizes;
+    const rp_value *v = t->a->tensor[i];
+    rp_status st = RP_OK;
+    base_buf source;
+    base_buf_init(&source, 0);
+    (void)front_describe(t->a->word, t->a->at[i], &source);
+    RP_TRY_OUT(base_buf_status(&source, err));
+    size_t len = source.len;
+    for (uint32_t d = 0; d < v->tensor.rank; d++) {
+        front_symbol *y = &s->symbol[s->n_symbols];
+        bool is;
+        source.data[source.len = len] = 0;
+        RP_TRY_OUT(want_symbol(t, source.data, v, d, sizes, y, &is, err));
+        if (!is) continue;
+        base_buf_printf(&source, ".size()[%u]", d);
+        RP_TRY_OUT(base_buf_status(&source, err));
+        y->source = base_strdup(source.data);
+        if (!y->source) {
+            st = rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
+            goto out;
+        }
+        y->word = t->a->at[i] + 1 + d;
+        (void)snprintf(y->name, sizeof y->name, "%c%u", y->policy == FRONT_UNBACKED ? 'u' : 's',
+                       s->n_symbols);
+        t->symbol[y->word] = s->n_symbols++;
+        log_symbol(y);
+    }
+out:
+    base_buf_done(&source);
+    return st;
+}
+
+static rp_status make_symbols(tracing *t, front_sizes sizes, bool eager, rp_error *err) {
+    front_solver *s = &t->out->sizes;
+    s->what = t->f->name;
+    t->symbol = base_alloc_array(t->a->n, sizeof *t->symbol);
+    s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + 1, sizeof *s->symbol);
+    if (!t->symbol || !s->symbol) return rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
+    for (uint32_t i = 0; i < t->a->n; i++) t->symbol[i] = UINT32_MAX;
+    for (uint32_t i = 0; i < t->a->n_tensors && !eager; i++) RP_TRY(add_symbols(t, i, sizes, err));
+    return RP_OK;
+}
+
+/* --- results ------------------------------------------------------------------------------------------ */
+
+/* Whether v can be copied: what it points to is there. */
+static rp_status check_result(const rp_value *v, uint32_t depth, rp_error *err) {
+    bool items = v->kind == RP_VALUE_LIST || v->kind == RP_VALUE_TUPLE || v->kind == RP_VALUE_MAP;
+    if ((unsigned)v->kind > RP_VALUE_MAP)
+        return rp_fail(err, RP_INVALID, "the result has kind %d, which is no kind of value",
+                       (int)v->kind);
+    if (v->kind == RP_VALUE_STRING && !v->as.string)
+        return rp_fail(err, RP_INVALID, "the result has a string that is NULL");
+    if (!items) return RP_OK;
+    if (depth >= RP_MAX_VALUE_DEPTH)
+        return rp_fail(err, RP_INVALID, "the result is nested deeper than %d", RP_MAX_VALUE_DEPTH);
+    if (v->n && (!v->item || (v->kind == RP_VALUE_MAP && !v->name)))
+        return rp_fail(err, RP_INVALID, "the result has a %s of %u items without any",
+                       v->kind == RP_VALUE_MAP ? "map" : "list or tuple", v->n);
+    for (uint32_t i = 0; i < v->n; i++) {
+        if (v->kind == RP_VALUE_MAP && !v->name[i])
+            return rp_fail(err, RP_INVALID, "item %u of a map of the result has no name", i);
+        RP_TRY(check_result(&v->item[i], depth + 1, err));
+    }
+    return RP_OK;
+}
+
+typedef struct outputs {
+    const rp_jit_call *call;
+    rp_tensor *tensor; /* n */
+    uint32_t n;
+} outputs;
+
+/* Gives v the number of its output, which equal tensors share. */
+static rp_status number_output(void *user, rp_value *v, rp_error *err) {
+    outputs *o = user;
+    uint32_t n = number_of(o->call, v), i = 0;
+    if (!n)
+        return rp_fail(err, RP_INVALID,
+                       "the result has a tensor that is not of this call; give rp_jit_value");
+    rp_tensor x = o->call->tensor[n - 1];
+    while (i < o->n && o->tensor[i].ref != x.ref) i++;
+    if (i == o->n) o->tensor[o->n++] = x;
+    *v = fake(v->tensor.dtype, v->tensor.rank, i + 1);
+    return RP_OK;
+}
+
+static rp_status finish(front_traced *out, const rp_jit_call *call, const rp_value *result,
+                        rp_error *err) {
+    outputs o = {.call = call};
+    /* A failure of the trace comes first: it is why a value is none. */
+    if (call->g->err.code != RP_OK) return rp_graph_finish(call->g, NULL, 0, err);
+    RP_TRY(check_result(result, 0, err));
+    out->block = base_alloc(16 + autograph_value_size(result));
+    if (!out->block) return rp_fail(err, RP_NOMEM, "a result");
+    out->result = autograph_value_copy(result, out->block);
+    o.tensor = base_alloc_array(autograph_value_tensors(result) + 1u, sizeof *o.tensor);
+    if (!o.tensor) return rp_fail(err, RP_NOMEM, "a result");
+    rp_status st = autograph_value_each(&out->result, number_output, &o, err);
+    if (st == RP_OK) st = rp_graph_finish(call->g, o.tensor, o.n, err);
+    base_free(o.tensor);
+    out->n_outputs = o.n;
+    return st;
+}
+
+/* --- passes ------------------------------------------------------------------------------------------- */
+
+static void forget_pass(front_traced *out) {
+    rp_graph_free(out->graph);
+    base_free(out->block);
+    out->graph = NULL;
+    out->block = NULL;
+}
+
+static rp_status run_pass(tracing *t, rp_error *err) {
+    front_traced *out = t->out;
+    front_solver *s = &out->sizes;
+    trace_oracle oracle = {s, front_solver_ask, front_solver_told};
+    rp_value result = rp_value_none();
+    rp_status st = RP_OK;
+    rp_jit_call call = {.g = rp_graph_new(t->f->name)};
+    out->graph = call.g;
+    if (!call.g) return rp_fail(err, RP_NOMEM, "trace of %s", t->f->name);
+    st = front_solver_begin(s, ir_graph_dims(call.g->ir), &call.g->err);
+    if (st != RP_OK) {
+        st = rp_fail(err, st, "%s", call.g->err.text);
+        goto out;
+    }
+    for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
+    call.g->oracle = &oracle;
+    ir_dims_set_assume(s->t, front_solver_assume, s);
+    RP_TRY_OUT(t->f->fn(t->f->user, &call, &t->args, &result, err));
+    RP_TRY_OUT(finish(out, &call, &result, err));
+out:
+    call.g->oracle = NULL;
+    ir_dims_set_assume(ir_graph_dims(call.g->ir), NULL, NULL);
+    base_free(call.tensor);
+    return st;
+}
+
+rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
+                      front_traced *out, rp_error *err) {
+    rp_status st = RP_OK;
+    tracing t = {.f = f, .a = a, .out = out};
+    *out = (front_traced){0};
+    RP_TRY_OUT(make_symbols(&t, sizes, eager, err));
+    RP_TRY_OUT(fake_args(&t, err));
+    for (uint32_t pass = 0;; pass++) {
+        rp_error why = {0};
+        st = run_pass(&t, &why);
+        if (st == RP_NOMEM || out->sizes.refused || !out->sizes.changed) {
+            if (st != RP_OK)
+                st = rp_fail(err, st, "%s: %s", f->name,
+                             why.text[0] ? why.text : rp_status_name(st));
+            break;
+        }
+        if (pass == MOST_PASSES) {
+            st =
+                rp_fail(err, RP_INVALID,
+                        "%s: its questions on sizes differ each time that it is traced; ask of the "
+                        "arguments alone",
+                        f->name);
+            break;
+        }
+        forget_pass(out);
+    }
+out:
+    base_free(t.symbol);
+    base_free(t.block);
+    return st;
+}
+
+void front_traced_done(front_traced *t) {
+    forget_pass(t);
+    front_solver_done(&t->sizes);
+}

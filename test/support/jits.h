@@ -1,0 +1,57 @@
+/* What tests of functions that compile themselves share: options over a cache of their own, arguments, results. */
+#ifndef SUPPORT_JITS_H
+#define SUPPORT_JITS_H
+
+#include "support/check.h"
+
+#include "reprise/reprise.h"
+
+/* A function at a level; name, file and line are those that texts tell. */
+static inline rp_jit *jit_at(rp_jit_fn fn, int level, rp_dynamic dynamic, void *user) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    char text[16];
+    rp_compilation_config *c = rp_config_new();
+    rp_jit_options o = RP_JIT_OPTIONS(fn);
+    assert_non_null(c);
+    (void)snprintf(text, sizeof text, "level=%d", level);
+    CHECK_OK(rp_config_set(c, text, &err), &err);
+    CHECK_OK(rp_config_set(c, "threads=1", &err), &err);
+    o.name = "forward";
+    o.file = "model.c";
+    o.line = 8;
+    o.user = user;
+    o.config = c;
+    o.dynamic = dynamic;
+    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    rp_config_free(c);
+    return f;
+}
+
+static inline rp_value f32_of(float *data, uint32_t rank, int64_t a, int64_t b) {
+    rp_buffer x = {RP_DTYPE_F32, rank, {a, b}, data};
+    return rp_value_tensor(x);
+}
+
+static inline rp_output *jit_ok(rp_jit *f, const rp_value *args) {
+    rp_error err = {0};
+    rp_output *o = NULL;
+    CHECK_OK(rp_jit_run(f, args, &o, &err), &err);
+    return o;
+}
+
+static inline const rp_value *jit_result(const rp_output *o) {
+    rp_error err = {0};
+    const rp_value *v = NULL;
+    CHECK_OK(rp_output_value(o, &v, &err), &err);
+    return v;
+}
+
+static inline rp_jit_info jit_info(rp_jit *f) {
+    rp_error err = {0};
+    rp_jit_info info = RP_JIT_INFO_INIT;
+    CHECK_OK(rp_jit_get_info(f, &info, &err), &err);
+    return info;
+}
+
+#endif

@@ -1,0 +1,238 @@
+/* Random functions with random questions on sizes, called with random sizes. Each returns, beside its tensors, what it was answered: so
+ * a call must give the bits of level 0, and an entry whose guards hold must have been traced with the answers that level 0 gets. */
+#include "support/jits.h"
+
+#include "front/front.h"
+
+enum { FUNCTIONS = 600, CALLS = 24, STEPS = 8, MOST = 8, ROOM = 4096 };
+
+typedef struct program {
+    uint32_t seed;
+    uint64_t path; /* answers of the last run */
+} program;
+
+static float data[3][ROOM];
+
+static uint32_t next(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* Tensors of a run, and the draws that make it: equal for equal seeds and answers. */
+typedef struct run {
+    program *p;
+    uint32_t seed;
+    rp_tensor t[MOST];
+    uint32_t n;
+} run;
+
+static bool answered(run *r, bool yes) {
+    r->p->path = r->p->path * 3 + 1 + yes;
+    return yes;
+}
+
+static rp_tensor pick(run *r) {
+    return r->t[next(&r->seed) % r->n];
+}
+
+static void push(run *r, rp_tensor x) {
+    r->t[r->n < MOST ? r->n++ : next(&r->seed) % MOST] = x;
+}
+
+static rp_dim pick_size(run *r) {
+    rp_tensor x = pick(r);
+    uint32_t rank = rp_tensor_shape(x).rank;
+    return rank ? rp_tensor_dim(x, (int)(next(&r->seed) % rank)) : rp_dim_const(3);
+}
+
+/* A size, a sum or difference or product of two, a part or a rest of one. */
+static rp_dim pick_form(run *r) {
+    rp_dim a = pick_size(r), b = pick_size(r);
+    int64_t k = 2 + next(&r->seed) % 4;
+    switch (next(&r->seed) % 7) {
+    case 0: return rp_dim_add(a, b);
+    case 1: return rp_dim_sub(a, b);
+    case 2: return rp_dim_mul(a, b);
+    case 3: return rp_dim_floordiv(a, k);
+    case 4: return rp_dim_mod(a, k);
+    default: return a;
+    }
+}
+
+static void ask(run *r) {
+    rp_dim a = pick_form(r);
+    rp_dim b = next(&r->seed) % 2 ? pick_form(r) : rp_dim_const(next(&r->seed) % 10);
+    rp_relation rel = (rp_relation)(next(&r->seed) % 6);
+    rp_tensor x = pick(r);
+    push(r, answered(r, rp_dim_ask(a, rel, b, "fuzz.c", 1)) ? rp_neg(x) : rp_add_scalar(x, 1));
+}
+
+static void add(run *r) {
+    rp_tensor a = pick(r), b = pick(r);
+    rp_shape s = rp_tensor_shape(a), t = rp_tensor_shape(b);
+    bool fit = s.rank == t.rank;
+    for (uint32_t i = 0; fit && i < s.rank; i++) fit = answered(r, rp_dim_eq(s.dim[i], t.dim[i]));
+    if (fit) push(r, rp_mul(a, b));
+}
+
+static void group(run *r) {
+    rp_tensor a = pick(r);
+    rp_shape s = rp_tensor_shape(a);
+    int64_t k = 2 + next(&r->seed) % 3;
+    if (s.rank == 0 || s.rank > 2) return;
+    if (!answered(r, rp_dim_eq(rp_dim_mod(s.dim[0], k), 0))) return;
+    rp_shape to = {.rank = s.rank + 1};
+    to.dim[0] = rp_dim_floordiv(s.dim[0], k);
+    to.dim[1] = rp_dim_const(k);
+    if (s.rank == 2) to.dim[2] = s.dim[1];
+    push(r, rp_sum(rp_reshape(a, to), 0, false));
+}
+
+static void cut(run *r) {
+    rp_tensor a = pick(r);
+    rp_shape s = rp_tensor_shape(a);
+    int64_t from = next(&r->seed) % 3;
+    if (s.rank == 0) return;
+    if (answered(r, rp_dim_ge(s.dim[0], from + 2)))
+        push(r, rp_slice(a, 0, from, from + 2));
+    else if (answered(r, rp_dim_gt(s.dim[0], 0)))
+        push(r, rp_slice(a, 0, 0, rp_dim_sub(s.dim[0], 1)));
+}
+
+static void reduce(run *r) {
+    rp_tensor a = pick(r);
+    uint32_t rank = rp_tensor_shape(a).rank;
+    if (rank) push(r, rp_sum(a, (int)(next(&r->seed) % rank), next(&r->seed) % 2));
+}
+
+static void join(run *r) {
+    rp_tensor a = pick(r), both[2] = {a, a};
+    if (rp_tensor_shape(a).rank) push(r, rp_concat(both, 2, 0));
+}
+
+/* An op that wants sizes to fit, without a question: what was not asked is needed. */
+static void want(run *r) {
+    rp_tensor a = pick(r);
+    rp_shape s = rp_tensor_shape(a);
+    if (s.rank == 1) push(r, rp_reshape(a, RP_SHAPE(1, s.dim[0])));
+    if (s.rank == 2) push(r, rp_add(a, rp_transpose(rp_transpose(a, 0, 1), 0, 1)));
+}
+
+static rp_status random_function(void *user, rp_jit_call *call, const rp_value *args,
+                                 rp_value *result, rp_error *err) {
+    static void (*const step[])(run *) = {ask, ask, add, group, cut, reduce, join, want};
+    static rp_value out[MOST + 1];
+    program *p = user;
+    run r = {.p = p, .seed = p->seed};
+    (void)err;
+    p->path = 1;
+    for (uint32_t i = 0; i < args->n; i++) push(&r, rp_jit_tensor(call, &args->item[i]));
+    for (int i = 0; i < STEPS; i++) step[next(&r.seed) % 8](&r);
+    for (uint32_t i = 0; i < r.n; i++) out[i] = rp_jit_value(call, r.t[i]);
+    out[r.n] = rp_value_int((int64_t)p->path);
+    *result = rp_value_tuple(out, r.n + 1);
+    return RP_OK;
+}
+
+static size_t bytes_of(const rp_buffer *b) {
+    size_t n = sizeof(float);
+    for (uint32_t i = 0; i < b->rank; i++) n *= (size_t)b->dim[i];
+    return n;
+}
+
+static void check_equal(const rp_value *a, const rp_value *b) {
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->item[a->n - 1].as.integer, b->item[b->n - 1].as.integer);
+    for (uint32_t i = 0; i + 1 < a->n; i++) {
+        const rp_buffer *x = &a->item[i].tensor, *y = &b->item[i].tensor;
+        assert_int_equal(x->rank, y->rank);
+        for (uint32_t d = 0; d < x->rank; d++) assert_int_equal(x->dim[d], y->dim[d]);
+        assert_memory_equal(x->data, y->data, bytes_of(x));
+    }
+}
+
+/* Every entry that would serve these arguments was traced with these answers. */
+static void check_guards(rp_jit *f, const rp_value *args, int64_t path) {
+    front_args a;
+    rp_error err = {0};
+    CHECK_OK(front_args_read(&a, args, &err), &err);
+    for (uint32_t i = 0; i < f->n_entries; i++) {
+        const rp_value *r = &f->entry[i]->result;
+        base_buf why;
+        base_buf_init(&why, 0);
+        bool holds = front_guards_hold(&f->entry[i]->guards, &a);
+        (void)front_guards_why(&f->entry[i]->guards, &a, &why);
+        assert_int_equal(holds, why.len == 0); /* a refusal has a reason */
+        base_buf_done(&why);
+        if (holds) assert_int_equal(r->item[r->n - 1].as.integer, path);
+    }
+    front_args_done(&a);
+}
+
+static rp_value draw_tensor(uint32_t *seed, uint32_t i, uint32_t rank) {
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 6, 8, 12, 0};
+    rp_value v = f32_of(data[i], rank, 0, 0);
+    for (uint32_t d = 0; d < rank; d++) {
+        uint32_t k = next(seed);
+        v.tensor.dim[d] = sizes[k % 40 ? k % 8 : 8];
+    }
+    return v;
+}
+
+/* Returns the calls that were right; those that fail at level 0 must fail. */
+static uint32_t try_function(uint32_t seed, int level, rp_dynamic dynamic) {
+    program p = {.seed = seed * 7919u + 1};
+    rp_jit *f = jit_at(random_function, level, dynamic, &p);
+    rp_jit *plain = jit_at(random_function, 0, dynamic, &p);
+    uint32_t s = seed, n = 1 + next(&s) % 3, rank[3], right = 0;
+    for (uint32_t i = 0; i < 3; i++) rank[i] = 1 + next(&s) % 2;
+    for (int c = 0; c < CALLS; c++) {
+        rp_error err = {0};
+        rp_output *o = NULL, *q = NULL;
+        rp_value v[3];
+        for (uint32_t i = 0; i < n; i++) v[i] = draw_tensor(&s, i, rank[i]);
+        rp_value args = rp_value_tuple(v, n);
+        bool works = rp_jit_run(plain, &args, &q, &err) == RP_OK;
+        rp_status st = rp_jit_run(f, &args, &o, &err);
+        if (works && st != RP_OK) fail_msg("function %u, call %d: %s", seed, c, err.text);
+        if (works) {
+            check_equal(jit_result(o), jit_result(q));
+            check_guards(f, &args, jit_result(q)->item[jit_result(q)->n - 1].as.integer);
+            right++;
+        } else {
+            assert_true(st != RP_OK);
+        }
+        rp_output_free(o);
+        rp_output_free(q);
+    }
+    rp_jit_free(f);
+    rp_jit_free(plain);
+    return right;
+}
+
+static void fill(void) {
+    for (int i = 0; i < ROOM; i++)
+        for (int k = 0; k < 3; k++) data[k][i] = (float)((i * (k + 3)) % 11) / 4 - 1;
+}
+
+static void entries_serve_what_they_were_traced_for(void **state) {
+    uint32_t right = 0;
+    (void)state;
+    fill();
+    for (uint32_t i = 0; i < FUNCTIONS; i++) right += try_function(i, 1, (rp_dynamic)(i % 3));
+    assert_true(right > FUNCTIONS * CALLS / 2);
+}
+
+static void compiled_ones_too(void **state) {
+    (void)state;
+    fill();
+    for (uint32_t i = 1000; i < 1003; i++) (void)try_function(i, 2, RP_DYNAMIC_ALL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries_serve_what_they_were_traced_for),
+        cmocka_unit_test(compiled_ones_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,410 @@
+/* Guards in torch's words, marks, limits, and one function in several threads. */
+#include "support/jits.h"
+
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "support/heard.h"
+
+static float x[4096];
+
+static rp_status run_one(rp_jit *f, int64_t rows, rp_ran *ran, rp_error *err) {
+    static const char *const name[] = {"x"};
+    rp_output *o = NULL;
+    rp_value v = f32_of(x, 2, rows, 4), args = rp_value_map(name, &v, 1);
+    rp_status st = rp_jit_run(f, &args, &o, err);
+    if (st == RP_OK && ran) *ran = rp_output_ran(o);
+    rp_output_free(o);
+    return st;
+}
+
+static rp_ran ran_one(rp_jit *f, int64_t rows) {
+    rp_error err = {0};
+    rp_ran ran = RP_RAN_EAGER;
+    CHECK_OK(run_one(f, rows, &ran, &err), &err);
+    return ran;
+}
+
+static rp_status doubled(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_mul_scalar(rp_jit_tensor(call, &args->item[0]), 2));
+    return RP_OK;
+}
+
+/* Asks whether there are more than `user` rows. */
+static rp_status asking(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    bool more =
+        rp_dim_ask(rp_tensor_dim(a, 0), RP_DIM_GT, rp_dim_const(*(int64_t *)user), "model.c", 11);
+    *result = rp_jit_value(call, more ? rp_neg(a) : rp_exp(a));
+    return RP_OK;
+}
+
+/* Masks the number of a function, which counts all of the process. */
+static char *masked(const char *text, rp_jit *f) {
+    char *guards = NULL, id[32], *copy = strdup(text), *at;
+    rp_error err = {0};
+    CHECK_OK(rp_jit_guards_text(f, &guards, &err), &err);
+    size_t n = (size_t)(strchr(guards, '/') - guards - 1);
+    (void)snprintf(id, sizeof id, "%.*s/", (int)n, guards + 1);
+    for (at = copy; (at = strstr(at, id)); at++) {
+        bool ours = at > copy && (at[-1] == ' ' || at[-1] == '[');
+        if (!ours) continue;
+        memmove(at + 1, at + n, strlen(at + n) + 1);
+        *at = '0';
+    }
+    rp_free(guards);
+    return copy;
+}
+
+#define CHECK_TEXT(text, f, want)                                                     \
+    do {                                                                              \
+        char *masked_ = masked(text, f);                                              \
+        if (strstr(masked_, want) == NULL) fail_msg("no\n%s\nin\n%s", want, masked_); \
+        free(masked_);                                                                \
+    } while (0)
+
+/* The seed's words for [8, 1024] and then [16, 1024], but for the sizes. */
+static void recompiles_are_told_as_by_torch(void **state) {
+    base_buf said;
+    rp_jit *f = jit_at(doubled, 2, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    heard_start(&said, "recompiles,inductor,guards,dynamic");
+    ran_one(f, 8);
+    CHECK_TEXT(said.data, f,
+               "[inductor] [0/0] Step 3: inductor done compiling FORWARDS graph of forward");
+    CHECK_TEXT(said.data, f,
+               "[guards]   - GuardManager: source=L['x']\n"
+               "[guards]     - TENSOR_MATCH: check_tensor(L['x'], Tensor, f32, size=[8, 4])\n");
+    base_buf_clear(&said);
+    ran_one(f, 16);
+    CHECK_TEXT(
+        said.data, f,
+        "[recompiles] Recompiling function forward in model.c:8\n"
+        "[recompiles]     triggered by the following guard failure(s):\n"
+        "[recompiles]     - 0/0: tensor 'L['x']' size mismatch at index 0. expected 8, actual 16\n"
+        "[dynamic] create_symbol s0 = 16 for L['x'].size()[0] [0, int_oo]\n");
+    CHECK_TEXT(said.data, f, "check_tensor(L['x'], Tensor, f32, size=[None, 4])");
+    base_buf_clear(&said);
+    ran_one(f, 24);
+    assert_true(said.len == 0);
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+/* Its first argument may be anything. */
+static rp_status second_of(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_neg(rp_jit_tensor(call, &args->item[1])));
+    return RP_OK;
+}
+
+/* Every kind of difference, against an entry that is there. */
+static void each_guard_has_its_words(void **state) {
+    static const char *const ab[] = {"a", "b"}, *const ac[] = {"a", "c"};
+    static double d[8];
+    rp_buffer f64 = {RP_DTYPE_F64, 1, {4}, d};
+    rp_value none = rp_value_none(), t4 = f32_of(x, 1, 4, 0), t22 = f32_of(x, 2, 2, 2);
+    rp_value pair[] = {t4, t4}, base[] = {t4, rp_value_string("abc")};
+    rp_value lists[] = {rp_value_list(pair, 2), rp_value_list(pair, 1), rp_value_tuple(pair, 2)};
+    const struct {
+        rp_value first, then;
+        const char *why;
+    } all[] = {
+        {t4, rp_value_tensor(f64), "tensor 'L[0]' dtype mismatch. expected Float, actual Double"},
+        {t4, t22, "tensor 'L[0]' rank mismatch. expected 1, actual 2"},
+        {t4, rp_value_state(t4.tensor), "tensor 'L[0]' state mismatch. expected 0, actual 1"},
+        {t4, none, "type(L[0]) == Tensor"},
+        {none, t4, "type(L[0]) == NoneType"},
+        {rp_value_int(3), rp_value_int(4), "L[0] == 3"},
+        {rp_value_int(1), rp_value_bool(true), "type(L[0]) == int"},
+        {rp_value_bool(true), rp_value_bool(false), "L[0] == True"},
+        {rp_value_float(0.5), rp_value_float(-0.5), "L[0] == 0.5"},
+        {rp_value_string("abc"), rp_value_string("abd"), "L[0] == 'abc'"},
+        {rp_value_string("abc"), rp_value_string("ab"), "L[0] == 'abc'"},
+        {lists[0], lists[1], "len(L[0]) == 2"},
+        {lists[0], lists[2], "type(L[0]) == list"},
+        {rp_value_map(ab, base, 2), rp_value_map(ac, base, 2), "list(L[0].keys())[1] == 'b'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        base_buf said;
+        char want[160];
+        rp_jit *f = jit_at(second_of, 2, RP_DYNAMIC_AUTO, NULL);
+        rp_value first[] = {all[i].first, t4}, then[] = {all[i].then, t4};
+        rp_value args = rp_value_tuple(first, 2), later = rp_value_tuple(then, 2);
+        heard_start(&said, "recompiles");
+        rp_output_free(jit_ok(f, &args));
+        rp_output_free(jit_ok(f, &later));
+        (void)snprintf(want, sizeof want, "- 0/0: %s\n", all[i].why);
+        CHECK_TEXT(said.data, f, want);
+        heard_done(&said);
+        rp_jit_free(f);
+    }
+}
+
+static void a_question_names_its_line(void **state) {
+    base_buf said;
+    int64_t least = 8;
+    rp_jit *f = jit_at(asking, 2, RP_DYNAMIC_ALL, &least);
+    (void)state;
+    heard_start(&said, "recompiles,dynamic");
+    ran_one(f, 4);
+    CHECK_TEXT(said.data, f, "[dynamic] eval L['x'].size()[0] <= 8  # model.c:11 [guard added]\n");
+    ran_one(f, 16);
+    CHECK_TEXT(said.data, f, "[recompiles]     - 0/0: L['x'].size()[0] <= 8  # model.c:11\n");
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+/* --- marks ------------------------------------------------------------------------------------ */
+
+static void marked_sizes_are_symbols_at_once(void **state) {
+    rp_error err = {0};
+    rp_jit *f = jit_at(doubled, 2, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    CHECK_OK(rp_jit_mark_dynamic(f, "x", 0, 1, 64, &err), &err);
+    CHECK_OK(rp_jit_mark_static(f, "L['x']", 1, &err), &err);
+    assert_int_equal(ran_one(f, 1), RP_RAN_CAPTURE);
+    for (int64_t n = 1; n <= 64; n++) assert_int_equal(ran_one(f, n), RP_RAN_REPLAY);
+    assert_int_equal(run_one(f, 65, NULL, &err), RP_INVALID);
+    assert_string_equal(err.text, "forward: L['x'].size()[0] is 65, which is outside of its mark, "
+                                  "[1, 64]");
+    rp_jit_free(f);
+}
+
+static void a_static_mark_holds(void **state) {
+    rp_error err = {0};
+    rp_jit *f = jit_at(doubled, 2, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    CHECK_OK(rp_jit_mark_static(f, "x", 0, &err), &err);
+    for (int64_t n = 2; n < 8; n++) assert_int_equal(ran_one(f, n), RP_RAN_CAPTURE);
+    for (int64_t n = 2; n < 8; n++) assert_int_equal(ran_one(f, n), RP_RAN_REPLAY);
+    rp_jit_free(f);
+}
+
+/* x[n, 4] + a constant row of eight: n becomes a number. */
+static rp_status specialising(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)user;
+    (void)err;
+    rp_tensor c = rp_iota(rp_jit_graph(call), RP_DTYPE_F32, RP_SHAPE(8, 4), 0);
+    *result = rp_jit_value(call, rp_add(a, c));
+    return RP_OK;
+}
+
+static void a_mark_that_does_not_hold_is_an_error(void **state) {
+    int64_t least = 8;
+    (void)state;
+    rp_error err = {0};
+    rp_jit *f = jit_at(specialising, 2, RP_DYNAMIC_ALL, NULL);
+    assert_int_equal(ran_one(f, 8), RP_RAN_CAPTURE); /* without a mark: a number */
+    rp_jit_reset(f);
+    CHECK_OK(rp_jit_mark_dynamic(f, "x", 0, 2, INT64_MAX, &err), &err);
+    assert_int_equal(run_one(f, 8, NULL, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "jit_guards.c:"));
+    assert_non_null(strstr(err.text, "Constraints violated (L['x'].size()[0])! You marked "
+                                     "L['x'].size()[0] as dynamic but your code specialized it to "
+                                     "be a constant (8): L['x'].size()[0] == 8"));
+    rp_jit_free(f);
+
+    f = jit_at(asking, 2, RP_DYNAMIC_AUTO, &least);
+    CHECK_OK(rp_jit_mark_dynamic(f, "x", 0, 2, 64, &err), &err);
+    assert_int_equal(run_one(f, 16, NULL, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "not all of its range is served: L['x'].size()[0] > 8  # "
+                                     "model.c:11"));
+    rp_jit_free(f);
+
+    f = jit_at(asking, 2, RP_DYNAMIC_AUTO, &least);
+    CHECK_OK(rp_jit_mark_unbacked(f, "x", 0, 2, 64, &err), &err);
+    assert_int_equal(run_one(f, 16, NULL, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "model.c:11: not known: u0 > 8"));
+    CHECK_OK(rp_jit_mark_unbacked(f, "x", 0, 9, 64, &err), &err); /* the range answers */
+    assert_int_equal(ran_one(f, 16), RP_RAN_CAPTURE);
+    assert_int_equal(ran_one(f, 64), RP_RAN_REPLAY);
+    rp_jit_free(f);
+}
+
+/* --- limits ------------------------------------------------------------------------------------- */
+
+static rp_jit *limited(rp_jit_fn fn, rp_dynamic dynamic, uint32_t limit, uint32_t all) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = RP_JIT_OPTIONS(doubled);
+    o.fn = fn;
+    o.name = "forward";
+    o.file = "model.c";
+    o.line = 8;
+    o.dynamic = dynamic;
+    o.recompile_limit = limit;
+    o.accumulated_recompile_limit = all;
+    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    return f;
+}
+
+static void past_the_limit_one_entry_serves_all_sizes(void **state) {
+    base_buf said;
+    (void)state;
+    for (uint32_t limit = 7; limit <= 9; limit++) {
+        rp_jit *f = limited(doubled, RP_DYNAMIC_NONE, limit == 8 ? 0 : limit, 0);
+        heard_start(&said, "");
+        for (uint32_t i = 0; i < limit; i++) assert_int_equal(ran_one(f, 2 + i), RP_RAN_CAPTURE);
+        assert_true(said.len == 0);
+        assert_int_equal(ran_one(f, 20), RP_RAN_CAPTURE);
+        for (int64_t n = 2; n < 40; n++) assert_int_equal(ran_one(f, n), RP_RAN_REPLAY);
+        assert_int_equal(jit_info(f).entries, limit + 1);
+        assert_int_equal(jit_info(f).general, 1);
+        if (limit == 8)
+            CHECK_TEXT(
+                said.data, f,
+                "reprise hit recompile_limit (8); function: 'forward' (model.c:8); last "
+                "reason: 0/7: tensor 'L['x']' size mismatch at index 0. expected 9, actual "
+                "20; L['x'].size()[0] was 2, 3, 4, 5, 6, 7, 8, 9, 20; rp_jit_mark_dynamic(f, "
+                "\"L['x']\", 0, 0, INT64_MAX, &err) makes it a symbol; further forms run with "
+                "every size a symbol\n");
+        heard_done(&said);
+        rp_jit_free(f);
+    }
+}
+
+static rp_status counted(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(
+        call, rp_mul_scalar(rp_jit_tensor(call, &args->item[0]), (double)args->item[1].as.integer));
+    return RP_OK;
+}
+
+/* A number that is another one in each call: entries up to the limit, as many general ones, then op by op. */
+static void numbers_that_never_repeat_end_op_by_op(void **state) {
+    base_buf said;
+    rp_jit *f = limited(counted, RP_DYNAMIC_AUTO, 2, 0);
+    (void)state;
+    heard_start(&said, "");
+    for (int i = 0; i < 6; i++) {
+        rp_value v[] = {f32_of(x, 1, 4, 0), rp_value_int(i)}, args = rp_value_tuple(v, 2);
+        rp_output *o = jit_ok(f, &args);
+        assert_int_equal(rp_output_ran(o), i < 4 ? RP_RAN_CAPTURE : RP_RAN_EAGER);
+        assert_true(i < 4 || strstr(rp_output_reason(o), "past the recompile limit"));
+        assert_true(((float *)jit_result(o)->tensor.data)[1] == x[1] * (float)i);
+        rp_output_free(o);
+    }
+    CHECK_TEXT(said.data, f, "L[1] was 0, 1, 2; give L[1] as a tensor of rank 0");
+    assert_int_equal(jit_info(f).eager, 2);
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+static void functions_of_one_fn_share_a_limit(void **state) {
+    base_buf said;
+    rp_jit *f = limited(doubled, RP_DYNAMIC_NONE, 0, 3),
+           *g = limited(doubled, RP_DYNAMIC_NONE, 0, 3);
+    (void)state;
+    heard_start(&said, "");
+    ran_one(f, 2);
+    ran_one(g, 2);
+    ran_one(g, 3);
+    assert_true(said.len == 0);
+    ran_one(f, 4);
+    CHECK_HEARD(&said, "reprise hit accumulated_recompile_limit (3)");
+    assert_int_equal(jit_info(f).general, 1);
+    rp_jit_free(g);
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+/* --- threads --------------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, CALLS = 60 };
+
+/* One call; what is wrong with it, or NULL. */
+static char *call_once(rp_jit *f, int i) {
+    static char failed[] = "the call failed", shape[] = "shape", value[] = "value";
+    static const char *const name[] = {"x"};
+    float in[64];
+    rp_error err = {0};
+    rp_output *o = NULL;
+    const rp_value *r = NULL;
+    int64_t n = 1 + i % 13;
+    for (int k = 0; k < 52; k++) in[k] = (float)(i + k);
+    rp_value v = f32_of(in, 2, n, 4), args = rp_value_map(name, &v, 1);
+    if (rp_jit_run(f, &args, &o, &err) != RP_OK) return failed;
+    char *bad = NULL;
+    if (rp_output_value(o, &r, &err) != RP_OK || r->tensor.dim[0] != n) bad = shape;
+    for (int k = 0; k < n * 4 && !bad; k++)
+        if (n > 6 && ((float *)r->tensor.data)[k] != -in[k]) bad = value;
+    rp_output_free(o);
+    return bad;
+}
+
+static void *call_often(void *jit) {
+    char *bad = NULL;
+    for (int i = 0; i < CALLS && !bad; i++) bad = call_once(jit, i);
+    return bad;
+}
+
+static void threads_share_entries(void **state) {
+    int64_t least = 6;
+    pthread_t t[THREADS];
+    rp_jit *f = jit_at(asking, 2, RP_DYNAMIC_AUTO, &least);
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&t[i], NULL, call_often, f), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *bad = NULL;
+        assert_int_equal(pthread_join(t[i], &bad), 0);
+        if (bad) fail_msg("a thread: %s", (char *)bad);
+    }
+    rp_jit_info info = jit_info(f);
+    assert_int_equal(info.calls, THREADS * CALLS);
+    assert_int_equal(info.compiles, info.entries);
+    assert_true(info.entries <= 8);
+    rp_jit_free(f);
+}
+
+/* The function calls itself: an entry that is there serves it, a trace within the trace is refused. */
+static rp_status inside(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    static const char *const name[] = {"x"};
+    static float in[8];
+    rp_output *o = NULL;
+    rp_value v = f32_of(in, 1, 8, 0), own = rp_value_map(name, &v, 1);
+    (void)call;
+    *result = args->item[0];
+    return rp_jit_run(*(rp_jit **)user, &own, &o, err);
+}
+
+static void a_trace_inside_of_itself_is_refused(void **state) {
+    rp_jit *f = NULL;
+    rp_error err = {0};
+    (void)state;
+    f = jit_at(inside, 2, RP_DYNAMIC_AUTO, &f);
+    assert_int_equal(run_one(f, 4, NULL, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "inside of its own trace"));
+    rp_jit_free(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recompiles_are_told_as_by_torch),
+        cmocka_unit_test(each_guard_has_its_words),
+        cmocka_unit_test(a_question_names_its_line),
+        cmocka_unit_test(marked_sizes_are_symbols_at_once),
+        cmocka_unit_test(a_static_mark_holds),
+        cmocka_unit_test(a_mark_that_does_not_hold_is_an_error),
+        cmocka_unit_test(past_the_limit_one_entry_serves_all_sizes),
+        cmocka_unit_test(numbers_that_never_repeat_end_op_by_op),
+        cmocka_unit_test(functions_of_one_fn_share_a_limit),
+        cmocka_unit_test(threads_share_entries),
+        cmocka_unit_test(a_trace_inside_of_itself_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
