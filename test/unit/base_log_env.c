@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "base/log.h"
 
 static char printed[1024], heard[256];
@@ -103,11 +104,31 @@ static void the_program_decides(void **state) {
                         "[fusion] groups\nreprise: warning: a warning\n");
 }
 
+static void note(void *user, base_str name, const char *near) {
+    base_buf_printf(user, "%.*s: %s\n", (int)name.len, name.ptr, near ? near : "nothing");
+}
+
+/* Names that are nobody's are told with the whole name that is near. */
+static void strangers_have_a_nearest_name(void **state) {
+    char logs[] = "REPRISE_LOGZ=1", far[] = "REPRISE_ZZZZZZZZZZZZ=1", test[] = "REPRISE_TEST_X=1",
+         own[] = "REPRISE_LOGS=", other[] = "LOGS=1", *all[] = {logs, far, test, own, other, NULL};
+    char **was = environ;
+    base_buf b;
+    (void)state;
+    base_buf_init(&b, 0);
+    environ = all;
+    base_env_strangers(note, &b);
+    environ = was;
+    assert_string_equal(b.data, "REPRISE_LOGZ: REPRISE_LOGS\nREPRISE_ZZZZZZZZZZZZ: nothing\n");
+    base_buf_done(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(silent_without_it),
         cmocka_unit_test(asked_for),
         cmocka_unit_test(the_program_decides),
+        cmocka_unit_test(strangers_have_a_nearest_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,8 +315,20 @@ static void enforce_eager_names_what_it_overrides(void **state) {
     assert_int_equal(warnings, 4);
     assert_string_equal(last_warning, "cudagraph_capture_sizes=[1,2]: enforce_eager overrides it");
     rp_config_free(cfg);
-    cfg = ok("{\"enforce_eager\":true,\"level\":0,\"cudagraph_mode\":\"NONE\"}");
-    notes_are(cfg, NULL); /* nothing was overridden */
+    static const char *const agree[] = {"\"level\":0,\"cudagraph_mode\":\"NONE\"",
+                                        "\"optimization_level\":0", "\"use_cudagraph\":false"};
+    for (size_t i = 0; i < sizeof agree / sizeof *agree; i++) {
+        char text[100];
+        (void)snprintf(text, sizeof text, "{\"enforce_eager\":true,%s}", agree[i]);
+        cfg = ok(text);
+        notes_are(cfg, NULL); /* nothing was overridden */
+        rp_config_free(cfg);
+    }
+    cfg = ok("{\"enforce_eager\":true,\"optimization_level\":1}");
+    notes_are(cfg, "optimization_level=1", why, NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"enforce_eager\":true,\"use_cudagraph\":true}");
+    notes_are(cfg, "use_cudagraph=true", why, NULL);
     rp_config_free(cfg);
 }
 

@@ -47,6 +47,26 @@ static void every_shape_fits(void **state) {
     }
 }
 
+/* A tile may take all the shared memory of a block, and not a byte more. */
+static void tiles_fill_a_block_to_the_byte(void **state) {
+    (void)state;
+    for (size_t s = 0; s < N_SHAPES; s++) {
+        gen_batch b = fitted(s, 64, false);
+        rp_error err = {0};
+        uint32_t most = 0;
+        for (unsigned k = 0; k < GEN_STEP_MATRICES_; k++) {
+            gen_step_launch l = gen_batch_launch_of(&b, k);
+            if (l.shared > most) most = l.shared;
+        }
+        CHECK_OK(gen_batch_check(&b, most, &err), &err);
+        assert_int_equal(gen_batch_check(&b, most - 1, &err), RP_UNSUPPORTED);
+        char want[80];
+        (void)snprintf(want, sizeof want, "%u bytes of shared memory; a block may have %u", most,
+                       most - 1);
+        assert_non_null(strstr(err.text, want));
+    }
+}
+
 /* Tiles that were measured to be the fastest. */
 static void tiles_are_the_measured_ones(void **state) {
     gen_batch b = fitted(1, 64, false);
@@ -148,6 +168,7 @@ static void it_compiles_for_sm_90a(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_fits),
+        cmocka_unit_test(tiles_fill_a_block_to_the_byte),
         cmocka_unit_test(tiles_are_the_measured_ones),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(packing_is_what_the_template_reads),

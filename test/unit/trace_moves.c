@@ -208,8 +208,17 @@ static void axes_that_are_not_there_are_refused(void **state) {
         }
 }
 
+/* Nothing is rounded that nobody asked to have rounded. */
+static void a_new_graph_is_exact(void **state) {
+    rp_graph *g = rp_graph_new("moves");
+    (void)state;
+    assert_int_equal(rp_graph_numerics(g), RP_NUMERICS_EXACT);
+    rp_graph_free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_graph_is_exact),
         cmocka_unit_test(axes_are_exchanged),
         cmocka_unit_test(parts_are_stacked_along_any_new_axis),
         cmocka_unit_test(parts_are_joined_along_any_axis),
