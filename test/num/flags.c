@@ -160,9 +160,32 @@ static void a_fraction_below_zero_is_zero(void **state) {
     }
 }
 
+/* gcc 12 forgot the rounding to f32 between two ops of f64 where it joined two neighbours in a vector (of rows of 2 and 6). */
+static void a_rounding_between_doubles_stays(void **state) {
+    (void)state;
+    if (!host.toolchain.path) SKIP_TEST("no C compiler");
+    for (int size = 1; size <= 9; size++) {
+        char text[320];
+        rp_error err = {0};
+        (void)snprintf(
+            text, sizeof text,
+            "graph @g(%%x: f32[300,%d], %%y: f32[1]) {\n  %%a = cast %%x {dtype=f64}\n"
+            "  %%c = const 0x1.5555555555555p-2 : f64[]\n  %%d = add %%a, %%c\n"
+            "  %%e = sqrt %%d\n  %%f = cast %%e {dtype=f32}\n  %%g = cast %%f {dtype=f64}\n"
+            "  %%h = mul %%g, %%c\n  %%i = cast %%h {dtype=f32}\n  ret %%i\n}\n",
+            size);
+        both b = both_of(text, 1);
+        CHECK_OK(both_run(&b, gen_isa_best(), &err), &err);
+        const char *d = both_differ(&b);
+        if (d) fail_msg("rows of %d: compiled and eager differ: %s", size, d);
+        both_done(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fraction_below_zero_is_zero),
+        cmocka_unit_test(a_rounding_between_doubles_stays),
         cmocka_unit_test(no_option_of_gcc_changes_a_value),
         cmocka_unit_test(no_option_of_clang_changes_a_value),
     };
