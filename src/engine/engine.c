@@ -10,12 +10,10 @@
 #include "base/options.h"
 #include "base/spawn.h"
 #include "base/status.h"
+#include "engine/budget.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
 #include "plan/exec.h"
-
-/* Positions that the KV cache holds at least; more when one sequence can be longer. */
-#define MIN_KV_TOKENS 16384
 
 static double ms_since(int64_t t0) {
     return (double)(base_now_ns() - t0) / 1e6;
@@ -210,30 +208,33 @@ static rp_status load_plans(rp_engine *e, rp_error *err) {
     return check_cancelled(e, err);
 }
 
+static engine_weights_options weights_options(rp_engine *e) {
+    return (engine_weights_options){.source = e->source,
+                                    .store = e->store,
+                                    .model = e->plans.model,
+                                    .head = e->plans.head,
+                                    .n_positions = e->max_model_len,
+                                    .threads = e->n_threads,
+                                    .device = e->device,
+                                    .progress = pack_progress,
+                                    .user = e};
+}
+
 static rp_status load_weights(rp_engine *e, rp_error *err) {
     int64_t t0 = base_now_ns();
-    engine_weights_options w = {.source = e->source,
-                                .store = e->store,
-                                .model = e->plans.model,
-                                .head = e->plans.head,
-                                .n_positions = e->max_model_len,
-                                .threads = e->n_threads,
-                                .device = e->device,
-                                .progress = pack_progress,
-                                .user = e};
+    engine_weights_options w = weights_options(e);
     RP_TRY(engine_weights_open(&w, &e->weights, err));
     bool packed = engine_weights_were_packed(e->weights);
     *(packed ? &e->times.pack_ms : &e->times.weights_ms) = ms_since(t0);
     return check_cancelled(e, err);
 }
 
+static engine_lengths lengths_of(const rp_engine *e) {
+    return (engine_lengths){(uint64_t)e->config->max_num_seqs.v, e->max_model_len};
+}
+
 static uint32_t kv_blocks(const rp_engine *e) {
-    uint64_t seqs = (uint64_t)e->config->max_num_seqs.v * e->max_model_len;
-    uint64_t tokens = e->max_model_len > MIN_KV_TOKENS ? e->max_model_len : MIN_KV_TOKENS;
-    if (tokens > seqs) tokens = seqs;
-    /* One block more a sequence: its last block is rarely full. */
-    return (uint32_t)((tokens + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK +
-                      (uint64_t)e->config->max_num_seqs.v + 1);
+    return (uint32_t)engine_budget_blocks(lengths_of(e));
 }
 
 static rp_status make_runner(rp_engine *e, rp_error *err) {
@@ -253,6 +254,16 @@ static rp_status make_runner(rp_engine *e, rp_error *err) {
     RP_TRY(engine_runner_new(&r, &e->runner, err));
     e->times.runner_ms = ms_since(t0);
     return RP_OK;
+}
+
+/* What fits alone need not fit beside the rest. */
+static rp_status judge_memory(rp_engine *e, const engine_budget *before, rp_error *err) {
+    const engine_weights_options w = weights_options(e);
+    engine_asks asks = {.lengths = lengths_of(e),
+                        .tokens = (uint64_t)e->config->max_num_batched_tokens.v};
+    (void)engine_runner_kv(e->runner, &asks.kv);
+    RP_TRY(engine_weights_need(&w, &asks.weights, err));
+    return engine_budget_judge(before, &asks, err);
 }
 
 static rp_status bind_weights(rp_engine *e, rp_error *err) {
@@ -297,7 +308,9 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
 
 static rp_status make_ready(rp_engine *e, rp_error *err) {
     RP_TRY(load_plans(e, err));
+    const engine_budget before = engine_budget_open(e->device);
     RP_TRY(make_runner(e, err)); /* what does not fit is told before anything is packed */
+    RP_TRY(judge_memory(e, &before, err));
     RP_TRY(load_weights(e, err));
     return bind_weights(e, err);
 }

@@ -29,6 +29,11 @@ static size_t table_bytes(const engine_rope *r) {
     return (size_t)r->n * (r->hp->rope_dim / 2) * sizeof(float);
 }
 
+size_t engine_rope_need(const model_source *source, int64_t n_positions) {
+    const engine_rope r = {.hp = model_source_hparams(source), .n = n_positions};
+    return engine_rope_bytes(&r);
+}
+
 rp_status engine_rope_new(model_source *source, int64_t n_positions, engine_rope **out,
                           rp_error *err) {
     rp_status st = RP_OK;

@@ -23,6 +23,8 @@ rp_status engine_rope_reach(engine_rope *r, int64_t n, rp_error *err) RP_MUST_US
 const float *engine_rope_cos(const engine_rope *r);
 const float *engine_rope_sin(const engine_rope *r);
 /* Bytes of both tables. */
+/* The same of tables for n positions that are not there yet. */
+size_t engine_rope_need(const model_source *source, int64_t n_positions);
 size_t engine_rope_bytes(const engine_rope *r);
 rp_status engine_rope_register(const engine_rope *r, hal_device *d, rp_error *err) RP_MUST_USE;
 

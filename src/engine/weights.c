@@ -33,6 +33,16 @@ static size_t round_page(size_t n) {
     return (n + PAGE - 1) / PAGE * PAGE;
 }
 
+static size_t packed_size(const engine_weights_options *o) {
+    return round_page((size_t)o->model->weights_size) + round_page((size_t)o->head->weights_size);
+}
+
+static bool is_unified(hal_device *d) {
+    hal_device_info info = {.unified = true};
+    if (d) d->ops->info(d, &info);
+    return info.unified;
+}
+
 /* --- key ------------------------------------------------------------------------ */
 
 static rp_status hash_content(const engine_weights_options *o, char hex[33], rp_error *err) {
@@ -241,9 +251,7 @@ static rp_status pack_or_wait(engine_weights *w, rp_error *err) {
 
 /* On a device whose memory is not the host's. */
 static rp_status make_room(engine_weights *w, rp_error *err) {
-    hal_device_info info = {.unified = true};
-    if (w->o.device) w->o.device->ops->info(w->o.device, &info);
-    if (info.unified) return RP_OK;
+    if (is_unified(w->o.device)) return RP_OK;
     RP_TRY(engine_uploads_new(w->o.device, &w->uploads, err));
     RP_TRY(engine_uploads_get(w->uploads, UINT64_MAX - 2, NULL, w->total, &w->room, err));
     return engine_rope_place(w->rope, w->uploads, err);
@@ -263,7 +271,7 @@ static rp_status load(engine_weights *w, rp_error *err) {
     rp_status st;
     cache_key *k = NULL;
     w->head_at = round_page((size_t)w->o.model->weights_size);
-    w->total = w->head_at + round_page((size_t)w->o.head->weights_size);
+    w->total = packed_size(&w->o);
     RP_TRY(engine_weights_key(&w->o, &k, err));
     w->key = cache_key_hash(k);
     RP_TRY_OUT(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
@@ -299,6 +307,19 @@ static rp_status upload_params(const engine_weights *w, const plan *p, rp_error 
     return RP_OK;
 }
 
+/* Tensors that upload_params will bring, each once. seen: one for each tensor. */
+static rp_status uploads_need(const engine_weights_options *o, const plan *p, bool *seen,
+                              size_t *size, rp_error *err) {
+    model_tensor t;
+    for (uint32_t i = 0; i < p->n_params; i++) {
+        if (is_rope(p->params[i].name) || !plan_reads_param(p, i)) continue;
+        RP_TRY(model_source_tensor(o->source, p->params[i].name, &t, err));
+        *size += seen[t.idx] ? 0 : t.size;
+        seen[t.idx] = true;
+    }
+    return RP_OK;
+}
+
 /* --- interface ------------------------------------------------------------------------ */
 
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
@@ -314,6 +335,20 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
     else
         engine_weights_free(w);
     return st;
+}
+
+rp_status engine_weights_need(const engine_weights_options *o, size_t *out, rp_error *err) {
+    size_t size = packed_size(o) + engine_rope_need(o->source, o->n_positions);
+    if (!is_unified(o->device)) {
+        bool *seen = base_alloc_array(model_source_n_tensors(o->source) + 1, sizeof *seen);
+        if (!seen) return rp_fail(err, RP_NOMEM, "weights");
+        rp_status st = uploads_need(o, o->model, seen, &size, err);
+        if (st == RP_OK) st = uploads_need(o, o->head, seen, &size, err);
+        base_free(seen);
+        if (st != RP_OK) return st;
+    }
+    *out = size;
+    return RP_OK;
 }
 
 rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) {

@@ -25,6 +25,9 @@ typedef struct engine_weights_options {
 /* Loads the packed weights and checks all of them, or packs them in a stream, one matrix at a time, into the cache. */
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
                               rp_error *err) RP_MUST_USE;
+/* Bytes that these weights will take of the device's memory. */
+rp_status engine_weights_need(const engine_weights_options *o, size_t *out,
+                              rp_error *err) RP_MUST_USE;
 void engine_weights_free(engine_weights *w);
 /* What decides the packed bytes. Owned by the caller (cache_key_free). */
 rp_status engine_weights_key(const engine_weights_options *o, cache_key **out,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/memory.h"
 #include "hal/cpu/cpu.h"
 
 static void cpu_free(hal_device *base) {
@@ -27,6 +28,11 @@ static void cpu_info(hal_device *base, hal_device_info *out) {
 static rp_status cpu_alloc(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err) {
     (void)kind;
     return hal_memory_alloc(d, size, CPU_ALIGN, "device memory", out, err);
+}
+
+static uint64_t cpu_available(hal_device *d) {
+    (void)d;
+    return base_memory_available();
 }
 
 rp_status cpu_scratch_reserve(cpu_device *d, size_t size, rp_error *err) {
@@ -64,6 +70,7 @@ static const hal_device_ops cpu_ops = {
     .name = "cpu",
     .free = cpu_free,
     .info = cpu_info,
+    .available = cpu_available,
     .alloc = cpu_alloc,
     HAL_HOST_OPS,
     .module_load = cpu_module_load,

@@ -55,6 +55,15 @@ static bool device_reaches(const hal_device *base, const void *p) {
            d->cu.pointer_get(&kind, CUDA_POINTER_MEMORY, address_of(p)) == 0;
 }
 
+static uint64_t device_available(hal_device *base) {
+    const cuda_device *d = (const cuda_device *)base;
+    size_t available = 0, total = 0;
+    return cuda_device_enter(d, &(rp_error){0}) == RP_OK &&
+                   d->cu.memory_info(&available, &total) == 0
+               ? available
+               : UINT64_MAX;
+}
+
 static void give_back(const cuda_device *d, void *p) {
     cuda_guard_free(&d->cu, d->gpu.context, is_host(d, p) ? CUDA_FREED_HOST : CUDA_FREED_MEMORY, p);
 }
@@ -250,6 +259,7 @@ static const hal_device_ops cuda_ops = {
     .name = "cuda",
     .free = device_free,
     .info = device_info,
+    .available = device_available,
     .alloc = device_alloc,
     .release = device_release,
     .copy = device_copy,

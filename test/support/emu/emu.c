@@ -57,10 +57,16 @@ typedef struct area {
 static area *areas;
 static size_t n_areas, cap_areas, taken;
 
+/* Bytes. EMU_MEMORY: how many, when less are wanted. */
+static size_t memory_size(void) {
+    const char *less = getenv("EMU_MEMORY");
+    return less ? strtoull(less, NULL, 10) : (size_t)MEMORY_MB << 20;
+}
+
 static int area_new(size_t size, bool host, void **out) {
     size_t whole = (size + PAGE - 1) / PAGE * PAGE;
     if (!size) return INVALID;
-    if (taken + whole > (size_t)MEMORY_MB << 20) return OUT_OF_MEMORY;
+    if (taken + whole > memory_size()) return OUT_OF_MEMORY;
     char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
     if (p == MAP_FAILED) return OUT_OF_MEMORY;
@@ -324,12 +330,12 @@ CU(emu_device_attribute, "cuDeviceGetAttribute", int *out, int attribute, int de
     *out = attribute == CUDA_ATTRIBUTE_MAJOR ? 9 : attribute == CUDA_ATTRIBUTE_MINOR ? 0
          : attribute == CUDA_ATTRIBUTE_N_SM ? 1 : 227 << 10;
     return 0; }
-CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = (size_t)MEMORY_MB << 20; return 0; }
+CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = memory_size(); return 0; }
 CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return 0; }
 CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return device; }
 CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return 0; }
 CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
-    *total = (size_t)MEMORY_MB << 20; *available = *total - taken; return 0; }
+    *total = memory_size(); *available = *total > taken ? *total - taken : 0; return 0; }
 /* Each function has some shared memory of its own: what a launch asks for is beside it. */
 CU(emu_function_set, "cuFuncSetAttribute", void *f, int attribute, int value) {
     (void)f;

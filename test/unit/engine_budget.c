@@ -1,0 +1,127 @@
+/* Memory of steps and weights that fit alone, and not together, is refused before weights are packed; what the line says
+ * to do helps. */
+#include "support/check.h"
+
+#include "base/memory.h"
+#include "engine/engine.h"
+#include "engine/runner.h"
+#include "support/engines.h"
+#include "support/gpu.h"
+#include "support/trees.h"
+
+#define MODEL "synthetic:tiny"
+
+static const char *machine, *why_not;
+
+/* What a test lets an engine have: of this machine, of the emulated GPU. */
+typedef void (*limit_fn)(uint64_t size);
+
+static void limit_host(uint64_t size) {
+    char text[64];
+    int n = snprintf(text, sizeof text, "MemAvailable: %llu kB\n", (unsigned long long)size >> 10);
+    tree_write(machine, "proc/meminfo", text, (size_t)n);
+    base_memory_root(machine);
+}
+
+static void limit_gpu(uint64_t size) {
+    char text[32];
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)size);
+    assert_int_equal(setenv("EMU_MEMORY", text, 1), 0);
+}
+
+static void no_limit(void) {
+    base_memory_root(NULL);
+    (void)unsetenv("EMU_MEMORY");
+}
+
+typedef struct sizes {
+    uint64_t steps, weights; /* steps: with the KV cache */
+} sizes;
+
+static sizes measure(const char *const *settings) {
+    engine_memory m;
+    hal_device_info info;
+    rp_engine *e = engine_must(MODEL, settings);
+    engine_runner_memory(e->runner, &m);
+    e->device->ops->info(e->device, &info);
+    const uint64_t live = hal_live_bytes(e->device);
+    sizes s = {info.unified ? live : live - m.weights, m.weights};
+    rp_engine_close(e);
+    return s;
+}
+
+/* Opens with what the line says, of which the setting comes last and so wins. */
+static void take_advice(const char *text, const char *device, const char *const *before) {
+    char advice[64] = "";
+    const char *at = strrchr(text, ';');
+    const char *settings[8] = {device};
+    int n = 1;
+    if (!at || sscanf(at, "; %63s fits", advice) != 1 || !strstr(at, " fits"))
+        fail_msg("no setting that fits in '%s'", text);
+    while (*before) settings[n++] = *before++;
+    settings[n] = advice;
+    rp_engine_close(engine_must(MODEL, settings));
+}
+
+static void sums_are_judged(const char *device, limit_fn limit, const char *const *lengths,
+                            const char *part) {
+    rp_error err = {0};
+    const char *settings[8] = {device, NULL};
+    char cache[600], other[600];
+    (void)snprintf(cache, sizeof cache, "cache_dir=%s", tree_new("cache"));
+    (void)snprintf(other, sizeof other, "cache_dir=%s", tree_new("other"));
+    for (int i = 0; lengths[i]; i++) settings[2 + i] = lengths[i];
+    settings[1] = other;
+    const sizes s = measure(settings);
+    settings[1] = cache;
+    limit(s.steps + s.weights * 3 / 4);
+    assert_null(engine_with(MODEL, settings, &err));
+    assert_int_equal(err.code, RP_NOMEM);
+    if (!strstr(err.text, part) || !strstr(err.text, "weights") || strchr(err.text, '\n'))
+        fail_msg("'%s' does not name '%s'", err.text, part);
+    tree_list files = tree_files(cache + strlen("cache_dir="));
+    for (size_t i = 0; i < files.n; i++) assert_null(strstr(files.path[i], "weights/"));
+    tree_list_free(&files);
+    take_advice(err.text, device, lengths);
+    err = (rp_error){0};
+    limit(s.weights / 2);
+    assert_null(engine_with(MODEL, settings, &err));
+    assert_int_equal(err.code, RP_NOMEM);
+    no_limit();
+}
+
+static const char *const long_ones[] = {"max_model_len=2048", "max_num_seqs=8", NULL};
+static const char *const wide[] = {"max_model_len=64", "max_num_seqs=2",
+                                   "max_num_batched_tokens=4096", NULL};
+
+static void a_host_is_asked_for_the_sum(void **state) {
+    (void)state;
+    sums_are_judged("device=cpu", limit_host, long_ones, "max_model_len=2048");
+    sums_are_judged("device=cpu", limit_host, wide, "max_num_batched_tokens=4096");
+}
+
+static void a_gpu_is_asked_for_the_sum(void **state) {
+    (void)state;
+    if (why_not) SKIP_TEST("%s", why_not);
+    sums_are_judged("device=cuda:0", limit_gpu, long_ones, "max_model_len=2048");
+}
+
+static void weights_alone_are_told(void **state) {
+    rp_error err = {0};
+    (void)state;
+    limit_host(1 << 12);
+    assert_null(engine_with(MODEL, NULL, &err));
+    no_limit();
+    if (!strstr(err.text, "the weights alone do not fit")) fail_msg("%s", err.text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_is_asked_for_the_sum),
+        cmocka_unit_test(a_gpu_is_asked_for_the_sum),
+        cmocka_unit_test(weights_alone_are_told),
+    };
+    machine = tree_new("machine");
+    if (gpu_emulate(&why_not)) why_not = NULL;
+    return cmocka_run_group_tests_name("engine_budget", tests, NULL, NULL);
+}
