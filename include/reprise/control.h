@@ -16,7 +16,8 @@ extern "C" {
 
 /* Traces one body into g: reads in[0 .. n_in) and sets each of out[0 .. n_out). user is the caller's. An argument that is memory
  * (rp_state, rp_mutable_input, or a version of one) may be written as such, by rp_update say; the call around then counts as the
- * write, and rp_written(argument, out[0]) names there what it left. Values that a loop carries or slices are no memory. */
+ * write, and rp_written(argument, out[0]) names there what it left. Values that a loop carries or slices are no memory. Memory of the graph around that is no argument is
+ * not written: that is an error, at the line of the write. */
 typedef void (*rp_graph_fn)(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                             uint32_t n_out, void *user);
 

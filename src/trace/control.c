@@ -111,7 +111,10 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
         in[i] = fake(c, f, i, name);
     }
     for (uint32_t i = 0; i < n_out; i++) out[i] = trace_bad(f);
+    const bool was = c->g->in_body;
+    c->g->in_body = true;
     if (f->err.code == RP_OK) fn(f, in, n, out, n_out, c->user);
+    c->g->in_body = was;
     if (f->err.code == RP_OK) (void)finish_body(f, out, n_out);
 }
 

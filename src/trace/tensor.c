@@ -21,6 +21,16 @@ bool trace_ready(rp_graph *g) {
     return true;
 }
 
+/* A body that writes memory of the graph around it would do so once, in front of the loop or branch, whatever that does. */
+static bool stays_outside(rp_graph *g, ir_ref r) {
+    if (!g->in_body || !ir_node_is_effect(ir_node_at(g->ir, r))) return true;
+    (void)rp_fail(&g->err, RP_INVALID,
+                  "%s: a body writes no memory of graph @%s around it; hand that in as an argument "
+                  "and write the argument",
+                  ir_op_table(ir_node_at(g->ir, r)->op)->name, ir_graph_name(g->ir));
+    return false;
+}
+
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs) {
     ir_ref few[MAX_OPERANDS], *refs = few;
@@ -39,7 +49,9 @@ rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const
         }
         refs[i] = in[i].ref;
     }
-    if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK) out.ref = IR_NONE;
+    if (ir_add(g->ir, op, refs, n, attrs, n_attrs, &out.ref, &g->err) != RP_OK ||
+        !stays_outside(g, out.ref))
+        out.ref = IR_NONE;
 done:
     if (refs != few) base_free(refs);
     return out.ref == IR_NONE ? out : trace_made(g, out.ref);

@@ -25,6 +25,7 @@ struct rp_graph {
     int64_t began; /* ns */
     bool finished;
     bool blamed;                  /* err names the line of the call */
+    bool in_body;                 /* a body of it is being traced: it gets no effects meanwhile */
     const trace_oracle *oracle;   /* (optional) borrowed */
     rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };

@@ -61,6 +61,32 @@ static void keep(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out
     if (n_in > 1) (void)rp_update(in[1], in[0]);
 }
 
+/* Writes memory of the graph around, user, there. */
+static int writing_line;
+static void writes_outside(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                           uint32_t n_out, void *user) {
+    const rp_tensor *outer = user;
+    (void)g, (void)n_in;
+    for (uint32_t i = 0; i < n_out; i++) out[i] = in[0];
+    writing_line = __LINE__ + 1;
+    (void)rp_update(outer[0], outer[1]);
+}
+
+/* The same in a body of a body. */
+static void writes_further_outside(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                                   uint32_t n_out, void *user) {
+    (void)rp_call_graph(g, writes_outside, user, in, n_in, out, n_out);
+}
+
+/* Pure ops of the graph around are recorded there, once. */
+static void reads_outside(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                          uint32_t n_out, void *user) {
+    const rp_tensor *outer = user;
+    (void)g, (void)n_in, (void)n_out;
+    (void)rp_add(outer[0], outer[1]);
+    out[0] = in[0];
+}
+
 /* --- what is recorded ------------------------------------------------------------------ */
 
 static void a_scan_along_an_axis(void **state) {
@@ -310,6 +336,32 @@ static char *text_of_two(bool in_place) {
     return text;
 }
 
+static void memory_around_a_body_is_not_written(void **state) {
+    static const char want[] = "update: a body writes no memory of graph @s around it";
+    (void)state;
+    for (int way = 0; way < 5; way++) {
+        rp_graph *g = rp_graph_new("s");
+        rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2)), out[1];
+        rp_tensor outer[] = {rp_state(g, "m", RP_DTYPE_F32, RP_SHAPE(2)), x};
+        const rp_scan_args a = {.carried = &x, .n_carried = 1, .length = rp_dim_const(3)};
+        const rp_tensor p = rp_input(g, "p", RP_DTYPE_BOOL, (rp_shape){0});
+        if (way == 0) rp_call_graph(g, writes_outside, outer, &x, 1, out, 1);
+        if (way == 1) rp_cond(p, writes_outside, writes_outside, outer, &x, 1, out, 1);
+        if (way == 2) rp_while(writes_outside, twice, outer, &x, 1, out, 1);
+        if (way == 3) rp_scan(g, writes_outside, outer, &a, out, 1);
+        if (way == 4) rp_call_graph(g, writes_further_outside, outer, &x, 1, out, 1);
+        refused(g, out, writing_line, want);
+    }
+    rp_graph *g = rp_graph_new("s");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2)), out[1];
+    rp_tensor outer[] = {rp_state(g, "m", RP_DTYPE_F32, RP_SHAPE(2)), x};
+    rp_error err = {0};
+    rp_call_graph(g, reads_outside, outer, &x, 1, out, 1);
+    (void)rp_update(outer[0], x); /* behind the call it is as always */
+    CHECK_OK(rp_graph_finish(g, out, 1, &err), &err);
+    rp_graph_free(g);
+}
+
 static void results_may_take_the_place_of_arguments(void **state) {
     char *here = text_of_two(true), *elsewhere = text_of_two(false);
     (void)state;
@@ -374,6 +426,7 @@ int main(void) {
         cmocka_unit_test(a_scan_along_an_axis),
         cmocka_unit_test(what_a_body_writes_is_declared),
         cmocka_unit_test(mistakes_are_told_with_their_line),
+        cmocka_unit_test(memory_around_a_body_is_not_written),
         cmocka_unit_test(results_may_take_the_place_of_arguments),
         cmocka_unit_test(calls_that_make_no_sense),
         cmocka_unit_test(a_recurrence_of_512_steps),
