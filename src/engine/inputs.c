@@ -145,12 +145,17 @@ static void end(writer *w, int32_t tokens, int32_t rows) {
     w->head[GEN_EXCHANGE_PATCHES] = (int32_t)w->n_patches;
 }
 
+static rp_status take_block(engine_inputs *in, rp_error *err) {
+    hal_device *d = in->device;
+    return d->ops->launch(d, &in->fetch, 1, 0, err);
+}
+
 /* A block of patches alone goes ahead of the step's, which has no room for as many: so it is where long prompts come in. */
 static rp_status send_patches(writer *w, rp_error *err) {
     memmove(w->head + GEN_EXCHANGE_HEAD, w->patches,
             (size_t)w->n_patches * PATCH * sizeof *w->patches);
     end(w, 0, 0);
-    RP_TRY(engine_inputs_fetch(w->in, err));
+    RP_TRY(take_block(w->in, err));
     return begin(w, err);
 }
 
@@ -203,6 +208,16 @@ static void take_tokens(const engine_inputs *in, const rp_dispatch *d, const int
         if (ids[i] < 0) ids[i] = from[-1 - ids[i]];
 }
 
+static rp_status write_block(writer *w, uint32_t n_blocks, rp_error *err) {
+    const rp_dispatch *d = w->d;
+    RP_TRY(begin(w, err));
+    if (w->in->seen_width != n_blocks) forget_seen(w->in, n_blocks);
+    for (uint32_t i = 0; i < (uint32_t)d->padded_reqs; i++) RP_TRY(put_row(w, i, n_blocks, err));
+    put_arrays(w);
+    end(w, d->padded, d->padded_logits);
+    return RP_OK;
+}
+
 rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t n_blocks,
                               const engine_route *route, rp_error *err) {
     writer w = {.in = in, .d = d, .route = route};
@@ -210,18 +225,16 @@ rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t 
         take_tokens(in, d, route->ids);
         return RP_OK;
     }
-    RP_TRY(begin(&w, err));
-    if (in->seen_width != n_blocks) forget_seen(in, n_blocks);
-    for (uint32_t i = 0; i < (uint32_t)d->padded_reqs; i++) RP_TRY(put_row(&w, i, n_blocks, err));
-    put_arrays(&w);
-    end(&w, d->padded, d->padded_logits);
-    return RP_OK;
+    rp_status st = write_block(&w, n_blocks, err);
+    if (st != RP_OK) engine_inputs_lost(in);
+    return st;
 }
 
 rp_status engine_inputs_fetch(engine_inputs *in, rp_error *err) {
-    hal_device *d = in->device;
     if (!in->copy) return RP_OK;
-    return d->ops->launch(d, &in->fetch, 1, 0, err);
+    rp_status st = take_block(in, err);
+    if (st != RP_OK) engine_inputs_lost(in);
+    return st;
 }
 
 void engine_inputs_lost(engine_inputs *in) {

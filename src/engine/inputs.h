@@ -42,12 +42,13 @@ void engine_inputs_close(engine_inputs *in); /* a zero one is fine */
 void *engine_inputs_for_kernels(const engine_inputs *in, int32_t *p);
 /* Writes the block of a step of these padded sizes, whose block-table rows have n_blocks entries. To be
  * followed by in->fetch, once, in front of everything that reads the arrays. Where there is no copy, tokens of the step before are
- * read now, and that is all. Afterwards the arrays may be written again; a block is written over by the next but one. */
+ * read now, and that is all. Afterwards the arrays may be written again; a block is written over by the next but one. A failure
+ * loses the block. */
 rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t n_blocks,
                               const engine_route *route, rp_error *err) RP_MUST_USE;
-/* That launch by itself; nothing where there is no copy. */
+/* That launch by itself; nothing where there is no copy. A failure loses the block. */
 rp_status engine_inputs_fetch(engine_inputs *in, rp_error *err) RP_MUST_USE;
-/* After a step that failed: a block that was written and not taken is none, and the device has nothing of the block tables. Waits for the device. */
+/* After a launch of in->fetch among others failed: a block that was written and not taken is none, and the device has nothing of the block tables. Waits for the device. */
 void engine_inputs_lost(engine_inputs *in);
 /* For tests: what no step has written is garbage on both sides. */
 rp_status engine_inputs_poison(engine_inputs *in, rp_error *err) RP_MUST_USE;

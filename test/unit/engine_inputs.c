@@ -256,6 +256,51 @@ static void a_lost_block_is_forgotten(void **state) {
     close_border(&b);
 }
 
+static hal_device_ops real_ops;
+static int launches_left; /* until one fails */
+
+static rp_status failing_launch(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch,
+                                rp_error *err) {
+    if (launches_left-- == 0) return rp_fail(err, RP_DEVICE, "no launch");
+    return real_ops.launch(d, list, n, scratch, err);
+}
+
+/* One of the three launches of a step whose tables need two blocks of their own fails. The step after it brings all of it. */
+static void a_launch_that_fails_loses_nothing(void **state) {
+    const char *no_gpu = NULL;
+    const rp_dispatch d = {.padded = RAN, .padded_reqs = SEQS, .padded_logits = 2};
+    static const uint64_t stamps[SEQS] = {1, 2, 3};
+    (void)state;
+    if (!gpu_emulate(&no_gpu)) SKIP_TEST("%s", no_gpu);
+    for (int at = 0; at < 3; at++) {
+        border b;
+        rp_error err = {0};
+        int32_t got[SEQS * BLOCKS], ids[RAN];
+        open_border(&b, "cuda:0", TOKENS);
+        b.in.room = 5;
+        b.in.stamps = stamps;
+        const engine_route route = engine_results_nowhere(&b.results);
+        for (int32_t i = 0; i < SEQS * BLOCKS; i++) b.in.b.block_tables[i] = 100 + i;
+        const hal_device_ops *own = b.device->ops;
+        hal_device_ops failing = real_ops = *own;
+        failing.launch = failing_launch;
+        b.device->ops = &failing;
+        launches_left = at;
+        rp_status st = engine_inputs_write(&b.in, &d, BLOCKS, &route, &err);
+        if (st == RP_OK) st = engine_inputs_fetch(&b.in, &err);
+        assert_int_equal(st, RP_DEVICE);
+        b.device->ops = own;
+        for (int32_t i = 0; i < RAN; i++) b.in.b.token_ids[i] = 1000 + i;
+        CHECK_OK(engine_inputs_write(&b.in, &d, BLOCKS, &route, &err), &err);
+        CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
+        read_back(b.device, ids, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof ids);
+        assert_memory_equal(ids, b.in.b.token_ids, sizeof ids);
+        read_back(b.device, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+        assert_memory_equal(got, b.in.b.block_tables, sizeof got);
+        close_border(&b);
+    }
+}
+
 /* The copies are memory that the summary counts. */
 static void copies_are_counted(void **state) {
     engine_memory with, without;
@@ -283,6 +328,7 @@ int main(void) {
         cmocka_unit_test_teardown(steps_cross_the_border, nothing_left),
         cmocka_unit_test_teardown(tables_of_any_size_cross, nothing_left),
         cmocka_unit_test_teardown(a_lost_block_is_forgotten, nothing_left),
+        cmocka_unit_test_teardown(a_launch_that_fails_loses_nothing, nothing_left),
         cmocka_unit_test_teardown(copies_are_counted, nothing_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
