@@ -85,7 +85,9 @@ static rp_status receive(rp_engine *e, rp_error *err) {
 
 rp_status engine_run_step(rp_engine *e, const engine_batch *b, rp_error *err) {
     RP_TRY(launch(e, b, err));
-    return receive(e, err);
+    rp_status st = receive(e, err);
+    if (st != RP_OK) engine_runner_drain(e->runner); /* else it is the next caller's step */
+    return st;
 }
 
 rp_status engine_run_batch(rp_engine *e, const engine_batch *b, const float **logits,

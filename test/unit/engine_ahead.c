@@ -162,6 +162,41 @@ static void bad_moments(void **state) {
     rp_engine_close(e);
 }
 
+static hal_device_ops real_ops;
+static bool is_failing;
+
+static rp_status failing_event(hal_event *v, rp_error *err) {
+    if (is_failing) return rp_fail(err, RP_DEVICE, "no event");
+    return real_ops.event_synchronize(v, err);
+}
+
+/* A step of scoring that failed is not taken for the first one of whoever comes next. */
+static void a_failed_score_leaves_nothing_under_way(void **state) {
+    int32_t want[9], got[9];
+    rp_error err = {0};
+    rp_score_options o = RP_SCORE_OPTIONS_INIT;
+    (void)state;
+    rp_engine *e = small("async_scheduling=false");
+    const hal_device_ops *own = e->device->ops;
+    hal_device_ops failing = real_ops = *own;
+    failing.event_synchronize = failing_event;
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 9, want), 9);
+    o.prompt_ids = (const int32_t[]){7, 8};
+    o.n_prompt_ids = 2;
+    o.continuation_ids = plain_prompt;
+    o.n_continuation_ids = 3;
+    e->device->ops = &failing;
+    is_failing = true;
+    double perplexity;
+    assert_int_equal(rp_engine_score(e, &o, &perplexity, &err), RP_DEVICE);
+    is_failing = false;
+    assert_int_equal(engine_runner_in_flight(e->runner), 0);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 9, got), 9);
+    assert_memory_equal(got, want, sizeof got);
+    e->device->ops = own;
+    rp_engine_close(e);
+}
+
 static bool notes_ahead(const char *async) {
     const rp_config_note *notes;
     bool found = false;
@@ -269,6 +304,7 @@ int main(void) {
         cmocka_unit_test(so_they_are_on_a_gpu),
         cmocka_unit_test(only_a_stop_costs_a_step),
         cmocka_unit_test(bad_moments),
+        cmocka_unit_test(a_failed_score_leaves_nothing_under_way),
         cmocka_unit_test(it_is_noted_where_nothing_overlaps),
         cmocka_unit_test(an_end_after_the_step_leaves_nothing_under_way),
         cmocka_unit_test(who_waits_ends_without_a_step),
