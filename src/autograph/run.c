@@ -59,6 +59,7 @@ static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args
     rp_autograph *a = f->a;
     inputs in = {a->queue, e->graph, e->of->of->in, 0, &e->of->of->table, a->device};
     rp_output *o = NULL;
+    in.table->next = 0; /* a call before may have failed between its addresses */
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
     RP_TRY(autograph_table_send(in.table, a->queue, err));
     RP_TRY(autograph_output_prepare(e, &o, err));

@@ -47,7 +47,6 @@ rp_status autograph_table_put(autograph_table *t, const rp_device *d, const void
 }
 
 rp_status autograph_table_send(autograph_table *t, hal_device *queue, rp_error *err) {
-    t->next = 0;
     if (!t->changed) return RP_OK;
     RP_TRY(queue->ops->copy(queue, t->memory->data, t->written, t->n * sizeof(void *), err));
     t->changed = false;
