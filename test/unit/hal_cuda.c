@@ -249,6 +249,28 @@ static void a_capture_waits_for_nothing(void **state) {
     assert_int_equal(cuda_fake.live, 0);
 }
 
+static void what_is_put_off_keeps_its_context(void **state) {
+    rp_error err = {0};
+    hal_device *d = NULL, *other = NULL;
+    void *p = NULL;
+    (void)state;
+    cuda_fake_reset();
+    cuda_fake.n_devices = 2;
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 1, &other, &err), &err);
+    CHECK_OK(other->ops->alloc(other, HAL_DEVICE_MEMORY, 64, &p, &err), &err);
+    CHECK_OK(hal_capture_begin(d, &err), &err);
+    other->ops->release(other, p, 64);
+    hal_close(other);
+    assert_null(strstr(cuda_fake.log, "memory_free"));
+    CHECK_OK(hal_capture_end(d, "none", NULL, NULL, &err), &err);
+    const char *freed = strstr(cuda_fake.log, "memory_free");
+    assert_non_null(freed);
+    assert_non_null(strstr(freed, "context_release")); /* which would have taken the memory along */
+    hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+}
+
 static void a_chain_has_programmatic_edges(void **state) {
     life l = {.chain = {.cu = &cuda_fake_driver}};
     rp_error err = {0};
@@ -343,6 +365,7 @@ int main(void) {
         cmocka_unit_test(queues_and_events_may_fail_at_each_call),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
+        cmocka_unit_test(what_is_put_off_keeps_its_context),
         cmocka_unit_test(a_chain_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),

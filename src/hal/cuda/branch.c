@@ -44,8 +44,7 @@ static rp_status load_condition(cuda_device *d, rp_error *err) {
 }
 
 void cuda_branches_close(cuda_device *d) {
-    if (d->condition_module)
-        cuda_guard_free(&d->cu, d->gpu.context, CUDA_FREED_MODULE, d->condition_module);
+    if (d->condition_module) cuda_guard_free(&d->gpu, CUDA_FREED_MODULE, d->condition_module);
 }
 
 static rp_status set(const cuda_device *d, const cuda_branch *b, rp_error *err) {

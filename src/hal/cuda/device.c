@@ -65,7 +65,7 @@ static uint64_t device_available(hal_device *base) {
 }
 
 static void give_back(const cuda_device *d, void *p) {
-    cuda_guard_free(&d->cu, d->gpu.context, is_host(d, p) ? CUDA_FREED_HOST : CUDA_FREED_MEMORY, p);
+    cuda_guard_free(&d->gpu, is_host(d, p) ? CUDA_FREED_HOST : CUDA_FREED_MEMORY, p);
 }
 
 static rp_status get_mapped(const cuda_device *d, size_t size, void **out, rp_error *err) {

@@ -8,6 +8,7 @@
 typedef struct put_off {
     struct put_off *next;
     cuda_driver cu; /* the device that it was of may be closed by then */
+    int device; /* whose context has one reference more, since with the last one p would go, too */
     void *context, *p;
     cuda_freed kind;
 } put_off;
@@ -46,30 +47,41 @@ void cuda_guard_leave(void) {
     while (all) {
         put_off *next = all->next;
         free_now(&all->cu, all->context, all->kind, all->p);
+        (void)all->cu.context_release(all->device);
         base_free(all);
         all = next;
     }
 }
 
+/* NULL where memory or the context cannot be had. */
+static put_off *new_put_off(const cuda_gpu *g, cuda_freed kind, void *p) {
+    put_off *one = base_alloc(sizeof *one);
+    if (!one) return NULL;
+    *one = (put_off){.cu = *g->cu, .device = g->device, .p = p, .kind = kind};
+    if (g->cu->context_retain(&one->context, g->device) == 0) return one;
+    base_free(one);
+    return NULL;
+}
+
 /* False where nothing is under way, or nothing can be remembered. */
-static bool put(const cuda_driver *cu, void *context, cuda_freed kind, void *p) {
+static bool put(const cuda_gpu *g, cuda_freed kind, void *p) {
     put_off *one = NULL;
     if (!cuda_guard_busy()) return false;
     (void)pthread_mutex_lock(&lock);
-    if (atomic_load(&captures)) one = base_alloc(sizeof *one);
+    if (atomic_load(&captures)) one = new_put_off(g, kind, p);
     if (one) {
-        *one = (put_off){waiting, *cu, context, p, kind};
+        one->next = waiting;
         waiting = one;
     }
     (void)pthread_mutex_unlock(&lock);
     return one != NULL;
 }
 
-void cuda_guard_free(const cuda_driver *cu, void *context, cuda_freed kind, void *p) {
-    if (put(cu, context, kind, p)) return;
-    int mode = cuda_guard_relax(cu);
-    free_now(cu, context, kind, p);
-    cuda_guard_restore(cu, mode);
+void cuda_guard_free(const cuda_gpu *g, cuda_freed kind, void *p) {
+    if (put(g, kind, p)) return;
+    int mode = cuda_guard_relax(g->cu);
+    free_now(g->cu, g->context, kind, p);
+    cuda_guard_restore(g->cu, mode);
 }
 
 int cuda_guard_relax(const cuda_driver *cu) {

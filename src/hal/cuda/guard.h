@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "hal/cuda/api.h"
+#include "hal/cuda/gpu.h"
 
 typedef enum cuda_freed { CUDA_FREED_MEMORY, CUDA_FREED_HOST, CUDA_FREED_MODULE } cuda_freed;
 
@@ -16,8 +16,8 @@ void cuda_guard_enter(void);
 /* The last one to leave frees what was put off. */
 void cuda_guard_leave(void);
 bool cuda_guard_busy(void);
-/* Frees p of that context, now or, while captures are under way, at the end of the last one. */
-void cuda_guard_free(const cuda_driver *cu, void *context, cuda_freed kind, void *p);
+/* Frees p of that GPU, now or, while captures are under way, at the end of the last one; its context stays until then. */
+void cuda_guard_free(const cuda_gpu *g, cuda_freed kind, void *p);
 
 /* While this thread captures, the driver lets it do nothing that a graph could not contain. What the library does by itself
  * goes between these two; relax gives what restore wants. */

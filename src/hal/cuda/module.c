@@ -71,6 +71,6 @@ void cuda_module_free(hal_module *m) {
     (void)m->d->cu.context_set(m->d->gpu.context);
     if (!hal_capturing(&m->d->base)) (void)m->d->cu.stream_synchronize(m->d->stream);
     cuda_guard_restore(&m->d->cu, mode);
-    cuda_guard_free(&m->d->cu, m->d->gpu.context, CUDA_FREED_MODULE, m->handle);
+    cuda_guard_free(&m->d->gpu, CUDA_FREED_MODULE, m->handle);
     base_free(m);
 }
