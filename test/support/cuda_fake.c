@@ -131,8 +131,13 @@ static int do_host_free(void *at) {
 }
 static int do_pointer_get(void *out, int attribute, uint64_t at) {
     uint64_t first = (uint64_t)(uintptr_t)handle;
-    (void)attribute;
-    *(unsigned *)out = at >= first && at < first + sizeof handle ? 2 : CUDA_MEMORY_HOST;
+    bool own = at >= first && at < first + sizeof handle;
+    if (attribute == CUDA_POINTER_MEMORY) {
+        *(unsigned *)out = own ? 2 : CUDA_MEMORY_HOST;
+        return 0;
+    }
+    if (attribute != CUDA_POINTER_DEVICE || !own || at == cuda_fake.elsewhere) return 1;
+    *(uint64_t *)out = at;
     return 0;
 }
 static int do_copy(uint64_t to, uint64_t from, size_t size, void *stream) {

@@ -271,6 +271,22 @@ static void what_is_put_off_keeps_its_context(void **state) {
     assert_int_equal(cuda_fake.live, 0);
 }
 
+static void memory_of_another_gpu_is_not_reached(void **state) {
+    rp_error err = {0};
+    hal_device *d = NULL;
+    void *p = NULL;
+    (void)state;
+    cuda_fake_reset();
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 64, &p, &err), &err);
+    assert_true(d->ops->reaches(d, p));
+    cuda_fake.elsewhere = (uint64_t)(uintptr_t)p;
+    assert_false(d->ops->reaches(d, p));
+    d->ops->release(d, p, 64);
+    hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+}
+
 static void a_chain_has_programmatic_edges(void **state) {
     life l = {.chain = {.cu = &cuda_fake_driver}};
     rp_error err = {0};
@@ -366,6 +382,7 @@ int main(void) {
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(what_is_put_off_keeps_its_context),
+        cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),

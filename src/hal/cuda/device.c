@@ -47,12 +47,12 @@ static bool is_host(const cuda_device *d, const void *p) {
            kind == CUDA_MEMORY_HOST;
 }
 
-/* Pinned memory of the host, too, whose address is one for both. */
-static bool device_reaches(const hal_device *base, const void *p) {
+/* Pinned memory of the host, too, whose address is one for both; memory of another GPU only where its peer was opened to this one. */
+bool cuda_device_reaches(const hal_device *base, const void *p) {
     const cuda_device *d = (const cuda_device *)base;
-    unsigned kind = 0;
+    uint64_t at = 0;
     return cuda_device_enter(d, &(rp_error){0}) == RP_OK &&
-           d->cu.pointer_get(&kind, CUDA_POINTER_MEMORY, address_of(p)) == 0;
+           d->cu.pointer_get(&at, CUDA_POINTER_DEVICE, address_of(p)) == 0 && at == address_of(p);
 }
 
 static uint64_t device_available(hal_device *base) {
@@ -284,7 +284,7 @@ static const hal_device_ops cuda_ops = {
     .capture_move = cuda_capture_move,
     .graph_move = cuda_graph_move,
     .handle = cuda_device_handle,
-    .reaches = device_reaches,
+    .reaches = cuda_device_reaches,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,
     .event_record = cuda_event_record,

@@ -104,6 +104,8 @@ rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, 
 rp_status cuda_capture_scan(hal_device *d, rp_error *err);
 bool cuda_capture_foreign(const hal_device *d);
 void *cuda_device_handle(hal_device *d);
+/* Whether kernels of d reach what lies at p. */
+bool cuda_device_reaches(const hal_device *d, const void *p);
 rp_status cuda_event_new(hal_device *d, hal_event **out, rp_error *err);
 void cuda_event_free(hal_event *e);
 rp_status cuda_event_record(hal_device *d, hal_event *e, rp_error *err);

@@ -122,7 +122,8 @@ rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, 
     if (!m->node || (!m->off && m->copy.to.device == target && m->copy.from.device == source))
         return RP_OK;
     RP_TRY(cuda_device_enter(g->d, err));
-    *done = cu->pointer_get(&kind, CUDA_POINTER_MEMORY, source) == 0 && kind != CUDA_MEMORY_HOST;
+    *done = cu->pointer_get(&kind, CUDA_POINTER_MEMORY, source) == 0 && kind != CUDA_MEMORY_HOST &&
+            cuda_device_reaches(&g->d->base, from);
     if (!*done) return enable(g, m, false, err);
     m->copy.to.device = target;
     m->copy.from.device = source;

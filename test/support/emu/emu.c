@@ -379,12 +379,15 @@ CU(emu_memory_free, "cuMemFree_v2", uint64_t at) {
 
 CU(emu_pointer_get, "cuPointerGetAttribute", void *out, int attribute, uint64_t at) {
     int code = INVALID;
-    if (attribute != CUDA_POINTER_MEMORY) return INVALID;
+    if (attribute != CUDA_POINTER_MEMORY && attribute != CUDA_POINTER_DEVICE) return INVALID;
     (void)pthread_mutex_lock(&lock);
     for (size_t i = 0; i < n_areas; i++) {
         uint64_t first = (uint64_t)(uintptr_t)areas[i].at;
         if (at < first || at >= first + areas[i].size) continue;
-        *(unsigned *)out = areas[i].host ? CUDA_MEMORY_HOST : 2;
+        if (attribute == CUDA_POINTER_DEVICE)
+            *(uint64_t *)out = at;
+        else
+            *(unsigned *)out = areas[i].host ? CUDA_MEMORY_HOST : 2;
         code = 0;
     }
     (void)pthread_mutex_unlock(&lock);
