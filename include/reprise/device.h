@@ -77,7 +77,7 @@ RP_API rp_device *rp_stream_device(const rp_stream *s);
  * is the cudaStream_t too, of a GPU, whose context becomes that of the thread; NULL elsewhere. */
 RP_API void *rp_stream_handle(rp_stream *s);
 /* In turn with the stream's other calls. Either address may be the host's or the device's: memory of the host that is read is free
- * for other use when the call returns, what is written there is there after rp_stream_synchronize. The ranges do not overlap. RP_INVALID inside of a call that is captured, unless s is
+ * for other use when the call returns (what CUDA has pinned: when the stream has come there), what is written there is there after rp_stream_synchronize. The ranges do not overlap. RP_INVALID inside of a call that is captured, unless s is
  * rp_call_stream. */
 RP_API rp_status rp_stream_copy(rp_stream *s, void *to, const void *from, size_t bytes,
                                 rp_error *err) RP_MUST_USE;

@@ -38,7 +38,8 @@ RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint6
 /* Any number of threads may be in rp_compiled_run at once: each call has memory of its own, which is made when it is first
  * needed and kept, so that later calls allocate nothing. One of them has the threads of the device, the others run on that
  * of their caller; the results are the same. At most 16 calls run at once, and one where the graph has states; more wait.
- * rp_compiled_bind and rp_compiled_free want to be alone. */
+ * rp_compiled_bind and rp_compiled_free want to be alone. On a GPU, replays (autograph.h) that were queued have ended before a
+ * bind (rp_stream_synchronize): the next call writes the new weights where they read the old ones. */
 typedef struct rp_compiled rp_compiled;
 
 /* Compiles g for this machine at the configuration's level (0 and 1: portable kernels op by op; 2: whole;
