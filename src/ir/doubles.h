@@ -13,6 +13,7 @@
 #define rp_logf rk_log64
 #else
 #define rp_expf exp
+#define rp_over(x) (1.0 / (x))
 #define rp_logf log
 #endif
 #define rp_sinf sin
