@@ -12,6 +12,7 @@ BASE_EMBED(axis_cu);
 BASE_EMBED(attention_cu);
 BASE_EMBED(tensor_cu);
 BASE_EMBED(norm_cu);
+BASE_EMBED(tensor_pingpong_cu);
 BASE_EMBED(attention_tile_cu);
 BASE_EMBED(attention_split_cu);
 BASE_EMBED(attention_tensor_cu);
@@ -30,10 +31,12 @@ static void tensor_text(base_buf *out) {
                   "int more);\n#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED\n");
     gen_wgmma_text("rk_wgmma", 64, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 128, GEN_WGMMA_SHARED_TURNED, out);
+    gen_wgmma_text("rk_wgmma", 192, GEN_WGMMA_SHARED_TURNED, out);
     gen_wgmma_text("rk_wgmma", 256, GEN_WGMMA_SHARED_TURNED, out);
     base_buf_puts(out, "#endif\n");
     base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
     base_buf_add(out, rp_embed_norm_cu, rp_embed_norm_cu_size);
+    base_buf_add(out, rp_embed_tensor_pingpong_cu, rp_embed_tensor_pingpong_cu_size);
 }
 
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {

@@ -9,7 +9,7 @@
 #include "lower/matmul.h"
 #include "lower/tensor.h"
 
-enum { WIDEST = 256, SMALLEST_SHIFT = 6 };
+enum { WIDEST = 256 };
 
 struct lower_arranged {
     lower_arranged *next;
@@ -18,8 +18,7 @@ struct lower_arranged {
 
 ir_dim lower_arranged_bytes(lowerer *L, ir_dim rows, int64_t k) {
     ir_dims *t = ir_graph_dims(L->g);
-    ir_dim tiles = ir_dim_floordiv(t, ir_dim_add(t, rows, ir_dim_const(t, WIDEST - 1)), WIDEST);
-    return ir_dim_mul_const(t, tiles, WIDEST * k * 2);
+    return ir_dim_mul_const(t, ir_dim_add(t, rows, ir_dim_const(t, WIDEST - 1)), k * 2);
 }
 
 bool lower_is_arranged(const lowerer *L, ir_ref r) {
@@ -91,21 +90,19 @@ rp_status lower_arranged_find(lowerer *L, const pass_group *gr, const lower_tile
 
 /* --- text ------------------------------------------------------------------------------ */
 
-static int shift_of(int64_t columns) {
-    int shift = SMALLEST_SHIFT;
-    if (!columns) return 0;
-    while (INT64_C(1) << shift < columns) shift++;
-    return shift;
+static int64_t rows_of(int64_t columns) {
+    return columns ? columns : 1;
 }
 
 rp_status lower_arranged_text(lowerer *L, const lower_tiles *t, const char *name, ir_dim rows) {
     base_buf *b = &L->source;
     base_buf_printf(
-        b, "RP_INLINE int %s_shift(const long long *dim)\n{\n    const long long n = ", name);
+        b, "RP_INLINE int %s_high(const long long *dim)\n{\n    const long long n = ", name);
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
     base_buf_puts(b, ";\n    return ");
     for (uint32_t i = 0; i + 1 < t->n; i++)
-        base_buf_printf(b, "n <= %" PRId64 " ? %d : ", t->of[i].most, shift_of(t->of[i].columns));
-    base_buf_printf(b, "%d;\n}\n", shift_of(t->of[t->n - 1].columns));
+        base_buf_printf(b, "n <= %" PRId64 " ? %" PRId64 " : ", t->of[i].most,
+                        rows_of(t->of[i].columns));
+    base_buf_printf(b, "%" PRId64 ";\n}\n", rows_of(t->of[t->n - 1].columns));
     return base_buf_status(b, L->err);
 }

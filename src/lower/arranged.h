@@ -24,7 +24,7 @@ ir_dim lower_arranged_bytes(lowerer *L, ir_dim rows, int64_t k);
 rp_status lower_arranged_find(lowerer *L, const pass_group *gr, const lower_tiles **out);
 /* Whether value r lies so. */
 bool lower_is_arranged(const lowerer *L, ir_ref r);
-/* NAME_shift: log2 of the columns of a tile, 0 where rows lie one behind the other. */
+/* NAME_high: rows of a tile, 1 where they lie one behind the other. */
 rp_status lower_arranged_text(lowerer *L, const lower_tiles *t, const char *name, ir_dim rows);
 
 #endif

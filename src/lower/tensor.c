@@ -13,8 +13,11 @@
 
 enum {
     WARPS = LOWER_TENSOR_WARPS,
-    MAKERS = 4, /* blocks a multiprocessor that make rows */
-    APART = 64  /* tiles of so few rows are for few: a block makes a row */
+    FETCHING_THREADS = 4 * 32, /* beside those that multiply, where k is in one slice, else: */
+    FETCHING_FEW = 32,
+    MAKERS = 4, /* blocks a multiprocessor that make rows, so many each: */
+    MADE_ROWS = 4,
+    APART = 64 /* tiles of so few rows are for few: a block makes a row */
 };
 
 typedef lower_tensor_part part;
@@ -115,19 +118,29 @@ static void put_jobs(lowerer *L, const group *g) {
     base_buf_puts(b, "        return rk_job();\n    }\n");
 }
 
-/* "m64": one ascending sum; "s64x4": of slices, by 4 blocks. */
+/* "m64": one ascending sum; "p192": the same in turns; "s64x4": of slices, by 4 blocks. */
 static char *many_name(lowerer *L, const char *base, const many *m) {
-    return m->most <= LOWER_SOME_ROWS
-               ? base_arena_printf(L->arena, "%s_s%" PRId64 "x%" PRId64, base, m->columns,
-                                   m->splits)
-               : base_arena_printf(L->arena, "%s_m%" PRId64, base, m->columns);
+    return m->most <= LOWER_SOME_ROWS ? base_arena_printf(L->arena, "%s_s%" PRId64 "x%" PRId64,
+                                                          base, m->columns, m->splits)
+                                      : base_arena_printf(L->arena, "%s_%c%" PRId64, base,
+                                                          m->pingpong ? 'p' : 'm', m->columns);
+}
+
+static void put_tile(lowerer *L, const group *g, const many *m) {
+    base_buf *b = &L->source;
+    base_buf_printf(b, "    typedef rk_%s_rows<%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64,
+                    m->pingpong ? "pingpong" : "many", g->k, m->columns, m->chunk, m->stages);
+    if (!m->pingpong)
+        base_buf_printf(b, ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64, m->slices, m->splits,
+                        m->piece);
+    base_buf_puts(b, "> tile;\n");
 }
 
 static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char *base, ir_dim rows,
                           const many *m, lower_alt *alt) {
     base_buf *b = &L->source;
     const size_t begin = b->len;
-    const uint32_t threads = (WARPS + 1) * 32;
+    const uint32_t threads = WARPS * 32 + (m->slices == 1 ? FETCHING_THREADS : FETCHING_FEW);
     char cluster[48] = "", *name = many_name(L, base, m);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     *alt = (lower_alt){.max = m->most,
@@ -138,22 +151,20 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
                        .blocks = m->splits > 1 ? (uint32_t)(lower_count_jobs(g) * m->splits) : 0};
     lower_tensor_columns(L, g, LOWER_COLUMNS);
     RP_TRY(lower_tensor_units(L, gr, g, name));
+    base_buf_printf(b, "struct %s_plan : %s_units {\n", name, name);
+    put_tile(L, g, m);
     base_buf_printf(b,
-                    "struct %s_plan : %s_units {\n    typedef rk_many_rows<%" PRId64 ", %" PRId64
-                    ", %" PRId64 ", %" PRId64 ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64
-                    "> tile;\n"
                     "    enum { ONCE = %d, UNITS = %" PRId64 " };\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n",
-                    name, name, g->k, m->columns, m->chunk, m->stages, m->slices, m->splits,
-                    m->piece, m->most <= m->columns, lower_most_job(g), alt->scratch);
+                    m->most <= m->columns, lower_most_job(g), alt->scratch);
     put_jobs(L, g);
     base_buf_puts(b, "};\n");
     if (m->splits > 1)
         (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%" PRId64 ")) ", m->splits);
     lower_cuda_head(L, name, threads, m->per_sm, cluster);
     put_rows(L, rows);
-    base_buf_printf(b, "    (void)items;\n    rk_run_many<%s_plan>(arg, dim, a2, a1, rows);\n}\n",
-                    name);
+    base_buf_printf(b, "    (void)items;\n    rk_run_%s<%s_plan>(arg, dim, a2, a1, rows);\n}\n",
+                    m->pingpong ? "pingpong" : "many", name);
     (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){.tensor = true});
     return base_buf_status(b, L->err);
 }
@@ -168,18 +179,25 @@ static rp_status put_arrange(lowerer *L, const char *base, ir_dim rows, const gr
     *alt = (lower_alt){.max = m->most, .symbol = name, .threads = WARPS * 32};
     const bool apart = m->columns <= APART; /* a block makes a row, not a warp */
     if (g->own) {
-        alt->scratch = (apart ? 1 : WARPS) * (g->k * 2 + 16);
+        const uint32_t at_once = apart ? 1 : MADE_ROWS;
+        alt->scratch = at_once * (g->k * 2 + 16);
         alt->per_sm = MAKERS;
-        if (apart) alt->per_block = (uint32_t)(g->k / 8);
+        alt->per_block = at_once * (uint32_t)(g->k / 8);
+        if (!apart) alt->threads = MADE_ROWS * 32;
         RP_TRY(put_own(L, g, name, apart ? WARPS * 32 : 32));
     }
-    lower_cuda_head(L, name, WARPS * 32, 0, "");
+    lower_cuda_head(L, name, alt->threads, 0, "");
     put_rows(L, rows);
     base_buf_puts(b, "    (void)items, (void)arg, (void)dim;\n");
-    if (g->own)
+    if (g->own && apart)
+        base_buf_printf(b,
+                        "    rk_make_rows_apart<%s_rows, %" PRId64 ", %" PRId64
+                        ">(arg, dim, a1, rows);\n}\n",
+                        name, g->k, m->columns);
+    else if (g->own)
         base_buf_printf(
-            b, "    rk_make_rows%s<%s_rows, %" PRId64 ", %" PRId64 ">(arg, dim, a1, rows);\n}\n",
-            apart ? "_apart" : "", name, g->k, m->columns);
+            b, "    rk_make_rows<%s_rows, %" PRId64 ", %" PRId64 ", %d>(arg, dim, a1, rows);\n}\n",
+            name, g->k, m->columns, MADE_ROWS);
     else
         base_buf_printf(b,
                         "    rk_arrange_rows<rk_rows_%s, %" PRId64 ", %" PRId64

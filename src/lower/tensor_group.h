@@ -32,7 +32,7 @@ enum {
     LOWER_TENSOR_WARPS = 8,
     LOWER_FEW_ROWS = 8,   /* most of the template for few rows */
     LOWER_SOME_ROWS = 64, /* more rows have one ascending sum */
-    LOWER_N_MANYS = 4,
+    LOWER_N_MANYS = 5,
     LOWER_JOB_TILES = 8 /* of the template for many rows */
 };
 
@@ -52,6 +52,7 @@ typedef struct lower_many {
     int64_t most, columns, chunk, stages, slices, splits;
     int64_t piece;   /* rows whose sums are in shared memory at once */
     uint32_t per_sm; /* blocks a multiprocessor */
+    bool pingpong;   /* rk_pingpong_rows, not rk_many_rows */
 } lower_many;
 
 /* Splits g into units of so many columns. */
@@ -65,7 +66,7 @@ int64_t lower_few_rows(const lower_tensor_parts *g);
 /* The classes of more rows than end, of up to largest. */
 void lower_fit_many(lower_tensor_parts *g, lower_many *list, uint32_t *n, int64_t end,
                     int64_t largest);
-/* As rk_many_rows of the template. */
+/* As rk_many_rows or rk_pingpong_rows of the template. */
 int64_t lower_many_bytes(const lower_many *m);
 /* Jobs of a template for many rows, units of one of part p, and of any at most. */
 int64_t lower_count_jobs(const lower_tensor_parts *g);

@@ -23,9 +23,14 @@ enum {
     HALF = 110 << 10,   /* of one of two */
     OWN = 5 << 10,      /* of that, what making a row takes, but of a norm */
     MOST_RING = 192 << 10,
-    MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
-    JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
-    SLICES = 4                   /* of k, of up to LOWER_SOME_ROWS rows */
+    MANY_UNITS = 8 * N_SM,           /* that are worth wider ones */
+    JOB_TILES = LOWER_JOB_TILES,     /* of the template for many rows */
+    SLICES = 4,                      /* of k, of up to LOWER_SOME_ROWS rows */
+    PINGPONG_ROOM = 2 * 16 * 20 * 4, /* ROOM of rk_pingpong_rows */
+    WIDE_JOBS = N_SM * 3 / 4,        /* with so many, two tiles of 256 rows keep a GPU busy: */
+    WIDE_ROWS = 512,
+    USUAL_ROWS = 2048,  /* of a step (max_num_batched_tokens): the widest tiles are for these */
+    RESULTS_OF_256 = 48 /* rows whose products take as long as results of 256 that nothing hides */
 };
 
 typedef lower_tensor_part part;
@@ -164,13 +169,39 @@ static many fit_some(const group *g) {
     return m;
 }
 
+/* Whether every element is of one matrix, or every one of two. */
+static bool has_even_mats(const group *g) {
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (g->parts[i].s->n_mats != g->parts[0].s->n_mats || g->parts[i].s->n_mats > 2)
+            return false;
+    return true;
+}
+
+/* Tiles of 256 rows, whose results all warps take together. */
+static many tiles_of_256(int64_t most) {
+    return (many){most, 256, 64, 4, 1, 1, 64, 1, false};
+}
+
+/* The widest tiles: of 256 rows, or of 192 by two groups of warps in turns, which hides what elements become. Whichever is sooner done with the usual rows. */
+static many fit_widest(const group *g) {
+    const many together = tiles_of_256(INT64_MAX),
+               in_turns = {INT64_MAX, 192, 64, g->direct ? 5 : 4, 1, 1, 64, 1, g->direct};
+    const int64_t jobs = lower_count_jobs(g);
+    const int64_t rounds = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 256), N_SM),
+                  turns = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 192), N_SM);
+    return has_even_mats(g) && turns * 192 < rounds * (256 + RESULTS_OF_256) ? in_turns : together;
+}
+
 void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
     const int64_t jobs = lower_count_jobs(g),
                   each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
+    const many widest = fit_widest(g);
+    const bool two = jobs >= WIDE_JOBS && widest.columns != 256;
     const many all[LOWER_N_MANYS] = {fit_some(g),
-                                     {each * 64, 64, 128, 4, 1, 1, 64, 1},
-                                     {each * 128, 128, 64, 6, 1, 1, 64, 1},
-                                     {INT64_MAX, 256, 64, 4, 1, 1, 64, 1}};
+                                     {each * 64, 64, 128, 4, 1, 1, 64, 1, false},
+                                     {each * 128, 128, 64, 6, 1, 1, 64, 1, false},
+                                     tiles_of_256(two ? WIDE_ROWS : 0),
+                                     widest};
     *n = 0;
     for (int i = 0; i < LOWER_N_MANYS && largest > end; i++) {
         if (all[i].most <= end) continue;
@@ -181,7 +212,8 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
 
 int64_t lower_many_bytes(const many *m) {
     int64_t stage = JOB_TILES * m->chunk * 32 + m->columns * m->chunk * 2;
-    return m->stages * (stage + 16) + m->piece * 132 * 4;
+    return m->stages * (stage + 16) +
+           (m->pingpong ? WARPS * PINGPONG_ROOM + 16 : m->piece * 132 * 4);
 }
 
 rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles *out) {

@@ -73,8 +73,8 @@ static void put_element_call(lowerer *L, const group *g, const char *name, uint3
     if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
     if (g->to && !asks)
         base_buf_printf(b,
-                        "%s_e%u_put(arg, dim, rk_tile_row(row, shift), "
-                        "rk_tile_column(row, at, shift), s, asked);\n",
+                        "%s_e%u_put(arg, dim, rk_tile_row(row, high), "
+                        "rk_tile_column(row, at, high), s, asked);\n",
                         name, i);
     else
         base_buf_printf(b, "%s_e%u_%s(arg, dim, row, at, %sasked);\n", name, i,
@@ -87,7 +87,7 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, boo
                     "    RP_INLINE void %s(char *const *arg, const long long *dim, int unit, long "
                     "long row, int column, %sfloat *asked)\n    {\n",
                     asks ? "ask" : "put", asks ? "" : "const float *s, const ");
-    if (g->to && !asks) base_buf_printf(b, "        const int shift = %s_shift(dim);\n", name);
+    if (g->to && !asks) base_buf_printf(b, "        const int high = %s_high(dim);\n", name);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         if (i)
             base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);

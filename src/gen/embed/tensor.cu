@@ -185,12 +185,13 @@ struct rk_by_rows {
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
     RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *) {}
 };
-/* Where element (row, column) of rows of k lies in tiles of 1 << shift rows, [k / 8][rows][8] each, as if it were element (tile_row, tile_column) of rows one
- * behind the other, which it is with shift 0. */
-RP_INLINE long long rk_tile_row(long long row, int shift) { return row >> shift << shift; }
-RP_INLINE long long rk_tile_column(long long row, int column, int shift)
+/* Where element (row, column) of rows of k lies in tiles of `high` rows, [k / 8][rows][8] each, as if it were element (tile_row, tile_column) of rows one
+ * behind the other, which it is with tiles of 1. high: 192 or a power of two. */
+RP_INLINE rp_u32 rk_in_tile(long long row, int high) { return high == 192 ? (rp_u32)row % 192 : (rp_u32)row & (rp_u32)(high - 1); }
+RP_INLINE long long rk_tile_row(long long row, int high) { return row - rk_in_tile(row, high); }
+RP_INLINE long long rk_tile_column(long long row, int column, int high)
 {
-    return shift ? ((long long)(column / 8) << shift) * 8 + (row & ((1 << shift) - 1)) * 8 + column % 8 : column;
+    return high > 1 ? (long long)(column / 8) * (high * 8) + rk_in_tile(row, high) * 8 + column % 8 : column;
 }
 
 /* Rows that a kernel does not make; else a maker's row() is for all threads of a block, or for a warp. start(), before the wait, has shared memory that is free
@@ -425,17 +426,21 @@ RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, con
 
 /* ---- many rows ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* n rows of K as bf16 [tile of COLUMNS rows][K / 8][COLUMNS][8]: what a bulk copy brings is what ldmatrix reads. Rows that fill the last tile are zeros. */
+/* n rows of K as bf16 [tile of COLUMNS rows][K / 8][COLUMNS][8]: what a bulk copy brings is what ldmatrix reads. Rows that fill the last tile are zeros. A warp
+ * takes some rows and neighbouring pieces of 8, so that it reads and writes whole lines. */
 template <class X, int K, int COLUMNS>
 RP_FN void rk_arrange_rows(const typename X::type *x, char *to, long long n)
 {
+    enum { PIECES = K % 32 ? 2 : 4, ROWS = 32 / PIECES };
     const long long total = (n + COLUMNS - 1) / COLUMNS * COLUMNS * (K / 8);
     rk_wait();
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < total; i += (long long)gridDim.x * blockDim.x) {
-        const long long row = i / (COLUMNS * (K / 8)) * COLUMNS + i % COLUMNS;
-        const int k = (int)(i / COLUMNS % (K / 8)) * 8;
+        const long long tile = i / (COLUMNS * (K / 8));
+        const int rest = (int)(i % (COLUMNS * (K / 8))), group = rest / 32, lane = rest % 32;
+        const int in_tile = group % (COLUMNS / ROWS) * ROWS + lane / PIECES, piece = group / (COLUMNS / ROWS) * PIECES + lane % PIECES;
+        const long long row = tile * COLUMNS + in_tile;
         const int4 none = {0, 0, 0, 0};
-        *(int4 *)(to + i * 16) = row < n ? X::load(x + row * K + k) : none;
+        *(int4 *)(to + ((tile * (K / 8) + piece) * COLUMNS + in_tile) * 16) = row < n ? X::load(x + row * K + piece * 8) : none;
     }
 }
 
@@ -459,11 +464,11 @@ RP_FN void rk_make_rows_apart(char *const *arg, const long long *dim, char *to, 
     }
 }
 
-/* The same, each by a warp. */
-template <class P, int K, int COLUMNS>
+/* The same, each by one of ROWS warps. */
+template <class P, int K, int COLUMNS, int ROWS>
 RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long long n)
 {
-    enum { ROWS = 8, ROW = K * 2 + 16 };
+    enum { ROW = K * 2 + 16 };
     const long long tiles = (n + COLUMNS - 1) / COLUMNS * (COLUMNS / ROWS);
     const int warp = threadIdx.x / 32;
     typename P::maker maker;
@@ -489,12 +494,14 @@ struct rk_job {
     int tiles, unit, n_units;
 };
 
-/* 128 columns of the result for COLUMNS rows. One warp fetches chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart and then added; with SPLITS
+/* 128 columns of the result for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart and then added; with SPLITS
  * each is for a block of its own, and the blocks of a cluster share what is left to do. */
 template <int K_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_>
 struct rk_many_rows {
     enum {
-        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256, THREADS = WORKERS + 32,
+        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
+        FETCHERS = SLICES == 1 ? 4 : 1, OF_TILES = FETCHERS == 1 ? 1 : FETCHERS - 1, /* warps that fetch, and of these tiles of weights */
+        THREADS = WORKERS + FETCHERS * 32, READERS = WORKERS / 32, /* warps that read a chunk */
         CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK, SLICE = (CHUNKS + SLICES - 1) / SLICES,
         TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = 8 * TILE_CHUNK,
         X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
@@ -503,6 +510,7 @@ struct rk_many_rows {
         SUMS = STAGES * STAGE, BARS = SUMS + PIECE * ROW * 4, BYTES = BARS + STAGES * 16
     };
     static_assert(K % 16 == 0 && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0 && (SPLITS == 1 || (SPLITS == SLICES && PIECES == 1)), "tile");
+    RP_INLINE int place(int tile, int) { return tile; }
 };
 
 template <class T>
@@ -531,7 +539,23 @@ RP_INLINE rk_share rk_share_of(long long rows)
     return s;
 }
 
-/* Chunks one after the other, as the warp that fetches counts them: a division for each would take longer than to start the copies. */
+/* Of several warps that fetch, the last one fetches rows, the others every so many tiles of weights: a warp starts the copies of its lanes one by one, and nine
+ * of them would take longer than the products of a chunk. */
+template <class T>
+RP_INLINE int rk_fetcher()
+{
+    return (threadIdx.x - T::WORKERS) / 32;
+}
+/* The tile of weights of a lane; none where there are not so many. */
+template <class T>
+RP_INLINE int rk_fetched_tile()
+{
+    const int lane = threadIdx.x % 32;
+    if (T::FETCHERS == 1) return lane;
+    return rk_fetcher<T>() < T::OF_TILES ? rk_fetcher<T>() + T::OF_TILES * lane : 32;
+}
+
+/* Chunks one after the other, as a warp that fetches counts them: a division for each would take longer than to start the copies. */
 template <class P>
 struct rk_cursor {
     typedef typename P::tile T;
@@ -543,7 +567,7 @@ struct rk_cursor {
         const rk_job job = P::job(at / s.row_tiles);
         tiles = job.tiles;
         chunk = 0;
-        w = weights + (job.first + threadIdx.x % 32) * T::TILE_BYTES + s.first * T::TILE_CHUNK;
+        w = weights + (job.first + rk_fetched_tile<T>()) * T::TILE_BYTES + s.first * T::TILE_CHUNK;
         x = rows + ((long long)(at % s.row_tiles) * (T::K / 8) + s.first * (T::CHUNK / 8)) * (T::COLUMNS * 16);
     }
 
@@ -561,7 +585,7 @@ struct rk_cursor {
     }
 };
 
-/* The warp that fetches: a lane a tile of weights, and one for the rows. */
+/* A warp that fetches: a lane a tile of weights, and one for the rows. Each expects what it copies. */
 template <class P>
 struct rk_source {
     typedef typename P::tile T;
@@ -571,11 +595,15 @@ struct rk_source {
 
     RP_INLINE_MEMBER void weights(const rk_cursor<P> &c) const
     {
-        const int bytes = rk_steps<T>(s.first + c.chunk) * 512, lane = threadIdx.x % 32;
-        const rp_u32 to = ring + c.slot * T::STAGE + lane * T::TILE_CHUNK, bar = full + 8 * c.slot;
-        if (lane == 0) rk_barrier_expect(bar, c.tiles * bytes + bytes / 16 * T::COLUMNS);
+        const int steps = rk_steps<T>(s.first + c.chunk), bytes = steps * 512, tile = rk_fetched_tile<T>();
+        const rp_u32 to = ring + c.slot * T::STAGE + T::place(tile, P::PAIRS ? 1 : P::MATS) * T::TILE_CHUNK, bar = full + 8 * c.slot;
+        if (threadIdx.x % 32 == 0) {
+            const int tiles = tile < c.tiles ? (c.tiles - tile + T::OF_TILES - 1) / T::OF_TILES : 0;
+            const bool rows = rk_fetcher<T>() == T::FETCHERS - 1;
+            rk_barrier_expect(bar, tiles * bytes + (rows ? steps * 32 * T::COLUMNS : 0));
+        }
         __syncwarp();
-        if (lane >= c.tiles) return;
+        if (tile >= c.tiles) return;
         if (P::ONCE)
             rk_fetch_once(to, c.w, bytes, bar);
         else
@@ -584,7 +612,7 @@ struct rk_source {
 
     RP_INLINE_MEMBER void rows(const rk_cursor<P> &c) const
     {
-        if (threadIdx.x % 32 == 8)
+        if (rk_fetcher<T>() == T::FETCHERS - 1 && threadIdx.x % 32 == 8)
             rk_fetch(ring + c.slot * T::STAGE + T::W_BYTES, c.x, rk_steps<T>(s.first + c.chunk) * 32 * T::COLUMNS, full + 8 * c.slot);
     }
 
@@ -615,7 +643,12 @@ struct rk_source {
  * 8 j + 2 t + e % 2, column g + e / 2 * 8 of the warp's 16. */
 template <class T>
 struct rk_part {
+    enum { SETS = 1, ROWS = T::COLUMNS };
     float d[T::COLUMNS / 2];
+
+    RP_INLINE int tile(int) { return threadIdx.x / 32; }
+    RP_INLINE int row() { return 0; }
+    RP_INLINE_MEMBER const float *set(int) const { return d; }
 
     RP_INLINE_MEMBER void add(const rk_part &other)
     {
@@ -664,8 +697,12 @@ struct rk_part {
 /* 8 warps, each 32 columns of the result for half of the rows. */
 template <class T>
 struct rk_part {
-    enum { HALF = T::COLUMNS / 2 };
+    enum { HALF = T::COLUMNS / 2, SETS = 2, ROWS = HALF };
     float c[2][HALF / 8][4];
+
+    RP_INLINE int tile(int set) { return threadIdx.x / 32 % 4 * 2 + set; }
+    RP_INLINE int row() { return threadIdx.x / 32 / 4 * HALF; }
+    RP_INLINE_MEMBER const float *set(int i) const { return c[i][0]; }
 
     RP_INLINE_MEMBER void add(const rk_part &other)
     {
@@ -800,6 +837,101 @@ struct rk_results {
     }
 };
 
+/* Results of the tiles of weights whose sums a warp has, without the other warps: 16 rows at a time go through shared memory of its own, from which lanes get
+ * neighbouring columns of two rows. part: SETS tiles (tile(): which of the job's) of ROWS rows from row() on; the sums of an element's matrices, if there are
+ * several, are in as many sets. What an element needs besides is asked for one round ahead. */
+template <class P, class S>
+struct rk_warp_results {
+    enum {
+        MATS = P::PAIRS ? 1 : P::MATS,
+        HIGH = 16, ROW = 20, /* of a piece, and floats of one of its rows: few conflicts */
+        N = P::ASKED > 1 ? 4 : 8, /* elements of a lane at once */
+        HALVES = 8 / N, ROUNDS = S::SETS / MATS * HALVES, /* of a piece */
+        FLOATS = S::SETS * HIGH * ROW
+    };
+    const rk_job &job;
+    long long row0;
+    int rows;
+    float *room;
+
+    RP_INLINE_MEMBER int unit(int round) const { return S::tile(round % ROUNDS / HALVES * MATS) / 2; }
+    RP_INLINE_MEMBER int column(int round) const { return S::tile(round % ROUNDS / HALVES * MATS) % 2 * 16 + threadIdx.x % 16; }
+    RP_INLINE_MEMBER int row(int round, int i) const { return round / ROUNDS * HIGH + (round % HALVES * N + i) * 2 + threadIdx.x % 32 / 16; }
+    RP_INLINE_MEMBER bool is_whole(int round) const { return (round / ROUNDS + 1) * HIGH <= rows; } /* all rows of the piece are there */
+
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void ask_some(char *const *arg, const long long *dim, int round, float (*asked)[P::ASKED]) const
+    {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (WHOLE || row(round, i) < rows) P::ask(arg, dim, job.unit + unit(round), row0 + row(round, i), column(round), asked[i]);
+    }
+
+    RP_INLINE_MEMBER void ask(char *const *arg, const long long *dim, int round, float (*asked)[P::ASKED]) const
+    {
+        if (unit(round) >= job.n_units) return;
+        if (is_whole(round))
+            ask_some<true>(arg, dim, round, asked);
+        else
+            ask_some<false>(arg, dim, round, asked);
+    }
+
+    RP_INLINE_MEMBER void stage(const S &part, int piece) const
+    {
+        float *const to = room + threadIdx.x % 4 * 2 * ROW + threadIdx.x % 32 / 4;
+        __syncwarp(); /* the piece before has been read */
+#pragma unroll
+        for (int p = 0; p < S::ROWS / HIGH; p++) {
+            if (p != piece) continue;
+#pragma unroll
+            for (int set = 0; set < S::SETS; set++)
+#pragma unroll
+                for (int i = 0; i < 8; i++) to[(set * HIGH + i / 4 * 8 + i % 2) * ROW + (i & 2) * 4] = part.set(set)[8 * p + i];
+        }
+        __syncwarp();
+    }
+
+    template <bool WHOLE>
+    RP_INLINE_MEMBER void put_some(char *const *arg, const long long *dim, int round, const float (*asked)[P::ASKED]) const
+    {
+        const float *const from = room + round % ROUNDS / HALVES * MATS * (HIGH * ROW);
+        float s[N][P::MATS];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const float *own = from + row(round, i) % HIGH * ROW;
+#pragma unroll
+            for (int m = 0; m < P::MATS; m++) s[i][m] = P::PAIRS ? own[threadIdx.x % 16 ^ m] : own[m * (HIGH * ROW) + threadIdx.x % 16];
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (WHOLE || row(round, i) < rows) P::put(arg, dim, job.unit + unit(round), row0 + row(round, i), column(round), s[i], asked[i]);
+    }
+
+    RP_INLINE_MEMBER void put(char *const *arg, const long long *dim, int round, const float (*asked)[P::ASKED]) const
+    {
+        if (unit(round) >= job.n_units) return;
+        if (is_whole(round))
+            put_some<true>(arg, dim, round, asked);
+        else
+            put_some<false>(arg, dim, round, asked);
+    }
+
+    RP_INLINE_MEMBER void run(char *const *arg, const long long *dim, const S &part) const
+    {
+        const int pieces = (rows < S::ROWS ? rows + HIGH - 1 : S::ROWS) / HIGH;
+        float asked[N][P::ASKED], next[N][P::ASKED];
+        if (rows <= 0) return;
+        ask(arg, dim, 0, next);
+        for (int round = 0; round < pieces * ROUNDS; round++) {
+#pragma unroll
+            for (int i = 0; i < N * P::ASKED; i++) asked[i / P::ASKED][i % P::ASKED] = next[i / P::ASKED][i % P::ASKED];
+            if (round + 1 < pieces * ROUNDS) ask(arg, dim, round + 1, next);
+            if (round % ROUNDS == 0) stage(part, round / ROUNDS);
+            put(arg, dim, round, asked);
+        }
+    }
+};
+
 /* A job's sums over slices of k, ascending. */
 template <class T>
 RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
@@ -871,8 +1003,8 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     const rp_u32 ring = rk_shared(rk_dynamic), full = ring + T::BARS, empty = full + T::STAGES * 8;
     if (threadIdx.x == 0) {
         for (int i = 0; i < T::STAGES; i++) {
-            rk_barrier_init(full + 8 * i, 1);
-            rk_barrier_init(empty + 8 * i, T::WORKERS / 32);
+            rk_barrier_init(full + 8 * i, T::FETCHERS);
+            rk_barrier_init(empty + 8 * i, T::READERS);
         }
         rk_barriers_visible();
     }
@@ -891,9 +1023,18 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     for (int at = s.block; at < s.jobs; at += s.blocks) {
         const long long row0 = (long long)(at % s.row_tiles) * T::COLUMNS;
         const int here = rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS;
+        const rk_job job = P::job(at / s.row_tiles);
         rk_part<T> part;
+        if (P::DIRECT && (P::PAIRS || P::MATS == 1)) {
+            typedef rk_warp_results<P, rk_part<T>> results;
+            rk_sum_slices<T>(part, ring, full, empty, n);
+            const results r = {job, row0 + part.row(), here - part.row(), (float *)(rk_dynamic + T::SUMS) + threadIdx.x / 32 * results::FLOATS};
+            static_assert(results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
+            r.run(arg, dim, part);
+            continue;
+        }
         rk_results<P> r;
-        r.start(P::job(at / s.row_tiles), row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
+        r.start(job, row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
         if (P::DIRECT) r.ask(arg, dim, 0);
         rk_sum_slices<T>(part, ring, full, empty, n);
         rk_job_results<P>(arg, dim, part, r, here);
