@@ -106,12 +106,14 @@ static rp_status infer_quant(ir_rule *r) {
     return RP_OK;
 }
 
-/* An i32 must hold it, whatever the symbols are. */
+/* An i32 must hold it, whatever the symbols are; a trace may assume that it does. */
 static rp_status check_size(const ir_rule *r) {
     ir_dim d = ir_attr_get(r->n, IR_ATTR_SIZE)->u.dim;
     int64_t lo, hi;
     ir_dim_bounds(r->dims, d, &lo, &hi);
     if (r->dtype != RP_DTYPE_I32 || (lo >= INT32_MIN && hi <= INT32_MAX)) return RP_OK;
+    if (lo >= INT32_MIN && ir_dim_le(r->dims, d, ir_dim_const(r->dims, INT32_MAX)) == IR_TRUE)
+        return RP_OK;
     return rp_fail(r->err, RP_INVALID,
                    "size: %s may be more than an i32 holds; bound its symbols, or take i64",
                    ir_dim_text(r->g, d).s);
