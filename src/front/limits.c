@@ -61,12 +61,27 @@ uint64_t front_limits_count(rp_jit_fn fn) {
 
 /* --- the warning ------------------------------------------------------------------------------- */
 
-/* What word `at` was in the entries, oldest last, and is now. */
+/* Whether word `at` of the entry is what it is in a: entries of another form have other things there. */
+static bool is_same_place(const front_guards *g, const front_args *a, uint32_t at) {
+    base_buf theirs, ours;
+    if (at >= g->n) return false;
+    base_buf_init(&theirs, 0);
+    base_buf_init(&ours, 0);
+    front_place p = front_describe(g->want, at, &theirs), q = front_describe(a->word, at, &ours);
+    bool same = p.field == q.field && p.head == q.head && p.index == q.index &&
+                front_kind(g->want[p.head]) == front_kind(a->word[q.head]) && theirs.data &&
+                ours.data && strcmp(theirs.data, ours.data) == 0;
+    base_buf_done(&theirs);
+    base_buf_done(&ours);
+    return same;
+}
+
+/* What word `at` was in the entries, the oldest first, and is now. */
 static void put_values(const rp_jit *f, const front_args *a, uint32_t at, bool literal,
                        base_buf *out) {
     for (uint32_t i = f->n_entries; i-- > 0;) {
         const front_guards *g = &f->entry[i]->guards;
-        if (at >= g->n) continue;
+        if (!is_same_place(g, a, at)) continue;
         if (literal)
             front_put_value(g->want, at - 1, out);
         else
