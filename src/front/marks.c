@@ -5,6 +5,8 @@
 
 /* --- marks --------------------------------------------------------------------------------- */
 
+#define MOST (INT64_C(1) << 61) /* a bound of a symbol */
+
 /* "L['x']" or, in short, "x". */
 static bool is_called(const char *mark, const char *source) {
     size_t n = strlen(mark);
@@ -30,6 +32,11 @@ static rp_status add_mark(rp_jit *f, front_mark_kind kind, const char *tensor, u
     if (min < 0 || min > max)
         return rp_fail(err, RP_INVALID,
                        "mark: axis %u of %s in [%lld, %lld]; give [min, max] with 0 <= min <= max",
+                       axis, tensor, (long long)min, (long long)max);
+    if (min > MOST || (max > MOST && max != INT64_MAX))
+        return rp_fail(err, RP_INVALID,
+                       "mark: axis %u of %s in [%lld, %lld]; a bound is at most 2^61, or INT64_MAX "
+                       "for none",
                        axis, tensor, (long long)min, (long long)max);
     size_t n = strlen(tensor) + 1;
     front_mark *m = base_alloc(sizeof *m + n);
