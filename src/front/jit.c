@@ -318,10 +318,13 @@ static rp_status choose(rp_jit *f, const front_args *a, chosen *c, rp_error *err
     return st;
 }
 
-static void count(rp_jit *f, rp_ran ran) {
+static void count(rp_jit *f, rp_status st, rp_ran ran) {
     (void)pthread_mutex_lock(&f->lock);
     f->calls++;
-    *(ran == RP_RAN_REPLAY ? &f->hits : ran == RP_RAN_CAPTURE ? &f->compiles : &f->ran_eager) += 1;
+    if (st == RP_OK)
+        *(ran == RP_RAN_REPLAY    ? &f->hits
+          : ran == RP_RAN_CAPTURE ? &f->compiles
+                                  : &f->ran_eager) += 1;
     (void)pthread_mutex_unlock(&f->lock);
 }
 
@@ -335,7 +338,7 @@ static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *
     out->ran = c.ran;
     out->reason = c.reason;
     if (st == RP_OK) st = front_entry_run(f, c.e, &a, out, err);
-    if (st == RP_OK) count(f, c.ran);
+    count(f, st, c.ran);
     front_entry_unref(c.e);
     front_args_done(&a);
     return st;
