@@ -81,7 +81,7 @@ RP_API void rp_jit_free(rp_jit *f);
  * Other tensors are not written, and are what they were before the call even where they lie in a state.
  * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help they run op by op; one warning tells
  * what differs, and how to avoid it. *out is the caller's (rp_output_free): rp_output_ran says RP_RAN_REPLAY for an entry that was there,
- * RP_RAN_CAPTURE for a new one, RP_RAN_EAGER with a reason for op by op. RP_INVALID for arguments that are no values, for what
+ * RP_RAN_CAPTURE for a new one, RP_RAN_EAGER with a reason for op by op. RP_INVALID for arguments that are no values or indirect tensors, for what
  * the function does wrong, with the line of its source, and inside of a trace. */
 RP_API rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out,
                             rp_error *err) RP_MUST_USE;

@@ -52,7 +52,9 @@ static bool sizes_fit(const rp_buffer *b) {
 
 static bool read_tensor(front_args *a, const rp_value *v) {
     const rp_buffer *b = &v->tensor;
-    if ((unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK || !sizes_fit(b))
+    if (v->indirect) a->indirect = true;
+    if (v->indirect || (unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK ||
+        !sizes_fit(b))
         return false;
     if (v->strided || rp_dtype_is_quant(b->dtype)) {
         base_buf key; /* whether it is one, in all its rules */
@@ -133,12 +135,19 @@ rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) {
     a->cap = FRONT_FEW_WORDS;
     a->cap_tensors = FRONT_FEW_TENSORS;
     a->n = a->n_tensors = 0;
+    a->indirect = false;
     if (read_value(a, v, 0)) return RP_OK;
     base_buf key;
     base_buf_init(&key, 0);
     rp_status st = autograph_value_key(v, &key, err);
     base_buf_done(&key);
-    return st == RP_OK ? rp_fail(err, RP_NOMEM, "arguments of a call") : st;
+    if (st != RP_OK) return st;
+    if (a->indirect)
+        return rp_fail(err, RP_INVALID,
+                       "tensor %u is indirect, which is for automatic graphs alone; give it plain, "
+                       "or as a state",
+                       a->n_tensors);
+    return rp_fail(err, RP_NOMEM, "a call");
 }
 
 void front_args_done(front_args *a) {
