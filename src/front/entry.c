@@ -144,7 +144,8 @@ static rp_status lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffe
 static rp_status place(void *user, rp_value *v, rp_error *err) {
     const front_run *r = user;
     (void)err;
-    v->tensor = r->out[(uintptr_t)v->tensor.data - 1];
+    v->tensor = r->out[v->as.integer - 1];
+    v->as.integer = 0; /* not taken for a tensor of a trace, where a caller gives it on */
     return RP_OK;
 }
 
@@ -179,7 +180,7 @@ typedef struct given {
 
 static rp_status take_given(void *user, rp_value *v, rp_error *err) {
     given *g = user;
-    rp_buffer *want = &g->r->out[(uintptr_t)v->tensor.data - 1];
+    rp_buffer *want = &g->r->out[v->as.integer - 1];
     if (g->n == g->to->n)
         return rp_fail(err, RP_INVALID, "the result has more tensors than the %u that were given",
                        g->n);
@@ -203,7 +204,7 @@ static rp_status take_given(void *user, rp_value *v, rp_error *err) {
 
 static rp_status copy_given(void *user, rp_value *v, rp_error *err) {
     given *g = user;
-    const rp_buffer *from = &g->r->out[(uintptr_t)v->tensor.data - 1];
+    const rp_buffer *from = &g->r->out[v->as.integer - 1];
     void *to = g->to->buffer[g->n++].data;
     size_t bytes = 0;
     (void)err;

@@ -51,7 +51,7 @@ typedef struct front_entry {
     bool general;
     front_guards guards;
     rp_compiled *compiled;
-    rp_value result; /* tensors: numbers of outputs, counted from 1 */
+    rp_value result; /* tensors: the number of the output in as.integer, counted from 1 */
     void *block;     /* behind result */
     uint32_t n_outputs;
 } front_entry;

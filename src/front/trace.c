@@ -25,8 +25,8 @@ rp_graph *rp_jit_graph(const rp_jit_call *call) {
 
 /* The number of a fake tensor, from 1; 0 for another value. */
 static uint32_t number_of(const rp_jit_call *call, const rp_value *v) {
-    uintptr_t n = v && v->kind == RP_VALUE_TENSOR ? (uintptr_t)v->tensor.data : 0;
-    return n <= call->n ? (uint32_t)n : 0;
+    int64_t n = v && v->kind == RP_VALUE_TENSOR ? v->as.integer : 0;
+    return n > 0 && n <= call->n ? (uint32_t)n : 0;
 }
 
 rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
@@ -39,13 +39,14 @@ rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
     return bad;
 }
 
+/* A tensor without memory, whatever its rank: a call that is given it refuses it. */
 static rp_value fake(rp_dtype dtype, uint32_t rank, uint32_t number) {
     rp_value v = rp_value_none();
     v.kind = RP_VALUE_TENSOR;
     v.tensor.dtype = dtype;
     v.tensor.rank = rank;
     for (uint32_t i = 0; i < rank; i++) v.tensor.dim[i] = -1; /* rp_tensor_dim tells */
-    v.tensor.data = (void *)(uintptr_t)number;
+    v.as.integer = number;
     return v;
 }
 
