@@ -1,0 +1,232 @@
+/* Functions that compile themselves where they meet what they must refuse, bear or count. */
+#include "support/jits.h"
+
+#include "base/alloc.h"
+#include "support/heard.h"
+
+static float x[64];
+
+static rp_status run(rp_jit *f, const rp_value *args, rp_error *err) {
+    rp_output *o = NULL;
+    rp_status st = rp_jit_run(f, args, &o, err);
+    rp_output_free(o);
+    return st;
+}
+
+static rp_status first_of(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    (void)user;
+    (void)call;
+    (void)err;
+    *result = args->item[0];
+    return RP_OK;
+}
+
+/* Gives another function what stands for its own argument. */
+static rp_status passing_on(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                            rp_error *err) {
+    (void)call;
+    *result = args->item[0];
+    return run(user, args, err);
+}
+
+static void a_tensor_of_a_trace_is_no_argument(void **state) {
+    (void)state;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        rp_error err = {0};
+        rp_value v = f32_of(x, rank, 4, 0), args = rp_value_tuple(&v, 1);
+        rp_jit *g = jit_at(first_of, 0, RP_DYNAMIC_AUTO, NULL);
+        rp_jit *f = jit_at(passing_on, 0, RP_DYNAMIC_AUTO, g);
+        assert_int_equal(run(f, &args, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "arguments of forward: [0] a tensor"));
+        rp_jit_free(f);
+        rp_jit_free(g);
+    }
+}
+
+static void an_indirect_tensor_is_refused(void **state) {
+    rp_error err = {0};
+    rp_value v = rp_value_indirect(f32_of(x, 1, 4, 0).tensor), args = rp_value_tuple(&v, 1);
+    rp_jit *f = jit_at(first_of, 0, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    assert_int_equal(run(f, &args, &err), RP_INVALID);
+    assert_string_equal(err.text, "arguments of forward: tensor 0 is indirect, which is for "
+                                  "automatic graphs alone; give it plain, or as a state");
+    rp_jit_free(f);
+}
+
+static void calls_that_fail_are_counted(void **state) {
+    rp_error err = {0};
+    rp_value bad = rp_value_string(NULL);
+    rp_jit *f = jit_at(first_of, 0, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    assert_int_equal(run(f, &bad, &err), RP_INVALID);
+    rp_jit_info info = jit_info(f);
+    assert_int_equal(info.calls, 1);
+    assert_int_equal(info.hits + info.compiles + info.eager, 0);
+    rp_jit_free(f);
+}
+
+/* The values so far are those of entries that have a literal at that place: where another one has the bits of a
+ * number, they are not read as a string of a gigabyte. */
+static void the_warning_reads_entries_of_its_form_alone(void **state) {
+    uint64_t bits = UINT64_C(0x3fe0000000000004);
+    double number;
+    base_buf said;
+    rp_jit *f = jit_at(first_of, 2, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    memcpy(&number, &bits, sizeof number);
+    heard_start(&said, "recompiles");
+    rp_value item[] = {rp_value_float(number), rp_value_none()};
+    rp_value args = rp_value_tuple(item, 2);
+    rp_output_free(jit_ok(f, &args));
+    item[0] = rp_value_none();
+    for (int64_t i = 0; i < 8; i++) {
+        item[1] = rp_value_int(i);
+        rp_output_free(jit_ok(f, &args));
+    }
+    assert_non_null(strstr(said.data, "L[1] was 0, 1, 2, 3, 4, 5, 6, 7; "));
+    heard_done(&said);
+    rp_jit_free(f);
+}
+
+static rp_status asking_user(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    bool more =
+        rp_dim_ask(rp_tensor_dim(a, 0), RP_DIM_GT, rp_dim_const(*(int64_t *)user), "model.c", 11);
+    *result = rp_jit_value(call, more ? rp_exp(a) : rp_neg(a));
+    return RP_OK;
+}
+
+/* A symbol has no bound above 2^61: what is learnt beyond is no news, and a mark says what is wrong. */
+static void bounds_beyond_those_of_symbols(void **state) {
+    const int64_t most = INT64_C(1) << 61,
+                  bound[] = {most - 1, most, most + 1, INT64_MAX - 1, INT64_MAX};
+    rp_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof bound / sizeof *bound; i++) {
+        int64_t asked = bound[i];
+        rp_value v = f32_of(x, 1, 4, 0), args = rp_value_tuple(&v, 1);
+        rp_jit *f = jit_at(asking_user, 0, RP_DYNAMIC_ALL, &asked);
+        rp_output_free(jit_ok(f, &args));
+        rp_jit_free(f);
+        f = jit_at(asking_user, 2, RP_DYNAMIC_ALL, &asked);
+        rp_status st = run(f, &args, &err);
+        if (bound[i] <= most)
+            CHECK_OK(st, &err);
+        else if (st != RP_OK)
+            assert_int_equal(st, RP_INVALID);
+        st = rp_jit_mark_dynamic(f, "L[0]", 0, 0, bound[i], &err);
+        assert_int_equal(st, bound[i] <= most || bound[i] == INT64_MAX ? RP_OK : RP_INVALID);
+        rp_jit_free(f);
+    }
+}
+
+static rp_status counting(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)user;
+    (void)err;
+    *result =
+        rp_jit_value(call, rp_dim_value(rp_jit_graph(call), rp_tensor_dim(a, 0), RP_DTYPE_I32));
+    return RP_OK;
+}
+
+static void a_size_as_i32_is_a_guard(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level += 2) {
+        rp_jit *f = jit_at(counting, level, RP_DYNAMIC_ALL, NULL);
+        for (int64_t n = 4; n < 7; n++) {
+            rp_value v = f32_of(x, 1, n, 0), args = rp_value_tuple(&v, 1);
+            rp_output *o = jit_ok(f, &args);
+            assert_int_equal(*(const int32_t *)jit_result(o)->tensor.data, n);
+            rp_output_free(o);
+        }
+        assert_int_equal(jit_info(f).compiles, level ? 1 : 0);
+        rp_jit_free(f);
+    }
+}
+
+/* The product of two of its arguments, in a list with a text: symbols, a pair of equal sizes, an asked bound. */
+static rp_status joining(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    static const char *const name[] = {"y", "what"};
+    rp_value *item = user;
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)err;
+    if (rp_dim_ask(rp_tensor_dim(a, 0), RP_DIM_GT, rp_dim_const(2), "model.c", 11)) a = rp_neg(a);
+    item[0] = rp_jit_value(call, rp_mul(a, b));
+    item[1] = args->item[2];
+    *result = rp_value_map(name, item, 2);
+    return RP_OK;
+}
+
+/* A function made, called with two sizes and freed; whether all of it succeeded. */
+static rp_status whole_life(rp_error *err) {
+    static float spread[64];
+    static const int64_t stride[] = {2};
+    rp_value own[2];
+    rp_jit *f = NULL;
+    rp_compilation_config *c = rp_config_new();
+    rp_jit_options o = RP_JIT_OPTIONS(joining);
+    rp_status st = c ? rp_config_set(c, "level=1", err) : RP_NOMEM;
+    if (st == RP_OK) st = rp_config_set(c, "threads=1", err);
+    o.config = c;
+    o.user = own;
+    if (st == RP_OK) st = rp_jit_new(&o, &f, err);
+    for (int i = 0; i < 2 && st == RP_OK; i++)
+        st = rp_jit_mark_dynamic(f, i ? "L[1]" : "L[0]", 0, 0, INT64_MAX, err);
+    for (int64_t n = 4; n < 7 && st == RP_OK; n++) {
+        rp_value item[] = {f32_of(x, 1, n, 0),
+                           rp_value_strided(f32_of(spread, 1, n, 0).tensor, stride),
+                           rp_value_string("abcdefgh")};
+        rp_value args = rp_value_tuple(item, 3);
+        rp_output *out = NULL;
+        st = rp_jit_run(f, &args, &out, err);
+        if (st == RP_OK) assert_string_equal(jit_result(out)->item[1].as.string, "abcdefgh");
+        rp_output_free(out);
+    }
+    char *text = NULL;
+    if (st == RP_OK) st = rp_jit_guards_text(f, &text, err);
+    rp_free(text);
+    rp_jit_free(f);
+    rp_config_free(c);
+    return st;
+}
+
+/* Every allocation fails in turn: the calls succeed or say so, and nothing is left. */
+static void every_allocation_may_fail(void **state) {
+    base_buf said;
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        heard_start(&said, "recompiles,guards,dynamic");
+        CHECK_OK(whole_life(&err), &err);
+        heard_done(&said);
+    }
+    size_t live = base_live();
+    for (uint64_t n = 1;; n++) {
+        err = (rp_error){0};
+        (void)base_alloc_fail_nth(n);
+        rp_status st = whole_life(&err);
+        bool failed = base_alloc_fail_nth(0);
+        if (st != RP_OK && st != RP_NOMEM) fail_msg("allocation %d: %s", (int)n, err.text);
+        if (base_live() != live) fail_msg("allocation %d leaves something: %s", (int)n, err.text);
+        if (!failed) break;
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_indirect_tensor_is_refused),
+        cmocka_unit_test(calls_that_fail_are_counted),
+        cmocka_unit_test(a_size_as_i32_is_a_guard),
+        cmocka_unit_test(bounds_beyond_those_of_symbols),
+        cmocka_unit_test(a_tensor_of_a_trace_is_no_argument),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
