@@ -77,6 +77,14 @@ rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
 
 /* --- arguments ------------------------------------------------------------------------------------ */
 
+static bool is_taken(const rp_graph *g, const char *name) {
+    uint32_t k = ir_leaf_count(g->ir, IR_LEAF_INPUT);
+    while (k > 0 &&
+           strcmp(ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, k - 1))->name, name) != 0)
+        k--;
+    return k > 0;
+}
+
 /* A name for the graph's text: L['x'][0] is x_0, L[0] is arg0. */
 static void input_name(const char *source, uint32_t i, const rp_graph *g, char out[64]) {
     size_t n = 0;
@@ -91,11 +99,7 @@ static void input_name(const char *source, uint32_t i, const rp_graph *g, char o
     }
     while (n && out[n - 1] == '_') n--;
     out[n] = 0;
-    for (uint32_t k = 0; k < ir_leaf_count(g->ir, IR_LEAF_INPUT); k++)
-        if (strcmp(ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, k))->name, out) == 0) {
-            (void)snprintf(out + n, 64 - n, "_%u", i);
-            return;
-        }
+    for (; is_taken(g, out); i++) (void)snprintf(out + n, 64 - n, "_%u", i);
 }
 
 /* What is traced: the arguments, and the symbols that their sizes are, by word. */
@@ -319,9 +323,9 @@ static rp_status run_pass(tracing *t, rp_error *err) {
         st = rp_fail(err, st, "%s", call.g->err.text);
         goto out;
     }
-    for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
     call.g->oracle = &oracle;
     ir_dims_set_assume(s->t, front_solver_assume, s);
+    for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
     RP_TRY_OUT(t->f->fn(t->f->user, &call, &t->args, &result, err));
     RP_TRY_OUT(finish(out, &call, &result, err));
 out:
