@@ -149,6 +149,45 @@ static void a_size_as_i32_is_a_guard(void **state) {
     }
 }
 
+static rp_status dequantised(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_dequant(rp_jit_tensor(call, &args->item[0])));
+    return RP_OK;
+}
+
+/* A symbol of them is a multiple of their block. */
+static void sizes_of_blocks_are_symbols(void **state) {
+    static uint8_t blocks[6 * 34];
+    rp_jit *f = jit_at(dequantised, 1, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    for (int64_t n = 64; n <= 192; n += 32) {
+        rp_buffer b = {RP_DTYPE_Q8_0, 1, {n}, blocks};
+        rp_value v = rp_value_tensor(b), args = rp_value_tuple(&v, 1);
+        rp_output *o = jit_ok(f, &args);
+        assert_int_equal(jit_result(o)->tensor.dim[0], n);
+        rp_output_free(o);
+    }
+    assert_int_equal(jit_info(f).compiles, 2);
+    rp_jit_free(f);
+}
+
+/* Names that come to one in the graph. */
+static void names_of_a_map_may_be_alike(void **state) {
+    static const char *const name[] = {"a_2", "a", "a.", "a,", "a_3"};
+    (void)state;
+    for (int states = 0; states < 2; states++) {
+        rp_value item[5];
+        rp_jit *f = jit_at(first_of, 1, RP_DYNAMIC_AUTO, NULL);
+        for (int i = 0; i < 5; i++) item[i] = f32_of(x + 8 * i, 1, 4, 0);
+        item[0].state = item[2].state = states != 0;
+        rp_value args = rp_value_map(name, item, 5);
+        rp_output_free(jit_ok(f, &args));
+        rp_jit_free(f);
+    }
+}
+
 /* The product of two of its arguments, in a list with a text: symbols, a pair of equal sizes, an asked bound. */
 static rp_status joining(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                          rp_error *err) {
@@ -220,6 +259,8 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_of_blocks_are_symbols),
+        cmocka_unit_test(names_of_a_map_may_be_alike),
         cmocka_unit_test(an_indirect_tensor_is_refused),
         cmocka_unit_test(calls_that_fail_are_counted),
         cmocka_unit_test(a_size_as_i32_is_a_guard),
