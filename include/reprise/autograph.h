@@ -63,7 +63,8 @@ typedef struct rp_autograph_options {
     size_t size; /* sizeof(rp_autograph_options) */
     rp_growth growth;
     uint64_t
-        max_bytes; /* of graphs and memory together: the least recently used graphs go first. 0: no limit */
+        max_bytes; /* of graphs and memory together: the least recently used graphs go first. Outputs given back are kept
+                      up to as much again. 0: no limit */
     uint32_t max_graphs; /* likewise. 0: no limit */
 } rp_autograph_options;
 #define RP_AUTOGRAPH_OPTIONS_INIT \

@@ -39,7 +39,7 @@ rp_status rp_autograph_create(rp_stream *stream, const rp_autograph_options *opt
         base_free(a);
         return rp_fail(err, RP_NOMEM, "manager of automatic graphs");
     }
-    rp_status st = autograph_cache_new(rp_stream_device(stream), &a->cache, err);
+    rp_status st = autograph_cache_new(rp_stream_device(stream), o.max_bytes, &a->cache, err);
     if (st != RP_OK) {
         (void)pthread_mutex_destroy(&a->lock);
         base_free(a);

@@ -1,4 +1,4 @@
-/* Blocks by size, a power of two, of which at most KEPT wait in all. */
+/* Blocks by size, a power of two, of which at most KEPT wait in all, and none where other memory is wanted that is not there. */
 #include <pthread.h>
 
 #include "autograph/memory.h"
@@ -12,6 +12,7 @@ struct autograph_cache {
     bool open;
     uint32_t n;
     size_t bytes;
+    uint64_t most; /* bytes; 0: any */
     autograph_memory *free[CLASSES];
 };
 
@@ -23,7 +24,8 @@ static size_t round_up(size_t size, uint32_t *out_class) {
     return SIZE_MAX;
 }
 
-rp_status autograph_cache_new(rp_device *d, autograph_cache **out, rp_error *err) {
+rp_status autograph_cache_new(rp_device *d, uint64_t most_bytes, autograph_cache **out,
+                              rp_error *err) {
     *out = NULL;
     if (device_is_host(d)) return RP_OK; /* whose allocator keeps some by itself */
     autograph_cache *c = base_alloc(sizeof *c);
@@ -31,6 +33,7 @@ rp_status autograph_cache_new(rp_device *d, autograph_cache **out, rp_error *err
     (void)pthread_mutex_init(&c->lock, NULL);
     c->refs = 1;
     c->open = true;
+    c->most = most_bytes;
     *out = c;
     return RP_OK;
 }
@@ -44,24 +47,45 @@ static void drop(autograph_cache *c) {
     base_free(c);
 }
 
-void autograph_cache_close(autograph_cache *c) {
+/* With the lock. */
+static autograph_memory *take_all(autograph_cache *c) {
     autograph_memory *all = NULL;
-    if (!c) return;
-    (void)pthread_mutex_lock(&c->lock);
-    c->open = false;
     for (uint32_t i = 0; i < CLASSES; i++)
-        for (autograph_memory *m = c->free[i], *next; m; m = next) {
-            next = m->next;
+        for (autograph_memory *m; (m = c->free[i]);) {
+            c->free[i] = m->next;
             m->next = all;
             all = m;
             m->cache = NULL;
             c->refs--;
         }
-    drop(c);
+    c->n = 0;
+    c->bytes = 0;
+    return all;
+}
+
+static void free_all(autograph_memory *all) {
     for (autograph_memory *next; all; all = next) {
         next = all->next;
         autograph_memory_free(all);
     }
+}
+
+void autograph_cache_close(autograph_cache *c) {
+    if (!c) return;
+    (void)pthread_mutex_lock(&c->lock);
+    c->open = false;
+    autograph_memory *all = take_all(c);
+    drop(c);
+    free_all(all);
+}
+
+/* False where nothing waited. */
+static bool empty(autograph_cache *c) {
+    (void)pthread_mutex_lock(&c->lock);
+    autograph_memory *all = take_all(c);
+    (void)pthread_mutex_unlock(&c->lock);
+    free_all(all);
+    return all != NULL;
 }
 
 size_t autograph_cache_bytes(autograph_cache *c) {
@@ -95,7 +119,10 @@ rp_status autograph_cache_take(autograph_cache *c, rp_device *d, size_t size,
         *out = m;
         return RP_OK;
     }
-    RP_TRY(autograph_memory_new(d, room, false, &m, err));
+    rp_error full = {0};
+    rp_status st = autograph_memory_new(d, room, false, &m, &full);
+    if (st == RP_NOMEM && empty(c)) st = autograph_memory_new(d, room, false, &m, &full);
+    if (st != RP_OK) return rp_fail(err, st, "%s", full.text);
     (void)pthread_mutex_lock(&c->lock);
     c->refs++;
     (void)pthread_mutex_unlock(&c->lock);
@@ -110,7 +137,8 @@ bool autograph_cache_give(autograph_memory *m) {
     if (!c) return false;
     (void)round_up(m->size, &class);
     (void)pthread_mutex_lock(&c->lock);
-    bool kept = c->open && c->n < KEPT;
+    bool fits = !c->most || (m->size <= c->most && c->bytes <= c->most - m->size);
+    bool kept = c->open && c->n < KEPT && fits;
     if (kept) {
         m->next = c->free[class];
         c->free[class] = m;

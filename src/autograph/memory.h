@@ -25,8 +25,9 @@ autograph_memory *autograph_memory_ref(autograph_memory *m);
 void autograph_memory_unref(autograph_memory *m); /* NULL is fine; thread-safe */
 
 /* Memory of outputs that callers gave back, for those of later replays, since a GPU waits when it takes memory and when it gives
- * some. One of a manager, all on whose stream. NULL is one that keeps nothing. Thread-safe. */
-rp_status autograph_cache_new(rp_device *d, autograph_cache **out, rp_error *err) RP_MUST_USE;
+ * some; most_bytes of it at most, 0: any. One of a manager, all on whose stream. NULL is one that keeps nothing. Thread-safe. */
+rp_status autograph_cache_new(rp_device *d, uint64_t most_bytes, autograph_cache **out,
+                              rp_error *err) RP_MUST_USE;
 void autograph_cache_close(autograph_cache *c); /* what is still held is freed when it comes back */
 size_t autograph_cache_bytes(autograph_cache *c); /* that nobody has */
 /* At least size bytes, of unknown content where there is a cache. */

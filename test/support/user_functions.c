@@ -459,6 +459,32 @@ static void managers_leave_nothing(void **state) {
     user_close(&u);
 }
 
+/* Of outputs that were given back no more waits than the manager may have. */
+static void outputs_given_back_are_bounded(void **state) {
+    enum { N = 2048, N_OUT = 24, MOST = 64 << 10 };
+    user u;
+    float x[N] = {1};
+    rp_output *out[N_OUT];
+    (void)state;
+    rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+    o.max_bytes = MOST;
+    memset(&u, 0, sizeof u);
+    bench_open_with(&u.b, device, &o);
+    affine_open(&u.m, u.b.device, 0, 3, 1);
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    rp_value in = floats(x, N);
+    rp_output_free(run_items(f, &in, 1));
+    for (int i = 0; i < N_OUT; i++) {
+        out[i] = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(out[i]), RP_RAN_REPLAY);
+    }
+    uint64_t before = bench_info(&u.b).graph_mem_pool_bytes;
+    for (int i = 0; i < N_OUT; i++) rp_output_free(out[i]);
+    uint64_t after = bench_info(&u.b).graph_mem_pool_bytes;
+    assert_true(after > before && after - before <= MOST);
+    user_close(&u);
+}
+
 int user_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_captured),
@@ -469,6 +495,7 @@ int user_functions_run(const char *name, const char *group) {
         cmocka_unit_test(what_no_graph_contains_is_named),
         cmocka_unit_test(one_thread_captures_while_another_frees),
         cmocka_unit_test(an_output_is_freed_inside_of_a_capture),
+        cmocka_unit_test(outputs_given_back_are_bounded),
         cmocka_unit_test(random_sizes_settle),
         cmocka_unit_test(managers_leave_nothing),
     };
