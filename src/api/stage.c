@@ -30,26 +30,35 @@ static rp_status add(api_stage *s, api_moved m, rp_error *err) {
     return RP_OK;
 }
 
-/* Bytes of the stage so far. */
-static rp_status find(api_stage *s, const hal_device *d, const plan_exec *x, plan_seg seg,
-                      const plan_leaf *l, uint32_t n, const int64_t *symbols, size_t *bytes,
-                      rp_error *err) {
-    for (uint32_t i = 0; i < n; i++) {
-        void *at = plan_exec_get(x, seg, i);
-        size_t size = (size_t)plan_size_eval(&l[i].bytes, symbols);
+typedef struct leaves {
+    plan_seg seg;
+    const plan_leaf *leaf;
+    uint32_t n;
+} leaves;
+
+static rp_status find(api_stage *s, const hal_device *d, const plan_exec *x, leaves l,
+                      const int64_t *symbols, rp_error *err) {
+    for (uint32_t i = 0; i < l.n; i++) {
+        void *at = plan_exec_get(x, l.seg, i);
+        size_t size = (size_t)plan_size_eval(&l.leaf[i].bytes, symbols);
         if (size == 0 || api_stage_reached(d, at)) continue;
-        RP_TRY(add(s, (api_moved){seg, i, at, *bytes, size}, err));
-        *bytes += (size + ALIGN - 1) / ALIGN * ALIGN;
+        RP_TRY(add(s, (api_moved){l.seg, i, at, s->used, size}, err));
+        s->used += (size + ALIGN - 1) / ALIGN * ALIGN;
     }
     return RP_OK;
 }
 
+/* Twice what there was, where there is so much. */
 static rp_status fit(api_stage *s, hal_device *d, size_t bytes, rp_error *err) {
     void *block = NULL;
     if (bytes <= s->capacity) return RP_OK;
-    if (bytes < 2 * s->capacity) bytes = 2 * s->capacity;
-    RP_TRY(d->ops->alloc(d, HAL_DEVICE_MEMORY, bytes, &block, err));
+    size_t more = bytes < 2 * s->capacity ? 2 * s->capacity : bytes;
     if (s->block) d->ops->release(d, s->block, s->capacity);
+    s->block = NULL;
+    s->capacity = 0;
+    if (more > bytes && d->ops->alloc(d, HAL_DEVICE_MEMORY, more, &block, NULL) == RP_OK)
+        bytes = more;
+    if (!block) RP_TRY(d->ops->alloc(d, HAL_DEVICE_MEMORY, bytes, &block, err));
     s->block = block;
     s->capacity = bytes;
     return RP_OK;
@@ -57,12 +66,12 @@ static rp_status fit(api_stage *s, hal_device *d, size_t bytes, rp_error *err) {
 
 rp_status api_stage_in(api_stage *s, hal_device *d, hal_device *queue, const plan *p, plan_exec *x,
                        const int64_t *symbols, rp_error *err) {
-    size_t bytes = 0;
     s->n = 0;
-    RP_TRY(find(s, d, x, PLAN_INPUT, p->inputs, p->n_inputs, symbols, &bytes, err));
-    RP_TRY(find(s, d, x, PLAN_OUTPUT, p->outputs, p->n_outputs, symbols, &bytes, err));
+    s->used = 0;
+    RP_TRY(find(s, d, x, (leaves){PLAN_INPUT, p->inputs, p->n_inputs}, symbols, err));
+    RP_TRY(find(s, d, x, (leaves){PLAN_OUTPUT, p->outputs, p->n_outputs}, symbols, err));
     if (s->n == 0) return RP_OK;
-    RP_TRY(fit(s, d, bytes, err));
+    RP_TRY(fit(s, d, s->used, err));
     for (uint32_t i = 0; i < s->n; i++) {
         const api_moved *m = &s->moved[i];
         plan_exec_set(x, m->seg, m->idx, s->block + m->offset);

@@ -18,6 +18,7 @@ typedef struct api_stage {
     size_t capacity;
     api_moved *moved;
     uint32_t n, room; /* of the call that runs */
+    size_t used;
 } api_stage;
 
 /* d: whose memory it is. */

@@ -41,7 +41,7 @@ rp_status eager_const(eager *e, const void *data, uint32_t size, lower_ref *out)
 }
 
 rp_status eager_result(eager *e, ir_ref r) {
-    lower_ref at;
+    lower_ref at = {0};
     RP_TRY(eager_temp(e, eager_at(e, r), &at));
     lower_view_dense(e->dims, at, eager_at(e, r), &e->view[r]);
     return RP_OK;

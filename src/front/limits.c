@@ -54,7 +54,8 @@ void front_limits_add(rp_jit_fn fn, int64_t entries) {
 
 uint64_t front_limits_count(rp_jit_fn fn) {
     (void)pthread_mutex_lock(&lock);
-    uint64_t n = (*find(fn))->entries;
+    const counted *c = *find(fn); /* there as long as a function is over fn */
+    uint64_t n = c ? c->entries : 0;
     (void)pthread_mutex_unlock(&lock);
     return n;
 }

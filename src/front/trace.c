@@ -106,7 +106,8 @@ static void input_name(const char *source, uint32_t i, const rp_graph *g, char o
 typedef struct tracing {
     rp_jit *f;
     const front_args *a;
-    uint32_t *symbol; /* of each word; UINT32_MAX: the number */
+    front_sizes sizes; /* which become symbols */
+    uint32_t *symbol;  /* of each word; UINT32_MAX: the number */
     front_traced *out;
     rp_value args; /* fake */
     void *block;
@@ -162,7 +163,7 @@ static rp_status fake_args(tracing *t, rp_error *err) {
 
 /* The symbol that this size is to be, by marks and history; false where it is a number. */
 static rp_status want_symbol(const tracing *t, const char *source, const rp_value *v, uint32_t d,
-                             front_sizes sizes, front_symbol *out, bool *is, rp_error *err) {
+                             front_symbol *out, bool *is, rp_error *err) {
     const front_mark *m = front_mark_of(t->f, source, d);
     int64_t hint = v->tensor.dim[d];
     *is = false;
@@ -182,8 +183,8 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
         return RP_OK;
     }
     /* 0 and 1 broadcast and contract as no other sizes do. */
-    *is = hint > 1 &&
-          (sizes == FRONT_ALL || (sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d)));
+    *is = hint > 1 && (t->sizes == FRONT_ALL ||
+                       (t->sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d)));
     return RP_OK;
 }
 
@@ -194,7 +195,7 @@ static void log_symbol(const front_symbol *y) {
                 (long long)y->hint, y->source, (long long)y->min, max);
 }
 
-static rp_status add_symbols(tracing *t, uint32_t i, front_sizes sizes, rp_error *err) {
+static rp_status add_symbols(tracing *t, uint32_t i, rp_error *err) {
     front_solver *s = &t->out->sizes;
     const rp_value *v = t->a->tensor[i];
     rp_status st = RP_OK;
@@ -207,7 +208,7 @@ static rp_status add_symbols(tracing *t, uint32_t i, front_sizes sizes, rp_error
         front_symbol *y = &s->symbol[s->n_symbols];
         bool is;
         source.data[source.len = len] = 0;
-        RP_TRY_OUT(want_symbol(t, source.data, v, d, sizes, y, &is, err));
+        RP_TRY_OUT(want_symbol(t, source.data, v, d, y, &is, err));
         if (!is) continue;
         base_buf_printf(&source, ".size()[%u]", d);
         RP_TRY_OUT(base_buf_status(&source, err));
@@ -227,14 +228,14 @@ out:
     return st;
 }
 
-static rp_status make_symbols(tracing *t, front_sizes sizes, bool eager, rp_error *err) {
+static rp_status make_symbols(tracing *t, bool eager, rp_error *err) {
     front_solver *s = &t->out->sizes;
     s->what = t->f->name;
     t->symbol = base_alloc_array(t->a->n, sizeof *t->symbol);
     s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + 1, sizeof *s->symbol);
     if (!t->symbol || !s->symbol) return rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
     for (uint32_t i = 0; i < t->a->n; i++) t->symbol[i] = UINT32_MAX;
-    for (uint32_t i = 0; i < t->a->n_tensors && !eager; i++) RP_TRY(add_symbols(t, i, sizes, err));
+    for (uint32_t i = 0; i < t->a->n_tensors && !eager; i++) RP_TRY(add_symbols(t, i, err));
     return RP_OK;
 }
 
@@ -338,9 +339,9 @@ out:
 rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                       front_traced *out, rp_error *err) {
     rp_status st = RP_OK;
-    tracing t = {.f = f, .a = a, .out = out};
+    tracing t = {.f = f, .a = a, .sizes = sizes, .out = out};
     *out = (front_traced){0};
-    RP_TRY_OUT(make_symbols(&t, sizes, eager, err));
+    RP_TRY_OUT(make_symbols(&t, eager, err));
     RP_TRY_OUT(fake_args(&t, err));
     for (uint32_t pass = 0;; pass++) {
         rp_error why = {0};
