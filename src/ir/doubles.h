@@ -11,6 +11,7 @@
 #ifdef RP_KERNEL_H
 #define rp_expf rk_exp64
 #define rp_logf rk_log64
+#define rp_over rk_over64
 #else
 #define rp_expf exp
 #define rp_over(x) (1.0 / (x))

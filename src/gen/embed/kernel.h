@@ -61,6 +61,8 @@ RP_INLINE double rk_floor64(double x)
 /* 2^n for a whole n of at most 1023, n + 1.5 * 2^52 given as bits. */
 RP_INLINE double rk_power64(rp_u64 n) { return rp_from_bits64((n - 0x4338000000000000ull + 1023u) << 52); }
 
+RP_INLINE double rk_over64(double x) { return 1.0 / x; }
+
 /* <= 1 ulp; overflow gives inf, underflow goes through subnormals to 0. The Taylor polynomial is exact to 2^-57 of exp for
  * |r| <= log(2) / 2. */
 RP_INLINE double rk_exp64(double x)

@@ -176,11 +176,11 @@ RP_INLINE float rp_round_even(float x)
 RP_INLINE float rp_sqrtf(float x) { return __builtin_sqrtf(x); }
 RP_INLINE float rp_rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 
-/* exp of |r| <= log(2) / 2. */
 #ifndef rp_over /* of 1 or more: a GPU needs no branch for it */
 RP_INLINE float rp_over(float x) { return 1.0f / x; }
 #endif
 
+/* exp of |r| <= log(2) / 2. */
 RP_INLINE float rp_exp_poly(float r)
 {
     float p = 1.9875691500e-4f;
