@@ -389,8 +389,8 @@ struct rk_attn_split {
         const int kv_head = (int)(item / parts % KV_HEADS), warp = (int)threadIdx.x / 32;
         const rp_u32 p = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, rk_lane());
         if (rk_lane() >= CELLS || row >= n_tables || p / BLOCK >= width) return;
-        const rp_i32 block = rk_peek(tables + row * width + p / BLOCK);
-        if ((int)p > rk_peek(positions + row) || block < 0 || block >= n_blocks) return;
+        const rp_i32 block = rk_guess(tables + row * width + p / BLOCK);
+        if ((int)p > rk_guess(positions + row) || block < 0 || block >= n_blocks) return;
         const rp_size at = (((rp_size)block * KV_HEADS + kv_head) * (BLOCK / 16) + p % BLOCK / 16) * (16 * HD);
         rk_fetch_ahead(k + at, 32 * HD);
         rk_fetch_ahead(v + at, 32 * HD);

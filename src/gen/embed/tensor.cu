@@ -129,6 +129,12 @@ RP_INLINE rp_i32 rk_peek(const rp_i32 *p)
     return v;
 }
 
+/* The same before the wait, of what a kernel in front may be writing: old or new, and good for a hint alone. */
+RP_INLINE rp_i32 rk_guess(const rp_i32 *p)
+{
+    return rk_peek(p);
+}
+
 /* 16 bytes that other kernels write: never from the first-level cache. */
 RP_INLINE int4 rk_load(const void *p)
 {

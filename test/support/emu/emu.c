@@ -121,6 +121,7 @@ typedef struct emu_state { /* as in kernel.h */
     unsigned long long *(*slot)(int flip);
     void (*wait)(void);
     void (*give_way)(void);
+    int (*guess)(const int *at);
     char *shared;
     unsigned shared_size;
 } emu_state;
@@ -174,6 +175,20 @@ static unsigned long long *do_slot(int flip) {
 static void do_wait(void) {
     fibers[now].waited = true;
     if (early) give_way(AT_WAIT);
+}
+
+/* What a kernel reads too early on purpose, for a hint. */
+static int do_guess(const int *at) {
+    for (size_t i = 0; early && i < n_areas; i++) {
+        if ((const char *)at < areas[i].at || (const char *)at >= areas[i].at + areas[i].size ||
+            areas[i].host || !areas[i].written)
+            continue;
+        (void)mprotect(areas[i].at, areas[i].size, PROT_READ);
+        int v = *at;
+        (void)mprotect(areas[i].at, areas[i].size, PROT_NONE);
+        return v;
+    }
+    return *at;
 }
 
 /* A first write to an area, or one access too early. */
@@ -296,6 +311,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     state.slot = do_slot;
     state.wait = do_wait;
     state.give_way = do_give_way;
+    state.guess = do_guess;
     state.shared = memory;
     state.shared_size = shared;
     state.block_size = (emu_dim){threads, 1, 1};

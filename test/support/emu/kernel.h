@@ -27,6 +27,7 @@ struct emu_state { /* as in emu.c */
     unsigned long long *(*slot)(int flip); /* of lane 0 of this warp */
     void (*wait)(void);
     void (*give_way)(); /* others go on, whoever waits for nobody in particular */
+    int (*guess)(const int *at); /* read before the wait, whatever kernels write there */
     char *shared;       /* dynamic shared memory */
     unsigned shared_size;
 };
@@ -295,6 +296,9 @@ static inline void rk_fetch_ahead(const void *from, unsigned bytes) {
 }
 static inline int rk_peek(const int *p) {
     return *p;
+}
+static inline int rk_guess(const int *p) {
+    return emu->guess(p);
 }
 
 static inline void rk_copy(unsigned to, const void *from, bool has) {
