@@ -179,7 +179,7 @@ static const struct effect {
     {CONFIG_ID_require_graph, "true", "src/graph/state.c"},
     {CONFIG_ID_performance_mode, "interactivity", NULL},
     {CONFIG_ID_numerics, "exact", "src/engine/plans.c"},
-    {CONFIG_ID_batch_invariant, "true", "src/engine/plans.c"},
+    {CONFIG_ID_batch_invariant, "true", "src/engine/isa.c"},
     {CONFIG_ID_max_num_seqs, "1024", NULL},
     {CONFIG_ID_max_num_batched_tokens, "16", NULL},
     {CONFIG_ID_long_prefill_token_threshold, "8", "src/engine/engine.c"},
