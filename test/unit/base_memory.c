@@ -68,6 +68,9 @@ static void a_group_of_version_1_limits(void **state) {
 
 static void a_limited_address_space_limits(void **state) {
     (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP_TEST("sanitizers need address space of their own");
+#endif
     base_memory_root(NULL);
     int status = 1;
     pid_t child = fork();
