@@ -51,14 +51,11 @@ void engine_exchange_close(engine_exchange *x) {
     *x = (engine_exchange){0};
 }
 
-hal_launch engine_exchange_launch(const char *name, hal_function fn) {
-    return (hal_launch){.kind = HAL_KERNEL,
-                        .name = name,
-                        .fn = fn,
-                        .items = 1,
-                        .grain = 1,
-                        .threads = GEN_EXCHANGE_THREADS,
-                        .per_block = 1};
+hal_launch engine_exchange_launch(hal_launch l) {
+    l.kind = HAL_KERNEL;
+    l.items = l.grain = l.per_block = 1;
+    l.threads = GEN_EXCHANGE_THREADS;
+    return l;
 }
 
 void engine_exchange_reset(engine_exchange *x) {

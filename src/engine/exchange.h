@@ -30,8 +30,8 @@ rp_status engine_exchange_compile(const compile_nvrtc *nvrtc, cache_store *store
 rp_status engine_exchange_open(engine_exchange *x, hal_device *device, const plan_exec *code,
                                rp_error *err) RP_MUST_USE;
 void engine_exchange_close(engine_exchange *x); /* a zero one is fine */
-/* A launch of one of them, whose arrays the caller sets. */
-hal_launch engine_exchange_launch(const char *name, hal_function fn);
+/* A launch of one of them; l has the caller's name, function and arrays, which are borrowed. */
+hal_launch engine_exchange_launch(hal_launch l);
 /* Blocks that were written and not taken are none: after a step that failed. Waits for the device; one that fails this fails whatever
  * comes next, too, and tells then. */
 void engine_exchange_reset(engine_exchange *x);

@@ -47,12 +47,13 @@ static void make_launch(engine_inputs *in) {
     in->dim[1] = in->b.max_tokens;
     in->dim[2] = in->b.max_rows;
     in->dim[3] = in->results->max_rows;
-    in->fetch = engine_exchange_launch("inputs of a step", in->x->fetch);
-    in->fetch.arg = in->arg;
-    in->fetch.arg_size = in->arg_size;
-    in->fetch.dim = in->dim;
-    in->fetch.n_arg = sizeof in->arg / sizeof *in->arg;
-    in->fetch.n_dim = sizeof in->dim / sizeof *in->dim;
+    in->fetch = engine_exchange_launch((hal_launch){.name = "inputs of a step",
+                                                    .fn = in->x->fetch,
+                                                    .arg = in->arg,
+                                                    .arg_size = in->arg_size,
+                                                    .dim = in->dim,
+                                                    .n_arg = sizeof in->arg / sizeof *in->arg,
+                                                    .n_dim = sizeof in->dim / sizeof *in->dim});
 }
 
 static rp_status open_blocks(engine_inputs *in, rp_error *err) {

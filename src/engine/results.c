@@ -47,12 +47,13 @@ static void make_launch(engine_results *r) {
     memcpy(r->arg, arg, sizeof arg);
     memcpy(r->arg_size, size, sizeof size);
     r->dim[0] = r->max_rows;
-    r->deliver = engine_exchange_launch("results of a step", r->x->deliver);
-    r->deliver.arg = r->arg;
-    r->deliver.arg_size = r->arg_size;
-    r->deliver.dim = r->dim;
-    r->deliver.n_arg = sizeof r->arg / sizeof *r->arg;
-    r->deliver.n_dim = sizeof r->dim / sizeof *r->dim;
+    r->deliver = engine_exchange_launch((hal_launch){.name = "results of a step",
+                                                     .fn = r->x->deliver,
+                                                     .arg = r->arg,
+                                                     .arg_size = r->arg_size,
+                                                     .dim = r->dim,
+                                                     .n_arg = sizeof r->arg / sizeof *r->arg,
+                                                     .n_dim = sizeof r->dim / sizeof *r->dim});
 }
 
 static rp_status open_delivery(engine_results *r, rp_error *err) {
