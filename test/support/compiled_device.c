@@ -1,7 +1,6 @@
 #include "support/compiled_device.h"
 
-#include <pthread.h>
-
+#include "support/at_once.h"
 #include "support/devices.h"
 
 enum { V = 11, K = 48, N = 40, MOST = 24, THREADS = 3, CALLS = 6 };
@@ -196,7 +195,6 @@ static rp_compiled *compile_pure(rp_device *d) {
 
 void compiled_device_check_threads(const char *name) {
     static caller callers[THREADS];
-    pthread_t t[THREADS];
     rp_device *d = device_open_ok(name, 1);
     rp_compiled *c = compile_pure(d), *cpu = compile_pure(NULL);
     for (int i = 0; i < THREADS; i++) {
@@ -208,9 +206,7 @@ void compiled_device_check_threads(const char *name) {
         callers[i].c = c;
         callers[i].on_stream = i > 0;
     }
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&t[i], NULL, call_often, &callers[i]), 0);
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    at_once(call_often, callers, sizeof *callers, THREADS);
     for (int i = 0; i < THREADS; i++) {
         if (callers[i].err.code != RP_OK) fail_msg("%s", callers[i].err.text);
         assert_int_equal(callers[i].wrong, 0);

@@ -6,20 +6,26 @@
 
 #include "reprise/reprise.h"
 
-/* A function at a level; name, file and line are those that texts tell. */
+/* Options of a function; name, file and line are those that texts tell. */
+static inline rp_jit_options jit_options(rp_jit_fn fn) {
+    rp_jit_options o = RP_JIT_OPTIONS(fn);
+    o.name = "forward";
+    o.file = "model.c";
+    o.line = 8;
+    return o;
+}
+
+/* A function at a level. */
 static inline rp_jit *jit_at(rp_jit_fn fn, int level, rp_dynamic dynamic, void *user) {
     rp_error err = {0};
     rp_jit *f = NULL;
     char text[16];
     rp_compilation_config *c = rp_config_new();
-    rp_jit_options o = RP_JIT_OPTIONS(fn);
+    rp_jit_options o = jit_options(fn);
     assert_non_null(c);
     (void)snprintf(text, sizeof text, "level=%d", level);
     CHECK_OK(rp_config_set(c, text, &err), &err);
     CHECK_OK(rp_config_set(c, "threads=1", &err), &err);
-    o.name = "forward";
-    o.file = "model.c";
-    o.line = 8;
     o.user = user;
     o.config = c;
     o.dynamic = dynamic;

@@ -1,8 +1,8 @@
 /* Automatic graphs under load: ten thousand random sizes, a thousand managers, several threads, streams and frees at once, and
  * every allocation failing once. */
+#include "support/at_once.h"
 #include "support/autographs.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/alloc.h"
@@ -155,11 +155,8 @@ static void *call_often(void *arg) {
 }
 
 static void run_threads(caller *callers) {
-    pthread_t t[THREADS];
     expected = affine_of;
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&t[i], NULL, call_often, &callers[i]), 0);
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    at_once(call_often, callers, sizeof *callers, THREADS);
     for (int i = 0; i < THREADS; i++) {
         if (callers[i].err.code != RP_OK) fail_msg("%s", callers[i].err.text);
         assert_int_equal(callers[i].wrong, 0);

@@ -1,11 +1,10 @@
 /* The public device, stream and event: who owns what, that everything is given back, that engines and compiled graphs share
  * one device from several threads, and what a call that does not fit is told. */
+#include "support/at_once.h"
 #include "support/compiled_device.h"
 #include "support/devices.h"
 #include "support/gpu.h"
 #include "support/heard.h"
-
-#include <pthread.h>
 
 #include "base/alloc.h"
 #include "device/stream.h"
@@ -213,7 +212,6 @@ static void *call_often(void *arg) {
 static void one_device_serves_many(void **state) {
     size_t live = base_live();
     rp_error err = {0};
-    pthread_t t[THREADS];
     (void)state;
     fill(w, N * K, 7);
     rp_device *d = device_open_ok("cpu", 2);
@@ -225,9 +223,7 @@ static void one_device_serves_many(void **state) {
         CHECK_OK(run(alone, NULL, callers[i].x, callers[i].want, callers[i].rows, &err), &err);
     }
     rp_device_close(d); /* the others keep it */
-    for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&t[i], NULL, call_often, &callers[i]), 0);
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+    at_once(call_often, callers, sizeof *callers, THREADS);
     for (int i = 0; i < THREADS; i++) {
         if (callers[i].err.code != RP_OK) fail_msg("%s", callers[i].err.text);
         assert_int_equal(callers[i].wrong, 0);

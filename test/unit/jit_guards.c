@@ -237,11 +237,7 @@ static void a_mark_that_does_not_hold_is_an_error(void **state) {
 static rp_jit *limited(rp_jit_fn fn, rp_dynamic dynamic, uint32_t limit, uint32_t all) {
     rp_error err = {0};
     rp_jit *f = NULL;
-    rp_jit_options o = RP_JIT_OPTIONS(doubled);
-    o.fn = fn;
-    o.name = "forward";
-    o.file = "model.c";
-    o.line = 8;
+    rp_jit_options o = jit_options(fn);
     o.dynamic = dynamic;
     o.recompile_limit = limit;
     o.accumulated_recompile_limit = all;
