@@ -2,7 +2,8 @@
  *
  * A value is nothing, a literal, a tensor, or a list, a tuple or a map of values, as deep as RP_MAX_VALUE_DEPTH. It is a plain
  * struct that borrows what it points to. Which kind stands where, the names of a map in their order, the type and value of
- * each literal, and dtype and sizes of each tensor are what a graph is found by: 1, true, 1.0 and "1" are four calls. */
+ * each literal, and dtype and sizes of each tensor (of `rows` the rounded one) are what a graph is found by: 1, true, 1.0 and
+ * "1" are four calls. */
 #ifndef REPRISE_VALUE_H
 #define REPRISE_VALUE_H
 
@@ -49,6 +50,11 @@ typedef struct rp_value {
     /* TENSOR: dense memory that kernels of one's own find by a table: the function is given, as data, the place on the device where
      * a `void *` stands that is the address in this call. Nothing is copied, and each call may have another address. */
     bool indirect;
+    /* TENSOR: dim[0] counts rows that the function treats each by itself. Arguments of a call that are marked have the same dim[0]; under
+     * RP_GROWTH_RESERVE it is rounded up, so that few graphs serve all sizes: to 1, 2, 4, then by steps of 8, above 256 by a
+     * sixteenth of the power of two below. The function sees the rounded size and zeros in the rows behind the caller's; tensors
+     * of its result that are marked, whose dim[0] is the rounded size, come back with as many rows as the arguments had. */
+    bool rows;
 } rp_value;
 
 static inline rp_value rp_value_none(void) {
@@ -100,6 +106,11 @@ static inline rp_value rp_value_state(rp_buffer b) {
 static inline rp_value rp_value_indirect(rp_buffer b) {
     rp_value v = rp_value_tensor(b);
     v.indirect = true;
+    return v;
+}
+static inline rp_value rp_value_rows(rp_buffer b) {
+    rp_value v = rp_value_tensor(b);
+    v.rows = true;
     return v;
 }
 static inline rp_value rp_value_list(const rp_value *item, uint32_t n) {

@@ -191,7 +191,7 @@ static rp_status check_result(capture *c, const rp_value *result, rp_error *err)
     rp_value *copy = NULL;
     base_buf_init(&a, 0);
     base_buf_init(&b, 0);
-    RP_TRY_OUT(autograph_value_key(result, &b, err));
+    RP_TRY_OUT(autograph_value_key(result, false, &b, err));
     RP_TRY_OUT(autograph_value_each((rp_value *)(uintptr_t)result, check_written, c, err));
     copy = base_alloc(sizeof *copy + 16 + autograph_value_size(result));
     if (!copy) {
@@ -201,8 +201,8 @@ static rp_status check_result(capture *c, const rp_value *result, rp_error *err)
     *copy = autograph_value_copy(result, (char *)copy + (sizeof *copy + 15) / 16 * 16);
     RP_TRY_OUT(autograph_value_each(copy, number_slot, &c->call, err));
     base_buf_clear(&b);
-    RP_TRY_OUT(autograph_value_key(c->w->result, &a, err));
-    RP_TRY_OUT(autograph_value_key(copy, &b, err));
+    RP_TRY_OUT(autograph_value_key(c->w->result, false, &a, err));
+    RP_TRY_OUT(autograph_value_key(copy, false, &b, err));
     RP_TRY_OUT(base_buf_status(&a, err));
     RP_TRY_OUT(base_buf_status(&b, err));
     if (a.len != b.len || memcmp(a.data, b.data, a.len) != 0)
@@ -296,7 +296,7 @@ static rp_status check_kept(capture *c, rp_error *err) {
     const base_buf *key = &c->a->key;
     base_buf again;
     base_buf_init(&again, 0);
-    rp_status st = autograph_value_key(c->w->args, &again, err);
+    rp_status st = autograph_value_key(c->w->args, autograph_rounds(c->a), &again, err);
     bool same = st == RP_OK && !again.failed && again.len == key->len &&
                 memcmp(again.data, key->data, key->len) == 0;
     base_buf_done(&again);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "autograph/graphs.h"
+#include "autograph/rows.h"
 #include "base/str.h"
 
 struct rp_function {
@@ -56,8 +57,8 @@ rp_status autograph_output_new(const rp_value *value, autograph_memory *const *m
                                rp_error *err) RP_MUST_USE;
 /* An output for a replay of e, by the policy of its function: made before it, since what it overwrites is told from then on, and filled
  * after it. */
-rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out,
-                                   rp_error *err) RP_MUST_USE;
+rp_status autograph_output_prepare(const autograph_entry *e, const autograph_rows *rows,
+                                   rp_output **out, rp_error *err) RP_MUST_USE;
 /* Before the launch: *moved where the graph itself writes o, which is then not filled. */
 rp_status autograph_output_aim(const autograph_entry *e, const rp_output *o, bool *moved,
                                rp_error *err) RP_MUST_USE;
@@ -66,6 +67,8 @@ rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error
 /* Copies what v holds, dense or not, to dense memory. */
 rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v,
                             rp_error *err) RP_MUST_USE;
+
+bool autograph_rounds(const rp_autograph *a); /* numbers of rows, up */
 
 /* A call that is to become a graph: its first run gave `result`, whose tensors have slot numbers. */
 typedef struct autograph_wish {

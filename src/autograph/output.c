@@ -67,6 +67,7 @@ const char *rp_output_reason(const rp_output *o) {
 /* Where the slots of a replay's outputs lie: in one block, or in the slots themselves. */
 typedef struct places {
     const autograph_entry *e;
+    const autograph_rows *rows;
     char *block; /* NULL: the slots */
 } places;
 
@@ -79,11 +80,10 @@ static size_t offset_of(const autograph_entry *e, uint32_t slot) {
 static rp_status place(void *user, rp_value *v, rp_error *err) {
     const places *p = user;
     uint32_t slot = (uint32_t)(uintptr_t)v->tensor.data - 1;
-    (void)err;
     v->tensor.data = p->block ? p->block + offset_of(p->e, slot)
                               : p->e->outs->slot[slot].memory->data;
     v->state = false;
-    return RP_OK;
+    return autograph_rows_cut(p->rows, v, err);
 }
 
 static rp_status copy_out(const rp_autograph *a, const autograph_entry *e, char *block,
@@ -138,12 +138,13 @@ static rp_status ring_lease(const rp_function *f, autograph_outs *o, size_t byte
     return RP_OK;
 }
 
-rp_status autograph_output_prepare(const autograph_entry *e, rp_output **out, rp_error *err) {
+rp_status autograph_output_prepare(const autograph_entry *e, const autograph_rows *rows,
+                                   rp_output **out, rp_error *err) {
     const rp_function *f = e->f;
     size_t bytes = offset_of(e, e->outs->n);
     autograph_lease *lease = NULL;
     autograph_memory *m = NULL;
-    places p = {.e = e};
+    places p = {.e = e, .rows = rows};
     rp_output *o = NULL;
     switch (f->o.output) {
     case RP_OUTPUT_BORROWED: RP_TRY(slots_lease(e->outs, &lease, err)); break;

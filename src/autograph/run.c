@@ -9,6 +9,10 @@
 /* Captures in a row that nobody replayed, after which a form must come twice. */
 enum { PATIENCE = 32 };
 
+bool autograph_rounds(const rp_autograph *a) {
+    return a->o.growth == RP_GROWTH_RESERVE;
+}
+
 /* --- arguments ------------------------------------------------------------------------------ */
 
 /* Runs of neighbours, row by row. */
@@ -41,6 +45,7 @@ typedef struct inputs {
     uint32_t n;
     autograph_table *table;
     const rp_device *device;
+    autograph_rows rows;
 } inputs;
 
 static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
@@ -48,21 +53,31 @@ static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
     bool done = false;
     if (v->state) return RP_OK;
     if (v->indirect) return autograph_table_put(in->table, in->device, v->tensor.data, err);
+    RP_TRY(autograph_rows_meet(&in->rows, v, err));
     void *to = in->slot[in->n].memory->data;
-    const void *from = autograph_is_dense(v) ? v->tensor.data : NULL;
+    bool whole = autograph_is_dense(v) && !(v->rows && in->rows.padded != in->rows.n);
+    const void *from = whole ? v->tensor.data : NULL;
     RP_TRY(device_graph_move(in->graph, in->n++, to, from, &done, err));
-    return done ? RP_OK : autograph_copy_in(in->queue, to, v, err);
+    if (done) return RP_OK;
+    RP_TRY(autograph_copy_in(in->queue, to, v, err));
+    return autograph_rows_clear(&in->rows, in->queue, to, v, err);
 }
 
 static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args, rp_output **out,
                         rp_error *err) {
     rp_autograph *a = f->a;
-    inputs in = {a->queue, e->graph, e->of->of->in, 0, &e->of->of->table, a->device};
+    inputs in = {a->queue,
+                 e->graph,
+                 e->of->of->in,
+                 0,
+                 &e->of->of->table,
+                 a->device,
+                 {.rounded = autograph_rounds(a)}};
     rp_output *o = NULL;
     in.table->next = 0; /* a call before may have failed between its addresses */
     RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
     RP_TRY(autograph_table_send(in.table, a->queue, err));
-    RP_TRY(autograph_output_prepare(e, &o, err));
+    RP_TRY(autograph_output_prepare(e, &in.rows, &o, err));
     bool moved = false;
     rp_status st = autograph_output_aim(e, o, &moved, err);
     if (st == RP_OK) st = device_graph_launch(e->graph, err);
@@ -87,6 +102,7 @@ typedef struct first_run {
     rp_value args;   /* dense */
     rp_value result; /* tensors: numbers of outputs */
     char *result_block;
+    autograph_rows rows;
     uint64_t digest; /* of what it called */
 } first_run;
 
@@ -134,18 +150,21 @@ static rp_status make_dense(void *user, rp_value *v, rp_error *err) {
     rp_buffer b = v->tensor;
     const rp_device *device = r->copies.a->device;
     size_t bytes = 0;
+    RP_TRY(autograph_rows_meet(&r->rows, v, err));
     if (v->indirect) return place_address(r, v, err);
+    b = autograph_rows_form(&r->rows, v);
     bool empty = autograph_bytes(&b, &bytes) && bytes == 0;
     bool reached = empty || device_reaches(device, b.data);
-    bool copied = !autograph_is_dense(v) || !reached;
+    bool copied = !autograph_is_dense(v) || !reached || b.dim[0] != v->tensor.dim[0];
     if (v->state && !empty) RP_TRY(autograph_check_reached(device, b.data, "a state", err));
     if (!copied && !v->state) RP_TRY(is_shared(r, v, &copied, err));
     if (copied) {
         RP_TRY(rp_call_temp(&r->copies, &b, err));
         RP_TRY(autograph_copy_in(r->copies.a->queue, b.data, v, err));
+        RP_TRY(autograph_rows_clear(&r->rows, r->copies.a->queue, b.data, v, err));
     }
     v->strided = false;
-    v->tensor.data = b.data;
+    v->tensor = b;
     return RP_OK;
 }
 
@@ -163,7 +182,7 @@ static rp_status number_slot(void *user, rp_value *v, rp_error *err) {
 static rp_status keep_result(first_run *r, const rp_value *result, rp_error *err) {
     base_buf key;
     base_buf_init(&key, 0);
-    rp_status st = autograph_value_key(result, &key, err); /* checks it */
+    rp_status st = autograph_value_key(result, false, &key, err); /* checks it */
     base_buf_done(&key);
     RP_TRY(st);
     r->result_block = base_alloc(16 + autograph_value_size(result));
@@ -193,10 +212,9 @@ static rp_status run_first(const rp_function *f, const rp_value *args, first_run
 
 static rp_status find_output(void *user, rp_value *v, rp_error *err) {
     const first_run *r = user;
-    (void)err;
     v->tensor.data = r->call.out.form[(uintptr_t)v->tensor.data - 1].data;
     v->state = false;
-    return RP_OK;
+    return autograph_rows_cut(&r->rows, v, err);
 }
 
 /* Memory that the first run made is the caller's. */
@@ -237,7 +255,7 @@ static const char *eager_reason(const rp_function *f, const autograph_entry *e, 
 /* reason: why it is not to be captured, or NULL. */
 static rp_status run_slowly(rp_function *f, const rp_value *args, uint64_t hash, const char *reason,
                             rp_output **out, rp_error *err) {
-    first_run r = {0};
+    first_run r = {.rows = {.rounded = !reason && autograph_rounds(f->a)}};
     rp_error why = {0};
     rp_status st = run_first(f, args, &r, err);
     if (st == RP_OK && !reason) {
@@ -257,7 +275,7 @@ static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **ou
     rp_autograph *a = f->a;
     rp_error why = {0};
     base_buf_clear(&a->key);
-    rp_status st = autograph_value_key(args, &a->key, &why);
+    rp_status st = autograph_value_key(args, autograph_rounds(a), &a->key, &why);
     if (st != RP_OK) return rp_fail(err, st, "arguments of %s: %s", f->o.name, why.text);
     RP_TRY(base_buf_status(&a->key, err));
     uint64_t hash = base_hash64(a->key.data, a->key.len) ^ (uint64_t)(uintptr_t)f * 0x9e3779b9;

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "autograph/memory.h"
+#include "autograph/rows.h"
 
 bool autograph_is_dense(const rp_value *v) {
     int64_t want = 1;
@@ -31,6 +32,7 @@ static rp_status check_tensor(const rp_value *v, rp_error *err) {
     if (bytes && !b->data) return rp_fail(err, RP_INVALID, "a tensor has no data");
     if (v->state && v->indirect)
         return rp_fail(err, RP_INVALID, "a tensor is a state and indirect; it is one of them");
+    if (v->rows && b->rank == 0) return rp_fail(err, RP_INVALID, "rows of a tensor of rank 0");
     if (autograph_is_dense(v)) return RP_OK;
     if (v->indirect)
         return rp_fail(err, RP_INVALID, "an indirect tensor is a strided view; give it dense");
@@ -57,19 +59,28 @@ static void put_text(base_buf *out, const char *z) {
     put(out, z, n);
 }
 
-static void put_tensor(base_buf *out, const rp_value *v) {
+static void put_tensor(base_buf *out, const rp_value *v, bool rounded) {
     const rp_buffer *b = &v->tensor;
     uint8_t head[4] = {'T', (uint8_t)b->dtype, (uint8_t)b->rank,
-                       (uint8_t)(v->state | v->indirect << 1)};
+                       (uint8_t)(v->state | v->indirect << 1 | v->rows << 2)};
+    int64_t dim[RP_MAX_RANK];
+    memcpy(dim, b->dim, sizeof dim);
+    if (rounded && v->rows) dim[0] = autograph_rows_up(dim[0]);
     put(out, head, sizeof head);
-    put(out, b->dim, b->rank * sizeof *b->dim);
+    put(out, dim, b->rank * sizeof *dim);
     if (v->state) put(out, &b->data, sizeof(void *));
 }
 
-static rp_status put_value(const rp_value *v, uint32_t depth, base_buf *out, rp_error *err);
+typedef struct key_form {
+    uint32_t depth;
+    bool rounded;
+} key_form;
 
-static rp_status put_items(const rp_value *v, uint32_t depth, base_buf *out, rp_error *err) {
-    if (depth >= RP_MAX_VALUE_DEPTH)
+static rp_status put_value(const rp_value *v, const key_form *f, base_buf *out, rp_error *err);
+
+static rp_status put_items(const rp_value *v, const key_form *f, base_buf *out, rp_error *err) {
+    key_form inner = {f->depth + 1, f->rounded};
+    if (f->depth >= RP_MAX_VALUE_DEPTH)
         return rp_fail(err, RP_INVALID, "values are nested deeper than %d", RP_MAX_VALUE_DEPTH);
     if (v->n && (!v->item || (v->kind == RP_VALUE_MAP && !v->name)))
         return rp_fail(err, RP_INVALID, "a list, tuple or map of %u items has none", v->n);
@@ -79,7 +90,7 @@ static rp_status put_items(const rp_value *v, uint32_t depth, base_buf *out, rp_
         if (v->kind == RP_VALUE_MAP && !v->name[i])
             return rp_fail(err, RP_INVALID, "item %u of a map has no name", i);
         if (v->kind == RP_VALUE_MAP) put_text(out, v->name[i]);
-        rp_status st = put_value(&v->item[i], depth + 1, out, &why);
+        rp_status st = put_value(&v->item[i], &inner, out, &why);
         if (st == RP_OK) continue;
         if (v->kind == RP_VALUE_MAP) return rp_fail(err, st, "['%s'] %s", v->name[i], why.text);
         return rp_fail(err, st, "[%u] %s", i, why.text);
@@ -87,11 +98,11 @@ static rp_status put_items(const rp_value *v, uint32_t depth, base_buf *out, rp_
     return RP_OK;
 }
 
-static rp_status put_value(const rp_value *v, uint32_t depth, base_buf *out, rp_error *err) {
+static rp_status put_value(const rp_value *v, const key_form *f, base_buf *out, rp_error *err) {
     uint8_t kind = (uint8_t)v->kind;
     if (v->kind == RP_VALUE_TENSOR) {
         RP_TRY(check_tensor(v, err));
-        put_tensor(out, v);
+        put_tensor(out, v, f->rounded);
         return RP_OK;
     }
     put(out, &kind, 1);
@@ -106,14 +117,15 @@ static rp_status put_value(const rp_value *v, uint32_t depth, base_buf *out, rp_
         return RP_OK;
     case RP_VALUE_LIST:
     case RP_VALUE_TUPLE:
-    case RP_VALUE_MAP: return put_items(v, depth, out, err);
+    case RP_VALUE_MAP: return put_items(v, f, out, err);
     case RP_VALUE_TENSOR: break;
     }
     return rp_fail(err, RP_INVALID, "kind %d is no kind of value", (int)v->kind);
 }
 
-rp_status autograph_value_key(const rp_value *v, base_buf *out, rp_error *err) {
-    return put_value(v, 0, out, err);
+rp_status autograph_value_key(const rp_value *v, bool rounded, base_buf *out, rp_error *err) {
+    key_form f = {0, rounded};
+    return put_value(v, &f, out, err);
 }
 
 /* --- tensors ------------------------------------------------------------------------------ */

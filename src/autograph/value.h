@@ -5,8 +5,10 @@
 #include "base/str.h"
 #include "reprise/value.h"
 
-/* Appends the bytes that a call is found by. RP_INVALID tells what is no value, and where; failed appends are the buffer's to tell. */
-rp_status autograph_value_key(const rp_value *v, base_buf *out, rp_error *err) RP_MUST_USE;
+/* Appends the bytes that a call is found by; rounded: with numbers of rows rounded up. RP_INVALID tells what is no value, and where;
+ * failed appends are the buffer's to tell. */
+rp_status autograph_value_key(const rp_value *v, bool rounded, base_buf *out,
+                              rp_error *err) RP_MUST_USE;
 
 /* Calls visit with each tensor, depth first, until it fails. */
 typedef rp_status (*autograph_visit)(void *user, rp_value *tensor, rp_error *err);

@@ -52,14 +52,14 @@ static bool sizes_fit(const rp_buffer *b) {
 
 static bool read_tensor(front_args *a, const rp_value *v) {
     const rp_buffer *b = &v->tensor;
-    if (v->indirect) a->indirect = true;
-    if (v->indirect || (unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK ||
-        !sizes_fit(b))
+    bool refused = v->indirect || v->rows;
+    if (refused) a->refused = v->indirect ? "indirect" : "marked as rows";
+    if (refused || (unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK || !sizes_fit(b))
         return false;
     if (v->strided || rp_dtype_is_quant(b->dtype)) {
         base_buf key; /* whether it is one, in all its rules */
         base_buf_init(&key, 0);
-        rp_status st = autograph_value_key(v, &key, NULL);
+        rp_status st = autograph_value_key(v, false, &key, NULL);
         base_buf_done(&key);
         if (st != RP_OK) return false;
     }
@@ -135,18 +135,18 @@ rp_status front_args_read(front_args *a, const rp_value *v, rp_error *err) {
     a->cap = FRONT_FEW_WORDS;
     a->cap_tensors = FRONT_FEW_TENSORS;
     a->n = a->n_tensors = 0;
-    a->indirect = false;
+    a->refused = NULL;
     if (read_value(a, v, 0)) return RP_OK;
     base_buf key;
     base_buf_init(&key, 0);
-    rp_status st = autograph_value_key(v, &key, err);
+    rp_status st = autograph_value_key(v, false, &key, err);
     base_buf_done(&key);
     if (st != RP_OK) return st;
-    if (a->indirect)
+    if (a->refused)
         return rp_fail(err, RP_INVALID,
-                       "tensor %u is indirect, which is for automatic graphs alone; give it plain, "
+                       "tensor %u is %s, which is for automatic graphs alone; give it plain, "
                        "or as a state",
-                       a->n_tensors);
+                       a->n_tensors, a->refused);
     return rp_fail(err, RP_NOMEM, "a call");
 }
 

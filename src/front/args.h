@@ -18,7 +18,7 @@ typedef struct front_args {
     const rp_value **tensor; /* n_tensors, in order */
     uint32_t *at;            /* the head of each */
     uint32_t n_tensors, cap_tensors;
-    bool indirect; /* the first tensor that was not taken is */
+    const char *refused; /* what the first tensor that was not taken is, or NULL */
     uint64_t few_words[FRONT_FEW_WORDS];
     const rp_value *few_tensors[FRONT_FEW_TENSORS];
     uint32_t few_at[FRONT_FEW_TENSORS];

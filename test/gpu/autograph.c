@@ -1,11 +1,15 @@
-/* On a machine with a GPU: automatic graphs over kernels of the user's own. */
+/* On a machine with a GPU: automatic graphs over kernels of the user's own and of cuBLAS. */
 #include "support/branches.h"
 #include "support/check.h"
 #include "support/defects.h"
+#include "support/library_functions.h"
+#include "support/row_functions.h"
 #include "support/user_functions.h"
 
 int main(void) {
     int failed = defects_run("cuda:0", "gpu/autograph: defects");
     failed += branches_run("cuda:0", "gpu/autograph: branches");
+    failed += library_functions_run("cuda:0", "gpu/autograph: libraries");
+    failed += row_functions_run("cuda:0", 1000, "gpu/autograph: rows");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");
 }

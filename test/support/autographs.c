@@ -129,14 +129,20 @@ static rp_status launch_affine(const affine *m, rp_call *call, const rp_buffer *
     return st;
 }
 
-rp_status affine_call(void *user, rp_call *call, const rp_value *args, rp_value *result,
-                      rp_error *err) {
-    const affine *m = user;
+static rp_status call_affine(const affine *m, rp_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
     rp_buffer y;
     if (m->weights) return launch_affine(m, call, &args->item[0].tensor, result, err);
     rp_status st = rp_call_compiled(call, m->c, &args->item[0].tensor, 1, &y, 1, err);
     if (st == RP_OK) *result = rp_value_tensor(y);
     return st;
+}
+
+rp_status affine_call(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                      rp_error *err) {
+    RP_TRY(call_affine(user, call, args, result, err));
+    result->rows = args->item[0].rows;
+    return RP_OK;
 }
 
 rp_function *function_with(const bench *b, rp_function_options o) {

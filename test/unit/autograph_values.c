@@ -77,7 +77,7 @@ static char *key_of(const rp_value *v, size_t *n) {
     rp_error err = {0};
     base_buf b;
     base_buf_init(&b, 0);
-    CHECK_OK(autograph_value_key(v, &b, &err), &err);
+    CHECK_OK(autograph_value_key(v, false, &b, &err), &err);
     CHECK_OK(base_buf_status(&b, &err), &err);
     *n = b.len;
     return base_buf_take(&b);
@@ -137,7 +137,7 @@ static void refused(const rp_value *v, const char *want) {
     rp_error err = {0};
     base_buf b;
     base_buf_init(&b, 0);
-    rp_status st = autograph_value_key(v, &b, &err);
+    rp_status st = autograph_value_key(v, false, &b, &err);
     base_buf_done(&b);
     assert_int_equal(st, want ? RP_INVALID : RP_OK);
     if (want) assert_non_null(strstr(err.text, want));
@@ -175,6 +175,8 @@ static void what_is_no_value_is_told(void **state) {
     refused(&v, "a state is a strided view; give dense memory, which stays where it is");
     v.stride[0] = 1;
     refused(&v, NULL);
+    v = rp_value_rows(tensor(RP_DTYPE_F32, 0, 0, 0, x).tensor);
+    refused(&v, "rows of a tensor of rank 0");
     v = rp_value_strided(tensor(RP_DTYPE_Q8_0, 2, 1, 32, x).tensor, (const int64_t[]){64, 2});
     refused(&v, "a tensor of q8_0 is a strided view; give it dense");
     v = rp_value_string(NULL);
