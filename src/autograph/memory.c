@@ -10,7 +10,7 @@ rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autogra
     autograph_memory *m = base_alloc(sizeof *m);
     if (!m) return rp_fail(err, RP_NOMEM, "memory of an automatic graph");
     if (size == 0) size = 1;
-    rp_status st = reserved ? device_reserve(d, size, &m->data, err)
+    rp_status st = reserved ? device_reserve(d, size, &m->range, err)
                             : device_alloc(d, size, &m->data, err);
     if (st != RP_OK) {
         base_free(m);
@@ -18,7 +18,7 @@ rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autogra
     }
     m->device = rp_device_ref(d);
     m->size = size;
-    m->reserved = reserved;
+    if (m->range) m->data = m->range->at;
     atomic_init(&m->refs, 1);
     *out = m;
     return RP_OK;
@@ -35,8 +35,8 @@ void autograph_memory_unref(autograph_memory *m) {
 }
 
 void autograph_memory_free(autograph_memory *m) {
-    if (m->reserved)
-        device_unreserve(m->device, m->data, m->size);
+    if (m->range)
+        device_unreserve(m->range);
     else
         device_free(m->device, m->data);
     rp_device_close(m->device);
@@ -74,17 +74,24 @@ static size_t capacity_for(size_t want) {
     return size > want ? size : want;
 }
 
-/* Where no range can be set aside (a GPU, a limit of addresses), memory itself: what a range would have had if that is little, else
- * twice what is wanted, else that. */
+/* A GPU's ranges take memory in large steps: what a small one would have is allocated. Where no range can be set aside (a limit
+ * of addresses), what is wanted is. */
 static rp_status new_room(rp_device *d, size_t want, bool exact, autograph_memory **out,
                           rp_error *err) {
     rp_error none = {0};
-    size_t range = capacity_for(want), room = range <= ROOMY_MOST ? range : want * 2;
-    if (!exact && autograph_memory_new(d, range, true, out, &none) == RP_OK) return RP_OK;
-    if (!exact && want <= SIZE_MAX / 2 && !device_is_host(d) &&
-        autograph_memory_new(d, room, false, out, &none) == RP_OK)
-        return RP_OK;
+    size_t range = capacity_for(want);
+    bool reserved = device_is_host(d) || range > ROOMY_MOST;
+    if (!exact && autograph_memory_new(d, range, reserved, out, &none) == RP_OK) return RP_OK;
     return autograph_memory_new(d, want, false, out, err);
+}
+
+/* Memory for the first `want` bytes; on a GPU twice as much where there is room, since it waits when it takes some. */
+static rp_status commit(autograph_memory *m, size_t want, rp_error *err) {
+    rp_error none = {0};
+    if (!m->range || want <= m->range->committed) return RP_OK;
+    size_t roomy = want > m->size / 2 ? m->size : want * 2;
+    if (!device_is_host(m->device) && device_commit(m->range, roomy, &none) == RP_OK) return RP_OK;
+    return device_commit(m->range, want, err);
 }
 
 rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b, bool exact,
@@ -102,6 +109,7 @@ rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer 
         autograph_memory_unref(s->memory);
         s->memory = m;
     }
+    RP_TRY(commit(s->memory, want, err));
     s->used = want;
     s->largest = largest;
     s->largest.data = s->memory->data;

@@ -12,7 +12,7 @@ typedef struct autograph_memory {
     rp_device *device;
     void *data;
     size_t size;
-    bool reserved; /* takes memory as it is used */
+    hal_reserved *range; /* NULL, or what takes memory as it is used */
     atomic_uint refs;
     autograph_cache *cache;        /* where it goes when nobody has it any more, or NULL */
     struct autograph_memory *next; /* there */

@@ -10,7 +10,6 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "base/reserve.h"
 
 struct rp_device {
     hal_device *root;
@@ -178,22 +177,17 @@ void rp_device_free(rp_device *d, void *p) {
     }
 }
 
-rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) {
-    void *p = NULL;
-    if (!d->info.unified)
-        return rp_fail(err, RP_UNSUPPORTED, "device %s reserves no addresses", d->name);
-    RP_TRY(base_reserve(size, &p, err));
-    rp_status st = hal_range_add(d->own, p, size, "reserved memory", err);
-    if (st == RP_OK)
-        *out = p;
-    else
-        base_unreserve(p, size);
-    return st;
+rp_status device_reserve(rp_device *d, size_t size, hal_reserved **out, rp_error *err) {
+    if (!d->info.unified) RP_TRY(open_own(d, err));
+    return d->own->ops->reserve(d->own, size, out, err);
 }
 
-void device_unreserve(rp_device *d, void *p, size_t size) {
-    hal_range_remove(d->own, p);
-    base_unreserve(p, size);
+rp_status device_commit(hal_reserved *r, size_t size, rp_error *err) {
+    return r->device->ops->commit(r, size, err);
+}
+
+void device_unreserve(hal_reserved *r) {
+    if (r) r->device->ops->unreserve(r);
 }
 
 bool device_reaches(const rp_device *d, const void *p) {

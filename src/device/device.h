@@ -29,9 +29,10 @@ hal_device *device_capturing(hal_device *queue);
 rp_status device_check_captured(const hal_device *queue, const char *call, const char *hint,
                                 rp_error *err) RP_MUST_USE;
 uint64_t device_frees(const rp_device *d); /* times that rp_device_free had something */
-/* Addresses that take memory as they are used, where the host's memory is the device's (else RP_UNSUPPORTED). */
-rp_status device_reserve(rp_device *d, size_t size, void **out, rp_error *err) RP_MUST_USE;
-void device_unreserve(rp_device *d, void *p, size_t size);
+/* hal's reserve, commit and unreserve, on the queue that memory of the device is from. */
+rp_status device_reserve(rp_device *d, size_t size, hal_reserved **out, rp_error *err) RP_MUST_USE;
+rp_status device_commit(hal_reserved *r, size_t size, rp_error *err) RP_MUST_USE;
+void device_unreserve(hal_reserved *r); /* NULL is fine */
 /* RP_CONFIG where `device` or `threads` are set in cfg and name another device or other threads than d has. */
 rp_status device_agrees(const rp_device *d, const rp_compilation_config *cfg,
                         rp_error *err) RP_MUST_USE;

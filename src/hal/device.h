@@ -27,7 +27,15 @@ void hal_memory_release(hal_device *d, void *p, size_t size); /* NULL is fine */
 rp_status hal_memory_enter(hal_device *d, void *p, size_t size, const char *what,
                            rp_error *err) RP_MUST_USE;
 void hal_memory_leave(hal_device *d, void *p, size_t size);
-/* copy and fill where all memory is the host's. */
+/* The registered memory at p, which ends at size now, and had `before` bytes. */
+rp_status hal_memory_grow(hal_device *d, void *p, size_t before, size_t size,
+                          rp_error *err) RP_MUST_USE;
+/* RP_INTERNAL where the range is smaller. */
+rp_status hal_reserved_fits(const hal_reserved *r, size_t size, rp_error *err) RP_MUST_USE;
+/* reserve, commit and unreserve, copy and fill where all memory is the host's. */
+rp_status hal_memory_reserve(hal_device *d, size_t size, hal_reserved **out, rp_error *err);
+rp_status hal_memory_commit(hal_reserved *r, size_t size, rp_error *err);
+void hal_memory_unreserve(hal_reserved *r);
 rp_status hal_memory_copy(hal_device *d, void *to, const void *from, size_t size, rp_error *err);
 rp_status hal_memory_copy_rows(hal_device *d, void *to, const void *from, const hal_rows *rows,
                                rp_error *err);
@@ -72,7 +80,8 @@ rp_status hal_done_event_synchronize(hal_event *e, rp_error *err);
 
 /* What the tables of devices share whose memory is the host's and whose calls are over when they return. */
 #define HAL_HOST_OPS                                                                               \
-    .release = hal_memory_release, .copy = hal_memory_copy, .copy_rows = hal_memory_copy_rows,     \
+    .release = hal_memory_release, .reserve = hal_memory_reserve, .commit = hal_memory_commit,     \
+    .unreserve = hal_memory_unreserve, .copy = hal_memory_copy, .copy_rows = hal_memory_copy_rows, \
     .upload = hal_memory_upload, .fill = hal_memory_fill, .capture_begin = hal_note_begin,         \
     .capture_end = hal_note_end, .capture_branch = hal_note_branch, .capture_join = hal_note_join, \
     .event_new = hal_done_event_new, .event_free = hal_done_event_free,                            \

@@ -111,6 +111,13 @@ typedef struct hal_device_info {
     bool unified; /* its memory is the host's */
 } hal_device_info;
 
+/* Addresses that stay while memory comes to them. Backends embed this first. */
+typedef struct hal_reserved {
+    hal_device *device;
+    void *at;
+    size_t size, committed;
+} hal_reserved;
+
 typedef struct hal_device_ops {
     const char *name;
     void (*free)(hal_device *d);
@@ -121,6 +128,12 @@ typedef struct hal_device_ops {
     /* Zeroed, aligned memory. release waits for what is queued. */
     rp_status (*alloc)(hal_device *d, hal_memory kind, size_t size, void **out, rp_error *err);
     void (*release)(hal_device *d, void *p, size_t size);
+    /* A range of size addresses, none of which is memory yet. commit makes its first bytes memory, zeroed, at least so many, and
+     * never fewer than before; what there was stays where and as it is, on failure too. One thread at a time. unreserve
+     * waits for what is queued. */
+    rp_status (*reserve)(hal_device *d, size_t size, hal_reserved **out, rp_error *err);
+    rp_status (*commit)(hal_reserved *r, size_t size, rp_error *err);
+    void (*unreserve)(hal_reserved *r);
     /* In turn with launches; either address may be the host's or the device's. Memory of the host that is not
      * mapped is free for other use when copy returns, unless it is written: then after synchronize. */
     rp_status (*copy)(hal_device *d, void *to, const void *from, size_t size, rp_error *err);

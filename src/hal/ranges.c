@@ -119,6 +119,25 @@ void hal_memory_leave(hal_device *d, void *p, size_t size) {
     (void)pthread_mutex_unlock(&d->ranges->lock);
 }
 
+rp_status hal_memory_grow(hal_device *d, void *p, size_t before, size_t size, rp_error *err) {
+    rp_status st = RP_OK;
+    (void)pthread_mutex_lock(&d->ranges->lock);
+    size_t i = upper(d->ranges, (uintptr_t)p);
+    range *v = d->ranges->v;
+    assert(i > 0 && v[i - 1].begin == (uintptr_t)p && size >= before);
+    if (i < d->ranges->n && v[i].begin < (uintptr_t)p + size)
+        st = rp_fail(err, RP_INTERNAL, "range %s of %zu bytes overlaps the registered range %s",
+                     v[i - 1].what, size, v[i].what);
+    if (st == RP_OK) {
+        hal_counters *c = &d->counters;
+        v[i - 1].end = (uintptr_t)p + size;
+        c->live_bytes += size - before;
+        if (c->live_bytes > c->peak_bytes) c->peak_bytes = c->live_bytes;
+    }
+    (void)pthread_mutex_unlock(&d->ranges->lock);
+    return st;
+}
+
 rp_status hal_memory_alloc(hal_device *d, size_t size, size_t align, const char *what, void **out,
                            rp_error *err) {
     void *p = base_alloc_aligned(size, align);

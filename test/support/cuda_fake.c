@@ -116,6 +116,50 @@ static int do_memory_free(uint64_t at) {
     (void)at;
     return drop("memory_free");
 }
+static int do_granularity(size_t *out, const cuda_memory_kind *kind, int recommended) {
+    (void)kind, (void)recommended;
+    *out = 2 << 20;
+    return code_of("granularity");
+}
+static int do_address_reserve(uint64_t *out, size_t size, size_t alignment, uint64_t at,
+                              unsigned long long flags) {
+    void *p = NULL;
+    (void)alignment, (void)at, (void)flags;
+    int code = size % (2 << 20) == 0 ? make("address_reserve", &p) : 1;
+    if (code == 0) *out = (uint64_t)(uintptr_t)p;
+    return code;
+}
+static int do_address_free(uint64_t at, size_t size) {
+    (void)at, (void)size;
+    return drop("address_free");
+}
+static int do_memory_make(uint64_t *out, size_t size, const cuda_memory_kind *kind,
+                          unsigned long long flags) {
+    void *p = NULL;
+    (void)kind, (void)flags;
+    int code = size && size % (2 << 20) == 0 ? make("memory_make", &p) : 1;
+    if (code == 0) *out = (uint64_t)(uintptr_t)p;
+    return code;
+}
+static int do_memory_release(uint64_t memory) {
+    (void)memory;
+    return drop("memory_release");
+}
+static int do_memory_map(uint64_t at, size_t size, size_t offset, uint64_t memory,
+                         unsigned long long flags) {
+    (void)at, (void)size, (void)offset, (void)memory, (void)flags;
+    int code = code_of("memory_map");
+    if (code == 0) cuda_fake.live++;
+    return code;
+}
+static int do_memory_unmap(uint64_t at, size_t size) {
+    (void)at, (void)size;
+    return drop("memory_unmap");
+}
+static int do_memory_access(uint64_t at, size_t size, const cuda_access *access, size_t n) {
+    (void)at, (void)size, (void)access, (void)n;
+    return code_of("memory_access");
+}
 static int do_host_alloc(void **out, size_t size, unsigned flags) {
     (void)flags;
     int code = code_of("host_alloc");

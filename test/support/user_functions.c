@@ -438,6 +438,32 @@ static void random_sizes_settle(void **state) {
     user_close(&u);
 }
 
+/* A large tensor that gets larger stays where it is: graphs made before replay. */
+static void large_tensors_grow_in_place(void **state) {
+    enum { FIRST = 1 << 16, GROWN = 5 };
+    user u;
+    rp_error err = {0};
+    void *x = NULL;
+    const float last = 7;
+    (void)state;
+    user_open(&u);
+    CHECK_OK(rp_device_alloc(u.b.device, (size_t)(FIRST << GROWN) * sizeof(float), &x, &err), &err);
+    rp_function *f = function_of(&u.b, "f", plain, &u);
+    for (int i = 0; i < 2 * GROWN; i++) {
+        int64_t n = FIRST << (i < GROWN ? i : 2 * GROWN - 1 - i);
+        CHECK_OK(rp_stream_copy(u.b.stream, (float *)x + n - 1, &last, sizeof last, &err), &err);
+        rp_value in = floats(x, n);
+        rp_output *o = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(o), i < GROWN ? RP_RAN_CAPTURE : RP_RAN_REPLAY);
+        assert_true(values_of(o)[n - 1] == 9 * last + 4);
+        rp_output_free(o);
+    }
+    rp_autograph_info info = bench_info(&u.b);
+    assert_int_equal(info.invalidated + info.eager, 0);
+    rp_device_free(u.b.device, x);
+    user_close(&u);
+}
+
 static void managers_leave_nothing(void **state) {
     user u;
     float x = 1;
@@ -497,6 +523,7 @@ int user_functions_run(const char *name, const char *group) {
         cmocka_unit_test(an_output_is_freed_inside_of_a_capture),
         cmocka_unit_test(outputs_given_back_are_bounded),
         cmocka_unit_test(random_sizes_settle),
+        cmocka_unit_test(large_tensors_grow_in_place),
         cmocka_unit_test(managers_leave_nothing),
     };
     device = name;

@@ -373,8 +373,56 @@ static void a_machine_without_the_library_is_told(void **state) {
         assert_non_null(strstr(err.text, "libcuda.so.1) on this machine; install"));
 }
 
+/* A range that takes memory twice; *was is what it has at the end. */
+static rp_status grow_range(size_t *was, rp_error *err) {
+    hal_device *d = NULL;
+    hal_reserved *r = NULL;
+    rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
+    if (st == RP_OK) st = d->ops->reserve(d, 5 << 20, &r, err);
+    if (st == RP_OK) st = d->ops->commit(r, 1, err);
+    if (st == RP_OK) st = d->ops->commit(r, 5 << 20, err);
+    *was = r ? r->committed : 0;
+    if (d) assert_int_equal(hal_live_bytes(d), *was);
+    if (r) d->ops->unreserve(r);
+    hal_close(d);
+    return st;
+}
+
+static void a_range_may_fail_at_each_call(void **state) {
+    size_t before = base_live(), was = 0;
+    uint32_t nth = 0;
+    rp_status st = RP_DEVICE;
+    (void)state;
+    while (st != RP_OK) {
+        rp_error err = {0};
+        cuda_fake_reset();
+        cuda_fake.fail_nth = ++nth;
+        st = grow_range(&was, &err);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+        assert_int_equal(err.code, st);
+        assert_true(st == RP_OK ? was == 6 << 20 : was == 0 || was == 2 << 20);
+    }
+    assert_non_null(strstr(cuda_fake.log,
+                           "granularity address_reserve context_set memory_make memory_map "
+                           "memory_access memory_set stream_synchronize context_set memory_make "
+                           "memory_map memory_access memory_set stream_synchronize context_set "
+                           "stream_synchronize context_set memory_unmap memory_release "
+                           "memory_unmap memory_release address_free "));
+    for (uint32_t k = 1; k < 40; k++) {
+        rp_error err = {0};
+        cuda_fake_reset();
+        base_alloc_fail_nth(k);
+        (void)grow_range(&was, &err);
+        base_alloc_fail_nth(0);
+        assert_int_equal(cuda_fake.live, 0);
+        assert_int_equal(base_live(), before);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_range_may_fail_at_each_call),
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(an_upload_may_fail_at_each_call),

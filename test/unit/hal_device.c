@@ -158,6 +158,50 @@ static void copies_go_both_ways(void **state) {
     d->ops->release(d, b, SIZE);
 }
 
+static bool is_filled(hal_device *d, const void *at, int byte, size_t n) {
+    unsigned char *host = base_alloc(n);
+    rp_error err = {0};
+    bool same = true;
+    assert_non_null(host);
+    CHECK_OK(d->ops->copy(d, host, at, n, &err), &err);
+    CHECK_OK(d->ops->synchronize(d, &err), &err);
+    for (size_t i = 0; i < n; i++) same = same && host[i] == byte;
+    base_free(host);
+    return same;
+}
+
+/* What there was stays where and as it is, what comes is zero; a device may take more than it is asked for. */
+static void ranges_grow_in_place(void **state) {
+    NEEDS_DEVICE((fixture *)*state);
+    hal_device *d = ((fixture *)*state)->d;
+    enum { PIECE = 300000, PIECES = 5, SIZE = 3 << 20 };
+    hal_reserved *r = NULL;
+    rp_error err = {0};
+    CHECK_OK(d->ops->reserve(d, SIZE, &r, &err), &err);
+    char *at = r->at;
+    assert_true(r->size >= SIZE && r->committed == 0);
+    for (int i = 0; i < PIECES; i++) {
+        size_t size = (size_t)(i + 1) * PIECE, before = r->committed;
+        CHECK_OK(d->ops->commit(r, size, &err), &err);
+        assert_true(r->at == at && r->committed >= size && r->committed <= r->size);
+        assert_int_equal(hal_device_counters(d)->live_bytes, r->committed);
+        assert_int_equal(hal_range_size(d, at), r->committed);
+        if (size > before) assert_true(is_filled(d, at + before, 0, r->committed - before));
+        for (int k = 0; k < i; k++) assert_true(is_filled(d, at + k * PIECE, k + 1, PIECE));
+        CHECK_OK(d->ops->fill(d, at + i * PIECE, i + 1, PIECE, &err), &err);
+    }
+    size_t most = r->committed;
+    CHECK_OK(d->ops->commit(r, 1, &err), &err); /* is never less */
+    assert_int_equal(r->committed, most);
+    assert_int_equal(d->ops->commit(r, r->size + 1, &err), RP_INTERNAL);
+    assert_non_null(strstr(err.text, "of a reserved range that has"));
+    assert_int_equal(r->committed, most);
+    d->ops->unreserve(r);
+    d->ops->unreserve(NULL);
+    assert_int_equal(hal_device_counters(d)->live_bytes, 0);
+    assert_int_equal(hal_range_size(d, at), 0);
+}
+
 /* What fill has written where, and how often each byte was asked for. */
 typedef struct bytes {
     atomic_uint times[HAL_PART * 5 / 2 / 1000 + 1]; /* of a thousand bytes */
@@ -837,6 +881,8 @@ int main(void) {
         EACH(memory_is_zeroed_aligned_and_counted),
         ON_GPU(memory_is_zeroed_aligned_and_counted),
         EACH(copies_go_both_ways),
+        EACH(ranges_grow_in_place),
+        ON_GPU(ranges_grow_in_place),
         EACH(uploads_arrive_whole),
         ON_GPU(copies_go_both_ways),
         ON_GPU(uploads_arrive_whole),

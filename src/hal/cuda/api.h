@@ -75,6 +75,21 @@ typedef struct cuda_copy_3d {
     size_t width, height, depth;
 } cuda_copy_3d;
 
+/* As the driver's CUmemLocation, CUmemAllocationProp and CUmemAccessDesc. */
+typedef struct cuda_place {
+    int type, id;
+} cuda_place;
+typedef struct cuda_memory_kind {
+    int type, handles;
+    cuda_place place;
+    void *reserved;
+    unsigned char flags[8];
+} cuda_memory_kind;
+typedef struct cuda_access {
+    cuda_place place;
+    int flags;
+} cuda_access;
+
 typedef struct cuda_driver {
 #define DRIVER(name, symbol, parameters) int(*name) parameters;
 #include "hal/cuda/api.def"
@@ -110,6 +125,9 @@ enum {
     CUDA_FUNCTION_MAX_SHARED = 8,
     CUDA_FUNCTION_CARVEOUT = 9,
     CUDA_FUNCTION_LARGE_CLUSTER = 14,
+    CUDA_MEMORY_PINNED = 1,
+    CUDA_PLACE_DEVICE = 1,
+    CUDA_ACCESS_READ_WRITE = 3,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_HOST_PORTABLE = 1,
     CUDA_HOST_MAPPED = 2,

@@ -76,6 +76,9 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
 /* Members of the operation table that live in their own files. */
 rp_status cuda_device_upload(hal_device *d, void *to, const hal_source *from, rp_error *err);
 void cuda_staging_close(cuda_device *d);
+rp_status cuda_reserve(hal_device *d, size_t size, hal_reserved **out, rp_error *err);
+rp_status cuda_commit(hal_reserved *r, size_t size, rp_error *err);
+void cuda_unreserve(hal_reserved *r);
 rp_status cuda_module_load(hal_device *d, const char *path, hal_module **out, rp_error *err);
 rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out, rp_error *err);
 void cuda_module_free(hal_module *m);

@@ -23,6 +23,7 @@ static void free_now(const cuda_driver *cu, void *context, cuda_freed kind, void
     case CUDA_FREED_MEMORY: (void)cu->memory_free((uint64_t)(uintptr_t)p); break;
     case CUDA_FREED_HOST: (void)cu->host_free(p); break;
     case CUDA_FREED_MODULE: (void)cu->module_free(p); break;
+    case CUDA_FREED_RANGE: cuda_reserved_free(cu, p); break;
     }
 }
 

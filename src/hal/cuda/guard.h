@@ -10,7 +10,16 @@
 
 #include "hal/cuda/gpu.h"
 
-typedef enum cuda_freed { CUDA_FREED_MEMORY, CUDA_FREED_HOST, CUDA_FREED_MODULE } cuda_freed;
+typedef enum cuda_freed {
+    CUDA_FREED_MEMORY,
+    CUDA_FREED_HOST,
+    CUDA_FREED_MODULE,
+    CUDA_FREED_RANGE /* a cuda_reserved */
+} cuda_freed;
+
+/* Unmaps and frees a range, its memory and the struct. */
+typedef struct cuda_reserved cuda_reserved;
+void cuda_reserved_free(const cuda_driver *cu, cuda_reserved *r);
 
 void cuda_guard_enter(void);
 /* The last one to leave frees what was put off. */

@@ -57,10 +57,24 @@ typedef struct area {
 static area *areas;
 static size_t n_areas, cap_areas, taken;
 
+enum { GRANULARITY = 1 << 16 };
+
 /* Bytes. EMU_MEMORY: how many, when less are wanted. */
 static size_t memory_size(void) {
     const char *less = getenv("EMU_MEMORY");
     return less ? strtoull(less, NULL, 10) : (size_t)MEMORY_MB << 20;
+}
+
+static void area_add(char *at, size_t size, bool host) {
+    (void)mprotect(at, size, PROT_READ | PROT_WRITE);
+    memset(at, 0xa5, size < 1 << 20 ? size : 1 << 20); /* nobody promises zeros */
+    if (!host) (void)mprotect(at, size, PROT_NONE);
+    if (n_areas == cap_areas) {
+        cap_areas = cap_areas ? 2 * cap_areas : 64;
+        areas = realloc(areas, cap_areas * sizeof *areas);
+        if (!areas) emu_die("no memory");
+    }
+    areas[n_areas++] = (area){at, size, host, false};
 }
 
 static int area_new(size_t size, bool host, void **out) {
@@ -70,14 +84,7 @@ static int area_new(size_t size, bool host, void **out) {
     char *p = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
     if (p == MAP_FAILED) return OUT_OF_MEMORY;
-    memset(p, 0xa5, whole < 1 << 20 ? whole : 1 << 20); /* nobody promises zeros */
-    if (!host) (void)mprotect(p, whole, PROT_NONE);
-    if (n_areas == cap_areas) {
-        cap_areas = cap_areas ? 2 * cap_areas : 64;
-        areas = realloc(areas, cap_areas * sizeof *areas);
-        if (!areas) emu_die("no memory");
-    }
-    areas[n_areas++] = (area){p, whole, host, false};
+    area_add(p, whole, host);
     taken += whole;
     *out = p;
     return 0;
@@ -391,6 +398,89 @@ CU(emu_host_free, "cuMemFreeHost", void *at) {
 
 CU(emu_memory_free, "cuMemFree_v2", uint64_t at) {
     return emu_host_free((void *)(uintptr_t)at);
+}
+
+/* A handle of memory is its size. */
+static int reserved(size_t size) {
+    return !emu_may() ? CAPTURE_UNSUPPORTED : size == 0 || size % GRANULARITY ? INVALID : 0;
+}
+
+CU(emu_granularity, "cuMemGetAllocationGranularity", size_t *out, const cuda_memory_kind *kind,
+   int recommended) {
+    (void)recommended;
+    if (kind->type != CUDA_MEMORY_PINNED || kind->place.type != CUDA_PLACE_DEVICE) return INVALID;
+    *out = GRANULARITY;
+    return 0;
+}
+
+CU(emu_address_reserve, "cuMemAddressReserve", uint64_t *out, size_t size, size_t alignment,
+   uint64_t at, unsigned long long flags) {
+    (void)alignment, (void)at, (void)flags;
+    int code = reserved(size);
+    void *p = code
+                  ? MAP_FAILED
+                  : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (code == 0 && p == MAP_FAILED) code = OUT_OF_MEMORY;
+    if (code == 0) *out = (uint64_t)(uintptr_t)p;
+    return code;
+}
+
+CU(emu_address_free, "cuMemAddressFree", uint64_t at, size_t size) {
+    int code = reserved(size);
+    return code ? code : munmap((void *)(uintptr_t)at, size);
+}
+
+CU(emu_memory_make, "cuMemCreate", uint64_t *out, size_t size, const cuda_memory_kind *kind,
+   unsigned long long flags) {
+    (void)kind, (void)flags;
+    int code = reserved(size);
+    (void)pthread_mutex_lock(&lock);
+    if (code == 0 && taken + size > memory_size()) code = OUT_OF_MEMORY;
+    if (code == 0) taken += *out = size;
+    (void)pthread_mutex_unlock(&lock);
+    return code;
+}
+
+CU(emu_memory_release, "cuMemRelease", uint64_t memory) {
+    (void)pthread_mutex_lock(&lock);
+    taken -= memory;
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+CU(emu_memory_map, "cuMemMap", uint64_t at, size_t size, size_t offset, uint64_t memory,
+   unsigned long long flags) {
+    (void)flags;
+    int code = reserved(size);
+    if (code || offset || size != memory) return code ? code : INVALID;
+    (void)pthread_mutex_lock(&lock);
+    area_add((char *)(uintptr_t)at, size, false);
+    (void)pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+CU(emu_memory_unmap, "cuMemUnmap", uint64_t at, size_t size) {
+    int code = reserved(size);
+    if (code) return code;
+    code = INVALID;
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < n_areas && code; i++) {
+        if (areas[i].at != (char *)(uintptr_t)at || areas[i].size != size) continue;
+        (void)mmap(areas[i].at, size, PROT_NONE,
+                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        areas[i] = areas[--n_areas];
+        code = 0;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return code;
+}
+
+CU(emu_memory_access, "cuMemSetAccess", uint64_t at, size_t size, const cuda_access *access,
+   size_t n) {
+    (void)at;
+    int code = reserved(size);
+    if (code) return code;
+    return n == 1 && access->flags == CUDA_ACCESS_READ_WRITE && !access->place.id ? 0 : INVALID;
 }
 
 CU(emu_pointer_get, "cuPointerGetAttribute", void *out, int attribute, uint64_t at) {
