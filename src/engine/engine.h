@@ -86,15 +86,16 @@ struct rp_engine {
     char arch[16]; /* of a GPU; "": code is the host's */
     graph_capture_report capture;
     engine_times times;
-    int64_t t_submit;       /* of the first request */
-    int64_t t_fetch;        /* fetching began; 0: nothing is fetched */
-    uint64_t dropped_bytes; /* of prompts: the vocabulary has no token for them */
-    uint64_t garbage_rows;  /* of logits, each of which ended its request */
-    uint64_t garbage_step;  /* the last step that had one */
-    rp_error damage;        /* of the weights, as found in that step; RP_OK: none */
-    bool calling;           /* in a call that may call back: engine_enter to engine_leave */
-    bool close_refused;     /* in a callback of that call */
-    uint32_t n_released;    /* jobs that wait to be freed */
+    int64_t t_submit;                    /* of the first request */
+    int64_t t_fetch;                     /* fetching began; 0: nothing is fetched */
+    uint64_t dropped_bytes;              /* of prompts: the vocabulary has no token for them */
+    uint64_t draws[ENGINE_DRAW_REASONS]; /* requests that draw, by where they do */
+    uint64_t garbage_rows;               /* of logits, each of which ended its request */
+    uint64_t garbage_step;               /* the last step that had one */
+    rp_error damage;                     /* of the weights, as found in that step; RP_OK: none */
+    bool calling;        /* in a call that may call back: engine_enter to engine_leave */
+    bool close_refused;  /* in a callback of that call */
+    uint32_t n_released; /* jobs that wait to be freed */
     rp_progress_fn progress;
     void *user;
     pthread_mutex_t reporting; /* around progress, and of reported */

@@ -29,7 +29,8 @@ static size_t blocks_size(const engine_inputs *in) {
 /* An even number, so that patches of blocks do not lie across words that are read at once, and as much as is read before it is known how much there is. */
 static void size_blocks(engine_inputs *in) {
     const engine_step_buffers *b = &in->b;
-    const size_t fixed = GEN_EXCHANGE_HEAD + (size_t)b->max_tokens * TOKEN_ARRAYS + b->max_rows + 1;
+    const size_t fixed = GEN_EXCHANGE_HEAD + (size_t)b->max_tokens * TOKEN_ARRAYS + b->max_rows +
+                         1 + (size_t)b->max_seqs * GEN_DRAW_WORDS;
     in->room = table_words(b) < MOST_PATCHES ? (uint32_t)table_words(b) : MOST_PATCHES;
     in->block_words = fixed + (size_t)in->room * PATCH;
     if (in->block_words < GEN_EXCHANGE_LEAST) in->block_words = GEN_EXCHANGE_LEAST;
@@ -37,10 +38,11 @@ static void size_blocks(engine_inputs *in) {
 }
 
 static void make_launch(engine_inputs *in) {
-    void *const arg[] = {in->blocks, in->copy, in->results->tokens, in->x->state};
-    const size_t size[] = {blocks_size(in), in->size,
-                           hal_range_size(in->device, in->results->tokens),
-                           GEN_EXCHANGE_STATE * sizeof *in->x->state};
+    void *const arg[] = {in->blocks, in->copy, in->results->tokens, in->x->state,
+                         in->results->draws};
+    const size_t size[] = {
+        blocks_size(in), in->size, hal_range_size(in->device, in->results->tokens),
+        GEN_EXCHANGE_STATE * sizeof *in->x->state, hal_range_size(in->device, in->results->draws)};
     memcpy(in->arg, arg, sizeof arg);
     memcpy(in->arg_size, size, sizeof size);
     in->dim[0] = (long long)in->block_words;
@@ -111,6 +113,7 @@ typedef struct writer {
     engine_inputs *in;
     const rp_dispatch *d;
     const engine_route *route;
+    uint32_t n_draws;
     int32_t *head, *patches; /* the latter where they are behind the arrays */
     uint32_t n_patches;
 } writer;
@@ -130,12 +133,12 @@ static rp_status begin(writer *w, rp_error *err) {
         RP_TRY(in->device->ops->synchronize(in->device, err));
     w->head = in->blocks + number % 2 * in->block_words;
     w->patches = w->head + GEN_EXCHANGE_HEAD + (size_t)w->d->padded * TOKEN_ARRAYS + rows +
-                 rows % 2;
+                 rows % 2 + (size_t)w->n_draws * GEN_DRAW_WORDS;
     w->n_patches = 0;
     return RP_OK;
 }
 
-static void end(writer *w, int32_t tokens, int32_t rows) {
+static void end(writer *w, int32_t tokens, int32_t rows, uint32_t n_draws) {
     engine_exchange *x = w->in->x;
     x->sent++;
     w->head[GEN_EXCHANGE_NUMBER] = (int32_t)x->sent;
@@ -143,6 +146,7 @@ static void end(writer *w, int32_t tokens, int32_t rows) {
     w->head[GEN_EXCHANGE_FROM] = (int32_t)w->route->from;
     w->head[GEN_EXCHANGE_TOKENS] = tokens;
     w->head[GEN_EXCHANGE_ROWS] = rows;
+    w->head[GEN_EXCHANGE_DRAWS] = (int32_t)n_draws;
     w->head[GEN_EXCHANGE_PATCHES] = (int32_t)w->n_patches;
 }
 
@@ -155,7 +159,7 @@ static rp_status take_block(engine_inputs *in, rp_error *err) {
 static rp_status send_patches(writer *w, rp_error *err) {
     memmove(w->head + GEN_EXCHANGE_HEAD, w->patches,
             (size_t)w->n_patches * PATCH * sizeof *w->patches);
-    end(w, 0, 0);
+    end(w, 0, 0, 0);
     RP_TRY(take_block(w->in, err));
     return begin(w, err);
 }
@@ -199,7 +203,9 @@ static void put_arrays(const writer *w) {
     at = put(at, b->positions, w->d->padded);
     at = put(at, b->slots, w->d->padded);
     at = put(at, b->seqs, w->d->padded);
-    (void)put(at, b->rows, w->d->padded_logits);
+    at = put(at, b->rows, w->d->padded_logits);
+    at += w->d->padded_logits % 2;
+    if (w->n_draws > 0) (void)put(at, w->in->draws, (int32_t)w->n_draws * GEN_DRAW_WORDS);
 }
 
 /* Tokens of the step before, which is done. */
@@ -215,18 +221,18 @@ static rp_status write_block(writer *w, uint32_t n_blocks, rp_error *err) {
     if (w->in->seen_width != n_blocks) forget_seen(w->in, n_blocks);
     for (uint32_t i = 0; i < (uint32_t)d->padded_reqs; i++) RP_TRY(put_row(w, i, n_blocks, err));
     put_arrays(w);
-    end(w, d->padded, d->padded_logits);
+    end(w, d->padded, d->padded_logits, w->n_draws);
     return RP_OK;
 }
 
-rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t n_blocks,
+rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, engine_step_extent extent,
                               const engine_route *route, rp_error *err) {
-    writer w = {.in = in, .d = d, .route = route};
+    writer w = {.in = in, .d = d, .route = route, .n_draws = extent.n_draws};
     if (!in->copy) {
         take_tokens(in, d, route->ids);
         return RP_OK;
     }
-    rp_status st = write_block(&w, n_blocks, err);
+    rp_status st = write_block(&w, extent.width, err);
     if (st != RP_OK) engine_inputs_lost(in);
     return st;
 }

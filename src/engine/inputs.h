@@ -15,7 +15,8 @@ typedef struct engine_inputs {
     engine_exchange *x;    /* as well */
     const engine_results *results; /* as well, open */
     const uint64_t
-        *stamps; /* (optional) as well: of the rows of block tables (engine_step_stamps) */
+        *stamps;          /* (optional) as well: of the rows of block tables (engine_step_stamps) */
+    const int32_t *draws; /* (optional) as well: parameters of rows (engine_step_draws) */
     hal_device *device;
     void *memory; /* of b */
     void *copy;   /* the same on the device; NULL where memory is what kernels read */
@@ -29,8 +30,8 @@ typedef struct engine_inputs {
     uint32_t seen_width;
     int32_t *known;     /* block tables as the device has them, or will have */
     hal_launch fetch;   /* takes the next block */
-    void *arg[4];       /* of fetch, */
-    size_t arg_size[4]; /* their bytes, */
+    void *arg[5];       /* of fetch, */
+    size_t arg_size[5]; /* their bytes, */
     long long dim[4];   /* and its sizes */
 } engine_inputs;
 
@@ -40,11 +41,11 @@ void engine_inputs_close(engine_inputs *in); /* a zero one is fine */
 
 /* Where kernels find what the host has at p, an array of in->b. */
 void *engine_inputs_for_kernels(const engine_inputs *in, int32_t *p);
-/* Writes the block of a step of these padded sizes, whose block-table rows have n_blocks entries. To be
+/* Writes the block of a step of these padded sizes and that extent. To be
  * followed by in->fetch, once, in front of everything that reads the arrays. Where there is no copy, tokens of the step before are
  * read now, and that is all. Afterwards the arrays may be written again; a block is written over by the next but one. A failure
  * loses the block. */
-rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, uint32_t n_blocks,
+rp_status engine_inputs_write(engine_inputs *in, const rp_dispatch *d, engine_step_extent extent,
                               const engine_route *route, rp_error *err) RP_MUST_USE;
 /* That launch by itself; nothing where there is no copy. A failure loses the block. */
 rp_status engine_inputs_fetch(engine_inputs *in, rp_error *err) RP_MUST_USE;

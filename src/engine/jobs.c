@@ -1,6 +1,7 @@
 /* Requests as their submitters see them: submitted, looked at, aborted, released. */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "engine/engine.h"
@@ -64,8 +65,25 @@ static rp_status reserve_logprobs(engine_job *j, rp_error *err) {
                                 k < vocab ? k : vocab, err);
 }
 
+static engine_draw_reason draw_reason(const rp_engine *e, const rp_request_options *r) {
+    const engine_draw_reason why = engine_runner_draws(e->runner);
+    return why == ENGINE_DRAW_WITHIN && (r->logprobs || r->top_logprobs > 0) ? ENGINE_DRAW_LOGPROBS
+                                                                             : why;
+}
+
+/* Where the tokens of a request that was added are drawn, if they are; what keeps a device from it is said. */
+static void note_draw(rp_engine *e, const engine_job *j, engine_draw_reason why) {
+    if (!engine_request_draws(j->req)) return;
+    e->draws[why]++;
+    if (why > ENGINE_DRAW_UNIFIED)
+        base_log_ch(RP_LOG_CH_PERF_HINTS, false,
+                    "request %llu: the host draws its tokens, each before the next step: %s",
+                    (unsigned long long)j->id, engine_draw_reason_text(why));
+}
+
 static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_options *r,
                               rp_error *err) {
+    const engine_draw_reason why = draw_reason(e, r);
     model_ids ids = {0};
     rp_status st = engine_prompt_ids(e, r, &ids, err);
     engine_request_options o = {.id = j->id,
@@ -77,6 +95,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
                                              .min_p = r->sampling.min_p,
                                              .top_k = r->sampling.top_k,
                                              .seed = r->sampling.seed},
+                                .draws_within = why == ENGINE_DRAW_WITHIN,
                                 .stop = engine_text_token,
                                 .user = j};
     if (st == RP_OK) st = engine_request_new(&o, &j->req, err);
@@ -84,6 +103,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
     if (st == RP_OK) st = reserve_text(j, err);
     if (st == RP_OK) st = reserve_logprobs(j, err);
     if (st == RP_OK) st = engine_sched_add(e->sched, j->req, err);
+    if (st == RP_OK) note_draw(e, j, why);
     return st;
 }
 

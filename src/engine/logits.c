@@ -1,4 +1,4 @@
-/* Passes over a row of logits.
+/* Passes over a row of logits. gen/embed/draw.cu has the same arithmetic for devices.
  *
  * Invariants: blocks and lanes have constant sizes, so that the order of every float operation is
  * the same at each optimisation level and vector width. libm is not used: its exp is a call an
@@ -75,8 +75,12 @@ bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at
     return true;
 }
 
+float engine_logits_scale(double temperature) {
+    return (float)(1.4426950408889634 / temperature);
+}
+
 void engine_logits_weights(const float *x, uint32_t n, float top, double temperature, float *w) {
-    float scale = (float)(1.4426950408889634 / temperature);
+    float scale = engine_logits_scale(temperature);
     bool wide = gen_isa_granted() & GEN_ISA_BIT(GEN_ISA_AVX2);
     weights_fn whole = wide ? weights_avx2 : weights_plain;
     uint32_t i = 0;

@@ -11,6 +11,8 @@ bool engine_logits_sound(float best);
 /* Largest logit and the first token that has it. False when a logit is NaN or +inf, or all are
  * -inf; outputs are not to be used then. */
 bool engine_logits_best(const float *x, uint32_t n, float *out, uint32_t *out_at);
+/* What powers of two are of logits at that temperature, as a factor. */
+float engine_logits_scale(double temperature);
 /* w[i] = exp((x[i] - top) / temperature) in float32, with a relative error below 3e-7 + 2e-7 |log w|;
  * 1 for the best; 0 below about e^-80. temperature is at least 1e-5. */
 void engine_logits_weights(const float *x, uint32_t n, float top, double temperature, float *w);

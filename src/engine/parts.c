@@ -32,15 +32,17 @@ static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_er
     if (p->is_head) return bind_sizes(ps, p->prog, p->bound, ps->max.tokens, key->num_logits, err);
     RP_TRY(bind_sizes(ps, p->prog, p->bound, key->num_tokens, 1, err));
     if (!p->joined) return RP_OK;
-    RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens,
-                      key->num_logits > 0 ? key->num_logits : 1, err));
+    const int64_t rows = key->num_logits > 0 ? key->num_logits : 1;
+    RP_TRY(bind_sizes(ps, &ps->head, p->head, ps->max.tokens, rows, err));
     hal_launch *at = p->joined;
     if (ps->before) *at++ = *ps->before;
     memcpy(at, p->bound->launches, p->bound->n * sizeof *at);
     at += p->bound->n;
     memcpy(at, p->head->launches, p->head->n * sizeof *at);
     at += p->head->n;
-    if (ps->after) *at = *ps->after;
+    if (!ps->after) return RP_OK;
+    *at = *ps->after;
+    at->items += rows;
     return RP_OK;
 }
 

@@ -24,7 +24,7 @@ typedef struct engine_parts {
     graph_state *state;
     engine_sizes max; /* tokens and rows change from step to step */
     engine_program model, head;
-    /* (optional) what a whole step has in front of the model and behind the head; both or neither */
+    /* (optional) what a whole step has in front of the model and behind the head, the latter with an item more for each row; both or neither */
     const hal_launch *before, *after;
     /* made here */
     engine_part *pieces; /* one a piece of the model plan */

@@ -1,6 +1,6 @@
 /* From the results of a step to the tokens of its entries.
  *
- * Greedy tokens come with the step; logits are asked for where a request draws, or wants log probabilities, and rows side by side come in one copy. Entries
+ * Greedy tokens come with the step, and those that it draws; logits are asked for where the host draws, or log probabilities are wanted, and rows side by side come in one copy. Entries
  * whose request has ended since the step was launched get nothing. */
 #include <stdio.h>
 
@@ -13,13 +13,14 @@ typedef struct picker {
     engine_best best;
 } picker;
 
-static bool is_greedy(const engine_batch_entry *x) {
-    return x->req->sampling.temperature < ENGINE_GREEDY_BELOW;
+/* Its token is the step's. */
+static bool is_chosen(const engine_batch_entry *x) {
+    return !engine_request_draws(x->req) || x->req->draws_within;
 }
 
 static bool is_watched(const engine_batch_entry *x) {
     const engine_job *j = x->req->user;
-    return !is_greedy(x) || j->logprobs.max > 0;
+    return !is_chosen(x) || j->logprobs.max > 0;
 }
 
 bool engine_is_handed_on(const engine_batch *b) {
@@ -44,7 +45,7 @@ static rp_status take(const picker *p, uint32_t i, uint32_t r, const float *logi
         engine_garbage_row(e, who, p->best.logit[r], p->best.id[r], &j->err);
         return RP_OK;
     }
-    if (is_greedy(x))
+    if (is_chosen(x))
         e->tokens[i] = p->best.id[r];
     else
         RP_TRY(engine_sampler_pick(e->sampler, &x->req->sampling, logits, x->req->n_output,

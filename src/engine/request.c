@@ -50,6 +50,7 @@ rp_status engine_request_new(const engine_request_options *o, engine_request **o
                           .sampling = o->sampling,
                           .n_stop_ids = o->n_stop_ids,
                           .all_logits = o->all_logits,
+                          .draws_within = o->draws_within,
                           .stop = o->stop,
                           .user = o->user};
     RP_TRY_OUT(copy_ids(&r->prompt, o->prompt, o->n_prompt, err));
@@ -85,6 +86,14 @@ uint32_t engine_request_total(const engine_request *r) {
 
 bool engine_request_over(const engine_request *r) {
     return r->aborting || (r->n_pending && r->n_output + r->n_pending == r->max_output);
+}
+
+bool engine_request_draws(const engine_request *r) {
+    return r->sampling.temperature >= ENGINE_GREEDY_BELOW;
+}
+
+bool engine_request_draws_within(const engine_request *r) {
+    return r->draws_within && engine_request_draws(r);
 }
 
 uint32_t engine_request_left(const engine_request *r) {

@@ -54,6 +54,7 @@ typedef struct engine_request_options {
     const int32_t *stop_ids; /* copied; EOS among them unless it is to be ignored */
     uint32_t n_stop_ids;
     bool all_logits;     /* logits of every position, not of the last alone */
+    bool draws_within;   /* its tokens are drawn within the step (draw.h), where they are drawn */
     engine_stop_fn stop; /* (optional) stop strings, streaming */
     void *user;
 } engine_request_options;
@@ -75,7 +76,7 @@ struct engine_request {
     engine_sampling sampling;
     int32_t *stop_ids;
     uint32_t n_stop_ids;
-    bool all_logits, aborting;
+    bool all_logits, draws_within, aborting;
     engine_stop_fn stop;
     void *user;
     engine_request_state state;
@@ -98,6 +99,10 @@ int32_t engine_request_token(const engine_request *r, uint32_t position);
 uint32_t engine_request_total(const engine_request *r);
 /* Ends with the token that is under way, whatever that is. */
 bool engine_request_over(const engine_request *r);
+/* Its tokens are not those of the largest logits, .. */
+bool engine_request_draws(const engine_request *r);
+/* .. and the device draws them. */
+bool engine_request_draws_within(const engine_request *r);
 /* Positions that are not computed, and not under way. */
 uint32_t engine_request_left(const engine_request *r);
 

@@ -28,6 +28,10 @@ static size_t tokens_size(const engine_results *r) {
     return r->max_rows * sizeof(int32_t) * (ENGINE_FLIGHTS + 1);
 }
 
+static size_t draws_size(const engine_results *r) {
+    return r->max_rows * GEN_DRAW_WORDS * sizeof(int32_t);
+}
+
 static rp_status open_logits(engine_results *r, int64_t max_num_seqs, rp_error *err) {
     engine_room room = {"the logits of a step", "max_num_seqs", max_num_seqs, HAL_DEVICE_MEMORY,
                         logits_size(r)};
@@ -41,12 +45,14 @@ static rp_status open_logits(engine_results *r, int64_t max_num_seqs, rp_error *
 }
 
 static void make_launch(engine_results *r) {
-    void *const arg[] = {r->best, r->host_best, r->tokens, r->x->state};
-    const size_t size[] = {best_size(r), host_best_size(r), tokens_size(r),
-                           GEN_EXCHANGE_STATE * sizeof *r->x->state};
+    void *const arg[] = {r->best, r->host_best, r->tokens, r->x->state, r->logits, r->draws};
+    const size_t size[] = {best_size(r),   host_best_size(r),
+                           tokens_size(r), GEN_EXCHANGE_STATE * sizeof *r->x->state,
+                           logits_size(r), draws_size(r)};
     memcpy(r->arg, arg, sizeof arg);
     memcpy(r->arg_size, size, sizeof size);
     r->dim[0] = r->max_rows;
+    r->dim[1] = (long long)(r->row_size / sizeof(float));
     r->deliver = engine_exchange_launch((hal_launch){.name = "results of a step",
                                                      .fn = r->x->deliver,
                                                      .arg = r->arg,
@@ -57,9 +63,11 @@ static void make_launch(engine_results *r) {
 }
 
 static rp_status open_delivery(engine_results *r, rp_error *err) {
-    void *tokens = NULL;
+    void *tokens = NULL, *draws = NULL;
     RP_TRY(r->device->ops->alloc(r->device, HAL_DEVICE_MEMORY, tokens_size(r), &tokens, err));
     r->tokens = tokens;
+    RP_TRY(r->device->ops->alloc(r->device, HAL_DEVICE_MEMORY, draws_size(r), &draws, err));
+    r->draws = draws;
     make_launch(r);
     return RP_OK;
 }
@@ -83,6 +91,7 @@ void engine_results_close(engine_results *r) {
     if (r->best) d->ops->release(d, r->best, best_size(r));
     if (r->host_best) d->ops->release(d, r->host_best, host_best_size(r));
     if (r->tokens) d->ops->release(d, r->tokens, tokens_size(r));
+    if (r->draws) d->ops->release(d, r->draws, draws_size(r));
     for (int i = 0; i < ENGINE_FLIGHTS; i++)
         if (r->done[i]) d->ops->event_free(r->done[i]);
     *r = (engine_results){0};
@@ -106,11 +115,13 @@ engine_route engine_results_nowhere(const engine_results *r) {
     return route;
 }
 
-rp_status engine_results_deliver(engine_results *r, rp_error *err) {
+rp_status engine_results_deliver(engine_results *r, uint32_t rows, rp_error *err) {
     hal_device *d = r->device;
+    hal_launch l = r->deliver;
     if (!r->x->needed)
         return d->ops->copy(d, host_best_of(r, r->n_launched), r->best, best_size(r), err);
-    return d->ops->launch(d, &r->deliver, 1, 0, err);
+    l.items += rows;
+    return d->ops->launch(d, &l, 1, 0, err);
 }
 
 rp_status engine_results_launched(engine_results *r, rp_error *err) {
@@ -164,7 +175,8 @@ size_t engine_results_logits_bytes(const engine_results *r) {
 }
 
 size_t engine_results_best_bytes(const engine_results *r) {
-    return best_size(r) + host_best_size(r) + (r->tokens ? tokens_size(r) : 0);
+    return best_size(r) + host_best_size(r) + (r->tokens ? tokens_size(r) : 0) +
+           (r->draws ? draws_size(r) : 0);
 }
 
 rp_status engine_results_poison(const engine_results *r, rp_error *err) {

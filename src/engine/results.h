@@ -13,7 +13,7 @@ enum {
 
 typedef struct engine_best {
     const float *logit;
-    const int32_t *id;
+    const int32_t *id; /* its token, or the one that was drawn within the step */
 } engine_best;
 
 typedef struct engine_results {
@@ -31,11 +31,12 @@ typedef struct engine_results {
     hal_event *done[ENGINE_FLIGHTS];
     uint64_t n_launched, n_waited;
     hal_launch
-        deliver; /* brings them where best is not what the host reads; its arguments, their bytes, its sizes */
-    void *arg[4];
-    size_t arg_size[4];
-    long long dim[1];
-    int32_t *tokens; /* with it: of the same steps the ids, for the steps behind them */
+        deliver; /* draws and brings them where best is not what the host reads; its arguments, their bytes, its sizes. Wants a block more than there are rows. */
+    void *arg[6];
+    size_t arg_size[6];
+    long long dim[2];
+    int32_t *tokens; /* with it: of the same steps the ids, for the steps behind them, */
+    int32_t *draws;  /* and parameters of the rows of a step (gen/draw.h) */
 } engine_results;
 
 /* max_num_seqs, which decides max_rows, is told where there is no room. engine_results_close also after a failure. */
@@ -46,8 +47,8 @@ void engine_results_close(engine_results *r); /* a zero one is fine */
 engine_route engine_results_route(const engine_results *r);
 /* The same for a step whose results nobody wants. */
 engine_route engine_results_nowhere(const engine_results *r);
-/* Queues what brings the results of the step that was just queued, unless r->deliver was the last launch of it. */
-rp_status engine_results_deliver(engine_results *r, rp_error *err) RP_MUST_USE;
+/* Queues what brings the results of the step of `rows` rows that was just queued, unless r->deliver was the last launch of it. */
+rp_status engine_results_deliver(engine_results *r, uint32_t rows, rp_error *err) RP_MUST_USE;
 /* That step is launched. */
 rp_status engine_results_launched(engine_results *r, rp_error *err) RP_MUST_USE;
 /* Waits for the oldest step that was launched and not waited for. */

@@ -44,6 +44,7 @@ static rp_status open_inputs(engine_runner *r, rp_error *err) {
     RP_TRY(engine_inputs_open(&r->in, r->o.device, err));
     RP_TRY(engine_step_new(&r->in.b, MODEL_KV_BLOCK, &r->step, err));
     r->in.stamps = engine_step_stamps(r->step);
+    r->in.draws = engine_step_draws(r->step);
     return RP_OK;
 }
 
@@ -202,7 +203,7 @@ static rp_status capture_record(engine_runner *r, const rp_dispatch *d, rp_error
     rp_forward_context fc;
     RP_TRY(engine_step_dummy(r->step, d, &fc, err));
     if (r->o.config->cudagraph_num_of_warmups > 0) { /* else nothing runs */
-        RP_TRY(engine_inputs_write(&r->in, d, engine_step_width(r->step), &nowhere, err));
+        RP_TRY(engine_inputs_write(&r->in, d, engine_step_extents(r->step), &nowhere, err));
         RP_TRY(engine_inputs_fetch(&r->in, err));
     }
     return engine_parts_capture(&r->parts, d, err);
@@ -259,7 +260,8 @@ static rp_status run_chunk(engine_runner *r, uint32_t first, rp_error *err) {
     if (first) {
         memmove(r->in.b.rows, r->in.b.rows + first, n * sizeof *r->in.b.rows);
         const engine_route nowhere = engine_results_nowhere(&r->results);
-        RP_TRY(engine_inputs_write(&r->in, &chunk, engine_step_width(r->step), &nowhere, err));
+        const engine_step_extent extent = {.width = engine_step_extents(r->step).width};
+        RP_TRY(engine_inputs_write(&r->in, &chunk, extent, &nowhere, err));
         RP_TRY(engine_inputs_fetch(&r->in, err));
     }
     return engine_part_call(&r->parts.head_part, &chunk, err);
@@ -308,7 +310,7 @@ static rp_status prepare(engine_runner *r, const engine_batch *batch, const engi
     }
     RP_TRY(engine_step_build(r->step, batch, kv, d, &fc, err));
     RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
-    return engine_inputs_write(&r->in, d, engine_step_width(r->step), &route, err);
+    return engine_inputs_write(&r->in, d, engine_step_extents(r->step), &route, err);
 }
 
 static rp_status run_apart(engine_runner *r, const rp_dispatch *d, rp_error *err) {
@@ -318,6 +320,11 @@ static rp_status run_apart(engine_runner *r, const rp_dispatch *d, rp_error *err
     return run_head(r, d, err);
 }
 
+static uint32_t rows_kept(const engine_runner *r, const rp_dispatch *d) {
+    const uint32_t rows = d->num_logits > 0 ? (uint32_t)d->num_logits : 0;
+    return rows < r->results.max_rows ? rows : r->results.max_rows;
+}
+
 /* A whole step takes its inputs and delivers its results itself, where that is to be done. */
 static rp_status run(engine_runner *r, const rp_dispatch *d, rp_error *err) {
     const bool whole = d->mode == RP_CUDAGRAPH_FULL;
@@ -325,7 +332,8 @@ static rp_status run(engine_runner *r, const rp_dispatch *d, rp_error *err) {
         RP_TRY(engine_part_call(&r->parts.whole, d, err));
     else
         RP_TRY(run_apart(r, d, err));
-    if (!whole || !r->exchange.needed) RP_TRY(engine_results_deliver(&r->results, err));
+    if (!whole || !r->exchange.needed)
+        RP_TRY(engine_results_deliver(&r->results, rows_kept(r, d), err));
     return engine_results_launched(&r->results, err);
 }
 
@@ -389,7 +397,7 @@ rp_status engine_runner_time(engine_runner *r, const engine_batch *batch, const 
     RP_TRY(graph_dispatch(&r->dispatcher, &shape, &d, err));
     RP_TRY(engine_step_build(r->step, batch, kv, &d, &fc, err));
     RP_TRY(engine_weights_reach(r->weights, fc.attn_metadata.max_seqlen_k, err));
-    RP_TRY(engine_inputs_write(&r->in, &d, engine_step_width(r->step), &route, err));
+    RP_TRY(engine_inputs_write(&r->in, &d, engine_step_extents(r->step), &route, err));
     RP_TRY(engine_inputs_fetch(&r->in, err));
     rp_batch_descriptor key = {
         .num_tokens = d.padded, .num_reqs = -1, .num_logits = d.padded_logits};
@@ -408,6 +416,12 @@ const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r) {
 
 uint32_t engine_runner_rows_at_once(const engine_runner *r) {
     return r->results.at_once;
+}
+
+engine_draw_reason engine_runner_draws(const engine_runner *r) {
+    if (!r->exchange.needed) return ENGINE_DRAW_UNIFIED;
+    return r->results.row_size / sizeof(float) > GEN_DRAW_VOCAB ? ENGINE_DRAW_VOCAB
+                                                                : ENGINE_DRAW_WITHIN;
 }
 
 uint32_t engine_runner_max_blocks(const engine_runner *r) {

@@ -4,6 +4,7 @@
 #ifndef ENGINE_RUNNER_H
 #define ENGINE_RUNNER_H
 
+#include "engine/draw.h"
 #include "engine/plans.h"
 #include "engine/results.h"
 #include "engine/step.h"
@@ -51,8 +52,8 @@ void engine_runner_drain(engine_runner *r);
 /* Both. */
 rp_status engine_runner_step(engine_runner *r, const engine_batch *batch, const engine_kv *kv,
                              rp_error *err) RP_MUST_USE;
-/* Of each row of the step waited for last, the largest logit and the first token that has it; a NaN is largest. Valid until the next
- * wait. */
+/* Of each row of the step waited for last, the largest logit and the first token that has it, or the one that the step has drawn; a NaN is
+ * largest. Valid until the next wait. */
 engine_best engine_runner_best(const engine_runner *r);
 /* Logits of rows [first, first + n), with stride n_vocab; valid until the next call. Where memory of the device is its own they
  * come from there now. RP_INTERNAL where another step is in flight, which writes to them. */
@@ -70,6 +71,9 @@ rp_status engine_runner_rows(engine_runner *r, uint32_t first, const float **out
 /* Rows of logits that the host gets at once: all that are kept, which are one a request and enough that scoring runs the head at its full
  * speed, or a part of them where they come from a device. */
 uint32_t engine_runner_rows_at_once(const engine_runner *r);
+
+/* Whether steps draw tokens themselves, or why not. */
+engine_draw_reason engine_runner_draws(const engine_runner *r);
 
 const graph_state *engine_runner_state(const engine_runner *r);
 const graph_dispatcher *engine_runner_dispatcher(const engine_runner *r);

@@ -1,4 +1,4 @@
-/* The sampler.
+/* The sampler. gen/embed/draw.cu gives the same tokens on devices.
  *
  * Invariants: the result is a function of (logits, sampling values, seed, step), with ties broken by
  * the lower token id and sums taken in a fixed order in double; nothing else of the batch enters.
@@ -174,15 +174,15 @@ static int32_t draw_of(const engine_sampler *s, uint32_t n, double u) {
     return s->cand[n - 1];
 }
 
-/* In [0, 1), 53 bits. Counted, so the n-th draw of a request needs no state: it does not depend on which other requests
+/* Counted, so the n-th draw of a request needs no state: it does not depend on which other requests
  * shared its steps, nor on whether it was preempted. */
-static double uniform(uint64_t seed, uint64_t step) {
+double engine_sampler_uniform(uint64_t seed, uint64_t step) {
     return (double)(base_philox_bits(seed, step) >> 11) * 0x1p-53;
 }
 
 static int32_t sample(engine_sampler *s, const engine_sampling *p, const float *x, float top,
                       uint64_t step) {
-    double u = uniform(p->seed, step);
+    double u = engine_sampler_uniform(p->seed, step);
     bool by_k = p->top_k > 0 && (uint32_t)p->top_k < s->n;
 
     engine_logits_weights(x, s->n, top, p->temperature, s->weight);

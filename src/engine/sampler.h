@@ -14,6 +14,8 @@ void engine_sampler_free(engine_sampler *s); /* NULL is fine */
  * tokens so far). RP_INTERNAL names a logit that is NaN or infinite (-inf is allowed: never chosen). */
 rp_status engine_sampler_pick(engine_sampler *s, const engine_sampling *p, const float *logits,
                               uint64_t step, int32_t *out_token, rp_error *err) RP_MUST_USE;
+/* The number in [0, 1), of 53 bits, that decides the draw of that step. */
+double engine_sampler_uniform(uint64_t seed, uint64_t step);
 /* What keeps a row from being sampled whose largest logit is that of id: RP_INTERNAL. */
 rp_status engine_sampler_blame(const engine_sampler *s, float best, int32_t id, rp_error *err);
 /* The k largest, ties by lower id; k is cut to the vocabulary. Returns how many. */

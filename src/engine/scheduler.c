@@ -182,6 +182,7 @@ static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
                               .start = r->n_computed,
                               .n_tokens = n_tokens,
                               .from = last && r->n_pending ? (int32_t)r->pending_row : -1,
+                              .step = r->n_output + r->n_pending,
                               .prefill = !is_decode(r),
                               .samples = last && r->max_output > 0};
     e->n_logits = e->samples ? 1 : 0;

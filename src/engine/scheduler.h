@@ -37,6 +37,7 @@ typedef struct engine_batch_entry {
     uint32_t n_logits; /* its last n_logits positions need logits */
     int32_t
         from; /* the logit row of the step before whose token is at its last position; -1: the request has that already */
+    uint32_t step; /* output tokens in front of the one that it samples */
     bool prefill;
     bool samples; /* the last of them is sampled from */
 } engine_batch_entry;

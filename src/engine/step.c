@@ -8,14 +8,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/draw.h"
 
 struct engine_step {
     engine_step_buffers b;
     int32_t block_size;
     int32_t *cu_q, *cu_k;  /* [max_seqs + 1] */
     int32_t *context_lens; /* [max_seqs] */
-    uint32_t width;        /* of block tables */
-    const engine_kv *kv;   /* whose tables lie there as far as known_width */
+    int32_t *draws;        /* [max_seqs] */
+    engine_step_extent extent;
+    const engine_kv *kv; /* whose tables lie there as far as known_width */
     uint32_t known_width;
     uint64_t *stamps;  /* [max_seqs]: of their rows (engine_kv_stamp); 0: of none */
     rp_dispatch dummy; /* sizes up to which all inputs hold padding alone */
@@ -33,7 +35,8 @@ rp_status engine_step_new(const engine_step_buffers *b, uint32_t block_size, eng
     s->cu_k = base_alloc_array((size_t)b->max_seqs + 1, sizeof *s->cu_k);
     s->context_lens = base_alloc_array(b->max_seqs, sizeof *s->context_lens);
     s->stamps = base_alloc_array(b->max_seqs, sizeof *s->stamps);
-    if (!s->cu_q || !s->cu_k || !s->context_lens || !s->stamps)
+    s->draws = base_alloc_array(b->max_seqs, GEN_DRAW_WORDS * sizeof *s->draws);
+    if (!s->cu_q || !s->cu_k || !s->context_lens || !s->stamps || !s->draws)
         RP_TRY_OUT(rp_fail(err, RP_NOMEM, "step of %u sequences", b->max_seqs));
     *out = s;
     s = NULL;
@@ -48,6 +51,7 @@ void engine_step_free(engine_step *s) {
     base_free(s->cu_k);
     base_free(s->context_lens);
     base_free(s->stamps);
+    base_free(s->draws);
     base_free(s);
 }
 
@@ -89,10 +93,23 @@ static uint32_t width_of(const engine_step *s, const engine_batch *batch, const 
 
 /* Rows of block tables that were written as far as this step reads them need not be written again. */
 static void keep_rows(engine_step *s, const engine_kv *kv) {
-    if (s->kv == kv && s->known_width == s->width) return;
+    if (s->kv == kv && s->known_width == s->extent.width) return;
     memset(s->stamps, 0, s->b.max_seqs * sizeof *s->stamps);
     s->kv = kv;
-    s->known_width = s->width;
+    s->known_width = s->extent.width;
+}
+
+/* Those in front that are not drawn have a scale of 0. */
+static rp_status put_draw(engine_step *s, const engine_batch_entry *e, uint32_t row,
+                          rp_error *err) {
+    if (row >= s->b.max_seqs)
+        return rp_fail(err, RP_INTERNAL, "request %llu draws from logit row %u of %u",
+                       (unsigned long long)e->req->id, row, s->b.max_seqs);
+    for (uint32_t i = s->extent.n_draws; i < row; i++)
+        s->draws[i * GEN_DRAW_WORDS + GEN_DRAW_SCALE] = 0;
+    engine_draw_put(&e->req->sampling, e->step, s->draws + (size_t)row * GEN_DRAW_WORDS);
+    s->extent.n_draws = row + 1;
+    return RP_OK;
 }
 
 /* Real rows of entry i, from token row t and logit row r on. */
@@ -121,13 +138,14 @@ static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const en
         b->rows[r + k] = (int32_t)(t + e->n_tokens - e->n_logits + k);
     if (s->stamps[i] != engine_kv_stamp(kv, e->seq)) { /* else it is there */
         memcpy(row, table, n_blocks * sizeof *row);
-        memset(row + n_blocks, 0, (s->width - n_blocks) * sizeof *row);
+        memset(row + n_blocks, 0, (s->extent.width - n_blocks) * sizeof *row);
         s->stamps[i] = engine_kv_stamp(kv, e->seq);
     }
     s->cu_q[i + 1] = s->cu_q[i] + (int32_t)e->n_tokens;
     s->context_lens[i] = (int32_t)(e->start + e->n_tokens);
     s->cu_k[i + 1] = s->cu_k[i] + s->context_lens[i];
-    return RP_OK;
+    if (!e->samples || !engine_request_draws_within(e->req)) return RP_OK;
+    return put_draw(s, e, r + e->n_logits - 1, err);
 }
 
 /* All padding of all inputs: n requests, t tokens and r logit rows are real. */
@@ -141,7 +159,7 @@ static void put_padding(engine_step *s, const rp_dispatch *d, uint32_t n, uint32
         b->seqs[i] = -1;
     }
     for (uint32_t i = n; i < (uint32_t)d->padded_reqs; i++) {
-        memset(b->block_tables + (size_t)i * b->max_blocks, 0, s->width * sizeof(int32_t));
+        memset(b->block_tables + (size_t)i * b->max_blocks, 0, s->extent.width * sizeof(int32_t));
         s->stamps[i] = 0;
         s->cu_q[i + 1] = s->cu_q[i];
         s->cu_k[i + 1] = s->cu_k[i];
@@ -189,7 +207,7 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
     RP_TRY(check_sizes(s, batch, d, err));
     s->dummy = (rp_dispatch){0};
     s->cu_q[0] = s->cu_k[0] = 0;
-    s->width = width_of(s, batch, kv);
+    s->extent = (engine_step_extent){.width = width_of(s, batch, kv)};
     keep_rows(s, kv);
     for (uint32_t i = 0; i < batch->n; i++) {
         RP_TRY(put_entry(s, &batch->entry[i], kv, i, t, r, err));
@@ -201,8 +219,12 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
     return RP_OK;
 }
 
-uint32_t engine_step_width(const engine_step *s) {
-    return s->width;
+engine_step_extent engine_step_extents(const engine_step *s) {
+    return s->extent;
+}
+
+const int32_t *engine_step_draws(const engine_step *s) {
+    return s->draws;
 }
 
 const uint64_t *engine_step_stamps(const engine_step *s) {
@@ -225,7 +247,7 @@ rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_con
     RP_TRY(check_sizes(s, NULL, d, err));
     if (!holds_padding(s, d)) {
         s->cu_q[0] = s->cu_k[0] = 0;
-        s->width = s->b.max_blocks;
+        s->extent = (engine_step_extent){.width = s->b.max_blocks};
         put_padding(s, d, 0, 0, 0);
         s->dummy = *d;
     }

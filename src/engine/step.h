@@ -2,7 +2,7 @@
  * dispatch record says, and fills the forward context. One thread at a time; no allocation after new.
  *
  * Declared padding: token 0, position 0, slot -1 (stores nothing), seqs -1 (attention gives zeros),
- * block-table rows 0 (the null block; up to engine_step_width), logit rows 0, cumulative lengths repeat the last value. */
+ * block-table rows 0 (the null block; up to the width of engine_step_extents), logit rows 0, cumulative lengths repeat the last value. */
 #ifndef ENGINE_STEP_H
 #define ENGINE_STEP_H
 
@@ -35,8 +35,15 @@ rp_status engine_step_build(engine_step *s, const engine_batch *batch, const eng
  * left as they are. */
 rp_status engine_step_dummy(engine_step *s, const rp_dispatch *d, rp_forward_context *out,
                             rp_error *err) RP_MUST_USE;
-/* Entries of each block-table row that a built step has written: enough for its longest sequence, and for whole chunks of any kernel. */
-uint32_t engine_step_width(const engine_step *s);
+/* What a built step has written besides arrays of the sizes of its record. */
+typedef struct engine_step_extent {
+    uint32_t
+        width; /* entries of each block-table row: enough for its longest sequence, and for whole chunks of any kernel */
+    uint32_t n_draws; /* logit rows with parameters of a draw */
+} engine_step_extent;
+engine_step_extent engine_step_extents(const engine_step *s);
+/* [max_seqs]: those (gen/draw.h). Borrowed from s. */
+const int32_t *engine_step_draws(const engine_step *s);
 /* [max_seqs]: a row of block tables has what it had in an earlier step where both have the same number, which is not 0, and the same width. Borrowed
  * from s. */
 const uint64_t *engine_step_stamps(const engine_step *s);

@@ -52,6 +52,9 @@ static json_t *array_skips(const rp_engine *e) {
              hal_device_counters(e->device)->late_module_loads);
     add_skip(a, "requests that ended with an error", "their logits were not numbers",
              e->garbage_rows);
+    for (int i = ENGINE_DRAW_UNIFIED + 1; i < ENGINE_DRAW_REASONS; i++)
+        add_skip(a, "draws within steps, of requests",
+                 engine_draw_reason_text((engine_draw_reason)i), e->draws[i]);
     add_skip(a, "bytes of prompts", "the vocabulary has no token for them", e->dropped_bytes);
     return a;
 }
@@ -180,6 +183,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     add_times(o, e);
     set(o, "memory", object_memory(e));
     add_counts(o, e);
+    set(o, "draws_within_steps", json_integer((json_int_t)e->draws[ENGINE_DRAW_WITHIN]));
     set(o, "skips", array_skips(e));
     base_buf b;
     base_buf_init(&b, 0);

@@ -1,5 +1,7 @@
 /* On a machine with a GPU: models on cuda:0 against the cpu of the same machine, bit for bit. */
 #include "support/check.h"
+
+#include "support/border.h"
 #include "support/gpu.h"
 
 static const char *model(void) {
@@ -33,6 +35,15 @@ static void tensor_cores_give_one_answer(void **state) {
     gpu_check_near("synthetic:smollm2-135m,dtype=bf16", 60, 1);
 }
 
+static void draws_are_those_of_the_cpu(void **state) {
+    static const uint32_t sizes[] = {1, 257, 3000, 49152, 128256, 262144};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (uint64_t round = 0; round < 4; round++)
+            border_check_draws("cuda:0", sizes[i], 64, 100 * round + i);
+    gpu_check_draws("synthetic:tiny");
+}
+
 static void smollm2_is_the_same_everywhere(void **state) {
     (void)state;
     gpu_check_tokens(model(), NULL, true, true);
@@ -45,6 +56,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiny_is_the_same_everywhere),
         cmocka_unit_test(formats_give_the_bits_of_the_cpu),
+        cmocka_unit_test(draws_are_those_of_the_cpu),
         cmocka_unit_test(tensor_cores_give_one_answer),
         cmocka_unit_test(smollm2_is_the_same_everywhere),
     };

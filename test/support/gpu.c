@@ -150,6 +150,76 @@ void gpu_check_crowd(const char *model) {
                          i, k, got[i][k], want[i][k]);
 }
 
+/* --- draws ------------------------------------------------------------------------- */
+
+enum { DRAWS = 12, DRAW_TOKENS = 20 };
+
+static void submit_draw(rp_engine *e, uint32_t i, uint64_t *id) {
+    static const rp_sampling kinds[] = {
+        {.temperature = 0.9, .top_p = 1},
+        {.temperature = 0, .top_p = 1},
+        {.temperature = 1.5, .top_p = 1, .top_k = 5},
+        {.temperature = 1, .top_p = 0.8},
+        {.temperature = 2, .top_p = 1, .min_p = 0.1},
+        {.temperature = 3, .top_p = 0.9, .min_p = 0.01, .top_k = 40}};
+    int32_t prompt[MOST_PROMPT];
+    rp_error err = {0};
+    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
+    r.n_prompt_ids = prompt_of(i % 3, prompt);
+    r.prompt_ids = prompt;
+    r.max_tokens = DRAW_TOKENS - i % 4;
+    r.ignore_eos = true;
+    r.sampling = kinds[i % (sizeof kinds / sizeof *kinds)];
+    r.sampling.seed = 7 * i;
+    r.logprobs = i == 8;
+    CHECK_OK(rp_engine_submit(e, &r, id, &err), &err);
+}
+
+static void draw(const char *model, const char *device, const char *async, bool alone,
+                 int32_t ids[DRAWS][DRAW_TOKENS]) {
+    const char *how[] = {device, "max_num_seqs=8", "max_model_len=64", async, NULL};
+    rp_engine *e = engine_must(model, how);
+    uint64_t id[DRAWS];
+    rp_error err = {0};
+    bool more = true;
+    memset(ids, 0xff, sizeof(int32_t) * DRAWS * DRAW_TOKENS);
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        submit_draw(e, i, &id[i]);
+        while (alone && more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+        more = true;
+    }
+    while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        rp_result res = RP_RESULT_INIT;
+        CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
+        assert_int_equal(res.n_output_ids, DRAW_TOKENS - i % 4);
+        memcpy(ids[i], res.output_ids, res.n_output_ids * sizeof *res.output_ids);
+        rp_engine_release(e, id[i]);
+    }
+    /* All but the greedy ones and the one with log probabilities, which is the one that is said. */
+    const bool within = strcmp(device, "device=cpu") != 0;
+    assert_int_equal(engine_count(e, "draws_within_steps"), within ? 9 : 0);
+    char *text = NULL;
+    CHECK_OK(rp_engine_summary(e, &text, &err), &err);
+    assert_true(within == (strstr(text, "log probabilities are asked for") != NULL));
+    rp_engine_text_free(text);
+    rp_engine_close(e);
+}
+
+void gpu_check_draws(const char *model) {
+    int32_t want[DRAWS][DRAW_TOKENS], got[DRAWS][DRAW_TOKENS];
+    draw(model, "device=cpu", NULL, false, want);
+    for (int i = 0; i < 3; i++) {
+        draw(model, "device=cuda:0", i % 2 ? "async_scheduling=false" : "async_scheduling=true",
+             i == 2, got);
+        for (uint32_t r = 0; r < DRAWS; r++)
+            for (uint32_t k = 0; k < DRAW_TOKENS; k++)
+                if (got[r][k] != want[r][k])
+                    fail_msg("%s, way %d: request %u, token %u is %d on cuda:0, %d on the cpu",
+                             model, i, r, k, got[r][k], want[r][k]);
+    }
+}
+
 /* --- scores ------------------------------------------------------------------------ */
 
 typedef struct scores {

@@ -18,5 +18,8 @@ void gpu_check_scores(const char *model, const char *setting, unsigned n, unsign
 void gpu_check_near(const char *model, unsigned n, unsigned step);
 /* Equal greedy tokens of many prompts, most of them short, in one batch. */
 void gpu_check_crowd(const char *model);
+/* Equal tokens of requests that draw in many ways beside greedy ones and one that wants log probabilities, more of them than run at once, with the next step launched ahead
+ * or not, and each of them alone. */
+void gpu_check_draws(const char *model);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "engine/engine.h"
-#include "engine/inputs.h"
+#include "support/border.h"
 #include "support/engines.h"
 #include "support/gpu.h"
 
@@ -91,58 +91,12 @@ static void without_graphs_inputs_may_move(void **state) {
 
 enum { TOKENS = 24, SEQS = 3, BLOCKS = 4, WIDTH = 3, ARRAYS = 6, RESULTS = 5, RAN = 7 };
 
-/* Inputs and results by themselves, with the kernels between them where the device needs any. */
-typedef struct border {
-    hal_device *device;
-    cache_store *store;
-    plan *code;
-    plan_exec *exec;
-    engine_exchange x;
-    engine_results results;
-    engine_inputs in;
-} border;
-
 static void open_border(border *b, const char *device, uint32_t max_rows) {
-    rp_error err = {0};
-    compile_nvrtc nvrtc = {0};
-    hal_device_info info;
-    *b = (border){.results = {.max_rows = RESULTS, .row_size = 64}};
-    CHECK_OK(hal_open(device, 1, &b->device, &err), &err);
-    b->device->ops->info(b->device, &info);
-    if (!info.unified) {
-        CHECK_OK(cache_store_open(NULL, &b->store, &err), &err);
-        CHECK_OK(compile_nvrtc_find(info.arch, &nvrtc, &err), &err);
-        b->code = plan_new("border");
-        CHECK_OK(engine_exchange_compile(&nvrtc, b->store, b->code, &err), &err);
-        compile_nvrtc_done(&nvrtc);
-        const plan_exec_options o = {.device = b->device, .store = b->store};
-        CHECK_OK(plan_exec_new(b->code, &o, &b->exec, &err), &err);
-    }
-    CHECK_OK(engine_exchange_open(&b->x, b->device, b->exec, &err), &err);
-    b->results.device = b->device;
-    b->results.x = b->in.x = &b->x;
-    CHECK_OK(engine_results_open(&b->results, 1, &err), &err);
-    b->in.results = &b->results;
-    b->in.b = (engine_step_buffers){
-        .max_tokens = TOKENS, .max_seqs = SEQS, .max_rows = max_rows, .max_blocks = BLOCKS};
-    CHECK_OK(engine_inputs_open(&b->in, b->device, &err), &err);
-}
-
-static void close_border(border *b) {
-    engine_inputs_close(&b->in);
-    engine_results_close(&b->results);
-    engine_exchange_close(&b->x);
-    plan_exec_free(b->exec);
-    plan_free(b->code);
-    cache_store_close(b->store);
-    assert_int_equal(hal_device_counters(b->device)->live_bytes, 0);
-    hal_close(b->device);
-}
-
-static void read_back(hal_device *d, void *to, const void *from, size_t size) {
-    rp_error err = {0};
-    CHECK_OK(d->ops->copy(d, to, from, size, &err), &err);
-    CHECK_OK(d->ops->synchronize(d, &err), &err);
+    *b = (border){
+        .results = {.max_rows = RESULTS, .row_size = 64},
+        .in.b = {
+            .max_tokens = TOKENS, .max_seqs = SEQS, .max_rows = max_rows, .max_blocks = BLOCKS}};
+    border_open(b, device);
 }
 
 /* Whether element j of array k is brought by a step of RAN tokens, 2 requests with WIDTH blocks at most, and 3 logit rows. */
@@ -166,12 +120,13 @@ static void check_step(border *b, uint32_t turn) {
     for (uint32_t k = 0; k < ARRAYS; k++)
         for (uint32_t j = 0; j < n[k]; j++) a[k][j] = written(turn, k, j);
     if (turn > 0) a[0][3] = -1 - 2;
-    CHECK_OK(engine_inputs_write(&b->in, &d, WIDTH, &route, &err), &err);
+    CHECK_OK(engine_inputs_write(&b->in, &d, (engine_step_extent){.width = WIDTH}, &route, &err),
+             &err);
     CHECK_OK(engine_inputs_fetch(&b->in, &err), &err);
     for (uint32_t k = 0; k < ARRAYS; k++) {
         int32_t got[TOKENS];
         if (!b->in.copy) assert_ptr_equal(engine_inputs_for_kernels(&b->in, a[k]), a[k]);
-        read_back(device, got, engine_inputs_for_kernels(&b->in, a[k]), n[k] * sizeof *got);
+        border_read(b, got, engine_inputs_for_kernels(&b->in, a[k]), n[k] * sizeof *got);
         for (uint32_t j = 0; j < n[k]; j++) {
             int32_t want = !b->in.copy || is_brought(k, j) ? written(turn, k, j) : 0;
             if (turn > 0 && k == 0 && j == 3) want = 502 + 100 * ((int32_t)turn - 1);
@@ -183,7 +138,7 @@ static void check_step(border *b, uint32_t turn) {
     for (int32_t i = 0; i < RESULTS; i++) best[RESULTS + i] = 500 + 100 * (int32_t)turn + i;
     for (int i = 0; i < RESULTS; i++) best[i] = 0;
     CHECK_OK(device->ops->copy(device, b->results.best, best, sizeof best, &err), &err);
-    CHECK_OK(engine_results_deliver(&b->results, &err), &err);
+    CHECK_OK(engine_results_deliver(&b->results, 3, &err), &err);
     CHECK_OK(engine_results_launched(&b->results, &err), &err);
     CHECK_OK(engine_results_wait(&b->results, &err), &err);
     for (int32_t i = 0; i < 3; i++)
@@ -201,7 +156,7 @@ static void steps_cross_the_border(void **state) {
         open_border(&b, devices[i / 2], i % 2 ? TOKENS : 5);
         assert_int_equal(b.in.copy != NULL, i / 2);
         for (uint32_t turn = 0; turn < 5; turn++) check_step(&b, turn);
-        close_border(&b);
+        border_close(&b);
     }
     if (!gpu) SKIP_TEST("%s", no_gpu);
 }
@@ -221,15 +176,17 @@ static void tables_of_any_size_cross(void **state) {
         const engine_route route = engine_results_nowhere(&b.results);
         for (int32_t i = 0; i < SEQS * BLOCKS; i++) b.in.b.block_tables[i] = turn * 100 + i;
         for (int32_t i = 0; i < RAN; i++) b.in.b.token_ids[i] = turn * 1000 + i;
-        CHECK_OK(engine_inputs_write(&b.in, &d, BLOCKS, &route, &err), &err);
+        CHECK_OK(
+            engine_inputs_write(&b.in, &d, (engine_step_extent){.width = BLOCKS}, &route, &err),
+            &err);
         CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
-        read_back(b.device, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+        border_read(&b, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
         assert_memory_equal(got, b.in.b.block_tables, sizeof got);
-        read_back(b.device, ids, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof ids);
+        border_read(&b, ids, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof ids);
         assert_memory_equal(ids, b.in.b.token_ids, RAN * sizeof *ids);
     }
     assert_int_equal(b.x.sent, 3 * 3); /* two ahead of each */
-    close_border(&b);
+    border_close(&b);
 }
 
 /* A block that was written and never taken does not stand in the way of those behind it. */
@@ -244,16 +201,16 @@ static void a_lost_block_is_forgotten(void **state) {
     open_border(&b, "cuda:0", TOKENS);
     const engine_route route = engine_results_nowhere(&b.results);
     b.in.b.block_tables[0] = 66;
-    CHECK_OK(engine_inputs_write(&b.in, &d, 1, &route, &err), &err);
+    CHECK_OK(engine_inputs_write(&b.in, &d, (engine_step_extent){.width = 1}, &route, &err), &err);
     engine_inputs_lost(&b.in);
     b.in.b.token_ids[0] = 77;
-    CHECK_OK(engine_inputs_write(&b.in, &d, 1, &route, &err), &err);
+    CHECK_OK(engine_inputs_write(&b.in, &d, (engine_step_extent){.width = 1}, &route, &err), &err);
     CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
-    read_back(b.device, &got, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof got);
+    border_read(&b, &got, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof got);
     assert_int_equal(got, 77);
-    read_back(b.device, &got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+    border_read(&b, &got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
     assert_int_equal(got, 66);
-    close_border(&b);
+    border_close(&b);
 }
 
 static hal_device_ops real_ops;
@@ -286,18 +243,21 @@ static void a_launch_that_fails_loses_nothing(void **state) {
         failing.launch = failing_launch;
         b.device->ops = &failing;
         launches_left = at;
-        rp_status st = engine_inputs_write(&b.in, &d, BLOCKS, &route, &err);
+        rp_status st =
+            engine_inputs_write(&b.in, &d, (engine_step_extent){.width = BLOCKS}, &route, &err);
         if (st == RP_OK) st = engine_inputs_fetch(&b.in, &err);
         assert_int_equal(st, RP_DEVICE);
         b.device->ops = own;
         for (int32_t i = 0; i < RAN; i++) b.in.b.token_ids[i] = 1000 + i;
-        CHECK_OK(engine_inputs_write(&b.in, &d, BLOCKS, &route, &err), &err);
+        CHECK_OK(
+            engine_inputs_write(&b.in, &d, (engine_step_extent){.width = BLOCKS}, &route, &err),
+            &err);
         CHECK_OK(engine_inputs_fetch(&b.in, &err), &err);
-        read_back(b.device, ids, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof ids);
+        border_read(&b, ids, engine_inputs_for_kernels(&b.in, b.in.b.token_ids), sizeof ids);
         assert_memory_equal(ids, b.in.b.token_ids, sizeof ids);
-        read_back(b.device, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
+        border_read(&b, got, engine_inputs_for_kernels(&b.in, b.in.b.block_tables), sizeof got);
         assert_memory_equal(got, b.in.b.block_tables, sizeof got);
-        close_border(&b);
+        border_close(&b);
     }
 }
 

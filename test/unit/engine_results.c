@@ -76,7 +76,7 @@ static void open_late(hal_device **d, hal_device_ops *ops) {
 static void launch(engine_results *r, uint64_t step) {
     rp_error err = {0};
     push((entry){.step = step, .best = r->best});
-    CHECK_OK(engine_results_deliver(r, &err), &err);
+    CHECK_OK(engine_results_deliver(r, ROWS, &err), &err);
     CHECK_OK(engine_results_launched(r, &err), &err);
 }
 

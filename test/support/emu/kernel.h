@@ -26,9 +26,9 @@ struct emu_state { /* as in emu.c */
     void (*sync)(int warp);
     unsigned long long *(*slot)(int flip); /* of lane 0 of this warp */
     void (*wait)(void);
-    void (*give_way)(); /* others go on, whoever waits for nobody in particular */
+    void (*give_way)();          /* others go on, whoever waits for nobody in particular */
     int (*guess)(const int *at); /* read before the wait, whatever kernels write there */
-    char *shared;       /* dynamic shared memory */
+    char *shared;                /* dynamic shared memory */
     unsigned shared_size;
 };
 static emu_state *emu;
@@ -57,6 +57,12 @@ struct int2 {
 
 template <class T> static inline T __ldcs(const T *at) {
     return *at;
+}
+
+template <class T> static inline T atomicAdd(T *at, T v) {
+    T old = *at;
+    *at += v;
+    return old;
 }
 
 static inline void __syncthreads() {
