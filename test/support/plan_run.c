@@ -8,31 +8,24 @@
 #include "base/alloc.h"
 #include "compile/builtin.h"
 #include "plan/exec.h"
+#include "support/guarded.h"
 
+/* Bytes behind memory that a device of its own memory gets, too: an overrun of the device is seen there. */
 #define GUARD 64
-#define GUARD_BYTE 0x5a
+#define UNSET 0x5a
 
 static size_t bytes_of(rp_dtype t, int64_t n) {
     return (size_t)(n / (int64_t)rp_dtype_block(t)) * rp_dtype_block_bytes(t);
 }
 
 /* Blocks run along the last dim, so rows are packed one by one. */
-static void *pack_value(rp_dtype t, const ir_value *v, size_t *size) {
+static void *pack_value(rp_dtype t, const ir_value *v, bool at_end, size_t *size) {
     int64_t row = v->rank ? v->dim[v->rank - 1] : 1;
     *size = bytes_of(t, v->n);
-    char *p = base_alloc_aligned(*size + GUARD, 64);
-    if (!p) return NULL;
-    for (int64_t i = 0; row > 0 && i < v->n; i += row)
+    char *p = guarded_new(*size, at_end);
+    for (int64_t i = 0; p && row > 0 && i < v->n; i += row)
         ir_pack(t, v->data + i, row, p + bytes_of(t, i));
-    memset(p + *size, GUARD_BYTE, GUARD);
     return p;
-}
-
-static bool guard_is_whole(const void *p, size_t size) {
-    const unsigned char *g = (const unsigned char *)p + size;
-    for (int i = 0; i < GUARD; i++)
-        if (g[i] != GUARD_BYTE) return false;
-    return true;
 }
 
 static int64_t count_of(const ir_graph *g, ir_ref r, const int64_t *symbols) {
@@ -65,6 +58,14 @@ typedef struct runner {
     rp_error *err;
 } runner;
 
+/* Each second buffer ends at a page that nobody may touch, the others begin behind one. What a device copies to memory of its own
+ * has guard bytes behind it. */
+static bool lies_at_end(const runner *r, uint32_t i) {
+    hal_device_info info;
+    r->d->ops->info(r->d, &info);
+    return info.unified && i % 2 == 1;
+}
+
 /* Where the device finds host memory: itself, or memory that the contents are copied to before a run and from after it. */
 static rp_status reach(runner *r, void *host, size_t size, void **out) {
     hal_device_info info;
@@ -92,7 +93,8 @@ static void free_mirrors(runner *r) {
 static rp_status set_leaves(runner *r, ir_leaf kind, plan_seg seg, void **at, size_t *size) {
     for (uint32_t i = 0; i < r->leaves->n[kind]; i++) {
         ir_ref leaf = ir_leaf_at(r->g, kind, i);
-        at[i] = pack_value(ir_node_at(r->g, leaf)->dtype, &r->leaves->leaf[kind][i], &size[i]);
+        at[i] = pack_value(ir_node_at(r->g, leaf)->dtype, &r->leaves->leaf[kind][i],
+                           lies_at_end(r, i), &size[i]);
         if (!at[i]) return rp_fail(r->err, RP_NOMEM, "leaf");
         void *there;
         RP_TRY(reach(r, at[i], size[i] + GUARD, &there));
@@ -161,9 +163,9 @@ static rp_status run(runner *r, plan_run *out) {
         ir_ref o = ir_output_at(r->g, i);
         out->out_size[i] =
             bytes_of(ir_node_at(r->g, o)->dtype, count_of(r->g, o, r->leaves->symbols));
-        out->out[i] = base_alloc_aligned(out->out_size[i] + GUARD, 64);
+        out->out[i] = guarded_new(out->out_size[i], lies_at_end(r, i));
         if (!out->out[i]) return rp_fail(r->err, RP_NOMEM, "output");
-        memset(out->out[i], GUARD_BYTE, out->out_size[i] + GUARD);
+        memset(out->out[i], UNSET, out->out_size[i]);
         void *there;
         RP_TRY(reach(r, out->out[i], out->out_size[i] + GUARD, &there));
         plan_exec_set(r->x, PLAN_OUTPUT, i, there);
@@ -180,19 +182,19 @@ static rp_status run(runner *r, plan_run *out) {
     if (r->d->ops->synchronize) RP_TRY(r->d->ops->synchronize(r->d, r->err));
     copy_mirrors(r, true);
     for (uint32_t i = 0; i < out->n_out; i++)
-        if (!guard_is_whole(out->out[i], out->out_size[i]))
+        if (!guarded_is_whole(out->out[i]))
             return rp_fail(r->err, RP_INTERNAL, "output %u was overrun", i);
     for (uint32_t i = 0; i < out->n_state; i++)
-        if (!guard_is_whole(out->state[i], out->state_size[i]))
+        if (!guarded_is_whole(out->state[i]))
             return rp_fail(r->err, RP_INTERNAL, "state %u was overrun", i);
     for (uint32_t i = 0; i < out->n_input; i++)
-        if (!guard_is_whole(out->input[i], out->input_size[i]))
+        if (!guarded_is_whole(out->input[i]))
             return rp_fail(r->err, RP_INTERNAL, "input %u was overrun", i);
     return RP_OK;
 }
 
 static void free_all(void **list, uint32_t n) {
-    for (uint32_t i = 0; list && i < n; i++) base_free(list[i]);
+    for (uint32_t i = 0; list && i < n; i++) guarded_free(list[i]);
     base_free(list);
 }
 

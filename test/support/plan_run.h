@@ -28,7 +28,8 @@ typedef struct plan_run_options {
     bool exact;
 } plan_run_options;
 
-/* leaves are not changed. Every output has guard bytes, which are checked. Free with plan_run_done. */
+/* leaves are not changed. Inputs, params, states and outputs lie beside pages without access (support/guarded.h): a read or a write
+ * beyond them ends the program. Free with plan_run_done. */
 rp_status plan_run_graph(const ir_graph *g, const random_leaves *leaves,
                          const plan_run_options *opt, plan_run *out, rp_error *err) RP_MUST_USE;
 void plan_run_done(plan_run *r);
