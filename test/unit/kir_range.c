@@ -4,193 +4,104 @@
 
 #include <math.h>
 
+#include "ir/eval.h"
 #include "kir/inst.h"
 #include "kir/kir.h"
+#include "support/random_kir.h"
 
-enum { ITEMS = 4, COLUMNS = 16, POINTS = ITEMS * COLUMNS, MOST = 40 };
-
-static const rp_dtype types[] = {RP_DTYPE_F32,  RP_DTYPE_F16, RP_DTYPE_BF16, RP_DTYPE_I64,
-                                 RP_DTYPE_I32,  RP_DTYPE_I16, RP_DTYPE_I8,   RP_DTYPE_U8,
-                                 RP_DTYPE_BOOL, RP_DTYPE_F64};
-enum { TYPES = sizeof types / sizeof *types };
-
-typedef struct program {
-    uint64_t seed;
-    kir_func *f;
-    kir_ref value[MOST];
-    int n;
-} program;
-
-static uint32_t pick(program *p, uint32_t n) {
-    p->seed = p->seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(p->seed >> 33) % n;
-}
-
-static kir_class class_of(const program *p, kir_ref r) {
-    return p->f->insts[r].cls;
-}
-
-/* Any value of this class; there is one of each from the start. */
-static kir_ref some(program *p, kir_class cls) {
-    for (;;) {
-        kir_ref r = p->value[pick(p, (uint32_t)p->n)];
-        if (class_of(p, r) == cls) return r;
-    }
-}
-
-static kir_class any_class(program *p) {
-    static const kir_class all[] = {KIR_F32, KIR_I32, KIR_I32, KIR_I64, KIR_F64};
-    return all[pick(p, 5)];
-}
-
-static kir_ref elementwise(program *p) {
-    kir_class cls = any_class(p);
-    for (;;) {
-        ir_op op = (ir_op)pick(p, IR_OP_COUNT_);
-        if (cls == KIR_F32   ? !ir_op_on_floats(op)
-            : cls == KIR_F64 ? !ir_op_on_doubles(op)
-                             : !ir_op_on_integers(op))
-            continue;
-        int arity = ir_op_table(op)->arity;
-        kir_ref a = some(p, cls), b = arity > 1 ? some(p, cls) : KIR_NONE;
-        return kir_alu(p->f, op, a, b, arity > 2 ? some(p, cls) : KIR_NONE);
-    }
-}
-
-static kir_ref index_arithmetic(program *p) {
-    static const kir_op ops[] = {KIR_IADD, KIR_ISUB, KIR_IMIN, KIR_IMAX, KIR_ILT, KIR_IMUL};
-    kir_op op = ops[pick(p, 6)];
-    /* not a product of two: its bounds could be those of all numbers */
-    kir_ref b = op == KIR_IMUL ? kir_const_i(p->f, (int64_t)pick(p, 9) - 4) : some(p, KIR_INDEX);
-    return kir_bin(p->f, op, some(p, KIR_INDEX), b);
-}
-
-static kir_ref any_value(program *p) {
-    static const int64_t masks[] = {0, 1, 7, 255, 256, INT32_MAX, -2, INT32_MIN};
-    static const kir_class data[] = {KIR_F32, KIR_I32, KIR_I64, KIR_F64};
-    kir_func *f = p->f;
-    kir_class cls = any_class(p);
-    kir_ref cond, a;
-    switch (pick(p, 12)) {
-    case 0: return kir_cvt(f, data[pick(p, 4)], some(p, cls));
-    case 1: return kir_shr(f, some(p, KIR_I32), pick(p, 32));
-    case 2: return kir_band(f, some(p, KIR_I32), masks[pick(p, 8)]);
-    case 3:
-        a = some(p, cls);
-        for (;;) {
-            rp_dtype t = types[pick(p, TYPES)];
-            if ((cls == KIR_F64) != (t == RP_DTYPE_F64) ||
-                (kir_is_int(cls) ? ir_dtype_is_real(t) : t == RP_DTYPE_I64))
-                continue;
-            return kir_round_to(f, t, a);
-        }
-    case 4:
-    case 5:
-        cond = kir_bin(f, KIR_ILT, some(p, KIR_INDEX), some(p, KIR_INDEX));
-        a = some(p, cls);
-        return kir_select(f, cond, a, some(p, cls));
-    case 6: return kir_from_index(f, data[pick(p, 4)], some(p, KIR_INDEX));
-    case 7: return kir_to_index(f, some(p, KIR_I32));
-    case 8: return index_arithmetic(p);
-    case 9: return kir_cvt_odd(f, some(p, cls == KIR_F32 ? KIR_F64 : cls));
-    default: return elementwise(p);
-    }
-}
-
-/* Stores every value at its point: floats as f64 in slot TYPES, all others as i64 behind it. */
-static kir_func *make(program *p) {
-    kir_func *f = p->f = kir_new("f", KIR_KERNEL, NULL);
-    uint32_t in[TYPES];
-    char name[8];
-    for (uint32_t i = 0; i < TYPES; i++) {
-        (void)snprintf(name, sizeof name, "x%u", i);
-        in[i] = kir_add_buf(f, name, KIR_ARG, types[i], i, 0, 0);
-    }
-    uint32_t real = kir_add_buf(f, "r", KIR_ARG, RP_DTYPE_F64, TYPES, 0, 0),
-             whole = kir_add_buf(f, "w", KIR_ARG, RP_DTYPE_I64, TYPES + 1, 0, 0);
-    kir_ref item = kir_begin(f, KIR_PAR, kir_const_i(f, ITEMS)),
-            column = kir_begin(f, KIR_LOOP, kir_const_i(f, COLUMNS));
-    kir_ref at = kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, item, kir_const_i(f, COLUMNS)), column);
-    p->value[p->n++] = item;
-    p->value[p->n++] = column;
-    for (uint32_t i = 0; i < TYPES; i++) p->value[p->n++] = kir_load(f, in[i], at);
-    p->value[p->n++] = kir_const_f(f, 2.5);
-    while (p->n < MOST) p->value[p->n++] = any_value(p);
-    for (int k = 0; k < MOST; k++) {
-        kir_ref v = p->value[k];
-        kir_ref to =
-            kir_bin(f, KIR_IADD, kir_bin(f, KIR_IMUL, at, kir_const_i(f, MOST)), kir_const_i(f, k));
-        if (class_of(p, v) == KIR_INDEX) v = kir_from_index(f, KIR_I64, v);
-        bool is_real = kir_is_float(class_of(p, v));
-        kir_store(f, is_real ? real : whole, to, kir_cvt(f, is_real ? KIR_F64 : KIR_I64, v));
-    }
-    kir_end(f);
-    kir_end(f);
-    return f;
-}
-
-static int64_t special(program *p) {
-    static const int64_t all[] = {0,   1,   -1,        2,         -2,        5,        127,
-                                  128, 255, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
-    uint32_t i = pick(p, 20);
-    return i < 13 ? all[i] : (int64_t)pick(p, 2001) - 1000;
-}
-
-static void fill(program *p, rp_dtype t, void *to) {
-    for (int i = 0; i < POINTS; i++) {
-        int64_t v = special(p);
-        float x = pick(p, 8) ? (float)v * 0.25f : INFINITY;
-        uint16_t half = (uint16_t)(pick(p, 2) ? 0x3c00 + pick(p, 512) : 0xbf80 + pick(p, 128));
-        switch (t) {
-        case RP_DTYPE_F32: ((float *)to)[i] = x; break;
-        case RP_DTYPE_I64: ((int64_t *)to)[i] = v; break;
-        case RP_DTYPE_F64: ((double *)to)[i] = pick(p, 8) ? (double)v * 0.5 : -INFINITY; break;
-        case RP_DTYPE_I32: ((int32_t *)to)[i] = (int32_t)v; break;
-        case RP_DTYPE_I8:
-        case RP_DTYPE_U8: ((uint8_t *)to)[i] = (uint8_t)v; break;
-        case RP_DTYPE_BOOL: ((uint8_t *)to)[i] = v & 1; break;
-        default: ((uint16_t *)to)[i] = half; break;
-        }
-    }
-}
-
-static void look(const program *p, const double *real, const int64_t *whole, uint64_t seed) {
-    for (int k = 0; k < MOST; k++) {
+static void look(const random_kir *p, const double *real, const int64_t *whole, uint64_t seed) {
+    for (int k = 0; k < RANDOM_KIR_MOST; k++) {
         kir_range r = p->f->ranges[p->value[k]];
-        bool is_real = kir_is_float(class_of(p, p->value[k]));
-        for (int i = 0; i < POINTS; i++) {
-            double x = real[i * MOST + k];
-            int64_t v = whole[i * MOST + k];
+        bool is_real = kir_is_float(p->f->insts[p->value[k]].cls);
+        for (int i = 0; i < RANDOM_KIR_POINTS; i++) {
+            double x = real[i * RANDOM_KIR_MOST + k];
+            int64_t v = whole[i * RANDOM_KIR_MOST + k];
             if (is_real && (isnan(x) || (r.lo == INT64_MIN && r.hi == INT64_MAX))) continue;
             if (is_real ? x < (double)r.lo || x > (double)r.hi : v < r.lo || v > r.hi)
                 fail_msg("seed %llu: %%%u (%s, op %d) at %d is %g = %lld, not in [%lld, %lld]",
                          (unsigned long long)seed, p->value[k],
-                         kir_class_name(class_of(p, p->value[k])), p->f->insts[p->value[k]].op, i,
-                         is_real ? x : (double)v, (long long)v, (long long)r.lo, (long long)r.hi);
+                         kir_class_name(p->f->insts[p->value[k]].cls), p->f->insts[p->value[k]].op,
+                         i, is_real ? x : (double)v, (long long)v, (long long)r.lo,
+                         (long long)r.hi);
         }
     }
 }
 
 static void ranges_hold_every_value(void **state) {
-    static int64_t data[TYPES][POINTS], whole[POINTS * MOST];
-    static double real[POINTS * MOST];
+    static int64_t data[RANDOM_KIR_TYPES][RANDOM_KIR_POINTS],
+        whole[RANDOM_KIR_POINTS * RANDOM_KIR_MOST];
+    static double real[RANDOM_KIR_POINTS * RANDOM_KIR_MOST];
     (void)state;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
-        program p = {.seed = seed * 7919};
+        random_kir p = {.seed = seed * 7919};
         rp_error err = {0};
-        void *arg[TYPES + 2];
-        kir_func *f = make(&p);
+        void *arg[RANDOM_KIR_TYPES + 2];
+        kir_func *f = random_kir_new(&p, "f");
         CHECK_OK(kir_status(f, &err), &err);
-        for (uint32_t i = 0; i < TYPES; i++) fill(&p, types[i], arg[i] = data[i]);
-        arg[TYPES] = real;
-        arg[TYPES + 1] = whole;
-        CHECK_OK(kir_run(f, arg, NULL, NULL, 0, ITEMS, &err), &err);
+        for (uint32_t i = 0; i < RANDOM_KIR_TYPES; i++)
+            random_kir_fill(&p, random_kir_types[i], arg[i] = data[i]);
+        arg[RANDOM_KIR_TYPES] = real;
+        arg[RANDOM_KIR_TYPES + 1] = whole;
+        CHECK_OK(kir_run(f, arg, NULL, NULL, 0, RANDOM_KIR_ITEMS, &err), &err);
         look(&p, real, whole, seed);
         kir_free(f);
     }
 }
 
+/* Rounding to a type is what storing it there and reading it back gives, of every class and type. */
+static void roundings_are_those_of_the_types(void **state) {
+    static int64_t data[RANDOM_KIR_TYPES][RANDOM_KIR_POINTS];
+    static const kir_class classes[] = {KIR_F32, KIR_I32, KIR_I64, KIR_F64};
+    (void)state;
+    for (size_t c = 0; c < 4; c++)
+        for (uint32_t t = 0; t < RANDOM_KIR_TYPES; t++) {
+            const rp_dtype from = (const rp_dtype[]){RP_DTYPE_F32, RP_DTYPE_I32, RP_DTYPE_I64,
+                                                     RP_DTYPE_F64}[c],
+                           to = random_kir_types[t];
+            const bool is_int = kir_is_int(classes[c]);
+            double got[RANDOM_KIR_POINTS], want[RANDOM_KIR_POINTS], in[RANDOM_KIR_POINTS];
+            void *arg[] = {data[0], got};
+            random_kir p = {.seed = 77 + c};
+            rp_error err = {0};
+            if ((from == RP_DTYPE_F64) != (to == RP_DTYPE_F64) ||
+                (is_int ? ir_dtype_is_real(to) : to == RP_DTYPE_I64))
+                continue;
+            kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+            uint32_t x = kir_add_buf(f, "x", KIR_ARG, from, 0, 0, 0),
+                     y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F64, 1, 0, 0);
+            kir_ref at = kir_begin(f, KIR_PAR, kir_const_i(f, RANDOM_KIR_POINTS));
+            kir_store(f, y, at, kir_cvt(f, KIR_F64, kir_round_to(f, to, kir_load(f, x, at))));
+            kir_end(f);
+            random_kir_fill(&p, from, data[0]);
+            if (to == RP_DTYPE_I64) /* beyond 2^53 doubles do not tell */
+                for (int i = 0; i < RANDOM_KIR_POINTS; i++) data[0][i] %= INT64_C(1) << 53;
+            CHECK_OK(kir_run(f, arg, NULL, NULL, 0, RANDOM_KIR_POINTS, &err), &err);
+            for (int i = 0; i < RANDOM_KIR_POINTS; i++)
+                in[i] = from == RP_DTYPE_I64   ? (double)data[0][i]
+                        : from == RP_DTYPE_I32 ? (double)((const int32_t *)data[0])[i]
+                        : from == RP_DTYPE_F64 ? ((const double *)data[0])[i]
+                                               : (double)((const float *)data[0])[i];
+            for (int i = 0; i < RANDOM_KIR_POINTS; i++) {
+                int64_t stored = 0;
+                if (to == RP_DTYPE_I64) {
+                    want[i] = in[i];
+                } else {
+                    ir_pack(to, &in[i], 1, &stored);
+                    ir_unpack(to, &stored, 1, &want[i]);
+                }
+                if (from == RP_DTYPE_F32) want[i] = (float)want[i]; /* still a float */
+                if (!(got[i] == want[i] || (isnan(got[i]) && isnan(want[i]))))
+                    fail_msg("%s %g as %s is %g, want %g", rp_dtype_name(from), in[i],
+                             rp_dtype_name(to), got[i], want[i]);
+            }
+            kir_free(f);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranges_hold_every_value)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_hold_every_value),
+        cmocka_unit_test(roundings_are_those_of_the_types),
+    };
     return cmocka_run_group_tests_name("kir_range", tests, NULL, NULL);
 }
