@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
+#include "model/fetch.h"
+#include "model/resolve.h"
 #include "reprise/reprise.h"
 
 static char dir[256];
@@ -202,11 +205,47 @@ static void machine(void **state) {
     assert_true(rp_process_age_ms() > a + 5.0);
 }
 
+/* The model is looked for in models/ of the folder that is named and of the one that is usual, and nowhere else. */
+static void machine_finds_the_model(void **state) {
+    char named[256], usual[256], home[300], path[700];
+    const model_package *p = model_package_find("smollm2");
+    rp_error err = {0};
+    (void)state;
+    (void)snprintf(named, sizeof named, "%s", tree_new("named"));
+    (void)snprintf(usual, sizeof usual, "%s", tree_new("usual"));
+    (void)snprintf(home, sizeof home, "%s/reprise", usual);
+    char *before = base_strdup(getenv("REPRISE_CACHE_DIR"));
+    (void)unsetenv("REPRISE_CACHE_DIR");
+    (void)unsetenv("REPRISE_MODELS");
+    (void)setenv("XDG_CACHE_HOME", usual, 1);
+    for (int where = 0; where < 4; where++) { /* bit 0: in the usual folder, 1: in the named one */
+        char models[2][320];
+        const char *folder[2] = {home, named};
+        for (int k = 0; k < 2; k++) {
+            (void)snprintf(models[k], sizeof models[k], "%s/models", folder[k]);
+            CHECK_OK(base_dir_make(models[k], &err), &err);
+            if (!(where & 1 << k)) continue;
+            tree_write(models[k], p->file, "", 0);
+            (void)snprintf(path, sizeof path, "%s/%s", models[k], p->file);
+            assert_int_equal(truncate(path, (off_t)p->size), 0); /* no byte of it is there */
+        }
+        json_t *o = report_of(named), *model = json_object_get(o, "model");
+        (void)snprintf(path, sizeof path, "%s/%s", models[where != 1], p->file);
+        assert_int_equal(json_is_true(json_object_get(model, "found")), where > 0);
+        assert_string_equal(said(o, "model", "path"), path);
+        json_decref(o);
+        for (int k = 0; k < 2; k++) tree_remove(models[k]);
+    }
+    (void)unsetenv("XDG_CACHE_HOME");
+    if (before) (void)setenv("REPRISE_CACHE_DIR", before, 1);
+    base_free(before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cache_life),        cmocka_unit_test(cache_that_is_not_there),
         cmocka_unit_test(cache_that_is_off), cmocka_unit_test(machine_says_why_not),
-        cmocka_unit_test(machine),
+        cmocka_unit_test(machine),           cmocka_unit_test(machine_finds_the_model),
     };
     return cmocka_run_group_tests(tests, make_dir, NULL);
 }

@@ -13,6 +13,7 @@ static char folder[64];
 static struct {
     uint32_t opened, compiled, loaded;
     bool gives_handle, refuses, forgets, fails;
+    bool runs; /* says that it ran a program */
     uint64_t hash;
     uint32_t order[16]; /* sizes of sources, as compiled */
     uint32_t functions;
@@ -32,7 +33,7 @@ static rp_status give_hash(const compile_host *h, cache_key *k, rp_error *err) {
 static rp_status count_compile(const compile_host *h, const compile_unit *u, compile_code *out,
                                char **handle, rp_error *err) {
     (void)h;
-    (void)out;
+    out->ran = c.runs;
     if (c.compiled < 16) c.order[c.compiled] = (uint32_t)strlen(u->source);
     c.compiled++;
     c.functions += u->n_functions;
@@ -215,6 +216,36 @@ static void graphs_share_pieces_and_jobs(void **state) {
     rp_graph_free(b);
 }
 
+/* What is compiled together is counted once, for whichever graphs it is. */
+static void counts_add_up(void **state) {
+    static const char *const sets[] = {"a", "w", "aa", "aw", "wa", "aaa", "waw", "aaww"};
+    rp_graph *g = llama();
+    (void)state;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const rp_compiler compiler = counting(true);
+        compile_options opt = options(&compiler, NULL);
+        compile_task t[4];
+        rp_error err = {0};
+        uint32_t n = (uint32_t)strlen(sets[i]), kernels = 0, compiles = 0;
+        for (uint32_t k = 0; k < n; k++) /* in pieces, or whole */
+            t[k] = (compile_task){.g = trace_graph_ir(g),
+                                  .splitting_ops = opt.splitting_ops,
+                                  .n_splitting_ops = sets[i][k] == 'a'};
+        memset(&c, 0, sizeof c);
+        c.runs = true;
+        CHECK_OK(compile_graphs(t, n, &opt, &err), &err);
+        for (uint32_t k = 0; k < n; k++) {
+            kernels += t[k].stats.kernels;
+            compiles += t[k].stats.compiles;
+            plan_free(t[k].out);
+        }
+        assert_int_equal(kernels, c.functions);
+        assert_int_equal(compiles, c.compiled);
+        assert_true(kernels > 0);
+    }
+    rp_graph_free(g);
+}
+
 static void lost_memory_leaves_nothing(void **state) {
     const rp_compiler compiler = counting(false);
     compile_options opt = options(&compiler, NULL);
@@ -256,6 +287,7 @@ int main(void) {
         cmocka_unit_test(failures_come_through),
         cmocka_unit_test(inductor_needs_a_store),
         cmocka_unit_test(graphs_share_pieces_and_jobs),
+        cmocka_unit_test(counts_add_up),
         cmocka_unit_test(lost_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -387,6 +387,20 @@ static void every_range_holds(void **state) {
     assert_true(n > 30);
 }
 
+/* An item of a list is a number up to 31 digits, and refused with more: never read in part. */
+static void long_items_are_read_whole_or_refused(void **state) {
+    (void)state;
+    for (int n = 2; n <= 100; n++) {
+        char text[160];
+        rp_error err = {0};
+        (void)snprintf(text, sizeof text, "cudagraph_capture_sizes=4,%0*d", n, 12);
+        rp_status st = rp_config_set(cfg, text, &err);
+        if (st != (n <= 31 ? RP_OK : RP_CONFIG)) fail_msg("%d digits: %s", n, err.text);
+        if (st == RP_OK) is("cudagraph_capture_sizes", "[4,12]");
+        if (st != RP_OK) assert_non_null(strstr(err.text, "cudagraph_capture_sizes"));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(nested_and_dotted_are_equal),
@@ -404,6 +418,7 @@ int main(void) {
         TEST(integers_can_be_read),
         TEST(names_of_any_length_are_refused),
         TEST(every_range_holds),
+        TEST(long_items_are_read_whole_or_refused),
         TEST(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "model/gguf_write.h"
 
@@ -117,10 +118,48 @@ static void failures_leave_nothing(void **state) {
     model_source_free(s);
 }
 
+/* Wherever memory runs out: a message, or the whole file. */
+static void lost_memory_writes_no_other_file(void **state) {
+    rp_error err = {0};
+    model_source *s = NULL;
+    char path[512], *whole = NULL;
+    size_t size = 0;
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/memory.gguf", getenv("TMPDIR"));
+    CHECK_OK(model_source_open_synthetic("synthetic:tiny,layers=1", &s, &err), &err);
+    for (uint64_t n = 0, more = 1; more; n++) { /* 0: nothing fails */
+        base_target *to = NULL;
+        err = (rp_error){0};
+        base_alloc_fail_nth(n);
+        rp_status st = base_target_open(path, "a model", 0644, &to, &err);
+        if (st == RP_OK) st = base_target_close(to, model_gguf_write(s, to, &err), &err);
+        more = base_alloc_fail_nth(0) || n == 0;
+        if (st != RP_OK) {
+            assert_int_equal(st, RP_NOMEM);
+            assert_true(n > 0);
+            continue;
+        }
+        char *text = NULL;
+        size_t n_text = 0;
+        CHECK_OK(base_file_read(path, 64u << 20, &text, &n_text, &err), &err);
+        if (!whole) {
+            whole = text;
+            size = n_text;
+            continue;
+        }
+        if (n_text != size || memcmp(text, whole, size) != 0)
+            fail_msg("allocation %llu fails, and another file is written", (unsigned long long)n);
+        base_free(text);
+    }
+    base_free(whole);
+    model_source_free(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_hold_the_model),
         cmocka_unit_test(failures_leave_nothing),
+        cmocka_unit_test(lost_memory_writes_no_other_file),
     };
     return cmocka_run_group_tests_name("unit/model_gguf_write", tests, NULL, NULL);
 }

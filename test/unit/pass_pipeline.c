@@ -120,6 +120,46 @@ static void all_passes_can_be_left_out(void **state) {
     ir_graph_free(h);
 }
 
+static uint32_t copies_of(const char *text, bool piece) {
+    const pass_options opt = {.piece = piece};
+    rp_error err = {0};
+    ir_graph *g = NULL, *h = NULL;
+    uint32_t n = 0;
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    CHECK_OK(pass_run_all(g, &opt, &h, &err), &err);
+    for (ir_ref r = 0; r < ir_graph_count(h); r++) n += ir_node_at(h, r)->op == IR_copy;
+    ir_graph_free(g);
+    ir_graph_free(h);
+    return n;
+}
+
+/* Another piece may overwrite memory, so what a piece computed is not returned as memory, once its passes found that it is; what
+ * was returned as memory before stays. */
+static void outputs_of_pieces_are_their_own(void **state) {
+    static const struct {
+        uint32_t copies;
+        const char *outputs, *body;
+    } cases[] = {
+        {0, "f32[4], f32[4]", "%n = neg %x ret %x, %n"}, /* an input as it is */
+        {0, "f32[2,2], f32[4]", "%v = reshape %x {shape=[2,2]} ret %v, %x"},
+        {0, "f32[4]", "%u = update %m, %x ret %u"},      /* a version of a state */
+        {0, "f32[4]", "%n = neg %x ret %n"},             /* computed */
+        {1, "f32[4]", "%n = neg %x %k = neg %n ret %k"}, /* nothing is left to do */
+        {1, "f32[4], f32[4]", "%n = neg %x %k = neg %n ret %k, %x"},
+        {2, "f32[4], f32[4]", "%n = neg %x %k = neg %n %o = neg %m %p = neg %o ret %k, %p"},
+    };
+    char text[400];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(text, sizeof text,
+                       "graph @piece(%%x: f32[4]) -> (%s) {\n %%m = state @m : f32[4]\n %s\n}\n",
+                       cases[i].outputs, cases[i].body);
+        uint32_t n = copies_of(text, true);
+        if (n != cases[i].copies) fail_msg("%s: %u copies, want %u", text, n, cases[i].copies);
+        assert_int_equal(copies_of(text, false), 0);
+    }
+}
+
 static rp_status collect_entry(void *user, const char *name, bool is_dir, rp_error *err) {
     (void)is_dir, (void)err;
     base_buf_printf(user, "%s ", name);
@@ -177,9 +217,13 @@ static void failed_allocations_leave_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_pass_keeps_values_and_text), cmocka_unit_test(twice_is_once),
-        cmocka_unit_test(leaves_keep_their_order),          cmocka_unit_test(names_are_checked),
-        cmocka_unit_test(all_passes_can_be_left_out),       cmocka_unit_test(stages_are_dumped),
+        cmocka_unit_test(every_pass_keeps_values_and_text),
+        cmocka_unit_test(twice_is_once),
+        cmocka_unit_test(leaves_keep_their_order),
+        cmocka_unit_test(names_are_checked),
+        cmocka_unit_test(all_passes_can_be_left_out),
+        cmocka_unit_test(stages_are_dumped),
+        cmocka_unit_test(outputs_of_pieces_are_their_own),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
