@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.." || exit
 B=$(realpath --relative-to=. "$1") pattern=${2-}
 tree=$B/mutants/tree keep=$B/mutants/keep log=$B/mutants/log
 baseline= # failures in the tree as it is
+emu=build/emu/libcuda.so.1 # the GPU of programs that skip without one
 caught=0 survived=0 broken=0
 
 # wanted PATCH: sets test, case and goal (what to build).
@@ -51,7 +52,7 @@ check_baseline() {
     [ ${#goals[@]} -gt 0 ] || return
     readarray -t goals < <(printf '%s\n' "${goals[@]}" | sort -u)
     readarray -t names < <(printf '%s\n' "${names[@]}" | sort -u)
-    build "${goals[@]}" >"$log.build" 2>&1 || { tail -n 20 "$log.build"; echo "the tree does not build" >&2; exit 1; }
+    build "$emu" "${goals[@]}" >"$log.build" 2>&1 || { tail -n 20 "$log.build"; echo "the tree does not build" >&2; exit 1; }
     any=$(IFS='|'; echo "${names[*]}")
     baseline=$(run "$any")
 }
@@ -78,7 +79,7 @@ try() {
     if [ -n "$failed" ]; then result broken "without it, too: $failed"; return; fi
     if ! plant "$1"; then
         result broken "does not apply"
-    elif ! build "$goal" >"$log.build" 2>&1; then
+    elif ! build "$emu" "$goal" >"$log.build" 2>&1; then
         result broken "does not build: $(grep -m 1 error "$log.build")"
     else
         failed=$(run "$test")

@@ -22,7 +22,8 @@ typedef void (*rp_graph_fn)(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_
                             uint32_t n_out, void *user);
 
 /* Each sets out[0 .. n_out), 1 to RP_MAX_RESULTS results, and gives the first; out may be args. args are 0 to 64 tensors (63 of
- * a cond). What a body made is of no use behind the call. An error in a body ends the trace with the line in the body. On a GPU a graph with one of them is refused by rp_compile. */
+ * a cond). What a body made is of no use behind the call. An error in a body ends the trace with the line in the body. On a GPU the host reads back what decides a cond and a
+ * while, which is a note of the configuration (rp_config_notes); in a captured call the GPU decides. */
 
 /* What fn gives for args, as a piece that is compiled by itself; equal calls are one. */
 RP_API rp_tensor rp_call_graph(rp_graph *g, rp_graph_fn fn, void *user, const rp_tensor *args,

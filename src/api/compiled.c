@@ -206,13 +206,21 @@ static rp_status make(rp_compiled *c, const ir_graph *g, rp_compilation_config *
     }
 }
 
-/* What runs on the host cannot run between kernels of a GPU. */
-static rp_status check_custom(const ir_graph *g, const rp_compiled *c, rp_error *err) {
-    for (ir_ref r = 0; c->memory && r < ir_graph_count(g); r++)
-        if (ir_node_at(g, r)->op == IR_custom)
+/* What runs on the host cannot run between kernels of a GPU; where one of two or once more is the question, it asks. */
+static rp_status check_host(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) {
+    static const char reason[] =
+        "the host reads back from the GPU what decides; where the call is captured the GPU decides";
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        if (n->op == IR_custom)
             return rp_fail(err, RP_UNSUPPORTED,
                            "graph @%s calls custom op %s, which runs on the host; use device=cpu",
-                           ir_graph_name(g), ir_attr_get(ir_node_at(g, r), IR_ATTR_NAME)->u.s);
+                           ir_graph_name(g), ir_attr_get(n, IR_ATTR_NAME)->u.s);
+        if (n->op == IR_cond || n->op == IR_while)
+            RP_TRY(note_once(cfg, ir_op_table(n->op)->name, reason, err));
+        for (uint32_t i = 0; i < 2 && ir_node_graph(n, i); i++)
+            RP_TRY(check_host(ir_node_graph(n, i), cfg, err));
+    }
     return RP_OK;
 }
 
@@ -239,7 +247,7 @@ static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY(resolve(g, cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(open_device(c, cfg, err));
-    RP_TRY(check_custom(g, c, err));
+    if (c->memory) RP_TRY(check_host(g, cfg, err));
     RP_TRY(open_store(c, cfg, err));
     bool noted = cache_store_off_reason(c->store) != NULL;
     RP_TRY(make(c, g, cfg, err));

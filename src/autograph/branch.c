@@ -57,7 +57,7 @@ static rp_status branch(rp_call *call, const rp_buffer *pred, bool loop, rp_body
     hal_device *q = call->a->queue;
     rp_error none = {0};
     if (!hal_capturing(q)) return run_as_it_is(call, pred, loop, body, user, err);
-    RP_TRY(hal_capture_branch(q, loop, pred->data, err));
+    RP_TRY(hal_capture_branch(q, loop ? HAL_WHILE : HAL_IF, pred->data, err));
     rp_status st = run_body(call, body, user, err);
     rp_status join = hal_capture_join(q, st == RP_OK ? err : &none);
     return st == RP_OK ? join : st;

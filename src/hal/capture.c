@@ -23,7 +23,7 @@ typedef struct noted {
 struct hal_body {
     hal_body *next, *up;
     noted *first, **last, *at;
-    bool loop;
+    hal_branch kind;
 };
 
 struct hal_capture {
@@ -176,7 +176,7 @@ static rp_status add(hal_capture *c, const hal_launch *list, uint32_t n, size_t 
                      rp_error *err) {
     size_t size = 0;
     noted *one = NULL;
-    c->n += n;
+    for (uint32_t i = 0; i < n; i++) c->n += c->keeps || list[i].kind != HAL_LISTS;
     if (!c->keeps) return RP_OK;
     if (hal_list_bytes(list, n, &size) && base_add_size(size, sizeof *one, &size))
         one = base_alloc_aligned(size, 16);
@@ -202,35 +202,41 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
 
 /* --- bodies -------------------------------------------------------------------------------- */
 
-static rp_status next_of_body(void *user, void *const *arg, const long long *dim, uint64_t turn,
-                              const hal_launch **list, uint32_t *n, rp_error *err) {
+static rp_status next_of_body(void *user, hal_device *d, void *const *arg, const long long *dim,
+                              uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err) {
     hal_body *b = user;
     const unsigned char *pred = arg[0];
-    (void)dim, (void)err;
-    if (turn == 0 || (b->loop && !b->at)) b->at = *pred ? b->first : NULL;
+    (void)d, (void)dim, (void)err;
+    if (turn == 0 || (b->kind == HAL_WHILE && !b->at))
+        b->at = !*pred == (b->kind == HAL_IF_NOT) ? b->first : NULL;
     *list = b->at ? (const hal_launch *)b->at->list : NULL;
     *n = b->at ? b->at->n : 0;
     if (b->at) b->at = b->at->next;
     return RP_OK;
 }
 
-rp_status hal_capture_branch(hal_device *d, bool loop, const void *pred, rp_error *err) {
+const char *hal_branch_name(hal_branch kind) {
+    static const char *const names[] = {"if", "if not", "while"};
+    return names[kind];
+}
+
+rp_status hal_capture_branch(hal_device *d, hal_branch kind, const void *pred, rp_error *err) {
     if (!d->ops->capture_branch)
         return rp_fail(err, RP_UNSUPPORTED, "device %s captures no branches", d->ops->name);
-    return d->ops->capture_branch(d, loop, pred, err);
+    return d->ops->capture_branch(d, kind, pred, err);
 }
 
 rp_status hal_capture_join(hal_device *d, rp_error *err) {
     return d->ops->capture_join(d, err);
 }
 
-rp_status hal_note_branch(hal_device *d, bool loop, const void *pred, rp_error *err) {
+rp_status hal_note_branch(hal_device *d, hal_branch kind, const void *pred, rp_error *err) {
     size_t byte = 1;
     void *arg = (void *)(uintptr_t)pred;
     hal_body *b = base_alloc(sizeof *b);
     if (!b) return rp_fail(err, RP_NOMEM, "no memory for a branch");
     hal_launch l = {.kind = HAL_LISTS,
-                    .name = loop ? "while" : "if",
+                    .name = hal_branch_name(kind),
                     .next = next_of_body,
                     .user = b,
                     .arg = &arg,
@@ -242,7 +248,7 @@ rp_status hal_note_branch(hal_device *d, bool loop, const void *pred, rp_error *
         return st;
     }
     hal_capture *c = d->capture;
-    b->loop = loop;
+    b->kind = kind;
     b->last = &b->first;
     b->up = c->inside;
     b->next = c->bodies;

@@ -64,8 +64,9 @@ rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) RP
 rp_status hal_note_open(hal_device *d, bool keeps, rp_error *err) RP_MUST_USE;
 uint32_t hal_note_count(const hal_device *d); /* launches, copies and fills so far */
 rp_status hal_note_close(hal_device *d, rp_error *err);
+const char *hal_branch_name(hal_branch kind);
 /* Members of the table of devices that keep the lists. */
-rp_status hal_note_branch(hal_device *d, bool loop, const void *pred, rp_error *err);
+rp_status hal_note_branch(hal_device *d, hal_branch kind, const void *pred, rp_error *err);
 rp_status hal_note_join(hal_device *d, rp_error *err);
 rp_status hal_note_begin(hal_device *d, rp_error *err);
 rp_status hal_note_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,

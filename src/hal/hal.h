@@ -54,21 +54,31 @@ typedef struct hal_rows {
 } hal_rows;
 
 /* Lists that are decided as they run (loops, branches): gives the next one, NULL behind the last. Called with turn 0 first, then
- * behind each list, on the submitting thread, when everything before it is done; the list is borrowed until the next call. */
+ * behind each list, on the submitting thread, when everything before it is done, or queued where d queues launches; the list is
+ * borrowed until the next call. */
 struct hal_launch;
-typedef rp_status (*hal_next_list)(void *user, void *const *arg, const long long *dim,
-                                   uint64_t turn, const struct hal_launch **list, uint32_t *n,
-                                   rp_error *err);
+typedef rp_status (*hal_next_list)(void *user, hal_device *d, void *const *arg,
+                                   const long long *dim, uint64_t turn,
+                                   const struct hal_launch **list, uint32_t *n, rp_error *err);
+
+/* (optional) The same lists as part of the capture under way on d: launches, copies and branches, for which replays decide without
+ * the host. RP_UNSUPPORTED, in one line, where no graph can say them. */
+typedef rp_status (*hal_note_lists)(void *user, hal_device *d, void *const *arg,
+                                    const long long *dim, rp_error *err);
 
 typedef enum hal_launch_kind { HAL_KERNEL, HAL_HOST_CALL, HAL_LISTS } hal_launch_kind;
+
+/* What a body of a capture waits for: that its byte is not 0, that it is 0; as long as it is not 0. */
+typedef enum hal_branch { HAL_IF, HAL_IF_NOT, HAL_WHILE } hal_branch;
 
 /* One concrete launch. Arrays are borrowed until ops->launch returns; ops->graph_build copies them. */
 typedef struct hal_launch {
     hal_launch_kind kind;
     const char *name;
-    hal_function fn;    /* HAL_KERNEL */
-    hal_host_call call; /* HAL_HOST_CALL */
-    hal_next_list next; /* HAL_LISTS */
+    hal_function fn;     /* HAL_KERNEL */
+    hal_host_call call;  /* HAL_HOST_CALL */
+    hal_next_list next;  /* HAL_LISTS, */
+    hal_note_lists note; /* and these */
     void *user;
     void *const *arg;
     /* (optional) Bytes that the launch may touch from each arg on, for the audit; a graph keeps no copy. */
@@ -151,8 +161,8 @@ typedef struct hal_device_ops {
     void (*module_free)(hal_module *m);
     /* Runs the launches in order, with a barrier after each unless no_barrier; returns when done (cpu)
      * or queued. scratch_size: bytes of thread-local scratch the largest needs. The first error of
-     * a host call stops the list: nothing behind the next barrier runs. RP_UNSUPPORTED for a host call, and for lists
-     * within a list, where the device's memory is not the host's. */
+     * a host call stops the list: nothing behind the next barrier runs. RP_UNSUPPORTED for a host call where the device's
+     * memory is not the host's; lists within a list are launched there as they are given. */
     rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                         rp_error *err);
     /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. cuda: kernels of it may
@@ -174,9 +184,9 @@ typedef struct hal_device_ops {
     bool (*capture_foreign)(const hal_device *d);
     /* (optional) Notes what memory the first queue has that calls which went to the driver name, as far as it can be seen. */
     rp_status (*capture_scan)(hal_device *d, rp_error *err);
-    /* (optional) What comes between the two is a body: it runs if *pred, one byte that replays read when they come there, is not 0,
-     * and with loop again as long as it is then not 0. Bodies may have bodies. */
-    rp_status (*capture_branch)(hal_device *d, bool loop, const void *pred, rp_error *err);
+    /* (optional) What comes between the two is a body, which runs as kind says of *pred, one byte that replays read when they come
+     * there, and a loop again behind the body. Bodies may have bodies. */
+    rp_status (*capture_branch)(hal_device *d, hal_branch kind, const void *pred, rp_error *err);
     rp_status (*capture_join)(hal_device *d, rp_error *err);
     /* (optional) Adds a copy, unseen by what is noted, whose ends are set anew before each replay: number i by its graph's
      * graph_move, the first is 0. *done false: a copy from there is not for a graph (memory of the host), the caller does it. */
@@ -252,7 +262,8 @@ rp_status hal_capture_begin(hal_device *d, rp_error *err) RP_MUST_USE;
 rp_status hal_capture_end(hal_device *d, const char *label, hal_graph **out, uint32_t *out_n,
                           rp_error *err) RP_MUST_USE;
 bool hal_capturing(const hal_device *d);
-rp_status hal_capture_branch(hal_device *d, bool loop, const void *pred, rp_error *err) RP_MUST_USE;
+rp_status hal_capture_branch(hal_device *d, hal_branch kind, const void *pred,
+                             rp_error *err) RP_MUST_USE;
 rp_status hal_capture_join(hal_device *d, rp_error *err) RP_MUST_USE;
 /* Takes what bodies were noted, which the graph of the capture needs; NULL: none. */
 typedef struct hal_body hal_body;

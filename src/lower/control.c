@@ -44,11 +44,6 @@ rp_status lower_graphs(lowerer *L, const ir_node *n, ir_ref r) {
     lower_ref args[LOWER_MAX_CONTROL_ARGS];
     lower_launch own;
     uint32_t n_args = 0;
-    if (L->opt->target == GEN_CUDA)
-        return rp_fail(L->err, RP_UNSUPPORTED,
-                       "%s of %s has no form for a GPU yet, where what runs is captured ahead; use "
-                       "--device cpu",
-                       ir_op_table(n->op)->name, ir_type_of(L->g, r).s);
     RP_TRY(lower_control_launch(L->g, r, L->out, &own, L->err));
     for (uint32_t i = 0; i < n->n_in; i++)
         RP_TRY(lower_operand_memory(L, n->in[i], &args[n_args++]));

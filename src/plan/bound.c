@@ -71,6 +71,7 @@ static void fill_constant(const plan_exec *x, bound *b) {
             h->kind = l->custom ? HAL_HOST_CALL : HAL_LISTS;
             h->call = l->custom ? call_custom : NULL;
             h->next = l->control ? plan_running_next : NULL;
+            h->note = l->control ? plan_running_note : NULL;
             h->user = l->custom ? (void *)&x->calls[b->range.first + i]
                                 : (void *)x->running[b->range.first + i];
             h->dim = b->pub.dims;

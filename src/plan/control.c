@@ -20,7 +20,9 @@ struct plan_running {
     const plan *p;
     const plan_launch *l;
     inner_plan inner[2];
+    bool unified; /* memory of the device is the host's */
     /* of this run */
+    hal_device *queue;
     void *const *arg;
     int64_t length, done;   /* iterations */
     void *at[MAX_VALUES];   /* where each carried value is */
@@ -56,6 +58,8 @@ static rp_status running_new(const plan *p, const plan_launch *l, const plan_exe
                              rp_error *err) {
     plan_running *r = base_alloc(sizeof *r);
     rp_status st = RP_OK;
+    hal_device_info info;
+    if (opt) device = opt->device;
     if (!r) return rp_fail(err, RP_NOMEM, "executor of %s", l->name);
     r->p = p;
     r->l = l;
@@ -63,6 +67,8 @@ static rp_status running_new(const plan *p, const plan_launch *l, const plan_exe
         r->inner[i].p = p->inner[l->control->inner[i]];
         RP_TRY_OUT(inner_fill(p, &r->inner[i], opt, of ? of->inner[i].x : NULL, device, err));
     }
+    device->ops->info(device, &info);
+    r->unified = info.unified;
     *out = r;
     return RP_OK;
 out:
@@ -173,16 +179,40 @@ static void advance(plan_running *r) {
     r->done++;
 }
 
-/* Carried values that ended elsewhere. */
-static void finish(plan_running *r) {
+/* Carried values from where they are to the results. Not by the queue where all memory is the host's: it may be in a replay of
+ * another one. */
+static rp_status finish(plan_running *r, rp_error *err) {
     const inner_plan *in = &r->inner[0];
-    for (uint32_t i = 0; i < r->l->control->carried; i++)
-        if (r->at[i] != result(r, i))
-            memcpy(result(r, i), r->at[i], bytes_of(in, &in->p->outputs[i]));
+    for (uint32_t i = 0; i < r->l->control->carried; i++) {
+        size_t bytes = bytes_of(in, &in->p->outputs[i]);
+        if (r->at[i] == result(r, i)) continue;
+        if (r->unified)
+            memcpy(result(r, i), r->at[i], bytes);
+        else
+            RP_TRY(r->queue->ops->copy(r->queue, result(r, i), r->at[i], bytes, err));
+        r->at[i] = result(r, i);
+    }
+    return RP_OK;
 }
 
-static rp_status start(plan_running *r, void *const *arg, const long long *dim, rp_error *err) {
+/* What a kernel has answered. */
+static rp_status read_bool(const plan_running *r, const void *at, bool *out, rp_error *err) {
+    hal_device *d = r->queue;
+    uint8_t byte = 0;
+    if (r->unified) {
+        byte = *(const uint8_t *)at;
+    } else {
+        RP_TRY(d->ops->copy(d, &byte, at, 1, err));
+        RP_TRY(d->ops->synchronize(d, err));
+    }
+    *out = byte != 0;
+    return RP_OK;
+}
+
+static rp_status start(plan_running *r, hal_device *d, void *const *arg, const long long *dim,
+                       rp_error *err) {
     const plan_control *c = r->l->control;
+    r->queue = d;
     r->arg = arg;
     r->done = 0;
     r->length = ir_dim_code_eval_ll(&c->length, dim);
@@ -208,10 +238,7 @@ static rp_status run(inner_plan *in, const hal_launch **list, uint32_t *n, rp_er
 static rp_status next_of_scan(plan_running *r, uint64_t turn, const hal_launch **list, uint32_t *n,
                               rp_error *err) {
     if (turn > 0) advance(r);
-    if (r->done >= r->length) {
-        finish(r);
-        return RP_OK;
-    }
+    if (r->done >= r->length) return finish(r, err);
     choose_places(r);
     set_leaves(r, &r->inner[0], false);
     return run(&r->inner[0], list, n, err);
@@ -221,15 +248,14 @@ static rp_status next_of_scan(plan_running *r, uint64_t turn, const hal_launch *
 static rp_status next_of_while(plan_running *r, uint64_t turn, const hal_launch **list, uint32_t *n,
                                rp_error *err) {
     const plan_control *c = r->l->control;
+    bool more = false;
     if (turn % 2 == 0) {
         if (turn > 0) advance(r);
         set_leaves(r, &r->inner[1], true);
         return run(&r->inner[1], list, n, err);
     }
-    if (!*(const uint8_t *)work(r, c->carried)) {
-        finish(r);
-        return RP_OK;
-    }
+    RP_TRY(read_bool(r, work(r, c->carried), &more, err));
+    if (!more) return finish(r, err);
     if (r->done == c->limit)
         return rp_fail(err, RP_INVALID,
                        "while: cond @%s still holds after %lld iterations, its limit",
@@ -239,16 +265,97 @@ static rp_status next_of_while(plan_running *r, uint64_t turn, const hal_launch 
     return run(&r->inner[0], list, n, err);
 }
 
-rp_status plan_running_next(void *user, void *const *arg, const long long *dim, uint64_t turn,
-                            const hal_launch **list, uint32_t *n, rp_error *err) {
+rp_status plan_running_next(void *user, hal_device *d, void *const *arg, const long long *dim,
+                            uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err) {
     plan_running *r = user;
     plan_control_kind kind = r->l->control->kind;
+    bool other = false;
     *list = NULL;
     *n = 0;
-    if (turn == 0) RP_TRY(start(r, arg, dim, err));
+    if (turn == 0) RP_TRY(start(r, d, arg, dim, err));
     if (kind == PLAN_SCAN) return next_of_scan(r, turn, list, n, err);
     if (kind == PLAN_WHILE) return next_of_while(r, turn, list, n, err);
     if (turn > 0) return RP_OK;
-    bool other = kind == PLAN_COND && *(const uint8_t *)operand(r, 0);
+    if (kind == PLAN_COND) RP_TRY(read_bool(r, operand(r, 0), &other, err));
     return run(&r->inner[other], list, n, err);
+}
+
+/* --- as part of a graph ------------------------------------------------------------------- */
+
+enum { MOST_IN_GRAPH = 1 << 14 }; /* launches of all iterations of a scan */
+
+static rp_status note_list(const plan_running *r, inner_plan *in, rp_error *err) {
+    const hal_launch *list = NULL;
+    uint32_t n = 0;
+    RP_TRY(run(in, &list, &n, err));
+    return r->queue->ops->launch(r->queue, list, n, in->list->scratch, err);
+}
+
+static rp_status note_cond(plan_running *r, rp_error *err) {
+    static const hal_branch when[] = {HAL_IF_NOT, HAL_IF};
+    for (int k = 0; k < 2; k++) {
+        rp_error none = {0};
+        RP_TRY(hal_capture_branch(r->queue, when[k], operand(r, 0), err));
+        rp_status st = note_list(r, &r->inner[k], err);
+        rp_status join = hal_capture_join(r->queue, st == RP_OK ? err : &none);
+        if (st != RP_OK || join != RP_OK) return st == RP_OK ? join : st;
+    }
+    return RP_OK;
+}
+
+static rp_status note_scan(plan_running *r, rp_error *err) {
+    int64_t n = r->inner[0].list->n + 1; /* as if each had something */
+    if (r->length > MOST_IN_GRAPH / n)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "scan: %lld iterations of @%s are more than a graph of a GPU takes, %lld",
+                       (long long)r->length, r->inner[0].p->name, (long long)(MOST_IN_GRAPH / n));
+    for (; r->done < r->length; advance(r)) {
+        choose_places(r);
+        set_leaves(r, &r->inner[0], false);
+        RP_TRY(note_list(r, &r->inner[0], err));
+    }
+    return finish(r, err);
+}
+
+static rp_status note_condition(plan_running *r, rp_error *err) {
+    set_leaves(r, &r->inner[1], true);
+    return note_list(r, &r->inner[1], err);
+}
+
+/* From the results to the second places and back. */
+static rp_status note_turn(plan_running *r, rp_error *err) {
+    choose_places(r);
+    set_leaves(r, &r->inner[0], false);
+    RP_TRY(note_list(r, &r->inner[0], err));
+    advance(r);
+    RP_TRY(finish(r, err));
+    return note_condition(r, err);
+}
+
+static rp_status note_while(plan_running *r, rp_error *err) {
+    const plan_control *c = r->l->control;
+    rp_error none = {0};
+    if (c->limit != INT32_MAX)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "while: a graph of a GPU does not count iterations of @%s, whose limit is "
+                       "%lld",
+                       r->inner[0].p->name, (long long)c->limit);
+    RP_TRY(finish(r, err)); /* from the operands */
+    RP_TRY(note_condition(r, err));
+    RP_TRY(hal_capture_branch(r->queue, HAL_WHILE, work(r, c->carried), err));
+    rp_status st = note_turn(r, err);
+    rp_status join = hal_capture_join(r->queue, st == RP_OK ? err : &none);
+    return st == RP_OK ? join : st;
+}
+
+rp_status plan_running_note(void *user, hal_device *d, void *const *arg, const long long *dim,
+                            rp_error *err) {
+    plan_running *r = user;
+    RP_TRY(start(r, d, arg, dim, err));
+    switch (r->l->control->kind) {
+    case PLAN_COND: return note_cond(r, err);
+    case PLAN_WHILE: return note_while(r, err);
+    case PLAN_SCAN: return note_scan(r, err);
+    default: return note_list(r, &r->inner[0], err);
+    }
 }

@@ -275,6 +275,8 @@ const void *plan_exec_consts(const plan_exec *x) {
 }
 
 bool plan_has_grown(const plan *p) {
+    for (uint32_t i = 0; i < p->n_inner; i++)
+        if (plan_has_grown(p->inner[i])) return true;
     for (uint32_t i = 0; i < p->n_values; i++)
         if (p->values[i].offset == PLAN_GROWS) return true;
     return false;

@@ -83,7 +83,8 @@ rp_status plan_pack_fill_on(hal_device *d, const plan *p, uint32_t i, const void
 size_t plan_exec_arena_bytes(const plan_exec *x);
 size_t plan_exec_const_bytes(const plan_exec *x); /* records, in device memory */
 const void *plan_exec_consts(const plan_exec *x); /* where they lie; NULL when there are none */
-bool plan_has_grown(const plan *p);               /* some value has no bound: a bind may move it */
+bool plan_has_grown(
+    const plan *p); /* some value has no bound, in p or within it: a bind may move it */
 /* Fills every arena byte that is not alive with a NaN pattern (poison law); for tests. */
 rp_status plan_exec_poison(plan_exec *x, rp_error *err) RP_MUST_USE;
 

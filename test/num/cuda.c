@@ -1,7 +1,8 @@
-/* What GPUs are given: the grid of ops, random graphs, and what has a form of its own there (scans, sorting, top-k and scatters along
+/* What GPUs are given: the grid of ops, random graphs, loops and branches, and what has a form of its own there (scans, sorting, top-k and scatters along
  * every axis, lines longer than a tile or a chunk, products of two computed operands at every stride). Compiled for sm_90 where
  * NVRTC is found; run on a GPU, or in small on the emulated one, where the bits are those of the cpu. */
 #include "support/check.h"
+#include "support/control_cases.h"
 #include "support/gpu.h"
 #include "support/gpu_graphs.h"
 #include "support/op_grid.h"
@@ -149,6 +150,16 @@ static void returns(gpu_graphs *q) {
         false);
 }
 
+static void take_control(const char *text, void *q) {
+    gpu_graphs_add_text(q, text, false);
+}
+
+/* Launched and as graphs. */
+static void loops_and_branches(gpu_graphs *q) {
+    control_each(take_control, q);
+    gpu_graphs_add_text(q, control_wide, false);
+}
+
 static void every_form(gpu_graphs *q, bool small) {
     static const char *const types[] = {"f32", "i64", "f64", "bf16", "f16", "i32"};
     static const char *const values[] = {"f32", "i64", "f64", "i32"};
@@ -163,6 +174,7 @@ static void every_form(gpu_graphs *q, bool small) {
     products(q, "f32", "f32");
     returns(q);
     if (small) return;
+    loops_and_branches(q);
     products(q, "bf16", "f32");
     products(q, "f16", "bf16");
 }
@@ -199,6 +211,7 @@ static void random_ones(gpu_graphs *q, uint32_t n, uint32_t n_effects) {
         ir_graph *g = NULL, *moved = NULL;
         random_graph_options opt = all;
         opt.symbolic = i % 4 != 0;
+        opt.control = i % 2;
         CHECK_OK(random_graph_new(5000 + i, &opt, &g, &err), &err);
         if (i < n) {
             gpu_graphs_add(q, g, false);

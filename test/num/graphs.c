@@ -1,11 +1,10 @@
 /* call, cond, while and scan compiled: as the interpreter says, and eager the same bits, for any number of threads; captured
  * lists decide anew at each replay; plans with plans inside are stored, shared and fail as others. */
 #include "support/both.h"
+#include "support/control_cases.h"
 
 #include "compile/builtin.h"
 #include "plan/exec.h"
-
-#define CASES "test/ir/graphs.ir"
 
 static void agree_on_threads(const char *text, uint64_t seed, uint32_t threads) {
     rp_error err = {0};
@@ -21,59 +20,20 @@ static void agree_on_threads(const char *text, uint64_t seed, uint32_t threads) 
     both_done(&b);
 }
 
-/* Those of the file that are no errors. */
-static void cases_agree(void **state) {
-    char *all = NULL, *next;
-    size_t size;
-    rp_error err = {0};
-    int n = 0;
-    (void)state;
-    CHECK_OK(base_file_read(CASES, 1 << 20, &all, &size, &err), &err);
-    for (char *c = all; c; c = next) {
-        if ((next = strstr(c, "; ====\n"))) *next = 0, next += 7;
-        char *want = strstr(c, "; ---\n");
-        if (want) *want = 0;
-        if (strstr(c, "; error: ")) continue;
-        for (uint64_t seed = 1; seed < 4; seed++) agree_on_threads(c, seed, 3);
-        n++;
-    }
-    assert_true(n >= 7);
-    base_free(all);
+static void agree_on_three(const char *text, void *user) {
+    (void)user;
+    for (uint64_t seed = 1; seed < 4; seed++) agree_on_threads(text, seed, 3);
 }
 
-/* Bodies with work for several threads, a product, a reduction, memory that is written, a loop within. */
-static void wide_bodies_agree(void **state) {
-    static const char text[] =
-        "graph @wide(%h: f32[64,48], %x: f32[T,64,48], %w: f32[48,48]) where T in [0,8] {\n"
-        "  %s = state @s : f32[64,48]\n"
-        "  %n = const 0 : i32[]\n"
-        "  %r = scan %h, %n, %x, %w, %s {carried=2, sliced=1, body=graph @step(\n"
-        "      %h: f32[64,48], %n: i32[], %x: f32[64,48], %w: f32[48,48], %s: f32[64,48] mutates) "
-        "{\n"
-        "    %p = matmul %h, %w\n"
-        "    %k = const 0x1p-4\n"
-        "    %q4 = mul %p, %k\n"
-        "    %a = add %q4, %x\n"
-        "    %t = tanh %a\n"
-        "    %old = mul %s, %t\n"
-        "    %s1 = update %s, %a\n"
-        "    %two = const 2 : i32[]\n"
-        "    %q = lt %n, %two\n"
-        "    %g = cond %q, %t, %old { then=graph @f(%t: f32[64,48], %o: f32[64,48]) { ret %t },\n"
-        "      else=graph @g(%t: f32[64,48], %o: f32[64,48]) { ret %o }}\n"
-        "    %m = amax %g {axis=1}\n"
-        "    %one = const 1 : i32[]\n"
-        "    %n1 = add %n, %one\n"
-        "    ret %g, %n1, %m, %n\n"
-        "  }}\n"
-        "  %s2 = written %s, %r\n"
-        "  %count = result %r {index=1}\n"
-        "  %maxima = result %r {index=2}\n"
-        "  %numbers = result %r {index=3}\n"
-        "  ret %r, %count, %maxima, %numbers, %s2\n"
-        "}\n";
+static void cases_agree(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed < 9; seed++) agree_on_threads(text, seed, 1 + (uint32_t)seed % 4);
+    control_each(agree_on_three, NULL);
+}
+
+static void wide_bodies_agree(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed < 9; seed++)
+        agree_on_threads(control_wide, seed, 1 + (uint32_t)seed % 4);
 }
 
 /* --- 512 steps ------------------------------------------------------------------------ */
@@ -160,16 +120,6 @@ static void a_body_is_compiled_once(void **state) {
 
 /* --- plans with plans inside -------------------------------------------------------------- */
 
-/* Doubles x until it is beyond 100, then by p: negates it or not. */
-static const char decides[] =
-    "graph @decides(%x: f32[], %p: bool[]) {\n"
-    "  %w = while %x {cond=graph @small(%x: f32[]) { %h = const 100 %m = lt %x, %h ret %m },\n"
-    "                 body=graph @twice(%x: f32[]) { %y = add %x, %x ret %y }, limit=20}\n"
-    "  %r = cond %p, %w {then=graph @minus(%x: f32[]) { %y = neg %x ret %y },\n"
-    "                    else=graph @same(%x: f32[]) { ret %x }}\n"
-    "  ret %r\n"
-    "}\n";
-
 typedef struct loaded {
     plan *p;
     hal_device *d;
@@ -183,7 +133,7 @@ static rp_status load(loaded *l, bool eager, rp_error *err) {
     plan *made = NULL;
     char *bytes = NULL, *again = NULL;
     size_t size, size_again;
-    rp_status st = compile(decides, eager, &made, NULL, err);
+    rp_status st = compile(control_decides, eager, &made, NULL, err);
     if (st == RP_OK) st = plan_save(made, &bytes, &size, err);
     if (st == RP_OK) st = plan_load(bytes, size, &l->p, err);
     if (st == RP_OK) st = plan_save(l->p, &again, &size_again, err);
@@ -278,20 +228,6 @@ static void every_allocation_may_fail(void **state) {
     assert_true(failures > 50);
 }
 
-static void a_gpu_refuses_them(void **state) {
-    rp_error err = {0};
-    ir_graph *g = NULL;
-    lower_piece out = {0};
-    lower_options o = {.target = GEN_CUDA};
-    (void)state;
-    CHECK_OK(ir_parse(decides, strlen(decides), &g, &err), &err);
-    assert_int_equal(lower_graph(g, &o, &out, &err), RP_UNSUPPORTED);
-    assert_string_equal(err.text,
-                        "line 2: while of f32[] has no form for a GPU yet, where what runs "
-                        "is captured ahead; use --device cpu");
-    ir_graph_free(g);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_agree),
@@ -301,7 +237,6 @@ int main(void) {
         cmocka_unit_test(a_captured_list_decides_anew),
         cmocka_unit_test(executors_of_a_family_have_their_own),
         cmocka_unit_test(every_allocation_may_fail),
-        cmocka_unit_test(a_gpu_refuses_them),
     };
     return cmocka_run_group_tests(tests, both_set_up, both_tear_down);
 }

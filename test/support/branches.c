@@ -222,6 +222,90 @@ static void branches_within_loops(void **state) {
     world_close(&w);
 }
 
+/* --- of a compiled graph ------------------------------------------------------------------------ */
+
+static void below_limit(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                        uint32_t n_out, void *user) {
+    (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_lt(rp_reshape(in[0], (rp_shape){.rank = 0}), rp_const(g, RP_DTYPE_F32, LIMIT));
+}
+
+static void plus_one(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                     uint32_t n_out, void *user) {
+    (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_add(in[0], rp_const(g, RP_DTYPE_F32, 1));
+}
+
+static void negated(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                    void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_neg(in[0]);
+}
+
+/* x + 1 until LIMIT, negated where x was odd, then 3 times plus one. */
+static rp_compiled *compile_control(rp_device *d, rp_compilation_config *cfg) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_graph *g = rp_graph_new("control");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(1)), y;
+    rp_tensor whole = rp_cast(rp_reshape(x, (rp_shape){.rank = 0}), RP_DTYPE_I32);
+    rp_tensor odd =
+        rp_eq(rp_remainder(whole, rp_const(g, RP_DTYPE_I32, 2)), rp_const(g, RP_DTYPE_I32, 1));
+    (void)rp_while(below_limit, plus_one, NULL, &x, 1, &y, 1);
+    (void)rp_cond(odd, negated, plus_one, NULL, &y, 1, &y, 1);
+    (void)rp_scan(g, plus_one, NULL,
+                  &(rp_scan_args){.carried = &y, .n_carried = 1, .length = rp_dim_const(3)}, &y, 1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(d, g, cfg, &c, &err), &err);
+    rp_graph_free(g);
+    return c;
+}
+
+static rp_status call_control(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_buffer y;
+    rp_status st = rp_call_compiled(call, user, &args->item[0].tensor, 1, &y, 1, err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static void notes_what_the_host_decides(const rp_compilation_config *cfg, bool gpu) {
+    const rp_config_note *notes = NULL;
+    size_t n = rp_config_notes(cfg, &notes), found = 0;
+    for (size_t i = 0; i < n; i++)
+        found += strstr(notes[i].reason, "the host reads back from the GPU what decides") &&
+                 (strcmp(notes[i].what, "while") == 0 || strcmp(notes[i].what, "cond") == 0);
+    assert_int_equal(found, gpu ? 2 : 0);
+}
+
+static void compiled_loops_are_captured(void **state) {
+    world w;
+    rp_error err = {0};
+    rp_compilation_config *cfg = rp_config_new();
+    (void)state;
+    world_open(&w);
+    rp_compiled *c = compile_control(w.b.device, cfg);
+    notes_what_the_host_decides(cfg, w.m.weights);
+    rp_function *f = function_of(&w.b, "f", call_control, c);
+    for (int i = 0; i < 8; i++) {
+        float x = (float)((i * 3) % 8), y = 0, want = x < LIMIT ? LIMIT : x;
+        rp_value in = floats(&x, 1);
+        rp_buffer from = {RP_DTYPE_F32, 1, {1}, &x}, to = {RP_DTYPE_F32, 1, {1}, &y};
+        rp_output *o = run_items(f, &in, 1);
+        want = ((i * 3) % 2 ? -want : want + 1) + 3;
+        if (rp_output_ran(o) != (i ? RP_RAN_REPLAY : RP_RAN_CAPTURE))
+            fail_msg("%s", rp_output_reason(o));
+        assert_true(values_of(o)[0] == want);
+        rp_output_free(o);
+        CHECK_OK(rp_compiled_run(c, &from, 1, &to, 1, &err), &err); /* by the host */
+        assert_true(y == want);
+    }
+    assert_int_equal(bench_info(&w.b).graph_count, 1);
+    rp_compiled_free(c);
+    rp_config_free(cfg);
+    world_close(&w);
+}
+
 /* --- tables of addresses ----------------------------------------------------------------------- */
 
 /* The address itself; args: a list of two indirect tensors. */
@@ -358,6 +442,7 @@ int branches_run(const char *name, const char *group) {
         cmocka_unit_test(a_branch_is_decided_by_the_device),
         cmocka_unit_test(a_loop_ends_by_the_device),
         cmocka_unit_test(branches_within_loops),
+        cmocka_unit_test(compiled_loops_are_captured),
         cmocka_unit_test(addresses_are_read_from_a_table),
         cmocka_unit_test(bodies_do_what_a_graph_can),
     };

@@ -157,6 +157,21 @@ static rp_status start(runner *r, plan_run *out) {
     return set_leaves(r, IR_LEAF_STATE, PLAN_STATE, out->state, out->state_size);
 }
 
+static rp_status launch(runner *r) {
+    const hal_device_ops *ops = r->d->ops;
+    const plan_bound *b = r->bound;
+    hal_graph *graph = NULL;
+    if (r->opt->as_graph)
+        RP_TRY(ops->graph_build(r->d, b->launches, b->n, b->scratch, "run", &graph, r->err));
+    copy_mirrors(r, false);
+    rp_status st = graph ? ops->graph_launch(graph, r->err)
+                         : ops->launch(r->d, b->launches, b->n, b->scratch, r->err);
+    if (st == RP_OK && ops->synchronize) st = ops->synchronize(r->d, r->err);
+    copy_mirrors(r, true);
+    if (graph) ops->graph_free(graph);
+    return st;
+}
+
 static rp_status run(runner *r, plan_run *out) {
     RP_TRY(start(r, out));
     for (uint32_t i = 0; i < out->n_out; i++) {
@@ -177,10 +192,7 @@ static rp_status run(runner *r, plan_run *out) {
     RP_TRY(plan_exec_poison(r->x, r->err));
     RP_TRY(plan_bound_new(r->x, 0, r->p->n_pieces, &r->bound, r->err));
     RP_TRY(plan_exec_bind(r->x, r->bound, r->leaves->symbols, r->err));
-    copy_mirrors(r, false);
-    RP_TRY(r->d->ops->launch(r->d, r->bound->launches, r->bound->n, r->bound->scratch, r->err));
-    if (r->d->ops->synchronize) RP_TRY(r->d->ops->synchronize(r->d, r->err));
-    copy_mirrors(r, true);
+    RP_TRY(launch(r));
     for (uint32_t i = 0; i < out->n_out; i++)
         if (!guarded_is_whole(out->out[i]))
             return rp_fail(r->err, RP_INTERNAL, "output %u was overrun", i);

@@ -183,7 +183,7 @@ static rp_status capture_calls(hal_device *d, rp_error *err) {
         if (st == RP_OK) st = d->ops->alloc(d, HAL_DEVICE_MEMORY, N, &c, err);
         if (c) d->ops->release(d, c, N); /* put off */
         if (st == RP_OK) st = d->ops->copy(d, b, a, N, err);
-        if (st == RP_OK && (st = hal_capture_branch(d, true, a, err)) == RP_OK) {
+        if (st == RP_OK && (st = hal_capture_branch(d, HAL_WHILE, a, err)) == RP_OK) {
             st = d->ops->fill(d, b, 2, N, err);
             rp_status join = hal_capture_join(d, st == RP_OK ? err : &none);
             if (st == RP_OK) st = join;

@@ -450,10 +450,10 @@ typedef struct turns {
     uint32_t n[3], times, fails_at; /* fails_at: the turn; 0: none */
 } turns;
 
-static rp_status next_turn(void *user, void *const *arg, const long long *dim, uint64_t turn,
-                           const hal_launch **list, uint32_t *n, rp_error *err) {
+static rp_status next_turn(void *user, hal_device *d, void *const *arg, const long long *dim,
+                           uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err) {
     const turns *t = user;
-    (void)arg, (void)dim;
+    (void)d, (void)arg, (void)dim;
     if (t->fails_at && turn == t->fails_at) return rp_fail(err, RP_CANCELLED, "no next list");
     *list = turn < 3u * t->times ? t->list[turn % 3] : NULL;
     *n = t->n[turn % 3];

@@ -67,7 +67,7 @@ static rp_status walk_alone(const list_run *r, const hal_launch *list, uint32_t 
         uint32_t n_inner = 0;
         if (l->kind != HAL_LISTS) RP_TRY(run_solo(r, l));
         for (uint64_t turn = 0; l->kind == HAL_LISTS; turn++) {
-            RP_TRY(l->next(l->user, l->arg, l->dim, turn, &inner, &n_inner, r->err));
+            RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, turn, &inner, &n_inner, r->err));
             if (!inner) break;
             RP_TRY(walk_alone(r, inner, n_inner));
         }
@@ -99,7 +99,7 @@ static void stop(walker *w) {
 static rp_status next_shared(const list_run *r, const hal_launch *l, uint64_t *turn,
                              const hal_launch **list, uint32_t *n) {
     for (;;) {
-        RP_TRY(l->next(l->user, l->arg, l->dim, (*turn)++, list, n, r->err));
+        RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, (*turn)++, list, n, r->err));
         if (!*list || !all_solo(*list, *n)) return RP_OK;
         RP_TRY(walk_alone(r, *list, *n));
     }

@@ -9,18 +9,24 @@
 #include "hal/cuda/device.h"
 #include "hal/cuda/guard.h"
 
-/* For the driver's own compiler: sets the condition to the byte at an address. */
+/* For the driver's own compiler: sets the condition to whether the byte at an address is not 0, or to the opposite. */
 static const char set_condition[] =
     ".version 8.3\n"
     ".target sm_80\n"
     ".address_size 64\n"
     ".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
-    ".visible .entry set_condition(.param .u64 handle, .param .u64 at) {\n"
-    "    .reg .b64 %h, %p;\n"
-    "    .reg .b32 %v;\n"
+    ".visible .entry set_condition(.param .u64 handle, .param .u64 at, .param .u64 opposite) {\n"
+    "    .reg .b64 %h, %p, %o;\n"
+    "    .reg .b32 %v, %f;\n"
+    "    .reg .pred %is;\n"
     "    ld.param.u64 %h, [handle];\n"
     "    ld.param.u64 %p, [at];\n"
+    "    ld.param.u64 %o, [opposite];\n"
     "    ld.global.u8 %v, [%p];\n"
+    "    setp.ne.u32 %is, %v, 0;\n"
+    "    selp.u32 %v, 1, 0, %is;\n"
+    "    cvt.u32.u64 %f, %o;\n"
+    "    xor.b32 %v, %v, %f;\n"
     "    {\n"
     "    .param .b64 a;\n"
     "    .param .b32 b;\n"
@@ -49,7 +55,8 @@ void cuda_branches_close(cuda_device *d) {
 
 static rp_status set(const cuda_device *d, const cuda_branch *b, rp_error *err) {
     uint64_t handle = b->handle, at = (uint64_t)(uintptr_t)b->pred;
-    void *parameters[] = {&handle, &at};
+    uint64_t opposite = b->kind == HAL_IF_NOT;
+    void *parameters[] = {&handle, &at, &opposite};
     return cuda_capture_check(
         d, d->cu.launch(d->condition, 1, 1, 1, 1, 1, 1, 0, d->stream, parameters, NULL),
         "setting a condition", err);
@@ -74,7 +81,7 @@ static int capture_to(const cuda_device *d, void *graph, void *const *last, size
 static rp_status enter(cuda_device *d, cuda_branch *b, void *const *last, size_t n, rp_error *err) {
     cuda_branch_node node = {.kind = CUDA_NODE_BRANCH,
                              .handle = b->handle,
-                             .loop = b->loop,
+                             .loop = b->kind == HAL_WHILE,
                              .n_bodies = 1,
                              .context = d->gpu.context};
     void *same = NULL;
@@ -92,14 +99,14 @@ static rp_status enter(cuda_device *d, cuda_branch *b, void *const *last, size_t
     return st;
 }
 
-static rp_status begin(cuda_device *d, bool loop, const void *pred, rp_error *err) {
+static rp_status begin(cuda_device *d, hal_branch kind, const void *pred, rp_error *err) {
     cuda_captured *c = &d->captured;
     void *const *last = NULL, *copy[MOST_LAST];
     size_t n = 0;
     if (c->depth == CUDA_BRANCHES)
         return rp_fail(err, RP_UNSUPPORTED, "more than %d branches within one another",
                        CUDA_BRANCHES);
-    cuda_branch b = {.around = cuda_capture_at(d, &last, &n), .pred = pred, .loop = loop};
+    cuda_branch b = {.around = cuda_capture_at(d, &last, &n), .pred = pred, .kind = kind};
     if (!b.around) return rp_fail(err, RP_INVALID, "the capture has failed before a branch");
     RP_TRY(load_condition(d, err));
     RP_TRY(room_for_body(c, err));
@@ -115,14 +122,14 @@ static rp_status begin(cuda_device *d, bool loop, const void *pred, rp_error *er
     return RP_OK;
 }
 
-rp_status cuda_capture_branch(hal_device *base, bool loop, const void *pred, rp_error *err) {
+rp_status cuda_capture_branch(hal_device *base, hal_branch kind, const void *pred, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     rp_error why = {0};
     size_t byte = 1;
     void *arg = (void *)(uintptr_t)pred;
-    hal_launch l = {.name = loop ? "while" : "if", .arg = &arg, .arg_size = &byte, .n_arg = 1};
+    hal_launch l = {.name = hal_branch_name(kind), .arg = &arg, .arg_size = &byte, .n_arg = 1};
     RP_TRY(hal_note_capture(base, &l, 1, 0, err));
-    rp_status st = begin(d, loop, pred, &why);
+    rp_status st = begin(d, kind, pred, &why);
     return st == RP_OK ? RP_OK : hal_note_failed(base, st, &why, err);
 }
 
@@ -131,7 +138,7 @@ rp_status cuda_capture_join(hal_device *base, rp_error *err) {
     cuda_branch *b = &d->captured.branch[--d->captured.depth];
     rp_error why = {0};
     void *same = NULL;
-    rp_status st = b->loop ? set(d, b, &why) : RP_OK;
+    rp_status st = b->kind == HAL_WHILE ? set(d, b, &why) : RP_OK;
     int code = d->cu.capture_end(d->stream, &same);
     if (st == RP_OK) st = cuda_capture_check(d, code, "the end of a branch", &why);
     code = capture_to(d, b->around, &b->node, 1);

@@ -26,6 +26,7 @@ rp_status cuda_capture_check(const cuda_device *d, int code, const char *what, r
 static void forget(cuda_device *d) {
     if (d->captured.graph) (void)d->cu.graph_free(d->captured.graph);
     base_free(d->captured.body);
+    base_free(d->captured.copy);
     base_free(d->moves.v);
     d->captured = (cuda_captured){0};
     d->moves = (cuda_moves){0};
@@ -181,10 +182,34 @@ static bool is_host(const cuda_device *d, const cuda_copy_block *side) {
            kind == CUDA_MEMORY_HOST;
 }
 
+rp_status cuda_capture_keep_copy(cuda_device *d, rp_error *err) {
+    cuda_captured *c = &d->captured;
+    void *const *last = NULL;
+    size_t n_last = 0;
+    if (c->n_copies == c->cap_copies) {
+        uint32_t cap = c->cap_copies ? c->cap_copies * 2 : 16;
+        void **copy = base_realloc_array(c->copy, cap, sizeof(void *));
+        if (!copy) return rp_fail(err, RP_NOMEM, "copies of a graph");
+        c->copy = copy;
+        c->cap_copies = cap;
+    }
+    if (!cuda_capture_at(d, &last, &n_last) || n_last != 1)
+        return rp_fail(err, RP_DEVICE, "a captured copy is not what the stream ends with");
+    c->copy[c->n_copies++] = last[0];
+    return RP_OK;
+}
+
+/* By a compiled graph, for a result in memory of the host that the GPU reaches; not by the function. */
+static bool is_of_lists(const cuda_captured *c, const void *node) {
+    for (uint32_t i = 0; i < c->n_copies; i++)
+        if (c->copy[i] == node) return true;
+    return false;
+}
+
 static rp_status check_copy(const cuda_device *d, void *node, rp_error *err) {
     cuda_copy_3d c = {0};
     RP_TRY(cuda_check(&d->cu, d->cu.node_copy(node, &c), "a copy in a capture", err));
-    if (is_host(d, &c.to))
+    if (is_host(d, &c.to) && !is_of_lists(&d->captured, node))
         return rp_fail(err, RP_UNSUPPORTED,
                        "the function reads back: a copy of %zu bytes to the host, which is there "
                        "after the replay alone",

@@ -138,6 +138,7 @@ static rp_status device_copy(hal_device *base, void *to, const void *from, size_
     if (hal_capturing(base)) RP_TRY(hal_note_copy(base, to, from, size, err));
     RP_TRY(check_sent(d, d->cu.copy(address_of(to), address_of(from), size, d->stream), "a copy",
                       err));
+    if (d->captured.in_lists) return cuda_capture_keep_copy(d, err);
     if (hal_capturing(base)) return RP_OK;
     hal_digest_add(base, "copy", (long long)size);
     hal_count_copy(base, size);
@@ -189,9 +190,6 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
         return rp_fail(err, RP_UNSUPPORTED,
                        "%s is a custom op of the host, which cannot run on a GPU; use --device cpu",
                        l->name);
-    if (l->kind == HAL_LISTS)
-        return rp_fail(err, RP_UNSUPPORTED, "%s has no form for a GPU yet; use --device cpu",
-                       l->name);
     *any = l->items > 0;
     if (!*any) return RP_OK;
     if (l->n_arg + l->n_dim + 1 > CUDA_MAX_PARAMETERS || !l->threads || !l->per_block)
@@ -228,11 +226,46 @@ static rp_status launch_one(cuda_device *d, const hal_launch *l, rp_error *err) 
 }
 
 static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
+                               size_t scratch_size, rp_error *err);
+
+static rp_status note_lists(hal_device *base, const hal_launch *l, rp_error *err) {
+    cuda_captured *c = &((cuda_device *)base)->captured;
+    bool outer = c->in_lists;
+    rp_error why = {0};
+    c->in_lists = true;
+    rp_status st = l->note ? l->note(l->user, base, l->arg, l->dim, &why)
+                           : rp_fail(&why, RP_UNSUPPORTED, "%s has no form in a graph", l->name);
+    c->in_lists = outer;
+    return st == RP_OK ? RP_OK : hal_note_failed(base, st, &why, err);
+}
+
+static rp_status run_lists(hal_device *base, const hal_launch *l, rp_error *err) {
+    const hal_launch *list = NULL;
+    uint32_t n = 0;
+    for (uint64_t turn = 0;; turn++) {
+        RP_TRY(l->next(l->user, base, l->arg, l->dim, turn, &list, &n, err));
+        if (!list) return RP_OK;
+        RP_TRY(device_launch(base, list, n, 0, err));
+    }
+}
+
+/* Of one call, however many lists it turns out to be. */
+static rp_status launch_lists(hal_device *base, const hal_launch *l, rp_error *err) {
+    bool digesting = base->digesting;
+    base->digesting = false;
+    rp_status st = hal_capturing(base) ? note_lists(base, l, err) : run_lists(base, l, err);
+    base->digesting = digesting;
+    return st;
+}
+
+static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
                                size_t scratch_size, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     RP_TRY(cuda_device_enter(d, err));
     if (hal_capturing(base)) RP_TRY(hal_note_capture(base, list, n, scratch_size, err));
-    for (uint32_t i = 0; i < n; i++) RP_TRY(launch_one(d, &list[i], err));
+    for (uint32_t i = 0; i < n; i++)
+        RP_TRY(list[i].kind == HAL_LISTS ? launch_lists(base, &list[i], err)
+                                         : launch_one(d, &list[i], err));
     if (!hal_capturing(base)) hal_note_launch(base, list, n);
     return RP_OK;
 }

@@ -37,7 +37,7 @@ typedef struct cuda_branch {
     void *around, *node; /* the graph that it is in, and its node there */
     uint64_t handle;     /* of its condition */
     const void *pred;
-    bool loop;
+    hal_branch kind;
 } cuda_branch;
 enum { CUDA_BRANCHES = 8 }; /* within one another */
 typedef struct cuda_captured {
@@ -46,6 +46,9 @@ typedef struct cuda_captured {
     uint32_t depth;
     void **body; /* n_bodies, of all branches */
     uint32_t n_bodies, cap_bodies;
+    bool in_lists; /* launches that are lists give what comes now */
+    void **copy;   /* nodes of n_copies that these made */
+    uint32_t n_copies, cap_copies;
 } cuda_captured;
 
 typedef struct cuda_device {
@@ -68,8 +71,8 @@ rp_status cuda_device_open(const cuda_driver *cu, uint32_t ordinal, hal_device *
 rp_status cuda_device_enter(const cuda_device *d, rp_error *err) RP_MUST_USE;
 
 enum { CUDA_MAX_PARAMETERS = 192 };
-/* A launch as the driver takes it: its arguments, then its dims, then its items. Points into l and to room. False for one
- * without items, which is none. RP_UNSUPPORTED for a host call. */
+/* A launch of a kernel as the driver takes it: its arguments, then its dims, then its items. Points into l and to room. False for
+ * one without items, which is none. RP_UNSUPPORTED for a host call. */
 rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[CUDA_MAX_PARAMETERS],
                          cuda_launch *out, bool *any, rp_error *err) RP_MUST_USE;
 
@@ -96,9 +99,11 @@ rp_status cuda_capture_end(hal_device *d, const char *label, hal_graph **out, ui
 /* cuda_check, but a code that tells of a capture is told in words of ours. */
 rp_status cuda_capture_check(const cuda_device *d, int code, const char *what,
                              rp_error *err) RP_MUST_USE;
+/* The copy that was captured last is of a launch that is lists. */
+rp_status cuda_capture_keep_copy(cuda_device *d, rp_error *err) RP_MUST_USE;
 /* The graph that the stream captures to and what comes next waits for; NULL once the capture has failed. */
 void *cuda_capture_at(const cuda_device *d, void *const **last, size_t *n_last);
-rp_status cuda_capture_branch(hal_device *d, bool loop, const void *pred, rp_error *err);
+rp_status cuda_capture_branch(hal_device *d, hal_branch kind, const void *pred, rp_error *err);
 rp_status cuda_capture_join(hal_device *d, rp_error *err);
 void cuda_branches_close(cuda_device *d);
 rp_status cuda_capture_move(hal_device *d, void *to, const void *from, size_t size, rp_error *err);

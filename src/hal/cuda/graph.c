@@ -62,10 +62,29 @@ static hal_graph *new_graph(cuda_device *d, const char *label, uint32_t n) {
     return g;
 }
 
+static bool has_lists(const hal_launch *list, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].kind == HAL_LISTS) return true;
+    return false;
+}
+
+/* Branches of the driver are made in captures. */
+static rp_status build_captured(hal_device *base, const hal_launch *list, uint32_t n,
+                                const char *label, hal_graph **out, rp_error *err) {
+    uint32_t n_nodes = 0;
+    rp_error none = {0};
+    RP_TRY(base->ops->capture_begin(base, err));
+    rp_status st = base->ops->launch(base, list, n, 0, err);
+    if (st == RP_OK) return base->ops->capture_end(base, label, out, &n_nodes, err);
+    (void)base->ops->capture_end(base, label, NULL, NULL, &none);
+    return st;
+}
+
 rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
                            size_t scratch_size, const char *label, hal_graph **out, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     (void)scratch_size;
+    if (has_lists(list, n)) return build_captured(base, list, n, label, out, err);
     RP_TRY(cuda_device_enter(d, err));
     hal_graph *g = new_graph(d, label, n);
     if (!g) return rp_fail(err, RP_NOMEM, "no memory for a graph of %u launches", n);

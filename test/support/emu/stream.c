@@ -56,12 +56,12 @@ enum { CONDITIONS = 4096 };
 static unsigned char condition[CONDITIONS];
 static unsigned n_conditions;
 
-static void set_condition(long long handle, const unsigned char *at) {
-    condition[handle] = *at;
+static void set_condition(long long handle, const unsigned char *at, long long opposite) {
+    condition[handle] = (*at != 0) != (opposite != 0);
 }
 
 const emu_function *emu_set_condition(void) {
-    static emu_function f = {.n = 2, .name = "set_condition"};
+    static emu_function f = {.n = 3, .name = "set_condition"};
     f.fn = (void *)(uintptr_t)set_condition;
     return &f;
 }
