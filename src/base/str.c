@@ -54,9 +54,15 @@ void base_buf_clear(base_buf *b) {
     if (b->data) b->data[0] = 0;
 }
 
+static bool has_room(const base_buf *b, size_t n) {
+    return !b->failed && b->cap > b->len && n < b->cap - b->len &&
+           (b->max == 0 || n <= b->max - b->len);
+}
+
 /* Room for n more bytes and the NUL. */
 static bool reserve(base_buf *b, size_t n) {
     size_t need;
+    if (has_room(b, n)) return true;
     if (b->failed) return false;
     b->failed = true;
     if (!base_add_size(b->len, n, &need) || (b->max && need > b->max)) return false;

@@ -303,7 +303,11 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     RP_TRY(note_ahead(e, err));
     RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));
     e->tokens = base_alloc_array(k.max_seqs, sizeof *e->tokens);
-    return e->tokens ? RP_OK : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
+    base_buf_reserve(&e->chars, ENGINE_LONG_TOKEN);
+    base_buf_reserve(&e->piece, ENGINE_LONG_TOKEN);
+    return e->tokens && e->chars.data && e->piece.data
+               ? RP_OK
+               : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
 }
 
 static rp_status make_ready(rp_engine *e, rp_error *err) {
@@ -397,6 +401,8 @@ rp_status rp_engine_open(const rp_engine_options *given, rp_engine **out, rp_err
     e->progress = o.progress;
     e->user = o.user;
     e->next_id = 1;
+    base_buf_init(&e->chars, 0);
+    base_buf_init(&e->piece, 0);
     (void)pthread_mutex_init(&e->reporting, NULL);
     st = open_all(e, &o, err);
     if (st == RP_OK)
@@ -431,6 +437,8 @@ void rp_engine_close(rp_engine *e) {
     rp_config_free(e->config);
     rp_config_free(e->given);
     base_free(e->tokens);
+    base_buf_done(&e->chars);
+    base_buf_done(&e->piece);
     (void)pthread_mutex_destroy(&e->reporting);
     base_free(e);
 }

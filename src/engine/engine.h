@@ -23,7 +23,7 @@ typedef struct engine_job {
     char **stop_strings;
     model_detok detok;
     model_stop stop;
-    base_buf text, piece, chars; /* kept, so that a step allocates nothing */
+    base_buf text;
     engine_logprobs logprobs;
     char why[128]; /* it ended */
     bool finished, aborted;
@@ -32,7 +32,10 @@ typedef struct engine_job {
     struct engine_job *next;
 } engine_job;
 
-enum { ENGINE_HOST_STEPS = 256 };
+enum {
+    ENGINE_HOST_STEPS = 256,
+    ENGINE_LONG_TOKEN = 256 /* bytes of a token for which there is room from the start */
+};
 
 typedef struct engine_times {
     double load_ms;             /* of which the next six are parts */
@@ -72,7 +75,9 @@ struct rp_engine {
     engine_kv *kv;
     engine_sched *sched;
     engine_sampler *sampler;
-    int32_t *tokens;            /* of a step, [max_num_seqs] */
+    int32_t *tokens; /* of a step, [max_num_seqs] */
+    base_buf chars,
+        piece; /* of the token at hand: its characters, and what of them is shown. Kept, so that a step allocates nothing */
     const engine_batch *flight; /* launched and not waited for when a step begins; NULL: none */
     bool runs_ahead;            /* where a step allows it */
     bool queues;                /* the device works while the host does */

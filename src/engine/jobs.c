@@ -20,8 +20,6 @@ static void free_job(engine_job *j) {
     model_detok_done(&j->detok);
     model_stop_done(&j->stop);
     base_buf_done(&j->text);
-    base_buf_done(&j->piece);
-    base_buf_done(&j->chars);
     engine_logprobs_done(&j->logprobs);
     for (uint32_t i = 0; j->stop_strings && i < j->o.n_stop; i++) base_free(j->stop_strings[i]);
     base_free(j->stop_strings);
@@ -40,17 +38,15 @@ static rp_status copy_stops(engine_job *j, const rp_request_options *r, rp_error
 /* Room for the text of all tokens, so that a step allocates nothing. Tokens are four bytes on average; a text that
  * is longer than this grows. */
 static rp_status reserve_text(engine_job *j, rp_error *err) {
-    enum { BYTES_A_TOKEN = 16, LONG_TOKEN = 256 };
+    enum { BYTES_A_TOKEN = 16 };
     uint32_t tokens = j->req->max_tokens < j->e->max_model_len ? j->req->max_tokens
                                                                : j->e->max_model_len;
-    size_t n = (size_t)tokens * BYTES_A_TOKEN + LONG_TOKEN;
+    size_t n = (size_t)tokens * BYTES_A_TOKEN + ENGINE_LONG_TOKEN;
     base_buf_reserve(&j->text, n);
-    base_buf_reserve(&j->piece, LONG_TOKEN);
-    base_buf_reserve(&j->chars, LONG_TOKEN);
-    base_buf_reserve(&j->detok.bytes, LONG_TOKEN);
-    base_buf_reserve(&j->stop.held, LONG_TOKEN + j->stop.max_len);
-    if (j->text.failed || j->piece.failed || j->chars.failed || j->detok.bytes.failed ||
-        j->stop.held.failed)
+    base_buf_reserve(&j->e->piece, ENGINE_LONG_TOKEN + j->stop.max_len);
+    base_buf_reserve(&j->detok.bytes, ENGINE_LONG_TOKEN);
+    base_buf_reserve(&j->stop.held, ENGINE_LONG_TOKEN + j->stop.max_len);
+    if (j->text.failed || j->e->piece.failed || j->detok.bytes.failed || j->stop.held.failed)
         return rp_fail(err, RP_NOMEM, "text of %u tokens", tokens);
     return RP_OK;
 }
@@ -96,6 +92,7 @@ static rp_status make_request(rp_engine *e, engine_job *j, const rp_request_opti
                                              .top_k = r->sampling.top_k,
                                              .seed = r->sampling.seed},
                                 .draws_within = why == ENGINE_DRAW_WITHIN,
+                                .explained = r->logprobs || r->top_logprobs > 0,
                                 .stop = engine_text_token,
                                 .user = j};
     if (st == RP_OK) st = engine_request_new(&o, &j->req, err);
@@ -122,8 +119,6 @@ rp_status rp_engine_submit(rp_engine *e, const rp_request_options *given, uint64
     j->id = e->next_id;
     j->o = r;
     base_buf_init(&j->text, 0);
-    base_buf_init(&j->piece, 0);
-    base_buf_init(&j->chars, 0);
     model_detok_init(&j->detok, model_source_tokenizer(e->source), false);
     rp_status st = copy_stops(j, &r, err);
     if (st == RP_OK) st = make_request(e, j, &r, err);

@@ -19,8 +19,7 @@ static bool is_chosen(const engine_batch_entry *x) {
 }
 
 static bool is_watched(const engine_batch_entry *x) {
-    const engine_job *j = x->req->user;
-    return !is_chosen(x) || j->logprobs.max > 0;
+    return !is_chosen(x) || x->req->explained;
 }
 
 bool engine_is_handed_on(const engine_batch *b) {
@@ -38,9 +37,9 @@ static bool wants_logits(const picker *p, const engine_batch_entry *x, uint32_t 
 static rp_status take(const picker *p, uint32_t i, uint32_t r, const float *logits, rp_error *err) {
     rp_engine *e = p->e;
     const engine_batch_entry *x = &p->b->entry[i];
-    engine_job *j = x->req->user;
-    char who[40];
     if (!engine_logits_sound(p->best.logit[r])) {
+        engine_job *j = x->req->user;
+        char who[40];
         (void)snprintf(who, sizeof who, "request %llu", (unsigned long long)j->id);
         engine_garbage_row(e, who, p->best.logit[r], p->best.id[r], &j->err);
         return RP_OK;
@@ -50,8 +49,10 @@ static rp_status take(const picker *p, uint32_t i, uint32_t r, const float *logi
     else
         RP_TRY(engine_sampler_pick(e->sampler, &x->req->sampling, logits, x->req->n_output,
                                    &e->tokens[i], err));
-    if (j->logprobs.max)
+    if (x->req->explained) {
+        engine_job *j = x->req->user;
         engine_logprobs_put(&j->logprobs, e->sampler, logits, x->req->n_output, e->tokens[i]);
+    }
     return RP_OK;
 }
 

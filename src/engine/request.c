@@ -51,6 +51,7 @@ rp_status engine_request_new(const engine_request_options *o, engine_request **o
                           .n_stop_ids = o->n_stop_ids,
                           .all_logits = o->all_logits,
                           .draws_within = o->draws_within,
+                          .explained = o->explained,
                           .stop = o->stop,
                           .user = o->user};
     RP_TRY_OUT(copy_ids(&r->prompt, o->prompt, o->n_prompt, err));

@@ -54,6 +54,7 @@ typedef struct engine_request_options {
     const int32_t *stop_ids; /* copied; EOS among them unless it is to be ignored */
     uint32_t n_stop_ids;
     bool all_logits;     /* logits of every position, not of the last alone */
+    bool explained;      /* log probabilities of its tokens are wanted */
     bool draws_within;   /* its tokens are drawn within the step (draw.h), where they are drawn */
     engine_stop_fn stop; /* (optional) stop strings, streaming */
     void *user;
@@ -76,7 +77,7 @@ struct engine_request {
     engine_sampling sampling;
     int32_t *stop_ids;
     uint32_t n_stop_ids;
-    bool all_logits, draws_within, aborting;
+    bool all_logits, explained, draws_within, aborting;
     engine_stop_fn stop;
     void *user;
     engine_request_state state;

@@ -5,53 +5,51 @@
 #include "engine/engine.h"
 
 static void emit(engine_job *j) {
-    if (j->piece.len == 0) return;
-    base_buf_add(&j->text, j->piece.data, j->piece.len);
-    if (j->o.on_text && !j->released &&
-        !j->o.on_text(j->o.user, j->id, j->piece.data, j->piece.len))
+    const base_buf *piece = &j->e->piece;
+    if (piece->len == 0) return;
+    base_buf_add(&j->text, piece->data, piece->len);
+    if (j->o.on_text && !j->released && !j->o.on_text(j->o.user, j->id, piece->data, piece->len))
         j->aborted = true;
-    base_buf_clear(&j->piece);
 }
 
 bool engine_text_token(void *user, const engine_request *r) {
     engine_job *j = user;
-    base_buf *chars = &j->chars;
+    base_buf *chars = &j->e->chars, *piece = &j->e->piece;
     uint32_t id = (uint32_t)r->output[r->n_output - 1];
     if (model_tokenizer_is_end(model_source_tokenizer(j->e->source), id) && !j->o.ignore_eos)
         return true;
     base_buf_clear(chars);
+    base_buf_clear(piece);
     rp_status st = model_detok_push(&j->detok, id, chars, &j->err);
     if (st == RP_OK && chars->len)
-        st = model_stop_push(&j->stop, (base_str){chars->data, chars->len}, &j->piece, &j->err);
+        st = model_stop_push(&j->stop, (base_str){chars->data, chars->len}, piece, &j->err);
     emit(j);
     return st != RP_OK || j->stop.hit || j->aborted;
 }
 
 /* What was held back: half a character becomes U+FFFD, the start of a stop string is text after all. */
 static rp_status flush_text(engine_job *j, rp_error *err) {
-    base_buf chars;
-    rp_status st = RP_OK;
+    base_buf *chars = &j->e->chars, *piece = &j->e->piece;
+    base_buf_clear(chars);
+    base_buf_clear(piece);
     if (j->stop.hit) return RP_OK;
-    base_buf_init(&chars, 0);
-    RP_TRY_OUT(model_detok_flush(&j->detok, &chars, err));
-    if (chars.len)
-        RP_TRY_OUT(model_stop_push(&j->stop, (base_str){chars.data, chars.len}, &j->piece, err));
-    if (!j->stop.hit) st = model_stop_flush(&j->stop, &j->piece, err);
-out:
-    base_buf_done(&chars);
-    return st;
+    RP_TRY(model_detok_flush(&j->detok, chars, err));
+    if (chars->len)
+        RP_TRY(model_stop_push(&j->stop, (base_str){chars->data, chars->len}, piece, err));
+    return j->stop.hit ? RP_OK : model_stop_flush(&j->stop, piece, err);
 }
 
 static void say_stop(engine_job *j, int32_t last) {
     const model_tokenizer *t = model_source_tokenizer(j->e->source);
     rp_error no_text = {0};
-    base_buf_clear(&j->chars);
+    base_buf *chars = &j->e->chars;
+    base_buf_clear(chars);
     if (j->stop.hit)
         (void)snprintf(j->why, sizeof j->why, "stop string '%.80s'",
                        j->stop_strings[j->stop.which]);
-    else if (model_tokenizer_bytes(t, (uint32_t)last, true, &j->chars, &no_text) == RP_OK)
+    else if (model_tokenizer_bytes(t, (uint32_t)last, true, chars, &no_text) == RP_OK)
         (void)snprintf(j->why, sizeof j->why, "stop token %.*s",
-                       (int)(j->chars.len < 80 ? j->chars.len : 80), j->chars.data);
+                       (int)(chars->len < 80 ? chars->len : 80), chars->data);
     else
         (void)snprintf(j->why, sizeof j->why, "stop token %d", last);
 }

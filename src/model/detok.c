@@ -20,11 +20,9 @@ void model_detok_done(model_detok *d) {
     *d = (model_detok){0};
 }
 
-rp_status model_detok_push(model_detok *d, uint32_t id, base_buf *out, rp_error *err) {
+/* Characters of d->bytes that are whole, bad ones as U+FFFD; the start of one at its end is held. */
+static void take_bytes(model_detok *d, base_buf *out) {
     size_t at = 0, len = 0;
-    base_buf_clear(&d->bytes);
-    base_buf_add(&d->bytes, d->held, d->n_held);
-    RP_TRY(model_tokenizer_bytes(d->tokenizer, id, d->special, &d->bytes, err));
     d->n_held = 0;
     while (at < d->bytes.len) {
         const char *p = d->bytes.data + at;
@@ -39,6 +37,28 @@ rp_status model_detok_push(model_detok *d, uint32_t id, base_buf *out, rp_error 
         }
         at += len;
     }
+}
+
+/* As a rule a token is whole characters, and they stay where they are written. */
+static rp_status push_whole(model_detok *d, uint32_t id, base_buf *out, rp_error *err) {
+    const size_t before = out->len;
+    RP_TRY(model_tokenizer_bytes(d->tokenizer, id, d->special, out, err));
+    const size_t n = out->len - before;
+    if (n == 0 || model_utf8_valid(out->data + before, n) == n) return RP_OK;
+    base_buf_clear(&d->bytes);
+    base_buf_add(&d->bytes, out->data + before, n);
+    out->data[out->len = before] = 0;
+    RP_TRY(base_buf_status(&d->bytes, err));
+    take_bytes(d, out);
+    return base_buf_status(out, err);
+}
+
+rp_status model_detok_push(model_detok *d, uint32_t id, base_buf *out, rp_error *err) {
+    if (d->n_held == 0) return push_whole(d, id, out, err);
+    base_buf_clear(&d->bytes);
+    base_buf_add(&d->bytes, d->held, d->n_held);
+    RP_TRY(model_tokenizer_bytes(d->tokenizer, id, d->special, &d->bytes, err));
+    take_bytes(d, out);
     return base_buf_status(out, err);
 }
 

@@ -8,8 +8,9 @@
  * byte has come; bytes that cannot become one are U+FFFD. One thread at a time. */
 typedef struct model_detok {
     const model_tokenizer *tokenizer;
-    bool special;   /* write control tokens as text */
-    base_buf bytes; /* of one token; kept so that a step after the first allocates nothing */
+    bool special; /* write control tokens as text */
+    base_buf
+        bytes; /* of one token and what is held; kept so that a step after the first that needs it allocates nothing */
     char held[4];
     size_t n_held;
 } model_detok;

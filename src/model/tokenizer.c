@@ -238,10 +238,14 @@ out:
     return st;
 }
 
-/* A normal token in the byte alphabet; characters outside of it stand for themselves. */
+/* A normal token in the byte alphabet; characters outside of it stand for themselves, as those of ASCII do in it. */
 static void alphabet_decode(base_str s, base_buf *out) {
     size_t at = 0, len;
     while (at < s.len) {
+        const size_t same = model_utf8_ascii(s.ptr + at, s.len - at);
+        base_buf_add(out, s.ptr + at, same);
+        at += same;
+        if (at == s.len) break;
         int byte = -1;
         if (model_utf8_step(s.ptr + at, s.len - at, &len) == MODEL_UTF8_CHAR)
             byte = model_char_to_byte(model_utf8_get(s.ptr + at, &len));
@@ -253,12 +257,23 @@ static void alphabet_decode(base_str s, base_buf *out) {
     }
 }
 
+/* <ID>; a step that gives many of them has no time for printf. */
+static void number_token(uint32_t id, base_buf *out) {
+    char text[12];
+    size_t at = sizeof text;
+    text[--at] = '>';
+    do text[--at] = (char)('0' + id % 10);
+    while ((id /= 10) > 0);
+    text[--at] = '<';
+    base_buf_add(out, text + at, sizeof text - at);
+}
+
 static void byte_token(uint32_t id, bool special, base_buf *out) {
     static const char *const texts[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
     if (id < 256)
         base_buf_putc(out, (char)id);
     else if (id >= BYTE_VOCAB)
-        base_buf_printf(out, "<%u>", id);
+        number_token(id, out);
     else if (special)
         base_buf_puts(out, texts[id - BYTE_EOS]);
 }

@@ -2,6 +2,8 @@
  * second byte, which excludes overlong forms and surrogates. */
 #include "model/utf8.h"
 
+#include <string.h>
+
 /* Length of a character by its lead byte, 0 for a byte that leads none. */
 static size_t lead_len(uint8_t b) {
     if (b < 0x80) return 1;
@@ -34,9 +36,22 @@ model_utf8_kind model_utf8_step(const char *p, size_t n, size_t *out_len) {
     return MODEL_UTF8_CHAR;
 }
 
+size_t model_utf8_ascii(const char *p, size_t n) {
+    size_t at = 0;
+    for (uint64_t eight; n - at >= sizeof eight; at += sizeof eight) {
+        memcpy(&eight, p + at, sizeof eight);
+        if (eight & 0x8080808080808080u) break;
+    }
+    while (at < n && !(p[at] & 0x80)) at++;
+    return at;
+}
+
 size_t model_utf8_valid(const char *p, size_t n) {
-    size_t at = 0, len;
-    while (at < n && model_utf8_step(p + at, n - at, &len) == MODEL_UTF8_CHAR) at += len;
+    size_t at = model_utf8_ascii(p, n), len;
+    while (at < n && model_utf8_step(p + at, n - at, &len) == MODEL_UTF8_CHAR) {
+        at += len;
+        at += model_utf8_ascii(p + at, n - at);
+    }
     return at;
 }
 

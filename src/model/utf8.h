@@ -16,6 +16,8 @@ typedef enum model_utf8_kind {
  * U+FFFD replaces (Unicode's maximal subpart), or n. Surrogates, overlong forms and values above
  * U+10FFFF are bad. */
 model_utf8_kind model_utf8_step(const char *p, size_t n, size_t *out_len);
+/* Bytes from p on, of n, that are characters of ASCII. */
+size_t model_utf8_ascii(const char *p, size_t n);
 /* Length of the longest valid prefix. */
 size_t model_utf8_valid(const char *p, size_t n);
 /* The character at p, which must be whole; *out_len is its length. */

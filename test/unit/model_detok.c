@@ -74,6 +74,7 @@ static void a_step_allocates_nothing(void **state) {
     base_buf out = {0};
     CHECK_OK(model_tokenizer_bytes_new(300, &t, &err), &err);
     model_detok_init(&d, t, false);
+    CHECK_OK(model_detok_push(&d, 0xe2, &out, &err), &err);
     CHECK_OK(model_detok_push(&d, 299, &out, &err), &err);
     uint64_t before = base_alloc_count();
     for (int i = 0; i < 100; i++) {

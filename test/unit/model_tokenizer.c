@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "model/detok.h"
 #include "model/pretok.h"
 #include "model/utf8.h"
 #include "model/weights.h"
@@ -51,26 +52,90 @@ static void merges_apply_in_order(void **state) {
     base_buf_done(&file);
 }
 
-static model_source *open_five(base_buf *file) {
-    static const char *const merges[] = {"t h", "a t"};
-    char names[GGUF_LLAMA_VOCAB][8] = {"a", "t", "h", "th", "at"};
+/* Tokens with these texts, and others that nobody asks for. */
+static model_source *open_named(const char *const *names, uint32_t n, const char *const *merges,
+                                uint32_t n_merges, base_buf *file) {
+    char others[GGUF_LLAMA_VOCAB][8];
     const char *tokens[GGUF_LLAMA_VOCAB];
     gguf_builder b = {0};
     rp_error err = {0};
     model_source *s = NULL;
-    for (int i = 0; i < GGUF_LLAMA_VOCAB; i++) {
-        if (i >= 5) (void)snprintf(names[i], sizeof names[i], "#%d", i);
-        tokens[i] = names[i];
+    for (uint32_t i = 0; i < GGUF_LLAMA_VOCAB; i++) {
+        (void)snprintf(others[i], sizeof others[i], "#%u", i);
+        tokens[i] = i < n ? names[i] : others[i];
     }
     gguf_llama_keys(&b);
     gguf_kv_str(&b, "tokenizer.ggml.model", "gpt2");
     gguf_kv_str(&b, "tokenizer.ggml.pre", "smollm");
     gguf_kv_strs(&b, "tokenizer.ggml.tokens", tokens, GGUF_LLAMA_VOCAB);
-    gguf_kv_strs(&b, "tokenizer.ggml.merges", merges, 2);
+    gguf_kv_strs(&b, "tokenizer.ggml.merges", merges, n_merges);
     gguf_llama_tensors(&b);
     gguf_write(&b, file);
-    CHECK_OK(model_source_open_bytes(file->data, file->len, "five", &s, &err), &err);
+    CHECK_OK(model_source_open_bytes(file->data, file->len, "named", &s, &err), &err);
     return s;
+}
+
+static model_source *open_five(base_buf *file) {
+    static const char *const merges[] = {"t h", "a t"};
+    static const char *const names[] = {"a", "t", "h", "th", "at"};
+    return open_named(names, 5, merges, 2, file);
+}
+
+/* Tokens that begin and end anywhere in characters, some of them longer than a word of memory: their stream is the text of all their bytes. */
+static void tokens_of_parts_of_characters_stream(void **state) {
+    static const char *const parts[] = {"a",
+                                        "\xe2",
+                                        "\x82\xac",
+                                        "a\xe2\x82",
+                                        "\xacz",
+                                        "\xff",
+                                        "ordinary words, 20 b\xf0\x9f",
+                                        "\x98\x80!",
+                                        "\xc3\xa9t\xc3\xa9",
+                                        " \xed\xa0"};
+    enum { PARTS = sizeof parts / sizeof *parts };
+    static const char *const merges[] = {"a a"};
+    char names[PARTS][64] = {""};
+    const char *texts[PARTS];
+    base_buf file = {0}, bytes = {0}, want = {0}, out = {0};
+    rp_error err = {0};
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        size_t n = 0;
+        for (const char *p = parts[i]; *p; p++)
+            n += model_utf8_put(model_byte_to_char((uint8_t)*p), names[i] + n);
+        texts[i] = names[i];
+    }
+    model_source *s = open_named(texts, PARTS, merges, 1, &file);
+    model_detok d;
+    model_detok_init(&d, model_source_tokenizer(s), false);
+    srand(3);
+    for (int round = 0; round < 500; round++) {
+        base_buf_clear(&bytes);
+        base_buf_clear(&want);
+        base_buf_clear(&out);
+        for (int i = 0; i < 12; i++) {
+            const uint32_t id = (uint32_t)rand() % PARTS;
+            base_buf_puts(&bytes, parts[id]);
+            CHECK_OK(model_detok_push(&d, id, &out, &err), &err);
+            assert_int_equal(strlen(out.data), out.len);
+            assert_int_equal(model_utf8_valid(out.data, out.len), out.len);
+        }
+        CHECK_OK(model_detok_flush(&d, &out, &err), &err);
+        for (size_t at = 0, len; at < bytes.len; at += len) {
+            if (model_utf8_step(bytes.data + at, bytes.len - at, &len) == MODEL_UTF8_CHAR)
+                base_buf_add(&want, bytes.data + at, len);
+            else
+                base_buf_puts(&want, "\xef\xbf\xbd");
+        }
+        assert_string_equal(out.data, want.data);
+    }
+    model_detok_done(&d);
+    model_source_free(s);
+    base_buf_done(&file);
+    base_buf_done(&bytes);
+    base_buf_done(&want);
+    base_buf_done(&out);
 }
 
 /* "a t" waits behind "t h", and its t is another symbol when its turn comes. */
@@ -431,6 +496,7 @@ int main(void) {
         cmocka_unit_test(pieces_of_both_rules),
         cmocka_unit_test(utf8_steps),
         cmocka_unit_test(byte_alphabet_is_a_bijection),
+        cmocka_unit_test(tokens_of_parts_of_characters_stream),
         cmocka_unit_test(byte_tokenizer),
         cmocka_unit_test(long_words_are_no_trap),
         cmocka_unit_test(threads_may_share),
