@@ -24,8 +24,18 @@ typedef struct ir_inner {
     struct ir_inner *next;
 } ir_inner;
 
+/* Nodes that are not merged, in the order in which runs asked for them first. */
+typedef struct ir_runs {
+    ir_ref *ref;
+    uint64_t *run;  /* the last one that asked for it */
+    ir_ref *effect; /* of this run, n_effects */
+    uint32_t n, n_effects, cap;
+    uint64_t now;
+} ir_runs;
+
 struct ir_graph {
     base_arena *arena;
+    ir_runs *runs; /* NULL: one trace */
     atomic_uint shares;
     _Atomic(char *) text; /* of a finished graph, once somebody has asked */
     ir_inner *inner;
@@ -49,6 +59,15 @@ bool ir_node_merges(const ir_node *n);
 uint32_t ir_node_hash(const ir_node *n);
 /* The node that is equal to n, of that hash; IR_NONE: there is none. */
 ir_ref ir_cell_find(const ir_graph *g, const ir_node *n, uint32_t hash);
+/* r overwrites the versions that it writes; and does not any more. */
+void ir_cell_write(ir_graph *g, ir_ref r);
+void ir_cell_forget_writes(ir_graph *g, ir_ref r);
+/* Nodes of equal op, operands and attributes. */
+bool ir_node_equal(const ir_node *a, const ir_node *b);
+/* The node of an earlier run that n, which is not merged, is in this one; IR_NONE: none, a new one is noted. run.c */
+ir_ref ir_run_find(ir_graph *g, const ir_node *n);
+rp_status ir_run_reserve(ir_graph *g, rp_error *err) RP_MUST_USE;
+void ir_run_note(ir_graph *g, ir_ref r);
 /* Room for one more node and its table slot. */
 rp_status ir_cell_reserve(ir_graph *g, rp_error *err) RP_MUST_USE;
 /* Appends a complete node whose parts live in the arena. */

@@ -82,5 +82,7 @@ void ir_dim_print_c(const ir_dims *t, ir_dim d, const char *array, base_buf *out
 rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err) RP_MUST_USE;
 /* The same form in another table (symbols are matched by name and created when missing). */
 ir_dim ir_dim_import(ir_dims *dst, const ir_dims *src, ir_dim d);
+/* From now on symbol i of src is by[i] of dst, n of them, borrowed; IR_DIM_BAD: by name, as others are. by NULL ends it. */
+void ir_dims_set_import(ir_dims *dst, const ir_dims *src, const ir_dim *by, uint32_t n);
 
 #endif

@@ -59,6 +59,9 @@ struct ir_dims {
     bool exhausted;
     ir_dim_assume_fn assume; /* NULL: nobody answers what is open */
     void *assume_user;
+    const ir_dims *import_from; /* what its symbols are here, by index; NULL: all go by name */
+    const ir_dim *import_by;
+    uint32_t n_import;
 };
 
 bool dim_valid(const ir_dims *t, ir_dim d);

@@ -255,6 +255,8 @@ static ir_dim import_atom(ir_dims *dst, const ir_dims *src, const dim_atom *a) {
         return a->kind == DIM_FLOORDIV ? ir_dim_floordiv(dst, inner, a->k)
                                        : ir_dim_mod(dst, inner, a->k);
     }
+    if (src == dst->import_from && a->sym < dst->n_import && dst->import_by[a->sym] != IR_DIM_BAD)
+        return dst->import_by[a->sym];
     const ir_symbol *s = &src->sym[a->sym];
     uint32_t i = ir_dims_find(dst, s->name);
     if (i != UINT32_MAX) s = &dst->sym[i]; /* its own range there may be narrower */
@@ -271,4 +273,10 @@ ir_dim ir_dim_import(ir_dims *dst, const ir_dims *src, ir_dim d) {
         sum = ir_dim_add(dst, sum, ir_dim_mul_const(dst, a, n->t[i].coef));
     }
     return sum;
+}
+
+void ir_dims_set_import(ir_dims *dst, const ir_dims *src, const ir_dim *by, uint32_t n) {
+    dst->import_from = by ? src : NULL;
+    dst->import_by = by;
+    dst->n_import = n;
 }

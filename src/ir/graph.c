@@ -195,7 +195,7 @@ uint32_t ir_node_hash(const ir_node *n) {
     return (uint32_t)(h >> 32) ^ (uint32_t)h;
 }
 
-static bool node_equal(const ir_node *a, const ir_node *b) {
+bool ir_node_equal(const ir_node *a, const ir_node *b) {
     if (a->op != b->op || a->n_in != b->n_in || a->n_attrs != b->n_attrs) return false;
     if (a->name && strcmp(a->name, b->name) != 0) return false;
     if (a->n_in > 0 && memcmp(a->in, b->in, a->n_in * sizeof *a->in) != 0) return false;
@@ -206,7 +206,7 @@ ir_ref ir_cell_find(const ir_graph *g, const ir_node *n, uint32_t hash) {
     for (uint32_t s = hash & (g->n_slot - 1); g->slot[s] != IR_NONE;
          s = (s + 1) & (g->n_slot - 1)) {
         const ir_cell *c = cell_at(g, g->slot[s]);
-        if (c->hash == hash && node_equal(n, &c->node)) return g->slot[s];
+        if (c->hash == hash && ir_node_equal(n, &c->node)) return g->slot[s];
     }
     return IR_NONE;
 }
@@ -248,15 +248,28 @@ static ir_ref memory_of(const ir_graph *g, const ir_node *n, ir_ref r) {
     return ir_node_at(g, n->in[__builtin_ctzll(ir_node_writes(n))])->memory;
 }
 
+static void set_writer(ir_graph *g, ir_ref r, ir_ref writer) {
+    const ir_node *n = ir_node_at(g, r);
+    uint64_t writes = ir_node_writes(n);
+    for (uint32_t i = 0; i < n->n_in && i < 64; i++)
+        if (writes >> i & 1) cell_at(g, n->in[i])->writer = writer;
+}
+
+void ir_cell_write(ir_graph *g, ir_ref r) {
+    set_writer(g, r, r);
+}
+
+void ir_cell_forget_writes(ir_graph *g, ir_ref r) {
+    set_writer(g, r, IR_NONE);
+}
+
 ir_ref ir_cell_append(ir_graph *g, const ir_node *n, uint32_t hash) {
     assert(!g->finished && g->n < g->n_chunk * CHUNK);
     ir_ref r = g->n++;
     ir_cell *c = cell_at(g, r);
     *c = (ir_cell){*n, hash, IR_NONE, NULL};
     c->node.memory = memory_of(g, n, r);
-    uint64_t writes = ir_node_writes(n);
-    for (uint32_t i = 0; i < n->n_in && i < 64; i++)
-        if (writes >> i & 1) cell_at(g, n->in[i])->writer = r;
+    ir_cell_write(g, r);
     if (ir_node_merges(n)) {
         uint32_t s = hash & (g->n_slot - 1);
         while (g->slot[s] != IR_NONE) s = (s + 1) & (g->n_slot - 1);

@@ -237,6 +237,12 @@ void ir_input_settle(ir_graph *g, ir_ref r);
 const ir_graph *ir_node_graph(const ir_node *n, uint32_t i);
 /* Where the arguments of an op that has graphs begin among its operands: behind the predicate of a cond. */
 uint32_t ir_first_argument(ir_op op);
+/* The graph is recorded by runs of one function, one after the other, and never finished. What is there at the first call of this is of the
+ * first run; each further call begins another one. What is equal to a node of an earlier run is that node, empties and effects
+ * in the order in which they were recorded, and versions are overwritten anew. Inputs are added once. */
+rp_status ir_graph_rerun(ir_graph *g, rp_error *err) RP_MUST_USE;
+/* The effects of this run so far, in order; borrowed until the next node. */
+uint32_t ir_run_effects(const ir_graph *g, const ir_ref **out);
 /* Appends outputs; may be called once. Then the graph is immutable. */
 rp_status ir_graph_finish(ir_graph *g, const ir_ref *outputs, uint32_t n,
                           rp_error *err) RP_MUST_USE;

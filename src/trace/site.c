@@ -4,6 +4,8 @@
  * theirs. What was asked for in between is the call's: a graph keeps a list of it. */
 #include "ir/site.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "trace/record.h"
 
@@ -19,9 +21,25 @@ static bool reserve(rp_graph *g) {
     return true;
 }
 
+bool trace_ask(rp_graph *g, ir_ref ref) {
+    trace_asked *a = g->asked;
+    if (ref >= a->cap) {
+        uint32_t cap = ref < 32 ? 64 : ref * 2;
+        uint64_t *p = base_realloc_array(a->at, cap, sizeof *p);
+        if (!p) return false;
+        memset(p + a->cap, 0, (cap - a->cap) * sizeof *p);
+        a->at = p;
+        a->cap = cap;
+    }
+    a->at[ref] = a->now;
+    return true;
+}
+
 rp_tensor trace_made(rp_graph *g, ir_ref ref) {
+    bool noted = !g->asked || trace_ask(g, ref);
+    if (noted && g->asked && ref < g->asked->known) return (rp_tensor){g, ref};
     if (g->n_fresh == MOST_FRESH) g->n_fresh = 0;
-    if (!reserve(g)) {
+    if (!noted || !reserve(g)) {
         (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
         return trace_bad(g);
     }

@@ -16,6 +16,14 @@ typedef struct trace_oracle {
     void (*told)(void *user, const char *file, uint32_t line);
 } trace_oracle;
 
+/* When nodes were asked for last, where a graph is recorded by several runs. */
+typedef struct trace_asked {
+    uint64_t *at; /* by ref; 0: never */
+    uint32_t cap;
+    uint64_t now;
+    uint32_t known; /* nodes of earlier runs, whose sites are told */
+} trace_asked;
+
 struct rp_graph {
     ir_graph *ir;
     rp_numerics numerics;
@@ -27,6 +35,8 @@ struct rp_graph {
     bool blamed;                  /* err names the line of the call */
     bool in_body;                 /* a body of it is being traced: it gets no effects meanwhile */
     const trace_oracle *oracle;   /* (optional) borrowed */
+    trace_asked *asked;           /* likewise */
+    struct rp_jit_call *call;     /* likewise: the run of a function that records it, for values */
     rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };
 
@@ -38,6 +48,8 @@ rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) RP_MUST_
 uint64_t trace_count(void);
 /* Traces refused since process start: where torch would break a graph in two, tracing ends with an error here. */
 uint64_t trace_breaks(void);
+/* Node ref of g is asked for now. False: out of memory. */
+bool trace_ask(rp_graph *g, ir_ref ref);
 /* What a finished trace says on the channels dynamo, graph and guards (log.c). */
 void trace_log_done(const rp_graph *g);
 

@@ -1,0 +1,77 @@
+/* Graphs that several runs of one function record: what is not merged when it is built (memory, and what writes it) is found again by
+ * being asked for in the same way. */
+#include <string.h>
+
+#include "ir/cell.h"
+
+uint32_t ir_run_effects(const ir_graph *g, const ir_ref **out) {
+    *out = g->runs ? g->runs->effect : NULL;
+    return g->runs ? g->runs->n_effects : 0;
+}
+
+static void *grown(ir_graph *g, const void *p, uint32_t n, uint32_t cap, size_t size) {
+    void *q = base_arena_array(g->arena, cap, size);
+    if (q && n) memcpy(q, p, n * size);
+    return q;
+}
+
+rp_status ir_run_reserve(ir_graph *g, rp_error *err) {
+    ir_runs *s = g->runs;
+    uint32_t cap = s->cap ? s->cap * 2 : 16;
+    if (s->n < s->cap) return RP_OK;
+    ir_ref *ref = grown(g, s->ref, s->n, cap, sizeof *ref);
+    ir_ref *effect = grown(g, s->effect, s->n_effects, cap, sizeof *effect);
+    uint64_t *run = grown(g, s->run, s->n, cap, sizeof *run);
+    if (!ref || !effect || !run) return ir_graph_full(g, err);
+    s->ref = ref;
+    s->effect = effect;
+    s->run = run;
+    s->cap = cap;
+    return RP_OK;
+}
+
+static void take(ir_graph *g, uint32_t i) {
+    ir_runs *s = g->runs;
+    s->run[i] = s->now;
+    if (ir_node_is_effect(ir_node_at(g, s->ref[i]))) s->effect[s->n_effects++] = s->ref[i];
+}
+
+void ir_run_note(ir_graph *g, ir_ref r) {
+    g->runs->ref[g->runs->n] = r;
+    take(g, g->runs->n++);
+}
+
+ir_ref ir_run_find(ir_graph *g, const ir_node *n) {
+    ir_runs *s = g->runs;
+    for (uint32_t i = 0; i < s->n; i++) {
+        ir_ref r = s->ref[i];
+        if (s->run[i] == s->now || !ir_node_equal(n, ir_node_at(g, r))) continue;
+        ir_cell_write(g, r);
+        take(g, i);
+        return r;
+    }
+    return IR_NONE;
+}
+
+/* What was recorded so far is the first run. */
+static rp_status first_run(ir_graph *g, rp_error *err) {
+    g->runs = base_arena_alloc(g->arena, sizeof *g->runs);
+    if (!g->runs) return ir_graph_full(g, err);
+    *g->runs = (ir_runs){.now = 1};
+    for (ir_ref r = 0; r < g->n; r++) {
+        const ir_node *n = ir_node_at(g, r);
+        if (n->op == IR_input || ir_node_merges(n)) continue;
+        RP_TRY(ir_run_reserve(g, err));
+        ir_run_note(g, r);
+    }
+    return RP_OK;
+}
+
+rp_status ir_graph_rerun(ir_graph *g, rp_error *err) {
+    ir_runs *s = g->runs;
+    if (!s) return first_run(g, err);
+    for (uint32_t i = 0; i < s->n_effects; i++) ir_cell_forget_writes(g, s->effect[i]);
+    s->n_effects = 0;
+    s->now++;
+    return RP_OK;
+}
