@@ -21,7 +21,8 @@
  * used one first, and compiles another one where there is none. docs/jit.md has the rules; REPRISE_LOGS=recompiles,guards,dynamic tells what happens.
  *
  * The function runs while it is traced (several times where sizes are symbols) and not when an entry is found: what it does beside calls
- * of the tensor API is then not done. At level 0 it runs at every call, and its ops one by one. */
+ * of the tensor API is then not done, unless it says so (rp_jit_break): a function with graph breaks runs at every call, once. At level 0
+ * it runs at every call, and its ops one by one. */
 #ifndef REPRISE_JIT_H
 #define REPRISE_JIT_H
 
@@ -63,12 +64,14 @@ typedef struct rp_jit_options {
     rp_dynamic dynamic;
     uint32_t recompile_limit;             /* entries; 0: 8 */
     uint32_t accumulated_recompile_limit; /* entries of all rp_jit of this fn together; 0: 256 */
+    bool fullgraph;                       /* a graph break is an error */
+    bool suppress_errors; /* what cannot be compiled runs op by op, with a warning and a reason */
 } rp_jit_options;
 /* Options of a function by its name; put it next to the function, whose place it tells. */
 #define RP_JIT_OPTIONS(function)                                                           \
     {                                                                                      \
         sizeof(rp_jit_options), #function, __FILE__, __LINE__, function, NULL, NULL, NULL, \
-            RP_DYNAMIC_AUTO, 0, 0                                                          \
+            RP_DYNAMIC_AUTO, 0, 0, false, false                                            \
     }
 
 /* RP_CONFIG for settings that do not go together, RP_UNSUPPORTED for a GPU so far. */
@@ -94,6 +97,7 @@ RP_API rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffe
  * `L[0]` is the first item of a tuple. RP_INVALID for an axis that no tensor has, and for a range that is none.
  * dynamic: a symbol in [min, max] (INT64_MAX: no bound), also where it is 0 or 1. A call outside of it is an error; so is a function that
  * makes it a number, or, where max is a bound, asks for less than the range.
+ * At level 0 sizes are numbers, and only the range is looked at.
  * static: always a number. unbacked: a symbol in [min, max] that has no example: what its range leaves open has no answer, which is
  * an error with the line; so no guard narrows it. */
 RP_API rp_status rp_jit_mark_dynamic(rp_jit *f, const char *tensor, uint32_t axis, int64_t min,
@@ -113,9 +117,11 @@ typedef struct rp_jit_info {
     uint64_t eager;    /* op by op */
     uint32_t entries;  /* there now */
     uint32_t general;  /* of them, made past the limit, with every size a symbol */
+    uint64_t graphs;   /* compiled: one an entry, or one between two graph breaks */
+    uint64_t breaks;   /* graph breaks, each once for each way that runs took to it */
 } rp_jit_info;
 #define RP_JIT_INFO_INIT \
-    { sizeof(rp_jit_info), 0, 0, 0, 0, 0, 0 }
+    { sizeof(rp_jit_info), 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) RP_MUST_USE;
 /* The guards of each entry, the most recently used first, as the log channel `guards` has them. Owned by the caller (rp_free). */
@@ -129,6 +135,29 @@ RP_API rp_graph *rp_jit_graph(const rp_jit_call *call);
 RP_API rp_tensor rp_jit_tensor(const rp_jit_call *call, const rp_value *v);
 /* x as a value of the result. The trace fails for a tensor of another graph. */
 RP_API rp_value rp_jit_value(rp_jit_call *call, rp_tensor x);
+
+/* ---- graph breaks: what the host wants to know, or to do, before the function returns ----
+ *
+ * The graph ends there, what was recorded so far is compiled and run, and the function goes on with another graph, of which what was made before is
+ * an input. Such a function runs at each call, once, with its host code at its place; it records what it did before, so nothing is compiled as
+ * long as it goes the same way. The first call evaluates op by op up to the end, and compiles then. REPRISE_LOGS=graph_breaks tells where and why.
+ * After a failure these give NaN, 0 and no data, and rp_jit_failed tells. */
+
+/* The number in x, a tensor of one element; of integers beyond 2^53 rounded. */
+RP_API double rp_item_at(rp_tensor x, const char *file, int line);
+#define rp_item(x) rp_item_at(x, __FILE__, __LINE__)
+/* The same as an integer: floats towards zero, saturated, NaN as 0. */
+RP_API int64_t rp_item_int_at(rp_tensor x, const char *file, int line);
+#define rp_item_int(x) rp_item_int_at(x, __FILE__, __LINE__)
+/* The value of x in memory, dense, until the function returns; not to be written. */
+RP_API rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line);
+#define rp_jit_read(call, x) rp_jit_read_at(call, x, __FILE__, __LINE__)
+/* Host code follows, which is done once a call: it prints, calls a library, or looks at memory of states, which has what was written so far.
+ * reason: in texts, "builtin: print". */
+RP_API void rp_jit_break_at(rp_jit_call *call, const char *reason, const char *file, int line);
+#define rp_jit_break(call, reason) rp_jit_break_at(call, reason, __FILE__, __LINE__)
+/* Whether the call has failed, which rp_jit_run will tell: for loops that wait for a value. */
+RP_API bool rp_jit_failed(const rp_jit_call *call);
 
 /* With the line of the caller, as in tensor.h. */
 #ifndef RP_NO_SITES

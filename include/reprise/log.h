@@ -28,7 +28,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
       "- tensor 'token_ids' (input): i32[T]") \
     X(RECOMPILES, "recompiles", "which factor of the key made it compile or trace again", \
       "Recompiling synthetic:tiny,layers=1,dtype=q4_1,seed=0 triggered by the following guard failure(s):") \
-    X(GRAPH_BREAKS, "graph_breaks", "the op that ended a trace, and why", \
+    X(GRAPH_BREAKS, "graph_breaks", "where a function of `rp_jit_*` breaks its graph, or the op that ended a trace, and why", \
       "Graph break in user code at op 2 of half") \
     X(FUSION, "fusion", "rounds, groups and refusals of fusion", \
       "cannot fuse mul with group 1: will create cycle") \

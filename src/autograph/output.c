@@ -36,6 +36,10 @@ rp_status autograph_output_new(const rp_value *value, autograph_memory *const *m
     return RP_OK;
 }
 
+void autograph_output_set_ran(rp_output *o, rp_ran ran) {
+    o->ran = ran;
+}
+
 void rp_output_free(rp_output *o) {
     if (!o) return;
     autograph_lease_unref(o->lease);

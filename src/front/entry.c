@@ -3,61 +3,81 @@
 #include "autograph/memory.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
-#include "front/front.h"
+#include "base/clock.h"
+#include "front/recording.h"
 
 enum { FEW = 32, ALIGN = 64 }; /* tensors on the stack; of an output in a block of several */
 
 void front_entry_unref(front_entry *e) {
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
     front_guards_done(&e->guards);
-    rp_compiled_free(e->compiled);
+    rp_compiled_free(e->result.compiled);
+    front_recording_free(e->recording);
     base_free(e->block);
     base_free(e);
 }
 
 /* --- making -------------------------------------------------------------------------------- */
 
-/* Takes over graph and result of t. */
-static rp_status compile_traced(rp_jit *f, front_traced *t, const rp_compilation_config *config,
-                                front_entry **out, rp_error *err) {
-    rp_status st = RP_OK;
+rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
+                        rp_compiled **out, rp_error *err) {
     rp_compilation_config *own = NULL; /* compiling resolves it */
+    RP_TRY(rp_config_clone(config, &own, err));
+    rp_status st = rp_compile_on(f->device, g, own, out, err);
+    rp_config_free(own);
+    return st;
+}
+
+/* Takes over what t has of the entry. */
+static rp_status take_traced(rp_jit *f, front_traced *t, const rp_compilation_config *config,
+                             front_entry **out, rp_error *err) {
+    rp_status st = RP_OK;
     front_entry *e = base_alloc(sizeof *e);
     if (!e) return rp_fail(err, RP_NOMEM, "entry of %s", f->name);
     atomic_init(&e->refs, 1);
-    RP_TRY_OUT(rp_config_clone(config, &own, err));
-    RP_TRY_OUT(rp_compile_on(f->device, t->graph, own, &e->compiled, err));
-    e->result = t->result;
+    int64_t start = base_now_ns();
+    if (!t->recording) {
+        RP_TRY_OUT(front_compile(f, t->graph, config, &e->result.compiled, err));
+        if (config == f->config) front_log_compiled(f, f->next_number, e->result.compiled, start);
+    }
+    e->recording = t->recording;
+    e->result.value = t->result;
+    e->result.n_outputs = t->n_outputs;
     e->block = t->block;
-    e->n_outputs = t->n_outputs;
+    t->recording = NULL;
     t->block = NULL;
     *out = e;
     e = NULL;
 out:
     front_entry_unref(e);
-    rp_config_free(own);
     return st;
 }
 
-rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, front_entry **out,
-                           rp_error *err) {
-    front_traced t;
+rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, const front_out *to,
+                           front_made *out, rp_error *err) {
+    front_traced t = {.to = to};
     front_entry *e = NULL;
     rp_status st = front_trace(f, a, sizes, false, &t, err);
-    if (st == RP_OK) st = compile_traced(f, &t, f->config, &e, err);
+    out->given = t.given;
+    out->began = t.began;
+    if (st == RP_OK) st = take_traced(f, &t, f->config, &e, err);
+    if (st == RP_OK && e->recording) st = front_solver_copy(&t.sizes, &e->recording->sizes, err);
     if (st == RP_OK) st = front_guards_make(&e->guards, a, &t.sizes, err);
     front_traced_done(&t);
     if (st == RP_OK)
-        *out = e;
+        out->entry = e;
     else
         front_entry_unref(e);
     return st;
 }
 
-rp_status front_entry_eager(rp_jit *f, const front_args *a, front_entry **out, rp_error *err) {
-    front_traced t;
+rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to, front_made *out,
+                            rp_error *err) {
+    front_traced t = {.to = to};
     rp_status st = front_trace(f, a, FRONT_STATIC, true, &t, err);
-    if (st == RP_OK) st = compile_traced(f, &t, f->eager_config, out, err);
+    out->given = t.given;
+    out->began = t.began;
+    if (st == RP_OK && !t.given) st = take_traced(f, &t, f->eager_config, &out->entry, err);
     front_traced_done(&t);
     return st;
 }
@@ -66,8 +86,8 @@ rp_status front_entry_eager(rp_jit *f, const front_args *a, front_entry **out, r
 
 /* Memory of one call. */
 typedef struct front_run {
-    rp_buffer *in, *out;
-    rp_buffer few[2 * FEW];
+    rp_buffer *in;
+    rp_buffer few[FEW];
     void **copy; /* of inputs that are not given as they lie */
     uint32_t n_copies;
 } front_run;
@@ -107,6 +127,11 @@ static rp_status copy_input(const rp_jit *f, front_run *r, const front_args *a, 
     return autograph_copy_in(device_root(f->device), r->in[i].data, v, err);
 }
 
+rp_status front_copies(const front_args *a, uint32_t i, bool *out, rp_error *err) {
+    *out = a->tensor[i]->strided && !autograph_is_dense(a->tensor[i]);
+    return meets_state(a, i, out, err);
+}
+
 static rp_status gather(const rp_jit *f, front_run *r, const front_args *a, rp_error *err) {
     bool states = false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
@@ -115,7 +140,7 @@ static rp_status gather(const rp_jit *f, front_run *r, const front_args *a, rp_e
     }
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         bool copied = a->tensor[i]->strided && !autograph_is_dense(a->tensor[i]);
-        if (states) RP_TRY(meets_state(a, i, &copied, err));
+        if (states) RP_TRY(front_copies(a, i, &copied, err));
         if (copied) RP_TRY(copy_input(f, r, a, i, err));
     }
     return RP_OK;
@@ -127,9 +152,8 @@ static void run_done(const rp_jit *f, front_run *r) {
     if (r->in != r->few) base_free(r->in);
 }
 
-/* Offsets in one block; the total. */
-static rp_status lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer *placed,
-                         size_t *total, rp_error *err) {
+rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer *placed,
+                        size_t *total, rp_error *err) {
     size_t at = 0, bytes = 0;
     for (uint32_t i = 0; i < n; i++) {
         if (!autograph_bytes(&out[i], &bytes) || !base_add_size(at, bytes + ALIGN - 1, &bytes))
@@ -141,29 +165,45 @@ static rp_status lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffe
     return RP_OK;
 }
 
+/* Results of one call. */
+typedef struct giving {
+    rp_jit *f;
+    const front_result *of;
+    const rp_buffer *in;
+    uint32_t n_in;
+    rp_buffer *out; /* n_outputs of `of` */
+    const front_out *to;
+    uint32_t n; /* of the tensors given by the caller, those that were seen */
+} giving;
+
+static rp_status run_graph(const giving *g, rp_error *err) {
+    if (!g->of->compiled) return RP_OK;
+    return rp_compiled_run(g->of->compiled, g->in, g->n_in, g->out, g->of->n_outputs, err);
+}
+
 static rp_status place(void *user, rp_value *v, rp_error *err) {
-    const front_run *r = user;
+    const giving *g = user;
     (void)err;
-    v->tensor = r->out[v->as.integer - 1];
+    v->tensor = g->out[v->as.integer - 1];
     v->as.integer = 0; /* not taken for a tensor of a trace, where a caller gives it on */
     return RP_OK;
 }
 
-static rp_status run_new(rp_jit *f, front_entry *e, const front_args *a, front_run *r,
-                         const front_out *to, rp_error *err) {
+static rp_status give_new(giving *g, rp_error *err) {
     autograph_memory *m = NULL;
     rp_output *o = NULL;
     const rp_value *value = NULL;
     size_t total = 0;
+    uint32_t n = g->of->n_outputs;
     rp_status st = RP_OK;
-    RP_TRY(lay_out(r->out, e->n_outputs, NULL, NULL, &total, err));
-    RP_TRY(autograph_memory_new(f->device, total, false, &m, err));
-    RP_TRY_OUT(lay_out(r->out, e->n_outputs, m->data, r->out, &total, err));
-    RP_TRY_OUT(autograph_output_new(&e->result, &m, 1, to->ran, to->reason, &o, err));
+    RP_TRY(front_lay_out(g->out, n, NULL, NULL, &total, err));
+    RP_TRY(autograph_memory_new(g->f->device, total, false, &m, err));
+    RP_TRY_OUT(front_lay_out(g->out, n, m->data, g->out, &total, err));
+    RP_TRY_OUT(autograph_output_new(&g->of->value, &m, 1, g->to->ran, g->to->reason, &o, err));
     RP_TRY_OUT(rp_output_value(o, &value, err));
-    RP_TRY_OUT(autograph_value_each((rp_value *)(uintptr_t)value, place, r, err));
-    RP_TRY_OUT(rp_compiled_run(e->compiled, r->in, a->n_tensors, r->out, e->n_outputs, err));
-    *to->output = o;
+    RP_TRY_OUT(autograph_value_each((rp_value *)(uintptr_t)value, place, g, err));
+    RP_TRY_OUT(run_graph(g, err));
+    *g->to->output = o;
     o = NULL;
 out:
     rp_output_free(o);
@@ -172,15 +212,9 @@ out:
 }
 
 /* The tensors of the result in order. One that is there twice is written to the first of its places and copied to the others. */
-typedef struct given {
-    const front_run *r;
-    const front_out *to;
-    uint32_t n;
-} given;
-
 static rp_status take_given(void *user, rp_value *v, rp_error *err) {
-    given *g = user;
-    rp_buffer *want = &g->r->out[v->as.integer - 1];
+    giving *g = user;
+    rp_buffer *want = &g->out[v->as.integer - 1];
     if (g->n == g->to->n)
         return rp_fail(err, RP_INVALID, "the result has more tensors than the %u that were given",
                        g->n);
@@ -203,8 +237,8 @@ static rp_status take_given(void *user, rp_value *v, rp_error *err) {
 }
 
 static rp_status copy_given(void *user, rp_value *v, rp_error *err) {
-    given *g = user;
-    const rp_buffer *from = &g->r->out[v->as.integer - 1];
+    giving *g = user;
+    const rp_buffer *from = &g->out[v->as.integer - 1];
     void *to = g->to->buffer[g->n++].data;
     size_t bytes = 0;
     (void)err;
@@ -212,29 +246,40 @@ static rp_status copy_given(void *user, rp_value *v, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status run_into(front_entry *e, const front_args *a, front_run *r, const front_out *to,
-                          rp_error *err) {
-    given g = {r, to, 0};
-    for (uint32_t i = 0; i < e->n_outputs; i++) r->out[i].data = NULL;
-    RP_TRY(autograph_value_each(&e->result, take_given, &g, err));
-    if (g.n != to->n)
-        return rp_fail(err, RP_INVALID, "the result has %u tensors; %u were given", g.n, to->n);
-    RP_TRY(rp_compiled_run(e->compiled, r->in, a->n_tensors, r->out, e->n_outputs, err));
-    g.n = 0;
-    return autograph_value_each(&e->result, copy_given, &g, err);
+static rp_status give_into(giving *g, rp_error *err) {
+    rp_value value = g->of->value;
+    for (uint32_t i = 0; i < g->of->n_outputs; i++) g->out[i].data = NULL;
+    RP_TRY(autograph_value_each(&value, take_given, g, err));
+    if (g->n != g->to->n)
+        return rp_fail(err, RP_INVALID, "the result has %u tensors; %u were given", g->n, g->to->n);
+    RP_TRY(run_graph(g, err));
+    g->n = 0;
+    return autograph_value_each(&value, copy_given, g, err);
 }
 
-rp_status front_entry_run(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
-                          rp_error *err) {
+rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
+                     const front_out *to, rp_error *err) {
+    rp_status st = RP_OK;
+    rp_buffer few[FEW];
+    giving g = {.f = f, .of = r, .in = in, .n_in = n_in, .out = few, .to = to};
+    if (r->n_outputs > FEW) g.out = base_alloc_array(r->n_outputs, sizeof *g.out);
+    if (!g.out) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
+    if (r->compiled)
+        RP_TRY_OUT(rp_compiled_outputs(r->compiled, in, n_in, g.out, r->n_outputs, err));
+    RP_TRY_OUT(to->output ? give_new(&g, err) : give_into(&g, err));
+out:
+    if (g.out != few) base_free(g.out);
+    return st;
+}
+
+rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
+                          const front_out *out, rp_error *err) {
     rp_status st = RP_OK;
     front_run r = {.copy = NULL};
-    size_t n = (size_t)a->n_tensors + e->n_outputs;
-    r.in = n <= 2 * FEW ? r.few : base_alloc_array(n, sizeof *r.in);
+    r.in = a->n_tensors <= FEW ? r.few : base_alloc_array(a->n_tensors, sizeof *r.in);
     if (!r.in) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
-    r.out = r.in + a->n_tensors;
     RP_TRY_OUT(gather(f, &r, a, err));
-    RP_TRY_OUT(rp_compiled_outputs(e->compiled, r.in, a->n_tensors, r.out, e->n_outputs, err));
-    RP_TRY_OUT(out->output ? run_new(f, e, a, &r, out, err) : run_into(e, a, &r, out, err));
+    RP_TRY_OUT(front_give(f, &e->result, r.in, a->n_tensors, out, err));
 out:
     run_done(f, &r);
     return st;

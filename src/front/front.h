@@ -44,16 +44,24 @@ void front_guards_print(const front_guards *g, base_buf *out);
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
+/* A compiled graph and the value that its outputs make. */
+typedef struct front_result {
+    rp_compiled *compiled; /* NULL: no outputs, and nothing to do */
+    rp_value value;        /* tensors: the number of the output in as.integer, counted from 1 */
+    uint32_t n_outputs;
+} front_result;
+
 /* What one trace gave. Shared by the list and by calls that run it. */
+typedef struct front_recording front_recording;
 typedef struct front_entry {
     atomic_uint refs;
     uint32_t number;
     bool general;
     front_guards guards;
-    rp_compiled *compiled;
-    rp_value result; /* tensors: the number of the output in as.integer, counted from 1 */
-    void *block;     /* behind result */
-    uint32_t n_outputs;
+    front_result result;
+    void *block; /* behind result.value */
+    front_recording *
+        recording; /* of a function with graph breaks, which runs at each call; NULL: result is all */
 } front_entry;
 
 void front_entry_unref(front_entry *e);
@@ -94,12 +102,13 @@ struct rp_jit {
     rp_dynamic dynamic;
     uint32_t limit, all_limit;
     bool eager; /* level 0 */
+    bool fullgraph, suppress_errors;
     rp_compilation_config *config, *eager_config;
     rp_device *device;
     pthread_mutex_t
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
-    front_mark *marks;    /* by turn */
-    front_seen *seen;     /* likewise */
+    front_mark *marks;    /* read by turn or lock, written by both */
+    front_seen *seen;     /* by turn */
     bool warned;          /* likewise */
     uint32_t next_number; /* likewise */
     pthread_mutex_t lock; /* what follows */
@@ -107,6 +116,7 @@ struct rp_jit {
     uint32_t n_entries, cap_entries, n_general;
     front_entry *memo[FRONT_MEMO]; /* by hash of the words: a guess */
     uint64_t calls, hits, compiles, ran_eager;
+    uint64_t graphs, breaks;
 };
 
 /* --- tracing ------------------------------------------------------------------------------------ */
@@ -114,8 +124,21 @@ struct rp_jit {
 /* How sizes are traced that nobody marked. */
 typedef enum front_sizes { FRONT_STATIC, FRONT_BY_HISTORY, FRONT_ALL } front_sizes;
 
-/* A trace: graph, result and what it relied on. */
+/* Where results go, and what is said of how they came to be. */
+typedef struct front_out {
+    rp_output **output; /* NULL: into buffer */
+    rp_ran ran;
+    const char *reason; /* NULL: none */
+    const rp_buffer *buffer;
+    uint32_t n;
+} front_out;
+
+/* A trace: graph, result and what it relied on. A function with graph breaks has run when it is traced: its results have been given to `to`. */
 typedef struct front_traced {
+    const front_out *to;
+    bool began; /* it came to a break: it must not run again */
+    bool given;
+    front_recording *recording; /* of such a function; graph is its */
     rp_graph *graph;
     front_solver sizes;
     rp_value result;
@@ -127,29 +150,46 @@ typedef struct front_traced {
 rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                       front_traced *out, rp_error *err) RP_MUST_USE;
 void front_traced_done(front_traced *t);
+/* What came of it, also of a failure. */
+typedef struct front_made {
+    front_entry *entry; /* NULL: none */
+    bool began, given;  /* as in front_traced */
+} front_made;
 /* Traces and compiles; not in the list yet. By turn. */
-rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, front_entry **out,
-                           rp_error *err) RP_MUST_USE;
+rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, const front_out *to,
+                           front_made *out, rp_error *err) RP_MUST_USE;
 /* The same for one call, op by op: no guards, in no list. */
-rp_status front_entry_eager(rp_jit *f, const front_args *a, front_entry **out,
+rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to, front_made *out,
                             rp_error *err) RP_MUST_USE;
+/* Compiles g, by a copy of config. */
+rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
+                        rp_compiled **out, rp_error *err) RP_MUST_USE;
 
+/* Puts e to the front of the list, which gets a reference of its own. */
+rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) RP_MUST_USE;
+/* Takes it off the list. */
+void front_entry_drop(rp_jit *f, front_entry *e);
 /* A reference of the entry whose guards hold, or NULL. Thread-safe. */
 front_entry *front_entry_find(rp_jit *f, const front_args *a);
 
-/* Where results go. */
-typedef struct front_out {
-    rp_output **output; /* NULL: into buffer */
-    rp_ran ran;
-    const char *reason;
-    const rp_buffer *buffer;
-    uint32_t n;
-} front_out;
-rp_status front_entry_run(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
-                          rp_error *err) RP_MUST_USE;
+rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
+                          const front_out *out, rp_error *err) RP_MUST_USE;
+/* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
+rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
+                             bool *compiled, rp_error *err) RP_MUST_USE;
+/* Runs r's graph on dense inputs, and gives its value. */
+rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
+                     const front_out *to, rp_error *err) RP_MUST_USE;
+/* Whether tensor i is not given as it lies. */
+rp_status front_copies(const front_args *a, uint32_t i, bool *out, rp_error *err) RP_MUST_USE;
+/* Offsets in one block, placed (may be NULL); the total. */
+rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer *placed,
+                        size_t *total, rp_error *err) RP_MUST_USE;
+/* A graph of entry `number` was compiled since `start`, ns. */
+void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_t start);
 
 /* Whether a mark of f is about this axis; source: what the tensor is called. */
-const front_mark *front_mark_of(const rp_jit *f, const char *source, uint32_t axis);
+const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis);
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 /* Takes the sizes of a call into the history. */
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;

@@ -52,6 +52,8 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->fn = o->fn;
     f->user = o->user;
     f->dynamic = o->dynamic;
+    f->fullgraph = o->fullgraph;
+    f->suppress_errors = o->suppress_errors;
     f->limit = o->recompile_limit ? o->recompile_limit : RECOMPILE_LIMIT;
     f->all_limit = o->accumulated_recompile_limit ? o->accumulated_recompile_limit
                                                   : ACCUMULATED_LIMIT;
@@ -132,6 +134,7 @@ void rp_jit_reset(rp_jit *f) {
     while (f->n_entries > 0) front_entry_unref(f->entry[--f->n_entries]);
     memset(f->memo, 0, sizeof f->memo);
     f->n_general = 0;
+    f->graphs = f->breaks = 0;
     (void)pthread_mutex_unlock(&f->lock);
     front_forget(f);
     f->warned = false;
@@ -178,8 +181,7 @@ front_entry *front_entry_find(rp_jit *f, const front_args *a) {
     return e;
 }
 
-/* Takes over one reference of e, and gives another one to the caller's. */
-static rp_status add_entry(rp_jit *f, front_entry *e, rp_error *err) {
+rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) {
     rp_status st = RP_OK;
     (void)pthread_mutex_lock(&f->lock);
     if (f->n_entries == f->cap_entries) {
@@ -202,161 +204,22 @@ static rp_status add_entry(rp_jit *f, front_entry *e, rp_error *err) {
     return st;
 }
 
-/* --- telling ------------------------------------------------------------------------------------ */
-
-/* Why no entry serves a, the most recently used first. Nobody else changes the list by turn, but it is looked at. */
-static void log_recompile(rp_jit *f, const front_args *a) {
-    base_buf b;
-    if (f->n_entries == 0 || !base_log_on(RP_LOG_CH_RECOMPILES, false)) return;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "Recompiling function %s in %s:%d\n", f->name, f->file, f->line);
-    base_buf_puts(&b, "    triggered by the following guard failure(s):");
+void front_entry_drop(rp_jit *f, front_entry *e) {
+    uint32_t i = 0;
     (void)pthread_mutex_lock(&f->lock);
-    for (uint32_t i = 0; i < f->n_entries; i++) {
-        base_buf_printf(&b, "\n    - %u/%u: ", f->id, f->entry[i]->number);
-        (void)front_guards_why(&f->entry[i]->guards, a, &b);
+    while (i < f->n_entries && f->entry[i] != e) i++;
+    bool there = i < f->n_entries;
+    if (there) {
+        f->n_entries--;
+        f->n_general -= e->general;
+        memmove(f->entry + i, f->entry + i + 1, (f->n_entries - i) * sizeof *f->entry);
+        for (i = 0; i < FRONT_MEMO; i++)
+            if (f->memo[i] == e) f->memo[i] = NULL;
     }
     (void)pthread_mutex_unlock(&f->lock);
-    if (!b.failed) base_log_ch(RP_LOG_CH_RECOMPILES, false, "%s", b.data);
-    base_buf_done(&b);
-}
-
-static void log_made(const rp_jit *f, const front_entry *e, double ms) {
-    base_buf b;
-    rp_compiled_info info = RP_COMPILED_INFO_INIT;
-    if (rp_compiled_get_info(e->compiled, &info, NULL) == RP_OK)
-        base_log_ch(RP_LOG_CH_INDUCTOR, false,
-                    "[%u/%u] Step 3: inductor done compiling FORWARDS graph of %s (%u kernels, %u "
-                    "compiler runs, %u from the cache, %.1f ms)",
-                    f->id, e->number, f->name, info.kernels, info.compiles, info.cache_hits, ms);
-    if (!base_log_on(RP_LOG_CH_GUARDS, false)) return;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
-    front_guards_print(&e->guards, &b);
-    if (!b.failed) base_log_ch(RP_LOG_CH_GUARDS, false, "%s", b.data);
-    base_buf_done(&b);
-}
-
-/* --- calls -------------------------------------------------------------------------------------- */
-
-static rp_status make(rp_jit *f, const front_args *a, bool general, front_entry **out,
-                      rp_error *err) {
-    front_sizes sizes = general || f->dynamic == RP_DYNAMIC_ALL ? FRONT_ALL
-                        : f->dynamic == RP_DYNAMIC_AUTO         ? FRONT_BY_HISTORY
-                                                                : FRONT_STATIC;
-    front_entry *e = NULL;
-    int64_t start = base_now_ns();
-    rp_error why = {0};
-    RP_TRY(front_see(f, a, err));
-    rp_status st = front_entry_make(f, a, sizes, &e, &why);
-    /* A form of symbols may be more than a plan holds. */
-    if (st == RP_UNSUPPORTED && sizes != FRONT_STATIC) {
-        base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", f->name, why.text);
-        why = (rp_error){0};
-        st = front_entry_make(f, a, FRONT_STATIC, &e, &why);
-    }
-    if (st != RP_OK) return rp_fail(err, st, "%s", why.text);
-    e->number = f->next_number;
-    e->general = general;
-    st = add_entry(f, e, err);
-    if (st != RP_OK) {
-        front_entry_unref(e);
-        return st;
-    }
-    f->next_number++;
-    front_limits_add(f->fn, 1);
-    log_made(f, e, (double)(base_now_ns() - start) / 1e6);
-    *out = e;
-    return RP_OK;
-}
-
-/* How a call went, and the entry that ran it. */
-typedef struct chosen {
-    front_entry *e; /* a reference */
-    rp_ran ran;
-    const char *reason;
-} chosen;
-
-static rp_status choose_eager(rp_jit *f, const front_args *a, const char *reason, chosen *c,
-                              rp_error *err) {
-    c->ran = RP_RAN_EAGER;
-    c->reason = reason;
-    return front_entry_eager(f, a, &c->e, err);
-}
-
-/* No entry served it, unless one was made meanwhile. By turn. */
-static rp_status choose_new(rp_jit *f, const front_args *a, chosen *c, rp_error *err) {
-    c->ran = RP_RAN_REPLAY;
-    c->e = front_entry_find(f, a);
-    if (c->e) return RP_OK;
-    c->ran = RP_RAN_CAPTURE;
-    log_recompile(f, a);
-    bool full = f->n_entries - f->n_general >= f->limit;
-    bool all_full = front_limits_count(f->fn) >= f->all_limit;
-    if (!full && !all_full) return make(f, a, false, &c->e, err);
-    if (!f->warned) front_limits_warn(f, a, !full);
-    f->warned = true;
-    if (f->n_general < f->limit) return make(f, a, true, &c->e, err);
-    return choose_eager(f, a,
-                        "past the recompile limit, and as many entries with every size a symbol do "
-                        "not serve these arguments",
-                        c, err);
-}
-
-static rp_status choose(rp_jit *f, const front_args *a, chosen *c, rp_error *err) {
-    c->ran = RP_RAN_REPLAY;
-    if (f->eager) return choose_eager(f, a, "level 0 compiles nothing", c, err);
-    c->e = front_entry_find(f, a);
-    if (c->e) return RP_OK;
-    if (pthread_mutex_lock(&f->turn) != 0)
-        return rp_fail(err, RP_INVALID,
-                       "%s is called inside of its own trace, with arguments that nothing was "
-                       "compiled for; call it before, or its function itself",
-                       f->name);
-    rp_status st = choose_new(f, a, c, err);
-    (void)pthread_mutex_unlock(&f->turn);
-    return st;
-}
-
-static void count(rp_jit *f, rp_status st, rp_ran ran) {
-    (void)pthread_mutex_lock(&f->lock);
-    f->calls++;
-    if (st == RP_OK)
-        *(ran == RP_RAN_REPLAY    ? &f->hits
-          : ran == RP_RAN_CAPTURE ? &f->compiles
-                                  : &f->ran_eager) += 1;
-    (void)pthread_mutex_unlock(&f->lock);
-}
-
-static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) {
-    front_args a;
-    chosen c = {0};
-    rp_error why = {0};
-    rp_status st = front_args_read(&a, args, &why);
-    if (st != RP_OK) st = rp_fail(err, st, "arguments of %s: %s", f->name, why.text);
-    if (st == RP_OK) st = choose(f, &a, &c, err);
-    out->ran = c.ran;
-    out->reason = c.reason;
-    if (st == RP_OK) st = front_entry_run(f, c.e, &a, out, err);
-    count(f, st, c.ran);
-    front_entry_unref(c.e);
-    front_args_done(&a);
-    return st;
-}
-
-rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out, rp_error *err) {
-    base_error_clear(err);
-    if (!f || !args || !out)
-        return rp_fail(err, RP_INVALID, "rp_jit_run: function, args or out is NULL");
-    return run(f, args, &(front_out){.output = out}, err);
-}
-
-rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
-                          uint32_t n_outputs, rp_error *err) {
-    base_error_clear(err);
-    if (!f || !args || (n_outputs && !outputs))
-        return rp_fail(err, RP_INVALID, "rp_jit_run_into: function, args or outputs is NULL");
-    return run(f, args, &(front_out){.buffer = outputs, .n = n_outputs}, err);
+    if (!there) return;
+    front_limits_add(f->fn, -1);
+    front_entry_unref(e);
 }
 
 /* --- looking ------------------------------------------------------------------------------------- */
@@ -371,7 +234,9 @@ rp_status rp_jit_get_info(rp_jit *f, rp_jit_info *out, rp_error *err) {
                         .compiles = f->compiles,
                         .eager = f->ran_eager,
                         .entries = f->n_entries,
-                        .general = f->n_general};
+                        .general = f->n_general,
+                        .graphs = f->graphs,
+                        .breaks = f->breaks};
     (void)pthread_mutex_unlock(&f->lock);
     return base_result_give(out, &info, sizeof info, "rp_jit_info", err);
 }

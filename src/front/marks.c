@@ -15,8 +15,10 @@ static bool is_called(const char *mark, const char *source) {
            strncmp(source + 3, mark, n) == 0 && strcmp(source + 3 + n, "']") == 0;
 }
 
-const front_mark *front_mark_of(const rp_jit *f, const char *source, uint32_t axis) {
-    const front_mark *m = f->marks;
+const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis) {
+    (void)pthread_mutex_lock(&f->lock);
+    const front_mark *m = f->marks; /* what is in the list stays */
+    (void)pthread_mutex_unlock(&f->lock);
     while (m && !(m->axis == axis && is_called(m->tensor, source))) m = m->next;
     return m;
 }
@@ -51,8 +53,10 @@ static rp_status add_mark(rp_jit *f, front_mark_kind kind, const char *tensor, u
         return rp_fail(err, RP_INVALID, "mark of %s inside of a trace of %s; do it before", tensor,
                        f->name);
     }
+    (void)pthread_mutex_lock(&f->lock);
     m->next = f->marks;
     f->marks = m;
+    (void)pthread_mutex_unlock(&f->lock);
     (void)pthread_mutex_unlock(&f->turn);
     return RP_OK;
 }

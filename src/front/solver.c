@@ -17,6 +17,43 @@ void front_solver_done(front_solver *s) {
     *s = (front_solver){0};
 }
 
+rp_status front_solver_copy(const front_solver *s, front_solver *out, rp_error *err) {
+    front_solver c = {.what = s->what, .told = s->told, .pass = s->pass};
+    bool ok = true;
+    c.symbol = base_alloc_array(s->n_symbols + 1u, sizeof *c.symbol);
+    c.fact = base_alloc_array(s->n_facts + 1u, sizeof *c.fact);
+    if (!c.symbol || !c.fact) ok = false;
+    for (; ok && c.n_symbols < s->n_symbols; c.n_symbols++) {
+        front_symbol *y = &c.symbol[c.n_symbols];
+        *y = s->symbol[c.n_symbols];
+        y->source = base_strdup(y->source);
+        ok = y->source != NULL;
+    }
+    for (; ok && c.n_facts < s->n_facts; c.n_facts++) {
+        front_fact *f = &c.fact[c.n_facts];
+        *f = s->fact[c.n_facts];
+        if (f->file) ok = (f->file = base_strdup(f->file)) != NULL;
+    }
+    c.cap_facts = s->n_facts + 1u;
+    if (ok) {
+        *out = c;
+        return RP_OK;
+    }
+    front_solver_done(&c);
+    return rp_fail(err, RP_NOMEM, "guards of %s", s->what);
+}
+
+bool front_solver_settle(front_solver *s) {
+    bool any = false;
+    for (uint32_t i = 0; i < s->n_symbols; i++) {
+        front_symbol *y = &s->symbol[i];
+        if (y->policy != FRONT_BACKED || y->fixed) continue;
+        y->fixed = any = true;
+    }
+    s->learnt += any;
+    return any;
+}
+
 /* --- sizes in a table ------------------------------------------------------------------------ */
 
 static ir_dim form_of(front_solver *s, const ir_dim_code *c);
@@ -141,6 +178,7 @@ static void fix(front_solver *s, const front_fact *f, uint32_t i) {
     }
     y->fixed = true;
     s->changed = true;
+    s->learnt++;
 }
 
 static bool narrow(front_solver *s, const front_fact *f, uint32_t i, int64_t min, int64_t max) {
@@ -150,6 +188,7 @@ static bool narrow(front_solver *s, const front_fact *f, uint32_t i, int64_t min
     if (min > y->min) y->min = min;
     if (max < y->max) y->max = max;
     s->changed = true;
+    s->learnt++;
     if (y->min == y->max) fix(s, f, i);
     return true;
 }
@@ -195,6 +234,7 @@ static bool learn_divisor(front_solver *s, const front_fact *f, uint32_t i, int6
     if (y->strict) violated(s, y, f, "not all of its range is served");
     y->divisor = joined;
     s->changed = true;
+    s->learnt++;
     return true;
 }
 
@@ -220,6 +260,7 @@ static bool replace_one(front_solver *s, const front_fact *f, ir_dim d, uint32_t
     }
     y->replaced = true;
     s->changed = true;
+    s->learnt++;
     return true;
 }
 

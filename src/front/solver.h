@@ -41,16 +41,21 @@ typedef struct front_solver {
     uint32_t n_symbols;
     front_fact *fact;
     uint32_t n_facts, cap_facts;
-    uint32_t told;  /* facts whose site is known */
-    ir_dims *t;     /* of this pass */
-    int64_t *value; /* of the table's symbols: examples */
-    uint32_t pass;  /* from 1 */
-    bool changed;   /* in this pass */
-    bool refused;   /* a mark did not allow a fact: no further pass helps */
-    rp_error *err;  /* of this pass: a fact that a mark does not allow, or no memory */
+    uint32_t told;   /* facts whose site is known */
+    ir_dims *t;      /* of this pass */
+    int64_t *value;  /* of the table's symbols: examples */
+    uint32_t pass;   /* from 1 */
+    bool changed;    /* in this pass */
+    uint32_t learnt; /* times that something was */
+    bool refused;    /* a mark did not allow a fact: no further pass helps */
+    rp_error *err;   /* of this pass: a fact that a mark does not allow, or no memory */
 } front_solver;
 
 void front_solver_done(front_solver *s);
+/* What is known, for another table; to be begun or aimed before it is asked. */
+rp_status front_solver_copy(const front_solver *s, front_solver *out, rp_error *err) RP_MUST_USE;
+/* Symbols that no mark is about become numbers; false where all are. */
+bool front_solver_settle(front_solver *s);
 /* A pass begins: sizes are made in t from now on, and trace, the error of its graph, is failed where the graph must be. */
 rp_status front_solver_begin(front_solver *s, ir_dims *t, rp_error *trace) RP_MUST_USE;
 /* Symbol i in the table. */

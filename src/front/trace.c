@@ -5,17 +5,10 @@
 #include "autograph/value.h"
 #include "base/alloc.h"
 #include "base/log.h"
-#include "front/front.h"
-#include "trace/trace.h"
+#include "front/recording.h"
 
 /* Each pass learns something about a symbol; a function whose questions depend on anything but its arguments may go on for ever. */
 enum { MOST_PASSES = 256 };
-
-struct rp_jit_call {
-    rp_graph *g;
-    rp_tensor *tensor; /* of the values that the function holds, by number from 1 */
-    uint32_t n, cap;
-};
 
 /* --- what functions call ------------------------------------------------------------------------ */
 
@@ -65,6 +58,10 @@ static uint32_t add_tensor(rp_jit_call *call, rp_tensor x) {
     return call->n;
 }
 
+bool front_add_tensor(rp_jit_call *call, rp_tensor x) {
+    return add_tensor(call, x) != 0;
+}
+
 rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
     if (!call) return rp_value_none();
     if (x.graph != call->g) {
@@ -108,6 +105,7 @@ typedef struct tracing {
     const front_args *a;
     front_sizes sizes; /* which become symbols */
     uint32_t *symbol;  /* of each word; UINT32_MAX: the number */
+    bool eager;
     front_traced *out;
     rp_value args; /* fake */
     void *block;
@@ -151,12 +149,13 @@ static rp_status number_next(void *user, rp_value *v, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status fake_args(tracing *t, rp_error *err) {
+rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, void **block,
+                          rp_error *err) {
     uint32_t n = 0;
-    t->block = base_alloc(16 + autograph_value_size(t->a->value));
-    if (!t->block) return rp_fail(err, RP_NOMEM, "arguments of %s", t->f->name);
-    t->args = autograph_value_copy(t->a->value, t->block);
-    return autograph_value_each(&t->args, number_next, &n, err);
+    *block = base_alloc(16 + autograph_value_size(a->value));
+    if (!*block) return rp_fail(err, RP_NOMEM, "arguments of %s", f->name);
+    *out = autograph_value_copy(a->value, *block);
+    return autograph_value_each(out, number_next, &n, err);
 }
 
 /* --- symbols ---------------------------------------------------------------------------------------- */
@@ -174,6 +173,7 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
                        "%s: %s.size()[%u] is %lld, which is outside of its mark, [%lld, %lld]",
                        t->f->name, source, d, (long long)hint, (long long)m->min,
                        (long long)m->max);
+    if (t->eager) return RP_OK; /* a number */
     if (m) {
         *is = true;
         out->policy = m->kind == FRONT_MARK_DYNAMIC ? FRONT_MARKED : FRONT_UNBACKED;
@@ -235,7 +235,13 @@ static rp_status make_symbols(tracing *t, bool eager, rp_error *err) {
     s->symbol = base_alloc_array((size_t)t->a->n_tensors * RP_MAX_RANK + 1, sizeof *s->symbol);
     if (!t->symbol || !s->symbol) return rp_fail(err, RP_NOMEM, "sizes of %s", t->f->name);
     for (uint32_t i = 0; i < t->a->n; i++) t->symbol[i] = UINT32_MAX;
-    for (uint32_t i = 0; i < t->a->n_tensors && !eager; i++) RP_TRY(add_symbols(t, i, err));
+    bool marked = true;
+    if (eager) { /* without the turn, and without symbols: marks are only held */
+        (void)pthread_mutex_lock(&t->f->lock);
+        marked = t->f->marks != NULL;
+        (void)pthread_mutex_unlock(&t->f->lock);
+    }
+    for (uint32_t i = 0; i < t->a->n_tensors && marked; i++) RP_TRY(add_symbols(t, i, err));
     return RP_OK;
 }
 
@@ -265,39 +271,66 @@ static rp_status check_result(const rp_value *v, uint32_t depth, rp_error *err) 
 
 typedef struct outputs {
     const rp_jit_call *call;
-    rp_tensor *tensor; /* n */
-    uint32_t n;
+    front_returned *r;
 } outputs;
 
 /* Gives v the number of its output, which equal tensors share. */
 static rp_status number_output(void *user, rp_value *v, rp_error *err) {
     outputs *o = user;
+    front_returned *r = o->r;
     uint32_t n = number_of(o->call, v), i = 0;
     if (!n)
         return rp_fail(err, RP_INVALID,
                        "the result has a tensor that is not of this call; give rp_jit_value");
     rp_tensor x = o->call->tensor[n - 1];
-    while (i < o->n && o->tensor[i].ref != x.ref) i++;
-    if (i == o->n) o->tensor[o->n++] = x;
+    while (i < r->n && r->tensor[i].ref != x.ref) i++;
+    if (i == r->n) r->tensor[r->n++] = x;
     *v = fake(v->tensor.dtype, v->tensor.rank, i + 1);
     return RP_OK;
 }
 
-static rp_status finish(front_traced *out, const rp_jit_call *call, const rp_value *result,
-                        rp_error *err) {
-    outputs o = {.call = call};
+rp_status front_take_result(rp_jit_call *call, const rp_value *result, front_returned *out,
+                            rp_error *err) {
+    outputs o = {call, out};
     /* A failure of the trace comes first: it is why a value is none. */
     if (call->g->err.code != RP_OK) return rp_graph_finish(call->g, NULL, 0, err);
     RP_TRY(check_result(result, 0, err));
     out->block = base_alloc(16 + autograph_value_size(result));
     if (!out->block) return rp_fail(err, RP_NOMEM, "a result");
-    out->result = autograph_value_copy(result, out->block);
-    o.tensor = base_alloc_array(autograph_value_tensors(result) + 1u, sizeof *o.tensor);
-    if (!o.tensor) return rp_fail(err, RP_NOMEM, "a result");
-    rp_status st = autograph_value_each(&out->result, number_output, &o, err);
-    if (st == RP_OK) st = rp_graph_finish(call->g, o.tensor, o.n, err);
-    base_free(o.tensor);
-    out->n_outputs = o.n;
+    out->value = autograph_value_copy(result, out->block);
+    out->tensor = base_alloc_array(autograph_value_tensors(result) + 1u, sizeof *out->tensor);
+    if (!out->tensor) return rp_fail(err, RP_NOMEM, "a result");
+    return autograph_value_each(&out->value, number_output, &o, err);
+}
+
+void front_returned_done(front_returned *r) {
+    base_free(r->block);
+    base_free(r->tensor);
+}
+
+rp_status front_end_of(rp_jit_call *call, front_returned *r, rp_error *err) {
+    ir_ref *refs = base_alloc_array(r->n + 1u, sizeof *refs);
+    if (!refs) return rp_fail(err, RP_NOMEM, "a result");
+    for (uint32_t i = 0; i < r->n; i++) refs[i] = r->tensor[i].ref;
+    rp_status st = front_session_end(call->session, &r->value, refs, r->n, err);
+    base_free(refs);
+    return st;
+}
+
+static rp_status finish(front_traced *out, rp_jit_call *call, const rp_value *result,
+                        rp_error *err) {
+    front_returned r = {.block = NULL};
+    rp_status st = front_take_result(call, result, &r, err);
+    if (st == RP_OK)
+        st = call->session ? front_end_of(call, &r, err)
+                           : rp_graph_finish(call->g, r.tensor, r.n, err);
+    if (st == RP_OK) {
+        out->result = r.value;
+        out->block = r.block;
+        out->n_outputs = r.n;
+        r.block = NULL;
+    }
+    front_returned_done(&r);
     return st;
 }
 
@@ -310,13 +343,30 @@ static void forget_pass(front_traced *out) {
     out->block = NULL;
 }
 
+/* The function was run: what it wanted is the recording's, with steps that are compiled now. */
+static rp_status keep_run(front_traced *out, rp_jit_call *call, rp_status st, rp_error *err) {
+    front_session *s = call->session;
+    out->began = true;
+    out->given = st == RP_OK;
+    if (st == RP_OK && s->keep) st = front_settle(s, err);
+    front_session_done(s);
+    out->recording = s->rec;
+    out->graph = NULL; /* the recording's */
+    return st;
+}
+
 static rp_status run_pass(tracing *t, rp_error *err) {
     front_traced *out = t->out;
     front_solver *s = &out->sizes;
     trace_oracle oracle = {s, front_solver_ask, front_solver_told};
     rp_value result = rp_value_none();
     rp_status st = RP_OK;
-    rp_jit_call call = {.g = rp_graph_new(t->f->name)};
+    rp_jit_call call = {.f = t->f,
+                        .a = t->a,
+                        .g = rp_graph_new(t->f->name),
+                        .sizes = s,
+                        .eager = t->eager,
+                        .to = out->to};
     out->graph = call.g;
     if (!call.g) return rp_fail(err, RP_NOMEM, "trace of %s", t->f->name);
     st = front_solver_begin(s, ir_graph_dims(call.g->ir), &call.g->err);
@@ -325,13 +375,16 @@ static rp_status run_pass(tracing *t, rp_error *err) {
         goto out;
     }
     call.g->oracle = &oracle;
+    call.g->call = &call;
     ir_dims_set_assume(s->t, front_solver_assume, s);
     for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
     RP_TRY_OUT(t->f->fn(t->f->user, &call, &t->args, &result, err));
     RP_TRY_OUT(finish(out, &call, &result, err));
 out:
     call.g->oracle = NULL;
+    call.g->call = NULL;
     ir_dims_set_assume(ir_graph_dims(call.g->ir), NULL, NULL);
+    if (call.session) st = keep_run(out, &call, st, err);
     base_free(call.tensor);
     return st;
 }
@@ -339,14 +392,14 @@ out:
 rp_status front_trace(rp_jit *f, const front_args *a, front_sizes sizes, bool eager,
                       front_traced *out, rp_error *err) {
     rp_status st = RP_OK;
-    tracing t = {.f = f, .a = a, .sizes = sizes, .out = out};
-    *out = (front_traced){0};
+    tracing t = {.f = f, .a = a, .sizes = sizes, .eager = eager, .out = out};
+    *out = (front_traced){.to = out->to};
     RP_TRY_OUT(make_symbols(&t, eager, err));
-    RP_TRY_OUT(fake_args(&t, err));
+    RP_TRY_OUT(front_fake_args(f, a, &t.args, &t.block, err));
     for (uint32_t pass = 0;; pass++) {
         rp_error why = {0};
         st = run_pass(&t, &why);
-        if (st == RP_NOMEM || out->sizes.refused || !out->sizes.changed) {
+        if (st == RP_NOMEM || out->began || out->sizes.refused || !out->sizes.changed) {
             if (st != RP_OK)
                 st = rp_fail(err, st, "%s: %s", f->name,
                              why.text[0] ? why.text : rp_status_name(st));
@@ -370,5 +423,6 @@ out:
 
 void front_traced_done(front_traced *t) {
     forget_pass(t);
+    front_recording_free(t->recording);
     front_solver_done(&t->sizes);
 }

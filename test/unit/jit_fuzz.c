@@ -157,7 +157,7 @@ static void check_guards(rp_jit *f, const rp_value *args, int64_t path) {
     rp_error err = {0};
     CHECK_OK(front_args_read(&a, args, &err), &err);
     for (uint32_t i = 0; i < f->n_entries; i++) {
-        const rp_value *r = &f->entry[i]->result;
+        const rp_value *r = &f->entry[i]->result.value;
         base_buf why;
         base_buf_init(&why, 0);
         bool holds = front_guards_hold(&f->entry[i]->guards, &a);

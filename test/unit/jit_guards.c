@@ -388,6 +388,24 @@ static void a_trace_inside_of_itself_is_refused(void **state) {
     rp_jit_free(f);
 }
 
+/* At level 0 sizes are numbers, and the range of a mark holds. */
+static void marks_hold_at_level_0(void **state) {
+    rp_error err = {0};
+    rp_output *o = NULL;
+    float data[64] = {0};
+    rp_jit *f = jit_at(doubled, 0, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    CHECK_OK(rp_jit_mark_dynamic(f, "L[0]", 0, 2, 8, &err), &err);
+    for (int64_t n = 1; n < 12; n++) {
+        rp_value v = f32_of(data, 1, n, 0), args = rp_value_tuple(&v, 1);
+        bool inside = n >= 2 && n <= 8;
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), inside ? RP_OK : RP_INVALID);
+        if (!inside) assert_non_null(strstr(err.text, "outside of its mark, [2, 8]"));
+        if (inside) rp_output_free(o);
+    }
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompiles_are_told_as_by_torch),
@@ -401,6 +419,7 @@ int main(void) {
         cmocka_unit_test(functions_of_one_fn_share_a_limit),
         cmocka_unit_test(threads_share_entries),
         cmocka_unit_test(a_trace_inside_of_itself_is_refused),
+        cmocka_unit_test(marks_hold_at_level_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

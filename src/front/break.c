@@ -1,0 +1,309 @@
+/* Graph breaks: what a function calls where the host wants a value, and the runs of a function that has some. */
+#include <math.h>
+#include <stdio.h>
+
+#include "autograph/memory.h"
+#include "autograph/value.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "front/recording.h"
+#include "ir/site.h"
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+/* Line `line` of a source file, where it can be read, without its indentation. */
+static void put_source(const char *file, int line, base_buf *out) {
+    char text[512];
+    FILE *in = file ? fopen(file, "r") : NULL;
+    if (!in) return;
+    bool found = false;
+    for (int i = 0; i < line && (found = fgets(text, sizeof text, in) != NULL);)
+        i += strchr(text, '\n') != NULL;
+    (void)fclose(in);
+    if (!found) return;
+    text[strcspn(text, "\r\n")] = 0;
+    base_buf_printf(out, "\n    %s", text + strspn(text, " \t"));
+}
+
+static void put_break(const rp_jit *f, const front_break *why, base_buf *out) {
+    base_buf_printf(out, "Graph break in user code at %s:%d\n", why->file, why->line);
+    base_buf_printf(out, "Reason: Unsupported: %s\n", why->reason);
+    base_buf_puts(out, "User code traceback:\n");
+    base_buf_printf(out, "  File \"%s\", line %d, in %s", why->file, why->line, f->name);
+    put_source(why->file, why->line, out);
+}
+
+void front_break_log(front_session *s, const front_break *why) {
+    base_buf b;
+    (void)pthread_mutex_lock(&s->f->lock);
+    s->f->breaks++;
+    (void)pthread_mutex_unlock(&s->f->lock);
+    if (!base_log_on(RP_LOG_CH_GRAPH_BREAKS, false)) return;
+    base_buf_init(&b, 0);
+    put_break(s->f, why, &b);
+    if (!b.failed) base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
+/* --- breaking ---------------------------------------------------------------------------------- */
+
+/* The trace comes to its first break: from here on it is a run. */
+static rp_status begin(rp_jit_call *call, rp_error *err) {
+    front_session *s = &call->room;
+    *s = (front_session){.f = call->f,
+                         .a = call->a,
+                         .sizes = call->sizes,
+                         .to = call->to,
+                         .number = call->f->next_number,
+                         .keep = !call->eager};
+    RP_TRY(front_recording_new(call, &s->rec, err));
+    call->session = s;
+    return front_session_begin(s, err);
+}
+
+static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why,
+                       rp_error *err) {
+    if (call->g->in_body)
+        return rp_fail(err, RP_INVALID, "%s in the body of a loop or branch", why->reason);
+    if (call->f->fullgraph)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "graph break with fullgraph: %s; keep the value in the graph, or allow "
+                       "breaks",
+                       why->reason);
+    if (!call->session) RP_TRY(begin(call, err));
+    call->session->n_breaks++;
+    return front_force(call->session, wanted, n, false, why, err);
+}
+
+bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why) {
+    rp_graph *g = call->g;
+    rp_error e = {0};
+    if (g->err.code != RP_OK) return false;
+    rp_status st = force(call, wanted, n, why, &e);
+    if (st == RP_OK) return true;
+    if (why->file)
+        (void)rp_fail(&g->err, st, "%s:%d: %s", why->file, why->line, e.text);
+    else
+        (void)rp_fail(&g->err, st, "%s", e.text);
+    g->blamed = true;
+    return false;
+}
+
+/* --- what functions call -------------------------------------------------------------------------- */
+
+bool rp_jit_failed(const rp_jit_call *call) {
+    return !call || call->g->err.code != RP_OK;
+}
+
+void rp_jit_break_at(rp_jit_call *call, const char *reason, const char *file, int line) {
+    front_break why = {reason && *reason ? reason : "a call of the host", file, line};
+    if (call) (void)front_break_at(call, NULL, 0, &why);
+}
+
+/* The value of x in memory of the host; data NULL: the call has failed. */
+static rp_buffer read_value(rp_tensor x, const front_break *why) {
+    rp_buffer none = {.data = NULL};
+    rp_graph *g = x.graph;
+    if (!g || g->err.code != RP_OK) return none;
+    if (!g->call) {
+        (void)rp_fail(&g->err, RP_INVALID,
+                      "%s:%d: a tensor of graph @%s has no value while it is traced; values are "
+                      "for functions that compile themselves",
+                      why->file, why->line, ir_graph_name(g->ir));
+        g->blamed = true;
+        return none;
+    }
+    if (!front_break_at(g->call, &x.ref, 1, why)) return none;
+    return *front_held_of(g->call->session, x.ref);
+}
+
+rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line) {
+    front_break why = {"Tensor.numpy()", file, line};
+    rp_buffer none = {.data = NULL};
+    if (!call || x.graph != call->g) {
+        if (call)
+            (void)rp_fail(&call->g->err, RP_INVALID,
+                          "%s:%d: rp_jit_read: the tensor is of another graph than this call's",
+                          file, line);
+        return none;
+    }
+    return read_value(x, &why);
+}
+
+typedef union number {
+    double d;
+    float f;
+    int64_t l;
+    int32_t i;
+    uint8_t b;
+} number;
+
+/* The one element of x, in one of the types of a number; RP_DTYPE_COUNT_: the call has failed. */
+static rp_dtype item_of(rp_tensor x, const char *file, int line, number *out) {
+    front_break why = {"Tensor.item()", file, line};
+    rp_dtype t = rp_tensor_dtype(x);
+    bool narrow = t == RP_DTYPE_I16 || t == RP_DTYPE_I8 || t == RP_DTYPE_U8;
+    if (t == RP_DTYPE_F16 || t == RP_DTYPE_BF16 || ir_dtype_is_f8(t)) x = rp_cast(x, RP_DTYPE_F32);
+    if (narrow) x = rp_cast(x, RP_DTYPE_I32);
+    rp_buffer b = read_value(x, &why);
+    size_t bytes = 0;
+    if (!b.data) return RP_DTYPE_COUNT_;
+    if (rp_dtype_is_quant(b.dtype) || !autograph_bytes(&b, &bytes) ||
+        bytes != rp_dtype_block_bytes(b.dtype)) {
+        (void)rp_fail(&x.graph->err, RP_INVALID, "%s:%d: item of %s, which is not one number", file,
+                      line, ir_type_of(x.graph->ir, x.ref).s);
+        x.graph->blamed = true;
+        return RP_DTYPE_COUNT_;
+    }
+    memcpy(out, b.data, bytes);
+    return b.dtype;
+}
+
+double rp_item_at(rp_tensor x, const char *file, int line) {
+    number n = {0};
+    switch (item_of(x, file, line, &n)) {
+    case RP_DTYPE_F32: return n.f;
+    case RP_DTYPE_F64: return n.d;
+    case RP_DTYPE_I64: return (double)n.l;
+    case RP_DTYPE_I32: return n.i;
+    case RP_DTYPE_BOOL: return n.b;
+    default: return NAN;
+    }
+}
+
+/* Floats towards zero, those that do not fit saturated. */
+static int64_t to_integer(double d) {
+    if (d != d) return 0;
+    if (d >= 0x1p63) return INT64_MAX;
+    return d < -0x1p63 ? INT64_MIN : (int64_t)d;
+}
+
+int64_t rp_item_int_at(rp_tensor x, const char *file, int line) {
+    number n = {0};
+    switch (item_of(x, file, line, &n)) {
+    case RP_DTYPE_F32: return to_integer(n.f);
+    case RP_DTYPE_F64: return to_integer(n.d);
+    case RP_DTYPE_I64: return n.l;
+    case RP_DTYPE_I32: return n.i;
+    case RP_DTYPE_BOOL: return n.b;
+    default: return 0;
+    }
+}
+
+/* --- runs -------------------------------------------------------------------------------------------- */
+
+typedef struct ranking {
+    const ir_ref *refs;
+    uint32_t n;
+} ranking;
+
+/* Outputs of a piece are in the order of the graph. */
+static rp_status rank(void *user, rp_value *v, rp_error *err) {
+    const ranking *k = user;
+    ir_ref r = k->refs[v->as.integer - 1];
+    int64_t at = 1;
+    (void)err;
+    for (uint32_t i = 0; i < k->n; i++) at += k->refs[i] < r;
+    v->as.integer = at;
+    return RP_OK;
+}
+
+rp_status front_session_end(front_session *s, const rp_value *result, const ir_ref *refs,
+                            uint32_t n, rp_error *err) {
+    ranking k = {refs, n};
+    s->result = *result;
+    RP_TRY(autograph_value_each(&s->result, rank, &k, err));
+    RP_TRY(front_force(s, refs, n, true, NULL, err));
+    return RP_OK;
+}
+
+/* The function, on the recording's graph. */
+static rp_status run_function(rp_jit_call *call, rp_error *err) {
+    front_session *s = call->session;
+    rp_jit *f = call->f;
+    void *block = NULL;
+    rp_value args, result = rp_value_none();
+    front_returned r = {.block = NULL};
+    trace_oracle oracle = {s->sizes, front_solver_ask, front_solver_told};
+    rp_status st = RP_OK;
+    call->g->oracle = &oracle;
+    call->g->call = call;
+    ir_dims_set_assume(s->sizes->t, front_solver_assume, s->sizes);
+    for (uint32_t i = 0; i < s->rec->n_inputs; i++) {
+        (void)trace_ask(call->g, s->rec->input[i]);
+        (void)front_add_tensor(call, (rp_tensor){call->g, s->rec->input[i]});
+    }
+    RP_TRY_OUT(front_fake_args(f, call->a, &args, &block, err));
+    RP_TRY_OUT(f->fn(f->user, call, &args, &result, err));
+    RP_TRY_OUT(front_take_result(call, &result, &r, err));
+    RP_TRY_OUT(front_end_of(call, &r, err));
+out:
+    call->g->oracle = NULL;
+    call->g->call = NULL;
+    ir_dims_set_assume(ir_graph_dims(call->g->ir), NULL, NULL);
+    front_returned_done(&r);
+    base_free(block);
+    base_free(call->tensor);
+    return st;
+}
+
+/* What is known of sizes now is the entry's. */
+static rp_status renew_guards(rp_jit *f, front_entry *e, const front_args *a, rp_error *err) {
+    front_solver copy = {0};
+    front_guards made = {0}, old;
+    RP_TRY(front_solver_copy(&e->recording->sizes, &copy, err));
+    rp_status st = front_guards_make(&made, a, &copy, err);
+    if (st != RP_OK) {
+        front_guards_done(&made);
+        return st;
+    }
+    (void)pthread_mutex_lock(&f->lock);
+    old = e->guards;
+    e->guards = made;
+    (void)pthread_mutex_unlock(&f->lock);
+    front_guards_done(&old);
+    return RP_OK;
+}
+
+static rp_status replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
+                        bool *compiled, rp_error *err) {
+    front_recording *rec = e->recording;
+    rp_jit_call call = {.f = f, .a = a, .g = rec->g, .sizes = &rec->sizes, .to = out};
+    front_session *s = &call.room;
+    rp_status st = RP_OK;
+    uint32_t learnt = rec->sizes.learnt + rec->sizes.n_facts;
+    *s = (front_session){.f = f,
+                         .a = a,
+                         .rec = rec,
+                         .sizes = &rec->sizes,
+                         .to = out,
+                         .number = e->number,
+                         .keep = true};
+    call.session = s;
+    rec->g->err = (rp_error){0};
+    rec->g->blamed = false;
+    rec->asked.now++;
+    rec->asked.known = ir_graph_count(rec->g->ir);
+    RP_TRY_OUT(ir_graph_rerun(rec->g->ir, err));
+    RP_TRY_OUT(front_session_begin(s, err));
+    RP_TRY_OUT(run_function(&call, err));
+    if (s->grown) RP_TRY_OUT(front_settle(s, err));
+    *compiled = s->grown;
+out:
+    front_session_done(s);
+    if (rec->sizes.learnt + rec->sizes.n_facts != learnt) {
+        rp_error none = {0};
+        rp_status renewed = renew_guards(f, e, a, &none);
+        if (st == RP_OK && renewed != RP_OK) st = rp_fail(err, renewed, "%s", none.text);
+    }
+    return st;
+}
+
+rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
+                             bool *compiled, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = replay(f, e, a, out, compiled, &why);
+    return st == RP_OK
+               ? st
+               : rp_fail(err, st, "%s: %s", f->name, why.text[0] ? why.text : rp_status_name(st));
+}

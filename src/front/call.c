@@ -1,0 +1,257 @@
+/* Calls: which entry runs, or what is made where none serves.
+ *
+ * A thread that is inside of a function (it traces one, or runs one with graph breaks) and calls another one never waits for a lock that another thread
+ * may hold while it waits for this one: it runs op by op instead, and says so. */
+#include "autograph/manager.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "front/limits.h"
+#include "front/recording.h"
+
+/* --- telling ------------------------------------------------------------------------------------ */
+
+/* Why no entry serves a, the most recently used first. Nobody else changes the list by turn, but it is looked at. */
+static void log_recompile(rp_jit *f, const front_args *a) {
+    base_buf b;
+    if (f->n_entries == 0 || !base_log_on(RP_LOG_CH_RECOMPILES, false)) return;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "Recompiling function %s in %s:%d\n", f->name, f->file, f->line);
+    base_buf_puts(&b, "    triggered by the following guard failure(s):");
+    (void)pthread_mutex_lock(&f->lock);
+    for (uint32_t i = 0; i < f->n_entries; i++) {
+        base_buf_printf(&b, "\n    - %u/%u: ", f->id, f->entry[i]->number);
+        (void)front_guards_why(&f->entry[i]->guards, a, &b);
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    if (!b.failed) base_log_ch(RP_LOG_CH_RECOMPILES, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
+void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_t start) {
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    (void)pthread_mutex_lock(&f->lock);
+    f->graphs++;
+    (void)pthread_mutex_unlock(&f->lock);
+    if (rp_compiled_get_info(c, &info, NULL) == RP_OK)
+        base_log_ch(RP_LOG_CH_INDUCTOR, false,
+                    "[%u/%u] Step 3: inductor done compiling FORWARDS graph of %s (%u kernels, %u "
+                    "compiler runs, %u from the cache, %.1f ms)",
+                    f->id, number, f->name, info.kernels, info.compiles, info.cache_hits,
+                    (double)(base_now_ns() - start) / 1e6);
+}
+
+static void log_guards(const rp_jit *f, const front_entry *e) {
+    base_buf b;
+    if (!base_log_on(RP_LOG_CH_GUARDS, false)) return;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
+    front_guards_print(&e->guards, &b);
+    if (!b.failed) base_log_ch(RP_LOG_CH_GUARDS, false, "%s", b.data);
+    base_buf_done(&b);
+}
+
+/* --- who runs what ------------------------------------------------------------------------------ */
+
+/* A function that this thread is inside of. */
+typedef struct running {
+    struct running *outer;
+    const rp_jit *f;
+    const front_recording *rec; /* NULL: it is traced, or runs at level 0 */
+} running;
+static _Thread_local running *innermost;
+
+static bool is_running(const rp_jit *f, const front_recording *rec) {
+    const running *r = innermost;
+    while (r && !(r->f == f && r->rec == rec)) r = r->outer;
+    return r != NULL;
+}
+
+/* False: another thread has it, and this one must not wait. */
+static bool take(pthread_mutex_t *lock) {
+    return (innermost ? pthread_mutex_trylock(lock) : pthread_mutex_lock(lock)) == 0;
+}
+
+#define BUSY                                                                                      \
+    "another thread traces or runs this function, and this call is inside of a function that is " \
+    "traced or run itself"
+
+static rp_status refuse_inner(const rp_jit *f, rp_error *err) {
+    return rp_fail(err, RP_INVALID,
+                   "%s is called inside of its own trace or run, with arguments that nothing was "
+                   "compiled for; call it before, or its function itself",
+                   f->name);
+}
+
+/* --- calls -------------------------------------------------------------------------------------- */
+
+/* How a call goes. */
+typedef struct calling {
+    rp_jit *f;
+    const front_args *a;
+    front_out *to;
+    front_made made; /* a reference of its entry */
+    rp_error why;    /* a reason */
+} calling;
+
+static rp_status call_eager(calling *c, const char *reason, rp_error *err) {
+    c->to->ran = RP_RAN_EAGER;
+    c->to->reason = reason;
+    running r = {innermost, c->f, NULL};
+    innermost = &r;
+    rp_status st = front_entry_eager(c->f, c->a, c->to, &c->made, err);
+    innermost = r.outer;
+    return st;
+}
+
+/* Compiling failed: op by op, with the reason, where the user wants that. A run that gave its results is not repeated. */
+static rp_status without_entry(calling *c, rp_status st, const rp_error *why, rp_error *err) {
+    if (c->f->suppress_errors && (c->made.given || !c->made.began)) {
+        c->why = *why;
+        base_log(RP_LOG_WARNING, "WON'T CONVERT %s %s line %d: %s", c->f->name, c->f->file,
+                 c->f->line, why->text);
+        return c->made.given ? RP_OK : call_eager(c, c->why.text, err);
+    }
+    if (c->made.given && c->to->output) {
+        rp_output_free(*c->to->output);
+        *c->to->output = NULL;
+    }
+    return rp_fail(err, st, "%s", why->text);
+}
+
+static rp_status make_entry(calling *c, bool general, rp_error *err) {
+    rp_jit *f = c->f;
+    front_sizes sizes = general || f->dynamic == RP_DYNAMIC_ALL ? FRONT_ALL
+                        : f->dynamic == RP_DYNAMIC_AUTO         ? FRONT_BY_HISTORY
+                                                                : FRONT_STATIC;
+    rp_error why = {0};
+    RP_TRY(front_see(f, c->a, err));
+    rp_status st = front_entry_make(f, c->a, sizes, c->to, &c->made, &why);
+    /* A form of symbols may be more than a plan holds. */
+    if (st == RP_UNSUPPORTED && sizes != FRONT_STATIC && !c->made.began) {
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", f->name, why.text);
+        why = (rp_error){0};
+        st = front_entry_make(f, c->a, FRONT_STATIC, c->to, &c->made, &why);
+    }
+    if (st != RP_OK) return without_entry(c, st, &why, err);
+    front_entry *e = c->made.entry;
+    e->number = f->next_number;
+    e->general = general;
+    RP_TRY(front_entry_add(f, e, err));
+    f->next_number++;
+    front_limits_add(f->fn, 1);
+    log_guards(f, e);
+    return RP_OK;
+}
+
+/* No entry served it, unless one was made meanwhile. By turn. */
+static rp_status call_new(calling *c, rp_error *err) {
+    rp_jit *f = c->f;
+    c->made.entry = front_entry_find(f, c->a);
+    if (c->made.entry) return RP_OK;
+    c->to->ran = RP_RAN_CAPTURE;
+    log_recompile(f, c->a);
+    bool full = f->n_entries - f->n_general >= f->limit;
+    bool all_full = front_limits_count(f->fn) >= f->all_limit;
+    if (!full && !all_full) return make_entry(c, false, err);
+    if (!f->warned) front_limits_warn(f, c->a, !full);
+    f->warned = true;
+    if (f->n_general < f->limit) return make_entry(c, true, err);
+    return call_eager(c,
+                      "past the recompile limit, and as many entries with every size a symbol do "
+                      "not serve these arguments",
+                      err);
+}
+
+static rp_status find_or_make(calling *c, rp_error *err) {
+    rp_jit *f = c->f;
+    c->to->ran = RP_RAN_REPLAY;
+    if (f->eager) {
+        if (is_running(f, NULL)) return refuse_inner(f, err);
+        return call_eager(c, "level 0 compiles nothing", err);
+    }
+    c->made.entry = front_entry_find(f, c->a);
+    if (c->made.entry) return RP_OK;
+    if (is_running(f, NULL)) return refuse_inner(f, err);
+    if (!take(&f->turn)) return call_eager(c, BUSY, err);
+    running r = {innermost, f, NULL};
+    innermost = &r;
+    rp_status st = call_new(c, err);
+    innermost = r.outer;
+    (void)pthread_mutex_unlock(&f->turn);
+    return st;
+}
+
+enum {
+    MOST_NEW_NODES = 1 << 14
+}; /* of runs that were not kept, before the recording is begun anew */
+
+/* An entry with graph breaks: the function runs. */
+static rp_status run_recorded(calling *c, rp_error *err) {
+    front_entry *e = c->made.entry;
+    front_recording *rec = e->recording;
+    bool compiled = false;
+    if (is_running(c->f, rec)) return refuse_inner(c->f, err);
+    if (!take(&rec->lock)) {
+        front_entry_unref(e);
+        c->made.entry = NULL;
+        return call_eager(c, BUSY, err);
+    }
+    running r = {innermost, c->f, rec};
+    innermost = &r;
+    rp_status st = front_entry_replay(c->f, e, c->a, c->to, &compiled, err);
+    innermost = r.outer;
+    bool full = ir_graph_count(rec->g->ir) > rec->settled + MOST_NEW_NODES;
+    (void)pthread_mutex_unlock(&rec->lock);
+    if (full) front_entry_drop(c->f, e);
+    if (st == RP_OK && compiled) {
+        c->to->ran = RP_RAN_CAPTURE;
+        if (c->to->output) autograph_output_set_ran(*c->to->output, RP_RAN_CAPTURE);
+    }
+    c->made.given = true;
+    return st;
+}
+
+static void count(rp_jit *f, rp_status st, rp_ran ran) {
+    (void)pthread_mutex_lock(&f->lock);
+    f->calls++;
+    if (st == RP_OK)
+        *(ran == RP_RAN_REPLAY    ? &f->hits
+          : ran == RP_RAN_CAPTURE ? &f->compiles
+                                  : &f->ran_eager) += 1;
+    (void)pthread_mutex_unlock(&f->lock);
+}
+
+static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *err) {
+    front_args a;
+    calling c;
+    rp_error why = {0};
+    c.f = f;
+    c.a = &a;
+    c.to = out;
+    c.made = (front_made){0};
+    rp_status st = front_args_read(&a, args, &why);
+    if (st != RP_OK) st = rp_fail(err, st, "arguments of %s: %s", f->name, why.text);
+    if (st == RP_OK) st = find_or_make(&c, err);
+    if (st == RP_OK && !c.made.given && c.made.entry->recording) st = run_recorded(&c, err);
+    if (st == RP_OK && !c.made.given) st = front_entry_run(f, c.made.entry, &a, out, err);
+    count(f, st, out->ran);
+    front_entry_unref(c.made.entry);
+    front_args_done(&a);
+    return st;
+}
+
+rp_status rp_jit_run(rp_jit *f, const rp_value *args, rp_output **out, rp_error *err) {
+    base_error_clear(err);
+    if (!f || !args || !out)
+        return rp_fail(err, RP_INVALID, "rp_jit_run: function, args or out is NULL");
+    return run(f, args, &(front_out){.output = out}, err);
+}
+
+rp_status rp_jit_run_into(rp_jit *f, const rp_value *args, const rp_buffer *outputs,
+                          uint32_t n_outputs, rp_error *err) {
+    base_error_clear(err);
+    if (!f || !args || (n_outputs && !outputs))
+        return rp_fail(err, RP_INVALID, "rp_jit_run_into: function, args or outputs is NULL");
+    return run(f, args, &(front_out){.buffer = outputs, .n = n_outputs}, err);
+}

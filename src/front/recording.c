@@ -1,0 +1,180 @@
+/* Recordings, and the values of a run. */
+#include "front/recording.h"
+
+#include "autograph/manager.h"
+#include "autograph/memory.h"
+#include "base/alloc.h"
+
+/* --- making -------------------------------------------------------------------------------- */
+
+/* What was asked for so far is of the first segment. */
+static rp_status note_first(front_recording *rec, rp_error *err) {
+    rec->asked.now = 1;
+    rec->g->asked = &rec->asked;
+    for (ir_ref r = 0; r < ir_graph_count(rec->g->ir); r++)
+        if (!trace_ask(rec->g, r)) return rp_fail(err, RP_NOMEM, "a recording");
+    return RP_OK;
+}
+
+static rp_status note_symbols(front_recording *rec, const front_solver *s, rp_error *err) {
+    rec->table_i = base_alloc_array(s->n_symbols + 1u, sizeof *rec->table_i);
+    rec->dim = base_alloc_array(s->n_symbols + 1u, sizeof *rec->dim);
+    if (!rec->table_i || !rec->dim) return rp_fail(err, RP_NOMEM, "a recording");
+    for (uint32_t i = 0; i < s->n_symbols; i++) {
+        rec->table_i[i] = s->symbol[i].table_i;
+        rec->dim[i] = s->symbol[i].dim;
+    }
+    return RP_OK;
+}
+
+rp_status front_recording_new(rp_jit_call *call, front_recording **out, rp_error *err) {
+    rp_status st = RP_OK;
+    front_recording *rec = base_alloc(sizeof *rec);
+    if (!rec) return rp_fail(err, RP_NOMEM, "a recording");
+    pthread_mutexattr_t a;
+    (void)pthread_mutexattr_init(&a);
+    (void)pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ERRORCHECK);
+    (void)pthread_mutex_init(&rec->lock, &a);
+    (void)pthread_mutexattr_destroy(&a);
+    rec->g = call->g;
+    rec->n_inputs = call->a->n_tensors;
+    rec->input = base_alloc_array(rec->n_inputs + 1u, sizeof *rec->input);
+    if (!rec->input) {
+        st = rp_fail(err, RP_NOMEM, "a recording");
+        goto out;
+    }
+    for (uint32_t i = 0; i < rec->n_inputs; i++) rec->input[i] = call->tensor[i].ref;
+    RP_TRY_OUT(note_symbols(rec, call->sizes, err));
+    RP_TRY_OUT(note_first(rec, err));
+    RP_TRY_OUT(ir_graph_rerun(rec->g->ir, err));
+    *out = rec;
+    rec = NULL;
+out:
+    if (rec) {
+        rec->g->asked = NULL;
+        rec->g = NULL; /* the caller's */
+    }
+    front_recording_free(rec);
+    return st;
+}
+
+static void free_steps(front_step *s) {
+    for (front_step *next; s; s = next) {
+        next = s->next;
+        free_steps(s->child);
+        rp_compiled_free(s->compiled);
+        base_free(s->wanted);
+        base_free(s->effect);
+        base_free(s->in);
+        base_free(s->out);
+        base_free(s);
+    }
+}
+
+void front_recording_free(front_recording *rec) {
+    if (!rec) return;
+    free_steps(rec->root.child);
+    rp_graph_free(rec->g);
+    front_solver_done(&rec->sizes);
+    base_free(rec->table_i);
+    base_free(rec->dim);
+    base_free(rec->input);
+    base_free(rec->asked.at);
+    base_free(rec->held);
+    (void)pthread_mutex_destroy(&rec->lock);
+    base_free(rec);
+}
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+bool front_holds(const front_session *s, ir_ref r) {
+    return r < s->rec->cap_held && s->rec->held[r].run == s->first && !s->rec->held[r].stale;
+}
+
+const rp_buffer *front_held_of(const front_session *s, ir_ref r) {
+    return &s->rec->held[r].b;
+}
+
+rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) {
+    front_recording *rec = s->rec;
+    if (r >= rec->cap_held) {
+        uint32_t cap = r < 32 ? 64 : r * 2;
+        front_held *p = base_realloc_array(rec->held, cap, sizeof *p);
+        if (!p) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+        memset(p + rec->cap_held, 0, (cap - rec->cap_held) * sizeof *p);
+        rec->held = p;
+        rec->cap_held = cap;
+    }
+    rec->held[r] = (front_held){s->first, false, *b};
+    return RP_OK;
+}
+
+rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) {
+    if (s->n_owned == s->cap_owned) {
+        uint32_t cap = s->cap_owned ? s->cap_owned * 2 : 8;
+        void **p = base_realloc_array(s->owned, cap, sizeof *p);
+        if (!p) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+        s->owned = p;
+        s->cap_owned = cap;
+    }
+    RP_TRY(device_alloc(s->f->device, bytes ? bytes : 1, out, err));
+    s->owned[s->n_owned++] = *out;
+    return RP_OK;
+}
+
+/* --- runs -------------------------------------------------------------------------------------- */
+
+/* The solver answers for the table of the recording, with the sizes of this call as examples. */
+static rp_status aim_solver(front_session *s, rp_error *err) {
+    front_solver *y = s->sizes;
+    uint32_t n = ir_dims_symbol_count(ir_graph_dims(s->rec->g->ir));
+    int64_t *value = base_realloc_array(y->value, n + 1u, sizeof *value);
+    if (!value) return rp_fail(err, RP_NOMEM, "sizes of %s", s->f->name);
+    y->value = value;
+    memset(value, 0, (n + 1u) * sizeof *value);
+    y->t = ir_graph_dims(s->rec->g->ir);
+    y->err = &s->rec->g->err;
+    y->changed = true; /* what is known is not asked for again: pieces are made with it */
+    for (uint32_t i = 0; i < y->n_symbols; i++) {
+        front_symbol *x = &y->symbol[i];
+        x->table_i = s->rec->table_i[i];
+        x->dim = s->rec->dim[i];
+        x->hint = (int64_t)s->a->word[x->word];
+        if (x->table_i < n) value[x->table_i] = x->hint;
+    }
+    return RP_OK;
+}
+
+static rp_status hold_inputs(front_session *s, rp_error *err) {
+    const front_args *a = s->a;
+    for (uint32_t i = 0; i < a->n_tensors; i++) {
+        rp_buffer b = a->tensor[i]->tensor;
+        bool copied = false;
+        RP_TRY(front_copies(a, i, &copied, err));
+        if (copied) {
+            size_t bytes = 0;
+            if (!autograph_bytes(&b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
+            RP_TRY(front_own(s, bytes, &b.data, err));
+            RP_TRY(autograph_copy_in(device_root(s->f->device), b.data, a->tensor[i], err));
+        }
+        RP_TRY(front_hold(s, s->rec->input[i], &b, err));
+    }
+    return RP_OK;
+}
+
+rp_status front_session_begin(front_session *s, rp_error *err) {
+    front_recording *rec = s->rec;
+    s->first = rec->asked.now;
+    s->at = s->keep ? &rec->root : NULL;
+    RP_TRY(aim_solver(s, err));
+    return hold_inputs(s, err);
+}
+
+void front_session_done(front_session *s) {
+    for (uint32_t i = 0; i < s->n_owned; i++) device_free(s->f->device, s->owned[i]);
+    base_free(s->owned);
+    base_free(s->path);
+    s->owned = NULL;
+    s->path = NULL;
+    s->n_owned = s->n_path = 0;
+}

@@ -1,0 +1,154 @@
+/* Functions with graph breaks: where the host wants values before the function has returned.
+ *
+ * All runs of such a function that one entry serves record into one graph: a call that records what an earlier one has recorded gives the same
+ * nodes. A run is cut into segments by its breaks; what each break wants of the segment in front of it is a step, and the
+ * steps of all runs are a tree, since runs go other ways from a break on when values differ. A step that is new is evaluated op by op, on
+ * the sizes of the call; when the function has returned, the new steps are compiled, each giving what later ones of that
+ * run read of it. Host code of the function runs once a call, at its place. */
+#ifndef FRONT_RECORDING_H
+#define FRONT_RECORDING_H
+
+#include "front/front.h"
+#include "trace/trace.h"
+
+/* What one break, or the end of the function, wanted of the segment before it. */
+typedef struct front_step {
+    struct front_step *next,
+        *child; /* other ways from the break before; ways on. The last one taken is the first */
+    bool last;  /* wanted by the result */
+    ir_ref *wanted, *effect; /* n_wanted; the writes of the segment, n_effects */
+    uint32_t n_wanted, n_effects;
+    bool ready;            /* compiled, or there is nothing to compute */
+    rp_compiled *compiled; /* NULL: nothing to compute */
+    ir_ref *in, *out;      /* of compiled */
+    uint32_t n_in, n_out;
+} front_step;
+
+/* The value of a node in the present run. */
+typedef struct front_held {
+    uint64_t run;
+    bool stale; /* a version whose memory has been written since */
+    rp_buffer b;
+} front_held;
+
+struct front_recording {
+    rp_graph *g;
+    front_solver sizes;
+    uint32_t *table_i; /* of each symbol, in g's table */
+    ir_dim *dim;
+    ir_ref *input; /* of the tensors of the arguments */
+    uint32_t n_inputs;
+    front_step root;
+    trace_asked asked;
+    front_held *held;
+    uint32_t cap_held;
+    uint32_t settled;     /* nodes when steps were last compiled */
+    bool warned;          /* of more ways than are kept */
+    pthread_mutex_t lock; /* held by a run */
+};
+
+/* A run: what has values, and how far it is. */
+typedef struct front_session {
+    rp_jit *f;
+    const front_args *a;
+    front_recording *rec;
+    front_solver *sizes; /* of the trace that began it, or rec's */
+    uint64_t first;      /* asked.now of its first segment */
+    front_step *at;      /* NULL: beyond what is kept */
+    front_step **path;
+    uint32_t n_path, cap_path;
+    uint32_t n_effects; /* of the run's, those that are done */
+    void **owned;       /* memory of the device */
+    uint32_t n_owned, cap_owned;
+    const front_out *to;
+    rp_value result; /* that the last step gives */
+    uint32_t number; /* of the entry */
+    bool keep;       /* new steps are for later runs, too */
+    bool grown;      /* there is a new one */
+    uint32_t n_breaks;
+} front_session;
+
+/* Where a break is, and why. */
+typedef struct front_break {
+    const char *reason, *file;
+    int line;
+} front_break;
+
+struct rp_jit_call {
+    rp_jit *f;
+    const front_args *a;
+    rp_graph *g;
+    rp_tensor *tensor; /* of the values that the function holds, by number from 1 */
+    uint32_t n, cap;
+    front_solver *sizes;
+    front_session *session; /* NULL: nothing was wanted so far */
+    const front_out *to;
+    bool eager; /* nothing is kept */
+    front_session room;
+};
+
+/* --- recording.c --- */
+/* From a trace that has come to its first break: the recording takes the graph over when the run is done. */
+rp_status front_recording_new(rp_jit_call *call, front_recording **out, rp_error *err) RP_MUST_USE;
+void front_recording_free(front_recording *rec);
+/* A run of a begun recording, whose lock is held: its symbols have the sizes of a. */
+rp_status front_session_begin(front_session *s, rp_error *err) RP_MUST_USE;
+void front_session_done(front_session *s);
+bool front_holds(const front_session *s, ir_ref r);
+const rp_buffer *front_held_of(const front_session *s, ir_ref r);
+rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) RP_MUST_USE;
+rp_status front_own(front_session *s, size_t bytes, void **out, rp_error *err) RP_MUST_USE;
+
+/* --- piece.c --- */
+/* Marks of nodes, by ref. */
+enum { FRONT_GIVEN = 1, FRONT_OUT = 2, FRONT_DO = 4, FRONT_NEED = 8 };
+typedef struct front_piece {
+    rp_graph *graph;  /* NULL: nothing to compute */
+    ir_ref *in, *out; /* of the recording's graph */
+    uint32_t n_in, n_out;
+} front_piece;
+/* What symbol i of the recording's table is in t, by[i]. */
+typedef rp_status (*front_symbols_fn)(void *user, ir_dims *t, ir_dim *by, rp_error *err);
+/* The graph that makes the nodes that are OUT and DO of those that are GIVEN. */
+rp_status front_piece_make(const rp_graph *g, const uint8_t *mark, front_symbols_fn symbols,
+                           void *user, front_piece *out, rp_error *err) RP_MUST_USE;
+void front_piece_done(front_piece *p);
+
+/* --- step.c --- */
+/* Computes what is wanted, and does the effects so far. last: into outputs, one for each, whose data is set by place. */
+rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
+                      const front_break *why, rp_error *err) RP_MUST_USE;
+/* Compiles the new steps of a run that is over. */
+rp_status front_settle(front_session *s, rp_error *err) RP_MUST_USE;
+/* Marks what must be kept because the effects overwrite what it was made of; and nodes whose value is a version's, as the last in
+ * memory that no argument is. */
+void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n, uint64_t until,
+                        uint8_t *mark);
+
+/* --- break.c --- */
+/* A break: what is wanted has values then. False: the call has failed. */
+bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why);
+void front_break_log(front_session *s, const front_break *why);
+/* The function has returned: its result, in which tensors are numbered as in refs. Compiles new steps. */
+rp_status front_session_end(front_session *s, const rp_value *result, const ir_ref *refs,
+                            uint32_t n, rp_error *err) RP_MUST_USE;
+
+/* --- trace.c --- */
+/* The function has run on call: its result is copied, its tensors numbered; refs: [number of tensors of it + 1]. */
+typedef struct front_returned {
+    rp_value value;
+    void *block;
+    rp_tensor *tensor;
+    uint32_t n;
+} front_returned;
+rp_status front_take_result(rp_jit_call *call, const rp_value *result, front_returned *out,
+                            rp_error *err) RP_MUST_USE;
+void front_returned_done(front_returned *r);
+/* The last step of call's session. */
+rp_status front_end_of(rp_jit_call *call, front_returned *r, rp_error *err) RP_MUST_USE;
+/* The arguments as the function is given them; *block is the caller's. */
+rp_status front_fake_args(const rp_jit *f, const front_args *a, rp_value *out, void **block,
+                          rp_error *err) RP_MUST_USE;
+bool front_add_tensor(rp_jit_call *call, rp_tensor x);
+
+#endif

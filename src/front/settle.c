@@ -1,0 +1,206 @@
+/* The new steps of a run, compiled when it is over: each gives what it was asked for, and what later steps read of it. */
+#include "front/recording.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "split/partition.h"
+
+enum { MOST_PASSES = 256 };
+
+/* By ref of the recording; path steps count from 0. */
+typedef struct settling {
+    front_session *s;
+    const ir_graph *g;
+    uint32_t n;
+    uint32_t *owner;    /* the step that makes it; UINT32_MAX: none */
+    bool *live;         /* a later step reads it */
+    uint32_t *from;     /* the ready step that gives it; UINT32_MAX: none */
+    uint8_t **mark;     /* of each step; NULL of ready ones */
+    front_piece *piece; /* likewise */
+} settling;
+
+/* --- what each step makes --------------------------------------------------------------------- */
+
+static void find_owners(settling *t) {
+    const front_session *s = t->s;
+    uint32_t pending = 0;
+    while (pending < s->n_path && s->path[pending]->ready) pending++;
+    for (ir_ref r = 0; r < t->n; r++) {
+        uint64_t asked = s->rec->asked.at[r];
+        t->from[r] = UINT32_MAX;
+        t->owner[r] = asked >= s->first ? (uint32_t)(asked - s->first) : pending;
+    }
+    for (ir_ref r = 0; r < t->n; r++) /* results of a call are made with it */
+        if (ir_node_at(t->g, r)->op == IR_result)
+            t->owner[r] = t->owner[ir_node_at(t->g, r)->in[0]];
+    for (uint32_t j = s->n_path; j-- > 0;)
+        for (uint32_t i = 0; s->path[j]->ready && i < s->path[j]->n_out; i++)
+            t->from[s->path[j]->out[i]] = j;
+    /* A node that was made in a ready step for that step alone is made again. */
+    for (ir_ref r = 0; r < t->n; r++)
+        if (t->owner[r] < s->n_path && s->path[t->owner[r]]->ready) t->owner[r] = pending;
+}
+
+/* Memory of an argument, or a version of it. */
+static bool is_memory(const settling *t, ir_ref r) {
+    ir_ref m = ir_node_at(t->g, r)->memory;
+    return m != IR_NONE && ir_node_at(t->g, m)->op != IR_empty;
+}
+
+/* Whether r has a value when step j begins. */
+static bool is_given(const settling *t, ir_ref r, uint32_t j) {
+    const ir_node *n = ir_node_at(t->g, r);
+    if (n->op == IR_input) return true;
+    if (t->from[r] != UINT32_MAX) return t->from[r] < j;
+    if (is_memory(t, r)) {
+        uint64_t asked = t->s->rec->asked.at[ir_maker_of(t->g, r)];
+        return asked - t->s->first < j;
+    }
+    return t->owner[r] < j && !split_repeats(n) && n->op != IR_empty;
+}
+
+static void mark_step(settling *t, uint32_t j) {
+    const front_session *s = t->s;
+    const front_step *step = s->path[j];
+    uint8_t *mark = t->mark[j];
+    for (ir_ref r = 0; r < t->n; r++)
+        if (is_given(t, r, j)) mark[r] = FRONT_GIVEN;
+    for (uint32_t i = 0; i < step->n_wanted; i++) {
+        ir_ref r = step->wanted[i];
+        if (step->last || !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
+        if (mark[r] & FRONT_GIVEN) t->live[r] = true;
+    }
+    if (!step->last) front_mark_effects(s, step->effect, step->n_effects, s->first + j, mark);
+    for (uint32_t i = 0; i < step->n_effects; i++) mark[step->effect[i]] |= FRONT_DO;
+    for (ir_ref r = 0; r < t->n; r++)
+        if (t->live[r] && t->owner[r] == j && !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
+    for (ir_ref r = t->n; r-- > 0;) {
+        const ir_node *n = ir_node_at(t->g, r);
+        if (mark[r] & (FRONT_OUT | FRONT_DO)) mark[r] |= FRONT_NEED;
+        if (!(mark[r] & FRONT_NEED)) continue;
+        if (mark[r] & FRONT_GIVEN) {
+            t->live[r] = true;
+            continue;
+        }
+        for (uint32_t i = 0; i < n->n_in; i++) mark[n->in[i]] |= FRONT_NEED;
+    }
+    for (ir_ref r = 0; r < t->n; r++) mark[r] &= (uint8_t)~FRONT_NEED;
+}
+
+/* --- sizes -------------------------------------------------------------------------------------- */
+
+typedef struct as_known {
+    front_session *s;
+    rp_error *err;
+} as_known;
+
+static rp_status known_symbols(void *user, ir_dims *t, ir_dim *by, rp_error *err) {
+    const as_known *k = user;
+    const front_recording *rec = k->s->rec;
+    front_solver *y = k->s->sizes;
+    RP_TRY(front_solver_begin(y, t, err));
+    ir_dims_set_assume(t, front_solver_assume, y);
+    for (uint32_t i = 0; i < y->n_symbols; i++)
+        if (rec->table_i[i] != UINT32_MAX) by[rec->table_i[i]] = front_solver_size(y, i);
+    return RP_OK;
+}
+
+/* The pieces, on symbols that have all that is learnt, until they teach nothing more. */
+static rp_status make_pieces(settling *t, rp_error *err) {
+    front_session *s = t->s;
+    bool again = true;
+    for (uint32_t pass = 0; again; pass++) {
+        again = false;
+        if (pass == MOST_PASSES)
+            return rp_fail(err, RP_INVALID, "the sizes of its pieces do not settle");
+        for (uint32_t j = 0; j < s->n_path; j++) {
+            if (s->path[j]->ready) continue;
+            as_known k = {s, err};
+            rp_error why = {0};
+            front_piece_done(&t->piece[j]);
+            rp_status st =
+                front_piece_make(s->rec->g, t->mark[j], known_symbols, &k, &t->piece[j], &why);
+            if (t->piece[j].graph)
+                ir_dims_set_assume(ir_graph_dims(t->piece[j].graph->ir), NULL, NULL);
+            if (st == RP_OK && why.code != RP_OK) st = why.code;
+            again = again || s->sizes->changed;
+            if (st != RP_OK && (!s->sizes->changed || s->sizes->refused || st == RP_NOMEM))
+                return rp_fail(err, st, "%s", why.text);
+        }
+    }
+    return RP_OK;
+}
+
+/* --- compiling ----------------------------------------------------------------------------------- */
+
+static rp_status compile_pieces(settling *t, rp_error *err) {
+    front_session *s = t->s;
+    for (uint32_t j = 0; j < s->n_path; j++) {
+        front_step *step = s->path[j];
+        front_piece *p = &t->piece[j];
+        if (step->ready) continue;
+        if (p->graph) {
+            rp_compiled *c = NULL;
+            int64_t start = base_now_ns();
+            RP_TRY(front_compile(s->f, p->graph, s->f->config, &c, err));
+            front_log_compiled(s->f, s->number, c, start);
+            step->compiled = c;
+        }
+        step->in = p->in;
+        step->out = p->out;
+        step->n_in = p->n_in;
+        step->n_out = p->n_out;
+        p->in = p->out = NULL;
+        step->ready = true;
+    }
+    return RP_OK;
+}
+
+static rp_status make_room(settling *t, rp_error *err) {
+    uint32_t steps = t->s->n_path;
+    t->owner = base_alloc_array(t->n + 1u, sizeof *t->owner);
+    t->from = base_alloc_array(t->n + 1u, sizeof *t->from);
+    t->live = base_alloc_array(t->n + 1u, sizeof *t->live);
+    t->mark = base_alloc_array(steps + 1u, sizeof(uint8_t *));
+    t->piece = base_alloc_array(steps + 1u, sizeof *t->piece);
+    bool ok = t->owner && t->from && t->live && t->mark && t->piece;
+    for (uint32_t j = 0; ok && j < steps; j++) ok = (t->mark[j] = base_alloc(t->n + 1u)) != NULL;
+    return ok ? RP_OK : rp_fail(err, RP_NOMEM, "steps of %s", t->s->f->name);
+}
+
+static void drop_room(settling *t) {
+    for (uint32_t j = 0; j < t->s->n_path; j++) {
+        if (t->mark) base_free(t->mark[j]);
+        if (t->piece) front_piece_done(&t->piece[j]);
+    }
+    base_free(t->owner);
+    base_free(t->from);
+    base_free(t->live);
+    base_free(t->mark);
+    base_free(t->piece);
+}
+
+rp_status front_settle(front_session *s, rp_error *err) {
+    settling t = {.s = s, .g = s->rec->g->ir, .n = ir_graph_count(s->rec->g->ir)};
+    rp_status st = RP_OK;
+    rp_error why = {0};
+    RP_TRY_OUT(make_room(&t, err));
+    find_owners(&t);
+    for (uint32_t j = s->n_path; j-- > 0;)
+        if (!s->path[j]->ready) mark_step(&t, j);
+    st = make_pieces(&t, &why);
+    if (st == RP_OK) st = compile_pieces(&t, &why);
+    if (st == RP_UNSUPPORTED &&
+        front_solver_settle(s->sizes)) { /* a form may be too much for a plan */
+        base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", s->f->name, why.text);
+        why = (rp_error){0};
+        st = make_pieces(&t, &why);
+        if (st == RP_OK) st = compile_pieces(&t, &why);
+    }
+    if (st != RP_OK) st = rp_fail(err, st, "%s", why.text);
+    s->rec->settled = t.n;
+out:
+    drop_room(&t);
+    return st;
+}

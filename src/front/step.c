@@ -1,0 +1,268 @@
+/* Steps: found in the tree of a recording, or evaluated op by op where they are new. */
+#include "front/recording.h"
+
+#include "autograph/memory.h"
+#include "base/alloc.h"
+#include "base/log.h"
+#include "split/partition.h"
+
+enum { FEW = 16 };
+
+/* --- the tree ------------------------------------------------------------------------------ */
+
+static bool is_step(const front_step *s, const ir_ref *wanted, uint32_t n, const ir_ref *effect,
+                    uint32_t n_effects, bool last) {
+    return s->last == last && s->n_wanted == n && s->n_effects == n_effects &&
+           (n == 0 || memcmp(s->wanted, wanted, n * sizeof *wanted) == 0) &&
+           (n_effects == 0 || memcmp(s->effect, effect, n_effects * sizeof *effect) == 0);
+}
+
+/* The step of these wishes behind s->at, moved to the front; NULL: there is none. */
+static front_step *find_step(const front_session *s, const ir_ref *wanted, uint32_t n,
+                             const ir_ref *effect, uint32_t n_effects, bool last) {
+    for (front_step **p = &s->at->child; *p; p = &(*p)->next) {
+        front_step *is = *p;
+        if (!is_step(is, wanted, n, effect, n_effects, last)) continue;
+        *p = is->next;
+        is->next = s->at->child;
+        return s->at->child = is;
+    }
+    return NULL;
+}
+
+static ir_ref *copy_refs(const ir_ref *refs, uint32_t n) {
+    ir_ref *p = base_alloc_array(n + 1u, sizeof *p);
+    if (p && n) memcpy(p, refs, n * sizeof *p);
+    return p;
+}
+
+static uint32_t count_ways(const front_step *s) {
+    uint32_t n = 0;
+    for (const front_step *c = s->child; c; c = c->next) n++;
+    return n;
+}
+
+/* NULL without memory, which only means that the step is not kept. */
+static front_step *add_step(const front_session *s, const ir_ref *wanted, uint32_t n,
+                            const ir_ref *effect, uint32_t n_effects, bool last) {
+    front_step *is = base_alloc(sizeof *is);
+    if (!is) return NULL;
+    *is = (front_step){.last = last, .n_wanted = n, .n_effects = n_effects};
+    is->wanted = copy_refs(wanted, n);
+    is->effect = copy_refs(effect, n_effects);
+    if (!is->wanted || !is->effect) {
+        base_free(is->wanted);
+        base_free(is->effect);
+        base_free(is);
+        return NULL;
+    }
+    is->next = s->at->child;
+    return s->at->child = is;
+}
+
+static bool push(front_session *s, front_step *step) {
+    if (s->n_path == s->cap_path) {
+        uint32_t cap = s->cap_path ? s->cap_path * 2 : 8;
+        front_step **p = base_realloc_array(s->path, cap, sizeof(front_step *));
+        if (!p) return false;
+        s->path = p;
+        s->cap_path = cap;
+    }
+    s->path[s->n_path++] = step;
+    return true;
+}
+
+static void warn_ways(const front_session *s, const front_break *why) {
+    base_log(
+        RP_LOG_WARNING,
+        "reprise hit recompile_limit (%u); function: '%s' (%s:%d); what follows the graph break "
+        "at %s:%d differs from call to call, and runs op by op from now on; keep the value in "
+        "the graph (a tensor instead of rp_item), or round it",
+        s->f->limit, s->f->name, s->f->file, s->f->line, why ? why->file : "", why ? why->line : 0);
+}
+
+/* --- effects --------------------------------------------------------------------------------- */
+
+/* The name of what effect e leaves of its operand i; IR_NONE: nobody asked. */
+static ir_ref version_by(const ir_graph *g, ir_ref e, uint32_t i) {
+    const ir_node *n = ir_node_at(g, e);
+    if (!ir_op_is_call(n->op)) return e;
+    for (ir_ref r = e + 1; r < ir_graph_count(g); r++) {
+        const ir_node *w = ir_node_at(g, r);
+        if (w->op == IR_written && w->in[0] == n->in[i] && w->in[1] == e) return r;
+    }
+    return IR_NONE;
+}
+
+static bool in_empty(const ir_graph *g, ir_ref version) {
+    ir_ref leaf = ir_node_at(g, version)->memory;
+    return ir_node_at(g, leaf)->op == IR_empty;
+}
+
+static bool is_among(const ir_ref *p, uint32_t n, ir_ref r) {
+    uint32_t i = 0;
+    while (i < n && p[i] != r) i++;
+    return i < n;
+}
+
+/* Whether one of the effects overwrites version r. */
+static bool is_overwritten(const ir_graph *g, ir_ref r, const ir_ref *effect, uint32_t n) {
+    return ir_node_at(g, r)->memory != IR_NONE && is_among(effect, n, ir_writer_of(g, r));
+}
+
+static void mark_empties(const ir_graph *g, const ir_ref *effect, uint32_t n, uint8_t *mark) {
+    for (uint32_t k = 0; k < n; k++) {
+        const ir_node *e = ir_node_at(g, effect[k]);
+        uint64_t writes = ir_node_writes(e);
+        for (uint32_t i = 0; i < e->n_in && i < 64; i++) {
+            if (!(writes >> i & 1) || !in_empty(g, e->in[i])) continue;
+            ir_ref v = version_by(g, effect[k], i);
+            if (v != IR_NONE && !is_overwritten(g, v, effect, n)) mark[v] |= FRONT_OUT;
+        }
+    }
+}
+
+void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n, uint64_t until,
+                        uint8_t *mark) {
+    const ir_graph *g = s->rec->g->ir;
+    enum { MADE_OF = 128 }; /* of what is overwritten */
+    if (n == 0) return;
+    for (uint32_t i = 0; i < n; i++)
+        mark[effect[i]] |= ir_node_at(g, effect[i])->memory == IR_NONE ? FRONT_DO | FRONT_OUT
+                                                                       : FRONT_DO;
+    mark_empties(g, effect, n, mark);
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *x = ir_node_at(g, r);
+        if (x->op == IR_result && mark[x->in[0]] & FRONT_DO) mark[r] |= FRONT_OUT;
+        uint64_t asked = s->rec->asked.at[r];
+        if (x->memory != IR_NONE || asked < s->first || asked > until) continue;
+        for (uint32_t i = 0; i < x->n_in; i++)
+            if (mark[x->in[i]] & MADE_OF || is_overwritten(g, x->in[i], effect, n))
+                mark[r] |= MADE_OF;
+        if (mark[r] & MADE_OF && !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
+    }
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) mark[r] &= (uint8_t)~MADE_OF;
+}
+
+/* After a step: who has which memory now. */
+static rp_status note_effect(front_session *s, ir_ref e, rp_error *err) {
+    const ir_graph *g = s->rec->g->ir;
+    const ir_node *n = ir_node_at(g, e);
+    uint64_t writes = ir_node_writes(n);
+    for (uint32_t i = 0; i < n->n_in && i < 64; i++) {
+        if (!(writes >> i & 1)) continue;
+        ir_ref v = version_by(g, e, i), leaf = ir_node_at(g, n->in[i])->memory;
+        if (front_holds(s, n->in[i])) s->rec->held[n->in[i]].stale = true;
+        if (v == IR_NONE || in_empty(g, n->in[i])) continue;
+        RP_TRY(front_hold(s, v, front_held_of(s, leaf), err));
+    }
+    return RP_OK;
+}
+
+/* --- running ------------------------------------------------------------------------------------ */
+
+/* Memory of the run for the outputs, which are then values. */
+static rp_status run_held(front_session *s, rp_compiled *c, const rp_buffer *in, uint32_t n_in,
+                          const ir_ref *refs, uint32_t n, rp_error *err) {
+    rp_status st = RP_OK;
+    rp_buffer few[FEW], *out = n <= FEW ? few : base_alloc_array(n, sizeof *out);
+    if (!out) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    size_t total = 0;
+    void *block = NULL;
+    RP_TRY_OUT(rp_compiled_outputs(c, in, n_in, out, n, err));
+    RP_TRY_OUT(front_lay_out(out, n, NULL, NULL, &total, err));
+    if (n) RP_TRY_OUT(front_own(s, total, &block, err));
+    RP_TRY_OUT(front_lay_out(out, n, block, out, &total, err));
+    RP_TRY_OUT(rp_compiled_run(c, in, n_in, out, n, err));
+    for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(front_hold(s, refs[i], &out[i], err));
+out:
+    if (out != few) base_free(out);
+    return st;
+}
+
+static rp_status run_piece(front_session *s, rp_compiled *c, const ir_ref *in_refs, uint32_t n_in,
+                           const ir_ref *out_refs, uint32_t n_out, bool last, rp_error *err) {
+    rp_buffer few[FEW], *in = n_in <= FEW ? few : base_alloc_array(n_in, sizeof *in);
+    if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    for (uint32_t i = 0; i < n_in; i++) in[i] = *front_held_of(s, in_refs[i]);
+    front_result r = {.compiled = c, .value = s->result, .n_outputs = n_out};
+    rp_status st = last ? front_give(s->f, &r, in, n_in, s->to, err)
+                   : c  ? run_held(s, c, in, n_in, out_refs, n_out, err)
+                        : RP_OK;
+    if (in != few) base_free(in);
+    return st;
+}
+
+/* The sizes of the call. */
+static rp_status as_numbers(void *user, ir_dims *t, ir_dim *by, rp_error *err) {
+    const front_session *s = user;
+    (void)err;
+    for (uint32_t i = 0; i < s->sizes->n_symbols; i++)
+        if (s->rec->table_i[i] != UINT32_MAX)
+            by[s->rec->table_i[i]] = ir_dim_const(t, s->sizes->symbol[i].hint);
+    return RP_OK;
+}
+
+/* Op by op, from what has a value. */
+static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, const ir_ref *effect,
+                          uint32_t n_effects, bool last, rp_error *err) {
+    rp_status st = RP_OK;
+    front_piece piece = {0};
+    rp_compiled *c = NULL;
+    uint32_t count = ir_graph_count(s->rec->g->ir);
+    uint8_t *mark = base_alloc(count + 1u);
+    if (!mark) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
+    for (ir_ref r = 0; r < count; r++)
+        if (front_holds(s, r)) mark[r] = FRONT_GIVEN;
+    for (uint32_t i = 0; i < n; i++)
+        if (last || !(mark[wanted[i]] & FRONT_GIVEN)) mark[wanted[i]] |= FRONT_OUT;
+    front_mark_effects(s, effect, n_effects, s->rec->asked.now, mark);
+    /* A result is no value of later steps, and there are none. */
+    for (ir_ref r = 0; r < count && last; r++)
+        if (!is_among(wanted, n, r)) mark[r] &= (uint8_t)~FRONT_OUT;
+    RP_TRY_OUT(front_piece_make(s->rec->g, mark, as_numbers, s, &piece, err));
+    if (piece.graph) RP_TRY_OUT(front_compile(s->f, piece.graph, s->f->eager_config, &c, err));
+    RP_TRY_OUT(run_piece(s, c, piece.in, piece.n_in, piece.out, piece.n_out, last, err));
+out:
+    rp_compiled_free(c);
+    front_piece_done(&piece);
+    base_free(mark);
+    return st;
+}
+
+/* Where the run goes on: the step that is there, or a new one; NULL beyond what is kept. */
+static front_step *next_step(front_session *s, const ir_ref *wanted, uint32_t n,
+                             const ir_ref *effect, uint32_t n_effects, bool last,
+                             const front_break *why) {
+    if (!s->at) return NULL;
+    front_step *step = find_step(s, wanted, n, effect, n_effects, last);
+    if (!step && count_ways(s->at) >= s->f->limit) {
+        if (!s->rec->warned) warn_ways(s, why);
+        s->rec->warned = true;
+        return NULL;
+    }
+    if (!step) {
+        step = add_step(s, wanted, n, effect, n_effects, last);
+        s->grown = true;
+        if (why) front_break_log(s, why);
+    }
+    return step && push(s, step) ? step : NULL;
+}
+
+rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
+                      const front_break *why, rp_error *err) {
+    const ir_ref *effect;
+    uint32_t all = ir_run_effects(s->rec->g->ir, &effect), n_effects = all - s->n_effects;
+    effect += s->n_effects;
+    front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
+    if (step && step->ready)
+        RP_TRY(
+            run_piece(s, step->compiled, step->in, step->n_in, step->out, step->n_out, last, err));
+    else
+        RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
+    for (uint32_t i = 0; i < n_effects; i++) RP_TRY(note_effect(s, effect[i], err));
+    s->n_effects = all;
+    s->at = step;
+    s->rec->asked.now++;
+    return RP_OK;
+}
