@@ -43,10 +43,9 @@ static rp_status reserve_text(engine_job *j, rp_error *err) {
                                                                : j->e->max_model_len;
     size_t n = (size_t)tokens * BYTES_A_TOKEN + ENGINE_LONG_TOKEN;
     base_buf_reserve(&j->text, n);
-    base_buf_reserve(&j->e->piece, ENGINE_LONG_TOKEN + j->stop.max_len);
     base_buf_reserve(&j->detok.bytes, ENGINE_LONG_TOKEN);
     base_buf_reserve(&j->stop.held, ENGINE_LONG_TOKEN + j->stop.max_len);
-    if (j->text.failed || j->e->piece.failed || j->detok.bytes.failed || j->stop.held.failed)
+    if (j->text.failed || j->detok.bytes.failed || j->stop.held.failed)
         return rp_fail(err, RP_NOMEM, "text of %u tokens", tokens);
     return RP_OK;
 }

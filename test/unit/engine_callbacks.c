@@ -28,8 +28,9 @@ static bool on_text(void *user, uint64_t id, const char *text, size_t len) {
     stage *s = user;
     char copy[256];
     assert_true(len < sizeof copy);
+    memcpy(copy, text, len);
     if (s->calls++ == s->at) s->act(s, id);
-    memcpy(copy, text, len); /* borrowed until this returns, whatever was called */
+    assert_memory_equal(copy, text, len); /* borrowed until this returns, whatever was called */
     return s->keep_on;
 }
 
@@ -65,9 +66,14 @@ static void release_all(stage *s, uint64_t self) {
 }
 
 static void submit_one(stage *s, uint64_t self) {
+    static char long_stop[5000];
+    const char *const stop[] = {long_stop};
     rp_error err = {0};
     rp_request_options r = request(s);
     (void)self;
+    memset(long_stop, 'x', sizeof long_stop - 1);
+    r.stop = stop;
+    r.n_stop = 1;
     CHECK_OK(rp_engine_submit(s->e, &r, &s->submitted, &err), &err);
 }
 
