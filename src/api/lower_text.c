@@ -39,6 +39,7 @@ static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_
                               rp_error *err) {
     lower_piece p = {0};
     lower_options o = {.isa = isa, .sites = true};
+    if (which == STAGE_SCHEDULE_CUDA || which == STAGE_CUDA) o.target = GEN_CUDA;
     if (which == STAGE_KIR) o.kir = b;
     if (which == STAGE_SCHEDULE || which == STAGE_SCHEDULE_CUDA) {
         o.schedule = b;

@@ -346,6 +346,18 @@ static void put_round(gen_render *r, const kir_inst *in) {
     }
 }
 
+/* An element of a buffer, or of the vector that a wide loop has of it. */
+static void put_place(gen_render *r, const kir_inst *in) {
+    const kir_ref at = (kir_ref)(in - r->f->insts);
+    if (r->wide && sched_is_vector(r->s, r->wide, at, r->s->steps[r->wide].wide)) {
+        base_buf_printf(r->out, "x%u.v[k%u]", at, r->wide);
+        return;
+    }
+    base_buf_printf(r->out, "b_%s[", r->f->bufs[in->u.buf].name);
+    gen_put(r, in->in[0]);
+    base_buf_putc(r->out, ']');
+}
+
 static void put_load(gen_render *r, const kir_inst *in) {
     const kir_buf *b = &r->f->bufs[in->u.buf];
     const char *narrow = narrow_name(b->dtype);
@@ -360,9 +372,8 @@ static void put_load(gen_render *r, const kir_inst *in) {
         base_buf_puts(r->out, " = ");
     }
     if (narrow) base_buf_printf(r->out, "rp_%s_to_f32(", narrow);
-    base_buf_printf(r->out, "b_%s[", b->name);
-    gen_put(r, in->in[0]);
-    base_buf_puts(r->out, narrow ? "])" : b->dtype == RP_DTYPE_BOOL ? "] != 0" : "]");
+    put_place(r, in);
+    base_buf_puts(r->out, narrow ? ")" : b->dtype == RP_DTYPE_BOOL ? " != 0" : "");
 }
 
 /* An integer that a float may have been converted to, and nothing computed since. */
@@ -457,9 +468,8 @@ static void put_store(gen_render *r, const kir_inst *in) {
     char v[GEN_NAME_SIZE];
 
     gen_text(r, in->in[1], v, sizeof v);
-    base_buf_printf(r->out, "b_%s[", b->name);
-    gen_put(r, in->in[0]);
-    base_buf_puts(r->out, "] = ");
+    put_place(r, in);
+    base_buf_puts(r->out, " = ");
     if (b->dtype == RP_DTYPE_F32 || b->dtype == RP_DTYPE_I32 || b->dtype == RP_DTYPE_I64 ||
         b->dtype == RP_DTYPE_F64)
         base_buf_puts(r->out, v);

@@ -18,6 +18,7 @@ typedef struct gen_render {
     char size[16];    /* the same as text, so that loops over a constant are unrolled */
     /* element.c: floats of arguments go to asked[], and come from there. */
     enum { GEN_LOADS, GEN_ASKS, GEN_ASKED } loads;
+    kir_ref wide; /* CUDA: the loop of which a thread takes several iterations; 0: none */
     uint32_t n_asked;
 } gen_render;
 

@@ -6,6 +6,7 @@
 #include "gen/gen.h"
 #include "gen/render.h"
 
+#include "base/alloc.h"
 #include "base/embed.h"
 
 #include <inttypes.h>
@@ -60,10 +61,118 @@ static void put_store(gen_render *r, kir_ref at) {
     put_barrier(r, at);
 }
 
+/* --- loops of which a thread takes several iterations --------------------------------------------- */
+
+static bool is_vector(const gen_render *r, kir_ref loop, kir_ref at) {
+    return sched_is_vector(r->s, loop, at, r->s->steps[loop].wide) &&
+           (r->f->insts[at].op == KIR_STORE || r->used[at]);
+}
+
+/* Whether the buffers of its vectors begin where vectors may. */
+static void put_aligned(gen_render *r, kir_ref loop) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (kir_ref at = loop + 1; at < r->s->steps[loop].end; at++)
+        if (is_vector(r, loop, at))
+            base_buf_printf(&b, "%s(rp_size)b_%s", b.len ? " | " : "",
+                            r->f->bufs[r->f->insts[at].u.buf].name);
+    if (b.failed)
+        r->out->failed = true;
+    else
+        gen_line(r, "const bool w%u = ((%s) & 15) == 0;", loop, b.data);
+    base_buf_done(&b);
+}
+
+static void mark_index(const gen_render *r, kir_ref loop, kir_ref at, bool *needed) {
+    if (at <= loop || needed[at]) return;
+    needed[at] = true;
+    for (uint32_t i = 0; i < r->f->insts[at].n_in; i++)
+        mark_index(r, loop, r->f->insts[at].in[i], needed);
+}
+
+/* Where its vectors are, by the first of the iterations; those that are read. */
+static void put_vectors(gen_render *r, kir_ref loop, bool *needed) {
+    const unsigned n = r->s->steps[loop].wide;
+    char i[GEN_NAME_SIZE];
+    for (kir_ref at = loop + 1; at < r->s->steps[loop].end; at++) {
+        const kir_inst *in = &r->f->insts[at];
+        if (!is_vector(r, loop, at)) continue;
+        const char *type = gen_elem_type(r->f->bufs[in->u.buf].dtype);
+        mark_index(r, loop, in->in[0], needed);
+        gen_line(r, "rk_vec<%s, %u> x%u;", type, n, at);
+        if (in->op == KIR_STORE) gen_line(r, "%s *p%u;", type, at);
+    }
+    gen_line(r, "{");
+    r->depth++;
+    gen_line(r, "const long long i%u = c%u;", loop, loop);
+    for (kir_ref at = loop + 1; at < r->s->steps[loop].end; at++) {
+        const kir_inst *in = &r->f->insts[at];
+        if (needed[at]) gen_statement(r, at);
+        if (!is_vector(r, loop, at)) continue;
+        gen_text(r, in->in[0], i, sizeof i);
+        if (in->op == KIR_STORE)
+            gen_line(r, "p%u = b_%s + %s;", at, r->f->bufs[in->u.buf].name, i);
+        else
+            gen_line(r, "x%u = rk_get<%u>(b_%s + %s, w%u);", at, n, r->f->bufs[in->u.buf].name, i,
+                     loop);
+    }
+    gen_close(r);
+}
+
+/* What single iterations use: of vectors no index. */
+static void mark_elements(const gen_render *r, kir_ref loop, kir_ref end, bool *used) {
+    for (kir_ref at = 0; at < r->f->n_insts; at++)
+        used[at] = (at < loop || at > end) && r->used[at];
+    for (kir_ref at = end; at-- > loop + 1;) {
+        const kir_inst *in = &r->f->insts[at];
+        if (in->op != KIR_STORE && !used[at]) continue;
+        for (uint32_t i = is_vector(r, loop, at); i < in->n_in; i++) used[in->in[i]] = true;
+    }
+}
+
+static void put_elements(gen_render *r, kir_ref at, kir_ref end, bool *used) {
+    bool *outer = r->used;
+    mark_elements(r, at, end, used);
+    if (used[at]) gen_line(r, "const long long i%u = c%u + k%u;", at, at, at);
+    r->used = used;
+    r->wide = at;
+    gen_alone(r, at + 1, end);
+    r->wide = 0;
+    r->used = outer;
+}
+
+static void put_wide_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
+    const unsigned wide = r->s->steps[at].wide;
+    bool *needed = base_alloc_array(2 * ((size_t)r->f->n_insts + 1), sizeof *needed);
+    if (!needed) {
+        r->out->failed = true;
+        return;
+    }
+    put_aligned(r, at);
+    gen_open(r, "for (long long c%u = %s * %u; c%u < %s; c%u += %s * %u)", at, own_number(r, at),
+             wide, at, n, at, team_size(r, at), wide);
+    put_vectors(r, at, needed);
+    gen_line(r, "#pragma unroll");
+    gen_open(r, "for (int k%u = 0; k%u < %u; k%u++)", at, at, wide, at);
+    put_elements(r, at, end, needed + r->f->n_insts + 1);
+    gen_close(r);
+    for (kir_ref i = at + 1; i < end; i++)
+        if (r->f->insts[i].op == KIR_STORE && is_vector(r, at, i))
+            gen_line(r, "rk_put(p%u, x%u, w%u);", i, i, at);
+    gen_close(r);
+    base_free(needed);
+}
+
+/* An item in another kernel has rounds of its own. */
 static void put_loop(gen_render *r, kir_ref at, kir_ref end, const char *n) {
     const sched_kind kind = r->s->steps[at].kind;
 
     put_barrier(r, at);
+    if (r->s->steps[at].wide && !r->item) {
+        put_wide_loop(r, at, end, n);
+        put_barrier(r, at);
+        return;
+    }
     if (kind == SCHED_THREAD && r->threads) gen_line(r, "#pragma unroll %d", rounds_of(r));
     if (kind == SCHED_WARP && !r->warp)
         gen_open(r, "for (long long i%u = threadIdx.x / 32; i%u < %s; i%u += blockDim.x / 32)", at,

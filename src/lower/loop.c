@@ -8,6 +8,7 @@
 
 #define K (L->k)
 #define TILE 2048
+#define WARP 32 /* neighbours that a GPU reads at once, each warp for another lane */
 #define LEAST_TILE 32
 #define DOWN_TILE \
     64         /* elements of tiles that go down: as many cache lines of what is read across */
@@ -91,6 +92,7 @@ static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
     ir_dims *t = ir_graph_dims(L->g);
     const ir_shape *s = &ir_node_at(L->g, giver)->shape;
     int64_t neighbours = lower_neighbours(L, giver), most = neighbours ? LOWER_RUN : TILE, rows = 1;
+    const bool warps = L->opt->target == GEN_CUDA && neighbours;
     *c = (cut){.rows = ir_dim_const(t, 1), .inner = lower_inner_count(L->g, s, first)};
     if (c->inner < 1 || (neighbours && c->inner > neighbours)) return false;
     for (uint32_t i = 0; i < first && c->rows != IR_DIM_BAD; i++)
@@ -99,6 +101,7 @@ static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
     /* Fewer elements where there would be too few items. */
     (void)ir_dim_is_const(t, c->rows, &rows);
     while (most > 256 && c->inner * rows < most * 32) most /= 2;
+    if (warps && c->inner % WARP == 0) most = WARP;
     c->width = lower_divisor(c->inner, most);
     return c->width >= LEAST_TILE || c->width == c->inner;
 }

@@ -32,8 +32,6 @@ int64_t lower_neighbours(const lowerer *L, ir_ref r) {
     const ir_node *n = ir_node_at(L->g, r);
     bool columns = n->op == IR_sum || n->op == IR_amax || n->op == IR_amin;
     if (!columns || lower_class(n->dtype) != KIR_F32) return 0;
-    /* On a GPU a thread each, whose neighbours read what lies beside. */
-    if (L->opt->target == GEN_CUDA && lower_has_chunks(L, r)) return 0;
     int64_t kept = lower_inner_count(L->g, &n->shape, first_kept(n));
     return kept >= LEAST ? kept : 0;
 }
@@ -59,16 +57,32 @@ static void clear_lanes(lowerer *L, ir_op op, const lower_run *t) {
     kir_end(K);
 }
 
-/* Terms [from, from + n); from is a whole number of lanes. */
-static void join_lanes(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
+/* Term k, of the run that begins at `from`, of result j. */
+static void join_term(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref k,
+                      kir_ref lane, kir_ref j) {
     const ir_node *n = ir_node_at(L->g, r);
-    kir_ref k = kir_begin(K, KIR_LOOP, n_terms);
-    kir_ref lane = kir_bin(K, KIR_IMOD, k, kir_const_i(K, LANES));
-    kir_ref j = kir_begin(K, KIR_LOOP, kir_const_i(K, t->width)), idx[IR_MAX_RANK] = {0};
-    kir_ref i = from == KIR_NONE ? k : kir_bin(K, KIR_IADD, from, k);
+    kir_ref i = from == KIR_NONE ? k : kir_bin(K, KIR_IADD, from, k), idx[IR_MAX_RANK] = {0};
     lower_delinear(L, &n->shape, kir_bin(K, KIR_IADD, t->first, j), 0, idx);
     kir_ref at = lane_at(L, lane, t->width, j), v = lower_term(L, r, idx, i);
     kir_store(K, t->lanes, at, kir_alu(K, join_of(n->op), kir_load(K, t->lanes, at), v, KIR_NONE));
+}
+
+/* Terms [from, from + n); from is a whole number of lanes. A lane of a result for each thread of a GPU, neighbours side by
+ * side; elsewhere all results of one term after the other. */
+static void join_lanes(lowerer *L, ir_ref r, const lower_run *t, kir_ref from, kir_ref n_terms) {
+    const kir_ref width = kir_const_i(K, t->width), lanes = kir_const_i(K, LANES);
+    if (L->opt->target == GEN_CUDA) {
+        kir_ref m = kir_begin(K, KIR_LOOP, kir_const_i(K, LANES * t->width));
+        kir_ref lane = kir_bin(K, KIR_IDIV, m, width), j = kir_bin(K, KIR_IMOD, m, width);
+        kir_ref rest =
+            kir_bin(K, KIR_ISUB, kir_bin(K, KIR_IADD, n_terms, kir_const_i(K, LANES - 1)), lane);
+        kir_ref o = kir_begin(K, KIR_LOOP, kir_bin(K, KIR_IDIV, rest, lanes));
+        join_term(L, r, t, from, kir_bin(K, KIR_IADD, kir_bin(K, KIR_IMUL, o, lanes), lane), lane,
+                  j);
+    } else {
+        kir_ref k = kir_begin(K, KIR_LOOP, n_terms), lane = kir_bin(K, KIR_IMOD, k, lanes);
+        join_term(L, r, t, from, k, lane, kir_begin(K, KIR_LOOP, width));
+    }
     kir_end(K);
     kir_end(K);
 }

@@ -23,13 +23,14 @@ static bool has_blocks(const kir_func *f) {
     return false;
 }
 
-/* A loop or reduction inside of the one at `at` has enough for a warp. */
+/* A loop or reduction inside of the one at `at` has enough for a warp, which can share it. */
 static bool holds_warp_work(const sched *s, kir_ref at) {
     const kir_func *f = s->f;
     for (kir_ref i = at + 1; s->steps[at].nested && i < s->steps[at].end; i++) {
         const kir_inst *in = &f->insts[i];
         bool loops = in->op == KIR_LOOP || in->op == KIR_REDUCE;
-        if (loops && f->ranges[in->in[0]].hi >= WARP_WORK) return true;
+        if (loops && f->ranges[in->in[0]].hi >= WARP_WORK && sched_is_independent(s, i))
+            return true;
     }
     return false;
 }
@@ -57,6 +58,7 @@ static void decide(sched *s, kir_ref at, void *user) {
     }
     if (op == KIR_REDUCE) step->chunks = sched_needs_chunks(s, at);
     if (op != KIR_STORE) step->kind = kind_of(s, at);
+    if (step->kind == SCHED_THREAD) step->wide = sched_wide_of(s, at);
     step->barrier = sched_needs_barrier(s, at);
 }
 
@@ -68,7 +70,7 @@ static uint32_t threads_of(const sched *s) {
     for (kir_ref at = 0; at < f->n_insts; at++) {
         const kir_inst *in = &f->insts[at];
         if (in->op != KIR_LOOP && in->op != KIR_REDUCE) continue;
-        int64_t n = f->ranges[in->in[0]].hi;
+        int64_t n = f->ranges[in->in[0]].hi / (s->steps[at].wide ? s->steps[at].wide : 1);
         if (n < MAX_THREADS && holds_warp_work(s, at)) n *= SCHED_TEAM;
         if (n > widest) widest = n;
     }

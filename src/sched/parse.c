@@ -149,6 +149,8 @@ static rp_status read_attributes(reader *r, sched_step *step) {
             step->whole = true;
         else if (strcmp(w, "barrier") == 0)
             step->barrier = true;
+        else if (strcmp(w, "wide") == 0)
+            RP_TRY(read_byte(r, w, &step->wide));
         else if (strcmp(w, "unroll") == 0)
             RP_TRY(read_byte(r, w, &step->unroll));
         else if (strcmp(w, "part") == 0)

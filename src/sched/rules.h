@@ -36,12 +36,18 @@ int64_t sched_grain_of(const kir_func *f);
  * launch.scratch. */
 void sched_place_all(sched *s, sched_space space, int64_t align);
 
-/* independent.c: the iterations of a LOOP or REDUCE touch no element that another one stores. */
+/* independent.c: whether two buffers are one memory. */
+bool sched_same_memory(const kir_func *f, uint32_t a, uint32_t b);
+/* The iterations of a LOOP or REDUCE touch no element that another one stores. */
 bool sched_is_independent(const sched *s, kir_ref loop);
 /* Whether a barrier there is one that threads wait at. */
 bool sched_may_wait(const sched *s, kir_ref at);
 /* Whether the step needs barriers, as it is scheduled: what it stores may meet other accesses of the team. */
 bool sched_needs_barrier(const sched *s, kir_ref at);
+
+/* wide.c: whether threads may take n iterations of a loop at once, and how many they do (0: one). */
+bool sched_may_be_wide(const sched *s, kir_ref loop, uint32_t n);
+uint8_t sched_wide_of(const sched *s, kir_ref loop);
 
 /* parts.c: the part that each block of the body of a kernel's items belongs to; n is 1 where it is not to be cut. */
 #define SCHED_MAX_PARTS 16

@@ -39,6 +39,7 @@ typedef struct sched_step {
     bool barrier;    /* the team waits in front and behind; items: behind each */
     uint8_t part;    /* of a block right inside of items: which part of them it belongs to */
     bool chunks;     /* of a sum: there may be more than one of KIR_CHUNK */
+    uint8_t wide; /* of THREAD: iterations that a thread takes side by side, with vectors; 0: one */
     /* Of VECTOR: up to three loops, each over what the one before it left. */
     uint8_t
         unroll; /* SCHED_UNROLL vectors, joined before they meet the lanes; 0: there is no such loop */
@@ -110,6 +111,9 @@ rp_status sched_verify(const sched *s, rp_error *err) RP_MUST_USE;
 /* The function, then a line for each step in its order; sched_parse reads both back: print(parse(print(s))) == print(s). */
 void sched_print(const sched *s, base_buf *out);
 rp_status sched_parse(const char *text, size_t len, sched **out, rp_error *err) RP_MUST_USE;
+
+/* Whether a load or store in such a loop is one vector of n neighbours. */
+bool sched_is_vector(const sched *s, kir_ref loop, kir_ref at, uint32_t n);
 
 const char *sched_kind_name(sched_kind k);
 const char *sched_space_name(sched_space p);

@@ -67,6 +67,8 @@ static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
     if (step->chunks && step->kind == SCHED_THREAD && step->team == SCHED_OF_BLOCK &&
         (!s->launch.threads || KIR_CHUNK % s->launch.threads))
         return BAD(s, at, err, "chunks of %d in rounds of %u", KIR_CHUNK, s->launch.threads);
+    if (step->wide && !sched_may_be_wide(s, at, step->wide))
+        return BAD(s, at, err, "wide %u; there are no such vectors", step->wide);
     if (step->unroll && step->unroll != SCHED_UNROLL)
         return BAD(s, at, err, "unroll %u; there is %d", step->unroll, SCHED_UNROLL);
     if (step->kind != SCHED_VECTOR && (step->unroll || step->whole || step->tail))

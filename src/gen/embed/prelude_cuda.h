@@ -115,6 +115,37 @@ RP_INLINE T *rk_of_block(T *p, int)
 }
 #endif
 
+/* --- vectors: neighbours that one thread reads and writes at once, in words of up to 16 bytes where they are aligned --- */
+
+template <class T, int N>
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) rk_vec {
+    T v[N];
+};
+
+template <int N, class T>
+RP_INLINE rk_vec<T, N> rk_get(const T *p, bool aligned)
+{
+    rk_vec<T, N> r;
+    if (aligned) {
+        r = *(const rk_vec<T, N> *)p;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) r.v[i] = p[i];
+    }
+    return r;
+}
+
+template <class T, int N>
+RP_INLINE void rk_put(T *p, const rk_vec<T, N> &r, bool aligned)
+{
+    if (aligned) {
+        *(rk_vec<T, N> *)p = r;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) p[i] = r.v[i];
+    }
+}
+
 /* --- reductions over a block -----------------------------------------------
  * All threads call these together. Each brings one element a round; the first 16 threads are the
  * lanes of the host and add in its order. */
