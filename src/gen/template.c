@@ -11,6 +11,7 @@ BASE_EMBED(product_cu);
 BASE_EMBED(axis_cu);
 BASE_EMBED(attention_cu);
 BASE_EMBED(tensor_cu);
+BASE_EMBED(tensor_pairs_cu);
 BASE_EMBED(norm_cu);
 BASE_EMBED(tensor_pingpong_cu);
 BASE_EMBED(attention_tile_cu);
@@ -35,6 +36,7 @@ static void tensor_text(base_buf *out) {
     gen_wgmma_text("rk_wgmma", 256, GEN_WGMMA_SHARED_TURNED, out);
     base_buf_puts(out, "#endif\n");
     base_buf_add(out, rp_embed_tensor_cu, rp_embed_tensor_cu_size);
+    base_buf_add(out, rp_embed_tensor_pairs_cu, rp_embed_tensor_pairs_cu_size);
     base_buf_add(out, rp_embed_norm_cu, rp_embed_norm_cu_size);
     base_buf_add(out, rp_embed_tensor_pingpong_cu, rp_embed_tensor_pingpong_cu_size);
 }

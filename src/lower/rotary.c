@@ -133,8 +133,8 @@ static bool is_store(finder *f, ir_ref r) {
     found.to = IR_NONE;
     if (cache->op != IR_state || cache->dtype != RP_DTYPE_BF16 || cache->shape.rank != 4 ||
         !size_of(f, cache->shape.dim[1]) || !size_of(f, cache->shape.dim[2]) ||
-        !size_of(f, cache->shape.dim[3]) || node(f, n->in[2])->op != IR_input ||
-        node(f, n->in[2])->dtype != RP_DTYPE_I32)
+        !size_of(f, cache->shape.dim[3]) || size_of(f, cache->shape.dim[3]) % 2 ||
+        node(f, n->in[2])->op != IR_input || node(f, n->in[2])->dtype != RP_DTYPE_I32)
         return false;
     if (turned && f->L->f->stored[x]) return false;
     return enter(f, &found, 1 + (turned ? TURN_NODES : 0));
@@ -235,44 +235,65 @@ static int64_t cache_size(const lowerer *L, const ir_node *cache, uint32_t d) {
     return v;
 }
 
-/* As kv_store: a row without a slot goes nowhere. */
-static rp_status put_store(lowerer *L, ir_ref store) {
-    const ir_node *cache = ir_node_at(L->g, ir_node_at(L->g, store)->in[0]);
+/* FRAG_at: where an element goes; NULL: nowhere, as a row of kv_store without a slot. */
+static rp_status put_place(lowerer *L, const lower_rotary *r, const char *frag, int64_t columns) {
+    base_buf *b = &L->source;
+    lower_ref at;
+    base_buf_printf(b,
+                    "RP_INLINE %s *%s_at(char *const *arg, long long row, long long column, "
+                    "const float *asked)\n{\n",
+                    r->store == IR_NONE ? "float" : "rp_u16", frag);
+    if (r->store == IR_NONE) {
+        RP_TRY(lower_memory(L, r->to, &at));
+        base_buf_printf(
+            b, "    (void)asked;\n    return (float *)arg[%u] + row * %" PRId64 " + column;\n}\n",
+            lower_arg_slot(L, at), columns);
+        return RP_OK;
+    }
+    const ir_node *cache = ir_node_at(L->g, ir_node_at(L->g, r->store)->in[0]);
     const int64_t heads = cache_size(L, cache, 1), block = cache_size(L, cache, 2),
                   dims = cache_size(L, cache, 3);
-    lower_ref at;
-    RP_TRY(lower_version(L, store, &at));
+    RP_TRY(lower_version(L, r->store, &at));
     base_buf_printf(
-        &L->source,
-        "    const rp_i32 slot = (rp_i32)rp_bits(asked[2]);\n    if (slot < 0) return;\n"
+        b,
+        "    (void)row;\n    const rp_i32 slot = (rp_i32)rp_bits(asked[2]);\n"
         "    const rp_u32 at = (rp_u32)column, place = (rp_u32)slot;\n"
         "    const rp_u32 cell = place / %" PRId64 "u * %" PRId64 "u + at / %" PRId64 "u;\n"
-        "    ((rp_u16 *)arg[%u])[(rp_size)cell * %" PRId64 "u + place %% %" PRId64 "u * %" PRId64
-        "u + at %% %" PRId64 "u] = rp_f32_to_bf16(v);\n",
+        "    return slot < 0 ? (rp_u16 *)0 : (rp_u16 *)arg[%u] + (rp_size)cell * %" PRId64
+        "u + place %% %" PRId64 "u * %" PRId64 "u + at %% %" PRId64 "u;\n}\n",
         block, heads, dims, lower_arg_slot(L, at), block * dims, block, dims, dims);
     return RP_OK;
 }
 
+/* FRAG_put, of an element and its neighbour, and FRAG_put_pair, of both. */
 rp_status lower_rotary_text(lowerer *L, const lower_rotary *r, const char *frag, int64_t columns) {
+    static const char *const head =
+        "RP_INLINE void %s_put%s(char *const *arg, const long long *, long long row, "
+        "long long column, const float *s, const float *asked)\n{\n";
     base_buf *b = &L->source;
+    const bool turned = r->cos != IR_NONE, stored = r->store != IR_NONE;
     put_ask(L, r, frag);
+    RP_TRY(put_place(L, r, frag, columns));
+    base_buf_printf(b, head, frag, "");
+    base_buf_puts(b, turned ? "    const float own = s[0] * asked[0], other = s[1] * asked[1];\n"
+                              "    const float v = column % 2 ? own + other : own - other;\n"
+                            : "    const float v = s[0];\n");
     base_buf_printf(b,
-                    "RP_INLINE void %s_put(char *const *arg, const long long *, long long row, "
-                    "long long column, const float *s, const float *asked)\n{\n    (void)row;\n",
-                    frag);
-    if (r->cos != IR_NONE)
-        base_buf_puts(b, "    const float own = s[0] * asked[0], other = s[1] * asked[1];\n"
-                         "    const float v = column % 2 ? own + other : own - other;\n");
-    else
-        base_buf_puts(b, "    const float v = s[0];\n");
-    if (r->store != IR_NONE) {
-        RP_TRY(put_store(L, r->store));
-    } else {
-        lower_ref at;
-        RP_TRY(lower_memory(L, r->to, &at));
-        base_buf_printf(b, "    ((float *)arg[%u])[row * %" PRId64 " + column] = v;\n",
-                        lower_arg_slot(L, at), columns);
-    }
-    base_buf_puts(b, "}\n");
+                    "    %s *const to = %s_at(arg, row, column, asked);\n"
+                    "    if (to) *to = %s(v);\n}\n",
+                    stored ? "rp_u16" : "float", frag, stored ? "rp_f32_to_bf16" : "");
+    base_buf_printf(b, head, frag, "_pair");
+    base_buf_puts(
+        b, turned ? "    const float a = s[0] * asked[0] - s[1] * asked[1], c = s[1] * asked[0] + "
+                    "s[0] * asked[1];\n"
+                  : "    const float a = s[0], c = s[1];\n");
+    base_buf_printf(b,
+                    "    %s *const to = %s_at(arg, row, column, asked);\n"
+                    "    if (to) rk_put_pair(to, a, c);\n}\n",
+                    stored ? "rp_u16" : "float", frag);
     return base_buf_status(b, L->err);
+}
+
+int64_t lower_rotary_period(const lower_rotary *r) {
+    return r->cos != IR_NONE ? 2 * r->half : 2;
 }

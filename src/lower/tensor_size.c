@@ -182,13 +182,21 @@ static many tiles_of_256(int64_t most) {
     return (many){most, 256, 64, 4, 1, 1, 64, 1, false};
 }
 
-/* The widest tiles: of 256 rows, or of 192 by two groups of warps in turns, which hides what elements become. Whichever is sooner done with the usual rows. */
+static many tiles_of_128(int64_t most) {
+    return (many){most, 128, 64, 6, 1, 1, 64, 1, false};
+}
+
+/* The widest tiles: of 256 rows, or of 192 by two groups of warps in turns, which hides what elements become. Whichever is sooner done with the usual rows. Where
+ * each group has one job, nothing hides the second's: tiles of 128 rows take as long, and then less for what elements become. */
 static many fit_widest(const group *g) {
     const many together = tiles_of_256(INT64_MAX),
                in_turns = {INT64_MAX, 192, 64, g->direct ? 5 : 4, 1, 1, 64, 1, g->direct};
     const int64_t jobs = lower_count_jobs(g);
     const int64_t rounds = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 256), N_SM),
-                  turns = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 192), N_SM);
+                  turns = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 192), N_SM),
+                  narrow = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 128), N_SM);
+    if (turns == 2 && narrow * 128 <= turns * 192 && narrow * 128 < rounds * 256)
+        return tiles_of_128(INT64_MAX);
     return has_even_mats(g) && turns * 192 < rounds * (256 + RESULTS_OF_256) ? in_turns : together;
 }
 
@@ -196,10 +204,10 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
     const int64_t jobs = lower_count_jobs(g),
                   each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
     const many widest = fit_widest(g);
-    const bool two = jobs >= WIDE_JOBS && widest.columns != 256;
+    const bool two = jobs >= WIDE_JOBS && widest.columns != 256, narrow = widest.columns == 128;
     const many all[LOWER_N_MANYS] = {fit_some(g),
                                      {each * 64, 64, 128, 4, 1, 1, 64, 1, false},
-                                     {each * 128, 128, 64, 6, 1, 1, 64, 1, false},
+                                     tiles_of_128(narrow ? INT64_MAX : each * 128),
                                      tiles_of_256(two ? WIDE_ROWS : 0),
                                      widest};
     *n = 0;

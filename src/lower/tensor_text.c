@@ -1,6 +1,7 @@
 /* Text of the epilogues of products on tensor cores. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "gen/gen.h"
 #include "gen/pack.h"
@@ -63,8 +64,10 @@ static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32
     return st;
 }
 
-/* The statement for a unit of part i; the last unit of one may have columns that are not there. */
-static void put_element_call(lowerer *L, const group *g, const char *name, uint32_t i, bool asks) {
+/* What is done for an element: `how` is ask or put. The last unit of part i may have columns that are not there. */
+static void put_element_call(lowerer *L, const group *g, const char *name, uint32_t i,
+                             const char *how) {
+    const bool asks = strcmp(how, "ask") == 0;
     base_buf *b = &L->source;
     const part *p = &g->parts[i];
     base_buf_printf(b, "            const int at = (unit - %" PRId64 ") * %" PRId64 " + column;\n",
@@ -73,31 +76,53 @@ static void put_element_call(lowerer *L, const group *g, const char *name, uint3
     if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
     if (g->to && !asks)
         base_buf_printf(b,
-                        "%s_e%u_put(arg, dim, rk_tile_row(row, high), "
-                        "rk_tile_column(row, at, high), s, asked);\n",
-                        name, i);
+                        "%s_e%u_put(arg, dim, rk_tile_row(row, high), rk_tile_column(row, at, "
+                        "high) + below * (high > 1 ? 8 : %" PRId64 "), s, asked);\n",
+                        name, i, p->columns);
     else
-        base_buf_printf(b, "%s_e%u_%s(arg, dim, row, at, %sasked);\n", name, i,
-                        asks ? "ask" : "put", asks ? "" : "s, ");
+        base_buf_printf(b, "%s_e%u_%s(arg, dim, row%s, at, %sasked);\n", name, i, how,
+                        strcmp(how, "put") == 0 ? " + below" : "", asks ? "" : "s, ");
 }
 
-static void put_element_choice(lowerer *L, const group *g, const char *name, bool asks) {
+static void put_element_choice(lowerer *L, const group *g, const char *name, const char *how) {
+    const bool asks = strcmp(how, "ask") == 0;
     base_buf *b = &L->source;
     base_buf_printf(b,
                     "    RP_INLINE void %s(char *const *arg, const long long *dim, int unit, long "
-                    "long row, int column, %sfloat *asked)\n    {\n",
-                    asks ? "ask" : "put", asks ? "" : "const float *s, const ");
+                    "long row, int column, %sfloat *asked%s)\n    {\n",
+                    how, asks ? "" : "const float *s, const ",
+                    strcmp(how, "put") == 0 ? ", int below = 0" : "");
     if (g->to && !asks) base_buf_printf(b, "        const int high = %s_high(dim);\n", name);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         if (i)
             base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);
         else
             base_buf_puts(b, "        {\n");
-        put_element_call(L, g, name, i, asks);
+        put_element_call(L, g, name, i, how);
         if (i) base_buf_puts(b, "            return;\n");
         base_buf_puts(b, "        }\n");
     }
     base_buf_puts(b, "    }\n");
+}
+
+/* For each part what its pairs ask for and become, so that a job, which is of one part, chooses once. */
+static void put_pairs(lowerer *L, const group *g, const char *name) {
+    base_buf *b = &L->source;
+    base_buf_printf(b, "    enum { PARTS = %u };\n    RP_INLINE int part(int unit) { return ",
+                    g->n_parts);
+    for (uint32_t i = g->n_parts; i-- > 1;)
+        base_buf_printf(b, "unit >= %" PRId64 " ? %u : ", g->parts[i].first_unit, i);
+    base_buf_puts(b, "0; }\n");
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        for (int asks = 1; asks >= 0; asks--)
+            base_buf_printf(
+                b,
+                "    RP_INLINE void %s(rk_number<%u>, char *const *arg, const long long *dim, int "
+                "unit, long long row, int column, %sfloat *asked)\n    {\n        "
+                "%s_e%u_%s(arg, dim, row, (unit - %" PRId64 ") * %" PRId64
+                " + column, %sasked);\n    }\n",
+                asks ? "ask_pair" : "put_pair", i, asks ? "" : "const float *s, const ", name, i,
+                asks ? "ask" : "put_pair", g->parts[i].first_unit, g->columns, asks ? "" : "s, ");
 }
 
 /* --- rows --------------------------------------------------------------------------- */
@@ -171,6 +196,16 @@ static void put_places(lowerer *L, const group *g) {
     base_buf_puts(b, "        return rk_unit();\n    }\n");
 }
 
+/* Columns after which elements need the same besides their sums: a common multiple of the parts'. */
+static int64_t period(const group *g) {
+    int64_t all = 1;
+    for (uint32_t i = 0; i < g->n_parts && g->rotary; i++) {
+        const int64_t own = lower_rotary_period(g->parts[i].rotary);
+        if (all % own) all = own % all ? all * own : own;
+    }
+    return all;
+}
+
 rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const char *name) {
     base_buf *b = &L->source;
     uint32_t n_asked = 1;
@@ -184,13 +219,14 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
     if (g->to) RP_TRY(lower_arranged_text(L, g->to, name, gr->rows));
     base_buf_printf(b,
                     "struct %s_units : %s {\n    enum { N = %" PRId64 ", COLUMNS = %" PRId64
-                    ", MATS = %u, ASKED = %u, PAIRS = %d };\n",
+                    ", MATS = %u, ASKED = %u, PAIRS = %d, PERIOD = %" PRId64 " };\n",
                     name, g->direct ? "rk_by_elements" : "rk_by_rows", g->units, g->columns,
-                    most_mats(g), n_asked, g->rotary);
+                    most_mats(g), n_asked, g->rotary, period(g));
     put_places(L, g);
     if (g->direct) {
-        put_element_choice(L, g, name, true);
-        put_element_choice(L, g, name, false);
+        put_element_choice(L, g, name, "ask");
+        put_element_choice(L, g, name, "put");
+        if (g->rotary) put_pairs(L, g, name);
     } else {
         put_row_choice(L, g, name);
     }

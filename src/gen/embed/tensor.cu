@@ -180,7 +180,8 @@ struct rk_unit {
 /* ---- results ----------------------------------------------------------------------------------------------------------------------------------
  *
  * An epilogue P of N units of COLUMNS columns of up to MATS matrices. DIRECT: each element is by itself, ask() loads what it will need besides the sums (ASKED
- * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own. Else end() does a row of a unit, by a warp. */
+ * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own, or
+ * ask_pair() and put_pair() do both. put() has a row and how far `below` it the element is: within a tile of rows. Else end() does a row of a unit, by a warp. */
 
 struct rk_by_elements {
     enum { DIRECT = 1 };
@@ -519,6 +520,22 @@ struct rk_many_rows {
     RP_INLINE int place(int tile, int) { return tile; }
 };
 
+/* Registers of a thread: all warps of a group call it. */
+template <int N>
+RP_INLINE void rk_take_registers()
+{
+#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+template <int N>
+RP_INLINE void rk_give_registers()
+{
+#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+#endif
+}
+
 template <class T>
 RP_INLINE int rk_steps(int chunk)
 {
@@ -649,7 +666,7 @@ struct rk_source {
  * 8 j + 2 t + e % 2, column g + e / 2 * 8 of the warp's 16. */
 template <class T>
 struct rk_part {
-    enum { SETS = 1, ROWS = T::COLUMNS };
+    enum { SETS = 1, APART = 0, ROWS = T::COLUMNS };
     float d[T::COLUMNS / 2];
 
     RP_INLINE int tile(int) { return threadIdx.x / 32; }
@@ -703,7 +720,7 @@ struct rk_part {
 /* 8 warps, each 32 columns of the result for half of the rows. */
 template <class T>
 struct rk_part {
-    enum { HALF = T::COLUMNS / 2, SETS = 2, ROWS = HALF };
+    enum { HALF = T::COLUMNS / 2, SETS = 2, APART = 16, ROWS = HALF };
     float c[2][HALF / 8][4];
 
     RP_INLINE int tile(int set) { return threadIdx.x / 32 % 4 * 2 + set; }
@@ -849,10 +866,9 @@ struct rk_results {
 template <class P, class S>
 struct rk_warp_results {
     enum {
-        MATS = P::PAIRS ? 1 : P::MATS,
-        HIGH = 16, ROW = 20, /* of a piece, and floats of one of its rows: few conflicts */
-        N = P::ASKED > 1 ? 4 : 8, /* elements of a lane at once */
-        HALVES = 8 / N, ROUNDS = S::SETS / MATS * HALVES, /* of a piece */
+        HIGH = 32 / S::SETS, ROW = 20, /* of a piece, and floats of one of its rows: few conflicts */
+        N = P::ASKED > 1 ? 4 : HIGH / 2, /* elements of a lane at once */
+        PARTS = HIGH / 2 / N, ROUNDS = S::SETS / P::MATS * PARTS, /* of a piece */
         FLOATS = S::SETS * HIGH * ROW
     };
     const rk_job &job;
@@ -860,9 +876,9 @@ struct rk_warp_results {
     int rows;
     float *room;
 
-    RP_INLINE_MEMBER int unit(int round) const { return S::tile(round % ROUNDS / HALVES * MATS) / 2; }
-    RP_INLINE_MEMBER int column(int round) const { return S::tile(round % ROUNDS / HALVES * MATS) % 2 * 16 + threadIdx.x % 16; }
-    RP_INLINE_MEMBER int row(int round, int i) const { return round / ROUNDS * HIGH + (round % HALVES * N + i) * 2 + threadIdx.x % 32 / 16; }
+    RP_INLINE_MEMBER int unit(int round) const { return S::tile(round % ROUNDS / PARTS * P::MATS) / 2; }
+    RP_INLINE_MEMBER int column(int round) const { return S::tile(round % ROUNDS / PARTS * P::MATS) % 2 * 16 + threadIdx.x % 16; }
+    RP_INLINE_MEMBER int row(int round, int i) const { return round / ROUNDS * HIGH + (round % PARTS * N + i) * 2 + threadIdx.x % 32 / 16; }
     RP_INLINE_MEMBER bool is_whole(int round) const { return (round / ROUNDS + 1) * HIGH <= rows; } /* all rows of the piece are there */
 
     template <bool WHOLE>
@@ -892,7 +908,7 @@ struct rk_warp_results {
 #pragma unroll
             for (int set = 0; set < S::SETS; set++)
 #pragma unroll
-                for (int i = 0; i < 8; i++) to[(set * HIGH + i / 4 * 8 + i % 2) * ROW + (i & 2) * 4] = part.set(set)[8 * p + i];
+                for (int i = 0; i < HIGH / 2; i++) to[(set * HIGH + i / 4 * 8 + i % 2) * ROW + (i & 2) * 4] = part.set(set)[HIGH / 2 * p + i];
         }
         __syncwarp();
     }
@@ -900,17 +916,18 @@ struct rk_warp_results {
     template <bool WHOLE>
     RP_INLINE_MEMBER void put_some(char *const *arg, const long long *dim, int round, const float (*asked)[P::ASKED]) const
     {
-        const float *const from = room + round % ROUNDS / HALVES * MATS * (HIGH * ROW);
+        const float *const from = room + round % ROUNDS / PARTS * P::MATS * (HIGH * ROW);
         float s[N][P::MATS];
 #pragma unroll
         for (int i = 0; i < N; i++) {
             const float *own = from + row(round, i) % HIGH * ROW;
 #pragma unroll
-            for (int m = 0; m < P::MATS; m++) s[i][m] = P::PAIRS ? own[threadIdx.x % 16 ^ m] : own[m * (HIGH * ROW) + threadIdx.x % 16];
+            for (int m = 0; m < P::MATS; m++) s[i][m] = own[m * (HIGH * ROW) + threadIdx.x % 16];
         }
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (WHOLE || row(round, i) < rows) P::put(arg, dim, job.unit + unit(round), row0 + row(round, i), column(round), s[i], asked[i]);
+            if (WHOLE || row(round, i) < rows)
+                P::put(arg, dim, job.unit + unit(round), row0 + row(round, 0), column(round), s[i], asked[i], row(round, i) - row(round, 0));
     }
 
     RP_INLINE_MEMBER void put(char *const *arg, const long long *dim, int round, const float (*asked)[P::ASKED]) const
@@ -922,12 +939,16 @@ struct rk_warp_results {
             put_some<false>(arg, dim, round, asked);
     }
 
-    RP_INLINE_MEMBER void run(char *const *arg, const long long *dim, const S &part) const
+    /* What the first round needs, while nothing else waits for it. */
+    RP_INLINE_MEMBER void start(char *const *arg, const long long *dim, float (*first)[P::ASKED]) const
+    {
+        if (rows > 0) ask(arg, dim, 0, first);
+    }
+
+    RP_INLINE_MEMBER void run(char *const *arg, const long long *dim, const S &part, float (*next)[P::ASKED]) const
     {
         const int pieces = (rows < S::ROWS ? rows + HIGH - 1 : S::ROWS) / HIGH;
-        float asked[N][P::ASKED], next[N][P::ASKED];
-        if (rows <= 0) return;
-        ask(arg, dim, 0, next);
+        float asked[N][P::ASKED];
         for (int round = 0; round < pieces * ROUNDS; round++) {
 #pragma unroll
             for (int i = 0; i < N * P::ASKED; i++) asked[i / P::ASKED][i % P::ASKED] = next[i / P::ASKED][i % P::ASKED];
@@ -936,6 +957,12 @@ struct rk_warp_results {
             put(arg, dim, round, asked);
         }
     }
+};
+
+/* What a warp does with sums of which it has all; of pairs it is another (tensor_pairs.cu). */
+template <class P, class S, bool PAIRS = P::PAIRS>
+struct rk_results_of_warp {
+    typedef rk_warp_results<P, S> type;
 };
 
 /* A job's sums over slices of k, ascending. */
@@ -1016,10 +1043,12 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
     }
     __syncthreads();
     if (threadIdx.x >= T::WORKERS) {
+        if (T::FETCHERS == 4) rk_give_registers<24>();
         const rk_source<P> source = {w, x, ring, full, empty, s};
         source.run();
         return;
     }
+    if (T::FETCHERS == 4) rk_take_registers<240>();
     rk_wait();
     if (T::SPLITS > 1) {
         rk_run_split<P>(arg, dim, s, ring, full, empty, (int)rows);
@@ -1032,11 +1061,13 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
         const rk_job job = P::job(at / s.row_tiles);
         rk_part<T> part;
         if (P::DIRECT && (P::PAIRS || P::MATS == 1)) {
-            typedef rk_warp_results<P, rk_part<T>> results;
-            rk_sum_slices<T>(part, ring, full, empty, n);
+            typedef typename rk_results_of_warp<P, rk_part<T>>::type results;
             const results r = {job, row0 + part.row(), here - part.row(), (float *)(rk_dynamic + T::SUMS) + threadIdx.x / 32 * results::FLOATS};
             static_assert(results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
-            r.run(arg, dim, part);
+            float asked[results::N][P::ASKED];
+            r.start(arg, dim, asked);
+            rk_sum_slices<T>(part, ring, full, empty, n);
+            r.run(arg, dim, part, asked);
             continue;
         }
         rk_results<P> r;

@@ -22,26 +22,10 @@ struct rk_pingpong_rows {
     RP_INLINE int place(int tile, int mats) { return mats == 2 ? tile % 4 / 2 * 4 + tile / 4 * 2 + tile % 2 : tile; }
 };
 
-/* Registers of a thread: all warps of a group call it. */
-template <int N>
-RP_INLINE void rk_take_registers()
-{
-#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
-#endif
-}
-template <int N>
-RP_INLINE void rk_give_registers()
-{
-#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
-#endif
-}
-
 /* Sums of a job: d[set][4 j + e] is row 8 j + 2 t + e % 2, column g + e / 2 * 8 of tile 4 set + the warp's of four. */
 template <class T>
 struct rk_pingpong_part {
-    enum { SETS = 2, ROWS = T::COLUMNS };
+    enum { SETS = 2, APART = 64, ROWS = T::COLUMNS };
     float d[2][T::COLUMNS / 2];
 
     RP_INLINE int tile(int set) { return threadIdx.x / 32 % 4 + 4 * set; }
@@ -127,7 +111,7 @@ RP_FN void rk_pingpong_jobs(char *const *arg, const long long *dim, const rk_sha
 {
     typedef typename P::tile T;
     typedef rk_pingpong_part<T> sums;
-    typedef rk_warp_results<P, sums> results;
+    typedef typename rk_results_of_warp<P, sums>::type results;
     static_assert(results::FLOATS * 4 <= T::ROOM, "room of a warp");
     const int group = threadIdx.x / T::GROUP;
     const rp_u32 turns = ring + T::TURNS, own = turns + 8 * group, other = turns + 8 * (1 - group);
@@ -140,7 +124,9 @@ RP_FN void rk_pingpong_jobs(char *const *arg, const long long *dim, const rk_sha
         part.multiply(ring, full, empty, other, n);
         const results r = {job, row0, rows - row0 < T::COLUMNS ? (int)(rows - row0) : (int)T::COLUMNS,
                            (float *)(rk_dynamic + T::SUMS + threadIdx.x / 32 * T::ROOM)};
-        r.run(arg, dim, part);
+        float asked[results::N][P::ASKED];
+        r.start(arg, dim, asked);
+        r.run(arg, dim, part, asked);
     }
 }
 
