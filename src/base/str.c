@@ -62,7 +62,6 @@ static bool has_room(const base_buf *b, size_t n) {
 /* Room for n more bytes and the NUL. */
 static bool reserve(base_buf *b, size_t n) {
     size_t need;
-    if (has_room(b, n)) return true;
     if (b->failed) return false;
     b->failed = true;
     if (!base_add_size(b->len, n, &need) || (b->max && need > b->max)) return false;
@@ -86,7 +85,7 @@ void base_buf_reserve(base_buf *b, size_t n) {
 }
 
 void base_buf_add(base_buf *b, const void *p, size_t n) {
-    if (!reserve(b, n)) return;
+    if (!has_room(b, n) && !reserve(b, n)) return;
     if (n) memcpy(b->data + b->len, p, n);
     b->len += n;
     b->data[b->len] = 0;

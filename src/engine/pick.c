@@ -75,12 +75,12 @@ rp_status engine_pick_tokens(rp_engine *e, const engine_batch *b, rp_error *err)
         const engine_batch_entry *x = &b->entry[i];
         e->tokens[i] = -1;
         row += x->n_logits;
-        uint32_t n = x->samples ? run_from(&p, i, row - 1) : 0;
-        if (n == 0) {
+        if (!wants_logits(&p, x, row - 1)) {
             if (x->req && x->samples) RP_TRY(take(&p, i, row - 1, NULL, err));
             i++;
             continue;
         }
+        const uint32_t n = run_from(&p, i, row - 1);
         const float *logits;
         RP_TRY(engine_runner_logits(e->runner, row - 1, n, &logits, err));
         for (uint32_t k = 0; k < n; k++) {

@@ -232,6 +232,7 @@ static squeeze schedule_decodes(engine_sched *s) {
 }
 
 static void schedule_prefills(engine_sched *s) {
+    if (newest(s)->n == s->n_running) return; /* all of them decode */
     const bool shared = s->o.prefill_chunk == ENGINE_CHUNK_SHARED;
     engine_purse left = {s->o.max_num_batched_tokens - newest(s)->num_tokens,
                          s->o.max_logits - newest(s)->num_logits};

@@ -112,6 +112,25 @@ static rp_status put_draw(engine_step *s, const engine_batch_entry *e, uint32_t 
     return RP_OK;
 }
 
+/* Token rows of entry i from row t on, which has blocks for all of them. */
+static void put_tokens(const engine_step *s, const engine_batch_entry *e, const int32_t *table,
+                       uint32_t i, uint32_t t) {
+    const engine_step_buffers *b = &s->b;
+    const uint32_t size = (uint32_t)s->block_size, known = e->n_tokens - (e->from >= 0);
+    uint32_t block = e->start / size, offset = e->start % size;
+
+    if (e->from >= 0) b->token_ids[t + known] = -1 - e->from;
+    for (uint32_t k = 0; k < e->n_tokens; k++) {
+        if (k < known) b->token_ids[t + k] = engine_request_token(e->req, e->start + k);
+        b->positions[t + k] = (int32_t)(e->start + k);
+        b->slots[t + k] = table[block] * (int32_t)size + (int32_t)offset;
+        b->seqs[t + k] = (int32_t)i;
+        if (++offset < size) continue;
+        offset = 0;
+        block++;
+    }
+}
+
 /* Real rows of entry i, from token row t and logit row r on. */
 static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const engine_kv *kv,
                            uint32_t i, uint32_t t, uint32_t r, rp_error *err) {
@@ -119,21 +138,14 @@ static rp_status put_entry(engine_step *s, const engine_batch_entry *e, const en
     uint32_t n_blocks;
     const int32_t *table = engine_kv_table(kv, e->seq, &n_blocks);
     int32_t *row = b->block_tables + (size_t)i * b->max_blocks;
+    const uint32_t last = e->start + e->n_tokens - 1;
 
-    if (n_blocks > b->max_blocks || engine_kv_slot(kv, e->seq, e->start + e->n_tokens - 1) < 0)
+    if (n_blocks > b->max_blocks || last / (uint32_t)s->block_size >= n_blocks)
         return rp_fail(
             err, RP_INTERNAL,
             "request %llu has %u KV blocks for positions up to %u, block-table rows hold %u",
-            (unsigned long long)e->req->id, n_blocks, e->start + e->n_tokens - 1, b->max_blocks);
-    uint32_t known = e->n_tokens - (e->from >= 0);
-
-    if (e->from >= 0) b->token_ids[t + known] = -1 - e->from;
-    for (uint32_t k = 0; k < e->n_tokens; k++) {
-        if (k < known) b->token_ids[t + k] = engine_request_token(e->req, e->start + k);
-        b->positions[t + k] = (int32_t)(e->start + k);
-        b->slots[t + k] = engine_kv_slot(kv, e->seq, e->start + k);
-        b->seqs[t + k] = (int32_t)i;
-    }
+            (unsigned long long)e->req->id, n_blocks, last, b->max_blocks);
+    put_tokens(s, e, table, i, t);
     for (uint32_t k = 0; k < e->n_logits; k++)
         b->rows[r + k] = (int32_t)(t + e->n_tokens - e->n_logits + k);
     if (s->stamps[i] != engine_kv_stamp(kv, e->seq)) { /* else it is there */
