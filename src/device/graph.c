@@ -34,6 +34,33 @@ rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n
     return device_graph_adopt(queue, graph, label, n, out, err);
 }
 
+rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
+                             const char *label, device_graph **out, rp_error *err) {
+    if (!queue->ops->graph_begin) return device_graph_new(queue, list, n, scratch, label, out, err);
+    RP_TRY(hal_audit(queue, list, n, err));
+    device_graph *g = base_alloc(sizeof *g);
+    if (!g) return rp_fail(err, RP_NOMEM, "graph %s", label);
+    g->queue = queue;
+    g->begun = true;
+    rp_status st = queue->ops->graph_begin(queue, list, n, scratch, label, &g->graph, err);
+    if (st != RP_OK) {
+        base_free(g);
+        return st;
+    }
+    log_replay_list(label, list, n);
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches", label, n);
+    *out = g;
+    return RP_OK;
+}
+
+rp_status device_graph_finish(device_graph *g, rp_error *err) {
+    if (!g->begun) return RP_OK;
+    RP_TRY(g->queue->ops->graph_finish(g->graph, err));
+    g->begun = false;
+    g->bytes = g->queue->ops->graph_bytes(g->graph);
+    return RP_OK;
+}
+
 rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *label, uint32_t n,
                              device_graph **out, rp_error *err) {
     device_graph *g = base_alloc(sizeof *g);

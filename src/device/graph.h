@@ -23,7 +23,8 @@ struct device_part {
 typedef struct device_graph {
     hal_device *queue;
     hal_graph *graph;
-    size_t bytes;       /* of the graph itself */
+    bool begun;         /* and not finished */
+    size_t bytes;       /* of the graph itself, once it is finished */
     hal_body *bodies;   /* of its branches, where the device does not have them */
     device_part **part; /* n_parts */
     uint32_t n_parts;
@@ -38,6 +39,11 @@ typedef struct device_graph {
 /* The graph of a list whose addresses all lie in registered ranges, on one queue. RP_INTERNAL names one that does not. */
 rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
                            const char *label, device_graph **out, rp_error *err) RP_MUST_USE;
+/* The same, but where the device has two parts of it the second is to be done yet, by any thread. */
+rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
+                             const char *label, device_graph **out, rp_error *err) RP_MUST_USE;
+/* That part, if it is to be done. */
+rp_status device_graph_finish(device_graph *g, rp_error *err) RP_MUST_USE;
 /* Remembers what g uses of the device, of which it takes over the array, also on failure; frees: device_frees before the capture. */
 rp_status device_graph_uses(device_graph *g, rp_device *d, void **used, uint32_t n, uint64_t frees,
                             rp_error *err) RP_MUST_USE;

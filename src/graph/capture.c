@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "graph/descriptor.h"
+#include "graph/finish.h"
 
 static uint32_t ladder_of(const graph_dispatcher *d, graph_kind kind) {
     const graph_keys *k = &d->keys;
@@ -86,6 +87,16 @@ static rp_status capture_one(graph_dispatcher *d, graph_state *state, const grap
     return RP_OK;
 }
 
+/* No graph of the ladder is finished any more by anybody. */
+static rp_status stop_finishing(graph_state *state, rp_error *err) {
+    rp_error why = {0};
+    uint64_t bytes;
+    rp_status st = graph_finisher_close(state->finisher, &bytes, &why);
+    state->finisher = NULL;
+    state->graph_bytes += bytes;
+    return st == RP_OK ? RP_OK : rp_fail(err, st, "capturing: %s", why.text);
+}
+
 rp_status graph_capture(graph_dispatcher *d, graph_state *state, const graph_capture_ops *ops,
                         graph_capture_report *out, rp_error *err) {
     rp_status st;
@@ -96,12 +107,14 @@ rp_status graph_capture(graph_dispatcher *d, graph_state *state, const graph_cap
     uint64_t graphs = state->captures, bytes = state->graph_bytes;
 
     RP_TRY_OUT(graph_items(d, &items, &n, err));
+    RP_TRY_OUT(graph_finisher_open(&state->finisher, err));
     for (uint32_t i = 0; i < n; i++) {
         RP_TRY_OUT(capture_one(d, state, ops, &items[i], &r, err));
         if (ops->progress && !ops->progress(ops->user, i + 1, n, &items[i]))
             RP_TRY_OUT(
                 rp_fail(err, RP_CANCELLED, "stopped after capturing %u of %u sizes", i + 1, n));
     }
+    RP_TRY_OUT(stop_finishing(state, err));
     r.seconds = (double)(base_now_ns() - start) * 1e-9;
     r.graphs = state->captures - graphs;
     r.bytes = state->graph_bytes - bytes;
@@ -112,6 +125,7 @@ rp_status graph_capture(graph_dispatcher *d, graph_state *state, const graph_cap
                 r.dropped);
     *out = r;
 out:
+    (void)stop_finishing(state, NULL); /* after a failure, which is the one to tell */
     base_free(items);
     return st;
 }

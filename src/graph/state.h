@@ -29,6 +29,7 @@ typedef struct graph_state {
     uint64_t steps[3];        /* by runtime mode: NONE (eager steps), PIECEWISE, FULL */
     uint64_t tokens, padding; /* real and padded rows of all steps */
     uint64_t graph_bytes;
+    struct graph_finisher *finisher; /* of the ladder that is being captured; NULL: there is none */
     uint32_t n_skips;
     uint64_t lost_skips; /* kinds that found the table full */
     graph_skip skips[GRAPH_MAX_SKIPS];

@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "device/graph.h"
 #include "graph/descriptor.h"
+#include "graph/finish.h"
 
 typedef struct wrapper_entry {
     device_graph *graph;
@@ -210,6 +211,7 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     uint32_t n = 0;
     size_t scratch = 0;
     wrapper_entry e = {.n_addr = n_in};
+    graph_finisher *f = w->state->finisher;
     char text[GRAPH_DESCRIPTOR_TEXT], label[160];
 
     graph_descriptor_text(key, text);
@@ -218,10 +220,15 @@ static rp_status capture(graph_wrapper *w, const rp_batch_descriptor *key, const
     e.addr = base_alloc_array(n_in, sizeof *e.addr);
     if (!e.addr) RP_TRY_OUT(rp_fail(err, RP_NOMEM, "input addresses of %s", label));
     for (uint32_t i = 0; i < n_in; i++) e.addr[i] = in[i].ptr;
-    RP_TRY_OUT(device_graph_new(w->device, list, n, scratch, label, &e.graph, err));
+    if (f) RP_TRY_OUT(graph_finisher_reserve(f, err));
+    RP_TRY_OUT((f ? device_graph_begin : device_graph_new)(w->device, list, n, scratch, label,
+                                                           &e.graph, err));
     RP_TRY_OUT(add_entry(w, key, e, err));
     w->state->captures++;
-    w->state->graph_bytes += e.graph->bytes;
+    if (f && e.graph->begun)
+        graph_finisher_add(f, e.graph); /* whose bytes it adds up */
+    else
+        w->state->graph_bytes += e.graph->bytes;
 out:
     if (st != RP_OK) {
         device_graph_free(e.graph);

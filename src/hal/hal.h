@@ -169,6 +169,11 @@ typedef struct hal_device_ops {
      * overlap; until griddepcontrol.wait, which every thread executes, they touch nothing that a kernel of it writes. */
     rp_status (*graph_build)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                              const char *label, hal_graph **out, rp_error *err);
+    /* (optional) The same in two parts: what needs the queue and the list, and what any thread may do beside anything else, once, before the
+     * graph is launched or its bytes are asked for, but not while the queue captures. */
+    rp_status (*graph_begin)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                             const char *label, hal_graph **out, rp_error *err);
+    rp_status (*graph_finish)(hal_graph *g, rp_error *err);
     rp_status (*graph_launch)(hal_graph *g, rp_error *err);
     size_t (*graph_bytes)(const hal_graph *g);
     void (*graph_free)(hal_graph *g);

@@ -2,6 +2,8 @@
 #ifndef HAL_CUDA_DEVICE_H
 #define HAL_CUDA_DEVICE_H
 
+#include <stdatomic.h>
+
 #include "base/parts.h"
 #include "hal/cuda/chain.h"
 #include "hal/cuda/gpu.h"
@@ -56,9 +58,11 @@ typedef struct cuda_device {
     cuda_driver cu;
     cuda_gpu gpu;
     uint32_t ordinal;
-    void *stream;         /* the queue */
-    cuda_staging staging; /* since the first upload */
-    cuda_moves moves;     /* of the capture under way */
+    void *stream;              /* the queue */
+    atomic_uint unfinished;    /* graphs that were begun, */
+    atomic_size_t free_memory; /* and the GPU's memory when one of them last looked */
+    cuda_staging staging;      /* since the first upload */
+    cuda_moves moves;          /* of the capture under way */
     cuda_captured captured;
     void *condition_module, *condition; /* the kernel that sets one, since the first branch */
 } cuda_device;
@@ -87,6 +91,9 @@ rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out,
 void cuda_module_free(hal_module *m);
 rp_status cuda_graph_build(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                            const char *label, hal_graph **out, rp_error *err);
+rp_status cuda_graph_begin(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                           const char *label, hal_graph **out, rp_error *err);
+rp_status cuda_graph_finish(hal_graph *g, rp_error *err);
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err);
 size_t cuda_graph_bytes(const hal_graph *g);
 void cuda_graph_free(hal_graph *g);

@@ -10,6 +10,7 @@ struct hal_graph {
     cuda_device *d;
     cuda_chain chain;
     uint32_t n;
+    bool unfinished;
     size_t bytes;
     cuda_moves moves;
     char label[];
@@ -32,13 +33,25 @@ static size_t free_memory(const cuda_device *d) {
     return d->cu.memory_info(&available, &total) == 0 ? available : 0;
 }
 
+/* kept: bytes of the host. */
+static void begin(hal_graph *g, size_t kept) {
+    cuda_device *d = g->d;
+    g->bytes = kept;
+    g->unfinished = true;
+    if (atomic_fetch_add(&d->unfinished, 1) == 0) atomic_store(&d->free_memory, free_memory(d));
+}
+
 /* What the driver takes of the GPU for a graph comes in large pieces, so most graphs seem to take none there: what
- * the host keeps is added. */
-static rp_status finish(hal_graph *g, size_t kept, rp_error *err) {
-    size_t before = free_memory(g->d);
-    RP_TRY(cuda_chain_finish(&g->chain, g->d->stream, err));
-    size_t after = free_memory(g->d);
-    g->bytes = kept + (before > after ? before - after : 0);
+ * the host keeps is added. Of graphs that are finished beside one another, whoever looks first has what both took. */
+rp_status cuda_graph_finish(hal_graph *g, rp_error *err) {
+    cuda_device *d = g->d;
+    if (!g->unfinished) return RP_OK;
+    RP_TRY(cuda_device_enter(d, err));
+    RP_TRY(cuda_chain_finish(&g->chain, d->stream, err));
+    const size_t after = free_memory(d), before = atomic_exchange(&d->free_memory, after);
+    g->bytes += before > after ? before - after : 0;
+    g->unfinished = false;
+    (void)atomic_fetch_sub(&d->unfinished, 1);
     return RP_OK;
 }
 
@@ -49,7 +62,8 @@ static rp_status fill_graph(hal_graph *g, const hal_launch *list, rp_error *err)
     RP_TRY(
         cuda_chain_init(&g->chain, &g->d->cu, g->d->gpu.capability >= CUDA_MIN_PROGRAMMATIC, err));
     RP_TRY(add_all(&g->chain, g->d, list, g->n, err));
-    return finish(g, kept, err);
+    begin(g, kept);
+    return RP_OK;
 }
 
 static hal_graph *new_graph(cuda_device *d, const char *label, uint32_t n) {
@@ -80,7 +94,7 @@ static rp_status build_captured(hal_device *base, const hal_launch *list, uint32
     return st;
 }
 
-rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
+rp_status cuda_graph_begin(hal_device *base, const hal_launch *list, uint32_t n,
                            size_t scratch_size, const char *label, hal_graph **out, rp_error *err) {
     cuda_device *d = (cuda_device *)base;
     (void)scratch_size;
@@ -98,6 +112,18 @@ rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
     return RP_OK;
 }
 
+rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
+                           size_t scratch_size, const char *label, hal_graph **out, rp_error *err) {
+    hal_graph *g = NULL;
+    RP_TRY(cuda_graph_begin(base, list, n, scratch_size, label, &g, err));
+    rp_status st = cuda_graph_finish(g, err);
+    if (st == RP_OK)
+        *out = g;
+    else
+        cuda_graph_free(g);
+    return st;
+}
+
 /* The driver's copy of a node is not to be seen: as much as a launch with ten arguments. */
 rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *label,
                            hal_graph **out, rp_error *err) {
@@ -112,7 +138,8 @@ rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *
     g->chain = (cuda_chain){.cu = &d->cu, .graph = graph, .n = n};
     g->moves = d->moves;
     d->moves = (cuda_moves){0};
-    rp_status st = finish(g, sizeof *g + (size_t)n * NODE_BYTES, err);
+    begin(g, sizeof *g + (size_t)n * NODE_BYTES);
+    rp_status st = cuda_graph_finish(g, err);
     if (st != RP_OK) {
         cuda_graph_free(g);
         return st;
@@ -166,6 +193,7 @@ size_t cuda_graph_bytes(const hal_graph *g) {
 void cuda_graph_free(hal_graph *g) {
     if (!g) return;
     (void)g->d->cu.context_set(g->d->gpu.context);
+    if (g->unfinished) (void)atomic_fetch_sub(&g->d->unfinished, 1);
     if (g->chain.cu) {
         if (!hal_capturing(&g->d->base)) (void)g->d->cu.stream_synchronize(g->d->stream);
         cuda_chain_done(&g->chain);
