@@ -76,8 +76,8 @@ static void put_element_call(lowerer *L, const group *g, const char *name, uint3
     if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
     if (g->to && !asks)
         base_buf_printf(b,
-                        "%s_e%u_put(arg, dim, rk_tile_row(row, high), rk_tile_column(row, at, "
-                        "high) + below * (high > 1 ? 8 : %" PRId64 "), s, asked);\n",
+                        "%s_e%u_put(arg, dim, rk_tile_row(row, tiles), rk_tile_column(row, at, "
+                        "tiles) + below * (tiles.columns > 1 ? 8 : %" PRId64 "), s, asked);\n",
                         name, i, p->columns);
     else
         base_buf_printf(b, "%s_e%u_%s(arg, dim, row%s, at, %sasked);\n", name, i, how,
@@ -92,7 +92,7 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, con
                     "long row, int column, %sfloat *asked%s)\n    {\n",
                     how, asks ? "" : "const float *s, const ",
                     strcmp(how, "put") == 0 ? ", int below = 0" : "");
-    if (g->to && !asks) base_buf_printf(b, "        const int high = %s_high(dim);\n", name);
+    if (g->to && !asks) base_buf_printf(b, "        const rk_tiles tiles = %s_tiles(dim);\n", name);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         if (i)
             base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);
