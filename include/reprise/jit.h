@@ -46,9 +46,9 @@ typedef rp_status (*rp_jit_fn)(void *user, rp_jit_call *call, const rp_value *ar
                                rp_value *result, rp_error *err);
 
 typedef enum rp_dynamic {
-    RP_DYNAMIC_AUTO, /* sizes are numbers until they differ from call to call */
-    RP_DYNAMIC_ALL,  /* every size but 0 and 1 is a symbol from the first call on */
-    RP_DYNAMIC_NONE  /* sizes are numbers */
+    RP_DYNAMIC_AUTO, /* sizes are numbers until they differ from call to call, or did in an earlier process */
+    RP_DYNAMIC_ALL, /* every size but 0 and 1 is a symbol from the first call on */
+    RP_DYNAMIC_NONE /* sizes are numbers */
 } rp_dynamic;
 
 typedef struct rp_jit_options {

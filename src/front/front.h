@@ -86,6 +86,7 @@ typedef struct front_mark {
 typedef struct front_seen {
     struct front_seen *next;
     uint32_t rank;
+    bool stored; /* by an earlier process: sizes are not known */
     int64_t dim[RP_MAX_RANK];
     bool wobbled[RP_MAX_RANK];
     char source[];
@@ -107,12 +108,13 @@ struct rp_jit {
     rp_device *device;
     pthread_mutex_t
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
-    front_mark *marks;    /* read by turn or lock, written by both */
-    front_seen *seen;     /* by turn */
-    bool warned;          /* likewise */
-    uint32_t next_number; /* likewise */
-    pthread_mutex_t lock; /* what follows */
-    front_entry **entry;  /* the most recently used first */
+    front_mark *marks;     /* read by turn or lock, written by both */
+    front_seen *seen;      /* by turn */
+    bool warned;           /* likewise */
+    bool loaded, differed; /* likewise: history was read from the cache; it is to be stored there */
+    uint32_t next_number;  /* likewise */
+    pthread_mutex_t lock;  /* what follows */
+    front_entry **entry;   /* the most recently used first */
     uint32_t n_entries, cap_entries, n_general;
     front_entry *memo[FRONT_MEMO]; /* by hash of the words: a guess */
     uint64_t calls, hits, compiles, ran_eager;
@@ -193,6 +195,9 @@ const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis);
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 /* Takes the sizes of a call into the history. */
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;
+/* What an earlier process saw: bit d of axes for an axis that differed. Before any call is taken in. */
+rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigned axes,
+                           rp_error *err) RP_MUST_USE;
 void front_forget(rp_jit *f);
 
 #endif

@@ -138,6 +138,8 @@ void rp_jit_reset(rp_jit *f) {
     (void)pthread_mutex_unlock(&f->lock);
     front_forget(f);
     f->warned = false;
+    f->loaded = true; /* what the cache has is forgotten, too */
+    f->differed = false;
     f->next_number = 0;
     (void)pthread_mutex_unlock(&f->turn);
 }

@@ -120,7 +120,7 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
                       const front_break *why, rp_error *err) RP_MUST_USE;
 /* Compiles the new steps of a run that is over. */
 rp_status front_settle(front_session *s, rp_error *err) RP_MUST_USE;
-/* Marks what must be kept because the effects overwrite what it was made of; and nodes whose value is a version's, as the last in
+/* Marks what must be kept because the effects overwrite what it was made of, OUT, or NEED where it is GIVEN; and nodes whose value is a version's, as the last in
  * memory that no argument is. */
 void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n, uint64_t until,
                         uint8_t *mark);
