@@ -106,6 +106,8 @@ struct rp_jit {
     bool fullgraph, suppress_errors;
     rp_compilation_config *config, *eager_config;
     rp_device *device;
+    rp_stream *stream;      /* for copies, where its memory is not the host's; else NULL */
+    pthread_mutex_t copies; /* a copy by stream is under way */
     pthread_mutex_t
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
     front_mark *marks;     /* read by turn or lock, written by both */
@@ -179,6 +181,11 @@ rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
 /* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
                              bool *compiled, rp_error *err) RP_MUST_USE;
+/* v's contents to dense memory of the device, which are there then. */
+rp_status front_copy_in(rp_jit *f, void *to, const rp_value *v, rp_error *err) RP_MUST_USE;
+/* Either is the device's or the host's. */
+rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes,
+                     rp_error *err) RP_MUST_USE;
 /* Runs r's graph on dense inputs, and gives its value. */
 rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
                      const front_out *to, rp_error *err) RP_MUST_USE;

@@ -47,6 +47,12 @@ struct front_recording {
     pthread_mutex_t lock; /* held by a run */
 };
 
+/* A value in memory of the host, where that of the device is another. */
+typedef struct front_read {
+    struct front_read *next;
+    _Alignas(64) char data[];
+} front_read;
+
 /* A run: what has values, and how far it is. */
 typedef struct front_session {
     rp_jit *f;
@@ -60,6 +66,7 @@ typedef struct front_session {
     uint32_t n_effects; /* of the run's, those that are done */
     void **owned;       /* memory of the device */
     uint32_t n_owned, cap_owned;
+    front_read *read;
     const front_out *to;
     rp_value result; /* that the last step gives */
     uint32_t number; /* of the entry */
