@@ -39,32 +39,75 @@ rp_status lower_tensor_find_direct(lowerer *L, const pass_group *gr, group *g) {
     return RP_OK;
 }
 
+/* Which of the sums every sigmoid is of, where nothing else of the segment has steps that are fewer near zero; -1: there is none. */
+static int sigmoid_of(const lowerer *L, const pass_segment *s) {
+    int of = -1;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const ir_node *n = ir_node_at(L->g, s->nodes[i]);
+        const char *expr = ir_op_table(n->op)->expr;
+        if (!expr || (!strstr(expr, "rp_exp") && !strstr(expr, "rp_over"))) continue;
+        int m = 0;
+        while (m < (int)s->n_mats && n->in[0] != s->mats[m]) m++;
+        if (n->op != IR_sigmoid || n->dtype != RP_DTYPE_F32 || m == (int)s->n_mats ||
+            (of >= 0 && of != m))
+            return -1;
+        of = m;
+    }
+    return of;
+}
+
+/* Whether all of g is one part whose elements have fewer steps near zero. */
+static bool has_near(const lowerer *L, const group *g) {
+    return g->n_parts == 1 && !g->rotary && sigmoid_of(L, g->parts[0].s) >= 0;
+}
+
+static const lower_call element_call = {
+    .columns = 1, .acc = "s", .space = "", .name = "e", .end = "[1];", .at = ""};
+
+/* FRAG_put or FRAG_put_near: the call of a fragment, which lies in `scope`. */
+static void put_element_put(lowerer *L, const part *p, const char *frag, const char *suffix,
+                            const char *scope) {
+    base_buf *b = &L->source;
+    base_buf_printf(b,
+                    "RP_INLINE void %s_put%s(char *const *arg, const long long *dim, long long "
+                    "row, long long column, const float *s, const float *asked)\n{\n",
+                    frag, suffix);
+    lower_call_temporaries(L, p->s, &element_call);
+    base_buf_printf(b, "    %s%s(arg, dim, row, column", scope, frag);
+    lower_call_arguments(L, p->s, &element_call);
+    base_buf_puts(b, ", asked);\n}\n");
+}
+
+/* The same fragment once more, with the names that it calls in scope of rk_near. */
+static rp_status put_near_element(lowerer *L, const part *p, const char *frag) {
+    char *scope = base_arena_printf(L->arena, "%s_near::", frag);
+    uint32_t n = 0;
+    if (!scope) return rp_fail(L->err, RP_NOMEM, "kernel name");
+    RP_TRY(lower_epilogue_build(L, p->s, frag, 1));
+    base_buf_printf(&L->source, "struct %s_near : rk_near {\n", frag);
+    const rp_status st = lower_render_element(L, &n);
+    base_buf_puts(&L->source, "};\n");
+    if (st == RP_OK) put_element_put(L, p, frag, "_near", scope);
+    forget_kernel(L);
+    return st;
+}
+
 /* FRAG_ask and FRAG of one thread, and FRAG_put, which has what they keep. s: the element's sums. */
 static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32_t *n_asked) {
     if (p->rotary) {
         *n_asked = LOWER_ROTARY_ASKED;
         return lower_rotary_text(L, p->rotary, frag, p->columns);
     }
-    static const lower_call call = {
-        .columns = 1, .acc = "s", .space = "", .name = "e", .end = "[1];", .at = ""};
-    base_buf *b = &L->source;
     uint32_t n = 0;
     rp_status st = lower_epilogue_build(L, p->s, frag, 1);
     if (st == RP_OK) st = lower_render_element(L, &n);
     if (n > *n_asked) *n_asked = n;
-    base_buf_printf(b,
-                    "RP_INLINE void %s_put(char *const *arg, const long long *dim, long long row, "
-                    "long long column, const float *s, const float *asked)\n{\n",
-                    frag);
-    if (st == RP_OK) lower_call_temporaries(L, p->s, &call);
-    base_buf_printf(b, "    %s(arg, dim, row, column", frag);
-    if (st == RP_OK) lower_call_arguments(L, p->s, &call);
-    base_buf_puts(b, ", asked);\n}\n");
+    if (st == RP_OK) put_element_put(L, p, frag, "", "");
     forget_kernel(L);
     return st;
 }
 
-/* What is done for an element: `how` is ask or put. The last unit of part i may have columns that are not there. */
+/* What is done for an element: `how` is ask, put or put_near. The last unit of part i may have columns that are not there. */
 static void put_element_call(lowerer *L, const group *g, const char *name, uint32_t i,
                              const char *how) {
     const bool asks = strcmp(how, "ask") == 0;
@@ -76,12 +119,12 @@ static void put_element_call(lowerer *L, const group *g, const char *name, uint3
     if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
     if (g->to && !asks)
         base_buf_printf(b,
-                        "%s_e%u_put(arg, dim, rk_tile_row(row, tiles), rk_tile_column(row, at, "
-                        "tiles) + below * (tiles.columns > 1 ? 8 : %" PRId64 "), s, asked);\n",
-                        name, i, p->columns);
+                        "%s_e%u_%s(arg, dim, rk_tile_row(row, high), rk_tile_column(row, at, "
+                        "high) + below * (high > 1 ? 8 : %" PRId64 "), s, asked);\n",
+                        name, i, how, p->columns);
     else
         base_buf_printf(b, "%s_e%u_%s(arg, dim, row%s, at, %sasked);\n", name, i, how,
-                        strcmp(how, "put") == 0 ? " + below" : "", asks ? "" : "s, ");
+                        asks ? "" : " + below", asks ? "" : "s, ");
 }
 
 static void put_element_choice(lowerer *L, const group *g, const char *name, const char *how) {
@@ -90,9 +133,8 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, con
     base_buf_printf(b,
                     "    RP_INLINE void %s(char *const *arg, const long long *dim, int unit, long "
                     "long row, int column, %sfloat *asked%s)\n    {\n",
-                    how, asks ? "" : "const float *s, const ",
-                    strcmp(how, "put") == 0 ? ", int below = 0" : "");
-    if (g->to && !asks) base_buf_printf(b, "        const rk_tiles tiles = %s_tiles(dim);\n", name);
+                    how, asks ? "" : "const float *s, const ", asks ? "" : ", int below = 0");
+    if (g->to && !asks) base_buf_printf(b, "        const int high = %s_high(dim);\n", name);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         if (i)
             base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);
@@ -215,6 +257,7 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
         if (!frag) return rp_fail(L->err, RP_NOMEM, "kernel name");
         RP_TRY(g->direct ? put_element(L, &g->parts[i], frag, &n_asked)
                          : put_rows_of(L, &g->parts[i], frag, g));
+        if (g->direct && has_near(L, g)) RP_TRY(put_near_element(L, &g->parts[i], frag));
     }
     if (g->to) RP_TRY(lower_arranged_text(L, g->to, name, gr->rows));
     base_buf_printf(b,
@@ -227,6 +270,13 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
         put_element_choice(L, g, name, "ask");
         put_element_choice(L, g, name, "put");
         if (g->rotary) put_pairs(L, g, name);
+        if (has_near(L, g)) {
+            base_buf_printf(b,
+                            "    enum { NEAR = 1 };\n    RP_INLINE bool near(const float *s) { "
+                            "return rk_near::is(s[%d]); }\n",
+                            sigmoid_of(L, g->parts[0].s));
+            put_element_choice(L, g, name, "put_near");
+        }
     } else {
         put_row_choice(L, g, name);
     }

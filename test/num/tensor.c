@@ -122,6 +122,26 @@ static void epilogues_get_their_sums(void **state) {
     }
 }
 
+/* Groups of warps in turns have a gate of fewer steps where all of some are near zero: here some are and some are not. */
+static void gates_far_from_zero_have_the_same_bits(void **state) {
+    static const char text[] =
+        "graph @g(%x: f32[T,16]) where T in [150,150] {\n"
+        "  %g = param @g : bf16[4288,16]\n  %u = param @u : bf16[4288,16]\n"
+        "  %c = const 64\n  %y = mul %x, %c\n  %z = cast %y {dtype=bf16}\n"
+        "  %0 = matmul %z, %g {trans_b=true}\n  %1 = matmul %z, %u {trans_b=true}\n"
+        "  %s = sigmoid %0\n  %2 = mul %0, %s\n  %3 = mul %2, %1\n"
+        "  %h = cast %3 {dtype=bf16}\n  ret %h }\n";
+    (void)state;
+    NEEDS_GPU();
+    both b = both_of(text, SEED);
+    plan_run fused = run(&b, both_on_gpu(true, false), "a gate"),
+             apart = run(&b, both_on_gpu(false, false), "a gate");
+    check_same(&b, &fused, &apart, "a gate", "with fusion and without");
+    plan_run_done(&fused);
+    plan_run_done(&apart);
+    both_done(&b);
+}
+
 /* x over the root of its mean square, times w: with a parameter w the rows are a norm, which has a template; with an input they are not. */
 static void check_rows(int rows, int k, bool norm) {
     char text[1200], what[64], input[40] = "", param[60] = "";
@@ -196,6 +216,7 @@ int main(void) {
         cmocka_unit_test(products_are_near_whatever_the_shape),
         cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
+        cmocka_unit_test(gates_far_from_zero_have_the_same_bits),
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),
     };
