@@ -1,5 +1,6 @@
 /* Gives a fuzz target the files of its corpus, one after the other: linked in place of
- * libFuzzer's main. A crash is a failure of the file named last. */
+ * libFuzzer's main. A crash is a failure of the file named last. FUZZ_FILE says its name to
+ * targets that expect something of it. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ int main(int argc, char **argv) {
             if (names[k]->d_name[0] != '.') {
                 (void)snprintf(path, sizeof path, "%s/%s", argv[i], names[k]->d_name);
                 printf("[ RUN      ] %s\n", names[k]->d_name);
+                (void)setenv("FUZZ_FILE", names[k]->d_name, 1);
                 int failed = replay(path);
                 printf("[ %s ] %s\n", failed ? " FAILED " : "      OK", names[k]->d_name);
                 bad |= failed;
