@@ -280,8 +280,8 @@ static bool is_leaf(ir_op op) {
     return op == IR_input || op == IR_param || op == IR_state;
 }
 
-/* Each output has memory of its own, but versions of memory and leaves, which the plan copies. On a GPU it cannot: there an output is a
- * leaf only where passes found that it is one (others: pass_separate_outputs). */
+/* Each output has memory of its own, but versions of a leaf's memory and leaves, which the plan copies. On a GPU it
+ * cannot: there an output is a leaf only where passes found that it is one (others: pass_separate_outputs). */
 static rp_status place_outputs(lowerer *L) {
     for (uint32_t i = 0; i < ir_output_count(L->g); i++) {
         ir_ref o = ir_output_at(L->g, i), base = o;
@@ -293,7 +293,9 @@ static rp_status place_outputs(lowerer *L) {
         lower_ref *at = &L->out->outputs[L->out->n_outputs++];
         if (leaf && L->opt->target == GEN_CUDA)
             RP_TRY(lower_copy(L, o, at));
-        else if (own || leaf || (L->has_memory[base] && ir_node_at(L->g, o)->memory != IR_NONE))
+        else if (own || leaf ||
+                 (L->has_memory[base] && L->where[base].seg != LOWER_TEMP &&
+                  ir_node_at(L->g, o)->memory != IR_NONE))
             *at = L->where[base];
         else if (ir_node_at(L->g, o)->op == IR_empty)
             RP_TRY(lower_memory(L, o, at));

@@ -43,6 +43,10 @@ static void every_output_is_written(void **state) {
         "f32[T,8]");
     check_written("  %0 = reshape %x {shape=[T,2,4]}\n  %1 = exp %x\n  ret %0, %1",
                   "(f32[T,2,4], f32[T,8])");
+    /* One version of memory that is made here, which two outputs come to be. */
+    check_written("  %0 = exp %x\n  %1 = empty {dtype=f32, shape=[T,8]}\n  %2 = update %1, %0\n"
+                  "  %3 = slice %2 {axis=1, start=0, stop=8}\n  ret %3, %2",
+                  "(f32[T,8], f32[T,8])");
 }
 
 /* Also where reads were moved before a write, in a graph that then has its symbols in the order of its leaves. */
