@@ -130,6 +130,7 @@ rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out, rp_
     if (!t.path) say_missing(&t);
     if (t.path) st = store ? learn_version(&t, store, err) : ask_version(&t, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
+    if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
     if (t.path && st == RP_OK) st = make_scratch(&t, err);
     if (st == RP_OK)
         *out = t;
@@ -141,6 +142,7 @@ rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out, rp_
 void compile_toolchain_done(compile_toolchain *t) {
     remove_scratch(t);
     base_free(t->path);
+    base_free(t->linker);
     base_free(t->version);
     base_free(t->scratch);
     *t = (compile_toolchain){0};
@@ -184,35 +186,55 @@ static base_str telling_line(const char *out) {
     return first;
 }
 
-static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *c, const char *so,
-                        rp_error *err) {
-    const char *argv[48];
-    size_t n = 0, n_flags = 0;
-    const char *const *flags = gen_isa_flags(isa, t->family, &n_flags);
-    argv[n++] = t->path;
-    for (size_t i = 0; i < n_flags && n < 32; i++) argv[n++] = flags[i];
-    /* Calls that a compiler makes up (memset) are found in this process. */
-    static const char *const fixed[] = {"-w",        "-shared", "-fPIC", "-fvisibility=default",
-                                        "-nostdlib", "-pipe",   "-x",    "c"};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
-    argv[n++] = c;
-    argv[n++] = "-o";
-    argv[n++] = so;
-    argv[n] = NULL;
+static rp_status run_program(const compile_toolchain *t, const char *const *argv, rp_error *err) {
     base_buf out;
     int code = 0;
     base_buf_init(&out, 1 << 20);
-    atomic_fetch_add(&n_runs, 1);
     rp_status st = base_spawn_in(argv, t->scratch, t->wanted, t->user, &out, &code, err);
     if (st == RP_OK && code != 0) {
         base_str line = telling_line(out.data);
         st = rp_fail(
             err, RP_INTERNAL,
             "%s failed on generated code (exit %d): %.*s; REPRISE_CC names another compiler",
-            t->path, code, (int)(line.len < 200 ? line.len : 200), line.ptr);
+            argv[0], code, (int)(line.len < 200 ? line.len : 200), line.ptr);
     }
     base_buf_done(&out);
     return st;
+}
+
+enum { MAX_ARGS = 48, MAX_FLAGS = 32 };
+
+/* From `from` to `to`: an object where it is linked after that. Calls that a compiler makes up (memset) are found in this
+ * process. */
+static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *from, const char *to,
+                        rp_error *err) {
+    static const char *const fixed[] = {"-w", "-fPIC", "-fvisibility=default", "-nostdlib", "-pipe",
+                                        "-x", "c"};
+    const char *argv[MAX_ARGS];
+    size_t n = 0, n_flags = 0;
+    const char *const *flags = gen_isa_flags(isa, t->family, &n_flags);
+    argv[n++] = t->path;
+    argv[n++] = t->linker ? "-c" : "-shared";
+    for (size_t i = 0; i < n_flags && i < MAX_FLAGS; i++) argv[n++] = flags[i];
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
+    argv[n++] = from;
+    argv[n++] = "-o";
+    argv[n++] = to;
+    argv[n] = NULL;
+    atomic_fetch_add(&n_runs, 1);
+    return run_program(t, argv, err);
+}
+
+/* A tenth of a small unit's time is what compilers do around the linker (of gcc: collect2, a plugin for code that is
+ * optimised as it is linked). One that does not know this machine's objects leaves the work to the compiler. */
+static rp_status run_linker(const compile_toolchain *t, const char *o, const char *so,
+                            rp_error *err) {
+    const char *const direct[] = {t->linker, "-shared", o, "-o", so, NULL};
+    const char *const asked[] = {t->path, "-shared", "-nostdlib", o, "-o", so, NULL};
+    rp_error why = {0};
+    rp_status st = run_program(t, direct, &why);
+    if (st == RP_INTERNAL) return run_program(t, asked, err);
+    return st == RP_OK ? st : rp_fail(err, st, "%s", why.text);
 }
 
 static rp_status write_source(const char *path, const char *source, rp_error *err) {
@@ -222,31 +244,54 @@ static rp_status write_source(const char *path, const char *source, rp_error *er
     return rp_fail(err, st, "%s; compiling needs room there, or set TMPDIR", why.text);
 }
 
+/* The files that a unit goes through. */
+typedef struct files {
+    base_buf c, o, so;
+} files;
+
+static rp_status name_files(files *f, const char *stem, rp_error *err) {
+    base_buf_init(&f->c, 0);
+    base_buf_init(&f->o, 0);
+    base_buf_init(&f->so, 0);
+    base_buf_printf(&f->c, "%s.c", stem);
+    base_buf_printf(&f->o, "%s.o", stem);
+    base_buf_printf(&f->so, "%s.so", stem);
+    RP_TRY(base_buf_status(&f->c, err));
+    RP_TRY(base_buf_status(&f->o, err));
+    return base_buf_status(&f->so, err);
+}
+
+static void drop_files(files *f) {
+    if (f->c.data) (void)unlink(f->c.data);
+    if (f->o.data) (void)unlink(f->o.data);
+    base_buf_done(&f->c);
+    base_buf_done(&f->o);
+    base_buf_done(&f->so);
+}
+
+static rp_status check_written(const compile_toolchain *t, const char *path, rp_error *err) {
+    struct stat info;
+    if (stat(path, &info) == 0 || errno != ENOENT) return RP_OK;
+    return rp_fail(err, RP_INTERNAL,
+                   "%s ended well and wrote nothing; REPRISE_CC names another compiler", t->path);
+}
+
 /* Compiles at <stem>.c to <stem>.so, which goes into the store. */
 static rp_status compile_at(const compile_toolchain *t, const char *stem, const char *source,
                             gen_isa isa, base_hash128 key, cache_store *store, rp_error *err) {
     rp_status st;
-    struct stat info;
     char *path = NULL;
-    base_buf c, so;
-    base_buf_init(&c, 0);
-    base_buf_init(&so, 0);
-    base_buf_printf(&c, "%s.c", stem);
-    base_buf_printf(&so, "%s.so", stem);
-    RP_TRY_OUT(base_buf_status(&c, err));
-    RP_TRY_OUT(base_buf_status(&so, err));
-    RP_TRY_OUT(write_source(c.data, source, err));
-    RP_TRY_OUT(run_cc(t, isa, c.data, so.data, err));
-    if (stat(so.data, &info) != 0 && errno == ENOENT)
-        RP_TRY_OUT(rp_fail(err, RP_INTERNAL,
-                           "%s ended well and wrote nothing; REPRISE_CC names another compiler",
-                           t->path));
-    RP_TRY_OUT(cache_put_code(store, key, GEN_ISA_BIT(isa), so.data, &path, err));
+    files f;
+    RP_TRY_OUT(name_files(&f, stem, err));
+    RP_TRY_OUT(write_source(f.c.data, source, err));
+    const char *first = t->linker ? f.o.data : f.so.data;
+    RP_TRY_OUT(run_cc(t, isa, f.c.data, first, err));
+    RP_TRY_OUT(check_written(t, first, err));
+    if (t->linker) RP_TRY_OUT(run_linker(t, f.o.data, f.so.data, err));
+    RP_TRY_OUT(cache_put_code(store, key, GEN_ISA_BIT(isa), f.so.data, &path, err));
 out:
-    if (c.data) (void)unlink(c.data);
     base_free(path);
-    base_buf_done(&c);
-    base_buf_done(&so);
+    drop_files(&f);
     return st;
 }
 

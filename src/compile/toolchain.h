@@ -9,6 +9,7 @@ typedef struct compile_toolchain {
     char *path;        /* NULL: nothing can be compiled */
     char missing[400]; /* why path is NULL, in one phrase with the values */
     const char *cure;  /* the advice that follows from it (static) */
+    char *linker;      /* ld in PATH; NULL: the compiler links */
     char *scratch;     /* private folder for sources, objects and the compiler's own files */
     char *version;     /* first line of --version; part of every code key */
     gen_cc_family family;

@@ -2,7 +2,9 @@
 #include "support/check.h"
 #include "support/trees.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -11,14 +13,16 @@
 
 static char folder[128], path[160];
 
-static void install(const char *version) {
+static void install_script(const char *at, const char *text) {
     rp_error err = {0};
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "#!/bin/sh\necho '%s'\necho 'Copyright'\n", version);
-    CHECK_OK(base_file_write_atomic(path, b.data, b.len, &err), &err);
-    assert_int_equal(chmod(path, 0700), 0);
-    base_buf_done(&b);
+    CHECK_OK(base_file_write_atomic(at, text, strlen(text), &err), &err);
+    assert_int_equal(chmod(at, 0700), 0);
+}
+
+static void install(const char *version) {
+    char text[128];
+    (void)snprintf(text, sizeof text, "#!/bin/sh\necho '%s'\necho 'Copyright'\n", version);
+    install_script(path, text);
 }
 
 /* Finds it; how often it was run. */
@@ -51,6 +55,56 @@ static void a_program_is_asked_once(void **state) {
     cache_store_close(store);
 }
 
+/* Compiles by the compiler and the linker in PATH; whether `ran` was written on the way. */
+static bool compiles(cache_store *store, uint64_t key) {
+    char ran[160], *so = NULL;
+    rp_error err = {0};
+    compile_toolchain t = {0};
+    const base_hash128 id = {key, 0};
+    (void)snprintf(ran, sizeof ran, "%s/bin/ran", folder);
+    (void)unlink(ran);
+    CHECK_OK(compile_toolchain_find(NULL, &t, &err), &err);
+    CHECK_OK(
+        compile_toolchain_run(&t, "int one(void) { return 1; }\n", gen_isa_best(), id, store, &err),
+        &err);
+    CHECK_OK(cache_get_code(store, id, GEN_ISA_BIT(gen_isa_best()), &so, &err), &err);
+    base_free(so);
+    compile_toolchain_done(&t);
+    return access(ran, R_OK) == 0;
+}
+
+/* ld without the compiler's help, and the compiler where ld will not. */
+static void the_linker_is_called_itself(void **state) {
+    char cache[160], bin[160], ld[170], text[400], *real = base_find_program("ld");
+    char *cc = base_find_program("cc"), *before = getenv("PATH"), *inside = NULL;
+    cache_store *store = NULL;
+    rp_error err = {0};
+    (void)state;
+    if (!real || !cc) SKIP_TEST("no cc or no ld in PATH");
+    assert_true(asprintf(&before, "%s", before) > 0);
+    (void)snprintf(cache, sizeof cache, "%s/linked", folder);
+    (void)snprintf(bin, sizeof bin, "%s/bin", folder);
+    (void)snprintf(ld, sizeof ld, "%s/ld", bin);
+    assert_int_equal(mkdir(bin, 0700), 0);
+    assert_true(asprintf(&inside, "%s:%s", bin, before) > 0);
+    assert_int_equal(setenv("PATH", inside, 1) | setenv("REPRISE_CC", cc, 1), 0);
+    CHECK_OK(cache_store_open(cache, &store, &err), &err);
+    (void)snprintf(text, sizeof text,
+                   "#!/bin/sh\n[ \"$1\" = -shared ] && : >%s/ran\nexec %s \"$@\"\n", bin, real);
+    install_script(ld, text);
+    assert_true(compiles(store, 1));
+    (void)snprintf(text, sizeof text, "#!/bin/sh\n[ \"$1\" = -shared ] && exit 1\nexec %s \"$@\"\n",
+                   real);
+    install_script(ld, text);
+    assert_false(compiles(store, 2));
+    cache_store_close(store);
+    assert_int_equal(setenv("PATH", before, 1) | setenv("REPRISE_CC", path, 1), 0);
+    free(inside);
+    free(before);
+    base_free(real);
+    base_free(cc);
+}
+
 static int set_up(void **state) {
     (void)state;
     if (tree_make(folder, sizeof folder) != 0) return -1;
@@ -65,6 +119,7 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once),
+                                       cmocka_unit_test(the_linker_is_called_itself)};
     return cmocka_run_group_tests_name("compile_toolchain", tests, set_up, tear_down);
 }
