@@ -64,7 +64,7 @@ static void fill_row(float *x, uint32_t n, uint32_t kind, uint64_t seed) {
         x[i] = kind == 0   ? (float)(2.5 * normal)
                : kind == 1 ? 3.25f
                : kind == 2 ? floorf((float)(u * 16)) / 8
-               : kind == 3 ? (float)(-40 * u * (double)i)
+               : kind == 3 ? (float)(-40 * u * (double)((i + n / 3) % n))
                : kind == 4 ? (i % 97 == 5 ? (float)normal : -INFINITY)
                : kind == 5 ? (i % 3 ? 0.0f : -0.0f)
                            : (float)(1e30 * normal);
@@ -85,7 +85,11 @@ static engine_sampling random_sampling(uint32_t n, uint64_t seed) {
                              .seed = base_philox_bits(seed, 5)};
 }
 
-/* Runs a step whose rows have these logits and, but every fourth, draws. */
+static bool is_drawn(uint32_t row) {
+    return row % 5 != 3;
+}
+
+/* Runs a step whose rows have these logits and draws. */
 static void run_draws(border *b, const float *logits, float *best, const int32_t *draws,
                       uint32_t n_rows) {
     const rp_dispatch d = {
@@ -127,14 +131,14 @@ void border_check_draws(const char *device, uint32_t vocab, uint32_t n_rows, uin
         const int32_t at = (int32_t)gen_best(x, vocab);
         best[i] = x[at];
         memcpy(&best[n_rows + i], &at, sizeof at);
-        if (i % 4 != 3 || i % 8 == 7) engine_draw_put(&p, i, draws + (size_t)i * GEN_DRAW_WORDS);
+        if (is_drawn(i)) engine_draw_put(&p, i, draws + (size_t)i * GEN_DRAW_WORDS);
     }
     run_draws(&b, logits, best, draws, n_rows);
     const engine_best got = engine_results_best(&b.results);
     for (uint32_t i = 0; i < n_rows; i++) {
         engine_sampling p = random_sampling(vocab, seed + i);
         int32_t want = (int32_t)gen_best(logits + (size_t)i * vocab, vocab), next;
-        if (i % 4 == 3) p.temperature = 0;
+        if (!is_drawn(i)) p.temperature = 0;
         if (i % 8 != 7)
             CHECK_OK(engine_sampler_pick(s, &p, logits + (size_t)i * vocab, i, &want, &err), &err);
         border_read(&b, &next, b.results.tokens + i, sizeof next);

@@ -36,6 +36,7 @@ struct rk_draw_order {
     long long n;
     float top, scale;
     double least; /* weight of a candidate */
+    float floor;  /* no candidate's power of two is as low */
     bool by_id;
     rp_u32 held; /* candidates of the first chunk, where that is the one in the room */
 };
@@ -56,17 +57,35 @@ RP_INLINE float rk_draw_weight(const rk_draw_order &o, float x)
     return p * rp_from_bits((rp_bits(whole) - rp_bits(magic) + 127) << 23);
 }
 
-RP_INLINE bool rk_draw_may(const rk_draw_order &o, float weight) { return (double)weight >= o.least && weight > 0.0f; }
+/* A candidate. Most logits are none by their power of two, and where no weight is asked for that decides. */
+RP_INLINE bool rk_draw_may(const rk_draw_order &o, float x)
+{
+    if (!((x - o.top) * o.scale > o.floor)) return false;
+    return !(o.least > 0) || (double)rk_draw_weight(o, x) >= o.least;
+}
+
+RP_INLINE void rk_draw_limit(rk_draw_order &o, double least)
+{
+    const float below = (float)((int)(rp_bits64(least) >> 52) - 1023 - 1); /* of the power of two that least has, with room for roundings */
+    o.least = least;
+    o.floor = least > 0 && below > -115.0f ? below : -115.0f;
+}
+
+/* The first digit of a rank by logit. */
+RP_INLINE int rk_draw_digit(const rk_draw_order &o, float x)
+{
+    const int last = (1 << RK_DRAW_DIGIT) - 1;
+    const float behind = (o.top - x) * 32.0f;
+    return behind < (float)last ? last - (int)behind : 0;
+}
 
 RP_INLINE rp_u64 rk_draw_rank(const rk_draw_order &o, float x, long long id)
 {
     const rp_u64 place = ((rp_u64)1 << RK_DRAW_ID_BITS) - 1 - (rp_u64)id;
     if (o.by_id) return place;
-    const int last = (1 << RK_DRAW_DIGIT) - 1, bits = (int)rp_bits(x + 0.0f); /* -0 equals 0 */
+    const int bits = (int)rp_bits(x + 0.0f); /* -0 equals 0 */
     const rp_u32 key = (rp_u32)(bits ^ (int)((rp_u32)(bits >> 31) >> 1)) ^ 0x80000000u;
-    const float behind = (o.top - x) * 32.0f;
-    const int digit = behind < (float)last ? last - (int)behind : 0;
-    return (rp_u64)digit << (32 + RK_DRAW_ID_BITS) | (rp_u64)key << RK_DRAW_ID_BITS | place;
+    return (rp_u64)rk_draw_digit(o, x) << (32 + RK_DRAW_ID_BITS) | (rp_u64)key << RK_DRAW_ID_BITS | place;
 }
 
 RP_INLINE int rk_draw_id(rp_u64 rank) { return (1 << RK_DRAW_ID_BITS) - 1 - (int)(rank & ((1 << RK_DRAW_ID_BITS) - 1)); }
@@ -121,15 +140,21 @@ RP_INLINE void rk_draw_cut(rk_draw_room &r, int digits, rp_u32 want)
 RP_CALL rp_u64 rk_draw_bound(rk_draw_room &r, const rk_draw_order &o, rp_u64 before, rp_u32 want)
 {
     rp_u64 prefix = 0; /* the digits of a rank above its last `left` bits */
-    for (int left = 64;;) {
+    for (int left = o.by_id ? 2 * RK_DRAW_DIGIT : 64;;) {
         const int shift = left > RK_DRAW_DIGIT ? left - RK_DRAW_DIGIT : 0, digits = 1 << (left - shift);
         for (int i = threadIdx.x; i < digits; i += GEN_EXCHANGE_THREADS) r.count[i] = 0;
         __syncthreads();
-        rk_draw_each(o, [&](float x, long long id) {
-            const rp_u64 rank = rk_draw_rank(o, x, id);
-            if (rank >= before || (left < 64 && rank >> left != prefix)) return;
-            if (rk_draw_may(o, rk_draw_weight(o, x))) atomicAdd(&r.count[rank >> shift & (rp_u64)(digits - 1)], 1u);
-        });
+        if (left == 64 && !~before) {
+            rk_draw_each(o, [&](float x, long long) {
+                if (rk_draw_may(o, x)) atomicAdd(&r.count[rk_draw_digit(o, x)], 1u);
+            });
+        } else {
+            rk_draw_each(o, [&](float x, long long id) {
+                const rp_u64 rank = rk_draw_rank(o, x, id);
+                if (rank >= before || (left < 64 && rank >> left != prefix)) return;
+                if (rk_draw_may(o, x)) atomicAdd(&r.count[rank >> shift & (rp_u64)(digits - 1)], 1u);
+            });
+        }
         __syncthreads();
         rk_draw_cut(r, digits, want);
         const bool found = r.n > 0 || r.digit == 0;
@@ -165,14 +190,16 @@ RP_CALL void rk_draw_sort(rk_draw_room &r, int n)
 RP_CALL rp_u32 rk_draw_chunk(rk_draw_room &r, const rk_draw_order &o, rp_u64 before, rp_u32 want)
 {
     const rp_u64 bound = rk_draw_bound(r, o, before, want);
+    const int digit = o.by_id ? 0 : (int)(bound >> (64 - RK_DRAW_DIGIT));
     if (threadIdx.x == 0) {
         r.n = 0;
         r.ends = bound == 0;
     }
     __syncthreads();
     rk_draw_each(o, [&](float x, long long id) {
+        if (digit > 0 && rk_draw_digit(o, x) < digit) return;
         const rp_u64 rank = rk_draw_rank(o, x, id);
-        if (rank < before && rank >= bound && rk_draw_may(o, rk_draw_weight(o, x))) r.rank[atomicAdd(&r.n, 1u)] = rank;
+        if (rank < before && rank >= bound && rk_draw_may(o, x)) r.rank[atomicAdd(&r.n, 1u)] = rank;
     });
     __syncthreads();
     const rp_u32 n = r.n;
@@ -231,6 +258,7 @@ RP_CALL double rk_draw_total(rk_draw_room &r, const rk_draw_order &o)
     __syncthreads();
     if (threadIdx.x == 0) {
         double sum = 0, rest = 0;
+#pragma unroll 8
         for (long long i = 0; i < blocks; i++) sum += r.part[i];
         for (long long i = 0; i < tail; i++) rest += (double)r.weight[i];
         r.sum = sum + rest;
@@ -283,7 +311,8 @@ RP_CALL void rk_draw(rk_draw_room &r, const float *x, long long n, float top, co
     const double top_p = rk_draw_double(p + GEN_DRAW_TOP_P), min_p = rk_draw_double(p + GEN_DRAW_MIN_P);
     const double uniform = rk_draw_double(p + GEN_DRAW_UNIFORM), never = rp_from_bits64((rp_u64)0x7ff << 52);
     const rp_u32 all = (rp_u32)n, k = p[GEN_DRAW_TOP_K] > 0 && p[GEN_DRAW_TOP_K] < n ? (rp_u32)p[GEN_DRAW_TOP_K] : 0;
-    rk_draw_order o = {x, n, top, rp_from_bits((rp_u32)p[GEN_DRAW_SCALE]), min_p, true, 0};
+    rk_draw_order o = {x, n, top, rp_from_bits((rp_u32)p[GEN_DRAW_SCALE]), 0, 0, true, 0};
+    rk_draw_limit(o, min_p);
     if (k == 0 && top_p >= 1 && !(min_p > 0)) {
         rk_draw_among_all(r, o, uniform);
         return;
@@ -298,7 +327,7 @@ RP_CALL void rk_draw(rk_draw_room &r, const float *x, long long n, float top, co
     }
     if (k || top_p < 1) {
         const double share = (1 - top_p) * total / (double)n * 0.999;
-        if (k == 0 && share > o.least) o.least = share; /* what is lighter cannot reach the nucleus */
+        if (k == 0 && share > o.least) rk_draw_limit(o, share); /* what is lighter cannot reach the nucleus */
         o.by_id = false;
         o.held = 0;
         if (k) {
