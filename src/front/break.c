@@ -54,7 +54,7 @@ static rp_status begin(rp_jit_call *call, rp_error *err) {
                          .a = call->a,
                          .sizes = call->sizes,
                          .to = call->to,
-                         .number = call->f->next_number,
+                         .number = call->eager ? 0 : call->f->next_number, /* by turn */
                          .keep = !call->eager};
     RP_TRY(front_recording_new(call, &s->rec, err));
     call->session = s;

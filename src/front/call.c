@@ -11,20 +11,21 @@
 
 /* --- telling ------------------------------------------------------------------------------------ */
 
-/* Why no entry serves a, the most recently used first. Nobody else changes the list by turn, but it is looked at. */
+/* Why no entry serves a, the most recently used first. */
 static void log_recompile(rp_jit *f, const front_args *a) {
     base_buf b;
-    if (f->n_entries == 0 || !base_log_on(RP_LOG_CH_RECOMPILES, false)) return;
+    if (!base_log_on(RP_LOG_CH_RECOMPILES, false)) return;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "Recompiling function %s in %s:%d\n", f->name, f->file, f->line);
     base_buf_puts(&b, "    triggered by the following guard failure(s):");
     (void)pthread_mutex_lock(&f->lock);
+    bool any = f->n_entries > 0;
     for (uint32_t i = 0; i < f->n_entries; i++) {
         base_buf_printf(&b, "\n    - %u/%u: ", f->id, f->entry[i]->number);
         (void)front_guards_why(&f->entry[i]->guards, a, &b);
     }
     (void)pthread_mutex_unlock(&f->lock);
-    if (!b.failed) base_log_ch(RP_LOG_CH_RECOMPILES, false, "%s", b.data);
+    if (any && !b.failed) base_log_ch(RP_LOG_CH_RECOMPILES, false, "%s", b.data);
     base_buf_done(&b);
 }
 
@@ -41,12 +42,15 @@ void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_
                     (double)(base_now_ns() - start) / 1e6);
 }
 
-static void log_guards(const rp_jit *f, const front_entry *e) {
+/* Another thread may run e meanwhile, and add to its guards. */
+static void log_guards(rp_jit *f, const front_entry *e) {
     base_buf b;
     if (!base_log_on(RP_LOG_CH_GUARDS, false)) return;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
+    (void)pthread_mutex_lock(&f->lock);
     front_guards_print(&e->guards, &b);
+    (void)pthread_mutex_unlock(&f->lock);
     if (!b.failed) base_log_ch(RP_LOG_CH_GUARDS, false, "%s", b.data);
     base_buf_done(&b);
 }
@@ -151,12 +155,15 @@ static rp_status call_new(calling *c, rp_error *err) {
     if (c->made.entry) return RP_OK;
     c->to->ran = RP_RAN_CAPTURE;
     log_recompile(f, c->a);
-    bool full = f->n_entries - f->n_general >= f->limit;
+    (void)pthread_mutex_lock(&f->lock);
+    uint32_t n_general = f->n_general, n_entries = f->n_entries;
+    (void)pthread_mutex_unlock(&f->lock);
+    bool full = n_entries - n_general >= f->limit;
     bool all_full = front_limits_count(f->fn) >= f->all_limit;
     if (!full && !all_full) return make_entry(c, false, err);
     if (!f->warned) front_limits_warn(f, c->a, !full);
     f->warned = true;
-    if (f->n_general < f->limit) return make_entry(c, true, err);
+    if (n_general < f->limit) return make_entry(c, true, err);
     return call_eager(c,
                       "past the recompile limit, and as many entries with every size a symbol do "
                       "not serve these arguments",

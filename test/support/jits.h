@@ -30,6 +30,7 @@ static inline rp_jit *jit_at(rp_jit_fn fn, int level, rp_dynamic dynamic, void *
     o.config = c;
     o.dynamic = dynamic;
     CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    rp_jit_reset(f); /* whatever an earlier run of this program left in the cache */
     rp_config_free(c);
     return f;
 }

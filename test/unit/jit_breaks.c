@@ -240,6 +240,36 @@ static void ways_have_a_limit(void **state) {
     rp_jit_free(f);
 }
 
+/* Many nodes that never come again: the recording is begun anew, so it does not grow for ever. */
+static rp_status scaled_often(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    double top = rp_item(rp_amax(a, 0, false));
+    (void)user;
+    (void)err;
+    for (int i = 0; i < 64; i++) a = rp_add_scalar(a, i % 2 ? top : -top);
+    *result = rp_jit_value(call, a);
+    return RP_OK;
+}
+
+static void a_recording_is_begun_anew(void **state) {
+    float data[3] = {-1, 0, 0};
+    rp_jit *f = make(scaled_often, 1, NULL);
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        rp_value v = f32_of(data, 1, 3, 0), args = rp_value_tuple(&v, 1);
+        data[2] = (float)i + 1;
+        rp_output *o = jit_ok(f, &args);
+        assert_memory_equal(jit_result(o)->tensor.data, data, sizeof data);
+        rp_output_free(o);
+    }
+    rp_jit_info info = jit_info(f);
+    assert_true(info.compiles > 8);
+    assert_true(info.compiles < 60);
+    assert_int_equal(info.entries, 1);
+    rp_jit_free(f);
+}
+
 /* --- options and errors --------------------------------------------------------------------------- */
 
 static rp_jit *with(rp_jit_options o) {
@@ -472,6 +502,7 @@ int main(void) {
         cmocka_unit_test(states_are_written_in_front_of_a_break),
         cmocka_unit_test(a_loop_of_the_host),
         cmocka_unit_test(ways_have_a_limit),
+        cmocka_unit_test(a_recording_is_begun_anew),
         cmocka_unit_test(fullgraph_makes_a_break_an_error),
         cmocka_unit_test(failures_behind_a_break),
         cmocka_unit_test(values_are_for_functions),
