@@ -4,6 +4,7 @@
  *   decode CONTEXT N           N steps of one request after CONTEXT prompt tokens
  *   prefill N                  one forward of N prompt tokens, to the first output token
  *   batch REQUESTS CONTEXT N   N tokens each of several requests, after all prompts are through
+ *   sampling TEMPERATURE K P   how requests choose tokens from now on: temperature (0: greedy, as at the start), top-k (0: off), top-p (1: off)
  *   host                       host_us of the summary: microseconds of the host in a decode step, the median of the last 256
  *   steps                      compiles, captures and eager steps since the model was opened
  *
@@ -17,6 +18,8 @@
 #include "reprise/reprise.h"
 
 enum { MAX_PROMPT = 8192, MAX_REQUESTS = 64 };
+
+static rp_sampling sampling = {.top_p = 1};
 
 static double now(void) {
     struct timespec t;
@@ -34,6 +37,8 @@ static rp_status submit(rp_engine *e, unsigned index, unsigned n_prompt, unsigne
     r.n_prompt_ids = n_prompt;
     r.max_tokens = n_output;
     r.ignore_eos = true;
+    r.sampling = sampling;
+    r.sampling.seed = index;
     return rp_engine_submit(e, &r, out, err);
 }
 
@@ -85,6 +90,11 @@ static rp_status answer(rp_engine *e, const char *line, rp_error *err) {
     if (sscanf(line, "decode %u %u", &b, &c) == 2) kind = 0;
     if (sscanf(line, "prefill %u", &b) == 1) kind = 1;
     if (sscanf(line, "batch %u %u %u", &a, &b, &c) == 3) kind = 2;
+    if (sscanf(line, "sampling %lf %d %lf", &sampling.temperature, &sampling.top_k,
+               &sampling.top_p) == 3) {
+        printf("0\n");
+        return RP_OK;
+    }
     if (kind != 1) c++; /* the first token comes from the prompt */
     if (strcmp(line, "steps\n") == 0 || strcmp(line, "host\n") == 0) {
         static const char name[] = "\"host_us\":";
