@@ -186,7 +186,7 @@ struct rk_unit {
 struct rk_by_elements {
     enum { DIRECT = 1, NEAR = 0 };
     RP_INLINE bool near(const float *) { return false; }
-    RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int) {}
+    RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
     RP_INLINE void end(char *const *, const long long *, int, long long, float *) {}
 };
 struct rk_by_rows {
@@ -824,6 +824,9 @@ struct rk_results {
         pairs = rows > f ? (rows - f + s - 1) / s * P::UNITS : 0;
     }
 
+    /* Of the pairs from `from` on this warp's j-th; its row within the piece. */
+    RP_INLINE int pair_of(int from, int j) { return from + (int)threadIdx.x / 32 + j * (T::WORKERS / 32); }
+    RP_INLINE_MEMBER int row_of(int p) const { return first + p / P::UNITS * step; }
     RP_INLINE_MEMBER bool has(int p) const { return p < pairs && p % P::UNITS < job.n_units; }
 
     /* Pairs from `from` on: as many as the warps take at once. WHOLE: all of them are there. */
@@ -832,8 +835,8 @@ struct rk_results {
     {
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            const int p = from + threadIdx.x / 32 + j * (T::WORKERS / 32);
-            if (WHOLE || has(p)) P::ask(arg, dim, job.unit + p % P::UNITS, row0 + first + p / P::UNITS * step, threadIdx.x % 32, asked[j]);
+            const int p = pair_of(from, j);
+            if (WHOLE || has(p)) P::ask(arg, dim, job.unit + p % P::UNITS, row0 + row_of(p), threadIdx.x % 32, asked[j]);
         }
     }
 
@@ -841,21 +844,32 @@ struct rk_results {
     RP_INLINE_MEMBER void put_all(char *const *arg, const long long *dim, int from, const float *sums) const
     {
         const int mats = job.tiles * 16 / (job.n_units * P::COLUMNS);
+        float s[N][P::MATS];
+        bool near = P::NEAR && WHOLE;
 #pragma unroll
         for (int j = 0; j < N; j++) {
-            const int p = from + threadIdx.x / 32 + j * (T::WORKERS / 32), row = first + p / P::UNITS * step, unit = p % P::UNITS;
-            const float *all = sums + row * T::ROW + unit * mats * P::COLUMNS;
-            float s[P::MATS];
+            const int p = pair_of(from, j);
+            const float *all = sums + row_of(p) * T::ROW + p % P::UNITS * mats * P::COLUMNS;
             if (!WHOLE && !has(p)) continue;
 #pragma unroll
             for (int m = 0; m < P::MATS; m++) {
                 if (!P::PAIRS && m && m >= mats) break;
                 const float *own = all + (P::PAIRS ? (int)(threadIdx.x % 32) ^ m : (int)(threadIdx.x % 32) + m * P::COLUMNS);
-                s[m] = T::SPLITS > 1 ? *rk_of_block(own, 0) : *own;
+                s[j][m] = T::SPLITS > 1 ? *rk_of_block(own, 0) : *own;
 #pragma unroll
-                for (int b = 1; b < T::SPLITS; b++) s[m] += *rk_of_block(own, b);
+                for (int b = 1; b < T::SPLITS; b++) s[j][m] += *rk_of_block(own, b);
             }
-            P::put(arg, dim, job.unit + unit, row0 + row, threadIdx.x % 32, s, asked[j]);
+            near = near && P::near(s[j]);
+        }
+#pragma unroll
+        for (int j = 0; near && j < N; j++) {
+            const int p = pair_of(from, j);
+            P::put_near(arg, dim, job.unit + p % P::UNITS, row0 + row_of(p), threadIdx.x % 32, s[j], asked[j]);
+        }
+#pragma unroll
+        for (int j = 0; !near && j < N; j++) {
+            const int p = pair_of(from, j);
+            if (WHOLE || has(p)) P::put(arg, dim, job.unit + p % P::UNITS, row0 + row_of(p), threadIdx.x % 32, s[j], asked[j]);
         }
     }
 
