@@ -11,16 +11,18 @@
 #ifdef RP_KERNEL_H
 #define rp_expf rk_exp64
 #define rp_logf rk_log64
+#define rp_tanhf rk_tanh64
+#define rp_erff rk_erf64
 #define rp_over rk_over64
 #else
 #define rp_expf exp
 #define rp_over(x) (1.0 / (x))
 #define rp_logf log
+#define rp_tanhf tanh
+#define rp_erff erf
 #endif
 #define rp_sinf sin
 #define rp_cosf cos
-#define rp_tanhf tanh
-#define rp_erff erf
 #define rp_floorf floor
 #define rp_roundf rint
 #define rp_powf pow

@@ -48,8 +48,8 @@ static bool is_transcendental(ir_op op) {
 }
 
 bool ir_op_on_doubles(ir_op op) {
-    if (op == IR_exp || op == IR_log || op == IR_sigmoid) return true;
-    return ir_op_on_floats(op) && !is_transcendental(op) && op != IR_fma;
+    bool none = op == IR_sin || op == IR_cos || op == IR_pow || op == IR_fma;
+    return ir_op_on_floats(op) && !none;
 }
 
 bool ir_op_is_heavy(ir_op op) {

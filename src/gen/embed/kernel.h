@@ -112,6 +112,48 @@ RP_INLINE double rk_log64(double x)
     return x < 0.0 ? (double)__builtin_nanf("") : y;
 }
 
+/* <= 1.4 ulp: rational in x^2 up to 0.625 (Cephes' tanh.c), by exp beyond. */
+RP_INLINE double rk_tanh64(double x)
+{
+    double a = rk_abs64(x), z = a * a;
+    double p = (-9.64399179425052238628e-01 * z - 9.92877231001918586564e+01) * z - 1.61468768441708447952e+03;
+    double q = ((z + 1.12811678491632931402e+02) * z + 2.23548839060100448583e+03) * z + 4.84406305325125486048e+03;
+    double far = 1.0 - 2.0 / (rk_exp64(a + a) + 1.0);
+    return rk_copysign64(a < 0.625 ? a + a * (z * (p / q)) : far, x);
+}
+
+/* <= 3.1 ulp: rational in x^2 up to 1, beyond it 1 - exp(-x^2) times one in x (Cephes' ndtr.c), which is nothing from 6 on. */
+RP_INLINE double rk_erf64(double x)
+{
+    double a = rk_abs64(x), z = a * a, c = a > 6.0 ? 6.0 : a;
+    double t = 9.60497373987051638749e+00, u = z + 3.35617141647503099647e+01;
+    t = t * z + 9.00260197203842689217e+01;
+    t = t * z + 2.23200534594684319226e+03;
+    t = t * z + 7.00332514112805075473e+03;
+    t = t * z + 5.55923013010394962768e+04;
+    u = u * z + 5.21357949780152679795e+02;
+    u = u * z + 4.59432382970980127987e+03;
+    u = u * z + 2.26290000613890934246e+04;
+    u = u * z + 4.92673942608635921086e+04;
+    double p = 2.46196981473530512524e-10, q = c + 1.32281951154744992508e+01;
+    p = p * c + 5.64189564831068821977e-01;
+    p = p * c + 7.46321056442269912687e+00;
+    p = p * c + 4.86371970985681366614e+01;
+    p = p * c + 1.96520832956077098242e+02;
+    p = p * c + 5.26445194995477358631e+02;
+    p = p * c + 9.34528527171957607540e+02;
+    p = p * c + 1.02755188689515710272e+03;
+    p = p * c + 5.57535335369399327526e+02;
+    q = q * c + 8.67072140885989742329e+01;
+    q = q * c + 3.54937778887819891062e+02;
+    q = q * c + 9.75708501743205489753e+02;
+    q = q * c + 1.82390916687909736289e+03;
+    q = q * c + 2.24633760818710981792e+03;
+    q = q * c + 1.65666309194161350182e+03;
+    q = q * c + 5.57535340817727675546e+02;
+    return rk_copysign64(a < 1.0 ? a * (t / u) : 1.0 - rk_exp64(-(c * c)) * (p / q), x);
+}
+
 /* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
 #define RK_CHUNK 4096
 
