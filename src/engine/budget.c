@@ -17,12 +17,31 @@ uint64_t engine_budget_blocks(engine_lengths l) {
     return (tokens + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK + l.seqs + 1;
 }
 
+uint64_t engine_budget_first(engine_lengths l) {
+    return (l.len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK + 2;
+}
+
+uint64_t engine_budget_most(engine_lengths l, uint64_t bytes, uint64_t block) {
+    enum { MOST = INT32_MAX / MODEL_KV_BLOCK }; /* slots are numbers of 32 bits */
+    uint64_t each = (l.len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK + 1, n = l.seqs * each + 1;
+    if (n > bytes / block) n = bytes / block;
+    return n < MOST ? n : MOST;
+}
+
 static uint64_t available(hal_device *d) {
     return d->ops->available ? d->ops->available(d) : UINT64_MAX;
 }
 
 engine_budget engine_budget_open(hal_device *d) {
     return (engine_budget){d, available(d), hal_live_bytes(d)};
+}
+
+uint64_t engine_budget_left(hal_device *d, double share) {
+    hal_device_info info;
+    d->ops->info(d, &info);
+    const uint64_t there = available(d), all = (uint64_t)(share * (double)info.memory);
+    const uint64_t taken = info.memory > there ? info.memory - there : 0;
+    return all > taken ? all - taken : 0;
 }
 
 /* --- a setting that is less ---------------------------------------------------------- */
@@ -77,9 +96,10 @@ static void say_cure(const engine_asks *a, uint64_t there, cure c, char out[160]
 }
 
 rp_status engine_budget_judge(const engine_budget *b, const engine_asks *a, rp_error *err) {
-    const uint64_t taken = hal_live_bytes(b->device) - b->live;
+    const uint64_t taken = hal_live_bytes(b->device) - b->live - a->kv_there + a->kv;
     const uint64_t after = available(b->device);
-    const uint64_t with = after < UINT64_MAX - taken ? after + taken : UINT64_MAX;
+    const uint64_t had = hal_live_bytes(b->device) - b->live;
+    const uint64_t with = after < UINT64_MAX - had ? after + had : UINT64_MAX;
     const uint64_t there = b->before < with ? b->before : with;
     const uint64_t steps = taken > a->kv ? taken - a->kv : 0;
     char what_to_do[160];

@@ -17,12 +17,19 @@ typedef struct engine_lengths {
 
 typedef struct engine_asks {
     engine_lengths lengths;
-    uint64_t tokens;    /* max_num_batched_tokens */
-    size_t kv, weights; /* bytes of the KV cache (there), of weights (to come) */
+    uint64_t tokens; /* max_num_batched_tokens */
+    size_t kv, kv_there,
+        weights; /* bytes of the least KV cache, of what is there of it, of weights (to come) */
 } engine_asks;
 
 /* KV blocks, with the null block: room for one sequence of any length and for some more. */
 uint64_t engine_budget_blocks(engine_lengths l);
+/* Of those that a device with memory of its own begins with, for it can take more later: one sequence of any length. */
+uint64_t engine_budget_first(engine_lengths l);
+/* All that the sequences can ever use, or that so many bytes hold, `block` bytes each. */
+uint64_t engine_budget_most(engine_lengths l, uint64_t bytes, uint64_t block);
+/* Bytes that d may still give to a KV cache: what `share` of its memory leaves beside all that is taken now, whoever has it. */
+uint64_t engine_budget_left(hal_device *d, double share);
 
 /* Before any memory of steps is asked for. */
 engine_budget engine_budget_open(hal_device *d);

@@ -145,6 +145,16 @@ static rp_status note_threads(rp_engine *e, rp_error *err) {
     return config_note_add(e->config, why, err, "%u threads", info.n_threads);
 }
 
+static rp_status check_share(const rp_engine *e, uint64_t own_memory, rp_error *err) {
+    static const double deflt = 0.9;
+    if (own_memory || e->config->gpu_memory_utilization == deflt) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "gpu_memory_utilization=%g is not supported on %s, which has no memory of its "
+                   "own: the KV cache is as large as max_num_seqs and max_model_len ask for; leave "
+                   "it at %g",
+                   e->config->gpu_memory_utilization, e->config->device, deflt);
+}
+
 static rp_status open_device(rp_engine *e, rp_error *err) {
     hal_device_info info;
     int64_t t0 = base_now_ns();
@@ -156,6 +166,7 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     model_source_make_with(e->source, &(model_making){e->n_threads, still_wanted, e});
     (void)snprintf(e->arch, sizeof e->arch, "%s", info.arch);
     RP_TRY(note_threads(e, err));
+    RP_TRY(check_share(e, info.memory, err));
     return engine_isa_choose(e->config, &e->isa, err);
 }
 
@@ -229,28 +240,24 @@ static rp_status load_weights(rp_engine *e, rp_error *err) {
     return check_cancelled(e, err);
 }
 
-static engine_lengths lengths_of(const rp_engine *e) {
-    return (engine_lengths){(uint64_t)e->config->max_num_seqs.v, e->max_model_len};
-}
-
-static uint32_t kv_blocks(const rp_engine *e) {
-    return (uint32_t)engine_budget_blocks(lengths_of(e));
+rp_dtype engine_kv_dtype(const rp_engine *e) {
+    return model_kv_dtype(e->source, e->config->numerics == CONFIG_NUMERICS_EXACT
+                                         ? RP_NUMERICS_EXACT
+                                         : RP_NUMERICS_DEFAULT);
 }
 
 static rp_status make_runner(rp_engine *e, rp_error *err) {
-    rp_numerics n = e->config->numerics == CONFIG_NUMERICS_EXACT ? RP_NUMERICS_EXACT
-                                                                 : RP_NUMERICS_DEFAULT;
     engine_runner_options r = {.config = e->config,
                                .source = e->source,
                                .plans = &e->plans,
                                .store = e->store,
                                .device = e->device,
-                               .kv_dtype = model_kv_dtype(e->source, n),
+                               .kv_dtype = engine_kv_dtype(e),
                                .max_model_len = e->max_model_len,
-                               .n_blocks = kv_blocks(e),
                                .progress = capture_progress,
                                .user = e};
     int64_t t0 = base_now_ns();
+    engine_kv_size(e, &r);
     RP_TRY(engine_runner_new(&r, &e->runner, err));
     e->times.runner_ms = ms_since(t0);
     return RP_OK;
@@ -259,9 +266,10 @@ static rp_status make_runner(rp_engine *e, rp_error *err) {
 /* What fits alone need not fit beside the rest. */
 static rp_status judge_memory(rp_engine *e, const engine_budget *before, rp_error *err) {
     const engine_weights_options w = weights_options(e);
-    engine_asks asks = {.lengths = lengths_of(e),
+    engine_asks asks = {.lengths = engine_kv_lengths(e),
                         .tokens = (uint64_t)e->config->max_num_batched_tokens.v};
-    (void)engine_runner_kv(e->runner, &asks.kv);
+    (void)engine_runner_kv(e->runner, &asks.kv_there);
+    asks.kv = engine_kv_least_bytes(e);
     RP_TRY(engine_weights_need(&w, &asks.weights, err));
     return engine_budget_judge(before, &asks, err);
 }
@@ -284,12 +292,9 @@ static rp_status note_ahead(rp_engine *e, rp_error *err) {
 
 static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     const rp_compilation_config *c = e->config;
-    engine_kv_options k = {.n_blocks = kv_blocks(e),
-                           .max_seqs = (uint32_t)c->max_num_seqs.v,
-                           .max_blocks = engine_runner_max_blocks(e->runner)};
     hal_device_info info;
     e->device->ops->info(e->device, &info);
-    RP_TRY(engine_kv_new(&k, &e->kv, err));
+    RP_TRY(engine_kv_open_cache(e, err));
     engine_sched_options s = {.max_num_seqs = (uint32_t)c->max_num_seqs.v,
                               .max_num_batched_tokens = (uint32_t)c->max_num_batched_tokens.v,
                               .max_model_len = e->max_model_len,
@@ -302,12 +307,12 @@ static rp_status make_scheduler(rp_engine *e, rp_error *err) {
     e->runs_ahead = c->async_scheduling.set ? c->async_scheduling.v : e->queues;
     RP_TRY(note_ahead(e, err));
     RP_TRY(engine_sampler_new(model_source_hparams(e->source)->n_vocab, &e->sampler, err));
-    e->tokens = base_alloc_array(k.max_seqs, sizeof *e->tokens);
+    e->tokens = base_alloc_array(s.max_num_seqs, sizeof *e->tokens);
     base_buf_reserve(&e->chars, ENGINE_LONG_TOKEN);
     base_buf_reserve(&e->piece, ENGINE_LONG_TOKEN);
     return e->tokens && e->chars.data && e->piece.data
                ? RP_OK
-               : rp_fail(err, RP_NOMEM, "batch of %u", k.max_seqs);
+               : rp_fail(err, RP_NOMEM, "batch of %u", s.max_num_seqs);
 }
 
 static rp_status make_ready(rp_engine *e, rp_error *err) {

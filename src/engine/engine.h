@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "device/device.h"
+#include "engine/budget.h"
 #include "engine/logprobs.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
@@ -110,6 +111,13 @@ struct rp_engine {
 
 /* The text of o, which it takes. */
 rp_status engine_json_text(json_t *o, base_buf *out, rp_error *err) RP_MUST_USE;
+/* The KV cache (kv_cache.c). What its number of blocks goes by; bytes of as many as an engine has at least room for; sets n_blocks and
+ * most_blocks of r; makes e->kv once graphs and weights have what they need. */
+engine_lengths engine_kv_lengths(const rp_engine *e);
+uint64_t engine_kv_least_bytes(const rp_engine *e);
+void engine_kv_size(const rp_engine *e, engine_runner_options *r);
+rp_status engine_kv_open_cache(rp_engine *e, rp_error *err) RP_MUST_USE;
+rp_dtype engine_kv_dtype(const rp_engine *e);
 /* Text form of the summary (summary.c). */
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) RP_MUST_USE;
 /* Runs one batch through the runner and counts it; its results are the runner's. */

@@ -46,11 +46,17 @@ static rp_status kv_alloc(engine_kv *kv, rp_error *err) {
     return RP_OK;
 }
 
+/* Low numbers on top, so that a lone sequence fills the cache from its start. */
+static void add_blocks(engine_kv *kv, uint32_t from, uint32_t to) {
+    for (uint32_t b = to; b-- > from;) kv->free_blocks[kv->n_free++] = (int32_t)b;
+}
+
 rp_status engine_kv_new(const engine_kv_options *o, engine_kv **out, rp_error *err) {
     rp_status st;
     engine_kv *kv = NULL;
 
-    if (o->n_blocks < 2 || o->max_seqs < 1 || o->max_blocks < 1 ||
+    if (o->n_blocks < 2 || (o->grow && (o->n_ready < 2 || o->n_ready > o->n_blocks)) ||
+        o->max_seqs < 1 || o->max_blocks < 1 ||
         o->n_blocks > (uint32_t)INT32_MAX / (o->block_size ? o->block_size : ENGINE_KV_BLOCK))
         return rp_fail(
             err, RP_INVALID,
@@ -61,8 +67,8 @@ rp_status engine_kv_new(const engine_kv_options *o, engine_kv **out, rp_error *e
     kv->o = *o;
     if (kv->o.block_size == 0) kv->o.block_size = ENGINE_KV_BLOCK;
     RP_TRY_OUT(kv_alloc(kv, err));
-    /* Low numbers on top, so that a lone sequence fills the cache from its start. */
-    for (uint32_t b = o->n_blocks; b-- > 1;) kv->free_blocks[kv->n_free++] = (int32_t)b;
+    if (!o->grow) kv->o.n_ready = o->n_blocks;
+    add_blocks(kv, 1, kv->o.n_ready);
     for (uint32_t s = o->max_seqs; s-- > 0;) kv->free_seqs[kv->n_free_seqs++] = s;
     *out = kv;
     kv = NULL;
@@ -133,12 +139,24 @@ uint32_t engine_kv_missing(const engine_kv *kv, uint32_t seq, uint32_t n_tokens)
     return need > kv->n_blocks[seq] ? need - kv->n_blocks[seq] : 0;
 }
 
+/* False: there are no more, from now on either. */
+static bool grow(engine_kv *kv, uint32_t missing) {
+    uint32_t want = kv->o.n_ready + missing - kv->n_free, was = kv->o.n_ready;
+
+    if (want > kv->o.n_blocks) return false;
+    kv->o.n_ready = kv->o.grow(kv->o.user, want);
+    add_blocks(kv, was, kv->o.n_ready);
+    if (kv->o.n_ready < want) kv->o.n_blocks = kv->o.n_ready;
+    return kv->o.n_ready >= want;
+}
+
 bool engine_kv_reserve(engine_kv *kv, uint32_t seq, uint32_t n_tokens) {
     uint32_t missing = engine_kv_missing(kv, seq, n_tokens);
     int32_t *t = table_of(kv, seq);
 
     assert(kv->open[seq]);
-    if (missing > kv->n_free || kv->n_blocks[seq] + missing > kv->o.max_blocks) return false;
+    if (kv->n_blocks[seq] + missing > kv->o.max_blocks) return false;
+    if (missing > kv->n_free && !grow(kv, missing)) return false;
     if (missing > 0) kv->stamps[seq] = ++kv->n_changes;
     while (missing-- > 0) {
         int32_t b = kv->free_blocks[--kv->n_free];
@@ -171,7 +189,7 @@ uint32_t engine_kv_n_usable(const engine_kv *kv) {
 }
 
 uint32_t engine_kv_n_free(const engine_kv *kv) {
-    return kv->n_free;
+    return kv->n_free + kv->o.n_blocks - kv->o.n_ready;
 }
 
 uint32_t engine_kv_block_size(const engine_kv *kv) {
@@ -193,9 +211,9 @@ uint32_t engine_kv_max_tokens(const engine_kv *kv) {
 static rp_status check_block(const engine_kv *kv, int32_t b, bool is_free, rp_error *err) {
     const char *where = is_free ? "on the free stack" : "in a table";
 
-    if (b <= 0 || (uint32_t)b >= kv->o.n_blocks)
+    if (b <= 0 || (uint32_t)b >= kv->o.n_ready)
         return rp_fail(err, RP_INTERNAL, "KV block %d %s is outside 1..%u", b, where,
-                       kv->o.n_blocks - 1);
+                       kv->o.n_ready - 1);
     if (is_free && kv->owners[b])
         return rp_fail(err, RP_INTERNAL, "KV block %d %s has %u owners", b, where, kv->owners[b]);
     kv->seen[b]++;
@@ -204,7 +222,7 @@ static rp_status check_block(const engine_kv *kv, int32_t b, bool is_free, rp_er
 
 /* Every block was seen once when it is free, else by each of its owners. */
 static rp_status check_counts(const engine_kv *kv, rp_error *err) {
-    for (uint32_t b = 1; b < kv->o.n_blocks; b++)
+    for (uint32_t b = 1; b < kv->o.n_ready; b++)
         if (kv->seen[b] != (kv->owners[b] ? kv->owners[b] : 1))
             return rp_fail(err, RP_INTERNAL, "KV block %u has %u owners and is named by %u", b,
                            kv->owners[b], kv->seen[b]);

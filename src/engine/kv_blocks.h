@@ -18,6 +18,11 @@ typedef struct engine_kv_options {
     uint32_t block_size; /* positions of a block; 0 is ENGINE_KV_BLOCK */
     uint32_t max_seqs;   /* sequences at once */
     uint32_t max_blocks; /* blocks of one sequence: the stride of block_tables */
+    /* (optional) Of n_blocks only the first n_ready are there; grow makes it at least n and gives how many there are now, or
+     * fewer than n where there will be no more. */
+    uint32_t n_ready;
+    uint32_t (*grow)(void *user, uint32_t n);
+    void *user;
 } engine_kv_options;
 
 typedef struct engine_kv engine_kv;
@@ -46,7 +51,7 @@ uint64_t engine_kv_stamp(const engine_kv *kv, uint32_t seq);
 /* block * block_size + offset; -1 for a position without a block. */
 int32_t engine_kv_slot(const engine_kv *kv, uint32_t seq, uint32_t position);
 uint32_t engine_kv_n_usable(const engine_kv *kv); /* without the null block */
-uint32_t engine_kv_n_free(const engine_kv *kv);
+uint32_t engine_kv_n_free(const engine_kv *kv);   /* with those that are not there yet */
 uint32_t engine_kv_block_size(const engine_kv *kv);
 uint32_t engine_kv_max_blocks(const engine_kv *kv);
 /* Positions that one sequence can have when it is alone. */

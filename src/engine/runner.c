@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "compile/builtin.h"
 #include "engine/inputs.h"
+#include "engine/kv_memory.h"
 #include "engine/parts.h"
 #include "engine/results.h"
 #include "engine/room.h"
@@ -30,8 +31,8 @@ struct engine_runner {
     engine_results results;
     float *hidden;
     uint32_t max_blocks;
-    uint8_t *kv;
-    size_t kv_size, hidden_size;
+    engine_kv_memory kv;
+    size_t hidden_size;
     rp_dispatch last;
     uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
 };
@@ -58,26 +59,25 @@ static rp_status open_results(engine_runner *r, rp_error *err) {
 
 static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const model_hparams *hp = model_source_hparams(r->o.source);
-    const size_t layer = (size_t)r->o.n_blocks * hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
+    const size_t block = (size_t)hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
                          rp_dtype_block_bytes(r->o.kv_dtype);
     const bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
-    void *hidden = NULL, *kv = NULL;
-    r->kv_size = layer * 2 * hp->n_layer;
+    void *hidden = NULL;
     r->hidden_size = (size_t)r->in.b.max_tokens * hp->n_embd * sizeof(float);
     const engine_room states = {"the hidden states of a step", "max_num_batched_tokens",
                                 r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
     const engine_room cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
                                by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
-                               HAL_DEVICE_MEMORY, r->kv_size};
+                               HAL_DEVICE_MEMORY, block * 2 * hp->n_layer * r->o.n_blocks};
     RP_TRY(engine_room_take(r->o.device, &states, &hidden, err));
     r->hidden = hidden;
     RP_TRY(engine_exchange_open(&r->exchange, r->o.device, r->parts.head.x, err));
     RP_TRY(open_results(r, err));
     RP_TRY(open_inputs(r, err));
-    RP_TRY(engine_room_take(r->o.device, &cache, &kv, err));
-    r->kv = kv;
+    r->kv = (engine_kv_memory){.device = r->o.device, .block = block, .n_states = 2 * hp->n_layer};
+    RP_TRY(engine_kv_memory_open(&r->kv, r->o.n_blocks, r->o.most_blocks, &cache, err));
     for (uint32_t i = 0; i < r->parts.model.p->n_states; i++)
-        plan_exec_set(r->parts.model.x, PLAN_STATE, i, r->kv + layer * i);
+        plan_exec_set(r->parts.model.x, PLAN_STATE, i, engine_kv_memory_state(&r->kv, i));
     return RP_OK;
 }
 
@@ -191,7 +191,7 @@ void engine_runner_free(engine_runner *r) {
     if (r->hidden) d->ops->release(d, r->hidden, r->hidden_size);
     engine_results_close(&r->results);
     engine_exchange_close(&r->exchange);
-    if (r->kv) d->ops->release(d, r->kv, r->kv_size);
+    engine_kv_memory_close(&r->kv);
     base_free(r);
 }
 
@@ -435,7 +435,7 @@ const rp_dispatch *engine_runner_last(const engine_runner *r) {
 void engine_runner_memory(const engine_runner *r, engine_memory *out) {
     *out = (engine_memory){
         .weights = engine_weights_bytes(r->weights),
-        .kv = r->kv_size,
+        .kv = engine_kv_memory_bytes(&r->kv),
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
         .inputs = engine_inputs_bytes(&r->in) + r->hidden_size +
@@ -444,9 +444,17 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .graphs = (size_t)r->state.graph_bytes};
 }
 
+rp_status engine_runner_grow_kv(engine_runner *r, uint32_t n_blocks, rp_error *err) {
+    return engine_kv_memory_grow(&r->kv, n_blocks, err);
+}
+
+engine_runner_blocks engine_runner_get_blocks(const engine_runner *r) {
+    return (engine_runner_blocks){r->kv.n_blocks, r->kv.most};
+}
+
 void *engine_runner_kv(engine_runner *r, size_t *out_size) {
-    *out_size = r->kv_size;
-    return r->kv;
+    *out_size = engine_kv_memory_bytes(&r->kv);
+    return r->kv.all;
 }
 
 void engine_runner_forget(engine_runner *r) {

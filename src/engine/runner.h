@@ -23,7 +23,8 @@ typedef struct engine_runner_options {
     hal_device *device;
     rp_dtype kv_dtype;
     uint32_t max_model_len;
-    uint32_t n_blocks; /* KV blocks with the null block */
+    uint32_t n_blocks;    /* KV blocks with the null block, to begin with */
+    uint32_t most_blocks; /* on a device with memory of its own: as many as there may be later */
     bool (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
 } engine_runner_options;
@@ -86,7 +87,15 @@ typedef struct engine_memory {
 } engine_memory;
 void engine_runner_memory(const engine_runner *r, engine_memory *out);
 
-/* Static buffers and states, for tests of the laws. */
+/* KV blocks that there are, and that there may be. */
+typedef struct engine_runner_blocks {
+    uint32_t now, most;
+} engine_runner_blocks;
+engine_runner_blocks engine_runner_get_blocks(const engine_runner *r);
+/* More of them, at the same addresses; RP_NOMEM leaves those that there were. */
+rp_status engine_runner_grow_kv(engine_runner *r, uint32_t n_blocks, rp_error *err) RP_MUST_USE;
+
+/* Static buffers and states, for tests of the laws: the KV cache where all of it is memory of the host, else NULL. */
 void *engine_runner_kv(engine_runner *r, size_t *out_size);
 rp_status engine_runner_poison(engine_runner *r, rp_error *err) RP_MUST_USE;
 /* Step inputs lie elsewhere from now on, as with a caller who brings arrays of his own. Graphs are left alone. */

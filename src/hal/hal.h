@@ -118,7 +118,8 @@ typedef struct hal_device_info {
     uint32_t n_threads; /* of the host that the device may use */
     uint32_t n_cores;   /* cpu: that this process may run on; else 0 */
     size_t alignment;
-    bool unified; /* its memory is the host's */
+    bool unified;    /* its memory is the host's */
+    uint64_t memory; /* else bytes of its own, in all */
 } hal_device_info;
 
 /* Addresses that stay while memory comes to them. Backends embed this first. */

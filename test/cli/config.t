@@ -49,7 +49,7 @@ $ reprise run synthetic:tiny hi -cc.compile_sizes=1,2 -cc.gpu_memory_utilization
 ! reprise: compile_sizes=[1,2] is not supported: one code serves every size; leave it at null
 ? 3
 $ reprise run synthetic:tiny hi -cc.custom_ops=none -cc.gpu_memory_utilization=0.95
-! reprise: gpu_memory_utilization=0.95 is not supported: the KV cache of a GPU is as large as max_num_seqs and max_model_len ask for, as on a CPU; leave it at 0.9
+! reprise: gpu_memory_utilization=0.95 is not supported on cpu, which has no memory of its own: the KV cache is as large as max_num_seqs and max_model_len ask for; leave it at 0.9
 ? 3
 $ reprise run synthetic:tiny hi -cc.performance_mode=throughput
 ! reprise: performance_mode=throughput is not supported: balanced captures up to the largest batch, too; use it

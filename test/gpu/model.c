@@ -3,6 +3,7 @@
 
 #include "support/border.h"
 #include "support/gpu.h"
+#include "support/kv_growth.h"
 
 static const char *model(void) {
     const char *path = getenv("REPRISE_TEST_MODEL");
@@ -44,6 +45,13 @@ static void draws_are_those_of_the_cpu(void **state) {
     gpu_check_draws("synthetic:tiny");
 }
 
+static void the_cache_grows_in_place(void **state) {
+    static const kv_growth g = {
+        "synthetic:smollm2-135m,dtype=bf16", "device=cuda:0", 48, 400, 24, 1024};
+    (void)state;
+    kv_growth_check(&g);
+}
+
 static void smollm2_is_the_same_everywhere(void **state) {
     (void)state;
     gpu_check_tokens(model(), NULL, true, true);
@@ -58,6 +66,7 @@ int main(void) {
         cmocka_unit_test(formats_give_the_bits_of_the_cpu),
         cmocka_unit_test(draws_are_those_of_the_cpu),
         cmocka_unit_test(tensor_cores_give_one_answer),
+        cmocka_unit_test(the_cache_grows_in_place),
         cmocka_unit_test(smollm2_is_the_same_everywhere),
     };
     return cmocka_run_group_tests_name("gpu/model", tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "hal/cuda/device.h"
 #include "support/engines.h"
 #include "support/gpu.h"
+#include "support/kv_growth.h"
 #include "support/trees.h"
 
 static const char *why_not;
@@ -124,6 +125,13 @@ static void count_calls(rp_engine *e) {
     cu->launch = count_launch;
 }
 
+/* The KV cache takes no more memory from here on. */
+static void give_all_blocks(rp_engine *e) {
+    rp_error err = {0};
+    CHECK_OK(engine_runner_grow_kv(e->runner, engine_runner_get_blocks(e->runner).most, &err),
+             &err);
+}
+
 /* A decode step with a graph is one launch, one event and one wait: inputs and results are read and written where the host has them, block
  * tables as they grow included. */
 static void a_step_is_one_launch(void **state) {
@@ -138,6 +146,7 @@ static void a_step_is_one_launch(void **state) {
         const rp_request_options r = plain_request(48);
         for (int k = 0; k < 3; k++) (void)must_submit(e, &r);
         must_run(e, 3);
+        give_all_blocks(e);
         count_calls(e);
         memset(&asked, 0, offsetof(__typeof__(asked), real));
         must_run(e, STEPS);
@@ -184,6 +193,16 @@ static void another_gpu_is_refused(void **state) {
     assert_string_equal(err.text, "no cuda:7 here; there is cuda:0 alone");
 }
 
+static void the_cache_grows_in_place(void **state) {
+    static const kv_growth g = {"synthetic:tiny", "device=cpu", 6, 4, 40, 48};
+    (void)state;
+    NEEDS_GPU();
+    kv_growth_check(&g);
+    assert_int_equal(setenv("EMU_MEMORY", "67108864", 1), 0);
+    kv_growth_check_full(&g);
+    (void)unsetenv("EMU_MEMORY");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_and_modes_give_the_tokens_of_the_cpu),
@@ -196,6 +215,7 @@ int main(void) {
         cmocka_unit_test(a_step_is_one_launch),
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),
+        cmocka_unit_test(the_cache_grows_in_place),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests_name("engine_cuda", tests, NULL, NULL);

@@ -124,10 +124,65 @@ static void one_sequence_is_bounded_by_its_table_and_the_cache(void **state) {
     engine_kv_free(kv);
 }
 
+/* What a cache that grows has at most, and how often it did. */
+typedef struct growing {
+    uint32_t most, times, asked;
+} growing;
+
+static uint32_t grow_to(void *user, uint32_t n) {
+    growing *g = user;
+    g->times++;
+    g->asked = n;
+    return n + 2 < g->most ? n + 2 : g->most;
+}
+
+/* Blocks that are not there yet are free, and come when they are missed; when no more come, there are as many as there are. */
+static void blocks_come_when_they_are_missed(void **state) {
+    growing g = {.most = 100};
+    engine_kv_options o = {
+        .n_blocks = 11, .max_seqs = 3, .max_blocks = 12, .n_ready = 3, .grow = grow_to, .user = &g};
+    engine_kv *kv = NULL;
+    uint32_t a, b, n;
+    rp_error err = {0};
+    (void)state;
+    CHECK_OK(engine_kv_new(&o, &kv, &err), &err);
+    assert_int_equal(engine_kv_n_free(kv), 10);
+    assert_true(engine_kv_open(kv, &a) && engine_kv_open(kv, &b));
+    assert_true(engine_kv_reserve(kv, a, 2 * 16));
+    assert_int_equal(g.times, 0);
+    assert_true(engine_kv_reserve(kv, a, 3 * 16));
+    assert_int_equal(g.asked, 4);
+    assert_int_equal(engine_kv_n_free(kv), 7);
+    CHECK_OK(engine_kv_check(kv, &err), &err);
+    assert_int_equal(engine_kv_table(kv, a, &n)[2], 3);
+    assert_false(engine_kv_reserve(kv, b, 8 * 16)); /* more than there may be: nobody is asked */
+    assert_int_equal(g.times, 1);
+    g.most = 9;
+    assert_false(engine_kv_reserve(kv, b, 7 * 16));
+    assert_int_equal(g.asked, 11);
+    assert_int_equal(engine_kv_n_usable(kv), 8);
+    assert_int_equal(engine_kv_n_free(kv), 5);
+    assert_true(engine_kv_reserve(kv, b, 5 * 16));
+    assert_false(engine_kv_reserve(kv, a, 4 * 16));
+    assert_int_equal(g.times, 2);
+    CHECK_OK(engine_kv_check(kv, &err), &err);
+    engine_kv_close(kv, a);
+    engine_kv_close(kv, b);
+    assert_int_equal(engine_kv_n_free(kv), 8);
+    CHECK_OK(engine_kv_check(kv, &err), &err);
+    engine_kv_free(kv);
+}
+
 static void impossible_sizes_are_refused(void **state) {
     (void)state;
     static const engine_kv_options bad[] = {
-        {1, 16, 1, 1}, {0, 16, 1, 1}, {2, 16, 0, 1}, {2, 16, 1, 0}, {1u << 28, 16, 1, 1}};
+        {.n_blocks = 0, .max_seqs = 1, .max_blocks = 1},
+        {.n_blocks = 2, .max_seqs = 0, .max_blocks = 1},
+        {.n_blocks = 2, .max_seqs = 1, .max_blocks = 0},
+        {.n_blocks = 1u << 28, .max_seqs = 1, .max_blocks = 1},
+        {.n_blocks = 4, .max_seqs = 1, .max_blocks = 1, .grow = grow_to, .n_ready = 5},
+        {.n_blocks = 4, .max_seqs = 1, .max_blocks = 1, .grow = grow_to, .n_ready = 1},
+        {.n_blocks = 1, .max_seqs = 1, .max_blocks = 1}};
     engine_kv *kv;
     rp_error err = {0};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -156,6 +211,7 @@ int main(void) {
         cmocka_unit_test(forks_share_blocks),
         cmocka_unit_test(slots_are_distinct_and_never_in_the_null_block),
         cmocka_unit_test(one_sequence_is_bounded_by_its_table_and_the_cache),
+        cmocka_unit_test(blocks_come_when_they_are_missed),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(new_survives_each_failure),
     };

@@ -34,7 +34,8 @@ static void device_free(hal_device *base) {
 
 static void device_info(hal_device *base, hal_device_info *out) {
     const cuda_device *d = (const cuda_device *)base;
-    *out = (hal_device_info){.n_threads = cpu_cores_granted(), .alignment = CUDA_ALIGN};
+    *out = (hal_device_info){
+        .n_threads = cpu_cores_granted(), .alignment = CUDA_ALIGN, .memory = d->gpu.memory};
     (void)snprintf(out->name, sizeof out->name, "%s", d->gpu.name);
     (void)snprintf(out->arch, sizeof out->arch, "sm_%d", d->gpu.capability);
 }

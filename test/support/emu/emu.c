@@ -57,7 +57,7 @@ typedef struct area {
 static area *areas;
 static size_t n_areas, cap_areas, taken;
 
-enum { GRANULARITY = 1 << 16 };
+enum { GRANULARITY = PAGE };
 
 /* Bytes. EMU_MEMORY: how many, when less are wanted. */
 static size_t memory_size(void) {

@@ -1,0 +1,18 @@
+/* A KV cache of a GPU that grows while requests run. */
+#ifndef SUPPORT_KV_GROWTH_H
+#define SUPPORT_KV_GROWTH_H
+
+#include <stdint.h>
+
+typedef struct kv_growth {
+    const char *model,
+        *reference; /* reference: the device of an engine that runs them one by one */
+    uint32_t requests, prompt, tokens, max_model_len;
+} kv_growth;
+
+/* Tokens are those of the reference; blocks come at least three times, and no graph is made meanwhile. */
+void kv_growth_check(const kv_growth *g);
+/* The same where other memory is gone when more is wanted: requests take turns, which is noted. */
+void kv_growth_check_full(const kv_growth *g);
+
+#endif
