@@ -8,13 +8,15 @@
 
 enum {
     N_SM = 132,
-    MOST_BLOCKS = 8,   /* RK_ATTN_SPLIT: of a cluster */
-    THREADS = 256,     /* RK_ATTN_THREADS: of all but those on tensor cores for few rows */
-    EXACT_PER_SM = 2,  /* blocks on a multiprocessor */
-    EXACT_FULL = 288,  /* blocks with which a large GPU is full */
-    EXACT_ROWS = 32,   /* RK_ATTN_ROWS: of a tile */
-    SPLIT_WARPS = 4,   /* of a block on tensor cores for few rows */
-    SPLIT_TEAM = 4,    /* of them that share a chunk, where a row has the most blocks */
+    MOST_BLOCKS = 16, /* of a cluster: all that a GPU can have */
+    EXACT_BLOCKS = 8, /* without tensor cores */
+    THREADS = 256,    /* RK_ATTN_THREADS: of all but those on tensor cores for few rows */
+    EXACT_PER_SM = 2, /* blocks on a multiprocessor */
+    EXACT_FULL = 288, /* blocks with which a large GPU is full */
+    EXACT_ROWS = 32,  /* RK_ATTN_ROWS: of a tile */
+    SPLIT_WARPS = 4,  /* of a block on tensor cores for few rows */
+    SPLIT_TEAM = 4,   /* of them that share a chunk, where a row has as many blocks as: */
+    TEAM_BLOCKS = 8,
     SPLIT_MOST = 64,   /* rows at most that these take: a size of every ladder of graphs */
     FLASH_ROWS = 128,  /* RK_FLASH_ROWS: of a tile on tensor cores */
     FLASH_KEYS = 64,   /* RK_FLASH_KEYS */
@@ -64,7 +66,7 @@ static bool is_tall(const lower_cuda_attention *a, const row_class *c) {
 
 /* Warps that share a chunk on tensor cores: of rows so few that others would have none. */
 static uint32_t split_team(const row_class *c) {
-    return c->blocks == MOST_BLOCKS ? SPLIT_TEAM : 1;
+    return c->blocks >= TEAM_BLOCKS ? SPLIT_TEAM : 1;
 }
 
 /* Warps of a block on tensor cores for few rows. */
@@ -80,9 +82,10 @@ static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
 }
 
 /* Blocks with which a GPU is full. Two with long heads fit on a multiprocessor, but clusters of more than two of them found no room for all
- * at once on an H200. */
+ * at once on an H200; the largest clusters come in beside other kernels' blocks only while they are few. */
 static int64_t full_of(const lower_cuda_attention *a, uint32_t blocks) {
     if (!a->tensor) return EXACT_FULL;
+    if (blocks == MOST_BLOCKS) return N_SM / 2;
     return (int64_t)N_SM * (is_narrow(a) || blocks <= 2 ? 2 : 1);
 }
 
@@ -91,7 +94,7 @@ static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) 
     const int64_t most = a->tensor ? SPLIT_MOST : INT64_MAX;
     const uint32_t least = a->tensor ? 1 : 2;
     uint32_t n = 0;
-    for (uint32_t blocks = MOST_BLOCKS; blocks >= least; blocks /= 2) {
+    for (uint32_t blocks = a->tensor ? MOST_BLOCKS : EXACT_BLOCKS; blocks >= least; blocks /= 2) {
         int64_t rows = blocks > 1 ? full_of(a, blocks) / ((int64_t)units_of(&a->record) * blocks)
                                   : most;
         if (rows > most) rows = most;
@@ -121,9 +124,11 @@ static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class 
 /* The first keys and values are on their way while the kernels in front run. */
 static void put_announcement(lowerer *L, const lower_cuda_attention *a) {
     base_buf *b = &L->source;
-    base_buf_puts(b, "    if ((long long)(blockIdx.x / blocks) < n)\n"
-                     "        A::announce((const A::element *)arg[1], (const A::element *)arg[2], "
-                     "(const rp_i32 *)arg[4], (const rp_i32 *)arg[5], n_tables, width, ");
+    base_buf_puts(
+        b, "    A::guess hint = A::no_guess();\n"
+           "    if ((long long)(blockIdx.x / blocks) < n)\n"
+           "        hint = A::announce((const A::element *)arg[1], (const A::element *)arg[2], "
+           "(const rp_i32 *)arg[4], (const rp_i32 *)arg[5], n_tables, width, ");
     ir_dim_print_c(L->out->dims, a->n_blocks, "dim", b);
     base_buf_puts(b, ", blockIdx.x / blocks);\n");
 }
@@ -156,14 +161,16 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
     base_buf_printf(b, "    const long long n = %s * A::units;\n",
                     blocks ? "rows" : "(rows + height - 1) / height");
     if (blocks && a->tensor) put_announcement(L, a);
+    const bool hints = blocks && a->tensor;
     base_buf_printf(b,
                     "    rk_wait();\n"
                     "    for (long long item = blockIdx.x / blocks; item < n; item += gridDim.x / "
-                    "blocks)\n"
+                    "blocks)%s\n"
                     "        A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const "
                     "A::element *)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const "
-                    "rp_i32 *)arg[5], (float *)arg[6], %sn_tables, width, %af, item);\n}\n",
-                    blocks ? "" : "rows, ", (double)a->record.scale);
+                    "rp_i32 *)arg[5], (float *)arg[6], %sn_tables, width, %af, item%s\n}\n",
+                    hints ? " {" : "", blocks ? "" : "rows, ", (double)a->record.scale,
+                    hints ? ", hint);\n        hint = A::no_guess();\n    }" : ");");
 }
 
 /* What the launch of a class is but for its name. Of `items`, MOST_BLOCKS for each cluster of a row, a block takes so many that all blocks have work. */

@@ -64,6 +64,7 @@ struct rk_attn_split {
     struct room {
         four out[slots * BLOCKS][owned];
         float base[slots * BLOCKS][queries], sum[slots * BLOCKS][queries];
+        float top[queries], shrink[queries]; /* of the chunks so far, and what theirs before has become */
         four cell[sets][held][TEAM > 1 ? fours : 1]; /* of teams */
         float cell_base[sets][held][queries], cell_sum[sets][held][queries];
     };
@@ -268,14 +269,14 @@ struct rk_attn_split {
             two x = {{0.0f, 0.0f}};
 #pragma unroll
             for (int c = 0; c < TEAM; c++) {
-                if (c >= n) break;
+                const bool has = c < n; /* else what is there is of a chunk before */
                 const two y = ((const two *)r.cell[set][warp + c])[i];
-                const float b = r.cell_base[set][warp + c][g], top = base > b ? base : b;
+                const float b = has ? r.cell_base[set][warp + c][g] : RK_SPLIT_LEAST, top = base > b ? base : b;
                 const float old = rk_power_of_two(base - top), now = rk_power_of_two(b - top);
                 base = top;
-                sum = sum * old + r.cell_sum[set][warp + c][g] * now;
-                x.one[0] = x.one[0] * old + y.one[0] * now;
-                x.one[1] = x.one[1] * old + y.one[1] * now;
+                sum = sum * old + (has ? r.cell_sum[set][warp + c][g] * now : 0.0f);
+                x.one[0] = x.one[0] * old + (has ? y.one[0] * now : 0.0f);
+                x.one[1] = x.one[1] * old + (has ? y.one[1] * now : 0.0f);
             }
             ((two *)rk_of_block(r.out[at], f / owned))[f % owned * 2 + i % 2] = x;
             for (int b = i % 8; b < BLOCKS && f < 4 * queries; b += 8) { /* 8 threads a head */
@@ -338,32 +339,53 @@ struct rk_attn_split {
 
     /* The outputs of a thread: pair `at` of those that its block owns, of head g. */
     struct outputs {
-        float base[joins], sum[joins], out[joins][2];
+        float sum[joins], out[joins][2];
     };
 
-    /* Adds n chunks. */
+    /* Bases of n chunks become their weights, which their sums then have in them, by a warp a head. */
+    RP_INLINE void weigh_chunks(room &r, int n, bool more)
+    {
+        for (int g = (int)threadIdx.x / 32; g < queries; g += WARPS) {
+            const float before = more ? r.top[g] : RK_SPLIT_LEAST;
+            float top = before;
+            for (int c = rk_lane(); c < n; c += 32) top = r.base[c][g] > top ? r.base[c][g] : top;
+            for (int o = 1; o < 32; o *= 2) {
+                const float other = __shfl_xor_sync(RK_WARP, top, o);
+                top = other > top ? other : top;
+            }
+            for (int c = rk_lane(); c < n; c += 32) {
+                const float weight = rk_power_of_two(r.base[c][g] - top);
+                r.base[c][g] = weight;
+                r.sum[c][g] = r.sum[c][g] * weight;
+            }
+            if (rk_lane() == 0) {
+                r.top[g] = top;
+                r.shrink[g] = rk_power_of_two(before - top);
+            }
+        }
+        __syncthreads();
+    }
+
+    /* Adds n chunks, which have their weights. */
     RP_INLINE void join(const room &r, outputs &all, int rank, int n)
     {
 #pragma unroll
         for (int j = 0; j < joins; j++) {
             const int at = (int)threadIdx.x + j * N, g = (rank * owned + at / 2) / 4 % queries;
             if (at >= 2 * owned) continue;
-            float top = all.base[j];
-#pragma unroll 8
-            for (int c = 0; c < n; c++) top = r.base[c][g] > top ? r.base[c][g] : top;
-            const float by = rk_power_of_two(all.base[j] - top);
-            all.base[j] = top;
-            all.sum[j] = all.sum[j] * by;
-            all.out[j][0] = all.out[j][0] * by;
-            all.out[j][1] = all.out[j][1] * by;
+            const float by = r.shrink[g];
+            float sum = all.sum[j] * by, x = all.out[j][0] * by, y = all.out[j][1] * by;
 #pragma unroll 4
             for (int c = 0; c < n; c++) {
-                const float weight = rk_power_of_two(r.base[c][g] - top);
-                const two x = ((const two *)r.out[c])[at];
-                all.sum[j] = all.sum[j] + r.sum[c][g] * weight;
-                all.out[j][0] = all.out[j][0] + x.one[0] * weight;
-                all.out[j][1] = all.out[j][1] + x.one[1] * weight;
+                const float weight = r.base[c][g];
+                const two more = ((const two *)r.out[c])[at];
+                sum = sum + r.sum[c][g];
+                x = x + more.one[0] * weight;
+                y = y + more.one[1] * weight;
             }
+            all.sum[j] = sum;
+            all.out[j][0] = x;
+            all.out[j][1] = y;
         }
     }
 
@@ -379,60 +401,88 @@ struct rk_attn_split {
         }
     }
 
-    /* Before the wait: keys and values of the warp's first cells are asked for as far as the second-level cache, if the row is the request of that number, with
-     * whatever the table says now; nothing is lost where that is not true later. n_blocks: of the cache. */
-    RP_INLINE void announce(const element *k, const element *v, const rp_i32 *positions, const rp_i32 *tables, long long n_tables, rp_size width,
-                            long long n_blocks, long long item)
+    /* Where the warp's first cells are, if the row is the request of that number and tables and positions are what they were before the wait: a lane has cell
+     * number lane, or -1 where none can be told. n: positions. arrived: at the barrier of the cluster. */
+    struct guess {
+        int found, n;
+        bool arrived;
+    };
+
+    RP_INLINE guess no_guess()
+    {
+        const guess none = {-1, 0, false};
+        return none;
+    }
+
+    /* Before the wait. What it finds is asked for as far as the second-level cache, and again at once behind the wait, when run() looks whether it was right. n_blocks:
+     * of the cache. */
+    RP_INLINE guess announce(const element *k, const element *v, const rp_i32 *positions, const rp_i32 *tables, long long n_tables, rp_size width,
+                             long long n_blocks, long long item)
     {
         enum { CELLS = 4 }; /* a lane each, of a warp */
         const long long row = item / units;
         const int kv_head = (int)(item / parts % KV_HEADS), warp = (int)threadIdx.x / 32;
         const rp_u32 p = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, rk_lane());
-        if (rk_lane() >= CELLS || row >= n_tables || p / BLOCK >= width) return;
-        const rp_i32 block = rk_guess(tables + row * width + p / BLOCK);
-        if ((int)p > rk_guess(positions + row) || block < 0 || block >= n_blocks) return;
-        const rp_size at = (((rp_size)block * KV_HEADS + kv_head) * (BLOCK / 16) + p % BLOCK / 16) * (16 * HD);
-        rk_fetch_ahead(k + at, 32 * HD);
-        rk_fetch_ahead(v + at, 32 * HD);
+        guess all = {-1, 0, true};
+        rk_arrive<BLOCKS>();
+        if (row >= n_tables) return all;
+        all.n = rk_guess(positions + row) + 1;
+        const rp_i32 block = p / BLOCK < width ? rk_guess(tables + row * width + p / BLOCK) : -1;
+        if (block < 0 || block >= n_blocks) return all;
+        all.found = (block * KV_HEADS + kv_head) * (BLOCK / 16) + (int)(p % BLOCK / 16);
+        if (rk_lane() >= CELLS || (int)p >= all.n) return all;
+        rk_fetch_ahead(k + (rp_size)all.found * (16 * HD), 32 * HD);
+        rk_fetch_ahead(v + (rp_size)all.found * (16 * HD), 32 * HD);
+        return all;
     }
 
     /* This block's part of an item: a row and part of the heads of a kv head. */
     RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
-                   long long n_tables, rp_size width, float scale, long long item)
+                   long long n_tables, rp_size width, float scale, long long item, const guess &hint)
     {
         const int rank = BLOCKS > 1 ? rk_cluster_rank() : 0, mine = rank + (int)threadIdx.x / 32 / TEAM * BLOCKS, step = teams * BLOCKS, round = slots * BLOCKS;
         const long long row = item / units;
         const int kv_head = (int)(item / parts % KV_HEADS), head = kv_head * group + (int)(item % parts) * queries;
         const int heads = group - head % group < queries ? group - head % group : queries; /* that exist */
-        /* A row mostly is the request of that number: its cells are asked for together with what says so. */
-        const cache guess = {k, v, tables + row * width, kv_head, 0};
-        int found = guess.look_up(mine, step, 0, row < n_tables ? width * BLOCK : 0);
-        const int seq = seqs[row], n = seq < 0 ? 0 : positions[row] + 1, chunks = (n + C - 1) / C;
+        /* What says where keys and values are is asked for together with them, where they are guessed to be, and with the queries. */
+        const cache likely = {k, v, tables + row * width, kv_head, hint.n};
+        if (!hint.arrived) rk_arrive<BLOCKS>(); /* done with the item before */
+        int found = likely.look_up(mine, step, 0, row < n_tables ? width * BLOCK : 0);
+        const int seq = seqs[row], position = positions[row], first_place = (int)cache::position_of(mine, step, 0);
+        const int hinted = __shfl_sync(RK_WARP, hint.found, 0);
+        state w;
+        if (hinted >= 0 && first_place < hint.n) {
+            fetch_keys(w.k, likely, first_place, hinted);
+            fetch_values(w.v, likely, first_place, hinted);
+        }
+        start(w, q + (row * HEADS + head) * HD, heads, scale * RK_LOG2_E);
+        const int n = seq < 0 ? 0 : position + 1, chunks = (n + C - 1) / C;
         const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * width, kv_head, n};
         if (seq != row) found = from.look_up(mine, step, 0, n);
+        const bool differs = (int)cache::position_of(mine, step, rk_lane()) < n && found != hint.found;
+        const bool right = hint.n == n && !__any_sync(RK_WARP, differs);
         to += (row * HEADS + head) * HD;
         if (n <= 0) {
             for (int d = rank * N + (int)threadIdx.x; d < heads * HD; d += BLOCKS * N) to[d] = 0.0f;
+            rk_meet<BLOCKS>();
             return;
         }
-        state w;
         outputs all;
 #pragma unroll
         for (int j = 0; j < joins; j++) {
-            all.base[j] = RK_SPLIT_LEAST;
             all.sum[j] = all.out[j][0] = all.out[j][1] = 0.0f;
         }
         for (int first = 0; first < chunks; first += round) {
             const int end = chunks - first < round ? chunks : first + round;
-            rk_arrive<BLOCKS>(); /* done with the chunks before */
+            if (first) rk_arrive<BLOCKS>(); /* done with the chunks before */
             if (first) found = from.look_up(first + mine, step, 0, n);
             walk at = {from, first + mine, step, end, found};
-            if (at.has(0)) at.fetch(w.k, w.v, 0);
-            if (!first) start(w, q + (row * HEADS + head) * HD, heads, scale * RK_LOG2_E);
+            if (at.has(0) && (first || !right)) at.fetch(w.k, w.v, 0);
             rk_meet<BLOCKS>();
             sweep(w, r, at, first, end - first > rank ? (end - first - rank + step - 1) / step : 0);
             rk_arrive<BLOCKS>();
             rk_meet<BLOCKS>();
+            weigh_chunks(r, end - first, first > 0);
             join(r, all, rank, end - first);
         }
         finish(all, to, rank, heads);

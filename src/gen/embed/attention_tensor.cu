@@ -302,7 +302,7 @@ struct rk_attn_flash {
     {
         for (int i = unit; i < count * single::units; i += units) {
             __syncthreads(); /* the row before is done with shared memory */
-            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i);
+            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess());
         }
     }
 

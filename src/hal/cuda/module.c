@@ -44,6 +44,12 @@ rp_status cuda_module_load(hal_device *base, const char *path, hal_module **out,
     return RP_OK;
 }
 
+/* Clusters of more blocks than every GPU with clusters is sure to have. */
+static rp_status allow_clusters(const cuda_device *d, void *f, const char *name, rp_error *err) {
+    if (d->gpu.capability < CUDA_MIN_PROGRAMMATIC) return RP_OK;
+    return cuda_check(&d->cu, d->cu.function_set(f, CUDA_FUNCTION_LARGE_CLUSTER, 1), name, err);
+}
+
 /* A launch may ask for all that a block can have. */
 static rp_status allow_shared(const cuda_device *d, void *f, const char *name, rp_error *err) {
     int own = 0;
@@ -61,6 +67,7 @@ rp_status cuda_module_symbol(hal_module *m, const char *name, hal_function *out,
     /* A processor runs kernels of different divisions between cache and shared memory one after the other: all have one. */
     RP_TRY(cuda_check(&m->d->cu, m->d->cu.function_set(f, CUDA_FUNCTION_CARVEOUT, SHARED_PERCENT),
                       name, err));
+    RP_TRY(allow_clusters(m->d, f, name, err));
     out->handle = f;
     return allow_shared(m->d, f, name, err);
 }

@@ -92,6 +92,11 @@ template <class T> static inline T __shfl_xor_sync(unsigned, T v, int n) {
     return emu_exchange(v, emu->thread.x % 32 ^ n);
 }
 
+static inline int __any_sync(unsigned, int p) {
+    for (int o = 1; o < 32; o *= 2) p |= __shfl_xor_sync(0, p, o);
+    return p != 0;
+}
+
 template <class To, class From> static inline To emu_bits(From x) {
     To y;
     static_assert(sizeof x == sizeof y, "as many bits");
