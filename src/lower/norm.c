@@ -97,6 +97,6 @@ void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t
         name, n->k, threads, gain, x, n->k, (double)(float)n->scale, (double)(float)n->eps);
 }
 
-int64_t lower_norm_bytes(const lower_norm *n, bool alone) {
-    return alone ? n->k * 4 + 64 : 0;
+int64_t lower_norm_bytes(const lower_norm *n) {
+    return n->k * 4 + 512;
 }

@@ -15,7 +15,7 @@ typedef struct lower_norm {
 bool lower_norm_find(const lowerer *L, const pass_group *gr, ir_ref made, lower_norm *out);
 /* struct NAME of a product's kernel, as rk_rows_in_memory of gen/embed/tensor.cu, whose rows are made by so many threads. */
 void lower_norm_text(lowerer *L, const lower_norm *n, const char *name, uint32_t threads);
-/* Bytes of shared memory that making rows takes besides the rows: of one that a block makes alone, or of several. */
-int64_t lower_norm_bytes(const lower_norm *n, bool alone);
+/* Bytes of shared memory, at most, that a block takes to make a row, besides the row. */
+int64_t lower_norm_bytes(const lower_norm *n);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * A single row is made by one block, while every other waits for that kernel to end. Where only products read it, of packed numbers those with
  * few blocks, each of their blocks makes it once more in its shared memory, with the code of the kernel, which is then left
- * out. More rows are made by the kernel: its blocks share them. Products on tensor cores make any number: few in each of their blocks, many where
- * they are arranged for them. */
+ * out. More rows are made by the kernel: its blocks share them. Products on tensor cores make any number: one in each of their blocks, more once, as
+ * they want them arranged. */
 #include "lower/prologue.h"
 
 #include <inttypes.h>

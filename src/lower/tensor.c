@@ -65,30 +65,31 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
     few f;
     char *name = base_arena_printf(L->arena, "%s_r%" PRId64, base, most);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    const uint32_t per_sm = lower_fit_few(&f, g, most);
+    lower_fit_few(&f, g, most);
     *alt = (lower_alt){.max = most,
                        .symbol = name,
                        .scratch = lower_few_bytes(&f),
                        .threads = WARPS * 32,
-                       .per_sm = per_sm};
+                       .per_sm = 1};
+    const bool makes = g->own && most == 1;
     RP_TRY(lower_tensor_units(L, gr, g, name));
-    char *own = g->own ? base_arena_printf(L->arena, "%s_rows", name)
-                       : base_arena_str(L->arena, "rk_rows_in_memory");
+    char *own = makes ? base_arena_printf(L->arena, "%s_rows", name)
+                      : base_arena_str(L->arena, "rk_rows_in_memory");
     if (!own) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    if (g->own) RP_TRY(put_own(L, g, name, most > 1 ? 32 : WARPS * 32));
+    if (makes) RP_TRY(put_own(L, g, name, WARPS * 32));
     base_buf_printf(b,
                     "struct %s_plan : %s_units, %s {\n    typedef rk_few_rows<%" PRId64 ", %" PRId64
-                    ", %" PRId64 ", %" PRId64 "> tile;\n"
+                    ", %" PRId64 ", %" PRId64 ", %" PRId64 "> tile;\n"
                     "    typedef rk_rows_%s rows;\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n};\n",
-                    name, name, own, f.k, f.rows, f.tiles, f.slots, rp_dtype_name(g->x),
-                    alt->scratch);
-    lower_cuda_head(L, name, WARPS * 32, per_sm > 1 ? per_sm : 0, "");
+                    name, name, own, f.k, f.rows, f.tiles, f.slots, f.cap,
+                    rp_dtype_name(g->own ? RP_DTYPE_BF16 : g->x), alt->scratch);
+    lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
     base_buf_printf(b,
-                    "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, a0, a1, "
+                    "    (void)items;\n    rk_run_few<%s_plan>(arg, dim, %s, a1, "
                     "(int)rows);\n}\n",
-                    name);
+                    name, g->own ? "a2" : "a0");
     (void)lower_add_kernel(L, name, begin, (gen_matmul_uses){.tensor = true});
     return base_buf_status(b, L->err);
 }
@@ -236,7 +237,11 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
     L->args[1] = to;
     L->n_args = 2;
     if (g->own) lower_rows_args(L, g->own); /* of all classes */
-    made.alts[made.n_alts++] = (lower_alt){.max = most};
+    made.alts[made.n_alts++] = (lower_alt){.max = g->own ? 1 : most};
+    if (g->own && most > 1) {
+        const many apart_rows = {.most = most, .columns = 1};
+        RP_TRY(put_arrange(L, base, rows, g, &apart_rows, &made.alts[made.n_alts++]));
+    }
     for (uint32_t i = 0; i < n; i++) { /* classes of equal tiles share a kernel */
         if (i && list[i].columns == list[i - 1].columns)
             made.alts[made.n_alts - 1].max = list[i].most;
@@ -284,7 +289,8 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     RP_TRY(lower_tensor_find_direct(L, gr, &g));
     if (g.alone) RP_TRY(lower_arranged_find(L, gr, &g.to));
     lower_fit_many(&g, list, &n_many, most, largest);
-    if (n_many && !lower_is_arranged(L, gr->lhs))
+    const bool made_apart = g.own && most > 1 && largest > 1;
+    if ((n_many || made_apart) && !lower_is_arranged(L, gr->lhs))
         RP_TRY(arrange_rows(L, gr, name, &g, list, n_many, &arranged));
     L->args[0] = from;
     L->args[1] = operand[1];

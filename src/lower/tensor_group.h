@@ -43,7 +43,7 @@ static inline int64_t lower_div_up(int64_t a, int64_t b) {
 /* As rk_few_rows of the template. */
 typedef struct lower_few {
     int64_t k, slice, chunks, chunk; /* steps of a warp, its copies a tile, steps of a copy */
-    int64_t rows, tiles, slots;
+    int64_t rows, tiles, slots, cap;
 } lower_few;
 
 /* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight; slices of k that are summed apart, and the blocks that
@@ -58,8 +58,8 @@ typedef struct lower_many {
 /* Splits g into units of so many columns. */
 void lower_tensor_columns(const lowerer *L, lower_tensor_parts *g, int64_t columns);
 rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, lower_tensor_parts *g);
-/* The template for up to so many rows; blocks a multiprocessor. */
-uint32_t lower_fit_few(lower_few *f, const lower_tensor_parts *g, int64_t rows);
+/* The template for up to so many rows. */
+void lower_fit_few(lower_few *f, const lower_tensor_parts *g, int64_t rows);
 int64_t lower_few_bytes(const lower_few *f);
 /* Rows that the template for few rows takes: fewer where K is so long that they have no room beside two copies. */
 int64_t lower_few_rows(const lower_tensor_parts *g);

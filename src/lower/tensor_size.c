@@ -20,9 +20,10 @@ enum {
     MOST_CHUNK = 8,     /* steps of a copy */
     N_SM = 132,         /* that sizes are chosen for */
     SHARED = 227 << 10, /* of a block that has a multiprocessor for itself */
-    HALF = 110 << 10,   /* of one of two */
     OWN = 5 << 10,      /* of that, what making a row takes, but of a norm */
     MOST_RING = 192 << 10,
+    WHOLE_OF_ONE = 4, /* copies of a warp that are all under way, of one row, of more */
+    WHOLE_OF_FEW = 2,
     MANY_UNITS = 8 * N_SM,           /* that are worth wider ones */
     JOB_TILES = LOWER_JOB_TILES,     /* of the template for many rows */
     SLICES = 4,                      /* of k, of up to LOWER_SOME_ROWS rows */
@@ -46,41 +47,39 @@ int64_t lower_few_bytes(const few *f) {
     return WARPS * f->slots * (f->chunk * STEP_BYTES + 8) + x + 16 + sums;
 }
 
-/* Shared memory for making rows. */
+/* Shared memory for making a row. */
 static int64_t own_bytes(const few *f, const group *g) {
-    if (!g->own) return 0;
+    if (!g->own || f->rows > 1) return 0;
     const lower_norm *norm = lower_rows_norm(g->own);
-    return norm ? lower_norm_bytes(norm, f->rows == 1) : f->rows == 1 ? OWN : 0;
+    return norm ? lower_norm_bytes(norm) : OWN;
 }
 
-/* Slots of a warp's ring for blocks that share a multiprocessor with per_sm - 1 others. */
-static void fit_slots(few *f, const group *g, uint32_t per_sm) {
-    int64_t each = lower_div_up(g->units, N_SM * per_sm) * f->tiles * f->chunks;
-    const int64_t room = (per_sm > 1 ? HALF : SHARED) - own_bytes(f, g);
-    f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
-    if (f->slots > each) f->slots = each;
-    while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;
+/* Copies that a warp has under way before the wait. Few copies are the whole share of a block, which comes in while others compute; of more, those that fill the
+ * ring delay the rows that the kernels in front wait for, the more so the more rows there are. */
+static int64_t fit_cap(const few *f, int64_t copies) {
+    if (copies <= (f->rows > 1 ? WHOLE_OF_FEW : WHOLE_OF_ONE)) return f->slots;
+    return f->rows > 1 ? 1 : (f->slots + 1) / 2;
 }
 
-uint32_t lower_fit_few(few *f, const group *g, int64_t rows) {
+/* A block has a multiprocessor for itself: two would leave no registers for the kernel behind, whose blocks come in early. */
+void lower_fit_few(few *f, const group *g, int64_t rows) {
     *f = (few){.k = g->k, .rows = rows, .tiles = g->tiles};
     f->slice = lower_div_up(g->k / STEP, WARPS);
     f->chunks = lower_div_up(f->slice, MOST_CHUNK);
     f->chunk = lower_div_up(f->slice, f->chunks);
-    bool beside = g->units > N_SM && g->units <= 2 * N_SM;
-    if (beside) {
-        fit_slots(f, g, 2);
-        if (lower_few_bytes(f) <= HALF && f->slots >= f->tiles * f->chunks) return 2;
-    }
-    fit_slots(f, g, 1);
-    return 1;
+    const int64_t copies = lower_div_up(g->units, N_SM) * f->tiles * f->chunks,
+                  room = SHARED - own_bytes(f, g);
+    f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
+    if (f->slots > copies) f->slots = copies;
+    while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;
+    f->cap = fit_cap(f, copies);
 }
 
 int64_t lower_few_rows(const group *g) {
     few f;
     int64_t rows = LOWER_FEW_ROWS;
     for (; rows > 1; rows /= 2) {
-        (void)lower_fit_few(&f, g, rows);
+        lower_fit_few(&f, g, rows);
         if (f.slots > 1 && lower_few_bytes(&f) <= SHARED) break;
     }
     return rows;
@@ -259,7 +258,7 @@ static bool refuse_k(const char *name, const char *why, int64_t k) {
 static bool has_room(int64_t k) {
     few f;
     const group g = {.k = k, .units = 1, .tiles = PASS_MAX_MATS * (LOWER_COLUMNS / GEN_TILE_ROWS)};
-    (void)lower_fit_few(&f, &g, 1);
+    lower_fit_few(&f, &g, 1);
     return lower_few_bytes(&f) <= SHARED;
 }
 

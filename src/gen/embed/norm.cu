@@ -40,20 +40,29 @@ struct rk_norm {
         for (int i = 0; i < HELD; i++) v[i] = place(first + i) < K ? rp_from_bits((rp_u32)rk_peek((const rp_i32 *)x + place(first + i))) : 0.0f;
     }
 
-    /* Of squares in shared memory, 16 lanes each in their order. */
+    /* Of squares in shared memory, 16 lanes each in their order: a lane has its own one behind the other, so that four come at once. */
     RP_INLINE float sum_of_block(const float *v)
     {
-        __shared__ float part[ALONE ? K : 1], all;
+        enum { STRIDE = (K / 16 + 3) / 4 * 4 + 4 };
+        static_assert(K % 16 == 0 || !ALONE, "lanes of equal length");
+        __shared__ int4 part[ALONE ? STRIDE * 4 : 1];
+        __shared__ float all;
 #pragma unroll
         for (int i = 0; i < N; i++)
-            if (place(i) < K) part[place(i)] = v[i] * v[i];
+            if (place(i) < K) ((float *)part)[place(i) % 16 * STRIDE + place(i) / 16] = v[i] * v[i];
         __syncthreads();
         if (threadIdx.x < 32) {
             float sum = 0.0f;
-            if (threadIdx.x < 16) {
-#pragma unroll 64
-                for (int k = threadIdx.x; k < K; k += 16) sum = rk_join<RK_SUM>(sum, part[k]);
+            const int4 *mine = part + threadIdx.x % 16 * (STRIDE / 4);
+#pragma unroll 8
+            for (int i = 0; i < K / 64; i++) {
+                const int4 four = mine[i];
+                sum = sum + rp_from_bits((rp_u32)four.x);
+                sum = sum + rp_from_bits((rp_u32)four.y);
+                sum = sum + rp_from_bits((rp_u32)four.z);
+                sum = sum + rp_from_bits((rp_u32)four.w);
             }
+            for (int i = K / 64 * 4; i < K / 16; i++) sum = sum + ((const float *)mine)[i];
             sum = rk_warp_end<RK_SUM>(sum);
             if (threadIdx.x == 0) all = sum;
         }

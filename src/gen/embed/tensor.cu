@@ -235,13 +235,14 @@ struct rk_rows_in_memory {
 /* ---- up to 8 rows ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Every warp has a slice of k, and a ring of its own in shared memory that its first lane fills by bulk copies. Units of TILES tiles at most, for up to ROWS
- * rows of K. The result's columns are the rows of mma, so one to 8 rows cost the same; partial sums are added in the order of warps. */
-template <int K_, int ROWS_, int TILES_, int SLOTS_>
+ * rows of K. Before the wait, CAP copies of a warp are under way: many would delay the few bytes that the kernels in front still wait for. The result's columns are the rows of mma, so one to 8 rows cost the same; partial sums are added in the order of warps. */
+template <int K_, int ROWS_, int TILES_, int SLOTS_, int CAP_>
 struct rk_few_rows {
     enum {
-        K = K_, ROWS = ROWS_, TILES = TILES_, SLOTS = SLOTS_, WARPS = 8, THREADS = WARPS * 32,
+        K = K_, ROWS = ROWS_, TILES = TILES_, SLOTS = SLOTS_, CAP = CAP_, WARPS = 8, THREADS = WARPS * 32,
         STEPS = K / 16, SLICE = (STEPS + WARPS - 1) / WARPS,          /* of 16 k: of all, of a warp */
         CHUNKS = (SLICE + 7) / 8, CHUNK = (SLICE + CHUNKS - 1) / CHUNKS, /* copies of a tile's slice, steps of a copy */
+        WHOLE = SLICE % CHUNK == 0 && STEPS % CHUNK == 0,             /* no copy is shorter than others */
         CHUNK_BYTES = CHUNK * 512, TILE_BYTES = K * 32,
         COLUMNS = TILES * 16,
         X_ROW = K * 2 + 16, /* bytes of a row; odd multiples of 16 keep ldmatrix from conflicts */
@@ -292,8 +293,19 @@ struct rk_ring {
         if (threadIdx.x % 32 == 0) {
             for (int i = 0; i < T::SLOTS; i++) rk_barrier_init(bars + 8 * i, 1);
             rk_barriers_visible();
-            for (int i = 0; i < T::SLOTS && more(); i++) fetch(i);
+            for (int i = 0; i < T::CAP && more(); i++) fetch(i);
         }
+        __syncwarp();
+    }
+
+    /* The rest of the ring, each copy when one before it has arrived. */
+    RP_INLINE_MEMBER void fill()
+    {
+        if (T::CAP < T::SLOTS && threadIdx.x % 32 == 0)
+            for (int i = T::CAP; i < T::SLOTS && more(); i++) {
+                rk_barrier_wait(bars + 8 * (i - T::CAP), 0);
+                fetch(i);
+            }
         __syncwarp();
     }
 
@@ -335,6 +347,21 @@ RP_FN void rk_stage(const typename X::type *x, int n)
     }
 }
 
+/* N steps of k, of which shared memory is asked for at once: even ones are added to c, odd ones to d. x: of the lane, lanes from 16 on those of the next step. */
+template <int N>
+RP_INLINE void rk_few_steps(float *c, float *d, rp_u32 w, rp_u32 x, rp_u32 x_step)
+{
+    rp_u32 a[N][4], b[N + 1][2];
+#pragma unroll
+    for (int s = 0; s < N; s++) {
+        rk_matrix_4_turned(a[s], w + s * 512);
+        if (s % 2 == 0 && s + 1 < N) rk_matrix_4(b[s], x + s * x_step);
+        if (s % 2 == 0 && s + 1 == N) rk_matrix_2(b[s], x + s * x_step);
+    }
+#pragma unroll
+    for (int s = 0; s < N; s++) rk_mma(s % 2 ? d : c, a[s], b[s]);
+}
+
 /* One tile's sums over the warp's slice, to parts[warp][row][columns]. */
 template <class T, class R>
 RP_INLINE void rk_few_tile(R &ring, rp_u32 x, rp_u32 x_step, float *parts)
@@ -343,15 +370,16 @@ RP_INLINE void rk_few_tile(R &ring, rp_u32 x, rp_u32 x_step, float *parts)
     const rp_u32 own = k * 32 + half * 16;
     float c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
     for (int chunk = 0; chunk < ring.chunks; chunk++) {
-        const int left = ring.steps - chunk * T::CHUNK, n = left < T::CHUNK ? left : (int)T::CHUNK;
-        const rp_u32 at = ring.take() + own;
+        const int left = ring.steps - chunk * T::CHUNK;
+        const rp_u32 at = ring.take() + own, from = x + chunk * T::CHUNK * x_step;
+        if (T::WHOLE || left >= T::CHUNK) {
+            rk_few_steps<T::CHUNK>(c, d, at, from, x_step);
+        } else {
 #pragma unroll
-        for (int s = 0; s < T::CHUNK; s++) {
-            rp_u32 a[4], b[2];
-            if (s >= n) break;
-            rk_matrix_4_turned(a, at + s * 512);
-            rk_matrix_2(b, x + (chunk * T::CHUNK + s) * x_step);
-            rk_mma(s & 1 ? d : c, a, b);
+            for (int s = 0; s < T::CHUNK; s++) {
+                if (s >= left) break;
+                rk_few_steps<1>(s % 2 ? d : c, d, at + s * 512, from + s * x_step, x_step);
+            }
         }
         ring.give();
     }
@@ -400,12 +428,26 @@ RP_FN void rk_few_rows_of(char *const *arg, const long long *dim, int unit, int 
     if (warp < rows) P::end(arg, dim, unit, warp, sums + warp * columns);
 }
 
-/* P: tile, type of rows, an epilogue, and where its units lie: at(). rows: up to T::ROWS, which lie at x or are MADE here, the only one by all threads, each of several by a warp. */
+/* What the unit's results need besides sums. */
+template <class P>
+RP_INLINE void rk_few_ask(char *const *arg, const long long *dim, int unit, int rows, float (*asked)[P::ASKED])
+{
+    typedef typename P::tile T;
+    if (!P::DIRECT || unit >= P::N) return;
+#pragma unroll
+    for (int j = 0; j < (T::ROWS * P::COLUMNS + T::THREADS - 1) / T::THREADS; j++) {
+        const int i = threadIdx.x + j * T::THREADS;
+        if (i < rows * P::COLUMNS) P::ask(arg, dim, unit, i / P::COLUMNS, i % P::COLUMNS, asked[j]);
+    }
+}
+
+/* P: tile, type of rows, an epilogue, and where its units lie: at(). rows: up to T::ROWS, which lie at x, or the only one is MADE here. */
 template <class P>
 RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, const char *w, int rows)
 {
     typedef typename P::tile T;
     typedef typename P::rows X;
+    static_assert(!P::MADE || T::ROWS == 1, "several rows are made once, for all blocks");
     enum { EACH = (T::ROWS * P::COLUMNS + T::THREADS - 1) / T::THREADS };
     float *parts = (float *)(rk_dynamic + T::PARTS), *other = parts + T::PART;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -413,30 +455,24 @@ RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, con
     typename P::maker maker;
     ring.start(w);
     maker.start(arg, (char *)parts, 2 * T::PART * 4);
+    ring.fill();
     rk_wait();
+    float asked[EACH][P::ASKED];
+    rk_few_ask<P>(arg, dim, blockIdx.x, rows, asked);
     maker.ready();
     if (threadIdx.x < 4) ((rp_u32 *)(rk_dynamic + T::ZERO))[threadIdx.x] = 0;
-    if (P::MADE && T::ROWS == 1)
+    if (P::MADE)
         maker.row(arg, dim, rk_dynamic + T::X, 0);
-    else if (P::MADE && warp < rows)
-        maker.row(arg, dim, rk_dynamic + T::X + warp * T::X_ROW, warp);
-    else if (!P::MADE)
+    else
         rk_stage<T, X>((const typename X::type *)x, rows);
     __syncthreads();
     /* A lane's row of x; rows that are not there are zeros, all in one place. */
     const bool has = lane % 8 < rows;
-    const rp_u32 from = rk_shared(rk_dynamic) + (has ? T::X + lane % 8 * T::X_ROW + warp * T::SLICE * 32 + (lane / 8 & 1) * 16 : T::ZERO), step = has ? 32 : 0;
+    const rp_u32 from = rk_shared(rk_dynamic) + (has ? T::X + lane % 8 * T::X_ROW + (warp * T::SLICE + lane / 16) * 32 + (lane / 8 & 1) * 16 : T::ZERO), step = has ? 32 : 0;
     for (int unit = blockIdx.x; unit < P::N; unit += gridDim.x) {
         const rk_unit u = P::at(unit);
         const int mats = u.tiles * 16 / P::COLUMNS;
-        float asked[EACH][P::ASKED];
-        if (P::DIRECT) {
-#pragma unroll
-            for (int j = 0; j < EACH; j++) {
-                const int i = threadIdx.x + j * T::THREADS;
-                if (i < rows * P::COLUMNS) P::ask(arg, dim, unit, i / P::COLUMNS, i % P::COLUMNS, asked[j]);
-            }
-        }
+        if (unit != (int)blockIdx.x) rk_few_ask<P>(arg, dim, unit, rows, asked);
         for (int j = 0; j < u.tiles; j++) rk_few_tile<T>(ring, from, step, parts + j * 16);
         __syncthreads();
         if (P::DIRECT)
