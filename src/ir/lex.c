@@ -136,9 +136,9 @@ rp_status ir_read_dtype(ir_reader *s, rp_dtype *out) {
     char w[64];
     RP_TRY(ir_read_word(s, "an element type", w));
     if (rp_dtype_parse(w, out)) return RP_OK;
-    return FAIL("unknown element type '%s'; known: f32 f16 bf16 i32 i64 i16 i8 u8 bool q4_0 q4_1 "
-                "q8_0 i16b32",
-                w);
+#define KNOWN(id, text, bytes, block) " " text
+    return FAIL("unknown element type '%s'; known:" RP_DTYPE_LIST(KNOWN), w);
+#undef KNOWN
 }
 
 rp_status ir_read_type(ir_reader *s, rp_dtype *t, ir_shape *shape) {

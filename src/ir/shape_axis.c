@@ -58,6 +58,12 @@ static bool index_fits(const ir_rule *r, uint32_t from, uint32_t to) {
     return equal || one;
 }
 
+static rp_status want_index(const ir_rule *r) {
+    if (ir_dtype_is_int(r->b->dtype)) return RP_OK;
+    return rp_fail(r->err, RP_INVALID, "%s: index must be i32 or i64, not %s; cast it", r->op,
+                   IR_TYPE(r, 1));
+}
+
 rp_status ir_infer_scatter(ir_rule *r) {
     const ir_shape *x = &r->a->shape, *index = &r->b->shape, *src = &r->c->shape;
     uint32_t axis = (uint32_t)ir_attr_int(r->n, IR_ATTR_AXIS, 0);
@@ -67,7 +73,7 @@ rp_status ir_infer_scatter(ir_rule *r) {
         return rp_fail(r->err, RP_INVALID, "%s: wants f32, f64, i32 or i64, not %s; cast it", r->op,
                        IR_TYPE(r, 0));
     RP_TRY(ir_same_type(r, 0, 2));
-    RP_TRY(ir_want_int(r, 1));
+    RP_TRY(want_index(r));
     bool fits = x->rank == src->rank && x->rank == index->rank;
     for (uint32_t i = 0; fits && i < x->rank; i++)
         fits = i == axis || ir_dim_same(r->dims, x->dim[i], src->dim[i]);
@@ -107,9 +113,7 @@ static rp_status infer_gather(ir_rule *r) {
     int64_t lo, hi;
     const ir_shape *t = &r->a->shape, *x = &r->b->shape;
     r->dtype = r->a->dtype;
-    if (!ir_dtype_is_int(r->b->dtype))
-        return rp_fail(r->err, RP_INVALID, "gather: index must be i32 or i64, not %s; cast it",
-                       IR_TYPE(r, 1));
+    RP_TRY(want_index(r));
     if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", IR_TYPE(r, 0));
     ir_dim_bounds(r->dims, t->dim[0], &lo, &hi);
