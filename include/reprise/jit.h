@@ -46,9 +46,9 @@ typedef rp_status (*rp_jit_fn)(void *user, rp_jit_call *call, const rp_value *ar
                                rp_value *result, rp_error *err);
 
 typedef enum rp_dynamic {
-    RP_DYNAMIC_AUTO, /* sizes are numbers until they differ from call to call */
-    RP_DYNAMIC_ALL,  /* every size but 0 and 1 is a symbol from the first call on */
-    RP_DYNAMIC_NONE  /* sizes are numbers */
+    RP_DYNAMIC_AUTO, /* sizes are numbers until they differ from call to call, or did in an earlier process */
+    RP_DYNAMIC_ALL, /* every size but 0 and 1 is a symbol from the first call on */
+    RP_DYNAMIC_NONE /* sizes are numbers */
 } rp_dynamic;
 
 typedef struct rp_jit_options {
@@ -74,7 +74,7 @@ typedef struct rp_jit_options {
             RP_DYNAMIC_AUTO, 0, 0, false, false                                            \
     }
 
-/* RP_CONFIG for settings that do not go together, RP_UNSUPPORTED for a GPU so far. */
+/* RP_CONFIG for settings that do not go together, RP_UNSUPPORTED for a device that is not there. */
 RP_API rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err) RP_MUST_USE;
 /* NULL is fine; not while it runs. Outputs that are still held keep their memory. */
 RP_API void rp_jit_free(rp_jit *f);
@@ -82,6 +82,7 @@ RP_API void rp_jit_free(rp_jit *f);
 /* Runs the function on args, usually a tuple or a map. Tensors may be strided: the function is given dense ones. A state (value.h) may
  * be written by the function (rp_update), where it lies; its sizes are always numbers; it must share no memory with another state.
  * Other tensors are not written, and are what they were before the call even where they lie in a state.
+ * On a GPU tensors may lie in memory of the host or of the device, states in the device's; tensors of *out lie in the device's.
  * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help they run op by op; one warning tells
  * what differs, and how to avoid it. *out is the caller's (rp_output_free): rp_output_ran says RP_RAN_REPLAY for an entry that was there,
  * RP_RAN_CAPTURE for a new one, RP_RAN_EAGER with a reason for op by op. RP_INVALID for arguments that are no values or indirect tensors, for what
@@ -149,7 +150,7 @@ RP_API double rp_item_at(rp_tensor x, const char *file, int line);
 /* The same as an integer: floats towards zero, saturated, NaN as 0. */
 RP_API int64_t rp_item_int_at(rp_tensor x, const char *file, int line);
 #define rp_item_int(x) rp_item_int_at(x, __FILE__, __LINE__)
-/* The value of x in memory, dense, until the function returns; not to be written. */
+/* The value of x in memory of the host, dense, until the function returns; not to be written. */
 RP_API rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line);
 #define rp_jit_read(call, x) rp_jit_read_at(call, x, __FILE__, __LINE__)
 /* Host code follows, which is done once a call: it prints, calls a library, or looks at memory of states, which has what was written so far.

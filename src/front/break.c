@@ -100,6 +100,19 @@ void rp_jit_break_at(rp_jit_call *call, const char *reason, const char *file, in
     if (call) (void)front_break_at(call, NULL, 0, &why);
 }
 
+static rp_status bring(front_session *s, rp_buffer *b, rp_error *err) {
+    size_t bytes = 0;
+    if (!s->f->stream) return RP_OK;
+    if (!autograph_bytes(b, &bytes)) return rp_fail(err, RP_NOMEM, "a value");
+    front_read *r = base_alloc_aligned(sizeof *r + bytes, 64);
+    if (!r) return rp_fail(err, RP_NOMEM, "a value of %zu bytes", bytes);
+    r->next = s->read;
+    s->read = r;
+    rp_status st = front_copy(s->f, r->data, b->data, bytes, err);
+    b->data = r->data;
+    return st;
+}
+
 /* The value of x in memory of the host; data NULL: the call has failed. */
 static rp_buffer read_value(rp_tensor x, const front_break *why) {
     rp_buffer none = {.data = NULL};
@@ -114,7 +127,8 @@ static rp_buffer read_value(rp_tensor x, const front_break *why) {
         return none;
     }
     if (!front_break_at(g->call, &x.ref, 1, why)) return none;
-    return *front_held_of(g->call->session, x.ref);
+    rp_buffer b = *front_held_of(g->call->session, x.ref);
+    return bring(g->call->session, &b, &g->err) == RP_OK ? b : none;
 }
 
 rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line) {

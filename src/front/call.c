@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "front/decisions.h"
 #include "front/limits.h"
 #include "front/recording.h"
 
@@ -129,6 +130,7 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
                         : f->dynamic == RP_DYNAMIC_AUTO         ? FRONT_BY_HISTORY
                                                                 : FRONT_STATIC;
     rp_error why = {0};
+    if (f->dynamic == RP_DYNAMIC_AUTO) RP_TRY(front_decisions_load(f, err));
     RP_TRY(front_see(f, c->a, err));
     rp_status st = front_entry_make(f, c->a, sizes, c->to, &c->made, &why);
     /* A form of symbols may be more than a plan holds. */
@@ -145,7 +147,7 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
     f->next_number++;
     front_limits_add(f->fn, 1);
     log_guards(f, e);
-    return RP_OK;
+    return f->dynamic == RP_DYNAMIC_AUTO ? front_decisions_store(f, err) : RP_OK;
 }
 
 /* No entry served it, unless one was made meanwhile. By turn. */

@@ -115,7 +115,7 @@ static rp_status meets_state(const front_args *a, uint32_t i, bool *copied, rp_e
     return RP_OK;
 }
 
-static rp_status copy_input(const rp_jit *f, front_run *r, const front_args *a, uint32_t i,
+static rp_status copy_input(rp_jit *f, front_run *r, const front_args *a, uint32_t i,
                             rp_error *err) {
     const rp_value *v = a->tensor[i];
     size_t bytes = 0;
@@ -124,7 +124,7 @@ static rp_status copy_input(const rp_jit *f, front_run *r, const front_args *a, 
         return rp_fail(err, RP_NOMEM, "a dense copy of an argument");
     RP_TRY(device_alloc(f->device, bytes, &r->in[i].data, err));
     r->copy[r->n_copies++] = r->in[i].data;
-    return autograph_copy_in(device_root(f->device), r->in[i].data, v, err);
+    return front_copy_in(f, r->in[i].data, v, err);
 }
 
 rp_status front_copies(const front_args *a, uint32_t i, bool *out, rp_error *err) {
@@ -132,7 +132,7 @@ rp_status front_copies(const front_args *a, uint32_t i, bool *out, rp_error *err
     return meets_state(a, i, out, err);
 }
 
-static rp_status gather(const rp_jit *f, front_run *r, const front_args *a, rp_error *err) {
+static rp_status gather(rp_jit *f, front_run *r, const front_args *a, rp_error *err) {
     bool states = false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         r->in[i] = a->tensor[i]->tensor;
@@ -241,9 +241,8 @@ static rp_status copy_given(void *user, rp_value *v, rp_error *err) {
     const rp_buffer *from = &g->out[v->as.integer - 1];
     void *to = g->to->buffer[g->n++].data;
     size_t bytes = 0;
-    (void)err;
-    if (to != from->data && autograph_bytes(from, &bytes) && bytes) memcpy(to, from->data, bytes);
-    return RP_OK;
+    if (to == from->data || !autograph_bytes(from, &bytes)) return RP_OK;
+    return front_copy(g->f, to, from->data, bytes, err);
 }
 
 static rp_status give_into(giving *g, rp_error *err) {

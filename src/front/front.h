@@ -86,6 +86,7 @@ typedef struct front_mark {
 typedef struct front_seen {
     struct front_seen *next;
     uint32_t rank;
+    bool stored; /* by an earlier process: sizes are not known */
     int64_t dim[RP_MAX_RANK];
     bool wobbled[RP_MAX_RANK];
     char source[];
@@ -105,14 +106,17 @@ struct rp_jit {
     bool fullgraph, suppress_errors;
     rp_compilation_config *config, *eager_config;
     rp_device *device;
+    rp_stream *stream;      /* for copies, where its memory is not the host's; else NULL */
+    pthread_mutex_t copies; /* a copy by stream is under way */
     pthread_mutex_t
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
-    front_mark *marks;    /* read by turn or lock, written by both */
-    front_seen *seen;     /* by turn */
-    bool warned;          /* likewise */
-    uint32_t next_number; /* likewise */
-    pthread_mutex_t lock; /* what follows */
-    front_entry **entry;  /* the most recently used first */
+    front_mark *marks;     /* read by turn or lock, written by both */
+    front_seen *seen;      /* by turn */
+    bool warned;           /* likewise */
+    bool loaded, differed; /* likewise: history was read from the cache; it is to be stored there */
+    uint32_t next_number;  /* likewise */
+    pthread_mutex_t lock;  /* what follows */
+    front_entry **entry;   /* the most recently used first */
     uint32_t n_entries, cap_entries, n_general;
     front_entry *memo[FRONT_MEMO]; /* by hash of the words: a guess */
     uint64_t calls, hits, compiles, ran_eager;
@@ -177,6 +181,11 @@ rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
 /* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
                              bool *compiled, rp_error *err) RP_MUST_USE;
+/* v's contents to dense memory of the device, which are there then. */
+rp_status front_copy_in(rp_jit *f, void *to, const rp_value *v, rp_error *err) RP_MUST_USE;
+/* Either is the device's or the host's. */
+rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes,
+                     rp_error *err) RP_MUST_USE;
 /* Runs r's graph on dense inputs, and gives its value. */
 rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
                      const front_out *to, rp_error *err) RP_MUST_USE;
@@ -193,6 +202,9 @@ const front_mark *front_mark_of(rp_jit *f, const char *source, uint32_t axis);
 bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis);
 /* Takes the sizes of a call into the history. */
 rp_status front_see(rp_jit *f, const front_args *a, rp_error *err) RP_MUST_USE;
+/* What an earlier process saw: bit d of axes for an axis that differed. Before any call is taken in. */
+rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigned axes,
+                           rp_error *err) RP_MUST_USE;
 void front_forget(rp_jit *f);
 
 #endif

@@ -64,12 +64,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
         RP_TRY(rp_device_open(f->config->device, (uint32_t)f->config->threads, &f->device, err));
     rp_device_info info = RP_DEVICE_INFO_INIT;
     RP_TRY(rp_device_get_info(f->device, &info, err));
-    if (!info.host_memory)
-        return rp_fail(
-            err, RP_UNSUPPORTED,
-            "rp_jit_new: functions run on memory of the host so far, %s has its own; use "
-            "device=cpu, or rp_compile_on and automatic graphs",
-            info.name);
+    if (!info.host_memory) RP_TRY(rp_stream_open(f->device, &f->stream, err));
     return front_limits_join(f->fn, err);
 }
 
@@ -84,11 +79,13 @@ static void release(rp_jit *f) {
     }
     rp_config_free(f->config);
     rp_config_free(f->eager_config);
+    rp_stream_close(f->stream);
     rp_device_close(f->device);
     base_free(f->name);
     base_free(f->file);
     (void)pthread_mutex_destroy(&f->turn);
     (void)pthread_mutex_destroy(&f->lock);
+    (void)pthread_mutex_destroy(&f->copies);
     base_free(f);
 }
 
@@ -99,6 +96,7 @@ static void init_locks(rp_jit *f) {
     (void)pthread_mutex_init(&f->turn, &a);
     (void)pthread_mutexattr_destroy(&a);
     (void)pthread_mutex_init(&f->lock, NULL);
+    (void)pthread_mutex_init(&f->copies, NULL);
 }
 
 rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_error *err) {
@@ -138,6 +136,8 @@ void rp_jit_reset(rp_jit *f) {
     (void)pthread_mutex_unlock(&f->lock);
     front_forget(f);
     f->warned = false;
+    f->loaded = true; /* what the cache has is forgotten, too */
+    f->differed = false;
     f->next_number = 0;
     (void)pthread_mutex_unlock(&f->turn);
 }

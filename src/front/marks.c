@@ -92,28 +92,47 @@ bool front_wobbled(const rp_jit *f, const char *source, uint32_t axis) {
 }
 
 /* A tensor of another rank begins anew. */
-static void merge(front_seen *s, const rp_buffer *b) {
+static void merge(rp_jit *f, front_seen *s, const rp_buffer *b) {
     bool same = s->rank == b->rank;
     for (uint32_t d = 0; d < b->rank; d++) {
-        s->wobbled[d] = same && (s->wobbled[d] || s->dim[d] != b->dim[d]);
+        bool differs = same && !s->stored && s->dim[d] != b->dim[d];
+        f->differed = f->differed || (differs && !s->wobbled[d]);
+        s->wobbled[d] = same && (s->wobbled[d] || differs);
         s->dim[d] = b->dim[d];
     }
     s->rank = b->rank;
+    s->stored = false;
+}
+
+static rp_status add_seen(rp_jit *f, const char *source, uint32_t rank, front_seen **out,
+                          rp_error *err) {
+    size_t n = strlen(source) + 1;
+    front_seen *s = base_alloc(sizeof *s + n);
+    if (!s) return rp_fail(err, RP_NOMEM, "sizes of %s", source);
+    memcpy(s->source, source, n);
+    s->rank = rank;
+    s->next = f->seen;
+    f->seen = *out = s;
+    return RP_OK;
 }
 
 static rp_status see_one(rp_jit *f, const char *source, const rp_buffer *b, rp_error *err) {
     front_seen *s = find_seen(f, source);
     if (!s) {
-        size_t n = strlen(source) + 1;
-        s = base_alloc(sizeof *s + n);
-        if (!s) return rp_fail(err, RP_NOMEM, "sizes of %s", source);
-        memcpy(s->source, source, n);
-        s->rank = b->rank;
+        RP_TRY(add_seen(f, source, b->rank, &s, err));
         memcpy(s->dim, b->dim, sizeof s->dim);
-        s->next = f->seen;
-        f->seen = s;
     }
-    merge(s, b);
+    merge(f, s, b);
+    return RP_OK;
+}
+
+rp_status front_see_stored(rp_jit *f, const char *source, uint32_t rank, unsigned axes,
+                           rp_error *err) {
+    front_seen *s = find_seen(f, source);
+    if (s) return RP_OK;
+    RP_TRY(add_seen(f, source, rank, &s, err));
+    s->stored = true;
+    for (uint32_t d = 0; d < rank; d++) s->wobbled[d] = axes >> d & 1;
     return RP_OK;
 }
 

@@ -155,7 +155,7 @@ static rp_status hold_inputs(front_session *s, rp_error *err) {
             size_t bytes = 0;
             if (!autograph_bytes(&b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
             RP_TRY(front_own(s, bytes, &b.data, err));
-            RP_TRY(autograph_copy_in(device_root(s->f->device), b.data, a->tensor[i], err));
+            RP_TRY(front_copy_in(s->f, b.data, a->tensor[i], err));
         }
         RP_TRY(front_hold(s, s->rec->input[i], &b, err));
     }
@@ -172,8 +172,13 @@ rp_status front_session_begin(front_session *s, rp_error *err) {
 
 void front_session_done(front_session *s) {
     for (uint32_t i = 0; i < s->n_owned; i++) device_free(s->f->device, s->owned[i]);
+    for (front_read *r = s->read, *next; r; r = next) {
+        next = r->next;
+        base_free(r);
+    }
     base_free(s->owned);
     base_free(s->path);
+    s->read = NULL;
     s->owned = NULL;
     s->path = NULL;
     s->n_owned = s->n_path = 0;

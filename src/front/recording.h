@@ -47,6 +47,12 @@ struct front_recording {
     pthread_mutex_t lock; /* held by a run */
 };
 
+/* A value in memory of the host, where that of the device is another. */
+typedef struct front_read {
+    struct front_read *next;
+    _Alignas(64) char data[];
+} front_read;
+
 /* A run: what has values, and how far it is. */
 typedef struct front_session {
     rp_jit *f;
@@ -60,6 +66,7 @@ typedef struct front_session {
     uint32_t n_effects; /* of the run's, those that are done */
     void **owned;       /* memory of the device */
     uint32_t n_owned, cap_owned;
+    front_read *read;
     const front_out *to;
     rp_value result; /* that the last step gives */
     uint32_t number; /* of the entry */
@@ -120,7 +127,7 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
                       const front_break *why, rp_error *err) RP_MUST_USE;
 /* Compiles the new steps of a run that is over. */
 rp_status front_settle(front_session *s, rp_error *err) RP_MUST_USE;
-/* Marks what must be kept because the effects overwrite what it was made of; and nodes whose value is a version's, as the last in
+/* Marks what must be kept because the effects overwrite what it was made of, OUT, or NEED where it is GIVEN; and nodes whose value is a version's, as the last in
  * memory that no argument is. */
 void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n, uint64_t until,
                         uint8_t *mark);

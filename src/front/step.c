@@ -139,7 +139,7 @@ void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n
         for (uint32_t i = 0; i < x->n_in; i++)
             if (mark[x->in[i]] & MADE_OF || is_overwritten(g, x->in[i], effect, n))
                 mark[r] |= MADE_OF;
-        if (mark[r] & MADE_OF && !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
+        if (mark[r] & MADE_OF) mark[r] |= mark[r] & FRONT_GIVEN ? FRONT_NEED : FRONT_OUT;
     }
     for (ir_ref r = 0; r < ir_graph_count(g); r++) mark[r] &= (uint8_t)~MADE_OF;
 }
@@ -218,8 +218,10 @@ static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, co
         if (last || !(mark[wanted[i]] & FRONT_GIVEN)) mark[wanted[i]] |= FRONT_OUT;
     front_mark_effects(s, effect, n_effects, s->rec->asked.now, mark);
     /* A result is no value of later steps, and there are none. */
-    for (ir_ref r = 0; r < count && last; r++)
-        if (!is_among(wanted, n, r)) mark[r] &= (uint8_t)~FRONT_OUT;
+    for (ir_ref r = 0; r < count; r++) {
+        if (last && !is_among(wanted, n, r)) mark[r] &= (uint8_t)~FRONT_OUT;
+        mark[r] &= (uint8_t)~FRONT_NEED; /* it has a value */
+    }
     RP_TRY_OUT(front_piece_make(s->rec->g, mark, as_numbers, s, &piece, err));
     if (piece.graph) RP_TRY_OUT(front_compile(s->f, piece.graph, s->f->eager_config, &c, err));
     RP_TRY_OUT(run_piece(s, c, piece.in, piece.n_in, piece.out, piece.n_out, last, err));

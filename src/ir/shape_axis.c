@@ -1,13 +1,16 @@
 /* Shape rules of what goes along an axis: reductions, scans, sorting, scatters, concat, gather. */
 #include "ir/rule.h"
 
+static bool has_some(const ir_rule *r, ir_dim d) {
+    return ir_dim_le(r->dims, ir_dim_const(r->dims, 1), d) == IR_TRUE;
+}
+
 rp_status ir_infer_reduce(ir_rule *r) {
-    int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0), lo, hi;
+    int64_t axis = ir_attr_int(r->n, IR_ATTR_AXIS, 0);
     const ir_shape *s = &r->a->shape;
     RP_TRY(ir_want_number(r, 0));
     r->dtype = r->n->op == IR_argmax ? RP_DTYPE_I32 : r->a->dtype;
-    ir_dim_bounds(r->dims, s->dim[axis], &lo, &hi);
-    if (lo < 1 && r->n->op != IR_sum && r->n->op != IR_prod)
+    if (r->n->op != IR_sum && r->n->op != IR_prod && !has_some(r, s->dim[axis]))
         return rp_fail(r->err, RP_INVALID, "%s: axis %lld of %s may be empty", r->op,
                        (long long)axis, IR_TYPE(r, 0));
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -110,14 +113,13 @@ static rp_status infer_concat(ir_rule *r) {
 }
 
 static rp_status infer_gather(ir_rule *r) {
-    int64_t lo, hi;
     const ir_shape *t = &r->a->shape, *x = &r->b->shape;
     r->dtype = r->a->dtype;
     RP_TRY(want_index(r));
     if (t->rank == 0 || (rp_dtype_is_quant(r->dtype) && t->rank < 2))
         return rp_fail(r->err, RP_INVALID, "gather: table %s has no rows", IR_TYPE(r, 0));
-    ir_dim_bounds(r->dims, t->dim[0], &lo, &hi);
-    if (lo < 1) return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", IR_TYPE(r, 0));
+    if (!has_some(r, t->dim[0]))
+        return rp_fail(r->err, RP_INVALID, "gather: table %s may be empty", IR_TYPE(r, 0));
     if (x->rank + t->rank - 1 > IR_MAX_RANK)
         return rp_fail(r->err, RP_INVALID, "gather: result of %s by %s has more than %d axes",
                        IR_TYPE(r, 0), IR_TYPE(r, 1), IR_MAX_RANK);

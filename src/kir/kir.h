@@ -177,6 +177,12 @@ double kir_item_cost(const kir_func *f, const int64_t *symbols);
  * where they do not change. Owned by the caller. */
 rp_status kir_split_loops(const kir_func *f, kir_func **out, rp_error *err) RP_MUST_USE;
 
+/* Of a kernel whose items are tiles, each one loop, that read far apart what neighbouring items read side by side: a copy that computes
+ * the same with KIR_STAGED_ROWS items in one, which read that together into temporaries first. *out NULL: f is none, or their
+ * number is not known to be a multiple of that. Owned by the caller. */
+#define KIR_STAGED_ROWS 32
+rp_status kir_stage_rows(const kir_func *f, kir_func **out, rp_error *err) RP_MUST_USE;
+
 /* Class rules, matched begin/end, scopes, one PAR in a KERNEL, no PAR inside, buffers in range. */
 rp_status kir_verify(const kir_func *f, rp_error *err) RP_MUST_USE;
 /* Text form; kir_parse reads it back; print(parse(print(f))) == print(f). */

@@ -5,6 +5,7 @@
  * conditions (or wraps) on its counter becomes a few loops, one for each stretch. The order
  * of iterations stays, so results do. REDUCE loops are left alone: their lanes hang on the counter. */
 #include "kir/affine.h"
+#include "kir/rebuild.h"
 
 #define MIN_INNER 8 /* shorter inner loops are not worth a split */
 #define MAX_STRETCHES 4
@@ -196,39 +197,6 @@ static void copy_block(rebuild *b, kir_ref at, kir_ref end) {
     }
 }
 
-static kir_ref copy_data(kir_func *f, const kir_inst *in, const kir_ref x[3]) {
-    switch (in->op) {
-    case KIR_ALU: return kir_alu(f, in->u.alu, x[0], x[1], x[2]);
-    case KIR_SELECT: return kir_select(f, x[0], x[1], x[2]);
-    case KIR_CVT: return kir_cvt(f, in->cls, x[0]);
-    case KIR_CVT_ODD: return kir_cvt_odd(f, x[0]);
-    case KIR_TO_INDEX: return kir_to_index(f, x[0]);
-    case KIR_FROM_INDEX: return kir_from_index(f, in->cls, x[0]);
-    case KIR_ROUND_TO: return kir_round_to(f, in->u.dtype, x[0]);
-    case KIR_SHR: return kir_shr(f, x[0], in->u.i);
-    case KIR_BAND: return kir_band(f, x[0], in->u.i);
-    case KIR_LOAD: return kir_load(f, in->u.buf, x[0]);
-    case KIR_STORE: kir_store(f, in->u.buf, x[0], x[1]); return KIR_NONE;
-    case KIR_ISELECT: return kir_iselect(f, x[0], x[1], x[2]);
-    default: return kir_bin(f, in->op, x[0], x[1]);
-    }
-}
-
-static kir_ref copy_inst(rebuild *b, const kir_inst *in) {
-    kir_ref x[3] = {KIR_NONE, KIR_NONE, KIR_NONE};
-
-    switch (in->op) {
-    case KIR_CONST_I: return kir_const_i(b->dst, in->u.i);
-    case KIR_CONST_F:
-        return in->cls == KIR_F64 ? kir_const_f64(b->dst, in->u.f) : kir_const_f(b->dst, in->u.f);
-    case KIR_DIM: return kir_dim(b->dst, b->src->dims, in->u.dim);
-    case KIR_PARAM: return kir_param(b->dst, (uint32_t)in->u.i);
-    default: break;
-    }
-    for (uint32_t i = 0; i < in->n_in; i++) x[i] = b->map[in->in[i]];
-    return copy_data(b->dst, in, x);
-}
-
 /* Globals stay where they are made; a block that was copied twice finds them again. */
 static void copy_range(rebuild *b, kir_ref from, kir_ref to) {
     for (kir_ref at = from; at < to && !b->dst->failed; at++) {
@@ -237,7 +205,7 @@ static void copy_range(rebuild *b, kir_ref from, kir_ref to) {
             copy_block(b, at, b->partner[at]);
             at = b->partner[at];
         } else {
-            b->map[at] = copy_inst(b, in);
+            b->map[at] = kir_rebuild_inst(b->dst, b->src, in, b->map);
         }
     }
 }
@@ -257,19 +225,11 @@ static rp_status rebuild_once(const kir_func *f, bool second, kir_func **out, rp
     rebuild b = {.src = f, .stretches = second};
     rp_status st = RP_OK;
 
-    b.dst = kir_new(f->name, f->form, f->dims);
-    RP_TRY(kir_status(b.dst, err));
-    b.map = base_arena_array(b.dst->arena, f->n_insts + 1, sizeof *b.map);
+    RP_TRY(kir_rebuild_new(f, &b.dst, &b.map, err));
     b.partner = base_arena_array(b.dst->arena, f->n_insts + 1, sizeof *b.partner);
-    if (!b.map || !b.partner) {
+    if (!b.partner) {
         st = rp_fail(err, RP_NOMEM, "kernel %s: splitting loops", f->name);
         goto out;
-    }
-    b.dst->n_params = f->n_params;
-    for (uint32_t i = 0; i < f->n_bufs; i++) {
-        const kir_buf *s = &f->bufs[i];
-        uint32_t n = kir_add_buf(b.dst, s->name, s->space, s->dtype, s->slot, s->offset, s->size);
-        if (n != KIR_NONE) b.dst->bufs[n].written = s->written;
     }
     find_partners(&b);
     copy_range(&b, 0, f->n_insts);

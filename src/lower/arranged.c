@@ -97,12 +97,12 @@ static int64_t rows_of(int64_t columns) {
 rp_status lower_arranged_text(lowerer *L, const lower_tiles *t, const char *name, ir_dim rows) {
     base_buf *b = &L->source;
     base_buf_printf(
-        b, "RP_INLINE int %s_high(const long long *dim)\n{\n    const long long n = ", name);
+        b, "RP_INLINE rk_tiles %s_tiles(const long long *dim)\n{\n    const long long n = ", name);
     ir_dim_print_c(L->out->dims, ir_dim_import(L->out->dims, ir_graph_dims(L->g), rows), "dim", b);
-    base_buf_puts(b, ";\n    return ");
+    base_buf_puts(b, ";\n    return rk_tiles_of(");
     for (uint32_t i = 0; i + 1 < t->n; i++)
         base_buf_printf(b, "n <= %" PRId64 " ? %" PRId64 " : ", t->of[i].most,
                         rows_of(t->of[i].columns));
-    base_buf_printf(b, "%" PRId64 ";\n}\n", rows_of(t->of[t->n - 1].columns));
+    base_buf_printf(b, "%" PRId64 ", n);\n}\n", rows_of(t->of[t->n - 1].columns));
     return base_buf_status(b, L->err);
 }

@@ -6,7 +6,7 @@
 
 typedef struct lower_arranged lower_arranged;
 
-/* How a product wants its rows of k elements of bf16: up to of[0].most one behind the other, more in tiles of so many `columns`, [k / 8][columns][8] each. */
+/* How a product wants its rows of k elements of bf16: up to of[0].most one behind the other, more in tiles of so many `columns` (rk_tiles of gen/embed/tensor.cu). */
 typedef struct lower_tiles {
     struct {
         int64_t most, columns;
@@ -24,7 +24,7 @@ ir_dim lower_arranged_bytes(lowerer *L, ir_dim rows, int64_t k);
 rp_status lower_arranged_find(lowerer *L, const pass_group *gr, const lower_tiles **out);
 /* Whether value r lies so. */
 bool lower_is_arranged(const lowerer *L, ir_ref r);
-/* NAME_high: rows of a tile, 1 where they lie one behind the other. */
+/* NAME_tiles: the tiles, of 1 row where they lie one behind the other. */
 rp_status lower_arranged_text(lowerer *L, const lower_tiles *t, const char *name, ir_dim rows);
 
 #endif

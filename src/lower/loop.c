@@ -19,7 +19,7 @@
 typedef struct cut {
     ir_dim rows;
     int64_t inner, width; /* of a tile; 0: whole rows */
-    bool down;
+    bool down, staged;    /* staged: KIR_STAGED_ROWS of these items are one */
 } cut;
 
 static rp_status finish(lowerer *L, char *name, const cut *c) {
@@ -34,6 +34,7 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     l->n_alts = 1;
     l->rows = l->items = ir_dim_import(dims, ir_graph_dims(L->g), c->rows);
     if (c->width) l->items = ir_dim_mul_const(dims, l->items, c->inner / c->width);
+    if (c->staged) l->items = ir_dim_floordiv(dims, l->items, KIR_STAGED_ROWS);
     if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", name);
     RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
@@ -192,6 +193,17 @@ static void forget(lowerer *L, const pass_group *gr, uint32_t n_temps) {
     L->out->n_temps = n_temps;
 }
 
+/* A GPU reads rows, too, with neighbours side by side. */
+static rp_status stage(lowerer *L, cut *c) {
+    kir_func *staged = NULL;
+    RP_TRY(kir_stage_rows(K, &staged, L->err));
+    if (!staged) return RP_OK;
+    kir_free(L->k);
+    L->k = staged;
+    c->staged = true;
+    return RP_OK;
+}
+
 /* Narrow tiles of the last dim, one under the other, where the kernel reads across rows. */
 static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uint32_t n_temps,
                          cut *c) {
@@ -205,7 +217,8 @@ static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uin
     d.down = true;
     *c = d;
     forget(L, gr, n_temps);
-    return build(L, gr, name, c);
+    RP_TRY(build(L, gr, name, c));
+    return L->opt->target == GEN_CUDA ? stage(L, c) : RP_OK;
 }
 
 /* The widest tiles whose indices need no division inside, or none. */

@@ -97,15 +97,15 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
 /* --- many rows --------------------------------------------------------------------------------- */
 
 /* Jobs of the parts, the last one of a part maybe with fewer units. */
-static void put_jobs(lowerer *L, const group *g) {
+static void put_jobs(lowerer *L, const group *g, int64_t job_tiles) {
     base_buf *b = &L->source;
-    int64_t end = lower_count_jobs(g);
+    int64_t end = lower_count_jobs(g, job_tiles);
     base_buf_printf(b, "    enum { JOBS = %" PRId64 " };\n    RP_INLINE rk_job job(int i)\n    {\n",
                     end);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         const part *p = &g->parts[i];
         const int64_t tiles = p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS),
-                      per = lower_job_units(p);
+                      per = lower_job_units(p, job_tiles);
         end -= lower_div_up(p->units, per);
         base_buf_printf(b,
                         "        if (i >= %" PRId64 ") {\n            const int u = (i - %" PRId64
@@ -129,8 +129,9 @@ static char *many_name(lowerer *L, const char *base, const many *m) {
 
 static void put_tile(lowerer *L, const group *g, const many *m) {
     base_buf *b = &L->source;
-    base_buf_printf(b, "    typedef rk_%s_rows<%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64,
-                    m->pingpong ? "pingpong" : "many", g->k, m->columns, m->chunk, m->stages);
+    base_buf_printf(b, "    typedef rk_%s_rows<%" PRId64, m->pingpong ? "pingpong" : "many", g->k);
+    if (!m->pingpong) base_buf_printf(b, ", %" PRId64, m->tiles);
+    base_buf_printf(b, ", %" PRId64 ", %" PRId64 ", %" PRId64, m->columns, m->chunk, m->stages);
     if (!m->pingpong)
         base_buf_printf(b, ", %" PRId64 ", RK_BLOCKS(%" PRId64 "), %" PRId64, m->slices, m->splits,
                         m->piece);
@@ -144,12 +145,13 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
     const uint32_t threads = WARPS * 32 + (m->slices == 1 ? FETCHING_THREADS : FETCHING_FEW);
     char cluster[48] = "", *name = many_name(L, base, m);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
-    *alt = (lower_alt){.max = m->most,
-                       .symbol = name,
-                       .scratch = lower_many_bytes(m),
-                       .threads = threads,
-                       .per_sm = m->per_sm,
-                       .blocks = m->splits > 1 ? (uint32_t)(lower_count_jobs(g) * m->splits) : 0};
+    *alt = (lower_alt){
+        .max = m->most,
+        .symbol = name,
+        .scratch = lower_many_bytes(m),
+        .threads = threads,
+        .per_sm = m->per_sm,
+        .blocks = m->splits > 1 ? (uint32_t)(lower_count_jobs(g, m->tiles) * m->splits) : 0};
     lower_tensor_columns(L, g, LOWER_COLUMNS);
     RP_TRY(lower_tensor_units(L, gr, g, name));
     base_buf_printf(b, "struct %s_plan : %s_units {\n", name, name);
@@ -157,8 +159,8 @@ static rp_status put_many(lowerer *L, const pass_group *gr, group *g, const char
     base_buf_printf(b,
                     "    enum { ONCE = %d, UNITS = %" PRId64 " };\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n",
-                    m->most <= m->columns, lower_most_job(g), alt->scratch);
-    put_jobs(L, g);
+                    m->most <= m->columns, lower_most_job(g, m->tiles), alt->scratch);
+    put_jobs(L, g, m->tiles);
     base_buf_puts(b, "};\n");
     if (m->splits > 1)
         (void)snprintf(cluster, sizeof cluster, "RK_CLUSTER(RK_BLOCKS(%" PRId64 ")) ", m->splits);

@@ -33,7 +33,7 @@ enum {
     LOWER_FEW_ROWS = 8,   /* most of the template for few rows */
     LOWER_SOME_ROWS = 64, /* more rows have one ascending sum */
     LOWER_N_MANYS = 5,
-    LOWER_JOB_TILES = 8 /* of the template for many rows */
+    LOWER_JOB_TILES = 8 /* of the templates for many rows, or half as many */
 };
 
 static inline int64_t lower_div_up(int64_t a, int64_t b) {
@@ -46,10 +46,10 @@ typedef struct lower_few {
     int64_t rows, tiles, slots, cap;
 } lower_few;
 
-/* Sizes of the template for many rows: the most rows, rows of a tile, k of a chunk, chunks in flight; slices of k that are summed apart, and the blocks that
+/* Sizes of the template for many rows: the most rows, tiles of weights of a job, rows of a tile, k of a chunk, chunks in flight; slices of k that are summed apart, and the blocks that
  * share them. Narrow tiles are for so few rows that a round of them takes all: wide ones would leave multiprocessors idle. Both add alike. */
 typedef struct lower_many {
-    int64_t most, columns, chunk, stages, slices, splits;
+    int64_t most, tiles, columns, chunk, stages, slices, splits;
     int64_t piece;   /* rows whose sums are in shared memory at once */
     uint32_t per_sm; /* blocks a multiprocessor */
     bool pingpong;   /* rk_pingpong_rows, not rk_many_rows */
@@ -68,10 +68,10 @@ void lower_fit_many(lower_tensor_parts *g, lower_many *list, uint32_t *n, int64_
                     int64_t largest);
 /* As rk_many_rows or rk_pingpong_rows of the template. */
 int64_t lower_many_bytes(const lower_many *m);
-/* Jobs of a template for many rows, units of one of part p, and of any at most. */
-int64_t lower_count_jobs(const lower_tensor_parts *g);
-int64_t lower_job_units(const lower_tensor_part *p);
-int64_t lower_most_job(const lower_tensor_parts *g);
+/* Jobs of so many tiles of a template for many rows, units of one of part p, and of any at most. */
+int64_t lower_count_jobs(const lower_tensor_parts *g, int64_t tiles);
+int64_t lower_job_units(const lower_tensor_part *p, int64_t tiles);
+int64_t lower_most_job(const lower_tensor_parts *g, int64_t tiles);
 
 /* The epilogues of all parts for kernel NAME, and the struct NAME_units: how many units there are, where they lie (at), and what is done with their sums
  * (gen/embed/tensor.cu, results). L->args get what they read and write. */

@@ -24,9 +24,11 @@ enum {
     MOST_RING = 192 << 10,
     WHOLE_OF_ONE = 4, /* copies of a warp that are all under way, of one row, of more */
     WHOLE_OF_FEW = 2,
-    MANY_UNITS = 8 * N_SM,           /* that are worth wider ones */
-    JOB_TILES = LOWER_JOB_TILES,     /* of the template for many rows */
-    SLICES = 4,                      /* of k, of up to LOWER_SOME_ROWS rows */
+    MANY_UNITS = 8 * N_SM,       /* that are worth wider ones */
+    JOB_TILES = LOWER_JOB_TILES, /* of the template for many rows */
+    SLICES = 4,                  /* of k, of up to LOWER_SOME_ROWS rows */
+    CLUSTERS =
+        24, /* of more than two blocks that surely run at once, a block a multiprocessor: 32 of four do not */
     PINGPONG_ROOM = 2 * 16 * 20 * 4, /* ROOM of rk_pingpong_rows */
     WIDE_JOBS = N_SM * 3 / 4,        /* with so many, two tiles of 256 rows keep a GPU busy: */
     WIDE_ROWS = 512,
@@ -133,39 +135,54 @@ rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, group 
 
 /* --- many rows ------------------------------------------------------------------------------ */
 
-int64_t lower_job_units(const part *p) {
-    int64_t n = JOB_TILES / (p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS));
+int64_t lower_job_units(const part *p, int64_t tiles) {
+    int64_t n = tiles / (p->s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS));
     return n > 0 ? n : 1;
 }
 
-int64_t lower_count_jobs(const group *g) {
+int64_t lower_count_jobs(const group *g, int64_t tiles) {
     int64_t n = 0;
     for (uint32_t i = 0; i < g->n_parts; i++)
         n += lower_div_up(g->parts[i].units * g->columns / LOWER_COLUMNS,
-                          lower_job_units(&g->parts[i]));
+                          lower_job_units(&g->parts[i], tiles));
     return n > 0 ? n : 1;
 }
 
-int64_t lower_most_job(const group *g) {
+int64_t lower_most_job(const group *g, int64_t tiles) {
     int64_t n = 1;
     for (uint32_t i = 0; i < g->n_parts; i++)
-        if (lower_job_units(&g->parts[i]) > n) n = lower_job_units(&g->parts[i]);
+        if (lower_job_units(&g->parts[i], tiles) > n) n = lower_job_units(&g->parts[i], tiles);
     return n;
 }
 
-/* Slices of whole chunks, so many that none is empty: K alone decides. Blocks of their own where they leave multiprocessors idle else. */
+/* Whether jobs of m can be: a unit is not cut, a split job is one of elements whose blocks all run at once. */
+static bool can_deal(const group *g, const many *m) {
+    const int64_t jobs = lower_count_jobs(g, m->tiles);
+    for (uint32_t i = 0; i < g->n_parts; i++)
+        if (g->parts[i].s->n_mats * (LOWER_COLUMNS / GEN_TILE_ROWS) > m->tiles) return false;
+    return m->splits == 1 || (g->direct && m->slices % m->splits == 0 && jobs * m->splits <= N_SM &&
+                              (m->splits == 2 || jobs <= CLUSTERS));
+}
+
+/* Columns of weights and rows, of K each, that the busiest block takes in: a multiprocessor has a rate of its own, and memory feeds some 70 of them. */
+static double taken(const group *g, const many *m) {
+    const int64_t rounds = m->splits > 1 ? 1 : lower_div_up(lower_count_jobs(g, m->tiles), N_SM);
+    return (double)(rounds * (m->tiles * GEN_TILE_ROWS + m->columns)) / (double)m->splits;
+}
+
+/* Slices of whole chunks, so many that none is empty: K alone decides. Jobs are as wide, and as many blocks share their slices, as leaves the busiest block least to do. */
 static many fit_some(const group *g) {
-    many m = {.most = LOWER_SOME_ROWS,
-              .columns = 64,
-              .chunk = 128,
-              .stages = 4,
-              .splits = 1,
-              .piece = 64,
-              .per_sm = 1};
-    const int64_t chunks = lower_div_up(g->k, m.chunk), jobs = lower_count_jobs(g);
-    m.slices = lower_div_up(chunks, lower_div_up(chunks, SLICES));
-    if (g->direct && jobs * m.slices <= N_SM) m.splits = m.slices;
-    return m;
+    static const int64_t jobs[][2] = {{JOB_TILES, 4}, {JOB_TILES / 2, 6}}; /* and stages */
+    const int64_t chunk = 128, chunks = lower_div_up(g->k, chunk),
+                  slices = lower_div_up(chunks, lower_div_up(chunks, SLICES));
+    many best = {0};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        for (int64_t splits = 1; splits <= slices; splits++) {
+            const many m = {LOWER_SOME_ROWS, jobs[i][0], 64, chunk, jobs[i][1],
+                            slices,          splits,     64, 1,     false};
+            if (can_deal(g, &m) && (!best.most || taken(g, &m) < taken(g, &best))) best = m;
+        }
+    return best;
 }
 
 /* Whether every element is of one matrix, or every one of two. */
@@ -178,19 +195,20 @@ static bool has_even_mats(const group *g) {
 
 /* Tiles of 256 rows, whose results all warps take together. */
 static many tiles_of_256(int64_t most) {
-    return (many){most, 256, 64, 4, 1, 1, 64, 1, false};
+    return (many){most, JOB_TILES, 256, 64, 4, 1, 1, 64, 1, false};
 }
 
 static many tiles_of_128(int64_t most) {
-    return (many){most, 128, 64, 6, 1, 1, 64, 1, false};
+    return (many){most, JOB_TILES, 128, 64, 6, 1, 1, 64, 1, false};
 }
 
 /* The widest tiles: of 256 rows, or of 192 by two groups of warps in turns, which hides what elements become. Whichever is sooner done with the usual rows. Where
  * each group has one job, nothing hides the second's: tiles of 128 rows take as long, and then less for what elements become. */
 static many fit_widest(const group *g) {
     const many together = tiles_of_256(INT64_MAX),
-               in_turns = {INT64_MAX, 192, 64, g->direct ? 5 : 4, 1, 1, 64, 1, g->direct};
-    const int64_t jobs = lower_count_jobs(g);
+               in_turns = {INT64_MAX, JOB_TILES, 192, 64, g->direct ? 5 : 4,
+                           1,         1,         64,  1,  g->direct};
+    const int64_t jobs = lower_count_jobs(g, JOB_TILES);
     const int64_t rounds = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 256), N_SM),
                   turns = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 192), N_SM),
                   narrow = lower_div_up(jobs * lower_div_up(USUAL_ROWS, 128), N_SM);
@@ -200,12 +218,12 @@ static many fit_widest(const group *g) {
 }
 
 void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t largest) {
-    const int64_t jobs = lower_count_jobs(g),
+    const int64_t jobs = lower_count_jobs(g, JOB_TILES),
                   each = jobs < N_SM ? N_SM / jobs : 1; /* tiles of rows at once */
     const many widest = fit_widest(g);
     const bool two = jobs >= WIDE_JOBS && widest.columns != 256, narrow = widest.columns == 128;
     const many all[LOWER_N_MANYS] = {fit_some(g),
-                                     {each * 64, 64, 128, 4, 1, 1, 64, 1, false},
+                                     {each * 64, JOB_TILES, 64, 128, 4, 1, 1, 64, 1, false},
                                      tiles_of_128(narrow ? INT64_MAX : each * 128),
                                      tiles_of_256(two ? WIDE_ROWS : 0),
                                      widest};
@@ -218,7 +236,7 @@ void lower_fit_many(group *g, many *list, uint32_t *n, int64_t end, int64_t larg
 }
 
 int64_t lower_many_bytes(const many *m) {
-    int64_t stage = JOB_TILES * m->chunk * 32 + m->columns * m->chunk * 2;
+    int64_t stage = m->tiles * m->chunk * 32 + m->columns * m->chunk * 2;
     return m->stages * (stage + 16) +
            (m->pingpong ? WARPS * PINGPONG_ROOM + 16 : m->piece * 132 * 4);
 }

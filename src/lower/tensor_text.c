@@ -119,8 +119,8 @@ static void put_element_call(lowerer *L, const group *g, const char *name, uint3
     if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
     if (g->to && !asks)
         base_buf_printf(b,
-                        "%s_e%u_%s(arg, dim, rk_tile_row(row, high), rk_tile_column(row, at, "
-                        "high) + below * (high > 1 ? 8 : %" PRId64 "), s, asked);\n",
+                        "%s_e%u_%s(arg, dim, rk_tile_row(row, tiles), rk_tile_column(row, at, "
+                        "tiles) + below * (tiles.columns > 1 ? 8 : %" PRId64 "), s, asked);\n",
                         name, i, how, p->columns);
     else
         base_buf_printf(b, "%s_e%u_%s(arg, dim, row%s, at, %sasked);\n", name, i, how,
@@ -134,7 +134,7 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, con
                     "    RP_INLINE void %s(char *const *arg, const long long *dim, int unit, long "
                     "long row, int column, %sfloat *asked%s)\n    {\n",
                     how, asks ? "" : "const float *s, const ", asks ? "" : ", int below = 0");
-    if (g->to && !asks) base_buf_printf(b, "        const int high = %s_high(dim);\n", name);
+    if (g->to && !asks) base_buf_printf(b, "        const rk_tiles tiles = %s_tiles(dim);\n", name);
     for (uint32_t i = g->n_parts; i-- > 0;) {
         if (i)
             base_buf_printf(b, "        if (unit >= %" PRId64 ") {\n", g->parts[i].first_unit);

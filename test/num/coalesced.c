@@ -1,4 +1,4 @@
-/* Kernels whose threads read and write what lies side by side, on an emulated GPU: vectors of neighbours, sums of columns. The bits are
+/* Kernels whose threads read and write what lies side by side, on an emulated GPU: vectors of neighbours, sums of columns, transposed values. The bits are
  * those of the cpu, wherever the memory begins. */
 #include "support/both_gpu.h"
 
@@ -49,10 +49,28 @@ static void columns_equal_the_cpu(void **state) {
     }
 }
 
+/* One and two of them at once, of other types, rows that make no whole number of staged ones, and memory that is written. */
+static void transposes_equal_the_cpu(void **state) {
+    static const char *const texts[] = {
+        "graph @g(%x: f32[128,64], %y: f32[64,128]) {\n  %p = permute %x {axes=[1,0]}\n"
+        "  %z = add %p, %y\n  ret %z\n}\n",
+        "graph @g(%x: bf16[96,160], %y: f64[96,160], %b: f32[96]) {\n"
+        "  %p = permute %x {axes=[1,0]}\n  %q = permute %y {axes=[1,0]}\n"
+        "  %f = cast %p {dtype=f32}\n  %e = cast %q {dtype=f32}\n  %m = mul %f, %e\n"
+        "  %n = add %m, %b\n  %l = lt %e, %f\n  ret %n, %l\n}\n",
+        "graph @g(%x: i64[3,64,40], %y: i32[64,64]) {\n  %m = state @m : i32[64,64]\n"
+        "  %p = permute %x {axes=[0,2,1]}\n  %n = neg %p\n  %q = permute %m {axes=[1,0]}\n"
+        "  %a = add %q, %y\n  %u = update %m, %a\n  ret %n, %u\n}\n"};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) equals_the_cpu(texts[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_equal_the_cpu),
         cmocka_unit_test(columns_equal_the_cpu),
+        cmocka_unit_test(transposes_equal_the_cpu),
     };
     return cmocka_run_group_tests(tests, both_gpu_set_up, both_gpu_tear_down);
 }

@@ -306,6 +306,47 @@ static void attention_has_the_blocks_of_its_class(void **state) {
     }
 }
 
+/* Columns of K, as many matrices for an element: who shares the four slices of K of a step of 64 rows, and how many blocks that are (0: one a multiprocessor). */
+static void products_of_some_rows_keep_multiprocessors_busy(void **state) {
+    static const struct {
+        int64_t n, k;
+        const char *kernel;
+        uint32_t blocks;
+        const char *
+            tile; /* tiles of weights of a job, rows, k of a chunk, chunks, slices, blocks that share them */
+    } want[] = {{2048, 2048, "_s64x4", 64, "<2048, 8, 64, 128, 4, 4, RK_BLOCKS(4), "},
+                {3072, 2048, "_s64x4", 96, "<2048, 8, 64, 128, 4, 4, RK_BLOCKS(4), "},
+                {4096, 4096, "_s64x2", 128, "<4096, 4, 64, 128, 6, 4, RK_BLOCKS(2), "},
+                {6144, 4096, "_s64x2", 96, "<4096, 8, 64, 128, 4, 4, RK_BLOCKS(2), "},
+                {8192, 2048, "_s64x2", 128, "<2048, 8, 64, 128, 4, 4, RK_BLOCKS(2), "},
+                {28672, 4096, "_s64x1", 0, "<4096, 8, 64, 128, 4, 4, RK_BLOCKS(1), "}};
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        char text[300];
+        lower_options o = {.target = GEN_CUDA};
+        rp_error err = {0};
+        ir_graph *g = NULL;
+        lower_piece p;
+        (void)snprintf(text, sizeof text,
+                       "graph @g(%%x: bf16[T,%d]) where T in [1,64] {\n"
+                       "  %%w = param @w : bf16[%d,%d]\n  %%y = matmul %%x, %%w {trans_b=true}\n"
+                       "  ret %%y\n}\n",
+                       (int)want[i].k, (int)want[i].n, (int)want[i].k);
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        const lower_launch *l = &p.launches[p.n_launches - 1];
+        const lower_alt *alt = l->alts;
+        while (alt->max < 64) alt++;
+        if (!strstr(alt->symbol, want[i].kernel) || alt->blocks != want[i].blocks ||
+            !strstr(p.source, want[i].tile))
+            fail_msg("%d columns of %d: %u blocks of %s, want %u of %s with tiles %s",
+                     (int)want[i].n, (int)want[i].k, alt->blocks, alt->symbol, want[i].blocks,
+                     want[i].kernel, want[i].tile);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 /* What is printed and dumped is what would be compiled, templates included. */
 static void the_source_is_the_unit_of_all_kernels(void **state) {
     static const rp_dtype formats[] = {RP_DTYPE_Q4_1, RP_DTYPE_BF16, RP_DTYPE_F32};
@@ -415,6 +456,7 @@ int main(void) {
         cmocka_unit_test(products_on_tensor_cores_leave_rows_arranged),
         cmocka_unit_test(products_on_tensor_cores_turn_and_store_heads),
         cmocka_unit_test(products_on_tensor_cores_round_rows_as_they_read_them),
+        cmocka_unit_test(products_of_some_rows_keep_multiprocessors_busy),
         cmocka_unit_test(attention_has_the_blocks_of_its_class),
         cmocka_unit_test(survives_lost_allocations),
     };

@@ -210,13 +210,24 @@ struct rk_near {
     }
 };
 
-/* Where element (row, column) of rows of k lies in tiles of `high` rows, [k / 8][rows][8] each, as if it were element (tile_row, tile_column) of rows one
- * behind the other, which it is with tiles of 1. high: 192 or a power of two. */
-RP_INLINE rp_u32 rk_in_tile(long long row, int high) { return high == 192 ? (rp_u32)row % 192 : (rp_u32)row & (rp_u32)(high - 1); }
-RP_INLINE long long rk_tile_row(long long row, int high) { return row - rk_in_tile(row, high); }
-RP_INLINE long long rk_tile_column(long long row, int column, int high)
+/* Rows as products of many want them: tiles of `columns` of them, 192 or a power of two, [k / 8][high][8] each; 1: one behind the other. A tile of 64 is no higher than
+ * what there is, since the rows are read by every block. */
+struct rk_tiles {
+    int columns, high;
+};
+RP_INLINE int rk_high(int columns, long long rows) { return columns == 64 && rows < 64 ? ((int)rows + 15) & ~15 : columns; }
+RP_INLINE rk_tiles rk_tiles_of(int columns, long long rows)
 {
-    return high > 1 ? (long long)(column / 8) * (high * 8) + rk_in_tile(row, high) * 8 + column % 8 : column;
+    const rk_tiles t = {columns, rk_high(columns, rows)};
+    return t;
+}
+
+/* Where element (row, column) of rows of k lies in tiles, as if it were element (tile_row, tile_column) of rows one behind the other. */
+RP_INLINE rp_u32 rk_in_tile(long long row, rk_tiles t) { return t.columns == 192 ? (rp_u32)row % 192 : (rp_u32)row & (rp_u32)(t.columns - 1); }
+RP_INLINE long long rk_tile_row(long long row, rk_tiles t) { return row - rk_in_tile(row, t); }
+RP_INLINE long long rk_tile_column(long long row, int column, rk_tiles t)
+{
+    return t.columns > 1 ? (long long)(column / 8) * (t.high * 8) + rk_in_tile(row, t) * 8 + column % 8 : column;
 }
 
 /* Rows that a kernel does not make; else a maker's row() is for all threads of a block, or for a warp. start(), before the wait, has shared memory that is free
@@ -487,21 +498,22 @@ RP_FN void rk_run_few(char *const *arg, const long long *dim, const char *x, con
 
 /* ---- many rows ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* n rows of K as bf16 [tile of COLUMNS rows][K / 8][COLUMNS][8]: what a bulk copy brings is what ldmatrix reads. Rows that fill the last tile are zeros. A warp
- * takes some rows and neighbouring pieces of 8, so that it reads and writes whole lines. */
+/* n rows of K as bf16 in tiles of COLUMNS: what a bulk copy brings is what ldmatrix reads. Rows that fill the last tile are zeros. A warp takes some rows and
+ * neighbouring pieces of 8, so that it reads and writes whole lines. */
 template <class X, int K, int COLUMNS>
 RP_FN void rk_arrange_rows(const typename X::type *x, char *to, long long n)
 {
     enum { PIECES = K % 32 ? 2 : 4, ROWS = 32 / PIECES };
-    const long long total = (n + COLUMNS - 1) / COLUMNS * COLUMNS * (K / 8);
+    const int high = rk_high(COLUMNS, n), size = high * (K / 8);
+    const long long total = (n + COLUMNS - 1) / COLUMNS * size;
     rk_wait();
     for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < total; i += (long long)gridDim.x * blockDim.x) {
-        const long long tile = i / (COLUMNS * (K / 8));
-        const int rest = (int)(i % (COLUMNS * (K / 8))), group = rest / 32, lane = rest % 32;
-        const int in_tile = group % (COLUMNS / ROWS) * ROWS + lane / PIECES, piece = group / (COLUMNS / ROWS) * PIECES + lane % PIECES;
+        const long long tile = i / size;
+        const int rest = (int)(i % size), group = rest / 32, lane = rest % 32;
+        const int in_tile = group % (high / ROWS) * ROWS + lane / PIECES, piece = group / (high / ROWS) * PIECES + lane % PIECES;
         const long long row = tile * COLUMNS + in_tile;
         const int4 none = {0, 0, 0, 0};
-        *(int4 *)(to + ((tile * (K / 8) + piece) * COLUMNS + in_tile) * 16) = row < n ? X::load(x + row * K + piece * 8) : none;
+        *(int4 *)(to + ((tile * (K / 8) + piece) * high + in_tile) * 16) = row < n ? X::load(x + row * K + piece * 8) : none;
     }
 }
 
@@ -509,7 +521,8 @@ RP_FN void rk_arrange_rows(const typename X::type *x, char *to, long long n)
 template <class P, int K, int COLUMNS>
 RP_FN void rk_make_rows_apart(char *const *arg, const long long *dim, char *to, long long n)
 {
-    const long long total = (n + COLUMNS - 1) / COLUMNS * COLUMNS;
+    const int high = rk_high(COLUMNS, n);
+    const long long total = (n + COLUMNS - 1) / COLUMNS * high;
     typename P::maker maker;
     maker.start(arg, 0, 0);
     rk_wait();
@@ -519,7 +532,7 @@ RP_FN void rk_make_rows_apart(char *const *arg, const long long *dim, char *to, 
         __syncthreads();
         for (int i = threadIdx.x; i < K / 8; i += blockDim.x) {
             const int4 none = {0, 0, 0, 0};
-            *(int4 *)(to + ((row / COLUMNS * (K / 8) + i) * COLUMNS + row % COLUMNS) * 16) = row < n ? *(const int4 *)(rk_dynamic + i * 16) : none;
+            *(int4 *)(to + ((row / COLUMNS * (K / 8) + i) * high + row % COLUMNS) * 16) = row < n ? *(const int4 *)(rk_dynamic + i * 16) : none;
         }
         __syncthreads();
     }
@@ -549,28 +562,31 @@ RP_FN void rk_make_rows(char *const *arg, const long long *dim, char *to, long l
     }
 }
 
-/* What a block makes at once: up to 8 tiles, which are n_units units. */
+/* What a block makes at once: so many tiles of weights, which are n_units units. */
 struct rk_job {
     long long first;
     int tiles, unit, n_units;
 };
 
-/* 128 columns of the result for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart and then added; with SPLITS
- * each is for a block of its own, and the blocks of a cluster share what is left to do. */
-template <int K_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_>
+/* TILES tiles of weights, 128 or 64 columns of the result, for COLUMNS rows. A warp or four fetch chunks of k into a ring, 8 warps multiply. SLICES of k are summed apart
+ * and then added; SPLITS blocks of a cluster have as many slices each, and share what is left to do. */
+template <int K_, int TILES_, int COLUMNS_, int CHUNK_, int STAGES_, int SLICES_, int SPLITS_, int PIECE_>
 struct rk_many_rows {
     enum {
-        K = K_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
+        K = K_, TILES = TILES_, COLUMNS = COLUMNS_, STAGES = STAGES_, SLICES = SLICES_, SPLITS = SPLITS_, WORKERS = 256,
         FETCHERS = SLICES == 1 ? 4 : 1, OF_TILES = FETCHERS == 1 ? 1 : FETCHERS - 1, /* warps that fetch, and of these tiles of weights */
         THREADS = WORKERS + FETCHERS * 32, READERS = WORKERS / 32, /* warps that read a chunk */
         CHUNK = CHUNK_, CHUNKS = (K + CHUNK - 1) / CHUNK, SLICE = (CHUNKS + SLICES - 1) / SLICES,
-        TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = 8 * TILE_CHUNK,
+        OWN = SLICES / SPLITS, /* slices of a block */
+        TILE_BYTES = K * 32, TILE_CHUNK = CHUNK * 32, W_BYTES = TILES * TILE_CHUNK,
         X_BYTES = COLUMNS * CHUNK * 2, STAGE = W_BYTES + X_BYTES,
         ROW = 132, /* floats of a row of sums: no conflicts */
-        PIECE = PIECE_, PIECES = COLUMNS / PIECE, /* rows whose sums are in shared memory at once */
-        SUMS = STAGES * STAGE, BARS = SUMS + PIECE * ROW * 4, BYTES = BARS + STAGES * 16
+        PIECE = PIECE_, PIECES = COLUMNS / PIECE, SUM = PIECE * ROW, /* rows whose sums are in shared memory at once */
+        BARS = STAGES * STAGE + SUM * 4, BYTES = BARS + STAGES * 16,
+        SUMS = SPLITS > 1 ? 0 : STAGES * STAGE /* of a cluster's only job: where its ring was */
     };
-    static_assert(K % 16 == 0 && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0 && (SPLITS == 1 || (SPLITS == SLICES && PIECES == 1)), "tile");
+    static_assert(K % 16 == 0 && (TILES == 8 || (TILES == 4 && PIECES == 1)) && COLUMNS % 64 == 0 && COLUMNS % PIECE == 0, "tile");
+    static_assert(SPLITS == 1 || (OWN * SPLITS == SLICES && PIECES == 1 && OWN * SUM * 4 <= BARS), "slices");
     RP_INLINE int place(int tile, int) { return tile; }
 };
 
@@ -596,9 +612,9 @@ RP_INLINE int rk_steps(int chunk)
     return T::K % T::CHUNK && chunk == T::CHUNKS - 1 ? T::K % T::CHUNK / 16 : T::CHUNK / 16;
 }
 
-/* What a block does: jobs from `block` on, `blocks` apart, and of each of them `chunks` from `first` on. */
+/* What a block does: jobs from `block` on, `blocks` apart, and of each of them `chunks` from `first` on. high: of tiles of rows. */
 struct rk_share {
-    int row_tiles, jobs, block, blocks, first, chunks;
+    int row_tiles, high, jobs, block, blocks, first, chunks;
 };
 
 template <class P>
@@ -608,11 +624,12 @@ RP_INLINE rk_share rk_share_of(long long rows)
     rk_share s;
     const int rank = T::SPLITS > 1 ? rk_cluster_rank() : 0;
     s.row_tiles = (int)((rows + T::COLUMNS - 1) / T::COLUMNS);
+    s.high = rk_high(T::COLUMNS, rows);
     s.jobs = P::JOBS * s.row_tiles;
     s.block = blockIdx.x / T::SPLITS;
     s.blocks = gridDim.x / T::SPLITS;
-    s.first = rank * T::SLICE;
-    s.chunks = T::SPLITS == 1 ? (int)T::CHUNKS : T::CHUNKS - s.first < T::SLICE ? T::CHUNKS - s.first : (int)T::SLICE;
+    s.first = rank * (T::OWN * T::SLICE);
+    s.chunks = T::SPLITS == 1 ? (int)T::CHUNKS : T::CHUNKS - s.first < T::OWN * T::SLICE ? T::CHUNKS - s.first : T::OWN * T::SLICE;
     return s;
 }
 
@@ -645,7 +662,7 @@ struct rk_cursor {
         tiles = job.tiles;
         chunk = 0;
         w = weights + (job.first + rk_fetched_tile<T>()) * T::TILE_BYTES + s.first * T::TILE_CHUNK;
-        x = rows + ((long long)(at % s.row_tiles) * (T::K / 8) + s.first * (T::CHUNK / 8)) * (T::COLUMNS * 16);
+        x = rows + ((long long)(at % s.row_tiles) * (T::K / 8) + s.first * (T::CHUNK / 8)) * (s.high * 16);
     }
 
     RP_INLINE_MEMBER void next(const rk_share &s, const char *weights, const char *rows)
@@ -655,7 +672,7 @@ struct rk_cursor {
             parity ^= 1;
         }
         w += T::TILE_CHUNK;
-        x += T::CHUNK / 8 * (T::COLUMNS * 16);
+        x += T::CHUNK / 8 * (s.high * 16);
         if (++chunk < s.chunks) return;
         at += s.blocks;
         if (at < s.jobs) open(s, weights, rows);
@@ -677,7 +694,7 @@ struct rk_source {
         if (threadIdx.x % 32 == 0) {
             const int tiles = tile < c.tiles ? (c.tiles - tile + T::OF_TILES - 1) / T::OF_TILES : 0;
             const bool rows = rk_fetcher<T>() == T::FETCHERS - 1;
-            rk_barrier_expect(bar, tiles * bytes + (rows ? steps * 32 * T::COLUMNS : 0));
+            rk_barrier_expect(bar, tiles * bytes + (rows ? steps * 32 * s.high : 0));
         }
         __syncwarp();
         if (tile >= c.tiles) return;
@@ -690,7 +707,7 @@ struct rk_source {
     RP_INLINE_MEMBER void rows(const rk_cursor<P> &c) const
     {
         if (rk_fetcher<T>() == T::FETCHERS - 1 && threadIdx.x % 32 == 8)
-            rk_fetch(ring + c.slot * T::STAGE + T::W_BYTES, c.x, rk_steps<T>(s.first + c.chunk) * 32 * T::COLUMNS, full + 8 * c.slot);
+            rk_fetch(ring + c.slot * T::STAGE + T::W_BYTES, c.x, rk_steps<T>(s.first + c.chunk) * 32 * s.high, full + 8 * c.slot);
     }
 
     RP_INLINE_MEMBER void run() const
@@ -716,27 +733,30 @@ struct rk_source {
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-/* Two warpgroups, each 64 columns of the result for all rows: wgmma reads both operands as the copies left them. Sums: [4 j + e] is row
- * 8 j + 2 t + e % 2, column g + e / 2 * 8 of the warp's 16. */
+/* Two warpgroups: of 8 tiles each takes 4 for all rows, of 4 all for half of the rows. wgmma reads both operands as the copies left them; rows that are not there are
+ * what lies behind the others, and so are their sums. Sums: [4 j + e] is row 8 j + 2 t + e % 2, column g + e / 2 * 8 of the warp's 16. */
 template <class T>
 struct rk_part {
-    enum { SETS = 1, APART = 0, ROWS = T::COLUMNS };
-    float d[T::COLUMNS / 2];
+    enum {
+        WIDE = T::TILES == 8, SETS = 1, APART = 0, ROWS = WIDE ? (int)T::COLUMNS : T::COLUMNS / 2,
+        BEHIND = T::SLICES == 1 /* chunks still multiplied while the next is waited for; few rows wait for memory alone, which shall have their room at once */
+    };
+    float d[ROWS / 2];
 
-    RP_INLINE int tile(int) { return threadIdx.x / 32; }
-    RP_INLINE int row() { return 0; }
+    RP_INLINE int tile(int) { return WIDE ? threadIdx.x / 32 : threadIdx.x / 32 % 4; }
+    RP_INLINE int row() { return WIDE ? 0 : threadIdx.x / 128 * ROWS; }
     RP_INLINE_MEMBER const float *set(int) const { return d; }
 
     RP_INLINE_MEMBER void add(const rk_part &other)
     {
 #pragma unroll
-        for (int i = 0; i < T::COLUMNS / 2; i++) d[i] += other.d[i];
+        for (int i = 0; i < ROWS / 2; i++) d[i] += other.d[i];
     }
 
     /* Chunks [begin, end); n: those that the block has used. */
-    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n, int begin, int end)
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end)
     {
-        const rp_u32 own = threadIdx.x / 128 * (4 * T::TILE_CHUNK);
+        const rp_u32 w = WIDE ? threadIdx.x / 128 * (4 * T::TILE_CHUNK) : 0, x = T::W_BYTES + row() * 16;
         const bool first = threadIdx.x % 32 == 0;
         for (int chunk = begin; chunk < end; chunk++, n++) {
             const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
@@ -746,56 +766,57 @@ struct rk_part {
 #pragma unroll
             for (int s = 0; s < T::CHUNK / 16; s++) {
                 if (T::K % T::CHUNK && s >= steps) break;
-                rk_wgmma<T::COLUMNS>(d, rk_operand(at + own + s * 512, T::TILE_CHUNK, 256, 3),
-                                     rk_operand(at + T::W_BYTES + s * 2 * (T::COLUMNS * 16), T::COLUMNS * 16, 128, 0), chunk > begin || s > 0);
+                rk_wgmma<ROWS>(d, rk_operand(at + w + s * 512, T::TILE_CHUNK, 256, 3), rk_operand(at + x + s * 2 * (high * 16), high * 16, 128, 0),
+                               chunk > begin || s > 0);
             }
             rk_wgmma_end();
-            rk_wgmma_wait<1>();
-            if (chunk > begin && first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
+            rk_wgmma_wait<BEHIND>();
+            if (chunk >= begin + BEHIND && first) rk_barrier_arrive(empty + 8 * ((n - BEHIND) % T::STAGES));
         }
         rk_wgmma_wait<0>();
-        if (first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
+        if (BEHIND && first) rk_barrier_arrive(empty + 8 * ((n - 1) % T::STAGES));
     }
 
     /* Rows [PIECE * piece, + PIECE). */
     RP_INLINE_MEMBER void store(float *sums, int piece) const
     {
-        float *to = sums + threadIdx.x % 4 * 2 * T::ROW + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+        enum { HERE = ROWS / T::PIECES };
+        float *to = sums + (row() + threadIdx.x % 4 * 2) * T::ROW + tile(0) * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int p = 0; p < T::PIECES; p++)
 #pragma unroll
-            for (int i = 0; i < T::PIECE / 2; i++)
-                if (p == piece) to[(i / 4 * 8 + i % 2) * T::ROW + (i & 2) * 4] = d[T::PIECE / 2 * p + i];
+            for (int i = 0; i < HERE / 2; i++)
+                if (p == piece) to[(i / 4 * 8 + i % 2) * T::ROW + (i & 2) * 4] = d[HERE / 2 * p + i];
     }
 };
 
 #else
 
-/* 8 warps, each 32 columns of the result for half of the rows. */
+/* 8 warps, each 32 columns of the result for a half or a quarter of the rows. */
 template <class T>
 struct rk_part {
-    enum { HALF = T::COLUMNS / 2, SETS = 2, APART = 16, ROWS = HALF };
-    float c[2][HALF / 8][4];
+    enum { ACROSS = T::TILES / 2, SETS = 2, APART = 16, ROWS = T::COLUMNS / (8 / ACROSS) };
+    float c[2][ROWS / 8][4];
 
-    RP_INLINE int tile(int set) { return threadIdx.x / 32 % 4 * 2 + set; }
-    RP_INLINE int row() { return threadIdx.x / 32 / 4 * HALF; }
+    RP_INLINE int tile(int set) { return threadIdx.x / 32 % ACROSS * 2 + set; }
+    RP_INLINE int row() { return threadIdx.x / 32 / ACROSS * ROWS; }
     RP_INLINE_MEMBER const float *set(int i) const { return c[i][0]; }
 
     RP_INLINE_MEMBER void add(const rk_part &other)
     {
 #pragma unroll
-        for (int i = 0; i < HALF; i++) c[i / (HALF / 2)][i / 4 % (HALF / 8)][i % 4] += other.c[i / (HALF / 2)][i / 4 % (HALF / 8)][i % 4];
+        for (int i = 0; i < ROWS; i++) c[i / (ROWS / 2)][i / 4 % (ROWS / 8)][i % 4] += other.c[i / (ROWS / 2)][i / 4 % (ROWS / 8)][i % 4];
     }
 
-    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int &n, int begin, int end)
+    RP_INLINE_MEMBER void multiply(rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n, int begin, int end)
     {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8;
-        const rp_u32 a_at = warp % 4 * (2 * T::TILE_CHUNK) + k * 32 + ((lane / 8 & 1) ^ (k / 4 & 1)) * 16;
-        const rp_u32 b_at = T::W_BYTES + ((lane / 8 & 1) * T::COLUMNS + warp / 4 * HALF + lane / 16 * 8 + lane % 8) * 16;
+        const int lane = threadIdx.x % 32, k = lane / 16 * 8 + lane % 8;
+        const rp_u32 a_at = tile(0) * T::TILE_CHUNK + k * 32 + ((lane / 8 & 1) ^ (k / 4 & 1)) * 16;
+        const rp_u32 b_at = T::W_BYTES + ((lane / 8 & 1) * high + row() + lane / 16 * 8 + lane % 8) * 16;
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
-            for (int j = 0; j < HALF / 8; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
+            for (int j = 0; j < ROWS / 8; j++) c[i][j][0] = c[i][j][1] = c[i][j][2] = c[i][j][3] = 0.0f;
         for (int chunk = begin; chunk < end; chunk++, n++) {
             const int slot = n % T::STAGES, steps = rk_steps<T>(chunk);
             const rp_u32 at = ring + slot * T::STAGE;
@@ -807,9 +828,9 @@ struct rk_part {
                 rk_matrix_4_turned(a[0], at + a_at + s * 512);
                 rk_matrix_4_turned(a[1], at + a_at + T::TILE_CHUNK + s * 512);
 #pragma unroll
-                for (int j = 0; j < HALF / 16; j++) {
+                for (int j = 0; j < ROWS / 16; j++) {
                     rp_u32 b[4];
-                    rk_matrix_4(b, at + b_at + (s * 2 * T::COLUMNS + j * 16) * 16);
+                    rk_matrix_4(b, at + b_at + (s * 2 * high + j * 16) * 16);
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
                         rk_mma(c[i][2 * j], a[i], b);
@@ -824,16 +845,16 @@ struct rk_part {
 
     RP_INLINE_MEMBER void store(float *sums, int piece) const
     {
-        const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
-            for (int j = 0; j < HALF / 8; j++)
+            for (int j = 0; j < ROWS / 8; j++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    const int row = warp / 4 * HALF + j * 8;
-                    if (row / T::PIECE == piece)
-                        sums[(row % T::PIECE + lane % 4 * 2 + (e & 1)) * T::ROW + warp % 4 * 32 + i * 16 + lane / 4 + (e & 2) * 4] = c[i][j][e];
+                    const int at = row() + j * 8;
+                    if (at / T::PIECE == piece)
+                        sums[(at % T::PIECE + lane % 4 * 2 + (e & 1)) * T::ROW + tile(i) * 16 + lane / 4 + (e & 2) * 4] = c[i][j][e];
                 }
     }
 };
@@ -893,7 +914,7 @@ struct rk_results {
                 const float *own = all + (P::PAIRS ? (int)(threadIdx.x % 32) ^ m : (int)(threadIdx.x % 32) + m * P::COLUMNS);
                 s[j][m] = T::SPLITS > 1 ? *rk_of_block(own, 0) : *own;
 #pragma unroll
-                for (int b = 1; b < T::SPLITS; b++) s[j][m] += *rk_of_block(own, b);
+                for (int i = 1; T::SPLITS > 1 && i < T::SLICES; i++) s[j][m] += *rk_of_block(own + i % T::OWN * T::SUM, i / T::OWN);
             }
             near = near && P::near(s[j]);
         }
@@ -1044,12 +1065,12 @@ struct rk_results_of_warp {
 
 /* A job's sums over slices of k, ascending. */
 template <class T>
-RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 empty, int &n)
+RP_INLINE void rk_sum_slices(rk_part<T> &part, rp_u32 ring, rp_u32 full, rp_u32 empty, int high, int &n)
 {
-    part.multiply(ring, full, empty, n, 0, T::SLICES > 1 ? (int)T::SLICE : (int)T::CHUNKS);
+    part.multiply(ring, full, empty, high, n, 0, T::SLICES > 1 ? (int)T::SLICE : (int)T::CHUNKS);
     for (int begin = T::SLICE; T::SLICES > 1 && begin < T::CHUNKS; begin += T::SLICE) {
         rk_part<T> next;
-        next.multiply(ring, full, empty, n, begin, begin + T::SLICE < T::CHUNKS ? begin + T::SLICE : (int)T::CHUNKS);
+        next.multiply(ring, full, empty, high, n, begin, begin + T::SLICE < T::CHUNKS ? begin + T::SLICE : (int)T::CHUNKS);
         part.add(next);
     }
 }
@@ -1081,19 +1102,25 @@ RP_FN void rk_job_results(char *const *arg, const long long *dim, const rk_part<
     }
 }
 
-/* The job of a cluster: every block has the sums of a slice and takes each SPLITS-th row. */
+/* The job of a cluster: every block has the sums of its slices and takes each SPLITS-th row. */
 template <class P>
 RP_FN void rk_run_split(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, int rows)
 {
     typedef typename P::tile T;
     float *const sums = (float *)(rk_dynamic + T::SUMS);
     rk_results<P> r;
-    rk_part<T> part;
+    rk_part<T> part[T::OWN];
     int n = 0;
     r.start(P::job(s.block), 0, rows, rk_cluster_rank(), T::SPLITS);
     r.ask(arg, dim, 0);
-    part.multiply(ring, full, empty, n, s.first, s.first + s.chunks);
-    part.store(sums, 0);
+#pragma unroll
+    for (int i = 0; i < T::OWN; i++) {
+        const int begin = s.first + i * T::SLICE, left = T::CHUNKS - begin;
+        part[i].multiply(ring, full, empty, s.high, n, begin, begin + (left < T::SLICE ? left : (int)T::SLICE));
+    }
+    rk_sync_workers(); /* the ring has been used */
+#pragma unroll
+    for (int i = 0; i < T::OWN; i++) part[i].store(sums + i * T::SUM, 0);
     rk_cluster_arrive();
     rk_cluster_wait();
     for (int at = 0; at < r.pairs; at += r.EACH) {
@@ -1143,14 +1170,14 @@ RP_FN void rk_run_many(char *const *arg, const long long *dim, const char *x, co
             static_assert(results::FLOATS * (T::WORKERS / 32) <= T::PIECE * T::ROW, "room of warps");
             float asked[results::N][P::ASKED];
             r.start(arg, dim, asked);
-            rk_sum_slices<T>(part, ring, full, empty, n);
+            rk_sum_slices<T>(part, ring, full, empty, s.high, n);
             r.run(arg, dim, part, asked);
             continue;
         }
         rk_results<P> r;
         r.start(job, row0, here < T::PIECE ? here : (int)T::PIECE, 0, 1);
         if (P::DIRECT) r.ask(arg, dim, 0);
-        rk_sum_slices<T>(part, ring, full, empty, n);
+        rk_sum_slices<T>(part, ring, full, empty, s.high, n);
         rk_job_results<P>(arg, dim, part, r, here);
     }
 }

@@ -1,0 +1,162 @@
+/* Drawn functions with graph breaks: each op is done by the host as well, exactly, so every value that is read, every state and every
+ * result is compared with what it must be, whatever way a call takes. Argument: how many functions (default 40). */
+#include "support/jits.h"
+
+enum { MOST = 24, ROWS = 7, CALLS = 7 };
+
+typedef struct drawn {
+    rp_tensor x;
+    float is[ROWS];
+} drawn;
+
+/* What a run does: drawn anew in each call, by the same seed, so that it differs by values alone. */
+typedef struct program {
+    uint64_t seed;
+    int64_t n;
+    float *memory; /* of the state */
+    float x[ROWS], before[ROWS];
+    float state[ROWS], result[ROWS]; /* what they must be */
+    int wrong, breaks;
+} program;
+
+static uint64_t next(uint64_t *s) {
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return *s >> 33;
+}
+
+/* 0 and -0 are one number here. */
+static bool same(const float *a, const float *b, int64_t n) {
+    int64_t i = 0;
+    while (i < n && a[i] == b[i]) i++;
+    return i == n;
+}
+
+static void put_op(uint64_t op, const drawn *a, const drawn *b, int64_t n, drawn *out) {
+    for (int64_t i = 0; i < n; i++) {
+        float x = a->is[i], y = b->is[i];
+        out->is[i] = op == 0   ? x + y
+                     : op == 1 ? x * 0.5f
+                     : op == 2 ? -x
+                     : op == 3 ? (x < 0 ? -x : x)
+                     : op == 4 ? (x > y ? x : y)
+                               : x + 1;
+    }
+    out->x = op == 0   ? rp_add(a->x, b->x)
+             : op == 1 ? rp_mul_scalar(a->x, 0.5)
+             : op == 2 ? rp_neg(a->x)
+             : op == 3 ? rp_abs(a->x)
+             : op == 4 ? rp_max(a->x, b->x)
+                       : rp_add_scalar(a->x, 1);
+}
+
+static void check_state(program *p) {
+    p->breaks++;
+    if (!same(p->memory, p->state, p->n)) p->wrong++;
+}
+
+static void read_back(program *p, rp_jit_call *call, const drawn *a) {
+    rp_buffer b = rp_jit_read(call, a->x);
+    if (!b.data || !same(b.data, a->is, p->n)) p->wrong++;
+    check_state(p);
+}
+
+/* Which way by the largest number. */
+static bool is_large(program *p, const drawn *a) {
+    float top = a->is[0];
+    for (int64_t i = 1; i < p->n; i++) top = a->is[i] > top ? a->is[i] : top;
+    double is = rp_item(rp_amax(a->x, 0, false));
+    if (is != (double)top) p->wrong++;
+    check_state(p);
+    return is > 2;
+}
+
+static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    program *p = user;
+    drawn v[MOST + 8];
+    uint64_t s = p->seed;
+    uint32_t n = 2, steps = 4 + (uint32_t)next(&s) % (MOST - 4);
+    (void)err;
+    bool plain = p->seed % 2; /* no state, whose sizes are numbers */
+    rp_tensor memory = rp_jit_tensor(call, &args->item[1]);
+    memcpy(v[0].is, p->x, sizeof v[0].is);
+    memcpy(p->state, p->before, sizeof p->state);
+    v[0].x = rp_jit_tensor(call, &args->item[0]);
+    p->wrong = 0; /* a trace without a break may be made again */
+    memcpy(v[1].is, plain ? p->x : p->before, sizeof v[1].is);
+    v[1].x = rp_mul_scalar(plain ? v[0].x : memory, 1);
+    for (uint32_t i = 0; i < steps && !rp_jit_failed(call); i++) {
+        uint64_t what = next(&s) % 16;
+        const drawn *a = &v[next(&s) % n], *b = &v[next(&s) % n];
+        if (what < 10) {
+            put_op(what % 6, a, b, p->n, &v[n]);
+            n++;
+        } else if (what < 12) {
+            if (is_large(p, a)) s ^= 0x9e3779b97f4a7c15u;
+        } else if (what == 12) {
+            read_back(p, call, a);
+        } else if (what == 13) {
+            rp_jit_break(call, "drawn");
+            check_state(p);
+        } else if (what == 14 && rp_dim_gt(rp_tensor_dim(a->x, 0), (int)(next(&s) % 5))) {
+            s += 3;
+        } else if (what == 15 && !plain) {
+            memory = rp_update(memory, a->x);
+            memcpy(p->state, a->is, (size_t)p->n * sizeof(float));
+        }
+    }
+    memcpy(p->result, v[n - 1].is, (size_t)p->n * sizeof(float));
+    *result = rp_jit_value(call, v[n - 1].x);
+    return RP_OK;
+}
+
+static int n_breaks;
+
+static void check_one(uint64_t seed, int level) {
+    float memory[ROWS], x[ROWS];
+    uint64_t s = seed * 77 + 5;
+    program p = {.seed = seed, .memory = memory};
+    rp_jit *f = jit_at(run_drawn, level, seed % 3 == 0 ? RP_DYNAMIC_ALL : RP_DYNAMIC_AUTO, &p);
+    for (int i = 0; i < CALLS; i++) {
+        rp_error err = {0};
+        rp_output *o = NULL;
+        p.n = 1 + (int64_t)(next(&s) % ROWS);
+        for (int k = 0; k < ROWS; k++) {
+            x[k] = p.x[k] = (float)(int)(next(&s) % 9) - 4;
+            memory[k] = p.before[k] = (float)(int)(next(&s) % 7) - 3;
+        }
+        rp_value v[] = {f32_of(x, 1, p.n, 0), f32_of(memory, 1, p.n, 0)};
+        v[1].state = true;
+        rp_value args = rp_value_tuple(v, 2);
+        p.wrong = p.breaks = 0;
+        rp_status st = rp_jit_run(f, &args, &o, &err);
+        if (st != RP_OK) fail_msg("seed %d call %d level %d: %s", (int)seed, i, level, err.text);
+        if (p.wrong) fail_msg("seed %d call %d level %d: wrong in between", (int)seed, i, level);
+        n_breaks += p.breaks;
+        /* A function without a break may not have run: what it must give is then not known here. */
+        if (p.breaks || rp_output_ran(o) != RP_RAN_REPLAY) {
+            const rp_buffer *y = &jit_result(o)->tensor;
+            if (y->dim[0] != p.n || !same(y->data, p.result, p.n) || !same(memory, p.state, p.n))
+                fail_msg("seed %d call %d level %d: wrong", (int)seed, i, level);
+        }
+        rp_output_free(o);
+    }
+    rp_jit_free(f);
+}
+
+static int n_functions = 40;
+
+static void drawn_functions_are_right(void **state) {
+    (void)state;
+    for (int i = 0; i < n_functions; i++) {
+        check_one((uint64_t)i, 0);
+        check_one((uint64_t)i, 1);
+    }
+    assert_true(n_breaks > n_functions);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(drawn_functions_are_right)};
+    if (argc > 1) n_functions = atoi(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* What the next process knows of sizes. The processes are children of this one, which share its cache. */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/heard.h"
+#include "support/jits.h"
+
+static float x[4096];
+
+static rp_status doubled(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_mul_scalar(rp_jit_tensor(call, &args->item[0]), 2));
+    return RP_OK;
+}
+
+/* Calls with these rows, 0 ends; gives the compiles. */
+static int compiles_of(const char *name, int line, const int64_t *rows, bool reset) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_jit_options o = jit_options(doubled);
+    o.name = name;
+    o.line = line;
+    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    if (reset) rp_jit_reset(f);
+    for (; *rows; rows++) {
+        rp_value v = f32_of(x, 2, *rows, 4), args = rp_value_tuple(&v, 1);
+        rp_output *out = jit_ok(f, &args);
+        assert_int_equal(jit_result(out)->tensor.dim[0], *rows);
+        rp_output_free(out);
+    }
+    int n = (int)jit_info(f).compiles;
+    rp_jit_free(f);
+    return n;
+}
+
+/* The same in a process of its own. */
+static int elsewhere(const char *name, int line, const int64_t *rows, bool reset) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) _exit(compiles_of(name, line, rows, reset));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static const int64_t several[] = {8, 16, 5, 0}, same[] = {8, 8, 0};
+
+static void the_next_process_compiles_once(void **state) {
+    (void)state;
+    assert_int_equal(elsewhere("kept", 1, several, false), 2);
+    assert_int_equal(elsewhere("kept", 1, several, false), 1);
+    assert_int_equal(elsewhere("kept", 1, same, false), 1);
+    assert_int_equal(elsewhere("kept", 1, several, false), 1); /* and it stays known */
+    assert_int_equal(elsewhere("kept", 2, several, false), 2); /* another function */
+    assert_int_equal(elsewhere("other", 1, several, false), 2);
+}
+
+static void what_never_differed_is_not_kept(void **state) {
+    (void)state;
+    assert_int_equal(elsewhere("plain", 1, same, false), 1);
+    assert_int_equal(elsewhere("plain", 1, several, false), 2);
+}
+
+static void a_reset_forgets_it(void **state) {
+    (void)state;
+    assert_int_equal(elsewhere("forgotten", 1, several, false), 2);
+    assert_int_equal(elsewhere("forgotten", 1, several, true), 2);
+}
+
+/* Two functions of one name in one process do not see each other. */
+static void a_process_does_not_read_its_own(void **state) {
+    (void)state;
+    assert_int_equal(compiles_of("own", 1, several, false), 2);
+    assert_int_equal(compiles_of("own", 1, several, false), 2);
+}
+
+static void it_is_told(void **state) {
+    base_buf heard;
+    (void)state;
+    assert_int_equal(elsewhere("told", 1, several, false), 2);
+    heard_start(&heard, "dynamic");
+    assert_int_equal(compiles_of("told", 1, several, false), 1);
+    CHECK_HEARD(&heard, "L[0] of told: axes 0x1 differed in an earlier process");
+    heard_done(&heard);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_process_compiles_once),
+        cmocka_unit_test(what_never_differed_is_not_kept),
+        cmocka_unit_test(a_reset_forgets_it),
+        cmocka_unit_test(a_process_does_not_read_its_own),
+        cmocka_unit_test(it_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
