@@ -1,6 +1,6 @@
 /* Runs the cases in test/stage/ *.ir; a line of "; ====" separates cases of a file.
  *   ; test fusion,kir,plan    prints the graph at those stages (rp_graph_lower_text; portable code); each is compared with the
- *                             text after its line "; --- STAGE"
+ *                             text after its line "; --- STAGE"; gpu: what a GPU is given, launches and their code
  * What a graph becomes is compared whole: a buffer, an index or a barrier that differs is seen, also where results are the
  * same. BLESS=1 rewrites the texts. */
 #include "support/check.h"
@@ -10,11 +10,78 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "lower/lower.h"
 #include "reprise/reprise.h"
+#include "trace/trace.h"
 
 #define SEPARATOR "; ====\n"
 #define COMMAND "; test "
 #define RESULT "; --- "
+
+static void put_size(const lower_piece *p, const char *what, ir_dim d, base_buf *out) {
+    base_buf_puts(out, what);
+    ir_dim_print(p->dims, d, out);
+}
+
+static void put_launch(const lower_piece *p, const lower_launch *l, base_buf *out) {
+    static const char *const segs[] = {"input", "param", "pack", "state", "temp", "const"};
+    base_buf_printf(out, "launch %s(", l->name);
+    for (uint32_t i = 0; i < l->n_args; i++)
+        base_buf_printf(out, "%s%s %u", i ? ", " : "", segs[l->args[i].seg], l->args[i].idx);
+    put_size(p, ") rows ", l->rows, out);
+    put_size(p, " items ", l->items, out);
+    base_buf_printf(out, " grain %lld, %u a block of %u threads%s\n", (long long)l->grain,
+                    l->per_block, l->threads, l->attention ? ", attention" : "");
+    for (uint32_t i = 0; i < l->n_alts; i++) {
+        const lower_alt *a = &l->alts[i];
+        base_buf_printf(out, "  ");
+        if (a->max < INT64_MAX) base_buf_printf(out, "<= %lld ", (long long)a->max);
+        base_buf_printf(out, "%s", a->symbol ? a->symbol : "nothing");
+        if (a->scratch) base_buf_printf(out, " shared %lld", (long long)a->scratch);
+        if (a->threads) base_buf_printf(out, " threads %u", a->threads);
+        if (a->per_sm) base_buf_printf(out, " per_sm %u", a->per_sm);
+        if (a->per_block) base_buf_printf(out, " per_block %u", a->per_block);
+        base_buf_printf(out, a->blocks ? " blocks %u\n" : "\n", a->blocks);
+    }
+}
+
+/* The graph lowered for a GPU: memory, launches, kernels without what stands in front of all of them. */
+static rp_status print_gpu(const rp_graph *user, char **out, rp_error *err) {
+    const lower_options o = {.target = GEN_CUDA};
+    ir_graph *g = NULL;
+    lower_piece p;
+    base_buf b;
+    RP_TRY(pass_run_all(trace_graph_ir(user), NULL, &g, err));
+    rp_status st = lower_graph(g, &o, &p, err);
+    ir_graph_free(g);
+    RP_TRY(st);
+    base_buf_init(&b, 0);
+    for (uint32_t i = 0; i < p.n_temps; i++) {
+        base_buf_printf(&b, "temp %u", i);
+        put_size(&p, ": bytes ", p.temps[i].bytes, &b);
+        base_buf_putc(&b, '\n');
+    }
+    for (uint32_t i = 0; i < p.n_packs; i++) {
+        const lower_pack *k = &p.packs[i];
+        base_buf_printf(&b, "pack %u: %s rows of %lld%s", i, rp_dtype_name(k->dtype),
+                        (long long)k->k, k->swizzled ? " swizzled" : "");
+        for (uint32_t s = 0; s < k->n_sections; s++) {
+            base_buf_printf(&b, ", %lld of", (long long)k->sections[s].rows);
+            for (uint32_t m = 0; m < k->sections[s].n_params; m++)
+                base_buf_printf(&b, " %u%s", k->sections[s].params[m],
+                                k->sections[s].by_k >> m & 1 ? " by k" : "");
+        }
+        base_buf_putc(&b, '\n');
+    }
+    for (uint32_t i = 0; i < p.n_launches; i++) put_launch(&p, &p.launches[i], &b);
+    for (uint32_t i = 0; i < p.n_kernels; i++) {
+        base_buf_printf(&b, "kernel %s\n", p.kernels[i].name);
+        base_buf_add(&b, p.source + p.kernels[i].begin, p.kernels[i].end - p.kernels[i].begin);
+    }
+    lower_done(&p);
+    *out = base_buf_take(&b);
+    return *out ? RP_OK : rp_fail(err, RP_NOMEM, "text of a GPU");
+}
 
 /* The head of a case, with its stages, and what they print; false when a stage fails. */
 static bool print_case(const char *head, size_t n_head, base_buf *out) {
@@ -32,7 +99,8 @@ static bool print_case(const char *head, size_t n_head, base_buf *out) {
     base_buf_add(out, head, n_head);
     st = rp_graph_parse(head, n_head, &g, &err);
     for (char *w; st == RP_OK && (w = strtok_r(rest, ",", &rest));) {
-        st = rp_graph_lower_text(g, w, "portable", &text, &err);
+        st = strcmp(w, "gpu") == 0 ? print_gpu(g, &text, &err)
+                                   : rp_graph_lower_text(g, w, "portable", &text, &err);
         if (st != RP_OK) break;
         base_buf_printf(out, RESULT "%s\n%s", w, text);
         if (out->len && out->data[out->len - 1] != '\n') base_buf_putc(out, '\n');
