@@ -246,6 +246,9 @@ $ reprise run synthetic:tiny --prompt-file prompts.txt --temperature 1 --seed 5 
 output 9
 summary 1
 [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
+$ reprise run synthetic:tiny hi --temperature 1 --n 2 --max-tokens 1 --json | field prompts samples
+prompts 1
+samples 2
 $ for s in 5 6 7; do reprise run synthetic:tiny two\ words --temperature 1 --seed $s --max-tokens 6 --json | python3 -c 'import json,sys; print(json.loads(sys.stdin.read().splitlines()[-1])["output_ids"])'; done > alone; python3 -c 'import json; print(*[o["output_ids"] for o in sorted(map(json.loads, open("samples")), key=lambda o: o.get("sample", 9)) if o.get("index") == 1], sep="\n")' | cmp - alone; sort -u alone | wc -l
 3
 $ p=$(seq -s, 1 40); for i in 0 1 2 3; do reprise run synthetic:tiny --prompt-ids $p --temperature 1 --seed $i --max-tokens 3 --ignore-eos --json; done > alone; reprise run synthetic:tiny --prompt-ids $p --temperature 1 --n 4 --max-tokens 3 --ignore-eos --json > together; python3 -c 'import json; ids = lambda f, e: [o["output_ids"] for o in map(json.loads, open(f)) if o["event"] == e]; a, b = ids("alone", "summary"), ids("together", "output"); print(sorted(a) == sorted(b), len(set(map(tuple, a))))'; field prefill_tokens decode_tokens < together
