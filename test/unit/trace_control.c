@@ -421,6 +421,37 @@ static void calls_that_make_no_sense(void **state) {
     rp_graph_free(g);
 }
 
+static void multiply(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                     uint32_t n_out, void *user) {
+    (void)n_in, (void)n_out;
+    assert_int_equal(rp_graph_numerics(g), *(const rp_numerics *)user);
+    out[0] = rp_linear(in[0], in[1]);
+}
+
+/* A body computes as the graph around it: rows are quantized in both, or in neither. */
+static void bodies_have_the_numerics_of_the_graph(void **state) {
+    static const rp_numerics all[] = {RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_numerics n = all[i];
+        char *text = NULL;
+        rp_graph *g = rp_graph_new("outer");
+        rp_graph_set_numerics(g, n);
+        rp_tensor in[] = {rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(2, 32)),
+                          rp_input(g, "w", RP_DTYPE_Q8_0, RP_SHAPE(4, 32))};
+        rp_tensor out[] = {rp_linear(in[0], in[1]), {0}};
+        out[1] = rp_call_graph(g, multiply, &n, in, 2, &out[1], 1);
+        CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+        CHECK_OK(rp_graph_print(g, &text, &err), &err);
+        const char *one = strstr(text, "quantize"), *two = one ? strstr(one + 1, "quantize") : NULL;
+        if ((one != NULL) != (n == RP_NUMERICS_DEFAULT) || (two != NULL) != (one != NULL))
+            fail_msg("numerics %d: %s", (int)n, text);
+        rp_free(text);
+        rp_graph_free(g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_scan_along_an_axis),
@@ -429,6 +460,7 @@ int main(void) {
         cmocka_unit_test(memory_around_a_body_is_not_written),
         cmocka_unit_test(results_may_take_the_place_of_arguments),
         cmocka_unit_test(calls_that_make_no_sense),
+        cmocka_unit_test(bodies_have_the_numerics_of_the_graph),
         cmocka_unit_test(a_recurrence_of_512_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
