@@ -150,7 +150,7 @@ RP_API double rp_item_at(rp_tensor x, const char *file, int line);
 /* The same as an integer: floats towards zero, saturated, NaN as 0. */
 RP_API int64_t rp_item_int_at(rp_tensor x, const char *file, int line);
 #define rp_item_int(x) rp_item_int_at(x, __FILE__, __LINE__)
-/* The value of x in memory of the host, dense, until the function returns; not to be written. */
+/* The value of x in memory of the host, dense, until the function returns, also where a state is written meanwhile; not to be written. */
 RP_API rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line);
 #define rp_jit_read(call, x) rp_jit_read_at(call, x, __FILE__, __LINE__)
 /* Host code follows, which is done once a call: it prints, calls a library, or looks at memory of states, which has what was written so far.

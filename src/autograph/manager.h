@@ -55,7 +55,8 @@ rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) R
 rp_status autograph_output_new(const rp_value *value, autograph_memory *const *memory, uint32_t n,
                                rp_ran ran, const char *reason, rp_output **out,
                                rp_error *err) RP_MUST_USE;
-void autograph_output_set_ran(rp_output *o, rp_ran ran);
+/* reason: copied, "" without memory; NULL: none. */
+void autograph_output_set_ran(rp_output *o, rp_ran ran, const char *reason);
 /* An output for a replay of e, by the policy of its function: made before it, since what it overwrites is told from then on, and filled
  * after it. */
 rp_status autograph_output_prepare(const autograph_entry *e, const autograph_rows *rows,

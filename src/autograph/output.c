@@ -12,6 +12,7 @@ struct rp_output {
     uint64_t generation;    /* of the lease, when this was written */
     rp_ran ran;
     const char *reason;
+    char *later; /* reason, where it was set when the output was there; else NULL */
     uint32_t n;
     autograph_memory *memory[];
 };
@@ -36,13 +37,17 @@ rp_status autograph_output_new(const rp_value *value, autograph_memory *const *m
     return RP_OK;
 }
 
-void autograph_output_set_ran(rp_output *o, rp_ran ran) {
+void autograph_output_set_ran(rp_output *o, rp_ran ran, const char *reason) {
+    base_free(o->later);
+    o->later = reason ? base_strdup(reason) : NULL;
+    o->reason = o->later ? o->later : "";
     o->ran = ran;
 }
 
 void rp_output_free(rp_output *o) {
     if (!o) return;
     autograph_lease_unref(o->lease);
+    base_free(o->later);
     for (uint32_t i = 0; i < o->n; i++) autograph_memory_unref(o->memory[i]);
     base_free(o);
 }

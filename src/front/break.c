@@ -100,9 +100,10 @@ void rp_jit_break_at(rp_jit_call *call, const char *reason, const char *file, in
     if (call) (void)front_break_at(call, NULL, 0, &why);
 }
 
-static rp_status bring(front_session *s, rp_buffer *b, rp_error *err) {
+/* Of a version the host gets a copy, since its memory may be written before the function returns. */
+static rp_status bring(front_session *s, ir_ref ref, rp_buffer *b, rp_error *err) {
     size_t bytes = 0;
-    if (!s->f->stream) return RP_OK;
+    if (!s->f->stream && ir_node_at(s->rec->g->ir, ref)->memory == IR_NONE) return RP_OK;
     if (!autograph_bytes(b, &bytes)) return rp_fail(err, RP_NOMEM, "a value");
     front_read *r = base_alloc_aligned(sizeof *r + bytes, 64);
     if (!r) return rp_fail(err, RP_NOMEM, "a value of %zu bytes", bytes);
@@ -128,7 +129,7 @@ static rp_buffer read_value(rp_tensor x, const front_break *why) {
     }
     if (!front_break_at(g->call, &x.ref, 1, why)) return none;
     rp_buffer b = *front_held_of(g->call->session, x.ref);
-    return bring(g->call->session, &b, &g->err) == RP_OK ? b : none;
+    return bring(g->call->session, x.ref, &b, &g->err) == RP_OK ? b : none;
 }
 
 rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line) {
@@ -280,7 +281,7 @@ static rp_status renew_guards(rp_jit *f, front_entry *e, const front_args *a, rp
 }
 
 static rp_status replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
-                        bool *compiled, rp_error *err) {
+                        front_made *made, rp_error *err) {
     front_recording *rec = e->recording;
     rp_jit_call call = {.f = f, .a = a, .g = rec->g, .sizes = &rec->sizes, .to = out};
     front_session *s = &call.room;
@@ -296,27 +297,30 @@ static rp_status replay(rp_jit *f, front_entry *e, const front_args *a, const fr
     call.session = s;
     rec->g->err = (rp_error){0};
     rec->g->blamed = false;
-    rec->asked.now++;
+    rec->asked.first = ++rec->asked.now;
     rec->asked.known = ir_graph_count(rec->g->ir);
     RP_TRY_OUT(ir_graph_rerun(rec->g->ir, err));
     RP_TRY_OUT(front_session_begin(s, err));
     RP_TRY_OUT(run_function(&call, err));
+    made->given = true;
+    made->past_limit = s->past_limit;
     if (s->grown) RP_TRY_OUT(front_settle(s, err));
-    *compiled = s->grown;
+    made->compiled = s->grown;
 out:
     front_session_done(s);
     if (rec->sizes.learnt + rec->sizes.n_facts != learnt) {
         rp_error none = {0};
         rp_status renewed = renew_guards(f, e, a, &none);
+        if (renewed != RP_OK) front_entry_drop(f, e); /* its guards let in what it is not for */
         if (st == RP_OK && renewed != RP_OK) st = rp_fail(err, renewed, "%s", none.text);
     }
     return st;
 }
 
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
-                             bool *compiled, rp_error *err) {
+                             front_made *made, rp_error *err) {
     rp_error why = {0};
-    rp_status st = replay(f, e, a, out, compiled, &why);
+    rp_status st = replay(f, e, a, out, made, &why);
     return st == RP_OK
                ? st
                : rp_fail(err, st, "%s: %s", f->name, why.text[0] ? why.text : rp_status_name(st));

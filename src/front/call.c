@@ -109,17 +109,22 @@ static rp_status call_eager(calling *c, const char *reason, rp_error *err) {
     return st;
 }
 
+/* What is said of a run that has given its results. */
+static void tell_ran(const calling *c, rp_ran ran, const char *reason) {
+    c->to->ran = ran;
+    c->to->reason = reason;
+    if (c->to->output) autograph_output_set_ran(*c->to->output, ran, reason);
+}
+
 /* Compiling failed: op by op, with the reason, where the user wants that. A run that gave its results is not repeated. */
 static rp_status without_entry(calling *c, rp_status st, const rp_error *why, rp_error *err) {
     if (c->f->suppress_errors && (c->made.given || !c->made.began)) {
         c->why = *why;
         base_log(RP_LOG_WARNING, "WON'T CONVERT %s %s line %d: %s", c->f->name, c->f->file,
                  c->f->line, why->text);
-        return c->made.given ? RP_OK : call_eager(c, c->why.text, err);
-    }
-    if (c->made.given && c->to->output) {
-        rp_output_free(*c->to->output);
-        *c->to->output = NULL;
+        if (!c->made.given) return call_eager(c, c->why.text, err);
+        tell_ran(c, RP_RAN_EAGER, c->why.text);
+        return RP_OK;
     }
     return rp_fail(err, st, "%s", why->text);
 }
@@ -195,30 +200,40 @@ enum {
     MOST_NEW_NODES = 1 << 14
 }; /* of runs that were not kept, before the recording is begun anew */
 
-/* An entry with graph breaks: the function runs. */
+static void forget_entry(calling *c) {
+    front_entry_unref(c->made.entry);
+    c->made.entry = NULL;
+}
+
+/* An entry with graph breaks: the function runs. RP_OK and nothing given: the entry is not for these arguments any more. */
 static rp_status run_recorded(calling *c, rp_error *err) {
     front_entry *e = c->made.entry;
     front_recording *rec = e->recording;
-    bool compiled = false;
+    rp_error why = {0};
     if (is_running(c->f, rec)) return refuse_inner(c->f, err);
     if (!take(&rec->lock)) {
-        front_entry_unref(e);
-        c->made.entry = NULL;
+        forget_entry(c);
         return call_eager(c, BUSY, err);
+    }
+    if (!front_entry_serves(c->f, e, c->a)) { /* the run that this one waited for has learnt more */
+        (void)pthread_mutex_unlock(&rec->lock);
+        forget_entry(c);
+        return RP_OK;
     }
     running r = {innermost, c->f, rec};
     innermost = &r;
-    rp_status st = front_entry_replay(c->f, e, c->a, c->to, &compiled, err);
+    rp_status st = front_entry_replay(c->f, e, c->a, c->to, &c->made, &why);
     innermost = r.outer;
     bool full = ir_graph_count(rec->g->ir) > rec->settled + MOST_NEW_NODES;
     (void)pthread_mutex_unlock(&rec->lock);
     if (full) front_entry_drop(c->f, e);
-    if (st == RP_OK && compiled) {
-        c->to->ran = RP_RAN_CAPTURE;
-        if (c->to->output) autograph_output_set_ran(*c->to->output, RP_RAN_CAPTURE);
-    }
-    c->made.given = true;
-    return st;
+    if (st != RP_OK)
+        return c->made.given ? without_entry(c, st, &why, err) : rp_fail(err, st, "%s", why.text);
+    if (c->made.past_limit)
+        tell_ran(c, RP_RAN_EAGER, FRONT_PAST_LIMIT);
+    else if (c->made.compiled)
+        tell_ran(c, RP_RAN_CAPTURE, NULL);
+    return RP_OK;
 }
 
 static void count(rp_jit *f, rp_status st, rp_ran ran) {
@@ -239,11 +254,20 @@ static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *
     c.a = &a;
     c.to = out;
     c.made = (front_made){0};
+    if (out->output) *out->output = NULL;
     rp_status st = front_args_read(&a, args, &why);
     if (st != RP_OK) st = rp_fail(err, st, "arguments of %s: %s", f->name, why.text);
-    if (st == RP_OK) st = find_or_make(&c, err);
-    if (st == RP_OK && !c.made.given && c.made.entry->recording) st = run_recorded(&c, err);
+    bool again = st == RP_OK;
+    while (again) {
+        st = find_or_make(&c, err);
+        if (st == RP_OK && !c.made.given && c.made.entry->recording) st = run_recorded(&c, err);
+        again = st == RP_OK && !c.made.given && !c.made.entry;
+    }
     if (st == RP_OK && !c.made.given) st = front_entry_run(f, c.made.entry, &a, out, err);
+    if (st != RP_OK && out->output) { /* it may have been given before something failed */
+        rp_output_free(*out->output);
+        *out->output = NULL;
+    }
     count(f, st, out->ran);
     front_entry_unref(c.made.entry);
     front_args_done(&a);

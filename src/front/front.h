@@ -57,6 +57,7 @@ typedef struct front_entry {
     atomic_uint refs;
     uint32_t number;
     bool general;
+    bool dropped; /* off the list, by the function's lock */
     front_guards guards;
     front_result result;
     void *block; /* behind result.value */
@@ -158,6 +159,8 @@ void front_traced_done(front_traced *t);
 typedef struct front_made {
     front_entry *entry; /* NULL: none */
     bool began, given;  /* as in front_traced */
+    bool compiled;      /* a run of an entry that was there made steps */
+    bool past_limit;    /* it went a way that is not kept */
 } front_made;
 /* Traces and compiles; not in the list yet. By turn. */
 rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, const front_out *to,
@@ -175,12 +178,14 @@ rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) RP_MUST_USE;
 void front_entry_drop(rp_jit *f, front_entry *e);
 /* A reference of the entry whose guards hold, or NULL. Thread-safe. */
 front_entry *front_entry_find(rp_jit *f, const front_args *a);
+/* Whether e, found before, is still for these arguments: another thread's run may have learnt more, or dropped it. Thread-safe. */
+bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a);
 
 rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
                           const front_out *out, rp_error *err) RP_MUST_USE;
 /* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
-                             bool *compiled, rp_error *err) RP_MUST_USE;
+                             front_made *made, rp_error *err) RP_MUST_USE;
 /* v's contents to dense memory of the device, which are there then. */
 rp_status front_copy_in(rp_jit *f, void *to, const rp_value *v, rp_error *err) RP_MUST_USE;
 /* Either is the device's or the host's. */

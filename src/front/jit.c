@@ -181,6 +181,13 @@ front_entry *front_entry_find(rp_jit *f, const front_args *a) {
     return e;
 }
 
+bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a) {
+    (void)pthread_mutex_lock(&f->lock);
+    bool serves = !e->dropped && front_guards_hold(&e->guards, a);
+    (void)pthread_mutex_unlock(&f->lock);
+    return serves;
+}
+
 rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) {
     rp_status st = RP_OK;
     (void)pthread_mutex_lock(&f->lock);
@@ -210,6 +217,7 @@ void front_entry_drop(rp_jit *f, front_entry *e) {
     while (i < f->n_entries && f->entry[i] != e) i++;
     bool there = i < f->n_entries;
     if (there) {
+        e->dropped = true;
         f->n_entries--;
         f->n_general -= e->general;
         memmove(f->entry + i, f->entry + i + 1, (f->n_entries - i) * sizeof *f->entry);

@@ -9,7 +9,7 @@
 
 /* What was asked for so far is of the first segment. */
 static rp_status note_first(front_recording *rec, rp_error *err) {
-    rec->asked.now = 1;
+    rec->asked.first = rec->asked.now = 1;
     rec->g->asked = &rec->asked;
     for (ir_ref r = 0; r < ir_graph_count(rec->g->ir); r++)
         if (!trace_ask(rec->g, r)) return rp_fail(err, RP_NOMEM, "a recording");
@@ -85,6 +85,10 @@ void front_recording_free(front_recording *rec) {
     base_free(rec);
 }
 
+uint64_t front_asked_at(const front_recording *rec, ir_ref r) {
+    return r < rec->asked.cap ? rec->asked.at[r] : 0;
+}
+
 /* --- values ---------------------------------------------------------------------------------- */
 
 bool front_holds(const front_session *s, ir_ref r) {
@@ -105,7 +109,8 @@ rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *e
         rec->held = p;
         rec->cap_held = cap;
     }
-    rec->held[r] = (front_held){s->first, false, *b};
+    front_held *h = &rec->held[r];
+    *h = (front_held){s->first, false, *b, h->run == s->first ? h->memory : b->data};
     return RP_OK;
 }
 

@@ -29,6 +29,8 @@ typedef struct front_held {
     uint64_t run;
     bool stale; /* a version whose memory has been written since */
     rp_buffer b;
+    void *
+        memory; /* that it had first: of an argument, where its versions lie, also when b is a copy */
 } front_held;
 
 struct front_recording {
@@ -53,6 +55,12 @@ typedef struct front_read {
     _Alignas(64) char data[];
 } front_read;
 
+/* Where a break is, and why. */
+typedef struct front_break {
+    const char *reason, *file;
+    int line;
+} front_break;
+
 /* A run: what has values, and how far it is. */
 typedef struct front_session {
     rp_jit *f;
@@ -71,15 +79,11 @@ typedef struct front_session {
     rp_value result; /* that the last step gives */
     uint32_t number; /* of the entry */
     bool keep;       /* new steps are for later runs, too */
-    bool grown;      /* there is a new one */
+    bool grown;      /* there are some that are not compiled */
     uint32_t n_breaks;
+    front_break last_break; /* where the segment begins; file NULL: with the function */
+    bool past_limit;        /* what is behind it is not kept */
 } front_session;
-
-/* Where a break is, and why. */
-typedef struct front_break {
-    const char *reason, *file;
-    int line;
-} front_break;
 
 struct rp_jit_call {
     rp_jit *f;
@@ -101,6 +105,8 @@ void front_recording_free(front_recording *rec);
 /* A run of a begun recording, whose lock is held: its symbols have the sizes of a. */
 rp_status front_session_begin(front_session *s, rp_error *err) RP_MUST_USE;
 void front_session_done(front_session *s);
+/* When the last run that recorded r did so first, as asked.now counts; 0: none. */
+uint64_t front_asked_at(const front_recording *rec, ir_ref r);
 bool front_holds(const front_session *s, ir_ref r);
 const rp_buffer *front_held_of(const front_session *s, ir_ref r);
 rp_status front_hold(front_session *s, ir_ref r, const rp_buffer *b, rp_error *err) RP_MUST_USE;
@@ -122,15 +128,26 @@ rp_status front_piece_make(const rp_graph *g, const uint8_t *mark, front_symbols
 void front_piece_done(front_piece *p);
 
 /* --- step.c --- */
+/* Why a run beyond the ways that are kept has no graph. */
+#define FRONT_PAST_LIMIT \
+    "past the recompile limit: what follows a graph break differs from call to call"
 /* Computes what is wanted, and does the effects so far. last: into outputs, one for each, whose data is set by place. */
 rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool last,
                       const front_break *why, rp_error *err) RP_MUST_USE;
 /* Compiles the new steps of a run that is over. */
 rp_status front_settle(front_session *s, rp_error *err) RP_MUST_USE;
+/* What a step is to give and to do. */
+typedef struct front_wish {
+    const ir_ref *wanted, *effect;
+    uint32_t n_wanted, n_effects;
+    bool last;
+} front_wish;
 /* Marks what must be kept because the effects overwrite what it was made of, OUT, or NEED where it is GIVEN; and nodes whose value is a version's, as the last in
  * memory that no argument is. */
 void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n, uint64_t until,
                         uint8_t *mark);
+/* Marks what a break or the end wants: OUT where it has no value, is a result, or is overwritten by the step itself. */
+void front_mark_wanted(const ir_graph *g, const front_wish *w, uint8_t *mark);
 
 /* --- break.c --- */
 /* A break: what is wanted has values then. False: the call has failed. */

@@ -14,6 +14,7 @@ typedef struct settling {
     const ir_graph *g;
     uint32_t n;
     uint32_t *owner;    /* the step that makes it; UINT32_MAX: none */
+    uint32_t *gone;     /* that overwrites its memory, or that of what it is a view of; likewise */
     bool *live;         /* a later step reads it */
     uint32_t *from;     /* the ready step that gives it; UINT32_MAX: none */
     uint8_t **mark;     /* of each step; NULL of ready ones */
@@ -27,7 +28,7 @@ static void find_owners(settling *t) {
     uint32_t pending = 0;
     while (pending < s->n_path && s->path[pending]->ready) pending++;
     for (ir_ref r = 0; r < t->n; r++) {
-        uint64_t asked = s->rec->asked.at[r];
+        uint64_t asked = front_asked_at(s->rec, r);
         t->from[r] = UINT32_MAX;
         t->owner[r] = asked >= s->first ? (uint32_t)(asked - s->first) : pending;
     }
@@ -42,6 +43,23 @@ static void find_owners(settling *t) {
         if (t->owner[r] < s->n_path && s->path[t->owner[r]]->ready) t->owner[r] = pending;
 }
 
+/* The step that does effect e. */
+static uint32_t step_of(const settling *t, ir_ref e) {
+    uint64_t asked = front_asked_at(t->s->rec, e);
+    return asked >= t->s->first ? (uint32_t)(asked - t->s->first) : UINT32_MAX;
+}
+
+/* A view that is made again in each step reads memory as it is then. */
+static void find_gone(settling *t) {
+    for (ir_ref r = 0; r < t->n; r++) {
+        const ir_node *n = ir_node_at(t->g, r);
+        ir_ref writer = n->memory == IR_NONE ? IR_NONE : ir_writer_of(t->g, r);
+        t->gone[r] = writer == IR_NONE ? UINT32_MAX : step_of(t, writer);
+        for (uint32_t i = 0; n->memory == IR_NONE && split_repeats(n) && i < n->n_in; i++)
+            if (t->gone[n->in[i]] < t->gone[r]) t->gone[r] = t->gone[n->in[i]];
+    }
+}
+
 /* Memory of an argument, or a version of it. */
 static bool is_memory(const settling *t, ir_ref r) {
     ir_ref m = ir_node_at(t->g, r)->memory;
@@ -51,13 +69,12 @@ static bool is_memory(const settling *t, ir_ref r) {
 /* Whether r has a value when step j begins. */
 static bool is_given(const settling *t, ir_ref r, uint32_t j) {
     const ir_node *n = ir_node_at(t->g, r);
+    if (n->memory != IR_NONE && t->gone[r] < j) return false;
     if (n->op == IR_input) return true;
     if (t->from[r] != UINT32_MAX) return t->from[r] < j;
-    if (is_memory(t, r)) {
-        uint64_t asked = t->s->rec->asked.at[ir_maker_of(t->g, r)];
-        return asked - t->s->first < j;
-    }
-    return t->owner[r] < j && !split_repeats(n) && n->op != IR_empty;
+    if (is_memory(t, r)) return step_of(t, ir_maker_of(t->g, r)) < j;
+    bool again = split_repeats(n) && t->gone[r] >= j;
+    return t->owner[r] < j && !again && n->op != IR_empty;
 }
 
 static void mark_step(settling *t, uint32_t j) {
@@ -66,11 +83,12 @@ static void mark_step(settling *t, uint32_t j) {
     uint8_t *mark = t->mark[j];
     for (ir_ref r = 0; r < t->n; r++)
         if (is_given(t, r, j)) mark[r] = FRONT_GIVEN;
-    for (uint32_t i = 0; i < step->n_wanted; i++) {
-        ir_ref r = step->wanted[i];
-        if (step->last || !(mark[r] & FRONT_GIVEN)) mark[r] |= FRONT_OUT;
-        if (mark[r] & FRONT_GIVEN) t->live[r] = true;
-    }
+    front_mark_wanted(
+        t->g,
+        &(front_wish){step->wanted, step->effect, step->n_wanted, step->n_effects, step->last},
+        mark);
+    for (uint32_t i = 0; i < step->n_wanted; i++)
+        if (mark[step->wanted[i]] & FRONT_GIVEN) t->live[step->wanted[i]] = true;
     if (!step->last) front_mark_effects(s, step->effect, step->n_effects, s->first + j, mark);
     for (uint32_t i = 0; i < step->n_effects; i++) mark[step->effect[i]] |= FRONT_DO;
     for (ir_ref r = 0; r < t->n; r++)
@@ -160,11 +178,12 @@ static rp_status compile_pieces(settling *t, rp_error *err) {
 static rp_status make_room(settling *t, rp_error *err) {
     uint32_t steps = t->s->n_path;
     t->owner = base_alloc_array(t->n + 1u, sizeof *t->owner);
+    t->gone = base_alloc_array(t->n + 1u, sizeof *t->gone);
     t->from = base_alloc_array(t->n + 1u, sizeof *t->from);
     t->live = base_alloc_array(t->n + 1u, sizeof *t->live);
     t->mark = base_alloc_array(steps + 1u, sizeof(uint8_t *));
     t->piece = base_alloc_array(steps + 1u, sizeof *t->piece);
-    bool ok = t->owner && t->from && t->live && t->mark && t->piece;
+    bool ok = t->owner && t->gone && t->from && t->live && t->mark && t->piece;
     for (uint32_t j = 0; ok && j < steps; j++) ok = (t->mark[j] = base_alloc(t->n + 1u)) != NULL;
     return ok ? RP_OK : rp_fail(err, RP_NOMEM, "steps of %s", t->s->f->name);
 }
@@ -175,6 +194,7 @@ static void drop_room(settling *t) {
         if (t->piece) front_piece_done(&t->piece[j]);
     }
     base_free(t->owner);
+    base_free(t->gone);
     base_free(t->from);
     base_free(t->live);
     base_free(t->mark);
@@ -187,6 +207,7 @@ rp_status front_settle(front_session *s, rp_error *err) {
     rp_error why = {0};
     RP_TRY_OUT(make_room(&t, err));
     find_owners(&t);
+    find_gone(&t);
     for (uint32_t j = s->n_path; j-- > 0;)
         if (!s->path[j]->ready) mark_step(&t, j);
     st = make_pieces(&t, &why);

@@ -72,13 +72,15 @@ static bool push(front_session *s, front_step *step) {
     return true;
 }
 
-static void warn_ways(const front_session *s, const front_break *why) {
+static void warn_ways(const front_session *s) {
+    const front_break *b = &s->last_break;
     base_log(
         RP_LOG_WARNING,
         "reprise hit recompile_limit (%u); function: '%s' (%s:%d); what follows the graph break "
         "at %s:%d differs from call to call, and runs op by op from now on; keep the value in "
         "the graph (a tensor instead of rp_item), or round it",
-        s->f->limit, s->f->name, s->f->file, s->f->line, why ? why->file : "", why ? why->line : 0);
+        s->f->limit, s->f->name, s->f->file, s->f->line, b->file ? b->file : s->f->file,
+        b->file ? b->line : s->f->line);
 }
 
 /* --- effects --------------------------------------------------------------------------------- */
@@ -122,6 +124,14 @@ static void mark_empties(const ir_graph *g, const ir_ref *effect, uint32_t n, ui
     }
 }
 
+void front_mark_wanted(const ir_graph *g, const front_wish *w, uint8_t *mark) {
+    for (uint32_t i = 0; i < w->n_wanted; i++) {
+        ir_ref r = w->wanted[i];
+        if (w->last || !(mark[r] & FRONT_GIVEN) || is_overwritten(g, r, w->effect, w->n_effects))
+            mark[r] |= FRONT_OUT;
+    }
+}
+
 void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n, uint64_t until,
                         uint8_t *mark) {
     const ir_graph *g = s->rec->g->ir;
@@ -134,7 +144,7 @@ void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n
     for (ir_ref r = 0; r < ir_graph_count(g); r++) {
         const ir_node *x = ir_node_at(g, r);
         if (x->op == IR_result && mark[x->in[0]] & FRONT_DO) mark[r] |= FRONT_OUT;
-        uint64_t asked = s->rec->asked.at[r];
+        uint64_t asked = front_asked_at(s->rec, r);
         if (x->memory != IR_NONE || asked < s->first || asked > until) continue;
         for (uint32_t i = 0; i < x->n_in; i++)
             if (mark[x->in[i]] & MADE_OF || is_overwritten(g, x->in[i], effect, n))
@@ -144,8 +154,9 @@ void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n
     for (ir_ref r = 0; r < ir_graph_count(g); r++) mark[r] &= (uint8_t)~MADE_OF;
 }
 
-/* After a step: who has which memory now. */
-static rp_status note_effect(front_session *s, ir_ref e, rp_error *err) {
+/* After a step, which did the effects: who has which memory by e, one of them. */
+static rp_status note_effect(front_session *s, ir_ref e, const ir_ref *effect, uint32_t n_effects,
+                             rp_error *err) {
     const ir_graph *g = s->rec->g->ir;
     const ir_node *n = ir_node_at(g, e);
     uint64_t writes = ir_node_writes(n);
@@ -153,8 +164,12 @@ static rp_status note_effect(front_session *s, ir_ref e, rp_error *err) {
         if (!(writes >> i & 1)) continue;
         ir_ref v = version_by(g, e, i), leaf = ir_node_at(g, n->in[i])->memory;
         if (front_holds(s, n->in[i])) s->rec->held[n->in[i]].stale = true;
-        if (v == IR_NONE || in_empty(g, n->in[i])) continue;
-        RP_TRY(front_hold(s, v, front_held_of(s, leaf), err));
+        /* A version that was overwritten at once has a value where it was wanted, a copy. */
+        if (v == IR_NONE || in_empty(g, n->in[i]) || is_overwritten(g, v, effect, n_effects))
+            continue;
+        rp_buffer b = s->rec->held[leaf].b;
+        b.data = s->rec->held[leaf].memory;
+        RP_TRY(front_hold(s, v, &b, err));
     }
     return RP_OK;
 }
@@ -186,7 +201,12 @@ static rp_status run_piece(front_session *s, rp_compiled *c, const ir_ref *in_re
     if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
     for (uint32_t i = 0; i < n_in; i++) in[i] = *front_held_of(s, in_refs[i]);
     front_result r = {.compiled = c, .value = s->result, .n_outputs = n_out};
-    rp_status st = last ? front_give(s->f, &r, in, n_in, s->to, err)
+    front_out to = *s->to;
+    if (s->past_limit) {
+        to.ran = RP_RAN_EAGER;
+        to.reason = FRONT_PAST_LIMIT;
+    }
+    rp_status st = last ? front_give(s->f, &r, in, n_in, &to, err)
                    : c  ? run_held(s, c, in, n_in, out_refs, n_out, err)
                         : RP_OK;
     if (in != few) base_free(in);
@@ -214,8 +234,7 @@ static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, co
     if (!mark) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
     for (ir_ref r = 0; r < count; r++)
         if (front_holds(s, r)) mark[r] = FRONT_GIVEN;
-    for (uint32_t i = 0; i < n; i++)
-        if (last || !(mark[wanted[i]] & FRONT_GIVEN)) mark[wanted[i]] |= FRONT_OUT;
+    front_mark_wanted(s->rec->g->ir, &(front_wish){wanted, effect, n, n_effects, last}, mark);
     front_mark_effects(s, effect, n_effects, s->rec->asked.now, mark);
     /* A result is no value of later steps, and there are none. */
     for (ir_ref r = 0; r < count; r++) {
@@ -239,14 +258,16 @@ static front_step *next_step(front_session *s, const ir_ref *wanted, uint32_t n,
     if (!s->at) return NULL;
     front_step *step = find_step(s, wanted, n, effect, n_effects, last);
     if (!step && count_ways(s->at) >= s->f->limit) {
-        if (!s->rec->warned) warn_ways(s, why);
-        s->rec->warned = true;
+        if (!s->rec->warned) warn_ways(s);
+        s->rec->warned = s->past_limit = true;
         return NULL;
     }
     if (!step) {
         step = add_step(s, wanted, n, effect, n_effects, last);
         s->grown = true;
         if (why) front_break_log(s, why);
+    } else if (!step->ready) { /* the run that made it failed */
+        s->grown = true;
     }
     return step && push(s, step) ? step : NULL;
 }
@@ -262,9 +283,11 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
             run_piece(s, step->compiled, step->in, step->n_in, step->out, step->n_out, last, err));
     else
         RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
-    for (uint32_t i = 0; i < n_effects; i++) RP_TRY(note_effect(s, effect[i], err));
+    for (uint32_t i = 0; i < n_effects; i++)
+        RP_TRY(note_effect(s, effect[i], effect, n_effects, err));
     s->n_effects = all;
     s->at = step;
+    if (why) s->last_break = *why;
     s->rec->asked.now++;
     return RP_OK;
 }

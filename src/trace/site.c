@@ -31,7 +31,7 @@ bool trace_ask(rp_graph *g, ir_ref ref) {
         a->at = p;
         a->cap = cap;
     }
-    a->at[ref] = a->now;
+    if (a->at[ref] < a->first) a->at[ref] = a->now;
     return true;
 }
 

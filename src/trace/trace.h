@@ -16,12 +16,12 @@ typedef struct trace_oracle {
     void (*told)(void *user, const char *file, uint32_t line);
 } trace_oracle;
 
-/* When nodes were asked for last, where a graph is recorded by several runs. */
+/* When nodes were asked for, the first time in the last run that did, where a graph is recorded by several runs. */
 typedef struct trace_asked {
     uint64_t *at; /* by ref; 0: never */
     uint32_t cap;
-    uint64_t now;
-    uint32_t known; /* nodes of earlier runs, whose sites are told */
+    uint64_t first, now; /* of the run: its beginning */
+    uint32_t known;      /* nodes of earlier runs, whose sites are told */
 } trace_asked;
 
 struct rp_graph {

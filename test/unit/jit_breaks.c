@@ -1,6 +1,10 @@
 /* Functions with graph breaks: right results, host code once a call, as many graphs as there are between breaks, what is told. */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "support/heard.h"
@@ -167,6 +171,118 @@ static void states_are_written_in_front_of_a_break(void **state) {
     }
 }
 
+/* What was made of a state, or a view of it, before it is written; where it is used again the memory has something else. */
+typedef enum kept_kind {
+    KEPT_RESHAPE,
+    KEPT_SLICE,
+    KEPT_TURN,
+    KEPT_LATER, /* a view that is read in one segment more before the state is written */
+    KEPT_AGAIN, /* computed, and asked for again behind the break */
+    KEPT_KINDS
+} kept_kind;
+
+static rp_tensor kept_of(rp_tensor total, kept_kind kind) {
+    switch (kind) {
+    case KEPT_SLICE: return rp_slice(total, 0, 1, 3);
+    case KEPT_TURN: return rp_transpose(rp_reshape(total, RP_SHAPE(2, 2)), 0, 1);
+    case KEPT_AGAIN: return rp_mul_scalar(total, 3);
+    default: return rp_reshape(total, RP_SHAPE(2, 2));
+    }
+}
+
+static rp_status keeping(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    kept_kind kind = *(const kept_kind *)user;
+    rp_tensor total = rp_jit_tensor(call, &args->item[0]), a = rp_jit_tensor(call, &args->item[1]);
+    rp_tensor kept = kept_of(total, kind), first = rp_mul_scalar(kept, 0.5);
+    (void)err;
+    if (kind == KEPT_LATER) {
+        rp_jit_break(call, "before it is written");
+        first = rp_add(first, kept);
+    }
+    (void)rp_update(total, rp_add(total, a));
+    rp_jit_break(call, "after it was written");
+    if (kind == KEPT_AGAIN) (void)kept_of(total, kind);
+    *result = rp_jit_value(call, rp_add(first, kept));
+    return RP_OK;
+}
+
+static void views_of_states_are_as_they_were(void **state) {
+    (void)state;
+    for (kept_kind kind = 0; kind < KEPT_KINDS; kind++)
+        for (int level = 0; level <= 2; level++) {
+            float memory[4] = {0, 1, 2, 3}, a[4] = {3, 0.5f, 1, 2};
+            float scale = kind == KEPT_LATER ? 2.5f : kind == KEPT_AGAIN ? 4.5f : 1.5f;
+            rp_jit *f = make(keeping, level, &kind);
+            for (int i = 0; i < 4; i++) {
+                rp_value v[] = {f32_of(memory, 1, 4, 0), f32_of(a, 1, 4, 0)};
+                v[0].state = true;
+                rp_value args = rp_value_tuple(v, 2);
+                float was[4];
+                memcpy(was, memory, sizeof was);
+                rp_output *o = jit_ok(f, &args);
+                const float *y = jit_result(o)->tensor.data;
+                for (int k = 0; k < (kind == KEPT_SLICE ? 2 : 4); k++) {
+                    int from = kind == KEPT_SLICE  ? k + 1
+                               : kind == KEPT_TURN ? k % 2 * 2 + k / 2
+                                                   : k;
+                    if (y[k] != was[from] * scale)
+                        fail_msg("kind %d level %d call %d: [%d] = %g, not %g", (int)kind, level, i,
+                                 k, (double)y[k], (double)(was[from] * scale));
+                }
+                for (int k = 0; k < 4; k++) assert_true(memory[k] == was[k] + a[k]);
+                rp_output_free(o);
+            }
+            rp_jit_free(f);
+        }
+}
+
+/* Versions of one segment, of which the host reads one: 0: the argument, 1: written in between, 2: the last. */
+static rp_status reading(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    int which = *(const int *)user % 3;
+    bool all = *(const int *)user >= 3;
+    rp_tensor v[3] = {rp_jit_tensor(call, &args->item[0])};
+    v[1] = rp_update(v[0], rp_add_scalar(v[0], 1));
+    v[2] = rp_update(v[1], rp_mul_scalar(v[1], 3));
+    rp_buffer b = {.data = NULL};
+    if (all) b = rp_jit_read(call, v[which]);
+    double is = all ? 0 : rp_item(v[which]);
+    rp_tensor now = rp_update(v[2], rp_add_scalar(v[2], 1));
+    rp_jit_break(call, "written once more");
+    if (all && !b.data) return RP_DEVICE;
+    if (all) is = (double)((float *)b.data)[0]; /* until the function returns */
+    (void)err;
+    *result = rp_jit_value(call, is > 4 ? rp_add_scalar(now, 1) : rp_neg(now));
+    ((int *)user)[1] = (int)is;
+    return RP_OK;
+}
+
+static void the_host_reads_the_version_it_asks_for(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 6; kind++)
+        for (int level = 0; level <= 2; level++) {
+            int user[2] = {kind, 0};
+            float memory[1] = {1};
+            rp_jit *f = make(reading, level, user);
+            for (int i = 0; i < 4; i++) {
+                rp_value v = f32_of(memory, 1, 1, 0), args;
+                float was = memory[0], last = (was + 1) * 3 + 1;
+                float is = kind % 3 == 0 ? was : kind % 3 == 1 ? was + 1 : (was + 1) * 3;
+                v.state = true;
+                args = rp_value_tuple(&v, 1);
+                rp_output *o = jit_ok(f, &args);
+                if (user[1] != (int)is)
+                    fail_msg("kind %d level %d call %d: %d read, not %g", kind, level, i, user[1],
+                             (double)is);
+                assert_true(*(float *)jit_result(o)->tensor.data == (is > 4 ? last + 1 : -last));
+                assert_true(memory[0] == last);
+                rp_output_free(o);
+            }
+            rp_jit_free(f);
+        }
+}
+
 /* --- a loop of the host ------------------------------------------------------------------------- */
 
 /* Halves until the largest is below 1: a break a round. */
@@ -230,13 +346,17 @@ static void ways_have_a_limit(void **state) {
         rp_output *o = jit_ok(f, &args);
         assert_true(((float *)jit_result(o)->tensor.data)[2] == data[2] * data[2]);
         assert_true(((float *)jit_result(o)->tensor.data)[0] == -data[2]);
+        assert_int_equal(rp_output_ran(o), i < 8 ? RP_RAN_CAPTURE : RP_RAN_EAGER);
+        if (i >= 8) assert_non_null(strstr(rp_output_reason(o), "past the recompile limit"));
         rp_output_free(o);
     }
-    CHECK_HEARD(&heard, "reprise hit recompile_limit (8); function: 'forward' (model.c:8)");
+    CHECK_HEARD(&heard, "reprise hit recompile_limit (8); function: 'forward' (model.c:8); what "
+                        "follows the graph break at test/unit/jit_breaks.c:");
     heard_done(&heard);
     rp_jit_info info = jit_info(f);
     assert_int_equal(info.graphs, 1 + 8);
     assert_int_equal(info.compiles, 8);
+    assert_int_equal(info.eager, 32);
     rp_jit_free(f);
 }
 
@@ -333,6 +453,65 @@ static void failures_behind_a_break(void **state) {
             rp_output_free(o);
             rp_jit_free(f);
         }
+}
+
+/* A call that goes a new way fails at its end: the next one that goes it compiles it. */
+static void a_way_that_failed_is_compiled_later(void **state) {
+    rp_error err = {0};
+    float data[3] = {1, 2, 3}, out[3] = {0};
+    rp_buffer to = {RP_DTYPE_F32, 1, {3}, out};
+    rp_value v = f32_of(data, 1, 3, 0), args = rp_value_tuple(&v, 1);
+    int what = 0;
+    rp_jit *f = make(fails_once, 2, &what);
+    (void)state;
+    rp_output_free(jit_ok(f, &args));
+    data[0] = data[1] = data[2] = -1;
+    assert_int_equal(rp_jit_run_into(f, &args, NULL, 0, &err), RP_INVALID);
+    uint64_t graphs = jit_info(f).graphs;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rp_jit_run_into(f, &args, &to, 1, &err), &err);
+        assert_true(out[2] == 1);
+        assert_int_equal(jit_info(f).graphs, graphs + 1);
+    }
+    assert_int_equal(jit_info(f).hits, 1);
+    rp_jit_free(f);
+}
+
+/* What has run and cannot be compiled has run op by op: its results are right, and say why. */
+static void what_is_suppressed_says_so(void **state) {
+    float data[3] = {1, 2, 3};
+    rp_value v = f32_of(data, 1, 3, 0), args = rp_value_tuple(&v, 1);
+    base_buf heard;
+    char *cc = getenv("REPRISE_CC") ? strdup(getenv("REPRISE_CC")) : NULL;
+    (void)state;
+    heard_start(&heard, "graph_breaks");
+    for (int first = 0; first < 2; first++) {
+        int what = 0;
+        rp_jit_options o = jit_options(fails_once);
+        o.user = &what;
+        o.suppress_errors = true;
+        data[2] = 3;
+        rp_jit *f = with(o);
+        if (first) rp_output_free(jit_ok(f, &args));
+        uint64_t hits = jit_info(f).hits, compiles = jit_info(f).compiles;
+        data[0] = data[1] = data[2] = -1 - (float)first; /* the other way */
+        (void)setenv("REPRISE_CC", "no-such-compiler", 1);
+        for (int i = 0; i < 2; i++) {
+            rp_output *is = jit_ok(f, &args);
+            assert_true(((float *)jit_result(is)->tensor.data)[2] == data[2] + 2);
+            assert_int_equal(rp_output_ran(is), RP_RAN_EAGER);
+            assert_non_null(strstr(rp_output_reason(is), "no-such-compiler"));
+            rp_output_free(is);
+        }
+        (void)(cc ? setenv("REPRISE_CC", cc, 1) : unsetenv("REPRISE_CC"));
+        assert_int_equal(jit_info(f).eager, 2);
+        assert_int_equal(jit_info(f).hits, hits);
+        assert_int_equal(jit_info(f).compiles, compiles);
+        rp_jit_free(f);
+    }
+    CHECK_HEARD(&heard, "WON'T CONVERT forward model.c line 8: ");
+    heard_done(&heard);
+    free(cc);
 }
 
 static void values_are_for_functions(void **state) {
@@ -461,6 +640,75 @@ static void threads_share_a_recording(void **state) {
     rp_jit_free(f);
 }
 
+/* A run that learns of sizes while another call, for which it then no longer is, waits for it. */
+typedef struct learner {
+    rp_jit *f;
+    atomic_bool learns, inside, waited_for;
+} learner;
+
+static rp_status learning(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    learner *l = user;
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    if (rp_item(rp_amax(a, 0, false)) > 0) {
+        if (atomic_exchange(&l->learns, false)) {
+            atomic_store(&l->inside, true);
+            while (!atomic_load(&l->waited_for)) (void)sched_yield();
+            /* Nothing tells that the other call waits: it nearly always does by then. */
+            (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        }
+        bool many = rp_dim_gt(rp_tensor_dim(a, 0), 8);
+        *result = rp_jit_value(call, many ? rp_mul_scalar(a, 2) : rp_add_scalar(a, 1));
+        return RP_OK;
+    }
+    *result = rp_jit_value(call, rp_neg(a));
+    return RP_OK;
+}
+
+static rp_output *run1(rp_jit *f, float *data, int64_t rows) {
+    rp_value v = f32_of(data, 1, rows, 0), args = rp_value_tuple(&v, 1);
+    return jit_ok(f, &args);
+}
+
+static void *learn(void *user) {
+    learner *l = user;
+    float data[12];
+    for (int i = 0; i < 12; i++) data[i] = (float)i;
+    rp_output *o = run1(l->f, data, 12);
+    assert_true(((float *)jit_result(o)->tensor.data)[11] == 22);
+    rp_output_free(o);
+    return NULL;
+}
+
+static void *call_meanwhile(void *user) {
+    learner *l = user;
+    float data[4] = {1, 2, 3, 4};
+    while (!atomic_load(&l->inside)) (void)sched_yield();
+    atomic_store(&l->waited_for, true);
+    for (int i = 0; i < 3; i++) {
+        rp_output *o = run1(l->f, data, 4);
+        assert_true(((float *)jit_result(o)->tensor.data)[3] == 5);
+        rp_output_free(o);
+    }
+    return NULL;
+}
+
+static void a_call_that_waits_looks_again(void **state) {
+    float none[12] = {0};
+    learner l = {.f = NULL};
+    pthread_t thread[2];
+    (void)state;
+    l.f = make(learning, 2, &l);
+    rp_output_free(run1(l.f, none, 3));
+    rp_output_free(run1(l.f, none, 12));
+    atomic_store(&l.learns, true);
+    assert_int_equal(pthread_create(&thread[0], NULL, learn, &l), 0);
+    assert_int_equal(pthread_create(&thread[1], NULL, call_meanwhile, &l), 0);
+    for (int i = 0; i < 2; i++) (void)pthread_join(thread[i], NULL);
+    rp_jit_free(l.f);
+}
+
 /* Two ways, two entries, and back. */
 static rp_status whole_life(rp_error *err) {
     static const int64_t rows[] = {2, 8, 2, 8};
@@ -471,7 +719,10 @@ static rp_status whole_life(rp_error *err) {
         rp_output *out = NULL;
         rp_value v = f32_of(x, 2, rows[i], 3), args = rp_value_tuple(&v, 1);
         st = rp_jit_run(f, &args, &out, err);
-        if (st == RP_OK) check_by_sum(out, x, (int)rows[i] * 3);
+        if (st == RP_OK)
+            check_by_sum(out, x, (int)rows[i] * 3);
+        else
+            assert_null(out);
         rp_output_free(out);
     }
     rp_jit_free(f);
@@ -500,15 +751,20 @@ int main(void) {
         cmocka_unit_test(a_branch_on_data),
         cmocka_unit_test(a_print),
         cmocka_unit_test(states_are_written_in_front_of_a_break),
+        cmocka_unit_test(views_of_states_are_as_they_were),
+        cmocka_unit_test(the_host_reads_the_version_it_asks_for),
         cmocka_unit_test(a_loop_of_the_host),
         cmocka_unit_test(ways_have_a_limit),
         cmocka_unit_test(a_recording_is_begun_anew),
         cmocka_unit_test(fullgraph_makes_a_break_an_error),
         cmocka_unit_test(failures_behind_a_break),
+        cmocka_unit_test(a_way_that_failed_is_compiled_later),
+        cmocka_unit_test(what_is_suppressed_says_so),
         cmocka_unit_test(values_are_for_functions),
         cmocka_unit_test(two_functions_call_each_other),
         cmocka_unit_test(a_function_that_calls_itself_is_refused),
         cmocka_unit_test(threads_share_a_recording),
+        cmocka_unit_test(a_call_that_waits_looks_again),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,15 @@
 /* Drawn functions with graph breaks: each op is done by the host as well, exactly, so every value that is read, every state and every
- * result is compared with what it must be, whatever way a call takes. Argument: how many functions (default 40). */
+ * result is compared with what it must be, whatever way a call takes. Argument: how many functions (default 120). */
 #include "support/jits.h"
 
 enum { MOST = 24, ROWS = 7, CALLS = 7 };
 
+/* x, which is op of a and b, and what it must be. */
 typedef struct drawn {
     rp_tensor x;
     float is[ROWS];
+    uint64_t op;
+    rp_tensor a, b;
 } drawn;
 
 /* What a run does: drawn anew in each call, by the same seed, so that it differs by values alone. */
@@ -31,22 +34,46 @@ static bool same(const float *a, const float *b, int64_t n) {
     return i == n;
 }
 
+enum { VIEW = 6, GIVEN = 7 };
+
+/* The same numbers through views alone. */
+static rp_tensor view_of(rp_tensor a) {
+    rp_dim n = rp_tensor_dim(a, 0);
+    rp_tensor two = rp_broadcast(a, RP_SHAPE(2, n));
+    return rp_reshape(rp_slice(two, 0, 1, 2), RP_SHAPE(n));
+}
+
+static rp_tensor apply(uint64_t op, rp_tensor a, rp_tensor b) {
+    return op == 0      ? rp_add(a, b)
+           : op == 1    ? rp_mul_scalar(a, 0.5)
+           : op == 2    ? rp_neg(a)
+           : op == 3    ? rp_abs(a)
+           : op == 4    ? rp_max(a, b)
+           : op == VIEW ? view_of(a)
+                        : rp_add_scalar(a, 1);
+}
+
 static void put_op(uint64_t op, const drawn *a, const drawn *b, int64_t n, drawn *out) {
     for (int64_t i = 0; i < n; i++) {
         float x = a->is[i], y = b->is[i];
-        out->is[i] = op == 0   ? x + y
-                     : op == 1 ? x * 0.5f
-                     : op == 2 ? -x
-                     : op == 3 ? (x < 0 ? -x : x)
-                     : op == 4 ? (x > y ? x : y)
-                               : x + 1;
+        out->is[i] = op == 0      ? x + y
+                     : op == 1    ? x * 0.5f
+                     : op == 2    ? -x
+                     : op == 3    ? (x < 0 ? -x : x)
+                     : op == 4    ? (x > y ? x : y)
+                     : op == VIEW ? x
+                                  : x + 1;
     }
-    out->x = op == 0   ? rp_add(a->x, b->x)
-             : op == 1 ? rp_mul_scalar(a->x, 0.5)
-             : op == 2 ? rp_neg(a->x)
-             : op == 3 ? rp_abs(a->x)
-             : op == 4 ? rp_max(a->x, b->x)
-                       : rp_add_scalar(a->x, 1);
+    out->op = op;
+    out->a = a->x;
+    out->b = b->x;
+    out->x = apply(op, a->x, b->x);
+}
+
+/* What was made before is asked for again. */
+static void put_again(const drawn *of, drawn *out) {
+    *out = *of;
+    if (of->op != GIVEN) out->x = apply(of->op, of->a, of->b);
 }
 
 static void check_state(program *p) {
@@ -73,7 +100,7 @@ static bool is_large(program *p, const drawn *a) {
 static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                            rp_error *err) {
     program *p = user;
-    drawn v[MOST + 8];
+    drawn v[MOST + 8] = {{.op = GIVEN}};
     uint64_t s = p->seed;
     uint32_t n = 2, steps = 4 + (uint32_t)next(&s) % (MOST - 4);
     (void)err;
@@ -84,9 +111,15 @@ static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, 
     v[0].x = rp_jit_tensor(call, &args->item[0]);
     p->wrong = 0; /* a trace without a break may be made again */
     memcpy(v[1].is, plain ? p->x : p->before, sizeof v[1].is);
-    v[1].x = rp_mul_scalar(plain ? v[0].x : memory, 1);
+    v[1].x = plain ? v[0].x : rp_mul_scalar(memory, 1);
+    v[0].op = v[1].op = GIVEN;
+    if (!plain) { /* a view of memory, which is written meanwhile */
+        drawn is = {.x = memory};
+        memcpy(is.is, p->before, sizeof is.is);
+        put_op(VIEW, &is, &is, p->n, &v[n++]);
+    }
     for (uint32_t i = 0; i < steps && !rp_jit_failed(call); i++) {
-        uint64_t what = next(&s) % 16;
+        uint64_t what = next(&s) % 19;
         const drawn *a = &v[next(&s) % n], *b = &v[next(&s) % n];
         if (what < 10) {
             put_op(what % 6, a, b, p->n, &v[n]);
@@ -103,6 +136,13 @@ static rp_status run_drawn(void *user, rp_jit_call *call, const rp_value *args, 
         } else if (what == 15 && !plain) {
             memory = rp_update(memory, a->x);
             memcpy(p->state, a->is, (size_t)p->n * sizeof(float));
+            drawn is = *a;
+            is.x = memory;
+            put_op(VIEW, &is, &is, p->n, &v[n++]);
+        } else if (what == 16) {
+            put_op(VIEW, a, a, p->n, &v[n++]);
+        } else if (what > 16) {
+            put_again(a, &v[n++]);
         }
     }
     memcpy(p->result, v[n - 1].is, (size_t)p->n * sizeof(float));
@@ -144,7 +184,7 @@ static void check_one(uint64_t seed, int level) {
     rp_jit_free(f);
 }
 
-static int n_functions = 40;
+static int n_functions = 120;
 
 static void drawn_functions_are_right(void **state) {
     (void)state;
