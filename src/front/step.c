@@ -195,19 +195,25 @@ out:
     return st;
 }
 
-static rp_status run_piece(front_session *s, rp_compiled *c, const ir_ref *in_refs, uint32_t n_in,
-                           const ir_ref *out_refs, uint32_t n_out, bool last, rp_error *err) {
-    rp_buffer few[FEW], *in = n_in <= FEW ? few : base_alloc_array(n_in, sizeof *in);
+/* What a piece reads and gives. */
+typedef struct ends {
+    const ir_ref *in, *out;
+    uint32_t n_in, n_out;
+} ends;
+
+static rp_status run_piece(front_session *s, rp_compiled *c, const ends *e, bool last,
+                           rp_error *err) {
+    rp_buffer few[FEW], *in = e->n_in <= FEW ? few : base_alloc_array(e->n_in, sizeof *in);
     if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
-    for (uint32_t i = 0; i < n_in; i++) in[i] = *front_held_of(s, in_refs[i]);
-    front_result r = {.compiled = c, .value = s->result, .n_outputs = n_out};
+    for (uint32_t i = 0; i < e->n_in; i++) in[i] = *front_held_of(s, e->in[i]);
+    front_result r = {.compiled = c, .value = s->result, .n_outputs = e->n_out};
     front_out to = *s->to;
     if (s->past_limit) {
         to.ran = RP_RAN_EAGER;
         to.reason = FRONT_PAST_LIMIT;
     }
-    rp_status st = last ? front_give(s->f, &r, in, n_in, &to, err)
-                   : c  ? run_held(s, c, in, n_in, out_refs, n_out, err)
+    rp_status st = last ? front_give(s->f, &r, in, e->n_in, &to, err)
+                   : c  ? run_held(s, c, in, e->n_in, e->out, e->n_out, err)
                         : RP_OK;
     if (in != few) base_free(in);
     return st;
@@ -243,7 +249,7 @@ static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, co
     }
     RP_TRY_OUT(front_piece_make(s->rec->g, mark, as_numbers, s, &piece, err));
     if (piece.graph) RP_TRY_OUT(front_compile(s->f, piece.graph, s->f->eager_config, &c, err));
-    RP_TRY_OUT(run_piece(s, c, piece.in, piece.n_in, piece.out, piece.n_out, last, err));
+    RP_TRY_OUT(run_piece(s, c, &(ends){piece.in, piece.out, piece.n_in, piece.n_out}, last, err));
 out:
     rp_compiled_free(c);
     front_piece_done(&piece);
@@ -279,8 +285,8 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
     effect += s->n_effects;
     front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
     if (step && step->ready)
-        RP_TRY(
-            run_piece(s, step->compiled, step->in, step->n_in, step->out, step->n_out, last, err));
+        RP_TRY(run_piece(s, step->compiled, &(ends){step->in, step->out, step->n_in, step->n_out},
+                         last, err));
     else
         RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
     for (uint32_t i = 0; i < n_effects; i++)

@@ -203,14 +203,13 @@ rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, si
 /* --- bodies -------------------------------------------------------------------------------- */
 
 static rp_status next_of_body(void *user, hal_device *d, void *const *arg, const long long *dim,
-                              uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err) {
+                              uint64_t turn, hal_list *out, rp_error *err) {
     hal_body *b = user;
     const unsigned char *pred = arg[0];
     (void)d, (void)dim, (void)err;
     if (turn == 0 || (b->kind == HAL_WHILE && !b->at))
         b->at = !*pred == (b->kind == HAL_IF_NOT) ? b->first : NULL;
-    *list = b->at ? (const hal_launch *)b->at->list : NULL;
-    *n = b->at ? b->at->n : 0;
+    *out = b->at ? (hal_list){(const hal_launch *)b->at->list, b->at->n} : (hal_list){0};
     if (b->at) b->at = b->at->next;
     return RP_OK;
 }

@@ -56,10 +56,13 @@ typedef struct hal_rows {
 /* Lists that are decided as they run (loops, branches): gives the next one, NULL behind the last. Called with turn 0 first, then
  * behind each list, on the submitting thread, when everything before it is done, or queued where d queues launches; the list is
  * borrowed until the next call. */
-struct hal_launch;
+typedef struct hal_list {
+    const struct hal_launch *v; /* n */
+    uint32_t n;
+} hal_list;
 typedef rp_status (*hal_next_list)(void *user, hal_device *d, void *const *arg,
-                                   const long long *dim, uint64_t turn,
-                                   const struct hal_launch **list, uint32_t *n, rp_error *err);
+                                   const long long *dim, uint64_t turn, hal_list *out,
+                                   rp_error *err);
 
 /* (optional) The same lists as part of the capture under way on d: launches, copies and branches, for which replays decide without
  * the host. RP_UNSUPPORTED, in one line, where no graph can say them. */

@@ -220,7 +220,7 @@ static rp_status start(plan_running *r, hal_device *d, void *const *arg, const l
     choose_places(r);
     for (uint32_t k = 0; k < plan_control_count(c); k++) {
         inner_plan *in = &r->inner[k];
-        for (uint32_t i = 0; i < in->p->n_symbols; i++) in->symbols[i] = dim[in->map[i]];
+        for (uint32_t i = 0; in->map && i < in->p->n_symbols; i++) in->symbols[i] = dim[in->map[i]];
         plan_exec_set_arena(in->x, work(r, plan_control_work(c) - 1));
         set_leaves(r, in, c->kind == PLAN_WHILE && k == 1);
         RP_TRY(plan_exec_bind(in->x, in->list, in->symbols, err));
@@ -228,31 +228,28 @@ static rp_status start(plan_running *r, hal_device *d, void *const *arg, const l
     return RP_OK;
 }
 
-static rp_status run(inner_plan *in, const hal_launch **list, uint32_t *n, rp_error *err) {
+static rp_status run(inner_plan *in, hal_list *out, rp_error *err) {
     RP_TRY(plan_exec_point(in->x, in->list, err));
-    *list = in->list->launches;
-    *n = in->list->n;
+    *out = (hal_list){in->list->launches, in->list->n};
     return RP_OK;
 }
 
-static rp_status next_of_scan(plan_running *r, uint64_t turn, const hal_launch **list, uint32_t *n,
-                              rp_error *err) {
+static rp_status next_of_scan(plan_running *r, uint64_t turn, hal_list *out, rp_error *err) {
     if (turn > 0) advance(r);
     if (r->done >= r->length) return finish(r, err);
     choose_places(r);
     set_leaves(r, &r->inner[0], false);
-    return run(&r->inner[0], list, n, err);
+    return run(&r->inner[0], out, err);
 }
 
 /* The condition and the body in turns. */
-static rp_status next_of_while(plan_running *r, uint64_t turn, const hal_launch **list, uint32_t *n,
-                               rp_error *err) {
+static rp_status next_of_while(plan_running *r, uint64_t turn, hal_list *out, rp_error *err) {
     const plan_control *c = r->l->control;
     bool more = false;
     if (turn % 2 == 0) {
         if (turn > 0) advance(r);
         set_leaves(r, &r->inner[1], true);
-        return run(&r->inner[1], list, n, err);
+        return run(&r->inner[1], out, err);
     }
     RP_TRY(read_bool(r, work(r, c->carried), &more, err));
     if (!more) return finish(r, err);
@@ -262,22 +259,21 @@ static rp_status next_of_while(plan_running *r, uint64_t turn, const hal_launch 
                        r->inner[1].p->name, (long long)c->limit);
     choose_places(r);
     set_leaves(r, &r->inner[0], false);
-    return run(&r->inner[0], list, n, err);
+    return run(&r->inner[0], out, err);
 }
 
 rp_status plan_running_next(void *user, hal_device *d, void *const *arg, const long long *dim,
-                            uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err) {
+                            uint64_t turn, hal_list *out, rp_error *err) {
     plan_running *r = user;
     plan_control_kind kind = r->l->control->kind;
     bool other = false;
-    *list = NULL;
-    *n = 0;
+    *out = (hal_list){0};
     if (turn == 0) RP_TRY(start(r, d, arg, dim, err));
-    if (kind == PLAN_SCAN) return next_of_scan(r, turn, list, n, err);
-    if (kind == PLAN_WHILE) return next_of_while(r, turn, list, n, err);
+    if (kind == PLAN_SCAN) return next_of_scan(r, turn, out, err);
+    if (kind == PLAN_WHILE) return next_of_while(r, turn, out, err);
     if (turn > 0) return RP_OK;
     if (kind == PLAN_COND) RP_TRY(read_bool(r, operand(r, 0), &other, err));
-    return run(&r->inner[other], list, n, err);
+    return run(&r->inner[other], out, err);
 }
 
 /* --- as part of a graph ------------------------------------------------------------------- */
@@ -285,10 +281,9 @@ rp_status plan_running_next(void *user, hal_device *d, void *const *arg, const l
 enum { MOST_IN_GRAPH = 1 << 14 }; /* launches of all iterations of a scan */
 
 static rp_status note_list(const plan_running *r, inner_plan *in, rp_error *err) {
-    const hal_launch *list = NULL;
-    uint32_t n = 0;
-    RP_TRY(run(in, &list, &n, err));
-    return r->queue->ops->launch(r->queue, list, n, in->list->scratch, err);
+    hal_list list;
+    RP_TRY(run(in, &list, err));
+    return r->queue->ops->launch(r->queue, list.v, list.n, in->list->scratch, err);
 }
 
 static rp_status note_cond(plan_running *r, rp_error *err) {

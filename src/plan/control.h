@@ -21,7 +21,7 @@ void plan_running_free(plan_running *r); /* NULL is fine */
 size_t plan_most_scratch(const plan *p);
 /* hal_next_list; user: a plan_running, dim: the outer plan's symbols. */
 rp_status plan_running_next(void *user, hal_device *d, void *const *arg, const long long *dim,
-                            uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err);
+                            uint64_t turn, hal_list *out, rp_error *err);
 /* hal_note_lists: the iterations of a scan follow each other, those of a while are one body whose values end where they began. */
 rp_status plan_running_note(void *user, hal_device *d, void *const *arg, const long long *dim,
                             rp_error *err);

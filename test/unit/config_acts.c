@@ -185,6 +185,7 @@ static const struct effect {
     {CONFIG_ID_long_prefill_token_threshold, "8", "src/engine/engine.c"},
     {CONFIG_ID_async_scheduling, "true", "src/engine/engine.c"},
     {CONFIG_ID_max_model_len, "64", "src/engine/engine.c"},
+    {CONFIG_ID_gpu_memory_utilization, "0.5", "src/engine/kv_cache.c"},
     {CONFIG_ID_device, "other", NULL},
     {CONFIG_ID_isa, "portable", "src/engine/isa.c"},
     {CONFIG_ID_threads, "1", "src/engine/engine.c"},

@@ -203,6 +203,39 @@ static void the_cache_grows_in_place(void **state) {
     (void)unsetenv("EMU_MEMORY");
 }
 
+/* KV blocks that there may be, with that share of a GPU of 256 MB; bytes of one, and of the GPU beside all that is taken. */
+static uint32_t blocks_with(const char *share, size_t *block, uint64_t *there) {
+    hal_device_info info;
+    rp_engine *e = engine_must("synthetic:tiny",
+                               (const char *[]){"device=cuda:0", "max_num_seqs=256", share,
+                                                "max_model_len=1024", "max_num_batched_tokens=256",
+                                                "cudagraph_mode=NONE", NULL});
+    uint32_t n = engine_kv_n_usable(e->kv) + 1;
+    e->device->ops->info(e->device, &info);
+    *there = e->device->ops->available(e->device);
+    *block = engine_kv_least_bytes(e) / engine_budget_blocks(engine_kv_lengths(e));
+    assert_int_equal(info.memory, 256 << 20);
+    assert_int_equal(engine_runner_get_blocks(e->runner).now, 1024 / 16 + 2);
+    rp_engine_close(e);
+    return n;
+}
+
+static void the_cache_may_take_a_share(void **state) {
+    size_t block = 0;
+    uint64_t there = 0;
+    (void)state;
+    NEEDS_GPU();
+    assert_int_equal(setenv("EMU_MEMORY", "268435456", 1), 0);
+    uint32_t some = blocks_with("gpu_memory_utilization=0.15", &block, &there);
+    double own = 0.15 * (256 << 20) - (double)((256 << 20) - there);
+    assert_int_equal(some, 66 + (uint32_t)(own / (double)block));
+    uint32_t most = blocks_with("gpu_memory_utilization=1", &block, &there);
+    assert_int_equal(most, 256 * 65 + 1 < 66 + there / block ? 256 * 65 + 1 : 66 + there / block);
+    assert_true(66 < some && some < most);
+    assert_int_equal(blocks_with("gpu_memory_utilization=0", &block, &there), 66);
+    (void)unsetenv("EMU_MEMORY");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_and_modes_give_the_tokens_of_the_cpu),
@@ -216,6 +249,7 @@ int main(void) {
         cmocka_unit_test(a_warm_start_needs_no_compiler),
         cmocka_unit_test(another_gpu_is_refused),
         cmocka_unit_test(the_cache_grows_in_place),
+        cmocka_unit_test(the_cache_may_take_a_share),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests_name("engine_cuda", tests, NULL, NULL);

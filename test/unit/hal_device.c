@@ -451,12 +451,11 @@ typedef struct turns {
 } turns;
 
 static rp_status next_turn(void *user, hal_device *d, void *const *arg, const long long *dim,
-                           uint64_t turn, const hal_launch **list, uint32_t *n, rp_error *err) {
+                           uint64_t turn, hal_list *out, rp_error *err) {
     const turns *t = user;
     (void)d, (void)arg, (void)dim;
     if (t->fails_at && turn == t->fails_at) return rp_fail(err, RP_CANCELLED, "no next list");
-    *list = turn < 3u * t->times ? t->list[turn % 3] : NULL;
-    *n = t->n[turn % 3];
+    *out = (hal_list){turn < 3u * t->times ? t->list[turn % 3] : NULL, t->n[turn % 3]};
     return RP_OK;
 }
 

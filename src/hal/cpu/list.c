@@ -25,10 +25,7 @@ typedef struct list_run {
     rp_error *err;
     rp_status st;             /* thread 0 */
     _Atomic uint32_t stop_at; /* leave after this barrier of the run; 0 = none */
-    struct {                  /* by thread 0 to the others, behind even and behind odd barriers */
-        const hal_launch *list;
-        uint32_t n;
-    } shown[2];
+    hal_list shown[2];        /* by thread 0 to the others, behind even and behind odd barriers */
 } list_run;
 
 static inline long long chunks_of(const hal_launch *l) {
@@ -63,13 +60,13 @@ static rp_status run_solo(const list_run *r, const hal_launch *l) {
 /* Without shared launches, or without others, no thread is woken. */
 static rp_status walk_alone(const list_run *r, const hal_launch *list, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
-        const hal_launch *l = &list[i], *inner = NULL;
-        uint32_t n_inner = 0;
+        const hal_launch *l = &list[i];
+        hal_list inner = {0};
         if (l->kind != HAL_LISTS) RP_TRY(run_solo(r, l));
         for (uint64_t turn = 0; l->kind == HAL_LISTS; turn++) {
-            RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, turn, &inner, &n_inner, r->err));
-            if (!inner) break;
-            RP_TRY(walk_alone(r, inner, n_inner));
+            RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, turn, &inner, r->err));
+            if (!inner.v) break;
+            RP_TRY(walk_alone(r, inner.v, inner.n));
         }
     }
     return RP_OK;
@@ -97,11 +94,11 @@ static void stop(walker *w) {
 
 /* The next list that others take part in; NULL behind the last. */
 static rp_status next_shared(const list_run *r, const hal_launch *l, uint64_t *turn,
-                             const hal_launch **list, uint32_t *n) {
+                             hal_list *out) {
     for (;;) {
-        RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, (*turn)++, list, n, r->err));
-        if (!*list || !all_solo(*list, *n)) return RP_OK;
-        RP_TRY(walk_alone(r, *list, *n));
+        RP_TRY(l->next(l->user, &r->d->base, l->arg, l->dim, (*turn)++, out, r->err));
+        if (!out->v || !all_solo(out->v, out->n)) return RP_OK;
+        RP_TRY(walk_alone(r, out->v, out->n));
     }
 }
 
@@ -115,13 +112,12 @@ static bool walk_lists(walker *w, const hal_launch *l) {
         if (w->shared && !meet(w)) return false;
         uint32_t at = w->passed % 2;
         if (w->t == 0) {
-            if (r->st == RP_OK)
-                r->st = next_shared(r, l, &turn, &r->shown[at].list, &r->shown[at].n);
+            if (r->st == RP_OK) r->st = next_shared(r, l, &turn, &r->shown[at]);
             if (r->st != RP_OK) stop(w);
         }
         if (!meet(w)) return false;
-        if (!r->shown[at].list) return true;
-        if (!walk_list(w, r->shown[at].list, r->shown[at].n)) return false;
+        if (!r->shown[at].v) return true;
+        if (!walk_list(w, r->shown[at].v, r->shown[at].n)) return false;
     }
 }
 

@@ -241,12 +241,11 @@ static rp_status note_lists(hal_device *base, const hal_launch *l, rp_error *err
 }
 
 static rp_status run_lists(hal_device *base, const hal_launch *l, rp_error *err) {
-    const hal_launch *list = NULL;
-    uint32_t n = 0;
+    hal_list list = {0};
     for (uint64_t turn = 0;; turn++) {
-        RP_TRY(l->next(l->user, base, l->arg, l->dim, turn, &list, &n, err));
-        if (!list) return RP_OK;
-        RP_TRY(device_launch(base, list, n, 0, err));
+        RP_TRY(l->next(l->user, base, l->arg, l->dim, turn, &list, err));
+        if (!list.v) return RP_OK;
+        RP_TRY(device_launch(base, list.v, list.n, 0, err));
     }
 }
 
