@@ -48,7 +48,7 @@ rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) RP_MUST_
 uint64_t trace_count(void);
 /* Traces refused since process start: where torch would break a graph in two, tracing ends with an error here. */
 uint64_t trace_breaks(void);
-/* Node ref of g is asked for now. False: out of memory. */
+/* Notes when the run under way first asked for node ref of g. False: out of memory. */
 bool trace_ask(rp_graph *g, ir_ref ref);
 /* What a finished trace says on the channels dynamo, graph and guards (log.c). */
 void trace_log_done(const rp_graph *g);

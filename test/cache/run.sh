@@ -149,15 +149,16 @@ odd_mounts() {
         is compiles "$(summary compiles <<<"$out")" 0
         is level "$(summary level <<<"$out")" 3
         is left "$(ls "$tmp/copies")" ""'
-    mounted "no place where code may be executed" 'for d in "$tmp/mnt" /tmp /dev/shm; do mount -t tmpfs -o noexec,mode=755 none $d; done
+    case $root/:$tmp/ in # which the mounts would hide
+    /tmp/* | /dev/shm/* | *:/tmp/* | *:/dev/shm/*) echo "SKIP no place where code may be executed: this checkout lies in one that is taken away" ;;
+    *) mounted "no place where code may be executed" 'for d in "$tmp/mnt" /tmp /dev/shm; do mount -t tmpfs -o noexec,mode=755 none $d; done
         cp -r "$tmp/baked/." "$tmp/mnt"; "$tmp/no_memfd" true' '
         export TMPDIR=/tmp
         out=$("$tmp/no_memfd" "$REPRISE" run synthetic:tiny hi --max-tokens 2 --json --cache-dir "$tmp/mnt" 2>"$tmp/err")
         is level "$(summary level <<<"$out")" 0
         grep -q "cannot be executed" <<<"$out" || { echo "no reason: $out"; exit 1; }
-        is left "$(ls -A /tmp /dev/shm)" "/dev/shm:
-
-/tmp:"'
+        is left "$(find /tmp /dev/shm -mindepth 1)" ""' ;;
+    esac
     mounted "a read-only mount" 'mount --bind "$tmp/baked" "$tmp/mnt"; mount -o remount,ro,bind "$tmp/mnt"' '
         out=$(tiny --cache-dir "$tmp/mnt" 2>"$tmp/err")
         is compiles "$(summary compiles <<<"$out")" 0
