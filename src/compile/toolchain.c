@@ -233,7 +233,10 @@ static rp_status run_linker(const compile_toolchain *t, const char *o, const cha
     const char *const asked[] = {t->path, "-shared", "-nostdlib", o, "-o", so, NULL};
     rp_error why = {0};
     rp_status st = run_program(t, direct, &why);
-    if (st == RP_INTERNAL) return run_program(t, asked, err);
+    if (st == RP_INTERNAL) {
+        base_log(RP_LOG_DEBUG, "%s links, which takes longer: %s", t->path, why.text);
+        return run_program(t, asked, err);
+    }
     return st == RP_OK ? st : rp_fail(err, st, "%s", why.text);
 }
 

@@ -4,6 +4,7 @@
 
 #include "support/check.h"
 
+#include "base/alloc.h"
 #include "reprise/reprise.h"
 
 /* Options of a function; name, file and line are those that texts tell. */
@@ -33,6 +34,21 @@ static inline rp_jit *jit_at(rp_jit_fn fn, int level, rp_dynamic dynamic, void *
     rp_jit_reset(f); /* whatever an earlier run of this program left in the cache */
     rp_config_free(c);
     return f;
+}
+
+/* life with each allocation failing once, the later ones with gaps of 1/sparse of their number (0: none): it tells RP_NOMEM or does
+ * without, and nothing is left. */
+static inline void jit_fail_each_allocation(rp_status (*life)(rp_error *err), uint64_t sparse) {
+    const size_t live = base_live();
+    bool failed = true;
+    for (uint64_t n = 1; failed; n += 1 + (sparse ? n / sparse : 0)) {
+        rp_error err = {0};
+        (void)base_alloc_fail_nth(n);
+        rp_status st = life(&err);
+        failed = base_alloc_fail_nth(0);
+        if (st != RP_OK && st != RP_NOMEM) fail_msg("allocation %d: %s", (int)n, err.text);
+        if (base_live() != live) fail_msg("allocation %d leaves something: %s", (int)n, err.text);
+    }
 }
 
 static inline rp_value f32_of(float *data, uint32_t rank, int64_t a, int64_t b) {

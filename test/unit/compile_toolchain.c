@@ -1,5 +1,6 @@
 /* Which compiler there is, and what running it costs: nothing once the store knows that very program. */
 #include "support/check.h"
+#include "support/heard.h"
 #include "support/trees.h"
 
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static void the_linker_is_called_itself(void **state) {
     char cache[160], bin[160], ld[170], text[400], *real = base_find_program("ld");
     char *cc = base_find_program("cc"), *before = getenv("PATH"), *inside = NULL;
     cache_store *store = NULL;
+    base_buf said;
     rp_error err = {0};
     (void)state;
     if (!real || !cc) SKIP_TEST("no cc or no ld in PATH");
@@ -96,7 +98,12 @@ static void the_linker_is_called_itself(void **state) {
     (void)snprintf(text, sizeof text, "#!/bin/sh\n[ \"$1\" = -shared ] && exit 1\nexec %s \"$@\"\n",
                    real);
     install_script(ld, text);
+    heard_start(&said, "");
+    rp_log_set_level(RP_LOG_DEBUG);
     assert_false(compiles(store, 2));
+    CHECK_HEARD(&said, " links, which takes longer: ");
+    rp_log_set_level(RP_LOG_WARNING);
+    heard_done(&said);
     cache_store_close(store);
     assert_int_equal(setenv("PATH", before, 1) | setenv("REPRISE_CC", path, 1), 0);
     free(inside);

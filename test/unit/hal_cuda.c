@@ -148,20 +148,26 @@ static rp_status order_two_queues(rp_error *err) {
     return st;
 }
 
-static void queues_and_events_may_fail_at_each_call(void **state) {
+/* run with each call of the driver failing once, until none does: nothing is left. Gives the number of the first that there is not. */
+static uint32_t fail_each_call(rp_status (*run)(rp_error *err)) {
     size_t before = base_live();
     uint32_t nth = 0;
     rp_status st = RP_DEVICE;
-    (void)state;
     while (st != RP_OK) {
         rp_error err = {0};
         cuda_fake_reset();
         cuda_fake.fail_nth = ++nth;
-        st = order_two_queues(&err);
+        st = run(&err);
         assert_int_equal(cuda_fake.live, 0);
         assert_int_equal(base_live(), before);
         assert_int_equal(err.code, st);
     }
+    return nth;
+}
+
+static void queues_and_events_may_fail_at_each_call(void **state) {
+    (void)state;
+    uint32_t nth = fail_each_call(order_two_queues);
     assert_int_equal(nth, cuda_fake.n_calls); /* freeing an event may fail, which nobody hears */
     assert_non_null(strstr(cuda_fake.log,
                            "event_new context_set event_record context_set stream_wait "
@@ -373,36 +379,27 @@ static void a_machine_without_the_library_is_told(void **state) {
         assert_non_null(strstr(err.text, "libcuda.so.1) on this machine; install"));
 }
 
-/* A range that takes memory twice; *was is what it has at the end. */
-static rp_status grow_range(size_t *was, rp_error *err) {
+/* A range that takes memory twice. */
+static rp_status grow_range(rp_error *err) {
     hal_device *d = NULL;
     hal_reserved *r = NULL;
+    size_t was = 0;
     rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
     if (st == RP_OK) st = d->ops->reserve(d, 5 << 20, &r, err);
     if (st == RP_OK) st = d->ops->commit(r, 1, err);
     if (st == RP_OK) st = d->ops->commit(r, 5 << 20, err);
-    *was = r ? r->committed : 0;
-    if (d) assert_int_equal(hal_live_bytes(d), *was);
+    was = r ? r->committed : 0;
+    if (d) assert_int_equal(hal_live_bytes(d), was);
+    assert_true(st == RP_OK ? was == 6 << 20 : was == 0 || was == 2 << 20);
     if (r) d->ops->unreserve(r);
     hal_close(d);
     return st;
 }
 
 static void a_range_may_fail_at_each_call(void **state) {
-    size_t before = base_live(), was = 0;
-    uint32_t nth = 0;
-    rp_status st = RP_DEVICE;
+    size_t before = base_live();
     (void)state;
-    while (st != RP_OK) {
-        rp_error err = {0};
-        cuda_fake_reset();
-        cuda_fake.fail_nth = ++nth;
-        st = grow_range(&was, &err);
-        assert_int_equal(cuda_fake.live, 0);
-        assert_int_equal(base_live(), before);
-        assert_int_equal(err.code, st);
-        assert_true(st == RP_OK ? was == 6 << 20 : was == 0 || was == 2 << 20);
-    }
+    (void)fail_each_call(grow_range);
     assert_non_null(strstr(cuda_fake.log,
                            "granularity address_reserve context_set memory_make memory_map "
                            "memory_access memory_set stream_synchronize context_set memory_make "
@@ -413,7 +410,7 @@ static void a_range_may_fail_at_each_call(void **state) {
         rp_error err = {0};
         cuda_fake_reset();
         base_alloc_fail_nth(k);
-        (void)grow_range(&was, &err);
+        (void)grow_range(&err);
         base_alloc_fail_nth(0);
         assert_int_equal(cuda_fake.live, 0);
         assert_int_equal(base_live(), before);
