@@ -111,6 +111,7 @@ $(B)/reprise: $(CMD_SRC:%.c=$(B)/obj/%.o) $(B)/libreprise.a
 $(EXAMPLES) $(BENCHES): $(B)/%: $(B)/obj/%.o $(B)/libreprise.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LIBS) -o $@
+$(BENCHES): $(B)/obj/tools/rate.o
 # Parts measured alone reach inside the library.
 $(MICROS): $(B)/bench/micro/%: $(B)/obj/bench/micro/%.o $(B)/libreprise-internal.a
 	@mkdir -p $(@D)

@@ -13,71 +13,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "reprise/reprise.h"
+#include "tools/rate.h"
 
 enum { MAX_PROMPT = 8192, MAX_REQUESTS = 64 };
 
 static rp_sampling sampling = {.top_p = 1};
 
-static double now(void) {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static rp_status submit(rp_engine *e, unsigned index, unsigned n_prompt, unsigned n_output,
-                        uint64_t *out, rp_error *err) {
-    static int32_t ids[MAX_PROMPT];
-    rp_request_options r = RP_REQUEST_OPTIONS_INIT;
-    for (unsigned i = 0; i < n_prompt; i++)
-        ids[i] = (int32_t)(1000u + (i * 7919u + index * 104729u) % 40000u);
-    r.prompt_ids = ids;
-    r.n_prompt_ids = n_prompt;
-    r.max_tokens = n_output;
-    r.ignore_eos = true;
-    r.sampling = sampling;
-    r.sampling.seed = index;
-    return rp_engine_submit(e, &r, out, err);
-}
-
-/* Output tokens so far, of all requests and of the one that has fewest. */
-static rp_status count(rp_engine *e, const uint64_t *ids, unsigned n, unsigned *total,
-                       unsigned *least, rp_error *err) {
-    *total = 0;
-    *least = UINT32_MAX;
-    for (unsigned i = 0; i < n; i++) {
-        rp_result r = RP_RESULT_INIT;
-        rp_status st = rp_engine_result(e, ids[i], &r, err);
-        if (st != RP_OK) return st;
-        *total += r.n_output_ids;
-        if (r.n_output_ids < *least) *least = r.n_output_ids;
-    }
-    return RP_OK;
-}
-
 /* Rate of output tokens from the step that gave the last request its first token; with n_output 1
  * the rate of prompt tokens until then. */
 static rp_status measure(rp_engine *e, unsigned n_requests, unsigned n_prompt, unsigned n_output,
                          double *out, rp_error *err) {
-    uint64_t ids[MAX_REQUESTS];
-    unsigned total = 0, least = 0, first = 0;
-    bool more = true;
-    rp_status st = RP_OK;
-    double t0 = now(), t1 = 0.0;
-    for (unsigned i = 0; i < n_requests && st == RP_OK; i++)
-        st = submit(e, i, n_prompt, n_output, &ids[i], err);
-    while (st == RP_OK && more) {
-        st = rp_engine_step(e, &more, err);
-        if (st == RP_OK && t1 == 0.0) st = count(e, ids, n_requests, &first, &least, err);
-        if (least > 0 && t1 == 0.0) t1 = now();
-    }
-    double t2 = now();
-    if (st == RP_OK) st = count(e, ids, n_requests, &total, &least, err);
-    for (unsigned i = 0; i < n_requests && st == RP_OK; i++) rp_engine_release(e, ids[i]);
+    const tool_load l = {.n_requests = n_requests,
+                         .n_prompt = n_prompt,
+                         .n_output = n_output,
+                         .first_id = 1000,
+                         .n_ids = 40000,
+                         .sampling = sampling};
+    tool_rate r;
+    rp_status st = tool_rate_measure(e, &l, &r, err);
     if (st != RP_OK) return st;
-    *out = n_output > 1 ? (total - first) / (t2 - t1) : n_requests * n_prompt / (t1 - t0);
+    *out = n_output > 1 ? (double)r.decoded / r.decode_s : n_requests * n_prompt / r.prefill_s;
     return RP_OK;
 }
 

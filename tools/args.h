@@ -19,9 +19,10 @@ enum {
     TOOL_DOCTOR = 128,
     TOOL_HELP = 256,
     TOOL_SYNTH = 512,
-    TOOL_ABSENT = 1024, /* known, without machinery: listed nowhere */
-    TOOL_ENGINE = TOOL_RUN | TOOL_SCORE | TOOL_COMPILE | TOOL_EXPLAIN | TOOL_CACHE,
-    TOOL_EVERY = 2047
+    TOOL_BENCH = 1024,
+    TOOL_ABSENT = 2048, /* known, without machinery: listed nowhere */
+    TOOL_ENGINE = TOOL_RUN | TOOL_SCORE | TOOL_COMPILE | TOOL_EXPLAIN | TOOL_BENCH | TOOL_CACHE,
+    TOOL_EVERY = 4095
 };
 
 typedef enum tool_flag {

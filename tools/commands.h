@@ -8,6 +8,7 @@ int tool_run(tool_args *a);
 int tool_score(tool_args *a);
 int tool_eval(tool_args *a);
 int tool_compile(tool_args *a);
+int tool_bench(tool_args *a);
 int tool_explain(tool_args *a);
 int tool_cache(tool_args *a);
 int tool_opt(tool_args *a);

@@ -30,6 +30,7 @@ int tool_explain(tool_args *a) {
     int rc = 0;
     char *coverage = NULL;
     long long steps = 0;
+    rp_profile_options profile = RP_PROFILE_OPTIONS_INIT;
     rp_error err = {0};
     if (!tool_int(a, TOOL_FLAG_TIMES, 0, &steps)) return TOOL_EXIT_USAGE;
     tool_interrupt_init();
@@ -39,7 +40,8 @@ int tool_explain(tool_args *a) {
     json_t *times = NULL;
     rp_status st = a->json ? rp_engine_coverage_json(e, &coverage, &err)
                            : rp_engine_coverage(e, &coverage, &err);
-    rc = tool_measure(e, (uint32_t)steps, &times);
+    profile.steps = (uint32_t)steps;
+    if (steps) rc = tool_measure(e, &profile, &times);
     if (rc) {
         /* said already */
     } else if (!o) {

@@ -57,8 +57,8 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc);
 json_t *tool_facts(const rp_engine *e);
 /* The same at the end of a command. Says where the stages of compiling were written to. */
 json_t *tool_summary(const tool_args *a, const rp_engine *e);
-/* Measures decode steps (rp_engine_profile); of none *out stays as it is. Prints what is wrong; gives the exit code. */
-int tool_measure(rp_engine *e, uint32_t steps, json_t **out);
+/* Measures decode steps (rp_engine_profile). Prints what is wrong; gives the exit code. */
+int tool_measure(rp_engine *e, const rp_profile_options *o, json_t **out);
 void tool_print_times(const json_t *times); /* NULL: nothing */
 /* The summary for people, on standard error. */
 void tool_print_summary(const tool_args *a, const json_t *summary, size_t n_prompt,

@@ -17,6 +17,8 @@ const tool_command tool_commands[] = {
      "fills the cache, so that later processes start warm"},
     {"explain", TOOL_EXPLAIN, "MODEL", 1, 1, tool_explain,
      "what was overruled, which graph serves which batch, what each piece takes"},
+    {"bench", TOOL_BENCH, "MODEL", 1, 1, tool_bench,
+     "measures prefill and decode, with --profile each launch of a step"},
     {"cache", TOOL_CACHE, "ls|verify|why MODEL|why KEY KEY|dir|prune|export FILE|import FILE", 1, 3,
      tool_cache,
      "the compile cache: what it takes, leftovers and all, and why a plan was not found"},
@@ -29,7 +31,6 @@ const tool_command tool_commands[] = {
     {"help", TOOL_HELP, "[COMMAND|SETTING|cli|config|env|exit-codes|logs|models]", 0, 1, tool_help,
      "this list, or more about one thing"},
     {"serve", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "OpenAI-compatible server"},
-    {"bench", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "measures a model"},
     {"bisect", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "finds the pass at fault"},
 };
 const size_t tool_n_commands = sizeof tool_commands / sizeof *tool_commands;

@@ -12,35 +12,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/stream.h"
+
 enum { MAX_THREADS = 64, MAX_PASSES = 1000 };
-typedef long long v64 __attribute__((vector_size(64), aligned(64)));
-typedef long long v32 __attribute__((vector_size(32), aligned(32)));
-
-typedef long long (*read_fn)(const char *p, size_t n);
-
-/* Four streams side by side, as a matvec over four rows reads them; AHEAD bytes of each are asked for, 0: none. */
-#define READ(name, type, isa, AHEAD)                                                 \
-    __attribute__((target(isa))) static long long name(const char *base, size_t n) { \
-        size_t quarter = n / 4 / 64 * 64;                                            \
-        type sum = {0};                                                              \
-        for (size_t i = 0; i + 64 <= quarter; i += 64)                               \
-            for (size_t stream = 0; stream < 4; stream++) {                          \
-                const char *at = base + stream * quarter + i;                        \
-                if (AHEAD) __builtin_prefetch(at + AHEAD);                           \
-                for (size_t k = 0; k < 64; k += sizeof(type))                        \
-                    sum |= *(const type *)(const void *)(at + k);                    \
-            }                                                                        \
-        return sum[0] | sum[1] | sum[2] | sum[3];                                    \
-    }
-READ(read_avx512, v64, "avx512f", 0)
-READ(read_avx512_ahead, v64, "avx512f", 4096)
-READ(read_avx2, v32, "avx2", 0)
-READ(read_avx2_ahead, v32, "avx2", 4096)
-READ(read_plain, v32, "sse2", 0)
-READ(read_plain_ahead, v32, "sse2", 4096)
-
-enum { WAYS = 2 };
-static read_fn way[WAYS];
+static const base_stream_fn *way;
 static pthread_barrier_t start, stop;
 static size_t part, n_passes;
 static char *memory;
@@ -48,9 +23,9 @@ static atomic_llong sink;
 
 static void *work(void *arg) {
     const char *mine = memory + *(size_t *)arg * part;
-    for (size_t i = 0; i < n_passes * WAYS; i++) {
+    for (size_t i = 0; i < n_passes * BASE_STREAM_WAYS; i++) {
         (void)pthread_barrier_wait(&start);
-        atomic_fetch_or(&sink, way[i % WAYS](mine, part));
+        atomic_fetch_or(&sink, way[i % BASE_STREAM_WAYS](mine, part));
         (void)pthread_barrier_wait(&stop);
     }
     return NULL;
@@ -70,7 +45,7 @@ static int ascending(const void *a, const void *b) {
 int main(int argc, char **argv) {
     static pthread_t thread[MAX_THREADS];
     static size_t index[MAX_THREADS];
-    static double rate[WAYS][MAX_PASSES];
+    static double rate[BASE_STREAM_WAYS][MAX_PASSES];
     size_t bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     size_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 2;
     n_passes = argc > 3 ? strtoull(argv[3], NULL, 10) : 40;
@@ -78,12 +53,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: read_limit BYTES [THREADS [PASSES]]\n");
         return 2;
     }
-    if (__builtin_cpu_supports("avx512f"))
-        way[0] = read_avx512, way[1] = read_avx512_ahead;
-    else if (__builtin_cpu_supports("avx2"))
-        way[0] = read_avx2, way[1] = read_avx2_ahead;
-    else
-        way[0] = read_plain, way[1] = read_plain_ahead;
+    way = base_stream_ways();
     part = bytes / n / 4096 * 4096;
     memory = mmap(NULL, part * n + (4u << 20), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                   -1, 0);
@@ -103,15 +73,15 @@ int main(int argc, char **argv) {
             return 1;
         }
     }
-    for (size_t i = 0; i < n_passes * WAYS; i++) {
+    for (size_t i = 0; i < n_passes * BASE_STREAM_WAYS; i++) {
         double t0 = now();
         (void)pthread_barrier_wait(&start);
         (void)pthread_barrier_wait(&stop);
-        rate[i % WAYS][i / WAYS] = (double)(part * n) / (now() - t0) / 1e9;
+        rate[i % BASE_STREAM_WAYS][i / BASE_STREAM_WAYS] = (double)(part * n) / (now() - t0) / 1e9;
     }
     for (size_t i = 0; i < n; i++) (void)pthread_join(thread[i], NULL);
     size_t fast = 0;
-    for (size_t w = 0; w < WAYS; w++) {
+    for (size_t w = 0; w < BASE_STREAM_WAYS; w++) {
         qsort(rate[w], n_passes, sizeof **rate, ascending);
         if (rate[w][n_passes / 2] > rate[fast][n_passes / 2]) fast = w;
     }

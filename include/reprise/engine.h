@@ -183,14 +183,18 @@ typedef struct rp_profile_options {
     size_t size;      /* sizeof(rp_profile_options) */
     uint32_t steps;   /* to measure, RP_PROFILE_MAX_STEPS at most; 0: 32 */
     uint32_t context; /* positions in the cache before; 0: 128, fewer where they do not fit */
+    bool
+        read_limit; /* measures, too, how fast the device reads the packed weights and does nothing else */
+    bool timeline; /* lists the launches in their order */
 } rp_profile_options;
 #define RP_PROFILE_OPTIONS_INIT \
-    { sizeof(rp_profile_options), 0, 0 }
+    { sizeof(rp_profile_options), 0, 0, false, false }
 #define RP_PROFILE_MAX_STEPS 4096
 /* Measures decode steps of one made-up request, on an engine without requests under way. One JSON object: steps, context,
- * launches (of a step), step_ms (as served, median), launches_ms (one by one, mean of the sums) and pieces[{name, count
- * (equal pieces together), ms (a step), share (of launches_ms), bytes (of weights and cache that a step reads), gb_s,
- * splitting, launches[{name, count, ms, share, bytes, gb_s}]}]; bytes and gb_s are null where they are not known. Owned by
+ * launches (of a step), step_ms (as served, median), launches_ms (one by one, mean of the sums), read_limit_gb_s (null: not asked for, or no weights
+ * to read), pieces[{name, count (equal pieces together), ms (a step), share (of launches_ms), bytes (of weights and cache that a step reads), gb_s,
+ * of_limit (gb_s over read_limit_gb_s), splitting, launches[{name, count, ms, share, bytes, gb_s, of_limit}]}], and where it is asked for timeline[{name,
+ * piece, ms (mean), bytes}]; bytes, gb_s and of_limit are null where they are not known. A GPU's launches are timed by its own clock, between two events. Owned by
  * the caller (rp_engine_text_free). RP_CONFIG when the positions do not fit. */
 RP_API rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *o, char **out,
                                    rp_error *err) RP_MUST_USE;

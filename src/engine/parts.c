@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 
 static engine_sizes sizes_of(const engine_parts *ps, int64_t tokens, int64_t rows) {
     engine_sizes s = ps->max;
@@ -82,15 +81,7 @@ rp_status engine_part_time(engine_part *p, const rp_batch_descriptor *key, int64
     uint32_t n;
     size_t scratch;
     RP_TRY(part_list(p, key, NULL, 0, &list, &n, &scratch, err));
-    list += n_before(p);
-    n -= 2 * n_before(p);
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t t0 = base_now_ns();
-        RP_TRY(d->ops->launch(d, &list[i], 1, scratch, err));
-        RP_TRY(d->ops->synchronize(d, err));
-        ns[i] += base_now_ns() - t0;
-    }
-    return RP_OK;
+    return hal_time(d, list + n_before(p), n - 2 * n_before(p), scratch, ns, err);
 }
 
 rp_status engine_part_call(engine_part *p, const rp_dispatch *d, rp_error *err) {

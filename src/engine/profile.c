@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "engine/read_limit.h"
 
 enum { WARM_UP = 2, DEFAULT_STEPS = 32, DEFAULT_CONTEXT = 128 };
 
@@ -22,6 +23,8 @@ typedef struct profiler {
     int32_t *ids;
     int64_t *ns;      /* of each launch of model and head, all steps */
     int64_t *step_ns; /* as served, one a step */
+    double limit;     /* GB/s; 0: not known */
+    bool timeline;
 } profiler;
 
 /* --- measuring ------------------------------------------------------------------- */
@@ -123,12 +126,23 @@ typedef struct cost {
     double ms, bytes; /* a step */
 } cost;
 
-static json_t *cost_json(const char *name, uint32_t count, cost c, double whole_ms) {
+static json_t *known_number(bool known, double v) {
+    return known ? json_real(v) : json_null();
+}
+
+static json_t *bytes_json(cost c) {
+    return c.bytes > 0 && c.ms > 0 ? json_integer((json_int_t)c.bytes) : json_null();
+}
+
+static json_t *cost_json(const profiler *f, const char *name, uint32_t count, cost c,
+                         double whole_ms) {
     json_t *o = json_pack("{s:s,s:i,s:f,s:f}", "name", name, "count", (int)count, "ms", c.ms,
                           "share", whole_ms > 0 ? c.ms / whole_ms : 0.0);
-    bool known = c.bytes > 0 && c.ms > 0;
-    (void)json_object_set_new(o, "bytes", known ? json_integer((json_int_t)c.bytes) : json_null());
-    (void)json_object_set_new(o, "gb_s", known ? json_real(c.bytes / c.ms / 1e6) : json_null());
+    const bool known = c.bytes > 0 && c.ms > 0, limited = known && f->limit > 0;
+    const double rate = known ? c.bytes / c.ms / 1e6 : 0.0;
+    (void)json_object_set_new(o, "bytes", bytes_json(c));
+    (void)json_object_set_new(o, "gb_s", known_number(known, rate));
+    (void)json_object_set_new(o, "of_limit", known_number(limited, limited ? rate / f->limit : 0));
     return o;
 }
 
@@ -162,14 +176,27 @@ static void add_piece(const profiler *f, const plan *p, const int64_t *ns, uint3
         cost c = cost_of(f, p, ns, first, at);
         all.ms += c.ms;
         all.bytes += c.bytes;
-        (void)json_array_append_new(launches,
-                                    cost_json(p->launches[q->first + at].name, count, c, whole_ms));
+        (void)json_array_append_new(
+            launches, cost_json(f, p->launches[q->first + at].name, count, c, whole_ms));
     }
     (void)snprintf(name, sizeof name, "%s.submod_%u", p->name, q->submod);
-    json_t *o = cost_json(name, count, all, whole_ms);
+    json_t *o = cost_json(f, name, count, all, whole_ms);
     (void)json_object_set_new(o, "splitting", json_boolean(q->splitting));
     (void)json_object_set_new(o, "launches", launches);
     (void)json_array_append_new(pieces, o);
+}
+
+/* Launches of a plan as they come. */
+static void add_timeline(const profiler *f, const plan *p, const int64_t *ns, json_t *line) {
+    char piece[96];
+    for (uint32_t i = 0; i < p->n_pieces; i++)
+        for (uint32_t at = p->pieces[i].first; at < p->pieces[i].first + p->pieces[i].n; at++) {
+            const cost c = {(double)ns[at] / 1e6 / f->steps, launch_bytes(f, p, &p->launches[at])};
+            (void)snprintf(piece, sizeof piece, "%s.submod_%u", p->name, p->pieces[i].submod);
+            (void)json_array_append_new(line, json_pack("{s:s,s:s,s:f,s:o}", "name",
+                                                        p->launches[at].name, "piece", piece, "ms",
+                                                        c.ms, "bytes", bytes_json(c)));
+        }
 }
 
 static int by_time(const void *a, const void *b) {
@@ -181,23 +208,35 @@ static rp_status report(profiler *f, char **out, rp_error *err) {
     const plan *const both[] = {f->e->plans.model, f->e->plans.head};
     const uint32_t n = both[0]->n_launches + both[1]->n_launches;
     const int64_t *ns = f->ns;
-    json_t *pieces = json_array();
+    json_t *pieces = json_array(), *line = json_array();
     double whole_ms = 0;
     base_buf text;
     for (uint32_t i = 0; i < n; i++) whole_ms += (double)ns[i] / 1e6 / f->steps;
-    for (int k = 0; k < 2; k++, ns += both[0]->n_launches)
+    for (int k = 0; k < 2; k++, ns += both[0]->n_launches) {
         for (uint32_t i = 0; i < both[k]->n_pieces; i++)
             if (both[k]->pieces[i].distinct == i) add_piece(f, both[k], ns, i, whole_ms, pieces);
+        if (f->timeline) add_timeline(f, both[k], ns, line);
+    }
     qsort(f->step_ns, f->steps, sizeof *f->step_ns, by_time);
     const int64_t *median = f->step_ns + f->steps / 2;
-    json_t *o = json_pack("{s:i,s:i,s:i,s:f,s:f,s:o}", "steps", (int)f->steps, "context",
+    json_t *o = json_pack("{s:i,s:i,s:i,s:f,s:f,s:o,s:o}", "steps", (int)f->steps, "context",
                           (int)f->context, "launches", (int)n, "step_ms", (double)*median / 1e6,
-                          "launches_ms", whole_ms, "pieces", pieces);
+                          "launches_ms", whole_ms, "read_limit_gb_s",
+                          known_number(f->limit > 0, f->limit), "pieces", pieces);
+    if (f->timeline) (void)json_object_set(o, "timeline", line);
+    json_decref(line);
     base_buf_init(&text, 0);
     rp_status st = engine_json_text(o, &text, err);
     if (st == RP_OK) *out = base_buf_take(&text);
     base_buf_done(&text);
     return st;
+}
+
+static rp_status find_limit(profiler *p, rp_error *err) {
+    engine_read_limit_options o = {
+        .device = p->e->device, .store = p->e->store, .arch = p->e->arch};
+    o.data = engine_weights_packed(p->e->weights, &o.size);
+    return engine_read_limit(&o, &p->limit, err);
 }
 
 rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *given, char **out,
@@ -213,8 +252,12 @@ rp_status rp_engine_profile(rp_engine *e, const rp_profile_options *given, char 
         return rp_fail(err, RP_CONFIG, "%u steps to measure; at most %d", o.steps,
                        RP_PROFILE_MAX_STEPS);
     RP_TRY(engine_enter(e, "rp_engine_profile", err));
-    profiler p = {.e = e, .steps = o.steps ? o.steps : DEFAULT_STEPS, .context = o.context};
+    profiler p = {.e = e,
+                  .steps = o.steps ? o.steps : DEFAULT_STEPS,
+                  .context = o.context,
+                  .timeline = o.timeline};
     if (!p.context) p.context = default_context(e, p.steps);
+    if (o.read_limit) RP_TRY_OUT(find_limit(&p, err));
     RP_TRY_OUT(prepare(&p, err));
     RP_TRY_OUT(measure(&p, err));
     st = report(&p, out, err);

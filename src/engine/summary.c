@@ -177,6 +177,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "level", json_integer((json_int_t)e->config->level));
     set(o, "cudagraph_mode",
         json_string(rp_cudagraph_mode_name(rp_config_cudagraph_mode(e->config))));
+    set(o, "vocab_size", json_integer(model_source_hparams(e->source)->n_vocab));
     set(o, "threads", json_integer((json_int_t)e->n_threads));
     set(o, "chat_template", json_string(chat_name(e)));
     set(o, "debug_dump", text_dump(e));

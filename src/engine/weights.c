@@ -413,6 +413,11 @@ const uint8_t *engine_weights_head(const engine_weights *w) {
     return engine_weights_model(w) + w->head_at;
 }
 
+const void *engine_weights_packed(const engine_weights *w, size_t *out_size) {
+    *out_size = w->total;
+    return engine_weights_model(w);
+}
+
 bool engine_weights_were_packed(const engine_weights *w) {
     return w->packed;
 }

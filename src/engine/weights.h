@@ -41,6 +41,8 @@ rp_status engine_weights_reach(const engine_weights *w, int64_t n_positions,
 /* Packed weights of the model plan and of the head plan. */
 const uint8_t *engine_weights_model(const engine_weights *w);
 const uint8_t *engine_weights_head(const engine_weights *w);
+/* All of them, where the device reads them. */
+const void *engine_weights_packed(const engine_weights *w, size_t *out_size);
 /* A parameter by its name, in file layout; *out is NULL when only its packed form is used. */
 rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
                                const void **out, rp_error *err) RP_MUST_USE;

@@ -169,6 +169,9 @@ typedef struct hal_device_ops {
      * memory is not the host's; lists within a list are launched there as they are given. */
     rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                         rp_error *err);
+    /* (optional) See hal_time. */
+    rp_status (*time)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                      int64_t *ns, rp_error *err);
     /* A device graph: the list bound for replay. Copies the hal_launch records, arg and dim arrays. cuda: kernels of it may
      * overlap; until griddepcontrol.wait, which every thread executes, they touch nothing that a kernel of it writes. */
     rp_status (*graph_build)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
@@ -295,6 +298,11 @@ void hal_capture_spoil(hal_device *d, const rp_error *why);
 
 /* How the cpu executes code of a folder when not as files (static); NULL: as files. */
 const char *hal_code_note(const char *dir);
+
+/* Runs the launches of the list one by one, waits for them, and adds to ns[i] the nanoseconds that launch i took: on the clock of a GPU from the
+ * end of what was in front of it to its own end, elsewhere from its call until it is done. */
+rp_status hal_time(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                   int64_t *ns, rp_error *err) RP_MUST_USE;
 
 /* The log: last events (8192 at most) as text lines, oldest first: "graph_launch decode_b1",
  * "launch red_fused_...", "graph_build L", "module_load F". Switching it on empties it; it stays off when

@@ -6,6 +6,7 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   eval      runs a graph in text form on seeded random inputs
   compile   fills the cache, so that later processes start warm
   explain   what was overruled, which graph serves which batch, what each piece takes
+  bench     measures prefill and decode, with --profile each launch of a step
   cache     the compile cache: what it takes, leftovers and all, and why a plan was not found
   opt       runs passes over a graph in text form, prints any later stage
   synth     writes a synthetic model as a GGUF file
@@ -99,7 +100,7 @@ $ REPRISE_CC=$PWD/none/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
 $ reprise help --json | events
-command 10
+command 11
 $ reprise help run --json | field name value setting
 name "help"
 value null

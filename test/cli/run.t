@@ -72,9 +72,6 @@ $ reprise run synthetic:tiny hi --chat-template foo
 $ reprise serve synthetic:tiny --port 8000
 ! reprise: serve is not supported here: there is no HTTP server in this version; use reprise run --prompt-file for batches
 ? 3
-$ reprise bench synthetic:tiny
-! reprise: bench is not supported here: measuring is done by make bench-cpu, beside the programs it compares with
-? 3
 $ reprise bisect synthetic:tiny
 ! reprise: bisect is not supported here: there is no search over passes; leave one out with -cc.skip_passes=NAME
 ? 3

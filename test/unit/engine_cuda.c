@@ -1,6 +1,9 @@
 /* The way of a model onto a GPU, with the emulated one: what kernels compute is what the cpu computes, bit for bit. */
 #include "support/check.h"
 
+#include <jansson.h>
+#include <math.h>
+
 #include "engine/engine.h"
 #include "hal/cuda/device.h"
 #include "support/engines.h"
@@ -236,6 +239,39 @@ static void the_cache_may_take_a_share(void **state) {
     (void)unsetenv("EMU_MEMORY");
 }
 
+/* The emulated clock says a millisecond between any two events: each launch of a step takes that, and the kernel that reads the
+ * weights. It is compiled once, measuring is allowed in a sealed engine, and answers stay what they were. */
+static void launches_are_timed_by_the_clock_of_the_gpu(void **state) {
+    const char *how[] = {"device=cuda:0", "sealed=fatal", "max_model_len=64", NULL};
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    int32_t want[4], got[4];
+    rp_error err = {0};
+    char *text = NULL;
+    (void)state;
+    NEEDS_GPU();
+    rp_engine *e = engine_must("synthetic:tiny,layers=4", how);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 4, want), 4);
+    o.steps = 3;
+    o.context = 8;
+    o.read_limit = true;
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(rp_engine_profile(e, &o, &text, &err), &err);
+        json_t *j = json_loads(text, 0, NULL);
+        const double launches = json_number_value(json_object_get(j, "launches"));
+        assert_true(fabs(json_number_value(json_object_get(j, "launches_ms")) - launches) < 1e-6);
+        size_t size = 0;
+        (void)engine_weights_packed(e->weights, &size);
+        const double limit = json_number_value(json_object_get(j, "read_limit_gb_s"));
+        assert_true(fabs(limit - (double)(size / 65536 * 65536) / 1e6) < 1e-9);
+        json_decref(j);
+        rp_engine_text_free(text);
+    }
+    assert_int_equal(hal_device_counters(e->device)->late_module_loads, 0);
+    assert_int_equal(engine_greedy(e, plain_prompt, 5, 4, got), 4);
+    assert_memory_equal(got, want, sizeof got);
+    rp_engine_close(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_and_modes_give_the_tokens_of_the_cpu),
@@ -250,6 +286,7 @@ int main(void) {
         cmocka_unit_test(another_gpu_is_refused),
         cmocka_unit_test(the_cache_grows_in_place),
         cmocka_unit_test(the_cache_may_take_a_share),
+        cmocka_unit_test(launches_are_timed_by_the_clock_of_the_gpu),
     };
     if (gpu_emulate(&why_not)) why_not = NULL;
     return cmocka_run_group_tests_name("engine_cuda", tests, NULL, NULL);

@@ -10,17 +10,21 @@
 
 static const int32_t prompt[] = {7, 8, 9};
 
-static json_t *profile(rp_engine *e, uint32_t steps, uint32_t context) {
-    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+static json_t *profile_with(rp_engine *e, const rp_profile_options *o) {
     rp_error err = {0};
     char *text = NULL;
-    o.steps = steps;
-    o.context = context;
-    CHECK_OK(rp_engine_profile(e, &o, &text, &err), &err);
+    CHECK_OK(rp_engine_profile(e, o, &text, &err), &err);
     json_t *j = json_loads(text, 0, NULL);
     assert_non_null(j);
     rp_engine_text_free(text);
     return j;
+}
+
+static json_t *profile(rp_engine *e, uint32_t steps, uint32_t context) {
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    o.steps = steps;
+    o.context = context;
+    return profile_with(e, &o);
 }
 
 static long long count(const json_t *o, const char *key) {
@@ -122,6 +126,69 @@ static void only_attention_reads_more_of_a_longer_context(void **state) {
     rp_engine_close(e);
 }
 
+/* What is read is set against what can be read, where that was asked for. */
+static void check_limits(rp_engine *e, bool limited) {
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    size_t i, k, rows = 0;
+    json_t *piece, *launch;
+    o.steps = 2;
+    o.read_limit = limited;
+    json_t *j = profile_with(e, &o);
+    const double limit = number(j, "read_limit_gb_s");
+    assert_true(limited ? limit > 0 : json_is_null(json_object_get(j, "read_limit_gb_s")));
+    json_array_foreach(json_object_get(j, "pieces"), i, piece) {
+        json_array_foreach(json_object_get(piece, "launches"), k, launch) {
+            const bool wanted = limited && !json_is_null(json_object_get(launch, "bytes"));
+            assert_int_equal(json_is_real(json_object_get(launch, "of_limit")), wanted);
+            if (wanted)
+                assert_true(near(number(launch, "of_limit") * limit, number(launch, "gb_s")));
+            rows += wanted;
+        }
+    }
+    assert_int_equal(rows > 0, limited);
+    json_decref(j);
+}
+
+static void rates_are_told_as_shares_of_the_read_limit(void **state) {
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny,layers=5", (const char *[]){"level=3", NULL});
+    check_limits(e, true);
+    check_limits(e, false);
+    rp_engine_close(e);
+}
+
+/* The timeline has each launch once, in the order of the step, with the times that the pieces have. */
+static void a_timeline_is_the_step_in_its_order(void **state) {
+    rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
+    double ms = 0;
+    size_t i, n;
+    json_t *l;
+    (void)state;
+    rp_engine *e = engine_must("synthetic:tiny,layers=5", (const char *[]){"level=3", NULL});
+    const plan *model = e->plans.model, *head = e->plans.head;
+    o.steps = 2;
+    o.timeline = true;
+    json_t *j = profile_with(e, &o);
+    json_array_foreach(json_object_get(j, "timeline"), i, l) {
+        const plan_launch *want = i < model->n_launches ? &model->launches[i]
+                                                        : &head->launches[i - model->n_launches];
+        assert_string_equal(json_string_value(json_object_get(l, "name")), want->name);
+        ms += number(l, "ms");
+    }
+    n = json_array_size(json_object_get(j, "timeline"));
+    assert_int_equal(n, count(j, "launches"));
+    assert_true(near(ms, number(j, "launches_ms")));
+    l = json_array_get(json_object_get(j, "timeline"), 0);
+    assert_string_equal(json_string_value(json_object_get(l, "piece")), "model.submod_0");
+    l = json_array_get(json_object_get(j, "timeline"), n - 1);
+    assert_string_equal(json_string_value(json_object_get(l, "piece")), "head.submod_0");
+    json_decref(j);
+    j = profile(e, 2, 0);
+    assert_null(json_object_get(j, "timeline"));
+    json_decref(j);
+    rp_engine_close(e);
+}
+
 static void answers_stay_what_they_were(void **state) {
     int32_t want[8], got[8];
     (void)state;
@@ -180,6 +247,8 @@ int main(void) {
         cmocka_unit_test(everything_is_in_it_once),
         cmocka_unit_test(parts_add_up),
         cmocka_unit_test(only_attention_reads_more_of_a_longer_context),
+        cmocka_unit_test(rates_are_told_as_shares_of_the_read_limit),
+        cmocka_unit_test(a_timeline_is_the_step_in_its_order),
         cmocka_unit_test(answers_stay_what_they_were),
         cmocka_unit_test(refuses_what_cannot_be_measured),
     };

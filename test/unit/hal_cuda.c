@@ -165,6 +165,28 @@ static uint32_t fail_each_call(rp_status (*run)(rp_error *err)) {
     return nth;
 }
 
+/* Two launches, of which the second has nothing to do. */
+static rp_status time_launches(rp_error *err) {
+    const hal_launch list[] = {
+        {.kind = HAL_KERNEL, .name = "one", .items = 1, .threads = 32, .per_block = 1},
+        {.kind = HAL_KERNEL, .name = "none", .items = 0, .threads = 32, .per_block = 1}};
+    hal_device *d = NULL;
+    int64_t ns[2] = {0};
+    rp_status st = cuda_device_open(&cuda_fake_driver, 0, &d, err);
+    if (st == RP_OK) st = hal_time(d, list, 2, 0, ns, err);
+    hal_close(d);
+    return st;
+}
+
+static void timing_may_fail_at_each_call(void **state) {
+    (void)state;
+    (void)fail_each_call(time_launches);
+    assert_non_null(strstr(cuda_fake.log, "event_new event_record context_set launch event_new "
+                                          "event_record context_set event_new event_record "
+                                          "context_set stream_synchronize event_elapsed "
+                                          "event_elapsed event_free event_free event_free"));
+}
+
 static void queues_and_events_may_fail_at_each_call(void **state) {
     (void)state;
     uint32_t nth = fail_each_call(order_two_queues);
@@ -424,6 +446,7 @@ int main(void) {
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(an_upload_may_fail_at_each_call),
         cmocka_unit_test(queues_and_events_may_fail_at_each_call),
+        cmocka_unit_test(timing_may_fail_at_each_call),
         cmocka_unit_test(a_capture_may_fail_at_each_call),
         cmocka_unit_test(a_capture_waits_for_nothing),
         cmocka_unit_test(what_is_put_off_keeps_its_context),

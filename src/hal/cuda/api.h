@@ -131,6 +131,7 @@ enum {
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_HOST_PORTABLE = 1,
     CUDA_HOST_MAPPED = 2,
+    CUDA_EVENT_TIMING = 0,
     CUDA_EVENT_NO_TIMING = 2,
     CUDA_POINTER_DEVICE = 3, /* attribute: the address by which kernels of the context reach it */
     CUDA_POINTER_MEMORY = 2, /* attribute; its value for memory of the host: */

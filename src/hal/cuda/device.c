@@ -306,6 +306,7 @@ static const hal_device_ops cuda_ops = {
     .module_symbol = cuda_module_symbol,
     .module_free = cuda_module_free,
     .launch = device_launch,
+    .time = cuda_device_time,
     .graph_build = cuda_graph_build,
     .graph_begin = cuda_graph_begin,
     .graph_finish = cuda_graph_finish,

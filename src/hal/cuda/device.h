@@ -121,6 +121,9 @@ bool cuda_capture_foreign(const hal_device *d);
 void *cuda_device_handle(hal_device *d);
 /* Whether kernels of d reach what lies at p. */
 bool cuda_device_reaches(const hal_device *d, const void *p);
+/* Timing (time.c). */
+rp_status cuda_device_time(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
+                           int64_t *ns, rp_error *err);
 rp_status cuda_event_new(hal_device *d, hal_event **out, rp_error *err);
 void cuda_event_free(hal_event *e);
 rp_status cuda_event_record(hal_device *d, hal_event *e, rp_error *err);

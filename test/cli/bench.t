@@ -1,0 +1,57 @@
+# A row for each number of requests; --profile adds what each launch reads, --trace what a trace viewer opens. Numbers are left out.
+$ reprise bench synthetic:tiny --batch-size 1,3 --input-len 8 --output-len 4 --num-iters 2 --quiet | sed -E "s,^( *[0-9]+ +[0-9]+ +[0-9]+) .*,\1 ...,"
+requests  prompt  output  prefill tok/s (least - most)  decode tok/s (least - most)  ms a step
+       1       8       4 ...
+       3       8       4 ...
+$ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --profile --quiet | sed -n '3,$p' | sed -E 's/-?[0-9]+\.[0-9]+/N/g; s/ +/ /g' | head -5
+times: a decode step after 8 positions, of 32; N ms as served (median), N ms launch by launch (mean; 22 launches)
+limit: the packed weights, and nothing else, are read at N GB/s
+ ms share MB read GB/s of limit n
+ N N % N N N % 1 model.submod_0
+ N N % N N N % 1 red_fused_gather_mul_sum_add_rsqrt_quantize_0
+$ reprise bench synthetic:tiny --batch-size 2 --num-iters 3 --input-len 16 --output-len 5 --profile --json | events
+bench 1
+profile 1
+summary 1
+$ reprise bench synthetic:tiny --batch-size 2 --num-iters 3 --input-len 16 --output-len 5 --json | python3 -c 'import json,sys; o = json.loads(sys.stdin.readline()); print([o[k] for k in ("batch_size", "input_len", "output_len", "num_iters")]); [print(k, o[k]["min"] <= o[k]["median"] <= o[k]["max"]) for k in ("prefill_tok_s", "decode_tok_s")]; print(abs(o["step_ms"] * o["decode_tok_s"]["median"] - 2e3) < 1e-3)'
+[2, 16, 5, 3]
+prefill_tok_s True
+decode_tok_s True
+True
+$ reprise bench synthetic:tiny --input-len 16 --output-len 1 --num-iters 1 --json | head -1 | field decode_tok_s step_ms
+decode_tok_s null
+step_ms null
+# Pieces hold their launches, one behind the other.
+$ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --trace step.json --quiet >/dev/null; python3 -c 'import json; ev = json.load(open("step.json"))["traceEvents"]; print([e["args"]["name"] for e in ev if e["ph"] == "M"]); ev = [e for e in ev if e["ph"] == "X" and e["tid"] == 2]; whole = [e for e in ev if "submod" in e["name"]]; leaf = [e for e in ev if "submod" not in e["name"]]; end = lambda e: e["ts"] + e["dur"] + 1e-3; print(len(whole), len(leaf)); print(all(b["ts"] + 2e-3 >= end(a) for a, b in zip(leaf, leaf[1:]))); print(all(any(p["ts"] - 1e-3 <= l["ts"] and end(l) <= end(p) + 1e-3 for p in whole) for l in leaf))'
+['synthetic:tiny,layers=2,dtype=q4_1,seed=0', 'a decode step as served (median)', 'its launches one by one (mean)']
+6 22
+True
+True
+$ reprise bench synthetic:tiny --input-len 8 --output-len 1 --num-iters 1 --trace - --quiet | tail -n 1 | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["traceEvents"]) > 3)'
+True
+# What cannot be measured is told before it is.
+$ reprise bench synthetic:tiny --batch-size 1,x
+! reprise: --batch-size=1,x: expected numbers from 1 to 1024 such as 1,8,64
+? 2
+$ reprise bench synthetic:tiny --batch-size 0
+! reprise: --batch-size=0: expected numbers from 1 to 1024 such as 1,8,64
+? 2
+$ reprise bench synthetic:tiny --batch-size 1,
+! reprise: --batch-size=1,: expected numbers from 1 to 1024 such as 1,8,64
+? 2
+$ reprise bench synthetic:tiny --batch-size 100
+! reprise: --batch-size=100: a step takes 64 requests; give --max-num-seqs 100
+? 2
+$ reprise bench synthetic:tiny --num-iters 0
+! reprise: --num-iters=0: expected a number from 1 to 1000
+? 2
+$ reprise bench synthetic:tiny --trace /nonexistent/step.json
+! reprise: cannot write /nonexistent/step.json: No such file or directory
+? 1
+$ reprise bench synthetic:tiny --trace - --json
+{"event":"error","code":2,"message":"--json and --trace - both want standard output"}
+! reprise: --json and --trace - both want standard output
+? 2
+$ reprise bench synthetic:tiny --trace /dev/full --input-len 4 --output-len 1 --num-iters 1 --quiet >/dev/null
+! reprise: cannot write /dev/full: No space left on device
+? 1
