@@ -130,7 +130,9 @@ typedef enum rp_ran {
     RP_RAN_EAGER    /* the function: rp_output_reason says why */
 } rp_ran;
 RP_API rp_ran rp_output_ran(const rp_output *o);
-RP_API const char *rp_output_reason(const rp_output *o); /* "" unless eager; lives as long as o */
+RP_API const char *rp_output_reason(
+    const rp_output *
+        o); /* of what rp_jit_run gives, also why another compiler than `backend` made it; else "" unless eager; lives as long as o */
 /* NULL is fine; any thread. On a GPU a later replay may have its memory: what reads it is on the manager's stream, or over. */
 RP_API void rp_output_free(rp_output *o);
 

@@ -106,9 +106,12 @@ typedef struct rp_model_facts {
      * are dropped with a note. */
     rp_status (*has_op)(void *user, const char *name, bool *out, rp_error *err);
     void *user;
+    /* All names that `backend` takes at level 1 and 2; none: inductor and eager, as at level 3. Borrowed for the call. */
+    const char *const *backends;
+    size_t n_backends;
 } rp_model_facts;
 #define RP_MODEL_FACTS_INIT \
-    { sizeof(rp_model_facts), 0, 0, RP_ATTENTION_ALWAYS, NULL, 0, NULL, NULL }
+    { sizeof(rp_model_facts), 0, 0, RP_ATTENTION_ALWAYS, NULL, 0, NULL, NULL, NULL, 0 }
 
 /* Applies the coupling rules, once; facts may be NULL. RP_CONFIG for what cannot work, with the
  * values; RP_UNSUPPORTED for a setting whose machinery does not exist. A second call is RP_OK and

@@ -43,7 +43,7 @@ RP_API rp_status rp_graph_eval_text(const rp_graph *g, rp_backend backend, uint6
 typedef struct rp_compiled rp_compiled;
 
 /* Compiles g for this machine at the configuration's level (0 and 1: portable kernels op by op; 2: whole;
- * 3: split at splitting_ops). config is borrowed and resolved here, which adds notes to it: give it to one call at a time.
+ * 3: split at splitting_ops), or by another `backend` (backend.h). config is borrowed and resolved here, which adds notes to it: give it to one call at a time.
  * NULL: the library's defaults (level 0). What a compiler made is cached. A call runs its launches one by one: a
  * cudagraph_mode gives a note in config, and RP_UNSUPPORTED under require_graph. Without a C compiler the graph runs op by
  * op, with a note in config and a warning. RP_INVALID where g depends on a size that no input tells: as a dimension of its own, or
@@ -85,9 +85,12 @@ RP_API rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffe
 typedef struct rp_compiled_info {
     size_t size; /* sizeof(rp_compiled_info), set by the caller; may be an older, smaller one */
     uint32_t pieces, compiled, distinct, kernels, compiles, cache_hits;
+    const char *
+        backend; /* who compiled it: "inductor", "eager", or a name of rp_backend_name; borrowed until rp_compiled_free, as what follows */
+    const char *reason; /* why it is not the one that was asked for; NULL: it is */
 } rp_compiled_info;
 #define RP_COMPILED_INFO_INIT \
-    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0 }
+    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0, NULL, NULL }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out,
                                       rp_error *err) RP_MUST_USE;

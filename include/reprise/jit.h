@@ -58,14 +58,15 @@ typedef struct rp_jit_options {
     int line;
     rp_jit_fn fn;
     void *user;
-    const rp_compilation_config
-        *config;       /* copied; NULL: the defaults at level 2, compiled as a whole */
+    const rp_compilation_config *config; /* copied; NULL: the defaults at level 2, compiled as a
+                                            whole, as where `backend` is set and no level */
     rp_device *device; /* a reference is kept; NULL: one by `device` and `threads` of config */
     rp_dynamic dynamic;
     uint32_t recompile_limit;             /* entries; 0: 8 */
     uint32_t accumulated_recompile_limit; /* entries of all rp_jit of this fn together; 0: 256 */
     bool fullgraph;                       /* a graph break is an error */
-    bool suppress_errors; /* what cannot be compiled runs op by op, with a warning and a reason */
+    bool suppress_errors; /* what cannot be compiled runs op by op, with a warning and a reason,
+                             which its entry remembers */
 } rp_jit_options;
 /* Options of a function by its name; put it next to the function, whose place it tells. */
 #define RP_JIT_OPTIONS(function)                                                           \

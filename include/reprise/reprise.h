@@ -17,6 +17,7 @@
 #define REPRISE_REPRISE_H
 
 #include "reprise/autograph.h"
+#include "reprise/backend.h"
 #include "reprise/cache.h"
 #include "reprise/config.h"
 #include "reprise/control.h"
@@ -32,6 +33,7 @@
 #include "reprise/machine.h"
 #include "reprise/model.h"
 #include "reprise/nn.h"
+#include "reprise/node.h"
 #include "reprise/op.h"
 #include "reprise/status.h"
 #include "reprise/tensor.h"

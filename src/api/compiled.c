@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/foreign.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -35,7 +36,7 @@ static rp_status note_once(rp_compilation_config *cfg, const char *what, const c
 }
 
 /* Nothing can be compiled: op by op, and the caller is told so. */
-static rp_status without_compiler(const ir_graph *g, const compile_toolchain *tc,
+static rp_status without_compiler(rp_compiled *c, const ir_graph *g, const compile_toolchain *tc,
                                   rp_compilation_config *cfg, rp_error *err) {
     char what[32], reason[512];
     (void)snprintf(what, sizeof what, "backend=%s", cfg->backend);
@@ -44,7 +45,9 @@ static rp_status without_compiler(const ir_graph *g, const compile_toolchain *tc
     base_log(RP_LOG_WARNING,
              "%s: graph @%s runs op by op with the built-in portable kernels, which is slow; %s",
              tc->missing, ir_graph_name(g), tc->cure);
-    return note_once(cfg, what, reason, err);
+    base_free(c->reason);
+    c->reason = base_strdup(reason);
+    return c->reason ? note_once(cfg, what, reason, err) : rp_fail(err, RP_NOMEM, "%s", what);
 }
 
 static bool is_gpu(const hal_device_info *dev) {
@@ -60,19 +63,26 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_skips skips;
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
-    bool eager = strcmp(cfg->backend, "eager") == 0;
+    bool aot = strcmp(cfg->backend, "aot_eager") == 0;
+    bool eager = aot || strcmp(cfg->backend, "eager") == 0;
     compile_options o = {.toolchain = &tc,
                          .nvrtc = &nvrtc,
                          .store = c->store,
                          .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
+    if (aot && is_gpu(&dev)) {
+        st = rp_fail(err, RP_UNSUPPORTED,
+                     "backend=aot_eager runs op by op, for which there are kernels of the host "
+                     "alone; use device=cpu, or backend=eager");
+        goto out;
+    }
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     o.exact = engine_isa_exact(cfg, dev.arch);
     if (is_gpu(&dev)) RP_TRY_OUT(compile_nvrtc_find(dev.arch, &nvrtc, err));
     if (!eager && !is_gpu(&dev)) RP_TRY_OUT(compile_toolchain_find(c->store, &tc, err));
     if (!eager && !is_gpu(&dev) && !tc.path) {
-        RP_TRY_OUT(without_compiler(g, &tc, cfg, err));
+        RP_TRY_OUT(without_compiler(c, g, &tc, cfg, err));
         eager = true;
     }
     RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));
@@ -80,7 +90,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     o.skip_passes = skips.name;
     o.n_skip_passes = skips.n;
     o.backend = is_gpu(&dev) ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
-    o.passes = !eager;
+    o.passes = aot || !eager;
     o.key_fields = fields;
     o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
     o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;
@@ -96,7 +106,11 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
                                  .distinct = stats.distinct,
                                  .kernels = stats.kernels,
                                  .compiles = stats.compiles,
-                                 .cache_hits = stats.cache_hits};
+                                 .cache_hits = stats.cache_hits,
+                                 .backend = aot     ? "aot_eager"
+                                            : eager ? "eager"
+                                                    : "inductor",
+                                 .reason = c->reason};
 out:
     base_free(dump);
     rp_config_text_free(fields);
@@ -147,6 +161,8 @@ static rp_status resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error
     rp_model_facts f = RP_MODEL_FACTS_INIT;
     f.splitting_ops = ir_registered_splitting_ops(&n);
     f.n_splitting_ops = n;
+    f.backends = backend_names(&n);
+    f.n_backends = n;
     f.has_op = has_op;
     f.user = (void *)(uintptr_t)g;
     return rp_config_resolve(cfg, &f, err);
@@ -242,11 +258,9 @@ static rp_status note_mutated(rp_compiled *c, const ir_graph *g, rp_error *err) 
     return RP_OK;
 }
 
-static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+/* By one of the library's compilers. */
+static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
-    RP_TRY(resolve(g, cfg, err));
-    RP_TRY(note_graphs(cfg, err));
-    RP_TRY(open_device(c, cfg, err));
     if (c->memory) RP_TRY(check_host(g, cfg, err));
     RP_TRY(open_store(c, cfg, err));
     bool noted = cache_store_off_reason(c->store) != NULL;
@@ -254,6 +268,32 @@ static rp_status compile_with(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY(note_mutated(c, g, err));
     const char *why = cache_store_dropped_reason(c->store);
     return why && !noted ? config_note_add(cfg, why, err, "cache") : RP_OK;
+}
+
+/* A backend of somebody else. What it does not take is compiled here. */
+static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_graph *g,
+                            rp_compilation_config *cfg, rp_error *err) {
+    static char inductor[] = "inductor";
+    char *named = cfg->backend, what[96];
+    RP_TRY(api_foreign_compile(c, d, g, err));
+    if (c->foreign) return RP_OK;
+    base_log(RP_LOG_WARNING, "%s", c->reason);
+    (void)snprintf(what, sizeof what, "backend=%s", named);
+    RP_TRY(note_once(cfg, what, c->reason, err));
+    drop_plan(c);
+    cfg->backend = inductor; /* for this graph: the next one is theirs again */
+    rp_status st = compile_here(c, trace_graph_ir(g), cfg, err);
+    cfg->backend = named;
+    return st;
+}
+
+static rp_status compile_with(rp_compiled *c, const rp_graph *g, rp_compilation_config *cfg,
+                              rp_error *err) {
+    RP_TRY(resolve(trace_graph_ir(g), cfg, err));
+    RP_TRY(note_graphs(cfg, err));
+    RP_TRY(open_device(c, cfg, err));
+    const rp_backend_desc *d = backend_find(cfg->backend);
+    return d ? compile_by(c, d, g, cfg, err) : compile_here(c, trace_graph_ir(g), cfg, err);
 }
 
 rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_config *config,
@@ -277,7 +317,7 @@ rp_status rp_compile_on(rp_device *device, const rp_graph *g, rp_compilation_con
         st = rp_fail(err, RP_NOMEM, "compiled graph");
         goto out;
     }
-    RP_TRY_OUT(compile_with(c, trace_graph_ir(g), config, err));
+    RP_TRY_OUT(compile_with(c, g, config, err));
     *out = c;
     c = NULL;
 out:
@@ -297,7 +337,9 @@ void api_compiled_unref(rp_compiled *c) {
     if (c->p) api_weights_done(c); /* in memory of the device that goes with the frames */
     hal_close(c->memory);
     api_frames_free(c->frames);
+    api_foreign_free(c->foreign);
     plan_free(c->p);
+    base_free(c->reason);
     base_free(c->mutates);
     if (c->store) cache_store_close(c->store);
     hal_close(c->device);

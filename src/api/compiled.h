@@ -17,6 +17,8 @@ typedef struct api_copy {
     size_t size;
 } api_copy;
 
+typedef struct api_foreign api_foreign;
+
 /* Owns cache handle, plan and frames, of which each call takes one. Weights are packed at the first run after a bind. */
 struct rp_compiled {
     atomic_uint refs;       /* its user's, and one of each captured part */
@@ -35,6 +37,9 @@ struct rp_compiled {
     pthread_mutex_t lock;   /* guards packing */
     bool packed_ready;
     rp_compiled_info info;
+    char *reason; /* behind info.reason */
+    api_foreign
+        *foreign; /* who computes it instead: p is an interface then, and there are no frames */
 };
 
 void api_compiled_unref(rp_compiled *c);
@@ -45,7 +50,10 @@ void *api_address(void *data);
 rp_status api_weights_ready(rp_compiled *c, rp_error *err) RP_MUST_USE;
 /* Gives back packed weights, copies and the list of params. */
 void api_weights_done(rp_compiled *c);
-/* Checks inputs and outputs against the plan, whose symbols get values, and sets them in exec. */
+/* Checks inputs and outputs against the plan, whose symbols get values. */
+rp_status api_check_buffers(const plan *p, int64_t *symbols, const rp_buffer *inputs,
+                            const rp_buffer *outputs, rp_error *err) RP_MUST_USE;
+/* The same, and sets them in exec. */
 rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
                           rp_buffer *outputs, rp_error *err) RP_MUST_USE;
 /* rp_compiled_run on a stream that captures: launches of memory of their own. Weights are packed. */

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/compiled.h"
+#include "api/foreign.h"
 #include "base/alloc.h"
 #include "base/status.h"
 #include "ir/custom.h"
@@ -52,19 +53,26 @@ static rp_status read_inputs(const plan *p, const rp_buffer *inputs, int64_t *sy
     return plan_check_symbols(p, symbols, err);
 }
 
-rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
-                          rp_buffer *outputs, rp_error *err) {
+rp_status api_check_buffers(const plan *p, int64_t *symbols, const rp_buffer *inputs,
+                            const rp_buffer *outputs, rp_error *err) {
     RP_TRY(read_inputs(p, inputs, symbols, err));
-    for (uint32_t i = 0; i < p->n_inputs; i++) {
+    for (uint32_t i = 0; i < p->n_inputs; i++)
         RP_TRY(check_data("input", &p->inputs[i], &inputs[i], err));
-        plan_exec_set(exec, PLAN_INPUT, i, api_address(inputs[i].data));
-    }
     for (uint32_t i = 0; i < p->n_outputs; i++) {
         RP_TRY(check_form("output", &p->outputs[i], &outputs[i], err));
         RP_TRY(check_dims(symbols, "output", &p->outputs[i], &outputs[i], err));
         RP_TRY(check_data("output", &p->outputs[i], &outputs[i], err));
-        plan_exec_set(exec, PLAN_OUTPUT, i, api_address(outputs[i].data));
     }
+    return RP_OK;
+}
+
+rp_status api_set_buffers(const plan *p, plan_exec *exec, int64_t *symbols, const rp_buffer *inputs,
+                          rp_buffer *outputs, rp_error *err) {
+    RP_TRY(api_check_buffers(p, symbols, inputs, outputs, err));
+    for (uint32_t i = 0; i < p->n_inputs; i++)
+        plan_exec_set(exec, PLAN_INPUT, i, api_address(inputs[i].data));
+    for (uint32_t i = 0; i < p->n_outputs; i++)
+        plan_exec_set(exec, PLAN_OUTPUT, i, api_address(outputs[i].data));
     return RP_OK;
 }
 
@@ -136,8 +144,26 @@ rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32_t n_in
     RP_TRY(device_check_captured(NULL, "rp_compiled_run",
                                  "it is rp_call_compiled or rp_compiled_run_on of rp_call_stream",
                                  err));
+    if (c->foreign) return api_foreign_run(c, inputs, outputs, err);
     RP_TRY(api_weights_ready(c, err));
     return run_eager(c, NULL, inputs, outputs, err);
+}
+
+/* In turn with what is on the stream; nothing of it can be noted for a graph. */
+static rp_status run_foreign_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs,
+                                rp_buffer *outputs, rp_error *err) {
+    hal_device *queue = device_stream_queue(s);
+    rp_error why = {0};
+    if (device_stream_capturing(s)) {
+        (void)rp_fail(&why, RP_UNSUPPORTED,
+                      "graph @%s is computed by backend %s, whose calls are "
+                      "not captured",
+                      c->p->name, c->info.backend);
+        hal_capture_spoil(queue, &why);
+        return rp_fail(err, why.code, "%s", why.text);
+    }
+    RP_TRY(queue->ops->synchronize(queue, err));
+    return api_foreign_run(c, inputs, outputs, err);
 }
 
 rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs,
@@ -153,6 +179,7 @@ rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inpu
                        c->p->name, c->shared ? "one device" : "a device of its own");
     RP_TRY(device_check_captured(device_stream_queue(s), "rp_compiled_run_on another stream",
                                  "it takes rp_call_stream", err));
+    if (c->foreign) return run_foreign_on(c, s, inputs, outputs, err);
     RP_TRY(api_weights_ready(c, err));
     hal_digest_add(device_stream_queue(s), c->p->name,
                    (long long)(intptr_t)c); /* which one it is */

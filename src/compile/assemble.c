@@ -118,6 +118,34 @@ static rp_status fill_symbols(assembler *a) {
     return RP_OK;
 }
 
+static rp_status fill_interface(assembler *a) {
+    plan *p = a->p;
+    for (ir_ref r = 0; r < ir_graph_count(a->g); r++) a->at[r] = NOWHERE;
+    RP_TRY(fill_symbols(a));
+    RP_TRY(fill_leaves(a, IR_LEAF_INPUT, PLAN_INPUT, &p->inputs, &p->n_inputs));
+    RP_TRY(fill_leaves(a, IR_LEAF_PARAM, PLAN_PARAM, &p->params, &p->n_params));
+    RP_TRY(fill_leaves(a, IR_LEAF_STATE, PLAN_STATE, &p->states, &p->n_states));
+    return fill_outputs(a);
+}
+
+rp_status compile_interface(const ir_graph *g, plan **out, rp_error *err) {
+    rp_status st = RP_OK;
+    assembler a = {
+        .g = g, .symbols = ir_graph_dims(g), .err = err, .p = plan_new(ir_graph_name(g))};
+    a.at = base_alloc_array(ir_graph_count(g) + 1u, sizeof *a.at);
+    if (!a.p || !a.at) {
+        st = rp_fail(err, RP_NOMEM, "plan");
+        goto out;
+    }
+    RP_TRY_OUT(fill_interface(&a));
+    *out = a.p;
+    a.p = NULL;
+out:
+    base_free(a.at);
+    plan_free(a.p);
+    return st;
+}
+
 /* --- tables of a distinct piece --------------------------------------------- */
 
 static uint32_t add_module(plan *p, const compile_code *code) {
@@ -453,13 +481,8 @@ rp_status compile_assemble(const ir_graph *g, const ir_dims *symbols, const spli
         st = rp_fail(err, RP_NOMEM, "plan");
         goto out;
     }
-    for (ir_ref r = 0; r < ir_graph_count(g); r++) a.at[r] = NOWHERE;
     RP_TRY_OUT(alloc_plan(&a));
-    RP_TRY_OUT(fill_symbols(&a));
-    RP_TRY_OUT(fill_leaves(&a, IR_LEAF_INPUT, PLAN_INPUT, &a.p->inputs, &a.p->n_inputs));
-    RP_TRY_OUT(fill_leaves(&a, IR_LEAF_PARAM, PLAN_PARAM, &a.p->params, &a.p->n_params));
-    RP_TRY_OUT(fill_leaves(&a, IR_LEAF_STATE, PLAN_STATE, &a.p->states, &a.p->n_states));
-    RP_TRY_OUT(fill_outputs(&a));
+    RP_TRY_OUT(fill_interface(&a));
     for (uint32_t i = 0; i < s->n_pieces; i++) RP_TRY_OUT(add_piece(&a, i));
     RP_TRY_OUT(copy_outputs(&a));
     a.p->n_compiled = s->n_compiled;

@@ -24,5 +24,7 @@ typedef struct compile_lowered {
  * may have been made from a graph that has them in another order. *out is sealed. */
 rp_status compile_assemble(const ir_graph *g, const ir_dims *symbols, const split_result *s,
                            const compile_lowered *lowered, plan **out, rp_error *err) RP_MUST_USE;
+/* What a caller sees of g alone: symbols, inputs, params, states and outputs. Others compute it. */
+rp_status compile_interface(const ir_graph *g, plan **out, rp_error *err) RP_MUST_USE;
 
 #endif

@@ -100,14 +100,52 @@ static rp_status set_backend(rp_compilation_config *cfg, const char *name, rp_er
     return RP_OK;
 }
 
-static rp_status resolve_backend(rp_compilation_config *cfg, rp_error *err) {
+/* Names of torch's list that stand for programs which cannot be called from here. */
+static const char *absent_backend(const char *name) {
+    static const struct {
+        const char *name, *reason;
+    } absent[] = {
+        {"ipex", "Intel's extension runs inside of PyTorch's process alone"},
+        {"tvm", "TVM compiles by its Python packages, which no C library replaces"},
+        {"tensorrt", "TensorRT is a C++ library without a C interface; inductor compiles for GPUs"},
+        {"torch_tensorrt",
+         "TensorRT is a C++ library without a C interface; inductor compiles for GPUs"},
+    };
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        if (strcasecmp(absent[i].name, name) == 0) return absent[i].reason;
+    return NULL;
+}
+
+/* Another name than inductor and eager. */
+static rp_status check_backend(const rp_compilation_config *cfg, const rp_model_facts *facts,
+                               rp_error *err) {
+    char shown[CONFIG_SHOWN];
+    const char *absent = absent_backend(cfg->backend), *name = config_shown(cfg->backend, shown);
+    if (absent) return rp_fail(err, RP_UNSUPPORTED, "backend=%s: %s", name, absent);
+    if (facts->n_backends == 0 || cfg->level == RP_LEVEL_PIECEWISE)
+        return rp_fail(err, RP_CONFIG, "backend=%s: level %d takes only inductor and eager", name,
+                       (int)cfg->level);
+    for (size_t i = 0; i < facts->n_backends; i++)
+        if (strcmp(facts->backends[i], cfg->backend) == 0) return RP_OK;
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (size_t i = 0; i < facts->n_backends; i++)
+        base_buf_printf(&b, "%s%s", i ? ", " : "", facts->backends[i]);
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK)
+        st = rp_fail(err, RP_CONFIG, "backend=%s is not registered; there are %s", name, b.data);
+    base_buf_done(&b);
+    return st;
+}
+
+static rp_status resolve_backend(rp_compilation_config *cfg, const rp_model_facts *facts,
+                                 rp_error *err) {
     bool inductor = strcasecmp(cfg->backend, "inductor") == 0;
     bool eager = strcasecmp(cfg->backend, "eager") == 0;
     bool given = cfg->backend[0] != '\0';
     char shown[CONFIG_SHOWN];
     if (cfg->level > RP_LEVEL_NO_COMPILATION && given && !inductor && !eager)
-        return rp_fail(err, RP_CONFIG, "backend=%s: level %d takes only inductor and eager",
-                       config_shown(cfg->backend, shown), (int)cfg->level);
+        return check_backend(cfg, facts, err);
     if (cfg->level == RP_LEVEL_DYNAMO_AS_IS && inductor)
         return rp_fail(err, RP_CONFIG,
                        "backend=inductor needs level 2 or 3: level 1 runs the graph op by op");
@@ -293,7 +331,7 @@ rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *gi
     RP_TRY(config_check(cfg, err));
     RP_TRY(apply_eager(cfg, err));
     apply_levels(cfg);
-    RP_TRY(resolve_backend(cfg, err));
+    RP_TRY(resolve_backend(cfg, &facts, err));
     RP_TRY(resolve_splitting(cfg, &facts, err));
     RP_TRY(couple_mode(cfg, err));
     RP_TRY(couple_attention(cfg, facts.attention, err));

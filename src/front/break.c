@@ -306,6 +306,7 @@ static rp_status replay(rp_jit *f, front_entry *e, const front_args *a, const fr
     made->past_limit = s->past_limit;
     if (s->grown) RP_TRY_OUT(front_settle(s, err));
     made->compiled = s->grown;
+    made->fell = s->fell;
 out:
     front_session_done(s);
     if (rec->sizes.learnt + rec->sizes.n_facts != learnt) {

@@ -37,10 +37,10 @@ void front_log_compiled(rp_jit *f, uint32_t number, const rp_compiled *c, int64_
     (void)pthread_mutex_unlock(&f->lock);
     if (rp_compiled_get_info(c, &info, NULL) == RP_OK)
         base_log_ch(RP_LOG_CH_INDUCTOR, false,
-                    "[%u/%u] Step 3: inductor done compiling FORWARDS graph of %s (%u kernels, %u "
+                    "[%u/%u] Step 3: %s done compiling FORWARDS graph of %s (%u kernels, %u "
                     "compiler runs, %u from the cache, %.1f ms)",
-                    f->id, number, f->name, info.kernels, info.compiles, info.cache_hits,
-                    (double)(base_now_ns() - start) / 1e6);
+                    f->id, number, info.backend, f->name, info.kernels, info.compiles,
+                    info.cache_hits, (double)(base_now_ns() - start) / 1e6);
 }
 
 /* Another thread may run e meanwhile, and add to its guards. */
@@ -116,12 +116,18 @@ static void tell_ran(const calling *c, rp_ran ran, const char *reason) {
     if (c->to->output) autograph_output_set_ran(*c->to->output, ran, reason);
 }
 
+/* The same of one of whose steps something is to be said. */
+static void tell_fell(const calling *c) {
+    if (!c->made.fell) return;
+    front_code_tell(c->made.fell, c->to);
+    tell_ran(c, c->to->ran, c->to->reason);
+}
+
 /* Compiling failed: op by op, with the reason, where the user wants that. A run that gave its results is not repeated. */
 static rp_status without_entry(calling *c, rp_status st, const rp_error *why, rp_error *err) {
     if (c->f->suppress_errors && (c->made.given || !c->made.began)) {
         c->why = *why;
-        base_log(RP_LOG_WARNING, "WON'T CONVERT %s %s line %d: %s", c->f->name, c->f->file,
-                 c->f->line, why->text);
+        front_warn_suppressed(c->f, why->text);
         if (!c->made.given) return call_eager(c, c->why.text, err);
         tell_ran(c, RP_RAN_EAGER, c->why.text);
         return RP_OK;
@@ -152,6 +158,7 @@ static rp_status make_entry(calling *c, bool general, rp_error *err) {
     f->next_number++;
     front_limits_add(f->fn, 1);
     log_guards(f, e);
+    tell_fell(c);
     return f->dynamic == RP_DYNAMIC_AUTO ? front_decisions_store(f, err) : RP_OK;
 }
 
@@ -233,6 +240,7 @@ static rp_status run_recorded(calling *c, rp_error *err) {
         tell_ran(c, RP_RAN_EAGER, FRONT_PAST_LIMIT);
     else if (c->made.compiled)
         tell_ran(c, RP_RAN_CAPTURE, NULL);
+    tell_fell(c);
     return RP_OK;
 }
 

@@ -3,7 +3,6 @@
 #include "autograph/memory.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "front/recording.h"
 
 enum { FEW = 32, ALIGN = 64 }; /* tensors on the stack; of an output in a block of several */
@@ -11,7 +10,7 @@ enum { FEW = 32, ALIGN = 64 }; /* tensors on the stack; of an output in a block 
 void front_entry_unref(front_entry *e) {
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
     front_guards_done(&e->guards);
-    rp_compiled_free(e->result.compiled);
+    front_code_done(&e->result.code);
     front_recording_free(e->recording);
     base_free(e->block);
     base_free(e);
@@ -19,27 +18,21 @@ void front_entry_unref(front_entry *e) {
 
 /* --- making -------------------------------------------------------------------------------- */
 
-rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
-                        rp_compiled **out, rp_error *err) {
-    rp_compilation_config *own = NULL; /* compiling resolves it */
-    RP_TRY(rp_config_clone(config, &own, err));
-    rp_status st = rp_compile_on(f->device, g, own, out, err);
-    rp_config_free(own);
-    return st;
-}
+/* Who computes the graph of an entry. */
+typedef enum compiler { AS_CONFIGURED, AS_CAN_BE /* the last attempt */, OP_BY_OP } compiler;
 
 /* Takes over what t has of the entry. */
-static rp_status take_traced(rp_jit *f, front_traced *t, const rp_compilation_config *config,
-                             front_entry **out, rp_error *err) {
+static rp_status take_traced(rp_jit *f, front_traced *t, compiler by, front_entry **out,
+                             rp_error *err) {
     rp_status st = RP_OK;
     front_entry *e = base_alloc(sizeof *e);
     if (!e) return rp_fail(err, RP_NOMEM, "entry of %s", f->name);
     atomic_init(&e->refs, 1);
-    int64_t start = base_now_ns();
-    if (!t->recording) {
-        RP_TRY_OUT(front_compile(f, t->graph, config, &e->result.compiled, err));
-        if (config == f->config) front_log_compiled(f, f->next_number, e->result.compiled, start);
-    }
+    if (!t->recording && by == OP_BY_OP)
+        RP_TRY_OUT(front_compile(f, t->graph, f->eager_config, &e->result.code.compiled, err));
+    else if (!t->recording)
+        RP_TRY_OUT(
+            front_code_make(f, t->graph, f->next_number, by == AS_CAN_BE, &e->result.code, err));
     e->recording = t->recording;
     e->result.value = t->result;
     e->result.n_outputs = t->n_outputs;
@@ -57,10 +50,13 @@ rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, co
                            front_made *out, rp_error *err) {
     front_traced t = {.to = to};
     front_entry *e = NULL;
+    /* Sizes that are numbers may do where symbols do not. */
+    compiler by = sizes == FRONT_STATIC ? AS_CAN_BE : AS_CONFIGURED;
     rp_status st = front_trace(f, a, sizes, false, &t, err);
     out->given = t.given;
     out->began = t.began;
-    if (st == RP_OK) st = take_traced(f, &t, f->config, &e, err);
+    out->fell = t.fell;
+    if (st == RP_OK) st = take_traced(f, &t, by, &e, err);
     if (st == RP_OK && e->recording) st = front_solver_copy(&t.sizes, &e->recording->sizes, err);
     if (st == RP_OK) st = front_guards_make(&e->guards, a, &t.sizes, err);
     front_traced_done(&t);
@@ -77,7 +73,7 @@ rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to,
     rp_status st = front_trace(f, a, FRONT_STATIC, true, &t, err);
     out->given = t.given;
     out->began = t.began;
-    if (st == RP_OK && !t.given) st = take_traced(f, &t, f->eager_config, &out->entry, err);
+    if (st == RP_OK && !t.given) st = take_traced(f, &t, OP_BY_OP, &out->entry, err);
     front_traced_done(&t);
     return st;
 }
@@ -177,8 +173,8 @@ typedef struct giving {
 } giving;
 
 static rp_status run_graph(const giving *g, rp_error *err) {
-    if (!g->of->compiled) return RP_OK;
-    return rp_compiled_run(g->of->compiled, g->in, g->n_in, g->out, g->of->n_outputs, err);
+    if (!g->of->code.compiled) return RP_OK;
+    return rp_compiled_run(g->of->code.compiled, g->in, g->n_in, g->out, g->of->n_outputs, err);
 }
 
 static rp_status place(void *user, rp_value *v, rp_error *err) {
@@ -263,21 +259,22 @@ rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint
     giving g = {.f = f, .of = r, .in = in, .n_in = n_in, .out = few, .to = to};
     if (r->n_outputs > FEW) g.out = base_alloc_array(r->n_outputs, sizeof *g.out);
     if (!g.out) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
-    if (r->compiled)
-        RP_TRY_OUT(rp_compiled_outputs(r->compiled, in, n_in, g.out, r->n_outputs, err));
+    if (r->code.compiled)
+        RP_TRY_OUT(rp_compiled_outputs(r->code.compiled, in, n_in, g.out, r->n_outputs, err));
     RP_TRY_OUT(to->output ? give_new(&g, err) : give_into(&g, err));
 out:
     if (g.out != few) base_free(g.out);
     return st;
 }
 
-rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
-                          const front_out *out, rp_error *err) {
+rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, front_out *out,
+                          rp_error *err) {
     rp_status st = RP_OK;
     front_run r = {.copy = NULL};
     r.in = a->n_tensors <= FEW ? r.few : base_alloc_array(a->n_tensors, sizeof *r.in);
     if (!r.in) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
     RP_TRY_OUT(gather(f, &r, a, err));
+    front_code_tell(&e->result.code, out);
     RP_TRY_OUT(front_give(f, &e->result, r.in, a->n_tensors, out, err));
 out:
     run_done(f, &r);

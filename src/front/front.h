@@ -44,10 +44,17 @@ void front_guards_print(const front_guards *g, base_buf *out);
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
+/* A compiled graph, and why it is not what the function's configuration asks for. */
+typedef struct front_code {
+    rp_compiled *compiled; /* NULL: nothing to do */
+    char *reason;          /* NULL: it is */
+    bool eager;            /* it runs op by op, for that reason */
+} front_code;
+
 /* A compiled graph and the value that its outputs make. */
 typedef struct front_result {
-    rp_compiled *compiled; /* NULL: no outputs, and nothing to do */
-    rp_value value;        /* tensors: the number of the output in as.integer, counted from 1 */
+    front_code code; /* without outputs there may be nothing to do */
+    rp_value value;  /* tensors: the number of the output in as.integer, counted from 1 */
     uint32_t n_outputs;
 } front_result;
 
@@ -144,6 +151,7 @@ typedef struct front_traced {
     bool began; /* it came to a break: it must not run again */
     bool given;
     front_recording *recording; /* of such a function; graph is its */
+    const front_code *fell;     /* of its steps, one that is not what was asked for */
     rp_graph *graph;
     front_solver sizes;
     rp_value result;
@@ -161,6 +169,8 @@ typedef struct front_made {
     bool began, given;  /* as in front_traced */
     bool compiled;      /* a run of an entry that was there made steps */
     bool past_limit;    /* it went a way that is not kept */
+    const front_code
+        *fell; /* of its steps, one that is not what was asked for; as long as the entry */
 } front_made;
 /* Traces and compiles; not in the list yet. By turn. */
 rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, const front_out *to,
@@ -168,9 +178,19 @@ rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, co
 /* The same for one call, op by op: no guards, in no list. */
 rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to, front_made *out,
                             rp_error *err) RP_MUST_USE;
+/* --- code.c --- */
 /* Compiles g, by a copy of config. */
 rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
                         rp_compiled **out, rp_error *err) RP_MUST_USE;
+/* The same by f's configuration, for entry `number`. What cannot be compiled runs op by op where f suppresses errors; but for RP_UNSUPPORTED
+ * where this is not the last attempt. */
+rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool last, front_code *out,
+                          rp_error *err) RP_MUST_USE;
+void front_code_done(front_code *c);
+/* What is said of a run of c. */
+void front_code_tell(const front_code *c, front_out *to);
+/* Something of f cannot be compiled, and runs op by op. */
+void front_warn_suppressed(const rp_jit *f, const char *why);
 
 /* Puts e to the front of the list, which gets a reference of its own. */
 rp_status front_entry_add(rp_jit *f, front_entry *e, rp_error *err) RP_MUST_USE;
@@ -181,8 +201,8 @@ front_entry *front_entry_find(rp_jit *f, const front_args *a);
 /* Whether e, found before, is still for these arguments: another thread's run may have learnt more, or dropped it. Thread-safe. */
 bool front_entry_serves(rp_jit *f, front_entry *e, const front_args *a);
 
-rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a,
-                          const front_out *out, rp_error *err) RP_MUST_USE;
+rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, front_out *out,
+                          rp_error *err) RP_MUST_USE;
 /* An entry with a recording, whose lock is held: the function runs. *compiled: it took another way than before, which is compiled now. */
 rp_status front_entry_replay(rp_jit *f, front_entry *e, const front_args *a, const front_out *out,
                              front_made *made, rp_error *err) RP_MUST_USE;

@@ -4,6 +4,7 @@
  * theirs go on meanwhile. */
 #include <stdatomic.h>
 
+#include "backend/registry.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -22,16 +23,27 @@ static atomic_uint next_id;
 /* The level that the configuration comes to. */
 static rp_status read_level(const rp_compilation_config *config, bool *eager, rp_error *err) {
     rp_compilation_config *c = NULL;
+    uint32_t n = 0;
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    facts.backends = backend_names(&n);
+    facts.n_backends = n;
     RP_TRY(rp_config_clone(config, &c, err));
-    rp_status st = rp_config_resolve(c, NULL, err);
+    rp_status st = rp_config_resolve(c, &facts, err);
     *eager = st == RP_OK && rp_config_level(c) == RP_LEVEL_NO_COMPILATION;
     rp_config_free(c);
     return st;
 }
 
+/* Who names a compiler wants something compiled. */
+static bool wants_level(const rp_compilation_config *c) {
+    return c->typed[CONFIG_ID_backend] && !c->typed[CONFIG_ID_level] &&
+           !c->typed[CONFIG_ID_optimization_level] && !c->enforce_eager;
+}
+
 static rp_status take_config(rp_jit *f, const rp_compilation_config *given, rp_error *err) {
     if (given) {
         RP_TRY(rp_config_clone(given, &f->config, err));
+        if (wants_level(f->config)) RP_TRY(rp_config_set(f->config, "level=2", err));
     } else {
         f->config = rp_config_new();
         if (!f->config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);

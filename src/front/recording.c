@@ -62,7 +62,7 @@ static void free_steps(front_step *s) {
     for (front_step *next; s; s = next) {
         next = s->next;
         free_steps(s->child);
-        rp_compiled_free(s->compiled);
+        front_code_done(&s->code);
         base_free(s->wanted);
         base_free(s->effect);
         base_free(s->in);

@@ -18,9 +18,9 @@ typedef struct front_step {
     bool last;  /* wanted by the result */
     ir_ref *wanted, *effect; /* n_wanted; the writes of the segment, n_effects */
     uint32_t n_wanted, n_effects;
-    bool ready;            /* compiled, or there is nothing to compute */
-    rp_compiled *compiled; /* NULL: nothing to compute */
-    ir_ref *in, *out;      /* of compiled */
+    bool ready; /* compiled, or there is nothing to compute */
+    front_code code;
+    ir_ref *in, *out; /* of its graph */
     uint32_t n_in, n_out;
 } front_step;
 
@@ -83,6 +83,7 @@ typedef struct front_session {
     uint32_t n_breaks;
     front_break last_break; /* where the segment begins; file NULL: with the function */
     bool past_limit;        /* what is behind it is not kept */
+    const front_code *fell; /* of a step, one that is not what was asked for; NULL: none */
 } front_session;
 
 struct rp_jit_call {

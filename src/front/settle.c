@@ -2,7 +2,6 @@
 #include "front/recording.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "split/partition.h"
 
@@ -152,19 +151,15 @@ static rp_status make_pieces(settling *t, rp_error *err) {
 
 /* --- compiling ----------------------------------------------------------------------------------- */
 
-static rp_status compile_pieces(settling *t, rp_error *err) {
+/* last: as front_code_make. */
+static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
     front_session *s = t->s;
     for (uint32_t j = 0; j < s->n_path; j++) {
         front_step *step = s->path[j];
         front_piece *p = &t->piece[j];
         if (step->ready) continue;
-        if (p->graph) {
-            rp_compiled *c = NULL;
-            int64_t start = base_now_ns();
-            RP_TRY(front_compile(s->f, p->graph, s->f->config, &c, err));
-            front_log_compiled(s->f, s->number, c, start);
-            step->compiled = c;
-        }
+        if (p->graph) RP_TRY(front_code_make(s->f, p->graph, s->number, last, &step->code, err));
+        if (step->code.reason) s->fell = &step->code;
         step->in = p->in;
         step->out = p->out;
         step->n_in = p->n_in;
@@ -211,13 +206,18 @@ rp_status front_settle(front_session *s, rp_error *err) {
     for (uint32_t j = s->n_path; j-- > 0;)
         if (!s->path[j]->ready) mark_step(&t, j);
     st = make_pieces(&t, &why);
-    if (st == RP_OK) st = compile_pieces(&t, &why);
+    if (st == RP_OK) st = compile_pieces(&t, false, &why);
     if (st == RP_UNSUPPORTED &&
         front_solver_settle(s->sizes)) { /* a form may be too much for a plan */
         base_log_ch(RP_LOG_CH_DYNAMIC, false, "sizes of %s are numbers: %s", s->f->name, why.text);
         why = (rp_error){0};
         st = make_pieces(&t, &why);
-        if (st == RP_OK) st = compile_pieces(&t, &why);
+        if (st == RP_OK) st = compile_pieces(&t, false, &why);
+    }
+    if (st == RP_UNSUPPORTED && s->f->suppress_errors) {
+        why = (rp_error){0};
+        st = make_pieces(&t, &why);
+        if (st == RP_OK) st = compile_pieces(&t, true, &why);
     }
     if (st != RP_OK) st = rp_fail(err, st, "%s", why.text);
     s->rec->settled = t.n;

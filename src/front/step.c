@@ -206,7 +206,7 @@ static rp_status run_piece(front_session *s, rp_compiled *c, const ends *e, bool
     rp_buffer few[FEW], *in = e->n_in <= FEW ? few : base_alloc_array(e->n_in, sizeof *in);
     if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
     for (uint32_t i = 0; i < e->n_in; i++) in[i] = *front_held_of(s, e->in[i]);
-    front_result r = {.compiled = c, .value = s->result, .n_outputs = e->n_out};
+    front_result r = {.code = {.compiled = c}, .value = s->result, .n_outputs = e->n_out};
     front_out to = *s->to;
     if (s->past_limit) {
         to.ran = RP_RAN_EAGER;
@@ -284,9 +284,10 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
     uint32_t all = ir_run_effects(s->rec->g->ir, &effect), n_effects = all - s->n_effects;
     effect += s->n_effects;
     front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
+    if (step && step->code.reason) s->fell = &step->code;
     if (step && step->ready)
-        RP_TRY(run_piece(s, step->compiled, &(ends){step->in, step->out, step->n_in, step->n_out},
-                         last, err));
+        RP_TRY(run_piece(s, step->code.compiled,
+                         &(ends){step->in, step->out, step->n_in, step->n_out}, last, err));
     else
         RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
     for (uint32_t i = 0; i < n_effects; i++)

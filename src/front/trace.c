@@ -349,6 +349,7 @@ static rp_status keep_run(front_traced *out, rp_jit_call *call, rp_status st, rp
     out->began = true;
     out->given = st == RP_OK;
     if (st == RP_OK && s->keep) st = front_settle(s, err);
+    out->fell = s->fell;
     front_session_done(s);
     out->recording = s->rec;
     out->graph = NULL; /* the recording's */

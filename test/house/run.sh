@@ -153,7 +153,7 @@ open=
 for f in $(cd "$copy" && find src include -type f | LC_ALL=C sort); do
     case " $key " in *" $f "*) continue ;; esac
     case $f in
-    src/config/*|src/cache/*|src/hal/*|src/device/*|src/graph/*|src/autograph/*|src/front/*|src/api/*|src/serve/*|src/base/*) ;;
+    src/config/*|src/cache/*|src/hal/*|src/device/*|src/graph/*|src/autograph/*|src/front/*|src/backend/*|src/api/*|src/serve/*|src/base/*) ;;
     src/engine/*) ;; # all but plans
     *) open="$open $f" ;;
     esac
