@@ -102,7 +102,7 @@ static int tell_event(tool_answers *t, uint32_t i, const rp_result *res) {
                           (json_int_t)(i % t->n_samples));
     json_t *fields[TOOL_ANSWER_FIELDS] = {tool_json_ids(res->prompt_ids, res->n_prompt_ids),
                                           tool_json_ids(res->output_ids, res->n_output_ids),
-                                          tool_json_text(res->text, strlen(res->text)),
+                                          tool_json_text(res->text),
                                           json_string(res->finish_reason),
                                           json_string(res->finish_detail),
                                           logprobs_json(res)};

@@ -22,11 +22,12 @@ static bool on_entry(void *user, const rp_cache_entry *e) {
     l->bytes += e->size;
     l->n_bad += !e->ok;
     if (l->a->json) {
-        json_t *o = json_pack(
-            "{s:s,s:s,s:I,s:I,s:b,s:s?,s:s?,s:s?,s:I,s:I}", "kind", e->kind, "key", e->key, "size",
-            (json_int_t)e->size, "mtime", (json_int_t)e->mtime, "ok", (int)e->ok, "reason",
-            e->ok ? NULL : e->reason, "model", e->model, "settings", e->settings, "code_size",
-            (json_int_t)e->code_size, "weights_size", (json_int_t)e->weights_size);
+        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:b,s:o,s:o,s:o,s:I,s:I}", "kind", e->kind, "key",
+                              e->key, "size", (json_int_t)e->size, "mtime", (json_int_t)e->mtime,
+                              "ok", (int)e->ok, "reason", tool_json_text(e->ok ? NULL : e->reason),
+                              "model", tool_json_text(e->model), "settings",
+                              tool_json_text(e->settings), "code_size", (json_int_t)e->code_size,
+                              "weights_size", (json_int_t)e->weights_size);
         l->failed |= !tool_event("object", o, 10);
         return !l->failed;
     }
@@ -65,11 +66,12 @@ static int list(tool_args *a, rp_cache *c, bool verify) {
     json_t *takes = a->json ? json_object() : NULL;
     if (a->json) {
         st = rp_cache_usage(c, add_share, takes, &err);
-        (void)tool_event("summary",
-                         json_pack("{s:s,s:I,s:I,s:I,s:o}", "dir", rp_cache_dir(c), "objects",
-                                   (json_int_t)l.n, "bytes", (json_int_t)l.bytes, "bad",
-                                   (json_int_t)l.n_bad, "takes", takes),
-                         10);
+        l.failed |=
+            !tool_event("summary",
+                        json_pack("{s:o,s:I,s:I,s:I,s:o}", "dir", tool_json_text(rp_cache_dir(c)),
+                                  "objects", (json_int_t)l.n, "bytes", (json_int_t)l.bytes, "bad",
+                                  (json_int_t)l.n_bad, "takes", takes),
+                        10);
     } else if (verify) {
         (void)printf("%" PRIu64 " objects, %" PRIu64 " bad\n", l.n, l.n_bad);
     } else {
@@ -81,7 +83,7 @@ static int list(tool_args *a, rp_cache *c, bool verify) {
         return tool_error("%" PRIu64 " of %" PRIu64
                           " objects were bad; they are in %s/quarantine and will be made again",
                           l.n_bad, l.n, rp_cache_dir(c));
-    return 0;
+    return l.failed ? TOOL_EXIT_FAILED : 0;
 }
 
 /* --- why --- */
@@ -239,8 +241,8 @@ static int bundle(tool_args *a, rp_cache *c, bool out) {
     if (st != RP_OK) return tool_fail(st, &err);
     if (a->json)
         return tool_event("summary",
-                          json_pack("{s:s,s:I,s:I}", "file", a->pos[1], "files", (json_int_t)files,
-                                    "bytes", (json_int_t)bytes),
+                          json_pack("{s:o,s:I,s:I}", "file", tool_json_text(a->pos[1]), "files",
+                                    (json_int_t)files, "bytes", (json_int_t)bytes),
                           10)
                    ? 0
                    : TOOL_EXIT_FAILED;
@@ -268,7 +270,8 @@ static int do_verb(tool_args *a, rp_cache *c, int verb) {
     case IMPORT: return bundle(a, c, verb == EXPORT);
     default:
         if (a->json)
-            return tool_event("summary", json_pack("{s:s}", "dir", rp_cache_dir(c)), 10)
+            return tool_event("summary", json_pack("{s:o}", "dir", tool_json_text(rp_cache_dir(c))),
+                              10)
                        ? 0
                        : TOOL_EXIT_FAILED;
         (void)puts(rp_cache_dir(c));

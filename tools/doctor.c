@@ -39,6 +39,20 @@ static void print_gpu(const json_t *gpu, const char *nvrtc) {
          nvrtc ? NULL : "nothing can be compiled for a GPU");
 }
 
+static void print_cache(const json_t *cache, bool writable) {
+    const char *dir = text(cache, "dir") ? text(cache, "dir") : "none",
+               *why = text(cache, "reason");
+    char more[1024];
+    if (writable && json_is_false(json_object_get(cache, "exists")))
+        why = "not there yet; the first run makes it";
+    (void)snprintf(more, sizeof more, "%s%s",
+                   !writable && json_is_true(json_object_get(cache, "readable"))
+                       ? "what it holds is used, nothing is added: "
+                       : "",
+                   why ? why : "");
+    line(writable, "cache", dir, more);
+}
+
 static void print_report(const json_t *o) {
     const json_t *cc = json_object_get(o, "compiler"), *cache = json_object_get(o, "cache");
     const json_t *model = json_object_get(o, "model");
@@ -48,10 +62,7 @@ static void print_report(const json_t *o) {
     print_cpu(json_object_get(o, "cpu"));
     line(has_cc, "compiler", has_cc ? text(cc, "path") : text(cc, "reason"),
          has_cc ? text(cc, "version") : "install gcc or name one in REPRISE_CC");
-    line(has_cache, "cache", text(cache, "dir") ? text(cache, "dir") : "none",
-         has_cache && json_is_false(json_object_get(cache, "exists"))
-             ? "not there yet; the first run makes it"
-             : text(cache, "reason"));
+    print_cache(cache, has_cache);
     if (text(cache, "code")) line(true, "code", text(cache, "dir"), text(cache, "code"));
     line(true, "model", text(model, "name"),
          json_is_true(json_object_get(model, "found"))

@@ -68,8 +68,8 @@ static int print_values(const tool_args *a, const char *text) {
     }
     const char *b = tool_get(a, TOOL_FLAG_BACKEND), *s = tool_get(a, TOOL_FLAG_SEED);
     return tool_event("summary",
-                      json_pack("{s:s,s:s,s:s,s:I}", "file", a->pos[0], "backend", b ? b : "interp",
-                                "seed", s ? s : "0", "values", (json_int_t)n),
+                      json_pack("{s:o,s:s,s:s,s:I}", "file", tool_json_text(a->pos[0]), "backend",
+                                b ? b : "interp", "seed", s ? s : "0", "values", (json_int_t)n),
                       10)
                ? 0
                : TOOL_EXIT_FAILED;

@@ -159,7 +159,7 @@ rp_engine *tool_open(tool_args *a, bool no_capture, int *rc) {
 json_t *tool_token_json(rp_engine *e, int32_t id) {
     char *text = NULL;
     if (rp_engine_detokenize(e, &id, 1, &text, NULL) != RP_OK) return json_null();
-    json_t *j = tool_json_text(text, strlen(text));
+    json_t *j = tool_json_text(text);
     rp_engine_text_free(text);
     return j;
 }

@@ -53,8 +53,8 @@ int tool_opt(tool_args *a) {
         rc = tool_fail(st, &err);
     else if (a->json)
         rc = tool_event("stage",
-                        json_pack("{s:s,s:s,s:o}", "file", a->pos[0], "stage", stage, "text",
-                                  tool_json_text(text, strlen(text))),
+                        json_pack("{s:o,s:s,s:o}", "file", tool_json_text(a->pos[0]), "stage",
+                                  stage, "text", tool_json_text(text)),
                         10)
                  ? 0
                  : TOOL_EXIT_FAILED;

@@ -29,10 +29,8 @@ static int put_error(int code, const char *fmt, va_list ap) {
     char text[1024];
     put_line("reprise: ", fmt, ap, text, sizeof text);
     if (error_events && !ferror(stdout))
-        (void)tool_event(
-            "error",
-            json_pack("{s:i,s:o}", "code", code, "message", tool_json_text(text, strlen(text))),
-            10);
+        (void)tool_event("error",
+                         json_pack("{s:i,s:o}", "code", code, "message", tool_json_text(text)), 10);
     return code;
 }
 
@@ -131,11 +129,11 @@ size_t tool_utf8_bad(const char *z, size_t len) {
     return i;
 }
 
-json_t *tool_json_text(const char *z, size_t len) {
-    json_t *j = json_stringn(z, len);
+json_t *tool_json_text(const char *z) {
+    json_t *j = z ? json_string(z) : json_null();
     if (j) return j;
+    size_t len = strlen(z), n = 0;
     char *fixed = malloc(3 * len + 1);
-    size_t n = 0;
     if (!fixed) return NULL;
     for (size_t i = 0; i < len;) {
         size_t k = utf8_len((const unsigned char *)z + i, len - i);

@@ -26,8 +26,8 @@ void tool_note(const tool_args *a, const char *fmt, ...) RP_PRINTF(2, 3);
 
 /* Writes {"event": name, ...} as one line and releases o. Numbers with `digits` digits. False: nobody reads. */
 bool tool_event(const char *name, json_t *o, int digits);
-/* Text as JSON whatever its bytes are: what is no UTF-8 becomes U+FFFD. */
-json_t *tool_json_text(const char *z, size_t len);
+/* Text as JSON whatever its bytes are: what is no UTF-8 becomes U+FFFD. NULL is null. */
+json_t *tool_json_text(const char *z);
 /* Where the text stops being UTF-8; len when it does not. */
 size_t tool_utf8_bad(const char *z, size_t len);
 /* null for what JSON cannot hold. */

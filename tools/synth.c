@@ -15,8 +15,10 @@ int tool_synth(tool_args *a) {
     rp_status st = rp_model_synthesize(a->pos[0], path, &bytes, &err);
     if (st != RP_OK) return tool_fail(st, &err);
     if (a->json)
-        return tool_event("synth", json_pack("{s:s,s:I}", "file", path, "bytes", (json_int_t)bytes),
-                          10)
+        return tool_event(
+                   "synth",
+                   json_pack("{s:o,s:I}", "file", tool_json_text(path), "bytes", (json_int_t)bytes),
+                   10)
                    ? 0
                    : TOOL_EXIT_FAILED;
     if (!tool_on(a, TOOL_FLAG_QUIET))

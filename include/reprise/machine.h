@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 /* One JSON object: cpu{model, features, isa_best, isa_granted[]}, compiler{path, version}, cache{dir, exists,
- * writable, reason} (a folder that does not exist is not made: writable says whether it could be), gpu{name, arch, driver, memory, reason} (cuda:0; name null: reason says why), nvrtc{path, reason},
+ * readable, writable, reason} (a folder that does not exist is not made: writable says whether it could be; readable: what it
+ * holds is used), gpu{name, arch, driver, memory, reason} (cuda:0; name null: reason says why), nvrtc{path, reason},
  * model{name, found, path}. dir as for rp_cache_open. Owned by the caller (rp_free). */
 RP_API rp_status rp_machine_report(const char *cache_dir, char **out, rp_error *err) RP_MUST_USE;
 /* Milliseconds since the library was loaded: the start of a program that links it, without what exec and the loader took. */

@@ -30,10 +30,6 @@ double rp_process_age_ms(void) {
     return (double)base_process_age_ns() / 1e6;
 }
 
-static json_t *text_or_null(const char *z) {
-    return z ? json_string(z) : json_null();
-}
-
 /* "model name : X" of /proc/cpuinfo. */
 static json_t *cpu_model(void) {
     char *text = NULL;
@@ -44,7 +40,7 @@ static json_t *cpu_model(void) {
         if (colon) {
             colon += strspn(colon, ": \t");
             colon[strcspn(colon, "\n")] = 0;
-            out = json_string(colon);
+            out = config_text_json(colon);
         }
     }
     base_free(text);
@@ -65,8 +61,8 @@ static json_t *compiler_report(void) {
     rp_error why = {0};
     rp_status st = compile_toolchain_find(NULL, &t, &why);
     const char *reason = st != RP_OK ? why.text : t.path ? NULL : t.missing;
-    json_t *o = json_pack("{s:o,s:o,s:o}", "path", text_or_null(t.path), "version",
-                          text_or_null(t.version), "reason", text_or_null(reason));
+    json_t *o = json_pack("{s:o,s:o,s:o}", "path", config_text_json(t.path), "version",
+                          config_text_json(t.version), "reason", config_text_json(reason));
     compile_toolchain_done(&t);
     return o;
 }
@@ -93,20 +89,22 @@ static rp_status cache_report(const char *dir, const rp_error *why, json_t **out
     cache_store *s = NULL;
     struct stat info;
     if (!dir) {
-        *out =
-            json_pack("{s:n,s:b,s:b,s:s}", "dir", "exists", 0, "writable", 0, "reason", why->text);
+        *out = json_pack("{s:n,s:b,s:b,s:o}", "dir", "exists", 0, "writable", 0, "reason",
+                         config_text_json(why->text));
         return RP_OK;
     }
     if (stat(dir, &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
         bool good = can_be_made(dir);
-        *out = json_pack("{s:s,s:b,s:b,s:s?}", "dir", dir, "exists", 0, "writable", (int)good,
-                         "reason", good ? NULL : "it is not there and cannot be made");
+        *out = json_pack("{s:o,s:b,s:b,s:s?}", "dir", config_text_json(dir), "exists", 0,
+                         "writable", (int)good, "reason",
+                         good ? NULL : "it is not there and cannot be made");
         return RP_OK;
     }
     RP_TRY(cache_store_open(dir, &s, err));
     const char *off = cache_store_read_only_reason(s);
-    *out = json_pack("{s:s,s:b,s:b,s:o,s:o}", "dir", dir, "exists", 1, "writable", off == NULL,
-                     "reason", text_or_null(off), "code", text_or_null(hal_code_note(dir)));
+    *out = json_pack("{s:o,s:b,s:b,s:b,s:o,s:o}", "dir", config_text_json(dir), "exists", 1,
+                     "readable", cache_store_off_reason(s) == NULL, "writable", off == NULL,
+                     "reason", config_text_json(off), "code", config_text_json(hal_code_note(dir)));
     cache_store_close(s);
     return RP_OK;
 }
@@ -116,8 +114,8 @@ static json_t *nvrtc_report(void) {
     const char *path = NULL;
     rp_error why = {0};
     if (cuda_nvrtc_open(&rtc, &path, &why) == RP_OK)
-        return json_pack("{s:o}", "path", text_or_null(path));
-    return json_pack("{s:o,s:s}", "path", json_null(), "reason", why.text);
+        return json_pack("{s:o}", "path", config_text_json(path));
+    return json_pack("{s:o,s:o}", "path", json_null(), "reason", config_text_json(why.text));
 }
 
 /* cuda:0, without taking any of it. */
@@ -128,7 +126,7 @@ static json_t *gpu_report(void) {
     rp_error why = {0};
     if (cuda_driver_open(&cu, &why) != RP_OK ||
         cuda_gpu_find(&cu, 0, CUDA_MIN_CAPABILITY, &g, &why) != RP_OK)
-        return json_pack("{s:o,s:s}", "name", json_null(), "reason", why.text);
+        return json_pack("{s:o,s:o}", "name", json_null(), "reason", config_text_json(why.text));
     (void)snprintf(arch, sizeof arch, "sm_%d", g.capability);
     (void)snprintf(driver, sizeof driver, "%d.%d", g.driver_version / 1000,
                    g.driver_version % 1000 / 10);
@@ -143,7 +141,7 @@ static json_t *model_report(const char *dir) {
     char *found = model_find_fetched(MODEL, dir, st == RP_OK ? usual : NULL);
     char *path = found || !dir ? NULL : model_named_path(MODEL, dir);
     json_t *o = json_pack("{s:s,s:b,s:o}", "name", MODEL, "found", found != NULL, "path",
-                          text_or_null(found ? found : path));
+                          config_text_json(found ? found : path));
     base_free(usual);
     base_free(found);
     base_free(path);

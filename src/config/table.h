@@ -113,6 +113,9 @@ void config_value_expected(const config_field *f, char *out, size_t size);
  * valid UTF-8. Returns out. */
 enum { CONFIG_SHOWN = 100 };
 const char *config_shown(const char *text, char out[CONFIG_SHOWN]);
+/* Text as JSON whatever its bytes are, for reports: what is no UTF-8 becomes U+FFFD. NULL is null. New reference; NULL when
+ * memory is exhausted. */
+json_t *config_text_json(const char *text);
 /* Compact text of any JSON, owned by the caller (base_free). */
 char *config_json_text(const json_t *value);
 /* order: JSON_SORT_KEYS, or 0 for the order of insertion. */

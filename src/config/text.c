@@ -39,9 +39,14 @@ rp_status rp_config_to_json(const rp_compilation_config *cfg, char **out, rp_err
     if (!cfg || !out) return rp_fail(err, RP_INVALID, "rp_config_to_json: cfg and out needed");
     json_t *root = json_object();
     bool ok = root != NULL;
-    for (int i = 0; ok && i < CONFIG_ID_COUNT_; i++)
-        ok = put(root, config_table[i].name,
-                 config_value_json(&config_table[i], config_slot_const(cfg, i)));
+    for (int i = 0; ok && i < CONFIG_ID_COUNT_; i++) {
+        const config_field *f = &config_table[i];
+        const void *slot = config_slot_const(cfg, i);
+        /* a path that came from the environment is text of any bytes */
+        ok = put(root, f->name,
+                 f->kind == CONFIG_KIND_STR ? config_text_json(*(char *const *)slot)
+                                            : config_value_json(f, slot));
+    }
     if (ok) text = config_json_dump(root, 0);
     json_decref(root);
     if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of a configuration");

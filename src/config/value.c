@@ -70,6 +70,27 @@ void config_value_expected(const config_field *f, char *out, size_t size) {
     }
 }
 
+json_t *config_text_json(const char *text) {
+    enum { LONGEST = 4 }; /* bytes of a character */
+    json_t *j = text ? json_string(text) : json_null();
+    if (j) return j;
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (size_t n = strlen(text), len; *text; text += len, n -= len) {
+        bool good = false; /* jansson takes UTF-8 alone */
+        for (len = 1; !good && len <= LONGEST && len <= n; len += !good) {
+            json_t *probe = json_stringn(text, len);
+            good = probe != NULL;
+            json_decref(probe);
+        }
+        if (!good) len = 1;
+        base_buf_add(&b, good ? text : "\xef\xbf\xbd", good ? len : 3);
+    }
+    if (!b.failed) j = json_stringn(b.data, b.len);
+    base_buf_done(&b);
+    return j;
+}
+
 const char *config_shown(const char *text, char out[CONFIG_SHOWN]) {
     json_t *probe = json_string(text);
     size_t n = strlen(text), kept = n < CONFIG_SHOWN ? n : CONFIG_SHOWN - 4;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "config/table.h"
 #include "engine/engine.h"
 
 static json_t *object_config(const rp_engine *e) {
@@ -25,8 +26,8 @@ static json_t *object_memory(const rp_engine *e) {
 
 static void add_skip(json_t *a, const char *what, const char *reason, uint64_t count) {
     if (count)
-        json_array_append_new(a, json_pack("{s:s,s:s,s:I}", "what", what, "reason", reason, "count",
-                                           (json_int_t)count));
+        json_array_append_new(a, json_pack("{s:s,s:o,s:I}", "what", what, "reason",
+                                           config_text_json(reason), "count", (json_int_t)count));
 }
 
 static json_t *array_skips(const rp_engine *e) {
@@ -34,8 +35,8 @@ static json_t *array_skips(const rp_engine *e) {
     json_t *a = json_array();
     size_t n = rp_config_notes(e->config, &notes);
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(
-            a, json_pack("{s:s,s:s}", "what", notes[i].what, "reason", notes[i].reason));
+        json_array_append_new(a, json_pack("{s:s,s:o}", "what", notes[i].what, "reason",
+                                           config_text_json(notes[i].reason)));
     const graph_state *s = engine_runner_state(e->runner);
     for (uint32_t i = 0; i < s->n_skips; i++)
         add_skip(a, s->skips[i].what, s->skips[i].reason, s->skips[i].count);
@@ -72,7 +73,13 @@ static const char *chat_name(const rp_engine *e) {
 /* The folder that the stages of compiling were written to (compile/dump.h), or null. */
 static json_t *text_dump(const rp_engine *e) {
     const char *path = e->config->debug_dump_path;
-    return path && *path ? json_sprintf("%s/rank_0", path) : json_null();
+    base_buf b;
+    if (!path || !*path) return json_null();
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "%s/rank_0", path);
+    json_t *j = config_text_json(b.data);
+    base_buf_done(&b);
+    return j;
 }
 
 static double rate(uint64_t tokens, double ms) {
@@ -170,7 +177,7 @@ rp_status engine_json_text(json_t *o, base_buf *out, rp_error *err) {
 rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     json_t *o = json_object();
     if (!o) return rp_fail(err, RP_NOMEM, "summary");
-    set(o, "model", json_string(model_source_name(e->source)));
+    set(o, "model", config_text_json(model_source_name(e->source)));
     set(o, "device", json_string(e->config->device));
     set(o, "isa", json_string(e->arch[0] ? e->arch : gen_isa_name(e->isa)));
     set(o, "config", object_config(e));

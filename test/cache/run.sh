@@ -199,6 +199,9 @@ other_user() {
     out=$(cd "$tmp/root" && setpriv --reuid 4242 --regid 4242 --clear-groups ./reprise run synthetic:tiny hi --max-tokens 2 --cache-dir cache --json 2>&1)
     [ "$(number compiles <<<"$out")" = 0 ] && grep -q '"skips":\[\]' <<<"$out" && pass "$name" ||
         fail "$name" "$(tail -n 1 <<<"$out" | head -c 300)"
+    out=$(cd "$tmp/root" && setpriv --reuid 4242 --regid 4242 --clear-groups ./reprise doctor --cache-dir cache 2>&1)
+    grep -q '^BAD  cache     cache: what it holds is used, nothing is added: cache folder cache cannot be written' <<<"$out" &&
+        pass "$name, as doctor tells it" || fail "$name, as doctor tells it" "$(grep cache <<<"$out")"
 }
 
 check "warm after a move" synthetic:tiny

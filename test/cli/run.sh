@@ -421,6 +421,39 @@ reprise run synthetic:tiny "x" --stop "" 2>err
 reprise run $'no\nsuch\033model' x 2>err
 [ "$(wc -l <err)" = 1 ] && ! grep -q $'\033' err && pass control_characters || fail control_characters "$(cat err)"
 
+# Names of files are bytes; in JSON what is no UTF-8 of them is U+FFFD, and nothing is left out for it.
+odd=$'odd\xff' shown='odd\ufffd'
+told() { # FIELD VALUE COMMAND...: exit 0, only events, and FIELD of the last ends with VALUE
+    local key=$1 want=$2
+    shift 2
+    "$@" --json >out 2>err || { bad+=" ${*: -2}: exit $?, $(head -c 200 err);"; return; }
+    events <out >/dev/null || bad+=" ${*: -2}: no events;"
+    case $(field "$key" <out) in "$key \""*"$want\"") ;; *) bad+=" ${*: -2}: $(field "$key" <out);" ;; esac
+}
+bad=
+told file "$shown.gguf" reprise synth tiny --out "$odd.gguf"
+for cmd in "run --prompt-ids 1 --max-tokens 1" "score --prompt-ids 1 --continuation-ids 2" explain; do
+    told model "$shown.gguf" reprise $cmd "$odd.gguf" --cache-dir odd-cache
+done
+told event summary reprise cache verify --cache-dir odd-cache
+told event summary reprise cache ls --cache-dir odd-cache
+grep -q $'"kind":"plan".*"model":"[^"]*odd\xef\xbf\xbd.gguf"' out || bad+=" cache ls: $(head -c 300 out);"
+told file "$shown.bundle" reprise cache export "$odd.bundle" --cache-dir odd-cache
+told file "$shown.bundle" reprise cache import "$odd.bundle" --cache-dir odd-cache
+told file "$shown.bundle" env REPRISE_CACHE_DIR="$PWD/$odd" "$REPRISE" cache import "$odd.bundle"
+told dir "$shown" env REPRISE_CACHE_DIR="$PWD/$odd" "$REPRISE" cache ls
+told cache.dir "$shown" env REPRISE_CACHE_DIR="$PWD/$odd" "$REPRISE" doctor
+told debug_dump "$shown/rank_0" env REPRISE_DEBUG_DUMP_PATH="$odd" "$REPRISE" compile synthetic:tiny
+told config.debug_dump_path "$shown" env REPRISE_DEBUG_DUMP_PATH="$odd" "$REPRISE" compile synthetic:tiny
+cp graph.ir "$odd.ir"
+told file "$shown.ir" reprise opt "$odd.ir"
+told file "$shown.ir" reprise eval "$odd.ir"
+: >"$odd.none"
+REPRISE_CACHE_DIR=$PWD/$odd.none/sub reprise run synthetic:tiny hi --max-tokens 1 --json >out 2>err
+field skips <out | grep -qF "$shown.none" || bad+=" a folder that cannot be: $(field skips <out);"
+[ -z "$bad" ] && pass odd_names || fail odd_names "$bad"
+rm -rf "$odd"* odd-cache
+
 # Bars are drawn on a terminal and nowhere else, and leave nothing behind.
 cat >bars.py <<'PY'
 import fcntl, os, re, struct, subprocess, sys, termios

@@ -243,6 +243,33 @@ static void every_allocation_may_fail(void **state) {
         }
 }
 
+/* A path is text of any bytes: what is no UTF-8 is shown as U+FFFD, byte by byte, and nothing else is lost. */
+static void text_of_any_bytes_is_json(void **state) {
+    static const char *const cases[][2] = {{"", ""},
+                                           {"/a/\xc3\xa9", "/a/\xc3\xa9"},
+                                           {"\xff/x", "\xef\xbf\xbd/x"},
+                                           {"\xc3\xa9\xc3", "\xc3\xa9\xef\xbf\xbd"},
+                                           {"\xe2\x82z", "\xef\xbf\xbd\xef\xbf\xbdz"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *j = config_text_json(cases[i][0]);
+        assert_string_equal(json_string_value(j), cases[i][1]);
+        json_decref(j);
+    }
+    json_t *none = config_text_json(NULL);
+    assert_true(json_is_null(none));
+    json_decref(none);
+    rp_error err = {0};
+    char *text = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    base_free(cfg->debug_dump_path);
+    cfg->debug_dump_path = base_strdup("d\xff"); /* as from the environment */
+    CHECK_OK(rp_config_to_json(cfg, &text, &err), &err);
+    assert_non_null(strstr(text, "\"debug_dump_path\":\"d\xef\xbf\xbd\""));
+    rp_config_text_free(text);
+    rp_config_free(cfg);
+}
+
 static int nothing_left(void **state) {
     (void)state;
     return base_live() != 0;
@@ -255,6 +282,7 @@ int main(void) {
         TEST(numbers_are_what_the_text_says),
         TEST(names_are_unique_and_targets_exist),
         TEST(printed_json_reads_back),
+        TEST(text_of_any_bytes_is_json),
         TEST(equal_settings_give_equal_keys),
         TEST(help_shows_every_setting),
         TEST(committed_pages_are_current),
