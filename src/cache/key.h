@@ -36,8 +36,8 @@ rp_status cache_key_find_but(cache_store *s, const cache_key *k, const char *but
  * now of b. RP_NOT_FOUND; RP_INVALID when a start is that of several, or the kinds differ. */
 rp_status cache_compare_json(cache_store *s, const char *a, const char *b, char **out,
                              rp_error *err) RP_MUST_USE;
-/* What is known of a stored plan, or of weights: the name of the model, and a plan's main settings, "name=value ...". Either is
- * NULL where it is not stored. Owned by the caller. */
+/* What is known of a stored plan, or of weights: the name of the model, and a plan's main settings, "name=value ..."; of what was
+ * learned, the program or function. Either is NULL where it is not stored. Owned by the caller. */
 rp_status cache_about(cache_store *s, const char *hex, char **model, char **settings,
                       rp_error *err) RP_MUST_USE;
 /* Why k, which was looked for, was not found: the same lines for the plans alone whose factor `same` is as in k; nothing where

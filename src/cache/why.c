@@ -19,6 +19,7 @@ static const char *const factor_files[CACHE_KIND_COUNT_] = {
     [CACHE_PLAN] = "key_factors.json",
     [CACHE_CODE] = "code_factors.json",
     [CACHE_WEIGHTS] = "weights_factors.json",
+    [CACHE_TUNING] = "tuning_factors.json",
 };
 
 rp_status cache_put_factors(cache_store *s, cache_kind kind, const cache_key *k, rp_error *err) {
@@ -415,7 +416,7 @@ out:
 
 /* ---- what an object is of ---- */
 
-/* Settings that tell plans of one model apart; those with a usual value only where they have another. */
+/* Settings that tell plans of one model apart, or what something was learned of; those with a usual value only where they have another. */
 static void put_settings(const json_t *factors, base_buf *b) {
     static const struct {
         const char *name, *usual;
@@ -427,7 +428,9 @@ static void put_settings(const json_t *factors, base_buf *b) {
                  {"max_num_batched_tokens", NULL},
                  {"compiler", NULL}, /* only where one was named */
                  {"splitting_ops", "[\"reprise::attention\"]"},
-                 {"skip_passes", "[]"}};
+                 {"skip_passes", "[]"},
+                 {"program", NULL}, /* what was learned of it, or of a function */
+                 {"function", NULL}};
     const char *backend = json_string_value(json_object_get(factors, "backend")), *name;
     const bool fuses = backend && strcmp(backend, "\"eager\"") != 0;
     json_t *value;
@@ -453,6 +456,7 @@ rp_status cache_about(cache_store *s, const char *hex, char **model, char **sett
     if (!cache_parse_hex(hex, &key, ignored)) return RP_OK;
     rp_status st = cache_get_text(s, key, "model", model, err);
     if (st == RP_OK || st == RP_NOT_FOUND) st = stored_factors(s, CACHE_PLAN, key, &factors, err);
+    if (st == RP_OK && !factors) st = stored_factors(s, CACHE_TUNING, key, &factors, err);
     base_buf_init(&b, 0);
     put_settings(factors, &b);
     json_decref(factors);

@@ -16,6 +16,7 @@
 #include "base/spawn.h"
 #include "base/str.h"
 #include "base/temp.h"
+#include "cache/key.h"
 
 static atomic_uint_fast64_t n_runs;
 
@@ -41,28 +42,31 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
 }
 
 /* What changes when the program at path is replaced. What a wrapper calls may be replaced unseen. */
-static rp_status hash_program(const char *path, base_hash128 *out, rp_error *err) {
+static rp_status key_of_program(const char *path, cache_key *k, rp_error *err) {
     struct stat info;
-    base_buf b;
     if (stat(path, &info) != 0) return rp_fail(err, RP_IO, "cannot look at %s", path);
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s %lld %lld.%09ld", path, (long long)info.st_size,
-                    (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) *out = base_hash(b.data, b.len);
-    base_buf_done(&b);
-    return st;
+    RP_TRY(cache_key_add(k, "learned", "version", err));
+    RP_TRY(cache_key_add(k, "program", path, err));
+    RP_TRY(cache_key_addf(k, err, "size", "%lld", (long long)info.st_size));
+    return cache_key_addf(k, err, "changed", "%lld.%09ld", (long long)info.st_mtim.tv_sec,
+                          info.st_mtim.tv_nsec);
 }
 
 /* The version as the store has it, or else as the program says itself, which the store then has. */
 static rp_status learn_version(compile_toolchain *t, cache_store *store, rp_error *err) {
     size_t size;
-    base_hash128 key;
-    RP_TRY(hash_program(t->path, &key, err));
-    rp_status st = cache_get(store, CACHE_TUNING, key, &t->version, &size, err);
-    if (st != RP_NOT_FOUND) return st;
-    RP_TRY(ask_version(t, err));
-    return cache_put(store, CACHE_TUNING, key, t->version, strlen(t->version), err);
+    cache_key *k = cache_key_new();
+    rp_status st = k ? key_of_program(t->path, k, err) : rp_fail(err, RP_NOMEM, "a key");
+    RP_TRY_OUT(st);
+    st = cache_get(store, CACHE_TUNING, cache_key_hash(k), &t->version, &size, err);
+    if (st != RP_NOT_FOUND) goto out;
+    RP_TRY_OUT(ask_version(t, err));
+    RP_TRY_OUT(
+        cache_put(store, CACHE_TUNING, cache_key_hash(k), t->version, strlen(t->version), err));
+    st = cache_put_factors(store, CACHE_TUNING, k, err);
+out:
+    cache_key_free(k);
+    return st;
 }
 
 /* $REPRISE_CC, or else the first there is of the usual names; NULL: there is none. */

@@ -12,10 +12,10 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cache/store.h"
+#include "cache/key.h"
 #include "config/config.h"
 
-#define FORMAT "reprise-decisions 1\n"
+#define FORMAT "sizes 1"
 
 /* Tells this process from others, children among them. */
 static uint64_t own_mark(void) {
@@ -27,14 +27,14 @@ static uint64_t own_mark(void) {
 
 /* --- records --------------------------------------------------------------------------------------- */
 
-static rp_status key_of(const rp_jit *f, base_hash128 *out, rp_error *err) {
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_printf(&b, "%s%s\n%s\n%d\n", FORMAT, f->name, f->file, f->line);
-    rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) *out = base_hash(b.data, b.len);
-    base_buf_done(&b);
-    return st;
+/* Owned by the caller, also where it failed. */
+static rp_status key_of(const rp_jit *f, cache_key **out, rp_error *err) {
+    *out = cache_key_new();
+    if (!*out) return rp_fail(err, RP_NOMEM, "a key");
+    RP_TRY(cache_key_add(*out, "learned", FORMAT, err));
+    RP_TRY(cache_key_add(*out, "function", f->name, err));
+    RP_TRY(cache_key_add(*out, "file", f->file, err));
+    return cache_key_addf(*out, err, "line", "%d", f->line);
 }
 
 static unsigned axes_of(const front_seen *s) {
@@ -44,7 +44,7 @@ static unsigned axes_of(const front_seen *s) {
 }
 
 static void put_record(const rp_jit *f, base_buf *out) {
-    base_buf_printf(out, FORMAT "by %" PRIx64 "\n", own_mark());
+    base_buf_printf(out, FORMAT "\nby %" PRIx64 "\n", own_mark());
     for (const front_seen *s = f->seen; s; s = s->next)
         if (axes_of(s) && !strchr(s->source, '\n'))
             base_buf_printf(out, "%x %u %s\n", axes_of(s), s->rank, s->source);
@@ -63,10 +63,11 @@ static rp_status read_line(rp_jit *f, const char *line, rp_error *err) {
 
 static rp_status read_record(rp_jit *f, char *text, rp_error *err) {
     uint64_t by;
-    if (strncmp(text, FORMAT, strlen(FORMAT)) != 0 ||
-        sscanf(text + strlen(FORMAT), "by %" SCNx64, &by) != 1 || by == own_mark())
+    const size_t head = strlen(FORMAT "\n");
+    if (strncmp(text, FORMAT "\n", head) != 0 || sscanf(text + head, "by %" SCNx64, &by) != 1 ||
+        by == own_mark())
         return RP_OK;
-    for (char *line = text + strlen(FORMAT), *end; (end = strchr(line, '\n')); line = end + 1) {
+    for (char *line = text + head, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         RP_TRY(read_line(f, line, err));
     }
@@ -81,23 +82,26 @@ static rp_status open_store(const rp_jit *f, cache_store **out, rp_error *err) {
 }
 
 rp_status front_decisions_load(rp_jit *f, rp_error *err) {
-    base_hash128 key;
+    cache_key *key = NULL;
     cache_store *store = NULL;
     char *text = NULL;
     size_t size;
+    rp_status st = RP_OK;
     if (f->loaded) return RP_OK;
-    RP_TRY(key_of(f, &key, err));
-    RP_TRY(open_store(f, &store, err));
-    rp_status st = cache_get(store, CACHE_TUNING, key, &text, &size, err);
+    RP_TRY_OUT(key_of(f, &key, err));
+    RP_TRY_OUT(open_store(f, &store, err));
+    st = cache_get(store, CACHE_TUNING, cache_key_hash(key), &text, &size, err);
     if (st == RP_OK) st = read_record(f, text, err);
+out:
     base_free(text);
-    cache_store_close(store);
+    if (store) cache_store_close(store);
+    cache_key_free(key);
     f->loaded = st == RP_OK || st == RP_NOT_FOUND;
     return f->loaded ? RP_OK : st;
 }
 
 rp_status front_decisions_store(rp_jit *f, rp_error *err) {
-    base_hash128 key;
+    cache_key *key = NULL;
     cache_store *store = NULL;
     base_buf b;
     rp_status st = RP_OK;
@@ -107,9 +111,11 @@ rp_status front_decisions_store(rp_jit *f, rp_error *err) {
     RP_TRY_OUT(base_buf_status(&b, err));
     RP_TRY_OUT(key_of(f, &key, err));
     RP_TRY_OUT(open_store(f, &store, err));
-    RP_TRY_OUT(cache_put(store, CACHE_TUNING, key, b.data, b.len, err));
+    RP_TRY_OUT(cache_put(store, CACHE_TUNING, cache_key_hash(key), b.data, b.len, err));
+    RP_TRY_OUT(cache_put_factors(store, CACHE_TUNING, key, err));
     f->differed = false;
 out:
+    cache_key_free(key);
     if (store) cache_store_close(store);
     base_buf_done(&b);
     return st;

@@ -77,6 +77,13 @@ code A -> B: 1 of 5 factors differ
 weights
   content V -> V
   layout V -> V
+# What was learned of a compiler is an entry, too.
+$ printf '#!/bin/sh\nexec cc "$@"\n' > learned-cc; chmod +x learned-cc; REPRISE_CC=$PWD/learned-cc reprise compile synthetic:tiny --cache-dir own --quiet; reprise cache why $(keys tuning 2) --cache-dir own | sed 's/tuning [0-9a-f]* -> [0-9a-f]*/tuning A -> B/; s/"[^"]*"/V/g'; reprise cache ls --cache-dir own 2>/dev/null | grep -c 'program=.*/learned-cc$'
+tuning A -> B: 3 of 4 factors differ
+  program V -> V
+  size V -> V
+  changed V -> V
+1
 $ reprise cache why $(keys code 1) $(keys plan 1) --cache-dir own 2>&1 | sed 's/[0-9a-f]\{12\}/KEY/g'
 reprise: KEY is code and KEY is plan; compare two of one kind
 $ reprise cache ls --cache-dir own --quiet | grep '^weights' | grep -c 'synthetic:tiny,layers=3'
