@@ -30,7 +30,11 @@ rp_status compile_dump_dir(const rp_compilation_config *cfg, char **out, rp_erro
     /* One process drives one device: the rank is 0. */
     base_buf_printf(&b, "%s/rank_0", cfg->debug_dump_path);
     rp_status st = base_buf_status(&b, err);
-    if (st == RP_OK) st = base_dir_make(b.data, err);
+    rp_error why = {0};
+    if (st == RP_OK && (st = base_dir_make(b.data, &why)) != RP_OK)
+        st = rp_fail(err, st,
+                     "%s; debug_dump_path, $REPRISE_DEBUG_DUMP_PATH or $REPRISE_DEBUG asks for it",
+                     why.text);
     if (st == RP_OK) *out = base_buf_take(&b);
     base_buf_done(&b);
     return st;

@@ -19,6 +19,25 @@ void ir_value_done(ir_value *v) {
     *v = (ir_value){0};
 }
 
+static rp_status value_refused(rp_status st, const int64_t *dim, uint32_t rank, const char *what,
+                               rp_error *err) {
+    base_buf b;
+    double bytes = sizeof(double);
+    base_buf_init(&b, 0);
+    for (uint32_t i = 0; i < rank; i++) {
+        base_buf_printf(&b, "%s%lld", i ? "," : "", (long long)dim[i]);
+        bytes *= (double)dim[i];
+    }
+    if (st == RP_NOMEM)
+        st = rp_fail(err, st, "%s: no memory for [%s], %.3g bytes to the interpreter", what,
+                     b.data ? b.data : "", bytes);
+    else
+        st = rp_fail(err, st, "%s: [%s] has more than the 2^31 elements that the interpreter takes",
+                     what, b.data ? b.data : "");
+    base_buf_done(&b);
+    return st;
+}
+
 static rp_status value_init(ir_value *v, const int64_t *dim, uint32_t rank, const char *what,
                             rp_error *err) {
     *v = (ir_value){.rank = rank, .n = 1};
@@ -28,11 +47,10 @@ static rp_status value_init(ir_value *v, const int64_t *dim, uint32_t rank, cons
             return rp_fail(err, RP_INVALID, "%s: axis %u would be %lld", what, i,
                            (long long)dim[i]);
         if (__builtin_mul_overflow(v->n, dim[i], &v->n) || v->n > MAX_ELEMENTS)
-            return rp_fail(err, RP_UNSUPPORTED, "%s: too large for the interpreter", what);
+            return value_refused(RP_UNSUPPORTED, dim, rank, what, err);
     }
     v->data = base_alloc_array((size_t)v->n, sizeof *v->data);
-    if (!v->data) return rp_fail(err, RP_NOMEM, "%s: out of memory", what);
-    return RP_OK;
+    return v->data ? RP_OK : value_refused(RP_NOMEM, dim, rank, what, err);
 }
 
 static void concrete(const eval_state *s, const ir_shape *shape, int64_t *dim) {

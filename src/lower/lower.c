@@ -42,9 +42,8 @@ rp_status lower_bytes_refused(const ir_graph *g, const ir_node *n, rp_error *err
     }
     ir_type_print(g, n->dtype, &n->shape, &type);
     RP_TRY_OUT(base_buf_status(&type, err));
-    st = rp_fail(err, RP_UNSUPPORTED,
-                 "%s %s takes %s%.3g bytes; a tensor may take 2^63 - 1 at most", name, type.data,
-                 known ? "" : "up to ", bytes);
+    st = rp_fail(err, RP_UNSUPPORTED, "%s %s takes %s%.3g bytes; a tensor may take 2^61 at most",
+                 name, type.data, known ? "" : "up to ", bytes);
 out:
     base_buf_done(&type);
     return st;

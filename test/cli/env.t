@@ -23,6 +23,10 @@ $ REPRISE_CACHE_DIR=ids.txt reprise doctor
 $ REPRISE_DEBUG_DUMP_PATH=ids.txt reprise run synthetic:tiny hi
 ! reprise: REPRISE_DEBUG_DUMP_PATH=ids.txt: expected a folder
 ? 2
+# A folder for the stages of compiling that cannot be is told with what asked for it.
+$ REPRISE_DEBUG_DUMP_PATH=ids.txt/sub reprise run synthetic:tiny hi
+! reprise: cannot make folder 'ids.txt': Not a directory; debug_dump_path, $REPRISE_DEBUG_DUMP_PATH or $REPRISE_DEBUG asks for it
+? 1
 $ XDG_CACHE_HOME=ids.txt reprise score synthetic:tiny --prompt a --continuation b
 ! reprise: XDG_CACHE_HOME=ids.txt: expected a folder
 ? 2

@@ -85,5 +85,11 @@ True True
 True True
 # A tensor that cannot be is named with its size.
 $ printf 'graph @huge(%%x: f32[4294967296,4294967296]) -> f32[4294967296,4294967296] {\n  %%0 = add %%x, %%x : f32[4294967296,4294967296]\n  ret %%0\n}\n' > huge.ir; reprise opt huge.ir --stage plan
-! reprise: line 2: add f32[4294967296,4294967296] takes 7.38e+19 bytes; a tensor may take 2^63 - 1 at most
+! reprise: line 2: add f32[4294967296,4294967296] takes 7.38e+19 bytes; a tensor may take 2^61 at most
 ? 3
+# What the message says holds: 2^62 bytes are refused, 2^61 are not.
+$ sed 's/4294967296,/1073741824,/g; s/4294967296/1073741824/g' huge.ir > over.ir; reprise opt over.ir --stage plan
+! reprise: line 2: add f32[1073741824,1073741824] takes 4.61e+18 bytes; a tensor may take 2^61 at most
+? 3
+$ sed 's/,1073741824/,536870912/g' over.ir > most.ir; reprise opt most.ir --stage plan | head -n 1
+plan huge: 1 pieces, 1 compiled, 1 distinct, 1 launches, arena 0 bytes, weights 0 bytes
