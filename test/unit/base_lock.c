@@ -1,5 +1,6 @@
 /* Locks between processes: one holder, the dead and the stopped hold nothing up, a lost file is no hang. */
 #include "support/check.h"
+#include "support/heard.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -134,9 +135,18 @@ static void who_lost_it_removes_nothing(void **state) {
 static void patience_ends(void **state) {
     (void)state;
     bool waited = false;
+    char want[200];
+    base_buf heard;
     pid_t pid = start_holder();
+    heard_start(&heard, "cache");
     base_lock *l = take(10, &waited);
     assert_true(waited);
+    (void)snprintf(want, sizeof want,
+                   "[cache] process %d is making a test: waiting for it\n"
+                   "process %d, which is making a test, takes too long: it is made here, too\n",
+                   (int)pid, (int)pid);
+    assert_string_equal(heard.data, want); /* each once */
+    heard_done(&heard);
     base_lock_drop(l);
     end(pid);
 }
@@ -225,8 +235,13 @@ static void where_no_file_can_be_made(void **state) {
     bool waited = true;
     base_lock *l = NULL;
     rp_error err = {0};
+    base_buf heard;
     const base_lock_options o = {.path = absent, .what = "a test", .patience_ms = 1000};
+    heard_start(&heard, "cache");
     CHECK_OK(base_lock_take(&o, &l, &waited, &err), &err);
+    CHECK_HEARD(&heard, "[cache] a test is made without a lock: ");
+    CHECK_HEARD(&heard, absent);
+    heard_done(&heard);
     assert_null(l);
     assert_false(waited);
 }

@@ -1,6 +1,7 @@
 /* The store: round trips, every byte flipped or cut is a miss, quarantine, folders that must not be
  * used, full disks, two writers at once, listing and verifying. */
 #include "support/check.h"
+#include "support/heard.h"
 #include "support/trees.h"
 
 #include <errno.h>
@@ -636,10 +637,18 @@ static void full_at_open(void **state) {
     (void)state;
     cache_store *s = NULL;
     cache_store_close(open_store());
+    base_buf heard;
+    char want[600];
+    heard_start(&heard, "");
     disk_full(true);
     assert_int_equal(cache_store_open(dir, &s, NULL), RP_OK);
     const char *why = cache_store_read_only_reason(s);
+    for (int i = 0; i < 2; i++) assert_int_equal(put_text(s), RP_OK);
     disk_full(false);
+    (void)snprintf(want, sizeof want, "what is new is not kept: %s\n", why ? why : "");
+    assert_string_equal(heard.data, want); /* once */
+    heard_done(&heard);
+    assert_string_equal(cache_store_dropped_reason(s), why);
     assert_non_null(why);
     assert_non_null(strstr(why, "cannot be written"));
     assert_null(cache_store_off_reason(s));
@@ -682,11 +691,18 @@ static void nearly_full_at_open_says_why(void **state) {
 
 static void full_later_drops_writes_but_reads_on(void **state) {
     (void)state;
+    base_buf heard;
     cache_store *s = open_store();
     assert_int_equal(put_small(s), RP_OK);
+    heard_start(&heard, "");
     disk_full(true);
     assert_int_equal(put_text(s), RP_OK);
+    assert_int_equal(put_text(s), RP_OK);
     disk_full(false);
+    assert_ptr_equal(strstr(heard.data, "nothing more is written to the cache: cannot write "),
+                     heard.data);
+    assert_ptr_equal(strchr(heard.data, '\n'), heard.data + heard.len - 1); /* said once */
+    heard_done(&heard);
     assert_non_null(strstr(cache_store_dropped_reason(s), "cannot write"));
     assert_int_equal(get_small(s), RP_OK);
     assert_int_equal(get_text(s), RP_NOT_FOUND);

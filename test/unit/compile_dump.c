@@ -172,6 +172,47 @@ static void pieces_and_schedule_are_heard(void **state) {
     rp_graph_free(g);
 }
 
+/* A launch has a kernel for each range of rows, but for the range in which it does nothing. */
+static void what_a_piece_became_is_counted(void **state) {
+    static char version[] = "gcc 12";
+    base_buf heard;
+    rp_graph *g = small(1);
+    const compile_toolchain cc = {.version = version};
+    compile_options o = inductor;
+    const split_piece sp = {
+        .submod = 3, .graph_index = 1, .graph = (ir_graph *)(uintptr_t)trace_graph_ir(g)};
+    lower_launch l[] = {{.n_alts = 1, .alts = {{.symbol = "one"}}},
+                        {.n_alts = 3, .alts = {{.max = 1}, {.symbol = "few"}, {.symbol = "many"}}},
+                        {.n_alts = 2, .alts = {{.symbol = "two"}, {.symbol = "three"}}},
+                        {.n_alts = 2, .alts = {{.symbol = "@attend"}, {.symbol = "@split"}}},
+                        {.n_alts = 1, .custom = "my::op"}};
+    const lower_piece low = {.launches = l, .n_launches = 5};
+    char want[160];
+    (void)state;
+    compile_log_lowered(&sp, &low, 1.25); /* nobody listens */
+    heard_start(&heard, "inductor");
+    compile_log_lowered(&sp, &low, 1.26);
+    (void)snprintf(want, sizeof want,
+                   "[inductor] submod_3: %u nodes lowered to 5 launches: 5 kernels generated, 2 "
+                   "built in (1.3 ms)\n",
+                   ir_graph_count(sp.graph));
+    assert_string_equal(heard.data, want);
+    base_buf_clear(&heard);
+    compile_log_code(&sp, &o, true, 2.0);
+    o.toolchain = NULL;
+    compile_log_code(&sp, &o, false, 2.0);
+    o.toolchain = &cc;
+    compile_log_code(&sp, &o, false, 20.04);
+    assert_string_equal(
+        heard.data,
+        "[inductor] submod_3: code of graph 1 found in the cache\n"
+        "[inductor] submod_3: Compiling graph 1 for shape None with cc for portable takes 2.0 ms\n"
+        "[inductor] submod_3: Compiling graph 1 for shape None with gcc 12 for portable takes 20.0 "
+        "ms\n");
+    heard_done(&heard);
+    rp_graph_free(g);
+}
+
 static void a_folder_is_made_below_the_path(void **state) {
     rp_error err = {0};
     char dir[64], want[96], *got = NULL;
@@ -216,6 +257,7 @@ int main(void) {
         cmocka_unit_test(every_stage_reads_back),
         cmocka_unit_test(kernels_are_told_apart),
         cmocka_unit_test(pieces_and_schedule_are_heard),
+        cmocka_unit_test(what_a_piece_became_is_counted),
         cmocka_unit_test(a_folder_is_made_below_the_path),
         cmocka_unit_test(failed_allocations_leave_nothing),
     };

@@ -1,5 +1,6 @@
 /* A third compiler: what it gives a handle for is loaded in the next process, the rest is compiled again. */
 #include "support/check.h"
+#include "support/heard.h"
 #include "support/plans.h"
 #include "support/trees.h"
 
@@ -128,10 +129,22 @@ static void no_handle_is_no_error(void **state) {
 static void a_handle_is_loaded(void **state) {
     (void)state;
     memset(&c, 0, sizeof c);
+    base_buf heard;
     c.gives_handle = true;
     c.hash = 1;
+    heard_start(&heard, "cache");
     check_process(DISTINCT, 0);
+    CHECK_HEARD(&heard,
+                "[cache] store the 0-th graph for shape None from counting via handle shelf 3\n");
+    CHECK_HEARD(&heard,
+                "[cache] store the 1-th graph for shape None from counting via handle shelf 3\n");
+    base_buf_clear(&heard);
     check_process(0, DISTINCT);
+    CHECK_HEARD(
+        &heard,
+        "[cache] Directly load the 1-th graph for shape None from counting via handle shelf 3\n");
+    assert_null(strstr(heard.data, "store the"));
+    heard_done(&heard);
 }
 
 static void the_hash_is_in_the_key(void **state) {

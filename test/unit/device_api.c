@@ -87,6 +87,7 @@ static void bad_calls_are_told(void **state) {
     assert_string_equal(err.text,
                         "rp_event_wait: the event is of one device, the stream of another");
     assert_int_equal(rp_event_record(NULL, s, &err), RP_INVALID);
+    assert_string_equal(err.text, "rp_event_record: event or stream is NULL");
     assert_int_equal(rp_event_record(e, NULL, &err), RP_INVALID);
     assert_int_equal(rp_event_wait(NULL, s, &err), RP_INVALID);
     assert_int_equal(rp_event_wait(e, NULL, &err), RP_INVALID);
@@ -125,6 +126,7 @@ static void memory_is_given_back(void **state) {
     assert_int_equal(info.allocated, 1025);
     rp_device_free(d, q);
     rp_device_free(d, &outside);
+    rp_device_free(d, (char *)p + 64); /* within a block */
     rp_device_free(d, NULL);
     CHECK_OK(rp_device_get_info(d, &info, &err), &err);
     assert_int_equal(info.allocated, 1001);

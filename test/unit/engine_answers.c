@@ -122,13 +122,17 @@ static void each_end_has_its_reason(void **state) {
     struct {
         uint64_t id;
         const char *reason, *detail;
-    } ends[5];
+    } ends[6];
     ends[0].id = must_submit(e, &r);
     assert_string_equal(must_result(e, ends[0].id).finish_detail, "");
     ends[0].reason = "length", ends[0].detail = "max_tokens 9";
     r.max_tokens = 0;
     ends[1].id = must_submit(e, &r);
     ends[1].reason = "length", ends[1].detail = "context full: max_model_len 40";
+    r.max_tokens = 1000; /* more than there is room for */
+    ends[5].id = must_submit(e, &r);
+    ends[5].reason = "length", ends[5].detail = "context full: max_model_len 40";
+    r.max_tokens = 0;
     r.ignore_eos = false;
     r.prompt_ids = NULL;
     r.prompt = "hi";

@@ -1,5 +1,6 @@
 /* The capture ladder and coverage: order, progress, dropping, report; the table against brute force. */
 #include "support/check.h"
+#include "support/heard.h"
 
 #include "base/alloc.h"
 #include "graph/capture.h"
@@ -185,6 +186,37 @@ static void unsupported_key_is_dropped_with_its_reason(void **state) {
     graph_dispatcher_done(&r.g);
 }
 
+/* Of this ladder alone, although others came before. */
+static void the_ladder_is_summed_up(void **state) {
+    (void)state;
+    run r;
+    rp_error err = {0};
+    base_buf heard;
+    start(&r, RP_CUDAGRAPH_PIECEWISE);
+    r.state.captures = 7;
+    r.state.graph_bytes = 5 << 20;
+    r.rec.refuse_tokens = 16;
+    r.rec.refusal = RP_UNSUPPORTED;
+    heard_start(&heard, "cudagraphs,perf_hints");
+    CHECK_OK(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), &err);
+    CHECK_HEARD(&heard, "[cudagraphs] skipping cudagraphs for piece_t16: no room for 16 tokens\n");
+    CHECK_HEARD(
+        &heard,
+        "[perf_hints] piece_t16 runs kernel by kernel, not as a graph: no room for 16 tokens\n");
+    CHECK_HEARD(&heard, "[cudagraphs] Graph capturing finished in ");
+    CHECK_HEARD(&heard, " secs, took 0.00 MiB: 16 graphs for 8 keys, 1 dropped\n");
+    base_buf_clear(&heard);
+    graph_state_skip(&r.state, "piece_t16", "no room for 16 tokens"); /* said once */
+    assert_int_equal(heard.len, 0);
+    heard_done(&heard);
+    assert_int_equal(r.report.graphs, 16);
+    assert_int_equal(r.report.bytes, 800);
+    assert_int_equal(r.report.keys[GRAPH_PIECE], 4);
+    assert_int_equal(r.report.keys[GRAPH_HEAD], 4);
+    assert_int_equal(r.state.skips[0].count, 2);
+    graph_dispatcher_done(&r.g);
+}
+
 static void failure_and_cancelling_end_the_ladder(void **state) {
     (void)state;
     run r;
@@ -199,8 +231,10 @@ static void failure_and_cancelling_end_the_ladder(void **state) {
     graph_dispatcher_done(&r.g);
 
     start(&r, RP_CUDAGRAPH_PIECEWISE);
+    err = (rp_error){0};
     r.rec.stop_after = 2;
-    assert_int_equal(graph_capture(&r.g, &r.state, &r.ops, &r.report, NULL), RP_CANCELLED);
+    assert_int_equal(graph_capture(&r.g, &r.state, &r.ops, &r.report, &err), RP_CANCELLED);
+    assert_string_equal(err.text, "stopped after capturing 2 of 9 sizes");
     assert_int_equal(r.rec.calls, 2);
     graph_dispatcher_done(&r.g);
     assert_int_equal(base_live(), 0);
@@ -342,6 +376,7 @@ int main(void) {
         cmocka_unit_test(heads_have_a_ladder_of_their_own),
         cmocka_unit_test(sealed_after_the_ladder_serves_the_same_steps),
         cmocka_unit_test(unsupported_key_is_dropped_with_its_reason),
+        cmocka_unit_test(the_ladder_is_summed_up),
         cmocka_unit_test(failure_and_cancelling_end_the_ladder),
         cmocka_unit_test(coverage_equals_asking_one_by_one),
         cmocka_unit_test(coverage_of_one_sequence_has_no_batches),

@@ -118,6 +118,9 @@ static void memory_is_zeroed_aligned_and_counted(void **state) {
     for (int i = 0; i < 5000; i++) assert_int_equal(p[i], 0);
     assert_int_equal(hal_device_counters(d)->live_bytes, 5000);
     assert_int_equal(hal_device_counters(d)->allocs, 2);
+    assert_int_equal(hal_range_size(d, p), 5000);
+    assert_int_equal(hal_range_size(d, p + 1), 0); /* within, but not where it begins */
+    assert_int_equal(hal_range_size(d, q), 1);
     d->ops->release(d, p, 5000);
     d->ops->release(d, q, 0);
     d->ops->release(d, NULL, 0);

@@ -124,6 +124,50 @@ static void bounds_beyond_those_of_symbols(void **state) {
     }
 }
 
+static void marks_say_what_they_want(void **state) {
+    rp_error err = {0};
+    rp_jit *f = jit_at(first_of, 0, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    assert_int_equal(rp_jit_mark_dynamic(f, "x", RP_MAX_RANK, 0, 1, &err), RP_INVALID);
+    assert_string_equal(err.text, "mark: axis 6 of x; tensors have 6 at most");
+    CHECK_OK(rp_jit_mark_static(f, "x", RP_MAX_RANK - 1, &err), &err);
+    assert_int_equal(rp_jit_mark_unbacked(f, "x", 1, 3, 2, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "mark: axis 1 of x in [3, 2]; give [min, max] with 0 <= min <= max");
+    assert_int_equal(rp_jit_mark_dynamic(f, "x", 0, -1, 2, &err), RP_INVALID);
+    assert_int_equal(rp_jit_mark_dynamic(f, "x", 0, 0, (INT64_C(1) << 61) + 1, &err), RP_INVALID);
+    assert_string_equal(
+        err.text, "mark: axis 0 of x in [0, 2305843009213693953]; a bound is at most 2^61, or "
+                  "INT64_MAX for none");
+    assert_int_equal(rp_jit_mark_dynamic(f, "x", 0, INT64_MAX, INT64_MAX, &err), RP_INVALID);
+    assert_int_equal(rp_jit_mark_static(f, "", 0, &err), RP_INVALID);
+    assert_string_equal(err.text, "mark: function and tensor must be given");
+    assert_int_equal(rp_jit_mark_static(NULL, "x", 0, &err), RP_INVALID);
+    CHECK_OK(rp_jit_mark_dynamic(f, "x", 0, 3, 3, &err), &err);
+    assert_string_equal(err.text, "");
+    rp_jit_free(f);
+}
+
+/* What a trace reads must not change under it. */
+static rp_status marking(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    (void)call;
+    *result = args->item[0];
+    return rp_jit_mark_static(*(rp_jit **)user, "L[0]", 0, err);
+}
+
+static void a_mark_within_a_trace_is_refused(void **state) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    rp_value v = f32_of(x, 1, 4, 0), args = rp_value_tuple(&v, 1);
+    (void)state;
+    f = jit_at(marking, 2, RP_DYNAMIC_AUTO, &f);
+    assert_int_equal(run(f, &args, &err), RP_INVALID);
+    assert_string_equal(err.text,
+                        "forward: mark of L[0] inside of a trace of forward; do it before");
+    rp_jit_free(f);
+}
+
 static rp_status counting(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                           rp_error *err) {
     rp_tensor a = rp_jit_tensor(call, &args->item[0]);
@@ -256,6 +300,8 @@ int main(void) {
         cmocka_unit_test(calls_that_fail_are_counted),
         cmocka_unit_test(a_size_as_i32_is_a_guard),
         cmocka_unit_test(bounds_beyond_those_of_symbols),
+        cmocka_unit_test(marks_say_what_they_want),
+        cmocka_unit_test(a_mark_within_a_trace_is_refused),
         cmocka_unit_test(a_tensor_of_a_trace_is_no_argument),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(the_warning_reads_entries_of_its_form_alone),

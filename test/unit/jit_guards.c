@@ -149,6 +149,57 @@ static void each_guard_has_its_words(void **state) {
     }
 }
 
+/* All guards of an entry, in the order of the arguments; a size that may change has none but its range and what was asked. */
+static void guards_are_told_whole(void **state) {
+    static const char *const names[] = {"t", "n"};
+    rp_error err = {0};
+    rp_value t4 = f32_of(x, 1, 4, 0), t22 = f32_of(x, 2, 2, 2);
+    rp_value pair[] = {rp_value_bool(true), rp_value_string("abc")};
+    rp_value made[] = {t22, rp_value_none()};
+    rp_value all[] = {rp_value_map(names, made, 2),
+                      t4,
+                      rp_value_list(pair, 2),
+                      rp_value_tuple(NULL, 0),
+                      rp_value_int(-3),
+                      rp_value_float(0.5)};
+    rp_value args = rp_value_tuple(all, 6);
+    char *text = NULL, want[1024];
+    rp_jit *f = jit_at(second_of, 2, RP_DYNAMIC_AUTO, NULL);
+    (void)state;
+    CHECK_OK(rp_jit_mark_dynamic(f, "L[1]", 0, 2, 64, &err), &err);
+    rp_output_free(jit_ok(f, &args));
+    CHECK_OK(rp_jit_guards_text(f, &text, &err), &err);
+    (void)snprintf(want, sizeof want, "%.*s%s", (int)strcspn(text, " "), text,
+                   " GUARDS:\n"
+                   "- RootGuardManager\n"
+                   "  - GuardManager: source=L\n"
+                   "    - LENGTH_CHECK: len(L) == 6\n"
+                   "  - GuardManager: source=L[0]\n"
+                   "    - DICT_LENGTH: len(L[0]) == 2\n"
+                   "  - GuardManager: source=L[0]['t']\n"
+                   "    - TENSOR_MATCH: check_tensor(L[0]['t'], Tensor, f32, size=[2, 2])\n"
+                   "  - GuardManager: source=L[0]['n']\n"
+                   "    - EQUALS_MATCH: L[0]['n'] == None\n"
+                   "  - GuardManager: source=L[1]\n"
+                   "    - TENSOR_MATCH: check_tensor(L[1], Tensor, f32, size=[None])\n"
+                   "  - GuardManager: source=L[2]\n"
+                   "    - LENGTH_CHECK: len(L[2]) == 2\n"
+                   "  - GuardManager: source=L[2][0]\n"
+                   "    - EQUALS_MATCH: L[2][0] == True\n"
+                   "  - GuardManager: source=L[2][1]\n"
+                   "    - EQUALS_MATCH: L[2][1] == 'abc'\n"
+                   "  - GuardManager: source=L[3]\n"
+                   "    - LENGTH_CHECK: len(L[3]) == 0\n"
+                   "  - GuardManager: source=L[4]\n"
+                   "    - EQUALS_MATCH: L[4] == -3\n"
+                   "  - GuardManager: source=L[5]\n"
+                   "    - EQUALS_MATCH: L[5] == 0.5\n"
+                   "  - SHAPE_ENV: 2 <= L[1].size()[0] <= 64\n");
+    assert_string_equal(text, want);
+    rp_free(text);
+    rp_jit_free(f);
+}
+
 static void a_question_names_its_line(void **state) {
     base_buf said;
     int64_t least = 8;
@@ -410,6 +461,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompiles_are_told_as_by_torch),
         cmocka_unit_test(each_guard_has_its_words),
+        cmocka_unit_test(guards_are_told_whole),
         cmocka_unit_test(a_question_names_its_line),
         cmocka_unit_test(marked_sizes_are_symbols_at_once),
         cmocka_unit_test(a_static_mark_holds),

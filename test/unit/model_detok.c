@@ -89,9 +89,9 @@ static void a_step_allocates_nothing(void **state) {
     base_buf_done(&out);
 }
 
-/* Pushes text in parts ('/' separates them) and expects what is shown after each part. */
+/* Pushes text in parts ('/' separates them) and expects what is shown after each part, and which is hit, or NULL. */
 static void stops(const char *const *strings, size_t n, const char *parts, const char *shown,
-                  bool hit) {
+                  const char *hit) {
     rp_error err = {0};
     model_stop s;
     base_buf out = {0};
@@ -102,7 +102,8 @@ static void stops(const char *const *strings, size_t n, const char *parts, const
         base_buf_putc(&out, '/');
         parts += len + (parts[len] == '/');
     }
-    assert_int_equal(s.hit, hit);
+    assert_int_equal(s.hit, hit != NULL);
+    if (hit) assert_string_equal(strings[s.which], hit);
     CHECK_OK(model_stop_flush(&s, &out, &err), &err);
     assert_string_equal(out.data, shown);
     model_stop_done(&s);
@@ -112,21 +113,21 @@ static void stops(const char *const *strings, size_t n, const char *parts, const
 static void stop_strings(void **state) {
     (void)state;
     const char *end[] = {"END", "\n\n"};
-    stops(end, 2, "abc", "abc/", false);
+    stops(end, 2, "abc", "abc/", NULL);
     stops(end, 2, "ab/E/N/D/xyz",
           "ab////"
           "/",
-          true);
-    stops(end, 2, "ab/E/N/X/y", "ab///ENX/y/", false);
-    stops(end, 2, "a\n/b/\n\nc", "a/\nb//", true);
-    stops(end, 2, "EEND", "E/", true);
-    stops(end, 2, "ab/EN", "ab//EN", false); /* the end frees what was held back */
-    stops(NULL, 0, "ab/cd", "ab/cd/", false);
+          "END");
+    stops(end, 2, "ab/E/N/X/y", "ab///ENX/y/", NULL);
+    stops(end, 2, "a\n/b/\n\nc", "a/\nb//", "\n\n");
+    stops(end, 2, "EEND", "E/", "END");
+    stops(end, 2, "ab/EN", "ab//EN", NULL); /* the end frees what was held back */
+    stops(NULL, 0, "ab/cd", "ab/cd/", NULL);
     /* complete is complete, whatever may have begun before it */
     const char *two[] = {"abcd", "bc"};
-    stops(two, 2, "xab/c/d", "x/a//", true);
+    stops(two, 2, "xab/c/d", "x/a//", "bc");
     const char *rep[] = {"aab"};
-    stops(rep, 1, "a/a/a/b", "//a//", true);
+    stops(rep, 1, "a/a/a/b", "//a//", "aab");
     rp_error err = {0};
     model_stop s;
     CHECK_OK(model_stop_init(&s, two, 2, &err), &err);
