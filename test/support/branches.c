@@ -432,6 +432,10 @@ static void bodies_do_what_a_graph_can(void **state) {
     assert_int_equal(rp_autograph_run(g, &args, &o, &err), RP_INVALID);
     assert_non_null(strstr(err.text, "rp_call_if: pred is i8; it is one bool"));
     assert_int_equal(rp_call_while(NULL, NULL, NULL, NULL, &err), RP_INVALID);
+    assert_string_equal(err.text, "rp_call_while: call, pred, its data or body is NULL");
+    in[1].tensor = (rp_buffer){RP_DTYPE_BOOL, 2, {1, 2}, w.flag};
+    assert_int_equal(rp_autograph_run(g, &args, &o, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "rp_call_if: pred is not one bool"));
     check_flag(&w, g, 4, true, RP_RAN_CAPTURE, 5); /* the stream is well */
     check_flag(&w, g, 4, false, RP_RAN_REPLAY, 4);
     world_close(&w);

@@ -297,11 +297,18 @@ static void a_call_never_warms_up(void **state) {
     for (int i = 0; i < MAX; i++) f.b.in[i] = f.b.out[i] = (float)i;
     assert_true(graph_wrapper_lacks(f.w, &d));
     assert_false(graph_wrapper_lacks(f.w, &other)); /* not its mode */
+    base_buf heard;
+    heard_start(&heard, "cudagraphs");
     CHECK_OK(graph_wrapper_call(f.w, &d, NULL, 0, &err), &err);
+    CHECK_HEARD(&heard, "inside a step, without warm-up: its inputs are live\n");
     assert_false(graph_wrapper_lacks(f.w, &d));
     check_out(&f, f.b.in, 4);
     assert_int_equal(hal_device_counters(f.b.d)->launches, 0);
     assert_int_equal(hal_device_counters(f.b.d)->graph_launches, 1);
+    base_buf_clear(&heard);
+    CHECK_OK(graph_wrapper_call(f.w, &d, NULL, 0, &err), &err); /* there now */
+    assert_int_equal(heard.len, 0);
+    heard_done(&heard);
     close_fixture(&f);
 }
 

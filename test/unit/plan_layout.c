@@ -127,6 +127,49 @@ static void unbounded_values_lie_outside(void **state) {
     plan_free(p);
 }
 
+/* Two equal pieces: launches and values of the second are told where all is asked for. */
+static void the_schedule_is_told_whole(void **state) {
+    static const char *const equal = "submod_1, graph 1, same as submod_0, launches 2..3\n";
+    static const char *const own[] = {"  2 k() items 1\n  3 k() items 1\n",
+                                      "  %2 [0, 128) = 128 bytes, launches 2..3, reuses %1\n"};
+    rp_error err = {0};
+    plan *p = bare_plan(4, 4);
+    (void)state;
+    p->pieces = base_arena_array(p->arena, 2, sizeof *p->pieces);
+    p->n_pieces = p->n_compiled = 2;
+    p->pieces[0] = (plan_piece){.n = 2};
+    p->pieces[1] = (plan_piece){.first = 2, .n = 2, .submod = 1, .graph_index = 1};
+    for (uint32_t i = 0; i < 4; i++) {
+        p->launches[i].items = p->launches[i].rows;
+        p->values[i].bytes = (plan_size){1, {IR_DIM_CODE_CONST}, {i == 3 ? 0 : 128}};
+        p->values[i].first = i;
+        p->values[i].last = i < 3 ? i + (i == 2) : i;
+    }
+    p->launches[0].grain = 7;
+    p->launches[1].threads = 64;
+    p->launches[1].per_block = 2;
+    CHECK_OK(plan_seal(p, &err), &err);
+    for (int all = 0; all < 2; all++) {
+        base_buf text;
+        char want[1024];
+        base_buf_init(&text, 0);
+        plan_print_schedule(p, all, &text);
+        (void)snprintf(want, sizeof want, "%s%s%s%s%s",
+                       "schedule of bare: 2 pieces, 4 launches\n"
+                       "submod_0, graph 0, launches 0..1\n"
+                       "  0 k() items 1 grain 7\n"
+                       "  1 k() items 1, 2 a block of 64 threads\n",
+                       equal, all ? own[0] : "",
+                       "arena of bare: 128 bytes at the largest sizes\n"
+                       "  %0 [0, 128) = 128 bytes, launches 0..0\n"
+                       "  %1 [0, 128) = 128 bytes, launches 1..1, reuses %0\n",
+                       all ? own[1] : "");
+        assert_string_equal(text.data, want);
+        base_buf_done(&text);
+    }
+    plan_free(p);
+}
+
 static void packs_of_nothing_are_refused(void **state) {
     rp_error err = {0};
     plan_section s = {.n_params = 1, .rows = 16};
@@ -276,6 +319,7 @@ int main(void) {
         cmocka_unit_test(what_lives_together_never_overlaps),
         cmocka_unit_test(layers_reuse_the_arena),
         cmocka_unit_test(unbounded_values_lie_outside),
+        cmocka_unit_test(the_schedule_is_told_whole),
         cmocka_unit_test(packs_of_nothing_are_refused),
         cmocka_unit_test(verify_names_what_is_wrong),
     };
