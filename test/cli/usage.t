@@ -117,6 +117,9 @@ $ reprise cache lss
 $ reprise cache ls more
 ! reprise: cache ls takes no more: 'more' is one argument too many
 ? 2
+$ reprise cache export one two
+! reprise: cache export takes one argument: 'two' is one too many
+? 2
 $ reprise cache why
 ! reprise: cache why needs a model, or two entries: reprise cache why MODEL, reprise cache why KEY KEY
 ? 2

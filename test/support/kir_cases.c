@@ -372,6 +372,12 @@ static int64_t int_ops(kir_func *f, rp_dtype t, uint32_t y, kir_ref i, kir_ref *
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, guarded[o], a, eight, KIR_NONE));
     }
+    /* By as many bits as there are. */
+    kir_ref all =
+        kir_from_index(f, f->insts[eight].cls, kir_const_i(f, t == RP_DTYPE_I64 ? 64 : 32));
+    for (int o = 2; o < 4; o++)
+        kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
+                  kir_alu(f, guarded[o], a, all, KIR_NONE));
     *first = a;
     return row;
 }
@@ -718,6 +724,10 @@ const kir_case kir_cases[] = {
      make_double_reductions,
      4,
      {{RP_DTYPE_F64, 3 * 37 + 5000, KIR_FILL_RANDOM, 0}, OUT(F64, 4 * 5), OUT(I32, 4)}},
+    {"red_double_special",
+     make_double_reductions,
+     4,
+     {SPECIAL(F64, 3 * 37 + 5000), OUT(F64, 4 * 5), OUT(I32, 4)}},
     {"red_wide", make_wide_reductions, 4, {SPECIAL(I64, 4 * 37), OUT(I64, 4 * 5)}},
     {"casts",
      make_casts,
@@ -749,10 +759,11 @@ static float special_f32(uint64_t *seed) {
 
 /* What a float does not hold, too. */
 static double special_f64(uint64_t *seed) {
-    static const double values[] = {1e300, -1e-300, 5e-324, 4503599627370497.5, 9007199254740993.0,
-                                    3e9,   -9.3e18, 0.1,    2049.0000001,       65519.9999999};
-    uint32_t k = next(seed) % 30;
-    return k < 10 ? values[k] : k < 20 ? (double)special_f32(seed) : (double)ordinary(seed) + 1e-12;
+    static const double values[] = {
+        1e300,   -1e-300, 5e-324,       4503599627370497.5, 9007199254740993.0, 3e9,
+        -9.3e18, 0.1,     2049.0000001, 65519.9999999,      (double)NAN};
+    uint32_t k = next(seed) % 33;
+    return k < 11 ? values[k] : k < 22 ? (double)special_f32(seed) : (double)ordinary(seed) + 1e-12;
 }
 
 static void fill(const kir_case_arg *a, void *p, uint64_t *seed) {

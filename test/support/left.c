@@ -1,6 +1,7 @@
-/* At the end of every test program nothing is left: no memory of ours, no open file, no temporary file of this process. A
+/* At the end of every test program nothing is left: no memory of ours, no open file, no temporary file of this process, nothing of the emulated GPU. A
  * test that fails leaves what it was in the middle of, so only a program that passed is looked at. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,13 +48,25 @@ static size_t temporaries(void) {
     return n;
 }
 
+/* What the emulated GPU was not given back, or "". */
+static const char *left_on_gpu(void) {
+    static char text[256];
+    void *emu = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void (*left)(char *, size_t) = emu ? (void (*)(char *, size_t))(uintptr_t)dlsym(emu, "emu_left")
+                                       : NULL;
+    if (left) left(text, sizeof text);
+    if (emu) (void)dlclose(emu);
+    return text;
+}
+
 static void look(int status, void *unused) {
     (void)unused;
     if (status != 0 || getpid() != self) return; /* a child of a test has what its parent had */
     size_t live = base_live(), files = has_driver() ? 0 : tree_open_files();
-    if (live == 0 && files <= files_before && temporaries() == 0) return;
-    printf("left behind: %zu blocks of memory, %zu open files\n", live,
-           files > files_before ? files - files_before : 0);
+    const char *gpu = left_on_gpu();
+    if (live == 0 && files <= files_before && temporaries() == 0 && !*gpu) return;
+    printf("left behind: %zu blocks of memory, %zu open files%s%s\n", live,
+           files > files_before ? files - files_before : 0, *gpu ? ", on the GPU " : "", gpu);
     (void)fflush(stdout);
     _exit(1);
 }

@@ -136,6 +136,31 @@ static void a_device_has_a_manager(void **state) {
     assert_null(rp_autograph_stream(NULL));
 }
 
+/* It belongs to nobody who could set a limit, so it has one. */
+static void the_manager_of_a_device_keeps_so_many(void **state) {
+    enum { GRAPHS = 1024, MORE = 3 };
+    static float x[GRAPHS + MORE];
+    rp_error err = {0};
+    affine m;
+    bench b = {0};
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &b.device, &err), &err);
+    CHECK_OK(rp_autograph_default(b.device, &b.graphs, &err), &err);
+    affine_open(&m, b.device, 0, 1, 0);
+    rp_function *f = function_of(&b, "f", affine_call, &m);
+    for (int i = 0; i < 2 * (GRAPHS + MORE);
+         i++) { /* twice: forms that never come again are not captured */
+        rp_value in =
+            floats(x, GRAPHS + MORE - i / 2); /* none needs more memory than the one before */
+        rp_output_free(run_items(f, &in, 1));
+    }
+    assert_int_equal(bench_info(&b).graph_count, GRAPHS);
+    assert_int_equal(bench_info(&b).evicted, MORE);
+    affine_close(&m);
+    rp_autograph_destroy(b.graphs);
+    rp_device_close(b.device);
+}
+
 /* The same sizes twice cost three captures, and nothing becomes invalid. */
 static void reserved_growth_counts(void **state) {
     static const int batch[] = {4, 4, 2, 6, 4, 2, 6, 4};
@@ -440,6 +465,7 @@ int main(void) {
         cmocka_unit_test(a_call_runs_then_replays),
         cmocka_unit_test(empty_tensors),
         cmocka_unit_test(a_device_has_a_manager),
+        cmocka_unit_test(the_manager_of_a_device_keeps_so_many),
         cmocka_unit_test(exact_growth_counts),
         cmocka_unit_test(reserved_growth_counts),
         cmocka_unit_test(growth_beyond_the_reservation),

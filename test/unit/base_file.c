@@ -104,6 +104,49 @@ static void says_what_is_wrong(void **state) {
     base_free(back);
 }
 
+typedef struct late {
+    const char *path;
+    int ready;
+} late;
+
+/* Has a pipe open before anybody reads, and writes later. */
+static void *write_late(void *user) {
+    const late *l = user;
+    int fd = open(l->path, O_RDWR);
+    bool good = fd >= 0 && write(l->ready, "x", 1) == 1;
+    for (int i = 0; good && i < 3; i++) {
+        (void)usleep(10000);
+        good = write(fd, "part ", 5) == 5;
+    }
+    if (fd >= 0) (void)close(fd);
+    return good ? NULL : user;
+}
+
+/* A pipe is opened without waiting, and read to its end, however slowly it comes. */
+static void a_slow_pipe_is_read_whole(void **state) {
+    rp_error err = {0};
+    pthread_t writer;
+    int ready[2];
+    char c, *back = NULL;
+    void *failed = NULL;
+    size_t n = 0;
+    late l = {.path = at("late")};
+    (void)state;
+    assert_int_equal(mkfifo(l.path, 0600), 0);
+    assert_int_equal(pipe(ready), 0);
+    l.ready = ready[1];
+    assert_int_equal(pthread_create(&writer, NULL, write_late, &l), 0);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    CHECK_OK(base_file_read(l.path, 100, &back, &n, &err), &err);
+    assert_int_equal(pthread_join(writer, &failed), 0);
+    assert_null(failed);
+    assert_int_equal(n, 15);
+    assert_memory_equal(back, "part part part ", 15);
+    base_free(back);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
 enum { SENT = 1 << 20 };
 
 /* Reads all of a pipe slowly; the sum of what differs from what was sent. */
@@ -325,6 +368,7 @@ int main(void) {
         cmocka_unit_test(temporary_places),
         cmocka_unit_test(writes_and_reads_back),
         cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(a_slow_pipe_is_read_whole),
         cmocka_unit_test(a_pipe_takes_parts),
         cmocka_unit_test(maps),
         cmocka_unit_test(makes_lists_and_removes_folders),

@@ -92,6 +92,33 @@ static void parts_are_stacked_along_any_new_axis(void **state) {
     }
 }
 
+/* More of them than have room beside the call; what is refused leaves as little as what is not. */
+static void many_parts_are_joined(void **state) {
+    enum { MANY = 2 * 4 };
+    static rp_tensor parts[MANY * 8];
+    static result r;
+    const size_t live = base_live();
+    (void)state;
+    for (int bad = 0; bad < 2; bad++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("moves"), *other = rp_graph_new("other");
+        rp_tensor one = rp_iota(g, RP_DTYPE_F32, RP_SHAPE(2), 0);
+        for (int i = 0; i < MANY * 8; i++) parts[i] = rp_add_scalar(one, i);
+        if (bad) parts[MANY * 8 - 1] = rp_iota(other, RP_DTYPE_F32, RP_SHAPE(2), 0);
+        rp_tensor y = rp_concat(parts, MANY * 8, 0);
+        if (bad) {
+            assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+            rp_graph_free(g);
+        } else {
+            finish(g, y, &r);
+            assert_int_equal(r.n, MANY * 8 * 2);
+            for (int k = 0; k < r.n; k++) assert_true(r.data[k] == k / 2 + k % 2);
+        }
+        rp_graph_free(other);
+        assert_int_equal(base_live(), live);
+    }
+}
+
 static void parts_are_joined_along_any_axis(void **state) {
     static result r;
     (void)state;
@@ -222,6 +249,7 @@ int main(void) {
         cmocka_unit_test(axes_are_exchanged),
         cmocka_unit_test(parts_are_stacked_along_any_new_axis),
         cmocka_unit_test(parts_are_joined_along_any_axis),
+        cmocka_unit_test(many_parts_are_joined),
         cmocka_unit_test(neighbours_become_one_axis),
         cmocka_unit_test(an_axis_is_turned_around),
         cmocka_unit_test(rows_are_taken_along_any_axis),

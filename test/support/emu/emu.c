@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -338,6 +339,26 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
     return 0;
 }
 
+static atomic_int live[EMU_KINDS];
+
+int emu_count(emu_made kind, int more, int code) {
+    if (code == 0) (void)atomic_fetch_add(&live[kind], more);
+    return code;
+}
+
+/* For support/left.c: "2 graphs 1 stream"; empty where all was given back. */
+void emu_left(char *out, size_t size) EXPORT("emu_left");
+void emu_left(char *out, size_t size) {
+    static const char *const names[EMU_KINDS] = {
+        "contexts", "blocks of memory", "address ranges", "modules",          "programs",
+        "streams",  "events",           "graphs",         "executable graphs"};
+    size_t n = 0;
+    *out = 0;
+    for (int i = 0; i < EMU_KINDS; i++)
+        if (live[i] && n < size)
+            n += (size_t)snprintf(out + n, size - n, "%s%d %s", n ? ", " : "", live[i], names[i]);
+}
+
 /* clang-format off */
 CU(emu_init, "cuInit", unsigned flags) { return (int)flags; }
 CU(emu_version, "cuDriverGetVersion", int *out) { *out = 13000; return 0; }
@@ -354,8 +375,8 @@ CU(emu_device_attribute, "cuDeviceGetAttribute", int *out, int attribute, int de
          : attribute == CUDA_ATTRIBUTE_N_SM ? 1 : 227 << 10;
     return 0; }
 CU(emu_device_memory, "cuDeviceTotalMem_v2", size_t *out, int device) { (void)device; *out = memory_size(); return 0; }
-CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return 0; }
-CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return device; }
+CU(emu_context_retain, "cuDevicePrimaryCtxRetain", void **out, int device) { (void)device; *out = &state; return emu_count(EMU_CONTEXT, 1, 0); }
+CU(emu_context_release, "cuDevicePrimaryCtxRelease_v2", int device) { return emu_count(EMU_CONTEXT, -1, device); }
 CU(emu_context_set, "cuCtxSetCurrent", void *context) { (void)context; return 0; }
 CU(emu_memory_info, "cuMemGetInfo_v2", size_t *available, size_t *total) {
     *total = memory_size(); *available = *total > taken ? *total - taken : 0; return 0; }
@@ -376,7 +397,7 @@ CU(emu_memory_alloc, "cuMemAlloc_v2", uint64_t *out, size_t size) {
     int code = area_new(size, false, &p);
     (void)pthread_mutex_unlock(&lock);
     if (code == 0) *out = (uint64_t)(uintptr_t)p;
-    return code;
+    return emu_count(EMU_MEMORY, 1, code);
 }
 
 CU(emu_host_alloc, "cuMemHostAlloc", void **out, size_t size, unsigned flags) {
@@ -385,7 +406,7 @@ CU(emu_host_alloc, "cuMemHostAlloc", void **out, size_t size, unsigned flags) {
     (void)pthread_mutex_lock(&lock);
     int code = area_new(size, true, out);
     (void)pthread_mutex_unlock(&lock);
-    return code;
+    return emu_count(EMU_MEMORY, 1, code);
 }
 
 CU(emu_host_free, "cuMemFreeHost", void *at) {
@@ -393,7 +414,7 @@ CU(emu_host_free, "cuMemFreeHost", void *at) {
     (void)pthread_mutex_lock(&lock);
     int code = area_free(at);
     (void)pthread_mutex_unlock(&lock);
-    return code;
+    return emu_count(EMU_MEMORY, -1, code);
 }
 
 CU(emu_memory_free, "cuMemFree_v2", uint64_t at) {
@@ -422,12 +443,12 @@ CU(emu_address_reserve, "cuMemAddressReserve", uint64_t *out, size_t size, size_
                   : mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (code == 0 && p == MAP_FAILED) code = OUT_OF_MEMORY;
     if (code == 0) *out = (uint64_t)(uintptr_t)p;
-    return code;
+    return emu_count(EMU_ADDRESSES, 1, code);
 }
 
 CU(emu_address_free, "cuMemAddressFree", uint64_t at, size_t size) {
     int code = reserved(size);
-    return code ? code : munmap((void *)(uintptr_t)at, size);
+    return emu_count(EMU_ADDRESSES, -1, code ? code : munmap((void *)(uintptr_t)at, size));
 }
 
 CU(emu_memory_make, "cuMemCreate", uint64_t *out, size_t size, const cuda_memory_kind *kind,
@@ -438,14 +459,14 @@ CU(emu_memory_make, "cuMemCreate", uint64_t *out, size_t size, const cuda_memory
     if (code == 0 && taken + size > memory_size()) code = OUT_OF_MEMORY;
     if (code == 0) taken += *out = size;
     (void)pthread_mutex_unlock(&lock);
-    return code;
+    return emu_count(EMU_MEMORY, 1, code);
 }
 
 CU(emu_memory_release, "cuMemRelease", uint64_t memory) {
     (void)pthread_mutex_lock(&lock);
     taken -= memory;
     (void)pthread_mutex_unlock(&lock);
-    return 0;
+    return emu_count(EMU_MEMORY, -1, 0);
 }
 
 CU(emu_memory_map, "cuMemMap", uint64_t at, size_t size, size_t offset, uint64_t memory,
@@ -530,7 +551,7 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     uint64_t size = 0;
     char path[64];
     emu_module *m = calloc(1, sizeof *m);
-    if (m && strncmp(image, ".version", 8) == 0) return *out = m, 0;
+    if (m && strncmp(image, ".version", 8) == 0) return *out = m, emu_count(EMU_MODULE, 1, 0);
     if (!m || memcmp(image, "EMU1", 4) != 0) return free(m), INVALID;
     memcpy(&size, (const char *)image + 8, sizeof size);
     int fd = memfd_create("emulated-cubin", MFD_CLOEXEC);
@@ -543,7 +564,7 @@ CU(emu_module_load, "cuModuleLoadData", void **out, const void *image) {
     void (*open)(emu_state *) = (void (*)(emu_state *))(uintptr_t)dlsym(m->lib, "emu_open");
     open(&state);
     *out = m;
-    return 0;
+    return emu_count(EMU_MODULE, 1, 0);
 }
 
 CU(emu_module_free, "cuModuleUnload", void *module) {
@@ -557,7 +578,7 @@ CU(emu_module_free, "cuModuleUnload", void *module) {
     if (m->lib) (void)dlclose(m->lib);
     if (m->lib) (void)close(m->fd);
     free(m);
-    return 0;
+    return emu_count(EMU_MODULE, -1, 0);
 }
 
 CU(emu_module_function, "cuModuleGetFunction", void **out, void *module, const char *name) {
@@ -599,7 +620,7 @@ CU(emu_program_new, "nvrtcCreateProgram", void **out, const char *text, const ch
     program *p = calloc(1, sizeof *p);
     if (!p || !(p->text = strdup(text))) return INVALID;
     *out = p;
-    return 0;
+    return emu_count(EMU_PROGRAM, 1, 0);
 }
 
 CU(emu_program_free, "nvrtcDestroyProgram", void **at) {
@@ -609,7 +630,7 @@ CU(emu_program_free, "nvrtcDestroyProgram", void **at) {
     free(p->code);
     free(p);
     *at = NULL;
-    return 0;
+    return emu_count(EMU_PROGRAM, -1, 0);
 }
 
 static bool read_all(const char *path, char **out, size_t *size) {

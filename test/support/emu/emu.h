@@ -40,6 +40,22 @@ void emu_move(uint64_t to, uint64_t from, size_t size);
 const emu_function *emu_set_condition(void);
 void emu_set(uint64_t at, unsigned char value, size_t size);
 
+/* What was made and not given back. */
+typedef enum emu_made {
+    EMU_CONTEXT,
+    EMU_MEMORY,
+    EMU_ADDRESSES,
+    EMU_MODULE,
+    EMU_PROGRAM,
+    EMU_STREAM,
+    EMU_EVENT,
+    EMU_GRAPH,
+    EMU_EXEC,
+    EMU_KINDS
+} emu_made;
+/* One more of a kind, where code is 0, or with -1 one less; gives code. */
+int emu_count(emu_made kind, int more, int code);
+
 /* Whether this thread may do what a capture cannot contain; where it may not, its captures have failed. */
 bool emu_may(void);
 

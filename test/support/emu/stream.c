@@ -121,7 +121,7 @@ static void free_nodes(emu_graph *g) {
 CU(emu_graph_new, "cuGraphCreate", void **out, unsigned flags) {
     (void)flags;
     *out = calloc(1, sizeof(emu_graph));
-    return *out ? 0 : OUT_OF_MEMORY;
+    return emu_count(EMU_GRAPH, 1, *out ? 0 : OUT_OF_MEMORY);
 }
 
 static int add_branch(emu_graph *g, cuda_branch_node *node, void **out) {
@@ -152,7 +152,7 @@ CU(emu_graph_add, "cuGraphAddNode_v2", void **out, void *graph, void *const *fro
 
 CU(emu_graph_free, "cuGraphDestroy", void *graph) {
     free_nodes(graph);
-    return 0;
+    return emu_count(EMU_GRAPH, -1, 0);
 }
 
 CU(emu_graph_nodes, "cuGraphGetNodes", void *graph, void **nodes, size_t *n) {
@@ -209,7 +209,7 @@ CU(emu_graph_instantiate, "cuGraphInstantiateWithFlags", void **out, void *graph
         to->last->of = k;
     }
     *out = to;
-    return 0;
+    return emu_count(EMU_EXEC, 1, 0);
 }
 
 static emu_node *find(void *exec, const void *node) {
@@ -237,7 +237,7 @@ CU(emu_exec_enable, "cuGraphNodeSetEnabled", void *exec, void *node, unsigned on
 
 CU(emu_exec_free, "cuGraphExecDestroy", void *exec) {
     free_nodes(exec);
-    return 0;
+    return emu_count(EMU_EXEC, -1, 0);
 }
 
 /* --- streams ------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ CU(emu_stream_new, "cuStreamCreate", void **out, unsigned flags) {
     streams = s;
     (void)pthread_mutex_unlock(&lock);
     *out = s;
-    return 0;
+    return emu_count(EMU_STREAM, 1, 0);
 }
 
 CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) {
@@ -303,7 +303,7 @@ CU(emu_stream_free, "cuStreamDestroy_v2", void *stream) {
     *at = (*at)->next;
     (void)pthread_mutex_unlock(&lock);
     free(stream);
-    return 0;
+    return emu_count(EMU_STREAM, -1, 0);
 }
 
 CU(emu_capture_to, "cuStreamBeginCaptureToGraph", void *stream, void *graph, void *const *from,
@@ -413,11 +413,11 @@ static char event;
 CU(emu_event_new, "cuEventCreate", void **out, unsigned flags) {
     (void)flags;
     *out = &event;
-    return 0;
+    return emu_count(EMU_EVENT, 1, 0);
 }
 CU(emu_event_free, "cuEventDestroy_v2", void *at) {
     (void)at;
-    return 0;
+    return emu_count(EMU_EVENT, -1, 0);
 }
 CU(emu_stream_wait, "cuStreamWaitEvent", void *stream, void *at, unsigned flags) {
     (void)stream, (void)at, (void)flags;
