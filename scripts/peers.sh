@@ -1,11 +1,12 @@
 #!/bin/sh
-# peers.sh [llama] [torch]: sets up what bench/ is measured against, and prints the folder. Nothing lands in
+# peers.sh [llama] [torch] [openvino] [onnxrt]: sets up what bench/ is measured against, and prints the folder. Nothing lands in
 # the checkout: all of it is in $REPRISE_PEERS, else ~/.cache/reprise-peers. What is there is kept.
 #
 #   llama  llama.cpp, from the sdist of llama-cpp-python, built with the instruction sets that this CPU grants
 #   torch  PyTorch with what torch.compile needs on a CPU
+#   openvino, onnxrt  OpenVINO and ONNX Runtime, for the backends of these names; says what to set in the environment
 set -eu
-llama_version=0.3.36 torch_version=2.15.0
+llama_version=0.3.36 torch_version=2.15.0 openvino_version=2026.4.1 onnxruntime_version=1.32.0
 peers=${REPRISE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/reprise-peers}
 work=$peers/.work.$$
 mkdir -p "$peers"
@@ -98,12 +99,26 @@ sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/de
     echo "$torch_version" >"$peers/torch/version"
 }
 
+# setup_library PACKAGE VERSION LIBRARY VARIABLE: a package that holds a C library.
+setup_library() {
+    if [ "$(cat "$peers/$1/version" 2>/dev/null)" != "$2" ]; then
+        need python3
+        echo "peers: fetching $1" >&2
+        rm -rf "$peers/$1"
+        pip install --target "$peers/$1" "$1==$2"
+        echo "$2" >"$peers/$1/version"
+    fi
+    for file in "$peers/$1"/$3; do echo "peers: export $4=$file" >&2; done
+}
+
 [ $# -gt 0 ] || set -- llama torch
 for peer in "$@"; do
     case $peer in
     llama) setup_llama ;;
     torch) setup_torch ;;
-    *) echo "peers: unknown peer \"$peer\"; known are llama and torch" >&2; exit 2 ;;
+    openvino) setup_library openvino $openvino_version 'openvino/libs/libopenvino_c.so.*' REPRISE_OPENVINO ;;
+    onnxrt) setup_library onnxruntime $onnxruntime_version 'onnxruntime/capi/libonnxruntime.so.*' REPRISE_ONNXRUNTIME ;;
+    *) echo "peers: unknown peer \"$peer\"; known are llama, torch, openvino and onnxrt" >&2; exit 2 ;;
     esac
 done
 echo "$peers"

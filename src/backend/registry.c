@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/session.h"
 #include "base/options.h"
 #include "base/status.h"
 
@@ -16,13 +17,29 @@ static struct {
 static atomic_uint n_table;
 static atomic_flag table_lock = ATOMIC_FLAG_INIT;
 
+/* Programs of others that the library knows how to call. */
+static const rp_backend_desc known[] = {
+    {.size = sizeof(rp_backend_desc),
+     .name = "openvino",
+     .ready = backend_session_ready,
+     .compile = backend_session_compile,
+     .user = (void *)(uintptr_t)&backend_openvino},
+    {.size = sizeof(rp_backend_desc),
+     .name = "onnxrt",
+     .ready = backend_session_ready,
+     .compile = backend_session_compile,
+     .user = (void *)(uintptr_t)&backend_onnxrt},
+};
+
 /* Names that the setting takes: those of the library, then the table's. */
-#define OWN "inductor", "eager", "aot_eager"
-enum { N_OWN = 3 };
+#define OWN "inductor", "eager", "aot_eager", "openvino", "onnxrt"
+enum { N_OWN = 5 };
 static const char *names[N_OWN + MOST + 1] = {OWN};
 
 const rp_backend_desc *backend_find(const char *name) {
     unsigned n = atomic_load_explicit(&n_table, memory_order_acquire);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) return &known[i];
     for (unsigned i = 0; i < n; i++)
         if (strcmp(table[i].name, name) == 0) return &table[i].desc;
     return NULL;

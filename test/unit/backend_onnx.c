@@ -1,0 +1,289 @@
+/* Graphs as ONNX models, and the libraries that run them: the same results as the library's own within rounding, one model for all sizes, and
+ * reasons where there is no form. Libraries that are not here are skipped. */
+#include "support/jits.h"
+
+#include <math.h>
+
+#include "backend/onnx.h"
+#include "backend/session.h"
+#include "base/alloc.h"
+
+static float x[4096], w[4096];
+
+static int fill(void **state) {
+    (void)state;
+    for (int i = 0; i < 4096; i++) {
+        x[i] = (float)(i % 17) / 8 - 1;
+        w[i] = (float)(i % 13) / 16 - 0.25f;
+    }
+    return 0;
+}
+
+static rp_jit *jit_by(rp_jit_fn fn, const char *backend, rp_dynamic dynamic) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    char text[32];
+    rp_compilation_config *c = rp_config_new();
+    rp_jit_options o = jit_options(fn);
+    (void)snprintf(text, sizeof text, "backend=%s", backend);
+    CHECK_OK(rp_config_set(c, text, &err), &err);
+    CHECK_OK(rp_config_set(c, "threads=2", &err), &err);
+    o.config = c;
+    o.dynamic = dynamic;
+    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
+    rp_jit_reset(f);
+    rp_config_free(c);
+    return f;
+}
+
+/* --- functions ---------------------------------------------------------------------------------- */
+
+static rp_status attention(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    rp_tensor q = rp_matmul(a, b, false), k = rp_linear(a, b);
+    rp_tensor s = rp_mul_scalar(rp_matmul(q, k, true), 0.125);
+    rp_tensor mask = rp_tril_mask(rp_jit_graph(call), rp_tensor_dim(a, 0), rp_tensor_dim(a, 0), 0);
+    s = rp_softmax(rp_masked_fill(s, rp_not(mask), -1e9), -1);
+    *result = rp_jit_value(call, rp_matmul(s, q, false));
+    return RP_OK;
+}
+
+/* Every operator of floats that has one operand, then sums of what they give. */
+static rp_status elementwise(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                             rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    b = rp_slice(b, 0, 0, 1);
+    rp_tensor p = rp_add_scalar(rp_abs(a), 0.5);
+    rp_tensor y[] = {rp_neg(a),    rp_sqrt(p),   rp_rsqrt(p),  rp_recip(p),   rp_exp(a),
+                     rp_log(p),    rp_sin(a),    rp_cos(a),    rp_tanh(a),    rp_erf(a),
+                     rp_floor(a),  rp_ceil(a),   rp_round(a),  rp_sigmoid(a), rp_sub(a, b),
+                     rp_div(a, p), rp_max(a, b), rp_min(a, b), rp_pow(p, b),  rp_fma(a, b, p)};
+    rp_tensor sum = y[0];
+    for (size_t i = 1; i < sizeof y / sizeof *y; i++) sum = rp_add(sum, y[i]);
+    *result = rp_jit_value(call, sum);
+    return RP_OK;
+}
+
+static rp_status choices(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    b = rp_slice(b, 0, 1, 2);
+    rp_tensor c = rp_or(rp_and(rp_lt(a, b), rp_ge(a, rp_neg(b))), rp_xor(rp_le(a, b), rp_gt(a, b)));
+    c = rp_and(c, rp_or(rp_ne(a, b), rp_not(rp_eq(a, b))));
+    rp_tensor y = rp_add(rp_where(c, a, b), rp_cast(c, RP_DTYPE_F32));
+    rp_tensor at = rp_argmax(y, -1, false);
+    y = rp_add(rp_cumsum(y, 0), rp_cast(rp_unsqueeze(at, 1), RP_DTYPE_F32));
+    y = rp_mul(y, rp_sum(rp_prod(rp_abs(y), 1, true), 0, true));
+    y = rp_concat((rp_tensor[]){y, rp_broadcast(rp_amax(a, 0, true), rp_tensor_shape(y)),
+                                rp_sub(a, rp_amin(a, 1, true))},
+                  3, 1);
+    *result = rp_jit_value(call, y);
+    return RP_OK;
+}
+
+/* Rows by computed indices, some of them outside; sizes as values, views of forms of sizes. */
+static rp_status moves(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]), b = rp_jit_tensor(call, &args->item[1]);
+    rp_dim n = rp_tensor_dim(a, 0), k = rp_tensor_dim(a, 1);
+    rp_graph *g = rp_jit_graph(call);
+    static rp_value out[4];
+    (void)user, (void)err;
+    rp_tensor at =
+        rp_sub(rp_iota(g, RP_DTYPE_I32, RP_SHAPE(n), 0), rp_dim_value(g, 2, RP_DTYPE_I32));
+    rp_tensor rows = rp_gather(a, rp_mul(at, rp_dim_value(g, 2, RP_DTYPE_I32)));
+    rp_tensor flat = rp_reshape(rows, RP_SHAPE(rp_dim_mul(n, k)));
+    out[0] = rp_jit_value(call, rp_slice(flat, 0, rp_dim_sub(n, 1), rp_dim_mul(n, 2)));
+    out[1] = rp_jit_value(call, rp_mul(rp_transpose(rows, 0, 1), rp_dim_value(g, n, RP_DTYPE_F32)));
+    out[2] = args->item[1];
+    out[3] = rp_jit_value(call, rp_add(rp_iota(g, RP_DTYPE_I64, RP_SHAPE(3, n), 1),
+                                       rp_dim_value(g, rp_dim_add(n, k), RP_DTYPE_I64)));
+    (void)b;
+    *result = rp_value_tuple(out, 4);
+    return RP_OK;
+}
+
+static void check_close(const rp_value *a, const rp_value *b) {
+    for (uint32_t i = 0; i < a->n; i++) check_close(&a->item[i], &b->item[i]);
+    if (a->kind != RP_VALUE_TENSOR) return;
+    const rp_buffer *p = &a->tensor, *q = &b->tensor;
+    assert_int_equal(p->dtype, q->dtype);
+    assert_int_equal(p->rank, q->rank);
+    for (uint32_t d = 0; d < p->rank; d++) assert_int_equal(p->dim[d], q->dim[d]);
+    size_t n = backend_bytes(p);
+    if (p->dtype != RP_DTYPE_F32) {
+        assert_memory_equal(p->data, q->data, n);
+        return;
+    }
+    for (size_t i = 0; i < n / sizeof(float); i++) {
+        double is = ((const float *)p->data)[i], want = ((const float *)q->data)[i];
+        if (!(fabs(is - want) <= 1e-4 * (1 + fabs(want))))
+            fail_msg("element %d is %g; it should be %g", (int)i, is, want);
+    }
+}
+
+/* --- libraries -------------------------------------------------------------------------------------- */
+
+static void check_library(const backend_library *by) {
+    static const rp_jit_fn fn[] = {attention, elementwise, choices, moves};
+    static const int64_t rows[] = {4, 9, 16, 5};
+    rp_error err = {0};
+    if (by->ready(&err) != RP_OK) SKIP_TEST("%s", err.text);
+    for (size_t k = 0; k < sizeof fn / sizeof *fn; k++) {
+        rp_jit *f = jit_by(fn[k], by->name, RP_DYNAMIC_AUTO),
+               *plain = jit_by(fn[k], "eager", RP_DYNAMIC_AUTO);
+        for (int i = 0; i < 4; i++) {
+            rp_value v[] = {f32_of(x, 2, rows[i], 8), f32_of(w, 2, 8, 8)},
+                     args = rp_value_tuple(v, 2);
+            rp_output *o = jit_ok(f, &args), *p = jit_ok(plain, &args);
+            if (*rp_output_reason(o)) fail_msg("function %d: %s", (int)k, rp_output_reason(o));
+            check_close(jit_result(o), jit_result(p));
+            rp_output_free(o);
+            rp_output_free(p);
+        }
+        assert_int_equal(jit_info(f).compiles, 2); /* of numbers, and of any size */
+        rp_jit_free(f);
+        rp_jit_free(plain);
+    }
+}
+
+static void openvino_computes(void **state) {
+    (void)state;
+    check_library(&backend_openvino);
+}
+
+static void onnx_runtime_computes(void **state) {
+    (void)state;
+    check_library(&backend_onnxrt);
+}
+
+/* An error, not another backend: the user named one that is not there. */
+static void a_library_that_is_not_here_is_told(void **state) {
+    static const backend_library *const all[] = {&backend_openvino, &backend_onnxrt};
+    int absent = 0;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_output *o = NULL;
+        if (all[i]->ready(&err) == RP_OK) continue;
+        absent++;
+        rp_jit *f = jit_by(elementwise, all[i]->name, RP_DYNAMIC_AUTO);
+        rp_value v[] = {f32_of(x, 2, 8, 8), f32_of(w, 2, 8, 8)}, args = rp_value_tuple(v, 2);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
+        assert_non_null(strstr(err.text, i ? "REPRISE_ONNXRUNTIME" : "REPRISE_OPENVINO"));
+        rp_jit_free(f);
+    }
+    if (!absent) SKIP_TEST("both libraries are here");
+}
+
+/* --- the writer --------------------------------------------------------------------------------------- */
+
+static void check_refused(rp_graph *g, rp_tensor y, const char *why) {
+    rp_error err = {0};
+    backend_model m;
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    assert_int_equal(backend_onnx_write(g, &m, &err), RP_UNSUPPORTED);
+    if (strcmp(err.text, why) != 0) fail_msg("'%s' is not '%s'", err.text, why);
+    rp_graph_free(g);
+}
+
+static void what_has_no_form_is_told(void **state) {
+    (void)state;
+    rp_graph *g = rp_graph_new("a");
+    rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4)), values, indices;
+    rp_topk(a, 2, &values, &indices);
+    check_refused(g, values, "topk of f32: it has no operator");
+    g = rp_graph_new("b");
+    a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
+    check_refused(g, rp_cast(a, RP_DTYPE_I32),
+                  "cast of i32: what does not fit saturates here, and in ONNX is undefined");
+    g = rp_graph_new("c");
+    a = rp_input(g, "a", RP_DTYPE_I32, RP_SHAPE(4));
+    check_refused(g, rp_and(a, a), "and of i32: bit by bit it has no operator");
+    g = rp_graph_new("d");
+    a = rp_mutable_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4));
+    check_refused(g, rp_update(a, rp_neg(a)), "input of f32: models write no input");
+    g = rp_graph_new("e");
+    a = rp_input(g, "a", RP_DTYPE_F8E5M2, RP_SHAPE(4));
+    check_refused(g, rp_cast(a, RP_DTYPE_F32), "input of f8e5m2: there is no such type");
+}
+
+/* The bytes, by onnx.proto: a small model as it must be. */
+static void a_model_is_a_protocol_buffer(void **state) {
+    /* ir_version, producer_name, opset_import, graph */
+    static const char head[] = "\x08\x08\x12\x07reprise\x42\x02\x10\x11\x3a";
+    static const char nodes[] = "\x0a\x13\x0a\x03in0\x12\x02v0\x22\x08Identity"
+                                "\x0a\x0d\x0a\x02v0\x12\x02v1\x22\x03Neg";
+    rp_error err = {0};
+    backend_model m;
+    rp_graph *g = rp_graph_new("a");
+    rp_tensor a = rp_neg(rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4)));
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &a, 1, &err), &err);
+    CHECK_OK(backend_onnx_write(g, &m, &err), &err);
+    const size_t n = sizeof head - 1;
+    assert_true(m.n > sizeof head + sizeof nodes);
+    assert_memory_equal(m.data, head, n);
+    assert_int_equal((unsigned char)m.data[n], m.n - n - 1); /* it ends with the graph */
+    assert_memory_equal(m.data + n + 1, nodes, sizeof nodes - 1);
+    assert_int_equal(m.n_sizes, 0);
+    backend_onnx_done(&m);
+    rp_graph_free(g);
+}
+
+/* Symbols come as vectors of sizes. */
+static void sizes_are_inputs(void **state) {
+    rp_error err = {0};
+    backend_model m;
+    rp_graph *g = rp_graph_new("a");
+    rp_dim T = rp_symbol(g, "T", 1, 64);
+    rp_tensor a =
+        rp_reshape(rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(T, 4)), RP_SHAPE(rp_dim_mul(T, 2), 2));
+    const int64_t five = 5;
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &a, 1, &err), &err);
+    CHECK_OK(backend_onnx_write(g, &m, &err), &err);
+    assert_int_equal(m.n_sizes, 1);
+    assert_int_equal(m.sizes[0].n, 2);
+    assert_int_equal(rp_dim_eval(m.sizes[0].dim[0], &five), 10);
+    assert_int_equal(rp_dim_eval(m.sizes[0].dim[1], &five), 2);
+    backend_onnx_done(&m);
+    rp_graph_free(g);
+}
+
+static void every_allocation_may_fail(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("a");
+    rp_dim T = rp_symbol(g, "T", 1, 64);
+    rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(T, 4));
+    a = rp_softmax(rp_reshape(a, RP_SHAPE(4, T)), -1);
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &a, 1, &err), &err);
+    const size_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        backend_model m;
+        rp_error why = {0};
+        rp_status st = backend_onnx_write(g, &m, &why);
+        if (st != RP_OK) assert_int_equal(st, RP_NOMEM);
+        if (st == RP_OK) backend_onnx_done(&m);
+        assert_int_equal(base_live(), live);
+    }
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_is_a_protocol_buffer),
+        cmocka_unit_test(sizes_are_inputs),
+        cmocka_unit_test(what_has_no_form_is_told),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(openvino_computes),
+        cmocka_unit_test(onnx_runtime_computes),
+        cmocka_unit_test(a_library_that_is_not_here_is_told),
+    };
+    return cmocka_run_group_tests(tests, fill, NULL);
+}
