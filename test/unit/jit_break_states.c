@@ -1,0 +1,166 @@
+/* States and the host behind graph breaks: which contents each of them sees. */
+#include "support/breaks.h"
+
+/* state = state + x, seen by the host at the break; then state * 2 or state - 1 by what it holds. */
+static rp_status counting(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    float *memory = user;
+    rp_tensor total = rp_jit_tensor(call, &args->item[0]), a = rp_jit_tensor(call, &args->item[1]);
+    rp_tensor before = rp_mul_scalar(total, 3), now = rp_update(total, rp_add(total, a));
+    (void)err;
+    rp_jit_break(call, "a look at memory");
+    float first = memory[0];
+    rp_buffer b = rp_jit_read(call, now);
+    if (!b.data || ((float *)b.data)[0] != first) return RP_DEVICE;
+    now = rp_update(now, first > 4 ? rp_mul_scalar(now, 2) : rp_add_scalar(now, -1));
+    rp_tensor out = rp_add(before, now);
+    *result = rp_jit_value(call, out);
+    return RP_OK;
+}
+
+static void states_are_written_in_front_of_a_break(void **state) {
+    (void)state;
+    for (int level = 0; level <= 2; level += 2) {
+        float memory[4] = {0, 1, 2, 3}, a[4] = {3, 0.5f, 1, 2}, want[4];
+        rp_jit *f = make(counting, level, memory);
+        for (int i = 0; i < 6; i++) {
+            rp_value v[] = {f32_of(memory, 1, 4, 0), f32_of(a, 1, 4, 0)};
+            v[0].state = true;
+            rp_value args = rp_value_tuple(v, 2);
+            float out[4];
+            bool twice = memory[0] + a[0] > 4;
+            for (int k = 0; k < 4; k++) {
+                float sum = memory[k] + a[k];
+                want[k] = twice ? sum * 2 : sum + -1;
+                out[k] = memory[k] * 3 + want[k];
+            }
+            rp_output *o = jit_ok(f, &args);
+            assert_memory_equal(jit_result(o)->tensor.data, out, sizeof out);
+            assert_memory_equal(memory, want, sizeof want);
+            rp_output_free(o);
+        }
+        if (level) assert_int_equal(jit_info(f).entries, 1);
+        rp_jit_free(f);
+    }
+}
+
+/* What was made of a state, or a view of it, before it is written; where it is used again the memory has something else. */
+typedef enum kept_kind {
+    KEPT_RESHAPE,
+    KEPT_SLICE,
+    KEPT_TURN,
+    KEPT_LATER, /* a view that is read in one segment more before the state is written */
+    KEPT_AGAIN, /* computed, and asked for again behind the break */
+    KEPT_KINDS
+} kept_kind;
+
+static rp_tensor kept_of(rp_tensor total, kept_kind kind) {
+    switch (kind) {
+    case KEPT_SLICE: return rp_slice(total, 0, 1, 3);
+    case KEPT_TURN: return rp_transpose(rp_reshape(total, RP_SHAPE(2, 2)), 0, 1);
+    case KEPT_AGAIN: return rp_mul_scalar(total, 3);
+    default: return rp_reshape(total, RP_SHAPE(2, 2));
+    }
+}
+
+static rp_status keeping(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    kept_kind kind = *(const kept_kind *)user;
+    rp_tensor total = rp_jit_tensor(call, &args->item[0]), a = rp_jit_tensor(call, &args->item[1]);
+    rp_tensor kept = kept_of(total, kind), first = rp_mul_scalar(kept, 0.5);
+    (void)err;
+    if (kind == KEPT_LATER) {
+        rp_jit_break(call, "before it is written");
+        first = rp_add(first, kept);
+    }
+    (void)rp_update(total, rp_add(total, a));
+    rp_jit_break(call, "after it was written");
+    if (kind == KEPT_AGAIN) (void)kept_of(total, kind);
+    *result = rp_jit_value(call, rp_add(first, kept));
+    return RP_OK;
+}
+
+static void views_of_states_are_as_they_were(void **state) {
+    (void)state;
+    for (kept_kind kind = 0; kind < KEPT_KINDS; kind++)
+        for (int level = 0; level <= 2; level++) {
+            float memory[4] = {0, 1, 2, 3}, a[4] = {3, 0.5f, 1, 2};
+            float scale = kind == KEPT_LATER ? 2.5f : kind == KEPT_AGAIN ? 4.5f : 1.5f;
+            rp_jit *f = make(keeping, level, &kind);
+            for (int i = 0; i < 4; i++) {
+                rp_value v[] = {f32_of(memory, 1, 4, 0), f32_of(a, 1, 4, 0)};
+                v[0].state = true;
+                rp_value args = rp_value_tuple(v, 2);
+                float was[4];
+                memcpy(was, memory, sizeof was);
+                rp_output *o = jit_ok(f, &args);
+                const float *y = jit_result(o)->tensor.data;
+                for (int k = 0; k < (kind == KEPT_SLICE ? 2 : 4); k++) {
+                    int from = kind == KEPT_SLICE  ? k + 1
+                               : kind == KEPT_TURN ? k % 2 * 2 + k / 2
+                                                   : k;
+                    if (y[k] != was[from] * scale)
+                        fail_msg("kind %d level %d call %d: [%d] = %g, not %g", (int)kind, level, i,
+                                 k, (double)y[k], (double)(was[from] * scale));
+                }
+                for (int k = 0; k < 4; k++) assert_true(memory[k] == was[k] + a[k]);
+                rp_output_free(o);
+            }
+            rp_jit_free(f);
+        }
+}
+
+/* Versions of one segment, of which the host reads one: 0: the argument, 1: written in between, 2: the last. */
+static rp_status reading(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    int which = *(const int *)user % 3;
+    bool all = *(const int *)user >= 3;
+    rp_tensor v[3] = {rp_jit_tensor(call, &args->item[0])};
+    v[1] = rp_update(v[0], rp_add_scalar(v[0], 1));
+    v[2] = rp_update(v[1], rp_mul_scalar(v[1], 3));
+    rp_buffer b = {.data = NULL};
+    if (all) b = rp_jit_read(call, v[which]);
+    double is = all ? 0 : rp_item(v[which]);
+    rp_tensor now = rp_update(v[2], rp_add_scalar(v[2], 1));
+    rp_jit_break(call, "written once more");
+    if (all && !b.data) return RP_DEVICE;
+    if (all) is = (double)((float *)b.data)[0]; /* until the function returns */
+    (void)err;
+    *result = rp_jit_value(call, is > 4 ? rp_add_scalar(now, 1) : rp_neg(now));
+    ((int *)user)[1] = (int)is;
+    return RP_OK;
+}
+
+static void the_host_reads_the_version_it_asks_for(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 6; kind++)
+        for (int level = 0; level <= 2; level++) {
+            int user[2] = {kind, 0};
+            float memory[1] = {1};
+            rp_jit *f = make(reading, level, user);
+            for (int i = 0; i < 4; i++) {
+                rp_value v = f32_of(memory, 1, 1, 0), args;
+                float was = memory[0], last = (was + 1) * 3 + 1;
+                float is = kind % 3 == 0 ? was : kind % 3 == 1 ? was + 1 : (was + 1) * 3;
+                v.state = true;
+                args = rp_value_tuple(&v, 1);
+                rp_output *o = jit_ok(f, &args);
+                if (user[1] != (int)is)
+                    fail_msg("kind %d level %d call %d: %d read, not %g", kind, level, i, user[1],
+                             (double)is);
+                assert_true(*(float *)jit_result(o)->tensor.data == (is > 4 ? last + 1 : -last));
+                assert_true(memory[0] == last);
+                rp_output_free(o);
+            }
+            rp_jit_free(f);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(states_are_written_in_front_of_a_break),
+        cmocka_unit_test(views_of_states_are_as_they_were),
+        cmocka_unit_test(the_host_reads_the_version_it_asks_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
