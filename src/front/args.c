@@ -50,13 +50,33 @@ static bool sizes_fit(const rp_buffer *b) {
     return n < UINT64_C(1) << 55 && (n == 0 || b->data);
 }
 
+static bool is_plain(rp_dtype t) {
+#define PLAIN(id, text, bytes, block) +((block) == 1 ? UINT32_C(1) << RP_DTYPE_##id : 0)
+    static const uint32_t plain = 0 RP_DTYPE_LIST(PLAIN);
+#undef PLAIN
+    return (unsigned)t < RP_DTYPE_COUNT_ && (plain >> t & 1);
+}
+
+/* There is room. */
+static void add_tensor(front_args *a, const rp_value *v) {
+    const rp_buffer *b = &v->tensor;
+    uint32_t n = a->n, rank = b->rank;
+    uint64_t *word = a->word + n;
+    a->tensor[a->n_tensors] = v;
+    a->at[a->n_tensors++] = n;
+    word[0] = (uint64_t)RP_VALUE_TENSOR | (uint64_t)b->dtype << 8 | (uint64_t)rank << 16 |
+              (uint64_t)v->state << 24;
+    for (uint32_t i = 0; i < rank; i++) word[1 + i] = (uint64_t)b->dim[i];
+    a->n = n + 1 + rank;
+}
+
 static bool read_tensor(front_args *a, const rp_value *v) {
     const rp_buffer *b = &v->tensor;
     bool refused = v->indirect || v->rows;
     if (refused) a->refused = v->indirect ? "indirect" : "marked as rows";
     if (refused || (unsigned)b->dtype >= RP_DTYPE_COUNT_ || b->rank > RP_MAX_RANK || !sizes_fit(b))
         return false;
-    if (v->strided || rp_dtype_is_quant(b->dtype)) {
+    if (v->strided || !is_plain(b->dtype)) {
         base_buf key; /* whether it is one, in all its rules */
         base_buf_init(&key, 0);
         rp_status st = autograph_value_key(v, false, &key, NULL);
@@ -64,11 +84,17 @@ static bool read_tensor(front_args *a, const rp_value *v) {
         if (st != RP_OK) return false;
     }
     if (!more_words(a, 1 + b->rank) || !more_tensors(a)) return false;
-    a->tensor[a->n_tensors] = v;
-    a->at[a->n_tensors++] = a->n;
-    a->word[a->n++] = (uint64_t)RP_VALUE_TENSOR | (uint64_t)b->dtype << 8 |
-                      (uint64_t)b->rank << 16 | (uint64_t)v->state << 24;
-    for (uint32_t i = 0; i < b->rank; i++) a->word[a->n++] = (uint64_t)b->dim[i];
+    add_tensor(a, v);
+    return true;
+}
+
+/* What nearly all are: false leaves it to read_value. */
+static inline bool read_plain(front_args *a, const rp_value *v) {
+    const rp_buffer *b = &v->tensor;
+    if (v->kind != RP_VALUE_TENSOR || v->indirect || v->rows || v->strided) return false;
+    if (!is_plain(b->dtype) || b->rank > RP_MAX_RANK || !sizes_fit(b)) return false;
+    if (a->cap - a->n <= RP_MAX_RANK || a->n_tensors == a->cap_tensors) return false;
+    add_tensor(a, v);
     return true;
 }
 
@@ -96,7 +122,7 @@ static bool read_items(front_args *a, const rp_value *v, uint32_t depth) {
     a->word[a->n++] = (uint64_t)v->kind | (uint64_t)v->n << 32;
     for (uint32_t i = 0; i < v->n; i++) {
         if (map && !read_text(a, v->name[i], RP_VALUE_STRING)) return false;
-        if (!read_value(a, &v->item[i], depth + 1)) return false;
+        if (!read_plain(a, &v->item[i]) && !read_value(a, &v->item[i], depth + 1)) return false;
     }
     return true;
 }
