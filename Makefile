@@ -62,7 +62,7 @@ CFLAGS += -std=c11 -g $(or $(OPT_$(CONFIG)),-O1) $(SAN_$(CONFIG)) $(WARN) -ffp-c
           -fPIC -fvisibility=hidden -pthread
 CPPFLAGS += -D_GNU_SOURCE -DRP_VERSION='"$(VERSION)"' -Iinclude -Isrc -I.
 LDFLAGS += $(SAN_$(CONFIG)) -pthread -Wl,--as-needed -Wl,-rpath,'$$ORIGIN/../lib'
-LIBS := -ljansson -lpcre2-8 -lutf8proc -lxxhash -lzstd -ldl -lm
+LIBS := -ljansson -lpcre2-8 -lxxhash -lzstd -ldl -lm
 CMD_LIBS := $(if $(wildcard src/serve/*.c),-lmicrohttpd)
 
 # ---- build --------------------------------------------------------------------------------------

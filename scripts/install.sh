@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 B=$1 version=$2 so=$3 prefix=$4
-needs="-ljansson -lpcre2-8 -lutf8proc -lxxhash -lzstd -lpthread -ldl -lm"
+needs="-ljansson -lpcre2-8 -lxxhash -lzstd -lpthread -ldl -lm"
 doc=$prefix/share/doc/reprise
 install -d "$prefix/bin" "$prefix/lib/pkgconfig" "$prefix/lib/cmake/reprise" "$prefix/include/reprise" \
     "$prefix/share/man/man1" "$prefix/share/man/man3" "$doc/docs" "$doc/examples/bindings"

@@ -6,11 +6,13 @@
 
 enum { MOST = 4096 };
 
-static rp_status size_of(const void *given, const char *name, size_t *out, rp_error *err) {
+/* unit: what a size is a multiple of. */
+static rp_status size_of(const void *given, const char *name, size_t unit, size_t *out,
+                         rp_error *err) {
     size_t size;
     if (!given) return rp_fail(err, RP_INVALID, "%s is NULL", name);
     memcpy(&size, given, sizeof size);
-    if (size < sizeof size || size > MOST)
+    if (size < sizeof size || size > MOST || size % unit)
         return rp_fail(err, RP_INVALID, "%s has size %zu; set its first member to sizeof(%s)", name,
                        size, name);
     *out = size;
@@ -20,7 +22,8 @@ static rp_status size_of(const void *given, const char *name, size_t *out, rp_er
 rp_status base_options_take(void *own, size_t own_size, const void *given, const char *name,
                             rp_error *err) {
     size_t size = 0;
-    RP_TRY(size_of(given, name, &size, err));
+    /* As of any struct that begins with one; half of a pointer is none. */
+    RP_TRY(size_of(given, name, sizeof size, &size, err));
     const unsigned char *bytes = given;
     memcpy(own, given, size < own_size ? size : own_size);
     memcpy(own, &own_size, sizeof own_size);
@@ -36,7 +39,7 @@ rp_status base_options_take(void *own, size_t own_size, const void *given, const
 rp_status base_result_give(void *out, const void *own, size_t own_size, const char *name,
                            rp_error *err) {
     size_t size = 0, both;
-    RP_TRY(size_of(out, name, &size, err));
+    RP_TRY(size_of(out, name, 1, &size, err));
     both = size < own_size ? size : own_size;
     memcpy((unsigned char *)out + sizeof size, (const unsigned char *)own + sizeof size,
            both - sizeof size);

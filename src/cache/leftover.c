@@ -34,10 +34,9 @@ static bool is_dropped_lock(const char *path) {
     return dropped;
 }
 
-/* That of a fetch is beside its model. */
-static bool is_lock(const sweep *w, const char *name) {
+bool cache_names_lock(const char *name) {
     size_t n = strlen(name);
-    return w->locks || (n > 5 && strcmp(name + n - 5, ".lock") == 0);
+    return n > 5 && strcmp(name + n - 5, ".lock") == 0;
 }
 
 static bool is_widow(base_buf *path, const char *name) {
@@ -59,7 +58,8 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
         cache_remove(b.data);
     } else if (!is_dir) {
         if (w->code && is_widow(&b, name)) cache_remove(b.data);
-        if (is_lock(w, name) && is_dropped_lock(b.data)) base_lock_sweep(b.data);
+        if ((w->locks || cache_names_lock(name)) && is_dropped_lock(b.data))
+            base_lock_sweep(b.data);
     } else if (w->deeper) {
         st = sweep_folder(&(sweep){.s = w->s, .below = b.data + strlen(w->s->dir)}, err);
     }

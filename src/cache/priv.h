@@ -52,6 +52,8 @@ void cache_quarantine_file(cache_store *s, const char *path, const char *why);
 void cache_quarantine(cache_store *s, cache_kind kind, base_hash128 key, const char *why);
 /* The 32 hex digits a name begins with; false when it does not. */
 bool cache_parse_hex(const char *name, base_hash128 *key, char hex[33]);
+/* Is it called as the lock of a fetch, which is beside its model? */
+bool cache_names_lock(const char *name);
 /* Removes what killed writers left. */
 rp_status cache_leftovers_remove(const cache_store *s, rp_error *err) RP_MUST_USE;
 /* Counts and logs the outcome of a look-up; the second returns RP_NOT_FOUND. why may be NULL. */

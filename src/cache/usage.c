@@ -32,6 +32,7 @@ static rp_status visit(void *user, const char *name, bool is_dir, rp_error *err)
     if (c->prefix &&
         (strncmp(name, c->prefix, strlen(c->prefix)) != 0 || !strstr(name, BASE_TEMP_INFIX)))
         return RP_OK;
+    if (!is_dir && c->kind == CACHE_SHARE_MODELS && cache_names_lock(name)) return RP_OK;
     base_buf b;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "%s/%s", c->dir, name);

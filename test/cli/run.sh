@@ -351,8 +351,9 @@ for _ in $(seq 300); do [ -e pip.pid ] && break || sleep 0.1; done
 kill -KILL $run $(cat pip.pid)
 wait $run 2>/dev/null
 left=$(ls fetch-killed/models | wc -l)
+left+=" of which models $(reprise cache ls --cache-dir fetch-killed --json | field takes.models.files | cut -d' ' -f2)"
 reprise cache verify --cache-dir fetch-killed >out 2>&1
-[ "$left" = 2 ] && [ -z "$(ls fetch-killed/models)" ] && pass fetch_killed || fail fetch_killed "$left left, then $(ls fetch-killed/models | xargs)"
+[ "$left" = "2 of which models 0" ] && [ -z "$(ls fetch-killed/models)" ] && pass fetch_killed || fail fetch_killed "left $left, then $(ls fetch-killed/models | xargs)"
 # A folder that cannot be made is said with what to do.
 mkdir -p fetch-none && : >fetch-none/models
 PATH=$PWD/slowpip:$PATH reprise run smollm2 hi --cache-dir fetch-none >out 2>err

@@ -36,6 +36,12 @@ so=$P/lib/libreprise.so
 readelf -d "$so" >"$tmp/elf"
 grep -q 'SONAME.*\[libreprise\.so\.0\]' "$tmp/elf" && ! grep -qE 'TEXTREL|RPATH|RUNPATH' "$tmp/elf" && pass shared ||
     fail shared "no SONAME, or not position independent: $(grep -E 'SONAME|TEXTREL|PATH' "$tmp/elf")"
+# What the archive is linked with is what the library uses; newer C libraries hold two of them.
+unused=
+for l in $(sed -n 's/^Libs.private://p' "$P/lib/pkgconfig/reprise.pc"); do
+    case $l in -lpthread | -ldl) ;; *) grep -q "NEEDED.*\[lib${l#-l}\.so" "$tmp/elf" || unused+=" $l" ;; esac
+done
+[ -z "$unused" ] && pass needs || fail needs "linked, but not used:$unused"
 bad=$(nm -D --defined-only "$so" | awk '$2 != "A" && $3 !~ /^rp_[a-z0-9_]*@@RP_0\.1$/ { print $3 }')
 [ -z "$bad" ] && pass versions || fail versions "exported: ${bad//$'\n'/ }"
 check command "$P/bin/reprise" help
