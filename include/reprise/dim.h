@@ -27,8 +27,8 @@ typedef struct rp_shape {
 } rp_shape;
 
 /* A size unknown until run time, in [min, max]; INT64_MAX: no upper bound. What kernels leave for one another is reserved at
- * the largest sizes, and grows with the calls where it has no bound or one of more than 16 GiB a value. The same name gives the same size; it must come with
- * the same range. */
+ * the largest sizes, and grows with the calls where max is 2^31 - 1 or more, or a value may be more than 16 GiB.
+ * The same name gives the same size; it must come with the same range. */
 RP_API rp_dim rp_symbol(rp_graph *g, const char *name, int64_t min, int64_t max);
 RP_API rp_dim rp_dim_const(int64_t n);
 

@@ -27,8 +27,8 @@ RP_API rp_tensor rp_batch_norm(rp_tensor x, rp_tensor mean, rp_tensor var, rp_te
 RP_API rp_tensor rp_l2_normalize(rp_tensor x, int axis, double eps);
 RP_API rp_tensor rp_softmax(rp_tensor x, int axis);
 RP_API rp_tensor rp_log_softmax(rp_tensor x, int axis);
-/* logits [N,C], target i32[N] or i64[N], clamped into [0,C): -log_softmax(logits)[i, target[i]] of each row, f32[N]. C must be known, and
- * N*C below 2^31. torch.nn.functional.cross_entropy takes the mean of them by default. */
+/* logits [N,C], target i32[N] or i64[N], clamped into [0,C): -log_softmax(logits)[i, target[i]] of each row, f32[N]. C must be
+ * known. torch.nn.functional.cross_entropy takes the mean of them by default. */
 RP_API rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target);
 
 /* ---- activations ---- */

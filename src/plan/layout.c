@@ -18,10 +18,17 @@ bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
     return true;
 }
 
+/* A size of up to 2^31 - 1 is one that fits an index of 32 bits, which is all that is known of it: nobody sets memory aside
+ * for as many. */
+static bool reserved_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi) {
+    if (!plan_symbol_range(user, i, lo, hi)) return false;
+    if (*hi >= INT32_MAX && *lo < *hi) *hi = INT64_MAX;
+    return true;
+}
+
 bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out) {
     int64_t lo, hi;
-    if (!ir_dim_code_bounds(&v->bytes, plan_symbol_range, p, &lo, &hi) || hi < 0 ||
-        hi > MOST_RESERVED)
+    if (!ir_dim_code_bounds(&v->bytes, reserved_range, p, &lo, &hi) || hi < 0 || hi > MOST_RESERVED)
         return false;
     *out = (hi + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
     return true;

@@ -10,8 +10,8 @@
 /* The range of symbol i of a plan (user), for ir_dim_code_bounds; false when there is none. */
 bool plan_symbol_range(const void *user, uint32_t i, int64_t *lo, int64_t *hi);
 
-/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative, not bounded, or more than is set
- * aside for a value that may stay small. */
+/* Bytes of v at the largest symbols, rounded up to PLAN_ALIGN; false when that is negative, not bounded (as is a symbol of up to
+ * 2^31 - 1), or more than is set aside for a value that may stay small. */
 bool plan_value_bytes(const plan *p, const plan_value *v, int64_t *out);
 
 /* Ascending by key, ties by value. */

@@ -35,6 +35,12 @@ static rp_dim count(const rp_shape *s, uint32_t from, uint32_t to) {
     return all;
 }
 
+rp_dtype trace_place_type(rp_dim n) {
+    int64_t least, most;
+    rp_dim_bounds(n, &least, &most);
+    return most <= INT32_MAX ? RP_DTYPE_I32 : RP_DTYPE_I64;
+}
+
 /* The type that holds the place of every element of shape s; and whether idx fits along axis `at`. */
 static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
     rp_shape s = rp_tensor_shape(a), x = rp_tensor_shape(idx);
@@ -44,8 +50,7 @@ static bool places_of(rp_tensor a, uint32_t at, rp_tensor idx, rp_dtype *out) {
         ok = i == at || rp_dim_compare(s.dim[i], RP_DIM_EQ, x.dim[i]) == RP_YES;
     if (ok) rp_dim_bounds(s.dim[at], &least, &most);
     if (ok && least > 0) {
-        rp_dim_bounds(count(&s, 0, s.rank), &least, &most);
-        *out = most <= INT32_MAX ? RP_DTYPE_I32 : RP_DTYPE_I64;
+        *out = trace_place_type(count(&s, 0, s.rank));
         return true;
     }
     if (trace_ready(a.graph))

@@ -91,19 +91,15 @@ rp_tensor rp_log_softmax(rp_tensor x, int axis) {
     return trace_like(rp_sub(d, rp_log(rp_sum(rp_exp(d), axis, true))), x);
 }
 
-/* Places in the flat array are i32. */
 static bool classes_of(rp_tensor logits, rp_tensor target, int64_t *out) {
     rp_shape s = rp_tensor_shape(logits);
-    int64_t least, most;
     if (!trace_ready(logits.graph)) return false;
-    if (s.rank == 2 && rp_tensor_shape(target).rank == 1 && rp_dim_is_const(s.dim[1], out)) {
-        rp_dim_bounds(rp_dim_mul(s.dim[0], s.dim[1]), &least, &most);
-        if (*out > 0 && most <= INT32_MAX) return true;
-    }
+    if (s.rank == 2 && rp_tensor_shape(target).rank == 1 && rp_dim_is_const(s.dim[1], out) &&
+        *out > 0)
+        return true;
     (void)rp_fail(
         &logits.graph->err, RP_INVALID,
-        "cross_entropy: wants logits [N,C] with C known and N*C below 2^31, and i32[N] or i64[N], "
-        "not %s and %s",
+        "cross_entropy: wants logits [N,C] with C known, and i32[N] or i64[N], not %s and %s",
         ir_type_of(logits.graph->ir, logits.ref).s, ir_type_of(logits.graph->ir, target.ref).s);
     return false;
 }
@@ -112,12 +108,13 @@ rp_tensor rp_cross_entropy(rp_tensor logits, rp_tensor target) {
     int64_t classes = 0;
     rp_graph *g = logits.graph;
     if (!classes_of(logits, target, &classes)) return trace_bad(g);
-    rp_dim rows = rp_tensor_dim(logits, 0);
-    rp_tensor last = rp_const(g, RP_DTYPE_I32, (double)(classes - 1));
-    if (rp_tensor_dtype(target) == RP_DTYPE_I64) target = rp_cast(target, RP_DTYPE_I32);
-    rp_tensor class = rp_max(rp_min(target, last), rp_const(g, RP_DTYPE_I32, 0));
-    rp_tensor row = rp_iota(g, RP_DTYPE_I32, RP_SHAPE(rows), 0);
+    rp_dim rows = rp_tensor_dim(logits, 0), all = rp_dim_mul(rows, classes);
+    const rp_dtype t = trace_place_type(all);
+    rp_tensor last = rp_const(g, t, (double)(classes - 1));
+    if (rp_tensor_dtype(target) != t) target = rp_cast(target, t);
+    rp_tensor class = rp_max(rp_min(target, last), rp_const(g, t, 0));
+    rp_tensor row = rp_iota(g, t, RP_SHAPE(rows), 0);
     rp_tensor at = rp_add(rp_mul_scalar(row, (double)classes), class);
-    rp_tensor flat = rp_reshape(rp_log_softmax(logits, 1), RP_SHAPE(rp_dim_mul(rows, classes)));
+    rp_tensor flat = rp_reshape(rp_log_softmax(logits, 1), RP_SHAPE(all));
     return rp_neg(rp_gather(flat, at));
 }

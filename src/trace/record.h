@@ -17,6 +17,8 @@ rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const
 /* axis of x counted from the front; of a result with one axis more, where `more`. False, and the graph fails as `op`, where x has
  * no such axis. */
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out);
+/* The type for whole numbers below n: i32, or i64 where n may be more than that holds. Asks nothing of n. */
+rp_dtype trace_place_type(rp_dim n);
 /* Whether an optional operand is given. */
 static inline bool trace_given(rp_tensor x) {
     return x.graph != NULL;

@@ -106,7 +106,8 @@ rp_tensor rp_flip(rp_tensor a, int axis) {
     uint32_t at;
     if (!trace_axis("flip", a, axis, false, &at)) return trace_bad(a.graph);
     rp_dim n = rp_tensor_dim(a, axis);
-    rp_tensor last = rp_dim_value(a.graph, rp_dim_sub(n, 1), RP_DTYPE_I32);
-    rp_tensor i = rp_iota(a.graph, RP_DTYPE_I32, RP_SHAPE(n), 0);
+    const rp_dtype t = trace_place_type(n);
+    rp_tensor last = rp_dim_value(a.graph, rp_dim_sub(n, 1), t);
+    rp_tensor i = rp_iota(a.graph, t, RP_SHAPE(n), 0);
     return rp_index_select(a, axis, rp_sub(last, i));
 }

@@ -2,6 +2,7 @@
 #include "support/check.h"
 #include "support/trees.h"
 
+#include <math.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
@@ -106,6 +107,48 @@ static void a_size_without_a_bound_runs_at_every_level(void **state) {
         rp_compiled_free(c);
     }
     assert_true(first[MOST - 1][0] > 0 && first[MOST - 1][0] < 1);
+}
+
+/* exp(x) turned around twice, and what a row loses by its first class, for any number of rows. */
+static rp_compiled *compile_places(const char *setting) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_graph *g = rp_graph_new("places");
+    rp_dim n = rp_symbol(g, "U", 1, INT64_MAX);
+    rp_tensor in = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(n, 2)), out[2];
+    out[0] = rp_flip(rp_exp(rp_flip(in, 0)), 1);
+    out[1] = rp_cross_entropy(
+        in, rp_cast(rp_flip(rp_iota(g, RP_DTYPE_I32, RP_SHAPE(n), 0), 0), RP_DTYPE_I64));
+    CHECK_OK(rp_graph_finish(g, out, 2, &err), &err);
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return c;
+}
+
+/* Places along it are no reason for a bound. */
+static void places_along_a_size_without_a_bound(void **state) {
+    static const char *const levels[] = {"level=0", "level=1", "level=2", "level=3"};
+    float rows[3][2] = {{0, 1}, {2, 3}, {4, 6}}, turned[3][2], loss[3];
+    (void)state;
+    for (size_t l = 0; l < 4; l++) {
+        rp_error err = {0};
+        rp_compiled *c = compile_places(levels[l]);
+        rp_buffer in = {RP_DTYPE_F32, 2, {3, 2}, rows};
+        rp_buffer out[] = {{RP_DTYPE_F32, 2, {3, 2}, turned}, {RP_DTYPE_F32, 1, {3}, loss}};
+        CHECK_OK(rp_compiled_run(c, &in, 1, out, 2, &err), &err);
+        for (int i = 0; i < 6; i++) {
+            double want = exp((double)rows[2 - i / 2][1 - i % 2]);
+            assert_true(fabs((double)turned[i / 2][i % 2] - want) <= 1e-6 * want);
+        }
+        for (int i = 0; i < 3; i++) { /* class 2 is taken as 1 */
+            double low = exp((double)rows[i][0]), high = exp((double)rows[i][1]);
+            assert_true(fabs((double)loss[i] - log((low + high) / (i < 2 ? high : low))) < 1e-6);
+        }
+        rp_compiled_free(c);
+    }
 }
 
 static void new_weights_count(void **state) {
@@ -596,6 +639,7 @@ int main(void) {
         cmocka_unit_test(stages_are_dumped),
         cmocka_unit_test(every_level_computes),
         cmocka_unit_test(a_size_without_a_bound_runs_at_every_level),
+        cmocka_unit_test(places_along_a_size_without_a_bound),
         cmocka_unit_test(new_weights_count),
         cmocka_unit_test(sizes_are_read_from_sums),
         cmocka_unit_test(outputs_tell_their_sizes),

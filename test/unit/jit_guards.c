@@ -457,6 +457,29 @@ static void marks_hold_at_level_0(void **state) {
     rp_jit_free(f);
 }
 
+static rp_status turned(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)user;
+    (void)err;
+    *result = rp_jit_value(call, rp_flip(rp_exp(rp_flip(a, 0)), 0));
+    return RP_OK;
+}
+
+/* Counting along a size bounds it neither by what 32 bits hold nor by memory for as many. */
+static void places_are_no_guards(void **state) {
+    rp_error err = {0};
+    char *guards = NULL;
+    rp_jit *f = jit_at(turned, 2, RP_DYNAMIC_ALL, NULL);
+    (void)state;
+    assert_int_equal(ran_one(f, 5), RP_RAN_CAPTURE);
+    assert_int_equal(ran_one(f, 7), RP_RAN_REPLAY);
+    CHECK_OK(rp_jit_guards_text(f, &guards, &err), &err);
+    if (strstr(guards, "2147483")) fail_msg("a guard of 32 bits:\n%s", guards);
+    rp_free(guards);
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recompiles_are_told_as_by_torch),
@@ -472,6 +495,7 @@ int main(void) {
         cmocka_unit_test(threads_share_entries),
         cmocka_unit_test(a_trace_inside_of_itself_is_refused),
         cmocka_unit_test(marks_hold_at_level_0),
+        cmocka_unit_test(places_are_no_guards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

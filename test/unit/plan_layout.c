@@ -170,6 +170,22 @@ static void the_schedule_is_told_whole(void **state) {
     plan_free(p);
 }
 
+/* A guard that a size fits 32 bits says nothing about memory. */
+static void what_fits_32_bits_has_no_bound(void **state) {
+    static const int64_t most[] = {INT32_MAX, INT64_C(1) << 31, INT32_MAX - 1};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        rp_error err = {0};
+        plan *p = bare_plan(1, 1);
+        p->symbols[0].max = most[i];
+        p->values[0].bytes = (plan_size){2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {0, 4}};
+        CHECK_OK(plan_seal(p, &err), &err);
+        assert_int_equal(p->values[0].offset, i < 2 ? PLAN_GROWS : 0);
+        CHECK_OK(plan_verify(p, &err), &err);
+        plan_free(p);
+    }
+}
+
 static void packs_of_nothing_are_refused(void **state) {
     rp_error err = {0};
     plan_section s = {.n_params = 1, .rows = 16};
@@ -320,6 +336,7 @@ int main(void) {
         cmocka_unit_test(layers_reuse_the_arena),
         cmocka_unit_test(unbounded_values_lie_outside),
         cmocka_unit_test(the_schedule_is_told_whole),
+        cmocka_unit_test(what_fits_32_bits_has_no_bound),
         cmocka_unit_test(packs_of_nothing_are_refused),
         cmocka_unit_test(verify_names_what_is_wrong),
     };
