@@ -37,13 +37,23 @@ static void plain_bounds(const ir_dims *t, const dim_form *f, int64_t *lo, int64
     }
 }
 
-/* The factor that makes every floor-division's coefficient a multiple of its divisor; 0 when there is
+/* Whether atom is a floor-division with as many divisions inside as any other of f has. */
+static bool is_outermost(const ir_dims *t, const dim_form *f, const dim_atom *atom) {
+    if (atom->kind != DIM_FLOORDIV) return false;
+    for (uint32_t i = 0; i < f->n; i++) {
+        const dim_atom *a = &t->atom[f->t[i].atom];
+        if (a->kind == DIM_FLOORDIV && a->nest > atom->nest) return false;
+    }
+    return true;
+}
+
+/* The factor that makes every outermost floor-division's coefficient a multiple of its divisor; 0 when there is
  * none to replace, or it would be large. */
 static int64_t common_factor(const ir_dims *t, const dim_form *f) {
     int64_t m = 0;
     for (uint32_t i = 0; i < f->n; i++) {
         const dim_atom *a = &t->atom[f->t[i].atom];
-        if (a->kind != DIM_FLOORDIV) continue;
+        if (!is_outermost(t, f, a)) continue;
         int64_t need = a->k / dim_gcd(a->k, f->t[i].coef);
         if (m == 0) m = 1;
         need /= dim_gcd(need, m);
@@ -54,7 +64,8 @@ static int64_t common_factor(const ir_dims *t, const dim_form *f) {
 }
 
 /* k*(x//k) lies in [x-k+1, x]: with it 16*((T+15)//16) is known to be at least T, and T//4 at most
- * T. m times the form is bounded with every floor-division replaced by its dividend. */
+ * T. m times the form is bounded with every outermost floor-division replaced by its dividend, whose own are then among
+ * those of the form: in 3*((T-T//2+2)//3) - T + T//2 they cancel. */
 static bool replaced_bounds(const ir_dims *t, const dim_form *f, int64_t m, int64_t *lo,
                             int64_t *hi) {
     dim_form g = {0};
@@ -65,7 +76,7 @@ static bool replaced_bounds(const ir_dims *t, const dim_form *f, int64_t m, int6
         dim_form part = {.n = 1, .t = {f->t[i]}};
         int64_t coef;
         if (__builtin_mul_overflow(f->t[i].coef, m, &coef)) return false;
-        if (a->kind == DIM_FLOORDIV) {
+        if (is_outermost(t, f, a)) {
             int64_t q = coef / a->k, s = dim_sat_mul(dim_sat_mul(a->k - 1, q), -1);
             dim_load(t, a->inner, &part);
             if (!dim_addmul(t, &g, &part, q)) return false;
@@ -77,7 +88,7 @@ static bool replaced_bounds(const ir_dims *t, const dim_form *f, int64_t m, int6
             return false;
         }
     }
-    plain_bounds(t, &g, lo, hi);
+    dim_form_bounds(t, &g, lo, hi);
     *lo = sat_add(*lo, slack_lo);
     *hi = sat_add(*hi, slack_hi);
     if (*lo != INT64_MIN && *lo != INT64_MAX) *lo = -dim_floor(-*lo, m);

@@ -97,6 +97,9 @@ static void questions_are_answered(void **state) {
     ir_dim_bounds(t, parse(t, "T*S"), &lo, &hi);
     assert_int_equal(lo, 1 * 0);
     assert_int_equal(hi, 40 * 7);
+    ir_dim_bounds(t, parse(t, "3*((T-T//2+2)//3)-T+T//2"), &lo, &hi); /* divisions inside */
+    assert_int_equal(lo, 0);
+    assert_int_equal(hi, 2);
     ir_dim_bounds(t, parse(t, "3*T-S"), &lo, &hi);
     assert_int_equal(lo, -4);
     assert_int_equal(hi, 120);
