@@ -198,7 +198,7 @@ static void random_ranks(gpu_graphs *q, uint32_t n) {
     rp_error err = {0};
     for (uint32_t i = 0; i < n; i++) {
         ir_graph *g = NULL;
-        CHECK_OK(random_ranks_new(5000 + i, 4 + i % 11, &g, &err), &err);
+        CHECK_OK(random_ranks_new(5000 + i, 4 + i % 11, false, &g, &err), &err);
         gpu_graphs_add(q, g, false);
     }
 }
@@ -217,7 +217,7 @@ static void random_ones(gpu_graphs *q, uint32_t n, uint32_t n_effects) {
             gpu_graphs_add(q, g, false);
             continue;
         }
-        CHECK_OK(random_effects_new(g, 5000 + i, &moved, &err), &err);
+        CHECK_OK(random_effects_new(g, 5000 + i, false, &moved, &err), &err);
         gpu_graphs_add(q, moved, false);
         ir_graph_free(g);
     }

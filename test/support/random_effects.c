@@ -20,7 +20,8 @@ typedef struct gen {
     random_maker m;
     ir_ref *map, *alt; /* by ref of pure: its value, and where that is in memory or IR_NONE */
     memory mem[MAX_MEMORY];
-    uint32_t n_mem, n_extra;
+    uint32_t n_mem, n_extra, n_leaves;
+    bool bodies;
     ir_ref extra[MAX_EXTRA];
 } gen;
 
@@ -40,13 +41,17 @@ static ir_ref update(gen *q, ir_ref to, ir_ref x, const ir_dim *offsets) {
 /* --- memory ------------------------------------------------------------------------------ */
 
 /* First version of new memory like x. */
-static ir_ref new_leaf(gen *q, rp_dtype t, ir_shape s, uint32_t kind) {
+static ir_ref new_leaf(gen *q, ir_leaf kind, rp_dtype t, ir_shape s) {
     char name[16];
     ir_ref r = 0;
-    (void)snprintf(name, sizeof name, "m%u", q->n_mem);
-    if (q->m.st != RP_OK) return 0;
-    q->m.st = ir_add_leaf(q->m.g, kind ? IR_LEAF_STATE : IR_LEAF_INPUT, name, t, s, &r, q->m.err);
-    if (q->m.st == RP_OK && !kind) ir_input_mutates(q->m.g, r);
+    (void)snprintf(name, sizeof name, "m%u", q->n_leaves++);
+    if (q->m.st == RP_OK) q->m.st = ir_add_leaf(q->m.g, kind, name, t, s, &r, q->m.err);
+    return r;
+}
+
+static ir_ref new_state(gen *q, rp_dtype t, ir_shape s, bool input) {
+    ir_ref r = new_leaf(q, input ? IR_LEAF_INPUT : IR_LEAF_STATE, t, s);
+    if (q->m.st == RP_OK && input) ir_input_mutates(q->m.g, r);
     return r;
 }
 
@@ -56,7 +61,7 @@ static memory *new_memory(gen *q, rp_dtype t, ir_shape s) {
     ir_attr a[2] = {{.key = IR_ATTR_DTYPE, .u.i = t},
                     {.key = IR_ATTR_SHAPE, .n = s.rank, .u.dims = s.dim}};
     m->fresh = kind == 3;
-    m->last = m->fresh ? random_add(&q->m, IR_empty, NULL, 0, a, 2) : new_leaf(q, t, s, kind);
+    m->last = m->fresh ? random_add(&q->m, IR_empty, NULL, 0, a, 2) : new_state(q, t, s, kind == 0);
     m->old = m->fresh ? IR_NONE : m->last;
     q->n_mem++;
     return m;
@@ -131,8 +136,99 @@ static ir_ref by_custom(gen *q, memory *m, ir_ref x) {
     return random_add(&q->m, IR_written, (ir_ref[]){m->last, before}, 2, NULL, 0);
 }
 
+/* --- by loops and branches ------------------------------------------------------------------ */
+
+/* An argument of the type of `like`. */
+static ir_ref argument(random_maker *f, gen *q, ir_ref like, const char *name) {
+    ir_ref r = 0;
+    if (f->st != RP_OK) return 0;
+    const ir_node *n = node(q, like);
+    ir_shape s = n->shape;
+    for (uint32_t i = 0; i < s.rank; i++)
+        s.dim[i] = ir_dim_import(ir_graph_dims(f->g), ir_graph_dims(q->m.g), s.dim[i]);
+    f->st = ir_add_leaf(f->g, IR_LEAF_INPUT, name, n->dtype, s, &r, f->err);
+    return r;
+}
+
+static random_maker begin(gen *q, const char *name) {
+    random_maker f = {.g = ir_graph_new(name), .st = q->m.st, .err = q->m.err};
+    if (!f.g) f.st = RP_NOMEM;
+    return f;
+}
+
+static ir_graph *end(gen *q, random_maker *f, ir_ref out) {
+    if (f->st == RP_OK) f->st = ir_graph_finish(f->g, &out, 1, f->err);
+    if (q->m.st == RP_OK) q->m.st = f->st;
+    return f->g;
+}
+
+/* Writes x over `to`, twice perhaps; gives what was there, or the next of count. */
+static ir_graph *body(gen *q, ir_ref count, ir_ref to, ir_ref x) {
+    random_maker f = begin(q, "writes");
+    ir_ref i = count == IR_NONE ? IR_NONE : argument(&f, q, count, "i");
+    ir_ref m = argument(&f, q, to, "m"), in = argument(&f, q, x, "x"), out;
+    if (f.st == RP_OK) ir_input_mutates(f.g, m);
+    if (i == IR_NONE)
+        out = random_cast(&f, m, RP_DTYPE_F32);
+    else
+        out = random_op2(&f, IR_add, i, random_const(&f, RP_DTYPE_I32, 1));
+    if (random_pick(&q->m, 2) && f.st == RP_OK && rp_dtype_is_float(node(q, x)->dtype))
+        m = random_op2(&f, IR_update, m, random_op1(&f, IR_neg, m));
+    (void)random_op2(&f, IR_update, m, in);
+    return end(q, &f, out);
+}
+
+/* Whether count is below most. */
+static ir_graph *condition(gen *q, ir_ref count, ir_ref to, ir_ref x, uint32_t most) {
+    random_maker f = begin(q, "more");
+    ir_ref i = argument(&f, q, count, "i");
+    (void)argument(&f, q, to, "m");
+    (void)argument(&f, q, x, "x");
+    return end(q, &f, random_op2(&f, IR_lt, i, random_const(&f, RP_DTYPE_I32, most)));
+}
+
+/* A loop writes the same one to three times. */
+static ir_ref by_graph(gen *q, memory *m, ir_ref x) {
+    static const ir_op ops[] = {IR_call, IR_cond, IR_while, IR_scan};
+    const ir_op op = ops[random_pick(&q->m, 4)];
+    const uint32_t times = 1 + random_pick(&q->m, 3);
+    ir_ref in[3], count = IR_NONE;
+    ir_graph *other = NULL;
+    uint32_t n = 0;
+    if (m->fresh) return update(q, m->last, x, NULL);
+    if (op == IR_while || op == IR_scan) in[n++] = count = random_const(&q->m, RP_DTYPE_I32, 0);
+    if (op == IR_cond) {
+        ir_ref p = new_leaf(q, IR_LEAF_INPUT, RP_DTYPE_I32, (ir_shape){0});
+        in[n++] = random_op2(&q->m, IR_lt, p, random_const(&q->m, RP_DTYPE_I32, 32));
+    }
+    in[n++] = m->last;
+    in[n++] = x;
+    ir_graph *one = body(q, count, m->last, x);
+    if (op == IR_cond) other = body(q, count, m->last, x);
+    if (op == IR_while) other = condition(q, count, m->last, x, times);
+    ir_attr a[4] = {{.key = op == IR_cond ? IR_ATTR_THEN : IR_ATTR_BODY, .u.graph = one}};
+    uint32_t n_a = op == IR_call ? 1 : 2;
+    a[1] = (ir_attr){.key = op == IR_cond ? IR_ATTR_ELSE : IR_ATTR_COND, .u.graph = other};
+    if (op == IR_scan) {
+        a[1] = (ir_attr){.key = IR_ATTR_CARRIED, .u.i = 1};
+        a[2] = (ir_attr){.key = IR_ATTR_LENGTH, .u.dim = size(q, times)};
+        a[3] = (ir_attr){.key = IR_ATTR_SLICED, .u.i = 0};
+        n_a = 4;
+    }
+    ir_ref r = random_add(&q->m, op, in, n, a, n_a);
+    ir_graph_free(one);
+    ir_graph_free(other);
+    keep(q, r);
+    return random_add(&q->m, IR_written, (ir_ref[]){m->last, r}, 2, NULL, 0);
+}
+
 static ir_ref write(gen *q, memory *m, ir_ref x) {
     ir_ref r;
+    if (q->bodies && random_pick(&q->m, 3) == 0) {
+        r = by_graph(q, m, x);
+        set_last(q, m, r);
+        return r;
+    }
     switch (random_pick(&q->m, 4)) {
     case 0: r = update(q, m->last, x, NULL); break;
     case 1: r = in_two_parts(q, m, x); break;
@@ -151,7 +247,7 @@ static ir_ref in_a_cache(gen *q, ir_ref x, int64_t k) {
     ir_shape c = {.rank = 4};
     memcpy(c.dim, cache, sizeof cache);
     memory *m = &q->mem[q->n_mem];
-    *m = (memory){.last = new_leaf(q, RP_DTYPE_F32, c, 1)};
+    *m = (memory){.last = new_state(q, RP_DTYPE_F32, c, false)};
     q->n_mem++;
     ir_attr count[3] = {{.key = IR_ATTR_AXIS, .u.i = 0},
                         {.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I32},
@@ -195,7 +291,7 @@ static void copy_leaf(gen *q, ir_ref r) {
 
 static void copy_node(gen *q, ir_ref r) {
     const ir_node *n = ir_node_at(q->pure, r);
-    ir_ref in[8];
+    ir_ref in[64];
     if (n->name) {
         copy_leaf(q, r);
         return;
@@ -203,7 +299,9 @@ static void copy_node(gen *q, ir_ref r) {
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref a = q->alt[n->in[i]];
         /* Memory holds the first result of an op; another is named by its maker. */
-        bool moved = a != IR_NONE && n->op != IR_result && random_pick(&q->m, 3);
+        bool written = i == (n->op == IR_attention ? 6 : 0) &&
+                       ir_op_table(n->op)->kind == IR_KIND_EFFECT && !ir_op_has_graphs(n->op);
+        bool moved = a != IR_NONE && n->op != IR_result && !written && random_pick(&q->m, 3);
         in[i] = moved ? a : q->map[n->in[i]];
     }
     q->m.st = ir_copy_node_on(q->m.g, q->pure, r, in, &q->map[r], q->m.err);
@@ -217,7 +315,8 @@ static rp_status build(gen *q) {
         q->alt[r] = IR_NONE;
         copy_node(q, r);
         /* Weights of products are packed where they are params, so these keep their place. */
-        if (q->m.st == RP_OK && op != IR_param && op != IR_const && !random_pick(&q->m, 4))
+        if (q->m.st == RP_OK && op != IR_param && op != IR_const && op != IR_empty &&
+            !random_pick(&q->m, 4))
             q->alt[r] = through_memory(q, q->map[r]);
     }
     for (uint32_t i = 0; i < n_out && i < 8; i++) out[i] = q->map[ir_output_at(q->pure, i)];
@@ -239,10 +338,15 @@ static rp_status store(void *user, rp_buffer *args, uint32_t n_args, rp_error *e
     return RP_OK;
 }
 
-rp_status random_effects_new(const ir_graph *pure, uint64_t seed, ir_graph **out, rp_error *err) {
+rp_status random_effects_new(const ir_graph *pure, uint64_t seed, bool bodies, ir_graph **out,
+                             rp_error *err) {
     const rp_op_desc op = {
         .size = sizeof op, .name = "random::store", .mutates = 1, .result_like = 0, .cpu = store};
-    gen q = {.pure = pure, .m.g = ir_graph_new("effects"), .m.rng = seed * 31 + 5, .m.err = err};
+    gen q = {.pure = pure,
+             .m.g = ir_graph_new("effects"),
+             .m.rng = seed * 31 + 5,
+             .m.err = err,
+             .bodies = bodies};
     q.map = base_alloc_array(ir_graph_count(pure) + 1u, sizeof *q.map);
     q.alt = base_alloc_array(ir_graph_count(pure) + 1u, sizeof *q.alt);
     rp_status st = q.m.g && q.map && q.alt ? RP_OK : rp_fail(err, RP_NOMEM, "graph");

@@ -12,8 +12,8 @@
 enum { RANDOM_EFFECTS_STATES = 6 };
 
 /* Registers the custom op "random::store" at the first call. The outputs of `pure` come first, then up to four reads of
- * versions. */
-rp_status random_effects_new(const ir_graph *pure, uint64_t seed, ir_graph **out,
+ * versions. bodies: loops and branches write, too. */
+rp_status random_effects_new(const ir_graph *pure, uint64_t seed, bool bodies, ir_graph **out,
                              rp_error *err) RP_MUST_USE;
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "support/random_composites.h"
 #include "support/random_maker.h"
 
 typedef random_item item;
@@ -13,8 +14,8 @@ typedef random_item item;
 typedef struct gen {
     random_maker m;
     const random_graph_options *opt;
-    random_pool pool; /* f32, rank 2 or 3 */
-    uint32_t n_param, n_index;
+    random_pool pool;        /* f32, rank 2 or 3 */
+    uint32_t n_param, depth; /* of bodies */
     ir_dim rows;
 } gen;
 
@@ -458,6 +459,7 @@ static void act_half(gen *q) {
 static gen body(gen *q, const char *name) {
     gen f = {.m.g = ir_graph_new(name),
              .opt = q->opt,
+             .depth = q->depth + 1,
              .m.rng = random_draw(&q->m),
              .m.st = q->m.st,
              .m.err = q->m.err};
@@ -475,10 +477,36 @@ static ir_ref argument(gen *f, gen *q, ir_ref x, bool row) {
     return leaf(f, IR_LEAF_INPUT, n->dtype, dim, n->shape.rank - row);
 }
 
+/* The youngest value of the type of r. */
+static ir_ref youngest_like(gen *f, ir_ref r) {
+    const ir_shape *s = shape_of(f, r);
+    for (uint32_t i = f->pool.n; i-- > 1;) {
+        const ir_shape *o = shape_of(f, f->pool.item[i].ref);
+        bool same = o->rank == s->rank;
+        for (uint32_t d = 0; same && d < s->rank; d++) same = o->dim[d] == s->dim[d];
+        if (same) return f->pool.item[i].ref;
+    }
+    return random_op1(&f->m, IR_neg, r);
+}
+
+static void act_control(gen *q);
+
+/* Without leaves, which a body has none of. Loops within loops end at a depth of 2. */
+static void act_in_body(gen *f) {
+    static void (*const act[])(gen *) = {act_unary, act_unary, act_reduce, act_softmax};
+    if (f->depth < 2 && random_pick(&f->m, 5) == 0)
+        act_control(f);
+    else
+        act[random_pick(&f->m, sizeof act / sizeof act[0])](f);
+}
+
 static ir_ref chain(gen *f, ir_ref r, double mag) {
     f->pool = (random_pool){.n = 1, .item = {{r, mag, false}}};
-    for (uint32_t i = 0; i < 1 + random_pick(&f->m, 3) && f->m.st == RP_OK; i++) act_unary(f);
-    return f->m.st == RP_OK ? f->pool.item[f->pool.n - 1].ref : 0;
+    bool more = f->opt->composites && f->m.st == RP_OK && shape_of(f, r)->rank > 0;
+    for (uint32_t i = 0; i < 1 + random_pick(&f->m, 3) && f->m.st == RP_OK; i++)
+        more ? act_in_body(f) : act_unary(f);
+    if (f->m.st != RP_OK) return 0;
+    return more ? youngest_like(f, r) : f->pool.item[f->pool.n - 1].ref;
 }
 
 static ir_attr finished(gen *q, gen *f, ir_attr_key key, const ir_ref *out, uint32_t n) {
@@ -530,7 +558,7 @@ static ir_ref draw_scan(gen *q, item x) {
 
 static ir_ref draw_cond(gen *q, item x) {
     ir_attr size[] = {{.key = IR_ATTR_DTYPE, .u.i = RP_DTYPE_I32},
-                      {.key = IR_ATTR_SIZE, .u.dim = q->rows}};
+                      {.key = IR_ATTR_SIZE, .u.dim = shape_of(q, x.ref)->dim[0]}};
     ir_ref rows = random_add(&q->m, IR_size, NULL, 0, size, 2);
     ir_ref in[] = {
         random_op2(&q->m, IR_gt, rows, random_const(&q->m, RP_DTYPE_I32, random_pick(&q->m, 8))),
@@ -556,6 +584,24 @@ static void act_control(gen *q) {
     put(q, r, k == 3 ? 2 * x.most + 64 : x.most > 9 ? x.most : 9, false);
 }
 
+/* Of any shape; what does not fit into the pool leaves its sum in one that does. */
+static void act_composite(gen *q) {
+    item x = random_any(&q->m, &q->pool), y = random_composite(&q->m, x);
+    int64_t k;
+    if (q->m.st != RP_OK || y.ref == x.ref) return;
+    const ir_shape s = *shape_of(q, y.ref);
+    bool fits = (s.rank == 2 || s.rank == 3) &&
+                ir_dim_is_const(ir_graph_dims(q->m.g), s.dim[s.rank - 1], &k) && k <= 128;
+    if (!fits) {
+        for (uint32_t i = 0; i < s.rank; i++)
+            y.ref = random_op2(&q->m, IR_mul, random_reduce(&q->m, IR_sum, y.ref, 0, false),
+                               num(q, 1.0 / 64));
+        y = (item){random_op2(&q->m, IR_add, x.ref, random_op1(&q->m, IR_tanh, y.ref)), x.most + 1,
+                   false};
+    }
+    put(q, y.ref, y.most, y.exact);
+}
+
 static void step(gen *q) {
     static void (*const act[])(gen *) = {
         act_unary,    act_unary,  act_unary,  act_binary,  act_binary, act_binary,
@@ -565,6 +611,8 @@ static void step(gen *q) {
     };
     if (q->opt->control && random_pick(&q->m, 4) == 0)
         act_control(q);
+    else if (q->opt->composites && random_pick(&q->m, 4) == 0)
+        act_composite(q);
     else
         act[random_pick(&q->m, sizeof act / sizeof act[0])](q);
 }

@@ -14,7 +14,9 @@ typedef struct random_graph_options {
     bool quant;       /* weights of block formats, activations of i16b32 */
     bool half;        /* f16 and bf16 values */
     bool ints;        /* i32 arithmetic */
-    bool control;     /* call, cond, while and scan; not among all, whose seeds others know */
+    /* Not among all, whose seeds others know: */
+    bool control;    /* call, cond, while and scan */
+    bool composites; /* of random_composites.h */
 } random_graph_options;
 #define RANDOM_GRAPH_ALL \
     { .n_steps = 12, .symbolic = true, .quant = true, .half = true, .ints = true }

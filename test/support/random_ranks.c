@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "ir/dim_code.h"
+#include "support/random_composites.h"
 #include "support/random_maker.h"
 
 enum { N_SYMBOLS = 3, MOST_ELEMENTS = 6000, MOST_STEPS = 9 };
@@ -14,6 +15,7 @@ typedef struct gen {
     random_pool pool;
     uint32_t n_leaves;
     ir_dim symbol[N_SYMBOLS];
+    bool composites;
 } gen;
 
 static ir_ref as_type(gen *q, ir_ref a, rp_dtype t) {
@@ -367,18 +369,30 @@ static void act_matmul(gen *q) {
         (double)(hi + 1) * x.most * (y == x.ref ? x.most : 1), false);
 }
 
+static void act_composite(gen *q) {
+    item x = any(q), y = random_composite(&q->m, x);
+    if (q->m.st == RP_OK && y.ref != x.ref) put(q, y.ref, y.most, y.exact);
+}
+
 static void step(gen *q) {
     static void (*const act[])(gen *) = {
         act_unary,   act_unary,   act_binary,  act_binary,  act_binary, act_reduce, act_reduce,
         act_permute, act_permute, act_reshape, act_reshape, act_slice,  act_concat, act_broadcast,
         act_axis,    act_axis,    act_scatter, act_gather,  act_matmul, act_cast,   new_leaf,
     };
-    act[random_pick(&q->m, sizeof act / sizeof act[0])](q);
+    if (q->composites && random_pick(&q->m, 4) == 0)
+        act_composite(q);
+    else
+        act[random_pick(&q->m, sizeof act / sizeof act[0])](q);
 }
 
-rp_status random_ranks_new(uint64_t seed, uint32_t n_steps, ir_graph **out, rp_error *err) {
+rp_status random_ranks_new(uint64_t seed, uint32_t n_steps, bool composites, ir_graph **out,
+                           rp_error *err) {
     static const char *const names[N_SYMBOLS] = {"T", "B", "N"};
-    gen q = {.m.g = ir_graph_new("ranks"), .m.rng = seed * 7919 + 3, .m.err = err};
+    gen q = {.m.g = ir_graph_new("ranks"),
+             .m.rng = seed * 7919 + 3,
+             .m.err = err,
+             .composites = composites};
     if (!q.m.g) return rp_fail(err, RP_NOMEM, "random graph");
     for (int i = 0; i < N_SYMBOLS; i++)
         q.symbol[i] = ir_dim_symbol(dims(&q), names[i], i == 2 ? 0 : 1, i == 1 ? 3 : 7, 1);

@@ -5,8 +5,8 @@
 #include "ir/graph.h"
 
 /* The same seed gives the same graph, of n_steps actions. Values stay small; ops that jump see only values that are the same in
- * every implementation, so that a right one stays near the interpreter. */
-rp_status random_ranks_new(uint64_t seed, uint32_t n_steps, ir_graph **out,
+ * every implementation, so that a right one stays near the interpreter. composites: of random_composites.h, too. */
+rp_status random_ranks_new(uint64_t seed, uint32_t n_steps, bool composites, ir_graph **out,
                            rp_error *err) RP_MUST_USE;
 
 #endif
