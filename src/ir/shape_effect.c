@@ -17,9 +17,11 @@ static rp_status want_type(const ir_rule *r, uint32_t i, const char *name, rp_dt
                    rp_dtype_name(t), rank, IR_TYPE(r, i));
 }
 
+/* A version of memory, or a copy of one that is overwritten before it is read. */
 static rp_status want_cache(const ir_rule *r, uint32_t i, const char *name) {
     const ir_node *x = operand(r, i);
-    if (x->memory != IR_NONE && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
+    bool memory = x->memory != IR_NONE || x->op == IR_copy;
+    if (memory && rp_dtype_is_float(x->dtype) && x->shape.rank == 4) return RP_OK;
     return rp_fail(
         r->err, RP_INVALID,
         "%s: %s must be a state of f32, f16 or bf16 [blocks,kv_heads,block,head_dim], not %s",
