@@ -19,7 +19,7 @@ static rp_status submit(rp_engine *e, const tool_load *l, uint32_t index, int32_
                   (int32_t)((i * UINT64_C(7919) + index * UINT64_C(104729)) % (uint64_t)l->n_ids);
     r.prompt_ids = room;
     r.n_prompt_ids = l->n_prompt;
-    r.max_tokens = l->n_output;
+    r.max_tokens = l->n_output > 1 ? 0 : 1; /* as many as fit: all run until the last has its own */
     r.ignore_eos = true;
     r.sampling = l->sampling;
     r.sampling.seed = index;
@@ -48,14 +48,12 @@ static rp_status run(rp_engine *e, const tool_load *l, const uint64_t *ids, doub
     double t1 = 0.0;
     bool more = true;
     rp_status st = RP_OK;
-    while (st == RP_OK && more) {
+    while (st == RP_OK && more && least < l->n_output) {
         st = l->stopped && l->stopped() ? RP_CANCELLED : rp_engine_step(e, &more, err);
-        if (st == RP_OK && t1 == 0.0) st = count(e, ids, l->n_requests, &first, &least, err);
-        if (least > 0 && t1 == 0.0) t1 = now();
+        if (st == RP_OK) st = count(e, ids, l->n_requests, &total, &least, err);
+        if (least > 0 && t1 == 0.0) t1 = now(), first = total;
     }
-    const double t2 = now();
-    if (st == RP_OK) st = count(e, ids, l->n_requests, &total, &least, err);
-    *out = (tool_rate){t1 - t0, t2 - t1, total - first};
+    *out = (tool_rate){t1 - t0, now() - t1, total - first};
     return st;
 }
 

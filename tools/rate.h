@@ -7,7 +7,9 @@
 enum { TOOL_MAX_LOAD = 1024 }; /* requests at once */
 
 typedef struct tool_load {
-    uint32_t n_requests, n_prompt, n_output; /* TOOL_MAX_LOAD requests at most; tokens of each */
+    /* TOOL_MAX_LOAD requests at most; tokens of each. Those that are through their prompts early write more than n_output, so that
+     * all run as long as any is measured. */
+    uint32_t n_requests, n_prompt, n_output;
     int32_t first_id, n_ids; /* prompts are made of ids first_id .. first_id + n_ids - 1 */
     rp_sampling sampling;    /* request i has seed i */
     bool (*stopped)(void);   /* (optional) asked between steps: true ends it, RP_CANCELLED */
@@ -15,11 +17,11 @@ typedef struct tool_load {
 
 typedef struct tool_rate {
     double prefill_s; /* from the first submit until every request has a token */
-    double decode_s;  /* from then until all have all of theirs */
+    double decode_s;  /* from then until every one has n_output */
     uint64_t decoded; /* tokens of that time, of all requests */
 } tool_rate;
 
-/* Submits all, runs steps until none is left, and forgets the requests. EOS is ignored. */
+/* Submits all, runs steps until each has its tokens, and forgets the requests. EOS is ignored. */
 rp_status tool_rate_measure(rp_engine *e, const tool_load *l, tool_rate *out,
                             rp_error *err) RP_MUST_USE;
 

@@ -47,7 +47,7 @@ static void draws_are_those_of_the_cpu(void **state) {
 
 static void the_cache_grows_in_place(void **state) {
     static const kv_growth g = {
-        "synthetic:smollm2-135m,dtype=bf16", "device=cuda:0", 24, 400, 8, 1024};
+        "synthetic:smollm2-135m,layers=4,dtype=bf16", "device=cuda:0", 24, 400, 48, 1024};
     (void)state;
     kv_growth_check(&g);
 }

@@ -29,6 +29,7 @@ rp_status cuda_device_time(hal_device *base, const hal_launch *list, uint32_t n,
     if (!event) return rp_fail(err, RP_NOMEM, "no memory for %u events", n + 1u);
     rp_status st = run(d, list, n, scratch_size, event, err);
     for (uint32_t i = 0; i < n && st == RP_OK; i++) {
+        if (list[i].kind == HAL_KERNEL && list[i].items <= 0) continue; /* nothing was launched */
         st = cuda_check(&d->cu, d->cu.event_elapsed(&ms, event[i], event[i + 1]),
                         "the time between two events", err);
         if (st == RP_OK) ns[i] += (int64_t)((double)ms * 1e6);
