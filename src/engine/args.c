@@ -39,12 +39,17 @@ static rp_status grow(engine_args *a, size_t most, rp_error *err) {
     return of ? RP_OK : rp_fail(err, RP_NOMEM, "%zu step inputs", most);
 }
 
+static bool is_named(const char *const *names, const char *name) {
+    while (*names && strcmp(*names, name) != 0) names++;
+    return *names != NULL;
+}
+
 rp_status engine_args_add(engine_args *a, const engine_args_source *s, uint32_t first, uint32_t n,
                           rp_error *err) {
     RP_TRY(grow(a, (size_t)a->n + s->p->n_inputs + 1u, err));
     for (uint32_t i = 0; i < s->p->n_inputs; i++) {
         const char *name = s->p->inputs[i].name;
-        if ((s->except && strcmp(name, s->except) == 0) || !reads(s->p, first, n, i)) continue;
+        if (is_named(s->except, name) || !reads(s->p, first, n, i)) continue;
         a->of[a->n] = arg_of(s, i);
         a->in[a->n] =
             (graph_input){name, plan_exec_get(s->x, PLAN_INPUT, i), a->of[a->n].max_bytes};

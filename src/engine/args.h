@@ -25,8 +25,8 @@ typedef struct engine_args {
 typedef struct engine_args_source {
     plan_exec *x;
     const plan *p;
-    const int64_t *symbols; /* the largest value of each symbol of p */
-    const char *except;     /* an input that is no argument, or NULL */
+    const int64_t *symbols;    /* the largest value of each symbol of p */
+    const char *const *except; /* inputs that are no arguments, NULL behind the last */
 } engine_args_source;
 
 /* Appends the inputs that launches of pieces [first, first+n) read. */

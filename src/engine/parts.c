@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "model/llama.h"
 
 static engine_sizes sizes_of(const engine_parts *ps, int64_t tokens, int64_t rows) {
     engine_sizes s = ps->max;
@@ -25,7 +26,7 @@ static rp_status bind_sizes(engine_parts *ps, engine_program *g, plan_bound *b, 
 
 /* --- runnables --------------------------------------------------------------------- */
 
-/* The head reads rows of the hidden states of the whole step, so its T is the largest. */
+/* The head reads rows of what the model leaves of the whole step, so its T is the largest. */
 static rp_status bind_part(engine_part *p, const rp_batch_descriptor *key, rp_error *err) {
     engine_parts *ps = p->all;
     if (p->is_head) return bind_sizes(ps, p->prog, p->bound, ps->max.tokens, key->num_logits, err);
@@ -107,12 +108,13 @@ rp_status engine_parts_capture(engine_parts *ps, const rp_dispatch *d, rp_error 
     return capture_part(&ps->whole, d, err);
 }
 
-/* Step inputs of some pieces; hidden states between model and head are no argument of the whole. */
+/* Step inputs of some pieces; what the model leaves for the head is no argument of the whole. */
 static rp_status add_args(engine_part *p, engine_program *g, uint32_t first, uint32_t n,
                           rp_error *err) {
     int64_t symbols[16];
     engine_program_sizes(g, &p->all->max, symbols);
-    engine_args_source s = {g->x, g->p, symbols, p->is_head ? NULL : "hidden"};
+    static const char *const none[] = {NULL};
+    engine_args_source s = {g->x, g->p, symbols, p->is_head ? none : model_output_names};
     return engine_args_add(&p->args, &s, first, n, err);
 }
 

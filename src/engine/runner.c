@@ -29,10 +29,10 @@ struct engine_runner {
     engine_exchange exchange;
     engine_inputs in;
     engine_results results;
-    float *hidden;
+    char *left; /* what the model leaves for the head */
     uint32_t max_blocks;
     engine_kv_memory kv;
-    size_t hidden_size;
+    size_t left_at[MODEL_N_RESULTS + 1]; /* where each lies, and the end */
     rp_dispatch last;
     uint64_t next_crowded; /* the count of crowded lists that is worth a hint */
 };
@@ -57,20 +57,35 @@ static rp_status open_results(engine_runner *r, rp_error *err) {
     return engine_results_open(&r->results, r->in.b.max_seqs, err);
 }
 
+static size_t left_size(const engine_runner *r) {
+    return r->left_at[MODEL_N_RESULTS];
+}
+
+/* float32 rows of all tokens of a step, one result behind the other. */
+static void lay_out_left(engine_runner *r, const model_hparams *hp) {
+    enum { APART = 256 };
+    const size_t rows = r->in.b.max_tokens, width = (size_t)hp->n_head * hp->head_dim;
+    const size_t columns[] = {[MODEL_LAST] = hp->n_embd, [MODEL_HEADS] = width};
+    for (uint32_t i = 0; i < MODEL_N_RESULTS; i++) {
+        const size_t end = r->left_at[i] + rows * columns[i] * sizeof(float);
+        r->left_at[i + 1] = (end + APART - 1) / APART * APART;
+    }
+}
+
 static rp_status alloc_memory(engine_runner *r, rp_error *err) {
     const model_hparams *hp = model_source_hparams(r->o.source);
     const size_t block = (size_t)hp->n_head_kv * MODEL_KV_BLOCK * hp->head_dim *
                          rp_dtype_block_bytes(r->o.kv_dtype);
     const bool by_seqs = r->o.config->max_num_seqs.v > r->o.max_model_len / MODEL_KV_BLOCK;
-    void *hidden = NULL;
-    r->hidden_size = (size_t)r->in.b.max_tokens * hp->n_embd * sizeof(float);
+    void *left = NULL;
+    lay_out_left(r, hp);
     const engine_room states = {"the hidden states of a step", "max_num_batched_tokens",
-                                r->in.b.max_tokens, HAL_DEVICE_MEMORY, r->hidden_size};
+                                r->in.b.max_tokens, HAL_DEVICE_MEMORY, left_size(r)};
     const engine_room cache = {"the KV cache", by_seqs ? "max_num_seqs" : "max_model_len",
                                by_seqs ? r->o.config->max_num_seqs.v : r->o.max_model_len,
                                HAL_DEVICE_MEMORY, block * 2 * hp->n_layer * r->o.n_blocks};
-    RP_TRY(engine_room_take(r->o.device, &states, &hidden, err));
-    r->hidden = hidden;
+    RP_TRY(engine_room_take(r->o.device, &states, &left, err));
+    r->left = left;
     RP_TRY(engine_exchange_open(&r->exchange, r->o.device, r->parts.head.x, err));
     RP_TRY(open_results(r, err));
     RP_TRY(open_inputs(r, err));
@@ -96,12 +111,15 @@ static rp_status bind_inputs(engine_runner *r, rp_error *err) {
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         RP_TRY(engine_program_input(inputs[i].program, inputs[i].name,
                                     engine_inputs_for_kernels(&r->in, inputs[i].data), err));
-    void *const hidden[] = {r->hidden};
+    void *left[MODEL_N_RESULTS];
     void *const results[MODEL_N_HEAD] = {[MODEL_HEAD_LOGITS] = r->results.logits,
                                          [MODEL_HEAD_BEST] = r->results.best,
                                          [MODEL_HEAD_ID] = r->results.best + r->results.max_rows};
-    RP_TRY(engine_program_outputs(&r->parts.model, hidden, 1, err));
-    RP_TRY(engine_program_input(&r->parts.head, "hidden", r->hidden, err));
+    for (uint32_t i = 0; i < MODEL_N_RESULTS; i++) {
+        left[i] = r->left + r->left_at[i];
+        RP_TRY(engine_program_input(&r->parts.head, model_output_names[i], left[i], err));
+    }
+    RP_TRY(engine_program_outputs(&r->parts.model, left, MODEL_N_RESULTS, err));
     return engine_program_outputs(&r->parts.head, results, MODEL_N_HEAD, err);
 }
 
@@ -188,7 +206,7 @@ void engine_runner_free(engine_runner *r) {
     graph_dispatcher_done(&r->dispatcher);
     hal_device *d = r->o.device;
     engine_inputs_close(&r->in);
-    if (r->hidden) d->ops->release(d, r->hidden, r->hidden_size);
+    if (r->left) d->ops->release(d, r->left, left_size(r));
     engine_results_close(&r->results);
     engine_exchange_close(&r->exchange);
     engine_kv_memory_close(&r->kv);
@@ -438,7 +456,7 @@ void engine_runner_memory(const engine_runner *r, engine_memory *out) {
         .kv = engine_kv_memory_bytes(&r->kv),
         .arena = plan_exec_arena_bytes(r->parts.model.x) + plan_exec_arena_bytes(r->parts.head.x),
         .consts = plan_exec_const_bytes(r->parts.model.x) + plan_exec_const_bytes(r->parts.head.x),
-        .inputs = engine_inputs_bytes(&r->in) + r->hidden_size +
+        .inputs = engine_inputs_bytes(&r->in) + left_size(r) +
                   engine_results_best_bytes(&r->results) + r->parts.copied_size,
         .logits = engine_results_logits_bytes(&r->results),
         .graphs = (size_t)r->state.graph_bytes};
@@ -485,7 +503,7 @@ rp_status engine_runner_poison(engine_runner *r, rp_error *err) {
     hal_device *d = r->o.device;
     RP_TRY(engine_inputs_poison(&r->in, err));
     engine_step_dirty(r->step);
-    RP_TRY(d->ops->fill(d, r->hidden, 0xff, r->hidden_size, err));
+    RP_TRY(d->ops->fill(d, r->left, 0xff, left_size(r), err));
     RP_TRY(engine_results_poison(&r->results, err));
     RP_TRY(plan_exec_poison(r->parts.model.x, err));
     RP_TRY(plan_exec_poison(r->parts.head.x, err));

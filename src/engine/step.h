@@ -16,7 +16,7 @@ typedef struct engine_step_buffers {
     int32_t *slots;        /* [max_tokens] */
     int32_t *seqs;         /* [max_tokens] */
     int32_t *block_tables; /* [max_seqs, max_blocks] */
-    int32_t *rows;         /* [max_rows]: which hidden states the head reads */
+    int32_t *rows;         /* [max_rows]: of which tokens the head makes logits */
     uint32_t max_tokens, max_seqs, max_blocks, max_rows;
 } engine_step_buffers;
 

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const model_output_names[MODEL_N_RESULTS + 1] = {
+    [MODEL_LAST] = "last", [MODEL_HEADS] = "heads"};
+
 typedef struct llama {
     const model_source *src;
     const model_hparams *hp;
@@ -73,7 +76,7 @@ static rp_tensor attention(llama *m, rp_tensor x, uint32_t layer) {
                            .kv_heads = hp->n_head_kv,
                            .head_dim = hp->head_dim,
                            .scale = 1.0 / sqrt(hp->head_dim)};
-    return rp_linear(rp_attention(&a), layer_weight(m, layer, "attn_output"));
+    return rp_attention(&a);
 }
 
 static rp_tensor feed_forward(llama *m, rp_tensor x, uint32_t layer) {
@@ -84,6 +87,12 @@ static rp_tensor feed_forward(llama *m, rp_tensor x, uint32_t layer) {
 
 static rp_tensor norm(llama *m, rp_tensor x, rp_tensor w) {
     return rp_rms_norm(x, w, (double)m->hp->rms_eps);
+}
+
+/* What a layer makes of its input and of what its heads have read: each row by itself. */
+static rp_tensor behind_attention(llama *m, rp_tensor x, rp_tensor heads, uint32_t layer) {
+    x = rp_add(x, rp_linear(heads, layer_weight(m, layer, "attn_output")));
+    return rp_add(x, feed_forward(m, norm(m, x, layer_weight(m, layer, "ffn_norm")), layer));
 }
 
 static rp_tensor as_f32(rp_tensor x) {
@@ -134,13 +143,15 @@ rp_status model_llama_graph(const model_source *src, const model_graph_options *
                             rp_error *err) {
     llama m;
     RP_TRY(begin(&m, src, opt, "model", err));
-    rp_tensor x = embed(&m, inputs(&m, opt));
-    for (uint32_t l = 0; l < m.hp->n_layer; l++) {
-        x = rp_add(x, attention(&m, norm(&m, x, layer_weight(&m, l, "attn_norm")), l));
-        x = rp_add(x, feed_forward(&m, norm(&m, x, layer_weight(&m, l, "ffn_norm")), l));
+    const uint32_t last = m.hp->n_layer - 1;
+    rp_tensor results[MODEL_N_RESULTS], x = embed(&m, inputs(&m, opt));
+    for (uint32_t l = 0; l <= last; l++) {
+        rp_tensor heads = attention(&m, norm(&m, x, layer_weight(&m, l, "attn_norm")), l);
+        results[MODEL_LAST] = x;
+        results[MODEL_HEADS] = heads;
+        if (l < last) x = behind_attention(&m, x, heads, l);
     }
-    x = norm(&m, x, weight(&m, "output_norm.weight"));
-    return end(&m, &x, 1, out);
+    return end(&m, results, MODEL_N_RESULTS, out);
 }
 
 rp_status model_llama_head(const model_source *src, const model_graph_options *opt, rp_graph **out,
@@ -148,11 +159,18 @@ rp_status model_llama_head(const model_source *src, const model_graph_options *o
     llama m;
     RP_TRY(begin(&m, src, opt, "head", err));
     rp_dim R = rp_symbol(m.g, "R", 1, opt->max_tokens);
-    rp_tensor hidden = rp_input(m.g, "hidden", RP_DTYPE_F32, RP_SHAPE(m.T, m.hp->n_embd));
+    const int64_t width = (int64_t)m.hp->n_head * m.hp->head_dim;
+    rp_tensor last =
+        rp_input(m.g, model_output_names[MODEL_LAST], RP_DTYPE_F32, RP_SHAPE(m.T, m.hp->n_embd));
+    rp_tensor heads =
+        rp_input(m.g, model_output_names[MODEL_HEADS], RP_DTYPE_F32, RP_SHAPE(m.T, width));
     rp_tensor rows = rp_input(m.g, "rows", RP_DTYPE_I32, RP_SHAPE(R));
+    rp_tensor x =
+        behind_attention(&m, rp_gather(last, rows), rp_gather(heads, rows), m.hp->n_layer - 1);
+    x = norm(&m, x, weight(&m, "output_norm.weight"));
     rp_tensor w = weight(&m, m.hp->tied ? "token_embd.weight" : "output.weight");
     rp_tensor results[MODEL_N_HEAD];
-    results[MODEL_HEAD_LOGITS] = rp_linear(rp_gather(hidden, rows), w);
+    results[MODEL_HEAD_LOGITS] = rp_linear(x, w);
     rp_topk(results[MODEL_HEAD_LOGITS], 1, &results[MODEL_HEAD_BEST], &results[MODEL_HEAD_ID]);
     return end(&m, results, MODEL_N_HEAD, out);
 }

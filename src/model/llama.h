@@ -1,8 +1,9 @@
 /* The Llama architecture written in the tensor API: a model graph and a head graph.
  *
  * model: i32 inputs token_ids[T], positions[T], slots[T], seqs[T], block_tables[S,B]; params under their GGUF names and
- * rope.cos, rope.sin f32[P, rope_dim/2]; states k.<layer>, v.<layer> [NB, kv_heads, 16, head_dim]; output:
- * hidden states f32[T, n_embd] after the last norm. head: hidden f32[T, n_embd], rows i32[R]; outputs: enum model_head_output. */
+ * rope.cos, rope.sin f32[P, rope_dim/2]; states k.<layer>, v.<layer> [NB, kv_heads, 16, head_dim]; outputs: enum
+ * model_output. head: these under their names, and rows i32[R], those with logits: all that comes behind the attention of the last
+ * layer, of which others need keys and values alone; outputs: enum model_head_output. */
 #ifndef MODEL_LLAMA_H
 #define MODEL_LLAMA_H
 
@@ -12,6 +13,10 @@
 
 #define MODEL_KV_BLOCK 16
 
+/* Of the model: what the last layer gets, "last" f32[T, n_embd], and what its heads have read, "heads" f32[T, n_head * head_dim]. */
+enum model_output { MODEL_LAST, MODEL_HEADS, MODEL_N_RESULTS };
+/* Under which names the head gets them; NULL behind the last. */
+extern const char *const model_output_names[MODEL_N_RESULTS + 1];
 /* Of the head: f32[R, n_vocab]; the largest of each row f32[R, 1] and its token i32[R, 1], of equals the first, a NaN as largest. */
 enum model_head_output { MODEL_HEAD_LOGITS, MODEL_HEAD_BEST, MODEL_HEAD_ID, MODEL_N_HEAD };
 

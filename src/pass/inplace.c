@@ -303,13 +303,20 @@ rp_status pass_own_outputs(const ir_graph *before, const ir_graph *g, ir_graph *
     return st;
 }
 
+/* What an output lies in: memory of which it is a version, or itself. */
+static ir_ref storage_of(const ir_graph *g, uint32_t i) {
+    const ir_ref o = ir_output_at(g, i), memory = ir_node_at(g, o)->memory;
+    return memory == IR_NONE ? o : memory;
+}
+
+/* Memory that is nobody's is the output's from the start. */
 static bool is_separate(const ir_graph *g, uint32_t i) {
-    const ir_ref o = ir_output_at(g, i);
+    const ir_ref o = storage_of(g, i);
     const ir_node *n = ir_node_at(g, o);
     if (rp_dtype_is_quant(n->dtype)) return true;
     for (uint32_t k = 0; k < i; k++)
-        if (ir_output_at(g, k) == o) return false;
-    return n->memory == IR_NONE && n->op != IR_input && n->op != IR_param && n->op != IR_state;
+        if (storage_of(g, k) == o) return false;
+    return n->op != IR_input && n->op != IR_param && n->op != IR_state;
 }
 
 rp_status pass_separate_outputs(const ir_graph *g, ir_graph **made, rp_error *err) {

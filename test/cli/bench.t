@@ -4,7 +4,7 @@ requests  prompt  output  prefill tok/s (least - most)  decode tok/s (least - mo
        1       8       4 ...
        3       8       4 ...
 $ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --profile --quiet | sed -n '3,$p' | sed -E 's/-?[0-9]+\.[0-9]+/N/g; s/ +/ /g' | head -5
-times: a decode step after 8 positions, of 32; N ms as served (median), N ms launch by launch (mean; 22 launches)
+times: a decode step after 8 positions, of 32; N ms as served (median), N ms launch by launch (mean; 21 launches)
 limit: the packed weights, and nothing else, are read at N GB/s
  ms share MB read GB/s of limit n
  N N % N N N % 1 model.submod_0
@@ -24,7 +24,7 @@ step_ms null
 # Pieces hold their launches, one behind the other.
 $ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --trace step.json --quiet >/dev/null; python3 -c 'import json; ev = json.load(open("step.json"))["traceEvents"]; print([e["args"]["name"] for e in ev if e["ph"] == "M"]); ev = [e for e in ev if e["ph"] == "X" and e["tid"] == 2]; whole = [e for e in ev if "submod" in e["name"]]; leaf = [e for e in ev if "submod" not in e["name"]]; end = lambda e: e["ts"] + e["dur"] + 1e-3; print(len(whole), len(leaf)); print(all(b["ts"] + 2e-3 >= end(a) for a, b in zip(leaf, leaf[1:]))); print(all(any(p["ts"] - 1e-3 <= l["ts"] and end(l) <= end(p) + 1e-3 for p in whole) for l in leaf))'
 ['synthetic:tiny,layers=2,dtype=q4_1,seed=0', 'a decode step as served (median)', 'its launches one by one (mean)']
-6 22
+5 21
 True
 True
 $ reprise bench synthetic:tiny --input-len 8 --output-len 1 --num-iters 1 --trace - --quiet | tail -n 1 | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["traceEvents"]) > 3)'

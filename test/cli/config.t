@@ -162,8 +162,8 @@ skips [{"what": "2 threads", "reason": "1 of them may run at once, the others ar
 # Too much memory is told with the setting that asked for it, and a value that is less.
 $ (ulimit -v 400000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-batched-tokens 1048576 2>&1 | sed 's/=[0-9]* needs/=N needs/')
 reprise: no memory for what the kernels of a step leave for one another: 3019.9 MB at max_num_batched_tokens=1048576; max_num_batched_tokens=N needs less
-$ (ulimit -v 400000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-seqs 65536 --max-num-batched-tokens 65536 2>&1 | sed 's/=[0-9]* needs/=N needs/')
+$ (ulimit -v 560000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-seqs 65536 --max-num-batched-tokens 65536 2>&1 | sed 's/=[0-9]* needs/=N needs/')
 reprise: no memory for the KV cache: 272.6 MB at max_num_seqs=65536; max_num_seqs=N needs less
 # And before weights are packed.
-$ (ulimit -v 400000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-seqs 65536 --max-num-batched-tokens 65536 --cache-dir unpacked 2>/dev/null); reprise cache ls --cache-dir unpacked --quiet | cut -d ' ' -f 1
+$ (ulimit -v 560000; reprise run synthetic:tiny hi -O0 --threads 1 --max-num-seqs 65536 --max-num-batched-tokens 65536 --cache-dir unpacked 2>/dev/null); reprise cache ls --cache-dir unpacked --quiet | cut -d ' ' -f 1
 plan

@@ -1,4 +1,5 @@
 /* What a graph returns is written, whatever the passes made of it. */
+#include "pass/inplace.h"
 #include "support/plans.h"
 
 static plan *plan_of_text(const char *body, const char *type) {
@@ -49,6 +50,33 @@ static void every_output_is_written(void **state) {
                   "(f32[T,8], f32[T,8])");
 }
 
+/* Whether some output of such a graph is copied for code that has no memory but its own. */
+static bool is_copied(const char *body, const char *type) {
+    base_buf b;
+    rp_error err = {0};
+    ir_graph *g = NULL, *made = NULL;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "graph @g(%%x: f32[T,8]) -> %s where T in [1,64] {\n%s\n}\n", type, body);
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    base_buf_done(&b);
+    CHECK_OK(pass_separate_outputs(g, &made, &err), &err);
+    const bool copied = made != NULL;
+    ir_graph_free(made);
+    ir_graph_free(g);
+    return copied;
+}
+
+static void memory_of_its_own_is_the_outputs(void **state) {
+    (void)state;
+#define MADE "  %0 = exp %x\n  %1 = empty {dtype=f32, shape=[T,8]}\n  %2 = update %1, %0\n"
+#define KEPT "  %s = state @s : f32[T,8]\n  %0 = exp %x\n  %2 = update %s, %0\n"
+    assert_false(is_copied(MADE "  ret %2", "f32[T,8]"));
+    assert_false(is_copied(MADE "  ret %0, %2", "(f32[T,8], f32[T,8])"));
+    assert_true(is_copied(MADE "  ret %2, %2", "(f32[T,8], f32[T,8])"));
+    assert_true(is_copied(KEPT "  ret %2", "f32[T,8]"));
+    assert_true(is_copied("  %0 = exp %x\n  ret %x, %0", "(f32[T,8], f32[T,8])"));
+}
+
 /* Also where reads were moved before a write, in a graph that then has its symbols in the order of its leaves. */
 static void symbols_keep_their_order(void **state) {
     static const char text[] =
@@ -72,6 +100,7 @@ static void symbols_keep_their_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_output_is_written),
+                                       cmocka_unit_test(memory_of_its_own_is_the_outputs),
                                        cmocka_unit_test(symbols_keep_their_order)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

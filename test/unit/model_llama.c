@@ -35,14 +35,17 @@ static void ops_are_those_of_the_graphs(void **state) {
     assert_false(model_llama_has_op(IR_OP_COUNT_));
 }
 
-static bool head_reads(const char *spec, const char *param) {
+typedef rp_status make_graph(const model_source *, const model_graph_options *, rp_graph **,
+                             rp_error *);
+
+static bool reads(make_graph *make, const char *spec, const char *param) {
     rp_error err = {0};
     model_source *source = NULL;
     rp_graph *g = NULL;
     const model_graph_options o = {RP_NUMERICS_DEFAULT, 8, 8};
     bool found = false;
     CHECK_OK(model_source_open_synthetic(spec, &source, &err), &err);
-    CHECK_OK(model_llama_head(source, &o, &g, &err), &err);
+    CHECK_OK(make(source, &o, &g, &err), &err);
     const ir_graph *ir = trace_graph_ir(g);
     for (uint32_t i = 0; i < ir_graph_count(ir); i++) {
         const ir_node *n = ir_node_at(ir, i);
@@ -51,6 +54,33 @@ static bool head_reads(const char *spec, const char *param) {
     rp_graph_free(g);
     model_source_free(source);
     return found;
+}
+
+static bool head_reads(const char *spec, const char *param) {
+    return reads(model_llama_head, spec, param);
+}
+
+/* What tokens without logits need of the last layer are its keys and values. */
+static void the_head_begins_behind_the_last_attention(void **state) {
+    (void)state;
+    static const char spec[] = "synthetic:tiny,layers=2";
+    static const char *const behind[] = {"attn_output", "ffn_norm", "ffn_gate", "ffn_up",
+                                         "ffn_down"};
+    static const char *const front[] = {"attn_norm", "attn_q", "attn_k", "attn_v"};
+    char name[64];
+    for (unsigned layer = 0; layer < 2; layer++) {
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+            (void)snprintf(name, sizeof name, "blk.%u.%s.weight", layer, behind[i]);
+            assert_int_equal(reads(model_llama_graph, spec, name), layer == 0);
+            assert_int_equal(head_reads(spec, name), layer == 1);
+        }
+        for (size_t i = 0; i < sizeof front / sizeof *front; i++) {
+            (void)snprintf(name, sizeof name, "blk.%u.%s.weight", layer, front[i]);
+            assert_true(reads(model_llama_graph, spec, name));
+            assert_false(head_reads(spec, name));
+        }
+    }
+    assert_true(head_reads(spec, "output_norm.weight"));
 }
 
 static void the_head_is_the_embedding_only_when_tied(void **state) {
@@ -98,6 +128,7 @@ static void rope_turns_by_the_scaled_position(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ops_are_those_of_the_graphs),
+        cmocka_unit_test(the_head_begins_behind_the_last_attention),
         cmocka_unit_test(the_head_is_the_embedding_only_when_tied),
         cmocka_unit_test(rope_turns_by_the_scaled_position),
     };
