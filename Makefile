@@ -145,7 +145,7 @@ PROMPT ?= Give me one short sentence about the sea.
 # Standard output is the text alone.
 run: $(NEEDS_SETUP)
 	@$(MAKE) --no-print-directory all >&2
-	@$(B)/reprise run smollm2 "$(PROMPT)"
+	@$(B)/reprise run smollm2 '$(subst ','\'',$(value PROMPT))'
 
 test test-quick test-gpu: programs
 	@test/run.sh $(B) $(@:test-%=%)

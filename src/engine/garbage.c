@@ -18,7 +18,11 @@ static bool weights_sound(rp_engine *e, rp_error *why) {
 }
 
 void engine_garbage_row(rp_engine *e, const char *who, float best, int32_t id, rp_error *why) {
-    if (weights_sound(e, why)) (void)engine_sampler_blame(e->sampler, best, id, why);
+    if (weights_sound(e, why)) {
+        rp_error what = {0};
+        rp_status st = engine_sampler_blame(e->sampler, best, id, &what);
+        (void)rp_fail(why, st, "%s; the packed weights are sound, so look at the model", what.text);
+    }
     e->garbage_rows++;
     /* No error line: whoever asked gets the error itself. */
     base_log(RP_LOG_INFO, "%s ends with an error: %s", who, why->text);

@@ -78,7 +78,7 @@ $ reprise bisect synthetic:tiny
 
 # Logits that are no numbers end the request that has them, with one line.
 $ cp "$here/../fuzz/corpus/fuzz_gguf/llama" nan.gguf; reprise run nan.gguf hi --raw --max-tokens 2 2>&1 | head -n 2
-reprise: logit of token 0 is nan; the step computed garbage
+reprise: logit of token 0 is nan; the step computed garbage; the packed weights are sound, so look at the model
 ended: error
 $ printf 'a\nb\n' > two.txt; reprise run nan.gguf --prompt-file two.txt --raw --max-tokens 2 --quiet
 ==> prompt 1 <==
@@ -86,8 +86,8 @@ $ printf 'a\nb\n' > two.txt; reprise run nan.gguf --prompt-file two.txt --raw --
 |
 ==> prompt 2 <==
 |
-! reprise: two.txt:1: logit of token 0 is nan; the step computed garbage
-! reprise: two.txt:2: logit of token 0 is nan; the step computed garbage
+! reprise: two.txt:1: logit of token 0 is nan; the step computed garbage; the packed weights are sound, so look at the model
+! reprise: two.txt:2: logit of token 0 is nan; the step computed garbage; the packed weights are sound, so look at the model
 ? 1
 $ reprise run nan.gguf --prompt-file two.txt --raw --max-tokens 2 --json 2>/dev/null | events; reprise run nan.gguf hi --raw --isa portable --json 2>/dev/null | field finish_reason finish_detail
 output 1
@@ -96,9 +96,9 @@ output 1
 error 1
 summary 1
 finish_reason "error"
-finish_detail "logit of token 0 is nan; the step computed garbage"
+finish_detail "logit of token 0 is nan; the step computed garbage; the packed weights are sound, so look at the model"
 $ reprise score nan.gguf --prompt a --continuation b --quiet
-! reprise: scoring token 65 at position 1: logit of token 0 is nan; the step computed garbage
+! reprise: scoring token 65 at position 1: logit of token 0 is nan; the step computed garbage; the packed weights are sound, so look at the model
 ? 1
 
 # A step that fails before any text writes no line.
