@@ -90,16 +90,18 @@ static int list(tool_args *a, rp_cache *c, bool verify) {
 
 enum { MAX_SHOWN = 48 };
 
-/* A value of a factor as one short piece of text, cut at its end. */
+/* A value of a factor as one short piece of text, cut at its end, never inside of a character. */
 static bool put_value(const json_t *v) {
     const char *z = json_string_value(v);
     if (!z) {
         (void)fputs("(none)", stdout);
         return false;
     }
-    bool quoted = !(*z && strchr("\"[{", *z)), cut = strlen(z) > MAX_SHOWN;
+    size_t n = strlen(z);
+    bool quoted = !(*z && strchr("\"[{", *z)), cut = n > MAX_SHOWN;
+    for (n = cut ? MAX_SHOWN : n; cut && n && ((unsigned char)z[n] & 0xC0) == 0x80;) n--;
     if (quoted) (void)putchar('"');
-    for (size_t i = 0; i < MAX_SHOWN && z[i]; i++)
+    for (size_t i = 0; i < n; i++)
         (void)putchar((unsigned char)z[i] < ' ' ? ' ' : z[i]); /* of several lines, too */
     (void)printf("%s%s", cut ? "..." : "", quoted ? "\"" : "");
     return cut;

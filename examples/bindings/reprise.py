@@ -63,7 +63,7 @@ def call(name, *args):
     err, f = Error(), getattr(lib, name)
     f.restype = c.c_int
     if f(*args, c.byref(err)) != 0:
-        raise RuntimeError(f"{name}: {err.text.decode()}")
+        raise RuntimeError(f"{name}: {err.text.decode(errors='replace')}")
 
 
 graph_new = function("rp_graph_new", c.c_void_p, c.c_char_p)

@@ -78,7 +78,8 @@ typedef struct rp_message {
 
 typedef struct rp_request_options {
     size_t size; /* sizeof(rp_request_options) */
-    /* Exactly one of the three. Text goes through the chat template unless raw. */
+    /* Exactly one of the three. Text goes through the chat template unless raw; it may be any bytes: those that the
+     * vocabulary has no token for are left out, which a warning and a skip of the summary say. */
     const char *prompt;
     const rp_message *messages;
     uint32_t n_messages;
@@ -154,7 +155,7 @@ typedef struct rp_score_options {
 RP_API rp_status rp_engine_score(rp_engine *e, const rp_score_options *o, double *out_perplexity,
                                  rp_error *err) RP_MUST_USE;
 
-/* Text to ids with special tokens recognised, and back; owned by the caller (rp_engine_text_free). */
+/* Text to ids with special tokens recognised, any bytes as in a request, and back; owned by the caller (rp_engine_text_free). */
 RP_API rp_status rp_engine_tokenize(rp_engine *e, const char *text, size_t len, int32_t **out,
                                     uint32_t *out_n, rp_error *err) RP_MUST_USE;
 RP_API rp_status rp_engine_detokenize(rp_engine *e, const int32_t *ids, uint32_t n, char **out,

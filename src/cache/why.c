@@ -44,15 +44,18 @@ typedef struct search {
     size_t n, cap;
 } search;
 
-/* A value as shown: quoted unless it is JSON that marks its ends itself, long ones cut. */
+/* A value as shown: quoted unless it is JSON that marks its ends itself, long ones cut, never inside of a character. */
 static void put_value(base_buf *b, const char *z) {
     const char *quote = z && *z && strchr("\"[{", *z) ? "" : "\"";
-    if (!z)
+    int n = MAX_SHOWN;
+    if (!z) {
         base_buf_puts(b, "(none)");
-    else if (strlen(z) > MAX_SHOWN)
-        base_buf_printf(b, "%s%.*s...%s", quote, MAX_SHOWN, z, quote);
-    else
+    } else if (strlen(z) > MAX_SHOWN) {
+        while (n > 0 && ((unsigned char)z[n] & 0xC0) == 0x80) n--;
+        base_buf_printf(b, "%s%.*s...%s", quote, n, z, quote);
+    } else {
         base_buf_printf(b, "%s%s%s", quote, z, quote);
+    }
 }
 
 static void put_change(base_buf *b, size_t n, const char *name, const char *old, const char *now) {

@@ -84,6 +84,9 @@ tuning A -> B: 3 of 4 factors differ
   size V -> V
   changed V -> V
 1
+# Long values are cut between characters.
+$ for x in a ab; do d=$x$(printf '\303\251%.0s' $(seq 30)); mkdir $d; cp learned-cc $d/cc; REPRISE_CC=$d/cc reprise compile synthetic:tiny --cache-dir cut --quiet; done; reprise cache why $(reprise cache ls --cache-dir cut --quiet | awk '/^tuning/ { print $2 }') --cache-dir cut --quiet > why.txt; grep -o '\.\.\."' why.txt | wc -l; python3 -c 'open("why.txt", "rb").read().decode()'; rm -r cut why.txt
+2
 $ reprise cache why $(keys code 1) $(keys plan 1) --cache-dir own 2>&1 | sed 's/[0-9a-f]\{12\}/KEY/g'
 reprise: KEY is code and KEY is plan; compare two of one kind
 $ reprise cache ls --cache-dir own --quiet | grep '^weights' | grep -c 'synthetic:tiny,layers=3'

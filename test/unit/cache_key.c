@@ -199,6 +199,29 @@ static void values_are_shown_up_to_a_length(void **state) {
         }
 }
 
+/* No character is cut in two. */
+static void values_are_cut_between_characters(void **state) {
+    (void)state;
+    for (size_t ascii = 76; ascii <= 80; ascii++) {
+        rp_error err = {0};
+        char value[96] = {0}, want[128];
+        base_buf out;
+        cache_store *s = open_empty();
+        memset(value, 'x', ascii);
+        for (size_t i = 0; i < 3; i++) memcpy(value + ascii + 4 * i, "\xf0\x9f\x8c\x8a", 4);
+        store_plan(s, KEY("a", value));
+        cache_key *k = KEY("a", "y");
+        base_buf_init(&out, 0);
+        CHECK_OK(cache_why(s, k, &out, &err), &err);
+        size_t kept = ascii + (80 - ascii) / 4 * 4;
+        (void)snprintf(want, sizeof want, " a \"%.*s...\" -> \"y\"\n", (int)kept, value);
+        if (!strstr(out.data, want)) fail_msg("no '%s' in '%s'", want, out.data);
+        base_buf_done(&out);
+        cache_key_free(k);
+        cache_store_close(s);
+    }
+}
+
 /* Stores a plan of model m that differs from the asked one ("m0", all 0) in the first n of its five other factors. */
 static base_hash128 store_differing(cache_store *s, const char *m, uint32_t n) {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
@@ -325,6 +348,7 @@ int main(void) {
         cmocka_unit_test(json_is_readable_whatever_the_bytes),
         cmocka_unit_test(why_names_what_differs),
         cmocka_unit_test(values_are_shown_up_to_a_length),
+        cmocka_unit_test(values_are_cut_between_characters),
         cmocka_unit_test(all_plans_as_json_nearest_first),
         cmocka_unit_test(two_entries_are_compared),
     };
