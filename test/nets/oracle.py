@@ -482,6 +482,128 @@ def scattering(T):
     return torch.stack(part), rows, torch.stack(put), x.gather(0, ids("from", (2, 4, 6), 3).clamp(max=T - 1))
 
 
+# ---- over any number of steps ----
+
+
+def shifted(x):
+    return F.pad(x, (0, 0, 1, 0))[:, : x.shape[1]]
+
+
+def mixed_with(x, name, d):
+    return x + (shifted(x) - x) * around("mu." + name, (d,), 0.5, 0.5)
+
+
+def rwkv4(T):
+    d = 16
+    x = weight("x", (2, T, d), 1)
+    h = F.layer_norm(x, (d,), eps=1e-5)
+    r, k, v = (linear(mixed_with(h, n, d), n, d, d) for n in "rkv")
+    w, u = -weight("w", (d,), 1).exp(), weight("u", (d,), 1)
+    y = []
+    for t in range(T):  # as defined: all of the past again
+        age = (t - 1 - torch.arange(t)).double()[:, None]
+        e = torch.cat([age * w + k[:, :t], (u + k[:, t])[:, None]], 1)
+        y.append((e.softmax(1) * v[:, : t + 1]).sum(1))
+    x = x + linear(r.sigmoid() * torch.stack(y, 1), "o", d, d)
+    h = F.layer_norm(x, (d,), eps=1e-5)
+    cr, ck = linear(mixed_with(h, "cr", d), "cr", d, d), linear(mixed_with(h, "ck", d), "ck", d, 3 * d)
+    age = (T - 1 - torch.arange(T)).double()[:, None]
+    last = ((age * w + k).softmax(1) * v).sum(1)
+    return x + cr.sigmoid() * linear(F.relu(ck) ** 2, "cv", 3 * d, d), last
+
+
+def rwkv6(T):
+    heads, d = 2, 8
+    n = heads * d
+    x = weight("x", (2, T, n), 1)
+    r, k, v = (linear(mixed_with(x, m, n), m, n, n).view(2, T, heads, d) for m in "rkv")
+    low = torch.tanh(linear(mixed_with(x, "w", n), "w1", n, 5))
+    w = torch.exp(-torch.exp(linear(low, "w2", 5, n) + around("w0", (n,), -1, 1))).view(2, T, heads, d)
+    u, s, y = weight("u", (heads, d), 1), torch.zeros(2, heads, d, d, dtype=torch.float64), []
+    for t in range(T):
+        kv = torch.einsum("bhi,bhj->bhij", k[:, t], v[:, t])
+        y.append(torch.einsum("bhi,bhij->bhj", r[:, t], s + u[..., None] * kv))
+        s = w[:, t, :, :, None] * s + kv
+    y = F.group_norm(torch.stack(y, 1).reshape(2 * T, n), heads, eps=1e-5).view(2, T, n)
+    return x + linear(y * F.silu(linear(mixed_with(x, "g", n), "g", n, n)), "o", n, n), s
+
+
+def deltanet(T):
+    heads, d = 3, 4
+    n = heads * d
+    x = weight("x", (2, T, n), 1)
+    q, k, v = (F.silu(linear(x, m, n, n)).view(2, T, heads, d) for m in "qkv")
+    q, k = F.normalize(q, dim=-1, eps=1e-6), F.normalize(k, dim=-1, eps=1e-6)
+    beta = linear(x, "beta", n, heads).sigmoid()
+    s, y = torch.zeros(2, heads, d, d, dtype=torch.float64), []
+    for t in range(T):
+        answer = torch.einsum("bhi,bhij->bhj", k[:, t], s)
+        s = s + torch.einsum("bhi,bhj->bhij", k[:, t], beta[:, t, :, None] * (v[:, t] - answer))
+        y.append(torch.einsum("bhi,bhij->bhj", q[:, t], s))
+    return linear(rms_norm(torch.stack(y, 1), around("norm", (d,), 1, 0.2), 1e-5).flatten(2), "o", n, n), s
+
+
+def griffin(T):
+    d = 12
+    x = weight("x", (2, T, d), 1)
+    u = F.pad(linear(x, "in", d, d).transpose(1, 2), (3, 0))
+    u = F.conv1d(u, weight("conv", (d, 1, 4), 0.5), weight("conv.b", (d,), 0.1), groups=d).transpose(1, 2)
+    log_a = -8 * linear(u, "ra", d, d).sigmoid() * F.softplus(around("lambda", (d,), 1, 0.5))
+    fed = (1 - (2 * log_a).exp()).sqrt() * linear(u, "ri", d, d).sigmoid() * u
+    h, y = torch.zeros(2, d, dtype=torch.float64), []
+    for t in range(T):
+        h = log_a[:, t].exp() * h + fed[:, t]
+        y.append(h)
+    return linear(torch.stack(y, 1) * F.gelu(linear(x, "gate", d, d), approximate="tanh"), "out", d, d), h
+
+
+# ---- speech ----
+
+
+def over_channels(x, name, i, o, size, groups=1, **kw):
+    return F.conv1d(x, weight(name + ".w", (o, i // groups, size), 0.3), weight(name + ".b", (o,), 0.1), groups=groups, **kw)
+
+
+def whisper(T):
+    d, mels = 24, 10
+    x = F.gelu(over_channels(weight("x", (2, mels, 2 * T), 1), "conv1", mels, d, 3, padding=1))
+    x = F.gelu(over_channels(x, "conv2", d, d, 3, stride=2, padding=1)).transpose(1, 2)
+    angle = torch.arange(T).double()[:, None] * torch.exp(-math.log(10000) / (d // 2 - 1) * torch.arange(d // 2).double())
+    x = x + torch.cat([angle.sin(), angle.cos()], 1)
+    h = layer_norm(x, "attn_ln", d, 1e-5)
+    q, k, v = (split(t, 3) for t in (dense(h, "q", d, d), plain(h, "k", d, d), dense(h, "v", d, d)))
+    x = x + dense(merge(sdpa(q, k, v)), "o", d, d)
+    x = x + dense(F.gelu(dense(layer_norm(x, "mlp_ln", d, 1e-5), "up", d, 4 * d)), "down", 4 * d, d)
+    return x, layer_norm(x, "ln_post", d, 1e-5)
+
+
+def half_step(x, name, d):
+    return x + 0.5 * dense(F.silu(dense(layer_norm(x, name, d, 1e-5), name + ".up", d, 4 * d)), name + ".down", 4 * d, d)
+
+
+def conformer(T):
+    d = 16
+    x = half_step(weight("x", (2, T, d), 1), "first", d)
+    mask = torch.arange(T) < (ids("lengths", (2,), 8) + 1)[:, None, None, None]
+    h = layer_norm(x, "attn", d, 1e-5)
+    q, k, v = (split(dense(h, n, d, d), 2) for n in "qkv")
+    x = x + dense(merge(sdpa(q, k, v, attn_mask=mask)), "o", d, d)
+    h = F.glu(over_channels(layer_norm(x, "conv", d, 1e-5).transpose(1, 2), "point", d, 2 * d, 1), dim=1)
+    h = over_channels(h, "depth", d, d, 7, groups=d, padding=3)
+    h = F.silu(F.batch_norm(h, weight("mean", (d,), 0.5), around("var", (d,), 1, 0.5), eps=1e-5))
+    x = x + over_channels(h, "point2", d, d, 1).transpose(1, 2)
+    return (layer_norm(half_step(x, "second", d), "ln", d, 1e-5),)
+
+
+def wav2vec(T):
+    d = 16
+    x = over_channels(weight("x", (2, 1, 4 * T + 9), 1), "c0", 1, d, 5, stride=2)
+    x = F.gelu(F.group_norm(x, d, around("gn.w", (d,), 1, 0.2), weight("gn.b", (d,), 0.1), 1e-5))
+    x = layer_norm(F.gelu(over_channels(x, "c1", d, d, 3, stride=2)).transpose(1, 2), "ln", d, 1e-5)
+    at = over_channels(x.transpose(1, 2), "pos", d, d, 4, groups=4, padding=2)[..., :-1]
+    return (x + F.gelu(at).transpose(1, 2),)
+
+
 CASES = {
     gpt2: (7, 1, 33),
     bert: (9, 1, 17),
@@ -513,6 +635,13 @@ CASES = {
     larger: (2, 1, 3),
     ordering: (3, 1, 9),
     scattering: (3, 1, 7),
+    rwkv4: (6, 1, 17),
+    rwkv6: (5, 1, 19),
+    deltanet: (7, 1, 16),
+    griffin: (5, 1, 33),
+    whisper: (11, 1, 30),
+    conformer: (9, 1, 23),
+    wav2vec: (6, 1, 21),
 }
 
 for fn, sizes in CASES.items():
