@@ -96,7 +96,7 @@ rp_status pass_find_candidates(fuser *u, ir_ref r) {
     u->n_rounds++;
     u->n_stamps++;
     u->n_candidates = 0;
-    if (!pass_each_source(u, r, count_source, NULL) || !count_leaves(u, r))
+    if (!pass_each_row_source(u, r, count_source, NULL) || !count_leaves(u, r))
         return rp_fail(u->err, RP_NOMEM, "fusion");
     if (u->n_candidates > 1)
         qsort(u->candidates, u->n_candidates, sizeof *u->candidates, latest_first);

@@ -25,6 +25,7 @@ static bool each_source(fuser *u, const pass_rows *rows, ir_ref r, uint32_t keep
     for (uint32_t i = 0; i < n->n_in; i++) {
         ir_ref o = n->in[i];
         uint32_t kept = 0;
+        u->f->steps++;
         for (uint32_t k = 0; k < rows->n; k++)
             if (keeps >> k & 1 && pass_keeps_row(u->g, r, i, rows->at[k])) kept |= 1u << k;
         if (pass_is_transparent(ir_node_at(u->g, o))) {
@@ -37,6 +38,10 @@ static bool each_source(fuser *u, const pass_rows *rows, ir_ref r, uint32_t keep
 }
 
 bool pass_each_source(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
+    return each_source(u, &u->rows[r], r, 0, fn, user);
+}
+
+bool pass_each_row_source(fuser *u, ir_ref r, pass_source_fn fn, void *user) {
     return each_source(u, &u->rows[r], r, UINT32_MAX, fn, user);
 }
 

@@ -50,10 +50,11 @@ typedef struct fuser {
 
 rp_status pass_list_push(fuser *u, pass_list *l, uint32_t v) RP_MUST_USE;
 
-/* The values that node r reads, through views: calls fn for each until it says false. keeps, bit i: the read stays in its
- * row of u->rows[r].at[i]. */
+/* The values that node r reads, through views: calls fn for each until it says false. */
 typedef bool (*pass_source_fn)(fuser *u, ir_ref producer, uint32_t keeps, void *user);
-bool pass_each_source(fuser *u, ir_ref r, pass_source_fn fn, void *user);
+bool pass_each_source(fuser *u, ir_ref r, pass_source_fn fn, void *user); /* keeps is 0 */
+/* keeps, bit i: the read stays in its row of u->rows[r].at[i], which takes longer to find. */
+bool pass_each_row_source(fuser *u, ir_ref r, pass_source_fn fn, void *user);
 /* Those of `a` that are in b, and whose bit of keeps is set. */
 pass_rows pass_common_rows(const pass_rows *a, const pass_rows *b, uint32_t keeps);
 /* The most rows at 256 for unknown sizes. */

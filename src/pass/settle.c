@@ -17,7 +17,6 @@ typedef struct readers {
     pass_list *nodes;
     bool *returned;
     uint32_t *group;
-    pass_rows *rows; /* in which all those reads stay; not known where there are MANY */
 } readers;
 
 typedef struct visit {
@@ -51,16 +50,24 @@ static bool check_row(fuser *u, ir_ref p, uint32_t keeps, void *user) {
 /* The groups that read a value, of its readers' as they are now. */
 static void find_groups(fuser *u, readers *x, ir_ref value) {
     x->group[value] = x->returned[value] ? MANY : NO_GROUP;
-    x->rows[value] = u->rows[value];
     for (uint32_t i = 0; i < x->nodes[value].n && x->group[value] != MANY; i++) {
         ir_ref r = x->nodes[value].at[i];
         uint32_t *one = &x->group[value];
-        row_check c = {.value = value, .keeps = UINT32_MAX};
         u->f->steps++;
         *one = *one == NO_GROUP || *one == u->f->group_of[r] ? u->f->group_of[r] : MANY;
-        (void)pass_each_source(u, r, check_row, &c);
-        x->rows[value] = pass_common_rows(&u->rows[r], &x->rows[value], c.keeps);
     }
+}
+
+/* Rows in which all reads of a value stay. Takes all that its readers read, which may be many: for a value that has a reason. */
+static pass_rows rows_of_reads(fuser *u, const readers *x, ir_ref value) {
+    pass_rows rows = u->rows[value];
+    for (uint32_t i = 0; i < x->nodes[value].n && rows.n > 0; i++) {
+        ir_ref r = x->nodes[value].at[i];
+        row_check c = {.value = value, .keeps = UINT32_MAX};
+        (void)pass_each_row_source(u, r, check_row, &c);
+        rows = pass_common_rows(&u->rows[r], &rows, c.keeps);
+    }
+    return rows;
 }
 
 static rp_status find_readers(fuser *u, readers *x) {
@@ -112,14 +119,17 @@ static bool reads_overwritten(const fuser *u, ir_ref r) {
     return lo < p->n && p->read[lo].reader == r;
 }
 
-static bool sinks(fuser *u, const readers *x, ir_ref r) {
+/* by: rows of the group that it goes to, then. */
+static bool sinks(fuser *u, const readers *x, ir_ref r, pass_rows *by) {
     if (x->group[r] >= MANY || x->group[r] == u->f->group_of[r]) return false;
     if (reads_overwritten(u, r)) return false;
     const pass_group *to = &u->f->groups[x->group[r]];
     stored_check c = {x, u->f->group_of[r], x->group[r], true};
     if (to->kind != PASS_LOOP || to->n_nodes >= PASS_MAX_FUSION) return false;
-    if (pass_common_rows(&x->rows[r], &to->by, UINT32_MAX).n == 0) return false;
-    return pass_each_source(u, r, is_stored, &c) && c.all;
+    if (!pass_each_source(u, r, is_stored, &c) || !c.all) return false;
+    const pass_rows reads = rows_of_reads(u, x, r);
+    *by = pass_common_rows(&reads, &to->by, UINT32_MAX);
+    return by->n > 0;
 }
 
 static void drop(ir_ref *list, uint32_t *n, ir_ref r) {
@@ -159,7 +169,7 @@ static bool read_from(fuser *u, ir_ref p, uint32_t keeps, void *user) {
 }
 
 /* No cycle can come of it: the loop waited for the epilogue already, and so for all that r reads. */
-static rp_status sink(fuser *u, readers *x, ir_ref r) {
+static rp_status sink(fuser *u, readers *x, ir_ref r, pass_rows by) {
     pass_group *from = &u->f->groups[u->f->group_of[r]];
     uint32_t to = x->group[r];
     RP_TRY(pass_refuse(u, r, u->f->group_of[r], "costs less where it is read"));
@@ -167,7 +177,7 @@ static rp_status sink(fuser *u, readers *x, ir_ref r) {
         if (!from->segs[i].dead) drop(from->segs[i].nodes, &from->segs[i].n_nodes, r);
     drop(from->nodes, &from->n_nodes, r);
     RP_TRY(prepend(u, &u->f->groups[to], r));
-    u->f->groups[to].by = pass_common_rows(&x->rows[r], &u->f->groups[to].by, UINT32_MAX);
+    u->f->groups[to].by = by;
     u->f->group_of[r] = to;
     move m = {.x = x, .to = to};
     (void)pass_each_source(u, r, read_from, &m);
@@ -179,16 +189,16 @@ static rp_status sink_epilogues(fuser *u) {
     uint32_t n = ir_graph_count(u->g);
     readers x = {.nodes = base_arena_array(u->f->arena, n + 1u, sizeof *x.nodes),
                  .returned = base_arena_array(u->f->arena, n + 1u, sizeof *x.returned),
-                 .group = base_arena_array(u->f->arena, n + 1u, sizeof *x.group),
-                 .rows = base_arena_array(u->f->arena, n + 1u, sizeof *x.rows)};
-    if (!x.nodes || !x.returned || !x.group || !x.rows) return rp_fail(u->err, RP_NOMEM, "fusion");
+                 .group = base_arena_array(u->f->arena, n + 1u, sizeof *x.group)};
+    pass_rows by = {0};
+    if (!x.nodes || !x.returned || !x.group) return rp_fail(u->err, RP_NOMEM, "fusion");
     RP_TRY(find_readers(u, &x));
     for (ir_ref r = n; r-- > 0;) {
         uint32_t gi = u->f->group_of[r];
         if (gi == NO_GROUP || u->f->groups[gi].kind != PASS_MATMUL ||
             ir_node_at(u->g, r)->op == IR_matmul)
             continue;
-        if (sinks(u, &x, r)) RP_TRY(sink(u, &x, r));
+        if (sinks(u, &x, r, &by)) RP_TRY(sink(u, &x, r, by));
     }
     return RP_OK;
 }

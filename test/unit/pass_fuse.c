@@ -257,6 +257,39 @@ static void work_grows_with_the_graph(void **state) {
     }
 }
 
+static uint64_t steps_of_concat(uint32_t n) {
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, "graph @wide(%%x: f32[%u,8]) -> f32[%u,8] {\n", n, n);
+    for (uint32_t i = 0; i < n; i++)
+        base_buf_printf(&b,
+                        "  %%s%u = slice %%x {axis=0, start=%u, stop=%u}\n  %%e%u = exp %%s%u\n", i,
+                        i, i + 1, i, i);
+    base_buf_puts(&b, "  %y = concat ");
+    for (uint32_t i = 0; i < n; i++) base_buf_printf(&b, "%s%%e%u", i ? ", " : "", i);
+    base_buf_puts(&b, " {axis=0}\n  ret %y\n}\n");
+    CHECK_OK(base_buf_status(&b, &err), &err);
+    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    fused x = fuse(g, NULL);
+    check_groups(&x);
+    uint64_t steps = x.f.steps;
+    pass_fusion_done(&x.f);
+    ir_graph_free(g);
+    base_buf_done(&b);
+    return steps;
+}
+
+/* What reads many values is looked at for each group that made some, not for each value. */
+static void work_grows_with_the_operands(void **state) {
+    enum { OPERANDS = 400 };
+    uint64_t steps = steps_of_concat(OPERANDS);
+    (void)state;
+    print_message("concat: %llu steps\n", (unsigned long long)steps);
+    assert_true(steps <= 50 * OPERANDS);
+}
+
 /* 300 kernels hang on the first; whether the last does, too, is not searched for. */
 static void far_groups_stay_apart(void **state) {
     rp_error err = {0};
@@ -400,6 +433,7 @@ int main(void) {
         cmocka_unit_test(pairs_that_share_data_have_a_reason),
         cmocka_unit_test(readers_of_other_rows_stay_apart),
         cmocka_unit_test(work_grows_with_the_graph),
+        cmocka_unit_test(work_grows_with_the_operands),
         cmocka_unit_test(far_groups_stay_apart),
         cmocka_unit_test(groups_that_moved_close_no_cycle),
         cmocka_unit_test(a_layer_is_nine_kernels),
