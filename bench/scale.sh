@@ -7,14 +7,20 @@ set -u
 R=$1/reprise
 tmp=$(mktemp -d) && trap 'rm -rf "$tmp"' EXIT
 
-# graph KIND NODES: elementwise ops in one row, or a permute and an add that are a kernel each.
+# graph KIND NODES: elementwise ops in one row, a permute and an add that are a kernel each, or a recurrence of slices and steps.
 graph() {
     awk -v kind="$1" -v n="$2" 'BEGIN {
-        print "graph @chain(%x: f32[64,64]) -> f32[64,64] {"
         if (kind == "kernels") n = int((n + 1) / 2)
+        if (kind == "steps") n = int((n + 2) / 3)
+        if (kind == "steps") printf "graph @chain(%%x: f32[%d,64]) -> f32[1,64] {\n", n
+        else print "graph @chain(%x: f32[64,64]) -> f32[64,64] {"
         for (i = 0; i < n; i++) {
             at = i ? "%a" i - 1 : "%x"
-            if (kind == "elementwise") printf "  %%a%d = %s %s\n", i, i % 2 ? "exp" : "neg", at
+            if (kind == "steps") {
+                printf "  %%r%d = slice %%x {axis=0, start=%d, stop=%d}\n", i, i, i + 1
+                if (i) printf "  %%m%d = mul %s, %%r0\n  %%a%d = add %%m%d, %%r%d\n", i, at, i, i, i
+                else print "  %a0 = neg %r0"
+            } else if (kind == "elementwise") printf "  %%a%d = %s %s\n", i, i % 2 ? "exp" : "neg", at
             else printf "  %%p%d = permute %s {axes=[1,0]}\n  %%a%d = add %%p%d, %%x\n", i, at, i, i
         }
         print "  ret %a" n - 1 "\n}"
@@ -35,7 +41,7 @@ lower() { # KIND NODES: runs enough of them to be measured
     least cpu_ms $((2000 / $2 > 20 ? 20 : 2000 / $2 + 1)) "$R" opt "$tmp/g.ir" --stage c
 }
 printf '| chain | 100 | 1000 | 10,000 | 10,000 a node |\n|---|---:|---:|---:|---:|\n'
-for kind in elementwise kernels; do
+for kind in elementwise kernels steps; do
     none=$(lower "$kind" 1) few=$(lower "$kind" 100) some=$(lower "$kind" 1000) many=$(lower "$kind" 10000)
     printf '| %s | %s | %s | %s | %s |\n' "$kind" "$(calc %.1f "$few - $none")" "$(calc %.1f "$some - $none")" \
         "$(calc %.1f "$many - $none")" "$(calc '%.2f x' "($many - $none) / ($some - $none) / 10")"
