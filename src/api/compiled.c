@@ -292,6 +292,11 @@ static rp_status compile_with(rp_compiled *c, const rp_graph *g, rp_compilation_
     RP_TRY(resolve(trace_graph_ir(g), cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(open_device(c, cfg, err));
+    if (strcmp(cfg->backend, "cudagraphs") == 0)
+        return rp_fail(
+            err, RP_UNSUPPORTED,
+            "backend=cudagraphs: rp_compile captures no graphs; give it to rp_jit_new, or "
+            "call what is compiled within rp_autograph_run");
     const rp_backend_desc *d = backend_find(cfg->backend);
     return d ? compile_by(c, d, g, cfg, err) : compile_here(c, trace_graph_ir(g), cfg, err);
 }

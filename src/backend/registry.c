@@ -32,8 +32,8 @@ static const rp_backend_desc known[] = {
 };
 
 /* Names that the setting takes: those of the library, then the table's. */
-#define OWN "inductor", "eager", "aot_eager", "openvino", "onnxrt"
-enum { N_OWN = 5 };
+#define OWN "inductor", "eager", "aot_eager", "cudagraphs", "openvino", "onnxrt"
+enum { N_OWN = 6 };
 static const char *names[N_OWN + MOST + 1] = {OWN};
 
 const rp_backend_desc *backend_find(const char *name) {

@@ -29,6 +29,7 @@ static rp_status make(rp_jit *f, const rp_graph *g, uint32_t number, front_code 
     int64_t start = base_now_ns();
     RP_TRY(front_compile(f, g, f->config, &out->compiled, err));
     front_log_compiled(f, number, out->compiled, start);
+    if (f->graphs_of) RP_TRY(front_graphs_new(f, out->compiled, g, &out->graphs, err));
     RP_TRY(rp_compiled_get_info(out->compiled, &info, err));
     return info.reason ? keep_reason(out, info.reason, err) : RP_OK;
 }
@@ -40,7 +41,7 @@ static bool goes_on(const rp_jit *f, rp_status st, bool last) {
 
 rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool last, front_code *out,
                           rp_error *err) {
-    front_code made = {NULL, NULL, false};
+    front_code made = {0};
     rp_error why = {0};
     rp_status st = make(f, g, number, &made, &why);
     if (goes_on(f, st, last)) {
@@ -60,13 +61,20 @@ rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool la
 }
 
 void front_code_done(front_code *c) {
+    front_graphs_free(c->graphs);
     rp_compiled_free(c->compiled);
     base_free(c->reason);
-    *c = (front_code){NULL, NULL, false};
+    *c = (front_code){0};
 }
 
 void front_code_tell(const front_code *c, front_out *to) {
     if (!c->reason || to->ran == RP_RAN_EAGER) return;
     if (c->eager) to->ran = RP_RAN_EAGER;
     to->reason = c->reason;
+}
+
+rp_status front_code_run(rp_jit *f, const front_code *c, const rp_buffer *in, uint32_t n_in,
+                         rp_buffer *out, uint32_t n_out, rp_error *err) {
+    return c->graphs ? front_graphs_run(f, c->graphs, in, out, err)
+                     : rp_compiled_run(c->compiled, in, n_in, out, n_out, err);
 }

@@ -174,7 +174,7 @@ typedef struct giving {
 
 static rp_status run_graph(const giving *g, rp_error *err) {
     if (!g->of->code.compiled) return RP_OK;
-    return rp_compiled_run(g->of->code.compiled, g->in, g->n_in, g->out, g->of->n_outputs, err);
+    return front_code_run(g->f, &g->of->code, g->in, g->n_in, g->out, g->of->n_outputs, err);
 }
 
 static rp_status place(void *user, rp_value *v, rp_error *err) {

@@ -45,8 +45,10 @@ void front_guards_print(const front_guards *g, base_buf *out);
 /* --- entries ---------------------------------------------------------------------------------- */
 
 /* A compiled graph, and why it is not what the function's configuration asks for. */
+typedef struct front_graphs front_graphs;
 typedef struct front_code {
     rp_compiled *compiled; /* NULL: nothing to do */
+    front_graphs *graphs;  /* its calls are captured; NULL: they are not */
     char *reason;          /* NULL: it is */
     bool eager;            /* it runs op by op, for that reason */
 } front_code;
@@ -110,12 +112,14 @@ struct rp_jit {
     void *user;
     rp_dynamic dynamic;
     uint32_t limit, all_limit;
-    bool eager; /* level 0 */
+    bool eager;    /* level 0 */
+    bool captured; /* backend=cudagraphs */
     bool fullgraph, suppress_errors;
     rp_compilation_config *config, *eager_config;
     rp_device *device;
-    rp_stream *stream;      /* for copies, where its memory is not the host's; else NULL */
-    pthread_mutex_t copies; /* a copy by stream is under way */
+    rp_autograph *graphs_of; /* backend=cudagraphs: who captures; else NULL */
+    rp_stream *stream;       /* for copies, where its memory is not the host's; else NULL */
+    pthread_mutex_t copies;  /* a copy by stream is under way */
     pthread_mutex_t
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
     front_mark *marks;     /* read by turn or lock, written by both */
@@ -187,8 +191,19 @@ rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_confi
 rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool last, front_code *out,
                           rp_error *err) RP_MUST_USE;
 void front_code_done(front_code *c);
+rp_status front_code_run(rp_jit *f, const front_code *c, const rp_buffer *in, uint32_t n_in,
+                         rp_buffer *out, uint32_t n_out, rp_error *err) RP_MUST_USE;
 /* What is said of a run of c. */
 void front_code_tell(const front_code *c, front_out *to);
+/* --- graphs.c --- */
+/* Calls of c, which g was compiled to, captured by f's manager. */
+rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, front_graphs **out,
+                           rp_error *err) RP_MUST_USE;
+void front_graphs_free(front_graphs *r);
+/* As rp_compiled_run, with as many buffers as g has. */
+rp_status front_graphs_run(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_buffer *out,
+                           rp_error *err) RP_MUST_USE;
+
 /* Something of f cannot be compiled, and runs op by op. */
 void front_warn_suppressed(const rp_jit *f, const char *why);
 

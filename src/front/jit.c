@@ -53,7 +53,14 @@ static rp_status take_config(rp_jit *f, const rp_compilation_config *given, rp_e
     if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
     if (f->config->cache_dir && *f->config->cache_dir)
         RP_TRY(rp_config_set_key(f->eager_config, "cache_dir", f->config->cache_dir, err));
+    f->captured = strcmp(f->config->backend, "cudagraphs") == 0;
     return read_level(f->config, &f->eager, err);
+}
+
+/* Who captures, and what is captured: kernels of one op, as the device has them. */
+static rp_status take_graphs(rp_jit *f, bool host, rp_error *err) {
+    RP_TRY(rp_config_set_key(f->config, "backend", host ? "aot_eager" : "eager", err));
+    return f->eager ? RP_OK : rp_autograph_default(f->device, &f->graphs_of, err);
 }
 
 static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
@@ -77,6 +84,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     rp_device_info info = RP_DEVICE_INFO_INIT;
     RP_TRY(rp_device_get_info(f->device, &info, err));
     if (!info.host_memory) RP_TRY(rp_stream_open(f->device, &f->stream, err));
+    if (f->captured) RP_TRY(take_graphs(f, info.host_memory, err));
     return front_limits_join(f->fn, err);
 }
 
@@ -91,6 +99,7 @@ static void release(rp_jit *f) {
     }
     rp_config_free(f->config);
     rp_config_free(f->eager_config);
+    rp_autograph_destroy(f->graphs_of);
     rp_stream_close(f->stream);
     rp_device_close(f->device);
     base_free(f->name);

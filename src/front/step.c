@@ -177,18 +177,18 @@ static rp_status note_effect(front_session *s, ir_ref e, const ir_ref *effect, u
 /* --- running ------------------------------------------------------------------------------------ */
 
 /* Memory of the run for the outputs, which are then values. */
-static rp_status run_held(front_session *s, rp_compiled *c, const rp_buffer *in, uint32_t n_in,
+static rp_status run_held(front_session *s, const front_code *c, const rp_buffer *in, uint32_t n_in,
                           const ir_ref *refs, uint32_t n, rp_error *err) {
     rp_status st = RP_OK;
     rp_buffer few[FEW], *out = n <= FEW ? few : base_alloc_array(n, sizeof *out);
     if (!out) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
     size_t total = 0;
     void *block = NULL;
-    RP_TRY_OUT(rp_compiled_outputs(c, in, n_in, out, n, err));
+    RP_TRY_OUT(rp_compiled_outputs(c->compiled, in, n_in, out, n, err));
     RP_TRY_OUT(front_lay_out(out, n, NULL, NULL, &total, err));
     if (n) RP_TRY_OUT(front_own(s, total, &block, err));
     RP_TRY_OUT(front_lay_out(out, n, block, out, &total, err));
-    RP_TRY_OUT(rp_compiled_run(c, in, n_in, out, n, err));
+    RP_TRY_OUT(front_code_run(s->f, c, in, n_in, out, n, err));
     for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(front_hold(s, refs[i], &out[i], err));
 out:
     if (out != few) base_free(out);
@@ -201,20 +201,20 @@ typedef struct ends {
     uint32_t n_in, n_out;
 } ends;
 
-static rp_status run_piece(front_session *s, rp_compiled *c, const ends *e, bool last,
+static rp_status run_piece(front_session *s, const front_code *c, const ends *e, bool last,
                            rp_error *err) {
     rp_buffer few[FEW], *in = e->n_in <= FEW ? few : base_alloc_array(e->n_in, sizeof *in);
     if (!in) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
     for (uint32_t i = 0; i < e->n_in; i++) in[i] = *front_held_of(s, e->in[i]);
-    front_result r = {.code = {.compiled = c}, .value = s->result, .n_outputs = e->n_out};
+    front_result r = {.code = *c, .value = s->result, .n_outputs = e->n_out};
     front_out to = *s->to;
     if (s->past_limit) {
         to.ran = RP_RAN_EAGER;
         to.reason = FRONT_PAST_LIMIT;
     }
-    rp_status st = last ? front_give(s->f, &r, in, e->n_in, &to, err)
-                   : c  ? run_held(s, c, in, e->n_in, e->out, e->n_out, err)
-                        : RP_OK;
+    rp_status st = last          ? front_give(s->f, &r, in, e->n_in, &to, err)
+                   : c->compiled ? run_held(s, c, in, e->n_in, e->out, e->n_out, err)
+                                 : RP_OK;
     if (in != few) base_free(in);
     return st;
 }
@@ -234,7 +234,7 @@ static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, co
                           uint32_t n_effects, bool last, rp_error *err) {
     rp_status st = RP_OK;
     front_piece piece = {0};
-    rp_compiled *c = NULL;
+    front_code c = {0};
     uint32_t count = ir_graph_count(s->rec->g->ir);
     uint8_t *mark = base_alloc(count + 1u);
     if (!mark) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
@@ -248,10 +248,11 @@ static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, co
         mark[r] &= (uint8_t)~FRONT_NEED; /* it has a value */
     }
     RP_TRY_OUT(front_piece_make(s->rec->g, mark, as_numbers, s, &piece, err));
-    if (piece.graph) RP_TRY_OUT(front_compile(s->f, piece.graph, s->f->eager_config, &c, err));
-    RP_TRY_OUT(run_piece(s, c, &(ends){piece.in, piece.out, piece.n_in, piece.n_out}, last, err));
+    if (piece.graph)
+        RP_TRY_OUT(front_compile(s->f, piece.graph, s->f->eager_config, &c.compiled, err));
+    RP_TRY_OUT(run_piece(s, &c, &(ends){piece.in, piece.out, piece.n_in, piece.n_out}, last, err));
 out:
-    rp_compiled_free(c);
+    front_code_done(&c);
     front_piece_done(&piece);
     base_free(mark);
     return st;
@@ -286,8 +287,8 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
     front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
     if (step && step->code.reason) s->fell = &step->code;
     if (step && step->ready)
-        RP_TRY(run_piece(s, step->code.compiled,
-                         &(ends){step->in, step->out, step->n_in, step->n_out}, last, err));
+        RP_TRY(run_piece(s, &step->code, &(ends){step->in, step->out, step->n_in, step->n_out},
+                         last, err));
     else
         RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
     for (uint32_t i = 0; i < n_effects; i++)

@@ -36,6 +36,29 @@ static inline rp_jit *jit_at(rp_jit_fn fn, int level, rp_dynamic dynamic, void *
     return f;
 }
 
+/* A function with settings, "level=1 backend=eager". */
+static inline rp_status jit_of(rp_jit_options o, const char *settings, rp_jit **out,
+                               rp_error *err) {
+    char list[128], *at = list;
+    rp_compilation_config *c = rp_config_new();
+    assert_non_null(c);
+    (void)snprintf(list, sizeof list, "%s", settings);
+    for (char *one; (one = strtok_r(at, " ", &at));) CHECK_OK(rp_config_set(c, one, err), err);
+    o.config = c;
+    rp_status st = rp_jit_new(&o, out, err);
+    if (st == RP_OK)
+        rp_jit_reset(*out); /* whatever an earlier run of this program left in the cache */
+    rp_config_free(c);
+    return st;
+}
+
+static inline rp_jit *jit_by(rp_jit_options o, const char *settings) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    CHECK_OK(jit_of(o, settings, &f, &err), &err);
+    return f;
+}
+
 /* life with each allocation failing once, the later ones with gaps of 1/sparse of their number (0: none): it tells RP_NOMEM or does
  * without, and nothing is left. */
 static inline void jit_fail_each_allocation(rp_status (*life)(rp_error *err), uint64_t sparse) {

@@ -19,23 +19,6 @@ static int fill(void **state) {
     return 0;
 }
 
-static rp_jit *jit_by(rp_jit_fn fn, const char *backend, rp_dynamic dynamic) {
-    rp_error err = {0};
-    rp_jit *f = NULL;
-    char text[32];
-    rp_compilation_config *c = rp_config_new();
-    rp_jit_options o = jit_options(fn);
-    (void)snprintf(text, sizeof text, "backend=%s", backend);
-    CHECK_OK(rp_config_set(c, text, &err), &err);
-    CHECK_OK(rp_config_set(c, "threads=2", &err), &err);
-    o.config = c;
-    o.dynamic = dynamic;
-    CHECK_OK(rp_jit_new(&o, &f, &err), &err);
-    rp_jit_reset(f);
-    rp_config_free(c);
-    return f;
-}
-
 /* --- functions ---------------------------------------------------------------------------------- */
 
 static rp_status attention(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
@@ -131,11 +114,13 @@ static void check_close(const rp_value *a, const rp_value *b) {
 static void check_library(const backend_library *by) {
     static const rp_jit_fn fn[] = {attention, elementwise, choices, moves};
     static const int64_t rows[] = {4, 9, 16, 5};
+    char named[48];
     rp_error err = {0};
+    (void)snprintf(named, sizeof named, "threads=2 backend=%s", by->name);
     if (by->ready(&err) != RP_OK) SKIP_TEST("%s", err.text);
     for (size_t k = 0; k < sizeof fn / sizeof *fn; k++) {
-        rp_jit *f = jit_by(fn[k], by->name, RP_DYNAMIC_AUTO),
-               *plain = jit_by(fn[k], "eager", RP_DYNAMIC_AUTO);
+        rp_jit *f = jit_by(jit_options(fn[k]), named),
+               *plain = jit_by(jit_options(fn[k]), "backend=eager");
         for (int i = 0; i < 4; i++) {
             rp_value v[] = {f32_of(x, 2, rows[i], 8), f32_of(w, 2, 8, 8)},
                      args = rp_value_tuple(v, 2);
@@ -171,7 +156,9 @@ static void a_library_that_is_not_here_is_told(void **state) {
         rp_output *o = NULL;
         if (all[i]->ready(&err) == RP_OK) continue;
         absent++;
-        rp_jit *f = jit_by(elementwise, all[i]->name, RP_DYNAMIC_AUTO);
+        char named[48];
+        (void)snprintf(named, sizeof named, "backend=%s", all[i]->name);
+        rp_jit *f = jit_by(jit_options(elementwise), named);
         rp_value v[] = {f32_of(x, 2, 8, 8), f32_of(w, 2, 8, 8)}, args = rp_value_tuple(v, 2);
         assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
         assert_non_null(strstr(err.text, i ? "REPRISE_ONNXRUNTIME" : "REPRISE_OPENVINO"));

@@ -29,27 +29,6 @@ static int registered(void **state) {
     return 0;
 }
 
-static rp_status jit_of(rp_jit_options o, const char *settings, rp_jit **out, rp_error *err) {
-    char list[128], *at = list;
-    rp_compilation_config *c = rp_config_new();
-    assert_non_null(c);
-    (void)snprintf(list, sizeof list, "%s", settings);
-    for (char *one; (one = strtok_r(at, " ", &at));) CHECK_OK(rp_config_set(c, one, err), err);
-    o.config = c;
-    rp_status st = rp_jit_new(&o, out, err);
-    if (st == RP_OK)
-        rp_jit_reset(*out); /* whatever an earlier run of this program left in the cache */
-    rp_config_free(c);
-    return st;
-}
-
-static rp_jit *jit_by(rp_jit_options o, const char *settings) {
-    rp_error err = {0};
-    rp_jit *f = NULL;
-    CHECK_OK(jit_of(o, settings, &f, &err), &err);
-    return f;
-}
-
 /* -(a + b * 3), all but the first element; what nobody reads is not there. */
 static rp_status forward(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                          rp_error *err) {
@@ -236,11 +215,12 @@ static rp_status layer(void *user, rp_jit_call *call, const rp_value *args, rp_v
 }
 
 static void all_of_the_library_agree(void **state) {
-    static const char *const settings[] = {"level=0", "backend=eager", "backend=aot_eager",
-                                           "backend=inductor", "level=1"};
+    static const char *const settings[] = {
+        "level=0",          "backend=eager",      "backend=aot_eager",
+        "backend=inductor", "backend=cudagraphs", "level=1"};
     float first[16];
     (void)state;
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < 6; k++) {
         rp_jit *f = jit_by(jit_options(layer), settings[k]);
         for (int64_t n = 16; n > 10; n -= 2) rp_output_free(run(f, n));
         rp_output *o = run(f, 16);
@@ -279,8 +259,9 @@ static void names_are_checked(void **state) {
     d.compile = NULL;
     assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
     assert_null(rp_backend_name(n));
-    check_refused("backend=raeder", RP_CONFIG,
-                  "backend=raeder is not registered; there are inductor, eager, aot_eager");
+    check_refused(
+        "backend=raeder", RP_CONFIG,
+        "backend=raeder is not registered; there are inductor, eager, aot_eager, cudagraphs");
     check_refused("level=3 backend=reader", RP_CONFIG, "level 3 takes only inductor and eager");
     check_refused("backend=tvm", RP_UNSUPPORTED, "backend=tvm: TVM compiles by its Python");
     check_refused("backend=ipex", RP_UNSUPPORTED, "backend=ipex: ");

@@ -100,6 +100,8 @@ static void the_bits_of_the_cpu(void **state) {
     if (no_gpu) SKIP_TEST("%s", no_gpu);
     same_bits(product, "level=0");
     same_bits(product, "level=2");
+    same_bits(product, "backend=eager");
+    same_bits(product, "backend=cudagraphs");
 }
 
 static void graph_breaks(void **state) {
@@ -107,6 +109,7 @@ static void graph_breaks(void **state) {
     if (no_gpu) SKIP_TEST("%s", no_gpu);
     same_bits(broken, "level=0");
     same_bits(broken, "level=2");
+    same_bits(broken, "backend=cudagraphs");
 }
 
 /* state += x, where the host looks at it; twice in the result. */
@@ -122,15 +125,13 @@ static rp_status counting(void *user, rp_jit_call *call, const rp_value *args, r
     return RP_OK;
 }
 
-static void states_and_views(void **state) {
+static void counts(const char *settings) {
     rp_error err = {0};
     void *memory = NULL;
     double sum = 0;
     float got[2][4], wide[8] = {1, 0, 2, 0, 3, 0, 4, 0};
-    (void)state;
-    if (no_gpu) SKIP_TEST("%s", no_gpu);
     rp_device *d = open_gpu();
-    rp_jit *f = on(d, counting, "level=2", &sum);
+    rp_jit *f = on(d, counting, settings, &sum);
     CHECK_OK(rp_device_alloc(d, 16, &memory, &err), &err);
     for (int i = 1; i < 4; i++) {
         rp_buffer b = {RP_DTYPE_F32, 1, {4}, wide};
@@ -148,6 +149,13 @@ static void states_and_views(void **state) {
     rp_jit_free(f);
     rp_device_free(d, memory);
     rp_device_close(d);
+}
+
+static void states_and_views(void **state) {
+    (void)state;
+    if (no_gpu) SKIP_TEST("%s", no_gpu);
+    counts("level=2");
+    counts("backend=cudagraphs");
 }
 
 int main(void) {
