@@ -54,6 +54,27 @@ static bool is_gpu(const hal_device_info *dev) {
     return *dev->arch;
 }
 
+/* What is stored needs no folder to compile in, which takes as long as all else of finding it. */
+static rp_status make_folder(void *user, rp_error *err) {
+    compile_toolchain *tc = user;
+    RP_TRY(compile_toolchain_room(tc, err));
+    return tc->path ? RP_OK : rp_fail(err, RP_UNSUPPORTED, "%s; %s", tc->missing, tc->cure);
+}
+
+/* Where there is no such folder, as without a compiler. */
+static rp_status compile_by_any(rp_compiled *c, const ir_graph *g, compile_options *o,
+                                compile_stats *stats, rp_compilation_config *cfg, rp_error *err) {
+    compile_toolchain *tc = o->room_user;
+    rp_error why = {0};
+    rp_status st = compile_graph(g, o, &c->p, stats, &why);
+    if (st == RP_OK) return RP_OK;
+    if (o->backend != &compile_inductor || tc->path) return rp_fail(err, st, "%s", why.text);
+    RP_TRY(without_compiler(c, g, tc, cfg, err));
+    o->backend = &compile_eager;
+    o->passes = false;
+    return compile_graph(g, o, &c->p, stats, err);
+}
+
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     rp_status st = RP_OK;
@@ -68,6 +89,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_options o = {.toolchain = &tc,
                          .nvrtc = &nvrtc,
                          .store = c->store,
+                         .room_user = &tc,
                          .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
@@ -80,11 +102,12 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     o.exact = engine_isa_exact(cfg, dev.arch);
     if (is_gpu(&dev)) RP_TRY_OUT(compile_nvrtc_find(dev.arch, &nvrtc, err));
-    if (!eager && !is_gpu(&dev)) RP_TRY_OUT(compile_toolchain_find(c->store, &tc, err));
+    if (!eager && !is_gpu(&dev)) RP_TRY_OUT(compile_toolchain_look(c->store, &tc, err));
     if (!eager && !is_gpu(&dev) && !tc.path) {
         RP_TRY_OUT(without_compiler(c, g, &tc, cfg, err));
         eager = true;
     }
+    if (tc.path) o.room = make_folder;
     RP_TRY_OUT(rp_config_key_pieces(cfg, RP_KEY_PIECE, &fields, err));
     RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
     o.skip_passes = skips.name;
@@ -97,7 +120,8 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_dump_dir(cfg, &dump, err));
     compile_log_step(g, &o, false);
     RP_TRY_OUT(compile_dump_stages(g, &o, dump, err));
-    RP_TRY_OUT(compile_graph(g, &o, &c->p, &stats, err));
+    RP_TRY_OUT(compile_by_any(c, g, &o, &stats, cfg, err));
+    eager = eager || o.backend == &compile_eager;
     compile_log_step(g, &o, true);
     RP_TRY_OUT(compile_dump_plan(c->p, dump, err));
     c->info = (rp_compiled_info){.size = sizeof c->info,

@@ -26,6 +26,9 @@ typedef struct compile_options {
     bool keep_sources; /* the generated text of each piece beside its code */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;
+    /* (optional) Called once before the first run of the toolchain, and not where all code is stored. */
+    rp_status (*room)(void *user, rp_error *err);
+    void *room_user;
 } compile_options;
 
 typedef struct compile_stats {

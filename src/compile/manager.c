@@ -271,6 +271,7 @@ static void *work(void *arg) {
 
 static rp_status work_off(compile_manager *m, rp_error *err) {
     pthread_t threads[MAX_THREADS];
+    if (m->n_code && m->opt->room) RP_TRY(m->opt->room(m->opt->room_user, err));
     uint32_t n = m->opt->threads, started = 0;
     if (n > m->n_code) n = m->n_code;
     if (n > MAX_THREADS) n = MAX_THREADS;

@@ -103,9 +103,10 @@ static rp_status fail_chosen(const char *chosen, rp_error *err) {
 static const char scratch_prefix[] = "reprise-cc";
 
 /* Without it nothing can be compiled, which is as if there were no compiler. */
-static rp_status make_scratch(compile_toolchain *t, rp_error *err) {
+rp_status compile_toolchain_room(compile_toolchain *t, rp_error *err) {
     static atomic_flag swept = ATOMIC_FLAG_INIT;
     rp_error why = {0};
+    if (!t->path || t->scratch) return RP_OK;
     if (!atomic_flag_test_and_set(&swept)) cache_scratch_sweep();
     rp_status st = base_temp_dir(scratch_prefix, &t->scratch, &why);
     if (st == RP_NOMEM) return rp_fail(err, st, "%s", why.text);
@@ -126,7 +127,7 @@ static void remove_scratch(const compile_toolchain *t) {
         base_log(RP_LOG_DEBUG, "%s is left behind: %s", t->scratch, ignored.text);
 }
 
-rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out, rp_error *err) {
+rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_error *err) {
     compile_toolchain t = {0};
     rp_status st = RP_OK;
     RP_TRY(find_program(&t.path, err));
@@ -135,7 +136,17 @@ rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out, rp_
     if (t.path) st = store ? learn_version(&t, store, err) : ask_version(&t, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
-    if (t.path && st == RP_OK) st = make_scratch(&t, err);
+    if (st == RP_OK)
+        *out = t;
+    else
+        compile_toolchain_done(&t);
+    return st;
+}
+
+rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out, rp_error *err) {
+    compile_toolchain t;
+    RP_TRY(compile_toolchain_look(store, &t, err));
+    rp_status st = compile_toolchain_room(&t, err);
     if (st == RP_OK)
         *out = t;
     else

@@ -24,6 +24,11 @@ typedef struct compile_toolchain {
  * a new one, or any without a store (NULL), is run and asked. Removes the scratch of processes that were killed. */
 rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out,
                                  rp_error *err) RP_MUST_USE;
+/* The same without a folder: a call that finds its code needs none. compile_toolchain_room makes it, once, before the first run; where
+ * it cannot, path becomes NULL. */
+rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out,
+                                 rp_error *err) RP_MUST_USE;
+rp_status compile_toolchain_room(compile_toolchain *t, rp_error *err) RP_MUST_USE;
 /* Removes the scratch. */
 void compile_toolchain_done(compile_toolchain *t);
 /* Compiles source to a shared object and stores it under key. RP_UNSUPPORTED without a compiler; RP_INTERNAL with

@@ -5,7 +5,6 @@
  * a macro that names a function keeps it: too much may stay, never too little. */
 #include "gen/trim.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,17 +16,30 @@ typedef struct piece {
     uint32_t next; /* function of the same name (under another #if), 0: none */
 } piece;
 
+enum { SEEN_BITS = 1024 };
+
 typedef struct trimmer {
     piece *pieces;
     uint32_t n, cap;
     uint32_t *todo; /* wanted pieces whose words were not looked at */
     uint32_t n_todo;
     base_map *names; /* of functions: the last piece of that name */
+    uint64_t
+        seen[SEEN_BITS /
+             64]; /* a bit by sight of each name: most words are none, and their bit is not there */
     rp_error *err;
 } trimmer;
 
 static bool is_word(char c) {
-    return isalnum((unsigned char)c) || c == '_';
+    unsigned letter = ((unsigned char)c | 32u) - 'a', digit = (unsigned char)c - (unsigned)'0';
+    return letter < 26 || digit < 10 || c == '_';
+}
+
+/* The bit of a word, which is not empty. */
+static uint32_t sight(base_str word) {
+    const unsigned char *c = (const unsigned char *)word.ptr;
+    return (uint32_t)(c[0] + 7u * c[word.len / 2] + 31u * c[word.len - 1] + 131u * word.len) %
+           SEEN_BITS;
 }
 
 static size_t line_end(base_str s, size_t at) {
@@ -41,7 +53,8 @@ static bool starts(base_str s, size_t at, const char *z) {
 }
 
 static bool starts_function(base_str s, size_t at) {
-    return starts(s, at, "RP_INLINE ") || starts(s, at, "RP_FN ") || starts(s, at, "RP_NOINLINE ");
+    return s.ptr[at] == 'R' && (starts(s, at, "RP_INLINE ") || starts(s, at, "RP_FN ") ||
+                                starts(s, at, "RP_NOINLINE "));
 }
 
 /* Behind the line that ends a function that begins at `at`: one that begins with its last brace, or its first line. */
@@ -53,8 +66,8 @@ static size_t function_end(base_str s, size_t at) {
 }
 
 static size_t comment_end(base_str s, size_t at) {
-    while (at < s.len && !starts(s, at, "*/")) at++;
-    return at < s.len ? line_end(s, at) : at;
+    const char *end = memmem(s.ptr + at, s.len - at, "*/", 2);
+    return end ? line_end(s, (size_t)(end - s.ptr)) : s.len;
 }
 
 /* The word in front of the first parenthesis. */
@@ -75,6 +88,7 @@ static rp_status add_piece(trimmer *t, base_str head, size_t from, size_t to, bo
         base_str name = function_name(p->text);
         if (base_map_get(t->names, name.ptr, name.len, &before)) p->next = (uint32_t)before;
         RP_TRY(base_map_put(t->names, name.ptr, name.len, t->n, t->err));
+        if (name.len) t->seen[sight(name) / 64] |= UINT64_C(1) << sight(name) % 64;
     }
     t->n++;
     return RP_OK;
@@ -101,6 +115,7 @@ static rp_status cut(trimmer *t, base_str head) {
 
 static void want(trimmer *t, base_str word) {
     uint64_t at;
+    if (!(t->seen[sight(word) / 64] >> sight(word) % 64 & 1)) return;
     if (!base_map_get(t->names, word.ptr, word.len, &at)) return;
     for (uint32_t i = (uint32_t)at; i != 0 && !t->pieces[i].wanted; i = t->pieces[i].next) {
         t->pieces[i].wanted = true;
@@ -121,7 +136,7 @@ static void want_words(trimmer *t, base_str text) {
 
 static uint32_t count_lines(base_str s) {
     uint32_t n = 1;
-    for (size_t i = 0; i < s.len; i++) n += s.ptr[i] == '\n';
+    for (size_t at = 0; at < s.len; n++) at = line_end(s, at);
     return n;
 }
 

@@ -107,7 +107,7 @@ else ns() { unshare -Urm "$@"; }; fi
 # code, and what it printed says why.
 mounted() {
     local name=$1 mounts=$2 script=$3 out
-    export tmp
+    export tmp root
     ns bash -ec "$mounts" >/dev/null 2>&1 || { echo "SKIP $name: no such mount is permitted here"; return; }
     out=$(ns bash -ec "$mounts
         summary() { tail -n 1 | grep -o \"\\\"\$1\\\":[^,]*\" | head -n 1 | cut -d: -f2; }
@@ -183,6 +183,9 @@ odd_mounts() {
         out=$(tiny --cache-dir "$tmp/none" 2>&1)
         is level "$(summary level <<<"$out")" 0
         grep -q "no room to compile" <<<"$out" || { echo "no reason: $out"; exit 1; }
+        out=$("$REPRISE" eval "$root/test/cli/graph.ir" --backend cpu 2>&1)
+        grep -q "no room to compile" <<<"$out" || { echo "no reason for a graph: $out"; exit 1; }
+        grep -q "out0" <<<"$out" || { echo "no values of a graph: $out"; exit 1; }
         out=$(tiny --cache-dir "$tmp/baked")
         is level "$(summary level <<<"$out")" 3
         is compiles "$(summary compiles <<<"$out")" 0'
