@@ -16,6 +16,7 @@ BASE_EMBED(norm_cu);
 BASE_EMBED(tensor_pingpong_cu);
 BASE_EMBED(attention_tile_cu);
 BASE_EMBED(attention_split_cu);
+BASE_EMBED(attention_stream_cu);
 BASE_EMBED(attention_tensor_cu);
 BASE_EMBED(top_cu);
 
@@ -53,6 +54,7 @@ void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
         base_buf_add(out, rp_embed_attention_tile_cu, rp_embed_attention_tile_cu_size);
         if (uses->tensor) {
             base_buf_add(out, rp_embed_attention_split_cu, rp_embed_attention_split_cu_size);
+            base_buf_add(out, rp_embed_attention_stream_cu, rp_embed_attention_stream_cu_size);
             base_buf_add(out, rp_embed_attention_tensor_cu, rp_embed_attention_tensor_cu_size);
         }
     }

@@ -17,7 +17,7 @@ enum {
     SPLIT_WARPS = 4,  /* of a block on tensor cores for few rows */
     SPLIT_TEAM = 4,   /* of them that share a chunk, where a row has as many blocks as: */
     TEAM_BLOCKS = 8,
-    SPLIT_MOST = 64,   /* rows at most that these take: a size of every ladder of graphs */
+    SPLIT_MOST = 64,   /* RK_STREAM_ROWS: rows at most that these take, of every ladder a size */
     FLASH_ROWS = 128,  /* RK_FLASH_ROWS: of a tile on tensor cores */
     FLASH_KEYS = 64,   /* RK_FLASH_KEYS */
     SPREAD = 8,        /* blocks of a tile and head .. */
@@ -64,6 +64,11 @@ static bool is_tall(const lower_cuda_attention *a, const row_class *c) {
     return is_narrow(a) && c->spread == 1;
 }
 
+/* Rows that are enough for all multiprocessors are streamed. */
+static bool is_streamed(const lower_cuda_attention *a, const row_class *c) {
+    return a->tensor && c->blocks == 1;
+}
+
 /* Warps that share a chunk on tensor cores: of rows so few that others would have none. */
 static uint32_t split_team(const row_class *c) {
     return c->blocks >= TEAM_BLOCKS ? SPLIT_TEAM : 1;
@@ -74,10 +79,33 @@ static uint32_t split_warps(const lower_cuda_attention *a, const row_class *c) {
     return is_narrow(a) && split_team(c) > 1 ? 2 * SPLIT_WARPS : SPLIT_WARPS;
 }
 
+/* Sizes of rk_attn_stream: more warps hide more of what a cell takes to compute, more cells under way make the last ones wait for each other. Heads of 64 and 128
+ * dims with eight queries, the most that there can be, fit. */
+typedef struct stream_size {
+    uint32_t per_sm, warps, slots, chunks;
+} stream_size;
+
+static stream_size stream_size_of(const lower_cuda_attention *a) {
+    static const stream_size narrow = {2, 6, 3, 18}, wide = {1, 8, 2, 24};
+    return is_narrow(a) ? narrow : wide;
+}
+
+/* Its dynamic shared memory: rings with a barrier a cell, results and bases of chunks, what rows are. */
+static int64_t stream_bytes(const lower_cuda_attention *a) {
+    const gen_attention_record *r = &a->record;
+    const stream_size s = stream_size_of(a);
+    const int64_t group = r->heads / r->kv_heads, parts = (group + 7) / 8,
+                  queries = (group + parts - 1) / parts,
+                  fours = ((int64_t)r->head_dim + 63) / 64 * 16,
+                  ring = (int64_t)s.warps * s.slots * (64 * (int64_t)r->head_dim + 8);
+    return (ring + (s.chunks * (fours * 16 + 8) + 8) * queries + SPLIT_MOST * 8 + 15) / 16 * 16;
+}
+
 /* Blocks that shall have room on a multiprocessor, by their registers. */
 static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
     if (!a->tensor) return EXACT_PER_SM;
     if (!c->blocks) return is_tall(a, c) ? 2 : 1;
+    if (is_streamed(a, c)) return stream_size_of(a).per_sm;
     return is_narrow(a) ? (split_team(c) > 1 ? 2 : c->blocks > 1 ? 3 : 4) : 2;
 }
 
@@ -111,10 +139,16 @@ static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class 
     const uint32_t blocks = c->blocks;
     base_buf *b = &L->source;
     base_buf_printf(b, "    typedef %s<",
-                    a->tensor ? (blocks ? "rk_attn_split" : "rk_attn_flash")
-                              : (blocks ? "rk_attn" : "rk_attn_tile"));
+                    is_streamed(a, c) ? "rk_attn_stream"
+                    : a->tensor       ? (blocks ? "rk_attn_split" : "rk_attn_flash")
+                                      : (blocks ? "rk_attn" : "rk_attn_tile"));
     if (!a->tensor) base_buf_printf(b, "rk_kv_%s, ", rp_dtype_name(r->kv));
     base_buf_printf(b, "%u, %u, %u, %u", r->heads, r->kv_heads, r->head_dim, r->block_size);
+    if (is_streamed(a, c)) {
+        const stream_size s = stream_size_of(a);
+        base_buf_printf(b, ", %u, %u, %u> A;\n", s.warps, s.slots, s.chunks);
+        return;
+    }
     if (blocks) base_buf_printf(b, ", RK_ATTN_BLOCKS(%u)", blocks);
     if (a->tensor) base_buf_printf(b, ", %u", blocks ? split_warps(a, c) : c->spread);
     if (a->tensor && blocks) base_buf_printf(b, ", %u", split_team(c));
@@ -161,6 +195,17 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
     base_buf_printf(b, "    const long long n = %s * A::units;\n",
                     blocks ? "rows" : "(rows + height - 1) / height");
     if (blocks && a->tensor) put_announcement(L, a);
+    if (is_streamed(a, c)) {
+        base_buf_printf(
+            b,
+            "    rk_wait();\n"
+            "    const A::step s = {(const float *)arg[0], (const A::element *)arg[1], (const "
+            "A::element *)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 "
+            "*)arg[5], (float *)arg[6], n_tables, (rp_size)width, %af, (int)rows, (int)n};\n"
+            "    A::run(s, hint);\n}\n",
+            (double)a->record.scale);
+        return;
+    }
     const bool hints = blocks && a->tensor;
     base_buf_printf(b,
                     "    rk_wait();\n"
@@ -180,6 +225,12 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
     if (c->blocks) {
         alt.per_block = MOST_BLOCKS / c->blocks;
         if (a->tensor) alt.threads = split_warps(a, c) * 32;
+        if (is_streamed(a, c)) {
+            const stream_size s = stream_size_of(a);
+            alt.threads = s.warps * 32;
+            alt.per_sm = s.per_sm;
+            alt.scratch = stream_bytes(a);
+        }
     } else if (a->tensor) {
         alt.per_block = MOST_BLOCKS * units_of(r) * FLASH_ROWS / (r->heads * c->spread);
         alt.threads = is_tall(a, c) ? FLASH_ROWS : 2 * FLASH_ROWS;

@@ -163,6 +163,25 @@ static void long_contexts_come_in_rounds(void **state) {
     check_one((shape){8, 1, 128, 16, 700, 1, 1, 1}, FEW);
 }
 
+/* Rows of any lengths that are enough for a GPU: each of a request of its own, or several of one; more chunks than a block has room for, more cells than a warp
+ * looks up at once. */
+static void streamed_rows_are_near_whatever_the_shape(void **state) {
+    const shape apart = {16, 16, 16, 16, 100, 10, 10, 1}, wide = {32, 16, 128, 32, 90, 9, 9, 1},
+                together = {16, 16, 16, 16, 3200, 12, 3, 4};
+    (void)state;
+    NEEDS_GPU();
+    check_one(apart, FEW);
+    check_one(wide, FEW);
+    both b = make(&together);
+    double *positions = b.l.leaf[IR_LEAF_INPUT][POSITIONS].data;
+    for (int t = 1; t < together.rows; t++) positions[t] = t * 37 % 150;
+    positions[0] = together.context - 1;
+    plan_run r = run(&b, false);
+    check(&together, &b, &r, FEW);
+    plan_run_done(&r);
+    both_done(&b);
+}
+
 static void many_rows_are_near_whatever_the_shape(void **state) {
     (void)state;
     NEEDS_GPU();
@@ -172,8 +191,7 @@ static void many_rows_are_near_whatever_the_shape(void **state) {
     check_one((shape){2, 1, 128, 16, 70, 129, 2, 65}, MANY);
 }
 
-static void check_crowd(int rows) {
-    const shape few = {4, 2, 32, 16, 150, rows, 7, 10};
+static void check_crowd(shape few) {
     shape many = few;
     many.rows = 70;
     both a = make(&few), b = make(&many);
@@ -184,7 +202,8 @@ static void check_crowd(int rows) {
            (size_t)a.l.leaf[IR_LEAF_INPUT][Q].n * sizeof(double));
     plan_run x = run(&a, false), y = run(&b, false);
     check(&many, &b, &y, FEW);
-    assert_memory_equal(x.out[0], y.out[0], (size_t)few.rows * 4 * 32 * sizeof(float));
+    assert_memory_equal(x.out[0], y.out[0],
+                        (size_t)few.rows * few.heads * few.head_dim * sizeof(float));
     plan_run_done(&x);
     plan_run_done(&y);
     both_done(&a);
@@ -195,8 +214,9 @@ static void check_crowd(int rows) {
 static void a_crowd_changes_no_bit(void **state) {
     (void)state;
     NEEDS_GPU();
-    check_crowd(16);
-    check_crowd(60);
+    check_crowd((shape){4, 2, 32, 16, 150, 16, 7, 10});
+    check_crowd((shape){4, 2, 32, 16, 150, 60, 7, 10});
+    check_crowd((shape){16, 16, 16, 16, 70, 20, 7, 10});
 }
 
 /* A key with an infinity that queries multiply by -1 weighs nothing beside others; where all keys have one, there is no result. */
@@ -246,6 +266,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_rows_are_near_whatever_the_shape),
         cmocka_unit_test(long_contexts_come_in_rounds),
+        cmocka_unit_test(streamed_rows_are_near_whatever_the_shape),
         cmocka_unit_test(many_rows_are_near_whatever_the_shape),
         cmocka_unit_test(a_crowd_changes_no_bit),
         cmocka_unit_test(infinite_scores_weigh_nothing),

@@ -48,7 +48,7 @@ struct rk_attn_split {
         pieces = HD / 8,                       /* of 16 bytes, of a position */
         k_pieces = (pieces + 3) / 4,           /* of a lane and position: t + 4 s */
         v_pieces = (pieces + 7) / 8,           /* g + 8 s */
-                fours = v_pieces * 16 * queries,       /* of the result: [v_pieces][4][queries][4 t] are dims 64 s + 16 t + 4 k .. */
+        fours = v_pieces * 16 * queries,       /* of the result: [v_pieces][4][queries][4 t] are dims 64 s + 16 t + 4 k .. */
         owned = fours / BLOCKS,                /* that a block joins */
         part = fours * 16 + queries * 8,       /* bytes of a chunk's result, and of a cell's */
         fit = (TEAM > 1 ? RK_SPLIT_ROOM / 2 : RK_SPLIT_ROOM) / part / WARPS,
@@ -107,6 +107,8 @@ struct rk_attn_split {
         }
     };
 
+    RP_INLINE int key_position(int g, int j) { return g / 2 * 4 + g % 2 + 2 * j; }
+
     /* A lane's share of the keys, of positions 4 (g / 2) + g % 2 + {0, 2}, and of the values, of positions 4 t .., of the cell at position p. */
     RP_INLINE void fetch_keys(int4 *to, const cache &from, int p, int cell)
     {
@@ -117,7 +119,7 @@ struct rk_attn_split {
         for (int j = 0; j < 2; j++)
 #pragma unroll
             for (int s = 0; s < k_pieces; s++) {
-                const int position = g / 2 * 4 + g % 2 + 2 * j, piece = t + 4 * s;
+                const int position = key_position(g, j), piece = t + 4 * s;
                 to[s * 2 + j] = p + position < from.n && piece < pieces ? rk_load(at + position * HD + piece * 8) : none;
             }
     }
@@ -136,38 +138,40 @@ struct rk_attn_split {
             }
     }
 
-    RP_INLINE void start(state &w, const float *q, int heads, float scale)
+    RP_INLINE void ask_queries(int4 *to, const float *q, int heads)
     {
         const int g = rk_lane() / 4, t = rk_lane() % 4;
+        const int4 none = {0, 0, 0, 0};
 #pragma unroll
-        for (int s = 0; s < k_pieces; s++)
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                const int d = (t + 4 * s) * 8 + h * 4;
-                rp_u32 *to = w.q[2 * s + h];
-                int4 x = {0, 0, 0, 0};
-                if (g < heads && d < HD) x = rk_load(q + g * HD + d);
-                rk_pack_twice(__int_as_float(x.x) * scale, __int_as_float(x.y) * scale, &to[0], &to[1]);
-                rk_pack_twice(__int_as_float(x.z) * scale, __int_as_float(x.w) * scale, &to[2], &to[3]);
-            }
+        for (int i = 0; i < 2 * k_pieces; i++) {
+            const int d = (t + i / 2 * 4) * 8 + i % 2 * 4;
+            to[i] = g < heads && d < HD ? rk_load(q + g * HD + d) : none;
+        }
     }
 
-    /* Scores of head g in a cell, positions 4 t .. */
-    RP_INLINE void score(const state &w, const int4 *x, float *to)
+    RP_INLINE void start(state &w, const int4 *x, float scale)
     {
 #pragma unroll
-        for (int j = 0; j < 2; j++) {
-            float c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-            for (int s = 0; s < k_pieces; s++) {
-                const int4 k = x[s * 2 + j];
-                const rp_u32 b[4] = {(rp_u32)k.x, (rp_u32)k.y, (rp_u32)k.z, (rp_u32)k.w};
-                rk_mma(c, w.q[2 * s], b);
-                rk_mma(c, w.q[2 * s + 1], b + 2);
-            }
-            to[2 * j] = rk_whole(c[0], c[2]);
-            to[2 * j + 1] = rk_whole(c[1], c[3]);
+        for (int i = 0; i < 2 * k_pieces; i++) {
+            rk_pack_twice(__int_as_float(x[i].x) * scale, __int_as_float(x[i].y) * scale, &w.q[i][0], &w.q[i][1]);
+            rk_pack_twice(__int_as_float(x[i].z) * scale, __int_as_float(x[i].w) * scale, &w.q[i][2], &w.q[i][3]);
         }
+    }
+
+    /* Scores of head g in a cell, positions 4 t .. : two sums side by side. */
+    RP_INLINE void score(const state &w, const int4 *x, float *to)
+    {
+        float c[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
+#pragma unroll
+        for (int i = 0; i < 2 * k_pieces; i++)
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const int4 k = x[i / 2 * 2 + j];
+                const rp_u32 b[2] = {(rp_u32)(i % 2 ? k.z : k.x), (rp_u32)(i % 2 ? k.w : k.y)};
+                rk_mma(c[j], w.q[i], b);
+            }
+#pragma unroll
+        for (int e = 0; e < 4; e++) to[e] = rk_whole(c[e / 2][e % 2], c[e / 2][e % 2 + 2]);
     }
 
     /* Scores of a cell, of which `left` positions exist, become weights. */
@@ -231,19 +235,27 @@ struct rk_attn_split {
     }
     RP_INLINE int place_of_four(int s, int k) { return ((s * 4 + k) * queries + rk_lane() / 4) * 4 + rk_lane() % 4; }
 
-    /* A chunk's result to the blocks that own its outputs. */
-    RP_INLINE void hand_over(const result &w, room &r, int at)
+    /* What block `rank` of the cluster has of p. */
+    template <class X>
+    RP_INLINE X *of_block(X *p, int rank)
+    {
+        return BLOCKS > 1 ? rk_of_block(p, rank) : p;
+    }
+
+    /* A chunk's result to the blocks that own its outputs. ROOM: as `room`, of any number of chunks. */
+    template <class ROOM>
+    RP_INLINE void hand_over(const result &w, ROOM &r, int at)
     {
         const int g = rk_lane() / 4, t = rk_lane() % 4;
         if (g >= queries) return;
 #pragma unroll
         for (int i = 0; i < v_pieces * 4; i++) {
             const int f = place_of_four(i / 4, i % 4);
-            *rk_of_block(&r.out[at][f % owned], f / owned) = four_of(w, i / 4, i % 4);
+            *of_block(&r.out[at][f % owned], f / owned) = four_of(w, i / 4, i % 4);
         }
         for (int b = t; b < BLOCKS; b += 4) {
-            *rk_of_block(&r.base[at][g], b) = w.base;
-            *rk_of_block(&r.sum[at][g], b) = w.sum;
+            *of_block(&r.base[at][g], b) = w.base;
+            *of_block(&r.sum[at][g], b) = w.sum;
         }
     }
 
@@ -343,7 +355,8 @@ struct rk_attn_split {
     };
 
     /* Bases of n chunks become their weights, which their sums then have in them, by a warp a head. */
-    RP_INLINE void weigh_chunks(room &r, int n, bool more)
+    template <class ROOM>
+    RP_INLINE void weigh_chunks(ROOM &r, int n, bool more)
     {
         for (int g = (int)threadIdx.x / 32; g < queries; g += WARPS) {
             const float before = more ? r.top[g] : RK_SPLIT_LEAST;
@@ -366,8 +379,15 @@ struct rk_attn_split {
         __syncthreads();
     }
 
+    RP_INLINE void clear(outputs &all)
+    {
+#pragma unroll
+        for (int j = 0; j < joins; j++) all.sum[j] = all.out[j][0] = all.out[j][1] = 0.0f;
+    }
+
     /* Adds n chunks, which have their weights. */
-    RP_INLINE void join(const room &r, outputs &all, int rank, int n)
+    template <class ROOM>
+    RP_INLINE void join(const ROOM &r, outputs &all, int rank, int n)
     {
 #pragma unroll
         for (int j = 0; j < joins; j++) {
@@ -416,10 +436,10 @@ struct rk_attn_split {
 
     /* Before the wait. What it finds is asked for as far as the second-level cache, and again at once behind the wait, when run() looks whether it was right. n_blocks:
      * of the cache. */
+    template <int CELLS = 4> /* a lane each, of a warp */
     RP_INLINE guess announce(const element *k, const element *v, const rp_i32 *positions, const rp_i32 *tables, long long n_tables, rp_size width,
                              long long n_blocks, long long item)
     {
-        enum { CELLS = 4 }; /* a lane each, of a warp */
         const long long row = item / units;
         const int kv_head = (int)(item / parts % KV_HEADS), warp = (int)threadIdx.x / 32;
         const rp_u32 p = cache::position_of((BLOCKS > 1 ? rk_cluster_rank() : 0) + warp / TEAM * BLOCKS, teams * BLOCKS, rk_lane());
@@ -455,7 +475,9 @@ struct rk_attn_split {
             fetch_keys(w.k, likely, first_place, hinted);
             fetch_values(w.v, likely, first_place, hinted);
         }
-        start(w, q + (row * HEADS + head) * HD, heads, scale * RK_LOG2_E);
+        int4 asked[2 * k_pieces];
+        ask_queries(asked, q + (row * HEADS + head) * HD, heads);
+        start(w, asked, scale * RK_LOG2_E);
         const int n = seq < 0 ? 0 : position + 1, chunks = (n + C - 1) / C;
         const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * width, kv_head, n};
         if (seq != row) found = from.look_up(mine, step, 0, n);
@@ -468,10 +490,7 @@ struct rk_attn_split {
             return;
         }
         outputs all;
-#pragma unroll
-        for (int j = 0; j < joins; j++) {
-            all.sum[j] = all.out[j][0] = all.out[j][1] = 0.0f;
-        }
+        clear(all);
         for (int first = 0; first < chunks; first += round) {
             const int end = chunks - first < round ? chunks : first + round;
             if (first) rk_arrive<BLOCKS>(); /* done with the chunks before */
