@@ -24,3 +24,6 @@ $ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python
 {'kind': 'decode', 'from': 1, 'to': 1, 'mode': 'FULL', 'key': 'decode_r1_q1_t1', 'max_padding': 0, 'reason': ''}
 {'kind': 'decode', 'from': 2, 'to': 2, 'mode': 'FULL', 'key': 'decode_r2_q1_t2', 'max_padding': 0, 'reason': ''}
 {'kind': 'decode', 'from': 3, 'to': 3, 'mode': 'FULL', 'key': 'decode_r3_q1_t3', 'max_padding': 0, 'reason': ''}
+# The launches of a piece are below it where there are several.
+$ reprise explain synthetic:tiny --times 3 --isa portable | awk 'on > 1 { piece = $7 ~ /submod/; if (piece && alone) print alone; alone = piece ? $7 : "" } /^times/ || on { on++ }'
+model.submod_1

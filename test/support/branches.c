@@ -2,6 +2,7 @@
 #include "support/branches.h"
 
 #include "base/alloc.h"
+#include "hal/hal.h"
 #include "support/autographs.h"
 #include "support/kernels.h"
 
@@ -404,6 +405,38 @@ static rp_status with_body(void *user, rp_call *call, const rp_value *args, rp_v
     return st;
 }
 
+static int steps_of_body;
+
+static rp_status step_often(void *user, rp_call *call, rp_error *err) {
+    rp_status st = RP_OK;
+    for (int i = 0; i < steps_of_body && st == RP_OK; i++) st = step_y(user, call, err);
+    return st;
+}
+
+/* What a graph takes is with its bodies, which on a GPU are the driver's. */
+static void memory_of_bodies_counts(void **state) {
+    uint64_t bytes[2];
+    (void)state;
+    body_of_case = step_often;
+    for (int i = 0; i < 2; i++) {
+        world w;
+        float x = 1;
+        bool flag = true;
+        steps_of_body = 1 + 15 * i;
+        world_open(&w);
+        rp_function *f = function_of(&w.b, "f", with_body, &w);
+        rp_value in[] = {floats(&x, 1), rp_value_state((rp_buffer){RP_DTYPE_BOOL, 1, {1}, w.flag})};
+        to_device(&w, w.flag, &flag, 1);
+        rp_output_free(run_items(f, in, 2));
+        assert_int_equal(bench_info(&w.b).graph_count, 1);
+        bytes[i] = bench_info(&w.b).graph_mem_pool_bytes;
+        bool on_gpu = w.m.weights != NULL;
+        world_close(&w);
+        if (on_gpu) return;
+    }
+    assert_true(bytes[1] >= bytes[0] + 15 * sizeof(hal_launch));
+}
+
 static void bodies_do_what_a_graph_can(void **state) {
     world w;
     float x = 1;
@@ -448,6 +481,7 @@ int branches_run(const char *name, const char *group) {
         cmocka_unit_test(branches_within_loops),
         cmocka_unit_test(compiled_loops_are_captured),
         cmocka_unit_test(addresses_are_read_from_a_table),
+        cmocka_unit_test(memory_of_bodies_counts),
         cmocka_unit_test(bodies_do_what_a_graph_can),
     };
     device = name;

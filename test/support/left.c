@@ -1,7 +1,9 @@
-/* At the end of every test program nothing is left: no memory of ours, no open file, no temporary file of this process, nothing of the emulated GPU. A
- * test that fails leaves what it was in the middle of, so only a program that passed is looked at. */
+/* At the end of every test program nothing is left: no memory of ours, no open file, no thread, no temporary file of this process,
+ * nothing of the emulated GPU. A test that fails leaves what it was in the middle of, so only a program that passed is looked at. */
 #include <dirent.h>
 #include <dlfcn.h>
+#include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,20 @@
 static size_t files_before;
 static pid_t self;
 
+/* Values of JSON have an allocator of their own. */
+static atomic_size_t json_live;
+
+static void *json_get(size_t size) {
+    void *p = malloc(size);
+    if (p) (void)atomic_fetch_add(&json_live, 1);
+    return p;
+}
+
+static void json_give(void *p) {
+    if (p) (void)atomic_fetch_sub(&json_live, 1);
+    free(p);
+}
+
 /* The driver of a GPU keeps files open until the process ends. */
 static bool has_driver(void) {
     char link[64], to[64];
@@ -25,6 +41,23 @@ static bool has_driver(void) {
         if (strncmp(to, "/dev/nvidia", 11) == 0) return true;
     }
     return false;
+}
+
+/* Besides this one. One that was joined may be there for a moment; the thread sanitizer has one of its own. */
+static size_t threads(void) {
+    size_t n = 2;
+#ifdef __SANITIZE_THREAD__
+    return 0;
+#endif
+    for (int turn = 0; turn < 100 && n > 1; turn++) {
+        DIR *d = opendir("/proc/self/task");
+        if (!d) return 0;
+        n = 0;
+        for (struct dirent *e; (e = readdir(d));) n += e->d_name[0] != '.';
+        (void)closedir(d);
+        if (n > 1) (void)usleep(1000);
+    }
+    return n - 1;
 }
 
 /* Where the library makes such files; which are this process's own is in their names. Prints them. */
@@ -62,17 +95,20 @@ static const char *left_on_gpu(void) {
 static void look(int status, void *unused) {
     (void)unused;
     if (status != 0 || getpid() != self) return; /* a child of a test has what its parent had */
-    size_t live = base_live(), files = has_driver() ? 0 : tree_open_files();
+    size_t live = base_live() + atomic_load(&json_live),
+           files = has_driver() ? 0 : tree_open_files(), others = has_driver() ? 0 : threads();
     const char *gpu = left_on_gpu();
-    if (live == 0 && files <= files_before && temporaries() == 0 && !*gpu) return;
-    printf("left behind: %zu blocks of memory, %zu open files%s%s\n", live,
-           files > files_before ? files - files_before : 0, *gpu ? ", on the GPU " : "", gpu);
+    if (live == 0 && files <= files_before && temporaries() == 0 && others == 0 && !*gpu) return;
+    printf("left behind: %zu blocks of memory, %zu open files, %zu threads%s%s\n", live,
+           files > files_before ? files - files_before : 0, others, *gpu ? ", on the GPU " : "",
+           gpu);
     (void)fflush(stdout);
     _exit(1);
 }
 
 __attribute__((constructor)) static void begin(void) {
     self = getpid();
+    json_set_alloc_funcs(json_get, json_give);
     files_before = tree_open_files();
     if (on_exit(look, NULL) != 0) abort();
 }

@@ -1,5 +1,6 @@
 /* rp_compile: what it refuses, by name and with the numbers; weights bound again; the cache on the second time. */
 #include "support/check.h"
+#include "support/heard.h"
 #include "support/trees.h"
 
 #include <math.h>
@@ -47,6 +48,32 @@ static void bind(rp_compiled *c) {
     rp_error err = {0};
     CHECK_OK(rp_compiled_bind(c, "w", w, &err), &err);
     CHECK_OK(rp_compiled_bind(c, "b", b, &err), &err);
+}
+
+/* Both run op by op; aot_eager what the passes leave. */
+static void aot_eager_is_eager_after_passes(void **state) {
+    static const char *const how[][2] = {{"backend=eager", " lowered to 3 launches: "},
+                                         {"backend=aot_eager", " lowered to 1 launches: "}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        base_buf heard;
+        rp_compilation_config *cfg = rp_config_new();
+        rp_graph *g = rp_graph_new("twice");
+        rp_tensor a = rp_input(g, "a", RP_DTYPE_F32, RP_SHAPE(4)),
+                  twice = rp_exp(rp_neg(rp_neg(a)));
+        CHECK_OK(rp_graph_finish(g, &twice, 1, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        CHECK_OK(rp_config_set(cfg, how[i][0], &err), &err);
+        heard_start(&heard, "inductor");
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_HEARD(&heard, how[i][1]);
+        heard_done(&heard);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
 }
 
 static void every_level_computes(void **state) {
@@ -638,6 +665,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_are_dumped),
         cmocka_unit_test(every_level_computes),
+        cmocka_unit_test(aot_eager_is_eager_after_passes),
         cmocka_unit_test(a_size_without_a_bound_runs_at_every_level),
         cmocka_unit_test(places_along_a_size_without_a_bound),
         cmocka_unit_test(new_weights_count),

@@ -195,6 +195,38 @@ static void back_ends_agree(void **state) {
 }
 
 /* One back end compiles, the other two do not: what they say of kernels tells. */
+/* With the digits that tell neighbours of the type apart. */
+static void values_are_shown_by_their_type(void **state) {
+    static const char source[] =
+        "graph @types(%x: f64[2,1], %n: i64[], %h: f16[2], %b: bool[2]) {\n"
+        "  %third = const 0.1 : f64[]\n"
+        "  %y = mul %x, %third\n"
+        "  %big = const 9007199254740993 : i64[]\n"
+        "  %m = add %n, %big\n"
+        "  %i = cast %x {dtype=i32}\n"
+        "  ret %y, %m, %i, %h, %b\n}\n";
+    static const char want[] = "out0[0,0] = -0x1.3b5cccccccccdp-11 (-0.00060150623321533205)\n"
+                               "out0[1,0] = 0x1.00e3333333333p-10 (0.00097994804382324214)\n"
+                               "out1 = 9007199254741009\n"
+                               "out2[0,0] = 0\n"
+                               "out2[1,0] = 0\n"
+                               "out3[0] = 0x1.46cp-2 (0.319091797)\n"
+                               "out3[1] = -0x1.abp-3 (-0.208496094)\n"
+                               "out4[0] = 1\n"
+                               "out4[1] = 1\n";
+    static const rp_backend all[] = {RP_BACKEND_INTERP, RP_BACKEND_CPU, RP_BACKEND_CPU_EAGER};
+    rp_graph *g = parse(source);
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rp_error err = {0};
+        char *text = NULL;
+        CHECK_OK(rp_graph_eval_text(g, all[i], 3, NULL, &text, &err), &err);
+        assert_string_equal(text, want);
+        rp_free(text);
+    }
+    rp_graph_free(g);
+}
+
 static void back_ends_are_what_they_say(void **state) {
     static const rp_backend all[] = {RP_BACKEND_INTERP, RP_BACKEND_CPU_EAGER, RP_BACKEND_CPU};
     (void)state;
@@ -339,11 +371,17 @@ static void survives_lost_allocations(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unfinished_is_refused),       cmocka_unit_test(a_name_is_of_one_kind),
-        cmocka_unit_test(passes_make_a_new_graph),     cmocka_unit_test(stages_are_text),
-        cmocka_unit_test(instruction_sets_have_names), cmocka_unit_test(back_ends_agree),
-        cmocka_unit_test(back_ends_are_what_they_say), cmocka_unit_test(seeds_and_sizes),
-        cmocka_unit_test(sizes_keep_to_their_range),   cmocka_unit_test(passes_keep_the_numerics),
+        cmocka_unit_test(unfinished_is_refused),
+        cmocka_unit_test(a_name_is_of_one_kind),
+        cmocka_unit_test(passes_make_a_new_graph),
+        cmocka_unit_test(stages_are_text),
+        cmocka_unit_test(instruction_sets_have_names),
+        cmocka_unit_test(back_ends_agree),
+        cmocka_unit_test(values_are_shown_by_their_type),
+        cmocka_unit_test(back_ends_are_what_they_say),
+        cmocka_unit_test(seeds_and_sizes),
+        cmocka_unit_test(sizes_keep_to_their_range),
+        cmocka_unit_test(passes_keep_the_numerics),
         cmocka_unit_test(survives_lost_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,6 +218,30 @@ static void only_items_run(void **state) {
     kir_free(f);
 }
 
+/* A loop of nothing is none; of less than nothing, a mistake. */
+static void extents_are_not_negative(void **state) {
+    static const char text[] =
+        "kernel @f(T: 0..9) {\n  buf y: f32 = arg 0, written\n  %0 = const.i 1\n  %1 = dim T\n  %2 "
+        "= const.i 4\n"
+        "  %3 = par %0 {\n    %4 = const.i -1\n    %5 = imul %2, %4\n    %6 = iadd %1, %5\n    %7 "
+        "= loop %6 {\n"
+        "      %8 = const.f 0x1p+0 : f32\n      store y[%7], %8\n    }\n  }\n}\n";
+    kir_func *f = NULL;
+    rp_error err = {0};
+    (void)state;
+    assert_int_equal(kir_parse(text, strlen(text), &f, &err), RP_OK);
+    for (int64_t t = 0; t < 8; t++) {
+        float y[8] = {0};
+        void *arg[] = {y};
+        err = (rp_error){0};
+        rp_status st = kir_run(f, arg, &t, NULL, 0, 1, &err);
+        assert_int_equal(st, t < 4 ? RP_INVALID : RP_OK);
+        if (t < 4) assert_non_null(strstr(err.text, "(loop): extent -"));
+        for (int64_t i = 0; i < 8; i++) assert_true(y[i] == (t >= 4 && i < t - 4));
+    }
+    kir_free(f);
+}
+
 /* The last that is taken, and the first that is not. */
 static void limits_are_exact(void **state) {
     base_buf b;
@@ -291,6 +315,7 @@ int main(void) {
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(limits_are_exact),
         cmocka_unit_test(only_items_run),
+        cmocka_unit_test(extents_are_not_negative),
         cmocka_unit_test(parsing_survives_lost_allocations),
     };
     return cmocka_run_group_tests_name("kir_text", tests, NULL, NULL);

@@ -392,6 +392,33 @@ static void long_columns_are_summed_row_by_row(void **state) {
     }
 }
 
+/* What is read across rows goes down in tiles, where they are no narrower than a cache line. */
+static void tiles_go_down_in_whole_lines(void **state) {
+    static const struct {
+        int columns, items;
+    } cases[] = {{16 * 67, 64 * 67}, {17 * 67, 64 * 67}, {15 * 67, 64}, {64 * 3, 64 * 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const lower_options o = {.isa = GEN_ISA_PORTABLE};
+        rp_error err = {0};
+        lower_piece p;
+        ir_graph *g = NULL;
+        int64_t items = 0;
+        char text[300];
+        (void)snprintf(text, sizeof text,
+                       "graph @turn(%%x: f32[%d,64]) { %%0 = permute %%x {axes=[1,0]} "
+                       "%%1 = add %%0, %%0 ret %%1 }",
+                       cases[i].columns);
+        CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+        CHECK_OK(lower_graph(g, &o, &p, &err), &err);
+        assert_int_equal(p.n_launches, 1);
+        assert_true(ir_dim_is_const(p.dims, p.launches[0].items, &items));
+        assert_int_equal(items, cases[i].items);
+        lower_done(&p);
+        ir_graph_free(g);
+    }
+}
+
 static void refuses_on_a_gpu(const char *text, const char *why) {
     lower_options o = {.target = GEN_CUDA};
     rp_error err = {0};
@@ -449,6 +476,7 @@ int main(void) {
         cmocka_unit_test(names_are_distinct),
         cmocka_unit_test(the_source_is_the_unit_of_all_kernels),
         cmocka_unit_test(long_columns_are_summed_row_by_row),
+        cmocka_unit_test(tiles_go_down_in_whole_lines),
         cmocka_unit_test(what_has_no_form_for_a_gpu_is_said),
         cmocka_unit_test(every_matrix_is_packed_once),
         cmocka_unit_test(products_on_a_gpu_make_a_row_themselves),
