@@ -107,16 +107,22 @@ static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32
     return st;
 }
 
-/* What is done for an element: `how` is ask, put or put_near. The last unit of part i may have columns that are not there. */
+/* `at`, a column of part i, and whether it is there: weights are packed in whole blocks of LOWER_COLUMNS, and units are of those. */
+static void put_column(base_buf *b, const group *g, uint32_t i) {
+    const part *p = &g->parts[i];
+    base_buf_printf(
+        b, "            const int at = (unit - %" PRId64 ") * %" PRId64 " + column;\n            ",
+        p->first_unit, g->columns);
+    if (p->columns % LOWER_COLUMNS) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
+}
+
+/* What is done for an element: `how` is ask, put or put_near. */
 static void put_element_call(lowerer *L, const group *g, const char *name, uint32_t i,
                              const char *how) {
     const bool asks = strcmp(how, "ask") == 0;
     base_buf *b = &L->source;
     const part *p = &g->parts[i];
-    base_buf_printf(b, "            const int at = (unit - %" PRId64 ") * %" PRId64 " + column;\n",
-                    p->first_unit, g->columns);
-    base_buf_puts(b, "            ");
-    if (p->columns % g->columns) base_buf_printf(b, "if (at < %" PRId64 ") ", p->columns);
+    put_column(b, g, i);
     if (g->to && !asks)
         base_buf_printf(b,
                         "%s_e%u_%s(arg, dim, rk_tile_row(row, tiles), rk_tile_column(row, at, "
@@ -156,15 +162,16 @@ static void put_pairs(lowerer *L, const group *g, const char *name) {
         base_buf_printf(b, "unit >= %" PRId64 " ? %u : ", g->parts[i].first_unit, i);
     base_buf_puts(b, "0; }\n");
     for (uint32_t i = 0; i < g->n_parts; i++)
-        for (int asks = 1; asks >= 0; asks--)
+        for (int asks = 1; asks >= 0; asks--) {
             base_buf_printf(
                 b,
                 "    RP_INLINE void %s(rk_number<%u>, char *const *arg, const long long *dim, int "
-                "unit, long long row, int column, %sfloat *asked)\n    {\n        "
-                "%s_e%u_%s(arg, dim, row, (unit - %" PRId64 ") * %" PRId64
-                " + column, %sasked);\n    }\n",
-                asks ? "ask_pair" : "put_pair", i, asks ? "" : "const float *s, const ", name, i,
-                asks ? "ask" : "put_pair", g->parts[i].first_unit, g->columns, asks ? "" : "s, ");
+                "unit, long long row, int column, %sfloat *asked)\n    {\n",
+                asks ? "ask_pair" : "put_pair", i, asks ? "" : "const float *s, const ");
+            put_column(b, g, i);
+            base_buf_printf(b, "%s_e%u_%s(arg, dim, row, at, %sasked);\n    }\n", name, i,
+                            asks ? "ask" : "put_pair", asks ? "" : "s, ");
+        }
 }
 
 /* --- rows --------------------------------------------------------------------------- */

@@ -41,14 +41,14 @@ static void check_same(const both *b, const plan_run *x, const plan_run *y, cons
     if (d) fail_msg("%s, %s: %s", what, how, d);
 }
 
-/* k: of all; three widths, none of which is a whole tile. */
+/* k: of all; three widths, none of which is a whole tile, one of them half of one. */
 static void check_shape(int rows, int k, int widest) {
     char text[600], what[64];
     (void)snprintf(what, sizeof what, "%d rows of %d, %d columns", rows, k, widest);
     (void)snprintf(
         text, sizeof text,
         "graph @g(%%x: bf16[T,%d]) where T in [%d,%d] {\n"
-        "  %%a = param @a : bf16[5,%d]\n  %%b = param @b : bf16[100,%d]\n"
+        "  %%a = param @a : bf16[5,%d]\n  %%b = param @b : bf16[80,%d]\n"
         "  %%c = param @c : bf16[%d,%d]\n  %%0 = matmul %%x, %%a {trans_b=true}\n"
         "  %%1 = matmul %%x, %%b {trans_b=true}\n  %%2 = matmul %%x, %%c {trans_b=true}\n"
         "  ret %%0, %%1, %%2 }\n",
@@ -118,6 +118,44 @@ static void epilogues_get_their_sums(void **state) {
         plan_run_done(&fused);
         plan_run_done(&apart);
         plan_run_done(&exact);
+        both_done(&b);
+    }
+}
+
+/* Heads that are turned and stored, of one tile and a half together; and packed blocks, which rows are made of. */
+static void columns_end_where_the_matrix_does(void **state) {
+    static const int rows[] = {1, 40, 130};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1600];
+        (void)snprintf(
+            text, sizeof text,
+            "graph @g(%%x: bf16[T,64], %%cos: f32[T,8], %%sin: f32[T,8], %%s: i32[T], %%e: "
+            "bf16[T,64]) "
+            "where T in [%d,%d] {\n"
+            "  %%k = param @k : bf16[48,64]\n  %%v = param @v : bf16[48,64]\n"
+            "  %%w = param @w : bf16[64,64]\n"
+            "  %%ks = state @ks : bf16[16,3,16,16]\n  %%vs = state @vs : bf16[16,3,16,16]\n"
+            "  %%0 = matmul %%x, %%k {trans_b=true}\n  %%1 = matmul %%x, %%v {trans_b=true}\n"
+            "  %%p = reshape %%0 {shape=[T,3,8,2]}\n"
+            "  %%c = reshape %%cos {shape=[T,1,8,1]}\n  %%d = reshape %%sin {shape=[T,1,8,1]}\n"
+            "  %%a = slice %%p {axis=3, start=0, stop=1}\n"
+            "  %%b = slice %%p {axis=3, start=1, stop=2}\n"
+            "  %%2 = mul %%a, %%c\n  %%3 = mul %%b, %%d\n  %%4 = sub %%2, %%3\n"
+            "  %%5 = mul %%b, %%c\n  %%6 = mul %%a, %%d\n  %%7 = add %%5, %%6\n"
+            "  %%8 = concat %%4, %%7 {axis=3}\n  %%9 = reshape %%8 {shape=[T,48]}\n"
+            "  %%10 = kv_store %%ks, %%9, %%s\n  %%11 = kv_store %%vs, %%1, %%s\n"
+            "  %%12 = matmul %%e, %%w {trans_b=true}\n  %%13 = quantize %%12 {dtype=i16b32}\n"
+            "  %%14 = dequant %%13\n  ret %%10, %%11, %%14 }\n",
+            rows[i], rows[i]);
+        both b = both_of(text, SEED);
+        for (int j = 0; j < rows[i]; j++) b.l.leaf[IR_LEAF_INPUT][3].data[j] = 2 * j % 255;
+        plan_run fused = run(&b, both_on_gpu(true, false), "columns"),
+                 apart = run(&b, both_on_gpu(false, false), "columns");
+        check_same(&b, &fused, &apart, "columns", "with fusion and without");
+        plan_run_done(&fused);
+        plan_run_done(&apart);
         both_done(&b);
     }
 }
@@ -216,6 +254,7 @@ int main(void) {
         cmocka_unit_test(products_are_near_whatever_the_shape),
         cmocka_unit_test(wide_tiles_add_alike),
         cmocka_unit_test(epilogues_get_their_sums),
+        cmocka_unit_test(columns_end_where_the_matrix_does),
         cmocka_unit_test(gates_far_from_zero_have_the_same_bits),
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),

@@ -183,16 +183,20 @@ struct rk_unit {
  * floats at most) and put() does the rest, so that many loads are under way at once; with PAIRS it gets the neighbour's sum behind its own, or
  * ask_pair() and put_pair() do both. put() has a row and how far `below` it the element is: within a tile of rows. Of NEAR sums, put_near() is sooner done. Else end() does a row of a unit, by a warp. */
 
-struct rk_by_elements {
-    enum { DIRECT = 1, NEAR = 0 };
+/* No sums have fewer steps. */
+struct rk_far {
+    enum { NEAR = 0 };
     RP_INLINE bool near(const float *) { return false; }
     RP_INLINE void put_near(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
+};
+struct rk_by_elements : rk_far {
+    enum { DIRECT = 1 };
     RP_INLINE void end(char *const *, const long long *, int, long long, float *) {}
 };
-struct rk_by_rows {
+struct rk_by_rows : rk_far {
     enum { DIRECT = 0 };
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
-    RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *) {}
+    RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
 };
 /* In whose scope a sigmoid of |x| < 80 has fewer steps, and the same bits: nothing overflows, nothing is subnormal. */
 struct rk_near {
