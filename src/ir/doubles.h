@@ -13,6 +13,8 @@
 #define rp_logf rk_log64
 #define rp_tanhf rk_tanh64
 #define rp_erff rk_erf64
+#define rp_sinf rk_sin64
+#define rp_cosf rk_cos64
 #define rp_over rk_over64
 #else
 #define rp_expf exp
@@ -20,9 +22,9 @@
 #define rp_logf log
 #define rp_tanhf tanh
 #define rp_erff erf
-#endif
 #define rp_sinf sin
 #define rp_cosf cos
+#endif
 #define rp_floorf floor
 #define rp_roundf rint
 #define rp_powf pow

@@ -48,8 +48,7 @@ static bool is_transcendental(ir_op op) {
 }
 
 bool ir_op_on_doubles(ir_op op) {
-    bool none = op == IR_sin || op == IR_cos || op == IR_pow || op == IR_fma;
-    return ir_op_on_floats(op) && !none;
+    return ir_op_on_floats(op) && op != IR_pow && op != IR_fma;
 }
 
 bool ir_op_is_heavy(ir_op op) {

@@ -1,4 +1,4 @@
-/* exp, log, tanh and erf in double precision, as kernels have them, against the wider ones of the C library. */
+/* exp, log, sin, cos, tanh and erf in double precision, as kernels have them, against the wider ones of the C library. */
 #include "support/check.h"
 
 #include <float.h>
@@ -26,9 +26,22 @@ static void check_all(double x) {
     check(IR_log, logl, 1, x);
     check(IR_tanh, tanhl, 1.4, x);
     check(IR_erf, erfl, 3.1, x);
+    check(IR_sin, sinl, 1, x);
+    check(IR_cos, cosl, 1, x);
 }
 
-static const double special[] = {0.625,
+/* Those from the third on are near multiples of pi/2: the fourth nearer than any other double. */
+static const double special[] = {0x1p19,
+                                 0x1.fffffffffffffp18,
+                                 0x1.921fb54442d18p+0,
+                                 0x1.6ac5b262ca1ffp+849,
+                                 0x1.921fb54442d18p+1,
+                                 0x1.2d97c7f3321d2p+2,
+                                 0x1.c5c01p+18,
+                                 0x1.5fdbbe9bba775p+5,
+                                 0x1p-27,
+                                 0x1p1023,
+                                 0.625,
                                  -0.6249999999999999,
                                  5.999999999999999,
                                  6.0,
@@ -77,6 +90,9 @@ static void functions_are_near(void **state) {
         check(IR_tanh, tanhl, 1.4, (u - 0.5) * (i % 3 == 0 ? 20 : i % 3 == 1 ? 3 : 0x1p-30));
         check(IR_erf, erfl, 3.1, (u - 0.5) * (i % 3 == 0 ? 13 : i % 3 == 1 ? 3 : 0x1p-30));
         check(IR_log, logl, 1, i % 2 ? any : 0.5 + u);
+        double angle = i % 3 == 0 ? any : (u - 0.5) * (i % 3 == 1 ? 0x1p22 : 8);
+        check(IR_sin, sinl, 1, angle);
+        check(IR_cos, cosl, 1, angle);
     }
 }
 

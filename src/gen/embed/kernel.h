@@ -154,6 +154,88 @@ RP_INLINE double rk_erf64(double x)
     return rk_copysign64(a < 1.0 ? a * (t / u) : 1.0 - rk_exp64(-(c * c)) * (p / q), x);
 }
 
+/* The upper half of a product. */
+RP_INLINE rp_u64 rk_mul_high(rp_u64 a, rp_u64 b)
+{
+    rp_u64 al = a & 0xffffffffu, ah = a >> 32, bl = b & 0xffffffffu, bh = b >> 32;
+    rp_u64 mid = ah * bl + (al * bl >> 32), other = al * bh + (mid & 0xffffffffu);
+    return ah * bh + (mid >> 32) + (other >> 32);
+}
+
+/* What is left of a, from 2^19 on, by quarters of a turn: *y + *tail in [-pi/4, pi/4], and the quarters modulo 4. The mantissa times
+ * those 192 bits of 2/pi that count modulo 4 (Payne and Hanek, 1983); behind 61 zeros, which no double exceeds, 70 bits are right. */
+RP_INLINE rp_u64 rk_far_quarter64(double a, double *y, double *tail)
+{
+    /* 2/pi behind 64 zeros */
+    static const rp_u64 bits[21] = {
+        0x0000000000000000ull, 0xa2f9836e4e441529ull, 0xfc2757d1f534ddc0ull, 0xdb6295993c439041ull,
+        0xfe5163abdebbc561ull, 0xb7246e3a424dd2e0ull, 0x06492eea09d1921cull, 0xfe1deb1cb129a73eull,
+        0xe88235f52ebb4484ull, 0xe99c7026b45f7e41ull, 0x3991d639835339f4ull, 0x9c845f8bbdf9283bull,
+        0x1ff897ffde05980full, 0xef2f118b5a0a6d1full, 0x6d367ecf27cb09b7ull, 0x4f463f669e5fea2dull,
+        0x7527bac7ebe5f17bull, 0x3d0739f78a5292eaull, 0x6bfb5fb11f8d5d08ull, 0x56033046fc7b6babull,
+        0xf0cfbc209af4361dull,
+    };
+    rp_u64 u = rp_bits64(a), m = (u & 0x000fffffffffffffull) | 0x0010000000000000ull;
+    rp_u64 at = (u >> 52) - 1075u + 62u, s = at & 63u;
+    const rp_u64 *w = bits + (at >> 6 < 18u ? at >> 6 : 17u);
+    rp_u64 w0 = w[0] << s | w[1] >> 1 >> (63u - s), w1 = w[1] << s | w[2] >> 1 >> (63u - s),
+           w2 = w[2] << s | w[3] >> 1 >> (63u - s);
+    rp_u64 p2 = m * w2, h2 = rk_mul_high(m, w2), l1 = m * w1, p1 = l1 + h2;
+    rp_u64 p0 = m * w0 + rk_mul_high(m, w1) + (p1 < l1);
+    rp_u64 f0 = p0 << 2 | p1 >> 62, f1 = p1 << 2 | p2 >> 62, minus = 0u - (f0 >> 63);
+    rp_u64 a1 = (f1 ^ minus) - minus, a0 = (f0 ^ minus) + (minus & (a1 == 0));
+    /* |fraction| * 2^128 in parts of 42, 43 and 43 bits, each exact, then as a sum of two */
+    double d0 = (double)(rp_i64)(a0 >> 22) * 0x1p-42, d1 = (double)(rp_i64)((a0 & 0x3fffffu) << 21 | a1 >> 43) * 0x1p-85;
+    double d2 = (double)(rp_i64)(a1 & 0x7ffffffffffull) * 0x1p-128, lo = d1 + d2, hi = d0 + lo;
+    lo = (d0 - hi) + lo;
+    /* times pi/2 = c0 + c1 + c2, of which c0 and c1 have 26 bits, as h0 and h1 = hi - h0 have */
+    const double c0 = 0x1.921fb5p+0, c1 = 0x1.110b46p-26, c2 = 0x1.1a62633145c07p-54;
+    double h0 = rp_from_bits64(rp_bits64(hi) & 0xfffffffff8000000ull), h1 = hi - h0;
+    double t0 = h0 * c0, t1 = h0 * c1 + h1 * c0, t2 = (h1 * c1 + hi * c2) + lo * 1.5707963267948966;
+    double s1 = t1 + t2, r = t0 + s1;
+    *tail = minus ? -((t0 - r) + s1) : (t0 - r) + s1;
+    *y = minus ? -r : r;
+    return (p0 >> 62) + (p0 >> 61 & 1u);
+}
+
+/* <= 1 ulp: sin(x + shift * pi/2). Less the nearest multiple of pi/2, in three parts of 33 bits and a fourth where that is exact, then a
+ * polynomial of sin or cos (FreeBSD's k_sin.c and k_cos.c). */
+RP_INLINE double rk_sincos64(double x, rp_u64 shift)
+{
+    double a = rk_abs64(x), y, tail;
+    rp_u64 k;
+    if (a < 0x1p19) {
+        double z = a * 0.63661977236758134308 + 6755399441055744.0, n = z - 6755399441055744.0;
+        double r = a - n * 1.57079632673412561417e+00, w = n * 6.07710050630396597660e-11, s = r - w;
+        double e = (r - s) - w, v = n * 2.02226624871116645580e-21, t = s - v;
+        e = e + ((s - t) - v) - n * 8.47842766036889956997e-32;
+        y = t + e;
+        tail = (t - y) + e;
+        k = rp_bits64(z);
+    } else {
+        k = rk_far_quarter64(a, &y, &tail);
+    }
+    double z = y * y, v = z * y, w = z * z;
+    double p = 1.58969099521155010221e-10;
+    p = p * z - 2.50507602534068634195e-08;
+    p = p * z + 2.75573137070700676789e-06;
+    p = p * z - 1.98412698298579493134e-04;
+    p = p * z + 8.33333333332248946124e-03;
+    double sine = y - ((z * (0.5 * tail - v * p) - tail) - v * -1.66666666666666324348e-01);
+    double q = z * (4.16666666666666019037e-02 + z * (-1.38888888888741095749e-03 + z * 2.48015872894767294178e-05)) +
+               w * w * (-2.75573143513906633035e-07 + z * (2.08757232129817482790e-09 + z * -1.13596475577881948265e-11));
+    double h = 0.5 * z, one = 1.0 - h, cosine = one + (((1.0 - one) - h) + (z * q - y * tail));
+    rp_u64 minus = shift ? 0u : rp_bits64(x) >> 63; /* sin is odd, cos is even */
+    k = k + shift;
+    double r = (k & 1u) ? cosine : sine;
+    r = rp_from_bits64(rp_bits64(r) ^ ((k >> 1 & 1u) ^ minus) << 63);
+    r = a < 0x1p-27 ? (shift ? 1.0 : x) : r;
+    return a < (double)RP_INF ? r : x - x;
+}
+
+RP_INLINE double rk_sin64(double x) { return rk_sincos64(x, 0); }
+RP_INLINE double rk_cos64(double x) { return rk_sincos64(x, 1); }
+
 /* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
 #define RK_CHUNK 4096
 
