@@ -85,15 +85,15 @@ typedef struct stream_size {
     uint32_t per_sm, warps, slots, chunks;
 } stream_size;
 
-static stream_size stream_size_of(const lower_cuda_attention *a) {
-    static const stream_size narrow = {2, 6, 3, 18}, wide = {1, 8, 2, 24};
-    return is_narrow(a) ? narrow : wide;
+static stream_size stream_size_of(const lower_cuda_attention *a, const row_class *c) {
+    static const stream_size narrow = {2, 6, 3, 18}, alone = {1, 8, 3, 24}, wide = {1, 8, 2, 24};
+    return !is_narrow(a) ? wide : c->most < SPLIT_MOST ? alone : narrow;
 }
 
 /* Its dynamic shared memory: rings with a barrier a cell, results and bases of chunks, what rows are. */
-static int64_t stream_bytes(const lower_cuda_attention *a) {
+static int64_t stream_bytes(const lower_cuda_attention *a, const row_class *c) {
     const gen_attention_record *r = &a->record;
-    const stream_size s = stream_size_of(a);
+    const stream_size s = stream_size_of(a, c);
     const int64_t group = r->heads / r->kv_heads, parts = (group + 7) / 8,
                   queries = (group + parts - 1) / parts,
                   fours = ((int64_t)r->head_dim + 63) / 64 * 16,
@@ -105,7 +105,7 @@ static int64_t stream_bytes(const lower_cuda_attention *a) {
 static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
     if (!a->tensor) return EXACT_PER_SM;
     if (!c->blocks) return is_tall(a, c) ? 2 : 1;
-    if (is_streamed(a, c)) return stream_size_of(a).per_sm;
+    if (is_streamed(a, c)) return stream_size_of(a, c).per_sm;
     return is_narrow(a) ? (split_team(c) > 1 ? 2 : c->blocks > 1 ? 3 : 4) : 2;
 }
 
@@ -126,7 +126,10 @@ static uint32_t find_classes(const lower_cuda_attention *a, row_class *classes) 
         int64_t rows = blocks > 1 ? full_of(a, blocks) / ((int64_t)units_of(&a->record) * blocks)
                                   : most;
         if (rows > most) rows = most;
-        if (rows > (n ? classes[n - 1].most : 0)) classes[n++] = (row_class){rows, blocks, 1};
+        /* Two blocks for each row of short heads are slower than one that has a multiprocessor alone. */
+        const bool alone = a->tensor && is_narrow(a) && blocks == 2;
+        if (rows > (n ? classes[n - 1].most : 0))
+            classes[n++] = (row_class){rows, alone ? 1 : blocks, 1};
     }
     if (a->tensor) classes[n++] = (row_class){SPREAD_MOST, 0, SPREAD};
     classes[n++] = (row_class){INT64_MAX, 0, 1};
@@ -145,7 +148,7 @@ static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class 
     if (!a->tensor) base_buf_printf(b, "rk_kv_%s, ", rp_dtype_name(r->kv));
     base_buf_printf(b, "%u, %u, %u, %u", r->heads, r->kv_heads, r->head_dim, r->block_size);
     if (is_streamed(a, c)) {
-        const stream_size s = stream_size_of(a);
+        const stream_size s = stream_size_of(a, c);
         base_buf_printf(b, ", %u, %u, %u> A;\n", s.warps, s.slots, s.chunks);
         return;
     }
@@ -226,10 +229,10 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
         alt.per_block = MOST_BLOCKS / c->blocks;
         if (a->tensor) alt.threads = split_warps(a, c) * 32;
         if (is_streamed(a, c)) {
-            const stream_size s = stream_size_of(a);
+            const stream_size s = stream_size_of(a, c);
             alt.threads = s.warps * 32;
             alt.per_sm = s.per_sm;
-            alt.scratch = stream_bytes(a);
+            alt.scratch = stream_bytes(a, c);
         }
     } else if (a->tensor) {
         alt.per_block = MOST_BLOCKS * units_of(r) * FLASH_ROWS / (r->heads * c->spread);
@@ -241,6 +244,9 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
 
 static char *name_of(lowerer *L, const lower_cuda_attention *a, const row_class *c,
                      uint32_t index) {
+    if (is_streamed(a, c))
+        return base_arena_printf(L->arena, "attn_fused_attention_%u_stream%" PRId64, index,
+                                 c->most);
     if (c->blocks)
         return base_arena_printf(L->arena, "attn_fused_attention_%u_rows%u", index, c->blocks);
     if (c->spread > 1)

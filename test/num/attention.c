@@ -176,6 +176,7 @@ static void streamed_rows_are_near_whatever_the_shape(void **state) {
     double *positions = b.l.leaf[IR_LEAF_INPUT][POSITIONS].data;
     for (int t = 1; t < together.rows; t++) positions[t] = t * 37 % 150;
     positions[0] = together.context - 1;
+    b.l.leaf[IR_LEAF_INPUT][SEQS].data[0] = 2; /* a row that is not the request of its number */
     plan_run r = run(&b, false);
     check(&together, &b, &r, FEW);
     plan_run_done(&r);
