@@ -170,6 +170,18 @@ for f in src/gen/pack.c src/plan/pack.c src/engine/weights.c; do
 done
 [ -z "$open" ] && echo "PASS deciding files" || echo "FAIL deciding files:$open"
 
+# Every planted bug of test/mutants/ still has its place, and the test that it names is there.
+lost=
+for p in test/mutants/*.patch; do
+    command -v patch >/dev/null || break
+    patch -p1 -F3 -s -f --dry-run -r - <"$p" >/dev/null 2>&1 || lost+=" ${p##*/}"
+    read -r _ _ t _ <"$p"
+    [ -f "test/$t.c" ] || [ -f "test/$t/run.sh" ] || lost+=" ${p##*/} (no test/$t)"
+done
+if ! command -v patch >/dev/null; then echo "SKIP mutants apply: no patch(1) here"
+elif [ -z "$lost" ]; then echo "PASS mutants apply"
+else echo "FAIL mutants apply: they no longer do:$lost"; fi
+
 # A table of bench/results/ is whole: what the scripts name as needed is what was measured.
 lacking() (
     samples=$copy/samples
