@@ -364,6 +364,7 @@ static void addresses_are_read_from_a_table(void **state) {
     assert_int_equal(bench_info(&w.b).tensor_mem_bytes, 2 * sizeof(int64_t)); /* the output alone */
     char *text = bench_text(&w.b);
     assert_non_null(strstr(text, "Indirect"));
+    assert_null(strstr(text, "TensorDynamicInfo(")); /* of those that are copied */
     rp_free(text);
     rp_value bad = rp_value_indirect((rp_buffer){RP_DTYPE_F32, 1, {1}, &x}), args;
     bad.state = true;

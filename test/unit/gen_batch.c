@@ -103,6 +103,9 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_int_equal(gen_batch_check(&b, MAX_SHARED, &err), RP_UNSUPPORTED);
     assert_non_null(strstr(err.text, "step of many rows, up: "));
     b = fitted(1, 64, false);
+    b.tile[GEN_STEP_UP].stages = 1; /* what is read is not what is waited for */
+    assert_int_equal(gen_batch_check(&b, MAX_SHARED, NULL), RP_UNSUPPORTED);
+    b = fitted(1, 64, false);
     b.tile[GEN_STEP_O].splits = 3;
     assert_int_equal(gen_batch_check(&b, MAX_SHARED, NULL), RP_UNSUPPORTED);
     b = fitted(1, 512, true);
