@@ -9,6 +9,7 @@ static float x[64], y[64];
 
 static int fresh(void **state) {
     (void)state;
+    rp_log_set_callback(NULL, NULL); /* where a test before failed, it still listened */
     r = (reader){0};
     for (int i = 0; i < 64; i++) {
         x[i] = (float)(i % 17) / 8 - 1;
