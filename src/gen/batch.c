@@ -171,7 +171,8 @@ static void all_wgmma_text(const gen_batch *b, base_buf *out) {
         for (int m = 0; m < GEN_STEP_MATRICES_; m++) used = used || b->tile[m].columns == columns;
         if (used) gen_wgmma_text("rp_wgmma", columns, GEN_WGMMA_SHARED, out);
     }
-    if (b->one_sequence) gen_wgmma_text("rp_wgmma_turned", b->s.head_dim, GEN_WGMMA_REGISTERS, out);
+    if (b->one_sequence)
+        gen_wgmma_text("rp_wgmma_turned", b->s.head_dim, GEN_WGMMA_REGISTERS_TURNED, out);
 }
 
 void gen_batch_text(const gen_batch *b, base_buf *out) {

@@ -18,6 +18,7 @@ BASE_EMBED(attention_tile_cu);
 BASE_EMBED(attention_split_cu);
 BASE_EMBED(attention_stream_cu);
 BASE_EMBED(attention_tensor_cu);
+BASE_EMBED(attention_prefill_cu);
 BASE_EMBED(top_cu);
 
 void gen_c_matmul(const gen_matmul_uses *uses, base_buf *out) {
@@ -43,6 +44,20 @@ static void tensor_text(base_buf *out) {
     base_buf_add(out, rp_embed_tensor_pingpong_cu, rp_embed_tensor_pingpong_cu_size);
 }
 
+/* The same of scores and of what weights give. */
+static void prefill_text(base_buf *out) {
+    base_buf_puts(
+        out, "template <int COLUMNS>\n__device__ void rk_wgmma_keys(float *d, const rp_u32 *a, "
+             "rp_u64 b, int more);\ntemplate <int COLUMNS>\n__device__ void "
+             "rk_wgmma_values(float *d, const rp_u32 *a, rp_u64 b);\n"
+             "#if defined __CUDA_ARCH_FEAT_SM90_ALL && !defined RK_EMULATED\n");
+    gen_wgmma_text("rk_wgmma_keys", 128, GEN_WGMMA_REGISTERS, out);
+    gen_wgmma_text("rk_wgmma_values", 64, GEN_WGMMA_REGISTERS_TURNED, out);
+    gen_wgmma_text("rk_wgmma_values", 128, GEN_WGMMA_REGISTERS_TURNED, out);
+    base_buf_puts(out, "#endif\n");
+    base_buf_add(out, rp_embed_attention_prefill_cu, rp_embed_attention_prefill_cu_size);
+}
+
 void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
     if (uses->quant || uses->floats) base_buf_add(out, rp_embed_matmul_cu, rp_embed_matmul_cu_size);
     if (uses->strided) base_buf_add(out, rp_embed_product_cu, rp_embed_product_cu_size);
@@ -56,6 +71,7 @@ void gen_cuda_templates(const gen_matmul_uses *uses, base_buf *out) {
             base_buf_add(out, rp_embed_attention_split_cu, rp_embed_attention_split_cu_size);
             base_buf_add(out, rp_embed_attention_stream_cu, rp_embed_attention_stream_cu_size);
             base_buf_add(out, rp_embed_attention_tensor_cu, rp_embed_attention_tensor_cu_size);
+            prefill_text(out);
         }
     }
 }

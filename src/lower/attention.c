@@ -22,7 +22,11 @@ enum {
     FLASH_KEYS = 64,   /* RK_FLASH_KEYS */
     SPREAD = 8,        /* blocks of a tile and head .. */
     SPREAD_MOST = 512, /* .. of so many rows at most, which may be of as many requests */
-    NARROW_HEAD = 64   /* heads of more dims take twice the registers */
+    NARROW_HEAD = 64,  /* heads of more dims take twice the registers */
+    PREFILL_HEAD = 64, /* rk_attn_prefill: HD */
+    PREFILL_THREADS = 384, /* N */
+    PREFILL_STAGES = 2,    /* STAGES */
+    PREFILL_KEYS = 128     /* KEYS */
 };
 
 /* The kernel for up to so many rows: clusters of `blocks` take them one by one, or (0) blocks take tiles of them. */
@@ -69,6 +73,11 @@ static bool is_streamed(const lower_cuda_attention *a, const row_class *c) {
     return a->tensor && c->blocks == 1;
 }
 
+/* Whether a step has so many rows that groups of warps with work of their own take them. */
+static bool is_prefill(const lower_cuda_attention *a, const row_class *c) {
+    return a->tensor && !c->blocks && c->spread == 1 && a->record.head_dim == PREFILL_HEAD;
+}
+
 /* Warps that share a chunk on tensor cores: of rows so few that others would have none. */
 static uint32_t split_team(const row_class *c) {
     return c->blocks >= TEAM_BLOCKS ? SPLIT_TEAM : 1;
@@ -104,7 +113,7 @@ static int64_t stream_bytes(const lower_cuda_attention *a, const row_class *c) {
 /* Blocks that shall have room on a multiprocessor, by their registers. */
 static uint32_t per_sm(const lower_cuda_attention *a, const row_class *c) {
     if (!a->tensor) return EXACT_PER_SM;
-    if (!c->blocks) return is_tall(a, c) ? 2 : 1;
+    if (!c->blocks) return is_tall(a, c) && !is_prefill(a, c) ? 2 : 1;
     if (is_streamed(a, c)) return stream_size_of(a, c).per_sm;
     return is_narrow(a) ? (split_team(c) > 1 ? 2 : c->blocks > 1 ? 3 : 4) : 2;
 }
@@ -142,9 +151,10 @@ static void put_type(lowerer *L, const lower_cuda_attention *a, const row_class 
     const uint32_t blocks = c->blocks;
     base_buf *b = &L->source;
     base_buf_printf(b, "    typedef %s<",
-                    is_streamed(a, c) ? "rk_attn_stream"
-                    : a->tensor       ? (blocks ? "rk_attn_split" : "rk_attn_flash")
-                                      : (blocks ? "rk_attn" : "rk_attn_tile"));
+                    is_streamed(a, c)  ? "rk_attn_stream"
+                    : is_prefill(a, c) ? "rk_attn_prefill"
+                    : a->tensor        ? (blocks ? "rk_attn_split" : "rk_attn_flash")
+                                       : (blocks ? "rk_attn" : "rk_attn_tile"));
     if (!a->tensor) base_buf_printf(b, "rk_kv_%s, ", rp_dtype_name(r->kv));
     base_buf_printf(b, "%u, %u, %u, %u", r->heads, r->kv_heads, r->head_dim, r->block_size);
     if (is_streamed(a, c)) {
@@ -209,6 +219,17 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
             (double)a->record.scale);
         return;
     }
+    if (is_prefill(a, c)) {
+        base_buf_printf(
+            b,
+            "    A::start(r);\n"
+            "    rk_wait();\n"
+            "    A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const A::element "
+            "*)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 *)arg[5], "
+            "(float *)arg[6], rows, n_tables, width, %af, n);\n}\n",
+            (double)a->record.scale);
+        return;
+    }
     const bool hints = blocks && a->tensor;
     base_buf_printf(b,
                     "    rk_wait();\n"
@@ -239,6 +260,10 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
         alt.threads = is_tall(a, c) ? FLASH_ROWS : 2 * FLASH_ROWS;
         alt.scratch = (int64_t)4 * FLASH_KEYS * (r->head_dim * 2 + 16);
     }
+    if (is_prefill(a, c)) {
+        alt.threads = PREFILL_THREADS;
+        alt.scratch = PREFILL_STAGES * (2 * PREFILL_KEYS * r->head_dim * 2 + 4 * 8);
+    }
     return alt;
 }
 
@@ -249,10 +274,10 @@ static char *name_of(lowerer *L, const lower_cuda_attention *a, const row_class 
                                  c->most);
     if (c->blocks)
         return base_arena_printf(L->arena, "attn_fused_attention_%u_rows%u", index, c->blocks);
+    const char *way = is_prefill(a, c) ? "prefill" : a->tensor ? "flash" : "tiles";
     if (c->spread > 1)
-        return base_arena_printf(L->arena, "attn_fused_attention_%u_flash%u", index, c->spread);
-    return base_arena_printf(L->arena, "attn_fused_attention_%u_%s", index,
-                             a->tensor ? "flash" : "tiles");
+        return base_arena_printf(L->arena, "attn_fused_attention_%u_%s%u", index, way, c->spread);
+    return base_arena_printf(L->arena, "attn_fused_attention_%u_%s", index, way);
 }
 
 rp_status lower_cuda_attention_kernels(lowerer *L, const lower_cuda_attention *a, lower_launch *l) {

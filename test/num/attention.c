@@ -190,6 +190,9 @@ static void many_rows_are_near_whatever_the_shape(void **state) {
     check_one((shape){3, 1, 64, 16, 200, 131, 1, 131}, MANY);
     check_one((shape){2, 2, 48, 32, 100, 150, 3, 50}, MANY);
     check_one((shape){2, 1, 128, 16, 70, 129, 2, 65}, MANY);
+    /* Rings of tiles go round, behind cached positions, of a second request, too. */
+    check_one((shape){1, 1, 64, 32, 600, 513, 1, 513}, MANY);
+    check_one((shape){2, 1, 64, 16, 300, 520, 2, 260}, MANY);
 }
 
 static void check_crowd(shape few) {

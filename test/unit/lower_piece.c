@@ -283,7 +283,8 @@ static void attention_has_the_blocks_of_its_class(void **state) {
         int head_dim;
     } want[] = {{"bf16", "_rows8", 1, 64, 64},      {"bf16", "_rows4", 8, 256, 64},
                 {"bf16", "_stream16", 16, 128, 64}, {"bf16", "_stream64", 64, 512, 64},
-                {"bf16", "_flash8", 128, 256, 64},  {"bf16", "_flash", 2048, 512, 64},
+                {"bf16", "_flash8", 128, 256, 64},  {"bf16", "_prefill", 2048, 512, 64},
+                {"bf16", "_flash8", 128, 256, 96},  {"bf16", "_flash", 2048, 512, 96},
                 {"f16", "_rows8", 1, 64, 64},       {"f16", "_rows4", 8, 256, 64},
                 {"f16", "_rows2", 18, 288, 64},     {"f16", "_tiles", 64, 512, 64},
                 {"f16", "_tiles", 2048, 16384, 64}, {"bf16", "_rows4", 4, 128, 128},

@@ -14,34 +14,25 @@ RP_INLINE void rk_copy(rp_u32 to, const void *from, bool has)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(has ? 16 : 0) : "memory");
 }
+/* A thread's copies so far arrive at the barrier when they are there; wgmma reads them behind rk_copies_visible. */
+RP_INLINE void rk_copies_arrive(rp_u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory"); }
+RP_INLINE void rk_copies_visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/* What wgmma has left in a register: nothing that reads it is moved in front of the wait. */
+RP_INLINE void rk_is_there(float &x) { asm volatile("" : "+f"(x)::"memory"); }
+RP_INLINE void rk_is_there(rp_u32 &x) { asm volatile("" : "+r"(x)::"memory"); }
 RP_INLINE void rk_copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #endif
 
-/* SPREAD: blocks for each head of a tile, of which those after the first have work where rows are taken one by one. */
-template <int HEADS, int KV_HEADS, int HD, int BLOCK, int SPREAD>
-struct rk_attn_flash {
+/* What a tile of rows is made of, for blocks of N threads. SPREAD: blocks for each head of a tile, of which those after the first have work where rows are taken
+ * one by one. */
+template <int HEADS, int KV_HEADS, int HD, int BLOCK, int SPREAD, int N>
+struct rk_attn_runs {
     typedef rp_u16 element;
-    enum {
-        tall = HD > 64 || SPREAD > 1 ? 1 : 2, /* 16 rows of a warp, which share what it reads of keys and values */
-        N = RK_FLASH_ROWS / tall * 2,
-        pieces = HD / 8,   /* of 16 bytes, of a position */
-        row = HD * 2 + 16, /* bytes of one in shared memory; odd multiples of 16 keep ldmatrix from conflicts */
-        half = RK_FLASH_KEYS * row, /* a tile's keys, then its values */
-        bytes = 2 * 2 * half,       /* of two tiles in dynamic shared memory */
-        held = (RK_FLASH_KEYS * pieces + N - 1) / N,
-        tiles = RK_FLASH_KEYS / 8,
-        units = HEADS * SPREAD /* of a tile of rows */
-    };
+    enum { units = HEADS * SPREAD /* of a tile of rows */ };
     typedef rk_attn_split<HEADS, KV_HEADS, HD, BLOCK, 1, N / 32> single;
     struct room {
         typename single::room row;
         rp_i32 seq[RK_FLASH_ROWS], pos[RK_FLASH_ROWS];
-    };
-    /* Of rows g and g + 8 of 16: positions that count, the result so far, queries. */
-    struct state {
-        int n[2];
-        float top[2], sum[2], o[HD / 8][4];
-        rp_u32 q[HD / 16][4];
     };
     /* Where the keys and values of a request are, n positions for one kv head. */
     struct cache {
@@ -50,6 +41,113 @@ struct rk_attn_flash {
         int kv_head, n;
     };
 
+    /* Runs of rows of one request. Every warp counts by itself. */
+    RP_INLINE int count_runs(const room &r)
+    {
+        int runs = 0;
+#pragma unroll
+        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) {
+            const int i = rk_lane() + 32 * k, seq = r.seq[i];
+            runs += seq >= 0 && (i == 0 || r.seq[i - 1] != seq);
+        }
+        for (int o = 1; o < 32; o *= 2) runs += __shfl_xor_sync(RK_WARP, runs, o);
+        return runs;
+    }
+
+    /* *end: of the run that begins at row `first`. Gives the positions that count for any row of it. */
+    RP_INLINE int find_run(const room &r, int first, int count, int *end)
+    {
+        int stop = count, n = 0;
+#pragma unroll
+        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) {
+            const int i = rk_lane() + 32 * k;
+            if (i > first && i < stop && r.seq[i] != r.seq[first]) stop = i;
+        }
+        for (int o = 1; o < 32; o *= 2) {
+            const int other = __shfl_xor_sync(RK_WARP, stop, o);
+            stop = other < stop ? other : stop;
+        }
+#pragma unroll
+        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) {
+            const int i = rk_lane() + 32 * k;
+            if (i >= first && i < stop && r.pos[i] + 1 > n) n = r.pos[i] + 1;
+        }
+        for (int o = 1; o < 32; o *= 2) {
+            const int other = __shfl_xor_sync(RK_WARP, n, o);
+            n = other > n ? other : n;
+        }
+        *end = stop;
+        return n;
+    }
+
+    /* Rows of many requests, one by one; called, so that registers are dealt for the other rows. */
+    RP_CALL void rows(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables,
+                        float *to, long long n_tables, rp_size table_width, float scale, long long row0, int count, int unit)
+    {
+        for (int i = unit; i < count * single::units; i += units) {
+            __syncthreads(); /* the row before is done with shared memory */
+            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess());
+        }
+    }
+
+    /* An item: a head of a tile of rows, the last tile first, since it has most to do; then the other units. WAY says whether tiles of many requests are done, and of few:
+     * by request(), a run of rows. */
+    template <class WAY>
+    RP_FN void run_by(typename WAY::room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
+                   long long n_rows, long long n_tables, rp_size table_width, float scale, long long item)
+    {
+        const long long n_tiles = (n_rows + RK_FLASH_ROWS - 1) / RK_FLASH_ROWS, other = item - n_tiles * HEADS, others = units - HEADS;
+        const int unit = (int)(other < 0 ? item % HEADS : HEADS + other % (others ? others : 1)), id = threadIdx.x;
+        const long long row0 = (n_tiles - 1 - (other < 0 ? item / HEADS : other / (others ? others : 1))) * RK_FLASH_ROWS;
+        const int count = n_rows - row0 < RK_FLASH_ROWS ? (int)(n_rows - row0) : RK_FLASH_ROWS;
+        /* The rows of one request are together, so that a glance tells most tiles of one. */
+        const bool several = seqs[row0] != seqs[row0 + count - 1];
+        if ((other >= 0 || !WAY::FEW) && !several) return;
+        __syncthreads(); /* the item before is done with shared memory */
+        if (id < RK_FLASH_ROWS) { /* as many threads at least */
+            const bool padding = id >= count || seqs[row0 + id] < 0 || positions[row0 + id] < 0;
+            r.seq[id] = padding ? -1 : seqs[row0 + id];
+            r.pos[id] = padding ? -1 : positions[row0 + id];
+        }
+        __syncthreads();
+        if (several && count_runs(r) > RK_FLASH_RUNS) {
+            if (WAY::MANY) rows(r, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0, count, unit);
+            return;
+        }
+        if (other >= 0 || !WAY::FEW) return;
+        for (int i = id; i < count * HD; i += N)
+            if (r.seq[i / HD] < 0) to[((row0 + i / HD) * HEADS + unit) * HD + i % HD] = 0.0f;
+        for (int i = 0, end; i < count; i = end) {
+            const int seq = r.seq[i], n = find_run(r, i, count, &end);
+            const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * table_width, unit / (HEADS / KV_HEADS), n};
+            if (seq >= 0) WAY::request(r, q, from, to, row0, i, end, unit, scale * RK_LOG2_E);
+        }
+    }
+};
+
+template <int HEADS, int KV_HEADS, int HD, int BLOCK, int SPREAD, int TALL = (HD > 64 || SPREAD > 1) ? 1 : 2>
+struct rk_attn_flash : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, RK_FLASH_ROWS / TALL * 2> {
+    typedef rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, RK_FLASH_ROWS / TALL * 2> runs;
+    typedef typename runs::element element;
+    typedef typename runs::room room;
+    typedef typename runs::cache cache;
+    enum {
+        MANY = 1, FEW = 1, /* requests of a tile */
+        tall = TALL,       /* 16 rows of a warp, which share what it reads of keys and values */
+        N = RK_FLASH_ROWS / tall * 2,
+        pieces = HD / 8,   /* of 16 bytes, of a position */
+        row = HD * 2 + 16, /* bytes of one in shared memory; odd multiples of 16 keep ldmatrix from conflicts */
+        half = RK_FLASH_KEYS * row, /* a tile's keys, then its values */
+        bytes = 2 * 2 * half,       /* of two tiles in dynamic shared memory */
+        held = (RK_FLASH_KEYS * pieces + N - 1) / N,
+        tiles = RK_FLASH_KEYS / 8
+    };
+    /* Of rows g and g + 8 of 16: positions that count, the result so far, queries. */
+    struct state {
+        int n[2];
+        float top[2], sum[2], o[HD / 8][4];
+        rp_u32 q[HD / 16][4];
+    };
     /* The blocks of the cache of this thread's pieces of positions [t, t + RK_FLASH_KEYS). */
     RP_INLINE void look_up(int *to, const cache &from, int t)
     {
@@ -257,84 +355,9 @@ struct rk_attn_flash {
         for (int i = 0; i < tall; i++) finish(w[i], to, row0, mine + 16 * i, head);
     }
 
-    /* Runs of rows of one request. Every warp counts by itself. */
-    RP_INLINE int count_runs(const room &r)
-    {
-        int runs = 0;
-#pragma unroll
-        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) {
-            const int i = rk_lane() + 32 * k, seq = r.seq[i];
-            runs += seq >= 0 && (i == 0 || r.seq[i - 1] != seq);
-        }
-        for (int o = 1; o < 32; o *= 2) runs += __shfl_xor_sync(RK_WARP, runs, o);
-        return runs;
-    }
-
-    /* *end: of the run that begins at row `first`. Gives the positions that count for any row of it. */
-    RP_INLINE int find_run(const room &r, int first, int count, int *end)
-    {
-        int stop = count, n = 0;
-#pragma unroll
-        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) {
-            const int i = rk_lane() + 32 * k;
-            if (i > first && i < stop && r.seq[i] != r.seq[first]) stop = i;
-        }
-        for (int o = 1; o < 32; o *= 2) {
-            const int other = __shfl_xor_sync(RK_WARP, stop, o);
-            stop = other < stop ? other : stop;
-        }
-#pragma unroll
-        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) {
-            const int i = rk_lane() + 32 * k;
-            if (i >= first && i < stop && r.pos[i] + 1 > n) n = r.pos[i] + 1;
-        }
-        for (int o = 1; o < 32; o *= 2) {
-            const int other = __shfl_xor_sync(RK_WARP, n, o);
-            n = other > n ? other : n;
-        }
-        *end = stop;
-        return n;
-    }
-
-    /* Rows of many requests, one by one; called, so that registers are dealt for the other rows. */
-    RP_CALL void rows(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables,
-                        float *to, long long n_tables, rp_size table_width, float scale, long long row0, int count, int unit)
-    {
-        for (int i = unit; i < count * single::units; i += units) {
-            __syncthreads(); /* the row before is done with shared memory */
-            single::run(r.row, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0 * single::units + i, single::no_guess());
-        }
-    }
-
-    /* An item: a head of a tile of rows, the last tile first, since it has most to do; then the other units. */
     RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
                    long long n_rows, long long n_tables, rp_size table_width, float scale, long long item)
     {
-        const long long n_tiles = (n_rows + RK_FLASH_ROWS - 1) / RK_FLASH_ROWS, other = item - n_tiles * HEADS, others = units - HEADS;
-        const int unit = (int)(other < 0 ? item % HEADS : HEADS + other % (others ? others : 1)), id = threadIdx.x;
-        const long long row0 = (n_tiles - 1 - (other < 0 ? item / HEADS : other / (others ? others : 1))) * RK_FLASH_ROWS;
-        const int count = n_rows - row0 < RK_FLASH_ROWS ? (int)(n_rows - row0) : RK_FLASH_ROWS;
-        /* The rows of one request are together, so that a glance tells most tiles of one. */
-        const bool several = seqs[row0] != seqs[row0 + count - 1];
-        if (other >= 0 && !several) return;
-        __syncthreads(); /* the item before is done with shared memory */
-        if (id < RK_FLASH_ROWS) { /* as many threads at least */
-            const bool padding = id >= count || seqs[row0 + id] < 0 || positions[row0 + id] < 0;
-            r.seq[id] = padding ? -1 : seqs[row0 + id];
-            r.pos[id] = padding ? -1 : positions[row0 + id];
-        }
-        __syncthreads();
-        if (several && count_runs(r) > RK_FLASH_RUNS) {
-            rows(r, q, k, v, seqs, positions, tables, to, n_tables, table_width, scale, row0, count, unit);
-            return;
-        }
-        if (other >= 0) return;
-        for (int i = id; i < count * HD; i += N)
-            if (r.seq[i / HD] < 0) to[((row0 + i / HD) * HEADS + unit) * HD + i % HD] = 0.0f;
-        for (int i = 0, end; i < count; i = end) {
-            const int seq = r.seq[i], n = find_run(r, i, count, &end);
-            const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * table_width, unit / (HEADS / KV_HEADS), n};
-            if (seq >= 0) request(r, q, from, to, row0, i, end, unit, scale * RK_LOG2_E);
-        }
+        runs::template run_by<rk_attn_flash>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, item);
     }
 };

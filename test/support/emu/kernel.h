@@ -319,6 +319,11 @@ static inline void rk_copy(unsigned to, const void *from, bool has) {
 }
 static inline void rk_copied() {
 }
+static inline void rk_copies_arrive(unsigned at) {
+    rk_barrier_arrive(at);
+}
+static inline void rk_copies_visible() {
+}
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 static inline void rk_wgmma_begin() {
@@ -357,5 +362,47 @@ template <int N> void rk_wgmma(float *d, unsigned long long a, unsigned long lon
         d[4 * j + n % 2] = (float)s[0];
         d[4 * j + n % 2 + 2] = (float)s[1];
     }
+}
+template <class T> static inline void rk_is_there(T &) {
+}
+/* Element (k, n) of an operand with 128 bytes swizzled, which lie along k or along n (turned). */
+static inline double emu_swizzled(unsigned long long operand, unsigned k, unsigned n, bool turned) {
+    const unsigned at = (operand & 0x3fff) << 4, leading = (operand >> 16 & 0x3fff) << 4,
+                   stride = (operand >> 32 & 0x3fff) << 4;
+    if (operand >> 62 != 1 || at % 1024 >= 128) emu_fail("an operand of wgmma");
+    unsigned p = turned ? at + n / 64 * leading + n % 64 * 2 + k / 8 * stride + k % 8 * 128
+                        : at + n / 8 * stride + n % 8 * 128 + k * 2;
+    p ^= (p >> 7 & 7) << 4;
+    unsigned short bits;
+    std::memcpy(&bits, emu_shared(p, 2, 2), 2);
+    return emu_bf16(bits, 0);
+}
+/* A warp has 16 rows of a in registers, as in rk_mma. */
+template <int N>
+static inline void emu_from_registers(float *d, const unsigned *a, unsigned long long b, int more,
+                                      bool turned) {
+    const unsigned lane = emu->thread.x % 32, g = lane / 4, t = lane % 4;
+    const emu_words &all = emu_share(a, 4);
+    double row[2][16];
+    for (unsigned k = 0; k < 32; k++)
+        row[k / 16][k % 16] =
+            emu_bf16(all[4 * g + k % 8 / 2][k / 16 + k % 16 / 8 * 2], (int)(k % 2));
+    for (unsigned i = 0; i < N / 4; i++) { /* columns 8 j + 2 t, + 1 */
+        const unsigned j = i / 2;
+        double s[2] = {more ? d[4 * j + i % 2] : 0.0, more ? d[4 * j + i % 2 + 2] : 0.0};
+        for (unsigned k = 0; k < 16; k++) {
+            const double x = emu_swizzled(b, k, 8 * j + 2 * t + i % 2, turned);
+            s[0] += row[0][k] * x;
+            s[1] += row[1][k] * x;
+        }
+        d[4 * j + i % 2] = (float)s[0];
+        d[4 * j + i % 2 + 2] = (float)s[1];
+    }
+}
+template <int N> void rk_wgmma_keys(float *d, const unsigned *a, unsigned long long b, int more) {
+    emu_from_registers<N>(d, a, b, more, false);
+}
+template <int N> void rk_wgmma_values(float *d, const unsigned *a, unsigned long long b) {
+    emu_from_registers<N>(d, a, b, 1, true);
 }
 #endif
