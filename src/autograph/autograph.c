@@ -87,6 +87,14 @@ rp_stream *rp_autograph_stream(const rp_autograph *a) {
     return a ? a->stream : NULL;
 }
 
+rp_status autograph_wait(rp_autograph *a, rp_error *err) {
+    if (pthread_mutex_lock(&a->lock) != 0)
+        return rp_fail(err, RP_INVALID, "waiting for a manager inside of a call of it");
+    rp_status st = a->queue->ops->synchronize(a->queue, err);
+    (void)pthread_mutex_unlock(&a->lock);
+    return st;
+}
+
 /* False while others use it. A device forgets what has no user. */
 static bool was_last(rp_autograph *a) {
     void **known = device_default_lock(a->device);

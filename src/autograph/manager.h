@@ -30,6 +30,9 @@ struct rp_autograph {
     uint64_t calls, replays, captures, eager;
 };
 
+/* Waits for what its calls have queued; in turn with them, since a stream that captures cannot be waited for. */
+rp_status autograph_wait(rp_autograph *a, rp_error *err) RP_MUST_USE;
+
 /* An array of memory that belongs to a call. */
 typedef struct autograph_held {
     autograph_memory **memory;

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "autograph/manager.h"
 #include "autograph/memory.h"
 #include "base/alloc.h"
 #include "base/log.h"
@@ -107,7 +108,7 @@ rp_status front_graphs_run(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_b
     rp_value args = rp_value_tuple(item, r->n_in);
     RP_TRY_OUT(rp_autograph_run(r->function, &args, &o, err));
     if (rp_output_ran(o) == RP_RAN_EAGER) tell_uncaptured(f, r, rp_output_reason(o));
-    RP_TRY_OUT(rp_stream_synchronize(rp_autograph_stream(f->graphs_of), err));
+    RP_TRY_OUT(autograph_wait(f->graphs_of, err));
     RP_TRY_OUT(rp_output_value(o, &value, err));
     RP_TRY_OUT(give(f, value, out, r->n_out, err));
 out:

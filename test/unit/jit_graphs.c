@@ -1,6 +1,10 @@
 /* backend=cudagraphs: calls of compiled graphs of a function are captured once and replayed. */
 #include "support/jits.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
 /* a in the middle of a break; the state counts. */
 static rp_status counting(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                           rp_error *err) {
@@ -57,6 +61,98 @@ static void calls_of_cudagraphs_are_replayed(void **state) {
     }
 }
 
+/* --- one manager, two threads --------------------------------------------------------------------- */
+
+/* A function of another thread, whose capture lasts until a call that ran before it has gone on. */
+static struct {
+    rp_autograph *a;
+    pthread_t thread;
+    atomic_bool captures, passed;
+    int runs;
+    rp_status st;
+} other;
+
+static void nap(void) {
+    (void)nanosleep(&(struct timespec){0, 1000000}, NULL);
+}
+
+static rp_status copying(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_buffer y = args->item[0].tensor;
+    (void)user;
+    rp_status st = rp_call_output(call, &y, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, args->item[0].tensor.data, 16, err);
+    *result = rp_value_tensor(y);
+    if (other.runs++ == 0 || st != RP_OK) return st;
+    atomic_store(&other.captures, true); /* the second run is the capture */
+    while (!atomic_load(&other.passed)) nap();
+    for (int i = 0; i < 50; i++) nap(); /* where the call would wait for the stream */
+    return st;
+}
+
+static void *capture(void *arg) {
+    rp_error err = {0};
+    rp_function *f = NULL;
+    rp_output *o = NULL;
+    rp_function_options options = RP_FUNCTION_OPTIONS_INIT;
+    float x[4] = {1, 2, 3, 4};
+    rp_value v = f32_of(x, 1, 4, 0), args = rp_value_tuple(&v, 1);
+    options.name = "copying";
+    options.fn = copying;
+    other.st = rp_function_new(other.a, &options, &f, &err);
+    if (other.st == RP_OK) other.st = rp_autograph_run(f, &args, &o, &err);
+    if (other.st == RP_OK && rp_output_ran(o) != RP_RAN_CAPTURE) other.st = RP_INTERNAL;
+    atomic_store(&other.captures, true); /* wherever it failed */
+    rp_output_free(o);
+    return arg;
+}
+
+/* Behind a call's run, in front of its wait. */
+static void between(void *user, rp_log_level level, const char *text) {
+    (void)user, (void)level;
+    if (!strstr(text, "are not captured")) return;
+    assert_int_equal(pthread_create(&other.thread, NULL, capture, NULL), 0);
+    while (!atomic_load(&other.captures)) nap();
+    atomic_store(&other.passed, true);
+}
+
+static rp_status doubling(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    (void)user, (void)err;
+    *result = rp_jit_value(call, rp_mul_scalar(rp_jit_tensor(call, &args->item[0]), 2));
+    return RP_OK;
+}
+
+static void a_call_waits_while_others_capture(void **state) {
+    enum { FORMS = 40 };
+    rp_error err = {0};
+    rp_device *d = NULL;
+    float in[4 + FORMS];
+    rp_jit_options o = jit_options(doubling);
+    (void)state;
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(rp_autograph_default(d, &other.a, &err), &err);
+    o.device = d;
+    rp_jit *f = jit_by(o, "backend=cudagraphs");
+    rp_log_set_callback(between, NULL);
+    for (int n = 0; n < FORMS; n++) { /* so many forms are not captured any more, which is told */
+        for (int k = 0; k < 4 + n; k++) in[k] = (float)k;
+        rp_value v = f32_of(in, 1, 4 + n, 0), args = rp_value_tuple(&v, 1);
+        rp_output *out = jit_ok(f, &args);
+        const float *is = jit_result(out)->tensor.data;
+        for (int k = 0; k < 4 + n; k++) assert_true(is[k] == 2 * in[k]);
+        rp_output_free(out);
+    }
+    rp_log_set_callback(NULL, NULL);
+    assert_true(atomic_load(&other.passed));
+    assert_int_equal(pthread_join(other.thread, NULL), 0);
+    assert_int_equal(other.st, RP_OK);
+    rp_jit_free(f);
+    rp_autograph_destroy(other.a);
+    rp_device_close(d);
+}
+
 static void rp_compile_captures_nothing(void **state) {
     rp_error err = {0};
     rp_compiled *c = NULL;
@@ -106,6 +202,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_cudagraphs_are_replayed),
+        cmocka_unit_test(a_call_waits_while_others_capture),
         cmocka_unit_test(rp_compile_captures_nothing),
         cmocka_unit_test(every_allocation_may_fail),
     };
