@@ -157,13 +157,21 @@ onnx_name onnx_scalar(onnx_writer *w, rp_dim dim, int64_t plus) {
 
 /* --- the model ---------------------------------------------------------------------------------------- */
 
+static rp_status check_type(onnx_writer *w) {
+    const rp_dtype t = w->node.dtype;
+    if (!backend_onnx_type(t)) return onnx_refuse(w, "there is no such type");
+    if (w->narrow && t == RP_DTYPE_F64) return onnx_refuse(w, "it is computed as f32 there");
+    if (w->narrow && t == RP_DTYPE_I64) return onnx_refuse(w, "it is computed as i32 there");
+    return RP_OK;
+}
+
 static rp_status put_inputs(onnx_writer *w) {
     for (uint32_t i = 0; i < rp_graph_count(w->g, RP_GRAPH_INPUTS); i++) {
         uint32_t node = rp_graph_at(w->g, RP_GRAPH_INPUTS, i);
         onnx_name in;
         RP_TRY(rp_graph_node(w->g, node, &w->node, w->err));
         if (w->node.mutates) return onnx_refuse(w, "models write no input");
-        if (!backend_onnx_type(w->node.dtype)) return onnx_refuse(w, "there is no such type");
+        RP_TRY(check_type(w));
         (void)snprintf(in.z, sizeof in.z, "in%u", i);
         put_info(w, GRAPH_INPUT, in.z, w->node.dtype, w->node.shape.dim, w->node.shape.rank);
         onnx_op(w, "Identity", &in, 1, onnx_value(node), NULL, 0);
@@ -176,7 +184,7 @@ static rp_status put_nodes(onnx_writer *w) {
         w->at = i;
         RP_TRY(rp_graph_node(w->g, i, &w->node, w->err));
         if (strcmp(w->node.op, "input") == 0) continue;
-        if (!backend_onnx_type(w->node.dtype)) return onnx_refuse(w, "there is no such type");
+        RP_TRY(check_type(w));
         RP_TRY(onnx_node(w));
     }
     return RP_OK;
@@ -207,11 +215,11 @@ static void put_model(onnx_writer *w, base_buf *model) {
     backend_wire_message(model, GRAPH, &w->nodes);
 }
 
-rp_status backend_onnx_write(const rp_graph *g, backend_model *out, rp_error *err) {
+rp_status backend_onnx_write(const rp_graph *g, bool narrow, backend_model *out, rp_error *err) {
     rp_status st = RP_OK;
     base_buf model;
     *out = (backend_model){0};
-    onnx_writer w = {.g = g, .node = RP_NODE_INIT, .out = out, .err = err};
+    onnx_writer w = {.g = g, .narrow = narrow, .node = RP_NODE_INIT, .out = out, .err = err};
     base_buf *const all[] = {&model, &w.nodes, &w.leaves, &w.message, &w.inner};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) base_buf_init(all[i], 0);
     RP_TRY_OUT(put_inputs(&w));

@@ -19,8 +19,9 @@ typedef struct backend_model {
     uint32_t n_sizes;
 } backend_model;
 
-/* RP_UNSUPPORTED names what has no form in ONNX with the same results. */
-rp_status backend_onnx_write(const rp_graph *g, backend_model *out, rp_error *err) RP_MUST_USE;
+/* narrow: for a library that computes f64 as f32 and i64 as i32. RP_UNSUPPORTED names what has no form in ONNX with the same results. */
+rp_status backend_onnx_write(const rp_graph *g, bool narrow, backend_model *out,
+                             rp_error *err) RP_MUST_USE;
 void backend_onnx_done(backend_model *m);
 /* TensorProto.DataType; 0: none. */
 int backend_onnx_type(rp_dtype t);

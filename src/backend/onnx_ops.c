@@ -1,5 +1,6 @@
 /* What each op of a graph is in ONNX. An op whose operator is defined otherwise where numbers are beyond the ordinary (a float that no integer holds) is left out, not
  * written nearly right. */
+#include <math.h>
 #include <string.h>
 
 #include "backend/onnx_write.h"
@@ -51,6 +52,14 @@ static size_t bits_of(rp_dtype t, double v, void *out) {
     default: return 0;
     }
 #undef PUT
+}
+
+/* v as t, which is a float. */
+static onnx_name number(onnx_writer *w, rp_dtype t, double v) {
+    uint64_t bits;
+    rp_dtype has = bits_of(t, v, &bits) ? t : RP_DTYPE_F32;
+    onnx_name x = onnx_constant(w, has, NULL, 0, &bits, bits_of(has, v, &bits));
+    return has == t ? x : onnx_cast(w, x, t);
 }
 
 static rp_status put_const(onnx_writer *w) {
@@ -157,6 +166,12 @@ static rp_status put_gather(onnx_writer *w) {
 
 /* --- elementwise ----------------------------------------------------------------------------------------- */
 
+static void put_not_equal(onnx_writer *w, const onnx_name *in) {
+    onnx_name same = onnx_temp(w);
+    onnx_op(w, "Equal", in, 2, same, NULL, 0);
+    onnx_op(w, "Not", &same, 1, result(w), NULL, 0);
+}
+
 /* Exact for every value: floats and integers beyond the other type saturate here, and in ONNX are anything. */
 static bool casts_alike(rp_dtype from, rp_dtype to) {
     static const rp_dtype order[] = {RP_DTYPE_I8, RP_DTYPE_I16, RP_DTYPE_I32, RP_DTYPE_I64};
@@ -175,6 +190,13 @@ static rp_status put_cast(onnx_writer *w) {
     RP_TRY(operand_node(w, 0, &x));
     if (!casts_alike(x.dtype, w->node.dtype))
         return onnx_refuse(w, "what does not fit saturates here, and in ONNX is undefined");
+    if (w->node.dtype == RP_DTYPE_BOOL && x.dtype != RP_DTYPE_BOOL) { /* a NaN is true */
+        static const int64_t zero = 0;
+        onnx_name none = onnx_constant(w, RP_DTYPE_I64, NULL, 0, &zero, sizeof zero);
+        onnx_name in[] = {operand(w, 0), onnx_cast(w, none, x.dtype)};
+        put_not_equal(w, in);
+        return RP_OK;
+    }
     cast_to_result(w, operand(w, 0));
     return RP_OK;
 }
@@ -187,10 +209,72 @@ static rp_status put_rsqrt(onnx_writer *w) {
 }
 
 static rp_status put_ne(onnx_writer *w) {
-    onnx_name in[] = {operand(w, 0), operand(w, 1)}, same = onnx_temp(w);
-    onnx_op(w, "Equal", in, 2, same, NULL, 0);
-    onnx_op(w, "Not", &same, 1, result(w), NULL, 0);
+    onnx_name in[] = {operand(w, 0), operand(w, 1)};
+    put_not_equal(w, in);
     return RP_OK;
+}
+
+/* Greater, by its mirror: of a NaN some libraries say that it is greater. */
+static rp_status put_mirrored(onnx_writer *w, const char *op) {
+    onnx_name in[] = {operand(w, 1), operand(w, 0)};
+    onnx_op(w, op, in, 2, result(w), NULL, 0);
+    return RP_OK;
+}
+
+static rp_status put_gt(onnx_writer *w) {
+    return put_mirrored(w, "Less");
+}
+
+static rp_status put_ge(onnx_writer *w) {
+    return put_mirrored(w, "LessOrEqual");
+}
+
+static onnx_name is_nan(onnx_writer *w, onnx_name x) {
+    onnx_name out = onnx_temp(w);
+    onnx_op(w, "IsNaN", &x, 1, out, NULL, 0);
+    return out;
+}
+
+static onnx_name where(onnx_writer *w, onnx_name c, onnx_name yes, onnx_name no) {
+    onnx_name in[] = {c, yes, no}, out = onnx_temp(w);
+    onnx_op(w, "Where", in, 3, out, NULL, 0);
+    return out;
+}
+
+static void where_to_result(onnx_writer *w, onnx_name c, onnx_name yes, onnx_name no) {
+    onnx_name in[] = {c, yes, no};
+    onnx_op(w, "Where", in, 3, result(w), NULL, 0);
+}
+
+/* A NaN stays one, which ONNX leaves open. */
+static rp_status put_exp(onnx_writer *w) {
+    onnx_name x = operand(w, 0), y = onnx_temp(w);
+    onnx_op(w, "Exp", &x, 1, y, NULL, 0);
+    where_to_result(w, is_nan(w, x), x, y);
+    return RP_OK;
+}
+
+/* A NaN wins, which ONNX leaves open. */
+static rp_status put_best_of_two(onnx_writer *w, const char *op, bool greatest) {
+    onnx_name a = operand(w, 0), b = operand(w, 1), in[] = {a, b};
+    if (is_int(w->node.dtype)) {
+        onnx_op(w, op, in, 2, result(w), NULL, 0);
+        return RP_OK;
+    }
+    onnx_name less[] = {greatest ? b : a, greatest ? a : b}, first[] = {onnx_temp(w), is_nan(w, a)};
+    onnx_name chosen = onnx_temp(w);
+    onnx_op(w, "Less", less, 2, first[0], NULL, 0);
+    onnx_op(w, "Or", first, 2, chosen, NULL, 0);
+    where_to_result(w, chosen, a, b);
+    return RP_OK;
+}
+
+static rp_status put_max(onnx_writer *w) {
+    return put_best_of_two(w, "Max", true);
+}
+
+static rp_status put_min(onnx_writer *w) {
+    return put_best_of_two(w, "Min", false);
 }
 
 static rp_status put_fma(onnx_writer *w) {
@@ -203,8 +287,16 @@ static rp_status put_fma(onnx_writer *w) {
 
 /* --- reductions and products -------------------------------------------------------------------------------- */
 
+/* Libraries reduce integers in floats, or saturate. */
+static rp_status check_reduced(onnx_writer *w) {
+    rp_node x;
+    RP_TRY(operand_node(w, 0, &x));
+    return is_int(x.dtype) ? onnx_refuse(w, "reductions of integers are not exact there") : RP_OK;
+}
+
 static rp_status put_sum(onnx_writer *w) {
     rp_attr axis, keep;
+    RP_TRY(check_reduced(w));
     RP_TRY(attr_of(w, "axis", &axis));
     RP_TRY(attr_of(w, "keep", &keep));
     onnx_name in[] = {operand(w, 0), onnx_ints(w, &axis.i, 1)};
@@ -212,24 +304,62 @@ static rp_status put_sum(onnx_writer *w) {
     return RP_OK;
 }
 
-static rp_status put_reduce(onnx_writer *w, const char *op) {
+static rp_status put_prod(onnx_writer *w) {
     rp_attr axis, keep;
     onnx_name x = operand(w, 0);
+    RP_TRY(check_reduced(w));
     RP_TRY(attr_of(w, "axis", &axis));
     RP_TRY(attr_of(w, "keep", &keep));
     const onnx_attr attr[] = {{"axes", 0, &axis.i, 1}, {"keepdims", keep.i, NULL, 0}};
-    onnx_op(w, op, &x, 1, result(w), attr, 2);
+    onnx_op(w, "ReduceProd", &x, 1, result(w), attr, 2);
     return RP_OK;
 }
 
+static onnx_name reduced(onnx_writer *w, const char *op, onnx_name x, const onnx_attr *attr) {
+    onnx_name out = onnx_temp(w);
+    onnx_op(w, op, &x, 1, out, attr, 2);
+    return out;
+}
+
+/* A NaN wins, which ONNX leaves open: the others are reduced, with `last`, behind which there is none, in place of NaNs. */
+static rp_status put_best(onnx_writer *w, const char *op, double last) {
+    rp_attr axis, keep;
+    onnx_name x = operand(w, 0);
+    const rp_dtype t = w->node.dtype;
+    RP_TRY(check_reduced(w));
+    RP_TRY(attr_of(w, "axis", &axis));
+    RP_TRY(attr_of(w, "keep", &keep));
+    const onnx_attr attr[] = {{"axes", 0, &axis.i, 1}, {"keepdims", keep.i, NULL, 0}};
+    onnx_name at = is_nan(w, x), rest = where(w, at, number(w, t, last), x);
+    onnx_name any = reduced(w, "ReduceMax", onnx_cast(w, at, RP_DTYPE_F32), attr);
+    where_to_result(w, onnx_cast(w, any, RP_DTYPE_BOOL), number(w, t, (double)NAN),
+                    reduced(w, op, rest, attr));
+    return RP_OK;
+}
+
+static rp_status put_amax(onnx_writer *w) {
+    return put_best(w, "ReduceMax", -(double)INFINITY);
+}
+
+static rp_status put_amin(onnx_writer *w) {
+    return put_best(w, "ReduceMin", (double)INFINITY);
+}
+
+/* Where the first NaN is, or else the first of the largest. */
 static rp_status put_argmax(onnx_writer *w) {
     rp_attr axis, keep;
-    onnx_name x = operand(w, 0), at = onnx_temp(w);
+    rp_node of;
+    onnx_name x = operand(w, 0);
+    RP_TRY(check_reduced(w));
+    RP_TRY(operand_node(w, 0, &of));
     RP_TRY(attr_of(w, "axis", &axis));
     RP_TRY(attr_of(w, "keep", &keep));
     const onnx_attr attr[] = {{"axis", axis.i, NULL, 0}, {"keepdims", keep.i, NULL, 0}};
-    onnx_op(w, "ArgMax", &x, 1, at, attr, 2);
-    cast_to_result(w, at);
+    const onnx_attr axes[] = {{"axes", 0, &axis.i, 1}, {"keepdims", keep.i, NULL, 0}};
+    onnx_name at = is_nan(w, x), rest = where(w, at, number(w, of.dtype, -(double)INFINITY), x);
+    onnx_name flags = onnx_cast(w, at, RP_DTYPE_F32), any = reduced(w, "ReduceMax", flags, axes);
+    cast_to_result(w, where(w, onnx_cast(w, any, RP_DTYPE_BOOL), reduced(w, "ArgMax", flags, attr),
+                            reduced(w, "ArgMax", rest, attr)));
     return RP_OK;
 }
 
@@ -279,17 +409,15 @@ static const struct {
     const char *op, *onnx;
     onnx_for of;
 } same[] = {
-    {"neg", "Neg", ANY},          {"abs", "Abs", ANY},         {"sqrt", "Sqrt", ANY},
-    {"recip", "Reciprocal", ANY}, {"exp", "Exp", ANY},         {"log", "Log", ANY},
-    {"sin", "Sin", ANY},          {"cos", "Cos", ANY},         {"tanh", "Tanh", ANY},
-    {"erf", "Erf", ANY},          {"sigmoid", "Sigmoid", ANY}, {"floor", "Floor", FLOATS},
-    {"ceil", "Ceil", FLOATS},     {"round", "Round", FLOATS},  {"not", "Not", BOOLS},
-    {"add", "Add", ANY},          {"sub", "Sub", ANY},         {"mul", "Mul", ANY},
-    {"div", "Div", ANY},          {"max", "Max", ANY},         {"min", "Min", ANY},
-    {"pow", "Pow", ANY},          {"eq", "Equal", ANY},        {"lt", "Less", ANY},
-    {"le", "LessOrEqual", ANY},   {"gt", "Greater", ANY},      {"ge", "GreaterOrEqual", ANY},
-    {"and", "And", BOOLS},        {"or", "Or", BOOLS},         {"xor", "Xor", BOOLS},
-    {"where", "Where", ANY},      {"copy", "Identity", ANY},
+    {"neg", "Neg", ANY},          {"abs", "Abs", ANY},        {"sqrt", "Sqrt", ANY},
+    {"recip", "Reciprocal", ANY}, {"log", "Log", ANY},        {"sin", "Sin", ANY},
+    {"cos", "Cos", ANY},          {"tanh", "Tanh", ANY},      {"erf", "Erf", ANY},
+    {"sigmoid", "Sigmoid", ANY},  {"floor", "Floor", FLOATS}, {"ceil", "Ceil", FLOATS},
+    {"round", "Round", FLOATS},   {"not", "Not", BOOLS},      {"add", "Add", ANY},
+    {"sub", "Sub", ANY},          {"mul", "Mul", ANY},        {"div", "Div", ANY},
+    {"pow", "Pow", ANY},          {"eq", "Equal", ANY},       {"lt", "Less", ANY},
+    {"le", "LessOrEqual", ANY},   {"and", "And", BOOLS},      {"or", "Or", BOOLS},
+    {"xor", "Xor", BOOLS},        {"where", "Where", ANY},    {"copy", "Identity", ANY},
 };
 
 static const struct {
@@ -308,16 +436,29 @@ static const struct {
     {"cast", put_cast},
     {"rsqrt", put_rsqrt},
     {"ne", put_ne},
+    {"gt", put_gt},
+    {"ge", put_ge},
+    {"exp", put_exp},
+    {"max", put_max},
+    {"min", put_min},
     {"fma", put_fma},
     {"sum", put_sum},
+    {"prod", put_prod},
+    {"amax", put_amax},
+    {"amin", put_amin},
     {"argmax", put_argmax},
     {"cumsum", put_cumsum},
     {"matmul", put_matmul},
 };
 
-static const struct {
-    const char *op, *onnx;
-} reductions[] = {{"prod", "ReduceProd"}, {"amax", "ReduceMax"}, {"amin", "ReduceMin"}};
+/* What gives values of its operands, so that nothing is rounded. */
+static bool moves(const char *op) {
+    static const char *const all[] = {"const",  "reshape", "broadcast", "permute", "slice",
+                                      "concat", "gather",  "where",     "copy"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i], op) == 0) return true;
+    return false;
+}
 
 static rp_status put_same(onnx_writer *w, const char *op, onnx_for of) {
     onnx_name in[3];
@@ -331,11 +472,12 @@ static rp_status put_same(onnx_writer *w, const char *op, onnx_for of) {
 
 rp_status onnx_node(onnx_writer *w) {
     const char *op = w->node.op;
+    const rp_dtype t = w->node.dtype;
+    if ((t == RP_DTYPE_F16 || t == RP_DTYPE_BF16) && !moves(op))
+        return onnx_refuse(w, "it is computed as f32 there, and need not be rounded");
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (strcmp(same[i].op, op) == 0) return put_same(w, same[i].onnx, same[i].of);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(others[i].op, op) == 0) return others[i].put(w);
-    for (size_t i = 0; i < sizeof reductions / sizeof *reductions; i++)
-        if (strcmp(reductions[i].op, op) == 0) return put_reduce(w, reductions[i].onnx);
     return onnx_refuse(w, "it has no operator");
 }

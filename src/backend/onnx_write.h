@@ -19,6 +19,7 @@ typedef struct onnx_attr {
 
 typedef struct onnx_writer {
     const rp_graph *g;
+    bool narrow; /* as backend_onnx_write has it */
     uint32_t at; /* the node that is written, and what it is */
     rp_node node;
     base_buf nodes, leaves; /* of the model's graph */

@@ -173,4 +173,4 @@ out:
     return st;
 }
 
-const backend_library backend_onnxrt = {"onnxrt", ready, load, run, unload};
+const backend_library backend_onnxrt = {"onnxrt", ready, load, run, unload, false};

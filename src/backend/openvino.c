@@ -198,4 +198,4 @@ static rp_status run(void *self, const rp_buffer *in, uint32_t n_in, rp_buffer *
     return RP_OK;
 }
 
-const backend_library backend_openvino = {"openvino", ready, load, run, unload};
+const backend_library backend_openvino = {"openvino", ready, load, run, unload, true};

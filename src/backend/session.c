@@ -62,7 +62,7 @@ rp_status backend_session_compile(void *library, const rp_graph *g,
     session *s = base_alloc(sizeof *s);
     if (!s) return rp_fail(err, RP_NOMEM, "a loaded model");
     *s = (session){.by = library, .g = g};
-    RP_TRY_OUT(backend_onnx_write(g, &s->model, err));
+    RP_TRY_OUT(backend_onnx_write(g, s->by->narrow, &s->model, err));
     RP_TRY_OUT(make_room(s, err));
     RP_TRY_OUT(s->by->load(&s->model, options->threads, &s->loaded, err));
     base_free(s->model.data);

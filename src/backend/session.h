@@ -16,6 +16,7 @@ typedef struct backend_library {
     rp_status (*run)(void *loaded, const rp_buffer *in, uint32_t n_in, rp_buffer *out,
                      uint32_t n_out, rp_error *err);
     void (*unload)(void *loaded);
+    bool narrow; /* it computes f64 as f32, i64 as i32 */
 } backend_library;
 
 extern const backend_library backend_openvino, backend_onnxrt;
