@@ -143,9 +143,10 @@ programs: all $(TESTS) $(FUZZ_REPLAY) $(EXAMPLES) $(BENCHES) $(OPS_BENCH) $(EMU)
 # ---- use ----------------------------------------------------------------------------------------
 PROMPT ?= Give me one short sentence about the sea.
 # Standard output is the text alone.
+run: export RUN_PROMPT = $(value PROMPT)
 run: $(NEEDS_SETUP)
 	@$(MAKE) --no-print-directory all >&2
-	@$(B)/reprise run smollm2 '$(subst ','\'',$(value PROMPT))'
+	@$(B)/reprise run smollm2 "$$RUN_PROMPT"
 
 test test-quick test-gpu: programs
 	@test/run.sh $(B) $(@:test-%=%)

@@ -15,8 +15,8 @@ enum { MOST_SIZES = 64, MOST_ITERS = 1000, WARM_UP_TOKENS = 9 };
 typedef struct bench {
     tool_args *a;
     rp_engine *e;
-    tool_load load; /* but for the number of requests */
-    uint32_t size[MOST_SIZES], n_sizes, n_iters;
+    tool_load load;                                       /* but for the number of requests */
+    uint32_t size[MOST_SIZES], n_sizes, n_iters, n_steps; /* n_steps: of a profile */
     const char *trace_path;
     FILE *trace;
 } bench;
@@ -54,22 +54,41 @@ static int read_flags(bench *b) {
                           .stopped = tool_interrupted};
     b->n_iters = (uint32_t)n_iters;
     b->trace_path = tool_get(b->a, TOOL_FLAG_TRACE);
-    if (b->a->json && b->trace_path && strcmp(b->trace_path, "-") == 0)
-        return tool_usage("--json and --trace - both want standard output");
+    if (b->trace_path && strcmp(b->trace_path, "-") == 0)
+        return tool_usage("--trace - would be in the middle of the results; give a file");
     return read_sizes(b);
+}
+
+static bool measures_launches(const bench *b) {
+    return b->trace || tool_on(b->a, TOOL_FLAG_PROFILE);
 }
 
 /* Opened before anything is measured, so that a name that cannot be written costs no time. */
 static int open_trace(bench *b) {
     if (!b->trace_path) return 0;
-    b->trace = strcmp(b->trace_path, "-") == 0 ? stdout : fopen(b->trace_path, "w");
+    b->trace = fopen(b->trace_path, "w");
     return b->trace ? 0 : tool_error("cannot write %s: %s", b->trace_path, strerror(errno));
 }
 
-/* Whether the engine takes so many at once. */
+/* Steps that are measured launch by launch, and as served: 0 where there is no room for one. */
+static uint32_t profile_steps(const bench *b, json_int_t room) {
+    enum { STEPS = 32, WARM_UP = 2 };
+    const json_int_t fit = (room - b->load.n_prompt - WARM_UP - 1) / 2;
+    return fit < 0 ? 0 : fit < STEPS ? (uint32_t)fit : STEPS;
+}
+
+/* Whether the engine takes so many at once, and so long ones. */
 static int check_sizes(bench *b, const json_t *facts) {
-    const json_int_t most =
-        json_integer_value(json_object_get(json_object_get(facts, "config"), "max_num_seqs"));
+    const json_t *config = json_object_get(facts, "config");
+    const json_int_t most = json_integer_value(json_object_get(config, "max_num_seqs"));
+    const json_int_t room = json_integer_value(json_object_get(config, "max_model_len"));
+    const json_int_t wanted = (json_int_t)b->load.n_prompt + b->load.n_output;
+    b->n_steps = profile_steps(b, room);
+    if (wanted > room || (b->n_steps == 0 && measures_launches(b)))
+        return tool_usage("--input-len=%u and --output-len=%u: a sequence has %lld positions; give "
+                          "--max-model-len %lld",
+                          b->load.n_prompt, b->load.n_output, (long long)room,
+                          (long long)wanted + 8);
     for (uint32_t i = 0; i < b->n_sizes; i++)
         if (b->size[i] > most)
             return tool_usage("--batch-size=%u: a step takes %lld requests; give --max-num-seqs %u",
@@ -157,7 +176,8 @@ static int measure_launches(bench *b, const json_t *facts) {
     const bool profile = tool_on(b->a, TOOL_FLAG_PROFILE);
     rp_profile_options o = RP_PROFILE_OPTIONS_INIT;
     json_t *times = NULL;
-    if (!profile && !b->trace) return 0;
+    if (!measures_launches(b)) return 0;
+    o.steps = b->n_steps;
     o.context = b->load.n_prompt;
     o.read_limit = profile;
     o.timeline = b->trace != NULL;
@@ -193,7 +213,7 @@ int tool_bench(tool_args *a) {
     bench b = {.a = a};
     tool_interrupt_init();
     int rc = bench_all(&b);
-    if (b.trace && b.trace != stdout && fclose(b.trace) != 0 && rc == 0)
+    if (b.trace && fclose(b.trace) != 0 && rc == 0)
         rc = tool_error("cannot write %s: %s", b.trace_path, strerror(errno));
     rp_engine_close(b.e);
     return rc;

@@ -19,42 +19,57 @@ static rp_status submit(rp_engine *e, const tool_load *l, uint32_t index, int32_
                   (int32_t)((i * UINT64_C(7919) + index * UINT64_C(104729)) % (uint64_t)l->n_ids);
     r.prompt_ids = room;
     r.n_prompt_ids = l->n_prompt;
-    r.max_tokens = l->n_output > 1 ? 0 : 1; /* as many as fit: all run until the last has its own */
+    r.max_tokens = l->n_output;
     r.ignore_eos = true;
     r.sampling = l->sampling;
     r.sampling.seed = index;
     return rp_engine_submit(e, &r, out, err);
 }
 
-/* Output tokens so far, of all requests and of the one that has fewest. */
-static rp_status count(rp_engine *e, const uint64_t *ids, uint32_t n, uint64_t *total,
-                       uint32_t *least, rp_error *err) {
-    *total = 0;
-    *least = UINT32_MAX;
+static rp_status failed(rp_error *err, rp_status code, const char *text) {
+    err->code = code;
+    (void)snprintf(err->text, sizeof err->text, "%s", text);
+    return code;
+}
+
+/* Output tokens so far: of all requests, of the one that has fewest, and of the one that has most. */
+typedef struct progress {
+    uint64_t total;
+    uint32_t least, most;
+} progress;
+
+static rp_status look(rp_engine *e, const uint64_t *ids, uint32_t n, progress *out, rp_error *err) {
+    *out = (progress){.least = UINT32_MAX};
     for (uint32_t i = 0; i < n; i++) {
         rp_result r = RP_RESULT_INIT;
         rp_status st = rp_engine_result(e, ids[i], &r, err);
         if (st != RP_OK) return st;
-        *total += r.n_output_ids;
-        if (r.n_output_ids < *least) *least = r.n_output_ids;
+        out->total += r.n_output_ids;
+        if (r.n_output_ids < out->least) out->least = r.n_output_ids;
+        if (r.n_output_ids > out->most) out->most = r.n_output_ids;
     }
     return RP_OK;
 }
 
+/* Until every request has a token, and on until the first has all of its own. */
 static rp_status run(rp_engine *e, const tool_load *l, const uint64_t *ids, double t0,
                      tool_rate *out, rp_error *err) {
-    uint64_t total = 0, first = 0;
-    uint32_t least = 0;
+    progress p = {0};
+    uint64_t first = 0;
     double t1 = 0.0;
     bool more = true;
-    rp_status st = RP_OK;
-    while (st == RP_OK && more && least < l->n_output) {
-        st = l->stopped && l->stopped() ? RP_CANCELLED : rp_engine_step(e, &more, err);
-        if (st == RP_OK) st = count(e, ids, l->n_requests, &total, &least, err);
-        if (least > 0 && t1 == 0.0) t1 = now(), first = total;
+    while (more && (p.least == 0 || p.most < l->n_output)) {
+        if (l->stopped && l->stopped()) return RP_CANCELLED;
+        rp_status st = rp_engine_step(e, &more, err);
+        if (st == RP_OK) st = look(e, ids, l->n_requests, &p, err);
+        if (st != RP_OK) return st;
+        if (p.least > 0 && t1 == 0.0) t1 = now(), first = p.total;
     }
-    *out = (tool_rate){t1 - t0, now() - t1, total - first};
-    return st;
+    *out = (tool_rate){t1 - t0, now() - t1, p.total - first};
+    if (l->n_output == 1 || out->decoded > 0) return RP_OK;
+    return failed(err, RP_INVALID,
+                  "no step had all requests at once: the first had ended when the last was through "
+                  "its prompt; ask for more output tokens or fewer requests");
 }
 
 rp_status tool_rate_measure(rp_engine *e, const tool_load *l, tool_rate *out, rp_error *err) {
@@ -62,9 +77,12 @@ rp_status tool_rate_measure(rp_engine *e, const tool_load *l, tool_rate *out, rp
     uint32_t n = 0;
     rp_status st = RP_OK;
     int32_t *room = malloc((l->n_prompt + (size_t)1) * sizeof *room);
-    if (!room) return RP_NOMEM;
+    if (!room) return failed(err, RP_NOMEM, "no memory for a prompt");
     const double t0 = now();
-    for (; n < l->n_requests && st == RP_OK; n++) st = submit(e, l, n, room, &ids[n], err);
+    while (n < l->n_requests && st == RP_OK) {
+        st = submit(e, l, n, room, &ids[n], err);
+        n += st == RP_OK;
+    }
     if (st == RP_OK) st = run(e, l, ids, t0, out, err);
     for (uint32_t i = 0; i < n; i++) rp_engine_release(e, ids[i]);
     free(room);

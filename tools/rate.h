@@ -7,9 +7,7 @@
 enum { TOOL_MAX_LOAD = 1024 }; /* requests at once */
 
 typedef struct tool_load {
-    /* TOOL_MAX_LOAD requests at most; tokens of each. Those that are through their prompts early write more than n_output, so that
-     * all run as long as any is measured. */
-    uint32_t n_requests, n_prompt, n_output;
+    uint32_t n_requests, n_prompt, n_output; /* TOOL_MAX_LOAD requests at most; tokens of each */
     int32_t first_id, n_ids; /* prompts are made of ids first_id .. first_id + n_ids - 1 */
     rp_sampling sampling;    /* request i has seed i */
     bool (*stopped)(void);   /* (optional) asked between steps: true ends it, RP_CANCELLED */
@@ -17,11 +15,12 @@ typedef struct tool_load {
 
 typedef struct tool_rate {
     double prefill_s; /* from the first submit until every request has a token */
-    double decode_s;  /* from then until every one has n_output */
+    double decode_s;  /* from then until the first has all of its own: steps of all requests */
     uint64_t decoded; /* tokens of that time, of all requests */
 } tool_rate;
 
-/* Submits all, runs steps until each has its tokens, and forgets the requests. EOS is ignored. */
+/* Submits all, runs steps until the first ends and each has a token, and forgets the requests. EOS is ignored. RP_INVALID where no step had all of
+ * them behind their prompts. */
 rp_status tool_rate_measure(rp_engine *e, const tool_load *l, tool_rate *out,
                             rp_error *err) RP_MUST_USE;
 
