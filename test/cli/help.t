@@ -105,6 +105,7 @@ $ reprise help run --json | field name value setting
 name "help"
 value null
 setting null
+$ reprise help config | awk 'length > 96'
 $ reprise help config --json
 {"event":"error","code":2,"message":"help --json knows commands only; leave --json out for 'config'"}
 ! reprise: help --json knows commands only; leave --json out for 'config'

@@ -186,6 +186,27 @@ static void what_fits_32_bits_has_no_bound(void **state) {
     }
 }
 
+/* One is read in the launch that writes the other: they live together, and a launch later no more. */
+static void values_that_meet_in_a_launch_are_apart(void **state) {
+    (void)state;
+    for (uint32_t first = 1; first < 3; first++) {
+        rp_error err = {0};
+        plan *p = bare_plan(3, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            p->values[i].bytes = (plan_size){1, {IR_DIM_CODE_CONST}, {64}};
+            p->values[i].first = i ? first : 0;
+            p->values[i].last = i ? 2 : 1;
+        }
+        CHECK_OK(plan_seal(p, &err), &err);
+        assert_int_equal(p->arena_size, first == 1 ? 128 : 64);
+        p->values[0].offset = p->values[1].offset = 0;
+        p->arena_size = 64;
+        assert_int_equal(plan_verify(p, &err), first == 1 ? RP_CORRUPT : RP_OK);
+        if (first == 1) assert_non_null(strstr(err.text, "share memory while both live"));
+        plan_free(p);
+    }
+}
+
 static void packs_of_nothing_are_refused(void **state) {
     rp_error err = {0};
     plan_section s = {.n_params = 1, .rows = 16};
@@ -335,6 +356,7 @@ int main(void) {
         cmocka_unit_test(what_lives_together_never_overlaps),
         cmocka_unit_test(layers_reuse_the_arena),
         cmocka_unit_test(unbounded_values_lie_outside),
+        cmocka_unit_test(values_that_meet_in_a_launch_are_apart),
         cmocka_unit_test(the_schedule_is_told_whole),
         cmocka_unit_test(what_fits_32_bits_has_no_bound),
         cmocka_unit_test(packs_of_nothing_are_refused),
