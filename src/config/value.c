@@ -72,7 +72,8 @@ void config_value_expected(const config_field *f, char *out, size_t size) {
 
 json_t *config_text_json(const char *text) {
     enum { LONGEST = 4 }; /* bytes of a character */
-    json_t *j = text ? json_string(text) : json_null();
+    if (!text) return json_null();
+    json_t *j = json_string(text);
     if (j) return j;
     base_buf b;
     base_buf_init(&b, 0);

@@ -34,10 +34,10 @@ static rp_status of_host(const engine_read_limit_options *o, double *out, rp_err
     hal_device_info info;
     o->device->ops->info(o->device, &info);
     const uint32_t threads = info.n_threads ? info.n_threads : 1;
-    const long long part = (long long)(o->size / threads / 64 * 64);
+    const size_t part = o->size / threads / 64 * 64;
     int64_t best = INT64_MAX;
     for (long long way = 0; way < BASE_STREAM_WAYS; way++) {
-        const long long dim[] = {part, way};
+        const long long dim[] = {(long long)part, way};
         void *const arg[] = {(void *)(uintptr_t)o->data};
         const hal_launch l = {.kind = HAL_KERNEL,
                               .name = "read_limit",

@@ -19,11 +19,14 @@ check() {
 make -n B="$tmp/nothing" install >"$tmp/steps" 2>"$tmp/out" || fail steps "$(tail -n 1 "$tmp/out")"
 grep -q -- ' -c src/' "$tmp/steps" && ! grep -qE -- ' -c (test|examples|bench)/' "$tmp/steps" && pass no_tests ||
     fail no_tests "make install compiles $(grep -oE -- ' -c (test|examples|bench)/[^ ]*' "$tmp/steps" | head -n 1)"
-# The prompt of `make run` is text, whatever is in it.
-prompt="it's \"one\" \$HOME \`id\` \$(id)"
-line=$(make -n B="$tmp/nothing" run PROMPT="$prompt" 2>/dev/null | tail -n 1)
-eval "set -- $line"
-[ "$*" = "$tmp/nothing/reprise run smollm2 $prompt" ] && pass prompt || fail prompt "$line"
+# The prompt of `make run` is text, whatever is in it: the recipe gets a command that prints what it is given.
+prompt="it's \"one\" \$HOME \`id\` \$(id)
+and two"
+mkdir -p "$tmp/printing"
+printf '#!/bin/sh\nshift 2\nprintf "%%s" "$*"\n' >"$tmp/printing/reprise"
+chmod +x "$tmp/printing/reprise"
+got=$(make -s B="$tmp/printing" MAKE=true run PROMPT="$prompt" NEEDS_SETUP= 2>"$tmp/out")
+[ "$got" = "$prompt" ] && pass prompt || fail prompt "$got $(tail -n 1 "$tmp/out")"
 staged=$tmp/stage/usr P="$tmp/else where"
 make -s B="$B" install DESTDIR="$tmp/stage" PREFIX=/usr >"$tmp/out" 2>&1 || fail install "$(tail -n 1 "$tmp/out")"
 [ -z "$(ls -A "$tmp/stage" | grep -v '^usr$')" ] && mv "$staged" "$P" && pass destdir || fail destdir "$(ls -A "$tmp/stage")"

@@ -1,8 +1,8 @@
-/* Law 2 on 240 seeded random graphs, on 100 of values of any rank and type, and on 160 whose values take ways through memory: what the inductor backend compiles
+/* Law 2 on 120 seeded random graphs, on 60 of values of any rank and type, and on 80 whose values take ways through memory: what the inductor backend compiles
  * stays near the interpreter, and is the eager backend's result bit for bit, states and inputs that are written included. Every
  * tenth graph is also split at an op of its own and run piece by piece, of those with effects every second one.
  *
- * A hundred more have loops and branches, which write memory, too. Two processes share the seeds, so that a crash of generated code
+ * Eighty more have loops and branches, which write memory, too. Two processes share the seeds, so that a crash of generated code
  * names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of the five kinds, NUM_ISA another instruction set, NUM_JOBS
  * another number of processes. */
 #include "support/both.h"
@@ -209,22 +209,22 @@ static void run_seeds(uint64_t above, uint64_t count, graph_kind kind) {
 
 static void compiled_equals_interpreter(void **state) {
     (void)state;
-    run_seeds(0, 240, PURE);
+    run_seeds(0, 120, PURE);
 }
 
 static void effects_are_in_order(void **state) {
     (void)state;
-    run_seeds(0, 160, EFFECTS);
+    run_seeds(0, 80, EFFECTS);
 }
 
 static void any_rank_and_type(void **state) {
     (void)state;
-    run_seeds(0, 100, RANKS);
+    run_seeds(0, 60, RANKS);
 }
 
 static void loops_and_branches_too(void **state) {
     (void)state;
-    run_seeds(CONTROL, 60, PURE);
+    run_seeds(CONTROL, 40, PURE);
     run_seeds(CONTROL, 40, EFFECTS);
 }
 
