@@ -21,7 +21,7 @@ enum { MAX_PROMPT = 8192, MAX_REQUESTS = 64 };
 static rp_sampling sampling = {.top_p = 1};
 
 /* Rate of output tokens from the step that gave the last request its first token; with n_output 1
- * the rate of prompt tokens until then. */
+ * the rate of prompt tokens until then. out NULL: to warm up. */
 static rp_status measure(rp_engine *e, unsigned n_requests, unsigned n_prompt, unsigned n_output,
                          double *out, rp_error *err) {
     const tool_load l = {.n_requests = n_requests,
@@ -29,10 +29,11 @@ static rp_status measure(rp_engine *e, unsigned n_requests, unsigned n_prompt, u
                          .n_output = n_output,
                          .first_id = 1000,
                          .n_ids = 40000,
-                         .sampling = sampling};
+                         .sampling = sampling,
+                         .warm_up = !out};
     tool_rate r;
     rp_status st = tool_rate_measure(e, &l, &r, err);
-    if (st != RP_OK) return st;
+    if (st != RP_OK || !out) return st;
     *out = n_output > 1 ? (double)r.decoded / r.decode_s : n_requests * n_prompt / r.prefill_s;
     return RP_OK;
 }
@@ -67,7 +68,7 @@ static rp_status answer(rp_engine *e, const char *line, rp_error *err) {
         printf("error: not understood: %s", line);
         return RP_OK;
     }
-    if (!warm[kind]) st = measure(e, a, b, c > 9 ? 9 : c, &rate, err);
+    if (!warm[kind]) st = measure(e, a, b, c > 9 ? 9 : c, NULL, err);
     warm[kind] = true;
     if (st == RP_OK) st = measure(e, a, b, c, &rate, err);
     if (st == RP_OK) printf("%.3f\n", rate);

@@ -150,6 +150,7 @@ static int measure_size(bench *b, uint32_t n_requests) {
     tool_rate r;
     rp_error err = {0};
     l.n_requests = warm.n_requests = n_requests;
+    warm.warm_up = true;
     if (warm.n_output > WARM_UP_TOKENS) warm.n_output = WARM_UP_TOKENS;
     rp_status st = tool_rate_measure(b->e, &warm, &r, &err);
     for (uint32_t i = 0; i < b->n_iters && st == RP_OK; i++) {

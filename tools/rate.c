@@ -66,7 +66,7 @@ static rp_status run(rp_engine *e, const tool_load *l, const uint64_t *ids, doub
         if (p.least > 0 && t1 == 0.0) t1 = now(), first = p.total;
     }
     *out = (tool_rate){t1 - t0, now() - t1, p.total - first};
-    if (l->n_output == 1 || out->decoded > 0) return RP_OK;
+    if (l->n_output == 1 || l->warm_up || out->decoded > 0) return RP_OK;
     return failed(err, RP_INVALID,
                   "no step had all requests at once: the first had ended when the last was through "
                   "its prompt; ask for more output tokens or fewer requests");

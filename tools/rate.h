@@ -10,6 +10,7 @@ typedef struct tool_load {
     uint32_t n_requests, n_prompt, n_output; /* TOOL_MAX_LOAD requests at most; tokens of each */
     int32_t first_id, n_ids; /* prompts are made of ids first_id .. first_id + n_ids - 1 */
     rp_sampling sampling;    /* request i has seed i */
+    bool warm_up;            /* no rate is asked for, and there may be none */
     bool (*stopped)(void);   /* (optional) asked between steps: true ends it, RP_CANCELLED */
 } tool_load;
 

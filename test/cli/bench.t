@@ -43,8 +43,8 @@ $ reprise bench synthetic:tiny --batch-size 100
 $ reprise bench synthetic:tiny --num-iters 0
 ! reprise: --num-iters=0: expected a number from 1 to 1000
 ? 2
-$ reprise bench synthetic:tiny --trace /nonexistent/step.json
-! reprise: cannot write /nonexistent/step.json: No such file or directory
+$ reprise bench synthetic:tiny --trace absent/step.json
+! reprise: cannot write absent/step.json: No such file or directory
 ? 1
 $ reprise bench synthetic:tiny --input-len 120 --output-len 20 --max-model-len 128
 ! reprise: --input-len=120 and --output-len=20: a sequence has 128 positions; give --max-model-len 148
@@ -57,6 +57,8 @@ times: a decode step after 120 positions, of 2
 # A rate is of steps that have all requests, and there may be none.
 $ reprise bench synthetic:tiny --batch-size 4 --input-len 64 --output-len 2 --max-num-batched-tokens 64 --num-iters 1 --quiet | sed 1d
 ! reprise: no step had all requests at once: the first had ended when the last was through its prompt; ask for more output tokens or fewer requests
+$ reprise bench synthetic:tiny --batch-size 12 --input-len 64 --output-len 40 --max-num-batched-tokens 64 --num-iters 1 --quiet | sed -E '1d; s,^( *[0-9]+ +[0-9]+ +[0-9]+) .*,\1 ...,'
+      12      64      40 ...
 $ reprise bench synthetic:tiny --trace - --json
 {"event":"error","code":2,"message":"--trace - would be in the middle of the results; give a file"}
 ! reprise: --trace - would be in the middle of the results; give a file

@@ -219,23 +219,28 @@ static void link_product(base_buf *b, uint32_t i) {
                     i, i + 1, i);
 }
 
-static uint64_t steps_of_chain(link_fn link, uint32_t n) {
+/* Of fusing the graph that b, which it frees, is the text of. */
+static uint64_t steps_of(base_buf *b) {
     rp_error err = {0};
     ir_graph *g = NULL;
-    base_buf b;
-    base_buf_init(&b, 0);
-    base_buf_puts(&b, "graph @chain(%x: f32[8,8]) -> f32[8,8] {\n  %a0 = neg %x\n");
-    for (uint32_t i = 0; i < n; i++) link(&b, i);
-    base_buf_printf(&b, "  ret %%a%u\n}\n", n);
-    CHECK_OK(base_buf_status(&b, &err), &err);
-    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
+    CHECK_OK(base_buf_status(b, &err), &err);
+    CHECK_OK(ir_parse(b->data, b->len, &g, &err), &err);
     fused x = fuse(g, NULL);
     check_groups(&x);
     uint64_t steps = x.f.steps;
     pass_fusion_done(&x.f);
     ir_graph_free(g);
-    base_buf_done(&b);
+    base_buf_done(b);
     return steps;
+}
+
+static uint64_t steps_of_chain(link_fn link, uint32_t n) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "graph @chain(%x: f32[8,8]) -> f32[8,8] {\n  %a0 = neg %x\n");
+    for (uint32_t i = 0; i < n; i++) link(&b, i);
+    base_buf_printf(&b, "  ret %%a%u\n}\n", n);
+    return steps_of(&b);
 }
 
 /* Counted, not timed: eight times the graph is eight times the work. */
@@ -258,8 +263,6 @@ static void work_grows_with_the_graph(void **state) {
 }
 
 static uint64_t steps_of_concat(uint32_t n) {
-    rp_error err = {0};
-    ir_graph *g = NULL;
     base_buf b;
     base_buf_init(&b, 0);
     base_buf_printf(&b, "graph @wide(%%x: f32[%u,8]) -> f32[%u,8] {\n", n, n);
@@ -270,15 +273,7 @@ static uint64_t steps_of_concat(uint32_t n) {
     base_buf_puts(&b, "  %y = concat ");
     for (uint32_t i = 0; i < n; i++) base_buf_printf(&b, "%s%%e%u", i ? ", " : "", i);
     base_buf_puts(&b, " {axis=0}\n  ret %y\n}\n");
-    CHECK_OK(base_buf_status(&b, &err), &err);
-    CHECK_OK(ir_parse(b.data, b.len, &g, &err), &err);
-    fused x = fuse(g, NULL);
-    check_groups(&x);
-    uint64_t steps = x.f.steps;
-    pass_fusion_done(&x.f);
-    ir_graph_free(g);
-    base_buf_done(&b);
-    return steps;
+    return steps_of(&b);
 }
 
 /* What reads many values is looked at for each group that made some, not for each value. */
