@@ -178,9 +178,11 @@ typedef struct rp_autograph_info {
         graph_mem_pool_bytes; /* graphs, their temps, what compiled graphs in them work in, and memory of outputs given back */
     uint64_t calls, replays, captures, eager; /* each call is one of the three */
     uint64_t invalidated, evicted;            /* graphs; both are freed at once */
+    uint64_t
+        programmatic_edges; /* of these graphs: a kernel starts before the one in front of it ends, on GPUs that have them */
 } rp_autograph_info;
 #define RP_AUTOGRAPH_INFO_INIT \
-    { sizeof(rp_autograph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(rp_autograph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_autograph_get_info(rp_autograph *a, rp_autograph_info *out,
                                        rp_error *err) RP_MUST_USE;

@@ -332,3 +332,9 @@ uint64_t autograph_pool_bytes(const autograph_graphs *g) {
     }
     return bytes;
 }
+
+uint64_t autograph_programmatic_edges(const autograph_graphs *g) {
+    uint64_t n = 0;
+    for (const autograph_entry *e = g->newest; e; e = e->older) n += e->graph->n_programmatic;
+    return n;
+}

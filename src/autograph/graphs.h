@@ -109,5 +109,6 @@ void autograph_graphs_done(autograph_graphs *g);
 /* Bytes of memory as far as it is used, and of graphs with all that they need. */
 uint64_t autograph_tensor_bytes(const autograph_graphs *g);
 uint64_t autograph_pool_bytes(const autograph_graphs *g);
+uint64_t autograph_programmatic_edges(const autograph_graphs *g); /* of graphs that are there */
 
 #endif

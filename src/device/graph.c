@@ -1,6 +1,8 @@
 /* Device graphs and their parts. */
 #include "device/graph.h"
 
+#include <stdio.h>
+
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -34,6 +36,19 @@ rp_status device_graph_new(hal_device *queue, const hal_launch *list, uint32_t n
     return device_graph_adopt(queue, graph, label, n, out, err);
 }
 
+static uint32_t programmatic(const hal_device *queue, const hal_graph *graph) {
+    return queue->ops->graph_programmatic ? queue->ops->graph_programmatic(graph) : 0;
+}
+
+/* bytes: 0 where they are not known yet. */
+static void log_capture(const device_graph *g, const char *label, uint32_t n, size_t bytes) {
+    char edges[48] = "", size[32] = "";
+    if (g->n_programmatic)
+        (void)snprintf(edges, sizeof edges, ", %u programmatic edges", g->n_programmatic);
+    if (bytes) (void)snprintf(size, sizeof size, ", %zu bytes", bytes);
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches%s%s", label, n, edges, size);
+}
+
 rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t n, size_t scratch,
                              const char *label, device_graph **out, rp_error *err) {
     if (!queue->ops->graph_begin) return device_graph_new(queue, list, n, scratch, label, out, err);
@@ -47,8 +62,9 @@ rp_status device_graph_begin(hal_device *queue, const hal_launch *list, uint32_t
         base_free(g);
         return st;
     }
+    g->n_programmatic = programmatic(queue, g->graph);
     log_replay_list(label, list, n);
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches", label, n);
+    log_capture(g, label, n, 0);
     *out = g;
     return RP_OK;
 }
@@ -71,8 +87,8 @@ rp_status device_graph_adopt(hal_device *queue, hal_graph *graph, const char *la
     g->queue = queue;
     g->graph = graph;
     g->bytes = queue->ops->graph_bytes(graph);
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, true, "captured %s: %u launches, %zu bytes", label, n,
-                g->bytes);
+    g->n_programmatic = programmatic(queue, graph);
+    log_capture(g, label, n, g->bytes);
     *out = g;
     return RP_OK;
 }

@@ -23,10 +23,11 @@ struct device_part {
 typedef struct device_graph {
     hal_device *queue;
     hal_graph *graph;
-    bool begun;         /* and not finished */
-    size_t bytes;       /* of the graph itself, once it is finished */
-    hal_body *bodies;   /* of its branches, where the device does not have them */
-    device_part **part; /* n_parts */
+    bool begun;              /* and not finished */
+    size_t bytes;            /* of the graph itself, once it is finished */
+    uint32_t n_programmatic; /* its edges over which kernels overlap */
+    hal_body *bodies;        /* of its branches, where the device does not have them */
+    device_part **part;      /* n_parts */
     uint32_t n_parts;
     /* Memory of the device that its launches name, which somebody may free; NULL for the graphs of models. */
     rp_device *device; /* borrowed */

@@ -164,7 +164,7 @@ typedef struct hal_device_ops {
     rp_status (*module_symbol)(hal_module *m, const char *name, hal_function *out, rp_error *err);
     void (*module_free)(hal_module *m);
     /* Runs the launches in order, with a barrier after each unless no_barrier; returns when done (cpu)
-     * or queued. scratch_size: bytes of thread-local scratch the largest needs. The first error of
+     * or queued. cuda: while it is captured, kernels of the list may overlap as those of graph_build. scratch_size: bytes of thread-local scratch the largest needs. The first error of
      * a host call stops the list: nothing behind the next barrier runs. RP_UNSUPPORTED for a host call where the device's
      * memory is not the host's; lists within a list are launched there as they are given. */
     rp_status (*launch)(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
@@ -183,6 +183,8 @@ typedef struct hal_device_ops {
     rp_status (*graph_finish)(hal_graph *g, rp_error *err);
     rp_status (*graph_launch)(hal_graph *g, rp_error *err);
     size_t (*graph_bytes)(const hal_graph *g);
+    /* (optional) Its edges over which a kernel starts before the one in front of it ends. */
+    uint32_t (*graph_programmatic)(const hal_graph *g);
     void (*graph_free)(hal_graph *g);
     /* Another queue of the device of d: see hal_queue. */
     rp_status (*queue)(hal_device *d, hal_device **out, rp_error *err);

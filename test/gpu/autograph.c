@@ -1,5 +1,6 @@
 /* On a machine with a GPU: automatic graphs over kernels of the user's own and of cuBLAS. */
 #include "support/branches.h"
+#include "support/captured_lists.h"
 #include "support/check.h"
 #include "support/defects.h"
 #include "support/library_functions.h"
@@ -11,5 +12,6 @@ int main(void) {
     failed += branches_run("cuda:0", "gpu/autograph: branches");
     failed += library_functions_run("cuda:0", "gpu/autograph: libraries");
     failed += row_functions_run("cuda:0", 1000, "gpu/autograph: rows");
+    failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");
 }

@@ -269,6 +269,14 @@ static int do_launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsi
     (void)stream, (void)parameters, (void)extra;
     return code_of("launch");
 }
+static int do_launch_with(const cuda_launch_config *config, void *function, void **parameters,
+                          void **extra) {
+    int code = code_of("launch_with");
+    (void)function, (void)parameters, (void)extra;
+    for (unsigned i = 0; code == 0 && i < config->n_attributes; i++)
+        cuda_fake.n_programmatic += config->attributes[i].id == CUDA_LAUNCH_PROGRAMMATIC;
+    return code;
+}
 static int do_graph_new(void **out, unsigned flags) {
     (void)flags;
     return make("graph_new", out);
@@ -311,6 +319,16 @@ static int do_graph_nodes(void *graph, void **nodes, size_t *n) {
     *n = 0;
     return code_of("graph_nodes");
 }
+static int do_graph_edges(void *graph, void **from, void **to, cuda_edge *edges, size_t *n) {
+    int code = code_of("graph_edges");
+    (void)graph;
+    *n = cuda_fake.n_programmatic;
+    for (size_t i = 0; from && i < *n; i++) {
+        from[i] = to[i] = handle;
+        edges[i] = (cuda_edge){.type = CUDA_EDGE_PROGRAMMATIC};
+    }
+    return code;
+}
 static int do_node_type(void *node, int *out) {
     (void)node;
     return put("node_type", out, 0);
@@ -352,8 +370,8 @@ static int do_capture_end(void *stream, void **graph) {
     return code_of("capture_end");
 }
 static int do_capture_info(void *stream, int *status, uint64_t *id, void **graph,
-                           void *const **last, size_t *n_last) {
-    (void)stream, (void)id, (void)last, (void)n_last;
+                           void *const **last, const cuda_edge **edges, size_t *n_last) {
+    (void)stream, (void)id, (void)last, (void)edges, (void)n_last;
     *graph = handle;
     return put("capture_info", status, 1);
 }

@@ -1,4 +1,6 @@
-/* Functions with kernels of their own (support/user_functions.c), on the emulated GPU. */
+/* Functions with kernels of their own (support/user_functions.c) and compiled graphs of several (support/captured_lists.c), on the
+ * emulated GPU. */
+#include "support/captured_lists.h"
 #include "support/check.h"
 #include "support/gpu.h"
 #include "support/user_functions.h"
@@ -9,7 +11,9 @@ static void needs_a_gpu(void **state) {
 
 int main(void) {
     const char *why = NULL;
-    if (gpu_emulate(&why)) return user_functions_run("cuda:0", "autograph_cuda");
+    if (gpu_emulate(&why))
+        return user_functions_run("cuda:0", "autograph_cuda") +
+               captured_lists_run("cuda:0", "autograph_cuda: lists");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(needs_a_gpu, (void *)(uintptr_t)why)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -329,6 +329,51 @@ static void a_chain_has_programmatic_edges(void **state) {
     end(&l);
 }
 
+/* What is captured has a programmatic edge behind each kernel of its list but the last, and none where it has to wait for more. */
+static uint32_t edges_captured(const hal_launch *list, uint32_t n, bool inside) {
+    rp_error err = {0};
+    hal_device *d = NULL;
+    hal_graph *g = NULL;
+    uint32_t n_launches = 0;
+    void *pred = NULL;
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 1, &pred, &err), &err);
+    CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err); /* not captured: as ever */
+    CHECK_OK(hal_capture_begin(d, &err), &err);
+    if (inside) CHECK_OK(hal_capture_branch(d, HAL_IF, pred, &err), &err);
+    CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err);
+    CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err);
+    if (inside) CHECK_OK(hal_capture_join(d, &err), &err);
+    CHECK_OK(hal_capture_end(d, "g", &g, &n_launches, &err), &err);
+    uint32_t edges = d->ops->graph_programmatic(g);
+    d->ops->graph_free(g);
+    d->ops->release(d, pred, 1);
+    hal_close(d);
+    assert_int_equal(cuda_fake.live, 0);
+    return edges;
+}
+
+static void a_captured_list_has_programmatic_edges(void **state) {
+    static char code;
+    hal_launch list[4];
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        list[i] = (hal_launch){.name = "k",
+                               .fn = {.handle = &code},
+                               .items = i == 1 ? 0 : 4, /* the second is no launch */
+                               .threads = 32,
+                               .per_block = 1};
+    cuda_fake_reset();
+    assert_int_equal(edges_captured(list, 4, false), 2 * 2);
+    cuda_fake_reset();
+    assert_int_equal(edges_captured(list + 1, 1, false), 0);
+    cuda_fake_reset();
+    assert_int_equal(edges_captured(list, 4, true), 0); /* bodies of branches have full edges */
+    cuda_fake_reset();
+    cuda_fake.capability = 80;
+    assert_int_equal(edges_captured(list, 4, false), 0);
+}
+
 static void refuses(rp_status want, const char *text) {
     cuda_gpu g = {0};
     rp_error err = {0};
@@ -452,6 +497,7 @@ int main(void) {
         cmocka_unit_test(what_is_put_off_keeps_its_context),
         cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),
+        cmocka_unit_test(a_captured_list_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),
         cmocka_unit_test(a_machine_without_the_library_is_told),

@@ -16,6 +16,10 @@ _Static_assert(sizeof(cuda_node) == 256 && offsetof(cuda_node, function) == 16 &
 _Static_assert(sizeof(cuda_branch_node) == 256 && offsetof(cuda_branch_node, handle) == 16 &&
                    offsetof(cuda_branch_node, bodies) == 32,
                "as CUgraphNodeParams");
+_Static_assert(sizeof(cuda_launch_attribute) == 72 && offsetof(cuda_launch_attribute, value) == 8,
+               "as CUlaunchAttribute");
+_Static_assert(sizeof(cuda_launch_config) == 56 && offsetof(cuda_launch_config, stream) == 32,
+               "as CUlaunchConfig");
 _Static_assert(sizeof(cuda_kernel_node) == 72 && offsetof(cuda_kernel_node, parameters) == 40,
                "as CUDA_KERNEL_NODE_PARAMS_v2");
 _Static_assert(sizeof(cuda_copy_3d) == 200 && offsetof(cuda_copy_3d, width) == 176,

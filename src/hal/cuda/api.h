@@ -18,6 +18,19 @@ typedef struct cuda_edge {
 
 enum { CUDA_PORT_PROGRAMMATIC = 1, CUDA_EDGE_PROGRAMMATIC = 1 };
 
+/* As the driver's CUlaunchAttribute with a number as its value, and CUlaunchConfig. */
+typedef struct cuda_launch_attribute {
+    int id, reserved0, value, reserved1[15];
+} cuda_launch_attribute;
+typedef struct cuda_launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    cuda_launch_attribute *attributes;
+    unsigned n_attributes;
+} cuda_launch_config;
+
+enum { CUDA_LAUNCH_PROGRAMMATIC = 6 }; /* an attribute: the edge to what is in front of it is */
+
 /* As the driver's CUgraphNodeParams of kind kernel (0). */
 typedef struct cuda_node {
     int kind, reserved0[3];

@@ -76,7 +76,8 @@ void *cuda_capture_at(const cuda_device *d, void *const **last, size_t *n_last) 
     int status = 0;
     uint64_t id = 0;
     void *graph = NULL;
-    int code = d->cu.capture_info(d->stream, &status, &id, &graph, last, n_last);
+    const cuda_edge *edges = NULL;
+    int code = d->cu.capture_info(d->stream, &status, &id, &graph, last, &edges, n_last);
     return code == 0 && status == CUDA_CAPTURE_ACTIVE ? graph : NULL;
 }
 

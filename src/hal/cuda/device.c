@@ -212,7 +212,26 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
     return RP_OK;
 }
 
-static rp_status launch_one(cuda_device *d, const hal_launch *l, rp_error *err) {
+/* Kernels of one list obey the order of chains (chain.h), so while they are captured each may start before the one in front of it
+ * ends. The first waits for whatever the stream had before: kernels of others, copies, lists whose results this one's
+ * weights may be. Bodies of branches have full edges. */
+static int send(const cuda_device *d, const cuda_launch *k, bool behind) {
+    cuda_launch_attribute early = {.id = CUDA_LAUNCH_PROGRAMMATIC, .value = 1};
+    const cuda_launch_config config = {.grid = {k->grid[0], 1, 1},
+                                       .block = {k->threads, 1, 1},
+                                       .shared = (unsigned)k->shared,
+                                       .stream = d->stream,
+                                       .attributes = &early,
+                                       .n_attributes = 1};
+    if (behind && hal_capturing(&d->base) && !d->captured.depth &&
+        d->gpu.capability >= CUDA_MIN_PROGRAMMATIC)
+        return d->cu.launch_with(&config, k->function, k->parameters, NULL);
+    return d->cu.launch(k->function, k->grid[0], 1, 1, k->threads, 1, 1, (unsigned)k->shared,
+                        d->stream, k->parameters, NULL);
+}
+
+/* *behind: a kernel of the same list is in front, for the next one. */
+static rp_status launch_one(cuda_device *d, const hal_launch *l, bool *behind, rp_error *err) {
     void *room[CUDA_MAX_PARAMETERS];
     rp_error why = {0};
     cuda_launch k;
@@ -220,10 +239,9 @@ static rp_status launch_one(cuda_device *d, const hal_launch *l, rp_error *err) 
     rp_status st = cuda_launch_of(d, l, room, &k, &any, &why);
     if (st != RP_OK) return hal_note_failed(&d->base, st, &why, err);
     if (!any) return RP_OK;
-    return check_sent(d,
-                      d->cu.launch(k.function, k.grid[0], 1, 1, k.threads, 1, 1, (unsigned)k.shared,
-                                   d->stream, k.parameters, NULL),
-                      l->name, err);
+    int code = send(d, &k, *behind);
+    *behind = true;
+    return check_sent(d, code, l->name, err);
 }
 
 static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_t n,
@@ -263,9 +281,12 @@ static rp_status device_launch(hal_device *base, const hal_launch *list, uint32_
     cuda_device *d = (cuda_device *)base;
     RP_TRY(cuda_device_enter(d, err));
     if (hal_capturing(base)) RP_TRY(hal_note_capture(base, list, n, scratch_size, err));
-    for (uint32_t i = 0; i < n; i++)
-        RP_TRY(list[i].kind == HAL_LISTS ? launch_lists(base, &list[i], err)
-                                         : launch_one(d, &list[i], err));
+    bool behind = false;
+    for (uint32_t i = 0; i < n; i++) {
+        bool lists = list[i].kind == HAL_LISTS;
+        RP_TRY(lists ? launch_lists(base, &list[i], err) : launch_one(d, &list[i], &behind, err));
+        behind = behind && !lists;
+    }
     if (!hal_capturing(base)) hal_note_launch(base, list, n);
     return RP_OK;
 }
@@ -312,6 +333,7 @@ static const hal_device_ops cuda_ops = {
     .graph_finish = cuda_graph_finish,
     .graph_launch = cuda_graph_launch,
     .graph_bytes = cuda_graph_bytes,
+    .graph_programmatic = cuda_graph_programmatic,
     .graph_free = cuda_graph_free,
     .queue = device_queue,
     .capture_begin = cuda_capture_begin,

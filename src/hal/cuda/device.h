@@ -96,6 +96,7 @@ rp_status cuda_graph_begin(hal_device *d, const hal_launch *list, uint32_t n, si
 rp_status cuda_graph_finish(hal_graph *g, rp_error *err);
 rp_status cuda_graph_launch(hal_graph *g, rp_error *err);
 size_t cuda_graph_bytes(const hal_graph *g);
+uint32_t cuda_graph_programmatic(const hal_graph *g);
 void cuda_graph_free(hal_graph *g);
 /* A graph of n nodes that the driver captured, which is taken over with the moves of d, also on failure. */
 rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *label,

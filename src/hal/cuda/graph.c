@@ -9,7 +9,7 @@
 struct hal_graph {
     cuda_device *d;
     cuda_chain chain;
-    uint32_t n;
+    uint32_t n, n_programmatic;
     bool unfinished;
     size_t bytes;
     cuda_moves moves;
@@ -62,6 +62,7 @@ static rp_status fill_graph(hal_graph *g, const hal_launch *list, rp_error *err)
     RP_TRY(
         cuda_chain_init(&g->chain, &g->d->cu, g->d->gpu.capability >= CUDA_MIN_PROGRAMMATIC, err));
     RP_TRY(add_all(&g->chain, g->d, list, g->n, err));
+    if (g->chain.programmatic && g->chain.n) g->n_programmatic = g->chain.n - 1;
     begin(g, kept);
     return RP_OK;
 }
@@ -124,6 +125,26 @@ rp_status cuda_graph_build(hal_device *base, const hal_launch *list, uint32_t n,
     return st;
 }
 
+/* As the driver has made them of what it captured. */
+static rp_status count_programmatic(hal_graph *g, rp_error *err) {
+    const cuda_driver *cu = &g->d->cu;
+    size_t n = 0;
+    RP_TRY(cuda_check(cu, cu->graph_edges(g->chain.graph, NULL, NULL, NULL, &n), "edges of a graph",
+                      err));
+    if (n == 0) return RP_OK;
+    void **ends = base_alloc_array(n, 2 * sizeof *ends);
+    cuda_edge *edge = base_alloc_array(n, sizeof *edge);
+    rp_status st = ends && edge
+                       ? cuda_check(cu, cu->graph_edges(g->chain.graph, ends, ends + n, edge, &n),
+                                    "edges of a graph", err)
+                       : rp_fail(err, RP_NOMEM, "%zu edges of a graph", n);
+    for (size_t i = 0; st == RP_OK && i < n; i++)
+        g->n_programmatic += edge[i].type == CUDA_EDGE_PROGRAMMATIC;
+    base_free(ends);
+    base_free(edge);
+    return st;
+}
+
 /* The driver's copy of a node is not to be seen: as much as a launch with ten arguments. */
 rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *label,
                            hal_graph **out, rp_error *err) {
@@ -139,7 +160,8 @@ rp_status cuda_graph_adopt(cuda_device *d, void *graph, uint32_t n, const char *
     g->moves = d->moves;
     d->moves = (cuda_moves){0};
     begin(g, sizeof *g + (size_t)n * NODE_BYTES);
-    rp_status st = cuda_graph_finish(g, err);
+    rp_status st = count_programmatic(g, err);
+    if (st == RP_OK) st = cuda_graph_finish(g, err);
     if (st != RP_OK) {
         cuda_graph_free(g);
         return st;
@@ -188,6 +210,10 @@ rp_status cuda_graph_launch(hal_graph *g, rp_error *err) {
 
 size_t cuda_graph_bytes(const hal_graph *g) {
     return g->bytes;
+}
+
+uint32_t cuda_graph_programmatic(const hal_graph *g) {
+    return g->n_programmatic;
 }
 
 void cuda_graph_free(hal_graph *g) {

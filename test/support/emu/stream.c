@@ -163,6 +163,21 @@ CU(emu_graph_nodes, "cuGraphGetNodes", void *graph, void **nodes, size_t *n) {
     return 0;
 }
 
+/* NULL for all: how many there are. */
+CU(emu_graph_edges, "cuGraphGetEdges_v2", void *graph, void **from, void **to, cuda_edge *edges,
+   size_t *n) {
+    size_t most = *n, count = 0;
+    for (emu_node *k = ((emu_graph *)graph)->first; k && k->next; k = k->next, count++) {
+        if (!from || count >= most) continue;
+        if (!edges && k->next->chained) return LOSSY_QUERY;
+        from[count] = k;
+        to[count] = k->next;
+        edges[count] = (cuda_edge){.type = k->next->chained ? CUDA_EDGE_PROGRAMMATIC : 0};
+    }
+    *n = from && count > most ? most : count;
+    return 0;
+}
+
 CU(emu_node_type, "cuGraphNodeGetType", void *node, int *out) {
     static const int types[] = {[KERNEL] = 0,
                                 [COPY] = CUDA_NODE_COPY,
@@ -333,9 +348,11 @@ CU(emu_capture_end, "cuStreamEndCapture", void *stream, void **graph) {
     return s->failed ? CAPTURE_INVALIDATED : 0;
 }
 
-CU(emu_capture_info, "cuStreamGetCaptureInfo_v2", void *stream, int *status, uint64_t *id,
-   void **graph, void *const **last, size_t *n_last) {
+CU(emu_capture_info, "cuStreamGetCaptureInfo_v3", void *stream, int *status, uint64_t *id,
+   void **graph, void *const **last, const cuda_edge **edges, size_t *n_last) {
+    static const cuda_edge full;
     const emu_stream *s = stream;
+    *edges = &full;
     *status = !s->graph ? 0 : s->failed ? 2 : 1;
     *id = 1;
     *graph = s->graph;
@@ -366,6 +383,22 @@ CU(emu_launch, "cuLaunchKernel", void *function, unsigned gx, unsigned gy, unsig
     if (gy * gz * by * bz != 1) return INVALID;
     take_arguments(function, parameters, k.arg);
     return give(stream, &k);
+}
+
+/* An edge to what is no kernel is a full one. */
+CU(emu_launch_with, "cuLaunchKernelEx", const cuda_launch_config *c, void *function,
+   void **parameters, void **extra) {
+    const emu_stream *s = c->stream;
+    const emu_node *last = s && s->graph ? s->graph->last : NULL;
+    emu_node k = {.f = function, .grid = c->grid[0], .threads = c->block[0], .shared = c->shared};
+    (void)extra;
+    if (c->grid[1] * c->grid[2] * c->block[1] * c->block[2] != 1) return INVALID;
+    for (unsigned i = 0; i < c->n_attributes; i++) {
+        if (c->attributes[i].id != CUDA_LAUNCH_PROGRAMMATIC) return INVALID;
+        k.chained = c->attributes[i].value && last && last->kind == KERNEL;
+    }
+    take_arguments(function, parameters, k.arg);
+    return give(c->stream, &k);
 }
 
 CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
