@@ -124,6 +124,7 @@ void rp_autograph_destroy(rp_autograph *a) {
         next = f->next;
         function_free(f);
     }
+    autograph_pack_done(&a->pack);
     autograph_cache_close(a->cache);
     base_buf_done(&a->key);
     (void)pthread_mutex_destroy(&a->lock);
@@ -208,6 +209,7 @@ rp_status rp_autograph_get_info(rp_autograph *a, rp_autograph_info *out, rp_erro
                              .tensor_entry_count = count_entries(&a->graphs),
                              .tensor_mem_bytes = autograph_tensor_bytes(&a->graphs),
                              .graph_mem_pool_bytes = autograph_pool_bytes(&a->graphs) +
+                                                     autograph_pack_bytes(&a->pack) +
                                                      autograph_cache_bytes(a->cache),
                              .calls = a->calls,
                              .replays = a->replays,

@@ -261,10 +261,20 @@ static rp_status make_graph(capture *c, device_graph **out, rp_error *err) {
 
 /* --- the budget ---------------------------------------------------------------------------- */
 
+uint64_t autograph_all_bytes(const rp_autograph *a) {
+    return autograph_tensor_bytes(&a->graphs) + autograph_pool_bytes(&a->graphs) +
+           autograph_pack_bytes(&a->pack);
+}
+
+uint64_t autograph_room(const rp_autograph *a) {
+    uint64_t used = a->o.max_bytes ? autograph_all_bytes(a) : 0;
+    if (!a->o.max_bytes) return UINT64_MAX;
+    return used < a->o.max_bytes ? a->o.max_bytes - used : 0;
+}
+
 static bool is_over(const rp_autograph *a) {
-    const autograph_graphs *g = &a->graphs;
-    if (a->o.max_graphs && g->n_graphs > a->o.max_graphs) return true;
-    return a->o.max_bytes && autograph_tensor_bytes(g) + autograph_pool_bytes(g) > a->o.max_bytes;
+    if (a->o.max_graphs && a->graphs.n_graphs > a->o.max_graphs) return true;
+    return a->o.max_bytes && autograph_all_bytes(a) > a->o.max_bytes;
 }
 
 /* Never the newest, which was just made. */
@@ -280,10 +290,9 @@ static void keep_budget(rp_autograph *a) {
 }
 
 static rp_status fit(capture *c, rp_error *err) {
-    const autograph_graphs *g = &c->a->graphs;
     keep_budget(c->a);
     if (!is_over(c->a)) return RP_OK;
-    uint64_t bytes = autograph_tensor_bytes(g) + autograph_pool_bytes(g);
+    uint64_t bytes = autograph_all_bytes(c->a);
     autograph_entry_invalidate(&c->a->graphs, c->e);
     c->one = true;
     return rp_fail(err, RP_UNSUPPORTED,

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "autograph/graphs.h"
+#include "autograph/pack.h"
 #include "autograph/rows.h"
 #include "base/str.h"
 
@@ -26,7 +27,8 @@ struct rp_autograph {
     rp_function *functions;
     autograph_graphs graphs;
     autograph_cache *cache; /* of outputs */
-    base_buf key;           /* of the call under way */
+    autograph_pack pack;
+    base_buf key; /* of the call under way */
     uint64_t calls, replays, captures, eager;
 };
 
@@ -69,9 +71,13 @@ rp_status autograph_output_aim(const autograph_entry *e, const rp_output *o, boo
                                rp_error *err) RP_MUST_USE;
 rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error *err) RP_MUST_USE;
 
-/* Copies what v holds, dense or not, to dense memory. */
+/* Copies what v holds, dense or not, to dense memory; queue NULL: both are the host's. */
 rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v,
                             rp_error *err) RP_MUST_USE;
+
+/* Bytes that count for max_bytes, and how many more there may be. */
+uint64_t autograph_all_bytes(const rp_autograph *a);
+uint64_t autograph_room(const rp_autograph *a);
 
 bool autograph_rounds(const rp_autograph *a); /* numbers of rows, up */
 

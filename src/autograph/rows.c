@@ -1,5 +1,7 @@
 #include "autograph/rows.h"
 
+#include <string.h>
+
 #include "autograph/memory.h"
 #include "base/status.h"
 
@@ -51,7 +53,9 @@ rp_status autograph_rows_clear(const autograph_rows *r, hal_device *queue, void 
     if (!is_padded(r, v)) return RP_OK;
     if (!autograph_bytes(&form, &all) || !autograph_bytes(&v->tensor, &given) || all == given)
         return RP_OK;
-    return queue->ops->fill(queue, (char *)memory + given, 0, all - given, err);
+    if (queue) return queue->ops->fill(queue, (char *)memory + given, 0, all - given, err);
+    memset((char *)memory + given, 0, all - given);
+    return RP_OK;
 }
 
 rp_status autograph_rows_cut(const autograph_rows *r, rp_value *v, rp_error *err) {

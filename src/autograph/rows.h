@@ -19,7 +19,7 @@ int64_t autograph_rows_up(int64_t n);
 rp_status autograph_rows_meet(autograph_rows *r, const rp_value *v, rp_error *err) RP_MUST_USE;
 /* v's sizes in the graph. */
 rp_buffer autograph_rows_form(const autograph_rows *r, const rp_value *v);
-/* Zeros behind what v has, in memory of autograph_rows_form. */
+/* Zeros behind what v has, in memory of autograph_rows_form; queue NULL: of the host. */
 rp_status autograph_rows_clear(const autograph_rows *r, hal_device *queue, void *memory,
                                const rp_value *v, rp_error *err) RP_MUST_USE;
 /* Cuts what the graph has more off a tensor of its result; RP_INVALID where that has other sizes. */

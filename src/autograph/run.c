@@ -1,5 +1,6 @@
 /* rp_autograph_run: a graph that is there is replayed; else the function runs, and a graph is made for the next time. */
 #include <errno.h>
+#include <string.h>
 
 #include "autograph/manager.h"
 #include "autograph/value.h"
@@ -15,6 +16,12 @@ bool autograph_rounds(const rp_autograph *a) {
 
 /* --- arguments ------------------------------------------------------------------------------ */
 
+static rp_status put(hal_device *queue, void *to, const void *from, size_t n, rp_error *err) {
+    if (queue) return queue->ops->copy(queue, to, from, n, err);
+    memcpy(to, from, n);
+    return RP_OK;
+}
+
 /* Runs of neighbours, row by row. */
 rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_error *err) {
     const rp_buffer *b = &v->tensor;
@@ -22,7 +29,7 @@ rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_e
     uint32_t axes = b->rank;
     int64_t at[RP_MAX_RANK] = {0}, want = 1;
     if (!autograph_bytes(b, &bytes) || bytes == 0) return RP_OK;
-    if (autograph_is_dense(v)) return queue->ops->copy(queue, to, b->data, bytes, err);
+    if (autograph_is_dense(v)) return put(queue, to, b->data, bytes, err);
     for (; axes > 0 && (b->dim[axes - 1] == 1 || v->stride[axes - 1] == want); axes--) {
         want *= b->dim[axes - 1];
         run *= (size_t)b->dim[axes - 1];
@@ -30,7 +37,7 @@ rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_e
     for (size_t done = 0; done < bytes; done += run) {
         size_t from = 0;
         for (uint32_t i = 0; i < axes; i++) from += (size_t)(at[i] * v->stride[i]) * element;
-        RP_TRY(queue->ops->copy(queue, (char *)to + done, (char *)b->data + from, run, err));
+        RP_TRY(put(queue, (char *)to + done, (char *)b->data + from, run, err));
         for (uint32_t i = axes; i-- > 0 && ++at[i] == b->dim[i];) at[i] = 0;
     }
     return RP_OK;
@@ -39,44 +46,57 @@ rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_e
 /* --- replaying ------------------------------------------------------------------------------- */
 
 typedef struct inputs {
-    hal_device *queue;
+    rp_autograph *a;
     const device_graph *graph;
     const autograph_slot *slot;
     uint32_t n;
     autograph_table *table;
-    const rp_device *device;
     autograph_rows rows;
 } inputs;
 
+/* By the graph, with others of its size, or by a copy of its own, in front of the launch. */
+static rp_status bring(inputs *in, const rp_value *v, uint32_t i, rp_error *err) {
+    bool done = false, graph_copies = in->a->queue->ops->graph_move != NULL;
+    bool whole = autograph_is_dense(v) && !(v->rows && in->rows.padded != in->rows.n);
+    void *to = in->slot[i].memory->data;
+    if (graph_copies && whole)
+        RP_TRY(device_graph_move(in->graph, i, to, v->tensor.data, &done, err));
+    if (graph_copies && !done)
+        RP_TRY(autograph_pack_add(&in->a->pack, in->a->device, &in->rows, v, i, to, &done, err));
+    if (done) return RP_OK;
+    RP_TRY(device_graph_move(in->graph, i, to, NULL, &done, err));
+    RP_TRY(autograph_copy_in(in->a->queue, to, v, err));
+    return autograph_rows_clear(&in->rows, in->a->queue, to, v, err);
+}
+
 static rp_status fill_slot(void *user, rp_value *v, rp_error *err) {
     inputs *in = user;
-    bool done = false;
     if (v->state) return RP_OK;
-    if (v->indirect) return autograph_table_put(in->table, in->device, v->tensor.data, err);
+    if (v->indirect) return autograph_table_put(in->table, in->a->device, v->tensor.data, err);
     RP_TRY(autograph_rows_meet(&in->rows, v, err));
-    void *to = in->slot[in->n].memory->data;
-    bool whole = autograph_is_dense(v) && !(v->rows && in->rows.padded != in->rows.n);
-    const void *from = whole ? v->tensor.data : NULL;
-    RP_TRY(device_graph_move(in->graph, in->n++, to, from, &done, err));
-    if (done) return RP_OK;
-    RP_TRY(autograph_copy_in(in->queue, to, v, err));
-    return autograph_rows_clear(&in->rows, in->queue, to, v, err);
+    return bring(in, v, in->n++, err);
+}
+
+static rp_status fill_slots(inputs *in, const rp_value *args, rp_error *err) {
+    rp_autograph *a = in->a;
+    in->table->next = 0; /* a call before may have failed between its addresses */
+    autograph_pack_clear(&a->pack);
+    RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, in, err));
+    RP_TRY(autograph_table_send(in->table, a->queue, err));
+    return a->pack.n ? autograph_pack_send(&a->pack, in->graph, a->device, autograph_room(a), err)
+                     : RP_OK;
 }
 
 static rp_status replay(rp_function *f, autograph_entry *e, const rp_value *args, rp_output **out,
                         rp_error *err) {
     rp_autograph *a = f->a;
-    inputs in = {a->queue,
-                 e->graph,
-                 e->of->of->in,
-                 0,
-                 &e->of->of->table,
-                 a->device,
-                 {.rounded = autograph_rounds(a)}};
+    inputs in = {.a = a,
+                 .graph = e->graph,
+                 .slot = e->of->of->in,
+                 .table = &e->of->of->table,
+                 .rows = {.rounded = autograph_rounds(a)}};
     rp_output *o = NULL;
-    in.table->next = 0; /* a call before may have failed between its addresses */
-    RP_TRY(autograph_value_each((rp_value *)(uintptr_t)args, fill_slot, &in, err));
-    RP_TRY(autograph_table_send(in.table, a->queue, err));
+    RP_TRY(fill_slots(&in, args, err));
     RP_TRY(autograph_output_prepare(e, &in.rows, &o, err));
     bool moved = false;
     rp_status st = autograph_output_aim(e, o, &moved, err);

@@ -203,7 +203,8 @@ typedef struct hal_device_ops {
     rp_status (*capture_branch)(hal_device *d, hal_branch kind, const void *pred, rp_error *err);
     rp_status (*capture_join)(hal_device *d, rp_error *err);
     /* (optional) Adds a copy, unseen by what is noted, whose ends are set anew before each replay: number i by its graph's
-     * graph_move, the first is 0. *done false: a copy from there is not for a graph (memory of the host), the caller does it. */
+     * graph_move, the first is 0. *done false: a copy from there is not for a graph (memory of the host), so the caller says where
+     * else it is, or, by from NULL, that the graph leaves the copy out. */
     rp_status (*capture_move)(hal_device *d, void *to, const void *from, size_t size,
                               rp_error *err);
     rp_status (*graph_move)(hal_graph *g, uint32_t i, void *to, const void *from, bool *done,

@@ -5,6 +5,7 @@
 #include "support/defects.h"
 #include "support/library_functions.h"
 #include "support/row_functions.h"
+#include "support/small_arguments.h"
 #include "support/user_functions.h"
 
 int main(void) {
@@ -13,5 +14,6 @@ int main(void) {
     failed += library_functions_run("cuda:0", "gpu/autograph: libraries");
     failed += row_functions_run("cuda:0", 1000, "gpu/autograph: rows");
     failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
+    failed += small_arguments_run("cuda:0", "gpu/autograph: small arguments");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");
 }

@@ -186,13 +186,14 @@ rp_status cuda_graph_move(hal_graph *g, uint32_t i, void *to, const void *from, 
     cuda_move *m = &g->moves.v[i];
     uint64_t target = (uint64_t)(uintptr_t)to, source = (uint64_t)(uintptr_t)from;
     unsigned kind = CUDA_MEMORY_HOST;
-    *done = true;
-    if (!m->node || (!m->off && m->copy.to.device == target && m->copy.from.device == source))
-        return RP_OK;
+    *done = from != NULL;
+    if (!m->node) return RP_OK;
+    if (!from) return enable(g, m, false, err);
+    if (!m->off && m->copy.to.device == target && m->copy.from.device == source) return RP_OK;
     RP_TRY(cuda_device_enter(g->d, err));
     *done = cu->pointer_get(&kind, CUDA_POINTER_MEMORY, source) == 0 && kind != CUDA_MEMORY_HOST &&
             cuda_device_reaches(&g->d->base, from);
-    if (!*done) return enable(g, m, false, err);
+    if (!*done) return RP_OK;
     m->copy.to.device = target;
     m->copy.from.device = source;
     RP_TRY(cuda_check(cu, cu->exec_copy(g->chain.exec, m->node, &m->copy, g->d->gpu.context),

@@ -2,6 +2,7 @@
  * those of the thread (mode 1) or relaxed (2); a thread with one of the first kind may not allocate, free, wait, load or
  * unload unless it says that it is relaxed. Chains only. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -401,7 +402,17 @@ CU(emu_launch_with, "cuLaunchKernelEx", const cuda_launch_config *c, void *funct
     return give(c->stream, &k);
 }
 
+static atomic_uint n_copies;
+
+/* For tests: copies of streams so far, those of graphs not. */
+unsigned emu_copies(void) EXPORT("emu_copies");
+unsigned emu_copies(void) {
+    return atomic_load(&n_copies);
+}
+
 CU(emu_copy, "cuMemcpyAsync", uint64_t to, uint64_t from, size_t size, void *stream) {
+    const emu_stream *s = stream;
+    if (!s || !s->graph) (void)atomic_fetch_add(&n_copies, 1);
     return give(stream, &(emu_node){.kind = COPY, .to = to, .from = from, .size = size});
 }
 
