@@ -67,12 +67,19 @@ typedef struct rp_jit_options {
     bool fullgraph;                       /* a graph break is an error */
     bool suppress_errors; /* what cannot be compiled runs op by op, with a warning and a reason,
                              which its entry remembers */
+    /* As torch.compile's: NULL or "default"; "reduce-overhead": calls of what is compiled are captured and replayed; "max-autotune":
+     * that, and code is chosen by measuring; "max-autotune-no-cudagraphs". Of inductor, at level 2 where config says none. Copied.
+     * RP_CONFIG for another name. */
+    const char *mode;
+    /* Whether each request of a call has the same number of query tokens, as in rp_batch_descriptor: what cudagraph_mode
+     * FULL_DECODE_ONLY and FULL_AND_PIECEWISE go by, which are RP_CONFIG without it. Asked at each call, by its thread. */
+    bool (*uniform)(void *user, const rp_value *args);
 } rp_jit_options;
 /* Options of a function by its name; put it next to the function, whose place it tells. */
 #define RP_JIT_OPTIONS(function)                                                           \
     {                                                                                      \
         sizeof(rp_jit_options), #function, __FILE__, __LINE__, function, NULL, NULL, NULL, \
-            RP_DYNAMIC_AUTO, 0, 0, false, false                                            \
+            RP_DYNAMIC_AUTO, 0, 0, false, false, NULL, NULL                                \
     }
 
 /* RP_CONFIG for settings that do not go together, RP_UNSUPPORTED for a device that is not there. */

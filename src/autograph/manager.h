@@ -60,6 +60,13 @@ rp_status autograph_call_slot(const rp_call *call, rp_value *v, rp_error *err) R
 rp_status autograph_output_new(const rp_value *value, autograph_memory *const *memory, uint32_t n,
                                rp_ran ran, const char *reason, rp_output **out,
                                rp_error *err) RP_MUST_USE;
+/* What it gives, whether or not it was overwritten since. */
+rp_value *autograph_output_of(rp_output *o);
+/* One whose value lies in `over`, which it takes over: what it names is set afterwards. */
+rp_status autograph_output_over(rp_output *over, const rp_value *value, rp_ran ran,
+                                const char *reason, rp_output **out, rp_error *err) RP_MUST_USE;
+/* o, which has none, is overwritten from the moment on when the next one is put under the lease. */
+void autograph_output_lease(rp_output *o, autograph_lease *lease);
 /* reason: copied, "" without memory; NULL: none. */
 void autograph_output_set_ran(rp_output *o, rp_ran ran, const char *reason);
 /* An output for a replay of e, by the policy of its function: made before it, since what it overwrites is told from then on, and filled

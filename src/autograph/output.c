@@ -8,6 +8,7 @@ enum { OUTPUT_ALIGN = 64 }; /* of an output in a block of several */
 
 struct rp_output {
     rp_value value;
+    rp_output *over;        /* whose memory it lies in; NULL: its own, or that of the lease */
     autograph_lease *lease; /* what a replay may overwrite; NULL: memory of its own */
     uint64_t generation;    /* of the lease, when this was written */
     rp_ran ran;
@@ -37,6 +38,22 @@ rp_status autograph_output_new(const rp_value *value, autograph_memory *const *m
     return RP_OK;
 }
 
+rp_value *autograph_output_of(rp_output *o) {
+    return &o->value;
+}
+
+void autograph_output_lease(rp_output *o, autograph_lease *lease) {
+    o->lease = autograph_lease_ref(lease);
+    o->generation = atomic_fetch_add(&lease->generation, 1) + 1;
+}
+
+rp_status autograph_output_over(rp_output *over, const rp_value *value, rp_ran ran,
+                                const char *reason, rp_output **out, rp_error *err) {
+    RP_TRY(autograph_output_new(value, NULL, 0, ran, reason, out, err));
+    (*out)->over = over;
+    return RP_OK;
+}
+
 void autograph_output_set_ran(rp_output *o, rp_ran ran, const char *reason) {
     base_free(o->later);
     o->later = reason ? base_strdup(reason) : NULL;
@@ -46,6 +63,7 @@ void autograph_output_set_ran(rp_output *o, rp_ran ran, const char *reason) {
 
 void rp_output_free(rp_output *o) {
     if (!o) return;
+    rp_output_free(o->over);
     autograph_lease_unref(o->lease);
     base_free(o->later);
     for (uint32_t i = 0; i < o->n; i++) autograph_memory_unref(o->memory[i]);
@@ -57,8 +75,13 @@ rp_status rp_output_value(const rp_output *o, const rp_value **out, rp_error *er
     if (!o || !out) return rp_fail(err, RP_INVALID, "rp_output_value: output or out is NULL");
     if (o->lease && atomic_load(&o->lease->generation) != o->generation)
         return rp_fail(err, RP_INVALID,
-                       "the output was overwritten by a later replay; use it before that, or give "
-                       "the function RP_OUTPUT_COPY or a larger ring");
+                       "the output was overwritten by a later call; use it before that, or have it "
+                       "copied: RP_OUTPUT_COPY or a larger ring for an automatic graph, "
+                       "rp_jit_run_into for a function that compiles itself");
+    if (o->over) { /* another function's replay may have come between */
+        const rp_value *is;
+        RP_TRY(rp_output_value(o->over, &is, err));
+    }
     *out = &o->value;
     return RP_OK;
 }

@@ -265,6 +265,7 @@ static rp_status run(rp_jit *f, const rp_value *args, front_out *out, rp_error *
     if (out->output) *out->output = NULL;
     rp_status st = front_args_read(&a, args, &why);
     if (st != RP_OK) st = rp_fail(err, st, "arguments of %s: %s", f->name, why.text);
+    if (st == RP_OK) out->mode = front_mode_of_call(f, args);
     bool again = st == RP_OK;
     while (again) {
         st = find_or_make(&c, err);

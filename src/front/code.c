@@ -4,6 +4,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "trace/trace.h"
 
 rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
                         rp_compiled **out, rp_error *err) {
@@ -23,15 +26,63 @@ static rp_status keep_reason(front_code *c, const char *text, rp_error *err) {
     return c->reason ? RP_OK : rp_fail(err, RP_NOMEM, "why a graph is not compiled");
 }
 
-static rp_status make(rp_jit *f, const rp_graph *g, uint32_t number, front_code *out,
-                      rp_error *err) {
+/* --- making ------------------------------------------------------------------------------ */
+
+/* Each graph has a name of its own: graphs of one name are taken for forms of one function. */
+static rp_status capture(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
+                         rp_error *err) {
+    base_buf name;
+    if (f->capture.mode == RP_CUDAGRAPH_NONE || of->uncaptured) return RP_OK;
+    base_buf_init(&name, 0);
+    base_buf_printf(&name, "%s [%u/%u]", f->name, f->id, of->number);
+    if (of->piece) base_buf_printf(&name, " piece %u", of->piece);
+    if (of->link) base_buf_printf(&name, " part %u", of->link);
+    rp_status st = base_buf_status(&name, err);
+    bool whole = of->piece == 0 && of->link == 0;
+    if (st == RP_OK)
+        st = front_graphs_new(f, out->compiled, g, name.data, f->capture.in_place && whole,
+                              &out->graphs, err);
+    base_buf_done(&name);
+    return st;
+}
+
+rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
+                          const front_made_of *of, front_code *out, rp_error *err) {
     rp_compiled_info info = RP_COMPILED_INFO_INIT;
     int64_t start = base_now_ns();
-    RP_TRY(front_compile(f, g, f->config, &out->compiled, err));
-    front_log_compiled(f, number, out->compiled, start);
-    if (f->graphs_of) RP_TRY(front_graphs_new(f, out->compiled, g, &out->graphs, err));
+    RP_TRY(front_compile(f, g, config, &out->compiled, err));
+    front_log_compiled(f, of->number, out->compiled, start);
+    RP_TRY(capture(f, g, of, out, err));
     RP_TRY(rp_compiled_get_info(out->compiled, &info, err));
     return info.reason ? keep_reason(out, info.reason, err) : RP_OK;
+}
+
+/* The pieces between splitting ops, each compiled as a whole. */
+static rp_status make_chain(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
+                            rp_error *err) {
+    rp_compilation_config *whole = NULL, *resolved = NULL;
+    rp_status st = RP_OK;
+    RP_TRY_OUT(front_resolve(f->config, &resolved, err));
+    RP_TRY_OUT(rp_config_clone(f->config, &whole, err));
+    RP_TRY_OUT(rp_config_set(whole, "splitting_ops=[]", err));
+    front_cut cut = {.ops = (const char *const *)resolved->splitting_ops.v,
+                     .n_ops = (uint32_t)resolved->splitting_ops.n,
+                     .config = whole,
+                     .numerics = g->numerics,
+                     .of = *of,
+                     .in_place = f->capture.in_place && of->piece == 0};
+    st = front_chain_new(f, g, &cut, &out->chain, err);
+out:
+    rp_config_free(whole);
+    rp_config_free(resolved);
+    return st;
+}
+
+static rp_status make(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
+                      rp_error *err) {
+    rp_cudagraph_mode mode = f->capture.mode;
+    if (rp_cudagraph_requires_piecewise_compilation(mode)) RP_TRY(make_chain(f, g, of, out, err));
+    return mode == RP_CUDAGRAPH_PIECEWISE ? RP_OK : front_code_link(f, g, f->config, of, out, err);
 }
 
 /* Whether f goes on without what st says of its compiler. */
@@ -39,12 +90,12 @@ static bool goes_on(const rp_jit *f, rp_status st, bool last) {
     return f->suppress_errors && st != RP_OK && st != RP_NOMEM && (last || st != RP_UNSUPPORTED);
 }
 
-rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool last, front_code *out,
+rp_status front_code_make(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
                           rp_error *err) {
     front_code made = {0};
     rp_error why = {0};
-    rp_status st = make(f, g, number, &made, &why);
-    if (goes_on(f, st, last)) {
+    rp_status st = make(f, g, of, &made, &why);
+    if (goes_on(f, st, of->last)) {
         front_warn_suppressed(f, why.text);
         front_code_done(&made);
         made.eager = true;
@@ -62,9 +113,22 @@ rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool la
 
 void front_code_done(front_code *c) {
     front_graphs_free(c->graphs);
+    front_chain_free(c->chain);
     rp_compiled_free(c->compiled);
     base_free(c->reason);
     *c = (front_code){0};
+}
+
+/* --- running ------------------------------------------------------------------------------ */
+
+bool front_code_is_there(const front_code *c) {
+    return c->compiled || c->chain;
+}
+
+rp_status front_code_outputs(const front_code *c, const rp_buffer *in, uint32_t n_in,
+                             rp_buffer *out, uint32_t n_out, rp_error *err) {
+    return c->compiled ? rp_compiled_outputs(c->compiled, in, n_in, out, n_out, err)
+                       : front_chain_outputs(c->chain, in, out, err);
 }
 
 void front_code_tell(const front_code *c, front_out *to) {
@@ -73,8 +137,9 @@ void front_code_tell(const front_code *c, front_out *to) {
     to->reason = c->reason;
 }
 
-rp_status front_code_run(rp_jit *f, const front_code *c, const rp_buffer *in, uint32_t n_in,
-                         rp_buffer *out, uint32_t n_out, rp_error *err) {
-    return c->graphs ? front_graphs_run(f, c->graphs, in, out, err)
-                     : rp_compiled_run(c->compiled, in, n_in, out, n_out, err);
+rp_status front_code_run(rp_jit *f, const front_code *c, const front_io *io, rp_error *err) {
+    bool pieces = c->chain && (io->mode == RP_CUDAGRAPH_PIECEWISE || !c->compiled);
+    if (pieces) return front_chain_run(f, c->chain, io, err);
+    if (c->graphs && io->mode != RP_CUDAGRAPH_NONE) return front_graphs_run(f, c->graphs, io, err);
+    return rp_compiled_run(c->compiled, io->in, io->n_in, io->out, io->n_out, err);
 }

@@ -27,12 +27,12 @@ static rp_status take_traced(rp_jit *f, front_traced *t, compiler by, front_entr
     rp_status st = RP_OK;
     front_entry *e = base_alloc(sizeof *e);
     if (!e) return rp_fail(err, RP_NOMEM, "entry of %s", f->name);
+    front_made_of of = {.number = f->next_number, .last = by == AS_CAN_BE};
     atomic_init(&e->refs, 1);
     if (!t->recording && by == OP_BY_OP)
         RP_TRY_OUT(front_compile(f, t->graph, f->eager_config, &e->result.code.compiled, err));
     else if (!t->recording)
-        RP_TRY_OUT(
-            front_code_make(f, t->graph, f->next_number, by == AS_CAN_BE, &e->result.code, err));
+        RP_TRY_OUT(front_code_make(f, t->graph, &of, &e->result.code, err));
     e->recording = t->recording;
     e->result.value = t->result;
     e->result.n_outputs = t->n_outputs;
@@ -173,8 +173,9 @@ typedef struct giving {
 } giving;
 
 static rp_status run_graph(const giving *g, rp_error *err) {
-    if (!g->of->code.compiled) return RP_OK;
-    return front_code_run(g->f, &g->of->code, g->in, g->n_in, g->out, g->of->n_outputs, err);
+    if (!front_code_is_there(&g->of->code)) return RP_OK;
+    front_io io = {g->in, g->out, g->n_in, g->of->n_outputs, g->to->mode};
+    return front_code_run(g->f, &g->of->code, &io, err);
 }
 
 static rp_status place(void *user, rp_value *v, rp_error *err) {
@@ -259,9 +260,14 @@ rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint
     giving g = {.f = f, .of = r, .in = in, .n_in = n_in, .out = few, .to = to};
     if (r->n_outputs > FEW) g.out = base_alloc_array(r->n_outputs, sizeof *g.out);
     if (!g.out) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
-    if (r->code.compiled)
-        RP_TRY_OUT(rp_compiled_outputs(r->code.compiled, in, n_in, g.out, r->n_outputs, err));
-    RP_TRY_OUT(to->output ? give_new(&g, err) : give_into(&g, err));
+    if (front_code_is_there(&r->code))
+        RP_TRY_OUT(front_code_outputs(&r->code, in, n_in, g.out, r->n_outputs, err));
+    bool lent = r->code.graphs && f->capture.borrows && to->mode == RP_CUDAGRAPH_FULL;
+    front_io io = {in, g.out, n_in, r->n_outputs, to->mode};
+    RP_TRY_OUT(!to->output ? give_into(&g, err)
+               : lent      ? front_graphs_lend(f, r, &io, to, err)
+                           : give_new(&g, err));
+    if (f->capture.borrows && to->output) autograph_output_lease(*to->output, f->capture.lease);
 out:
     if (g.out != few) base_free(g.out);
     return st;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "autograph/memory.h"
 #include "front/args.h"
 #include "front/solver.h"
 #include "reprise/jit.h"
@@ -44,11 +45,24 @@ void front_guards_print(const front_guards *g, base_buf *out);
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
+/* Device graphs of a function's calls. */
+typedef struct front_capture {
+    rp_cudagraph_mode mode; /* NONE: calls are not captured */
+    bool named;             /* `mode` of the options asks for it */
+    bool borrows;          /* results lie in memory of the graphs, which the next call overwrites */
+    bool in_place;         /* arguments stay where they were when it was captured */
+    bool required;         /* a call that is not captured is an error */
+    rp_autograph *manager; /* NULL: none */
+    autograph_lease *lease; /* with a manager; its generation counts calls that borrow */
+} front_capture;
+
 /* A compiled graph, and why it is not what the function's configuration asks for. */
 typedef struct front_graphs front_graphs;
+typedef struct front_chain front_chain;
 typedef struct front_code {
-    rp_compiled *compiled; /* NULL: nothing to do */
+    rp_compiled *compiled; /* NULL: nothing to do, where there is no chain */
     front_graphs *graphs;  /* its calls are captured; NULL: they are not */
+    front_chain *chain;    /* the same in pieces; NULL: none */
     char *reason;          /* NULL: it is */
     bool eager;            /* it runs op by op, for that reason */
 } front_code;
@@ -112,14 +126,14 @@ struct rp_jit {
     void *user;
     rp_dynamic dynamic;
     uint32_t limit, all_limit;
-    bool eager;    /* level 0 */
-    bool captured; /* backend=cudagraphs */
+    bool eager; /* level 0 */
     bool fullgraph, suppress_errors;
+    bool (*uniform)(void *user, const rp_value *args);
     rp_compilation_config *config, *eager_config;
     rp_device *device;
-    rp_autograph *graphs_of; /* backend=cudagraphs: who captures; else NULL */
-    rp_stream *stream;       /* for copies, where its memory is not the host's; else NULL */
-    pthread_mutex_t copies;  /* a copy by stream is under way */
+    front_capture capture;
+    rp_stream *stream;      /* for copies, where its memory is not the host's; else NULL */
+    pthread_mutex_t copies; /* a copy by stream is under way */
     pthread_mutex_t
         turn; /* held while it traces; tells its thread that it holds it. Taken before lock */
     front_mark *marks;     /* read by turn or lock, written by both */
@@ -147,7 +161,16 @@ typedef struct front_out {
     const char *reason; /* NULL: none */
     const rp_buffer *buffer;
     uint32_t n;
+    rp_cudagraph_mode mode; /* of the call */
 } front_out;
+
+/* What a compiled graph is called with. */
+typedef struct front_io {
+    const rp_buffer *in;
+    rp_buffer *out;
+    uint32_t n_in, n_out;
+    rp_cudagraph_mode mode; /* of the call */
+} front_io;
 
 /* A trace: graph, result and what it relied on. A function with graph breaks has run when it is traced: its results have been given to `to`. */
 typedef struct front_traced {
@@ -186,23 +209,78 @@ rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to,
 /* Compiles g, by a copy of config. */
 rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
                         rp_compiled **out, rp_error *err) RP_MUST_USE;
-/* The same by f's configuration, for entry `number`. What cannot be compiled runs op by op where f suppresses errors; but for RP_UNSUPPORTED
+/* What a graph is compiled for. */
+typedef struct front_made_of {
+    uint32_t number;      /* of the entry */
+    uint32_t piece, link; /* of its steps, and of a chain, from 1; 0: it is whole */
+    bool last;            /* the last attempt */
+    bool uncaptured;      /* its calls are */
+} front_made_of;
+/* The same by f's configuration. What cannot be compiled runs op by op where f suppresses errors; but for RP_UNSUPPORTED
  * where this is not the last attempt. */
-rp_status front_code_make(rp_jit *f, const rp_graph *g, uint32_t number, bool last, front_code *out,
+rp_status front_code_make(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
                           rp_error *err) RP_MUST_USE;
+/* One graph by a configuration, as it is. */
+rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
+                          const front_made_of *of, front_code *out, rp_error *err) RP_MUST_USE;
+bool front_code_is_there(const front_code *c);
+/* As rp_compiled_outputs. */
+rp_status front_code_outputs(const front_code *c, const rp_buffer *in, uint32_t n_in,
+                             rp_buffer *out, uint32_t n_out, rp_error *err) RP_MUST_USE;
 void front_code_done(front_code *c);
-rp_status front_code_run(rp_jit *f, const front_code *c, const rp_buffer *in, uint32_t n_in,
-                         rp_buffer *out, uint32_t n_out, rp_error *err) RP_MUST_USE;
+rp_status front_code_run(rp_jit *f, const front_code *c, const front_io *io,
+                         rp_error *err) RP_MUST_USE;
 /* What is said of a run of c. */
 void front_code_tell(const front_code *c, front_out *to);
+/* --- chain.c --- */
+/* Where a graph is cut, and by what its pieces are compiled. */
+typedef struct front_cut {
+    const char *const *ops; /* n_ops: names of splitting ops, which are not captured */
+    uint32_t n_ops;
+    const rp_compilation_config *config;
+    rp_numerics numerics;
+    front_made_of of;
+    bool in_place; /* as in front_capture */
+} front_cut;
+/* RP_UNSUPPORTED for a graph that cannot be cut so. */
+rp_status front_chain_new(rp_jit *f, const rp_graph *g, const front_cut *cut, front_chain **out,
+                          rp_error *err) RP_MUST_USE;
+void front_chain_free(front_chain *c);
+rp_status front_chain_outputs(const front_chain *c, const rp_buffer *in, rp_buffer *out,
+                              rp_error *err) RP_MUST_USE;
+rp_status front_chain_run(rp_jit *f, const front_chain *c, const front_io *io,
+                          rp_error *err) RP_MUST_USE;
+/* --- places.c --- */
+/* n inputs that stay where they were in the first call of each form. Thread-safe. */
+typedef struct front_places front_places;
+rp_status front_places_new(uint32_t n, front_places **out, rp_error *err) RP_MUST_USE;
+void front_places_free(front_places *p);
+/* RP_INVALID names one that has moved. NULL is fine. */
+rp_status front_places_check(front_places *p, const char *name, const rp_buffer *in,
+                             rp_error *err) RP_MUST_USE;
 /* --- graphs.c --- */
-/* Calls of c, which g was compiled to, captured by f's manager. */
-rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, front_graphs **out,
-                           rp_error *err) RP_MUST_USE;
+/* Calls of c, which g was compiled to, captured by f's manager as `name`. in_place: its inputs stay where they are. */
+rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, const char *name,
+                           bool in_place, front_graphs **out, rp_error *err) RP_MUST_USE;
 void front_graphs_free(front_graphs *r);
 /* As rp_compiled_run, with as many buffers as g has. */
-rp_status front_graphs_run(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_buffer *out,
+rp_status front_graphs_run(rp_jit *f, front_graphs *r, const front_io *io,
                            rp_error *err) RP_MUST_USE;
+/* The same, and the value of r over memory of the graph, until f's next call. */
+rp_status front_graphs_lend(rp_jit *f, const front_result *r, const front_io *io,
+                            const front_out *to, rp_error *err) RP_MUST_USE;
+/* --- jit.c --- */
+/* What config comes to; the caller's. */
+rp_status front_resolve(const rp_compilation_config *config, rp_compilation_config **out,
+                        rp_error *err) RP_MUST_USE;
+/* --- mode.c --- */
+/* What `mode` of the options (NULL: default) makes of f's configuration. */
+rp_status front_mode_take(rp_jit *f, const char *mode, rp_error *err) RP_MUST_USE;
+/* How calls are captured, by the configuration as it was resolved. host: the device's memory is the host's. */
+rp_status front_mode_graphs(rp_jit *f, const rp_compilation_config *resolved, bool host,
+                            rp_error *err) RP_MUST_USE;
+/* NONE, PIECEWISE or FULL. */
+rp_cudagraph_mode front_mode_of_call(const rp_jit *f, const rp_value *args);
 
 /* Something of f cannot be compiled, and runs op by op. */
 void front_warn_suppressed(const rp_jit *f, const char *why);

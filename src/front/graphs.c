@@ -1,11 +1,11 @@
-/* backend=cudagraphs: a compiled graph whose calls are captured and replayed, by the manager of automatic graphs that the device has. Arguments are copied
- * into its memory and results out of it, so a caller sees no difference but the time. */
+/* Calls of a compiled graph that are captured and replayed, by the manager of automatic graphs that the device has. What a replay gives lies in
+ * memory of the graph, from where it is copied, or lent to the caller until the next call. */
 #include "front/front.h"
 
 #include <stdio.h>
 
 #include "autograph/manager.h"
-#include "autograph/memory.h"
+#include "autograph/value.h"
 #include "base/alloc.h"
 #include "base/log.h"
 #include "reprise/node.h"
@@ -15,21 +15,27 @@ enum { FEW = 16 };
 struct front_graphs {
     rp_compiled *compiled; /* borrowed */
     rp_function *function;
+    char *name;
     uint32_t n_in, n_out;
-    bool *state;      /* by input: it is written where it lies */
-    rp_buffer *in;    /* of the call that is captured: calls of a manager take turns */
-    rp_buffer *out;   /* likewise */
-    rp_value *result; /* likewise */
-    atomic_bool told; /* why it is not captured */
+    front_places *stays;  /* NULL: inputs may move */
+    bool *state;          /* by input: it is written where it lies */
+    rp_buffer *in;        /* of the call that is captured: calls of a manager take turns */
+    rp_buffer *out;       /* likewise */
+    rp_value *result;     /* likewise */
+    pthread_mutex_t lock; /* held from a replay until its results are copied */
+    atomic_bool told;     /* why it is not captured */
 };
 
 void front_graphs_free(front_graphs *r) {
     if (!r) return;
     rp_function_free(r->function);
+    front_places_free(r->stays);
+    base_free(r->name);
     base_free(r->state);
     base_free(r->in);
     base_free(r->out);
     base_free(r->result);
+    (void)pthread_mutex_destroy(&r->lock);
     base_free(r);
 }
 
@@ -43,14 +49,15 @@ static rp_status call_compiled(void *user, rp_call *call, const rp_value *args, 
     return RP_OK;
 }
 
-static rp_status make_room(front_graphs *r, const rp_graph *g, rp_error *err) {
+static rp_status make_room(front_graphs *r, const rp_graph *g, const char *name, rp_error *err) {
     r->n_in = rp_graph_count(g, RP_GRAPH_INPUTS);
     r->n_out = rp_graph_count(g, RP_GRAPH_OUTPUTS);
+    r->name = base_strdup(name);
     r->state = base_alloc_array(r->n_in + 1u, sizeof *r->state);
     r->in = base_alloc_array(r->n_in + 1u, sizeof *r->in);
     r->out = base_alloc_array(r->n_out + 1u, sizeof *r->out);
     r->result = base_alloc_array(r->n_out + 1u, sizeof *r->result);
-    if (!r->state || !r->in || !r->out || !r->result)
+    if (!r->name || !r->state || !r->in || !r->out || !r->result)
         return rp_fail(err, RP_NOMEM, "graphs of a function");
     for (uint32_t i = 0; i < r->n_in; i++) {
         rp_node n = RP_NODE_INIT;
@@ -60,19 +67,22 @@ static rp_status make_room(front_graphs *r, const rp_graph *g, rp_error *err) {
     return RP_OK;
 }
 
-rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, front_graphs **out,
-                           rp_error *err) {
+rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, const char *name,
+                           bool in_place, front_graphs **out, rp_error *err) {
     rp_status st = RP_OK;
     rp_function_options o = RP_FUNCTION_OPTIONS_INIT;
     front_graphs *r = base_alloc(sizeof *r);
     if (!r) return rp_fail(err, RP_NOMEM, "graphs of a function");
     r->compiled = c;
     atomic_init(&r->told, false);
-    RP_TRY_OUT(make_room(r, g, err));
-    o.name = f->name;
+    (void)pthread_mutex_init(&r->lock, NULL);
+    RP_TRY_OUT(make_room(r, g, name, err));
+    if (in_place) RP_TRY_OUT(front_places_new(r->n_in, &r->stays, err));
+    o.name = r->name;
     o.fn = call_compiled;
     o.user = r;
-    RP_TRY_OUT(rp_function_new(f->graphs_of, &o, &r->function, err));
+    o.output = RP_OUTPUT_BORROWED;
+    RP_TRY_OUT(rp_function_new(f->capture.manager, &o, &r->function, err));
     *out = r;
     r = NULL;
 out:
@@ -80,39 +90,87 @@ out:
     return st;
 }
 
-static void tell_uncaptured(const rp_jit *f, front_graphs *r, const char *why) {
-    if (!atomic_exchange(&r->told, true))
-        base_log(RP_LOG_WARNING, "backend=cudagraphs: calls of %s are not captured: %s", f->name,
-                 why);
-}
+/* --- calls ------------------------------------------------------------------------------------ */
 
-static rp_status give(rp_jit *f, const rp_value *value, rp_buffer *out, uint32_t n, rp_error *err) {
-    for (uint32_t i = 0; i < n; i++) {
-        size_t bytes = 0;
-        if (!autograph_bytes(&out[i], &bytes))
-            return rp_fail(err, RP_NOMEM, "a result of a size that no memory has");
-        if (bytes) RP_TRY(front_copy(f, out[i].data, value->item[i].tensor.data, bytes, err));
-    }
+static rp_status check_captured(const rp_jit *f, front_graphs *r, const rp_output *o,
+                                rp_error *err) {
+    if (rp_output_ran(o) != RP_RAN_EAGER) return RP_OK;
+    const char *why = rp_output_reason(o);
+    if (f->capture.required)
+        return rp_fail(err, RP_UNSUPPORTED, "require_graph: calls of %s are not captured: %s",
+                       r->name, why);
+    if (!atomic_exchange(&r->told, true))
+        base_log(RP_LOG_WARNING, "calls of %s are not captured: %s", r->name, why);
     return RP_OK;
 }
 
-rp_status front_graphs_run(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_buffer *out,
-                           rp_error *err) {
+/* By lock; *out has been written when it returns. */
+static rp_status replay(rp_jit *f, front_graphs *r, const rp_buffer *in, rp_output **out,
+                        rp_error *err) {
     rp_status st = RP_OK;
     rp_value few[FEW], *item = r->n_in <= FEW ? few : base_alloc_array(r->n_in, sizeof *item);
     rp_output *o = NULL;
-    const rp_value *value;
     if (!item) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
     for (uint32_t i = 0; i < r->n_in; i++)
-        item[i] = r->state[i] ? rp_value_state(in[i]) : rp_value_tensor(in[i]);
+        item[i] = r->state[i] || r->stays ? rp_value_state(in[i]) : rp_value_tensor(in[i]);
     rp_value args = rp_value_tuple(item, r->n_in);
+    RP_TRY_OUT(front_places_check(r->stays, r->name, in, err));
     RP_TRY_OUT(rp_autograph_run(r->function, &args, &o, err));
-    if (rp_output_ran(o) == RP_RAN_EAGER) tell_uncaptured(f, r, rp_output_reason(o));
-    RP_TRY_OUT(autograph_wait(f->graphs_of, err));
-    RP_TRY_OUT(rp_output_value(o, &value, err));
-    RP_TRY_OUT(give(f, value, out, r->n_out, err));
+    RP_TRY_OUT(check_captured(f, r, o, err));
+    RP_TRY_OUT(autograph_wait(f->capture.manager, err));
+    *out = o;
+    o = NULL;
 out:
     rp_output_free(o);
     if (item != few) base_free(item);
     return st;
+}
+
+static rp_status give(rp_jit *f, const rp_value *value, const front_io *io, rp_error *err) {
+    for (uint32_t i = 0; i < io->n_out; i++) {
+        size_t bytes = 0;
+        if (!autograph_bytes(&io->out[i], &bytes))
+            return rp_fail(err, RP_NOMEM, "a result of a size that no memory has");
+        if (bytes) RP_TRY(front_copy(f, io->out[i].data, value->item[i].tensor.data, bytes, err));
+    }
+    return RP_OK;
+}
+
+rp_status front_graphs_run(rp_jit *f, front_graphs *r, const front_io *io, rp_error *err) {
+    rp_output *o = NULL;
+    const rp_value *value;
+    (void)pthread_mutex_lock(&r->lock);
+    rp_status st = replay(f, r, io->in, &o, err);
+    if (st == RP_OK) st = rp_output_value(o, &value, err);
+    if (st == RP_OK) st = give(f, value, io, err);
+    rp_output_free(o);
+    (void)pthread_mutex_unlock(&r->lock);
+    return st;
+}
+
+/* Tensors of a result are numbers of outputs, which lie in those of the graph. */
+static rp_status place(void *user, rp_value *v, rp_error *err) {
+    const rp_value *outputs = user;
+    (void)err;
+    v->tensor = outputs->item[v->as.integer - 1].tensor;
+    v->as.integer = 0; /* not taken for a tensor of a trace, where a caller gives it on */
+    return RP_OK;
+}
+
+rp_status front_graphs_lend(rp_jit *f, const front_result *r, const front_io *io,
+                            const front_out *to, rp_error *err) {
+    front_graphs *g = r->code.graphs;
+    rp_output *over = NULL, *o = NULL;
+    (void)pthread_mutex_lock(&g->lock);
+    rp_status st = replay(f, g, io->in, &over, err);
+    if (st == RP_OK) st = autograph_output_over(over, &r->value, to->ran, to->reason, &o, err);
+    if (st == RP_OK)
+        st = autograph_value_each(autograph_output_of(o), place, autograph_output_of(over), err);
+    (void)pthread_mutex_unlock(&g->lock);
+    if (st != RP_OK) {
+        rp_output_free(o ? o : over);
+        return st;
+    }
+    *to->output = o;
+    return RP_OK;
 }

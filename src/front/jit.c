@@ -13,6 +13,7 @@
 #include "config/config.h"
 #include "front/front.h"
 #include "front/limits.h"
+#include "ir/custom.h"
 
 enum { RECOMPILE_LIMIT = 8, ACCUMULATED_LIMIT = 256 };
 
@@ -20,47 +21,49 @@ static atomic_uint next_id;
 
 /* --- making ---------------------------------------------------------------------------------- */
 
-/* The level that the configuration comes to. */
-static rp_status read_level(const rp_compilation_config *config, bool *eager, rp_error *err) {
+rp_status front_resolve(const rp_compilation_config *config, rp_compilation_config **out,
+                        rp_error *err) {
     rp_compilation_config *c = NULL;
     uint32_t n = 0;
     rp_model_facts facts = RP_MODEL_FACTS_INIT;
     facts.backends = backend_names(&n);
     facts.n_backends = n;
+    facts.splitting_ops = ir_registered_splitting_ops(&n);
+    facts.n_splitting_ops = n;
     RP_TRY(rp_config_clone(config, &c, err));
     rp_status st = rp_config_resolve(c, &facts, err);
-    *eager = st == RP_OK && rp_config_level(c) == RP_LEVEL_NO_COMPILATION;
-    rp_config_free(c);
+    if (st == RP_OK)
+        *out = c;
+    else
+        rp_config_free(c);
     return st;
 }
 
-/* Who names a compiler wants something compiled. */
-static bool wants_level(const rp_compilation_config *c) {
-    return c->typed[CONFIG_ID_backend] && !c->typed[CONFIG_ID_level] &&
-           !c->typed[CONFIG_ID_optimization_level] && !c->enforce_eager;
-}
-
-static rp_status take_config(rp_jit *f, const rp_compilation_config *given, rp_error *err) {
-    if (given) {
-        RP_TRY(rp_config_clone(given, &f->config, err));
-        if (wants_level(f->config)) RP_TRY(rp_config_set(f->config, "level=2", err));
+static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) {
+    if (o->config) {
+        RP_TRY(rp_config_clone(o->config, &f->config, err));
     } else {
         f->config = rp_config_new();
         if (!f->config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
         RP_TRY(rp_config_set(f->config, "level=2", err));
     }
+    RP_TRY(front_mode_take(f, o->mode, err));
     f->eager_config = rp_config_new();
     if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
     if (f->config->cache_dir && *f->config->cache_dir)
         RP_TRY(rp_config_set_key(f->eager_config, "cache_dir", f->config->cache_dir, err));
-    f->captured = strcmp(f->config->backend, "cudagraphs") == 0;
-    return read_level(f->config, &f->eager, err);
+    return RP_OK;
 }
 
-/* Who captures, and what is captured: kernels of one op, as the device has them. */
-static rp_status take_graphs(rp_jit *f, bool host, rp_error *err) {
-    RP_TRY(rp_config_set_key(f->config, "backend", host ? "aot_eager" : "eager", err));
-    return f->eager ? RP_OK : rp_autograph_default(f->device, &f->graphs_of, err);
+static rp_status take_device(rp_jit *f, rp_device *given, bool *host, rp_error *err) {
+    if (given)
+        f->device = rp_device_ref(given);
+    else
+        RP_TRY(rp_device_open(f->config->device, (uint32_t)f->config->threads, &f->device, err));
+    rp_device_info info = RP_DEVICE_INFO_INIT;
+    RP_TRY(rp_device_get_info(f->device, &info, err));
+    *host = info.host_memory;
+    return *host ? RP_OK : rp_stream_open(f->device, &f->stream, err);
 }
 
 static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
@@ -76,15 +79,16 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->limit = o->recompile_limit ? o->recompile_limit : RECOMPILE_LIMIT;
     f->all_limit = o->accumulated_recompile_limit ? o->accumulated_recompile_limit
                                                   : ACCUMULATED_LIMIT;
-    RP_TRY(take_config(f, o->config, err));
-    if (o->device)
-        f->device = rp_device_ref(o->device);
-    else
-        RP_TRY(rp_device_open(f->config->device, (uint32_t)f->config->threads, &f->device, err));
-    rp_device_info info = RP_DEVICE_INFO_INIT;
-    RP_TRY(rp_device_get_info(f->device, &info, err));
-    if (!info.host_memory) RP_TRY(rp_stream_open(f->device, &f->stream, err));
-    if (f->captured) RP_TRY(take_graphs(f, info.host_memory, err));
+    f->uniform = o->uniform;
+    rp_compilation_config *resolved = NULL;
+    bool host = false;
+    RP_TRY(take_config(f, o, err));
+    RP_TRY(front_resolve(f->config, &resolved, err));
+    f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;
+    rp_status st = take_device(f, o->device, &host, err);
+    if (st == RP_OK) st = front_mode_graphs(f, resolved, host, err);
+    rp_config_free(resolved);
+    RP_TRY(st);
     return front_limits_join(f->fn, err);
 }
 
@@ -99,7 +103,8 @@ static void release(rp_jit *f) {
     }
     rp_config_free(f->config);
     rp_config_free(f->eager_config);
-    rp_autograph_destroy(f->graphs_of);
+    autograph_lease_unref(f->capture.lease);
+    rp_autograph_destroy(f->capture.manager);
     rp_stream_close(f->stream);
     rp_device_close(f->device);
     base_free(f->name);

@@ -45,6 +45,7 @@ struct front_recording {
     front_held *held;
     uint32_t cap_held;
     uint32_t settled;     /* nodes when steps were last compiled */
+    uint32_t n_pieces;    /* compiled so far */
     bool warned;          /* of more ways than are kept */
     pthread_mutex_t lock; /* held by a run */
 };

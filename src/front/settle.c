@@ -158,7 +158,8 @@ static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
         front_step *step = s->path[j];
         front_piece *p = &t->piece[j];
         if (step->ready) continue;
-        if (p->graph) RP_TRY(front_code_make(s->f, p->graph, s->number, last, &step->code, err));
+        front_made_of of = {.number = s->number, .piece = ++s->rec->n_pieces, .last = last};
+        if (p->graph) RP_TRY(front_code_make(s->f, p->graph, &of, &step->code, err));
         if (step->code.reason) s->fell = &step->code;
         step->in = p->in;
         step->out = p->out;

@@ -184,11 +184,11 @@ static rp_status run_held(front_session *s, const front_code *c, const rp_buffer
     if (!out) return rp_fail(err, RP_NOMEM, "values of %s", s->f->name);
     size_t total = 0;
     void *block = NULL;
-    RP_TRY_OUT(rp_compiled_outputs(c->compiled, in, n_in, out, n, err));
+    RP_TRY_OUT(front_code_outputs(c, in, n_in, out, n, err));
     RP_TRY_OUT(front_lay_out(out, n, NULL, NULL, &total, err));
     if (n) RP_TRY_OUT(front_own(s, total, &block, err));
     RP_TRY_OUT(front_lay_out(out, n, block, out, &total, err));
-    RP_TRY_OUT(front_code_run(s->f, c, in, n_in, out, n, err));
+    RP_TRY_OUT(front_code_run(s->f, c, &(front_io){in, out, n_in, n, s->to->mode}, err));
     for (uint32_t i = 0; i < n; i++) RP_TRY_OUT(front_hold(s, refs[i], &out[i], err));
 out:
     if (out != few) base_free(out);
@@ -212,9 +212,9 @@ static rp_status run_piece(front_session *s, const front_code *c, const ends *e,
         to.ran = RP_RAN_EAGER;
         to.reason = FRONT_PAST_LIMIT;
     }
-    rp_status st = last          ? front_give(s->f, &r, in, e->n_in, &to, err)
-                   : c->compiled ? run_held(s, c, in, e->n_in, e->out, e->n_out, err)
-                                 : RP_OK;
+    rp_status st = last                     ? front_give(s->f, &r, in, e->n_in, &to, err)
+                   : front_code_is_there(c) ? run_held(s, c, in, e->n_in, e->out, e->n_out, err)
+                                            : RP_OK;
     if (in != few) base_free(in);
     return st;
 }

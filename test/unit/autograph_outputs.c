@@ -50,8 +50,10 @@ static void overwritten_outputs_are_told(void **state) {
             }
         }
         assert_int_equal(rp_output_value(o[1], &v, &err), RP_INVALID);
-        assert_string_equal(err.text, "the output was overwritten by a later replay; use it before "
-                                      "that, or give the function RP_OUTPUT_COPY or a larger ring");
+        assert_string_equal(err.text,
+                            "the output was overwritten by a later call; use it before that, or "
+                            "have it copied: RP_OUTPUT_COPY or a larger ring for an automatic "
+                            "graph, rp_jit_run_into for a function that compiles itself");
         for (int i = 0; i < 8; i++) rp_output_free(o[i]);
         affine_close(&m);
         bench_close(&b);

@@ -1,0 +1,115 @@
+/* What captures calls of a function, and what chooses its code: `mode`, and the settings of device graphs in its configuration. */
+#include "backend/registry.h"
+#include "base/alloc.h"
+#include "base/status.h"
+#include "config/config.h"
+#include "front/front.h"
+
+#include <string.h>
+
+/* A mode of torch.compile. */
+typedef struct named {
+    const char *name;
+    bool graphs, tunes;
+} named;
+static const named modes[] = {{"default", false, false},
+                              {"reduce-overhead", true, false},
+                              {"max-autotune", true, true},
+                              {"max-autotune-no-cudagraphs", false, true}};
+enum { N_MODES = sizeof modes / sizeof *modes };
+
+static rp_status find_mode(const char *name, const named **out, rp_error *err) {
+    for (size_t i = 0; i < N_MODES; i++)
+        if (!name || strcmp(modes[i].name, name) == 0) {
+            *out = &modes[i];
+            return RP_OK;
+        }
+    return rp_fail(err, RP_CONFIG,
+                   "mode=%.40s is none; there are default, reduce-overhead, max-autotune and "
+                   "max-autotune-no-cudagraphs",
+                   name);
+}
+
+static bool is_inductor(const rp_compilation_config *c) {
+    return !*c->backend || strcmp(c->backend, "inductor") == 0;
+}
+
+/* A mode is one of the compiler that generates code. */
+static rp_status check_mode(const rp_jit *f, const named *m, rp_error *err) {
+    const rp_compilation_config *c = f->config;
+    if (!m->graphs && !m->tunes) return RP_OK;
+    if (!is_inductor(c))
+        return rp_fail(err, RP_CONFIG,
+                       "mode=%s is of backend=inductor, not of %.40s; leave one out", m->name,
+                       c->backend);
+    if (c->enforce_eager || (c->typed[CONFIG_ID_level] && c->level < RP_LEVEL_DYNAMO_ONCE))
+        return rp_fail(err, RP_CONFIG, "mode=%s needs level 2 or 3; below nothing is generated",
+                       m->name);
+    bool none = c->cudagraph_mode.set && c->cudagraph_mode.v == RP_CUDAGRAPH_NONE;
+    if (m->graphs && (none || !c->use_cudagraph))
+        return rp_fail(err, RP_CONFIG, "mode=%s contradicts %s; give one of the two", m->name,
+                       none ? "cudagraph_mode=NONE" : "use_cudagraph=false");
+    return RP_OK;
+}
+
+/* Who names a compiler, or how it is to work, wants something compiled. */
+static bool wants_level(const rp_compilation_config *c, const named *m) {
+    return (c->typed[CONFIG_ID_backend] || m->graphs || m->tunes) && !c->typed[CONFIG_ID_level] &&
+           !c->typed[CONFIG_ID_optimization_level] && !c->enforce_eager;
+}
+
+rp_status front_mode_take(rp_jit *f, const char *mode, rp_error *err) {
+    const named *m = NULL;
+    RP_TRY(find_mode(mode, &m, err));
+    RP_TRY(check_mode(f, m, err));
+    f->capture.named = m->graphs;
+    if (wants_level(f->config, m)) RP_TRY(rp_config_set(f->config, "level=2", err));
+    if (!m->tunes) return RP_OK;
+    return rp_config_set(f->config,
+                         "inductor_compile_config={\"max_autotune\": true, "
+                         "\"coordinate_descent_tuning\": true}",
+                         err);
+}
+
+/* --- graphs ------------------------------------------------------------------------------------- */
+
+static rp_status check_routine(const rp_jit *f, rp_cudagraph_mode mode, rp_error *err) {
+    if (!rp_cudagraph_separate_routine(mode) || f->uniform) return RP_OK;
+    return rp_fail(err, RP_CONFIG,
+                   "cudagraph_mode=%s tells uniform batches from others: give "
+                   "rp_jit_options.uniform",
+                   rp_cudagraph_mode_name(mode));
+}
+
+/* What cudagraph_mode asks for is done here, not by rp_compile. */
+static rp_status take_over(rp_jit *f, rp_error *err) {
+    f->capture.required = f->config->require_graph;
+    f->config->require_graph = false;
+    return rp_config_set(f->config, "cudagraph_mode=NONE", err);
+}
+
+rp_status front_mode_graphs(rp_jit *f, const rp_compilation_config *resolved, bool host,
+                            rp_error *err) {
+    front_capture *c = &f->capture;
+    bool typed = f->config->typed[CONFIG_ID_cudagraph_mode] != NULL;
+    bool backend = strcmp(f->config->backend, "cudagraphs") == 0;
+    rp_cudagraph_mode asked = (rp_cudagraph_mode)resolved->cudagraph_mode.v;
+    if (f->eager || !(typed || backend || c->named)) return RP_OK;
+    c->mode = typed ? asked : RP_CUDAGRAPH_FULL;
+    if (c->mode == RP_CUDAGRAPH_NONE) return RP_OK;
+    RP_TRY(check_routine(f, c->mode, err));
+    c->borrows = !backend;
+    c->in_place = typed && !c->named && !backend && !f->config->cudagraph_copy_inputs;
+    if (typed || f->config->require_graph) RP_TRY(take_over(f, err));
+    /* Kernels of one op, as the device has them. */
+    if (backend) RP_TRY(rp_config_set_key(f->config, "backend", host ? "aot_eager" : "eager", err));
+    RP_TRY(rp_autograph_default(f->device, &c->manager, err));
+    return autograph_lease_new(NULL, 0, &c->lease, err);
+}
+
+rp_cudagraph_mode front_mode_of_call(const rp_jit *f, const rp_value *args) {
+    rp_cudagraph_mode mode = f->capture.mode;
+    if (!rp_cudagraph_separate_routine(mode)) return mode;
+    return f->uniform(f->user, args) ? rp_cudagraph_decode_mode(mode)
+                                     : rp_cudagraph_mixed_mode(mode);
+}

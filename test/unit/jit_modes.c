@@ -1,0 +1,341 @@
+/* Modes of functions: which names there are, what they set, and how calls are captured by each cudagraph_mode. */
+#include "support/jits.h"
+
+#include "support/heard.h"
+
+enum { N = 4 };
+
+static rp_status halved(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    static rp_value out[2];
+    const int *breaks = user;
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    for (int i = 0; breaks && i < *breaks; i++) {
+        x = rp_add_scalar(x, 1);
+        rp_jit_break(call, "builtin: print");
+    }
+    out[0] = rp_jit_value(call, rp_mul_scalar(x, 0.5));
+    out[1] = rp_jit_value(call, rp_neg(x));
+    *result = rp_value_list(out, 2);
+    return RP_OK;
+}
+
+static void fill(float *x, float from) {
+    for (int k = 0; k < N; k++) x[k] = from + (float)k;
+}
+
+static rp_output *call(rp_jit *f, float *x, int64_t n) {
+    rp_value v = f32_of(x, 1, n, 0), args = rp_value_tuple(&v, 1);
+    return jit_ok(f, &args);
+}
+
+static bool is_halved(const rp_output *o, const float *x, float more) {
+    const rp_value *is = jit_result(o);
+    const float *half = is->item[0].tensor.data, *neg = is->item[1].tensor.data;
+    bool same = is->kind == RP_VALUE_LIST && is->n == 2;
+    for (int k = 0; k < N && same; k++)
+        same = half[k] == (x[k] + more) * 0.5f && neg[k] == -(x[k] + more);
+    return same;
+}
+
+static rp_status make(const char *mode, const char *settings, rp_jit **f, rp_error *err) {
+    rp_jit_options o = jit_options(halved);
+    o.mode = mode;
+    return jit_of(o, settings, f, err);
+}
+
+static void names_are_those_of_torch(void **state) {
+    static const struct {
+        const char *mode, *settings, *error;
+    } bad[] = {
+        {"fastest", "level=2", "mode=fastest is none; there are default, reduce-overhead,"},
+        {"reduce-overhead", "backend=eager", "is of backend=inductor, not of eager"},
+        {"reduce-overhead", "level=1", "needs level 2 or 3"},
+        {"reduce-overhead", "cudagraph_mode=NONE", "contradicts cudagraph_mode=NONE"},
+        {"reduce-overhead", "use_cudagraph=false", "contradicts use_cudagraph=false"},
+        {NULL, "level=2 cudagraph_mode=FULL_DECODE_ONLY", "give rp_jit_options.uniform"},
+    };
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(make(bad[i].mode, bad[i].settings, &f, &err), RP_CONFIG);
+        if (!strstr(err.text, bad[i].error)) fail_msg("%s: %s", bad[i].settings, err.text);
+    }
+    CHECK_OK(make("default", "threads=1", &f, &err), &err);
+    rp_jit_free(f);
+}
+
+/* Results lie in memory of the graph: an output is right until the next call, and never another value after it. */
+static void reduce_overhead_lends_its_results(void **state) {
+    static const int breaks = 2;
+    (void)state;
+    for (int broken = 0; broken < 2; broken++) {
+        rp_error err = {0};
+        rp_output *last = NULL;
+        rp_jit *f = NULL;
+        float x[N], more = broken ? 2 : 0;
+        const void *at[6];
+        rp_jit_options o = jit_options(halved);
+        o.mode = "reduce-overhead";
+        o.user = broken ? (void *)(uintptr_t)&breaks : NULL;
+        CHECK_OK(jit_of(o, "threads=1", &f, &err), &err);
+        for (int i = 0; i < 6; i++) {
+            const rp_value *none = NULL;
+            fill(x, (float)i);
+            rp_output *out = call(f, x, N);
+            assert_true(is_halved(out, x, more));
+            assert_int_equal(rp_output_ran(out), i ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+            at[i] = jit_result(out)->item[0].tensor.data;
+            if (last) {
+                assert_int_equal(rp_output_value(last, &none, &err), RP_INVALID);
+                assert_non_null(strstr(err.text, "overwritten by a later call"));
+                rp_output_free(last);
+            }
+            last = out;
+        }
+        assert_ptr_equal(at[5], at[4]);
+        rp_output_free(last);
+        rp_jit_free(f);
+    }
+}
+
+/* An output is an argument of the next call, and of the function itself. */
+static void results_are_fed_back(void **state) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    float x[N] = {64, 128, 256, 512};
+    rp_output *out = NULL;
+    (void)state;
+    CHECK_OK(make("reduce-overhead", "threads=1", &f, &err), &err);
+    for (int i = 0; i < 5; i++) {
+        rp_value v = out ? jit_result(out)->item[0] : f32_of(x, 1, N, 0);
+        rp_value args = rp_value_tuple(&v, 1);
+        rp_output *next = jit_ok(f, &args);
+        rp_output_free(out);
+        out = next;
+    }
+    for (int k = 0; k < N; k++)
+        assert_true(((float *)jit_result(out)->item[0].tensor.data)[k] == x[k] / 32);
+    rp_output_free(out);
+    rp_jit_free(f);
+}
+
+/* Memory of the caller is written by a copy, and stays. */
+static void run_into_copies(void **state) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    float x[N], got[4][2][N];
+    (void)state;
+    CHECK_OK(make("reduce-overhead", "threads=1", &f, &err), &err);
+    for (int i = 0; i < 4; i++) {
+        fill(x, (float)i);
+        rp_value v = f32_of(x, 1, N, 0), args = rp_value_tuple(&v, 1);
+        rp_buffer to[] = {f32_of(got[i][0], 1, N, 0).tensor, f32_of(got[i][1], 1, N, 0).tensor};
+        CHECK_OK(rp_jit_run_into(f, &args, to, 2, &err), &err);
+    }
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < N; k++) {
+            assert_true(got[i][0][k] == (float)(i + k) * 0.5f);
+            assert_true(got[i][1][k] == -(float)(i + k));
+        }
+    rp_jit_free(f);
+}
+
+/* --- cudagraph_mode ------------------------------------------------------------------------------ */
+
+static bool by_flag(void *user, const rp_value *args) {
+    (void)user;
+    return args->item[0].tensor.dim[0] == N;
+}
+
+/* Replays that a function's calls of N and of N + 1 elements made. */
+static void count_replays(const char *settings, uint64_t *uniform, uint64_t *mixed) {
+    rp_error err = {0};
+    rp_device *d = NULL;
+    rp_autograph *a = NULL;
+    rp_jit *f = NULL;
+    float x[N + 1] = {1, 2, 3, 4, 5};
+    rp_jit_options o = jit_options(halved);
+    CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+    CHECK_OK(rp_autograph_default(d, &a, &err), &err);
+    o.device = d;
+    o.uniform = by_flag;
+    CHECK_OK(jit_of(o, settings, &f, &err), &err);
+    for (int n = N; n <= N + 1; n++) {
+        rp_autograph_info info = RP_AUTOGRAPH_INFO_INIT;
+        uint64_t before;
+        CHECK_OK(rp_autograph_get_info(a, &info, &err), &err);
+        before = info.replays;
+        for (int i = 0; i < 5; i++) {
+            rp_output *out = call(f, x, n);
+            assert_true(is_halved(out, x, 0));
+            rp_output_free(out);
+        }
+        CHECK_OK(rp_autograph_get_info(a, &info, &err), &err);
+        *(n == N ? uniform : mixed) = info.replays - before;
+    }
+    rp_jit_free(f);
+    rp_autograph_destroy(a);
+    rp_device_close(d);
+}
+
+static void each_cudagraph_mode_captures_what_it_says(void **state) {
+    static const struct {
+        const char *settings;
+        bool uniform, mixed;
+    } is[] = {{"level=2", false, false},
+              {"level=2 cudagraph_mode=NONE", false, false},
+              {"level=2 cudagraph_mode=FULL", true, true},
+              {"level=2 cudagraph_mode=FULL_DECODE_ONLY", true, false},
+              {"level=3 cudagraph_mode=PIECEWISE", true, true},
+              {"level=3 cudagraph_mode=FULL_AND_PIECEWISE", true, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        uint64_t uniform = 99, mixed = 99;
+        count_replays(is[i].settings, &uniform, &mixed);
+        if (uniform != (is[i].uniform ? 4 : 0) || mixed != (is[i].mixed ? 4 : 0))
+            fail_msg("%s: %d and %d replays", is[i].settings, (int)uniform, (int)mixed);
+    }
+}
+
+/* A state is written and returned in pieces between softmaxes, which are not captured. */
+static rp_status split(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                       rp_error *err) {
+    static rp_value out[3];
+    rp_tensor s = rp_jit_tensor(call, &args->item[0]), x = rp_jit_tensor(call, &args->item[1]);
+    (void)user, (void)err;
+    s = rp_update(s, rp_add(s, x));
+    rp_tensor y = rp_add_scalar(rp_cumsum(rp_mul_scalar(x, 2), 0), 1);
+    rp_tensor z = rp_cumsum(rp_add(y, s), 0);
+    out[0] = rp_jit_value(call, rp_neg(z));
+    out[1] = rp_jit_value(call, s);
+    out[2] = rp_jit_value(call, x);
+    *result = rp_value_tuple(out, 3);
+    return RP_OK;
+}
+
+static void pieces_are_captured_between_splitting_ops(void **state) {
+    static const char *const modes[] = {"PIECEWISE", "FULL_AND_PIECEWISE", "FULL"};
+    (void)state;
+    for (int m = 0; m < 3; m++) {
+        rp_error err = {0};
+        rp_device *d = NULL;
+        rp_autograph *a = NULL;
+        rp_jit *f = NULL;
+        char settings[128];
+        float total[8] = {0}, x[8], sum[8] = {0};
+        rp_jit_options o = jit_options(split);
+        CHECK_OK(rp_device_open("cpu", 1, &d, &err), &err);
+        CHECK_OK(rp_autograph_default(d, &a, &err), &err);
+        o.device = d;
+        o.uniform = by_flag;
+        (void)snprintf(settings, sizeof settings,
+                       "level=3 splitting_ops=reprise::cumsum cudagraph_copy_inputs=true "
+                       "cudagraph_mode=%s",
+                       modes[m]);
+        CHECK_OK(jit_of(o, settings, &f, &err), &err);
+        for (int i = 0; i < 6; i++) {
+            int n = i < 3 ? N : 8; /* uniform, and not */
+            float y = 0, z = 0;
+            rp_value v[] = {f32_of(total, 1, n, 0), f32_of(x, 1, n, 0)};
+            for (int k = 0; k < n; k++) x[k] = (float)(k + i);
+            v[0].state = true;
+            rp_value args = rp_value_tuple(v, 2);
+            rp_output *out = jit_ok(f, &args);
+            const rp_value *is = jit_result(out);
+            for (int k = 0; k < n; k++) {
+                sum[k] += x[k];
+                y += 2 * x[k];
+                z += y + 1 + sum[k];
+                assert_true(((float *)is->item[0].tensor.data)[k] == -z);
+                assert_true(((float *)is->item[1].tensor.data)[k] == sum[k]);
+                assert_true(((float *)is->item[2].tensor.data)[k] == x[k]);
+                assert_true(total[k] == sum[k]);
+            }
+            rp_output_free(out);
+        }
+        rp_autograph_info info = RP_AUTOGRAPH_INFO_INIT;
+        CHECK_OK(rp_autograph_get_info(a, &info, &err), &err);
+        /* In front of the first cumsum, between the two, and behind. */
+        uint32_t pieces = 3, want = m == 0 ? 2 * pieces : m == 1 ? 1 + pieces : 2;
+        assert_int_equal(info.graph_count, want);
+        assert_int_equal(info.eager, 0);
+        rp_jit_free(f);
+        rp_autograph_destroy(a);
+        rp_device_close(d);
+    }
+}
+
+/* As in vLLM: without cudagraph_copy_inputs arguments stay where they were. */
+static void an_input_that_moved_is_an_error(void **state) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    float x[N] = {1, 2, 3, 4}, y[N] = {5, 6, 7, 8};
+    (void)state;
+    static const char *const settings[] = {
+        "level=2 cudagraph_mode=FULL", "level=3 cudagraph_mode=PIECEWISE",
+        "level=2 cudagraph_mode=FULL cudagraph_copy_inputs=true",
+        "level=3 cudagraph_mode=PIECEWISE cudagraph_copy_inputs=true"};
+    for (int m = 0; m < 4; m++) {
+        bool copied = m >= 2;
+        rp_value v = f32_of(y, 1, N, 0), args = rp_value_tuple(&v, 1);
+        rp_output *o = NULL;
+        CHECK_OK(make(NULL, settings[m], &f, &err), &err);
+        for (int i = 0; i < 3; i++) {
+            fill(x, (float)i);
+            rp_output *out = call(f, x, N);
+            assert_true(is_halved(out, x, 0));
+            rp_output_free(out);
+        }
+        rp_status st = rp_jit_run(f, &args, &o, &err);
+        assert_int_equal(st, copied ? RP_OK : RP_INVALID);
+        if (copied)
+            assert_true(is_halved(o, y, 0));
+        else
+            assert_non_null(strstr(err.text, "or set cudagraph_copy_inputs"));
+        rp_output_free(o);
+        rp_jit_free(f);
+    }
+}
+
+/* --- names --------------------------------------------------------------------------------------- */
+
+/* Fifty pieces are fifty functions of the manager, each of which has one form. */
+static void pieces_are_no_forms_of_one_function(void **state) {
+    static const int breaks = 50;
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    float x[N];
+    base_buf told;
+    rp_jit_options o = jit_options(halved);
+    (void)state;
+    o.mode = "reduce-overhead";
+    o.user = (void *)(uintptr_t)&breaks;
+    CHECK_OK(jit_of(o, "threads=1", &f, &err), &err);
+    heard_start(&told, "");
+    for (int i = 0; i < 3; i++) {
+        fill(x, (float)i);
+        rp_output *out = call(f, x, N);
+        assert_true(is_halved(out, x, 50));
+        rp_output_free(out);
+    }
+    if (told.data && strstr(told.data, "not captured")) fail_msg("%s", told.data);
+    heard_done(&told);
+    rp_jit_free(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_those_of_torch),
+        cmocka_unit_test(reduce_overhead_lends_its_results),
+        cmocka_unit_test(results_are_fed_back),
+        cmocka_unit_test(run_into_copies),
+        cmocka_unit_test(each_cudagraph_mode_captures_what_it_says),
+        cmocka_unit_test(pieces_are_captured_between_splitting_ops),
+        cmocka_unit_test(an_input_that_moved_is_an_error),
+        cmocka_unit_test(pieces_are_no_forms_of_one_function),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
