@@ -1,6 +1,6 @@
 #!/bin/bash
-# What docs/logs.md shows is what the command prints: every ```console block is run line by line, in a cache folder of
-# its own. Times, sizes in MiB, keys and paths of this run are masked on both sides. BLESS=1 rewrites the blocks.
+# What docs/logs.md and docs/choosing.md show is what the command prints: every ```console block is run line by line, in a
+# cache folder of its own (choosing.md: of the page). Times, sizes in MiB, keys and paths of this run are masked on both sides. BLESS=1 rewrites the blocks.
 # Then the folder of debug_dump_path: all stages are there, `reprise opt` gives every graph back, and the source is
 # that of the code which was compiled.
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +16,7 @@ fail() { echo "FAIL $1: $2"; }
 
 cat >blocks.py <<'PY'
 import os, re, subprocess, sys
-doc, bin_dir, bless = sys.argv[1], sys.argv[2], os.environ.get("BLESS")
+doc, bin_dir, cache, bless = *sys.argv[1:4], os.environ.get("BLESS")
 env = dict(os.environ, PATH=bin_dir + ":" + os.environ["PATH"])
 MASKS = [(r"\b[0-9a-f]{32}\b", "KEY"), (r"[0-9]+(\.[0-9]+)? (ms|secs|s|MiB)\b", r"N \2"), (r"0x[0-9a-f]+", "0xN"),
          (r"(model|head)  *[0-9.]+e?-?[0-9]*x", r"\1 Nx")]
@@ -38,7 +38,7 @@ while i < len(text):
     if new[-1] != "```console": continue
     end = text.index("```", i)
     want, n = text[i:end], n + 1
-    got = run(want, os.path.abspath(f"cache{n}"))
+    got = run(want, os.path.abspath(cache.replace("N", str(n))))
     if mask(got) == mask(want): new += want
     else:
         bad += 1
@@ -53,8 +53,15 @@ if bad and bless:
 sys.exit(1 if bad or not n else 0)
 PY
 mkdir -p bin && ln -sf "$REPRISE" bin/reprise
-python3 blocks.py "$root/docs/logs.md" "$PWD/bin" && pass docs_logs ||
-    fail docs_logs "a block of docs/logs.md is not what is printed; BLESS=1 rewrites it"
+# As from the root of the sources.
+ln -s "$(dirname "$REPRISE")" build
+ln -s "$root/examples" examples
+page() {
+    python3 blocks.py "$root/docs/$1.md" "$PWD/bin" "$2" && pass "docs_$1" ||
+        fail "docs_$1" "a block of docs/$1.md is not what is printed; BLESS=1 rewrites it"
+}
+page logs cacheN
+page choosing choosing
 
 # Every channel of the table has a section there.
 missing=
