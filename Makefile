@@ -27,7 +27,7 @@ EMBED    := $(sort $(wildcard src/*/embed/* src/*/*.rules))
 KEY_SRC  := $(sort $(wildcard include/reprise/*.h src/base/str.* src/base/map.* src/base/hash.* src/engine/plans.* \
               $(foreach r,ir model trace split pass kir sched gen lower plan compile,src/$(r)/*.* src/$(r)/*/*.*)))
 # Sources that decide the bytes of packed weights; where each matrix lies is in their key as text.
-PACK_SRC := $(sort $(wildcard src/gen/pack.* src/plan/pack.* src/engine/weights.* src/ir/block.c src/ir/dtype.c \
+PACK_SRC := $(sort $(wildcard src/gen/pack.* src/plan/pack.* src/engine/packed.* src/ir/block.c src/ir/dtype.c \
               src/model/gguf.c src/model/synth*.*))
 SUPPORT  := $(sort $(wildcard test/support/*.c))
 FUZZ_SRC := $(sort $(wildcard test/fuzz/*.c))
@@ -152,7 +152,7 @@ test test-quick test-gpu: programs
 	@test/run.sh $(B) $(@:test-%=%)
 # The programs in which threads meet.
 THREADED := $(addprefix build/tsan/test/unit/,base_log hal_pool hal_device hal_capture api_threads \
-              device_api autograph_storm cache_store graph_finish jit_guards model_tokenizer)
+              device_api autograph_storm cache_store engine_shared graph_finish jit_guards model_tokenizer)
 check: lint
 	$(MAKE) CONFIG=asan WERROR=1 programs
 	@TIMEOUT=900 test/run.sh build/asan programs

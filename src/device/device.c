@@ -219,11 +219,8 @@ hal_device *device_root(const rp_device *d) {
     return d->root;
 }
 
-/* "cuda" is the first one. */
 static bool is_same(const char *a, const char *b) {
-    if (strcmp(a, "cuda") == 0) a = "cuda:0";
-    if (strcmp(b, "cuda") == 0) b = "cuda:0";
-    return strcmp(a, b) == 0;
+    return strcmp(hal_full_name(a), hal_full_name(b)) == 0;
 }
 
 rp_status device_agrees(const rp_device *d, const rp_compilation_config *cfg, rp_error *err) {

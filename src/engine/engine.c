@@ -227,6 +227,7 @@ static engine_weights_options weights_options(rp_engine *e) {
                                     .n_positions = e->max_model_len,
                                     .threads = e->n_threads,
                                     .device = e->device,
+                                    .device_name = e->config->device,
                                     .progress = pack_progress,
                                     .user = e};
 }

@@ -104,6 +104,12 @@ size_t engine_rope_bytes(const engine_rope *r) {
     return 2 * table_bytes(r);
 }
 
+void engine_rope_unregister(const engine_rope *r, hal_device *d) {
+    if (r->device) return;
+    hal_range_remove(d, r->cos);
+    hal_range_remove(d, r->sin);
+}
+
 rp_status engine_rope_register(const engine_rope *r, hal_device *d, rp_error *err) {
     if (r->device) return RP_OK; /* its own memory */
     RP_TRY(hal_range_add(d, r->cos, table_bytes(r), "rope cosines", err));

@@ -27,5 +27,6 @@ const float *engine_rope_sin(const engine_rope *r);
 size_t engine_rope_need(const model_source *source, int64_t n_positions);
 size_t engine_rope_bytes(const engine_rope *r);
 rp_status engine_rope_register(const engine_rope *r, hal_device *d, rp_error *err) RP_MUST_USE;
+void engine_rope_unregister(const engine_rope *r, hal_device *d);
 
 #endif

@@ -186,7 +186,7 @@ out:
     return st;
 }
 
-rp_status engine_runner_bind(engine_runner *r, const engine_weights *w, rp_error *err) {
+rp_status engine_runner_bind(engine_runner *r, engine_weights *w, rp_error *err) {
     r->weights = w;
     plan_exec_set_weights(r->parts.model.x, engine_weights_model(w));
     plan_exec_set_weights(r->parts.head.x, engine_weights_head(w));

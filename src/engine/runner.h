@@ -34,7 +34,7 @@ typedef struct engine_runner_options {
 rp_status engine_runner_new(const engine_runner_options *o, engine_runner **out,
                             rp_error *err) RP_MUST_USE;
 /* Once, before anything runs; w is borrowed for the life of the runner. */
-rp_status engine_runner_bind(engine_runner *r, const engine_weights *w, rp_error *err) RP_MUST_USE;
+rp_status engine_runner_bind(engine_runner *r, engine_weights *w, rp_error *err) RP_MUST_USE;
 void engine_runner_free(engine_runner *r);
 /* Captures the ladder, then seals. */
 rp_status engine_runner_capture(engine_runner *r, graph_capture_report *out,

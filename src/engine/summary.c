@@ -24,6 +24,12 @@ static json_t *object_memory(const rp_engine *e) {
                      (json_int_t)m.logits, "graphs", (json_int_t)m.graphs);
 }
 
+/* Of memory.weights what other engines of this process read, too; counted in the memory of each. */
+static json_t *object_shared(const rp_engine *e) {
+    return json_pack("{s:i,s:I}", "engines", (int)engine_weights_users(e->weights), "bytes",
+                     (json_int_t)engine_weights_shared_bytes(e->weights));
+}
+
 static void add_skip(json_t *a, const char *what, const char *reason, uint64_t count) {
     if (count)
         json_array_append_new(a, json_pack("{s:s,s:o,s:I}", "what", what, "reason",
@@ -190,6 +196,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "debug_dump", text_dump(e));
     add_times(o, e);
     set(o, "memory", object_memory(e));
+    set(o, "weights_shared", object_shared(e));
     add_counts(o, e);
     set(o, "draws_within_steps", json_integer((json_int_t)e->draws[ENGINE_DRAW_WITHIN]));
     set(o, "skips", array_skips(e));

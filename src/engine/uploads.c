@@ -76,6 +76,13 @@ hal_device *engine_uploads_device(const engine_uploads *u) {
     return u->d;
 }
 
+bool engine_uploads_at(const engine_uploads *u, uint32_t i, void **at, size_t *size) {
+    if (i >= u->n) return false;
+    *at = u->v[i].at;
+    *size = u->v[i].size;
+    return true;
+}
+
 size_t engine_uploads_bytes(const engine_uploads *u) {
     return u->bytes;
 }

@@ -13,5 +13,7 @@ rp_status engine_uploads_get(engine_uploads *u, uint64_t key, const void *data, 
                              void **out, rp_error *err) RP_MUST_USE;
 hal_device *engine_uploads_device(const engine_uploads *u);
 size_t engine_uploads_bytes(const engine_uploads *u);
+/* Copy number i; false behind the last. */
+bool engine_uploads_at(const engine_uploads *u, uint32_t i, void **at, size_t *size);
 
 #endif

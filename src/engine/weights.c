@@ -12,29 +12,25 @@
 #include "base/alloc.h"
 #include "base/embed.h"
 #include "base/log.h"
-#include "engine/resident.h"
+#include "engine/matrices.h"
+#include "engine/packed.h"
 #include "engine/rope.h"
 #include "plan/exec.h"
-
-#define PAGE 4096
 
 struct engine_weights {
     engine_weights_options o;
     base_hash128 key;
-    engine_resident bytes; /* the model's matrices, then the head's from head_at on */
+    engine_matrices
+        *matrices; /* the model's, then the head's from head_at on; maybe of other engines, too */
     size_t head_at, total;
-    engine_uploads *uploads; /* NULL: the device reads memory of the host */
-    void *room;              /* of the device, for what bytes would hold */
+    engine_uploads *uploads; /* of this engine alone; NULL: the device reads memory of the host */
     engine_rope *rope;
+    hal_device *registered; /* that knows the ranges of matrices */
     bool packed;
 };
 
-static size_t round_page(size_t n) {
-    return (n + PAGE - 1) / PAGE * PAGE;
-}
-
 static size_t packed_size(const engine_weights_options *o) {
-    return round_page((size_t)o->model->weights_size) + round_page((size_t)o->head->weights_size);
+    return engine_packed_part(o->model) + engine_packed_part(o->head);
 }
 
 static bool is_unified(hal_device *d) {
@@ -123,103 +119,46 @@ out:
     return st;
 }
 
-/* --- packing ----------------------------------------------------------------------- */
+/* --- loading ----------------------------------------------------------------------- */
 
-typedef struct packer {
-    const engine_weights_options *o;
-    cache_writer *w;
-    uint64_t done, total;
-} packer;
+/* Where the bytes of a new set go: to `to` on `device`, or, where that is NULL, to memory of the host. */
+typedef struct loader {
+    engine_weights *w;
+    hal_device *device;
+    void *to;
+    engine_resident *out;
+} loader;
 
-/* Which params of the plan pack i reads. */
-static rp_status pack_params(const packer *k, const plan *p, uint32_t i, const void **params,
-                             bool release, rp_error *err) {
-    for (uint32_t s = 0; s < p->packs[i].n_sections; s++)
-        for (uint32_t j = 0; j < p->packs[i].sections[s].n_params; j++) {
-            uint32_t idx = p->packs[i].sections[s].params[j];
-            model_tensor t;
-            RP_TRY(model_source_tensor(k->o->source, p->params[idx].name, &t, err));
-            if (release) {
-                model_source_release(k->o->source, t.idx);
-                continue;
-            }
-            const uint8_t *data;
-            RP_TRY(model_source_data(k->o->source, t.idx, &data, err));
-            params[idx] = data;
-        }
-    return RP_OK;
-}
-
-static rp_status write_zeros(cache_writer *w, size_t n, rp_error *err) {
-    static const char zeros[PAGE];
-    for (; n > PAGE; n -= PAGE) RP_TRY(cache_writer_add(w, zeros, PAGE, err));
-    return cache_writer_add(w, zeros, n, err);
-}
-
-static rp_status write_plan(packer *k, const plan *p, rp_error *err) {
-    rp_status st = RP_OK;
-    void *buf = NULL;
-    size_t written = 0;
-    const void **params = base_alloc_array(p->n_params + 1u, sizeof *params);
-    if (!params) return rp_fail(err, RP_NOMEM, "packing");
-    for (uint32_t i = 0; i < p->n_packs; i++) {
-        const plan_pack *pk = &p->packs[i];
-        RP_TRY_OUT(pack_params(k, p, i, params, false, err));
-        buf = base_alloc((size_t)pk->size);
-        if (!buf) {
-            st = rp_fail(err, RP_NOMEM, "packing %lld bytes", (long long)pk->size);
-            goto out;
-        }
-        plan_pack_fill(p, i, params, buf);
-        RP_TRY_OUT(write_zeros(k->w, (size_t)pk->offset - written, err));
-        RP_TRY_OUT(cache_writer_add(k->w, buf, (size_t)pk->size, err));
-        written = (size_t)(pk->offset + pk->size);
-        base_free(buf);
-        buf = NULL;
-        RP_TRY_OUT(pack_params(k, p, i, params, true, err));
-        k->done += (uint64_t)pk->size;
-        if (k->o->progress && !k->o->progress(k->o->user, k->done, k->total)) {
-            st = rp_fail(err, RP_CANCELLED, "packing was cancelled");
-            goto out;
-        }
-    }
-    st = write_zeros(k->w, round_page((size_t)p->weights_size) - written, err);
-out:
-    base_free(buf);
-    base_free(params);
-    return st;
-}
-
-static rp_status take_bytes(engine_weights *w, base_mapping *file, const uint8_t *data, bool stored,
+static rp_status take_bytes(const loader *l, base_mapping *file, const uint8_t *data, bool stored,
                             rp_error *err) {
     engine_resident_source s = {.payload = data,
-                                .size = w->total,
+                                .size = l->w->total,
                                 .stored = stored,
-                                .threads = w->o.threads,
-                                .device = w->uploads ? w->o.device : NULL,
-                                .to = w->room};
-    return engine_resident_load(file, &s, &w->bytes, err);
+                                .threads = l->w->o.threads,
+                                .device = l->device,
+                                .to = l->to};
+    return engine_resident_load(file, &s, l->out, err);
 }
 
-static rp_status pack_all(engine_weights *w, rp_error *err) {
-    packer k = {.o = &w->o, .total = w->total};
+static rp_status pack_all(const loader *l, rp_error *err) {
+    engine_weights *w = l->w;
+    cache_writer *writer = NULL;
     base_mapping file = {0};
     const uint8_t *data;
     rp_status st = RP_OK;
-    RP_TRY(cache_writer_open(w->o.store, CACHE_WEIGHTS, w->key, w->total, &k.w, err));
-    RP_TRY_OUT(write_plan(&k, w->o.model, err));
-    RP_TRY_OUT(write_plan(&k, w->o.head, err));
-    RP_TRY_OUT(model_source_check_whole(w->o.source, err));
-    RP_TRY_OUT(cache_writer_commit(k.w, &file, &data, err));
-    st = take_bytes(w, &file, data, false, err);
+    RP_TRY(cache_writer_open(w->o.store, CACHE_WEIGHTS, w->key, w->total, &writer, err));
+    RP_TRY_OUT(engine_packed_write(&w->o, writer, err));
+    RP_TRY_OUT(cache_writer_commit(writer, &file, &data, err));
+    st = take_bytes(l, &file, data, false, err);
 out:
-    cache_writer_free(k.w);
+    cache_writer_free(writer);
     w->packed = st == RP_OK;
     return st;
 }
 
 /* RP_NOT_FOUND: there is none, or there was a damaged one. */
-static rp_status load_stored(engine_weights *w, rp_error *err) {
+static rp_status load_stored(const loader *l, rp_error *err) {
+    const engine_weights *w = l->w;
     base_mapping file = {0};
     const uint8_t *data = NULL;
     size_t size = 0;
@@ -229,7 +168,7 @@ static rp_status load_stored(engine_weights *w, rp_error *err) {
         base_file_unmap(&file);
         return RP_NOT_FOUND;
     }
-    if (st == RP_OK) st = take_bytes(w, &file, data, true, &why);
+    if (st == RP_OK) st = take_bytes(l, &file, data, true, &why);
     if (st == RP_CORRUPT) {
         cache_reject(w->o.store, CACHE_WEIGHTS, w->key, why.text);
         return RP_NOT_FOUND;
@@ -238,23 +177,34 @@ static rp_status load_stored(engine_weights *w, rp_error *err) {
 }
 
 /* Packs, or waits for another process that does. */
-static rp_status pack_or_wait(engine_weights *w, rp_error *err) {
-    const cache_lock_options l = {.kind = CACHE_WEIGHTS, .key = w->key};
+static rp_status pack_or_wait(const loader *l, rp_error *err) {
+    const cache_lock_options o = {.kind = CACHE_WEIGHTS, .key = l->w->key};
     base_lock *lock = NULL;
     bool again = false;
-    RP_TRY(cache_lock_take(w->o.store, &l, &lock, &again, err));
-    rp_status st = again ? load_stored(w, err) : RP_NOT_FOUND;
-    if (st == RP_NOT_FOUND) st = pack_all(w, err);
+    RP_TRY(cache_lock_take(l->w->o.store, &o, &lock, &again, err));
+    rp_status st = again ? load_stored(l, err) : RP_NOT_FOUND;
+    if (st == RP_NOT_FOUND) st = pack_all(l, err);
     base_lock_drop(lock);
     return st;
 }
 
-/* On a device whose memory is not the host's. */
-static rp_status make_room(engine_weights *w, rp_error *err) {
+static rp_status fill_matrices(void *user, hal_device *device, void *room, engine_resident *out,
+                               rp_error *err) {
+    const loader l = {user, device, room, out};
+    rp_status st = load_stored(&l, err);
+    return st == RP_NOT_FOUND ? pack_or_wait(&l, err) : st;
+}
+
+/* Rope tables grow as positions come into use, so they are of this engine alone. */
+static rp_status place_rope(engine_weights *w, rp_error *err) {
     if (is_unified(w->o.device)) return RP_OK;
     RP_TRY(engine_uploads_new(w->o.device, &w->uploads, err));
-    RP_TRY(engine_uploads_get(w->uploads, UINT64_MAX - 2, NULL, w->total, &w->room, err));
     return engine_rope_place(w->rope, w->uploads, err);
+}
+
+static engine_matrices_id id_of(const engine_weights_options *o, base_hash128 key) {
+    return (engine_matrices_id){key, cache_store_dir(o->store),
+                                is_unified(o->device) ? NULL : hal_full_name(o->device_name)};
 }
 
 /* For people: whose they are, and what their key is made of. */
@@ -270,14 +220,14 @@ static void keep_texts(const engine_weights *w, const cache_key *k) {
 static rp_status load(engine_weights *w, rp_error *err) {
     rp_status st;
     cache_key *k = NULL;
-    w->head_at = round_page((size_t)w->o.model->weights_size);
+    w->head_at = engine_packed_part(w->o.model);
     w->total = packed_size(&w->o);
     RP_TRY(engine_weights_key(&w->o, &k, err));
     w->key = cache_key_hash(k);
+    const engine_matrices_id id = id_of(&w->o, w->key);
     RP_TRY_OUT(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
-    RP_TRY_OUT(make_room(w, err));
-    st = load_stored(w, err);
-    if (st == RP_NOT_FOUND) st = pack_or_wait(w, err);
+    RP_TRY_OUT(place_rope(w, err));
+    st = engine_matrices_open(&id, w->total, fill_matrices, w, &w->matrices, err);
     if (w->packed) keep_texts(w, k);
 out:
     cache_key_free(k);
@@ -288,8 +238,8 @@ out:
 
 static rp_status upload_tensor(const engine_weights *w, const model_tensor *t, const uint8_t **data,
                                rp_error *err) {
-    void *at = NULL;
-    RP_TRY(engine_uploads_get(w->uploads, t->idx, *data, t->size, &at, err));
+    const void *at = NULL;
+    RP_TRY(engine_matrices_tensor(w->matrices, t->idx, *data, t->size, &at, err));
     model_source_release(w->o.source, t->idx);
     *data = at;
     return RP_OK;
@@ -337,8 +287,20 @@ rp_status engine_weights_open(const engine_weights_options *o, engine_weights **
     return st;
 }
 
+/* Bytes of it that another engine of this process has brought there. */
+static rp_status find_there(const engine_weights_options *o, size_t *out, rp_error *err) {
+    cache_key *k = NULL;
+    *out = 0;
+    if (!engine_matrices_any()) return RP_OK;
+    RP_TRY(engine_weights_key(o, &k, err));
+    const engine_matrices_id id = id_of(o, cache_key_hash(k));
+    *out = engine_matrices_there(&id);
+    cache_key_free(k);
+    return RP_OK;
+}
+
 rp_status engine_weights_need(const engine_weights_options *o, size_t *out, rp_error *err) {
-    size_t size = packed_size(o) + engine_rope_need(o->source, o->n_positions);
+    size_t size = packed_size(o) + engine_rope_need(o->source, o->n_positions), there;
     if (!is_unified(o->device)) {
         bool *seen = base_alloc_array(model_source_n_tensors(o->source) + 1, sizeof *seen);
         if (!seen) return rp_fail(err, RP_NOMEM, "weights");
@@ -347,38 +309,27 @@ rp_status engine_weights_need(const engine_weights_options *o, size_t *out, rp_e
         base_free(seen);
         if (st != RP_OK) return st;
     }
-    *out = size;
+    RP_TRY(find_there(o, &there, err));
+    *out = size - (there < size ? there : size);
     return RP_OK;
 }
 
 rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) {
     /* Whoever uses an object of the cache sets its time, so that the oldest can be told. */
-    return base_mapping_check(&w->bytes.file, "packed weights of the cache", false, err);
+    return base_mapping_check(engine_matrices_file(w->matrices), "packed weights of the cache",
+                              false, err);
 }
 
 void engine_weights_free(engine_weights *w) {
     if (!w) return;
+    if (w->registered) {
+        engine_matrices_unregister(w->matrices, w->registered);
+        engine_rope_unregister(w->rope, w->registered);
+    }
     engine_uploads_free(w->uploads);
-    engine_resident_done(&w->bytes);
+    engine_matrices_close(w->matrices);
     engine_rope_free(w->rope);
     base_free(w);
-}
-
-/* Of a copy in another memory: what comes back from there. */
-static rp_status check_bytes(const engine_weights *w, rp_error *err) {
-    hal_device *d = w->o.device;
-    engine_resident back = w->bytes;
-    rp_status st = RP_OK;
-    if (!w->uploads) return engine_resident_check(&w->bytes, err);
-    void *bytes = base_alloc_aligned(w->total, PAGE);
-    if (!bytes) return rp_fail(err, RP_NOMEM, "%zu bytes of weights to look at", w->total);
-    RP_TRY_OUT(d->ops->copy(d, bytes, w->room, w->total, err));
-    RP_TRY_OUT(d->ops->synchronize(d, err));
-    back.data = bytes;
-    st = engine_resident_check(&back, err);
-out:
-    base_free(bytes);
-    return st;
 }
 
 rp_status engine_weights_check(const engine_weights *w, rp_error *err) {
@@ -387,7 +338,7 @@ rp_status engine_weights_check(const engine_weights *w, rp_error *err) {
     const uint8_t *data = NULL;
     size_t size = 0;
     rp_error why = {0}, ignored = {0};
-    rp_status st = check_bytes(w, &why);
+    rp_status st = engine_matrices_check(w->matrices, &why);
     if (st == RP_OK) return RP_OK;
     base_hash_hex(w->key, hex);
     /* The stored object is read whole, too, and put away when it is bad: then the next start packs again. */
@@ -406,7 +357,7 @@ rp_status engine_weights_reach(const engine_weights *w, int64_t n_positions, rp_
 }
 
 const uint8_t *engine_weights_model(const engine_weights *w) {
-    return w->uploads ? w->room : w->bytes.data;
+    return engine_matrices_data(w->matrices);
 }
 
 const uint8_t *engine_weights_head(const engine_weights *w) {
@@ -423,8 +374,15 @@ bool engine_weights_were_packed(const engine_weights *w) {
 }
 
 size_t engine_weights_bytes(const engine_weights *w) {
-    if (w->uploads) return engine_uploads_bytes(w->uploads);
-    return w->total + engine_rope_bytes(w->rope);
+    return engine_matrices_bytes(w->matrices) + engine_rope_bytes(w->rope);
+}
+
+uint32_t engine_weights_users(const engine_weights *w) {
+    return engine_matrices_users(w->matrices);
+}
+
+size_t engine_weights_shared_bytes(const engine_weights *w) {
+    return engine_weights_users(w) > 1 ? engine_matrices_bytes(w->matrices) : 0;
 }
 
 rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t idx,
@@ -444,8 +402,8 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
     return RP_OK;
 }
 
-rp_status engine_weights_register(const engine_weights *w, hal_device *d, rp_error *err) {
+rp_status engine_weights_register(engine_weights *w, hal_device *d, rp_error *err) {
+    w->registered = d;
     RP_TRY(engine_rope_register(w->rope, d, err));
-    if (w->uploads) return RP_OK; /* memory of the device */
-    return hal_range_add(d, w->bytes.data, w->total, "packed weights", err);
+    return engine_matrices_register(w->matrices, d, err);
 }

@@ -1,4 +1,5 @@
-/* Memory that never changes: packed weights from the cache, parameters in their file layout, rope tables. */
+/* Memory that never changes: packed weights from the cache, parameters in their file layout, rope tables. Engines of one device
+ * that read equal files have the first two together (matrices.h). */
 #ifndef ENGINE_WEIGHTS_H
 #define ENGINE_WEIGHTS_H
 
@@ -17,6 +18,7 @@ typedef struct engine_weights_options {
     uint32_t threads;    /* that copy and check */
     hal_device
         *device; /* (optional) that reads them: gets copies where its memory is not the host's */
+    const char *device_name; /* of a device with memory of its own, by which it is opened */
     /* (optional) After each matrix that was packed; false ends it: RP_CANCELLED. */
     bool (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
@@ -25,7 +27,7 @@ typedef struct engine_weights_options {
 /* Loads the packed weights and checks all of them, or packs them in a stream, one matrix at a time, into the cache. */
 rp_status engine_weights_open(const engine_weights_options *o, engine_weights **out,
                               rp_error *err) RP_MUST_USE;
-/* Bytes that these weights will take of the device's memory. */
+/* Bytes that these weights will take of the device's memory, without what other engines have brought there. */
 rp_status engine_weights_need(const engine_weights_options *o, size_t *out,
                               rp_error *err) RP_MUST_USE;
 void engine_weights_free(engine_weights *w);
@@ -50,8 +52,10 @@ rp_status engine_weights_param(const engine_weights *w, const plan *p, uint32_t 
 rp_status engine_weights_check_whole(const engine_weights *w, rp_error *err) RP_MUST_USE;
 bool engine_weights_were_packed(const engine_weights *w); /* packed now rather than mapped */
 size_t engine_weights_bytes(const engine_weights *w);
-/* Registers the address ranges for the pointer audit. */
-rp_status engine_weights_register(const engine_weights *w, hal_device *d,
-                                  rp_error *err) RP_MUST_USE;
+/* Engines of this process that read this memory, at least this one, and its bytes where there are others. */
+uint32_t engine_weights_users(const engine_weights *w);
+size_t engine_weights_shared_bytes(const engine_weights *w);
+/* Registers the address ranges for the pointer audit; they are taken back with the weights. */
+rp_status engine_weights_register(engine_weights *w, hal_device *d, rp_error *err) RP_MUST_USE;
 
 #endif

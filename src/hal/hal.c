@@ -50,6 +50,11 @@ static bool is_cuda(const char *name, uint32_t *ordinal) {
     return true;
 }
 
+const char *hal_full_name(const char *name) {
+    if (!name || !*name) return "cpu";
+    return strcmp(name, "cuda") == 0 ? "cuda:0" : name;
+}
+
 rp_status hal_open(const char *name, uint32_t n_threads, hal_device **out, rp_error *err) {
     if (!name || !*name) name = "cpu";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
