@@ -1,6 +1,6 @@
 /* A transformer layer under the automatic graph manager: the first call runs and captures, the second replays, a longer one
  * grows the memory. Prints what MagiCompiler's documentation shows for its SimpleTransformerLayer, and then what memory
- * that is reserved, the default, changes about it. */
+ * that is reserved, the default, changes about it. Usage: autograph [device] */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static rp_status show(rp_stream *stream, rp_compiled *c, rp_growth growth, float
     return st;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     rp_error err = {0};
     rp_device *device = NULL;
     rp_stream *stream = NULL;
@@ -118,7 +118,7 @@ int main(void) {
     float *w = random_floats((size_t)HIDDEN * HIDDEN * 5, 1);
     float *x = random_floats((size_t)BATCH * LONGEST * HIDDEN + 1, 2);
     rp_status st = g && cfg ? rp_config_set(cfg, "level=2", &err) : RP_INVALID;
-    if (st == RP_OK) st = rp_device_open("cpu", 0, &device, &err);
+    if (st == RP_OK) st = rp_device_open(argc > 1 ? argv[1] : "cpu", 0, &device, &err);
     if (st == RP_OK) st = rp_stream_open(device, &stream, &err);
     if (st == RP_OK) st = rp_compile_on(device, g, cfg, &c, &err);
     if (st == RP_OK) st = rp_compiled_bind(c, "in_proj", w, &err);

@@ -105,6 +105,66 @@ static void exact_growth_counts(void **state) {
     bench_close(&b);
 }
 
+/* The same of PIECEWISE: two pieces with what is not captured between them. */
+static void exact_growth_counts_of_pieces(void **state) {
+    static const int batch[] = {4, 4, 2, 6, 4, 4}, graphs[] = {2, 2, 4, 2, 4, 4};
+    float x[60], between[60];
+    bench b;
+    affine m[2];
+    (void)state;
+    for (int i = 0; i < 60; i++) x[i] = (float)i;
+    bench_open(&b, "cpu", RP_GROWTH_EXACT);
+    affine_open(&m[0], b.device, 10, 2, 0);
+    affine_open(&m[1], b.device, 10, 1, 3);
+    rp_function *piece[] = {function_of(&b, "piece_0", affine_call, &m[0]),
+                            function_of(&b, "piece_1", affine_call, &m[1])};
+    for (int i = 0; i < 6; i++) {
+        rp_value in = rows_of(x, batch[i], 10), next = rows_of(between, batch[i], 10);
+        rp_output *o = run_items(piece[0], &in, 1);
+        memcpy(between, values_of(o), (size_t)batch[i] * 10 * sizeof *between);
+        rp_output_free(o);
+        o = run_items(piece[1], &next, 1);
+        for (int k = 0; k < batch[i] * 10; k++) assert_true(values_of(o)[k] == 2 * x[k] + 3);
+        assert_int_equal(bench_info(&b).graph_count, graphs[i]);
+        assert_int_equal(bench_info(&b).tensor_entry_count, 2);
+        rp_output_free(o);
+    }
+    for (int i = 0; i < 2; i++) affine_close(&m[i]);
+    bench_close(&b);
+}
+
+/* Params of a compiled graph are no arguments: six of them and one input have one slot, which is not the caller's memory. */
+static void params_have_no_slots(void **state) {
+    enum { PARAMS = 6 };
+    static const char *const name[PARAMS] = {"a", "b", "c", "d", "e", "f"};
+    float x[4] = {1, 2, 3, 4}, p[PARAMS] = {1, 2, 3, 4, 5, 6};
+    bench b;
+    rp_error err = {0};
+    affine m = {.c = NULL};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_EXACT);
+    rp_graph *g = rp_graph_new("six");
+    rp_tensor y = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4));
+    for (int i = 0; i < PARAMS; i++) y = rp_add(y, rp_param(g, name[i], RP_DTYPE_F32, RP_SHAPE(1)));
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_compile_on(b.device, g, NULL, &m.c, &err), &err);
+    for (int i = 0; i < PARAMS; i++) CHECK_OK(rp_compiled_bind(m.c, name[i], &p[i], &err), &err);
+    rp_graph_free(g);
+    rp_function *f = function_of(&b, "six", affine_call, &m);
+    for (int i = 0; i < 2; i++) {
+        rp_value in = floats(x, 4);
+        assert_true(first_of(run_items(f, &in, 1)) == 22);
+    }
+    char *text = bench_text(&b);
+    assert_non_null(strstr(text, "\n  Input Static Tensors: [shape=[4],dtype=torch.float32]\n"
+                                 "  Output Static Tensors: [shape=[4],dtype=torch.float32]\n"));
+    printf("%s\n", text);
+    assert_int_equal(bench_info(&b).tensor_entry_count, 1);
+    rp_free(text);
+    affine_close(&m);
+    bench_close(&b);
+}
+
 /* One for all who ask, until the last has given it back; another device has another. */
 static void a_device_has_a_manager(void **state) {
     static const char *const names[] = {"cpu", "null"};
@@ -467,6 +527,8 @@ int main(void) {
         cmocka_unit_test(a_device_has_a_manager),
         cmocka_unit_test(the_manager_of_a_device_keeps_so_many),
         cmocka_unit_test(exact_growth_counts),
+        cmocka_unit_test(exact_growth_counts_of_pieces),
+        cmocka_unit_test(params_have_no_slots),
         cmocka_unit_test(reserved_growth_counts),
         cmocka_unit_test(growth_beyond_the_reservation),
         cmocka_unit_test(what_is_static),

@@ -1,0 +1,189 @@
+/* Poison, the audit of pointers, outputs that were overwritten, and frees beside a capture: the same on every device, with values where
+ * the device runs anything. */
+#include "support/safety.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "support/autographs.h"
+
+static const char *device;
+
+enum { N = 4, SIZES = 24 };
+
+static bool computes(void) {
+    return strcmp(device, "null") != 0;
+}
+
+typedef struct user {
+    bench b;
+    affine m; /* y = 3 x + 1 */
+    int runs;
+    void *slot;        /* of the argument, as the last run was given it */
+    rp_buffer foreign; /* memory of nobody's */
+} user;
+
+static void user_open(user *u) {
+    memset(u, 0, sizeof *u);
+    bench_open(&u->b, device, RP_GROWTH_RESERVE);
+    affine_open(&u->m, u->b.device, 0, 3, 1);
+}
+
+static void user_close(user *u) {
+    affine_close(&u->m);
+    bench_close(&u->b);
+}
+
+static rp_status remembers(void *data, rp_call *call, const rp_value *args, rp_value *result,
+                           rp_error *err) {
+    user *u = data;
+    u->runs++;
+    u->slot = args->item[0].tensor.data;
+    return affine_call(&u->m, call, args, result, err);
+}
+
+/* Whoever looks at its argument while it is captured sees no caller's values. */
+static void slots_are_poisoned(void **state) {
+    user u;
+    rp_error err = {0};
+    float x[N] = {1, 2, 3, 4};
+    unsigned char seen[sizeof x] = {0}, poison[sizeof x];
+    (void)state;
+    user_open(&u);
+    memset(poison, 0xff, sizeof poison);
+    rp_function *f = function_of(&u.b, "f", remembers, &u);
+    rp_value in = floats(x, N);
+    rp_output *o = run_items(f, &in, 1);
+    assert_int_equal(rp_output_ran(o), RP_RAN_CAPTURE);
+    assert_true(u.runs == 2 && u.slot != x);
+    CHECK_OK(rp_stream_copy(u.b.stream, seen, u.slot, sizeof seen, &err), &err);
+    CHECK_OK(rp_stream_synchronize(u.b.stream, &err), &err);
+    assert_memory_equal(seen, poison, sizeof seen);
+    if (computes())
+        assert_true(values_of(o)[N - 1] == 13); /* of the caller's values all the same */
+    rp_output_free(o);
+    user_close(&u);
+}
+
+static void overwritten_outputs_are_told(void **state) {
+    (void)state;
+    for (uint32_t ring = 1; ring <= 3; ring++) {
+        user u;
+        rp_error err = {0};
+        const rp_value *v = NULL;
+        rp_output *o[6];
+        float x[N] = {0};
+        user_open(&u);
+        rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+        fo.name = "f";
+        fo.fn = remembers;
+        fo.user = &u;
+        fo.output = ring > 1 ? RP_OUTPUT_RING : RP_OUTPUT_BORROWED;
+        fo.ring = ring > 1 ? ring : 0;
+        rp_function *f = function_with(&u.b, fo);
+        for (uint32_t i = 0; i < 6; i++) {
+            x[0] = (float)i;
+            rp_value in = floats(x, N);
+            o[i] = run_items(f, &in, 1);
+            for (uint32_t k = 0; k <= i; k++) {
+                bool there = k == 0 || k + ring > i; /* the first one has its own */
+                assert_int_equal(rp_output_value(o[k], &v, &err), there ? RP_OK : RP_INVALID);
+                if (there && computes()) assert_true(values_of(o[k])[0] == 3 * (float)k + 1);
+            }
+        }
+        assert_int_equal(rp_output_value(o[1], &v, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "the output was overwritten by a later"));
+        for (int i = 0; i < 6; i++) rp_output_free(o[i]);
+        user_close(&u);
+    }
+}
+
+/* Reads memory that is neither an argument's nor the call's nor from rp_device_alloc. */
+static rp_status reads_foreign_memory(void *data, rp_call *call, const rp_value *args,
+                                      rp_value *result, rp_error *err) {
+    const user *u = data;
+    rp_buffer y = args->item[0].tensor;
+    rp_status st = rp_call_output(call, &y, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, u->foreign.data, N * sizeof(float), err);
+    if (st == RP_OK) *result = rp_value_tensor(y);
+    return st;
+}
+
+static void foreign_memory_is_in_no_graph(void **state) {
+    user u;
+    float x[N] = {1}, foreign[N] = {7, 8};
+    (void)state;
+    user_open(&u);
+    u.foreign.data = foreign;
+    rp_function *f = function_of(&u.b, "f", reads_foreign_memory, &u);
+    for (int i = 0; i < 3; i++) {
+        rp_value in = floats(x, N);
+        rp_output *o = run_items(f, &in, 1);
+        assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+        if (!strstr(rp_output_reason(o), "registered range") &&
+            !strstr(rp_output_reason(o), "memory of the host that is not pinned"))
+            fail_msg("%s", rp_output_reason(o));
+        foreign[1] = 8 + (float)i;
+        rp_output_free(o);
+        o = run_items(f, &in, 1);
+        assert_true(values_of(o)[1] == foreign[1]); /* a copy is one on every device */
+        rp_output_free(o);
+    }
+    assert_int_equal(bench_info(&u.b).graph_count, 0);
+    user_close(&u);
+}
+
+typedef struct freer {
+    rp_device *d;
+    atomic_bool stop;
+    atomic_int rounds;
+    rp_error err;
+} freer;
+
+static void *free_often(void *arg) {
+    freer *me = arg;
+    while (!atomic_load(&me->stop) && me->err.code == RP_OK) {
+        void *p = NULL;
+        if (rp_device_alloc(me->d, 4096, &p, &me->err) == RP_OK) rp_device_free(me->d, p);
+        (void)atomic_fetch_add(&me->rounds, 1);
+    }
+    return NULL;
+}
+
+static void one_thread_captures_while_another_frees(void **state) {
+    static float x[SIZES];
+    user u;
+    pthread_t t;
+    (void)state;
+    user_open(&u);
+    freer other = {.d = u.b.device};
+    rp_function *f = function_of(&u.b, "f", remembers, &u);
+    assert_int_equal(pthread_create(&t, NULL, free_often, &other), 0);
+    while (atomic_load(&other.rounds) == 0) (void)sched_yield();
+    for (int round = 0; round < 2; round++)
+        for (int n = 1; n <= SIZES; n++) {
+            rp_value in = floats(x, n);
+            x[0] = (float)n;
+            rp_output *o = run_items(f, &in, 1);
+            assert_int_equal(rp_output_ran(o), round ? RP_RAN_REPLAY : RP_RAN_CAPTURE);
+            if (computes()) assert_true(values_of(o)[0] == 3 * (float)n + 1);
+            rp_output_free(o);
+        }
+    atomic_store(&other.stop, true);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    if (other.err.code != RP_OK) fail_msg("%s", other.err.text);
+    assert_int_equal(bench_info(&u.b).invalidated, 0);
+    user_close(&u);
+}
+
+int safety_run(const char *name, const char *group) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_are_poisoned),
+        cmocka_unit_test(overwritten_outputs_are_told),
+        cmocka_unit_test(foreign_memory_is_in_no_graph),
+        cmocka_unit_test(one_thread_captures_while_another_frees),
+    };
+    device = name;
+    return cmocka_run_group_tests_name(group, tests, NULL, NULL);
+}
