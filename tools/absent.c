@@ -10,7 +10,6 @@ int tool_explain_absence(const tool_command *c) {
     } why[] = {
         {"serve",
          "there is no HTTP server in this version; use reprise run --prompt-file for batches"},
-        {"bisect", "there is no search over passes; leave one out with -cc.skip_passes=NAME"},
     };
     for (size_t i = 0; i < sizeof why / sizeof *why; i++)
         if (strcmp(why[i].name, c->name) == 0)

@@ -21,8 +21,10 @@ enum {
     TOOL_SYNTH = 512,
     TOOL_BENCH = 1024,
     TOOL_ABSENT = 2048, /* known, without machinery: listed nowhere */
-    TOOL_ENGINE = TOOL_RUN | TOOL_SCORE | TOOL_COMPILE | TOOL_EXPLAIN | TOOL_BENCH | TOOL_CACHE,
-    TOOL_EVERY = 4095
+    TOOL_BISECT = 4096,
+    TOOL_ENGINE = TOOL_RUN | TOOL_SCORE | TOOL_COMPILE | TOOL_EXPLAIN | TOOL_BENCH | TOOL_CACHE |
+                  TOOL_BISECT,
+    TOOL_EVERY = 8191
 };
 
 typedef enum tool_flag {

@@ -9,6 +9,7 @@ int tool_score(tool_args *a);
 int tool_eval(tool_args *a);
 int tool_compile(tool_args *a);
 int tool_bench(tool_args *a);
+int tool_bisect(tool_args *a);
 int tool_explain(tool_args *a);
 int tool_cache(tool_args *a);
 int tool_opt(tool_args *a);

@@ -52,6 +52,7 @@ static void exit_codes(bool markdown) {
         {"1", "failed at run time"},
         {"2", "bad usage or configuration"},
         {"3", "not supported here"},
+        {"4", "bisect: compiled code differs from the interpreter"},
         {"130", "stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason "
                 "is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C "
                 "ends the process at once"},
@@ -109,8 +110,8 @@ static void forms(bool markdown) {
                  "(also `-cc.a.b c`) and\n"
                  "`-cc JSON` set any setting of `reprise help config`; the last one of several "
                  "wins. `run`, `score`, `compile`,\n"
-                 "`explain` and `cache why` start from `-O2`, which a typed `--level` replaces. "
-                 "Results go to standard output,\n"
+                 "`explain`, `bisect` and `cache why` start from `-O2`, which a typed `--level` "
+                 "replaces. Results go to standard output,\n"
                  "everything else to standard error; an error is one line, and with `--json` also "
                  "the last event,\n"
                  "`{\"event\":\"error\",\"code\":EXIT,\"message\":LINE}`. With several "

@@ -24,6 +24,8 @@ const tool_command tool_commands[] = {
      "the compile cache: what it takes, leftovers and all, and why a plan was not found"},
     {"opt", TOOL_OPT, "FILE.ir", 1, 1, tool_opt,
      "runs passes over a graph in text form, prints any later stage"},
+    {"bisect", TOOL_BISECT, "FILE.ir|MODEL", 1, 1, tool_bisect,
+     "finds the kernel that differs from the interpreter, and the smallest graph that shows it"},
     {"synth", TOOL_SYNTH, "NAME[,layers=N][,dtype=T][,seed=N]", 1, 1, tool_synth,
      "writes a synthetic model as a GGUF file"},
     {"doctor", TOOL_DOCTOR, "", 0, 0, tool_doctor,
@@ -31,7 +33,6 @@ const tool_command tool_commands[] = {
     {"help", TOOL_HELP, "[COMMAND|SETTING|cli|config|env|exit-codes|logs|models]", 0, 1, tool_help,
      "this list, or more about one thing"},
     {"serve", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "OpenAI-compatible server"},
-    {"bisect", TOOL_ABSENT, "MODEL", 0, 1 << 20, tool_missing, "finds the pass at fault"},
 };
 const size_t tool_n_commands = sizeof tool_commands / sizeof *tool_commands;
 

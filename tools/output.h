@@ -6,7 +6,13 @@
 
 #include "tools/args.h"
 
-enum { TOOL_EXIT_OK = 0, TOOL_EXIT_FAILED = 1, TOOL_EXIT_USAGE = 2, TOOL_EXIT_UNSUPPORTED = 3 };
+enum {
+    TOOL_EXIT_OK = 0,
+    TOOL_EXIT_FAILED = 1,
+    TOOL_EXIT_USAGE = 2,
+    TOOL_EXIT_UNSUPPORTED = 3,
+    TOOL_EXIT_DIFFERS = 4 /* bisect: compiled code is wrong */
+};
 
 /* One line "reprise: text" on standard error, and with --json the same as an event on standard output; give the exit
  * code that belongs to it. */

@@ -18,6 +18,7 @@
 
 #include "reprise/autograph.h"
 #include "reprise/backend.h"
+#include "reprise/bisect.h"
 #include "reprise/cache.h"
 #include "reprise/config.h"
 #include "reprise/control.h"

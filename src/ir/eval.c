@@ -196,6 +196,7 @@ static rp_status run(eval_state *s) {
             take_result(s, r);
         else
             RP_TRY(ir_eval_pure(s, r));
+        if (s->watch && s->value[r]) s->watch->made(s->watch->user, s->g, r, s->value);
         free_dead(s, r);
     }
     return RP_OK;
@@ -238,8 +239,14 @@ static rp_status copy_outputs(eval_state *s, ir_value *out, uint32_t *n_done) {
 
 rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *params,
                   ir_value *states, const int64_t *symbols, ir_value *out, rp_error *err) {
-    eval_state s = {.g = g, .symbols = symbols, .err = err};
-    const ir_value *const leaves[3] = {inputs, params, states};
+    const ir_eval_leaves leaves = {inputs, params, states};
+    return ir_eval_watched(g, &leaves, symbols, NULL, out, err);
+}
+
+rp_status ir_eval_watched(const ir_graph *g, const ir_eval_leaves *given, const int64_t *symbols,
+                          const ir_eval_watch *watch, ir_value *out, rp_error *err) {
+    eval_state s = {.g = g, .symbols = symbols, .watch = watch, .err = err};
+    const ir_value *const leaves[3] = {given->inputs, given->params, given->states};
     uint32_t n = ir_graph_count(g), n_done = 0;
     rp_status st = RP_OK;
     ir_ref *last = base_alloc_array(n, sizeof *last), *written = base_alloc_array(n, sizeof *last);

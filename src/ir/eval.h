@@ -24,11 +24,26 @@ static inline void ir_value_set_int(ir_value *v, int64_t i, int64_t x) {
     memcpy(&v->data[i], &x, sizeof x);
 }
 
+/* Sees, and may change, what the nodes hold. Nodes of graphs within come with their graph. */
+typedef struct ir_eval_watch {
+    void *user;
+    /* Node r of g, no leaf, has its value in value[r]; those of its operands are still in their places. Of versions of memory that it
+     * overwrote, what it left is there. */
+    void (*made)(void *user, const ir_graph *g, ir_ref r, ir_value *const *value);
+} ir_eval_watch;
+
 /* inputs, params, states in the graph's order; states, and inputs that the graph mutates, end as their last versions. symbols: value of
  * each symbol of the graph's dims. out: ir_output_count values, owned by the caller. */
 rp_status ir_eval(const ir_graph *g, const ir_value *inputs, const ir_value *params,
                   ir_value *states, const int64_t *symbols, ir_value *out,
                   rp_error *err) RP_MUST_USE;
+/* The same, watched; NULL: by nobody. */
+typedef struct ir_eval_leaves {
+    const ir_value *inputs, *params;
+    ir_value *states;
+} ir_eval_leaves;
+rp_status ir_eval_watched(const ir_graph *g, const ir_eval_leaves *leaves, const int64_t *symbols,
+                          const ir_eval_watch *watch, ir_value *out, rp_error *err) RP_MUST_USE;
 
 /* v rounded to a plain dtype: floats to nearest even (overflow to infinity), integers truncate and
  * saturate (NaN gives 0; i64 to the last double below 2^63), bool is v != 0. Block formats, and RP_DTYPE_COUNT_ for no type: v itself. */

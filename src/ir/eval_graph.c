@@ -67,7 +67,8 @@ static rp_status run_graph(running *c, const ir_graph *f, const ir_value *args, 
     if (!symbols) return rp_fail(c->s->err, RP_NOMEM, "eval: out of memory");
     for (uint32_t i = 0; i < n; i++)
         symbols[i] = c->s->symbols[ir_dims_find(outer, ir_dims_symbol(inner, i)->name)];
-    rp_status st = ir_eval(f, args, NULL, NULL, symbols, out, c->s->err);
+    const ir_eval_leaves leaves = {args, NULL, NULL};
+    rp_status st = ir_eval_watched(f, &leaves, symbols, c->s->watch, out, c->s->err);
     base_free(symbols);
     return st;
 }

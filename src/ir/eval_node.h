@@ -14,6 +14,7 @@ typedef struct eval_state {
     ir_value *own;   /* per node: storage of values that the interpreter made */
     ir_value **more; /* per node: its results behind the first, until `result` takes them */
     ir_value *after; /* per version that a call overwrites: what it left */
+    const ir_eval_watch *watch; /* or NULL */
     rp_error *err;
 } eval_state;
 

@@ -9,6 +9,7 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   bench     measures prefill and decode, with --profile each launch of a step
   cache     the compile cache: what it takes, leftovers and all, and why a plan was not found
   opt       runs passes over a graph in text form, prints any later stage
+  bisect    finds the kernel that differs from the interpreter, and the smallest graph that shows it
   synth     writes a synthetic model as a GGUF file
   doctor    what this machine offers: processor, compiler, cache, model
   help      this list, or more about one thing
@@ -45,6 +46,7 @@ $ reprise help exit-codes
 1    failed at run time
 2    bad usage or configuration
 3    not supported here
+4    bisect: compiled code differs from the interpreter
 130  stopped by Ctrl-C: the step is finished, what is there is printed, finish_reason is abort; while fetching, loading or scoring there is no summary; a second Ctrl-C ends the process at once
 141  nobody reads standard output any more (SIGPIPE)
 143  the same by SIGTERM
@@ -100,7 +102,7 @@ $ REPRISE_CC=$PWD/none/cc reprise doctor >/dev/null
 ! reprise: 1 problem; see the lines marked BAD
 ? 1
 $ reprise help --json | events
-command 11
+command 12
 $ reprise help run --json | field name value setting
 name "help"
 value null

@@ -110,7 +110,7 @@ fi
 
 # Every flag that the help of a command lists is known to it, with '-' and with '_' in its name.
 unknown=
-for c in run score eval compile explain cache opt; do
+for c in run score eval compile explain bisect cache opt; do
     for f in $(reprise help $c | sed -n 's/^  .*--\([a-z-]*\).*  .*/\1/p'); do
         for form in $f ${f//-/_}; do
             reprise $c --$form= 2>&1 >/dev/null | grep -qE 'unknown flag|does not take' && unknown+=" $c:$form"

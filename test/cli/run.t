@@ -72,9 +72,6 @@ $ reprise run synthetic:tiny hi --chat-template foo
 $ reprise serve synthetic:tiny --port 8000
 ! reprise: serve is not supported here: there is no HTTP server in this version; use reprise run --prompt-file for batches
 ? 3
-$ reprise bisect synthetic:tiny
-! reprise: bisect is not supported here: there is no search over passes; leave one out with -cc.skip_passes=NAME
-? 3
 
 # Logits that are no numbers end the request that has them, with one line.
 $ cp "$here/../fuzz/corpus/fuzz_gguf/llama" nan.gguf; reprise run nan.gguf hi --raw --max-tokens 2 2>&1 | head -n 2

@@ -1,0 +1,65 @@
+# A compiler that is wrong: what it makes of a sigmoid is a thousandth too large, and what is left of the graph shows it alone.
+$ printf '#!/bin/bash\nset -- "$@"\nfor a in "$@"; do [ -f "$a" ] && [ "${a##*.}" != o ] && sed -i "s/= rp_over(1.0f + rp_expf(\\(.*\\)));/= 1.001f * rp_over(1.0f + rp_expf(\\1));/" "$a"; done\nexec cc "$@"\n' > wrong-cc; chmod +x wrong-cc
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong
+bisect.ir: compiled code differs from the interpreter
+kernel poi_fused_sigmoid_0
+node %3 = sigmoid %2 : f32[T,48]
+  reads %v4: f32[T,1] in [-0.766402483, 0.638399482]
+  out0[1,0] is 0.654391587 by the interpreter, 0.655045986 compiled: 1.1e+04 ulps apart, 8 allowed
+reduced to 1 node and 1 input by 7 runs: reduced.ir
+again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
+? 4
+$ REPRISE_CC=./wrong-cc reprise bisect reduced.ir --isa portable --cache-dir wrong | tail -n 2
+reduced to 1 node and 1 input by 4 runs: reduced.ir
+again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
+$ cat reduced.ir
+graph @gate(%v4: f32[T,1]) -> f32[T,1] where T in [1,2] {
+  %0 = sigmoid %v4                          : f32[T,1]
+  ret %0
+}
+$ reprise bisect bisect.ir --isa portable
+bisect.ir: no difference beyond rounding (1 piece, 5 runs)
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --sizes T=7 --out - --json
+{"event":"error","code":2,"message":"--json and --out - both want standard output"}
+! reprise: --json and --out - both want standard output
+? 2
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --out other.ir --json | field differs op kernels nodes inputs reduced again
+differs true
+op "sigmoid"
+kernels "poi_fused_sigmoid_0"
+nodes 1
+inputs 1
+reduced "other.ir"
+again "reprise bisect other.ir --isa=portable --cache-dir=wrong"
+# What it does not compile is right.
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --level 0 --json | field differs runs
+differs false
+runs 3
+# Piece by piece of a model.
+$ REPRISE_CC=./wrong-cc reprise bisect synthetic:tiny,layers=1 --isa portable --cache-dir wrong --quiet
+model.submod_000: no difference beyond rounding (1 piece, 6 runs)
+model.submod_001: no difference beyond rounding (1 piece, 4 runs)
+head.submod_000: compiled code differs from the interpreter
+kernel poi_fused_sigmoid_0
+node %26 = sigmoid %22 : f32[R,160]
+  reads %v25: f32[R,1] in [-0.766402483, 0.638399482]
+  out0[1,0] is 0.654391587 by the interpreter, 0.655045986 compiled: 1.1e+04 ulps apart, 8 allowed
+reduced to 1 node and 1 input by 7 runs: reduced.ir
+again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
+? 4
+$ reprise bisect synthetic:tiny,layers=1 -cc.backend=eager --quiet
+model.submod_000: no difference beyond rounding (1 piece, 3 runs)
+model.submod_001: no difference beyond rounding (1 piece, 3 runs)
+head.submod_000: no difference beyond rounding (1 piece, 3 runs)
+$ reprise bisect
+! reprise: bisect needs more: reprise bisect FILE.ir|MODEL
+? 2
+$ reprise bisect nofile.ir
+! reprise: cannot read nofile.ir: No such file or directory
+? 1
+$ reprise bisect bisect.ir --sizes T=65
+! reprise: bisect.ir: T=65: a number from 1 to 64 is expected
+? 2
+$ reprise bisect bisect.ir --out nowhere/x.ir --seed -1
+! reprise: --seed=-1: expected a number from 0 to 9223372036854775807
+? 2

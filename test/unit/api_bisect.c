@@ -1,0 +1,285 @@
+/* The search for a wrong kernel, with a compiler that is wrong on purpose: the interpreter, in which a fault is planted. */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "api/trial.h"
+#include "base/alloc.h"
+#include "reprise/reprise.h"
+#include "support/random_graph.h"
+
+/* What is wrong: op, where its first operand is an op of that kind (none: any), on elements above `from`, by a factor. */
+typedef struct fault {
+    ir_op op, operand;
+    double from, factor;
+    uint32_t compiles;
+} fault;
+static fault planted;
+
+typedef struct callable {
+    rp_graph *g;
+} callable;
+
+static void spoil(void *user, const ir_graph *g, ir_ref r, ir_value *const *value) {
+    const fault *f = user;
+    const ir_node *n = ir_node_at(g, r);
+    if (n->op != f->op) return;
+    if (f->operand != IR_OP_COUNT_ && ir_node_at(g, n->in[0])->op != f->operand) return;
+    for (int64_t i = 0; i < value[r]->n; i++)
+        if (value[r]->data[i] > f->from)
+            value[r]->data[i] = ir_round(n->dtype, value[r]->data[i] * f->factor);
+}
+
+static ir_value value_of(const rp_buffer *b) {
+    ir_value v = {.rank = b->rank, .n = 1};
+    for (uint32_t i = 0; i < b->rank; i++) v.n *= v.dim[i] = b->dim[i];
+    v.data = base_alloc_array((size_t)v.n + 1, sizeof *v.data);
+    assert_non_null(v.data);
+    if (b->data) ir_unpack(b->dtype, b->data, v.n, v.data);
+    return v;
+}
+
+static rp_status run(void *self, const rp_buffer *inputs, uint32_t n_inputs, rp_buffer *outputs,
+                     uint32_t n_outputs, rp_error *err) {
+    const ir_eval_watch watch = {&planted, spoil};
+    const callable *c = self;
+    int64_t symbols[16];
+    ir_value in[64], out[64];
+    CHECK_OK(rp_graph_read_symbols(c->g, inputs, n_inputs, symbols, err), err);
+    assert_true(n_inputs < 64 && n_outputs < 64);
+    for (uint32_t i = 0; i < n_inputs; i++) in[i] = value_of(&inputs[i]);
+    const ir_eval_leaves leaves = {in, NULL, NULL};
+    rp_status st = ir_eval_watched(trace_graph_ir(c->g), &leaves, symbols, &watch, out, err);
+    for (uint32_t i = 0; i < n_outputs && st == RP_OK; i++) {
+        ir_pack(outputs[i].dtype, out[i].data, out[i].n, outputs[i].data);
+        ir_value_done(&out[i]);
+    }
+    for (uint32_t i = 0; i < n_inputs; i++) {
+        const ir_graph *g = trace_graph_ir(c->g);
+        if (st == RP_OK && ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->mutates)
+            ir_pack(inputs[i].dtype, in[i].data, in[i].n, inputs[i].data);
+        ir_value_done(&in[i]);
+    }
+    return st;
+}
+
+static rp_status compile(void *user, const rp_graph *g, const rp_backend_options *options,
+                         rp_callable *out, rp_error *err) {
+    callable *c = base_alloc(sizeof *c);
+    (void)user, (void)options, (void)err;
+    assert_non_null(c);
+    c->g = (rp_graph *)(uintptr_t)g;
+    planted.compiles++;
+    *out = (rp_callable){.run = run, .free = base_free, .self = c};
+    return RP_OK;
+}
+
+static int registered(void **state) {
+    rp_error err = {0};
+    rp_backend_desc d = {.size = sizeof d, .name = "planted", .compile = compile};
+    (void)state;
+    CHECK_OK(rp_backend_register(&d, &err), &err);
+    return 0;
+}
+
+static rp_graph *parse(const char *text) {
+    rp_graph *g = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_graph_parse(text, strlen(text), &g, &err), &err);
+    return g;
+}
+
+static rp_bisection *bisect(const rp_graph *g, const char *setting, const char *sizes) {
+    rp_error err = {0};
+    rp_bisection *b = NULL;
+    rp_bisect_options o = RP_BISECT_OPTIONS_INIT;
+    rp_compilation_config *cfg = rp_config_new();
+    o.sizes = sizes;
+    o.seed = 3;
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    if (strstr(setting, "backend")) CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_graph_bisect(g, cfg, &o, &b, &err), &err);
+    rp_config_free(cfg);
+    return b;
+}
+
+static rp_bisect_info info_of(const rp_bisection *b) {
+    rp_error err = {0};
+    rp_bisect_info i = RP_BISECT_INFO_INIT;
+    CHECK_OK(rp_bisection_get_info(b, &i, &err), &err);
+    return i;
+}
+
+/* Softmax, a gate, a matrix. */
+static const char net[] = "graph @net(%x: f32[T,48], %w: f32[48,32]) -> (f32[T,32], f32[T,1]) "
+                          "where T in [1,64] {\n"
+                          "  %0 = amax %x {axis=1, keep=true} : f32[T,1]\n"
+                          "  %1 = sub %x, %0 : f32[T,48]\n"
+                          "  %2 = exp %1 : f32[T,48]\n"
+                          "  %3 = sum %2 {axis=1, keep=true} : f32[T,1]\n"
+                          "  %4 = div %2, %3 : f32[T,48]\n"
+                          "  %5 = sigmoid %4 : f32[T,48]\n"
+                          "  %6 = mul %5, %x : f32[T,48]\n"
+                          "  %7 = matmul %6, %w : f32[T,32]\n"
+                          "  %8 = tanh %7 : f32[T,32]\n"
+                          "  %9 = add %8, %3 : f32[T,32]\n"
+                          "  %10 = sqrt %3 : f32[T,1]\n"
+                          "  ret %9, %10\n}\n";
+
+/* What is left still is wrong, alone, and is no larger the second time. */
+static void fails_alone(const rp_bisect_info *i) {
+    rp_graph *g = parse(i->reduced);
+    rp_bisection *b = bisect(g, "backend=planted", *i->sizes ? i->sizes : NULL);
+    rp_bisect_info again = info_of(b);
+    assert_true(again.differs);
+    assert_string_equal(again.op, i->op);
+    assert_int_equal(again.nodes, i->nodes);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
+typedef struct planting {
+    fault f;
+    const char *node; /* of the net; NULL: it is not to be found */
+    uint32_t most;    /* nodes that may be left */
+} planting;
+
+static void a_planted_fault_is_found(void **state) {
+    static const planting cases[] = {
+        {{IR_sigmoid, IR_OP_COUNT_, -HUGE_VAL, 1.0001, 0}, "%5 = sigmoid %4 : f32[T,48]", 1},
+        {{IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1.0001, 0}, "%2 = exp %1 : f32[T,48]", 1},
+        {{IR_matmul, IR_OP_COUNT_, -HUGE_VAL, 1.001, 0},
+         "%7 = matmul %6, %w {trans_b=false} : f32[T,32]",
+         1},
+        /* an ulp of an op that rounds once is a fault */
+        {{IR_sub, IR_OP_COUNT_, -HUGE_VAL, 1 + 0x1p-23, 0}, "%1 = sub %x, %0 : f32[T,48]", 1},
+        /* only where it is fused with what is before it */
+        {{IR_div, IR_exp, -HUGE_VAL, 1.01, 0}, "%4 = div %2, %3 : f32[T,48]", 2},
+        {{IR_mul, IR_sigmoid, -HUGE_VAL, 1.01, 0}, "%6 = mul %5, %x : f32[T,48]", 2},
+        /* only for some values */
+        {{IR_tanh, IR_OP_COUNT_, 0.5, 1.01, 0}, "%8 = tanh %7 : f32[T,32]", 1},
+        /* within the bounds of docs/ir.md */
+        {{IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1 + 0x1p-24, 0}, NULL, 0},
+        {{IR_sqrt, IR_OP_COUNT_, HUGE_VAL, 2, 0}, NULL, 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rp_graph *g = parse(net);
+        planted = cases[k].f;
+        rp_bisection *b = bisect(g, "backend=planted", "T=5");
+        rp_bisect_info i = info_of(b);
+        assert_int_equal(i.runs, planted.compiles);
+        assert_int_equal(i.differs, cases[k].node != NULL);
+        if (i.differs) {
+            assert_string_equal(i.node, cases[k].node);
+            assert_string_equal(i.op, ir_op_table(cases[k].f.op)->name);
+            if (i.nodes > cases[k].most) fail_msg("case %zu leaves %s", k, i.reduced);
+            assert_true(i.ulps > i.bound);
+            assert_true(i.operands[0].min <= i.operands[0].max);
+            fails_alone(&i);
+        }
+        rp_bisection_free(b);
+        rp_graph_free(g);
+    }
+}
+
+/* Memory that is left wrong, where no output shows it. */
+static void a_wrong_write_is_found(void **state) {
+    static const char text[] = "graph @writes(%x: f32[8], %m: f32[16] mutates) -> f32[8] {\n"
+                               "  %0 = neg %x : f32[8]\n"
+                               "  %1 = exp %0 : f32[8]\n"
+                               "  %2 = update %m, %1 {offsets=[4]} : f32[16]\n"
+                               "  %3 = abs %x : f32[8]\n"
+                               "  ret %3\n}\n";
+    (void)state;
+    planted = (fault){IR_update, IR_OP_COUNT_, 0.5, 1.5, 0};
+    rp_graph *g = parse(text);
+    rp_bisection *b = bisect(g, "backend=planted", NULL);
+    rp_bisect_info i = info_of(b);
+    assert_true(i.differs);
+    assert_string_equal(i.op, "update");
+    assert_int_equal(strncmp(i.element, "input:m[", 8), 0);
+    assert_int_equal(i.nodes, 1);
+    fails_alone(&i);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
+/* The line of the program that made the node. */
+static void the_call_site_is_named(void **state) {
+    rp_error err = {0};
+    (void)state;
+    planted = (fault){IR_tanh, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0};
+    rp_graph *g = rp_graph_new("sited");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(7)), y = rp_exp(x);
+    rp_tensor z = rp_tanh(y);
+    const int line = __LINE__ - 1;
+    z = rp_neg(z);
+    CHECK_OK(rp_graph_finish(g, &z, 1, &err), &err);
+    rp_bisection *b = bisect(g, "backend=planted", NULL);
+    rp_bisect_info i = info_of(b);
+    char want[64];
+    (void)snprintf(want, sizeof want, ":%d rp_tanh", line);
+    assert_true(i.differs);
+    if (!strstr(i.sites, want)) fail_msg("%s, not %s", i.sites, want);
+    rp_bisection_free(b);
+    rp_graph_free(g);
+}
+
+/* What is right is within its bounds: op by op, and fused. */
+static void what_is_right_is_not_found(void **state) {
+    static const char *const levels[] = {"level=0", "level=2"};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        const random_graph_options o = RANDOM_GRAPH_ALL;
+        rp_error err = {0};
+        ir_graph *ir = NULL;
+        rp_graph *g = NULL;
+        CHECK_OK(random_graph_new(seed, &o, &ir, &err), &err);
+        CHECK_OK(trace_graph_wrap(ir, &g, &err), &err);
+        for (int k = 0; k < (seed % 6 ? 1 : 2); k++) {
+            rp_bisection *b = bisect(g, levels[k], NULL);
+            rp_bisect_info i = info_of(b);
+            if (i.differs)
+                fail_msg("seed %d at %s: %s: %g ulps of %g\n%s", (int)seed, levels[k], i.node,
+                         i.ulps, i.bound, i.reduced);
+            rp_bisection_free(b);
+        }
+        rp_graph_free(g);
+    }
+}
+
+static bool never(void *user, uint32_t runs) {
+    (void)user;
+    return runs < 2;
+}
+
+static void the_search_can_be_stopped(void **state) {
+    rp_error err = {0};
+    rp_bisection *b = NULL;
+    rp_bisect_options o = RP_BISECT_OPTIONS_INIT;
+    rp_compilation_config *cfg = rp_config_new();
+    (void)state;
+    planted = (fault){IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0};
+    rp_graph *g = parse(net);
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_config_set(cfg, "backend=planted", &err), &err);
+    o.wanted = never;
+    assert_int_equal(rp_graph_bisect(g, cfg, &o, &b, &err), RP_CANCELLED);
+    o.wanted = NULL;
+    o.sizes = "Q=1";
+    assert_int_equal(rp_graph_bisect(g, cfg, &o, &b, &err), RP_CONFIG);
+    assert_int_equal(rp_graph_bisect(NULL, cfg, &o, &b, &err), RP_INVALID);
+    assert_null(b);
+    rp_config_free(cfg);
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_planted_fault_is_found),  cmocka_unit_test(a_wrong_write_is_found),
+        cmocka_unit_test(the_call_site_is_named),    cmocka_unit_test(what_is_right_is_not_found),
+        cmocka_unit_test(the_search_can_be_stopped),
+    };
+    return cmocka_run_group_tests(tests, registered, NULL);
+}
