@@ -87,9 +87,10 @@ RP_API rp_status rp_jit_new(const rp_jit_options *options, rp_jit **out, rp_erro
 /* NULL is fine; not while it runs. Outputs that are still held keep their memory. */
 RP_API void rp_jit_free(rp_jit *f);
 
-/* Runs the function on args, usually a tuple or a map. Tensors may be strided: the function is given dense ones. A state (value.h) may
- * be written by the function (rp_update), where it lies; its sizes are always numbers; it must share no memory with another state.
- * Other tensors are not written, and are what they were before the call even where they lie in a state.
+/* Runs the function on args, usually a tuple or a map. Tensors may be strided: the function is given dense ones. What the function writes
+ * (rp_update) is written where it lies, in a view, too, whose elements must be places of their own. A state (value.h) is read there as well, so that a capture of the call
+ * has its address; its sizes are always numbers. Of two tensors that are written, or states, none may share memory with the other (RP_INVALID). Other tensors
+ * are what they were before the call even where they lie in one.
  * On a GPU tensors may lie in memory of the host or of the device, states in the device's; tensors of *out lie in the device's.
  * Past a limit, calls that no entry serves get one with every size a symbol, and where that does not help they run op by op; one warning tells
  * what differs, and how to avoid it. *out is the caller's (rp_output_free): rp_output_ran says RP_RAN_REPLAY for an entry that was there,

@@ -22,14 +22,16 @@ static rp_status put(hal_device *queue, void *to, const void *from, size_t n, rp
     return RP_OK;
 }
 
-/* Runs of neighbours, row by row. */
-rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_error *err) {
+/* Between dense memory and a view, runs of neighbours, row by row. */
+static rp_status copy_rows(hal_device *queue, char *dense, const rp_value *v, bool in,
+                           rp_error *err) {
     const rp_buffer *b = &v->tensor;
     size_t bytes = 0, run = rp_dtype_block_bytes(b->dtype), element = run;
     uint32_t axes = b->rank;
     int64_t at[RP_MAX_RANK] = {0}, want = 1;
     if (!autograph_bytes(b, &bytes) || bytes == 0) return RP_OK;
-    if (autograph_is_dense(v)) return put(queue, to, b->data, bytes, err);
+    if (autograph_is_dense(v))
+        return put(queue, in ? dense : b->data, in ? b->data : dense, bytes, err);
     for (; axes > 0 && (b->dim[axes - 1] == 1 || v->stride[axes - 1] == want); axes--) {
         want *= b->dim[axes - 1];
         run *= (size_t)b->dim[axes - 1];
@@ -37,10 +39,20 @@ rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_e
     for (size_t done = 0; done < bytes; done += run) {
         size_t from = 0;
         for (uint32_t i = 0; i < axes; i++) from += (size_t)(at[i] * v->stride[i]) * element;
-        RP_TRY(put(queue, (char *)to + done, (char *)b->data + from, run, err));
+        char *place = (char *)b->data + from;
+        RP_TRY(put(queue, in ? dense + done : place, in ? place : dense + done, run, err));
         for (uint32_t i = axes; i-- > 0 && ++at[i] == b->dim[i];) at[i] = 0;
     }
     return RP_OK;
+}
+
+rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v, rp_error *err) {
+    return copy_rows(queue, to, v, true, err);
+}
+
+rp_status autograph_copy_out(hal_device *queue, const rp_value *v, const void *from,
+                             rp_error *err) {
+    return copy_rows(queue, (char *)(uintptr_t)from, v, false, err);
 }
 
 /* --- replaying ------------------------------------------------------------------------------- */

@@ -28,11 +28,24 @@ static rp_status keep_reason(front_code *c, const char *text, rp_error *err) {
 
 /* --- making ------------------------------------------------------------------------------ */
 
+/* A graph writes where it wrote when it was captured. */
+static rp_status skip(const rp_jit *f, const front_made_of *of, rp_error *err) {
+    static const char why[] = "it writes arguments that are no states (rp_value_state)";
+    if (f->capture.required)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "require_graph: calls of %s [%u/%u] are not captured: %s", f->name, f->id,
+                       of->number, why);
+    base_log(RP_LOG_WARNING, "skipping cudagraphs due to mutated inputs: %s [%u/%u]: %s", f->name,
+             f->id, of->number, why);
+    return RP_OK;
+}
+
 /* Each graph has a name of its own: graphs of one name are taken for forms of one function. */
 static rp_status capture(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
                          rp_error *err) {
     base_buf name;
     if (f->capture.mode == RP_CUDAGRAPH_NONE || of->uncaptured) return RP_OK;
+    if (of->writes) return skip(f, of, err);
     base_buf_init(&name, 0);
     base_buf_printf(&name, "%s [%u/%u]", f->name, f->id, of->number);
     if (of->piece) base_buf_printf(&name, " piece %u", of->piece);

@@ -13,6 +13,7 @@ void front_entry_unref(front_entry *e) {
     front_code_done(&e->result.code);
     front_recording_free(e->recording);
     base_free(e->block);
+    base_free(e->written);
     base_free(e);
 }
 
@@ -21,14 +22,27 @@ void front_entry_unref(front_entry *e) {
 /* Who computes the graph of an entry. */
 typedef enum compiler { AS_CONFIGURED, AS_CAN_BE /* the last attempt */, OP_BY_OP } compiler;
 
+/* Which tensors of the arguments g writes; *plain: one that is no state. */
+static rp_status note_written(const front_args *a, const rp_graph *g, bool **out, bool *plain,
+                              rp_error *err) {
+    *out = base_alloc_array(a->n_tensors + 1u, sizeof **out);
+    if (!*out) return rp_fail(err, RP_NOMEM, "arguments of a function");
+    for (uint32_t i = 0; i < a->n_tensors; i++) {
+        (*out)[i] = ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, i))->mutates;
+        *plain = *plain || ((*out)[i] && !a->tensor[i]->state);
+    }
+    return RP_OK;
+}
+
 /* Takes over what t has of the entry. */
-static rp_status take_traced(rp_jit *f, front_traced *t, compiler by, front_entry **out,
-                             rp_error *err) {
+static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, compiler by,
+                             front_entry **out, rp_error *err) {
     rp_status st = RP_OK;
     front_entry *e = base_alloc(sizeof *e);
     if (!e) return rp_fail(err, RP_NOMEM, "entry of %s", f->name);
     front_made_of of = {.number = f->next_number, .last = by == AS_CAN_BE};
     atomic_init(&e->refs, 1);
+    if (!t->recording) RP_TRY_OUT(note_written(a, t->graph, &e->written, &of.writes, err));
     if (!t->recording && by == OP_BY_OP)
         RP_TRY_OUT(front_compile(f, t->graph, f->eager_config, &e->result.code.compiled, err));
     else if (!t->recording)
@@ -56,7 +70,7 @@ rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, co
     out->given = t.given;
     out->began = t.began;
     out->fell = t.fell;
-    if (st == RP_OK) st = take_traced(f, &t, by, &e, err);
+    if (st == RP_OK) st = take_traced(f, a, &t, by, &e, err);
     if (st == RP_OK && e->recording) st = front_solver_copy(&t.sizes, &e->recording->sizes, err);
     if (st == RP_OK) st = front_guards_make(&e->guards, a, &t.sizes, err);
     front_traced_done(&t);
@@ -73,7 +87,7 @@ rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to,
     rp_status st = front_trace(f, a, FRONT_STATIC, true, &t, err);
     out->given = t.given;
     out->began = t.began;
-    if (st == RP_OK && !t.given) st = take_traced(f, &t, OP_BY_OP, &out->entry, err);
+    if (st == RP_OK && !t.given) st = take_traced(f, a, &t, OP_BY_OP, &out->entry, err);
     front_traced_done(&t);
     return st;
 }
@@ -88,26 +102,59 @@ typedef struct front_run {
     uint32_t n_copies;
 } front_run;
 
-static bool overlap(const rp_value *a, const rp_value *b) {
-    size_t n = 0, m = 0;
-    uintptr_t p = (uintptr_t)a->tensor.data, q = (uintptr_t)b->tensor.data;
-    return autograph_bytes(&a->tensor, &n) && autograph_bytes(&b->tensor, &m) && p < q + m &&
-           q < p + n;
+/* The bytes from the first to behind the last element of v; nothing where it is empty. */
+static void span_of(const rp_value *v, uintptr_t *begin, uintptr_t *end) {
+    size_t bytes = 0, element = rp_dtype_block_bytes(v->tensor.dtype);
+    *begin = *end = (uintptr_t)v->tensor.data;
+    if (!autograph_bytes(&v->tensor, &bytes) || bytes == 0) return;
+    if (autograph_is_dense(v)) {
+        *end += bytes;
+        return;
+    }
+    for (uint32_t d = 0; d < v->tensor.rank; d++) {
+        int64_t last = (v->tensor.dim[d] - 1) * v->stride[d];
+        if (last < 0) *begin -= (size_t)-last * element;
+        if (last > 0) *end += (size_t)last * element;
+    }
+    *end += element;
 }
 
-/* Whether the state that tensor i shares memory with lets it be read where it lies. */
-static rp_status meets_state(const front_args *a, uint32_t i, bool *copied, rp_error *err) {
-    const rp_value *v = a->tensor[i];
+bool front_overlap(const rp_value *a, const rp_value *b) {
+    uintptr_t p = 0, p_end = 0, q = 0, q_end = 0;
+    span_of(a, &p, &p_end);
+    span_of(b, &q, &q_end);
+    return p < q_end && q < p_end;
+}
+
+rp_status front_refuse_shared(const front_args *a, uint32_t i, uint32_t k, rp_error *err) {
+    bool states = a->tensor[i]->state && a->tensor[k]->state;
+    return rp_fail(err, RP_INVALID,
+                   "two %s share memory, tensors %u and %u of the arguments; give one of them, or "
+                   "a plain tensor where it is only read",
+                   states ? "states" : "tensors that are written, or states,", k < i ? k : i,
+                   k < i ? i : k);
+}
+
+/* Whether tensor i, which shares memory with one that is written, is to be copied before. */
+static rp_status meets_written(const front_args *a, const bool *written, uint32_t i, bool *copied,
+                               rp_error *err) {
+    bool own = a->tensor[i]->state || (written && written[i]);
     for (uint32_t k = 0; k < a->n_tensors; k++) {
-        const rp_value *w = a->tensor[k];
-        if (k == i || !w->state || !overlap(v, w)) continue;
-        if (v->state)
-            return rp_fail(err, RP_INVALID,
-                           "two states share memory, tensors %u and %u of the arguments; give one "
-                           "of them, or a plain tensor where it is only read",
-                           k, i);
+        bool other = a->tensor[k]->state || (written && written[k]);
+        if (k == i || !other || !front_overlap(a->tensor[i], a->tensor[k])) continue;
+        if (own) return front_refuse_shared(a, i, k, err);
         *copied = true;
     }
+    return RP_OK;
+}
+
+rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) {
+    for (uint32_t d = 0; v->strided && d < v->tensor.rank; d++)
+        if (v->stride[d] == 0 && v->tensor.dim[d] > 1)
+            return rp_fail(err, RP_INVALID,
+                           "tensor %u of the arguments is written, and several of its elements are "
+                           "one place in memory (stride 0 along axis %u); give a copy",
+                           i, d);
     return RP_OK;
 }
 
@@ -123,22 +170,34 @@ static rp_status copy_input(rp_jit *f, front_run *r, const front_args *a, uint32
     return front_copy_in(f, r->in[i].data, v, err);
 }
 
-rp_status front_copies(const front_args *a, uint32_t i, bool *out, rp_error *err) {
+rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
+                       rp_error *err) {
     *out = a->tensor[i]->strided && !autograph_is_dense(a->tensor[i]);
-    return meets_state(a, i, out, err);
+    return meets_written(a, written, i, out, err);
 }
 
-static rp_status gather(rp_jit *f, front_run *r, const front_args *a, rp_error *err) {
-    bool states = false;
+static rp_status gather(rp_jit *f, front_run *r, const front_args *a, const bool *written,
+                        rp_error *err) {
+    bool any = false;
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         r->in[i] = a->tensor[i]->tensor;
-        states = states || a->tensor[i]->state;
+        any = any || a->tensor[i]->state || (written && written[i]);
     }
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         bool copied = a->tensor[i]->strided && !autograph_is_dense(a->tensor[i]);
-        if (states) RP_TRY(front_copies(a, i, &copied, err));
+        if (any) RP_TRY(front_copies(a, written, i, &copied, err));
+        if (copied && written && written[i]) RP_TRY(front_check_written(a->tensor[i], i, err));
         if (copied) RP_TRY(copy_input(f, r, a, i, err));
     }
+    return RP_OK;
+}
+
+/* What was written in a dense copy of a view. */
+static rp_status write_back(rp_jit *f, const front_run *r, const front_args *a, const bool *written,
+                            rp_error *err) {
+    for (uint32_t i = 0; i < a->n_tensors && r->n_copies && written; i++)
+        if (written[i] && r->in[i].data != a->tensor[i]->tensor.data)
+            RP_TRY(front_copy_out(f, a->tensor[i], r->in[i].data, err));
     return RP_OK;
 }
 
@@ -279,9 +338,10 @@ rp_status front_entry_run(rp_jit *f, const front_entry *e, const front_args *a, 
     front_run r = {.copy = NULL};
     r.in = a->n_tensors <= FEW ? r.few : base_alloc_array(a->n_tensors, sizeof *r.in);
     if (!r.in) return rp_fail(err, RP_NOMEM, "a call of %s", f->name);
-    RP_TRY_OUT(gather(f, &r, a, err));
+    RP_TRY_OUT(gather(f, &r, a, e->written, err));
     front_code_tell(&e->result.code, out);
     RP_TRY_OUT(front_give(f, &e->result, r.in, a->n_tensors, out, err));
+    RP_TRY_OUT(write_back(f, &r, a, e->written, err));
 out:
     run_done(f, &r);
     return st;

@@ -83,7 +83,8 @@ typedef struct front_entry {
     bool dropped; /* off the list, by the function's lock */
     front_guards guards;
     front_result result;
-    void *block; /* behind result.value */
+    void *block;   /* behind result.value */
+    bool *written; /* by tensor of the arguments; NULL with a recording, whose steps tell */
     front_recording *
         recording; /* of a function with graph breaks, which runs at each call; NULL: result is all */
 } front_entry;
@@ -215,6 +216,7 @@ typedef struct front_made_of {
     uint32_t piece, link; /* of its steps, and of a chain, from 1; 0: it is whole */
     bool last;            /* the last attempt */
     bool uncaptured;      /* its calls are */
+    bool writes; /* arguments that are no states: their memory is another from call to call */
 } front_made_of;
 /* The same by f's configuration. What cannot be compiled runs op by op where f suppresses errors; but for RP_UNSUPPORTED
  * where this is not the last attempt. */
@@ -307,8 +309,16 @@ rp_status front_copy(rp_jit *f, void *to, const void *from, size_t bytes,
 /* Runs r's graph on dense inputs, and gives its value. */
 rp_status front_give(rp_jit *f, const front_result *r, const rp_buffer *in, uint32_t n_in,
                      const front_out *to, rp_error *err) RP_MUST_USE;
-/* Whether tensor i is not given as it lies. */
-rp_status front_copies(const front_args *a, uint32_t i, bool *out, rp_error *err) RP_MUST_USE;
+/* From dense memory to what v is a view of. */
+rp_status front_copy_out(rp_jit *f, const rp_value *v, const void *from, rp_error *err) RP_MUST_USE;
+/* Whether tensor i is not given as it lies. written: by tensor, beside states; may be NULL. */
+rp_status front_copies(const front_args *a, const bool *written, uint32_t i, bool *out,
+                       rp_error *err) RP_MUST_USE;
+bool front_overlap(const rp_value *a, const rp_value *b);
+/* Tensors i and k are both written, and overlap. */
+rp_status front_refuse_shared(const front_args *a, uint32_t i, uint32_t k, rp_error *err);
+/* Whether v, tensor i, can be written. */
+rp_status front_check_written(const rp_value *v, uint32_t i, rp_error *err) RP_MUST_USE;
 /* Offsets in one block, placed (may be NULL); the total. */
 rp_status front_lay_out(const rp_buffer *out, uint32_t n, char *block, rp_buffer *placed,
                         size_t *total, rp_error *err) RP_MUST_USE;

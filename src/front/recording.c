@@ -155,7 +155,7 @@ static rp_status hold_inputs(front_session *s, rp_error *err) {
     for (uint32_t i = 0; i < a->n_tensors; i++) {
         rp_buffer b = a->tensor[i]->tensor;
         bool copied = false;
-        RP_TRY(front_copies(a, i, &copied, err));
+        RP_TRY(front_copies(a, NULL, i, &copied, err));
         if (copied) {
             size_t bytes = 0;
             if (!autograph_bytes(&b, &bytes)) return rp_fail(err, RP_NOMEM, "a dense copy");
@@ -171,6 +171,8 @@ rp_status front_session_begin(front_session *s, rp_error *err) {
     front_recording *rec = s->rec;
     s->first = rec->asked.now;
     s->at = s->keep ? &rec->root : NULL;
+    s->written = base_alloc_array(rec->n_inputs + 1u, sizeof *s->written);
+    if (!s->written) return rp_fail(err, RP_NOMEM, "arguments of %s", s->f->name);
     RP_TRY(aim_solver(s, err));
     return hold_inputs(s, err);
 }
@@ -183,6 +185,8 @@ void front_session_done(front_session *s) {
     }
     base_free(s->owned);
     base_free(s->path);
+    base_free(s->written);
+    s->written = NULL;
     s->read = NULL;
     s->owned = NULL;
     s->path = NULL;

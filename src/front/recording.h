@@ -73,6 +73,7 @@ typedef struct front_session {
     front_step **path;
     uint32_t n_path, cap_path;
     uint32_t n_effects; /* of the run's, those that are done */
+    bool *written;      /* by tensor of the arguments: one that is no state was */
     void **owned;       /* memory of the device */
     uint32_t n_owned, cap_owned;
     front_read *read;
@@ -150,6 +151,12 @@ void front_mark_effects(const front_session *s, const ir_ref *effect, uint32_t n
                         uint8_t *mark);
 /* Marks what a break or the end wants: OUT where it has no value, is a result, or is overwritten by the step itself. */
 void front_mark_wanted(const ir_graph *g, const front_wish *w, uint8_t *mark);
+
+/* --- written.c --- */
+/* Around a step that does these effects. */
+rp_status front_before_effects(front_session *s, const ir_ref *effect, uint32_t n,
+                               rp_error *err) RP_MUST_USE;
+rp_status front_after_effects(front_session *s, rp_error *err) RP_MUST_USE;
 
 /* --- break.c --- */
 /* A break: what is wanted has values then. False: the call has failed. */

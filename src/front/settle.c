@@ -151,6 +151,19 @@ static rp_status make_pieces(settling *t, rp_error *err) {
 
 /* --- compiling ----------------------------------------------------------------------------------- */
 
+/* Whether piece p writes an argument that is no state. */
+static bool writes_plain(const front_session *s, const front_piece *p) {
+    bool writes = false;
+    for (uint32_t i = 0; p->graph && i < p->n_in; i++) {
+        const ir_graph *g = p->graph->ir, *whole = s->rec->g->ir;
+        ir_ref memory = ir_node_at(whole, p->in[i])->memory;
+        for (uint32_t k = 0; k < s->rec->n_inputs; k++)
+            writes = writes || (s->rec->input[k] == memory && !s->a->tensor[k]->state &&
+                                ir_node_at(g, ir_leaf_at(g, IR_LEAF_INPUT, i))->mutates);
+    }
+    return writes;
+}
+
 /* last: as front_code_make. */
 static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
     front_session *s = t->s;
@@ -159,6 +172,7 @@ static rp_status compile_pieces(settling *t, bool last, rp_error *err) {
         front_piece *p = &t->piece[j];
         if (step->ready) continue;
         front_made_of of = {.number = s->number, .piece = ++s->rec->n_pieces, .last = last};
+        of.writes = writes_plain(s, p);
         if (p->graph) RP_TRY(front_code_make(s->f, p->graph, &of, &step->code, err));
         if (step->code.reason) s->fell = &step->code;
         step->in = p->in;

@@ -284,6 +284,7 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
     const ir_ref *effect;
     uint32_t all = ir_run_effects(s->rec->g->ir, &effect), n_effects = all - s->n_effects;
     effect += s->n_effects;
+    if (n_effects) RP_TRY(front_before_effects(s, effect, n_effects, err));
     front_step *step = next_step(s, wanted, n, effect, n_effects, last, why);
     if (step && step->code.reason) s->fell = &step->code;
     if (step && step->ready)
@@ -293,6 +294,7 @@ rp_status front_force(front_session *s, const ir_ref *wanted, uint32_t n, bool l
         RP_TRY(evaluate(s, wanted, n, effect, n_effects, last, err));
     for (uint32_t i = 0; i < n_effects; i++)
         RP_TRY(note_effect(s, effect[i], effect, n_effects, err));
+    if (n_effects) RP_TRY(front_after_effects(s, err));
     s->n_effects = all;
     s->at = step;
     if (why) s->last_break = *why;

@@ -134,9 +134,7 @@ static rp_status make_input(const tracing *t, rp_jit_call *call, uint32_t i, rp_
                            ? rp_dim_const(n)
                            : (rp_dim){call->g, form};
     }
-    rp_tensor x = t->a->tensor[i]->state ? rp_mutable_input(call->g, name, b->dtype, shape)
-                                         : rp_input(call->g, name, b->dtype, shape);
-    (void)add_tensor(call, x);
+    (void)add_tensor(call, rp_mutable_input(call->g, name, b->dtype, shape));
     return RP_OK;
 }
 
@@ -317,10 +315,18 @@ rp_status front_end_of(rp_jit_call *call, front_returned *r, rp_error *err) {
     return st;
 }
 
+/* The graph declares to write what it writes; states in any case, which stay where they are. */
+static void settle_inputs(const rp_jit_call *call) {
+    for (uint32_t i = 0; i < call->a->n_tensors; i++)
+        if (call->g->err.code == RP_OK && !call->a->tensor[i]->state)
+            ir_input_settle(call->g->ir, call->tensor[i].ref);
+}
+
 static rp_status finish(front_traced *out, rp_jit_call *call, const rp_value *result,
                         rp_error *err) {
     front_returned r = {.block = NULL};
     rp_status st = front_take_result(call, result, &r, err);
+    if (st == RP_OK && !call->session) settle_inputs(call);
     if (st == RP_OK)
         st = call->session ? front_end_of(call, &r, err)
                            : rp_graph_finish(call->g, r.tensor, r.n, err);
