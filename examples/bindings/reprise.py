@@ -24,7 +24,7 @@ class Shape(c.Structure):
 
 
 class Tensor(c.Structure):
-    _fields_ = [("graph", c.c_void_p), ("ref", c.c_uint32)]
+    _fields_ = [("graph", c.c_void_p), ("ref", c.c_uint32), ("id", c.c_uint32)]
 
 
 class Buffer(c.Structure):

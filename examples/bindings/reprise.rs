@@ -24,7 +24,7 @@ struct Dim { graph: *mut c_void, n: i64 }
 struct Shape { rank: u32, dim: [Dim; 6] }
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Tensor { graph: *mut c_void, node: u32 }
+struct Tensor { graph: *mut c_void, node: u32, id: u32 }
 #[repr(C)]
 struct Buffer { dtype: c_int, rank: u32, dim: [i64; 6], data: *mut c_void }
 // The option structs end behind what is used here; size says so.

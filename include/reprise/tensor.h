@@ -25,9 +25,12 @@
 extern "C" {
 #endif
 
+/* It is of its graph: one that is kept until that is freed, or until the next call of a function that compiles itself, is
+ * refused there. */
 typedef struct rp_tensor {
     rp_graph *graph;
     uint32_t ref;
+    uint32_t id; /* of the graph; 0: not told */
 } rp_tensor;
 
 /* What RP_AT stands for: gives `made`, which a call of that name at that place gave. The strings are copied. */
@@ -52,7 +55,7 @@ RP_API rp_tensor rp_dim_value(rp_graph *g, rp_dim size, rp_dtype dtype);
 #define rp_dim_value(g, size, dtype) RP_AT("rp_dim_value", (rp_dim_value)(g, RP_DIM(size), dtype))
 /* No tensor: an operand that a call may do without. So is a zeroed rp_tensor. */
 static inline rp_tensor rp_none(void) {
-    rp_tensor none = {NULL, 0};
+    rp_tensor none = {NULL, 0, 0};
     return none;
 }
 

@@ -41,9 +41,7 @@ const char *rp_graph_name(const rp_graph *g) {
 }
 
 static rp_dim public_dim(const rp_graph *g, ir_dim d) {
-    int64_t n;
-    if (ir_dim_is_const(ir_graph_dims(g->ir), d, &n)) return rp_dim_const(n);
-    return (rp_dim){(rp_graph *)(uintptr_t)g, d};
+    return trace_dim_out((rp_graph *)(uintptr_t)g, d);
 }
 
 static rp_status find_node(const rp_graph *g, uint32_t node, const char *call, const ir_node **out,

@@ -118,7 +118,7 @@ static rp_status bring(front_session *s, ir_ref ref, rp_buffer *b, rp_error *err
 static rp_buffer read_value(rp_tensor x, const front_break *why) {
     rp_buffer none = {.data = NULL};
     rp_graph *g = x.graph;
-    if (!g || g->err.code != RP_OK) return none;
+    if (!g || !trace_check_live(why->reason, x) || g->err.code != RP_OK) return none;
     if (!g->call) {
         (void)rp_fail(&g->err, RP_INVALID,
                       "%s:%d: a tensor of graph @%s has no value while it is traced; values are "
@@ -135,11 +135,11 @@ static rp_buffer read_value(rp_tensor x, const front_break *why) {
 rp_buffer rp_jit_read_at(rp_jit_call *call, rp_tensor x, const char *file, int line) {
     front_break why = {"Tensor.numpy()", file, line};
     rp_buffer none = {.data = NULL};
-    if (!call || x.graph != call->g) {
+    if (!call || x.graph != call->g || !trace_is_live(x)) {
         if (call)
             (void)rp_fail(&call->g->err, RP_INVALID,
-                          "%s:%d: rp_jit_read: the tensor is of another graph than this call's",
-                          file, line);
+                          "%s:%d: rp_jit_read: the tensor is of another graph than this call's%s",
+                          file, line, trace_kept(x));
         return none;
     }
     return read_value(x, &why);
@@ -246,10 +246,13 @@ static rp_status run_function(rp_jit_call *call, rp_error *err) {
     ir_dims_set_assume(s->sizes->t, front_solver_assume, s->sizes);
     for (uint32_t i = 0; i < s->rec->n_inputs; i++) {
         (void)trace_ask(call->g, s->rec->input[i]);
-        (void)front_add_tensor(call, (rp_tensor){call->g, s->rec->input[i]});
+        (void)front_add_tensor(call, (rp_tensor){call->g, s->rec->input[i], call->g->id});
     }
     RP_TRY_OUT(front_fake_args(f, call->a, &args, &block, err));
-    RP_TRY_OUT(f->fn(f->user, call, &args, &result, err));
+    rp_graph *around = trace_enter(call->g);
+    st = f->fn(f->user, call, &args, &result, err);
+    (void)trace_enter(around);
+    RP_TRY_OUT(st);
     RP_TRY_OUT(front_take_result(call, &result, &r, err));
     RP_TRY_OUT(front_end_of(call, &r, err));
 out:
@@ -297,6 +300,7 @@ static rp_status replay(rp_jit *f, front_entry *e, const front_args *a, const fr
     call.session = s;
     rec->g->err = (rp_error){0};
     rec->g->blamed = false;
+    trace_graph_renew(rec->g);
     rec->asked.first = ++rec->asked.now;
     rec->asked.known = ir_graph_count(rec->g->ir);
     RP_TRY_OUT(ir_graph_rerun(rec->g->ir, err));

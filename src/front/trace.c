@@ -23,8 +23,9 @@ static uint32_t number_of(const rp_jit_call *call, const rp_value *v) {
 }
 
 rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
-    rp_tensor bad = {call ? call->g : NULL, IR_NONE};
+    rp_tensor bad = {.ref = IR_NONE};
     if (!call) return bad;
+    bad = (rp_tensor){call->g, IR_NONE, call->g->id};
     uint32_t n = number_of(call, v);
     if (n) return call->tensor[n - 1];
     (void)rp_fail(&call->g->err, RP_INVALID,
@@ -64,9 +65,10 @@ bool front_add_tensor(rp_jit_call *call, rp_tensor x) {
 
 rp_value rp_jit_value(rp_jit_call *call, rp_tensor x) {
     if (!call) return rp_value_none();
-    if (x.graph != call->g) {
+    if (x.graph != call->g || !trace_is_live(x)) {
         (void)rp_fail(&call->g->err, RP_INVALID,
-                      "rp_jit_value: the tensor is of another graph than this call's");
+                      "rp_jit_value: the tensor is of another graph than this call's%s",
+                      trace_kept(x));
         return rp_value_none();
     }
     return fake(rp_tensor_dtype(x), rp_tensor_shape(x).rank, add_tensor(call, x));
@@ -128,11 +130,7 @@ static rp_status make_input(const tracing *t, rp_jit_call *call, uint32_t i, rp_
             shape.dim[d] = rp_dim_const(b->dim[d]);
             continue;
         }
-        ir_dim form = front_solver_size(&t->out->sizes, y);
-        int64_t n;
-        shape.dim[d] = ir_dim_is_const(ir_graph_dims(call->g->ir), form, &n)
-                           ? rp_dim_const(n)
-                           : (rp_dim){call->g, form};
+        shape.dim[d] = trace_dim_out(call->g, front_solver_size(&t->out->sizes, y));
     }
     (void)add_tensor(call, rp_mutable_input(call->g, name, b->dtype, shape));
     return RP_OK;
@@ -385,7 +383,10 @@ static rp_status run_pass(tracing *t, rp_error *err) {
     call.g->call = &call;
     ir_dims_set_assume(s->t, front_solver_assume, s);
     for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
-    RP_TRY_OUT(t->f->fn(t->f->user, &call, &t->args, &result, err));
+    rp_graph *around = trace_enter(call.g);
+    st = t->f->fn(t->f->user, &call, &t->args, &result, err);
+    (void)trace_enter(around);
+    RP_TRY_OUT(st);
     RP_TRY_OUT(finish(out, &call, &result, err));
 out:
     call.g->oracle = NULL;

@@ -25,7 +25,7 @@ typedef struct llama {
 /* A tensor of the file as a parameter: [rows, columns], or [n]. */
 static rp_tensor weight(llama *m, const char *name) {
     model_tensor t;
-    rp_tensor none = {m->g, UINT32_MAX};
+    rp_tensor none = {m->g, UINT32_MAX, 0};
     if (m->st != RP_OK) return none;
     m->st = model_source_tensor(m->src, name, &t, m->err);
     if (m->st != RP_OK) return none;

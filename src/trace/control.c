@@ -38,6 +38,7 @@ static bool add_operands(control *c, const rp_tensor *args, uint32_t n) {
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
+        if (!trace_check_live(name_of(c), args[i])) return false;
         if (args[i].graph != c->g || args[i].ref == IR_NONE) {
             (void)rp_fail(&c->g->err, RP_INVALID, "%s: argument %u is not a tensor of graph @%s",
                           name_of(c), i, ir_graph_name(c->g->ir));
@@ -67,7 +68,7 @@ static rp_tensor fake(const control *c, rp_graph *f, uint32_t i, const char *nam
     const ir_node *n = ir_node_at(c->g->ir, c->in[c->first + i].ref);
     bool cut = i >= c->sliced_from && i < c->sliced_to;
     ir_shape s = {.rank = n->shape.rank - cut};
-    rp_tensor x = {f, IR_NONE};
+    rp_tensor x = trace_bad(f);
     for (uint32_t d = 0; d < s.rank; d++)
         s.dim[d] =
             ir_dim_import(ir_graph_dims(f->ir), ir_graph_dims(c->g->ir), n->shape.dim[d + cut]);

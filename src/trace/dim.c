@@ -16,7 +16,14 @@ static rp_dim invalid(rp_graph *g) {
 static rp_dim from_ir(rp_graph *g, ir_dim d) {
     int64_t v;
     if (d == IR_DIM_BAD) return invalid(g);
-    return ir_dim_is_const(ir_graph_dims(g->ir), d, &v) ? (rp_dim){NULL, v} : (rp_dim){g, d};
+    if (ir_dim_is_const(ir_graph_dims(g->ir), d, &v)) return (rp_dim){NULL, v};
+    return (rp_dim){g, (int64_t)(g->id & 0x7fffffff) << 32 | d};
+}
+
+/* The form that d, a size of a graph, is there; IR_DIM_BAD where it is invalid, or was kept from another graph at this place. */
+static ir_dim form_of(rp_dim d) {
+    if (d.n < 0 || !d.graph->ir || d.n >> 32 != (d.graph->id & 0x7fffffff)) return IR_DIM_BAD;
+    return (ir_dim)(d.n & 0xffffffff);
 }
 
 rp_dim trace_dim_out(rp_graph *g, ir_dim d) {
@@ -25,11 +32,18 @@ rp_dim trace_dim_out(rp_graph *g, ir_dim d) {
 
 ir_dim trace_dim(rp_graph *g, rp_dim d) {
     if (!d.graph) return ir_dim_const(ir_graph_dims(g->ir), d.n);
-    if (d.graph != g && trace_ready(g))
+    bool kept = d.n != INVALID && form_of(d) == IR_DIM_BAD;
+    rp_graph *in = g->ir ? g : trace_current();
+    if (kept && in && trace_ready(in))
+        (void)rp_fail(&in->err, RP_INVALID,
+                      "a size that was kept from an earlier call is used in graph @%s; ask for it "
+                      "anew (rp_tensor_dim)",
+                      ir_graph_name(in->ir));
+    else if (d.graph != g && trace_ready(g))
         (void)rp_fail(&g->err, RP_INVALID,
                       "a size of graph @%s is used in graph @%s; make the symbol there, too",
                       ir_graph_name(d.graph->ir), ir_graph_name(g->ir));
-    return d.graph == g && d.n >= 0 && d.n < IR_DIM_BAD ? (ir_dim)d.n : IR_DIM_BAD;
+    return d.graph == g ? form_of(d) : IR_DIM_BAD;
 }
 
 /* --- symbols -------------------------------------------------------------------- */
@@ -94,10 +108,10 @@ rp_dim rp_dim_const(int64_t n) {
 }
 
 static void put_dim(base_buf *b, rp_dim d) {
-    if (d.n == INVALID)
+    if (d.n == INVALID || (d.graph && form_of(d) == IR_DIM_BAD))
         base_buf_putc(b, '?');
     else if (d.graph)
-        ir_dim_print(ir_graph_dims(d.graph->ir), (ir_dim)d.n, b);
+        ir_dim_print(ir_graph_dims(d.graph->ir), form_of(d), b);
     else
         base_buf_printf(b, "%lld", (long long)d.n);
 }
@@ -186,12 +200,13 @@ bool rp_dim_is_const(rp_dim a, int64_t *out) {
 }
 
 void rp_dim_bounds(rp_dim a, int64_t *min, int64_t *max) {
-    if (a.graph && a.n != INVALID) {
-        ir_dim_bounds(ir_graph_dims(a.graph->ir), (ir_dim)a.n, min, max);
+    if (a.graph && form_of(a) != IR_DIM_BAD) {
+        ir_dim_bounds(ir_graph_dims(a.graph->ir), form_of(a), min, max);
         return;
     }
-    *min = a.n; /* of an invalid size: none */
-    *max = a.n == INVALID ? INT64_MAX : a.n;
+    bool none = a.graph || a.n == INVALID; /* of an invalid size */
+    *min = none ? INT64_MIN : a.n;
+    *max = none ? INT64_MAX : a.n;
 }
 
 static rp_answer answer(ir_tri t, bool negate) {

@@ -5,13 +5,16 @@
 #include "trace/trace.h"
 
 rp_tensor trace_bad(rp_graph *g);
+/* Set by trace_enter. */
+rp_graph *trace_current(void);
+/* The trace of this thread fails: something kept is used. */
+void trace_fail_kept(const char *op);
 /* Node ref of g was asked for: the result of a call, new or an equal one. */
 rp_tensor trace_made(rp_graph *g, ir_ref ref);
 /* Whether an op may be recorded now: no failure so far, not finished. */
 bool trace_ready(rp_graph *g);
-/* A size in the graph's table; IR_DIM_BAD for an invalid one, and the graph fails for one of another graph. And back. */
+/* A size in the graph's table; IR_DIM_BAD for an invalid one, and the graph fails for one of another graph. */
 ir_dim trace_dim(rp_graph *g, rp_dim d);
-rp_dim trace_dim_out(rp_graph *g, ir_dim d);
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs);
 /* axis of x counted from the front; of a result with one axis more, where `more`. False, and the graph fails as `op`, where x has

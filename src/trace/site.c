@@ -37,17 +37,18 @@ bool trace_ask(rp_graph *g, ir_ref ref) {
 
 rp_tensor trace_made(rp_graph *g, ir_ref ref) {
     bool noted = !g->asked || trace_ask(g, ref);
-    if (noted && g->asked && ref < g->asked->known) return (rp_tensor){g, ref};
+    if (noted && g->asked && ref < g->asked->known) return (rp_tensor){g, ref, g->id};
     if (g->n_fresh == MOST_FRESH) g->n_fresh = 0;
     if (!noted || !reserve(g)) {
         (void)rp_fail(&g->err, RP_NOMEM, "graph %s: out of memory", ir_graph_name(g->ir));
         return trace_bad(g);
     }
     g->fresh[g->n_fresh++] = ref;
-    return (rp_tensor){g, ref};
+    return (rp_tensor){g, ref, g->id};
 }
 
 static void told(rp_graph *g, const ir_site *s) {
+    if (g && !g->ir) g = trace_current(); /* what is kept is told there */
     if (!g || g->finished) return;
     if (g->err.code != RP_OK && !g->blamed) {
         ir_site_put(s, &g->err);

@@ -8,10 +8,11 @@
 #define MAX_OPERANDS 32 /* on the stack; more are allocated */
 
 rp_tensor trace_bad(rp_graph *g) {
-    return (rp_tensor){g, IR_NONE};
+    return (rp_tensor){g, IR_NONE, g ? g->id : 0};
 }
 
 bool trace_ready(rp_graph *g) {
+    if (g && !g->ir) trace_fail_kept("a call");
     if (!g || g->err.code != RP_OK) return false;
     if (g->finished) {
         (void)rp_fail(&g->err, RP_INVALID, "graph @%s is finished: no op can be added",
@@ -34,7 +35,9 @@ static bool stays_outside(rp_graph *g, ir_ref r) {
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs) {
     ir_ref few[MAX_OPERANDS], *refs = few;
-    rp_tensor out = {g, IR_NONE};
+    rp_tensor out = trace_bad(g);
+    for (uint32_t i = 0; i < n; i++)
+        if (!trace_check_live(ir_op_table(op)->name, in[i])) return trace_bad(trace_current());
     if (!trace_ready(g)) return trace_bad(g);
     if (n > MAX_OPERANDS) refs = base_alloc_array(n, sizeof *refs);
     if (!refs) {
@@ -58,7 +61,7 @@ done:
 }
 
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out) {
-    if (!trace_ready(x.graph)) return false;
+    if (!trace_check_live(op, x) || !trace_ready(x.graph)) return false;
     int rank = (int)rp_tensor_shape(x).rank + more, front = axis < 0 ? axis + rank : axis;
     if (x.ref != IR_NONE && front >= 0 && front < rank) {
         *out = (uint32_t)front;
@@ -106,7 +109,7 @@ static bool shape_in(rp_graph *g, rp_shape s, ir_shape *out) {
 
 static rp_tensor leaf(rp_graph *g, ir_leaf kind, const char *name, rp_dtype dtype, rp_shape shape) {
     ir_shape s;
-    rp_tensor out = {g, IR_NONE};
+    rp_tensor out = trace_bad(g);
     if (!trace_ready(g) || !shape_in(g, shape, &s)) return trace_bad(g);
     if (ir_add_leaf(g->ir, kind, name, dtype, s, &out.ref, &g->err) != RP_OK) return trace_bad(g);
     return trace_made(g, out.ref);
@@ -131,7 +134,7 @@ rp_tensor rp_state(rp_graph *g, const char *name, rp_dtype dtype, rp_shape shape
 }
 
 rp_tensor rp_const(rp_graph *g, rp_dtype dtype, double value) {
-    rp_tensor out = {g, IR_NONE};
+    rp_tensor out = trace_bad(g);
     if (!trace_ready(g)) return trace_bad(g);
     if (ir_add_const(g->ir, dtype, value, &out.ref, &g->err) != RP_OK) return trace_bad(g);
     return trace_made(g, out.ref);
@@ -169,7 +172,7 @@ rp_tensor(rp_dim_value)(rp_graph *g, rp_dim size, rp_dtype dtype) {
 
 rp_shape rp_tensor_shape(rp_tensor x) {
     rp_shape s = {0};
-    if (!x.graph || x.ref == IR_NONE) return s;
+    if (!x.graph || x.ref == IR_NONE || !trace_check_live("shape", x)) return s;
     const ir_node *n = ir_node_at(x.graph->ir, x.ref);
     s.rank = n->shape.rank;
     for (uint32_t i = 0; i < s.rank; i++) s.dim[i] = trace_dim_out(x.graph, n->shape.dim[i]);
@@ -180,14 +183,15 @@ rp_dim rp_tensor_dim(rp_tensor x, int axis) {
     rp_shape s = rp_tensor_shape(x);
     int rank = (int)s.rank, front = axis < 0 ? axis + rank : axis;
     if (front >= 0 && front < rank) return s.dim[front];
-    if (x.graph && trace_ready(x.graph))
+    if (x.graph && trace_check_live("size", x) && trace_ready(x.graph))
         (void)rp_fail(&x.graph->err, RP_INVALID, "size: axis %d out of range for %s", axis,
                       ir_type_of(x.graph->ir, x.ref).s);
-    return (rp_dim){x.graph, INT64_MIN};
+    return (rp_dim){trace_is_live(x) ? x.graph : NULL, INT64_MIN};
 }
 
 rp_dtype rp_tensor_dtype(rp_tensor x) {
-    return x.graph && x.ref != IR_NONE ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
+    bool is = x.graph && x.ref != IR_NONE && trace_check_live("dtype", x);
+    return is ? ir_node_at(x.graph->ir, x.ref)->dtype : RP_DTYPE_F32;
 }
 
 #define UNARY(fn, op)                                 \
@@ -329,7 +333,7 @@ rp_tensor(rp_slice)(rp_tensor a, int axis, rp_dim start, rp_dim stop) {
 }
 
 rp_tensor rp_concat(const rp_tensor *parts, uint32_t n, int axis) {
-    if (n == 0) return (rp_tensor){NULL, IR_NONE};
+    if (n == 0) return trace_bad(NULL);
     ir_attr attr = {.key = IR_ATTR_AXIS, .u.i = axis};
     return trace_op(parts[0].graph, IR_concat, parts, n, &attr, 1);
 }

@@ -2,7 +2,7 @@
  *
  * A failure is kept in the graph and reported once by rp_graph_finish; every call in between
  * gives an invalid tensor. */
-#include "trace/trace.h"
+#include "trace/record.h"
 
 #include <stdatomic.h>
 
@@ -14,11 +14,11 @@
 static atomic_uint_fast64_t n_traces, n_breaks;
 
 rp_graph *rp_graph_new(const char *name) {
-    rp_graph *g = base_alloc(sizeof *g);
+    rp_graph *g = trace_graph_take();
     if (!g) return NULL;
     g->ir = ir_graph_new(name ? name : "graph");
     if (!g->ir) {
-        base_free(g);
+        trace_graph_give(g);
         return NULL;
     }
     g->numerics = RP_NUMERICS_EXACT;
@@ -35,7 +35,7 @@ void rp_graph_free(rp_graph *g) {
     }
     ir_graph_free(g->ir);
     base_free(g->fresh);
-    base_free(g);
+    trace_graph_give(g);
 }
 
 void rp_graph_set_numerics(rp_graph *g, rp_numerics n) {
@@ -55,7 +55,7 @@ uint64_t trace_count(void) {
 }
 
 rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) {
-    rp_graph *g = base_alloc(sizeof *g);
+    rp_graph *g = trace_graph_take();
     if (!g) return rp_fail(err, RP_NOMEM, "graph");
     g->ir = ir;
     g->numerics = RP_NUMERICS_EXACT;
@@ -88,9 +88,9 @@ rp_status rp_graph_finish(rp_graph *g, const rp_tensor *outputs, uint32_t n, rp_
     if (!refs) return rp_fail(err, RP_NOMEM, "graph outputs");
     rp_status st = RP_OK;
     for (uint32_t i = 0; i < n; i++) {
-        if (outputs[i].graph != g) {
-            st = rp_fail(err, RP_INVALID, "output %u is not a tensor of graph @%s", i,
-                         ir_graph_name(g->ir));
+        if (outputs[i].graph != g || !trace_is_live(outputs[i])) {
+            st = rp_fail(err, RP_INVALID, "output %u is not a tensor of graph @%s%s", i,
+                         ir_graph_name(g->ir), trace_kept(outputs[i]));
             goto out;
         }
         refs[i] = outputs[i].ref;

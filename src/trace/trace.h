@@ -25,7 +25,8 @@ typedef struct trace_asked {
 } trace_asked;
 
 struct rp_graph {
-    ir_graph *ir;
+    ir_graph *ir; /* NULL: the graph was freed, and err says so */
+    uint32_t id;  /* of all graphs of the process; not 0 */
     rp_numerics numerics;
     rp_error err;  /* first failure of the trace */
     ir_ref *fresh; /* nodes asked for since the last call that told its site */
@@ -40,6 +41,22 @@ struct rp_graph {
     rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };
 
+/* Room for a graph, all zero but for its id; NULL: out of memory. What was a graph stays readable as one that was freed as long as it
+ * can be, since tensors and sizes of it may have been kept (life.c). */
+rp_graph *trace_graph_take(void);
+void trace_graph_give(rp_graph *g);
+/* Another run of a function records into g: what earlier ones made is theirs. */
+void trace_graph_renew(rp_graph *g);
+/* The graph that this thread traces a function into, NULL: none; gives the one before. It fails where something kept is used. */
+rp_graph *trace_enter(rp_graph *g);
+/* Whether x is of a graph that is there, and of the run that records it now. */
+bool trace_is_live(rp_tensor x);
+/* The trace of this thread fails as `op` where x is of a graph that was freed, or of an earlier run; false then. */
+bool trace_check_live(const char *op, rp_tensor x);
+/* For the end of an error about x, which is not of the graph: what to do where it was kept; "" where it was not. */
+const char *trace_kept(rp_tensor x);
+/* A form of g as a size: without the graph where it is a number. */
+rp_dim trace_dim_out(rp_graph *g, ir_dim d);
 /* The traced graph, borrowed until rp_graph_free. */
 const ir_graph *trace_graph_ir(const rp_graph *g);
 /* Wraps an IR graph; takes ownership on success. */

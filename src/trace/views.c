@@ -45,7 +45,7 @@ rp_tensor rp_flatten(rp_tensor a, int first, int last) {
 }
 
 rp_tensor rp_stack(const rp_tensor *parts, uint32_t n, int axis) {
-    if (n == 0) return (rp_tensor){NULL, IR_NONE};
+    if (n == 0) return trace_bad(NULL);
     rp_graph *g = parts[0].graph;
     uint32_t at;
     if (!trace_axis("stack", parts[0], axis, true, &at)) return trace_bad(g);

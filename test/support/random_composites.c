@@ -382,7 +382,7 @@ random_item random_composite(random_maker *m, random_item x) {
     };
     if (m->st != RP_OK || x.most <= 0) return x;
     gen q = {.m = m, .x = x, .g = {.ir = m->g, .numerics = RP_NUMERICS_EXACT}};
-    q.t = (rp_tensor){&q.g, x.ref};
+    q.t = (rp_tensor){&q.g, x.ref, 0};
     q.s = rp_tensor_shape(q.t);
     q.type = rp_tensor_dtype(q.t);
     item y = kinds[random_pick(m, sizeof kinds / sizeof kinds[0])](&q);

@@ -1,0 +1,138 @@
+/* Tensors and sizes that a function keeps from one call to the next: an error of the call that uses them, whatever they are used for, and
+ * whatever lies at their place now. */
+#include "support/jits.h"
+
+enum { N = 4 };
+
+typedef enum use {
+    USE_OPERAND,
+    USE_FIRST,
+    USE_SHAPE,
+    USE_AXIS,
+    USE_MATMUL,
+    USE_RESULT,
+    USE_ITEM,
+    USE_ITEM_ITSELF,
+    USE_READ,
+    USE_COND,
+    USE_SIZE,
+    USE_QUESTION,
+    USES
+} use;
+
+static struct {
+    use how;
+    bool breaks, keep;
+    rp_tensor x;
+    rp_dim n;
+} kept;
+
+static void same(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                 void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    out[0] = rp_neg(in[0]);
+}
+
+static rp_tensor misuse(rp_jit_call *call, rp_tensor x) {
+    rp_tensor out[1];
+    switch (kept.how) {
+    case USE_FIRST: return rp_mul(kept.x, x);
+    case USE_SHAPE: return rp_broadcast(x, rp_tensor_shape(kept.x));
+    case USE_AXIS: return rp_add(rp_sum(kept.x, 0, true), x);
+    case USE_MATMUL: return rp_add(rp_matmul(kept.x, x, false), x);
+    case USE_RESULT: return kept.x;
+    case USE_ITEM: return rp_mul_scalar(x, rp_item(rp_sum(kept.x, 0, false)));
+    case USE_ITEM_ITSELF: return rp_mul_scalar(x, rp_item(kept.x));
+    case USE_READ: return rp_jit_read(call, kept.x).data ? x : rp_neg(x);
+    case USE_COND:
+        return rp_cond(rp_item(rp_sum(x, 0, false)) > 0 ? kept.x : kept.x, same, same, NULL, &x, 1,
+                       out, 1);
+    case USE_SIZE: return rp_broadcast(rp_sum(x, 0, true), RP_SHAPE(rp_dim_add(kept.n, 1)));
+    case USE_QUESTION: return rp_dim_gt(kept.n, 2) ? x : rp_neg(x);
+    default: return rp_add(x, kept.x);
+    }
+}
+
+static rp_status keeping(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]), y = rp_mul_scalar(x, 2);
+    (void)user, (void)err;
+    if (kept.breaks) rp_jit_break(call, "builtin: print");
+    if (kept.keep) {
+        kept.x = y;
+        kept.n = rp_tensor_dim(x, 0);
+        y = rp_add_scalar(y, 1);
+    } else {
+        y = misuse(call, x);
+    }
+    *result = rp_jit_value(call, y);
+    return RP_OK;
+}
+
+static rp_status run(rp_jit *f, int64_t n, rp_error *err) {
+    float x[N + 8] = {1, 2, 3, 4};
+    rp_value v = f32_of(x, 1, n, 0), args = rp_value_tuple(&v, 1);
+    rp_output *o = NULL;
+    rp_status st = rp_jit_run(f, &args, &o, err);
+    rp_output_free(o);
+    return st;
+}
+
+/* between: graphs that are traced and freed meanwhile, so that their places are used again. */
+static void check_use(use how, int level, bool breaks, int between) {
+    rp_error err = {0};
+    rp_jit *f = jit_at(keeping, level, RP_DYNAMIC_ALL, NULL);
+    kept.how = how;
+    kept.breaks = breaks;
+    kept.keep = true;
+    CHECK_OK(run(f, N, &err), &err);
+    for (int i = 0; i < between; i++) rp_graph_free(rp_graph_new("other"));
+    kept.keep = false;
+    if (!breaks)
+        rp_jit_reset(f); /* with breaks the function runs at each call, on the same recording */
+    rp_status st = run(f, N, &err);
+    bool symbol = kept.n.graph != NULL;
+    if (symbol || (how != USE_SIZE && how != USE_QUESTION)) {
+        if (st != RP_INVALID) fail_msg("use %d, level %d: taken", (int)how, level);
+        bool told = strstr(err.text, "kept from an earlier call") ||
+                    strstr(err.text, "another graph than this call's") ||
+                    strstr(err.text, "is not a tensor of graph");
+        if (!told) fail_msg("use %d, level %d: %s", (int)how, level, err.text);
+    }
+    rp_jit_free(f);
+}
+
+static void what_is_kept_is_refused(void **state) {
+    (void)state;
+    for (int level = 0; level <= 1; level++)
+        for (int how = 0; how < USES; how++)
+            for (int breaks = 0; breaks < 2; breaks++) {
+                check_use((use)how, level, breaks, 0);
+                check_use((use)how, level, breaks, 511);
+                check_use((use)how, level, breaks, 1000);
+            }
+}
+
+/* More graphs at once than there are places. */
+static void any_number_of_graphs_lives_at_once(void **state) {
+    enum { MANY = 1500 };
+    static rp_graph *g[MANY];
+    rp_error err = {0};
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < MANY; i++) assert_non_null(g[i] = rp_graph_new("one"));
+        for (int i = 0; i < MANY; i++) {
+            rp_tensor x = rp_neg(rp_input(g[i], "x", RP_DTYPE_F32, RP_SHAPE(i + 1)));
+            CHECK_OK(rp_graph_finish(g[i], &x, 1, &err), &err);
+            rp_graph_free(g[i]);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_kept_is_refused),
+        cmocka_unit_test(any_number_of_graphs_lives_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
