@@ -63,6 +63,9 @@ page() {
 page logs cacheN
 page choosing choosing
 
+# What docs/seeds.md names is there.
+python3 "$root/test/docs/guides.py" "$root" && pass docs_guides || fail docs_guides "docs/seeds.md names what is not there"
+
 # Every channel of the table has a section there.
 missing=
 for name in $(sed -n 's/^ *X([A-Z_]*, "\([a-z_]*\)",.*/\1/p' "$root/include/reprise/log.h"); do
