@@ -229,6 +229,7 @@ static engine_weights_options weights_options(rp_engine *e) {
                                     .device = e->device,
                                     .device_name = e->config->device,
                                     .progress = pack_progress,
+                                    .wanted = still_wanted,
                                     .user = e};
 }
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "engine/uploads.h"
@@ -81,51 +82,72 @@ static void leave(engine_matrices *m) {
     if (last) set_free(m);
 }
 
-static rp_status make(engine_matrices *m, engine_matrices_fill fill, void *user, rp_error *err) {
+static rp_status make(engine_matrices *m, const engine_matrices_maker *maker, rp_error *err) {
     if (m->device_name) {
         RP_TRY(hal_open(m->device_name, 0, &m->device, err));
         RP_TRY(engine_uploads_new(m->device, &m->uploads, err));
         RP_TRY(engine_uploads_get(m->uploads, (uint64_t)PACKED, NULL, m->size, &m->room, err));
     }
-    return fill(user, m->device, m->room, &m->bytes, err);
+    return maker->fill(maker->user, m->device, m->room, &m->bytes, err);
 }
 
-/* Waits while somebody makes m, which the caller counts as a user of. False: there will be none. With the lock held. */
-static bool wait_for(engine_matrices *m) {
-    while (m->state == MAKING) (void)pthread_cond_wait(&made, &lock);
-    return m->state == READY;
+/* Waits while somebody makes m, which the caller counts as a user of; false: it is no longer wanted. With the lock held, but for the
+ * question. */
+static bool wait_for(const engine_matrices *m, const engine_matrices_maker *maker) {
+    enum { ASK_NS = 50000000, SECOND_NS = 1000000000 };
+    bool wanted = true;
+    while (m->state == MAKING && wanted) {
+        struct timespec t;
+        (void)clock_gettime(CLOCK_REALTIME, &t); /* the clock of a condition */
+        t.tv_nsec += ASK_NS;
+        t.tv_sec += t.tv_nsec / SECOND_NS;
+        t.tv_nsec %= SECOND_NS;
+        if (pthread_cond_timedwait(&made, &lock, &t) == 0 || !maker->wanted) continue;
+        (void)pthread_mutex_unlock(&lock);
+        wanted = maker->wanted(maker->user);
+        (void)pthread_mutex_lock(&lock);
+    }
+    return wanted;
 }
 
-rp_status engine_matrices_open(const engine_matrices_id *id, size_t size, engine_matrices_fill fill,
-                               void *user, engine_matrices **out, rp_error *err) {
+/* A new set, in the list, that this thread makes; NULL for lack of memory. With the lock held. */
+static engine_matrices *begin(const engine_matrices_id *id, size_t size) {
+    engine_matrices *m = set_new(id, size);
+    if (!m) return NULL;
+    m->next = all;
+    all = m;
+    return m;
+}
+
+static rp_status finish(engine_matrices *m, rp_status st) {
+    (void)pthread_mutex_lock(&lock);
+    m->state = st == RP_OK ? READY : FAILED;
+    (void)pthread_cond_broadcast(&made);
+    if (st == RP_OK)
+        (void)pthread_mutex_unlock(&lock);
+    else
+        leave(m);
+    return st;
+}
+
+rp_status engine_matrices_open(const engine_matrices_id *id, size_t size,
+                               const engine_matrices_maker *maker, engine_matrices **out,
+                               rp_error *err) {
     engine_matrices *m;
     (void)pthread_mutex_lock(&lock);
     while ((m = find(id))) {
         m->users++;
-        if (wait_for(m)) {
-            (void)pthread_mutex_unlock(&lock);
-            *out = m;
-            return RP_OK;
-        }
+        bool wanted = wait_for(m, maker), ready = m->state == READY;
+        if (ready && wanted) break;
         leave(m);
+        if (!wanted) return rp_fail(err, RP_CANCELLED, "loading was cancelled");
         (void)pthread_mutex_lock(&lock);
     }
-    m = set_new(id, size);
-    if (m) {
-        m->next = all;
-        all = m;
-    }
+    bool found = m != NULL;
+    if (!found) m = begin(id, size);
     (void)pthread_mutex_unlock(&lock);
     if (!m) return rp_fail(err, RP_NOMEM, "weights");
-    rp_status st = make(m, fill, user, err);
-    (void)pthread_mutex_lock(&lock);
-    m->state = st == RP_OK ? READY : FAILED;
-    (void)pthread_cond_broadcast(&made);
-    if (st != RP_OK) {
-        leave(m);
-        return st;
-    }
-    (void)pthread_mutex_unlock(&lock);
+    if (!found) RP_TRY(finish(m, make(m, maker, err)));
     *out = m;
     return RP_OK;
 }

@@ -19,13 +19,19 @@ typedef struct engine_matrices_id {
         *device; /* with memory of its own; NULL: the host's memory, whichever device reads it */
 } engine_matrices_id;
 
-/* Loads the bytes of a new set: to room on device, or where that is NULL to memory of the host. */
-typedef rp_status (*engine_matrices_fill)(void *user, hal_device *device, void *room,
-                                          engine_resident *out, rp_error *err);
+typedef struct engine_matrices_maker {
+    /* Loads the bytes of a new set: to room on device, or where that is NULL to memory of the host. */
+    rp_status (*fill)(void *user, hal_device *device, void *room, engine_resident *out,
+                      rp_error *err);
+    bool (*wanted)(
+        void *user); /* (optional) asked while another makes it: false gives RP_CANCELLED */
+    void *user;
+} engine_matrices_maker;
 
-/* The set of id with size bytes, from fill where there is none yet. Inside of a fill for the same set it is another one. */
-rp_status engine_matrices_open(const engine_matrices_id *id, size_t size, engine_matrices_fill fill,
-                               void *user, engine_matrices **out, rp_error *err) RP_MUST_USE;
+/* The set of id with size bytes, which is made where there is none yet. Inside of a fill for the same set it is another one. */
+rp_status engine_matrices_open(const engine_matrices_id *id, size_t size,
+                               const engine_matrices_maker *maker, engine_matrices **out,
+                               rp_error *err) RP_MUST_USE;
 void engine_matrices_close(engine_matrices *m); /* NULL is fine */
 
 /* Whether there is any set, and bytes of the one that engine_matrices_open would find, 0 where it would make one. */

@@ -176,9 +176,14 @@ static rp_status load_stored(const loader *l, rp_error *err) {
     return st == RP_OK || st == RP_NOT_FOUND ? st : rp_fail(err, st, "%s", why.text);
 }
 
+static bool still_wanted(void *user) {
+    const engine_weights *w = user;
+    return !w->o.wanted || w->o.wanted(w->o.user);
+}
+
 /* Packs, or waits for another process that does. */
 static rp_status pack_or_wait(const loader *l, rp_error *err) {
-    const cache_lock_options o = {.kind = CACHE_WEIGHTS, .key = l->w->key};
+    const cache_lock_options o = {CACHE_WEIGHTS, l->w->key, still_wanted, l->w};
     base_lock *lock = NULL;
     bool again = false;
     RP_TRY(cache_lock_take(l->w->o.store, &o, &lock, &again, err));
@@ -225,9 +230,10 @@ static rp_status load(engine_weights *w, rp_error *err) {
     RP_TRY(engine_weights_key(&w->o, &k, err));
     w->key = cache_key_hash(k);
     const engine_matrices_id id = id_of(&w->o, w->key);
+    const engine_matrices_maker maker = {fill_matrices, still_wanted, w};
     RP_TRY_OUT(engine_rope_new(w->o.source, w->o.n_positions, &w->rope, err));
     RP_TRY_OUT(place_rope(w, err));
-    st = engine_matrices_open(&id, w->total, fill_matrices, w, &w->matrices, err);
+    st = engine_matrices_open(&id, w->total, &maker, &w->matrices, err);
     if (w->packed) keep_texts(w, k);
 out:
     cache_key_free(k);

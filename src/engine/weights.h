@@ -21,6 +21,9 @@ typedef struct engine_weights_options {
     const char *device_name; /* of a device with memory of its own, by which it is opened */
     /* (optional) After each matrix that was packed; false ends it: RP_CANCELLED. */
     bool (*progress)(void *user, uint64_t done, uint64_t total);
+    bool (*wanted)(
+        void *
+            user); /* (optional) asked while another engine or process makes them: false ends it, too */
     void *user;
 } engine_weights_options;
 

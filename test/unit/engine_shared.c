@@ -15,7 +15,7 @@ static const engine_matrices_id id = {.key = {.lo = 1, .hi = 2}, .cache_dir = "/
 
 /* How sets are made: the first `failures` of them fail, once `waiting` others have come. */
 typedef struct maker {
-    atomic_int made, failures, begun;
+    atomic_int made, failures, begun, asked;
     uint8_t bytes[SIZE];
 } maker;
 
@@ -31,6 +31,7 @@ static rp_status make(void *user, hal_device *d, void *room, engine_resident *ou
 
 typedef struct client {
     maker *k;
+    bool (*wanted)(void *user);
     engine_matrices *m;
     rp_status st;
 } client;
@@ -39,7 +40,8 @@ static void *want(void *item) {
     client *c = item;
     rp_error err = {0};
     (void)atomic_fetch_add(&c->k->begun, 1);
-    c->st = engine_matrices_open(&id, SIZE, make, c->k, &c->m, &err);
+    c->st = engine_matrices_open(&id, SIZE, &(engine_matrices_maker){make, c->wanted, c->k}, &c->m,
+                                 &err);
     return NULL;
 }
 
@@ -70,6 +72,41 @@ static void one_makes_it_for_all(void **state) {
     }
 }
 
+static bool never(void *user) {
+    maker *k = user;
+    (void)atomic_fetch_add(&k->asked, 1);
+    return false;
+}
+
+/* Made by this thread while another one waits for it, until that is no longer wanted. */
+static rp_status make_meanwhile(void *user, hal_device *d, void *room, engine_resident *out,
+                                rp_error *err) {
+    maker *k = user;
+    pthread_t t;
+    client c = {.k = k, .wanted = never};
+    if (pthread_create(&t, NULL, want, &c) != 0) return RP_INTERNAL;
+    (void)pthread_join(t, NULL);
+    assert_int_equal(c.st, RP_CANCELLED);
+    assert_null(c.m);
+    return make(user, d, room, out, err);
+}
+
+static void who_waits_may_be_cancelled(void **state) {
+    static maker k;
+    rp_error err = {0};
+    engine_matrices *m = NULL;
+    (void)state;
+    k = (maker){.begun = CLIENTS};
+    CHECK_OK(engine_matrices_open(&id, SIZE, &(engine_matrices_maker){make_meanwhile, NULL, &k}, &m,
+                                  &err),
+             &err);
+    assert_int_equal(atomic_load(&k.asked), 1);
+    assert_int_equal(atomic_load(&k.made), 1);
+    assert_int_equal(engine_matrices_users(m), 1);
+    engine_matrices_close(m);
+    assert_false(engine_matrices_any());
+}
+
 /* Another key, another memory; another store, too, which is to have an object of its own. */
 static void others_have_their_own(void **state) {
     static maker k;
@@ -81,7 +118,9 @@ static void others_have_their_own(void **state) {
     k = (maker){.begun = CLIENTS};
     for (int i = 0; i < 4; i++) {
         rp_error err = {0};
-        CHECK_OK(engine_matrices_open(&ids[i], SIZE, make, &k, &m[i], &err), &err);
+        CHECK_OK(engine_matrices_open(&ids[i], SIZE, &(engine_matrices_maker){make, NULL, &k},
+                                      &m[i], &err),
+                 &err);
         assert_int_equal(engine_matrices_users(m[i]), i < 3 ? 1 : 2);
     }
     assert_ptr_equal(m[3], m[0]);
@@ -97,7 +136,8 @@ static void others_have_their_own(void **state) {
 static rp_status make_inside(void *user, hal_device *d, void *room, engine_resident *out,
                              rp_error *err) {
     engine_matrices *inner = NULL;
-    rp_status st = engine_matrices_open(&id, SIZE, make, user, &inner, err);
+    rp_status st =
+        engine_matrices_open(&id, SIZE, &(engine_matrices_maker){make, NULL, user}, &inner, err);
     if (st == RP_OK) st = make(user, d, room, out, err);
     engine_matrices_close(inner);
     return st;
@@ -109,7 +149,9 @@ static void who_makes_it_does_not_wait_for_himself(void **state) {
     engine_matrices *m = NULL;
     (void)state;
     k = (maker){.begun = CLIENTS};
-    CHECK_OK(engine_matrices_open(&id, SIZE, make_inside, &k, &m, &err), &err);
+    CHECK_OK(
+        engine_matrices_open(&id, SIZE, &(engine_matrices_maker){make_inside, NULL, &k}, &m, &err),
+        &err);
     assert_int_equal(atomic_load(&k.made), 2);
     assert_int_equal(engine_matrices_users(m), 1);
     engine_matrices_close(m);
@@ -126,7 +168,7 @@ static void each_allocation_may_fail(void **state) {
         engine_matrices *m = NULL;
         k = (maker){.begun = CLIENTS};
         base_alloc_fail_nth(nth);
-        st = engine_matrices_open(&id, SIZE, make, &k, &m, &err);
+        st = engine_matrices_open(&id, SIZE, &(engine_matrices_maker){make, NULL, &k}, &m, &err);
         base_alloc_fail_nth(0);
         assert_true(st == RP_OK || st == RP_NOMEM);
         engine_matrices_close(m);
@@ -138,6 +180,7 @@ static void each_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_makes_it_for_all),
+        cmocka_unit_test(who_waits_may_be_cancelled),
         cmocka_unit_test(others_have_their_own),
         cmocka_unit_test(who_makes_it_does_not_wait_for_himself),
         cmocka_unit_test(each_allocation_may_fail),
