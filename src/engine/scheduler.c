@@ -15,22 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/request_list.h"
-#include "engine/shares.h"
-
-struct engine_sched {
-    engine_sched_options o;
-    engine_kv *kv;
-    engine_request_list waiting, finished;
-    engine_request **running;
-    uint32_t n_running;
-    engine_share *shares; /* of a step, in order of arrival */
-    engine_batch
-        flight[2]; /* those handed out and not committed, and the next one behind them; in turn */
-    uint32_t oldest, n_flight;
-    uint64_t arrivals;
-    engine_sched_stats stats;
-};
+#include "engine/admission.h"
 
 rp_status engine_sched_new(const engine_sched_options *o, engine_kv *kv, engine_sched **out,
                            rp_error *err) {
@@ -69,11 +54,6 @@ static void finish(engine_sched *s, engine_request *r, engine_finish why) {
     s->stats.finished++;
 }
 
-/* Positions that are computed, not just under way. */
-static uint32_t committed(const engine_request *r) {
-    return r->n_computed - r->n_flying;
-}
-
 /* Those who wait for r have what it computed; the oldest of them goes on with the rest. */
 static void hand_over(engine_sched *s, const engine_request *r) {
     engine_request *next = NULL;
@@ -82,7 +62,8 @@ static void hand_over(engine_sched *s, const engine_request *r) {
         engine_request *f = s->running[i];
 
         if (f->leader != r) continue;
-        f->n_computed = committed(r) < f->n_shared ? committed(r) : f->n_shared;
+        f->n_computed = engine_sched_committed(r) < f->n_shared ? engine_sched_committed(r)
+                                                                : f->n_shared;
         f->leader = next;
         if (!next) next = f;
     }
@@ -160,19 +141,8 @@ static bool is_decode(const engine_request *r) {
     return r->n_output + r->n_pending > 0 && engine_request_left(r) == 1;
 }
 
-static engine_batch *newest(engine_sched *s) {
-    return &s->flight[(s->oldest + s->n_flight) % 2];
-}
-
-/* Whoever waited for positions that are computed by now has them. */
-static void catch_up(engine_request *r) {
-    if (!r->leader || committed(r->leader) < r->n_shared) return;
-    r->n_computed = r->n_shared;
-    r->leader = NULL;
-}
-
 static void add_entry(engine_sched *s, engine_request *r, uint32_t n_tokens) {
-    engine_batch *b = newest(s);
+    engine_batch *b = engine_sched_newest(s);
     engine_batch_entry *e = &b->entry[b->n++];
     bool last = r->n_computed + n_tokens == engine_request_total(r);
     uint32_t first = r->n_logits_done > r->n_computed ? r->n_logits_done : r->n_computed;
@@ -219,7 +189,7 @@ static squeeze schedule_decodes(engine_sched *s) {
         engine_request *r = s->running[i];
 
         if (!is_decode(r)) continue;
-        if (newest(s)->num_tokens == s->o.max_num_batched_tokens) break;
+        if (engine_sched_newest(s)->num_tokens == s->o.max_num_batched_tokens) break;
         while (!engine_kv_reserve(s->kv, r->seq, engine_request_total(r))) {
             if (s->n_flight) return FULL;
             how = PREEMPTED;
@@ -232,10 +202,10 @@ static squeeze schedule_decodes(engine_sched *s) {
 }
 
 static void schedule_prefills(engine_sched *s) {
-    if (newest(s)->n == s->n_running) return; /* all of them decode */
+    if (engine_sched_newest(s)->n == s->n_running) return; /* all of them decode */
     const bool shared = s->o.prefill_chunk == ENGINE_CHUNK_SHARED;
-    engine_purse left = {s->o.max_num_batched_tokens - newest(s)->num_tokens,
-                         s->o.max_logits - newest(s)->num_logits};
+    engine_purse left = {s->o.max_num_batched_tokens - engine_sched_newest(s)->num_tokens,
+                         s->o.max_logits - engine_sched_newest(s)->num_logits};
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->n_running; i++)
@@ -245,57 +215,6 @@ static void schedule_prefills(engine_sched *s) {
     engine_shares_deal(s->shares, n, shared ? 0 : s->o.prefill_chunk, shared, &left);
     for (uint32_t i = 0; i < n; i++)
         if (s->shares[i].n > 0) add_entry(s, s->shares[i].r, s->shares[i].n);
-}
-
-/* The oldest that runs with the prompt of r; NULL: none, or its logits of every position are asked for. */
-static engine_request *find_leader(const engine_sched *s, const engine_request *r) {
-    for (uint32_t i = 0; i < s->n_running && !r->all_logits; i++) {
-        engine_request *q = s->running[i];
-
-        if (q->n_prompt == r->n_prompt && !q->aborting &&
-            memcmp(q->prompt, r->prompt, r->n_prompt * sizeof *r->prompt) == 0)
-            return q;
-    }
-    return NULL;
-}
-
-/* Full blocks of the prompt that r can take from another: its last token is computed in any case. */
-static uint32_t blocks_to_share(const engine_sched *s, const engine_request *r) {
-    uint32_t last = engine_request_len(r) - 1;
-
-    return (r->n_prompt < last ? r->n_prompt : last) / engine_kv_block_size(s->kv);
-}
-
-/* Opens the sequence of r with room for what it has, n blocks of it those of leader. False: there is none. */
-static bool open_sequence(engine_sched *s, engine_request *r, engine_request *leader, uint32_t n) {
-    if (!(n > 0 ? engine_kv_fork(s->kv, leader->seq, n, &r->seq) : engine_kv_open(s->kv, &r->seq)))
-        return false;
-    if (!engine_kv_reserve(s->kv, r->seq, engine_request_len(r))) {
-        engine_kv_close(s->kv, r->seq);
-        return false;
-    }
-    r->n_shared = n * engine_kv_block_size(s->kv);
-    r->leader = n > 0 ? leader : NULL;
-    catch_up(r);
-    return true;
-}
-
-/* Admits from the front of the queue while there is room; a block a running request is held back,
- * or the newcomer would be preempted within a few steps. */
-static void admit(engine_sched *s) {
-    while (s->waiting.head && s->n_running < s->o.max_num_seqs &&
-           newest(s)->num_tokens < s->o.max_num_batched_tokens) {
-        engine_request *r = s->waiting.head;
-        engine_request *leader = find_leader(s, r);
-        uint32_t shared = leader ? blocks_to_share(s, r) : 0;
-        uint32_t need = engine_kv_blocks_for(s->kv, engine_request_len(r) + (r->max_output > 0));
-
-        if (need - shared + s->n_running > engine_kv_n_free(s->kv) && s->n_running > 0) break;
-        if (!open_sequence(s, r, leader, shared)) break;
-        (void)engine_list_pop_front(&s->waiting);
-        r->state = ENGINE_RUNNING;
-        s->running[s->n_running++] = r;
-    }
 }
 
 static void drop_aborted(engine_sched *s) {
@@ -319,17 +238,17 @@ void engine_sched_cancel(engine_sched *s) {
 
 /* Makes the newest batch. False: there is none now. */
 static bool schedule(engine_sched *s) {
-    engine_batch *b = newest(s);
+    engine_batch *b = engine_sched_newest(s);
 
     *b = (engine_batch){.entry = b->entry};
-    for (uint32_t i = 0; i < s->n_running; i++) catch_up(s->running[i]);
+    for (uint32_t i = 0; i < s->n_running; i++) engine_sched_catch_up(s->running[i]);
     squeeze how = schedule_decodes(s);
     if (how == FULL) {
         b->n = 0;
         return false;
     }
     /* Whoever lost its blocks comes back in a later step, but for the last one: the cache is empty then. */
-    if (how == FITS || s->n_running == 0) admit(s);
+    if (how == FITS || s->n_running == 0) engine_sched_admit(s);
     schedule_prefills(s);
     if (s->n_running > s->stats.most_running) s->stats.most_running = s->n_running;
     if (b->n == 0) return false;
@@ -368,7 +287,7 @@ static void take_for_done(engine_batch *b) {
 }
 
 const engine_batch *engine_sched_ahead(engine_sched *s) {
-    engine_batch *b = newest(s);
+    engine_batch *b = engine_sched_newest(s);
 
     assert(s->n_flight == 1);
     if (!s->flight[s->oldest].ahead) take_for_done(&s->flight[s->oldest]);
