@@ -132,8 +132,16 @@ static rp_status write_all(int fd, const char *path, const char *data, size_t si
         data += n;
         size -= (size_t)n;
     }
-    if (base_sys_fails() || fsync(fd) != 0) return fail_path(err, "write", path);
     return RP_OK;
+}
+
+rp_status base_file_write(const char *path, const void *data, size_t size, rp_error *err) {
+    int fd = base_sys_fails() ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0) return fail_path(err, "create", path);
+    rp_status st = write_all(fd, path, data, size, err);
+    if (close(fd) != 0 && st == RP_OK) st = fail_path(err, "write", path);
+    if (st != RP_OK) (void)unlink(path); /* best effort: the first error is the story */
+    return st;
 }
 
 rp_status base_file_write_atomic(const char *path, const void *data, size_t size, rp_error *err) {
@@ -149,6 +157,7 @@ rp_status base_file_write_atomic(const char *path, const void *data, size_t size
         goto out;
     }
     st = write_all(fd, path, data, size, err);
+    if (st == RP_OK && (base_sys_fails() || fsync(fd) != 0)) st = fail_path(err, "write", path);
     if (close(fd) != 0 && st == RP_OK) st = fail_path(err, "write", path);
     if (st == RP_OK && (base_sys_fails() || rename(b.data, path) != 0))
         st = fail_path(err, "create", path);

@@ -31,6 +31,9 @@ void base_mapping_drop(const base_mapping *m, size_t offset, size_t size);
 /* Temporary name in the same folder, fsync, rename. Nothing half-written on failure. */
 rp_status base_file_write_atomic(const char *path, const void *data, size_t size,
                                  rp_error *err) RP_MUST_USE;
+/* A new file, at once under its name and on no disk yet: for scratch of one's own. */
+rp_status base_file_write(const char *path, const void *data, size_t size,
+                          rp_error *err) RP_MUST_USE;
 bool base_file_exists(const char *path);
 /* mkdir -p; what it creates has mode 0755 less the umask: others may read, whatever the umask never write. */
 rp_status base_dir_make(const char *path, rp_error *err) RP_MUST_USE;

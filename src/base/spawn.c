@@ -91,29 +91,38 @@ static rp_status fail_start(rp_error *err, const char *path, int code) {
                    "cannot start '%s': %s", path, base_errno_text(code));
 }
 
-/* Child side of the setup: stdin empty, both outputs into write_fd. */
-static int add_actions(posix_spawn_file_actions_t *actions, int write_fd) {
-    int code = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    if (!code) code = posix_spawn_file_actions_adddup2(actions, write_fd, 1);
-    if (!code) code = posix_spawn_file_actions_adddup2(actions, write_fd, 2);
+/* What a child reads and writes, and whose group it joins. */
+typedef struct ends {
+    int in;      /* -1: an empty stdin */
+    int out;     /* stdout */
+    int said;    /* stderr */
+    pid_t group; /* 0: its own */
+} ends;
+
+/* Child side of the setup. */
+static int add_actions(posix_spawn_file_actions_t *actions, const ends *e) {
+    int code = e->in < 0 ? posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0)
+                         : posix_spawn_file_actions_adddup2(actions, e->in, 0);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, e->out, 1);
+    if (!code) code = posix_spawn_file_actions_adddup2(actions, e->said, 2);
     return code;
 }
 
-static int set_signals(posix_spawnattr_t *attr) {
+static int set_signals(posix_spawnattr_t *attr, pid_t group) {
     sigset_t none, all;
     (void)sigemptyset(&none);
     (void)sigfillset(&all);
     int code = posix_spawnattr_setsigmask(attr, &none);
     if (!code) code = posix_spawnattr_setsigdefault(attr, &all);
-    /* A group of its own: Ctrl-C at the terminal is for us, who then stop in order. */
-    if (!code) code = posix_spawnattr_setpgroup(attr, 0);
+    /* A group apart from ours: Ctrl-C at the terminal is for us, who then stop in order. */
+    if (!code) code = posix_spawnattr_setpgroup(attr, group);
     if (!code)
         code = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                                   POSIX_SPAWN_SETPGROUP);
     return code;
 }
 
-static rp_status start(const char *path, const char *const *argv, char *const *env, int write_fd,
+static rp_status start(const char *path, const char *const *argv, char *const *env, const ends *e,
                        pid_t *out_pid, rp_error *err) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
@@ -121,8 +130,8 @@ static rp_status start(const char *path, const char *const *argv, char *const *e
     if (code) return fail_start(err, path, code);
     code = posix_spawnattr_init(&attr);
     if (!code) {
-        code = set_signals(&attr);
-        if (!code) code = add_actions(&actions, write_fd);
+        code = set_signals(&attr, e->group);
+        if (!code) code = add_actions(&actions, e);
         /* posix_spawn takes char *const *; it does not write through it */
         if (!code)
             code = posix_spawn(out_pid, path, &actions, &attr, (char *const *)(uintptr_t)argv, env);
@@ -130,7 +139,7 @@ static rp_status start(const char *path, const char *const *argv, char *const *e
     }
     (void)posix_spawn_file_actions_destroy(&actions);
     if (code) return fail_start(err, path, code);
-    set_running(0, *out_pid);
+    if (!e->group) set_running(0, *out_pid);
     atomic_fetch_add(&n_spawned, 1);
     return RP_OK;
 }
@@ -139,7 +148,8 @@ static rp_status start(const char *path, const char *const *argv, char *const *e
 typedef struct child {
     const char *path;
     char *const *env;
-    pid_t pid;
+    pid_t pid;    /* the leader of a group */
+    pid_t reader; /* of its output, in the same group; 0: this process reads */
     int fd;
     base_wanted_fn wanted;
     void *user;
@@ -185,25 +195,60 @@ static rp_status drain(child *c, base_buf *out, rp_error *err) {
     }
 }
 
-static rp_status wait_for(const child *c, int *out_exit, rp_error *err) {
+static rp_status reap(const char *path, pid_t pid, int *out_exit, rp_error *err) {
     int state = 0;
-    siginfo_t info;
-    /* As long as it is not reaped its number is nobody else's. */
-    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
-    set_running(c->pid, 0);
-    while (waitpid(c->pid, &state, 0) < 0) {
+    while (waitpid(pid, &state, 0) < 0) {
         if (errno == EINTR) continue;
-        return rp_fail(err, RP_IO, "cannot wait for '%s': %s", c->path, base_errno_text(errno));
+        return rp_fail(err, RP_IO, "cannot wait for '%s': %s", path, base_errno_text(errno));
     }
     *out_exit = WIFSIGNALED(state) ? 128 + WTERMSIG(state) : WEXITSTATUS(state);
     return RP_OK;
 }
 
-static rp_status run(child *c, const char *const *argv, base_buf *out, int *out_exit,
-                     rp_error *err) {
+/* The leader last: as long as it is not reaped its number is nobody else's. */
+static rp_status wait_for(const child *c, int *out_exit, rp_error *err) {
+    rp_status st = RP_OK;
+    int read_exit = 0;
+    siginfo_t info;
+    if (c->reader) st = reap(c->path, c->reader, &read_exit, err);
+    while (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
+    set_running(c->pid, 0);
+    rp_status led = reap(c->path, c->pid, out_exit, err);
+    if (led == RP_OK && *out_exit == 0) *out_exit = read_exit;
+    return st == RP_OK ? led : st;
+}
+
+/* Starts argv, and into behind it, both with `said` as what they say. */
+static rp_status start_pair(child *c, const char *const *argv, const char *const *into, int said,
+                            rp_error *err) {
+    int between[2];
+    char *path = base_find_program(into[0]);
+    if (!path) return rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", into[0]);
+    rp_status st = RP_OK;
+    if (base_sys_fails() || pipe2(between, O_CLOEXEC) != 0) {
+        st = fail_start(err, c->path, errno);
+        base_free(path);
+        return st;
+    }
+    st = start(c->path, argv, c->env, &(ends){-1, between[1], said, 0}, &c->pid, err);
+    if (st == RP_OK)
+        st = start(path, into, c->env, &(ends){between[0], said, said, c->pid}, &c->reader, err);
+    (void)close(between[0]);
+    (void)close(between[1]);
+    base_free(path);
+    return st;
+}
+
+/* into (may be NULL) reads what argv writes. */
+static rp_status run(child *c, const char *const *argv, const char *const *into, base_buf *out,
+                     int *out_exit, rp_error *err) {
     int fds[2];
+    rp_status st;
     if (base_sys_fails() || pipe2(fds, O_CLOEXEC) != 0) return fail_start(err, c->path, errno);
-    rp_status st = start(c->path, argv, c->env, fds[1], &c->pid, err);
+    if (into)
+        st = start_pair(c, argv, into, fds[1], err);
+    else
+        st = start(c->path, argv, c->env, &(ends){-1, fds[1], fds[1], 0}, &c->pid, err);
     (void)close(fds[1]);
     c->fd = fds[0];
     if (st == RP_OK) st = drain(c, out, err);
@@ -238,19 +283,19 @@ static char **env_with(const char *tmpdir) {
     return env;
 }
 
-rp_status base_spawn_in(const char *const *argv, const char *tmpdir, base_wanted_fn wanted,
-                        void *user, base_buf *out, int *out_exit, rp_error *err) {
+rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, base_buf *out,
+                          int *out_exit, rp_error *err) {
     rp_status st;
-    char **env = tmpdir ? env_with(tmpdir) : NULL;
-    child c = {.env = env ? env : environ, .pid = -1, .wanted = wanted, .user = user};
+    char **env = o->tmpdir ? env_with(o->tmpdir) : NULL;
+    child c = {.env = env ? env : environ, .pid = -1, .wanted = o->wanted, .user = o->user};
     char *path = base_find_program(argv[0]);
     c.path = path;
-    if (tmpdir && !env)
+    if (o->tmpdir && !env)
         st = rp_fail(err, RP_NOMEM, "no memory to start '%s'", argv[0]);
     else if (!path)
         st = rp_fail(err, RP_NOT_FOUND, "no program '%s' in PATH", argv[0]);
     else
-        st = run(&c, argv, out, out_exit, err);
+        st = run(&c, argv, o->into, out, out_exit, err);
     base_free(path);
     if (env) base_free(env[0]);
     base_free(env);
@@ -259,9 +304,10 @@ rp_status base_spawn_in(const char *const *argv, const char *tmpdir, base_wanted
 
 rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
                            base_buf *out, int *out_exit, rp_error *err) {
-    return base_spawn_in(argv, NULL, wanted, user, out, out_exit, err);
+    const base_spawn_options o = {.wanted = wanted, .user = user};
+    return base_spawn_with(argv, &o, out, out_exit, err);
 }
 
 rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit, rp_error *err) {
-    return base_spawn_in(argv, NULL, NULL, NULL, out, out_exit, err);
+    return base_spawn_with(argv, &(base_spawn_options){0}, out, out_exit, err);
 }

@@ -16,9 +16,17 @@ rp_status base_spawn(const char *const *argv, base_buf *out, int *out_exit,
 typedef bool (*base_wanted_fn)(void *user);
 rp_status base_spawn_while(const char *const *argv, base_wanted_fn wanted, void *user,
                            base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
-/* The same with tmpdir as the program's TMPDIR. */
-rp_status base_spawn_in(const char *const *argv, const char *tmpdir, base_wanted_fn wanted,
-                        void *user, base_buf *out, int *out_exit, rp_error *err) RP_MUST_USE;
+/* The same, each of these optional. */
+typedef struct base_spawn_options {
+    const char *tmpdir; /* TMPDIR of the program */
+    const char *const *
+        into; /* a second program that runs beside it and reads what it writes: out receives what both say and what
+                                 this one writes, *out_exit is the first's, or this one's where the first's is 0 */
+    base_wanted_fn wanted;
+    void *user;
+} base_spawn_options;
+rp_status base_spawn_with(const char *const *argv, const base_spawn_options *o, base_buf *out,
+                          int *out_exit, rp_error *err) RP_MUST_USE;
 /* Ends all that runs now, with what it started, at once: for a signal handler that ends this process. Async-signal-safe. */
 void base_spawn_kill_all(void);
 /* Processes started since process start (witness of the warm law). */

@@ -17,6 +17,12 @@
 #include "base/str.h"
 #include "base/temp.h"
 #include "cache/key.h"
+#include "compile/link.h"
+#include "compile/steps.h"
+
+/* Of every unit, beside those of its instruction set. */
+const char *const compile_toolchain_options[] = {
+    "-w", "-fPIC", "-fvisibility=default", "-nostdlib", "-x", "c", NULL};
 
 static atomic_uint_fast64_t n_runs;
 
@@ -45,26 +51,52 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
 static rp_status key_of_program(const char *path, cache_key *k, rp_error *err) {
     struct stat info;
     if (stat(path, &info) != 0) return rp_fail(err, RP_IO, "cannot look at %s", path);
-    RP_TRY(cache_key_add(k, "learned", "version", err));
+    RP_TRY(cache_key_add(k, "learned", "version and steps", err));
     RP_TRY(cache_key_add(k, "program", path, err));
     RP_TRY(cache_key_addf(k, err, "size", "%lld", (long long)info.st_size));
     return cache_key_addf(k, err, "changed", "%lld.%09ld", (long long)info.st_mtim.tv_sec,
                           info.st_mtim.tv_nsec);
 }
 
-/* The version as the store has it, or else as the program says itself, which the store then has. */
-static rp_status learn_version(compile_toolchain *t, cache_store *store, rp_error *err) {
+static rp_status ask(compile_toolchain *t, rp_error *err) {
+    RP_TRY(ask_version(t, err));
+    return compile_steps_ask(t->path, &t->steps, err);
+}
+
+/* What is stored: the version's line, then those of the steps. */
+static rp_status read_learned(compile_toolchain *t, const char *text, rp_error *err) {
+    const char *end = strchrnul(text, '\n');
+    t->version = base_strndup(text, (size_t)(end - text));
+    t->steps = base_strdup(*end ? end + 1 : end);
+    return t->version && t->steps ? RP_OK : rp_fail(err, RP_NOMEM, "what %s is", t->path);
+}
+
+static rp_status keep_learned(const compile_toolchain *t, cache_store *store, cache_key *k,
+                              rp_error *err) {
+    base_buf text;
+    base_buf_init(&text, 0);
+    base_buf_printf(&text, "%s\n%s", t->version, t->steps);
+    rp_status st = base_buf_status(&text, err);
+    if (st == RP_OK)
+        st = cache_put(store, CACHE_TUNING, cache_key_hash(k), text.data, text.len, err);
+    base_buf_done(&text);
+    return st == RP_OK ? cache_put_factors(store, CACHE_TUNING, k, err) : st;
+}
+
+/* The version and the steps as the store has them, or else as the program says itself, which the store then has. */
+static rp_status learn(compile_toolchain *t, cache_store *store, rp_error *err) {
+    char *text = NULL;
     size_t size;
     cache_key *k = cache_key_new();
     rp_status st = k ? key_of_program(t->path, k, err) : rp_fail(err, RP_NOMEM, "a key");
     RP_TRY_OUT(st);
-    st = cache_get(store, CACHE_TUNING, cache_key_hash(k), &t->version, &size, err);
+    st = cache_get(store, CACHE_TUNING, cache_key_hash(k), &text, &size, err);
+    if (st == RP_OK) st = read_learned(t, text, err);
     if (st != RP_NOT_FOUND) goto out;
-    RP_TRY_OUT(ask_version(t, err));
-    RP_TRY_OUT(
-        cache_put(store, CACHE_TUNING, cache_key_hash(k), t->version, strlen(t->version), err));
-    st = cache_put_factors(store, CACHE_TUNING, k, err);
+    RP_TRY_OUT(ask(t, err));
+    st = keep_learned(t, store, k, err);
 out:
+    base_free(text);
     cache_key_free(k);
     return st;
 }
@@ -133,7 +165,7 @@ rp_status compile_toolchain_look(cache_store *store, compile_toolchain *out, rp_
     RP_TRY(find_program(&t.path, err));
     if (!t.path && base_env_get(BASE_ENV_CC)) return fail_chosen(base_env_get(BASE_ENV_CC), err);
     if (!t.path) say_missing(&t);
-    if (t.path) st = store ? learn_version(&t, store, err) : ask_version(&t, err);
+    if (t.path) st = store ? learn(&t, store, err) : ask(&t, err);
     if (t.version && strstr(t.version, "clang")) t.family = GEN_CC_CLANG;
     if (t.path && st == RP_OK) st = base_program_find("ld", &t.linker, err);
     if (st == RP_OK)
@@ -159,6 +191,7 @@ void compile_toolchain_done(compile_toolchain *t) {
     base_free(t->path);
     base_free(t->linker);
     base_free(t->version);
+    base_free(t->steps);
     base_free(t->scratch);
     *t = (compile_toolchain){0};
 }
@@ -168,11 +201,12 @@ rp_status compile_toolchain_chosen(cache_store *store, char **out, rp_error *err
     rp_status st = RP_OK;
     *out = NULL;
     if (base_env_get(BASE_ENV_CC)) RP_TRY(find_program(&t.path, err));
-    if (t.path) st = learn_version(&t, store, err);
+    if (t.path) st = learn(&t, store, err);
     if (st == RP_OK)
         *out = t.version;
     else
         base_free(t.version);
+    base_free(t.steps);
     base_free(t.path);
     return st;
 }
@@ -201,11 +235,14 @@ static base_str telling_line(const char *out) {
     return first;
 }
 
-static rp_status run_program(const compile_toolchain *t, const char *const *argv, rp_error *err) {
+/* into: see base_spawn_options. */
+static rp_status run_programs(const compile_toolchain *t, const char *const *argv,
+                              const char *const *into, rp_error *err) {
+    const base_spawn_options o = {t->scratch, into, t->wanted, t->user};
     base_buf out;
     int code = 0;
     base_buf_init(&out, 1 << 20);
-    rp_status st = base_spawn_in(argv, t->scratch, t->wanted, t->user, &out, &code, err);
+    rp_status st = base_spawn_with(argv, &o, &out, &code, err);
     if (st == RP_OK && code != 0) {
         base_str line = telling_line(out.data);
         st = rp_fail(
@@ -219,25 +256,42 @@ static rp_status run_program(const compile_toolchain *t, const char *const *argv
 
 enum { MAX_ARGS = 48, MAX_FLAGS = 32 };
 
-/* From `from` to `to`: an object where it is linked after that. Calls that a compiler makes up (memset) are found in this
- * process. */
-static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *from, const char *to,
-                        rp_error *err) {
-    static const char *const fixed[] = {"-w", "-fPIC", "-fvisibility=default", "-nostdlib", "-pipe",
-                                        "-x", "c"};
-    const char *argv[MAX_ARGS];
-    size_t n = 0, n_flags = 0;
-    const char *const *flags = gen_isa_flags(isa, t->family, &n_flags);
-    argv[n++] = t->path;
-    argv[n++] = t->linker ? "-c" : "-shared";
-    for (size_t i = 0; i < n_flags && i < MAX_FLAGS; i++) argv[n++] = flags[i];
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) argv[n++] = fixed[i];
+static rp_status run_driver(const compile_toolchain *t, const char *const *flags, const char *from,
+                            const char *to, rp_error *err) {
+    const char *argv[MAX_ARGS] = {t->path, t->linker ? "-c" : "-shared", "-pipe"};
+    size_t n = 3;
+    for (size_t i = 0; flags[i] && i < MAX_FLAGS; i++) argv[n++] = flags[i];
+    for (const char *const *o = compile_toolchain_options; *o; o++) argv[n++] = *o;
     argv[n++] = from;
     argv[n++] = "-o";
     argv[n++] = to;
     argv[n] = NULL;
+    return run_programs(t, argv, NULL, err);
+}
+
+/* What the driver would start, without it. RP_NOT_FOUND: that is not known. */
+static rp_status run_steps(const compile_toolchain *t, const char *const *flags, const char *from,
+                           const char *to, rp_error *err) {
+    compile_steps s = {0};
+    rp_status st = RP_NOT_FOUND;
+    if (*t->steps && compile_steps_make(t->steps, flags, from, to, &s))
+        st = run_programs(t, s.compiler, s.assembler, err);
+    compile_steps_done(&s);
+    return st;
+}
+
+/* From `from` to `to`: an object where it is linked after that. Calls that a compiler makes up (memset) are found in this
+ * process. The driver says what is wrong with a text, and knows what has changed since it was asked. */
+static rp_status run_cc(const compile_toolchain *t, gen_isa isa, const char *from, const char *to,
+                        rp_error *err) {
+    const char *const *flags = gen_isa_flags(isa, t->family, NULL);
+    rp_error why = {0};
     atomic_fetch_add(&n_runs, 1);
-    return run_program(t, argv, err);
+    rp_status st = t->linker ? run_steps(t, flags, from, to, &why) : RP_NOT_FOUND;
+    if (why.code && (st == RP_INTERNAL || st == RP_NOT_FOUND))
+        base_log(RP_LOG_DEBUG, "%s compiles, which takes longer: %s", t->path, why.text);
+    if (st == RP_INTERNAL || st == RP_NOT_FOUND) return run_driver(t, flags, from, to, err);
+    return st == RP_OK ? st : rp_fail(err, st, "%s", why.text);
 }
 
 /* A tenth of a small unit's time is what compilers do around the linker (of gcc: collect2, a plugin for code that is
@@ -247,19 +301,44 @@ static rp_status run_linker(const compile_toolchain *t, const char *o, const cha
     const char *const direct[] = {t->linker, "-shared", o, "-o", so, NULL};
     const char *const asked[] = {t->path, "-shared", "-nostdlib", o, "-o", so, NULL};
     rp_error why = {0};
-    rp_status st = run_program(t, direct, &why);
+    rp_status st = run_programs(t, direct, NULL, &why);
     if (st == RP_INTERNAL) {
         base_log(RP_LOG_DEBUG, "%s links, which takes longer: %s", t->path, why.text);
-        return run_program(t, asked, err);
+        return run_programs(t, asked, NULL, err);
     }
     return st == RP_OK ? st : rp_fail(err, st, "%s", why.text);
 }
 
-static rp_status write_source(const char *path, const char *source, rp_error *err) {
+static rp_status write_scratch(const char *path, const void *data, size_t size, rp_error *err) {
     rp_error why = {0};
-    rp_status st = base_file_write_atomic(path, source, strlen(source), &why);
+    rp_status st = base_file_write(path, data, size, &why);
     if (st == RP_OK) return RP_OK;
     return rp_fail(err, st, "%s; compiling needs room there, or set TMPDIR", why.text);
+}
+
+enum { MAX_OBJECT = 1 << 28 };
+
+/* Here, as nearly always, or by a linker, which takes a tenth of a small unit's time. */
+static rp_status link_object(const compile_toolchain *t, const char *o, const char *so,
+                             rp_error *err) {
+    rp_error why = {0};
+    char *object = NULL;
+    size_t size = 0;
+    base_buf out;
+    base_buf_init(&out, 0);
+    rp_status st = base_file_read(o, MAX_OBJECT, &object, &size, err);
+    if (st == RP_OK) {
+        st = compile_link(object, size, &out, &why);
+        if (st == RP_OK)
+            st = write_scratch(so, out.data, out.len, err);
+        else if (st == RP_UNSUPPORTED)
+            st = run_linker(t, o, so, err);
+        else
+            st = rp_fail(err, st, "%s", why.text);
+    }
+    base_buf_done(&out);
+    base_free(object);
+    return st;
 }
 
 /* The files that a unit goes through. */
@@ -301,11 +380,11 @@ static rp_status compile_at(const compile_toolchain *t, const char *stem, const 
     char *path = NULL;
     files f;
     RP_TRY_OUT(name_files(&f, stem, err));
-    RP_TRY_OUT(write_source(f.c.data, source, err));
+    RP_TRY_OUT(write_scratch(f.c.data, source, strlen(source), err));
     const char *first = t->linker ? f.o.data : f.so.data;
     RP_TRY_OUT(run_cc(t, isa, f.c.data, first, err));
     RP_TRY_OUT(check_written(t, first, err));
-    if (t->linker) RP_TRY_OUT(run_linker(t, f.o.data, f.so.data, err));
+    if (t->linker) RP_TRY_OUT(link_object(t, f.o.data, f.so.data, err));
     RP_TRY_OUT(cache_put_code(store, key, GEN_ISA_BIT(isa), f.so.data, &path, err));
 out:
     base_free(path);

@@ -9,6 +9,7 @@ typedef struct compile_toolchain {
     char *path;        /* NULL: nothing can be compiled */
     char missing[400]; /* why path is NULL, in one phrase with the values */
     const char *cure;  /* the advice that follows from it (static) */
+    char *steps;       /* what path starts, where it is gcc (compile/steps.h) */
     char *linker;      /* ld in PATH; NULL: the compiler links */
     char *scratch;     /* private folder for sources, objects and the compiler's own files */
     char *version;     /* first line of --version; part of every code key */
@@ -19,9 +20,12 @@ typedef struct compile_toolchain {
     void *user;
 } compile_toolchain;
 
+/* Of every unit, beside those of its instruction set; NULL behind the last. */
+extern const char *const compile_toolchain_options[];
+
 /* $REPRISE_CC, which RP_UNSUPPORTED says is not there, else cc, gcc, clang in PATH. None of them, or no folder that it could
- * write to, is RP_OK with path NULL. Its version is what the store remembers of that very program (its path, size and time);
- * a new one, or any without a store (NULL), is run and asked. Removes the scratch of processes that were killed. */
+ * write to, is RP_OK with path NULL. Its version, and what it starts, are what the store remembers of that very program (its path,
+ * size and time); a new one, or any without a store (NULL), is run and asked. Removes the scratch of processes that were killed. */
 rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out,
                                  rp_error *err) RP_MUST_USE;
 /* The same without a folder: a call that finds its code needs none. compile_toolchain_room makes it, once, before the first run; where

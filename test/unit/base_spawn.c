@@ -64,9 +64,56 @@ static void programs_begin_with_all_signals(void **state) {
     base_buf_done(&out);
 }
 
+/* Two programs as by a shell's bar: what the first writes is what the second reads, what either says is heard. */
+static void a_pair_runs_side_by_side(void **state) {
+    static const struct {
+        const char *first, *second, *said;
+        int code;
+    } cases[] = {{"echo abc", "tr a-c x-z", "xyz\n", 0},
+                 {"echo no >&2; exit 3", "cat; exit 4", "no\n", 3},
+                 {"echo yes", "cat; exit 4", "yes\n", 4},
+                 {"kill -9 $$", "cat", "", 128 + 9},
+                 {"exec 2>/dev/null; yes", "exit 5", "", 128 + 13}}; /* nobody reads: SIGPIPE */
+    rp_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const first[] = {"sh", "-c", cases[i].first, NULL};
+        const char *const second[] = {"sh", "-c", cases[i].second, NULL};
+        const base_spawn_options o = {.into = second};
+        const uint64_t before = base_spawn_count();
+        int code = -1;
+        base_buf out;
+        base_buf_init(&out, 0);
+        CHECK_OK(base_spawn_with(first, &o, &out, &code, &err), &err);
+        assert_int_equal(code, cases[i].code);
+        assert_string_equal(out.data ? out.data : "", cases[i].said);
+        assert_int_equal(base_spawn_count(), before + 2);
+        base_buf_done(&out);
+    }
+    const char *const first[] = {"cat", NULL}, *const none[] = {"no-such-program", NULL};
+    const base_spawn_options o = {.into = none};
+    int code = -1;
+    assert_int_equal(base_spawn_with(first, &o, NULL, &code, &err), RP_NOT_FOUND);
+}
+
 static bool twice(void *user) {
     int *n = user;
     return ++*n < 3;
+}
+
+/* Both of a pair are in one group, which ends with it. */
+static void a_pair_is_stopped(void **state) {
+    const char *const first[] = {"sleep", "60", NULL};
+    const char *const second[] = {"sh", "-c", "echo begun; sleep 60; echo never", NULL};
+    int code = -1, asked = 0;
+    rp_error err = {0};
+    base_buf out;
+    (void)state;
+    base_buf_init(&out, 0);
+    const base_spawn_options o = {.into = second, .wanted = twice, .user = &asked};
+    assert_int_equal(base_spawn_with(first, &o, &out, &code, &err), RP_CANCELLED);
+    assert_null(out.data ? strstr(out.data, "never") : NULL);
+    base_buf_done(&out);
 }
 
 /* What the program started ends with it, also what does not listen. */
@@ -285,6 +332,8 @@ static void clocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_and_captures),
+        cmocka_unit_test(a_pair_runs_side_by_side),
+        cmocka_unit_test(a_pair_is_stopped),
         cmocka_unit_test(programs_begin_with_all_signals),
         cmocka_unit_test(stops_when_not_wanted),
         cmocka_unit_test(all_can_be_killed),

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/spawn.h"
+#include "compile/steps.h"
 #include "compile/toolchain.h"
 
 static char folder[128], path[160];
@@ -56,6 +57,9 @@ static void a_program_is_asked_once(void **state) {
     cache_store_close(store);
 }
 
+/* What only a linker can link. */
+static const char calls[] = "int puts(const char *);\nint one(void) { return puts(\"1\"); }\n";
+
 /* Compiles by the compiler and the linker in PATH; whether `ran` was written on the way. */
 static bool compiles(cache_store *store, uint64_t key) {
     char ran[160], *so = NULL;
@@ -65,9 +69,7 @@ static bool compiles(cache_store *store, uint64_t key) {
     (void)snprintf(ran, sizeof ran, "%s/bin/ran", folder);
     (void)unlink(ran);
     CHECK_OK(compile_toolchain_find(NULL, &t, &err), &err);
-    CHECK_OK(
-        compile_toolchain_run(&t, "int one(void) { return 1; }\n", gen_isa_best(), id, store, &err),
-        &err);
+    CHECK_OK(compile_toolchain_run(&t, calls, gen_isa_best(), id, store, &err), &err);
     CHECK_OK(cache_get_code(store, id, GEN_ISA_BIT(gen_isa_best()), &so, &err), &err);
     base_free(so);
     compile_toolchain_done(&t);
@@ -112,6 +114,103 @@ static void the_linker_is_called_itself(void **state) {
     base_free(cc);
 }
 
+static void steps_are_read_as_they_are_said(void **state) {
+    static const char lines[] = " /lib/x/cc1 -quiet -D \"A=1\" \"a b\\\"c\" reprise-unit.c -o -\n"
+                                " as --64 -o reprise-unit.o\n";
+    static const char *const flags[] = {"-O1", "-mavx2", NULL};
+    static const char *const want[] = {"/lib/x/cc1", "-quiet", "-D",  "A=1",    "a b\"c", "/t/1.c",
+                                       "-o",         "-",      "-O1", "-mavx2", NULL};
+    static const char *const then[] = {"as", "--64", "-o", "/t/1.o", NULL};
+    compile_steps s;
+    (void)state;
+    assert_true(compile_steps_make(lines, flags, "/t/1.c", "/t/1.o", &s));
+    for (size_t i = 0; want[i]; i++) assert_string_equal(s.compiler[i], want[i]);
+    assert_null(s.compiler[sizeof want / sizeof *want - 1]);
+    for (size_t i = 0; then[i]; i++) assert_string_equal(s.assembler[i], then[i]);
+    assert_null(s.assembler[4]);
+    compile_steps_done(&s);
+    assert_false(compile_steps_make(" cc1 a.c\n", flags, "a", "b", &s));
+    compile_steps_done(&s);
+    char many[1024] = " cc1";
+    for (int i = 0; i < COMPILE_STEPS_ARGS; i++) (void)strcat(many, " -x");
+    (void)strcat(many, "\n as\n");
+    assert_false(compile_steps_make(many, flags, "a", "b", &s));
+    compile_steps_done(&s);
+}
+
+/* gcc is not started where what it would start is known; what it starts gives the same object. Where that fails, it is. */
+static void gcc_is_asked_once_for_its_steps(void **state) {
+    char cache[160], *gcc = base_find_program("gcc");
+    cache_store *store = NULL;
+    compile_toolchain t = {0};
+    rp_error err = {0};
+    base_buf said;
+    (void)state;
+    if (!gcc) SKIP_TEST("no gcc in PATH");
+    (void)snprintf(cache, sizeof cache, "%s/steps", folder);
+    assert_int_equal(setenv("REPRISE_CC", gcc, 1), 0);
+    CHECK_OK(cache_store_open(cache, &store, &err), &err);
+    uint64_t before = base_spawn_count();
+    CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+    if (!*t.steps) SKIP_TEST("this gcc is a script, or says something else");
+    assert_int_equal(base_spawn_count(), before + 2);
+    compile_toolchain_done(&t);
+    CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+    assert_int_equal(base_spawn_count(), before + 2);
+    const char *const both[] = {t.steps, " no-such-program\n as\n"};
+    char *code[2] = {NULL, NULL};
+    size_t size[2] = {0, 0};
+    heard_start(&said, "");
+    rp_log_set_level(RP_LOG_DEBUG);
+    for (int i = 0; i < 2; i++) {
+        const base_hash128 id = {77, (uint64_t)i};
+        char *so = NULL;
+        compile_toolchain used = t;
+        used.steps = (char *)(uintptr_t)both[i];
+        before = base_spawn_count();
+        CHECK_OK(compile_toolchain_run(&used, "int one(void) { return 1; }\n", gen_isa_best(), id,
+                                       store, &err),
+                 &err);
+        if (i == 0) assert_int_equal(base_spawn_count(), before + 2); /* cc1 and as */
+        CHECK_OK(cache_get_code(store, id, GEN_ISA_BIT(gen_isa_best()), &so, &err), &err);
+        CHECK_OK(base_file_read(so, 1 << 20, &code[i], &size[i], &err), &err);
+        base_free(so);
+    }
+    CHECK_HEARD(&said, " compiles, which takes longer: ");
+    rp_log_set_level(RP_LOG_WARNING);
+    heard_done(&said);
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(code[0], code[1], size[0]);
+    base_free(code[0]);
+    base_free(code[1]);
+    compile_toolchain_done(&t);
+    cache_store_close(store);
+    base_free(gcc);
+    assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
+}
+
+/* What is wrong with a text is said by the compiler, whichever way it is called. */
+static void a_wrong_text_is_told(void **state) {
+    char cache[160], *gcc = base_find_program("gcc");
+    cache_store *store = NULL;
+    compile_toolchain t = {0};
+    rp_error err = {0};
+    (void)state;
+    if (!gcc) SKIP_TEST("no gcc in PATH");
+    (void)snprintf(cache, sizeof cache, "%s/wrong", folder);
+    assert_int_equal(setenv("REPRISE_CC", gcc, 1), 0);
+    CHECK_OK(cache_store_open(cache, &store, &err), &err);
+    CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+    assert_int_equal(compile_toolchain_run(&t, "int one(void) { return two; }\n", gen_isa_best(),
+                                           (base_hash128){5, 5}, store, &err),
+                     RP_INTERNAL);
+    if (!strstr(err.text, "error: ") || !strstr(err.text, "two")) fail_msg("%s", err.text);
+    compile_toolchain_done(&t);
+    cache_store_close(store);
+    base_free(gcc);
+    assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
+}
+
 static int set_up(void **state) {
     (void)state;
     if (tree_make(folder, sizeof folder) != 0) return -1;
@@ -126,7 +225,9 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once),
-                                       cmocka_unit_test(the_linker_is_called_itself)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_program_is_asked_once), cmocka_unit_test(the_linker_is_called_itself),
+        cmocka_unit_test(steps_are_read_as_they_are_said),
+        cmocka_unit_test(gcc_is_asked_once_for_its_steps), cmocka_unit_test(a_wrong_text_is_told)};
     return cmocka_run_group_tests_name("compile_toolchain", tests, set_up, tear_down);
 }
