@@ -71,14 +71,14 @@ event "why"
 $ reprise cache why synthetic:tiny --cache-dir own --quiet | sed 's/plan [0-9a-f]*/plan KEY/; s/[0-9]* of [0-9]* /N of N /; s/all [0-9]* /all N /' | grep plan
 plan KEY: all N factors equal
 plan KEY (another model): N of N factors differ
-$ reprise compile synthetic:tiny --numerics exact --cache-dir own --quiet; reprise cache why $(keys code 2) --cache-dir own | sed 's/code [0-9a-f]* -> [0-9a-f]*/code A -> B/; s/"[0-9a-f]*"/HASH/g'; reprise cache why $(keys weights 2) --cache-dir own 2>/dev/null | sed 's/"[^"]*"/V/g; s/^weights.*/weights/'
+$ reprise compile synthetic:tiny --numerics exact --cache-dir own --quiet; reprise cache why $(keys code 2) --cache-dir own --quiet | sed 's/code [0-9a-f]* -> [0-9a-f]*/code A -> B/; s/"[0-9a-f]*"/HASH/g'; reprise cache why $(keys weights 2) --cache-dir own 2>/dev/null | sed 's/"[^"]*"/V/g; s/^weights.*/weights/'
 code A -> B: 1 of 5 factors differ
   source HASH -> HASH
 weights
   content V -> V
   layout V -> V
 # What was learned of a compiler is an entry, too.
-$ printf '#!/bin/sh\nexec cc "$@"\n' > learned-cc; chmod +x learned-cc; REPRISE_CC=$PWD/learned-cc reprise compile synthetic:tiny --cache-dir own --quiet; reprise cache why $(keys tuning 2) --cache-dir own | sed 's/tuning [0-9a-f]* -> [0-9a-f]*/tuning A -> B/; s/"[^"]*"/V/g'; reprise cache ls --cache-dir own 2>/dev/null | grep -c 'program=.*/learned-cc$'
+$ printf '#!/bin/sh\nexec cc "$@"\n' > learned-cc; chmod +x learned-cc; REPRISE_CC=$PWD/learned-cc reprise compile synthetic:tiny --cache-dir own --quiet; reprise cache why $(keys tuning 2) --cache-dir own --quiet | sed 's/tuning [0-9a-f]* -> [0-9a-f]*/tuning A -> B/; s/"[^"]*"/V/g'; reprise cache ls --cache-dir own 2>/dev/null | grep -c 'program=.*/learned-cc$'
 tuning A -> B: 3 of 4 factors differ
   program V -> V
   size V -> V
