@@ -53,6 +53,7 @@ typedef struct area {
     size_t size; /* whole pages */
     bool host;
     bool written; /* by a kernel, ever */
+    int access;   /* PROT_* */
 } area;
 
 static area *areas;
@@ -66,16 +67,23 @@ static size_t memory_size(void) {
     return less ? strtoull(less, NULL, 10) : (size_t)MEMORY_MB << 20;
 }
 
+/* A call takes time by the page, so none is made that changes nothing. */
+static void allow(area *a, int access) {
+    if (a->host || a->access == access) return;
+    (void)mprotect(a->at, a->size, access);
+    a->access = access;
+}
+
 static void area_add(char *at, size_t size, bool host) {
     (void)mprotect(at, size, PROT_READ | PROT_WRITE);
     memset(at, 0xa5, size < 1 << 20 ? size : 1 << 20); /* nobody promises zeros */
-    if (!host) (void)mprotect(at, size, PROT_NONE);
     if (n_areas == cap_areas) {
         cap_areas = cap_areas ? 2 * cap_areas : 64;
         areas = realloc(areas, cap_areas * sizeof *areas);
         if (!areas) emu_die("no memory");
     }
-    areas[n_areas++] = (area){at, size, host, false};
+    areas[n_areas++] = (area){at, size, host, false, PROT_READ | PROT_WRITE};
+    allow(&areas[n_areas - 1], PROT_NONE);
 }
 
 static int area_new(size_t size, bool host, void **out) {
@@ -102,20 +110,38 @@ static int area_free(void *p) {
     return INVALID;
 }
 
-static void open_memory(bool open) {
-    for (size_t i = 0; i < n_areas; i++)
-        if (!areas[i].host)
-            (void)mprotect(areas[i].at, areas[i].size, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+static unsigned n_held; /* graphs that run: between their nodes the host has no turn */
+
+static void close_memory(void) {
+    for (size_t i = 0; i < n_areas && !n_held; i++) allow(&areas[i], PROT_NONE);
 }
 
-/* For a kernel. early: before its wait, where it may read what no kernel writes. */
+/* For a copy. */
+static void open_to_copy(uint64_t at, size_t size) {
+    for (size_t i = 0; i < n_areas; i++) {
+        const uint64_t first = (uint64_t)(uintptr_t)areas[i].at;
+        if (at < first + areas[i].size && first < at + size)
+            allow(&areas[i], PROT_READ | PROT_WRITE);
+    }
+}
+
+/* What a kernel touches is opened by its first access (on_fault): most of it a kernel does not touch. early: before its wait,
+ * where it may read what no kernel writes. */
 static void open_to_kernel(bool early) {
-    for (size_t i = 0; i < n_areas; i++)
-        if (!areas[i].host)
-            (void)mprotect(areas[i].at, areas[i].size,
-                           !areas[i].written ? PROT_READ
-                           : early           ? PROT_NONE
-                                             : PROT_READ | PROT_WRITE);
+    for (size_t i = 0; i < n_areas; i++) {
+        if (areas[i].access == PROT_NONE) continue;
+        if (!areas[i].written)
+            allow(&areas[i], PROT_READ);
+        else if (early)
+            allow(&areas[i], PROT_NONE);
+    }
+}
+
+void emu_hold(bool begins) {
+    (void)pthread_mutex_lock(&lock);
+    n_held += begins ? 1 : -1U;
+    close_memory();
+    (void)pthread_mutex_unlock(&lock);
 }
 
 /* --- fibers ----------------------------------------------------------------------- */
@@ -191,15 +217,15 @@ static int do_guess(const int *at) {
         if ((const char *)at < areas[i].at || (const char *)at >= areas[i].at + areas[i].size ||
             areas[i].host || !areas[i].written)
             continue;
-        (void)mprotect(areas[i].at, areas[i].size, PROT_READ);
+        allow(&areas[i], PROT_READ);
         int v = *at;
-        (void)mprotect(areas[i].at, areas[i].size, PROT_NONE);
+        allow(&areas[i], PROT_NONE);
         return v;
     }
     return *at;
 }
 
-/* A first write to an area, or one access too early. */
+/* A first access to an area, a first write, or one too early. */
 static void on_fault(int signal, siginfo_t *info, void *context) {
     const ucontext_t *c = context;
     const bool writes = c->uc_mcontext.gregs[REG_ERR] & 2;
@@ -207,12 +233,11 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     (void)signal;
     for (size_t i = 0; i < n_areas; i++) {
         if (at < areas[i].at || at >= areas[i].at + areas[i].size || areas[i].host) continue;
-        if (early)
+        if (early && (writes || areas[i].written))
             emu_die("%s: %s memory that kernels write before griddepcontrol.wait", kernel_name,
                     writes ? "writes" : "reads");
-        if (!writes || areas[i].written) break;
-        areas[i].written = true;
-        (void)mprotect(areas[i].at, areas[i].size, PROT_READ | PROT_WRITE);
+        areas[i].written |= writes;
+        allow(&areas[i], areas[i].written ? PROT_READ | PROT_WRITE : PROT_READ);
         return;
     }
     emu_die("%s: %s %p, which is no memory of the GPU", kernel_name, writes ? "writes" : "reads",
@@ -279,7 +304,6 @@ static void run_block(unsigned n, const char *name) {
         if (!moved && release(0, n, AT_WAIT)) {
             moved = true;
             early = false;
-            open_to_kernel(false);
         }
         idle = moved ? 0 : idle + 1;
         if (left && !moved && (!polls || idle > MOST_IDLE))
@@ -332,7 +356,7 @@ int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned sha
             if (!fibers[t].waited)
                 emu_die("%s: a thread ends without griddepcontrol.wait", f->name);
     }
-    open_memory(false);
+    close_memory();
     (void)sigaction(SIGSEGV, &before, NULL);
     n_launches++;
     (void)pthread_mutex_unlock(&lock);
@@ -523,15 +547,16 @@ CU(emu_pointer_get, "cuPointerGetAttribute", void *out, int attribute, uint64_t 
 
 void emu_move(uint64_t to, uint64_t from, size_t size) {
     (void)pthread_mutex_lock(&lock);
-    open_memory(true);
+    open_to_copy(from, size);
+    open_to_copy(to, size);
     memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, size);
-    open_memory(false);
+    close_memory();
     (void)pthread_mutex_unlock(&lock);
 }
 
 void emu_set(uint64_t at, unsigned char value, size_t size) {
     (void)pthread_mutex_lock(&lock);
-    open_memory(true);
+    open_to_copy(at, size);
     /* New memory is zero already, and touching all of a cache would take as much of the host. */
     char *p = (char *)(uintptr_t)at;
     for (size_t i = 0; i < size; i += PAGE)
@@ -541,7 +566,7 @@ void emu_set(uint64_t at, unsigned char value, size_t size) {
         } else {
             memset(p + i, value, size - i < PAGE ? size - i : PAGE);
         }
-    open_memory(false);
+    close_memory();
     (void)pthread_mutex_unlock(&lock);
 }
 

@@ -36,6 +36,8 @@ typedef struct emu_function {
 /* chained: by a programmatic edge. */
 int emu_run(const emu_function *f, unsigned grid, unsigned threads, unsigned shared,
             const long long *arg, bool chained);
+/* Around the nodes of a graph: memory of the device stays open from one to the next. */
+void emu_hold(bool begins);
 void emu_move(uint64_t to, uint64_t from, size_t size);
 /* The kernel that comes as text and sets conditions. */
 const emu_function *emu_set_condition(void);

@@ -447,7 +447,10 @@ CU(emu_graph_upload, "cuGraphUpload", void *exec, void *stream) {
 
 CU(emu_graph_launch, "cuGraphLaunch", void *exec, void *stream) {
     if (((emu_stream *)stream)->graph) return refuse(stream);
-    return run_all(exec);
+    emu_hold(true);
+    int code = run_all(exec);
+    emu_hold(false);
+    return code;
 }
 
 /* --- events: all that was given has run ---------------------------------------------- */
