@@ -4,15 +4,23 @@
 
 #include "ir/eval.h"
 
+/* 2^e, for e in [-1022, 1023]. */
+static double power_of_two(int e) {
+    const uint64_t bits = (uint64_t)(e + 1023) << 52;
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 /* To nearest even with `bits` bits after the leading one, smallest exponent emin; |result| beyond max
  * becomes infinity. Exact in double, whose range is far wider. */
 static double round_float(double v, int bits, int emin, double max) {
-    int e;
+    uint64_t of_v;
     if (v == 0 || !isfinite(v)) return v;
-    (void)frexp(v, &e); /* |v| in [2^(e-1), 2^e) */
-    e = e - 1 < emin ? emin : e - 1;
-    double unit = ldexp(1.0, e - bits);
-    double r = rint(v / unit) * unit;
+    memcpy(&of_v, &v, sizeof of_v);
+    int e = (int)(of_v >> 52 & 0x7ff) - 1023; /* |v| in [2^e, 2^(e+1)), or less than emin has */
+    if (e < emin) e = emin;
+    double r = rint(v * power_of_two(bits - e)) * power_of_two(e - bits);
     if (fabs(r) > max) return v < 0 ? -(double)INFINITY : (double)INFINITY;
     return r == 0 ? copysign(0.0, v) : r;
 }

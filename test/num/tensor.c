@@ -15,16 +15,25 @@ static plan_run run(const both *b, plan_run_options o, const char *what) {
     return r;
 }
 
+/* Elements of a matrix, to be freed. */
+static double *all_bf16(const ir_value *v) {
+    const int64_t n = v->dim[0] * v->dim[1];
+    double *to = test_malloc((size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++) to[i] = both_bf16(v, i);
+    return to;
+}
+
 /* Output o, [rows, n], is input 0 times param o: docs/ir.md has the bound. */
 static void check_product(const both *b, const plan_run *r, uint32_t o, const char *what) {
     const ir_value *x = &b->l.leaf[IR_LEAF_INPUT][0], *w = &b->l.leaf[IR_LEAF_PARAM][o];
     const int64_t k = x->dim[1], n = w->dim[0];
+    double *xs = all_bf16(x), *ws = all_bf16(w);
     const float *y = r->out[o];
     for (int64_t i = 0; i < x->dim[0]; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0, all = 0;
             for (int64_t l = 0; l < k; l++) {
-                double p = both_bf16(x, i * k + l) * both_bf16(w, j * k + l);
+                double p = xs[i * k + l] * ws[j * k + l];
                 sum += p;
                 all += fabs(p);
             }
@@ -33,6 +42,8 @@ static void check_product(const both *b, const plan_run *r, uint32_t o, const ch
                 fail_msg("%s: output %u, row %lld, column %lld: %.9g, want %.9g", what, o,
                          (long long)i, (long long)j, (double)y[i * n + j], sum);
         }
+    test_free(xs);
+    test_free(ws);
 }
 
 static void check_same(const both *b, const plan_run *x, const plan_run *y, const char *what,
