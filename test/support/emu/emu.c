@@ -692,7 +692,7 @@ static void put_counts(FILE *f, const char *text) {
 static int run_compiler(const char *dir) {
     char command[1024];
     (void)snprintf(command, sizeof command,
-                   "g++ -std=gnu++17 -w -O2 -ffp-contract=off -fno-exceptions -shared -fPIC "
+                   "g++ -std=gnu++17 -w -O1 -ffp-contract=off -fno-exceptions -shared -fPIC "
                    "-fvisibility=hidden -x c++ %s/k.cu -o %s/k.so >%s/log 2>&1",
                    dir, dir, dir);
     int code = system(command);
