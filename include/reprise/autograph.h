@@ -176,7 +176,7 @@ typedef struct rp_autograph_info {
     uint64_t tensor_mem_bytes;   /* of inputs and outputs of graphs, as far as calls have used it */
     uint64_t
         graph_mem_pool_bytes; /* graphs, their temps, what compiled graphs in them work in, and memory of outputs given back */
-    uint64_t calls, replays, captures, eager; /* each call is one of the three */
+    uint64_t calls, replays, captures, eager; /* each call that does not fail is one of the three */
     uint64_t invalidated, evicted;            /* graphs; both are freed at once */
     uint64_t
         programmatic_edges; /* of these graphs: a kernel starts before the one in front of it ends, on GPUs that have them */

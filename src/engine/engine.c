@@ -13,62 +13,11 @@
 #include "engine/budget.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
+#include "engine/progress.h"
 #include "plan/exec.h"
 
 static double ms_since(int64_t t0) {
     return (double)(base_now_ns() - t0) / 1e6;
-}
-
-/* --- progress ------------------------------------------------------------------- */
-
-/* With reporting held. */
-static void tell(rp_engine *e, engine_report r) {
-    e->reported = r;
-    if (!e->progress(e->user, r.stage, r.done, r.total)) atomic_store(&e->cancelled, true);
-}
-
-/* One call at a time, as promised: compile threads come here, too. */
-static void report(rp_engine *e, rp_stage stage, uint64_t done, uint64_t total) {
-    if (!e->progress) return;
-    (void)pthread_mutex_lock(&e->reporting);
-    tell(e, (engine_report){stage, done, total});
-    (void)pthread_mutex_unlock(&e->reporting);
-}
-
-/* Asked while a child process runs and nothing else happens: who listens hears the last report again and may cancel. */
-static bool still_wanted(void *user) {
-    rp_engine *e = user;
-    (void)pthread_mutex_lock(&e->reporting);
-    if (e->progress && !atomic_load(&e->cancelled)) tell(e, e->reported);
-    (void)pthread_mutex_unlock(&e->reporting);
-    return !atomic_load(&e->cancelled);
-}
-
-static void fetch_progress(void *user, const char *phase, uint64_t done, uint64_t total) {
-    rp_engine *e = user;
-    (void)phase;
-    if (!e->t_fetch) e->t_fetch = base_now_ns(); /* no watcher runs yet */
-    report(e, RP_STAGE_FETCH, done, total);
-}
-
-static bool pack_progress(void *user, uint64_t done, uint64_t total) {
-    rp_engine *e = user;
-    report(e, RP_STAGE_PACK, done, total);
-    return !e->cancelled;
-}
-
-static void compile_progress(void *user, uint32_t done, uint32_t total) {
-    report(user, RP_STAGE_COMPILE, done, total);
-}
-
-static bool capture_progress(void *user, uint32_t done, uint32_t total) {
-    rp_engine *e = user;
-    report(e, RP_STAGE_CAPTURE, done, total);
-    return !e->cancelled;
-}
-
-static rp_status check_cancelled(const rp_engine *e, rp_error *err) {
-    return e->cancelled ? rp_fail(err, RP_CANCELLED, "loading was cancelled") : RP_OK;
 }
 
 /* --- stages ------------------------------------------------------------------------ */
@@ -91,8 +40,8 @@ static rp_status open_source(rp_engine *e, const rp_engine_options *o, const cha
         base_log(RP_LOG_DEBUG, "models are looked for in shared folders only: %s", none.text);
     model_resolve_options r = {.cache_dir = dir,
                                .default_dir = usual,
-                               .progress = fetch_progress,
-                               .wanted = still_wanted,
+                               .progress = engine_fetch_progress,
+                               .wanted = engine_still_wanted,
                                .user = e};
     rp_status st = model_resolve(o->model, &r, &e->source, err);
     if (e->t_fetch) e->times.fetch_ms = ms_since(e->t_fetch);
@@ -163,7 +112,7 @@ static rp_status open_device(rp_engine *e, rp_error *err) {
     e->times.device_ms = ms_since(t0);
     e->device->ops->info(e->device, &info);
     e->n_threads = info.n_threads ? info.n_threads : 1;
-    model_source_make_with(e->source, &(model_making){e->n_threads, still_wanted, e});
+    model_source_make_with(e->source, &(model_making){e->n_threads, engine_still_wanted, e});
     (void)snprintf(e->arch, sizeof e->arch, "%s", info.arch);
     RP_TRY(note_threads(e, err));
     RP_TRY(check_share(e, info.memory, err));
@@ -195,8 +144,8 @@ static rp_status try_plans(rp_engine *e, rp_error *err) {
                               .isa = e->isa,
                               .arch = e->arch,
                               .threads = e->n_threads,
-                              .progress = compile_progress,
-                              .wanted = still_wanted,
+                              .progress = engine_compile_progress,
+                              .wanted = engine_still_wanted,
                               .user = e};
     return engine_plans_load(&p, &e->plans, err);
 }
@@ -216,7 +165,7 @@ static rp_status load_plans(rp_engine *e, rp_error *err) {
         base_log_ch(RP_LOG_CH_PERF_HINTS, false,
                     "level %d runs op by op with portable kernels; --level 3 compiles",
                     (int)e->config->level);
-    return check_cancelled(e, err);
+    return engine_check_cancelled(e, err);
 }
 
 static engine_weights_options weights_options(rp_engine *e) {
@@ -228,8 +177,8 @@ static engine_weights_options weights_options(rp_engine *e) {
                                     .threads = e->n_threads,
                                     .device = e->device,
                                     .device_name = e->config->device,
-                                    .progress = pack_progress,
-                                    .wanted = still_wanted,
+                                    .progress = engine_pack_progress,
+                                    .wanted = engine_still_wanted,
                                     .user = e};
 }
 
@@ -239,7 +188,7 @@ static rp_status load_weights(rp_engine *e, rp_error *err) {
     RP_TRY(engine_weights_open(&w, &e->weights, err));
     bool packed = engine_weights_were_packed(e->weights);
     *(packed ? &e->times.pack_ms : &e->times.weights_ms) = ms_since(t0);
-    return check_cancelled(e, err);
+    return engine_check_cancelled(e, err);
 }
 
 rp_dtype engine_kv_dtype(const rp_engine *e) {
@@ -256,7 +205,7 @@ static rp_status make_runner(rp_engine *e, rp_error *err) {
                                .device = e->device,
                                .kv_dtype = engine_kv_dtype(e),
                                .max_model_len = e->max_model_len,
-                               .progress = capture_progress,
+                               .progress = engine_capture_progress,
                                .user = e};
     int64_t t0 = base_now_ns();
     engine_kv_size(e, &r);
@@ -385,7 +334,7 @@ static rp_status open_all(rp_engine *e, const rp_engine_options *o, rp_error *er
     rp_config_free(e->given);
     e->given = NULL;
     e->times.load_ms = ms_since(t0);
-    return check_cancelled(e, err);
+    return engine_check_cancelled(e, err);
 }
 
 rp_status rp_engine_open(const rp_engine_options *given, rp_engine **out, rp_error *err) {

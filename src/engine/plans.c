@@ -17,6 +17,7 @@
 #include "engine/exchange.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
+#include "engine/recompile.h"
 #include "trace/trace.h"
 
 static rp_numerics numerics_of(const rp_compilation_config *c) {
@@ -328,75 +329,15 @@ static rp_status store_all(const engine_plans_options *o, const cache_key *k, co
 
 /* --- found or made ------------------------------------------------------------------- */
 
-/* Why no plan was found, of a model that has others: told when it is known whether code is compiled for it. */
-typedef struct recompile {
-    const engine_plans_options *o;
-    engine_plans *out;
-    base_buf why; /* the nearest plan's line, then the others'; empty: nothing to tell, or told */
-} recompile;
-
-/* It is asked for the summary's count too. */
-static void find_reason(recompile *r, const cache_key *k) {
-    rp_error err = {0};
-    if (cache_why_same(r->o->store, k, "model", &r->why, &err) == RP_OK) return;
-    base_log(RP_LOG_DEBUG, "stored plans cannot be compared: %s", err.text);
-    base_buf_clear(&r->why);
-}
-
-static void tell_reason(recompile *r, bool compiles) {
-    const char *name = model_source_name(r->o->source);
-    if (!r->why.len) return;
-    char *rest = strchr(r->why.data, '\n');
-    if (rest) *rest++ = 0;
-    r->out->recompiles += compiles;
-    base_log_ch(RP_LOG_CH_RECOMPILES, false,
-                compiles ? "Recompiling %s triggered by the following guard failure(s):\n- %s"
-                         : "Tracing %s again, compiling nothing, triggered by the following guard "
-                           "failure(s):\n- %s",
-                name, r->why.data);
-    if (rest && *rest)
-        base_log_ch(RP_LOG_CH_RECOMPILES, true, "farther plans of this model:\n%s", rest);
-    base_buf_clear(&r->why);
-}
-
-/* Comes first before anything is compiled, and never where nothing is. */
-static void on_compile(void *user, uint32_t done, uint32_t total) {
-    recompile *r = user;
-    if (done == 0) tell_reason(r, true);
-    if (r->o->progress) r->o->progress(r->o->user, done, total);
-}
-
-static bool still_wanted(void *user) {
-    const recompile *r = user;
-    return !r->o->wanted || r->o->wanted(r->o->user);
-}
-
-static rp_status make_and_tell(recompile *r, const char *dump, char **text, rp_error *err) {
-    engine_plans_options o = *r->o;
-    o.progress = on_compile;
-    o.wanted = still_wanted;
-    o.user = r;
+static rp_status make_and_tell(engine_recompile *r, const char *dump, char **text, rp_error *err) {
+    const engine_plans_options o = engine_recompile_options(r);
     RP_TRY(make(&o, dump, r->out, text, err));
-    tell_reason(r, false);
+    engine_recompile_tell(r, false);
     return RP_OK;
 }
 
-/* A channel of what was not done says that, once. */
-static void log_nothing_made(void) {
-    static const rp_log_channel traced[] = {RP_LOG_CH_DYNAMO, RP_LOG_CH_DYNAMIC, RP_LOG_CH_GRAPH,
-                                            RP_LOG_CH_GUARDS, RP_LOG_CH_GRAPH_BREAKS};
-    static const rp_log_channel compiled[] = {RP_LOG_CH_INDUCTOR, RP_LOG_CH_FUSION,
-                                              RP_LOG_CH_OUTPUT_CODE, RP_LOG_CH_KERNEL_CODE};
-    static const char what[] = "nothing is %s: both plans were in the cache; "
-                               "REPRISE_DISABLE_COMPILE_CACHE=1 makes them again";
-    for (size_t i = 0; i < sizeof traced / sizeof *traced; i++)
-        base_log_ch(traced[i], false, what, "traced");
-    for (size_t i = 0; i < sizeof compiled / sizeof *compiled; i++)
-        base_log_ch(compiled[i], false, what, "compiled");
-}
-
 static rp_status log_loaded(const engine_plans *p, double ms, rp_error *err) {
-    log_nothing_made();
+    engine_recompile_log_none();
     base_log_ch(RP_LOG_CH_CACHE, false,
                 "Directly load the compiled graph(s) for shape None from the cache, took %.3f s",
                 ms / 1e3);
@@ -434,14 +375,14 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     base_lock *lock = NULL;
     bool found = false;
     rp_error full = {0};
-    recompile why = {.o = o, .out = p};
+    engine_recompile why = {.o = o, .out = p};
     rp_status st = RP_OK;
     int64_t t0 = base_now_ns();
     base_buf_init(&why.why, 0);
     RP_TRY_OUT(compile_dump_dir(o->config, &dump, err));
     RP_TRY_OUT(find_or_wait(o, k, p, &lock, &found, err));
     if (!found) {
-        find_reason(&why, k);
+        engine_recompile_find(&why, k);
     } else if (!dump) {
         st = log_loaded(p, (double)(base_now_ns() - t0) / 1e6, err);
         goto out;
