@@ -26,21 +26,22 @@ static void put_source(const char *file, int line, base_buf *out) {
 }
 
 static void put_break(const rp_jit *f, const front_break *why, base_buf *out) {
-    base_buf_printf(out, "Graph break in user code at %s:%d\n", why->file, why->line);
+    const char *file = why->file ? why->file : f->file;
+    base_buf_printf(out, "Graph break in user code at %s:%d\n", file, why->line);
     base_buf_printf(out, "Reason: Unsupported: %s\n", why->reason);
     base_buf_puts(out, "User code traceback:\n");
-    base_buf_printf(out, "  File \"%s\", line %d, in %s", why->file, why->line, f->name);
+    base_buf_printf(out, "  File \"%s\", line %d, in %s", file, why->line, f->name);
     put_source(why->file, why->line, out);
 }
 
-void front_break_log(front_session *s, const front_break *why) {
+void front_break_tell(rp_jit *f, const front_break *why) {
     base_buf b;
-    (void)pthread_mutex_lock(&s->f->lock);
-    s->f->breaks++;
-    (void)pthread_mutex_unlock(&s->f->lock);
+    (void)pthread_mutex_lock(&f->lock);
+    f->breaks++;
+    (void)pthread_mutex_unlock(&f->lock);
     if (!base_log_on(RP_LOG_CH_GRAPH_BREAKS, false)) return;
     base_buf_init(&b, 0);
-    put_break(s->f, why, &b);
+    put_break(f, why, &b);
     if (!b.failed) base_log_ch(RP_LOG_CH_GRAPH_BREAKS, false, "%s", b.data);
     base_buf_done(&b);
 }

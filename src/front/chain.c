@@ -12,6 +12,8 @@ typedef struct front_link {
     front_code code;
     uint32_t *in, *out; /* slots */
     uint32_t n_in, n_out;
+    bool host;     /* it is computed by the host, in memory of the host */
+    bool *written; /* by input; of such */
 } front_link;
 
 /* Slots hold the values that cross a border: the inputs of the graph first. */
@@ -29,6 +31,7 @@ void front_chain_free(front_chain *c) {
         front_code_done(&c->link[i].code);
         base_free(c->link[i].in);
         base_free(c->link[i].out);
+        base_free(c->link[i].written);
     }
     front_places_free(c->stays);
     base_free(c->link);
@@ -65,18 +68,34 @@ static rp_status find_slots(const making *m, const uint32_t *slot, const ir_ref 
     return RP_OK;
 }
 
+static rp_status compile_host(const making *m, const rp_graph *g, front_link *l, rp_error *err) {
+    l->host = true;
+    l->written = base_alloc_array(l->n_in + 1u, sizeof *l->written);
+    if (!l->written) return rp_fail(err, RP_NOMEM, "pieces of %s", m->f->name);
+    for (uint32_t i = 0; i < l->n_in; i++)
+        l->written[i] = ir_node_at(g->ir, ir_leaf_at(g->ir, IR_LEAF_INPUT, i))->mutates;
+    return front_compile_host(m->f, g, &l->code.compiled, err);
+}
+
 /* Takes the graph of the piece over. */
 static rp_status compile_link(making *m, split_piece *p, front_link *l, rp_error *err) {
     rp_graph *g = NULL;
+    rp_error why = {0};
     RP_TRY(trace_graph_wrap(p->graph, &g, err));
     p->graph = NULL;
     g->numerics = m->cut->numerics;
     front_made_of of = m->cut->of;
     of.link = p->submod + 1;
-    of.uncaptured = p->splitting;
-    rp_status st = front_code_link(m->f, g, m->cut->config, &of, &l->code, err);
+    of.uncaptured = of.uncaptured || p->splitting;
+    const rp_compilation_config *config = p->splitting ? m->cut->splitting : m->cut->config;
+    rp_status st = front_code_link(m->f, g, config, &of, &l->code, &why);
+    if (st == RP_UNSUPPORTED && p->splitting && m->cut->elsewhere) {
+        front_code_done(&l->code);
+        why = (rp_error){0};
+        st = compile_host(m, g, l, &why);
+    }
     rp_graph_free(g);
-    return st;
+    return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", why.text);
 }
 
 static rp_status make_link(making *m, split_piece *p, front_link *l, rp_error *err) {
@@ -214,13 +233,44 @@ static rp_status place_slots(rp_jit *f, const front_chain *c, const front_io *io
     return RP_OK;
 }
 
+/* Its inputs brought to the host, its outputs to where they are wanted. */
+static rp_status run_staged(rp_jit *f, const front_link *l, running *r, char *block,
+                            rp_error *err) {
+    rp_buffer *in = block ? r->in : NULL, *out = r->out;
+    size_t total = 0, bytes = 0;
+    RP_TRY(front_lay_out(in, l->n_in, block, in, &total, err));
+    RP_TRY(front_lay_out(out, l->n_out, block + total, out, &bytes, err));
+    for (uint32_t i = 0; i < l->n_in; i++)
+        if (autograph_bytes(&in[i], &bytes))
+            RP_TRY(front_copy(f, in[i].data, r->slot[l->in[i]].data, bytes, err));
+    RP_TRY(rp_compiled_run(l->code.compiled, in, l->n_in, out, l->n_out, err));
+    for (uint32_t i = 0; i < l->n_out; i++)
+        if (autograph_bytes(&out[i], &bytes))
+            RP_TRY(front_copy(f, r->slot[l->out[i]].data, out[i].data, bytes, err));
+    for (uint32_t i = 0; i < l->n_in; i++)
+        if (l->written[i] && autograph_bytes(&in[i], &bytes))
+            RP_TRY(front_copy(f, r->slot[l->in[i]].data, in[i].data, bytes, err));
+    return RP_OK;
+}
+
+static rp_status run_host(rp_jit *f, const front_link *l, running *r, rp_error *err) {
+    size_t in = 0, out = 0;
+    RP_TRY(front_lay_out(r->in, l->n_in, NULL, NULL, &in, err));
+    RP_TRY(front_lay_out(r->out, l->n_out, NULL, NULL, &out, err));
+    char *block = base_alloc_aligned(in + out + 1, 64);
+    if (!block) return rp_fail(err, RP_NOMEM, "%zu bytes for an op of the host", in + out);
+    rp_status st = run_staged(f, l, r, block, err);
+    base_free(block);
+    return st;
+}
+
 static rp_status run_links(rp_jit *f, const front_chain *c, const front_io *io, running *r,
                            rp_error *err) {
     for (uint32_t k = 0; k < c->n; k++) {
         const front_link *l = &c->link[k];
         gather(l, r);
         front_io part = {r->in, r->out, l->n_in, l->n_out, io->mode};
-        RP_TRY(front_code_run(f, &l->code, &part, err));
+        RP_TRY(l->host ? run_host(f, l, r, err) : front_code_run(f, &l->code, &part, err));
     }
     for (uint32_t i = 0; i < c->n_out; i++) {
         size_t bytes = 0;

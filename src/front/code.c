@@ -6,15 +6,25 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "config/config.h"
+#include "front/unlowered.h"
 #include "trace/trace.h"
 
-rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
-                        rp_compiled **out, rp_error *err) {
-    rp_compilation_config *own = NULL; /* compiling resolves it */
+/* By a copy of config, which compiling resolves. */
+static rp_status compile(rp_device *device, const rp_graph *g, const rp_compilation_config *config,
+                         rp_compiled **out, rp_error *err) {
+    rp_compilation_config *own = NULL;
     RP_TRY(rp_config_clone(config, &own, err));
-    rp_status st = rp_compile_on(f->device, g, own, out, err);
+    rp_status st = rp_compile_on(device, g, own, out, err);
     rp_config_free(own);
     return st;
+}
+
+rp_status front_compile_host(rp_jit *f, const rp_graph *g, rp_compiled **out, rp_error *err) {
+    rp_status st = RP_OK;
+    (void)pthread_mutex_lock(&f->lock);
+    if (!f->host) st = rp_device_open("cpu", 1, &f->host, err);
+    (void)pthread_mutex_unlock(&f->lock);
+    return st == RP_OK ? compile(f->host, g, f->eager_config, out, err) : st;
 }
 
 void front_warn_suppressed(const rp_jit *f, const char *why) {
@@ -63,7 +73,7 @@ rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_con
                           const front_made_of *of, front_code *out, rp_error *err) {
     rp_compiled_info info = RP_COMPILED_INFO_INIT;
     int64_t start = base_now_ns();
-    RP_TRY(front_compile(f, g, config, &out->compiled, err));
+    RP_TRY(compile(f->device, g, config, &out->compiled, err));
     front_log_compiled(f, of->number, out->compiled, start);
     RP_TRY(capture(f, g, of, out, err));
     RP_TRY(rp_compiled_get_info(out->compiled, &info, err));
@@ -81,6 +91,7 @@ static rp_status make_chain(rp_jit *f, const rp_graph *g, const front_made_of *o
     front_cut cut = {.ops = (const char *const *)resolved->splitting_ops.v,
                      .n_ops = (uint32_t)resolved->splitting_ops.n,
                      .config = whole,
+                     .splitting = whole,
                      .numerics = g->numerics,
                      .of = *of,
                      .in_place = f->capture.in_place && of->piece == 0};
@@ -91,11 +102,57 @@ out:
     return st;
 }
 
-static rp_status make(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
-                      rp_error *err) {
+static rp_status make_whole(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
+                            rp_error *err) {
     rp_cudagraph_mode mode = f->capture.mode;
     if (rp_cudagraph_requires_piecewise_compilation(mode)) RP_TRY(make_chain(f, g, of, out, err));
     return mode == RP_CUDAGRAPH_PIECEWISE ? RP_OK : front_code_link(f, g, f->config, of, out, err);
+}
+
+/* The pieces between ops that the compiler does not take, which splitting compiles. RP_UNSUPPORTED: it takes all or none. */
+static rp_status make_broken(rp_jit *f, const rp_graph *g, const front_made_of *of,
+                             const rp_compilation_config *config,
+                             const rp_compilation_config *splitting, front_code *out,
+                             rp_error *err) {
+    front_unlowered u = {0};
+    RP_TRY(front_unlowered_find(f, g, &u, err));
+    front_cut cut = {.ops = (const char *const *)u.op,
+                     .n_ops = u.n,
+                     .config = config,
+                     .splitting = splitting,
+                     .elsewhere = f->stream != NULL,
+                     .numerics = g->numerics,
+                     .of = *of,
+                     .in_place = f->capture.in_place && of->piece == 0};
+    rp_status st = u.n && u.n_taken ? front_chain_new(f, g, &cut, &out->chain, err)
+                                    : RP_UNSUPPORTED;
+    if (st == RP_OK && config == f->config) st = front_unlowered_tell(f, &u, g, err);
+    front_unlowered_done(&u);
+    return st;
+}
+
+static rp_status make(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
+                      rp_error *err) {
+    rp_error why = {0}, other = {0};
+    rp_status st = make_whole(f, g, of, out, &why);
+    if (st == RP_UNSUPPORTED) {
+        front_code_done(out);
+        st = make_broken(f, g, of, f->config, f->eager_config, out, &other);
+        if (other.text[0] && (st != RP_UNSUPPORTED || f->fullgraph)) why = other;
+    }
+    return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", why.text);
+}
+
+rp_status front_code_eager(rp_jit *f, const rp_graph *g, front_code *out, rp_error *err) {
+    rp_error why = {0};
+    front_made_of of = {.uncaptured = true};
+    rp_status st = compile(f->device, g, f->eager_config, &out->compiled, &why);
+    if (st == RP_UNSUPPORTED && f->stream) {
+        rp_error other = {0};
+        st = make_broken(f, g, &of, f->eager_config, f->eager_config, out, &other);
+        if (st != RP_UNSUPPORTED) why = other;
+    }
+    return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", why.text);
 }
 
 /* Whether f goes on without what st says of its compiler. */
@@ -113,7 +170,7 @@ rp_status front_code_make(rp_jit *f, const rp_graph *g, const front_made_of *of,
         front_code_done(&made);
         made.eager = true;
         st = keep_reason(&made, why.text, err);
-        if (st == RP_OK) st = front_compile(f, g, f->eager_config, &made.compiled, err);
+        if (st == RP_OK) st = front_code_eager(f, g, &made, err);
     } else if (st != RP_OK) {
         st = rp_fail(err, st, "%s", why.text);
     }

@@ -44,7 +44,7 @@ static rp_status take_traced(rp_jit *f, const front_args *a, front_traced *t, co
     atomic_init(&e->refs, 1);
     if (!t->recording) RP_TRY_OUT(note_written(a, t->graph, &e->written, &of.writes, err));
     if (!t->recording && by == OP_BY_OP)
-        RP_TRY_OUT(front_compile(f, t->graph, f->eager_config, &e->result.code.compiled, err));
+        RP_TRY_OUT(front_code_eager(f, t->graph, &e->result.code, err));
     else if (!t->recording)
         RP_TRY_OUT(front_code_make(f, t->graph, &of, &e->result.code, err));
     e->recording = t->recording;

@@ -132,6 +132,7 @@ struct rp_jit {
     bool (*uniform)(void *user, const rp_value *args);
     rp_compilation_config *config, *eager_config;
     rp_device *device;
+    rp_device *host; /* for ops that the device has no form of; NULL: none so far. By lock */
     front_capture capture;
     rp_stream *stream;      /* for copies, where its memory is not the host's; else NULL */
     pthread_mutex_t copies; /* a copy by stream is under way */
@@ -207,9 +208,12 @@ rp_status front_entry_make(rp_jit *f, const front_args *a, front_sizes sizes, co
 rp_status front_entry_eager(rp_jit *f, const front_args *a, const front_out *to, front_made *out,
                             rp_error *err) RP_MUST_USE;
 /* --- code.c --- */
-/* Compiles g, by a copy of config. */
-rp_status front_compile(rp_jit *f, const rp_graph *g, const rp_compilation_config *config,
-                        rp_compiled **out, rp_error *err) RP_MUST_USE;
+/* Op by op; what the device has no form of is computed by the host. */
+rp_status front_code_eager(rp_jit *f, const rp_graph *g, front_code *out,
+                           rp_error *err) RP_MUST_USE;
+/* For the host, op by op. */
+rp_status front_compile_host(rp_jit *f, const rp_graph *g, rp_compiled **out,
+                             rp_error *err) RP_MUST_USE;
 /* What a graph is compiled for. */
 typedef struct front_made_of {
     uint32_t number;      /* of the entry */
@@ -239,7 +243,8 @@ void front_code_tell(const front_code *c, front_out *to);
 typedef struct front_cut {
     const char *const *ops; /* n_ops: names of splitting ops, which are not captured */
     uint32_t n_ops;
-    const rp_compilation_config *config;
+    const rp_compilation_config *config, *splitting; /* of pieces, and of splitting ones */
+    bool elsewhere; /* those that splitting is not enough for are computed by the host */
     rp_numerics numerics;
     front_made_of of;
     bool in_place; /* as in front_capture */

@@ -107,6 +107,7 @@ static void release(rp_jit *f) {
     rp_autograph_destroy(f->capture.manager);
     rp_stream_close(f->stream);
     rp_device_close(f->device);
+    rp_device_close(f->host);
     base_free(f->name);
     base_free(f->file);
     (void)pthread_mutex_destroy(&f->turn);

@@ -161,7 +161,8 @@ rp_status front_after_effects(front_session *s, rp_error *err) RP_MUST_USE;
 /* --- break.c --- */
 /* A break: what is wanted has values then. False: the call has failed. */
 bool front_break_at(rp_jit_call *call, const ir_ref *wanted, uint32_t n, const front_break *why);
-void front_break_log(front_session *s, const front_break *why);
+/* Counts and logs it. */
+void front_break_tell(rp_jit *f, const front_break *why);
 /* The function has returned: its result, in which tensors are numbered as in refs. Compiles new steps. */
 rp_status front_session_end(front_session *s, const rp_value *result, const ir_ref *refs,
                             uint32_t n, rp_error *err) RP_MUST_USE;

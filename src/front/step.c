@@ -248,8 +248,7 @@ static rp_status evaluate(front_session *s, const ir_ref *wanted, uint32_t n, co
         mark[r] &= (uint8_t)~FRONT_NEED; /* it has a value */
     }
     RP_TRY_OUT(front_piece_make(s->rec->g, mark, as_numbers, s, &piece, err));
-    if (piece.graph)
-        RP_TRY_OUT(front_compile(s->f, piece.graph, s->f->eager_config, &c.compiled, err));
+    if (piece.graph) RP_TRY_OUT(front_code_eager(s->f, piece.graph, &c, err));
     RP_TRY_OUT(run_piece(s, &c, &(ends){piece.in, piece.out, piece.n_in, piece.n_out}, last, err));
 out:
     front_code_done(&c);
@@ -272,7 +271,7 @@ static front_step *next_step(front_session *s, const ir_ref *wanted, uint32_t n,
     if (!step) {
         step = add_step(s, wanted, n, effect, n_effects, last);
         s->grown = true;
-        if (why) front_break_log(s, why);
+        if (why) front_break_tell(s->f, why);
     } else if (!step->ready) { /* the run that made it failed */
         s->grown = true;
     }
