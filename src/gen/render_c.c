@@ -236,6 +236,10 @@ static void put_reduce(gen_render *r, kir_ref at, kir_ref end) {
     gen_close(r);
 }
 
+static void put_unroll(gen_render *r, kir_ref at) {
+    if (r->s->steps[at].unroll) gen_line(r, "RP_UNROLL(%u)", r->s->steps[at].unroll);
+}
+
 static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     const kir_inst *in = &r->f->insts[at];
     char n[GEN_NAME_SIZE];
@@ -243,8 +247,14 @@ static void put_begin(gen_render *r, kir_ref at, kir_ref end) {
     gen_text(r, in->in[0], n, sizeof n);
     switch (in->op) {
     case KIR_REDUCE: put_reduce(r, at, end); return;
-    case KIR_PAR: open_loop(r, at, "begin", "end"); break;
-    case KIR_LOOP: open_loop(r, at, "0", n); break;
+    case KIR_PAR:
+        put_unroll(r, at);
+        open_loop(r, at, "begin", "end");
+        break;
+    case KIR_LOOP:
+        put_unroll(r, at);
+        open_loop(r, at, "0", n);
+        break;
     default: gen_open(r, "if (%s)", n); break;
     }
     gen_alone(r, at + 1, end);
@@ -272,10 +282,15 @@ static void put_param(gen_render *r, uint32_t buf) {
                     gen_buf_aliases(r->f, buf) ? "" : "restrict ", b->name);
 }
 
+static void put_vector(gen_render *r) {
+    if (r->s->launch.vector) gen_line(r, "RP_VECTOR(%u)", r->s->launch.vector);
+}
+
 /* The work: buffers are parameters, because only there a compiler trusts restrict. */
 static void put_body(gen_render *r) {
     const kir_func *f = r->f;
 
+    put_vector(r);
     base_buf_printf(r->out, "RP_INLINE void %s_body(const long long *dim", f->name);
     if (f->form == KIR_KERNEL) base_buf_puts(r->out, ", long long begin, long long end");
     for (uint32_t i = 0; i < f->n_params; i++) base_buf_printf(r->out, ", long long p%u", i);
@@ -297,6 +312,7 @@ static void put_head(gen_render *r) {
 
     if (f->form == KIR_KERNEL) {
         gen_line(r, "__attribute__((visibility(\"default\")))");
+        put_vector(r);
         gen_line(r,
                  "void %s(void *const *arg, const long long *dim, long long begin, long long end,",
                  f->name);

@@ -54,6 +54,8 @@ typedef struct lowerer {
     /* the kernel being built */
     kir_func *k;
     sched_launch launch; /* once it is rendered */
+    uint32_t may;        /* knobs of it that are not idle, so far */
+    uint32_t group_at;   /* of `group`; UINT32_MAX: none whose choice counts, as of copies */
     lower_local *local;  /* by ref; read with lower_local_of */
     uint32_t n_begun;    /* kernels */
     ir_dim rows;         /* of the group being lowered: what its items are cut by */
@@ -73,6 +75,11 @@ typedef struct lowerer {
 } lowerer;
 
 #define LOWER_MAX_MEMO 256
+
+/* choice.c: lower_kernel.label of the group, in the arena; NULL when memory is exhausted. */
+const char *lower_label(lowerer *L, const pass_group *gr, const char *name);
+/* What was chosen for the group; the rules' own where nothing was. */
+lower_choice lower_chosen(const lowerer *L);
 
 /* Value of node r at idx (one index a dim): class f32 for floats and booleans, i64 and f64 for those, i32 for other
  * integers. KIR_NONE after a failure, which is in the kernel or in L->err. */

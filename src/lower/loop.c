@@ -10,6 +10,7 @@
 #define TILE 2048
 #define WARP 32 /* neighbours that a GPU reads at once, each warp for another lane */
 #define LEAST_TILE 32
+#define MOST_TILE 16384 /* elements that a thread's first cache still holds a few of */
 #define DOWN_TILE \
     64         /* elements of tiles that go down: as many cache lines of what is read across */
 #define FAR 16 /* elements between neighbours that share no cache line */
@@ -25,8 +26,11 @@ typedef struct cut {
 static rp_status finish(lowerer *L, char *name, const cut *c) {
     if (L->err && L->err->code != RP_OK) return L->err->code;
     size_t begin = L->source.len;
+    int64_t items;
     RP_TRY(lower_render(L));
-    lower_add_kernel(L, name, begin, (gen_matmul_uses){0})->work = kir_item_cost(K, NULL);
+    if (c->width && L->may) L->may |= LOWER_MAY(TILE);
+    lower_kernel *k = lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
+    k->work = kir_item_cost(K, NULL);
     lower_launch *l = lower_add_launch(L);
     ir_dims *dims = L->out->dims;
     l->name = name;
@@ -36,6 +40,8 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     if (c->width) l->items = ir_dim_mul_const(dims, l->items, c->inner / c->width);
     if (c->staged) l->items = ir_dim_floordiv(dims, l->items, KIR_STAGED_ROWS);
     if (l->items == IR_DIM_BAD) return rp_fail(L->err, RP_NOMEM, "items of %s", name);
+    /* What is best of so many items says nothing of others. */
+    if (!ir_dim_is_const(dims, l->items, &items)) k->may &= ~LOWER_MAY(GRAIN);
     RP_TRY(lower_launch_of(L, l));
     return lower_take_args(L, l);
 }
@@ -88,6 +94,15 @@ static ir_ref shape_giver(const lowerer *L, const pass_group *gr) {
     return best;
 }
 
+/* What a tuner made of the rules' own. */
+static int64_t chosen_tile(const lowerer *L, int64_t own, int64_t limit) {
+    const int tile = lower_chosen(L).tile;
+    int64_t n = own;
+    for (int i = 0; i < tile && n < limit; i++) n *= 2;
+    for (int i = 0; i > tile && n > LEAST_TILE; i--) n /= 2;
+    return n;
+}
+
 /* Tiles of rows over dims [0, first) of the shape; false when the rest has no size that divides well. */
 static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
     ir_dims *t = ir_graph_dims(L->g);
@@ -102,6 +117,7 @@ static bool tiles_from(const lowerer *L, ir_ref giver, uint32_t first, cut *c) {
     /* Fewer elements where there would be too few items. */
     (void)ir_dim_is_const(t, c->rows, &rows);
     while (most > 256 && c->inner * rows < most * 32) most /= 2;
+    most = chosen_tile(L, most, neighbours ? LOWER_RUN : MOST_TILE);
     if (warps && c->inner % WARP == 0) most = WARP;
     c->width = lower_divisor(c->inner, most);
     return c->width >= LEAST_TILE || c->width == c->inner;
@@ -212,7 +228,7 @@ static rp_status go_down(lowerer *L, const pass_group *gr, const char *name, uin
     cut d;
     if (has_reduction(L, gr) || rank < 2 || !reads_across(K)) return RP_OK;
     if (!tiles_from(L, giver, rank - 1, &d)) return RP_OK;
-    d.width = lower_divisor(d.inner, DOWN_TILE);
+    d.width = lower_divisor(d.inner, chosen_tile(L, DOWN_TILE, MOST_TILE));
     if (d.width < FAR) return RP_OK;
     d.down = true;
     *c = d;
@@ -267,7 +283,10 @@ rp_status lower_loop_group(lowerer *L, const pass_group *gr, uint32_t index) {
 static rp_status finish_copy(lowerer *L, char *name, ir_dim rows) {
     kir_end(K);
     rp_status st = kir_status(K, L->err);
+    const uint32_t at = L->group_at;
+    L->group_at = UINT32_MAX;
     if (st == RP_OK) st = finish(L, name, &(cut){.rows = rows});
+    L->group_at = at;
     kir_free(L->k);
     L->k = NULL;
     return st;

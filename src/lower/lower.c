@@ -115,15 +115,32 @@ rp_status lower_kernel_begin(lowerer *L, const char *name, kir_form form) {
     L->col = KIR_NONE;
     L->scratch_left = LOWER_MAX_SCRATCH;
     L->lanes_width = 0;
+    L->may = 0;
     L->n_begun++;
     return RP_OK;
 }
 
+lower_choice lower_chosen(const lowerer *L) {
+    const lower_options *o = L->opt;
+    return L->group_at < o->n_choices ? o->choices[L->group_at] : (lower_choice){0};
+}
+
+/* By the rules of t, and what was chosen in their place. */
+static rp_status schedule(const lowerer *L, const sched_target *t, sched **out) {
+    const lower_choice c = lower_chosen(L);
+    RP_TRY(sched_make(t, L->k, out, L->err));
+    sched_choose(*out, &c.sched);
+    return RP_OK;
+}
+
 /* Schedules the function for t and prints it. */
-static rp_status render(const lowerer *L, gen_target t, base_buf *out, sched_launch *launch) {
+static rp_status render(const lowerer *L, gen_target t, base_buf *out, sched_launch *launch,
+                        uint32_t *may) {
     sched *s = NULL;
-    RP_TRY(sched_make(gen_language_of(t)->schedules, L->k, &s, L->err));
+    RP_TRY(schedule(L, gen_language_of(t)->schedules, &s));
     if (launch) *launch = s->launch;
+    if (may && L->k->form == KIR_KERNEL && !s->target->max_threads)
+        *may |= LOWER_MAY(VECTOR) | LOWER_MAY(GRAIN) | (sched_has_loops(s) ? LOWER_MAY(UNROLL) : 0);
     rp_status st = gen_func(s, out, L->err);
     sched_free(s);
     return st;
@@ -136,17 +153,17 @@ static rp_status render_texts(const lowerer *L) {
     if (o->kir) kir_print(L->k, o->kir);
     if (o->schedule) {
         const sched_target *own = gen_language_of(o->target)->schedules;
-        RP_TRY(sched_make(o->scheduled ? o->scheduled : own, L->k, &s, L->err));
+        RP_TRY(schedule(L, o->scheduled ? o->scheduled : own, &s));
         sched_print(s, o->schedule);
         sched_free(s);
     }
     /* A fragment is inlined into a template, of which there is no CUDA form. */
-    return o->cuda && L->k->form == KIR_KERNEL ? render(L, GEN_CUDA, o->cuda, NULL) : RP_OK;
+    return o->cuda && L->k->form == KIR_KERNEL ? render(L, GEN_CUDA, o->cuda, NULL, NULL) : RP_OK;
 }
 
 rp_status lower_render(lowerer *L) {
     RP_TRY(render_texts(L));
-    return render(L, L->opt->target, &L->source, &L->launch);
+    return render(L, L->opt->target, &L->source, &L->launch, &L->may);
 }
 
 rp_status lower_render_item(lowerer *L, const kir_func *k, const char *name, uint32_t threads) {
@@ -201,8 +218,15 @@ static const char *group_sites(const lowerer *L) {
 
 lower_kernel *lower_add_kernel(lowerer *L, const char *name, size_t begin, gen_matmul_uses uses) {
     lower_kernel *k = &L->out->kernels[L->out->n_kernels++];
-    *k = (lower_kernel){.name = name, .begin = begin, .end = L->source.len, .uses = uses};
+    *k = (lower_kernel){.name = name,
+                        .begin = begin,
+                        .end = L->source.len,
+                        .uses = uses,
+                        .group = L->group_at,
+                        .may = L->group_at == UINT32_MAX ? 0 : L->may};
     k->sites = group_sites(L);
+    if (L->opt->labels && L->group && k->group != UINT32_MAX)
+        k->label = lower_label(L, L->group, name);
     return k;
 }
 
@@ -373,12 +397,14 @@ static rp_status lower_group(lowerer *L, const pass_group *gr, uint32_t index) {
 static rp_status lower_groups(lowerer *L) {
     for (uint32_t i = 0; i < L->f->n_groups; i++) {
         L->group = &L->f->groups[i];
+        L->group_at = i;
         if (L->group == L->absorbed) continue;
         rp_status st = lower_group(L, L->group, i);
         if (st != RP_OK && L->group->n_nodes) ir_site_blame(L->g, L->group->nodes[0], L->err);
         if (st != RP_OK) return st;
     }
     L->group = NULL;
+    L->group_at = UINT32_MAX;
     return place_outputs(L);
 }
 
@@ -399,6 +425,7 @@ rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *
     if (!p.arena) return rp_fail(err, RP_NOMEM, "lowering");
     RP_TRY_OUT(pass_fuse(g, opt->passes, &fusion, &local));
     RP_TRY_OUT(alloc_out(&L, ir_graph_count(g), &local));
+    p.n_groups = fusion.n_groups;
     place_leaves(&L);
     RP_TRY_OUT(lower_groups(&L));
     RP_TRY_OUT(finish_source(&L));

@@ -97,6 +97,30 @@ typedef struct lower_launch {
     const lower_control *control; /* or NULL: no function */
 } lower_launch;
 
+/* What a tuner may decide of a kernel of the host, as bits of lower_kernel.may. */
+#define LOWER_KNOB_LIST(X)                                                                     \
+    X(VECTOR, vector, sched.vector) /* bits of vectors that the compiler makes of loops */     \
+    X(UNROLL, unroll, sched.unroll) /* iterations of innermost loops side by side */           \
+    X(GRAIN, grain, sched.grain)    /* doublings of the items that are worth another thread */ \
+    X(TILE, tile, tile)             /* doublings of the neighbours that an item has */         \
+    X(ROWS, rows, rows)             /* of a work item of a float product, at most */
+
+typedef enum lower_knob {
+#define LOWER_KNOB_ENUM(id, name, member) LOWER_##id,
+    LOWER_KNOB_LIST(LOWER_KNOB_ENUM)
+#undef LOWER_KNOB_ENUM
+        LOWER_KNOB_COUNT_
+} lower_knob;
+#define LOWER_MAY(id) (UINT32_C(1) << LOWER_##id)
+
+/* In place of the rules, 0 leaves it to them. Every choice gives the same bits. */
+typedef struct lower_choice {
+    sched_choice sched;
+    int8_t tile;
+    uint16_t rows;
+} lower_choice;
+#define LOWER_MAX_CHOICES 24
+
 /* A generated function with its helpers, a part of the source that stands for itself behind the head of a unit. */
 typedef struct lower_kernel {
     const char *name;     /* of the function; those of its helpers begin with it */
@@ -104,7 +128,13 @@ typedef struct lower_kernel {
     gen_matmul_uses uses; /* of the template */
     const char *
         sites; /* call sites of what it computes, where lower_options.sites asks for them; else NULL */
-    double work; /* operations of one item at nominal sizes (kir_item_cost); 0 of a template */
+    double work;    /* operations of one item at nominal sizes (kir_item_cost); 0 of a template */
+    uint32_t group; /* of fusion; UINT32_MAX: a copy */
+    uint32_t may;   /* bits of knobs that are not idle */
+    int64_t rows,
+        own_rows; /* of a float product: all at nominal sizes, and those of an item by the rules */
+    const char
+        *label; /* where lower_options.labels asks for it: "mm(8x2048, 2048x3072)", nominal sizes */
 } lower_kernel;
 
 typedef struct lower_piece {
@@ -122,6 +152,7 @@ typedef struct lower_piece {
     uint32_t n_launches;
     lower_kernel *kernels;
     uint32_t n_kernels;
+    uint32_t n_groups;
     gen_target target;
     char *source; /* text of all kernels as one unit */
 } lower_piece;
@@ -136,6 +167,9 @@ typedef struct lower_options {
     /* (optional) Receive the same kernels: as kernel IR, as CUDA C, and as schedules of `scheduled` (NULL: of the target). */
     base_buf *kir, *cuda, *schedule;
     const sched_target *scheduled;
+    bool labels;                 /* of kernels, for who tunes them */
+    const lower_choice *choices; /* by group, n_choices; NULL: the rules decide */
+    uint32_t n_choices;
 } lower_options;
 
 /* g: after the passes. RP_UNSUPPORTED names an op or type that has no lowering. Free with lower_done. */
@@ -148,6 +182,16 @@ void lower_source_print(const lower_piece *p, base_buf *out);
 rp_status lower_unit(const lower_piece *p, gen_isa isa, const bool *wanted, base_buf *out,
                      rp_error *err) RP_MUST_USE;
 
+/* choice.c: what else than the rules' own choice, which is the first, is worth a measurement of k. Returns how many. */
+uint32_t lower_choices(const lower_kernel *k, gen_isa isa, lower_choice out[LOWER_MAX_CHOICES]);
+/* Choices that differ from c by one step of one knob. */
+uint32_t lower_choices_near(const lower_kernel *k, gen_isa isa, const lower_choice *c,
+                            lower_choice out[LOWER_MAX_CHOICES]);
+bool lower_choice_eq(const lower_choice *a, const lower_choice *b);
+/* "vector=256 unroll=4", nothing for the rules' own. upper: "VECTOR=256, UNROLL=4". */
+void lower_choice_print(const lower_choice *c, bool upper, base_buf *out);
+/* Reads it back; false where it names a knob or value that k has not. */
+bool lower_choice_parse(const lower_kernel *k, gen_isa isa, const char *text, lower_choice *out);
 /* A node that stands for the type of result i of n. */
 ir_node lower_result_type(const ir_node *n, uint32_t i);
 /* Bytes of one stored value of a node's type; IR_DIM_BAD when two sizes are unknown. i16b32 has the row layout of

@@ -305,6 +305,15 @@ static rp_status kernel(lowerer *L, const pass_group *gr, const lower_float_grou
     return lower_float_kernel(L, gr, f, name, items);
 }
 
+static void add_kernel(lowerer *L, const pass_group *gr, const char *name, size_t begin,
+                       const lower_float_group *f) {
+    lower_kernel *k = lower_add_kernel(L, name, begin, uses_of(L, gr));
+    if (!f || L->opt->target == GEN_CUDA) return;
+    k->may = LOWER_MAY(ROWS);
+    k->rows = ir_dim_nominal(ir_graph_dims(L->g), f->p.rows);
+    k->own_rows = f->p.block;
+}
+
 /* Arguments 0 and 1 are the operands, what the epilogues read and write follows. */
 rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     bool quant = pass_is_packed_matmul(L->g, gr->segs[0].mats[0]);
@@ -319,6 +328,7 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
         operand[0] = L->where[ir_node_at(L->g, gr->lhs)->in[0]];
     else
         RP_TRY(lower_float_operands(L, gr, !packed, &f, operand));
+    if (lower_chosen(L).rows && L->opt->target != GEN_CUDA) f.p.block = lower_chosen(L).rows;
     char *name = lower_name(L, "mm", gr->nodes, gr->n_nodes, index);
     if (!name) return rp_fail(L->err, RP_NOMEM, "kernel name");
     bool tensor = lower_tensor_can(L, gr, name, f.x);
@@ -330,7 +340,8 @@ rp_status lower_matmul_group(lowerer *L, const pass_group *gr, uint32_t index) {
     RP_TRY(epilogues(L, gr, name));
     lower_launch *l = lower_add_launch(L);
     RP_TRY(kernel(L, gr, quant ? NULL : &f, name, l, &items, &scratch));
-    (void)lower_add_kernel(L, name, begin, uses_of(L, gr));
+    L->may = 0; /* an epilogue's loops are the template's */
+    add_kernel(L, gr, name, begin, quant ? NULL : &f);
     l->name = name;
     l->alts[0] = (lower_alt){.max = INT64_MAX, .symbol = name, .scratch = scratch};
     l->n_alts = 1;

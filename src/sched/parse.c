@@ -90,6 +90,8 @@ static rp_status read_launch(reader *r, sched_launch *l) {
             RP_TRY(read_number(r, w, INT64_MAX, &l->scratch));
         else if (strcmp(w, "grain") == 0)
             RP_TRY(read_number(r, w, INT64_MAX, &l->grain));
+        else if (strcmp(w, "vector") == 0)
+            RP_TRY(read_u32(r, w, &l->vector));
         else
             return BAD(r, "'%s' is not said of a launch", w);
     }

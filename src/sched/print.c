@@ -10,7 +10,9 @@ static void put_launch(const sched *s, base_buf *out) {
     if (l->threads) base_buf_printf(out, " threads %u per_block %u", l->threads, l->per_block);
     if (l->parts != 1) base_buf_printf(out, " parts %u", l->parts);
     if (l->scratch) base_buf_printf(out, " scratch %" PRId64, l->scratch);
-    base_buf_printf(out, " grain %" PRId64 "\n", l->grain);
+    base_buf_printf(out, " grain %" PRId64, l->grain);
+    if (l->vector) base_buf_printf(out, " vector %u", l->vector);
+    base_buf_putc(out, '\n');
 }
 
 static void put_places(const sched *s, base_buf *out) {

@@ -19,6 +19,10 @@ void sched_decide(sched *s, sched_rule rule, void *user);
 /* Blocks have steps, and stores that a team meets. */
 bool sched_has_step(const sched *s, kir_ref at);
 
+/* choose.c: a loop over elements with none inside, by one thread of a target without blocks. */
+#define SCHED_MAX_UNROLL 8
+bool sched_is_innermost(const sched *s, kir_ref at);
+
 /* The number that kir_print gives to the value of an instruction. */
 uint32_t sched_number(const sched *s, kir_ref at);
 

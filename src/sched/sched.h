@@ -42,7 +42,8 @@ typedef struct sched_step {
     uint8_t wide; /* of THREAD: iterations that a thread takes side by side, with vectors; 0: one */
     /* Of VECTOR: up to three loops, each over what the one before it left. */
     uint8_t
-        unroll; /* SCHED_UNROLL vectors, joined before they meet the lanes; 0: there is no such loop */
+        unroll; /* SCHED_UNROLL vectors, joined before they meet the lanes; 0: there is no such loop. Of
+                   a loop: iterations that a compiler is to write side by side; 0: as it likes */
     bool whole;  /* a vector at a time */
     int8_t tail; /* elements of the last one: so many, or not known here (-1) */
 } sched_step;
@@ -74,7 +75,16 @@ typedef struct sched_launch {
     uint32_t parts;     /* blocks that share an item, each with a part of it */
     int64_t scratch;    /* bytes of temporaries, of a thread or a block */
     int64_t grain;      /* items that are worth another thread */
+    uint32_t vector;    /* bits of the vectors that a compiler is to make of loops; 0: the widest */
 } sched_launch;
+
+/* What a tuner decides in place of the rules; 0 leaves it to them. No choice changes a result. */
+typedef struct sched_choice {
+    uint16_t vector; /* as in sched_launch */
+    uint8_t unroll;  /* of each innermost loop: 2, 4 or 8 */
+    int8_t grain;    /* so many times twice the rule's items are worth another thread */
+} sched_choice;
+#define SCHED_GRAIN_ALONE 40 /* of grain: one thread takes all */
 
 typedef struct sched sched;
 
@@ -105,6 +115,10 @@ struct sched {
 rp_status sched_make(const sched_target *t, const kir_func *f, sched **out,
                      rp_error *err) RP_MUST_USE;
 void sched_free(sched *s);
+/* Puts c in the place of what rules decided of a kernel. A fragment, and targets with blocks, have nothing to choose. */
+void sched_choose(sched *s, const sched_choice *c);
+/* Whether a choice of `unroll`, alone, would be another schedule: there is an innermost loop. */
+bool sched_has_loops(const sched *s);
 
 /* That the schedule is one of its target and gives the results of its function. */
 rp_status sched_verify(const sched *s, rp_error *err) RP_MUST_USE;

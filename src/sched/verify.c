@@ -69,9 +69,15 @@ static rp_status check_levels(const sched *s, kir_ref at, rp_error *err) {
         return BAD(s, at, err, "chunks of %d in rounds of %u", KIR_CHUNK, s->launch.threads);
     if (step->wide && !sched_may_be_wide(s, at, step->wide))
         return BAD(s, at, err, "wide %u; there are no such vectors", step->wide);
-    if (step->unroll && step->unroll != SCHED_UNROLL)
+    if (sched_is_innermost(s, at)) {
+        if (step->unroll & (step->unroll - 1u) || step->unroll > SCHED_MAX_UNROLL)
+            return BAD(s, at, err, "unroll %u; there are 2, 4 and %d", step->unroll,
+                       SCHED_MAX_UNROLL);
+    } else if (step->unroll && step->unroll != SCHED_UNROLL) {
         return BAD(s, at, err, "unroll %u; there is %d", step->unroll, SCHED_UNROLL);
-    if (step->kind != SCHED_VECTOR && (step->unroll || step->whole || step->tail))
+    }
+    if (step->kind != SCHED_VECTOR &&
+        ((step->unroll && !sched_is_innermost(s, at)) || step->whole || step->tail))
         return BAD(s, at, err, "vectors in a loop that is %s", sched_kind_name(step->kind));
     if (step->kind == SCHED_VECTOR && !covers(s, at))
         return BAD(s, at, err, "elements that no loop takes, or in another order");
@@ -153,6 +159,9 @@ static rp_status check_launch(const sched *s, kir_ref par, rp_error *err) {
         return BAD(s, KIR_NONE, err, "scratch %lld; at most %lld", (long long)l->scratch,
                    block ? (long long)t->max_shared : 0);
     if (l->grain < 1) return BAD(s, KIR_NONE, err, "grain %lld", (long long)l->grain);
+    if (l->vector &&
+        (t->max_threads || l->vector < 128 || l->vector > 512 || (l->vector & (l->vector - 1))))
+        return BAD(s, KIR_NONE, err, "vector %u; the host's are 128, 256 and 512 bits", l->vector);
     return check_parts(s, par, err);
 }
 

@@ -3,6 +3,16 @@
 #ifndef RP_KERNEL_H
 #define RP_KERNEL_H
 
+/* What a schedule asks of the host's compiler: iterations of the next loop side by side, and the width of a function's vectors. */
+#define RP_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define RP_UNROLL(n) RP_PRAGMA(clang loop unroll_count(n))
+#define RP_VECTOR(bits)
+#else
+#define RP_UNROLL(n) RP_PRAGMA(GCC unroll n)
+#define RP_VECTOR(bits) __attribute__((target("prefer-vector-width=" #bits)))
+#endif
+
 RP_INLINE float rp_absf(float x) { return rp_fabsf(x); }
 
 /* Half to even. */

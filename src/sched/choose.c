@@ -1,0 +1,30 @@
+/* What a tuner may decide otherwise: who takes how much, and how a compiler is to write the loops of one thread.
+ *
+ * The order of a sum is in the function, not here, so every choice gives the same bits. */
+#include "sched/rules.h"
+
+bool sched_is_innermost(const sched *s, kir_ref at) {
+    const kir_op op = s->f->insts[at].op;
+    return (op == KIR_LOOP || op == KIR_PAR) && !s->steps[at].nested && !s->target->max_threads;
+}
+
+bool sched_has_loops(const sched *s) {
+    for (kir_ref at = 0; at < s->f->n_insts; at++)
+        if (sched_is_innermost(s, at)) return true;
+    return false;
+}
+
+/* Saturates: more items than there are is all of them. */
+static int64_t scaled(int64_t grain, int8_t doublings) {
+    for (; doublings > 0 && grain <= INT64_MAX / 4; doublings--) grain *= 2;
+    for (; doublings < 0 && grain > 1; doublings++) grain /= 2;
+    return grain;
+}
+
+void sched_choose(sched *s, const sched_choice *c) {
+    if (s->f->form != KIR_KERNEL || s->target->max_threads) return;
+    s->launch.grain = scaled(s->launch.grain, c->grain);
+    if (c->vector) s->launch.vector = c->vector;
+    for (kir_ref at = 0; c->unroll && at < s->f->n_insts; at++)
+        if (sched_is_innermost(s, at)) s->steps[at].unroll = c->unroll;
+}
