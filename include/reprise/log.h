@@ -42,7 +42,7 @@ typedef enum rp_log_level { RP_LOG_ERROR, RP_LOG_WARNING, RP_LOG_INFO, RP_LOG_DE
       "skipping cudagraphs for prefill or mixed step: more tokens than the largest graph (4)") \
     X(PERF_HINTS, "perf_hints", "what keeps a step slow, with the setting that changes it", \
       "level 0 runs op by op with portable kernels; --level 3 compiles") \
-    X(AUTOTUNING, "autotuning", "products and attention that a GPU could make on tensor cores but for a size or type", "") \
+    X(AUTOTUNING, "autotuning", "ways to make a kernel that were measured; products and attention that a GPU could make on tensor cores but for a size or type", "") \
     X(CACHE, "cache", "keys, hits and misses", \
       "hit plan/5dfa8040fbffeb6ed1ba9ed5382156b1")
 /* clang-format on */

@@ -16,6 +16,7 @@
 #include "compile/dump.h"
 #include "compile/skips.h"
 #include "compile/nvrtc.h"
+#include "compile/tune.h"
 #include "config/config.h"
 #include "engine/isa.h"
 #include "ir/custom.h"
@@ -82,6 +83,8 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_nvrtc nvrtc = {0};
     compile_stats stats = {0};
     compile_skips skips;
+    compile_tuner tuner;
+    bool tunes = false;
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
     bool aot = strcmp(cfg->backend, "aot_eager") == 0;
@@ -114,6 +117,9 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     o.n_skip_passes = skips.n;
     o.backend = is_gpu(&dev) ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
     o.passes = aot || !eager;
+    if (o.backend == &compile_inductor || is_gpu(&dev))
+        RP_TRY_OUT(compile_tuner_of(cfg, c->device, &tuner, &tunes, err));
+    if (tunes) o.tuner = &tuner;
     o.key_fields = fields;
     o.splitting_ops = (const char *const *)cfg->splitting_ops.v;
     o.n_splitting_ops = (uint32_t)cfg->splitting_ops.n;

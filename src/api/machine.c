@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/host.h"
 #include "base/status.h"
 #include "cache/store.h"
 #include "compile/toolchain.h"
@@ -30,20 +31,10 @@ double rp_process_age_ms(void) {
     return (double)base_process_age_ns() / 1e6;
 }
 
-/* "model name : X" of /proc/cpuinfo. */
 static json_t *cpu_model(void) {
-    char *text = NULL;
-    size_t size = 0;
-    json_t *out = NULL;
-    if (base_file_read("/proc/cpuinfo", 16u << 20, &text, &size, NULL) == RP_OK) {
-        char *at = strstr(text, "model name"), *colon = at ? strchr(at, ':') : NULL;
-        if (colon) {
-            colon += strspn(colon, ": \t");
-            colon[strcspn(colon, "\n")] = 0;
-            out = config_text_json(colon);
-        }
-    }
-    base_free(text);
+    char *name = base_processor();
+    json_t *out = name ? config_text_json(name) : NULL;
+    base_free(name);
     return out ? out : json_null();
 }
 

@@ -9,6 +9,8 @@
 #include "plan/plan.h"
 #include "split/split.h"
 
+typedef struct compile_tuner compile_tuner;
+
 typedef struct compile_options {
     const rp_compiler *backend;
     gen_isa isa;
@@ -23,6 +25,9 @@ typedef struct compile_options {
     bool passes;                    /* run the pass pipeline */
     const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
     uint32_t n_skip_passes;
+    compile_tuner
+        *tuner;        /* (optional) measures what else than the rules' choices there is (tune.h) */
+    bool trial;        /* it is the tuner who compiles: channels are not told */
     bool keep_sources; /* the generated text of each piece beside its code */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *user;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cache/key.h"
 #include "compile/dump.h"
+#include "compile/tune.h"
 #include "compile/units.h"
 #include "pass/pipeline.h"
 
@@ -56,8 +57,25 @@ static rp_status add_skipped(const compile_options *opt, cache_key *k, rp_error 
     return st;
 }
 
+/* What was chosen, where anything was. */
+static rp_status add_choices(const compile_choices *choices, cache_key *k, rp_error *err) {
+    base_buf text;
+    bool any = false;
+    base_buf_init(&text, 0);
+    for (uint32_t i = 0; i < choices->n; i++) {
+        const size_t before = text.len;
+        lower_choice_print(&choices->of[i], false, &text);
+        any = any || text.len > before;
+        base_buf_putc(&text, ';');
+    }
+    rp_status st = base_buf_status(&text, err);
+    if (st == RP_OK && any) st = cache_key_add(k, "choices", text.data, err);
+    base_buf_done(&text);
+    return st;
+}
+
 static rp_status entry_key(const compile_manager *m, const split_piece *sp, const char *range,
-                           base_hash128 *out, rp_error *err) {
+                           const compile_choices *choices, base_hash128 *out, rp_error *err) {
     const compile_options *opt = m->opt;
     rp_status st = RP_OK;
     char hex[33];
@@ -71,6 +89,7 @@ static rp_status entry_key(const compile_manager *m, const split_piece *sp, cons
     RP_TRY_OUT(cache_key_add(k, "fields", opt->key_fields ? opt->key_fields : "", err));
     RP_TRY_OUT(cache_key_add(k, "passes", opt->passes ? "on" : "off", err));
     RP_TRY_OUT(add_skipped(opt, k, err));
+    RP_TRY_OUT(add_choices(choices, k, err));
     *out = cache_key_hash(k);
 out:
     cache_key_free(k);
@@ -79,11 +98,17 @@ out:
 
 /* --- lowering ------------------------------------------------------------------ */
 
-static rp_status lower_optimised(const compile_options *opt, const split_piece *sp,
-                                 lower_piece *out, rp_error *err) {
+rp_status compile_lower(const compile_options *opt, const split_piece *sp,
+                        const compile_choices *choices, bool labels, lower_piece *out,
+                        rp_error *err) {
     const pass_options passes = {
         .skip = opt->skip_passes, .n_skip = opt->n_skip_passes, .piece = true};
-    const lower_options lo = {.isa = opt->isa, .exact = opt->exact, .passes = &passes};
+    const lower_options lo = {.isa = opt->isa,
+                              .exact = opt->exact,
+                              .passes = &passes,
+                              .labels = labels,
+                              .choices = choices->of,
+                              .n_choices = choices->n};
     ir_graph *g = NULL;
     if (!opt->passes) return opt->backend->lower(sp->graph, &lo, out, err);
     RP_TRY(pass_run_all(sp->graph, &passes, &g, err));
@@ -108,21 +133,34 @@ static bool same_key(base_hash128 a, base_hash128 b) {
     return a.lo == b.lo && a.hi == b.hi;
 }
 
-rp_status compile_manager_add(compile_manager *m, const split_piece *sp, uint32_t *entry,
-                              bool *added, rp_error *err) {
+rp_status compile_manager_add_chosen(compile_manager *m, const split_piece *sp,
+                                     const compile_choices *choices, uint32_t *entry, bool *added,
+                                     rp_error *err) {
     compile_entry e = {.piece = sp, .range = COMPILE_RANGE_GENERAL};
     RP_TRY(reserve(m, err));
-    RP_TRY(entry_key(m, sp, e.range, &e.key, err));
+    RP_TRY(entry_key(m, sp, e.range, choices, &e.key, err));
     *added = false;
     for (*entry = 0; *entry < m->n_entries; (*entry)++)
         if (same_key(m->entries[*entry].key, e.key)) return RP_OK;
     int64_t t0 = base_now_ns();
-    RP_TRY(lower_optimised(m->opt, sp, &e.lowered, err));
+    RP_TRY(compile_lower(m->opt, sp, choices, false, &e.lowered, err));
     e.lower_ms = (double)(base_now_ns() - t0) / 1e6;
-    compile_log_lowered(sp, &e.lowered, e.lower_ms);
+    if (!m->opt->trial) compile_log_lowered(sp, &e.lowered, e.lower_ms);
     m->entries[m->n_entries++] = e;
     *added = true;
     return RP_OK;
+}
+
+rp_status compile_manager_add(compile_manager *m, const split_piece *sp, uint32_t *entry,
+                              bool *added, rp_error *err) {
+    lower_choice *choices = NULL;
+    uint32_t n = 0;
+    if (m->opt->tuner && !sp->splitting)
+        RP_TRY(compile_tune_piece(m->opt, &m->host, sp, &choices, &n, err));
+    const compile_choices chosen = {choices, n};
+    rp_status st = compile_manager_add_chosen(m, sp, &chosen, entry, added, err);
+    base_free(choices);
+    return st;
 }
 
 /* --- units --------------------------------------------------------------------------- */
@@ -240,7 +278,7 @@ static rp_status find_missing(compile_manager *m, rp_error *err) {
     for (uint32_t i = 0; i < m->n_jobs; i++) {
         job *j = &m->jobs[i];
         if (m->opt->keep_sources && j->u.n_functions && m->host.store) keep_source(m, j);
-        if (j->u.n_functions && base_log_on(RP_LOG_CH_OUTPUT_CODE, false))
+        if (!m->opt->trial && j->u.n_functions && base_log_on(RP_LOG_CH_OUTPUT_CODE, false))
             base_log_ch(RP_LOG_CH_OUTPUT_CODE, false, "%s", j->u.source);
         rp_status st = load_job(m, j, err);
         if (st == RP_NOT_FOUND)
@@ -314,7 +352,7 @@ rp_status compile_manager_run(compile_manager *m, rp_error *err) {
     RP_TRY(make_jobs(m, err));
     RP_TRY(find_missing(m, err));
     RP_TRY(work_off(m, err));
-    for (uint32_t i = 0; i < m->n_jobs; i++) report_job(m, &m->jobs[i]);
+    for (uint32_t i = 0; i < m->n_jobs && !m->opt->trial; i++) report_job(m, &m->jobs[i]);
     for (uint32_t i = 0; i < m->n_entries; i++) RP_TRY(place_functions(m, i, err));
     return RP_OK;
 }

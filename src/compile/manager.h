@@ -32,6 +32,18 @@ void compile_manager_free(compile_manager *m);
 /* sp is borrowed. *entry is that of the first piece with the same key; *added: this one is. */
 rp_status compile_manager_add(compile_manager *m, const split_piece *sp, uint32_t *entry,
                               bool *added, rp_error *err) RP_MUST_USE;
+/* The same with a choice for each group of fusion, n_choices of them, in place of the rules'. Copied. */
+typedef struct compile_choices {
+    const lower_choice *of; /* by group */
+    uint32_t n;
+} compile_choices;
+rp_status compile_manager_add_chosen(compile_manager *m, const split_piece *sp,
+                                     const compile_choices *choices, uint32_t *entry, bool *added,
+                                     rp_error *err) RP_MUST_USE;
+/* What opt->backend makes of sp after the passes. */
+rp_status compile_lower(const compile_options *opt, const split_piece *sp,
+                        const compile_choices *choices, bool labels, lower_piece *out,
+                        rp_error *err) RP_MUST_USE;
 /* Code for all entries. */
 rp_status compile_manager_run(compile_manager *m, rp_error *err) RP_MUST_USE;
 const compile_entry *compile_manager_entry(const compile_manager *m, uint32_t entry);

@@ -34,8 +34,8 @@ typedef struct maker {
 
 /* --- who has it ------------------------------------------------------------------ */
 
-static rp_status hash_kernel(const lower_piece *p, const lower_kernel *k, base_hash128 *out,
-                             rp_error *err) {
+rp_status compile_kernel_hash(const lower_piece *p, const lower_kernel *k, base_hash128 *out,
+                              rp_error *err) {
     const size_t name = strlen(k->name);
     base_buf b;
     base_buf_init(&b, 0);
@@ -63,7 +63,7 @@ static rp_status enter_piece(maker *m, uint32_t piece, rp_error *err) {
     const lower_piece *p = m->pieces[piece];
     for (uint32_t i = 0; i < p->n_kernels; i++) {
         known k = {.piece = piece, .kernel = i};
-        RP_TRY(hash_kernel(p, &p->kernels[i], &k.hash, err));
+        RP_TRY(compile_kernel_hash(p, &p->kernels[i], &k.hash, err));
         m->owner[m->first[piece] + i] = find_or_add(m, k);
     }
     return RP_OK;

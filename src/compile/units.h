@@ -5,6 +5,7 @@
 #ifndef COMPILE_UNITS_H
 #define COMPILE_UNITS_H
 
+#include "base/hash.h"
 #include "lower/lower.h"
 
 /* Where kernel i of a piece is. */
@@ -25,6 +26,10 @@ typedef struct compile_units {
     compile_place **places; /* by piece and kernel */
     uint32_t n_pieces;
 } compile_units;
+
+/* Of the text of kernel k of p, its own name left out, and of what it uses of the templates. */
+rp_status compile_kernel_hash(const lower_piece *p, const lower_kernel *k, base_hash128 *out,
+                              rp_error *err) RP_MUST_USE;
 
 /* Pieces are borrowed, and symbols point into them. */
 rp_status compile_units_make(const lower_piece *const *pieces, uint32_t n, gen_isa isa,

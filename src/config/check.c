@@ -53,9 +53,59 @@ static rp_status check_device(const rp_compilation_config *cfg, rp_error *err) {
                    config_shown(d, shown));
 }
 
+/* --- options of inductor ------------------------------------------------------------ */
+
+static rp_status read_option(const char *name, const json_t *value, config_autotune *out,
+                             rp_error *err) {
+    const config_field *f = &config_table[CONFIG_ID_inductor_compile_config];
+    char shown[CONFIG_SHOWN];
+    bool *on = strcmp(name, "max_autotune") == 0                ? &out->list
+               : strcmp(name, "coordinate_descent_tuning") == 0 ? &out->descend
+                                                                : NULL;
+    if (config_json_is_off(value)) return RP_OK;
+    if (on && json_is_true(value)) {
+        *on = true;
+        return RP_OK;
+    }
+    char *text = config_json_text(value);
+    if (!text) return rp_fail(err, RP_NOMEM, "no memory for the text of %s", f->name);
+    rp_status st =
+        on ? rp_fail(err, RP_CONFIG, "%s.%s=%s: expected true or false", f->name, name,
+                     config_shown(text, shown))
+           : rp_fail(err, RP_UNSUPPORTED,
+                     "%s.%.64s=%s is not supported: only max_autotune and "
+                     "coordinate_descent_tuning have anything to choose here; leave it out",
+                     f->name, name, config_shown(text, shown));
+    base_free(text);
+    return st;
+}
+
+rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *out,
+                             rp_error *err) {
+    rp_status st = RP_OK;
+    const char *name;
+    json_t *value, *all = json_loads(cfg->inductor_compile_config, 0, NULL);
+    *out = (config_autotune){0};
+    if (!all) return rp_fail(err, RP_NOMEM, "no memory for inductor_compile_config");
+    json_object_foreach(all, name, value) if (st == RP_OK) st = read_option(name, value, out, err);
+    json_decref(all);
+    return st;
+}
+
+static rp_status check_autotune(const rp_compilation_config *cfg, rp_error *err) {
+    config_autotune on;
+    RP_TRY(config_autotune_of(cfg, &on, err));
+    if (!(on.list || on.descend) || strncmp(cfg->device, "cuda", 4) != 0) return RP_OK;
+    return rp_fail(err, RP_UNSUPPORTED,
+                   "inductor_compile_config=%s is not supported: kernels of a GPU have one form "
+                   "each; leave it at {} for device=%s",
+                   cfg->inductor_compile_config, cfg->device);
+}
+
 rp_status config_check(rp_compilation_config *cfg, rp_error *err) {
     RP_TRY(check_pairs(cfg, err));
     RP_TRY(check_device(cfg, err));
+    RP_TRY(check_autotune(cfg, err));
     for (int i = 0; i < CONFIG_ID_COUNT_; i++) RP_TRY(check_machinery(cfg, i, err));
     return RP_OK;
 }

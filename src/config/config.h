@@ -95,6 +95,13 @@ struct rp_compilation_config {
 rp_status config_note_add(rp_compilation_config *cfg, const char *reason, rp_error *err,
                           const char *what, ...) RP_PRINTF(4, 5) RP_MUST_USE;
 
+/* What inductor_compile_config asks of the autotuner. */
+typedef struct config_autotune {
+    bool list, descend; /* max_autotune, coordinate_descent_tuning */
+} config_autotune;
+rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *out,
+                             rp_error *err) RP_MUST_USE;
+
 /* Calls fn for every setting that enters the key of this scope, in table order: each can be a factor
  * of its own, so that a miss can be explained by its name. Stops at the first failure. */
 typedef rp_status (*config_key_fn)(void *user, const char *name, const char *value, rp_error *err);

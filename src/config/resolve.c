@@ -159,6 +159,17 @@ static rp_status resolve_backend(rp_compilation_config *cfg, const rp_model_fact
     return set_backend(cfg, inductor ? "inductor" : "eager", err);
 }
 
+/* Who generates nothing has nothing to choose. */
+static rp_status resolve_autotune(rp_compilation_config *cfg, rp_error *err) {
+    config_autotune on;
+    char shown[CONFIG_SHOWN];
+    RP_TRY(config_autotune_of(cfg, &on, err));
+    if (!(on.list || on.descend) || strcmp(cfg->backend, "inductor") == 0) return RP_OK;
+    return config_overrule(cfg, true, "only backend=inductor generates code", err,
+                           "inductor_compile_config=%s",
+                           config_shown(cfg->inductor_compile_config, shown));
+}
+
 /* Entries that no node of the graph answers to split nothing: a slip of the pen, or another model's ops. */
 static rp_status drop_absent_ops(rp_compilation_config *cfg, const rp_model_facts *facts,
                                  rp_error *err) {
@@ -332,6 +343,7 @@ rp_status rp_config_resolve(rp_compilation_config *cfg, const rp_model_facts *gi
     RP_TRY(apply_eager(cfg, err));
     apply_levels(cfg);
     RP_TRY(resolve_backend(cfg, &facts, err));
+    RP_TRY(resolve_autotune(cfg, err));
     RP_TRY(resolve_splitting(cfg, &facts, err));
     RP_TRY(couple_mode(cfg, err));
     RP_TRY(couple_attention(cfg, facts.attention, err));

@@ -102,6 +102,8 @@ char *config_value_text(const config_field *f, const void *slot);
 bool config_value_is_default(const config_field *f, const void *slot);
 /* null, false, 0, empty, or an object of nothing else. */
 bool config_value_is_off(const config_field *f, const void *slot);
+/* The same of a part of one. */
+bool config_json_is_off(const json_t *value);
 /* *out: a value that asks for something: not its default, not off where the default is off as well, and not what is done
  * anyway (same). RP_NOMEM. */
 rp_status config_value_asks(const config_field *f, const void *slot, bool *out,

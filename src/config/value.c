@@ -361,12 +361,13 @@ bool config_value_is_default(const config_field *f, const void *slot) {
     return is;
 }
 
-static bool is_off(const json_t *value) {
+bool config_json_is_off(const json_t *value) {
     const char *key;
     json_t *item;
     if (json_is_object(value)) {
         json_object_foreach((json_t *)value, key, item) {
-            if (json_is_object(item) ? json_object_size(item) > 0 : !is_off(item)) return false;
+            if (json_is_object(item) ? json_object_size(item) > 0 : !config_json_is_off(item))
+                return false;
         }
         return true;
     }
@@ -378,7 +379,7 @@ static bool is_off(const json_t *value) {
 
 bool config_value_is_off(const config_field *f, const void *slot) {
     json_t *value = config_value_json(f, slot);
-    bool off = is_off(value);
+    bool off = config_json_is_off(value);
     json_decref(value);
     return off;
 }
@@ -390,7 +391,7 @@ rp_status config_value_asks(const config_field *f, const void *slot, bool *out, 
     if (st == RP_OK && f->same) st = config_value_parse(f, f->same, &done, err);
     if (st == RP_OK)
         *out = !same(value, deflt) && !(done && same(value, done)) &&
-               !(is_off(value) && is_off(deflt));
+               !(config_json_is_off(value) && config_json_is_off(deflt));
     json_decref(value);
     json_decref(deflt);
     json_decref(done);

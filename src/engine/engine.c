@@ -141,6 +141,7 @@ static rp_status try_plans(rp_engine *e, rp_error *err) {
     engine_plans_options p = {.source = e->source,
                               .config = e->config,
                               .store = e->store,
+                              .device = e->device,
                               .isa = e->isa,
                               .arch = e->arch,
                               .threads = e->n_threads,

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "compile/dump.h"
 #include "compile/skips.h"
+#include "compile/tune.h"
 #include "engine/exchange.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
@@ -207,11 +208,15 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     compile_task task[2] = {{0}};
     const rp_graph *const traced[] = {model, head};
     compile_skips skips;
+    compile_tuner tuner;
+    bool tunes = false;
     rp_status st = RP_OK;
     bool eager = is_eager(o);
     RP_TRY_OUT(find_compiler(o, eager, &tc, &nvrtc, out, err));
     RP_TRY_OUT(rp_config_key_pieces(o->config, RP_KEY_PIECE, &fields, err));
     RP_TRY_OUT(compile_skips_of(o->config, &skips, err));
+    if (o->device && !eager)
+        RP_TRY_OUT(compile_tuner_of(o->config, o->device, &tuner, &tunes, err));
     compile_options c = {.backend = compiler_of(o, eager),
                          .nvrtc = &nvrtc,
                          .isa = o->isa,
@@ -225,6 +230,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .passes = !eager,
                          .skip_passes = skips.name,
                          .n_skip_passes = skips.n,
+                         .tuner = tunes ? &tuner : NULL,
                          .keep_sources = o->config->compile_cache_save_format.v ==
                                          CONFIG_SAVE_UNPACKED,
                          .progress = o->progress,

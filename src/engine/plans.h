@@ -5,6 +5,7 @@
 #include "compile/compile.h"
 #include "config/config.h"
 #include "cache/key.h"
+#include "hal/hal.h"
 #include "model/llama.h"
 
 typedef struct engine_plans {
@@ -24,6 +25,7 @@ typedef struct engine_plans_options {
     const model_source *source;
     rp_compilation_config *config; /* resolved; downgrades are noted in it */
     cache_store *store;
+    hal_device *device; /* (optional) that the autotuner measures */
     gen_isa isa;
     const char *arch; /* of a GPU (hal_device_info.arch); "" or NULL: this host is compiled for */
     uint32_t threads;

@@ -131,6 +131,7 @@ static rp_status start(runner *r, plan_run *out) {
                          .store = r->opt->store,
                          .nvrtc = r->opt->nvrtc,
                          .exact = r->opt->exact,
+                         .tuner = r->opt->tuner,
                          .threads = 1,
                          .splitting_ops = r->opt->splitting_ops,
                          .n_splitting_ops = r->opt->n_splitting_ops,

@@ -26,7 +26,8 @@ typedef struct plan_run_options {
     hal_device *open;           /* (optional) a device in the place of that one; borrowed */
     const compile_nvrtc *nvrtc; /* for compile_cuda */
     bool exact;
-    bool as_graph; /* a replay of a device graph */
+    compile_tuner *tuner; /* (optional) */
+    bool as_graph;        /* a replay of a device graph */
 } plan_run_options;
 
 /* leaves are not changed. Inputs, params, states and outputs lie beside pages without access (support/guarded.h): a read or a write

@@ -115,6 +115,64 @@ static void what_has_no_machinery_is_refused(void **state) {
                         "{\"max_autotune\":false,\"depth\":0,\"more\":{}}"));
 }
 
+static void options_of_inductor_act_or_are_refused(void **state) {
+    static const struct {
+        const char *value;
+        rp_status st;
+        const char *text; /* NULL: taken, with both bits */
+        bool list, descend;
+    } cases[] = {
+        {"{\"max_autotune\":true}", RP_OK, NULL, true, false},
+        {"{\"coordinate_descent_tuning\":true,\"max_autotune\":false}", RP_OK, NULL, false, true},
+        {"{\"max_autotune\":true,\"coordinate_descent_tuning\":true,\"triton\":{}}", RP_OK, NULL,
+         true, true},
+        {"{\"max_autotune\":2}", RP_CONFIG,
+         "inductor_compile_config.max_autotune=2: expected true or false", false, false},
+        {"{\"max_autotune\":true,\"epilogue_fusion\":true}", RP_UNSUPPORTED,
+         "inductor_compile_config.epilogue_fusion=true is not supported: only max_autotune and "
+         "coordinate_descent_tuning have anything to choose here; leave it out",
+         false, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_compilation_config *cfg = NULL;
+        config_autotune on;
+        rp_error err = {0};
+        rp_status st = resolve("inductor_compile_config", cases[i].value, &cfg, &err);
+        assert_int_equal(st, cases[i].st);
+        if (cases[i].text) assert_string_equal(err.text, cases[i].text);
+        if (st != RP_OK) continue;
+        CHECK_OK(config_autotune_of(cfg, &on, &err), &err);
+        assert_int_equal(on.list, cases[i].list);
+        assert_int_equal(on.descend, cases[i].descend);
+        assert_int_equal(rp_config_notes(cfg, NULL), 0);
+        rp_config_free(cfg);
+    }
+}
+
+/* A GPU has no choices, and op by op there is nothing to choose. */
+static void tuning_wants_generated_code_of_a_cpu(void **state) {
+    const rp_config_note *notes;
+    rp_error err = {0};
+    (void)state;
+    for (int eager = 0; eager < 2; eager++) {
+        rp_compilation_config *cfg = rp_config_new();
+        CHECK_OK(rp_config_set(cfg, eager ? "level=1" : "device=cuda", &err), &err);
+        CHECK_OK(rp_config_set(cfg, "inductor_compile_config.max_autotune=true", &err), &err);
+        rp_status st = rp_config_resolve(cfg, NULL, &err);
+        assert_int_equal(st, eager ? RP_OK : RP_UNSUPPORTED);
+        if (eager) {
+            assert_int_equal(rp_config_notes(cfg, &notes), 1);
+            assert_string_equal(notes->what, "inductor_compile_config={\"max_autotune\":true}");
+            assert_string_equal(notes->reason, "only backend=inductor generates code");
+        } else {
+            assert_non_null(strstr(err.text, "kernels of a GPU have one form each"));
+        }
+        rp_config_free(cfg);
+        err = (rp_error){0};
+    }
+}
+
 static void what_holds_in_any_case_is_noted(void **state) {
     unsigned n = 0;
     (void)state;
@@ -164,6 +222,7 @@ static const struct effect {
     {CONFIG_ID_backend, "none", NULL},
     {CONFIG_ID_use_inductor, "false", NULL},
     {CONFIG_ID_splitting_ops, "[]", NULL},
+    {CONFIG_ID_inductor_compile_config, "{\"max_autotune\":true}", "src/config/check.c"},
     {CONFIG_ID_skip_passes, "simplify", "src/compile/skips.c"},
     {CONFIG_ID_pass_eliminate_noops, "false", "src/compile/skips.c"},
     {CONFIG_ID_pass_fuse_norm_quant, "false", "src/compile/skips.c"},
@@ -371,6 +430,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_default_asks_for_nothing),
         cmocka_unit_test(what_has_no_machinery_is_refused),
+        cmocka_unit_test(options_of_inductor_act_or_are_refused),
+        cmocka_unit_test(tuning_wants_generated_code_of_a_cpu),
         cmocka_unit_test(what_holds_in_any_case_is_noted),
         cmocka_unit_test(what_is_computed_cannot_be_set),
         cmocka_unit_test(what_is_taken_acts),

@@ -171,6 +171,8 @@ static void what_is_in_the_key_changes_a_plan(void **state) {
         const char *value = effect_of(f->name);
         rp_error err = {0};
         if (f->key == CONFIG_KEY_NONE) continue;
+        /* What a clock says decides: test/unit/compile_tune.c has one that is set. */
+        if (id == CONFIG_ID_inductor_compile_config) continue;
         if (!value)
             fail_msg("%s is in the key: a value of it that has an effect is wanted here", f->name);
         rp_compilation_config *cfg = base_config();

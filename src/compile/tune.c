@@ -1,0 +1,490 @@
+/* Kernels of a piece without a record are measured in passes: first what lower_choices lists, then steps from the best. All kernels
+ * of a pass are compiled at once, variant v having choice v of each, and measured one after the other. */
+#include "compile/tune.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "compile/tune_bench.h"
+#include "compile/tune_race.h"
+#include "compile/tune_record.h"
+#include "compile/units.h"
+
+enum {
+    MAX_MEASURED = 96, /* of a kernel, in all passes */
+    MAX_PASSES = 8,
+    MAX_REPEATS = 256,
+    READING_NS = 100000 /* a reading is of as many launches as take so long */
+};
+
+static atomic_uint_least64_t readings;
+
+uint64_t compile_tune_readings(void) {
+    return atomic_load(&readings);
+}
+
+/* --- what is asked for ------------------------------------------------------------------ */
+
+static rp_status read_budget(int64_t *ns, rp_error *err) {
+    const char *text = base_env_or_default(BASE_ENV_AUTOTUNE_BUDGET);
+    char *end = NULL;
+    const double s = strtod(text, &end);
+    if (end == text || *end || !(s >= 0) || s > 1e6)
+        return rp_fail(err, RP_CONFIG,
+                       "REPRISE_AUTOTUNE_BUDGET=%.40s: expected seconds, as in 20 or 0.5", text);
+    *ns = (int64_t)(s * 1e9);
+    return RP_OK;
+}
+
+rp_status compile_tuner_of(const rp_compilation_config *cfg, hal_device *d, compile_tuner *out,
+                           bool *on, rp_error *err) {
+    config_autotune asks;
+    hal_device_info info;
+    RP_TRY(config_autotune_of(cfg, &asks, err));
+    *on = asks.list || asks.descend;
+    if (!*on) return RP_OK;
+    d->ops->info(d, &info);
+    if (strcmp(info.name, "cpu") != 0)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "inductor_compile_config=%s is not supported: %s; leave it at {}",
+                       cfg->inductor_compile_config,
+                       *info.arch ? "kernels of a GPU have one form each"
+                                  : "a device that runs nothing cannot be measured");
+    *out = (compile_tuner){.device = d, .list = asks.list, .descend = asks.descend};
+    return read_budget(&out->budget, err);
+}
+
+/* A kernel being tuned. */
+typedef struct subject {
+    const lower_kernel *k; /* as the rules have it */
+    cache_key *key;
+    uint32_t like; /* the subject with the same key that was measured for it; itself: none */
+    bool known;    /* by a record */
+    bool done;     /* nothing near the best is better */
+    bool told;     /* by rounds enough */
+    uint32_t n_read, n_crowded; /* readings, and those in which other programs held the cores */
+    lower_choice best;
+    uint32_t best_at; /* variant of the bench */
+    compile_measured all[MAX_MEASURED];
+    uint32_t n_all;
+    /* of this pass: choices, and the variants that have them */
+    lower_choice choice[LOWER_MAX_CHOICES + 1];
+    uint32_t at[LOWER_MAX_CHOICES + 1];
+    uint32_t n;
+} subject;
+
+typedef struct tuning {
+    const compile_options *opt;
+    const compile_host *host;
+    compile_tuner *t;
+    const split_piece *sp;
+    lower_piece base;
+    subject *s;
+    uint32_t n;
+    compile_bench *bench;
+    uint32_t n_variants;
+    double compile_s, measure_s;
+} tuning;
+
+/* --- clocks --------------------------------------------------------------------------- */
+
+static int64_t now(const tuning *g) {
+    return g->t->now ? g->t->now(g->t->user) : base_now_ns();
+}
+
+/* By the device's own clock where it has one. */
+static rp_status time_list(const compile_trial *t, int64_t *ns, rp_error *err) {
+    hal_device *d = t->device;
+    int64_t each[MAX_REPEATS] = {0};
+    const int64_t t0 = base_now_ns();
+    if (!d->ops->time) {
+        RP_TRY(d->ops->launch(d, t->launches, t->n, t->scratch, err));
+        RP_TRY(d->ops->synchronize(d, err));
+        *ns = base_now_ns() - t0;
+        return RP_OK;
+    }
+    RP_TRY(hal_time(d, t->launches, t->n, t->scratch, each, err));
+    *ns = 0;
+    for (uint32_t i = 0; i < t->n; i++) *ns += each[i];
+    return RP_OK;
+}
+
+/* --- one kernel ------------------------------------------------------------------------ */
+
+typedef struct heat {
+    const tuning *g;
+    subject *s;
+    uint32_t repeats;
+} heat;
+
+static rp_status read_choice(const tuning *g, subject *s, uint32_t i, uint32_t repeats, int64_t *ns,
+                             rp_error *err) {
+    hal_launch list[MAX_REPEATS];
+    compile_trial t = {.device = compile_bench_device(g->bench),
+                       .label = s->k->label,
+                       .choice = &s->choice[i],
+                       .launches = list,
+                       .n = repeats};
+    const hal_launch *l = compile_bench_launch(g->bench, s->at[i], s->k->name, &t.scratch);
+    const uint64_t crowded = hal_device_counters(t.device)->crowded_lists;
+    int64_t all = 0;
+    if (!l) return rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no launch", s->k->name);
+    for (uint32_t k = 0; k < repeats; k++) list[k] = *l;
+    (void)atomic_fetch_add(&readings, 1);
+    RP_TRY(g->t->time ? g->t->time(g->t->user, &t, &all, err) : time_list(&t, &all, err));
+    *ns = all / repeats;
+    s->n_read++;
+    s->n_crowded += hal_device_counters(t.device)->crowded_lists > crowded;
+    return RP_OK;
+}
+
+static rp_status run_heat(void *user, uint32_t i, int64_t *ns, rp_error *err) {
+    const heat *h = user;
+    return read_choice(h->g, h->s, i, h->repeats, ns, err);
+}
+
+static int64_t heat_now(void *user) {
+    return now(((const heat *)user)->g);
+}
+
+/* Code is read, pages are mapped and threads are there after the first; the last says how long a launch takes. */
+static rp_status warm_up(heat *h, int64_t deadline, rp_error *err) {
+    int64_t ns = 0;
+    for (uint32_t i = h->s->n + 1; i-- > 0 && now(h->g) < deadline;)
+        RP_TRY(read_choice(h->g, h->s, i % h->s->n, 1, &ns, err));
+    const int64_t want = READING_NS / (ns > 0 ? ns : 1);
+    h->repeats = want < 1 ? 1 : want > MAX_REPEATS ? MAX_REPEATS : (uint32_t)want;
+    return RP_OK;
+}
+
+static void add_measured(subject *s, const lower_choice *c, int64_t ns) {
+    for (uint32_t i = 0; i < s->n_all; i++) {
+        if (!lower_choice_eq(&s->all[i].choice, c)) continue;
+        if (ns < s->all[i].ns) s->all[i].ns = ns;
+        return;
+    }
+    if (s->n_all < MAX_MEASURED) s->all[s->n_all++] = (compile_measured){*c, ns};
+}
+
+/* Where threads come and go, readings say more of the neighbours than of the choices. */
+static bool is_crowded(const subject *s) {
+    return s->n_crowded * 4 > s->n_read;
+}
+
+/* The choices of this pass against the best so far, which is the first of them. */
+static rp_status measure(tuning *g, subject *s, int64_t deadline, rp_error *err) {
+    compile_racer out[LOWER_MAX_CHOICES + 1];
+    uint32_t best = 0;
+    heat h = {.g = g, .s = s};
+    if (s->n < 2 || now(g) >= deadline) return RP_OK;
+    RP_TRY(warm_up(&h, deadline, err));
+    const compile_race r = {run_heat, heat_now, &h, deadline};
+    RP_TRY(compile_race_run(&r, s->n, out, &best, err));
+    for (uint32_t i = 0; i < s->n; i++)
+        if (out[i].median) add_measured(s, &s->choice[i], out[i].median);
+    if (is_crowded(s)) {
+        s->done = true;
+        return RP_OK;
+    }
+    s->told = s->told || out[0].rounds >= COMPILE_RACE_LEAST;
+    s->done = best == 0;
+    s->best = s->choice[best];
+    s->best_at = s->at[best];
+    return RP_OK;
+}
+
+/* --- passes ------------------------------------------------------------------------------ */
+
+static bool is_measured(const subject *s, const lower_choice *c) {
+    for (uint32_t i = 0; i < s->n_all; i++)
+        if (lower_choice_eq(&s->all[i].choice, c)) return true;
+    return false;
+}
+
+/* Choices of the pass; the first is the best so far. Returns how many are new. */
+static uint32_t list_choices(const tuning *g, subject *s, bool first) {
+    lower_choice all[LOWER_MAX_CHOICES];
+    const gen_isa isa = g->opt->isa;
+    const uint32_t n = first && g->t->list ? lower_choices(s->k, isa, all)
+                                           : lower_choices_near(s->k, isa, &s->best, all);
+    s->choice[0] = s->best;
+    s->at[0] = s->best_at;
+    s->n = 1;
+    if (s->known || s->like != (uint32_t)(s - g->s) || s->done) return 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!lower_choice_eq(&all[i], &s->best) && !is_measured(s, &all[i]))
+            s->choice[s->n++] = all[i];
+    return s->n - 1;
+}
+
+/* Variant v of the pass has choice v + 1 of each kernel that has so many, and the rules' of all others. */
+static rp_status add_variants(tuning *g, uint32_t n, bool first, rp_error *err) {
+    rp_status st = RP_OK;
+    const uint32_t extra = first; /* the rules themselves come first */
+    const uint32_t groups = g->base.n_groups;
+    lower_choice *of = base_alloc_array((size_t)(n + extra) * groups + 1, sizeof *of);
+    compile_choices *variants = base_alloc_array(n + extra + 1u, sizeof *variants);
+    if (!of || !variants) {
+        st = rp_fail(err, RP_NOMEM, "%u variants", n);
+        goto out;
+    }
+    for (uint32_t v = 0; v < n + extra; v++)
+        variants[v] = (compile_choices){of + (size_t)v * groups, groups};
+    for (uint32_t i = 0; i < g->n; i++)
+        for (uint32_t c = 1; c < g->s[i].n; c++) {
+            const uint32_t v = c - 1 + extra;
+            of[(size_t)v * groups + g->s[i].k->group] = g->s[i].choice[c];
+            g->s[i].at[c] = g->n_variants + v;
+        }
+    RP_TRY_OUT(compile_bench_add(g->bench, variants, n + extra, err));
+    g->n_variants += n + extra;
+out:
+    base_free(of);
+    base_free(variants);
+    return st;
+}
+
+/* What a choice makes of the kernel: text and launch. */
+typedef struct outcome {
+    base_hash128 text;
+    long long items, grain;
+} outcome;
+
+static rp_status outcome_of(const tuning *g, const subject *s, uint32_t i, outcome *out,
+                            rp_error *err) {
+    const lower_piece *p = compile_bench_piece(g->bench, s->at[i]);
+    size_t scratch;
+    const hal_launch *l = compile_bench_launch(g->bench, s->at[i], s->k->name, &scratch);
+    *out = (outcome){.items = l ? l->items : 0, .grain = l ? l->grain : 0};
+    for (uint32_t k = 0; k < p->n_kernels; k++)
+        if (strcmp(p->kernels[k].name, s->k->name) == 0)
+            return compile_kernel_hash(p, &p->kernels[k], &out->text, err);
+    return rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no text", s->k->name);
+}
+
+static bool same_outcome(const outcome *a, const outcome *b) {
+    if (a->text.lo != b->text.lo || a->text.hi != b->text.hi || a->items != b->items) return false;
+    /* Shares of all items are one share. */
+    return a->grain == b->grain || (a->grain >= a->items && b->grain >= b->items);
+}
+
+/* Equal ones are measured once. */
+static rp_status drop_equal(const tuning *g, subject *s, rp_error *err) {
+    outcome seen[LOWER_MAX_CHOICES + 1];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint32_t k = 0;
+        RP_TRY(outcome_of(g, s, i, &seen[kept], err));
+        if (seen[kept].items == 0) { /* nothing runs at these sizes */
+            s->n = 1;
+            return RP_OK;
+        }
+        while (!same_outcome(&seen[k], &seen[kept])) k++;
+        if (k < kept) continue;
+        s->choice[kept] = s->choice[i];
+        s->at[kept++] = s->at[i];
+    }
+    s->n = kept;
+    return RP_OK;
+}
+
+static rp_status run_pass(tuning *g, bool first, bool *more, rp_error *err) {
+    uint32_t most = 0, left = 0;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const uint32_t n = list_choices(g, &g->s[i], first);
+        if (n > most) most = n;
+        left += n > 0;
+    }
+    *more = most > 0;
+    if (!*more) return RP_OK;
+    int64_t t0 = base_now_ns();
+    RP_TRY(add_variants(g, most, first, err));
+    g->compile_s += (double)(base_now_ns() - t0) / 1e9;
+    t0 = base_now_ns();
+    for (uint32_t i = 0; i < g->n; i++) {
+        subject *s = &g->s[i];
+        if (s->n < 2) continue;
+        const int64_t began = now(g);
+        RP_TRY(drop_equal(g, s, err));
+        RP_TRY(measure(g, s, began + g->t->budget / left--, err));
+        g->t->budget -= now(g) - began;
+    }
+    g->measure_s += (double)(base_now_ns() - t0) / 1e9;
+    return RP_OK;
+}
+
+static rp_status run_passes(tuning *g, rp_error *err) {
+    bool more = true;
+    RP_TRY(compile_bench_new(g->opt, g->sp, g->t->device, &g->bench, err));
+    for (uint32_t pass = 0; more && pass < MAX_PASSES && g->t->budget > 0; pass++) {
+        RP_TRY(run_pass(g, pass == 0, &more, err));
+        if (!g->t->descend) break;
+    }
+    return RP_OK;
+}
+
+/* --- the table ------------------------------------------------------------------------------ */
+
+typedef struct row {
+    compile_measured m;
+    uint32_t number; /* in the order of measuring; 0: the rules' own */
+} row;
+
+static int by_time(const void *a, const void *b) {
+    const int64_t x = ((const row *)a)->m.ns, y = ((const row *)b)->m.ns;
+    return (x > y) - (x < y);
+}
+
+static void put_row(const subject *s, const row *r, int64_t best, base_buf *b) {
+    const char *label = s->k->label;
+    base_buf_printf(b, "\n  %.*s", (int)strcspn(label, "("), label);
+    if (r->number) base_buf_printf(b, "_%u", r->number);
+    base_buf_printf(b, " %.4f ms %.1f%%", (double)r->m.ns / 1e6,
+                    100.0 * (double)best / (double)r->m.ns);
+    if (!r->number) return;
+    base_buf_putc(b, ' ');
+    lower_choice_print(&r->m.choice, true, b);
+}
+
+/* As torch prints it: the fastest first, and how much of its speed the others have. */
+static void put_table(const subject *s, base_buf *b) {
+    const lower_choice rules = {0};
+    row rows[MAX_MEASURED];
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < s->n_all; i++) {
+        const bool own = lower_choice_eq(&s->all[i].choice, &rules);
+        rows[i] = (row){s->all[i], own ? 0 : ++number};
+    }
+    qsort(rows, s->n_all, sizeof *rows, by_time);
+    base_buf_printf(b, "AUTOTUNE %s", s->k->label);
+    for (uint32_t i = 0; i < s->n_all; i++) put_row(s, &rows[i], rows[0].m.ns, b);
+}
+
+static void log_tables(const tuning *g) {
+    uint32_t choices = 0;
+    base_buf b;
+    if (!base_log_on(RP_LOG_CH_AUTOTUNING, false)) return;
+    for (uint32_t i = 0; i < g->n; i++) {
+        const subject *s = &g->s[i];
+        if (is_crowded(s))
+            base_log_ch(RP_LOG_CH_AUTOTUNING, false,
+                        "%s is not decided: other programs held the cores in %u of %u readings",
+                        s->k->label, s->n_crowded, s->n_read);
+        if (s->n_all < 2) continue;
+        base_buf_init(&b, 0);
+        put_table(s, &b);
+        if (!b.failed) base_log_ch(RP_LOG_CH_AUTOTUNING, false, "%s", b.data);
+        base_buf_done(&b);
+        choices += s->n_all;
+    }
+    if (choices)
+        base_log_ch(RP_LOG_CH_AUTOTUNING, false,
+                    "SingleProcess AUTOTUNE benchmarking takes %.4f seconds and %.4f seconds "
+                    "precompiling for %u choices",
+                    g->measure_s, g->compile_s, choices);
+}
+
+/* --- a piece ---------------------------------------------------------------------------------- */
+
+/* Launches that run something else than a function want what they run. */
+static bool runs_alone(const lower_piece *p) {
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        if (p->launches[i].custom || p->launches[i].control) return false;
+    return true;
+}
+
+static bool same_key(const cache_key *a, const cache_key *b) {
+    const base_hash128 x = cache_key_hash(a), y = cache_key_hash(b);
+    return x.lo == y.lo && x.hi == y.hi;
+}
+
+static rp_status look_up(tuning *g, subject *s, rp_error *err) {
+    RP_TRY(compile_record_key(g->host, g->t->device, &g->base, s->k, &s->key, err));
+    s->like = (uint32_t)(s - g->s);
+    for (uint32_t i = 0; i < s->like; i++)
+        if (same_key(g->s[i].key, s->key)) {
+            s->like = i;
+            return RP_OK;
+        }
+    rp_status st = compile_record_get(g->host->store, s->key, s->k, g->opt->isa, &s->best, err);
+    s->known = st == RP_OK;
+    return st == RP_NOT_FOUND ? RP_OK : st;
+}
+
+/* Kernels with something to choose. *missing: some have no record. */
+static rp_status find_subjects(tuning *g, bool *missing, rp_error *err) {
+    lower_choice all[LOWER_MAX_CHOICES];
+    g->s = base_alloc_array(g->base.n_kernels + 1u, sizeof *g->s);
+    if (!g->s) return rp_fail(err, RP_NOMEM, "%u kernels to tune", g->base.n_kernels);
+    for (uint32_t i = 0; i < g->base.n_kernels; i++) {
+        const lower_kernel *k = &g->base.kernels[i];
+        if (!k->may || !k->label || lower_choices(k, g->opt->isa, all) < 2) continue;
+        subject *s = &g->s[g->n++];
+        s->k = k;
+        RP_TRY(look_up(g, s, err));
+        *missing = *missing || (!s->known && s->like == g->n - 1);
+    }
+    return RP_OK;
+}
+
+/* What was too little to tell is measured again by the next process. */
+static rp_status keep_records(const tuning *g, rp_error *err) {
+    for (uint32_t i = 0; i < g->n; i++) {
+        const subject *s = &g->s[i];
+        if (s->known || !s->told || is_crowded(s)) continue;
+        RP_TRY(compile_record_put(g->host->store, s->key, s->k, &s->best, s->all, s->n_all, err));
+    }
+    return RP_OK;
+}
+
+/* Tuning is of no need: a failure other than of memory, or of the user's patience, costs it alone. */
+static rp_status tune(tuning *g, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = runs_alone(&g->base)
+                       ? run_passes(g, &why)
+                       : rp_fail(&why, RP_UNSUPPORTED, "a custom op or a graph is within it");
+    log_tables(g);
+    if (st == RP_NOMEM || st == RP_CANCELLED) return rp_fail(err, st, "%s", why.text);
+    if (st != RP_OK)
+        base_log_ch(RP_LOG_CH_AUTOTUNING, false, "submod_%u keeps the rules' choices: %s",
+                    g->sp->submod, why.text);
+    return keep_records(g, err);
+}
+
+static rp_status take_choices(const tuning *g, lower_choice **out, uint32_t *n, rp_error *err) {
+    const lower_choice rules = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < g->n; i++)
+        any = any || !lower_choice_eq(&g->s[g->s[i].like].best, &rules);
+    if (!any) return RP_OK;
+    *out = base_alloc_array(g->base.n_groups + 1u, sizeof **out);
+    if (!*out) return rp_fail(err, RP_NOMEM, "%u choices", g->base.n_groups);
+    *n = g->base.n_groups;
+    for (uint32_t i = 0; i < g->n; i++) (*out)[g->s[i].k->group] = g->s[g->s[i].like].best;
+    return RP_OK;
+}
+
+rp_status compile_tune_piece(const compile_options *opt, const compile_host *h,
+                             const split_piece *sp, lower_choice **out, uint32_t *n,
+                             rp_error *err) {
+    rp_status st = RP_OK;
+    bool missing = false;
+    tuning g = {.opt = opt, .host = h, .t = opt->tuner, .sp = sp};
+    *out = NULL;
+    *n = 0;
+    RP_TRY(compile_lower(opt, sp, &(compile_choices){NULL, 0}, true, &g.base, err));
+    RP_TRY_OUT(find_subjects(&g, &missing, err));
+    if (missing && g.t->budget > 0) RP_TRY_OUT(tune(&g, err));
+    RP_TRY_OUT(take_choices(&g, out, n, err));
+out:
+    compile_bench_free(g.bench);
+    for (uint32_t i = 0; g.s && i < g.n; i++) cache_key_free(g.s[i].key);
+    base_free(g.s);
+    lower_done(&g.base);
+    return st;
+}

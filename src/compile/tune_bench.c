@@ -1,0 +1,258 @@
+/* Leaves, arena and weights are shared by all variants: a choice changes no size of them.
+ *
+ * Memory is written once, since pages that never were share one: floats get small numbers, all else zeros, which are in range
+ * wherever they are an index. */
+#include "compile/tune_bench.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "compile/assemble.h"
+#include "compile/builtin.h"
+#include "compile/units.h"
+#include "plan/exec.h"
+
+enum { FLOAT_BYTE = 0x3c, MAX_BYTES_LOG2 = 32 };
+
+typedef struct variant {
+    const compile_entry *entry;
+    plan *p;
+    plan_exec *x;
+    plan_bound *bound;
+} variant;
+
+typedef struct block {
+    void *at;
+    size_t size;
+} block;
+
+struct compile_bench {
+    compile_options opt;
+    hal_device *device; /* a queue of its own, so that nobody's counters have what is measured */
+    split_result split;
+    const ir_graph *g;
+    compile_manager **managers; /* one for each compile_bench_add; lowered pieces are theirs */
+    uint32_t n_managers;
+    variant *variants;
+    uint32_t n_variants;
+    int64_t *symbols;
+    block *leaves[PLAN_STATE + 1];
+    uint32_t n_leaves[PLAN_STATE + 1];
+    block arena, weights;
+    size_t bytes;
+};
+
+/* --- memory ------------------------------------------------------------------------- */
+
+static rp_status take(compile_bench *b, size_t size, int byte, block *out, rp_error *err) {
+    const hal_device_ops *ops = b->device->ops;
+    if (size == 0) size = 1;
+    b->bytes += size;
+    if (size >> MAX_BYTES_LOG2 || b->bytes >> MAX_BYTES_LOG2)
+        return rp_fail(err, RP_UNSUPPORTED, "its memory is more than 4 GB");
+    RP_TRY(ops->alloc(b->device, HAL_DEVICE_MEMORY, size, &out->at, err));
+    out->size = size;
+    return ops->fill(b->device, out->at, byte, size, err);
+}
+
+static void give(const compile_bench *b, block *k) {
+    if (k->at) b->device->ops->release(b->device, k->at, k->size);
+    *k = (block){0};
+}
+
+static const plan_leaf *leaves_of(const plan *p, plan_seg seg, uint32_t *n) {
+    switch (seg) {
+    case PLAN_INPUT: *n = p->n_inputs; return p->inputs;
+    case PLAN_OUTPUT: *n = p->n_outputs; return p->outputs;
+    case PLAN_PARAM: *n = p->n_params; return p->params;
+    case PLAN_STATE: *n = p->n_states; return p->states;
+    default: *n = 0; return NULL;
+    }
+}
+
+static bool is_used(const plan *p, plan_seg seg, uint32_t idx) {
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        for (uint32_t a = 0; a < p->launches[i].n_args; a++)
+            if (p->launches[i].args[a].seg == seg && p->launches[i].args[a].idx == idx) return true;
+    return false;
+}
+
+static bool is_float(rp_dtype t) {
+    return rp_dtype_is_float(t) || rp_dtype_is_quant(t) || t == RP_DTYPE_F64;
+}
+
+static rp_status take_leaves(compile_bench *b, const plan *p, plan_seg seg, rp_error *err) {
+    const plan_leaf *leaf = leaves_of(p, seg, &b->n_leaves[seg]);
+    b->leaves[seg] = base_alloc_array(b->n_leaves[seg] + 1u, sizeof(block));
+    if (!b->leaves[seg]) return rp_fail(err, RP_NOMEM, "memory to measure in");
+    for (uint32_t i = 0; i < b->n_leaves[seg]; i++) {
+        if (!is_used(p, seg, i)) continue;
+        const int64_t size = plan_size_eval(&leaf[i].bytes, b->symbols);
+        if (size < 0) return rp_fail(err, RP_UNSUPPORTED, "a tensor of it has no size");
+        RP_TRY(take(b, (size_t)size, is_float(leaf[i].dtype) ? FLOAT_BYTE : 0, &b->leaves[seg][i],
+                    err));
+    }
+    return RP_OK;
+}
+
+static rp_status take_memory(compile_bench *b, const plan *p, rp_error *err) {
+    if (plan_has_grown(p)) return rp_fail(err, RP_UNSUPPORTED, "a value of it has no bound");
+    b->symbols = base_alloc_array(p->n_symbols + 1u, sizeof *b->symbols);
+    if (!b->symbols) return rp_fail(err, RP_NOMEM, "memory to measure in");
+    for (uint32_t i = 0; i < p->n_symbols; i++) {
+        const plan_symbol *s = &p->symbols[i];
+        b->symbols[i] = IR_DIM_NOMINAL < s->min   ? s->min
+                        : IR_DIM_NOMINAL > s->max ? s->max
+                                                  : IR_DIM_NOMINAL;
+    }
+    for (int seg = PLAN_INPUT; seg <= PLAN_STATE; seg++)
+        RP_TRY(take_leaves(b, p, (plan_seg)seg, err));
+    RP_TRY(take(b, (size_t)p->arena_size, 0, &b->arena, err));
+    return p->weights_size ? take(b, (size_t)p->weights_size, FLOAT_BYTE, &b->weights, err) : RP_OK;
+}
+
+/* --- variants ------------------------------------------------------------------------- */
+
+static rp_status bind(const compile_bench *b, variant *v, rp_error *err) {
+    const plan_exec_options o = {.device = b->device,
+                                 .store = b->opt.store,
+                                 .builtin = compile_builtin_find,
+                                 .weights = b->weights.at,
+                                 .lent_arena = true};
+    if ((size_t)v->p->arena_size > b->arena.size || (size_t)v->p->weights_size > b->weights.size)
+        return rp_fail(err, RP_INTERNAL, "a choice changes the memory of a piece");
+    RP_TRY(plan_exec_new(v->p, &o, &v->x, err));
+    plan_exec_set_arena(v->x, b->arena.at);
+    for (int seg = PLAN_INPUT; seg <= PLAN_STATE; seg++)
+        for (uint32_t i = 0; i < b->n_leaves[seg]; i++)
+            /* What no launch reads wants an address, too. */
+            plan_exec_set(v->x, (plan_seg)seg, i,
+                          b->leaves[seg][i].at ? b->leaves[seg][i].at : b->arena.at);
+    RP_TRY(plan_bound_new(v->x, 0, v->p->n_pieces, &v->bound, err));
+    return plan_exec_bind(v->x, v->bound, b->symbols, err);
+}
+
+/* Launches that run something else than a function are of no use here. */
+static bool is_plain(const lower_piece *p) {
+    for (uint32_t i = 0; i < p->n_launches; i++)
+        if (p->launches[i].custom || p->launches[i].control) return false;
+    return true;
+}
+
+static rp_status make(compile_bench *b, const compile_entry *e, variant *v, rp_error *err) {
+    const compile_lowered low = {.piece = e->lowered, .functions = e->functions};
+    v->entry = e;
+    if (!is_plain(&e->lowered))
+        return rp_fail(err, RP_UNSUPPORTED, "a custom op or a graph within the graph is in it");
+    RP_TRY(compile_assemble(b->g, ir_graph_dims(b->g), &b->split, &low, &v->p, err));
+    if (!b->arena.at) RP_TRY(take_memory(b, v->p, err));
+    return bind(b, v, err);
+}
+
+static void variant_done(variant *v) {
+    plan_bound_free(v->bound);
+    plan_exec_free(v->x);
+    plan_free(v->p);
+}
+
+static rp_status reserve(compile_bench *b, uint32_t n, rp_error *err) {
+    variant *more = base_alloc_array(b->n_variants + n, sizeof *more);
+    compile_manager **managers = base_alloc_array(b->n_managers + 1u, sizeof(compile_manager *));
+    if (!more || !managers) {
+        base_free(more);
+        base_free(managers);
+        return rp_fail(err, RP_NOMEM, "%u variants", n);
+    }
+    for (uint32_t i = 0; i < b->n_variants; i++) more[i] = b->variants[i];
+    for (uint32_t i = 0; i < b->n_managers; i++) managers[i] = b->managers[i];
+    base_free(b->variants);
+    base_free(b->managers);
+    b->variants = more;
+    b->managers = managers;
+    return RP_OK;
+}
+
+rp_status compile_bench_add(compile_bench *b, const compile_choices *variants, uint32_t n,
+                            rp_error *err) {
+    rp_status st = RP_OK;
+    compile_manager *m = NULL;
+    uint32_t *entry = base_alloc_array(n + 1u, sizeof *entry);
+    if (!entry) return rp_fail(err, RP_NOMEM, "%u variants", n);
+    RP_TRY_OUT(reserve(b, n, err));
+    RP_TRY_OUT(compile_manager_new(&b->opt, &m, err));
+    b->managers[b->n_managers++] = m;
+    for (uint32_t i = 0; i < n; i++) {
+        bool added;
+        RP_TRY_OUT(compile_manager_add_chosen(m, &b->split.pieces[0], &variants[i], &entry[i],
+                                              &added, err));
+    }
+    RP_TRY_OUT(compile_manager_run(m, err));
+    for (uint32_t i = 0; i < n; i++)
+        RP_TRY_OUT(make(b, compile_manager_entry(m, entry[i]), &b->variants[b->n_variants++], err));
+out:
+    base_free(entry);
+    return st;
+}
+
+/* --- the bench ------------------------------------------------------------------------- */
+
+rp_status compile_bench_new(const compile_options *opt, const split_piece *sp, hal_device *device,
+                            compile_bench **out, rp_error *err) {
+    compile_bench *b = base_alloc(sizeof *b);
+    if (!b) return rp_fail(err, RP_NOMEM, "memory to measure in");
+    *b = (compile_bench){.opt = *opt, .g = sp->graph};
+    b->opt.tuner = NULL;
+    b->opt.trial = true;
+    b->opt.keep_sources = false;
+    b->opt.progress = NULL;
+    rp_status st = hal_queue(device, &b->device, err);
+    if (st == RP_OK) st = split_graph(sp->graph, NULL, 0, &b->split, err);
+    if (st == RP_OK && b->split.n_pieces != 1)
+        st = rp_fail(err, RP_UNSUPPORTED, "it is %u pieces by itself", b->split.n_pieces);
+    if (st == RP_OK)
+        *out = b;
+    else
+        compile_bench_free(b);
+    return st;
+}
+
+void compile_bench_free(compile_bench *b) {
+    if (!b) return;
+    for (uint32_t i = 0; i < b->n_variants; i++) variant_done(&b->variants[i]);
+    for (uint32_t i = 0; i < b->n_managers; i++) compile_manager_free(b->managers[i]);
+    for (int seg = 0; seg <= PLAN_STATE; seg++) {
+        for (uint32_t i = 0; b->leaves[seg] && i < b->n_leaves[seg]; i++)
+            give(b, &b->leaves[seg][i]);
+        base_free(b->leaves[seg]);
+    }
+    give(b, &b->arena);
+    give(b, &b->weights);
+    base_free(b->symbols);
+    base_free(b->variants);
+    base_free(b->managers);
+    split_done(&b->split);
+    hal_close(b->device);
+    base_free(b);
+}
+
+hal_device *compile_bench_device(const compile_bench *b) {
+    return b->device;
+}
+
+const lower_piece *compile_bench_piece(const compile_bench *b, uint32_t number) {
+    return &b->variants[number].entry->lowered;
+}
+
+const hal_launch *compile_bench_launch(const compile_bench *b, uint32_t number, const char *symbol,
+                                       size_t *scratch) {
+    const variant *v = &b->variants[number];
+    const plan_piece *piece = &v->p->pieces[0];
+    const lower_piece *low = &v->entry->lowered;
+    for (uint32_t i = 0; i < low->n_launches; i++) {
+        const hal_launch *l = &v->bound->launches[piece->first + i];
+        if (strcmp(low->launches[i].name, symbol) != 0) continue;
+        *scratch = v->bound->scratch;
+        return l->items > 0 ? l : NULL;
+    }
+    return NULL;
+}

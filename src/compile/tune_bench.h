@@ -1,0 +1,24 @@
+/* A piece in several variants, compiled and bound to memory of its own, so that single launches of each can be run. */
+#ifndef COMPILE_TUNE_BENCH_H
+#define COMPILE_TUNE_BENCH_H
+
+#include "compile/manager.h"
+#include "hal/hal.h"
+
+typedef struct compile_bench compile_bench;
+
+/* RP_UNSUPPORTED, in one line, for a piece that cannot be run alone. */
+rp_status compile_bench_new(const compile_options *opt, const split_piece *sp, hal_device *device,
+                            compile_bench **out, rp_error *err) RP_MUST_USE;
+void compile_bench_free(compile_bench *b);
+/* Compiles n more variants, each with a choice a group; their numbers follow on those that are there. */
+rp_status compile_bench_add(compile_bench *b, const compile_choices *variants, uint32_t n,
+                            rp_error *err) RP_MUST_USE;
+/* What runs kernel `symbol` in a variant by its number, and the bytes of scratch that it needs; NULL where nothing does at these sizes. */
+const hal_launch *compile_bench_launch(const compile_bench *b, uint32_t number, const char *symbol,
+                                       size_t *scratch);
+const lower_piece *compile_bench_piece(const compile_bench *b, uint32_t number);
+/* The queue that its launches are for. */
+hal_device *compile_bench_device(const compile_bench *b);
+
+#endif

@@ -1,0 +1,118 @@
+/* A record is text: what it is, the kernel's label, the choice ("rules" for the rules' own), a line for each that was measured. */
+#include "compile/tune_record.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "compile/compile.h"
+#include "compile/units.h"
+
+#define FORMAT "autotune 1"
+#define RULES "rules"
+
+static rp_status add_sizes(cache_key *k, const ir_dims *dims, rp_error *err) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (uint32_t i = 0; i < ir_dims_symbol_count(dims); i++) {
+        const ir_symbol *s = ir_dims_symbol(dims, i);
+        const int64_t n = IR_DIM_NOMINAL < s->min   ? s->min
+                          : IR_DIM_NOMINAL > s->max ? s->max
+                                                    : IR_DIM_NOMINAL;
+        base_buf_printf(&b, "%s%s=%" PRId64, i ? " " : "", s->name, n);
+    }
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) st = cache_key_add(k, "sizes", b.data ? b.data : "", err);
+    base_buf_done(&b);
+    return st;
+}
+
+static rp_status add_device(cache_key *k, hal_device *d, rp_error *err) {
+    hal_device_info info;
+    d->ops->info(d, &info);
+    char *processor = *info.arch ? NULL : base_processor();
+    rp_status st = cache_key_addf(k, err, "device", "%s%s%s", info.name, processor ? ": " : "",
+                                  processor ? processor : "");
+    base_free(processor);
+    return st == RP_OK ? cache_key_addf(k, err, "threads", "%u", info.n_threads) : st;
+}
+
+rp_status compile_record_key(const compile_host *h, hal_device *d, const lower_piece *p,
+                             const lower_kernel *k, cache_key **out, rp_error *err) {
+    rp_status st = RP_OK;
+    base_hash128 hash;
+    char hex[33];
+    cache_key *key = cache_key_new();
+    if (!key) return rp_fail(err, RP_NOMEM, "key of a tuning record");
+    RP_TRY_OUT(compile_kernel_hash(p, k, &hash, err));
+    base_hash_hex(hash, hex);
+    RP_TRY_OUT(cache_key_add(key, "tuned", FORMAT, err));
+    RP_TRY_OUT(cache_key_add(key, "function", k->label ? k->label : k->name, err));
+    RP_TRY_OUT(cache_key_add(key, "kernel", hex, err));
+    RP_TRY_OUT(add_sizes(key, p->dims, err));
+    RP_TRY_OUT(add_device(key, d, err));
+    RP_TRY_OUT(compile_inductor.compute_hash(h, key, err));
+    *out = key;
+    key = NULL;
+out:
+    cache_key_free(key);
+    return st;
+}
+
+/* NULL, or what is wrong with it. */
+static const char *parse(char *text, const lower_kernel *k, gen_isa isa, lower_choice *out) {
+    if (strncmp(text, FORMAT "\n", strlen(FORMAT "\n")) != 0) return "it has another format";
+    char *at = strstr(text, "\nbest "), *end = at ? strchr(at + 1, '\n') : NULL;
+    if (!end) return "it names no choice";
+    *end = 0;
+    at += strlen("\nbest ");
+    *out = (lower_choice){0};
+    if (strcmp(at, RULES) == 0) return NULL;
+    return *at && lower_choice_parse(k, isa, at, out) ? NULL
+                                                      : "its choice is not one of this kernel";
+}
+
+rp_status compile_record_get(cache_store *s, const cache_key *key, const lower_kernel *k,
+                             gen_isa isa, lower_choice *out, rp_error *err) {
+    const base_hash128 hash = cache_key_hash(key);
+    char *text = NULL, hex[33];
+    size_t size = 0;
+    lower_choice c;
+    RP_TRY(cache_get(s, CACHE_TUNING, hash, &text, &size, err));
+    base_hash_hex(hash, hex);
+    const char *bad = strlen(text) == size ? parse(text, k, isa, &c) : "it is no text";
+    base_free(text);
+    base_log_ch(RP_LOG_CH_AUTOTUNING, !bad,
+                bad ? "%s: tuning record %s is ignored: %s" : "%s: by tuning record %s%s",
+                k->label ? k->label : k->name, hex, bad ? bad : "");
+    if (bad) return RP_NOT_FOUND;
+    *out = c;
+    return RP_OK;
+}
+
+static void put_choice(const lower_choice *c, base_buf *b) {
+    const size_t before = b->len;
+    lower_choice_print(c, false, b);
+    if (b->len == before) base_buf_puts(b, RULES);
+    base_buf_putc(b, '\n');
+}
+
+rp_status compile_record_put(cache_store *s, const cache_key *key, const lower_kernel *k,
+                             const lower_choice *best, const compile_measured *all, uint32_t n,
+                             rp_error *err) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    base_buf_printf(&b, FORMAT "\n%s\nbest ", k->label ? k->label : k->name);
+    put_choice(best, &b);
+    for (uint32_t i = 0; i < n; i++) {
+        base_buf_printf(&b, "%" PRId64 " ns ", all[i].ns);
+        put_choice(&all[i].choice, &b);
+    }
+    rp_status st = base_buf_status(&b, err);
+    if (st == RP_OK) st = cache_put(s, CACHE_TUNING, cache_key_hash(key), b.data, b.len, err);
+    if (st == RP_OK) st = cache_put_factors(s, CACHE_TUNING, key, err);
+    base_buf_done(&b);
+    return st;
+}

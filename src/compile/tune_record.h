@@ -1,0 +1,25 @@
+/* Tuning records in the store: what was chosen of a kernel, and the table that says why. */
+#ifndef COMPILE_TUNE_RECORD_H
+#define COMPILE_TUNE_RECORD_H
+
+#include "compile/compiler.h"
+#include "hal/hal.h"
+
+/* A choice that was measured. */
+typedef struct compile_measured {
+    lower_choice choice;
+    int64_t ns; /* median */
+} compile_measured;
+
+/* The machine, its compiler, the kernel and the sizes. p: lowered by the rules. Owned by the caller. */
+rp_status compile_record_key(const compile_host *h, hal_device *d, const lower_piece *p,
+                             const lower_kernel *k, cache_key **out, rp_error *err) RP_MUST_USE;
+/* RP_NOT_FOUND leaves err alone: there is none, or none that can be read, which the channel `autotuning` explains. */
+rp_status compile_record_get(cache_store *s, const cache_key *key, const lower_kernel *k,
+                             gen_isa isa, lower_choice *out, rp_error *err) RP_MUST_USE;
+/* Failed writes are no errors. */
+rp_status compile_record_put(cache_store *s, const cache_key *key, const lower_kernel *k,
+                             const lower_choice *best, const compile_measured *all, uint32_t n,
+                             rp_error *err) RP_MUST_USE;
+
+#endif

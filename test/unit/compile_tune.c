@@ -1,0 +1,404 @@
+/* What the autotuner chooses by a clock that a test sets, what it keeps, and that no choice changes a bit. */
+#include <inttypes.h>
+
+#include "support/check.h"
+#include "support/heard.h"
+#include "support/plan_run.h"
+#include "support/trees.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "compile/tune.h"
+
+static const char *folder;
+static cache_store *store;
+static compile_toolchain toolchain;
+static hal_device *device;
+
+static const char product[] =
+    "graph @g(%x: f32[96,64], %w: f32[40,64]) -> f32[96,40] {\n"
+    "  %y = matmul %x, %w {trans_b=true} : f32[96,40]\n  %0 = exp %y : f32[96,40]\n  ret %0\n}\n";
+
+/* --- a clock ---------------------------------------------------------------------------- */
+
+static struct {
+    const char *fastest; /* takes half of what all others do */
+    int64_t now, reading;
+    uint32_t n;
+    bool fails;
+    uint32_t crowded; /* every so many readings other programs hold the cores; 0: never */
+} fake;
+
+static int64_t fake_now(void *user) {
+    (void)user;
+    return fake.now;
+}
+
+static rp_status fake_time(void *user, const compile_trial *t, int64_t *ns, rp_error *err) {
+    base_buf b;
+    (void)user;
+    if (fake.fails) return rp_fail(err, RP_DEVICE, "the clock has stopped");
+    base_buf_init(&b, 0);
+    base_buf_puts(&b, "");
+    lower_choice_print(t->choice, false, &b);
+    const bool is = fake.fastest && b.len && strcmp(b.data, fake.fastest) == 0;
+    base_buf_done(&b);
+    assert_true(t->n > 0 && t->launches[0].items > 0);
+    *ns = (is ? 1000 : 2000) * (int64_t)t->n;
+    fake.now += fake.reading;
+    fake.n++;
+    if (fake.crowded && fake.n % fake.crowded == 0) t->device->counters.crowded_lists++;
+    return RP_OK;
+}
+
+static compile_tuner tuner_of(const char *fastest) {
+    memset(&fake, 0, sizeof fake);
+    fake.fastest = fastest;
+    fake.reading = 1;
+    return (compile_tuner){
+        .device = device, .list = true, .budget = 1000000, .now = fake_now, .time = fake_time};
+}
+
+/* --- processes ---------------------------------------------------------------------------- */
+
+static ir_graph *parsed(const char *text) {
+    ir_graph *g = NULL;
+    rp_error err = {0};
+    CHECK_OK(ir_parse(text, strlen(text), &g, &err), &err);
+    return g;
+}
+
+/* A start of its own but for the folder. The plan as bytes, owned by the caller. */
+static char *start(const char *text, compile_tuner *t, size_t *size, uint32_t *compiles) {
+    rp_error err = {0};
+    compile_stats stats = {0};
+    plan *p = NULL;
+    char *bytes = NULL;
+    ir_graph *g = parsed(text);
+    compile_options o = {.backend = &compile_inductor,
+                         .isa = gen_isa_best(),
+                         .toolchain = &toolchain,
+                         .store = store,
+                         .threads = 1,
+                         .passes = true,
+                         .tuner = t};
+    CHECK_OK(compile_graph(g, &o, &p, &stats, &err), &err);
+    CHECK_OK(plan_save(p, &bytes, size, &err), &err);
+    if (compiles) *compiles = stats.compiles;
+    plan_free(p);
+    ir_graph_free(g);
+    return bytes;
+}
+
+static void forget_records(void) {
+    char path[200];
+    (void)snprintf(path, sizeof path, "%s/objects/tuning", folder);
+    tree_list files = tree_files(path);
+    for (size_t i = 0; i < files.n; i++) {
+        char one[400];
+        (void)snprintf(one, sizeof one, "%s/%s", path, files.path[i]);
+        assert_int_equal(base_path_remove(one, NULL), RP_OK);
+    }
+    tree_list_free(&files);
+}
+
+/* --- what is chosen ------------------------------------------------------------------------- */
+
+static void the_fastest_is_taken_and_kept(void **state) {
+    base_buf heard;
+    size_t n_rules, n_first, n_second;
+    uint32_t compiles = 7;
+    (void)state;
+    forget_records();
+    char *rules = start(product, NULL, &n_rules, NULL);
+    compile_tuner t = tuner_of("rows=24");
+    heard_start(&heard, "autotuning");
+    char *first = start(product, &t, &n_first, NULL);
+    CHECK_HEARD(&heard, "[autotuning] AUTOTUNE mm(96x64, 64x40)\n");
+    CHECK_HEARD(&heard, "[autotuning]   mm_2 0.0010 ms 100.0% ROWS=24\n");
+    CHECK_HEARD(&heard, " 0.0020 ms 50.0%");
+    CHECK_HEARD(&heard, "[autotuning] SingleProcess AUTOTUNE benchmarking takes ");
+    heard_done(&heard);
+    assert_true(fake.n > 0);
+    assert_true(n_first != n_rules || memcmp(first, rules, n_rules) != 0);
+    /* The next process measures nothing and compiles nothing, and has the same plan, whatever a clock would say. */
+    t = tuner_of("rows=48");
+    const uint64_t before = compile_tune_readings();
+    char *second = start(product, &t, &n_second, &compiles);
+    assert_int_equal(compile_tune_readings(), before);
+    assert_int_equal(fake.n, 0);
+    assert_int_equal(compiles, 0);
+    assert_int_equal(n_second, n_first);
+    assert_memory_equal(first, second, n_first);
+    base_free(rules);
+    base_free(first);
+    base_free(second);
+}
+
+static void nothing_better_is_kept_too(void **state) {
+    size_t n, n_rules;
+    (void)state;
+    forget_records();
+    char *rules = start(product, NULL, &n_rules, NULL);
+    compile_tuner t = tuner_of(NULL);
+    char *bytes = start(product, &t, &n, NULL);
+    assert_true(fake.n > 0);
+    assert_int_equal(n, n_rules);
+    assert_memory_equal(bytes, rules, n);
+    base_free(bytes);
+    t = tuner_of("rows=24");
+    base_free(start(product, &t, &n, NULL));
+    assert_int_equal(fake.n, 0);
+    base_free(rules);
+}
+
+/* From the rules' own by one step at a time. */
+static void descending_goes_on_from_the_best(void **state) {
+    static const char chain[] = "graph @g(%x: f32[64,4096]) -> f32[64,4096] {\n"
+                                "  %0 = exp %x : f32[64,4096]\n  ret %0\n}\n";
+    base_buf heard;
+    size_t n;
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of("unroll=2");
+    t.list = false;
+    t.descend = true;
+    heard_start(&heard, "autotuning");
+    base_free(start(chain, &t, &n, NULL));
+    CHECK_HEARD(&heard, "100.0% UNROLL=2\n");
+    /* Near the best, which was not in the first list. */
+    CHECK_HEARD(&heard, " UNROLL=4\n");
+    CHECK_HEARD(&heard, " UNROLL=2, GRAIN=2\n");
+    assert_null(strstr(heard.data, "UNROLL=8"));
+    heard_done(&heard);
+}
+
+/* --- what is not trusted ------------------------------------------------------------------------- */
+
+static rp_status keep_tuning(void *user, const cache_entry *e, rp_error *err) {
+    (void)err;
+    if (e->kind == CACHE_TUNING) memcpy(user, e->key, 33);
+    return RP_OK;
+}
+
+static void a_record_that_says_something_else_is_ignored(void **state) {
+    static const char *const texts[] = {"autotune 1\nmm(...)\nbest rows=13\n",
+                                        "autotune 1\nmm(...)\nbest vector=256\n",
+                                        "autotune 1\nmm(...)\nbest rows=24 and more\n",
+                                        "autotune 1\nmm(...)\nbest rules",
+                                        "autotune 2\n",
+                                        ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char hex[33] = "";
+        base_hash128 key;
+        base_buf heard;
+        size_t n;
+        rp_error err = {0};
+        forget_records();
+        compile_tuner t = tuner_of("rows=24");
+        base_free(start(product, &t, &n, NULL));
+        CHECK_OK(cache_list(store, false, keep_tuning, hex, &err), &err);
+        assert_int_equal(sscanf(hex, "%16" SCNx64 "%16" SCNx64, &key.hi, &key.lo), 2);
+        CHECK_OK(cache_put(store, CACHE_TUNING, key, texts[i], strlen(texts[i]), &err), &err);
+        heard_start(&heard, "autotuning");
+        t = tuner_of("rows=48");
+        base_free(start(product, &t, &n, NULL));
+        CHECK_HEARD(&heard, " is ignored: it");
+        heard_done(&heard);
+        assert_true(fake.n > 0);
+        t = tuner_of(NULL);
+        base_free(start(product, &t, &n, NULL));
+        assert_int_equal(fake.n, 0);
+    }
+}
+
+static void a_damaged_file_is_ignored(void **state) {
+    char path[200];
+    size_t n, size;
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of("rows=24");
+    base_free(start(product, &t, &n, NULL));
+    (void)snprintf(path, sizeof path, "%s/objects/tuning", folder);
+    tree_list files = tree_files(path);
+    assert_int_equal(files.n, 1);
+    uint8_t *bytes = tree_read(path, files.path[0], &size);
+    bytes[size - 3] ^= 1;
+    tree_write(path, files.path[0], bytes, size);
+    free(bytes);
+    tree_list_free(&files);
+    t = tuner_of("rows=24");
+    base_free(start(product, &t, &n, NULL));
+    assert_true(fake.n > 0);
+}
+
+static void measuring_keeps_to_its_budget(void **state) {
+    size_t n;
+    (void)state;
+    for (int64_t budget = 0; budget < 60; budget += 7) {
+        forget_records();
+        compile_tuner t = tuner_of("rows=24");
+        t.budget = budget;
+        base_free(start(product, &t, &n, NULL));
+        assert_true(fake.now <= budget);
+    }
+    /* Too little to tell is not kept: the next process goes on. */
+    forget_records();
+    compile_tuner t = tuner_of("rows=24");
+    t.budget = 12;
+    base_free(start(product, &t, &n, NULL));
+    assert_int_equal(fake.n, 12);
+    t = tuner_of("rows=24");
+    base_free(start(product, &t, &n, NULL));
+    assert_true(fake.n > 0);
+}
+
+static void a_failure_costs_the_tuning_alone(void **state) {
+    base_buf heard;
+    size_t n, n_rules;
+    (void)state;
+    forget_records();
+    char *rules = start(product, NULL, &n_rules, NULL);
+    compile_tuner t = tuner_of("rows=24");
+    fake.fails = true;
+    heard_start(&heard, "autotuning");
+    char *bytes = start(product, &t, &n, NULL);
+    CHECK_HEARD(&heard, "submod_0 keeps the rules' choices: the clock has stopped\n");
+    heard_done(&heard);
+    assert_int_equal(n, n_rules);
+    assert_memory_equal(bytes, rules, n);
+    base_free(rules);
+    base_free(bytes);
+}
+
+static void a_crowded_machine_decides_nothing(void **state) {
+    base_buf heard;
+    size_t n, n_rules;
+    (void)state;
+    forget_records();
+    char *rules = start(product, NULL, &n_rules, NULL);
+    compile_tuner t = tuner_of("rows=24");
+    fake.crowded = 3;
+    heard_start(&heard, "autotuning");
+    char *bytes = start(product, &t, &n, NULL);
+    CHECK_HEARD(&heard, "mm(96x64, 64x40) is not decided: other programs held the cores in ");
+    heard_done(&heard);
+    assert_int_equal(n, n_rules);
+    assert_memory_equal(bytes, rules, n);
+    base_free(bytes);
+    /* Nor was anything kept. Now and then is no crowd. */
+    t = tuner_of("rows=24");
+    fake.crowded = 10;
+    bytes = start(product, &t, &n, NULL);
+    assert_true(fake.n > 0);
+    assert_true(n != n_rules || memcmp(bytes, rules, n) != 0);
+    base_free(bytes);
+    base_free(rules);
+}
+
+/* --- bits ---------------------------------------------------------------------------------------- */
+
+static plan_run ran(const ir_graph *g, const random_leaves *v, compile_tuner *t, uint32_t threads) {
+    plan_run_options o = {.backend = &compile_inductor,
+                          .isa = gen_isa_best(),
+                          .toolchain = &toolchain,
+                          .store = store,
+                          .threads = threads,
+                          .open = threads ? NULL : device,
+                          .passes = true,
+                          .tuner = t};
+    rp_error err = {0};
+    plan_run r = {0};
+    CHECK_OK(plan_run_graph(g, v, &o, &r, &err), &err);
+    return r;
+}
+
+/* Runs what every choice makes of g, given as the fastest; code that one start has compiled is there for the next. */
+static void check_bits(const char *text, const char *const *choices, uint32_t n) {
+    ir_graph *g = parsed(text);
+    random_leaves v = {0};
+    rp_error err = {0};
+    CHECK_OK(random_leaves_new(g, 5, &v, &err), &err);
+    plan_run want = ran(g, &v, NULL, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        forget_records();
+        compile_tuner t = tuner_of(choices[i]);
+        plan_run got = ran(g, &v, &t, 0);
+        if (fake.n == 0) fail_msg("nothing was measured of\n%s", text);
+        const char *differs = plan_run_differs(g, &want, &got);
+        if (differs) fail_msg("%s: %s in\n%s", choices[i], differs, text);
+        plan_run_done(&got);
+    }
+    plan_run_done(&want);
+    random_leaves_done(&v);
+    ir_graph_free(g);
+}
+
+static void choices_of_loops_have_the_same_bits(void **state) {
+    static const char *const texts[] = {
+        "graph @g(%x: f32[7,1000], %b: f32[1000]) -> f32[7,1000] {\n"
+        "  %0 = add %x, %b\n  %1 = exp %0\n  %2 = sum %1 {axis=1, keep=true}\n"
+        "  %3 = div %1, %2\n  ret %3\n}\n",
+        "graph @g(%x: f32[33,515]) -> (f32[515], f32[515]) {\n"
+        "  %0 = sum %x {axis=0, keep=false}\n  %1 = amax %x {axis=0, keep=false}\n"
+        "  ret %0, %1\n}\n",
+        "graph @g(%x: f32[96,160]) -> f32[160,96] {\n"
+        "  %0 = permute %x {axes=[1,0]}\n  %1 = exp %0\n  ret %1\n}\n",
+        "graph @g(%x: f32[T,640]) -> f32[T,640] where T in [1,64] {\n  %0 = tanh %x\n  ret "
+        "%0\n}\n"};
+    static const char *const choices[] = {"vector=256", "unroll=2", "unroll=4", "unroll=8",
+                                          "grain=-2",   "grain=2",  "grain=40", "tile=-2",
+                                          "tile=-1",    "tile=1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_bits(texts[i], choices, sizeof choices / sizeof *choices);
+}
+
+static void choices_of_products_have_the_same_bits(void **state) {
+    static const char *const texts[] = {
+        product,
+        "graph @g(%x: f32[3,50,70], %w: f32[3,70,33]) -> f32[3,50,33] {\n"
+        "  %y = matmul %x, %w\n  ret %y\n}\n",
+        "graph @g(%x: f32[100,64]) -> f32[100,48] {\n  %w = param @w : q4_1[48,64]\n"
+        "  %d = dequant %w\n  %y = matmul %x, %d {trans_b=true}\n  ret %y\n}\n"};
+    static const char *const choices[] = {"rows=12", "rows=24", "rows=48", "rows=84", "rows=168"};
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        check_bits(texts[i], choices, sizeof choices / sizeof *choices);
+}
+
+static int set_up(void **state) {
+    rp_error err = {0};
+    (void)state;
+    folder = tree_new("tuned");
+    return compile_toolchain_find(NULL, &toolchain, &err) == RP_OK &&
+                   cache_store_open(folder, &store, &err) == RP_OK &&
+                   hal_cpu_open(2, &device, &err) == RP_OK
+               ? 0
+               : -1;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    hal_close(device);
+    cache_store_close(store);
+    compile_toolchain_done(&toolchain);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fastest_is_taken_and_kept),
+        cmocka_unit_test(nothing_better_is_kept_too),
+        cmocka_unit_test(descending_goes_on_from_the_best),
+        cmocka_unit_test(a_record_that_says_something_else_is_ignored),
+        cmocka_unit_test(a_damaged_file_is_ignored),
+        cmocka_unit_test(measuring_keeps_to_its_budget),
+        cmocka_unit_test(a_failure_costs_the_tuning_alone),
+        cmocka_unit_test(a_crowded_machine_decides_nothing),
+        cmocka_unit_test(choices_of_loops_have_the_same_bits),
+        cmocka_unit_test(choices_of_products_have_the_same_bits),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
