@@ -108,12 +108,16 @@ static void cache_that_is_off(void **state) {
     (void)state;
     rp_cache *c = NULL;
     rp_error err = {0};
+    char file[300];
     uint64_t n;
     CHECK_OK(rp_cache_open("/dev/null/x", &c, &err), &err);
     assert_non_null(rp_cache_off_reason(c));
     assert_int_equal(rp_cache_prune(c, 0, &n, &n, &err), RP_IO);
     assert_non_null(strstr(err.text, "the cache is off"));
     assert_int_equal(rp_cache_export(c, "x", &n, &n, NULL), RP_IO);
+    (void)snprintf(file, sizeof file, "%s/bundle", dir); /* as it was exported above */
+    assert_int_equal(rp_cache_import(c, file, &n, &n, &err), RP_IO);
+    assert_non_null(strstr(err.text, "the cache is off"));
     assert_int_equal(rp_cache_list(NULL, false, count_entry, NULL, NULL), RP_INVALID);
     assert_int_equal(rp_cache_why(c, NULL, rp_config_new(), NULL, NULL), RP_INVALID);
     rp_cache_close(c);

@@ -92,6 +92,14 @@ static rp_status copies_by_another_stream(void *user, rp_call *call, const rp_va
     return st == RP_OK ? affine_call(user, call, &again, result, err) : st;
 }
 
+static rp_status fills_by_another_stream(void *user, rp_call *call, const rp_value *args,
+                                         rp_value *result, rp_error *err) {
+    rp_buffer t = args->item[0].tensor;
+    rp_status st = rp_call_temp(call, &t, err);
+    if (st == RP_OK) st = rp_stream_fill(other_stream, t.data, 0, 4, err);
+    return st == RP_OK ? affine_call(user, call, args, result, err) : st;
+}
+
 static rp_function *of_another;
 
 /* A function of another manager, whose calls go to that one's stream. */
@@ -156,6 +164,21 @@ static rp_status another_output(void *user, rp_call *call, const rp_value *args,
     return st == RP_OK ? affine_call(user, call, args, result, err) : st;
 }
 
+/* As large, of another type or another rank. */
+static rp_status another_type(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_buffer more = {turns++ % 2 ? RP_DTYPE_F32 : RP_DTYPE_I32, 1, {1}, NULL};
+    rp_status st = rp_call_temp(call, &more, err);
+    return st == RP_OK ? affine_call(user, call, args, result, err) : st;
+}
+
+static rp_status another_rank(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_buffer more = {RP_DTYPE_F32, 1 + (uint32_t)turns++ % 2, {1, 1}, NULL};
+    rp_status st = rp_call_temp(call, &more, err);
+    return st == RP_OK ? affine_call(user, call, args, result, err) : st;
+}
+
 static rp_status another_result(void *user, rp_call *call, const rp_value *args, rp_value *result,
                                 rp_error *err) {
     static rp_value item[2];
@@ -179,12 +202,15 @@ static const struct {
      "repeat; it is rp_call_compiled or rp_compiled_run_on of rp_call_stream"},
     {by_another_stream, "rp_compiled_run_on another stream while calls are captured"},
     {copies_by_another_stream, "rp_stream_copy on another stream while calls are captured"},
+    {fills_by_another_stream, "rp_stream_fill on another stream while calls are captured"},
     {by_another_manager, "rp_autograph_run while calls are captured, which a replay would not "
                          "repeat; functions of one manager call each other by rp_call_function"},
     {writes_its_argument, "tensor 0 of the arguments is written; give it as rp_value_state"},
     {allocates, "rp_device_alloc while calls are captured; take memory by rp_call_temp"},
     {frees, "rp_device_free while calls are captured; take memory by rp_call_temp"},
     {another_output, "temp 0 has another form when the function runs again to be captured"},
+    {another_type, "temp 0 has another form when the function runs again to be captured"},
+    {another_rank, "temp 0 has another form when the function runs again to be captured"},
     {another_result, "the result has another form when the function runs again"},
 };
 

@@ -375,6 +375,43 @@ static void backends(void **state) {
     }
 }
 
+/* Compilers of the caller take level 1 and 2, by the names that they have. */
+static void backends_of_others(void **state) {
+    static const char *const names[] = {"openvino", "mine"};
+    static const struct {
+        const char *json;
+        rp_status code;
+        const char *text;
+    } cases[] = {
+        {"{\"level\":2,\"backend\":\"yours\"}", RP_CONFIG,
+         "backend=yours is not registered; there are openvino, mine"},
+        {"{\"level\":2,\"backend\":\"Mine\"}", RP_CONFIG,
+         "backend=Mine is not registered; there are openvino, mine"},
+        {"{\"level\":3,\"backend\":\"mine\"}", RP_CONFIG,
+         "backend=mine: level 3 takes only inductor and eager"},
+        {"{\"level\":2,\"backend\":\"TVM\"}", RP_UNSUPPORTED,
+         "backend=TVM: TVM compiles by its Python packages, which no C library replaces"},
+    };
+    rp_model_facts facts = RP_MODEL_FACTS_INIT;
+    (void)state;
+    facts.backends = names;
+    facts.n_backends = 2;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rp_error err = {0};
+        assert_int_equal(resolve(cases[i].json, -1, &facts, NULL, &err), cases[i].code);
+        assert_string_equal(err.text, cases[i].text);
+    }
+    for (int i = 0; i < 2; i++) {
+        rp_compilation_config *cfg = ok_with(i ? "{\"level\":2,\"backend\":\"mine\"}"
+                                               : "{\"level\":1,\"backend\":\"openvino\"}",
+                                             -1, &facts);
+        is(cfg, "backend", i ? "\"mine\"" : "\"openvino\"");
+        rp_config_free(cfg);
+    }
+    refused("{\"level\":2,\"backend\":\"mine\"}", RP_CONFIG,
+            "backend=mine: level 2 takes only inductor and eager");
+}
+
 static void batch_limits(void **state) {
     (void)state;
     static const struct {
@@ -574,6 +611,7 @@ int main(void) {
         TEST(enforce_eager_names_what_it_overrides),
         TEST(contradictions_are_refused),
         TEST(backends),
+        TEST(backends_of_others),
         TEST(batch_limits),
         TEST(ladders_become_lists),
         TEST(passes_follow_the_level),

@@ -177,10 +177,10 @@ static void check_step(world *w, const engine_batch *batch, const rp_dispatch *d
 }
 
 /* What custom attention is told of each request. */
-static void check_context(const rp_forward_context *fc, const engine_batch *batch,
+static void check_context(const world *w, const rp_forward_context *fc, const engine_batch *batch,
                           const rp_dispatch *d) {
     const rp_attention_metadata *m = &fc->attn_metadata;
-    int32_t longest = 0;
+    int32_t longest = 0, prefills = 0;
     for (uint32_t i = 0; i < batch->n; i++) {
         const engine_batch_entry *e = &batch->entry[i];
         int32_t len = (int32_t)(e->start + e->n_tokens);
@@ -188,7 +188,22 @@ static void check_context(const rp_forward_context *fc, const engine_batch *batc
         assert_int_equal(m->cu_seqlens_q[i + 1] - m->cu_seqlens_q[i], e->n_tokens);
         assert_int_equal(m->cu_seqlens_k[i + 1] - m->cu_seqlens_k[i], len);
         if (len > longest) longest = len;
+        prefills += e->n_tokens > 1 || e->start == 0;
     }
+    assert_ptr_equal(m->slot_mapping, w->slots);
+    assert_ptr_equal(m->token_seqs, w->seqs);
+    assert_ptr_equal(m->block_tables, w->tables);
+    assert_int_equal(m->block_tables_stride, BLOCKS_PER_SEQ);
+    assert_int_equal(m->block_size, ENGINE_KV_BLOCK);
+    assert_int_equal(m->num_actual_tokens, batch->num_tokens);
+    assert_int_equal(m->num_prefills + m->num_decodes, batch->n);
+    assert_true(m->num_prefills >= prefills);
+    assert_ptr_equal(fc->context.positions, w->pos);
+    assert_false(fc->context.is_dummy);
+    assert_int_equal(fc->context.batch_size, batch->n);
+    assert_int_equal(fc->context.graph_bs, d->padded_reqs);
+    assert_int_equal(fc->cudagraph_runtime_mode, d->mode);
+    assert_memory_equal(&fc->batch_descriptor, &d->key, sizeof d->key);
     for (int32_t i = (int32_t)batch->n; i < d->padded_reqs; i++)
         assert_int_equal(m->context_lens[i], 0);
     assert_int_equal(m->cu_seqlens_q[d->padded_reqs], d->num_tokens);
@@ -240,7 +255,7 @@ static void launch(world *w, const engine_batch *batch) {
     take_handed(w);
     check_step(w, batch, &d);
     assert_int_equal(fc.context.is_prefill, batch->n_prefills > 0);
-    check_context(&fc, batch, &d);
+    check_context(w, &fc, batch, &d);
     model_run(w, &d);
     sample(w, batch, w->tokens[w->turn], w->row_tokens[w->turn]);
 }

@@ -134,6 +134,15 @@ static void limits_are_errors(void **state) {
     assert_int_equal(ir_dim_mod(t, f->T, -1), IR_DIM_BAD);
     assert_int_equal(ir_dim_add(t, IR_DIM_BAD, f->T), IR_DIM_BAD);
     assert_int_equal(ir_dim_add(t, 1000000, f->T), IR_DIM_BAD);
+    for (int i = 0; i < 2; i++) { /* either operand */
+        const ir_dim x = i ? f->T : IR_DIM_BAD, y = i ? IR_DIM_BAD : f->T;
+        assert_int_equal(ir_dim_add(t, x, y), IR_DIM_BAD);
+        assert_int_equal(ir_dim_sub(t, x, y), IR_DIM_BAD);
+        assert_int_equal(ir_dim_mul(t, x, y), IR_DIM_BAD);
+    }
+    assert_int_equal(ir_dim_mul_const(t, IR_DIM_BAD, 2), IR_DIM_BAD);
+    assert_int_equal(ir_dim_floordiv(t, IR_DIM_BAD, 2), IR_DIM_BAD);
+    assert_int_equal(ir_dim_mod(t, IR_DIM_BAD, 2), IR_DIM_BAD);
     assert_int_equal(ir_dim_symbol(t, "T", 1, 41, 1), IR_DIM_BAD);
     assert_int_equal(ir_dim_symbol(t, "bad name", 1, 4, 1), IR_DIM_BAD);
     assert_int_equal(ir_dim_symbol(t, "none", 5, 7, 4), IR_DIM_BAD);
