@@ -5,31 +5,9 @@
 #include "kir/inst.h"
 
 #include <math.h>
-#include <string.h>
-
-static bool same_bits(double a, double b) {
-    uint64_t x, y;
-    memcpy(&x, &a, sizeof x);
-    memcpy(&y, &b, sizeof y);
-    return x == y;
-}
-
-/* A constant, dim or param made before; those are few, so a search will do. */
-static kir_ref find_global(const kir_func *f, const kir_inst *in) {
-    for (uint32_t i = 0; i < f->n_insts; i++) {
-        const kir_inst *old = &f->insts[i];
-        if (old->op != in->op) continue;
-        if (in->op == KIR_CONST_F ? old->cls == in->cls && same_bits(old->u.f, in->u.f)
-            : in->op == KIR_DIM   ? old->u.dim == in->u.dim
-                                  : old->u.i == in->u.i) {
-            return i;
-        }
-    }
-    return KIR_NONE;
-}
 
 static kir_ref make_global(kir_func *f, kir_inst in) {
-    kir_ref r = f->failed ? KIR_NONE : find_global(f, &in);
+    kir_ref r = f->failed ? KIR_NONE : kir_shared_find(f, &in);
     return r == KIR_NONE ? kir_append(f, in) : r;
 }
 

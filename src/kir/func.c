@@ -1,7 +1,7 @@
 /* The function object: memory, buffers, raw append, and the table of ops.
  *
- * Everything lives in one arena that dies with the function. insts, ranges and blocks grow
- * together. Appending keeps the stack of open blocks, so builders and parser agree on scopes; whether the
+ * Everything lives in one arena that dies with the function. insts, ranges, blocks and lists of shared values
+ * (shared.c) grow together. Appending keeps the stack of open blocks, so builders and parser agree on scopes; whether the
  * text makes sense is the verifier's business. */
 #include "kir/inst.h"
 
@@ -143,11 +143,12 @@ static bool reserve_inst(kir_func *f) {
     insts = grow(f, f->insts, f->n_insts, cap, sizeof *insts);
     ranges = grow(f, f->ranges, f->n_insts, cap, sizeof *ranges);
     blocks = grow(f, f->blocks, f->n_insts, cap, sizeof *blocks);
-    if (!insts || !ranges || !blocks) return false;
+    if (!insts || !ranges || !blocks || !kir_shared_grow(f, cap)) return false;
     f->insts = insts;
     f->ranges = ranges;
     f->blocks = blocks;
     f->cap_insts = cap;
+    for (kir_ref i = 0; i < f->n_insts; i++) kir_shared_add(f, i);
     return true;
 }
 
@@ -171,6 +172,7 @@ kir_ref kir_append(kir_func *f, kir_inst in) {
     f->blocks[r] = f->n_open ? f->open[f->n_open - 1] : KIR_NONE;
     f->ranges[r] = kir_range_of(f, &in);
     f->n_insts++;
+    kir_shared_add(f, r);
     if (info->shape == KIR_SHAPE_BEGIN) {
         if (f->n_open == KIR_MAX_DEPTH) {
             kir_fail(f, RP_UNSUPPORTED, "blocks nest deeper than %d", KIR_MAX_DEPTH);

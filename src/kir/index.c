@@ -14,14 +14,8 @@ kir_ref kir_append_shared(kir_func *f, kir_op op, kir_ref a, kir_ref b, kir_ref 
     kir_inst in = {op, KIR_INDEX, {a, b, c}, c == KIR_NONE ? 2 : 3, {0}};
 
     if (f->failed || a == KIR_NONE || b == KIR_NONE) return KIR_NONE;
-    for (uint32_t i = f->n_insts; i-- > 0;) {
-        const kir_inst *old = &f->insts[i];
-        if (old->op == op && old->in[0] == a && old->in[1] == b &&
-            (in.n_in < 3 || old->in[2] == c) && kir_is_visible(f, i)) {
-            return i;
-        }
-    }
-    return kir_append(f, in);
+    kir_ref r = kir_shared_find(f, &in);
+    return r == KIR_NONE ? kir_append(f, in) : r;
 }
 
 static kir_ref build_sum(kir_func *f, kir_op op, kir_ref a, kir_ref b) {

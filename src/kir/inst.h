@@ -27,6 +27,11 @@ const char *kir_reduce_name(kir_reduce r);
 
 /* Appends as it is: no folding, no checks but memory and depth. Keeps the block stack and the ranges. */
 kir_ref kir_append(kir_func *f, kir_inst in);
+/* What is shared (constants, dims, params, index arithmetic): the same value made before, where it can be seen from here, or
+ * KIR_NONE; notes one; room for cap instructions (a power of two), which are then noted again. */
+kir_ref kir_shared_find(kir_func *f, const kir_inst *in);
+void kir_shared_add(kir_func *f, kir_ref r);
+bool kir_shared_grow(kir_func *f, uint32_t cap);
 /* The same index value made before, where it can be seen from here; else a new one. c may be KIR_NONE. */
 kir_ref kir_append_shared(kir_func *f, kir_op op, kir_ref a, kir_ref b, kir_ref c);
 /* Records the first failure. */

@@ -125,6 +125,7 @@ typedef struct kir_func {
     rp_error error;
     kir_range *ranges;           /* beside insts */
     kir_ref *blocks;             /* beside insts: the begin of the block it is in, or KIR_NONE */
+    kir_ref *newest, *older;     /* shared values: by hash, and beside insts */
     kir_ref open[KIR_MAX_DEPTH]; /* blocks that are open while building */
     uint32_t n_open;
 } kir_func;

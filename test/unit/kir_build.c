@@ -50,6 +50,43 @@ static void constants_are_shared(void **state) {
     kir_free(f);
 }
 
+/* What is made within a block is nobody's behind it; what is made behind it is everybody's from there. */
+static void index_values_are_shared_where_they_are_seen(void **state) {
+    kir_ref i, within, behind;
+    kir_func *f = kernel(8, &i);
+
+    (void)state;
+    (void)kir_begin(f, KIR_LOOP, c(f, 5));
+    within = add(f, i, c(f, 77));
+    assert_int_equal(add(f, i, c(f, 77)), within);
+    kir_end(f);
+    behind = add(f, i, c(f, 77));
+    assert_int_not_equal(behind, within);
+    (void)kir_begin(f, KIR_LOOP, c(f, 5));
+    assert_int_equal(add(f, i, c(f, 77)), behind);
+    kir_end(f);
+    assert_int_equal(add(f, i, c(f, 77)), behind);
+    assert_int_not_equal(mul(f, i, c(f, 77)), behind);
+    kir_free(f);
+}
+
+/* Finding what was made before does not take as long as the function is: this would take minutes. */
+static void long_functions_share_too(void **state) {
+    enum { N = 200000 };
+    kir_ref i;
+    kir_func *f = kernel(8, &i);
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        uint32_t before = f->n_insts;
+        for (int64_t k = 0; k < N; k++) (void)mul(f, i, c(f, k + 1000));
+        if (round) assert_int_equal(f->n_insts, before);
+        for (int64_t k = 0; k < N; k++) (void)kir_const_f(f, (double)k);
+    }
+    assert_int_equal(f->n_insts, 2 + 3 * N);
+    kir_free(f);
+}
+
 static void trivial_arithmetic_folds(void **state) {
     kir_ref i;
     kir_func *f = kernel(100, &i);
@@ -404,6 +441,8 @@ static void building_survives_lost_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(constants_are_shared),
+        cmocka_unit_test(index_values_are_shared_where_they_are_seen),
+        cmocka_unit_test(long_functions_share_too),
         cmocka_unit_test(trivial_arithmetic_folds),
         cmocka_unit_test(ranges_fold_division),
         cmocka_unit_test(a_loop_of_one_is_zero),
