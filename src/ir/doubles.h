@@ -16,6 +16,8 @@
 #define rp_sinf rk_sin64
 #define rp_cosf rk_cos64
 #define rp_over rk_over64
+#define rp_powf rk_pow64
+#define rp_fmaf rk_fma64
 #else
 #define rp_expf exp
 #define rp_over(x) (1.0 / (x))
@@ -24,10 +26,10 @@
 #define rp_erff erf
 #define rp_sinf sin
 #define rp_cosf cos
+#define rp_powf pow
+#define rp_fmaf fma
 #endif
 #define rp_floorf floor
 #define rp_roundf rint
-#define rp_powf pow
-#define rp_fmaf fma
 
 #endif

@@ -166,8 +166,6 @@ bool ir_op_has_graphs(ir_op op);
 
 /* f8e4m3fn, f8e5m2: floats that ops do not compute with, only casts, comparisons and moves. */
 bool ir_dtype_is_f8(rp_dtype t);
-/* An op of floats that is defined on f64: rounded once by IEEE 754, and exp, log and sigmoid. */
-bool ir_op_on_doubles(ir_op op);
 /* Floats of all widths: what has NaN and a sign of zero. */
 bool ir_dtype_is_real(rp_dtype t);
 

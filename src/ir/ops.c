@@ -47,10 +47,6 @@ static bool is_transcendental(ir_op op) {
     }
 }
 
-bool ir_op_on_doubles(ir_op op) {
-    return ir_op_on_floats(op) && op != IR_pow && op != IR_fma;
-}
-
 bool ir_op_is_heavy(ir_op op) {
     return is_transcendental(op) || op == IR_philox;
 }

@@ -150,13 +150,9 @@ kir_ref kir_alu(kir_func *f, ir_op op, kir_ref a, kir_ref b, kir_ref c) {
                  info->name);
         return KIR_NONE;
     }
-    if (in.cls == KIR_F32 && !ir_op_on_floats(op)) {
+    if (kir_is_float(in.cls) && !ir_op_on_floats(op)) {
         kir_fail(f, RP_UNSUPPORTED, "%s is not defined on floats; convert to i32 first",
                  info->name);
-        return KIR_NONE;
-    }
-    if (in.cls == KIR_F64 && !ir_op_on_doubles(op)) {
-        kir_fail(f, RP_UNSUPPORTED, "%s is not defined on f64; convert to f32 first", info->name);
         return KIR_NONE;
     }
     if (op == IR_cast) return a;

@@ -101,9 +101,7 @@ static rp_status check_alu(check *c, const kir_inst *in) {
     for (uint32_t i = 1; i < in->n_in; i++) {
         if (in_class(c, in, (int)i) != in->cls) return BAD(c, "operands of different classes");
     }
-    bool defined = kir_is_int(in->cls)  ? ir_op_on_integers(in->u.alu)
-                   : in->cls == KIR_F64 ? ir_op_on_doubles(in->u.alu)
-                                        : ir_op_on_floats(in->u.alu);
+    bool defined = kir_is_int(in->cls) ? ir_op_on_integers(in->u.alu) : ir_op_on_floats(in->u.alu);
     if (!defined) {
         return BAD(c, "%s is not defined on %s", ir_op_table(in->u.alu)->name,
                    kir_class_name(in->cls));

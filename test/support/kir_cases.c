@@ -441,7 +441,7 @@ static kir_func *make_double_ops(const char *name) {
 
     for (int op = 0; op < IR_OP_COUNT_; op++) {
         int arity = ir_op_table((ir_op)op)->arity;
-        if (!ir_op_on_doubles((ir_op)op) || op == IR_cast) continue;
+        if (!ir_op_on_floats((ir_op)op) || op == IR_cast) continue;
         kir_store(f, y, kir_bin(f, KIR_IADD, kir_const_i(f, 64 * row++), i),
                   kir_alu(f, (ir_op)op, a, arity > 1 ? b : KIR_NONE, arity > 2 ? a : KIR_NONE));
     }

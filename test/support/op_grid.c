@@ -96,7 +96,7 @@ static bool is_boolean(ir_op op) {
 static double bound_of(ir_op op, const char *type) {
     if (strcmp(type, "f64") == 0 && (op == IR_tanh || op == IR_erf))
         return op == IR_erf ? 4.1 : 2.4;
-    if (strcmp(type, "f64") == 0 && (op == IR_sin || op == IR_cos)) return 2;
+    if (strcmp(type, "f64") == 0 && (op == IR_sin || op == IR_cos || op == IR_pow)) return 2;
     return strcmp(type, "f32") == 0 ? f32_ulps[op] : f32_ulps[op] > 0 ? 1 : 0;
 }
 
@@ -153,7 +153,7 @@ static void casts(op_grid *q, const char *from) {
 static void elementwise(const taker *to, const char *type, const struct layout *how) {
     static op_grid q;
     q = (op_grid){0};
-    bool ints = type[0] == 'i', wide = strcmp(type, "f64") == 0;
+    bool ints = type[0] == 'i';
     base_buf_init(&q.text, 0);
     base_buf_puts(&q.text, "graph @g(");
     base_buf_printf(&q.text, how->inputs, type, type);
@@ -164,9 +164,7 @@ static void elementwise(const taker *to, const char *type, const struct layout *
         if (ir_op_table((ir_op)op)->kind != IR_KIND_ELEMENTWISE || op == IR_cast) continue;
         /* Layouts are about addresses: the cheap ops show them as well as all. */
         if (!how->all_ops && f32_ulps[op] > 0 && op != IR_exp) continue;
-        if (ints   ? takes_ints((ir_op)op)
-            : wide ? ir_op_on_doubles((ir_op)op)
-                   : ir_op_on_floats((ir_op)op))
+        if (ints ? takes_ints((ir_op)op) : ir_op_on_floats((ir_op)op))
             elementwise_op(&q, (ir_op)op, type, false);
         if (ints && is_boolean((ir_op)op)) elementwise_op(&q, (ir_op)op, type, true);
     }

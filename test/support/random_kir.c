@@ -35,10 +35,7 @@ static kir_ref elementwise(random_kir *p) {
     kir_class cls = any_class(p);
     for (;;) {
         ir_op op = (ir_op)pick(p, IR_OP_COUNT_);
-        if (cls == KIR_F32   ? !ir_op_on_floats(op)
-            : cls == KIR_F64 ? !ir_op_on_doubles(op)
-                             : !ir_op_on_integers(op))
-            continue;
+        if (kir_is_float(cls) ? !ir_op_on_floats(op) : !ir_op_on_integers(op)) continue;
         int arity = ir_op_table(op)->arity;
         kir_ref a = some(p, cls), b = arity > 1 ? some(p, cls) : KIR_NONE;
         return kir_alu(p->f, op, a, b, arity > 2 ? some(p, cls) : KIR_NONE);

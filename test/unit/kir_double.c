@@ -1,4 +1,5 @@
-/* exp, log, sin, cos, tanh and erf in double precision, as kernels have them, against the wider ones of the C library. */
+/* exp, log, sin, cos, tanh, erf and pow in double precision, as kernels have them, against the wider ones of the C library, and
+ * fma, which is exact. */
 #include "support/check.h"
 
 #include <float.h>
@@ -96,7 +97,118 @@ static void functions_are_near(void **state) {
     }
 }
 
+/* --- pow and fma -------------------------------------------------------------------- */
+
+static uint64_t seed = 1;
+
+static uint64_t random_bits(void) {
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (seed ^ seed >> 29) * UINT64_C(0x9e3779b97f4a7c15) ^ seed >> 32;
+}
+static double any_double(void) {
+    uint64_t bits = random_bits();
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static double unit(void) {
+    return (double)(random_bits() >> 11) * 0x1p-53;
+}
+/* At most n bits of exponent either way. */
+static double scaled(double x, int n) {
+    return ldexp(x, (int)(random_bits() % (2 * (unsigned)n + 1)) - n);
+}
+
+static const double edges[] = {0.0,
+                               -0.0,
+                               1.0,
+                               -1.0,
+                               INFINITY,
+                               -INFINITY,
+                               NAN,
+                               2.0,
+                               -2.0,
+                               3.0,
+                               -3.0,
+                               0.5,
+                               -0.5,
+                               0x1p-1074,
+                               -0x1p-1074,
+                               DBL_MAX,
+                               -DBL_MAX,
+                               DBL_MIN,
+                               1024.0,
+                               -1074.0,
+                               -1075.0,
+                               1023.9999,
+                               1e300,
+                               -1e300,
+                               0x1p53,
+                               0x1p66,
+                               0x1p70,
+                               0x1p53 - 1,
+                               -0x1p53 + 1,
+                               0x1p52 + 1,
+                               4503599627370495.5,
+                               1e-300,
+                               0x1.fffffffffffffp-1,
+                               0x1.0000000000001p0};
+enum { N_EDGES = sizeof edges / sizeof *edges };
+
+static void check_pow(double x, double y) {
+    long double want = powl(x, y);
+    double got = kir_alu_f64(IR_pow, x, y, 0), off = ulp_error(got, want);
+    bool sign = isnan(got) || signbit(got) == signbit((double)want);
+    if (!(off <= 1) || !sign) fail_msg("pow(%a, %a) = %a is off by %g ulp", x, y, got, off);
+}
+
+/* Over all doubles; near 1 with large exponents, where the logarithm must have more bits than a double; whole powers of negative
+ * numbers. */
+static void pow_is_near(void **state) {
+    (void)state;
+    if (LDBL_MANT_DIG < 64) SKIP_TEST("long double is no wider than double");
+    for (size_t i = 0; i < N_EDGES; i++)
+        for (size_t k = 0; k < N_EDGES; k++) check_pow(edges[i], edges[k]);
+    for (int i = 0; i < 200000; i++) {
+        check_pow(any_double(), any_double());
+        check_pow(unit() * 4, (unit() - 0.5) * 1000);
+        check_pow(1 + (unit() - 0.5) * 0x1p-20, (unit() - 0.5) * 0x1p32);
+        check_pow(1 + ldexp(unit() - 0.5, -(int)(random_bits() % 53)),
+                  ldexp(unit() - 0.5, (int)(random_bits() % 71)));
+        check_pow(fabs(any_double()), (unit() - 0.5) * 4);
+        check_pow(-floor(unit() * 100), floor((unit() - 0.5) * 200));
+    }
+}
+
+static void check_fma(double x, double y, double z) {
+    double got = kir_alu_f64(IR_fma, x, y, z), want = fma(x, y, z);
+    if ((isnan(got) && isnan(want)) || memcmp(&got, &want, sizeof got) == 0) return;
+    fail_msg("fma(%a, %a, %a) = %a, want %a", x, y, z, got, want);
+}
+
+/* Over all doubles; sums of nearly equal size, which cancel; subnormal results, overflow, and halves that a bit far below decides. */
+static void fma_is_exact(void **state) {
+    (void)state;
+    for (size_t i = 0; i < N_EDGES; i++)
+        for (size_t k = 0; k < N_EDGES; k++)
+            for (size_t j = 0; j < N_EDGES; j++) check_fma(edges[i], edges[k], edges[j]);
+    for (int i = 0; i < 300000; i++) {
+        double x = 1 + unit(), y = 1 + unit();
+        check_fma(any_double(), any_double(), any_double());
+        check_fma(scaled(x, 30), scaled(y, 30), scaled(unit() - 0.5, 100));
+        check_fma(x, y, -x * y * (1 + (double)(random_bits() % 3) * 0x1p-52));
+        check_fma(ldexp(x, -500), scaled(ldexp(y, -540), 40),
+                  scaled(ldexp(unit() - 0.5, -1037), 37));
+        check_fma(ldexp(x, 510), scaled(ldexp(y, 507), 7), scaled(ldexp(unit() - 0.5, 1012), 12));
+        check_fma(scaled((double)(random_bits() % 1024), 20),
+                  scaled((double)(random_bits() % 1024), 20),
+                  -scaled((double)(random_bits() % 1024), 60));
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_near)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_near),
+                                       cmocka_unit_test(pow_is_near),
+                                       cmocka_unit_test(fma_is_exact)};
     return cmocka_run_group_tests_name("kir_double", tests, NULL, NULL);
 }

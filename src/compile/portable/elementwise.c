@@ -42,7 +42,7 @@ static const float_fn on_floats[IR_OP_COUNT_] = {
 
 /* --- f64 -------------------------------------------------------------------- */
 
-#include "ir/doubles.h" /* what ir_op_on_doubles refuses is not asked for */
+#include "ir/doubles.h"
 
 #define DOUBLES(name, expr)                         \
     case IR_##name:                                 \

@@ -246,6 +246,146 @@ RP_INLINE double rk_sincos64(double x, rp_u64 shift)
 RP_INLINE double rk_sin64(double x) { return rk_sincos64(x, 0); }
 RP_INLINE double rk_cos64(double x) { return rk_sincos64(x, 1); }
 
+/* x = *m * 2^e: the mantissa with its leading bit and a zero behind it. Of an x that is neither 0 nor inf nor NaN. */
+RP_INLINE rp_i64 rk_split64(double x, rp_u64 *m)
+{
+    rp_u64 u = rp_bits64(x), small = (u >> 52 & 0x7ffu) == 0;
+    u = small ? rp_bits64(x * 0x1p54) : u;
+    *m = ((u & 0x000fffffffffffffull) | 0x0010000000000000ull) << 1;
+    return (rp_i64)(u >> 52 & 0x7ffu) - 1076 - (small ? 54 : 0);
+}
+
+/* m * 2^e rounded once, m in [2^62, 2^63) with a last bit that stands for all behind it. */
+RP_INLINE double rk_join64(rp_u64 m, rp_i64 e, rp_u64 sign)
+{
+    rp_u64 s = (rp_u64)(-1074 - e), drop = s < 63 ? s : 63;
+    if (e < -1084) { /* subnormal: whole multiples of 2^-1074 */
+        rp_u64 q = m >> drop, rest = m << 1 << (63 - drop), even = 0x8000000000000000ull;
+        q = s > 63 ? 0 : q + (rest > even || (rest == even && (q & 1u)));
+        return rp_from_bits64(q | sign);
+    }
+    double r = (double)(rp_i64)m * 0x1p-62;
+    r = e > 961 ? (double)RP_INF : r * rp_from_bits64((rp_u64)(e + 62 + 1023) << 52);
+    return rp_from_bits64(rp_bits64(r) | sign);
+}
+
+/* One rounding: without the instruction the product in 128 bits, the sum in as many, of which a bit stands for all that are
+ * shifted out (as musl's fma.c). */
+RP_FN double rk_fma64(double x, double y, double z)
+{
+#if defined(__CUDACC__)
+    return __fma_rn(x, y, z);
+#elif defined(__FMA__)
+    return __builtin_fma(x, y, z);
+#else
+    rp_u64 mx, my, mz, top = 0x7ff0000000000000ull;
+    if (x == 0.0 || y == 0.0 || (rp_bits64(x) & top) == top || (rp_bits64(y) & top) == top) return x * y + z;
+    if (z == 0.0) return x * y; /* whose sign is that of a product too small to see */
+    if ((rp_bits64(z) & top) == top) return z;
+    rp_i64 e = rk_split64(x, &mx) + rk_split64(y, &my), d = rk_split64(z, &mz) - e;
+    rp_u64 hi = rk_mul_high(mx, my), lo = mx * my, zhi = 0, zlo = mz;
+    if (d > 64) { /* z as the upper half, the product shifted */
+        e += d - 64;
+        d -= 64;
+        rp_u64 kept = d < 64 ? lo >> d | hi << 1 << (63 - d) : 0, lost = d < 64 ? lo << 1 << (63 - d) : hi | lo;
+        lo = kept | (lost != 0);
+        hi = d < 64 ? hi >> d : 0;
+        zhi = mz;
+        zlo = 0;
+    } else if (d > 0) {
+        zhi = d < 64 ? mz >> (64 - d) : mz;
+        zlo = d < 64 ? mz << d : 0;
+    } else if (d < 0) {
+        zlo = d > -64 ? mz >> -d | (mz << (64 + d) != 0) : 1;
+    }
+    rp_u64 sign = (rp_bits64(x) ^ rp_bits64(y)) >> 63, minus = sign ^ rp_bits64(z) >> 63;
+    zlo = minus ? 0u - zlo : zlo;
+    zhi = minus ? ~zhi + (zlo == 0) : zhi;
+    lo += zlo;
+    hi += zhi + (lo < zlo);
+    if (hi >> 63) {
+        lo = 0u - lo;
+        hi = ~hi + (lo == 0);
+        sign ^= 1u;
+    }
+    if ((hi | lo) == 0) return 0.0;
+    rp_i64 n = hi ? 64 : 0;
+    hi = hi ? hi : lo;
+    lo = n ? lo : 0;
+    rp_i64 s = (rp_i64)__builtin_clzll(hi) - 1;
+    if (s < 0) return rk_join64(hi >> 1 | (hi & 1u), e + n + 1, sign << 63);
+    hi = s ? hi << s | lo >> (64 - s) : hi;
+    return rk_join64(hi | (lo << s != 0), e + n - s, sign << 63);
+#endif
+}
+
+RP_INLINE double rk_high64(double x) { return rp_from_bits64(rp_bits64(x) & 0xffffffff00000000ull); }
+
+/* *t + the result = log2(a) of a positive finite a, *t of half a mantissa (FreeBSD's e_pow.c): of (m - c) / (m + c), c = 1 or 1.5 being near
+ * the mantissa m, in two parts. */
+RP_INLINE double rk_log2_parts64(double a, double *t)
+{
+    rp_u64 tiny = a < 0x1p-1022, u = rp_bits64(tiny ? a * 0x1p54 : a), high = u >> 32, j = high & 0xfffffu;
+    rp_u64 mid = j > 0x3988eu && j < 0xbb67au, up = j >= 0xbb67au, ix = j | (up ? 0x3fe00000u : 0x3ff00000u);
+    double n = (double)((rp_i64)(high >> 20) - 1023 + (rp_i64)up - (tiny ? 54 : 0));
+    double c = mid ? 1.5 : 1.0, m = rp_from_bits64(ix << 32 | (u & 0xffffffffu));
+    double d = m - c, over = 1.0 / (m + c), s = d * over, sh = rk_high64(s);
+    double th = rp_from_bits64((((ix >> 1) | 0x20000000u) + 0x00080000u + (mid << 18)) << 32), tl = m - (th - c);
+    double sl = over * ((d - sh * th) - sh * tl), z = s * s;
+    double p = 2.06975017800338417784e-01;
+    p = p * z + 2.30660745775561754067e-01;
+    p = p * z + 2.72728123808534006489e-01;
+    p = p * z + 3.33333329818377432918e-01;
+    p = p * z + 4.28571428578550184252e-01;
+    p = p * z + 5.99999999999994648725e-01;
+    double r = z * z * p + sl * (sh + s), zh = sh * sh;
+    th = rk_high64((3.0 + zh) + r);
+    tl = r - ((th - 3.0) - zh);
+    double v = sl * th + tl * s, w = sh * th, ph = rk_high64(w + v), pl = v - (ph - w);
+    double h = 9.61796700954437255859e-01 * ph;
+    double l = -7.02846165095275826516e-09 * ph + pl * 9.61796693925975554329e-01 + (mid ? 1.35003920212974897128e-08 : 0.0);
+    double part = mid ? 5.84962487220764160156e-01 : 0.0, all = rk_high64(((h + l) + part) + n);
+    *t = all;
+    return l - (((all - n) - part) - h);
+}
+
+/* 2^(h + l), h + l in [-1100, 1100]. */
+RP_INLINE double rk_exp2_parts64(double h, double l)
+{
+    double z = (h + l) + 6755399441055744.0, n = z - 6755399441055744.0, half = n * 0.5 + 6755399441055744.0;
+    double k = h - n, t = rk_high64(l + k), u = t * 6.93147182464599609375e-01;
+    double v = (l - (t - k)) * 6.93147180559945286227e-01 + t * -1.90465429995776804525e-09;
+    double x = u + v, w = v - (x - u), y = x * x;
+    double p = 4.13813679705723846039e-08;
+    p = p * y - 1.65339022054652515390e-06;
+    p = p * y + 6.61375632143793436117e-05;
+    p = p * y - 2.77777777770155933842e-03;
+    p = p * y + 1.66666666666666019037e-01;
+    double q = x - y * p, r = 1.0 - (((x * q) / (q - 2.0) - (w + x * w)) - x);
+    double rest = (n - (half - 6755399441055744.0)) + 6755399441055744.0;
+    return (r * rk_power64(rp_bits64(half))) * rk_power64(rp_bits64(rest));
+}
+
+/* <= 1 ulp. C's pow, special cases included. */
+RP_INLINE double rk_pow64(double x, double y)
+{
+    double a = rk_abs64(x), b = rk_abs64(y), t;
+    double e = b > 0x1p66 ? rk_copysign64(0x1p66, y) : y; /* far beyond what an a but 1 needs to get to 0 or inf */
+    double tail = rk_log2_parts64(a > 0.0 && a < (double)RP_INF ? a : 1.0, &t), eh = rk_high64(e);
+    double l = (e - eh) * t + e * tail, h = eh * t, z = l + h;
+    double r = rk_exp2_parts64(z > 1100.0 ? 1100.0 : z < -1100.0 ? -1100.0 : h, z > 1100.0 || z < -1100.0 ? 0.0 : l);
+    double big = y > 0.0 ? (double)RP_INF : 0.0, small = y > 0.0 ? 0.0 : (double)RP_INF;
+    r = a == (double)RP_INF ? big : r;
+    r = a == 0.0 ? small : r;
+    r = b == (double)RP_INF ? (a > 1.0 ? big : a < 1.0 ? small : 1.0) : r;
+    double half = rk_round64(b * 0.5) * 2.0;
+    rp_u64 whole = rk_round64(b) == b, odd = whole && half != b && b < 0x1p53;
+    r = rp_from_bits64(rp_bits64(r) | (odd ? rp_bits64(x) & 0x8000000000000000ull : 0u));
+    r = x < 0.0 && x > -(double)RP_INF && !whole ? (double)__builtin_nanf("") : r;
+    r = x != x || y != y ? x + y : r;
+    return x == 1.0 || y == 0.0 ? 1.0 : r;
+}
+
 /* Floats are summed in chunks of so many, whose sums are added in order in double precision (src/kir/kir.h). */
 #define RK_CHUNK 4096
 

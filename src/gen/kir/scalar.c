@@ -24,7 +24,7 @@ float kir_alu_f32(ir_op op, float a, float b, float c) {
     }
 }
 
-#include "ir/doubles.h" /* what ir_op_on_doubles refuses is not asked for */
+#include "ir/doubles.h"
 
 double kir_alu_f64(ir_op op, double a, double b, double c) {
     switch (op) {

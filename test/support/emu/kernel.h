@@ -121,6 +121,9 @@ static inline double __longlong_as_double(long long x) {
 static inline float __fmaf_rn(float a, float b, float c) {
     return std::fma(a, b, c);
 }
+static inline double __fma_rn(double a, double b, double c) {
+    return std::fma(a, b, c);
+}
 static inline double __dsqrt_rn(double x) {
     return std::sqrt(x);
 }
