@@ -191,10 +191,10 @@ static void gates_far_from_zero_have_the_same_bits(void **state) {
     both_done(&b);
 }
 
-/* x over the root of its mean square, times w: with a parameter w the rows are a norm, which has a template; with an input they are not. */
-static void check_rows(int rows, int k, bool norm) {
-    char text[1200], what[64], input[40] = "", param[60] = "";
-    (void)snprintf(what, sizeof what, "%d rows of %d, %s", rows, k, norm ? "a norm" : "no norm");
+/* x over the root of scale * its squares + eps, times w: with a parameter w the rows are a norm, which has a template; with an input they are not. Rows that
+ * are returned have a kernel of their own. */
+static both rows_of(int rows, int k, bool norm, bool returned, double scale, double eps) {
+    char text[1200], input[40] = "", param[60] = "";
     if (norm)
         (void)snprintf(param, sizeof param, "  %%w = param @w : f32[%d]\n", k);
     else
@@ -203,20 +203,32 @@ static void check_rows(int rows, int k, bool norm) {
         text, sizeof text,
         "graph @g(%%x: f32[T,%d]%s) where T in [%d,%d] {\n%s"
         "  %%a = param @a : bf16[40,%d]\n  %%b = param @b : bf16[24,%d]\n"
-        "  %%c = const 0x1p-9\n  %%e = const 0x1p-17\n"
+        "  %%c = const %a\n  %%e = const %a\n"
         "  %%0 = mul %%x, %%x\n  %%1 = sum %%0 {axis=1,keep=true}\n  %%2 = mul %%1, %%c\n"
         "  %%3 = add %%2, %%e\n  %%4 = rsqrt %%3\n  %%5 = mul %%x, %%4\n"
         "  %%6 = mul %%5, %%w\n  %%7 = cast %%6 {dtype=bf16}\n"
         "  %%8 = matmul %%7, %%a {trans_b=true}\n  %%9 = matmul %%7, %%b {trans_b=true}\n"
-        "  ret %%8, %%9 }\n",
-        k, input, rows, rows, param, k, k);
-    both b = both_of(text, SEED);
-    plan_run fused = run(&b, both_on_gpu(true, false), what),
-             apart = run(&b, both_on_gpu(false, false), what);
-    check_same(&b, &fused, &apart, what, "made by products and by kernels");
-    plan_run_done(&fused);
+        "  ret %%8, %%9%s }\n",
+        k, input, rows, rows, param, k, k, scale, eps, returned ? ", %7" : "");
+    return both_of(text, SEED);
+}
+
+static void check_made(both *b, both *returned, const char *what) {
+    plan_run made = run(b, both_on_gpu(true, false), what),
+             apart = run(returned, both_on_gpu(true, false), what);
+    check_same(b, &made, &apart, what, "made by products and by kernels");
+    plan_run_done(&made);
     plan_run_done(&apart);
-    both_done(&b);
+    both_done(b);
+    both_done(returned);
+}
+
+static void check_rows(int rows, int k, bool norm) {
+    char what[64];
+    (void)snprintf(what, sizeof what, "%d rows of %d, %s", rows, k, norm ? "a norm" : "no norm");
+    both b = rows_of(rows, k, norm, false, 0x1p-9, 0x1p-17),
+         returned = rows_of(rows, k, norm, true, 0x1p-9, 0x1p-17);
+    check_made(&b, &returned, what);
 }
 
 /* Rows that products make have the bits that a kernel of their own gives. */
@@ -228,8 +240,33 @@ static void rows_are_the_same_wherever_they_are_made(void **state) {
         check_rows(rows[i], 576, false);
         check_rows(rows[i], 576, true);
     }
-    check_rows(1, 2064, true); /* more than a lane holds at once */
-    check_rows(3, 2064, true);
+    check_rows(3, 2064, true); /* more than a lane holds at once */
+}
+
+/* Squares of one of the 16 lanes of a sum, the others have none: 1, then here and there 9/8 of its last bit and half of it, which is a tie. */
+static void fill_lane(both *b, int k) {
+    double *x = b->l.leaf[IR_LEAF_INPUT][0].data;
+    for (int j = 0; j < k; j++) {
+        const int i = j / 16;
+        x[j] = j % 16 != 3 ? 0 : i == 0 ? 1 : i % 5 == 1 ? 0x1.8p-12 : i % 5 == 2 ? 0x1p-12 : 0;
+    }
+}
+
+/* The order of a sum is in its last bits alone, which bf16 does not show: here eps takes away the rest. */
+static void squares_are_added_in_one_order(void **state) {
+    static const int widths[] = {576, 2064};
+    (void)state;
+    NEEDS_GPU();
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const int k = widths[i];
+        char what[64];
+        (void)snprintf(what, sizeof what, "a lane of %d squares", k / 16);
+        both b = rows_of(1, k, true, false, 0.5, 0x1p-20 - 0.5),
+             returned = rows_of(1, k, true, true, 0.5, 0x1p-20 - 0.5);
+        fill_lane(&b, k);
+        fill_lane(&returned, k);
+        check_made(&b, &returned, what);
+    }
 }
 
 /* K of no whole steps, other types. */
@@ -268,6 +305,7 @@ int main(void) {
         cmocka_unit_test(columns_end_where_the_matrix_does),
         cmocka_unit_test(gates_far_from_zero_have_the_same_bits),
         cmocka_unit_test(rows_are_the_same_wherever_they_are_made),
+        cmocka_unit_test(squares_are_added_in_one_order),
         cmocka_unit_test(what_is_refused_has_the_bits_of_the_host),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
