@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "autograph/memory.h"
+#include "config/config.h"
 #include "front/args.h"
 #include "front/solver.h"
 #include "reprise/jit.h"
@@ -126,6 +127,9 @@ struct rp_jit {
     rp_jit_fn fn;
     void *user;
     rp_dynamic dynamic;
+    config_shapes shapes; /* dynamic_shapes_config.type */
+    int64_t *own_size;    /* n_own_sizes: compile_sizes */
+    uint32_t n_own_sizes;
     uint32_t limit, all_limit;
     bool eager; /* level 0 */
     bool fullgraph, suppress_errors;
@@ -280,6 +284,13 @@ rp_status front_graphs_lend(rp_jit *f, const front_result *r, const front_io *io
 /* What config comes to; the caller's. */
 rp_status front_resolve(const rp_compilation_config *config, rp_compilation_config **out,
                         rp_error *err) RP_MUST_USE;
+/* --- shapes.c --- */
+/* What f's configuration says of sizes; before it is resolved. */
+rp_status front_shapes_take(rp_jit *f, rp_error *err) RP_MUST_USE;
+/* Whether this size is always a number, by compile_sizes. */
+bool front_has_own_code(const rp_jit *f, int64_t size);
+/* In a pass whose symbols were made. */
+void front_leave_sizes(const rp_jit *f, front_solver *s);
 /* --- mode.c --- */
 /* What `mode` of the options (NULL: default) makes of f's configuration. */
 rp_status front_mode_take(rp_jit *f, const char *mode, rp_error *err) RP_MUST_USE;

@@ -83,6 +83,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     rp_compilation_config *resolved = NULL;
     bool host = false;
     RP_TRY(take_config(f, o, err));
+    RP_TRY(front_shapes_take(f, err));
     RP_TRY(front_resolve(f->config, &resolved, err));
     f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;
     rp_status st = take_device(f, o->device, &host, err);
@@ -110,6 +111,7 @@ static void release(rp_jit *f) {
     rp_device_close(f->host);
     base_free(f->name);
     base_free(f->file);
+    base_free(f->own_size);
     (void)pthread_mutex_destroy(&f->turn);
     (void)pthread_mutex_destroy(&f->lock);
     (void)pthread_mutex_destroy(&f->copies);

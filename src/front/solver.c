@@ -433,5 +433,8 @@ void front_fact_print(const front_solver *s, const front_fact *f, base_buf *out)
     ir_dim_code_print(&f->a, source_of, s, out);
     base_buf_printf(out, " %s ", text[f->r]);
     ir_dim_code_print(&f->b, source_of, s, out);
-    if (f->file) base_buf_printf(out, "  # %s:%u", f->file, f->line);
+    if (f->file && f->line == 0) /* a setting */
+        base_buf_printf(out, "  # %s", f->file);
+    else if (f->file)
+        base_buf_printf(out, "  # %s:%u", f->file, f->line);
 }

@@ -179,8 +179,10 @@ static rp_status want_symbol(const tracing *t, const char *source, const rp_valu
         return RP_OK;
     }
     /* 0 and 1 broadcast and contract as no other sizes do. */
-    *is = hint > 1 && (t->sizes == FRONT_ALL ||
-                       (t->sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d)));
+    if ((t->f->shapes == CONFIG_SHAPES_BACKED && hint <= 1) || front_has_own_code(t->f, hint))
+        return RP_OK;
+    *is = t->sizes == FRONT_ALL || (t->sizes == FRONT_BY_HISTORY && front_wobbled(t->f, source, d));
+    if (t->f->shapes == CONFIG_SHAPES_UNBACKED) out->policy = FRONT_UNBACKED;
     return RP_OK;
 }
 
@@ -383,6 +385,7 @@ static rp_status run_pass(tracing *t, rp_error *err) {
     call.g->call = &call;
     ir_dims_set_assume(s->t, front_solver_assume, s);
     for (uint32_t i = 0; i < t->a->n_tensors; i++) RP_TRY_OUT(make_input(t, &call, i, err));
+    front_leave_sizes(t->f, s);
     rp_graph *around = trace_enter(call.g);
     st = t->f->fn(t->f->user, &call, &t->args, &result, err);
     (void)trace_enter(around);

@@ -1,0 +1,119 @@
+/* Settings of sizes: compile_sizes have entries of their own, dynamic_shapes_config.type says how a question is answered. */
+#include "support/jits.h"
+
+enum { MOST = 64 };
+
+/* asks: one question on the size. */
+static rp_status doubled(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                         rp_error *err) {
+    rp_tensor x = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    if (user && rp_dim_gt(rp_tensor_dim(x, 0), 4)) x = rp_add_scalar(x, 1);
+    *result = rp_jit_value(call, rp_mul_scalar(x, 2));
+    return RP_OK;
+}
+
+static rp_status call(rp_jit *f, int64_t n, float more, rp_error *err) {
+    float x[MOST];
+    rp_output *o = NULL;
+    for (int i = 0; i < MOST; i++) x[i] = (float)i;
+    rp_value v = f32_of(x, 1, n, 0), args = rp_value_tuple(&v, 1);
+    rp_status st = rp_jit_run(f, &args, &o, err);
+    for (int i = 0; i < n && st == RP_OK; i++)
+        assert_true(((float *)jit_result(o)->tensor.data)[i] == 2 * (x[i] + more));
+    rp_output_free(o);
+    return st;
+}
+
+static rp_jit *make(void *asks, const char *settings) {
+    rp_jit_options o = jit_options(doubled);
+    o.user = asks;
+    return jit_by(o, settings);
+}
+
+static void each_listed_size_has_an_entry_of_its_own(void **state) {
+    static const char *const settings[] = {
+        "level=1 compile_sizes=16,32",
+        "level=1 cudagraph_capture_sizes=16,32 compile_sizes=cudagraph_capture_sizes"};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        static const struct {
+            int64_t n;
+            uint32_t entries;
+        } calls[] = {{8, 1}, {9, 2}, {10, 2}, {16, 3}, {11, 3}, {32, 4}, {16, 4}, {33, 4}, {32, 4}};
+        rp_error err = {0};
+        char *text = NULL;
+        rp_jit *f = make(NULL, settings[k]);
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            CHECK_OK(call(f, calls[i].n, 0, &err), &err);
+            assert_int_equal(jit_info(f).entries, calls[i].entries);
+        }
+        CHECK_OK(rp_jit_guards_text(f, &text, &err), &err);
+        if (!strstr(text, "L[0].size()[0] != 32  # compile_sizes")) fail_msg("%s", text);
+        rp_free(text);
+        rp_jit_free(f);
+    }
+}
+
+/* More of them than entries are allowed otherwise. */
+static void they_do_not_count_for_the_limit(void **state) {
+    rp_error err = {0};
+    rp_jit *f = make(NULL, "level=1 compile_sizes=2,3,4,5,6,7,8,9,10,11,12,13");
+    (void)state;
+    for (int64_t n = 2; n < 40; n++) CHECK_OK(call(f, n, 0, &err), &err);
+    assert_int_equal(jit_info(f).general, 0);
+    assert_true(jit_info(f).entries <= 14);
+    assert_int_equal(jit_info(f).eager, 0);
+    rp_jit_free(f);
+}
+
+static void a_word_without_a_list_is_refused(void **state) {
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    (void)state;
+    assert_int_equal(
+        jit_of(jit_options(doubled), "level=1 compile_sizes=cudagraph_capture_sizes", &f, &err),
+        RP_CONFIG);
+    assert_non_null(strstr(err.text, "stands for the numbers that are given there"));
+}
+
+/* Backed: 1 is a number, questions are guards. Oblivious: 1 is a symbol. Unbacked: no question has an answer. */
+static void types_of_dynamic_shapes_act(void **state) {
+    static int asks;
+    rp_error err = {0};
+    (void)state;
+    rp_jit *f = make(&asks, "level=1 dynamic_shapes_config.type=backed");
+    CHECK_OK(call(f, 8, 1, &err), &err);
+    CHECK_OK(call(f, 9, 1, &err), &err);
+    CHECK_OK(call(f, 3, 0, &err), &err);
+    assert_int_equal(jit_info(f).entries, 3);
+    rp_jit_free(f);
+    for (int oblivious = 0; oblivious < 2; oblivious++) {
+        f = make(NULL, oblivious ? "level=1 dynamic_shapes_config.type=backed_size_oblivious"
+                                 : "level=1 dynamic_shapes_config.type=backed");
+        CHECK_OK(call(f, 8, 0, &err), &err);
+        CHECK_OK(call(f, 1, 0, &err), &err);
+        CHECK_OK(call(f, 9, 0, &err), &err);
+        assert_int_equal(jit_info(f).entries, oblivious ? 2 : 3);
+        rp_jit_free(f);
+    }
+    f = make(&asks, "level=1 dynamic_shapes_config.type=unbacked");
+    CHECK_OK(call(f, 8, 1, &err), &err); /* a number still */
+    assert_int_equal(call(f, 9, 1, &err), RP_INVALID);
+    if (!strstr(err.text, ": not known: u0 > 4")) fail_msg("%s", err.text);
+    rp_jit_free(f);
+    f = make(NULL, "level=1 dynamic_shapes_config.type=unbacked");
+    for (int64_t n = 8; n > 0; n--) CHECK_OK(call(f, n, 0, &err), &err);
+    assert_int_equal(jit_info(f).entries, 2);
+    rp_jit_free(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_listed_size_has_an_entry_of_its_own),
+        cmocka_unit_test(they_do_not_count_for_the_limit),
+        cmocka_unit_test(a_word_without_a_list_is_refused),
+        cmocka_unit_test(types_of_dynamic_shapes_act),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
