@@ -33,6 +33,9 @@ typedef struct rp_backend_options {
     uint32_t threads; /* that a call may use, at least 1 */
 } rp_backend_options;
 
+/* Takes the next bytes of a handle. */
+typedef void (*rp_backend_write)(void *to, const void *data, size_t size);
+
 typedef struct rp_backend_desc {
     size_t size;      /* sizeof(rp_backend_desc); may be an older, smaller one */
     const char *name; /* letters, digits, _ and -; copied */
@@ -44,6 +47,15 @@ typedef struct rp_backend_desc {
     rp_status (*compile)(void *user, const rp_graph *g, const rp_backend_options *options,
                          rp_callable *out, rp_error *err);
     void *user;
+    /* (optional, all three or none) As the compilers of vLLM: what is made is kept in the compile cache, and the next process loads it. Threads as above.
+     * hash: text of what decides it beside graph and options, versions and settings of the compiler; borrowed until the next call of hash. */
+    const char *(*hash)(void *user);
+    /* Writes what load needs, a handle: the code, or the name of a file that has it. A failure is told as a warning, and nothing is kept. */
+    rp_status (*save)(void *user, const rp_callable *made, rp_backend_write write, void *to,
+                      rp_error *err);
+    /* As compile, from a handle of an equal graph, options and hash. A failure is told, and g is compiled. */
+    rp_status (*load)(void *user, const rp_graph *g, const rp_backend_options *options,
+                      const void *handle, size_t size, rp_callable *out, rp_error *err);
 } rp_backend_desc;
 
 /* For the rest of the process. Copies desc. RP_INVALID for a name that is none or is taken. Thread-safe. */

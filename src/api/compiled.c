@@ -305,7 +305,7 @@ static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_g
                             rp_compilation_config *cfg, rp_error *err) {
     static char inductor[] = "inductor";
     char *named = cfg->backend, what[96];
-    RP_TRY(api_foreign_compile(c, d, g, err));
+    RP_TRY(api_foreign_compile(c, d, g, cfg->cache_dir, err));
     if (c->foreign) return RP_OK;
     base_log(RP_LOG_WARNING, "%s", c->reason);
     (void)snprintf(what, sizeof what, "backend=%s", named);

@@ -2,6 +2,7 @@
 #include "api/foreign.h"
 
 #include "api/api.h"
+#include "api/handle.h"
 #include "base/alloc.h"
 #include "base/str.h"
 #include "compile/assemble.h"
@@ -44,7 +45,8 @@ static rp_status refuse(rp_compiled *c, const rp_backend_desc *d, const char *wh
 }
 
 static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_graph *g,
-                            bool *refused, rp_error *err) {
+                            const char *cache_dir, bool *refused, rp_error *err) {
+    api_handle_from from = {.dir = cache_dir};
     api_foreign *f = base_alloc(sizeof *f);
     if (!f) return rp_fail(err, RP_NOMEM, "compiled graph");
     hal_device_info info;
@@ -53,7 +55,9 @@ static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_g
     f->by = d;
     (void)pthread_mutex_init(&f->turn, NULL);
     rp_status st = rp_graph_optimize(g, "dce", &f->graph, err);
-    if (st == RP_OK) st = backend_compile(d, f->graph, &o, &f->callable, refused, err);
+    if (st == RP_OK) st = api_handle_make(d, f->graph, &o, &from, &f->callable, refused, err);
+    c->info.compiles = !from.hit;
+    c->info.cache_hits = from.hit;
     if (st == RP_OK)
         c->foreign = f;
     else
@@ -62,16 +66,17 @@ static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_g
 }
 
 rp_status api_foreign_compile(rp_compiled *c, const rp_backend_desc *d, const rp_graph *g,
-                              rp_error *err) {
+                              const char *cache_dir, rp_error *err) {
     rp_error why = {0};
     bool refused = false;
     RP_TRY(compile_interface(trace_graph_ir(g), &c->p, err));
     const char *reason = out_of_reach(c, g);
     if (reason) return refuse(c, d, reason, err);
-    rp_status st = compile_by(c, d, g, &refused, &why);
+    rp_status st = compile_by(c, d, g, cache_dir, &refused, &why);
     if (refused) return refuse(c, d, why.text, err);
     if (st != RP_OK) return rp_fail(err, st, "%s", why.text);
-    c->info = (rp_compiled_info){.size = sizeof c->info, .pieces = 1, .compiled = 1, .distinct = 1};
+    c->info.size = sizeof c->info;
+    c->info.pieces = c->info.compiled = c->info.distinct = 1;
     c->info.backend = d->name;
     return RP_OK;
 }

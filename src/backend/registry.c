@@ -65,6 +65,11 @@ static bool is_name(const char *z) {
 static rp_status check(const rp_backend_desc *d, rp_error *err) {
     if (!d->name || !d->compile)
         return rp_fail(err, RP_INVALID, "rp_backend_register: name or compile is NULL");
+    if (!d->hash != !d->save || !d->save != !d->load)
+        return rp_fail(err, RP_INVALID,
+                       "rp_backend_register: backend %.80s has some of hash, save and load; give "
+                       "all three or none",
+                       d->name);
     if (!is_name(d->name))
         return rp_fail(err, RP_INVALID,
                        "backend name '%.80s' is not of letters, digits, _ and -, up to %d", d->name,
@@ -127,6 +132,27 @@ rp_status backend_compile(const rp_backend_desc *d, const rp_graph *g,
         return rp_fail(err, RP_INVALID, "backend %s gave a callable without `run`", d->name);
     *out = made;
     return RP_OK;
+}
+
+rp_status backend_load(const rp_backend_desc *d, const rp_graph *g,
+                       const rp_backend_options *options, const void *handle, size_t size,
+                       rp_callable *out, rp_error *err) {
+    rp_error why = {0};
+    rp_callable made = {0};
+    rp_status st = d->ready ? d->ready(d->user, &why) : RP_OK;
+    if (st == RP_OK) st = d->load(d->user, g, options, handle, size, &made, &why);
+    if (st != RP_OK) return failed(d, "loading a handle", st, &why, err);
+    if (!made.run)
+        return rp_fail(err, RP_INVALID, "backend %s gave a callable without `run`", d->name);
+    *out = made;
+    return RP_OK;
+}
+
+rp_status backend_save(const rp_backend_desc *d, const rp_callable *c, rp_backend_write write,
+                       void *to, rp_error *err) {
+    rp_error why = {0};
+    rp_status st = d->save(d->user, c, write, to, &why);
+    return st == RP_OK ? RP_OK : failed(d, "saving a handle", st, &why, err);
 }
 
 rp_status backend_run(const rp_backend_desc *d, const rp_callable *c, const rp_buffer *inputs,

@@ -13,6 +13,12 @@ const char *const *backend_names(uint32_t *n);
 rp_status backend_compile(const rp_backend_desc *d, const rp_graph *g,
                           const rp_backend_options *options, rp_callable *out, bool *refused,
                           rp_error *err) RP_MUST_USE;
+/* Of one that has a hash: what d->load gives, and what d->save writes. */
+rp_status backend_load(const rp_backend_desc *d, const rp_graph *g,
+                       const rp_backend_options *options, const void *handle, size_t size,
+                       rp_callable *out, rp_error *err) RP_MUST_USE;
+rp_status backend_save(const rp_backend_desc *d, const rp_callable *c, rp_backend_write write,
+                       void *to, rp_error *err) RP_MUST_USE;
 rp_status backend_run(const rp_backend_desc *d, const rp_callable *c, const rp_buffer *inputs,
                       uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                       rp_error *err) RP_MUST_USE;

@@ -1,0 +1,180 @@
+/* Backends that keep what they made: handles in the compile cache, which the next one that compiles an equal graph loads. */
+#include <unistd.h>
+
+#include "support/heard.h"
+#include "support/jits.h"
+
+/* A compiler of graphs that give their input times a constant. */
+static struct {
+    char hash[64];
+    int compiles, loads, frees;
+    bool refuses_handles, saves_nothing;
+} made;
+
+static rp_status run(void *self, const rp_buffer *in, uint32_t n_in, rp_buffer *out, uint32_t n_out,
+                     rp_error *err) {
+    const double *factor = self;
+    (void)n_in, (void)n_out, (void)err;
+    for (int64_t i = 0; i < in[0].dim[0]; i++)
+        ((float *)out[0].data)[i] = (float)(((const float *)in[0].data)[i] * *factor);
+    return RP_OK;
+}
+
+static void release(void *self) {
+    made.frees++;
+    base_free(self);
+}
+
+static rp_status give(double factor, rp_callable *out, rp_error *err) {
+    double *p = base_alloc(sizeof *p);
+    if (!p) return rp_fail(err, RP_NOMEM, "a factor");
+    *p = factor;
+    *out = (rp_callable){run, release, p};
+    return RP_OK;
+}
+
+static rp_status compile(void *user, const rp_graph *g, const rp_backend_options *options,
+                         rp_callable *out, rp_error *err) {
+    double factor = 1;
+    (void)user, (void)options;
+    for (uint32_t i = 0; i < rp_graph_count(g, RP_GRAPH_NODES); i++) {
+        rp_attr value = RP_ATTR_INIT;
+        if (rp_node_attr(g, i, "value", &value, NULL) == RP_OK) factor = value.f;
+    }
+    made.compiles++;
+    return give(factor, out, err);
+}
+
+static const char *hash(void *user) {
+    (void)user;
+    return made.hash;
+}
+
+static rp_status save(void *user, const rp_callable *c, rp_backend_write write, void *to,
+                      rp_error *err) {
+    (void)user;
+    if (made.saves_nothing) return rp_fail(err, RP_DEVICE, "no room for a handle");
+    write(to, c->self, 4); /* in two parts */
+    write(to, (const char *)c->self + 4, sizeof(double) - 4);
+    return RP_OK;
+}
+
+static rp_status load(void *user, const rp_graph *g, const rp_backend_options *options,
+                      const void *handle, size_t size, rp_callable *out, rp_error *err) {
+    double factor;
+    (void)user, (void)g, (void)options;
+    if (made.refuses_handles || size != sizeof factor)
+        return rp_fail(err, RP_INVALID, "not a handle of this compiler");
+    memcpy(&factor, handle, sizeof factor);
+    made.loads++;
+    return give(factor, out, err);
+}
+
+static rp_status scaled(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    (void)err;
+    *result = rp_jit_value(
+        call, rp_mul_scalar(rp_jit_tensor(call, &args->item[0]), *(const double *)user));
+    return RP_OK;
+}
+
+/* A function of its own, as in another process; what was compiled and loaded for it. */
+static void check(double factor, int compiles, int loads) {
+    float x[4] = {1, 2, 3, 4};
+    rp_jit_options o = jit_options(scaled);
+    rp_value v = f32_of(x, 1, 4, 0), args = rp_value_tuple(&v, 1);
+    o.user = &factor;
+    made.compiles = made.loads = made.frees = 0;
+    rp_jit *f = jit_by(o, "backend=keeper threads=1");
+    rp_output *out = jit_ok(f, &args);
+    for (int i = 0; i < 4; i++)
+        assert_true(((float *)jit_result(out)->tensor.data)[i] == x[i] * (float)factor);
+    rp_output_free(out);
+    rp_jit_free(f);
+    assert_int_equal(made.compiles, compiles);
+    assert_int_equal(made.loads, loads);
+    assert_int_equal(made.frees, 1);
+}
+
+static void handles_are_loaded(void **state) {
+    (void)state;
+    (void)snprintf(made.hash, sizeof made.hash, "first %d", (int)getpid());
+    check(3, 1, 0);
+    check(3, 0, 1);
+    check(5, 1, 0); /* another graph */
+    check(3, 0, 1);
+    (void)snprintf(made.hash, sizeof made.hash, "second %d", (int)getpid());
+    check(3, 1, 0); /* another version of the compiler */
+    check(3, 0, 1);
+}
+
+static void what_cannot_be_loaded_is_made_anew(void **state) {
+    base_buf told;
+    (void)state;
+    (void)snprintf(made.hash, sizeof made.hash, "third %d", (int)getpid());
+    heard_start(&told, "");
+    check(3, 1, 0);
+    made.refuses_handles = true;
+    check(3, 1, 0);
+    CHECK_HEARD(&told, "backend keeper: not a handle of this compiler; it is compiled again");
+    made.refuses_handles = false;
+    made.saves_nothing = true;
+    check(7, 1, 0);
+    CHECK_HEARD(&told, "backend keeper: no room for a handle; the next process compiles it again");
+    made.saves_nothing = false;
+    check(7, 1, 0);
+    check(7, 0, 1);
+    heard_done(&told);
+}
+
+static void a_hit_is_counted(void **state) {
+    (void)state;
+    (void)snprintf(made.hash, sizeof made.hash, "fourth %d", (int)getpid());
+    for (uint32_t i = 0; i < 2; i++) {
+        rp_error err = {0};
+        rp_compiled *c = NULL;
+        rp_compiled_info info = RP_COMPILED_INFO_INIT;
+        rp_compilation_config *cfg = rp_config_new();
+        rp_graph *g = rp_graph_new("one");
+        rp_tensor y = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), 2);
+        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+        CHECK_OK(rp_config_set(cfg, "backend=keeper", &err), &err);
+        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+        CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+        assert_int_equal(info.compiles, 1 - i);
+        assert_int_equal(info.cache_hits, i);
+        rp_compiled_free(c);
+        rp_graph_free(g);
+        rp_config_free(cfg);
+    }
+}
+
+static void some_of_the_three_are_refused(void **state) {
+    rp_error err = {0};
+    rp_backend_desc d = {.size = sizeof d, .name = "half", .compile = compile, .hash = hash};
+    (void)state;
+    assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "give all three or none"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(handles_are_loaded),
+        cmocka_unit_test(what_cannot_be_loaded_is_made_anew),
+        cmocka_unit_test(a_hit_is_counted),
+        cmocka_unit_test(some_of_the_three_are_refused),
+    };
+    rp_error err = {0};
+    rp_backend_desc d = {.size = sizeof d,
+                         .name = "keeper",
+                         .compile = compile,
+                         .hash = hash,
+                         .save = save,
+                         .load = load};
+    if (rp_backend_register(&d, &err) != RP_OK) {
+        (void)fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
