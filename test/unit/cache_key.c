@@ -92,6 +92,38 @@ static void json_is_readable_whatever_the_bytes(void **state) {
     cache_key_free(NULL);
 }
 
+/* The first and last sequences of each length, and what is beside them. */
+static void json_has_utf8_alone(void **state) {
+    static const char *const valid[] = {"\xc2\x80",         "\xdf\xbf",        "\xe0\xa0\x80",
+                                        "\xed\x9f\xbf",     "\xee\x80\x80",    "\xef\xbf\xbd",
+                                        "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"},
+                             *const broken[] = {"\x80",
+                                                "\xc2",
+                                                "\xc1\xbf",
+                                                "\xe1\x80",
+                                                "\xe0\x9f\xbf",
+                                                "\xed\xa0\x80",
+                                                "\xf0\x8f\xbf\xbf",
+                                                "\xf4\x90\x80\x80",
+                                                "\xf5\x80\x80\x80",
+                                                "\xff"};
+    (void)state;
+    for (size_t i = 0; i < 18; i++) {
+        rp_error err = {0};
+        char *text = NULL, want[80] = "{\n  \"x\": \"";
+        const char *z = i < 8 ? valid[i] : broken[i - 8];
+        for (const char *p = z; *p; p++)
+            (void)snprintf(want + strlen(want), sizeof want - strlen(want),
+                           i < 8 ? "%c" : "\\u%04x", (unsigned char)*p);
+        (void)snprintf(want + strlen(want), sizeof want - strlen(want), "\"\n}\n");
+        cache_key *k = KEY("x", z);
+        CHECK_OK(cache_key_json(k, &text, &err), &err);
+        assert_string_equal(text, want);
+        base_free(text);
+        cache_key_free(k);
+    }
+}
+
 static void store_plan(cache_store *s, cache_key *k) {
     rp_error err = {0};
     char *json = NULL;
@@ -348,6 +380,7 @@ int main(void) {
         cmocka_unit_test(every_part_counts),
         cmocka_unit_test(a_factor_is_added_once),
         cmocka_unit_test(json_is_readable_whatever_the_bytes),
+        cmocka_unit_test(json_has_utf8_alone),
         cmocka_unit_test(why_names_what_differs),
         cmocka_unit_test(values_are_shown_up_to_a_length),
         cmocka_unit_test(values_are_cut_between_characters),

@@ -188,6 +188,34 @@ static void help_shows_every_setting(void **state) {
     rp_config_text_free(text);
 }
 
+/* A setting by its name and by its others, of which one may stand for several. */
+static void help_shows_one_setting(void **state) {
+    static const struct {
+        const char *key, *begins, *has;
+    } cases[] = {
+        {"level", "  level=0\n", "or one of NO_COMPILATION, "},
+        {"mode", "  mode is level\n  level=0\n", "or one of NO_COMPILATION, "},
+        {"pass_config.enable_fusion",
+         "  pass_config.enable_fusion is pass_config.fuse_norm_quant\n",
+         "  pass_config.enable_fusion is pass_config.fuse_act_quant\n"},
+    };
+    char *text = NULL;
+    rp_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(rp_config_help_of(cases[i].key, &text, &err), &err);
+        if (strncmp(text, cases[i].begins, strlen(cases[i].begins)) != 0 ||
+            !strstr(text, cases[i].has))
+            fail_msg("%s: %s", cases[i].key, text);
+        assert_null(strstr(text, "cudagraph_mode"));
+        rp_config_text_free(text);
+    }
+    assert_int_equal(rp_config_help_of("levl", &text, &err), RP_CONFIG);
+    assert_string_equal(err.text, "unknown setting levl; did you mean level");
+    assert_int_equal(rp_config_help_of("xyzzyxyzzy", &text, &err), RP_CONFIG);
+    assert_string_equal(err.text, "unknown setting xyzzyxyzzy");
+}
+
 /* The page on disk, or "" when there is none. */
 static void current(const char *path, char *(*make)(void)) {
     char *want = make(), *have = calloc(1, 1 << 20);
@@ -285,6 +313,7 @@ int main(void) {
         TEST(text_of_any_bytes_is_json),
         TEST(equal_settings_give_equal_keys),
         TEST(help_shows_every_setting),
+        TEST(help_shows_one_setting),
         TEST(committed_pages_are_current),
         TEST(every_allocation_may_fail),
     };
