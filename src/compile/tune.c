@@ -49,12 +49,11 @@ rp_status compile_tuner_of(const rp_compilation_config *cfg, hal_device *d, comp
     *on = asks.list || asks.descend;
     if (!*on) return RP_OK;
     d->ops->info(d, &info);
-    if (strcmp(info.name, "cpu") != 0)
+    if (strcmp(info.name, "null") == 0)
         return rp_fail(err, RP_UNSUPPORTED,
-                       "inductor_compile_config=%s is not supported: %s; leave it at {}",
-                       cfg->inductor_compile_config,
-                       *info.arch ? "kernels of a GPU have one form each"
-                                  : "a device that runs nothing cannot be measured");
+                       "inductor_compile_config=%s is not supported: a device that runs nothing "
+                       "cannot be measured; leave it at {}",
+                       cfg->inductor_compile_config);
     *out = (compile_tuner){.device = d, .list = asks.list, .descend = asks.descend};
     return read_budget(&out->budget, err);
 }
@@ -404,7 +403,8 @@ static bool same_key(const cache_key *a, const cache_key *b) {
 }
 
 static rp_status look_up(tuning *g, subject *s, rp_error *err) {
-    RP_TRY(compile_record_key(g->host, g->t->device, &g->base, s->k, &s->key, err));
+    RP_TRY(
+        compile_record_key(g->opt->backend, g->host, g->t->device, &g->base, s->k, &s->key, err));
     s->like = (uint32_t)(s - g->s);
     for (uint32_t i = 0; i < s->like; i++)
         if (same_key(g->s[i].key, s->key)) {

@@ -39,8 +39,9 @@ static rp_status add_device(cache_key *k, hal_device *d, rp_error *err) {
     return st == RP_OK ? cache_key_addf(k, err, "threads", "%u", info.n_threads) : st;
 }
 
-rp_status compile_record_key(const compile_host *h, hal_device *d, const lower_piece *p,
-                             const lower_kernel *k, cache_key **out, rp_error *err) {
+rp_status compile_record_key(const rp_compiler *by, const compile_host *h, hal_device *d,
+                             const lower_piece *p, const lower_kernel *k, cache_key **out,
+                             rp_error *err) {
     rp_status st = RP_OK;
     base_hash128 hash;
     char hex[33];
@@ -53,7 +54,7 @@ rp_status compile_record_key(const compile_host *h, hal_device *d, const lower_p
     RP_TRY_OUT(cache_key_add(key, "kernel", hex, err));
     RP_TRY_OUT(add_sizes(key, p->dims, err));
     RP_TRY_OUT(add_device(key, d, err));
-    RP_TRY_OUT(compile_inductor.compute_hash(h, key, err));
+    RP_TRY_OUT(by->compute_hash(h, key, err));
     *out = key;
     key = NULL;
 out:

@@ -11,9 +11,10 @@ typedef struct compile_measured {
     int64_t ns; /* median */
 } compile_measured;
 
-/* The machine, its compiler, the kernel and the sizes. p: lowered by the rules. Owned by the caller. */
-rp_status compile_record_key(const compile_host *h, hal_device *d, const lower_piece *p,
-                             const lower_kernel *k, cache_key **out, rp_error *err) RP_MUST_USE;
+/* The device, the compiler, the kernel and the sizes. p: lowered by the rules. Owned by the caller. */
+rp_status compile_record_key(const rp_compiler *by, const compile_host *h, hal_device *d,
+                             const lower_piece *p, const lower_kernel *k, cache_key **out,
+                             rp_error *err) RP_MUST_USE;
 /* RP_NOT_FOUND leaves err alone: there is none, or none that can be read, which the channel `autotuning` explains. */
 rp_status compile_record_get(cache_store *s, const cache_key *key, const lower_kernel *k,
                              gen_isa isa, lower_choice *out, rp_error *err) RP_MUST_USE;

@@ -35,6 +35,7 @@ static void knob_set(lower_choice *c, lower_knob k, int v) {
     case LOWER_GRAIN: c->sched.grain = (int8_t)v; break;
     case LOWER_TILE: c->tile = (int8_t)v; break;
     case LOWER_ROWS: c->rows = (uint16_t)v; break;
+    case LOWER_THREADS: c->sched.threads = (uint16_t)v; break;
     case LOWER_KNOB_COUNT_: break;
     }
 }
@@ -65,6 +66,7 @@ static uint32_t values(const lower_kernel *k, gen_isa isa, lower_knob knob, int 
     static const int unroll[] = {0, 2, 4, 8};
     static const int grain[] = {-4, -2, 0, 2, 4, SCHED_GRAIN_ALONE};
     static const int tile[] = {-3, -2, -1, 0, 1, 2};
+    static const int threads[] = {0, 32, 64, 128, 256, 512, 1024};
     const int vector[] = {isa >= GEN_ISA_AVX512 ? 256 : 128, 0};
     const struct {
         const int *v;
@@ -72,7 +74,8 @@ static uint32_t values(const lower_kernel *k, gen_isa isa, lower_knob knob, int 
     } of[] = {[LOWER_VECTOR] = {vector, isa >= GEN_ISA_AVX2 ? 2 : 0},
               [LOWER_UNROLL] = {unroll, sizeof unroll / sizeof *unroll},
               [LOWER_GRAIN] = {grain, sizeof grain / sizeof *grain},
-              [LOWER_TILE] = {tile, sizeof tile / sizeof *tile}};
+              [LOWER_TILE] = {tile, sizeof tile / sizeof *tile},
+              [LOWER_THREADS] = {threads, sizeof threads / sizeof *threads}};
     if (!(k->may >> knob & 1)) return 0;
     if (knob == LOWER_ROWS) return row_values(k, out);
     for (uint32_t i = 0; i < of[knob].n; i++) out[i] = of[knob].v[i];

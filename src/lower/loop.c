@@ -28,7 +28,7 @@ static rp_status finish(lowerer *L, char *name, const cut *c) {
     size_t begin = L->source.len;
     int64_t items;
     RP_TRY(lower_render(L));
-    if (c->width && L->may) L->may |= LOWER_MAY(TILE);
+    if (c->width && L->may && L->opt->target != GEN_CUDA) L->may |= LOWER_MAY(TILE);
     lower_kernel *k = lower_add_kernel(L, name, begin, (gen_matmul_uses){0});
     k->work = kir_item_cost(K, NULL);
     lower_launch *l = lower_add_launch(L);

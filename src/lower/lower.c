@@ -139,6 +139,7 @@ static rp_status render(const lowerer *L, gen_target t, base_buf *out, sched_lau
     sched *s = NULL;
     RP_TRY(schedule(L, gen_language_of(t)->schedules, &s));
     if (launch) *launch = s->launch;
+    if (may && L->k->form == KIR_KERNEL && s->target->max_threads) *may |= LOWER_MAY(THREADS);
     if (may && L->k->form == KIR_KERNEL && !s->target->max_threads)
         *may |= LOWER_MAY(VECTOR) | LOWER_MAY(GRAIN) | (sched_has_loops(s) ? LOWER_MAY(UNROLL) : 0);
     rp_status st = gen_func(s, out, L->err);
@@ -398,6 +399,7 @@ static rp_status lower_groups(lowerer *L) {
     for (uint32_t i = 0; i < L->f->n_groups; i++) {
         L->group = &L->f->groups[i];
         L->group_at = i;
+        L->may = 0;
         if (L->group == L->absorbed) continue;
         rp_status st = lower_group(L, L->group, i);
         if (st != RP_OK && L->group->n_nodes) ir_site_blame(L->g, L->group->nodes[0], L->err);

@@ -97,13 +97,14 @@ typedef struct lower_launch {
     const lower_control *control; /* or NULL: no function */
 } lower_launch;
 
-/* What a tuner may decide of a kernel of the host, as bits of lower_kernel.may. */
-#define LOWER_KNOB_LIST(X)                                                                     \
-    X(VECTOR, vector, sched.vector) /* bits of vectors that the compiler makes of loops */     \
-    X(UNROLL, unroll, sched.unroll) /* iterations of innermost loops side by side */           \
-    X(GRAIN, grain, sched.grain)    /* doublings of the items that are worth another thread */ \
-    X(TILE, tile, tile)             /* doublings of the neighbours that an item has */         \
-    X(ROWS, rows, rows)             /* of a work item of a float product, at most */
+/* What a tuner may decide of a kernel, as bits of lower_kernel.may: the last of a kernel of a GPU, all others of the host. */
+#define LOWER_KNOB_LIST(X)                                                                        \
+    X(VECTOR, vector, sched.vector)    /* bits of vectors that the compiler makes of loops */     \
+    X(UNROLL, unroll, sched.unroll)    /* iterations of innermost loops side by side */           \
+    X(GRAIN, grain, sched.grain)       /* doublings of the items that are worth another thread */ \
+    X(TILE, tile, tile)                /* doublings of the neighbours that an item has */         \
+    X(ROWS, rows, rows)                /* of a work item of a float product, at most */           \
+    X(THREADS, threads, sched.threads) /* of a block */
 
 typedef enum lower_knob {
 #define LOWER_KNOB_ENUM(id, name, member) LOWER_##id,

@@ -1,4 +1,4 @@
-/* What a tuner may decide otherwise: who takes how much, and how a compiler is to write the loops of one thread.
+/* What a tuner may decide otherwise: how many threads a block has, who takes how much, and how a compiler is to write the loops of one thread.
  *
  * The order of a sum is in the function, not here, so every choice gives the same bits. */
 #include "sched/rules.h"
@@ -21,8 +21,22 @@ static int64_t scaled(int64_t grain, int8_t doublings) {
     return grain;
 }
 
+/* Blocks of another size; a kernel without a block an item has an item a thread. */
+static void choose_threads(sched *s, uint32_t threads) {
+    const sched_launch own = s->launch;
+    rp_error why = {0};
+    if (threads == 0) return;
+    s->launch.threads = threads;
+    if (own.per_block == own.threads) s->launch.per_block = threads;
+    if (sched_verify(s, &why) != RP_OK) s->launch = own;
+}
+
 void sched_choose(sched *s, const sched_choice *c) {
-    if (s->f->form != KIR_KERNEL || s->target->max_threads) return;
+    if (s->f->form != KIR_KERNEL) return;
+    if (s->target->max_threads) {
+        choose_threads(s, c->threads);
+        return;
+    }
     s->launch.grain = scaled(s->launch.grain, c->grain);
     if (c->vector) s->launch.vector = c->vector;
     for (kir_ref at = 0; c->unroll && at < s->f->n_insts; at++)

@@ -80,9 +80,10 @@ typedef struct sched_launch {
 
 /* What a tuner decides in place of the rules; 0 leaves it to them. No choice changes a result. */
 typedef struct sched_choice {
-    uint16_t vector; /* as in sched_launch */
-    uint8_t unroll;  /* of each innermost loop: 2, 4 or 8 */
-    int8_t grain;    /* so many times twice the rule's items are worth another thread */
+    uint16_t vector;  /* as in sched_launch */
+    uint8_t unroll;   /* of each innermost loop: 2, 4 or 8 */
+    int8_t grain;     /* so many times twice the rule's items are worth another thread */
+    uint16_t threads; /* of a block, where the target has blocks */
 } sched_choice;
 #define SCHED_GRAIN_ALONE 40 /* of grain: one thread takes all */
 
@@ -115,7 +116,8 @@ struct sched {
 rp_status sched_make(const sched_target *t, const kir_func *f, sched **out,
                      rp_error *err) RP_MUST_USE;
 void sched_free(sched *s);
-/* Puts c in the place of what rules decided of a kernel. A fragment, and targets with blocks, have nothing to choose. */
+/* Puts c in the place of what rules decided of a kernel; a fragment has nothing to choose. What the target has not, or what would be
+ * no schedule of the function, is left as it is. */
 void sched_choose(sched *s, const sched_choice *c);
 /* Whether a choice of `unroll`, alone, would be another schedule: there is an innermost loop. */
 bool sched_has_loops(const sched *s);
