@@ -14,6 +14,12 @@ int64_t base_now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int64_t base_thread_ns(void) {
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static int64_t loaded_at;
 
 /* The kernel's start time of a process is that of its id, which a shell that ends in exec has held for long. */

@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 int64_t base_now_ns(void);
+/* Time that this thread has run, without what others were given of its core. */
+int64_t base_thread_ns(void);
 /* Nanoseconds since the first code of this library ran: ahead of main() in a program that links it, at dlopen() in others. */
 int64_t base_process_age_ns(void);
 /* Peak resident set (VmHWM) in bytes; 0 when unknown. */
