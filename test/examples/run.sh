@@ -24,5 +24,7 @@ for want in "$here"/*.txt; do
     REPRISE_CACHE_DIR=$own/cache "$bin/${name%%-*}" "${args[@]}" >"$own/out" 2>"$own/err" || echo "exit $?" >>"$own/out"
     told <"$own/out" >>"$own/told"
     [ -z "${BLESS-}" ] || cp "$own/told" "$want"
+    # Without the sources a break has no line to show.
+    [ -d examples ] || { sed '/^\[graph_breaks\]     /d' "$want" >"$own/want" && want=$own/want; }
     if diff "$want" "$own/told" >"$own/diff"; then echo "PASS $name"; else echo "FAIL $name: $(head -n 3 "$own/diff" | tr '\n' ' ') $(tail -n 1 "$own/err")"; fi
 done
