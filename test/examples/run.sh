@@ -1,6 +1,7 @@
 #!/bin/bash
 # The examples print what test/examples/NAME.txt has, each with an empty cache, but for times, places in files, and the lines about
 # compilers, which differ from machine to machine. `# ARGS` at the top of a text are the arguments. BLESS=1 rewrites the texts.
+# A second process compiles nothing: it leaves the code that the first one stored, and no other.
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 bin=$root/${B:-build}/examples
@@ -12,6 +13,7 @@ told() {
     cat -v | grep -v '^\[inductor\] ' | sed -E 's/[0-9]+(\.[0-9]+)? ms/N ms/g; s/(\.c"?(:|, line ))[0-9]+/\1N/g; s/(difference[^0-9]*)[0-9].*/\1N/
         s/[0-9]+ compiler runs, [0-9]+ from the cache/N compiler runs, N from the cache/'
 }
+code() { find "$own/cache" -path '*/objects/code/*' -printf '%p %i\n' 2>/dev/null | sort; }
 for want in "$here"/*.txt; do
     name=$(basename "$want" .txt)
     read -r first <"$want"
@@ -27,4 +29,8 @@ for want in "$here"/*.txt; do
     # Without the sources a break has no line to show.
     [ -d examples ] || { sed '/^\[graph_breaks\]     /d' "$want" >"$own/want" && want=$own/want; }
     if diff "$want" "$own/told" >"$own/diff"; then echo "PASS $name"; else echo "FAIL $name: $(head -n 3 "$own/diff" | tr '\n' ' ') $(tail -n 1 "$own/err")"; fi
+    code >"$own/code"
+    [ -s "$own/code" ] || continue # it has a folder of its own
+    REPRISE_CACHE_DIR=$own/cache "$bin/${name%%-*}" "${args[@]}" >/dev/null 2>"$own/err" || echo "FAIL $name-again: $(tail -n 1 "$own/err")"
+    if code | diff "$own/code" - >"$own/diff"; then echo "PASS $name-warm"; else echo "FAIL $name-warm: it compiled: $(head -n 3 "$own/diff" | tr '\n' ' ')"; fi
 done
