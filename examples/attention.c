@@ -101,12 +101,18 @@ static rp_status tell(const char *channels, rp_error *err) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const how[][2] = {
-        {"default", NULL},           {"reduce-overhead", NULL}, {NULL, "backend=cudagraphs"},
-        {NULL, "backend=aot_eager"}, {NULL, "backend=eager"},   {NULL, "level=0"}};
+    static const char *const how[][2] = {{"default", NULL},
+                                         {"reduce-overhead", NULL},
+                                         {"max-autotune", NULL},
+                                         {"max-autotune-no-cudagraphs", NULL},
+                                         {NULL, "backend=cudagraphs"},
+                                         {NULL, "backend=aot_eager"},
+                                         {NULL, "backend=eager"},
+                                         {NULL, "level=0"}};
     rp_error err = {0};
     rp_status st = RP_OK;
     unsigned seed = 1;
+    (void)setenv("REPRISE_AUTOTUNE_BUDGET", "1", 0); /* seconds of measuring; the default is 20 */
     for (int i = 0; i < ARGS && st == RP_OK; i++) {
         size_t n = (size_t)DIM * (i ? DIM : ROWS);
         data[i] = malloc(n * sizeof *data[i]);
