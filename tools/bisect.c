@@ -1,13 +1,11 @@
 /* reprise bisect: which kernel computes something else than the interpreter, and the smallest graph that shows it. */
-#include <dirent.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tools/commands.h"
 #include "tools/graph.h"
 #include "tools/input.h"
+#include "tools/stages.h"
 
 static bool go_on(void *user, uint32_t runs) {
     (void)user, (void)runs;
@@ -164,89 +162,32 @@ static int bisect_file(tool_args *a, const char *what, const char *path,
 
 /* --- models ---------------------------------------------------------------------------- */
 
-/* Distinct pieces of a dump, in the order of their names. */
-static int is_piece(const struct dirent *d) {
-    size_t n = strlen(d->d_name);
-    return n > 3 && strncmp(d->d_name, "1_split.", 8) == 0 && strcmp(d->d_name + n - 3, ".ir") == 0;
+typedef struct pieces {
+    tool_args *a;
+    const tool_stages *stages;
+} pieces;
+
+static int bisect_piece(void *user, const char *what, const char *path) {
+    const pieces *p = user;
+    return bisect_file(p->a, what, path, p->stages->config);
 }
 
-/* The graph of the model, then its head. */
-static int by_graph(const struct dirent **a, const struct dirent **b) {
-    int model = strncmp((*b)->d_name, "1_split.model.", 14) == 0;
-    model -= strncmp((*a)->d_name, "1_split.model.", 14) == 0;
-    return model ? model : strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static void remove_all(const char *dir, struct dirent **names, int n) {
-    char path[4700];
-    for (int i = 0; i < n; i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]->d_name);
-        (void)unlink(path);
-    }
-    (void)rmdir(dir);
-}
-
-static int any_name(const struct dirent *d) {
-    return d->d_name[0] != '.';
-}
-
-static void free_names(struct dirent **names, int n) {
-    for (int i = 0; i < n; i++) free(names[i]);
-    free(names);
-}
-
-static void remove_dump(const char *folder) {
-    char rank[4300];
-    struct dirent **names = NULL;
-    (void)snprintf(rank, sizeof rank, "%s/rank_0", folder);
-    int n = scandir(rank, &names, any_name, alphasort);
-    if (n >= 0) remove_all(rank, names, n);
-    free_names(names, n < 0 ? 0 : n);
-    (void)rmdir(folder);
-}
-
-/* Each piece alone, until one is wrong: equal layers are one piece. */
-static int bisect_pieces(tool_args *a, const char *folder, const rp_compilation_config *config) {
-    char rank[4300], path[4700];
-    struct dirent **names = NULL;
-    int rc = 0;
-    (void)snprintf(rank, sizeof rank, "%s/rank_0", folder);
-    int n = scandir(rank, &names, is_piece, by_graph);
-    for (int i = 0; i < n && rc == 0; i++) {
-        char what[300];
-        (void)snprintf(path, sizeof path, "%s/%s", rank, names[i]->d_name);
-        (void)snprintf(what, sizeof what, "%.*s", (int)(strlen(names[i]->d_name) - 11),
-                       names[i]->d_name + 8);
-        rc = bisect_file(a, what, path, config);
-    }
-    free_names(names, n < 0 ? 0 : n);
-    return n > 0 ? rc : tool_error("%s: no piece to look at", a->pos[0]);
-}
-
-/* The engine compiles the model, and writes down its pieces. */
+/* The engine compiles the model, and writes down its distinct pieces: each alone, until one is wrong. */
 static int bisect_model(tool_args *a) {
-    const char *tmp = getenv("TMPDIR");
-    char folder[4200];
-    int rc = 0;
-    rp_error err = {0};
-    rp_compilation_config *config = NULL;
-    (void)snprintf(folder, sizeof folder, "%s/reprise-bisect-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    rp_status st = rp_config_clone(a->config, &config, &err);
-    if (st == RP_OK && !mkdtemp(folder)) rc = tool_error("cannot make a folder %s", folder);
-    if (st == RP_OK && rc == 0) st = rp_config_set_key(a->config, "debug_dump_path", folder, &err);
-    if (st == RP_OK && rc == 0) {
+    tool_stages s;
+    pieces p = {a, &s};
+    int rc = tool_stages_open(a, &s);
+    if (rc == 0) {
         rp_engine *e = tool_open(a, true, &rc);
         rp_engine_close(e);
-        if (e) rc = bisect_pieces(a, folder, config);
-        remove_dump(folder);
+        if (e) rc = tool_stages_each(&s, "1_split.", bisect_piece, &p);
     }
-    rp_config_free(config);
-    return st == RP_OK ? rc : tool_fail(st, &err);
+    tool_stages_done(&s);
+    return rc;
 }
 
 int tool_bisect(tool_args *a) {
     const char *what = a->pos[0];
-    size_t n = strlen(what);
     rp_error err = {0};
     const char *out = tool_get(a, TOOL_FLAG_OUT);
     if (a->json && out && strcmp(out, "-") == 0)
@@ -254,7 +195,6 @@ int tool_bisect(tool_args *a) {
     tool_interrupt_init();
     rp_status st = rp_config_apply_default_olevel(a->config, 2, &err);
     if (st != RP_OK) return tool_fail(st, &err);
-    if (strcmp(what, "-") == 0 || (n > 3 && strcmp(what + n - 3, ".ir") == 0))
-        return bisect_file(a, what, what, a->config);
+    if (tool_is_graph(what)) return bisect_file(a, what, what, a->config);
     return bisect_model(a);
 }

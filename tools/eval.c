@@ -25,6 +25,11 @@ rp_graph *tool_read_graph(const char *path, int *rc) {
     return NULL;
 }
 
+bool tool_is_graph(const char *name) {
+    size_t n = strlen(name);
+    return strcmp(name, "-") == 0 || (n > 3 && strcmp(name + n - 3, ".ir") == 0);
+}
+
 static int backend_of(const tool_args *a, rp_backend *out) {
     static const char *const names[] = {"interp", "cpu", "cpu-eager", "cuda"};
     const char *name = tool_get(a, TOOL_FLAG_BACKEND);

@@ -1,4 +1,4 @@
-/* Graph files, shared by eval and opt. */
+/* Graph files, shared by the commands that read them. */
 #ifndef TOOLS_GRAPH_H
 #define TOOLS_GRAPH_H
 
@@ -6,5 +6,7 @@
 
 /* Reads and checks a graph in text form; NULL after printing, with the exit code in *rc. */
 rp_graph *tool_read_graph(const char *path, int *rc);
+/* Of commands that take models, too: "-" and names that end with .ir. */
+bool tool_is_graph(const char *name);
 
 #endif

@@ -15,8 +15,9 @@ const tool_command tool_commands[] = {
      "runs a graph in text form on seeded random inputs"},
     {"compile", TOOL_COMPILE, "MODEL", 1, 1, tool_compile,
      "fills the cache, so that later processes start warm"},
-    {"explain", TOOL_EXPLAIN, "MODEL", 1, 1, tool_explain,
-     "what was overruled, which graph serves which batch, what each piece takes"},
+    {"explain", TOOL_EXPLAIN, "FILE.ir|MODEL", 1, 1, tool_explain,
+     "what was overruled, which graph serves which batch, what each piece takes; of a graph its "
+     "kernels"},
     {"bench", TOOL_BENCH, "MODEL", 1, 1, tool_bench,
      "measures prefill and decode, with --profile each launch of a step"},
     {"cache", TOOL_CACHE, "ls|verify|why MODEL|why KEY KEY|dir|prune|export FILE|import FILE", 1, 3,

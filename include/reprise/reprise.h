@@ -27,6 +27,7 @@
 #include "reprise/dispatch.h"
 #include "reprise/dtype.h"
 #include "reprise/engine.h"
+#include "reprise/explain.h"
 #include "reprise/forward_context.h"
 #include "reprise/graph.h"
 #include "reprise/jit.h"

@@ -2,6 +2,7 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "compile/assemble.h"
 #include "gen/isa.h"
 #include "plan/plan.h"
 #include "reprise/graph.h"
@@ -27,5 +28,10 @@ rp_status api_check_sizes(const ir_graph *g, rp_error *err) RP_MUST_USE;
  * contradict each other; other contradictions are the caller's to find. */
 rp_status api_read_sizes(const plan *p, const rp_buffer *inputs, int64_t *symbols,
                          rp_error *err) RP_MUST_USE;
+
+/* Settings that speak of ops and backends are checked against those that there are. */
+rp_status api_resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
+/* Where nothing is compiled: each kernel is in the one module that there would be. */
+rp_status api_own_functions(compile_lowered *l, gen_isa isa, rp_error *err) RP_MUST_USE;
 
 #endif

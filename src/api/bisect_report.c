@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/bisect.h"
+#include "api/lines.h"
 #include "base/alloc.h"
 #include "base/status.h"
 #include "compile/skips.h"
@@ -41,26 +42,13 @@ ir_ref api_wrong_node(const api_wrong *w) {
 
 /* The line of a node in the text of its graph. */
 static rp_status node_line(const reporter *r, const ir_graph *g, ir_ref node, const char **out) {
-    base_buf text, head, line;
-    base_buf_init(&text, 0);
-    base_buf_init(&head, 0);
+    char *text = NULL;
+    base_buf line;
+    RP_TRY(ir_print_string(g, &text, r->err));
     base_buf_init(&line, 0);
-    ir_print(g, &text);
-    base_buf_printf(&head, "\n  %s", ir_name_of(g, node).s);
-    rp_status st = base_buf_status(&text, r->err);
-    if (st == RP_OK) st = base_buf_status(&head, r->err);
-    const char *at = st == RP_OK ? strstr(text.data, head.data) : NULL;
-    while (at && !strchr(" ,", at[head.len])) at = strstr(at + 1, head.data);
-    if (at) {
-        at += 3;
-        for (size_t n = strcspn(at, "\n"), i = 0; i < n; i++)
-            if (at[i] != ' ' || at[i + 1] != ' ') base_buf_putc(&line, at[i]); /* no columns */
-    }
-    base_buf_done(&text);
-    base_buf_done(&head);
-    if (st == RP_OK) return keep(r, &line, out);
-    base_buf_done(&line);
-    return st;
+    api_node_line(text, ir_name_of(g, node).s, &line);
+    base_free(text);
+    return keep(r, &line, out);
 }
 
 /* --- operands ----------------------------------------------------------------------------- */

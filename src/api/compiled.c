@@ -186,7 +186,7 @@ static rp_status has_op(void *user, const char *name, bool *out, rp_error *err) 
     return RP_OK;
 }
 
-static rp_status resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) {
+rp_status api_resolve(const ir_graph *g, rp_compilation_config *cfg, rp_error *err) {
     uint32_t n = 0;
     rp_model_facts f = RP_MODEL_FACTS_INIT;
     f.splitting_ops = ir_registered_splitting_ops(&n);
@@ -319,7 +319,7 @@ static rp_status compile_by(rp_compiled *c, const rp_backend_desc *d, const rp_g
 
 static rp_status compile_with(rp_compiled *c, const rp_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
-    RP_TRY(resolve(trace_graph_ir(g), cfg, err));
+    RP_TRY(api_resolve(trace_graph_ir(g), cfg, err));
     RP_TRY(note_graphs(cfg, err));
     RP_TRY(open_device(c, cfg, err));
     if (strcmp(cfg->backend, "cudagraphs") == 0)

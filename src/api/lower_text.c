@@ -55,8 +55,7 @@ static rp_status text_lowered(const ir_graph *g, stage which, gen_isa isa, base_
     return RP_OK;
 }
 
-/* Nothing is compiled: each kernel is in the one module that there would be. */
-static rp_status own_functions(compile_lowered *l, gen_isa isa, rp_error *err) {
+rp_status api_own_functions(compile_lowered *l, gen_isa isa, rp_error *err) {
     compile_function *f = base_arena_array(l->piece.arena, l->piece.n_kernels + 1u, sizeof *f);
     if (!f) return rp_fail(err, RP_NOMEM, "%u kernels", l->piece.n_kernels);
     for (uint32_t i = 0; i < l->piece.n_kernels; i++)
@@ -80,7 +79,7 @@ static rp_status text_plan(const ir_graph *g, gen_isa isa, base_buf *b, rp_error
         lower_options o = {.isa = isa};
         if (s.pieces[i].distinct != i) continue;
         RP_TRY_OUT(lower_graph(s.pieces[i].graph, &o, &lowered[i].piece, err));
-        RP_TRY_OUT(own_functions(&lowered[i], isa, err));
+        RP_TRY_OUT(api_own_functions(&lowered[i], isa, err));
     }
     RP_TRY_OUT(compile_assemble(g, ir_graph_dims(g), &s, lowered, &p, err));
     plan_print(p, b);

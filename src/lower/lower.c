@@ -401,13 +401,18 @@ static rp_status lower_groups(lowerer *L) {
         L->group_at = i;
         L->may = 0;
         if (L->group == L->absorbed) continue;
+        uint32_t before = L->out->n_launches;
         rp_status st = lower_group(L, L->group, i);
+        for (; before < L->out->n_launches; before++) L->out->launches[before].group = i;
         if (st != RP_OK && L->group->n_nodes) ir_site_blame(L->g, L->group->nodes[0], L->err);
         if (st != RP_OK) return st;
     }
     L->group = NULL;
     L->group_at = UINT32_MAX;
-    return place_outputs(L);
+    uint32_t copies = L->out->n_launches;
+    RP_TRY(place_outputs(L));
+    for (; copies < L->out->n_launches; copies++) L->out->launches[copies].group = UINT32_MAX;
+    return RP_OK;
 }
 
 rp_status lower_graph(const ir_graph *g, const lower_options *opt, lower_piece *out,

@@ -95,6 +95,7 @@ typedef struct lower_launch {
     const char *custom; /* a custom op: called on the host, no function */
     ir_type *operands;  /* of a custom op: the types of args, with sizes over lower_piece.dims */
     const lower_control *control; /* or NULL: no function */
+    uint32_t group; /* of the fusion that it is of; UINT32_MAX: of none, it copies an output */
 } lower_launch;
 
 /* What a tuner may decide of a kernel, as bits of lower_kernel.may: the last of a kernel of a GPU, all others of the host. */

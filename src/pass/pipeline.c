@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "pass/inplace.h"
@@ -140,7 +141,9 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
         if (!passes[i].run || pass_is_skipped(opt, passes[i].name)) continue;
         if (passes[i].run == pass_inplace) RP_TRY_OUT(pass_check_inplace(g ? g : in, &done, err));
         if (done) continue;
+        int64_t began = opt && opt->ran ? base_now_ns() : 0;
         RP_TRY_OUT(run_one(&passes[i], g ? g : in, &next, err));
+        if (opt && opt->ran) opt->ran(opt->user, passes[i].name, began);
         ir_graph_free(g);
         g = next;
         if (opt && opt->dump_dir) RP_TRY_OUT(dump(g, opt, i, err));

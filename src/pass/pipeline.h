@@ -24,6 +24,9 @@ typedef struct pass_options {
     const char *dump_prefix; /* of the names of those files, or NULL */
     bool quiet;              /* nothing on the fusion channel: these passes ran before */
     bool piece;              /* the rest of the graph is elsewhere: see pass_own_outputs */
+    /* (optional) A pass has run, which began at that time (base_now_ns). */
+    void (*ran)(void *user, const char *pass, int64_t began);
+    void *user;
 } pass_options;
 
 /* Whether opt (may be NULL) leaves out the pass or fusion of that name. */

@@ -27,3 +27,42 @@ $ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python
 # The launches of a piece are below it where there are several.
 $ reprise explain synthetic:tiny --times 3 --isa portable | awk 'on > 1 { piece = $7 ~ /submod/; if (piece && alone) print alone; alone = piece ? $7 : "" } /^times/ || on { on++ }'
 model.submod_1
+
+# A graph: its kernels, what they compute and what was not fused.
+$ reprise explain bisect.ir --isa portable
+graph @gate: 8 nodes; pieces 1, launches 2; inductor for portable
+guards
+  1 <= T <= 64
+  input 'x' is f32[T,48]
+  input 'w' is f32[48,32]
+submod_0, 8 nodes, 8 after the passes; kernels: 2
+  0 red_fused_exp_sum_div_sigmoid_mul_0: 768 bytes, items T
+      %0 = exp %in0 : f32[T,48]
+      %1 = sum %0 {axis=1, keep=true} : f32[T,1]
+      %2 = div %0, %1 : f32[T,48]
+      %3 = sigmoid %2 : f32[T,48]
+      %4 = mul %3, %in0 : f32[T,48]
+  1 mm_fused_matmul_1: 6784 bytes, items (T+47)//48
+      %5 = matmul %4, %in1 {trans_b=false} : f32[T,32]
+  refused %5 = matmul %4, %in1 {trans_b=false} : f32[T,32] with group 0: a product begins a kernel
+memory: arena 384 bytes (12288 at the largest sizes), packed weights 0
+$ reprise explain bisect.ir --isa portable --sizes T=7 --json | python3 -c 'import json,sys; o = json.loads(sys.stdin.read()); print(o["event"], o["sizes"], [k["bytes"] for k in o["pieces"][0]["kernels"]], "rp_expf" in o["pieces"][0]["kernels"][0]["source"], sorted({s["depth"] for s in o["spans"]}))'
+graph {'T': 7} [2688, 8384] True [0, 1, 2]
+$ reprise explain bisect.ir --device cuda --numerics exact | head -n 1
+graph @gate: 8 nodes; pieces 1, launches 2; cuda for cuda
+$ reprise explain bisect.ir --sizes T=65
+! reprise: bisect.ir: T=65: a number from 1 to 64 is expected
+? 2
+$ reprise explain bisect.ir --times 3
+! reprise: --times is for models: what a graph takes is not measured
+? 2
+$ reprise explain synthetic:tiny --sizes T=4
+! reprise: --sizes is for graphs: reprise explain FILE.ir
+? 2
+$ reprise explain bisect.ir --html - --json
+{"event":"error","code":2,"message":"--json and --html - both want standard output"}
+! reprise: --json and --html - both want standard output
+? 2
+$ reprise explain bisect.ir --html nowhere/x.html
+! reprise: cannot write nowhere/x.html
+? 1

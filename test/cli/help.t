@@ -5,7 +5,7 @@ reprise COMMAND [ARGUMENTS] [FLAGS]
   score     log probabilities of a given continuation (teacher forcing)
   eval      runs a graph in text form on seeded random inputs
   compile   fills the cache, so that later processes start warm
-  explain   what was overruled, which graph serves which batch, what each piece takes
+  explain   what was overruled, which graph serves which batch, what each piece takes; of a graph its kernels
   bench     measures prefill and decode, with --profile each launch of a step
   cache     the compile cache: what it takes, leftovers and all, and why a plan was not found
   opt       runs passes over a graph in text form, prints any later stage

@@ -108,6 +108,53 @@ if [ -d "$root/docs" ]; then
         fail docs_config "docs/config.md is not what 'reprise help config --markdown' prints"
 fi
 
+# The page of explain is well formed whatever names it shows, asks for nothing from anywhere, and a browser shows it.
+cat >"named<b>&.ir" <<'IR'
+graph @page(%x: f32[T,8]) -> f32[T,8] where T in [1,64] {
+  %0 = exp %x : f32[T,8]
+  %1 = sum %0 {axis=1, keep=true} : f32[T,1]
+  %2 = div %0, %1 : f32[T,8]
+  ret %2
+}
+IR
+reprise explain "named<b>&.ir" --html graph.html --quiet && reprise explain synthetic:tiny --times 2 --html model.html --quiet
+bad=$(python3 -c '
+import re, xml.dom.minidom
+for name, least in ("graph.html", 2), ("model.html", 12):
+    text = open(name).read()
+    page = xml.dom.minidom.parseString(text.replace("<!DOCTYPE html>", ""))
+    ids = [e.getAttribute("id") for e in page.getElementsByTagName("*") if e.getAttribute("id")]
+    links = [a.getAttribute("href") for a in page.getElementsByTagName("a")]
+    if len(set(ids)) != len(ids) or any(l[0] != "#" or l[1:] not in ids for l in links): print(name, ids, links)
+    if re.search("<script|https?:|<link|<img|@import|url\\(", text): print(name, "is not alone")
+    if len(page.getElementsByTagName("details")) < least or not page.getElementsByTagName("svg"): print(name, "lacks something")
+if "named&lt;b&gt;&amp;.ir</h1>" not in open("graph.html").read(): print("a name is not as it is written")' 2>&1)
+[ -z "$bad" ] && pass explain_page || fail explain_page "$bad"
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
+if [ -z "$browser" ]; then echo "SKIP explain_browser: no chromium to look at the page with"
+else
+    show() { HOME=$tmp timeout 120 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$tmp/browser" "$@" 2>browser.err; }
+    show --dump-dom "file://$PWD/model.html" >dom.html
+    show --window-size=1200,2400 --screenshot="$PWD/model.png" "file://$PWD/model.html" >/dev/null
+    bad=$(python3 -c '
+import struct, zlib
+dom = open("dom.html").read()
+for want in "red_fused_", "Which graph serves which batch", "<rect", "</main>":
+    if want not in dom: print("not in the document:", want)
+data = open("model.png", "rb").read()
+width, height = struct.unpack(">II", data[16:24])
+parts, at = b"", 8
+while at < len(data):
+    n, kind = struct.unpack(">I4s", data[at:at + 8])
+    if kind == b"IDAT": parts += data[at + 8:at + 8 + n]
+    at += n + 12
+pixels = zlib.decompress(parts)
+row = len(pixels) // height
+if (width, height) != (1200, 2400) or len({pixels[i * row + 1:(i + 1) * row] for i in range(height)}) < 200:
+    print("the picture is empty:", width, height)' 2>&1)
+    [ -z "$bad" ] && pass explain_browser || fail explain_browser "$bad; $(tail -n 1 browser.err)"
+fi
+
 # Every flag that the help of a command lists is known to it, with '-' and with '_' in its name.
 unknown=
 for c in run score eval compile explain bisect cache opt; do

@@ -1,0 +1,43 @@
+/* What a graph is compiled to, as it is collected (explain.c) and written (explain_json.c). */
+#ifndef API_EXPLAIN_H
+#define API_EXPLAIN_H
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "compile/assemble.h"
+#include "compile/skips.h"
+#include "pass/fuse.h"
+
+/* A distinct piece on its way to kernels. */
+typedef struct api_explained {
+    ir_graph *after;    /* the passes */
+    pass_fusion fusion; /* of it; empty where nothing is fused */
+    char *text;         /* of `after` */
+} api_explained;
+
+/* One thread. */
+typedef struct api_explainer {
+    const ir_graph *g, *used; /* as given; with reads before the writes that follow */
+    ir_graph *made;
+    rp_compilation_config *config;
+    compile_skips skips;
+    const rp_compiler *backend;
+    gen_isa isa;
+    gen_target target;
+    split_result split;
+    compile_lowered *lowered; /* by piece, of the distinct ones; as what follows */
+    api_explained *pieces;
+    plan *plan;
+    int64_t *symbols; /* of g, and of the plan */
+    json_t *spans;
+    int64_t began, depth;
+    rp_error *err;
+} api_explainer;
+
+/* A span of compiling that has ended, from began on (base_now_ns). */
+void api_explain_span(api_explainer *x, const char *name, int64_t began);
+/* The whole; NULL when memory is exhausted. */
+json_t *api_explain_json(const api_explainer *x);
+
+#endif

@@ -1,0 +1,236 @@
+/* What compiling made of a graph, as JSON (docs/explain.md). */
+#include <string.h>
+
+#include "api/explain.h"
+#include "api/lines.h"
+#include "base/alloc.h"
+#include "base/str.h"
+#include "config/config.h"
+#include "ir/site.h"
+
+static json_t *text_of(base_buf *b) {
+    json_t *o = b->failed ? NULL : json_stringn(b->data ? b->data : "", b->len);
+    base_buf_done(b);
+    return o;
+}
+
+static const char *symbol_name(const void *user, uint32_t i) {
+    const plan *p = user;
+    return i < p->n_symbols ? p->symbols[i].name : "?";
+}
+
+static json_t *size_of(const plan *p, const plan_size *s) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    ir_dim_code_print(s, symbol_name, p, &b);
+    return text_of(&b);
+}
+
+static json_t *sites_of(const ir_graph *g, const ir_ref *r, uint32_t n) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    ir_sites_print(g, r, n, &b);
+    return text_of(&b);
+}
+
+/* --- guards ----------------------------------------------------------------------------- */
+
+static void put_guard(json_t *list, base_buf *text, json_t *by) {
+    (void)json_array_append_new(list, json_pack("{s:o,s:o}", "text", text_of(text), "by", by));
+}
+
+/* Who uses a symbol first. */
+static json_t *symbol_site(const ir_graph *g, uint32_t symbol) {
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        for (uint32_t d = 0; d < n->shape.rank; d++)
+            if (ir_dim_uses(ir_graph_dims(g), n->shape.dim[d], symbol)) return sites_of(g, &r, 1);
+    }
+    return json_string("");
+}
+
+static json_t *guards(const ir_graph *g) {
+    const ir_dims *t = ir_graph_dims(g);
+    json_t *list = json_array();
+    base_buf b;
+    for (uint32_t i = 0; i < ir_dims_symbol_count(t); i++) {
+        const ir_symbol *s = ir_dims_symbol(t, i);
+        base_buf_init(&b, 0);
+        base_buf_printf(&b, "%lld <= %s", (long long)s->min, s->name);
+        if (s->max != INT64_MAX) base_buf_printf(&b, " <= %lld", (long long)s->max);
+        if (s->divisor > 1) base_buf_printf(&b, ", a multiple of %lld", (long long)s->divisor);
+        put_guard(list, &b, symbol_site(g, i));
+    }
+    for (ir_ref r = 0; r < ir_graph_count(g); r++) {
+        const ir_node *n = ir_node_at(g, r);
+        if (n->op != IR_input && n->op != IR_param && n->op != IR_state) continue;
+        base_buf_init(&b, 0);
+        base_buf_printf(&b, "%s '%s' is %s", ir_op_table(n->op)->name, n->name, ir_type_of(g, r).s);
+        put_guard(list, &b, sites_of(g, &r, 1));
+    }
+    return list;
+}
+
+/* --- kernels ------------------------------------------------------------------------------- */
+
+static const plan_leaf *leaf_of(const plan *p, const plan_arg *a) {
+    switch (a->seg) {
+    case PLAN_INPUT: return &p->inputs[a->idx];
+    case PLAN_OUTPUT: return &p->outputs[a->idx];
+    case PLAN_PARAM: return &p->params[a->idx];
+    case PLAN_STATE: return &p->states[a->idx];
+    default: return NULL;
+    }
+}
+
+/* At the sizes of the call. */
+static int64_t arg_bytes(const api_explainer *x, const plan_arg *a) {
+    const plan *p = x->plan;
+    const plan_leaf *l = leaf_of(p, a);
+    if (l) return plan_size_eval(&l->bytes, x->symbols);
+    if (a->seg == PLAN_PACK) return p->packs[a->idx].size;
+    return a->seg == PLAN_ARENA ? plan_size_eval(&p->values[a->idx].bytes, x->symbols) : 0;
+}
+
+static json_t *arg_json(const api_explainer *x, const plan_arg *a) {
+    static const char *const where[PLAN_SEG_COUNT_] = {
+        [PLAN_INPUT] = "input", [PLAN_OUTPUT] = "output", [PLAN_PARAM] = "param",
+        [PLAN_STATE] = "state", [PLAN_PACK] = "pack",     [PLAN_CONST] = "record",
+        [PLAN_ARENA] = "arena"};
+    const plan_leaf *l = leaf_of(x->plan, a);
+    base_buf b;
+    base_buf_init(&b, 0);
+    if (l)
+        base_buf_puts(&b, l->name);
+    else
+        base_buf_printf(&b, a->seg == PLAN_ARENA ? "%%%u" : "%u", a->idx);
+    return json_pack("{s:s,s:o,s:I}", "in", where[a->seg], "name", text_of(&b), "bytes",
+                     (json_int_t)arg_bytes(x, a));
+}
+
+/* Each once: what a kernel reads and writes of memory, at least. */
+static json_t *args_json(const api_explainer *x, const plan_launch *l, int64_t *bytes) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < l->n_args; i++) {
+        bool again = false;
+        for (uint32_t k = 0; k < i; k++)
+            again = again || (l->args[k].seg == l->args[i].seg && l->args[k].idx == l->args[i].idx);
+        if (again) continue;
+        *bytes += arg_bytes(x, &l->args[i]);
+        (void)json_array_append_new(list, arg_json(x, &l->args[i]));
+    }
+    return list;
+}
+
+static json_t *node_json(const api_explained *e, ir_ref r) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    api_node_line(e->text, ir_name_of(e->after, r).s, &b);
+    return json_pack("{s:s,s:o,s:o}", "op", ir_op_table(ir_node_at(e->after, r)->op)->name, "text",
+                     text_of(&b), "sites", sites_of(e->after, &r, 1));
+}
+
+/* The nodes that a launch computes. */
+static json_t *origins(const api_explained *e, uint32_t group) {
+    json_t *list = json_array();
+    if (group >= e->fusion.n_groups) return list;
+    const pass_group *gr = &e->fusion.groups[group];
+    for (uint32_t i = 0; i < gr->n_nodes; i++)
+        (void)json_array_append_new(list, node_json(e, gr->nodes[i]));
+    return list;
+}
+
+/* Text of the functions of a launch, with their helpers. */
+static json_t *source_of(const lower_piece *p, const lower_launch *l) {
+    base_buf b;
+    base_buf_init(&b, 0);
+    for (uint32_t k = 0; k < l->n_alts; k++)
+        for (uint32_t i = 0; l->alts[k].symbol && i < p->n_kernels; i++) {
+            const lower_kernel *f = &p->kernels[i];
+            if (strcmp(f->name, l->alts[k].symbol) == 0)
+                base_buf_add(&b, p->source + f->begin, f->end - f->begin);
+        }
+    return text_of(&b);
+}
+
+static json_t *launch_json(const api_explainer *x, const api_explained *e, const lower_piece *low,
+                           const plan_piece *q, uint32_t i) {
+    const plan_launch *l = &x->plan->launches[q->first + i];
+    const lower_launch *m = i < low->n_launches ? &low->launches[i] : NULL;
+    int64_t bytes = 0;
+    json_t *args = args_json(x, l, &bytes);
+    return json_pack("{s:s,s:I,s:o,s:I,s:o,s:o,s:o,s:b}", "name", l->name, "launch",
+                     (json_int_t)q->first + i, "args", args, "bytes", (json_int_t)bytes, "items",
+                     size_of(x->plan, &l->items), "nodes", m ? origins(e, m->group) : json_array(),
+                     "source", m ? source_of(low, m) : json_string(""), "custom",
+                     l->custom != NULL);
+}
+
+static json_t *refusals(const api_explained *e) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < e->fusion.n_refusals; i++) {
+        const pass_refusal *r = &e->fusion.refusals[i];
+        json_t *o = node_json(e, r->node);
+        if (o) (void)json_object_set_new(o, "group", json_integer(r->group));
+        if (o) (void)json_object_set_new(o, "reason", json_string(r->reason));
+        (void)json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *piece_json(const api_explainer *x, uint32_t i) {
+    const split_piece *sp = &x->split.pieces[i];
+    const plan_piece *q = i < x->plan->n_pieces ? &x->plan->pieces[i] : NULL;
+    json_t *o = json_pack("{s:I,s:b,s:I,s:I}", "submod", (json_int_t)sp->submod, "splitting",
+                          sp->splitting, "same_as", (json_int_t)sp->distinct, "nodes",
+                          (json_int_t)ir_graph_count(sp->graph));
+    if (!o || sp->distinct != i || !q) return o;
+    const api_explained *e = &x->pieces[i];
+    json_t *kernels = json_array();
+    for (uint32_t k = 0; k < q->n; k++)
+        (void)json_array_append_new(kernels, launch_json(x, e, &x->lowered[i].piece, q, k));
+    (void)json_object_set_new(o, "nodes_after", json_integer(ir_graph_count(e->after)));
+    (void)json_object_set_new(o, "kernels", kernels);
+    (void)json_object_set_new(o, "refused", refusals(e));
+    return o;
+}
+
+/* --- memory ------------------------------------------------------------------------------------ */
+
+static json_t *arena_json(const api_explainer *x) {
+    const plan *p = x->plan;
+    json_t *values = json_array();
+    int64_t top = 0;
+    for (uint32_t i = 0; i < p->n_values; i++) {
+        const plan_value *v = &p->values[i];
+        int64_t bytes = plan_size_eval(&v->bytes, x->symbols);
+        if (v->offset != PLAN_GROWS && v->offset + bytes > top) top = v->offset + bytes;
+        (void)json_array_append_new(
+            values, json_pack("{s:I,s:I,s:I,s:I,s:I,s:o}", "value", (json_int_t)i, "offset",
+                              (json_int_t)v->offset, "bytes", (json_int_t)bytes, "first",
+                              (json_int_t)v->first, "last", (json_int_t)v->last, "size",
+                              size_of(p, &v->bytes)));
+    }
+    return json_pack("{s:I,s:I,s:I,s:o}", "bytes", (json_int_t)p->arena_size, "top",
+                     (json_int_t)top, "weights", (json_int_t)p->weights_size, "values", values);
+}
+
+static json_t *sizes_json(const api_explainer *x) {
+    const ir_dims *t = ir_graph_dims(x->g);
+    json_t *o = json_object();
+    for (uint32_t i = 0; o && i < ir_dims_symbol_count(t); i++)
+        (void)json_object_set_new(o, ir_dims_symbol(t, i)->name, json_integer(x->symbols[i]));
+    return o;
+}
+
+json_t *api_explain_json(const api_explainer *x) {
+    json_t *pieces = json_array();
+    for (uint32_t i = 0; i < x->split.n_pieces; i++)
+        (void)json_array_append_new(pieces, piece_json(x, i));
+    return json_pack("{s:s,s:I,s:s,s:s,s:i,s:I,s:o,s:o,s:o,s:o,s:O}", "name", ir_graph_name(x->g),
+                     "nodes", (json_int_t)ir_graph_count(x->g), "backend", x->backend->name, "isa",
+                     x->target == GEN_CUDA ? "cuda" : gen_isa_name(x->isa), "level",
+                     (int)x->config->level, "launches", (json_int_t)x->plan->n_launches, "sizes",
+                     sizes_json(x), "guards", guards(x->g), "pieces", pieces, "arena",
+                     arena_json(x), "spans", x->spans);
+}

@@ -1,0 +1,137 @@
+/* What a graph is compiled to, as it is told: nodes in kernels, bytes, call sites, refusals. */
+#include "support/check.h"
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "reprise/reprise.h"
+
+static json_t *explain(const rp_graph *g, const char *setting, const char *sizes) {
+    rp_error err = {0};
+    char *text = NULL;
+    rp_compilation_config *cfg = rp_config_new();
+    CHECK_OK(rp_config_set(cfg, setting, &err), &err);
+    CHECK_OK(rp_graph_explain(g, cfg, sizes, &text, &err), &err);
+    json_t *o = json_loads(text, 0, NULL);
+    assert_non_null(o);
+    rp_free(text);
+    rp_config_free(cfg);
+    return o;
+}
+
+static int line;
+
+/* softmax(x w) */
+static rp_graph *softmax(void) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("softmax");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rp_symbol(g, "T", 1, 64), 8));
+    rp_tensor w = rp_param(g, "w", RP_DTYPE_F32, RP_SHAPE(8, 16));
+    line = __LINE__ + 1;
+    rp_tensor y = rp_softmax(rp_matmul(x, w, false), 1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    return g;
+}
+
+static const json_t *first_piece(const json_t *o) {
+    return json_array_get(json_object_get(o, "pieces"), 0);
+}
+
+static double number(const json_t *o, const char *key) {
+    return json_number_value(json_object_get(o, key));
+}
+
+/* Each op in one kernel, with its line of the program; sources are there; bytes are those of the sizes. */
+static void kernels_have_their_nodes(void **state) {
+    (void)state;
+    rp_graph *g = softmax();
+    json_t *o = explain(g, "level=2", "T=4"), *more = explain(g, "level=2", "T=8"), *k, *n;
+    const json_t *kernels = json_object_get(first_piece(o), "kernels");
+    char want[40];
+    size_t i, j, ops = 0;
+    (void)snprintf(want, sizeof want, "api_explain.c:%d ", line);
+    json_array_foreach(kernels, i, k) {
+        assert_true(strlen(json_string_value(json_object_get(k, "source"))) > 100);
+        json_array_foreach(json_object_get(k, "nodes"), j, n) {
+            ops++;
+            if (!strstr(json_string_value(json_object_get(n, "sites")), want))
+                fail_msg("%s", json_string_value(json_object_get(n, "sites")));
+        }
+    }
+    assert_int_equal(json_array_size(kernels), 2);
+    assert_int_equal(ops, 6); /* matmul, amax, sub, exp, sum, div */
+    k = json_array_get(json_object_get(first_piece(more), "kernels"), 1);
+    assert_true(number(json_array_get(kernels, 1), "bytes") == 2 * 4 * 16 * 4);
+    assert_true(number(k, "bytes") == 2 * 8 * 16 * 4);
+    assert_true(json_array_size(json_object_get(first_piece(o), "refused")) > 0);
+    json_decref(o);
+    json_decref(more);
+    rp_graph_free(g);
+}
+
+/* What is checked of a call, and the line that made it so. */
+static void guards_have_their_cause(void **state) {
+    (void)state;
+    rp_graph *g = softmax();
+    json_t *o = explain(g, "level=2", NULL);
+    const json_t *guards = json_object_get(o, "guards"), *first = json_array_get(guards, 0);
+    assert_int_equal(json_array_size(guards), 3);
+    assert_string_equal(json_string_value(json_object_get(first, "text")), "1 <= T <= 64");
+    assert_non_null(strstr(json_string_value(json_object_get(first, "by")), "rp_input"));
+    json_decref(o);
+    rp_graph_free(g);
+}
+
+/* Op by op there are no groups; a GPU need not be there. */
+static void every_target_is_told(void **state) {
+    static const struct {
+        const char *setting, *isa, *backend;
+    } cases[] = {{"device=cuda", "cuda", "cuda"}, {"backend=eager", "", "eager"}};
+    (void)state;
+    rp_graph *g = softmax();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *o = explain(g, cases[i].setting, NULL);
+        const char *isa = json_string_value(json_object_get(o, "isa"));
+        if (*cases[i].isa) assert_string_equal(isa, cases[i].isa);
+        assert_string_equal(json_string_value(json_object_get(o, "backend")), cases[i].backend);
+        assert_true(json_array_size(json_object_get(first_piece(o), "kernels")) > 0);
+        json_decref(o);
+    }
+    rp_graph_free(g);
+}
+
+static void what_is_wrong_is_refused(void **state) {
+    rp_error err = {0};
+    char *text = NULL;
+    (void)state;
+    rp_graph *g = softmax();
+    assert_int_equal(rp_graph_explain(g, NULL, "T=65", &text, &err), RP_CONFIG);
+    assert_int_equal(rp_graph_explain(NULL, NULL, NULL, &text, &err), RP_INVALID);
+    assert_int_equal(rp_graph_explain(g, NULL, NULL, NULL, &err), RP_INVALID);
+    assert_null(text);
+    rp_graph_free(g);
+}
+
+static void survives_lost_allocations(void **state) {
+    (void)state;
+    rp_graph *g = softmax();
+    const uint64_t live = base_live();
+    FOR_EACH_ALLOC_FAILURE (n) {
+        char *text = NULL;
+        rp_error err = {0};
+        rp_status st = rp_graph_explain(g, NULL, NULL, &text, &err);
+        rp_free(text);
+        assert_true(st == RP_OK || st == RP_NOMEM);
+        if (base_live() != live) fail_msg("allocation %llu leaks", (unsigned long long)n);
+    }
+    rp_graph_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_have_their_nodes),  cmocka_unit_test(guards_have_their_cause),
+        cmocka_unit_test(every_target_is_told),      cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(survives_lost_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
