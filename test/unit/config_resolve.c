@@ -444,6 +444,20 @@ static void batch_limits(void **state) {
     assert_int_equal(resolve("{}", -1, &facts, NULL, &err), RP_INVALID);
 }
 
+/* A largest size that is just the most of a step is no contradiction, one more is. */
+static void a_largest_size_may_be_all_of_a_step(void **state) {
+    (void)state;
+    rp_compilation_config *cfg = ok("{\"level\":3,\"max_num_batched_tokens\":64,"
+                                    "\"max_num_seqs\":8,\"max_cudagraph_capture_size\":64}");
+    notes_are(cfg, NULL);
+    rp_config_free(cfg);
+    cfg = ok("{\"level\":3,\"max_num_batched_tokens\":64,"
+             "\"max_num_seqs\":8,\"max_cudagraph_capture_size\":65}");
+    notes_are(cfg, "max_cudagraph_capture_size=65 becomes 64",
+              "a step holds no more than max_num_batched_tokens", NULL);
+    rp_config_free(cfg);
+}
+
 static void ladders_become_lists(void **state) {
     (void)state;
     rp_compilation_config *cfg =
@@ -613,6 +627,7 @@ int main(void) {
         TEST(backends),
         TEST(backends_of_others),
         TEST(batch_limits),
+        TEST(a_largest_size_may_be_all_of_a_step),
         TEST(ladders_become_lists),
         TEST(passes_follow_the_level),
         TEST(require_graph_refuses_downgrades),

@@ -125,6 +125,27 @@ static void lists_can_be_appended_to(void **state) {
     is("splitting_ops", "[\"a::b\"]");
 }
 
+/* A bracket that opens or closes alone is no list. */
+static void brackets_come_in_pairs(void **state) {
+    static const char must[] = "expected a list of integers from 1 to 1048576 or \"all\"";
+    static const char *const lists[][2] = {{"[1,2", "[\"[1\",2]"},
+                                           {"1,2]", "[1,\"2]\"]"},
+                                           {"[", "\"[\""},
+                                           {"]", "\"]\""},
+                                           {"[1,,2]", "[1,\"\",2]"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char set[64], text[160];
+        (void)snprintf(set, sizeof set, "cudagraph_capture_sizes=%s", lists[i][0]);
+        (void)snprintf(text, sizeof text, "cudagraph_capture_sizes=%s: %s", lists[i][1], must);
+        dot_fails(set, RP_CONFIG, text);
+    }
+    dot_ok("cudagraph_capture_sizes=[]");
+    is("cudagraph_capture_sizes", "[]");
+    dot_ok("cudagraph_capture_sizes=[4]");
+    is("cudagraph_capture_sizes", "[4]");
+}
+
 static void levels_have_the_names_of_both_seeds(void **state) {
     (void)state;
     static const struct {
@@ -406,6 +427,7 @@ int main(void) {
         TEST(nested_and_dotted_are_equal),
         TEST(dot_notation_reads_every_kind),
         TEST(lists_can_be_appended_to),
+        TEST(brackets_come_in_pairs),
         TEST(levels_have_the_names_of_both_seeds),
         TEST(two_names_of_one_setting_may_not_differ),
         TEST(null_takes_a_setting_back),
