@@ -129,7 +129,8 @@ static void a_nan_wins(void **state) {
 
 static void converts(const char *from, const char *to, const char *by, const void *x,
                      const void *want, size_t bytes) {
-    char text[300], y[8] = {0};
+    char text[300];
+    _Alignas(8) char y[8] = {0}; /* of any type */
     kir_func *f = NULL;
     rp_error err = {0};
     (void)snprintf(text, sizeof text,
