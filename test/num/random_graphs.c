@@ -4,7 +4,9 @@
  *
  * Eighty more have loops and branches, which write memory, too. Two processes share the seeds, so that a crash of generated code
  * names its seed. NUM_SEED and NUM_COUNT choose others, as many of each of the five kinds, NUM_ISA another instruction set, NUM_JOBS
- * another number of processes. */
+ * another number of processes. The kernels of NUM_BATCH graphs are compiled at once (support/batched.h; 1: as a program's own are, in units
+ * of each graph). */
+#include "support/batched.h"
 #include "support/both.h"
 #include "support/random_effects.h"
 #include "support/random_ranks.h"
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #define MOST_JOBS 16
+#define BATCH 16
 /* Above it seeds are of graphs with loops and branches. */
 #define CONTROL 1000000
 /* Deep graphs of float32 over values of at most 64: a few hundred roundings of 2^-24. */
@@ -109,6 +112,12 @@ static const char *op_to_split_at(const ir_graph *g, bool effects) {
     return NULL;
 }
 
+static bool splitting_name(const ir_graph *g, bool effects, char *out, size_t size) {
+    const char *name = op_to_split_at(g, effects);
+    if (name) (void)snprintf(out, size, "%s%s", strchr(name, ':') ? "" : "reprise::", name);
+    return name != NULL;
+}
+
 static double bound_of(const ir_graph *g) {
     for (ir_ref r = 0; r < ir_graph_count(g); r++)
         if (ir_node_at(g, r)->op == IR_quantize) return BOUND_QUANT;
@@ -121,17 +130,20 @@ static bool report(uint64_t seed, const char *what, const char *why) {
     return true;
 }
 
+static bool runs_in_pieces(uint64_t seed, bool effects) {
+    return seed % (effects ? 2 : 10) == 0;
+}
+
 /* Level 3: more pieces than one, the same bits. */
 static bool pieces_differ(uint64_t seed, const both *b, gen_isa isa, bool effects) {
     rp_error err = {0};
     plan_run pieces;
     plan_run_options o = both_compiled(isa);
-    const char *name = op_to_split_at(b->g, effects);
     char at[64];
-    if (!name) return false;
-    (void)snprintf(at, sizeof at, "%s%s", strchr(name, ':') ? "" : "reprise::", name);
+    if (!splitting_name(b->g, effects, at, sizeof at)) return false;
     o.splitting_ops = (const char *const[]){at};
     o.n_splitting_ops = 1;
+    batched_graph(2 * seed + 1);
     if (plan_run_graph(b->g, &b->l, &o, &pieces, &err) != RP_OK)
         return report(seed, "in pieces", err.text);
     bool bad = report(seed, "whole and in pieces", plan_run_differs(b->g, &b->code, &pieces));
@@ -145,6 +157,7 @@ static bool seed_fails(uint64_t seed, gen_isa isa, graph_kind kind) {
     both b = {0};
     ir_graph *pure = NULL;
     rp_status st = effects ? make_effects(seed, &b, &pure, &err) : make_case(seed, kind, &b, &err);
+    batched_graph(2 * seed);
     if (st == RP_OK) st = both_run(&b, isa, &err);
     if (st == RP_OK && effects) st = check_detours(pure, &b, seed, &err);
     /* A size of many terms may be longer than what a plan holds, and then it is refused. */
@@ -157,11 +170,69 @@ static bool seed_fails(uint64_t seed, gen_isa isa, graph_kind kind) {
     } else {
         bad = report(seed, "compiled and interpreted", both_off(&b, bound_of(b.g)));
         bad |= report(seed, "compiled and eager", both_differ(&b));
-        if (seed % (effects ? 2 : 10) == 0) bad |= pieces_differ(seed, &b, isa, effects);
+        if (runs_in_pieces(seed, effects)) bad |= pieces_differ(seed, &b, isa, effects);
     }
     ir_graph_free(pure);
     both_done(&b);
     return bad;
+}
+
+/* --- batches -------------------------------------------------------------------------- */
+
+/* Notes the kernels of b. What fails does so again when it is to run, and is told then. */
+static void note_kernels(const both *b, gen_isa isa, uint64_t name, const char *split_at) {
+    compile_options o = {.backend = &compile_batched,
+                         .isa = isa,
+                         .toolchain = &host.toolchain,
+                         .store = host.store,
+                         .threads = 1,
+                         .passes = true};
+    rp_error told_later = {0};
+    plan *p = NULL;
+    o.splitting_ops = &split_at;
+    o.n_splitting_ops = split_at != NULL;
+    batched_graph(name);
+    if (compile_graph(b->g, &o, &p, NULL, &told_later) == RP_OK) plan_free(p);
+}
+
+static void note_seed(uint64_t seed, gen_isa isa, graph_kind kind) {
+    const bool effects = kind == EFFECTS;
+    rp_error told_later = {0};
+    both b = {0};
+    ir_graph *pure = NULL;
+    char at[64];
+    rp_status st = effects ? make_effects(seed, &b, &pure, &told_later)
+                           : make_case(seed, kind, &b, &told_later);
+    if (st == RP_OK) note_kernels(&b, isa, 2 * seed, NULL);
+    if (st == RP_OK && runs_in_pieces(seed, effects) && splitting_name(b.g, effects, at, sizeof at))
+        note_kernels(&b, isa, 2 * seed + 1, at);
+    ir_graph_free(pure);
+    both_done(&b);
+}
+
+/* Seeds from first on, every step-th below end: how many failed. */
+static int batch_fails(uint64_t first, uint64_t step, uint64_t end, gen_isa isa, graph_kind kind,
+                       volatile uint64_t *now) {
+    rp_error err = {0};
+    int failed = 0;
+    host.backend = NULL;
+    if (first + step < end) {
+        batched_begin();
+        for (uint64_t s = first; s < end; s += step) {
+            *now = s;
+            note_seed(s, isa, kind);
+        }
+        if (batched_build(isa, &host.toolchain, host.store, &err) == RP_OK)
+            host.backend = &compile_batched;
+        else
+            printf("seeds %llu to %llu, compiled at once: %s\n", (unsigned long long)first,
+                   (unsigned long long)end - 1, err.text);
+    }
+    for (uint64_t s = first; s < end; s += step) {
+        *now = s;
+        failed += seed_fails(s, isa, kind);
+    }
+    return failed + (err.code != RP_OK);
 }
 
 static uint64_t job_count(void) {
@@ -171,11 +242,10 @@ static uint64_t job_count(void) {
 
 static void run_job(uint64_t job, uint64_t first, uint64_t n, gen_isa isa, graph_kind kind,
                     volatile uint64_t *now) {
+    const uint64_t step = job_count(), all = first + n, size = step * number("NUM_BATCH", BATCH);
     int failed = 0;
-    for (uint64_t s = first + job; s < first + n; s += job_count()) {
-        *now = s;
-        failed += seed_fails(s, isa, kind);
-    }
+    for (uint64_t s = first + job; s < all; s += size)
+        failed += batch_fails(s, step, s + size < all ? s + size : all, isa, kind, now);
     fflush(stdout);
     _exit(failed ? 1 : 0);
 }

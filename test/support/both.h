@@ -15,6 +15,7 @@ static struct {
     char folder[64];
     compile_toolchain toolchain;
     cache_store *store;
+    const rp_compiler *backend; /* NULL: compile_inductor */
 } host;
 
 static inline int both_set_up(void **state) {
@@ -59,7 +60,7 @@ static inline both both_of(const char *text, uint64_t seed) {
 }
 
 static inline plan_run_options both_compiled(gen_isa isa) {
-    return (plan_run_options){.backend = &compile_inductor,
+    return (plan_run_options){.backend = host.backend ? host.backend : &compile_inductor,
                               .isa = isa,
                               .toolchain = &host.toolchain,
                               .store = host.store,
