@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
             data[i][k] = ((float)(seed >> 8) / (float)(1 << 24) - 0.5f) / 8;
         }
     }
-    if (st == RP_OK) st = tell(argc > 1 ? argv[1] : "dynamo,guards,fusion", &err);
+    if (st == RP_OK) st = tell(argc > 1 ? argv[1] : "dynamo,guards,+fusion", &err);
     for (size_t i = 0; st == RP_OK && argc == 1 && i < sizeof how / sizeof *how; i++)
         st = measure(how[i][0], how[i][1], &err);
     if (st != RP_OK) fprintf(stderr, "attention: %s\n", err.text);

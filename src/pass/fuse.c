@@ -140,7 +140,7 @@ rp_status pass_refuse(fuser *u, ir_ref r, uint32_t gi, const char *why) {
         if (f->n_refusals) memcpy(bigger, f->refusals, f->n_refusals * sizeof *bigger);
         f->refusals = bigger;
     }
-    f->refusals[f->n_refusals++] = (pass_refusal){r, gi, why};
+    f->refusals[f->n_refusals++] = (pass_refusal){r, gi, why, false};
     u->refused[gi] = r + 1;
     return RP_OK;
 }

@@ -43,6 +43,7 @@ typedef struct pass_refusal {
     ir_ref node;
     uint32_t group;
     const char *reason; /* static */
+    bool moved;         /* it was fused with the group, before it went to where it is */
 } pass_refusal;
 
 typedef struct pass_fusion {

@@ -78,5 +78,7 @@ rp_status pass_touch_values(fuser *u, ir_ref r, uint32_t group) RP_MUST_USE;
 rp_status pass_refuse(fuser *u, ir_ref r, uint32_t group, const char *why) RP_MUST_USE;
 /* After placing: moves nodes where they cost less, orders the groups, finds what is stored, and logs. */
 rp_status pass_settle_groups(fuser *u) RP_MUST_USE;
+/* On the channel fusion: rounds, and with "+fusion" candidates, fusions and refusals. */
+void pass_log_fusion(const fuser *u);
 
 #endif

@@ -5,7 +5,6 @@
  * loop, which then computes what it would have loaded. */
 #include <string.h>
 
-#include "base/log.h"
 #include "pass/fuser.h"
 
 /* --- sinking ------------------------------------------------------------- */
@@ -173,6 +172,7 @@ static rp_status sink(fuser *u, readers *x, ir_ref r, pass_rows by) {
     pass_group *from = &u->f->groups[u->f->group_of[r]];
     uint32_t to = x->group[r];
     RP_TRY(pass_refuse(u, r, u->f->group_of[r], "costs less where it is read"));
+    u->f->refusals[u->f->n_refusals - 1].moved = true;
     for (uint32_t i = 0; i < from->n_segs; i++)
         if (!from->segs[i].dead) drop(from->segs[i].nodes, &from->segs[i].n_nodes, r);
     drop(from->nodes, &from->n_nodes, r);
@@ -286,33 +286,6 @@ static void mark_all_stored(fuser *u) {
     }
 }
 
-static void log_copies(const fuser *u) {
-    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) {
-        base_buf why;
-        if (ir_node_at(u->g, r)->op != IR_copy) continue;
-        base_buf_init(&why, 0);
-        pass_copy_reason(u->g, r, &why);
-        if (why.len && !why.failed)
-            base_log_ch(RP_LOG_CH_FUSION, false, "copy %s of %s: %s", ir_name_of(u->g, r).s,
-                        ir_type_of(u->g, r).s, why.data);
-        base_buf_done(&why);
-    }
-}
-
-static void log_groups(const fuser *u) {
-    const pass_fusion *f = u->f;
-    if ((u->opt && u->opt->quiet) || !base_log_on(RP_LOG_CH_FUSION, false)) return;
-    uint32_t before = 0;
-    for (ir_ref r = 0; r < ir_graph_count(u->g); r++) before += f->group_of[r] != NO_GROUP;
-    base_log_ch(RP_LOG_CH_FUSION, false, "Fusion Round 1: fused %u nodes into %u", before,
-                f->n_groups);
-    log_copies(u);
-    for (uint32_t i = 0; i < f->n_refusals && base_log_on(RP_LOG_CH_FUSION, true); i++)
-        base_log_ch(RP_LOG_CH_FUSION, true, "cannot fuse %s with group %u: %s",
-                    ir_op_table(ir_node_at(u->g, f->refusals[i].node)->op)->name,
-                    f->refusals[i].group, f->refusals[i].reason);
-}
-
 rp_status pass_settle_groups(fuser *u) {
     RP_TRY(sink_epilogues(u));
     for (uint32_t i = 0; i < u->f->n_groups; i++) {
@@ -321,6 +294,6 @@ rp_status pass_settle_groups(fuser *u) {
     }
     RP_TRY(order_groups(u));
     mark_all_stored(u);
-    log_groups(u);
+    pass_log_fusion(u);
     return RP_OK;
 }
