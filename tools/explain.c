@@ -11,7 +11,7 @@
 
 static void print_text(const json_t *o, const char *coverage, const json_t *times) {
     const json_t *p = json_object_get(o, "pieces");
-    json_t *skip;
+    json_t *skip, *pass;
     size_t i;
     (void)printf("model %s\nlevel %lld, cudagraph_mode %s, isa %s\n",
                  json_string_value(json_object_get(o, "model")),
@@ -22,6 +22,9 @@ static void print_text(const json_t *o, const char *coverage, const json_t *time
                  (long long)json_integer_value(json_object_get(p, "total")),
                  (long long)json_integer_value(json_object_get(p, "compiled")),
                  (long long)json_integer_value(json_object_get(p, "distinct")));
+    json_array_foreach(json_object_get(o, "passes"), i, pass)(void)
+        printf("pass %s matched %lld\n", json_string_value(json_object_get(pass, "name")),
+               (long long)json_integer_value(json_object_get(pass, "matches")));
     json_array_foreach(json_object_get(o, "skips"), i, skip)(void)
         printf("note %s: %s\n", json_string_value(json_object_get(skip, "what")),
                json_string_value(json_object_get(skip, "reason")));

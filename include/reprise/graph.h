@@ -82,15 +82,23 @@ RP_API rp_status rp_compiled_run(rp_compiled *c, const rp_buffer *inputs, uint32
 RP_API rp_status rp_compiled_run_on(rp_compiled *c, rp_stream *s, const rp_buffer *inputs,
                                     uint32_t n_inputs, rp_buffer *outputs, uint32_t n_outputs,
                                     rp_error *err) RP_MUST_USE;
+/* What a pass did in the pieces that were compiled, equal ones counted once. */
+typedef struct rp_pass_info {
+    const char *name; /* registered ones (pass.h), and fusions that pass_config switches */
+    uint32_t matches;
+    uint32_t failures; /* pieces that it left as they were, under suppress_errors */
+} rp_pass_info;
 typedef struct rp_compiled_info {
     size_t size; /* sizeof(rp_compiled_info), set by the caller; may be an older, smaller one */
     uint32_t pieces, compiled, distinct, kernels, compiles, cache_hits;
     const char *
         backend; /* who compiled it: "inductor", "eager", or a name of rp_backend_name; borrowed until rp_compiled_free, as what follows */
-    const char *reason; /* why it is not the one that was asked for; NULL: it is */
+    const char *reason;         /* why it is not the one that was asked for; NULL: it is */
+    const rp_pass_info *passes; /* n_passes, those that ran; borrowed likewise */
+    uint32_t n_passes;
 } rp_compiled_info;
 #define RP_COMPILED_INFO_INIT \
-    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0, NULL, NULL }
+    { sizeof(rp_compiled_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0 }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_compiled_get_info(const rp_compiled *c, rp_compiled_info *out,
                                       rp_error *err) RP_MUST_USE;

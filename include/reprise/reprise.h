@@ -37,6 +37,7 @@
 #include "reprise/nn.h"
 #include "reprise/node.h"
 #include "reprise/op.h"
+#include "reprise/pass.h"
 #include "reprise/status.h"
 #include "reprise/tensor.h"
 #include "reprise/value.h"

@@ -76,6 +76,12 @@ static rp_status compile_by_any(rp_compiled *c, const ir_graph *g, compile_optio
     return compile_graph(g, o, &c->p, stats, err);
 }
 
+static uint32_t pass_info_of(const pass_counts *from, rp_pass_info *out) {
+    for (uint32_t i = 0; i < from->n; i++)
+        out[i] = (rp_pass_info){from->of[i].name, from->of[i].matches, from->of[i].failures};
+    return from->n;
+}
+
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
                               rp_error *err) {
     rp_status st = RP_OK;
@@ -94,6 +100,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
                          .store = c->store,
                          .room_user = &tc,
                          .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
+    c->passes.n = 0;
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
     if (aot && is_gpu(&dev)) {
@@ -115,6 +122,10 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
     o.skip_passes = skips.name;
     o.n_skip_passes = skips.n;
+    o.extra_passes = skips.extra;
+    o.n_extra_passes = skips.n_extra;
+    o.keep_going = cfg->suppress_errors;
+    o.pass_counts = &c->passes;
     o.backend = is_gpu(&dev) ? &compile_cuda : eager ? &compile_eager : &compile_inductor;
     o.passes = aot || !eager;
     if (o.backend == &compile_inductor || is_gpu(&dev))
@@ -140,7 +151,9 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
                                  .backend = aot     ? "aot_eager"
                                             : eager ? "eager"
                                                     : "inductor",
-                                 .reason = c->reason};
+                                 .reason = c->reason,
+                                 .passes = c->pass_info,
+                                 .n_passes = pass_info_of(&c->passes, c->pass_info)};
 out:
     base_free(dump);
     rp_config_text_free(fields);

@@ -9,6 +9,7 @@
 #include "api/stage.h"
 #include "base/huge.h"
 #include "device/stream.h"
+#include "pass/pipeline.h"
 #include "reprise/graph.h"
 
 /* A param where it is read, on a device that does not reach the caller's memory. */
@@ -37,6 +38,8 @@ struct rp_compiled {
     pthread_mutex_t lock;   /* guards packing */
     bool packed_ready;
     rp_compiled_info info;
+    pass_counts passes; /* and as info has them */
+    rp_pass_info pass_info[PASS_MOST_COUNTS];
     char *reason; /* behind info.reason */
     api_foreign
         *foreign; /* who computes it instead: p is an interface then, and there are no frames */

@@ -6,6 +6,7 @@
 #define COMPILE_COMPILE_H
 
 #include "compile/compiler.h"
+#include "pass/pipeline.h"
 #include "plan/plan.h"
 #include "split/split.h"
 
@@ -25,6 +26,10 @@ typedef struct compile_options {
     bool passes;                    /* run the pass pipeline */
     const char *const *skip_passes; /* passes and fusions to leave out (pass/pipeline.h) */
     uint32_t n_skip_passes;
+    const pass_extra *extra_passes; /* those of users */
+    uint32_t n_extra_passes;
+    bool keep_going;          /* pass_options.keep_going */
+    pass_counts *pass_counts; /* (optional) of pieces that are lowered, equal ones once */
     compile_tuner
         *tuner;        /* (optional) measures what else than the rules' choices there is (tune.h) */
     bool trial;        /* it is the tuner who compiles: channels are not told */

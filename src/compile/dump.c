@@ -208,8 +208,13 @@ out:
 }
 
 static rp_status optimise(const dump *d, const split_piece *sp, ir_graph **out, rp_error *err) {
-    pass_options o = {
-        .skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true, .piece = true};
+    pass_options o = {.skip = d->opt->skip_passes,
+                      .n_skip = d->opt->n_skip_passes,
+                      .extra = d->opt->extra_passes,
+                      .n_extra = d->opt->n_extra_passes,
+                      .keep_going = d->opt->keep_going,
+                      .quiet = true,
+                      .piece = true};
     base_buf prefix;
     base_buf_init(&prefix, 0);
     base_buf_printf(&prefix, "2_pass.%s.submod_%03u.", d->name, sp->submod);

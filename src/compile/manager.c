@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cache/key.h"
 #include "compile/dump.h"
+#include "compile/skips.h"
 #include "compile/tune.h"
 #include "compile/units.h"
 #include "pass/pipeline.h"
@@ -89,6 +90,7 @@ static rp_status entry_key(const compile_manager *m, const split_piece *sp, cons
     RP_TRY_OUT(cache_key_add(k, "fields", opt->key_fields ? opt->key_fields : "", err));
     RP_TRY_OUT(cache_key_add(k, "passes", opt->passes ? "on" : "off", err));
     RP_TRY_OUT(add_skipped(opt, k, err));
+    RP_TRY_OUT(compile_skips_key(opt->extra_passes, opt->n_extra_passes, k, err));
     RP_TRY_OUT(add_choices(choices, k, err));
     *out = cache_key_hash(k);
 out:
@@ -101,8 +103,13 @@ out:
 rp_status compile_lower(const compile_options *opt, const split_piece *sp,
                         const compile_choices *choices, bool labels, lower_piece *out,
                         rp_error *err) {
-    const pass_options passes = {
-        .skip = opt->skip_passes, .n_skip = opt->n_skip_passes, .piece = true};
+    const pass_options passes = {.skip = opt->skip_passes,
+                                 .n_skip = opt->n_skip_passes,
+                                 .extra = opt->extra_passes,
+                                 .n_extra = opt->n_extra_passes,
+                                 .keep_going = opt->keep_going,
+                                 .counts = labels || opt->trial ? NULL : opt->pass_counts,
+                                 .piece = true};
     const lower_options lo = {.isa = opt->isa,
                               .exact = opt->exact,
                               .passes = &passes,

@@ -1,23 +1,85 @@
 /* A switch that was never set leaves its pass on; resolving turns it off below level 2. */
 #include "compile/skips.h"
 
-#include "pass/pipeline.h"
+#include <string.h>
+
+#include "base/str.h"
+
+/* UINT32_MAX: no pass of that name is registered. */
+static uint32_t registered(const char *name) {
+    const rewrite_pass *p;
+    for (uint32_t i = 0; (p = rewrite_at(i)) != NULL; i++)
+        if (strcmp(p->name, name) == 0) return i;
+    return UINT32_MAX;
+}
+
+typedef struct switches {
+    bool off[REWRITE_MOST];
+} switches;
+
+static rp_status take_switch(void *user, const char *name, bool on, rp_error *err) {
+    switches *s = user;
+    uint32_t n, at = registered(name);
+    if (at != UINT32_MAX) {
+        s->off[at] = !on;
+        return RP_OK;
+    }
+    const char *const *names = rewrite_names(&n);
+    const char *near = base_str_nearest(name, names, n);
+    return rp_fail(err, RP_CONFIG, "inductor_passes: no pass %.60s is registered%s%s", name,
+                   near ? "; nearest: " : "; rp_pass_register does that", near ? near : "");
+}
+
+static void add_extra(const switches *s, compile_skips *out) {
+    const rewrite_pass *p;
+    for (uint32_t i = 0; (p = rewrite_at(i)) != NULL; i++)
+        if (!s->off[i]) out->extra[out->n_extra++] = (pass_extra){p->name, p->uuid, p, rewrite_run};
+}
+
+/* Names of registered passes among them switch those off. */
+static rp_status take_skipped(const rp_compilation_config *cfg, size_t most, switches *s,
+                              compile_skips *out, rp_error *err) {
+    if (cfg->skip_passes.n > most)
+        return rp_fail(err, RP_CONFIG, "skip_passes names %zu passes; at most %zu",
+                       (size_t)cfg->skip_passes.n, most);
+    for (size_t i = 0; i < cfg->skip_passes.n; i++) {
+        uint32_t at = registered(cfg->skip_passes.v[i]);
+        if (at != UINT32_MAX)
+            s->off[at] = true;
+        else
+            out->name[out->n++] = cfg->skip_passes.v[i];
+    }
+    return RP_OK;
+}
 
 rp_status compile_skips_of(const rp_compilation_config *cfg, compile_skips *out, rp_error *err) {
     const struct {
         const config_obool *on;
         const char *name;
-    } switches[] = {{&cfg->pass_eliminate_noops, "eliminate_noops"},
-                    {&cfg->pass_fuse_norm_quant, "fuse_norm_quant"},
-                    {&cfg->pass_fuse_act_quant, "fuse_act_quant"},
-                    {&cfg->pass_fuse_rope_kvcache, "fuse_rope_kvcache"}};
-    const size_t n_switches = sizeof switches / sizeof *switches;
-    *out = (compile_skips){0};
-    if (cfg->skip_passes.n > COMPILE_MAX_SKIPS - n_switches)
-        return rp_fail(err, RP_CONFIG, "skip_passes names %zu passes; at most %zu",
-                       (size_t)cfg->skip_passes.n, COMPILE_MAX_SKIPS - n_switches);
-    for (size_t i = 0; i < cfg->skip_passes.n; i++) out->name[out->n++] = cfg->skip_passes.v[i];
-    for (size_t i = 0; i < n_switches; i++)
-        if (switches[i].on->set && !switches[i].on->v) out->name[out->n++] = switches[i].name;
+    } own[] = {{&cfg->pass_eliminate_noops, "eliminate_noops"},
+               {&cfg->pass_fuse_norm_quant, "fuse_norm_quant"},
+               {&cfg->pass_fuse_act_quant, "fuse_act_quant"},
+               {&cfg->pass_fuse_rope_kvcache, "fuse_rope_kvcache"}};
+    const size_t n_own = sizeof own / sizeof *own;
+    switches s = {{false}};
+    *out = (compile_skips){.n = 0};
+    RP_TRY(config_each_switch("inductor_passes", cfg->inductor_passes, take_switch, &s, err));
+    RP_TRY(take_skipped(cfg, COMPILE_MAX_SKIPS - n_own, &s, out, err));
+    for (size_t i = 0; i < n_own; i++)
+        if (own[i].on->set && !own[i].on->v) out->name[out->n++] = own[i].name;
+    add_extra(&s, out);
     return pass_check_skips(out->name, out->n, err);
+}
+
+rp_status compile_skips_key(const pass_extra *extra, uint32_t n, cache_key *k, rp_error *err) {
+    rp_status st = RP_OK;
+    for (uint32_t i = 0; i < n && st == RP_OK; i++) {
+        base_buf name;
+        base_buf_init(&name, 0);
+        base_buf_printf(&name, "pass.%s", extra[i].name);
+        st = base_buf_status(&name, err);
+        if (st == RP_OK) st = cache_key_add(k, name.data, extra[i].uuid, err);
+        base_buf_done(&name);
+    }
+    return st;
 }

@@ -102,6 +102,12 @@ typedef struct config_autotune {
 rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *out,
                              rp_error *err) RP_MUST_USE;
 
+/* Calls fn for each item of a DICT field whose values are true and false, in the order of their names. RP_CONFIG names another value. Stops
+ * at the first failure. name: of the field. */
+typedef rp_status (*config_switch_fn)(void *user, const char *name, bool on, rp_error *err);
+rp_status config_each_switch(const char *name, const char *dict, config_switch_fn fn, void *user,
+                             rp_error *err) RP_MUST_USE;
+
 /* Calls fn for every setting that enters the key of this scope, in table order: each can be a factor
  * of its own, so that a miss can be explained by its name. Stops at the first failure. */
 typedef rp_status (*config_key_fn)(void *user, const char *name, const char *value, rp_error *err);

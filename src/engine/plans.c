@@ -18,6 +18,7 @@
 #include "engine/exchange.h"
 #include "engine/facts.h"
 #include "engine/isa.h"
+#include "engine/passes.h"
 #include "engine/recompile.h"
 #include "trace/trace.h"
 
@@ -75,6 +76,14 @@ static rp_status add_compiler(const engine_plans_options *o, cache_key *k, rp_er
     return st;
 }
 
+/* Registered passes rewrite what is compiled. */
+static rp_status add_passes(const engine_plans_options *o, cache_key *k, rp_error *err) {
+    compile_skips skips;
+    RP_TRY(compile_skips_of(o->config, &skips, err));
+    return is_eager(o) && !is_cuda(o) ? RP_OK
+                                      : compile_skips_key(skips.extra, skips.n_extra, k, err);
+}
+
 rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_error *err) {
     rp_status st = RP_OK;
     char hex[33], machine[BASE_MACHINE_SIZE];
@@ -91,6 +100,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
         RP_TRY_OUT(cache_key_add(k, "target.sums", is_exact(o) ? "host" : "tensor cores", err));
     RP_TRY_OUT(cache_key_add(k, "sources", compile_source_hash(), err));
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
+    RP_TRY_OUT(add_passes(o, k, err));
     RP_TRY_OUT(add_compiler(o, k, err));
     *out = k;
     k = NULL;
@@ -137,6 +147,7 @@ static bool load_cached(const engine_plans_options *o, base_hash128 key, engine_
         out->stats.pieces = out->model->n_pieces;
         out->stats.compiled = out->model->n_compiled;
         out->stats.distinct = out->model->n_distinct;
+        engine_passes_load(o->store, key, &out->passes);
         return true;
     }
     /* A plain miss has been said by the store. */
@@ -230,6 +241,10 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
                          .passes = !eager,
                          .skip_passes = skips.name,
                          .n_skip_passes = skips.n,
+                         .extra_passes = skips.extra,
+                         .n_extra_passes = skips.n_extra,
+                         .keep_going = o->config->suppress_errors,
+                         .pass_counts = &out->passes,
                          .tuner = tunes ? &tuner : NULL,
                          .keep_sources = o->config->compile_cache_save_format.v ==
                                          CONFIG_SAVE_UNPACKED,
@@ -330,6 +345,7 @@ static rp_status store_all(const engine_plans_options *o, const cache_key *k, co
     if (st == RP_OK) st = cache_put_text(o->store, key, "computation_graph.ir", text, err);
     if (st == RP_OK) st = cache_put_text(o->store, key, "model", model_source_name(o->source), err);
     if (st == RP_OK) st = store_parts(o, key, p, err);
+    if (st == RP_OK) st = engine_passes_store(o->store, key, &p->passes, err);
     return st == RP_OK ? cache_put_factors(o->store, CACHE_PLAN, k, err) : st;
 }
 
@@ -400,7 +416,9 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     }
     RP_TRY_OUT(make_and_tell(&why, dump, &text, err));
     /* A full cache costs speed only. */
-    if (store_all(o, k, p, text, &full) != RP_OK)
+    if (engine_passes_failed(&p->passes))
+        base_log(RP_LOG_WARNING, "plan not stored: a pass is missing from it");
+    else if (store_all(o, k, p, text, &full) != RP_OK)
         base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
     if (dump) base_log(RP_LOG_INFO, "every stage of compiling is in %s", dump);
 out:

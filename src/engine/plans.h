@@ -10,6 +10,7 @@
 
 typedef struct engine_plans {
     plan *model, *head;
+    pass_counts passes;  /* of both, also of cached ones */
     compile_stats stats; /* of the model graph; compiles and kernels with the head's */
     bool from_cache;
     uint32_t loaded; /* code objects that came from the cache */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "config/table.h"
 #include "engine/engine.h"
+#include "engine/passes.h"
 
 static json_t *object_config(const rp_engine *e) {
     char *text = NULL;
@@ -199,6 +200,7 @@ rp_status engine_summary_json(const rp_engine *e, char **out, rp_error *err) {
     set(o, "weights_shared", object_shared(e));
     add_counts(o, e);
     set(o, "draws_within_steps", json_integer((json_int_t)e->draws[ENGINE_DRAW_WITHIN]));
+    set(o, "passes", engine_passes_json(&e->plans.passes));
     set(o, "skips", array_skips(e));
     base_buf b;
     base_buf_init(&b, 0);

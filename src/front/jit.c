@@ -48,6 +48,7 @@ static rp_status take_config(rp_jit *f, const rp_jit_options *o, rp_error *err) 
         RP_TRY(rp_config_set(f->config, "level=2", err));
     }
     RP_TRY(front_mode_take(f, o->mode, err));
+    if (o->suppress_errors) f->config->suppress_errors = true; /* of passes that fail */
     f->eager_config = rp_config_new();
     if (!f->eager_config) return rp_fail(err, RP_NOMEM, "configuration of %s", f->name);
     if (f->config->cache_dir && *f->config->cache_dir)

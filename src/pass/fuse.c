@@ -323,15 +323,30 @@ static bool has_reduction(const fuser *u, const pass_group *gr) {
     return false;
 }
 
-/* The field of pass_config that keeps r out of the group, or NULL. */
-static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) {
+typedef struct fusion_switch {
+    const char *name, *off;
+} fusion_switch;
+
+/* The field of pass_config that r would join the group by, or NULL. */
+static const fusion_switch *switch_of(const fuser *u, ir_ref r, const pass_group *gr) {
+    static const fusion_switch rope = {"fuse_rope_kvcache", "fuse_rope_kvcache is off"},
+                               norm = {"fuse_norm_quant", "fuse_norm_quant is off"},
+                               act = {"fuse_act_quant", "fuse_act_quant is off"};
     ir_op op = ir_node_at(u->g, r)->op;
-    if (op == IR_kv_store && pass_is_skipped(u->opt, "fuse_rope_kvcache"))
-        return "fuse_rope_kvcache is off";
+    if (op == IR_kv_store) return &rope;
     if (op != IR_quantize) return NULL;
-    if (has_reduction(u, gr))
-        return pass_is_skipped(u->opt, "fuse_norm_quant") ? "fuse_norm_quant is off" : NULL;
-    return pass_is_skipped(u->opt, "fuse_act_quant") ? "fuse_act_quant is off" : NULL;
+    return has_reduction(u, gr) ? &norm : &act;
+}
+
+static const char *switched_off(const fuser *u, ir_ref r, const pass_group *gr) {
+    const fusion_switch *s = switch_of(u, r, gr);
+    return s && pass_is_skipped(u->opt, s->name) ? s->off : NULL;
+}
+
+static void count_switched(const fuser *u, ir_ref r, const pass_group *gr) {
+    const fusion_switch *s = switch_of(u, r, gr);
+    pass_count *c = s && u->opt ? pass_count_of(u->opt->counts, s->name) : NULL;
+    if (c) c->matches++;
 }
 
 /* Whether what many threads could share would become the work of few. */
@@ -373,6 +388,7 @@ static rp_status place_loop(fuser *u, ir_ref r) {
     }
     if (best == NO_GROUP) return new_group(u, PASS_LOOP, r);
     pass_group *gr = &u->f->groups[best];
+    count_switched(u, r, gr);
     gr->by = pass_common_rows(&u->rows[r], &gr->by, pass_candidate_of(u, best)->keeps);
     return add_to_group(u, best, r);
 }

@@ -8,23 +8,26 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "pass/inplace.h"
 #include "pass/passes.h"
 
 static const pass_info passes[] = {
-    {"fold", NULL, "compute what is constant", pass_fold},
+    {"fold", NULL, "compute what is constant", pass_fold, NULL},
     {"gather", NULL, "gather what an op reads, where few rows of its result are wanted",
-     pass_gather},
-    {"simplify", "eliminate_noops", "rewrite by simplify.rules", pass_simplify},
-    {"cse", NULL, "join nodes that have become equal", pass_dce},
-    {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce},
+     pass_gather, NULL},
+    {"simplify", "eliminate_noops", "rewrite by simplify.rules", pass_simplify,
+     pass_simplify_counted},
+    {"cse", NULL, "join nodes that have become equal", pass_dce, NULL},
+    {"dce", NULL, "drop what neither an output nor an effect needs", pass_dce, NULL},
     {"inplace", NULL, "put reads of memory before its next write, or copy what they read",
-     pass_inplace},
-    {"fuse_norm_quant", "fuse_norm_quant", "round a norm's rows in its kernel", NULL},
-    {"fuse_act_quant", "fuse_act_quant", "round rows in the kernel of the activation before", NULL},
+     pass_inplace, NULL},
+    {"fuse_norm_quant", "fuse_norm_quant", "round a norm's rows in its kernel", NULL, NULL},
+    {"fuse_act_quant", "fuse_act_quant", "round rows in the kernel of the activation before", NULL,
+     NULL},
     {"fuse_rope_kvcache", "fuse_rope_kvcache",
-     "store to the KV cache in the kernel of the rotary embedding", NULL},
+     "store to the KV cache in the kernel of the rotary embedding", NULL, NULL},
 };
 #define N_PASSES (sizeof passes / sizeof *passes)
 
@@ -95,9 +98,8 @@ out:
     return st;
 }
 
-static rp_status run_one(const pass_info *p, const ir_graph *in, ir_graph **out, rp_error *err) {
-    ir_graph *g = NULL;
-    RP_TRY(p->run(in, &g, err));
+/* Takes over g. */
+static rp_status check_made(ir_graph *g, ir_graph **out, rp_error *err) {
     rp_status st = ir_verify(g, err);
 #ifndef NDEBUG
     if (st == RP_OK) st = pass_check_text(g, err);
@@ -109,20 +111,39 @@ static rp_status run_one(const pass_info *p, const ir_graph *in, ir_graph **out,
     return st;
 }
 
+pass_count *pass_count_of(pass_counts *c, const char *name) {
+    if (!c) return NULL;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (strcmp(c->of[i].name, name) == 0) return &c->of[i];
+    if (c->n == PASS_MOST_COUNTS) return NULL;
+    c->of[c->n] = (pass_count){name, 0, 0};
+    return &c->of[c->n++];
+}
+
+/* counts: NULL, or what it changed is added there. */
+static rp_status run_one(const pass_info *p, const ir_graph *in, pass_counts *counts,
+                         ir_graph **out, rp_error *err) {
+    ir_graph *g = NULL;
+    pass_count *c = p->run_counted ? pass_count_of(counts, p->name) : NULL;
+    RP_TRY(c ? p->run_counted(in, &g, &c->matches, err) : p->run(in, &g, err));
+    return check_made(g, out, err);
+}
+
 rp_status pass_run(const char *name, const ir_graph *in, ir_graph **out, rp_error *err) {
     RP_TRY(pass_check_names(&name, 1, err));
     const pass_info *p = find(name);
-    if (p->run) return run_one(p, in, out, err);
+    if (p->run) return run_one(p, in, NULL, out, err);
     return rp_fail(err, RP_CONFIG, "%s is a fusion: it gives kernels, not a graph", name);
 }
 
-/* PREFIX1_fold.ir: the names sort in the order of the passes. */
-static rp_status dump(const ir_graph *g, const pass_options *opt, size_t i, rp_error *err) {
+/* PREFIX1_fold.ir: the names sort in the order of the passes; others' are number 0. */
+static rp_status dump(const ir_graph *g, const pass_options *opt, size_t number, const char *name,
+                      rp_error *err) {
     char *text = NULL;
     base_buf path;
     base_buf_init(&path, 0);
     base_buf_printf(&path, "%s/%s%zu_%s.ir", opt->dump_dir,
-                    opt->dump_prefix ? opt->dump_prefix : "", i + 1, passes[i].name);
+                    opt->dump_prefix ? opt->dump_prefix : "", number, name);
     rp_status st = base_buf_status(&path, err);
     if (st == RP_OK) st = ir_print_string(g, &text, err);
     if (st == RP_OK) st = base_file_write_atomic(path.data, text, strlen(text), err);
@@ -131,10 +152,57 @@ static rp_status dump(const ir_graph *g, const pass_options *opt, size_t i, rp_e
     return st;
 }
 
+/* What a pass that failed leaves, in *out: nothing where the failure is one of the compile. */
+static rp_status extra_failed(const pass_extra *x, const ir_graph *g, const pass_options *opt,
+                              rp_status st, const rp_error *why, rp_error *err) {
+    if (!opt->keep_going || st == RP_NOMEM)
+        return rp_fail(err, st, "pass %s on @%s: %s", x->name, ir_graph_name(g), why->text);
+    pass_count *c = pass_count_of(opt->counts, x->name);
+    if (c) c->failures++;
+    if (!opt->quiet)
+        base_log(RP_LOG_WARNING, "pass %s on @%s: %s; the graph stays as it was", x->name,
+                 ir_graph_name(g), why->text);
+    return RP_OK;
+}
+
+/* *out stays NULL where the graph does. */
+static rp_status run_extra(const pass_extra *x, const ir_graph *g, const pass_options *opt,
+                           ir_graph **out, rp_error *err) {
+    rp_error why = {0};
+    ir_graph *made = NULL;
+    uint32_t n = 0;
+    rp_status st = x->run(x->self, g, &made, &n, &why);
+    if (st == RP_OK) st = check_made(made, out, &why);
+    if (st != RP_OK) return extra_failed(x, g, opt, st, &why, err);
+    pass_count *c = pass_count_of(opt->counts, x->name);
+    if (c) c->matches += n;
+    if (!opt->quiet)
+        base_log_ch(RP_LOG_CH_INDUCTOR, n == 0, "pass %s: %u match%s in @%s", x->name, n,
+                    n == 1 ? "" : "es", ir_graph_name(g));
+    return RP_OK;
+}
+
+/* *g: in, or the caller's. */
+static rp_status run_extras(const ir_graph *in, const pass_options *opt, ir_graph **g,
+                            rp_error *err) {
+    for (uint32_t i = 0; opt && i < opt->n_extra; i++) {
+        ir_graph *next = NULL;
+        int64_t began = opt->ran ? base_now_ns() : 0;
+        RP_TRY(run_extra(&opt->extra[i], *g ? *g : in, opt, &next, err));
+        if (opt->ran) opt->ran(opt->user, opt->extra[i].name, began);
+        if (!next) continue;
+        ir_graph_free(*g);
+        *g = next;
+        if (opt->dump_dir) RP_TRY(dump(*g, opt, 0, opt->extra[i].name, err));
+    }
+    return RP_OK;
+}
+
 rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **out, rp_error *err) {
     ir_graph *g = NULL, *own = NULL;
     rp_status st = RP_OK;
     if (opt) RP_TRY(pass_check_skips(opt->skip, opt->n_skip, err));
+    RP_TRY_OUT(run_extras(in, opt, &g, err));
     for (size_t i = 0; i < N_PASSES; i++) {
         ir_graph *next = NULL;
         bool done = false;
@@ -142,11 +210,11 @@ rp_status pass_run_all(const ir_graph *in, const pass_options *opt, ir_graph **o
         if (passes[i].run == pass_inplace) RP_TRY_OUT(pass_check_inplace(g ? g : in, &done, err));
         if (done) continue;
         int64_t began = opt && opt->ran ? base_now_ns() : 0;
-        RP_TRY_OUT(run_one(&passes[i], g ? g : in, &next, err));
+        RP_TRY_OUT(run_one(&passes[i], g ? g : in, opt ? opt->counts : NULL, &next, err));
         if (opt && opt->ran) opt->ran(opt->user, passes[i].name, began);
         ir_graph_free(g);
         g = next;
-        if (opt && opt->dump_dir) RP_TRY_OUT(dump(g, opt, i, err));
+        if (opt && opt->dump_dir) RP_TRY_OUT(dump(g, opt, i + 1, passes[i].name, err));
     }
     /* The caller gets a graph of its own even where everything is left out. */
     if (!g) RP_TRY_OUT(pass_dce(in, &g, err));

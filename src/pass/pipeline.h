@@ -11,10 +11,36 @@ typedef struct pass_info {
     const char *help;
     rp_status (*run)(const ir_graph *in, ir_graph **out,
                      rp_error *err); /* NULL: a kind of fusion (fuse.h) */
+    /* (optional) The same, counting what it changed. */
+    rp_status (*run_counted)(const ir_graph *in, ir_graph **out, uint32_t *n, rp_error *err);
 } pass_info;
 
 /* In the order in which they run; fusions, which lowering does, are at the end. */
 const pass_info *pass_table(uint32_t *n);
+
+/* A pass of somebody else: it runs in front of the table's, on the graph as it was traced. */
+typedef struct pass_extra {
+    const char *name; /* for the life of the process, as uuid */
+    const char *uuid; /* in keys: another one is another pass */
+    const void *self;
+    /* Errors need not name the pass. */
+    rp_status (*run)(const void *self, const ir_graph *in, ir_graph **out, uint32_t *n_matches,
+                     rp_error *err);
+} pass_extra;
+
+/* How often passes found what they are for. Names live as long as the process. */
+#define PASS_MOST_COUNTS 96
+typedef struct pass_count {
+    const char *name;
+    uint32_t matches;
+    uint32_t failures; /* pieces that it left as they were since it failed */
+} pass_count;
+typedef struct pass_counts {
+    pass_count of[PASS_MOST_COUNTS];
+    uint32_t n;
+} pass_counts;
+/* That of the name, made where it is missing; NULL where c is or is full. */
+pass_count *pass_count_of(pass_counts *c, const char *name);
 
 typedef struct pass_options {
     const char *const
@@ -23,7 +49,11 @@ typedef struct pass_options {
     const char *dump_dir;    /* where each stage's text goes, or NULL */
     const char *dump_prefix; /* of the names of those files, or NULL */
     bool quiet;              /* nothing on the fusion channel: these passes ran before */
-    bool piece;              /* the rest of the graph is elsewhere: see pass_own_outputs */
+    const pass_extra *extra; /* (optional) n_extra of them */
+    uint32_t n_extra;
+    bool keep_going;     /* an extra pass that fails leaves the graph as it is, with a warning */
+    pass_counts *counts; /* (optional) added to */
+    bool piece;          /* the rest of the graph is elsewhere: see pass_own_outputs */
     /* (optional) A pass has run, which began at that time (base_now_ns). */
     void (*ran)(void *user, const char *pass, int64_t began);
     void *user;

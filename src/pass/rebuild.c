@@ -34,24 +34,23 @@ static rp_status copy_leaves(pass_rebuild *b) {
     return RP_OK;
 }
 
-/* What was made for r, from node `first` on, and what stands for it came from where r did. */
-static rp_status join_sites(pass_rebuild *b, ir_ref r, ir_ref first, ir_ref made) {
+rp_status pass_rebuild_replace(pass_rebuild *b, ir_ref r, ir_ref first, ir_ref made) {
     bool ok = !ir_has_sites(b->in) || ir_sites_join(b->out, made, b->in, r);
     for (ir_ref i = first; ok && ir_has_sites(b->in) && i < ir_graph_count(b->out); i++)
         ok = ir_sites_join(b->out, i, b->in, r);
+    b->map[r] = made;
     return ok ? RP_OK : rp_fail(b->err, RP_NOMEM, "pass");
 }
 
-static rp_status copy_nodes(pass_rebuild *b, pass_node_fn fn) {
-    for (ir_ref r = 0; r < ir_graph_count(b->in); r++) {
-        ir_ref made = IR_NONE, first = ir_graph_count(b->out);
+rp_status pass_rebuild_until(pass_rebuild *b, ir_ref end, pass_node_fn fn) {
+    for (; b->next < end; b->next++) {
+        ir_ref r = b->next, made = IR_NONE, first = ir_graph_count(b->out);
         if (!b->live[r] || b->map[r] != IR_NONE) continue;
         if (fn) RP_TRY(fn(b, r, &made));
         if (made == IR_NONE)
-            RP_TRY(ir_copy_node(b->out, b->in, r, b->map, &made, b->err));
+            RP_TRY(ir_copy_node(b->out, b->in, r, b->map, &b->map[r], b->err));
         else
-            RP_TRY(join_sites(b, r, first, made));
-        b->map[r] = made;
+            RP_TRY(pass_rebuild_replace(b, r, first, made));
     }
     return RP_OK;
 }
@@ -67,7 +66,7 @@ static rp_status copy_output(pass_rebuild *b, ir_ref *outs, uint32_t n) {
     return RP_OK;
 }
 
-static rp_status finish(pass_rebuild *b) {
+static rp_status set_outputs(pass_rebuild *b) {
     uint32_t n = ir_output_count(b->in);
     ir_ref *outs = base_alloc_array(n + 1u, sizeof *outs);
     if (!outs) return rp_fail(b->err, RP_NOMEM, "pass outputs");
@@ -81,29 +80,38 @@ static rp_status finish(pass_rebuild *b) {
     return st;
 }
 
+rp_status pass_rebuild_begin(pass_rebuild *b) {
+    uint32_t n = ir_graph_count(b->in);
+    b->out = ir_graph_new(ir_graph_name(b->in));
+    b->map = base_alloc_array(n + 1u, sizeof *b->map);
+    b->live = base_alloc_array(n + 1u, sizeof *b->live);
+    if (!b->out || !b->map || !b->live) return rp_fail(b->err, RP_NOMEM, "pass over %u nodes", n);
+    for (uint32_t i = 0; i < n; i++) b->map[i] = IR_NONE;
+    mark_live(b);
+    return copy_leaves(b);
+}
+
+rp_status pass_rebuild_finish(pass_rebuild *b, pass_node_fn fn, ir_graph **out) {
+    RP_TRY(pass_rebuild_until(b, ir_graph_count(b->in), fn));
+    RP_TRY(set_outputs(b));
+    *out = b->out;
+    b->out = NULL;
+    return RP_OK;
+}
+
+void pass_rebuild_done(pass_rebuild *b) {
+    ir_graph_free(b->out);
+    base_free(b->map);
+    base_free(b->live);
+    *b = (pass_rebuild){0};
+}
+
 static rp_status rebuild(const ir_graph *in, pass_node_fn fn, void *user, const bool *copied,
                          ir_graph **out, rp_error *err) {
-    rp_status st = RP_OK;
-    uint32_t n = ir_graph_count(in);
     pass_rebuild b = {.in = in, .user = user, .copied = copied, .err = err};
-    b.out = ir_graph_new(ir_graph_name(in));
-    b.map = base_alloc_array(n + 1u, sizeof *b.map);
-    b.live = base_alloc_array(n + 1u, sizeof *b.live);
-    if (!b.out || !b.map || !b.live) {
-        st = rp_fail(err, RP_NOMEM, "pass over %u nodes", n);
-        goto out;
-    }
-    for (uint32_t i = 0; i < n; i++) b.map[i] = IR_NONE;
-    mark_live(&b);
-    RP_TRY_OUT(copy_leaves(&b));
-    RP_TRY_OUT(copy_nodes(&b, fn));
-    RP_TRY_OUT(finish(&b));
-    *out = b.out;
-    b.out = NULL;
-out:
-    ir_graph_free(b.out);
-    base_free(b.map);
-    base_free(b.live);
+    rp_status st = pass_rebuild_begin(&b);
+    if (st == RP_OK) st = pass_rebuild_finish(&b, fn, out);
+    pass_rebuild_done(&b);
     return st;
 }
 

@@ -27,15 +27,29 @@ rp_graph *rp_graph_new(const char *name) {
     return g;
 }
 
-void rp_graph_free(rp_graph *g) {
+rp_graph *trace_graph_open(ir_graph *ir, rp_numerics numerics) {
+    rp_graph *g = trace_graph_take();
+    if (!g) return NULL;
+    g->ir = ir;
+    g->numerics = numerics;
+    return g;
+}
+
+void trace_graph_close(rp_graph *g) {
     if (!g) return;
     for (rp_graph *f = g->bodies, *next; f; f = next) {
         next = f->next_body;
         rp_graph_free(f);
     }
-    ir_graph_free(g->ir);
     base_free(g->fresh);
     trace_graph_give(g);
+}
+
+void rp_graph_free(rp_graph *g) {
+    if (!g) return;
+    ir_graph *ir = g->ir;
+    trace_graph_close(g);
+    ir_graph_free(ir);
 }
 
 void rp_graph_set_numerics(rp_graph *g, rp_numerics n) {

@@ -61,6 +61,10 @@ rp_dim trace_dim_out(rp_graph *g, ir_dim d);
 const ir_graph *trace_graph_ir(const rp_graph *g);
 /* Wraps an IR graph; takes ownership on success. */
 rp_status trace_graph_wrap(ir_graph *ir, rp_graph **out, rp_error *err) RP_MUST_USE;
+/* Calls of the tensor API record into ir, which is not finished and stays its owner's, until the close (NULL is fine); no trace begins or
+ * ends. NULL: out of memory. */
+rp_graph *trace_graph_open(ir_graph *ir, rp_numerics numerics);
+void trace_graph_close(rp_graph *g);
 /* Traces since process start (witness of the warm law). */
 uint64_t trace_count(void);
 /* Traces refused since process start: where torch would break a graph in two, tracing ends with an error here. */

@@ -224,6 +224,8 @@ static const struct effect {
     {CONFIG_ID_splitting_ops, "[]", NULL},
     {CONFIG_ID_inductor_compile_config, "{\"max_autotune\":true}", "src/config/check.c"},
     {CONFIG_ID_skip_passes, "simplify", "src/compile/skips.c"},
+    {CONFIG_ID_inductor_passes, "{}", "src/compile/skips.c"},
+    {CONFIG_ID_suppress_errors, "true", "src/engine/plans.c"},
     {CONFIG_ID_pass_eliminate_noops, "false", "src/compile/skips.c"},
     {CONFIG_ID_pass_fuse_norm_quant, "false", "src/compile/skips.c"},
     {CONFIG_ID_pass_fuse_act_quant, "false", "src/compile/skips.c"},
