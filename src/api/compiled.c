@@ -23,6 +23,7 @@
 
 enum { MOST_CALLS = 16 }; /* at once; further ones wait */
 enum { HUGE_FROM = 8 << 20 };
+enum { MOST_NAMED_OPS = 256 };
 
 /* --- compiling ------------------------------------------------------------------ */
 
@@ -76,10 +77,26 @@ static rp_status compile_by_any(rp_compiled *c, const ir_graph *g, compile_optio
     return compile_graph(g, o, &c->p, stats, err);
 }
 
+/* Passes run anew; that ops were lowered stays. */
+static void keep_lowered(pass_counts *c) {
+    c->n = c->n && strcmp(c->of[0].name, COMPILE_LOWERED_OPS) == 0;
+}
+
 static uint32_t pass_info_of(const pass_counts *from, rp_pass_info *out) {
     for (uint32_t i = 0; i < from->n; i++)
         out[i] = (rp_pass_info){from->of[i].name, from->of[i].matches, from->of[i].failures};
     return from->n;
+}
+
+/* What runs on the host cannot be kept for a GPU. */
+typedef struct kept_ops {
+    const rp_compilation_config *cfg;
+    bool gpu;
+} kept_ops;
+
+static bool keeps_op(const void *user, const rp_op_desc *d) {
+    const kept_ops *k = user;
+    return d->cpu && !k->gpu && config_custom_op_on(k->cfg, d->name);
 }
 
 static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
@@ -100,7 +117,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
                          .store = c->store,
                          .room_user = &tc,
                          .keep_sources = cfg->compile_cache_save_format.v == CONFIG_SAVE_UNPACKED};
-    c->passes.n = 0;
+    keep_lowered(&c->passes);
     c->device->ops->info(c->device, &dev);
     o.threads = dev.n_threads;
     if (aot && is_gpu(&dev)) {
@@ -122,6 +139,9 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY_OUT(compile_skips_of(cfg, &skips, err));
     o.skip_passes = skips.name;
     o.n_skip_passes = skips.n;
+    const kept_ops kept = {cfg, is_gpu(&dev)};
+    o.keeps_op = keeps_op;
+    o.keeps_user = &kept;
     o.extra_passes = skips.extra;
     o.n_extra_passes = skips.n_extra;
     o.keep_going = cfg->suppress_errors;
@@ -184,7 +204,8 @@ static rp_status make_executor(rp_compiled *c, rp_error *err) {
     plan_exec_options o = {.device = c->device,
                            .store = c->store,
                            .builtin = compile_builtin_find,
-                           .weights = c->packed};
+                           .weights = c->packed,
+                           .check_ops = c->check_ops};
     plan_exec *x = NULL;
     RP_TRY(plan_exec_new(p, &o, &x, err));
     hal_device *device = c->device;
@@ -301,9 +322,26 @@ static rp_status note_mutated(rp_compiled *c, const ir_graph *g, rp_error *err) 
     return RP_OK;
 }
 
-/* By one of the library's compilers. */
-static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
-                              rp_error *err) {
+/* g as it is compiled: stages that are dumped, and what a GPU cannot run, are those of that. */
+static rp_status lower_ops(rp_compiled *c, const ir_graph *g, const rp_compilation_config *cfg,
+                           ir_graph **out, rp_error *err) {
+    const kept_ops kept = {cfg, c->memory != NULL};
+    const char *names[MOST_NAMED_OPS];
+    const rp_op_desc *d;
+    uint32_t n = 0, n_lowered = 0;
+    for (; n < MOST_NAMED_OPS && (d = ir_custom_at(n)) != NULL; n++) names[n] = d->name;
+    const char *unknown = config_custom_op_unknown(cfg, names, n);
+    if (unknown)
+        base_log(RP_LOG_WARNING, "custom_ops: %s names no registered op; rp_op_register does that",
+                 unknown);
+    RP_TRY(rewrite_lower_ops(g, keeps_op, &kept, out, &n_lowered, err));
+    pass_count *count = n_lowered ? pass_count_of(&c->passes, COMPILE_LOWERED_OPS) : NULL;
+    if (count) count->matches = n_lowered;
+    return RP_OK;
+}
+
+static rp_status compile_for_device(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                                    rp_error *err) {
     if (c->memory) RP_TRY(check_host(g, cfg, err));
     RP_TRY(open_store(c, cfg, err));
     bool noted = cache_store_off_reason(c->store) != NULL;
@@ -311,6 +349,18 @@ static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_
     RP_TRY(note_mutated(c, g, err));
     const char *why = cache_store_dropped_reason(c->store);
     return why && !noted ? config_note_add(cfg, why, err, "cache") : RP_OK;
+}
+
+/* By one of the library's compilers. */
+static rp_status compile_here(rp_compiled *c, const ir_graph *g, rp_compilation_config *cfg,
+                              rp_error *err) {
+    ir_graph *lowered = NULL;
+    c->check_ops = cfg->check_ops;
+    c->passes.n = 0;
+    rp_status st = lower_ops(c, g, cfg, &lowered, err);
+    if (st == RP_OK) st = compile_for_device(c, lowered ? lowered : g, cfg, err);
+    ir_graph_free(lowered);
+    return st;
 }
 
 /* A backend of somebody else. What it does not take is compiled here. */

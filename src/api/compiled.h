@@ -38,6 +38,7 @@ struct rp_compiled {
     pthread_mutex_t lock;   /* guards packing */
     bool packed_ready;
     rp_compiled_info info;
+    bool check_ops;
     pass_counts passes; /* and as info has them */
     rp_pass_info pass_info[PASS_MOST_COUNTS];
     char *reason; /* behind info.reason */

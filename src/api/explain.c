@@ -32,6 +32,8 @@ static void ran(void *user, const char *pass, int64_t began) {
 static rp_status run_passes(api_explainer *x, const split_piece *sp, ir_graph **out) {
     pass_options o = {.skip = x->skips.name,
                       .n_skip = x->skips.n,
+                      .extra = x->skips.extra,
+                      .n_extra = x->skips.n_extra,
                       .quiet = true,
                       .piece = true,
                       .ran = ran,

@@ -18,6 +18,7 @@ typedef struct pipeline {
     struct pipeline *user; /* whose graph it is in; NULL: nobody's */
     plan **place;          /* of user, for the plan */
     const ir_graph *g;     /* of the task, with reads before the writes that follow */
+    ir_graph *lowered_ops; /* with registered ops lowered; NULL: there were none */
     ir_graph *made;        /* g where it is another one */
     ir_graph *apart;       /* the same, of one whose outputs had no kernel */
     split_result split;
@@ -52,10 +53,17 @@ static rp_status add_pipeline(work *w, const pipeline *p, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status add_pieces(pipeline *p, compile_manager *m, bool alone, rp_error *err) {
+static rp_status add_pieces(pipeline *p, compile_manager *m, const compile_options *opt,
+                            rp_error *err) {
     const compile_task *t = p->task;
-    RP_TRY(pass_make_inplace(t->g, &p->g, &p->made, err));
-    if (alone) RP_TRY(pass_separate_outputs(p->g, &p->apart, err));
+    uint32_t n_ops = 0;
+    if (opt->keeps_op)
+        RP_TRY(
+            rewrite_lower_ops(t->g, opt->keeps_op, opt->keeps_user, &p->lowered_ops, &n_ops, err));
+    pass_count *c = n_ops ? pass_count_of(opt->pass_counts, COMPILE_LOWERED_OPS) : NULL;
+    if (c) c->matches += n_ops;
+    RP_TRY(pass_make_inplace(p->lowered_ops ? p->lowered_ops : t->g, &p->g, &p->made, err));
+    if (opt->backend->alone) RP_TRY(pass_separate_outputs(p->g, &p->apart, err));
     if (p->apart) p->g = p->apart;
     RP_TRY(split_graph(p->g, t->splitting_ops, t->n_splitting_ops, &p->split, err));
     uint32_t n = p->split.n_pieces;
@@ -141,13 +149,15 @@ static void pipeline_free(pipeline *p) {
     base_free(p->lowered);
     split_done(&p->split);
     ir_graph_free(p->made);
+    ir_graph_free(p->lowered_ops);
     ir_graph_free(p->apart);
     base_free(p);
 }
 
-static rp_status run(work *w, uint32_t n, compile_manager *m, bool alone, rp_error *err) {
+static rp_status run(work *w, uint32_t n, compile_manager *m, const compile_options *opt,
+                     rp_error *err) {
     for (uint32_t i = 0; i < w->n; i++) { /* which grows */
-        RP_TRY(add_pieces(w->p[i], m, alone, err));
+        RP_TRY(add_pieces(w->p[i], m, opt, err));
         RP_TRY(add_inner(w, w->p[i], m, err));
     }
     int64_t t0 = base_now_ns();
@@ -168,7 +178,7 @@ rp_status compile_graphs(compile_task *tasks, uint32_t n, const compile_options 
     for (uint32_t i = 0; i < n; i++)
         RP_TRY_OUT(add_pipeline(&w, &(pipeline){.task = &tasks[i]}, err));
     RP_TRY_OUT(compile_manager_new(opt, &m, err));
-    RP_TRY_OUT(run(&w, n, m, opt->backend->alone, err));
+    RP_TRY_OUT(run(&w, n, m, opt, err));
 out:
     for (uint32_t i = 0; i < n && st != RP_OK; i++) {
         plan_free(tasks[i].out);

@@ -8,6 +8,7 @@
 #include "compile/compiler.h"
 #include "pass/pipeline.h"
 #include "plan/plan.h"
+#include "rewrite/ops.h"
 #include "split/split.h"
 
 typedef struct compile_tuner compile_tuner;
@@ -28,6 +29,9 @@ typedef struct compile_options {
     uint32_t n_skip_passes;
     const pass_extra *extra_passes; /* those of users */
     uint32_t n_extra_passes;
+    /* (optional) Which registered ops are not lowered (rewrite/ops.h). NULL: all that have a lowering are left as they are. */
+    rewrite_keeps_fn keeps_op;
+    const void *keeps_user;
     bool keep_going;          /* pass_options.keep_going */
     pass_counts *pass_counts; /* (optional) of pieces that are lowered, equal ones once */
     compile_tuner
@@ -40,6 +44,9 @@ typedef struct compile_options {
     rp_status (*room)(void *user, rp_error *err);
     void *room_user;
 } compile_options;
+
+/* Under this name pass_counts has how many registered ops were lowered. */
+#define COMPILE_LOWERED_OPS "custom_ops"
 
 typedef struct compile_stats {
     uint32_t pieces, compiled, distinct;

@@ -106,6 +106,7 @@ rp_status config_check(rp_compilation_config *cfg, rp_error *err) {
     RP_TRY(check_pairs(cfg, err));
     RP_TRY(check_device(cfg, err));
     RP_TRY(check_autotune(cfg, err));
+    RP_TRY(config_check_custom_ops(cfg, err));
     for (int i = 0; i < CONFIG_ID_COUNT_; i++) RP_TRY(check_machinery(cfg, i, err));
     return RP_OK;
 }

@@ -102,6 +102,11 @@ typedef struct config_autotune {
 rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *out,
                              rp_error *err) RP_MUST_USE;
 
+/* Whether custom_ops keeps the implementation of a registered op "ns::op", by vLLM's rules; of a resolved configuration. */
+bool config_custom_op_on(const rp_compilation_config *cfg, const char *op);
+/* The first +op or -op in custom_ops that is none of n; NULL: all are. */
+const char *config_custom_op_unknown(const rp_compilation_config *cfg, const char *const *ops,
+                                     uint32_t n);
 /* Calls fn for each item of a DICT field whose values are true and false, in the order of their names. RP_CONFIG names another value. Stops
  * at the first failure. name: of the field. */
 typedef rp_status (*config_switch_fn)(void *user, const char *name, bool on, rp_error *err);

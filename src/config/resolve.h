@@ -6,6 +6,8 @@
 
 /* check.c: what cannot be, whatever the model is. */
 rp_status config_check(rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
+/* custom_ops.c: entries that are none, or contradict each other. */
+rp_status config_check_custom_ops(const rp_compilation_config *cfg, rp_error *err) RP_MUST_USE;
 /* limits.c: batch limits, capture ladder, compile sizes and ranges. */
 rp_status config_resolve_limits(rp_compilation_config *cfg, const rp_model_facts *facts,
                                 rp_error *err) RP_MUST_USE;

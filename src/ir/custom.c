@@ -59,6 +59,26 @@ const rp_op_desc *ir_custom_find(const char *name) {
     return NULL;
 }
 
+const rp_op_desc *ir_custom_at(uint32_t i) {
+    return i < atomic_load_explicit(&n_table, memory_order_acquire) ? &table[i].desc : NULL;
+}
+
+uint32_t ir_custom_results(const rp_op_desc *d) {
+    return d->n_results ? d->n_results : 1;
+}
+
+static rp_status check_functions(const rp_op_desc *d, rp_error *err) {
+    if (d->shape && d->result_like >= 0)
+        return rp_fail(err, RP_INVALID,
+                       "custom op %s: its result is like operand %d; it takes no shape function",
+                       d->name, d->result_like);
+    if (d->lower && d->mutates)
+        return rp_fail(err, RP_UNSUPPORTED,
+                       "custom op %s mutates operands; only one that writes nothing can be lowered",
+                       d->name);
+    return RP_OK;
+}
+
 static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
     if (!d->name) return rp_fail(err, RP_INVALID, "rp_op_register: name is NULL");
     if (!ir_custom_name_ok(d->name))
@@ -78,7 +98,7 @@ static rp_status check_desc(const rp_op_desc *d, rp_error *err) {
                        "custom op %s: %u results; one that is like an operand has 1, others at "
                        "most %u",
                        d->name, d->n_results, IR_MAX_RESULTS);
-    return RP_OK;
+    return check_functions(d, err);
 }
 
 static rp_status add_locked(const rp_op_desc *d, rp_error *err) {

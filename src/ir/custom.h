@@ -7,8 +7,15 @@
 
 /* NULL when not registered. Borrowed for the life of the process. */
 const rp_op_desc *ir_custom_find(const char *name);
+/* In order of registration; NULL behind the last. Thread-safe. */
+const rp_op_desc *ir_custom_at(uint32_t i);
+/* How many results a call of it has. */
+uint32_t ir_custom_results(const rp_op_desc *d);
 /* Calls d->cpu, which must be there. What it says of a failure is the text, or else its name and status. */
 rp_status ir_custom_call(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err);
+/* The same, checked: results are written in full and nothing around them is, operands that are not mutated stay. RP_INVALID says which
+ * is not so. What looks as if it was left out is written a second time to be sure. */
+rp_status ir_custom_call_checked(const rp_op_desc *d, rp_buffer *args, uint32_t n, rp_error *err);
 /* Whether a node is a splitting op under a list of names (splitting_ops). Matches a registered name or
  * an alias ("aiter.unified_attention_with_output", "vllm::unified_attention_with_output",
  * "reprise::attention"; a trailing ".default" is ignored; '.' and '::' are the same separator). Any built-in op

@@ -106,13 +106,13 @@ static rp_status place_consts(plan_exec *x, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status find_customs(plan_exec *x, rp_error *err) {
+static rp_status find_customs(plan_exec *x, bool checked, rp_error *err) {
     for (uint32_t i = 0; i < x->p->n_launches; i++) {
         const plan_launch *l = &x->p->launches[i];
         if (!l->custom) continue;
         if (!x->calls) x->calls = base_alloc_array(x->p->n_launches, sizeof *x->calls);
         if (!x->calls) return rp_fail(err, RP_NOMEM, "custom ops");
-        x->calls[i] = (plan_custom_call){ir_custom_find(l->custom), l};
+        x->calls[i] = (plan_custom_call){ir_custom_find(l->custom), l, checked};
         if (!x->calls[i].op || !x->calls[i].op->cpu)
             return rp_fail(err, RP_UNSUPPORTED,
                            "custom op %s %s; call rp_op_register before loading", l->custom,
@@ -186,7 +186,7 @@ rp_status plan_exec_new(const plan *p, const plan_exec_options *opt, plan_exec *
     RP_TRY_OUT(place_consts(x, err));
     RP_TRY_OUT(load_modules(x, opt, err));
     RP_TRY_OUT(find_functions(x, opt, err));
-    RP_TRY_OUT(find_customs(x, err));
+    RP_TRY_OUT(find_customs(x, opt->check_ops, err));
     RP_TRY_OUT(make_running(x, opt, NULL, err));
     *out = x;
     x = NULL;

@@ -21,6 +21,7 @@ typedef struct plan_exec_options {
         *weights; /* packed weights, plan->weights_size bytes; NULL when there are none; borrowed */
     void *arena;  /* shared arena of at least plan->arena_size, or NULL: one is allocated */
     bool lent_arena; /* none is: plan_exec_set_arena gives one before each bind */
+    bool check_ops;  /* calls of custom ops are watched */
 } plan_exec_options;
 
 /* Borrows plan and everything in options. RP_NOT_FOUND when a code object is missing (a cache miss), RP_DEVICE when one cannot be

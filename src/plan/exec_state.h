@@ -9,6 +9,7 @@
 typedef struct plan_custom_call {
     const rp_op_desc *op;
     const plan_launch *launch;
+    bool checked; /* ir_custom_call_checked */
 } plan_custom_call;
 
 /* Memory of a value without a bound. */

@@ -17,6 +17,10 @@ bool trace_ready(rp_graph *g);
 ir_dim trace_dim(rp_graph *g, rp_dim d);
 rp_tensor trace_op(rp_graph *g, ir_op op, const rp_tensor *in, uint32_t n, const ir_attr *attrs,
                    uint32_t n_attrs);
+/* A shape in sizes of the graph. False, and the graph fails, where it is none. */
+bool trace_shape(rp_graph *g, rp_shape s, ir_shape *out);
+/* Result i > 0 of the node of a. */
+rp_tensor trace_result(rp_tensor a, uint32_t i);
 /* axis of x counted from the front; of a result with one axis more, where `more`. False, and the graph fails as `op`, where x has
  * no such axis. */
 bool trace_axis(const char *op, rp_tensor x, int axis, bool more, uint32_t *out);

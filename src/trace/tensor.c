@@ -2,7 +2,6 @@
  *
  * Each function appends one node (a few for scalars); composites are in the other files of this room. */
 #include "base/alloc.h"
-#include "ir/custom.h"
 #include "trace/record.h"
 
 #define MAX_OPERANDS 32 /* on the stack; more are allocated */
@@ -97,7 +96,7 @@ rp_tensor trace_regroup(rp_tensor x, uint32_t first, uint32_t taken, const rp_di
     return rp_reshape(x, to);
 }
 
-static bool shape_in(rp_graph *g, rp_shape s, ir_shape *out) {
+bool trace_shape(rp_graph *g, rp_shape s, ir_shape *out) {
     if (s.rank > IR_MAX_RANK) {
         (void)rp_fail(&g->err, RP_INVALID, "rank %u, at most %d", s.rank, IR_MAX_RANK);
         return false;
@@ -110,7 +109,7 @@ static bool shape_in(rp_graph *g, rp_shape s, ir_shape *out) {
 static rp_tensor leaf(rp_graph *g, ir_leaf kind, const char *name, rp_dtype dtype, rp_shape shape) {
     ir_shape s;
     rp_tensor out = trace_bad(g);
-    if (!trace_ready(g) || !shape_in(g, shape, &s)) return trace_bad(g);
+    if (!trace_ready(g) || !trace_shape(g, shape, &s)) return trace_bad(g);
     if (ir_add_leaf(g->ir, kind, name, dtype, s, &out.ref, &g->err) != RP_OK) return trace_bad(g);
     return trace_made(g, out.ref);
 }
@@ -276,8 +275,7 @@ rp_tensor rp_cumsum(rp_tensor a, int axis) {
     return trace_op(a.graph, IR_cumsum, &a, 1, &attr, 1);
 }
 
-/* Result i > 0 of the node of a. */
-static rp_tensor result(rp_tensor a, uint32_t i) {
+rp_tensor trace_result(rp_tensor a, uint32_t i) {
     ir_attr attr = {.key = IR_ATTR_INDEX, .u.i = i};
     return trace_op(a.graph, IR_result, &a, 1, &attr, 1);
 }
@@ -286,7 +284,7 @@ void rp_topk(rp_tensor a, int64_t k, rp_tensor *values, rp_tensor *indices) {
     ir_attr attr = {.key = IR_ATTR_K, .u.i = k};
     rp_tensor top = trace_op(a.graph, IR_topk, &a, 1, &attr, 1);
     if (values) *values = top;
-    if (indices) *indices = result(top, 1);
+    if (indices) *indices = trace_result(top, 1);
 }
 
 void rp_sort(rp_tensor a, int axis, bool descending, rp_tensor *values, rp_tensor *indices) {
@@ -294,7 +292,7 @@ void rp_sort(rp_tensor a, int axis, bool descending, rp_tensor *values, rp_tenso
                        {.key = IR_ATTR_DESCENDING, .u.i = descending}};
     rp_tensor sorted = trace_op(a.graph, IR_sort, &a, 1, attrs, 2);
     if (values) *values = sorted;
-    if (indices) *indices = result(sorted, 1);
+    if (indices) *indices = trace_result(sorted, 1);
 }
 
 rp_tensor rp_argsort(rp_tensor a, int axis, bool descending) {
@@ -366,32 +364,4 @@ rp_tensor rp_attention(const rp_attention_args *a) {
                        {.key = IR_ATTR_KV_HEADS, .u.i = a->kv_heads},
                        {.key = IR_ATTR_SCALE, .u.f = a->scale}};
     return trace_op(a->q.graph, IR_attention, in, 7, attrs, 4);
-}
-
-void(rp_custom_results)(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
-                        const rp_tensor_type *types, uint32_t n_out, rp_tensor *out) {
-    ir_type own[IR_MAX_RESULTS] = {{0}};
-    const rp_op_desc *d = name ? ir_custom_find(name) : NULL;
-    for (uint32_t i = 0; i < n_out; i++) out[i] = trace_bad(g);
-    if (n_out == 0 || !trace_ready(g)) return;
-    if (n_out > IR_MAX_RESULTS) {
-        (void)rp_fail(&g->err, RP_INVALID, "custom: %u results; %u are the most", n_out,
-                      IR_MAX_RESULTS);
-        return;
-    }
-    for (uint32_t i = 0; i < n_out; i++) {
-        own[i].dtype = types[i].dtype;
-        if (!shape_in(g, types[i].shape, &own[i].shape)) return;
-    }
-    ir_attr attrs[] = {{.key = IR_ATTR_NAME, .u.s = name ? name : ""},
-                       {.key = IR_ATTR_TYPES, .n = n_out, .u.types = own}};
-    out[0] = trace_op(g, IR_custom, args, n, attrs, d && d->result_like >= 0 ? 1 : 2);
-    for (uint32_t i = 1; i < n_out; i++) out[i] = result(out[0], i);
-}
-
-rp_tensor rp_custom(rp_graph *g, const char *name, const rp_tensor *args, uint32_t n,
-                    rp_dtype dtype, rp_shape shape) {
-    rp_tensor out = trace_bad(g);
-    (rp_custom_results)(g, name, args, n, &(rp_tensor_type){dtype, shape}, 1, &out);
-    return out;
 }

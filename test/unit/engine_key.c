@@ -97,7 +97,10 @@ static bool value_of(const config_field *f, size_t i, char text[64]) {
     case CONFIG_KIND_INTS:
     case CONFIG_KIND_SIZES: (void)snprintf(text, 64, "[%lld]", (long long)low + 3 * (int)i); break;
     case CONFIG_KIND_STRS:
-        (void)snprintf(text, 64, "[\"%s\"]", i ? "reprise::kv_store" : "a::b");
+        if (f == &config_table[CONFIG_ID_custom_ops])
+            (void)snprintf(text, 64, "[\"%s\"]", i ? "all" : "+a::b");
+        else
+            (void)snprintf(text, 64, "[\"%s\"]", i ? "reprise::kv_store" : "a::b");
         break;
     case CONFIG_KIND_DICT:
         (void)snprintf(text, 64, "{\"%s\":%s}",
