@@ -28,6 +28,9 @@ $ reprise explain synthetic:tiny --max-num-seqs 3 --isa portable --json | python
 $ reprise explain synthetic:tiny --times 3 --isa portable | awk 'on > 1 { piece = $7 ~ /submod/; if (piece && alone) print alone; alone = piece ? $7 : "" } /^times/ || on { on++ }'
 model.submod_1
 
+# Nothing is left of what it looked at.
+$ mkdir looked; TMPDIR=$PWD/looked reprise explain synthetic:tiny --isa portable --html looked.html --quiet > looked.txt; TMPDIR=$PWD/looked reprise bisect synthetic:tiny,layers=1 --isa portable --quiet > looked.txt; ls looked; rm looked.html
+
 # A graph: its kernels, what they compute and what was not fused.
 $ reprise explain bisect.ir --isa portable
 graph @gate: 8 nodes; pieces 1, launches 2; inductor for portable

@@ -48,6 +48,37 @@ static void ranges_hold_every_value(void **state) {
     }
 }
 
+/* Whether op of two numbers from `lo` to `hi` may do without the care for what does not fit i32. */
+static bool exact(ir_op op, int64_t lo, int64_t hi) {
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    rp_error err = {0};
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_I32, 0, 0, 0);
+    kir_ref at = kir_begin(f, KIR_PAR, kir_const_i(f, 4)), v = kir_load(f, x, at);
+    v = kir_alu(f, IR_max, v, kir_from_index(f, KIR_I32, kir_const_i(f, lo)), KIR_NONE);
+    v = kir_alu(f, IR_min, v, kir_from_index(f, KIR_I32, kir_const_i(f, hi)), KIR_NONE);
+    const bool one = op == IR_neg || op == IR_abs;
+    kir_ref r = kir_alu(f, op, v, one ? KIR_NONE : v, KIR_NONE);
+    kir_store(f, x, at, r);
+    kir_end(f);
+    CHECK_OK(kir_status(f, &err), &err);
+    bool is = kir_alu_exact(f, &f->insts[r]);
+    kir_free(f);
+    return is;
+}
+
+static void results_that_fit_are_exact(void **state) {
+    (void)state;
+    assert_true(exact(IR_neg, INT32_MIN + 1, INT32_MAX));
+    assert_false(exact(IR_neg, INT32_MIN, 0));
+    assert_true(exact(IR_abs, INT32_MIN + 1, 0));
+    assert_false(exact(IR_abs, INT32_MIN, INT32_MAX));
+    assert_true(exact(IR_add, -(1 << 30), (1 << 30) - 1));
+    assert_false(exact(IR_add, 0, 1 << 30));
+    assert_false(exact(IR_sub, -(1 << 30) - 1, 1 << 30));
+    assert_true(exact(IR_mul, -46340, 46340));
+    assert_false(exact(IR_mul, 0, 46341));
+}
+
 /* Rounding to a type is what storing it there and reading it back gives, of every class and type. */
 static void roundings_are_those_of_the_types(void **state) {
     static int64_t data[RANDOM_KIR_TYPES][RANDOM_KIR_POINTS];
@@ -101,6 +132,7 @@ static void roundings_are_those_of_the_types(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_hold_every_value),
+        cmocka_unit_test(results_that_fit_are_exact),
         cmocka_unit_test(roundings_are_those_of_the_types),
     };
     return cmocka_run_group_tests_name("kir_range", tests, NULL, NULL);

@@ -139,7 +139,43 @@ static void loops_said_to_be_independent_are(void **state) {
     assert_true(said * 2 > independent);
 }
 
+/* Two loops of an item: the first touches element `first` of an argument, the second `second` of the same or another. */
+static uint32_t parts_of(bool first_stores, bool second_stores, bool same) {
+    kir_func *f = kir_new("f", KIR_KERNEL, NULL);
+    uint32_t x = kir_add_buf(f, "x", KIR_ARG, RP_DTYPE_F32, 0, 0, 0),
+             y = kir_add_buf(f, "y", KIR_ARG, RP_DTYPE_F32, 1, 0, 0),
+             out[] = {kir_add_buf(f, "a", KIR_ARG, RP_DTYPE_F32, 2, 0, 0),
+                      kir_add_buf(f, "b", KIR_ARG, RP_DTYPE_F32, 3, 0, 0)};
+    rp_error err = {0};
+    (void)kir_begin(f, KIR_PAR, kir_const_i(f, 4));
+    for (int i = 0; i < 2; i++) {
+        bool stores = i ? second_stores : first_stores;
+        uint32_t shared = i && !same ? y : x;
+        kir_ref j = kir_begin(f, KIR_LOOP, kir_const_i(f, 3));
+        kir_ref v = stores ? kir_const_f(f, i) : kir_load(f, shared, j);
+        kir_store(f, stores ? shared : out[i], j, v);
+        kir_end(f);
+    }
+    kir_end(f);
+    CHECK_OK(kir_status(f, &err), &err);
+    uint32_t n = sched_parts_of(f).n;
+    kir_free(f);
+    return n;
+}
+
+static void parts_wait_for_whoever_touches_what_they_store(void **state) {
+    (void)state;
+    assert_int_equal(parts_of(true, false, true), 1);
+    assert_int_equal(parts_of(false, true, true), 1);
+    assert_int_equal(parts_of(true, true, true), 1);
+    assert_int_equal(parts_of(false, false, true), 2);
+    assert_int_equal(parts_of(true, false, false), 2);
+    assert_int_equal(parts_of(false, true, false), 2);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(loops_said_to_be_independent_are)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loops_said_to_be_independent_are),
+        cmocka_unit_test(parts_wait_for_whoever_touches_what_they_store)};
     return cmocka_run_group_tests_name("sched_independent", tests, NULL, NULL);
 }
