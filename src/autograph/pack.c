@@ -30,15 +30,16 @@ static rp_status make_room(autograph_pack *p, rp_error *err) {
     return p->bytes && p->item ? RP_OK : rp_fail(err, RP_NOMEM, "small arguments of a call");
 }
 
-/* What kernels reach is read when the stream comes there, pinned memory of the host, too. */
-rp_status autograph_pack_add(autograph_pack *p, const rp_device *d, const autograph_rows *rows,
-                             const rp_value *v, uint32_t move, void *slot, bool *taken,
-                             rp_error *err) {
+static bool fits(const autograph_pack *p, size_t size) {
+    return size > 0 && size <= AUTOGRAPH_PACK_ONE && size <= AUTOGRAPH_PACK_MOST - p->used &&
+           p->n < AUTOGRAPH_PACK_ITEMS;
+}
+
+rp_status autograph_pack_add(autograph_pack *p, const autograph_rows *rows, const rp_value *v,
+                             uint32_t move, void *slot, bool *taken, rp_error *err) {
     const rp_buffer form = autograph_rows_form(rows, v);
     size_t size = 0;
-    *taken = autograph_bytes(&form, &size) && size > 0 && size <= AUTOGRAPH_PACK_ONE &&
-             size <= AUTOGRAPH_PACK_MOST - p->used && p->n < AUTOGRAPH_PACK_ITEMS &&
-             !device_reaches(d, v->tensor.data);
+    *taken = autograph_bytes(&form, &size) && fits(p, size);
     if (!*taken) return RP_OK;
     RP_TRY(make_room(p, err));
     char *at = p->bytes + p->used;

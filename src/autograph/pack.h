@@ -33,10 +33,9 @@ void autograph_pack_done(autograph_pack *p);
 size_t autograph_pack_bytes(const autograph_pack *p); /* of the device */
 /* Begins a replay. */
 void autograph_pack_clear(autograph_pack *p);
-/* Takes v, an argument of `graph` for slot, if it is one for a pack: *taken. */
-rp_status autograph_pack_add(autograph_pack *p, const rp_device *d, const autograph_rows *rows,
-                             const rp_value *v, uint32_t move, void *slot, bool *taken,
-                             rp_error *err) RP_MUST_USE;
+/* Takes v, an argument for slot whose copy in the graph has number `move`, if it is one for a pack: *taken. It is read here. */
+rp_status autograph_pack_add(autograph_pack *p, const autograph_rows *rows, const rp_value *v,
+                             uint32_t move, void *slot, bool *taken, rp_error *err) RP_MUST_USE;
 /* Brings what was taken to where graph reads it. room: bytes that the device's memory may have. */
 rp_status autograph_pack_send(autograph_pack *p, const device_graph *graph, rp_device *d,
                               uint64_t room, rp_error *err) RP_MUST_USE;

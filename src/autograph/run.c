@@ -73,8 +73,9 @@ static rp_status bring(inputs *in, const rp_value *v, uint32_t i, rp_error *err)
     void *to = in->slot[i].memory->data;
     if (graph_copies && whole)
         RP_TRY(device_graph_move(in->graph, i, to, v->tensor.data, &done, err));
-    if (graph_copies && !done)
-        RP_TRY(autograph_pack_add(&in->a->pack, in->a->device, &in->rows, v, i, to, &done, err));
+    /* What kernels reach is read when the stream comes there, pinned memory of the host, too. */
+    if (graph_copies && !done && !device_reaches(in->a->device, v->tensor.data))
+        RP_TRY(autograph_pack_add(&in->a->pack, &in->rows, v, i, to, &done, err));
     if (done) return RP_OK;
     RP_TRY(device_graph_move(in->graph, i, to, NULL, &done, err));
     RP_TRY(autograph_copy_in(in->a->queue, to, v, err));

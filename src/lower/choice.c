@@ -33,7 +33,7 @@ static void knob_set(lower_choice *c, lower_knob k, int v) {
     case LOWER_VECTOR: c->sched.vector = (uint16_t)v; break;
     case LOWER_UNROLL: c->sched.unroll = (uint8_t)v; break;
     case LOWER_GRAIN: c->sched.grain = (int8_t)v; break;
-    case LOWER_TILE: c->tile = (int8_t)v; break;
+    case LOWER_TILE: c->tile = (int16_t)v; break;
     case LOWER_ROWS: c->rows = (uint16_t)v; break;
     case LOWER_THREADS: c->sched.threads = (uint16_t)v; break;
     case LOWER_KNOB_COUNT_: break;

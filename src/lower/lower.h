@@ -118,7 +118,7 @@ typedef enum lower_knob {
 /* In place of the rules, 0 leaves it to them. Every choice gives the same bits. */
 typedef struct lower_choice {
     sched_choice sched;
-    int8_t tile;
+    int16_t tile;
     uint16_t rows;
 } lower_choice;
 #define LOWER_MAX_CHOICES 24
