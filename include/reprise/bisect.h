@@ -12,12 +12,14 @@
 extern "C" {
 #endif
 
+#define RP_BISECT_MAX_RUNS 400
+
 typedef struct rp_bisect_options {
     size_t size;       /* sizeof(rp_bisect_options) */
     uint64_t seed;     /* of the inputs */
     const char *sizes; /* (optional) "T=4,R=2", as in rp_graph_eval_text */
     rp_device *device; /* (optional) as in rp_compile_on */
-    uint32_t max_runs; /* compiled graphs to try at most; 0: 400 */
+    uint32_t max_runs; /* compiled graphs to try at most; 0: RP_BISECT_MAX_RUNS */
     /* (optional) Called before each of them; false ends the search: RP_CANCELLED. */
     bool (*wanted)(void *user, uint32_t runs);
     void *user;
@@ -36,8 +38,9 @@ typedef struct rp_bisect_info {
     bool
         differs; /* false: all is within its bounds, and what follows is zero but for runs, pieces */
     uint32_t runs; /* compiled graphs that were run */
-    uint32_t piece,
-        pieces; /* the piece that is wrong, as submod_N, of how many; alone where there is one */
+    /* The piece that is wrong, as submod_N, of how many; alone where there is one. Where no piece shows it alone, piece is pieces, and what
+     * follows is of the whole graph. */
+    uint32_t piece, pieces;
     const char *op; /* of the bad node; borrowed until rp_bisection_free, as what follows */
     const char *
         node; /* as text of the graph, or of the piece; after the passes, where a kernel shows it that runs alone */
@@ -53,6 +56,8 @@ typedef struct rp_bisect_info {
     uint32_t nodes, inputs; /* that are left in the reduced graph: computed, and given */
     const char *reduced;    /* the reduced graph as text, which rp_graph_parse reads */
     const char *sizes;      /* that it needs: "" for none */
+    bool unreduced;         /* no part shows it, or not every time: reduced is the graph as given */
+    bool cut_short;         /* max_runs ended the search: less might be left after more runs */
 } rp_bisect_info;
 #define RP_BISECT_INFO_INIT \
     { .size = sizeof(rp_bisect_info) }
@@ -60,7 +65,8 @@ typedef struct rp_bisect_info {
 typedef struct rp_bisection rp_bisection;
 
 /* Compiles as rp_compile_on does with config (borrowed, resolved here; NULL: level 2), at level 3 piece by piece. RP_OK whether there is a
- * difference or not. RP_UNSUPPORTED and others where g does not compile or the interpreter refuses it. Thread-safe. */
+ * difference or not; RP_CANCELLED where max_runs ended the search before there was one. RP_UNSUPPORTED and others where g does not compile
+ * or the interpreter refuses it. Thread-safe. */
 RP_API rp_status rp_graph_bisect(const rp_graph *g, rp_compilation_config *config,
                                  const rp_bisect_options *options, rp_bisection **out,
                                  rp_error *err) RP_MUST_USE;

@@ -13,8 +13,6 @@
 #include "pass/inplace.h"
 #include "split/split.h"
 
-enum { MOST_RUNS = 400 };
-
 void api_wrong_done(api_wrong *w) {
     ir_graph_free(w->graph);
     base_free(w->from);
@@ -211,6 +209,19 @@ out:
     return st;
 }
 
+/* What was seen in the whole graph, where no part of it has shown it again. */
+static rp_status report_whole(api_search *s, const ir_graph *g, const api_difference *seen,
+                              rp_bisection *b, rp_error *err) {
+    api_wrong w = {.graph = ir_graph_share(g), .worst = *seen};
+    s->g = g;
+    w.origin = api_wrong_node(&w);
+    w.sizes = base_strdup(s->o.sizes ? s->o.sizes : "");
+    rp_status st = w.sizes ? api_bisect_report(s, &w, b, err) : rp_fail(err, RP_NOMEM, "bisect");
+    b->info.unreduced = true;
+    api_wrong_done(&w);
+    return st;
+}
+
 static rp_status search_whole(api_search *s, const ir_graph *g, rp_bisection *b, rp_error *err) {
     api_difference whole;
     RP_TRY(api_search_run(s, g, s->o.sizes, &whole, err));
@@ -218,8 +229,9 @@ static rp_status search_whole(api_search *s, const ir_graph *g, rp_bisection *b,
     if (s->config->splitting_ops.n) RP_TRY(search_pieces(s, g, b, err));
     bool alone = b->info.pieces == 1; /* else its parts were looked at */
     if (b->info.differs || !(alone || whole.found)) return RP_OK;
-    b->info.piece = 0;
-    return search_graph(s, g, b, err);
+    b->info.piece = alone ? 0 : b->info.pieces;
+    RP_TRY(search_graph(s, g, b, err));
+    return whole.found && !b->info.differs ? report_whole(s, g, &whole, b, err) : RP_OK;
 }
 
 /* The same graph, where sizes that no input tells are numbers: a piece of a model has such ones. */
@@ -251,7 +263,13 @@ static rp_status bisect(api_search *s, const ir_graph *g, rp_bisection *b, rp_er
     if (api_check_sizes(g, NULL) != RP_OK) RP_TRY(fix_sizes(s, g, &fixed, err));
     rp_status st = search_whole(s, fixed ? fixed : g, b, err);
     ir_graph_free(fixed);
-    return st;
+    b->info.runs = s->runs;
+    b->info.cut_short = s->cut_short;
+    if (st != RP_OK || b->info.differs || !s->cut_short) return st;
+    return rp_fail(err, RP_CANCELLED,
+                   "no difference in %u run%s, which ended the search before every part was "
+                   "looked at; allow more (max_runs, --max-runs)",
+                   s->runs, s->runs == 1 ? "" : "s");
 }
 
 /* --- the call ---------------------------------------------------------------------------- */
@@ -270,7 +288,7 @@ rp_status rp_bisection_get_info(const rp_bisection *b, rp_bisect_info *out, rp_e
 
 static rp_status search_open(api_search *s, rp_compilation_config *own, rp_error *err) {
     if (own) RP_TRY(rp_config_set(own, "level=2", err));
-    if (s->o.max_runs == 0) s->o.max_runs = MOST_RUNS;
+    if (s->o.max_runs == 0) s->o.max_runs = RP_BISECT_MAX_RUNS;
     if (s->o.device)
         s->device = rp_device_ref(s->o.device);
     else
@@ -299,7 +317,6 @@ rp_status rp_graph_bisect(const rp_graph *g, rp_compilation_config *config,
     }
     RP_TRY_OUT(search_open(&s, own, err));
     RP_TRY_OUT(bisect(&s, trace_graph_ir(g), b, err));
-    b->info.runs = s.runs;
     *out = b;
     b = NULL;
 out:

@@ -13,6 +13,7 @@ typedef struct api_search {
     rp_device *device;
     rp_compilation_config *config;
     uint32_t runs;
+    bool cut_short;    /* a run was refused: max_runs */
     const ir_graph *g; /* that is searched: the whole graph, or a piece */
     int64_t *sizes;    /* of its symbols */
 } api_search;

@@ -17,7 +17,7 @@ static rp_status is_wrong(api_search *s, const ir_graph *g, const char *sizes, a
                           rp_error *err) {
     rp_error why = {0};
     *out = (api_difference){0};
-    if (s->runs >= s->o.max_runs) return RP_OK;
+    if ((s->cut_short |= s->runs >= s->o.max_runs)) return RP_OK;
     rp_status st = api_search_run(s, g, sizes, out, &why);
     if (st == RP_OK) return RP_OK;
     *out = (api_difference){0};

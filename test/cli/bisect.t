@@ -10,8 +10,14 @@ reduced to 1 node and 1 input by 7 runs: reduced.ir
 again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
 ? 4
 $ REPRISE_CC=./wrong-cc reprise bisect reduced.ir --isa portable --cache-dir wrong | tail -n 2
-reduced to 1 node and 1 input by 4 runs: reduced.ir
-again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
+reduced to 1 node and 1 input by 4 runs: reduced-again.ir
+again: reprise bisect reduced-again.ir --isa=portable --cache-dir=wrong
+# What it reads is not what it writes.
+$ REPRISE_CC=./wrong-cc reprise bisect reduced-again.ir --isa portable --cache-dir wrong --out ./reduced-again.ir
+! reprise: --out ./reduced-again.ir: that is what is read; name another file
+? 2
+$ REPRISE_CC=./wrong-cc reprise bisect - --isa portable --cache-dir wrong < reduced.ir | tail -n 1
+again: reprise bisect reduced-again.ir --isa=portable --cache-dir=wrong
 $ cat reduced.ir
 graph @gate(%v4: f32[T,1]) -> f32[T,1] where T in [1,2] {
   %0 = sigmoid %v4                          : f32[T,1]
@@ -31,6 +37,48 @@ nodes 1
 inputs 1
 reduced "other.ir"
 again "reprise bisect other.ir --isa=portable --cache-dir=wrong"
+# The last line is a command of a shell, whatever is in it.
+$ cp bisect.ir "it's \$2.ir"; REPRISE_CC=./wrong-cc reprise bisect "it's \$2.ir" --isa portable --cache-dir 'wrong two' -cc '{"splitting_ops": []}' -cc.splitting_ops '["it is"]' --out "it's \$1.ir" | tail -n 1 | tee again
+again: reprise bisect 'it'\''s $1.ir' --isa=portable --cache-dir='wrong two' -cc '{"splitting_ops": []}' -cc.splitting_ops='["it is"]'
+! reprise: warning: splitting_ops: it is: no op of the graph has this name
+$ eval "REPRISE_CC=./wrong-cc $(sed 's/^again: //' again)" | tail -n 2
+reduced to 1 node and 1 input by 4 runs: reduced.ir
+again: reprise bisect reduced.ir --isa=portable --cache-dir='wrong two' -cc '{"splitting_ops": []}' -cc.splitting_ops='["it is"]'
+! reprise: warning: splitting_ops: it is: no op of the graph has this name
+# Runs that end the search: what was seen is told, and what was not seen is not known.
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --max-runs 1
+bisect.ir: compiled code differs from the interpreter
+kernel red_fused_exp_sum_div_sigmoid_mul_0, mm_fused_matmul_1
+node %5 = matmul %4, %w {trans_b=false} : f32[T,32]
+  reads %4: f32[T,48] in [-0.477215827, 0.478829145]
+  reads %w: f32[48,32] in [-0.996701241, 0.998479843]
+  out0[0,17] is -1.9882102 by the interpreter, -1.99019861 compiled: 1.67e+04 ulps apart, 160 allowed
+no part shows it again, all are left: 6 nodes and 2 inputs by 1 run: reduced.ir
+the search ended at its 1 run: --max-runs looks further
+again: reprise bisect reduced.ir --isa=portable --cache-dir=wrong
+? 4
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --max-runs 3 --json | field cut_short unreduced runs nodes
+cut_short true
+unreduced false
+runs 3
+nodes 4
+$ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --isa portable --cache-dir wrong --max-runs 1 --level 3 -cc.splitting_ops='["reprise::matmul"]' --json | field cut_short unreduced piece pieces
+cut_short true
+unreduced true
+piece 2
+pieces 2
+$ reprise bisect bisect.ir --isa portable --max-runs 4
+! reprise: bisect.ir: no difference in 4 runs, which ended the search before every part was looked at; allow more (max_runs, --max-runs)
+? 1
+$ reprise bisect bisect.ir --isa portable --max-runs 5
+bisect.ir: no difference beyond rounding (1 piece, 5 runs)
+$ reprise bisect bisect.ir --max-runs 0
+! reprise: --max-runs=0: expected a number from 1 to 2147483647
+? 2
+# As git bisect run wants it: 0 is good, 125 not known.
+$ for runs in 4 5; do bash -c 'reprise bisect bisect.ir --isa portable --max-runs $0 2>/dev/null; code=$?; case $code in 1|2|3) exit 125;; esac; exit $code' $runs >/dev/null; echo $?; done
+125
+0
 # What it does not compile is right.
 $ REPRISE_CC=./wrong-cc reprise bisect bisect.ir --level 0 --json | field differs runs
 differs false

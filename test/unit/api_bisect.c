@@ -15,6 +15,7 @@ typedef struct fault {
     uint32_t compiles;
 } fault;
 static fault planted;
+static uint32_t last_wrong = UINT32_MAX; /* later compiles are right */
 
 typedef struct callable {
     rp_graph *g;
@@ -23,7 +24,7 @@ typedef struct callable {
 static void spoil(void *user, const ir_graph *g, ir_ref r, ir_value *const *value) {
     const fault *f = user;
     const ir_node *n = ir_node_at(g, r);
-    if (n->op != f->op) return;
+    if (n->op != f->op || f->compiles > last_wrong) return;
     if (f->operand != IR_OP_COUNT_ && ir_node_at(g, n->in[0])->op != f->operand) return;
     for (int64_t i = 0; i < value[r]->n; i++)
         if (value[r]->data[i] > f->from)
@@ -275,11 +276,97 @@ static void the_search_can_be_stopped(void **state) {
     rp_graph_free(g);
 }
 
+/* The net under max_runs, NULL where it is not known. */
+static rp_bisection *bisect_within(uint32_t max_runs) {
+    rp_error err = {0};
+    rp_bisection *b = NULL;
+    rp_bisect_options o = RP_BISECT_OPTIONS_INIT;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_graph *g = parse(net);
+    o.sizes = "T=5";
+    o.seed = 3;
+    o.max_runs = max_runs;
+    planted.compiles = 0;
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_config_set(cfg, "backend=planted", &err), &err);
+    rp_status st = rp_graph_bisect(g, cfg, &o, &b, &err);
+    if (st != RP_OK) {
+        if (st != RP_CANCELLED) fail_msg("%s", err.text);
+        char want[64];
+        (void)snprintf(want, sizeof want, "no difference in %u run", max_runs);
+        if (!strstr(err.text, want) || !strstr(err.text, "max_runs")) fail_msg("%s", err.text);
+    }
+    rp_config_free(cfg);
+    rp_graph_free(g);
+    return b;
+}
+
+/* However few runs there are for parts. */
+static void a_difference_that_was_seen_is_told(void **state) {
+    (void)state;
+    planted = (fault){IR_div, IR_exp, -HUGE_VAL, 1.01, 0};
+    rp_bisection *b = bisect_within(0);
+    const uint32_t all = info_of(b).runs;
+    assert_false(info_of(b).cut_short);
+    rp_bisection_free(b);
+    assert_true(all > 3);
+    for (uint32_t n = 1; n <= all; n++) {
+        b = bisect_within(n);
+        assert_non_null(b);
+        rp_bisect_info i = info_of(b);
+        assert_true(i.differs);
+        assert_int_equal(i.runs, n);
+        assert_int_equal(i.cut_short, n < all);
+        assert_int_equal(i.unreduced, n == 1);
+        assert_int_equal(i.piece, 0);
+        if (n == 1) assert_int_equal(i.nodes, 11);
+        if (n == 1) assert_string_equal(i.sizes, "T=5");
+        rp_bisection_free(b);
+    }
+}
+
+/* Seen in the whole once, and in nothing behind it. */
+static void a_difference_of_the_whole_alone_is_told(void **state) {
+    (void)state;
+    planted = (fault){IR_exp, IR_OP_COUNT_, -HUGE_VAL, 1.01, 0};
+    last_wrong = 1;
+    rp_bisection *b = bisect_within(0);
+    rp_bisect_info i = info_of(b);
+    last_wrong = UINT32_MAX;
+    assert_true(i.differs);
+    assert_true(i.unreduced);
+    assert_false(i.cut_short);
+    assert_int_equal(i.nodes, 11);
+    assert_int_equal(i.inputs, 2);
+    assert_true(i.runs > 1 && i.ulps > i.bound);
+    rp_bisection_free(b);
+}
+
+/* What is right takes so many runs; with one less that is not known. */
+static void runs_that_end_the_search_are_no_answer(void **state) {
+    (void)state;
+    planted = (fault){IR_exp, IR_OP_COUNT_, HUGE_VAL, 2, 0};
+    rp_bisection *b = bisect_within(0);
+    const uint32_t all = info_of(b).runs;
+    rp_bisection_free(b);
+    b = bisect_within(all);
+    assert_non_null(b);
+    assert_false(info_of(b).differs);
+    assert_false(info_of(b).cut_short);
+    rp_bisection_free(b);
+    for (uint32_t n = 1; n < all; n++) assert_null(bisect_within(n));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_planted_fault_is_found),  cmocka_unit_test(a_wrong_write_is_found),
-        cmocka_unit_test(the_call_site_is_named),    cmocka_unit_test(what_is_right_is_not_found),
+        cmocka_unit_test(a_planted_fault_is_found),
+        cmocka_unit_test(a_wrong_write_is_found),
+        cmocka_unit_test(the_call_site_is_named),
+        cmocka_unit_test(what_is_right_is_not_found),
         cmocka_unit_test(the_search_can_be_stopped),
+        cmocka_unit_test(a_difference_that_was_seen_is_told),
+        cmocka_unit_test(a_difference_of_the_whole_alone_is_told),
+        cmocka_unit_test(runs_that_end_the_search_are_no_answer),
     };
     return cmocka_run_group_tests(tests, registered, NULL);
 }
