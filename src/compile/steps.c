@@ -83,6 +83,22 @@ void compile_steps_done(compile_steps *s) {
     *s = (compile_steps){0};
 }
 
+bool compile_steps_there(const char *lines) {
+    static const char *const no_flags[] = {NULL};
+    compile_steps s = {0};
+    if (!*lines) return true;
+    char *compiler = NULL, *assembler = NULL;
+    if (compile_steps_make(lines, no_flags, from_word, to_word, &s)) {
+        compiler = base_find_program(s.compiler[0]);
+        assembler = base_find_program(s.assembler[0]);
+    }
+    bool there = compiler && assembler;
+    base_free(compiler);
+    base_free(assembler);
+    compile_steps_done(&s);
+    return there;
+}
+
 /* --- the question -------------------------------------------------------------------- */
 
 static bool is_program(const char *word, size_t len, const char *name) {

@@ -23,5 +23,7 @@ typedef struct compile_steps {
 bool compile_steps_make(const char *lines, const char *const *flags, const char *from,
                         const char *to, compile_steps *out);
 void compile_steps_done(compile_steps *s);
+/* Whether the programs of those two lines can be started; true of "". */
+bool compile_steps_there(const char *lines);
 
 #endif

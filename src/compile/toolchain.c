@@ -47,12 +47,14 @@ static rp_status ask_version(compile_toolchain *t, rp_error *err) {
     return st;
 }
 
-/* What changes when the program at path is replaced. What a wrapper calls may be replaced unseen. */
+/* What changes when the program at path is replaced, or looks for its own elsewhere. What a wrapper calls may be replaced unseen. */
 static rp_status key_of_program(const char *path, cache_key *k, rp_error *err) {
     struct stat info;
     if (stat(path, &info) != 0) return rp_fail(err, RP_IO, "cannot look at %s", path);
     RP_TRY(cache_key_add(k, "learned", "version and steps", err));
     RP_TRY(cache_key_add(k, "program", path, err));
+    RP_TRY(cache_key_add(k, "COMPILER_PATH", base_env_or_default(BASE_ENV_COMPILER_PATH), err));
+    RP_TRY(cache_key_add(k, "GCC_EXEC_PREFIX", base_env_or_default(BASE_ENV_GCC_EXEC_PREFIX), err));
     RP_TRY(cache_key_addf(k, err, "size", "%lld", (long long)info.st_size));
     return cache_key_addf(k, err, "changed", "%lld.%09ld", (long long)info.st_mtim.tv_sec,
                           info.st_mtim.tv_nsec);
@@ -83,7 +85,14 @@ static rp_status keep_learned(const compile_toolchain *t, cache_store *store, ca
     return st == RP_OK ? cache_put_factors(store, CACHE_TUNING, k, err) : st;
 }
 
-/* The version and the steps as the store has them, or else as the program says itself, which the store then has. */
+static void forget(compile_toolchain *t) {
+    base_free(t->version);
+    base_free(t->steps);
+    t->version = t->steps = NULL;
+}
+
+/* The version and the steps as the store has them, or else, and where a step's program is gone, as the program says itself, which
+ * the store then has. */
 static rp_status learn(compile_toolchain *t, cache_store *store, rp_error *err) {
     char *text = NULL;
     size_t size;
@@ -92,6 +101,10 @@ static rp_status learn(compile_toolchain *t, cache_store *store, rp_error *err) 
     RP_TRY_OUT(st);
     st = cache_get(store, CACHE_TUNING, cache_key_hash(k), &text, &size, err);
     if (st == RP_OK) st = read_learned(t, text, err);
+    if (st == RP_OK && !compile_steps_there(t->steps)) {
+        forget(t);
+        st = RP_NOT_FOUND;
+    }
     if (st != RP_NOT_FOUND) goto out;
     RP_TRY_OUT(ask(t, err));
     st = keep_learned(t, store, k, err);
@@ -361,6 +374,7 @@ static rp_status name_files(files *f, const char *stem, rp_error *err) {
 static void drop_files(files *f) {
     if (f->c.data) (void)unlink(f->c.data);
     if (f->o.data) (void)unlink(f->o.data);
+    if (f->so.data) (void)unlink(f->so.data); /* the store has taken it, or it could not */
     base_buf_done(&f->c);
     base_buf_done(&f->o);
     base_buf_done(&f->so);

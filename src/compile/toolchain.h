@@ -25,7 +25,8 @@ extern const char *const compile_toolchain_options[];
 
 /* $REPRISE_CC, which RP_UNSUPPORTED says is not there, else cc, gcc, clang in PATH. None of them, or no folder that it could
  * write to, is RP_OK with path NULL. Its version, and what it starts, are what the store remembers of that very program (its path,
- * size and time); a new one, or any without a store (NULL), is run and asked. Removes the scratch of processes that were killed. */
+ * size and time, COMPILER_PATH and GCC_EXEC_PREFIX); a new one, one that starts what is gone, or any without a store (NULL), is run and
+ * asked. Removes the scratch of processes that were killed. */
 rp_status compile_toolchain_find(cache_store *store, compile_toolchain *out,
                                  rp_error *err) RP_MUST_USE;
 /* The same without a folder: a call that finds its code needs none. compile_toolchain_room makes it, once, before the first run; where

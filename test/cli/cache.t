@@ -79,7 +79,7 @@ weights
   layout V -> V
 # What was learned of a compiler is an entry, too.
 $ printf '#!/bin/sh\nexec cc "$@"\n' > learned-cc; chmod +x learned-cc; REPRISE_CC=$PWD/learned-cc reprise compile synthetic:tiny --cache-dir own --quiet; reprise cache why $(keys tuning 2) --cache-dir own --quiet | sed 's/tuning [0-9a-f]* -> [0-9a-f]*/tuning A -> B/; s/"[^"]*"/V/g'; reprise cache ls --cache-dir own 2>/dev/null | grep -c 'program=.*/learned-cc$'
-tuning A -> B: 3 of 4 factors differ
+tuning A -> B: 3 of 6 factors differ
   program V -> V
   size V -> V
   changed V -> V

@@ -189,6 +189,84 @@ static void gcc_is_asked_once_for_its_steps(void **state) {
     assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
 }
 
+/* A gcc that looks for its programs elsewhere, or whose programs are gone, is asked again. */
+static void gcc_is_asked_again_for_its_steps(void **state) {
+    char at[160], cc1[192], *gcc = base_find_program("gcc"), *plain = NULL;
+    cache_store *store = NULL;
+    compile_toolchain t = {0};
+    compile_steps s;
+    rp_error err = {0};
+    static const struct {
+        int spawned;
+        bool elsewhere, gone;
+    } finds[] = {{2, true, false}, {0, true, false}, {2, false, true}, {0, false, false}};
+    (void)state;
+    if (!gcc) SKIP_TEST("no gcc in PATH");
+    (void)snprintf(at, sizeof at, "%s/again", folder);
+    assert_int_equal(setenv("REPRISE_CC", gcc, 1) | unsetenv("COMPILER_PATH"), 0);
+    CHECK_OK(cache_store_open(at, &store, &err), &err);
+    CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+    if (!*t.steps) SKIP_TEST("this gcc is a script, or says something else");
+    assert_non_null(plain = base_strdup(t.steps));
+    assert_true(compile_steps_make(plain, (const char *const[]){NULL}, "a.c", "a.o", &s));
+    compile_toolchain_done(&t);
+    (void)snprintf(at, sizeof at, "%s/elsewhere", folder);
+    (void)snprintf(cc1, sizeof cc1, "%s/cc1", at);
+    assert_int_equal(mkdir(at, 0700) | symlink(s.compiler[0], cc1), 0);
+    assert_int_equal(setenv("COMPILER_PATH", at, 1), 0);
+    for (size_t i = 0; i < sizeof finds / sizeof *finds; i++) {
+        if (finds[i].gone) assert_int_equal(unlink(cc1), 0);
+        const uint64_t before = base_spawn_count();
+        CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+        assert_int_equal(base_spawn_count() - before, finds[i].spawned);
+        assert_int_equal(strstr(t.steps, cc1) != NULL, finds[i].elsewhere);
+        compile_toolchain_done(&t);
+    }
+    assert_int_equal(unsetenv("COMPILER_PATH"), 0);
+    const uint64_t before = base_spawn_count();
+    CHECK_OK(compile_toolchain_find(store, &t, &err), &err);
+    assert_int_equal(base_spawn_count(), before);
+    assert_string_equal(t.steps, plain);
+    compile_toolchain_done(&t);
+    compile_steps_done(&s);
+    cache_store_close(store);
+    base_free(plain);
+    base_free(gcc);
+    assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
+}
+
+/* Code that could not be kept is compiled again by the same process: nothing of the first time is in the way. */
+static void a_unit_that_was_not_kept_is_made_again(void **state) {
+    char *cc = base_find_program("cc"), *so = NULL;
+    cache_store *store = NULL;
+    compile_toolchain t = {0};
+    rp_error err = {0};
+    (void)state;
+    if (!cc) SKIP_TEST("no cc in PATH");
+    assert_int_equal(setenv("REPRISE_CC", cc, 1), 0);
+    assert_int_equal(setenv("REPRISE_DISABLE_COMPILE_CACHE", "1", 1), 0);
+    CHECK_OK(cache_store_open(folder, &store, &err), &err);
+    assert_int_equal(unsetenv("REPRISE_DISABLE_COMPILE_CACHE"), 0);
+    CHECK_OK(compile_toolchain_find(NULL, &t, &err), &err);
+    const gen_isa isa = gen_isa_best();
+    static const char text[] = "int one(void) { return 1; }\n";
+    CHECK_OK(compile_toolchain_run(&t, text, isa, (base_hash128){6, 0}, store, &err), &err);
+    CHECK_OK(cache_get_code(store, (base_hash128){6, 0}, GEN_ISA_BIT(isa), &so, &err), &err);
+    *strrchr(so, '/') = 0; /* the folder that this store keeps code in */
+    tree_remove(so);
+    CHECK_OK(base_file_write(so, "", 0, &err), &err);
+    assert_int_not_equal(compile_toolchain_run(&t, text, isa, (base_hash128){6, 1}, store, &err),
+                         RP_OK);
+    assert_int_equal(unlink(so) | mkdir(so, 0700), 0);
+    err = (rp_error){0};
+    CHECK_OK(compile_toolchain_run(&t, text, isa, (base_hash128){6, 1}, store, &err), &err);
+    base_free(so);
+    compile_toolchain_done(&t);
+    cache_store_close(store);
+    base_free(cc);
+    assert_int_equal(setenv("REPRISE_CC", path, 1), 0);
+}
+
 /* What is wrong with a text is said by the compiler, whichever way it is called. */
 static void a_wrong_text_is_told(void **state) {
     char cache[160], *gcc = base_find_program("gcc");
@@ -225,9 +303,12 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_is_asked_once), cmocka_unit_test(the_linker_is_called_itself),
-        cmocka_unit_test(steps_are_read_as_they_are_said),
-        cmocka_unit_test(gcc_is_asked_once_for_its_steps), cmocka_unit_test(a_wrong_text_is_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_program_is_asked_once),
+                                       cmocka_unit_test(the_linker_is_called_itself),
+                                       cmocka_unit_test(steps_are_read_as_they_are_said),
+                                       cmocka_unit_test(gcc_is_asked_once_for_its_steps),
+                                       cmocka_unit_test(gcc_is_asked_again_for_its_steps),
+                                       cmocka_unit_test(a_unit_that_was_not_kept_is_made_again),
+                                       cmocka_unit_test(a_wrong_text_is_told)};
     return cmocka_run_group_tests_name("compile_toolchain", tests, set_up, tear_down);
 }
