@@ -1,7 +1,6 @@
 /* Loops and branches: a body is traced into a graph of its own, on fake arguments of the types that it will get. */
 #include <stdio.h>
 
-#include "base/alloc.h"
 #include "trace/record.h"
 
 #include "reprise/control.h"
@@ -121,10 +120,10 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
 
 /* It lives as long as the graph around it: a tensor of it that is used later finds a graph that is finished. */
 static rp_graph *new_body(const control *c, ir_attr_key key) {
-    rp_graph *f = base_alloc(sizeof *f);
+    rp_graph *f = trace_graph_take();
     if (f) f->ir = ir_graph_new(ir_attr_key_name(key));
     if (!f || !f->ir) {
-        base_free(f);
+        if (f) trace_graph_give(f);
         (void)rp_fail(&c->g->err, RP_NOMEM, "%s: out of memory", name_of(c));
         return NULL;
     }

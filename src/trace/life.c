@@ -1,17 +1,23 @@
 /* Where graphs live. A tensor or a size names its graph by address, and a program may keep one longer than the graph, from one call of a function to the
  * next: so the places of graphs are never given back to the system, are used again in turn, the longest unused first, and each graph has an id that
- * what is of it carries. What is more than there are places for is on the heap. */
+ * what is of it carries. There are as many places as graphs were ever alive at once, rounded up. */
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/alloc.h"
+#include "base/reserve.h"
 #include "trace/record.h"
 
-enum { PLACES = 512 };
+/* Places from the start, and how many come at once where those do not suffice. */
+enum { OWN = 512, MORE = 256 };
 
-static rp_graph place[PLACES];
-static uint16_t unused[PLACES]; /* a ring: those given back, from `first` on */
-static uint32_t n_used, first, n_unused;
+typedef struct place {
+    rp_graph g; /* first: a graph is its place */
+    struct place *next;
+} place;
+
+static place own[OWN];
+static uint32_t n_used;     /* of own */
+static place *first, *last; /* unused ones, the longest first */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint last_id;
 
@@ -20,25 +26,33 @@ static uint32_t next_id(void) {
     return id ? id : atomic_fetch_add(&last_id, 1) + 1;
 }
 
-static rp_graph *take_place(void) {
-    rp_graph *g = NULL;
-    (void)pthread_mutex_lock(&lock);
-    if (n_used < PLACES) {
-        g = &place[n_used++];
-    } else if (n_unused > 0) {
-        g = &place[unused[first]];
-        first = (first + 1) % PLACES;
-        n_unused--;
-    }
-    (void)pthread_mutex_unlock(&lock);
-    return g;
+static void append(place *p) {
+    p->next = NULL;
+    *(first ? &last->next : &first) = p;
+    last = p;
+}
+
+static void add_places(void) {
+    void *p = NULL;
+    if (base_reserve(MORE * sizeof(place), &p, NULL) != RP_OK) return;
+    for (uint32_t i = 0; i < MORE; i++) append((place *)p + i);
+}
+
+static place *take_place(void) {
+    if (n_used < OWN) return &own[n_used++];
+    if (!first) add_places();
+    place *p = first;
+    if (p) first = p->next;
+    return p;
 }
 
 rp_graph *trace_graph_take(void) {
-    rp_graph *g = take_place();
-    if (!g) g = base_alloc(sizeof *g);
-    if (g) *g = (rp_graph){.id = next_id()};
-    return g;
+    (void)pthread_mutex_lock(&lock);
+    place *p = take_place();
+    (void)pthread_mutex_unlock(&lock);
+    if (!p) return NULL;
+    p->g = (rp_graph){.id = next_id()};
+    return &p->g;
 }
 
 void trace_graph_renew(rp_graph *g) {
@@ -46,14 +60,10 @@ void trace_graph_renew(rp_graph *g) {
 }
 
 void trace_graph_give(rp_graph *g) {
-    if (g < place || g >= place + PLACES) {
-        base_free(g);
-        return;
-    }
     *g = (rp_graph){.finished = true};
     (void)rp_fail(&g->err, RP_INVALID, "the graph was freed");
     (void)pthread_mutex_lock(&lock);
-    unused[(first + n_unused++) % PLACES] = (uint16_t)(g - place);
+    append((place *)g);
     (void)pthread_mutex_unlock(&lock);
 }
 

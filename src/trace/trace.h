@@ -41,8 +41,8 @@ struct rp_graph {
     rp_graph *bodies, *next_body; /* of its loops and branches (control.c); of the graph around */
 };
 
-/* Room for a graph, all zero but for its id; NULL: out of memory. What was a graph stays readable as one that was freed as long as it
- * can be, since tensors and sizes of it may have been kept (life.c). */
+/* Room for a graph, all zero but for its id; NULL: out of memory. What was a graph stays readable for ever, as one that was freed until its
+ * place is used again, since tensors and sizes of it may have been kept (life.c). Thread-safe. */
 rp_graph *trace_graph_take(void);
 void trace_graph_give(rp_graph *g);
 /* Another run of a function records into g: what earlier ones made is theirs. */

@@ -113,6 +113,54 @@ static void what_is_kept_is_refused(void **state) {
             }
 }
 
+static void keeping_its_own(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                            uint32_t n_out, void *user) {
+    (void)g, (void)n_in, (void)n_out, (void)user;
+    kept.x = out[0] = rp_neg(in[0]);
+}
+
+/* A graph of a branch goes with the one around it. */
+static void what_is_kept_of_a_branch_is_refused(void **state) {
+    rp_error err = {0};
+    rp_tensor y;
+    (void)state;
+    rp_graph *g = rp_graph_new("around");
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(N));
+    rp_tensor more = rp_gt(rp_sum(x, 0, false), rp_const(g, RP_DTYPE_F32, 1));
+    rp_cond(more, keeping_its_own, same, NULL, &x, 1, &y, 1);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    rp_graph_free(g);
+    g = rp_graph_new("later");
+    y = rp_add(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(N)), kept.x);
+    assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
+    rp_graph_free(g);
+}
+
+/* Beside more graphs than the process has places for from the start. */
+static void what_is_kept_of_many_graphs_is_refused(void **state) {
+    enum { MANY = 600 };
+    static rp_graph *g[MANY];
+    (void)state;
+    for (int i = 0; i < MANY; i++) assert_non_null(g[i] = rp_graph_new("one"));
+    for (int level = 0; level <= 1; level++)
+        for (int between = 0; between < 200; between += 100) {
+            rp_error err = {0};
+            rp_jit *f = jit_at(keeping, level, RP_DYNAMIC_ALL, NULL);
+            kept.how = USE_OPERAND;
+            kept.breaks = false;
+            kept.keep = true;
+            CHECK_OK(run(f, N, &err), &err);
+            for (int i = 0; i < between; i++) rp_graph_free(rp_graph_new("other"));
+            kept.keep = false;
+            rp_jit_reset(f);
+            assert_int_equal(run(f, N, &err), RP_INVALID);
+            if (!strstr(err.text, "kept from an earlier call"))
+                fail_msg("level %d: %s", level, err.text);
+            rp_jit_free(f);
+        }
+    for (int i = 0; i < MANY; i++) rp_graph_free(g[i]);
+}
+
 /* More graphs at once than there are places. */
 static void any_number_of_graphs_lives_at_once(void **state) {
     enum { MANY = 1500 };
@@ -132,6 +180,8 @@ static void any_number_of_graphs_lives_at_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_kept_is_refused),
+        cmocka_unit_test(what_is_kept_of_a_branch_is_refused),
+        cmocka_unit_test(what_is_kept_of_many_graphs_is_refused),
         cmocka_unit_test(any_number_of_graphs_lives_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
