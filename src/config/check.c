@@ -62,7 +62,11 @@ static rp_status read_option(const char *name, const json_t *value, config_autot
     bool *on = strcmp(name, "max_autotune") == 0                ? &out->list
                : strcmp(name, "coordinate_descent_tuning") == 0 ? &out->descend
                                                                 : NULL;
-    if (config_json_is_off(value)) return RP_OK;
+    if (config_json_is_off(value)) {
+        out->list_off = out->list_off || on == &out->list;
+        out->descend_off = out->descend_off || on == &out->descend;
+        return RP_OK;
+    }
     if (on && json_is_true(value)) {
         *on = true;
         return RP_OK;

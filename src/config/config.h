@@ -97,7 +97,8 @@ rp_status config_note_add(rp_compilation_config *cfg, const char *reason, rp_err
 
 /* What inductor_compile_config asks of the autotuner. */
 typedef struct config_autotune {
-    bool list, descend; /* max_autotune, coordinate_descent_tuning */
+    bool list, descend;         /* max_autotune, coordinate_descent_tuning */
+    bool list_off, descend_off; /* given as off */
 } config_autotune;
 rp_status config_autotune_of(const rp_compilation_config *cfg, config_autotune *out,
                              rp_error *err) RP_MUST_USE;

@@ -58,17 +58,25 @@ static bool wants_level(const rp_compilation_config *c, const named *m) {
            !c->typed[CONFIG_ID_optimization_level] && !c->enforce_eager;
 }
 
+/* Beside the options that are given, which are held as elsewhere. */
+static rp_status take_tuning(rp_jit *f, const named *m, rp_error *err) {
+    config_autotune given;
+    RP_TRY(config_autotune_of(f->config, &given, err));
+    if (given.list_off || given.descend_off)
+        return rp_fail(err, RP_CONFIG,
+                       "mode=%s contradicts inductor_compile_config.%s=false; give one of the two",
+                       m->name, given.list_off ? "max_autotune" : "coordinate_descent_tuning");
+    RP_TRY(rp_config_set(f->config, "inductor_compile_config.max_autotune=true", err));
+    return rp_config_set(f->config, "inductor_compile_config.coordinate_descent_tuning=true", err);
+}
+
 rp_status front_mode_take(rp_jit *f, const char *mode, rp_error *err) {
     const named *m = NULL;
     RP_TRY(find_mode(mode, &m, err));
     RP_TRY(check_mode(f, m, err));
     f->capture.named = m->graphs;
     if (wants_level(f->config, m)) RP_TRY(rp_config_set(f->config, "level=2", err));
-    if (!m->tunes) return RP_OK;
-    return rp_config_set(f->config,
-                         "inductor_compile_config={\"max_autotune\": true, "
-                         "\"coordinate_descent_tuning\": true}",
-                         err);
+    return m->tunes ? take_tuning(f, m, err) : RP_OK;
 }
 
 /* --- graphs ------------------------------------------------------------------------------------- */

@@ -55,6 +55,12 @@ static void names_are_those_of_torch(void **state) {
         {"reduce-overhead", "cudagraph_mode=NONE", "contradicts cudagraph_mode=NONE"},
         {"reduce-overhead", "use_cudagraph=false", "contradicts use_cudagraph=false"},
         {NULL, "level=2 cudagraph_mode=FULL_DECODE_ONLY", "give rp_jit_options.uniform"},
+        {"max-autotune", "inductor_compile_config={\"max_autotune\":false}",
+         "mode=max-autotune contradicts inductor_compile_config.max_autotune=false"},
+        {"max-autotune", "inductor_compile_config.coordinate_descent_tuning=false",
+         "contradicts inductor_compile_config.coordinate_descent_tuning=false"},
+        {"max-autotune-no-cudagraphs", "inductor_compile_config.max_autotune=2",
+         "inductor_compile_config.max_autotune=2: expected true or false"},
     };
     rp_error err = {0};
     rp_jit *f = NULL;
@@ -65,6 +71,50 @@ static void names_are_those_of_torch(void **state) {
     }
     CHECK_OK(make("default", "threads=1", &f, &err), &err);
     rp_jit_free(f);
+}
+
+/* They are beside other options, which are refused as without a mode. */
+static void modes_hold_the_options_that_are_given(void **state) {
+    static const char refused[] = "inductor_compile_config={\"epilogue_fusion\":true}";
+    rp_error err = {0};
+    rp_jit *f = NULL;
+    (void)state;
+    assert_int_equal(make("max-autotune", refused, &f, &err), RP_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "inductor_compile_config.epilogue_fusion=true is not"));
+    CHECK_OK(make("max-autotune", "inductor_compile_config={\"max_autotune\":true,\"triton\":{}}",
+                  &f, &err),
+             &err);
+    rp_jit_free(f);
+}
+
+/* A budget that is none is an error of who measures, and of nobody else. */
+static void max_autotune_measures(void **state) {
+    static const struct {
+        const char *mode;
+        bool measures;
+    } is[] = {{"default", false},
+              {"reduce-overhead", false},
+              {"max-autotune", true},
+              {"max-autotune-no-cudagraphs", true}};
+    static const char budget[] = "REPRISE_AUTOTUNE_BUDGET";
+    (void)state;
+    char *before = getenv(budget) ? base_strdup(getenv(budget)) : NULL;
+    (void)setenv(budget, "soon", 1);
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        rp_error err = {0};
+        rp_jit *f = NULL;
+        rp_output *o = NULL;
+        float x[N] = {1, 2, 3, 4};
+        rp_value v = f32_of(x, 1, N, 0), args = rp_value_tuple(&v, 1);
+        CHECK_OK(make(is[i].mode, "threads=1", &f, &err), &err);
+        rp_status st = rp_jit_run(f, &args, &o, &err);
+        if ((st == RP_OK) == is[i].measures) fail_msg("mode=%s: %s", is[i].mode, err.text);
+        if (is[i].measures) assert_non_null(strstr(err.text, "REPRISE_AUTOTUNE_BUDGET=soon"));
+        rp_output_free(o);
+        rp_jit_free(f);
+    }
+    (void)(before ? setenv(budget, before, 1) : unsetenv(budget));
+    base_free(before);
 }
 
 /* Results lie in memory of the graph: an output is right until the next call, and never another value after it. */
@@ -329,6 +379,8 @@ static void pieces_are_no_forms_of_one_function(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_those_of_torch),
+        cmocka_unit_test(modes_hold_the_options_that_are_given),
+        cmocka_unit_test(max_autotune_measures),
         cmocka_unit_test(reduce_overhead_lends_its_results),
         cmocka_unit_test(results_are_fed_back),
         cmocka_unit_test(run_into_copies),
