@@ -47,8 +47,9 @@ typedef struct rp_backend_desc {
     rp_status (*compile)(void *user, const rp_graph *g, const rp_backend_options *options,
                          rp_callable *out, rp_error *err);
     void *user;
-    /* (optional, all three or none) As the compilers of vLLM: what is made is kept in the compile cache, and the next process loads it. Threads as above.
-     * hash: text of what decides it beside graph and options, versions and settings of the compiler; borrowed until the next call of hash. */
+    /* (optional, all three or none) As the compilers of vLLM: what is made is kept in the compile cache, and the next process loads it. save and load: threads as above.
+     * hash: text of what decides it beside graph and options, versions and settings of the compiler; borrowed until the next call of hash. Any thread, one
+     * after the other, also of several backends: it must not compile, nor wait for who does. */
     const char *(*hash)(void *user);
     /* Writes what load needs, a handle: the code, or the name of a file that has it. A failure is told as a warning, and nothing is kept. */
     rp_status (*save)(void *user, const rp_callable *made, rp_backend_write write, void *to,

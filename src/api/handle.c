@@ -2,6 +2,7 @@
  * refused is made anew. */
 #include "api/handle.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,6 +13,17 @@
 #include "ir/text.h"
 #include "trace/trace.h"
 
+static pthread_mutex_t hash_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The text is theirs until the next call of hash, which waits until it is copied. */
+static rp_status add_compiler(const rp_backend_desc *d, cache_key *k, rp_error *err) {
+    (void)pthread_mutex_lock(&hash_lock);
+    const char *hash = d->hash(d->user);
+    rp_status st = cache_key_add(k, "compiler", hash ? hash : "", err);
+    (void)pthread_mutex_unlock(&hash_lock);
+    return st;
+}
+
 /* The caller's, also where it failed. */
 static rp_status key_of(const rp_backend_desc *d, const rp_graph *g, const rp_backend_options *o,
                         cache_key **out, rp_error *err) {
@@ -21,10 +33,9 @@ static rp_status key_of(const rp_backend_desc *d, const rp_graph *g, const rp_ba
     RP_TRY(ir_print_string(g->ir, &text, err));
     base_hash_hex(base_hash(text, strlen(text)), hex);
     base_free(text);
-    const char *hash = d->hash(d->user);
     RP_TRY(cache_key_add(*out, "handle", RP_VERSION, err));
     RP_TRY(cache_key_add(*out, "backend", d->name, err));
-    RP_TRY(cache_key_add(*out, "compiler", hash ? hash : "", err));
+    RP_TRY(add_compiler(d, *out, err));
     RP_TRY(cache_key_add(*out, "graph", hex, err));
     RP_TRY(cache_key_addf(*out, err, "numerics", "%d", (int)g->numerics));
     return cache_key_addf(*out, err, "threads", "%u", o->threads);

@@ -1,13 +1,16 @@
 /* Backends that keep what they made: handles in the compile cache, which the next one that compiles an equal graph loads. */
+#include <stdatomic.h>
 #include <unistd.h>
 
+#include "support/at_once.h"
 #include "support/heard.h"
 #include "support/jits.h"
 
 /* A compiler of graphs that give their input times a constant. */
 static struct {
     char hash[64];
-    int compiles, loads, frees;
+    int compiles;
+    atomic_int loads, frees;
     bool refuses_handles, saves_nothing;
 } made;
 
@@ -45,8 +48,19 @@ static rp_status compile(void *user, const rp_graph *g, const rp_backend_options
     return give(factor, out, err);
 }
 
+/* Who calls it at once, and for how long it waits for another call (ms). */
+static struct {
+    atomic_int inside, most;
+    int patience;
+} hashing;
+
 static const char *hash(void *user) {
     (void)user;
+    int now = atomic_fetch_add(&hashing.inside, 1) + 1, most = atomic_load(&hashing.most);
+    while (most < now && !atomic_compare_exchange_weak(&hashing.most, &most, now)) {
+    }
+    for (int i = 0; i < hashing.patience && atomic_load(&hashing.most) < 2; i++) (void)usleep(1000);
+    (void)atomic_fetch_sub(&hashing.inside, 1);
     return made.hash;
 }
 
@@ -127,27 +141,50 @@ static void what_cannot_be_loaded_is_made_anew(void **state) {
     heard_done(&told);
 }
 
+static rp_compiled_info compile_one(void) {
+    rp_error err = {0};
+    rp_compiled *c = NULL;
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    rp_compilation_config *cfg = rp_config_new();
+    rp_graph *g = rp_graph_new("one");
+    rp_tensor y = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), 2);
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
+    CHECK_OK(rp_config_set(cfg, "backend=keeper", &err), &err);
+    CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
+    CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+    rp_compiled_free(c);
+    rp_graph_free(g);
+    rp_config_free(cfg);
+    return info;
+}
+
 static void a_hit_is_counted(void **state) {
     (void)state;
     (void)snprintf(made.hash, sizeof made.hash, "fourth %d", (int)getpid());
     for (uint32_t i = 0; i < 2; i++) {
-        rp_error err = {0};
-        rp_compiled *c = NULL;
-        rp_compiled_info info = RP_COMPILED_INFO_INIT;
-        rp_compilation_config *cfg = rp_config_new();
-        rp_graph *g = rp_graph_new("one");
-        rp_tensor y = rp_mul_scalar(rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(4)), 2);
-        CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
-        CHECK_OK(rp_config_set(cfg, "level=2", &err), &err);
-        CHECK_OK(rp_config_set(cfg, "backend=keeper", &err), &err);
-        CHECK_OK(rp_compile(g, cfg, &c, &err), &err);
-        CHECK_OK(rp_compiled_get_info(c, &info, &err), &err);
+        rp_compiled_info info = compile_one();
         assert_int_equal(info.compiles, 1 - i);
         assert_int_equal(info.cache_hits, i);
-        rp_compiled_free(c);
-        rp_graph_free(g);
-        rp_config_free(cfg);
     }
+}
+
+static void *hit(void *item) {
+    *(uint32_t *)item = compile_one().cache_hits;
+    return NULL;
+}
+
+/* Its text is its own until the next call: no other thread calls it before the text is copied. */
+static void calls_of_hash_take_turns(void **state) {
+    uint32_t hits[4] = {0};
+    (void)state;
+    (void)compile_one();
+    atomic_store(&hashing.most, 0);
+    hashing.patience = 50;
+    at_once(hit, hits, sizeof *hits, 4);
+    hashing.patience = 0;
+    assert_int_equal(atomic_load(&hashing.most), 1);
+    for (int i = 0; i < 4; i++) assert_int_equal(hits[i], 1);
 }
 
 static void some_of_the_three_are_refused(void **state) {
@@ -163,6 +200,7 @@ int main(void) {
         cmocka_unit_test(handles_are_loaded),
         cmocka_unit_test(what_cannot_be_loaded_is_made_anew),
         cmocka_unit_test(a_hit_is_counted),
+        cmocka_unit_test(calls_of_hash_take_turns),
         cmocka_unit_test(some_of_the_three_are_refused),
     };
     rp_error err = {0};
