@@ -288,6 +288,7 @@ rp_status front_chain_run(rp_jit *f, const front_chain *c, const front_io *io, r
     if (st == RP_OK) st = size_slots(c, &r, err);
     if (st == RP_OK) st = place_slots(f, c, io, &r, &block, err);
     if (st == RP_OK) st = run_links(f, c, io, &r, err);
+    if (st == RP_OK) st = front_places_keep(c->stays, io->in, err);
     device_free(f->device, block);
     base_free(r.slot);
     return st;

@@ -262,13 +262,15 @@ rp_status front_chain_outputs(const front_chain *c, const rp_buffer *in, rp_buff
 rp_status front_chain_run(rp_jit *f, const front_chain *c, const front_io *io,
                           rp_error *err) RP_MUST_USE;
 /* --- places.c --- */
-/* n inputs that stay where they were in the first call of each form. Thread-safe. */
+/* n inputs that stay where they were in the first call of each form that went well. Of the 1024 forms used last. Thread-safe; NULL is fine. */
 typedef struct front_places front_places;
 rp_status front_places_new(uint32_t n, front_places **out, rp_error *err) RP_MUST_USE;
 void front_places_free(front_places *p);
-/* RP_INVALID names one that has moved. NULL is fine. */
+/* Before a call: RP_INVALID names one that has moved. */
 rp_status front_places_check(front_places *p, const char *name, const rp_buffer *in,
                              rp_error *err) RP_MUST_USE;
+/* After it: they are to stay there. */
+rp_status front_places_keep(front_places *p, const rp_buffer *in, rp_error *err) RP_MUST_USE;
 /* --- graphs.c --- */
 /* Calls of c, which g was compiled to, captured by f's manager as `name`. in_place: its inputs stay where they are. */
 rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, const char *name,

@@ -143,6 +143,7 @@ rp_status front_graphs_run(rp_jit *f, front_graphs *r, const front_io *io, rp_er
     rp_status st = replay(f, r, io->in, &o, err);
     if (st == RP_OK) st = rp_output_value(o, &value, err);
     if (st == RP_OK) st = give(f, value, io, err);
+    if (st == RP_OK) st = front_places_keep(r->stays, io->in, err);
     rp_output_free(o);
     (void)pthread_mutex_unlock(&r->lock);
     return st;
@@ -166,6 +167,7 @@ rp_status front_graphs_lend(rp_jit *f, const front_result *r, const front_io *io
     if (st == RP_OK) st = autograph_output_over(over, &r->value, to->ran, to->reason, &o, err);
     if (st == RP_OK)
         st = autograph_value_each(autograph_output_of(o), place, autograph_output_of(over), err);
+    if (st == RP_OK) st = front_places_keep(g->stays, io->in, err);
     (void)pthread_mutex_unlock(&g->lock);
     if (st != RP_OK) {
         rp_output_free(o ? o : over);

@@ -2,17 +2,18 @@
 #include "front/front.h"
 
 #include "base/alloc.h"
-#include "base/hash.h"
+
+/* As graphs of a manager, of which those that were not used for longest go, too; the memory of a form that is forgotten may be another. */
+enum { MOST_FORMS = 1024 };
 
 typedef struct form {
     struct form *next;
-    uint64_t hash; /* of the sizes */
-    void *at[];    /* n */
+    rp_buffer in[]; /* n */
 } form;
 
 struct front_places {
     pthread_mutex_t lock;
-    form *forms;
+    form *forms; /* the last used first */
     uint32_t n;
 };
 
@@ -25,49 +26,76 @@ rp_status front_places_new(uint32_t n, front_places **out, rp_error *err) {
     return RP_OK;
 }
 
-void front_places_free(front_places *p) {
-    if (!p) return;
-    for (form *f = p->forms, *next; f; f = next) {
+static void free_forms(form *f) {
+    for (form *next; f; f = next) {
         next = f->next;
         base_free(f);
     }
+}
+
+void front_places_free(front_places *p) {
+    if (!p) return;
+    free_forms(p->forms);
     (void)pthread_mutex_destroy(&p->lock);
     base_free(p);
 }
 
-static uint64_t hash_sizes(const rp_buffer *in, uint32_t n) {
-    uint64_t h = 0;
+static bool same_sizes(const rp_buffer *a, const rp_buffer *b, uint32_t n) {
     for (uint32_t i = 0; i < n; i++)
-        h = h * 31 + base_hash64(in[i].dim, in[i].rank * sizeof *in[i].dim);
-    return h;
+        if (a[i].rank != b[i].rank || memcmp(a[i].dim, b[i].dim, a[i].rank * sizeof *a[i].dim) != 0)
+            return false;
+    return true;
 }
 
-static rp_status check(front_places *p, const char *name, const rp_buffer *in, rp_error *err) {
-    uint64_t hash = hash_sizes(in, p->n);
-    form *f = p->forms;
-    while (f && f->hash != hash) f = f->next;
-    for (uint32_t i = 0; f && i < p->n; i++)
-        if (f->at[i] != in[i].data)
-            return rp_fail(
-                err, RP_INVALID,
-                "input %u of %s is at %p, its graph was captured with %p: keep inputs in "
-                "place or set cudagraph_copy_inputs",
-                i, name, in[i].data, f->at[i]);
-    if (f) return RP_OK;
-    f = base_alloc(sizeof *f + p->n * sizeof(void *));
-    if (!f) return rp_fail(err, RP_NOMEM, "places of arguments");
-    f->hash = hash;
-    for (uint32_t i = 0; i < p->n; i++) f->at[i] = in[i].data;
+/* The form of these sizes, which is then the first; NULL: there is none. */
+static form *find(front_places *p, const rp_buffer *in) {
+    form **at = &p->forms, *f;
+    while ((f = *at) && !same_sizes(f->in, in, p->n)) at = &f->next;
+    if (!f) return NULL;
+    *at = f->next;
     f->next = p->forms;
-    p->forms = f;
-    return RP_OK;
+    return p->forms = f;
 }
 
 rp_status front_places_check(front_places *p, const char *name, const rp_buffer *in,
                              rp_error *err) {
+    rp_status st = RP_OK;
     if (!p) return RP_OK;
     (void)pthread_mutex_lock(&p->lock);
-    rp_status st = check(p, name, in, err);
+    const form *f = find(p, in);
+    for (uint32_t i = 0; f && i < p->n && st == RP_OK; i++)
+        if (f->in[i].data != in[i].data)
+            st = rp_fail(err, RP_INVALID,
+                         "input %u of %s is at %p, its graph was captured with %p: keep inputs in "
+                         "place or set cudagraph_copy_inputs",
+                         i, name, in[i].data, f->in[i].data);
+    (void)pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+static void forget_unused(front_places *p) {
+    form *f = p->forms;
+    for (uint32_t i = 1; f && i < MOST_FORMS; i++) f = f->next;
+    if (!f) return;
+    free_forms(f->next);
+    f->next = NULL;
+}
+
+static rp_status keep(front_places *p, const rp_buffer *in, rp_error *err) {
+    if (find(p, in)) return RP_OK;
+    form *f = base_alloc(sizeof *f + p->n * sizeof *in);
+    if (!f) return rp_fail(err, RP_NOMEM, "places of arguments");
+    for (uint32_t i = 0; i < p->n; i++) f->in[i] = in[i];
+    f->next = p->forms;
+    p->forms = f;
+    forget_unused(p);
+    return RP_OK;
+}
+
+rp_status front_places_keep(front_places *p, const rp_buffer *in, rp_error *err) {
+    if (!p) return RP_OK;
+    (void)pthread_mutex_lock(&p->lock);
+    rp_status st = keep(p, in, err);
     (void)pthread_mutex_unlock(&p->lock);
     return st;
 }

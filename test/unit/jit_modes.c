@@ -3,6 +3,8 @@
 
 #include "support/heard.h"
 
+#include "front/front.h"
+
 enum { N = 4 };
 
 static rp_status halved(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
@@ -350,6 +352,59 @@ static void an_input_that_moved_is_an_error(void **state) {
     }
 }
 
+/* A call that fails says nothing of where arguments will be. */
+static void a_call_that_failed_keeps_no_places(void **state) {
+    static const char *const settings[] = {"level=2 cudagraph_mode=FULL threads=1",
+                                           "level=3 cudagraph_mode=PIECEWISE threads=1"};
+    static float x[1 << 12], y[1 << 12];
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        rp_error err = {0};
+        rp_jit *f = NULL;
+        rp_jit_options o = jit_options(halved);
+        o.dynamic = RP_DYNAMIC_ALL;
+        CHECK_OK(jit_of(o, settings[m], &f, &err), &err);
+        rp_output_free(call(f, x, 2));
+        int64_t size = 3, failures = 0;
+        for (bool failed = true; failed; size++) {
+            rp_output *out = NULL;
+            rp_value v = f32_of(x, 1, size, 0), args = rp_value_tuple(&v, 1);
+            (void)base_alloc_fail_nth((uint64_t)size - 2);
+            rp_status st = rp_jit_run(f, &args, &out, &err);
+            failed = base_alloc_fail_nth(0);
+            rp_output_free(out);
+            failures += st != RP_OK;
+            if (st != RP_OK) rp_output_free(call(f, y, size));
+        }
+        assert_true(failures > 0);
+        rp_jit_free(f);
+    }
+}
+
+/* As many forms as a manager has graphs: those used last. */
+static void places_are_a_bounded_number(void **state) {
+    enum { FORMS = 3000 };
+    size_t live = base_live();
+    rp_error err = {0};
+    front_places *p = NULL;
+    float x[2];
+    (void)state;
+    CHECK_OK(front_places_new(1, &p, &err), &err);
+    for (int64_t i = 0; i < FORMS; i++) {
+        rp_buffer first = f32_of(x, 1, FORMS, 0).tensor, in = f32_of(x, 1, i, 0).tensor;
+        CHECK_OK(front_places_check(p, "f", &in, &err), &err);
+        CHECK_OK(front_places_keep(p, &in, &err), &err);
+        CHECK_OK(front_places_keep(p, &first, &err), &err);
+    }
+    assert_true(base_live() - live <= 1024 + 1);
+    for (int64_t i = FORMS; i >= FORMS - 1000; i--) {
+        rp_buffer in = f32_of(x + 1, 1, i, 0).tensor;
+        assert_int_equal(front_places_check(p, "f", &in, &err), RP_INVALID);
+    }
+    front_places_free(p);
+    assert_int_equal(base_live(), live);
+}
+
 /* --- names --------------------------------------------------------------------------------------- */
 
 /* Fifty pieces are fifty functions of the manager, each of which has one form. */
@@ -387,6 +442,8 @@ int main(void) {
         cmocka_unit_test(each_cudagraph_mode_captures_what_it_says),
         cmocka_unit_test(pieces_are_captured_between_splitting_ops),
         cmocka_unit_test(an_input_that_moved_is_an_error),
+        cmocka_unit_test(a_call_that_failed_keeps_no_places),
+        cmocka_unit_test(places_are_a_bounded_number),
         cmocka_unit_test(pieces_are_no_forms_of_one_function),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
