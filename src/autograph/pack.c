@@ -50,17 +50,19 @@ rp_status autograph_pack_add(autograph_pack *p, const autograph_rows *rows, cons
     return RP_OK;
 }
 
-/* False where there is none to be had, which is told once. */
+/* False where there is none to be had, which is told once. Room comes back when graphs are evicted. */
 static bool has_memory(autograph_pack *p, rp_device *d, uint64_t room) {
     rp_error why = {0};
     if (p->memory || p->refused) return p->memory != NULL;
-    rp_status st = room < AUTOGRAPH_PACK_MOST
-                       ? rp_fail(&why, RP_NOMEM, "max_bytes leaves no room for them")
-                       : autograph_memory_new(d, AUTOGRAPH_PACK_MOST, false, &p->memory, &why);
+    bool full = room < AUTOGRAPH_PACK_MOST;
+    rp_status st = full ? rp_fail(&why, RP_NOMEM, "max_bytes leaves no room for them")
+                        : autograph_memory_new(d, AUTOGRAPH_PACK_MOST, false, &p->memory, &why);
     if (st == RP_OK) return true;
-    p->refused = true;
-    base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: a copy for each small argument: %s",
-                why.text);
+    p->refused = !full;
+    if (!p->told)
+        base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: a copy for each small argument: %s",
+                    why.text);
+    p->told = true;
     return false;
 }
 

@@ -26,7 +26,8 @@ typedef struct autograph_pack {
     uint32_t n;
     size_t used;
     autograph_memory *memory; /* the same of the device; NULL: none yet */
-    bool refused;             /* there is no room for it: a copy each */
+    bool refused;             /* the device has none: a copy each */
+    bool told;                /* why there are copies */
 } autograph_pack;
 
 void autograph_pack_done(autograph_pack *p);

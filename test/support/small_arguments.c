@@ -186,10 +186,45 @@ static void what_is_not_packed_arrives_too(void **state) {
     }
 }
 
+/* Room that a large graph took is there again when it has gone. */
+static void room_that_comes_back_is_used(void **state) {
+    enum { LARGE = 5 << 10 };
+    static float large[LARGE * ROWS];
+    uint64_t needed = 0;
+    (void)state;
+    for (int limited = 0; limited < 2; limited++) {
+        float x[N][ROWS * ROWS * 2];
+        rp_value in[N];
+        user u;
+        user_open(&u, limited ? needed + 1024 : 0);
+        rp_function *f = function_of(&u.b, "f", each, &u);
+        for (int turn = 0; turn < 2; turn++) {
+            give_arguments(x, in, (float)turn, 0);
+            in[N - 1] = rows_of(large, LARGE, ROWS);
+            rp_output_free(run_items(f, in, N));
+            rp_autograph_info info = bench_info(&u.b);
+            if (!turn) needed = info.tensor_mem_bytes + info.graph_mem_pool_bytes;
+        }
+        rp_function_free(f);
+        f = function_of(&u.b, "g", each, &u);
+        for (int turn = 0; turn < 3; turn++) {
+            give_arguments(x, in, (float)turn, 0);
+            unsigned before = copies();
+            rp_output *o = run_items(f, in, N);
+            unsigned n = copies() - before;
+            if (turn && is_emulated()) assert_int_equal(n, 1);
+            check_results(&u, o, (float)turn, 2);
+            rp_output_free(o);
+        }
+        user_close(&u);
+    }
+}
+
 int small_arguments_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_copy_brings_them),
                                        cmocka_unit_test(arguments_change_places),
-                                       cmocka_unit_test(what_is_not_packed_arrives_too)};
+                                       cmocka_unit_test(what_is_not_packed_arrives_too),
+                                       cmocka_unit_test(room_that_comes_back_is_used)};
     device = name;
     return cmocka_run_group_tests_name(group, tests, NULL, NULL);
 }
