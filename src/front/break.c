@@ -66,11 +66,13 @@ static rp_status force(rp_jit_call *call, const ir_ref *wanted, uint32_t n, cons
                        rp_error *err) {
     if (call->g->in_body)
         return rp_fail(err, RP_INVALID, "%s in the body of a loop or branch", why->reason);
-    if (call->f->fullgraph)
+    if (call->f->fullgraph) {
+        call->broken = true;
         return rp_fail(err, RP_UNSUPPORTED,
                        "graph break with fullgraph: %s; keep the value in the graph, or allow "
                        "breaks",
                        why->reason);
+    }
     if (!call->session) RP_TRY(begin(call, err));
     call->session->n_breaks++;
     return front_force(call->session, wanted, n, false, why, err);

@@ -97,7 +97,8 @@ struct rp_jit_call {
     front_solver *sizes;
     front_session *session; /* NULL: nothing was wanted so far */
     const front_out *to;
-    bool eager; /* nothing is kept */
+    bool eager;  /* nothing is kept */
+    bool broken; /* at a break that is not allowed */
     front_session room;
 };
 

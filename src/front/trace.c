@@ -395,6 +395,7 @@ out:
     call.g->oracle = NULL;
     call.g->call = NULL;
     ir_dims_set_assume(ir_graph_dims(call.g->ir), NULL, NULL);
+    out->began = call.broken;
     if (call.session) st = keep_run(out, &call, st, err);
     base_free(call.tensor);
     return st;

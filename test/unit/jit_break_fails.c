@@ -27,6 +27,37 @@ static void fullgraph_makes_a_break_an_error(void **state) {
     rp_jit_free(f);
 }
 
+static rp_status counts_its_runs(void *user, rp_jit_call *call, const rp_value *args,
+                                 rp_value *result, rp_error *err) {
+    rp_tensor a = rp_jit_tensor(call, &args->item[0]);
+    (void)err;
+    ++*(int *)user;
+    if (rp_dim_gt(rp_tensor_dim(a, 0), 2)) a = rp_neg(a);
+    rp_jit_break(call, "builtin: print");
+    *result = rp_jit_value(call, a);
+    return RP_OK;
+}
+
+static void a_break_that_is_refused_runs_host_code_once(void **state) {
+    (void)state;
+    for (int suppress = 0; suppress < 2; suppress++) {
+        rp_error err = {0};
+        rp_output *o = NULL;
+        int runs = 0;
+        rp_jit_options options = jit_options(counts_its_runs);
+        options.fullgraph = true;
+        options.suppress_errors = suppress;
+        options.dynamic = RP_DYNAMIC_ALL;
+        options.user = &runs;
+        rp_jit *f = with(options);
+        rp_value v = f32_of(x, 2, 4, 4), args = rp_value_tuple(&v, 1);
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "graph break with fullgraph: builtin: print"));
+        assert_int_equal(runs, 1);
+        rp_jit_free(f);
+    }
+}
+
 /* Wrong things behind a break: the call fails, and the next one is right. */
 static rp_status fails_once(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
                             rp_error *err) {
@@ -174,6 +205,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fullgraph_makes_a_break_an_error),
+        cmocka_unit_test(a_break_that_is_refused_runs_host_code_once),
         cmocka_unit_test(failures_behind_a_break),
         cmocka_unit_test(a_way_that_failed_is_compiled_later),
         cmocka_unit_test(what_is_suppressed_says_so),
