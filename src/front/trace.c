@@ -27,7 +27,7 @@ rp_tensor(rp_jit_tensor)(const rp_jit_call *call, const rp_value *v) {
     if (!call) return bad;
     bad = (rp_tensor){call->g, IR_NONE, call->g->id};
     uint32_t n = number_of(call, v);
-    if (n) return call->tensor[n - 1];
+    if (n) return trace_fetched(call->tensor[n - 1]);
     (void)rp_fail(&call->g->err, RP_INVALID,
                   "rp_jit_tensor: the value is no tensor of the arguments of this call");
     return bad;
@@ -132,7 +132,8 @@ static rp_status make_input(const tracing *t, rp_jit_call *call, uint32_t i, rp_
         }
         shape.dim[d] = trace_dim_out(call->g, front_solver_size(&t->out->sizes, y));
     }
-    (void)add_tensor(call, rp_mutable_input(call->g, name, b->dtype, shape));
+    (void)add_tensor(call, (rp_mutable_input)(call->g, name, b->dtype, shape));
+    call->g->n_fresh = 0; /* its lines are those that fetch it */
     return RP_OK;
 }
 

@@ -47,6 +47,11 @@ rp_tensor trace_made(rp_graph *g, ir_ref ref) {
     return (rp_tensor){g, ref, g->id};
 }
 
+rp_tensor trace_fetched(rp_tensor x) {
+    bool input = x.ref != IR_NONE && ir_node_at(x.graph->ir, x.ref)->op == IR_input;
+    return input ? trace_made(x.graph, x.ref) : x;
+}
+
 static void told(rp_graph *g, const ir_site *s) {
     if (g && !g->ir) g = trace_current(); /* what is kept is told there */
     if (!g || g->finished) return;

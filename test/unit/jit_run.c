@@ -463,6 +463,37 @@ static void outputs_outlive_the_function(void **state) {
     assert_int_equal(base_live(), live);
 }
 
+/* --- lines ---------------------------------------------------------------------------------- */
+
+static rp_status fetching(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                          rp_error *err) {
+    rp_value v = args->item[0];
+    (void)user, (void)err;
+    rp_tensor a = rp_jit_tensor(call, &v);
+    v = rp_jit_value(call, rp_neg(a));
+    *result = rp_jit_value(call, rp_exp(rp_jit_tensor(call, &v)));
+    return RP_OK;
+}
+enum { FETCH_LINE = __LINE__ - 5 };
+
+/* Inputs are of the line that fetches them; what is fetched else is of the line that made it. */
+static void inputs_have_the_line_that_fetches_them(void **state) {
+    base_buf heard;
+    char want[400];
+    (void)state;
+    rp_jit *f = jit_at(fetching, 1, RP_DYNAMIC_ALL, NULL);
+    rp_value v[] = {f32_of(x, 1, 4, 0), f32_of(x, 1, 4, 0)}, args = rp_value_tuple(v, 2);
+    heard_start(&heard, "graph");
+    rp_output_free(jit_ok(f, &args));
+    (void)snprintf(want, sizeof want,
+                   "[graph] CALL SITES of forward:\n[graph] %%arg0 : %s:%d rp_jit_tensor\n"
+                   "[graph] %%0 : %s:%d rp_neg\n[graph] %%1 : %s:%d rp_exp\n",
+                   __FILE__, FETCH_LINE, __FILE__, FETCH_LINE + 1, __FILE__, FETCH_LINE + 2);
+    CHECK_HEARD(&heard, want);
+    heard_done(&heard);
+    rp_jit_free(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_size_is_the_last_compile),
@@ -478,6 +509,7 @@ int main(void) {
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(values_without_tensors_work),
         cmocka_unit_test(outputs_outlive_the_function),
+        cmocka_unit_test(inputs_have_the_line_that_fetches_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
