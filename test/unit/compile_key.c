@@ -11,16 +11,21 @@ const char *compile_source_hash(void) {
     return sources;
 }
 
-static base_hash128 hash_with(const char *machine, gen_isa isa, const char *version) {
+static base_hash128 hash_by(const rp_compiler *c, const char *machine, gen_isa isa,
+                            const char *version) {
     compile_toolchain t = {.version = (char *)(uintptr_t)version};
     compile_host h = {.isa = isa, .toolchain = &t, .machine = machine};
     rp_error err = {0};
     cache_key *k = cache_key_new();
     assert_non_null(k);
-    CHECK_OK(compile_inductor.compute_hash(&h, k, &err), &err);
+    CHECK_OK(c->compute_hash(&h, k, &err), &err);
     base_hash128 out = cache_key_hash(k);
     cache_key_free(k);
     return out;
+}
+
+static base_hash128 hash_with(const char *machine, gen_isa isa, const char *version) {
+    return hash_by(&compile_inductor, machine, isa, version);
 }
 
 static bool same(base_hash128 a, base_hash128 b) {
@@ -36,6 +41,18 @@ static void the_compiler_is_all_that_it_depends_on(void **state) {
     assert_false(same(h, hash_with("m1", GEN_ISA_PORTABLE, "gcc 2")));
     sources = "4567";
     assert_false(same(h, hash_with("m1", GEN_ISA_PORTABLE, "gcc 1")));
+    sources = "0123";
+}
+
+/* Sizes of its launches are those of an instruction set. */
+static void the_eager_compiler_depends_on_no_tool(void **state) {
+    (void)state;
+    base_hash128 h = hash_by(&compile_eager, "m1", GEN_ISA_PORTABLE, "gcc 1");
+    assert_true(same(h, hash_by(&compile_eager, "m1", GEN_ISA_PORTABLE, "gcc 2")));
+    assert_false(same(h, hash_by(&compile_eager, "m2", GEN_ISA_PORTABLE, "gcc 1")));
+    assert_false(same(h, hash_by(&compile_eager, "m1", GEN_ISA_AVX2, "gcc 1")));
+    sources = "4567";
+    assert_false(same(h, hash_by(&compile_eager, "m1", GEN_ISA_PORTABLE, "gcc 1")));
     sources = "0123";
 }
 
@@ -101,6 +118,7 @@ static void code_is_keyed_by_its_text_and_the_compiler(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_compiler_is_all_that_it_depends_on),
+        cmocka_unit_test(the_eager_compiler_depends_on_no_tool),
         cmocka_unit_test(code_is_keyed_by_its_text_and_the_compiler),
     };
     return cmocka_run_group_tests_name("compile_key", tests, NULL, NULL);

@@ -259,7 +259,16 @@ static void names_are_checked(void **state) {
     d.name = "other";
     d.compile = NULL;
     assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
+    char longest[65];
+    (void)snprintf(longest, sizeof longest, "%064d", 0);
+    d.name = longest;
+    d.compile = reader_compile;
+    assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
+    assert_non_null(strstr(err.text, "is not of letters, digits, _ and -, up to 63"));
     assert_null(rp_backend_name(n));
+    longest[63] = 0;
+    CHECK_OK(rp_backend_register(&d, &err), &err);
+    assert_string_equal(rp_backend_name(n), longest);
     check_refused(
         "backend=raeder", RP_CONFIG,
         "backend=raeder is not registered; there are inductor, eager, aot_eager, cudagraphs");
