@@ -125,7 +125,8 @@ static rp_status make_key(const rp_cache *c, const char *model, rp_compilation_c
     RP_TRY_OUT(model_resolve(model, &r, &source, err));
     o.source = source;
     RP_TRY_OUT(engine_config_resolve(cfg, source, err));
-    RP_TRY_OUT(hal_open(cfg->device, 1, &device, err));
+    RP_TRY_OUT(hal_open(cfg->device, (uint32_t)cfg->threads, &device, err));
+    o.device = device;
     device->ops->info(device, &info);
     RP_TRY_OUT(engine_isa_choose(cfg, &o.isa, err));
     st = engine_plans_key(&o, out, err);

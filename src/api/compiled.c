@@ -74,6 +74,7 @@ static rp_status compile_by_any(rp_compiled *c, const ir_graph *g, compile_optio
     RP_TRY(without_compiler(c, g, tc, cfg, err));
     o->backend = &compile_eager;
     o->passes = false;
+    o->tuner = NULL;
     return compile_graph(g, o, &c->p, stats, err);
 }
 
@@ -106,7 +107,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     compile_nvrtc nvrtc = {0};
     compile_stats stats = {0};
     compile_skips skips;
-    compile_tuner tuner;
+    compile_tuner tuner = {0};
     bool tunes = false;
     char *fields = NULL, *dump = NULL;
     hal_device_info dev;
@@ -175,6 +176,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
                                  .passes = c->pass_info,
                                  .n_passes = pass_info_of(&c->passes, c->pass_info)};
 out:
+    compile_tuner_done(&tuner);
     base_free(dump);
     rp_config_text_free(fields);
     compile_toolchain_done(&tc);

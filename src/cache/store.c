@@ -189,6 +189,28 @@ rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) {
     return RP_OK;
 }
 
+rp_status cache_store_open_scratch(cache_store *s, cache_store **out, rp_error *err) {
+    rp_status st = RP_OK;
+    base_buf name;
+    cache_store *own = base_alloc(sizeof *own);
+    if (!own) return rp_fail(err, RP_NOMEM, "no memory for the cache");
+    (void)pthread_mutex_init(&own->lock, NULL);
+    (void)snprintf(own->reason, sizeof own->reason, "its code is of no further use");
+    atomic_store(&own->off, true);
+    base_buf_init(&name, 0);
+    if (cache_writable(s)) {
+        cache_temp_name(s, "/code", &name);
+        RP_TRY_OUT(cache_take_text(&name, &own->private_dir, err));
+        RP_TRY_OUT(base_dir_make(own->private_dir, err));
+    }
+    *out = own;
+    own = NULL;
+out:
+    base_buf_done(&name);
+    cache_store_close(own);
+    return st;
+}
+
 void cache_store_close(cache_store *s) {
     if (!s) return;
     if (s->private_dir) cache_remove(s->private_dir);

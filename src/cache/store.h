@@ -32,6 +32,8 @@ rp_status cache_default_dir(const char *dir, char **out, rp_error *err) RP_MUST_
  * Only read: the folder cannot be written (owned by root, a read-only mount, a full disk). What is in it is used, what is
  * new is dropped as above. The same happens once a write has failed. */
 rp_status cache_store_open(const char *dir, cache_store **out, rp_error *err) RP_MUST_USE;
+/* One that is off, for code that goes with it; s: in whose folder that is where it can be written. */
+rp_status cache_store_open_scratch(cache_store *s, cache_store **out, rp_error *err) RP_MUST_USE;
 void cache_store_close(cache_store *s);
 const char *cache_store_dir(const cache_store *s);
 /* Why it is not used at all; NULL when it is. */

@@ -1,7 +1,7 @@
 /* Writes down the stages of compiling: traced graph, split, passes, fusion, kernel IR, schedules, source, plan.
  *
- * Stages are made a second time for this, with kernel IR on; lowering is deterministic, so the text is that
- * of the code that runs (a test compares both). What the inductor backend alone has is left out for eager. */
+ * Stages are made a second time for this, with kernel IR on; lowering is deterministic, and what the autotuner chooses for the dump is
+ * what the compile then takes, so the text is that of the code that runs (a test compares both). What the inductor backend alone has is left out for eager. */
 #include "compile/dump.h"
 
 #include <ctype.h>
@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "compile/tune.h"
 #include "ir/site.h"
 #include "pass/fuse.h"
 #include "pass/inplace.h"
@@ -249,12 +250,13 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     base_buf_init(&kir, 0);
     base_buf_init(&schedule, 0);
     base_buf_init(&source, 0);
-    const lower_options lo = {.isa = d->opt->isa,
-                              .exact = d->opt->exact,
-                              .passes = &o,
-                              .sites = true,
-                              .kir = &kir,
-                              .schedule = &schedule};
+    lower_options lo = {.isa = d->opt->isa,
+                        .exact = d->opt->exact,
+                        .passes = &o,
+                        .sites = true,
+                        .kir = &kir,
+                        .schedule = &schedule};
+    RP_TRY_OUT(compile_tune_piece(d->opt, sp, &lo.choices, &lo.n_choices, err));
     if (d->opt->passes) RP_TRY_OUT(optimise(d, sp, &g, err));
     RP_TRY_OUT(d->opt->backend->lower(g ? g : sp->graph, &lo, &low, err));
     if (!low.source[0]) goto out; /* built-in kernels: there is no text of them */

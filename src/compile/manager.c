@@ -160,14 +160,9 @@ rp_status compile_manager_add_chosen(compile_manager *m, const split_piece *sp,
 
 rp_status compile_manager_add(compile_manager *m, const split_piece *sp, uint32_t *entry,
                               bool *added, rp_error *err) {
-    lower_choice *choices = NULL;
-    uint32_t n = 0;
-    if (m->opt->tuner && !sp->splitting)
-        RP_TRY(compile_tune_piece(m->opt, &m->host, sp, &choices, &n, err));
-    const compile_choices chosen = {choices, n};
-    rp_status st = compile_manager_add_chosen(m, sp, &chosen, entry, added, err);
-    base_free(choices);
-    return st;
+    compile_choices chosen;
+    RP_TRY(compile_tune_piece(m->opt, sp, &chosen.of, &chosen.n, err));
+    return compile_manager_add_chosen(m, sp, &chosen, entry, added, err);
 }
 
 /* --- units --------------------------------------------------------------------------- */

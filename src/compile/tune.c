@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/env.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "compile/tune_bench.h"
 #include "compile/tune_race.h"
@@ -28,50 +28,21 @@ uint64_t compile_tune_readings(void) {
     return atomic_load(&readings);
 }
 
-/* --- what is asked for ------------------------------------------------------------------ */
-
-static rp_status read_budget(int64_t *ns, rp_error *err) {
-    const char *text = base_env_or_default(BASE_ENV_AUTOTUNE_BUDGET);
-    char *end = NULL;
-    const double s = strtod(text, &end);
-    if (end == text || *end || !(s >= 0) || s > 1e6)
-        return rp_fail(err, RP_CONFIG,
-                       "REPRISE_AUTOTUNE_BUDGET=%.40s: expected seconds, as in 20 or 0.5", text);
-    *ns = (int64_t)(s * 1e9);
-    return RP_OK;
-}
-
-rp_status compile_tuner_of(const rp_compilation_config *cfg, hal_device *d, compile_tuner *out,
-                           bool *on, rp_error *err) {
-    config_autotune asks;
-    hal_device_info info;
-    RP_TRY(config_autotune_of(cfg, &asks, err));
-    *on = asks.list || asks.descend;
-    if (!*on) return RP_OK;
-    d->ops->info(d, &info);
-    if (strcmp(info.name, "null") == 0)
-        return rp_fail(err, RP_UNSUPPORTED,
-                       "inductor_compile_config=%s is not supported: a device that runs nothing "
-                       "cannot be measured; leave it at {}",
-                       cfg->inductor_compile_config);
-    *out = (compile_tuner){.device = d, .list = asks.list, .descend = asks.descend};
-    return read_budget(&out->budget, err);
-}
-
 /* A kernel being tuned. */
 typedef struct subject {
     const lower_kernel *k; /* as the rules have it */
     cache_key *key;
-    uint32_t like; /* the subject with the same key that was measured for it; itself: none */
-    bool known;    /* by a record */
-    bool done;     /* nothing near the best is better */
-    bool told;     /* by rounds enough */
+    uint32_t like;     /* the subject with the same key that was measured for it; itself: none */
+    uint32_t searched; /* of what is asked, by this process or by a record (COMPILE_LISTED) */
+    bool told;         /* by rounds enough of this process */
+    bool stopped;      /* no further pass: out of time, or other programs held the cores */
     uint32_t n_read, n_crowded; /* readings, and those in which other programs held the cores */
     lower_choice best;
     uint32_t best_at; /* variant of the bench */
     compile_measured all[MAX_MEASURED];
     uint32_t n_all;
-    /* of this pass: choices, and the variants that have them */
+    /* of this pass: the search, choices, and the variants that have them */
+    uint32_t search;
     lower_choice choice[LOWER_MAX_CHOICES + 1];
     uint32_t at[LOWER_MAX_CHOICES + 1];
     uint32_t n;
@@ -79,7 +50,8 @@ typedef struct subject {
 
 typedef struct tuning {
     const compile_options *opt;
-    const compile_host *host;
+    char machine[BASE_MACHINE_SIZE];
+    compile_host host;
     compile_tuner *t;
     const split_piece *sp;
     lower_piece base;
@@ -125,6 +97,11 @@ typedef struct heat {
     uint32_t repeats;
 } heat;
 
+static bool is_wanted(const tuning *g) {
+    const compile_toolchain *t = g->host.toolchain;
+    return !t || !t->wanted || t->wanted(t->user);
+}
+
 static rp_status read_choice(const tuning *g, subject *s, uint32_t i, uint32_t repeats, int64_t *ns,
                              rp_error *err) {
     hal_launch list[MAX_REPEATS];
@@ -137,6 +114,7 @@ static rp_status read_choice(const tuning *g, subject *s, uint32_t i, uint32_t r
     const uint64_t crowded = hal_device_counters(t.device)->crowded_lists;
     int64_t all = 0;
     if (!l) return rp_fail(err, RP_INTERNAL, "a choice of kernel %s has no launch", s->k->name);
+    if (!is_wanted(g)) return rp_fail(err, RP_CANCELLED, "measuring was stopped");
     for (uint32_t k = 0; k < repeats; k++) list[k] = *l;
     (void)atomic_fetch_add(&readings, 1);
     RP_TRY(g->t->time ? g->t->time(g->t->user, &t, &all, err) : time_list(&t, &all, err));
@@ -179,25 +157,44 @@ static bool is_crowded(const subject *s) {
     return s->n_crowded * 4 > s->n_read;
 }
 
+static bool is_rules(const lower_choice *c) {
+    return lower_choice_eq(c, &(lower_choice){0});
+}
+
+/* Choice `best` of the pass is the best now. The list has all that is near the rules. */
+static void end_pass(const tuning *g, subject *s, uint32_t best) {
+    const bool near = s->search == COMPILE_DESCENDED || (g->t->descend && is_rules(&s->best));
+    s->told = true;
+    s->stopped = false;
+    if (s->search == COMPILE_LISTED) s->searched |= COMPILE_LISTED;
+    if (best != 0)
+        s->searched &= ~(uint32_t)COMPILE_DESCENDED;
+    else if (near)
+        s->searched |= COMPILE_DESCENDED;
+    s->best = s->choice[best];
+    s->best_at = s->at[best];
+}
+
 /* The choices of this pass against the best so far, which is the first of them. */
 static rp_status measure(tuning *g, subject *s, int64_t deadline, rp_error *err) {
     compile_racer out[LOWER_MAX_CHOICES + 1];
     uint32_t best = 0;
     heat h = {.g = g, .s = s};
-    if (s->n < 2 || now(g) >= deadline) return RP_OK;
+    if (s->n < 2) {
+        end_pass(g, s, 0);
+        return RP_OK;
+    }
+    s->stopped = true;
+    if (now(g) >= deadline) return RP_OK;
     RP_TRY(warm_up(&h, deadline, err));
     const compile_race r = {run_heat, heat_now, &h, deadline};
     RP_TRY(compile_race_run(&r, s->n, out, &best, err));
-    for (uint32_t i = 0; i < s->n; i++)
+    uint32_t rounds = COMPILE_RACE_ROUNDS; /* of the one with the fewest */
+    for (uint32_t i = 0; i < s->n; i++) {
         if (out[i].median) add_measured(s, &s->choice[i], out[i].median);
-    if (is_crowded(s)) {
-        s->done = true;
-        return RP_OK;
+        if (out[i].rounds < rounds) rounds = out[i].rounds;
     }
-    s->told = s->told || out[0].rounds >= COMPILE_RACE_LEAST;
-    s->done = best == 0;
-    s->best = s->choice[best];
-    s->best_at = s->at[best];
+    if (!is_crowded(s) && rounds >= COMPILE_RACE_LEAST) end_pass(g, s, best);
     return RP_OK;
 }
 
@@ -209,26 +206,36 @@ static bool is_measured(const subject *s, const lower_choice *c) {
     return false;
 }
 
+/* Searches that are asked for and have not come to their end. */
+static uint32_t searches_left(const tuning *g, const subject *s) {
+    const uint32_t asked = (g->t->list ? COMPILE_LISTED : 0u) |
+                           (g->t->descend ? COMPILE_DESCENDED : 0u);
+    return s->like == (uint32_t)(s - g->s) ? asked & ~s->searched : 0;
+}
+
 /* Choices of the pass; the first is the best so far. Returns how many are new. */
-static uint32_t list_choices(const tuning *g, subject *s, bool first) {
+static uint32_t list_choices(const tuning *g, subject *s) {
     lower_choice all[LOWER_MAX_CHOICES];
     const gen_isa isa = g->opt->isa;
-    const uint32_t n = first && g->t->list ? lower_choices(s->k, isa, all)
-                                           : lower_choices_near(s->k, isa, &s->best, all);
+    const uint32_t left = s->stopped ? 0 : searches_left(g, s);
+    s->search = left & COMPILE_LISTED ? COMPILE_LISTED : left;
+    const uint32_t n = s->search == COMPILE_LISTED ? lower_choices(s->k, isa, all)
+                                                   : lower_choices_near(s->k, isa, &s->best, all);
     s->choice[0] = s->best;
     s->at[0] = s->best_at;
     s->n = 1;
-    if (s->known || s->like != (uint32_t)(s - g->s) || s->done) return 0;
+    if (!s->search) return 0;
     for (uint32_t i = 0; i < n; i++)
         if (!lower_choice_eq(&all[i], &s->best) && !is_measured(s, &all[i]))
             s->choice[s->n++] = all[i];
+    if (s->n == 1) end_pass(g, s, 0);
     return s->n - 1;
 }
 
 /* Variant v of the pass has choice v + 1 of each kernel that has so many, and the rules' of all others. */
-static rp_status add_variants(tuning *g, uint32_t n, bool first, rp_error *err) {
+static rp_status add_variants(tuning *g, uint32_t n, rp_error *err) {
     rp_status st = RP_OK;
-    const uint32_t extra = first; /* the rules themselves come first */
+    const uint32_t extra = g->n_variants == 0; /* the best so far come first */
     const uint32_t groups = g->base.n_groups;
     lower_choice *of = base_alloc_array((size_t)(n + extra) * groups + 1, sizeof *of);
     compile_choices *variants = base_alloc_array(n + extra + 1u, sizeof *variants);
@@ -239,8 +246,8 @@ static rp_status add_variants(tuning *g, uint32_t n, bool first, rp_error *err) 
     for (uint32_t v = 0; v < n + extra; v++)
         variants[v] = (compile_choices){of + (size_t)v * groups, groups};
     for (uint32_t i = 0; i < g->n; i++)
-        for (uint32_t c = 1; c < g->s[i].n; c++) {
-            const uint32_t v = c - 1 + extra;
+        for (uint32_t c = extra ? 0 : 1; c < g->s[i].n; c++) {
+            const uint32_t v = c + extra - 1;
             of[(size_t)v * groups + g->s[i].k->group] = g->s[i].choice[c];
             g->s[i].at[c] = g->n_variants + v;
         }
@@ -296,17 +303,17 @@ static rp_status drop_equal(const tuning *g, subject *s, rp_error *err) {
     return RP_OK;
 }
 
-static rp_status run_pass(tuning *g, bool first, bool *more, rp_error *err) {
+static rp_status run_pass(tuning *g, bool *more, rp_error *err) {
     uint32_t most = 0, left = 0;
     for (uint32_t i = 0; i < g->n; i++) {
-        const uint32_t n = list_choices(g, &g->s[i], first);
+        const uint32_t n = list_choices(g, &g->s[i]);
         if (n > most) most = n;
         left += n > 0;
     }
     *more = most > 0;
     if (!*more) return RP_OK;
     int64_t t0 = base_now_ns();
-    RP_TRY(add_variants(g, most, first, err));
+    RP_TRY(add_variants(g, most, err));
     g->compile_s += (double)(base_now_ns() - t0) / 1e9;
     t0 = base_now_ns();
     for (uint32_t i = 0; i < g->n; i++) {
@@ -323,11 +330,9 @@ static rp_status run_pass(tuning *g, bool first, bool *more, rp_error *err) {
 
 static rp_status run_passes(tuning *g, rp_error *err) {
     bool more = true;
-    RP_TRY(compile_bench_new(g->opt, g->sp, g->t->device, &g->bench, err));
-    for (uint32_t pass = 0; more && pass < MAX_PASSES && g->t->budget > 0; pass++) {
-        RP_TRY(run_pass(g, pass == 0, &more, err));
-        if (!g->t->descend) break;
-    }
+    RP_TRY(compile_bench_new(g->opt, g->sp, &g->base, g->t->device, &g->bench, err));
+    for (uint32_t pass = 0; more && pass < MAX_PASSES && g->t->budget > 0; pass++)
+        RP_TRY(run_pass(g, &more, err));
     return RP_OK;
 }
 
@@ -356,11 +361,10 @@ static void put_row(const subject *s, const row *r, int64_t best, base_buf *b) {
 
 /* As torch prints it: the fastest first, and how much of its speed the others have. */
 static void put_table(const subject *s, base_buf *b) {
-    const lower_choice rules = {0};
     row rows[MAX_MEASURED];
     uint32_t number = 0;
     for (uint32_t i = 0; i < s->n_all; i++) {
-        const bool own = lower_choice_eq(&s->all[i].choice, &rules);
+        const bool own = is_rules(&s->all[i].choice);
         rows[i] = (row){s->all[i], own ? 0 : ++number};
     }
     qsort(rows, s->n_all, sizeof *rows, by_time);
@@ -407,20 +411,22 @@ static bool same_key(const cache_key *a, const cache_key *b) {
 }
 
 static rp_status look_up(tuning *g, subject *s, rp_error *err) {
+    compile_record r = {0};
     RP_TRY(
-        compile_record_key(g->opt->backend, g->host, g->t->device, &g->base, s->k, &s->key, err));
+        compile_record_key(g->opt->backend, &g->host, g->t->device, &g->base, s->k, &s->key, err));
     s->like = (uint32_t)(s - g->s);
     for (uint32_t i = 0; i < s->like; i++)
         if (same_key(g->s[i].key, s->key)) {
             s->like = i;
             return RP_OK;
         }
-    rp_status st = compile_record_get(g->host->store, s->key, s->k, g->opt->isa, &s->best, err);
-    s->known = st == RP_OK;
+    rp_status st = compile_record_get(g->host.store, s->key, s->k, g->opt->isa, &r, err);
+    s->best = r.best;
+    s->searched = r.searched;
     return st == RP_NOT_FOUND ? RP_OK : st;
 }
 
-/* Kernels with something to choose. *missing: some have no record. */
+/* Kernels with something to choose. *missing: some have no record that went as far as is asked. */
 static rp_status find_subjects(tuning *g, bool *missing, rp_error *err) {
     lower_choice all[LOWER_MAX_CHOICES];
     g->s = base_alloc_array(g->base.n_kernels + 1u, sizeof *g->s);
@@ -431,40 +437,43 @@ static rp_status find_subjects(tuning *g, bool *missing, rp_error *err) {
         subject *s = &g->s[g->n++];
         s->k = k;
         RP_TRY(look_up(g, s, err));
-        *missing = *missing || (!s->known && s->like == g->n - 1);
+        *missing = *missing || searches_left(g, s);
     }
     return RP_OK;
 }
 
-/* What was too little to tell is measured again by the next process. */
+/* What was too little to tell is measured again by the next process, which begins with the best so far. */
 static rp_status keep_records(const tuning *g, rp_error *err) {
     for (uint32_t i = 0; i < g->n; i++) {
         const subject *s = &g->s[i];
-        if (s->known || !s->told || is_crowded(s)) continue;
-        RP_TRY(compile_record_put(g->host->store, s->key, s->k, &s->best, s->all, s->n_all, err));
+        if (!s->told || is_crowded(s)) continue;
+        const compile_record r = {s->best, s->searched, s->all, s->n_all};
+        RP_TRY(compile_record_put(g->host.store, s->key, s->k, &r, err));
     }
     return RP_OK;
 }
 
-/* Tuning is of no need: a failure other than of memory, or of the user's patience, costs it alone. */
+/* Tuning is of no need: a failure other than of memory, or of the user's patience, costs it alone. What cannot be measured never can. */
 static rp_status tune(tuning *g, rp_error *err) {
     rp_error why = {0};
-    rp_status st = runs_alone(&g->base)
-                       ? run_passes(g, &why)
-                       : rp_fail(&why, RP_UNSUPPORTED, "a custom op or a graph is within it");
+    rp_status st = RP_OK;
+    if (!runs_alone(&g->base))
+        st = rp_fail(&why, RP_UNSUPPORTED, "a custom op or a graph is within it");
+    else if (g->t->budget > 0)
+        st = run_passes(g, &why);
     log_tables(g);
     if (st == RP_NOMEM || st == RP_CANCELLED) return rp_fail(err, st, "%s", why.text);
     if (st != RP_OK)
         base_log_ch(RP_LOG_CH_AUTOTUNING, false, "submod_%u keeps the rules' choices: %s",
                     g->sp->submod, why.text);
+    for (uint32_t i = 0; i < g->n && st != RP_UNSUPPORTED; i++)
+        g->t->undecided += searches_left(g, &g->s[i]) != 0;
     return keep_records(g, err);
 }
 
 static rp_status take_choices(const tuning *g, lower_choice **out, uint32_t *n, rp_error *err) {
-    const lower_choice rules = {0};
     bool any = false;
-    for (uint32_t i = 0; i < g->n; i++)
-        any = any || !lower_choice_eq(&g->s[g->s[i].like].best, &rules);
+    for (uint32_t i = 0; i < g->n; i++) any = any || !is_rules(&g->s[g->s[i].like].best);
     if (!any) return RP_OK;
     *out = base_alloc_array(g->base.n_groups + 1u, sizeof **out);
     if (!*out) return rp_fail(err, RP_NOMEM, "%u choices", g->base.n_groups);
@@ -473,22 +482,30 @@ static rp_status take_choices(const tuning *g, lower_choice **out, uint32_t *n, 
     return RP_OK;
 }
 
-rp_status compile_tune_piece(const compile_options *opt, const compile_host *h,
-                             const split_piece *sp, lower_choice **out, uint32_t *n,
-                             rp_error *err) {
-    rp_status st = RP_OK;
+static rp_status tune_piece(tuning *g, lower_choice **out, uint32_t *n, rp_error *err) {
     bool missing = false;
-    tuning g = {.opt = opt, .host = h, .t = opt->tuner, .sp = sp};
+    RP_TRY(compile_lower(g->opt, g->sp, &(compile_choices){NULL, 0}, true, &g->base, err));
+    RP_TRY(find_subjects(g, &missing, err));
+    if (missing) RP_TRY(tune(g, err));
+    return take_choices(g, out, n, err);
+}
+
+rp_status compile_tune_piece(const compile_options *opt, const split_piece *sp,
+                             const lower_choice **out, uint32_t *n, rp_error *err) {
+    tuning g = {.opt = opt, .t = opt->tuner, .sp = sp};
+    lower_choice *found = NULL;
+    uint32_t n_found = 0;
     *out = NULL;
     *n = 0;
-    RP_TRY(compile_lower(opt, sp, &(compile_choices){NULL, 0}, true, &g.base, err));
-    RP_TRY_OUT(find_subjects(&g, &missing, err));
-    if (missing && g.t->budget > 0) RP_TRY_OUT(tune(&g, err));
-    RP_TRY_OUT(take_choices(&g, out, n, err));
-out:
+    if (!g.t || sp->splitting || compile_tuner_find(g.t, sp->hash, out, n)) return RP_OK;
+    base_machine(g.machine);
+    g.host = (compile_host){opt->isa, g.machine, opt->toolchain, opt->store, opt->nvrtc};
+    rp_status st = tune_piece(&g, &found, &n_found, err);
     compile_bench_free(g.bench);
     for (uint32_t i = 0; g.s && i < g.n; i++) cache_key_free(g.s[i].key);
     base_free(g.s);
     lower_done(&g.base);
+    if (st == RP_OK) st = compile_tuner_keep(g.t, sp->hash, found, n_found, err);
+    if (st == RP_OK) (void)compile_tuner_find(g.t, sp->hash, out, n);
     return st;
 }

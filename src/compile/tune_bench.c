@@ -28,6 +28,7 @@ typedef struct block {
 
 struct compile_bench {
     compile_options opt;
+    cache_store *store; /* of the variants' code, which nobody asks for again */
     hal_device *device; /* a queue of its own, so that nobody's counters have what is measured */
     split_result split;
     const ir_graph *g;
@@ -145,8 +146,22 @@ static rp_status make(compile_bench *b, const compile_entry *e, variant *v, rp_e
     if (!is_plain(&e->lowered))
         return rp_fail(err, RP_UNSUPPORTED, "a custom op or a graph within the graph is in it");
     RP_TRY(compile_assemble(b->g, ir_graph_dims(b->g), &b->split, &low, &v->p, err));
-    if (!b->arena.at) RP_TRY(take_memory(b, v->p, err));
     return bind(b, v, err);
+}
+
+/* By the rules' plan: no choice changes a size. Where its code would be does not matter. */
+static rp_status make_memory(compile_bench *b, const lower_piece *rules, rp_error *err) {
+    plan *p = NULL;
+    compile_function *nowhere = base_alloc_array(rules->n_kernels + 1u, sizeof *nowhere);
+    const compile_lowered low = {.piece = *rules, .functions = nowhere};
+    if (!nowhere) return rp_fail(err, RP_NOMEM, "memory to measure in");
+    for (uint32_t i = 0; i < rules->n_kernels; i++)
+        nowhere[i] = (compile_function){.symbol = rules->kernels[i].name};
+    rp_status st = compile_assemble(b->g, ir_graph_dims(b->g), &b->split, &low, &p, err);
+    if (st == RP_OK) st = take_memory(b, p, err);
+    plan_free(p);
+    base_free(nowhere);
+    return st;
 }
 
 static void variant_done(variant *v) {
@@ -196,8 +211,9 @@ out:
 
 /* --- the bench ------------------------------------------------------------------------- */
 
-rp_status compile_bench_new(const compile_options *opt, const split_piece *sp, hal_device *device,
-                            compile_bench **out, rp_error *err) {
+rp_status compile_bench_new(const compile_options *opt, const split_piece *sp,
+                            const lower_piece *rules, hal_device *device, compile_bench **out,
+                            rp_error *err) {
     compile_bench *b = base_alloc(sizeof *b);
     if (!b) return rp_fail(err, RP_NOMEM, "memory to measure in");
     *b = (compile_bench){.opt = *opt, .g = sp->graph};
@@ -205,10 +221,13 @@ rp_status compile_bench_new(const compile_options *opt, const split_piece *sp, h
     b->opt.trial = true;
     b->opt.keep_sources = false;
     b->opt.progress = NULL;
-    rp_status st = hal_queue(device, &b->device, err);
+    rp_status st = cache_store_open_scratch(opt->store, &b->store, err);
+    b->opt.store = b->store;
+    if (st == RP_OK) st = hal_queue(device, &b->device, err);
     if (st == RP_OK) st = split_graph(sp->graph, NULL, 0, &b->split, err);
     if (st == RP_OK && b->split.n_pieces != 1)
         st = rp_fail(err, RP_UNSUPPORTED, "it is %u pieces by itself", b->split.n_pieces);
+    if (st == RP_OK) st = make_memory(b, rules, err);
     if (st == RP_OK)
         *out = b;
     else
@@ -232,6 +251,7 @@ void compile_bench_free(compile_bench *b) {
     base_free(b->managers);
     split_done(&b->split);
     hal_close(b->device);
+    cache_store_close(b->store);
     base_free(b);
 }
 

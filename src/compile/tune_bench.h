@@ -7,9 +7,11 @@
 
 typedef struct compile_bench compile_bench;
 
-/* RP_UNSUPPORTED, in one line, for a piece that cannot be run alone. */
-rp_status compile_bench_new(const compile_options *opt, const split_piece *sp, hal_device *device,
-                            compile_bench **out, rp_error *err) RP_MUST_USE;
+/* rules: sp as the rules have it. RP_UNSUPPORTED, in one line, for a piece that cannot be run alone, before anything is compiled.
+ * What is compiled goes with the bench. */
+rp_status compile_bench_new(const compile_options *opt, const split_piece *sp,
+                            const lower_piece *rules, hal_device *device, compile_bench **out,
+                            rp_error *err) RP_MUST_USE;
 void compile_bench_free(compile_bench *b);
 /* Compiles n more variants, each with a choice a group; their numbers follow on those that are there. */
 rp_status compile_bench_add(compile_bench *b, const compile_choices *variants, uint32_t n,

@@ -1,4 +1,5 @@
-/* A record is text: what it is, the kernel's label, the choice ("rules" for the rules' own), a line for each that was measured. */
+/* A record is text: what it is, the kernel's label, the searches that came to their end, the choice ("rules" for the rules' own), a
+ * line for each that was measured. */
 #include "compile/tune_record.h"
 
 #include <inttypes.h>
@@ -10,8 +11,12 @@
 #include "compile/compile.h"
 #include "compile/units.h"
 
-#define FORMAT "autotune 1"
+#define FORMAT "autotune 2"
 #define RULES "rules"
+
+/* By the bits of compile_record.searched. */
+static const char *const searches[] = {"nothing", "list", "descent", "list descent"};
+enum { N_SEARCHES = sizeof searches / sizeof *searches };
 
 static rp_status add_sizes(cache_key *k, const ir_dims *dims, rp_error *err) {
     base_buf b;
@@ -29,7 +34,7 @@ static rp_status add_sizes(cache_key *k, const ir_dims *dims, rp_error *err) {
     return st;
 }
 
-static rp_status add_device(cache_key *k, hal_device *d, rp_error *err) {
+rp_status compile_record_device(cache_key *k, hal_device *d, rp_error *err) {
     hal_device_info info;
     d->ops->info(d, &info);
     char *processor = *info.arch ? NULL : base_processor();
@@ -53,7 +58,7 @@ rp_status compile_record_key(const rp_compiler *by, const compile_host *h, hal_d
     RP_TRY_OUT(cache_key_add(key, "function", k->label ? k->label : k->name, err));
     RP_TRY_OUT(cache_key_add(key, "kernel", hex, err));
     RP_TRY_OUT(add_sizes(key, p->dims, err));
-    RP_TRY_OUT(add_device(key, d, err));
+    RP_TRY_OUT(compile_record_device(key, d, err));
     RP_TRY_OUT(by->compute_hash(h, key, err));
     *out = key;
     key = NULL;
@@ -62,34 +67,45 @@ out:
     return st;
 }
 
-/* NULL, or what is wrong with it. */
-static const char *parse(char *text, const lower_kernel *k, gen_isa isa, lower_choice *out) {
-    if (strncmp(text, FORMAT "\n", strlen(FORMAT "\n")) != 0) return "it has another format";
-    char *at = strstr(text, "\nbest "), *end = at ? strchr(at + 1, '\n') : NULL;
-    if (!end) return "it names no choice";
+/* What follows `name` on its line, as a text of its own; rest: where the next line begins. NULL: there is no such line. */
+static char *take_line(char **rest, const char *name) {
+    char *at = strstr(*rest, name), *end = at ? strchr(at, '\n') : NULL;
+    if (!end || (at > *rest && at[-1] != '\n')) return NULL;
     *end = 0;
-    at += strlen("\nbest ");
-    *out = (lower_choice){0};
-    if (strcmp(at, RULES) == 0) return NULL;
-    return *at && lower_choice_parse(k, isa, at, out) ? NULL
-                                                      : "its choice is not one of this kernel";
+    *rest = end + 1;
+    return at + strlen(name);
+}
+
+/* NULL, or what is wrong with it. */
+static const char *parse(char *text, const lower_kernel *k, gen_isa isa, compile_record *out) {
+    if (strncmp(text, FORMAT "\n", strlen(FORMAT "\n")) != 0) return "it has another format";
+    const char *searched = take_line(&text, "searched "), *best = take_line(&text, "best ");
+    *out = (compile_record){0};
+    if (!searched || !best) return "it names no choice";
+    while (out->searched < N_SEARCHES && strcmp(searched, searches[out->searched]) != 0)
+        out->searched++;
+    if (out->searched == N_SEARCHES) return "it names no search";
+    if (strcmp(best, RULES) == 0) return NULL;
+    return *best && lower_choice_parse(k, isa, best, &out->best)
+               ? NULL
+               : "its choice is not one of this kernel";
 }
 
 rp_status compile_record_get(cache_store *s, const cache_key *key, const lower_kernel *k,
-                             gen_isa isa, lower_choice *out, rp_error *err) {
+                             gen_isa isa, compile_record *out, rp_error *err) {
     const base_hash128 hash = cache_key_hash(key);
     char *text = NULL, hex[33];
     size_t size = 0;
-    lower_choice c;
+    compile_record r;
     RP_TRY(cache_get(s, CACHE_TUNING, hash, &text, &size, err));
     base_hash_hex(hash, hex);
-    const char *bad = strlen(text) == size ? parse(text, k, isa, &c) : "it is no text";
+    const char *bad = strlen(text) == size ? parse(text, k, isa, &r) : "it is no text";
     base_free(text);
     base_log_ch(RP_LOG_CH_AUTOTUNING, !bad,
                 bad ? "%s: tuning record %s is ignored: %s" : "%s: by tuning record %s%s",
                 k->label ? k->label : k->name, hex, bad ? bad : "");
     if (bad) return RP_NOT_FOUND;
-    *out = c;
+    *out = r;
     return RP_OK;
 }
 
@@ -101,15 +117,15 @@ static void put_choice(const lower_choice *c, base_buf *b) {
 }
 
 rp_status compile_record_put(cache_store *s, const cache_key *key, const lower_kernel *k,
-                             const lower_choice *best, const compile_measured *all, uint32_t n,
-                             rp_error *err) {
+                             const compile_record *r, rp_error *err) {
     base_buf b;
     base_buf_init(&b, 0);
-    base_buf_printf(&b, FORMAT "\n%s\nbest ", k->label ? k->label : k->name);
-    put_choice(best, &b);
-    for (uint32_t i = 0; i < n; i++) {
-        base_buf_printf(&b, "%" PRId64 " ns ", all[i].ns);
-        put_choice(&all[i].choice, &b);
+    base_buf_printf(&b, FORMAT "\n%s\nsearched %s\nbest ", k->label ? k->label : k->name,
+                    searches[r->searched]);
+    put_choice(&r->best, &b);
+    for (uint32_t i = 0; i < r->n; i++) {
+        base_buf_printf(&b, "%" PRId64 " ns ", r->all[i].ns);
+        put_choice(&r->all[i].choice, &b);
     }
     rp_status st = base_buf_status(&b, err);
     if (st == RP_OK) st = cache_put(s, CACHE_TUNING, cache_key_hash(key), b.data, b.len, err);

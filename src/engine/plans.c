@@ -102,6 +102,7 @@ rp_status engine_plans_key(const engine_plans_options *o, cache_key **out, rp_er
     RP_TRY_OUT(config_key_each(o->config, RP_KEY_OUTER, add_factor, &maker, err));
     RP_TRY_OUT(add_passes(o, k, err));
     RP_TRY_OUT(add_compiler(o, k, err));
+    if (o->device && !is_eager(o)) RP_TRY_OUT(compile_tuner_key(o->config, o->device, k, err));
     *out = k;
     k = NULL;
 out:
@@ -219,7 +220,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     compile_task task[2] = {{0}};
     const rp_graph *const traced[] = {model, head};
     compile_skips skips;
-    compile_tuner tuner;
+    compile_tuner tuner = {0};
     bool tunes = false;
     rp_status st = RP_OK;
     bool eager = is_eager(o);
@@ -253,6 +254,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     st = compile_pair(traced, &c, dump, task, err);
     out->model = task[0].out; /* the caller's also after a failed dump */
     out->head = task[1].out;
+    out->undecided = tuner.undecided;
     if (st == RP_OK && is_cuda(o)) st = engine_exchange_compile(&nvrtc, o->store, out->head, err);
     if (st != RP_OK) goto out;
     out->stats = task[0].stats;
@@ -261,6 +263,7 @@ static rp_status compile_both(const engine_plans_options *o, const rp_graph *mod
     out->stats.kernels += task[1].stats.kernels;
     out->loaded = out->stats.cache_hits;
 out:
+    compile_tuner_done(&tuner);
     rp_config_text_free(fields);
     compile_toolchain_done(&tc);
     compile_nvrtc_done(&nvrtc);
@@ -418,6 +421,11 @@ static rp_status find_or_make(const engine_plans_options *o, const cache_key *k,
     /* A full cache costs speed only. */
     if (engine_passes_failed(&p->passes))
         base_log(RP_LOG_WARNING, "plan not stored: a pass is missing from it");
+    else if (p->undecided)
+        base_log(RP_LOG_WARNING,
+                 "plan not stored: of %u kernels the autotuner could not tell the fastest way; the "
+                 "next start goes on, REPRISE_AUTOTUNE_BUDGET gives it more time",
+                 p->undecided);
     else if (store_all(o, k, p, text, &full) != RP_OK)
         base_log(RP_LOG_WARNING, "plan not stored: %s", full.text);
     if (dump) base_log(RP_LOG_INFO, "every stage of compiling is in %s", dump);

@@ -17,6 +17,7 @@ typedef struct engine_plans {
     double trace_ms, compile_ms;
     uint64_t traces, graph_breaks; /* finished and refused */
     uint64_t recompiles;           /* 1: made although the cache has a plan of the same model */
+    uint32_t undecided;            /* kernels that the autotuner leaves to the next start */
     bool no_compiler;              /* also after a failure: why loading failed */
     char missing[400];             /* with no_compiler: why there is none, and what to do */
     const char *cure;

@@ -8,9 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/spawn.h"
+#include "compile/dump.h"
 #include "compile/tune.h"
 
-static const char *folder;
+static char folder[512];
 static cache_store *store;
 static compile_toolchain toolchain;
 static hal_device *device;
@@ -19,10 +21,15 @@ static const char product[] =
     "graph @g(%x: f32[96,64], %w: f32[40,64]) -> f32[96,40] {\n"
     "  %y = matmul %x, %w {trans_b=true} : f32[96,40]\n  %0 = exp %y : f32[96,40]\n  ret %0\n}\n";
 
+/* Steps of several knobs. */
+static const char chain[] = "graph @g(%x: f32[64,4096]) -> f32[64,4096] {\n"
+                            "  %0 = exp %x : f32[64,4096]\n  ret %0\n}\n";
+
 /* --- a clock ---------------------------------------------------------------------------- */
 
 static struct {
     const char *fastest; /* takes half of what all others do */
+    const char *better;  /* takes three quarters */
     int64_t now, reading;
     uint32_t n;
     bool fails;
@@ -42,9 +49,10 @@ static rp_status fake_time(void *user, const compile_trial *t, int64_t *ns, rp_e
     base_buf_puts(&b, "");
     lower_choice_print(t->choice, false, &b);
     const bool is = fake.fastest && b.len && strcmp(b.data, fake.fastest) == 0;
+    const bool near = fake.better && b.len && strcmp(b.data, fake.better) == 0;
     base_buf_done(&b);
     assert_true(t->n > 0 && t->launches[0].items > 0);
-    *ns = (is ? 1000 : 2000) * (int64_t)t->n;
+    *ns = (is ? 1000 : near ? 1500 : 2000) * (int64_t)t->n;
     fake.now += fake.reading;
     fake.n++;
     if (fake.crowded && fake.n % fake.crowded == 0) t->device->counters.crowded_lists++;
@@ -68,6 +76,16 @@ static ir_graph *parsed(const char *text) {
     return g;
 }
 
+static compile_options options(compile_tuner *t) {
+    return (compile_options){.backend = &compile_inductor,
+                             .isa = gen_isa_best(),
+                             .toolchain = &toolchain,
+                             .store = store,
+                             .threads = 1,
+                             .passes = true,
+                             .tuner = t};
+}
+
 /* A start of its own but for the folder. The plan as bytes, owned by the caller. */
 static char *start(const char *text, compile_tuner *t, size_t *size, uint32_t *compiles) {
     rp_error err = {0};
@@ -75,27 +93,22 @@ static char *start(const char *text, compile_tuner *t, size_t *size, uint32_t *c
     plan *p = NULL;
     char *bytes = NULL;
     ir_graph *g = parsed(text);
-    compile_options o = {.backend = &compile_inductor,
-                         .isa = gen_isa_best(),
-                         .toolchain = &toolchain,
-                         .store = store,
-                         .threads = 1,
-                         .passes = true,
-                         .tuner = t};
+    const compile_options o = options(t);
     CHECK_OK(compile_graph(g, &o, &p, &stats, &err), &err);
     CHECK_OK(plan_save(p, &bytes, size, &err), &err);
     if (compiles) *compiles = stats.compiles;
+    compile_tuner_done(t);
     plan_free(p);
     ir_graph_free(g);
     return bytes;
 }
 
 static void forget_records(void) {
-    char path[200];
+    char path[600];
     (void)snprintf(path, sizeof path, "%s/objects/tuning", folder);
     tree_list files = tree_files(path);
     for (size_t i = 0; i < files.n; i++) {
-        char one[400];
+        char one[900];
         (void)snprintf(one, sizeof one, "%s/%s", path, files.path[i]);
         assert_int_equal(base_path_remove(one, NULL), RP_OK);
     }
@@ -154,8 +167,6 @@ static void nothing_better_is_kept_too(void **state) {
 
 /* From the rules' own by one step at a time. */
 static void descending_goes_on_from_the_best(void **state) {
-    static const char chain[] = "graph @g(%x: f32[64,4096]) -> f32[64,4096] {\n"
-                                "  %0 = exp %x : f32[64,4096]\n  ret %0\n}\n";
     base_buf heard;
     size_t n;
     (void)state;
@@ -173,6 +184,168 @@ static void descending_goes_on_from_the_best(void **state) {
     heard_done(&heard);
 }
 
+static uint32_t readings_of(const char *text, compile_tuner *t, bool list, bool descend) {
+    size_t n;
+    fake.n = 0;
+    fake.now = 0;
+    t->list = list;
+    t->descend = descend;
+    t->budget = 1000000;
+    t->undecided = 0;
+    base_free(start(text, t, &n, NULL));
+    assert_int_equal(t->undecided, 0);
+    return fake.n;
+}
+
+static void one_search_goes_on_where_another_ended(void **state) {
+    base_buf heard;
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of("unroll=2 grain=2");
+    fake.better = "unroll=2";
+    assert_true(readings_of(chain, &t, true, false) > 0);
+    heard_start(&heard, "autotuning");
+    assert_true(readings_of(chain, &t, true, true) > 0);
+    CHECK_HEARD(&heard, "100.0% UNROLL=2, GRAIN=2\n");
+    CHECK_HEARD(&heard, "66.7% UNROLL=2\n"); /* is where it began */
+    heard_done(&heard);
+    assert_int_equal(readings_of(chain, &t, true, true), 0);
+    assert_int_equal(readings_of(chain, &t, true, false), 0);
+    assert_int_equal(readings_of(chain, &t, false, true), 0);
+    forget_records();
+    t = tuner_of(NULL);
+    assert_true(readings_of(chain, &t, false, true) > 0);
+    assert_true(readings_of(chain, &t, true, false) > 0);
+    assert_int_equal(readings_of(chain, &t, true, true), 0);
+}
+
+/* Wherever the budget cuts, the next process ends where one would have come without. */
+static void a_search_that_was_cut_is_gone_on_with(void **state) {
+    size_t n_want, n;
+    uint32_t cut = 0;
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of("unroll=2 grain=2");
+    fake.better = "unroll=2";
+    const uint32_t all = readings_of(chain, &t, false, true);
+    char *want = start(chain, &t, &n_want, NULL);
+    for (uint32_t budget = 5; budget < all; budget += all / 5) {
+        forget_records();
+        fake.now = 0;
+        t.budget = budget;
+        t.undecided = 0;
+        base_free(start(chain, &t, &n, NULL));
+        cut += t.undecided;
+        const bool decided = t.undecided == 0;
+        assert_int_equal(readings_of(chain, &t, false, true) == 0, decided);
+        char *got = start(chain, &t, &n, NULL);
+        assert_int_equal(n, n_want);
+        assert_memory_equal(got, want, n);
+        base_free(got);
+    }
+    assert_true(cut > 0);
+    base_free(want);
+}
+
+/* --- what else there is of it ------------------------------------------------------------------- */
+
+static size_t files_in(const char *below) {
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/%s", folder, below);
+    tree_list files = tree_files(path);
+    const size_t n = files.n;
+    tree_list_free(&files);
+    return n;
+}
+
+static void losers_do_not_stay_in_the_cache(void **state) {
+    static const char text[] = "graph @g(%x: f32[77,1031]) -> f32[77,1031] {\n"
+                               "  %0 = tanh %x : f32[77,1031]\n  ret %0\n}\n";
+    (void)state;
+    const size_t before = files_in("objects/code"), working = files_in("tmp");
+    compile_tuner t = tuner_of("unroll=4");
+    assert_true(readings_of(text, &t, true, false) > 0);
+    assert_int_equal(files_in("objects/code"), before + 2); /* code and its sum */
+    assert_int_equal(files_in("tmp"), working);
+}
+
+static char *dumped(const ir_graph *g, const compile_options *o, const char *stage) {
+    rp_error err = {0};
+    size_t size;
+    const char *dir = tree_new("dumped");
+    CHECK_OK(compile_dump_stages(g, o, dir, &err), &err);
+    char *text = (char *)tree_read(dir, stage, &size); /* which has room for one more */
+    text[size] = 0;
+    return text;
+}
+
+static void the_dump_is_of_what_runs(void **state) {
+    rp_error err = {0};
+    plan *p = NULL;
+    char *runs = NULL;
+    ir_graph *g = parsed(chain);
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of("unroll=4");
+    compile_options o = options(NULL);
+    char *rules = dumped(g, &o, "5_source.g.submod_000.c");
+    o = options(&t);
+    o.keep_sources = true;
+    char *source = dumped(g, &o, "5_source.g.submod_000.c");
+    assert_string_not_equal(source, rules);
+    /* Nothing is measured twice in one compile. */
+    const uint32_t n = fake.n;
+    assert_true(n > 0);
+    CHECK_OK(compile_graph(g, &o, &p, NULL, &err), &err);
+    assert_int_equal(fake.n, n);
+    CHECK_OK(cache_get_text(store, p->modules[0].key, "piece.c", &runs, &err), &err);
+    assert_string_equal(source, runs);
+    compile_tuner_done(&t);
+    free(rules);
+    free(source);
+    base_free(runs);
+    plan_free(p);
+    ir_graph_free(g);
+}
+
+static bool until_three(void *user) {
+    (void)user;
+    return fake.n < 3;
+}
+
+static void whoever_waits_may_stop_it(void **state) {
+    rp_error err = {0};
+    plan *p = NULL;
+    ir_graph *g = parsed(chain);
+    compile_toolchain stopped = toolchain;
+    (void)state;
+    forget_records();
+    compile_tuner t = tuner_of(NULL);
+    compile_options o = options(&t);
+    stopped.wanted = until_three;
+    o.toolchain = &stopped;
+    assert_int_equal(compile_graph(g, &o, &p, NULL, &err), RP_CANCELLED);
+    assert_int_equal(fake.n, 3);
+    compile_tuner_done(&t);
+    ir_graph_free(g);
+}
+
+static void what_is_too_large_is_not_compiled(void **state) {
+    static const char text[] = "graph @g(%x: f32[40000,40000]) -> f32[40000,40000] {\n"
+                               "  %0 = exp %x : f32[40000,40000]\n  ret %0\n}\n";
+    base_buf heard;
+    size_t n;
+    (void)state;
+    base_free(start(text, NULL, &n, NULL));
+    const uint64_t before = base_spawn_count();
+    compile_tuner t = tuner_of(NULL);
+    heard_start(&heard, "autotuning");
+    assert_int_equal(readings_of(text, &t, true, true), 0);
+    CHECK_HEARD(&heard, "submod_0 keeps the rules' choices: its memory is more than 4 GB\n");
+    heard_done(&heard);
+    assert_int_equal(base_spawn_count(), before);
+}
+
 /* --- what is not trusted ------------------------------------------------------------------------- */
 
 static rp_status keep_tuning(void *user, const cache_entry *e, rp_error *err) {
@@ -182,12 +355,15 @@ static rp_status keep_tuning(void *user, const cache_entry *e, rp_error *err) {
 }
 
 static void a_record_that_says_something_else_is_ignored(void **state) {
-    static const char *const texts[] = {"autotune 1\nmm(...)\nbest rows=13\n",
-                                        "autotune 1\nmm(...)\nbest vector=256\n",
-                                        "autotune 1\nmm(...)\nbest rows=24 and more\n",
-                                        "autotune 1\nmm(...)\nbest rules",
-                                        "autotune 2\n",
-                                        ""};
+    static const char *const texts[] = {
+        "autotune 2\nmm(...)\nsearched list\nbest rows=13\n",
+        "autotune 2\nmm(...)\nsearched list\nbest vector=256\n",
+        "autotune 2\nmm(...)\nsearched list\nbest rows=24 and more\n",
+        "autotune 2\nmm(...)\nsearched list\nbest rules",
+        "autotune 2\nmm(...)\nsearched all\nbest rules\n",
+        "autotune 2\nmm(...)\nbest rules\n",
+        "autotune 1\nmm(...)\nbest rules\n",
+        ""};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         char hex[33] = "";
@@ -214,7 +390,7 @@ static void a_record_that_says_something_else_is_ignored(void **state) {
 }
 
 static void a_damaged_file_is_ignored(void **state) {
-    char path[200];
+    char path[600];
     size_t n, size;
     (void)state;
     forget_records();
@@ -249,6 +425,7 @@ static void measuring_keeps_to_its_budget(void **state) {
     t.budget = 12;
     base_free(start(product, &t, &n, NULL));
     assert_int_equal(fake.n, 12);
+    assert_int_equal(t.undecided, 1);
     t = tuner_of("rows=24");
     base_free(start(product, &t, &n, NULL));
     assert_true(fake.n > 0);
@@ -266,6 +443,7 @@ static void a_failure_costs_the_tuning_alone(void **state) {
     char *bytes = start(product, &t, &n, NULL);
     CHECK_HEARD(&heard, "submod_0 keeps the rules' choices: the clock has stopped\n");
     heard_done(&heard);
+    assert_int_equal(t.undecided, 1);
     assert_int_equal(n, n_rules);
     assert_memory_equal(bytes, rules, n);
     base_free(rules);
@@ -284,6 +462,7 @@ static void a_crowded_machine_decides_nothing(void **state) {
     char *bytes = start(product, &t, &n, NULL);
     CHECK_HEARD(&heard, "mm(96x64, 64x40) is not decided: other programs held the cores in ");
     heard_done(&heard);
+    assert_int_equal(t.undecided, 1);
     assert_int_equal(n, n_rules);
     assert_memory_equal(bytes, rules, n);
     base_free(bytes);
@@ -311,10 +490,11 @@ static plan_run ran(const ir_graph *g, const random_leaves *v, compile_tuner *t,
     rp_error err = {0};
     plan_run r = {0};
     CHECK_OK(plan_run_graph(g, v, &o, &r, &err), &err);
+    compile_tuner_done(t);
     return r;
 }
 
-/* Runs what every choice makes of g, given as the fastest; code that one start has compiled is there for the next. */
+/* Runs what every choice makes of g, given as the fastest. */
 static void check_bits(const char *text, const char *const *choices, uint32_t n) {
     ir_graph *g = parsed(text);
     random_leaves v = {0};
@@ -371,7 +551,7 @@ static void choices_of_products_have_the_same_bits(void **state) {
 static int set_up(void **state) {
     rp_error err = {0};
     (void)state;
-    folder = tree_new("tuned");
+    (void)snprintf(folder, sizeof folder, "%s", tree_new("tuned"));
     return compile_toolchain_find(NULL, &toolchain, &err) == RP_OK &&
                    cache_store_open(folder, &store, &err) == RP_OK &&
                    hal_cpu_open(2, &device, &err) == RP_OK
@@ -392,6 +572,12 @@ int main(void) {
         cmocka_unit_test(the_fastest_is_taken_and_kept),
         cmocka_unit_test(nothing_better_is_kept_too),
         cmocka_unit_test(descending_goes_on_from_the_best),
+        cmocka_unit_test(one_search_goes_on_where_another_ended),
+        cmocka_unit_test(a_search_that_was_cut_is_gone_on_with),
+        cmocka_unit_test(losers_do_not_stay_in_the_cache),
+        cmocka_unit_test(the_dump_is_of_what_runs),
+        cmocka_unit_test(whoever_waits_may_stop_it),
+        cmocka_unit_test(what_is_too_large_is_not_compiled),
         cmocka_unit_test(a_record_that_says_something_else_is_ignored),
         cmocka_unit_test(a_damaged_file_is_ignored),
         cmocka_unit_test(measuring_keeps_to_its_budget),

@@ -314,6 +314,66 @@ static bool same(base_hash128 a, base_hash128 b) {
     return a.lo == b.lo && a.hi == b.hi;
 }
 
+static base_hash128 tuned_key(const char *options, uint32_t threads) {
+    rp_error err = {0};
+    cache_key *k = NULL;
+    hal_device *device = NULL;
+    rp_compilation_config *cfg = base_config();
+    CHECK_OK(hal_cpu_open(threads, &device, &err), &err);
+    CHECK_OK(rp_config_set_key(cfg, "inductor_compile_config", options, &err), &err);
+    CHECK_OK(engine_config_resolve(cfg, source, &err), &err);
+    const engine_plans_options o = {
+        .source = source, .config = cfg, .store = store, .device = device};
+    CHECK_OK(engine_plans_key(&o, &k, &err), &err);
+    base_hash128 key = cache_key_hash(k);
+    cache_key_free(k);
+    hal_close(device);
+    rp_config_free(cfg);
+    return key;
+}
+
+/* What is the fastest by two threads need not be by one. */
+static void threads_are_in_the_key_where_a_tuner_acts(void **state) {
+    static const char *const asks[] = {"{\"max_autotune\":true}",
+                                       "{\"coordinate_descent_tuning\":true}"};
+    (void)state;
+    assert_true(same(tuned_key("{}", 1), tuned_key("{}", 2)));
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        assert_false(same(tuned_key(asks[i], 1), tuned_key(asks[i], 2)));
+        assert_true(same(tuned_key(asks[i], 2), tuned_key(asks[i], 2)));
+    }
+}
+
+/* A budget of nothing decides nothing, so the next start looks again. */
+static void what_was_not_tuned_is_not_stored(void **state) {
+    (void)state;
+    assert_int_equal(setenv("REPRISE_AUTOTUNE_BUDGET", "0", 1), 0);
+    for (int tuned = 0; tuned < 2; tuned++) {
+        hal_device *device = NULL;
+        rp_error err = {0};
+        CHECK_OK(hal_cpu_open(1, &device, &err), &err);
+        for (int i = 0; i < 2; i++) {
+            engine_plans p = {0};
+            rp_compilation_config *cfg = base_config();
+            engine_plans_options o = {
+                .source = source, .config = cfg, .store = store, .device = device, .threads = 1};
+            CHECK_OK(rp_config_set_key(cfg, "max_num_seqs", "5", &err), &err);
+            if (tuned)
+                CHECK_OK(rp_config_set_key(cfg, "inductor_compile_config",
+                                           "{\"max_autotune\":true}", &err),
+                         &err);
+            CHECK_OK(engine_config_resolve(cfg, source, &err), &err);
+            CHECK_OK(engine_plans_load(&o, &p, &err), &err);
+            assert_int_equal(p.from_cache, i == 1 && !tuned);
+            assert_int_equal(p.undecided > 0, tuned);
+            engine_plans_done(&p);
+            rp_config_free(cfg);
+        }
+        hal_close(device);
+    }
+    assert_int_equal(unsetenv("REPRISE_AUTOTUNE_BUDGET"), 0);
+}
+
 /* It is run once to say what it is; without any compiler the plan of any is found. */
 static void the_compiler_that_is_named_is_in_the_key(void **state) {
     char absent[600];
@@ -372,6 +432,8 @@ int main(void) {
         cmocka_unit_test(what_is_in_the_key_changes_a_plan),
         cmocka_unit_test(equal_lists_of_ops_are_one_key),
         cmocka_unit_test(what_is_made_of_a_plan_is_no_part_of_it),
+        cmocka_unit_test(threads_are_in_the_key_where_a_tuner_acts),
+        cmocka_unit_test(what_was_not_tuned_is_not_stored),
         cmocka_unit_test(the_compiler_that_is_named_is_in_the_key),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

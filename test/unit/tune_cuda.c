@@ -29,6 +29,7 @@ static plan_run ran(const ir_graph *g, const random_leaves *v, hal_device *d, co
     o.open = d;
     o.tuner = t;
     CHECK_OK(plan_run_graph(g, v, &o, &r, &err), &err);
+    compile_tuner_done(t);
     return r;
 }
 
