@@ -321,7 +321,8 @@ static rp_status run_pass(tuning *g, bool *more, rp_error *err) {
         if (s->n < 2) continue;
         const int64_t began = now(g);
         RP_TRY(drop_equal(g, s, err));
-        RP_TRY(measure(g, s, began + g->t->budget / left--, err));
+        RP_TRY(measure(g, s, began + g->t->budget / (left > 1 ? left : 1), err));
+        left -= left > 0;
         g->t->budget -= now(g) - began;
     }
     g->measure_s += (double)(base_now_ns() - t0) / 1e9;
