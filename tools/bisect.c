@@ -182,19 +182,25 @@ static int report(const tool_args *a, const char *what, const rp_bisection *b) {
 
 /* --- graphs ---------------------------------------------------------------------------- */
 
+/* What was typed; false where a number is none, which is told. */
+static bool options_of(const tool_args *a, rp_bisect_options *o) {
+    long long seed = 0, max_runs = 0;
+    if (!tool_int(a, TOOL_FLAG_SEED, 0, &seed) ||
+        !tool_int(a, TOOL_FLAG_MAX_RUNS, RP_BISECT_MAX_RUNS, &max_runs))
+        return false;
+    o->seed = (uint64_t)seed;
+    o->max_runs = (uint32_t)max_runs;
+    o->sizes = tool_get(a, TOOL_FLAG_SIZES);
+    o->wanted = go_on;
+    return true;
+}
+
 static int bisect_graph(const tool_args *a, const char *what, const rp_graph *g,
                         rp_compilation_config *config) {
     rp_bisect_options o = RP_BISECT_OPTIONS_INIT;
     rp_bisection *b = NULL;
     rp_error err = {0};
-    long long seed = 0, max_runs = 0;
-    if (!tool_int(a, TOOL_FLAG_SEED, 0, &seed) ||
-        !tool_int(a, TOOL_FLAG_MAX_RUNS, RP_BISECT_MAX_RUNS, &max_runs))
-        return TOOL_EXIT_USAGE;
-    o.seed = (uint64_t)seed;
-    o.max_runs = (uint32_t)max_runs;
-    o.sizes = tool_get(a, TOOL_FLAG_SIZES);
-    o.wanted = go_on;
+    if (!options_of(a, &o)) return TOOL_EXIT_USAGE;
     rp_status st = rp_graph_bisect(g, config, &o, &b, &err);
     int rc = st == RP_OK ? report(a, what, b)
              : st == RP_CANCELLED && tool_interrupted()
@@ -252,6 +258,8 @@ int tool_bisect(tool_args *a) {
         return tool_usage("--json and --out - both want standard output");
     if (out && is_read(what, out))
         return tool_usage("--out %s: that is what is read; name another file", out);
+    rp_bisect_options typed = RP_BISECT_OPTIONS_INIT;
+    if (!options_of(a, &typed)) return TOOL_EXIT_USAGE; /* before anything is read */
     tool_interrupt_init();
     rp_status st = rp_config_apply_default_olevel(a->config, 2, &err);
     if (st != RP_OK) return tool_fail(st, &err);

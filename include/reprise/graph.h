@@ -94,7 +94,7 @@ typedef struct rp_compiled_info {
     const char *
         backend; /* who compiled it: "inductor", "eager", or a name of rp_backend_name; borrowed until rp_compiled_free, as what follows */
     const char *reason;         /* why it is not the one that was asked for; NULL: it is */
-    const rp_pass_info *passes; /* n_passes, those that ran; borrowed likewise */
+    const rp_pass_info *passes; /* n_passes, those that ran, NULL for none; borrowed likewise */
     uint32_t n_passes;
 } rp_compiled_info;
 #define RP_COMPILED_INFO_INIT \

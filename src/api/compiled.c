@@ -162,6 +162,7 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
     eager = eager || o.backend == &compile_eager;
     compile_log_step(g, &o, true);
     RP_TRY_OUT(compile_dump_plan(c->p, dump, err));
+    const uint32_t n_passes = pass_info_of(&c->passes, c->pass_info);
     c->info = (rp_compiled_info){.size = sizeof c->info,
                                  .pieces = stats.pieces,
                                  .compiled = stats.compiled,
@@ -173,8 +174,8 @@ static rp_status compile_plan(rp_compiled *c, const ir_graph *g, rp_compilation_
                                             : eager ? "eager"
                                                     : "inductor",
                                  .reason = c->reason,
-                                 .passes = c->pass_info,
-                                 .n_passes = pass_info_of(&c->passes, c->pass_info)};
+                                 .passes = n_passes ? c->pass_info : NULL,
+                                 .n_passes = n_passes};
 out:
     compile_tuner_done(&tuner);
     base_free(dump);

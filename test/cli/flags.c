@@ -40,7 +40,10 @@ static int say(const tool_flag_info *f, const char *value, base_buf *out) {
         argv[n++] = "--prompt=a";
         argv[n++] = "--continuation=b";
     } else {
-        argv[n++] = f->where & TOOL_EVAL ? "eval" : f->where & TOOL_EXPLAIN ? "explain" : "bench";
+        argv[n++] = f->where & TOOL_EVAL      ? "eval"
+                    : f->where & TOOL_EXPLAIN ? "explain"
+                    : f->where & TOOL_BENCH   ? "bench"
+                                              : "bisect";
         argv[n++] = f->where & TOOL_EVAL ? "absent.ir" : "absent.gguf";
     }
     argv[n] = flag;
