@@ -55,6 +55,12 @@ typedef enum ir_dim_question { IR_DIM_EQ, IR_DIM_LE, IR_DIM_DIVISIBLE } ir_dim_q
 typedef bool (*ir_dim_assume_fn)(void *user, ir_dim_question q, ir_dim a, ir_dim b, int64_t k);
 void ir_dims_set_assume(ir_dims *t, ir_dim_assume_fn fn, void *user);
 void ir_dims_get_assume(const ir_dims *t, ir_dim_assume_fn *fn, void **user);
+/* The hook of a table whose symbols are those of another, by name: what is open in it is asked there. user is an ir_dims_pair. */
+typedef struct ir_dims_pair {
+    const ir_dims *own;
+    ir_dims *around;
+} ir_dims_pair;
+bool ir_dims_assume_around(void *user, ir_dim_question q, ir_dim a, ir_dim b, int64_t k);
 
 /* A size to estimate with: d where it is known, else the size within its bounds that is nearest to IR_DIM_NOMINAL. */
 #define IR_DIM_NOMINAL 256
@@ -84,5 +90,9 @@ rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err
 ir_dim ir_dim_import(ir_dims *dst, const ir_dims *src, ir_dim d);
 /* From now on symbol i of src is by[i] of dst, n of them, borrowed; IR_DIM_BAD: by name, as others are. by NULL ends it. */
 void ir_dims_set_import(ir_dims *dst, const ir_dims *src, const ir_dim *by, uint32_t n);
+/* Whether symbols of src are something else in dst, by such a call. */
+bool ir_dims_has_import(const ir_dims *dst, const ir_dims *src);
+/* What the symbol of src with that name is in dst; IR_DIM_BAD where src has none. */
+ir_dim ir_dim_import_symbol(ir_dims *dst, const ir_dims *src, const char *name);
 
 #endif

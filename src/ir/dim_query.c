@@ -186,6 +186,14 @@ ir_tri ir_dim_divisible(const ir_dims *t, ir_dim a, int64_t k) {
     return open_question(t, IR_DIM_DIVISIBLE, a, IR_DIM_BAD, k);
 }
 
+bool ir_dims_assume_around(void *user, ir_dim_question q, ir_dim a, ir_dim b, int64_t k) {
+    const ir_dims_pair *p = user;
+    ir_dim x = ir_dim_import(p->around, p->own, a);
+    if (q == IR_DIM_DIVISIBLE) return ir_dim_divisible(p->around, x, k) == IR_TRUE;
+    ir_dim y = ir_dim_import(p->around, p->own, b);
+    return (q == IR_DIM_EQ ? ir_dim_eq : ir_dim_le)(p->around, x, y) == IR_TRUE;
+}
+
 int64_t ir_dim_factor(const ir_dims *t, ir_dim d) {
     if (!dim_valid(t, d)) return 1;
     int64_t g = dim_gcd(0, t->node[d].c);

@@ -247,6 +247,20 @@ rp_status ir_dim_parse(ir_dims *t, const char **text, ir_dim *out, rp_error *err
     return RP_OK;
 }
 
+static ir_dim import_symbol(ir_dims *dst, const ir_dims *src, uint32_t sym) {
+    if (src == dst->import_from && sym < dst->n_import && dst->import_by[sym] != IR_DIM_BAD)
+        return dst->import_by[sym];
+    const ir_symbol *s = &src->sym[sym];
+    uint32_t i = ir_dims_find(dst, s->name);
+    if (i != UINT32_MAX) s = &dst->sym[i]; /* its own range there may be narrower */
+    return ir_dim_symbol(dst, s->name, s->min, s->max, s->divisor);
+}
+
+ir_dim ir_dim_import_symbol(ir_dims *dst, const ir_dims *src, const char *name) {
+    uint32_t sym = ir_dims_find(src, name);
+    return sym == UINT32_MAX ? IR_DIM_BAD : import_symbol(dst, src, sym);
+}
+
 static ir_dim import_atom(ir_dims *dst, const ir_dims *src, const dim_atom *a) {
     if (a->kind != DIM_SYMBOL) {
         ir_dim inner = ir_dim_import(dst, src, a->inner);
@@ -255,12 +269,7 @@ static ir_dim import_atom(ir_dims *dst, const ir_dims *src, const dim_atom *a) {
         return a->kind == DIM_FLOORDIV ? ir_dim_floordiv(dst, inner, a->k)
                                        : ir_dim_mod(dst, inner, a->k);
     }
-    if (src == dst->import_from && a->sym < dst->n_import && dst->import_by[a->sym] != IR_DIM_BAD)
-        return dst->import_by[a->sym];
-    const ir_symbol *s = &src->sym[a->sym];
-    uint32_t i = ir_dims_find(dst, s->name);
-    if (i != UINT32_MAX) s = &dst->sym[i]; /* its own range there may be narrower */
-    return ir_dim_symbol(dst, s->name, s->min, s->max, s->divisor);
+    return import_symbol(dst, src, a->sym);
 }
 
 ir_dim ir_dim_import(ir_dims *dst, const ir_dims *src, ir_dim d) {
@@ -279,4 +288,8 @@ void ir_dims_set_import(ir_dims *dst, const ir_dims *src, const ir_dim *by, uint
     dst->import_from = by ? src : NULL;
     dst->import_by = by;
     dst->n_import = n;
+}
+
+bool ir_dims_has_import(const ir_dims *dst, const ir_dims *src) {
+    return src == dst->import_from;
 }

@@ -102,9 +102,49 @@ static bool finish_body(rp_graph *f, const rp_tensor *out, uint32_t n_out) {
     return ir_graph_finish(f->ir, refs, n_out, &f->err) == RP_OK;
 }
 
+/* Who answers the questions of a body about sizes: who does for the graph around. */
+typedef struct asking {
+    rp_graph *body, *around;
+    ir_dims_pair dims;
+    trace_oracle oracle;
+} asking;
+
+static rp_answer ask_around(void *user, ir_dim a, rp_relation r, ir_dim b, const char *file,
+                            int line) {
+    const asking *k = user;
+    const trace_oracle *o = k->around->oracle;
+    ir_dim x = ir_dim_import(k->dims.around, k->dims.own, a);
+    ir_dim y = ir_dim_import(k->dims.around, k->dims.own, b);
+    if (x == IR_DIM_BAD || y == IR_DIM_BAD) return RP_UNKNOWN;
+    rp_answer is = o->ask(o->user, x, r, y, file, line);
+    if (k->around->err.code != RP_OK) k->around->blamed = true; /* it names the line */
+    return is;
+}
+
+static void told_around(void *user, const char *file, uint32_t line) {
+    const asking *k = user;
+    k->around->oracle->told(k->around->oracle->user, file, line);
+}
+
+static void begin_asking(asking *k, rp_graph *body, rp_graph *around) {
+    *k = (asking){.body = body,
+                  .around = around,
+                  .dims = {ir_graph_dims(body->ir), ir_graph_dims(around->ir)},
+                  .oracle = {k, ask_around, told_around}};
+    if (around->oracle) body->oracle = &k->oracle;
+    ir_dims_set_assume(ir_graph_dims(body->ir), ir_dims_assume_around, &k->dims);
+}
+
+static void end_asking(const asking *k) {
+    k->body->oracle = NULL;
+    ir_dims_set_assume(ir_graph_dims(k->body->ir), NULL, NULL);
+}
+
 static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_out) {
     rp_tensor in[MAX_ARGS], out[IR_MAX_RESULTS];
     uint32_t n = c->n_in - c->first;
+    asking k;
+    begin_asking(&k, f, c->g);
     for (uint32_t i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof name, "in%u", i);
@@ -116,6 +156,7 @@ static void run_body(const control *c, rp_graph *f, rp_graph_fn fn, uint32_t n_o
     if (f->err.code == RP_OK) fn(f, in, n, out, n_out, c->user);
     c->g->in_body = was;
     if (f->err.code == RP_OK) (void)finish_body(f, out, n_out);
+    end_asking(&k);
 }
 
 /* It lives as long as the graph around it: a tensor of it that is used later finds a graph that is finished. */
