@@ -329,7 +329,18 @@ static void a_chain_has_programmatic_edges(void **state) {
     end(&l);
 }
 
-/* What is captured has a programmatic edge behind each kernel of its list but the last, and none where it has to wait for more. */
+/* What is sent, and what is captured, has a programmatic edge behind each kernel of its list but the last, and none where it has to wait for more. */
+static uint32_t edges_sent(const hal_launch *list, uint32_t n) {
+    rp_error err = {0};
+    hal_device *d = NULL;
+    CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
+    cuda_fake.n_programmatic = 0;
+    CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err);
+    CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err);
+    hal_close(d);
+    return cuda_fake.n_programmatic;
+}
+
 static uint32_t edges_captured(const hal_launch *list, uint32_t n, bool inside) {
     rp_error err = {0};
     hal_device *d = NULL;
@@ -338,7 +349,6 @@ static uint32_t edges_captured(const hal_launch *list, uint32_t n, bool inside) 
     void *pred = NULL;
     CHECK_OK(cuda_device_open(&cuda_fake_driver, 0, &d, &err), &err);
     CHECK_OK(d->ops->alloc(d, HAL_DEVICE_MEMORY, 1, &pred, &err), &err);
-    CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err); /* not captured: as ever */
     CHECK_OK(hal_capture_begin(d, &err), &err);
     if (inside) CHECK_OK(hal_capture_branch(d, HAL_IF, pred, &err), &err);
     CHECK_OK(d->ops->launch(d, list, n, 0, &err), &err);
@@ -353,7 +363,7 @@ static uint32_t edges_captured(const hal_launch *list, uint32_t n, bool inside) 
     return edges;
 }
 
-static void a_captured_list_has_programmatic_edges(void **state) {
+static void a_list_has_programmatic_edges(void **state) {
     static char code;
     hal_launch list[4];
     (void)state;
@@ -364,6 +374,9 @@ static void a_captured_list_has_programmatic_edges(void **state) {
                                .threads = 32,
                                .per_block = 1};
     cuda_fake_reset();
+    assert_int_equal(edges_sent(list, 4), 2 * 2);
+    assert_int_equal(edges_sent(list, 1), 0);
+    cuda_fake_reset();
     assert_int_equal(edges_captured(list, 4, false), 2 * 2);
     cuda_fake_reset();
     assert_int_equal(edges_captured(list + 1, 1, false), 0);
@@ -372,6 +385,7 @@ static void a_captured_list_has_programmatic_edges(void **state) {
     cuda_fake_reset();
     cuda_fake.capability = 80;
     assert_int_equal(edges_captured(list, 4, false), 0);
+    assert_int_equal(edges_sent(list, 4), 0);
 }
 
 static void refuses(rp_status want, const char *text) {
@@ -497,7 +511,7 @@ int main(void) {
         cmocka_unit_test(what_is_put_off_keeps_its_context),
         cmocka_unit_test(memory_of_another_gpu_is_not_reached),
         cmocka_unit_test(a_chain_has_programmatic_edges),
-        cmocka_unit_test(a_captured_list_has_programmatic_edges),
+        cmocka_unit_test(a_list_has_programmatic_edges),
         cmocka_unit_test(what_is_not_usable_is_said),
         cmocka_unit_test(a_text_that_does_not_compile_is_named),
         cmocka_unit_test(a_machine_without_the_library_is_told),

@@ -212,8 +212,8 @@ rp_status cuda_launch_of(const cuda_device *d, const hal_launch *l, void *room[C
     return RP_OK;
 }
 
-/* Kernels of one list obey the order of chains (chain.h), so while they are captured each may start before the one in front of it
- * ends. The first waits for whatever the stream had before: kernels of others, copies, lists whose results this one's
+/* Kernels of one list obey the order of chains (chain.h), so each may start before the one in front of it ends, captured or not.
+ * The first waits for whatever the stream had before: kernels of others, copies, lists whose results this one's
  * weights may be. Bodies of branches have full edges. */
 static int send(const cuda_device *d, const cuda_launch *k, bool behind) {
     cuda_launch_attribute early = {.id = CUDA_LAUNCH_PROGRAMMATIC, .value = 1};
@@ -223,8 +223,7 @@ static int send(const cuda_device *d, const cuda_launch *k, bool behind) {
                                        .stream = d->stream,
                                        .attributes = &early,
                                        .n_attributes = 1};
-    if (behind && hal_capturing(&d->base) && !d->captured.depth &&
-        d->gpu.capability >= CUDA_MIN_PROGRAMMATIC)
+    if (behind && !d->captured.depth && d->gpu.capability >= CUDA_MIN_PROGRAMMATIC)
         return d->cu.launch_with(&config, k->function, k->parameters, NULL);
     return d->cu.launch(k->function, k->grid[0], 1, 1, k->threads, 1, 1, (unsigned)k->shared,
                         d->stream, k->parameters, NULL);
