@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "compile/benchmark.h"
 #include "compile/tune.h"
 #include "ir/site.h"
 #include "pass/fuse.h"
@@ -80,6 +81,24 @@ static rp_status put_sites(const dump *d, rp_error *err) {
     base_buf_init(&text, 0);
     ir_sites_list(d->g, &text);
     if (text.len) st = put(d->dir, "0_traced", d->name, NULL, "sites.txt", &text, err);
+    base_buf_done(&text);
+    return st;
+}
+
+/* As torch's fx_graph_runnable: what runs the traced graph by itself. */
+static rp_status put_runnable(const dump *d, rp_error *err) {
+    base_buf text;
+    base_buf_init(&text, 0);
+    base_buf_printf(&text,
+                    "#!/bin/sh\n"
+                    "# Compiles graph @%s as it was traced and runs it on seeded inputs; arguments "
+                    "go to `reprise eval`:\n"
+                    "#   sh 0_traced.%s.sh --seed 1 --sizes T=4\n"
+                    "#   sh 0_traced.%s.sh --backend interp    (the reference)\n"
+                    "exec \"${REPRISE:-reprise}\" eval \"$(dirname \"$0\")/0_traced.%s.ir\" "
+                    "--backend cpu \"$@\"\n",
+                    ir_graph_name(d->g), d->name, d->name, d->name);
+    rp_status st = put(d->dir, "0_traced", d->name, NULL, "sh", &text, err);
     base_buf_done(&text);
     return st;
 }
@@ -240,6 +259,23 @@ static rp_status put_fusion(const dump *d, const split_piece *sp, const ir_graph
     return st;
 }
 
+/* Beside the source, and including it. g: after the passes. */
+static rp_status put_benchmark(const dump *d, const split_piece *sp, const ir_graph *g,
+                               const lower_piece *low, rp_error *err) {
+    base_buf name, text;
+    base_buf_init(&name, 0);
+    base_buf_init(&text, 0);
+    base_buf_printf(&name, "5_source.%s.submod_%03u.c", d->name, sp->submod);
+    rp_status st = base_buf_status(&name, err);
+    gen_cc_family family = d->opt->toolchain ? d->opt->toolchain->family : GEN_CC_GCC;
+    if (st == RP_OK)
+        st = compile_benchmark_print(g, low, d->opt->isa, family, name.data, &text, err);
+    if (st == RP_OK && text.len) st = put(d->dir, "5_source", d->name, sp, "bench.c", &text, err);
+    base_buf_done(&name);
+    base_buf_done(&text);
+    return st;
+}
+
 static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err) {
     const pass_options o = {
         .skip = d->opt->skip_passes, .n_skip = d->opt->n_skip_passes, .quiet = true};
@@ -269,6 +305,7 @@ static rp_status dump_piece(const dump *d, const split_piece *sp, rp_error *err)
     if (schedule.len) RP_TRY_OUT(put(d->dir, "4_schedule", d->name, sp, "sched", &schedule, err));
     RP_TRY_OUT(
         put(d->dir, "5_source", d->name, sp, low.target == GEN_CUDA ? "cu" : "c", &source, err));
+    RP_TRY_OUT(put_benchmark(d, sp, g ? g : sp->graph, &low, err));
 out:
     base_buf_done(&kir);
     base_buf_done(&schedule);
@@ -288,6 +325,7 @@ rp_status compile_dump_stages(const ir_graph *g, const compile_options *opt, con
     file_name(ir_graph_name(g), d.name);
     if (dir) RP_TRY_OUT(put_graph(&d, "0_traced", g, NULL, err));
     if (dir) RP_TRY_OUT(put_sites(&d, err));
+    if (dir) RP_TRY_OUT(put_runnable(&d, err));
     RP_TRY_OUT(pass_make_inplace(g, &d.g, &made, err));
     RP_TRY_OUT(split_graph(d.g, opt->splitting_ops, opt->n_splitting_ops, &s, err));
     RP_TRY_OUT(log_split(&d, &s, err));

@@ -99,7 +99,7 @@ set -- "$REPRISE" compile synthetic:tiny,layers=3 --isa portable -cc.compile_cac
 "$@" -cc.debug_dump_path=d --json >out 2>&1
 grep -q '"traces":2,"compiles":0' out && pass dump_traces_again ||
     fail dump_traces_again "not 2 traces and 0 compiles: $(grep -o '"traces":[^{]*"kernels"' out)"
-want="0_traced.head.ir 0_traced.model.ir 1_split.head.submod_000.ir 1_split.head.txt"
+want="0_traced.head.ir 0_traced.head.sh 0_traced.model.ir 0_traced.model.sh 1_split.head.submod_000.ir 1_split.head.txt"
 for p in 0 1 2; do want+=" 1_split.model.submod_00$p.ir"; done
 want+=" 1_split.model.txt"
 for p in head.submod_000 model.submod_00{0,1,2}; do
@@ -108,7 +108,10 @@ done
 for p in head.submod_000 model.submod_00{0,1,2}; do want+=" 3_fusion.$p.txt"; done
 for p in head.submod_000 model.submod_00{0,2}; do want+=" 4_kernels.$p.kir"; done
 for p in head.submod_000 model.submod_00{0,2}; do want+=" 4_schedule.$p.sched"; done
-for p in head.submod_000 model.submod_00{0,1,2}; do want+=" 5_source.$p.c"; done
+for p in head.submod_000 model.submod_00{0,1,2}; do
+    [ $p = model.submod_001 ] || want+=" 5_source.$p.bench.c" # nothing in it can be timed alone
+    want+=" 5_source.$p.c"
+done
 want+=" 6_plan.head.txt 6_plan.model.txt"
 [ "$(ls d/rank_0 | xargs)" = "$want" ] && pass dump_files ||
     fail dump_files "$(diff <(tr ' ' '\n' <<<"$want") <(ls d/rank_0) | grep '[<>]' | xargs)"
@@ -118,7 +121,7 @@ for f in d/rank_0/*.ir; do "$REPRISE" opt --passes none "$f" | cmp -s - "$f" || 
 [ -z "$differs" ] && pass dump_reads_back || fail dump_reads_back "reprise opt changes$differs"
 
 # What was compiled, kept beside the code, is made of what the dump shows.
-sed -n p d/rank_0/5_source.* >shown
+sed -n p d/rank_0/5_source.*_[0-9][0-9][0-9].c >shown
 lost=
 for f in cache/plans/*/piece.c; do grep -vxqFf shown "$f" && lost+=" $f"; done
 [ -z "$lost" ] && [ "$(ls cache/plans/*/piece.c | wc -l)" -ge 3 ] && pass dump_is_what_ran ||

@@ -95,7 +95,7 @@ static void every_stage_reads_back(void **state) {
     CHECK_OK(compile_dump_plan(p, folder, &err), &err);
     CHECK_OK(base_dir_list(folder, visit, &l, &err), &err);
     /* Pieces 2 and 4 are equal, and so are the attentions 1, 3 and 5. */
-    CHECK_HEARD(&l.names, "0_traced.small.ir\n1_split.small.submod_000.ir\n"
+    CHECK_HEARD(&l.names, "0_traced.small.ir\n0_traced.small.sh\n1_split.small.submod_000.ir\n"
                           "1_split.small.submod_001.ir\n1_split.small.submod_002.ir\n"
                           "1_split.small.submod_006.ir\n1_split.small.txt\n2_pass.");
     CHECK_HEARD(&l.names, "2_pass.small.submod_006.5_dce.ir\n3_fusion.");
@@ -109,6 +109,34 @@ static void every_stage_reads_back(void **state) {
     CHECK_OK(base_path_remove(folder, &err), &err);
     plan_free(p);
     rp_graph_free(g);
+}
+
+/* The program that times kernels: those that are whole in the source, on memory of their sizes. */
+static void kernels_can_be_timed_alone(void **state) {
+    static const char text[] = "graph @f(%x: f32[T,8], %i: i32[R]) -> (f32[T,8], f32[R,4]) "
+                               "where R in [8,300] by 8, T in [2,64] {\n"
+                               "  %0 = param @table: f32[50,4]\n"
+                               "  %2 = exp %x: f32[T,8]\n"
+                               "  %3 = gather %0, %i: f32[R,4]\n"
+                               "  ret %2, %3\n}\n";
+    rp_error err = {0};
+    ir_graph *g = NULL;
+    char path[128], *made = NULL;
+    size_t size = 0;
+    (void)state;
+    CHECK_OK(ir_parse(text, sizeof text - 1, &g, &err), &err);
+    assert_int_equal(tree_make(folder, sizeof folder), 0);
+    CHECK_OK(compile_dump_stages(g, &inductor, folder, &err), &err);
+    (void)snprintf(path, sizeof path, "%s/5_source.f.submod_000.bench.c", folder);
+    CHECK_OK(base_file_read(path, 1 << 20, &made, &size, &err), &err);
+    assert_non_null(strstr(made, "#include \"5_source.f.submod_000.c\"\n"));
+    assert_non_null(strstr(made, "{{2048, 0x00}, {2048, 0x3c}}")); /* exp of f32[64,8] */
+    assert_non_null(strstr(made, "{1024, 0x00}"));                 /* i32[256]: in range as rows */
+    assert_non_null(strstr(made, "{800, 0x3c}"));
+    assert_non_null(strstr(made, "R = 256"));
+    base_free(made);
+    CHECK_OK(base_path_remove(folder, &err), &err);
+    ir_graph_free(g);
 }
 
 static uint32_t count(const char *text, const char *what) {
@@ -256,6 +284,7 @@ static void failed_allocations_leave_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stage_reads_back),
+        cmocka_unit_test(kernels_can_be_timed_alone),
         cmocka_unit_test(kernels_are_told_apart),
         cmocka_unit_test(pieces_and_schedule_are_heard),
         cmocka_unit_test(what_a_piece_became_is_counted),
