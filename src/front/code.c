@@ -80,13 +80,17 @@ rp_status front_code_link(rp_jit *f, const rp_graph *g, const rp_compilation_con
     return info.reason ? keep_reason(out, info.reason, err) : RP_OK;
 }
 
+static const rp_compilation_config *config_of(const rp_jit *f, const front_made_of *of) {
+    return of->own_size && f->tuned ? f->tuned : f->config;
+}
+
 /* The pieces between splitting ops, each compiled as a whole. */
 static rp_status make_chain(rp_jit *f, const rp_graph *g, const front_made_of *of, front_code *out,
                             rp_error *err) {
     rp_compilation_config *whole = NULL, *resolved = NULL;
     rp_status st = RP_OK;
     RP_TRY_OUT(front_resolve(f->config, &resolved, err));
-    RP_TRY_OUT(rp_config_clone(f->config, &whole, err));
+    RP_TRY_OUT(rp_config_clone(config_of(f, of), &whole, err));
     RP_TRY_OUT(rp_config_set(whole, "splitting_ops=[]", err));
     front_cut cut = {.ops = (const char *const *)resolved->splitting_ops.v,
                      .n_ops = (uint32_t)resolved->splitting_ops.n,
@@ -106,7 +110,8 @@ static rp_status make_whole(rp_jit *f, const rp_graph *g, const front_made_of *o
                             rp_error *err) {
     rp_cudagraph_mode mode = f->capture.mode;
     if (rp_cudagraph_requires_piecewise_compilation(mode)) RP_TRY(make_chain(f, g, of, out, err));
-    return mode == RP_CUDAGRAPH_PIECEWISE ? RP_OK : front_code_link(f, g, f->config, of, out, err);
+    return mode == RP_CUDAGRAPH_PIECEWISE ? RP_OK
+                                          : front_code_link(f, g, config_of(f, of), of, out, err);
 }
 
 /* The pieces between ops that the compiler does not take, which splitting compiles. RP_UNSUPPORTED: it takes all or none. */
@@ -126,7 +131,7 @@ static rp_status make_broken(rp_jit *f, const rp_graph *g, const front_made_of *
                      .in_place = f->capture.in_place && of->piece == 0};
     rp_status st = u.n && u.n_taken ? front_chain_new(f, g, &cut, &out->chain, err)
                                     : RP_UNSUPPORTED;
-    if (st == RP_OK && config == f->config) st = front_unlowered_tell(f, &u, g, err);
+    if (st == RP_OK && config != f->eager_config) st = front_unlowered_tell(f, &u, g, err);
     front_unlowered_done(&u);
     return st;
 }
@@ -137,7 +142,7 @@ static rp_status make(rp_jit *f, const rp_graph *g, const front_made_of *of, fro
     rp_status st = make_whole(f, g, of, out, &why);
     if (st == RP_UNSUPPORTED) {
         front_code_done(out);
-        st = make_broken(f, g, of, f->config, f->eager_config, out, &other);
+        st = make_broken(f, g, of, config_of(f, of), f->eager_config, out, &other);
         if (other.text[0] && (st != RP_UNSUPPORTED || f->fullgraph)) why = other;
     }
     return st == RP_OK ? RP_OK : rp_fail(err, st, "%s", why.text);

@@ -135,6 +135,7 @@ struct rp_jit {
     bool fullgraph, suppress_errors;
     bool (*uniform)(void *user, const rp_value *args);
     rp_compilation_config *config, *eager_config;
+    rp_compilation_config *tuned; /* of entries for compile_sizes; NULL: config */
     rp_device *device;
     rp_device *host; /* for ops that the device has no form of; NULL: none so far. By lock */
     front_capture capture;
@@ -224,6 +225,7 @@ typedef struct front_made_of {
     uint32_t piece, link; /* of its steps, and of a chain, from 1; 0: it is whole */
     bool last;            /* the last attempt */
     bool uncaptured;      /* its calls are */
+    bool own_size;        /* for a size of compile_sizes */
     bool writes; /* arguments that are no states: their memory is another from call to call */
 } front_made_of;
 /* The same by f's configuration. What cannot be compiled runs op by op where f suppresses errors; but for RP_UNSUPPORTED
@@ -289,6 +291,11 @@ rp_status front_resolve(const rp_compilation_config *config, rp_compilation_conf
 /* --- shapes.c --- */
 /* What f's configuration says of sizes; before it is resolved. */
 rp_status front_shapes_take(rp_jit *f, rp_error *err) RP_MUST_USE;
+/* Where there are compile_sizes: how their entries are compiled, by measurement, but for what the configuration turns off. */
+rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved,
+                            rp_error *err) RP_MUST_USE;
+/* Whether one of the sizes of a call is one of compile_sizes. */
+bool front_has_own_size(const rp_jit *f, const front_args *a);
 /* Whether this size is always a number, by compile_sizes. */
 bool front_has_own_code(const rp_jit *f, int64_t size);
 /* In a pass whose symbols were made. */

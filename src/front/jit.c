@@ -89,6 +89,7 @@ static rp_status fill(rp_jit *f, const rp_jit_options *o, rp_error *err) {
     f->eager = rp_config_level(resolved) == RP_LEVEL_NO_COMPILATION;
     rp_status st = take_device(f, o->device, &host, err);
     if (st == RP_OK) st = front_mode_graphs(f, resolved, host, err);
+    if (st == RP_OK) st = front_shapes_tune(f, resolved, err);
     rp_config_free(resolved);
     RP_TRY(st);
     return front_limits_join(f->fn, err);
@@ -105,6 +106,7 @@ static void release(rp_jit *f) {
     }
     rp_config_free(f->config);
     rp_config_free(f->eager_config);
+    rp_config_free(f->tuned);
     autograph_lease_unref(f->capture.lease);
     rp_autograph_destroy(f->capture.manager);
     rp_stream_close(f->stream);

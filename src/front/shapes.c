@@ -2,7 +2,10 @@
 #include "base/alloc.h"
 #include "base/status.h"
 #include "config/config.h"
+#include "device/device.h"
 #include "front/front.h"
+
+#include <string.h>
 
 /* The list, with what its word stands for. */
 static rp_status take_sizes(rp_jit *f, rp_error *err) {
@@ -29,6 +32,32 @@ rp_status front_shapes_take(rp_jit *f, rp_error *err) {
     if (f->config->typed[CONFIG_ID_shapes_type])
         RP_TRY(rp_config_set(f->config, "dynamic_shapes_config.type=backed", err));
     return f->n_own_sizes ? rp_config_set(f->config, "compile_sizes=[]", err) : RP_OK;
+}
+
+/* What generates code can be measured. */
+static bool can_tune(const rp_jit *f, const rp_compilation_config *resolved) {
+    return f->n_own_sizes && rp_config_level(resolved) >= RP_LEVEL_DYNAMO_ONCE &&
+           strcmp(resolved->backend, "inductor") == 0 &&
+           strcmp(device_name(f->device), "null") != 0;
+}
+
+rp_status front_shapes_tune(rp_jit *f, const rp_compilation_config *resolved, rp_error *err) {
+    static const char list[] = "inductor_compile_config.max_autotune=true",
+                      descend[] = "inductor_compile_config.coordinate_descent_tuning=true";
+    config_autotune given;
+    if (!can_tune(f, resolved)) return RP_OK;
+    RP_TRY(config_autotune_of(f->config, &given, err));
+    RP_TRY(rp_config_clone(f->config, &f->tuned, err));
+    if (!given.list_off) RP_TRY(rp_config_set(f->tuned, list, err));
+    return given.descend_off ? RP_OK : rp_config_set(f->tuned, descend, err);
+}
+
+bool front_has_own_size(const rp_jit *f, const front_args *a) {
+    for (uint32_t i = 0; f->n_own_sizes && i < a->n_tensors; i++)
+        for (uint32_t d = 0; d < a->tensor[i]->tensor.rank; d++)
+            if (!a->tensor[i]->state && front_has_own_code(f, a->tensor[i]->tensor.dim[d]))
+                return true;
+    return false;
 }
 
 bool front_has_own_code(const rp_jit *f, int64_t size) {

@@ -1,6 +1,8 @@
 /* Settings of sizes: compile_sizes have entries of their own, dynamic_shapes_config.type says how a question is answered. */
 #include "support/jits.h"
 
+#include <stdlib.h>
+
 enum { MOST = 64 };
 
 /* asks: one question on the size. */
@@ -67,6 +69,46 @@ static void they_do_not_count_for_the_limit(void **state) {
     rp_jit_free(f);
 }
 
+/* doubled, behind a break. */
+static rp_status broken(void *user, rp_jit_call *call, const rp_value *args, rp_value *result,
+                        rp_error *err) {
+    rp_jit_break(call, "builtin: print");
+    return doubled(user, call, args, result, err);
+}
+
+/* A budget that is none is an error of who measures, and of nobody else. */
+static void listed_sizes_are_measured(void **state) {
+    static const struct {
+        const char *settings;
+        bool breaks, measures;
+    } is[] = {{"level=2 compile_sizes=16", false, true},
+              {"level=2 compile_sizes=16", true, true},
+              {"level=3 compile_sizes=16", false, true},
+              {"level=1 compile_sizes=16", false, false},
+              {"level=2 compile_sizes=16 backend=aot_eager", false, false},
+              {"level=2 compile_sizes=16 inductor_compile_config.max_autotune=false", false, true},
+              {"level=2 compile_sizes=16 inductor_compile_config.max_autotune=false "
+               "inductor_compile_config.coordinate_descent_tuning=false",
+               false, false}};
+    static const char budget[] = "REPRISE_AUTOTUNE_BUDGET";
+    (void)state;
+    char *before = getenv(budget) ? base_strdup(getenv(budget)) : NULL;
+    (void)setenv(budget, "soon", 1);
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        rp_error err = {0};
+        rp_jit *f = jit_by(jit_options(is[i].breaks ? broken : doubled), is[i].settings);
+        for (int64_t n = 8; n < 11; n++) CHECK_OK(call(f, n, 0, &err), &err);
+        rp_status st = call(f, 16, 0, &err);
+        if ((st == RP_OK) == is[i].measures) fail_msg("%s: %s", is[i].settings, err.text);
+        if (is[i].measures) assert_non_null(strstr(err.text, "REPRISE_AUTOTUNE_BUDGET=soon"));
+        err = (rp_error){0};
+        CHECK_OK(call(f, 17, 0, &err), &err);
+        rp_jit_free(f);
+    }
+    (void)(before ? setenv(budget, before, 1) : unsetenv(budget));
+    base_free(before);
+}
+
 static void a_word_without_a_list_is_refused(void **state) {
     rp_error err = {0};
     rp_jit *f = NULL;
@@ -112,6 +154,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_listed_size_has_an_entry_of_its_own),
         cmocka_unit_test(they_do_not_count_for_the_limit),
+        cmocka_unit_test(listed_sizes_are_measured),
         cmocka_unit_test(a_word_without_a_list_is_refused),
         cmocka_unit_test(types_of_dynamic_shapes_act),
     };
