@@ -7,7 +7,8 @@
 #   GAIN=1        empty: without that pair
 #   OPS=.         cases whose name matches (grep -E)
 #   WINDOW=100    milliseconds of one measurement, three runs at least
-#   PEERS=torch   empty: reprise alone
+#   PEERS=torch   empty: reprise alone; "torch openvino onnxrt": OpenVINO and ONNX Runtime behind our backends, too, in a table
+#                 of their own (REPRISE_OPENVINO and REPRISE_ONNXRUNTIME name their libraries; else scripts/peers.sh gets them)
 #   TORCH_MODE=default      of torch.compile
 #   TORCH_FREEZING=1        weights are constants that Inductor may pack, as reprise packs them
 #   TORCH_PYTHON=FILE       a python3 that has torch, instead of the one that scripts/peers.sh makes
@@ -32,7 +33,13 @@ trap 'exit 130' INT TERM
 
 say() { echo "bench: $*" >&2; }
 die() { say "$*"; exit 1; }
-wants_torch() { case " $PEERS " in *" torch "*) ;; *) return 1 ;; esac; }
+wants() { case " $PEERS " in *" $1 "*) ;; *) return 1 ;; esac; }
+wants_torch() { wants torch; }
+# library PEER VARIABLE: where its C library is, as the environment or scripts/peers.sh has it
+library() {
+    [ -n "${!2-}" ] || export "$2=$(scripts/peers.sh "$1" 2>&1 | sed -n "s/^peers: export $2=//p" | tail -n 1)"
+    [ -n "${!2}" ]
+}
 # cases: "name | title" of those that are measured
 cases() { grep -v '^#' "$list" | awk -F ' *[|] *' -v ops="$OPS" '$1 ~ ops { print $1 "|" $2 }'; }
 [ -n "$(cases)" ] || die "no case of $list matches OPS=$OPS"
@@ -54,6 +61,13 @@ start() { # NAME COMMAND...
 # shellcheck disable=SC2086
 start ours "$B/bench/ops/ops" "$list" "threads=$THREADS" $SETTINGS || exit 1
 wants_torch && start torch "$python" bench/ops/torch_peer.py "$list" "$THREADS" "$TORCH_FREEZING" "$TORCH_MODE"
+behind= # compilers of others behind our backends
+for pair in openvino:REPRISE_OPENVINO onnxrt:REPRISE_ONNXRUNTIME; do
+    peer=${pair%:*}
+    wants "$peer" || continue
+    library "$peer" "${pair#*:}" || { say "$peer: no library"; continue; }
+    start "$peer" "$B/bench/ops/ops" "$list" "threads=$THREADS" level=2 "backend=$peer" && behind+=" $peer"
+done
 if [ -n "$GAIN" ]; then
     # shellcheck disable=SC2086
     start ours1 "$B/bench/ops/ops" "$list" threads=1 $SETTINGS
@@ -67,7 +81,7 @@ turned() {
 }
 
 # ---- one case after the other ---------------------------------------------------------------------
-: >"$tmp/rows" >"$tmp/missing" >"$tmp/ratios" >"$tmp/slow_threads"
+: >"$tmp/rows" >"$tmp/missing" >"$tmp/ratios" >"$tmp/slow_threads" >"$tmp/behind" >"$tmp/not_taken"
 missing() { echo "$1: $2" >>"$tmp/missing"; }
 # compile NAME CASE: opens it; a number in compile_NAME.CASE, or the reason
 compile() {
@@ -78,8 +92,10 @@ compile() {
     *) echo "${answer#missing }" >"$tmp/why.$1.$2"; return 1 ;;
     esac
 }
+declare -A off_of # results of those behind our backends, from torch's
 same= # results of one thread and of all are the same bytes
 compare() { # CASE
+    local p
     ask ours "dump $tmp/out" >/dev/null
     off=- same=-
     opened torch && have "compile_torch.$1" && off=$(ask torch "check $tmp/out")
@@ -89,6 +105,13 @@ compare() { # CASE
         same=yes
         cmp -s "$tmp/out" "$tmp/out1" || same=NO
     fi
+    for p in $behind; do
+        off_of[$p]=-
+        have "compile_$p.$1" || continue
+        ask "$p" "dump $tmp/out" >/dev/null
+        opened torch && have "compile_torch.$1" && off_of[$p]=$(ask torch "check $tmp/out")
+        off_of[$p]=${off_of[$p]#off }
+    done
     rm -f "$tmp/out" "$tmp/out1"
 }
 bad=
@@ -110,19 +133,33 @@ measure_case() { # CASE TITLE
     done
     for p in $ready; do ask "$p" close >/dev/null; done
     table_row "$1" "$2"
+    [ -z "$behind" ] || behind_row "$1" "$2"
 }
 spread() { have "$1" && printf '%.4g (%.4g - %.4g)' "$(median "$1")" "$(stat "$1" min)" "$(stat "$1" max)" || printf -; }
 quotient() { have "$1" && have "$2" && calc %.3f "$(median "$1") / $(median "$2")"; }
+judge() { # WHAT OFF
+    case $2 in - | [0-9]*e-0[4-9] | [0-9]*e-[1-9][0-9] | 0.0e+00) ;; *) bad+="$1: off by $2"$'\n' ;; esac
+}
 table_row() { # CASE TITLE
     local r g gt
     r=$(quotient "torch.$1" "ours.$1") g=$(quotient "ours1.$1" "ours.$1") gt=$(quotient "torch1.$1" "torch.$1")
     [ -n "$r" ] && echo "$r $2" >>"$tmp/ratios"
     [ -n "$g" ] && [ -n "$gt" ] && awk "BEGIN { exit !($gt >= 1.5 && $g < 1.5) }" && echo "$2 ($g, torch $gt)" >>"$tmp/slow_threads"
-    case $off in - | [0-9]*e-0[4-9] | [0-9]*e-[1-9][0-9] | 0.0e+00) ;; *) bad+="$2: off by $off"$'\n' ;; esac
+    judge "$2" "$off"
     [ "$same" = NO ] && bad+="$2: one thread gives other bits"$'\n'
     echo "| $2 | $(spread "ours.$1") | $(spread "torch.$1") | ${r:--} | ${g:--} | ${gt:--} | $off | $(
         have "compile_ours.$1" && calc %.2f "$(median "compile_ours.$1")") | $(
         have "compile_torch.$1" && calc %.2f "$(median "compile_torch.$1")") |" >>"$tmp/rows"
+}
+behind_row() { # CASE TITLE
+    local p row="| $2 | $(spread "ours.$1")"
+    for p in $behind; do
+        row+=" | $(spread "$p.$1") | $(quotient "$p.$1" "ours.$1" | grep . || echo -) | ${off_of[$p]} | $(
+            have "compile_$p.$1" && calc %.2f "$(median "compile_$p.$1")")"
+        judge "$2 by $p" "${off_of[$p]}"
+        have "$p.$1" || echo "$2, $p: $(cat "$tmp/why.$p.$1")" >>"$tmp/not_taken"
+    done
+    echo "$row |" >>"$tmp/behind"
 }
 while IFS='|' read -r name title; do
     say "$title"
@@ -136,6 +173,24 @@ claim() { # WHAT VALUE FLOOR GOAL
         word = hi != "" && v >= hi ? "goal reached" : v < lo ? "below the floor" : hi == "" ? "floor reached" : "floor reached, goal not"
         printf "| %s | %.3g x | %s x | %s | %s |\n", what, v, lo, hi == "" ? "-" : hi " x", word
     }'
+}
+behind_table() {
+    local p head="| case | reprise" rule="|---|---:"
+    for p in $behind; do
+        head+=" | $p | $p / reprise | off | compile s"
+        rule+="|---:|---:|---:|---:"
+    done
+    echo "Behind our backends (docs/backends.md). There weights are inputs, which a library cannot pack ahead; reprise's are those of the table above:"
+    echo
+    echo "$head |"
+    echo "$rule|"
+    cat "$tmp/behind"
+    echo
+    [ -s "$tmp/not_taken" ] || return 0
+    echo "Not taken:"
+    echo
+    sed 's/^/- /' "$tmp/not_taken"
+    echo
 }
 table() {
     echo "# Functions of others on $(cpu_model)"
@@ -159,6 +214,7 @@ table() {
         sed 's/^/- /' "$tmp/missing"
         echo
     fi
+    [ -z "$behind" ] || behind_table
     [ -s "$tmp/ratios" ] || return 0
     echo "| claim | measured | floor | goal | |"
     echo "|---|---:|---:|---:|---|"

@@ -7,7 +7,9 @@
  *   dump FILE    the results of the last run, one after the other, as they lie in memory
  *   close        frees the case
  *
- * Usage: ops CASES.LIST [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given) */
+ * Usage: ops CASES.LIST [KEY=VALUE ...]   (settings of `reprise help config`; -O2 unless level is given)
+ * A backend of others (docs/backends.md) takes graphs without params, so weights are inputs then; a case that it does not take
+ * is missing, with its reason. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,7 @@ typedef struct session {
     const char *list;
     char **settings;
     int n_settings;
+    bool foreign; /* a backend of others compiles */
     rp_compiled *compiled;
     operand in[MAX_OPERANDS];
     uint32_t n_in, n_inputs, n_out;
@@ -119,6 +122,7 @@ static bool read_operands(session *s, const char *name) {
         o->buffer.data = allocated(bytes(&o->buffer));
         if (!o->buffer.data) return false;
         fill(o, s->n_in++);
+        if (s->foreign) o->weight = false;
         if (!o->weight) s->inputs[s->n_inputs++] = o->buffer;
     }
     return s->n_in > 0;
@@ -130,7 +134,10 @@ static void close_case(session *s) {
     rp_compiled_free(s->compiled);
     for (uint32_t i = 0; i < s->n_in; i++) free(s->in[i].buffer.data);
     for (uint32_t i = 0; i < s->n_out; i++) free(s->out[i].data);
-    *s = (session){.list = s->list, .settings = s->settings, .n_settings = s->n_settings};
+    *s = (session){.list = s->list,
+                   .settings = s->settings,
+                   .n_settings = s->n_settings,
+                   .foreign = s->foreign};
 }
 
 static rp_status trace(session *s, const bench_case *c, rp_graph *g, rp_error *err) {
@@ -158,6 +165,15 @@ static rp_status run(session *s, rp_error *err) {
     return rp_compiled_run(s->compiled, s->inputs, s->n_inputs, s->out, s->n_out, err);
 }
 
+/* What the library compiled in its place is no measurement of a backend. */
+static rp_status check_backend(const session *s, rp_error *err) {
+    rp_compiled_info info = RP_COMPILED_INFO_INIT;
+    rp_status st = rp_compiled_get_info(s->compiled, &info, err);
+    if (st != RP_OK || !info.reason) return st;
+    (void)snprintf(err->text, sizeof err->text, "%s", info.reason);
+    return RP_UNSUPPORTED;
+}
+
 static rp_status compile(session *s, const bench_case *c, rp_error *err) {
     rp_graph *g = rp_graph_new(c->name);
     rp_compilation_config *cfg = rp_config_new();
@@ -167,6 +183,7 @@ static rp_status compile(session *s, const bench_case *c, rp_error *err) {
     if (st == RP_OK) st = rp_config_apply_default_olevel(cfg, 2, err);
     if (st == RP_OK) st = trace(s, c, g, err);
     if (st == RP_OK) st = rp_compile(g, cfg, &s->compiled, err);
+    if (st == RP_OK) st = check_backend(s, err);
     for (uint32_t i = 0; i < s->n_in && st == RP_OK; i++)
         if (s->in[i].weight)
             st = rp_compiled_bind(s->compiled, s->in[i].name, s->in[i].buffer.data, err);
@@ -248,6 +265,15 @@ static void answer(session *s, const char *line) {
     close_case(s);
 }
 
+/* Whether one of the settings names a compiler that is not the library's. */
+static bool names_other(char **setting, int n) {
+    bool other = false;
+    for (int i = 0; i < n; i++)
+        if (strncmp(setting[i], "backend=", 8) == 0)
+            other = strcmp(setting[i] + 8, "inductor") != 0 && strcmp(setting[i] + 8, "eager") != 0;
+    return other;
+}
+
 int main(int argc, char **argv) {
     session s = {0};
     char line[MAX_LINE];
@@ -258,6 +284,7 @@ int main(int argc, char **argv) {
     s.list = argv[1];
     s.settings = argv + 2;
     s.n_settings = argc - 2;
+    s.foreign = names_other(s.settings, s.n_settings);
     printf("ready %s\n", rp_version());
     (void)fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
