@@ -48,9 +48,10 @@ static void log_guards(rp_jit *f, const front_entry *e) {
     base_buf b;
     if (!base_log_on(RP_LOG_CH_GUARDS, false)) return;
     base_buf_init(&b, 0);
-    base_buf_printf(&b, "[%u/%u] GUARDS:\n", f->id, e->number);
+    bool tree = base_log_on(RP_LOG_CH_GUARDS, true);
+    base_buf_printf(&b, "[%u/%u] %s:\n", f->id, e->number, tree ? "TREE_GUARD_MANAGER" : "GUARDS");
     (void)pthread_mutex_lock(&f->lock);
-    front_guards_print(&e->guards, &b);
+    (tree ? front_guards_tree : front_guards_print)(&e->guards, &b);
     (void)pthread_mutex_unlock(&f->lock);
     if (!b.failed) base_log_ch(RP_LOG_CH_GUARDS, false, "%s", b.data);
     base_buf_done(&b);

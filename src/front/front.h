@@ -43,6 +43,8 @@ bool front_guards_hold(front_guards *g, const front_args *a);
  * which word of the call it is about, UINT32_MAX for several. Nothing when all hold. */
 uint32_t front_guards_why(front_guards *g, const front_args *a, base_buf *out);
 void front_guards_print(const front_guards *g, base_buf *out);
+/* The same as torch's TREE_GUARD_MANAGER: a value's guards below that of what it is an item of. */
+void front_guards_tree(const front_guards *g, base_buf *out);
 
 /* --- entries ---------------------------------------------------------------------------------- */
 

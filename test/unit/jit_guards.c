@@ -167,7 +167,33 @@ static void guards_are_told_whole(void **state) {
     rp_jit *f = jit_at(second_of, 2, RP_DYNAMIC_AUTO, NULL);
     (void)state;
     CHECK_OK(rp_jit_mark_dynamic(f, "L[1]", 0, 2, 64, &err), &err);
+    base_buf heard;
+    heard_start(&heard, "+guards");
     rp_output_free(jit_ok(f, &args));
+    CHECK_HEARD(
+        &heard,
+        " TREE_GUARD_MANAGER:\n"
+        "[guards] +- RootGuardManager\n"
+        "[guards] | +- GuardManager: source=L\n"
+        "[guards] | | +- LENGTH_CHECK: len(L) == 6\n"
+        "[guards] | | +- GuardManager: source=L[0], accessed_by=TupleGetItemGuardAccessor(0)\n"
+        "[guards] | | | +- DICT_LENGTH: len(L[0]) == 2\n"
+        "[guards] | | | +- GuardManager: source=L[0]['t'], "
+        "accessed_by=DictGetItemGuardAccessor('t')\n"
+        "[guards] | | | | +- TENSOR_MATCH: check_tensor(L[0]['t'], Tensor, f32, size=[2, 2])\n"
+        "[guards] | | | +- GuardManager: source=L[0]['n'], "
+        "accessed_by=DictGetItemGuardAccessor('n')\n"
+        "[guards] | | | | +- EQUALS_MATCH: L[0]['n'] == None\n"
+        "[guards] | | +- GuardManager: source=L[1], accessed_by=TupleGetItemGuardAccessor(1)\n"
+        "[guards] | | | +- TENSOR_MATCH: check_tensor(L[1], Tensor, f32, size=[None])\n"
+        "[guards] | | +- GuardManager: source=L[2], accessed_by=TupleGetItemGuardAccessor(2)\n"
+        "[guards] | | | +- LENGTH_CHECK: len(L[2]) == 2\n"
+        "[guards] | | | +- GuardManager: source=L[2][0], "
+        "accessed_by=ListGetItemGuardAccessor(0)\n"
+        "[guards] | | | | +- EQUALS_MATCH: L[2][0] == True\n");
+    CHECK_HEARD(&heard, "[guards] | | | +- EQUALS_MATCH: L[5] == 0.5\n"
+                        "[guards] | +- LAMBDA_GUARD: 2 <= L[1].size()[0] <= 64\n");
+    heard_done(&heard);
     CHECK_OK(rp_jit_guards_text(f, &text, &err), &err);
     (void)snprintf(want, sizeof want, "%.*s%s", (int)strcspn(text, " "), text,
                    " GUARDS:\n"
