@@ -121,16 +121,49 @@ static void want(run *r) {
     if (s.rank == 2) push(r, rp_add(a, rp_transpose(rp_transpose(a, 0, 1), 0, 1)));
 }
 
+static void (*const step[])(run *) = {ask, ask, add, group, cut, reduce, join, want};
+
+/* The same kinds of steps, on the arguments of a body: their questions are the function's. */
+static void inside(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out, uint32_t n_out,
+                   void *user) {
+    const run *around = user;
+    run r = {.p = around->p, .seed = around->seed};
+    (void)g, (void)n_out;
+    for (uint32_t i = 0; i < n_in; i++) push(&r, in[i]);
+    for (int i = 0; i < 3; i++) step[next(&r.seed) % 8](&r);
+    out[0] = r.t[r.n - 1];
+}
+
+static void inside_negated(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                           uint32_t n_out, void *user) {
+    inside(g, in, n_in, out, n_out, user);
+    out[0] = rp_neg(out[0]);
+}
+
+static void body(run *r) {
+    rp_tensor in[] = {pick(r), pick(r)}, sum = in[0], y;
+    bool branches = next(&r->seed) % 2;
+    while (rp_tensor_shape(sum).rank) sum = rp_sum(sum, 0, false);
+    rp_tensor positive = rp_gt(sum, rp_mul_scalar(sum, 0));
+    if (branches)
+        rp_cond(positive, inside, inside_negated, r, in, 2, &y, 1);
+    else
+        rp_call_graph(sum.graph, inside, r, in, 2, &y, 1);
+    push(r, y);
+}
+
 static rp_status random_function(void *user, rp_jit_call *call, const rp_value *args,
                                  rp_value *result, rp_error *err) {
-    static void (*const step[])(run *) = {ask, ask, add, group, cut, reduce, join, want};
     static rp_value out[MOST + 1];
     program *p = user;
     run r = {.p = p, .seed = p->seed};
     (void)err;
     p->path = 1;
     for (uint32_t i = 0; i < args->n; i++) push(&r, rp_jit_tensor(call, &args->item[i]));
-    for (int i = 0; i < STEPS; i++) step[next(&r.seed) % 8](&r);
+    for (int i = 0; i < STEPS; i++) {
+        uint32_t which = next(&r.seed) % 9;
+        (which < 8 ? step[which] : body)(&r);
+    }
     for (uint32_t i = 0; i < r.n; i++) out[i] = rp_jit_value(call, r.t[i]);
     out[r.n] = rp_value_int((int64_t)p->path);
     *result = rp_value_tuple(out, r.n + 1);
