@@ -13,6 +13,7 @@ typedef struct lower_tensor_part {
     const lower_rotary *rotary; /* its epilogue; NULL: that of s */
     int64_t columns;            /* of each of its matrices */
     int64_t units, first_unit, first_tile;
+    uint32_t slot; /* of the argument that gets its result, where it touches no other memory */
 } lower_tensor_part;
 
 typedef struct lower_tensor_parts {

@@ -19,10 +19,15 @@ static void forget_kernel(lowerer *L) {
 
 /* --- elements ---------------------------------------------------------------------- */
 
-static bool touches_one(const kir_func *f) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < f->n_bufs; i++) n += f->bufs[i].space == KIR_ARG;
-    return n == 1;
+/* The only memory that f touches; NULL: there is more. */
+static const kir_buf *only_touched(const kir_func *f) {
+    const kir_buf *only = NULL;
+    for (uint32_t i = 0; i < f->n_bufs; i++) {
+        if (f->bufs[i].space != KIR_ARG) continue;
+        if (only) return NULL;
+        only = &f->bufs[i];
+    }
+    return only;
 }
 
 rp_status lower_tensor_find_direct(lowerer *L, const pass_group *gr, group *g) {
@@ -32,19 +37,29 @@ rp_status lower_tensor_find_direct(lowerer *L, const pass_group *gr, group *g) {
     for (uint32_t i = 0; i < g->n_parts && g->direct && !g->rotary; i++) {
         rp_status st = lower_epilogue_build(L, g->parts[i].s, "epilogue", 1);
         g->direct = st == RP_OK && gen_is_elementwise(K);
-        g->alone = g->alone && g->direct && touches_one(K);
+        g->alone = g->alone && g->direct && only_touched(K) && !only_touched(K)->offset;
         forget_kernel(L);
         RP_TRY(st);
     }
     return RP_OK;
 }
 
-/* Which of the sums every sigmoid is of, where nothing else of the segment has steps that are fewer near zero; -1: there is none. */
+/* Whether another node of the segment takes what n has rounded to bf16. */
+static bool is_used_rounded(const lowerer *L, const pass_segment *s, const ir_node *n) {
+    for (uint32_t i = 0; i < n->n_in; i++)
+        for (uint32_t j = 0; j < s->n_nodes; j++)
+            if (n->in[i] == s->nodes[j] && ir_node_at(L->g, n->in[i])->dtype == RP_DTYPE_BF16)
+                return true;
+    return false;
+}
+
+/* Which of the sums every sigmoid is of, where rk_near changes nothing else of the segment; -1: there is none. */
 static int sigmoid_of(const lowerer *L, const pass_segment *s) {
     int of = -1;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         const ir_node *n = ir_node_at(L->g, s->nodes[i]);
         const char *expr = ir_op_table(n->op)->expr;
+        if (is_used_rounded(L, s, n)) return -1;
         if (!expr || (!strstr(expr, "rp_exp") && !strstr(expr, "rp_over"))) continue;
         int m = 0;
         while (m < (int)s->n_mats && n->in[0] != s->mats[m]) m++;
@@ -93,13 +108,14 @@ static rp_status put_near_element(lowerer *L, const part *p, const char *frag) {
 }
 
 /* FRAG_ask and FRAG of one thread, and FRAG_put, which has what they keep. s: the element's sums. */
-static rp_status put_element(lowerer *L, const part *p, const char *frag, uint32_t *n_asked) {
+static rp_status put_element(lowerer *L, part *p, const char *frag, uint32_t *n_asked) {
     if (p->rotary) {
         *n_asked = LOWER_ROTARY_ASKED;
         return lower_rotary_text(L, p->rotary, frag, p->columns);
     }
     uint32_t n = 0;
     rp_status st = lower_epilogue_build(L, p->s, frag, 1);
+    if (st == RP_OK && only_touched(K)) p->slot = only_touched(K)->slot;
     if (st == RP_OK) st = lower_render_element(L, &n);
     if (n > *n_asked) *n_asked = n;
     if (st == RP_OK) put_element_put(L, p, frag, "", "");
@@ -151,6 +167,32 @@ static void put_element_choice(lowerer *L, const group *g, const char *name, con
         base_buf_puts(b, "        }\n");
     }
     base_buf_puts(b, "    }\n");
+}
+
+/* Whether elements of two matrices go to tiles, so that rk_tile_results can place them. */
+static bool is_tiled(const lowerer *L, const group *g) {
+    return g->to && has_near(L, g) && g->parts[0].s->n_mats == 2;
+}
+
+/* An element as it is stored: its fragment with the one address that it touches on the stack. */
+static void put_value(lowerer *L, const group *g, const char *name, const char *near) {
+    base_buf_printf(&L->source,
+                    "    RP_INLINE rp_u16 value%s(const float *s)\n    {\n        rp_u16 v;\n"
+                    "        char *arg[%u];\n        arg[%u] = (char *)&v;\n"
+                    "        %s_e0_put%s(arg, (const long long *)0, 0, 0, s, (const float *)0);\n"
+                    "        return v;\n    }\n",
+                    near, g->parts[0].slot + 1, g->parts[0].slot, name, near);
+}
+
+static void put_tiled(lowerer *L, const group *g, const char *name) {
+    base_buf *b = &L->source;
+    base_buf_printf(b,
+                    "    enum { ACROSS = %" PRId64 " };\n"
+                    "    RP_INLINE rk_tiles tiles(const long long *dim) { return %s_tiles(dim); }\n"
+                    "    RP_INLINE char *result(char *const *arg) { return arg[%u]; }\n",
+                    g->parts[0].columns, name, g->parts[0].slot);
+    put_value(L, g, name, "");
+    put_value(L, g, name, "_near");
 }
 
 /* For each part what its pairs ask for and become, so that a job, which is of one part, chooses once. */
@@ -269,9 +311,9 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
     if (g->to) RP_TRY(lower_arranged_text(L, g->to, name, gr->rows));
     base_buf_printf(b,
                     "struct %s_units : %s {\n    enum { N = %" PRId64 ", COLUMNS = %" PRId64
-                    ", MATS = %u, ASKED = %u, PAIRS = %d, PERIOD = %" PRId64 " };\n",
+                    ", MATS = %u, ASKED = %u, PAIRS = %d, PERIOD = %" PRId64 ", TILED = %d };\n",
                     name, g->direct ? "rk_by_elements" : "rk_by_rows", g->units, g->columns,
-                    most_mats(g), n_asked, g->rotary, period(g));
+                    most_mats(g), n_asked, g->rotary, period(g), g->direct && is_tiled(L, g));
     put_places(L, g);
     if (g->direct) {
         put_element_choice(L, g, name, "ask");
@@ -284,6 +326,7 @@ rp_status lower_tensor_units(lowerer *L, const pass_group *gr, group *g, const c
                             sigmoid_of(L, g->parts[0].s));
             put_element_choice(L, g, name, "put_near");
         }
+        if (is_tiled(L, g)) put_tiled(L, g, name);
     } else {
         put_row_choice(L, g, name);
     }

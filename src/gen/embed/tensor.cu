@@ -108,6 +108,14 @@ RP_INLINE rp_u32 rk_pack(float lo, float hi)
     return two;
 }
 
+/* A matrix of 8x8, of which lane 4 g + t has elements 2 t, 2 t + 1 of row g: those of column g. */
+RP_INLINE rp_u32 rk_turned(rp_u32 two)
+{
+    rp_u32 v;
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(v) : "r"(two));
+    return v;
+}
+
 RP_INLINE float rk_exp2(float x)
 {
     float y;
@@ -198,9 +206,14 @@ struct rk_by_rows : rk_far {
     RP_INLINE void ask(char *const *, const long long *, int, long long, int, float *) {}
     RP_INLINE void put(char *const *, const long long *, int, long long, int, const float *, const float *, int = 0) {}
 };
-/* In whose scope a sigmoid of |x| < 80 has fewer steps, and the same bits: nothing overflows, nothing is subnormal. */
+/* In whose scope a sigmoid of |x| < 80 has fewer steps, and the same bits: nothing overflows, nothing is subnormal. What is rounded to bf16 there is a result of
+ * arithmetic, whose NaN is the one that a conversion gives, and is stored as it is: that rounds it. */
 struct rk_near {
-    RP_INLINE bool is(float x) { return rp_fabsf(x) < 80.0f; }
+    RP_INLINE bool is(float x) { return fabsf(x) < 80.0f; }
+#ifndef RK_EMULATED
+    RP_INLINE float rp_round_bf16(float x) { return x; }
+    RP_INLINE rp_u16 rk_f32_to_bf16(float x) { return (rp_u16)rk_pack(x, 0.0f); }
+#endif
     RP_INLINE float rp_expf(float x) { return rp_exp_near(x); }
     RP_INLINE float rp_over(float x)
     {

@@ -105,13 +105,112 @@ struct rk_pingpong_part {
 #endif
 };
 
+/* Results that go to tiles for the product behind (P::TILED), whose 8 columns of 8 rows are one behind the other. Elements are computed where their sums are, 16 rows of
+ * 16 columns at a time; four lanes then have a row's 8 columns. Sums stay in registers, which are not counted by a loop: those of the 16 rows go through a lane's own room. */
+template <class P, class S>
+struct rk_tile_results {
+    enum { HIGH = 16, ROW = 20, FLOATS = 32 * ROW, N = 1, EACH = 4 /* elements at once: registers have room for no more */ };
+    const rk_job &job;
+    long long row0;
+    int rows;
+    float *room;
+
+    RP_INLINE_MEMBER void start(char *const *, const long long *, float (*)[P::ASKED]) const {}
+    RP_INLINE_MEMBER float *own() const { return room + threadIdx.x % 32 * ROW; }
+
+    RP_INLINE_MEMBER void stage(const S &part, int piece) const
+    {
+#pragma unroll
+        for (int p = 0; p < S::ROWS / HIGH; p++) {
+            if (p != piece) continue;
+#pragma unroll
+            for (int i = 0; i < 16; i += 4) {
+                const float *d = part.set(i / 8) + 8 * p + i % 8;
+                const int4 four = {(int)__float_as_uint(d[0]), (int)__float_as_uint(d[1]), (int)__float_as_uint(d[2]), (int)__float_as_uint(d[3])};
+                *(int4 *)(own() + i) = four;
+            }
+        }
+    }
+
+    /* From the i-th of the piece on: columns g or g + 8 of rows 2 t and 2 t + 1; v: rows g, columns 2 t and 2 t + 1. */
+    RP_INLINE_MEMBER void some(int i, rp_u32 *v) const
+    {
+        float s[EACH][2];
+        rp_u16 one[EACH];
+        bool near = true;
+#pragma unroll
+        for (int m = 0; m < 2; m++) {
+            const int4 four = *(const int4 *)(own() + m * 8 + i);
+            s[0][m] = __int_as_float(four.x);
+            s[1][m] = __int_as_float(four.y);
+            s[2][m] = __int_as_float(four.z);
+            s[3][m] = __int_as_float(four.w);
+        }
+#pragma unroll
+        for (int j = 0; j < EACH; j++) near = near && P::near(s[j]);
+        if (near) {
+#pragma unroll
+            for (int j = 0; j < EACH; j++) one[j] = P::value_near(s[j]);
+        } else { /* seldom: little code, and no array that is indexed */
+#pragma unroll 1
+            for (int j = 0; j < EACH; j++) {
+                float mine[2] = {s[0][0], s[0][1]};
+#pragma unroll
+                for (int k = 1; k < EACH; k++)
+                    if (k == j) mine[0] = s[k][0], mine[1] = s[k][1];
+                const rp_u16 made = P::value(mine);
+#pragma unroll
+                for (int k = 0; k < EACH; k++)
+                    if (k == j) one[k] = made;
+            }
+        }
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < EACH / 2; j++) v[j] = rk_turned(one[2 * j] | (rp_u32)one[2 * j + 1] << 16);
+    }
+
+    RP_INLINE_MEMBER void run(char *const *arg, const long long *dim, const S &part, float (*)[P::ASKED]) const
+    {
+        const rk_tiles tiles = P::tiles(dim); /* of several rows: so many are never one behind the other */
+        const int lane = threadIdx.x % 32, unit = S::tile(0) / 2, column = (job.unit + unit) * P::COLUMNS + S::tile(0) % 2 * 16;
+        const int pieces = (rows < S::ROWS ? rows + HIGH - 1 : S::ROWS) / HIGH, across = tiles.high * 16;
+        char *const base = P::result(arg) + (long long)(column / 8) * across + lane * 4;
+        if (unit >= job.n_units || column >= P::ACROSS) return;
+#pragma unroll 1
+        for (int piece = 0; piece < pieces; piece++) {
+            stage(part, piece);
+            const long long row = row0 + piece * HIGH;
+            const rp_u32 in = rk_in_tile(row, tiles);
+            char *const to = base + (row - in) * (P::ACROSS * 2) + in * 16;
+#pragma unroll
+            for (int i = 0; i < 8; i += EACH) {
+                rp_u32 v[EACH / 2];
+                some(i, v);
+                if (piece * HIGH + i * 2 + lane / 4 >= rows) continue;
+                *(rp_u32 *)(to + i * 32) = v[0];
+                *(rp_u32 *)(to + i * 32 + across) = v[1];
+            }
+        }
+    }
+};
+
+/* What a warp does with its sums of a job. */
+template <class P, class S, bool TILED = P::TILED>
+struct rk_results_in_turn {
+    typedef typename rk_results_of_warp<P, S>::type type;
+};
+template <class P, class S>
+struct rk_results_in_turn<P, S, true> {
+    typedef rk_tile_results<P, S> type;
+};
+
 /* Every second job of the block. */
 template <class P>
 RP_FN void rk_pingpong_jobs(char *const *arg, const long long *dim, const rk_share &s, rp_u32 ring, rp_u32 full, rp_u32 empty, long long rows)
 {
     typedef typename P::tile T;
     typedef rk_pingpong_part<T> sums;
-    typedef typename rk_results_of_warp<P, sums>::type results;
+    typedef typename rk_results_in_turn<P, sums>::type results;
     static_assert(results::FLOATS * 4 <= T::ROOM, "room of a warp");
     const int group = threadIdx.x / T::GROUP;
     const rp_u32 turns = ring + T::TURNS, own = turns + 8 * group, other = turns + 8 * (1 - group);

@@ -272,6 +272,13 @@ static inline void rk_matrix_4_turned(unsigned *v, unsigned at) {
     emu_matrices(v, at, 4, true);
 }
 
+static inline unsigned rk_turned(unsigned two) {
+    const unsigned g = emu->thread.x % 32 / 4, t = emu->thread.x % 4;
+    const emu_words &all = emu_share(&two, 1);
+    const unsigned lo = all[8 * t + g / 2][0], hi = all[8 * t + 4 + g / 2][0];
+    return g % 2 ? lo >> 16 | (hi & 0xffff0000u) : (lo & 0xffffu) | hi << 16;
+}
+
 static inline float emu_bf16(unsigned two, int high) {
     return __uint_as_float(high ? two & 0xffff0000u : two << 16);
 }
