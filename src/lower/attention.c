@@ -222,7 +222,7 @@ static void put_kernel(lowerer *L, const lower_cuda_attention *a, const lower_al
     if (is_prefill(a, c)) {
         base_buf_printf(
             b,
-            "    A::start(r);\n"
+            "    A::start();\n"
             "    rk_wait();\n"
             "    A::run(r, (const float *)arg[0], (const A::element *)arg[1], (const A::element "
             "*)arg[2], (const rp_i32 *)arg[3], (const rp_i32 *)arg[4], (const rp_i32 *)arg[5], "
@@ -262,7 +262,8 @@ static lower_alt alt_of(const lower_cuda_attention *a, const row_class *c) {
     }
     if (is_prefill(a, c)) {
         alt.threads = PREFILL_THREADS;
-        alt.scratch = PREFILL_STAGES * (2 * PREFILL_KEYS * r->head_dim * 2 + 4 * 8);
+        alt.per_sm = 1; /* which goes from item to item */
+        alt.scratch = PREFILL_STAGES * (2 * PREFILL_KEYS * r->head_dim * 2 + 4 * 8) + 2 * 8;
     }
     return alt;
 }

@@ -3,7 +3,8 @@
  *
  * A group of four warps copies tiles of keys and values from the blocks of the cache to two rings in shared memory, and leaves its registers to two others,
  * which have 64 rows each with their queries as operands in registers (as FlashAttention-3 does it: Shah et al., 2024). The scores of a tile and the values of
- * the tile before are multiplied together; meanwhile the other group makes weights of its scores. */
+ * the tile before are multiplied together; meanwhile the other group makes weights of its scores. A block takes one item after the other, and those who copy are up
+ * to two tiles ahead, in the next item too. */
 template <int HEADS, int KV_HEADS, int HD, int BLOCK, int SPREAD>
 struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
     typedef rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> runs;
@@ -19,11 +20,13 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
         pieces = HD / 8,   /* of 16 bytes, of a position */
         TILE = KEYS * HD * 2,
         BARS = 2 * STAGES * TILE,
-        bytes = BARS + 4 * STAGES * 8
+        TURNS = BARS + 4 * STAGES * 8, /* a barrier a group */
+        bytes = TURNS + 2 * 8
     };
     static_assert((HD == 64 || HD == 128) && cells % COPIERS == 0, "what wgmma reads");
+    typedef typename runs::tile tile;
     struct room : runs::room {
-        int used; /* tiles that went through a ring */
+        tile copied; /* what copiers are at, who may be an item ahead */
     };
     /* Of rows g and g + 8 of 16: positions that count, the result so far, queries. s: scores, then weights; [4 j + e]: row g + e / 2 * 8, key 8 j + 2 t + e % 2. */
     struct state {
@@ -53,16 +56,16 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
     RP_INLINE rp_u32 place(int position, int c) { return c / 8 * (KEYS * 128) + position * 128 + ((c ^ position) & 7) * 16; }
 
     /* Once, before the first item. */
-    RP_INLINE void start(room &r)
+    RP_INLINE void start()
     {
         if (threadIdx.x) return;
-        r.used = 0;
         for (int i = 0; i < STAGES; i++) {
             rk_barrier_init(keys().full(i), N - WORKERS);
             rk_barrier_init(values().full(i), N - WORKERS);
             rk_barrier_init(keys().empty(i), WORKERS / 32);
             rk_barrier_init(values().empty(i), WORKERS / 32);
         }
+        for (int i = 0; i < 2; i++) rk_barrier_init(rk_shared(rk_dynamic) + TURNS + 8 * i, WORKERS / 64); /* warps of a group */
         rk_barriers_visible();
     }
 
@@ -143,11 +146,19 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
         rk_copies_visible();
         rk_wgmma_begin();
     }
-    RP_INLINE void wait(state &w)
+    /* Scores are there; values that were asked for behind them may be under way. */
+    RP_INLINE void wait_scores(state &w, bool gathers)
     {
-        rk_wgmma_wait<0>();
+        if (gathers)
+            rk_wgmma_wait<1>();
+        else
+            rk_wgmma_wait<0>();
 #pragma unroll
         for (int i = 0; i < KEYS / 2; i++) rk_is_there(w.s[i]);
+    }
+    RP_INLINE void wait_values(state &w)
+    {
+        rk_wgmma_wait<0>();
 #pragma unroll
         for (int i = 0; i < HD / 2; i++) rk_is_there(w.o[i]);
     }
@@ -183,11 +194,15 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
                 rk_mma(w.o + 8 * d + 4, w.p[j], b + 2);
             }
     }
-    RP_INLINE void wait(state &) {}
+    RP_INLINE void wait_scores(state &, bool) {}
+    RP_INLINE void wait_values(state &) {}
 #endif
 
+    /* Queries of a thread, on their way from memory. */
+    typedef rk_few<float, 2> queries[2][HD / 8];
+
     /* Rows from `of` on. */
-    RP_INLINE void load(state &w, const room &r, const float *q, long long row0, int of, int first, int end, int head, float scale)
+    RP_INLINE void ask(queries &x, const float *q, long long row0, int of, int first, int end, int head)
     {
         const int mine = of + rk_lane() / 4, d0 = rk_lane() % 4 * 2;
 #pragma unroll
@@ -195,17 +210,25 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
             const int at = mine + 8 * i;
             const bool has = at >= first && at < end;
             const rk_few<float, 2> *from = (const rk_few<float, 2> *)(q + ((row0 + at) * HEADS + head) * HD + d0);
-            w.n[i] = has ? r.pos[at] + 1 : 0;
+#pragma unroll
+            for (int d = 0; d < HD / 8; d++) {
+                const rk_few<float, 2> none = {{0.0f, 0.0f}};
+                x[i][d] = none;
+                if (has) x[i][d] = from[d * 4];
+            }
+        }
+    }
+
+    RP_INLINE void load(state &w, const tile &r, const queries &x, int of, int first, int end, float scale)
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int at = of + rk_lane() / 4 + 8 * i;
+            w.n[i] = at >= first && at < end ? r.pos[at] + 1 : 0;
             w.top[i] = -RP_INF;
             w.sum[i] = 0.0f;
 #pragma unroll
-            for (int d = 0; d < HD / 16; d++)
-#pragma unroll
-                for (int h = 0; h < 2; h++) {
-                    rk_few<float, 2> x = {{0.0f, 0.0f}};
-                    if (has) x = from[d * 8 + h * 4];
-                    w.q[d][i + 2 * h] = rk_pack(x.one[0] * scale, x.one[1] * scale);
-                }
+            for (int d = 0; d < HD / 8; d++) w.q[d / 2][i + d % 2 * 2] = rk_pack(x[i][d].one[0] * scale, x[i][d].one[1] * scale);
         }
 #pragma unroll
         for (int i = 0; i < HD / 2; i++) w.o[i] = 0.0f;
@@ -223,14 +246,21 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
     /* Scores become weights; by: what was summed before counts. */
     RP_INLINE void weigh(state &w)
     {
+        float most[2][4]; /* of every fourth score: four chains */
+#pragma unroll
+        for (int i = 0; i < 8; i++) most[i % 2][i / 2] = w.s[i / 2 * 4 + i % 2 * 2];
+#pragma unroll
+        for (int i = 0; i < KEYS / 2; i++) most[i / 2 % 2][i / 4 % 4] = fmaxf(most[i / 2 % 2][i / 4 % 4], w.s[i]);
+#pragma unroll
+        for (int r = 0; r < 2; r++) most[r][0] = fmaxf(fmaxf(fmaxf(most[r][0], most[r][1]), fmaxf(most[r][2], most[r][3])), w.top[r]);
+#pragma unroll
+        for (int r = 0; r < 2; r++) most[r][0] = fmaxf(most[r][0], __shfl_xor_sync(RK_WARP, most[r][0], 1));
+#pragma unroll
+        for (int r = 0; r < 2; r++) most[r][0] = fmaxf(most[r][0], __shfl_xor_sync(RK_WARP, most[r][0], 2));
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            float top = w.top[r], sum[2] = {0.0f, 0.0f};
-#pragma unroll
-            for (int i = 0; i < KEYS / 2; i++)
-                if (i / 2 % 2 == r) top = fmaxf(top, w.s[i]);
-            top = fmaxf(top, __shfl_xor_sync(RK_WARP, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(RK_WARP, top, 2));
+            const float top = most[r][0];
+            float sum[2] = {0.0f, 0.0f};
             const float base = top == -RP_INF ? 0.0f : top;
             w.by[r] = rk_exp2(w.top[r] - base);
 #pragma unroll
@@ -275,7 +305,7 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
     }
 
     /* Positions that count for all rows [first, end) among the group's 64 from `of` on, and for any. */
-    RP_INLINE void bounds(const room &r, int of, int first, int end, int *least, int *most)
+    RP_INLINE void bounds(const tile &r, int of, int first, int end, int *least, int *most)
     {
         int low = 0x7fffffff, high = 0;
 #pragma unroll
@@ -293,56 +323,82 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
         *most = high;
     }
 
+    /* Groups multiply in turns, so that the one makes weights while the other multiplies: both would wait for the same units else. turn: how many there were, of
+     * both. */
+    RP_INLINE void take_turn(int turn)
+    {
+        if (turn > 0) rk_barrier_wait(rk_shared(rk_dynamic) + TURNS + (int)threadIdx.x / 128 * 8, turn - 1 & 1);
+    }
+    RP_INLINE void pass_turn(int *turn)
+    {
+        __syncwarp();
+        if (rk_lane() == 0) rk_barrier_arrive(rk_shared(rk_dynamic) + TURNS + (1 - (int)threadIdx.x / 128) * 8);
+        ++*turn;
+    }
+
     /* The scores of tile i are on their way. */
     template <bool MASKED>
     RP_INLINE void make_weights(state &w, int used, int i)
     {
-        wait(w);
+        wait_scores(w, i > 0);
         keys().give(used + i);
-        if (i) values().give(used + i - 1);
         if (MASKED) mask(w, i * KEYS);
         weigh(w);
+#pragma unroll
+        for (int j = 0; j < KEYS / 2; j++) rk_is_there(w.s[j]);
+        if (i) {
+            wait_values(w);
+            values().give(used + i - 1);
+        }
         settle(w);
     }
 
     /* Tile i, but for its values. */
     template <bool MASKED>
-    RP_INLINE void step(state &w, int used, int i)
+    RP_INLINE void step(state &w, int used, int i, int *turn)
     {
         const ring k = keys(), v = values();
         k.wait_full(used + i);
         v.wait_full(used + i - 1);
+        take_turn(*turn);
         begin(w);
         score(w, k.tile(used + i));
         gather(w, v.tile(used + i - 1));
+        pass_turn(turn);
         make_weights<MASKED>(w, used, i);
     }
 
-    RP_INLINE void consume(const room &r, const float *q, float *to, long long row0, int first, int end, int head, float scale, int used, int tiles)
+    RP_INLINE void consume(const tile &r, const float *q, float *to, long long row0, int first, int end, int head, float scale, int used, int tiles, int *turn)
     {
         const ring k = keys(), v = values();
         const int group = (int)threadIdx.x / 128 * 64, mine = (int)threadIdx.x / 32 * 16;
         int least, most;
         state w;
+        queries x;
+        ask(x, q, row0, mine, first, end, head);
         bounds(r, group, first, end, &least, &most);
-        load(w, r, q, row0, mine, first, end, head, scale);
+        load(w, r, x, mine, first, end, scale);
         const int own = (most + KEYS - 1) / KEYS, whole = least / KEYS;
         if (own > 0) {
             int i = 1;
             k.wait_full(used);
+            take_turn(*turn);
             begin(w);
             score(w, k.tile(used));
+            pass_turn(turn);
             make_weights<true>(w, used, 0);
-            for (; i < whole; i++) step<false>(w, used, i);
-            for (; i < own; i++) step<true>(w, used, i);
+            for (; i < whole; i++) step<false>(w, used, i, turn);
+            for (; i < own; i++) step<true>(w, used, i, turn);
             v.wait_full(used + own - 1);
             begin(w);
             gather(w, v.tile(used + own - 1));
-            wait(w);
+            wait_values(w);
             v.give(used + own - 1);
             finish(w, to, row0, mine, head);
         }
         for (int i = own; i < tiles; i++) { /* of the other group */
+            take_turn(*turn);
+            pass_turn(turn);
             k.wait_full(used + i);
             k.give(used + i);
             v.wait_full(used + i);
@@ -350,48 +406,130 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
         }
     }
 
-    /* Who does what of an item. Rows [first, end) of the tile that begins at row0 are of one request, for one head. */
+    /* Rows of many requests are for all warps. */
     struct crowd {
         enum { MANY = 1, FEW = 0 };
         typedef rk_attn_prefill::room room;
         RP_INLINE void request(room &, const float *, const cache &, float *, long long, int, int, int, float) {}
     };
-    template <bool COPIES>
-    struct one_of {
-        enum { MANY = 0, FEW = 1 };
-        typedef rk_attn_prefill::room room;
-        RP_INLINE void request(room &r, const float *q, const cache &from, float *to, long long row0, int first, int end, int head, float scale)
-        {
-            const int tiles = (from.n + KEYS - 1) / KEYS, used = r.used;
-            if (COPIES)
-                produce(from, used, tiles);
-            else
-                consume(r, q, to, row0, first, end, head, scale, used, tiles);
-            __syncthreads();
-            if (threadIdx.x == 0) r.used = used + tiles;
-            __syncthreads();
-        }
-    };
 
-    template <class WAY>
-    RP_FN void run_items(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
-                         long long n_rows, long long n_tables, rp_size table_width, float scale, long long n)
+    /* The block's items, one of each round: rounds go to and fro, since the first items, which are of the last rows, have most to do. */
+    RP_INLINE long long item_of(long long round)
     {
-        for (long long item = blockIdx.x; item < n; item += gridDim.x)
-            runs::template run_by<WAY>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, item);
+        return round * gridDim.x + (round % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+    }
+
+    /* The first row of an item, and how many there are. */
+    RP_INLINE long long rows_of(long long item, long long n_rows, int *count)
+    {
+        const long long row0 = ((n_rows + RK_FLASH_ROWS - 1) / RK_FLASH_ROWS - 1 - item / HEADS) * RK_FLASH_ROWS;
+        *count = n_rows - row0 < RK_FLASH_ROWS ? (int)(n_rows - row0) : RK_FLASH_ROWS;
+        return row0;
+    }
+
+    /* Whether any item of the block is of many requests, so that the warps have to meet: every warp looks. */
+    RP_INLINE bool any_several(const rp_i32 *seqs, long long n_rows, long long n)
+    {
+        bool any = false;
+        for (long long round = rk_lane(); item_of(round) < n; round += 32) {
+            int count;
+            const long long row0 = rows_of(item_of(round), n_rows, &count);
+            any = any || seqs[row0] != seqs[row0 + count - 1];
+        }
+        return __any_sync(RK_WARP, any);
+    }
+
+    /* A thread's row of an item. */
+    struct glance {
+        rp_i32 seq, pos;
+        bool several;
+    };
+    RP_INLINE glance look(const rp_i32 *seqs, const rp_i32 *positions, long long n_rows, long long item, long long n, int id)
+    {
+        glance g = {-1, -1, false};
+        if (item >= n) return g;
+        int count;
+        const long long row0 = rows_of(item, n_rows, &count);
+        g.several = seqs[row0] != seqs[row0 + count - 1];
+        if (id < count) {
+            g.seq = seqs[row0 + id];
+            g.pos = positions[row0 + id];
+        }
+        return g;
+    }
+
+    template <bool COPIES>
+    RP_INLINE void meet()
+    {
+        if (COPIES)
+            rk_sync_copiers();
+        else
+            rk_sync_workers();
+    }
+
+    /* Rows that are of no request become zeros. */
+    RP_INLINE void clear(const tile &r, float *to, long long row0, int count, int head)
+    {
+        bool any = false;
+#pragma unroll
+        for (int k = 0; k < RK_FLASH_ROWS / 32; k++) any = any || r.seq[rk_lane() + 32 * k] < 0;
+        if (!__any_sync(RK_WARP, any)) return;
+        for (int i = threadIdx.x; i < count * HD; i += WORKERS)
+            if (r.seq[i / HD] < 0) to[((row0 + i / HD) * HEADS + head) * HD + i % HD] = 0.0f;
+    }
+
+    /* The items of few requests, by those who copy or by those who multiply: each goes from one to the next without the others, and has looked at the next one's rows
+     * before it begins with this one. */
+    template <bool COPIES>
+    RP_FN void run_few(tile &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
+                       long long n_rows, rp_size table_width, float scale, long long n)
+    {
+        const int id = COPIES ? (int)threadIdx.x - WORKERS : (int)threadIdx.x;
+        int used = 0, turn = (int)threadIdx.x / 128; /* tiles that went through a ring; whose turn it is to multiply */
+        glance next = look(seqs, positions, n_rows, item_of(0), n, id);
+        for (int round = 0; item_of(round) < n; round++) {
+            const long long item = item_of(round);
+            const int head = (int)(item % HEADS);
+            const bool several = next.several;
+            int count;
+            const long long row0 = rows_of(item, n_rows, &count);
+            meet<COPIES>(); /* nobody reads the rows before */
+            if (id < RK_FLASH_ROWS) {
+                const bool padding = next.seq < 0 || next.pos < 0;
+                r.seq[id] = padding ? -1 : next.seq;
+                r.pos[id] = padding ? -1 : next.pos;
+            }
+            meet<COPIES>();
+            next = look(seqs, positions, n_rows, item_of(round + 1), n, id);
+            if (several && runs::count_runs(r) > RK_FLASH_RUNS) continue;
+            if (!COPIES) clear(r, to, row0, count, head);
+            for (int i = 0, end; i < count; i = end) {
+                const int seq = r.seq[i], positions_of = runs::find_run(r, i, count, &end), tiles = (positions_of + KEYS - 1) / KEYS;
+                const cache from = {k, v, tables + (seq < 0 ? 0 : seq) * table_width, head / (HEADS / KV_HEADS), positions_of};
+                if (seq < 0) continue;
+                if (COPIES)
+                    produce(from, used, tiles);
+                else
+                    consume(r, q, to, row0, i, end, head, scale, used, tiles, &turn);
+                used += tiles;
+            }
+        }
     }
 
     /* All n items, first those of tiles of many requests, since groups change their registers once. */
     RP_FN void run(room &r, const float *q, const element *k, const element *v, const rp_i32 *seqs, const rp_i32 *positions, const rp_i32 *tables, float *to,
                    long long n_rows, long long n_tables, rp_size table_width, float scale, long long n)
     {
-        run_items<crowd>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, n);
+        __syncthreads(); /* barriers are there */
+        if (any_several(seqs, n_rows, n))
+            for (long long round = 0; item_of(round) < n; round++)
+                runs::template run_by<crowd>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, item_of(round));
         if (threadIdx.x >= WORKERS) {
             rk_give_registers<REGISTERS_OF_COPIERS>();
-            run_items<one_of<true>>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, n);
+            run_few<true>(r.copied, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, n);
         } else {
             rk_take_registers<REGISTERS_OF_WORKERS>();
-            run_items<one_of<false>>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, n);
+            run_few<false>(r, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, n);
         }
     }
 };

@@ -20,6 +20,8 @@ RP_INLINE void rk_copies_visible() { asm volatile("fence.proxy.async.shared::cta
 /* What wgmma has left in a register: nothing that reads it is moved in front of the wait. */
 RP_INLINE void rk_is_there(float &x) { asm volatile("" : "+f"(x)::"memory"); }
 RP_INLINE void rk_is_there(rp_u32 &x) { asm volatile("" : "+r"(x)::"memory"); }
+/* The 128 threads behind them. */
+RP_INLINE void rk_sync_copiers() { asm volatile("bar.sync 2, 128;" ::: "memory"); }
 RP_INLINE void rk_copied() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 #endif
 
@@ -30,9 +32,12 @@ struct rk_attn_runs {
     typedef rp_u16 element;
     enum { units = HEADS * SPREAD /* of a tile of rows */ };
     typedef rk_attn_split<HEADS, KV_HEADS, HD, BLOCK, 1, N / 32> single;
-    struct room {
-        typename single::room row;
+    /* Requests and positions of a tile's rows, -1: there is none. */
+    struct tile {
         rp_i32 seq[RK_FLASH_ROWS], pos[RK_FLASH_ROWS];
+    };
+    struct room : tile {
+        typename single::room row;
     };
     /* Where the keys and values of a request are, n positions for one kv head. */
     struct cache {
@@ -42,7 +47,7 @@ struct rk_attn_runs {
     };
 
     /* Runs of rows of one request. Every warp counts by itself. */
-    RP_INLINE int count_runs(const room &r)
+    RP_INLINE int count_runs(const tile &r)
     {
         int runs = 0;
 #pragma unroll
@@ -55,7 +60,7 @@ struct rk_attn_runs {
     }
 
     /* *end: of the run that begins at row `first`. Gives the positions that count for any row of it. */
-    RP_INLINE int find_run(const room &r, int first, int count, int *end)
+    RP_INLINE int find_run(const tile &r, int first, int count, int *end)
     {
         int stop = count, n = 0;
 #pragma unroll

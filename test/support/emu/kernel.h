@@ -229,14 +229,21 @@ static inline void rk_fetch(unsigned to, const void *from, unsigned bytes, unsig
 static inline void rk_fetch_once(unsigned to, const void *from, unsigned bytes, unsigned at) {
     rk_fetch(to, from, bytes, at);
 }
-static inline void rk_sync_workers() {
+/* A barrier of THREADS of a block. */
+template <unsigned THREADS> static inline void emu_meet() {
     static unsigned here, round;
     unsigned mine = round;
-    if (++here == 256) {
+    if (++here == THREADS) {
         here = 0;
         round++;
     }
     while (round == mine) emu->give_way();
+}
+static inline void rk_sync_workers() {
+    emu_meet<256>();
+}
+static inline void rk_sync_copiers() {
+    emu_meet<128>();
 }
 
 /* What every lane of the warp brings, by lane; two tables in turn, as in emu_exchange. */
