@@ -521,9 +521,11 @@ struct rk_attn_prefill : rk_attn_runs<HEADS, KV_HEADS, HD, BLOCK, SPREAD, 384> {
                    long long n_rows, long long n_tables, rp_size table_width, float scale, long long n)
     {
         __syncthreads(); /* barriers are there */
-        if (any_several(seqs, n_rows, n))
+        if (any_several(seqs, n_rows, n)) {
             for (long long round = 0; item_of(round) < n; round++)
                 runs::template run_by<crowd>(r, q, k, v, seqs, positions, tables, to, n_rows, n_tables, table_width, scale, item_of(round));
+            __syncthreads(); /* nobody reads the last item's rows */
+        }
         if (threadIdx.x >= WORKERS) {
             rk_give_registers<REGISTERS_OF_COPIERS>();
             run_few<true>(r.copied, q, k, v, seqs, positions, tables, to, n_rows, table_width, scale * RK_LOG2_E, n);
