@@ -79,10 +79,10 @@ static rp_status put_few(lowerer *L, const pass_group *gr, group *g, const char 
     if (makes) RP_TRY(put_own(L, g, name, WARPS * 32));
     base_buf_printf(b,
                     "struct %s_plan : %s_units, %s {\n    typedef rk_few_rows<%" PRId64 ", %" PRId64
-                    ", %" PRId64 ", %" PRId64 ", %" PRId64 "> tile;\n"
+                    ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "> tile;\n"
                     "    typedef rk_rows_%s rows;\n"
                     "    static_assert(tile::BYTES == %" PRId64 ", \"shared memory\");\n};\n",
-                    name, name, own, f.k, f.rows, f.tiles, f.slots, f.cap,
+                    name, name, own, f.k, f.rows, f.tiles, f.chunk, f.slots, f.cap,
                     rp_dtype_name(g->own ? RP_DTYPE_BF16 : g->x), alt->scratch);
     lower_cuda_head(L, name, WARPS * 32, 0, "");
     put_rows(L, rows);
@@ -227,7 +227,7 @@ static rp_status arrange_rows(lowerer *L, const pass_group *gr, const char *base
                               const many *list, uint32_t n, lower_ref *x) {
     const ir_dim rows = lower_flat_rows(L, ir_node_at(L->g, gr->lhs));
     lower_ref to;
-    const int64_t k = g->k, most = lower_few_rows(g);
+    const int64_t k = g->k, most = lower_few_rows(g->k);
     ir_dims *t = ir_graph_dims(L->g);
     lower_launch made = {.name = base_arena_printf(L->arena, "%s_x", base),
                          .grain = 1,
@@ -282,7 +282,7 @@ rp_status lower_tensor_group(lowerer *L, const pass_group *gr, const char *name,
     g.x = lower_rows_unrounded(L, gr->lhs, &from) ? RP_DTYPE_F32 : x;
     g.own = lower_rows_of(L, gr->lhs);
     ir_dim rows = lower_flat_rows(L, lhs);
-    const int64_t most = lower_few_rows(&g), units = g.units;
+    const int64_t most = lower_few_rows(g.k), units = g.units;
     int64_t least, largest;
     ir_dim_bounds(t, rows, &least, &largest);
     lower_ref arranged = from;

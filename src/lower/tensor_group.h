@@ -62,8 +62,9 @@ rp_status lower_tensor_find_parts(const lowerer *L, const pass_group *gr, lower_
 /* The template for up to so many rows. */
 void lower_fit_few(lower_few *f, const lower_tensor_parts *g, int64_t rows);
 int64_t lower_few_bytes(const lower_few *f);
-/* Rows that the template for few rows takes: fewer where K is so long that they have no room beside two copies. */
-int64_t lower_few_rows(const lower_tensor_parts *g);
+/* Rows that the template for few rows takes: fewer where K is so long that they have no room. A function of K alone: what takes
+ * them adds in an order of its own. */
+int64_t lower_few_rows(int64_t k);
 /* The classes of more rows than end, of up to largest. */
 void lower_fit_many(lower_tensor_parts *g, lower_many *list, uint32_t *n, int64_t end,
                     int64_t largest);

@@ -63,27 +63,39 @@ static int64_t fit_cap(const few *f, int64_t copies) {
     return f->rows > 1 ? 1 : (f->slots + 1) / 2;
 }
 
+/* Copies as long as leave room for two: that many keep a warp busy. */
+static void fit_ring(few *f, const group *g, int64_t room) {
+    const int64_t longest = lower_div_up(f->slice, MOST_CHUNK);
+    for (f->chunk = lower_div_up(f->slice, longest);; f->chunk--) {
+        f->chunks = lower_div_up(f->slice, f->chunk);
+        const int64_t copies = lower_div_up(g->units, N_SM) * f->tiles * f->chunks;
+        f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
+        if (f->slots > copies) f->slots = copies;
+        while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;
+        f->cap = fit_cap(f, copies);
+        const bool fits = (f->slots > 1 || copies == 1) && lower_few_bytes(f) <= room;
+        if (fits || f->chunk == 1) return;
+    }
+}
+
 /* A block has a multiprocessor for itself: two would leave no registers for the kernel behind, whose blocks come in early. */
 void lower_fit_few(few *f, const group *g, int64_t rows) {
     *f = (few){.k = g->k, .rows = rows, .tiles = g->tiles};
     f->slice = lower_div_up(g->k / STEP, WARPS);
-    f->chunks = lower_div_up(f->slice, MOST_CHUNK);
-    f->chunk = lower_div_up(f->slice, f->chunks);
-    const int64_t copies = lower_div_up(g->units, N_SM) * f->tiles * f->chunks,
-                  room = SHARED - own_bytes(f, g);
-    f->slots = MOST_RING / (WARPS * f->chunk * STEP_BYTES);
-    if (f->slots > copies) f->slots = copies;
-    while (f->slots > 1 && lower_few_bytes(f) > room) f->slots--;
-    f->cap = fit_cap(f, copies);
+    fit_ring(f, g, SHARED - own_bytes(f, g));
 }
 
-int64_t lower_few_rows(const group *g) {
+/* Whatever is fused with a product of such rows: as many tiles as a unit has at most. */
+static bool has_room(int64_t k, int64_t rows) {
     few f;
+    const group g = {.k = k, .units = 1, .tiles = PASS_MAX_MATS * (LOWER_COLUMNS / GEN_TILE_ROWS)};
+    lower_fit_few(&f, &g, rows);
+    return lower_few_bytes(&f) <= SHARED;
+}
+
+int64_t lower_few_rows(int64_t k) {
     int64_t rows = LOWER_FEW_ROWS;
-    for (; rows > 1; rows /= 2) {
-        lower_fit_few(&f, g, rows);
-        if (f.slots > 1 && lower_few_bytes(&f) <= SHARED) break;
-    }
+    while (rows > 1 && !has_room(k, rows)) rows /= 2;
     return rows;
 }
 
@@ -246,7 +258,7 @@ rp_status lower_tensor_tiles(const lowerer *L, const pass_group *gr, lower_tiles
     uint32_t n;
     group g;
     RP_TRY(lower_tensor_find_parts(L, gr, &g));
-    const int64_t most = lower_few_rows(&g);
+    const int64_t most = lower_few_rows(g.k);
     lower_fit_many(&g, list, &n, most, INT64_MAX);
     *out = (lower_tiles){.of = {{most, 0}}, .n = 1};
     for (uint32_t i = 0; i < n; i++) {
@@ -272,14 +284,6 @@ static bool refuse_k(const char *name, const char *why, int64_t k) {
     return refuse(name, why, text);
 }
 
-/* One row beside two copies of every warp. */
-static bool has_room(int64_t k) {
-    few f;
-    const group g = {.k = k, .units = 1, .tiles = PASS_MAX_MATS * (LOWER_COLUMNS / GEN_TILE_ROWS)};
-    lower_fit_few(&f, &g, 1);
-    return lower_few_bytes(&f) <= SHARED;
-}
-
 bool lower_tensor_can(const lowerer *L, const pass_group *gr, const char *name, rp_dtype x) {
     pass_weights w;
     if (L->opt->target != GEN_CUDA || L->opt->exact) return false;
@@ -291,5 +295,6 @@ bool lower_tensor_can(const lowerer *L, const pass_group *gr, const char *name, 
     if (x != RP_DTYPE_F32 && x != RP_DTYPE_BF16)
         return refuse(name, "rows are neither f32 nor bf16 but", rp_dtype_name(x));
     if (w.k % STEP) return refuse_k(name, "K is no multiple of 16:", w.k);
-    return has_room(w.k) || refuse_k(name, "a row has no room in shared memory with a K of", w.k);
+    return has_room(w.k, 1) ||
+           refuse_k(name, "a row has no room in shared memory with a K of", w.k);
 }

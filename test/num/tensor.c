@@ -127,12 +127,14 @@ static void epilogues_get_their_sums(void **state) {
             rows[i]);
         both b = both_of(text, SEED);
         if (both_run(&b, gen_isa_best(), &err) != RP_OK) fail_msg("%s: %s", b.at, err.text);
-        plan_run fused = run(&b, both_on_gpu(true, false), rows[i]),
+        plan_run fused = run(&b, both_on_gpu(true, false), rows[i]), apart = run_apart(&b, rows[i]),
                  exact = run(&b, both_on_gpu(true, true), rows[i]);
         const char *d = plan_run_is_off(b.g, &fused, b.want, b.states, b.inputs, 1e-2);
         if (d) fail_msg("%s rows: %s", rows[i], d);
+        check_same(&b, &fused, &apart, rows[i], "with fusion and without");
         check_same(&b, &exact, &b.code, rows[i], "exact, and on the cpu");
         plan_run_done(&fused);
+        plan_run_done(&apart);
         plan_run_done(&exact);
         both_done(&b);
     }

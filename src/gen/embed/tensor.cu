@@ -262,14 +262,14 @@ struct rk_rows_in_memory {
 
 /* ---- up to 8 rows ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Every warp has a slice of k, and a ring of its own in shared memory that its first lane fills by bulk copies. Units of TILES tiles at most, for up to ROWS
+/* Every warp has a slice of k, and a ring of its own in shared memory that its first lane fills by bulk copies of CHUNK steps of k. Units of TILES tiles at most, for up to ROWS
  * rows of K. Before the wait, CAP copies of a warp are under way: many would delay the few bytes that the kernels in front still wait for. The result's columns are the rows of mma, so one to 8 rows cost the same; partial sums are added in the order of warps. */
-template <int K_, int ROWS_, int TILES_, int SLOTS_, int CAP_>
+template <int K_, int ROWS_, int TILES_, int CHUNK_, int SLOTS_, int CAP_>
 struct rk_few_rows {
     enum {
         K = K_, ROWS = ROWS_, TILES = TILES_, SLOTS = SLOTS_, CAP = CAP_, WARPS = 8, THREADS = WARPS * 32,
         STEPS = K / 16, SLICE = (STEPS + WARPS - 1) / WARPS,          /* of 16 k: of all, of a warp */
-        CHUNKS = (SLICE + 7) / 8, CHUNK = (SLICE + CHUNKS - 1) / CHUNKS, /* copies of a tile's slice, steps of a copy */
+        CHUNK = CHUNK_, CHUNKS = (SLICE + CHUNK - 1) / CHUNK,          /* steps of a copy, copies of a tile's slice */
         WHOLE = SLICE % CHUNK == 0 && STEPS % CHUNK == 0,             /* no copy is shorter than others */
         CHUNK_BYTES = CHUNK * 512, TILE_BYTES = K * 32,
         COLUMNS = TILES * 16,
