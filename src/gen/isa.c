@@ -156,10 +156,13 @@ gen_isa gen_isa_best(void) {
  * redundancies, which -O2 removes: without them two selects in a row (exp(x) and then max(., c), say) become branches, and
  * a loop with branches does not vectorise. Without -ftree-ccp, which follows constants bit by bit, a sixth of gcc's instructions
  * is gone: constants of our text are folded before it is written. Vectors are of loops alone: gcc 12 makes f64 -> f32 -> f64 a
- * copy where it joins two neighbours that no loop is over. */
-#define ISA_GCC                                                                       \
-    "-O1", "-ftree-loop-vectorize", "-fvect-cost-model=dynamic", "-fno-thread-jumps", \
-        "-fno-tree-ccp", "-fstrict-aliasing", ISA_COMMON
+ * copy where it joins two neighbours that no loop is over. Names without __builtin_ are not built in, as our text has none: gcc
+ * declares half as many functions before it reads. Tables for unwinding would be written, assembled and then left out
+ * (compile/link.c). */
+#define ISA_GCC                                                                                  \
+    "-O1", "-ftree-loop-vectorize", "-fvect-cost-model=dynamic", "-fno-thread-jumps",            \
+        "-fno-tree-ccp", "-fstrict-aliasing", "-fno-builtin", "-fno-asynchronous-unwind-tables", \
+        ISA_COMMON
 #define ISA_CLANG "-O2", ISA_COMMON
 /* Without -mfma: gcc turns -fma(a, b, c) into an instruction that gives +0 for -0. Templates write the instruction out. */
 #define ISA_AVX2_FLAGS "-DRP_ISA=1", "-mavx2", "-mf16c"
