@@ -428,6 +428,30 @@ static void multiply(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor 
     out[0] = rp_linear(in[0], in[1]);
 }
 
+/* The first and the last of them. */
+static void add_ends(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
+                     uint32_t n_out, void *user) {
+    (void)g, (void)n_out, (void)user;
+    out[0] = rp_add(in[0], in[n_in - 1]);
+}
+
+static void a_body_takes_64_arguments(void **state) {
+    (void)state;
+    for (uint32_t n = 64; n < 66; n++) {
+        rp_error err = {0};
+        rp_graph *g = rp_graph_new("outer");
+        rp_tensor in[65], y;
+        for (uint32_t i = 0; i < n; i++) in[i] = rp_const(g, RP_DTYPE_F32, i);
+        y = rp_call_graph(g, add_ends, NULL, in, n, &y, 1);
+        const int line = __LINE__ - 1;
+        if (n == 64)
+            CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+        else
+            refused(g, &y, line, "call: 65 operands; 64 are the most");
+        if (n == 64) rp_graph_free(g);
+    }
+}
+
 /* A body computes as the graph around it: rows are quantized in both, or in neither. */
 static void bodies_have_the_numerics_of_the_graph(void **state) {
     static const rp_numerics all[] = {RP_NUMERICS_DEFAULT, RP_NUMERICS_EXACT};
@@ -460,6 +484,7 @@ int main(void) {
         cmocka_unit_test(memory_around_a_body_is_not_written),
         cmocka_unit_test(results_may_take_the_place_of_arguments),
         cmocka_unit_test(calls_that_make_no_sense),
+        cmocka_unit_test(a_body_takes_64_arguments),
         cmocka_unit_test(bodies_have_the_numerics_of_the_graph),
         cmocka_unit_test(a_recurrence_of_512_steps),
     };

@@ -623,6 +623,7 @@ static void attention_is_its_formula(void **state) {
         {.name = "groups", .groups = GROUPS},
         {.name = "one head for all", .groups = 1},
         {.name = "scale", .groups = HEADS, .scale = 3},
+        {.name = "a scale below 0", .groups = HEADS, .scale = -2},
         {.name = "softcap", .groups = HEADS, .softcap = 0.25},
         {.name = "causal", .groups = GROUPS, .causal = true},
         {.name = "mask", .groups = GROUPS, .mask = true},
@@ -692,6 +693,7 @@ static void composites_name_what_does_not_fit(void **state) {
         "upsample: wants [N,C,H,W] and a positive number of times, not f32[2,3,4] and 5",
         "or x [...,D] and cos, sin broadcast to [...,D/2]; not f32[2,3,4] and f32[4]",
         "any: wants bool, not f32[2,3,4]; compare it",
+        "with KV dividing H, not f32[3,2,4], f32[2,3,4] and f32[2,3,4]",
     };
     (void)state;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -719,7 +721,11 @@ static void composites_name_what_does_not_fit(void **state) {
         case 12: y = rp_max_pool2d(rp_unsqueeze(x, 0), 9, 2, 1); break;
         case 13: y = rp_upsample_nearest2d(x, 5); break;
         case 14: y = rp_rope(x, v, u); break;
-        default: y = rp_any(x, 0, false); break;
+        case 15: y = rp_any(x, 0, false); break;
+        default: {
+            rp_tensor q = rp_permute(x, (int[]){1, 0, 2}, 3);
+            y = rp_scaled_dot_product_attention(&(rp_sdpa_args){.q = q, .k = x, .v = x});
+        }
         }
         assert_int_equal(rp_graph_finish(g, &y, 1, &err), RP_INVALID);
         if (!strstr(err.text, want[i])) fail_msg("wanted '%s', got '%s'", want[i], err.text);

@@ -1,0 +1,183 @@
+/* Composites at the edges of what they take: infinities and NaN, the least integers, indices beyond both ends, eps above what it
+ * guards, and arguments that do not count. */
+#include "support/check.h"
+
+#include <math.h>
+
+#include "ir/eval.h"
+#include "reprise/nn.h"
+#include "trace/trace.h"
+
+enum { MOST = 64 };
+
+/* [n] of these numbers. */
+static rp_tensor row_of(rp_graph *g, rp_dtype t, const double *v, uint32_t n) {
+    rp_tensor x[MOST];
+    for (uint32_t i = 0; i < n; i++) x[i] = rp_const(g, t, v[i]);
+    return rp_stack(x, n, 0);
+}
+
+/* Frees g. */
+static void finish(rp_graph *g, rp_tensor y, double *out, int64_t n) {
+    rp_error err = {0};
+    ir_value v = {0};
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    CHECK_OK(ir_eval(trace_graph_ir(g), NULL, NULL, NULL, NULL, &v, &err), &err);
+    assert_int_equal(v.n, n);
+    memcpy(out, v.data, (size_t)n * sizeof *out);
+    ir_value_done(&v);
+    rp_graph_free(g);
+}
+
+static bool is_near(double got, double want) {
+    if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
+    return fabs(got - want) <= 2e-6 * (1 + fabs(want));
+}
+
+static void check_all(const char *what, const double *got, const double *want, int n) {
+    for (int i = 0; i < n; i++)
+        if (!is_near(got[i], want[i]))
+            fail_msg("%s, element %d: %.9g, not %.9g", what, i, got[i], want[i]);
+}
+
+/* --- reductions ------------------------------------------------------------------------ */
+
+/* As numpy: the greatest decides where it is infinite or no number. */
+static void logarithms_of_sums_of_exponentials(void **state) {
+    const double inf = (double)INFINITY;
+    const double x[] = {-inf, -inf, -inf, inf, 0,   -inf, (double)NAN, 1,    inf,
+                        -inf, 2,    -inf, 1e4, 1e4, -inf, -1e4,        -1e4, -1e4};
+    const double want[] = {-inf, inf, (double)NAN, 2, 1e4 + log(2), -1e4 + log(3)};
+    double y[6];
+    (void)state;
+    for (int keep = 0; keep < 2; keep++) {
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor t = rp_reshape(row_of(g, RP_DTYPE_F32, x, 18), RP_SHAPE(6, 3));
+        finish(g, rp_logsumexp(t, -1, keep), y, 6);
+        check_all("logsumexp", y, want, 6);
+    }
+}
+
+/* The first of equals, over all that the type has: the least integer has no opposite. */
+static void the_places_of_extremes(void **state) {
+    static const struct {
+        rp_dtype t;
+        double x[4];
+        int least, greatest;
+    } cases[] = {{RP_DTYPE_I32, {5, -0x1p31, 0x1p31 - 1, -0x1p31}, 1, 2},
+                 {RP_DTYPE_I32, {0x1p31 - 1, 3, 3, 0x1p31 - 1}, 1, 0},
+                 {RP_DTYPE_I64, {0, 7, -0x1p63, -0x1p62}, 2, 1},
+                 {RP_DTYPE_F32, {2, -1, -1, 2}, 1, 0},
+                 {RP_DTYPE_F32, {2, (double)NAN, -(double)INFINITY, 3}, 1, 1},
+                 {RP_DTYPE_F64, {0x1p-1074, 0, -0x1p-1074, 1}, 2, 3}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double y[2];
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor x = row_of(g, cases[i].t, cases[i].x, 4);
+        rp_tensor all[] = {rp_argmin(x, 0, false), rp_argmax(x, 0, false)};
+        finish(g, rp_cast(rp_stack(all, 2, 0), RP_DTYPE_F64), y, 2);
+        if (y[0] != cases[i].least || y[1] != cases[i].greatest)
+            fail_msg("case %zu: least at %g, greatest at %g", i, y[0], y[1]);
+    }
+}
+
+/* Over size - correction, and the mean beside it. */
+static void variances_take_any_correction(void **state) {
+    static const double x[] = {1, 2, 4, 9, -3};
+    const double mean = 13 / 5.0;
+    double squares = 0, y[2];
+    (void)state;
+    for (int i = 0; i < 5; i++) squares += (x[i] - mean) * (x[i] - mean);
+    for (int correction = -1; correction < 5; correction++) {
+        const double want[] = {squares / (5 - correction), mean};
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor both[2];
+        rp_var_mean(row_of(g, RP_DTYPE_F32, x, 5), 0, false, correction, &both[0], &both[1]);
+        finish(g, rp_stack(both, 2, 0), y, 2);
+        check_all("variance and mean", y, want, 2);
+    }
+}
+
+static void lengths_are_at_least_eps(void **state) {
+    static const double x[] = {3, 4, 0, 0, 0.3, -0.4};
+    static const double eps[] = {0.25, 1, 8};
+    double y[6], want[6];
+    (void)state;
+    for (int e = 0; e < 3; e++)
+        for (int axis = 0; axis < 2; axis++) {
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor t = rp_reshape(row_of(g, RP_DTYPE_F32, x, 6), RP_SHAPE(3, 2));
+            finish(g, rp_l2_normalize(t, axis, eps[e]), y, 6);
+            for (int i = 0; i < 6; i++) {
+                double sum = 0;
+                for (int k = 0; k < 6; k++)
+                    sum += (axis ? k / 2 == i / 2 : k % 2 == i % 2) ? x[k] * x[k] : 0;
+                want[i] = x[i] / fmax(sqrt(sum), eps[e]);
+            }
+            check_all("normalized", y, want, 6);
+        }
+}
+
+/* --- writes by index ------------------------------------------------------------------- */
+
+/* a[i, j] = v and a[i, j] += v, with indices beyond both ends taken for the ends. */
+static void places_of_two_indices(void **state) {
+    enum { ROWS = 2, COLUMNS = 5, DEPTH = 3, N = ROWS * COLUMNS * DEPTH, MANY = 5 };
+    static const double i[MANY] = {0, 1, 7, -2, 1}, j[MANY] = {4, -3, 2, 1, 2};
+    static const int row[MANY] = {0, 1, 1, 0, 1}, column[MANY] = {4, 0, 2, 1, 2};
+    static const rp_dtype types[] = {RP_DTYPE_I32, RP_DTYPE_I64};
+    (void)state;
+    for (int added = 0; added < 2; added++)
+        for (int t = 0; t < 2; t++) {
+            double y[N], want[N];
+            const uint32_t many = added ? MANY : MANY - 1; /* the last one meets the third */
+            rp_graph *g = rp_graph_new("edges");
+            rp_tensor a = rp_iota(g, RP_DTYPE_F32, RP_SHAPE(N), 0);
+            rp_tensor idx[] = {row_of(g, types[t], i, many), row_of(g, types[t], j, many)};
+            rp_tensor v = rp_mul_scalar(rp_iota(g, RP_DTYPE_F32, RP_SHAPE(many, DEPTH), 0), 100);
+            a = rp_reshape(a, RP_SHAPE(ROWS, COLUMNS, DEPTH));
+            finish(g, rp_index_put(a, idx, 2, v, added), y, N);
+            for (int k = 0; k < N; k++) want[k] = k;
+            for (uint32_t k = 0; k < many; k++)
+                for (int d = 0; d < DEPTH; d++) {
+                    double *at = &want[(row[k] * COLUMNS + column[k]) * DEPTH + d];
+                    *at = added ? *at + 100 * k : 100 * k;
+                }
+            check_all(added ? "added" : "put", y, want, N);
+        }
+}
+
+/* --- arguments that do not count --------------------------------------------------------- */
+
+/* Of a convolution over one axis, what is said of another. */
+static void a_line_has_one_axis(void **state) {
+    static const rp_conv_args all[] = {{{0, 2}, {0, 1}, {0, 2}, 1}, {{3, 2}, {4, 1}, {2, 2}, 1}};
+    static const double x[] = {1, -2, 3, 5, -8, 13}, w[] = {2, -1, 1};
+    double y[2], want[2] = {0};
+    (void)state;
+    for (int k = 0; k < 2; k++) /* windows every 2, taps 2 apart, one zero in front and behind */
+        for (int tap = 0; tap < 3; tap++) {
+            const int at = 2 * k + 2 * tap - 1;
+            if (at >= 0 && at < 6) want[k] += x[at] * w[tap];
+        }
+    for (int i = 0; i < 2; i++) {
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor in = rp_reshape(row_of(g, RP_DTYPE_F32, x, 6), RP_SHAPE(1, 1, 6));
+        rp_tensor taps = rp_reshape(row_of(g, RP_DTYPE_F32, w, 3), RP_SHAPE(1, 1, 3));
+        finish(g, rp_conv1d(in, taps, rp_none(), &all[i]), y, 2);
+        check_all("convolved", y, want, 2);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logarithms_of_sums_of_exponentials),
+        cmocka_unit_test(the_places_of_extremes),
+        cmocka_unit_test(variances_take_any_correction),
+        cmocka_unit_test(lengths_are_at_least_eps),
+        cmocka_unit_test(places_of_two_indices),
+        cmocka_unit_test(a_line_has_one_axis),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
