@@ -176,7 +176,10 @@ static void a_captured_list_decides_anew(void **state) {
             CHECK_OK(l.d->ops->graph_launch(g, &err), &err);
             assert_true(l.out == (i % 2 ? -x : x));
         }
-        l.in = 0;
+        l.in = 100 * 0x1p-20F; /* as many iterations as there may be */
+        CHECK_OK(l.d->ops->graph_launch(g, &err), &err);
+        assert_true(l.out == -100);
+        l.in = 99 * 0x1p-20F;
         assert_int_equal(l.d->ops->graph_launch(g, &err), RP_INVALID);
         assert_string_equal(err.text,
                             "while: cond @small still holds after 20 iterations, its limit");

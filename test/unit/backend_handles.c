@@ -188,11 +188,39 @@ static void calls_of_hash_take_turns(void **state) {
 }
 
 static void some_of_the_three_are_refused(void **state) {
-    rp_error err = {0};
-    rp_backend_desc d = {.size = sizeof d, .name = "half", .compile = compile, .hash = hash};
     (void)state;
-    assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
-    assert_non_null(strstr(err.text, "give all three or none"));
+    for (int some = 1; some < 7; some++) {
+        rp_error err = {0};
+        rp_backend_desc d = {.size = sizeof d,
+                             .name = "half",
+                             .compile = compile,
+                             .hash = some & 1 ? hash : NULL,
+                             .save = some & 2 ? save : NULL,
+                             .load = some & 4 ? load : NULL};
+        assert_int_equal(rp_backend_register(&d, &err), RP_INVALID);
+        assert_non_null(strstr(err.text, "give all three or none"));
+    }
+}
+
+/* As many as there is room for; the last one is found as the first. */
+static void there_is_room_for_64(void **state) {
+    uint32_t n = 0, own = 0;
+    (void)state;
+    while (rp_backend_name(n)) own += strcmp(rp_backend_name(n++), "keeper") != 0;
+    for (uint32_t i = n - own; i < 66; i++) {
+        char name[16];
+        rp_error err = {0};
+        rp_backend_desc d = {.size = sizeof d, .name = name, .compile = compile};
+        (void)snprintf(name, sizeof name, "many_%u", i);
+        if (i < 64) {
+            CHECK_OK(rp_backend_register(&d, &err), &err);
+            assert_string_equal(rp_backend_name(own + i), name);
+        } else {
+            assert_int_equal(rp_backend_register(&d, &err), RP_UNSUPPORTED);
+            assert_string_equal(err.text, "more than 64 backends");
+            assert_null(rp_backend_name(own + 64));
+        }
+    }
 }
 
 int main(void) {
@@ -202,6 +230,7 @@ int main(void) {
         cmocka_unit_test(a_hit_is_counted),
         cmocka_unit_test(calls_of_hash_take_turns),
         cmocka_unit_test(some_of_the_three_are_refused),
+        cmocka_unit_test(there_is_room_for_64),
     };
     rp_error err = {0};
     rp_backend_desc d = {.size = sizeof d,

@@ -150,6 +150,30 @@ static void a_long_unit_is_two(void **state) {
     for (int i = 0; i < 2; i++) lower_done(&p[i]);
 }
 
+/* What is long for itself has units of some 20000 bytes, alone as among others. */
+static void a_long_piece_is_several(void **state) {
+    enum { KERNELS = 10 };
+    static char body[8000 + KERNELS], name[KERNELS][8];
+    static const char *text[KERNELS][2];
+    lower_piece p;
+    const lower_piece *const all[1] = {&p};
+    compile_units u;
+    rp_error err = {0};
+    (void)state;
+    memset(body, 'x', sizeof body - 1);
+    for (int i = 0; i < KERNELS; i++) {
+        (void)snprintf(name[i], sizeof name[i], "k_%d", i);
+        text[i][0] = name[i];
+        text[i][1] = body + i;
+    }
+    make_piece(&p, text, KERNELS);
+    CHECK_OK(compile_units_make(all, 1, GEN_ISA_PORTABLE, &u, &err), &err);
+    assert_in_range(u.n_units, 4, 5);
+    for (uint32_t i = 0; i < u.n_units; i++) assert_in_range(u.units[i].n_kernels, 1, 3);
+    compile_units_done(&u);
+    lower_done(&p);
+}
+
 /* A piece alone is its own source; a model's pieces share kernels, and long ones have several units. */
 static void a_model_has_each_kernel_once(void **state) {
     lower_piece p[16];
@@ -217,11 +241,9 @@ static int nothing_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(a_long_unit_is_two),
-        T(equal_texts_are_in_one_unit),
-        T(equal_pieces_keep_their_order),
-        T(uses_are_compared_by_value),
-        T(a_model_has_each_kernel_once),
+        T(a_long_unit_is_two),          T(a_long_piece_is_several),
+        T(equal_texts_are_in_one_unit), T(equal_pieces_keep_their_order),
+        T(uses_are_compared_by_value),  T(a_model_has_each_kernel_once),
         T(lost_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,9 @@ static rp_status doubled(void *user, rp_jit_call *call, const rp_value *args, rp
     return RP_OK;
 }
 
-/* Calls with these rows, 0 ends; gives the compiles. */
+static int64_t columns = 4;
+
+/* Calls with these rows, 0 ends, and as many columns as there are, one more each time where they are below 0; gives the compiles. */
 static int compiles_of(const char *name, int line, const int64_t *rows, bool reset) {
     rp_error err = {0};
     rp_jit *f = NULL;
@@ -24,11 +26,12 @@ static int compiles_of(const char *name, int line, const int64_t *rows, bool res
     o.line = line;
     CHECK_OK(rp_jit_new(&o, &f, &err), &err);
     if (reset) rp_jit_reset(f);
-    for (; *rows; rows++) {
-        rp_value v = f32_of(x, 2, *rows, 4), args = rp_value_tuple(&v, 1);
+    for (int64_t wide = columns; *rows; rows++) {
+        rp_value v = f32_of(x, 2, *rows, wide < 0 ? -wide : wide), args = rp_value_tuple(&v, 1);
         rp_output *out = jit_ok(f, &args);
         assert_int_equal(jit_result(out)->tensor.dim[0], *rows);
         rp_output_free(out);
+        if (wide < 0) wide--;
     }
     int n = (int)jit_info(f).compiles;
     rp_jit_free(f);
@@ -55,6 +58,16 @@ static void the_next_process_compiles_once(void **state) {
     assert_int_equal(elsewhere("kept", 1, several, false), 1); /* and it stays known */
     assert_int_equal(elsewhere("kept", 2, several, false), 2); /* another function */
     assert_int_equal(elsewhere("other", 1, several, false), 2);
+}
+
+/* What an earlier process did not see is seen as ever: the first call of another size, then a symbol. */
+static void another_axis_becomes_known(void **state) {
+    (void)state;
+    assert_int_equal(elsewhere("wider", 1, several, false), 2);
+    columns = -4;
+    assert_int_equal(elsewhere("wider", 1, several, false), 2);
+    assert_int_equal(elsewhere("wider", 1, several, false), 1);
+    columns = 4;
 }
 
 static void what_never_differed_is_not_kept(void **state) {
@@ -89,6 +102,7 @@ static void it_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_process_compiles_once),
+        cmocka_unit_test(another_axis_becomes_known),
         cmocka_unit_test(what_never_differed_is_not_kept),
         cmocka_unit_test(a_reset_forgets_it),
         cmocka_unit_test(a_process_does_not_read_its_own),

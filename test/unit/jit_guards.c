@@ -394,6 +394,26 @@ static void functions_of_one_fn_share_a_limit(void **state) {
     rp_jit_free(f);
 }
 
+/* Entries count as long as their function is there. */
+static void a_function_that_is_gone_leaves_room(void **state) {
+    base_buf said;
+    rp_jit *first = limited(doubled, RP_DYNAMIC_NONE, 0, 3);
+    (void)state;
+    heard_start(&said, "");
+    for (int i = 0; i < 4; i++) {
+        rp_jit *f = limited(doubled, RP_DYNAMIC_NONE, 0, 3);
+        ran_one(f, 2);
+        ran_one(f, 3);
+        ran_one(f, 4);
+        assert_int_equal(jit_info(f).general, 0);
+        rp_jit_free(f);
+    }
+    ran_one(first, 2);
+    assert_int_equal(said.len, 0);
+    heard_done(&said);
+    rp_jit_free(first);
+}
+
 /* --- threads --------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, CALLS = 60 };
@@ -518,6 +538,7 @@ int main(void) {
         cmocka_unit_test(past_the_limit_one_entry_serves_all_sizes),
         cmocka_unit_test(numbers_that_never_repeat_end_op_by_op),
         cmocka_unit_test(functions_of_one_fn_share_a_limit),
+        cmocka_unit_test(a_function_that_is_gone_leaves_room),
         cmocka_unit_test(threads_share_entries),
         cmocka_unit_test(a_trace_inside_of_itself_is_refused),
         cmocka_unit_test(marks_hold_at_level_0),

@@ -31,7 +31,7 @@ static plan_leaf leaf_of(const char *name) {
 
 /* Symbols S, T; in -> value -> out in one piece, then a custom op on the value in a second. */
 static plan *small_plan(void) {
-    static plan_symbol symbols[] = {{"S", 1, 4}, {"T", 1, 64}};
+    static plan_symbol symbols[2];
     static plan_function functions[] = {{PLAN_BUILTIN, "@small"}, {PLAN_BUILTIN, "@large"}};
     static uint32_t map[] = {1, 0};
     static plan_dim_map maps[] = {{map, 2}};
@@ -46,6 +46,8 @@ static plan *small_plan(void) {
                     t32 = {2, {IR_DIM_CODE_SYMBOL, IR_DIM_CODE_MUL_CONST}, {1, 32}};
     rp_error err = {0};
     plan *p = plan_new("small");
+    symbols[0] = (plan_symbol){"S", 1, 4};
+    symbols[1] = (plan_symbol){"T", 1, 64};
     in = leaf_of("x");
     out = leaf_of("y");
     operands[0] = leaf_of("a");
@@ -124,6 +126,43 @@ static void a_variant_may_be_nothing(void **state) {
     CHECK_OK(base_buf_status(&text, &err), &err);
     assert_non_null(strstr(text.data, "by rows: <= 8 nothing | "));
     base_buf_done(&text);
+    close_plan(&f);
+}
+
+/* Threads of a block, items of one, and how many blocks there are, where a variant says; else the launch's. Nothing runs for no rows. */
+static void blocks_are_those_of_the_variant(void **state) {
+    rp_error err = {0};
+    fixture f;
+    float x[512];
+    (void)state;
+    open_plan(&f, "null", 0, 1);
+    plan_launch *l = &f.p->launches[0];
+    f.p->symbols[1].min = 0;
+    l->threads = 64;
+    l->per_block = 2;
+    l->alts[0].blocks = 6;
+    l->alts[0].per_sm = 3;
+    l->alts[1].threads = 256;
+    l->alts[1].per_block = 4;
+    l->alts[1].per_sm = 3;
+    CHECK_OK(plan_verify(f.p, &err), &err);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    const hal_launch *h = &f.b->launches[0];
+    static const struct {
+        int64_t rows, items;
+        uint32_t threads, per_block, per_sm, shared;
+    } want[] = {{0, 0, 64, 2, 3, 64},
+                {1, 12, 64, 2, 0, 64},
+                {8, 12, 64, 2, 0, 64},
+                {9, 72, 256, 4, 3, 256}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, want[i].rows}, &err), &err);
+        assert_int_equal(h->items, want[i].items);
+        assert_int_equal(h->threads, want[i].threads);
+        assert_int_equal(h->per_block, want[i].per_block);
+        assert_int_equal(h->per_sm, want[i].per_sm);
+        assert_int_equal(h->shared, want[i].shared);
+    }
     close_plan(&f);
 }
 
@@ -216,6 +255,29 @@ static void poison_is_nan_in_every_byte_of_the_arena(void **state) {
     close_plan(&f);
 }
 
+/* The same of what has no bound, once there is some. */
+static void poison_is_in_what_grows(void **state) {
+    rp_error err = {0};
+    fixture f = {.p = small_plan()};
+    float x[512];
+    (void)state;
+    f.p->symbols[1].max = INT64_MAX;
+    CHECK_OK(plan_seal(f.p, &err), &err);
+    assert_int_equal(f.p->values[0].offset, PLAN_GROWS);
+    CHECK_OK(hal_open("cpu", 1, &f.d, &err), &err);
+    plan_exec_options opt = {.device = f.d, .builtin = find};
+    CHECK_OK(plan_exec_new(f.p, &opt, &f.x, &err), &err);
+    CHECK_OK(plan_bound_new(f.x, 0, 1, &f.b, &err), &err);
+    plan_exec_set(f.x, PLAN_INPUT, 0, x);
+    CHECK_OK(plan_exec_poison(f.x, &err), &err);
+    CHECK_OK(plan_exec_bind(f.x, f.b, (int64_t[]){1, 16}, &err), &err);
+    uint8_t *value = f.b->launches[0].arg[1];
+    memset(value, 0, 16 * 32);
+    CHECK_OK(plan_exec_poison(f.x, &err), &err);
+    for (size_t i = 0; i < 16 * 32; i++) assert_int_equal(value[i], 0xff);
+    close_plan(&f);
+}
+
 static void a_list_of_one_piece_holds_its_launches(void **state) {
     rp_error err = {0};
     fixture f;
@@ -283,6 +345,31 @@ static void unknown_code_is_refused(void **state) {
             assert_int_equal(st, RP_NOMEM);
         assert_int_equal(base_live(), live);
     }
+    plan_free(p);
+    hal_close(d);
+}
+
+/* What the cache has lost is named with its cure. */
+static void code_that_is_gone_is_told(void **state) {
+    static plan_module module = {.key = {1, 2}, .isa_bits = 1};
+    hal_device *d = NULL;
+    cache_store *store = NULL;
+    plan *p = small_plan();
+    plan_exec *x = NULL;
+    rp_error err = {0}, why = {0};
+    (void)state;
+    p->modules = &module;
+    p->n_modules = 1;
+    CHECK_OK(hal_null_open(&d, &err), &err);
+    plan_exec_options opt = {.device = d, .builtin = find};
+    assert_int_equal(plan_exec_new(p, &opt, &x, &why), RP_INVALID);
+    assert_string_equal(why.text, "plan small has code but no cache to load it from");
+    CHECK_OK(cache_store_open(NULL, &store, &err), &err);
+    opt.store = store;
+    why = (rp_error){0};
+    assert_int_equal(plan_exec_new(p, &opt, &x, &why), RP_NOT_FOUND);
+    assert_string_equal(why.text, "code of plan small is no longer in the cache; run it again");
+    cache_store_close(store);
     plan_free(p);
     hal_close(d);
 }
@@ -396,6 +483,9 @@ int main(void) {
         cmocka_unit_test(launches_have_addresses_and_sizes),
         cmocka_unit_test(a_variant_may_be_nothing),
         cmocka_unit_test(poison_is_nan_in_every_byte_of_the_arena),
+        cmocka_unit_test(blocks_are_those_of_the_variant),
+        cmocka_unit_test(poison_is_in_what_grows),
+        cmocka_unit_test(code_that_is_gone_is_told),
         cmocka_unit_test(a_list_of_one_piece_holds_its_launches),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(unknown_code_is_refused),

@@ -63,6 +63,23 @@ static rp_tensor difference(void *user, rp_graph *g, const rp_tensor *in) {
     return rp_sub(in[0], rp_neg(in[1]));
 }
 
+/* A value by its opposite, in either order. */
+static rp_tensor either_sign(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user, (void)g;
+    return rp_mul(rp_neg(in[0]), in[0]);
+}
+
+static rp_tensor square(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user, (void)g;
+    return rp_neg(rp_mul(in[0], in[0]));
+}
+
+/* What it finds is what it gives. */
+static rp_tensor hyperbolic(void *user, rp_graph *g, const rp_tensor *in) {
+    (void)user, (void)g;
+    return rp_tanh(in[0]);
+}
+
 /* What the pass `code` does next. */
 static enum { NOTHING, NEGATE, FAIL, FAIL_SILENTLY, LATE, OTHER_TYPE, LEAF, ADDS, NO_NODE } doing;
 
@@ -108,7 +125,17 @@ static int registered(void **state) {
          .check = is_seven},
         {.name = "min_max", .types = equal, .n_types = 2, .pattern = outer, .replacement = smaller},
         {.name = "minus", .types = equal, .n_types = 2, .pattern = sum, .replacement = difference},
-        {.name = "code", .uuid = "1", .run = code}};
+        {.name = "code", .uuid = "1", .run = code},
+        {.name = "square",
+         .types = rows,
+         .n_types = 1,
+         .pattern = either_sign,
+         .replacement = square},
+        {.name = "same",
+         .types = rows,
+         .n_types = 1,
+         .pattern = hyperbolic,
+         .replacement = hyperbolic}};
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         rp_pass_desc d = all[i];
@@ -267,6 +294,32 @@ static void a_name_is_one_size(void **state) {
     assert_int_equal(matches_of(one_row, false, "", "min_max", NULL), 0);
 }
 
+/* x = -p is first taken for the opposite of p: what that has bound is forgotten for the other order. */
+static rp_tensor opposites(rp_tensor p) {
+    rp_tensor x = rp_neg(p);
+    return rp_mul(x, rp_neg(x));
+}
+
+static rp_tensor opposites_turned(rp_tensor p) {
+    rp_tensor x = rp_neg(p);
+    return rp_mul(rp_neg(x), x);
+}
+
+static rp_tensor no_opposites(rp_tensor p) {
+    rp_tensor x = rp_neg(p);
+    return rp_mul(x, rp_neg(rp_neg(x)));
+}
+
+static void orders_are_tried_apart(void **state) {
+    float y = 0;
+    (void)state;
+    assert_int_equal(matches_of(opposites, false, "", "square", &y), 1);
+    assert_true(y == -160 * 160);
+    assert_int_equal(matches_of(opposites_turned, false, "", "square", &y), 1);
+    assert_true(y == -160 * 160);
+    assert_int_equal(matches_of(no_opposites, false, "", "square", NULL), 0);
+}
+
 /* --- code ---------------------------------------------------------------------------------------- */
 
 static rp_tensor tanhs(rp_tensor x) {
@@ -283,6 +336,9 @@ static void code_replaces_nodes(void **state) {
     }
     doing = NOTHING;
     assert_int_equal(matches_of(tanhs, false, "", "code", &y), 0);
+    assert_true(y == 2);
+    /* A replacement that changes nothing is none. */
+    assert_int_equal(matches_of(tanhs, false, "", "same", &y), 0);
     assert_true(y == 2);
 }
 
@@ -431,7 +487,7 @@ static rp_tensor fails(void *user, rp_graph *g, const rp_tensor *in) {
 
 static void bad_passes_are_refused(void **state) {
     static const char *const one[] = {"f32[T]"}, *const two[] = {"f32[T]", "f32[T]"},
-                             *const odd[] = {"f32[T"};
+                             *const odd[] = {"f32[T"}, *const more[] = {"f32[T]]"};
     static const struct {
         rp_pass_desc d;
         rp_status st;
@@ -448,6 +504,9 @@ static void bad_passes_are_refused(void **state) {
         {{.name = "a", .types = odd, .n_types = 1, .pattern = naive, .replacement = safe},
          RP_INVALID,
          "'f32[T' is no type"},
+        {{.name = "a", .types = more, .n_types = 1, .pattern = naive, .replacement = safe},
+         RP_INVALID,
+         "'f32[T]]' is no type"},
         {{.name = "a", .types = one, .n_types = 17, .pattern = naive, .replacement = safe},
          RP_INVALID,
          "17 inputs; at most 16"},
@@ -481,6 +540,7 @@ int main(void) {
         cmocka_unit_test_setup(equal_ones_are_one_node, fresh),
         cmocka_unit_test_setup(forms_constants_and_checks, fresh),
         cmocka_unit_test_setup(a_name_is_one_size, fresh),
+        cmocka_unit_test_setup(orders_are_tried_apart, fresh),
         cmocka_unit_test_setup(code_replaces_nodes, fresh),
         cmocka_unit_test_setup(failures_are_told_or_left_out, fresh),
         cmocka_unit_test_setup(functions_have_passes, fresh),
