@@ -27,6 +27,11 @@ $ reprise bench synthetic:tiny --input-len 8 --output-len 2 --num-iters 1 --trac
 5 21
 True
 True
+$ python3 -c 'import json; ev = [e for e in json.load(open("step.json"))["traceEvents"] if e["ph"] == "X" and e["tid"] == 2 and "submod" in e["name"]]; print(ev[0]["ts"], all(abs(b["ts"] - a["ts"] - a["dur"]) < 2e-3 for a, b in zip(ev, ev[1:])))'
+0.0 True
+# As many at once as a step takes.
+$ reprise bench synthetic:tiny --max-num-seqs 2 --batch-size 2 --input-len 4 --output-len 2 --num-iters 1 --json | head -1 | field batch_size
+batch_size 2
 # What cannot be measured is told before it is.
 $ reprise bench synthetic:tiny --batch-size 1,x
 ! reprise: --batch-size=1,x: expected numbers from 1 to 1024 such as 1,8,64

@@ -25,6 +25,9 @@ out0[0,7] = 0x1.000aa2p+0 (1.00016224)
 $ reprise eval graph.ir --sizes B=1 --seed 3 --json | events
 value 8
 summary 1
+# An event has what its line has: the output, each index, the value to the last bit.
+$ reprise eval graph.ir --sizes B=3 --seed 3 | sed 's/ (.*//' > lines; reprise eval graph.ir --sizes B=3 --seed 3 --json | python3 -c 'import json,sys; [print(o["output"] + str(o["index"]).replace(" ", ""), "=", o["text"], *[o["value"]] * (o["value"] != float.fromhex(o["text"]))) for o in map(json.loads, sys.stdin) if o["event"] == "value"]' | diff lines - && wc -l < lines
+24
 $ reprise eval graph.ir --sizes B=1 --json | field backend seed values
 backend "interp"
 seed "0"

@@ -1,6 +1,7 @@
 /* Trees of values: what tells calls apart, what is refused, what is copied and how it is written. */
 #include "support/autographs.h"
 
+#include "autograph/rows.h"
 #include "autograph/value.h"
 #include "base/alloc.h"
 
@@ -278,6 +279,21 @@ static void values_are_written_as_in_python(void **state) {
     bench_close(&b);
 }
 
+/* 1, 2, 4, 8, 16, 24 .. 256, 272 .. 512, 544 and on, with at most a sixteenth of padding; what is no number of rows stays. */
+static void rows_are_rounded_up(void **state) {
+    int64_t size = 1, step = 1;
+    (void)state;
+    for (int64_t n = 1; n < 9000; n++) {
+        for (; size < n; size += step)
+            for (step = size < 8 ? size : 8; step * 32 <= size;) step *= 2;
+        if (autograph_rows_up(n) != size)
+            fail_msg("%lld rows are %lld, not %lld", (long long)n, (long long)autograph_rows_up(n),
+                     (long long)size);
+    }
+    for (int64_t n = -1; n < 1; n++) assert_true(autograph_rows_up(n) == n);
+    assert_true(autograph_rows_up(INT64_MAX) == INT64_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(different_values_are_different_calls),
@@ -285,6 +301,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_value_is_told),
         cmocka_unit_test(literals_choose_the_graph),
         cmocka_unit_test(values_are_written_as_in_python),
+        cmocka_unit_test(rows_are_rounded_up),
     };
     return cmocka_run_group_tests_name("autograph_values", tests, NULL, NULL);
 }

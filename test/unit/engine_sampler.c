@@ -204,6 +204,8 @@ static void draws_follow_the_distribution(void **state) {
         {.temperature = 2, .top_p = 1, .min_p = 0.3},
         {.temperature = 2, .top_p = 0.9, .min_p = 0.2, .top_k = 30},
         {.temperature = 2, .top_p = 0.9, .min_p = 0.2},
+        {.temperature = 1, .top_p = 1, .min_p = 0.5, .top_k = 30}, /* which leaves fewer */
+        {.temperature = 1, .top_p = 0.5, .min_p = 0.5, .top_k = 30},
         {.temperature = 2, .top_p = 1, .min_p = 1},
         {.temperature = 1e-4, .top_p = 1},
         {.temperature = 1e-300, .top_p = 0.5, .top_k = 1},

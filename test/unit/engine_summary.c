@@ -62,6 +62,11 @@ static void steps_and_launches_are_counted(void **state) {
         check(e, i, "launches.single", single + cases[i].none * all + cases[i].piecewise * LAYERS);
         check(e, i, "launches.attention", (cases[i].none + cases[i].piecewise) * LAYERS);
         check(e, i, "captures", keys);
+        /* pieces with code of their own; at level 0 there are none */
+        check(e, i, "pieces.compiled",
+              cases[i].level[6] == '3'   ? LAYERS
+              : cases[i].level[6] == '2' ? 1
+                                         : 0);
         check(e, i, "late_captures", 0);
         /* the ledger is what the device was asked for */
         check(e, i, "memory.kv",
