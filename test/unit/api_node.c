@@ -126,6 +126,26 @@ static void sizes_of_a_call(void **state) {
     rp_graph_free(g);
 }
 
+/* By the size that a symbol has: times a number, plus another. */
+static void sizes_are_solved_for_symbols(void **state) {
+    rp_error err = {0};
+    rp_graph *g = rp_graph_new("sizes");
+    rp_dim T = rp_symbol(g, "T", 0, 64), S = rp_symbol(g, "S", 1, 64);
+    rp_dim rows = rp_dim_add(rp_dim_mul(T, 3), 5), columns = rp_dim_sub(S, 1);
+    rp_tensor x = rp_input(g, "x", RP_DTYPE_F32, RP_SHAPE(rows, columns)), y = rp_neg(x);
+    int64_t values[2] = {0};
+    (void)state;
+    CHECK_OK(rp_graph_finish(g, &y, 1, &err), &err);
+    for (int64_t t = 0; t < 9; t += 4)
+        for (int64_t s = 1; s < 9; s += 3) {
+            const rp_buffer in = {RP_DTYPE_F32, 2, {3 * t + 5, s - 1}, NULL};
+            CHECK_OK(rp_graph_read_symbols(g, &in, 1, values, &err), &err);
+            assert_int_equal(values[0], t);
+            assert_int_equal(values[1], s);
+        }
+    rp_graph_free(g);
+}
+
 static void then_body(rp_graph *g, const rp_tensor *in, uint32_t n_in, rp_tensor *out,
                       uint32_t n_out, void *user) {
     (void)g, (void)n_in, (void)n_out, (void)user;
@@ -185,8 +205,12 @@ static void bad_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(leaves_and_outputs), cmocka_unit_test(nodes_and_attributes),
-        cmocka_unit_test(sizes_of_a_call),    cmocka_unit_test(bodies_are_graphs),
+        cmocka_unit_test(leaves_and_outputs),
+        cmocka_unit_test(nodes_and_attributes),
+        cmocka_unit_test(sizes_of_a_call),
+        cmocka_unit_test(bodies_are_graphs),
+        cmocka_unit_test(sizes_are_solved_for_symbols),
+        cmocka_unit_test(bodies_are_graphs),
         cmocka_unit_test(bad_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@ static struct {
     char hash[64];
     int compiles;
     atomic_int loads, frees;
-    bool refuses_handles, saves_nothing;
+    bool refuses_handles, gives_nothing, saves_nothing;
 } made;
 
 static rp_status run(void *self, const rp_buffer *in, uint32_t n_in, rp_buffer *out, uint32_t n_out,
@@ -81,6 +81,7 @@ static rp_status load(void *user, const rp_graph *g, const rp_backend_options *o
         return rp_fail(err, RP_INVALID, "not a handle of this compiler");
     memcpy(&factor, handle, sizeof factor);
     made.loads++;
+    if (made.gives_nothing) return RP_OK;
     return give(factor, out, err);
 }
 
@@ -132,6 +133,10 @@ static void what_cannot_be_loaded_is_made_anew(void **state) {
     check(3, 1, 0);
     CHECK_HEARD(&told, "backend keeper: not a handle of this compiler; it is compiled again");
     made.refuses_handles = false;
+    made.gives_nothing = true;
+    check(3, 1, 1);
+    CHECK_HEARD(&told, "backend keeper gave a callable without `run`; it is compiled again");
+    made.gives_nothing = false;
     made.saves_nothing = true;
     check(7, 1, 0);
     CHECK_HEARD(&told, "backend keeper: no room for a handle; the next process compiles it again");

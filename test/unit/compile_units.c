@@ -153,19 +153,17 @@ static void a_long_unit_is_two(void **state) {
 /* What is long for itself has units of some 20000 bytes, alone as among others. */
 static void a_long_piece_is_several(void **state) {
     enum { KERNELS = 10 };
-    static char body[8000 + KERNELS], name[KERNELS][8];
-    static const char *text[KERNELS][2];
+    static char body[8001];
+    static const char *const text[KERNELS][2] = {
+        {"k_0", body},     {"k_1", body + 1}, {"k_2", body + 2}, {"k_3", body + 3},
+        {"k_4", body + 4}, {"k_5", body + 5}, {"k_6", body + 6}, {"k_7", body + 7},
+        {"k_8", body + 8}, {"k_9", body + 9}};
     lower_piece p;
     const lower_piece *const all[1] = {&p};
     compile_units u;
     rp_error err = {0};
     (void)state;
     memset(body, 'x', sizeof body - 1);
-    for (int i = 0; i < KERNELS; i++) {
-        (void)snprintf(name[i], sizeof name[i], "k_%d", i);
-        text[i][0] = name[i];
-        text[i][1] = body + i;
-    }
     make_piece(&p, text, KERNELS);
     CHECK_OK(compile_units_make(all, 1, GEN_ISA_PORTABLE, &u, &err), &err);
     assert_in_range(u.n_units, 4, 5);

@@ -313,9 +313,36 @@ static void a_capture_inside_of_another(void **state) {
     rp_device_close(d);
 }
 
+/* Neither records an event nor waits for one: a replay would do it for nobody. The capture is spoilt, and the next is as the first. */
+static void events_have_no_place_in_captures(void **state) {
+    static const char *const what[] = {"recording an event", "waiting for an event"};
+    (void)state;
+    rp_device *d = device_open_ok("cpu", 1);
+    rp_stream *s = stream_open_ok(d);
+    rp_event *e = NULL;
+    device_graph *g = NULL;
+    rp_error err = {0};
+    CHECK_OK(rp_event_new(d, &e, &err), &err);
+    for (int waits = 0; waits < 2; waits++) {
+        CHECK_OK(rp_event_record(e, s, &err), &err);
+        CHECK_OK(device_stream_capture(s, &err), &err);
+        assert_int_equal((waits ? rp_event_wait : rp_event_record)(e, s, &err), RP_INVALID);
+        assert_ptr_equal(strstr(err.text, what[waits]), err.text);
+        err = (rp_error){0};
+        assert_int_equal(device_stream_finish(s, "spoilt", &g, &err), RP_INVALID);
+        assert_ptr_equal(strstr(err.text, what[waits]), err.text);
+        err = (rp_error){0};
+        CHECK_OK(rp_event_wait(e, s, &err), &err);
+    }
+    rp_event_free(e);
+    rp_stream_close(s);
+    rp_device_close(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(life),
+        cmocka_unit_test(events_have_no_place_in_captures),
         cmocka_unit_test(bad_calls_are_told),
         cmocka_unit_test(memory_is_given_back),
         cmocka_unit_test(copies_and_events),

@@ -413,8 +413,16 @@ static void impossible_steps_and_sizes_are_refused(void **state) {
         assert_non_null(strstr(err.text, "logit rows of mixed graphs"));
         p.mixed_logits = NULL;
     }
+    p.max_num_seqs = 7; /* a batch of 8 is more, whatever its tokens */
+    err = (rp_error){0};
+    assert_int_equal(graph_dispatcher_init(&g, &p, &err), RP_CONFIG);
+    assert_string_equal(
+        err.text, "decode capture sizes: size 8 cannot be reached, the largest decode batch is 7");
+    p.max_num_seqs = 16;
     p.uniform_query_len = 12; /* 8 requests of 12 tokens are more than 48 */
-    assert_int_equal(graph_dispatcher_init(&g, &p, NULL), RP_CONFIG);
+    err = (rp_error){0};
+    assert_int_equal(graph_dispatcher_init(&g, &p, &err), RP_CONFIG);
+    assert_non_null(strstr(err.text, "the largest decode batch is 4"));
     assert_int_equal(base_live(), 0);
 }
 

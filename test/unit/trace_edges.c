@@ -148,6 +148,48 @@ static void places_of_two_indices(void **state) {
         }
 }
 
+/* In the interpreter, which is what others are compared with: below 0 is 0, the size and above is the last. */
+static void places_of_a_scatter(void **state) {
+    static const double at[] = {4, -1, 3, 5, -0x1p31, 0x1p31 - 1}, want[] = {104, 1, 2, 105};
+    double y[4];
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        rp_graph *g = rp_graph_new("edges");
+        rp_tensor a = rp_iota(g, RP_DTYPE_F32, RP_SHAPE(4), 0);
+        rp_tensor idx = row_of(g, t ? RP_DTYPE_I64 : RP_DTYPE_I32, at, 6);
+        rp_tensor src = rp_add_scalar(rp_iota(g, RP_DTYPE_F32, RP_SHAPE(6), 0), 100);
+        finish(g, rp_scatter(a, 0, idx, src), y, 4);
+        check_all("scattered", y, want, 4);
+        /* one behind the last alone, in the middle of others */
+        g = rp_graph_new("edges");
+        a = rp_reshape(rp_iota(g, RP_DTYPE_F32, RP_SHAPE(4), 0), RP_SHAPE(2, 2));
+        idx = rp_reshape(row_of(g, t ? RP_DTYPE_I64 : RP_DTYPE_I32, (double[]){2, 0}, 2),
+                         RP_SHAPE(2, 1));
+        src = rp_reshape(row_of(g, RP_DTYPE_F32, (double[]){7, 8}, 2), RP_SHAPE(2, 1));
+        finish(g, rp_scatter(a, 1, idx, src), y, 4);
+        check_all("scattered along rows", y, (double[]){0, 7, 8, 3}, 4);
+    }
+}
+
+/* --- moves --------------------------------------------------------------------------------- */
+
+/* start, start + step, .. below stop, whether whole steps end within the axis or not. */
+static void steps_of_any_length(void **state) {
+    enum { N = 7 };
+    (void)state;
+    for (int64_t start = 0; start <= N; start++)
+        for (int64_t stop = start; stop <= N; stop++)
+            for (int64_t step = 1; step <= N + 1; step++) {
+                double y[N] = {0}, want[N] = {0};
+                rp_graph *g = rp_graph_new("edges");
+                rp_tensor a = rp_reshape(rp_iota(g, RP_DTYPE_F32, RP_SHAPE(N), 0), RP_SHAPE(1, N));
+                int n = 0;
+                for (int64_t i = start; i < stop; i += step) want[n++] = (double)i;
+                finish(g, rp_slice_step(a, 1, start, stop, step), y, n);
+                check_all("steps", y, want, n);
+            }
+}
+
 /* --- arguments that do not count --------------------------------------------------------- */
 
 /* Of a convolution over one axis, what is said of another. */
@@ -177,6 +219,8 @@ int main(void) {
         cmocka_unit_test(variances_take_any_correction),
         cmocka_unit_test(lengths_are_at_least_eps),
         cmocka_unit_test(places_of_two_indices),
+        cmocka_unit_test(places_of_a_scatter),
+        cmocka_unit_test(steps_of_any_length),
         cmocka_unit_test(a_line_has_one_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
