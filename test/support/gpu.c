@@ -111,7 +111,9 @@ void gpu_check_tokens(const char *model, const char *setting, bool every_level, 
 
 enum { CROWD = 44, CROWD_PROMPT = 5, CROWD_TOKENS = 3 };
 
-static void crowd(const char *model, const char *device, int32_t ids[CROWD][CROWD_TOKENS]) {
+/* logprobs NULL: the logits stay where they are. */
+static void crowd(const char *model, const char *device, int32_t ids[CROWD][CROWD_TOKENS],
+                  double (*logprobs)[CROWD_TOKENS]) {
     const char *how[] = {device, "max_num_seqs=48", "max_model_len=64", NULL};
     int32_t prompt[CROWD_PROMPT + 40];
     uint64_t id[CROWD];
@@ -126,6 +128,7 @@ static void crowd(const char *model, const char *device, int32_t ids[CROWD][CROW
         r.prompt_ids = prompt;
         r.max_tokens = CROWD_TOKENS;
         r.ignore_eos = true;
+        r.logprobs = logprobs != NULL;
         CHECK_OK(rp_engine_submit(e, &r, &id[i], &err), &err);
     }
     while (more) CHECK_OK(rp_engine_step(e, &more, &err), &err);
@@ -134,20 +137,26 @@ static void crowd(const char *model, const char *device, int32_t ids[CROWD][CROW
         CHECK_OK(rp_engine_result(e, id[i], &res, &err), &err);
         assert_int_equal(res.n_output_ids, CROWD_TOKENS);
         memcpy(ids[i], res.output_ids, sizeof ids[i]);
+        if (logprobs) memcpy(logprobs[i], res.logprobs, sizeof logprobs[i]);
         rp_engine_release(e, id[i]);
     }
     rp_engine_close(e);
 }
 
+/* By the largest logits alone, and with log probabilities, whose rows come to the host some at a time. */
 void gpu_check_crowd(const char *model) {
     int32_t want[CROWD][CROWD_TOKENS], got[CROWD][CROWD_TOKENS];
-    crowd(model, "device=cpu", want);
-    crowd(model, "device=cuda:0", got);
-    for (uint32_t i = 0; i < CROWD; i++)
-        for (uint32_t k = 0; k < CROWD_TOKENS; k++)
-            if (want[i][k] != got[i][k])
-                fail_msg("%s: prompt %u of a crowd, token %u is %d on cuda:0, %d on the cpu", model,
-                         i, k, got[i][k], want[i][k]);
+    static double logprob[CROWD][CROWD_TOKENS], other[CROWD][CROWD_TOKENS];
+    crowd(model, "device=cpu", want, logprob);
+    for (int explained = 0; explained < 2; explained++) {
+        crowd(model, "device=cuda:0", got, explained ? other : NULL);
+        for (uint32_t i = 0; i < CROWD; i++)
+            for (uint32_t k = 0; k < CROWD_TOKENS; k++)
+                if (want[i][k] != got[i][k])
+                    fail_msg("%s: prompt %u of a crowd, token %u is %d on cuda:0, %d on the cpu",
+                             model, i, k, got[i][k], want[i][k]);
+    }
+    assert_memory_equal(other, logprob, sizeof logprob);
 }
 
 /* --- draws ------------------------------------------------------------------------- */

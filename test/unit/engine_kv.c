@@ -2,7 +2,9 @@
 #include "support/check.h"
 
 #include "base/alloc.h"
+#include "engine/budget.h"
 #include "engine/kv_blocks.h"
+#include "model/llama.h"
 
 static uint64_t rng_state = 7;
 
@@ -208,6 +210,24 @@ static void new_survives_each_failure(void **state) {
     assert_int_equal(st, RP_OK);
 }
 
+/* Blocks beside the null block: of one sequence of any length; of all of them, each with a last block that is not full, where they
+ * are short. What a device begins with holds one, what it may take all. */
+static void there_are_blocks_for_all(void **state) {
+    (void)state;
+    for (uint64_t seqs = 1; seqs < 70; seqs += 3)
+        for (uint64_t len = 1; len < 40000; len += len < 100 ? 1 : 997) {
+            const engine_lengths l = {seqs, len};
+            const uint64_t each = (len + MODEL_KV_BLOCK - 1) / MODEL_KV_BLOCK;
+            const bool are_short = seqs * len <= 16384;
+            assert_true(engine_budget_blocks(l) - 1 >= (are_short ? seqs : 1) * each);
+            assert_true(engine_budget_blocks(l) - 1 <= seqs * (each + 1));
+            assert_true(engine_budget_first(l) - 1 >= each);
+            const uint64_t most = engine_budget_most(l, UINT64_MAX, 1);
+            assert_true(most - 1 >= seqs * each && most - 1 <= seqs * (each + 1));
+            assert_int_equal(engine_budget_most(l, 1000, 100), most < 10 ? most : 10);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_use_loses_no_block),
@@ -217,6 +237,7 @@ int main(void) {
         cmocka_unit_test(blocks_come_when_they_are_missed),
         cmocka_unit_test(impossible_sizes_are_refused),
         cmocka_unit_test(new_survives_each_failure),
+        cmocka_unit_test(there_are_blocks_for_all),
     };
     return cmocka_run_group_tests_name("engine_kv", tests, NULL, NULL);
 }

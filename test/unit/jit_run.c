@@ -72,6 +72,28 @@ static void the_second_size_is_the_last_compile(void **state) {
     rp_jit_free(plain);
 }
 
+/* No rows lie nowhere; of some, an address is wanted. */
+static void an_empty_tensor_needs_no_address(void **state) {
+    (void)state;
+    fill();
+    for (int level = 0; level < 3; level += 2) {
+        rp_error err = {0};
+        rp_jit *f = jit_at(product, level, RP_DYNAMIC_AUTO, NULL);
+        rp_value args = args_of(0, 16, 8);
+        item[0].tensor.data = NULL;
+        rp_output *o = jit_ok(f, &args);
+        assert_int_equal(jit_result(o)->tensor.dim[0], 0);
+        assert_int_equal(jit_result(o)->tensor.dim[1], 8);
+        rp_output_free(o);
+        args = args_of(1, 16, 8);
+        item[0].tensor.data = NULL;
+        o = NULL;
+        assert_int_equal(rp_jit_run(f, &args, &o, &err), RP_INVALID);
+        assert_null(o);
+        rp_jit_free(f);
+    }
+}
+
 /* --- questions -------------------------------------------------------------------------------- */
 
 /* x + 1 above eight rows, x * 2 below. */
@@ -497,6 +519,7 @@ static void inputs_have_the_line_that_fetches_them(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_size_is_the_last_compile),
+        cmocka_unit_test(an_empty_tensor_needs_no_address),
         cmocka_unit_test(an_answer_is_a_guard),
         cmocka_unit_test(an_op_that_wants_equal_sizes_is_a_guard),
         cmocka_unit_test(a_size_may_be_a_form_of_others),
