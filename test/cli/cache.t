@@ -152,7 +152,7 @@ $ for f in $(find own/objects/plan -type f); do printf x | dd of="$f" bs=1 seek=
 $ reprise compile synthetic:tiny --cache-dir own --json | field traces compiles
 traces 2
 compiles 0
-$ mkdir none; for n in 1 4k 4K 5m 5M 2g 2G; do reprise cache prune --max-bytes=$n --cache-dir none; done | uniq -c | sed 's/^ *//'
+$ mkdir empty; for n in 1 4k 4K 5m 5M 2g 2G; do reprise cache prune --max-bytes=$n --cache-dir empty; done | uniq -c | sed 's/^ *//'; rm -r empty
 7 0 objects removed, 0 bytes left
 $ for n in -1 18446744073709551616 17179869184G 1T ''; do reprise cache prune --max-bytes="$n" --cache-dir own 2>&1; echo $?; done | sort | uniq -c | sed 's/^ *//'
 5 2

@@ -425,6 +425,45 @@ static void freed_memory_makes_graphs_invalid(void **state) {
 }
 
 /* Graphs of a function go with it, those of others stay. */
+/* Whichever goes, the first, the last or all, who comes next stands behind who is left. */
+static void functions_come_behind_those_that_went(void **state) {
+    static const char *const names[] = {"f", "g", "h"};
+    (void)state;
+    for (int gone = 1; gone < 8; gone++) {
+        bench b;
+        affine m;
+        float x = 5;
+        rp_function *f[3], *late[2];
+        rp_value in = floats(&x, 1);
+        uint32_t left = 0;
+        bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+        affine_open(&m, b.device, 0, 2, 1);
+        for (int i = 0; i < 3; i++) {
+            f[i] = function_of(&b, names[i], affine_call, &m);
+            rp_output_free(run_items(f[i], &in, 1));
+        }
+        for (int i = 0; i < 3; i++) {
+            if (gone >> i & 1) rp_function_free(f[i]);
+            left += !(gone >> i & 1);
+        }
+        for (int i = 0; i < 2; i++) {
+            late[i] = function_of(&b, i ? "late" : "later", affine_call, &m);
+            for (int turn = 0; turn < 2; turn++)
+                assert_true(first_of(run_items(late[i], &in, 1)) == 11);
+        }
+        assert_int_equal(bench_info(&b).graph_count, left + 2);
+        for (int i = 0; i < 3; i++)
+            if (!(gone >> i & 1)) assert_true(first_of(run_items(f[i], &in, 1)) == 11);
+        assert_int_equal(bench_info(&b).captures, 5);
+        for (int i = 0; i < 3; i++)
+            if (!(gone >> i & 1)) rp_function_free(f[i]);
+        for (int i = 0; i < 2; i++) rp_function_free(late[i]);
+        assert_int_equal(bench_info(&b).graph_count, 0);
+        affine_close(&m);
+        bench_close(&b);
+    }
+}
+
 static void functions_take_their_graphs_along(void **state) {
     bench b;
     affine m;
@@ -459,6 +498,7 @@ int main(void) {
         cmocka_unit_test(bad_calls_inside_of_a_call),
         cmocka_unit_test(missing_arguments_are_told),
         cmocka_unit_test(freed_memory_makes_graphs_invalid),
+        cmocka_unit_test(functions_come_behind_those_that_went),
         cmocka_unit_test(functions_take_their_graphs_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
