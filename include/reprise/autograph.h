@@ -23,8 +23,8 @@
  * that call and in all later ones, and rp_output_reason says why.
  *
  * On a CPU a graph is a list of launches: what goes through rp_call_stream (rp_compiled_run_on, rp_stream_copy, rp_stream_fill)
- * is in it. Plain C that makes an output is found out (nothing noted writes the output), and so is memory that is neither an
- * argument nor from the call or rp_device_alloc.
+ * is in it. The run that is captured is given memory with a pattern in place of every argument, state, output and temp, and
+ * whatever plain C writes there is found out; so is memory that is neither an argument nor from the call or rp_device_alloc.
  *
  * On a GPU a graph is what the driver captures of the call's stream, so kernels of one's own and of libraries are in it, too: launch
  * them on rp_stream_handle(rp_call_stream(call)). Calls that wait, allocate or read back end the capture, and rp_call_check tells which
@@ -91,7 +91,7 @@ typedef enum rp_output_policy {
     RP_OUTPUT_RING /* one of `ring` places in turn: one copy, no allocation; overwritten by the ring-th replay after it */
 } rp_output_policy;
 
-/* Runs the function: args are dense, and memory of the manager while it captures; *result names outputs of the call, literals,
+/* Runs the function: args are dense, and memory of the manager while it captures, on a CPU states, too, whose address it is not to keep; *result names outputs of the call, literals,
  * and lists, tuples and maps of them, whose memory must stay until the caller of the function has returned. Only what goes
  * through the call's stream is in the graph. A failure of the first run is that of rp_autograph_run. */
 typedef rp_status (*rp_function_fn)(void *user, rp_call *call, const rp_value *args,

@@ -177,6 +177,10 @@ rp_status rp_function_new(rp_autograph *a, const rp_function_options *options, r
     return RP_OK;
 }
 
+void autograph_function_trust(rp_function *f) {
+    f->trusted = true;
+}
+
 void rp_function_free(rp_function *f) {
     if (!f) return;
     rp_autograph *a = f->a;

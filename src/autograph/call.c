@@ -69,20 +69,50 @@ static rp_status check_outside(const rp_call *call, rp_error *err) {
     return rp_fail(err, st, "%s", why.text);
 }
 
+static rp_status new_memory(const rp_call *call, const autograph_stand *form,
+                            autograph_memory **out, rp_error *err) {
+    autograph_stand s = *form;
+    autograph_memory *m = NULL;
+    rp_status st = RP_OK;
+    RP_TRY(autograph_memory_new(call->a->device, s.size, false, &m, err));
+    s.at = m->data;
+    if (call->first)
+        st = hal_capture_allow(call->a->queue, m->data, s.size ? s.size : 1, "memory of a call",
+                               err);
+    if (st == RP_OK && call->stands) st = autograph_stand_fill(call->stands, &s, err);
+    if (st == RP_OK)
+        *out = m;
+    else
+        autograph_memory_unref(m);
+    return st;
+}
+
+/* While the function is captured, that of the slot, or what stands for it. */
+static rp_status slot_memory(const rp_call *call, const autograph_stand *form, void **out,
+                             rp_error *err) {
+    void *slot = call->outs->slot[form->number].memory->data;
+    if (call->stands) return autograph_stand_for(call->stands, slot, form, out, err);
+    *out = slot;
+    return hal_capture_allow(call->a->queue, slot, form->size ? form->size : 1, "memory of a call",
+                             err);
+}
+
 static rp_status hold(rp_call *call, autograph_held *h, rp_buffer *b, size_t bytes, rp_error *err) {
     autograph_memory *m = NULL;
+    bool is_out = h == &call->out;
     RP_TRY(check_outside(call, err));
     RP_TRY(make_room(h, err));
-    if (call->outs && h == &call->out) {
-        b->data = call->outs->slot[h->n].memory->data;
+    autograph_stand form = {
+        .size = bytes, .dtype = b->dtype, .what = is_out ? "output" : "temp", .number = h->n};
+    if (call->outs && is_out) {
+        RP_TRY(slot_memory(call, &form, &b->data, err));
     } else {
-        RP_TRY(autograph_memory_new(call->a->device, bytes, false, &m, err));
+        RP_TRY(new_memory(call, &form, &m, err));
         b->data = m->data;
     }
     h->memory[h->n] = m;
     h->form[h->n++] = *b;
-    if (!call->first) return RP_OK;
-    return hal_capture_allow(call->a->queue, b->data, bytes ? bytes : 1, "memory of a call", err);
+    return RP_OK;
 }
 
 rp_stream *rp_call_stream(const rp_call *call) {

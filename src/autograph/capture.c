@@ -17,8 +17,9 @@ typedef struct capture {
     autograph_entry *e;
     bool one; /* what fails concerns this form of arguments alone */
     rp_call call;
-    rp_value args;                   /* whose tensors are the slots */
-    uint32_t next_in, next_indirect; /* while args are made */
+    rp_value args;                               /* whose tensors are the slots */
+    uint32_t next_in, next_indirect, next_state; /* while args are made */
+    autograph_stands stands;                     /* what plain C is not to write */
     bool moved;
 } capture;
 
@@ -140,14 +141,20 @@ static rp_status move_outputs(const capture *c, rp_error *err) {
     return RP_OK;
 }
 
+/* In place, or by what stands for it. */
+static rp_status use_state(capture *c, rp_value *v, rp_error *err) {
+    autograph_stand s = {.dtype = v->tensor.dtype, .what = "state", .number = c->next_state++};
+    (void)autograph_bytes(&v->tensor, &s.size);
+    if (c->call.stands)
+        return autograph_stand_for(c->call.stands, v->tensor.data, &s, &v->tensor.data, err);
+    return hal_capture_allow(c->a->queue, v->tensor.data, s.size, "a state", err);
+}
+
 static rp_status use_slot(void *user, rp_value *v, rp_error *err) {
     capture *c = user;
     size_t bytes = 0;
     v->strided = false;
-    if (v->state) {
-        (void)autograph_bytes(&v->tensor, &bytes);
-        return hal_capture_allow(c->a->queue, v->tensor.data, bytes, "a state", err);
-    }
+    if (v->state) return use_state(c, v, err);
     if (v->indirect) {
         v->tensor.data = autograph_table_at(&c->s->table, c->next_indirect++);
         return hal_capture_allow(c->a->queue, v->tensor.data, sizeof(void *), "an address", err);
@@ -235,14 +242,23 @@ static rp_status run_again(capture *c, rp_error *err) {
                        "captured; it was %u and %u",
                        c->call.out.n, c->call.temp.n, c->w->first->out.n, c->w->first->temp.n);
     RP_TRY(check_result(c, &result, err));
+    RP_TRY(autograph_stands_check(&c->stands, err));
     return move_outputs(c, err);
 }
 
 /* What looks at the values of its arguments finds others than in the first run. */
-static rp_status poison(const capture *c, rp_error *err) {
-    for (uint32_t i = 0; i < c->s->n_in; i++)
-        RP_TRY(c->a->queue->ops->fill(c->a->queue, c->s->in[i].memory->data, 0xff, c->s->in[i].used,
-                                      err));
+static rp_status poison(capture *c, rp_error *err) {
+    hal_device *q = c->a->queue;
+    for (uint32_t i = 0; i < c->s->n_in; i++) {
+        const autograph_slot *in = &c->s->in[i];
+        autograph_stand s = {.at = in->memory->data,
+                             .size = in->used,
+                             .dtype = in->largest.dtype,
+                             .what = "tensor",
+                             .number = i};
+        RP_TRY(c->call.stands ? autograph_stand_fill(c->call.stands, &s, err)
+                              : q->ops->fill(q, s.at, 0xff, s.size, err));
+    }
     return RP_OK;
 }
 
@@ -342,10 +358,13 @@ rp_status autograph_capture(const autograph_wish *w, rp_error *why) {
     capture c = {.w = w,
                  .a = w->f->a,
                  .call = {.a = w->f->a, .first = w->first},
-                 .args = autograph_value_copy(w->dense, block)};
+                 .args = autograph_value_copy(w->dense, block),
+                 .stands = {.device = w->f->a->device, .queue = w->f->a->queue}};
+    if (device_is_host(c.a->device) && !w->f->trusted) c.call.stands = &c.stands;
     rp_status st = capture_with(&c, why);
     if (st != RP_OK && st != RP_NOMEM) refuse(&c, why->text);
     autograph_call_done(&c.call);
+    autograph_stands_done(&c.stands);
     base_free(block);
     return st;
 }

@@ -7,12 +7,14 @@
 #include "autograph/graphs.h"
 #include "autograph/pack.h"
 #include "autograph/rows.h"
+#include "autograph/stand.h"
 #include "base/str.h"
 
 struct rp_function {
     rp_autograph *a;
     rp_function *next;
     rp_function_options o; /* name is ours */
+    bool trusted;          /* it is the library's, whose calls all go by the stream */
     char *refused;         /* why none of its calls is captured any more, or NULL */
 };
 
@@ -35,6 +37,9 @@ struct rp_autograph {
 /* Waits for what its calls have queued; in turn with them, since a stream that captures cannot be waited for. */
 rp_status autograph_wait(rp_autograph *a, rp_error *err) RP_MUST_USE;
 
+/* Before its first call: what it does is not looked at for plain C. */
+void autograph_function_trust(rp_function *f);
+
 /* An array of memory that belongs to a call. */
 typedef struct autograph_held {
     autograph_memory **memory;
@@ -47,6 +52,7 @@ struct rp_call {
     /* While it captures: the run before, which asked for the same, and the slots that outputs lie in; else NULL. */
     const rp_call *first;
     autograph_outs *outs;
+    autograph_stands *stands; /* likewise, where plain C can write to memory; else NULL */
     uint32_t bodies;          /* that it is in */
     autograph_held out, temp; /* while it captures, out has forms alone */
 };

@@ -83,6 +83,7 @@ rp_status front_graphs_new(rp_jit *f, rp_compiled *c, const rp_graph *g, const c
     o.user = r;
     o.output = RP_OUTPUT_BORROWED;
     RP_TRY_OUT(rp_function_new(f->capture.manager, &o, &r->function, err));
+    autograph_function_trust(r->function);
     *out = r;
     r = NULL;
 out:

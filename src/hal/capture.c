@@ -26,6 +26,11 @@ struct hal_body {
     hal_branch kind;
 };
 
+/* Addresses that stand for others. */
+typedef struct meaning {
+    uintptr_t begin, end, real;
+} meaning;
+
 struct hal_capture {
     bool keeps; /* the lists */
     noted *first, **last;
@@ -35,6 +40,8 @@ struct hal_capture {
     hal_ranges *allowed, *wrote;
     void **used; /* n_used of cap_used */
     uint32_t n_used, cap_used;
+    meaning *means; /* n_means */
+    uint32_t n_means;
     rp_error failure; /* code RP_OK: none */
 };
 
@@ -69,6 +76,7 @@ static void capture_free(hal_capture *c) {
     hal_ranges_free(c->allowed);
     hal_ranges_free(c->wrote);
     base_free(c->used);
+    base_free(c->means);
     base_free(c);
 }
 
@@ -153,6 +161,18 @@ rp_status hal_capture_allow(hal_device *d, const void *p, size_t size, const cha
     return hal_ranges_join(d->capture->allowed, p, size, what, err);
 }
 
+rp_status hal_capture_mean(hal_device *d, const void *p, size_t size, const void *real,
+                           rp_error *err) {
+    hal_capture *c = d->capture;
+    uintptr_t begin = (uintptr_t)p;
+    if (size == 0) size = 1; /* an empty tensor has an address, too */
+    meaning *more = base_realloc_array(c->means, c->n_means + 1u, sizeof *more);
+    if (!more) return rp_fail(err, RP_NOMEM, "no memory for what addresses mean");
+    c->means = more;
+    more[c->n_means++] = (meaning){begin, begin + size, (uintptr_t)real};
+    return hal_capture_allow(d, real, size, "memory of a call", err);
+}
+
 rp_status hal_capture_wrote(hal_device *d, const void *p, size_t size, rp_error *err) {
     return hal_ranges_join(d->capture->wrote, p, size, "written", err);
 }
@@ -172,30 +192,62 @@ rp_status hal_refuse_captured(hal_device *d, const char *what, rp_error *err) {
     return hal_note_failed(d, st, &why, err);
 }
 
-static rp_status add(hal_capture *c, const hal_launch *list, uint32_t n, size_t scratch,
-                     rp_error *err) {
+static void *meant(const hal_capture *c, void *p) {
+    uintptr_t at = (uintptr_t)p;
+    for (uint32_t i = 0; i < c->n_means; i++)
+        if (c->means[i].begin <= at && at < c->means[i].end)
+            return (void *)(c->means[i].real + (at - c->means[i].begin));
+    return p;
+}
+
+/* With the addresses that are meant. Sizes of arguments are borrowed. */
+static rp_status note_new(const hal_capture *c, const hal_launch *list, uint32_t n, noted **out,
+                          rp_error *err) {
     size_t size = 0;
     noted *one = NULL;
-    for (uint32_t i = 0; i < n; i++) c->n += c->keeps || list[i].kind != HAL_LISTS;
-    if (!c->keeps) return RP_OK;
     if (hal_list_bytes(list, n, &size) && base_add_size(size, sizeof *one, &size))
         one = base_alloc_aligned(size, 16);
     if (!one) return rp_fail(err, RP_NOMEM, "no memory to note %u launches", n);
-    (void)hal_list_copy(one->list, list, n);
+    hal_launch *copy = hal_list_copy(one->list, list, n);
+    for (uint32_t i = 0; i < n; i++) {
+        void **arg = (void **)(uintptr_t)copy[i].arg;
+        for (uint32_t a = 0; a < copy[i].n_arg; a++) arg[a] = meant(c, arg[a]);
+        copy[i].arg_size = list[i].arg_size;
+    }
     one->n = n;
     one->size = size;
+    *out = one;
+    return RP_OK;
+}
+
+static void add(hal_capture *c, noted *one, size_t scratch) {
     noted ***last = c->inside ? &c->inside->last : &c->last;
+    hal_launch *list = (hal_launch *)one->list;
+    for (uint32_t i = 0; i < one->n; i++) list[i].arg_size = NULL;
     **last = one;
     *last = &one->next;
     if (scratch > c->scratch) c->scratch = scratch;
+}
+
+static rp_status audit_and_add(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch,
+                               rp_error *err) {
+    hal_capture *c = d->capture;
+    noted *one = NULL;
+    if (c->keeps) RP_TRY(note_new(c, list, n, &one, err));
+    rp_status st = hal_audit(d, one ? (const hal_launch *)one->list : list, n, err);
+    if (st != RP_OK) {
+        noted_free(one);
+        return st;
+    }
+    for (uint32_t i = 0; i < n; i++) c->n += c->keeps || list[i].kind != HAL_LISTS;
+    if (one) add(c, one, scratch);
     return RP_OK;
 }
 
 rp_status hal_note_capture(hal_device *d, const hal_launch *list, uint32_t n, size_t scratch_size,
                            rp_error *err) {
     rp_error why = {0};
-    rp_status st = hal_audit(d, list, n, &why);
-    if (st == RP_OK) st = add(d->capture, list, n, scratch_size, &why);
+    rp_status st = audit_and_add(d, list, n, scratch_size, &why);
     for (uint32_t i = 0; i < n && st == RP_OK; i++) hal_digest_add(d, list[i].name, list[i].items);
     return st == RP_OK ? RP_OK : hal_note_failed(d, st, &why, err);
 }

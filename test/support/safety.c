@@ -48,9 +48,12 @@ static void slots_are_poisoned(void **state) {
     rp_error err = {0};
     float x[N] = {1, 2, 3, 4};
     unsigned char seen[sizeof x] = {0}, poison[sizeof x];
+    /* No arithmetic and no bound leaves it as it is. */
+    static const uint32_t on_host[N] = {0xffb3ffb3, 0xfafafafa, 0x7a7a7a7a, 0xffb3ffb3};
     (void)state;
     user_open(&u);
     memset(poison, 0xff, sizeof poison);
+    if (strncmp(device, "cuda", 4) != 0) memcpy(poison, on_host, sizeof poison);
     rp_function *f = function_of(&u.b, "f", remembers, &u);
     rp_value in = floats(x, N);
     rp_output *o = run_items(f, &in, 1);

@@ -37,6 +37,39 @@ static rp_status in_plain_c(void *user, rp_call *call, const rp_value *args, rp_
     return st;
 }
 
+/* After a call has written it. */
+static rp_status changes_an_output(void *user, rp_call *call, const rp_value *args,
+                                   rp_value *result, rp_error *err) {
+    rp_buffer y;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, args->item[0].tensor.data, 4, err);
+    if (st == RP_OK) *(float *)y.data += 1;
+    return st;
+}
+
+/* That a call reads afterwards. */
+static rp_status makes_a_temp(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                              rp_error *err) {
+    rp_buffer y, t = args->item[0].tensor;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK) st = rp_call_temp(call, &t, err);
+    if (st == RP_OK) *(float *)t.data = *(float *)args->item[0].tensor.data + 1;
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, t.data, 4, err) : st;
+}
+
+static rp_status changes_an_argument(void *user, rp_call *call, const rp_value *args,
+                                     rp_value *result, rp_error *err) {
+    rp_buffer y;
+    float *x = args->item[0].tensor.data;
+    (void)user;
+    rp_status st = give_output(call, 1, &y, result, err);
+    x[0] = x[0] >= 0 ? x[0] + 1 : -1;
+    return st == RP_OK ? rp_stream_copy(rp_call_stream(call), y.data, x, 4, err) : st;
+}
+
 /* Through memory of its own. */
 static rp_status by_foreign_memory(void *user, rp_call *call, const rp_value *args,
                                    rp_value *result, rp_error *err) {
@@ -195,6 +228,9 @@ static const struct {
     {decides, "the function makes other calls when it runs again to be captured: it decides by "
               "values of tensors"},
     {in_plain_c, "an output is written by no call on rp_call_stream: plain C"},
+    {changes_an_output, "output 0 is written by plain C, beside rp_call_stream"},
+    {makes_a_temp, "temp 0 is written by plain C, beside rp_call_stream"},
+    {changes_an_argument, "tensor 0 is written by plain C, beside rp_call_stream"},
     {by_foreign_memory, "launch 0 (copy): argument 0 ("},
     {without_stream, "rp_compiled_run while calls are captured"},
     {reads_without_stream,
@@ -256,6 +292,125 @@ static void what_cannot_be_captured_is_told(void **state) {
         bench_close(&other);
         assert_int_equal(base_live(), live);
     }
+}
+
+/* Plain C on a state happens once in each call, on the state itself; the run that is captured is given other memory, where what it
+ * writes is seen whatever the state has: it counts, or puts there what is there already. */
+typedef struct counted {
+    const float *state;
+    bool counts;
+    int runs;
+    bool in_place[8], kept[8]; /* by run: it was given the state; the state did not change in it */
+} counted;
+
+static rp_status writes_a_state(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    counted *c = user;
+    rp_buffer y;
+    float before = c->state[0], *state = args->item[1].tensor.data;
+    rp_status st = give_output(call, 1, &y, result, err);
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), y.data, args->item[0].tensor.data, 4, err);
+    *state = c->counts ? *state + 1 : 7;
+    c->in_place[c->runs] = state == c->state;
+    c->kept[c->runs++] = c->state[0] == before;
+    return st;
+}
+
+static void plain_c_on_a_state_is_told(void **state) {
+    for (int counts = 0; counts < 2; counts++) {
+        bench b;
+        float place = 7, x = 1;
+        counted c = {.state = &place, .counts = counts};
+        bench_open(&b, *state, RP_GROWTH_RESERVE);
+        rp_function *f = function_of(&b, "f", writes_a_state, &c);
+        rp_value in[] = {floats(&x, 1), floats(&place, 1)};
+        in[1].state = true;
+        for (int i = 1; i <= 4; i++) {
+            rp_output *o = run_items(f, in, 2);
+            assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+            assert_string_equal(rp_output_reason(o),
+                                "state 0 is written by plain C, beside rp_call_stream, which no "
+                                "graph would repeat");
+            assert_true(place == (counts ? 7 + (float)i : 7));
+            rp_output_free(o);
+        }
+        assert_int_equal(c.runs, 5);
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(c.in_place[i], i != 1);
+            assert_true(c.kept[i] || (i != 1 && counts));
+        }
+        bench_close(&b);
+    }
+}
+
+/* In place, where a value is below or above: whoever reads the pattern changes it, too. */
+typedef struct bound {
+    float value;
+    bool upper;
+} bound;
+
+static rp_status bounds_an_output(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                  rp_error *err) {
+    const bound *b = user;
+    rp_buffer y = args->item[0].tensor;
+    rp_status st = rp_call_output(call, &y, err);
+    float *v = y.data;
+    if (st == RP_OK)
+        st = rp_stream_copy(rp_call_stream(call), v, args->item[0].tensor.data, 12, err);
+    for (int i = 0; st == RP_OK && i < 3; i++)
+        if (b->upper ? v[i] > b->value : v[i] < b->value) v[i] = b->value;
+    *result = rp_value_tensor(y);
+    return st;
+}
+
+static void bounds_in_plain_c_are_told(void **state) {
+    bench b;
+    bound bounds[] = {{0, false}, {6, true}};
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    for (int k = 0; k < 2; k++) {
+        float x[] = {-1, 3, 7};
+        rp_function *f = function_of(&b, k ? "upper" : "lower", bounds_an_output, &bounds[k]);
+        for (int i = 0; i < 3; i++) {
+            rp_value in = floats(x, 3);
+            rp_output *o = run_items(f, &in, 1);
+            assert_int_equal(rp_output_ran(o), RP_RAN_EAGER);
+            assert_true(values_of(o)[0] == (k ? -1 : 0) && values_of(o)[2] == (k ? 6 : 7));
+            rp_output_free(o);
+        }
+    }
+    bench_close(&b);
+}
+
+/* Larger than what of a stand-in is filled: behind that it is zeros. */
+static rp_status writes_the_end(void *user, rp_call *call, const rp_value *args, rp_value *result,
+                                rp_error *err) {
+    const rp_buffer *b = &args->item[1].tensor;
+    if (args->item[2].as.integer) ((float *)b->data)[b->dim[0] - 1] += 1;
+    return affine_call(user, call, args, result, err);
+}
+
+static void large_states_are_watched_to_their_end(void **state) {
+    enum { MANY = 20 << 20 };
+    static float large[MANY];
+    bench b;
+    affine m;
+    float x = 1;
+    (void)state;
+    bench_open(&b, "cpu", RP_GROWTH_RESERVE);
+    affine_open(&m, b.device, 0, 2, 1);
+    for (int writes = 0; writes < 2; writes++) {
+        rp_function *f = function_of(&b, "f", writes_the_end, &m);
+        rp_value in[] = {floats(&x, 1), floats(large, MANY), rp_value_int(writes)};
+        in[1].state = true;
+        rp_output *o = run_items(f, in, 3);
+        assert_int_equal(rp_output_ran(o), writes ? RP_RAN_EAGER : RP_RAN_CAPTURE);
+        assert_true(large[MANY - 1] == (float)writes);
+        rp_output_free(o);
+    }
+    affine_close(&m);
+    bench_close(&b);
 }
 
 /* A failure of the function is that of the call, and nothing is learnt from it. */
@@ -494,6 +649,10 @@ int main(void) {
         {"what_cannot_be_captured_is_told (cpu)", what_cannot_be_captured_is_told, NULL, NULL, cpu},
         {"what_cannot_be_captured_is_told (null)", what_cannot_be_captured_is_told, NULL, NULL,
          null},
+        {"plain_c_on_a_state_is_told (cpu)", plain_c_on_a_state_is_told, NULL, NULL, cpu},
+        {"plain_c_on_a_state_is_told (null)", plain_c_on_a_state_is_told, NULL, NULL, null},
+        cmocka_unit_test(bounds_in_plain_c_are_told),
+        cmocka_unit_test(large_states_are_watched_to_their_end),
         cmocka_unit_test(failures_and_bad_calls),
         cmocka_unit_test(bad_calls_inside_of_a_call),
         cmocka_unit_test(missing_arguments_are_told),

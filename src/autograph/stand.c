@@ -1,0 +1,135 @@
+#include "autograph/stand.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* FILLED: bytes of a stand-in that have the pattern. Those behind are zeros, which take memory only where they are written, so that
+ * a cache of many GB is not there twice. ALIGN: to which the address is as the real one. */
+enum { FILLED = 64 << 20, ALIGN = 64, LEAST = 4096 };
+
+/* The pattern: four elements, again and again. Two are signalling NaNs, which no arithmetic leaves as they are; a quiet one plus 1
+ * has the same bits. Between them a very negative and a very positive number, or false: what C changes after a comparison, such as
+ * a lower or upper bound, is changed in one of them. */
+enum { ELEMENTS = 4, MOST = 8 };
+
+typedef struct pattern {
+    unsigned char bytes[ELEMENTS * MOST];
+    size_t size;
+} pattern;
+
+static uint16_t nan_of(rp_dtype t) {
+    switch (t) {
+    case RP_DTYPE_F32:
+    case RP_DTYPE_BF16: return 0xffb3;
+    case RP_DTYPE_F64: return 0xfff3;
+    case RP_DTYPE_F16: return 0xfdb3;
+    default: return 0xf3f3;
+    }
+}
+
+static pattern pattern_of(rp_dtype t) {
+    size_t one = rp_dtype_block(t) == 1 ? rp_dtype_block_bytes(t) : 1;
+    uint16_t nan = nan_of(t);
+    if (one > MOST) one = 1;
+    pattern p = {.size = ELEMENTS * one};
+    for (size_t i = 0; i < one; i++) {
+        p.bytes[i] = p.bytes[3 * one + i] = (unsigned char)(i % 2 ? nan >> 8 : nan & 0xff);
+        p.bytes[one + i] = t == RP_DTYPE_BOOL ? 0 : 0xfa;
+        p.bytes[2 * one + i] = 0x7a;
+    }
+    return p;
+}
+
+static size_t filled_of(const autograph_stand *s) {
+    return s->memory && s->size > FILLED ? (size_t)FILLED : s->size;
+}
+
+static void fill(const autograph_stand *s) {
+    const pattern p = pattern_of(s->dtype);
+    size_t size = filled_of(s), done = size < p.size ? size : p.size;
+    memcpy(s->at, p.bytes, done);
+    for (size_t n; done < size; done += n) {
+        n = size - done < done ? size - done : done;
+        memcpy(s->at + done, s->at, n);
+    }
+}
+
+/* Whether [from, to) repeats every `step` bytes what is in front of it. */
+static bool repeats(const unsigned char *at, size_t from, size_t to, size_t step) {
+    return from >= to || memcmp(at + from, at + from - step, to - from) == 0;
+}
+
+static bool is_untouched(const autograph_stand *s) {
+    const pattern p = pattern_of(s->dtype);
+    size_t filled = filled_of(s), head = filled < p.size ? filled : p.size;
+    if (memcmp(s->at, p.bytes, head) != 0 || !repeats(s->at, head, filled, head)) return false;
+    if (filled == s->size) return true;
+    return s->at[filled] == 0 && repeats(s->at, filled + 1, s->size, 1);
+}
+
+static rp_status add(autograph_stands *s, autograph_stand one, rp_error *err) {
+    if (s->n == s->cap) {
+        uint32_t cap = s->cap ? s->cap * 2 : 8;
+        autograph_stand *v = base_realloc_array(s->v, cap, sizeof *v);
+        if (!v) return rp_fail(err, RP_NOMEM, "what a captured function may write");
+        s->v = v;
+        s->cap = cap;
+    }
+    s->v[s->n++] = one;
+    return RP_OK;
+}
+
+rp_status autograph_stand_fill(autograph_stands *s, const autograph_stand *one, rp_error *err) {
+    RP_TRY(add(s, *one, err));
+    fill(one);
+    return RP_OK;
+}
+
+/* As memory is reserved, pages come when they are written. */
+static rp_status new_memory(rp_device *d, size_t size, autograph_memory **out, rp_error *err) {
+    size_t room;
+    autograph_memory *m = NULL;
+    if (!base_add_size(size, ALIGN + LEAST, &room)) return rp_fail(err, RP_NOMEM, "a stand-in");
+    room -= room % LEAST;
+    RP_TRY(autograph_memory_new(d, room, true, &m, err));
+    rp_status st = device_commit(m->range, room, err);
+    if (st == RP_OK)
+        *out = m;
+    else
+        autograph_memory_unref(m);
+    return st;
+}
+
+rp_status autograph_stand_for(autograph_stands *s, const void *real, const autograph_stand *one,
+                              void **out, rp_error *err) {
+    autograph_stand is = *one;
+    RP_TRY(new_memory(s->device, is.size, &is.memory, err));
+    is.at = (unsigned char *)is.memory->data + (uintptr_t)real % ALIGN;
+    rp_status st = hal_capture_mean(s->queue, is.at, is.size, real, err);
+    if (st == RP_OK) st = add(s, is, err);
+    if (st != RP_OK) {
+        autograph_memory_unref(is.memory);
+        return st;
+    }
+    fill(&is);
+    *out = is.at;
+    return RP_OK;
+}
+
+rp_status autograph_stands_check(const autograph_stands *s, rp_error *err) {
+    for (uint32_t i = 0; i < s->n; i++)
+        if (!is_untouched(&s->v[i]))
+            return rp_fail(err, RP_UNSUPPORTED,
+                           "%s %u is written by plain C, beside rp_call_stream, which no graph "
+                           "would repeat",
+                           s->v[i].what, s->v[i].number);
+    return RP_OK;
+}
+
+void autograph_stands_done(autograph_stands *s) {
+    for (uint32_t i = 0; i < s->n; i++) autograph_memory_unref(s->v[i].memory);
+    base_free(s->v);
+    s->v = NULL;
+    s->n = s->cap = 0;
+}
