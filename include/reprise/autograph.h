@@ -63,8 +63,8 @@ typedef struct rp_autograph_options {
     size_t size; /* sizeof(rp_autograph_options) */
     rp_growth growth;
     uint64_t
-        max_bytes; /* of graphs and memory together: the least recently used graphs go first. Outputs given back are kept
-                      up to as much again. 0: no limit */
+        max_bytes; /* of graphs and memory together (info.bytes), after each call: what nobody has goes first, then the least
+                      recently used graphs. Outputs given back are kept where there is room. 0: no limit */
     uint32_t max_graphs; /* likewise. 0: no limit */
 } rp_autograph_options;
 #define RP_AUTOGRAPH_OPTIONS_INIT \
@@ -180,9 +180,11 @@ typedef struct rp_autograph_info {
     uint64_t invalidated, evicted;            /* graphs; both are freed at once */
     uint64_t
         programmatic_edges; /* of these graphs: a kernel starts before the one in front of it ends, on GPUs that have them */
+    uint64_t
+        bytes; /* all that the manager has taken, which is what max_bytes limits: on a GPU slots take more than calls use */
 } rp_autograph_info;
 #define RP_AUTOGRAPH_INFO_INIT \
-    { sizeof(rp_autograph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(rp_autograph_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Fills *out, whose size is set. */
 RP_API rp_status rp_autograph_get_info(rp_autograph *a, rp_autograph_info *out,
                                        rp_error *err) RP_MUST_USE;

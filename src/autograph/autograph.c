@@ -221,7 +221,8 @@ rp_status rp_autograph_get_info(rp_autograph *a, rp_autograph_info *out, rp_erro
                              .eager = a->eager,
                              .invalidated = a->graphs.invalidated,
                              .evicted = a->graphs.evicted,
-                             .programmatic_edges = autograph_programmatic_edges(&a->graphs)};
+                             .programmatic_edges = autograph_programmatic_edges(&a->graphs),
+                             .bytes = autograph_all_bytes(a)};
     if (locked) (void)pthread_mutex_unlock(&a->lock);
     return base_result_give(out, &own, sizeof own, "rp_autograph_info", err);
 }

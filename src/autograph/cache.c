@@ -79,13 +79,22 @@ void autograph_cache_close(autograph_cache *c) {
     free_all(all);
 }
 
-/* False where nothing waited. */
-static bool empty(autograph_cache *c) {
+bool autograph_cache_empty(autograph_cache *c) {
+    if (!c) return false;
     (void)pthread_mutex_lock(&c->lock);
     autograph_memory *all = take_all(c);
     (void)pthread_mutex_unlock(&c->lock);
     free_all(all);
     return all != NULL;
+}
+
+void autograph_cache_limit(autograph_cache *c, uint64_t most_bytes) {
+    if (!c) return;
+    (void)pthread_mutex_lock(&c->lock);
+    c->most = most_bytes;
+    bool over = most_bytes && c->bytes > most_bytes;
+    (void)pthread_mutex_unlock(&c->lock);
+    if (over) (void)autograph_cache_empty(c);
 }
 
 size_t autograph_cache_bytes(autograph_cache *c) {
@@ -121,7 +130,8 @@ rp_status autograph_cache_take(autograph_cache *c, rp_device *d, size_t size,
     }
     rp_error full = {0};
     rp_status st = autograph_memory_new(d, room, false, &m, &full);
-    if (st == RP_NOMEM && empty(c)) st = autograph_memory_new(d, room, false, &m, &full);
+    if (st == RP_NOMEM && autograph_cache_empty(c))
+        st = autograph_memory_new(d, room, false, &m, &full);
     if (st != RP_OK) return rp_fail(err, st, "%s", full.text);
     (void)pthread_mutex_lock(&c->lock);
     c->refs++;

@@ -54,8 +54,8 @@ static void static_key(const rp_function *f, const tensors *t, base_buf *key) {
 
 static rp_status cover(capture *c, autograph_slot *slot, const rp_buffer *b, bool *moved,
                        rp_error *err) {
-    return autograph_slot_cover(slot, c->a->device, b, c->a->o.growth == RP_GROWTH_EXACT, moved,
-                                err);
+    const autograph_growing by = {c->a->o.growth == RP_GROWTH_EXACT, c->a->o.max_bytes};
+    return autograph_slot_cover(slot, c->a->device, b, by, moved, err);
 }
 
 static rp_status find_static(capture *c, const tensors *t, rp_error *err) {
@@ -278,8 +278,8 @@ static rp_status make_graph(capture *c, device_graph **out, rp_error *err) {
 /* --- the budget ---------------------------------------------------------------------------- */
 
 uint64_t autograph_all_bytes(const rp_autograph *a) {
-    return autograph_tensor_bytes(&a->graphs) + autograph_pool_bytes(&a->graphs) +
-           autograph_pack_bytes(&a->pack);
+    return autograph_taken_bytes(&a->graphs) + autograph_pool_bytes(&a->graphs) +
+           autograph_pack_bytes(&a->pack) + autograph_cache_bytes(a->cache);
 }
 
 uint64_t autograph_room(const rp_autograph *a) {
@@ -288,28 +288,44 @@ uint64_t autograph_room(const rp_autograph *a) {
     return used < a->o.max_bytes ? a->o.max_bytes - used : 0;
 }
 
-static bool is_over(const rp_autograph *a) {
-    if (a->o.max_graphs && a->graphs.n_graphs > a->o.max_graphs) return true;
-    return a->o.max_bytes && autograph_all_bytes(a) > a->o.max_bytes;
+static bool has_bytes(const rp_autograph *a, const autograph_entry *ring) {
+    uint64_t need = ring ? autograph_ring_need(ring) : 0;
+    return !a->o.max_bytes || autograph_all_bytes(a) + need <= a->o.max_bytes;
 }
 
-/* Never the newest, which was just made. */
-static void keep_budget(rp_autograph *a) {
+static void evict(autograph_graphs *g) {
+    base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: graph of %s is evicted",
+                g->oldest->f->o.name);
+    g->evicted++;
+    autograph_entry_drop(g, g->oldest);
+}
+
+/* Outputs that come back are kept where there is room, at any time. */
+static void limit_cache(rp_autograph *a) {
+    uint64_t room = autograph_room(a) + autograph_cache_bytes(a->cache);
+    if (a->o.max_bytes) autograph_cache_limit(a->cache, room ? room : 1);
+}
+
+/* Never the newest, which was just made, or is to be replayed. */
+bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring) {
     autograph_graphs *g = &a->graphs;
     autograph_graphs_trim(g, MOST_BARE);
-    while (is_over(a) && g->oldest != g->newest) {
-        base_log_ch(RP_LOG_CH_CUDAGRAPHS, false, "autograph: graph of %s is evicted",
-                    g->oldest->f->o.name);
-        g->evicted++;
-        autograph_entry_drop(g, g->oldest);
+    while (a->o.max_graphs && g->n_graphs > a->o.max_graphs && g->oldest != g->newest) evict(g);
+    while (!has_bytes(a, ring)) {
+        if (autograph_cache_empty(a->cache) || autograph_graphs_shrink(g)) continue;
+        if (g->oldest == g->newest) break;
+        evict(g);
     }
+    limit_cache(a);
+    return has_bytes(a, ring);
 }
 
 static rp_status fit(capture *c, rp_error *err) {
-    keep_budget(c->a);
-    if (!is_over(c->a)) return RP_OK;
+    if (autograph_keep_budget(c->a, NULL)) return RP_OK;
     uint64_t bytes = autograph_all_bytes(c->a);
     autograph_entry_invalidate(&c->a->graphs, c->e);
+    (void)autograph_graphs_shrink(&c->a->graphs);
+    limit_cache(c->a);
     c->one = true;
     return rp_fail(err, RP_UNSUPPORTED,
                    "the graph and its memory take %llu bytes; max_bytes is %llu",

@@ -300,23 +300,68 @@ void autograph_graphs_done(autograph_graphs *g) {
 
 /* --- bytes -------------------------------------------------------------------------------- */
 
-static uint64_t slots_bytes(const autograph_slot *slot, uint32_t n) {
+static uint64_t slots_bytes(const autograph_slot *slot, uint32_t n, bool taken) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < n; i++) bytes += slot[i].memory ? slot[i].used : 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (slot[i].memory) bytes += taken ? autograph_memory_bytes(slot[i].memory) : slot[i].used;
     return bytes;
 }
 
-uint64_t autograph_tensor_bytes(const autograph_graphs *g) {
+static uint64_t memory_bytes(const autograph_graphs *g, bool taken) {
     uint64_t bytes = 0;
     for (const autograph_static *s = g->statics; s; s = s->next) {
-        bytes += slots_bytes(s->in, s->n_in);
+        bytes += slots_bytes(s->in, s->n_in, taken);
+        if (taken) bytes += autograph_memory_bytes(s->table.memory);
         for (const autograph_outs *o = s->outs; o; o = o->next) {
-            bytes += slots_bytes(o->slot, o->n);
+            bytes += slots_bytes(o->slot, o->n, taken);
             for (uint32_t i = 0; i < o->n_ring; i++)
                 bytes += o->ring[i] ? o->ring[i]->memory[0]->size : 0;
         }
     }
     return bytes;
+}
+
+uint64_t autograph_tensor_bytes(const autograph_graphs *g) {
+    return memory_bytes(g, false);
+}
+
+uint64_t autograph_taken_bytes(const autograph_graphs *g) {
+    return memory_bytes(g, true);
+}
+
+static bool has_graph(const autograph_static *s) {
+    for (const autograph_dynamic *d = s->dynamics; d; d = d->next)
+        for (const autograph_entry *e = d->entries; e; e = e->next)
+            if (e->graph) return true;
+    return false;
+}
+
+/* Places that nobody holds: the next turn takes memory again. */
+static bool shrink_ring(autograph_outs *o) {
+    bool any = false;
+    for (uint32_t i = 0; i < o->n_ring; i++) {
+        if (!o->ring[i] || atomic_load(&o->ring[i]->refs) > 1) continue;
+        autograph_lease_unref(o->ring[i]);
+        o->ring[i] = NULL;
+        any = true;
+    }
+    return any;
+}
+
+bool autograph_graphs_shrink(autograph_graphs *g) {
+    bool any = false;
+    for (autograph_static *s = g->statics; s; s = s->next) {
+        bool bare = !has_graph(s);
+        for (uint32_t i = 0; i < s->n_in && bare; i++) any |= autograph_slot_shrink(&s->in[i]);
+        for (autograph_outs *o = s->outs; o; o = o->next) {
+            any |= shrink_ring(o);
+            for (uint32_t i = 0; i < o->n && bare; i++) any |= autograph_slot_shrink(&o->slot[i]);
+            if (!bare) continue;
+            autograph_lease_unref(o->lease);
+            o->lease = NULL;
+        }
+    }
+    return any;
 }
 
 /* A part that several graphs share counts as its share in each. */

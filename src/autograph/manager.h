@@ -88,6 +88,11 @@ rp_status autograph_output_fill(const autograph_entry *e, rp_output *o, rp_error
 rp_status autograph_copy_in(hal_device *queue, void *to, const rp_value *v,
                             rp_error *err) RP_MUST_USE;
 
+/* Bytes that the next replay takes for its place in a ring. */
+uint64_t autograph_ring_need(const autograph_entry *e);
+/* Frees what nobody has, and the least recently used graphs, until the limits hold, or nothing but the newest graph is left. ring: the
+ * newest, which is to have its place; NULL: none. False: the limits do not hold. */
+bool autograph_keep_budget(rp_autograph *a, const autograph_entry *ring);
 /* Bytes that count for max_bytes, and how many more there may be. */
 uint64_t autograph_all_bytes(const rp_autograph *a);
 uint64_t autograph_room(const rp_autograph *a);

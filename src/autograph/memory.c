@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 
 enum { RESERVE_FACTOR = 64, RESERVE_LEAST = 1 << 20, ROOMY_MOST = 2 << 20 };
+enum { SHARE = 64, TIGHT_LEAST = 256 }; /* of a limit, that room may take */
 
 rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autograph_memory **out,
                                rp_error *err) {
@@ -22,6 +23,11 @@ rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autogra
     atomic_init(&m->refs, 1);
     *out = m;
     return RP_OK;
+}
+
+size_t autograph_memory_bytes(const autograph_memory *m) {
+    if (!m) return 0;
+    return m->range ? m->range->committed : m->size;
 }
 
 autograph_memory *autograph_memory_ref(autograph_memory *m) {
@@ -74,46 +80,66 @@ static size_t capacity_for(size_t want) {
     return size > want ? size : want;
 }
 
+static bool has_share(autograph_growing by, size_t room) {
+    return by.most == 0 || room <= by.most / SHARE;
+}
+
 /* A GPU's ranges take memory in large steps: what a small one would have is allocated. Where no range can be set aside (a limit
  * of addresses), what is wanted is. */
-static rp_status new_room(rp_device *d, size_t want, bool exact, autograph_memory **out,
+static rp_status new_room(rp_device *d, size_t want, autograph_growing by, autograph_memory **out,
                           rp_error *err) {
     rp_error none = {0};
     size_t range = capacity_for(want);
     bool reserved = device_is_host(d) || range > ROOMY_MOST;
-    if (!exact && autograph_memory_new(d, range, reserved, out, &none) == RP_OK) return RP_OK;
+    if (!device_is_host(d) && !has_share(by, reserved ? ROOMY_MOST : range)) {
+        for (range = TIGHT_LEAST; range < want && range <= SIZE_MAX / 4;) range *= 2;
+        reserved = false;
+    }
+    if (!by.exact && range >= want && autograph_memory_new(d, range, reserved, out, &none) == RP_OK)
+        return RP_OK;
     return autograph_memory_new(d, want, false, out, err);
 }
 
 /* Memory for the first `want` bytes; on a GPU twice as much where there is room, since it waits when it takes some. */
-static rp_status commit(autograph_memory *m, size_t want, rp_error *err) {
+static rp_status commit(autograph_memory *m, size_t want, autograph_growing by, rp_error *err) {
     rp_error none = {0};
     if (!m->range || want <= m->range->committed) return RP_OK;
     size_t roomy = want > m->size / 2 ? m->size : want * 2;
-    if (!device_is_host(m->device) && device_commit(m->range, roomy, &none) == RP_OK) return RP_OK;
+    if (!device_is_host(m->device) && has_share(by, roomy) &&
+        device_commit(m->range, roomy, &none) == RP_OK)
+        return RP_OK;
     return device_commit(m->range, want, err);
 }
 
-rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b, bool exact,
-                               bool *moved, rp_error *err) {
+rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b,
+                               autograph_growing by, bool *moved, rp_error *err) {
     rp_buffer largest = s->memory ? s->largest : *b;
     size_t want = 0;
     for (uint32_t i = 0; i < b->rank; i++)
         if (b->dim[i] > largest.dim[i]) largest.dim[i] = b->dim[i];
-    if (!bytes_wanted(s, &largest, b, exact, &want))
+    if (!bytes_wanted(s, &largest, b, by.exact, &want))
         return rp_fail(err, RP_NOMEM, "memory of an automatic graph: sizes overflow");
     if (!s->memory || want > s->memory->size) {
         autograph_memory *m = NULL;
-        RP_TRY(new_room(d, want, exact, &m, err));
+        RP_TRY(new_room(d, want, by, &m, err));
         *moved = *moved || s->memory;
         autograph_memory_unref(s->memory);
         s->memory = m;
     }
-    RP_TRY(commit(s->memory, want, err));
+    RP_TRY(commit(s->memory, want, by, err));
     s->used = want;
     s->largest = largest;
     s->largest.data = s->memory->data;
     return RP_OK;
+}
+
+bool autograph_slot_shrink(autograph_slot *s) {
+    if (!s->memory) return false;
+    autograph_memory_unref(s->memory);
+    s->memory = NULL;
+    s->largest.data = NULL;
+    s->used = 0;
+    return true;
 }
 
 void autograph_slot_done(autograph_slot *s) {

@@ -18,6 +18,8 @@ typedef struct autograph_memory {
     struct autograph_memory *next; /* there */
 } autograph_memory;
 
+/* What it takes: of a range what is memory by now. NULL: 0. */
+size_t autograph_memory_bytes(const autograph_memory *m);
 /* One reference. */
 rp_status autograph_memory_new(rp_device *d, size_t size, bool reserved, autograph_memory **out,
                                rp_error *err) RP_MUST_USE;
@@ -30,6 +32,8 @@ rp_status autograph_cache_new(rp_device *d, uint64_t most_bytes, autograph_cache
                               rp_error *err) RP_MUST_USE;
 void autograph_cache_close(autograph_cache *c); /* what is still held is freed when it comes back */
 size_t autograph_cache_bytes(autograph_cache *c); /* that nobody has */
+bool autograph_cache_empty(autograph_cache *c);   /* of that; false where there was none */
+void autograph_cache_limit(autograph_cache *c, uint64_t most_bytes); /* from now on; 0: any */
 /* At least size bytes, of unknown content where there is a cache. */
 rp_status autograph_cache_take(autograph_cache *c, rp_device *d, size_t size,
                                autograph_memory **out, rp_error *err) RP_MUST_USE;
@@ -46,9 +50,16 @@ typedef struct autograph_slot {
 
 /* Bytes of a dense buffer; false for sizes that none has. */
 bool autograph_bytes(const rp_buffer *b, size_t *out);
+/* How slots grow: exact, or with room; on a GPU, where room is memory, a small share of `most` bytes at most. 0: no limit. */
+typedef struct autograph_growing {
+    bool exact;
+    uint64_t most;
+} autograph_growing;
 /* Makes s hold b, which has its dtype and rank. *moved becomes true when that takes other memory; it stays otherwise. */
-rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b, bool exact,
-                               bool *moved, rp_error *err) RP_MUST_USE;
+rp_status autograph_slot_cover(autograph_slot *s, rp_device *d, const rp_buffer *b,
+                               autograph_growing by, bool *moved, rp_error *err) RP_MUST_USE;
+/* Gives the memory back; the form stays, for calls to come. False where there is none. */
+bool autograph_slot_shrink(autograph_slot *s);
 void autograph_slot_done(autograph_slot *s);
 
 /* Addresses of indirect arguments, where kernels read them. */

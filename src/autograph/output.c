@@ -145,6 +145,15 @@ static rp_status slots_lease(autograph_outs *o, autograph_lease **out, rp_error 
     return RP_OK;
 }
 
+uint64_t autograph_ring_need(const autograph_entry *e) {
+    const autograph_outs *o = e->outs;
+    size_t bytes = offset_of(e, o->n), has = 0;
+    if (e->f->o.output != RP_OUTPUT_RING) return 0;
+    if (o->ring && o->ring[o->turn]) has = o->ring[o->turn]->memory[0]->size;
+    if (bytes == 0) bytes = 1;
+    return bytes > has ? bytes - has : 0;
+}
+
 /* The next place of the ring, large enough. */
 static rp_status ring_lease(const rp_function *f, autograph_outs *o, size_t bytes,
                             autograph_lease **out, rp_error *err) {

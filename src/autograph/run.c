@@ -279,7 +279,15 @@ static const char *family_reason(const rp_function *f, uint64_t hash) {
     return NULL;
 }
 
+/* A place that takes memory comes before graphs that were not used for longer. */
+static bool has_place(rp_autograph *a, autograph_entry *e) {
+    if (!a->o.max_bytes || autograph_ring_need(e) == 0) return true;
+    autograph_entry_use(&a->graphs, e);
+    return autograph_keep_budget(a, e);
+}
+
 static const char *eager_reason(const rp_function *f, const autograph_entry *e, uint64_t hash) {
+    if (e && e->graph) return "max_bytes leaves no room for the next place of the ring";
     if (f->refused) return f->refused;
     if (e) return e->inconsistent;
     return family_reason(f, hash);
@@ -316,7 +324,7 @@ static rp_status run_locked(rp_function *f, const rp_value *args, rp_output **ou
     if (e && e->graph && !device_graph_valid(e->graph)) autograph_entry_invalidate(&a->graphs, e);
     a->calls++;
     bool on = !f->o.enable_if || f->o.enable_if(f->o.user);
-    if (on && e && e->graph) return replay(f, e, args, out, err);
+    if (on && e && e->graph && has_place(a, e)) return replay(f, e, args, out, err);
     return run_slowly(f, args, hash, on ? eager_reason(f, e, hash) : "enable_if says no", out, err);
 }
 

@@ -372,7 +372,8 @@ static void one_thread_captures_while_another_frees(void **state) {
     freer other = {.d = u.b.device};
     rp_function *f = function_of(&u.b, "f", plain, &u);
     assert_int_equal(pthread_create(&t, NULL, free_often, &other), 0);
-    while (!atomic_load(&other.rounds)) sched_yield(); /* captures may take less time than it takes to start */
+    while (!atomic_load(&other.rounds))
+        sched_yield(); /* captures may take less time than it takes to start */
     for (int round = 0; round < 2; round++)
         for (int n = 1; n <= SIZES; n++) {
             rp_value in = floats(x, n);
@@ -532,6 +533,43 @@ static void outputs_given_back_are_bounded(void **state) {
     user_close(&u);
 }
 
+/* The limit holds after every call, under each policy, for forms that are captured each, for forms on a ladder, and for many
+ * signatures, whose slots are small. */
+static void bytes_stay_within_a_budget(void **state) {
+    enum { MOST = 1 << 20, SIZES = 512, CALLS = 250 };
+    static float x[SIZES];
+    (void)state;
+    for (int k = 0; k < 8; k++) {
+        uint32_t seed = 3;
+        user u;
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+        o.max_bytes = MOST;
+        memset(&u, 0, sizeof u);
+        bench_open_with(&u.b, device, &o);
+        affine_open(&u.m, u.b.device, 0, 3, 1);
+        fo.name = "storm";
+        fo.fn = affine_call;
+        fo.user = &u.m;
+        fo.output = (rp_output_policy)(k / 2 % 3);
+        fo.ring = fo.output == RP_OUTPUT_RING ? 64 : 0;
+        rp_function *f = function_with(&u.b, fo);
+        for (int i = 0; i < CALLS; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            int64_t n = 1 + (seed >> 8) % SIZES;
+            x[n - 1] = (float)i;
+            rp_value in = k < 6 ? floats(x, n) : rows_of(x, 1, n); /* a signature each */
+            in.rows = k % 2;
+            rp_output *y = run_items(f, &in, 1);
+            assert_true(values_of(y)[n - 1] == 3 * (float)i + 1);
+            rp_output_free(y);
+            assert_true(bench_info(&u.b).bytes <= MOST);
+        }
+        assert_true(k >= 6 || bench_info(&u.b).replays > 0);
+        user_close(&u);
+    }
+}
+
 int user_functions_run(const char *name, const char *group) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_are_captured),
@@ -544,6 +582,7 @@ int user_functions_run(const char *name, const char *group) {
         cmocka_unit_test(an_output_is_freed_inside_of_a_capture),
         cmocka_unit_test(outputs_given_back_are_bounded),
         cmocka_unit_test(random_sizes_settle),
+        cmocka_unit_test(bytes_stay_within_a_budget),
         cmocka_unit_test(large_tensors_grow_in_place),
         cmocka_unit_test(managers_leave_nothing),
     };

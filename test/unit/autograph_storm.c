@@ -80,6 +80,51 @@ static void random_sizes_within_a_budget(void **state) {
     bench_close(&b);
 }
 
+/* By bytes, under each policy, with forms that are captured each and forms on a ladder: the limit holds after every call, graphs
+ * are replayed to the end, and of outputs that are still held the last ones are as they were. */
+static void bytes_stay_within_a_budget(void **state) {
+    static float x[MOST];
+    enum { BYTES = 64 << 10, HELD = 2 };
+    for (int k = 0; k < 6; k++) {
+        uint32_t seed = 13;
+        rp_output *held[HELD] = {NULL};
+        float want[HELD] = {0};
+        uint64_t half = 0;
+        bench b;
+        affine m;
+        rp_autograph_options o = RP_AUTOGRAPH_OPTIONS_INIT;
+        rp_function_options fo = RP_FUNCTION_OPTIONS_INIT;
+        o.max_bytes = BYTES;
+        bench_open_with(&b, *state, &o);
+        affine_open(&m, b.device, 0, 2, 1);
+        fo.name = "storm";
+        fo.fn = affine_call;
+        fo.user = &m;
+        fo.output = (rp_output_policy)(k / 2);
+        fo.ring = fo.output == RP_OUTPUT_RING ? 64 : 0;
+        rp_function *f = function_with(&b, fo);
+        for (int i = 0; i < STORM; i++) {
+            int64_t n = 1 + random_next(&seed) % MOST;
+            x[n - 1] = (float)i;
+            rp_value in = floats(x, n);
+            in.rows = k % 2;
+            rp_output *y = run_items(f, &in, 1);
+            assert_true(values_of(y)[n - 1] == 2 * (float)i + 1);
+            assert_true(bench_info(&b).bytes <= BYTES);
+            if (fo.output != RP_OUTPUT_BORROWED && held[i % HELD])
+                assert_true(values_of(held[i % HELD])[0] == want[i % HELD]);
+            rp_output_free(held[i % HELD]);
+            held[i % HELD] = y;
+            want[i % HELD] = values_of(y)[0];
+            if (i == STORM / 2) half = bench_info(&b).replays;
+        }
+        assert_true(bench_info(&b).replays > half + STORM / 100);
+        for (int i = 0; i < HELD; i++) rp_output_free(held[i]);
+        affine_close(&m);
+        bench_close(&b);
+    }
+}
+
 /* Managers come and go, with graphs, rings and outputs that stay a while: nothing is left of them. */
 static void a_thousand_managers(void **state) {
     size_t live = base_live(), first = 0;
@@ -283,10 +328,15 @@ static void addresses_may_be_refused(void **state) {
 }
 
 int main(void) {
+    static char cpu[] = "cpu";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_sizes_settle),      cmocka_unit_test(random_sizes_within_a_budget),
-        cmocka_unit_test(a_thousand_managers),      cmocka_unit_test(threads_share_a_manager),
-        cmocka_unit_test(streams_run_at_once),      cmocka_unit_test(each_allocation_may_fail),
+        {"bytes_stay_within_a_budget", bytes_stay_within_a_budget, NULL, NULL, cpu},
+        cmocka_unit_test(random_sizes_settle),
+        cmocka_unit_test(random_sizes_within_a_budget),
+        cmocka_unit_test(a_thousand_managers),
+        cmocka_unit_test(threads_share_a_manager),
+        cmocka_unit_test(streams_run_at_once),
+        cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(addresses_may_be_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
