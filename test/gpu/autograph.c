@@ -5,6 +5,7 @@
 #include "support/defects.h"
 #include "support/library_functions.h"
 #include "support/row_functions.h"
+#include "support/safety.h"
 #include "support/small_arguments.h"
 #include "support/user_functions.h"
 
@@ -13,6 +14,7 @@ int main(void) {
     failed += branches_run("cuda:0", "gpu/autograph: branches");
     failed += library_functions_run("cuda:0", "gpu/autograph: libraries");
     failed += row_functions_run("cuda:0", 1000, "gpu/autograph: rows");
+    failed += safety_run("cuda:0", "gpu/autograph: safety");
     failed += captured_lists_run("cuda:0", "gpu/autograph: lists");
     failed += small_arguments_run("cuda:0", "gpu/autograph: small arguments");
     return failed + user_functions_run("cuda:0", "gpu/autograph: functions");
